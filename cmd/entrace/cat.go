@@ -1,0 +1,119 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+func (a *app) catCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "cat FILE",
+		Short: "Print the entries of a trace as they are stored, a line each",
+		Long: "cat prints the entries of FILE, or of the standard input for -, in the order of\n" +
+			"their ids and as they are stored. Of a damaged file it prints what is whole and\n" +
+			"exits with 1.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.cat(cmd.Context(), args[0], asJSON)
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object an entry")
+	return fileArgs(c, 1)
+}
+
+func (a *app) cat(ctx context.Context, name string, asJSON bool) error {
+	f, err := a.open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	r, err := format.NewReader(f, nil)
+	if err != nil {
+		return torn(name, err)
+	}
+	w := bufio.NewWriterSize(a.out, 64<<10)
+	var line []byte
+	for {
+		e, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return w.Flush()
+		}
+		if err != nil {
+			return errors.Join(w.Flush(), torn(name, err))
+		}
+		line = a.appendLine(line[:0], r.ID(), e, asJSON)
+		if _, err := w.Write(line); err != nil {
+			return err
+		}
+		if r.ID()%1024 == 0 && ctx.Err() != nil {
+			return errors.Join(w.Flush(), ctx.Err())
+		}
+	}
+}
+
+// appendLine appends what cat and tail print of an entry.
+func (a *app) appendLine(b []byte, id int64, e *format.TraceEntry, asJSON bool) []byte {
+	if asJSON {
+		return append(appendEntry(b, id, e), '\n')
+	}
+	b = strconv.AppendInt(b, id, 10)
+	b = strconv.AppendUint(append(b, " <"...), uint64(e.Parent), 10)
+	b = append(b, ' ')
+	if t, ok := e.Attribute(format.AttrTime); ok {
+		b = append(appendTime(b, t), ' ')
+	}
+	b = append(append(b, a.level(e.Metadata.Level)...), ' ')
+	b = append(b, a.paint(colorBold, safe(e.Metadata.Name))...)
+	if e.Message.Valid {
+		b = append(append(b, ": "...), safe(e.Message.Value)...)
+	}
+	if e.Metadata.Target != "" {
+		b = append(append(b, ' '), a.paint(colorDim, "["+safe(e.Metadata.Target)+"]")...)
+	}
+	for i := range e.Attributes {
+		at := &e.Attributes[i]
+		if at.Name == format.AttrTime {
+			continue
+		}
+		b = append(append(b, ' '), a.paint(colorDim, safe(at.Name)+"=")...)
+		b = append(b, valueText(at.Value, 0)...)
+	}
+	return append(b, '\n')
+}
+
+func appendTime(b []byte, v format.Value) []byte {
+	n, ok := v.I64()
+	if !ok {
+		return append(b, valueText(v, 0)...)
+	}
+	return time.Unix(0, n).UTC().AppendFormat(b, "2006-01-02T15:04:05.000000000Z")
+}
+
+// duration returns d with about three digits.
+func duration(d time.Duration) string {
+	for _, unit := range []struct {
+		d    time.Duration
+		name string
+	}{{time.Second, "s"}, {time.Millisecond, "ms"}, {time.Microsecond, "µs"}} {
+		if d >= time.Minute {
+			return d.Round(100 * time.Millisecond).String()
+		}
+		if d >= unit.d {
+			s := strconv.FormatFloat(float64(d)/float64(unit.d), 'g', 3, 64)
+			if strings.Contains(s, "e") {
+				s = strconv.FormatInt(int64(d/unit.d), 10)
+			}
+			return s + unit.name
+		}
+	}
+	return strconv.FormatInt(int64(d), 10) + "ns"
+}

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/osfile"
+)
+
+// info is what 'entrace info --json' prints.
+type info struct {
+	File       string           `json:"file"`
+	Version    format.Version   `json:"version"`
+	Format     string           `json:"format"`
+	Entries    int              `json:"entries"`
+	Bytes      int64            `json:"bytes"`
+	ValidBytes int64            `json:"valid_bytes"`
+	Spans      int              `json:"spans"`
+	OpenSpans  int              `json:"open_spans"`
+	Logs       int              `json:"logs"`
+	Events     int              `json:"events"`
+	Links      int              `json:"links"`
+	MaxDepth   int              `json:"max_depth"` // of the view; the root has 0
+	Services   []string         `json:"services"`
+	FirstTime  *time.Time       `json:"first_time"` // null without any
+	LastTime   *time.Time       `json:"last_time"`  // the end of what took longest
+	Ended      bool             `json:"ended"`      // the recorder was closed
+	Live       bool             `json:"live"`       // a process is writing
+	Cut        format.CutReason `json:"cut"`
+	Damage     string           `json:"damage,omitempty"`
+}
+
+func (a *app) infoCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "info FILE",
+		Short: "Say what is in a trace, and whether it is whole",
+		RunE: func(_ *cobra.Command, args []string) error {
+			return a.info(args[0], asJSON)
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print a JSON object")
+	return fileArgs(c, 1)
+}
+
+func (a *app) info(name string, asJSON bool) error {
+	path, done, err := a.seekable(name)
+	if err != nil {
+		return err
+	}
+	defer done()
+	f, err := format.Open(path, &format.OpenOptions{Lenient: true})
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	v, err := format.NewView(f)
+	if err != nil {
+		return err
+	}
+	in := info{
+		File: f.Name(), Version: f.Version(), Format: f.Format().String(), Entries: f.Len(), Bytes: f.Size(), ValidBytes: f.WholeSize(),
+		Services: []string{}, Live: osfile.Locked(f.Name()), Cut: format.CutClean,
+	}
+	if err := in.count(v); err != nil {
+		return err
+	}
+	if err := f.Damage(); err != nil {
+		in.Damage, in.Cut = err.Error(), format.CutReasonOf(err)
+	}
+	if asJSON {
+		e := json.NewEncoder(a.out)
+		e.SetIndent("", "  ")
+		err = e.Encode(in)
+	} else {
+		_, err = fmt.Fprint(a.out, in.text())
+	}
+	return errors.Join(err, torn(name, f.Damage()))
+}
+
+// count looks at every entry once.
+func (in *info) count(v *format.View) error {
+	var first, last time.Time
+	depths := make([]int32, v.Len())
+	f := v.File()
+	err := v.Walk(0, func(id uint32, depth int, _ bool) error {
+		depths[id] = int32(depth)
+		in.MaxDepth = max(in.MaxDepth, depth)
+		t, timed := v.Time(id)
+		switch v.Role(id) {
+		case format.RoleSpan:
+			in.Spans++
+			d, ended, err := v.Ended(id)
+			if err != nil {
+				return err
+			}
+			if !ended {
+				in.OpenSpans++
+			}
+			if end := t.Add(d); timed && end.After(last) {
+				last = end
+			}
+		case format.RoleLog:
+			in.Logs++
+		case format.RoleEvent:
+			in.Events++
+		case format.RoleLink:
+			in.Links++
+		case format.RoleResource:
+			e, err := f.Entry(id)
+			if err != nil {
+				return err
+			}
+			if s := e.Message.Value; s != "" && !slices.Contains(in.Services, s) {
+				in.Services = append(in.Services, s)
+			}
+		case format.RoleRecorder:
+			if name, err := f.Entry(id); err != nil {
+				return err
+			} else if name.Metadata.Name == format.NameEnd && int(id) == v.Len()-1 {
+				in.Ended = true
+			}
+			timed = false // is not what happened in the program
+		}
+		if timed {
+			if first.IsZero() || t.Before(first) {
+				first = t
+			}
+			if t.After(last) {
+				last = t
+			}
+		}
+		return nil
+	})
+	slices.Sort(in.Services)
+	if !first.IsZero() {
+		in.FirstTime, in.LastTime = &first, &last
+	}
+	return err
+}
+
+func (in *info) text() string {
+	var b strings.Builder
+	row := func(name string, v any) { fmt.Fprintf(&b, "%-12s %s\n", name, safe(fmt.Sprint(v))) }
+	row("file", in.File)
+	row("format", fmt.Sprintf("%s, version %d", strings.ToUpper(in.Format), in.Version))
+	row("entries", in.Entries)
+	row("spans", fmt.Sprintf("%d, %d of them not ended", in.Spans, in.OpenSpans))
+	row("log records", in.Logs)
+	row("events", in.Events)
+	row("links", in.Links)
+	row("depth", in.MaxDepth)
+	row("services", strings.Join(in.Services, ", "))
+	if in.FirstTime != nil {
+		row("from", in.FirstTime.Format(time.RFC3339Nano))
+		row("to", fmt.Sprintf("%s, %s later", in.LastTime.Format(time.RFC3339Nano), duration(in.LastTime.Sub(*in.FirstTime))))
+	}
+	row("bytes", fmt.Sprintf("%d, %d of them whole", in.Bytes, in.ValidBytes))
+	switch {
+	case in.Live:
+		row("state", "a process is writing it")
+	case in.Damage != "":
+		row("state", fmt.Sprintf("%s: %s", in.Cut, in.Damage))
+	case in.Ended:
+		row("state", "ended cleanly")
+	default:
+		row("state", "whole; no entry marks a clean end")
+	}
+	return b.String()
+}
+
+func clampDuration(n uint64) time.Duration { return time.Duration(min(n, math.MaxInt64)) }

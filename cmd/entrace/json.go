@@ -1,0 +1,65 @@
+package main
+
+import (
+	"strconv"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/jsontext"
+)
+
+// appendEntry appends entry id as one JSON object, in the shape that
+// 'entrace cat --json' promises.
+func appendEntry(b []byte, id int64, e *format.TraceEntry) []byte {
+	m := &e.Metadata
+	b = strconv.AppendInt(append(b, `{"id":`...), id, 10)
+	b = strconv.AppendUint(append(b, `,"parent":`...), uint64(e.Parent), 10)
+	b = appendOptional(append(b, `,"message":`...), e.Message)
+	b = jsontext.AppendSafeString(append(b, `,"name":`...), m.Name)
+	b = jsontext.AppendSafeString(append(b, `,"target":`...), m.Target)
+	b = jsontext.AppendSafeString(append(b, `,"level":`...), m.Level.String())
+	b = appendOptional(append(b, `,"module_path":`...), m.ModulePath)
+	b = appendOptional(append(b, `,"file":`...), m.File)
+	b = append(b, `,"line":`...)
+	if m.Line.Valid {
+		b = strconv.AppendUint(b, uint64(m.Line.Value), 10)
+	} else {
+		b = append(b, "null"...)
+	}
+	b = append(b, `,"attributes":[`...)
+	for i := range e.Attributes {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		a := &e.Attributes[i]
+		b = jsontext.AppendSafeString(append(b, '['), a.Name)
+		b = append(appendValue(append(b, ','), a.Value), ']')
+	}
+	return append(b, `]}`...)
+}
+
+func appendOptional(b []byte, s format.Optional[string]) []byte {
+	if !s.Valid {
+		return append(b, "null"...)
+	}
+	return jsontext.AppendSafeString(b, s.Value)
+}
+
+func appendValue(b []byte, v format.Value) []byte {
+	b = append(append(append(b, `{"`...), v.Kind().String()...), `":`...)
+	switch v.Kind() {
+	case format.KindString:
+		b = jsontext.AppendSafeString(b, v.Text())
+	case format.KindBytes:
+		b = append(format.AppendHex(append(b, '"'), v.Bytes()), '"')
+	case format.KindBool:
+		b = strconv.AppendBool(b, v.Bool())
+	case format.KindFloat:
+		var ok bool
+		if b, ok = jsontext.AppendFloat(b, v.Float()); !ok {
+			b = jsontext.AppendString(b, jsontext.FloatName(v.Float()))
+		}
+	default:
+		b = v.AppendDecimal(b)
+	}
+	return append(b, '}')
+}

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+func (a *app) treeCommand() *cobra.Command {
+	depth := 0
+	c := &cobra.Command{
+		Use:   "tree FILE",
+		Short: "Print spans and log records as a tree, with durations",
+		Long: "tree prints the logical view of FILE, or of the standard input for -: spans with\n" +
+			"their durations, events and log records below the span they belong to, in the\n" +
+			"order of time. Of a damaged file it prints what is whole and exits with 1.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.tree(cmd.Context(), args[0], depth)
+		},
+	}
+	c.Flags().IntVar(&depth, "depth", 0, "how many levels to print, 0 for all")
+	return fileArgs(c, 1)
+}
+
+// maxIndent is how many levels are drawn. What is deeper says how deep it is.
+const maxIndent = 40
+
+func (a *app) tree(ctx context.Context, name string, maxDepth int) error {
+	path, done, err := a.seekable(name)
+	if err != nil {
+		return err
+	}
+	defer done()
+	f, err := format.Open(path, &format.OpenOptions{Lenient: true})
+	if err != nil {
+		return torn(name, err)
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	v, err := format.NewView(f)
+	if err != nil {
+		return err
+	}
+	w := bufio.NewWriterSize(a.out, 64<<10)
+	p := printer{app: a, v: v, w: w}
+	if f.Len() > 0 {
+		err = v.Walk(0, func(id uint32, depth int, last bool) error {
+			if id%1024 == 0 && ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if maxDepth > 0 && depth > maxDepth {
+				return format.SkipChildren
+			}
+			return p.entry(id, depth, last)
+		})
+	}
+	return errors.Join(err, w.Flush(), torn(name, f.Damage()))
+}
+
+// A printer draws one entry after the other.
+type printer struct {
+	*app
+
+	v     *format.View
+	w     *bufio.Writer
+	lines [maxIndent + 1]bool // whether a level goes on below
+}
+
+func (p *printer) entry(id uint32, depth int, last bool) error {
+	if id == 0 {
+		_, err := fmt.Fprintln(p.w, p.summary())
+		return err
+	}
+	e, err := p.v.Entry(id)
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	for i := 1; i < min(depth, maxIndent); i++ {
+		if p.lines[i] {
+			b.WriteString("│  ")
+		} else {
+			b.WriteString("   ")
+		}
+	}
+	if depth <= maxIndent {
+		p.lines[depth] = !last
+	}
+	switch {
+	case depth > maxIndent:
+		fmt.Fprintf(&b, "⋯%d ", depth)
+	case last:
+		b.WriteString("└─ ")
+	default:
+		b.WriteString("├─ ")
+	}
+	if _, err := p.w.WriteString(p.paint(colorDim, b.String())); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(p.w, p.line(id, e))
+	return err
+}
+
+// summary is the line for the root.
+func (p *printer) summary() string {
+	spans, logs := 0, 0
+	for id := range uint32(p.v.Len()) {
+		switch p.v.Role(id) {
+		case format.RoleSpan:
+			spans++
+		case format.RoleLog:
+			logs++
+		}
+	}
+	return fmt.Sprintf("%s %d spans, %d log records, %d entries",
+		p.paint(colorBold, safe(p.v.File().Name())), spans, logs, p.v.Len())
+}
+
+// line is what is printed of an entry.
+func (p *printer) line(id uint32, e *format.TraceEntry) string {
+	var parts []string
+	name := safe(e.Metadata.Name)
+	switch p.v.Role(id) {
+	case format.RoleSpan:
+		if e.Metadata.Level == format.LevelError {
+			parts = append(parts, p.level(e.Metadata.Level))
+		}
+		parts = append(parts, p.paint(colorBold, name), p.took(e))
+		parts = append(parts, p.attr(e, format.AttrKind), p.attr(e, format.AttrStatusDescription))
+	case format.RoleLog:
+		parts = append(parts, p.logLevel(e), safe(e.Message.Value))
+	case format.RoleResource:
+		parts = append(parts, p.paint(colorBold, safe(e.Message.Value)), p.paint(colorDim, "resource"))
+	case format.RoleEvent:
+		if e.Metadata.Level == format.LevelError {
+			parts = append(parts, p.level(e.Metadata.Level))
+		}
+		parts = append(parts, "• "+name)
+	case format.RoleLink:
+		parts = append(parts, "→ link", p.attr(e, format.AttrLinkTraceID), p.attr(e, format.AttrLinkSpanID))
+	default:
+		parts = append(parts, p.level(e.Metadata.Level), name)
+		if e.Message.Valid {
+			parts = append(parts, safe(e.Message.Value))
+		}
+	}
+	for i := range e.Attributes {
+		at := &e.Attributes[i]
+		if user, ok := format.UserName(at.Name); ok && p.v.Role(id) != format.RoleResource {
+			parts = append(parts, p.paint(colorDim, safe(user)+"=")+valueText(at.Value, maxValue))
+		}
+	}
+	kept := parts[:0]
+	for _, s := range parts {
+		if s != "" {
+			kept = append(kept, s)
+		}
+	}
+	return strings.Join(kept, " ")
+}
+
+// maxValue is how many runes of a value the tree shows.
+const maxValue = 80
+
+// took is how long a span took.
+func (p *printer) took(e *format.TraceEntry) string {
+	v, ok := e.Attribute(format.AttrDuration)
+	if !ok {
+		return p.paint(colorYellow, "not ended")
+	}
+	n, _ := v.U64()
+	return p.paint(colorBlue, duration(clampDuration(n)))
+}
+
+func (p *printer) attr(e *format.TraceEntry, name string) string {
+	if v, ok := e.Attribute(name); ok {
+		return p.paint(colorDim, safe(v.Text()))
+	}
+	return ""
+}
+
+// logLevel is a log record's own word for its level.
+func (p *printer) logLevel(e *format.TraceEntry) string {
+	if v, ok := e.Attribute(format.AttrLogLevel); ok {
+		return safe(v.Text())
+	}
+	return p.level(e.Metadata.Level)
+}

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+func (a *app) verifyCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "verify FILE",
+		Short: "Look for everything that is wrong or odd in a trace",
+		Long: "verify looks at every byte of FILE: whether the entries are whole and where the\n" +
+			"tables say, whether the tree is one, whether other readers can read it. It prints\n" +
+			"a line for each problem and exits with 1 if there is any. It cannot find a bit\n" +
+			"that flipped within a text.",
+		RunE: func(_ *cobra.Command, args []string) error { return a.verify(args[0]) },
+	}
+	return fileArgs(c, 1)
+}
+
+func (a *app) verify(name string) error {
+	path, done, err := a.seekable(name)
+	if err != nil {
+		return err
+	}
+	defer done()
+	problems := 0
+	r, err := format.Verify(path, func(problem error) {
+		if errors.Is(problem, format.ErrTruncated) && torn(name, problem) == nil {
+			return
+		}
+		problems++
+		_, _ = fmt.Fprintln(a.out, safe(problem.Error())) // the number at the end counts
+	})
+	if err != nil {
+		return err
+	}
+	end := ""
+	if !r.Ended && !r.Live {
+		end = "; no entry marks a clean end"
+	}
+	_, err = fmt.Fprintf(a.out, "%s: %d entries, %d problems%s\n", safe(r.Name), r.Entries, problems, end)
+	if err == nil && problems > 0 {
+		err = errQuiet
+	}
+	return err
+}

@@ -1,0 +1,148 @@
+package convert
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/osfile"
+)
+
+// ErrSameFile is returned when output and input are one file, by whatever names.
+var ErrSameFile = errors.New("input and output are the same file")
+
+// Options say what to convert to.
+type Options struct {
+	// Format is the storage format of the output.
+	Format format.StorageFormat
+	// Version is the disk version of the output. The default is the input's.
+	Version format.Version
+	// Replace lets File replace an output that is there.
+	Replace bool
+	// Progress, if set, is called now and then with how many bytes of how many
+	// are done; total is 0 where it is not known.
+	Progress func(done, total int64)
+}
+
+// File converts the trace file in to the file out. The output appears under its
+// name when it is complete and synced, readable by the user alone; it does not
+// follow a symbolic link.
+//
+// An input that stops within an entry gives an output of the whole ones and an
+// error that is [format.ErrTruncated]. With any other error there is no output:
+// fs.ErrExist when out is there already, ErrSameFile, a [*format.CorruptError].
+func File(ctx context.Context, in, out string, o Options) error {
+	in = format.Find(in)
+	src, err := osfile.OpenRead(in)
+	if err != nil {
+		if errors.Is(err, osfile.ErrNotRegular) {
+			err = fmt.Errorf("%s: %w", in, format.ErrNotRegular)
+		}
+		return err
+	}
+	defer src.Close() //nolint:errcheck // it was only read
+	fi, err := src.Stat()
+	if err != nil {
+		return err
+	}
+	if err := checkOutput(fi, out, o.Replace); err != nil {
+		return err
+	}
+	if o.Progress != nil {
+		progress := o.Progress
+		o.Progress = func(done, _ int64) { progress(done, fi.Size()) }
+	}
+	tmp, err := osfile.CreateTemp(out)
+	if err != nil {
+		return err
+	}
+	defer tmp.Discard()
+	cut := Stream(ctx, tmp, src, o)
+	if cut != nil && !errors.Is(cut, format.ErrTruncated) {
+		return fmt.Errorf("convert %s: %w", in, cut)
+	}
+	if err := tmp.Commit(o.Replace); err != nil {
+		return err
+	}
+	if cut != nil {
+		return fmt.Errorf("convert %s: %w", in, cut)
+	}
+	return nil
+}
+
+// checkOutput finds out early what would make the rename at the end fail.
+func checkOutput(in os.FileInfo, out string, replace bool) error {
+	there, err := os.Stat(out)
+	if err == nil && os.SameFile(in, there) {
+		return fmt.Errorf("%s: %w", out, ErrSameFile)
+	}
+	link, err := os.Lstat(out)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case !replace:
+		return &fs.PathError{Op: "convert to", Path: out, Err: fs.ErrExist}
+	case link.Mode()&fs.ModeSymlink == 0 && !link.Mode().IsRegular():
+		return fmt.Errorf("%s: %w", out, format.ErrNotRegular)
+	}
+	return nil
+}
+
+// Stream converts the trace that r holds, whatever its format, to w. An input
+// that stops within an entry is converted up to there, and the error is
+// [format.ErrTruncated].
+//
+// Only for an ET is the output kept in a temporary file until the input ends.
+func Stream(ctx context.Context, w io.Writer, r io.Reader, o Options) error {
+	in, err := format.NewReader(r, nil)
+	if err != nil {
+		return err
+	}
+	v := o.Version
+	if v == 0 {
+		v = in.Version()
+	}
+	out, err := format.NewWriter(w, v, o.Format, nil)
+	if err != nil {
+		return err
+	}
+	err = entries(ctx, out, in, v, o.Progress)
+	if err != nil && !errors.Is(err, format.ErrTruncated) {
+		return errors.Join(err, out.Abort())
+	}
+	return errors.Join(err, out.Close())
+}
+
+func entries(ctx context.Context, out *format.Writer, in *format.Reader, v format.Version, progress func(done, total int64)) error {
+	for {
+		e, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if v == in.Version() {
+			_, err = out.WriteRaw(in.Raw(), e.Parent)
+		} else {
+			_, err = out.Write(e)
+		}
+		if err != nil {
+			return err
+		}
+		if in.ID()%4096 == 0 {
+			if progress != nil {
+				progress(in.Offset(), 0)
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+		}
+	}
+}

@@ -1,0 +1,94 @@
+// Package exporter records OpenTelemetry spans with an ENTRACE recorder.
+//
+// [Setup] does everything from the environment in one call. [New] makes an
+// ordinary span exporter, for a span processor of the SDK, and
+// [NewSpanProcessor] one that records live: a span is in the file when it starts,
+// so that a file left by a killed process says what it was doing.
+//
+// All of them share a [format.Recorder] with package slogadapter, so that spans
+// and log records are in one file, in one order.
+//
+// # Environment
+//
+// An option beats the environment, which beats the default. Empty is unset. A
+// value that is not understood is reported to otel.Handle with its text and
+// ignored.
+//
+//	variable                          default                 option
+//	OTEL_TRACES_EXPORTER              entrace                 WithSpanExporter adds to what a list may name
+//	    a list: entrace, none, names given with WithSpanExporter; Setup alone
+//	OTEL_EXPORTER_ENTRACE_PATH        {service}-{pid}.et      WithPath, WithRecorder
+//	    the file, also as a file:// URL; {service}, {pid} and {time} expand, to
+//	    the resource's service.name, made safe for a file name, the process id
+//	    and the UTC time
+//	OTEL_EXPORTER_ENTRACE_FORMAT      by extension, else et   WithFormat
+//	    iet, et: what is there after Shutdown
+//	OTEL_EXPORTER_ENTRACE_VERSION     1                       WithVersion
+//	    1, 2: ENTRACE's disk version
+//	OTEL_EXPORTER_ENTRACE_MODE        live                    WithMode
+//	    live, batch: NewSpanProcessor, or New behind a batch span processor;
+//	    Setup alone
+//	OTEL_EXPORTER_ENTRACE_ENDPOINT    –                       –
+//	    reserved
+//	OTEL_SDK_DISABLED                 false                   –
+//	    true: no spans, and a recorder that drops everything; Setup alone
+//	OTEL_PROPAGATORS                  tracecontext,baggage    –
+//	    a list of these two, or none; Setup alone
+//
+// The SDK reads by itself: OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES,
+// OTEL_TRACES_SAMPLER, OTEL_TRACES_SAMPLER_ARG, OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT
+// and the other limits, and in mode batch OTEL_BSP_SCHEDULE_DELAY and its like.
+//
+// # What becomes of a span
+//
+// A trace has the tree
+//
+//	root
+//	└─ resource           one for each distinct resource
+//	   └─ span            a local root, or one whose parent is not in the file
+//	      ├─ link         a span link
+//	      ├─ event        a span event, an entry of its own
+//	      └─ span         a child
+//
+// and the entry of a span has
+//
+//	name                   the span's name
+//	message                none
+//	target                 the instrumentation scope's name
+//	level                  Error if the status is Error, else Info
+//	file, line             code.file.path, code.line.number
+//	module_path            the package in code.function.name
+//	trace_id               where the parent entry is not of the same trace
+//	span_id                always
+//	parent_span_id         where the parent entry is not that span
+//	time_unix_nano         the start; U64, I64 before 1970
+//	duration_nano          U64; absent: not ended; 0 with otel.clock_skew_nano
+//	                       I64 if the clock ran backwards
+//	otel.kind              server, client, producer, consumer, unspecified;
+//	                       absent: internal
+//	otel.status_code       OK, ERROR; otel.status_description beside it
+//	otel.scope.version, otel.scope.schema_url, otel.scope.attr.KEY
+//	trace_flags            U64, the flags of OTLP; absent: 257, sampled with a
+//	                       local parent or none
+//	otel.trace_state
+//	otel.dropped_attributes_count, …events_count, …links_count
+//
+// and the span's attributes under their own names. One that is named as above or
+// begins with "otel." or "entrace." is stored as otel.attr.NAME. Bools, integers,
+// floats, strings and byte slices keep their kind. Slices, maps and empty values
+// are JSON texts, named in otel.json; a composite that JSON cannot hold is
+// OTLP/JSON AnyValue text, named in otel.anyvalue. A string that is not UTF-8
+// becomes Bytes.
+//
+// An event is marked by otel.event; a link has otel.link.trace_id,
+// otel.link.span_id, otel.link.trace_state and otel.link.flags. A resource is
+// called "resource", its message is service.name.
+//
+// Recorded live, the entry has what is known at the start. The end is a child
+// called "span end" with the span's span_id, duration, status, and every
+// attribute that is new or different; a changed name is its message. The view of
+// package format puts the two together again.
+//
+// Not kept are the number of children, which the tree has, the parent's trace
+// state, and bytes of names and keys that are not UTF-8.
+package exporter

@@ -1,0 +1,199 @@
+package exporter
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+// The variables, as the package documentation describes them.
+const (
+	envTracesExporter = "OTEL_TRACES_EXPORTER"
+	envPath           = "OTEL_EXPORTER_ENTRACE_PATH"
+	envFormat         = "OTEL_EXPORTER_ENTRACE_FORMAT"
+	envVersion        = "OTEL_EXPORTER_ENTRACE_VERSION"
+	envMode           = "OTEL_EXPORTER_ENTRACE_MODE"
+	envEndpoint       = "OTEL_EXPORTER_ENTRACE_ENDPOINT"
+	envDisabled       = "OTEL_SDK_DISABLED"
+	envPropagators    = "OTEL_PROPAGATORS"
+)
+
+const defaultPath = "{service}-{pid}.et"
+
+// lookup returns a variable; an empty one is unset.
+func lookup(name string) (string, bool) {
+	s := strings.TrimSpace(os.Getenv(name))
+	return s, s != ""
+}
+
+func reportValue(name, value string, err error) {
+	report(fmt.Errorf("exporter: %s=%q is ignored: %w", name, value, err))
+}
+
+// environment sets what options left open.
+func (c *config) environment() {
+	if s, ok := lookup(envPath); ok && c.path == "" {
+		path, err := filePath(s)
+		if err != nil {
+			reportValue(envPath, s, err)
+		}
+		c.path = path
+	}
+	if c.path == "" {
+		c.path = defaultPath
+	}
+	if s, ok := lookup(envFormat); ok && !c.format.Valid {
+		f, err := format.ParseStorageFormat(s)
+		if err == nil && f == format.IETPrefix {
+			err = fmt.Errorf("neither et nor iet")
+		}
+		if err != nil {
+			reportValue(envFormat, s, err)
+		} else {
+			c.format = format.Some(f)
+		}
+	}
+	if s, ok := lookup(envVersion); ok && c.version == 0 {
+		v, err := format.ParseVersion(s)
+		if err != nil {
+			reportValue(envVersion, s, err)
+		}
+		c.version = v
+	}
+	if s, ok := lookup(envEndpoint); ok {
+		reportValue(envEndpoint, s, fmt.Errorf("reserved for a later release"))
+	}
+}
+
+// setupEnvironment sets what only Setup needs.
+func (c *config) setupEnvironment() {
+	c.environment()
+	if s, ok := lookup(envMode); ok && c.mode == "" {
+		switch m := Mode(strings.ToLower(s)); m {
+		case ModeLive, ModeBatch:
+			c.mode = m
+		default:
+			reportValue(envMode, s, fmt.Errorf("neither live nor batch"))
+		}
+	}
+	switch c.mode {
+	case "":
+		c.mode = ModeLive
+	case ModeLive, ModeBatch:
+	default:
+		report(fmt.Errorf("exporter: mode %q is ignored: neither live nor batch", c.mode))
+		c.mode = ModeLive
+	}
+}
+
+// disabled reports whether OTEL_SDK_DISABLED says so.
+func disabled() bool {
+	s, ok := lookup(envDisabled)
+	switch {
+	case !ok || strings.EqualFold(s, "false"):
+		return false
+	case strings.EqualFold(s, "true"):
+		return true
+	}
+	reportValue(envDisabled, s, fmt.Errorf("neither true nor false"))
+	return false
+}
+
+// list returns the members of a comma list, each once.
+func list(s string) []string {
+	var names []string
+	seen := make(map[string]bool)
+	for name := range strings.SplitSeq(s, ",") {
+		if name = strings.TrimSpace(name); name != "" && !seen[name] {
+			seen[name] = true
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// filePath returns the path that s is or, as a file:// URL, names.
+func filePath(s string) (string, error) {
+	if len(s) < 5 || !strings.EqualFold(s[:5], "file:") {
+		return s, nil
+	}
+	u, err := url.Parse(s)
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case u.Host != "" && u.Host != "localhost":
+		return "", fmt.Errorf("the file is on host %s", u.Host)
+	case u.Opaque != "": // file:app.et
+		return url.PathUnescape(u.Opaque)
+	case u.Path == "" || u.Path == "/":
+		return "", fmt.Errorf("no path")
+	}
+	path := u.Path
+	if runtime.GOOS == "windows" && len(path) > 2 && path[2] == ':' {
+		path = path[1:] // file:///C:/app.et
+	}
+	return filepath.FromSlash(path), nil
+}
+
+// expand fills in the placeholders of a path.
+func expand(path, service string) string {
+	return strings.NewReplacer(
+		"{service}", fileName(service),
+		"{pid}", strconv.Itoa(os.Getpid()),
+		"{time}", started.UTC().Format("20060102T150405Z"),
+	).Replace(path)
+}
+
+// fileName makes s safe as a part of a file's name: what is not a letter, a
+// digit or one of ._- becomes %XX. No two names become the same.
+func fileName(s string) string {
+	if s == "" {
+		return "unknown_service"
+	}
+	var b strings.Builder
+	device := isDevice(s)
+	for i := range len(s) {
+		c := s[i]
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+		digit := c >= '0' && c <= '9'
+		if letter && !(i == 0 && device) || digit || c == '_' || c == '-' || c == '.' && i > 0 {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	name := b.String()
+	if len(name) <= maxFileName {
+		return name
+	}
+	sum := fmt.Sprintf("~%016x", hash(s)) // "~" is in no other name
+	return name[:maxFileName-len(sum)] + sum
+}
+
+const maxFileName = 100
+
+// hash is FNV-1a.
+func hash(s string) uint64 {
+	h := uint64(14695981039346656037)
+	for i := range len(s) {
+		h = (h ^ uint64(s[i])) * 1099511628211
+	}
+	return h
+}
+
+// isDevice reports whether Windows takes a file of that name for a device.
+func isDevice(s string) bool {
+	s, _, _ = strings.Cut(strings.ToUpper(s), ".")
+	switch s {
+	case "CON", "PRN", "AUX", "NUL":
+		return true
+	}
+	return len(s) == 4 && (strings.HasPrefix(s, "COM") || strings.HasPrefix(s, "LPT")) && s[3] >= '0' && s[3] <= '9'
+}

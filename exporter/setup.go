@@ -1,0 +1,180 @@
+package exporter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+// A Pipeline is what Setup has set up.
+type Pipeline struct {
+	recorder *format.Recorder
+	provider *sdktrace.TracerProvider
+	owned    bool // closed by Shutdown
+
+	mu   sync.Mutex
+	done bool
+}
+
+// Setup records the spans of this process as the environment says, and makes its
+// TracerProvider and propagator OpenTelemetry's global ones. Use the Recorder for
+// log records, and call Shutdown at the end.
+//
+// With an error, such as a file that cannot be created, the Pipeline is fit for
+// use all the same and records nothing: a program need not end for want of a
+// trace.
+func Setup(ctx context.Context, options ...SetupOption) (*Pipeline, error) {
+	var c config
+	for _, o := range options {
+		o.applySetup(&c)
+	}
+	if disabled() {
+		return nothing(&c), nil
+	}
+	c.setupEnvironment()
+	res, err := fullResource(c.resource)
+	if err != nil {
+		report(fmt.Errorf("exporter: resource: %w", err)) // it is usable all the same
+	}
+	p := &Pipeline{}
+	if p.recorder, p.owned, err = c.open(res); err != nil {
+		return nothing(&c), err
+	}
+	// Logs before the first span find the resource already.
+	if _, err := p.recorder.Resource(new(mapper).resourceEntry(res)); err != nil {
+		report(err)
+	}
+	o := append(c.provider, sdktrace.WithResource(res)) //nolint:gocritic // c is ours
+	for _, sp := range c.processors(ctx, p.recorder) {
+		o = append(o, sdktrace.WithSpanProcessor(sp))
+	}
+	p.provider = sdktrace.NewTracerProvider(o...)
+	if !c.noGlobals {
+		otel.SetTracerProvider(p.provider)
+		if pr := propagator(); pr != nil {
+			otel.SetTextMapPropagator(pr)
+		}
+	}
+	return p, nil
+}
+
+// nothing returns a Pipeline that records nothing. A TracerProvider that was
+// shut down hands out tracers that do nothing and leave span contexts alone.
+func nothing(c *config) *Pipeline {
+	p := &Pipeline{recorder: format.Discard(), provider: sdktrace.NewTracerProvider(), done: true}
+	_ = p.provider.Shutdown(context.Background()) // it has no processors
+	if !c.noGlobals {
+		otel.SetTracerProvider(noop.NewTracerProvider())
+	}
+	return p
+}
+
+// fullResource returns the resource that the SDK gives to spans for r.
+func fullResource(r *resource.Resource) (*resource.Resource, error) {
+	if r == nil {
+		return resource.Default(), nil
+	}
+	full, err := resource.Merge(resource.Environment(), r)
+	if full == nil {
+		full = r
+	}
+	return full, err
+}
+
+// processors returns those for the exporters that OTEL_TRACES_EXPORTER names.
+func (c *config) processors(ctx context.Context, r *format.Recorder) []sdktrace.SpanProcessor {
+	s, ok := lookup(envTracesExporter)
+	if !ok {
+		s = "entrace"
+	}
+	names := list(s)
+	var out []sdktrace.SpanProcessor
+	for _, name := range names {
+		switch f := c.factories[name]; {
+		case name == "none":
+			if len(names) > 1 {
+				reportValue(envTracesExporter, s, errors.New("none goes with no other"))
+			}
+		case name == "entrace":
+			out = append(out, c.own(r))
+		case f == nil:
+			reportValue(envTracesExporter, s, fmt.Errorf("there is no exporter %q; WithSpanExporter adds one", name))
+		default:
+			e, err := f(ctx)
+			if err != nil {
+				report(fmt.Errorf("exporter: %s=%q: %q: %w", envTracesExporter, s, name, err))
+				continue
+			}
+			// First, so that the recorder comes last.
+			out = append([]sdktrace.SpanProcessor{sdktrace.NewBatchSpanProcessor(e)}, out...)
+		}
+	}
+	return out
+}
+
+// own returns the processor that records to r.
+func (c *config) own(r *format.Recorder) sdktrace.SpanProcessor {
+	if c.mode == ModeBatch {
+		return sdktrace.NewBatchSpanProcessor(&Exporter{target{recorder: r}})
+	}
+	return &SpanProcessor{target: target{recorder: r}, unsampled: c.unsampled}
+}
+
+// propagator returns the one that OTEL_PROPAGATORS names, nil for none.
+func propagator() propagation.TextMapPropagator {
+	s, ok := lookup(envPropagators)
+	if !ok {
+		s = "tracecontext,baggage"
+	}
+	var out []propagation.TextMapPropagator
+	for _, name := range list(s) {
+		switch name {
+		case "tracecontext":
+			out = append(out, propagation.TraceContext{})
+		case "baggage":
+			out = append(out, propagation.Baggage{})
+		case "none":
+		default:
+			reportValue(envPropagators, s, fmt.Errorf("there is no propagator %q here", name))
+		}
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return propagation.NewCompositeTextMapPropagator(out...)
+}
+
+// Recorder returns the recorder of the process, for log records and entries of
+// one's own. When OTEL_SDK_DISABLED is set it drops everything.
+func (p *Pipeline) Recorder() *format.Recorder { return p.recorder }
+
+// TracerProvider returns the provider of the spans that are recorded.
+func (p *Pipeline) TracerProvider() *sdktrace.TracerProvider { return p.provider }
+
+// ForceFlush makes sure that spans that have ended are in the file.
+func (p *Pipeline) ForceFlush(ctx context.Context) error { return p.provider.ForceFlush(ctx) }
+
+// Shutdown ends recording and finishes the file. With a context that is done it
+// leaves a whole IET and returns the context's error. It is idempotent.
+func (p *Pipeline) Shutdown(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.done {
+		return nil
+	}
+	p.done = true
+	err := p.provider.Shutdown(ctx)
+	if p.owned {
+		err = errors.Join(err, p.recorder.Close(ctx))
+	}
+	return err
+}

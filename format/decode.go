@@ -1,0 +1,448 @@
+package format
+
+import (
+	"encoding/binary"
+	"math"
+	"strconv"
+	"unsafe"
+)
+
+// Limits for input that may be hostile. A length is compared with them, and with
+// the bytes that are left, before anything is allocated for it.
+const (
+	// DefaultMaxEntrySize is the largest entry that is taken, in bytes.
+	DefaultMaxEntrySize = 64 << 20
+	// MaxAttributes is how many attributes an entry has at most.
+	MaxAttributes = 1 << 16
+)
+
+// A decoder is a cursor over the encoding of entries, the mirror of encode.go.
+// The first error sticks: several fields can be read before err is asked, once
+// an entry. After an error every read returns a zero value.
+//
+// Invariants: 0 <= off <= len(b); after an error off == len(b).
+type decoder struct {
+	b       []byte
+	off     int
+	base    int64 // offset of b[0] in the file
+	entry   int64 // id of the entry that is decoded, or NoEntry
+	version Version
+	maxSize int  // of an entry
+	whole   bool // b is all there is of the entry: to run over its end is damage
+
+	index   int // of the attribute or child that is decoded, -1 outside of them
+	err     error
+	short   bool // ran over the end of b; not set with err
+	need    int  // then: b would have to have at least this many bytes
+	missing string
+	length  LengthError // then: the length that claims too much, if Claimed is not 0
+	longer  bool        // a number was not in its shortest form
+}
+
+// reset makes d decode entry id from b, which lies at base in the file.
+func (d *decoder) reset(b []byte, base, id int64) {
+	d.b, d.off, d.base, d.entry = b, 0, base, id
+	d.index, d.err, d.short, d.longer = -1, nil, false, false
+}
+
+func (d *decoder) place(field string) string {
+	if d.index >= 0 {
+		return field + "[" + strconv.Itoa(d.index) + "]"
+	}
+	return field
+}
+
+// fail records damage at offset at of b.
+func (d *decoder) fail(at int, field string, err error) {
+	if d.err == nil && !d.short {
+		d.err = &CorruptError{Offset: d.base + int64(at), Entry: d.entry, Field: d.place(field), Err: err}
+	}
+	d.off = len(d.b)
+}
+
+// stop records that b ends before n bytes of a field at offset at.
+func (d *decoder) stop(at int, field string, n, claimed uint64) {
+	switch {
+	case d.err != nil || d.short:
+	case d.whole:
+		d.fail(at, field, &LengthError{Claimed: max(claimed, n), Remaining: uint64(len(d.b) - at)})
+	case n > uint64(d.maxSize) || at > d.maxSize-int(n):
+		d.fail(at, field, &LengthError{Claimed: claimed, Remaining: uint64(max(d.maxSize-at, 0))})
+	default:
+		d.short, d.missing = true, d.place(field)
+		d.need = at + int(n)
+		d.length = LengthError{}
+		if claimed > 0 {
+			d.length = LengthError{Claimed: claimed, Remaining: uint64(len(d.b) - at)}
+		}
+	}
+	d.off = len(d.b)
+}
+
+// Err returns what was wrong since reset. A decoder that ran over the end of b
+// reports a [TruncatedError] for the entry that begins at base.
+func (d *decoder) Err() error {
+	if d.err != nil || !d.short {
+		return d.err
+	}
+	e := &TruncatedError{Offset: d.base, Entry: d.entry, Field: d.missing}
+	if d.length.Claimed > 0 {
+		l := d.length
+		e.Length = &l
+	}
+	return e
+}
+
+// Uint reads a number of at most bits bits, which is 32 or 64.
+func (d *decoder) Uint(field string, bits int) uint64 {
+	if d.off < len(d.b) && d.b[d.off] < tag16 {
+		d.off++
+		return uint64(d.b[d.off-1])
+	}
+	return d.uintSlow(field, bits)
+}
+
+func (d *decoder) uintSlow(field string, bits int) uint64 {
+	at := d.off
+	if at >= len(d.b) {
+		d.stop(at, field, 1, 0)
+		return 0
+	}
+	rest := d.b[at+1:]
+	switch tag := d.b[at]; {
+	case tag == tag16 && len(rest) >= 2:
+		n := uint64(binary.LittleEndian.Uint16(rest))
+		d.off, d.longer = at+3, d.longer || n < tag16
+		return n
+	case tag == tag32 && len(rest) >= 4:
+		n := uint64(binary.LittleEndian.Uint32(rest))
+		d.off, d.longer = at+5, d.longer || n <= math.MaxUint16
+		return n
+	case tag == tag64 && bits >= 64 && len(rest) >= 8:
+		n := binary.LittleEndian.Uint64(rest)
+		d.off, d.longer = at+9, d.longer || n <= math.MaxUint32
+		return n
+	case tag <= tag32 || tag == tag64 && bits >= 64:
+		d.stop(at, field, 1+2<<(tag-tag16), 0)
+		return 0
+	default: // 254 is for 128 bits alone, 255 for nothing
+		d.fail(at, field, &tagError{uint64(tag), ErrBadNumber})
+		return 0
+	}
+}
+
+func (d *decoder) uint128(field string) (hi, lo uint64) {
+	if d.off >= len(d.b) || d.b[d.off] != tag128 {
+		return 0, d.Uint(field, 64)
+	}
+	at := d.off
+	if len(d.b)-at < 17 {
+		d.stop(at, field, 17, 0)
+		return 0, 0
+	}
+	lo = binary.LittleEndian.Uint64(d.b[at+1:])
+	hi = binary.LittleEndian.Uint64(d.b[at+9:])
+	d.off, d.longer = at+17, d.longer || hi == 0
+	return hi, lo
+}
+
+// Len reads a length of items that take at least minSize bytes each, and bounds
+// it by what is left.
+func (d *decoder) Len(field string, minSize int) int {
+	at := d.off
+	n := d.Uint(field, 64)
+	if n > uint64(len(d.b)-d.off)/uint64(minSize) {
+		if hi := uint64(math.MaxUint64) / uint64(minSize); n > hi {
+			d.fail(at, field, &LengthError{Claimed: n, Remaining: uint64(len(d.b) - d.off)})
+			return 0
+		}
+		d.stop(d.off, field, n*uint64(minSize), n)
+		return 0
+	}
+	return int(n)
+}
+
+// String reads a string that aliases b.
+func (d *decoder) String(field string) string {
+	n := d.Len(field, 1)
+	if n == 0 {
+		return ""
+	}
+	s := unsafe.String(&d.b[d.off], n)
+	d.off += n
+	return s
+}
+
+func (d *decoder) skipString(field string) { d.off += d.Len(field, 1) }
+
+// flag reads a byte that must be 0 or 1.
+func (d *decoder) flag(field string, bad error) bool {
+	if d.off >= len(d.b) {
+		d.stop(d.off, field, 1, 0)
+		return false
+	}
+	c := d.b[d.off]
+	if c > 1 {
+		d.fail(d.off, field, &tagError{uint64(c), bad})
+		return false
+	}
+	d.off++
+	return c == 1
+}
+
+func (d *decoder) optionalString(field string) Optional[string] {
+	if !d.flag(field, ErrBadOption) {
+		return Optional[string]{}
+	}
+	return Some(d.String(field))
+}
+
+// enum reads the variant of an enum that has n of them.
+func (d *decoder) enum(field string, n uint64, bad error) uint8 {
+	at := d.off
+	v := d.Uint(field, 32)
+	if v >= n {
+		d.fail(at, field, &tagError{v, bad})
+		return 0
+	}
+	return uint8(v)
+}
+
+func (d *decoder) metadata(m *Metadata) {
+	m.Name = d.String("name")
+	m.Target = d.String("target")
+	m.Level = Level(d.enum("level", numLevels, ErrBadLevel))
+	m.ModulePath = d.optionalString("module_path")
+	m.File = d.optionalString("file")
+	m.Line = Optional[uint32]{}
+	if d.flag("line", ErrBadOption) {
+		m.Line = Some(uint32(d.Uint("line", 32)))
+	}
+}
+
+func (d *decoder) value(field string, v *Value) {
+	*v = Value{kind: Kind(d.enum(field, numKinds, ErrBadKind))}
+	switch v.kind {
+	case KindString, KindBytes:
+		if n := d.Len(field, 1); n > 0 {
+			v.text, v.lo = &d.b[d.off], uint64(n)
+			d.off += n
+		}
+	case KindBool:
+		if d.flag(field, ErrBadBool) {
+			v.lo = 1
+		}
+	case KindFloat:
+		if len(d.b)-d.off < 8 {
+			d.stop(d.off, field, 8, 0)
+			return
+		}
+		v.lo = binary.LittleEndian.Uint64(d.b[d.off:])
+		d.off += 8
+	case KindU64:
+		v.lo = d.Uint(field, 64)
+	case KindI64:
+		n := d.Uint(field, 64)
+		v.lo = n>>1 ^ -(n & 1)
+	case KindU128:
+		v.hi, v.lo = d.uint128(field)
+	case KindI128:
+		hi, lo := d.uint128(field)
+		sign := -(lo & 1)
+		v.hi, v.lo = hi>>1^sign, (lo>>1|hi<<63)^sign
+	}
+}
+
+// skipValue passes over a value of which only the bounds matter.
+func (d *decoder) skipValue(field string) {
+	switch Kind(d.enum(field, numKinds, ErrBadKind)) {
+	case KindString, KindBytes:
+		d.skipString(field)
+	case KindBool:
+		d.flag(field, ErrBadBool)
+	case KindFloat:
+		if len(d.b)-d.off < 8 {
+			d.stop(d.off, field, 8, 0)
+			return
+		}
+		d.off += 8
+	case KindU64, KindI64:
+		d.Uint(field, 64)
+	case KindU128, KindI128:
+		d.uint128(field)
+	}
+}
+
+// parent reads the parent of d.entry.
+func (d *decoder) parent() uint32 {
+	at := d.off
+	p := d.Uint("parent", 32)
+	if d.entry >= 0 && p != 0 && int64(p) >= d.entry && d.off > at {
+		d.fail(at, "parent", &tagError{p, ErrBadParent})
+	}
+	return uint32(p)
+}
+
+// count reads the number of attributes, each of at least minSize bytes.
+func (d *decoder) count(field string, minSize int) int {
+	at := d.off
+	n := d.Len(field, minSize)
+	if n > MaxAttributes {
+		d.fail(at, field, &tagError{uint64(n), ErrTooMany})
+		return 0
+	}
+	return n
+}
+
+// valueCount reads the number of attr_values, which must be that of attr_names.
+func (d *decoder) valueCount(names int) {
+	at := d.off
+	if n := d.count("attr_values", 2); n != names && d.off > at {
+		d.fail(at, "attr_values", ErrAttrMismatch)
+	}
+}
+
+// traceEntry reads an entry. Its strings alias b, its attributes reuse the slice
+// that e has.
+func (d *decoder) traceEntry(e *TraceEntry) {
+	e.Parent = d.parent()
+	e.Message = d.optionalString("message")
+	d.metadata(&e.Metadata)
+	e.Attributes = e.Attributes[:0]
+	if !d.version.hasAttrColumns() {
+		n := d.count("attributes", 3)
+		for i := range n {
+			d.index = i
+			e.Attributes = append(e.Attributes, Attribute{Name: d.String("attributes")})
+			d.value("attributes", &e.Attributes[i].Value)
+			if d.off == len(d.b) && d.failed() {
+				break
+			}
+		}
+		d.index = -1
+		return
+	}
+	n := d.count("attr_names", 1)
+	for i := range n {
+		d.index = i
+		e.Attributes = append(e.Attributes, Attribute{Name: d.String("attr_names")})
+		if d.off == len(d.b) && d.failed() {
+			break
+		}
+	}
+	d.index = -1
+	d.valueCount(n)
+	if d.failed() {
+		return
+	}
+	for i := range n {
+		d.index = i
+		d.value("attr_values", &e.Attributes[i].Value)
+	}
+	d.index = -1
+}
+
+func (d *decoder) failed() bool { return d.err != nil || d.short }
+
+// skipToAttributes reads the parent and passes over all up to the attributes.
+func (d *decoder) skipToAttributes() uint32 {
+	parent := d.parent()
+	if d.flag("message", ErrBadOption) {
+		d.skipString("message")
+	}
+	d.skipString("name")
+	d.skipString("target")
+	d.enum("level", numLevels, ErrBadLevel)
+	if d.flag("module_path", ErrBadOption) {
+		d.skipString("module_path")
+	}
+	if d.flag("file", ErrBadOption) {
+		d.skipString("file")
+	}
+	if d.flag("line", ErrBadOption) {
+		d.Uint("line", 32)
+	}
+	return parent
+}
+
+// skipEntry passes over an entry, checks what traceEntry checks and returns the
+// parent.
+func (d *decoder) skipEntry() uint32 {
+	parent := d.skipToAttributes()
+	if !d.version.hasAttrColumns() {
+		n := d.count("attributes", 3)
+		for d.index = 0; d.index < n && !d.failed(); d.index++ {
+			d.skipString("attributes")
+			d.skipValue("attributes")
+		}
+		d.index = -1
+		return parent
+	}
+	n := d.count("attr_names", 1)
+	for d.index = 0; d.index < n && !d.failed(); d.index++ {
+		d.skipString("attr_names")
+	}
+	d.index = -1
+	d.valueCount(n)
+	if d.failed() {
+		return parent
+	}
+	for d.index = 0; d.index < n && !d.failed(); d.index++ {
+		d.skipValue("attr_values")
+	}
+	d.index = -1
+	return parent
+}
+
+// attribute passes over an entry up to its first attribute called name and reads
+// that one's value.
+func (d *decoder) attribute(name string) (v Value, found bool) {
+	d.skipToAttributes()
+	if !d.version.hasAttrColumns() {
+		n := d.count("attributes", 3)
+		for d.index = 0; d.index < n && !d.failed(); d.index++ {
+			if d.String("attributes") == name {
+				d.value("attributes", &v)
+				return v, !d.failed()
+			}
+			d.skipValue("attributes")
+		}
+		return Value{}, false
+	}
+	n := d.count("attr_names", 1)
+	at := -1
+	for d.index = 0; d.index < n && !d.failed(); d.index++ {
+		if d.String("attr_names") == name && at < 0 {
+			at = d.index
+		}
+	}
+	if d.index = -1; at < 0 || d.failed() {
+		return Value{}, false
+	}
+	d.valueCount(n)
+	for d.index = 0; d.index < at && !d.failed(); d.index++ {
+		d.skipValue("attr_values")
+	}
+	d.value("attr_values", &v)
+	return v, !d.failed()
+}
+
+// DecodeTraceEntry decodes the entry of version v that b begins with into e and
+// returns how many bytes it takes. The strings of e alias b; its attributes reuse
+// the slice that e has: call [TraceEntry.Clone] to keep it longer. Parents are
+// not checked, since the entry's id is not known here.
+//
+// Its errors are [*TruncatedError] when b ends too early, [*CorruptError] for
+// other damage, and [*VersionError].
+func DecodeTraceEntry(b []byte, v Version, e *TraceEntry) (int, error) {
+	if !v.known() {
+		return 0, &VersionError{Version: v}
+	}
+	d := decoder{version: v, maxSize: DefaultMaxEntrySize}
+	d.reset(b, 0, NoEntry)
+	d.traceEntry(e)
+	if err := d.Err(); err != nil {
+		return 0, err
+	}
+	return d.off, nil
+}

@@ -1,0 +1,88 @@
+// Package format records, reads and finishes traces in the two file formats of
+// ENTRACE, a Rust project: IET, a stream that is easy to append to, and ET,
+// which puts a table of offsets and the tree in front of the same bytes and is
+// made for memory mapping.
+//
+// # Writing
+//
+// [Create] opens a [Recorder]. It streams an IET file while the program runs
+// and makes the ET file when it is closed:
+//
+//	rec, err := format.Create("app.et", nil) // streams app.iet
+//	…
+//	err = rec.Close(ctx) // leaves app.et
+//
+// An entry is in the file when the call that took it returns. OpenTelemetry
+// spans reach a recorder through package exporter, log/slog records through
+// package slogadapter; [Recorder.Append] takes entries of one's own.
+//
+// # Reading
+//
+//   - [Open] gives random access to a finished or growing file: entries by id,
+//     children, parents, single attributes. [NewView] puts the logical view on
+//     top, in which a span reads the same however it was recorded.
+//   - [NewReader] reads entries in order out of any stream, a pipe too.
+//   - [Follow] reads a file that is still growing.
+//   - [Inspect] says what is whole in a damaged file, [Recover] saves it and
+//     [Verify] finds whatever is odd.
+//
+// # Terminology
+//
+// A trace is the content of a whole file. An entry is one stored unit: a span,
+// an event, a log record, a resource. Its id is its ordinal in the file, 0 is
+// the root. A parent is always an earlier entry.
+//
+// # The layout
+//
+// Every file begins with ten bytes, which count for no offset below:
+//
+//	magic   "\0ENTRACE"  8 bytes
+//	version u8           1 or 2
+//	format  u8           0 ET, 1 IET, 2 IETPrefix
+//
+//	IET       = magic, entry*
+//	IETPrefix = magic, (length u64 fixed little endian, entry)*
+//	ET        = magic, offsets []uint64, pool []PoolEntry, entry*
+//
+// Offsets count from the end of the pool, one an entry, ascending. The pool has
+// one PoolEntry an entry: the ids of its children, ascending.
+//
+// Everything else is bincode in its standard configuration:
+//
+//	unsigned, lengths, variants  0..250 one byte; 251, 252, 253, 254 and then
+//	                             2, 4, 8, 16 bytes, little endian; 255 invalid
+//	signed                       zigzag, then as unsigned
+//	bool, u8                     one byte
+//	f64                          eight bytes, IEEE 754, little endian
+//	string, []byte, []T          length, then the bytes or items
+//	Optional                     0, or 1 and the value
+//
+//	TraceEntry {
+//		parent   u32          an earlier entry; the root's is 0
+//		message  Optional string
+//		metadata {
+//			name        string
+//			target      string
+//			level       0 Trace, 1 Debug, 2 Info, 3 Warn, 4 Error
+//			module_path Optional string
+//			file        Optional string
+//			line        Optional u32
+//		}
+//		version 1: attributes  []struct{ name string; value EnValue }
+//		version 2: attr_names  []string, sorted bytewise
+//		           attr_values []EnValue, as many
+//	}
+//	EnValue = variant u32: 0 String, 1 Bytes, 2 Bool, 3 Float f64, 4 U64, 5 I64,
+//	          6 U128, 7 I128; then the value
+//	PoolEntry { children []u32 }
+//
+// Writers write the shortest form of a number; readers accept longer ones.
+// There is no framing and no checksum: a file whose writer died ends in a part
+// of an entry, which no decoder takes for a whole one. A run of zero bytes up
+// to the end of the file is no entry either but the mark of a crash, although
+// ten of them could be decoded.
+//
+// The source of the layout is ENTRACE's own description and its published crate
+// entrace_core: release 0.1.3 reads and writes version 1, release 0.2.0
+// version 2.
+package format

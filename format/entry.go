@@ -1,0 +1,129 @@
+package format
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A Level is the severity of an entry, LevelContainer of entrace_core.
+type Level uint8
+
+// The levels. Part of the file format.
+const (
+	LevelTrace Level = 0
+	LevelDebug Level = 1
+	LevelInfo  Level = 2
+	LevelWarn  Level = 3
+	LevelError Level = 4
+
+	numLevels = 5
+)
+
+var levelNames = [numLevels]string{"TRACE", "DEBUG", "INFO", "WARN", "ERROR"}
+
+// String returns the level's name in capitals.
+func (l Level) String() string {
+	if l < numLevels {
+		return levelNames[l]
+	}
+	return "Level(" + strconv.Itoa(int(l)) + ")"
+}
+
+// An Optional is a value that may be absent: Option<T> of the formats.
+// The zero Optional is absent.
+type Optional[T any] struct {
+	Value T
+	Valid bool
+}
+
+// Some returns the Optional that holds v.
+func Some[T any](v T) Optional[T] { return Optional[T]{Value: v, Valid: true} }
+
+// Metadata is what is the same for all entries of one place in the source:
+// MetadataContainer of entrace_core (lib.rs).
+type Metadata struct {
+	Name       string
+	Target     string // what the entry is about: an instrumentation scope, a package
+	Level      Level
+	ModulePath Optional[string]
+	File       Optional[string]
+	Line       Optional[uint32]
+}
+
+// An Attribute is a name and a value.
+type Attribute struct {
+	Name  string
+	Value Value
+}
+
+// A TraceEntry is one entry of a trace: TraceEntry of entrace_core (entry.rs).
+// An entry has no id of its own: it is the entry's ordinal in the file.
+type TraceEntry struct {
+	Parent     uint32 // id of an earlier entry; 0 is the root
+	Message    Optional[string]
+	Metadata   Metadata
+	Attributes []Attribute
+}
+
+// A PoolEntry is what an ET file keeps of the tree for one entry: PoolEntry of
+// entrace_core (lib.rs).
+type PoolEntry struct {
+	Children []uint32 // ids, ascending
+}
+
+// Root returns the entry that every trace begins with.
+func Root() *TraceEntry { return &TraceEntry{Metadata: Metadata{Name: "root"}} }
+
+// Attribute returns the value of the first attribute of that name.
+func (e *TraceEntry) Attribute(name string) (Value, bool) {
+	for i := range e.Attributes {
+		if e.Attributes[i].Name == name {
+			return e.Attributes[i].Value, true
+		}
+	}
+	return Value{}, false
+}
+
+// Clone returns a copy of e that shares no memory with it.
+func (e *TraceEntry) Clone() *TraceEntry {
+	c := *e
+	c.Message.Value = strings.Clone(e.Message.Value)
+	c.Metadata.Name = strings.Clone(e.Metadata.Name)
+	c.Metadata.Target = strings.Clone(e.Metadata.Target)
+	c.Metadata.ModulePath.Value = strings.Clone(e.Metadata.ModulePath.Value)
+	c.Metadata.File.Value = strings.Clone(e.Metadata.File.Value)
+	c.Attributes = slices.Clone(e.Attributes)
+	for i := range c.Attributes {
+		a := &c.Attributes[i]
+		a.Name, a.Value = strings.Clone(a.Name), a.Value.clone()
+	}
+	return &c
+}
+
+// SortAttributes sorts a by name, bytewise, as version 2 wants it. Attributes of
+// one name keep their order.
+func SortAttributes(a []Attribute) {
+	// Insertion sort: entries have few attributes, and it allocates nothing.
+	if len(a) > 32 {
+		slices.SortStableFunc(a, compareNames)
+		return
+	}
+	for i := 1; i < len(a); i++ {
+		for j := i; j > 0 && a[j].Name < a[j-1].Name; j-- {
+			a[j], a[j-1] = a[j-1], a[j]
+		}
+	}
+}
+
+func compareNames(a, b Attribute) int { return strings.Compare(a.Name, b.Name) }
+
+// isSorted reports whether a is in the order of SortAttributes.
+func isSorted(a []Attribute) bool {
+	for i := 1; i < len(a); i++ {
+		if a[i].Name < a[i-1].Name {
+			return false
+		}
+	}
+	return true
+}

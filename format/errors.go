@@ -1,0 +1,153 @@
+package format
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+)
+
+// NoEntry is the entry of an error that lies in no entry: in the magic, the
+// offsets or the pool.
+const NoEntry = -1
+
+var (
+	// ErrTruncated is what a [TruncatedError] is: the input just stops. Every
+	// program that crashes leaves such a file, so it is not corrupt.
+	ErrTruncated error = truncated{}
+	// ErrNotEntrace is what a [NotEntraceError] is: the input is of another kind.
+	ErrNotEntrace = errors.New("not an ENTRACE file")
+
+	// ErrClosed is returned by what was closed before.
+	ErrClosed = errors.New("format: closed")
+	// ErrLocked is returned for a file that a living process is writing.
+	ErrLocked = errors.New("in use by a living process")
+	// ErrNotRegular is returned for a path that is a folder, a symbolic link
+	// that must not be followed, a pipe or a device.
+	ErrNotRegular = errors.New("not a regular file")
+	// ErrShrunk is returned when a file became shorter while it was open.
+	ErrShrunk = errors.New("the file was truncated while it was open")
+	// ErrFull is returned when a file holds all the entries that 32 bits count.
+	ErrFull = errors.New("format: the file is full: 4294967295 entries")
+	// ErrTooLarge is returned for an entry over the limit of a recorder.
+	ErrTooLarge = errors.New("format: entry too large")
+)
+
+// What is wrong at the place that a [CorruptError] names.
+var (
+	ErrBadNumber     = errors.New("invalid variable-length integer")
+	ErrBadLevel      = errors.New("unknown level")
+	ErrBadOption     = errors.New("option tag is neither 0 nor 1")
+	ErrBadBool       = errors.New("bool is neither 0 nor 1")
+	ErrBadKind       = errors.New("unknown value kind")
+	ErrBadParent     = errors.New("the parent is not an earlier entry")
+	ErrBadPool       = errors.New("the pool is not a tree over the entries")
+	ErrBadOffset     = errors.New("the offset is not where an entry begins")
+	ErrAttrMismatch  = errors.New("names and values differ in number")
+	ErrTrailingBytes = errors.New("bytes left over behind the entry")
+	ErrTooMany       = errors.New("more than the limit")
+)
+
+type truncated struct{}
+
+func (truncated) Error() string { return "unexpected end" }
+func (truncated) Unwrap() error { return io.ErrUnexpectedEOF }
+
+// A TruncatedError says that the input stops within an entry. What comes before
+// it is whole. errors.Is finds [ErrTruncated] and [io.ErrUnexpectedEOF] in it.
+type TruncatedError struct {
+	Offset   int64        // bytes from the start of the file to that of the cut entry
+	Entry    int64        // its id, or [NoEntry]
+	Field    string       // the field in which the input stops, if known
+	ZeroTail bool         // there are bytes left, but all of them are zero
+	Length   *LengthError // set when a length claims more than there is
+}
+
+func (e *TruncatedError) Error() string {
+	s := place(e.Entry, e.Offset, e.Field)
+	if e.ZeroTail {
+		return s + "nothing but zero bytes from here on"
+	}
+	if e.Length != nil {
+		return s + "unexpected end: " + e.Length.Error()
+	}
+	return s + "unexpected end"
+}
+
+// Unwrap makes errors.Is find [ErrTruncated], and errors.As the [LengthError].
+func (e *TruncatedError) Unwrap() []error {
+	if e.Length != nil {
+		return []error{ErrTruncated, e.Length}
+	}
+	return []error{ErrTruncated}
+}
+
+// A CorruptError says where bytes are no trace.
+type CorruptError struct {
+	Offset int64  // bytes from the start of the file
+	Entry  int64  // the entry's id, or [NoEntry]
+	Field  string // as in the package's layout: "attr_values[2]"
+	Err    error  // one of this package's errors, such as [ErrBadKind]
+}
+
+func (e *CorruptError) Error() string { return place(e.Entry, e.Offset, e.Field) + e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *CorruptError) Unwrap() error { return e.Err }
+
+func place(entry, offset int64, field string) string {
+	s := "at offset " + strconv.FormatInt(offset, 10) + ": "
+	if entry >= 0 {
+		s = "entry " + strconv.FormatInt(entry, 10) + " " + s
+	}
+	if field != "" {
+		s += field + ": "
+	}
+	return s
+}
+
+// A LengthError says that a length claims more than there can be.
+type LengthError struct {
+	Claimed   uint64 // items or bytes
+	Remaining uint64 // as many are left at most
+}
+
+func (e *LengthError) Error() string {
+	return fmt.Sprintf("length %d, but at most %d are left", e.Claimed, e.Remaining)
+}
+
+// A tagError adds the offending number to one of the errors above.
+type tagError struct {
+	tag uint64
+	err error
+}
+
+func (e *tagError) Error() string { return fmt.Sprintf("%v %d", e.err, e.tag) }
+func (e *tagError) Unwrap() error { return e.err }
+
+// A NotEntraceError says which byte of the magic is wrong.
+type NotEntraceError struct {
+	Offset int64
+	Byte   byte
+}
+
+func (e *NotEntraceError) Error() string {
+	return fmt.Sprintf("not an ENTRACE file: byte %d is %#02x, want %#02x", e.Offset, e.Byte, magicName[e.Offset])
+}
+
+// Unwrap returns [ErrNotEntrace].
+func (e *NotEntraceError) Unwrap() error { return ErrNotEntrace }
+
+// A VersionError names the version of a file that this package cannot read.
+type VersionError struct{ Version Version }
+
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("the file has disk version %d (byte 8), known are %d and %d", e.Version, V1, V2)
+}
+
+// A FormatError names a storage format that does not exist.
+type FormatError struct{ Format StorageFormat }
+
+func (e *FormatError) Error() string {
+	return fmt.Sprintf("the file has storage format %d (byte 9), known are 0 (ET), 1 (IET) and 2 (IETPrefix)", uint8(e.Format))
+}

@@ -1,0 +1,488 @@
+package format
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/entrace-go/entrace/internal/mapfile"
+)
+
+// OpenOptions change how [Open] works.
+type OpenOptions struct {
+	ReaderOptions
+
+	// Lenient opens a corrupt file, too, for the entries before the damage,
+	// which [File.Damage] then names.
+	Lenient bool
+}
+
+// A File gives random access to the entries of a trace file: of an ET through its
+// own table and pool, of IET and IETPrefix through an index that one scan builds.
+// The file is mapped into memory; it is seen as long as it was when it was
+// opened. An index takes 20 bytes an entry.
+//
+// A File is safe for concurrent use.
+type File struct {
+	src     *mapfile.File
+	name    string
+	version Version
+	format  StorageFormat
+	maxSize int
+	damage  error
+
+	// Invariants, for n entries: offsets has n+1 items, ascending, relative to
+	// data; the last is where the whole entries end. first has n+1 items:
+	// kids[first[i]:first[i+1]] are the children of i, ascending. parents[i] < i,
+	// parents[0] == 0.
+	data    int64
+	offsets []uint64
+	parents []uint32
+	first   []uint32
+	kids    []uint32
+	gap     int64 // bytes before each entry: the length of IETPrefix
+}
+
+// Open opens the trace file name, which must be a regular file. If there is no
+// file of that name it opens what [Create] leaves of it: the growing or dead
+// x.iet of x.et. A nil o means defaults.
+//
+// A file that just stops, as one does whose writer died, opens with the whole
+// entries it has; [File.Damage] says where it stops. Other damage is a
+// [*CorruptError], see [OpenOptions].
+func Open(name string, o *OpenOptions) (*File, error) {
+	if o == nil {
+		o = &OpenOptions{}
+	}
+	name = Find(name)
+	src, err := mapfile.Open(name)
+	if err != nil {
+		return nil, openError(err)
+	}
+	f := &File{src: src, name: name, maxSize: o.maxEntrySize()}
+	if err := f.index(o.Lenient); err != nil {
+		return nil, errors.Join(fmt.Errorf("open %s: %w", name, err), src.Close())
+	}
+	return f, nil
+}
+
+// index reads the magic and fills the tables.
+func (f *File) index(lenient bool) error {
+	var magic [MagicSize]byte
+	n := min(f.src.Size(), MagicSize)
+	if _, err := f.src.ReadAt(magic[:n], 0); err != nil {
+		return err
+	}
+	var err error
+	if f.version, f.format, err = ParseMagic(magic[:n]); err != nil {
+		return err
+	}
+	if f.format == ET {
+		if err = f.src.View(0, f.src.Size(), f.header); err == nil {
+			return nil
+		}
+		if !lenient {
+			return err
+		}
+	}
+	serr := f.scan()
+	if serr == nil && err == nil {
+		return nil
+	}
+	if err == nil {
+		err = serr
+	}
+	f.damage = err
+	if lenient || errors.Is(err, ErrTruncated) {
+		return nil
+	}
+	return err
+}
+
+// header reads the offsets and the pool of the ET b and checks that they make a
+// tree over entries that fit.
+func (f *File) header(b []byte) error {
+	d := decoder{version: f.version, maxSize: math.MaxInt}
+	d.reset(b, 0, NoEntry)
+	d.off = MagicSize
+	// An entry takes a byte in each table besides its own: more cannot be there.
+	at := d.off
+	n := d.Len("offsets", f.version.minEntrySize()+2)
+	if err := d.Err(); err != nil {
+		return err
+	}
+	if n > math.MaxUint32 {
+		return &CorruptError{Offset: int64(at), Entry: NoEntry, Field: "offsets", Err: ErrFull}
+	}
+	f.offsets = make([]uint64, n+1)
+	for i := range n {
+		at := d.off
+		o := d.Uint("offsets", 64)
+		if i == 0 && o != 0 || i > 0 && o <= f.offsets[i-1] {
+			return firstError(&d, at, int64(i), "offsets", ErrBadOffset)
+		}
+		f.offsets[i] = o
+	}
+	if err := f.pool(&d, n); err != nil {
+		return err
+	}
+	f.data = int64(d.off)
+	size := uint64(len(b) - d.off)
+	if n > 0 && f.offsets[n-1] >= size {
+		return &CorruptError{Offset: f.data, Entry: int64(n - 1), Field: "offsets", Err: ErrBadOffset}
+	}
+	if n == 0 && size > 0 {
+		return &CorruptError{Offset: f.data, Entry: NoEntry, Err: ErrTrailingBytes}
+	}
+	f.offsets[n] = size
+	return nil
+}
+
+// pool reads the pool of an ET of n entries.
+func (f *File) pool(d *decoder, n int) error {
+	at := d.off
+	if d.Len("pool", 1) != n {
+		return firstError(d, at, NoEntry, "pool", ErrBadPool)
+	}
+	f.parents = make([]uint32, n)
+	f.first = make([]uint32, n+1)
+	f.kids = make([]uint32, 0, max(n-1, 0))
+	for i := range n {
+		at := d.off
+		f.first[i] = uint32(len(f.kids))
+		count := d.Len("pool", 1)
+		if count > cap(f.kids)-len(f.kids) {
+			return firstError(d, at, int64(i), "pool", ErrBadPool)
+		}
+		for range count {
+			at := d.off
+			id := d.Uint("pool", 32)
+			// A child is later than its parent, has but one, and comes in order.
+			if id <= uint64(i) || id >= uint64(n) || f.parents[id] != 0 ||
+				uint32(len(f.kids)) > f.first[i] && uint32(id) <= f.kids[len(f.kids)-1] {
+				return firstError(d, at, int64(i), "pool", ErrBadPool)
+			}
+			f.parents[id] = uint32(i) + 1
+			f.kids = append(f.kids, uint32(id))
+		}
+	}
+	if err := d.Err(); err != nil {
+		return err
+	}
+	if n > 0 && len(f.kids) != n-1 {
+		return &CorruptError{Offset: int64(d.off), Entry: NoEntry, Field: "pool", Err: ErrBadPool}
+	}
+	f.first[n] = uint32(len(f.kids))
+	for i := 1; i < n; i++ {
+		f.parents[i]-- // 0 meant none yet
+	}
+	return nil
+}
+
+// firstError returns what d met, else the damage err.
+func firstError(d *decoder, at int, entry int64, field string, err error) error {
+	if derr := d.Err(); derr != nil {
+		return derr
+	}
+	return &CorruptError{Offset: int64(at), Entry: entry, Field: field, Err: err}
+}
+
+// scan fills the tables from the entries themselves.
+func (f *File) scan() error {
+	t, err := scanEntries(io.NewSectionReader(f.src, 0, f.src.Size()), &ReaderOptions{MaxEntrySize: f.maxSize}, nil)
+	f.data, f.offsets, f.parents = t.data, t.offsets, t.parents
+	if f.format == IETPrefix {
+		f.gap = prefixSize
+	}
+	f.first, f.kids = children(t.parents)
+	return err
+}
+
+// A table is where the entries of a trace begin and what their parents are.
+type table struct {
+	data     int64    // offset of the first entry in the file
+	offsets  []uint64 // relative to data; one more than there are entries
+	parents  []uint32
+	prefixed bool // each entry comes behind its length
+}
+
+// gap returns how many bytes are before each entry.
+func (t *table) gap() int {
+	if t.prefixed {
+		return prefixSize
+	}
+	return 0
+}
+
+// scanEntries reads through a trace. What it returns holds whatever is whole,
+// with an error, too. Every few entries it calls step, unless that is nil, with
+// the bytes that were read.
+func scanEntries(src io.Reader, o *ReaderOptions, step func(int64) error) (*table, error) {
+	t := &table{data: MagicSize, offsets: []uint64{0}}
+	r, err := NewReader(src, o)
+	if err != nil {
+		return t, err
+	}
+	r.scan = true
+	t.data = r.off
+	for {
+		e, err := r.Next()
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return t, err
+		}
+		t.parents = append(t.parents, e.Parent)
+		t.offsets = append(t.offsets, uint64(r.off-t.data))
+		if step != nil && r.id%4096 == 0 {
+			if err := step(r.off); err != nil {
+				return t, err
+			}
+		}
+	}
+}
+
+// children turns a table of parents around.
+func children(parents []uint32) (first, kids []uint32) {
+	n := len(parents)
+	first = make([]uint32, n+1)
+	if n == 0 {
+		return first, nil
+	}
+	for _, p := range parents[1:] {
+		first[p+1]++
+	}
+	for i := range n {
+		first[i+1] += first[i]
+	}
+	kids = make([]uint32, n-1)
+	// Put each child at the end of what its parent has so far; first then has
+	// moved on by one place, which the copy puts right.
+	for i, p := range parents[1:] {
+		kids[first[p]] = uint32(i + 1)
+		first[p]++
+	}
+	copy(first[1:], first[:n])
+	first[0] = 0
+	return first, kids
+}
+
+// Name returns the name of the file that was opened.
+func (f *File) Name() string { return f.name }
+
+// Version returns the disk version.
+func (f *File) Version() Version { return f.version }
+
+// Format returns the storage format.
+func (f *File) Format() StorageFormat { return f.format }
+
+// Size returns the size of the file in bytes when it was opened.
+func (f *File) Size() int64 { return f.src.Size() }
+
+// WholeSize returns how many of these bytes are whole: header and entries.
+func (f *File) WholeSize() int64 { return f.data + int64(f.offsets[f.Len()]) }
+
+// ModTime returns when the file was written to last.
+func (f *File) ModTime() (time.Time, error) {
+	fi, err := f.src.File().Stat()
+	if err != nil {
+		return time.Time{}, err
+	}
+	return fi.ModTime(), nil
+}
+
+// Damage returns what ends the entries early: a [*TruncatedError], when the file
+// is opened with [OpenOptions].Lenient a [*CorruptError] too, else nil.
+func (f *File) Damage() error { return f.damage }
+
+// Len returns the number of whole entries. Their ids are below it.
+func (f *File) Len() int { return len(f.parents) }
+
+// An IDError says that a file has no entry of that id.
+type IDError struct {
+	ID  uint32
+	Len int
+}
+
+func (e *IDError) Error() string { return fmt.Sprintf("no entry %d: there are %d", e.ID, e.Len) }
+
+// Children returns the ids of the children of entry id, ascending, and none for
+// an entry that does not exist. The slice must not be changed.
+func (f *File) Children(id uint32) []uint32 {
+	if int64(id) >= int64(len(f.parents)) {
+		return nil
+	}
+	a, b := f.first[id], f.first[id+1]
+	return f.kids[a:b:b]
+}
+
+// Parent returns the id of the parent of entry id: 0 for the root, and for an
+// entry that does not exist.
+func (f *File) Parent(id uint32) uint32 {
+	if int64(id) >= int64(len(f.parents)) {
+		return 0
+	}
+	return f.parents[id]
+}
+
+// span returns where entry id lies in the file.
+func (f *File) span(id uint32) (off, n int64, err error) {
+	if int64(id) >= int64(len(f.parents)) {
+		return 0, 0, &IDError{ID: id, Len: len(f.parents)}
+	}
+	a, b := int64(f.offsets[id])+f.gap, int64(f.offsets[id+1])
+	return f.data + a, b - a, nil
+}
+
+// AppendRaw appends the encoding of entry id to b and returns the extended slice.
+func (f *File) AppendRaw(b []byte, id uint32) ([]byte, error) {
+	off, n, err := f.span(id)
+	if err != nil {
+		return b, err
+	}
+	err = f.src.View(off, n, func(v []byte) error {
+		b = append(b, v...)
+		return nil
+	})
+	return b, f.readError(err)
+}
+
+// Entry returns entry id. The caller owns it.
+func (f *File) Entry(id uint32) (*TraceEntry, error) {
+	raw, err := f.AppendRaw(nil, id)
+	if err != nil {
+		return nil, err
+	}
+	e := new(TraceEntry)
+	return e, f.decode(raw, id, e)
+}
+
+// decode decodes raw, the whole of entry id, into e.
+func (f *File) decode(raw []byte, id uint32, e *TraceEntry) error {
+	d := f.decoder(raw, id)
+	d.traceEntry(e)
+	if err := d.Err(); err != nil {
+		return f.readError(err)
+	}
+	if d.off < len(raw) {
+		return f.readError(&CorruptError{Offset: d.base + int64(d.off), Entry: int64(id), Err: ErrTrailingBytes})
+	}
+	return nil
+}
+
+func (f *File) decoder(raw []byte, id uint32) decoder {
+	d := decoder{version: f.version, maxSize: f.maxSize, whole: true}
+	d.reset(raw, f.data+int64(f.offsets[id])+f.gap, int64(id))
+	return d
+}
+
+// readError tells damage from a file that was truncated after it was opened.
+func (f *File) readError(err error) error {
+	if err == nil {
+		return nil
+	}
+	if fault, ok := errors.AsType[*mapfile.FaultError](err); ok {
+		return fmt.Errorf("%w: no byte at offset %d", ErrShrunk, fault.Offset)
+	}
+	if errors.Is(err, mapfile.ErrClosed) {
+		return ErrClosed
+	}
+	if f.src.Shrunk() {
+		return ErrShrunk
+	}
+	return err
+}
+
+// Attribute returns the value of the first attribute called name of entry id,
+// and whether there is one. It decodes no more than it must.
+func (f *File) Attribute(id uint32, name string) (v Value, found bool, err error) {
+	off, n, err := f.span(id)
+	if err != nil {
+		return Value{}, false, err
+	}
+	var derr error
+	err = f.src.View(off, n, func(raw []byte) error {
+		d := f.decoder(raw, id)
+		v, found = d.attribute(name)
+		v = v.clone()
+		derr = d.Err()
+		return nil
+	})
+	if err := f.readError(errors.Join(err, derr)); err != nil {
+		return Value{}, false, err
+	}
+	return v, found, nil
+}
+
+// walkSize is how much of a file Walk copies at once.
+const walkSize = 256 << 10
+
+// Walk calls fn for the entries from id on, in order, until fn returns an error
+// or there are no more. The entry is valid until fn returns.
+func (f *File) Walk(id uint32, fn func(id uint32, e *TraceEntry) error) error {
+	var e TraceEntry
+	return f.walkRaw(id, func(id uint32, raw []byte) error {
+		if err := f.decode(raw, id, &e); err != nil {
+			return err
+		}
+		return fn(id, &e)
+	})
+}
+
+// walkRaw is Walk over the encodings.
+func (f *File) walkRaw(id uint32, fn func(id uint32, raw []byte) error) error {
+	var buf []byte
+	for n := uint32(f.Len()); id < n; {
+		last := id + 1
+		for last < n && f.offsets[last+1]-f.offsets[id] <= walkSize {
+			last++
+		}
+		size := int(f.offsets[last] - f.offsets[id])
+		if cap(buf) < size {
+			buf = make([]byte, size)
+		}
+		buf = buf[:size]
+		base := f.offsets[id]
+		if _, err := f.src.ReadAt(buf, f.data+int64(base)); err != nil {
+			return f.readError(err)
+		}
+		for ; id < last; id++ {
+			a, b := int64(f.offsets[id]-base)+f.gap, int64(f.offsets[id+1]-base)
+			if err := fn(id, buf[a:b]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Close releases the map after the calls that still run. Every later call
+// returns [ErrClosed], Close too.
+func (f *File) Close() error {
+	err := f.src.Close()
+	if errors.Is(err, mapfile.ErrClosed) {
+		return ErrClosed
+	}
+	return err
+}
+
+// Find returns the file to read when a user names name: that one if it exists,
+// else what [Create] has left of it, an x.iet for an x.et and the other way
+// round, else name again.
+func Find(name string) string {
+	if exists(name) {
+		return name
+	}
+	other := streamName(name)
+	if base, ok := strings.CutSuffix(name, extIET); ok {
+		other = base + extET
+	}
+	if other != name && exists(other) {
+		return other
+	}
+	return name
+}

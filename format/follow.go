@@ -1,0 +1,242 @@
+package format
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/entrace-go/entrace/internal/osfile"
+)
+
+// FollowOptions change how [Follow] works.
+type FollowOptions struct {
+	ReaderOptions
+
+	// Poll is how often the file is looked at. The default is 50 ms.
+	Poll time.Duration
+}
+
+// A Follower reads a file that still grows: every entry once, as soon as it is
+// whole. It is not safe for concurrent use.
+type Follower struct {
+	f    *os.File
+	name string
+	poll time.Duration
+
+	d     decoder
+	entry TraceEntry
+	id    int64 // of the last entry
+	off   int64 // in the file, where the next entry begins
+	buf   []byte
+	rest  []byte // of buf, that is at off
+	gap   int
+	need  int           // bytes at off, for the next entry to be whole
+	idle  time.Duration // since the last entry
+	alive bool          // somebody held the lock once
+	ended bool          // the last entry marks a clean end
+	et    *File         // an ET does not grow
+}
+
+// Follow opens a growing IET file, or the one that [Create] streams for name. A
+// nil o means defaults. An ET is read to its end.
+func Follow(name string, o *FollowOptions) (*Follower, error) {
+	if o == nil {
+		o = &FollowOptions{}
+	}
+	name = Find(name)
+	f, err := osfile.OpenRead(name)
+	if err != nil {
+		return nil, openError(err)
+	}
+	fl := &Follower{f: f, name: name, poll: o.Poll, id: -1, off: MagicSize}
+	if fl.poll <= 0 {
+		fl.poll = 50 * time.Millisecond
+	}
+	var magic [MagicSize]byte
+	n, err := f.ReadAt(magic[:], 0)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	v, format, perr := ParseMagic(magic[:n])
+	if err = errors.Join(err, perr); err != nil {
+		return nil, errors.Join(fmt.Errorf("follow %s: %w", name, err), f.Close())
+	}
+	fl.d = decoder{version: v, maxSize: o.maxEntrySize()}
+	switch format {
+	case IETPrefix:
+		fl.gap = prefixSize
+	case ET:
+		if fl.et, err = Open(name, &OpenOptions{ReaderOptions: o.ReaderOptions}); err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+	}
+	return fl, nil
+}
+
+// Next waits for the next entry and returns it with its id; the entry is valid
+// until the next call. The error is [io.EOF] when the trace has come to a clean
+// end, [ErrTruncated] when its writer died, [ErrShrunk] when the file was cut,
+// a [*CorruptError] for damage, or that of ctx.
+func (f *Follower) Next(ctx context.Context) (uint32, *TraceEntry, error) {
+	if f.et != nil {
+		return f.nextOfET()
+	}
+	for {
+		ok, err := f.decode()
+		if err != nil {
+			return 0, nil, err
+		}
+		if ok {
+			f.idle = 0
+			f.ended = isEnd(&f.entry)
+			return uint32(f.id), &f.entry, nil
+		}
+		more, err := f.read()
+		if err != nil {
+			return 0, nil, err
+		}
+		if more {
+			continue
+		}
+		if err := f.over(); err != nil {
+			return 0, nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return 0, nil, ctx.Err()
+		case <-time.After(f.poll):
+			f.idle += f.poll
+		}
+	}
+}
+
+// decode decodes the entry at off if rest has all of it.
+func (f *Follower) decode() (bool, error) {
+	raw := f.rest
+	if f.gap > 0 {
+		if len(raw) < f.gap {
+			f.need = f.gap
+			return false, nil
+		}
+		n, maxSize := prefix(raw), uint64(f.d.maxSize)
+		if n == 0 || n > maxSize {
+			return false, &CorruptError{Offset: f.off, Entry: f.id + 1, Field: "length", Err: &LengthError{Claimed: n, Remaining: maxSize}}
+		}
+		if f.need = f.gap + int(n); len(raw) < f.need {
+			return false, nil
+		}
+		raw = raw[f.gap:f.need]
+	}
+	f.d.reset(raw, f.off+int64(f.gap), f.id+1)
+	f.d.whole = f.gap > 0
+	f.d.traceEntry(&f.entry)
+	if f.d.short {
+		f.need = f.d.need
+		return false, nil
+	}
+	if f.d.err != nil {
+		return false, f.d.err
+	}
+	n := f.gap + f.d.off
+	if f.gap > 0 && f.d.off < len(raw) {
+		return false, &CorruptError{Offset: f.off + int64(n), Entry: f.id + 1, Err: ErrTrailingBytes}
+	}
+	if isZero(raw[:f.d.off]) && isZero(f.rest) {
+		// Zeros are no entry unless something follows them.
+		f.need = len(f.rest) + 1
+		return false, nil
+	}
+	f.id++
+	f.off += int64(n)
+	f.rest = f.rest[n:]
+	return true, nil
+}
+
+// read reads from off on, always anew: a writer takes a part of an entry back
+// that it could not finish. It reports whether there is as much as is needed.
+func (f *Follower) read() (bool, error) {
+	fi, err := f.f.Stat()
+	if err != nil {
+		return false, err
+	}
+	have := fi.Size() - f.off
+	if have < 0 {
+		return false, fmt.Errorf("%s: %w", f.name, ErrShrunk)
+	}
+	if have < int64(f.need) || have == 0 {
+		f.rest = nil
+		return false, nil
+	}
+	n := int(min(have, int64(max(f.need, walkSize))))
+	if cap(f.buf) < n {
+		f.buf = make([]byte, n)
+	}
+	n, err = f.f.ReadAt(f.buf[:n], f.off)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, err
+	}
+	f.rest = f.buf[:n]
+	return n >= f.need, nil
+}
+
+// over returns an error when nothing more can come.
+func (f *Follower) over() error {
+	if f.ended {
+		return io.EOF
+	}
+	const sure = 250 * time.Millisecond
+	if f.idle < sure {
+		return nil
+	}
+	f.idle = 0
+	if locked(f.f) {
+		f.alive = true
+		return nil
+	}
+	if !f.alive && osfile.SameFile(f.f, f.name) {
+		return nil // a writer of another kind, which does not lock
+	}
+	if more, err := f.read(); more || err != nil {
+		return err // it wrote something before it let go of the lock
+	}
+	return &TruncatedError{Offset: f.off, Entry: f.id + 1, Field: "its writer is gone"}
+}
+
+// locked probes the lock of the very file that is read, whatever its name.
+func locked(f *os.File) bool {
+	err := osfile.Lock(f, false)
+	if err == nil {
+		_ = osfile.Unlock(f) // and if not: closing f does
+	}
+	return errors.Is(err, osfile.ErrLocked)
+}
+
+func (f *Follower) nextOfET() (uint32, *TraceEntry, error) {
+	if f.id++; f.id >= int64(f.et.Len()) {
+		return 0, nil, io.EOF
+	}
+	e, err := f.et.Entry(uint32(f.id))
+	return uint32(f.id), e, err
+}
+
+// Format returns the storage format of the file.
+func (f *Follower) Format() StorageFormat {
+	switch {
+	case f.et != nil:
+		return ET
+	case f.gap > 0:
+		return IETPrefix
+	}
+	return IET
+}
+
+// Close closes the file.
+func (f *Follower) Close() error {
+	if f.et != nil {
+		return errors.Join(f.et.Close(), f.f.Close())
+	}
+	return f.f.Close()
+}

@@ -1,0 +1,117 @@
+package format
+
+import (
+	"fmt"
+	"strings"
+)
+
+// MagicSize is the length in bytes of what every ENTRACE file begins with.
+const MagicSize = 10
+
+// magicName is the first eight bytes. Part of the file format.
+const magicName = "\x00ENTRACE"
+
+// A Version is the disk version of a file. The zero value means [DefaultVersion]
+// where a version may be chosen.
+type Version uint8
+
+// The disk versions. They differ in the attributes of an entry alone.
+// Part of the file format.
+const (
+	V1 Version = 1 // pairs of name and value, in recording order
+	V2 Version = 2 // sorted names, then values
+
+	// DefaultVersion is written when none is chosen, as ENTRACE's specification
+	// describes this one.
+	DefaultVersion = V1
+)
+
+// known reports whether files of this version can be read and written.
+func (v Version) known() bool { return v == V1 || v == V2 }
+
+// hasAttrColumns reports whether names and values are stored apart, and sorted.
+func (v Version) hasAttrColumns() bool { return v >= V2 }
+
+// minEntrySize is the size of the smallest entry: every length and tag 0.
+func (v Version) minEntrySize() int {
+	if v.hasAttrColumns() {
+		return 10
+	}
+	return 9
+}
+
+// A StorageFormat is one of the three ways in which entries are stored.
+type StorageFormat uint8
+
+// The storage formats. Part of the file format.
+const (
+	ET        StorageFormat = 0 // offsets and pool first, for memory mapping
+	IET       StorageFormat = 1 // a plain stream of entries
+	IETPrefix StorageFormat = 2 // as IET, each entry behind its length; for TCP
+)
+
+// String returns the lower-case name that [ParseStorageFormat] takes.
+func (f StorageFormat) String() string {
+	switch f {
+	case ET:
+		return "et"
+	case IET:
+		return "iet"
+	case IETPrefix:
+		return "ietprefix"
+	}
+	return fmt.Sprintf("StorageFormat(%d)", uint8(f))
+}
+
+// ParseStorageFormat returns the format that is named et, iet or ietprefix,
+// in either case of letters.
+func ParseStorageFormat(s string) (StorageFormat, error) {
+	for f := ET; f <= IETPrefix; f++ {
+		if strings.EqualFold(s, f.String()) {
+			return f, nil
+		}
+	}
+	return 0, fmt.Errorf("format: %q is none of et, iet, ietprefix", s)
+}
+
+// ParseVersion returns the disk version that s names, 1 or 2.
+func ParseVersion(s string) (Version, error) {
+	switch s {
+	case "1":
+		return V1, nil
+	case "2":
+		return V2, nil
+	}
+	return 0, fmt.Errorf("format: %q is no version: 1 and 2 are", s)
+}
+
+// AppendMagic appends the ten bytes that a file of version v and format f begins
+// with. It panics when v or f is unknown.
+func AppendMagic(b []byte, v Version, f StorageFormat) []byte {
+	if !v.known() || f > IETPrefix {
+		panic(fmt.Sprintf("format: AppendMagic of version %d, format %d", v, f))
+	}
+	return append(append(b, magicName...), byte(v), byte(f))
+}
+
+// ParseMagic reads the ten bytes at the start of b. Its errors are
+// [ErrTruncated] for fewer bytes of a right beginning, [ErrNotEntrace],
+// [*VersionError] and [*FormatError].
+func ParseMagic(b []byte) (Version, StorageFormat, error) {
+	for i := range min(len(b), len(magicName)) {
+		if b[i] != magicName[i] {
+			return 0, 0, &NotEntraceError{Offset: int64(i), Byte: b[i]}
+		}
+	}
+	if len(b) < MagicSize {
+		return 0, 0, &TruncatedError{Entry: NoEntry, Field: "magic"}
+	}
+	v, f := Version(b[8]), StorageFormat(b[9])
+	if !v.known() {
+		return 0, 0, &VersionError{Version: v}
+	}
+	if f > IETPrefix {
+		return 0, 0, &FormatError{Format: f}
+	}
+	return v, f, nil
+}

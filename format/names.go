@@ -1,0 +1,79 @@
+package format
+
+import "strings"
+
+// The attributes that carry what an entry has no place for. Part of the product's
+// format: see the tables in the documentation of packages exporter and
+// slogadapter.
+const (
+	AttrTraceID      = "trace_id"       // String, 32 hex digits
+	AttrSpanID       = "span_id"        // String, 16 hex digits
+	AttrParentSpanID = "parent_span_id" // String, 16 hex digits
+	AttrTime         = "time_unix_nano" // U64, I64 before 1970
+	AttrDuration     = "duration_nano"  // U64
+	AttrTraceFlags   = "trace_flags"    // U64
+	AttrLogLevel     = "log.level"      // String
+
+	AttrKind              = "otel.kind"
+	AttrStatusCode        = "otel.status_code"
+	AttrStatusDescription = "otel.status_description"
+	AttrTraceState        = "otel.trace_state"
+	AttrClockSkew         = "otel.clock_skew_nano"
+	AttrSchemaURL         = "otel.resource.schema_url"
+	AttrScopeVersion      = "otel.scope.version"
+	AttrScopeSchemaURL    = "otel.scope.schema_url"
+	AttrScopePrefix       = "otel.scope.attr."
+	AttrScopeDropped      = "otel.scope.dropped_attributes_count"
+	AttrDroppedAttributes = "otel.dropped_attributes_count"
+	AttrDroppedEvents     = "otel.dropped_events_count"
+	AttrDroppedLinks      = "otel.dropped_links_count"
+	AttrEvent             = "otel.event"
+	AttrLinkTraceID       = "otel.link.trace_id"
+	AttrLinkSpanID        = "otel.link.span_id"
+	AttrLinkTraceState    = "otel.link.trace_state"
+	AttrLinkFlags         = "otel.link.flags"
+	AttrJSON              = "otel.json"     // String, a JSON array of the names of attributes that are JSON texts
+	AttrAnyValue          = "otel.anyvalue" // likewise, OTLP/JSON AnyValue texts
+
+	// DefaultTraceFlags is what an absent AttrTraceFlags or AttrLinkFlags means:
+	// sampled, and the parent is known to be local or absent.
+	DefaultTraceFlags = 0x101
+)
+
+// The names of entries that are not spans or log records of an application.
+const (
+	NameResource = "resource"
+	NameLink     = "link"
+	NameSpanEnd  = "span end"
+	NameEnd      = "entrace.end"
+)
+
+// attrEscape makes room for users' attributes whose names are taken.
+const attrEscape = "otel.attr."
+
+// Reserved reports whether a user's attribute may not be called name.
+func Reserved(name string) bool {
+	switch name {
+	case AttrTraceID, AttrSpanID, AttrParentSpanID, AttrTime, AttrDuration, AttrTraceFlags, AttrLogLevel,
+		"severity_number", "severity_text", "observed_time_unix_nano", AttrTruncated:
+		return true
+	}
+	return strings.HasPrefix(name, "otel.") || strings.HasPrefix(name, "entrace.")
+}
+
+// EscapeName returns the name under which a user's attribute is stored.
+func EscapeName(name string) string {
+	if Reserved(name) {
+		return attrEscape + name
+	}
+	return name
+}
+
+// UserName is the other direction: the user's name of a stored attribute, and
+// whether it is one of the user's at all.
+func UserName(stored string) (name string, ok bool) {
+	if name, ok := strings.CutPrefix(stored, attrEscape); ok {
+		return name, true
+	}
+	return stored, !Reserved(stored)
+}

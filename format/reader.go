@@ -1,0 +1,412 @@
+package format
+
+import (
+	"errors"
+	"io"
+	"math"
+)
+
+// ReaderOptions are limits for input that may be hostile.
+type ReaderOptions struct {
+	// MaxEntrySize is the size in bytes above which an entry is taken for
+	// damage. The default is [DefaultMaxEntrySize], 64 MiB.
+	MaxEntrySize int
+}
+
+func (o *ReaderOptions) maxEntrySize() int {
+	if o == nil || o.MaxEntrySize <= 0 {
+		return DefaultMaxEntrySize
+	}
+	return min(o.MaxEntrySize, math.MaxInt32)
+}
+
+// A Reader reads the entries of a trace in order, in any version and storage
+// format, from anything that can be read, a pipe too. It needs memory for the
+// largest entry and, for ET, eight bytes an entry.
+//
+// A Reader is not safe for concurrent use.
+type Reader struct {
+	r       io.Reader
+	version Version
+	format  StorageFormat
+
+	// Invariants: 0 <= start <= end <= len(buf); buf[start] lies at off in the
+	// file; before it come zeros zero bytes that were read but not buffered.
+	buf        []byte
+	start, end int
+	off        int64
+	zeros      int64
+	eof        bool // the last Read said so
+	rerr       error
+
+	d       decoder
+	entry   TraceEntry
+	raw     []byte
+	id      int64 // of the last entry
+	err     error
+	scan    bool     // pass over the attributes: entry has its parent alone
+	offsets []uint64 // of an ET
+	data    int64    // where an ET's data section begins
+}
+
+const readSize = 64 << 10
+
+// NewReader returns a Reader of the trace that r holds. It reads the magic, and
+// of an ET the offsets and the pool. A nil o means defaults. Besides the errors
+// of [ParseMagic] it returns those of r.
+func NewReader(r io.Reader, o *ReaderOptions) (*Reader, error) {
+	rd := &Reader{r: r, id: -1, buf: make([]byte, readSize)}
+	if err := rd.fill(MagicSize); err != nil {
+		return nil, err
+	}
+	v, f, err := ParseMagic(rd.buf[rd.start:rd.end])
+	if err != nil {
+		return nil, err
+	}
+	rd.version, rd.format = v, f
+	rd.d = decoder{version: v, maxSize: o.maxEntrySize()}
+	rd.consume(MagicSize)
+	if f == ET {
+		if err := rd.header(); err != nil {
+			return nil, err
+		}
+	}
+	return rd, nil
+}
+
+// Version returns the disk version of the trace.
+func (r *Reader) Version() Version { return r.version }
+
+// Format returns the storage format of the trace.
+func (r *Reader) Format() StorageFormat { return r.format }
+
+// ID returns the id of the entry that Next returned last, -1 before the first.
+func (r *Reader) ID() int64 { return r.id }
+
+// Offset returns how many bytes were read up to the end of that entry: what is
+// before it in the file is whole.
+func (r *Reader) Offset() int64 { return r.off }
+
+// Raw returns the encoding of that entry, without a length before it. It is
+// valid until the next call of Next.
+func (r *Reader) Raw() []byte { return r.raw }
+
+// Next returns the next entry, which is valid until the next call. At the end
+// of a whole trace the error is [io.EOF]; it is a [*TruncatedError] where the
+// input stops within an entry, a [*CorruptError] for other damage, or what the
+// source returned. Errors are final.
+func (r *Reader) Next() (*TraceEntry, error) {
+	if r.err != nil {
+		return nil, r.err
+	}
+	if err := r.next(); err != nil {
+		r.err, r.raw = err, nil
+		return nil, err
+	}
+	r.id++
+	return &r.entry, nil
+}
+
+func (r *Reader) next() error {
+	id := r.id + 1
+	if id > math.MaxUint32 {
+		return &CorruptError{Offset: r.off, Entry: id, Err: ErrFull}
+	}
+	switch {
+	case r.zeros > 0:
+		return r.zeroEntry()
+	case r.format == IETPrefix:
+		return r.frame(id)
+	case r.format == ET:
+		if id == int64(len(r.offsets)) {
+			return r.atEnd(id)
+		}
+		if at := r.off - r.data; at != int64(r.offsets[id]) {
+			return &CorruptError{Offset: r.off, Entry: id, Field: "offsets", Err: ErrBadOffset}
+		}
+	}
+	n, err := r.decode(id)
+	if err != nil {
+		return err
+	}
+	r.raw = r.buf[r.start : r.start+n]
+	if r.format == IET && n == r.version.minEntrySize() && isZero(r.raw) {
+		return r.zeroRun(id)
+	}
+	r.consume(n)
+	return nil
+}
+
+// decode decodes the entry at start, reading as much as it takes.
+func (r *Reader) decode(id int64) (int, error) {
+	for {
+		b := r.buf[r.start:r.end]
+		r.d.reset(b, r.off, id)
+		r.decodeInto()
+		if !r.d.short {
+			return r.d.off, r.d.err
+		}
+		if err := r.fill(r.d.need); err != nil {
+			return 0, err
+		}
+		if r.end-r.start < r.d.need {
+			if len(r.buf[r.start:r.end]) > len(b) {
+				continue // not enough, but it tells better what is missing
+			}
+			return 0, r.tail(id)
+		}
+	}
+}
+
+func (r *Reader) decodeInto() {
+	if r.scan {
+		r.entry.Parent = r.d.skipEntry()
+		return
+	}
+	r.d.traceEntry(&r.entry)
+}
+
+// tail is the error for input that ends in the entry that d is at.
+func (r *Reader) tail(id int64) error {
+	rest := r.buf[r.start:r.end]
+	if len(rest) == 0 && r.format != ET {
+		return io.EOF
+	}
+	return r.d.Err()
+}
+
+// atEnd checks that an ET ends behind its last entry.
+func (r *Reader) atEnd(id int64) error {
+	if err := r.fill(1); err != nil {
+		return err
+	}
+	if r.end > r.start {
+		return &CorruptError{Offset: r.off, Entry: id - 1, Err: ErrTrailingBytes}
+	}
+	return io.EOF
+}
+
+// frame reads a length and the entry behind it.
+func (r *Reader) frame(id int64) error {
+	if err := r.fill(prefixSize); err != nil {
+		return err
+	}
+	switch n := r.end - r.start; {
+	case n == 0:
+		return io.EOF
+	case n < prefixSize:
+		return &TruncatedError{Offset: r.off, Entry: id, Field: "length"}
+	}
+	n, maxSize := prefix(r.buf[r.start:]), uint64(r.d.maxSize)
+	if n == 0 || n > maxSize {
+		if n == 0 {
+			if zero, err := r.onlyZeros(); err != nil {
+				return err
+			} else if zero > 0 && r.end == r.start {
+				return &TruncatedError{Offset: r.off - zero, Entry: id, ZeroTail: true}
+			} else {
+				r.off -= zero
+			}
+		}
+		return &CorruptError{Offset: r.off, Entry: id, Field: "length", Err: &LengthError{Claimed: n, Remaining: maxSize}}
+	}
+	size := prefixSize + int(n)
+	if err := r.fill(size); err != nil {
+		return err
+	}
+	if have := r.end - r.start; have < size {
+		return &TruncatedError{Offset: r.off, Entry: id, Length: &LengthError{Claimed: n, Remaining: uint64(have - prefixSize)}}
+	}
+	r.raw = r.buf[r.start+prefixSize : r.start+size]
+	r.d.reset(r.raw, r.off+prefixSize, id)
+	r.d.whole = true
+	r.decodeInto()
+	if r.d.err != nil {
+		return r.d.err
+	}
+	if r.d.off < len(r.raw) {
+		return &CorruptError{Offset: r.d.base + int64(r.d.off), Entry: id, Err: ErrTrailingBytes}
+	}
+	r.consume(size)
+	return nil
+}
+
+// zeroRun decides what an entry of nothing but zeros is: one of the bytes that a
+// crash left at the end, or, when something else follows, an entry.
+func (r *Reader) zeroRun(id int64) error {
+	at := r.off
+	n, err := r.onlyZeros()
+	if err != nil {
+		return err
+	}
+	if r.end == r.start {
+		r.off = at
+		return &TruncatedError{Offset: at, Entry: id, ZeroTail: true}
+	}
+	r.off, r.zeros = at, n
+	return r.zeroEntry()
+}
+
+// onlyZeros consumes zero bytes up to another byte or to the end of the input.
+func (r *Reader) onlyZeros() (n int64, err error) {
+	for {
+		for r.start < r.end && r.buf[r.start] == 0 {
+			r.consume(1)
+			n++
+		}
+		if r.start < r.end {
+			return n, nil
+		}
+		if err := r.fill(1); err != nil || r.start == r.end {
+			return n, err
+		}
+	}
+}
+
+var zeroBytes [10]byte
+
+// zeroEntry returns an entry out of the zeros that were passed over.
+func (r *Reader) zeroEntry() error {
+	size := r.version.minEntrySize()
+	if r.zeros < int64(size) {
+		r.unread(int(r.zeros))
+		r.zeros = 0
+		return r.next()
+	}
+	r.raw = zeroBytes[:size]
+	r.entry = TraceEntry{Attributes: r.entry.Attributes[:0]}
+	r.zeros -= int64(size)
+	r.off += int64(size)
+	return nil
+}
+
+// unread puts n zero bytes, fewer than an entry has, back before start.
+func (r *Reader) unread(n int) {
+	if r.start < n {
+		b := make([]byte, max(len(r.buf), r.end-r.start+n))
+		copy(b[n:], r.buf[r.start:r.end])
+		r.end += n - r.start
+		r.buf, r.start = b, n
+	}
+	clear(r.buf[r.start-n : r.start])
+	r.start -= n
+}
+
+// header reads the offsets and the pool of an ET.
+func (r *Reader) header() error {
+	n, err := r.number("offsets", 64)
+	if err != nil {
+		return err
+	}
+	for i := range n {
+		o, err := r.number("offsets", 64)
+		if err != nil {
+			return err
+		}
+		if i == 0 && o != 0 || i > 0 && o <= r.offsets[i-1] {
+			return &CorruptError{Offset: r.off, Entry: int64(i), Field: "offsets", Err: ErrBadOffset}
+		}
+		r.offsets = append(r.offsets, o)
+	}
+	pools, err := r.number("pool", 64)
+	if err != nil {
+		return err
+	}
+	if pools != n {
+		return &CorruptError{Offset: r.off, Entry: NoEntry, Field: "pool", Err: ErrBadPool}
+	}
+	for i := range pools {
+		kids, err := r.number("pool", 64)
+		if err != nil {
+			return err
+		}
+		for range kids {
+			id, err := r.number("pool", 32)
+			if err != nil {
+				return err
+			}
+			if id <= i || id >= n {
+				return &CorruptError{Offset: r.off, Entry: int64(i), Field: "pool", Err: ErrBadPool}
+			}
+		}
+	}
+	r.data = r.off
+	return nil
+}
+
+func (r *Reader) number(field string, bits int) (uint64, error) {
+	if r.end-r.start < 9 {
+		if err := r.fill(9); err != nil {
+			return 0, err
+		}
+	}
+	r.d.reset(r.buf[r.start:r.end], r.off, NoEntry)
+	n := r.d.Uint(field, bits)
+	if err := r.d.Err(); err != nil {
+		return 0, err
+	}
+	r.consume(r.d.off)
+	return n, nil
+}
+
+func (r *Reader) consume(n int) {
+	r.start += n
+	r.off += int64(n)
+}
+
+// fill reads until n bytes are buffered or the input ends. It allocates no more
+// than twice what really came.
+func (r *Reader) fill(n int) error {
+	for r.end-r.start < n && !r.eof {
+		if r.end == len(r.buf) {
+			if r.start > len(r.buf)/2 {
+				r.end = copy(r.buf, r.buf[r.start:r.end])
+			} else {
+				b := make([]byte, 2*len(r.buf))
+				r.end = copy(b, r.buf[r.start:r.end])
+				r.buf = b
+			}
+			r.start = 0
+		}
+		if err := r.read(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Reader) read() error {
+	for range 100 { // a source that returns nothing for ever is broken
+		n, err := r.r.Read(r.buf[r.end:])
+		r.end += n
+		if err != nil {
+			r.eof = true
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+		if n > 0 {
+			return nil
+		}
+	}
+	return io.ErrNoProgress
+}
+
+// prefixSize is the size of the length before an entry of IETPrefix.
+const prefixSize = 8
+
+func prefix(b []byte) uint64 {
+	_ = b[7]
+	return uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
+		uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+}
+
+func isZero(b []byte) bool {
+	for _, c := range b {
+		if c != 0 {
+			return false
+		}
+	}
+	return true
+}

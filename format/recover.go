@@ -1,0 +1,194 @@
+package format
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/entrace-go/entrace/internal/osfile"
+)
+
+// A CutReason says why the whole entries of a file end where they do.
+type CutReason string
+
+// The reasons for a cut.
+const (
+	CutClean    CutReason = "clean"     // at the end of the file
+	CutTorn     CutReason = "torn"      // the file stops within an entry
+	CutZeroTail CutReason = "zero_tail" // only zero bytes follow
+	CutCorrupt  CutReason = "corrupt"   // what follows is no entry
+)
+
+// A Report says what is whole in a file.
+type Report struct {
+	Name      string // of the file that was looked at
+	Version   Version
+	Format    StorageFormat
+	Entries   int       // whole ones
+	Size      int64     // of the file in bytes
+	GoodBytes int64     // from the start of the file to the end of the last whole entry
+	Reason    CutReason // what is there
+	Damage    error     // the details: a [*TruncatedError] or [*CorruptError]
+	Ended     bool      // the last entry marks a clean end
+	Live      bool      // a living process is writing it
+
+	// What Recover has made, which is Name again when there was nothing to do.
+	Output string
+	// Broken is where Recover put a corrupt original, if it did.
+	Broken string
+}
+
+// Inspect says what is whole in the file name, or in what [Create] left of it.
+// It changes nothing. A file that is no trace at all is an error, as in [Open].
+func Inspect(name string) (*Report, error) {
+	name = Find(name)
+	f, err := Open(name, &OpenOptions{Lenient: true})
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	r := &Report{
+		Name: name, Version: f.version, Format: f.format, Entries: f.Len(), Size: f.Size(), GoodBytes: f.WholeSize(),
+		Reason: CutReasonOf(f.damage), Damage: f.damage, Live: osfile.Locked(name),
+	}
+	if r.Entries == 0 && f.damage != nil && f.format == ET {
+		r.GoodBytes = MagicSize // the tables count for nothing without entries
+	}
+	if n := f.Len(); n > 0 {
+		last, err := f.Entry(uint32(n - 1))
+		if err != nil {
+			return nil, err
+		}
+		r.Ended = isEnd(last)
+	}
+	return r, nil
+}
+
+func isEnd(e *TraceEntry) bool { return e.Parent == 0 && e.Metadata.Name == NameEnd }
+
+// CutReasonOf returns the reason for a cut that err, such as [File.Damage], is.
+func CutReasonOf(err error) CutReason {
+	if err == nil {
+		return CutClean
+	}
+	if t, ok := errors.AsType[*TruncatedError](err); ok {
+		if t.ZeroTail {
+			return CutZeroTail
+		}
+		return CutTorn
+	}
+	return CutCorrupt
+}
+
+// Recover saves the longest whole prefix of the file name, or of what [Create]
+// left of it.
+//
+// With an output it writes that, a new file, IET if it is called x.iet and else
+// ET, and leaves the source as it is. Without one it finishes the file in place:
+// a trace that was to become app.et becomes that, an x.iet is cut to its whole
+// entries. A corrupt original is kept beside it as FILE.broken. A file that a
+// living process writes is [ErrLocked] then. Recovering a whole file again does
+// nothing.
+func Recover(name, output string) (*Report, error) {
+	r, err := Inspect(name)
+	if err != nil {
+		return nil, err
+	}
+	if output != "" {
+		r.Output = output
+		return r, copyPrefix(r, output, false)
+	}
+	if r.Live {
+		return r, fmt.Errorf("recover %s: %w", r.Name, ErrLocked)
+	}
+	r.Output = name
+	if strings.HasSuffix(name, extIET) && !strings.HasSuffix(r.Name, extIET) {
+		r.Output = r.Name // it was finished already
+	}
+	if r.Output == r.Name && r.Reason == CutClean {
+		return r, nil
+	}
+	f, err := osfile.OpenWrite(r.Name)
+	if err != nil {
+		return r, fmt.Errorf("recover: %w", openError(err))
+	}
+	defer f.Close() //nolint:errcheck // a cut was synced, the rest is not written here
+	if err := lock(f); err != nil {
+		return r, fmt.Errorf("recover: %w", err)
+	}
+	return r, r.inPlace(f)
+}
+
+// inPlace finishes the dead file f.
+func (r *Report) inPlace(f *os.File) error {
+	if r.Reason == CutCorrupt {
+		r.Broken = r.Name + ".broken"
+	}
+	switch {
+	case r.Output != r.Name: // the IET of an ET
+		err := finalizeOpen(context.Background(), f, r.Name, r.Output, &FinalizeOptions{RemoveSource: r.Broken == "", lenient: true})
+		if err == nil && r.Broken != "" {
+			err = errors.Join(osfile.RenameOpen(f, r.Name, r.Broken), osfile.SyncDir(r.Name))
+		}
+		return err
+	case r.Broken == "" && r.Format != ET:
+		return errors.Join(f.Truncate(r.GoodBytes), f.Sync())
+	}
+	r.Broken = r.Name + ".broken"
+	return copyPrefix(r, r.Name, true)
+}
+
+// copyPrefix writes the whole entries of r.Name to output. With keep, which is
+// for output being r.Name, the original moves to r.Broken.
+func copyPrefix(r *Report, output string, keep bool) error {
+	src, err := osfile.OpenRead(r.Name)
+	if err != nil {
+		return openError(err)
+	}
+	defer src.Close() //nolint:errcheck // it was only read
+	tmp, err := osfile.CreateTemp(output)
+	if err != nil {
+		return err
+	}
+	defer tmp.Discard()
+	format := ET
+	if strings.HasSuffix(output, extIET) {
+		format = IET
+	}
+	if keep {
+		format = r.Format
+	}
+	if err := copyEntries(tmp, src, r, format); err != nil {
+		return err
+	}
+	if keep {
+		if err := osfile.RenameNew(r.Name, r.Broken); err != nil {
+			return err
+		}
+	}
+	return tmp.Commit(false)
+}
+
+func copyEntries(w io.Writer, src io.Reader, r *Report, format StorageFormat) error {
+	in, err := NewReader(src, nil)
+	if err != nil && r.Entries > 0 {
+		return err
+	}
+	out, err := NewWriter(w, r.Version, format, nil)
+	if err != nil {
+		return err
+	}
+	for range r.Entries {
+		e, err := in.Next()
+		if err == nil {
+			_, err = out.WriteRaw(in.Raw(), e.Parent)
+		}
+		if err != nil {
+			return errors.Join(err, out.Abort())
+		}
+	}
+	return out.Close()
+}

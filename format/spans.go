@@ -1,0 +1,193 @@
+package format
+
+import "time"
+
+// A SpanRef names a span: its trace id and its span id. The zero SpanRef names
+// none.
+type SpanRef struct {
+	TraceID [16]byte
+	SpanID  [8]byte
+}
+
+// IsValid reports whether both ids are set.
+func (s SpanRef) IsValid() bool { return s.TraceID != [16]byte{} && s.SpanID != [8]byte{} }
+
+const hexDigits = "0123456789abcdef"
+
+// AppendHex appends id as attributes hold it: two lower-case hex digits a byte.
+func AppendHex(b, id []byte) []byte {
+	for _, c := range id {
+		b = append(b, hexDigits[c>>4], hexDigits[c&15])
+	}
+	return b
+}
+
+// How many spans a recorder remembers beside the written file, so that what
+// belongs to them finds them: those that are open, and those that ended last.
+const (
+	maxOpenSpans  = 1 << 20
+	maxEndedSpans = 1 << 16
+)
+
+// A spanTable knows where the entries of spans are.
+type spanTable struct {
+	ids   map[SpanRef]spanSlot
+	open  int
+	ended []SpanRef // a ring of those that may be forgotten, oldest at next
+	next  int
+}
+
+type spanSlot struct {
+	id    uint32
+	ended bool
+}
+
+// put notes that the entry of span ref is id.
+func (t *spanTable) put(ref SpanRef, id uint32, ended bool) {
+	if t.ids == nil {
+		t.ids = make(map[SpanRef]spanSlot)
+	}
+	old, known := t.ids[ref]
+	if known && !old.ended {
+		t.open--
+	}
+	if !ended && t.open >= maxOpenSpans {
+		ended = true // forget it sooner rather than grow for ever
+	}
+	t.ids[ref] = spanSlot{id: id, ended: ended}
+	if !ended {
+		t.open++
+		return
+	}
+	if !known || !old.ended {
+		t.retire(ref)
+	}
+}
+
+// end notes that span ref has ended.
+func (t *spanTable) end(ref SpanRef) {
+	if s, ok := t.ids[ref]; ok && !s.ended {
+		t.ids[ref] = spanSlot{id: s.id, ended: true}
+		t.open--
+		t.retire(ref)
+	}
+}
+
+func (t *spanTable) retire(ref SpanRef) {
+	if len(t.ended) < maxEndedSpans {
+		t.ended = append(t.ended, ref)
+		return
+	}
+	if s, ok := t.ids[t.ended[t.next]]; ok && s.ended {
+		delete(t.ids, t.ended[t.next])
+	}
+	t.ended[t.next] = ref
+	t.next = (t.next + 1) % maxEndedSpans
+}
+
+// drop forgets a span whose entry did not reach the file.
+func (t *spanTable) drop(ref SpanRef, id uint32) {
+	if s, ok := t.ids[ref]; ok && s.id == id {
+		if !s.ended {
+			t.open--
+		}
+		delete(t.ids, ref)
+	}
+}
+
+// A waiting span came before its local parent.
+type waitingSpan struct {
+	op       spanOp
+	buf      []byte
+	payloads []payload
+	since    time.Time
+	among    int // where it is among those that wait for the same parent
+	prev     *waitingSpan
+	next     *waitingSpan
+}
+
+// A waitingRoom holds the spans that wait, bounded in number and bytes.
+type waitingRoom struct {
+	bySpan   map[SpanRef]*waitingSpan
+	byParent map[SpanRef][]*waitingSpan
+	oldest   *waitingSpan // a list in the order in which they came
+	newest   *waitingSpan
+	spans    int
+	entries  int
+	bytes    int
+}
+
+func (w *waitingRoom) add(s *waitingSpan) {
+	if w.bySpan == nil {
+		w.bySpan = make(map[SpanRef]*waitingSpan)
+		w.byParent = make(map[SpanRef][]*waitingSpan)
+	}
+	w.bySpan[s.op.ref] = s
+	s.among = len(w.byParent[s.op.parent])
+	w.byParent[s.op.parent] = append(w.byParent[s.op.parent], s)
+	if s.prev = w.newest; s.prev != nil {
+		s.prev.next = s
+	} else {
+		w.oldest = s
+	}
+	w.newest = s
+	w.spans++
+	w.entries += len(s.payloads)
+	w.bytes += len(s.buf)
+}
+
+// remove takes s out, but for its place in byParent.
+func (w *waitingRoom) remove(s *waitingSpan) {
+	if w.bySpan[s.op.ref] == s {
+		delete(w.bySpan, s.op.ref)
+	}
+	if s.prev != nil {
+		s.prev.next = s.next
+	} else {
+		w.oldest = s.next
+	}
+	if s.next != nil {
+		s.next.prev = s.prev
+	} else {
+		w.newest = s.prev
+	}
+	s.prev, s.next = nil, nil
+	w.spans--
+	w.entries -= len(s.payloads)
+	w.bytes -= len(s.buf)
+}
+
+// children takes out those that wait for ref.
+func (w *waitingRoom) children(ref SpanRef) []*waitingSpan {
+	kids := w.byParent[ref]
+	delete(w.byParent, ref)
+	for _, s := range kids {
+		w.remove(s)
+	}
+	return kids
+}
+
+// first takes out a span that waits for one that does not wait itself, so that
+// it must be written below something else: the top of what the oldest waits for.
+func (w *waitingRoom) first() *waitingSpan {
+	s := w.oldest
+	if s == nil {
+		return nil
+	}
+	for range w.spans { // spans that wait for each other in a ring are all tops
+		up := w.bySpan[s.op.parent]
+		if up == nil || up == s {
+			break
+		}
+		s = up
+	}
+	w.remove(s)
+	kids := w.byParent[s.op.parent]
+	last := len(kids) - 1
+	kids[last].among = s.among
+	kids[s.among], kids[last] = kids[last], nil
+	if w.byParent[s.op.parent] = kids[:last]; last == 0 {
+		delete(w.byParent, s.op.parent)
+	}
+	return s
+}

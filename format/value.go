@@ -1,0 +1,192 @@
+package format
+
+import (
+	"math"
+	"math/big"
+	"strconv"
+	"unsafe"
+)
+
+// A Kind is the kind of a [Value].
+type Kind uint8
+
+// The kinds, numbered as the variants of ENTRACE's EnValue. Part of the file
+// format.
+const (
+	KindString Kind = 0
+	KindBytes  Kind = 1
+	KindBool   Kind = 2
+	KindFloat  Kind = 3
+	KindU64    Kind = 4
+	KindI64    Kind = 5
+	KindU128   Kind = 6
+	KindI128   Kind = 7
+
+	numKinds = 8
+)
+
+var kindNames = [numKinds]string{"String", "Bytes", "Bool", "Float", "U64", "I64", "U128", "I128"}
+
+// String returns the name of the variant, such as "U64".
+func (k Kind) String() string {
+	if k < numKinds {
+		return kindNames[k]
+	}
+	return "Kind(" + strconv.Itoa(int(k)) + ")"
+}
+
+// A Value is the value of an attribute: EnValue of entrace_core. It holds all
+// eight kinds without allocating. The zero Value is the empty String.
+type Value struct {
+	_ [0]func() // two equal strings may lie in two places: compare with Equal
+
+	// Invariants: text points to lo bytes for String and Bytes, else it is nil;
+	// hi is 0 but for the 128-bit kinds.
+	text   *byte
+	lo, hi uint64
+	kind   Kind
+}
+
+// StringValue returns a String. Only valid UTF-8 can be read by every other
+// reader; the recorder takes care of the rest.
+func StringValue(s string) Value {
+	return Value{kind: KindString, text: unsafe.StringData(s), lo: uint64(len(s))}
+}
+
+// BytesValue returns Bytes. The value keeps b, which must not change any more.
+func BytesValue(b []byte) Value {
+	return Value{kind: KindBytes, text: unsafe.SliceData(b), lo: uint64(len(b))}
+}
+
+// BoolValue returns a Bool.
+func BoolValue(b bool) Value {
+	if b {
+		return Value{kind: KindBool, lo: 1}
+	}
+	return Value{kind: KindBool}
+}
+
+// FloatValue returns a Float. Every bit pattern, NaN included, survives.
+func FloatValue(f float64) Value { return Value{kind: KindFloat, lo: math.Float64bits(f)} }
+
+// U64Value returns a U64.
+func U64Value(n uint64) Value { return Value{kind: KindU64, lo: n} }
+
+// I64Value returns an I64.
+func I64Value(n int64) Value { return Value{kind: KindI64, lo: uint64(n)} }
+
+// U128Value returns the U128 hi<<64 | lo.
+func U128Value(hi, lo uint64) Value { return Value{kind: KindU128, hi: hi, lo: lo} }
+
+// I128Value returns the I128 hi<<64 | lo, in two's complement.
+func I128Value(hi int64, lo uint64) Value { return Value{kind: KindI128, hi: uint64(hi), lo: lo} }
+
+// Kind returns the kind of v.
+func (v Value) Kind() Kind { return v.kind }
+
+// Text returns the text of a String or the bytes of Bytes as a string, without
+// a copy, and "" for the other kinds. It aliases what v was made of.
+func (v Value) Text() string {
+	if v.kind > KindBytes {
+		return ""
+	}
+	return unsafe.String(v.text, int(v.lo))
+}
+
+// Bytes returns what Text does as a slice that must not be changed.
+func (v Value) Bytes() []byte {
+	if v.kind > KindBytes {
+		return nil
+	}
+	return unsafe.Slice(v.text, int(v.lo))
+}
+
+// Bool returns the value of a Bool, false for the other kinds.
+func (v Value) Bool() bool { return v.kind == KindBool && v.lo != 0 }
+
+// Float returns the value of a Float, 0 for the other kinds.
+func (v Value) Float() float64 {
+	if v.kind != KindFloat {
+		return 0
+	}
+	return math.Float64frombits(v.lo)
+}
+
+// U64 returns the value of an integer of any kind as a uint64, and whether it
+// fits.
+func (v Value) U64() (uint64, bool) {
+	switch v.kind {
+	case KindU64:
+		return v.lo, true
+	case KindI64:
+		return v.lo, int64(v.lo) >= 0
+	case KindU128, KindI128:
+		return v.lo, v.hi == 0
+	}
+	return 0, false
+}
+
+// I64 returns the value of an integer of any kind as an int64, and whether it
+// fits.
+func (v Value) I64() (int64, bool) {
+	switch v.kind {
+	case KindI64:
+		return int64(v.lo), true
+	case KindU64, KindU128:
+		return int64(v.lo), v.hi == 0 && int64(v.lo) >= 0
+	case KindI128:
+		return int64(v.lo), v.hi == uint64(int64(v.lo)>>63)
+	}
+	return 0, false
+}
+
+// Words returns the two halves of an integer: of a U128 or I128 as they were
+// given, of the smaller kinds extended to 128 bits.
+func (v Value) Words() (hi, lo uint64) {
+	if v.kind == KindI64 {
+		return uint64(int64(v.lo) >> 63), v.lo
+	}
+	return v.hi, v.lo
+}
+
+// Equal reports whether v and w are of the same kind and hold the same bits.
+func (v Value) Equal(w Value) bool {
+	if v.kind != w.kind || v.lo != w.lo || v.hi != w.hi {
+		return false
+	}
+	return v.kind > KindBytes || v.Text() == w.Text()
+}
+
+// clone returns a Value that aliases nothing.
+func (v Value) clone() Value {
+	if v.kind <= KindBytes && v.lo != 0 {
+		v.text = unsafe.SliceData(append([]byte(nil), v.Bytes()...))
+	}
+	return v
+}
+
+// AppendDecimal appends an integer of any kind in decimal digits.
+// It appends nothing for the other kinds.
+func (v Value) AppendDecimal(b []byte) []byte {
+	switch v.kind {
+	case KindU64:
+		return strconv.AppendUint(b, v.lo, 10)
+	case KindI64:
+		return strconv.AppendInt(b, int64(v.lo), 10)
+	case KindU128, KindI128:
+		if v.kind == KindI128 {
+			if n, ok := v.I64(); ok {
+				return strconv.AppendInt(b, n, 10)
+			}
+		} else if v.hi == 0 {
+			return strconv.AppendUint(b, v.lo, 10)
+		}
+		n := new(big.Int).SetUint64(v.hi)
+		n.Lsh(n, 64).Or(n, new(big.Int).SetUint64(v.lo))
+		if v.kind == KindI128 && int64(v.hi) < 0 {
+			n.Sub(n, new(big.Int).Lsh(big.NewInt(1), 128))
+		}
+		return n.Append(b, 10)
+	}
+	return b
+}

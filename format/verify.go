@@ -1,0 +1,109 @@
+package format
+
+import (
+	"errors"
+	"fmt"
+	"unicode/utf8"
+)
+
+// What [Verify] finds that readers put up with.
+var (
+	ErrNotUTF8      = errors.New("text that is not UTF-8: other readers refuse the file")
+	ErrNotShortest  = errors.New("a number that is not in its shortest form")
+	ErrUnsorted     = errors.New("names that are not sorted: other readers do not find them")
+	ErrDuplicate    = errors.New("a name that comes twice: other readers find any one of them")
+	ErrNotRoot      = errors.New("the first entry is not the usual root")
+	ErrPoolParent   = errors.New("the parent is another one than the pool says")
+	ErrAllZero      = errors.New("an entry of nothing but zeros")
+	ErrMissingEntry = errors.New("no entries at all")
+)
+
+// Verify looks at every byte of the file name, or of what [Create] left of it,
+// and calls found with a [*CorruptError] or [*TruncatedError] for everything
+// that is wrong or odd, in the order of the file. It returns what [Inspect] does.
+// That no entry marks a clean end is not a problem: see [Report].Ended.
+func Verify(name string, found func(problem error)) (*Report, error) {
+	r, err := Inspect(name)
+	if err != nil {
+		return nil, err
+	}
+	f, err := Open(name, &OpenOptions{Lenient: true})
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	v := verifier{f: f, found: found}
+	if f.Len() == 0 && f.damage == nil {
+		found(&CorruptError{Offset: f.data, Entry: NoEntry, Err: ErrMissingEntry})
+	}
+	if err := f.walkRaw(0, v.entry); err != nil {
+		return nil, err
+	}
+	if f.damage != nil {
+		found(f.damage)
+	}
+	return r, nil
+}
+
+type verifier struct {
+	f     *File
+	e     TraceEntry
+	found func(error)
+}
+
+func (v *verifier) entry(id uint32, raw []byte) error {
+	d := v.f.decoder(raw, id)
+	report := func(field string, err error) {
+		v.found(&CorruptError{Offset: d.base, Entry: int64(id), Field: field, Err: err})
+	}
+	d.traceEntry(&v.e)
+	if err := d.Err(); err != nil {
+		v.found(err)
+		return nil
+	}
+	if d.off < len(raw) {
+		report("", ErrTrailingBytes)
+	}
+	if d.longer {
+		report("", ErrNotShortest)
+	}
+	if v.e.Parent != v.f.Parent(id) {
+		report("parent", ErrPoolParent)
+	}
+	if isZero(raw) {
+		report("", ErrAllZero)
+	}
+	if id == 0 {
+		if root := AppendTraceEntry(nil, v.f.version, Root()); string(root) != string(raw) {
+			report("", ErrNotRoot)
+		}
+	}
+	m := &v.e.Metadata
+	for _, text := range []struct{ field, s string }{
+		{"message", v.e.Message.Value},
+		{"name", m.Name},
+		{"target", m.Target},
+		{"module_path", m.ModulePath.Value},
+		{"file", m.File.Value},
+	} {
+		if !utf8.ValidString(text.s) {
+			report(text.field, ErrNotUTF8)
+		}
+	}
+	for i := range v.e.Attributes {
+		a := &v.e.Attributes[i]
+		if !utf8.ValidString(a.Name) || a.Value.kind == KindString && !utf8.ValidString(a.Value.Text()) {
+			report(fmt.Sprintf("attributes[%d]", i), ErrNotUTF8)
+		}
+		if !v.f.version.hasAttrColumns() || i == 0 {
+			continue
+		}
+		switch last := v.e.Attributes[i-1].Name; {
+		case a.Name < last:
+			report(fmt.Sprintf("attr_names[%d]", i), ErrUnsorted)
+		case a.Name == last:
+			report(fmt.Sprintf("attr_names[%d]", i), ErrDuplicate)
+		}
+	}
+	return nil
+}

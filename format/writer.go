@@ -1,0 +1,150 @@
+package format
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"math"
+	"os"
+)
+
+// WriterOptions change how a [Writer] works.
+type WriterOptions struct {
+	// TempDir is the folder for what an ET has to keep until its number of
+	// entries is known. The default is os.TempDir.
+	TempDir string
+}
+
+// A Writer writes a trace, entry by entry, to anything that can be written. It
+// suits converters; a [Recorder] suits services.
+//
+// A Writer is not safe for concurrent use.
+type Writer struct {
+	w       *bufio.Writer // the destination, or the data section of an ET
+	version Version
+	format  StorageFormat
+	next    uint64
+	buf     []byte
+	sorted  []Attribute
+	err     error
+
+	// Of an ET, whose tables come before the data section:
+	dst   io.Writer
+	spool *os.File
+	table table
+}
+
+// NewWriter returns a Writer of version v and format f to w. A nil o means
+// defaults. Call Close at the end, which does not close w.
+func NewWriter(w io.Writer, v Version, f StorageFormat, o *WriterOptions) (*Writer, error) {
+	if v == 0 {
+		v = DefaultVersion
+	}
+	if !v.known() {
+		return nil, &VersionError{Version: v}
+	}
+	if f > IETPrefix {
+		return nil, &FormatError{Format: f}
+	}
+	if o == nil {
+		o = &WriterOptions{}
+	}
+	t := &Writer{version: v, format: f, dst: w, table: table{offsets: []uint64{0}}}
+	if f != ET {
+		t.w = bufio.NewWriterSize(w, flushSize)
+		_, err := t.w.Write(AppendMagic(nil, v, f))
+		return t, err
+	}
+	var err error
+	if t.spool, err = os.CreateTemp(o.TempDir, "entrace-*"); err != nil {
+		return nil, err
+	}
+	t.w = bufio.NewWriterSize(t.spool, flushSize)
+	return t, nil
+}
+
+// Write writes e and returns its id. The first entry must be [Root]; the parent
+// of any other must be an earlier one, else the error is [ErrBadParent]. In
+// version 2 the attributes are written sorted; e stays as it is.
+func (w *Writer) Write(e *TraceEntry) (uint32, error) {
+	if e.Metadata.Level >= numLevels {
+		return 0, ErrBadLevel
+	}
+	if w.version.hasAttrColumns() && !isSorted(e.Attributes) {
+		c := *e
+		w.sorted = append(w.sorted[:0], e.Attributes...)
+		SortAttributes(w.sorted)
+		c.Attributes = w.sorted
+		e = &c
+	}
+	w.buf = AppendTraceEntry(w.buf[:0], w.version, e)
+	return w.WriteRaw(w.buf, e.Parent)
+}
+
+// WriteRaw is Write for an entry that is encoded in the version of w already,
+// such as [Reader.Raw] returns. The caller vouches for raw.
+func (w *Writer) WriteRaw(raw []byte, parent uint32) (uint32, error) {
+	switch {
+	case w.err != nil:
+		return 0, w.err
+	case w.next > math.MaxUint32:
+		return 0, ErrFull
+	case uint64(parent) >= w.next && (parent != 0 || w.next > 0):
+		return 0, ErrBadParent
+	}
+	switch w.format {
+	case IETPrefix:
+		var n [prefixSize]byte
+		for i := range n {
+			n[i] = byte(len(raw) >> (8 * i))
+		}
+		if _, w.err = w.w.Write(n[:]); w.err != nil {
+			return 0, w.err
+		}
+	case ET:
+		last := w.table.offsets[len(w.table.offsets)-1]
+		w.table.offsets = append(w.table.offsets, last+uint64(len(raw)))
+		w.table.parents = append(w.table.parents, parent)
+	}
+	if _, w.err = w.w.Write(raw); w.err != nil {
+		return 0, w.err
+	}
+	w.next++
+	return uint32(w.next - 1), nil
+}
+
+// Flush writes what is buffered, which for an ET is not to the destination yet.
+func (w *Writer) Flush() error {
+	if w.err == nil {
+		w.err = w.w.Flush()
+	}
+	return w.err
+}
+
+// Close flushes, and writes the whole of an ET. It, or Abort, is to be called in
+// every case, for the temporary file to go; after an error it returns that again.
+// A second Close returns [ErrClosed].
+func (w *Writer) Close() error {
+	err := w.Flush()
+	if err == nil && w.format == ET {
+		err = writeET(w.dst, w.version, &w.table, w.spool, func(int64) error { return nil })
+	}
+	err = errors.Join(err, w.Abort())
+	if err != nil {
+		w.err = err
+	}
+	return err
+}
+
+// Abort ends w without writing any more.
+func (w *Writer) Abort() error {
+	if w.err == nil {
+		w.err = ErrClosed
+	}
+	if w.spool == nil {
+		return nil
+	}
+	err := errors.Join(w.spool.Close(), os.Remove(w.spool.Name()))
+	w.spool = nil
+	return err
+}

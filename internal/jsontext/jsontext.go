@@ -1,0 +1,118 @@
+// Package jsontext appends JSON in the exact shapes that the formats here fix,
+// which encoding/json does not offer: floats that cannot be taken for integers,
+// and texts that cannot do anything to a terminal.
+package jsontext
+
+import (
+	"math"
+	"strconv"
+	"unicode/utf8"
+)
+
+const hexDigits = "0123456789abcdef"
+
+// AppendString appends s as a JSON string. Bytes that are not UTF-8 become
+// U+FFFD.
+func AppendString(b []byte, s string) []byte { return appendString(b, s, false) }
+
+// AppendSafeString is AppendString with every character escaped that could act
+// on a terminal: all controls, and those that change the direction of text.
+func AppendSafeString(b []byte, s string) []byte { return appendString(b, s, true) }
+
+func appendString(b []byte, s string, safe bool) []byte {
+	b = append(b, '"')
+	from := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c < utf8.RuneSelf {
+			if c >= ' ' && c != '"' && c != '\\' && (c != 0x7f || !safe) {
+				i++
+				continue
+			}
+			b = appendEscaped(append(b, s[from:i]...), c)
+			i++
+			from = i
+			continue
+		}
+		r, n := utf8.DecodeRuneInString(s[i:])
+		switch {
+		case r == utf8.RuneError && n == 1:
+			b = append(append(b, s[from:i]...), "\ufffd"...)
+			from = i + n
+		case safe && Acts(r):
+			b = appendRune(append(b, s[from:i]...), r)
+			from = i + n
+		}
+		i += n
+	}
+	return append(append(b, s[from:]...), '"')
+}
+
+func appendEscaped(b []byte, c byte) []byte {
+	switch c {
+	case '"', '\\':
+		return append(b, '\\', c)
+	case '\b':
+		return append(b, `\b`...)
+	case '\f':
+		return append(b, `\f`...)
+	case '\n':
+		return append(b, `\n`...)
+	case '\r':
+		return append(b, `\r`...)
+	case '\t':
+		return append(b, `\t`...)
+	}
+	return appendRune(b, rune(c))
+}
+
+// appendRune appends a rune of the basic plane by its number.
+func appendRune(b []byte, r rune) []byte {
+	return append(b, '\\', 'u', hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
+}
+
+// Acts reports whether r does something to a terminal other than to appear: the
+// controls (C0, DEL, C1), the marks, embeddings, overrides and isolates of
+// bidirectional text, and the separators of lines and paragraphs.
+func Acts(r rune) bool {
+	switch {
+	case r < ' ', r >= 0x7f && r <= 0x9f:
+		return true
+	case r == 0x061c, r == 0x200e, r == 0x200f:
+		return true
+	case r >= 0x2028 && r <= 0x202e, r >= 0x2066 && r <= 0x2069:
+		return true
+	}
+	return false
+}
+
+// AppendFloat appends f as a JSON number with a point or an exponent, in the
+// shortest form that reads back as f. It reports false and appends nothing when
+// JSON has no number for f: an infinity or not a number.
+func AppendFloat(b []byte, f float64) ([]byte, bool) {
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return b, false
+	}
+	if a := math.Abs(f); a != 0 && (a < 1e-6 || a >= 1e21) {
+		return strconv.AppendFloat(b, f, 'e', -1, 64), true
+	}
+	from := len(b)
+	b = strconv.AppendFloat(b, f, 'f', -1, 64)
+	for _, c := range b[from:] {
+		if c == '.' {
+			return b, true
+		}
+	}
+	return append(b, ".0"...), true
+}
+
+// FloatName returns the name of an f for which JSON has no number.
+func FloatName(f float64) string {
+	switch {
+	case math.IsInf(f, 1):
+		return "Infinity"
+	case math.IsInf(f, -1):
+		return "-Infinity"
+	}
+	return "NaN"
+}

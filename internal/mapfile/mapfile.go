@@ -1,0 +1,154 @@
+// Package mapfile reads regular files through memory maps without the dangers
+// of one: a file that is truncated while it is mapped gives an error instead of
+// killing the process, Close waits for those who still read, and where a map
+// cannot be had the file is read in the ordinary way.
+package mapfile
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"runtime/debug"
+	"sync"
+	"unsafe"
+
+	mmap "github.com/edsrzf/mmap-go"
+
+	"github.com/entrace-go/entrace/internal/osfile"
+)
+
+var (
+	// ErrClosed is returned after Close.
+	ErrClosed = errors.New("file already closed")
+	// ErrBounds is returned for a range outside of the file.
+	ErrBounds = errors.New("range outside of the file")
+)
+
+// A FaultError says that the file lost the page at Offset while it was mapped.
+type FaultError struct{ Offset int64 }
+
+func (e *FaultError) Error() string {
+	return fmt.Sprintf("the file was truncated while it was mapped: no byte at offset %d", e.Offset)
+}
+
+// A File is a view of a file as long as the file was when it was opened.
+// It is safe for concurrent use.
+type File struct {
+	f    *os.File
+	size int64
+
+	mu sync.RWMutex // held for reading while the map is looked at
+
+	m      mmap.MMap // nil: read f instead
+	closed bool
+}
+
+// Open maps the regular file name.
+func Open(name string) (*File, error) {
+	f, err := osfile.OpenRead(name)
+	if err != nil {
+		return nil, err
+	}
+	fi, err := f.Stat()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	s := &File{f: f, size: fi.Size()}
+	// mmap-go would cut a size that is too large for an int without an error.
+	if s.size > 0 && s.size <= math.MaxInt {
+		if m, err := mmap.MapRegion(f, int(s.size), mmap.RDONLY, 0, 0); err == nil {
+			s.m = m
+		}
+	}
+	return s, nil
+}
+
+// Size returns the size of the view in bytes.
+func (s *File) Size() int64 { return s.size }
+
+// File returns the open file beneath, for Stat and the like.
+func (s *File) File() *os.File { return s.f }
+
+// Shrunk reports whether the file is shorter now than the view. The end of the
+// last page then reads as zeros, without a fault.
+func (s *File) Shrunk() bool {
+	fi, err := s.f.Stat()
+	return err == nil && fi.Size() < s.size
+}
+
+// View calls fn with the n bytes at off, which are gone when fn returns. fn must
+// not keep them, write to them, pass them to a system call or to another
+// goroutine, or call code that is not its own.
+func (s *File) View(off, n int64, fn func(b []byte) error) error {
+	if off < 0 || n < 0 || off > s.size-n {
+		return ErrBounds
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return ErrClosed
+	}
+	if s.m == nil {
+		if n > math.MaxInt {
+			return ErrBounds
+		}
+		b := make([]byte, n)
+		if _, err := s.f.ReadAt(b, off); err != nil {
+			return err
+		}
+		return fn(b)
+	}
+	return s.guard(s.m[off:off+n:off+n], fn)
+}
+
+// ReadAt copies, as io.ReaderAt wants it, but for the error of a short read:
+// that is ErrBounds.
+func (s *File) ReadAt(b []byte, off int64) (int, error) {
+	err := s.View(off, int64(len(b)), func(v []byte) error {
+		copy(b, v)
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// guard turns the fault of a page that is not there any more into an error.
+func (s *File) guard(b []byte, fn func(b []byte) error) (err error) {
+	old := debug.SetPanicOnFault(true)
+	defer func() {
+		debug.SetPanicOnFault(old)
+		r := recover()
+		if r == nil {
+			return
+		}
+		fault, ok := r.(interface{ Addr() uintptr })
+		if !ok {
+			panic(r)
+		}
+		off := fault.Addr() - uintptr(unsafe.Pointer(&s.m[0]))
+		if off >= uintptr(len(s.m)) {
+			panic(r) // a mistake elsewhere must not be hidden
+		}
+		err = &FaultError{Offset: int64(off)}
+	}()
+	return fn(b)
+}
+
+// Close waits for the calls of View that run, then unmaps and closes the file.
+func (s *File) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return ErrClosed
+	}
+	s.closed = true
+	var err error
+	if s.m != nil {
+		err = s.m.Unmap()
+		s.m = nil
+	}
+	return errors.Join(err, s.f.Close())
+}

@@ -1,0 +1,159 @@
+// Package osfile opens, locks, syncs and replaces files the way a trace wants
+// it: private to the user, no symbolic link followed on writing, nothing that
+// could block, and durable when it says so.
+package osfile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+)
+
+// ErrNotRegular is returned for anything but a regular file.
+var ErrNotRegular = errors.New("not a regular file")
+
+// ErrLocked is returned by Lock when another open file holds the lock.
+var ErrLocked = errors.New("locked")
+
+// OpenRead opens a regular file for reading. It never blocks, on a pipe either.
+func OpenRead(name string) (*os.File, error) { return openRegular(name, os.O_RDONLY|openNonblock) }
+
+// OpenWrite opens an existing regular file for reading and writing. It does not
+// follow a symbolic link.
+func OpenWrite(name string) (*os.File, error) {
+	if err := notSymlink(name); err != nil {
+		return nil, err
+	}
+	return openRegular(name, os.O_RDWR|openNonblock|openNofollow)
+}
+
+// CreateAppend creates a file that must not exist, for reading and for writing
+// at its end.
+func CreateAppend(name string) (*os.File, error) {
+	return os.OpenFile(name, os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL|openNofollow, 0o600)
+}
+
+func openRegular(name string, flag int) (*os.File, error) {
+	f, err := os.OpenFile(name, flag, 0)
+	if err != nil {
+		return nil, err
+	}
+	fi, err := f.Stat()
+	if err == nil && !fi.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: name, Err: ErrNotRegular}
+	}
+	if err != nil {
+		_ = f.Close() // nothing was written
+		return nil, err
+	}
+	return f, nil
+}
+
+func notSymlink(name string) error {
+	fi, err := os.Lstat(name)
+	if err == nil && !fi.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: name, Err: ErrNotRegular}
+	}
+	return err
+}
+
+// SameFile reports whether the open file f is still what name leads to.
+func SameFile(f *os.File, name string) bool {
+	a, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	b, err := os.Lstat(name)
+	return err == nil && os.SameFile(a, b)
+}
+
+// SyncDir makes the names in the folder of the file name durable.
+func SyncDir(name string) error { return syncDir(filepath.Dir(name)) }
+
+// A Temp is a file that gets its name when it is complete.
+type Temp struct {
+	*os.File
+
+	name string
+	done bool
+}
+
+// CreateTemp makes a temporary file in the folder of name.
+func CreateTemp(name string) (*Temp, error) {
+	dir, base := filepath.Split(name)
+	if dir == "" {
+		dir = "." // and not the system's folder for temporary files
+	}
+	f, err := os.CreateTemp(dir, "."+base+".tmp-*")
+	if err != nil {
+		return nil, err
+	}
+	return &Temp{File: f, name: name}, nil
+}
+
+// Commit syncs the file, gives it its name and syncs the folder. Without replace
+// it fails with fs.ErrExist when the name is taken. It never follows a symbolic
+// link. When it fails, call Discard.
+func (t *Temp) Commit(replace bool) error {
+	if err := t.Sync(); err != nil {
+		return fmt.Errorf("sync %s: %w", t.Name(), err)
+	}
+	if err := t.Close(); err != nil {
+		return fmt.Errorf("close %s: %w", t.Name(), err)
+	}
+	rename := RenameNew
+	if replace {
+		rename = os.Rename
+	}
+	if err := rename(t.Name(), t.name); err != nil {
+		return err
+	}
+	t.done = true
+	return SyncDir(t.name)
+}
+
+// Discard removes the file unless Commit gave it its name.
+func (t *Temp) Discard() {
+	if !t.done {
+		_ = t.Close() // it may be closed already
+		_ = os.Remove(t.Name())
+	}
+}
+
+// Remove removes the file name, which f is. Where an open file cannot be removed
+// it closes f first.
+func Remove(f *os.File, name string) error {
+	if closeFirst {
+		_ = f.Close() // what was written to it is elsewhere, or not wanted
+	}
+	return os.Remove(name)
+}
+
+// RenameOpen is RenameNew of the file from, which f is. Where an open file cannot
+// be renamed it closes f first.
+func RenameOpen(f *os.File, from, to string) error {
+	if closeFirst {
+		if err := f.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
+			return err
+		}
+	}
+	return RenameNew(from, to)
+}
+
+// closeFirst says that Windows neither removes nor renames open files.
+const closeFirst = runtime.GOOS == "windows"
+
+// Locked reports whether another open file holds the exclusive lock of the file
+// name. To find out it takes a shared lock for a moment.
+func Locked(name string) bool {
+	f, err := OpenRead(name)
+	if err != nil {
+		return false
+	}
+	err = Lock(f, false)
+	_ = f.Close() // gives the lock back, too
+	return errors.Is(err, ErrLocked)
+}

@@ -1,0 +1,51 @@
+//go:build unix
+
+package osfile
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	openNonblock = unix.O_NONBLOCK
+	openNofollow = unix.O_NOFOLLOW
+)
+
+// Lock takes the lock that tells others that f is being written, exclusive or
+// shared, or returns ErrLocked at once. It is gone with the process.
+func Lock(f *os.File, exclusive bool) error {
+	how := unix.LOCK_SH
+	if exclusive {
+		how = unix.LOCK_EX
+	}
+	for {
+		err := flock(f, how|unix.LOCK_NB)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.EWOULDBLOCK):
+			return ErrLocked
+		default:
+			return &os.PathError{Op: "lock", Path: f.Name(), Err: err}
+		}
+	}
+}
+
+// Unlock gives the lock back early; closing f does, too.
+func Unlock(f *os.File) error { return flock(f, unix.LOCK_UN) }
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOTSUP) {
+		err = nil // the file system has no such notion
+	}
+	return errors.Join(err, d.Close())
+}

@@ -1,0 +1,79 @@
+package slogadapter
+
+import (
+	"maps"
+	"math"
+	"net/url"
+	"path"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// A site is a place in the source that logs.
+type site struct {
+	name     string // event BASENAME:LINE
+	pkg      string
+	function string
+	file     string // empty: unknown
+	line     uint32
+}
+
+var noSite = site{name: "event"}
+
+// A siteCache knows the sites of program counters, of which a program has only so
+// many. Looking one up takes no lock and allocates nothing.
+type siteCache struct {
+	known atomic.Pointer[map[uintptr]*site]
+
+	mu sync.Mutex // held while known is replaced
+}
+
+func (c *siteCache) of(pc uintptr) *site {
+	if pc == 0 {
+		return &noSite
+	}
+	if m := c.known.Load(); m != nil {
+		if s := (*m)[pc]; s != nil {
+			return s
+		}
+	}
+	f, _ := runtime.CallersFrames([]uintptr{pc}).Next()
+	s := newSite(f.Function, f.File, f.Line)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m := make(map[uintptr]*site)
+	if old := c.known.Load(); old != nil {
+		m = maps.Clone(*old)
+	}
+	m[pc] = s
+	c.known.Store(&m)
+	return s
+}
+
+func newSite(function, file string, line int) *site {
+	s := &site{name: noSite.name, function: function, pkg: packageOf(function), file: file}
+	if line > 0 && line <= math.MaxUint32 {
+		s.line = uint32(line)
+	}
+	if file != "" {
+		s.name += " " + path.Base(file) + ":" + strconv.Itoa(line)
+	}
+	return s
+}
+
+// packageOf returns the import path in the full name of a function, in which
+// dots behind the last slash are escaped.
+func packageOf(function string) string {
+	slash := strings.LastIndexByte(function, '/')
+	pkg := function
+	if dot := strings.IndexByte(function[slash+1:], '.'); dot >= 0 {
+		pkg = function[:slash+1+dot]
+	}
+	if plain, err := url.PathUnescape(pkg); err == nil {
+		return plain
+	}
+	return pkg
+}
