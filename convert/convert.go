@@ -44,7 +44,7 @@ func File(ctx context.Context, in, out string, o Options) error {
 		}
 		return err
 	}
-	defer src.Close() //nolint:errcheck // it was only read
+	defer src.Close()
 	fi, err := src.Stat()
 	if err != nil {
 		return err

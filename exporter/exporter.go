@@ -49,7 +49,11 @@ func (e *Exporter) MarshalLog() any {
 func (t *target) Recorder() *format.Recorder { return t.recorder }
 
 func (t *target) open(c *config) error {
-	r, owned, err := c.open(resource.Default())
+	res, err := fullResource(nil)
+	if err != nil {
+		report(fmt.Errorf("exporter: resource: %w", err)) // it is usable all the same
+	}
+	r, owned, err := c.open(res)
 	if err != nil {
 		r = format.Discard()
 	}

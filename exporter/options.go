@@ -82,7 +82,8 @@ func WithUnsampled() Option { return option(func(c *config) { c.unsampled = true
 // WithMode sets how spans are recorded.
 func WithMode(m Mode) SetupOption { return setupOption(func(c *config) { c.mode = m }) }
 
-// WithResource sets the resource of the spans, to which the environment adds.
+// WithResource sets the resource of the spans, to which the environment and the
+// SDK's defaults add what it does not say.
 func WithResource(r *resource.Resource) SetupOption {
 	return setupOption(func(c *config) { c.resource = r })
 }

@@ -78,16 +78,20 @@ func nothing(c *config) *Pipeline {
 	return p
 }
 
-// fullResource returns the resource that the SDK gives to spans for r.
+// fullResource returns the resource of the spans: what r says, then what the
+// environment says now, then the SDK's defaults. The SDK itself reads the
+// environment for its defaults but once.
 func fullResource(r *resource.Resource) (*resource.Resource, error) {
 	if r == nil {
-		return resource.Default(), nil
+		return resource.Merge(resource.Default(), resource.Environment())
 	}
-	full, err := resource.Merge(resource.Environment(), r)
-	if full == nil {
-		full = r
+	env, err := resource.Merge(resource.Environment(), r)
+	if env == nil {
+		env = r
 	}
-	return full, err
+	// Without its schema, which need not be that of r.
+	full, merr := resource.Merge(resource.NewSchemaless(resource.Default().Attributes()...), env)
+	return full, errors.Join(err, merr)
 }
 
 // processors returns those for the exporters that OTEL_TRACES_EXPORTER names.

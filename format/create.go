@@ -200,7 +200,7 @@ func settle(stream, final string) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close() //nolint:errcheck // nothing is written to it but a cut that was synced
+	defer f.Close()
 	if err := lock(f); err != nil {
 		return err
 	}
@@ -268,7 +268,7 @@ func checkMagic(name string) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close()
 	var magic [MagicSize]byte
 	n, err := io.ReadFull(f, magic[:])
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {

@@ -34,6 +34,7 @@ type decoder struct {
 	err     error
 	short   bool // ran over the end of b; not set with err
 	need    int  // then: b would have to have at least this many bytes
+	stopped int  // then: where in b the field is
 	missing string
 	length  LengthError // then: the length that claims too much, if Claimed is not 0
 	longer  bool        // a number was not in its shortest form
@@ -65,12 +66,15 @@ func (d *decoder) stop(at int, field string, n, claimed uint64) {
 	switch {
 	case d.err != nil || d.short:
 	case d.whole:
-		d.fail(at, field, &LengthError{Claimed: max(claimed, n), Remaining: uint64(len(d.b) - at)})
+		if claimed == 0 {
+			claimed = n
+		}
+		d.fail(at, field, &LengthError{Claimed: claimed, Remaining: uint64(len(d.b) - at)})
 	case n > uint64(d.maxSize) || at > d.maxSize-int(n):
 		d.fail(at, field, &LengthError{Claimed: claimed, Remaining: uint64(max(d.maxSize-at, 0))})
 	default:
 		d.short, d.missing = true, d.place(field)
-		d.need = at + int(n)
+		d.need, d.stopped = at+int(n), at
 		d.length = LengthError{}
 		if claimed > 0 {
 			d.length = LengthError{Claimed: claimed, Remaining: uint64(len(d.b) - at)}
@@ -80,12 +84,16 @@ func (d *decoder) stop(at int, field string, n, claimed uint64) {
 }
 
 // Err returns what was wrong since reset. A decoder that ran over the end of b
-// reports a [TruncatedError] for the entry that begins at base.
+// reports a [TruncatedError] for the entry that begins at base, or of no entry
+// for the field.
 func (d *decoder) Err() error {
 	if d.err != nil || !d.short {
 		return d.err
 	}
 	e := &TruncatedError{Offset: d.base, Entry: d.entry, Field: d.missing}
+	if d.entry == NoEntry {
+		e.Offset += int64(d.stopped)
+	}
 	if d.length.Claimed > 0 {
 		l := d.length
 		e.Length = &l
@@ -340,6 +348,11 @@ func (d *decoder) traceEntry(e *TraceEntry) {
 		d.value("attr_values", &e.Attributes[i].Value)
 	}
 	d.index = -1
+}
+
+// tooLong is the error for an entry that was there in full and is over the limit.
+func (d *decoder) tooLong() error {
+	return &CorruptError{Offset: d.base, Entry: d.entry, Err: &LengthError{Claimed: uint64(d.off), Remaining: uint64(d.maxSize)}}
 }
 
 func (d *decoder) failed() bool { return d.err != nil || d.short }

@@ -26,19 +26,6 @@ func appendUint(b []byte, n uint64) []byte {
 	return binary.LittleEndian.AppendUint64(append(b, tag64), n)
 }
 
-// uintSize returns how many bytes appendUint appends.
-func uintSize(n uint64) int {
-	switch {
-	case n < tag16:
-		return 1
-	case n <= math.MaxUint16:
-		return 3
-	case n <= math.MaxUint32:
-		return 5
-	}
-	return 9
-}
-
 func appendUint128(b []byte, hi, lo uint64) []byte {
 	if hi == 0 {
 		return appendUint(b, lo)

@@ -56,7 +56,7 @@ func (truncated) Unwrap() error { return io.ErrUnexpectedEOF }
 // A TruncatedError says that the input stops within an entry. What comes before
 // it is whole. errors.Is finds [ErrTruncated] and [io.ErrUnexpectedEOF] in it.
 type TruncatedError struct {
-	Offset   int64        // bytes from the start of the file to that of the cut entry
+	Offset   int64        // bytes from the start of the file to that of the cut entry, or of the field of no entry
 	Entry    int64        // its id, or [NoEntry]
 	Field    string       // the field in which the input stops, if known
 	ZeroTail bool         // there are bytes left, but all of them are zero
@@ -145,9 +145,9 @@ func (e *VersionError) Error() string {
 	return fmt.Sprintf("the file has disk version %d (byte 8), known are %d and %d", e.Version, V1, V2)
 }
 
-// A FormatError names a storage format that does not exist.
-type FormatError struct{ Format StorageFormat }
+// A StorageFormatError names a storage format that does not exist.
+type StorageFormatError struct{ Format StorageFormat }
 
-func (e *FormatError) Error() string {
+func (e *StorageFormatError) Error() string {
 	return fmt.Sprintf("the file has storage format %d (byte 9), known are 0 (ET), 1 (IET) and 2 (IETPrefix)", uint8(e.Format))
 }

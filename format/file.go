@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"strings"
 	"time"
 
@@ -16,8 +17,12 @@ type OpenOptions struct {
 	ReaderOptions
 
 	// Lenient opens a corrupt file, too, for the entries before the damage,
-	// which [File.Damage] then names.
+	// which [File.Damage] then names. An ET whose tables are right is not looked
+	// at any closer: an entry of it that is damaged is an error when it is read.
 	Lenient bool
+	// Prefix is Lenient, and reads through an ET to find the first entry that is
+	// damaged. It and what comes behind are not there then.
+	Prefix bool
 }
 
 // A File gives random access to the entries of a trace file: of an ET through its
@@ -44,6 +49,7 @@ type File struct {
 	first   []uint32
 	kids    []uint32
 	gap     int64 // bytes before each entry: the length of IETPrefix
+	longer  bool  // a number in an ET's tables is not in its shortest form
 }
 
 // Open opens the trace file name, which must be a regular file. If there is no
@@ -51,8 +57,8 @@ type File struct {
 // x.iet of x.et. A nil o means defaults.
 //
 // A file that just stops, as one does whose writer died, opens with the whole
-// entries it has; [File.Damage] says where it stops. Other damage is a
-// [*CorruptError], see [OpenOptions].
+// entries it has; [File.Damage] says where it stops. Any other damage is an
+// error, a [*CorruptError] mostly; see [OpenOptions].
 func Open(name string, o *OpenOptions) (*File, error) {
 	if o == nil {
 		o = &OpenOptions{}
@@ -63,40 +69,49 @@ func Open(name string, o *OpenOptions) (*File, error) {
 		return nil, openError(err)
 	}
 	f := &File{src: src, name: name, maxSize: o.maxEntrySize()}
-	if err := f.index(o.Lenient); err != nil {
+	if err := f.index(o); err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", name, err), src.Close())
 	}
 	return f, nil
 }
 
 // index reads the magic and fills the tables.
-func (f *File) index(lenient bool) error {
+func (f *File) index(o *OpenOptions) error {
 	var magic [MagicSize]byte
 	n := min(f.src.Size(), MagicSize)
 	if _, err := f.src.ReadAt(magic[:n], 0); err != nil {
-		return err
+		return f.readError(err)
 	}
 	var err error
 	if f.version, f.format, err = ParseMagic(magic[:n]); err != nil {
-		return err
+		return f.readError(err)
 	}
 	if f.format == ET {
-		if err = f.src.View(0, f.src.Size(), f.header); err == nil {
+		if err = f.readError(f.src.View(0, f.src.Size(), f.header)); err == nil && !o.Prefix {
 			return nil
 		}
-		if !lenient {
-			return err
-		}
 	}
-	serr := f.scan()
-	if serr == nil && err == nil {
-		return nil
+	serr := f.readError(f.scan())
+	if serr == nil && f.src.Shrunk() {
+		serr = ErrShrunk // what was lost of a page has read as zeros
 	}
-	if err == nil {
+	if errors.Is(serr, ErrShrunk) {
+		return serr
+	}
+	cut, torn := errors.AsType[*TruncatedError](serr)
+	switch {
+	case err == nil:
 		err = serr
+	case torn:
+		// The tables of an ET that was cut fit no more, but it just stops.
+		if cut.Entry >= 0 || !errors.Is(err, ErrTruncated) {
+			err = serr
+		}
+	case !o.Lenient && !o.Prefix:
+		return err
 	}
 	f.damage = err
-	if lenient || errors.Is(err, ErrTruncated) {
+	if o.Lenient || o.Prefix || err == nil || errors.Is(err, ErrTruncated) {
 		return nil
 	}
 	return err
@@ -117,19 +132,20 @@ func (f *File) header(b []byte) error {
 	if n > math.MaxUint32 {
 		return &CorruptError{Offset: int64(at), Entry: NoEntry, Field: "offsets", Err: ErrFull}
 	}
-	f.offsets = make([]uint64, n+1)
+	// A sparse file can claim many that are not there: more room comes as they do.
+	f.offsets = make([]uint64, 0, min(n+1, 1<<20))
 	for i := range n {
 		at := d.off
 		o := d.Uint("offsets", 64)
 		if i == 0 && o != 0 || i > 0 && o <= f.offsets[i-1] {
 			return firstError(&d, at, int64(i), "offsets", ErrBadOffset)
 		}
-		f.offsets[i] = o
+		f.offsets = append(f.offsets, o)
 	}
 	if err := f.pool(&d, n); err != nil {
 		return err
 	}
-	f.data = int64(d.off)
+	f.data, f.longer = int64(d.off), d.longer
 	size := uint64(len(b) - d.off)
 	if n > 0 && f.offsets[n-1] >= size {
 		return &CorruptError{Offset: f.data, Entry: int64(n - 1), Field: "offsets", Err: ErrBadOffset}
@@ -137,7 +153,22 @@ func (f *File) header(b []byte) error {
 	if n == 0 && size > 0 {
 		return &CorruptError{Offset: f.data, Entry: NoEntry, Err: ErrTrailingBytes}
 	}
-	f.offsets[n] = size
+	f.offsets = append(f.offsets, size)
+	if n == 0 {
+		return nil
+	}
+	// The tables do not tell where the last entry ends: a file that was cut
+	// there looks like a whole one.
+	last := b[d.off+int(f.offsets[n-1]):]
+	d.maxSize = f.maxSize
+	d.reset(last, f.data+int64(f.offsets[n-1]), int64(n-1))
+	d.skipEntry()
+	if err := d.Err(); err != nil {
+		return err
+	}
+	if d.off < len(last) {
+		return &CorruptError{Offset: d.base + int64(d.off), Entry: int64(n - 1), Err: ErrTrailingBytes}
+	}
 	return nil
 }
 
@@ -228,13 +259,17 @@ func scanEntries(src io.Reader, o *ReaderOptions, step func(int64) error) (*tabl
 	}
 	r.scan = true
 	t.data = r.off
+	whole := 0 // entries up to the last that is not all zeros
 	for {
 		e, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return t, nil
+		}
 		if err != nil {
-			if errors.Is(err, io.EOF) {
-				err = nil
-			}
-			return t, err
+			return t, t.dropZeros(r.format, whole, err)
+		}
+		if r.format != IET || !isZero(r.raw) {
+			whole = len(t.parents) + 1
 		}
 		t.parents = append(t.parents, e.Parent)
 		t.offsets = append(t.offsets, uint64(r.off-t.data))
@@ -244,6 +279,19 @@ func scanEntries(src io.Reader, o *ReaderOptions, step func(int64) error) (*tabl
 			}
 		}
 	}
+}
+
+// dropZeros drops the entries of nothing but zeros before damage: they belong to
+// it.
+func (t *table) dropZeros(f StorageFormat, keep int, err error) error {
+	if f != IET || keep == len(t.parents) {
+		return err
+	}
+	t.parents, t.offsets = t.parents[:keep], t.offsets[:keep+1]
+	if errors.Is(err, ErrTruncated) {
+		return &TruncatedError{Offset: t.data + int64(t.offsets[keep]), Entry: int64(keep)}
+	}
+	return err
 }
 
 // children turns a table of parents around.
@@ -289,6 +337,9 @@ func (f *File) WholeSize() int64 { return f.data + int64(f.offsets[f.Len()]) }
 // ModTime returns when the file was written to last.
 func (f *File) ModTime() (time.Time, error) {
 	fi, err := f.src.File().Stat()
+	if errors.Is(err, os.ErrClosed) {
+		return time.Time{}, ErrClosed
+	}
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -335,7 +386,18 @@ func (f *File) span(id uint32) (off, n int64, err error) {
 		return 0, 0, &IDError{ID: id, Len: len(f.parents)}
 	}
 	a, b := int64(f.offsets[id])+f.gap, int64(f.offsets[id+1])
-	return f.data + a, b - a, nil
+	return f.data + a, b - a, f.checkSize(id, b-a)
+}
+
+// checkSize guards against an entry that only an ET's offsets bound.
+func (f *File) checkSize(id uint32, n int64) error {
+	if n <= int64(f.maxSize) {
+		return nil
+	}
+	return &CorruptError{
+		Offset: f.data + int64(f.offsets[id]), Entry: int64(id), Field: "offsets",
+		Err: &LengthError{Claimed: uint64(n), Remaining: uint64(f.maxSize)},
+	}
 }
 
 // AppendRaw appends the encoding of entry id to b and returns the extended slice.
@@ -344,11 +406,27 @@ func (f *File) AppendRaw(b []byte, id uint32) ([]byte, error) {
 	if err != nil {
 		return b, err
 	}
-	err = f.src.View(off, n, func(v []byte) error {
-		b = append(b, v...)
+	at := len(b)
+	err = f.view(off, n, func(v []byte) { b = append(b, v...) })
+	if err != nil {
+		return b[:at], err
+	}
+	return b, nil
+}
+
+// view calls fn with bytes of the file. Where a page lost its end, which reads as
+// zeros and does not fault, it returns ErrShrunk.
+func (f *File) view(off, n int64, fn func(v []byte)) error {
+	doubtful := false
+	err := f.src.View(off, n, func(v []byte) error {
+		fn(v)
+		doubtful = len(v) > 0 && v[len(v)-1] == 0
 		return nil
 	})
-	return b, f.readError(err)
+	if err == nil && doubtful && f.src.Shrunk() {
+		return ErrShrunk
+	}
+	return f.readError(err)
 }
 
 // Entry returns entry id. The caller owns it.
@@ -405,14 +483,13 @@ func (f *File) Attribute(id uint32, name string) (v Value, found bool, err error
 		return Value{}, false, err
 	}
 	var derr error
-	err = f.src.View(off, n, func(raw []byte) error {
+	err = f.view(off, n, func(raw []byte) {
 		d := f.decoder(raw, id)
 		v, found = d.attribute(name)
 		v = v.clone()
-		derr = d.Err()
-		return nil
+		derr = f.readError(d.Err())
 	})
-	if err := f.readError(errors.Join(err, derr)); err != nil {
+	if err = errors.Join(err, derr); err != nil {
 		return Value{}, false, err
 	}
 	return v, found, nil
@@ -442,13 +519,16 @@ func (f *File) walkRaw(id uint32, fn func(id uint32, raw []byte) error) error {
 			last++
 		}
 		size := int(f.offsets[last] - f.offsets[id])
+		if err := f.checkSize(id, int64(size)-f.gap); size > walkSize && err != nil {
+			return err
+		}
 		if cap(buf) < size {
 			buf = make([]byte, size)
 		}
 		buf = buf[:size]
 		base := f.offsets[id]
-		if _, err := f.src.ReadAt(buf, f.data+int64(base)); err != nil {
-			return f.readError(err)
+		if err := f.view(f.data+int64(base), int64(size), func(v []byte) { copy(buf, v) }); err != nil {
+			return err
 		}
 		for ; id < last; id++ {
 			a, b := int64(f.offsets[id]-base)+f.gap, int64(f.offsets[id+1]-base)

@@ -53,7 +53,7 @@ func Finalize(ctx context.Context, iet, et string, o *FinalizeOptions) error {
 	if err != nil {
 		return &FinalizeError{Step: "open", IET: iet, ET: et, Err: openError(err)}
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close()
 	return finalizeOpen(ctx, f, iet, et, o)
 }
 
@@ -87,7 +87,7 @@ func finalizeOpen(ctx context.Context, f *os.File, iet, et string, o *FinalizeOp
 		return ctx.Err()
 	}
 	t, v, err := scanStream(f, size, step)
-	if err != nil && !(o.lenient && isCorrupt(err)) {
+	if err != nil && (!o.lenient || !isCorrupt(err)) {
 		return fail("read", err)
 	}
 	tmp, err := osfile.CreateTemp(et)
@@ -131,7 +131,7 @@ func scanStream(f io.ReaderAt, size int64, step func(int64) error) (*table, Vers
 		return nil, 0, err
 	}
 	if format == ET {
-		return nil, 0, &FormatError{Format: format}
+		return nil, 0, &StorageFormatError{Format: format}
 	}
 	t, err := scanEntries(io.NewSectionReader(f, 0, size), nil, step)
 	if errors.Is(err, ErrTruncated) {

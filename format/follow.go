@@ -33,7 +33,10 @@ type Follower struct {
 	buf   []byte
 	rest  []byte // of buf, that is at off
 	gap   int
-	need  int           // bytes at off, for the next entry to be whole
+	need  int64         // bytes at off without which the next entry cannot be whole
+	want  int           // bytes to read at once
+	zeros int64         // up to here the file has nothing but zeros from off on
+	kept  int64         // zeros up to here are entries, since something follows
 	idle  time.Duration // since the last entry
 	alive bool          // somebody held the lock once
 	ended bool          // the last entry marks a clean end
@@ -84,7 +87,11 @@ func (f *Follower) Next(ctx context.Context) (uint32, *TraceEntry, error) {
 	if f.et != nil {
 		return f.nextOfET()
 	}
-	for {
+	for tries := 0; ; tries++ {
+		// What is there already is returned with a context that is done, too.
+		if err := ctx.Err(); err != nil && tries > 1 {
+			return 0, nil, err
+		}
 		ok, err := f.decode()
 		if err != nil {
 			return 0, nil, err
@@ -118,23 +125,25 @@ func (f *Follower) decode() (bool, error) {
 	raw := f.rest
 	if f.gap > 0 {
 		if len(raw) < f.gap {
-			f.need = f.gap
+			f.need = int64(f.gap)
 			return false, nil
 		}
 		n, maxSize := prefix(raw), uint64(f.d.maxSize)
 		if n == 0 || n > maxSize {
 			return false, &CorruptError{Offset: f.off, Entry: f.id + 1, Field: "length", Err: &LengthError{Claimed: n, Remaining: maxSize}}
 		}
-		if f.need = f.gap + int(n); len(raw) < f.need {
+		size := f.gap + int(n)
+		if len(raw) < size {
+			f.need, f.want = int64(size), size
 			return false, nil
 		}
-		raw = raw[f.gap:f.need]
+		raw = raw[f.gap:size]
 	}
 	f.d.reset(raw, f.off+int64(f.gap), f.id+1)
 	f.d.whole = f.gap > 0
 	f.d.traceEntry(&f.entry)
 	if f.d.short {
-		f.need = f.d.need
+		f.need, f.want = int64(f.d.need), max(f.d.need, 2*len(raw))
 		return false, nil
 	}
 	if f.d.err != nil {
@@ -144,15 +153,42 @@ func (f *Follower) decode() (bool, error) {
 	if f.gap > 0 && f.d.off < len(raw) {
 		return false, &CorruptError{Offset: f.off + int64(n), Entry: f.id + 1, Err: ErrTrailingBytes}
 	}
-	if isZero(raw[:f.d.off]) && isZero(f.rest) {
-		// Zeros are no entry unless something follows them.
-		f.need = len(f.rest) + 1
-		return false, nil
+	if f.d.off > f.d.maxSize {
+		return false, f.d.tooLong()
+	}
+	if isZero(raw[:f.d.off]) && f.off+int64(n) > f.kept {
+		if ok, err := f.followed(); !ok {
+			return false, err
+		}
 	}
 	f.id++
 	f.off += int64(n)
 	f.rest = f.rest[n:]
 	return true, nil
+}
+
+// followed reports whether anything but zeros follows those at off: else they are
+// no entries.
+func (f *Follower) followed() (bool, error) {
+	var chunk [32 << 10]byte
+	for at := max(f.zeros, f.off); ; {
+		n, err := f.f.ReadAt(chunk[:], at)
+		for i, c := range chunk[:n] {
+			if c != 0 {
+				f.kept = at + int64(i)
+				return true, nil
+			}
+		}
+		at += int64(n)
+		f.zeros = at
+		if errors.Is(err, io.EOF) {
+			f.need = at - f.off + 1
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+	}
 }
 
 // read reads from off on, always anew: a writer takes a part of an entry back
@@ -166,11 +202,12 @@ func (f *Follower) read() (bool, error) {
 	if have < 0 {
 		return false, fmt.Errorf("%s: %w", f.name, ErrShrunk)
 	}
-	if have < int64(f.need) || have == 0 {
+	if have < f.need || have == 0 {
 		f.rest = nil
 		return false, nil
 	}
-	n := int(min(have, int64(max(f.need, walkSize))))
+	n := int(min(have, int64(max(f.want, walkSize))))
+	f.need, f.want = 0, 0
 	if cap(f.buf) < n {
 		f.buf = make([]byte, n)
 	}
@@ -179,7 +216,7 @@ func (f *Follower) read() (bool, error) {
 		return false, err
 	}
 	f.rest = f.buf[:n]
-	return n >= f.need, nil
+	return n > 0, nil
 }
 
 // over returns an error when nothing more can come.
@@ -215,9 +252,13 @@ func locked(f *os.File) bool {
 }
 
 func (f *Follower) nextOfET() (uint32, *TraceEntry, error) {
-	if f.id++; f.id >= int64(f.et.Len()) {
+	if f.id+1 >= int64(f.et.Len()) {
+		if err := f.et.Damage(); err != nil {
+			return 0, nil, err
+		}
 		return 0, nil, io.EOF
 	}
+	f.id++
 	e, err := f.et.Entry(uint32(f.id))
 	return uint32(f.id), e, err
 }

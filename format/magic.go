@@ -96,7 +96,7 @@ func AppendMagic(b []byte, v Version, f StorageFormat) []byte {
 
 // ParseMagic reads the ten bytes at the start of b. Its errors are
 // [ErrTruncated] for fewer bytes of a right beginning, [ErrNotEntrace],
-// [*VersionError] and [*FormatError].
+// [*VersionError] and [*StorageFormatError].
 func ParseMagic(b []byte) (Version, StorageFormat, error) {
 	for i := range min(len(b), len(magicName)) {
 		if b[i] != magicName[i] {
@@ -111,7 +111,7 @@ func ParseMagic(b []byte) (Version, StorageFormat, error) {
 		return 0, 0, &VersionError{Version: v}
 	}
 	if f > IETPrefix {
-		return 0, 0, &FormatError{Format: f}
+		return 0, 0, &StorageFormatError{Format: f}
 	}
 	return v, f, nil
 }

@@ -238,7 +238,9 @@ func fit(e *TraceEntry, limit int) *TraceEntry {
 			a.Value = BytesValue(a.Value.Bytes()[:min(share, int(a.Value.lo))])
 		}
 	}
-	c.Attributes = append(c.Attributes, Attribute{Name: AttrTruncated, Value: BoolValue(true)})
+	if _, marked := e.Attribute(AttrTruncated); !marked {
+		c.Attributes = append(c.Attributes, Attribute{Name: AttrTruncated, Value: BoolValue(true)})
+	}
 	return &c
 }
 

@@ -36,8 +36,8 @@ type Reader struct {
 	start, end int
 	off        int64
 	zeros      int64
-	eof        bool // the last Read said so
-	rerr       error
+	eof        bool  // the last Read said so
+	rerr       error // what it ended with, unless that is io.EOF
 
 	d       decoder
 	entry   TraceEntry
@@ -56,19 +56,17 @@ const readSize = 64 << 10
 // of [ParseMagic] it returns those of r.
 func NewReader(r io.Reader, o *ReaderOptions) (*Reader, error) {
 	rd := &Reader{r: r, id: -1, buf: make([]byte, readSize)}
-	if err := rd.fill(MagicSize); err != nil {
-		return nil, err
-	}
+	rd.fill(MagicSize)
 	v, f, err := ParseMagic(rd.buf[rd.start:rd.end])
 	if err != nil {
-		return nil, err
+		return nil, rd.cause(err)
 	}
 	rd.version, rd.format = v, f
 	rd.d = decoder{version: v, maxSize: o.maxEntrySize()}
 	rd.consume(MagicSize)
 	if f == ET {
 		if err := rd.header(); err != nil {
-			return nil, err
+			return nil, rd.cause(err)
 		}
 	}
 	return rd, nil
@@ -100,11 +98,19 @@ func (r *Reader) Next() (*TraceEntry, error) {
 		return nil, r.err
 	}
 	if err := r.next(); err != nil {
-		r.err, r.raw = err, nil
-		return nil, err
+		r.err, r.raw = r.cause(err), nil
+		return nil, r.err
 	}
 	r.id++
 	return &r.entry, nil
+}
+
+// cause returns what the source failed with if that is why the input ends.
+func (r *Reader) cause(err error) error {
+	if r.rerr != nil && (errors.Is(err, io.EOF) || errors.Is(err, ErrTruncated)) {
+		return r.rerr
+	}
+	return err
 }
 
 func (r *Reader) next() error {
@@ -144,16 +150,17 @@ func (r *Reader) decode(id int64) (int, error) {
 		r.d.reset(b, r.off, id)
 		r.decodeInto()
 		if !r.d.short {
+			if r.d.err == nil && r.d.off > r.d.maxSize {
+				return 0, r.d.tooLong()
+			}
 			return r.d.off, r.d.err
 		}
-		if err := r.fill(r.d.need); err != nil {
-			return 0, err
-		}
+		r.fill(r.d.need)
 		if r.end-r.start < r.d.need {
 			if len(r.buf[r.start:r.end]) > len(b) {
 				continue // not enough, but it tells better what is missing
 			}
-			return 0, r.tail(id)
+			return 0, r.tail()
 		}
 	}
 }
@@ -167,19 +174,21 @@ func (r *Reader) decodeInto() {
 }
 
 // tail is the error for input that ends in the entry that d is at.
-func (r *Reader) tail(id int64) error {
+func (r *Reader) tail() error {
 	rest := r.buf[r.start:r.end]
 	if len(rest) == 0 && r.format != ET {
 		return io.EOF
 	}
-	return r.d.Err()
+	err := r.d.Err()
+	if t, ok := errors.AsType[*TruncatedError](err); ok && r.format == IET && isZero(rest) {
+		t.ZeroTail, t.Field, t.Length = true, "", nil
+	}
+	return err
 }
 
 // atEnd checks that an ET ends behind its last entry.
 func (r *Reader) atEnd(id int64) error {
-	if err := r.fill(1); err != nil {
-		return err
-	}
+	r.fill(1)
 	if r.end > r.start {
 		return &CorruptError{Offset: r.off, Entry: id - 1, Err: ErrTrailingBytes}
 	}
@@ -188,32 +197,28 @@ func (r *Reader) atEnd(id int64) error {
 
 // frame reads a length and the entry behind it.
 func (r *Reader) frame(id int64) error {
-	if err := r.fill(prefixSize); err != nil {
-		return err
-	}
+	r.fill(prefixSize)
 	switch n := r.end - r.start; {
 	case n == 0:
 		return io.EOF
 	case n < prefixSize:
-		return &TruncatedError{Offset: r.off, Entry: id, Field: "length"}
+		return &TruncatedError{Offset: r.off, Entry: id, Field: "length", ZeroTail: isZero(r.buf[r.start:r.end])}
 	}
 	n, maxSize := prefix(r.buf[r.start:]), uint64(r.d.maxSize)
 	if n == 0 || n > maxSize {
 		if n == 0 {
-			if zero, err := r.onlyZeros(); err != nil {
-				return err
-			} else if zero > 0 && r.end == r.start {
-				return &TruncatedError{Offset: r.off - zero, Entry: id, ZeroTail: true}
-			} else {
-				r.off -= zero
+			at := r.off
+			r.onlyZeros()
+			rest := r.end - r.start
+			r.off = at
+			if rest == 0 {
+				return &TruncatedError{Offset: at, Entry: id, ZeroTail: true}
 			}
 		}
 		return &CorruptError{Offset: r.off, Entry: id, Field: "length", Err: &LengthError{Claimed: n, Remaining: maxSize}}
 	}
 	size := prefixSize + int(n)
-	if err := r.fill(size); err != nil {
-		return err
-	}
+	r.fill(size)
 	if have := r.end - r.start; have < size {
 		return &TruncatedError{Offset: r.off, Entry: id, Length: &LengthError{Claimed: n, Remaining: uint64(have - prefixSize)}}
 	}
@@ -235,30 +240,27 @@ func (r *Reader) frame(id int64) error {
 // crash left at the end, or, when something else follows, an entry.
 func (r *Reader) zeroRun(id int64) error {
 	at := r.off
-	n, err := r.onlyZeros()
-	if err != nil {
-		return err
-	}
+	n := r.onlyZeros()
+	r.off = at
 	if r.end == r.start {
-		r.off = at
 		return &TruncatedError{Offset: at, Entry: id, ZeroTail: true}
 	}
-	r.off, r.zeros = at, n
+	r.zeros = n
 	return r.zeroEntry()
 }
 
 // onlyZeros consumes zero bytes up to another byte or to the end of the input.
-func (r *Reader) onlyZeros() (n int64, err error) {
+func (r *Reader) onlyZeros() (n int64) {
 	for {
 		for r.start < r.end && r.buf[r.start] == 0 {
 			r.consume(1)
 			n++
 		}
 		if r.start < r.end {
-			return n, nil
+			return n
 		}
-		if err := r.fill(1); err != nil || r.start == r.end {
-			return n, err
+		if r.fill(1); r.start == r.end {
+			return n
 		}
 	}
 }
@@ -299,21 +301,23 @@ func (r *Reader) header() error {
 		return err
 	}
 	for i := range n {
+		at := r.off
 		o, err := r.number("offsets", 64)
 		if err != nil {
 			return err
 		}
 		if i == 0 && o != 0 || i > 0 && o <= r.offsets[i-1] {
-			return &CorruptError{Offset: r.off, Entry: int64(i), Field: "offsets", Err: ErrBadOffset}
+			return &CorruptError{Offset: at, Entry: int64(i), Field: "offsets", Err: ErrBadOffset}
 		}
 		r.offsets = append(r.offsets, o)
 	}
+	at := r.off
 	pools, err := r.number("pool", 64)
 	if err != nil {
 		return err
 	}
 	if pools != n {
-		return &CorruptError{Offset: r.off, Entry: NoEntry, Field: "pool", Err: ErrBadPool}
+		return &CorruptError{Offset: at, Entry: NoEntry, Field: "pool", Err: ErrBadPool}
 	}
 	for i := range pools {
 		kids, err := r.number("pool", 64)
@@ -321,12 +325,13 @@ func (r *Reader) header() error {
 			return err
 		}
 		for range kids {
+			at := r.off
 			id, err := r.number("pool", 32)
 			if err != nil {
 				return err
 			}
 			if id <= i || id >= n {
-				return &CorruptError{Offset: r.off, Entry: int64(i), Field: "pool", Err: ErrBadPool}
+				return &CorruptError{Offset: at, Entry: int64(i), Field: "pool", Err: ErrBadPool}
 			}
 		}
 	}
@@ -336,9 +341,7 @@ func (r *Reader) header() error {
 
 func (r *Reader) number(field string, bits int) (uint64, error) {
 	if r.end-r.start < 9 {
-		if err := r.fill(9); err != nil {
-			return 0, err
-		}
+		r.fill(9)
 	}
 	r.d.reset(r.buf[r.start:r.end], r.off, NoEntry)
 	n := r.d.Uint(field, bits)
@@ -354,9 +357,10 @@ func (r *Reader) consume(n int) {
 	r.off += int64(n)
 }
 
-// fill reads until n bytes are buffered or the input ends. It allocates no more
-// than twice what really came.
-func (r *Reader) fill(n int) error {
+// fill reads until n bytes are buffered or the input ends; whatever it ends with
+// is an end, so that what came before is whole. It allocates no more than twice
+// what really came.
+func (r *Reader) fill(n int) {
 	for r.end-r.start < n && !r.eof {
 		if r.end == len(r.buf) {
 			if r.start > len(r.buf)/2 {
@@ -368,29 +372,26 @@ func (r *Reader) fill(n int) error {
 			}
 			r.start = 0
 		}
-		if err := r.read(); err != nil {
-			return err
-		}
+		r.read()
 	}
-	return nil
 }
 
-func (r *Reader) read() error {
+func (r *Reader) read() {
 	for range 100 { // a source that returns nothing for ever is broken
 		n, err := r.r.Read(r.buf[r.end:])
 		r.end += n
 		if err != nil {
 			r.eof = true
-			if errors.Is(err, io.EOF) {
-				return nil
+			if !errors.Is(err, io.EOF) {
+				r.rerr = err
 			}
-			return err
+			return
 		}
 		if n > 0 {
-			return nil
+			return
 		}
 	}
-	return io.ErrNoProgress
+	r.eof, r.rerr = true, io.ErrNoProgress
 }
 
 // prefixSize is the size of the length before an entry of IETPrefix.

@@ -45,11 +45,11 @@ type Report struct {
 // It changes nothing. A file that is no trace at all is an error, as in [Open].
 func Inspect(name string) (*Report, error) {
 	name = Find(name)
-	f, err := Open(name, &OpenOptions{Lenient: true})
+	f, err := Open(name, &OpenOptions{Prefix: true})
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close()
 	r := &Report{
 		Name: name, Version: f.version, Format: f.format, Entries: f.Len(), Size: f.Size(), GoodBytes: f.WholeSize(),
 		Reason: CutReasonOf(f.damage), Damage: f.damage, Live: osfile.Locked(name),
@@ -115,7 +115,7 @@ func Recover(name, output string) (*Report, error) {
 	if err != nil {
 		return r, fmt.Errorf("recover: %w", openError(err))
 	}
-	defer f.Close() //nolint:errcheck // a cut was synced, the rest is not written here
+	defer f.Close()
 	if err := lock(f); err != nil {
 		return r, fmt.Errorf("recover: %w", err)
 	}
@@ -148,7 +148,7 @@ func copyPrefix(r *Report, output string, keep bool) error {
 	if err != nil {
 		return openError(err)
 	}
-	defer src.Close() //nolint:errcheck // it was only read
+	defer src.Close()
 	tmp, err := osfile.CreateTemp(output)
 	if err != nil {
 		return err

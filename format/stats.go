@@ -1,5 +1,7 @@
 package format
 
+import "errors"
+
 // Dropped counts what could not be recorded, by reason.
 type Dropped struct {
 	IO       uint64 // the file could not be written
@@ -30,14 +32,14 @@ type Stats struct {
 
 // reason returns the counter for err.
 func (d *Dropped) reason(err error) *uint64 {
-	switch err { //nolint:errorlint // these come unwrapped from this package
-	case ErrTooLarge:
+	switch {
+	case errors.Is(err, ErrTooLarge):
 		return &d.TooLarge
-	case ErrFull:
+	case errors.Is(err, ErrFull):
 		return &d.Full
-	case ErrClosed:
+	case errors.Is(err, ErrClosed):
 		return &d.Closed
-	case ErrBadParent, ErrBadLevel:
+	case errors.Is(err, ErrBadParent), errors.Is(err, ErrBadLevel):
 		return &d.Invalid
 	}
 	return &d.IO

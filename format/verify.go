@@ -27,14 +27,20 @@ func Verify(name string, found func(problem error)) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := Open(name, &OpenOptions{Lenient: true})
+	// With the tables of an ET as they are, if they can be read.
+	f, err := Open(name, nil)
 	if err != nil {
-		return nil, err
+		if f, err = Open(name, &OpenOptions{Lenient: true}); err != nil {
+			return nil, err
+		}
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close()
 	v := verifier{f: f, found: found}
 	if f.Len() == 0 && f.damage == nil {
 		found(&CorruptError{Offset: f.data, Entry: NoEntry, Err: ErrMissingEntry})
+	}
+	if f.longer {
+		found(&CorruptError{Offset: MagicSize, Entry: NoEntry, Field: "offsets and pool", Err: ErrNotShortest})
 	}
 	if err := f.walkRaw(0, v.entry); err != nil {
 		return nil, err

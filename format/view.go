@@ -43,7 +43,7 @@ func (r Role) String() string {
 // even where that was written later, and children are in the order of time,
 // links first.
 //
-// A View takes about 30 bytes an entry and 100 more a span. It is safe for concurrent use. It is of
+// A View takes about 34 bytes an entry and 100 more a span. It is safe for concurrent use. It is of
 // no use any more when its File is closed.
 type View struct {
 	f *File
@@ -60,6 +60,7 @@ type View struct {
 	ids     [][16]byte
 	spans   map[SpanRef]uint32
 	refs    map[uint32][8]byte // span ids of spans
+	owners  []uint32           // the span that an entry is or is below, or 0
 	first   []uint32
 	kids    []uint32
 }
@@ -80,6 +81,7 @@ func NewView(f *File) (*View, error) {
 	}
 	b.hang()
 	b.order()
+	b.own()
 	return v, nil
 }
 
@@ -178,37 +180,40 @@ func (b *viewBuilder) trace(id [16]byte) uint32 {
 
 // hang puts entries below the spans that they name.
 func (b *viewBuilder) hang() {
-	moved := make(map[uint32]uint32, len(b.wanted)) // and where from
+	type move struct{ id, to uint32 }
+	var moves []move
 	for id, ref := range b.wanted {
 		if to, ok := b.spans[ref]; ok && to != id && to != b.parents[id] {
-			moved[id] = b.parents[id]
-			b.parents[id] = to
+			moves = append(moves, move{id, to})
 		}
 	}
-	// An entry that moved below a later one can have closed a cycle. One that
-	// did not move is below a smaller id, so that every cycle has one that did.
-	const (
-		onPath = 1
-		fine   = 2
-	)
-	state := make([]uint8, len(b.parents))
-	var path []uint32
-	for id := range uint32(len(b.parents)) {
-		path = path[:0]
-		for at := id; at != 0 && state[at] != fine; at = b.parents[at] {
-			if state[at] == onPath {
-				if from, was := moved[at]; was {
-					b.parents[at] = from
-					delete(moved, at)
-				}
-				continue // to where it hung first, or to the next of the cycle
-			}
-			state[at] = onPath
-			path = append(path, at)
+	if len(moves) == 0 {
+		return
+	}
+	slices.SortFunc(moves, func(x, y move) int { return cmp.Compare(x.id, y.id) })
+	// An entry that moves below a later one can close a cycle. So take out those
+	// that move, each with what is below it, and put them back one by one: tops
+	// leads from an entry up to the top of the piece that it is in by now.
+	tops := slices.Clone(b.parents)
+	for _, m := range moves {
+		tops[m.id] = m.id
+	}
+	top := func(id uint32) uint32 {
+		for tops[id] != id {
+			tops[id] = tops[tops[id]]
+			id = tops[id]
 		}
-		for _, at := range path {
-			state[at] = fine
+		return id
+	}
+	for _, m := range moves {
+		to := m.to
+		if top(to) == m.id {
+			to = b.parents[m.id]
 		}
+		if top(to) == m.id {
+			to = 0
+		}
+		b.parents[m.id], tops[m.id] = to, to
 	}
 }
 
@@ -234,6 +239,21 @@ func (b *viewBuilder) order() {
 	}
 	for i := range n {
 		b.sort(b.kids[b.first[i]:b.first[i+1]])
+	}
+}
+
+// own notes which span each entry is or is below.
+func (b *viewBuilder) own() {
+	b.owners = make([]uint32, len(b.parents))
+	for next := []uint32{0}; len(b.parents) > 0 && len(next) > 0; {
+		id := next[len(next)-1]
+		next = next[:len(next)-1]
+		if b.roles[id] == RoleSpan {
+			b.owners[id] = id
+		} else {
+			b.owners[id] = b.owners[b.parents[id]]
+		}
+		next = append(next, b.kids[b.first[id]:b.first[id+1]]...)
 	}
 }
 
@@ -296,14 +316,11 @@ func (v *View) Children(id uint32) []uint32 {
 // Ref returns the span that entry id is, or is below, with its trace. The entry
 // must exist.
 func (v *View) Ref(id uint32) SpanRef {
-	ref := SpanRef{TraceID: v.ids[v.traces[id]]}
-	for at := id; at != 0; at = v.parents[at] {
-		if s, ok := v.refs[at]; ok {
-			ref.SpanID = s
-			break
-		}
+	owner := v.owners[id]
+	if v.roles[id] == RoleSpanEnd {
+		owner = v.parents[id]
 	}
-	return ref
+	return SpanRef{TraceID: v.ids[v.traces[id]], SpanID: v.refs[owner]}
 }
 
 // Time returns the time of entry id, and whether it has one: of a span the start.
@@ -396,14 +413,19 @@ func fold(e, end *TraceEntry) {
 			marks[mark] = StringValue(string(b))
 		}
 	}
+	at := make(map[string]int, len(e.Attributes))
+	for i, a := range slices.Backward(e.Attributes) {
+		at[a.Name] = i // the first of its name
+	}
 	for _, a := range end.Attributes {
 		switch a.Name {
 		case AttrJSON, AttrAnyValue, AttrSpanID:
 			continue
 		}
-		if i := slices.IndexFunc(e.Attributes, func(x Attribute) bool { return x.Name == a.Name }); i >= 0 {
+		if i, ok := at[a.Name]; ok {
 			e.Attributes[i].Value = a.Value
 		} else {
+			at[a.Name] = len(e.Attributes)
 			e.Attributes = append(e.Attributes, a)
 		}
 	}
@@ -425,12 +447,15 @@ func markedNames(v Value) []string {
 
 // SkipChildren is what the function of [View.Walk] returns to pass over what is
 // below an entry.
-var SkipChildren = errors.New("skip the children")
+var SkipChildren = errors.New("skip the children") //nolint:revive,staticcheck // named as fs.SkipDir, and as that no error
 
 // Walk calls fn for entry id and all below it, parents first, with the depth
 // below id and whether the entry is its parent's last child, until fn returns an
 // error. It does not recurse, however deep the tree is.
 func (v *View) Walk(id uint32, fn func(id uint32, depth int, last bool) error) error {
+	if int64(id) >= int64(v.Len()) {
+		return nil
+	}
 	type level struct{ left []uint32 }
 	err := fn(id, 0, true)
 	if err != nil {

@@ -44,7 +44,7 @@ func NewWriter(w io.Writer, v Version, f StorageFormat, o *WriterOptions) (*Writ
 		return nil, &VersionError{Version: v}
 	}
 	if f > IETPrefix {
-		return nil, &FormatError{Format: f}
+		return nil, &StorageFormatError{Format: f}
 	}
 	if o == nil {
 		o = &WriterOptions{}

@@ -23,7 +23,8 @@ type Options struct {
 	// level, msg and source with no groups, as slog.HandlerOptions has it. The
 	// source is a *slog.Source. Level and message cannot be removed: a level
 	// that became something else is stored as log.level, a message that was
-	// removed is empty.
+	// removed is empty, a group becomes attributes. A panic leaves "!PANIC: …"
+	// as the value.
 	ReplaceAttr func(groups []string, a slog.Attr) slog.Attr
 	// MaxAttrs is how many attributes of a record are kept. The default is 1000.
 	MaxAttrs int
@@ -102,6 +103,7 @@ func (h *Handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	}
 	s := state{core: h.core, keep: true}
 	s.inherit(h)
+	s.enter(h)
 	for _, a := range attrs {
 		s.attr(a)
 	}
@@ -138,8 +140,9 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) (err error) {
 			err = fmt.Errorf("slogadapter: panic: %s", panicText(p))
 		}
 	}()
-	s.builtins(&r)
 	s.inherit(h)
+	s.builtins(&r)
+	s.enter(h)
 	r.Attrs(s.each)
 	s.end()
 	s.entry.Attributes = s.attrs

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/jsontext"
@@ -52,24 +53,28 @@ func (s *state) release() {
 	}
 	s.attrList = attrList{attrs: attrs[:0], jsons: jsons[:0]}
 	s.entry = format.TraceEntry{}
-	s.groups = s.groups[:0]
+	s.groups, s.path = s.groups[:0], s.path[:0]
 	s.fixed, s.depth, s.visited = 0, 0, 0
 	s.text.Reset()
 	s.core.states.Put(s)
 }
 
-// inherit adds what h has gathered and goes into its groups.
+// inherit adds what h has gathered.
 func (s *state) inherit(h *Handler) {
-	s.fixed = len(s.attrs)
 	s.attrs = append(s.attrs, h.with.attrs...)
 	s.jsons = append(s.jsons, h.with.jsons...)
 	s.twice = maps.Clone(h.with.twice)
 	s.names |= h.with.names
+	s.cut = h.with.cut
+}
+
+// enter goes into the groups of h. Its texts count from then on, so that they
+// leave the message its room.
+func (s *state) enter(h *Handler) {
 	s.bytes += h.with.bytes
-	s.cut = s.cut || h.with.cut
-	s.path = append(s.path[:0], h.prefix...)
+	s.path = append(s.path, h.prefix...)
 	if s.core.replace != nil {
-		s.groups = append(s.groups[:0], h.groups...)
+		s.groups = append(s.groups, h.groups...)
 	}
 }
 
@@ -85,12 +90,18 @@ func (s *state) builtins(r *slog.Record) {
 		pos = s.replaceSource(pos, r)
 		message = s.replaceMessage(message)
 	}
-	if l, exact := level(lv); true {
-		e.Metadata.Level = l
-		if levelText == "" && !exact {
-			levelText = lv.String()
+	l, base := level(lv)
+	e.Metadata.Level = l
+	if levelText == "" && lv != base {
+		mark := s.text.Mark() // as lv.String() has it, which allocates
+		s.text.B = append(s.text.B, base.String()...)
+		if lv > base {
+			s.text.B = append(s.text.B, '+')
 		}
+		s.text.B = strconv.AppendInt(s.text.B, int64(lv-base), 10)
+		levelText = s.text.From(mark)
 	}
+	levelText = s.limit(levelText)
 	e.Message = format.Some(s.limit(message))
 	e.Metadata.Name, e.Metadata.Target = pos.name, pos.pkg
 	if pos.file != "" {
@@ -98,32 +109,41 @@ func (s *state) builtins(r *slog.Record) {
 	}
 	if !at.IsZero() {
 		s.attrs = append(s.attrs, format.Attribute{Name: format.AttrTime, Value: format.TimeValue(at)})
+		s.fixed++
 	}
 	if levelText != "" {
-		s.attrs = append(s.attrs, format.Attribute{Name: format.AttrLogLevel, Value: format.StringValue(s.limit(levelText))})
+		s.attrs = append(s.attrs, format.Attribute{Name: format.AttrLogLevel, Value: format.StringValue(levelText)})
+		s.fixed++
 	}
 }
 
-// level returns the format's level for l, and whether that says it all.
-func level(l slog.Level) (_ format.Level, exact bool) {
+// level returns the format's level for l, and that of slog's four which l is
+// named after.
+func level(l slog.Level) (format.Level, slog.Level) {
 	switch {
 	case l < slog.LevelDebug:
-		return format.LevelTrace, false
+		return format.LevelTrace, slog.LevelDebug
 	case l < slog.LevelInfo:
-		return format.LevelDebug, l == slog.LevelDebug
+		return format.LevelDebug, slog.LevelDebug
 	case l < slog.LevelWarn:
-		return format.LevelInfo, l == slog.LevelInfo
+		return format.LevelInfo, slog.LevelInfo
 	case l < slog.LevelError:
-		return format.LevelWarn, l == slog.LevelWarn
+		return format.LevelWarn, slog.LevelWarn
 	}
-	return format.LevelError, l == slog.LevelError
+	return format.LevelError, slog.LevelError
 }
 
-// replaced calls ReplaceAttr for a built-in attribute.
-func (s *state) replaced(a slog.Attr) slog.Attr {
-	a = s.core.replace(nil, a)
-	a.Value = a.Value.Resolve()
-	return a
+// replaced calls ReplaceAttr. What a panic leaves of an attribute does not show
+// it as it was: it may be a secret.
+func (s *state) replaced(groups []string, a slog.Attr) (b slog.Attr) {
+	defer func() {
+		if p := recover(); p != nil {
+			b = slog.String(a.Key, "!PANIC: "+panicText(p))
+		}
+	}()
+	b = s.core.replace(groups, a)
+	b.Value = b.Value.Resolve()
+	return b
 }
 
 func isEmpty(a slog.Attr) bool { return a.Key == "" && a.Value.Equal(slog.Value{}) }
@@ -132,35 +152,49 @@ func (s *state) replaceTime(t time.Time) time.Time {
 	if t.IsZero() {
 		return t
 	}
-	a := s.replaced(slog.Time(slog.TimeKey, t))
+	a := s.replaced(nil, slog.Time(slog.TimeKey, t))
 	if isEmpty(a) {
 		return time.Time{}
 	}
 	if a.Value.Kind() == slog.KindTime {
 		return a.Value.Time()
 	}
-	s.put(a) // it became something else, which is an attribute like others
+	s.add(a) // it became something else, which is an attribute like others
 	return time.Time{}
 }
 
 func (s *state) replaceLevel(l slog.Level) (slog.Level, string) {
-	a := s.replaced(slog.Any(slog.LevelKey, l))
+	a := s.replaced(nil, slog.Any(slog.LevelKey, l))
 	if isEmpty(a) {
 		return l, ""
 	}
 	if now, ok := a.Value.Any().(slog.Level); ok {
 		return now, ""
 	}
-	v, _ := s.value(a.Value)
-	return l, valueText(v)
+	return l, s.replacedText(a)
 }
 
 func (s *state) replaceMessage(m string) string {
-	a := s.replaced(slog.String(slog.MessageKey, m))
+	a := s.replaced(nil, slog.String(slog.MessageKey, m))
 	if isEmpty(a) {
 		return ""
 	}
+	return s.replacedText(a)
+}
+
+// replacedText returns what a level or message became, which is not counted yet.
+// A group has no text: its attributes become the record's.
+func (s *state) replacedText(a slog.Attr) string {
+	switch a.Value.Kind() {
+	case slog.KindString:
+		return a.Value.String()
+	case slog.KindGroup:
+		s.group(a)
+		return ""
+	}
+	counted := s.bytes
 	v, _ := s.value(a.Value)
+	s.bytes = counted
 	return valueText(v)
 }
 
@@ -168,14 +202,14 @@ func (s *state) replaceSource(pos *site, r *slog.Record) *site {
 	if r.PC == 0 {
 		return pos
 	}
-	a := s.replaced(slog.Any(slog.SourceKey, &slog.Source{Function: pos.function, File: pos.file, Line: int(pos.line)}))
+	a := s.replaced(nil, slog.Any(slog.SourceKey, &slog.Source{Function: pos.function, File: pos.file, Line: int(pos.line)}))
 	if isEmpty(a) {
 		return &noSite
 	}
 	if src, ok := a.Value.Any().(*slog.Source); ok && src != nil {
 		return newSite(src.Function, src.File, src.Line)
 	}
-	s.put(a)
+	s.add(a)
 	return &noSite
 }
 
@@ -201,9 +235,13 @@ func (s *state) spent() bool {
 func (s *state) attr(a slog.Attr) {
 	a.Value = a.Value.Resolve()
 	if s.core.replace != nil && a.Value.Kind() != slog.KindGroup {
-		a = s.core.replace(s.groups, a)
-		a.Value = a.Value.Resolve()
+		a = s.replaced(s.groups, a)
 	}
+	s.add(a)
+}
+
+// add is attr for one that is resolved and replaced.
+func (s *state) add(a slog.Attr) {
 	if a.Key == "" && isEmpty(a) {
 		return
 	}
@@ -262,13 +300,15 @@ func (s *state) put(a slog.Attr) {
 
 // name returns the name under which key is stored.
 func (s *state) name(key string) string {
-	key = s.limit(key)
 	if len(s.path) > 0 {
 		mark := s.text.Mark()
 		s.text.B = append(append(s.text.B, s.path...), key...)
 		key = s.text.From(mark)
-		s.bytes += len(s.path)
 	}
+	if !utf8.ValidString(key) {
+		key = string([]rune(key)) // as the recorder would, before names are compared
+	}
+	key = s.limit(key)
 	if format.Reserved(key) {
 		key = format.EscapeName(key)
 	}
@@ -313,12 +353,14 @@ func (s *state) again(key string) string {
 	}
 }
 
-// limit returns as much of a text as the record has room for.
+// limit returns as much of a text as the record has room for. One that is cut
+// takes all that is left, and the mark of a cut has room always.
 func (s *state) limit(text string) string {
-	room := s.core.maxBytes - s.bytes
+	room := max(s.core.maxBytes-s.bytes, len("…"))
 	if len(text) > room {
 		s.cut = true
-		text = format.Cut(text, max(room, 0))
+		s.bytes = max(s.bytes, s.core.maxBytes)
+		return format.Cut(text, room)
 	}
 	s.bytes += len(text)
 	return text

@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"github.com/entrace-go/entrace/format"
 )
@@ -47,12 +48,15 @@ func (s *state) any(x any) (_ format.Value, isJSON bool) {
 	case []byte:
 		return s.blob(x), false
 	case error:
-		text, _ := s.call(x, func() ([]byte, error) { return []byte(x.Error()), nil })
+		text, _ := s.call(x, func() (string, error) { return x.Error(), nil })
 		return text, false
 	case json.Marshaler:
 		return s.json(x)
 	case encoding.TextMarshaler:
-		text, _ := s.call(x, x.MarshalText)
+		text, _ := s.call(x, func() (string, error) {
+			b, err := x.MarshalText()
+			return string(b), err
+		})
 		return text, false
 	}
 	switch v := reflect.ValueOf(x); v.Kind() {
@@ -84,27 +88,31 @@ func (s *state) blob(b []byte) format.Value {
 
 // json returns the JSON of x, or what was wrong with it.
 func (s *state) json(x any) (_ format.Value, isJSON bool) {
-	v, ok := s.call(x, func() ([]byte, error) {
+	v, ok := s.call(x, func() (string, error) {
 		var b bytes.Buffer
 		e := json.NewEncoder(&b)
 		e.SetEscapeHTML(false)
 		if err := e.Encode(x); err != nil {
-			return nil, err
+			return "", err
 		}
-		return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+		text := bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+		if !utf8.Valid(text) { // a json.Marshaler may return what encoding/json would not
+			return string(bytes.Runes(text)), nil
+		}
+		return string(text), nil
 	})
 	return v, ok
 }
 
 // call returns the text that fn, which runs methods of x, returns, and whether
 // that is all of it. It returns the text of an error or panic in its place.
-func (s *state) call(x any, fn func() ([]byte, error)) (_ format.Value, whole bool) {
+func (s *state) call(x any, fn func() (string, error)) (_ format.Value, whole bool) {
 	text, ok := guarded(x, fn)
 	cut := s.limit(text)
 	return format.StringValue(cut), ok && len(cut) == len(text)
 }
 
-func guarded(x any, fn func() ([]byte, error)) (text string, ok bool) {
+func guarded(x any, fn func() (string, error)) (text string, ok bool) {
 	defer func() {
 		r := recover()
 		if r == nil {
@@ -118,11 +126,11 @@ func guarded(x any, fn func() ([]byte, error)) (text string, ok bool) {
 		}
 		text, ok = "!PANIC: "+panicText(r), false
 	}()
-	b, err := fn()
+	text, err := fn()
 	if err != nil {
 		return err.Error(), false
 	}
-	return string(b), true
+	return text, true
 }
 
 // panicText describes the value of a panic. It prints nothing composite, which

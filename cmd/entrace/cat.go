@@ -35,7 +35,7 @@ func (a *app) cat(ctx context.Context, name string, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close()
 	r, err := format.NewReader(f, nil)
 	if err != nil {
 		return torn(name, err)
@@ -63,7 +63,7 @@ func (a *app) cat(ctx context.Context, name string, asJSON bool) error {
 // appendLine appends what cat and tail print of an entry.
 func (a *app) appendLine(b []byte, id int64, e *format.TraceEntry, asJSON bool) []byte {
 	if asJSON {
-		return append(appendEntry(b, id, e), '\n')
+		return append(format.AppendJSON(b, id, e), '\n')
 	}
 	b = strconv.AppendInt(b, id, 10)
 	b = strconv.AppendUint(append(b, " <"...), uint64(e.Parent), 10)

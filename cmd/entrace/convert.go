@@ -86,7 +86,7 @@ func (a *app) convert(ctx context.Context, in, out string, o convert.Options) er
 		if oerr != nil {
 			return oerr
 		}
-		defer src.Close() //nolint:errcheck // it was only read
+		defer src.Close()
 		err = convert.Stream(ctx, a.out, src, o)
 	default:
 		path, done, serr := a.seekable(in)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -57,11 +56,11 @@ func (a *app) info(name string, asJSON bool) error {
 		return err
 	}
 	defer done()
-	f, err := format.Open(path, &format.OpenOptions{Lenient: true})
+	f, err := format.Open(path, &format.OpenOptions{Prefix: true})
 	if err != nil {
 		return err
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close()
 	v, err := format.NewView(f)
 	if err != nil {
 		return err
@@ -77,9 +76,7 @@ func (a *app) info(name string, asJSON bool) error {
 		in.Damage, in.Cut = err.Error(), format.CutReasonOf(err)
 	}
 	if asJSON {
-		e := json.NewEncoder(a.out)
-		e.SetIndent("", "  ")
-		err = e.Encode(in)
+		err = a.printJSON(in)
 	} else {
 		_, err = fmt.Fprint(a.out, in.text())
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -59,7 +58,7 @@ func (a *app) recover(name, output string, asJSON bool) error {
 		v.Damage = r.Damage.Error()
 	}
 	if asJSON {
-		err = json.NewEncoder(a.out).Encode(v)
+		err = a.printJSON(v)
 	} else {
 		err = a.printRecovery(&v)
 	}

@@ -30,7 +30,7 @@ func (a *app) tailCommand() *cobra.Command {
 }
 
 func (a *app) tail(ctx context.Context, name string, n int, follow, asJSON bool) error {
-	f, err := format.Open(name, &format.OpenOptions{Lenient: true})
+	f, err := format.Open(name, &format.OpenOptions{Prefix: true})
 	if err != nil {
 		return torn(name, err)
 	}
@@ -40,13 +40,13 @@ func (a *app) tail(ctx context.Context, name string, n int, follow, asJSON bool)
 		from = max(0, length-n)
 	}
 	var line []byte
-	print := func(id uint32, e *format.TraceEntry) error {
+	show := func(id uint32, e *format.TraceEntry) error {
 		line = a.appendLine(line[:0], int64(id), e, asJSON)
 		_, err := a.out.Write(line)
 		return err
 	}
 	if !follow || f.Format() == format.ET {
-		err := f.Walk(uint32(from), print)
+		err := f.Walk(uint32(from), show)
 		return errors.Join(err, f.Close(), torn(name, damage))
 	}
 	if err := f.Close(); err != nil {
@@ -56,7 +56,7 @@ func (a *app) tail(ctx context.Context, name string, n int, follow, asJSON bool)
 	if err != nil {
 		return err
 	}
-	defer fl.Close() //nolint:errcheck // it was only read
+	defer fl.Close()
 	for {
 		id, e, err := fl.Next(ctx)
 		switch {
@@ -68,7 +68,7 @@ func (a *app) tail(ctx context.Context, name string, n int, follow, asJSON bool)
 		if int64(id) < int64(from) {
 			continue
 		}
-		if err := print(id, e); err != nil {
+		if err := show(id, e); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"encoding/json"
+	"io"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -44,6 +46,24 @@ func safe(s string) string {
 		i += n
 	}
 	return b.String()
+}
+
+// printJSON prints v as one JSON object that does nothing to a terminal either.
+func (a *app) printJSON(v any) error {
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	var out strings.Builder
+	for _, r := range string(b) { // what acts and is not escaped yet is in a string
+		if jsontext.Acts(r) && r != '\n' {
+			out.WriteString(`\u` + hex2(byte(r>>8)) + hex2(byte(r)))
+		} else {
+			out.WriteRune(r)
+		}
+	}
+	_, err = io.WriteString(a.out, out.String()+"\n")
+	return err
 }
 
 func hex2(c byte) string {
@@ -97,7 +117,7 @@ func valueText(v format.Value, limit int) string {
 	return safe(s)
 }
 
-// The colours, as numbers of SGR.
+// The colors, as numbers of SGR.
 const (
 	colorDim    = "2"
 	colorBold   = "1"

@@ -5,55 +5,66 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/entrace-go/entrace/format"
 )
 
 func (a *app) treeCommand() *cobra.Command {
-	depth := 0
+	var o treeOptions
 	c := &cobra.Command{
 		Use:   "tree FILE",
 		Short: "Print spans and log records as a tree, with durations",
 		Long: "tree prints the logical view of FILE, or of the standard input for -: spans with\n" +
 			"their durations, events and log records below the span they belong to, in the\n" +
-			"order of time. Of a damaged file it prints what is whole and exits with 1.",
+			"order of time. On a terminal a line shows as many attributes as there is room\n" +
+			"for. Of a damaged file it prints what is whole and exits with 1.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.tree(cmd.Context(), args[0], depth)
+			return a.tree(cmd.Context(), args[0], o)
 		},
 	}
-	c.Flags().IntVar(&depth, "depth", 0, "how many levels to print, 0 for all")
+	c.Flags().IntVar(&o.depth, "depth", 0, "how many levels to print, 0 for all")
+	c.Flags().BoolVar(&o.bare, "no-attributes", false, "print no attributes")
 	return fileArgs(c, 1)
 }
 
 // maxIndent is how many levels are drawn. What is deeper says how deep it is.
 const maxIndent = 40
 
-func (a *app) tree(ctx context.Context, name string, maxDepth int) error {
+type treeOptions struct {
+	depth int  // 0: all levels
+	bare  bool // without attributes
+}
+
+func (a *app) tree(ctx context.Context, name string, o treeOptions) error {
 	path, done, err := a.seekable(name)
 	if err != nil {
 		return err
 	}
 	defer done()
-	f, err := format.Open(path, &format.OpenOptions{Lenient: true})
+	f, err := format.Open(path, &format.OpenOptions{Prefix: true})
 	if err != nil {
 		return torn(name, err)
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close()
 	v, err := format.NewView(f)
 	if err != nil {
 		return err
 	}
 	w := bufio.NewWriterSize(a.out, 64<<10)
-	p := printer{app: a, v: v, w: w}
+	p := printer{app: a, v: v, w: w, bare: o.bare, width: terminalWidth(a.out)}
 	if f.Len() > 0 {
 		err = v.Walk(0, func(id uint32, depth int, last bool) error {
 			if id%1024 == 0 && ctx.Err() != nil {
 				return ctx.Err()
 			}
-			if maxDepth > 0 && depth > maxDepth {
+			if o.depth > 0 && depth > o.depth {
 				return format.SkipChildren
 			}
 			return p.entry(id, depth, last)
@@ -68,6 +79,8 @@ type printer struct {
 
 	v     *format.View
 	w     *bufio.Writer
+	bare  bool
+	width int                 // of the terminal in columns, 0 for none
 	lines [maxIndent + 1]bool // whether a level goes on below
 }
 
@@ -102,7 +115,7 @@ func (p *printer) entry(id uint32, depth int, last bool) error {
 	if _, err := p.w.WriteString(p.paint(colorDim, b.String())); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(p.w, p.line(id, e))
+	_, err = fmt.Fprintln(p.w, p.line(id, e, utf8.RuneCountInString(b.String())))
 	return err
 }
 
@@ -121,8 +134,39 @@ func (p *printer) summary() string {
 		p.paint(colorBold, safe(p.v.File().Name())), spans, logs, p.v.Len())
 }
 
-// line is what is printed of an entry.
-func (p *printer) line(id uint32, e *format.TraceEntry) string {
+// line is what is printed of an entry behind so many columns.
+func (p *printer) line(id uint32, e *format.TraceEntry, indent int) string {
+	parts := p.head(id, e)
+	used := indent
+	kept := parts[:0]
+	for _, s := range parts {
+		if s != "" {
+			kept = append(kept, s)
+			used += 1 + utf8.RuneCountInString(plain(s))
+		}
+	}
+	if p.bare || p.v.Role(id) == format.RoleResource {
+		return strings.Join(kept, " ")
+	}
+	for i := range e.Attributes {
+		at := &e.Attributes[i]
+		user, ok := format.UserName(at.Name)
+		if !ok {
+			continue
+		}
+		name, value := safe(user)+"=", valueText(at.Value, maxValue)
+		used += 1 + utf8.RuneCountInString(name) + utf8.RuneCountInString(value)
+		if p.width > 0 && used > p.width {
+			kept = append(kept, p.paint(colorDim, "…"))
+			break
+		}
+		kept = append(kept, p.paint(colorDim, name)+value)
+	}
+	return strings.Join(kept, " ")
+}
+
+// head is what is printed of an entry before its attributes; empty parts are not.
+func (p *printer) head(id uint32, e *format.TraceEntry) []string {
 	var parts []string
 	name := safe(e.Metadata.Name)
 	switch p.v.Role(id) {
@@ -149,19 +193,7 @@ func (p *printer) line(id uint32, e *format.TraceEntry) string {
 			parts = append(parts, safe(e.Message.Value))
 		}
 	}
-	for i := range e.Attributes {
-		at := &e.Attributes[i]
-		if user, ok := format.UserName(at.Name); ok && p.v.Role(id) != format.RoleResource {
-			parts = append(parts, p.paint(colorDim, safe(user)+"=")+valueText(at.Value, maxValue))
-		}
-	}
-	kept := parts[:0]
-	for _, s := range parts {
-		if s != "" {
-			kept = append(kept, s)
-		}
-	}
-	return strings.Join(kept, " ")
+	return parts
 }
 
 // maxValue is how many runes of a value the tree shows.
@@ -190,4 +222,26 @@ func (p *printer) logLevel(e *format.TraceEntry) string {
 		return safe(v.Text())
 	}
 	return p.level(e.Metadata.Level)
+}
+
+// terminalWidth returns the columns of the terminal that w is, or 0.
+func terminalWidth(w io.Writer) int {
+	if f, ok := w.(*os.File); ok {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
+			return width
+		}
+	}
+	return 0
+}
+
+// plain returns s without the colors of paint.
+func plain(s string) string {
+	for {
+		before, after, found := strings.Cut(s, "\x1b[")
+		if !found {
+			return s
+		}
+		_, after, _ = strings.Cut(after, "m")
+		s = before + after
+	}
 }

@@ -5,6 +5,7 @@ package jsontext
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 )
@@ -98,10 +99,8 @@ func AppendFloat(b []byte, f float64) ([]byte, bool) {
 	}
 	from := len(b)
 	b = strconv.AppendFloat(b, f, 'f', -1, 64)
-	for _, c := range b[from:] {
-		if c == '.' {
-			return b, true
-		}
+	if slices.Contains(b[from:], '.') {
+		return b, true
 	}
 	return append(b, ".0"...), true
 }

@@ -1,0 +1,67 @@
+# Nothing here needs more than Go, but for conformance and golden, which need
+# Cargo, and lint and bench, which install their tools into bin through Go.
+
+GO       ?= go
+MODULES  := . exporter/autoexport examples internal/bench
+BIN      := $(CURDIR)/bin
+FUZZTIME ?= 10s
+COUNT    ?= 10
+
+GOLANGCI_VERSION := v2.15.0
+BENCHSTAT_VERSION := v0.0.0-20260908200009-22c9c6c9d4da
+
+.PHONY: help demo test race fuzz bench lint vet golden conformance tools clean
+
+help: ## say what there is to make
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: ## run the quickstart, which records itself into trace.et, and show the tree
+	$(GO) run ./examples/quickstart > /dev/null
+	$(GO) run ./cmd/entrace tree trace.et
+
+test: ## test every module
+	@set -e; for m in $(MODULES); do echo "== $$m"; (cd $$m && GOWORK=off $(GO) test ./...); done
+
+race: ## test under the race detector
+	@set -e; for m in . exporter/autoexport; do (cd $$m && GOWORK=off $(GO) test -race ./...); done
+
+fuzz: ## run every fuzz target for FUZZTIME
+	@set -e; for p in $$($(GO) list ./...); do \
+	  for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \
+	    $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$p; \
+	  done; done
+
+bench: $(BIN)/benchstat ## run the benchmarks COUNT times and print medians
+	@mkdir -p $(BIN)
+	$(GO) test -run '^$$' -bench . -count $(COUNT) ./format ./convert | tee $(BIN)/bench.txt
+	cd internal/bench && GOWORK=off $(GO) test -run '^$$' -bench . -count $(COUNT) . | tee -a $(BIN)/bench.txt
+	$(BIN)/benchstat $(BIN)/bench.txt
+
+lint: $(BIN)/golangci-lint ## golangci-lint, go fix and go mod tidy find nothing to change
+	@set -e; for m in $(MODULES); do echo "== $$m"; \
+	  (cd $$m && GOWORK=off $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yml ./... \
+	    && GOWORK=off $(GO) fix -diff ./... && GOWORK=off $(GO) mod tidy -diff); done
+
+vet: ## vet for other systems
+	@set -e; for t in linux/amd64 linux/arm64 linux/386 darwin/arm64 windows/amd64; do echo "== $$t"; \
+	  for m in $(MODULES); do (cd $$m && GOWORK=off GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0 $(GO) vet ./...); done; done
+
+conformance: ## test against ENTRACE's own crate, which needs Cargo
+	$(GO) vet -tags conformance ./internal/conformance
+	$(GO) test -count 1 -tags conformance ./internal/conformance
+
+golden: ## let ENTRACE's own crate make the fixtures again, which needs Cargo
+	$(GO) test -count 1 -tags conformance -run '^TestReadTheirs$$' ./internal/conformance -update
+
+tools: $(BIN)/golangci-lint $(BIN)/benchstat ## install the tools
+
+$(BIN)/golangci-lint: Makefile
+	GOWORK=off GOBIN=$(BIN) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
+	@touch $@
+
+$(BIN)/benchstat: Makefile
+	GOWORK=off GOBIN=$(BIN) $(GO) install golang.org/x/perf/cmd/benchstat@$(BENCHSTAT_VERSION)
+	@touch $@
+
+clean: ## remove what was built
+	rm -rf $(BIN)

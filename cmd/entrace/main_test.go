@@ -1,0 +1,464 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/jsontext"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// entrace runs the command as a shell does.
+func entrace(t *testing.T, stdin []byte, args ...string) (code int, out, errs string) {
+	t.Helper()
+	var o, e bytes.Buffer
+	code = run(t.Context(), args, bytes.NewReader(stdin), &o, &e)
+	return code, o.String(), e.String()
+}
+
+// fine runs the command and wants exit status 0 and nothing on standard error.
+func fine(t *testing.T, stdin []byte, args ...string) string {
+	t.Helper()
+	code, out, errs := entrace(t, stdin, args...)
+	if code != exitFine || errs != "" {
+		t.Fatalf("entrace %s: exit %d, %s", strings.Join(args, " "), code, errs)
+	}
+	return out
+}
+
+// here is where the tests begin; some go elsewhere.
+var here, _ = os.Getwd()
+
+func fixture(name string) string { return filepath.Join(here, "..", "..", "format", "testdata", name) }
+
+func read(t *testing.T, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	must(t, err)
+	return b
+}
+
+func named(name string) *format.TraceEntry {
+	return &format.TraceEntry{Metadata: format.Metadata{Name: name}}
+}
+
+// sampleTrace records a little of everything and leaves it open.
+func sampleTrace(t *testing.T, name string) *format.Recorder {
+	t.Helper()
+	rec, err := format.Create(name, nil)
+	must(t, err)
+	t.Cleanup(func() { must(t, rec.Close(context.Background())) })
+	res, err := rec.Resource(&format.TraceEntry{Message: format.Some("shop"), Metadata: format.Metadata{Name: format.NameResource, Level: format.LevelInfo}})
+	must(t, err)
+	begun := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
+	span := func(id, parent byte, name string, d time.Duration) *format.Span {
+		s := &format.Span{Resource: res, Ref: format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{7: id}}}
+		if parent > 0 {
+			s.Parent = format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{7: parent}}
+		}
+		s.Entry.Metadata = format.Metadata{Name: name, Target: "scope", Level: format.LevelInfo}
+		s.Entry.Attributes = []format.Attribute{
+			{Name: format.AttrSpanID, Value: format.StringValue(string(format.AppendHex(nil, s.Ref.SpanID[:])))},
+			{Name: format.AttrTime, Value: format.TimeValue(begun.Add(time.Duration(id) * time.Millisecond))},
+			{Name: "path", Value: format.StringValue("/cart?x=1 2")},
+		}
+		if d >= 0 {
+			s.Entry.Attributes = append(s.Entry.Attributes, format.Attribute{Name: format.AttrDuration, Value: format.U64Value(uint64(d))})
+		}
+		return s
+	}
+	get := span(1, 0, "GET /cart", 12345*time.Microsecond)
+	get.Entry.Metadata.Level = format.LevelError
+	get.Entry.Attributes = append(get.Entry.Attributes,
+		format.Attribute{Name: format.AttrKind, Value: format.StringValue("server")},
+		format.Attribute{Name: format.AttrStatusDescription, Value: format.StringValue("no luck")})
+	get.Children = []format.TraceEntry{
+		{Metadata: format.Metadata{Name: "exception", Level: format.LevelError}, Attributes: []format.Attribute{{Name: format.AttrEvent, Value: format.BoolValue(true)}}},
+		{Metadata: format.Metadata{Name: format.NameLink}, Attributes: []format.Attribute{
+			{Name: format.AttrLinkTraceID, Value: format.StringValue("ab")}, {Name: format.AttrLinkSpanID, Value: format.StringValue("cd")},
+		}},
+	}
+	must(t, rec.WriteSpan(get))
+	must(t, rec.WriteSpan(span(2, 1, "SELECT", -1)))
+	must(t, rec.Log(get.Ref, &format.TraceEntry{
+		Message: format.Some("cart loaded"), Metadata: format.Metadata{Name: "event main.go:1", Level: format.LevelWarn},
+		Attributes: []format.Attribute{
+			{Name: format.AttrTime, Value: format.TimeValue(begun.Add(time.Second))},
+			{Name: "n", Value: format.I64Value(-3)},
+			{Name: "f", Value: format.FloatValue(2)},
+			{Name: "ok", Value: format.BoolValue(true)},
+			{Name: "raw", Value: format.BytesValue([]byte{1, 255})},
+		},
+	}))
+	return rec
+}
+
+func TestCatFixtures(t *testing.T) {
+	for _, name := range []string{"v1.iet", "v1.ietprefix", "v1.et", "v2.iet", "v2.et"} {
+		want := strings.Split(strings.TrimSpace(string(read(t, fixture(name[:2]+".txt")))), "\n")
+		for _, out := range []string{fine(t, nil, "cat", "--json", fixture(name)), fine(t, read(t, fixture(name)), "cat", "--json", "-")} {
+			got := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
+			if len(got) != len(want) {
+				t.Fatalf("%s: %d lines, want %d", name, len(got), len(want))
+			}
+			for i := range got {
+				// The crate escapes less than is safe on a terminal.
+				line := strings.NewReplacer(`\u007f`, "\x7f", `\u2028`, "\u2028").Replace(got[i])
+				if line != want[i] {
+					t.Errorf("%s, entry %d:\n got %s\nwant %s", name, i, line, want[i])
+				}
+			}
+		}
+	}
+}
+
+func TestCatShape(t *testing.T) {
+	rec := sampleTrace(t, filepath.Join(t.TempDir(), "app.iet"))
+	_, err := rec.Append(&format.TraceEntry{
+		Parent:   3,
+		Metadata: format.Metadata{Name: "…", Target: "t", File: format.Some("f"), Line: format.Some(uint32(124))},
+		Attributes: []format.Attribute{
+			{Name: "tick", Value: format.U64Value(0)},
+			{Name: "b", Value: format.BytesValue([]byte{0, 255})},
+			{Name: "f", Value: format.FloatValue(nan())},
+			{Name: "g", Value: format.FloatValue(3)},
+		},
+	})
+	must(t, err)
+	lines := strings.Split(strings.TrimSpace(fine(t, nil, "cat", "--json", rec.Path())), "\n")
+	want := `{"id":7,"parent":3,"message":null,"name":"…","target":"t","level":"TRACE","module_path":null,"file":"f","line":124,"attributes":[["tick",{"U64":0}],["b",{"Bytes":"00ff"}],["f",{"Float":"NaN"}],["g",{"Float":3.0}]]}`
+	if got := lines[len(lines)-1]; got != want {
+		t.Errorf("the line is\n%s\nwant\n%s", got, want)
+	}
+}
+
+func nan() float64 { var zero float64; return zero / zero }
+
+func TestCatText(t *testing.T) {
+	rec := sampleTrace(t, filepath.Join(t.TempDir(), "app.et"))
+	out := fine(t, nil, "cat", rec.Path())
+	want := `6 <2 2026-01-02T03:04:06.000000006Z WARN event main.go:1: cart loaded n=-3 f=2.0 ok=true raw=0x01ff` + "\n"
+	if !strings.HasSuffix(out, want) {
+		t.Errorf("it prints\n%s, want at the end\n%s", out, want)
+	}
+}
+
+const sampleTree = `app.iet 2 spans, 1 log records, 7 entries
+└─ shop resource
+   └─ ERROR GET /cart 12.3ms server no luck path="/cart?x=1 2"
+      ├─ → link ab cd
+      ├─ ERROR • exception
+      ├─ SELECT not ended path="/cart?x=1 2"
+      └─ WARN cart loaded n=-3 f=2.0 ok=true raw=0x01ff
+`
+
+func TestTree(t *testing.T) {
+	t.Chdir(t.TempDir())
+	sampleTrace(t, "app.et")
+	if got := fine(t, nil, "tree", "app.et"); got != sampleTree {
+		t.Errorf("it prints\n%s, want\n%s", got, sampleTree)
+	}
+	if got, want := fine(t, nil, "tree", "--depth", "1", "app.et"), strings.Join(strings.SplitAfter(sampleTree, "\n")[:2], ""); got != want {
+		t.Errorf("with --depth 1 it prints\n%s, want\n%s", got, want)
+	}
+	if got := fine(t, nil, "tree", "--no-attributes", "app.et"); strings.Contains(got, "path=") || !strings.Contains(got, "SELECT not ended\n") {
+		t.Errorf("with --no-attributes it prints\n%s", got)
+	}
+	out := fine(t, read(t, "app.iet"), "tree", "-")
+	if _, got, _ := strings.Cut(out, "\n"); got != sampleTree[strings.Index(sampleTree, "\n")+1:] {
+		t.Errorf("of the standard input it prints\n%s", out)
+	}
+}
+
+func TestTreeColor(t *testing.T) {
+	t.Chdir(t.TempDir())
+	sampleTrace(t, "app.et")
+	var out bytes.Buffer
+	a := &app{out: &out, color: true}
+	must(t, a.tree(t.Context(), "app.et", treeOptions{}))
+	plain := regexp.MustCompile(`\x1b\[\d+m`).ReplaceAllString(out.String(), "")
+	if plain != sampleTree || !strings.Contains(out.String(), "\x1b[31mERROR\x1b[0m") {
+		t.Errorf("with colors it prints\n%q", out.String())
+	}
+}
+
+// TestTreeDeep prints a chain that is far deeper than any terminal is wide.
+func TestTreeDeep(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "deep.iet")
+	b := format.AppendTraceEntry(format.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())
+	for i := range 100000 {
+		e := named("x")
+		e.Parent = uint32(i)
+		b = format.AppendTraceEntry(b, format.V1, e)
+	}
+	must(t, os.WriteFile(name, b, 0o600))
+	out := fine(t, nil, "tree", name)
+	if !strings.Contains(out, "⋯100000 TRACE x") || len(out) > 200*100000 {
+		t.Errorf("it prints %d bytes", len(out))
+	}
+}
+
+func TestInfo(t *testing.T) {
+	t.Chdir(t.TempDir())
+	rec := sampleTrace(t, "app.et")
+	var live info
+	must(t, json.Unmarshal([]byte(fine(t, nil, "info", "--json", "app.et")), &live))
+	if !live.Live || live.Format != "iet" || live.Ended {
+		t.Errorf("of a living writer's file it says %+v", live)
+	}
+	must(t, rec.Close(t.Context()))
+	var got map[string]any
+	must(t, json.Unmarshal([]byte(fine(t, nil, "info", "--json", "app.et")), &got))
+	fi, err := os.Stat("app.et")
+	must(t, err)
+	for key, want := range map[string]any{
+		"version": 1.0, "format": "et", "entries": 8.0, "bytes": float64(fi.Size()), "valid_bytes": float64(fi.Size()), "spans": 2.0, "open_spans": 1.0,
+		"logs": 1.0, "events": 1.0, "links": 1.0, "max_depth": 3.0, "services": []any{"shop"}, "ended": true, "live": false, "cut": "clean",
+		"first_time": "2026-01-02T03:04:05.001000006Z", "last_time": "2026-01-02T03:04:06.000000006Z",
+	} {
+		if fmt.Sprint(got[key]) != fmt.Sprint(want) {
+			t.Errorf("%s is %v, want %v", key, got[key], want)
+		}
+	}
+	text := fine(t, nil, "info", "app.et")
+	for _, want := range []string{"ET, version 1", "2, 1 of them not ended", "shop", "999ms later", "ended cleanly"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("it prints\n%s, want %q in it", text, want)
+		}
+	}
+}
+
+// TestTorn: what is whole is printed, and the exit status is 1, unless the writer
+// lives.
+func TestTorn(t *testing.T) {
+	t.Chdir(t.TempDir())
+	whole := read(t, fixture("v1.iet"))
+	must(t, os.WriteFile("torn.iet", whole[:len(whole)-5], 0o600))
+	et := read(t, fixture("v2.et"))
+	must(t, os.WriteFile("torn.et", et[:len(et)-5], 0o600))
+	for _, name := range []string{"torn.iet", "torn.et"} {
+		for _, command := range []string{"cat", "tree", "info", "tail", "verify"} {
+			code, out, errs := entrace(t, nil, command, name)
+			if code != exitData || command != "verify" && !strings.Contains(errs, "entry 332") {
+				t.Errorf("%s %s: exit %d, %s; want 1 and the entry that is torn", command, name, code, errs)
+			}
+			if lines := strings.Count(out, "\n"); (command == "cat" || command == "tree") && lines != 332 {
+				t.Errorf("%s %s: %d lines, want 332", command, name, lines)
+			}
+		}
+	}
+	// A writer that lives has written a part of an entry.
+	rec := sampleTrace(t, "live.et")
+	f, err := os.OpenFile("live.iet", os.O_WRONLY|os.O_APPEND, 0)
+	must(t, err)
+	_, err = f.Write([]byte{0, 0, 9, 'x'})
+	must(t, errors.Join(err, f.Close()))
+	for _, command := range []string{"cat", "tree", "info", "tail", "verify"} {
+		fine(t, nil, command, "live.et")
+	}
+	must(t, os.Truncate("live.iet", rec.Stats().Bytes))
+}
+
+func TestConvertCommand(t *testing.T) {
+	t.Chdir(t.TempDir())
+	v1, v2 := fixture("v1.iet"), fixture("v2.et")
+	fine(t, nil, "convert", v1, "a.et")
+	fine(t, nil, "convert", "a.et", "a.iet", "--to", "iet")
+	if !bytes.Equal(read(t, "a.iet"), read(t, v1)) {
+		t.Error("IET to ET to IET is another file")
+	}
+	out := fine(t, read(t, v1), "convert", "-", "-", "--to", "et", "--version", "2")
+	must(t, os.WriteFile("b.et", []byte(out), 0o600))
+	if got := fine(t, nil, "verify", "b.et"); !strings.Contains(got, "333 entries, 0 problems") {
+		t.Errorf("verify says %s", got)
+	}
+	fine(t, read(t, v2), "convert", "-", "c.ietprefix")
+	fine(t, nil, "convert", v2, "c.ietprefix", "--force")
+	if got := fine(t, nil, "convert", "c.ietprefix", "-", "--to", "et"); got != string(read(t, v2)) {
+		t.Error("ET to IETPrefix to ET is another file")
+	}
+	for _, args := range [][]string{
+		{"convert", v1, "a.et"},
+		{"convert", v1, "-"},
+		{"convert", v1, "noextension"},
+		{"convert", v1, "a.xyz"},
+		{"convert", v1, "d.et", "--to", "heph?"},
+		{"convert", v1, "d.et", "--version", "3"},
+		{"convert", v1},
+		{"convert", v1, "d.et", "--nonsense"},
+		{"nonsense"},
+		{"cat"},
+		{"tail", "-n", "x", v1},
+	} {
+		if code, _, errs := entrace(t, nil, args...); code != exitUsage || errs == "" {
+			t.Errorf("entrace %v: exit %d, %q; want 2 and a reason", args, code, errs)
+		}
+	}
+	for _, args := range [][]string{{"convert", "missing.iet", "d.et"}, {"cat", "missing"}, {"convert", "a.et", "./a.et", "--force"}, {"info", "."}} {
+		if code, _, errs := entrace(t, nil, args...); code != exitData || errs == "" {
+			t.Errorf("entrace %v: exit %d, %q; want 1 and a reason", args, code, errs)
+		}
+	}
+}
+
+func TestRecoverCommand(t *testing.T) {
+	whole := read(t, fixture("v1.iet"))
+	t.Chdir(t.TempDir())
+	must(t, os.WriteFile("app.iet", whole[:len(whole)-5], 0o600))
+	out := fine(t, nil, "recover", "app.et", "-o", "copy.et", "--json")
+	var r recovery
+	must(t, json.Unmarshal([]byte(out), &r))
+	if r.Entries != 332 || r.Cut != format.CutTorn || r.CutOffset != r.ValidBytes || r.Bytes != int64(len(whole)-5) || r.Discarded != r.Bytes-r.CutOffset || r.Output != "copy.et" {
+		t.Errorf("it says %s", out)
+	}
+	if got := read(t, "app.iet"); !bytes.Equal(got, whole[:len(whole)-5]) {
+		t.Error("recover -o changed the source")
+	}
+	out = fine(t, nil, "recover", "app.et")
+	if !strings.Contains(out, "app.et: 332 whole entries") || !strings.Contains(out, "cut at offset") {
+		t.Errorf("it says %s", out)
+	}
+	fine(t, nil, "verify", "app.et")
+	if _, err := os.Stat("app.iet"); !errors.Is(err, os.ErrNotExist) {
+		t.Error("the IET is still there")
+	}
+	must(t, os.WriteFile("bad.iet", append(slices.Clip(whole), 0, 7), 0o600))
+	code, out, _ := entrace(t, nil, "recover", "bad.iet")
+	if code != exitData || !strings.Contains(out, "bad.iet.broken") {
+		t.Errorf("of a corrupt file: exit %d, %s", code, out)
+	}
+}
+
+// lockedBuffer can be read while it is written.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(b)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// TestTailFollow prints every entry once while they come, and ends with the
+// writer.
+func TestTailFollow(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "app.et")
+	rec := sampleTrace(t, name)
+	var out lockedBuffer
+	done := make(chan int)
+	go func() {
+		done <- run(t.Context(), []string{"tail", "-f", "-n", "2", "--json", name}, nil, &out, &out)
+	}()
+	for i := range 20 {
+		_, err := rec.Append(named(fmt.Sprint("more ", i)))
+		must(t, err)
+		time.Sleep(time.Millisecond)
+	}
+	must(t, rec.Close(t.Context()))
+	if code := <-done; code != exitFine {
+		t.Fatalf("exit %d\n%s", code, out.String())
+	}
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	first := -1
+	for i, line := range lines {
+		var e struct{ ID int }
+		must(t, json.Unmarshal([]byte(line), &e))
+		if first < 0 {
+			first = e.ID
+		}
+		if e.ID != first+i {
+			t.Errorf("line %d has entry %d, want %d", i, e.ID, first+i)
+		}
+	}
+	if last := first + len(lines) - 1; last != 27 || first < 5 {
+		t.Errorf("it printed entries %d to %d, want the last two and what came, up to 27", first, last)
+	}
+}
+
+// TestSafeOutput records everything that could act on a terminal in every field,
+// and looks at each byte that is printed.
+func TestSafeOutput(t *testing.T) {
+	evil := "a\x1b[2J\x1b]8;;http://x\x07\x00\r\n\t\x7f\u0085\u009b31m\u202e\u2066\u200f\u061c\u2028\xff" + strings.Repeat("x", 1000)
+	t.Chdir(t.TempDir())
+	rec, err := format.Create("app.iet", nil)
+	must(t, err)
+	defer rec.Close(t.Context())
+	ref := format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{1}}
+	attrs := []format.Attribute{{Name: evil, Value: format.StringValue(evil)}, {Name: "b", Value: format.BytesValue([]byte(evil))}, {Name: format.AttrLogLevel, Value: format.StringValue(evil)}}
+	md := format.Metadata{Name: "event " + evil, Target: evil, ModulePath: format.Some(evil), File: format.Some(evil)}
+	res, err := rec.Resource(&format.TraceEntry{Message: format.Some(evil), Metadata: format.Metadata{Name: format.NameResource, Target: evil}, Attributes: attrs})
+	must(t, err)
+	s := &format.Span{Ref: ref, Resource: res, Entry: format.TraceEntry{Metadata: md, Attributes: append(attrs,
+		format.Attribute{Name: format.AttrSpanID, Value: format.StringValue("0100000000000000")}, format.Attribute{Name: format.AttrTime, Value: format.U64Value(1)},
+		format.Attribute{Name: format.AttrKind, Value: format.StringValue(evil)}, format.Attribute{Name: format.AttrStatusDescription, Value: format.StringValue(evil)})}}
+	s.Children = []format.TraceEntry{{Metadata: md, Attributes: append(attrs, format.Attribute{Name: format.AttrEvent, Value: format.BoolValue(true)})}}
+	must(t, rec.WriteSpan(s))
+	must(t, rec.Log(ref, &format.TraceEntry{Message: format.Some(evil), Metadata: md, Attributes: attrs}))
+	must(t, rec.Close(t.Context()))
+	for _, args := range [][]string{{"cat"}, {"cat", "--json"}, {"tree"}, {"info"}, {"info", "--json"}, {"tail"}, {"verify"}, {"recover"}} {
+		out := fine(t, nil, append(args, "app.iet")...)
+		for i, r := range out {
+			if r != '\n' && (unicode.IsControl(r) || jsontext.Acts(r)) {
+				t.Fatalf("%v prints %U at byte %d of %q", args, r, i, out[max(0, i-20):i])
+			}
+		}
+	}
+	var e struct{ Message string }
+	lines := strings.Split(strings.TrimSpace(fine(t, nil, "cat", "--json", "app.iet")), "\n")
+	must(t, json.Unmarshal([]byte(lines[4]), &e))
+	if want := strings.ToValidUTF8(evil, "\ufffd"); e.Message != want {
+		t.Errorf("the message reads back as %q, want %q", e.Message, want)
+	}
+	if code, _, errs := entrace(t, nil, "cat", "\x1b[2J"); code != exitData || strings.ContainsRune(errs, '\x1b') {
+		t.Errorf("exit %d, it prints %q", code, errs)
+	}
+}
+
+func TestDuration(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0ns", 999: "999ns", 1000: "1µs", 12345: "12.3µs", 999999: "999µs", 1234567: "1.23ms", 999 * time.Millisecond: "999ms",
+		1500 * time.Millisecond: "1.5s", 59900 * time.Millisecond: "59.9s", 61 * time.Second: "1m1s", 100 * time.Hour: "100h0m0s",
+	} {
+		if got := duration(d); got != want {
+			t.Errorf("%d ns reads %s, want %s", d, got, want)
+		}
+	}
+}
+
+func TestCompletion(t *testing.T) {
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		if out := fine(t, nil, "completion", shell); !strings.Contains(out, "entrace") {
+			t.Errorf("completion for %s is %q", shell, out)
+		}
+	}
+	if _, out, _ := entrace(t, nil, "__complete", "convert", "a", "b", "--to", ""); !strings.Contains(out, "ietprefix") {
+		t.Errorf("--to completes to %q", out)
+	}
+}

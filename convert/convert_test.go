@@ -1,0 +1,291 @@
+package convert_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/entrace-go/entrace/convert"
+	"github.com/entrace-go/entrace/format"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read(t testing.TB, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	must(t, err)
+	return b
+}
+
+// fixture returns a file that entrace_core wrote.
+func fixture(v format.Version, f format.StorageFormat) string {
+	return filepath.Join("..", "format", "testdata", fmt.Sprintf("v%d.%v", v, f))
+}
+
+var formats = []format.StorageFormat{format.ET, format.IET, format.IETPrefix}
+
+func stream(t testing.TB, in []byte, o convert.Options) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	must(t, convert.Stream(t.Context(), &out, bytes.NewReader(in), o))
+	return out.Bytes()
+}
+
+// TestFormatsOfOneVersion converts each of the crate's files to each other: they
+// hold the same trace, so the result is known to the byte.
+func TestFormatsOfOneVersion(t *testing.T) {
+	for _, v := range []format.Version{format.V1, format.V2} {
+		for _, from := range formats {
+			for _, to := range formats {
+				want := read(t, fixture(v, to))
+				if got := stream(t, read(t, fixture(v, from)), convert.Options{Format: to}); !bytes.Equal(got, want) {
+					t.Errorf("version %d, stream of %v to %v differs from the crate's", v, from, to)
+				}
+				out := filepath.Join(t.TempDir(), "out")
+				must(t, convert.File(t.Context(), fixture(v, from), out, convert.Options{Format: to}))
+				if !bytes.Equal(read(t, out), want) {
+					t.Errorf("version %d, file of %v to %v differs from the crate's", v, from, to)
+				}
+			}
+		}
+	}
+}
+
+// TestSizes goes there and back with traces whose offsets and ids need every
+// number of bytes.
+func TestSizes(t *testing.T) {
+	for _, v := range []format.Version{format.V1, format.V2} {
+		iet := format.AppendMagic(nil, v, format.IET)
+		for n := range 1000 {
+			e := format.Root()
+			if n > 0 {
+				e = &format.TraceEntry{Parent: uint32(n / 3), Metadata: format.Metadata{Name: strings.Repeat("n", n%150)}}
+				e.Attributes = []format.Attribute{{Name: "k", Value: format.U64Value(uint64(n))}}
+			}
+			if n < 40 || n%97 == 0 {
+				et := stream(t, iet, convert.Options{Format: format.ET})
+				back := stream(t, et, convert.Options{Format: format.IET})
+				again := stream(t, back, convert.Options{Format: format.ET})
+				if !bytes.Equal(back, iet) || !bytes.Equal(again, et) {
+					t.Errorf("version %d, %d entries: not the same there and back", v, n)
+				}
+			}
+			iet = format.AppendTraceEntry(iet, v, e)
+		}
+	}
+}
+
+// TestVersions converts 1 to 2 and 2 to 1.
+func TestVersions(t *testing.T) {
+	e := &format.TraceEntry{Metadata: format.Metadata{Name: "e"}, Attributes: []format.Attribute{
+		{Name: "b", Value: format.U64Value(1)},
+		{Name: "a", Value: format.U64Value(2)},
+		{Name: "b", Value: format.U64Value(3)},
+		{Name: "B", Value: format.U64Value(4)},
+		{Name: "a", Value: format.U64Value(5)},
+	}}
+	sorted := *e
+	sorted.Attributes = []format.Attribute{e.Attributes[3], e.Attributes[1], e.Attributes[4], e.Attributes[0], e.Attributes[2]}
+	file := func(v format.Version, e *format.TraceEntry) []byte {
+		b := format.AppendTraceEntry(format.AppendMagic(nil, v, format.IET), v, format.Root())
+		return format.AppendTraceEntry(b, v, e)
+	}
+	v2 := stream(t, file(format.V1, e), convert.Options{Format: format.IET, Version: format.V2})
+	if want := file(format.V2, &sorted); !bytes.Equal(v2, want) {
+		t.Errorf("version 1 to 2 gives\n%q, want\n%q", v2, want)
+	}
+	v1 := stream(t, v2, convert.Options{Format: format.IET, Version: format.V1})
+	if want := file(format.V1, &sorted); !bytes.Equal(v1, want) {
+		t.Errorf("version 2 to 1 gives\n%q, want\n%q", v1, want)
+	}
+	// From 2 to 1 and back nothing is lost of a real file.
+	theirs := read(t, fixture(format.V2, format.ET))
+	v1 = stream(t, theirs, convert.Options{Format: format.ET, Version: format.V1})
+	if got := stream(t, v1, convert.Options{Format: format.ET, Version: format.V2}); !bytes.Equal(got, theirs) {
+		t.Error("version 2 to 1 to 2 is another file")
+	}
+}
+
+func TestTornInput(t *testing.T) {
+	for _, from := range formats {
+		whole := read(t, fixture(format.V1, from))
+		in := filepath.Join(t.TempDir(), "in")
+		must(t, os.WriteFile(in, whole[:len(whole)-3], 0o600))
+		for _, to := range formats {
+			out := filepath.Join(t.TempDir(), "out")
+			if err := convert.File(t.Context(), in, out, convert.Options{Format: to}); !errors.Is(err, format.ErrTruncated) {
+				t.Errorf("%v to %v: %v, want ErrTruncated", from, to, err)
+			}
+			f, err := format.Open(out, nil)
+			if err != nil {
+				t.Errorf("%v to %v: %v", from, to, err)
+				continue
+			}
+			if f.Len() != 332 || f.Damage() != nil {
+				t.Errorf("%v to %v: %d entries, %v; want 332 whole ones", from, to, f.Len(), f.Damage())
+			}
+			must(t, f.Close())
+		}
+	}
+}
+
+func TestRefuses(t *testing.T) {
+	dir := t.TempDir()
+	in := filepath.Join(dir, "in.iet")
+	whole := read(t, fixture(format.V1, format.IET))
+	must(t, os.WriteFile(in, whole, 0o600))
+	must(t, os.Link(in, filepath.Join(dir, "hard.et")))
+	must(t, os.Symlink(in, filepath.Join(dir, "soft.et")))
+	must(t, os.WriteFile(filepath.Join(dir, "there.et"), []byte("x"), 0o600))
+	must(t, os.Mkdir(filepath.Join(dir, "folder"), 0o700))
+	corrupt := bytes.Clone(whole)
+	corrupt[10] = 9
+	must(t, os.WriteFile(filepath.Join(dir, "corrupt.iet"), corrupt, 0o600))
+	before := fmt.Sprint(os.ReadDir(dir))
+	for _, x := range []struct {
+		in, out string
+		force   bool
+		want    error
+	}{
+		{"in.iet", "in.iet", true, convert.ErrSameFile},
+		{"in.iet", "hard.et", true, convert.ErrSameFile},
+		{"in.iet", "soft.et", true, convert.ErrSameFile},
+		{"in.iet", "there.et", false, fs.ErrExist},
+		{"in.iet", "folder", true, format.ErrNotRegular},
+		{"in.iet", "missing/x.et", false, fs.ErrNotExist},
+		{"missing.iet", "x.et", false, fs.ErrNotExist},
+		{"folder", "x.et", false, format.ErrNotRegular},
+		{"there.et", "x.et", false, format.ErrNotEntrace},
+		{"corrupt.iet", "x.et", false, format.ErrBadParent},
+	} {
+		err := convert.File(t.Context(), filepath.Join(dir, x.in), filepath.Join(dir, x.out), convert.Options{Format: format.ET, Replace: x.force})
+		if !errors.Is(err, x.want) {
+			t.Errorf("%s to %s: %v, want %v", x.in, x.out, err, x.want)
+		}
+		if after := fmt.Sprint(os.ReadDir(dir)); after != before {
+			t.Fatalf("%s to %s: the folder had %s and has %s", x.in, x.out, before, after)
+		}
+		if !bytes.Equal(read(t, in), whole) {
+			t.Fatalf("%s to %s: the input changed", x.in, x.out)
+		}
+	}
+}
+
+func TestReplace(t *testing.T) {
+	dir := t.TempDir()
+	kept := filepath.Join(dir, "kept")
+	must(t, os.WriteFile(kept, []byte("x"), 0o600))
+	for _, name := range []string{"file.et", "link.et"} {
+		out := filepath.Join(dir, name)
+		if name == "link.et" {
+			must(t, os.Symlink(kept, out))
+		} else {
+			must(t, os.WriteFile(out, []byte("old"), 0o644))
+		}
+		must(t, convert.File(t.Context(), fixture(format.V2, format.IET), out, convert.Options{Format: format.ET, Replace: true}))
+		if !bytes.Equal(read(t, out), read(t, fixture(format.V2, format.ET))) {
+			t.Errorf("%s is not the ET", name)
+		}
+		fi, err := os.Lstat(out)
+		must(t, err)
+		if fi.Mode() != 0o600 {
+			t.Errorf("%s has mode %v, want a file of 0600", name, fi.Mode())
+		}
+	}
+	if string(read(t, kept)) != "x" {
+		t.Error("what a link led to was replaced")
+	}
+}
+
+func TestCancel(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	out := filepath.Join(t.TempDir(), "out.et")
+	err := convert.File(ctx, fixture(format.V1, format.IET), out, convert.Options{Format: format.ET})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("File: %v, want the context's error", err)
+	}
+	if names, _ := os.ReadDir(filepath.Dir(out)); len(names) != 0 {
+		t.Errorf("there is %v", names)
+	}
+}
+
+// failingWriter is a full disk.
+type failingWriter struct{ n int }
+
+func (w *failingWriter) Write(b []byte) (int, error) {
+	if w.n -= len(b); w.n < 0 {
+		return 0, errFull
+	}
+	return len(b), nil
+}
+
+var errFull = errors.New("full")
+
+func TestStreamWriteFails(t *testing.T) {
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	in := read(t, fixture(format.V1, format.IET))
+	for _, to := range formats {
+		for _, room := range []int{0, 5, 1000, 100000} {
+			err := convert.Stream(t.Context(), &failingWriter{room}, bytes.NewReader(in), convert.Options{Format: to})
+			if !errors.Is(err, errFull) {
+				t.Errorf("%v with room for %d bytes: %v, want the writer's error", to, room, err)
+			}
+		}
+	}
+	if names, _ := os.ReadDir(temp); len(names) != 0 {
+		t.Errorf("temporary files are left: %v", names)
+	}
+}
+
+func BenchmarkStream(b *testing.B) {
+	in := read(b, fixture(format.V1, format.IET))
+	for _, to := range formats {
+		for _, v := range []format.Version{format.V1, format.V2} {
+			b.Run(fmt.Sprintf("to=%v/version=%d", to, v), func(b *testing.B) {
+				b.ReportAllocs()
+				b.SetBytes(int64(len(in)))
+				for b.Loop() {
+					must(b, convert.Stream(b.Context(), io.Discard, bytes.NewReader(in), convert.Options{Format: to, Version: v}))
+				}
+			})
+		}
+	}
+}
+
+func ExampleFile() {
+	dir, err := os.MkdirTemp("", "example")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(dir)
+	in := filepath.Join("..", "format", "testdata", "v1.iet")
+	out := filepath.Join(dir, "v2.et")
+	err = convert.File(context.Background(), in, out, convert.Options{Format: format.ET, Version: format.V2})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	r, err := format.Inspect(out)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(r.Format, r.Version, r.Entries, r.Reason)
+	// Output: et 2 333 clean
+}

@@ -1,0 +1,68 @@
+// Command live works for ever on nested spans. Kill it, and look at what it left:
+//
+//	live &
+//	kill -9 $!
+//	entrace tree live.et
+//
+// The spans that had not ended are in the file.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/entrace-go/entrace/exporter"
+	"github.com/entrace-go/entrace/slogadapter"
+)
+
+func main() {
+	path := flag.String("o", "live.et", "the trace")
+	flag.Parse()
+	if err := run(*path); err != nil {
+		fmt.Fprintln(os.Stderr, "live:", err)
+		os.Exit(1)
+	}
+}
+
+func run(path string) error {
+	// SIGTERM and ^C end the program in good order; SIGKILL does not.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	p, err := exporter.Setup(ctx, exporter.WithPath(path))
+	if err != nil {
+		return err
+	}
+	slog.SetDefault(slog.New(slogadapter.New(p.Recorder(), nil)))
+	fmt.Println("recording to", p.Recorder().StreamPath())
+	for n := 1; ctx.Err() == nil; n++ {
+		round(ctx, n)
+	}
+	end, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return p.Shutdown(end)
+}
+
+func round(ctx context.Context, n int) {
+	tracer := otel.Tracer("example.com/live")
+	ctx, span := tracer.Start(ctx, "round", trace.WithAttributes(attribute.Int("n", n)))
+	defer span.End()
+	for _, part := range []string{"fetch", "compute", "store"} {
+		ctx, span := tracer.Start(ctx, part)
+		slog.InfoContext(ctx, "working", "part", part, "n", n)
+		select {
+		case <-ctx.Done():
+		case <-time.After(100 * time.Millisecond):
+		}
+		span.End()
+	}
+}

@@ -1,0 +1,161 @@
+// Command quickstart is a small HTTP service that records itself. It serves
+// itself some traffic: requests that call a second service, log records inside
+// and outside of spans, an error, a panic that is recovered, and goroutines with
+// spans of their own. It leaves trace.et and prints the tree in it.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/sdk/resource"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/entrace-go/entrace/exporter"
+	"github.com/entrace-go/entrace/slogadapter"
+)
+
+var tracer = otel.Tracer("example.com/shop")
+
+func main() {
+	if err := run(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, "quickstart:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	p, err := exporter.Setup(ctx, exporter.WithPath("trace.et"),
+		exporter.WithResource(resource.NewSchemaless(attribute.String("service.name", "shop"))))
+	if err != nil {
+		return err
+	}
+	slog.SetDefault(slog.New(slogadapter.New(p.Recorder(), &slogadapter.Options{Level: slog.LevelDebug})))
+	slog.Info("starting up", "pid", os.Getpid())
+	if err := traffic(ctx); err != nil {
+		return errors.Join(err, p.Shutdown(ctx))
+	}
+	slog.Info("shutting down")
+	if err := p.Shutdown(ctx); err != nil {
+		return err
+	}
+	return printTree(os.Stdout, p.Recorder().Path())
+}
+
+// traffic runs the two services and makes requests to the first.
+func traffic(ctx context.Context) error {
+	prices, stop, err := serve(http.HandlerFunc(price))
+	if err != nil {
+		return err
+	}
+	defer stop()
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /cart", func(w http.ResponseWriter, r *http.Request) { cart(w, r, prices) })
+	mux.HandleFunc("GET /broken", broken)
+	shop, stop, err := serve(mux)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	for _, path := range []string{"/cart?user=ada", "/cart?user=mallory", "/broken"} {
+		if status, err := get(ctx, shop+path); err != nil {
+			return err
+		} else if status != http.StatusOK {
+			slog.Warn("request was not served", "path", path, "status", status)
+		}
+	}
+	return nil
+}
+
+// cart looks up the prices of a cart's items side by side.
+func cart(w http.ResponseWriter, r *http.Request, prices string) {
+	ctx := r.Context()
+	user := r.URL.Query().Get("user")
+	items := []string{"teapot", "kettle", "spoon"}
+	slog.InfoContext(ctx, "cart loaded", "user", user, "items", len(items))
+	if user == "mallory" {
+		err := errors.New("account is locked")
+		span := trace.SpanFromContext(ctx)
+		span.RecordError(err)
+		span.SetStatus(codes.Error, "no checkout")
+		slog.ErrorContext(ctx, "checkout refused", "user", user, "err", err)
+		http.Error(w, err.Error(), http.StatusForbidden)
+		return
+	}
+	var wg sync.WaitGroup
+	for _, item := range items {
+		wg.Go(func() {
+			ctx, span := tracer.Start(ctx, "look up", trace.WithAttributes(attribute.String("item", item)))
+			defer span.End()
+			if _, err := get(ctx, prices+"/"+item); err != nil {
+				span.SetStatus(codes.Error, err.Error())
+			}
+		})
+	}
+	wg.Wait()
+	fmt.Fprintln(w, "3 items")
+}
+
+// price is the second service.
+func price(w http.ResponseWriter, r *http.Request) {
+	_, span := tracer.Start(r.Context(), "SELECT price", trace.WithSpanKind(trace.SpanKindClient))
+	defer span.End()
+	time.Sleep(2 * time.Millisecond) // a database
+	span.AddEvent("row read", trace.WithAttributes(attribute.Int("cents", 1999)))
+	slog.DebugContext(r.Context(), "price found", "item", r.URL.Path[1:], "took", 2*time.Millisecond)
+	fmt.Fprintln(w, 1999)
+}
+
+// broken panics and recovers.
+func broken(w http.ResponseWriter, r *http.Request) {
+	ctx, span := tracer.Start(r.Context(), "divide")
+	defer func() {
+		if p := recover(); p != nil {
+			span.RecordError(fmt.Errorf("panic: %v", p), trace.WithStackTrace(true))
+			span.SetStatus(codes.Error, "panic")
+			slog.ErrorContext(ctx, "recovered", "panic", fmt.Sprint(p))
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+		span.End()
+	}()
+	zero := len(r.URL.RawQuery)
+	fmt.Fprintln(w, 1/zero)
+}
+
+// serve runs a server on a free port of this machine until stop is called.
+func serve(h http.Handler) (url string, stop func(), err error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", nil, err
+	}
+	s := &http.Server{Handler: otelhttp.NewHandler(h, "request"), ReadHeaderTimeout: time.Second}
+	go func() { _ = s.Serve(l) }()
+	return "http://" + l.Addr().String(), func() { _ = s.Close() }, nil
+}
+
+var client = &http.Client{Transport: otelhttp.NewTransport(http.DefaultTransport), Timeout: 5 * time.Second}
+
+func get(ctx context.Context, url string) (int, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	return resp.StatusCode, errors.Join(err, resp.Body.Close())
+}

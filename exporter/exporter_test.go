@@ -1,0 +1,664 @@
+package exporter_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/sdk/instrumentation"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+	"go.uber.org/goleak"
+
+	"github.com/entrace-go/entrace/exporter"
+	"github.com/entrace-go/entrace/format"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func create(t testing.TB, o *format.RecorderOptions) *format.Recorder {
+	t.Helper()
+	rec, err := format.Create(filepath.Join(t.TempDir(), "app.et"), o)
+	must(t, err)
+	t.Cleanup(func() { must(t, rec.Close(context.Background())) })
+	return rec
+}
+
+// finish closes the recorder and returns the file and its view.
+func finish(t testing.TB, rec *format.Recorder) *format.View {
+	t.Helper()
+	must(t, rec.Close(context.Background()))
+	if _, err := format.Verify(rec.Path(), func(problem error) { t.Error(problem) }); err != nil {
+		t.Fatal(err)
+	}
+	f, err := format.Open(rec.Path(), nil)
+	must(t, err)
+	t.Cleanup(func() { _ = f.Close() })
+	v, err := format.NewView(f)
+	must(t, err)
+	return v
+}
+
+// show prints an entry of a view but for what differs from run to run.
+func show(t testing.TB, v *format.View, id uint32) string {
+	t.Helper()
+	e, err := v.Entry(id)
+	must(t, err)
+	return text(e)
+}
+
+func text(e *format.TraceEntry) string {
+	var b strings.Builder
+	m := &e.Metadata
+	fmt.Fprintf(&b, "%s %q [%s]", m.Level, m.Name, m.Target)
+	if e.Message.Valid {
+		fmt.Fprintf(&b, " message=%q", e.Message.Value)
+	}
+	if m.File.Valid || m.Line.Valid || m.ModulePath.Valid {
+		fmt.Fprintf(&b, " %s:%d in %s", m.File.Value, m.Line.Value, m.ModulePath.Value)
+	}
+	for _, a := range e.Attributes {
+		fmt.Fprintf(&b, "\n  %s %s ", a.Name, a.Value.Kind())
+		switch a.Value.Kind() {
+		case format.KindString, format.KindBytes:
+			fmt.Fprintf(&b, "%q", a.Value.Text())
+		case format.KindFloat:
+			fmt.Fprint(&b, a.Value.Float())
+		case format.KindBool:
+			fmt.Fprint(&b, a.Value.Bool())
+		default:
+			b.Write(a.Value.AppendDecimal(nil))
+		}
+	}
+	return b.String()
+}
+
+func newExporter(t testing.TB, rec *format.Recorder) *exporter.Exporter {
+	t.Helper()
+	e, err := exporter.New(exporter.WithRecorder(rec))
+	must(t, err)
+	return e
+}
+
+func spanContext(span byte, flags trace.TraceFlags, remote bool, state string) trace.SpanContext {
+	ts, err := trace.ParseTraceState(state)
+	if err != nil {
+		panic(err)
+	}
+	return trace.NewSpanContext(trace.SpanContextConfig{
+		TraceID: trace.TraceID{15: 1}, SpanID: trace.SpanID{7: span}, TraceFlags: flags, Remote: remote, TraceState: ts,
+	})
+}
+
+var epoch = time.Unix(1000, 7)
+
+// everyKind has an attribute of every kind there is, and composites that JSON
+// cannot hold.
+func everyKind() []attribute.KeyValue {
+	return []attribute.KeyValue{
+		attribute.Bool("bool", true),
+		attribute.Int64("int", math.MinInt64),
+		attribute.Float64("float", 2),
+		attribute.Float64("nan", math.NaN()),
+		attribute.String("string", "ü\n"),
+		attribute.String("not text", "\xff"),
+		attribute.ByteSlice("bytes", []byte{0, 255}),
+		{Key: "empty"},
+		attribute.BoolSlice("bools", []bool{true, false}),
+		attribute.Int64Slice("ints", []int64{1, -2}),
+		attribute.Float64Slice("floats", []float64{1, 2.5, 1e300}),
+		attribute.Float64Slice("infinite", []float64{1, math.Inf(-1)}),
+		attribute.StringSlice("strings", []string{"a", "\""}),
+		attribute.StringSlice("bad strings", []string{"a", "\xff"}),
+		attribute.StringSlice("none", nil),
+		attribute.Slice("slice", attribute.IntValue(1), attribute.Value{}, attribute.StringSliceValue([]string{"x"})),
+		attribute.Slice("deep bytes", attribute.ByteSliceValue([]byte("hi")), attribute.BoolValue(true), attribute.Int64SliceValue([]int64{3})),
+		attribute.Map("map", attribute.Int("b", 2), attribute.Float64("a", 1)),
+		attribute.Map("deep", attribute.Map("m", attribute.ByteSlice("x", []byte("hi")), attribute.KeyValue{Key: "e"})),
+		attribute.String("trace_id", "mine"),
+		attribute.String("otel.attr.x", "mine"),
+		attribute.String("entrace.x", "mine"),
+		attribute.Int("code.line.number", 12),
+		attribute.String("code.file.path", "a/b.go"),
+		attribute.String("code.function.name", "example.com/a/b.(*T).M"),
+	}
+}
+
+const everyKindText = `
+  bool Bool true
+  int I64 -9223372036854775808
+  float Float 2
+  nan Float NaN
+  string String "ü\n"
+  not text Bytes "\xff"
+  bytes Bytes "\x00\xff"
+  empty String "null"
+  bools String "[true,false]"
+  ints String "[1,-2]"
+  floats String "[1.0,2.5,1e+300]"
+  infinite String "{\"arrayValue\":{\"values\":[{\"doubleValue\":1.0},{\"doubleValue\":\"-Infinity\"}]}}"
+  strings String "[\"a\",\"\\\"\"]"
+  bad strings String "{\"arrayValue\":{\"values\":[{\"stringValue\":\"a\"},{\"bytesValue\":\"/w==\"}]}}"
+  none String "[]"
+  slice String "[1,null,[\"x\"]]"
+  deep bytes String "{\"arrayValue\":{\"values\":[{\"bytesValue\":\"aGk=\"},{\"boolValue\":true},{\"arrayValue\":{\"values\":[{\"intValue\":\"3\"}]}}]}}"
+  map String "{\"a\":1.0,\"b\":2}"
+  deep String "{\"kvlistValue\":{\"values\":[{\"key\":\"m\",\"value\":{\"kvlistValue\":{\"values\":[{\"key\":\"e\",\"value\":{}},{\"key\":\"x\",\"value\":{\"bytesValue\":\"aGk=\"}}]}}}]}}"
+  otel.attr.trace_id String "mine"
+  otel.attr.otel.attr.x String "mine"
+  otel.attr.entrace.x String "mine"
+  code.line.number I64 12
+  code.file.path String "a/b.go"
+  code.function.name String "example.com/a/b.(*T).M"`
+
+const everyKindMarks = `
+  otel.json String "[\"otel.scope.attr.b\",\"empty\",\"bools\",\"ints\",\"floats\",\"strings\",\"none\",\"slice\",\"map\"]"
+  otel.anyvalue String "[\"infinite\",\"bad strings\",\"deep bytes\",\"deep\"]"`
+
+// TestLossless exports a span in which every accessor says something.
+func TestLossless(t *testing.T) {
+	stub := tracetest.SpanStub{
+		Name:        "every \xff thing",
+		SpanContext: spanContext(2, 0x03, false, "vendor=x"),
+		Parent:      spanContext(1, trace.FlagsSampled, true, "parent=y"),
+		SpanKind:    trace.SpanKindServer,
+		StartTime:   epoch,
+		EndTime:     epoch.Add(5),
+		Attributes:  everyKind(),
+		Events: []sdktrace.Event{
+			{Name: "exception", Time: epoch.Add(1), Attributes: []attribute.KeyValue{attribute.Int("n", 1)}, DroppedAttributeCount: 4},
+			{Name: "", Time: epoch.Add(-2e12)},
+		},
+		Links: []sdktrace.Link{
+			{SpanContext: spanContext(9, 0, true, "link=z"), Attributes: []attribute.KeyValue{attribute.StringSlice("s", []string{"a"})}, DroppedAttributeCount: 5},
+			{SpanContext: spanContext(8, trace.FlagsSampled, false, "")},
+		},
+		Status:            sdktrace.Status{Code: codes.Error, Description: "why"},
+		DroppedAttributes: 1, DroppedEvents: 2, DroppedLinks: 3, ChildSpanCount: 6,
+		Resource: resource.NewWithAttributes("https://schema/r", attribute.String("service.name", "shop"), attribute.Int64Slice("r", []int64{1})),
+		InstrumentationScope: instrumentation.Scope{
+			Name: "scope", Version: "v1", SchemaURL: "https://schema/s", Attributes: attribute.NewSet(attribute.BoolSlice("b", []bool{true})),
+		},
+	}
+	rec := create(t, nil)
+	must(t, newExporter(t, rec).ExportSpans(t.Context(), []sdktrace.ReadOnlySpan{nil, stub.Snapshot()}))
+	v := finish(t, rec)
+	want := []string{
+		`INFO "resource" [] message="shop"
+  r String "[1]"
+  service.name String "shop"
+  otel.resource.schema_url String "https://schema/r"
+  otel.json String "[\"r\"]"`,
+		`ERROR "every ` + "\ufffd" + ` thing" [scope] a/b.go:12 in example.com/a/b
+  trace_id String "00000000000000000000000000000001"
+  parent_span_id String "0000000000000001"
+  span_id String "0000000000000002"
+  time_unix_nano U64 1000000000007
+  duration_nano U64 5
+  otel.kind String "server"
+  otel.status_code String "ERROR"
+  otel.status_description String "why"
+  trace_flags U64 771
+  otel.trace_state String "vendor=x"
+  otel.scope.version String "v1"
+  otel.scope.schema_url String "https://schema/s"
+  otel.scope.attr.b String "[true]"` + everyKindText + `
+  otel.dropped_attributes_count U64 1
+  otel.dropped_events_count U64 2
+  otel.dropped_links_count U64 3` + everyKindMarks,
+		`INFO "link" [scope]
+  otel.link.trace_id String "00000000000000000000000000000001"
+  otel.link.span_id String "0000000000000009"
+  otel.link.flags U64 768
+  otel.link.trace_state String "link=z"
+  s String "[\"a\"]"
+  otel.dropped_attributes_count U64 5
+  otel.json String "[\"s\"]"`,
+		`INFO "link" [scope]
+  otel.link.trace_id String "00000000000000000000000000000001"
+  otel.link.span_id String "0000000000000008"`,
+		`ERROR "exception" [scope]
+  otel.event Bool true
+  time_unix_nano U64 1000000000008
+  n I64 1
+  otel.dropped_attributes_count U64 4`,
+		`INFO "" [scope]
+  otel.event Bool true
+  time_unix_nano I64 -999999999993`,
+	}
+	for i, want := range want {
+		e, err := v.File().Entry(uint32(i + 1))
+		must(t, err)
+		if got := text(e); got != want {
+			t.Errorf("entry %d is\n%s\nwant\n%s", i+1, got, want)
+		}
+	}
+	for id, want := range map[uint32]format.Role{1: format.RoleResource, 2: format.RoleSpan, 3: format.RoleLink, 4: format.RoleLink, 5: format.RoleEvent, 6: format.RoleEvent} {
+		if got := v.Role(id); got != want {
+			t.Errorf("entry %d is a %v, want a %v", id, got, want)
+		}
+	}
+}
+
+// TestPlainSpan: what has its usual value takes no room.
+func TestPlainSpan(t *testing.T) {
+	rec := create(t, nil)
+	stub := tracetest.SpanStub{
+		Name: "plain", SpanContext: spanContext(1, trace.FlagsSampled, false, ""), SpanKind: trace.SpanKindInternal,
+		StartTime: epoch, EndTime: epoch.Add(-3), Status: sdktrace.Status{Code: codes.Ok},
+	}
+	unended := stub
+	unended.SpanContext, unended.EndTime, unended.SpanKind = spanContext(2, trace.FlagsSampled, false, ""), time.Time{}, trace.SpanKindUnspecified
+	must(t, newExporter(t, rec).ExportSpans(t.Context(), tracetest.SpanStubs{stub, unended}.Snapshots()))
+	v := finish(t, rec)
+	e, err := v.File().Entry(2)
+	must(t, err)
+	want := `INFO "plain" []
+  trace_id String "00000000000000000000000000000001"
+  span_id String "0000000000000001"
+  time_unix_nano U64 1000000000007
+  duration_nano U64 0
+  otel.clock_skew_nano I64 -3
+  otel.status_code String "OK"`
+	if got := text(e); got != want {
+		t.Errorf("the span is\n%s\nwant\n%s", got, want)
+	}
+	e, err = v.File().Entry(3)
+	must(t, err)
+	want = `INFO "plain" []
+  trace_id String "00000000000000000000000000000001"
+  span_id String "0000000000000002"
+  time_unix_nano U64 1000000000007
+  otel.kind String "unspecified"
+  otel.status_code String "OK"`
+	if got := text(e); got != want {
+		t.Errorf("the span that did not end is\n%s\nwant\n%s", got, want)
+	}
+}
+
+// both runs a program with the SDK, recorded live and by a batch exporter.
+func both(t *testing.T, fn func(t *testing.T, tp *sdktrace.TracerProvider, rec *format.Recorder) *format.View) map[string]*format.View {
+	t.Helper()
+	views := make(map[string]*format.View)
+	for _, mode := range []string{"live", "batch"} {
+		rec := create(t, nil)
+		var o sdktrace.TracerProviderOption
+		if mode == "live" {
+			p, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec))
+			must(t, err)
+			o = sdktrace.WithSpanProcessor(p)
+		} else {
+			o = sdktrace.WithBatcher(newExporter(t, rec))
+		}
+		tp := sdktrace.NewTracerProvider(o, sdktrace.WithIDGenerator(&counter{}), sdktrace.WithResource(resource.Empty()))
+		views[mode] = fn(t, tp, rec)
+	}
+	return views
+}
+
+// A counter makes ids that are the same in every run.
+type counter struct {
+	mu sync.Mutex
+	n  byte
+}
+
+func (c *counter) NewIDs(context.Context) (trace.TraceID, trace.SpanID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.n++
+	return trace.TraceID{15: c.n}, trace.SpanID{7: c.n}
+}
+
+func (c *counter) NewSpanID(context.Context, trace.TraceID) trace.SpanID {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.n++
+	return trace.SpanID{7: c.n}
+}
+
+// TestLiveReadsLikeBatch: in the view it makes no difference how a span was
+// recorded.
+func TestLiveReadsLikeBatch(t *testing.T) {
+	views := both(t, func(t *testing.T, tp *sdktrace.TracerProvider, rec *format.Recorder) *format.View {
+		tr := tp.Tracer("scope", trace.WithInstrumentationVersion("v1"))
+		at := func(n int) trace.SpanEventOption { return trace.WithTimestamp(epoch.Add(time.Duration(n))) }
+		link := func(n byte) trace.Link { return trace.Link{SpanContext: spanContext(n, trace.FlagsSampled, false, "")} }
+		ctx, outer := tr.Start(t.Context(), "outer", at(0), trace.WithLinks(link(91)), trace.WithSpanKind(trace.SpanKindServer),
+			trace.WithAttributes(attribute.String("same", "1"), attribute.StringSlice("change", []string{"a"}), attribute.Int("code.line.number", 1)))
+		_, inner := tr.Start(ctx, "inner", at(1))
+		inner.AddEvent("event", at(2), trace.WithAttributes(attribute.Float64("f", 1)))
+		inner.End(at(3))
+		outer.AddLink(link(92))
+		outer.SetAttributes(attribute.String("change", "b"), attribute.String("new", "c"), attribute.Int64Slice("ints", []int64{1}), attribute.Int("code.line.number", 2))
+		outer.SetName("renamed")
+		outer.SetStatus(codes.Error, "why")
+		outer.AddEvent("late", at(4))
+		outer.End(at(5))
+		must(t, tp.Shutdown(context.WithoutCancel(t.Context())))
+		return finish(t, rec)
+	})
+	live, batch := outlineOf(t, views["live"]), outlineOf(t, views["batch"])
+	if live != batch {
+		t.Errorf("live:\n%s\nbatch:\n%s", live, batch)
+	}
+	if !strings.Contains(live, `ERROR "renamed"`) || strings.Count(live, "link") < 2 || !strings.Contains(live, `change String "b"`) {
+		t.Errorf("the view is\n%s", live)
+	}
+}
+
+// outlineOf prints a view with the attributes in order, since the order of
+// attributes has no meaning.
+func outlineOf(t testing.TB, v *format.View) string {
+	var b strings.Builder
+	must(t, v.Walk(0, func(id uint32, depth int, _ bool) error {
+		if v.Role(id) == format.RoleRecorder {
+			return nil
+		}
+		e, err := v.Entry(id)
+		must(t, err)
+		format.SortAttributes(e.Attributes)
+		fmt.Fprintf(&b, "%s%s\n", strings.Repeat(" ", depth), text(e))
+		return nil
+	}))
+	return b.String()
+}
+
+// TestLiveIsInFile looks into the file while spans are open.
+func TestLiveIsInFile(t *testing.T) {
+	rec := create(t, nil)
+	p, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec))
+	must(t, err)
+	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p))
+	count := func() (n int) {
+		f, err := format.Open(rec.StreamPath(), nil)
+		must(t, err)
+		defer f.Close()
+		return f.Len()
+	}
+	ctx, outer := tp.Tracer("").Start(t.Context(), "outer")
+	if n := count(); n != 3 {
+		t.Errorf("%d entries when the span has started, want root, resource and the span", n)
+	}
+	_, inner := tp.Tracer("").Start(ctx, "inner")
+	inner.End()
+	outer.End()
+	if n := count(); n != 6 {
+		t.Errorf("%d entries when the spans have ended, want 6", n)
+	}
+	if err := errors.Join(tp.Shutdown(context.WithoutCancel(ctx)), p.Shutdown(t.Context())); err != nil {
+		t.Error(err)
+	}
+	_, late := tp.Tracer("").Start(t.Context(), "late")
+	late.End()
+	if n := count(); n != 6 {
+		t.Errorf("%d entries after Shutdown, want 6", n)
+	}
+}
+
+// TestLateProcessor: spans that began before the processor was there, and such
+// that are not sampled.
+func TestLateProcessor(t *testing.T) {
+	rec := create(t, nil)
+	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(sdktrace.NewSimpleSpanProcessor(tracetest.NewNoopExporter())))
+	_, early := tp.Tracer("").Start(t.Context(), "early")
+	p, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec))
+	must(t, err)
+	tp.RegisterSpanProcessor(p)
+	early.SetAttributes(attribute.Int("n", 1))
+	early.End()
+	must(t, tp.Shutdown(context.WithoutCancel(t.Context())))
+	v := finish(t, rec)
+	if v.Len() != 4 || v.Role(2) != format.RoleSpan {
+		t.Fatalf("there are %d entries:\n%s", v.Len(), outlineOf(t, v))
+	}
+	if got := show(t, v, 2); !strings.Contains(got, "n I64 1") || !strings.Contains(got, "duration_nano") {
+		t.Errorf("the span is %s", got)
+	}
+}
+
+type recordOnly struct{}
+
+func (recordOnly) ShouldSample(sdktrace.SamplingParameters) sdktrace.SamplingResult {
+	return sdktrace.SamplingResult{Decision: sdktrace.RecordOnly}
+}
+func (recordOnly) Description() string { return "recordOnly" }
+
+func TestUnsampled(t *testing.T) {
+	for _, want := range []int{0, 1} {
+		rec := create(t, nil)
+		o := []exporter.Option{exporter.WithRecorder(rec)}
+		if want == 1 {
+			o = append(o, exporter.WithUnsampled())
+		}
+		p, err := exporter.NewSpanProcessor(o...)
+		must(t, err)
+		tp := sdktrace.NewTracerProvider(sdktrace.WithSampler(recordOnly{}), sdktrace.WithSpanProcessor(p))
+		_, s := tp.Tracer("").Start(t.Context(), "s")
+		s.End()
+		if got := rec.Stats().Spans.Written; got != uint64(want) {
+			t.Errorf("%d spans that are not sampled were recorded, want %d", got, want)
+		}
+	}
+}
+
+// TestManyLinks: the SDK drops the oldest links, which the processor has written
+// already.
+func TestManyLinks(t *testing.T) {
+	rec := create(t, nil)
+	p, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec))
+	must(t, err)
+	limits := sdktrace.NewSpanLimits()
+	limits.LinkCountLimit = 3
+	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p), sdktrace.WithRawSpanLimits(limits))
+	link := func(n byte) trace.Link { return trace.Link{SpanContext: spanContext(n, trace.FlagsSampled, false, "")} }
+	_, s := tp.Tracer("").Start(t.Context(), "s", trace.WithLinks(link(1), link(2)))
+	s.AddLink(link(3))
+	s.AddLink(link(4))
+	s.End()
+	v := finish(t, rec)
+	var ids []string
+	must(t, v.Walk(0, func(id uint32, _ int, _ bool) error {
+		if v.Role(id) == format.RoleLink {
+			e, err := v.Entry(id)
+			must(t, err)
+			span, _ := e.Attribute(format.AttrLinkSpanID)
+			ids = append(ids, span.Text()[15:])
+		}
+		return nil
+	}))
+	if got, want := strings.Join(ids, ""), "1234"; got != want {
+		t.Errorf("links %s are there, want %s", got, want)
+	}
+}
+
+// TestSDKTrees records random traces with the SDK in both ways.
+func TestSDKTrees(t *testing.T) {
+	for seed := range uint64(10) {
+		views := both(t, func(t *testing.T, tp *sdktrace.TracerProvider, rec *format.Recorder) *format.View {
+			rnd := rand.New(rand.NewPCG(seed, 1))
+			type open struct {
+				ctx context.Context
+				s   trace.Span
+			}
+			spans := []open{{ctx: t.Context()}}
+			n := 0
+			at := func() trace.SpanEventOption { n++; return trace.WithTimestamp(epoch.Add(time.Duration(n))) }
+			for i := range 100 {
+				parent := spans[rnd.IntN(len(spans))]
+				ctx, s := tp.Tracer("").Start(parent.ctx, fmt.Sprint(i), at())
+				spans = append(spans, open{ctx, s})
+				if rnd.IntN(2) == 0 {
+					spans[1+rnd.IntN(len(spans)-1)].s.End(at())
+				}
+			}
+			for _, o := range spans[1:] {
+				o.s.End(at())
+			}
+			must(t, tp.Shutdown(context.WithoutCancel(t.Context())))
+			return finish(t, rec)
+		})
+		if live, batch := outlineOf(t, views["live"]), outlineOf(t, views["batch"]); live != batch {
+			t.Errorf("seed %d: live:\n%.2000s\nbatch:\n%.2000s", seed, live, batch)
+		}
+	}
+}
+
+func TestExporterShutdown(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "own.et")
+	e, err := exporter.New(exporter.WithPath(path))
+	must(t, err)
+	stubs := tracetest.SpanStubs{{Name: "s", SpanContext: spanContext(1, 1, false, "")}}
+	must(t, e.ExportSpans(t.Context(), stubs.Snapshots()))
+	must(t, e.Shutdown(t.Context()))
+	if err := e.ExportSpans(t.Context(), stubs.Snapshots()); !errors.Is(err, exporter.ErrShutdown) {
+		t.Errorf("ExportSpans after Shutdown: %v, want ErrShutdown", err)
+	}
+	if err := e.Shutdown(t.Context()); err != nil {
+		t.Errorf("the second Shutdown: %v", err)
+	}
+	f, err := format.Open(path, nil)
+	must(t, err)
+	defer f.Close()
+	if f.Format() != format.ET || f.Len() != 4 {
+		t.Errorf("%v of %d entries, want an ET of 4", f.Format(), f.Len())
+	}
+}
+
+// TestBorrowedRecorder: what was handed in stays open.
+func TestBorrowedRecorder(t *testing.T) {
+	rec := create(t, nil)
+	p, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec))
+	must(t, err)
+	must(t, errors.Join(newExporter(t, rec).Shutdown(t.Context()), p.Shutdown(t.Context())))
+	if _, err := rec.Append(&format.TraceEntry{Metadata: format.Metadata{Name: "x"}}); err != nil {
+		t.Errorf("after both have shut down: %v", err)
+	}
+}
+
+func TestShutdownDeadContext(t *testing.T) {
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for i, open := range []func(...exporter.Option) (interface{ Shutdown(context.Context) error }, error){
+		func(o ...exporter.Option) (interface{ Shutdown(context.Context) error }, error) {
+			return exporter.New(o...)
+		},
+		func(o ...exporter.Option) (interface{ Shutdown(context.Context) error }, error) {
+			return exporter.NewSpanProcessor(o...)
+		},
+	} {
+		path := filepath.Join(dir, fmt.Sprintf("%d.et", i))
+		e, err := open(exporter.WithPath(path))
+		must(t, err)
+		if err := e.Shutdown(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("Shutdown: %v, want the context's error", err)
+		}
+		r, err := format.Inspect(path)
+		must(t, err)
+		if r.Format != format.IET || r.Reason != format.CutClean || !r.Ended {
+			t.Errorf("what is left is %+v, want a whole IET", r)
+		}
+	}
+}
+
+// TestSharedExporter registers one exporter with two processors, which call it at
+// once.
+func TestSharedExporter(t *testing.T) {
+	rec := create(t, nil)
+	e := newExporter(t, rec)
+	var wg sync.WaitGroup
+	for range 2 {
+		tp := sdktrace.NewTracerProvider(sdktrace.WithSyncer(e))
+		for range 4 {
+			wg.Go(func() {
+				for range 50 {
+					ctx, s := tp.Tracer("").Start(context.Background(), "s")
+					_, c := tp.Tracer("").Start(ctx, "c")
+					c.End()
+					s.End()
+				}
+			})
+		}
+	}
+	wg.Wait()
+	if st := rec.Stats().Spans; st.Written != 800 || st.Waiting != 0 {
+		t.Errorf("the account is %+v, want 800 spans", st)
+	}
+	finish(t, rec)
+}
+
+func TestExportSpansJoinsErrors(t *testing.T) {
+	rec := create(t, &format.RecorderOptions{MaxEntrySize: 500})
+	var many []attribute.KeyValue
+	for i := range 200 {
+		many = append(many, attribute.Int(fmt.Sprint("attribute ", i), i))
+	}
+	err := newExporter(t, rec).ExportSpans(t.Context(), tracetest.SpanStubs{
+		{Name: "bad", SpanContext: spanContext(1, 1, false, ""), Attributes: many},
+		{Name: "good", SpanContext: spanContext(2, 1, false, "")},
+		{Name: "bad", SpanContext: spanContext(3, 1, false, ""), Attributes: many},
+	}.Snapshots())
+	if !errors.Is(err, format.ErrTooLarge) || !strings.Contains(err.Error(), "0000000000000001") {
+		t.Errorf("ExportSpans: %v, want ErrTooLarge with the span", err)
+	}
+	if st := rec.Stats().Spans; st.Written != 1 || st.Dropped.TooLarge != 2 || st.Offered != 3 {
+		t.Errorf("the account is %+v", st)
+	}
+}
+
+// TestProcessorReportsOnce: an error that has nowhere to go is reported once an
+// episode.
+func TestProcessorReportsOnce(t *testing.T) {
+	var mu sync.Mutex
+	reports := 0
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) { mu.Lock(); reports++; mu.Unlock() }))
+	rec := create(t, nil)
+	p, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec))
+	must(t, err)
+	must(t, rec.Close(t.Context()))
+	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p))
+	for range 10 {
+		_, s := tp.Tracer("").Start(t.Context(), "s")
+		s.End()
+	}
+	if reports != 1 {
+		t.Errorf("%d reports, want 1", reports)
+	}
+}
+
+// TestExportAllocations: a batch costs the recorder next to nothing.
+func TestExportAllocations(t *testing.T) {
+	rec := create(t, nil)
+	e := newExporter(t, rec)
+	var stubs tracetest.SpanStubs
+	for i := range 100 {
+		stubs = append(stubs, tracetest.SpanStub{
+			Name: "s", SpanContext: spanContext(byte(i+1), 1, false, ""), StartTime: epoch, EndTime: epoch,
+			Attributes: []attribute.KeyValue{attribute.Int("a", 1), attribute.String("b", "x"), attribute.Bool("c", true)},
+		})
+	}
+	spans := stubs.Snapshots()
+	ctx := t.Context()
+	if n := testing.AllocsPerRun(20, func() { must(t, e.ExportSpans(ctx, spans)) }); n > 20 {
+		t.Errorf("100 spans allocate %v times, want next to nothing", n)
+	}
+}

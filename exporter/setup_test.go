@@ -1,0 +1,332 @@
+package exporter_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/entrace-go/entrace/exporter"
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/slogadapter"
+)
+
+// reports gathers what is reported to otel.Handle during a test.
+func reports(t *testing.T) func() string {
+	t.Helper()
+	var mu sync.Mutex
+	var all []string
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, err.Error())
+	}))
+	return func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		return strings.Join(all, "\n")
+	}
+}
+
+// clean unsets all that the tests set, and works in a folder of its own.
+func clean(t *testing.T) string {
+	t.Helper()
+	for _, kv := range os.Environ() {
+		if name, _, _ := strings.Cut(kv, "="); strings.HasPrefix(name, "OTEL_") {
+			t.Setenv(name, "")
+		}
+	}
+	dir := t.TempDir()
+	t.Chdir(dir)
+	return dir
+}
+
+func setup(t *testing.T, o ...exporter.SetupOption) *exporter.Pipeline {
+	t.Helper()
+	p, err := exporter.Setup(t.Context(), o...)
+	must(t, err)
+	t.Cleanup(func() { _ = p.Shutdown(context.Background()) })
+	return p
+}
+
+func oneSpan(t *testing.T, p *exporter.Pipeline) {
+	t.Helper()
+	_, s := p.TracerProvider().Tracer("t").Start(t.Context(), "span")
+	s.End()
+}
+
+func TestSetupDefaults(t *testing.T) {
+	dir := clean(t)
+	t.Setenv("OTEL_SERVICE_NAME", "my shop/../é")
+	told := reports(t)
+	p := setup(t)
+	want := fmt.Sprintf("my%%20shop%%2F..%%2F%%C3%%A9-%d.et", os.Getpid())
+	if got := filepath.Base(p.Recorder().Path()); got != want {
+		t.Errorf("the path is %s, want %s", got, want)
+	}
+	slog.New(slogadapter.New(p.Recorder(), nil)).Info("hello")
+	oneSpan(t, p)
+	f, err := format.Open(p.Recorder().StreamPath(), nil)
+	must(t, err)
+	if f.Len() != 5 || f.Version() != format.V1 {
+		t.Errorf("%d entries of version %d while recording live, want 5 of version 1", f.Len(), f.Version())
+	}
+	must(t, f.Close())
+	if otel.GetTracerProvider() != p.TracerProvider() {
+		t.Error("the global TracerProvider is another one")
+	}
+	carrier := propagation.HeaderCarrier(http.Header{})
+	ctx, s := p.TracerProvider().Tracer("t").Start(t.Context(), "s")
+	otel.GetTextMapPropagator().Inject(ctx, carrier)
+	s.End()
+	if carrier.Get("traceparent") == "" {
+		t.Error("the global propagator does not propagate traces")
+	}
+	must(t, errors.Join(p.ForceFlush(t.Context()), p.Shutdown(t.Context()), p.Shutdown(t.Context())))
+	g, err := format.Open(filepath.Join(dir, want), nil)
+	must(t, err)
+	defer g.Close()
+	e, err := g.Entry(1)
+	must(t, err)
+	if e.Message.Value != "my shop/../é" || g.Format() != format.ET {
+		t.Errorf("the resource is %q in %v", e.Message.Value, g.Format())
+	}
+	if e, err := g.Entry(2); err != nil || e.Parent != 1 {
+		t.Errorf("the log record is below %d, %v; want the resource", e.Parent, err)
+	}
+	if told() != "" {
+		t.Errorf("it reported %s", told())
+	}
+}
+
+func TestEnvironmentSays(t *testing.T) {
+	dir := clean(t)
+	told := reports(t)
+	t.Setenv("OTEL_SERVICE_NAME", "shop")
+	t.Setenv("OTEL_EXPORTER_ENTRACE_PATH", "file://"+filepath.ToSlash(dir)+"/%7Bservice%7D-{pid}-{time}.et")
+	t.Setenv("OTEL_EXPORTER_ENTRACE_FORMAT", "IET")
+	t.Setenv("OTEL_EXPORTER_ENTRACE_VERSION", "2")
+	t.Setenv("OTEL_EXPORTER_ENTRACE_MODE", "Batch")
+	t.Setenv("OTEL_TRACES_EXPORTER", " entrace , mine,entrace,")
+	mine := tracetest.NewInMemoryExporter()
+	p := setup(t, exporter.WithSpanExporter("mine", func(context.Context) (sdktrace.SpanExporter, error) { return mine, nil }))
+	oneSpan(t, p)
+	if n := p.Recorder().Stats().Spans.Written; n != 0 {
+		t.Errorf("%d spans are written before the batch is due", n)
+	}
+	must(t, p.ForceFlush(t.Context()))
+	if n := len(mine.GetSpans()); n != 1 {
+		t.Errorf("the other exporter has %d spans, want 1", n)
+	}
+	must(t, p.Shutdown(t.Context()))
+	name := filepath.Base(p.Recorder().Path())
+	if !strings.HasPrefix(name, fmt.Sprintf("shop-%d-20", os.Getpid())) || !strings.HasSuffix(name, "Z.iet") {
+		t.Errorf("the file is %s", name)
+	}
+	f, err := format.Open(p.Recorder().Path(), nil)
+	must(t, err)
+	defer f.Close()
+	if f.Version() != format.V2 || f.Format() != format.IET || f.Len() != 4 {
+		t.Errorf("%d entries as %v of version %d, want 4 as iet of version 2", f.Len(), f.Format(), f.Version())
+	}
+	if told() != "" {
+		t.Errorf("it reported %s", told())
+	}
+}
+
+func TestOptionBeatsEnvironment(t *testing.T) {
+	dir := clean(t)
+	told := reports(t)
+	t.Setenv("OTEL_EXPORTER_ENTRACE_PATH", filepath.Join(dir, "missing", "env.et"))
+	t.Setenv("OTEL_EXPORTER_ENTRACE_FORMAT", "nonsense")
+	t.Setenv("OTEL_EXPORTER_ENTRACE_VERSION", "2")
+	t.Setenv("OTEL_EXPORTER_ENTRACE_MODE", "batch")
+	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "service.name=env,host.name=h")
+	p := setup(t, exporter.WithPath("{service}.et"), exporter.WithFormat(format.IET), exporter.WithVersion(format.V1),
+		exporter.WithMode(exporter.ModeLive), exporter.WithResource(resource.NewSchemaless(attribute.String("service.name", "option"))))
+	oneSpan(t, p)
+	if n := p.Recorder().Stats().Spans.Written; n != 1 {
+		t.Errorf("%d spans are written, want 1 live", n)
+	}
+	must(t, p.Shutdown(t.Context()))
+	f, err := format.Open(filepath.Join(dir, "option.iet"), nil)
+	must(t, err)
+	defer f.Close()
+	e, err := f.Entry(1)
+	must(t, err)
+	if host, _ := e.Attribute("host.name"); f.Version() != format.V1 || host.Text() != "h" || f.Len() != 5 {
+		t.Errorf("%d entries of version %d, host %q", f.Len(), f.Version(), host.Text())
+	}
+	if told() != "" {
+		t.Errorf("it reported %s", told())
+	}
+}
+
+// TestBadValues: each is reported with its text, and nothing else happens.
+func TestBadValues(t *testing.T) {
+	for name, value := range map[string]string{
+		"OTEL_EXPORTER_ENTRACE_FORMAT":   "ietprefix",
+		"OTEL_EXPORTER_ENTRACE_VERSION":  "3",
+		"OTEL_EXPORTER_ENTRACE_MODE":     "sometimes",
+		"OTEL_EXPORTER_ENTRACE_PATH":     "file://elsewhere/x.et",
+		"OTEL_EXPORTER_ENTRACE_ENDPOINT": "tcp://h:1",
+		"OTEL_TRACES_EXPORTER":           "entrace,jaeger",
+		"OTEL_SDK_DISABLED":              "perhaps",
+		"OTEL_PROPAGATORS":               "tracecontext,b3",
+	} {
+		t.Run(name, func(t *testing.T) {
+			clean(t)
+			told := reports(t)
+			t.Setenv("OTEL_SERVICE_NAME", "shop")
+			t.Setenv(name, value)
+			p := setup(t)
+			oneSpan(t, p)
+			if got := told(); !strings.Contains(got, name) || !strings.Contains(got, fmt.Sprintf("%q", value)) || strings.Contains(got, "\n") {
+				t.Errorf("it reported %q, want %s and %q once", got, name, value)
+			}
+			if got, want := filepath.Base(p.Recorder().Path()), fmt.Sprintf("shop-%d.et", os.Getpid()); got != want {
+				t.Errorf("the file is %s, want %s", got, want)
+			}
+			if n := p.Recorder().Stats().Spans.Written; n != 1 {
+				t.Errorf("%d spans are written, want 1", n)
+			}
+		})
+	}
+}
+
+func TestTracesExporterNone(t *testing.T) {
+	clean(t)
+	told := reports(t)
+	t.Setenv("OTEL_TRACES_EXPORTER", "none")
+	p := setup(t, exporter.WithPath("a.et"))
+	oneSpan(t, p)
+	slog.New(slogadapter.New(p.Recorder(), nil)).Info("hello")
+	if st := p.Recorder().Stats(); st.Spans.Offered != 0 || st.Entries.Written != 3 {
+		t.Errorf("the account is %+v, want the log record and no span", st)
+	}
+	if told() != "" {
+		t.Errorf("it reported %s", told())
+	}
+}
+
+func TestFactoryFails(t *testing.T) {
+	clean(t)
+	told := reports(t)
+	t.Setenv("OTEL_TRACES_EXPORTER", "mine,entrace")
+	p := setup(t, exporter.WithPath("a.et"), exporter.WithSpanExporter("mine", func(context.Context) (sdktrace.SpanExporter, error) {
+		return nil, errors.New("no luck")
+	}))
+	oneSpan(t, p)
+	if n := p.Recorder().Stats().Spans.Written; n != 1 || !strings.Contains(told(), "no luck") {
+		t.Errorf("%d spans are written; it reported %q", n, told())
+	}
+}
+
+func TestDisabled(t *testing.T) {
+	dir := clean(t)
+	t.Setenv("OTEL_SDK_DISABLED", "TRUE")
+	p := setup(t)
+	ctx := propagation.TraceContext{}.Extract(t.Context(), propagation.MapCarrier{"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"})
+	_, s := p.TracerProvider().Tracer("t").Start(ctx, "s")
+	if s.IsRecording() || s.SpanContext().SpanID().String() != "b7ad6b7169203331" || !s.SpanContext().IsSampled() {
+		t.Errorf("the span is recorded or not its parent's context: %+v", s.SpanContext())
+	}
+	s.End()
+	slog.New(slogadapter.New(p.Recorder(), nil)).Info("dropped")
+	if _, err := p.Recorder().Append(format.Root()); err != nil {
+		t.Error(err)
+	}
+	must(t, errors.Join(p.ForceFlush(t.Context()), p.Shutdown(t.Context())))
+	if names, _ := os.ReadDir(dir); len(names) != 0 {
+		t.Errorf("there is %v", names)
+	}
+}
+
+// TestSetupFails: the program goes on without a trace.
+func TestSetupFails(t *testing.T) {
+	clean(t)
+	p, err := exporter.Setup(t.Context(), exporter.WithPath("missing/a.et"))
+	if !errors.Is(err, os.ErrNotExist) || p == nil {
+		t.Fatalf("Setup: %v, %v; want ErrNotExist and a Pipeline", p, err)
+	}
+	oneSpan(t, p)
+	if !p.Recorder().Discards() {
+		t.Error("the recorder does not discard")
+	}
+	must(t, p.Shutdown(t.Context()))
+}
+
+func TestWithoutGlobals(t *testing.T) {
+	clean(t)
+	before := otel.GetTracerProvider()
+	p := setup(t, exporter.WithPath("a.et"), exporter.WithoutGlobals())
+	if otel.GetTracerProvider() != before || p.TracerProvider() == before {
+		t.Error("the global TracerProvider changed")
+	}
+}
+
+func TestSetupBorrowedRecorder(t *testing.T) {
+	clean(t)
+	rec := create(t, nil)
+	p := setup(t, exporter.WithRecorder(rec), exporter.WithoutGlobals())
+	oneSpan(t, p)
+	must(t, p.Shutdown(t.Context()))
+	if _, err := rec.Append(format.Root()); err != nil {
+		t.Errorf("after Shutdown: %v", err)
+	}
+}
+
+// TestSetupShutdownDead leaves a whole IET.
+func TestSetupShutdownDead(t *testing.T) {
+	clean(t)
+	p := setup(t, exporter.WithPath("a.et"))
+	oneSpan(t, p)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := p.Shutdown(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("Shutdown: %v, want the context's error", err)
+	}
+	r, err := format.Inspect("a.et")
+	must(t, err)
+	if r.Format != format.IET || r.Reason != format.CutClean || !r.Ended || r.Entries != 5 {
+		t.Errorf("what is left is %+v, want a whole IET of 5 entries", r)
+	}
+}
+
+// TestHostileServiceNames keeps the file in its folder under a name of its own.
+func TestHostileServiceNames(t *testing.T) {
+	dir := clean(t)
+	long := strings.Repeat("x", 300)
+	seen := make(map[string]string)
+	for _, name := range []string{"../../x", "a/b", `a\b`, "a\x00b", "a\nb", "CON", "con.txt", "_CON", "..", ".", ".hidden", long + "1", long + "2", "a%2Fb", "AUX1", "LPT1"} {
+		p, err := exporter.Setup(t.Context(), exporter.WithPath("{service}.et"), exporter.WithoutGlobals(),
+			exporter.WithResource(resource.NewSchemaless(attribute.String("service.name", name))))
+		if err != nil {
+			t.Errorf("%q: %v", name, err)
+			continue
+		}
+		path := p.Recorder().Path()
+		base := filepath.Base(path)
+		if want, _ := filepath.EvalSymlinks(dir); filepath.Dir(path) != want || strings.HasPrefix(base, ".") || len(base) > 103 || strings.EqualFold(base, "con.et") {
+			t.Errorf("%q is recorded to %q", name, path)
+		}
+		if other, taken := seen[path]; taken {
+			t.Errorf("%q and %q are recorded to %q", name, other, path)
+		}
+		seen[path] = name
+		must(t, p.Shutdown(t.Context()))
+	}
+}

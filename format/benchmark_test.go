@@ -1,0 +1,152 @@
+package format_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+func sampleEntry(attrs int) *format.TraceEntry {
+	e := &format.TraceEntry{
+		Parent:   1234,
+		Message:  format.Some("request handled by the upstream"),
+		Metadata: format.Metadata{Name: "event main.go:123", Target: "example.com/shop", Level: format.LevelInfo, File: format.Some("/src/shop/main.go"), Line: format.Some(uint32(123))},
+	}
+	for i := range attrs {
+		v := format.StringValue("/api/v1/tenants/4711/carts")
+		if i%2 == 0 {
+			v = format.U64Value(uint64(i) * 12345678)
+		}
+		e.Attributes = append(e.Attributes, format.Attribute{Name: fmt.Sprintf("attribute.%02d", i), Value: v})
+	}
+	return e
+}
+
+func BenchmarkAppendTraceEntry(b *testing.B) {
+	for _, v := range []format.Version{format.V1, format.V2} {
+		for _, n := range []int{2, 10} {
+			b.Run(fmt.Sprintf("version=%d/attrs=%d", v, n), func(b *testing.B) {
+				e := sampleEntry(n)
+				buf := format.AppendTraceEntry(nil, v, e)
+				b.ReportAllocs()
+				b.SetBytes(int64(len(buf)))
+				for b.Loop() {
+					buf = format.AppendTraceEntry(buf[:0], v, e)
+				}
+			})
+		}
+	}
+}
+
+func BenchmarkDecodeTraceEntry(b *testing.B) {
+	for _, v := range []format.Version{format.V1, format.V2} {
+		for _, n := range []int{2, 10} {
+			b.Run(fmt.Sprintf("version=%d/attrs=%d", v, n), func(b *testing.B) {
+				buf := format.AppendTraceEntry(nil, v, sampleEntry(n))
+				var e format.TraceEntry
+				b.ReportAllocs()
+				b.SetBytes(int64(len(buf)))
+				for b.Loop() {
+					if _, err := format.DecodeTraceEntry(buf, v, &e); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// million is an IET of a million entries, in spans of ten.
+func million(b *testing.B) string {
+	b.Helper()
+	name := filepath.Join(b.TempDir(), "million.iet")
+	f, err := os.Create(name)
+	must(b, err)
+	w := bufio.NewWriterSize(f, 1<<20)
+	buf := format.AppendTraceEntry(format.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())
+	e := sampleEntry(10)
+	for i := uint32(1); i < 1_000_000; i++ {
+		e.Parent = i / 10
+		buf = format.AppendTraceEntry(buf, format.V1, e)
+		_, err := w.Write(buf)
+		must(b, err)
+		buf = buf[:0]
+	}
+	must(b, w.Flush())
+	must(b, f.Close())
+	return name
+}
+
+// BenchmarkFinalize makes an ET of a million entries, beside a copy of the file
+// after which source and copy are synced.
+func BenchmarkFinalize(b *testing.B) {
+	iet := million(b)
+	fi, err := os.Stat(iet)
+	must(b, err)
+	out := filepath.Join(filepath.Dir(iet), "out")
+	b.Run("entries=1000000/entrace", func(b *testing.B) {
+		b.SetBytes(fi.Size())
+		for b.Loop() {
+			must(b, format.Finalize(b.Context(), iet, out, nil))
+			b.StopTimer()
+			must(b, os.Remove(out))
+			b.StartTimer()
+		}
+	})
+	b.Run("entries=1000000/cp+fsync", func(b *testing.B) {
+		b.SetBytes(fi.Size())
+		for b.Loop() {
+			copyAndSync(b, iet, out)
+			b.StopTimer()
+			must(b, os.Remove(out))
+			b.StartTimer()
+		}
+	})
+}
+
+func copyAndSync(b *testing.B, from, to string) {
+	src, err := os.OpenFile(from, os.O_RDWR, 0)
+	must(b, err)
+	dst, err := os.Create(to)
+	must(b, err)
+	_, err = io.Copy(dst, src)
+	must(b, err)
+	must(b, src.Sync())
+	must(b, dst.Sync())
+	must(b, src.Close())
+	must(b, dst.Close())
+}
+
+// BenchmarkOpen opens files of a million entries.
+func BenchmarkOpen(b *testing.B) {
+	iet := million(b)
+	et := filepath.Join(filepath.Dir(iet), "million.et")
+	must(b, format.Finalize(b.Context(), iet, et, nil))
+	for _, name := range []string{et, iet} {
+		b.Run("entries=1000000"+filepath.Ext(name), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				f, err := format.Open(name, nil)
+				must(b, err)
+				must(b, f.Close())
+			}
+		})
+	}
+}
+
+// BenchmarkView builds the view of a million entries.
+func BenchmarkView(b *testing.B) {
+	f := open(b, million(b))
+	b.Run("entries=1000000", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			_, err := format.NewView(f)
+			must(b, err)
+		}
+	})
+}

@@ -1,0 +1,346 @@
+package format_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+// TestCreateTwiceSame: one path, one recorder, however it is spelled.
+func TestCreateTwiceSame(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.Symlink(dir, filepath.Join(dir, "link")))
+	t.Chdir(dir)
+	first, err := format.Create(filepath.Join(dir, "app.et"), nil)
+	must(t, err)
+	for _, name := range []string{"app.et", "./app.et", "link/app.et", "app.iet"} {
+		again, err := format.Create(name, &format.RecorderOptions{Version: format.V2})
+		must(t, err)
+		if again != first {
+			t.Errorf("Create(%s) is another recorder", name)
+		}
+		closeRecorder(t, again)
+	}
+	if _, err := first.Append(named("still open")); err != nil {
+		t.Errorf("after all but one have closed: %v", err)
+	}
+	closeRecorder(t, first)
+	if f := open(t, "app.et"); f.Len() != 3 {
+		t.Errorf("%d entries, want 3", f.Len())
+	}
+}
+
+// TestRunTwice runs a program again and again: no trace is ever replaced.
+func TestRunTwice(t *testing.T) {
+	for _, ext := range []string{".et", ".iet"} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "app"+ext)
+		for i := range 4 {
+			rec, err := format.Create(path, nil)
+			must(t, err)
+			_, err = rec.Append(named(fmt.Sprint("run ", i)))
+			must(t, err)
+			closeRecorder(t, rec)
+		}
+		seen := make(map[string]bool)
+		pattern := regexp.MustCompile(`^app(\.20\d{6}T\d{6}\.\d{3}Z(-\d)?)?\` + ext + `$`)
+		for _, name := range dirNames(t, dir) {
+			if !pattern.MatchString(name) {
+				t.Errorf("there is a file %s", name)
+			}
+			seen[rawOutline(t, open(t, filepath.Join(dir, name)))] = true
+		}
+		for i := range 4 {
+			if want := fmt.Sprintf("root(run %d entrace.end)", i); !seen[want] {
+				t.Errorf("%s: trace %s is lost; there are %v", ext, want, seen)
+			}
+		}
+		if got, want := rawOutline(t, open(t, path)), "root(run 3 entrace.end)"; got != want {
+			t.Errorf("%s has %s, want %s", path, got, want)
+		}
+	}
+}
+
+// deadStream writes what a killed program would have left.
+func deadStream(t *testing.T, name string, tail ...byte) []byte {
+	t.Helper()
+	b := format.AppendMagic(nil, format.V1, format.IET)
+	b = format.AppendTraceEntry(b, format.V1, format.Root())
+	b = format.AppendTraceEntry(b, format.V1, named("whole"))
+	whole := len(b)
+	must(t, os.WriteFile(name, append(b, tail...), 0o600))
+	must(t, os.Chtimes(name, time.Time{}, time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)))
+	return b[:whole]
+}
+
+func TestCreateSettlesDead(t *testing.T) {
+	for _, x := range []struct {
+		name  string
+		tail  []byte
+		ext   string
+		files string
+	}{
+		{"whole", nil, ".et", "app.20260102T030405.678Z.et app.et"},
+		{"torn", []byte{0, 0, 5, 'a'}, ".et", "app.20260102T030405.678Z.et app.et"},
+		{"zeros", make([]byte, 100), ".et", "app.20260102T030405.678Z.et app.et"},
+		{"corrupt", []byte{77, 0, 1, 'x', 0, 0, 0, 0, 0, 0}, ".et", "app.20260102T030405.678Z.iet.broken app.et"},
+		{"torn", []byte{0, 0, 5, 'a'}, ".iet", "app.20260102T030405.678Z.iet app.iet"},
+		{"corrupt", []byte{0, 7}, ".iet", "app.20260102T030405.678Z.iet.broken app.iet"},
+	} {
+		t.Run(x.name+x.ext, func(t *testing.T) {
+			dir := t.TempDir()
+			stream := filepath.Join(dir, "app.iet")
+			whole := deadStream(t, stream, x.tail...)
+			before := readFile(t, stream)
+			rec, err := format.Create(filepath.Join(dir, "app"+x.ext), nil)
+			must(t, err)
+			closeRecorder(t, rec)
+			names := dirNames(t, dir)
+			if got := strings.Join(names, " "); got != x.files {
+				t.Fatalf("the folder has %s, want %s", got, x.files)
+			}
+			first := filepath.Join(dir, names[0])
+			if strings.HasSuffix(first, ".broken") {
+				if !bytes.Equal(readFile(t, first), before) {
+					t.Error("the corrupt file is not as it was")
+				}
+				return
+			}
+			if got, want := rawOutline(t, open(t, first)), "root(whole)"; got != want {
+				t.Errorf("the dead trace has %s, want %s", got, want)
+			}
+			if x.ext == ".iet" && !bytes.Equal(readFile(t, first), whole) {
+				t.Error("the dead IET is not its whole prefix")
+			}
+		})
+	}
+}
+
+// TestCreateDropsEmpty: a writer that died before it wrote anything left nothing.
+func TestCreateDropsEmpty(t *testing.T) {
+	root := format.AppendTraceEntry(format.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())
+	for n := range len(root) + 1 {
+		dir := t.TempDir()
+		must(t, os.WriteFile(filepath.Join(dir, "app.iet"), root[:n], 0o600))
+		rec, err := format.Create(filepath.Join(dir, "app.et"), nil)
+		if err != nil {
+			t.Errorf("%d bytes: %v", n, err)
+			continue
+		}
+		closeRecorder(t, rec)
+		if got := strings.Join(dirNames(t, dir), " "); got != "app.et" {
+			t.Errorf("%d bytes: the folder has %s, want app.et alone", n, got)
+		}
+	}
+}
+
+// TestCreateRefuses leaves alone what is not a trace of its own.
+func TestCreateRefuses(t *testing.T) {
+	newer := []byte("\x00ENTRACE\x03\x01")
+	for _, x := range []struct {
+		name string
+		make func(dir string) error
+		want error
+	}{
+		{"foreign stream", func(d string) error { return os.WriteFile(d+"/app.iet", []byte("hello"), 0o600) }, format.ErrNotEntrace},
+		{"foreign target", func(d string) error { return os.WriteFile(d+"/app.et", []byte("hello"), 0o600) }, format.ErrNotEntrace},
+		{"newer version", func(d string) error { return os.WriteFile(d+"/app.iet", newer, 0o600) }, &format.VersionError{Version: 3}},
+		{"link to file", func(d string) error { return os.Symlink(d+"/x", d+"/app.iet") }, format.ErrNotRegular},
+		{"target is link", func(d string) error { return os.Symlink(d+"/x", d+"/app.et") }, format.ErrNotRegular},
+		{"folder", func(d string) error { return os.Mkdir(d+"/app.iet", 0o700) }, format.ErrNotRegular},
+		{"target is folder", func(d string) error { return os.Mkdir(d+"/app.et", 0o700) }, format.ErrNotRegular},
+		{"missing folder", func(d string) error { return os.Remove(d) }, os.ErrNotExist},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "d")
+			must(t, os.Mkdir(dir, 0o700))
+			must(t, x.make(dir))
+			before, _ := os.ReadDir(dir)
+			_, err := format.Create(filepath.Join(dir, "app.et"), nil)
+			var version *format.VersionError
+			if !errors.Is(err, x.want) && (!errors.As(err, &version) || !errors.As(x.want, &version)) {
+				t.Errorf("Create: %v, want %v", err, x.want)
+			}
+			after, _ := os.ReadDir(dir)
+			if fmt.Sprint(before) != fmt.Sprint(after) {
+				t.Errorf("the folder had %v and has %v", before, after)
+			}
+		})
+	}
+}
+
+// The tests start themselves as another process with these roles.
+const (
+	roleEnv  = "ENTRACE_TEST_ROLE"
+	pathEnv  = "ENTRACE_TEST_PATH"
+	roleHold = "hold" // records until its input ends
+)
+
+// TestRole is what such a process runs.
+func TestRole(t *testing.T) {
+	path := os.Getenv(pathEnv)
+	switch os.Getenv(roleEnv) {
+	case roleHold:
+		rec, err := format.Create(path, nil)
+		must(t, err)
+		for i := range 100 {
+			_, err := rec.Append(named(fmt.Sprint("held ", i)))
+			must(t, err)
+		}
+		fmt.Println("ready")
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		closeRecorder(t, rec)
+	}
+}
+
+// other starts this test as another process and waits until it is ready.
+func other(t *testing.T, role, path string) (cmd *exec.Cmd, stdin io.Closer) {
+	t.Helper()
+	exe, err := os.Executable()
+	must(t, err)
+	cmd = exec.Command(exe, "-test.run=^TestRole$")
+	cmd.Env = append(os.Environ(), roleEnv+"="+role, pathEnv+"="+path)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	must(t, err)
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	s := bufio.NewScanner(out)
+	if !s.Scan() || s.Text() != "ready" {
+		t.Fatalf("the other process said %q, %v", s.Text(), s.Err())
+	}
+	return cmd, in
+}
+
+// TestOtherProcess meets a living writer, and then a killed one.
+func TestOtherProcess(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "app.et")
+	cmd, _ := other(t, roleHold, path)
+	begun := time.Now()
+	if _, err := format.Create(path, nil); !errors.Is(err, format.ErrLocked) {
+		t.Errorf("Create beside a living writer: %v, want ErrLocked", err)
+	}
+	if took := time.Since(begun); took > 5*time.Second {
+		t.Errorf("it took %v to find out", took)
+	}
+	if r, err := format.Inspect(path); err != nil || !r.Live || r.Entries != 101 {
+		t.Errorf("Inspect says %+v, %v; want 101 entries of a living writer", r, err)
+	}
+	if _, err := format.Recover(path, ""); !errors.Is(err, format.ErrLocked) {
+		t.Errorf("Recover beside a living writer: %v, want ErrLocked", err)
+	}
+	must(t, cmd.Process.Kill())
+	_ = cmd.Wait() // killed
+	r, err := format.Recover(path, filepath.Join(dir, "copy.et"))
+	must(t, err)
+	if r.Live || r.Ended || r.Entries != 101 {
+		t.Errorf("Recover says %+v; want 101 entries of a dead writer", r)
+	}
+	rec, err := format.Create(path, nil)
+	must(t, err)
+	closeRecorder(t, rec)
+	names := dirNames(t, dir)
+	if len(names) != 3 {
+		t.Fatalf("the folder has %q", names)
+	}
+	for _, name := range []string{names[0], "copy.et"} {
+		if f := open(t, filepath.Join(dir, name)); f.Len() != 101 || f.Format() != format.ET {
+			t.Errorf("%s has %d entries as %v, want 101 as et", name, f.Len(), f.Format())
+		}
+	}
+}
+
+// TestOtherProcessEnds lets another process close while this one follows it.
+func TestOtherProcessEnds(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "app.et")
+	cmd, in := other(t, roleHold, path)
+	f, err := format.Follow(path, &format.FollowOptions{Poll: time.Millisecond})
+	must(t, err)
+	defer f.Close()
+	for want := range uint32(102) {
+		id, e, err := f.Next(t.Context())
+		must(t, err)
+		if id != want {
+			t.Fatalf("Next returned entry %d, want %d", id, want)
+		}
+		if id == 100 {
+			must(t, in.Close())
+		}
+		if id == 101 && e.Metadata.Name != format.NameEnd {
+			t.Errorf("the last entry is %q", e.Metadata.Name)
+		}
+	}
+	if _, _, err := f.Next(t.Context()); !errors.Is(err, io.EOF) {
+		t.Errorf("Next after the end: %v, want io.EOF", err)
+	}
+	must(t, cmd.Wait())
+}
+
+// TestOtherProcessDies lets another process be killed while this one follows it.
+func TestOtherProcessDies(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "app.et")
+	cmd, _ := other(t, roleHold, path)
+	f, err := format.Follow(path, &format.FollowOptions{Poll: 10 * time.Millisecond})
+	must(t, err)
+	defer f.Close()
+	for range 101 {
+		_, _, err := f.Next(t.Context())
+		must(t, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 600*time.Millisecond)
+	defer cancel()
+	if _, _, err := f.Next(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Next while the writer lives: %v, want the context's error", err)
+	}
+	must(t, cmd.Process.Kill())
+	_ = cmd.Wait() // killed
+	ctx, cancel = context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if _, _, err := f.Next(ctx); !errors.Is(err, format.ErrTruncated) {
+		t.Errorf("Next after the writer died: %v, want ErrTruncated", err)
+	}
+}
+
+// TestCreateRace creates one path from many goroutines.
+func TestCreateRace(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "app.et")
+	var wg sync.WaitGroup
+	for w := range 8 {
+		wg.Go(func() {
+			for range 5 {
+				rec, err := format.Create(path, nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if _, err := rec.Append(named(fmt.Sprint(w))); err != nil {
+					t.Error(err)
+				}
+				closeRecorder(t, rec)
+			}
+		})
+	}
+	wg.Wait()
+	total := 0
+	for _, name := range dirNames(t, filepath.Dir(path)) {
+		total += open(t, filepath.Join(filepath.Dir(path), name)).Len() - 2
+	}
+	if total != 40 {
+		t.Errorf("%d entries are in all files, want 40", total)
+	}
+}

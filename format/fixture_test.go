@@ -1,0 +1,290 @@
+package format_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+// fixtures are files that entrace_core wrote: see testdata/README.md.
+var fixtures = []string{"v1.iet", "v1.ietprefix", "v1.et", "v2.iet", "v2.ietprefix", "v2.et"}
+
+func fixture(t testing.TB, name string) string {
+	t.Helper()
+	return filepath.Join("testdata", name)
+}
+
+func readFile(t testing.TB, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func splitLines(b []byte) [][]byte {
+	return bytes.Split(bytes.TrimSuffix(b, []byte("\n")), []byte("\n"))
+}
+
+// twin returns what the crate itself reads in a fixture: its entries as JSON, and
+// the children of each.
+func twin(t testing.TB, name string) (entries [][]byte, kids [][]uint32) {
+	t.Helper()
+	base := strings.TrimSuffix(fixture(t, name), filepath.Ext(name))
+	entries = splitLines(readFile(t, base+".txt"))
+	for _, line := range splitLines(readFile(t, base+".children.txt")) {
+		var ids []uint32
+		if err := json.Unmarshal(line, &ids); err != nil {
+			t.Fatal(err)
+		}
+		kids = append(kids, ids)
+	}
+	return entries, kids
+}
+
+// parseJSON keeps what integers and floats are exactly.
+func parseJSON(t testing.TB, b []byte) any {
+	t.Helper()
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		t.Fatalf("%v in %s", err, b)
+	}
+	return exact(v)
+}
+
+func exact(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		if strings.ContainsAny(v.String(), ".eE") {
+			f, _ := v.Float64()
+			return math.Float64bits(f)
+		}
+		return v.String()
+	case []any:
+		for i := range v {
+			v[i] = exact(v[i])
+		}
+	case map[string]any:
+		for k := range v {
+			v[k] = exact(v[k])
+		}
+	}
+	return v
+}
+
+func sameEntry(t testing.TB, id int64, e *format.TraceEntry, want []byte) {
+	t.Helper()
+	got := format.AppendJSON(nil, id, e)
+	if !reflect.DeepEqual(parseJSON(t, got), parseJSON(t, want)) {
+		t.Errorf("entry %d:\n got %s\nwant %s", id, got, want)
+	}
+}
+
+func TestReaderFixtures(t *testing.T) {
+	for _, name := range fixtures {
+		t.Run(name, func(t *testing.T) {
+			want, _ := twin(t, name)
+			data := readFile(t, fixture(t, name))
+			for _, src := range map[string]io.Reader{"file": bytes.NewReader(data), "pipe": oneByteReader{bytes.NewReader(data)}} {
+				r, err := format.NewReader(src, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				n := 0
+				for ; ; n++ {
+					e, err := r.Next()
+					if errors.Is(err, io.EOF) {
+						break
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+					sameEntry(t, r.ID(), e, want[n])
+				}
+				if n != len(want) {
+					t.Errorf("read %d entries, want %d", n, len(want))
+				}
+				if r.Offset() != int64(len(data)) {
+					t.Errorf("Offset is %d at the end, want %d", r.Offset(), len(data))
+				}
+			}
+		})
+	}
+}
+
+// oneByteReader is as slow as a pipe can be.
+type oneByteReader struct{ r io.Reader }
+
+func (o oneByteReader) Read(b []byte) (int, error) {
+	if len(b) == 0 {
+		return 0, nil
+	}
+	return o.r.Read(b[:1])
+}
+
+func TestFileFixtures(t *testing.T) {
+	for _, name := range fixtures {
+		t.Run(name, func(t *testing.T) {
+			want, kids := twin(t, name)
+			f, err := format.Open(fixture(t, name), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			if f.Len() != len(want) {
+				t.Fatalf("Len is %d, want %d", f.Len(), len(want))
+			}
+			for id := range uint32(f.Len()) {
+				e, err := f.Entry(id)
+				if err != nil {
+					t.Fatal(err)
+				}
+				sameEntry(t, int64(id), e, want[id])
+				if got := f.Children(id); len(got)+len(kids[id]) > 0 && !reflect.DeepEqual(got, kids[id]) {
+					t.Errorf("children of %d are %v, want %v", id, got, kids[id])
+				}
+				if got := f.Parent(id); got != e.Parent {
+					t.Errorf("parent of %d is %d, want %d", id, got, e.Parent)
+				}
+				for _, a := range e.Attributes {
+					first, _ := e.Attribute(a.Name)
+					v, ok, err := f.Attribute(id, a.Name)
+					if err != nil || !ok || !v.Equal(first) {
+						t.Errorf("attribute %q of %d is %v, %t, %v, want %v", a.Name, id, v, ok, err, first)
+					}
+				}
+				if _, ok, err := f.Attribute(id, "no such name"); ok || err != nil {
+					t.Errorf("attribute that %d does not have: %t, %v", id, ok, err)
+				}
+			}
+			if f.WholeSize() != f.Size() || f.Damage() != nil {
+				t.Errorf("%d of %d bytes are whole, %v; want all", f.WholeSize(), f.Size(), f.Damage())
+			}
+		})
+	}
+}
+
+// TestFinalizeFixtures makes the crate's ET out of the crate's IET and
+// IETPrefix... of the same program, to the byte.
+func TestFinalizeFixtures(t *testing.T) {
+	for _, v := range []string{"v1", "v2"} {
+		for _, ext := range []string{".iet", ".ietprefix"} {
+			t.Run(v+ext, func(t *testing.T) {
+				et := filepath.Join(t.TempDir(), "x.et")
+				if err := format.Finalize(t.Context(), fixture(t, v+ext), et, nil); err != nil {
+					t.Fatal(err)
+				}
+				if !bytes.Equal(readFile(t, et), readFile(t, fixture(t, v+".et"))) {
+					t.Error("the ET differs from the one that the crate wrote")
+				}
+			})
+		}
+	}
+}
+
+// TestReencodeFixtures encodes what it decoded and wants the same bytes.
+func TestReencodeFixtures(t *testing.T) {
+	for _, name := range []string{"v1.iet", "v2.iet"} {
+		t.Run(name, func(t *testing.T) {
+			data := readFile(t, fixture(t, name))
+			r, err := format.NewReader(bytes.NewReader(data), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out := format.AppendMagic(nil, r.Version(), r.Format())
+			for {
+				e, err := r.Next()
+				if errors.Is(err, io.EOF) {
+					break
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				out = format.AppendTraceEntry(out, r.Version(), e)
+			}
+			if !bytes.Equal(out, data) {
+				t.Error("the encoding differs from the crate's")
+			}
+		})
+	}
+}
+
+func TestVerifyFixtures(t *testing.T) {
+	for _, name := range fixtures {
+		report, err := format.Verify(fixture(t, name), func(problem error) { t.Errorf("%s: %v", name, problem) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if report.Reason != format.CutClean || report.Ended {
+			t.Errorf("%s: reason %q, ended %t; want clean, false", name, report.Reason, report.Ended)
+		}
+	}
+}
+
+// sample returns a file of the folder that ENTRACE_SAMPLES names.
+func sample(t *testing.T, name string) string {
+	dir := os.Getenv("ENTRACE_SAMPLES")
+	if dir == "" {
+		t.Skip("ENTRACE_SAMPLES names no folder of more samples")
+	}
+	return filepath.Join(dir, name)
+}
+
+// TestScoreman reads a trace that ENTRACE wrote for its own demonstration.
+func TestScoreman(t *testing.T) {
+	name := sample(t, "scoreman.iet")
+	f, err := format.Open(name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	attrs, depth := 0, make([]int, f.Len())
+	deepest := 0
+	err = f.Walk(0, func(id uint32, e *format.TraceEntry) error {
+		attrs += len(e.Attributes)
+		if id > 0 {
+			depth[id] = depth[e.Parent] + 1
+			deepest = max(deepest, depth[id])
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := fmt.Sprint(f.Len(), len(f.Children(0)), deepest, attrs, f.Size(), f.WholeSize(), f.Damage())
+	if want := "736 11 3 1503 154514 154514 <nil>"; got != want {
+		t.Errorf("scoreman.iet has %s, want %s", got, want)
+	}
+	et := filepath.Join(t.TempDir(), "scoreman.et")
+	if err := format.Finalize(t.Context(), name, et, nil); err != nil {
+		t.Fatal(err)
+	}
+	g, err := format.Open(et, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	for id := range uint32(f.Len()) {
+		a, err := f.AppendRaw(nil, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := g.AppendRaw(nil, id)
+		if err != nil || !bytes.Equal(a, b) {
+			t.Fatalf("entry %d differs in the ET: %v", id, err)
+		}
+	}
+}

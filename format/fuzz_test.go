@@ -1,0 +1,305 @@
+package format
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// maxFuzzSize keeps one run of a fuzz target short.
+const maxFuzzSize = 64 << 10
+
+// fuzzFiles returns small traces of every kind, right ones and broken ones, and
+// those in testdata that are not too large.
+func fuzzFiles(f *testing.F) [][]byte {
+	f.Helper()
+	var out [][]byte
+	for _, v := range hostileVersions {
+		for _, sf := range hostileFormats {
+			good := fakeFile{Version: v, Format: sf, Entries: fakes(4)}.build()
+			out = append(
+				out, good.b, good.b[:good.ends[2]+3], good.b[:MagicSize],
+				fakeFile{Version: v, Format: sf, Entries: small(9), Tail: make([]byte, 25)}.build().b,
+				oneWrong(v, sf, "level", []byte{7}).b,
+				oneWrong(v, sf, "parent", []byte{2}).b,
+				oneWrong(v, sf, "name.len", appendUint(nil, 1<<40)).b,
+				oneWrong(v, sf, "target.len", []byte{tag16, 6, 0}).b,
+				append(slices.Clone(good.b), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5),
+				spansFile(v, sf),
+			)
+		}
+		out = append(
+			out,
+			fakeFile{Version: v, Format: ET, Entries: fakes(4), Instead: map[string][]byte{"pool[1][0]": {4}}}.build().b,
+			fakeFile{Version: v, Format: ET, Entries: fakes(4), Instead: map[string][]byte{"offsets[3]": {200}}}.build().b,
+		)
+	}
+	names, err := filepath.Glob("testdata/*.*et*")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		if len(b) <= maxFuzzSize {
+			out = append(out, b)
+		}
+	}
+	return out
+}
+
+// spansFile has spans that hang below each other by their ids, in a ring too,
+// their ends and logs.
+func spansFile(v Version, sf StorageFormat) []byte {
+	below := func(e *TraceEntry, id int) TraceEntry {
+		e.Attributes = append(e.Attributes, Attribute{AttrParentSpanID, hexID(id, 8)})
+		SortAttributes(e.Attributes)
+		return *e
+	}
+	end := TraceEntry{Parent: 1, Metadata: Metadata{Name: NameSpanEnd}, Attributes: []Attribute{
+		{AttrDuration, U64Value(5)}, {AttrJSON, StringValue(`["a"]`)}, {AttrSpanID, hexID(1, 8)},
+	}}
+	log := *logEntry(0)
+	log.Attributes = []Attribute{{AttrSpanID, hexID(3, 8)}, {AttrTraceID, hexID(1, 16)}}
+	link := TraceEntry{Parent: 2, Metadata: Metadata{Name: NameLink}, Attributes: []Attribute{{AttrLinkTraceID, hexID(7, 16)}}}
+	es := []fakeEntry{{TraceEntry: *Root()}}
+	for _, e := range []TraceEntry{below(spanEntry(0, 1), 3), *spanEntry(1, 2), below(spanEntry(2, 3), 9), end, log, link, below(spanEntry(0, 9), 1)} {
+		es = append(es, fakeEntry{TraceEntry: e})
+	}
+	return fakeFile{Version: v, Format: sf, Entries: es}.build().b
+}
+
+// FuzzDecodeTraceEntry checks that what is decoded is encoded to bytes that
+// decode to the same, and to the same bytes when those were in shortest form.
+func FuzzDecodeTraceEntry(f *testing.F) {
+	for _, v := range hostileVersions {
+		for _, e := range fakes(4) {
+			f.Add(e.layout(v).b, byte(v))
+		}
+		for _, e := range small(9) {
+			f.Add(e.layout(v).b, byte(v))
+		}
+		for _, field := range entryLengths(v) {
+			for _, claim := range hugeLengths {
+				e := fakeEntry{TraceEntry: rich(3, "n"), Instead: map[string][]byte{field: appendUint(nil, claim.n)}}
+				f.Add(e.layout(v).b, byte(v))
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, b []byte, version byte) {
+		v := Version(version)
+		var e TraceEntry
+		n, err := DecodeTraceEntry(b, v, &e)
+		if err != nil {
+			if n != 0 {
+				t.Errorf("%d bytes are taken in spite of %v", n, err)
+			}
+			if _, ok := errors.AsType[*VersionError](err); ok != !v.known() {
+				t.Errorf("version %d: %v", v, err)
+			} else if at, typed := errorOffset(err); !ok && (!typed || at < 0 || at > int64(len(b))) {
+				t.Errorf("%v: offset %d of %d bytes", err, at, len(b))
+			}
+			return
+		}
+		if n <= 0 || n > len(b) {
+			t.Fatalf("%d bytes of %d are taken", n, len(b))
+		}
+		// The same bytes alone decode alike, and no prefix of them does.
+		for size := range min(n, 300) {
+			if _, err := DecodeTraceEntry(b[:size], v, new(TraceEntry)); !errors.Is(err, ErrTruncated) {
+				t.Fatalf("%d of %d bytes: %v, want %v", size, n, err, ErrTruncated)
+			}
+		}
+		// To pass over an entry finds what decoding it finds.
+		d := decoder{version: v, maxSize: DefaultMaxEntrySize}
+		d.reset(b, 0, NoEntry)
+		if parent := d.skipEntry(); d.Err() != nil || d.off != n || parent != e.Parent {
+			t.Errorf("skipEntry: %d bytes, parent %d, %v; want %d and %d", d.off, parent, d.Err(), n, e.Parent)
+		}
+		for i := range e.Attributes {
+			d.reset(b, 0, NoEntry)
+			want, _ := e.Attribute(e.Attributes[i].Name)
+			if got, ok := d.attribute(e.Attributes[i].Name); !ok || !got.Equal(want) {
+				t.Errorf("attribute %q is %v, %v, want %v", e.Attributes[i].Name, got, ok, want)
+			}
+			if i > 20 {
+				break
+			}
+		}
+		if v == V2 && !isSorted(e.Attributes) {
+			return // AppendTraceEntry panics, as it says
+		}
+		again := AppendTraceEntry(nil, v, &e)
+		var e2 TraceEntry
+		n2, err := DecodeTraceEntry(again, v, &e2)
+		if err != nil || n2 != len(again) || !sameEntry(&e, &e2) {
+			t.Errorf("encoded again: %d of %d bytes, %v: %+v, want %+v", n2, len(again), err, e2, e)
+		}
+		d.reset(b, 0, NoEntry)
+		d.traceEntry(&e2)
+		if same := bytes.Equal(again, b[:n]); same == d.longer || len(again) > n {
+			t.Errorf("encoded again % x, was % x; numbers longer than need be: %v", again, b[:n], d.longer)
+		}
+		if clone := e.Clone(); !sameEntry(&e, clone) {
+			t.Errorf("Clone gives %+v of %+v", clone, e)
+		}
+	})
+}
+
+func sameEntry(a, b *TraceEntry) bool {
+	return a.Parent == b.Parent && a.Message == b.Message && a.Metadata == b.Metadata &&
+		slices.EqualFunc(a.Attributes, b.Attributes, func(x, y Attribute) bool { return x.Name == y.Name && x.Value.Equal(y.Value) })
+}
+
+// FuzzReader checks any bytes against the index of a File, see checkAnyFile.
+func FuzzReader(f *testing.F) {
+	for _, b := range fuzzFiles(f) {
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) > maxFuzzSize {
+			return
+		}
+		checkAnyFile(t, writeFile(t, "x", b), b)
+	})
+}
+
+// FuzzOpen checks the header of an ET: the magic is given, so that every input
+// gets that far.
+func FuzzOpen(f *testing.F) {
+	for _, b := range fuzzFiles(f) {
+		if len(b) > MagicSize && StorageFormat(b[9]) == ET {
+			f.Add(b[MagicSize:], b[8] == byte(V2))
+		}
+	}
+	f.Fuzz(func(t *testing.T, body []byte, second bool) {
+		if len(body) > maxFuzzSize {
+			return
+		}
+		v := V1
+		if second {
+			v = V2
+		}
+		b := append(AppendMagic(nil, v, ET), body...)
+		name := writeFile(t, "x.et", b)
+		checkAnyFile(t, name, b)
+		file, err := Open(name, nil)
+		if err != nil {
+			return
+		}
+		defer file.Close()
+		// Strictly opened, the header is right: offsets ascend, the pool is a tree.
+		for i := range file.Len() {
+			if file.offsets[i] >= file.offsets[i+1] || file.data+int64(file.offsets[i+1]) > file.Size() {
+				t.Errorf("entry %d lies at %d to %d of %d", i, file.offsets[i], file.offsets[i+1], file.Size())
+			}
+			if i > 0 && int(file.parents[i]) >= i {
+				t.Errorf("parent of %d is %d", i, file.parents[i])
+			}
+		}
+	})
+}
+
+// FuzzRecover checks that Recover saves exactly what Inspect calls whole, that
+// the result is clean, and that a second time changes nothing.
+func FuzzRecover(f *testing.F) {
+	for i, b := range fuzzFiles(f) {
+		f.Add(b, i%2 == 0)
+	}
+	f.Fuzz(func(t *testing.T, b []byte, toET bool) {
+		if len(b) > maxFuzzSize {
+			return
+		}
+		dir := t.TempDir()
+		base := "x.iet"
+		if len(b) > 9 && StorageFormat(b[9]) == ET {
+			base = "x.et"
+		}
+		name := writeFile(t, filepath.Join(dir, base), b)
+		r, err := Inspect(name)
+		if err != nil {
+			// What is no trace is left alone.
+			if _, rerr := Recover(name, ""); rerr == nil {
+				t.Errorf("Recover gives no error, Inspect: %v", err)
+			}
+			if now, err := os.ReadFile(name); err != nil || !bytes.Equal(now, b) {
+				t.Errorf("what is no trace was changed: %v", err)
+			}
+			if _, _, merr := ParseMagic(b); merr == nil {
+				t.Errorf("Inspect of what has a magic: %v", err)
+			}
+			return
+		}
+		if r.Size != int64(len(b)) || r.GoodBytes < MagicSize || r.GoodBytes > r.Size || (r.Reason == CutClean) != (r.Damage == nil) {
+			t.Errorf("Inspect: %+v", r)
+		}
+		if r.Reason == CutClean && r.GoodBytes != r.Size {
+			t.Errorf("Inspect: clean, but %d of %d bytes are whole", r.GoodBytes, r.Size)
+		}
+		raws, _ := drain(b)
+		if r.Entries > len(raws) && r.Format != ET {
+			t.Errorf("Inspect finds %d entries, a Reader %d", r.Entries, len(raws))
+		}
+		out := filepath.Join(dir, "out.iet")
+		if toET {
+			out = filepath.Join(dir, "out.et")
+		}
+		if _, err := Recover(name, out); err != nil {
+			t.Fatalf("Recover: %v; Inspect: %+v", err, r)
+		}
+		if now, err := os.ReadFile(name); err != nil || !bytes.Equal(now, b) {
+			t.Errorf("Recover to another file changed the source: %v", err)
+		}
+		wantWhole(t, out, r.Entries, raws)
+		if _, err := Recover(name, ""); err != nil {
+			t.Fatalf("Recover in place: %v; Inspect: %+v", err, r)
+		}
+		wantWhole(t, name, r.Entries, raws)
+		now, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := Recover(name, ""); err != nil || again.Broken != "" || again.Reason != CutClean {
+			t.Errorf("Recover again: %+v, %v", again, err)
+		}
+		if then, err := os.ReadFile(name); err != nil || !bytes.Equal(now, then) {
+			t.Errorf("Recover again changed the file: %v", err)
+		}
+		if r.Reason == CutCorrupt {
+			if kept, err := os.ReadFile(name + ".broken"); err != nil || !bytes.Equal(kept, b) {
+				t.Errorf("the corrupt original was not kept: %v", err)
+			}
+		}
+	})
+}
+
+// wantWhole complains unless the file name has no damage and n entries, which
+// are the first of raws.
+func wantWhole(t *testing.T, name string, n int, raws []string) {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := drain(b)
+	if err != nil || len(got) != n {
+		t.Errorf("what Recover made has %d entries, %v, want %d", len(got), err, n)
+	}
+	if m := min(n, len(raws), len(got)); sameStrings(got[:m], raws[:m]) != "" {
+		t.Error("what Recover made has other entries")
+	}
+	f, err := Open(name, nil)
+	if err != nil {
+		t.Errorf("what Recover made: %v", err)
+		return
+	}
+	defer f.Close()
+	if f.Len() != n || f.Damage() != nil {
+		t.Errorf("what Recover made has %d entries, %v, want %d", f.Len(), f.Damage(), n)
+	}
+}

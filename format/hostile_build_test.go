@@ -1,0 +1,421 @@
+package format
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The hostile tests are the rows C1 to C20 of the project's fault matrix: every
+// test is named after its row. Traces are built field by field, so that any one
+// field can be wrong while all else is right.
+
+var hostileVersions = []Version{V1, V2}
+
+var hostileFormats = []StorageFormat{IET, IETPrefix, ET}
+
+// eachKind runs f for every version in every storage format.
+func eachKind(t *testing.T, f func(t *testing.T, v Version, sf StorageFormat)) {
+	t.Helper()
+	for _, v := range hostileVersions {
+		for _, sf := range hostileFormats {
+			t.Run(fmt.Sprintf("%v/v%d", sf, v), func(t *testing.T) { f(t, v, sf) })
+		}
+	}
+}
+
+// A layout is bytes of which it is known where each field begins.
+type layout struct {
+	b       []byte
+	at      map[string]int    // field: where it begins
+	instead map[string][]byte // field: what is written in place of the right bytes
+}
+
+func newLayout(instead map[string][]byte) *layout {
+	return &layout{at: make(map[string]int), instead: instead}
+}
+
+// put writes the field of that name.
+func (l *layout) put(field string, right ...byte) {
+	l.at[field] = len(l.b)
+	if wrong, ok := l.instead[field]; ok {
+		right = wrong
+	}
+	l.b = append(l.b, right...)
+}
+
+func (l *layout) num(field string, n uint64) { l.put(field, appendUint(nil, n)...) }
+
+// text writes a length, called FIELD.len, and what it counts, called FIELD.
+func (l *layout) text(field, s string) {
+	l.num(field+".len", uint64(len(s)))
+	l.put(field, []byte(s)...)
+}
+
+// optional writes a tag, called FIELD?, and the text.
+func (l *layout) optional(field string, s Optional[string]) {
+	if !s.Valid {
+		l.put(field+"?", 0)
+		return
+	}
+	l.put(field+"?", 1)
+	l.text(field, s.Value)
+}
+
+// A fakeEntry is an entry in which some fields are written differently. The
+// fields have the names of the layout: parent, message?, message.len, message,
+// name.len, …, level, line?, line, attributes.len (version 1) or attr_names.len
+// and attr_values.len, and of attribute i: attr[i].name.len, attr[i].name,
+// attr[i].kind, attr[i].value.len, attr[i].value.
+type fakeEntry struct {
+	TraceEntry
+
+	Instead map[string][]byte
+}
+
+func (f *fakeEntry) layout(v Version) *layout {
+	l := newLayout(f.Instead)
+	l.num("parent", uint64(f.Parent))
+	l.optional("message", f.Message)
+	l.text("name", f.Metadata.Name)
+	l.text("target", f.Metadata.Target)
+	l.num("level", uint64(f.Metadata.Level))
+	l.optional("module_path", f.Metadata.ModulePath)
+	l.optional("file", f.Metadata.File)
+	if f.Metadata.Line.Valid {
+		l.put("line?", 1)
+		l.num("line", uint64(f.Metadata.Line.Value))
+	} else {
+		l.put("line?", 0)
+	}
+	name := func(i int) { l.text(fmt.Sprintf("attr[%d].name", i), f.Attributes[i].Name) }
+	value := func(i int) {
+		field, val := fmt.Sprintf("attr[%d].", i), f.Attributes[i].Value
+		l.num(field+"kind", uint64(val.Kind()))
+		switch val.Kind() {
+		case KindString, KindBytes:
+			l.text(field+"value", val.Text())
+		default:
+			l.put(field+"value", appendValue(nil, &val)[1:]...)
+		}
+	}
+	n := uint64(len(f.Attributes))
+	if v == V1 {
+		l.num("attributes.len", n)
+		for i := range f.Attributes {
+			name(i)
+			value(i)
+		}
+		return l
+	}
+	l.num("attr_names.len", n)
+	for i := range f.Attributes {
+		name(i)
+	}
+	l.num("attr_values.len", n)
+	for i := range f.Attributes {
+		value(i)
+	}
+	return l
+}
+
+// A fakeFile is a trace in which some fields are written differently: of an ET
+// offsets.len, offsets[i], pool.len, pool[i].len and pool[i][j], of an IETPrefix
+// frame[i].
+type fakeFile struct {
+	Version Version
+	Format  StorageFormat
+	Entries []fakeEntry
+	Instead map[string][]byte
+	Tail    []byte // behind the last entry
+}
+
+// A fakeTrace is the file made of it.
+type fakeTrace struct {
+	fakeFile
+
+	layout
+	raws   []*layout // the encodings of the entries
+	starts []int     // where each begins, in IETPrefix with its frame
+	bodies []int     // where each encoding begins
+	ends   []int     // where each ends
+}
+
+func (f fakeFile) build() *fakeTrace {
+	t := &fakeTrace{fakeFile: f, layout: *newLayout(f.Instead)}
+	t.put("magic", AppendMagic(nil, f.Version, f.Format)...)
+	n := len(f.Entries)
+	pool := make([][]uint64, n)
+	for i := range f.Entries {
+		t.raws = append(t.raws, f.Entries[i].layout(f.Version))
+		if p := f.Entries[i].Parent; i > 0 && int64(p) < int64(i) {
+			pool[p] = append(pool[p], uint64(i))
+		}
+	}
+	if f.Format == ET {
+		t.num("offsets.len", uint64(n))
+		off := 0
+		for i, raw := range t.raws {
+			t.num(fmt.Sprintf("offsets[%d]", i), uint64(off))
+			off += len(raw.b)
+		}
+		t.num("pool.len", uint64(n))
+		for i, kids := range pool {
+			t.num(fmt.Sprintf("pool[%d].len", i), uint64(len(kids)))
+			for j, kid := range kids {
+				t.num(fmt.Sprintf("pool[%d][%d]", i, j), kid)
+			}
+		}
+		t.at["data"] = len(t.b)
+	}
+	for i, raw := range t.raws {
+		t.starts = append(t.starts, len(t.b))
+		if f.Format == IETPrefix {
+			t.put(fmt.Sprintf("frame[%d]", i), binary.LittleEndian.AppendUint64(nil, uint64(len(raw.b)))...)
+		}
+		t.bodies = append(t.bodies, len(t.b))
+		t.put(fmt.Sprintf("entry[%d]", i), raw.b...)
+		t.ends = append(t.ends, len(t.b))
+	}
+	t.b = append(t.b, f.Tail...)
+	return t
+}
+
+// in returns where a field of entry i begins in the file.
+func (t *fakeTrace) in(i int, field string) int { return t.bodies[i] + t.raws[i].at[field] }
+
+// rich returns an entry that has every field and every kind of value.
+func rich(parent uint32, name string) TraceEntry {
+	return TraceEntry{
+		Parent: parent, Message: Some("a message"),
+		Metadata: Metadata{
+			Name: name, Target: "target", Level: LevelInfo,
+			ModulePath: Some("a::module"), File: Some("main.go"), Line: Some[uint32](70000),
+		},
+		Attributes: []Attribute{
+			{"a", StringValue("text")},
+			{"b", BytesValue([]byte{1, 2, 3})},
+			{"c", BoolValue(true)},
+			{"d", FloatValue(1.5)},
+			{"e", U64Value(1 << 40)},
+			{"f", I64Value(-300)},
+			{"g", U128Value(7, 8)},
+			{"h", I128Value(-7, 8)},
+		},
+	}
+}
+
+// fakes returns the root and n entries that hang below each other in a small
+// tree. wrong, if any, is what entry id has instead of right fields.
+func fakes(n int) []fakeEntry {
+	out := []fakeEntry{{TraceEntry: *Root()}}
+	for i := 1; i <= n; i++ {
+		e := rich(uint32((i-1)/2), fmt.Sprintf("entry %d", i))
+		if i%3 == 0 {
+			e = TraceEntry{Parent: uint32(i / 3), Metadata: Metadata{Name: fmt.Sprintf("plain %d", i)}}
+		}
+		out = append(out, fakeEntry{TraceEntry: e})
+	}
+	return out
+}
+
+// oneWrong is a trace of the root, entry 1 in which the field is wrong, and a
+// right entry 2.
+func oneWrong(v Version, sf StorageFormat, field string, wrong []byte) *fakeTrace {
+	es := []fakeEntry{{TraceEntry: *Root()}, {TraceEntry: rich(0, "wrong")}, {TraceEntry: rich(0, "right")}}
+	es[1].Instead = map[string][]byte{field: wrong}
+	return fakeFile{Version: v, Format: sf, Entries: es}.build()
+}
+
+func writeFile(t testing.TB, name string, b []byte) string {
+	t.Helper()
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(t.TempDir(), name)
+	}
+	if err := os.WriteFile(name, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// drain reads b to its end. It returns the encodings and the error, nil for EOF.
+func drain(b []byte) (raws []string, err error) { return drainReader(bytes.NewReader(b), nil) }
+
+func drainReader(src io.Reader, o *ReaderOptions) (raws []string, err error) {
+	r, err := NewReader(src, o)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		if _, err := r.Next(); err != nil {
+			if errors.Is(err, io.EOF) && !errors.Is(err, ErrTruncated) {
+				err = nil
+			}
+			return raws, err
+		}
+		raws = append(raws, string(r.Raw()))
+	}
+}
+
+// followAll reads the file with Follow for at most a moment, and returns the
+// number of entries and the error, nil for EOF. A file that could still grow
+// ends with the error of the context.
+func followAll(t testing.TB, name string) (n int, err error) {
+	t.Helper()
+	f, err := Follow(name, &FollowOptions{Poll: time.Millisecond})
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Millisecond)
+	defer cancel()
+	for {
+		if _, _, err := f.Next(ctx); err != nil {
+			if errors.Is(err, io.EOF) && !errors.Is(err, ErrTruncated) {
+				err = nil
+			}
+			return n, err
+		}
+		n++
+	}
+}
+
+// problems returns what Verify finds.
+func problems(t testing.TB, name string) (*Report, []error) {
+	t.Helper()
+	var found []error
+	r, err := Verify(name, func(problem error) { found = append(found, problem) })
+	if err != nil {
+		t.Errorf("Verify: %v, want a report", err)
+		return nil, found
+	}
+	return r, found
+}
+
+// allocated returns how many bytes f allocates in all, freed ones too: no less
+// than its peak.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// errorOffset returns the offset that err names.
+func errorOffset(err error) (int64, bool) {
+	if e, ok := errors.AsType[*CorruptError](err); ok {
+		return e.Offset, true
+	}
+	if e, ok := errors.AsType[*TruncatedError](err); ok {
+		return e.Offset, true
+	}
+	if e, ok := errors.AsType[*NotEntraceError](err); ok {
+		return e.Offset, true
+	}
+	if _, ok := errors.AsType[*VersionError](err); ok {
+		return 8, true
+	}
+	if _, ok := errors.AsType[*StorageFormatError](err); ok {
+		return 9, true
+	}
+	return 0, false
+}
+
+// wantCorrupt complains unless err is a CorruptError at that place for that
+// reason. A negative offset is any, a nil kind too.
+func wantCorrupt(t testing.TB, what string, err error, entry int64, offset int, kind error) {
+	t.Helper()
+	e, ok := errors.AsType[*CorruptError](err)
+	switch {
+	case !ok:
+		t.Errorf("%s: error %v (%T), want a *CorruptError of entry %d at offset %d: %v", what, err, err, entry, offset, kind)
+	case e.Entry != entry || offset >= 0 && e.Offset != int64(offset):
+		t.Errorf("%s: %v; want entry %d at offset %d", what, err, entry, offset)
+	case kind != nil && !errors.Is(err, kind):
+		t.Errorf("%s: %v; want %v", what, err, kind)
+	}
+}
+
+// hasProblem reports whether one of found is kind, in that entry.
+func hasProblem(found []error, entry int64, kind error) bool {
+	for _, err := range found {
+		e, ok := errors.AsType[*CorruptError](err)
+		if ok && e.Entry == entry && errors.Is(err, kind) {
+			return true
+		}
+	}
+	return false
+}
+
+// hugeLengths are what hostile lengths claim.
+var hugeLengths = []struct {
+	name string
+	n    uint64
+}{
+	{"2^16", 1 << 16}, {"2^32", 1 << 32}, {"2^40", 1 << 40}, {"2^63", 1 << 63}, {"2^64-1", math.MaxUint64},
+}
+
+// sameStrings says where two lists of encodings differ.
+func sameStrings(got, want []string) string {
+	for i := range min(len(got), len(want)) {
+		if got[i] != want[i] {
+			return fmt.Sprintf("entry %d differs", i)
+		}
+	}
+	if len(got) != len(want) {
+		return fmt.Sprintf("%d entries, want %d", len(got), len(want))
+	}
+	return ""
+}
+
+func (t *fakeTrace) rawStrings() []string {
+	out := make([]string, len(t.raws))
+	for i, raw := range t.raws {
+		out[i] = string(raw.b)
+	}
+	return out
+}
+
+func lines(errs []error) string {
+	var b strings.Builder
+	for _, err := range errs {
+		fmt.Fprintf(&b, "\n\t%v", err)
+	}
+	return b.String()
+}
+
+// TestHostileBuilder makes sure that what the other tests break is right as long
+// as it is not broken.
+func TestHostileBuilder(t *testing.T) {
+	eachKind(t, func(t *testing.T, v Version, sf StorageFormat) {
+		tr := fakeFile{Version: v, Format: sf, Entries: fakes(20)}.build()
+		for i, raw := range tr.raws {
+			if want := AppendTraceEntry(nil, v, &tr.Entries[i].TraceEntry); !bytes.Equal(raw.b, want) {
+				t.Errorf("entry %d is % x, want % x", i, raw.b, want)
+			}
+		}
+		name := writeFile(t, "x."+sf.String(), tr.b)
+		r, found := problems(t, name)
+		if len(found) > 0 {
+			t.Errorf("Verify finds%s", lines(found))
+		}
+		if r != nil && (r.Entries != 21 || r.Reason != CutClean || r.GoodBytes != int64(len(tr.b))) {
+			t.Errorf("Report %+v, want 21 entries, clean, %d bytes", r, len(tr.b))
+		}
+		raws, err := drain(tr.b)
+		if diff := sameStrings(raws, tr.rawStrings()); diff != "" || err != nil {
+			t.Errorf("Reader: %s, error %v", diff, err)
+		}
+	})
+}

@@ -1,0 +1,711 @@
+package format
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// entryLengths are the length fields of the entry that rich makes.
+func entryLengths(v Version) []string {
+	fields := []string{
+		"message.len", "name.len", "target.len", "module_path.len", "file.len",
+		"attr[0].name.len", "attr[0].value.len", "attr[1].value.len",
+	}
+	if v == V1 {
+		return append(fields, "attributes.len")
+	}
+	return append(fields, "attr_names.len", "attr_values.len")
+}
+
+// wantLength complains unless err is typed, has a place in [from, to] and the
+// claim within.
+func wantLength(t *testing.T, what string, err error, from, to int, claimed uint64) {
+	t.Helper()
+	l, ok := errors.AsType[*LengthError](err)
+	if !ok {
+		t.Errorf("%s: error %v (%T), want a *LengthError within", what, err, err)
+		return
+	}
+	if l.Claimed != claimed {
+		t.Errorf("%s: %v: claims %d, want %d", what, err, l.Claimed, claimed)
+	}
+	if at, ok := errorOffset(err); !ok || at < int64(from) || at > int64(to) {
+		t.Errorf("%s: %v: offset %d, want one in [%d, %d]", what, err, at, from, to)
+	}
+}
+
+// wantBounded complains when f allocates more than a hostile file of so many
+// bytes may cost.
+func wantBounded(t *testing.T, what string, fileSize int, f func()) {
+	t.Helper()
+	if got, limit := allocated(f), uint64(4*fileSize+1<<20); got > limit {
+		t.Errorf("%s allocates %d bytes for a file of %d, want at most %d", what, got, fileSize, limit)
+	}
+}
+
+func TestC01LengthClaims(t *testing.T) {
+	for _, v := range hostileVersions {
+		for _, field := range entryLengths(v) {
+			for _, claim := range hugeLengths {
+				t.Run(fmt.Sprintf("v%d/%s/%s", v, field, claim.name), func(t *testing.T) {
+					wrong := appendUint(nil, claim.n)
+					e := fakeEntry{TraceEntry: rich(0, "n"), Instead: map[string][]byte{field: wrong}}
+					l := e.layout(v)
+					wantBounded(t, "DecodeTraceEntry", len(l.b), func() {
+						_, err := DecodeTraceEntry(l.b, v, new(TraceEntry))
+						wantLength(t, "DecodeTraceEntry", err, 0, l.at[field]+9, claim.n)
+					})
+					for _, sf := range hostileFormats {
+						lengthInFile(t, oneWrong(v, sf, field, wrong), field, claim.n)
+					}
+				})
+			}
+		}
+	}
+}
+
+// lengthInFile opens a trace whose entry 1 claims a length in all ways.
+func lengthInFile(t *testing.T, tr *fakeTrace, field string, claimed uint64) {
+	t.Helper()
+	name := writeFile(t, "x."+tr.Format.String(), tr.b)
+	from, to := tr.starts[1], tr.in(1, field)+9
+	check := func(what string, err error) {
+		t.Helper()
+		wantLength(t, tr.Format.String()+": "+what, err, from, to, claimed)
+	}
+	wantBounded(t, "Reader", len(tr.b), func() {
+		raws, err := drain(tr.b)
+		check("Reader", err)
+		if len(raws) != 1 {
+			t.Errorf("Reader gives %d entries, want 1", len(raws))
+		}
+	})
+	for _, lenient := range []bool{false, true} {
+		wantBounded(t, "Open", len(tr.b), func() {
+			f, err := Open(name, &OpenOptions{Lenient: lenient})
+			if err != nil {
+				check("Open", err)
+				if lenient || errors.Is(err, ErrTruncated) {
+					t.Errorf("Open: %v, want the entries before", err)
+				}
+				return
+			}
+			defer f.Close()
+			if tr.Format != ET {
+				check("Damage", f.Damage())
+				if f.Len() != 1 {
+					t.Errorf("%d entries, want 1", f.Len())
+				}
+				return
+			}
+			_, err = f.Entry(1)
+			check("Entry", err)
+			if _, _, err = f.Attribute(1, "h"); err == nil {
+				t.Error("Attribute gives no error")
+			}
+			_, err = NewView(f)
+			check("NewView", err)
+			if _, err := f.Entry(2); err != nil {
+				t.Errorf("the entry behind: %v", err)
+			}
+		})
+	}
+	wantBounded(t, "Verify", len(tr.b), func() {
+		_, found := problems(t, name)
+		if len(found) == 0 {
+			t.Error("Verify finds nothing")
+		}
+		for _, err := range found {
+			check("Verify", err)
+		}
+	})
+	wantBounded(t, "Follow", len(tr.b), func() {
+		n, err := followAll(t, name)
+		if n != 1 || err == nil {
+			t.Errorf("Follow gives %d entries, error %v, want 1 and an error", n, err)
+		}
+		if claimed > DefaultMaxEntrySize {
+			check("Follow", err) // less than that could still come
+		}
+	})
+	if tr.Format == ET {
+		return // see TestC05DamagedETKeepsPrefix
+	}
+	wantBounded(t, "Recover", len(tr.b), func() {
+		out := filepath.Join(t.TempDir(), "out.et")
+		if r, err := Recover(name, out); err != nil || r.Entries != 1 {
+			t.Errorf("Recover: %+v, %v, want 1 entry", r, err)
+		}
+	})
+}
+
+func TestC01LengthClaimsOfFrames(t *testing.T) {
+	for _, v := range hostileVersions {
+		for _, claim := range hugeLengths {
+			t.Run(fmt.Sprintf("v%d/%s", v, claim.name), func(t *testing.T) {
+				tr := fakeFile{
+					Version: v, Format: IETPrefix, Entries: fakes(2),
+					Instead: map[string][]byte{"frame[1]": binary.LittleEndian.AppendUint64(nil, claim.n)},
+				}.build()
+				tr.raws[1].at["frame"] = -prefixSize
+				lengthInFile(t, tr, "frame", claim.n)
+			})
+		}
+	}
+}
+
+func TestC01LengthClaimsOfTables(t *testing.T) {
+	for _, v := range hostileVersions {
+		for _, field := range []string{"offsets.len", "pool.len", "pool[0].len", "pool[2].len"} {
+			for _, claim := range hugeLengths {
+				t.Run(fmt.Sprintf("v%d/%s/%s", v, field, claim.name), func(t *testing.T) {
+					tr := fakeFile{
+						Version: v, Format: ET, Entries: fakes(4),
+						Instead: map[string][]byte{field: appendUint(nil, claim.n)},
+					}.build()
+					name := writeFile(t, "x.et", tr.b)
+					wantBounded(t, "Reader", len(tr.b), func() {
+						// A stream has no end that a length could be compared with.
+						_, err := NewReader(strings.NewReader(string(tr.b)), nil)
+						if at, ok := errorOffset(err); !ok || at < MagicSize || at > int64(len(tr.b)) {
+							t.Errorf("NewReader: %v, offset %d, want damage with an offset", err, at)
+						}
+					})
+					for _, lenient := range []bool{false, true} {
+						wantBounded(t, "Open", len(tr.b), func() {
+							f, err := Open(name, &OpenOptions{Lenient: lenient})
+							if err == nil {
+								err = f.Damage()
+								defer f.Close()
+							} else if lenient {
+								t.Errorf("Open is not lenient: %v", err)
+							}
+							wantLength(t, "Open", err, MagicSize, tr.at[field]+9, claim.n)
+						})
+					}
+					wantBounded(t, "Verify", len(tr.b), func() {
+						if _, found := problems(t, name); len(found) == 0 {
+							t.Error("Verify finds nothing")
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// A file can claim to be large without being so: a sparse one. An entry in it is
+// still bounded by MaxEntrySize.
+func TestC01LengthOfSparseEntry(t *testing.T) {
+	for _, v := range hostileVersions {
+		tr := fakeFile{Version: v, Format: ET, Entries: fakes(2)}.build()
+		name := writeFile(t, "x.et", tr.b)
+		const size = 64 << 20
+		if err := os.Truncate(name, size); err != nil {
+			t.Fatal(err)
+		}
+		limits := ReaderOptions{MaxEntrySize: 1 << 20}
+		if _, err := Open(name, &OpenOptions{ReaderOptions: limits}); !errors.Is(err, ErrTrailingBytes) {
+			t.Errorf("v%d: Open: %v, want ErrTrailingBytes", v, err)
+		}
+		f, err := Open(name, &OpenOptions{ReaderOptions: limits, Lenient: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if got := allocated(func() { _, err = f.Entry(2) }); got > 8<<20 {
+			t.Errorf("v%d: Entry of an entry of %d bytes with MaxEntrySize %d allocates %d, error %v", v, size, limits.MaxEntrySize, got, err)
+		}
+		if got := allocated(func() { err = f.Walk(2, func(uint32, *TraceEntry) error { return nil }) }); got > 8<<20 {
+			t.Errorf("v%d: Walk over an entry of %d bytes with MaxEntrySize %d allocates %d, error %v", v, size, limits.MaxEntrySize, got, err)
+		}
+	}
+}
+
+func TestC02BadParents(t *testing.T) {
+	cases := []struct {
+		name   string
+		entry  int
+		parent uint32
+	}{
+		{"self", 3, 3},
+		{"forward", 3, 4},
+		{"past the end", 3, 200},
+		{"largest", 3, 1<<32 - 1},
+		{"root below another", 0, 1},
+		{"root below the largest", 0, 1<<32 - 1},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			eachKind(t, func(t *testing.T, v Version, sf StorageFormat) {
+				es := fakes(6)
+				es[c.entry].Instead = map[string][]byte{"parent": appendUint(nil, uint64(c.parent))}
+				tr := fakeFile{Version: v, Format: sf, Entries: es}.build()
+				id, at := int64(c.entry), tr.in(c.entry, "parent")
+				name := writeFile(t, "x."+sf.String(), tr.b)
+
+				raws, err := drain(tr.b)
+				wantCorrupt(t, "Reader", err, id, at, ErrBadParent)
+				if diff := sameStrings(raws, tr.rawStrings()[:c.entry]); diff != "" {
+					t.Errorf("Reader keeps the wrong prefix: %s", diff)
+				}
+				n, err := followAll(t, name)
+				wantCorrupt(t, "Follow", err, id, at, ErrBadParent)
+				if n != c.entry {
+					t.Errorf("Follow gives %d entries, want %d", n, c.entry)
+				}
+				if sf == ET { // its own tree is in the pool
+					f, err := Open(name, nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer f.Close()
+					_, err = f.Entry(uint32(id))
+					wantCorrupt(t, "Entry", err, id, at, ErrBadParent)
+					_, err = NewView(f)
+					wantCorrupt(t, "NewView", err, id, at, ErrBadParent)
+				} else {
+					_, err := Open(name, nil)
+					wantCorrupt(t, "Open", err, id, at, ErrBadParent)
+					f, err := Open(name, &OpenOptions{Lenient: true})
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer f.Close()
+					wantCorrupt(t, "Damage", f.Damage(), id, at, ErrBadParent)
+					if f.Len() != c.entry || f.WholeSize() != int64(tr.starts[c.entry]) {
+						t.Errorf("Open keeps %d entries, %d bytes, want %d and %d", f.Len(), f.WholeSize(), c.entry, tr.starts[c.entry])
+					}
+					r, err := Recover(name, filepath.Join(t.TempDir(), "out.et"))
+					if err != nil || r.Entries != c.entry || r.Reason != CutCorrupt {
+						t.Errorf("Recover: %+v, %v, want %d entries", r, err, c.entry)
+					}
+				}
+				if _, found := problems(t, name); !hasProblem(found, id, ErrBadParent) {
+					t.Errorf("Verify does not find it:%s", lines(found))
+				}
+			})
+		})
+	}
+}
+
+func TestC06LongNumbers(t *testing.T) {
+	long := func(n uint64, tag byte) []byte {
+		b := append([]byte{tag}, binary.LittleEndian.AppendUint64(nil, n)...)
+		return append(b, make([]byte, 8)...)[:1+2<<(tag-tag16)]
+	}
+	numbers := []struct {
+		field string
+		n     uint64
+		bits  int
+	}{
+		{"parent", 0, 32},
+		{"message.len", 9, 64},
+		{"name.len", 5, 64},
+		{"target.len", 6, 64},
+		{"level", 2, 32},
+		{"module_path.len", 9, 64},
+		{"file.len", 7, 64},
+		{"line", 70000, 32},
+		{"attr[0].name.len", 1, 64},
+		{"attr[0].kind", 0, 32},
+		{"attr[0].value.len", 4, 64},
+		{"attr[1].value.len", 3, 64},
+		{"attr[4].value", 7, 64},
+		{"attr[5].value", 14, 64},
+		{"attr[6].value", 7, 128},
+		{"attr[7].value", 7, 128},
+	}
+	for _, v := range hostileVersions {
+		all := append(slices.Clone(numbers), struct {
+			field string
+			n     uint64
+			bits  int
+		}{"attributes.len", 8, 64})
+		if v == V2 {
+			all[len(all)-1].field = "attr_names.len"
+			all = append(all, all[len(all)-1])
+			all[len(all)-1].field = "attr_values.len"
+		}
+		for _, n := range all {
+			for _, tag := range []byte{tag16, tag32, tag64, tag128, 255} {
+				if tag <= tag32 && n.n >= 1<<16 {
+					continue // that is no longer form of this number
+				}
+				t.Run(fmt.Sprintf("v%d/%s/%d", v, n.field, tag), func(t *testing.T) {
+					wrong := []byte{255}
+					if tag <= tag128 {
+						wrong = long(n.n, tag)
+					}
+					fits := tag <= tag32 || tag == tag64 && n.bits >= 64 || tag == tag128 && n.bits == 128
+					for _, sf := range hostileFormats {
+						longNumber(t, oneWrong(v, sf, n.field, wrong), n.field, fits)
+					}
+				})
+			}
+		}
+	}
+}
+
+func longNumber(t *testing.T, tr *fakeTrace, field string, fits bool) {
+	t.Helper()
+	name := writeFile(t, "x."+tr.Format.String(), tr.b)
+	raws, err := drain(tr.b)
+	_, found := problems(t, name)
+	if !fits {
+		wantCorrupt(t, "Reader", err, 1, tr.in(1, field), ErrBadNumber)
+		if !hasProblem(found, 1, ErrBadNumber) {
+			t.Errorf("Verify does not find it:%s", lines(found))
+		}
+		return
+	}
+	if diff := sameStrings(raws, tr.rawStrings()); diff != "" || err != nil {
+		t.Errorf("Reader: %s, error %v", diff, err)
+	}
+	if len(found) != 1 || !hasProblem(found, 1, ErrNotShortest) {
+		t.Errorf("Verify finds%s\n\twant %v in entry 1 alone", lines(found), ErrNotShortest)
+	}
+	f, err := Open(name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	e, err := f.Entry(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Encoded again, only the long number and what its value is made of differ.
+	right := rich(0, "wrong")
+	if e.Message != right.Message || e.Metadata != right.Metadata || len(e.Attributes) != len(right.Attributes) {
+		t.Errorf("Entry is %+v, want %+v", e, right)
+	}
+}
+
+func TestC06LongNumbersInTables(t *testing.T) {
+	for _, v := range hostileVersions {
+		for _, c := range []struct {
+			field string
+			n     uint64
+			bits  int
+		}{{"offsets.len", 5, 64}, {"offsets[0]", 0, 64}, {"pool.len", 5, 64}, {"pool[0].len", 2, 64}, {"pool[0][0]", 1, 32}} {
+			for _, tag := range []byte{tag16, tag64, tag128, 255} {
+				t.Run(fmt.Sprintf("v%d/%s/%d", v, c.field, tag), func(t *testing.T) {
+					long := append([]byte{tag}, binary.LittleEndian.AppendUint64(nil, c.n)...)
+					long = append(long, make([]byte, 8)...)[:min(17, 1+2<<(tag-tag16))]
+					tr := fakeFile{Version: v, Format: ET, Entries: fakes(4), Instead: map[string][]byte{c.field: long}}.build()
+					name := writeFile(t, "x.et", tr.b)
+					raws, err := drain(tr.b)
+					f, oerr := Open(name, nil)
+					if tag > tag64 || tag == tag64 && c.bits < 64 {
+						for what, err := range map[string]error{"Reader": err, "Open": oerr} {
+							wantCorrupt(t, what, err, NoEntry, tr.at[c.field], ErrBadNumber)
+						}
+						return
+					}
+					if oerr != nil {
+						t.Fatal(oerr)
+					}
+					defer f.Close()
+					if diff := sameStrings(raws, tr.rawStrings()); diff != "" || err != nil || f.Len() != 5 {
+						t.Errorf("Reader: %s, error %v; File has %d entries, want 5", diff, err, f.Len())
+					}
+					if _, found := problems(t, name); len(found) == 0 {
+						t.Error("Verify does not flag it: a round trip over IET gives another file")
+					}
+				})
+			}
+		}
+	}
+}
+
+func TestC07BadTags(t *testing.T) {
+	cases := []struct {
+		field string
+		tag   []byte
+		err   error
+	}{
+		{"message?", []byte{2}, ErrBadOption},
+		{"module_path?", []byte{250}, ErrBadOption},
+		{"file?", []byte{255}, ErrBadOption},
+		{"line?", []byte{3}, ErrBadOption},
+		{"level", []byte{5}, ErrBadLevel},
+		{"level", []byte{250}, ErrBadLevel},
+		{"level", appendUint(nil, 1<<16), ErrBadLevel},
+		{"level", appendUint(nil, 256), ErrBadLevel}, // 0 when cut to a byte
+		{"attr[0].kind", []byte{8}, ErrBadKind},
+		{"attr[0].kind", []byte{250}, ErrBadKind},
+		{"attr[0].kind", appendUint(nil, 256), ErrBadKind},
+		{"attr[7].kind", appendUint(nil, 1<<31), ErrBadKind},
+		{"attr[2].value", []byte{2}, ErrBadBool},
+		{"attr[2].value", []byte{255}, ErrBadBool},
+	}
+	for _, c := range cases {
+		t.Run(fmt.Sprintf("%s/% x", c.field, c.tag), func(t *testing.T) {
+			eachKind(t, func(t *testing.T, v Version, sf StorageFormat) {
+				tr := oneWrong(v, sf, c.field, c.tag)
+				at := tr.in(1, c.field)
+				name := writeFile(t, "x."+sf.String(), tr.b)
+				_, err := DecodeTraceEntry(tr.raws[1].b, v, new(TraceEntry))
+				wantCorrupt(t, "DecodeTraceEntry", err, NoEntry, tr.raws[1].at[c.field], c.err)
+				raws, err := drain(tr.b)
+				wantCorrupt(t, "Reader", err, 1, at, c.err)
+				if len(raws) != 1 {
+					t.Errorf("Reader gives %d entries, want 1", len(raws))
+				}
+				_, err = followAll(t, name)
+				wantCorrupt(t, "Follow", err, 1, at, c.err)
+				if _, found := problems(t, name); len(found) != 1 {
+					t.Errorf("Verify finds%s\n\twant one", lines(found))
+				} else {
+					wantCorrupt(t, "Verify", found[0], 1, at, c.err)
+				}
+				f, err := Open(name, &OpenOptions{Lenient: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer f.Close()
+				if sf != ET {
+					wantCorrupt(t, "Damage", f.Damage(), 1, at, c.err)
+					return
+				}
+				_, err = f.Entry(1)
+				wantCorrupt(t, "Entry", err, 1, at, c.err)
+				_, _, err = f.Attribute(1, "h")
+				if c.field != "attr[7].kind" {
+					wantCorrupt(t, "Attribute", err, 1, at, c.err)
+				}
+			})
+		})
+	}
+}
+
+func TestC08NamesAndValues(t *testing.T) {
+	t.Run("count", func(t *testing.T) {
+		for _, n := range []uint64{0, 1, 7} {
+			for _, sf := range hostileFormats {
+				tr := oneWrong(V2, sf, "attr_values.len", appendUint(nil, n))
+				_, err := drain(tr.b)
+				wantCorrupt(t, "Reader", err, 1, tr.in(1, "attr_values.len"), ErrAttrMismatch)
+				name := writeFile(t, "x", tr.b)
+				if _, found := problems(t, name); !hasProblem(found, 1, ErrAttrMismatch) {
+					t.Errorf("Verify does not find it:%s", lines(found))
+				}
+			}
+		}
+	})
+	unsorted := []string{"z", "b", "m", "a", "y"}
+	double := []string{"a", "b", "b", "b", "c"}
+	for _, c := range []struct {
+		name  string
+		names []string
+		flag  error
+	}{{"unsorted", unsorted, ErrUnsorted}, {"duplicate", double, ErrDuplicate}} {
+		t.Run(c.name, func(t *testing.T) {
+			eachKind(t, func(t *testing.T, v Version, sf StorageFormat) {
+				es := fakes(3)
+				e := &es[2].TraceEntry
+				e.Attributes = nil
+				for i, name := range c.names {
+					e.Attributes = append(e.Attributes, Attribute{name, U64Value(uint64(i))})
+				}
+				tr := fakeFile{Version: v, Format: sf, Entries: es}.build()
+				name := writeFile(t, "x", tr.b)
+				_, found := problems(t, name)
+				if v == V2 && !hasProblem(found, 2, c.flag) || v == V1 && len(found) > 0 {
+					t.Errorf("Verify finds%s", lines(found))
+				}
+				f, err := Open(name, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer f.Close()
+				got, err := f.Entry(2)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, name := range c.names {
+					want := U64Value(uint64(slices.Index(c.names, name)))
+					if val, ok := got.Attribute(name); !ok || !val.Equal(want) {
+						t.Errorf("TraceEntry.Attribute(%q) = %v, %v", name, val, ok)
+					}
+					if val, ok, err := f.Attribute(2, name); err != nil || !ok || !val.Equal(want) {
+						t.Errorf("File.Attribute(%q) = %v, %v, %v", name, val, ok, err)
+					}
+				}
+				if _, ok, err := f.Attribute(2, "no such"); ok || err != nil {
+					t.Errorf("File.Attribute of no attribute: %v, %v", ok, err)
+				}
+				if _, err := NewView(f); err != nil {
+					t.Errorf("NewView: %v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestC09InvalidUTF8(t *testing.T) {
+	bad := []string{"\xff", "a\xc3", "\xed\xa0\x80 surrogate", "over\xc0\xaflong", "\xf4\x90\x80\x80"}
+	fields := []struct {
+		name string
+		in   string // Field of Verify's problem
+		set  func(e *TraceEntry, s string)
+		get  func(e *TraceEntry) string
+	}{
+		{"message", "message", func(e *TraceEntry, s string) { e.Message = Some(s) }, func(e *TraceEntry) string { return e.Message.Value }},
+		{"name", "name", func(e *TraceEntry, s string) { e.Metadata.Name = s }, func(e *TraceEntry) string { return e.Metadata.Name }},
+		{"target", "target", func(e *TraceEntry, s string) { e.Metadata.Target = s }, func(e *TraceEntry) string { return e.Metadata.Target }},
+		{
+			"module path", "module_path",
+			func(e *TraceEntry, s string) { e.Metadata.ModulePath = Some(s) }, func(e *TraceEntry) string { return e.Metadata.ModulePath.Value },
+		},
+		{"file", "file", func(e *TraceEntry, s string) { e.Metadata.File = Some(s) }, func(e *TraceEntry) string { return e.Metadata.File.Value }},
+		{
+			"attribute name", "attributes[0]",
+			func(e *TraceEntry, s string) { e.Attributes = []Attribute{{s, BoolValue(true)}} },
+			func(e *TraceEntry) string { return e.Attributes[0].Name },
+		},
+		{
+			"attribute value", "attributes[0]",
+			func(e *TraceEntry, s string) { e.Attributes = []Attribute{{"k", StringValue(s)}} },
+			func(e *TraceEntry) string { return e.Attributes[0].Value.Text() },
+		},
+	}
+	for _, field := range fields {
+		t.Run(field.name, func(t *testing.T) {
+			eachKind(t, func(t *testing.T, v Version, sf StorageFormat) {
+				es := fakes(2 * len(bad))
+				for i, s := range bad {
+					if utf8.ValidString(s) {
+						t.Fatalf("%q is valid", s)
+					}
+					field.set(&es[1+2*i].TraceEntry, s)
+				}
+				tr := fakeFile{Version: v, Format: sf, Entries: es}.build()
+				raws, err := drain(tr.b)
+				if diff := sameStrings(raws, tr.rawStrings()); diff != "" || err != nil {
+					t.Errorf("Reader: %s, %v", diff, err)
+				}
+				name := writeFile(t, "x", tr.b)
+				f, err := Open(name, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer f.Close()
+				view, err := NewView(f)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, found := problems(t, name)
+				if len(found) != len(bad) {
+					t.Errorf("Verify finds%s\n\twant %d", lines(found), len(bad))
+				}
+				for i, s := range bad {
+					id := uint32(1 + 2*i)
+					e, err := f.Entry(id)
+					if err != nil || field.get(e) != s {
+						t.Errorf("Entry: %v, text %q, want %q", err, field.get(e), s)
+					}
+					if e, err := view.Entry(id); err != nil || field.get(e) != s {
+						t.Errorf("View.Entry: %v, text %q, want %q", err, field.get(e), s)
+					}
+					if !hasProblem(found, int64(id), ErrNotUTF8) {
+						t.Errorf("Verify does not find entry %d", id)
+					}
+				}
+				for _, err := range found {
+					if c, ok := errors.AsType[*CorruptError](err); !ok || c.Field != field.in {
+						t.Errorf("Verify names the field of %v, want %q", err, field.in)
+					}
+				}
+				out := filepath.Join(t.TempDir(), "out.iet")
+				if r, err := Recover(name, out); err != nil || r.Entries != len(es) {
+					t.Errorf("Recover: %+v, %v, want all entries", r, err)
+				}
+			})
+		})
+	}
+}
+
+func TestC11Magic(t *testing.T) {
+	good := fakeFile{Version: V1, Format: IET, Entries: fakes(3)}.build()
+	seen := make(map[string]string)
+	check := func(t *testing.T, b []byte, want func(err error) bool) {
+		t.Helper()
+		name := writeFile(t, "x.iet", b)
+		_, perr := NewReader(strings.NewReader(string(b)), nil)
+		_, operr := Open(name, nil)
+		_, lerr := Open(name, &OpenOptions{Lenient: true})
+		_, ierr := Inspect(name)
+		_, verr := Verify(name, func(error) {})
+		_, rerr := Recover(name, filepath.Join(t.TempDir(), "out.et"))
+		_, inerr := Recover(name, "")
+		_, ferr := Follow(name, nil)
+		for i, err := range []error{perr, operr, lerr, ierr, verr, rerr, inerr, ferr} {
+			if err == nil || !want(err) {
+				t.Errorf("way %d: error %v (%T)", i, err, err)
+			}
+		}
+		if now, err := os.ReadFile(name); err != nil || string(now) != string(b) {
+			t.Errorf("the file was changed: %v", err)
+		}
+		if was, dup := seen[perr.Error()]; dup {
+			t.Errorf("%s and %s give the same message: %v", t.Name(), was, perr)
+		}
+		seen[perr.Error()] = t.Name()
+	}
+	for i := range 8 {
+		for _, c := range []byte{0xff, 'e'} {
+			t.Run(fmt.Sprintf("byte %d is %#x", i, c), func(t *testing.T) {
+				b := slices.Clone(good.b)
+				b[i] = c
+				check(t, b, func(err error) bool {
+					e, ok := errors.AsType[*NotEntraceError](err)
+					return ok && e.Offset == int64(i) && e.Byte == c && errors.Is(err, ErrNotEntrace)
+				})
+			})
+		}
+	}
+	for _, c := range []byte{0, 3, 250, 255} {
+		t.Run(fmt.Sprintf("version %d", c), func(t *testing.T) {
+			b := slices.Clone(good.b)
+			b[8] = c
+			check(t, b, func(err error) bool {
+				e, ok := errors.AsType[*VersionError](err)
+				return ok && e.Version == Version(c)
+			})
+		})
+	}
+	for c := 3; c <= 255; c++ {
+		t.Run(fmt.Sprintf("format %d", c), func(t *testing.T) {
+			b := slices.Clone(good.b)
+			b[9] = byte(c)
+			check(t, b, func(err error) bool {
+				e, ok := errors.AsType[*StorageFormatError](err)
+				return ok && e.Format == StorageFormat(c)
+			})
+		})
+	}
+	for i := range MagicSize {
+		t.Run(fmt.Sprintf("only %d bytes", i), func(t *testing.T) {
+			clear(seen) // these are all the same
+			check(t, good.b[:i], func(err error) bool {
+				e, ok := errors.AsType[*TruncatedError](err)
+				return ok && e.Entry == NoEntry && e.Offset == 0
+			})
+		})
+	}
+	for _, v := range []Version{0, 3, 255} {
+		if _, err := DecodeTraceEntry(good.raws[1].b, v, new(TraceEntry)); err == nil {
+			t.Errorf("DecodeTraceEntry of version %d gives no error", v)
+		} else if _, ok := errors.AsType[*VersionError](err); !ok {
+			t.Errorf("DecodeTraceEntry of version %d: %v", v, err)
+		}
+	}
+}

@@ -1,0 +1,6 @@
+//go:build !race
+
+package format
+
+// raceEnabled makes large tests smaller.
+const raceEnabled = false

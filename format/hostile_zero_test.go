@@ -1,0 +1,260 @@
+package format
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"testing/iotest"
+	"time"
+)
+
+func zeroTails() []int {
+	var out []int
+	for n := 1; n <= 70; n++ {
+		out = append(out, n)
+	}
+	return append(out, 4096, 65535, 65536, 65536+7)
+}
+
+// streams runs f for the formats whose files grow.
+func streams(t *testing.T, f func(t *testing.T, v Version, sf StorageFormat)) {
+	t.Helper()
+	eachKind(t, func(t *testing.T, v Version, sf StorageFormat) {
+		if sf != ET {
+			f(t, v, sf)
+		}
+	})
+}
+
+// wantZeroTail complains unless err is the end of n whole entries, at offset end,
+// before nothing but zeros.
+func wantZeroTail(t *testing.T, what string, err error, n, end int) {
+	t.Helper()
+	e, ok := errors.AsType[*TruncatedError](err)
+	switch {
+	case !ok:
+		t.Errorf("%s: %v (%T), want a *TruncatedError", what, err, err)
+	case !e.ZeroTail:
+		t.Errorf("%s: %v: ZeroTail is not set, but there are only zeros", what, err)
+	case e.Entry != int64(n) || e.Offset != int64(end):
+		t.Errorf("%s: %v, want entry %d at offset %d", what, err, n, end)
+	}
+}
+
+func TestC10ZeroTail(t *testing.T) {
+	for _, entries := range []int{0, 1, 9} { // 0: nothing but the magic
+		for _, zeros := range zeroTails() {
+			t.Run(fmt.Sprintf("%d entries/%d zeros", entries, zeros), func(t *testing.T) {
+				streams(t, func(t *testing.T, v Version, sf StorageFormat) {
+					es := small(9)[:entries]
+					tr := fakeFile{Version: v, Format: sf, Entries: es, Tail: make([]byte, zeros)}.build()
+					end := len(tr.b) - zeros
+					raws, err := drain(tr.b)
+					wantZeroTail(t, "Reader", err, entries, end)
+					if diff := sameStrings(raws, tr.rawStrings()); diff != "" {
+						t.Errorf("Reader: %s", diff)
+					}
+					if zeros < 100 {
+						_, err = drainReader(iotest.OneByteReader(bytes.NewReader(tr.b)), nil)
+						wantZeroTail(t, "byte by byte", err, entries, end)
+					}
+					name := writeFile(t, "x.iet", tr.b)
+					f, err := Open(name, nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer f.Close()
+					wantZeroTail(t, "Damage", f.Damage(), entries, end)
+					r, err := Inspect(name)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if r.Entries != entries || r.GoodBytes != int64(end) || r.Reason != CutZeroTail {
+						t.Errorf("Inspect: %d entries, %d bytes, %s; want %d, %d, %s", r.Entries, r.GoodBytes, r.Reason, entries, end, CutZeroTail)
+					}
+					if zeros == 11 || zeros == 65536 {
+						if n, err := followAll(t, name); n != entries || err == nil {
+							t.Errorf("Follow: %d entries, %v, want %d and no end", n, err, entries)
+						}
+						wantRecovered(t, name, filepath.Join(t.TempDir(), "out.iet"), tr.rawStrings())
+						wantRecovered(t, name, "", tr.rawStrings())
+					}
+				})
+			})
+		}
+	}
+}
+
+// plain decodes entries one behind the other, as a decoder does that knows of no
+// zero tails.
+func plain(t *testing.T, b []byte, v Version) []string {
+	t.Helper()
+	var raws []string
+	for len(b) > 0 {
+		n, err := DecodeTraceEntry(b, v, new(TraceEntry))
+		if err != nil {
+			return raws
+		}
+		raws = append(raws, string(b[:n]))
+		b = b[n:]
+	}
+	return raws
+}
+
+// Zeros in the middle are what a plain decoder takes them for: entries, and the
+// beginning of the next.
+func TestC10ZerosInTheMiddle(t *testing.T) {
+	for _, v := range hostileVersions {
+		for _, zeros := range zeroTails() {
+			es := small(12)
+			head := fakeFile{Version: v, Format: IET, Entries: es[:5]}.build().b
+			for what, tail := range map[string][]byte{
+				"an entry":      es[6].layout(v).b,
+				"two entries":   append(es[1].layout(v).b, es[2].layout(v).b...),
+				"a text":        []byte("\x04name and more of it"),
+				"a single byte": {3},
+			} {
+				b := append(append(bytes.Clone(head), make([]byte, zeros)...), tail...)
+				want := plain(t, b[MagicSize:], v)
+				// Before what is no entry they may be damage, too, all of them.
+				least := want
+				for len(least) > 0 && isZero([]byte(least[len(least)-1])) {
+					least = least[:len(least)-1]
+				}
+				for how, drainIt := range map[string]func() ([]string, error){
+					"at once": func() ([]string, error) { return drain(b) },
+					"by half": func() ([]string, error) { return drainReader(iotest.HalfReader(bytes.NewReader(b)), nil) },
+				} {
+					got, err := drainIt()
+					if diff := sameStrings(got, want); diff != "" && sameStrings(got, least) != "" {
+						t.Errorf("v%d: %d zeros, then %s, %s: %s, %v", v, zeros, what, how, diff, err)
+					}
+				}
+				if zeros > 5000 {
+					continue
+				}
+				f, err := Open(writeFile(t, "x.iet", b), &OpenOptions{Lenient: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if f.Len() != len(want) && f.Len() != len(least) {
+					t.Errorf("v%d: %d zeros, then %s: File has %d entries, want %d", v, zeros, what, f.Len(), len(want))
+				}
+				if err := f.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+}
+
+// A file of nothing but zeros has no magic, not even a part of one, and one of
+// all zeros behind the magic has no entries.
+func TestC10AllZero(t *testing.T) {
+	streams(t, func(t *testing.T, v Version, sf StorageFormat) {
+		tr := fakeFile{Version: v, Format: sf, Tail: make([]byte, 1<<20)}.build()
+		name := writeFile(t, "x.iet", tr.b)
+		r, found := problems(t, name)
+		if r == nil {
+			return
+		}
+		if r.Entries != 0 || r.GoodBytes != MagicSize || r.Reason != CutZeroTail || len(found) != 1 {
+			t.Errorf("Report %+v, found%s", r, lines(found))
+		}
+		wantZeroTail(t, "Verify", r.Damage, 0, MagicSize)
+	})
+	name := writeFile(t, "x.iet", make([]byte, 4096))
+	if _, err := Open(name, &OpenOptions{Lenient: true}); !errors.Is(err, ErrNotEntrace) {
+		t.Errorf("Open of zeros: %v, want %v", err, ErrNotEntrace)
+	}
+}
+
+// Follow must not spend more than the zeros are worth on a long run of them,
+// and listen to its context while it does.
+func TestC10FollowLongZeros(t *testing.T) {
+	for _, tail := range []string{"", "an entry"} {
+		t.Run("then "+tail, func(t *testing.T) {
+			const zeros = 1 << 20
+			f := fakeFile{Version: V2, Format: IET, Entries: small(3), Tail: make([]byte, zeros)}
+			if tail != "" {
+				e := rich(0, "n")
+				f.Tail = AppendTraceEntry(f.Tail, V2, &e)
+			}
+			tr := f.build()
+			name := writeFile(t, "x.iet", tr.b)
+			fl, err := Follow(name, &FollowOptions{Poll: time.Millisecond})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer fl.Close()
+			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+			defer cancel()
+			done := make(chan uint64, 1)
+			ids := 0
+			go func() {
+				done <- allocated(func() {
+					for {
+						if _, _, err := fl.Next(ctx); err != nil {
+							return
+						}
+						ids++
+					}
+				})
+			}()
+			select {
+			case got := <-done:
+				if limit := uint64(8*len(tr.b) + 1<<20); got > limit {
+					t.Errorf("Follow allocates %d bytes for a file of %d, want at most %d", got, len(tr.b), limit)
+				}
+				want := 4
+				if tail != "" {
+					want = len(plain(t, tr.b[MagicSize:], V2))
+				}
+				if ids != want {
+					t.Errorf("Follow gives %d entries in two seconds, want %d", ids, want)
+				}
+			case <-time.After(7 * time.Second):
+				t.Fatal("Next does not return five seconds after its context is done")
+			}
+		})
+	}
+}
+
+// The frame of an IETPrefix entry that claims no bytes is no entry.
+func TestC10EmptyFrame(t *testing.T) {
+	for _, v := range hostileVersions {
+		tail := append(make([]byte, prefixSize), binary.LittleEndian.AppendUint64(nil, 10)...)
+		tr := fakeFile{Version: v, Format: IETPrefix, Entries: small(3), Tail: tail}.build()
+		raws, err := drain(tr.b)
+		wantCorrupt(t, "Reader", err, 4, tr.ends[3], nil)
+		if diff := sameStrings(raws, tr.rawStrings()); diff != "" {
+			t.Errorf("Reader: %s", diff)
+		}
+	}
+}
+
+// Zeros before damage are a mark of the crash as much as zeros at the end: what
+// Recover leaves must not end in them, or a second Recover finds a zero tail.
+func TestC10ZerosBeforeDamage(t *testing.T) {
+	for _, v := range hostileVersions {
+		for what, tail := range map[string][]byte{
+			"a part of an entry": {5},
+			"garbage":            bytes.Repeat([]byte{0xff}, 30),
+		} {
+			for _, zeros := range []int{10, 25, 4096} {
+				t.Run(fmt.Sprintf("v%d/%d zeros and %s", v, zeros, what), func(t *testing.T) {
+					tr := fakeFile{Version: v, Format: IET, Entries: small(4), Tail: append(make([]byte, zeros), tail...)}.build()
+					dir := t.TempDir()
+					for _, out := range []string{filepath.Join(dir, "out.iet"), filepath.Join(dir, "out.et"), ""} {
+						name := writeFile(t, filepath.Join(dir, "x.iet"), tr.b)
+						wantRecovered(t, name, out, tr.rawStrings())
+					}
+				})
+			}
+		}
+	}
+}

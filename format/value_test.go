@@ -1,0 +1,156 @@
+package format_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+// TestOnDiskNumbers pins what is part of the file format.
+func TestOnDiskNumbers(t *testing.T) {
+	for _, x := range []struct {
+		name      string
+		got, want int
+	}{
+		{"ET", int(format.ET), 0},
+		{"IET", int(format.IET), 1},
+		{"IETPrefix", int(format.IETPrefix), 2},
+		{"LevelTrace", int(format.LevelTrace), 0},
+		{"LevelDebug", int(format.LevelDebug), 1},
+		{"LevelInfo", int(format.LevelInfo), 2},
+		{"LevelWarn", int(format.LevelWarn), 3},
+		{"LevelError", int(format.LevelError), 4},
+		{"KindString", int(format.KindString), 0},
+		{"KindBytes", int(format.KindBytes), 1},
+		{"KindBool", int(format.KindBool), 2},
+		{"KindFloat", int(format.KindFloat), 3},
+		{"KindU64", int(format.KindU64), 4},
+		{"KindI64", int(format.KindI64), 5},
+		{"KindU128", int(format.KindU128), 6},
+		{"KindI128", int(format.KindI128), 7},
+	} {
+		if x.got != x.want {
+			t.Errorf("%s is %d, want %d", x.name, x.got, x.want)
+		}
+	}
+	if got, want := string(format.AppendMagic(nil, format.V2, format.IET)), "\x00ENTRACE\x02\x01"; got != want {
+		t.Errorf("the magic is %q, want %q", got, want)
+	}
+	for _, x := range []struct {
+		v    format.Version
+		want string
+	}{
+		{format.V1, "\x00\x00\x04root\x00\x00\x00\x00\x00\x00"},
+		{format.V2, "\x00\x00\x04root\x00\x00\x00\x00\x00\x00\x00"},
+	} {
+		if got := string(format.AppendTraceEntry(nil, x.v, format.Root())); got != x.want {
+			t.Errorf("the root of version %d is %q, want %q", x.v, got, x.want)
+		}
+	}
+}
+
+// TestEncodeNumbers compares with encodings that were worked out by hand from
+// bincode's rules.
+func TestEncodeNumbers(t *testing.T) {
+	for _, x := range []struct {
+		v    format.Value
+		want string
+	}{
+		{format.U64Value(0), "\x04\x00"},
+		{format.U64Value(250), "\x04\xfa"},
+		{format.U64Value(251), "\x04\xfb\xfb\x00"},
+		{format.U64Value(65535), "\x04\xfb\xff\xff"},
+		{format.U64Value(65536), "\x04\xfc\x00\x00\x01\x00"},
+		{format.U64Value(1 << 32), "\x04\xfd\x00\x00\x00\x00\x01\x00\x00\x00"},
+		{format.I64Value(-1), "\x05\x01"},
+		{format.I64Value(1), "\x05\x02"},
+		{format.I64Value(-126), "\x05\xfb\xfb\x00"},
+		{format.I64Value(math.MinInt64), "\x05\xfd\xff\xff\xff\xff\xff\xff\xff\xff"},
+		{format.U128Value(0, 250), "\x06\xfa"},
+		{format.U128Value(1, 0), "\x06\xfe\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00"},
+		{format.I128Value(-1, math.MaxUint64), "\x07\x01"},
+		{format.I128Value(math.MinInt64, 0), "\x07\xfe\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"},
+		{format.FloatValue(1), "\x03\x00\x00\x00\x00\x00\x00\xf0\x3f"},
+		{format.BoolValue(true), "\x02\x01"},
+		{format.StringValue("ü"), "\x00\x02ü"},
+		{format.BytesValue([]byte{0, 255}), "\x01\x02\x00\xff"},
+	} {
+		e := &format.TraceEntry{Attributes: []format.Attribute{{Name: "", Value: x.v}}}
+		b := format.AppendTraceEntry(nil, format.V1, e)
+		if got, want := string(b), "\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00"+x.want; got != want {
+			t.Errorf("%s %s encodes as %x, want %x", x.v.Kind(), x.v.AppendDecimal(nil), got, want)
+		}
+		var d format.TraceEntry
+		n, err := format.DecodeTraceEntry(b, format.V1, &d)
+		if err != nil || n != len(b) || !d.Attributes[0].Value.Equal(x.v) {
+			t.Errorf("%x decodes as %v, %d bytes, %v", b, d.Attributes, n, err)
+		}
+	}
+}
+
+func TestValueDecimal(t *testing.T) {
+	for _, x := range []struct {
+		v    format.Value
+		want string
+	}{
+		{format.U64Value(math.MaxUint64), "18446744073709551615"},
+		{format.I64Value(math.MinInt64), "-9223372036854775808"},
+		{format.U128Value(math.MaxUint64, math.MaxUint64), "340282366920938463463374607431768211455"},
+		{format.I128Value(math.MinInt64, 0), "-170141183460469231731687303715884105728"},
+		{format.I128Value(math.MaxInt64, math.MaxUint64), "170141183460469231731687303715884105727"},
+		{format.I128Value(-1, math.MaxUint64), "-1"},
+		{format.I128Value(-1, 1<<63-1), "-9223372036854775809"},
+		{format.I128Value(0, 1<<63), "9223372036854775808"},
+		{format.StringValue("x"), ""},
+	} {
+		if got := string(x.v.AppendDecimal(nil)); got != x.want {
+			t.Errorf("%v reads %s, want %s", x.v.Kind(), got, x.want)
+		}
+	}
+}
+
+func TestValueIntegers(t *testing.T) {
+	for _, x := range []struct {
+		name  string
+		v     format.Value
+		i     int64
+		iFits bool
+		u     uint64
+		uFits bool
+	}{
+		{"U64 max", format.U64Value(math.MaxUint64), -1, false, math.MaxUint64, true},
+		{"I64 -1", format.I64Value(-1), -1, true, math.MaxUint64, false},
+		{"U128 7", format.U128Value(0, 7), 7, true, 7, true},
+		{"U128 1<<64", format.U128Value(1, 0), 0, false, 0, false},
+		{"I128 -1", format.I128Value(-1, math.MaxUint64), -1, true, math.MaxUint64, false},
+		{"I128 -1<<64", format.I128Value(-1, 0), 0, false, 0, false},
+		{"Bool", format.BoolValue(true), 0, false, 0, false},
+	} {
+		if i, fits := x.v.I64(); fits != x.iFits || fits && i != x.i {
+			t.Errorf("%s: I64 is %d, %t, want %d, %t", x.name, i, fits, x.i, x.iFits)
+		}
+		if u, fits := x.v.U64(); fits != x.uFits || fits && u != x.u {
+			t.Errorf("%s: U64 is %d, %t, want %d, %t", x.name, u, fits, x.u, x.uFits)
+		}
+	}
+}
+
+func TestCut(t *testing.T) {
+	for _, x := range []struct {
+		s    string
+		n    int
+		want string
+	}{
+		{"abc", 3, "abc"},
+		{"abcd", 3, "…"},
+		{"abcdef", 5, "ab…"},
+		{"äöüß", 7, "äö…"},
+		{"äöüß", 6, "ä…"},
+		{"abcd", 2, ""},
+	} {
+		if got := format.Cut(x.s, x.n); got != x.want {
+			t.Errorf("Cut(%q, %d) is %q, want %q", x.s, x.n, got, x.want)
+		}
+	}
+}

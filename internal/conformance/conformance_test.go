@@ -1,0 +1,416 @@
+//go:build conformance
+
+package conformance_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+
+	"go.opentelemetry.io/otel/attribute"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/entrace-go/entrace/convert"
+	"github.com/entrace-go/entrace/exporter"
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/slogadapter"
+)
+
+var update = flag.Bool("update", false, "let the crate make the fixtures in format/testdata again")
+
+// peerPath is the program that was built of peer.
+var peerPath string
+
+func TestMain(m *testing.M) {
+	if err := build(); err != nil {
+		fmt.Fprintln(os.Stderr, "conformance:", err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+func build() error {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return err
+	}
+	dir = filepath.Join(dir, "entrace-peer")
+	cmd := exec.Command("cargo", "build", "--quiet", "--release", "--locked", "--manifest-path", "peer/Cargo.toml", "--target-dir", dir)
+	cmd.Stderr = os.Stderr
+	peerPath = filepath.Join(dir, "release", "entrace-peer")
+	return cmd.Run()
+}
+
+// peer runs the other side and returns what it printed.
+func peer(t *testing.T, args ...string) []byte {
+	t.Helper()
+	out, err := tryPeer(args...)
+	if err != nil {
+		t.Fatalf("peer %s: %v", strings.Join(args, " "), err)
+	}
+	return out
+}
+
+func tryPeer(args ...string) ([]byte, error) {
+	var out, errs bytes.Buffer
+	cmd := exec.Command(peerPath, args...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("%w: %s", err, errs.Bytes())
+	}
+	return out.Bytes(), nil
+}
+
+var (
+	versions = []format.Version{format.V1, format.V2}
+	formats  = []format.StorageFormat{format.IET, format.IETPrefix, format.ET}
+)
+
+func each(t *testing.T, fn func(t *testing.T, v format.Version, f format.StorageFormat)) {
+	for _, v := range versions {
+		for _, f := range formats {
+			t.Run(fmt.Sprintf("v%d/%v", v, f), func(t *testing.T) { fn(t, v, f) })
+		}
+	}
+}
+
+// number is the version as the peer wants it.
+func number(v format.Version) string { return strconv.Itoa(int(v)) }
+
+// TestReadTheirs reads what the crate wrote and compares with what it reads there
+// itself.
+func TestReadTheirs(t *testing.T) {
+	each(t, func(t *testing.T, v format.Version, f format.StorageFormat) {
+		name := filepath.Join(t.TempDir(), "theirs."+f.String())
+		peer(t, "write", number(v), f.String(), name)
+		compare(t, v, name)
+		base := filepath.Join("..", "..", "format", "testdata", "v"+number(v))
+		for file, want := range map[string][]byte{
+			base + "." + f.String(): read(t, name),
+			base + ".txt":           peer(t, "dump", number(v), name),
+			base + ".children.txt":  peer(t, "children", number(v), name),
+		} {
+			if *update {
+				if err := os.WriteFile(file, want, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !bytes.Equal(read(t, file), want) {
+				t.Errorf("%s is not what the crate makes; make golden", file)
+			}
+		}
+	})
+}
+
+// TestReadOurs lets the crate read what a service recorded, values of every kind
+// in it.
+func TestReadOurs(t *testing.T) {
+	each(t, func(t *testing.T, v format.Version, f format.StorageFormat) {
+		name := record(t, v, f)
+		compare(t, v, name)
+	})
+}
+
+// compare reads a file with the crate and with ours.
+func compare(t *testing.T, v format.Version, name string) {
+	t.Helper()
+	f, err := format.Open(name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	theirs := lines(peer(t, "dump", number(v), name))
+	kids := lines(peer(t, "children", number(v), name))
+	if len(theirs) != f.Len() || len(kids) != f.Len() {
+		t.Fatalf("the crate reads %d entries and %d lists of children, we read %d", len(theirs), len(kids), f.Len())
+	}
+	err = f.Walk(0, func(id uint32, e *format.TraceEntry) error {
+		ours := format.AppendJSON(nil, int64(id), e)
+		if got, want := parse(t, ours), parse(t, theirs[id]); !reflect.DeepEqual(got, want) {
+			t.Errorf("entry %d:\n we read %s\nthey read %s", id, ours, theirs[id])
+		}
+		var want []uint32
+		if err := json.Unmarshal(kids[id], &want); err != nil {
+			return err
+		}
+		if got := f.Children(id); len(got)+len(want) > 0 && !reflect.DeepEqual(got, want) {
+			t.Errorf("children of %d: we read %v, they read %v", id, got, want)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func lines(b []byte) [][]byte {
+	return bytes.Split(bytes.TrimSuffix(b, []byte("\n")), []byte("\n"))
+}
+
+// parse reads JSON whose numbers keep their kind: floats become float64, integers
+// stay text.
+func parse(t *testing.T, b []byte) any {
+	t.Helper()
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		t.Fatalf("%v in %s", err, b)
+	}
+	return floats(v)
+}
+
+func floats(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		if strings.ContainsAny(v.String(), ".eE") {
+			f, _ := v.Float64()
+			return math.Float64bits(f)
+		}
+		return v.String()
+	case []any:
+		for i := range v {
+			v[i] = floats(v[i])
+		}
+	case map[string]any:
+		for k := range v {
+			v[k] = floats(v[k])
+		}
+	}
+	return v
+}
+
+func read(t *testing.T, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// record records live spans, exported spans, logs and raw entries and returns the
+// file.
+func record(t *testing.T, v format.Version, f format.StorageFormat) string {
+	t.Helper()
+	dir := t.TempDir()
+	name := filepath.Join(dir, "ours.iet")
+	if f == format.ET {
+		name = filepath.Join(dir, "ours.et")
+	}
+	rec, err := format.Create(name, &format.RecorderOptions{Version: v})
+	if err != nil {
+		t.Fatal(err)
+	}
+	live, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec))
+	if err != nil {
+		t.Fatal(err)
+	}
+	exp, err := exporter.New(exporter.WithRecorder(rec))
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slogadapter.New(rec, nil))
+	for i, o := range []sdktrace.TracerProviderOption{sdktrace.WithSpanProcessor(live), sdktrace.WithBatcher(exp)} {
+		tp := sdktrace.NewTracerProvider(o)
+		ctx, outer := tp.Tracer("scope").Start(t.Context(), "outer", trace.WithAttributes(attribute.Int("run", i)))
+		for n := range 200 {
+			_, inner := tp.Tracer("scope").Start(ctx, "inner ü \xff \x1b[31m")
+			inner.SetAttributes(attribute.Int("n", n), attribute.String("bad", "\xff"), attribute.Float64("nan", math.NaN()),
+				attribute.Float64Slice("floats", []float64{1, math.Inf(1)}), attribute.String("long", strings.Repeat("x", n)))
+			inner.AddEvent("event", trace.WithAttributes(attribute.StringSlice("s", []string{"a", "b"})))
+			inner.RecordError(errors.New("boom"))
+			inner.End()
+			log.InfoContext(ctx, "log\n", "n", n, "f", 2.0, slog.Group("g", "b", []byte{0, 255}))
+		}
+		outer.End()
+		if err := tp.Shutdown(context.WithoutCancel(ctx)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kinds := &format.TraceEntry{
+		Message:  format.Some(""),
+		Metadata: format.Metadata{Name: "kinds", Level: format.LevelWarn, ModulePath: format.Some("m"), File: format.Some("f"), Line: format.Some(uint32(math.MaxUint32))},
+	}
+	for i, x := range []format.Value{
+		format.StringValue(""), format.BytesValue(nil), format.BoolValue(true), format.BoolValue(false),
+		format.FloatValue(2), format.FloatValue(math.Copysign(0, -1)), format.FloatValue(math.Inf(-1)), format.FloatValue(5e-324), format.FloatValue(1e21),
+		format.U64Value(250), format.U64Value(251), format.U64Value(65535), format.U64Value(65536), format.U64Value(math.MaxUint32), format.U64Value(math.MaxUint64),
+		format.I64Value(-1), format.I64Value(math.MinInt64), format.I64Value(math.MaxInt64), format.I64Value(125), format.I64Value(-126),
+		format.U128Value(0, 7), format.U128Value(math.MaxUint64, math.MaxUint64), format.I128Value(math.MinInt64, 0), format.I128Value(-1, math.MaxUint64), format.I128Value(math.MaxInt64, math.MaxUint64),
+	} {
+		kinds.Attributes = append(kinds.Attributes, format.Attribute{Name: fmt.Sprintf("a%02d", i), Value: x})
+	}
+	if _, err := rec.Append(kinds); err != nil {
+		t.Fatal(err)
+	}
+	if err := rec.Close(context.WithoutCancel(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	if f != format.IETPrefix {
+		return name
+	}
+	prefixed := filepath.Join(dir, "ours.ietprefix")
+	if err := convert.File(t.Context(), name, prefixed, convert.Options{Format: f}); err != nil {
+		t.Fatal(err)
+	}
+	return prefixed
+}
+
+// TestFinalizeSame compares our ET of an IET with the crate's.
+func TestFinalizeSame(t *testing.T) {
+	for _, v := range versions {
+		t.Run("v"+number(v), func(t *testing.T) {
+			iet := record(t, v, format.IET)
+			dir := t.TempDir()
+			ours, theirs := filepath.Join(dir, "ours.et"), filepath.Join(dir, "theirs.et")
+			if err := format.Finalize(t.Context(), iet, ours, nil); err != nil {
+				t.Fatal(err)
+			}
+			peer(t, "iet2et", number(v), iet, theirs)
+			if !bytes.Equal(read(t, ours), read(t, theirs)) {
+				t.Error("our ET differs from the crate's")
+			}
+		})
+	}
+}
+
+// TestUpgradeSame compares our conversion from version 1 to 2 with the crate's.
+func TestUpgradeSame(t *testing.T) {
+	for _, f := range []format.StorageFormat{format.IET, format.ET} {
+		t.Run(f.String(), func(t *testing.T) {
+			v1 := record(t, format.V1, f)
+			dir := t.TempDir()
+			ours, theirs := filepath.Join(dir, "ours"), filepath.Join(dir, "theirs")
+			if err := convert.File(t.Context(), v1, ours, convert.Options{Format: f, Version: format.V2}); err != nil {
+				t.Fatal(err)
+			}
+			peer(t, "v1to2", v1, theirs)
+			if !bytes.Equal(read(t, ours), read(t, theirs)) {
+				t.Error("our version 2 differs from the crate's")
+			}
+		})
+	}
+}
+
+// TestCrateTakesBytesForOffsets: to get from ET to IET the crate passes over as
+// many bytes as there are offsets, which is right only while each takes one byte.
+// Ours decodes them and gives the IET back to the byte.
+func TestCrateTakesBytesForOffsets(t *testing.T) {
+	for _, v := range versions {
+		t.Run("v"+number(v), func(t *testing.T) {
+			dir := t.TempDir()
+			iet, et := filepath.Join(dir, "a.iet"), filepath.Join(dir, "a.et")
+			peer(t, "write", number(v), "iet", iet)
+			if err := convert.File(t.Context(), iet, et, convert.Options{Format: format.ET}); err != nil {
+				t.Fatal(err)
+			}
+			ours, theirs := filepath.Join(dir, "ours.iet"), filepath.Join(dir, "theirs.iet")
+			if err := convert.File(t.Context(), et, ours, convert.Options{Format: format.IET}); err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(read(t, ours), read(t, iet)) {
+				t.Error("IET to ET to IET is not what it was")
+			}
+			if _, err := tryPeer("et2iet", number(v), et, theirs); err == nil && bytes.Equal(read(t, theirs), read(t, iet)) {
+				t.Error("the crate's et_to_iet is right now: say so in the documentation")
+			}
+		})
+	}
+}
+
+// TestCrateKeepsPrefixes: the crate's ET of an IETPrefix has the lengths in its
+// data section. It reads that well, since the offsets are right; ours has none.
+func TestCrateKeepsPrefixes(t *testing.T) {
+	for _, v := range versions {
+		t.Run("v"+number(v), func(t *testing.T) {
+			dir := t.TempDir()
+			prefixed, plain := filepath.Join(dir, "a.ietprefix"), filepath.Join(dir, "a.iet")
+			peer(t, "write", number(v), "ietprefix", prefixed)
+			peer(t, "write", number(v), "iet", plain)
+			fromPrefixed, fromPlain := filepath.Join(dir, "1.et"), filepath.Join(dir, "2.et")
+			for in, out := range map[string]string{prefixed: fromPrefixed, plain: fromPlain} {
+				if err := convert.File(t.Context(), in, out, convert.Options{Format: format.ET}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !bytes.Equal(read(t, fromPrefixed), read(t, fromPlain)) {
+				t.Error("our ET of IETPrefix differs from that of IET")
+			}
+			theirs := filepath.Join(dir, "theirs.et")
+			peer(t, "iet2et", number(v), prefixed, theirs, "--length-prefixed")
+			if bytes.Equal(read(t, theirs), read(t, fromPlain)) {
+				t.Error("the crate drops the lengths now: say so in the documentation")
+			}
+		})
+	}
+}
+
+// TestCrateTakesModuleForFile: of an ET the crate's header shows the module path
+// as the file and the length of the file's name as the line.
+func TestCrateTakesModuleForFile(t *testing.T) {
+	for _, v := range versions {
+		t.Run("v"+number(v), func(t *testing.T) {
+			dir := t.TempDir()
+			name := filepath.Join(dir, "a.et")
+			peer(t, "write", number(v), "et", name)
+			var h struct {
+				File string
+				Line int
+			}
+			if err := json.Unmarshal(lines(peer(t, "header", number(v), name))[1], &h); err != nil {
+				t.Fatal(err)
+			}
+			f, err := format.Open(name, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			e, err := f.Entry(1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m := e.Metadata
+			if h.File == m.File.Value && h.Line == int(m.Line.Value) {
+				t.Error("the crate's header is right now: say so in the documentation")
+			}
+			if h.File != m.ModulePath.Value || h.Line != len(m.File.Value) {
+				t.Errorf("the crate shows file %q, line %d, want the module path %q and %d", h.File, h.Line, m.ModulePath.Value, len(m.File.Value))
+			}
+		})
+	}
+}
+
+// TestRecoveredIsReadable lets the crate read what Recover saves of a torn file.
+func TestRecoveredIsReadable(t *testing.T) {
+	for _, v := range versions {
+		t.Run("v"+number(v), func(t *testing.T) {
+			iet := record(t, v, format.IET)
+			whole := read(t, iet)
+			dir := t.TempDir()
+			for i, cut := range []int{len(whole) / 3, len(whole) / 2, len(whole) - 1} {
+				name := filepath.Join(dir, fmt.Sprintf("%d.iet", i))
+				if err := os.WriteFile(name, whole[:cut], 0o600); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := format.Recover(name, ""); err != nil {
+					t.Fatal(err)
+				}
+				compare(t, v, name)
+			}
+		})
+	}
+}

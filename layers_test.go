@@ -1,0 +1,81 @@
+package entrace_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/entrace-go/entrace/"
+
+// layers says which packages each may import besides the standard library: a
+// name ending in a slash stands for all that begins with it. What is not listed
+// must not exist. Do not widen a line to fix a build: imports point down only,
+// and what a service links stays light.
+var layers = map[string][]string{
+	"internal/jsontext":    {},
+	"internal/scratch":     {},
+	"internal/osfile":      {"golang.org/x/sys/"},
+	"internal/mapfile":     {"github.com/edsrzf/mmap-go", module + "internal/"},
+	"internal/conformance": {},
+	"format":               {"golang.org/x/sys/", "github.com/edsrzf/mmap-go", module + "internal/"},
+	"exporter":             {"go.opentelemetry.io/otel", "go.opentelemetry.io/otel/", module + "internal/", module + "format"},
+	"slogadapter":          {"go.opentelemetry.io/otel/trace", module + "internal/", module + "format"},
+	"convert":              {module + "internal/", module + "format"},
+	"cmd/entrace": {
+		module + "internal/", module + "format", module + "convert",
+		"github.com/spf13/cobra", "github.com/schollz/progressbar/v3", "golang.org/x/term",
+	},
+}
+
+func TestLayers(t *testing.T) {
+	cmd := exec.Command("go", "list", "-json=ImportPath,Imports", "./...")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := make(map[string]bool)
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p struct {
+			ImportPath string
+			Imports    []string
+		}
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		name := strings.TrimPrefix(p.ImportPath, module)
+		allowed, known := layers[name]
+		if !known && len(p.Imports) > 0 {
+			t.Errorf("package %s has no layer", name)
+			continue
+		}
+		seen[name] = true
+		for _, imported := range p.Imports {
+			if !may(allowed, imported) {
+				t.Errorf("%s must not import %s", name, imported)
+			}
+		}
+	}
+	for name := range layers {
+		if !seen[name] {
+			t.Errorf("there is no package %s", name)
+		}
+	}
+}
+
+func may(allowed []string, imported string) bool {
+	if first, _, _ := strings.Cut(imported, "/"); !strings.Contains(first, ".") {
+		return true // the standard library
+	}
+	for _, a := range allowed {
+		if imported == a || strings.HasSuffix(a, "/") && strings.HasPrefix(imported, a) {
+			return true
+		}
+	}
+	return false
+}

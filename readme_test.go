@@ -1,0 +1,136 @@
+package entrace_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.opentelemetry.io/otel"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/entrace-go/entrace/exporter"
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/slogadapter"
+)
+
+// The snippets of the README are the bodies of these functions.
+
+func environment(ctx context.Context) error {
+	// README
+	p, err := exporter.Setup(ctx) // the environment says where to and how
+	if err != nil {
+		slog.Warn("no trace is recorded", "err", err)
+	}
+	defer p.Shutdown(context.WithoutCancel(ctx))
+	slog.SetDefault(slog.New(slogadapter.New(p.Recorder(), nil)))
+
+	ctx, span := otel.Tracer("shop").Start(ctx, "checkout")
+	slog.InfoContext(ctx, "cart loaded", "items", 3)
+	span.End()
+	// END
+	return err
+}
+
+func byHand(ctx context.Context) error {
+	// README
+	rec, err := format.Create("app.et", nil) // streams app.iet, Close makes app.et
+	if err != nil {
+		return err
+	}
+	live, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec)) // spans when they start and end
+	if err != nil {
+		return err
+	}
+	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(live))
+	log := slog.New(slogadapter.New(rec, &slogadapter.Options{Level: slog.LevelDebug}))
+	// END
+	_, span := tp.Tracer("").Start(ctx, "by hand")
+	log.Debug("recorded")
+	span.End()
+	// README
+	err = errors.Join(tp.Shutdown(ctx), rec.Close(ctx))
+	// END
+	return err
+}
+
+func batches() error {
+	// README
+	exp, err := exporter.New() // OTEL_EXPORTER_ENTRACE_PATH says where to
+	if err != nil {
+		return err
+	}
+	tp := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exp))
+	// END
+	return tp.Shutdown(context.Background())
+}
+
+func readBack() error {
+	// README
+	f, err := format.Open("app.et", nil)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	view, err := format.NewView(f)
+	if err != nil {
+		return err
+	}
+	err = view.Walk(0, func(id uint32, depth int, _ bool) error {
+		e, err := view.Entry(id)
+		if err != nil || view.Role(id) != format.RoleSpan {
+			return err
+		}
+		took, _, err := view.Ended(id)
+		fmt.Println(strings.Repeat("  ", depth), e.Metadata.Name, took)
+		return err
+	})
+	// END
+	return err
+}
+
+func TestReadmeSnippets(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile("readme_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := strings.Split(string(source), "\t// README\n")
+	if len(parts) != 6 {
+		t.Fatalf("there are %d snippets, want 5", len(parts)-1)
+	}
+	for _, part := range parts[1:] {
+		body, _, _ := strings.Cut(part, "\t// END\n")
+		body = strings.ReplaceAll("\n"+body, "\n\t", "\n")[1:]
+		if !strings.Contains(string(readme), body) {
+			t.Errorf("the README does not have\n%s", body)
+		}
+	}
+	if n := strings.Count(string(readme), "```go\n"); n != 4 {
+		t.Errorf("the README has %d blocks of Go, want 4 that are compiled here", n)
+	}
+}
+
+func TestReadmeSnippetsRun(t *testing.T) {
+	t.Setenv("OTEL_EXPORTER_ENTRACE_PATH", filepath.Join(t.TempDir(), "env.et"))
+	t.Chdir(t.TempDir())
+	before := slog.Default()
+	defer slog.SetDefault(before)
+	ctx := t.Context()
+	if err := errors.Join(environment(ctx), byHand(ctx), batches(), readBack()); err != nil {
+		t.Error(err)
+	}
+	for name, want := range map[string]int{os.Getenv("OTEL_EXPORTER_ENTRACE_PATH"): 2, "app.et": 6} {
+		r, err := format.Inspect(name)
+		if err != nil || r.Entries != want || !r.Ended {
+			t.Errorf("%s: %+v, %v; want %d entries and a clean end", name, r, err, want)
+		}
+	}
+}

@@ -1,0 +1,320 @@
+package slogadapter_test
+
+import (
+	"context"
+	"errors"
+	"log"
+	"log/slog"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/slogadapter"
+)
+
+// handle gives h a record.
+func handle(t testing.TB, h slog.Handler, r slog.Record) {
+	t.Helper()
+	if err := h.Handle(context.Background(), r); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestLevels(t *testing.T) {
+	for _, test := range []struct {
+		level slog.Level
+		want  format.Level
+		text  string // log.level
+	}{
+		{math.MinInt, format.LevelTrace, slog.Level(math.MinInt).String()},
+		{slog.LevelDebug - 1, format.LevelTrace, "DEBUG-1"},
+		{slog.LevelDebug, format.LevelDebug, ""},
+		{slog.LevelDebug + 2, format.LevelDebug, "DEBUG+2"},
+		{slog.LevelInfo, format.LevelInfo, ""},
+		{slog.LevelInfo + 2, format.LevelInfo, "INFO+2"},
+		{slog.LevelWarn, format.LevelWarn, ""},
+		{slog.LevelWarn + 3, format.LevelWarn, "WARN+3"},
+		{slog.LevelError, format.LevelError, ""},
+		{slog.LevelError + 1, format.LevelError, "ERROR+1"},
+		{math.MaxInt, format.LevelError, slog.Level(math.MaxInt).String()},
+	} {
+		t.Run(test.level.String(), func(t *testing.T) {
+			e := record(t, &slogadapter.Options{Level: slog.Level(math.MinInt)}, func(l *slog.Logger) {
+				l.Log(context.Background(), test.level, "")
+			})[0]
+			if e.Metadata.Level != test.want {
+				t.Errorf("level is %v, want %v", e.Metadata.Level, test.want)
+			}
+			v, ok := e.Attribute(format.AttrLogLevel)
+			if v.Text() != test.text || ok != (test.text != "") {
+				t.Errorf("log.level is %q (%t), want %q", v.Text(), ok, test.text)
+			}
+		})
+	}
+}
+
+// TestLeveler checks that the level is read for every record, by derived handlers
+// too.
+func TestLeveler(t *testing.T) {
+	ctx := context.Background()
+	var level slog.LevelVar
+	_, h := newHandler(t, &slogadapter.Options{Level: &level})
+	_, plain := newHandler(t, nil)
+	derived := h.WithAttrs([]slog.Attr{slog.Int("a", 1)}).WithGroup("g")
+	for _, set := range []slog.Level{slog.LevelInfo, slog.LevelDebug - 4, slog.LevelError + 1, slog.LevelInfo} {
+		level.Set(set)
+		for l := slog.LevelDebug - 5; l < slog.LevelError+3; l++ {
+			for name, h := range map[string]slog.Handler{"the handler": h, "one derived": derived} {
+				if got, want := h.Enabled(ctx, l), l >= set; got != want {
+					t.Errorf("at %v %s is enabled for %v: %t, want %t", set, name, l, got, want)
+				}
+			}
+			if got, want := plain.Enabled(ctx, l), l >= slog.LevelInfo; got != want {
+				t.Errorf("by default enabled for %v: %t, want %t", l, got, want)
+			}
+		}
+	}
+}
+
+func TestTime(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		time time.Time
+		want string
+	}{
+		{"zero", time.Time{}, ""},
+		{"nanoseconds", time.Date(2026, 1, 2, 3, 4, 5, 123456789, time.UTC), "U64 1767323045123456789"},
+		{"zone", time.Date(2026, 1, 2, 5, 4, 5, 123456789, time.FixedZone("", 7200)), "U64 1767323045123456789"},
+		{"epoch", time.Unix(0, 0), "U64 0"},
+		{"before 1970", time.Unix(-1, 1), "I64 -999999999"},
+		{"year 20000", time.Date(20000, 1, 1, 0, 0, 0, 0, time.UTC), "U64 18446744073709551615"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			rec, h := newHandler(t, nil)
+			handle(t, h, slog.NewRecord(test.time, slog.LevelInfo, "", 0))
+			got := ""
+			if v, ok := entries(t, rec)[0].Attribute(format.AttrTime); ok {
+				got = kindAndText(v)
+			}
+			if got != test.want {
+				t.Errorf("time_unix_nano is %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestSource(t *testing.T) {
+	_, file, line, _ := runtime.Caller(0)
+	e := record(t, nil, func(l *slog.Logger) { l.WithGroup("g").Info("m") })[0]
+	m := e.Metadata
+	line++
+	if want := "event handle_test.go:" + strconv.Itoa(line); m.Name != want {
+		t.Errorf("name is %q, want %q", m.Name, want)
+	}
+	if !m.File.Valid || m.File.Value != file || !m.Line.Valid || m.Line.Value != uint32(line) {
+		t.Errorf("place is %v:%v, want %s:%d", m.File, m.Line, file, line)
+	}
+	if want := "github.com/entrace-go/entrace/slogadapter_test"; m.Target != want {
+		t.Errorf("target is %q, want %q", m.Target, want)
+	}
+	if m.ModulePath.Valid {
+		t.Errorf("module path is %q, want none", m.ModulePath.Value)
+	}
+	checkList(t, e, "")
+}
+
+func TestNoSource(t *testing.T) {
+	for _, pc := range []uintptr{0, 1} {
+		rec, h := newHandler(t, nil)
+		handle(t, h, slog.NewRecord(time.Time{}, slog.LevelInfo, "", pc))
+		if got, want := entries(t, rec)[0].Metadata, (format.Metadata{Name: "event", Level: format.LevelInfo}); got != want {
+			t.Errorf("of pc %d metadata is %+v, want %+v", pc, got, want)
+		}
+	}
+}
+
+func TestMessage(t *testing.T) {
+	for _, test := range []struct{ message, want string }{
+		{"", ""},
+		{"text", "text"},
+		{"\x00\n", "\x00\n"},
+		{"a\xff\xfeb", "a\ufffd\ufffdb"},
+		{"\xe2\x80", "\ufffd\ufffd"},
+	} {
+		e := record(t, nil, func(l *slog.Logger) { l.Info(test.message) })[0]
+		if !e.Message.Valid || e.Message.Value != test.want {
+			t.Errorf("message of %q is %v, want %q", test.message, e.Message, test.want)
+		}
+	}
+}
+
+// TestRecordUntouched checks that a record is the caller's: copies of one share
+// what is behind its fifth attribute.
+func TestRecordUntouched(t *testing.T) {
+	rec, h := newHandler(t, nil)
+	h2 := h.WithAttrs([]slog.Attr{slog.Int("w", 0)})
+	r := slog.NewRecord(time.Time{}, slog.LevelInfo, "", 0)
+	for i := range 7 {
+		r.AddAttrs(slog.Int(string(rune('a'+i)), i))
+	}
+	clone := r.Clone()
+	clone.AddAttrs(slog.Int("x", 1))
+	handle(t, h2, r)
+	handle(t, h2, clone)
+	handle(t, h2, r)
+	if got := r.NumAttrs(); got != 7 {
+		t.Errorf("the record has %d attributes, want 7", got)
+	}
+	all := entries(t, rec)
+	const want = "w=0 a=0 b=1 c=2 d=3 e=4 f=5 g=6"
+	checkList(t, all[0], want)
+	checkList(t, all[1], want+" x=1")
+	checkList(t, all[2], want)
+}
+
+func TestContext(t *testing.T) {
+	rec, h := newHandler(t, nil)
+	canceled, cancel := context.WithCancel(context.Background())
+	cancel()
+	r := slog.NewRecord(time.Time{}, slog.LevelInfo, "", 0)
+	for _, ctx := range []context.Context{canceled, nil} {
+		if !h.Enabled(ctx, slog.LevelInfo) {
+			t.Errorf("not enabled with context %v", ctx)
+		}
+		if err := h.Handle(ctx, r); err != nil {
+			t.Errorf("with context %v: %v", ctx, err)
+		}
+	}
+	if got := len(entries(t, rec)); got != 2 {
+		t.Errorf("%d entries, want 2", got)
+	}
+}
+
+// TestReentrant logs in methods that the handler calls, through the same handler.
+func TestReentrant(t *testing.T) {
+	rec, h := newHandler(t, nil)
+	l := slog.New(h)
+	v := valuer(func() slog.Value {
+		l.Info("inner", "a", 1, "b", slog.AnyValue(nil))
+		return slog.StringValue("v")
+	})
+	l.With("w", v).WithGroup("g").Info("outer", "a", 0, "v", v, "z", 2)
+	var messages []string
+	for _, e := range entries(t, rec) {
+		messages = append(messages, e.Message.Value)
+		want := `a=1 b=null otel.json=["b"]`
+		if e.Message.Value == "outer" {
+			want = "w=v g.a=0 g.v=v g.z=2"
+		}
+		checkList(t, e, want)
+	}
+	if want := []string{"inner", "inner", "outer"}; !slices.Equal(messages, want) {
+		t.Errorf("messages are %q, want %q", messages, want)
+	}
+}
+
+// TestDefault bridges package log.
+func TestDefault(t *testing.T) {
+	rec, h := newHandler(t, nil)
+	old, flags, out := slog.Default(), log.Flags(), log.Writer()
+	defer func() {
+		slog.SetDefault(old)
+		log.SetFlags(flags)
+		log.SetOutput(out)
+	}()
+	slog.SetDefault(slog.New(h))
+	log.Print("printed")
+	slog.Info("logged")
+	slog.New(h).Info("v", "v", valuer(func() slog.Value { log.Print("within"); return slog.Value{} }))
+	log.SetFlags(log.Lshortfile) // SetDefault looks at it
+	slog.SetDefault(slog.New(h))
+	log.Print("with its place")
+
+	all := entries(t, rec)
+	if len(all) != 5 {
+		t.Fatalf("%d entries, want 5", len(all))
+	}
+	for i, want := range []string{"printed", "logged", "within", "v", "with its place"} {
+		e := all[i]
+		if e.Message.Value != want {
+			t.Errorf("message %d is %q, want %q", i, e.Message.Value, want)
+		}
+		noPlace := want == "printed" || want == "within"
+		if got := e.Metadata.Name == "event" && !e.Metadata.File.Valid; got != noPlace {
+			t.Errorf("%q: name is %q, file %v", want, e.Metadata.Name, e.Metadata.File)
+		}
+		if !noPlace && !strings.HasPrefix(e.Metadata.Name, "event handle_test.go:") {
+			t.Errorf("%q: name is %q, want this file", want, e.Metadata.Name)
+		}
+	}
+}
+
+func TestClosedRecorder(t *testing.T) {
+	rec, err := format.Create(filepath.Join(t.TempDir(), "log.iet"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := slogadapter.New(rec, nil)
+	r := slog.NewRecord(time.Time{}, slog.LevelInfo, "", 0)
+	handle(t, h, r)
+	if err := rec.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := h.Handle(context.Background(), r); !errors.Is(err, format.ErrClosed) {
+			t.Errorf("Handle returned %v, want %v", err, format.ErrClosed)
+		}
+	}
+	if got := rec.Stats().Entries.Dropped; got != (format.Dropped{Closed: 2}) {
+		t.Errorf("dropped %+v, want 2 that came after Close", got)
+	}
+	fi, err := os.Stat(rec.Path())
+	if err != nil || fi.Size() != rec.Stats().Bytes {
+		t.Errorf("the file has %v, %v, want %d bytes", fi, err, rec.Stats().Bytes)
+	}
+}
+
+func TestDiscard(t *testing.T) {
+	ctx := context.Background()
+	h := slogadapter.New(format.Discard(), &slogadapter.Options{Level: slog.LevelDebug})
+	called := false
+	r := slog.NewRecord(time.Time{}, slog.LevelError, "", 0)
+	r.AddAttrs(slog.Any("v", valuer(func() slog.Value { called = true; return slog.Value{} })))
+	if h.Enabled(ctx, slog.LevelError) || h.WithGroup("g").Enabled(ctx, slog.LevelError) {
+		t.Error("enabled")
+	}
+	if err := h.Handle(ctx, r); err != nil || called {
+		t.Errorf("Handle returned %v and resolved a value: %t, want nothing", err, called)
+	}
+}
+
+// TestPanicOfContext checks that what user code cannot do to a record it cannot
+// do to the program either.
+func TestPanicOfContext(t *testing.T) {
+	rec, h := newHandler(t, nil)
+	r := slog.NewRecord(time.Time{}, slog.LevelInfo, "m", 0)
+	if err := h.WithGroup("g").Handle(panicContext{}, r); err == nil || !strings.Contains(err.Error(), "no value") {
+		t.Errorf("Handle returned %v, want the panic's text", err)
+	}
+	slog.New(h).Info("after", "a", 1)
+	all := entries(t, rec)
+	checkList(t, all[len(all)-1], "a=1")
+}
+
+type panicContext struct{ context.Context }
+
+func (panicContext) Value(any) any { panic("no value") }
+
+// pc returns where it is called.
+func pc() uintptr {
+	var pcs [1]uintptr
+	runtime.Callers(2, pcs[:])
+	return pcs[0]
+}

@@ -1,0 +1,123 @@
+package slogadapter_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/slogadapter"
+)
+
+// newRecorder returns a recorder to a new file, in which nothing may be odd when
+// the test ends.
+func newRecorder(t testing.TB, o *format.RecorderOptions) *format.Recorder {
+	t.Helper()
+	rec, err := format.Create(filepath.Join(t.TempDir(), "log.iet"), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := rec.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if _, err := format.Verify(rec.Path(), func(problem error) { t.Error(problem) }); err != nil {
+			t.Error(err)
+		}
+	})
+	return rec
+}
+
+func newHandler(t testing.TB, o *slogadapter.Options) (*format.Recorder, *slogadapter.Handler) {
+	t.Helper()
+	rec := newRecorder(t, nil)
+	return rec, slogadapter.New(rec, o)
+}
+
+// entries returns all entries of rec but the root: entry id is at id-1.
+func entries(t testing.TB, rec *format.Recorder) []*format.TraceEntry {
+	t.Helper()
+	f, err := os.Open(rec.StreamPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	r, err := format.NewReader(f, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []*format.TraceEntry
+	for {
+		e, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return all[1:]
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, e.Clone())
+	}
+}
+
+// record returns the entries of what fn logs.
+func record(t testing.TB, o *slogadapter.Options, fn func(*slog.Logger)) []*format.TraceEntry {
+	t.Helper()
+	rec, h := newHandler(t, o)
+	fn(slog.New(h))
+	return entries(t, rec)
+}
+
+// recordOne returns the entry of a record with attrs.
+func recordOne(t testing.TB, o *slogadapter.Options, attrs ...slog.Attr) *format.TraceEntry {
+	t.Helper()
+	all := record(t, o, func(l *slog.Logger) { l.LogAttrs(context.Background(), slog.LevelInfo, "message", attrs...) })
+	if len(all) != 1 {
+		t.Fatalf("%d entries, want 1", len(all))
+	}
+	return all[0]
+}
+
+// plain returns what a value reads like.
+func plain(v format.Value) string {
+	switch v.Kind() {
+	case format.KindString, format.KindBytes:
+		return v.Text()
+	case format.KindBool:
+		return strconv.FormatBool(v.Bool())
+	case format.KindFloat:
+		return strconv.FormatFloat(v.Float(), 'g', -1, 64)
+	}
+	return string(v.AppendDecimal(nil))
+}
+
+// kindAndText returns a value as "KIND TEXT".
+func kindAndText(v format.Value) string { return v.Kind().String() + " " + plain(v) }
+
+// list returns the attributes of e but the time, as "NAME=TEXT NAME=TEXT".
+func list(e *format.TraceEntry) string {
+	var all []string
+	for _, a := range e.Attributes {
+		if a.Name != format.AttrTime {
+			all = append(all, a.Name+"="+plain(a.Value))
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+func checkList(t testing.TB, e *format.TraceEntry, want string) {
+	t.Helper()
+	if got := list(e); got != want {
+		t.Errorf("%q has attributes\n\t%s, want\n\t%s", e.Message.Value, got, want)
+	}
+}
+
+// A valuer is a LogValuer.
+type valuer func() slog.Value
+
+func (v valuer) LogValue() slog.Value { return v() }

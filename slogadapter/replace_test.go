@@ -1,0 +1,309 @@
+package slogadapter_test
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/slogadapter"
+)
+
+type replace = func(groups []string, a slog.Attr) slog.Attr
+
+// only returns a ReplaceAttr for the attribute key, outside groups.
+func only(key string, fn func(slog.Attr) slog.Attr) replace {
+	return func(groups []string, a slog.Attr) slog.Attr {
+		if a.Key == key && len(groups) == 0 {
+			return fn(a)
+		}
+		return a
+	}
+}
+
+func remove(slog.Attr) slog.Attr { return slog.Attr{} }
+
+// to returns a replacement by the value of v.
+func to(v any) func(slog.Attr) slog.Attr {
+	return func(a slog.Attr) slog.Attr { return slog.Any(a.Key, v) }
+}
+
+// all returns the one function that calls every one of fns.
+func all(fns ...replace) replace {
+	return func(groups []string, a slog.Attr) slog.Attr {
+		for _, fn := range fns {
+			a = fn(groups, a)
+		}
+		return a
+	}
+}
+
+func TestReplaceAttr(t *testing.T) {
+	upper := func(_ []string, a slog.Attr) slog.Attr {
+		a.Key = strings.ToUpper(a.Key)
+		return a
+	}
+	removeAll := func([]string, slog.Attr) slog.Attr { return slog.Attr{} }
+	attrs := []any{"a", 1, slog.Group("g", "b", 2, slog.Group("h", "c", 3)), "secret", "s"}
+	for _, test := range []struct {
+		name    string
+		replace replace
+		log     func(*slog.Logger)
+		want    string
+	}{
+		{"nothing", all(), func(l *slog.Logger) { l.Info("m", attrs...) }, "a=1 g.b=2 g.h.c=3 secret=s"},
+		{"keys", upper, func(l *slog.Logger) { l.Info("m", attrs...) }, "A=1 g.B=2 g.h.C=3 SECRET=s"},
+		{"keys of With", upper, func(l *slog.Logger) { l.With(attrs...).Info("m") }, "A=1 g.B=2 g.h.C=3 SECRET=s"},
+		{"remove all", removeAll, func(l *slog.Logger) { l.With(attrs...).WithGroup("x").Info("m", attrs...) }, ""},
+		{"remove one", only("secret", remove), func(l *slog.Logger) { l.Info("m", attrs...) }, "a=1 g.b=2 g.h.c=3"},
+		{"change", only("secret", to("***")), func(l *slog.Logger) { l.With(attrs...).Info("m") }, "a=1 g.b=2 g.h.c=3 secret=***"},
+		{
+			"to a group", only("a", to(slog.GroupValue(slog.Int("x", 1), slog.Int("y", 2)))),
+			func(l *slog.Logger) { l.WithGroup("").Info("m", "a", 1) }, "a.x=1 a.y=2",
+		},
+		{"to an empty group", only("a", to(slog.GroupValue())), func(l *slog.Logger) { l.Info("m", "a", 1, "b", 2) }, "b=2"},
+		{
+			"to a LogValuer", only("a", to(valuer(func() slog.Value { return slog.StringValue("resolved") }))),
+			func(l *slog.Logger) { l.Info("m", "a", 1) }, "a=resolved",
+		},
+		{
+			"resolved before", only("a", func(a slog.Attr) slog.Attr { return slog.String("kind", a.Value.Kind().String()) }),
+			func(l *slog.Logger) { l.Info("m", "a", valuer(func() slog.Value { return slog.BoolValue(true) })) }, "kind=Bool",
+		},
+		{"to the same key", only("a", func(a slog.Attr) slog.Attr { a.Key = "b"; return a }), func(l *slog.Logger) { l.Info("m", "b", 1, "a", 2) }, "b=1 b#2=2"},
+		{"to a reserved key", only("a", func(a slog.Attr) slog.Attr { a.Key = "span_id"; return a }), func(l *slog.Logger) { l.Info("m", "a", 2) }, "otel.attr.span_id=2"},
+		{
+			"panic", only("a", func(slog.Attr) slog.Attr { panic("replace") }),
+			func(l *slog.Logger) { l.With("a", 1).Info("m", "b", 1, "a", "secret") }, "a=!PANIC: replace b=1 a#2=!PANIC: replace",
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			checkList(t, record(t, &slogadapter.Options{ReplaceAttr: test.replace}, test.log)[0], test.want)
+		})
+	}
+}
+
+func TestReplaceBuiltins(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
+	later := at.Add(time.Nanosecond)
+	cycle := map[string]any{}
+	cycle["cycle"] = cycle
+	group := slog.GroupValue(slog.Int("x", 1), slog.Any("y", cycle))
+	const (
+		nano      = "time_unix_nano=1767323045000000006"
+		noCycle   = "json: unsupported value: encountered a cycle via map[string]interface {}"
+		thisPlace = "event replace_test.go"
+	)
+	for _, test := range []struct {
+		name    string
+		replace replace
+		message string
+		level   format.Level
+		place   string // metadata.name up to a colon
+		want    string // with the time
+	}{
+		{"nothing", all(), "m", format.LevelWarn, thisPlace, nano},
+		{"remove time", only("time", remove), "m", format.LevelWarn, thisPlace, ""},
+		{"remove level", only("level", remove), "m", format.LevelWarn, thisPlace, nano},
+		{"remove message", only("msg", remove), "", format.LevelWarn, thisPlace, nano},
+		{"remove source", only("source", remove), "m", format.LevelWarn, "event", nano},
+		{"rename", all(
+			only("time", func(a slog.Attr) slog.Attr { a.Key = "t"; return a }),
+			only("level", func(a slog.Attr) slog.Attr { a.Key = "l"; return a }),
+			only("msg", func(a slog.Attr) slog.Attr { a.Key = "m"; return a }),
+			only("source", func(a slog.Attr) slog.Attr { a.Key = "s"; return a }),
+		), "m", format.LevelWarn, thisPlace, nano},
+
+		{"another time", only("time", to(later)), "m", format.LevelWarn, thisPlace, "time_unix_nano=1767323045000000007"},
+		{"time as text", only("time", to("noon")), "m", format.LevelWarn, thisPlace, "time=noon"},
+		{"time as a group", only("time", to(group)), "m", format.LevelWarn, thisPlace, "time.x=1 time.y=" + noCycle},
+		{"time as a LogValuer", only("time", to(valuer(func() slog.Value { return slog.TimeValue(later) }))), "m", format.LevelWarn, thisPlace, "time_unix_nano=1767323045000000007"},
+		{"another level", only("level", to(slog.LevelError)), "m", format.LevelError, thisPlace, nano},
+		{"a level between", only("level", to(slog.LevelInfo+1)), "m", format.LevelInfo, thisPlace, nano + " log.level=INFO+1"},
+		{"level as text", only("level", to("NOTICE")), "m", format.LevelWarn, thisPlace, nano + " log.level=NOTICE"},
+		{"level as a number", only("level", to(13)), "m", format.LevelWarn, thisPlace, nano + " log.level=13"},
+		{"level as a group", only("level", to(group)), "m", format.LevelWarn, thisPlace, "level.x=1 level.y=" + noCycle + " " + nano},
+		{"another message", only("msg", to("n")), "n", format.LevelWarn, thisPlace, nano},
+		{"message as a number", only("msg", to(1.5)), "1.5", format.LevelWarn, thisPlace, nano},
+		{"message as JSON", only("msg", to([]int{1})), "[1]", format.LevelWarn, thisPlace, nano},
+		{"message as a group", only("msg", to(group)), "", format.LevelWarn, thisPlace, "msg.x=1 msg.y=" + noCycle + " " + nano},
+		{"another source", only("source", to(&slog.Source{Function: "a/b.c", File: "/x/y.go", Line: 7})), "m", format.LevelWarn, "event y.go", nano},
+		{"empty source", only("source", to(&slog.Source{})), "m", format.LevelWarn, "event", nano},
+		{"nil source", only("source", to((*slog.Source)(nil))), "m", format.LevelWarn, "event", "source=null " + nano + ` otel.json=["source"]`},
+		{"source as text", only("source", to("y.go:7")), "m", format.LevelWarn, "event", "source=y.go:7 " + nano},
+		{"source as a group", only("source", to(group)), "m", format.LevelWarn, "event", "source.x=1 source.y=" + noCycle + " " + nano},
+
+		{"panic at the time", only("time", func(slog.Attr) slog.Attr { panic("p") }), "m", format.LevelWarn, thisPlace, "time=!PANIC: p"},
+		{"panic at the level", only("level", func(slog.Attr) slog.Attr { panic("p") }), "m", format.LevelWarn, thisPlace, nano + " log.level=!PANIC: p"},
+		{"panic at the message", only("msg", func(slog.Attr) slog.Attr { panic("p") }), "!PANIC: p", format.LevelWarn, thisPlace, nano},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			rec, h := newHandler(t, &slogadapter.Options{ReplaceAttr: test.replace})
+			r := slog.NewRecord(at, slog.LevelWarn, "m", pc())
+			handle(t, h, r)
+			e := entries(t, rec)[0]
+			if e.Message.Value != test.message {
+				t.Errorf("message is %q, want %q", e.Message.Value, test.message)
+			}
+			if e.Metadata.Level != test.level {
+				t.Errorf("level is %v, want %v", e.Metadata.Level, test.level)
+			}
+			if got, _, _ := strings.Cut(e.Metadata.Name, ":"); got != test.place || e.Metadata.File.Valid != (test.place != "event") {
+				t.Errorf("name is %q, file %v, want %q", e.Metadata.Name, e.Metadata.File, test.place)
+			}
+			var got []string
+			for _, a := range e.Attributes {
+				got = append(got, a.Name+"="+plain(a.Value))
+			}
+			if got := strings.Join(got, " "); got != test.want {
+				t.Errorf("attributes are\n\t%s, want\n\t%s", got, test.want)
+			}
+		})
+	}
+}
+
+// TestReplacedBuiltinsAndGroups has built-ins that become attributes, which are in
+// no group and have a name of their own.
+func TestReplacedBuiltinsAndGroups(t *testing.T) {
+	o := &slogadapter.Options{ReplaceAttr: all(only("time", to("noon")), only("source", to("here")))}
+	rec, h := newHandler(t, o)
+	l := slog.New(h)
+	grouped := l.With("time", 1).WithGroup("g").With("time", 2)
+	for range 2 {
+		grouped.Info("grouped", "time", 3)
+		l.Info("plain", "source", 4)
+	}
+	for _, e := range entries(t, rec) {
+		var got []string
+		for _, a := range e.Attributes {
+			got = append(got, a.Name+"="+plain(a.Value))
+		}
+		slices.Sort(got)
+		// ReplaceAttr cannot tell an attribute called time from the time.
+		want := []string{"source#2=here", "source=here", "time=noon"}
+		if e.Message.Value == "grouped" {
+			want = []string{"g.time#2=3", "g.time=2", "source=here", "time#2=noon", "time=noon"}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: attributes are %q, want %q", e.Message.Value, got, want)
+		}
+	}
+}
+
+// TestReplacedTextsCountOnce checks that a message just below the limit stays whole.
+func TestReplacedTextsCountOnce(t *testing.T) {
+	message := strings.Repeat("m", 600<<10)
+	e := record(t, &slogadapter.Options{ReplaceAttr: all()}, func(l *slog.Logger) { l.Info(message, "a", 1) })[0]
+	if e.Message.Value != message {
+		t.Errorf("%d bytes of the message are kept, want %d", len(e.Message.Value), len(message))
+	}
+	checkList(t, e, "a=1")
+}
+
+// TestReplaceAttrGroups checks what ReplaceAttr is called with, and that it is
+// called once for each attribute of With.
+func TestReplaceAttrGroups(t *testing.T) {
+	type call struct{ groups, attr string }
+	var got []call
+	o := &slogadapter.Options{ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+		text := a.Value.String()
+		switch a.Key {
+		case slog.TimeKey:
+			text = a.Value.Kind().String()
+		case slog.SourceKey:
+			text = fmt.Sprintf("%T", a.Value.Any())
+		}
+		if a.Value.Kind() == slog.KindGroup || a.Value.Kind() == slog.KindLogValuer {
+			t.Errorf("called for %v", a)
+		}
+		got = append(got, call{strings.Join(groups, ","), a.Key + "=" + text})
+		return a
+	}}
+	rec, h := newHandler(t, o)
+	l := slog.New(h).With("a", 1).WithGroup("g1").With("b", 2).WithGroup("g2").
+		With("c", 3, slog.Group("g3", "d", 4), slog.Group("", "inline", 0), "e", 5, slog.Group("none"))
+	v := valuer(func() slog.Value { return slog.GroupValue(slog.Int("h", 7)) })
+	record := []call{
+		{"", "time=Time"},
+		{"", "level=INFO"},
+		{"", "source=*slog.Source"},
+		{"", "msg=m"},
+		{"g1,g2", "f=6"},
+		{"g1,g2,g4", "h=7"},
+		{"g1,g2,g5,g6", "i=8"},
+		{"g1,g2", "j=9"},
+	}
+	for range 2 {
+		l.Info("m", "f", 6, "g4", v, slog.Group("g5", slog.Group("g6", "i", 8)), "j", 9)
+	}
+	want := slices.Concat([]call{
+		{"", "a=1"},
+		{"g1", "b=2"},
+		{"g1,g2", "c=3"},
+		{"g1,g2,g3", "d=4"},
+		{"g1,g2", "inline=0"},
+		{"g1,g2", "e=5"},
+	}, record, record)
+	if !slices.Equal(got, want) {
+		t.Errorf("calls are\n%v, want\n%v", got, want)
+	}
+	const attrs = "a=1 g1.b=2 g1.g2.c=3 g1.g2.g3.d=4 g1.g2.inline=0 g1.g2.e=5 g1.g2.f=6 g1.g2.g4.h=7 g1.g2.g5.g6.i=8 g1.g2.j=9"
+	for _, e := range entries(t, rec) {
+		checkList(t, e, attrs)
+	}
+}
+
+// TestReplaceAttrSiblingGroups has handlers whose groups begin alike.
+func TestReplaceAttrSiblingGroups(t *testing.T) {
+	var got []string
+	_, h := newHandler(t, &slogadapter.Options{ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+		if a.Key == "a" {
+			got = append(got, strings.Join(groups, "."))
+		}
+		return a
+	}})
+	// Groups of every number, so that some lists have room at their end.
+	base := slog.New(h)
+	var want []string
+	for i := range 6 {
+		x, y := base.WithGroup("x"), base.WithGroup("y")
+		x.Info("m", "a", i)
+		y.Info("m", "a", i)
+		begin := strings.Repeat("g.", i)
+		want = append(want, begin+"x", begin+"y")
+		base = base.WithGroup("g")
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("groups are %q, want %q", got, want)
+	}
+}
+
+// TestReplaceAttrBuiltinCalls checks that it is called without groups, and not at
+// all for a time and a source that are not there.
+func TestReplaceAttrBuiltinCalls(t *testing.T) {
+	var keys []string
+	_, h := newHandler(t, &slogadapter.Options{ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+		keys = append(keys, a.Key)
+		if groups != nil {
+			t.Errorf("%s is in groups %q, want nil", a.Key, groups)
+		}
+		return a
+	}})
+	grouped := h.WithGroup("g")
+	for _, test := range []struct {
+		r    slog.Record
+		want []string
+	}{
+		{slog.NewRecord(time.Time{}, slog.LevelInfo, "m", 0), []string{"level", "msg"}},
+		{slog.NewRecord(time.Now(), slog.LevelInfo, "m", pc()), []string{"time", "level", "source", "msg"}},
+	} {
+		keys = nil
+		handle(t, grouped, test.r)
+		if !slices.Equal(keys, test.want) {
+			t.Errorf("called for %q, want %q", keys, test.want)
+		}
+	}
+}

@@ -1,0 +1,65 @@
+package slogadapter
+
+import (
+	"math"
+	"sync"
+	"testing"
+)
+
+func TestPackageOf(t *testing.T) {
+	for _, test := range []struct{ function, want string }{
+		{"", ""},
+		{"main.main", "main"},
+		{"main.main.func1.2", "main"},
+		{"net/http.(*Server).Serve", "net/http"},
+		{"example.org/a/b.Map[...]", "example.org/a/b"},
+		{"gopkg.in/yaml%2ev3.(*Decoder).Decode", "gopkg.in/yaml.v3"},
+		{"example.org/a.b/c.init.0", "example.org/a.b/c"},
+		{"no_dot", "no_dot"},
+		{"bad%zz.f", "bad%zz"},
+	} {
+		if got := packageOf(test.function); got != test.want {
+			t.Errorf("packageOf(%q) = %q, want %q", test.function, got, test.want)
+		}
+	}
+}
+
+func TestNewSite(t *testing.T) {
+	for _, test := range []struct {
+		file string
+		line int
+		want site
+	}{
+		{"", 0, site{name: "event", pkg: "p", function: "p.f"}},
+		{"/a/b.go", 7, site{name: "event b.go:7", pkg: "p", function: "p.f", file: "/a/b.go", line: 7}},
+		{"C:/a/b.go", math.MaxUint32, site{name: "event b.go:4294967295", pkg: "p", function: "p.f", file: "C:/a/b.go", line: math.MaxUint32}},
+		{"b.go", -1, site{name: "event b.go:-1", pkg: "p", function: "p.f", file: "b.go"}},
+	} {
+		if got := newSite("p.f", test.file, test.line); *got != test.want {
+			t.Errorf("newSite of %s:%d is %+v, want %+v", test.file, test.line, *got, test.want)
+		}
+	}
+}
+
+// TestSiteCache asks for the same places from several goroutines: each is looked
+// up once in the end, and none gets lost.
+func TestSiteCache(t *testing.T) {
+	var c siteCache
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for pc := range uintptr(200) {
+				if c.of(pc) == nil {
+					t.Errorf("no site for %d", pc)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if got := len(*c.known.Load()); got != 199 { // 0 is no place
+		t.Errorf("%d sites are known, want 199", got)
+	}
+	if again := c.of(7); c.of(7) != again || c.of(0) != &noSite {
+		t.Error("a site is not the same the second time")
+	}
+}

@@ -1,0 +1,137 @@
+package slogadapter_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace/slogadapter"
+)
+
+func TestWithReturnsReceiver(t *testing.T) {
+	_, h := newHandler(t, nil)
+	empty := valuer(func() slog.Value { return slog.GroupValue() })
+	for name, got := range map[string]slog.Handler{
+		"WithGroup(\"\")":       h.WithGroup(""),
+		"WithAttrs(nil)":        h.WithAttrs(nil),
+		"WithAttrs of nothing":  h.WithAttrs([]slog.Attr{}),
+		"WithAttrs of empties":  h.WithAttrs([]slog.Attr{{}, slog.Group("g")}),
+		"WithAttrs of no group": h.WithAttrs([]slog.Attr{slog.Any("g", empty)}),
+	} {
+		if got != slog.Handler(h) {
+			t.Errorf("%s is another handler", name)
+		}
+	}
+}
+
+// TestSiblings makes many handlers of one, whose attributes and groups must not
+// end up in each other's, at the same time.
+func TestSiblings(t *testing.T) {
+	rec, h := newHandler(t, nil)
+	// Lists of every length, so that some have room at their end.
+	base := slog.New(h)
+	var bases []*slog.Logger
+	var prefixes []string
+	prefix := ""
+	for i := range 9 {
+		bases, prefixes = append(bases, base), append(prefixes, prefix)
+		base = base.With("b"+strconv.Itoa(i), i)
+		prefix += fmt.Sprintf("b%d=%d ", i, i)
+	}
+	var wg sync.WaitGroup
+	for i, base := range bases {
+		group := base.WithGroup("g").WithGroup("h")
+		for j := range 8 {
+			wg.Go(func() {
+				l := base.With("s", j)
+				sub := l.With("t", j)
+				grouped := group.WithGroup("i"+strconv.Itoa(j)).With("u", j)
+				l.With("t", -1).Debug("makes another one")
+				for range 5 {
+					l.Info(fmt.Sprintf("%ss=%d", prefixes[i], j))
+					sub.Info(fmt.Sprintf("%ss=%d t=%d", prefixes[i], j, j))
+					grouped.Info(fmt.Sprintf("%sg.h.i%d.u=%d", prefixes[i], j, j))
+					base.Info(fmt.Sprintf("%sz=%d", prefixes[i], j), "z", j)
+				}
+			})
+		}
+	}
+	wg.Wait()
+	all := entries(t, rec)
+	if got, want := len(all), 9*8*5*4; got != want {
+		t.Errorf("%d entries, want %d", got, want)
+	}
+	for _, e := range all {
+		checkList(t, e, e.Message.Value)
+	}
+}
+
+// TestSiblingsWithDuplicates is about what handlers know of names.
+func TestSiblingsWithDuplicates(t *testing.T) {
+	all := record(t, nil, func(l *slog.Logger) {
+		base := l.With("a", 1, "a", 2)
+		for range 2 {
+			base.Info("a=1 a#2=2 a#3=3", "a", 3)
+			base.With("a", 4).Info("a=1 a#2=2 a#3=4 a#4=5", "a", 5)
+		}
+		l.Info("a=1", "a", 1)
+	})
+	for _, e := range all {
+		checkList(t, e, e.Message.Value)
+	}
+}
+
+// TestWithAttrsSlice checks that the slice, which slog.MultiHandler gives to
+// several handlers, is neither changed nor kept.
+func TestWithAttrsSlice(t *testing.T) {
+	rec, h := newHandler(t, nil)
+	blob := []byte("blob")
+	v := valuer(func() slog.Value { return slog.IntValue(1) })
+	group := []slog.Attr{slog.Any("y", v), slog.Int("x", 2)}
+	attrs := []slog.Attr{slog.Any("c", v), slog.Any("b", blob), {Key: "g", Value: slog.GroupValue(group...)}, {}, slog.Int("a", 3)}
+	h2 := h.WithAttrs(attrs)
+	for i, want := range []struct {
+		key  string
+		kind slog.Kind
+	}{
+		{"c", slog.KindLogValuer},
+		{"b", slog.KindAny},
+		{"g", slog.KindGroup},
+		{"", slog.KindAny},
+		{"a", slog.KindInt64},
+	} {
+		if attrs[i].Key != want.key || attrs[i].Value.Kind() != want.kind {
+			t.Errorf("attrs[%d] is %q of kind %v, want %q of %v", i, attrs[i].Key, attrs[i].Value.Kind(), want.key, want.kind)
+		}
+	}
+	if got := attrs[2].Value.Group()[0].Value.Kind(); got != slog.KindLogValuer {
+		t.Errorf("in the group is a %v, want a LogValuer", got)
+	}
+	copy(blob, "XXXX")
+	clear(group)
+	clear(attrs)
+	if err := h2.Handle(context.Background(), slog.NewRecord(time.Time{}, slog.LevelInfo, "", 0)); err != nil {
+		t.Fatal(err)
+	}
+	checkList(t, entries(t, rec)[0], "c=1 b=blob g.y=1 g.x=2 a=3")
+}
+
+func TestMultiHandler(t *testing.T) {
+	rec1, h1 := newHandler(t, nil)
+	rec2, h2 := newHandler(t, &slogadapter.Options{Level: slog.LevelWarn})
+	l := slog.New(slog.NewMultiHandler(h1, h2)).With("b", 1, "a", valuer(func() slog.Value { return slog.IntValue(2) })).WithGroup("g")
+	l.Info("one", "x", 1)
+	l.Warn("two", "x", 1, "y", 2, "z", 3, "u", 4, "v", 5, "w", 6)
+	one, two := entries(t, rec1), entries(t, rec2)
+	if len(one) != 2 || len(two) != 1 {
+		t.Fatalf("%d and %d entries, want 2 and 1", len(one), len(two))
+	}
+	checkList(t, one[0], "b=1 a=2 g.x=1")
+	const want = "b=1 a=2 g.x=1 g.y=2 g.z=3 g.u=4 g.v=5 g.w=6"
+	checkList(t, one[1], want)
+	checkList(t, two[0], want)
+}
