@@ -187,6 +187,7 @@ const (
 	roleEnv  = "ENTRACE_TEST_ROLE"
 	pathEnv  = "ENTRACE_TEST_PATH"
 	roleHold = "hold" // records until its input ends
+	roleMany = "many" // opens and closes a recorder again and again
 )
 
 // TestRole is what such a process runs.
@@ -203,7 +204,89 @@ func TestRole(t *testing.T) {
 		fmt.Println("ready")
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		closeRecorder(t, rec)
+	case roleMany:
+		fmt.Println("ready")
+		for i := range 1000 {
+			rec, err := format.Create(path, nil)
+			if errors.Is(err, format.ErrLocked) {
+				continue
+			}
+			must(t, err)
+			for k := range 5 {
+				name := fmt.Sprint(os.Getpid(), " ", i, " ", k)
+				_, err := rec.Append(named(name))
+				must(t, err)
+				fmt.Println(name)
+			}
+			closeRecorder(t, rec)
+		}
 	}
+}
+
+// TestProcessesCompete lets processes open and close one path, and kills them in
+// whatever they do: what they were told is recorded is in one of the files, once.
+func TestProcessesCompete(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "app.et")
+	exe, err := os.Executable()
+	must(t, err)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	told := make(map[string]bool)
+	for w := range 3 {
+		wg.Go(func() {
+			for i := range 6 {
+				cmd := exec.Command(exe, "-test.run=^TestRole$")
+				cmd.Env = append(os.Environ(), roleEnv+"="+roleMany, pathEnv+"="+path)
+				var out bytes.Buffer
+				cmd.Stdout, cmd.Stderr = &out, os.Stderr
+				if err := cmd.Start(); err != nil {
+					t.Error(err)
+					return
+				}
+				time.Sleep(time.Duration(40+(w*37+i*53)%90) * time.Millisecond)
+				_ = cmd.Process.Kill() // it may have ended
+				_ = cmd.Wait()
+				mu.Lock()
+				for line := range strings.Lines(out.String()) {
+					if strings.HasSuffix(line, "\n") && line != "ready\n" && !strings.Contains(line, "PASS") {
+						told[strings.TrimSpace(line)] = true
+					}
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if _, err := format.Inspect(path); err == nil { // else the last had begun nothing
+		_, err = format.Recover(path, "")
+		must(t, err)
+	}
+	found := make(map[string]int)
+	for _, name := range dirNames(t, dir) {
+		if strings.HasPrefix(name, ".") {
+			continue // of a killed finalizer: its source is beside it or was settled
+		}
+		f, err := format.Open(filepath.Join(dir, name), nil)
+		if errors.Is(err, format.ErrTruncated) && name == "app.iet" {
+			continue // killed before it recorded anything
+		}
+		must(t, err)
+		defer f.Close()
+		must(t, f.Walk(1, func(_ uint32, e *format.TraceEntry) error {
+			found[strings.Clone(e.Metadata.Name)]++
+			return nil
+		}))
+	}
+	if len(told) == 0 {
+		t.Error("nothing was recorded")
+	}
+	for name := range told {
+		if found[name] == 0 {
+			t.Errorf("entry %q is lost", name)
+		}
+	}
+	t.Logf("%d entries in %d files", len(told), len(dirNames(t, dir)))
 }
 
 // other starts this test as another process and waits until it is ready.

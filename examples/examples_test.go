@@ -1,0 +1,151 @@
+package examples_test
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+// build builds an example.
+func build(t *testing.T, name string) string {
+	t.Helper()
+	exe := filepath.Join(t.TempDir(), name)
+	if runtime.GOOS == "windows" {
+		exe += ".exe"
+	}
+	cmd := exec.Command("go", "build", "-o", exe, "./"+name)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return exe
+}
+
+// run runs an example in a folder of its own.
+func run(t *testing.T, name string, env ...string) (dir, out string) {
+	t.Helper()
+	dir = t.TempDir()
+	cmd := exec.Command(build(t, name))
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), env...)
+	b, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, b)
+	}
+	return dir, string(b)
+}
+
+// count opens a trace and counts what is in it.
+func count(t *testing.T, name string) map[format.Role]int {
+	t.Helper()
+	f, err := format.Open(name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	v, err := format.NewView(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := make(map[format.Role]int)
+	for id := range uint32(v.Len()) {
+		n[v.Role(id)]++
+	}
+	return n
+}
+
+func TestQuickstart(t *testing.T) {
+	dir, out := run(t, "quickstart")
+	n := count(t, filepath.Join(dir, "trace.et"))
+	if n[format.RoleSpan] != 19 || n[format.RoleLog] != 11 || n[format.RoleEvent] != 5 || n[format.RoleResource] != 1 {
+		t.Errorf("there are %v", n)
+	}
+	for _, want := range []string{`"GET /cart"`, `"SELECT price"`, `"checkout refused"`, `"recovered"`, `"shutting down"`} {
+		if !strings.Contains(out, want) {
+			t.Errorf("it does not print %s:\n%s", want, out)
+		}
+	}
+}
+
+func TestAutoexport(t *testing.T) {
+	dir, _ := run(t, "autoexport", "OTEL_TRACES_EXPORTER=entrace", "OTEL_EXPORTER_ENTRACE_PATH=app.et")
+	if n := count(t, filepath.Join(dir, "app.et")); n[format.RoleSpan] != 4 {
+		t.Errorf("there are %v, want 4 spans", n)
+	}
+}
+
+func TestSlogonly(t *testing.T) {
+	dir, out := run(t, "slogonly")
+	if n := count(t, filepath.Join(dir, "slogonly.et")); n[format.RoleLog] != 2 || !strings.Contains(out, "nothing to remove") {
+		t.Errorf("there are %v, want 2 log records; it prints %s", n, out)
+	}
+}
+
+// TestLive kills the example: what it was doing is in the file.
+func TestLive(t *testing.T) {
+	dir := t.TempDir()
+	cmd := exec.Command(build(t, "live"))
+	cmd.Dir = dir
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || !strings.Contains(line, "live.iet") {
+		t.Errorf("it says %q, %v", line, err)
+	}
+	follow(t, filepath.Join(dir, "live.et"), "store")
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // killed
+	f, err := format.Open(filepath.Join(dir, "live.et"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	v, err := format.NewView(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := 0
+	for id := range uint32(v.Len()) {
+		if v.Role(id) == format.RoleSpan {
+			if _, ended, err := v.Ended(id); err != nil || !ended {
+				open++
+			}
+		}
+	}
+	if open != 2 {
+		t.Errorf("%d spans had not ended, want the round and its part", open)
+	}
+	if r, err := format.Recover(filepath.Join(dir, "live.et"), ""); err != nil || r.Format != format.IET || r.Ended {
+		t.Errorf("Recover says %+v, %v", r, err)
+	}
+}
+
+// follow waits for an entry of that name.
+func follow(t *testing.T, name, entry string) {
+	t.Helper()
+	f, err := format.Follow(name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for {
+		_, e, err := f.Next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Metadata.Name == entry {
+			return
+		}
+	}
+}

@@ -1,0 +1,66 @@
+package exporter_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/entrace-go/entrace/exporter"
+	"github.com/entrace-go/entrace/format"
+)
+
+func ExampleNewSpanProcessor() {
+	dir, err := os.MkdirTemp("", "example")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(dir)
+	ctx, path := context.Background(), filepath.Join(dir, "app.et")
+	live, err := exporter.NewSpanProcessor(exporter.WithPath(path))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(live))
+	_, span := tp.Tracer("shop").Start(ctx, "checkout")
+	r, err := format.Inspect(path) // the span is there already
+	span.End()
+	if err = errors.Join(err, tp.Shutdown(ctx)); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("while it runs:", r.Format, r.Entries, "entries")
+	if r, err = format.Inspect(path); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("at the end:", r.Format, r.Entries, "entries")
+	// Output:
+	// while it runs: iet 3 entries
+	// at the end: et 5 entries
+}
+
+// A service that ends in good order when it is told to, and does not wait for
+// ever.
+func ExampleSetup() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	p, err := exporter.Setup(ctx)
+	if err != nil {
+		fmt.Println("no trace is recorded:", err) // and the service runs on
+	}
+	<-ctx.Done() // serve
+	end, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := p.Shutdown(end); err != nil {
+		fmt.Println(err)
+	}
+}

@@ -1,0 +1,101 @@
+package osfile
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func names(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	must(t, err)
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// TestRenameNew tries both ways in which a rename can be kept from replacing.
+func TestRenameNew(t *testing.T) {
+	for name, rename := range map[string]func(from, to string) error{"system": RenameNew, "link": renameLink} {
+		dir := t.TempDir()
+		a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
+		must(t, os.WriteFile(a, []byte("a"), 0o600))
+		must(t, os.WriteFile(b, []byte("b"), 0o600))
+		if err := rename(a, b); !errors.Is(err, fs.ErrExist) {
+			t.Errorf("%s: to a name that is taken: %v, want ErrExist", name, err)
+		}
+		if got, err := os.ReadFile(b); err != nil || string(got) != "b" {
+			t.Errorf("%s: what was there is %q now, %v", name, got, err)
+		}
+		must(t, rename(a, filepath.Join(dir, "c")))
+		if got := names(t, dir); len(got) != 2 || got[1] != "c" {
+			t.Errorf("%s: the folder has %v, want b and c", name, got)
+		}
+		if err := rename(a, filepath.Join(dir, "d")); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: of a file that is not there: %v, want ErrNotExist", name, err)
+		}
+	}
+}
+
+func TestLock(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "x")
+	f, err := CreateAppend(name)
+	must(t, err)
+	defer f.Close()
+	if Locked(name) {
+		t.Error("Locked before Lock")
+	}
+	must(t, Lock(f, true))
+	if !Locked(name) {
+		t.Error("not Locked after Lock")
+	}
+	g, err := OpenWrite(name)
+	must(t, err)
+	defer g.Close()
+	if err := Lock(g, true); !errors.Is(err, ErrLocked) {
+		t.Errorf("the second Lock: %v, want ErrLocked", err)
+	}
+	must(t, Unlock(f))
+	must(t, Lock(g, false))
+	must(t, Lock(f, false))
+	if Locked(name) {
+		t.Error("a shared lock counts as one that writes")
+	}
+}
+
+func TestTemp(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "x")
+	tmp, err := CreateTemp(name)
+	must(t, err)
+	tmp.Discard()
+	if got := names(t, dir); len(got) != 0 {
+		t.Errorf("Discard leaves %v", got)
+	}
+	for _, replace := range []bool{false, true} {
+		tmp, err = CreateTemp(name)
+		must(t, err)
+		must(t, tmp.Commit(replace))
+		tmp.Discard()
+	}
+	tmp, err = CreateTemp(name)
+	must(t, err)
+	if err := tmp.Commit(false); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("Commit to a name that is taken: %v, want ErrExist", err)
+	}
+	tmp.Discard()
+	if got := names(t, dir); len(got) != 1 || got[0] != "x" {
+		t.Errorf("the folder has %v, want x", got)
+	}
+}
