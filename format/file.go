@@ -129,7 +129,7 @@ func (f *File) header(b []byte) error {
 	if err := d.Err(); err != nil {
 		return err
 	}
-	if n > math.MaxUint32 {
+	if uint64(n) > math.MaxUint32 {
 		return &CorruptError{Offset: int64(at), Entry: NoEntry, Field: "offsets", Err: ErrFull}
 	}
 	// A sparse file can claim many that are not there: more room comes as they do.

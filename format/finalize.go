@@ -198,7 +198,7 @@ func writeTables(w *bufio.Writer, t *table) error {
 		return err
 	}
 	for i := range n {
-		b = appendUint(b, t.offsets[i]-uint64(i*t.gap()))
+		b = appendUint(b, t.offsets[i]-uint64(i)*uint64(t.gap()))
 		if err := put(); err != nil {
 			return err
 		}
@@ -245,9 +245,9 @@ func verifyET(name string, t *table) error {
 		return err
 	}
 	n := len(t.parents)
-	same := f.Len() == n && f.offsets[n] == t.offsets[n]-uint64(n*t.gap())
+	same := f.Len() == n && f.offsets[n] == t.offsets[n]-uint64(n)*uint64(t.gap())
 	for i := 0; same && i < n; i++ {
-		same = f.offsets[i] == t.offsets[i]-uint64(i*t.gap()) && f.parents[i] == t.parents[i]
+		same = f.offsets[i] == t.offsets[i]-uint64(i)*uint64(t.gap()) && f.parents[i] == t.parents[i]
 	}
 	if err := f.Close(); err != nil {
 		return err

@@ -55,7 +55,7 @@ func (c *siteCache) of(pc uintptr) *site {
 
 func newSite(function, file string, line int) *site {
 	s := &site{name: noSite.name, function: function, pkg: packageOf(function), file: file}
-	if line > 0 && line <= math.MaxUint32 {
+	if line > 0 && int64(line) <= math.MaxUint32 {
 		s.line = uint32(line)
 	}
 	if file != "" {

@@ -32,7 +32,7 @@ func TestNewSite(t *testing.T) {
 	}{
 		{"", 0, site{name: "event", pkg: "p", function: "p.f"}},
 		{"/a/b.go", 7, site{name: "event b.go:7", pkg: "p", function: "p.f", file: "/a/b.go", line: 7}},
-		{"C:/a/b.go", math.MaxUint32, site{name: "event b.go:4294967295", pkg: "p", function: "p.f", file: "C:/a/b.go", line: math.MaxUint32}},
+		{"C:/a/b.go", math.MaxInt32, site{name: "event b.go:2147483647", pkg: "p", function: "p.f", file: "C:/a/b.go", line: math.MaxInt32}},
 		{"b.go", -1, site{name: "event b.go:-1", pkg: "p", function: "p.f", file: "b.go"}},
 	} {
 		if got := newSite("p.f", test.file, test.line); *got != test.want {

@@ -130,7 +130,7 @@ func broken(w http.ResponseWriter, r *http.Request) {
 		}
 		span.End()
 	}()
-	zero := len(r.URL.RawQuery)
+	zero := 0
 	fmt.Fprintln(w, 1/zero)
 }
 
