@@ -52,6 +52,11 @@ func File(ctx context.Context, in, out string, o Options) error {
 	if err := checkOutput(fi, out, o.Replace); err != nil {
 		return err
 	}
+	if quick, err := finalizes(src, o); err != nil {
+		return fmt.Errorf("convert %s: %w", in, err)
+	} else if quick {
+		return finalize(ctx, in, out, o)
+	}
 	if o.Progress != nil {
 		progress := o.Progress
 		o.Progress = func(done, _ int64) { progress(done, fi.Size()) }
@@ -72,6 +77,29 @@ func File(ctx context.Context, in, out string, o Options) error {
 		return fmt.Errorf("convert %s: %w", in, cut)
 	}
 	return nil
+}
+
+// finalizes reports whether src is an IET of which only an ET is to be made, which
+// takes no copy of the entries besides the output.
+func finalizes(src io.ReaderAt, o Options) (bool, error) {
+	var magic [format.MagicSize]byte
+	n, err := src.ReadAt(magic[:], 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, err
+	}
+	v, f, err := format.ParseMagic(magic[:n])
+	return f != format.ET && o.Format == format.ET && (o.Version == 0 || o.Version == v), err
+}
+
+func finalize(ctx context.Context, in, out string, o Options) error {
+	var cut error
+	err := format.Finalize(ctx, in, out, &format.FinalizeOptions{
+		Replace: o.Replace, Progress: o.Progress, Torn: func(err error) { cut = err },
+	})
+	if err == nil && cut != nil {
+		err = fmt.Errorf("convert %s: %w", in, cut)
+	}
+	return err
 }
 
 // checkOutput finds out early what would make the rename at the end fail.

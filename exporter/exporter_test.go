@@ -662,3 +662,73 @@ func TestExportAllocations(t *testing.T) {
 		t.Errorf("100 spans allocate %v times, want next to nothing", n)
 	}
 }
+
+// TestRandomExports exports a random forest of many spans in random order and
+// batches from several goroutines, with parents that are missing or remote.
+func TestRandomExports(t *testing.T) {
+	const n = 10000
+	rnd := rand.New(rand.NewPCG(3, 4))
+	id := func(i int) trace.SpanID {
+		return trace.SpanID{0: 1, 4: byte(i >> 24), 5: byte(i >> 16), 6: byte(i >> 8), 7: byte(i)}
+	}
+	sc := func(i int, remote bool) trace.SpanContext {
+		return trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: id(i), TraceFlags: 1, Remote: remote})
+	}
+	parents := make([]int, n) // -1: below the resource
+	stubs := make(tracetest.SpanStubs, n)
+	for i := range stubs {
+		stubs[i] = tracetest.SpanStub{Name: fmt.Sprint(i), SpanContext: sc(i, false), StartTime: epoch.Add(time.Duration(i)), EndTime: epoch.Add(time.Duration(i + 1))}
+		parents[i] = -1
+		switch p := rnd.IntN(100); {
+		case i == 0 || p < 2:
+		case p < 4:
+			stubs[i].Parent = sc(n+i, false) // never comes
+		case p < 6:
+			stubs[i].Parent = sc(2*n+i, true)
+		default:
+			parents[i] = rnd.IntN(i)
+			stubs[i].Parent = sc(parents[i], false)
+		}
+	}
+	spans := stubs.Snapshots()
+	rnd.Shuffle(n, func(i, j int) { spans[i], spans[j] = spans[j], spans[i] })
+	rec := create(t, nil)
+	e := newExporter(t, rec)
+	var wg sync.WaitGroup
+	for len(spans) > 0 {
+		k := 1 + rnd.IntN(min(len(spans), 512))
+		batch := spans[:k]
+		spans = spans[k:]
+		wg.Go(func() {
+			if err := e.ExportSpans(context.Background(), batch); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	v := finish(t, rec)
+	ids, at := make([]uint32, n), 0
+	for id := range uint32(v.Len()) {
+		if v.Role(id) == format.RoleSpan {
+			e, err := v.Entry(id)
+			must(t, err)
+			var i int
+			_, err = fmt.Sscan(e.Metadata.Name, &i)
+			must(t, err)
+			ids[i] = id
+			at++
+		}
+	}
+	if at != n {
+		t.Fatalf("%d spans came back, want %d", at, n)
+	}
+	for i, p := range parents {
+		want := uint32(1) // the resource
+		if p >= 0 {
+			want = ids[p]
+		}
+		if got := v.Parent(ids[i]); got != want {
+			t.Errorf("span %d is below entry %d, want %d", i, got, want)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 
 	"github.com/entrace-go/entrace/internal/osfile"
@@ -20,6 +21,9 @@ type FinalizeOptions struct {
 	// Progress, if set, is called now and then with how many bytes of how many
 	// are done.
 	Progress func(done, total int64)
+	// Torn, if set, is called with the [*TruncatedError] of an IET that stops
+	// within an entry.
+	Torn func(error)
 
 	// lenient makes an ET of what is before damage, too.
 	lenient bool
@@ -75,6 +79,7 @@ func finalizeOpen(ctx context.Context, f *os.File, iet, et string, o *FinalizeOp
 		switch {
 		case os.SameFile(fi, have):
 			return fail("open", errors.New("source and destination are the same file"))
+		case have.Mode()&fs.ModeSymlink != 0 && o.Replace: // the link itself is replaced
 		case !have.Mode().IsRegular():
 			return fail("open", ErrNotRegular)
 		}
@@ -87,6 +92,12 @@ func finalizeOpen(ctx context.Context, f *os.File, iet, et string, o *FinalizeOp
 		return ctx.Err()
 	}
 	t, v, err := scanStream(f, size, step)
+	if errors.Is(err, ErrTruncated) && t != nil {
+		if o.Torn != nil {
+			o.Torn(err)
+		}
+		err = nil
+	}
 	if err != nil && (!o.lenient || !isCorrupt(err)) {
 		return fail("read", err)
 	}
@@ -134,9 +145,6 @@ func scanStream(f io.ReaderAt, size int64, step func(int64) error) (*table, Vers
 		return nil, 0, &StorageFormatError{Format: format}
 	}
 	t, err := scanEntries(io.NewSectionReader(f, 0, size), nil, step)
-	if errors.Is(err, ErrTruncated) {
-		err = nil
-	}
 	t.prefixed = format == IETPrefix
 	return t, v, err
 }

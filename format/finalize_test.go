@@ -29,7 +29,7 @@ func TestFinalizeRefuses(t *testing.T) {
 		{"there.et", false, fs.ErrExist},
 		{"same.et", true, nil},
 		{"a.iet", true, nil},
-		{"link.et", true, format.ErrNotRegular},
+		{"link.et", false, format.ErrNotRegular},
 		{"missing/a.et", true, fs.ErrNotExist},
 	} {
 		err := format.Finalize(t.Context(), iet, filepath.Join(dir, x.et), &format.FinalizeOptions{Replace: x.replace, RemoveSource: true})

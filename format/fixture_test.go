@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -14,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/jsontest"
 )
 
 // fixtures are files that entrace_core wrote: see testdata/README.md.
@@ -56,31 +56,9 @@ func twin(t testing.TB, name string) (entries [][]byte, kids [][]uint32) {
 // parseJSON keeps what integers and floats are exactly.
 func parseJSON(t testing.TB, b []byte) any {
 	t.Helper()
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.UseNumber()
-	var v any
-	if err := d.Decode(&v); err != nil {
+	v, err := jsontest.Parse(b)
+	if err != nil {
 		t.Fatalf("%v in %s", err, b)
-	}
-	return exact(v)
-}
-
-func exact(v any) any {
-	switch v := v.(type) {
-	case json.Number:
-		if strings.ContainsAny(v.String(), ".eE") {
-			f, _ := v.Float64()
-			return math.Float64bits(f)
-		}
-		return v.String()
-	case []any:
-		for i := range v {
-			v[i] = exact(v[i])
-		}
-	case map[string]any:
-		for k := range v {
-			v[k] = exact(v[k])
-		}
 	}
 	return v
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/jsontest"
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
@@ -160,35 +161,11 @@ func lines(b []byte) [][]byte {
 	return bytes.Split(bytes.TrimSuffix(b, []byte("\n")), []byte("\n"))
 }
 
-// parse reads JSON whose numbers keep their kind: floats become float64, integers
-// stay text.
 func parse(t *testing.T, b []byte) any {
 	t.Helper()
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.UseNumber()
-	var v any
-	if err := d.Decode(&v); err != nil {
+	v, err := jsontest.Parse(b)
+	if err != nil {
 		t.Fatalf("%v in %s", err, b)
-	}
-	return floats(v)
-}
-
-func floats(v any) any {
-	switch v := v.(type) {
-	case json.Number:
-		if strings.ContainsAny(v.String(), ".eE") {
-			f, _ := v.Float64()
-			return math.Float64bits(f)
-		}
-		return v.String()
-	case []any:
-		for i := range v {
-			v[i] = floats(v[i])
-		}
-	case map[string]any:
-		for k := range v {
-			v[k] = floats(v[k])
-		}
 	}
 	return v
 }
