@@ -19,6 +19,7 @@ var layers = map[string][]string{
 	"internal/jsontest":    {},
 	"internal/jsontext":    {},
 	"internal/scratch":     {},
+	"internal/source":      {},
 	"internal/osfile":      {"golang.org/x/sys/"},
 	"internal/mapfile":     {"github.com/edsrzf/mmap-go", module + "internal/"},
 	"internal/conformance": {},

@@ -31,7 +31,8 @@
 //	OTEL_EXPORTER_ENTRACE_ENDPOINT    –                       –
 //	    reserved
 //	OTEL_SDK_DISABLED                 false                   –
-//	    true: no spans, and a recorder that drops everything; Setup alone
+//	    true: no spans, and a recorder that drops everything, but propagators
+//	    as ever; Setup alone
 //	OTEL_PROPAGATORS                  tracecontext,baggage    –
 //	    a list of these two, or none; Setup alone
 //

@@ -2,6 +2,7 @@ package exporter
 
 import (
 	"fmt"
+	"hash/fnv"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -152,7 +153,8 @@ func expand(path, service string) string {
 }
 
 // fileName makes s safe as a part of a file's name: what is not a letter, a
-// digit or one of ._- becomes %XX. No two names become the same.
+// digit or one of ._- becomes %XX. Different names stay different: long ones end
+// in a hash.
 func fileName(s string) string {
 	if s == "" {
 		return "unknown_service"
@@ -173,20 +175,13 @@ func fileName(s string) string {
 	if len(name) <= maxFileName {
 		return name
 	}
-	sum := fmt.Sprintf("~%016x", hash(s)) // "~" is in no other name
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(s))               // it never fails
+	sum := fmt.Sprintf("~%016x", h.Sum64()) // "~" is in no shorter name
 	return name[:maxFileName-len(sum)] + sum
 }
 
 const maxFileName = 100
-
-// hash is FNV-1a.
-func hash(s string) uint64 {
-	h := uint64(14695981039346656037)
-	for i := range len(s) {
-		h = (h ^ uint64(s[i])) * 1099511628211
-	}
-	return h
-}
 
 // isDevice reports whether Windows takes a file of that name for a device.
 func isDevice(s string) bool {

@@ -28,8 +28,9 @@ type target struct {
 	owned    bool // closed by Shutdown
 	stopped  atomic.Bool
 
-	mappers   sync.Pool // of *mapper
-	resources sync.Map  // *resource.Resource to *format.Resource
+	mappers   sync.Pool    // of *mapper
+	resources sync.Map     // *resource.Resource to *format.Resource
+	cached    atomic.Int32 // how many of them
 }
 
 // New returns an exporter. Without [WithRecorder] it opens a recorder of its own,
@@ -73,6 +74,9 @@ func (t *target) release(m *mapper) {
 	t.mappers.Put(m)
 }
 
+// maxResources is how many resources are remembered by their pointers.
+const maxResources = 256
+
 // resource returns the entry of a span's resource.
 func (t *target) resource(m *mapper, r *resource.Resource) (*format.Resource, error) {
 	if res, ok := t.resources.Load(r); ok {
@@ -80,6 +84,12 @@ func (t *target) resource(m *mapper, r *resource.Resource) (*format.Resource, er
 	}
 	res, err := t.recorder.Resource(m.resourceEntry(r))
 	if err == nil {
+		// A program has one or a few. One that makes them anew all the time must
+		// not fill the memory with what the recorder knows to be equal.
+		if t.cached.Add(1) > maxResources {
+			t.resources.Clear()
+			t.cached.Store(1)
+		}
 		t.resources.Store(r, res)
 	}
 	return res, err
@@ -112,12 +122,13 @@ func (e *Exporter) ExportSpans(_ context.Context, spans []sdktrace.ReadOnlySpan)
 	m := e.mapper()
 	defer e.release(m)
 	var errs []error
+	const enough = 16 // errors, as they tend to be all the same
 	b := e.recorder.Batch()
 	for _, s := range spans {
 		if s == nil {
 			continue
 		}
-		if err := e.whole(m, s); err != nil {
+		if err := e.whole(m, s); err != nil && len(errs) < enough {
 			errs = append(errs, fmt.Errorf("span %v: %w", s.SpanContext().SpanID(), err))
 		}
 		m.span.Wait = true
@@ -129,9 +140,9 @@ func (e *Exporter) ExportSpans(_ context.Context, spans []sdktrace.ReadOnlySpan)
 
 // whole maps an ended span with all that belongs to it. The span is fit to be
 // recorded in spite of an error.
-func (t *target) whole(m *mapper, s sdktrace.ReadOnlySpan) error {
-	res, err := t.resource(m, s.Resource())
-	m.span.Resource = res
+func (t *target) whole(m *mapper, s sdktrace.ReadOnlySpan) (err error) {
+	defer recovered(&err)
+	m.span.Resource, err = t.resource(m, s.Resource())
 	m.start(s, s.Attributes())
 	target := m.span.Entry.Metadata.Target
 	m.links(s.Links(), target)

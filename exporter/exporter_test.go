@@ -607,21 +607,26 @@ func TestSharedExporter(t *testing.T) {
 }
 
 func TestExportSpansJoinsErrors(t *testing.T) {
-	rec := create(t, &format.RecorderOptions{MaxEntrySize: 500})
+	rec := create(t, &format.RecorderOptions{MaxEntrySize: 1}) // the least there is
 	var many []attribute.KeyValue
 	for i := range 200 {
 		many = append(many, attribute.Int(fmt.Sprint("attribute ", i), i))
 	}
 	err := newExporter(t, rec).ExportSpans(t.Context(), tracetest.SpanStubs{
-		{Name: "bad", SpanContext: spanContext(1, 1, false, ""), Attributes: many},
+		{Name: "bad", SpanContext: spanContext(1, 1, false, ""), InstrumentationScope: instrumentation.Scope{Name: "s", Attributes: attribute.NewSet(many...)}},
 		{Name: "good", SpanContext: spanContext(2, 1, false, "")},
-		{Name: "bad", SpanContext: spanContext(3, 1, false, ""), Attributes: many},
+		{Name: "cut", SpanContext: spanContext(3, 1, false, ""), Attributes: many, StartTime: epoch},
 	}.Snapshots())
 	if !errors.Is(err, format.ErrTooLarge) || !strings.Contains(err.Error(), "0000000000000001") {
 		t.Errorf("ExportSpans: %v, want ErrTooLarge with the span", err)
 	}
-	if st := rec.Stats().Spans; st.Written != 1 || st.Dropped.TooLarge != 2 || st.Offered != 3 {
+	if st := rec.Stats().Spans; st.Written != 2 || st.Dropped.TooLarge != 1 || st.Offered != 3 {
 		t.Errorf("the account is %+v", st)
+	}
+	v := finish(t, rec)
+	last := uint32(v.Len() - 2)
+	if got := show(t, v, last); v.Role(last) != format.RoleSpan || !strings.Contains(got, "!TRUNCATED Bool true") || !strings.Contains(got, "attribute 0 I64 0") {
+		t.Errorf("the span that was cut is a %v:\n%s", v.Role(last), got)
 	}
 }
 
@@ -730,5 +735,40 @@ func TestRandomExports(t *testing.T) {
 		if got := v.Parent(ids[i]); got != want {
 			t.Errorf("span %d is below entry %d, want %d", i, got, want)
 		}
+	}
+}
+
+// badSpan is a span that no SDK makes.
+type badSpan struct{ sdktrace.ReadOnlySpan }
+
+func (badSpan) Events() []sdktrace.Event { panic("bad events") }
+
+// TestPanicInSpan costs what could not be read, and nothing of the others.
+func TestPanicInSpan(t *testing.T) {
+	rec := create(t, nil)
+	stub := func(n byte) sdktrace.ReadOnlySpan {
+		return tracetest.SpanStub{Name: "s", SpanContext: spanContext(n, 1, false, ""), StartTime: epoch, EndTime: epoch}.Snapshot()
+	}
+	err := newExporter(t, rec).ExportSpans(t.Context(), []sdktrace.ReadOnlySpan{stub(1), badSpan{stub(2)}, stub(3)})
+	if err == nil || !strings.Contains(err.Error(), "bad events") {
+		t.Errorf("ExportSpans: %v, want the panic", err)
+	}
+	if st := rec.Stats().Spans; st.Written != 3 {
+		t.Errorf("the account is %+v, want 3 spans", st)
+	}
+	finish(t, rec)
+}
+
+// TestForeignResource hands a recorder what another one made.
+func TestForeignResource(t *testing.T) {
+	rec, other := create(t, nil), create(t, &format.RecorderOptions{Version: format.V2})
+	entry := &format.TraceEntry{Metadata: format.Metadata{Name: format.NameResource}}
+	for i, r := range []*format.Recorder{other, format.Discard()} {
+		res, err := r.Resource(entry)
+		must(t, err)
+		must(t, rec.WriteSpan(&format.Span{Resource: res, Ref: format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{byte(i + 1)}}, Entry: *entry}))
+	}
+	if v := finish(t, rec); v.Len() != 4 || v.Parent(1) != 0 || v.Parent(2) != 0 {
+		t.Errorf("the trace is\n%s", outlineOf(t, v))
 	}
 }

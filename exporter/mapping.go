@@ -3,7 +3,6 @@ package exporter
 import (
 	"fmt"
 	"math"
-	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -16,6 +15,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/jsontext"
 	"github.com/entrace-go/entrace/internal/scratch"
+	"github.com/entrace-go/entrace/internal/source"
 )
 
 // A mapper turns one span at a time into entries. What it returns is valid until
@@ -36,6 +36,7 @@ func (m *mapper) reset() {
 	clear(m.span.Children)
 	m.attrs = m.attrs[:0]
 	m.span = format.Span{Children: m.span.Children[:0]}
+	m.jsons, m.anys = m.jsons[:0], m.anys[:0]
 	m.text.Reset()
 }
 
@@ -55,14 +56,7 @@ func (m *mapper) mark(name string, names []string) {
 		return
 	}
 	at := m.text.Mark()
-	m.text.B = append(m.text.B, '[')
-	for i, s := range names {
-		if i > 0 {
-			m.text.B = append(m.text.B, ',')
-		}
-		m.text.B = jsontext.AppendString(m.text.B, s)
-	}
-	m.text.B = append(m.text.B, ']')
+	m.text.B = jsontext.AppendStrings(m.text.B, names)
 	m.add(name, format.StringValue(m.text.From(at)))
 }
 
@@ -238,19 +232,10 @@ func code(md *format.Metadata, attrs []attribute.KeyValue) {
 			}
 		case "code.function.name":
 			if kv.Value.Type() == attribute.STRING {
-				md.ModulePath = format.Some(packageOf(kv.Value.AsString()))
+				md.ModulePath = format.Some(source.Package(kv.Value.AsString()))
 			}
 		}
 	}
-}
-
-// packageOf returns the import path in the full name of a function.
-func packageOf(function string) string {
-	slash := strings.LastIndexByte(function, '/')
-	if dot := strings.IndexByte(function[slash+1:], '.'); dot >= 0 {
-		return function[:slash+1+dot]
-	}
-	return function
 }
 
 // links maps span links to children.

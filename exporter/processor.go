@@ -29,9 +29,10 @@ type SpanProcessor struct {
 // shards is how many locks the spans that are open are spread over.
 const shards = 64
 
-// maxOpen bounds the open spans that a shard remembers. More of them only cost
-// room: what they had at their start is written again at their end.
-const maxOpen = 1 << 14
+// maxOpen bounds the open spans that a shard remembers, since some never end. One
+// that is forgotten only costs room: what it had at its start is written again at
+// its end.
+const maxOpen = 1 << 10
 
 type shard struct {
 	mu sync.Mutex
@@ -142,9 +143,13 @@ func (p *SpanProcessor) start(s sdktrace.ReadWriteSpan) (err error) {
 	if sh.spans == nil {
 		sh.spans = make(map[format.SpanRef]*begun)
 	}
-	if len(sh.spans) < maxOpen {
-		sh.spans[m.span.Ref] = b
+	if len(sh.spans) >= maxOpen {
+		for other := range sh.spans { // any one
+			delete(sh.spans, other)
+			break
+		}
 	}
+	sh.spans[m.span.Ref] = b
 	return rerr
 }
 
@@ -199,4 +204,13 @@ func (p *SpanProcessor) ForceFlush(ctx context.Context) error { return ctx.Err()
 
 // Shutdown ends the processor, which ignores spans from then on. It closes the
 // recorder if NewSpanProcessor opened it; see [Exporter.Shutdown].
-func (p *SpanProcessor) Shutdown(ctx context.Context) error { return p.shutdown(ctx) }
+func (p *SpanProcessor) Shutdown(ctx context.Context) error {
+	err := p.shutdown(ctx)
+	for i := range p.open {
+		sh := &p.open[i]
+		sh.mu.Lock()
+		sh.spans = nil
+		sh.mu.Unlock()
+	}
+	return err
+}

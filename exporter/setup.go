@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
+	"time"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/entrace-go/entrace/format"
@@ -19,7 +22,8 @@ import (
 type Pipeline struct {
 	recorder *format.Recorder
 	provider *sdktrace.TracerProvider
-	owned    bool // closed by Shutdown
+	own      sdktrace.SpanProcessor // that records; nil without
+	owned    bool                   // the recorder is closed by Shutdown
 
 	mu   sync.Mutex
 	done bool
@@ -30,8 +34,8 @@ type Pipeline struct {
 // log records, and call Shutdown at the end.
 //
 // With an error, such as a file that cannot be created, the Pipeline is fit for
-// use all the same and records nothing: a program need not end for want of a
-// trace.
+// use all the same, other exporters included, and only records nothing: a program
+// need not end for want of a trace.
 func Setup(ctx context.Context, options ...SetupOption) (*Pipeline, error) {
 	var c config
 	for _, o := range options {
@@ -46,25 +50,36 @@ func Setup(ctx context.Context, options ...SetupOption) (*Pipeline, error) {
 		report(fmt.Errorf("exporter: resource: %w", err)) // it is usable all the same
 	}
 	p := &Pipeline{}
-	if p.recorder, p.owned, err = c.open(res); err != nil {
-		return nothing(&c), err
+	var failed error
+	if p.recorder, p.owned, failed = c.open(res); failed != nil {
+		p.recorder = format.Discard()
 	}
 	// Logs before the first span find the resource already.
 	if _, err := p.recorder.Resource(new(mapper).resourceEntry(res)); err != nil {
 		report(err)
 	}
-	o := append(c.provider, sdktrace.WithResource(res)) //nolint:gocritic // c is ours
-	for _, sp := range c.processors(ctx, p.recorder) {
+	o := append(c.provider, sdktrace.WithResource(res))
+	own, others := c.processors(ctx, p.recorder)
+	for _, sp := range others {
 		o = append(o, sdktrace.WithSpanProcessor(sp))
 	}
-	p.provider = sdktrace.NewTracerProvider(o...)
-	if !c.noGlobals {
-		otel.SetTracerProvider(p.provider)
-		if pr := propagator(); pr != nil {
-			otel.SetTextMapPropagator(pr)
-		}
+	if own != nil { // last, to see what the others add
+		o = append(o, sdktrace.WithSpanProcessor(own))
 	}
-	return p, nil
+	p.own, p.provider = own, sdktrace.NewTracerProvider(o...)
+	c.globals(p.provider)
+	return p, failed
+}
+
+// globals makes tp and the propagator of the environment OpenTelemetry's own.
+func (c *config) globals(tp trace.TracerProvider) {
+	if c.noGlobals {
+		return
+	}
+	otel.SetTracerProvider(tp)
+	if pr := propagator(); pr != nil {
+		otel.SetTextMapPropagator(pr)
+	}
 }
 
 // nothing returns a Pipeline that records nothing. A TracerProvider that was
@@ -72,9 +87,7 @@ func Setup(ctx context.Context, options ...SetupOption) (*Pipeline, error) {
 func nothing(c *config) *Pipeline {
 	p := &Pipeline{recorder: format.Discard(), provider: sdktrace.NewTracerProvider(), done: true}
 	_ = p.provider.Shutdown(context.Background()) // it has no processors
-	if !c.noGlobals {
-		otel.SetTracerProvider(noop.NewTracerProvider())
-	}
+	c.globals(noop.NewTracerProvider())           // traces pass through all the same
 	return p
 }
 
@@ -94,22 +107,22 @@ func fullResource(r *resource.Resource) (*resource.Resource, error) {
 	return full, errors.Join(err, merr)
 }
 
-// processors returns those for the exporters that OTEL_TRACES_EXPORTER names.
-func (c *config) processors(ctx context.Context, r *format.Recorder) []sdktrace.SpanProcessor {
-	s, ok := lookup(envTracesExporter)
-	if !ok {
-		s = "entrace"
-	}
+// processors returns those for the exporters that OTEL_TRACES_EXPORTER names: the
+// one that records to r, if it is among them, and the others.
+func (c *config) processors(ctx context.Context, r *format.Recorder) (own sdktrace.SpanProcessor, others []sdktrace.SpanProcessor) {
+	s, _ := lookup(envTracesExporter)
 	names := list(s)
-	var out []sdktrace.SpanProcessor
+	if len(names) == 0 {
+		names = []string{"entrace"}
+	}
 	for _, name := range names {
 		switch f := c.factories[name]; {
-		case name == "none":
+		case strings.EqualFold(name, "none"):
 			if len(names) > 1 {
 				reportValue(envTracesExporter, s, errors.New("none goes with no other"))
 			}
-		case name == "entrace":
-			out = append(out, c.own(r))
+		case strings.EqualFold(name, "entrace"):
+			own = c.own(r)
 		case f == nil:
 			reportValue(envTracesExporter, s, fmt.Errorf("there is no exporter %q; WithSpanExporter adds one", name))
 		default:
@@ -118,11 +131,10 @@ func (c *config) processors(ctx context.Context, r *format.Recorder) []sdktrace.
 				report(fmt.Errorf("exporter: %s=%q: %q: %w", envTracesExporter, s, name, err))
 				continue
 			}
-			// First, so that the recorder comes last.
-			out = append([]sdktrace.SpanProcessor{sdktrace.NewBatchSpanProcessor(e)}, out...)
+			others = append(others, sdktrace.NewBatchSpanProcessor(e))
 		}
 	}
-	return out
+	return own, others
 }
 
 // own returns the processor that records to r.
@@ -176,9 +188,26 @@ func (p *Pipeline) Shutdown(ctx context.Context) error {
 		return nil
 	}
 	p.done = true
-	err := p.provider.Shutdown(ctx)
-	if p.owned {
+	finish := ctx.Err() == nil
+	// Spans that have ended are recorded whatever the context says, before an
+	// exporter of another kind can use up the time that it leaves.
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
+	defer cancel()
+	var err error
+	if p.own != nil {
+		err = p.own.Shutdown(grace)
+	}
+	err = errors.Join(err, p.provider.Shutdown(ctx))
+	switch {
+	case !p.owned:
+	case finish && ctx.Err() != nil:
+		err = errors.Join(err, p.recorder.Close(grace))
+	default:
 		err = errors.Join(err, p.recorder.Close(ctx))
 	}
 	return err
 }
+
+// shutdownGrace is how long recording may take that does not wait for anything
+// but the disk.
+const shutdownGrace = 2 * time.Second

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
@@ -238,7 +239,11 @@ func TestFactoryFails(t *testing.T) {
 func TestDisabled(t *testing.T) {
 	dir := clean(t)
 	t.Setenv("OTEL_SDK_DISABLED", "TRUE")
+	otel.SetTextMapPropagator(propagation.NewCompositeTextMapPropagator())
 	p := setup(t)
+	if len(otel.GetTextMapPropagator().Fields()) == 0 {
+		t.Error("nothing is propagated")
+	}
 	ctx := propagation.TraceContext{}.Extract(t.Context(), propagation.MapCarrier{"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"})
 	_, s := p.TracerProvider().Tracer("t").Start(ctx, "s")
 	if s.IsRecording() || s.SpanContext().SpanID().String() != "b7ad6b7169203331" || !s.SpanContext().IsSampled() {
@@ -258,7 +263,11 @@ func TestDisabled(t *testing.T) {
 // TestSetupFails: the program goes on without a trace.
 func TestSetupFails(t *testing.T) {
 	clean(t)
-	p, err := exporter.Setup(t.Context(), exporter.WithPath("missing/a.et"))
+	t.Setenv("OTEL_TRACES_EXPORTER", "mine,Entrace")
+	otel.SetTextMapPropagator(propagation.NewCompositeTextMapPropagator())
+	mine := tracetest.NewInMemoryExporter()
+	p, err := exporter.Setup(t.Context(), exporter.WithPath("missing/a.et"),
+		exporter.WithSpanExporter("mine", func(context.Context) (sdktrace.SpanExporter, error) { return mine, nil }))
 	if !errors.Is(err, os.ErrNotExist) || p == nil {
 		t.Fatalf("Setup: %v, %v; want ErrNotExist and a Pipeline", p, err)
 	}
@@ -266,7 +275,43 @@ func TestSetupFails(t *testing.T) {
 	if !p.Recorder().Discards() {
 		t.Error("the recorder does not discard")
 	}
+	must(t, p.ForceFlush(t.Context()))
+	if len(mine.GetSpans()) != 1 || len(otel.GetTextMapPropagator().Fields()) == 0 {
+		t.Errorf("the other exporter has %d spans, the propagator sets %v", len(mine.GetSpans()), otel.GetTextMapPropagator().Fields())
+	}
 	must(t, p.Shutdown(t.Context()))
+}
+
+// slow is an exporter that hangs until it is closed.
+type slow chan struct{}
+
+func (s slow) ExportSpans(ctx context.Context, _ []sdktrace.ReadOnlySpan) error {
+	<-s
+	return ctx.Err()
+}
+func (slow) Shutdown(context.Context) error { return nil }
+
+// TestSlowNeighbour shuts down beside an exporter that hangs.
+func TestSlowNeighbour(t *testing.T) {
+	for _, mode := range []exporter.Mode{exporter.ModeLive, exporter.ModeBatch} {
+		clean(t)
+		t.Setenv("OTEL_TRACES_EXPORTER", "slow,entrace")
+		hangs := make(slow)
+		p := setup(t, exporter.WithPath("a.et"), exporter.WithMode(mode),
+			exporter.WithSpanExporter("slow", func(context.Context) (sdktrace.SpanExporter, error) { return hangs, nil }))
+		oneSpan(t, p)
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		if err := p.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: Shutdown: %v, want DeadlineExceeded", mode, err)
+		}
+		cancel()
+		close(hangs)
+		r, err := format.Inspect("a.et")
+		must(t, err)
+		if n := p.Recorder().Stats().Spans.Written; r.Format != format.ET || n != 1 {
+			t.Errorf("%s: an %v with %d spans, want an ET with 1", mode, r.Format, n)
+		}
+	}
 }
 
 func TestWithoutGlobals(t *testing.T) {
@@ -291,8 +336,14 @@ func TestSetupBorrowedRecorder(t *testing.T) {
 
 // TestSetupShutdownDead leaves a whole IET.
 func TestSetupShutdownDead(t *testing.T) {
+	for mode, want := range map[exporter.Mode]int{exporter.ModeLive: 5, exporter.ModeBatch: 4} {
+		shutdownDead(t, mode, want)
+	}
+}
+
+func shutdownDead(t *testing.T, mode exporter.Mode, want int) {
 	clean(t)
-	p := setup(t, exporter.WithPath("a.et"))
+	p := setup(t, exporter.WithPath("a.et"), exporter.WithMode(mode))
 	oneSpan(t, p)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -301,8 +352,8 @@ func TestSetupShutdownDead(t *testing.T) {
 	}
 	r, err := format.Inspect("a.et")
 	must(t, err)
-	if r.Format != format.IET || r.Reason != format.CutClean || !r.Ended || r.Entries != 5 {
-		t.Errorf("what is left is %+v, want a whole IET of 5 entries", r)
+	if r.Format != format.IET || r.Reason != format.CutClean || !r.Ended || r.Entries != want {
+		t.Errorf("%s: what is left is %+v, want a whole IET of %d entries", mode, r, want)
 	}
 }
 

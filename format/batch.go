@@ -17,7 +17,7 @@ type Span struct {
 	Ref      SpanRef
 	Parent   SpanRef   // none for the first span of a trace
 	Remote   bool      // the parent is a span of another process
-	Resource *Resource // nil: the root
+	Resource *Resource // of this recorder; nil, or of another one: the root
 	// Wait makes the span wait in memory when its parent is local and not
 	// written yet, as an exporter meets children before their parents.
 	Wait bool
@@ -27,6 +27,7 @@ type Span struct {
 
 // A Resource is an entry that local root spans hang below.
 type Resource struct {
+	owner   *Recorder
 	buf     []byte
 	payload payload
 	id      uint32 // 0: not in the file yet

@@ -103,6 +103,9 @@ func create(name string, o *RecorderOptions) (*Recorder, error) {
 		return nil, err
 	}
 	stream, final := streamName(name), finalName(name, o)
+	if len(filepath.Base(stream)) > maxNameSize {
+		return nil, fmt.Errorf("the name is longer than %d bytes", maxNameSize)
+	}
 	s := slotOf(stream)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -280,6 +283,10 @@ func checkMagic(name string) error {
 	}
 	return err
 }
+
+// maxNameSize leaves room for what is added to a name: most systems allow 255
+// bytes.
+const maxNameSize = 200
 
 // asideTime is the time in the name of a trace that makes room for another.
 const asideTime = "20060102T150405.000Z"

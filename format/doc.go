@@ -12,7 +12,8 @@
 //	…
 //	err = rec.Close(ctx) // leaves app.et
 //
-// An entry is in the file when the call that took it returns. OpenTelemetry
+// An entry is in the file when the call that took it returns, unless it is a span
+// that has to wait for its parent. OpenTelemetry
 // spans reach a recorder through package exporter, log/slog records through
 // package slogadapter; [Recorder.Append] takes entries of one's own.
 //

@@ -32,6 +32,7 @@ type Follower struct {
 	off   int64 // in the file, where the next entry begins
 	buf   []byte
 	rest  []byte // of buf, that is at off
+	chunk []byte // for looking ahead
 	gap   int
 	need  int64         // bytes at off without which the next entry cannot be whole
 	want  int           // bytes to read at once
@@ -81,8 +82,9 @@ func Follow(name string, o *FollowOptions) (*Follower, error) {
 
 // Next waits for the next entry and returns it with its id; the entry is valid
 // until the next call. The error is [io.EOF] when the trace has come to a clean
-// end, [ErrTruncated] when its writer died, [ErrShrunk] when the file was cut,
-// a [*CorruptError] for damage, or that of ctx.
+// end, [ErrTruncated] when its writer has died since Follow, [ErrShrunk] when the
+// file was cut, a [*CorruptError] for damage, or that of ctx. For the end of a
+// file whose writer does not lock it, or was dead before, Next waits for ever.
 func (f *Follower) Next(ctx context.Context) (uint32, *TraceEntry, error) {
 	if f.et != nil {
 		return f.nextOfET()
@@ -170,10 +172,12 @@ func (f *Follower) decode() (bool, error) {
 // followed reports whether anything but zeros follows those at off: else they are
 // no entries.
 func (f *Follower) followed() (bool, error) {
-	var chunk [32 << 10]byte
+	if f.chunk == nil {
+		f.chunk = make([]byte, 32<<10)
+	}
 	for at := max(f.zeros, f.off); ; {
-		n, err := f.f.ReadAt(chunk[:], at)
-		for i, c := range chunk[:n] {
+		n, err := f.f.ReadAt(f.chunk, at)
+		for i, c := range f.chunk[:n] {
 			if c != 0 {
 				f.kept = at + int64(i)
 				return true, nil

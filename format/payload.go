@@ -134,7 +134,7 @@ func (d *encoder) encode(e *TraceEntry, opt []Attribute) payload {
 	for i := range d.sorted {
 		at := len(d.buf)
 		d.buf = appendString(d.buf, d.sorted[i].Name)
-		if j := optionalAt(d.sorted, i, opt); j >= 0 {
+		if isOptional(d.sorted, i, opt) {
 			p.optional[k].name = [2]int{at, len(d.buf)}
 			k++
 		}
@@ -144,7 +144,7 @@ func (d *encoder) encode(e *TraceEntry, opt []Attribute) payload {
 	for i := range d.sorted {
 		at := len(d.buf)
 		d.value(&d.sorted[i].Value)
-		if j := optionalAt(d.sorted, i, opt); j >= 0 {
+		if isOptional(d.sorted, i, opt) {
 			p.optional[k].value = [2]int{at, len(d.buf)}
 			k++
 		}
@@ -154,17 +154,17 @@ func (d *encoder) encode(e *TraceEntry, opt []Attribute) payload {
 	return p
 }
 
-// optionalAt returns which of opt the attribute i of a is, or -1.
-func optionalAt(a []Attribute, i int, opt []Attribute) int {
+// isOptional reports whether the attribute i of a is one of opt.
+func isOptional(a []Attribute, i int, opt []Attribute) bool {
 	if i > 0 && a[i-1].Name == a[i].Name {
-		return -1
+		return false
 	}
 	for j := range opt {
 		if opt[j].Name == a[i].Name {
-			return j
+			return true
 		}
 	}
-	return -1
+	return false
 }
 
 func (d *encoder) head(e *TraceEntry) {
@@ -214,13 +214,30 @@ func validText(s string) string {
 // cut off.
 const AttrTruncated = "!TRUNCATED"
 
-// fit returns a copy of e that is cut to about limit bytes and marked.
+// fit returns a copy of e that is cut to about limit bytes and marked. What tells
+// where an entry belongs stays whole.
 func fit(e *TraceEntry, limit int) *TraceEntry {
 	c := *e
-	c.Attributes = append([]Attribute(nil), e.Attributes[:min(len(e.Attributes), MaxAttributes-maxOptional-1)]...)
+	c.Attributes = make([]Attribute, 0, min(len(e.Attributes), MaxAttributes))
+	// As many of the user's as get a readable share each.
+	users := MaxAttributes - maxOptional - 1
+	for i := range e.Attributes {
+		if _, user := UserName(e.Attributes[i].Name); !user {
+			users--
+		}
+	}
+	users = min(users, limit/(8*minShare))
+	for _, a := range e.Attributes {
+		if _, user := UserName(a.Name); user {
+			if users--; users < 0 {
+				continue
+			}
+		}
+		c.Attributes = append(c.Attributes, a)
+	}
 	// Half of the limit is for the longest texts, shared evenly: that leaves
 	// the short ones whole.
-	share := limit / 2 / (2*len(c.Attributes) + 8)
+	share := max(limit/2/(2*len(c.Attributes)+8), minShare)
 	c.Message.Value = Cut(c.Message.Value, share)
 	c.Metadata.Name = Cut(c.Metadata.Name, share)
 	c.Metadata.Target = Cut(c.Metadata.Target, share)
@@ -228,7 +245,9 @@ func fit(e *TraceEntry, limit int) *TraceEntry {
 	c.Metadata.File.Value = Cut(c.Metadata.File.Value, share)
 	for i := range c.Attributes {
 		a := &c.Attributes[i]
-		a.Name = Cut(a.Name, share)
+		if _, user := UserName(a.Name); user {
+			a.Name = Cut(a.Name, share)
+		}
 		switch a.Value.kind {
 		case KindString:
 			if s := a.Value.Text(); len(s) > share {
@@ -243,6 +262,9 @@ func fit(e *TraceEntry, limit int) *TraceEntry {
 	}
 	return &c
 }
+
+// minShare is what every text keeps: an id is whole in it.
+const minShare = 64
 
 // ellipsis ends a text that was cut.
 const ellipsis = "…"

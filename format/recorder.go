@@ -8,6 +8,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/entrace-go/entrace/internal/osfile"
 )
 
 // RecorderOptions change how a [Recorder] works. The zero value means defaults.
@@ -20,7 +22,7 @@ type RecorderOptions struct {
 	Format Optional[StorageFormat]
 	// MaxEntrySize is the size in bytes above which an entry is cut and marked
 	// with [AttrTruncated]. The default, and the most, is [DefaultMaxEntrySize],
-	// 64 MiB.
+	// 64 MiB; the least is 2 KiB.
 	MaxEntrySize int
 	// MaxWaitingSpans, MaxWaitingBytes and MaxWaitingAge bound the spans that
 	// wait in memory for their parents. A span that goes over a bound is written
@@ -39,6 +41,7 @@ const (
 
 // A Recorder writes one trace. It streams an IET file, in which an entry is when
 // the call returns that took it, and turns it into an ET file when it is closed.
+// Only spans that wait for their parents, see [Span].Wait, come later.
 //
 // A Recorder is safe for concurrent use.
 type Recorder struct {
@@ -83,6 +86,9 @@ type staged struct {
 	isSpan   bool
 }
 
+// minMaxEntrySize leaves a span all that tells where it belongs.
+const minMaxEntrySize = 2 << 10
+
 // flushSize is how much is gathered for one write.
 const flushSize = 256 << 10
 
@@ -95,6 +101,7 @@ func newRecorder(f *os.File, o *RecorderOptions) *Recorder {
 	if r.maxEntry <= 0 || r.maxEntry > DefaultMaxEntrySize {
 		r.maxEntry = DefaultMaxEntrySize
 	}
+	r.maxEntry = max(r.maxEntry, minMaxEntrySize)
 	r.maxWaitingSpans, r.maxWaitingBytes, r.maxWaitingAge = o.MaxWaitingSpans, o.MaxWaitingBytes, o.MaxWaitingAge
 	if r.maxWaitingSpans <= 0 {
 		r.maxWaitingSpans = defaultWaitingSpans
@@ -124,8 +131,9 @@ func Discard() *Recorder {
 }
 
 // Discards reports whether everything that r takes is dropped, so that a caller
-// may save itself the work.
-func (r *Recorder) Discards() bool { return r.slot == nil }
+// may save itself the work. A nil Recorder discards, too: that of a Create that
+// failed.
+func (r *Recorder) Discards() bool { return r == nil || r.slot == nil }
 
 // Path returns the file that Close leaves, "" for [Discard].
 func (r *Recorder) Path() string { return r.final }
@@ -146,9 +154,10 @@ func (r *Recorder) Stats() Stats {
 	return s
 }
 
-// Err returns the last error that recording met, nil if there was none. Nothing
-// needs to be done about it: the recorder tries again with the next entry, and
-// Stats counts what was lost.
+// Err returns the last error that cost entries, nil if there was none. Nothing
+// needs to be done about it: the recorder tries again with the next entry, unless
+// the file cannot even be cut back to its whole entries, and Stats counts what was
+// lost.
 func (r *Recorder) Err() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -188,7 +197,7 @@ func (r *Recorder) Append(e *TraceEntry) (uint32, error) {
 // entries are written once. Log records without a span go below the latest.
 func (r *Recorder) Resource(e *TraceEntry) (*Resource, error) {
 	if r.Discards() {
-		return &Resource{}, nil
+		return &Resource{owner: r}, nil
 	}
 	b := r.Batch()
 	defer b.release()
@@ -197,22 +206,22 @@ func (r *Recorder) Resource(e *TraceEntry) (*Resource, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.closed {
+		return &Resource{owner: r}, nil
+	}
 	res, ok := r.resources[string(b.enc.buf)]
 	if !ok {
-		res = &Resource{buf: append([]byte(nil), b.enc.buf...), payload: b.payloads[0]}
+		res = &Resource{owner: r, buf: append([]byte(nil), b.enc.buf...), payload: b.payloads[0]}
 		r.resources[string(res.buf)] = res
 	}
 	r.latest = res
-	if r.closed {
-		return res, nil
-	}
 	r.place(res)
 	return res, r.flush()
 }
 
 // place returns the id of the entry of res, which it stages if need be.
 func (r *Recorder) place(res *Resource) uint32 {
-	if res == nil {
+	if res == nil || res.owner != r {
 		return 0
 	}
 	if res.id == 0 {
@@ -431,7 +440,8 @@ func (r *Recorder) drop(err error, entries, spans uint64) {
 	*r.stats.Spans.Dropped.reason(err) += spans
 }
 
-// Sync makes everything that was recorded before survive a loss of power.
+// Sync makes everything that is in the file, and the file's name, survive a loss
+// of power. Spans that wait for their parents are not in the file.
 func (r *Recorder) Sync() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -441,20 +451,23 @@ func (r *Recorder) Sync() error {
 	if r.closed {
 		return ErrClosed
 	}
-	return r.f.Sync()
+	return errors.Join(r.f.Sync(), osfile.SyncDir(r.stream))
 }
 
 // Close writes what still waits and the entry that marks a clean end, and
-// finishes the file. Of several who were given this recorder by Create only the
-// last one closes it. Entries that come later are dropped and counted.
+// finishes the file. There is to be one Close for each Create that returned this
+// recorder: the last one closes it, and more do nothing. Entries that come later
+// are dropped and counted. Close also returns the last error that cost entries.
 //
 // With a context that is done, or as soon as it is, Close leaves a whole IET
 // beside the name of the ET and returns the context's error: the next Create on
 // that path, or Recover, finishes it. Whatever fails, nothing recorded is lost.
-// Close is idempotent.
 func (r *Recorder) Close(ctx context.Context) error {
 	if r.Discards() {
 		return nil
+	}
+	if ctx == nil {
+		ctx = context.Background() // a panic halfway would leave the file locked
 	}
 	r.slot.mu.Lock()
 	defer r.slot.mu.Unlock()
@@ -513,6 +526,8 @@ func (r *Recorder) end() error {
 	}
 	err = errors.Join(err, r.flush())
 	r.closed = true
+	// A recorder that somebody keeps should keep nothing itself.
+	r.spans, r.waiting, r.resources, r.ready, r.out, r.staged = spanTable{}, waitingRoom{}, nil, nil, nil, nil
 	return errors.Join(err, distinct(r.err, err))
 }
 
@@ -536,8 +551,8 @@ func (r *Recorder) endEntry() *TraceEntry {
 func TimeValue(t time.Time) Value {
 	s := t.Unix()
 	switch {
-	case s < math.MinInt64/1_000_000_000:
-		return I64Value(math.MinInt64)
+	case s <= math.MinInt64/1_000_000_000:
+		return I64Value(math.MinInt64 + 1) // the least is no time in a View
 	case s < 0:
 		return I64Value(t.UnixNano())
 	case s > math.MaxUint64/1_000_000_000-1:

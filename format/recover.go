@@ -119,6 +119,10 @@ func Recover(name, output string) (*Report, error) {
 	if err := lock(f); err != nil {
 		return r, fmt.Errorf("recover: %w", err)
 	}
+	if fi, err := f.Stat(); err != nil || fi.Size() != r.Size || !osfile.SameFile(f, r.Name) {
+		// Its writer was at work until now, or finished it.
+		return nil, errors.Join(fmt.Errorf("recover %s: it changed meanwhile: %w", r.Name, ErrLocked), err)
+	}
 	return r, r.inPlace(f)
 }
 

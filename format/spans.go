@@ -25,7 +25,7 @@ func AppendHex(b, id []byte) []byte {
 // How many spans a recorder remembers beside the written file, so that what
 // belongs to them finds them: those that are open, and those that ended last.
 const (
-	maxOpenSpans  = 1 << 20
+	maxOpenSpans  = 1 << 18
 	maxEndedSpans = 1 << 16
 )
 

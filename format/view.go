@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/entrace-go/entrace/internal/jsontext"
 )
 
 // A Role is what an entry is in the logical view.
@@ -347,8 +349,8 @@ func (v *View) Ended(id uint32) (time.Duration, bool, error) {
 }
 
 // Entry returns entry id as it is in the view. The caller owns it. Of a span it
-// has the later values of its end; of what belongs to a trace it has the trace
-// id, and of a log record the span id, too.
+// has the later values of its end and the trace id, and the parent's span id only
+// where the parent is not there. Of a log record it has the ids of its span.
 func (v *View) Entry(id uint32) (*TraceEntry, error) {
 	e, err := v.f.Entry(id)
 	if err != nil {
@@ -367,9 +369,18 @@ func (v *View) Entry(id uint32) (*TraceEntry, error) {
 		return e, nil
 	}
 	ref := v.Ref(id)
+	if up := v.Ref(e.Parent); role == RoleSpan && v.roles[e.Parent] == RoleSpan && up.TraceID == ref.TraceID {
+		// Whatever order they were written in: the parent says it now.
+		e.Attributes = slices.DeleteFunc(e.Attributes, func(a Attribute) bool {
+			return a.Name == AttrParentSpanID && a.Value.Text() == string(AppendHex(nil, up.SpanID[:]))
+		})
+	}
 	addMissing(e, AttrTraceID, ref.TraceID[:])
 	if role == RoleLog {
 		addMissing(e, AttrSpanID, ref.SpanID[:])
+	}
+	if v.f.version.hasAttrColumns() {
+		SortAttributes(e.Attributes)
 	}
 	return e, nil
 }
@@ -380,10 +391,20 @@ func addMissing(e *TraceEntry, name string, id []byte) {
 	}
 }
 
+// statusError is the AttrStatusCode of a span that failed.
+const statusError = "ERROR"
+
 // fold puts what end says into its span e.
 func fold(e, end *TraceEntry) {
 	if end.Message.Valid {
 		e.Metadata.Name = end.Message.Value
+	}
+	if status, ok := end.Attribute(AttrStatusCode); ok {
+		// The status is one thing: nothing of an earlier one stays.
+		if status.Text() != statusError {
+			e.Metadata.Level = LevelInfo
+		}
+		e.Attributes = slices.DeleteFunc(e.Attributes, func(a Attribute) bool { return a.Name == AttrStatusDescription })
 	}
 	if end.Metadata.Level == LevelError {
 		e.Metadata.Level = LevelError
@@ -409,8 +430,7 @@ func fold(e, end *TraceEntry) {
 		now, _ := end.Attribute(mark)
 		names := slices.DeleteFunc(markedNames(old), func(s string) bool { return later[s] })
 		if names = append(names, markedNames(now)...); len(names) > 0 {
-			b, _ := json.Marshal(names) //nolint:errchkjson // strings always can be
-			marks[mark] = StringValue(string(b))
+			marks[mark] = StringValue(string(jsontext.AppendStrings(nil, names)))
 		}
 	}
 	at := make(map[string]int, len(e.Attributes))

@@ -3,13 +3,13 @@ package slogadapter
 import (
 	"maps"
 	"math"
-	"net/url"
 	"path"
 	"runtime"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/entrace-go/entrace/internal/source"
 )
 
 // A site is a place in the source that logs.
@@ -54,7 +54,7 @@ func (c *siteCache) of(pc uintptr) *site {
 }
 
 func newSite(function, file string, line int) *site {
-	s := &site{name: noSite.name, function: function, pkg: packageOf(function), file: file}
+	s := &site{name: noSite.name, function: function, pkg: source.Package(function), file: file}
 	if line > 0 && int64(line) <= math.MaxUint32 {
 		s.line = uint32(line)
 	}
@@ -62,18 +62,4 @@ func newSite(function, file string, line int) *site {
 		s.name += " " + path.Base(file) + ":" + strconv.Itoa(line)
 	}
 	return s
-}
-
-// packageOf returns the import path in the full name of a function, in which
-// dots behind the last slash are escaped.
-func packageOf(function string) string {
-	slash := strings.LastIndexByte(function, '/')
-	pkg := function
-	if dot := strings.IndexByte(function[slash+1:], '.'); dot >= 0 {
-		pkg = function[:slash+1+dot]
-	}
-	if plain, err := url.PathUnescape(pkg); err == nil {
-		return plain
-	}
-	return pkg
 }

@@ -6,24 +6,6 @@ import (
 	"testing"
 )
 
-func TestPackageOf(t *testing.T) {
-	for _, test := range []struct{ function, want string }{
-		{"", ""},
-		{"main.main", "main"},
-		{"main.main.func1.2", "main"},
-		{"net/http.(*Server).Serve", "net/http"},
-		{"example.org/a/b.Map[...]", "example.org/a/b"},
-		{"gopkg.in/yaml%2ev3.(*Decoder).Decode", "gopkg.in/yaml.v3"},
-		{"example.org/a.b/c.init.0", "example.org/a.b/c"},
-		{"no_dot", "no_dot"},
-		{"bad%zz.f", "bad%zz"},
-	} {
-		if got := packageOf(test.function); got != test.want {
-			t.Errorf("packageOf(%q) = %q, want %q", test.function, got, test.want)
-		}
-	}
-}
-
 func TestNewSite(t *testing.T) {
 	for _, test := range []struct {
 		file string

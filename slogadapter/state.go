@@ -370,14 +370,7 @@ func (s *state) limit(text string) string {
 func (s *state) end() {
 	if len(s.jsons) > 0 {
 		mark := s.text.Mark()
-		s.text.B = append(s.text.B, '[')
-		for i, name := range s.jsons {
-			if i > 0 {
-				s.text.B = append(s.text.B, ',')
-			}
-			s.text.B = jsontext.AppendString(s.text.B, name)
-		}
-		s.text.B = append(s.text.B, ']')
+		s.text.B = jsontext.AppendStrings(s.text.B, s.jsons)
 		s.attrs = append(s.attrs, format.Attribute{Name: format.AttrJSON, Value: format.StringValue(s.text.From(mark))})
 	}
 	if s.cut {

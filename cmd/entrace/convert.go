@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -74,30 +75,22 @@ func (a *app) convert(ctx context.Context, in, out string, o convert.Options) er
 		o.Progress = bar.update
 		defer bar.done()
 	}
-	var err error
-	switch {
-	case in != "-" && out != "-":
-		err = convert.File(ctx, in, out, o)
-		if errors.Is(err, fs.ErrExist) {
-			return usagef("%s is there already; --force replaces it", out)
-		}
-	case out == "-":
-		src, oerr := a.open(in)
-		if oerr != nil {
-			return oerr
+	if out == "-" {
+		src, err := a.open(in)
+		if err != nil {
+			return err
 		}
 		defer src.Close()
-		err = convert.Stream(ctx, a.out, src, o)
-	default:
-		path, done, serr := a.seekable(in)
-		if serr != nil {
-			return serr
-		}
-		defer done()
-		err = convert.File(ctx, path, out, o)
-		if errors.Is(err, fs.ErrExist) {
-			return usagef("%s is there already; --force replaces it", out)
-		}
+		return torn(in, convert.Stream(ctx, a.out, src, o))
+	}
+	path, done, err := a.seekable(in)
+	if err != nil {
+		return err
+	}
+	defer done()
+	err = convert.File(ctx, path, out, o)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%w; --force replaces it", thereAlready(out))
 	}
 	return torn(in, err)
 }

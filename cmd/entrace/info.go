@@ -75,6 +75,9 @@ func (a *app) info(name string, asJSON bool) error {
 	if err := f.Damage(); err != nil {
 		in.Damage, in.Cut = err.Error(), format.CutReasonOf(err)
 	}
+	if name == "-" {
+		in.File = stdinName
+	}
 	if asJSON {
 		err = a.printJSON(in)
 	} else {

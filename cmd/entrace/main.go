@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -25,7 +26,10 @@ const (
 )
 
 func main() {
+	// A broken pipe is an error like others, so that temporary files go.
+	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	context.AfterFunc(ctx, stop) // the second interrupt ends what does not listen
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
@@ -52,6 +56,8 @@ func run(ctx context.Context, args []string, in io.Reader, out, errw io.Writer) 
 		return exitFine
 	case errors.Is(err, errQuiet):
 		return exitData
+	case errors.Is(err, syscall.EPIPE):
+		return exitFine // whoever reads has had enough
 	}
 	fmt.Fprintln(errw, "entrace:", safe(err.Error()))
 	if _, usage := errors.AsType[*usageError](err); usage || !a.started {
@@ -71,6 +77,9 @@ func (e *usageError) Error() string { return e.err.Error() }
 func (e *usageError) Unwrap() error { return e.err }
 
 func usagef(text string, args ...any) error { return &usageError{fmt.Errorf(text, args...)} }
+
+// thereAlready is the error for an output that must not be replaced.
+func thereAlready(name string) error { return usagef("%s is there already", name) }
 
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
@@ -114,6 +123,9 @@ func isTerminal(w any) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
+
+// stdinName is what is printed as the name of the standard input.
+const stdinName = "standard input"
 
 // open returns a stream of the trace that name, "-" being the standard input,
 // leads to.

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/spf13/cobra"
 
@@ -46,9 +47,23 @@ func (a *app) recoverCommand() *cobra.Command {
 }
 
 func (a *app) recover(name, output string, asJSON bool) error {
-	r, err := format.Recover(name, output)
+	if name == "-" && output == "" {
+		return usagef("of the standard input, -o must say where to")
+	}
+	path, done, err := a.seekable(name)
 	if err != nil {
 		return err
+	}
+	defer done()
+	r, err := format.Recover(path, output)
+	if errors.Is(err, fs.ErrExist) && output != "" {
+		return thereAlready(output)
+	}
+	if err != nil {
+		return err
+	}
+	if name == "-" {
+		r.Name = stdinName
 	}
 	v := recovery{
 		File: r.Name, Output: r.Output, Broken: r.Broken, Version: r.Version, Format: r.Format.String(), Entries: r.Entries,

@@ -30,7 +30,15 @@ func (a *app) tailCommand() *cobra.Command {
 }
 
 func (a *app) tail(ctx context.Context, name string, n int, follow, asJSON bool) error {
-	f, err := format.Open(name, &format.OpenOptions{Prefix: true})
+	if follow && name == "-" {
+		return usagef("tail -f needs a file")
+	}
+	seekable, done, err := a.seekable(name)
+	if err != nil {
+		return err
+	}
+	defer done()
+	f, err := format.Open(seekable, &format.OpenOptions{Prefix: true})
 	if err != nil {
 		return torn(name, err)
 	}

@@ -58,7 +58,11 @@ func (a *app) tree(ctx context.Context, name string, o treeOptions) error {
 		return err
 	}
 	w := bufio.NewWriterSize(a.out, 64<<10)
-	p := printer{app: a, v: v, w: w, bare: o.bare, width: terminalWidth(a.out)}
+	title := f.Name()
+	if name == "-" {
+		title = stdinName
+	}
+	p := printer{app: a, title: title, v: v, w: w, bare: o.bare, width: terminalWidth(a.out)}
 	if f.Len() > 0 {
 		err = v.Walk(0, func(id uint32, depth int, last bool) error {
 			if id%1024 == 0 && ctx.Err() != nil {
@@ -77,6 +81,7 @@ func (a *app) tree(ctx context.Context, name string, o treeOptions) error {
 type printer struct {
 	*app
 
+	title string
 	v     *format.View
 	w     *bufio.Writer
 	bare  bool
@@ -131,7 +136,7 @@ func (p *printer) summary() string {
 		}
 	}
 	return fmt.Sprintf("%s %d spans, %d log records, %d entries",
-		p.paint(colorBold, safe(p.v.File().Name())), spans, logs, p.v.Len())
+		p.paint(colorBold, safe(p.title)), spans, logs, p.v.Len())
 }
 
 // line is what is printed of an entry behind so many columns.

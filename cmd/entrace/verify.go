@@ -43,6 +43,9 @@ func (a *app) verify(name string) error {
 	if !r.Ended && !r.Live {
 		end = "; no entry marks a clean end"
 	}
+	if name == "-" {
+		r.Name = stdinName
+	}
 	_, err = fmt.Fprintf(a.out, "%s: %d entries, %d problems%s\n", safe(r.Name), r.Entries, problems, end)
 	if err == nil && problems > 0 {
 		err = errQuiet

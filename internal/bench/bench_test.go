@@ -87,6 +87,15 @@ func BenchmarkHandle(b *testing.B) {
 			})
 		}
 	}
+	for _, h := range handlers {
+		b.Run("with=10/attrs=2/"+h.name, func(b *testing.B) {
+			log, attrs, ctx := slog.New(h.new(b).WithAttrs(logAttrs(10))), logAttrs(2), context.Background()
+			b.ReportAllocs()
+			for b.Loop() {
+				log.LogAttrs(ctx, slog.LevelInfo, "request handled by the upstream", attrs...)
+			}
+		})
+	}
 }
 
 func spanAttrs() []attribute.KeyValue {

@@ -20,6 +20,18 @@ func AppendString(b []byte, s string) []byte { return appendString(b, s, false) 
 // on a terminal: all controls, and those that change the direction of text.
 func AppendSafeString(b []byte, s string) []byte { return appendString(b, s, true) }
 
+// AppendStrings appends a JSON array of strings.
+func AppendStrings(b []byte, all []string) []byte {
+	b = append(b, '[')
+	for i, s := range all {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = AppendString(b, s)
+	}
+	return append(b, ']')
+}
+
 func appendString(b []byte, s string, safe bool) []byte {
 	b = append(b, '"')
 	from := 0

@@ -1,0 +1,4 @@
+package format
+
+// RaceEnabled tells the external tests that pools drop what they are given.
+const RaceEnabled = raceEnabled
