@@ -1,6 +1,7 @@
 package format
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -223,6 +225,9 @@ func settle(stream, final string) error {
 	if len(t.parents) <= 1 {
 		return osfile.Remove(f, stream) // its writer died before it recorded anything
 	}
+	if final != stream && isTwin(final, f, t) {
+		return osfile.Remove(f, stream) // its writer died before it could do so itself
+	}
 	if final == stream {
 		if err := f.Truncate(t.data + int64(t.offsets[len(t.parents)])); err != nil {
 			return err
@@ -235,6 +240,29 @@ func settle(stream, final string) error {
 	return asideName(stream, extET, fi.ModTime(), func(to string) error {
 		return finalizeOpen(context.Background(), f, stream, to, &FinalizeOptions{RemoveSource: true})
 	})
+}
+
+// isTwin reports whether the ET name holds the very entries t of the IET f.
+func isTwin(name string, f io.ReaderAt, t *table) bool {
+	et, err := Open(name, nil)
+	if err != nil {
+		return false
+	}
+	defer et.Close()
+	if et.format != ET || !slices.Equal(et.offsets, t.offsets) {
+		return false
+	}
+	a, b := make([]byte, walkSize), make([]byte, walkSize)
+	for at, size := int64(0), int64(t.offsets[len(t.parents)]); at < size; {
+		n := min(walkSize, size-at)
+		_, aerr := f.ReadAt(a[:n], t.data+at)
+		_, berr := et.src.ReadAt(b[:n], et.data+at)
+		if aerr != nil || berr != nil || !bytes.Equal(a[:n], b[:n]) {
+			return false
+		}
+		at += n
+	}
+	return true
 }
 
 func isCorrupt(err error) bool {

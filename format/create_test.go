@@ -129,6 +129,31 @@ func TestCreateSettlesDead(t *testing.T) {
 	}
 }
 
+// TestCreateSettlesTwin: a writer that died between making the ET and removing the
+// IET left its trace twice.
+func TestCreateSettlesTwin(t *testing.T) {
+	for _, x := range []struct {
+		change bool
+		files  int
+	}{{false, 2}, {true, 3}} {
+		dir := t.TempDir()
+		stream, final := filepath.Join(dir, "app.iet"), filepath.Join(dir, "app.et")
+		deadStream(t, stream)
+		must(t, format.Finalize(t.Context(), stream, final, nil))
+		if x.change {
+			b := readFile(t, stream)
+			b[len(b)-8]++ // of the name: another trace of the same shape
+			must(t, os.WriteFile(stream, b, 0o600))
+		}
+		rec, err := format.Create(final, nil)
+		must(t, err)
+		closeRecorder(t, rec)
+		if names := dirNames(t, dir); len(names) != x.files {
+			t.Errorf("changed: %t: the folder has %q, want %d files", x.change, names, x.files)
+		}
+	}
+}
+
 // TestCreateDropsEmpty: a writer that died before it wrote anything left nothing.
 func TestCreateDropsEmpty(t *testing.T) {
 	root := format.AppendTraceEntry(format.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())
