@@ -191,21 +191,26 @@ func (p *Pipeline) Shutdown(ctx context.Context) error {
 	finish := ctx.Err() == nil
 	// Spans that have ended are recorded whatever the context says, before an
 	// exporter of another kind can use up the time that it leaves.
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
-	defer cancel()
 	var err error
 	if p.own != nil {
-		err = p.own.Shutdown(grace)
+		err = withGrace(ctx, p.own.Shutdown)
 	}
 	err = errors.Join(err, p.provider.Shutdown(ctx))
 	switch {
 	case !p.owned:
-	case finish && ctx.Err() != nil:
-		err = errors.Join(err, p.recorder.Close(grace))
+	case finish && ctx.Err() != nil: // the others have used it up
+		err = errors.Join(err, withGrace(ctx, p.recorder.Close))
 	default:
 		err = errors.Join(err, p.recorder.Close(ctx))
 	}
 	return err
+}
+
+// withGrace calls fn with a context that leaves it some time, be ctx done or not.
+func withGrace(ctx context.Context, fn func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
+	defer cancel()
+	return fn(ctx)
 }
 
 // shutdownGrace is how long recording may take that does not wait for anything

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -294,22 +295,28 @@ func (slow) Shutdown(context.Context) error { return nil }
 // TestSlowNeighbour shuts down beside an exporter that hangs.
 func TestSlowNeighbour(t *testing.T) {
 	for _, mode := range []exporter.Mode{exporter.ModeLive, exporter.ModeBatch} {
+		synctest.Test(t, func(t *testing.T) { slowNeighbour(t, mode) })
+	}
+}
+
+func slowNeighbour(t *testing.T, mode exporter.Mode) {
+	for _, timeout := range []time.Duration{50 * time.Millisecond, 20 * time.Second} {
 		clean(t)
 		t.Setenv("OTEL_TRACES_EXPORTER", "slow,entrace")
 		hangs := make(slow)
 		p := setup(t, exporter.WithPath("a.et"), exporter.WithMode(mode),
 			exporter.WithSpanExporter("slow", func(context.Context) (sdktrace.SpanExporter, error) { return hangs, nil }))
 		oneSpan(t, p)
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), timeout)
 		if err := p.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%s: Shutdown: %v, want DeadlineExceeded", mode, err)
+			t.Errorf("%s, %v: Shutdown: %v, want DeadlineExceeded", mode, timeout, err)
 		}
 		cancel()
 		close(hangs)
 		r, err := format.Inspect("a.et")
 		must(t, err)
 		if n := p.Recorder().Stats().Spans.Written; r.Format != format.ET || n != 1 {
-			t.Errorf("%s: an %v with %d spans, want an ET with 1", mode, r.Format, n)
+			t.Errorf("%s, %v: an %v with %d spans, want an ET with 1", mode, timeout, r.Format, n)
 		}
 	}
 }

@@ -267,17 +267,6 @@ func (f *Follower) nextOfET() (uint32, *TraceEntry, error) {
 	return uint32(f.id), e, err
 }
 
-// Format returns the storage format of the file.
-func (f *Follower) Format() StorageFormat {
-	switch {
-	case f.et != nil:
-		return ET
-	case f.gap > 0:
-		return IETPrefix
-	}
-	return IET
-}
-
 // Close closes the file.
 func (f *Follower) Close() error {
 	if f.et != nil {

@@ -136,6 +136,23 @@ func TestValueIntegers(t *testing.T) {
 	}
 }
 
+func TestValueWords(t *testing.T) {
+	for _, x := range []struct {
+		v      format.Value
+		hi, lo uint64
+	}{
+		{format.U64Value(math.MaxUint64), 0, math.MaxUint64},
+		{format.I64Value(-2), math.MaxUint64, math.MaxUint64 - 1},
+		{format.I64Value(2), 0, 2},
+		{format.U128Value(3, 4), 3, 4},
+		{format.I128Value(-3, 4), math.MaxUint64 - 2, 4},
+	} {
+		if hi, lo := x.v.Words(); hi != x.hi || lo != x.lo {
+			t.Errorf("the words of %v %s are %d, %d, want %d, %d", x.v.Kind(), x.v.AppendDecimal(nil), hi, lo, x.hi, x.lo)
+		}
+	}
+}
+
 func TestCut(t *testing.T) {
 	for _, x := range []struct {
 		s    string

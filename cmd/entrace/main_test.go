@@ -462,3 +462,24 @@ func TestCompletion(t *testing.T) {
 		t.Errorf("--to completes to %q", out)
 	}
 }
+
+// TestBrokenPipe: a reader that has had enough is no problem, and nothing stays
+// in the folder for temporary files.
+func TestBrokenPipe(t *testing.T) {
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	for _, args := range [][]string{{"tree", "-"}, {"cat", "-"}, {"convert", "-", "-", "--to", "et"}} {
+		r, w, err := os.Pipe()
+		must(t, err)
+		must(t, r.Close())
+		var errs bytes.Buffer
+		code := run(t.Context(), args, bytes.NewReader(read(t, fixture("v1.iet"))), w, &errs)
+		must(t, w.Close())
+		if code != exitFine || errs.Len() > 0 {
+			t.Errorf("%v: exit %d, %s", args, code, &errs)
+		}
+	}
+	if left, _ := os.ReadDir(temp); len(left) > 0 {
+		t.Errorf("there is %v", left)
+	}
+}
