@@ -663,8 +663,12 @@ func TestExportAllocations(t *testing.T) {
 	}
 	spans := stubs.Snapshots()
 	ctx := t.Context()
-	if n := testing.AllocsPerRun(20, func() { must(t, e.ExportSpans(ctx, spans)) }); n > 20 {
-		t.Errorf("100 spans allocate %v times, want next to nothing", n)
+	limit := 20.0
+	if raceEnabled {
+		limit = 100 // buffers are made anew, but not for each span
+	}
+	if n := testing.AllocsPerRun(20, func() { must(t, e.ExportSpans(ctx, spans)) }); n > limit {
+		t.Errorf("100 spans allocate %v times, want at most %v", n, limit)
 	}
 }
 
