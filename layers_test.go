@@ -22,6 +22,7 @@ var layers = map[string][]string{
 	"internal/source":      {},
 	"internal/osfile":      {"golang.org/x/sys/"},
 	"internal/mapfile":     {"github.com/edsrzf/mmap-go", module + "internal/"},
+	"internal/segment":     {"github.com/edsrzf/mmap-go", module + "internal/"},
 	"internal/conformance": {},
 	"format":               {"golang.org/x/sys/", "github.com/edsrzf/mmap-go", module + "internal/"},
 	"exporter":             {"go.opentelemetry.io/otel", "go.opentelemetry.io/otel/", module + "internal/", module + "format"},

@@ -31,9 +31,10 @@ func ExampleNewSpanProcessor() {
 	}
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(live))
 	_, span := tp.Tracer("shop").Start(ctx, "checkout")
+	ferr := tp.ForceFlush(ctx)     // or a tenth of a second later
 	r, err := format.Inspect(path) // the span is there already
 	span.End()
-	if err = errors.Join(err, tp.Shutdown(ctx)); err != nil {
+	if err = errors.Join(ferr, err, tp.Shutdown(ctx)); err != nil {
 		fmt.Println(err)
 		return
 	}

@@ -31,6 +31,16 @@ type target struct {
 	mappers   sync.Pool    // of *mapper
 	resources sync.Map     // *resource.Resource to *format.Resource
 	cached    atomic.Int32 // how many of them
+
+	instruments *instruments // nil: off
+	account     *account     // nil: off
+}
+
+// measure creates the metrics, if there are to be any. No lock may be held.
+func (t *target) measure(componentType string) {
+	if !t.recorder.Discards() {
+		t.instruments, t.account = newInstruments(componentType), observe(t.recorder)
+	}
 }
 
 // New returns an exporter. Without [WithRecorder] it opens a recorder of its own,
@@ -38,7 +48,9 @@ type target struct {
 func New(options ...Option) (*Exporter, error) {
 	e := &Exporter{}
 	c := newConfig(options)
-	return e, e.open(&c)
+	err := e.open(&c)
+	e.measure(exporterComponent)
+	return e, err
 }
 
 // MarshalLog keeps loggers from printing what is inside.
@@ -78,11 +90,11 @@ func (t *target) release(m *mapper) {
 const maxResources = 256
 
 // resource returns the entry of a span's resource.
-func (t *target) resource(m *mapper, r *resource.Resource) (*format.Resource, error) {
+func (t *target) resource(r *resource.Resource) (*format.Resource, error) {
 	if res, ok := t.resources.Load(r); ok {
 		return res.(*format.Resource), nil
 	}
-	res, err := t.recorder.Resource(m.resourceEntry(r))
+	res, err := t.recorder.Resource(resourceEntry(r))
 	if err == nil {
 		// A program has one or a few. One that makes them anew all the time must
 		// not fill the memory with what the recorder knows to be equal.
@@ -100,51 +112,68 @@ func (t *target) shutdown(ctx context.Context) error {
 	if t.stopped.Swap(true) {
 		return nil
 	}
+	err := ctx.Err()
 	if t.owned {
-		return t.recorder.Close(ctx)
+		err = t.recorder.Close(ctx)
 	}
-	return ctx.Err()
+	return errors.Join(err, t.account.close(ctx)) // after the recorder, whose last numbers count
 }
 
-// ExportSpans records spans that have ended. When it returns they are in the
-// file, or wait in memory for a parent that has not been exported yet. Since it
-// never waits for anything, it does its work even with a context that is done.
+// ExportSpans records spans that have ended. When it returns they are as safe as
+// the recorder's durability says, be it that they wait there for a parent that has
+// not been exported yet. It does its work even with a context that is done.
 // What is wrong with one span is joined to the error, and the others are
 // recorded. After Shutdown the error is [ErrShutdown].
-func (e *Exporter) ExportSpans(_ context.Context, spans []sdktrace.ReadOnlySpan) (err error) {
+func (e *Exporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
+	o := e.instruments.begin(ctx, len(spans))
+	exported, err := e.export(spans)
+	o.end(ctx, exported, err)
+	return err
+}
+
+func (e *Exporter) export(spans []sdktrace.ReadOnlySpan) (exported int, err error) {
 	if e.stopped.Load() {
-		return ErrShutdown
+		return 0, ErrShutdown
 	}
 	if e.recorder.Discards() {
-		return nil
+		return len(spans), nil
 	}
 	defer recovered(&err)
 	m := e.mapper()
 	defer e.release(m)
 	var errs []error
+	added := 0        // exported stays 0 in a panic
 	const enough = 16 // errors, as they tend to be all the same
-	b := e.recorder.Batch()
+	m.b = e.recorder.Batch()
 	for _, s := range spans {
 		if s == nil {
 			continue
 		}
-		if err := e.whole(m, s); err != nil && len(errs) < enough {
+		if err := e.add(m, s); err != nil && len(errs) < enough {
 			errs = append(errs, fmt.Errorf("span %v: %w", s.SpanContext().SpanID(), err))
 		}
-		m.span.Wait = true
-		b.Span(&m.span)
-		m.reset()
+		added++
 	}
-	return errors.Join(append(errs, b.Write())...)
+	err = m.b.Write()
+	if refused, ok := errors.AsType[*format.RefusedError](err); ok {
+		added -= refused.Records
+	}
+	if len(errs) == 0 {
+		return max(0, added), err
+	}
+	return max(0, added), errors.Join(append(errs, err)...)
 }
 
-// whole maps an ended span with all that belongs to it. The span is fit to be
-// recorded in spite of an error.
-func (t *target) whole(m *mapper, s sdktrace.ReadOnlySpan) (err error) {
+// add maps an ended span with all that belongs to it. In spite of an error it is
+// recorded, unless it is a panic.
+func (t *target) add(m *mapper, s sdktrace.ReadOnlySpan) (err error) {
 	defer recovered(&err)
-	m.span.Resource, err = t.resource(m, s.Resource())
-	m.start(s, s.Attributes())
-	target := m.span.Entry.Metadata.Target
+	defer m.b.Undo() // what a panic leaves of a span
+	res, err := t.resource(s.Resource())
+	h := m.whole(s, res)
+	h.Wait = true
+	defer m.b.Span(&h) // with its links and events, unless these panic
+	target := s.InstrumentationScope().Name
 	m.links(s.Links(), target)
 	m.events(s.Events(), target)
 	return err

@@ -35,6 +35,16 @@ func must(t testing.TB, err error) {
 	}
 }
 
+// flushed returns rec with everything in its file that does not wait, unless it
+// is closed.
+func flushed(t testing.TB, rec *format.Recorder) *format.Recorder {
+	t.Helper()
+	if err := rec.Flush(); err != nil && !errors.Is(err, format.ErrClosed) {
+		t.Error(err)
+	}
+	return rec
+}
+
 func create(t testing.TB, o *format.RecorderOptions) *format.Recorder {
 	t.Helper()
 	rec, err := format.Create(filepath.Join(t.TempDir(), "app.et"), o)
@@ -389,6 +399,7 @@ func TestLiveIsInFile(t *testing.T) {
 	must(t, err)
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p))
 	count := func() (n int) {
+		must(t, rec.Flush())
 		f, err := format.Open(rec.StreamPath(), nil)
 		must(t, err)
 		defer f.Close()
@@ -454,7 +465,7 @@ func TestUnsampled(t *testing.T) {
 		tp := sdktrace.NewTracerProvider(sdktrace.WithSampler(recordOnly{}), sdktrace.WithSpanProcessor(p))
 		_, s := tp.Tracer("").Start(t.Context(), "s")
 		s.End()
-		if got := rec.Stats().Spans.Written; got != uint64(want) {
+		if got := flushed(t, rec).Stats().Spans.Written; got != uint64(want) {
 			t.Errorf("%d spans that are not sampled were recorded, want %d", got, want)
 		}
 	}
@@ -600,7 +611,7 @@ func TestSharedExporter(t *testing.T) {
 		}
 	}
 	wg.Wait()
-	if st := rec.Stats().Spans; st.Written != 800 || st.Waiting != 0 {
+	if st := flushed(t, rec).Stats().Spans; st.Written != 800 || st.Waiting != 0 {
 		t.Errorf("the account is %+v, want 800 spans", st)
 	}
 	finish(t, rec)
@@ -620,7 +631,7 @@ func TestExportSpansJoinsErrors(t *testing.T) {
 	if !errors.Is(err, format.ErrTooLarge) || !strings.Contains(err.Error(), "0000000000000001") {
 		t.Errorf("ExportSpans: %v, want ErrTooLarge with the span", err)
 	}
-	if st := rec.Stats().Spans; st.Written != 2 || st.Dropped.TooLarge != 1 || st.Offered != 3 {
+	if st := flushed(t, rec).Stats().Spans; st.Written != 2 || st.Dropped.TooLarge != 1 || st.Offered != 3 {
 		t.Errorf("the account is %+v", st)
 	}
 	v := finish(t, rec)
@@ -757,7 +768,7 @@ func TestPanicInSpan(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "bad events") {
 		t.Errorf("ExportSpans: %v, want the panic", err)
 	}
-	if st := rec.Stats().Spans; st.Written != 3 {
+	if st := flushed(t, rec).Stats().Spans; st.Written != 3 {
 		t.Errorf("the account is %+v, want 3 spans", st)
 	}
 	finish(t, rec)
@@ -770,7 +781,7 @@ func TestForeignResource(t *testing.T) {
 	for i, r := range []*format.Recorder{other, format.Discard()} {
 		res, err := r.Resource(entry)
 		must(t, err)
-		must(t, rec.WriteSpan(&format.Span{Resource: res, Ref: format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{byte(i + 1)}}, Entry: *entry}))
+		must(t, rec.WriteSpan(&format.Span{SpanHead: format.SpanHead{Resource: res, Ref: format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{byte(i + 1)}}}, Entry: *entry}))
 	}
 	if v := finish(t, rec); v.Len() != 4 || v.Parent(1) != 0 || v.Parent(2) != 0 {
 		t.Errorf("the trace is\n%s", outlineOf(t, v))

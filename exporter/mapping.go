@@ -18,72 +18,62 @@ import (
 	"github.com/entrace-go/entrace/internal/source"
 )
 
-// A mapper turns one span at a time into entries. What it returns is valid until
-// reset; it aliases the span.
+// A mapper turns spans into entries of a batch.
 type mapper struct {
-	span  format.Span
-	attrs []format.Attribute // of all entries, one behind the other
+	b     *format.Batch
 	text  scratch.Text
-
-	// Of the entry that is being built:
-	from  int      // its first attribute
-	jsons []string // names of its attributes by their shape
+	jsons []string // names of the attributes of the entry that is built, by their shape
 	anys  []string
 }
 
 func (m *mapper) reset() {
-	clear(m.attrs)
-	clear(m.span.Children)
-	m.attrs = m.attrs[:0]
-	m.span = format.Span{Children: m.span.Children[:0]}
-	m.jsons, m.anys = m.jsons[:0], m.anys[:0]
+	m.b = nil
 	m.text.Reset()
 }
 
-// begin begins the attributes of an entry.
-func (m *mapper) begin() { m.from = len(m.attrs) }
-
-// end returns the attributes since begin, with the marks they need.
-func (m *mapper) end() []format.Attribute {
-	m.mark(format.AttrJSON, m.jsons)
-	m.mark(format.AttrAnyValue, m.anys)
-	m.jsons, m.anys = m.jsons[:0], m.anys[:0]
-	return m.attrs[m.from:len(m.attrs):len(m.attrs)]
+// end ends an entry, with the marks that its attributes need.
+func (m *mapper) end() {
+	m.mark(format.AttrJSON, &m.jsons)
+	m.mark(format.AttrAnyValue, &m.anys)
+	m.b.End()
 }
 
-func (m *mapper) mark(name string, names []string) {
-	if len(names) == 0 {
+func (m *mapper) mark(name string, names *[]string) {
+	if len(*names) == 0 {
 		return
 	}
 	at := m.text.Mark()
-	m.text.B = jsontext.AppendStrings(m.text.B, names)
-	m.add(name, format.StringValue(m.text.From(at)))
-}
-
-func (m *mapper) add(name string, v format.Value) {
-	m.attrs = append(m.attrs, format.Attribute{Name: name, Value: v})
+	m.text.B = jsontext.AppendStrings(m.text.B, *names)
+	m.b.String(name, m.text.From(at))
+	clear(*names)
+	*names = (*names)[:0]
 }
 
 func (m *mapper) addText(name, s string) {
 	if s != "" {
-		m.add(name, format.StringValue(s))
+		m.b.String(name, s)
 	}
 }
 
 func (m *mapper) addCount(name string, n int) {
 	if n > 0 {
-		m.add(name, format.U64Value(uint64(n)))
+		m.b.U64(name, uint64(n))
 	}
 }
 
-func (m *mapper) addHex(name string, id []byte) {
-	at := m.text.Mark()
-	m.text.B = format.AppendHex(m.text.B, id)
-	m.add(name, format.StringValue(m.text.From(at)))
+func (m *mapper) addTime(t time.Time) int64 {
+	if s := t.Unix(); s >= 0 && s < math.MaxInt64/1_000_000_000 {
+		n := t.UnixNano()
+		m.b.U64(format.AttrTime, uint64(n))
+		return n
+	}
+	v := format.TimeValue(t)
+	m.b.Value(format.AttrTime, &v)
+	return t.UnixNano()
 }
 
 // addUser adds an attribute of the user's under prefix, "" for its own name.
-func (m *mapper) addUser(prefix string, kv attribute.KeyValue) {
+func (m *mapper) addUser(prefix string, kv *attribute.KeyValue) {
 	name := string(kv.Key)
 	switch {
 	case prefix != "":
@@ -91,54 +81,76 @@ func (m *mapper) addUser(prefix string, kv attribute.KeyValue) {
 	case format.Reserved(name):
 		name = format.EscapeName(name)
 	}
-	v, s := m.value(kv.Value)
-	m.add(name, v)
-	switch s {
-	case json:
-		m.jsons = append(m.jsons, name)
-	case anyValue:
-		m.anys = append(m.anys, name)
-	}
+	m.value(name, &kv.Value)
 }
 
 func (m *mapper) addUsers(kvs []attribute.KeyValue) {
-	for _, kv := range kvs {
-		m.addUser("", kv)
+	for i := range kvs {
+		m.addUser("", &kvs[i])
 	}
 }
 
-// start maps a span to m.span, all of it but links and events.
-func (m *mapper) start(s sdktrace.ReadOnlySpan, attrs []attribute.KeyValue) {
-	sc, parent := s.SpanContext(), s.Parent()
-	m.span.Ref = ref(sc)
-	if parent.IsValid() {
-		m.span.Parent = ref(parent)
-		m.span.Remote = parent.IsRemote()
-	}
-	scope := s.InstrumentationScope()
+// whole maps a span that has ended to an entry, and returns where it belongs.
+func (m *mapper) whole(s sdktrace.ReadOnlySpan, res *format.Resource) format.SpanHead {
 	status := s.Status()
-	m.begin()
-	m.addHex(format.AttrSpanID, m.span.Ref.SpanID[:])
-	m.add(format.AttrTime, format.TimeValue(s.StartTime()))
+	attrs := s.Attributes()
+	scope := s.InstrumentationScope()
+	md := format.Metadata{Name: s.Name(), Target: scope.Name, Level: level(status)}
+	code(&md, attrs)
+	m.b.Begin(format.Optional[string]{}, &md)
+	sc, parent := s.SpanContext(), s.Parent()
+	h := m.head(s, &sc, &parent, res)
 	m.duration(s)
 	m.addText(format.AttrKind, kind(s.SpanKind()))
 	m.status(status)
-	m.flags(format.AttrTraceFlags, sc.TraceFlags(), parent.IsRemote())
-	if ts := sc.TraceState(); ts.Len() > 0 {
-		m.addText(format.AttrTraceState, ts.String())
-	}
-	m.scope(scope)
+	m.context(&sc, parent.IsRemote())
+	m.scope(&scope)
 	m.addUsers(attrs)
 	m.addCount(format.AttrDroppedAttributes, s.DroppedAttributes())
 	m.addCount(format.AttrDroppedEvents, s.DroppedEvents())
 	m.addCount(format.AttrDroppedLinks, s.DroppedLinks())
-	e := &m.span.Entry
-	e.Metadata = format.Metadata{Name: s.Name(), Target: scope.Name, Level: level(status)}
-	code(&e.Metadata, attrs)
-	e.Attributes = m.end()
+	m.end()
+	return h
 }
 
-func ref(sc trace.SpanContext) format.SpanRef {
+// start maps a span that starts, as far as that tells anything.
+func (m *mapper) start(s sdktrace.ReadWriteSpan, b *begun, res *format.Resource) format.SpanHead {
+	scope := s.InstrumentationScope()
+	md := format.Metadata{Name: b.name, Target: scope.Name, Level: format.LevelInfo}
+	code(&md, b.attrs)
+	m.b.Begin(format.Optional[string]{}, &md)
+	sc, parent := s.SpanContext(), s.Parent()
+	h := m.head(s, &sc, &parent, res)
+	h.Open = true
+	m.addText(format.AttrKind, kind(s.SpanKind()))
+	m.context(&sc, parent.IsRemote())
+	m.scope(&scope)
+	m.addUsers(b.attrs)
+	m.end()
+	return h
+}
+
+// head adds what comes first of a span, and returns where it belongs.
+func (m *mapper) head(s sdktrace.ReadOnlySpan, sc, parent *trace.SpanContext, res *format.Resource) format.SpanHead {
+	h := format.SpanHead{Ref: ref(sc), Resource: res}
+	if parent.IsValid() {
+		h.Parent = ref(parent)
+		h.Remote = parent.IsRemote()
+	}
+	m.b.Hex(format.AttrSpanID, h.Ref.SpanID[:])
+	h.Time = m.addTime(s.StartTime())
+	return h
+}
+
+// context adds what else is in a span's context.
+func (m *mapper) context(sc *trace.SpanContext, remote bool) {
+	m.flags(format.AttrTraceFlags, sc.TraceFlags(), remote)
+	if ts := sc.TraceState(); ts.Len() > 0 {
+		m.addText(format.AttrTraceState, ts.String())
+	}
+}
+
+func ref(sc *trace.SpanContext) format.SpanRef {
 	return format.SpanRef{TraceID: sc.TraceID(), SpanID: sc.SpanID()}
 }
 
@@ -172,9 +184,9 @@ func (m *mapper) duration(s sdktrace.ReadOnlySpan) {
 		return
 	}
 	d := end.Sub(s.StartTime())
-	m.add(format.AttrDuration, format.U64Value(uint64(max(d, 0))))
+	m.b.U64(format.AttrDuration, uint64(max(d, 0)))
 	if d < 0 {
-		m.add(format.AttrClockSkew, format.I64Value(int64(d)))
+		m.b.I64(format.AttrClockSkew, int64(d))
 	}
 }
 
@@ -182,9 +194,9 @@ func (m *mapper) duration(s sdktrace.ReadOnlySpan) {
 func (m *mapper) status(s sdktrace.Status) {
 	switch s.Code {
 	case codes.Error:
-		m.add(format.AttrStatusCode, format.StringValue("ERROR"))
+		m.b.String(format.AttrStatusCode, "ERROR")
 	case codes.Ok:
-		m.add(format.AttrStatusCode, format.StringValue("OK"))
+		m.b.String(format.AttrStatusCode, "OK")
 	}
 	m.addText(format.AttrStatusDescription, s.Description)
 }
@@ -201,23 +213,25 @@ func (m *mapper) flags(name string, f trace.TraceFlags, remote bool) {
 		n |= flagRemote
 	}
 	if n != format.DefaultTraceFlags {
-		m.add(name, format.U64Value(n))
+		m.b.U64(name, n)
 	}
 }
 
-func (m *mapper) scope(s instrumentation.Scope) {
+func (m *mapper) scope(s *instrumentation.Scope) {
 	m.addText(format.AttrScopeVersion, s.Version)
 	m.addText(format.AttrScopeSchemaURL, s.SchemaURL)
 	if s.Attributes.Len() > 0 {
 		for i := s.Attributes.Iter(); i.Next(); {
-			m.addUser(format.AttrScopePrefix, i.Attribute())
+			kv := i.Attribute()
+			m.addUser(format.AttrScopePrefix, &kv)
 		}
 	}
 }
 
 // code takes the place in the source from attributes that name it.
 func code(md *format.Metadata, attrs []attribute.KeyValue) {
-	for _, kv := range attrs {
+	for i := range attrs {
+		kv := &attrs[i]
 		if len(kv.Key) < len("code.") || kv.Key[:5] != "code." {
 			continue
 		}
@@ -244,16 +258,16 @@ func (m *mapper) links(links []sdktrace.Link, target string) {
 		l := &links[i]
 		sc := l.SpanContext
 		trace, span := sc.TraceID(), sc.SpanID()
-		m.begin()
-		m.addHex(format.AttrLinkTraceID, trace[:])
-		m.addHex(format.AttrLinkSpanID, span[:])
+		m.child(format.NameLink, target, format.LevelInfo)
+		m.b.Hex(format.AttrLinkTraceID, trace[:])
+		m.b.Hex(format.AttrLinkSpanID, span[:])
 		m.flags(format.AttrLinkFlags, sc.TraceFlags(), sc.IsRemote())
 		if ts := sc.TraceState(); ts.Len() > 0 {
 			m.addText(format.AttrLinkTraceState, ts.String())
 		}
 		m.addUsers(l.Attributes)
 		m.addCount(format.AttrDroppedAttributes, l.DroppedAttributeCount)
-		m.child(format.Metadata{Name: format.NameLink, Target: target, Level: format.LevelInfo})
+		m.end()
 	}
 }
 
@@ -265,60 +279,74 @@ func (m *mapper) events(events []sdktrace.Event, target string) {
 		if ev.Name == "exception" {
 			level = format.LevelError
 		}
-		m.begin()
-		m.add(format.AttrEvent, format.BoolValue(true))
-		m.add(format.AttrTime, format.TimeValue(ev.Time))
+		m.child(ev.Name, target, level)
+		m.b.Bool(format.AttrEvent, true)
+		m.addTime(ev.Time)
 		m.addUsers(ev.Attributes)
 		m.addCount(format.AttrDroppedAttributes, ev.DroppedAttributeCount)
-		m.child(format.Metadata{Name: ev.Name, Target: target, Level: level})
+		m.end()
 	}
 }
 
-func (m *mapper) child(md format.Metadata) {
-	m.span.Children = append(m.span.Children, format.TraceEntry{Metadata: md, Attributes: m.end()})
+func (m *mapper) child(name, target string, l format.Level) {
+	m.b.Begin(format.Optional[string]{}, &format.Metadata{Name: name, Target: target, Level: l})
 }
 
-// endEntry maps the end of a span that began as b.
-func (m *mapper) endEntry(s sdktrace.ReadOnlySpan, b *begun) *format.TraceEntry {
+// finish maps the end of a span that began as b.
+func (m *mapper) finish(s sdktrace.ReadOnlySpan, target string, b *begun) {
 	id := s.SpanContext().SpanID()
 	status, attrs := s.Status(), b.changed(s.Attributes())
-	e := &m.span.Entry
-	*e = format.TraceEntry{Metadata: format.Metadata{Name: format.NameSpanEnd, Target: s.InstrumentationScope().Name, Level: format.LevelTrace}}
+	md := format.Metadata{Name: format.NameSpanEnd, Target: target, Level: format.LevelTrace}
 	if status.Code == codes.Error {
-		e.Metadata.Level = format.LevelError
+		md.Level = format.LevelError
 	}
+	code(&md, attrs)
+	var message format.Optional[string]
 	if name := s.Name(); name != b.name {
-		e.Message = format.Some(name)
+		message = format.Some(name)
 	}
-	m.begin()
-	m.addHex(format.AttrSpanID, id[:])
+	m.b.Begin(message, &md)
+	m.b.Hex(format.AttrSpanID, id[:])
 	m.duration(s)
 	m.status(status)
 	m.addUsers(attrs)
-	if n := s.DroppedAttributes(); n != b.droppedAttrs {
-		m.addCount(format.AttrDroppedAttributes, n)
-	}
+	m.addCount(format.AttrDroppedAttributes, s.DroppedAttributes())
 	m.addCount(format.AttrDroppedEvents, s.DroppedEvents())
-	if n := s.DroppedLinks(); n != b.droppedLinks {
-		m.addCount(format.AttrDroppedLinks, n)
-	}
-	code(&e.Metadata, attrs)
-	e.Attributes = m.end()
-	return e
+	m.addCount(format.AttrDroppedLinks, s.DroppedLinks())
+	m.end()
 }
 
 // resourceEntry maps a resource.
-func (m *mapper) resourceEntry(r *resource.Resource) *format.TraceEntry {
+func resourceEntry(r *resource.Resource) *format.TraceEntry {
 	e := &format.TraceEntry{Metadata: format.Metadata{Name: format.NameResource, Level: format.LevelInfo}}
 	if name := serviceName(r); name != "" {
 		e.Message = format.Some(name)
 	}
-	m.begin()
+	var jsons, anys []string
 	for i := r.Iter(); i.Next(); {
-		m.addUser("", i.Attribute())
+		kv := i.Attribute()
+		name := format.EscapeName(string(kv.Key))
+		v, s := stored(&kv.Value)
+		e.Attributes = append(e.Attributes, format.Attribute{Name: name, Value: v})
+		switch s {
+		case json:
+			jsons = append(jsons, name)
+		case anyValue:
+			anys = append(anys, name)
+		}
 	}
-	m.addText(format.AttrSchemaURL, r.SchemaURL())
-	e.Attributes = m.end()
+	add := func(name, text string) {
+		if text != "" {
+			e.Attributes = append(e.Attributes, format.Attribute{Name: name, Value: format.StringValue(text)})
+		}
+	}
+	add(format.AttrSchemaURL, r.SchemaURL())
+	if jsons != nil {
+		add(format.AttrJSON, string(jsontext.AppendStrings(nil, jsons)))
+	}
+	if anys != nil {
+		add(format.AttrAnyValue, string(jsontext.AppendStrings(nil, anys)))
+	}
 	return e
 }
 

@@ -42,14 +42,15 @@ type shard struct {
 	_ [48]byte // a cache line each
 }
 
-// A begun span is what is in the file of one that is open.
+// A begun span is what is recorded of one that is open.
 type begun struct {
 	name         string
 	attrs        []attribute.KeyValue
 	links        int
-	droppedAttrs int
 	droppedLinks int
 }
+
+var begunPool = sync.Pool{New: func() any { return new(begun) }}
 
 // changed returns the attributes that b lacks or has otherwise.
 func (b *begun) changed(attrs []attribute.KeyValue) []attribute.KeyValue {
@@ -101,7 +102,9 @@ func NewSpanProcessor(options ...Option) (*SpanProcessor, error) {
 	p := &SpanProcessor{}
 	c := newConfig(options)
 	p.unsampled = c.unsampled
-	return p, p.target.open(&c)
+	err := p.target.open(&c)
+	p.measure(processorComponent)
+	return p, err
 }
 
 func (p *SpanProcessor) shard(r format.SpanRef) *shard {
@@ -124,20 +127,20 @@ func (p *SpanProcessor) start(s sdktrace.ReadWriteSpan) (err error) {
 	defer recovered(&err)
 	m := p.mapper()
 	defer p.release(m)
-	res, rerr := p.resource(m, s.Resource())
-	m.span.Resource, m.span.Open = res, true
-	b := &begun{
-		name: s.Name(), attrs: s.Attributes(), links: len(s.Links()),
-		droppedAttrs: s.DroppedAttributes(), droppedLinks: s.DroppedLinks(),
+	res, rerr := p.resource(s.Resource())
+	b := begunPool.Get().(*begun)
+	b.name, b.attrs = s.Name(), s.Attributes()
+	m.b = p.recorder.Batch()
+	h := m.start(s, b, res)
+	if links := s.Links(); len(links) > 0 {
+		b.links, b.droppedLinks = len(links), s.DroppedLinks()
+		m.links(links, s.InstrumentationScope().Name)
 	}
-	m.start(s, b.attrs)
-	if b.links > 0 {
-		m.links(s.Links(), m.span.Entry.Metadata.Target)
-	}
-	if err := p.recorder.WriteSpan(&m.span); err != nil {
+	m.b.Span(&h)
+	if err := m.b.Write(); err != nil {
 		return errors.Join(rerr, err)
 	}
-	sh := p.shard(m.span.Ref)
+	sh := p.shard(h.Ref)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if sh.spans == nil {
@@ -149,7 +152,7 @@ func (p *SpanProcessor) start(s sdktrace.ReadWriteSpan) (err error) {
 			break
 		}
 	}
-	sh.spans[m.span.Ref] = b
+	sh.spans[h.Ref] = b
 	return rerr
 }
 
@@ -158,32 +161,55 @@ func (p *SpanProcessor) OnEnd(s sdktrace.ReadOnlySpan) {
 	if p.skip(s) {
 		return
 	}
-	p.result(p.end(s))
+	ctx := context.Background()
+	o := p.instruments.begin(ctx, 1)
+	err := p.end(s)
+	exported := 1
+	if err != nil {
+		exported = 0
+	}
+	o.end(ctx, exported, err)
+	p.result(err)
 }
 
 func (p *SpanProcessor) end(s sdktrace.ReadOnlySpan) (err error) {
 	defer recovered(&err)
 	m := p.mapper()
 	defer p.release(m)
-	r := ref(s.SpanContext())
+	sc := s.SpanContext()
+	r := ref(&sc)
 	sh := p.shard(r)
 	sh.mu.Lock()
 	b := sh.spans[r]
 	delete(sh.spans, r)
 	sh.mu.Unlock()
+	m.b = p.recorder.Batch()
 	if b == nil {
-		b = new(begun)
+		return p.endUnknown(m, s)
 	}
 	target := s.InstrumentationScope().Name
-	m.links(b.later(s.Links(), s.DroppedLinks()), target)
-	m.events(s.Events(), target)
-	err = p.recorder.EndSpan(r, m.span.Children, m.endEntry(s, b))
-	if !errors.Is(err, format.ErrNotOpen) {
-		return err
+	if links := s.Links(); len(links) > 0 {
+		m.links(b.later(links, s.DroppedLinks()), target)
 	}
-	// It began before the processor was there, or could not be written then.
-	m.reset()
-	return errors.Join(p.whole(m, s), p.recorder.WriteSpan(&m.span))
+	m.events(s.Events(), target)
+	m.finish(s, target, b)
+	*b = begun{}
+	begunPool.Put(b)
+	m.b.EndSpan(r, s.EndTime().UnixNano())
+	return m.b.Write()
+}
+
+// endUnknown ends a span that began before the processor was there, could not be
+// written then, or was forgotten.
+func (p *SpanProcessor) endUnknown(m *mapper, s sdktrace.ReadOnlySpan) error {
+	res, rerr := p.resource(s.Resource())
+	h := m.whole(s, res)
+	target := s.InstrumentationScope().Name
+	m.links(s.Links(), target)
+	m.events(s.Events(), target)
+	m.finish(s, target, new(begun))
+	m.b.SpanOrEnd(&h)
+	return errors.Join(rerr, m.b.Write())
 }
 
 // result reports an error, once until a call succeeds again. No lock is held.
@@ -199,8 +225,13 @@ func (p *SpanProcessor) result(err error) {
 	}
 }
 
-// ForceFlush does nothing: everything is in the file already.
-func (p *SpanProcessor) ForceFlush(ctx context.Context) error { return ctx.Err() }
+// ForceFlush writes what was recorded so far to the file.
+func (p *SpanProcessor) ForceFlush(ctx context.Context) error {
+	if p.stopped.Load() || p.recorder.Discards() {
+		return ctx.Err()
+	}
+	return errors.Join(ctx.Err(), p.recorder.Flush())
+}
 
 // Shutdown ends the processor, which ignores spans from then on. It closes the
 // recorder if NewSpanProcessor opened it; see [Exporter.Shutdown].

@@ -24,6 +24,7 @@ type Pipeline struct {
 	provider *sdktrace.TracerProvider
 	own      sdktrace.SpanProcessor // that records; nil without
 	owned    bool                   // the recorder is closed by Shutdown
+	account  *account               // nil: off
 
 	mu   sync.Mutex
 	done bool
@@ -54,8 +55,9 @@ func Setup(ctx context.Context, options ...SetupOption) (*Pipeline, error) {
 	if p.recorder, p.owned, failed = c.open(res); failed != nil {
 		p.recorder = format.Discard()
 	}
+	p.account = observe(p.recorder) // also when there are only logs
 	// Logs before the first span find the resource already.
-	if _, err := p.recorder.Resource(new(mapper).resourceEntry(res)); err != nil {
+	if _, err := p.recorder.Resource(resourceEntry(res)); err != nil {
 		report(err)
 	}
 	o := append(c.provider, sdktrace.WithResource(res))
@@ -140,9 +142,13 @@ func (c *config) processors(ctx context.Context, r *format.Recorder) (own sdktra
 // own returns the processor that records to r.
 func (c *config) own(r *format.Recorder) sdktrace.SpanProcessor {
 	if c.mode == ModeBatch {
-		return sdktrace.NewBatchSpanProcessor(&Exporter{target{recorder: r}})
+		e := &Exporter{target{recorder: r}}
+		e.measure(exporterComponent)
+		return sdktrace.NewBatchSpanProcessor(e)
 	}
-	return &SpanProcessor{target: target{recorder: r}, unsampled: c.unsampled}
+	p := &SpanProcessor{target: target{recorder: r}, unsampled: c.unsampled}
+	p.measure(processorComponent)
+	return p
 }
 
 // propagator returns the one that OTEL_PROPAGATORS names, nil for none.
@@ -203,7 +209,7 @@ func (p *Pipeline) Shutdown(ctx context.Context) error {
 	default:
 		err = errors.Join(err, p.recorder.Close(ctx))
 	}
-	return err
+	return errors.Join(err, p.account.close(ctx))
 }
 
 // withGrace calls fn with a context that leaves it some time, be ctx done or not.

@@ -81,6 +81,7 @@ func TestSetupDefaults(t *testing.T) {
 	}
 	slog.New(slogadapter.New(p.Recorder(), nil)).Info("hello")
 	oneSpan(t, p)
+	must(t, p.ForceFlush(t.Context()))
 	f, err := format.Open(p.Recorder().StreamPath(), nil)
 	must(t, err)
 	if f.Len() != 5 || f.Version() != format.V1 {
@@ -126,7 +127,7 @@ func TestEnvironmentSays(t *testing.T) {
 	mine := tracetest.NewInMemoryExporter()
 	p := setup(t, exporter.WithSpanExporter("mine", func(context.Context) (sdktrace.SpanExporter, error) { return mine, nil }))
 	oneSpan(t, p)
-	if n := p.Recorder().Stats().Spans.Written; n != 0 {
+	if n := flushed(t, p.Recorder()).Stats().Spans.Written; n != 0 {
 		t.Errorf("%d spans are written before the batch is due", n)
 	}
 	must(t, p.ForceFlush(t.Context()))
@@ -160,7 +161,7 @@ func TestOptionBeatsEnvironment(t *testing.T) {
 	p := setup(t, exporter.WithPath("{service}.et"), exporter.WithFormat(format.IET), exporter.WithVersion(format.V1),
 		exporter.WithMode(exporter.ModeLive), exporter.WithResource(resource.NewSchemaless(attribute.String("service.name", "option"))))
 	oneSpan(t, p)
-	if n := p.Recorder().Stats().Spans.Written; n != 1 {
+	if n := flushed(t, p.Recorder()).Stats().Spans.Written; n != 1 {
 		t.Errorf("%d spans are written, want 1 live", n)
 	}
 	must(t, p.Shutdown(t.Context()))
@@ -202,7 +203,7 @@ func TestBadValues(t *testing.T) {
 			if got, want := filepath.Base(p.Recorder().Path()), fmt.Sprintf("shop-%d.et", os.Getpid()); got != want {
 				t.Errorf("the file is %s, want %s", got, want)
 			}
-			if n := p.Recorder().Stats().Spans.Written; n != 1 {
+			if n := flushed(t, p.Recorder()).Stats().Spans.Written; n != 1 {
 				t.Errorf("%d spans are written, want 1", n)
 			}
 		})
@@ -216,7 +217,7 @@ func TestTracesExporterNone(t *testing.T) {
 	p := setup(t, exporter.WithPath("a.et"))
 	oneSpan(t, p)
 	slog.New(slogadapter.New(p.Recorder(), nil)).Info("hello")
-	if st := p.Recorder().Stats(); st.Spans.Offered != 0 || st.Entries.Written != 3 {
+	if st := flushed(t, p.Recorder()).Stats(); st.Spans.Offered != 0 || st.Entries.Written != 3 {
 		t.Errorf("the account is %+v, want the log record and no span", st)
 	}
 	if told() != "" {
@@ -232,7 +233,7 @@ func TestFactoryFails(t *testing.T) {
 		return nil, errors.New("no luck")
 	}))
 	oneSpan(t, p)
-	if n := p.Recorder().Stats().Spans.Written; n != 1 || !strings.Contains(told(), "no luck") {
+	if n := flushed(t, p.Recorder()).Stats().Spans.Written; n != 1 || !strings.Contains(told(), "no luck") {
 		t.Errorf("%d spans are written; it reported %q", n, told())
 	}
 }
@@ -315,7 +316,7 @@ func slowNeighbour(t *testing.T, mode exporter.Mode) {
 		close(hangs)
 		r, err := format.Inspect("a.et")
 		must(t, err)
-		if n := p.Recorder().Stats().Spans.Written; r.Format != format.ET || n != 1 {
+		if n := flushed(t, p.Recorder()).Stats().Spans.Written; r.Format != format.ET || n != 1 {
 			t.Errorf("%s, %v: an %v with %d spans, want an ET with 1", mode, timeout, r.Format, n)
 		}
 	}

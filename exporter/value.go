@@ -21,8 +21,34 @@ const (
 	anyValue              // as OTLP/JSON AnyValue text
 )
 
-// value returns what v is stored as. Texts that it makes lie in m.text.
-func (m *mapper) value(v attribute.Value) (format.Value, shape) {
+// value adds the attribute name to the entry that is built.
+func (m *mapper) value(name string, v *attribute.Value) {
+	switch v.Type() {
+	case attribute.STRING:
+		m.b.String(name, v.AsString())
+	case attribute.INT64:
+		m.b.I64(name, v.AsInt64())
+	case attribute.BOOL:
+		m.b.Bool(name, v.AsBool())
+	case attribute.FLOAT64:
+		m.b.Float(name, v.AsFloat64())
+	case attribute.BYTESLICE:
+		m.b.Bytes(name, v.AsByteSlice())
+	default:
+		mark := m.text.Mark()
+		var s shape
+		m.text.B, s = appendComposite(m.text.B, v)
+		m.b.String(name, m.text.From(mark))
+		if s == json {
+			m.jsons = append(m.jsons, name)
+		} else {
+			m.anys = append(m.anys, name)
+		}
+	}
+}
+
+// stored returns what v is stored as.
+func stored(v *attribute.Value) (format.Value, shape) {
 	switch v.Type() {
 	case attribute.BOOL:
 		return format.BoolValue(v.AsBool()), native
@@ -35,13 +61,19 @@ func (m *mapper) value(v attribute.Value) (format.Value, shape) {
 	case attribute.BYTESLICE:
 		return format.BytesValue(v.AsByteSlice()), native
 	}
-	mark, s := m.text.Mark(), json
-	b, ok := appendJSON(m.text.B, v)
+	b, s := appendComposite(nil, v)
+	return format.StringValue(string(b)), s
+}
+
+// appendComposite appends the text that a value is stored as that is of no kind
+// of the format's own.
+func appendComposite(b []byte, v *attribute.Value) ([]byte, shape) {
+	mark := len(b)
+	b, ok := appendJSON(b, *v)
 	if !ok {
-		b, s = appendAnyValue(m.text.B[:mark], v), anyValue
+		return appendAnyValue(b[:mark], *v), anyValue
 	}
-	m.text.B = b
-	return format.StringValue(m.text.From(mark)), s
+	return b, json
 }
 
 // appendJSON appends v as JSON from which its kinds can be told, and reports

@@ -1,9 +1,14 @@
 package format
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"unicode/utf8"
+
+	"github.com/entrace-go/entrace/internal/segment"
 )
 
 // A Span is what a recorder is told of an OpenTelemetry span.
@@ -14,12 +19,20 @@ type Span struct {
 	// Children are the entries of its links and events, in their order.
 	Children []TraceEntry
 
+	SpanHead
+}
+
+// A SpanHead says where a span belongs.
+type SpanHead struct {
 	Ref      SpanRef
 	Parent   SpanRef   // none for the first span of a trace
 	Remote   bool      // the parent is a span of another process
 	Resource *Resource // of this recorder; nil, or of another one: the root
-	// Wait makes the span wait in memory when its parent is local and not
-	// written yet, as an exporter meets children before their parents.
+	// Time is when the span began, in nanoseconds since 1970. Where several
+	// goroutines record, entries are written in the order of their times.
+	Time int64
+	// Wait makes the span wait when its parent is local and not written yet, as
+	// an exporter meets children before their parents.
 	Wait bool
 	// Open says that the span has not ended: EndSpan will tell the rest.
 	Open bool
@@ -27,63 +40,71 @@ type Span struct {
 
 // A Resource is an entry that local root spans hang below.
 type Resource struct {
-	owner   *Recorder
-	buf     []byte
-	payload payload
-	id      uint32 // 0: not in the file yet
+	owner *Recorder
+	index uint32 // in owner.resources, from 1 on
+	body  []byte // its encoding without the parent
+	head  int
+	id    uint32 // 0: not in the file yet
 }
 
-// spanOp is a span that was encoded: its payloads are the entry's and then the
-// children's.
-type spanOp struct {
-	ref, parent    SpanRef
-	remote, wait   bool
-	open           bool
-	resource       *Resource
-	first, entries int // payloads
-	err            error
-}
-
-// A Batch gathers spans and writes them at once. Encoding them holds no lock of
-// the recorder. A Batch is not safe for concurrent use; Write ends its life.
+// A Batch gathers log records and spans and hands them to a recorder. Entries are
+// encoded as they are added, in place and without a lock. Each begins with Begin,
+// has its attributes added by String and the like, and ends with End, else it is
+// left out; Entry does all that. Log, Span and EndSpan then say what the entries since the last of
+// these calls are.
+//
+// A Batch is not safe for concurrent use. Write ends its life.
 type Batch struct {
-	r        *Recorder
-	enc      encoder
-	payloads []payload
-	ops      []spanOp
-	offered  uint64 // entries
-	opt      [maxOptional]Attribute
-	hex      [48]byte // the texts of opt: a trace id and a span id
+	r       *Recorder
+	version Version
+	limit   int // of an entry in bytes
+	stripe  uint32
+
+	// Invariants: buf holds the records, each where ops says, and then what is
+	// being built, from record on. Of an entry that is being built, body and
+	// attrs are where it and its number of attributes begin.
+	buf     []byte
+	ops     []op
+	record  int
+	entries int
+	err     error // of the record that is being built
+	body    int
+	attrs   int
+	count   int
+	open    bool     // it was not ended yet
+	columns []column // version 2: the attributes that were added
+	values  []byte   // their values
 }
 
-// where fills opt with the attributes of an entry that is not below its span:
-// the trace id, and span as the attribute called name if it is valid.
-func (b *Batch) where(ref SpanRef, name string, span SpanRef) []Attribute {
-	hex := AppendHex(AppendHex(b.hex[:0], ref.TraceID[:]), span.SpanID[:])
-	trace := Attribute{AttrTraceID, textValue(hex[:32])}
-	if !span.IsValid() {
-		b.opt[0] = trace
-		return b.opt[:1]
-	}
-	b.opt[0], b.opt[1] = trace, Attribute{name, textValue(hex[32:])}
-	if b.enc.version.hasAttrColumns() && name < AttrTraceID {
-		b.opt[0], b.opt[1] = b.opt[1], b.opt[0]
-	}
-	return b.opt[:]
+// An op is a record of a batch.
+type op struct {
+	start, end int
+	entries    int
+	sum        uint64
+	err        error // it cannot be recorded
+	kind       byte
 }
 
-// textValue returns a String that aliases b.
-func textValue(b []byte) Value {
-	v := BytesValue(b)
-	v.kind = KindString
-	return v
+// spans returns how many spans o offers. Whether one of the kind opEither is one
+// shows only when it gets its place.
+func (o *op) spans() uint64 {
+	if o.kind == opSpan {
+		return 1
+	}
+	return 0
+}
+
+// A column is an attribute of version 2, where names and values lie apart.
+type column struct {
+	name     string
+	from, to int // in values
 }
 
 // Batch returns an empty batch.
 func (r *Recorder) Batch() *Batch {
 	b, _ := r.batches.Get().(*Batch)
 	if b == nil {
-		b = &Batch{r: r, enc: encoder{version: r.version, limit: r.maxEntry}}
+		b = &Batch{r: r, version: r.version, limit: r.maxEntry, stripe: r.nextStripe.Add(1)}
 	}
 	return b
 }
@@ -92,165 +113,520 @@ func (r *Recorder) Batch() *Batch {
 const maxKeep = 1 << 20
 
 func (b *Batch) release() {
-	if cap(b.enc.buf) > maxKeep {
+	if cap(b.buf) > maxKeep {
 		return
 	}
-	b.enc.buf, b.payloads, b.offered = b.enc.buf[:0], b.payloads[:0], 0
 	clear(b.ops)
-	b.ops = b.ops[:0]
-	clear(b.opt[:])
+	b.buf, b.ops = b.buf[:0], b.ops[:0]
+	b.record, b.entries, b.err = 0, 0, nil
 	b.r.batches.Put(b)
 }
 
-// Span adds a span, which Write will write as it is now: b keeps nothing of s.
-func (b *Batch) Span(s *Span) {
-	op := spanOp{
-		ref: s.Ref, parent: s.Parent, remote: s.Remote, wait: s.Wait, open: s.Open,
-		resource: s.Resource, first: len(b.payloads), entries: 1 + len(s.Children),
+// Begin begins an entry. Its parent is the recorder's to find.
+func (b *Batch) Begin(message Optional[string], m *Metadata) {
+	b.room()
+	if m.Level >= numLevels {
+		b.err = ErrBadLevel
 	}
-	mark := len(b.enc.buf)
-	b.offered += uint64(op.entries)
-	op.err = b.add(&s.Entry, b.where(s.Ref, AttrParentSpanID, s.Parent)...)
-	for i := range s.Children {
-		if op.err == nil {
-			op.err = b.add(&s.Children[i])
+	buf := b.buf
+	if message.Valid {
+		buf = appendText(append(buf, 1), message.Value)
+	} else {
+		buf = append(buf, 0)
+	}
+	buf = appendText(buf, m.Name)
+	buf = appendText(buf, m.Target)
+	buf = append(buf, byte(m.Level))
+	buf = appendOptionalText(buf, &m.ModulePath)
+	buf = appendOptionalText(buf, &m.File)
+	if m.Line.Valid {
+		buf = appendUint(append(buf, 1), uint64(m.Line.Value))
+	} else {
+		buf = append(buf, 0)
+	}
+	b.attrs = len(buf)
+	b.buf = append(buf, 0) // how many attributes: End knows
+}
+
+// room makes room for what comes before the body of an entry.
+func (b *Batch) room() {
+	if b.entries == 0 {
+		b.record = len(b.buf)
+		b.buf = append(b.buf, zeros[:recordHead]...)
+	}
+	b.entries++
+	b.buf = append(b.buf, zeros[:bodyHead]...)
+	b.body = len(b.buf)
+	b.count, b.open = 0, true
+}
+
+// leave leaves out an entry that was not ended.
+func (b *Batch) leave() {
+	if !b.open {
+		return
+	}
+	b.open = false
+	b.columns, b.values = b.columns[:0], b.values[:0]
+	b.buf = b.buf[:b.body-bodyHead]
+	if b.entries--; b.entries == 0 {
+		b.buf = b.buf[:b.record]
+	}
+}
+
+var zeros [64]byte
+
+// appendText is appendString of valid UTF-8.
+func appendText(b []byte, s string) []byte {
+	if !isASCII(s) && !utf8.ValidString(s) {
+		s = string([]rune(s))
+	}
+	return appendString(b, s)
+}
+
+func appendOptionalText(b []byte, s *Optional[string]) []byte {
+	if !s.Valid {
+		return append(b, 0)
+	}
+	return appendText(append(b, 1), s.Value)
+}
+
+// isASCII reports whether s has nothing but ASCII. It is faster than
+// utf8.ValidString for the short texts that names and most values are.
+func isASCII(s string) bool {
+	for len(s) >= 8 {
+		if (uint64(s[0])|uint64(s[1])<<8|uint64(s[2])<<16|uint64(s[3])<<24|
+			uint64(s[4])<<32|uint64(s[5])<<40|uint64(s[6])<<48|uint64(s[7])<<56)&0x8080808080808080 != 0 {
+			return false
+		}
+		s = s[8:]
+	}
+	var c byte
+	for i := range len(s) {
+		c |= s[i]
+	}
+	return c < utf8.RuneSelf
+}
+
+// name begins an attribute and returns the buffer for its value.
+func (b *Batch) name(name string) []byte {
+	b.count++
+	if !b.version.hasAttrColumns() {
+		return appendText(b.buf, name)
+	}
+	if !isASCII(name) {
+		name = validText(name) // before it is sorted
+	}
+	b.columns = append(b.columns, column{name: name, from: len(b.values)})
+	return b.values
+}
+
+// value ends it.
+func (b *Batch) value(buf []byte) {
+	if !b.version.hasAttrColumns() {
+		b.buf = buf
+		return
+	}
+	b.values = buf
+	b.columns[len(b.columns)-1].to = len(buf)
+}
+
+// String adds an attribute. A text that is not valid UTF-8 becomes Bytes.
+func (b *Batch) String(name, value string) { b.value(AppendText(b.name(name), value)) }
+
+// Bytes adds an attribute.
+func (b *Batch) Bytes(name string, value []byte) {
+	buf := appendUint(append(b.name(name), byte(KindBytes)), uint64(len(value)))
+	b.value(append(buf, value...))
+}
+
+// Bool adds an attribute.
+func (b *Batch) Bool(name string, value bool) {
+	n := byte(0)
+	if value {
+		n = 1
+	}
+	b.value(append(b.name(name), byte(KindBool), n))
+}
+
+// Float adds an attribute.
+func (b *Batch) Float(name string, value float64) {
+	b.value(binary.LittleEndian.AppendUint64(append(b.name(name), byte(KindFloat)), math.Float64bits(value)))
+}
+
+// U64 adds an attribute.
+func (b *Batch) U64(name string, value uint64) {
+	b.value(appendUint(append(b.name(name), byte(KindU64)), value))
+}
+
+// I64 adds an attribute.
+func (b *Batch) I64(name string, value int64) {
+	b.value(appendInt(append(b.name(name), byte(KindI64)), value))
+}
+
+// Hex adds an attribute that is the text of an id: two lower-case digits a byte.
+func (b *Batch) Hex(name string, id []byte) {
+	buf := appendUint(append(b.name(name), byte(KindString)), uint64(2*len(id)))
+	b.value(AppendHex(buf, id))
+}
+
+// Value adds an attribute of any kind.
+func (b *Batch) Value(name string, v *Value) {
+	if v.kind == KindString {
+		b.String(name, v.Text())
+		return
+	}
+	b.value(appendValue(b.name(name), v))
+}
+
+// End ends an entry.
+func (b *Batch) End() {
+	b.open = false
+	if b.version.hasAttrColumns() {
+		b.assemble()
+	} else if b.count < tag16 {
+		b.buf[b.attrs] = byte(b.count)
+	} else {
+		n := appendUint(nil, uint64(b.count))
+		b.buf = slices.Insert(b.buf, b.attrs+1, n[1:]...)
+		b.buf[b.attrs] = n[0]
+	}
+	size := len(b.buf) - b.body
+	if size > b.limit-maxAdded || b.count > MaxAttributes-maxOptional {
+		b.cut()
+		return
+	}
+	binary.LittleEndian.PutUint32(b.buf[b.body-8:], uint32(size))
+	binary.LittleEndian.PutUint32(b.buf[b.body-4:], uint32(b.attrs-b.body))
+	if size <= minBody && isZero(b.buf[b.body:]) {
+		b.nameless()
+	}
+}
+
+// maxAdded is what the parent and the optional attributes add to an entry at
+// most.
+const maxAdded = 128
+
+// minBody is the size of a body with nothing in it, at most.
+const minBody = 9
+
+// nameless gives a name to an entry of zeros alone, which would be read as the
+// mark of a crash.
+func (b *Batch) nameless() {
+	e := TraceEntry{Metadata: Metadata{Name: "(empty)"}}
+	b.again(&e)
+}
+
+// again encodes another entry in the place of the one that was built.
+func (b *Batch) again(e *TraceEntry) {
+	b.open = true
+	b.leave()
+	b.Entry(e)
+}
+
+// cut makes an entry that is too large fit.
+func (b *Batch) cut() {
+	if b.err != nil {
+		return
+	}
+	d := decoder{version: b.version, maxSize: math.MaxInt, whole: true}
+	d.reset(append([]byte{0}, b.buf[b.body:]...), 0, NoEntry)
+	var e TraceEntry
+	d.traceEntry(&e)
+	if d.Err() != nil { // there are more attributes than a reader takes, or sizes beyond its limits
+		b.err = ErrTooLarge
+		return
+	}
+	limit := b.limit
+	b.limit = math.MaxInt // what fit cannot make smaller stays
+	b.again(fit(&e, limit))
+	b.limit = limit
+	if len(b.buf)-b.body > limit-maxAdded {
+		b.err = ErrTooLarge
+	}
+}
+
+// assemble puts the names and values of version 2 behind each other.
+func (b *Batch) assemble() {
+	c := b.columns
+	for i := 1; i < len(c); i++ { // most come in order, or are few
+		for j := i; j > 0 && c[j].name < c[j-1].name; j-- {
+			c[j], c[j-1] = c[j-1], c[j]
+		}
+		if i == 32 && len(c) > 64 {
+			slices.SortStableFunc(c, func(x, y column) int {
+				switch {
+				case x.name < y.name:
+					return -1
+				case x.name > y.name:
+					return 1
+				}
+				return 0
+			})
+			break
 		}
 	}
-	if op.err != nil { // all or nothing
-		b.enc.buf, b.payloads = b.enc.buf[:mark], b.payloads[:op.first]
+	buf := appendUint(b.buf[:b.attrs], uint64(b.count))
+	for i := range c {
+		buf = appendString(buf, c[i].name)
 	}
-	b.ops = append(b.ops, op)
+	buf = appendUint(buf, uint64(b.count))
+	for i := range c {
+		buf = append(buf, b.values[c[i].from:c[i].to]...)
+	}
+	b.buf = buf
+	clear(c)
+	b.columns, b.values = c[:0], b.values[:0]
+	if cap(b.values) > maxKeep {
+		b.values = nil
+	}
 }
 
-func (b *Batch) add(e *TraceEntry, opt ...Attribute) error {
-	p, err := b.enc.payload(e, opt...)
-	if err == nil {
-		b.payloads = append(b.payloads, p)
+// Entry adds an entry. Its parent is not used.
+func (b *Batch) Entry(e *TraceEntry) {
+	if len(e.Attributes) > MaxAttributes-maxOptional {
+		e = fit(e, b.limit)
 	}
-	return err
+	b.Begin(e.Message, &e.Metadata)
+	for i := range e.Attributes {
+		b.Value(e.Attributes[i].Name, &e.Attributes[i].Value)
+	}
+	b.End()
 }
 
-// Write hands the batch to the recorder. When it returns, everything in it is in
-// the file or waits for its parent. It returns what was wrong with each span,
-// joined. The batch must not be used any more.
+// Raw begins an entry that the caller encodes: it returns the buffer, to which
+// message, metadata and attributes are appended as the layout of the recorder's
+// version has them, all texts valid UTF-8, names sorted in version 2. EndRaw ends
+// it. What is wrong there makes the file one that cannot be read.
+func (b *Batch) Raw() []byte {
+	b.room()
+	return b.buf
+}
+
+// EndRaw ends an entry that was begun with Raw; buf is what became of the
+// buffer, and attributes where in it the number of attributes lies.
+func (b *Batch) EndRaw(buf []byte, attributes int) {
+	b.buf, b.open = buf, false
+	size := len(buf) - b.body
+	b.attrs = attributes
+	if size > b.limit-maxAdded {
+		b.cut()
+		return
+	}
+	binary.LittleEndian.PutUint32(buf[b.body-8:], uint32(size))
+	binary.LittleEndian.PutUint32(buf[b.body-4:], uint32(attributes-b.body))
+}
+
+// Undo takes back the entries since the last record.
+func (b *Batch) Undo() {
+	if b.entries > 0 {
+		b.buf = b.buf[:b.record]
+	}
+	b.entries, b.err, b.open = 0, nil, false
+	b.columns, b.values = b.columns[:0], b.values[:0]
+}
+
+// Log makes the last entry a log record of the span ref, or of none when ref is
+// zero. It is written below that span, or when that one is not in the file below
+// the latest resource, else the root, and then gets the attributes trace_id and
+// span_id, which it must not have itself. The time, in nanoseconds since 1970, is
+// for the order of entries.
+func (b *Batch) Log(ref SpanRef, unixNano int64) {
+	b.leave()
+	flags := byte(0)
+	if ref.IsValid() {
+		flags = flagRef
+		b.ref(&ref)
+	}
+	b.seal(opLog, flags, 0, unixNano)
+}
+
+// Span makes the entries since the last record a span with its links and events.
+func (b *Batch) Span(h *SpanHead) { b.span(opSpan, h) }
+
+func (b *Batch) span(kind byte, h *SpanHead) {
+	b.leave()
+	if b.err != nil {
+		b.err = fmt.Errorf("span %x: %w", h.Ref.SpanID, b.err)
+	}
+	flags := byte(0)
+	if h.Ref.IsValid() {
+		flags |= flagRef
+		b.ref(&h.Ref)
+	}
+	if h.Parent.IsValid() {
+		flags |= flagParent
+		b.ref(&h.Parent)
+	}
+	if h.Remote {
+		flags |= flagRemote
+	}
+	if h.Wait {
+		flags |= flagWait
+	}
+	if h.Open {
+		flags |= flagOpen
+	}
+	index := uint32(0)
+	if h.Resource != nil && h.Resource.owner == b.r {
+		index = h.Resource.index
+	}
+	b.seal(kind, flags, index, h.Time)
+}
+
+// EndSpan makes the entries since the last record the links and events that came
+// since the span ref began, and last what describes its end. They are written
+// below its entry, or dropped as [ErrNotOpen] when there is none.
+func (b *Batch) EndSpan(ref SpanRef, unixNano int64) {
+	b.leave()
+	b.ref(&ref)
+	b.seal(opEnd, flagRef, 0, unixNano)
+}
+
+// SpanOrEnd is for the end of a span of which the caller does not know whether
+// its start was recorded: the entries since the last record are the span as a
+// whole, its links and events, and last what describes its end. Where the span is
+// in the file the first is left out, else the last.
+func (b *Batch) SpanOrEnd(h *SpanHead) { b.span(opEither, h) }
+
+// ref appends an id to the trailer of a record.
+func (b *Batch) ref(r *SpanRef) {
+	if b.entries == 0 {
+		return
+	}
+	if n := len(b.buf) - b.record; n%8 != 0 {
+		b.buf = append(b.buf, zeros[:8-n%8]...)
+	}
+	b.buf = append(append(b.buf, r.TraceID[:]...), r.SpanID[:]...)
+}
+
+// seal makes a record of what was built.
+func (b *Batch) seal(kind, flags byte, resource uint32, key int64) {
+	if b.entries == 0 {
+		return
+	}
+	if n := len(b.buf) - b.record; n%8 != 0 {
+		b.buf = append(b.buf, zeros[:8-n%8]...)
+	}
+	o := op{start: b.record, end: len(b.buf), entries: b.entries, kind: kind, err: b.err}
+	if kind == opEither {
+		o.entries--
+	}
+	rec := b.buf[o.start:o.end]
+	binary.LittleEndian.PutUint64(rec[8:], uint64(key))
+	rec[16], rec[17] = kind, flags
+	binary.LittleEndian.PutUint32(rec[20:], resource)
+	b.entries, b.err = 0, nil
+	if o.err != nil {
+		b.buf = b.buf[:o.start]
+		o.end = o.start
+	} else {
+		o.sum = segment.Sum(rec[8:])
+	}
+	b.ops = append(b.ops, o)
+}
+
+// Write hands the batch to the recorder. When it returns, what is in it is as
+// safe as the recorder's [Durability] says. The error is a [*RefusedError]. The batch must not be used any more.
 func (b *Batch) Write() error {
 	defer b.release()
-	r := b.r
-	if len(b.ops) == 0 || r.Discards() {
+	if len(b.ops) == 0 || b.r.Discards() {
 		return nil
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.offer(b.offered, uint64(len(b.ops)))
-	var errs []error
-	for i := range b.ops {
-		op := &b.ops[i]
-		err := op.err
-		if err == nil && r.closed {
-			err = ErrClosed
-		}
-		if err == nil {
-			err = r.span(op, b.enc.buf, b.payloads[op.first:op.first+op.entries])
-		} else {
-			r.drop(err, uint64(op.entries), 1)
-		}
-		if err != nil && !slices.ContainsFunc(errs, func(e error) bool { return errors.Is(e, err) }) {
-			errs = append(errs, fmt.Errorf("span %x: %w", op.ref.SpanID, err))
-		}
+	return b.r.take(b)
+}
+
+// A RefusedError says how many records of a [Batch] a recorder did not take, and
+// why.
+type RefusedError struct {
+	Records int
+	Errs    []error // each kind once
+}
+
+func (e *RefusedError) Error() string { return errors.Join(e.Errs...).Error() }
+
+// Unwrap returns Errs.
+func (e *RefusedError) Unwrap() []error { return e.Errs }
+
+// joined gathers the errors of records, each kind of which is enough once.
+type joined struct {
+	errs    []error
+	refused int
+}
+
+const maxJoined = 16
+
+func (j *joined) add(err error) {
+	if err != nil {
+		j.refused++
 	}
-	if err := r.flush(); err != nil {
-		errs = append(errs, err)
+	if err != nil && len(j.errs) < maxJoined && !slices.ContainsFunc(j.errs, func(e error) bool { return errors.Is(e, err) }) {
+		j.errs = append(j.errs, err)
 	}
-	r.letGo()
-	return errors.Join(errs...)
+}
+
+func (j *joined) err() error {
+	if j.refused == 0 {
+		return nil
+	}
+	return &RefusedError{j.refused, j.errs}
+}
+
+// Add adds a span, which Write will write as it is now: b keeps nothing of s.
+func (b *Batch) Add(s *Span) {
+	b.Entry(&s.Entry)
+	for i := range s.Children {
+		b.Entry(&s.Children[i])
+	}
+	h := s.SpanHead
+	if h.Time == 0 {
+		h.Time = entryTime(&s.Entry)
+	}
+	b.Span(&h)
 }
 
 // WriteSpan is a batch of one span.
 func (r *Recorder) WriteSpan(s *Span) error {
+	if r.Discards() {
+		return nil
+	}
 	b := r.Batch()
-	b.Span(s)
+	b.Add(s)
 	return b.Write()
 }
 
-// EndSpan ends a span that was written with Open: it writes children, the links
-// and events that came since, and end, which describes the end, below it. The
-// error is [ErrNotOpen] when the recorder has no entry of that span, and then
-// nothing is counted.
+// entryTime returns when e happened.
+func entryTime(e *TraceEntry) int64 {
+	v, _ := e.Attribute(AttrTime)
+	if n, ok := v.I64(); ok {
+		return n
+	}
+	return 0
+}
+
+// EndSpan is a batch of one end: that of a span that was written with Open.
 func (r *Recorder) EndSpan(ref SpanRef, children []TraceEntry, end *TraceEntry) error {
 	if r.Discards() {
 		return nil
 	}
 	b := r.Batch()
-	defer b.release()
-	err := error(nil)
 	for i := range children {
-		if err == nil {
-			err = b.add(&children[i])
-		}
+		b.Entry(&children[i])
 	}
-	if err == nil {
-		err = b.add(end)
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	slot, ok := r.spans.ids[ref]
-	if !ok && !r.closed {
-		return ErrNotOpen
-	}
-	n := uint64(len(children) + 1)
-	r.offer(n, 0)
-	if r.closed {
-		err = ErrClosed
-	}
-	if err != nil {
-		r.drop(err, n, 0)
-		return err
-	}
-	for i := range b.payloads {
-		if _, err = r.stage(b.enc.buf, &b.payloads[i], slot.id, false); err != nil {
-			r.drop(err, n-uint64(i), 0)
-			break
-		}
-	}
-	r.spans.end(ref)
-	return errors.Join(err, r.flush())
+	b.Entry(end)
+	b.EndSpan(ref, 0)
+	return b.Write()
 }
 
-// ErrNotOpen is returned for the end of a span that a recorder does not have.
-var ErrNotOpen = errors.New("format: no entry of that span")
-
-// Log writes the entry of a log record below that of its span, or when that one
-// is not in the file, or ref is zero, below the latest resource, else the root.
-// Parent is not used, and e has no attributes trace_id and span_id: Log adds them
-// where they are needed.
+// Log is a batch of one log record.
 func (r *Recorder) Log(ref SpanRef, e *TraceEntry) error {
 	if r.Discards() {
 		return nil
 	}
 	b := r.Batch()
-	defer b.release()
-	var opt []Attribute
-	if ref.IsValid() {
-		opt = b.where(ref, AttrSpanID, ref)
-	}
-	err := b.add(e, opt...)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.offer(1, 0)
-	if r.closed {
-		err = ErrClosed
-	}
-	if err == nil {
-		slot, below := r.spans.ids[ref]
-		parent := slot.id
-		if !below {
-			parent = r.place(r.latest)
-		}
-		_, err = r.stage(b.enc.buf, &b.payloads[0], parent, !below)
-	}
-	if err != nil {
-		r.drop(err, 1, 0)
-		return err
-	}
-	return r.flush()
+	b.Entry(e)
+	b.Log(ref, entryTime(e))
+	return b.Write()
 }
+
+// ErrNotOpen is why the end of a span was dropped that is not in the file.
+var ErrNotOpen = errors.New("format: no entry of that span")

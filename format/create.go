@@ -86,11 +86,8 @@ func Create(name string, o *RecorderOptions) (*Recorder, error) {
 	if o == nil {
 		o = &RecorderOptions{}
 	}
-	switch {
-	case o.Version != 0 && !o.Version.known():
-		return nil, fmt.Errorf("create %s: %w", name, &VersionError{Version: o.Version})
-	case o.Format.Valid && o.Format.Value > IET:
-		return nil, fmt.Errorf("create %s: a recorder leaves et or iet, not %v", name, o.Format.Value)
+	if err := o.check(); err != nil {
+		return nil, fmt.Errorf("create %s: %w", name, err)
 	}
 	r, err := create(name, o)
 	if err != nil {
@@ -115,7 +112,7 @@ func create(name string, o *RecorderOptions) (*Recorder, error) {
 		s.recorder.refs++
 		return s.recorder, nil
 	}
-	f, err := createStream(stream, final)
+	f, err := createStream(stream, final, o.withDefaults().Version)
 	if err != nil {
 		return nil, err
 	}
@@ -130,8 +127,59 @@ func create(name string, o *RecorderOptions) (*Recorder, error) {
 		_ = f.Close()
 		return nil, err
 	}
+	r.startBuffer()
 	s.recorder = r
+	if final != stream {
+		r.finished.start(func(ctx context.Context) error { return finishOthers(ctx, stream, o.KeepFiles) })
+	}
+	r.mu.Lock()
+	r.setTimer()
+	r.unlock() // says what is wrong with the buffer
 	return r, nil
+}
+
+// finishOthers finishes what dead writers of a stream had rotated out, and removes
+// what dead finalizers have left.
+func finishOthers(ctx context.Context, stream string, keep int) error {
+	sweep(stream)
+	names, err := asides(stream)
+	if err != nil {
+		return nil // it is not needed for what is recorded
+	}
+	for _, name := range names {
+		if !strings.HasSuffix(name, extIET) || ctx.Err() != nil {
+			continue
+		}
+		f, err := osfile.OpenWrite(name)
+		if err != nil {
+			continue
+		}
+		if osfile.Lock(f, true) == nil {
+			et := strings.TrimSuffix(name, extIET) + extET
+			_ = finalizeOpen(ctx, f, name, et, &FinalizeOptions{RemoveSource: true}) // the next one tries again
+		}
+		_ = f.Close() // nothing was written to it
+	}
+	return prune(stream, keep)
+}
+
+// sweep removes temporary files of a stream whose makers are dead.
+func sweep(stream string) {
+	dir, base := filepath.Split(strings.TrimSuffix(stream, extIET))
+	list, err := os.ReadDir(filepath.Clean(dir))
+	if err != nil {
+		return
+	}
+	for _, e := range list {
+		rest, ok := strings.CutPrefix(e.Name(), "."+base)
+		if !ok || !e.Type().IsRegular() {
+			continue
+		}
+		middle, _, ok := strings.Cut(rest, ".tmp-")
+		if ok && (middle == extET || middle == extIET || asideNames.MatchString(middle)) {
+			osfile.RemoveDead(dir + e.Name())
+		}
+	}
 }
 
 // realPath returns an absolute name with no symbolic link among its folders, so
@@ -158,7 +206,7 @@ const (
 )
 
 // createStream makes the file stream, new and locked.
-func createStream(stream, final string) (*os.File, error) {
+func createStream(stream, final string, v Version) (*os.File, error) {
 	for range 100 { // until nobody makes or removes one at the same moment
 		f, err := osfile.CreateAppend(stream)
 		if errors.Is(err, fs.ErrExist) {
@@ -170,21 +218,48 @@ func createStream(stream, final string) (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := lock(f); err != nil {
+		if err := lock(f, true); err != nil {
 			_ = f.Close() // it is another's by now
 			return nil, err
 		}
-		if osfile.SameFile(f, stream) {
+		if !osfile.SameFile(f, stream) {
+			_ = f.Close() // somebody took it for a dead one and settled it
+			continue
+		}
+		n, err := adopt(f, stream, v)
+		if err == nil && n == 0 {
 			return f, nil
 		}
-		_ = f.Close() // somebody took it for a dead one and settled it
+		_ = f.Close() // it holds what another one left behind, so that it is to be settled
+		if err != nil {
+			return nil, err
+		}
 	}
 	return nil, fmt.Errorf("%s: %w", stream, ErrLocked)
 }
 
-func lock(f *os.File) error {
+// adopt brings into f, which is new, what a crash buffer holds whose IET is gone,
+// and returns how many entries that are.
+func adopt(f *os.File, stream string, v Version) (int, error) {
+	b, err := openBuffer(stream, true)
+	if err != nil || b == nil {
+		return 0, err
+	}
+	if b.records == 0 {
+		return 0, b.remove()
+	}
+	if _, err := f.Write(AppendTraceEntry(AppendMagic(nil, v, IET), v, Root())); err != nil {
+		return 0, errors.Join(err, osfile.Remove(f, stream), b.close())
+	}
+	if err := b.replay(f, false); err != nil {
+		return 0, errors.Join(err, osfile.Remove(f, stream), b.close())
+	}
+	return b.entries, b.remove()
+}
+
+func lock(f *os.File, exclusive bool) error {
 	for try := 1; ; try++ {
-		err := osfile.Lock(f, true)
+		err := osfile.Lock(f, exclusive)
 		if !errors.Is(err, osfile.ErrLocked) {
 			return err
 		}
@@ -206,19 +281,29 @@ func settle(stream, final string) error {
 		return err
 	}
 	defer f.Close()
-	if err := lock(f); err != nil {
+	if err := lock(f, true); err != nil {
+		return err
+	}
+	if !osfile.SameFile(f, stream) {
+		return nil // somebody else settled it
+	}
+	was, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if _, err := replayBuffer(f, stream); err != nil && !isOther(err) {
 		return err
 	}
 	fi, err := f.Stat()
-	if err != nil || !osfile.SameFile(f, stream) {
-		return err // somebody else settled it
+	if err != nil {
+		return err
 	}
 	t, damage := scanEntries(io.NewSectionReader(f, 0, fi.Size()), nil, nil)
 	switch {
 	case damage == nil, errors.Is(damage, ErrTruncated):
 	case isCorrupt(damage):
 		// What is behind the damage may be worth a look: it stays as it is.
-		return asideOpen(f, stream, extIET+".broken", fi.ModTime())
+		return asideOpen(f, stream, extIET+".broken", was.ModTime())
 	default: // no IET at all, or one of a later version: not ours to touch
 		return fmt.Errorf("%s: %w", stream, damage)
 	}
@@ -235,9 +320,9 @@ func settle(stream, final string) error {
 		if err := f.Sync(); err != nil {
 			return err
 		}
-		return asideOpen(f, stream, extIET, fi.ModTime())
+		return asideOpen(f, stream, extIET, was.ModTime())
 	}
-	return asideName(stream, extET, fi.ModTime(), func(to string) error {
+	return asideName(stream, extET, was.ModTime(), func(to string) error {
 		return finalizeOpen(context.Background(), f, stream, to, &FinalizeOptions{RemoveSource: true})
 	})
 }
@@ -263,6 +348,17 @@ func isTwin(name string, f io.ReaderAt, t *table) bool {
 		at += n
 	}
 	return true
+}
+
+// isOther reports whether err says that a file is no IET that can be read.
+func isOther(err error) bool {
+	if _, ok := errors.AsType[*VersionError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[*StorageFormatError](err); ok {
+		return true
+	}
+	return isCorrupt(err) || errors.Is(err, ErrNotEntrace)
 }
 
 func isCorrupt(err error) bool {

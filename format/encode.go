@@ -3,6 +3,7 @@ package format
 import (
 	"encoding/binary"
 	"math"
+	"unicode/utf8"
 )
 
 // The first bytes of a number too large for one byte. Part of the file format.
@@ -42,6 +43,28 @@ func appendInt128(b []byte, hi, lo uint64) []byte {
 }
 
 func appendString(b []byte, s string) []byte { return append(appendUint(b, uint64(len(s))), s...) }
+
+// AppendUint appends an unsigned number as the formats have it, in its shortest
+// form.
+func AppendUint(b []byte, n uint64) []byte { return appendUint(b, n) }
+
+// AppendString appends a text as the formats have it: its length in bytes, then
+// the bytes.
+func AppendString(b []byte, s string) []byte { return appendString(b, s) }
+
+// AppendText appends the value of an attribute that is a text: a String, or Bytes
+// when s is not valid UTF-8, which other readers refuse.
+func AppendText(b []byte, s string) []byte {
+	if isASCII(s) || utf8.ValidString(s) {
+		b = append(b, byte(KindString))
+	} else {
+		b = append(b, byte(KindBytes))
+	}
+	return appendString(b, s)
+}
+
+// AppendValue appends the value of an attribute. A String must be valid UTF-8.
+func AppendValue(b []byte, v *Value) []byte { return appendValue(b, v) }
 
 func appendOptionalString(b []byte, s Optional[string]) []byte {
 	if !s.Valid {

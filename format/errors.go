@@ -29,6 +29,8 @@ var (
 	ErrShrunk = errors.New("the file was truncated while it was open")
 	// ErrFull is returned when a file holds all the entries that 32 bits count.
 	ErrFull = errors.New("format: the file is full: 4294967295 entries")
+	// ErrOverflow is returned for what comes faster than the disk takes it.
+	ErrOverflow = errors.New("format: the buffer is full: the disk does not keep up")
 	// ErrTooLarge is returned for an entry over the limit of a recorder.
 	ErrTooLarge = errors.New("format: entry too large")
 )

@@ -49,7 +49,7 @@ func TestFullDisk(t *testing.T) {
 func recordLimited(t *testing.T, limit uint64) {
 	signal.Ignore(syscall.SIGXFSZ)
 	path := os.Getenv(pathEnv)
-	rec, err := format.Create(path, nil)
+	rec, err := format.Create(path, &format.RecorderOptions{Durability: format.DurabilityWriteThrough})
 	must(t, err)
 	var old unix.Rlimit
 	must(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &old))

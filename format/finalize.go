@@ -27,6 +27,8 @@ type FinalizeOptions struct {
 
 	// lenient makes an ET of what is before damage, too.
 	lenient bool
+	// table is what the recorder knows of the IET, which saves reading it.
+	table *table
 }
 
 // A FinalizeError says which step did not succeed. The IET is as it was, and

@@ -22,7 +22,7 @@ func TestRandomTrees(t *testing.T) {
 		spans := make([]*format.Span, n)
 		parent := make([]int, n) // -1 none, -2 missing, -3 remote
 		for i := range spans {
-			s := &format.Span{Wait: true, Ref: format.SpanRef{TraceID: [16]byte{1}, SpanID: id8(i + 1)}}
+			s := &format.Span{SpanHead: format.SpanHead{Wait: true, Ref: format.SpanRef{TraceID: [16]byte{1}, SpanID: id8(i + 1)}}}
 			switch p := rnd.IntN(20); {
 			case i == 0 || p == 0:
 				parent[i] = -1
@@ -49,7 +49,7 @@ func TestRandomTrees(t *testing.T) {
 			b := rec.Batch()
 			k := 1 + rnd.IntN(min(len(order), 600))
 			for _, i := range order[:k] {
-				b.Span(spans[i])
+				b.Add(spans[i])
 			}
 			must(t, b.Write())
 			order = order[k:]

@@ -35,6 +35,9 @@ const (
 	AttrJSON              = "otel.json"     // String, a JSON array of the names of attributes that are JSON texts
 	AttrAnyValue          = "otel.anyvalue" // likewise, OTLP/JSON AnyValue texts
 
+	AttrContinued = "entrace.continued" // Bool, on a span that began in the file before
+	AttrRotated   = "entrace.rotated"   // Bool, on the end of a file that another one follows
+
 	// DefaultTraceFlags is what an absent AttrTraceFlags or AttrLinkFlags means:
 	// sampled, and the parent is known to be local or absent.
 	DefaultTraceFlags = 0x101

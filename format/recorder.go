@@ -1,50 +1,26 @@
 package format
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/internal/segment"
 )
 
-// RecorderOptions change how a [Recorder] works. The zero value means defaults.
-type RecorderOptions struct {
-	// Version is the disk version that is written. The default is
-	// [DefaultVersion].
-	Version Version
-	// Format is what Close leaves. By default the name says it: IET for x.iet,
-	// else ET.
-	Format Optional[StorageFormat]
-	// MaxEntrySize is the size in bytes above which an entry is cut and marked
-	// with [AttrTruncated]. The default, and the most, is [DefaultMaxEntrySize],
-	// 64 MiB; the least is 2 KiB.
-	MaxEntrySize int
-	// MaxWaitingSpans, MaxWaitingBytes and MaxWaitingAge bound the spans that
-	// wait in memory for their parents. A span that goes over a bound is written
-	// below the resource, with its parent_span_id. The defaults are 16,384 spans,
-	// 64 MiB and one minute.
-	MaxWaitingSpans int
-	MaxWaitingBytes int
-	MaxWaitingAge   time.Duration
-}
-
-const (
-	defaultWaitingSpans = 16384
-	defaultWaitingBytes = 64 << 20
-	defaultWaitingAge   = time.Minute
-)
-
-// A Recorder writes one trace. It streams an IET file, in which an entry is when
-// the call returns that took it, and turns it into an ET file when it is closed.
-// Only spans that wait for their parents, see [Span].Wait, come later.
+// A Recorder writes one trace: it streams an IET file and turns it into an ET
+// file when it is closed. What a call hands to it survives what its [Durability]
+// says once the call has returned. By default that is in the crash buffer then,
+// and in the file a tenth of a second later, or after [Recorder.Flush].
 //
 // A Recorder is safe for concurrent use.
 type Recorder struct {
+	o        RecorderOptions // without anything left open
 	version  Version
 	maxEntry int
 	stream   string // the IET file
@@ -52,75 +28,91 @@ type Recorder struct {
 	slot     *slot  // where Create finds the recorder again; nil: it discards
 	refs     int    // guarded by slot.mu
 
-	maxWaitingSpans int
-	maxWaitingBytes int
-	maxWaitingAge   time.Duration
-
-	batches sync.Pool // of *Batch
+	batches    sync.Pool // of *Batch
+	nextStripe atomic.Uint32
+	stripes    []stripe
+	direct     atomic.Bool  // there is no buffer: calls write to the file themselves
+	armed      atomic.Bool  // the timer is set for what is in the stripes
+	fresh      atomic.Int64 // about how many bytes are in them
+	draining   sync.Mutex   // held by the goroutine that drains because of these
+	timer      *time.Timer
 
 	mu sync.Mutex
 
-	f         *os.File
-	closed    bool
-	dead      error  // the file cannot be written to any more
-	err       error  // the last error
-	size      int64  // of the file: everything in it is whole
-	next      uint64 // id of the next entry
-	out       []byte // entries that are staged, to be written at once
-	staged    []staged
-	spans     spanTable
-	waiting   waitingRoom
-	timer     *time.Timer // flushes what waited too long
-	ready     []*waitingSpan
-	latest    *Resource
-	resources map[string]*Resource
-	stats     Stats
+	pool     *segment.File // of the stripes; nil without
+	fallback error         // why there is no crash buffer
+	cursors  []cursor
+	done     []*segment.Segment // drained, but in the checkpoint still
+	ledger   ledger
+
+	f       *os.File
+	w       stream // f, but in tests of what happens when f fails
+	closed  bool
+	dead    error // the file cannot be written to any more
+	err     error // the last error
+	failing bool
+	reports error  // what OnError is to be told
+	size    int64  // of the file: everything in it is whole
+	next    uint64 // id of the next entry
+	out     []byte // entries that are staged, to be written at once
+	staged  []staged
+	index   index
+	tail    tail
+	spans   spanTable
+	waiting waitingRoom
+	// spansStaged is how many spans were ever staged.
+	spansStaged uint64
+	drained     Stats // entries and spans that left the stripes are Offered here
+	stats       Stats // what is written, and what was dropped below the stripes
+	ready       []*waitingSpan
+	latest      *Resource
+	known       map[string]*Resource // by body
+	all         []*Resource          // by index, from 1 on
+	began       time.Time            // the file
+	first       uint64               // id of what came to it first
+	notBefore   time.Time            // the next attempt to rotate
+	finished    background
+
+	sync groupSync
 }
 
 // A staged entry is encoded in out, but not in the file yet.
 type staged struct {
 	end      int // in out
 	id       uint32
+	parent   uint32
 	ref      SpanRef // of a span
 	resource *Resource
 	isSpan   bool
 }
 
-// minMaxEntrySize leaves a span all that tells where it belongs.
-const minMaxEntrySize = 2 << 10
-
 // flushSize is how much is gathered for one write.
 const flushSize = 256 << 10
 
+// A stream is what a recorder asks of its file while it grows.
+type stream interface {
+	io.Writer
+	io.ReaderAt
+	Truncate(size int64) error
+	Sync() error
+}
+
 // newRecorder returns a recorder that writes to f, which is empty.
 func newRecorder(f *os.File, o *RecorderOptions) *Recorder {
-	r := &Recorder{f: f, version: o.Version, maxEntry: o.MaxEntrySize, resources: make(map[string]*Resource)}
-	if r.version == 0 {
-		r.version = DefaultVersion
-	}
-	if r.maxEntry <= 0 || r.maxEntry > DefaultMaxEntrySize {
-		r.maxEntry = DefaultMaxEntrySize
-	}
-	r.maxEntry = max(r.maxEntry, minMaxEntrySize)
-	r.maxWaitingSpans, r.maxWaitingBytes, r.maxWaitingAge = o.MaxWaitingSpans, o.MaxWaitingBytes, o.MaxWaitingAge
-	if r.maxWaitingSpans <= 0 {
-		r.maxWaitingSpans = defaultWaitingSpans
-	}
-	if r.maxWaitingBytes <= 0 {
-		r.maxWaitingBytes = defaultWaitingBytes
-	}
-	if r.maxWaitingAge <= 0 {
-		r.maxWaitingAge = defaultWaitingAge
-	}
+	r := &Recorder{f: f, w: f, o: o.withDefaults(), known: make(map[string]*Resource), began: time.Now()}
+	r.version, r.maxEntry = r.o.Version, r.o.MaxEntrySize
+	r.direct.Store(true)
 	return r
 }
 
 // begin writes the magic and the root.
 func (r *Recorder) begin() error {
 	b := AppendTraceEntry(AppendMagic(nil, r.version, IET), r.version, Root())
-	n, err := r.f.Write(b)
+	n, err := r.w.Write(b)
 	r.size, r.next = int64(n), 1
-	r.stats = Stats{Entries: Counts{Offered: 1, Written: 1}, Bytes: r.size}
+	r.tail.add(b)
+	r.index.add(len(b)-MagicSize, 0, 0)
+	r.stats.Entries = Counts{Offered: 1, Written: 1}
 	return err
 }
 
@@ -144,53 +136,179 @@ func (r *Recorder) StreamPath() string { return r.stream }
 // Version returns the disk version that is written.
 func (r *Recorder) Version() Version { return r.version }
 
+// Durability returns what records survive, and why that is not what was asked
+// for, if it is not.
+func (r *Recorder) Durability() (Durability, error) {
+	if r.Discards() {
+		return DurabilityBuffered, nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.o.Durability == DurabilityProcess && r.fallback != nil {
+		return DurabilityWriteThrough, r.fallback
+	}
+	return r.o.Durability, nil
+}
+
+// unlock unlocks r.mu and then says what went wrong meanwhile.
+func (r *Recorder) unlock() {
+	err := r.reports
+	r.reports = nil
+	r.mu.Unlock()
+	if err != nil && r.o.OnError != nil {
+		defer func() { _ = recover() }() // it must not take the application along
+		r.o.OnError(err)
+	}
+}
+
+// failed notes an error that costs entries, or delays them.
+func (r *Recorder) failed(err error) {
+	r.err = err
+	if !r.failing {
+		r.failing, r.reports = true, err
+	}
+}
+
 // Stats returns the account as it is now.
 func (r *Recorder) Stats() Stats {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return r.account()
+}
+
+func (r *Recorder) account() Stats {
 	s := r.stats
 	s.Bytes = r.size
 	s.Entries.Waiting, s.Spans.Waiting = uint64(r.waiting.entries), uint64(r.waiting.spans)
+	for i := range r.staged {
+		s.Entries.Waiting++
+		if r.staged[i].isSpan {
+			s.Spans.Waiting++
+		}
+	}
+	for i := range r.stripes {
+		st := &r.stripes[i]
+		st.mu.Lock()
+		s.Entries.add(&st.entries)
+		s.Spans.add(&st.spans)
+		st.mu.Unlock()
+	}
+	s.Entries.Waiting -= r.drained.Entries.Offered
+	s.Spans.Waiting -= r.drained.Spans.Offered
 	return s
 }
 
 // Err returns the last error that cost entries, nil if there was none. Nothing
-// needs to be done about it: the recorder tries again with the next entry, unless
-// the file cannot even be cut back to its whole entries, and Stats counts what was
-// lost.
+// needs to be done about it: the recorder tries again, unless the file cannot
+// even be cut back to its whole entries, and Stats counts what was lost.
 func (r *Recorder) Err() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.err
 }
 
-// Append writes e below the entry e.Parent and returns its id. Text that is not
-// valid UTF-8 is made so: a String becomes Bytes, all else gets U+FFFD.
+// takeDirect writes records of b to the file itself.
+func (r *Recorder) takeDirect(b *Batch, ops []op) error {
+	r.mu.Lock()
+	var errs joined
+	var behind error // what came before cannot be written, so this cannot
+	if !r.closed && r.pool != nil {
+		behind = r.drain()
+	}
+	for i := range ops {
+		o := &ops[i]
+		err := o.err
+		switch {
+		case r.closed:
+			err = ErrClosed
+		case behind != nil && err == nil:
+			err = behind
+		}
+		r.stats.Entries.Offered += uint64(o.entries)
+		r.stats.Spans.Offered += o.spans()
+		if err == nil {
+			err = r.applyNow(b.buf[o.start:o.end], o)
+		} else {
+			r.drop(err, uint64(o.entries), o.spans())
+		}
+		errs.add(err)
+	}
+	if behind == nil {
+		if err := r.flush(); err != nil {
+			r.unstage(0, err)
+			errs.errs, errs.refused = append(errs.errs, err), len(ops)
+		}
+		r.letGo()
+		r.checkpoint()
+		r.rotateIfDue()
+	}
+	r.setTimer()
+	ticket := r.sync.ticket()
+	r.unlock()
+	if r.o.Durability == DurabilityPower && errs.refused < len(ops) {
+		if err := r.syncUpTo(ticket); err != nil {
+			errs.errs, errs.refused = append(errs.errs, err), len(ops)
+		}
+	}
+	return errs.err()
+}
+
+// applyNow applies a record that no buffer holds.
+func (r *Recorder) applyNow(data []byte, o *op) error {
+	var rec record
+	if !rec.parse(data[8:]) {
+		r.drop(ErrTooLarge, uint64(o.entries), o.spans())
+		return ErrTooLarge
+	}
+	if r.ledger.file != nil && len(data) > maxParked {
+		rec.flags &^= flagWait
+	}
+	return r.apply(&rec, data[8:])
+}
+
+// Append writes e below the entry e.Parent and returns its id, once what came
+// before is written. Text that is not valid UTF-8 is made so: a String becomes
+// Bytes, all else gets U+FFFD. In a recording that rotates, ids hold for one file
+// only: the parent must be the root.
 func (r *Recorder) Append(e *TraceEntry) (uint32, error) {
 	if r.Discards() {
 		return 0, nil
 	}
 	b := r.Batch()
 	defer b.release()
-	err := b.add(e)
+	b.Entry(e)
+	b.seal(opLog, 0, 0, 0)
+	o := &b.ops[0]
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.offer(1, 0)
-	switch {
-	case r.closed:
+	defer r.unlock()
+	r.stats.Entries.Offered++
+	err := o.err
+	if r.closed {
 		err = ErrClosed
-	case err == nil && uint64(e.Parent) >= r.next:
+	}
+	if err == nil {
+		err = r.drain()
+	}
+	if err == nil && (uint64(e.Parent) >= r.next || e.Parent > 0 && r.rotates()) {
 		err = ErrBadParent
 	}
 	var id uint32
 	if err == nil {
-		id, err = r.stage(b.enc.buf, &b.payloads[0], e.Parent, false)
+		var rec record
+		rec.parse(b.buf[o.start+8 : o.end])
+		body, head, _, _ := nextBody(rec.bodies)
+		id, err = r.stage(body, head, e.Parent, nil)
 	}
 	if err != nil {
 		r.drop(err, 1, 0)
 		return 0, err
 	}
-	return id, r.flush()
+	if err := r.flush(); err != nil {
+		r.unstage(len(r.staged)-1, err)
+		return 0, err
+	}
+	r.checkpoint()
+	return id, nil
 }
 
 // Resource writes the entry of a resource below the root and returns it. Equal
@@ -201,180 +319,125 @@ func (r *Recorder) Resource(e *TraceEntry) (*Resource, error) {
 	}
 	b := r.Batch()
 	defer b.release()
-	if err := b.add(e); err != nil {
-		return nil, err
+	b.Entry(e)
+	b.seal(opLog, 0, 0, 0)
+	o := &b.ops[0]
+	if o.err != nil {
+		return nil, o.err
 	}
+	var rec record
+	rec.parse(b.buf[o.start+8 : o.end])
+	body, head, _, _ := nextBody(rec.bodies)
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	defer r.unlock()
 	if r.closed {
 		return &Resource{owner: r}, nil
 	}
-	res, ok := r.resources[string(b.enc.buf)]
+	res, ok := r.known[string(body)]
 	if !ok {
-		res = &Resource{owner: r, buf: append([]byte(nil), b.enc.buf...), payload: b.payloads[0]}
-		r.resources[string(res.buf)] = res
+		res = &Resource{owner: r, index: uint32(len(r.all) + 1), body: append([]byte(nil), body...), head: head}
+		r.known[string(res.body)] = res
+		r.all = append(r.all, res)
+	}
+	if err := r.drain(); err != nil {
+		r.latest = res
+		return res, err
+	}
+	if res.id != 0 && r.latest == res {
+		return res, nil
 	}
 	r.latest = res
+	mark := len(r.staged)
 	r.place(res)
-	return res, r.flush()
-}
-
-// place returns the id of the entry of res, which it stages if need be.
-func (r *Recorder) place(res *Resource) uint32 {
-	if res == nil || res.owner != r {
-		return 0
-	}
-	if res.id == 0 {
-		r.offer(1, 0)
-		id, err := r.stage(res.buf, &res.payload, 0, false)
-		if err != nil {
-			r.drop(err, 1, 0)
-			return 0
-		}
-		res.id = id
-		r.staged[len(r.staged)-1].resource = res
-	}
-	return res.id
-}
-
-// span writes a span and what waited for it, or makes it wait.
-func (r *Recorder) span(op *spanOp, buf []byte, payloads []payload) error {
-	if op.wait && !op.remote && op.parent.IsValid() && op.parent != op.ref {
-		if _, here := r.spans.ids[op.parent]; !here {
-			r.wait(op, buf, payloads)
-			return nil
-		}
-	}
-	if err := r.put(op, buf, payloads); err != nil {
-		return err
-	}
-	return r.release(op.ref)
-}
-
-// put stages a span: below its parent if that is here, else below its resource.
-func (r *Recorder) put(op *spanOp, buf []byte, payloads []payload) error {
-	slot, below := r.spans.ids[op.parent]
-	parent := slot.id
-	if !below {
-		parent = r.place(op.resource)
-	}
-	n := uint64(len(payloads))
-	id, err := r.stage(buf, &payloads[0], parent, !below || op.parent.TraceID != op.ref.TraceID)
+	err := r.flush()
 	if err != nil {
-		r.drop(err, n, 1)
-		return err
+		r.unstage(mark, err)
 	}
-	if op.ref.IsValid() {
-		r.spans.put(op.ref, id, !op.open)
-	}
-	last := &r.staged[len(r.staged)-1]
-	last.ref, last.isSpan = op.ref, true
-	for i := range payloads[1:] {
-		if _, err := r.stage(buf, &payloads[1+i], id, false); err != nil {
-			r.drop(err, n-1-uint64(i), 0)
-			return err
-		}
-	}
-	return nil
-}
-
-// release writes what waits for ref, and what waits for that, and so on.
-func (r *Recorder) release(ref SpanRef) error {
-	var errs error
-	r.ready = append(r.ready[:0], r.waiting.children(ref)...)
-	for i := 0; i < len(r.ready); i++ {
-		s := r.ready[i]
-		r.ready[i] = nil
-		if err := r.put(&s.op, s.buf, s.payloads); err != nil {
-			errs = err
-			continue // its children find another place in time
-		}
-		r.ready = append(r.ready, r.waiting.children(s.op.ref)...)
-	}
-	return errs
-}
-
-// wait keeps a span in memory until its parent comes.
-func (r *Recorder) wait(op *spanOp, buf []byte, payloads []payload) {
-	from, to := payloads[0].start, payloads[len(payloads)-1].end
-	s := &waitingSpan{
-		op:       *op,
-		buf:      append([]byte(nil), buf[from:to]...),
-		payloads: append([]payload(nil), payloads...),
-		since:    time.Now(),
-	}
-	for i := range s.payloads {
-		s.payloads[i].move(from)
-	}
-	r.waiting.add(s)
-	if r.timer == nil {
-		r.timer = time.AfterFunc(r.maxWaitingAge, r.tooOld)
-	}
+	r.ledger.resource(res)
+	r.checkpoint()
+	return res, err
 }
 
 // letGo writes spans that wait until no bound is exceeded.
 func (r *Recorder) letGo() {
-	for r.waiting.spans > r.maxWaitingSpans || r.waiting.bytes > r.maxWaitingBytes {
+	for r.waiting.spans > r.o.MaxWaitingSpans || r.waiting.bytes > r.o.MaxWaitingBytes {
 		r.writeFirst()
 	}
-	_ = r.flush() // kept and counted
+	if r.waiting.oldest != nil {
+		now := time.Now()
+		for s := r.waiting.oldest; s != nil && now.Sub(s.since) >= r.o.MaxWaitingAge; s = r.waiting.oldest {
+			r.writeFirst()
+		}
+	}
+	if err := r.flush(); err != nil && r.pool == nil {
+		r.unstage(0, err)
+	}
 }
 
 // writeFirst writes the top of what the oldest waiting span waits for, and then
 // all that waits for that.
 func (r *Recorder) writeFirst() {
 	s := r.waiting.first()
-	if err := r.put(&s.op, s.buf, s.payloads); err == nil {
-		_ = r.release(s.op.ref) // kept and counted
+	if err := r.putWaiting(s); err == nil {
+		_ = r.release(s.ref) // kept and counted
 	}
 }
 
-// tooOld runs when spans may have waited for too long.
-func (r *Recorder) tooOld() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.timer = nil
+// setTimer sets the timer for the next thing that has to be done in time.
+func (r *Recorder) setTimer() {
 	if r.closed {
 		return
 	}
-	now := time.Now()
-	for s := r.waiting.oldest; s != nil && now.Sub(s.since) >= r.maxWaitingAge; s = r.waiting.oldest {
-		r.writeFirst()
+	next := time.Duration(-1)
+	least := func(d time.Duration) {
+		if d = max(d, time.Millisecond); next < 0 || d < next {
+			next = d
+		}
 	}
-	_ = r.flush() // kept and counted
 	if s := r.waiting.oldest; s != nil {
-		r.timer = time.AfterFunc(r.maxWaitingAge-now.Sub(s.since), r.tooOld)
+		least(time.Until(s.since.Add(r.o.MaxWaitingAge)))
+	}
+	if r.o.MaxFileAge > 0 {
+		least(time.Until(r.began.Add(r.o.MaxFileAge)))
+	}
+	if len(r.out) > 0 || r.armed.Load() {
+		least(drainAfter)
+	}
+	if next >= 0 {
+		r.timer.Reset(next)
 	}
 }
 
 // stage encodes an entry below parent into out and gives it an id.
-func (r *Recorder) stage(buf []byte, p *payload, parent uint32, keep bool) (uint32, error) {
+func (r *Recorder) stage(body []byte, head int, parent uint32, marks []mark) (uint32, error) {
 	if r.dead != nil {
 		return 0, r.dead
 	}
 	if r.next > math.MaxUint32 {
-		r.err = ErrFull
+		r.failed(ErrFull)
 		return 0, ErrFull
 	}
-	if len(r.out) >= flushSize {
-		if err := r.flush(); err != nil {
-			return 0, err
-		}
-	}
 	id := uint32(r.next)
+	if len(marks) == 0 {
+		r.out = appendBelow(r.out, parent, body)
+	} else {
+		r.out = appendMarked(r.out, r.version, parent, body, head, marks)
+	}
 	r.next++
-	r.out = p.appendTo(r.out, r.version, buf, parent, keep)
-	r.staged = append(r.staged, staged{end: len(r.out), id: id})
+	r.staged = append(r.staged, staged{end: len(r.out), id: id, parent: parent})
 	return id, nil
 }
 
-// flush writes what is staged. After a failed write it takes back what is not
-// wholly in the file, which then ends at an entry's end, always.
+// flush writes what is staged. After a failed write what is not wholly in the
+// file stays staged, and the file ends at an entry's end, always.
 func (r *Recorder) flush() error {
 	if len(r.out) == 0 {
-		return nil
+		return r.dead
 	}
-	n, err := r.f.Write(r.out)
+	if r.dead != nil {
+		return r.dead
+	}
+	n, err := r.w.Write(r.out)
 	kept := len(r.staged)
 	if err != nil {
 		kept = 0
@@ -382,168 +445,91 @@ func (r *Recorder) flush() error {
 			kept++
 		}
 	}
-	for i := range r.staged {
+	from := 0
+	for i := range r.staged[:kept] {
 		s := &r.staged[i]
-		if i < kept {
-			r.stats.Entries.Written++
-			if s.isSpan {
-				r.stats.Spans.Written++
-			}
-			continue
+		r.stats.Entries.Written++
+		if s.isSpan {
+			r.stats.Spans.Written++
 		}
+		r.index.add(s.end-from, s.id, s.parent)
+		from = s.end
+	}
+	r.size += int64(from)
+	r.tail.add(r.out[:from])
+	if err == nil {
+		r.failing = false
+		r.out, r.staged = r.out[:0], r.staged[:0]
+		if cap(r.out) > maxKeep {
+			r.out = nil
+		}
+		return nil
+	}
+	rest := copy(r.out, r.out[from:])
+	r.out = r.out[:rest]
+	r.staged = r.staged[:copy(r.staged, r.staged[kept:])]
+	for i := range r.staged {
+		r.staged[i].end -= from
+	}
+	if n > from || n < 0 {
+		if terr := r.w.Truncate(r.size); terr != nil {
+			// Bytes behind a part of an entry could never be read again.
+			r.dead = fmt.Errorf("record to %s: %w", r.stream, errors.Join(err, terr))
+			r.failed(r.dead)
+			return r.dead
+		}
+	}
+	err = fmt.Errorf("record to %s: %w", r.stream, err)
+	r.failed(err)
+	return err
+}
+
+// unstage drops what is staged from the entry mark on.
+func (r *Recorder) unstage(mark int, err error) {
+	if mark >= len(r.staged) {
+		return
+	}
+	for i := mark; i < len(r.staged); i++ {
+		s := &r.staged[i]
+		spans := uint64(0)
 		if s.isSpan {
 			r.spans.drop(s.ref, s.id)
+			spans = 1
 		}
 		if s.resource != nil {
 			s.resource.id = 0
 		}
-		spans := uint64(0)
-		if s.isSpan {
-			spans = 1
-		}
 		r.drop(err, 1, spans)
 	}
-	if kept > 0 {
-		r.size += int64(r.staged[kept-1].end)
+	r.next = uint64(r.staged[mark].id)
+	end := 0
+	if mark > 0 {
+		end = r.staged[mark-1].end
 	}
-	if kept < len(r.staged) {
-		r.next = uint64(r.staged[kept].id)
-		if terr := r.f.Truncate(r.size); terr != nil {
-			// Bytes behind a part of an entry could never be read again.
-			r.dead = fmt.Errorf("record to %s: %w", r.stream, errors.Join(err, terr))
-			r.err = r.dead
-		}
-	}
-	if err != nil {
-		err = fmt.Errorf("record to %s: %w", r.stream, err)
-	}
-	clear(r.staged)
-	r.out, r.staged = r.out[:0], r.staged[:0]
-	if cap(r.out) > maxKeep {
-		r.out = nil
-	}
-	return err
-}
-
-// offer counts what comes in.
-func (r *Recorder) offer(entries, spans uint64) {
-	r.stats.Entries.Offered += entries
-	r.stats.Spans.Offered += spans
+	r.out, r.staged = r.out[:end], r.staged[:mark]
 }
 
 // drop counts what is lost to err.
 func (r *Recorder) drop(err error, entries, spans uint64) {
 	n := r.stats.Entries.Dropped.reason(err)
 	if *n += entries; n == &r.stats.Entries.Dropped.IO || n == &r.stats.Entries.Dropped.Full {
-		r.err = err // the others are their caller's, who was told
+		r.failed(err) // the others are their caller's, who was told
 	}
 	*r.stats.Spans.Dropped.reason(err) += spans
 }
 
-// Sync makes everything that is in the file, and the file's name, survive a loss
-// of power. Spans that wait for their parents are not in the file.
-func (r *Recorder) Sync() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+// Flush writes what was recorded so far to the file, so that other processes can
+// read it there, but for spans that wait for their parents.
+func (r *Recorder) Flush() error {
 	if r.Discards() {
 		return nil
 	}
+	r.mu.Lock()
+	defer r.unlock()
 	if r.closed {
 		return ErrClosed
 	}
-	return errors.Join(r.f.Sync(), osfile.SyncDir(r.stream))
-}
-
-// Close writes what still waits and the entry that marks a clean end, and
-// finishes the file. There is to be one Close for each Create that returned this
-// recorder: the last one closes it, and more do nothing. Entries that come later
-// are dropped and counted. Close also returns the last error that cost entries.
-//
-// With a context that is done, or as soon as it is, Close leaves a whole IET
-// beside the name of the ET and returns the context's error: the next Create on
-// that path, or Recover, finishes it. Whatever fails, nothing recorded is lost.
-func (r *Recorder) Close(ctx context.Context) error {
-	if r.Discards() {
-		return nil
-	}
-	if ctx == nil {
-		ctx = context.Background() // a panic halfway would leave the file locked
-	}
-	r.slot.mu.Lock()
-	defer r.slot.mu.Unlock()
-	if r.refs == 0 {
-		return nil
-	}
-	if r.refs--; r.refs > 0 {
-		return nil
-	}
-	r.slot.recorder = nil
-	return r.finish(ctx)
-}
-
-func (r *Recorder) finish(ctx context.Context) error {
-	err := r.end()
-	if r.final != r.stream {
-		if ctx.Err() != nil {
-			err = errors.Join(err, fmt.Errorf("%s is left unfinished: %w", r.stream, ctx.Err()))
-		} else {
-			err = errors.Join(err, finalizeOpen(ctx, r.f, r.stream, r.final, &FinalizeOptions{RemoveSource: true}))
-		}
-	} else {
-		err = errors.Join(err, r.f.Sync())
-	}
-	if cerr := r.f.Close(); !errors.Is(cerr, os.ErrClosed) {
-		err = errors.Join(err, cerr)
-	}
-	return err
-}
-
-// distinct returns err unless it is other.
-func distinct(err, other error) error {
-	if errors.Is(err, other) {
-		return nil
-	}
-	return err
-}
-
-// end writes what is left to write.
-func (r *Recorder) end() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.timer != nil {
-		r.timer.Stop()
-	}
-	for r.waiting.oldest != nil {
-		r.writeFirst()
-	}
-	err := r.flush()
-	r.offer(1, 0)
-	b := r.Batch()
-	if aerr := b.add(r.endEntry()); aerr != nil {
-		err = errors.Join(err, aerr)
-	} else if _, serr := r.stage(b.enc.buf, &b.payloads[0], 0, false); serr != nil {
-		r.drop(serr, 1, 0)
-	}
-	err = errors.Join(err, r.flush())
-	r.closed = true
-	// A recorder that somebody keeps should keep nothing itself.
-	r.spans, r.waiting, r.resources, r.ready, r.out, r.staged = spanTable{}, waitingRoom{}, nil, nil, nil, nil
-	return errors.Join(err, distinct(r.err, err))
-}
-
-// endEntry is the entry that marks a clean end.
-func (r *Recorder) endEntry() *TraceEntry {
-	d := r.stats.Entries.Dropped
-	e := &TraceEntry{Metadata: Metadata{Name: NameEnd, Level: LevelTrace}}
-	e.Attributes = append(e.Attributes,
-		Attribute{AttrTime, TimeValue(time.Now())},
-		Attribute{"entries", U64Value(r.next)},
-		Attribute{"dropped", U64Value(d.Total())},
-		Attribute{"dropped.io", U64Value(d.IO)},
-		Attribute{"dropped.too_large", U64Value(d.TooLarge)},
-		Attribute{"dropped.full", U64Value(d.Full)},
-		Attribute{"dropped.invalid", U64Value(d.Invalid)})
-	return e
+	return r.drain()
 }
 
 // TimeValue returns t as attributes hold it: nanoseconds since 1970, a U64, or an

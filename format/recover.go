@@ -34,6 +34,9 @@ type Report struct {
 	Damage    error     // the details: a [*TruncatedError] or [*CorruptError]
 	Ended     bool      // the last entry marks a clean end
 	Live      bool      // a living process is writing it
+	// Pending is how many entries the crash buffer of a dead writer holds that
+	// are not in the file. Recover has brought them in.
+	Pending int
 
 	// What Recover has made, which is Name again when there was nothing to do.
 	Output string
@@ -64,7 +67,22 @@ func Inspect(name string) (*Report, error) {
 		}
 		r.Ended = isEnd(last)
 	}
-	return r, nil
+	if r.Live || !strings.HasSuffix(name, extIET) {
+		return r, nil
+	}
+	b, err := openBuffer(name, false)
+	if err != nil || b == nil {
+		return r, err
+	}
+	r.Pending = b.entries
+	if b.size <= r.GoodBytes {
+		// What the file has behind the checkpoint's size is in the buffer, too.
+		for i := f.Len(); i > 0 && f.data+int64(f.offsets[i]) > b.size; i-- {
+			r.Pending--
+		}
+		r.Pending = max(r.Pending, 0)
+	}
+	return r, b.close()
 }
 
 func isEnd(e *TraceEntry) bool { return e.Parent == 0 && e.Metadata.Name == NameEnd }
@@ -93,16 +111,26 @@ func CutReasonOf(err error) CutReason {
 // living process writes is [ErrLocked] then. Recovering a whole file again does
 // nothing.
 func Recover(name, output string) (*Report, error) {
+	if output == "" {
+		if err := orphan(name); err != nil {
+			return nil, fmt.Errorf("recover: %w", openError(err))
+		}
+	}
 	r, err := Inspect(name)
 	if err != nil {
 		return nil, err
 	}
 	if output != "" {
 		r.Output = output
-		return r, copyPrefix(r, output, false)
+		return r, r.elsewhere(output)
 	}
 	if r.Live {
 		return r, fmt.Errorf("recover %s: %w", r.Name, ErrLocked)
+	}
+	if strings.HasSuffix(r.Name, extIET) && exists(r.Name+extBuffer) {
+		if r, err = r.bringIn(); err != nil {
+			return r, fmt.Errorf("recover: %w", openError(err))
+		}
 	}
 	r.Output = name
 	if strings.HasSuffix(name, extIET) && !strings.HasSuffix(r.Name, extIET) {
@@ -116,7 +144,7 @@ func Recover(name, output string) (*Report, error) {
 		return r, fmt.Errorf("recover: %w", openError(err))
 	}
 	defer f.Close()
-	if err := lock(f); err != nil {
+	if err := lock(f, true); err != nil {
 		return r, fmt.Errorf("recover: %w", err)
 	}
 	if fi, err := f.Stat(); err != nil || fi.Size() != r.Size || !osfile.SameFile(f, r.Name) {
@@ -124,6 +152,127 @@ func Recover(name, output string) (*Report, error) {
 		return nil, errors.Join(fmt.Errorf("recover %s: it changed meanwhile: %w", r.Name, ErrLocked), err)
 	}
 	return r, r.inPlace(f)
+}
+
+// orphan makes an IET for a crash buffer that has none.
+func orphan(name string) error {
+	stream := streamName(name)
+	if exists(name) || exists(stream) || !exists(stream+extBuffer) {
+		return nil
+	}
+	f, err := osfile.CreateAppend(stream)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := lock(f, true); err != nil {
+		return err
+	}
+	_, err = adopt(f, stream, DefaultVersion)
+	return err
+}
+
+// bringIn brings the crash buffer of a dead file into it, and returns a report on
+// what it is then.
+func (r *Report) bringIn() (*Report, error) {
+	f, err := osfile.OpenWrite(r.Name)
+	if err != nil {
+		return r, err
+	}
+	defer f.Close()
+	if err := lock(f, true); err != nil {
+		return r, err
+	}
+	if !osfile.SameFile(f, r.Name) {
+		return r, ErrLocked // its writer, or somebody else, was at work until now
+	}
+	broken := ""
+	if r.Reason == CutCorrupt {
+		broken = r.Name + ".broken"
+		if err := copyFile(f, broken); err != nil {
+			return r, err
+		}
+	}
+	b, err := openBuffer(r.Name, true)
+	if err != nil {
+		return r, err
+	}
+	if b != nil {
+		if err := b.replay(f, broken != ""); err != nil {
+			return r, errors.Join(err, b.close())
+		}
+		if err := b.remove(); err != nil {
+			return r, err
+		}
+	}
+	if err := f.Close(); err != nil {
+		return r, err
+	}
+	now, err := Inspect(r.Name)
+	if err != nil {
+		return r, err
+	}
+	now.Pending = r.Pending
+	if broken != "" {
+		now.Broken = broken
+	}
+	return now, nil
+}
+
+// copyFile makes name a copy of f.
+func copyFile(f *os.File, name string) error {
+	tmp, err := osfile.CreateTemp(name)
+	if err != nil {
+		return err
+	}
+	defer tmp.Discard()
+	fi, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(tmp, io.NewSectionReader(f, 0, fi.Size())); err != nil {
+		return err
+	}
+	return tmp.Commit(false)
+}
+
+// elsewhere saves what is whole to another file, and leaves the source and its
+// crash buffer as they are.
+func (r *Report) elsewhere(output string) error {
+	if r.Pending == 0 {
+		return copyPrefix(r, output, false)
+	}
+	b, err := openBuffer(r.Name, false)
+	if err != nil {
+		return err
+	}
+	if b == nil {
+		return fmt.Errorf("recover %s: it changed meanwhile: %w", r.Name, ErrLocked)
+	}
+	defer b.f.Close()
+	src, err := osfile.OpenRead(r.Name)
+	if err != nil {
+		return openError(err)
+	}
+	defer src.Close()
+	tmp, err := osfile.CreateTempAppend(output)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp.Name())
+	defer tmp.Close()
+	_, err = io.Copy(tmp, src)
+	if err == nil {
+		err = b.replay(tmp, true)
+	}
+	if err != nil {
+		return err
+	}
+	whole, err := Inspect(tmp.Name())
+	if err != nil {
+		return err
+	}
+	return copyPrefix(whole, output, false)
 }
 
 // inPlace finishes the dead file f.

@@ -38,12 +38,15 @@ type spanTable struct {
 }
 
 type spanSlot struct {
-	id    uint32
-	ended bool
+	off      int64 // of its entry in the file
+	parent   [8]byte
+	id       uint32
+	resource uint32
+	ended    bool
 }
 
-// put notes that the entry of span ref is id.
-func (t *spanTable) put(ref SpanRef, id uint32, ended bool) {
+// put notes where the entry of span ref is.
+func (t *spanTable) put(ref SpanRef, slot spanSlot) {
 	if t.ids == nil {
 		t.ids = make(map[SpanRef]spanSlot)
 	}
@@ -51,11 +54,11 @@ func (t *spanTable) put(ref SpanRef, id uint32, ended bool) {
 	if known && !old.ended {
 		t.open--
 	}
-	if !ended && t.open >= maxOpenSpans {
-		ended = true // forget it sooner rather than grow for ever
+	if !slot.ended && t.open >= maxOpenSpans {
+		slot.ended = true // forget it sooner rather than grow for ever
 	}
-	t.ids[ref] = spanSlot{id: id, ended: ended}
-	if !ended {
+	t.ids[ref] = slot
+	if !slot.ended {
 		t.open++
 		return
 	}
@@ -67,7 +70,8 @@ func (t *spanTable) put(ref SpanRef, id uint32, ended bool) {
 // end notes that span ref has ended.
 func (t *spanTable) end(ref SpanRef) {
 	if s, ok := t.ids[ref]; ok && !s.ended {
-		t.ids[ref] = spanSlot{id: s.id, ended: true}
+		s.ended = true
+		t.ids[ref] = s
 		t.open--
 		t.retire(ref)
 	}
@@ -97,9 +101,12 @@ func (t *spanTable) drop(ref SpanRef, id uint32) {
 
 // A waiting span came before its local parent.
 type waitingSpan struct {
-	op       spanOp
-	buf      []byte
-	payloads []payload
+	ref      SpanRef
+	parent   SpanRef
+	data     []byte // its record
+	entries  int
+	bodies   int    // size of those that are to be written
+	position uint64 // in the ledger
 	since    time.Time
 	among    int // where it is among those that wait for the same parent
 	prev     *waitingSpan
@@ -122,9 +129,9 @@ func (w *waitingRoom) add(s *waitingSpan) {
 		w.bySpan = make(map[SpanRef]*waitingSpan)
 		w.byParent = make(map[SpanRef][]*waitingSpan)
 	}
-	w.bySpan[s.op.ref] = s
-	s.among = len(w.byParent[s.op.parent])
-	w.byParent[s.op.parent] = append(w.byParent[s.op.parent], s)
+	w.bySpan[s.ref] = s
+	s.among = len(w.byParent[s.parent])
+	w.byParent[s.parent] = append(w.byParent[s.parent], s)
 	if s.prev = w.newest; s.prev != nil {
 		s.prev.next = s
 	} else {
@@ -132,14 +139,14 @@ func (w *waitingRoom) add(s *waitingSpan) {
 	}
 	w.newest = s
 	w.spans++
-	w.entries += len(s.payloads)
-	w.bytes += len(s.buf)
+	w.entries += s.entries
+	w.bytes += len(s.data)
 }
 
 // remove takes s out, but for its place in byParent.
 func (w *waitingRoom) remove(s *waitingSpan) {
-	if w.bySpan[s.op.ref] == s {
-		delete(w.bySpan, s.op.ref)
+	if w.bySpan[s.ref] == s {
+		delete(w.bySpan, s.ref)
 	}
 	if s.prev != nil {
 		s.prev.next = s.next
@@ -153,8 +160,8 @@ func (w *waitingRoom) remove(s *waitingSpan) {
 	}
 	s.prev, s.next = nil, nil
 	w.spans--
-	w.entries -= len(s.payloads)
-	w.bytes -= len(s.buf)
+	w.entries -= s.entries
+	w.bytes -= len(s.data)
 }
 
 // children takes out those that wait for ref.
@@ -175,19 +182,19 @@ func (w *waitingRoom) first() *waitingSpan {
 		return nil
 	}
 	for range w.spans { // spans that wait for each other in a ring are all tops
-		up := w.bySpan[s.op.parent]
+		up := w.bySpan[s.parent]
 		if up == nil || up == s {
 			break
 		}
 		s = up
 	}
 	w.remove(s)
-	kids := w.byParent[s.op.parent]
+	kids := w.byParent[s.parent]
 	last := len(kids) - 1
 	kids[last].among = s.among
 	kids[s.among], kids[last] = kids[last], nil
-	if w.byParent[s.op.parent] = kids[:last]; last == 0 {
-		delete(w.byParent, s.op.parent)
+	if w.byParent[s.parent] = kids[:last]; last == 0 {
+		delete(w.byParent, s.parent)
 	}
 	return s
 }

@@ -8,26 +8,49 @@ type Dropped struct {
 	TooLarge uint64 // larger than the limit, after cutting too
 	Full     uint64 // the file holds all the entries that 32 bits count
 	Closed   uint64 // came after Close
-	Invalid  uint64 // no entry: an unknown parent or level
+	Invalid  uint64 // no entry: an unknown parent or level, the end of a span that never began
+	Overflow uint64 // came faster than the disk takes it, for longer than MaxBlock
 }
 
 // Total returns the sum of all reasons.
-func (d Dropped) Total() uint64 { return d.IO + d.TooLarge + d.Full + d.Closed + d.Invalid }
+func (d Dropped) Total() uint64 {
+	return d.IO + d.TooLarge + d.Full + d.Closed + d.Invalid + d.Overflow
+}
+
+// Each calls fn for every reason, by the name that [NameEnd] has it under.
+func (d Dropped) Each(fn func(reason string, n uint64)) {
+	fn("io", d.IO)
+	fn("too_large", d.TooLarge)
+	fn("full", d.Full)
+	fn("closed", d.Closed)
+	fn("invalid", d.Invalid)
+	fn("overflow", d.Overflow)
+}
 
 // Counts is the account of one kind of thing that was recorded.
 // Offered = Written + Waiting + Dropped.Total() at every moment.
 type Counts struct {
 	Offered uint64
 	Written uint64 // in the file
-	Waiting uint64 // taken, but waits in memory for its parent
+	Waiting uint64 // taken, but not in the file yet
 	Dropped Dropped
+}
+
+// add adds what a stripe counts: whatever it did not drop waits.
+func (c *Counts) add(s *Counts) {
+	c.Offered += s.Offered
+	c.Waiting += s.Offered - s.Dropped.Total()
+	d, e := &c.Dropped, &s.Dropped
+	d.IO, d.TooLarge, d.Full = d.IO+e.IO, d.TooLarge+e.TooLarge, d.Full+e.Full
+	d.Closed, d.Invalid, d.Overflow = d.Closed+e.Closed, d.Invalid+e.Invalid, d.Overflow+e.Overflow
 }
 
 // Stats is the account of a [Recorder].
 type Stats struct {
 	Entries Counts // everything, spans and the recorder's own entries included
 	Spans   Counts
-	Bytes   int64 // size of the IET file
+	Bytes   int64 // size of the growing IET file
+	Files   int   // how many were rotated out
 }
 
 // reason returns the counter for err.
@@ -39,8 +62,10 @@ func (d *Dropped) reason(err error) *uint64 {
 		return &d.Full
 	case errors.Is(err, ErrClosed):
 		return &d.Closed
-	case errors.Is(err, ErrBadParent), errors.Is(err, ErrBadLevel):
+	case errors.Is(err, ErrBadParent), errors.Is(err, ErrBadLevel), errors.Is(err, ErrNotOpen):
 		return &d.Invalid
+	case errors.Is(err, ErrOverflow):
+		return &d.Overflow
 	}
 	return &d.IO
 }

@@ -49,6 +49,8 @@ type Handler struct {
 	with   attrList
 	groups []string
 	prefix string
+
+	encoded encoded // the same, for shapes
 }
 
 // A core is what a handler shares with those that are made of it.
@@ -60,6 +62,7 @@ type core struct {
 	maxBytes int
 	sites    siteCache
 	states   sync.Pool // of *state
+	v2       bool      // of the format
 }
 
 // An attrList is attributes as they are stored, and what is to be known of them.
@@ -87,7 +90,11 @@ func New(r *format.Recorder, o *Options) *Handler {
 	if c.maxBytes <= 0 {
 		c.maxBytes = defaultMaxBytes
 	}
-	return &Handler{core: c}
+	c.sites.none.name = eventName
+	c.v2 = r != nil && r.Version() == format.V2
+	h := &Handler{core: c}
+	h.encode()
+	return h
 }
 
 // Enabled reports whether records of level l are recorded.
@@ -112,6 +119,7 @@ func (h *Handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	}
 	c := *h
 	c.with = s.attrList // with its texts, as nobody uses s again
+	c.encode()
 	return &c
 }
 
@@ -123,6 +131,7 @@ func (h *Handler) WithGroup(name string) slog.Handler {
 	c := *h
 	c.groups = append(slices.Clip(h.groups), name)
 	c.prefix = h.prefix + name + "."
+	c.encode()
 	return &c
 }
 
@@ -133,20 +142,38 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) (err error) {
 	if c.recorder.Discards() {
 		return nil
 	}
-	s := c.state()
-	defer s.release()
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("slogadapter: panic: %s", panicText(p))
 		}
 	}()
+	pos := c.sites.of(r.PC)
+	ref := spanOf(ctx)
+	if c.replace == nil {
+		if done, err := h.quick(pos, &r, ref); done {
+			return err
+		}
+	}
+	return h.slowly(pos, &r, ref)
+}
+
+// slowly records r whatever is in it.
+func (h *Handler) slowly(pos *site, r *slog.Record, ref format.SpanRef) (err error) {
+	c := h.core
+	s := c.state()
+	defer s.release()
 	s.inherit(h)
-	s.builtins(&r)
+	s.builtins(r, pos)
 	s.enter(h)
 	r.Attrs(s.each)
 	s.end()
 	s.entry.Attributes = s.attrs
-	return c.recorder.Log(spanOf(ctx), &s.entry)
+	b := c.recorder.Batch()
+	b.Entry(&s.entry)
+	b.Log(ref, r.Time.UnixNano())
+	err = b.Write()
+	h.learn(pos, r, s)
+	return err
 }
 
 // spanOf returns the span of a context, which may be nil.

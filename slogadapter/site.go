@@ -12,8 +12,8 @@ import (
 	"github.com/entrace-go/entrace/internal/source"
 )
 
-// A site is a place in the source that logs.
-type site struct {
+// A place is one in the source.
+type place struct {
 	name     string // event BASENAME:LINE
 	pkg      string
 	function string
@@ -21,11 +21,22 @@ type site struct {
 	line     uint32
 }
 
-var noSite = site{name: "event"}
+// A site is a place that logs.
+type site struct {
+	place
+
+	shapes atomic.Pointer[[]*shape]
+
+	mu sync.Mutex // held while shapes are replaced
+}
+
+const eventName = "event"
 
 // A siteCache knows the sites of program counters, of which a program has only so
 // many. Looking one up takes no lock and allocates nothing.
 type siteCache struct {
+	none site // for no program counter
+
 	known atomic.Pointer[map[uintptr]*site]
 
 	mu sync.Mutex // held while known is replaced
@@ -33,7 +44,7 @@ type siteCache struct {
 
 func (c *siteCache) of(pc uintptr) *site {
 	if pc == 0 {
-		return &noSite
+		return &c.none
 	}
 	if m := c.known.Load(); m != nil {
 		if s := (*m)[pc]; s != nil {
@@ -54,7 +65,7 @@ func (c *siteCache) of(pc uintptr) *site {
 }
 
 func newSite(function, file string, line int) *site {
-	s := &site{name: noSite.name, function: function, pkg: source.Package(function), file: file}
+	s := &site{place: place{name: eventName, function: function, pkg: source.Package(function), file: file}}
 	if line > 0 && int64(line) <= math.MaxUint32 {
 		s.line = uint32(line)
 	}

@@ -10,15 +10,15 @@ func TestNewSite(t *testing.T) {
 	for _, test := range []struct {
 		file string
 		line int
-		want site
+		want place
 	}{
-		{"", 0, site{name: "event", pkg: "p", function: "p.f"}},
-		{"/a/b.go", 7, site{name: "event b.go:7", pkg: "p", function: "p.f", file: "/a/b.go", line: 7}},
-		{"C:/a/b.go", math.MaxInt32, site{name: "event b.go:2147483647", pkg: "p", function: "p.f", file: "C:/a/b.go", line: math.MaxInt32}},
-		{"b.go", -1, site{name: "event b.go:-1", pkg: "p", function: "p.f", file: "b.go"}},
+		{"", 0, place{name: "event", pkg: "p", function: "p.f"}},
+		{"/a/b.go", 7, place{name: "event b.go:7", pkg: "p", function: "p.f", file: "/a/b.go", line: 7}},
+		{"C:/a/b.go", math.MaxInt32, place{name: "event b.go:2147483647", pkg: "p", function: "p.f", file: "C:/a/b.go", line: math.MaxInt32}},
+		{"b.go", -1, place{name: "event b.go:-1", pkg: "p", function: "p.f", file: "b.go"}},
 	} {
-		if got := newSite("p.f", test.file, test.line); *got != test.want {
-			t.Errorf("newSite of %s:%d is %+v, want %+v", test.file, test.line, *got, test.want)
+		if got := newSite("p.f", test.file, test.line); got.place != test.want {
+			t.Errorf("newSite of %s:%d is %+v, want %+v", test.file, test.line, got.place, test.want)
 		}
 	}
 }
@@ -41,7 +41,7 @@ func TestSiteCache(t *testing.T) {
 	if got := len(*c.known.Load()); got != 199 { // 0 is no place
 		t.Errorf("%d sites are known, want 199", got)
 	}
-	if again := c.of(7); c.of(7) != again || c.of(0) != &noSite {
+	if again := c.of(7); c.of(7) != again || c.of(0) != &c.none {
 		t.Error("a site is not the same the second time")
 	}
 }

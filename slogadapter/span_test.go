@@ -132,7 +132,11 @@ func TestLogInView(t *testing.T) {
 	ref := format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{2}}
 	ctx := trace.ContextWithSpanContext(context.Background(), trace.NewSpanContext(trace.SpanContextConfig{TraceID: ref.TraceID, SpanID: ref.SpanID}))
 	l.InfoContext(ctx, "")
-	err := rec.WriteSpan(&format.Span{Ref: ref, Entry: format.TraceEntry{
+	err := rec.Flush() // or the record would be written below the span
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = rec.WriteSpan(&format.Span{SpanHead: format.SpanHead{Ref: ref}, Entry: format.TraceEntry{
 		Metadata: format.Metadata{Name: "late"},
 		Attributes: []format.Attribute{
 			{Name: format.AttrSpanID, Value: format.StringValue("0200000000000000")},
@@ -140,6 +144,9 @@ func TestLogInView(t *testing.T) {
 		},
 	}})
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := rec.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	f, err := format.Open(rec.StreamPath(), nil)

@@ -79,10 +79,9 @@ func (s *state) enter(h *Handler) {
 }
 
 // builtins maps what every record has.
-func (s *state) builtins(r *slog.Record) {
+func (s *state) builtins(r *slog.Record, pos *site) {
 	e := &s.entry
 	lv, at, message := r.Level, r.Time, r.Message
-	pos := s.core.sites.of(r.PC)
 	levelText := ""
 	if s.core.replace != nil {
 		at = s.replaceTime(at)
@@ -204,13 +203,13 @@ func (s *state) replaceSource(pos *site, r *slog.Record) *site {
 	}
 	a := s.replaced(nil, slog.Any(slog.SourceKey, &slog.Source{Function: pos.function, File: pos.file, Line: int(pos.line)}))
 	if isEmpty(a) {
-		return &noSite
+		return &s.core.sites.none
 	}
 	if src, ok := a.Value.Any().(*slog.Source); ok && src != nil {
 		return newSite(src.Function, src.File, src.Line)
 	}
 	s.add(a)
-	return &noSite
+	return &s.core.sites.none
 }
 
 // valueText returns what a value reads like.

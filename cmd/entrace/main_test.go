@@ -71,7 +71,7 @@ func sampleTrace(t *testing.T, name string) *format.Recorder {
 	must(t, err)
 	begun := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 	span := func(id, parent byte, name string, d time.Duration) *format.Span {
-		s := &format.Span{Resource: res, Ref: format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{7: id}}}
+		s := &format.Span{SpanHead: format.SpanHead{Resource: res, Ref: format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{7: id}}}}
 		if parent > 0 {
 			s.Parent = format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{7: parent}}
 		}
@@ -109,6 +109,7 @@ func sampleTrace(t *testing.T, name string) *format.Recorder {
 			{Name: "raw", Value: format.BytesValue([]byte{1, 255})},
 		},
 	}))
+	must(t, rec.Flush())
 	return rec
 }
 
@@ -415,7 +416,7 @@ func TestSafeOutput(t *testing.T) {
 	md := format.Metadata{Name: "event " + evil, Target: evil, ModulePath: format.Some(evil), File: format.Some(evil)}
 	res, err := rec.Resource(&format.TraceEntry{Message: format.Some(evil), Metadata: format.Metadata{Name: format.NameResource, Target: evil}, Attributes: attrs})
 	must(t, err)
-	s := &format.Span{Ref: ref, Resource: res, Entry: format.TraceEntry{Metadata: md, Attributes: append(attrs,
+	s := &format.Span{SpanHead: format.SpanHead{Ref: ref, Resource: res}, Entry: format.TraceEntry{Metadata: md, Attributes: append(attrs,
 		format.Attribute{Name: format.AttrSpanID, Value: format.StringValue("0100000000000000")}, format.Attribute{Name: format.AttrTime, Value: format.U64Value(1)},
 		format.Attribute{Name: format.AttrKind, Value: format.StringValue(evil)}, format.Attribute{Name: format.AttrStatusDescription, Value: format.StringValue(evil)})}}
 	s.Children = []format.TraceEntry{{Metadata: md, Attributes: append(attrs, format.Attribute{Name: format.AttrEvent, Value: format.BoolValue(true)})}}

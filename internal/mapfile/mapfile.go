@@ -9,9 +9,7 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"runtime/debug"
 	"sync"
-	"unsafe"
 
 	mmap "github.com/edsrzf/mmap-go"
 
@@ -29,7 +27,7 @@ var (
 type FaultError struct{ Offset int64 }
 
 func (e *FaultError) Error() string {
-	return fmt.Sprintf("the file was truncated while it was mapped: no byte at offset %d", e.Offset)
+	return fmt.Sprintf("the map has no byte at offset %d any more: the file was truncated, or the disk is full or broken", e.Offset)
 }
 
 // A File is a view of a file as long as the file was when it was opened.
@@ -117,24 +115,11 @@ func (s *File) ReadAt(b []byte, off int64) (int, error) {
 
 // guard turns the fault of a page that is not there any more into an error.
 func (s *File) guard(b []byte, fn func(b []byte) error) (err error) {
-	old := debug.SetPanicOnFault(true)
-	defer func() {
-		debug.SetPanicOnFault(old)
-		r := recover()
-		if r == nil {
-			return
-		}
-		fault, ok := r.(interface{ Addr() uintptr })
-		if !ok {
-			panic(r)
-		}
-		off := fault.Addr() - uintptr(unsafe.Pointer(&s.m[0]))
-		if off >= uintptr(len(s.m)) {
-			panic(r) // a mistake elsewhere must not be hidden
-		}
-		err = &FaultError{Offset: int64(off)}
-	}()
-	return fn(b)
+	ferr := Guard(s.m, func() { err = fn(b) })
+	if ferr != nil {
+		return ferr
+	}
+	return err
 }
 
 // Close waits for the calls of View that run, then unmaps and closes the file.

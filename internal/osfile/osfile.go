@@ -7,9 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
+	"time"
 )
 
 // ErrNotRegular is returned for anything but a regular file.
@@ -34,6 +37,26 @@ func OpenWrite(name string) (*os.File, error) {
 // at its end.
 func CreateAppend(name string) (*os.File, error) {
 	return os.OpenFile(name, os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL|openNofollow, 0o600)
+}
+
+// CreateNew creates a file that must not exist, for reading and writing.
+func CreateNew(name string) (*os.File, error) {
+	return os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL|openNofollow, 0o600)
+}
+
+// Allocate makes the n bytes at off of f, its end, exist on disk, as zeros.
+func Allocate(f *os.File, off, n int64) error {
+	if err := allocate(f, off, n); !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	zeros := make([]byte, min(n, 1<<16))
+	for ; n > 0; n -= int64(len(zeros)) {
+		if _, err := f.WriteAt(zeros[:min(n, int64(len(zeros)))], off); err != nil {
+			return err
+		}
+		off += int64(len(zeros))
+	}
+	return nil
 }
 
 func openRegular(name string, flag int) (*os.File, error) {
@@ -91,7 +114,36 @@ func CreateTemp(name string) (*Temp, error) {
 	if err != nil {
 		return nil, err
 	}
+	_ = Lock(f, true) // for RemoveDead, where there are locks
 	return &Temp{File: f, name: name}, nil
+}
+
+// RemoveDead removes a temporary file whose maker is dead. One that was made just
+// now may not be locked yet.
+func RemoveDead(name string) {
+	f, err := OpenWrite(name)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	if fi, err := f.Stat(); err != nil || time.Since(fi.ModTime()) < time.Second {
+		return
+	}
+	if Lock(f, true) == nil && SameFile(f, name) {
+		_ = Remove(f, name) // the next one tries again
+	}
+}
+
+// CreateTempAppend makes a temporary file in the folder of name for writing at
+// its end. Who makes it gives it its name, or removes it.
+func CreateTempAppend(name string) (*os.File, error) {
+	dir, base := filepath.Split(name)
+	for {
+		f, err := CreateAppend(filepath.Join(dir, "."+base+".tmp-"+strconv.FormatUint(rand.Uint64(), 36)))
+		if !errors.Is(err, fs.ErrExist) {
+			return f, err
+		}
+	}
 }
 
 // Commit syncs the file, gives it its name and syncs the folder. Without replace

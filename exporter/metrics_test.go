@@ -1,0 +1,764 @@
+package exporter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+	"weak"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+// measured turns the metrics on, numbers components from 0 again, and returns a
+// reader of the global MeterProvider.
+func measured(t testing.TB) *sdkmetric.ManualReader {
+	t.Helper()
+	r := sdkmetric.NewManualReader()
+	mp := sdkmetric.NewMeterProvider(sdkmetric.WithReader(r))
+	provide(t, mp)
+	t.Cleanup(func() { _ = mp.Shutdown(context.Background()) })
+	return r
+}
+
+func provide(t testing.TB, mp metric.MeterProvider) {
+	t.Helper()
+	t.Setenv(envObservability, "true")
+	components.mu.Lock()
+	components.n = nil
+	components.mu.Unlock()
+	otel.SetMeterProvider(mp)
+	t.Cleanup(func() { otel.SetMeterProvider(noop.NewMeterProvider()) })
+}
+
+// collect returns what our meter says, a line for each number. Of the durations
+// it is how many there are.
+func collect(t testing.TB, r sdkmetric.Reader) string {
+	t.Helper()
+	var rm metricdata.ResourceMetrics
+	if err := r.Collect(context.Background(), &rm); err != nil {
+		t.Error(err)
+	}
+	var lines []string
+	line := func(m metricdata.Metrics, attrs attribute.Set, n any) {
+		short := strings.NewReplacer("otel.component.name=", "", "otel.sdk.exporter.", "", "entrace.recorder.", "")
+		var of []string
+		for _, kv := range attrs.ToSlice() {
+			if kv.Key != "otel.component.type" {
+				of = append(of, fmt.Sprintf("%s=%s", kv.Key, kv.Value.AsString()))
+			} else if name, _ := attrs.Value("otel.component.name"); !strings.HasPrefix(name.AsString(), kv.Value.AsString()+"/") {
+				t.Errorf("component %s is of type %s", name.AsString(), kv.Value.AsString())
+			}
+		}
+		lines = append(lines, short.Replace(fmt.Sprintf("%s{%s} %v", m.Name, strings.Join(of, ","), n)))
+	}
+	for _, s := range rm.ScopeMetrics {
+		if s.Scope.Name != meterName {
+			continue // the SDK's own
+		}
+		for _, m := range s.Metrics {
+			switch d := m.Data.(type) {
+			case metricdata.Sum[int64]:
+				for _, p := range d.DataPoints {
+					line(m, p.Attributes, p.Value)
+				}
+			case metricdata.Histogram[float64]:
+				for _, p := range d.DataPoints {
+					line(m, p.Attributes, p.Count)
+				}
+			default:
+				t.Errorf("%s is a %T", m.Name, d)
+			}
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
+func wantNumbers(t testing.TB, r sdkmetric.Reader, want string) {
+	t.Helper()
+	lines := strings.Split(strings.ReplaceAll(strings.TrimSpace(want), "\t", ""), "\n")
+	slices.Sort(lines)
+	want = strings.Join(lines, "\n")
+	if got := collect(t, r); got != want {
+		t.Errorf("the numbers are\n%s\nwant\n%s", got, want)
+	}
+}
+
+// handled gathers what is reported, and calls also for each.
+func handled(t testing.TB, also func()) func() []string {
+	t.Helper()
+	var mu sync.Mutex
+	var all []string
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
+		also()
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, err.Error())
+	}))
+	return func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(all)
+	}
+}
+
+func newRecorder(t testing.TB) *format.Recorder {
+	t.Helper()
+	r, err := format.Create(filepath.Join(t.TempDir(), "app.et"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close(context.Background()) })
+	return r
+}
+
+func spanOf(id byte, parent format.SpanRef) *format.Span {
+	s := &format.Span{}
+	s.Ref, s.Parent, s.Wait = spanRef(id), parent, true
+	s.Entry.Metadata.Name = "span"
+	return s
+}
+
+func spanRef(id byte) (r format.SpanRef) {
+	r.TraceID[0], r.SpanID[0] = 1, id
+	return r
+}
+
+// A fakeProvider gives out a meter, and counts how often.
+type fakeProvider struct {
+	noop.MeterProvider
+
+	meter  metric.Meter
+	meters int
+}
+
+func (p *fakeProvider) Meter(string, ...metric.MeterOption) metric.Meter {
+	p.meters++
+	return p.meter
+}
+
+func TestMetricsOff(t *testing.T) {
+	for _, test := range []struct {
+		value, older string
+		want         bool
+	}{
+		{"", "", false},
+		{"true", "", true},
+		{"True", "", true},
+		{"TRUE", "", true},
+		{"", "true", true},
+		{"false", "true", false},
+		{"1", "", false},
+		{"yes", "", false},
+		{" true", "", false},
+	} {
+		t.Run(test.value+" "+test.older, func(t *testing.T) {
+			mp := &fakeProvider{meter: noop.Meter{}}
+			provide(t, mp)
+			t.Setenv(envObservability, test.value)
+			t.Setenv(envSelfObservability, test.older)
+			i, a := newInstruments(exporterComponent), observe(newRecorder(t))
+			if (i != nil) != test.want || (a != nil) != test.want || (mp.meters > 0) != test.want {
+				t.Errorf("instruments %v, account %v, %d meters; want any: %t", i != nil, a != nil, mp.meters, test.want)
+			}
+			if err := a.close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestMetricsOffCostNothing(t *testing.T) {
+	provide(t, &fakeProvider{})
+	t.Setenv(envObservability, "")
+	ctx, rec, failure := t.Context(), newRecorder(t), io.ErrUnexpectedEOF
+	if n := testing.AllocsPerRun(100, func() {
+		i := newInstruments(exporterComponent)
+		op := i.begin(ctx, 3)
+		if op != (operation{}) {
+			t.Error("an operation that is off has something in it")
+		}
+		op.end(ctx, 1, failure)
+		operation{}.end(ctx, 1, nil)
+		a := observe(rec)
+		if err := a.close(ctx); err != nil {
+			t.Error(err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations, want none", n)
+	}
+}
+
+func TestMetricsOfNothing(t *testing.T) {
+	r := measured(t)
+	if observe(format.Discard()) != nil || observe(nil) != nil {
+		t.Error("a recorder that discards has an account")
+	}
+	wantNumbers(t, r, "")
+}
+
+func TestInstruments(t *testing.T) {
+	r := measured(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	first, second := newInstruments(exporterComponent), newInstruments(exporterComponent)
+	live := newInstruments(processorComponent)
+	op, other := first.begin(ctx, 3), live.begin(ctx, 1)
+	wantNumbers(t, r, `
+		span.inflight{entrace_span_exporter/0} 3
+		span.inflight{entrace_span_processor/0} 1`)
+	cancel() // numbers come all the same
+	op.end(ctx, 3, nil)
+	other.end(ctx, 1, nil)
+	second.begin(ctx, 0).end(ctx, 0, nil)
+	wantNumbers(t, r, `
+		operation.duration{entrace_span_exporter/0} 1
+		operation.duration{entrace_span_exporter/1} 1
+		operation.duration{entrace_span_processor/0} 1
+		span.exported{entrace_span_exporter/0} 3
+		span.exported{entrace_span_exporter/1} 0
+		span.exported{entrace_span_processor/0} 1
+		span.inflight{entrace_span_exporter/0} 0
+		span.inflight{entrace_span_exporter/1} 0
+		span.inflight{entrace_span_processor/0} 0`)
+}
+
+func TestInstrumentsFailure(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		exported int
+		err      error
+		good     int
+		bad      int
+		kind     string
+	}{
+		{"all", 0, ErrShutdown, 0, 5, "shutdown"},
+		{"some", 3, fmt.Errorf("span 1: %w", format.ErrTooLarge), 3, 2, "too_large"},
+		{"none but an error", 5, format.ErrFull, 5, 0, "full"},
+		{"some without an error", 4, nil, 4, 1, "_OTHER"},
+		{"less than none", -7, format.ErrClosed, 0, 5, "closed"},
+		{"more than all", 9, format.ErrClosed, 5, 0, "closed"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := measured(t)
+			i := newInstruments(exporterComponent)
+			i.begin(t.Context(), 5).end(t.Context(), test.exported, test.err)
+			wantNumbers(t, r, fmt.Sprintf(`
+				operation.duration{error.type=%[3]s,entrace_span_exporter/0} 1
+				span.exported{error.type=%[3]s,entrace_span_exporter/0} %[2]d
+				span.exported{entrace_span_exporter/0} %[1]d
+				span.inflight{entrace_span_exporter/0} 0`, test.good, test.bad, test.kind))
+		})
+	}
+}
+
+type typedError struct{}
+
+func (typedError) Error() string { return "typed" }
+
+func TestErrorType(t *testing.T) {
+	_, noFile := os.Open(filepath.Join(t.TempDir(), "none"))
+	for _, test := range []struct {
+		err  error
+		want string
+	}{
+		{nil, "_OTHER"},
+		{ErrShutdown, "shutdown"},
+		{fmt.Errorf("a: %w", errors.Join(io.EOF, fmt.Errorf("b: %w", format.ErrClosed))), "closed"},
+		{errors.Join(format.ErrTooLarge, format.ErrFull), "full"},
+		{format.ErrBadParent, "invalid"},
+		{format.ErrBadLevel, "invalid"},
+		{format.ErrNotOpen, "invalid"},
+		{fmt.Errorf("span: %w", format.ErrOverflow), "overflow"},
+		{noFile, "io"},
+		{fmt.Errorf("record: %w", &fs.PathError{Op: "write", Err: io.ErrShortWrite}), "io"},
+		{errors.Join(fmt.Errorf("a: %w", typedError{}), io.EOF), "github.com/entrace-go/entrace/exporter.typedError"},
+		{fmt.Errorf("a: %w", errors.Join(fmt.Errorf("b: %w", typedError{}))), "github.com/entrace-go/entrace/exporter.typedError"},
+		{io.EOF, "*errors.errorString"},
+	} {
+		if got := errorType(test.err); got.Key != "error.type" || got.Value.AsString() != test.want {
+			t.Errorf("errorType(%v) is %s=%s, want %s", test.err, got.Key, got.Value.AsString(), test.want)
+		}
+	}
+}
+
+// TestInstrumentsDuration also says that the bounds suit microseconds.
+func TestInstrumentsDuration(t *testing.T) {
+	r := measured(t)
+	op := newInstruments(exporterComponent).begin(t.Context(), 1)
+	op.start = op.start.Add(-3 * time.Millisecond)
+	op.end(t.Context(), 1, nil)
+	var rm metricdata.ResourceMetrics
+	if err := r.Collect(t.Context(), &rm); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range rm.ScopeMetrics[0].Metrics {
+		h, ok := m.Data.(metricdata.Histogram[float64])
+		if !ok {
+			continue
+		}
+		p := h.DataPoints[0]
+		if m.Unit != "s" || !slices.Equal(p.Bounds, durations) || !slices.IsSorted(durations) || p.Sum < .003 || p.Sum > 60 {
+			t.Errorf("%s is %v %s with the bounds %v", m.Name, p.Sum, m.Unit, p.Bounds)
+		}
+		return
+	}
+	t.Error("there is no histogram")
+}
+
+func TestInstrumentsConcurrent(t *testing.T) {
+	r := measured(t)
+	i := newInstruments(exporterComponent)
+	const workers, times = 8, 200
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			for n := range times {
+				op := i.begin(t.Context(), 3)
+				if n%2 == 0 {
+					op.end(t.Context(), 3, nil)
+				} else {
+					op.end(t.Context(), 1, format.ErrClosed)
+				}
+			}
+		})
+	}
+	for range 20 {
+		collect(t, r)
+	}
+	wg.Wait()
+	wantNumbers(t, r, fmt.Sprintf(`
+		operation.duration{error.type=closed,entrace_span_exporter/0} %[1]d
+		operation.duration{entrace_span_exporter/0} %[1]d
+		span.exported{error.type=closed,entrace_span_exporter/0} %[2]d
+		span.exported{entrace_span_exporter/0} %[3]d
+		span.inflight{entrace_span_exporter/0} 0`, workers*times/2, workers*times/2*2, workers*times/2*(3+1)))
+}
+
+// A lateMeter measures nothing until a provider comes, as the global one does.
+type lateMeter struct {
+	noop.Meter
+
+	here     bool
+	inflight int64
+}
+
+func (m *lateMeter) Int64UpDownCounter(string, ...metric.Int64UpDownCounterOption) (metric.Int64UpDownCounter, error) {
+	return lateCounter{m: m}, nil
+}
+
+type lateCounter struct {
+	noop.Int64UpDownCounter
+
+	m *lateMeter
+}
+
+func (c lateCounter) Enabled(context.Context) bool { return c.m.here }
+
+func (c lateCounter) Add(_ context.Context, n int64, _ ...metric.AddOption) {
+	if c.m.here {
+		c.m.inflight += n
+	}
+}
+
+func TestInflightNeverNegative(t *testing.T) {
+	m := &lateMeter{}
+	provide(t, &fakeProvider{meter: m})
+	i := newInstruments(exporterComponent)
+	op := i.begin(t.Context(), 2)
+	m.here = true
+	op.end(t.Context(), 2, nil)
+	if m.inflight != 0 {
+		t.Errorf("%d spans are in flight, want 0", m.inflight)
+	}
+}
+
+// A badMeter can create nothing.
+type badMeter struct{ noop.Meter }
+
+var errBadMeter = errors.New("bad meter")
+
+func (badMeter) Int64Counter(string, ...metric.Int64CounterOption) (metric.Int64Counter, error) {
+	return nil, errBadMeter
+}
+
+func (badMeter) Int64UpDownCounter(string, ...metric.Int64UpDownCounterOption) (metric.Int64UpDownCounter, error) {
+	return nil, errBadMeter
+}
+
+func (badMeter) Float64Histogram(string, ...metric.Float64HistogramOption) (metric.Float64Histogram, error) {
+	return nil, errBadMeter
+}
+
+func (badMeter) Int64ObservableCounter(string, ...metric.Int64ObservableCounterOption) (metric.Int64ObservableCounter, error) {
+	return nil, errBadMeter
+}
+
+// A badRegistry creates instruments, but registers nothing.
+type badRegistry struct{ noop.Meter }
+
+func (badRegistry) RegisterCallback(metric.Callback, ...metric.Observable) (metric.Registration, error) {
+	return nil, errBadMeter
+}
+
+func TestInstrumentErrors(t *testing.T) {
+	for name, test := range map[string]struct {
+		meter metric.Meter
+		want  int // reports
+	}{
+		"instruments": {badMeter{}, 2},
+		"callback":    {badRegistry{}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			provide(t, &fakeProvider{meter: test.meter})
+			unlocked := func() {
+				for _, mu := range []*sync.Mutex{&components.mu, &accounts.mu} {
+					if !mu.TryLock() {
+						t.Error("an error is reported under a lock")
+						continue
+					}
+					mu.Unlock()
+				}
+			}
+			reports := handled(t, unlocked)
+			i, a := newInstruments(exporterComponent), observe(newRecorder(t))
+			i.begin(t.Context(), 3).end(t.Context(), 1, io.EOF)
+			if err := a.close(t.Context()); err != nil {
+				t.Error(err)
+			}
+			got := reports()
+			for _, s := range got {
+				if !strings.Contains(s, "exporter: metrics: bad meter") {
+					t.Errorf("the report is %q", s)
+				}
+			}
+			if len(got) != test.want || len(accounts.of) > 0 {
+				t.Errorf("%d reports, want %d; %d accounts are left", len(got), test.want, len(accounts.of))
+			}
+		})
+	}
+}
+
+func TestAccount(t *testing.T) {
+	r := measured(t)
+	rec := newRecorder(t)
+	a := observe(rec)
+	if err := rec.WriteSpan(spanOf(1, format.SpanRef{})); err != nil {
+		t.Fatal(err)
+	}
+	child := spanOf(2, spanRef(9)) // which is not there
+	child.Children = []format.TraceEntry{{Metadata: format.Metadata{Name: "event"}}}
+	if err := rec.WriteSpan(child); err != nil {
+		t.Fatal(err)
+	}
+	if s := settled(t, rec); s.Spans.Written != 1 || s.Spans.Waiting != 1 || s.Entries.Waiting != 2 {
+		t.Fatalf("the account is %+v", s)
+	}
+	wantNumbers(t, r, numbers(rec))
+
+	if err := rec.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := rec.WriteSpan(child); !errors.Is(err, format.ErrClosed) {
+		t.Fatalf("the error is %v", err)
+	}
+	wantNumbers(t, r, numbers(rec))
+	got := collect(t, r)
+	for _, want := range []string{
+		"entries.waiting{entrace_recorder/0} 0",
+		"entries.dropped{entrace_recorder/0,reason=closed} 2",
+		"spans.written{entrace_recorder/0} 2",
+		"spans.waiting{entrace_recorder/0} 0",
+		"spans.dropped{entrace_recorder/0,reason=closed} 1",
+		"spans.dropped{entrace_recorder/0,reason=io} 0",
+	} {
+		if !strings.Contains(got+"\n", want+"\n") {
+			t.Errorf("the numbers of a closed recorder are\n%s\nwant %s", got, want)
+		}
+	}
+
+	if err := a.close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	wantNumbers(t, r, "")
+}
+
+// settled waits for what the recorder does by itself.
+func settled(t testing.TB, rec *format.Recorder) format.Stats {
+	t.Helper()
+	if err := rec.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	return rec.Stats()
+}
+
+// numbers is what the account of the first recorder says.
+func numbers(rec *format.Recorder) string {
+	var b strings.Builder
+	s := rec.Stats()
+	for what, n := range map[string]format.Counts{"entries": s.Entries, "spans": s.Spans} {
+		fmt.Fprintf(&b, "%s.written{entrace_recorder/0} %d\n", what, n.Written)
+		fmt.Fprintf(&b, "%s.waiting{entrace_recorder/0} %d\n", what, n.Waiting)
+		n.Dropped.Each(func(reason string, n uint64) {
+			fmt.Fprintf(&b, "%s.dropped{entrace_recorder/0,reason=%s} %d\n", what, reason, n)
+		})
+	}
+	return b.String()
+}
+
+func TestAccountIsShared(t *testing.T) {
+	r := measured(t)
+	rec, other := newRecorder(t), newRecorder(t)
+	a, b, c := observe(rec), observe(rec), observe(other)
+	if a != b || a == c {
+		t.Error("an account is that of a recorder")
+	}
+	if got, want := strings.Count(collect(t, r), "\n"), 2*strings.Count(numbers(rec), "\n")-1; got != want {
+		t.Errorf("two recorders have %d numbers, want %d", got+1, want+1)
+	}
+	closeAll := func(accounts ...*account) {
+		for _, a := range accounts {
+			if err := a.close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	closeAll(a)
+	if got := collect(t, r); !strings.Contains(got, "entries.written{entrace_recorder/0} ") {
+		t.Errorf("with a user that is left the numbers are\n%s", got)
+	}
+	closeAll(c, b)
+	wantNumbers(t, r, "")
+	d := observe(rec) // once more
+	if got := collect(t, r); !strings.Contains(got, "entries.written{entrace_recorder/2} ") {
+		t.Errorf("observed again, the numbers are\n%s", got)
+	}
+	closeAll(d)
+	if wantNumbers(t, r, ""); len(accounts.of) > 0 {
+		t.Errorf("%d accounts are left", len(accounts.of))
+	}
+}
+
+func TestAccountConcurrent(t *testing.T) {
+	r := measured(t)
+	recs := []*format.Recorder{newRecorder(t), newRecorder(t)}
+	var wg sync.WaitGroup
+	for n := range 8 {
+		wg.Go(func() {
+			for i := range 50 {
+				rec := recs[(n+i)%2]
+				a := observe(rec)
+				if err := rec.WriteSpan(spanOf(byte(n), format.SpanRef{})); err != nil {
+					t.Error(err)
+				}
+				if err := a.close(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for range 50 {
+		collect(t, r)
+	}
+	wg.Wait()
+	if wantNumbers(t, r, ""); len(accounts.of) > 0 {
+		t.Errorf("%d accounts are left", len(accounts.of))
+	}
+}
+
+func TestAccountKeepsNoRecorder(t *testing.T) {
+	r := measured(t)
+	rec := weak.Make(newRecorderFor(t)) // nobody closes the account
+	for range 100 {
+		runtime.GC()
+		if rec.Value() == nil {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if rec.Value() != nil {
+		t.Error("the closed recorder is still there")
+	}
+	wantNumbers(t, r, "")
+	accounts.mu.Lock()
+	left := slices.Collect(maps.Values(accounts.of))
+	accounts.mu.Unlock()
+	for _, a := range left {
+		if err := a.close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// newRecorderFor returns a recorder that was observed and closed. Nothing of the
+// test refers to it.
+func newRecorderFor(t *testing.T) *format.Recorder {
+	t.Helper()
+	r, err := format.Create(filepath.Join(t.TempDir(), "app.et"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	observe(r)
+	if err := r.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestAccountCloseInCollection closes an account where its registration cannot be
+// undone: while the SDK holds the lock for that. So does an error handler that
+// ends the program's tracing because of what a callback reports.
+func TestAccountCloseInCollection(t *testing.T) {
+	r := measured(t)
+	var a *account
+	if err := first(t, func() {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		if err := a.close(ctx); err != nil {
+			t.Error(err)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	a = observe(newRecorder(t)) // its callback comes later
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		wantNumbers(t, r, "")
+	}()
+	select {
+	case <-done:
+	case <-time.After(20 * time.Second):
+		t.Fatal("deadlock")
+	}
+}
+
+// first lets one collection call fn.
+func first(t *testing.T, fn func()) error {
+	t.Helper()
+	var once sync.Once
+	m := otel.GetMeterProvider().Meter("other")
+	g, err := m.Int64ObservableGauge("gauge")
+	if err != nil {
+		return err
+	}
+	_, err = m.RegisterCallback(func(context.Context, metric.Observer) error {
+		once.Do(fn)
+		return nil
+	}, g)
+	return err
+}
+
+// A registry counts what is registered with a meter.
+type registry struct {
+	metric.Meter
+
+	before func() // registers
+	n      atomic.Int64
+}
+
+func (m *registry) RegisterCallback(f metric.Callback, on ...metric.Observable) (metric.Registration, error) {
+	m.before()
+	m.n.Add(1)
+	reg, err := m.Meter.RegisterCallback(f, on...)
+	return &registered{Registration: reg, m: m}, err
+}
+
+type registered struct {
+	metric.Registration
+
+	m *registry
+}
+
+func (r *registered) Unregister() error {
+	r.m.n.Add(-1)
+	return r.Registration.Unregister()
+}
+
+func TestAccountUnregisters(t *testing.T) {
+	measured(t)
+	m := &registry{Meter: otel.GetMeterProvider().Meter(meterName), before: func() {}}
+	provide(t, &fakeProvider{meter: m})
+	rec := newRecorder(t)
+	for i, want := range []int64{1, 1, 1, 0} {
+		if i < 2 {
+			observe(rec)
+		} else if err := accounts.of[weak.Make(rec)].close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if got := m.n.Load(); got != want {
+			t.Errorf("step %d: %d callbacks are registered, want %d", i, got, want)
+		}
+	}
+}
+
+// TestAccountClosedInObserve lets all users go before the registration is there.
+func TestAccountClosedInObserve(t *testing.T) {
+	r := measured(t)
+	rec := newRecorder(t)
+	m := &registry{Meter: otel.GetMeterProvider().Meter(meterName), before: func() {
+		a := observe(rec) // a second user
+		for range 2 {
+			if err := a.close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	}}
+	provide(t, &fakeProvider{meter: m})
+	observe(rec)
+	if n := m.n.Load(); n != 0 || len(accounts.of) > 0 {
+		t.Errorf("%d callbacks and %d accounts are left", n, len(accounts.of))
+	}
+	wantNumbers(t, r, "")
+}
+
+// TestErrorTypesAreReasons: a span that failed and one that was dropped later for
+// the same reason have the same word for it, and no reason is forgotten here.
+func TestErrorTypesAreReasons(t *testing.T) {
+	known := map[string]bool{"shutdown": false, "io": true}
+	for _, r := range reasons {
+		known[r.reason] = true
+	}
+	format.Dropped{}.Each(func(reason string, _ uint64) {
+		if !known[reason] {
+			t.Errorf("no error has the type %q", reason)
+		}
+		delete(known, reason)
+	})
+	if len(known) != 1 || !known["shutdown"] {
+		t.Errorf("%v are no reasons to drop", known)
+	}
+}
+
+func BenchmarkInstruments(b *testing.B) {
+	for _, on := range []string{"", "true"} {
+		b.Run("on="+on, func(b *testing.B) {
+			measured(b)
+			b.Setenv(envObservability, on)
+			i := newInstruments(processorComponent)
+			ctx := b.Context()
+			b.ReportAllocs()
+			for b.Loop() {
+				i.begin(ctx, 1).end(ctx, 1, nil)
+			}
+		})
+	}
+}

@@ -1,0 +1,197 @@
+package exporter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/instrumentation"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+// stub is an ended span.
+func stub(id byte, name string) tracetest.SpanStub {
+	return tracetest.SpanStub{Name: name, SpanContext: trace.NewSpanContext(trace.SpanContextConfig{
+		TraceID: trace.TraceID{1}, SpanID: trace.SpanID{id}, TraceFlags: trace.FlagsSampled,
+	})}
+}
+
+// ofComponents leaves the recorder's lines out.
+func ofComponents(s string) string {
+	var b strings.Builder
+	for line := range strings.Lines(s) {
+		if !strings.Contains(line, "{entrace_recorder/") {
+			b.WriteString(line)
+		}
+	}
+	return strings.TrimSpace(b.String())
+}
+
+func wantComponents(t *testing.T, all, want string) {
+	t.Helper()
+	want = strings.ReplaceAll(strings.TrimSpace(want), "\t", "")
+	if got := ofComponents(all); got != want {
+		t.Errorf("the numbers are\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestExporterMetrics(t *testing.T) {
+	r := measured(t)
+	rec, err := format.Create(filepath.Join(t.TempDir(), "app.et"), &format.RecorderOptions{MaxEntrySize: 1}) // the least there is
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := New(WithRecorder(rec))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var many []attribute.KeyValue
+	for i := range 200 {
+		many = append(many, attribute.Int(fmt.Sprint("attribute ", i), i))
+	}
+	bad, waits := stub(3, "bad"), stub(2, "waits")
+	bad.InstrumentationScope = instrumentation.Scope{Name: "s", Attributes: attribute.NewSet(many...)}
+	waits.Parent = stub(9, "").SpanContext
+	export := func(stubs ...tracetest.SpanStub) error {
+		return e.ExportSpans(t.Context(), tracetest.SpanStubs(stubs).Snapshots())
+	}
+	if err := export(stub(1, "good"), waits); err != nil {
+		t.Error(err)
+	}
+	if err := export(bad, stub(4, "good")); !errors.Is(err, format.ErrTooLarge) {
+		t.Errorf("the error is %v", err)
+	}
+	if err := rec.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := export(stub(5, "late")); !errors.Is(err, format.ErrClosed) {
+		t.Errorf("the error is %v", err)
+	}
+	if got := collect(t, r); !strings.Contains(got, "spans.dropped{entrace_recorder/0,reason=too_large} 1\n") {
+		t.Errorf("the numbers are\n%s", got)
+	}
+	if err := e.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := errors.Join(e.Shutdown(t.Context()), export(stub(6, "a"), stub(7, "b"))); !errors.Is(err, ErrShutdown) {
+		t.Errorf("the error is %v", err)
+	}
+	all := collect(t, r)
+	if all != ofComponents(all) {
+		t.Errorf("after Shutdown there still is\n%s", all)
+	}
+	wantComponents(t, all, `
+		operation.duration{entrace_span_exporter/0} 1
+		operation.duration{error.type=closed,entrace_span_exporter/0} 1
+		operation.duration{error.type=shutdown,entrace_span_exporter/0} 1
+		operation.duration{error.type=too_large,entrace_span_exporter/0} 1
+		span.exported{entrace_span_exporter/0} 3
+		span.exported{error.type=closed,entrace_span_exporter/0} 1
+		span.exported{error.type=shutdown,entrace_span_exporter/0} 2
+		span.exported{error.type=too_large,entrace_span_exporter/0} 1
+		span.inflight{entrace_span_exporter/0} 0`)
+}
+
+func TestProcessorMetrics(t *testing.T) {
+	r := measured(t)
+	handled(t, func() {})
+	rec := newRecorder(t)
+	p, err := NewSpanProcessor(WithRecorder(rec))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p))
+	tracer := tp.Tracer("")
+	_, open := tracer.Start(t.Context(), "open")
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 25 {
+				_, s := tracer.Start(t.Context(), "s")
+				s.End()
+			}
+		})
+	}
+	wg.Wait()
+	if got := collect(t, r); !strings.Contains(got, "span.exported{entrace_span_processor/0} 100\n") {
+		t.Errorf("the numbers are\n%s", got)
+	}
+	if err := rec.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	open.End()
+	_, late := tracer.Start(t.Context(), "ends after Shutdown")
+	if err := tp.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	late.End()
+	all := collect(t, r)
+	if all != ofComponents(all) {
+		t.Errorf("after Shutdown there still is\n%s", all)
+	}
+	wantComponents(t, all, `
+		operation.duration{entrace_span_processor/0} 100
+		operation.duration{error.type=closed,entrace_span_processor/0} 1
+		span.exported{entrace_span_processor/0} 100
+		span.exported{error.type=closed,entrace_span_processor/0} 1
+		span.inflight{entrace_span_processor/0} 0`)
+}
+
+func TestSetupMetrics(t *testing.T) {
+	for _, test := range []struct{ exporters, mode, want string }{
+		{"entrace", "live", "span.exported{entrace_span_processor/0} 1\n"},
+		{"entrace", "batch", "span.exported{entrace_span_exporter/0} 1\n"},
+		{"none", "live", "entries.written{entrace_recorder/0} "}, // for logs
+	} {
+		t.Run(test.exporters+" "+test.mode, func(t *testing.T) {
+			r := measured(t)
+			t.Setenv(envTracesExporter, test.exporters)
+			t.Setenv(envMode, test.mode)
+			t.Setenv(envPath, filepath.Join(t.TempDir(), "app.et"))
+			p, err := Setup(t.Context(), WithoutGlobals())
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, s := p.TracerProvider().Tracer("").Start(t.Context(), "s")
+			s.End()
+			if err := p.ForceFlush(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if got := collect(t, r); !strings.Contains(got, test.want) || !strings.Contains(got, "spans.waiting{entrace_recorder/0} ") {
+				t.Errorf("the numbers are\n%s\nwant %s", got, test.want)
+			}
+			for range 2 {
+				if err := p.Shutdown(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+			if all := collect(t, r); all != ofComponents(all) || len(accounts.of) > 0 {
+				t.Errorf("after Shutdown there still is\n%s", all)
+			}
+		})
+	}
+}
+
+// TestSetupMetricsFailed: a recorder that discards has no numbers.
+func TestSetupMetricsFailed(t *testing.T) {
+	r := measured(t)
+	p, err := Setup(t.Context(), WithoutGlobals(), WithPath(filepath.Join(t.TempDir(), "no folder", "app.et")))
+	if err == nil {
+		t.Fatal("no error")
+	}
+	_, s := p.TracerProvider().Tracer("").Start(t.Context(), "s")
+	s.End()
+	if err := p.Shutdown(context.Background()); err != nil {
+		t.Error(err)
+	}
+	wantNumbers(t, r, "")
+}

@@ -1,0 +1,254 @@
+package format
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/entrace-go/entrace/internal/segment"
+)
+
+// A cursor is how far the flusher has come in a stripe.
+type cursor struct {
+	stripe *stripe
+	parts  []part // not done yet
+	at     int    // in the first of them
+	key    int64  // of the record at at, not less than those before
+	data   []byte // the record, nil at the end
+	next   int
+}
+
+// A part is a segment up to an end.
+type part struct {
+	seg    *segment.Segment
+	end    int
+	counts segment.Counts // of what was not drained of it yet
+}
+
+// position returns where the cursor is in its stream.
+func (c *cursor) position() uint64 {
+	if len(c.parts) == 0 {
+		return 0
+	}
+	return c.parts[0].seg.Base() + uint64(c.at)
+}
+
+// capture notes what is in the stripe now.
+func (c *cursor) capture() {
+	s := c.stripe
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, seg := range s.full {
+		c.add(seg)
+	}
+	s.full = s.full[:0]
+	if s.seg != nil {
+		c.add(s.seg)
+	}
+	s.fresh = 0
+}
+
+func (c *cursor) add(seg *segment.Segment) {
+	n := len(c.parts)
+	if n == 0 || c.parts[n-1].seg != seg {
+		if n == 0 {
+			c.at = segment.First
+		}
+		c.parts = append(c.parts, part{seg: seg})
+		n++
+	}
+	p := &c.parts[n-1]
+	p.end = seg.End()
+	p.counts.Entries += seg.Fresh.Entries
+	p.counts.Spans += seg.Fresh.Spans
+	seg.Fresh = segment.Counts{}
+}
+
+// leave takes the stripe its segment, unless something has come meanwhile.
+func (c *cursor) leave() bool {
+	s := c.stripe
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := len(c.parts); len(s.full) > 0 || s.seg != nil && (n != 1 || c.parts[0].seg != s.seg || c.at < s.seg.End()) {
+		return false
+	}
+	s.seg, c.parts = nil, nil
+	return true
+}
+
+// advance finds the next record. What is done with goes to r.done.
+func (c *cursor) advance(r *Recorder) {
+	c.data = nil
+	for len(c.parts) > 0 {
+		p := c.parts[0]
+		if c.at < p.end {
+			var data []byte
+			var key int64
+			err := p.seg.Guard(func() {
+				if data, c.next = p.seg.Record(c.at, p.end); len(data) >= recordHead-8 {
+					key = int64(leUint64(data))
+				} else {
+					data = nil
+				}
+			})
+			if err == nil && data != nil {
+				c.data, c.key = data, max(c.key, key)
+				return
+			}
+			r.lost(c, err)
+			continue
+		}
+		if len(c.parts) == 1 {
+			return // it may grow
+		}
+		r.done = append(r.done, p.seg)
+		copy(c.parts, c.parts[1:])
+		c.parts = c.parts[:len(c.parts)-1]
+		c.at = segment.First
+	}
+}
+
+func leUint64(b []byte) uint64 {
+	_ = b[7]
+	return uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
+		uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+}
+
+// lost gives up a segment that can be read no more: its page is gone, or
+// something else has written to the file.
+func (r *Recorder) lost(c *cursor, err error) {
+	if err == nil {
+		err = segment.ErrNotBuffer
+	}
+	r.direct.Store(true)
+	err = fmt.Errorf("crash buffer %s: %w", r.pool.Name(), err)
+	p := &c.parts[0]
+	r.drop(err, p.counts.Entries, 0)
+	r.stats.Spans.Dropped.IO += p.counts.Spans
+	r.drained.Entries.Offered += p.counts.Entries
+	r.drained.Spans.Offered += p.counts.Spans
+	p.counts = segment.Counts{}
+	c.at = p.end
+}
+
+// drain writes what is in the stripes to the file, in the order of time as far
+// as that goes, and notes in the crash buffer that it did.
+func (r *Recorder) drain() error {
+	if r.pool == nil {
+		return r.dead
+	}
+	if r.dead != nil {
+		return r.dead
+	}
+	if err := r.flush(); err != nil { // of an earlier time
+		return err
+	}
+	r.armed.Store(false)
+	r.fresh.Store(0)
+	for i := range r.cursors { // the spans come last, see stripe
+		c := &r.cursors[i]
+		c.capture()
+		c.advance(r)
+	}
+	err := r.merge()
+	if err == nil {
+		r.letGo()
+		err = r.flush()
+	}
+	if err == nil {
+		r.checkpoint()
+		r.rotateIfDue()
+	}
+	if r.direct.Load() {
+		r.abandon(err)
+	}
+	return err
+}
+
+// merge applies the records of all cursors.
+func (r *Recorder) merge() error {
+	spans := &r.cursors[len(r.cursors)-1]
+	var o record
+	for {
+		c := r.oldest()
+		if c == nil {
+			return nil
+		}
+		if c != spans && spans.data != nil {
+			// Its span may not be there yet, if times are not what they seem.
+			if err := c.parse(&o); err == nil && o.flags&flagRef != 0 {
+				if _, here := r.spans.ids[o.ref]; !here {
+					c = spans
+				}
+			}
+		}
+		r.consume(c, &o)
+		if r.rotates() && r.tooBig() || len(r.out) >= flushSize {
+			if err := r.flush(); err != nil {
+				return err
+			}
+			r.checkpoint()
+			r.rotateIfDue()
+		}
+	}
+}
+
+// oldest returns the cursor whose record is the oldest, nil if there is none.
+func (r *Recorder) oldest() *cursor {
+	var first *cursor
+	key := int64(math.MaxInt64)
+	for i := range r.cursors {
+		if c := &r.cursors[i]; c.data != nil && (first == nil || c.key < key) {
+			first, key = c, c.key
+		}
+	}
+	return first
+}
+
+// parse parses the record at c.
+func (c *cursor) parse(o *record) error {
+	return c.parts[0].seg.Guard(func() {
+		if !o.parse(c.data) {
+			*o = record{}
+		}
+	})
+}
+
+// consume applies the record at c and goes on to the next.
+func (r *Recorder) consume(c *cursor, o *record) {
+	var n, spans uint64
+	entriesBefore, spansBefore := r.settled()
+	p := &c.parts[0]
+	err := p.seg.Guard(func() {
+		if !o.parse(c.data) {
+			return
+		}
+		n = uint64(countBodies(o.bodies))
+		switch o.kind {
+		case opEither:
+			n--
+		case opSpan:
+			spans = 1
+		}
+		_ = r.apply(o, c.data) // kept and counted
+	})
+	p.counts.Entries -= n
+	p.counts.Spans -= spans
+	r.drained.Entries.Offered += n
+	r.drained.Spans.Offered += spans
+	if err != nil {
+		// What was applied before the fault stays.
+		entriesAfter, spansAfter := r.settled()
+		r.drop(err, n-(entriesAfter-entriesBefore), spans-(spansAfter-spansBefore))
+		r.lost(c, err)
+	} else {
+		c.at = c.next
+	}
+	c.advance(r)
+}
+
+// settled returns how many entries and spans are written, staged, dropped or
+// waiting.
+func (r *Recorder) settled() (entries, spans uint64) {
+	entries = r.next + uint64(r.waiting.entries) + r.stats.Entries.Dropped.Total()
+	return entries, r.spansStaged + uint64(r.waiting.spans) + r.stats.Spans.Dropped.Total()
+}

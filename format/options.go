@@ -1,0 +1,145 @@
+package format
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// A Durability says what a record survives once the call has returned that
+// handed it to a [Recorder].
+type Durability uint8
+
+const (
+	// DurabilityProcess: the death of the process, kill -9 included. Records go
+	// to a crash buffer beside the file, which is mapped into memory, and from
+	// there to the file within a tenth of a second. Where there can be no such
+	// buffer it is DurabilityWriteThrough.
+	DurabilityProcess Durability = iota
+	// DurabilityWriteThrough: the same, by a system call for each record. Only
+	// spans that wait for their parents are not in the file then, and are lost
+	// with the process.
+	DurabilityWriteThrough
+	// DurabilityPower: a loss of power, too, by one fsync for all calls that wait
+	// for one.
+	DurabilityPower
+	// DurabilityBuffered: nothing. What the last tenth of a second, or the last
+	// 256 KiB, brought is lost with the process.
+	DurabilityBuffered
+
+	numDurabilities
+)
+
+var durabilityNames = [numDurabilities]string{"process", "writethrough", "power", "buffered"}
+
+// String returns the name that ParseDurability takes.
+func (d Durability) String() string {
+	if d < numDurabilities {
+		return durabilityNames[d]
+	}
+	return fmt.Sprintf("Durability(%d)", uint8(d))
+}
+
+// ParseDurability is the other direction: process, writethrough, power or
+// buffered.
+func ParseDurability(s string) (Durability, error) {
+	for d, name := range durabilityNames {
+		if strings.EqualFold(s, name) {
+			return Durability(d), nil
+		}
+	}
+	return 0, fmt.Errorf("durability %q: want process, writethrough, power or buffered", s)
+}
+
+// RecorderOptions change how a [Recorder] works. The zero value means defaults.
+type RecorderOptions struct {
+	// Version is the disk version that is written. The default is
+	// [DefaultVersion].
+	Version Version
+	// Format is what Close leaves. By default the name says it: IET for x.iet,
+	// else ET.
+	Format Optional[StorageFormat]
+	// Durability is what records survive. The default is [DurabilityProcess].
+	Durability Durability
+	// MaxEntrySize is the size in bytes above which an entry is cut and marked
+	// with [AttrTruncated]. The default, and the most, is [DefaultMaxEntrySize],
+	// 64 MiB; the least is 2 KiB.
+	MaxEntrySize int
+
+	// MaxWaitingSpans, MaxWaitingBytes and MaxWaitingAge bound the spans that
+	// wait for their parents. A span that goes over a bound, or is larger than
+	// 64 KiB with its links and events, is written below the resource, with its
+	// parent_span_id. The defaults are 16,384 spans, 64 MiB and one minute.
+	MaxWaitingSpans int
+	MaxWaitingBytes int
+	MaxWaitingAge   time.Duration
+
+	// MaxFileSize in bytes, MaxFileAge and MaxFileEntries, if not zero, begin a
+	// new file when the growing one reaches one of them. The old one is finished
+	// under a name with its time, app.20261120T212712.021Z.et, as if Close had
+	// been called; spans that are open go on in the new one, where they are
+	// written again and marked with [AttrContinued].
+	MaxFileSize    int64
+	MaxFileAge     time.Duration
+	MaxFileEntries uint32
+	// KeepFiles, if not zero, is how many finished files of this path there are
+	// at most, those with a time in their name: when one more is finished, the
+	// oldest is removed.
+	KeepFiles int
+
+	// MaxBlock is how long a call waits when the disk cannot keep up before what
+	// it brought is dropped as [Dropped].Overflow. The default is one second.
+	MaxBlock time.Duration
+	// OnError, if set, is called when recording begins to fail: once, until it
+	// works again. No lock is held then. It must not block for long.
+	OnError func(error)
+}
+
+const (
+	defaultWaitingSpans = 16384
+	defaultWaitingBytes = 64 << 20
+	defaultWaitingAge   = time.Minute
+	defaultBlock        = time.Second
+)
+
+// withDefaults returns a copy of o in which nothing is left open.
+func (o RecorderOptions) withDefaults() RecorderOptions {
+	if o.Version == 0 {
+		o.Version = DefaultVersion
+	}
+	if o.MaxEntrySize <= 0 || o.MaxEntrySize > DefaultMaxEntrySize {
+		o.MaxEntrySize = DefaultMaxEntrySize
+	}
+	o.MaxEntrySize = max(o.MaxEntrySize, minMaxEntrySize)
+	if o.MaxWaitingSpans <= 0 {
+		o.MaxWaitingSpans = defaultWaitingSpans
+	}
+	if o.MaxWaitingBytes <= 0 {
+		o.MaxWaitingBytes = defaultWaitingBytes
+	}
+	if o.MaxWaitingAge <= 0 {
+		o.MaxWaitingAge = defaultWaitingAge
+	}
+	if o.MaxBlock <= 0 {
+		o.MaxBlock = defaultBlock
+	}
+	return o
+}
+
+// minMaxEntrySize leaves a span all that tells where it belongs.
+const minMaxEntrySize = 2 << 10
+
+// check returns what is wrong with the options.
+func (o *RecorderOptions) check() error {
+	switch {
+	case o.Version != 0 && !o.Version.known():
+		return &VersionError{Version: o.Version}
+	case o.Format.Valid && o.Format.Value > IET:
+		return fmt.Errorf("a recorder leaves et or iet, not %v", o.Format.Value)
+	case o.Durability >= numDurabilities:
+		return fmt.Errorf("unknown %v", o.Durability)
+	case o.MaxFileSize < 0 || o.MaxFileAge < 0 || o.KeepFiles < 0:
+		return fmt.Errorf("a bound of the files is negative")
+	}
+	return nil
+}

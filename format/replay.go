@@ -1,0 +1,423 @@
+package format
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"slices"
+
+	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/internal/segment"
+)
+
+// A deadBuffer is what a crash buffer holds whose writer died.
+type deadBuffer struct {
+	f       *os.File
+	name    string
+	dead    *segment.Dead
+	size    int64 // of the IET that the checkpoint is about, -1 without one
+	tail    [tailSize]byte
+	parked  []replayed
+	streams [][]replayed // what is not in that part of the IET; the spans last
+	parts   []*Resource  // by number, without an owner
+	latest  uint32
+	records int
+	entries int
+}
+
+// A replayed record is one that is to be written again.
+type replayed struct {
+	position uint64
+	key      int64
+	data     []byte
+}
+
+// openBuffer reads the crash buffer of stream, nil if there is none. It is
+// [ErrLocked] while its writer lives.
+func openBuffer(stream string, change bool) (*deadBuffer, error) {
+	name := stream + extBuffer
+	open := osfile.OpenRead
+	if change {
+		open = osfile.OpenWrite
+	}
+	f, err := open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	b, err := readBuffer(f, name, change)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("crash buffer %s: %w", name, err), closedErr(f.Close()))
+	}
+	return b, nil
+}
+
+func readBuffer(f *os.File, name string, change bool) (*deadBuffer, error) {
+	if err := lock(f, change); err != nil {
+		return nil, err
+	}
+	fi, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	b := &deadBuffer{f: f, name: name, size: -1}
+	var from, to uint64
+	var positions []uint64
+	b.dead, err = segment.Read(f, fi.Size(), func(data []byte) func(uint64) uint64 {
+		if len(data) >= checkpointHead {
+			b.size = int64(binary.LittleEndian.Uint64(data))
+			copy(b.tail[:], data[8:])
+			rest := data[8+tailSize:]
+			from, to = leUint64(rest), leUint64(rest[8:])
+			for n := min(leUint64(rest[16:]), uint64(len(rest)-24)/8, maxStripes+1); uint64(len(positions)) < n; {
+				positions = append(positions, leUint64(rest[24+8*len(positions):]))
+			}
+		}
+		return func(stream uint64) uint64 {
+			switch {
+			case stream < uint64(len(positions)):
+				return positions[stream]
+			case stream == ledgerStream:
+				return from
+			}
+			return math.MaxUint64
+		}
+	})
+	if errors.Is(err, segment.ErrNotBuffer) {
+		b.dead, err = new(segment.Dead), nil // it was not whole yet, so nothing is in it
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := b.readLedger(from, to); err != nil {
+		return nil, err
+	}
+	for i, position := range positions {
+		var list []replayed
+		key := int64(math.MinInt64)
+		err := b.dead.Records(uint64(i), position, func(position uint64, data []byte) error {
+			var o record
+			if !o.parse(data) || o.kind < opLog || o.kind > opEither {
+				return nil // of a later version
+			}
+			key = max(key, o.key)
+			list = append(list, replayed{position, key, data})
+			b.count(&o)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		b.streams = append(b.streams, list)
+	}
+	return b, nil
+}
+
+func (b *deadBuffer) count(o *record) {
+	b.records++
+	b.entries += countBodies(o.bodies)
+	if o.kind == opEither {
+		b.entries--
+	}
+}
+
+// readLedger finds what waited and what the resources are.
+func (b *deadBuffer) readLedger(from, to uint64) error {
+	parked := make(map[uint64]bool)
+	var order []replayed
+	err := b.dead.Records(ledgerStream, from, func(position uint64, data []byte) error {
+		var o record
+		if position >= to || !o.parse(data) {
+			return nil
+		}
+		switch o.kind {
+		case opPark:
+			parked[position] = true
+			order = append(order, replayed{position: position, data: o.bodies})
+		case opUnpark:
+			delete(parked, uint64(o.key))
+		case opResource:
+			if o.resource == 0 || o.resource > 1<<20 {
+				return nil
+			}
+			for uint32(len(b.parts)) < o.resource {
+				b.parts = append(b.parts, new(Resource))
+			}
+			res := b.parts[o.resource-1]
+			res.id = uint32(o.key)
+			if body, head, _, ok := nextBody(o.bodies); ok {
+				res.body, res.head = body, head
+			}
+			b.latest = o.resource
+		}
+		return nil
+	})
+	for _, p := range order {
+		var o record
+		if parked[p.position] && o.parse(p.data) {
+			b.parked = append(b.parked, p)
+			b.count(&o)
+		}
+	}
+	return err
+}
+
+// close gives the buffer back as it is.
+func (b *deadBuffer) close() error {
+	if b == nil {
+		return nil
+	}
+	return closedErr(b.f.Close())
+}
+
+// remove removes it: everything is in the IET.
+func (b *deadBuffer) remove() error {
+	err := error(nil)
+	if osfile.SameFile(b.f, b.name) {
+		err = errors.Join(osfile.Remove(b.f, b.name), osfile.SyncDir(b.name))
+	}
+	return errors.Join(err, b.close())
+}
+
+// fits reports whether the IET f is the one that the checkpoint is about.
+func (b *deadBuffer) fits(f io.ReaderAt, size int64) bool {
+	if b.size < MagicSize || b.size > size {
+		return false
+	}
+	var have tail
+	buf := make([]byte, min(b.size, tailSize))
+	if _, err := f.ReadAt(buf, b.size-int64(len(buf))); err != nil {
+		return false
+	}
+	have.add(buf)
+	n := len(buf)
+	return bytes.Equal(have.b[tailSize-n:], b.tail[tailSize-n:])
+}
+
+// replay writes what the buffer holds behind the whole entries of f, which is
+// open for writing, locked, and an IET. When it succeeds everything is in f and on
+// disk. When it does not, or is killed, it can be done again. An IET that is
+// corrupt is an error, but for lenient: then what is behind the damage is lost.
+func (b *deadBuffer) replay(f *os.File, lenient bool) error {
+	fi, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	size := fi.Size()
+	same := b.fits(f, size)
+	if same {
+		size = b.size // what is behind it is in the buffer, too
+	}
+	s, err := b.survey(f, size)
+	if err != nil && (!lenient || !isCorrupt(err)) {
+		return err
+	}
+	if b.records == 0 && s.size == fi.Size() {
+		return nil
+	}
+	if err := f.Truncate(s.size); err != nil {
+		return err
+	}
+	if _, err := f.Seek(s.size, io.SeekStart); err != nil {
+		return err
+	}
+	r := newRecorder(f, &RecorderOptions{
+		Version: s.version, Durability: DurabilityWriteThrough,
+		MaxWaitingSpans: math.MaxInt, MaxWaitingBytes: math.MaxInt, MaxWaitingAge: math.MaxInt64,
+	})
+	r.stream = f.Name()
+	r.size, r.next = s.size, uint64(s.entries)
+	if s.entries == 0 {
+		if err := r.begin(); err != nil {
+			return err
+		}
+	}
+	for ref, id := range s.spans {
+		r.spans.put(ref, spanSlot{id: id, ended: true})
+	}
+	for i, res := range b.parts {
+		res.owner, res.index = r, uint32(i+1)
+		if res.body != nil {
+			res.id = s.resources[string(res.body)]
+		} else if !same || int64(res.id) >= int64(s.entries) {
+			res.id = 0
+		}
+		r.all = append(r.all, res)
+	}
+	r.latest = r.resource(b.latest)
+	if err := b.write(r); err != nil {
+		return err
+	}
+	for r.waiting.oldest != nil {
+		r.writeFirst()
+	}
+	if err := r.flush(); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// write applies the records in their order.
+func (b *deadBuffer) write(r *Recorder) error {
+	var o record
+	apply := func(p *replayed) error {
+		if !o.parse(p.data) {
+			return nil
+		}
+		_ = r.apply(&o, p.data) // what could not be recorded cannot be now
+		if len(r.out) < flushSize {
+			return nil
+		}
+		return r.flush()
+	}
+	for i := range b.parked {
+		if err := apply(&b.parked[i]); err != nil {
+			return err
+		}
+	}
+	streams := slices.Clone(b.streams)
+	spans := len(streams) - 1
+	for {
+		next := -1
+		for i, s := range streams {
+			if len(s) > 0 && (next < 0 || s[0].key < streams[next][0].key) {
+				next = i
+			}
+		}
+		if next < 0 {
+			return nil
+		}
+		if next != spans && len(streams[spans]) > 0 && o.parse(streams[next][0].data) && o.flags&flagRef != 0 {
+			if _, here := r.spans.ids[o.ref]; !here {
+				next = spans
+			}
+		}
+		if err := apply(&streams[next][0]); err != nil {
+			return err
+		}
+		streams[next] = streams[next][1:]
+	}
+}
+
+// A survey is what a buffer has to know of its IET.
+type survey struct {
+	version   Version
+	entries   int
+	size      int64 // of the whole entries, with the magic
+	spans     map[SpanRef]uint32
+	resources map[string]uint32
+}
+
+// survey reads through the first size bytes of f for the entries that the records
+// refer to.
+func (b *deadBuffer) survey(f io.ReaderAt, size int64) (*survey, error) {
+	s := &survey{version: DefaultVersion, spans: make(map[SpanRef]uint32), resources: make(map[string]uint32)}
+	wanted := b.wanted()
+	bodies := make(map[string]bool)
+	for _, res := range b.parts {
+		bodies[string(res.body)] = true
+	}
+	r, err := NewReader(io.NewSectionReader(f, 0, size), nil)
+	if errors.Is(err, ErrTruncated) {
+		return s, nil // not even the magic
+	}
+	if err != nil {
+		return nil, err
+	}
+	if r.Format() != IET {
+		return nil, &StorageFormatError{Format: r.Format()}
+	}
+	s.version, s.size = r.Version(), MagicSize
+	var traces [][16]byte
+	var trace []uint32 // of each entry: its place in traces, from 1 on
+	for {
+		e, err := r.Next()
+		if errors.Is(err, io.EOF) || errors.Is(err, ErrTruncated) {
+			return s, nil
+		}
+		if err != nil {
+			return s, err
+		}
+		id := uint32(s.entries)
+		of := uint32(0)
+		if id > 0 {
+			of = trace[e.Parent]
+		}
+		if v, ok := e.Attribute(AttrTraceID); ok {
+			if t, ok := parseHex(v.Text(), 16); ok {
+				traces = append(traces, [16]byte(t))
+				of = uint32(len(traces))
+			}
+		}
+		trace = append(trace, of)
+		if of > 0 && !e.Message.Valid {
+			v, _ := e.Attribute(AttrSpanID)
+			_, timed := e.Attribute(AttrTime)
+			if span, ok := parseHex(v.Text(), 8); ok && timed {
+				if ref := (SpanRef{traces[of-1], [8]byte(span)}); wanted[ref] {
+					s.spans[ref] = id
+				}
+			}
+		}
+		if e.Parent == 0 && id > 0 && e.Metadata.Name == NameResource {
+			if body := r.Raw()[1:]; bodies[string(body)] {
+				s.resources[string(body)] = id
+			}
+		}
+		s.entries++
+		s.size = r.Offset()
+	}
+}
+
+// wanted returns the spans that the records refer to.
+func (b *deadBuffer) wanted() map[SpanRef]bool {
+	wanted := make(map[SpanRef]bool)
+	var o record
+	for _, list := range append(slices.Clone(b.streams), b.parked) {
+		for i := range list {
+			if o.parse(list[i].data) {
+				wanted[o.ref], wanted[o.parent] = true, true
+			}
+		}
+	}
+	delete(wanted, SpanRef{})
+	return wanted
+}
+
+// parseHex is the other direction of AppendHex, for n bytes.
+func parseHex(s string, n int) ([]byte, bool) {
+	if len(s) != 2*n {
+		return nil, false
+	}
+	b := make([]byte, n)
+	for i := range b {
+		for _, c := range []byte(s[2*i : 2*i+2]) {
+			d := bytes.IndexByte([]byte(hexDigits), c)
+			if d < 0 {
+				return nil, false
+			}
+			b[i] = b[i]<<4 | byte(d)
+		}
+	}
+	return b, true
+}
+
+// replayBuffer brings what a dead writer left in its crash buffer into its IET f,
+// which is locked.
+func replayBuffer(f *os.File, stream string) (entries int, err error) {
+	b, err := openBuffer(stream, true)
+	if err != nil || b == nil {
+		return 0, err
+	}
+	if err := b.replay(f, false); err != nil {
+		return 0, errors.Join(fmt.Errorf("crash buffer %s: %w", b.name, err), b.close())
+	}
+	return b.entries, b.remove()
+}

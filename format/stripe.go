@@ -1,0 +1,232 @@
+package format
+
+import (
+	"errors"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/entrace-go/entrace/internal/segment"
+)
+
+// Calls put their records into stripes, of which each goroutine tends to have its
+// own, and never wait for the file. Log records and what comes later of a span go
+// to any stripe; spans themselves, which others refer to, go to one of their own,
+// in order. What the flusher takes it takes from the others first: whatever is
+// there refers to spans that are there, too.
+type stripe struct {
+	mu sync.Mutex
+
+	number uint64 // of the stream
+	seg    *segment.Segment
+	full   []*segment.Segment // those before seg that the flusher has not seen
+	base   uint64             // of the next segment
+	fresh  int                // bytes that were not added to Recorder.fresh yet
+	closed bool
+
+	entries, spans Counts // offered and dropped
+
+	_ [64]byte // no two in a cache line
+}
+
+const (
+	maxStripes = 16
+	// drainAt is how many bytes wake the flusher: with what stripes have not
+	// reported yet it stays below 256 KiB.
+	drainAt     = 128 << 10
+	reportEvery = 8 << 10
+	drainAfter  = 100 * time.Millisecond
+)
+
+// numStripes returns how many stripes there are for leaves.
+func numStripes() int {
+	n := 2
+	for n < 2*runtime.GOMAXPROCS(0) && n < maxStripes {
+		n *= 2
+	}
+	return n
+}
+
+func (s *stripe) count(o *op) {
+	s.entries.Offered += uint64(o.entries)
+	s.spans.Offered += o.spans()
+}
+
+func (s *stripe) drop(o *op, err error) {
+	s.count(o)
+	*s.entries.Dropped.reason(err) += uint64(o.entries)
+	*s.spans.Dropped.reason(err) += o.spans()
+}
+
+// errNoRoom says that there is no segment for a record.
+var errNoRoom = errors.New("no room in the buffer")
+
+// take records the batch b.
+func (r *Recorder) take(b *Batch) error {
+	if r.direct.Load() {
+		return r.takeDirect(b, b.ops)
+	}
+	var errs joined
+	for i := range b.ops {
+		if err := r.put(b, &b.ops[i]); err != nil {
+			errs.add(err)
+		}
+	}
+	return errs.err()
+}
+
+// put records one record of b.
+func (r *Recorder) put(b *Batch, o *op) error {
+	err := r.tryPut(b, o)
+	if err == nil || !errors.Is(err, errNoRoom) {
+		return err
+	}
+	if o.end-o.start > segment.MaxRecord || r.direct.Load() {
+		return r.takeDirect(b, []op{*o})
+	}
+	return r.putLater(b, o)
+}
+
+// lockStripe returns the stripe for o, locked.
+func (r *Recorder) lockStripe(b *Batch, o *op) *stripe {
+	n := uint32(len(r.stripes) - 1) // the last is for spans
+	if o.kind == opSpan || o.kind == opEither {
+		s := &r.stripes[n]
+		s.mu.Lock()
+		return s
+	}
+	for i := range n {
+		s := &r.stripes[(b.stripe+i)%n]
+		if s.mu.TryLock() {
+			b.stripe += i
+			return s
+		}
+	}
+	s := &r.stripes[b.stripe%n]
+	s.mu.Lock()
+	return s
+}
+
+// tryPut puts a record into a stripe, or returns errNoRoom.
+func (r *Recorder) tryPut(b *Batch, o *op) error {
+	n := o.end - o.start
+	s := r.lockStripe(b, o)
+	err := o.err
+	if s.closed {
+		err = ErrClosed
+	}
+	if err == nil && (s.seg == nil || !s.seg.Fits(n)) {
+		err = r.nextSegment(s, n)
+	}
+	if err == nil {
+		if err = s.seg.Append(b.buf[o.start:o.end], o.sum); err != nil {
+			r.direct.Store(true) // the map is gone
+			err = errNoRoom
+		}
+	}
+	if err != nil {
+		if !errors.Is(err, errNoRoom) {
+			s.drop(o, err)
+		}
+		s.mu.Unlock()
+		return err
+	}
+	s.count(o)
+	s.seg.Fresh.Entries += uint64(o.entries)
+	s.seg.Fresh.Spans += o.spans()
+	wake := false
+	if s.fresh += n; s.fresh >= reportEvery {
+		wake = r.fresh.Add(int64(s.fresh)) >= drainAt
+		s.fresh = 0
+	}
+	s.mu.Unlock()
+	if wake {
+		r.wake()
+	} else if !r.armed.Load() {
+		r.arm()
+	}
+	return nil
+}
+
+// nextSegment gives s another segment. It is locked.
+func (r *Recorder) nextSegment(s *stripe, n int) error {
+	if n > segment.MaxRecord || r.direct.Load() {
+		return errNoRoom
+	}
+	seg, err := r.pool.Take(s.number, s.base, false)
+	if err != nil {
+		if !errors.Is(err, segment.ErrFull) {
+			r.direct.Store(true) // the map is gone
+		}
+		return errNoRoom
+	}
+	if s.seg != nil {
+		s.full = append(s.full, s.seg)
+	}
+	s.seg = seg
+	s.base += segment.Size
+	return nil
+}
+
+// putLater puts a record for which there was no room: it lets the flusher, or
+// itself, make some.
+func (r *Recorder) putLater(b *Batch, o *op) error {
+	const pause = 100 * time.Microsecond
+	for begin := time.Now(); ; {
+		err := errNoRoom
+		if r.mu.TryLock() {
+			if derr := r.drain(); derr != nil {
+				err = derr // the disk is full, or worse
+			}
+			r.unlock()
+		} else {
+			time.Sleep(pause)
+		}
+		if perr := r.tryPut(b, o); !errors.Is(perr, errNoRoom) {
+			return perr
+		}
+		if r.direct.Load() {
+			return r.takeDirect(b, []op{*o})
+		}
+		if !errors.Is(err, errNoRoom) || time.Since(begin) > r.o.MaxBlock {
+			if errors.Is(err, errNoRoom) {
+				err = ErrOverflow
+			}
+			s := r.lockStripe(b, o)
+			s.drop(o, err)
+			s.mu.Unlock()
+			r.mu.Lock()
+			r.failed(err)
+			r.unlock()
+			return err
+		}
+	}
+}
+
+// arm sees to it that what is in the stripes is in the file in time.
+func (r *Recorder) arm() {
+	if r.armed.CompareAndSwap(false, true) {
+		r.timer.Reset(drainAfter)
+	}
+}
+
+// wake drains in the background, now.
+func (r *Recorder) wake() {
+	r.fresh.Store(0)
+	if r.draining.TryLock() {
+		go func() {
+			defer r.draining.Unlock()
+			r.flushLater()
+		}()
+	}
+}
+
+// flushLater runs by the timer, and when much has come.
+func (r *Recorder) flushLater() {
+	r.mu.Lock()
+	defer r.unlock()
+	if !r.closed {
+		_ = r.drain() // kept and reported
+		r.setTimer()
+	}
+}

@@ -1,0 +1,124 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+func must(b testing.TB, err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+// An output is a file that something is recorded to.
+type output interface {
+	// Flush brings what was taken into the file. It is on the clock.
+	Flush() error
+	// Size returns how many bytes are in the file.
+	Size() (int64, error)
+	// Discard syncs, closes and removes the file. It is off the clock.
+	Discard() error
+}
+
+// none is the output of what writes nothing.
+type none struct{}
+
+func (none) Flush() error         { return nil }
+func (none) Size() (int64, error) { return 0, nil }
+func (none) Discard() error       { return nil }
+
+// A file takes one write(2) for each Write.
+type file struct{ *os.File }
+
+func createFile(b testing.TB, dir string) file {
+	b.Helper()
+	f, err := os.Create(filepath.Join(dir, "peer"))
+	must(b, err)
+	return file{f}
+}
+
+func (f file) Flush() error { return nil }
+
+func (f file) Size() (int64, error) {
+	fi, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return fi.Size(), nil
+}
+
+// Discard syncs because Close of a recording does, so that all leave a disk that
+// has nothing to do any more.
+func (f file) Discard() error {
+	return errors.Join(f.Sync(), f.Close(), os.Remove(f.Name()))
+}
+
+// A bufferedFile takes one write(2) for each 256 KiB.
+type bufferedFile struct {
+	file
+
+	mu sync.Mutex
+
+	w *bufio.Writer
+}
+
+func createBufferedFile(b testing.TB, dir string) *bufferedFile {
+	b.Helper()
+	f := createFile(b, dir)
+	return &bufferedFile{file: f, w: bufio.NewWriterSize(f, 256<<10)}
+}
+
+func (f *bufferedFile) Write(p []byte) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.w.Write(p)
+}
+
+func (f *bufferedFile) Flush() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.w.Flush()
+}
+
+// A recording is one that stays an IET.
+type recording struct{ *format.Recorder }
+
+func createRecording(b testing.TB, dir string, d format.Durability) recording {
+	b.Helper()
+	rec, err := format.Create(filepath.Join(dir, "app.iet"), &format.RecorderOptions{Durability: d})
+	must(b, err)
+	return recording{rec}
+}
+
+func (r recording) Size() (int64, error) { return r.Stats().Bytes, r.Err() }
+
+func (r recording) Discard() error {
+	return errors.Join(r.Close(context.Background()), os.Remove(r.Path()))
+}
+
+// spread calls fn from that many goroutines, and with a share of n each.
+func spread(n, goroutines int, fn func(n int)) {
+	if goroutines == 1 {
+		fn(n)
+		return
+	}
+	var wg sync.WaitGroup
+	for i := range goroutines {
+		wg.Go(func() { fn(n*(i+1)/goroutines - n*i/goroutines) })
+	}
+	wg.Wait()
+}
+
+// perOp reports what n operations cost, where b.N is not what was done.
+func perOp(b *testing.B, n int) {
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/op")
+}

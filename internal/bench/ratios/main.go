@@ -1,0 +1,41 @@
+// Command ratios makes the table of the README of what benchmarks printed.
+//
+//	go run ./ratios bench.txt
+//
+// It reads files, or the standard input, with the output of any number of runs,
+// and compares medians. What was not run is left open.
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+)
+
+func main() {
+	if err := run(os.Args[1:], os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "ratios:", err)
+		os.Exit(1)
+	}
+}
+
+func run(names []string, in io.Reader, out io.Writer) error {
+	r := make(results)
+	for _, name := range names {
+		f, err := os.Open(name) //nolint:gosec // the user names it
+		if err != nil {
+			return err
+		}
+		err = r.read(f)
+		_ = f.Close() // it was only read
+		if err != nil {
+			return fmt.Errorf("read %s: %w", name, err)
+		}
+	}
+	if len(names) == 0 {
+		if err := r.read(in); err != nil {
+			return fmt.Errorf("read the standard input: %w", err)
+		}
+	}
+	return write(out, table(r))
+}

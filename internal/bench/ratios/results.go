@@ -1,0 +1,73 @@
+package main
+
+import (
+	"bufio"
+	"io"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A figure is one of those that a benchmark prints: its name, without
+// "Benchmark" and the number of cores, and the unit.
+type figure struct{ name, unit string }
+
+// results are the values of figures, one for each run.
+type results map[figure][]float64
+
+// procs is what the testing package puts behind a name, for GOMAXPROCS.
+var procs = regexp.MustCompile(`-[0-9]+$`)
+
+// read adds the output of go test -bench. Lines that are no results do not
+// matter.
+func (r results) read(in io.Reader) error {
+	s := bufio.NewScanner(in)
+	for s.Scan() {
+		f := strings.Fields(s.Text())
+		if len(f) < 4 || len(f)%2 != 0 {
+			continue
+		}
+		name, ok := strings.CutPrefix(f[0], "Benchmark")
+		if !ok {
+			continue
+		}
+		name = procs.ReplaceAllString(name, "")
+		for i := 2; i < len(f); i += 2 {
+			v, err := strconv.ParseFloat(f[i], 64)
+			if err != nil {
+				break
+			}
+			k := figure{name, f[i+1]}
+			r[k] = append(r[k], v)
+		}
+	}
+	return s.Err()
+}
+
+// median returns the median of a figure, not a number if there is none.
+func (r results) median(name, unit string) float64 {
+	v := slices.Sorted(slices.Values(r[figure{name, unit}]))
+	if len(v) == 0 {
+		return math.NaN()
+	}
+	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
+}
+
+// ratio returns what group/name has, over what group/other has.
+func (r results) ratio(group, name, other, unit string) float64 {
+	return r.median(group+"/"+name, unit) / r.median(group+"/"+other, unit)
+}
+
+// share is ratio of what both have beyond floor.
+func (r results) share(group, name, other, floor string) float64 {
+	base := r.median(group+"/"+floor, perOp)
+	return (r.median(group+"/"+name, perOp) - base) / (r.median(group+"/"+other, perOp) - base)
+}
+
+// The units of the testing package.
+const (
+	perOp      = "ns/op"
+	bytesPerOp = "B/op"
+)

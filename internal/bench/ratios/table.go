@@ -1,0 +1,125 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+)
+
+// A row of the table. Values are ratios unless there is a unit.
+type row struct {
+	what, against string
+	goal          float64 // the most it should be; 0: there is none
+	reached       float64 // not a number: it was not measured
+	unit          string
+}
+
+const (
+	entrace  = "entrace"
+	buffered = "entrace-buffered"
+	through  = "entrace-writethrough"
+	phuslu   = "phuslu"
+	jsonLog  = "slog.JSONHandler"
+	nothing  = "nothing"
+)
+
+func table(r results) []row {
+	var t []row
+	add := func(what, against string, goal, reached float64) {
+		t = append(t, row{what: what, against: against, goal: goal, reached: reached})
+	}
+	for _, x := range []struct {
+		attrs                   int
+		phuslu, jsonLog, inJSON float64
+	}{{10, 0.45, 0.25, 0.85}, {2, 0, 0, 0}} {
+		group := fmt.Sprintf("SlogFile/attrs=%d", x.attrs)
+		what := fmt.Sprintf("a slog call to a file, %d attributes", x.attrs)
+		add(what, "phuslu/log, one write a record", x.phuslu, r.ratio(group, entrace, phuslu, perOp))
+		add(what, "slog.JSONHandler", x.jsonLog, r.ratio(group, entrace, jsonLog, perOp))
+		add("its bytes", "slog.JSONHandler's", x.inJSON, r.ratio(group, entrace, jsonLog, "B/record"))
+		add(what+", buffered", "phuslu/log, one write a record", 0, r.ratio(group, buffered, phuslu, perOp))
+		add(what+", written through", "phuslu/log, one write a record", 0, r.ratio(group, through, phuslu, perOp))
+	}
+	for _, attrs := range []int{10, 2} {
+		for _, x := range []struct {
+			goroutines int
+			goal       float64
+		}{{1, 0.65}, {2, 0.55}, {8, 0.50}} {
+			group := fmt.Sprintf("SlogBuffered/attrs=%d/goroutines=%d", attrs, x.goroutines)
+			what := fmt.Sprintf("a slog call, %d attributes, %s", attrs, count(x.goroutines, "goroutine"))
+			add(what, "phuslu/log behind 256 KiB", x.goal, r.ratio(group, entrace, phuslu, perOp))
+			add(what+", buffered", "phuslu/log behind 256 KiB", 0, r.ratio(group, buffered, phuslu, perOp))
+		}
+	}
+	for _, x := range []struct {
+		group, attrs string
+		goal         float64
+	}{{"attrs=10", "10 attributes", 0.40}, {"attrs=2", "2 attributes", 0.40}, {"with=10/attrs=2", "2 attributes after With of 10", 0.60}} {
+		what := "the handler's own share of it, " + x.attrs
+		add(what, "phuslu/log's own", x.goal, r.share("SlogHandler/"+x.group, entrace, phuslu, nothing))
+		add(what+", buffered", "phuslu/log's own", 0, r.share("SlogHandler/"+x.group, buffered, phuslu, nothing))
+	}
+
+	const export, otlp = "ExportSpans/attrs=10", "otlp-protobuf"
+	what := "ExportSpans to a file, batches of 512, 10 attributes"
+	add(what, "OTLP protobuf", 0.20, r.ratio(export, entrace, otlp, perOp))
+	add("its bytes", "OTLP protobuf's", 1.25, r.ratio(export, entrace, otlp, "B/span"))
+	add(what, "stdouttrace", 0, r.ratio(export, entrace, "stdouttrace", perOp))
+	for _, goroutines := range []int{1, 2} {
+		group := fmt.Sprintf("LiveSpan/attrs=10/goroutines=%d", goroutines)
+		what := "a span through the SDK, start and end, 10 attributes, " + count(goroutines, "goroutine")
+		add(what, "a processor that does nothing", 1.4, r.ratio(group, entrace, nothing, perOp))
+		add(what+", in batches", "a processor that does nothing", 0, r.ratio(group, "entrace-batch", nothing, perOp))
+		add(what, "stdouttrace, at the end alone", 0, r.ratio(group, entrace, "stdouttrace", perOp))
+	}
+
+	add("surviving the process: a handler call, 10 attributes", "buffered", 1.15, r.ratio("Durability/attrs=10", entrace, buffered, perOp))
+	add("finishing an ET of a million entries", "`cp`, and fsync of source and copy", 1.5, r.ratio("Finalize/entries=1000000", entrace, "cp", perOp))
+
+	const opened, million = "Open/entries=1000000.et", 1e6
+	t = append(
+		t,
+		row{"opening an ET of a million entries", "", 10, r.median(opened, perOp) / 1e6, "ms"},
+		row{"memory that takes, an entry", "", 24, r.median(opened, bytesPerOp) / million, "B"},
+		row{"a scan, an entry and core", "", 60, r.median("Scan/entries=1000000.et", "ns/entry"), "ns"},
+	)
+
+	const service = "Service/spans=4/records=6"
+	cpu := func(variant string) float64 { return r.median(service, variant+"-cpu-ns/req") }
+	add("CPU of an HTTP service for recording, 4 spans and 6 records a request", "slog.JSONHandler to a file and OTLP over gRPC", 0.5,
+		(cpu(entrace)-cpu(nothing))/(cpu("json+otlp")-cpu(nothing)))
+	return t
+}
+
+func count(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
+
+// write writes the table as Markdown.
+func write(out io.Writer, rows []row) error {
+	var b strings.Builder
+	b.WriteString("| what | against | goal | reached |\n| --- | --- | --- | --- |\n")
+	for _, x := range rows {
+		goal, reached := "", "–"
+		if x.goal != 0 {
+			goal = "≤ " + x.value(x.goal)
+		}
+		if !math.IsNaN(x.reached) {
+			reached = x.value(x.reached)
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", x.what, x.against, goal, reached)
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+func (x *row) value(v float64) string {
+	if x.unit == "" {
+		return fmt.Sprintf("%.2f", v)
+	}
+	return fmt.Sprintf("%.3g %s", v, x.unit)
+}

@@ -1,0 +1,121 @@
+package segment
+
+import (
+	"encoding/binary"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/entrace-go/entrace/internal/mapfile"
+)
+
+// A Segment is a part of a stream that is being written. It is not safe for
+// concurrent use, but that what lies before an end can be read meanwhile.
+type Segment struct {
+	// Fresh is the user's, to count what is in the segment.
+	Fresh Counts
+
+	mem    []byte
+	mapped bool
+	stream uint64
+	base   uint64
+	end    int
+}
+
+// Counts are of entries and spans in records.
+type Counts struct{ Entries, Spans uint64 }
+
+// start makes s, which may have been used before, an empty part of a stream.
+func (s *Segment) start(stream, base uint64) error {
+	s.stream, s.base, s.end, s.Fresh = stream, base, First, Counts{}
+	if !s.mapped {
+		return nil
+	}
+	return mapfile.Guard(s.mem, func() {
+		store(s.mem, 0, 0)
+		store(s.mem, First, 0)
+		binary.LittleEndian.PutUint64(s.mem[8:], base)
+		binary.LittleEndian.PutUint64(s.mem[16:], stream)
+		store(s.mem, 0, commitWord(Sum(s.mem[8:First]), place(stream, base), First))
+	})
+}
+
+// store is one store to a word that is aligned.
+func store(b []byte, i int, w uint64) {
+	if hostIsBig {
+		w = swap(w)
+	}
+	atomic.StoreUint64((*uint64)(unsafe.Pointer(&b[i])), w)
+}
+
+var hostIsBig = func() bool {
+	n := uint16(1)
+	return *(*byte)(unsafe.Pointer(&n)) == 0
+}()
+
+func swap(w uint64) uint64 {
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], w)
+	return binary.LittleEndian.Uint64(b[:])
+}
+
+// Void makes s unreadable.
+func (s *Segment) Void() {
+	if s.mapped {
+		_ = mapfile.Guard(s.mem, func() { store(s.mem, 0, 0) }) // a page that is gone is unreadable
+	}
+}
+
+// Base returns the position of the segment in its stream.
+func (s *Segment) Base() uint64 { return s.base }
+
+// End returns the offset behind the last record.
+func (s *Segment) End() int { return s.end }
+
+// Fits reports whether a record of n bytes, a multiple of 8, has room.
+func (s *Segment) Fits(n int) bool { return s.end+n+8 <= Size }
+
+// Append adds a record that Fits. Its first 8 bytes are room for the commit word,
+// sum is the checksum of the others. The error is a fault of the map.
+func (s *Segment) Append(record []byte, sum uint64) error {
+	at, n := s.end, len(record)
+	w := commitWord(sum, place(s.stream, s.base+uint64(at)), n)
+	if s.mapped {
+		if err := s.copyIn(at, record, w); err != nil {
+			return err
+		}
+	} else {
+		copy(s.mem[at+8:], record[8:])
+		binary.LittleEndian.PutUint64(s.mem[at:], w)
+	}
+	s.end = at + n
+	return nil
+}
+
+func (s *Segment) copyIn(at int, record []byte, w uint64) error {
+	return mapfile.Guard(s.mem, func() {
+		copy(s.mem[at+8:], record[8:])
+		store(s.mem, at+len(record), 0)
+		store(s.mem, at, w)
+	})
+}
+
+// Record returns the record at off, without its commit word, and the offset of
+// the next. The end is one that End returned. The bytes are gone when the segment
+// is released, and must be read under [Segment.Guard].
+func (s *Segment) Record(off, end int) (data []byte, next int) {
+	n := int(uint32(binary.LittleEndian.Uint64(s.mem[off:])))
+	if n < 8 || n > end-off {
+		return nil, end // something else has written to the map
+	}
+	return s.mem[off+8 : off+n : off+n], off + n
+}
+
+// Guard runs fn, which reads records of s, so that a page that is gone is an
+// error.
+func (s *Segment) Guard(fn func()) error {
+	if !s.mapped {
+		fn()
+		return nil
+	}
+	return mapfile.Guard(s.mem, fn)
+}

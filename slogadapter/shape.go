@@ -1,0 +1,374 @@
+package slogadapter
+
+import (
+	"encoding/binary"
+	"log/slog"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+// A shape is what the records of one call site have in common, encoded once: all
+// but message, time and values. A record whose level and keys are those of a shape
+// is encoded by copying it and adding its values.
+//
+// What shapes do not cover goes the long way: groups, values that take code of the
+// user's, keys that come twice, ReplaceAttr. A shape is made of a record that went
+// that way and turned out to be plain.
+type shape struct {
+	level slog.Level
+	with  *withKeys
+	keys  []string // as they are given
+	blob  []byte   // metadata and the number of attributes; version 2: all names, too
+	names [][]byte // version 1: of each attribute, encoded
+	order []int32  // version 2: in which order values come, see valueOf
+	count int      // where in the blob the number of attributes is
+	pre   []byte   // version 1: the name of the time
+	// levelText is the log.level, if there is one, in version 1 with its name.
+	levelText []byte
+}
+
+// How shape.order names a value that is no attribute of the record: those of With
+// are the numbers below.
+const (
+	orderTime  = -1
+	orderLevel = -2
+	orderWith  = -3
+)
+
+const (
+	maxShapes     = 8  // of a call site
+	maxShapeAttrs = 32 // of a record
+)
+
+// withKeys are the keys that With has gathered and the groups that are open, equal
+// ones once in a process: loggers that are made for each request share shapes.
+type withKeys struct {
+	keys   []string // as they are stored
+	prefix string   // of the record's keys
+}
+
+var (
+	allKeysMu sync.Mutex
+	allKeys   = make(map[string]*withKeys)
+)
+
+// maxAllKeys bounds what is remembered of programs that make up keys.
+const maxAllKeys = 1 << 12
+
+// internKeys returns the one withKeys with these keys, nil if there are too many.
+func internKeys(attrs []format.Attribute, prefix string) *withKeys {
+	var b strings.Builder
+	for i := range attrs {
+		b.WriteString(attrs[i].Name)
+		b.WriteByte(0)
+	}
+	b.WriteByte(0)
+	b.WriteString(prefix)
+	key := b.String()
+	allKeysMu.Lock()
+	defer allKeysMu.Unlock()
+	if w := allKeys[key]; w != nil {
+		return w
+	}
+	if len(allKeys) >= maxAllKeys {
+		return nil
+	}
+	w := &withKeys{prefix: prefix}
+	for i := range attrs {
+		w.keys = append(w.keys, attrs[i].Name)
+	}
+	allKeys[key] = w
+	return w
+}
+
+// encoded is what With has gathered, as it is stored.
+type encoded struct {
+	keys *withKeys
+	all  []byte // version 1: names and values; version 2: values
+	ends []int  // of the values
+}
+
+// encode encodes what With has gathered, unless it is too special for shapes.
+func (h *Handler) encode() {
+	h.encoded = encoded{}
+	if h.core.replace != nil || len(h.with.jsons) > 0 || h.with.cut || h.with.twice != nil || len(h.with.attrs) > 4*maxShapeAttrs {
+		return
+	}
+	e := encoded{keys: internKeys(h.with.attrs, h.prefix)}
+	v2 := h.core.v2
+	for i := range h.with.attrs {
+		a := &h.with.attrs[i]
+		if !v2 {
+			e.all = format.AppendString(e.all, a.Name)
+		}
+		if a.Value.Kind() == format.KindString {
+			e.all = format.AppendText(e.all, a.Value.Text())
+		} else {
+			e.all = format.AppendValue(e.all, &a.Value)
+		}
+		e.ends = append(e.ends, len(e.all))
+	}
+	h.encoded = e
+}
+
+// learn makes a shape of a record that became s, if that is plain.
+func (h *Handler) learn(pos *site, r *slog.Record, s *state) {
+	n := r.NumAttrs()
+	if h.encoded.keys == nil || r.Time.IsZero() || s.cut || len(s.jsons) > 0 || s.twice != nil || n > maxShapeAttrs ||
+		len(s.attrs) != len(h.with.attrs)+s.fixed+n || !utf8.ValidString(pos.name+pos.pkg+pos.file) {
+		return
+	}
+	sh := &shape{level: r.Level, with: h.encoded.keys}
+	plain := true
+	own := s.attrs[len(s.attrs)-n:]
+	i := 0
+	r.Attrs(func(a slog.Attr) bool {
+		plain = plain && a.Value.Kind() != slog.KindGroup && a.Value.Kind() != slog.KindLogValuer && len(a.Key) <= len(own[i].Name)
+		sh.keys = append(sh.keys, strings.Clone(a.Key))
+		i++
+		return true
+	})
+	if !plain {
+		return
+	}
+	sh.blob = appendMetadata(nil, &s.entry.Metadata)
+	sh.count = len(sh.blob)
+	sh.blob = format.AppendUint(sh.blob, uint64(len(s.attrs)))
+	fixed := s.attrs[len(h.with.attrs) : len(s.attrs)-n]
+	if len(fixed) > 1 {
+		if !h.core.v2 {
+			sh.levelText = format.AppendString(nil, fixed[1].Name)
+		}
+		sh.levelText = format.AppendValue(sh.levelText, &fixed[1].Value)
+	}
+	if !h.core.v2 {
+		sh.pre = format.AppendString(sh.pre, fixed[0].Name) // the time, which is there
+		for i := range own {
+			sh.names = append(sh.names, format.AppendString(nil, own[i].Name))
+		}
+	} else {
+		sh.columns(s.attrs, len(h.with.attrs), len(fixed))
+	}
+	pos.mu.Lock()
+	defer pos.mu.Unlock()
+	var shapes []*shape
+	if old := pos.shapes.Load(); old != nil {
+		shapes = *old
+	}
+	if len(shapes) < maxShapes {
+		shapes = append(slices.Clip(shapes), sh)
+		pos.shapes.Store(&shapes)
+	}
+}
+
+// columns sorts the names of version 2, and notes where the values are.
+func (sh *shape) columns(attrs []format.Attribute, with, fixed int) {
+	type column struct {
+		name string
+		from int32
+	}
+	columns := make([]column, len(attrs))
+	for i := range attrs {
+		from := int32(i - with - fixed)
+		switch {
+		case i < with:
+			from = orderWith - int32(i)
+		case i == with:
+			from = orderTime
+		case i < with+fixed:
+			from = orderLevel
+		}
+		columns[i] = column{attrs[i].Name, from}
+	}
+	slices.SortStableFunc(columns, func(a, b column) int { return strings.Compare(a.name, b.name) })
+	for _, c := range columns {
+		sh.blob = format.AppendString(sh.blob, c.name)
+		sh.order = append(sh.order, c.from)
+	}
+	sh.blob = format.AppendUint(sh.blob, uint64(len(columns)))
+}
+
+func appendMetadata(b []byte, m *format.Metadata) []byte {
+	b = format.AppendString(b, m.Name)
+	b = format.AppendString(b, m.Target)
+	b = append(b, byte(m.Level), 0)
+	if m.File.Valid {
+		b = format.AppendString(append(b, 1), m.File.Value)
+		return format.AppendUint(append(b, 1), uint64(m.Line.Value))
+	}
+	return append(b, 0, 0)
+}
+
+// quick records r if a shape fits, and reports whether it did.
+func (h *Handler) quick(pos *site, r *slog.Record, ref format.SpanRef) (done bool, err error) {
+	shapes := pos.shapes.Load()
+	if shapes == nil || h.encoded.keys == nil || r.Time.IsZero() {
+		return false, nil
+	}
+	n := r.NumAttrs()
+	for _, sh := range *shapes {
+		if sh.level != r.Level || sh.with != h.encoded.keys || len(sh.keys) != n {
+			continue
+		}
+		b := h.core.recorder.Batch()
+		if at, ok := h.fill(b, sh, r); ok {
+			b.Log(ref, at)
+			return true, b.Write()
+		}
+		b.Undo()
+		_ = b.Write() // it is empty
+	}
+	return false, nil
+}
+
+// fill encodes r as sh has it, unless it is of another shape.
+func (h *Handler) fill(b *format.Batch, sh *shape, r *slog.Record) (at int64, ok bool) {
+	if len(r.Message) > 0 && !isPlain(r.Message) {
+		return 0, false
+	}
+	buf := b.Raw()
+	start := len(buf)
+	buf = format.AppendString(append(buf, 1), r.Message)
+	head := len(buf)
+	buf = append(buf, sh.blob...)
+	if sec := r.Time.Unix(); sec < 0 || sec >= math.MaxInt64/1_000_000_000 {
+		return 0, false
+	}
+	at = r.Time.UnixNano()
+	if h.core.v2 {
+		buf, ok = h.fillColumns(buf, sh, r, at)
+	} else {
+		buf, ok = h.fillRows(buf, sh, r, at)
+	}
+	if !ok || len(buf)-start-len(sh.blob) > h.core.maxBytes || len(sh.keys) > h.core.maxAttrs {
+		return 0, false
+	}
+	b.EndRaw(buf, head+sh.count)
+	return at, true
+}
+
+// fillRows appends the attributes of version 1.
+func (h *Handler) fillRows(buf []byte, sh *shape, r *slog.Record, at int64) ([]byte, bool) {
+	buf = append(buf, h.encoded.all...)
+	buf = append(buf, sh.pre...)
+	buf = appendU64(buf, uint64(at))
+	buf = append(buf, sh.levelText...)
+	i, ok := 0, true
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key != sh.keys[i] {
+			ok = false
+			return false
+		}
+		buf = append(buf, sh.names[i]...)
+		buf, ok = appendSlogValue(buf, &a.Value)
+		i++
+		return ok
+	})
+	return buf, ok
+}
+
+// fillColumns appends the values of version 2.
+func (h *Handler) fillColumns(buf []byte, sh *shape, r *slog.Record, at int64) ([]byte, bool) {
+	var values [maxShapeAttrs]slog.Value
+	i, ok := 0, true
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key != sh.keys[i] {
+			ok = false
+			return false
+		}
+		values[i] = a.Value
+		i++
+		return true
+	})
+	for _, from := range sh.order {
+		switch {
+		case !ok:
+			return buf, false
+		case from >= 0:
+			buf, ok = appendSlogValue(buf, &values[from])
+		case from == orderTime:
+			buf = appendU64(buf, uint64(at))
+		case from == orderLevel:
+			buf = append(buf, sh.levelText...)
+		default:
+			k := orderWith - from
+			begin := 0
+			if k > 0 {
+				begin = h.encoded.ends[k-1]
+			}
+			buf = append(buf, h.encoded.all[begin:h.encoded.ends[k]]...)
+		}
+	}
+	return buf, ok
+}
+
+func appendU64(b []byte, n uint64) []byte {
+	return format.AppendUint(append(b, byte(format.KindU64)), n)
+}
+
+// appendSlogValue appends a value that takes no code of the user's but Error.
+func appendSlogValue(b []byte, v *slog.Value) ([]byte, bool) {
+	switch v.Kind() {
+	case slog.KindString:
+		return format.AppendText(b, v.String()), true
+	case slog.KindInt64:
+		return appendI64(b, v.Int64()), true
+	case slog.KindDuration:
+		return appendI64(b, int64(v.Duration())), true
+	case slog.KindUint64:
+		return appendU64(b, v.Uint64()), true
+	case slog.KindFloat64:
+		return binary.LittleEndian.AppendUint64(append(b, byte(format.KindFloat)), math.Float64bits(v.Float64())), true
+	case slog.KindBool:
+		if v.Bool() {
+			return append(b, byte(format.KindBool), 1), true
+		}
+		return append(b, byte(format.KindBool), 0), true
+	case slog.KindTime:
+		return appendTimeValue(b, v.Time()), true
+	case slog.KindAny:
+		if err, ok := v.Any().(error); ok {
+			text, ok := errorText(err)
+			return format.AppendText(b, text), ok
+		}
+	}
+	return b, false
+}
+
+func appendI64(b []byte, n int64) []byte {
+	return format.AppendUint(append(b, byte(format.KindI64)), uint64(n<<1)^uint64(n>>63))
+}
+
+// errorText returns what an error says, and false if it panics.
+func errorText(err error) (text string, ok bool) {
+	defer func() {
+		if !ok {
+			_ = recover() // the long way tells of it
+		}
+	}()
+	return err.Error(), true
+}
+
+// appendTimeValue appends a time as a String, RFC 3339 with nanoseconds.
+func appendTimeValue(b []byte, t time.Time) []byte {
+	mark := len(b)
+	b = append(b, byte(format.KindString), 0)
+	b = t.AppendFormat(b, time.RFC3339Nano)
+	b[mark+1] = byte(len(b) - mark - 2) // some 40 at most
+	return b
+}
+
+func isPlain(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return utf8.ValidString(s)
+		}
+	}
+	return true
+}
