@@ -28,6 +28,19 @@
 //	OTEL_EXPORTER_ENTRACE_MODE        live                    WithMode
 //	    live, batch: NewSpanProcessor, or New behind a batch span processor;
 //	    Setup alone
+//	OTEL_EXPORTER_ENTRACE_DURABILITY  process                 WithDurability
+//	    process, writethrough, power, buffered: what a record survives once the
+//	    call has returned that made it, see format.Durability
+//	OTEL_EXPORTER_ENTRACE_MAX_FILE_SIZE  –                    WithRotation
+//	OTEL_EXPORTER_ENTRACE_MAX_AGE     –                       WithRotation
+//	    bytes and milliseconds after which a new file begins
+//	OTEL_EXPORTER_ENTRACE_KEEP        –                       WithRotation
+//	    how many finished files are kept
+//	OTEL_EXPORTER_ENTRACE_WAITING_SPANS  16384                WithWaiting
+//	OTEL_EXPORTER_ENTRACE_WAITING_BYTES  67108864             WithWaiting
+//	OTEL_EXPORTER_ENTRACE_WAITING_AGE    60000                WithWaiting
+//	    how many spans wait for their parents at most, in how many bytes, and
+//	    for how many milliseconds
 //	OTEL_EXPORTER_ENTRACE_ENDPOINT    –                       –
 //	    reserved
 //	OTEL_SDK_DISABLED                 false                   –
@@ -35,6 +48,11 @@
 //	    as ever; Setup alone
 //	OTEL_PROPAGATORS                  tracecontext,baggage    –
 //	    a list of these two, or none; Setup alone
+//	OTEL_GO_X_OBSERVABILITY           false                   –
+//	    true: metrics of the exporter itself, an experiment of OpenTelemetry Go:
+//	    otel.sdk.exporter.span.inflight, otel.sdk.exporter.span.exported,
+//	    otel.sdk.exporter.operation.duration and entrace.recorder.*, to the
+//	    global MeterProvider
 //
 // The SDK reads by itself: OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES,
 // OTEL_TRACES_SAMPLER, OTEL_TRACES_SAMPLER_ARG, OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT

@@ -3,12 +3,14 @@ package exporter
 import (
 	"fmt"
 	"hash/fnv"
+	"math"
 	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/entrace-go/entrace/format"
 )
@@ -20,6 +22,13 @@ const (
 	envFormat         = "OTEL_EXPORTER_ENTRACE_FORMAT"
 	envVersion        = "OTEL_EXPORTER_ENTRACE_VERSION"
 	envMode           = "OTEL_EXPORTER_ENTRACE_MODE"
+	envDurability     = "OTEL_EXPORTER_ENTRACE_DURABILITY"
+	envMaxFileSize    = "OTEL_EXPORTER_ENTRACE_MAX_FILE_SIZE"
+	envMaxAge         = "OTEL_EXPORTER_ENTRACE_MAX_AGE"
+	envKeep           = "OTEL_EXPORTER_ENTRACE_KEEP"
+	envWaitingSpans   = "OTEL_EXPORTER_ENTRACE_WAITING_SPANS"
+	envWaitingBytes   = "OTEL_EXPORTER_ENTRACE_WAITING_BYTES"
+	envWaitingAge     = "OTEL_EXPORTER_ENTRACE_WAITING_AGE"
 	envEndpoint       = "OTEL_EXPORTER_ENTRACE_ENDPOINT"
 	envDisabled       = "OTEL_SDK_DISABLED"
 	envPropagators    = "OTEL_PROPAGATORS"
@@ -49,7 +58,8 @@ func (c *config) environment() {
 	if c.path == "" {
 		c.path = defaultPath
 	}
-	if s, ok := lookup(envFormat); ok && !c.format.Valid {
+	o := &c.recording
+	if s, ok := lookup(envFormat); ok && !o.Format.Valid {
 		f, err := format.ParseStorageFormat(s)
 		if err == nil && f == format.IETPrefix {
 			err = fmt.Errorf("neither et nor iet")
@@ -57,19 +67,63 @@ func (c *config) environment() {
 		if err != nil {
 			reportValue(envFormat, s, err)
 		} else {
-			c.format = format.Some(f)
+			o.Format = format.Some(f)
 		}
 	}
-	if s, ok := lookup(envVersion); ok && c.version == 0 {
+	if s, ok := lookup(envVersion); ok && o.Version == 0 {
 		v, err := format.ParseVersion(s)
 		if err != nil {
 			reportValue(envVersion, s, err)
 		}
-		c.version = v
+		o.Version = v
 	}
+	if s, ok := lookup(envDurability); ok && !c.durable {
+		d, err := format.ParseDurability(s)
+		if err != nil {
+			reportValue(envDurability, s, err)
+		}
+		o.Durability = d
+	}
+	number(envMaxFileSize, &o.MaxFileSize)
+	milliseconds(envMaxAge, &o.MaxFileAge)
+	number(envKeep, &o.KeepFiles)
+	number(envWaitingSpans, &o.MaxWaitingSpans)
+	number(envWaitingBytes, &o.MaxWaitingBytes)
+	milliseconds(envWaitingAge, &o.MaxWaitingAge)
 	if s, ok := lookup(envEndpoint); ok {
 		reportValue(envEndpoint, s, fmt.Errorf("reserved for a later release"))
 	}
+}
+
+// number sets what is zero to a variable that is a number above zero.
+func number[T int | int64](name string, to *T) {
+	s, ok := lookup(name)
+	if !ok || *to != 0 {
+		return
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	switch {
+	case err != nil:
+	case n < 0 || int64(T(n)) != n:
+		err = strconv.ErrRange
+	default:
+		*to = T(n)
+		return
+	}
+	reportValue(name, s, err)
+}
+
+// milliseconds is number for a time.
+func milliseconds(name string, to *time.Duration) {
+	var n int64
+	if *to != 0 {
+		return
+	}
+	if number(name, &n); n > math.MaxInt64/int64(time.Millisecond) {
+		reportValue(name, strconv.FormatInt(n, 10), strconv.ErrRange)
+		return
+	}
+	*to = time.Duration(n) * time.Millisecond
 }
 
 // setupEnvironment sets what only Setup needs.

@@ -26,6 +26,7 @@ type Exporter struct{ target }
 type target struct {
 	recorder *format.Recorder
 	owned    bool // closed by Shutdown
+	reports  bool // the recorder reports its errors itself
 	stopped  atomic.Bool
 
 	mappers   sync.Pool    // of *mapper
@@ -70,7 +71,7 @@ func (t *target) open(c *config) error {
 	if err != nil {
 		r = format.Discard()
 	}
-	t.recorder, t.owned = r, owned
+	t.recorder, t.owned, t.reports = r, owned, owned
 	return err
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/sdk/resource"
@@ -30,8 +31,8 @@ type SpanExporterFactory func(context.Context) (sdktrace.SpanExporter, error)
 type config struct {
 	recorder  *format.Recorder
 	path      string
-	format    format.Optional[format.StorageFormat]
-	version   format.Version
+	recording format.RecorderOptions
+	durable   bool // Durability is set
 	unsampled bool
 
 	// Of Setup alone.
@@ -69,11 +70,35 @@ func WithPath(path string) Option { return option(func(c *config) { c.path = pat
 
 // WithFormat sets what there is after Shutdown: [format.ET] or [format.IET].
 func WithFormat(f format.StorageFormat) Option {
-	return option(func(c *config) { c.format = format.Some(f) })
+	return option(func(c *config) { c.recording.Format = format.Some(f) })
 }
 
 // WithVersion sets the disk version.
-func WithVersion(v format.Version) Option { return option(func(c *config) { c.version = v }) }
+func WithVersion(v format.Version) Option {
+	return option(func(c *config) { c.recording.Version = v })
+}
+
+// WithDurability sets what records survive.
+func WithDurability(d format.Durability) Option {
+	return option(func(c *config) { c.recording.Durability, c.durable = d, true })
+}
+
+// WithRotation begins a new file when the growing one has so many bytes or is so
+// old, and keeps so many finished ones; zero is no bound. See
+// [format.RecorderOptions].
+func WithRotation(maxSize int64, maxAge time.Duration, keep int) Option {
+	return option(func(c *config) {
+		c.recording.MaxFileSize, c.recording.MaxFileAge, c.recording.KeepFiles = maxSize, maxAge, keep
+	})
+}
+
+// WithWaiting bounds the spans that wait for their parents in number, bytes and
+// time; zero leaves the default. See [format.RecorderOptions].
+func WithWaiting(spans, size int, age time.Duration) Option {
+	return option(func(c *config) {
+		c.recording.MaxWaitingSpans, c.recording.MaxWaitingBytes, c.recording.MaxWaitingAge = spans, size, age
+	})
+}
 
 // WithUnsampled makes a [SpanProcessor] take spans, too, that are recorded but
 // not sampled.
@@ -124,7 +149,9 @@ func (c *config) open(res *resource.Resource) (*format.Recorder, bool, error) {
 	if c.recorder != nil {
 		return c.recorder, false, nil
 	}
-	r, err := format.Create(expand(c.path, serviceName(res)), &format.RecorderOptions{Version: c.version, Format: c.format})
+	o := c.recording
+	o.OnError = report
+	r, err := format.Create(expand(c.path, serviceName(res)), &o)
 	if err != nil {
 		return nil, false, fmt.Errorf("exporter: %w", err)
 	}

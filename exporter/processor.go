@@ -220,6 +220,9 @@ func (p *SpanProcessor) result(err error) {
 		}
 		return
 	}
+	if p.reports && errors.Is(err, p.recorder.Err()) {
+		return // the recorder has told it
+	}
 	if !p.failing.Swap(true) {
 		report(err)
 	}

@@ -61,7 +61,7 @@ func Setup(ctx context.Context, options ...SetupOption) (*Pipeline, error) {
 		report(err)
 	}
 	o := append(c.provider, sdktrace.WithResource(res))
-	own, others := c.processors(ctx, p.recorder)
+	own, others := c.processors(ctx, p.recorder, p.owned)
 	for _, sp := range others {
 		o = append(o, sdktrace.WithSpanProcessor(sp))
 	}
@@ -111,7 +111,7 @@ func fullResource(r *resource.Resource) (*resource.Resource, error) {
 
 // processors returns those for the exporters that OTEL_TRACES_EXPORTER names: the
 // one that records to r, if it is among them, and the others.
-func (c *config) processors(ctx context.Context, r *format.Recorder) (own sdktrace.SpanProcessor, others []sdktrace.SpanProcessor) {
+func (c *config) processors(ctx context.Context, r *format.Recorder, reports bool) (own sdktrace.SpanProcessor, others []sdktrace.SpanProcessor) {
 	s, _ := lookup(envTracesExporter)
 	names := list(s)
 	if len(names) == 0 {
@@ -124,7 +124,7 @@ func (c *config) processors(ctx context.Context, r *format.Recorder) (own sdktra
 				reportValue(envTracesExporter, s, errors.New("none goes with no other"))
 			}
 		case strings.EqualFold(name, "entrace"):
-			own = c.own(r)
+			own = c.own(r, reports)
 		case f == nil:
 			reportValue(envTracesExporter, s, fmt.Errorf("there is no exporter %q; WithSpanExporter adds one", name))
 		default:
@@ -140,13 +140,13 @@ func (c *config) processors(ctx context.Context, r *format.Recorder) (own sdktra
 }
 
 // own returns the processor that records to r.
-func (c *config) own(r *format.Recorder) sdktrace.SpanProcessor {
+func (c *config) own(r *format.Recorder, reports bool) sdktrace.SpanProcessor {
 	if c.mode == ModeBatch {
 		e := &Exporter{target{recorder: r}}
 		e.measure(exporterComponent)
 		return sdktrace.NewBatchSpanProcessor(e)
 	}
-	p := &SpanProcessor{target: target{recorder: r}, unsampled: c.unsampled}
+	p := &SpanProcessor{target: target{recorder: r, reports: reports}, unsampled: c.unsampled}
 	p.measure(processorComponent)
 	return p
 }

@@ -14,7 +14,6 @@ type cursor struct {
 	at     int    // in the first of them
 	key    int64  // of the record at at, not less than those before
 	data   []byte // the record, nil at the end
-	next   int
 }
 
 // A part is a segment up to an end.
@@ -84,7 +83,7 @@ func (c *cursor) advance(r *Recorder) {
 			var data []byte
 			var key int64
 			err := p.seg.Guard(func() {
-				if data, c.next = p.seg.Record(c.at, p.end); len(data) >= recordHead-8 {
+				if data, _ = p.seg.Record(c.at, p.end); len(data) >= recordHead-8 {
 					key = int64(leUint64(data))
 				} else {
 					data = nil
@@ -167,22 +166,15 @@ func (r *Recorder) drain() error {
 // merge applies the records of all cursors.
 func (r *Recorder) merge() error {
 	spans := &r.cursors[len(r.cursors)-1]
-	var o record
 	for {
-		c := r.oldest()
+		c, limit := r.oldest()
 		if c == nil {
 			return nil
 		}
-		if c != spans && spans.data != nil {
-			// Its span may not be there yet, if times are not what they seem.
-			if err := c.parse(&o); err == nil && o.flags&flagRef != 0 {
-				if _, here := r.spans.ids[o.ref]; !here {
-					c = spans
-				}
-			}
+		if !r.run(c, spans, limit) {
+			r.run(spans, spans, math.MinInt64) // one of them
 		}
-		r.consume(c, &o)
-		if r.rotates() && r.tooBig() || len(r.out) >= flushSize {
+		if len(r.out) >= flushSize || r.rotates() && r.tooBig() {
 			if err := r.flush(); err != nil {
 				return err
 			}
@@ -192,63 +184,69 @@ func (r *Recorder) merge() error {
 	}
 }
 
-// oldest returns the cursor whose record is the oldest, nil if there is none.
-func (r *Recorder) oldest() *cursor {
-	var first *cursor
-	key := int64(math.MaxInt64)
+// oldest returns the cursor whose record is the oldest, nil if there is none, and
+// how old the oldest of the others is.
+func (r *Recorder) oldest() (first *cursor, limit int64) {
+	limit = math.MaxInt64
 	for i := range r.cursors {
-		if c := &r.cursors[i]; c.data != nil && (first == nil || c.key < key) {
-			first, key = c, c.key
+		c := &r.cursors[i]
+		switch {
+		case c.data == nil:
+		case first == nil:
+			first = c
+		case c.key < first.key:
+			first, limit = c, min(limit, first.key)
+		default:
+			limit = min(limit, c.key)
 		}
 	}
-	return first
+	return first, limit
 }
 
-// parse parses the record at c.
-func (c *cursor) parse(o *record) error {
-	return c.parts[0].seg.Guard(func() {
-		if !o.parse(c.data) {
-			*o = record{}
-		}
-	})
-}
-
-// consume applies the record at c and goes on to the next.
-func (r *Recorder) consume(c *cursor, o *record) {
-	var n, spans uint64
-	entriesBefore, spansBefore := r.settled()
+// run applies records of one segment: that at c, and those behind it up to the
+// time limit. It returns false when the first one is of a span that may be among
+// those not seen yet, which is so when times are not what they seem.
+func (r *Recorder) run(c, spans *cursor, limit int64) bool {
 	p := &c.parts[0]
+	entries, spanCount := r.settled()
+	rotates := r.rotates()
+	first, early := true, false
+	var o record
 	err := p.seg.Guard(func() {
-		if !o.parse(c.data) {
-			return
+		for at := c.at; at < p.end; at = c.at {
+			data, next := p.seg.Record(at, p.end)
+			if !o.parse(data) {
+				return // see below
+			}
+			if c.key = max(c.key, o.key); !first && (c.key > limit || len(r.out) >= flushSize || rotates && r.tooBig()) {
+				return
+			}
+			if c != spans && spans.data != nil && o.flags&flagRef != 0 {
+				if _, here := r.spans.ids[o.ref]; !here {
+					early = first
+					return
+				}
+			}
+			_ = r.apply(&o, data) // kept and counted
+			c.at, first = next, false
 		}
-		n = uint64(countBodies(o.bodies))
-		switch o.kind {
-		case opEither:
-			n--
-		case opSpan:
-			spans = 1
-		}
-		_ = r.apply(o, c.data) // kept and counted
 	})
-	p.counts.Entries -= n
-	p.counts.Spans -= spans
-	r.drained.Entries.Offered += n
-	r.drained.Spans.Offered += spans
-	if err != nil {
-		// What was applied before the fault stays.
-		entriesAfter, spansAfter := r.settled()
-		r.drop(err, n-(entriesAfter-entriesBefore), spans-(spansAfter-spansBefore))
+	entriesNow, spansNow := r.settled()
+	entries, spanCount = entriesNow-entries, spansNow-spanCount
+	p.counts.Entries -= entries
+	p.counts.Spans -= spanCount
+	r.drained.Entries.Offered += entries
+	r.drained.Spans.Offered += spanCount
+	if err != nil || first && !early {
 		r.lost(c, err)
-	} else {
-		c.at = c.next
 	}
 	c.advance(r)
+	return !early
 }
 
-// settled returns how many entries and spans are written, staged, dropped or
-// waiting.
+// settled returns how many entries and spans are staged, written, waiting or
+// dropped of those that came through stripes.
 func (r *Recorder) settled() (entries, spans uint64) {
-	entries = r.next + uint64(r.waiting.entries) + r.stats.Entries.Dropped.Total()
-	return entries, r.spansStaged + uint64(r.waiting.spans) + r.stats.Spans.Dropped.Total()
+	entries = r.next + uint64(r.waiting.entries) + r.stats.Entries.Dropped.Total() - r.stats.Entries.Offered
+	return entries, r.spansStaged + uint64(r.waiting.spans) + r.stats.Spans.Dropped.Total() - r.stats.Spans.Offered
 }

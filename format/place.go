@@ -58,22 +58,23 @@ func (r *Recorder) applyLog(o *record) error {
 		r.drop(ErrTooLarge, 1, 0)
 		return ErrTooLarge
 	}
-	slot, below := r.spans.ids[o.ref]
-	var err error
-	switch {
-	case below && o.flags&flagRef != 0:
-		_, err = r.stage(body, head, slot.id, nil)
-	case o.flags&flagRef != 0:
-		parent := r.place(r.latest)
-		_, err = r.stage(body, head, parent, []mark{{AttrSpanID, o.ref.SpanID[:]}, {AttrTraceID, o.ref.TraceID[:]}})
-	default:
-		parent := r.place(r.latest)
-		_, err = r.stage(body, head, parent, nil)
+	var room [maxOptional]mark
+	marks := room[:0]
+	var slot spanSlot
+	below := false
+	if o.flags&flagRef != 0 {
+		if slot, below = r.spans.ids[o.ref]; !below {
+			marks = append(marks, mark{AttrSpanID, o.ref.SpanID[:]}, mark{AttrTraceID, o.ref.TraceID[:]})
+		}
 	}
-	if err != nil {
+	if !below {
+		slot.id = r.place(r.latest)
+	}
+	if _, err := r.stage(body, head, slot.id, marks); err != nil {
 		r.drop(err, 1, 0)
+		return err
 	}
-	return err
+	return nil
 }
 
 // children stages entries below parent.

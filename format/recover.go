@@ -70,19 +70,55 @@ func Inspect(name string) (*Report, error) {
 	if r.Live || !strings.HasSuffix(name, extIET) {
 		return r, nil
 	}
-	b, err := openBuffer(name, false)
-	if err != nil || b == nil {
-		return r, err
+	r.Pending, err = pending(f)
+	return r, err
+}
+
+// Pending returns how many entries the crash buffer of a dead writer holds that
+// are not in its file name, which Recover would bring in. It is 0 for a file that
+// a living process writes.
+func Pending(name string) (int, error) {
+	name = Find(name)
+	if !exists(name+extBuffer) || osfile.Locked(name) {
+		return 0, nil
 	}
-	r.Pending = b.entries
-	if b.size <= r.GoodBytes {
+	f, err := Open(name, &OpenOptions{Prefix: true})
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	return pending(f)
+}
+
+// pending is Pending of the IET f.
+func pending(f *File) (int, error) {
+	b, err := openBuffer(f.name, false)
+	if err != nil || b == nil {
+		return 0, err
+	}
+	n := b.entries
+	if b.size <= f.WholeSize() {
 		// What the file has behind the checkpoint's size is in the buffer, too.
 		for i := f.Len(); i > 0 && f.data+int64(f.offsets[i]) > b.size; i-- {
-			r.Pending--
+			n--
 		}
-		r.Pending = max(r.Pending, 0)
 	}
-	return r, b.close()
+	return max(n, 0), b.close()
+}
+
+// Rotated reports whether f ends because another file follows.
+func Rotated(f *File) (bool, error) {
+	if f.Len() == 0 {
+		return false, nil
+	}
+	e, err := f.Entry(uint32(f.Len() - 1))
+	return err == nil && EndsRotated(e), err
+}
+
+// EndsRotated reports whether e is the end of a file that another one follows.
+func EndsRotated(e *TraceEntry) bool {
+	v, _ := e.Attribute(AttrRotated)
+	return isEnd(e) && v.Bool()
 }
 
 func isEnd(e *TraceEntry) bool { return e.Parent == 0 && e.Metadata.Name == NameEnd }

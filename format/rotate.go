@@ -282,7 +282,16 @@ func prune(stream string, keep int) error {
 		return err
 	}
 	var errs error
-	for _, name := range names[:max(0, len(names)-keep)] {
+	trace := func(name string) string { return strings.TrimSuffix(name, filepath.Ext(name)) }
+	traces := 0 // that are kept; one that is just being finished has two files
+	for i := len(names) - 1; i >= 0; i-- {
+		name := names[i]
+		if i == len(names)-1 || trace(names[i+1]) != trace(name) {
+			traces++
+		}
+		if traces <= keep {
+			continue
+		}
 		if strings.HasSuffix(name, extIET) && osfile.Locked(name) {
 			continue // it is being finished
 		}

@@ -33,8 +33,8 @@ const (
 	maxStripes = 16
 	// drainAt is how many bytes wake the flusher: with what stripes have not
 	// reported yet it stays below 256 KiB.
-	drainAt     = 128 << 10
-	reportEvery = 8 << 10
+	drainAt     = 192 << 10
+	reportEvery = 4 << 10
 	drainAfter  = 100 * time.Millisecond
 )
 

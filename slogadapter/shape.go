@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 	"unicode/utf8"
 
 	"github.com/entrace-go/entrace/format"
@@ -25,12 +24,31 @@ type shape struct {
 	with  *withKeys
 	keys  []string // as they are given
 	blob  []byte   // metadata and the number of attributes; version 2: all names, too
-	names [][]byte // version 1: of each attribute, encoded
-	order []int32  // version 2: in which order values come, see valueOf
+	names []name   // version 1: of each attribute
+	order []int32  // version 2: in which order values come
 	count int      // where in the blob the number of attributes is
 	pre   []byte   // version 1: the name of the time
 	// levelText is the log.level, if there is one, in version 1 with its name.
 	levelText []byte
+}
+
+// A name is that of an attribute, encoded. A short one is copied whole, which is
+// two moves, with what is behind it.
+type name struct {
+	short [shortName]byte
+	size  int
+	long  []byte // one that is not short
+}
+
+const shortName = 32
+
+func newName(s string) name {
+	b := format.AppendString(nil, s)
+	n := name{size: len(b)}
+	if copy(n.short[:], b) < len(b) {
+		n.long = b
+	}
+	return n
 }
 
 // How shape.order names a value that is no attribute of the record: those of With
@@ -130,7 +148,7 @@ func (h *Handler) learn(pos *site, r *slog.Record, s *state) {
 	i := 0
 	r.Attrs(func(a slog.Attr) bool {
 		plain = plain && a.Value.Kind() != slog.KindGroup && a.Value.Kind() != slog.KindLogValuer && len(a.Key) <= len(own[i].Name)
-		sh.keys = append(sh.keys, strings.Clone(a.Key))
+		sh.keys = append(sh.keys, a.Key) // the very text, so that comparing takes no look at it
 		i++
 		return true
 	})
@@ -150,7 +168,7 @@ func (h *Handler) learn(pos *site, r *slog.Record, s *state) {
 	if !h.core.v2 {
 		sh.pre = format.AppendString(sh.pre, fixed[0].Name) // the time, which is there
 		for i := range own {
-			sh.names = append(sh.names, format.AppendString(nil, own[i].Name))
+			sh.names = append(sh.names, newName(own[i].Name))
 		}
 	} else {
 		sh.columns(s.attrs, len(h.with.attrs), len(fixed))
@@ -253,24 +271,46 @@ func (h *Handler) fill(b *format.Batch, sh *shape, r *slog.Record) (at int64, ok
 	return at, true
 }
 
+// room is how much room there is in a buffer before each attribute: for a name
+// and any value but a text.
+const room = shortName + 64
+
+// grown returns buf with room for n bytes behind the first used ones.
+func grown(buf []byte, used, n int) []byte {
+	buf = slices.Grow(buf[:used], n)
+	return buf[:cap(buf)]
+}
+
 // fillRows appends the attributes of version 1.
 func (h *Handler) fillRows(buf []byte, sh *shape, r *slog.Record, at int64) ([]byte, bool) {
 	buf = append(buf, h.encoded.all...)
 	buf = append(buf, sh.pre...)
 	buf = appendU64(buf, uint64(at))
 	buf = append(buf, sh.levelText...)
+	n := len(buf)
+	buf = buf[:cap(buf)]
 	i, ok := 0, true
 	r.Attrs(func(a slog.Attr) bool {
+		if len(buf)-n < room {
+			buf = grown(buf, n, 4*room)
+		}
 		if a.Key != sh.keys[i] {
 			ok = false
 			return false
 		}
-		buf = append(buf, sh.names[i]...)
-		buf, ok = appendSlogValue(buf, &a.Value)
+		if name := &sh.names[i]; name.long == nil {
+			*(*[shortName]byte)(buf[n:]) = name.short
+			n += name.size
+		} else {
+			buf = append(buf[:n], name.long...)
+			n = len(buf)
+			buf = grown(buf, n, room)
+		}
 		i++
+		buf, n, ok = putValue(buf, n, &a.Value)
 		return ok
 	})
-	return buf, ok
+	return buf[:n], ok
 }
 
 // fillColumns appends the values of version 2.
@@ -286,64 +326,111 @@ func (h *Handler) fillColumns(buf []byte, sh *shape, r *slog.Record, at int64) (
 		i++
 		return true
 	})
+	n := len(buf)
+	buf = buf[:cap(buf)]
 	for _, from := range sh.order {
+		if len(buf)-n < room {
+			buf = grown(buf, n, 4*room)
+		}
 		switch {
 		case !ok:
-			return buf, false
+			return buf[:n], false
 		case from >= 0:
-			buf, ok = appendSlogValue(buf, &values[from])
+			buf, n, ok = putValue(buf, n, &values[from])
 		case from == orderTime:
-			buf = appendU64(buf, uint64(at))
+			buf[n] = byte(format.KindU64)
+			n = putUint(buf, n+1, uint64(at))
 		case from == orderLevel:
-			buf = append(buf, sh.levelText...)
+			buf = append(buf[:n], sh.levelText...)
+			n = len(buf)
+			buf = buf[:cap(buf)]
 		default:
 			k := orderWith - from
 			begin := 0
 			if k > 0 {
 				begin = h.encoded.ends[k-1]
 			}
-			buf = append(buf, h.encoded.all[begin:h.encoded.ends[k]]...)
+			buf = append(buf[:n], h.encoded.all[begin:h.encoded.ends[k]]...)
+			n = len(buf)
+			buf = buf[:cap(buf)]
 		}
 	}
-	return buf, ok
+	return buf[:n], ok
 }
 
 func appendU64(b []byte, n uint64) []byte {
 	return format.AppendUint(append(b, byte(format.KindU64)), n)
 }
 
-// appendSlogValue appends a value that takes no code of the user's but Error.
-func appendSlogValue(b []byte, v *slog.Value) ([]byte, bool) {
-	switch v.Kind() {
-	case slog.KindString:
-		return format.AppendText(b, v.String()), true
-	case slog.KindInt64:
-		return appendI64(b, v.Int64()), true
-	case slog.KindDuration:
-		return appendI64(b, int64(v.Duration())), true
-	case slog.KindUint64:
-		return appendU64(b, v.Uint64()), true
-	case slog.KindFloat64:
-		return binary.LittleEndian.AppendUint64(append(b, byte(format.KindFloat)), math.Float64bits(v.Float64())), true
-	case slog.KindBool:
-		if v.Bool() {
-			return append(b, byte(format.KindBool), 1), true
-		}
-		return append(b, byte(format.KindBool), 0), true
-	case slog.KindTime:
-		return appendTimeValue(b, v.Time()), true
-	case slog.KindAny:
-		if err, ok := v.Any().(error); ok {
-			text, ok := errorText(err)
-			return format.AppendText(b, text), ok
-		}
+// putUint is format.AppendUint into b, which has room.
+func putUint(b []byte, n int, v uint64) int {
+	if v <= 250 {
+		b[n] = byte(v)
+		return n + 1
 	}
-	return b, false
+	return len(format.AppendUint(b[:n], v))
 }
 
-func appendI64(b []byte, n int64) []byte {
-	return format.AppendUint(append(b, byte(format.KindI64)), uint64(n<<1)^uint64(n>>63))
+// putText is format.AppendText into b, which has room for a length.
+func putText(b []byte, n int, s string) ([]byte, int) {
+	if len(s) > 250 || len(b)-n-2 < len(s) {
+		b = format.AppendText(b[:n], s)
+		return b[:cap(b)], len(b)
+	}
+	b[n], b[n+1] = byte(format.KindString), byte(len(s))
+	if copy(b[n+2:], s); !isPlain(s) {
+		b[n] = byte(format.KindBytes)
+	}
+	return b, n + 2 + len(s)
 }
+
+// putValue puts a value at n that takes no code of the user's but Error. There is
+// room for all but a text.
+func putValue(b []byte, n int, v *slog.Value) ([]byte, int, bool) {
+	switch v.Kind() {
+	case slog.KindString:
+		b, n = putText(b, n, v.String())
+	case slog.KindInt64:
+		b[n] = byte(format.KindI64)
+		n = putUint(b, n+1, zigzag(v.Int64()))
+	case slog.KindDuration:
+		b[n] = byte(format.KindI64)
+		n = putUint(b, n+1, zigzag(int64(v.Duration())))
+	case slog.KindUint64:
+		b[n] = byte(format.KindU64)
+		n = putUint(b, n+1, v.Uint64())
+	case slog.KindFloat64:
+		b[n] = byte(format.KindFloat)
+		binary.LittleEndian.PutUint64(b[n+1:], math.Float64bits(v.Float64()))
+		n += 9
+	case slog.KindBool:
+		b[n], b[n+1] = byte(format.KindBool), 0
+		if v.Bool() {
+			b[n+1] = 1
+		}
+		n += 2
+	case slog.KindTime:
+		b[n] = byte(format.KindString)
+		end := len(appendTime(b[:n+2], v.Time())) // some 40 at most
+		b[n+1] = byte(end - n - 2)
+		n = end
+	case slog.KindAny:
+		err, ok := v.Any().(error)
+		if !ok {
+			return b, n, false
+		}
+		var text string
+		if text, ok = errorText(err); !ok {
+			return b, n, false
+		}
+		b, n = putText(b, n, text)
+	default:
+		return b, n, false
+	}
+	return b, n, true
+}
+
+func zigzag(n int64) uint64 { return uint64(n<<1) ^ uint64(n>>63) }
 
 // errorText returns what an error says, and false if it panics.
 func errorText(err error) (text string, ok bool) {
@@ -355,20 +442,19 @@ func errorText(err error) (text string, ok bool) {
 	return err.Error(), true
 }
 
-// appendTimeValue appends a time as a String, RFC 3339 with nanoseconds.
-func appendTimeValue(b []byte, t time.Time) []byte {
-	mark := len(b)
-	b = append(b, byte(format.KindString), 0)
-	b = t.AppendFormat(b, time.RFC3339Nano)
-	b[mark+1] = byte(len(b) - mark - 2) // some 40 at most
-	return b
-}
-
+// isPlain reports whether s is valid UTF-8, ASCII mostly.
 func isPlain(s string) bool {
-	for i := range len(s) {
-		if s[i] >= utf8.RuneSelf {
+	for t := s; ; t = t[8:] {
+		if len(t) < 8 {
+			c := byte(0)
+			for i := range len(t) {
+				c |= t[i]
+			}
+			return c < utf8.RuneSelf || utf8.ValidString(s)
+		}
+		if (uint64(t[0])|uint64(t[1])<<8|uint64(t[2])<<16|uint64(t[3])<<24|
+			uint64(t[4])<<32|uint64(t[5])<<40|uint64(t[6])<<48|uint64(t[7])<<56)&0x8080808080808080 != 0 {
 			return utf8.ValidString(s)
 		}
 	}
-	return true
 }

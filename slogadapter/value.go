@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"reflect"
 	"slices"
-	"time"
 	"unicode/utf8"
 
 	"github.com/entrace-go/entrace/format"
@@ -32,7 +31,7 @@ func (s *state) value(v slog.Value) (_ format.Value, isJSON bool) {
 		return format.I64Value(int64(v.Duration())), false
 	case slog.KindTime:
 		mark := s.text.Mark()
-		s.text.B = v.Time().AppendFormat(s.text.B, time.RFC3339Nano)
+		s.text.B = appendTime(s.text.B, v.Time())
 		return format.StringValue(s.limit(s.text.From(mark))), false
 	case slog.KindAny:
 		return s.any(v.Any())

@@ -29,10 +29,12 @@ type info struct {
 	Links      int              `json:"links"`
 	MaxDepth   int              `json:"max_depth"` // of the view; the root has 0
 	Services   []string         `json:"services"`
-	FirstTime  *time.Time       `json:"first_time"` // null without any
-	LastTime   *time.Time       `json:"last_time"`  // the end of what took longest
-	Ended      bool             `json:"ended"`      // the recorder was closed
-	Live       bool             `json:"live"`       // a process is writing
+	FirstTime  *time.Time       `json:"first_time"`      // null without any
+	LastTime   *time.Time       `json:"last_time"`       // the end of what took longest
+	Ended      bool             `json:"ended"`           // the recorder was closed
+	Rotated    bool             `json:"rotated"`         // another file follows
+	Live       bool             `json:"live"`            // a process is writing
+	Pending    int              `json:"in_crash_buffer"` // entries of a dead writer that recover would bring in
 	Cut        format.CutReason `json:"cut"`
 	Damage     string           `json:"damage,omitempty"`
 }
@@ -70,6 +72,9 @@ func (a *app) info(name string, asJSON bool) error {
 		Services: []string{}, Live: osfile.Locked(f.Name()), Cut: format.CutClean,
 	}
 	if err := in.count(v); err != nil {
+		return err
+	}
+	if in.Pending, err = format.Pending(f.Name()); err != nil {
 		return err
 	}
 	if err := f.Damage(); err != nil {
@@ -127,6 +132,8 @@ func (in *info) count(v *format.View) error {
 				return err
 			} else if name.Metadata.Name == format.NameEnd && int(id) == v.Len()-1 {
 				in.Ended = true
+				rotated, _ := name.Attribute(format.AttrRotated)
+				in.Rotated = rotated.Bool()
 			}
 			timed = false // is not what happened in the program
 		}
@@ -163,12 +170,17 @@ func (in *info) text() string {
 		row("from", in.FirstTime.Format(time.RFC3339Nano))
 		row("to", fmt.Sprintf("%s, %s later", in.LastTime.Format(time.RFC3339Nano), duration(in.LastTime.Sub(*in.FirstTime))))
 	}
+	if in.Pending > 0 {
+		row("pending", fmt.Sprintf("%d entries in the crash buffer, which recover brings in", in.Pending))
+	}
 	row("bytes", fmt.Sprintf("%d, %d of them whole", in.Bytes, in.ValidBytes))
 	switch {
 	case in.Live:
 		row("state", "a process is writing it")
 	case in.Damage != "":
 		row("state", fmt.Sprintf("%s: %s", in.Cut, in.Damage))
+	case in.Rotated:
+		row("state", "ended cleanly; another file follows")
 	case in.Ended:
 		row("state", "ended cleanly")
 	default:

@@ -25,6 +25,7 @@ type recovery struct {
 	CutOffset  int64            `json:"cut_offset"`
 	Damage     string           `json:"damage,omitempty"`
 	Ended      bool             `json:"ended"`
+	Pending    int              `json:"from_crash_buffer"` // entries that were not in the file
 }
 
 func (a *app) recoverCommand() *cobra.Command {
@@ -33,7 +34,8 @@ func (a *app) recoverCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "recover FILE",
 		Short: "Save what is whole of the trace of a program that died",
-		Long: "recover keeps the entries of FILE up to where it is damaged, and says where and\n" +
+		Long: "recover brings in what the crash buffer beside FILE still holds, then keeps the\n" +
+			"entries up to where it is damaged, and says where and\n" +
 			"why that is. It finishes FILE in place: what was to become app.et becomes that,\n" +
 			"an x.iet is cut. A corrupt original is kept as FILE.broken. With -o it leaves\n" +
 			"FILE alone and writes OUT, an IET if it is called x.iet and else an ET.",
@@ -67,7 +69,7 @@ func (a *app) recover(name, output string, asJSON bool) error {
 	}
 	v := recovery{
 		File: r.Name, Output: r.Output, Broken: r.Broken, Version: r.Version, Format: r.Format.String(), Entries: r.Entries,
-		Bytes: r.Size, ValidBytes: r.GoodBytes, Discarded: r.Size - r.GoodBytes, Cut: r.Reason, CutOffset: r.GoodBytes, Ended: r.Ended,
+		Bytes: r.Size, ValidBytes: r.GoodBytes, Discarded: r.Size - r.GoodBytes, Cut: r.Reason, CutOffset: r.GoodBytes, Ended: r.Ended, Pending: r.Pending,
 	}
 	if r.Damage != nil {
 		v.Damage = r.Damage.Error()
@@ -85,6 +87,10 @@ func (a *app) recover(name, output string, asJSON bool) error {
 
 func (a *app) printRecovery(v *recovery) error {
 	_, err := fmt.Fprintf(a.out, "%s: %d whole entries, %d bytes\n", safe(v.Output), v.Entries, v.ValidBytes)
+	if v.Pending > 0 {
+		_, e := fmt.Fprintf(a.out, "%s: %d of them came from the crash buffer\n", safe(v.Output), v.Pending)
+		err = errors.Join(err, e)
+	}
 	if v.Cut != format.CutClean {
 		_, e := fmt.Fprintf(a.out, "%s: cut at offset %d, %d bytes discarded (%s): %s\n",
 			safe(v.File), v.CutOffset, v.Discarded, v.Cut, safe(v.Damage))

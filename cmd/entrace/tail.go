@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -60,24 +62,49 @@ func (a *app) tail(ctx context.Context, name string, n int, follow, asJSON bool)
 	if err := f.Close(); err != nil {
 		return err
 	}
+	for {
+		was, err := os.Stat(path)
+		if err != nil {
+			return err
+		}
+		rotated, err := follow1(ctx, path, int64(from), show)
+		if err != nil || !rotated {
+			return err
+		}
+		// The next file is about to get the name.
+		for now, err := os.Stat(path); err != nil || os.SameFile(was, now); now, err = os.Stat(path) {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+		from = 0
+	}
+}
+
+// follow1 shows the entries of a growing file from one on. It returns true when
+// another file follows.
+func follow1(ctx context.Context, path string, from int64, show func(uint32, *format.TraceEntry) error) (rotated bool, err error) {
 	fl, err := format.Follow(path, nil)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer fl.Close()
 	for {
 		id, e, err := fl.Next(ctx)
 		switch {
 		case errors.Is(err, io.EOF), ctx.Err() != nil:
-			return nil
+			return rotated, nil
 		case err != nil:
-			return err
+			return false, err
 		}
-		if int64(id) < int64(from) {
+		rotated = format.EndsRotated(e)
+		if int64(id) < from {
 			continue
 		}
 		if err := show(id, e); err != nil {
-			return err
+			return false, err
 		}
 	}
 }

@@ -63,6 +63,9 @@ func (a *app) tree(ctx context.Context, name string, o treeOptions) error {
 		title = stdinName
 	}
 	p := printer{app: a, title: title, v: v, w: w, bare: o.bare, width: terminalWidth(a.out)}
+	if p.rotated, err = format.Rotated(f); err != nil {
+		return err
+	}
 	if f.Len() > 0 {
 		err = v.Walk(0, func(id uint32, depth int, last bool) error {
 			if id%1024 == 0 && ctx.Err() != nil {
@@ -79,6 +82,7 @@ func (a *app) tree(ctx context.Context, name string, o treeOptions) error {
 
 // A printer draws one entry after the other.
 type printer struct {
+	rotated bool // another file follows
 	*app
 
 	title string
@@ -181,6 +185,9 @@ func (p *printer) head(id uint32, e *format.TraceEntry) []string {
 		}
 		parts = append(parts, p.paint(colorBold, name), p.took(e))
 		parts = append(parts, p.attr(e, format.AttrKind), p.attr(e, format.AttrStatusDescription))
+		if before, _ := e.Attribute(format.AttrContinued); before.Bool() {
+			parts = append(parts, p.paint(colorDim, "began in the file before"))
+		}
 	case format.RoleLog:
 		parts = append(parts, p.logLevel(e), safe(e.Message.Value))
 	case format.RoleResource:
@@ -208,6 +215,9 @@ const maxValue = 80
 func (p *printer) took(e *format.TraceEntry) string {
 	v, ok := e.Attribute(format.AttrDuration)
 	if !ok {
+		if p.rotated {
+			return p.paint(colorDim, "goes on in the next file")
+		}
 		return p.paint(colorYellow, "not ended")
 	}
 	n, _ := v.U64()

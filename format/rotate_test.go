@@ -1,0 +1,269 @@
+package format_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+// files returns the names of what is in a folder.
+func files(t testing.TB, dir string) []string {
+	t.Helper()
+	list, err := os.ReadDir(dir)
+	must(t, err)
+	var names []string
+	for _, e := range list {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// rotated returns the finished files of a folder, the last one last.
+func rotated(t testing.TB, dir string) []string {
+	t.Helper()
+	var ets []string
+	for _, name := range files(t, dir) {
+		if strings.HasPrefix(name, "app.2") && strings.HasSuffix(name, ".et") {
+			ets = append(ets, filepath.Join(dir, name))
+		}
+	}
+	return append(ets, filepath.Join(dir, "app.et"))
+}
+
+func logRecord(n int) *format.TraceEntry {
+	return &format.TraceEntry{
+		Message: format.Some(fmt.Sprintf("record %08d", n)), Metadata: format.Metadata{Name: "event", Level: format.LevelInfo},
+		Attributes: []format.Attribute{{Name: format.AttrTime, Value: format.U64Value(uint64(n))}, {Name: "n", Value: format.I64Value(int64(n))}},
+	}
+}
+
+// TestRotate records from several goroutines into files of a few kilobytes, in
+// each durability: every record is in one of them, each is whole by itself, and
+// they are not larger than they may be, but for a record.
+func TestRotate(t *testing.T) {
+	const writers, each, maxSize = 4, 2000, 64 << 10
+	for _, d := range []format.Durability{format.DurabilityProcess, format.DurabilityWriteThrough, format.DurabilityBuffered} {
+		t.Run(d.String(), func(t *testing.T) {
+			dir := t.TempDir()
+			rec, err := format.Create(filepath.Join(dir, "app.et"), &format.RecorderOptions{Durability: d, MaxFileSize: maxSize})
+			must(t, err)
+			res, err := rec.Resource(named("resource"))
+			must(t, err)
+			var wg sync.WaitGroup
+			for w := range writers {
+				wg.Go(func() {
+					s := span(fmt.Sprint("span ", w), byte(w+1), 0)
+					s.Open, s.Wait, s.Resource = true, false, res
+					if err := rec.WriteSpan(s); err != nil {
+						t.Error(err)
+					}
+					for i := range each {
+						if err := rec.Log(s.Ref, logRecord(w*each+i)); err != nil {
+							t.Error(err)
+						}
+					}
+					if err := rec.EndSpan(s.Ref, nil, named(format.NameSpanEnd)); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+			must(t, rec.Flush())
+			st := rec.Stats()
+			if e := st.Entries; e.Offered != e.Written || e.Dropped.Total() != 0 || e.Waiting != 0 {
+				t.Errorf("the account is %+v", e)
+			}
+			if s := st.Spans; s.Offered != writers || s.Written != writers {
+				t.Errorf("the account of spans is %+v", s)
+			}
+			must(t, rec.Close(t.Context()))
+			seen, begun := make(map[int64]int), 0
+			names := rotated(t, dir)
+			if len(names) < 4 || len(names) != st.Files+1 {
+				t.Fatalf("%d files, the account says %d: %v", len(names), st.Files+1, files(t, dir))
+			}
+			for i, name := range names {
+				if _, err := format.Verify(name, func(problem error) { t.Errorf("%s: %v", name, problem) }); err != nil {
+					t.Error(err)
+				}
+				f := open(t, name)
+				more, err := format.Rotated(f)
+				must(t, err)
+				if last := i == len(names)-1; more == last { // app.et is the last
+					t.Errorf("%s says that another follows: %t", name, more)
+				}
+				if f.WholeSize() > 2*maxSize {
+					t.Errorf("%s has %d bytes", name, f.WholeSize())
+				}
+				v, err := format.NewView(f)
+				must(t, err)
+				for id := range uint32(f.Len()) {
+					e, err := f.Entry(id)
+					must(t, err)
+					if n, ok := e.Attribute("n"); ok {
+						k, _ := n.I64()
+						seen[k]++
+						up, err := v.Entry(v.Parent(id))
+						must(t, err)
+						if want := fmt.Sprint("span ", k/each); up.Metadata.Name != want {
+							t.Fatalf("%s: record %d is below %s, want %s", name, k, up.Metadata.Name, want)
+						}
+					}
+					if v.Role(id) == format.RoleSpan {
+						if before, _ := e.Attribute(format.AttrContinued); !before.Bool() {
+							begun++
+						}
+					}
+				}
+			}
+			if begun != writers {
+				t.Errorf("%d spans began, want %d", begun, writers)
+			}
+			for i := range int64(writers * each) {
+				if seen[i] != 1 {
+					t.Fatalf("record %d is there %d times", i, seen[i])
+				}
+			}
+		})
+	}
+}
+
+// TestRotateContinues looks at what goes on: resources, open spans below each
+// other, and one whose parent has ended.
+func TestRotateContinues(t *testing.T) {
+	for _, v := range []format.Version{format.V1, format.V2} {
+		dir := t.TempDir()
+		rec, err := format.Create(filepath.Join(dir, "app.et"), &format.RecorderOptions{Version: v, MaxFileEntries: 30})
+		must(t, err)
+		res, err := rec.Resource(named("resource"))
+		must(t, err)
+		start := func(name string, id, parent byte) {
+			s := span(name, id, parent)
+			s.Open, s.Wait, s.Resource = true, false, res
+			must(t, rec.WriteSpan(s))
+		}
+		start("root", 1, 0)
+		start("child", 2, 1)
+		start("ended", 3, 1)
+		start("orphan", 4, 3)
+		must(t, rec.EndSpan(spanRef(1, 3), nil, named(format.NameSpanEnd)))
+		for i := range 40 {
+			must(t, rec.Log(spanRef(1, 2), logRecord(i)))
+			must(t, rec.Flush())
+		}
+		must(t, rec.Log(spanRef(1, 3), logRecord(100)))
+		must(t, rec.EndSpan(spanRef(1, 4), nil, named(format.NameSpanEnd)))
+		must(t, rec.Close(t.Context()))
+		names := rotated(t, dir)
+		if len(names) != 2 {
+			t.Fatalf("files are %v", files(t, dir))
+		}
+		f := open(t, names[1])
+		got := rawOutline(t, f)
+		got = strings.ReplaceAll(got, " event", "")
+		if want := "root(resource(root(child(event)) orphan(span end)) entrace.end)"; got != want && got != "root(resource(root(child(event)) orphan(span end) event) entrace.end)" {
+			t.Errorf("version %d: the second file is\n%s, want\n%s", v, got, want)
+		}
+		for id := range uint32(f.Len()) {
+			e, err := f.Entry(id)
+			must(t, err)
+			if e.Metadata.Name != "orphan" {
+				continue
+			}
+			if p, _ := e.Attribute(format.AttrParentSpanID); p.Text() != "0000000000000003" {
+				t.Errorf("the parent of orphan is %q", p.Text())
+			}
+			if tr, _ := e.Attribute(format.AttrTraceID); len(tr.Text()) != 32 {
+				t.Errorf("the trace of orphan is %q", tr.Text())
+			}
+		}
+	}
+}
+
+// TestKeepFiles removes the oldest, and nothing that is not its own.
+func TestKeepFiles(t *testing.T) {
+	dir := t.TempDir()
+	for _, other := range []string{"app.20200101T000000.000Z.txt", "app.notes.et", "application.20200101T000000.000Z.et"} {
+		must(t, os.WriteFile(filepath.Join(dir, other), nil, 0o600))
+	}
+	rec, err := format.Create(filepath.Join(dir, "app.et"), &format.RecorderOptions{MaxFileEntries: 20, KeepFiles: 3})
+	must(t, err)
+	for i := range 200 {
+		must(t, rec.Log(format.SpanRef{}, logRecord(i)))
+	}
+	must(t, rec.Close(t.Context()))
+	if names := rotated(t, dir); len(names) != 4 {
+		t.Errorf("files are %v", files(t, dir))
+	}
+	if n := len(files(t, dir)); n != 7 {
+		t.Errorf("files are %v", files(t, dir))
+	}
+	f := open(t, filepath.Join(dir, "app.et"))
+	e, err := f.Entry(uint32(f.Len() - 2))
+	must(t, err)
+	if e.Message.Value != "record 00000199" {
+		t.Errorf("the last record is %s", e.Message.Value)
+	}
+}
+
+// TestRotateByAge begins a new file though nothing more is recorded.
+func TestRotateByAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		rec, err := format.Create(filepath.Join(dir, "app.et"), &format.RecorderOptions{MaxFileAge: time.Hour})
+		must(t, err)
+		for i := range 100 {
+			must(t, rec.Log(format.SpanRef{}, logRecord(i)))
+		}
+		time.Sleep(61 * time.Minute)
+		synctest.Wait()
+		if n := rec.Stats().Files; n != 1 {
+			t.Errorf("%d files were finished, want 1", n)
+		}
+		time.Sleep(3 * time.Hour) // an empty file does not make another one
+		synctest.Wait()
+		if n := rec.Stats().Files; n != 1 {
+			t.Errorf("%d files were finished, want 1", n)
+		}
+		must(t, rec.Close(t.Context()))
+	})
+}
+
+// TestNoRoomForNext goes on in the old file when there can be no new one.
+func TestNoRoomForNext(t *testing.T) {
+	if os.Getuid() == 0 {
+		t.Log("root may write to every folder: the rest is looked at alone")
+	}
+	dir := t.TempDir()
+	var told []error
+	rec, err := format.Create(filepath.Join(dir, "app.et"), &format.RecorderOptions{
+		MaxFileEntries: 20, Durability: format.DurabilityWriteThrough, OnError: func(err error) { told = append(told, err) },
+	})
+	must(t, err)
+	aside := filepath.Join(dir, "gone")
+	must(t, os.Rename(dir, dir+"x")) // its folder has another name
+	for i := range 100 {
+		must(t, rec.Log(format.SpanRef{}, logRecord(i)))
+	}
+	must(t, os.Rename(dir+"x", dir))
+	if len(told) == 0 || !errors.Is(told[0], fs.ErrNotExist) {
+		t.Errorf("it told of %v", told)
+	}
+	must(t, errors.Join(os.RemoveAll(aside)))
+	if err := rec.Close(context.Background()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	if f := open(t, filepath.Join(dir, "app.et")); f.Len() != 102 {
+		t.Errorf("%d entries, want 102", f.Len())
+	}
+}
