@@ -23,6 +23,7 @@ var layers = map[string][]string{
 	"internal/osfile":      {"golang.org/x/sys/"},
 	"internal/mapfile":     {"github.com/edsrzf/mmap-go", module + "internal/"},
 	"internal/segment":     {"github.com/edsrzf/mmap-go", module + "internal/"},
+	"internal/spanmap":     {},
 	"internal/conformance": {},
 	"format":               {"golang.org/x/sys/", "github.com/edsrzf/mmap-go", module + "internal/"},
 	"exporter":             {"go.opentelemetry.io/otel", "go.opentelemetry.io/otel/", module + "internal/", module + "format"},

@@ -29,12 +29,19 @@ type target struct {
 	reports  bool // the recorder reports its errors itself
 	stopped  atomic.Bool
 
-	mappers   sync.Pool    // of *mapper
+	mappers   sync.Pool // of *mapper
+	latest    atomic.Pointer[known]
 	resources sync.Map     // *resource.Resource to *format.Resource
 	cached    atomic.Int32 // how many of them
 
 	instruments *instruments // nil: off
 	account     *account     // nil: off
+}
+
+// A known resource is one that is recorded.
+type known struct {
+	resource *resource.Resource
+	recorded *format.Resource
 }
 
 // measure creates the metrics, if there are to be any. No lock may be held.
@@ -92,7 +99,11 @@ const maxResources = 256
 
 // resource returns the entry of a span's resource.
 func (t *target) resource(r *resource.Resource) (*format.Resource, error) {
+	if k := t.latest.Load(); k != nil && k.resource == r {
+		return k.recorded, nil
+	}
 	if res, ok := t.resources.Load(r); ok {
+		t.latest.Store(&known{r, res.(*format.Resource)})
 		return res.(*format.Resource), nil
 	}
 	res, err := t.recorder.Resource(resourceEntry(r))
@@ -146,10 +157,8 @@ func (e *Exporter) export(spans []sdktrace.ReadOnlySpan) (exported int, err erro
 	added := 0        // exported stays 0 in a panic
 	const enough = 16 // errors, as they tend to be all the same
 	m.b = e.recorder.Batch()
-	for _, s := range spans {
-		if s == nil {
-			continue
-		}
+	for _, i := range m.order.parentsFirst(spans) {
+		s := spans[i]
 		if err := e.add(m, s); err != nil && len(errs) < enough {
 			errs = append(errs, fmt.Errorf("span %v: %w", s.SpanContext().SpanID(), err))
 		}

@@ -24,6 +24,7 @@ type mapper struct {
 	text  scratch.Text
 	jsons []string // names of the attributes of the entry that is built, by their shape
 	anys  []string
+	order order
 }
 
 func (m *mapper) reset() {

@@ -3,13 +3,10 @@ package exporter
 import (
 	"context"
 	"errors"
-	"sync"
 	"sync/atomic"
 
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-
-	"github.com/entrace-go/entrace/format"
 )
 
 var _ sdktrace.SpanProcessor = (*SpanProcessor)(nil)
@@ -23,23 +20,7 @@ type SpanProcessor struct {
 
 	unsampled bool
 	failing   atomic.Bool // the last call failed, and that was reported
-	open      [shards]shard
-}
-
-// shards is how many locks the spans that are open are spread over.
-const shards = 64
-
-// maxOpen bounds the open spans that a shard remembers, since some never end. One
-// that is forgotten only costs room: what it had at its start is written again at
-// its end.
-const maxOpen = 1 << 10
-
-type shard struct {
-	mu sync.Mutex
-
-	spans map[format.SpanRef]*begun
-
-	_ [48]byte // a cache line each
+	open      openSpans
 }
 
 // A begun span is what is recorded of one that is open.
@@ -49,8 +30,6 @@ type begun struct {
 	links        int
 	droppedLinks int
 }
-
-var begunPool = sync.Pool{New: func() any { return new(begun) }}
 
 // changed returns the attributes that b lacks or has otherwise.
 func (b *begun) changed(attrs []attribute.KeyValue) []attribute.KeyValue {
@@ -107,10 +86,6 @@ func NewSpanProcessor(options ...Option) (*SpanProcessor, error) {
 	return p, err
 }
 
-func (p *SpanProcessor) shard(r format.SpanRef) *shard {
-	return &p.open[(r.SpanID[0]^r.SpanID[7])%shards]
-}
-
 // OnStart records what is known of a span when it starts.
 func (p *SpanProcessor) OnStart(_ context.Context, s sdktrace.ReadWriteSpan) {
 	if p.skip(s) {
@@ -128,10 +103,9 @@ func (p *SpanProcessor) start(s sdktrace.ReadWriteSpan) (err error) {
 	m := p.mapper()
 	defer p.release(m)
 	res, rerr := p.resource(s.Resource())
-	b := begunPool.Get().(*begun)
-	b.name, b.attrs = s.Name(), s.Attributes()
+	b := begun{name: s.Name(), attrs: s.Attributes()}
 	m.b = p.recorder.Batch()
-	h := m.start(s, b, res)
+	h := m.start(s, &b, res)
 	if links := s.Links(); len(links) > 0 {
 		b.links, b.droppedLinks = len(links), s.DroppedLinks()
 		m.links(links, s.InstrumentationScope().Name)
@@ -140,19 +114,7 @@ func (p *SpanProcessor) start(s sdktrace.ReadWriteSpan) (err error) {
 	if err := m.b.Write(); err != nil {
 		return errors.Join(rerr, err)
 	}
-	sh := p.shard(h.Ref)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	if sh.spans == nil {
-		sh.spans = make(map[format.SpanRef]*begun)
-	}
-	if len(sh.spans) >= maxOpen {
-		for other := range sh.spans { // any one
-			delete(sh.spans, other)
-			break
-		}
-	}
-	sh.spans[h.Ref] = b
+	p.open.put(h.Ref, &b)
 	return rerr
 }
 
@@ -178,13 +140,9 @@ func (p *SpanProcessor) end(s sdktrace.ReadOnlySpan) (err error) {
 	defer p.release(m)
 	sc := s.SpanContext()
 	r := ref(&sc)
-	sh := p.shard(r)
-	sh.mu.Lock()
-	b := sh.spans[r]
-	delete(sh.spans, r)
-	sh.mu.Unlock()
 	m.b = p.recorder.Batch()
-	if b == nil {
+	b, ok := p.open.take(r)
+	if !ok {
 		return p.endUnknown(m, s)
 	}
 	target := s.InstrumentationScope().Name
@@ -192,9 +150,7 @@ func (p *SpanProcessor) end(s sdktrace.ReadOnlySpan) (err error) {
 		m.links(b.later(links, s.DroppedLinks()), target)
 	}
 	m.events(s.Events(), target)
-	m.finish(s, target, b)
-	*b = begun{}
-	begunPool.Put(b)
+	m.finish(s, target, &b)
 	m.b.EndSpan(r, s.EndTime().UnixNano())
 	return m.b.Write()
 }
@@ -240,11 +196,6 @@ func (p *SpanProcessor) ForceFlush(ctx context.Context) error {
 // recorder if NewSpanProcessor opened it; see [Exporter.Shutdown].
 func (p *SpanProcessor) Shutdown(ctx context.Context) error {
 	err := p.shutdown(ctx)
-	for i := range p.open {
-		sh := &p.open[i]
-		sh.mu.Lock()
-		sh.spans = nil
-		sh.mu.Unlock()
-	}
+	p.open.clear()
 	return err
 }

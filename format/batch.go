@@ -230,8 +230,40 @@ func (b *Batch) value(buf []byte) {
 	b.columns[len(b.columns)-1].to = len(buf)
 }
 
+// short is the length up to which a text takes a byte for it.
+const short = tag16 - 1
+
+// quick makes room for an attribute of version 1 with a short name that is ASCII,
+// puts the name there, and returns the buffer and where the value goes; nil when
+// there is no such quick way.
+func (b *Batch) quick(name string, size int) ([]byte, int) {
+	if len(name) > short || b.version.hasAttrColumns() || !isASCII(name) {
+		return nil, 0
+	}
+	n := len(b.buf)
+	end := n + 1 + len(name)
+	if cap(b.buf)-end < size {
+		b.buf = slices.Grow(b.buf, 1+len(name)+size)
+	}
+	buf := b.buf[:cap(b.buf)]
+	buf[n] = byte(len(name))
+	copy(buf[n+1:end], name)
+	b.count++
+	return buf, end
+}
+
 // String adds an attribute. A text that is not valid UTF-8 becomes Bytes.
-func (b *Batch) String(name, value string) { b.value(AppendText(b.name(name), value)) }
+func (b *Batch) String(name, value string) {
+	if len(value) <= short && isASCII(value) {
+		if buf, n := b.quick(name, 2+len(value)); buf != nil {
+			buf[n], buf[n+1] = byte(KindString), byte(len(value))
+			copy(buf[n+2:], value)
+			b.buf = buf[:n+2+len(value)]
+			return
+		}
+	}
+	b.value(AppendText(b.name(name), value))
+}
 
 // Bytes adds an attribute.
 func (b *Batch) Bytes(name string, value []byte) {
@@ -255,16 +287,36 @@ func (b *Batch) Float(name string, value float64) {
 
 // U64 adds an attribute.
 func (b *Batch) U64(name string, value uint64) {
+	if buf, n := b.quick(name, 10); buf != nil {
+		buf[n] = byte(KindU64)
+		b.buf = appendUint(buf[:n+1], value)
+		return
+	}
 	b.value(appendUint(append(b.name(name), byte(KindU64)), value))
 }
 
 // I64 adds an attribute.
 func (b *Batch) I64(name string, value int64) {
+	if buf, n := b.quick(name, 10); buf != nil {
+		buf[n] = byte(KindI64)
+		b.buf = appendInt(buf[:n+1], value)
+		return
+	}
 	b.value(appendInt(append(b.name(name), byte(KindI64)), value))
 }
 
 // Hex adds an attribute that is the text of an id: two lower-case digits a byte.
 func (b *Batch) Hex(name string, id []byte) {
+	if buf, n := b.quick(name, 2+2*len(id)); buf != nil && len(id) <= 16 {
+		buf[n], buf[n+1] = byte(KindString), byte(2*len(id))
+		n += 2
+		for _, c := range id {
+			*(*[2]byte)(buf[n:]) = hexPairs[c]
+			n += 2
+		}
+		b.buf = buf[:n]
+		return
+	}
 	buf := appendUint(append(b.name(name), byte(KindString)), uint64(2*len(id)))
 	b.value(AppendHex(buf, id))
 }

@@ -211,7 +211,7 @@ func (r *Recorder) run(c, spans *cursor, limit int64) bool {
 	entries, spanCount := r.settled()
 	rotates := r.rotates()
 	first, early := true, false
-	var o record
+	o := &r.record
 	err := p.seg.Guard(func() {
 		for at := c.at; at < p.end; at = c.at {
 			data, next := p.seg.Record(at, p.end)
@@ -222,12 +222,12 @@ func (r *Recorder) run(c, spans *cursor, limit int64) bool {
 				return
 			}
 			if c != spans && spans.data != nil && o.flags&flagRef != 0 {
-				if _, here := r.spans.ids[o.ref]; !here {
+				if r.spans.get(&o.ref) == nil {
 					early = first
 					return
 				}
 			}
-			_ = r.apply(&o, data) // kept and counted
+			_ = r.apply(o, data) // kept and counted
 			c.at, first = next, false
 		}
 	})

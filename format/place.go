@@ -37,8 +37,8 @@ func (r *Recorder) apply(o *record, data []byte) error {
 	case opSpan:
 		return r.applySpan(o, data)
 	case opEnd:
-		slot, ok := r.spans.ids[o.ref]
-		if !ok {
+		slot := r.spans.get(&o.ref)
+		if slot == nil {
 			err := ErrNotOpen
 			r.drop(err, uint64(countBodies(o.bodies)), 0)
 			return err
@@ -60,17 +60,19 @@ func (r *Recorder) applyLog(o *record) error {
 	}
 	var room [maxOptional]mark
 	marks := room[:0]
-	var slot spanSlot
-	below := false
+	var slot *spanSlot
 	if o.flags&flagRef != 0 {
-		if slot, below = r.spans.ids[o.ref]; !below {
+		if slot = r.spans.get(&o.ref); slot == nil {
 			marks = append(marks, mark{AttrSpanID, o.ref.SpanID[:]}, mark{AttrTraceID, o.ref.TraceID[:]})
 		}
 	}
-	if !below {
-		slot.id = r.place(r.latest)
+	var parent uint32
+	if slot != nil {
+		parent = slot.id
+	} else {
+		parent = r.place(r.latest)
 	}
-	if _, err := r.stage(body, head, slot.id, marks); err != nil {
+	if _, err := r.stage(body, head, parent, marks); err != nil {
 		r.drop(err, 1, 0)
 		return err
 	}
@@ -98,7 +100,7 @@ func (r *Recorder) applyEither(o *record, data []byte) error {
 	if !ok {
 		return nil
 	}
-	if slot, here := r.spans.ids[o.ref]; here {
+	if slot := r.spans.get(&o.ref); slot != nil {
 		err := r.children(rest, slot.id)
 		r.spans.end(o.ref)
 		return err
@@ -120,7 +122,7 @@ func (r *Recorder) applyEither(o *record, data []byte) error {
 // applySpan writes a span and what waited for it, or makes it wait.
 func (r *Recorder) applySpan(o *record, data []byte) error {
 	if o.flags&flagWait != 0 && o.flags&flagRemote == 0 && o.flags&flagParent != 0 && o.parent != o.ref {
-		if _, here := r.spans.ids[o.parent]; !here && r.wait(o, data) {
+		if r.spans.get(&o.parent) == nil && r.wait(o, data) {
 			return nil
 		}
 	}
@@ -139,8 +141,11 @@ func (r *Recorder) putSpan(o *record) error {
 		r.drop(ErrTooLarge, n, 1)
 		return ErrTooLarge
 	}
-	slot, below := r.spans.ids[o.parent]
-	below = below && o.flags&flagParent != 0
+	var slot *spanSlot
+	if o.flags&flagParent != 0 {
+		slot = r.spans.get(&o.parent)
+	}
+	below := slot != nil
 	var parent uint32
 	var marks [maxOptional]mark
 	k := 0

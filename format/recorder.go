@@ -65,6 +65,7 @@ type Recorder struct {
 	drained     Stats // entries and spans that left the stripes are Offered here
 	stats       Stats // what is written, and what was dropped below the stripes
 	ready       []*waitingSpan
+	record      record // that is drained
 	latest      *Resource
 	known       map[string]*Resource // by body
 	all         []*Resource          // by index, from 1 on

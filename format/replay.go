@@ -295,7 +295,7 @@ func (b *deadBuffer) write(r *Recorder) error {
 			return nil
 		}
 		if next != spans && len(streams[spans]) > 0 && o.parse(streams[next][0].data) && o.flags&flagRef != 0 {
-			if _, here := r.spans.ids[o.ref]; !here {
+			if r.spans.get(&o.ref) == nil {
 				next = spans
 			}
 		}

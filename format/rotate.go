@@ -185,8 +185,10 @@ func (r *Recorder) continueIn(next *Recorder) error {
 		slot spanSlot
 	}
 	var open []openSpan
-	for ref, slot := range r.spans.ids {
+	for key, slot := range r.spans.ids.All() {
 		if !slot.ended {
+			var ref SpanRef
+			ref.set(key[:])
 			open = append(open, openSpan{ref, slot})
 		}
 	}

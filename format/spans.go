@@ -1,6 +1,11 @@
 package format
 
-import "time"
+import (
+	"time"
+	"unsafe"
+
+	"github.com/entrace-go/entrace/internal/spanmap"
+)
 
 // A SpanRef names a span: its trace id and its span id. The zero SpanRef names
 // none.
@@ -14,10 +19,17 @@ func (s SpanRef) IsValid() bool { return s.TraceID != [16]byte{} && s.SpanID != 
 
 const hexDigits = "0123456789abcdef"
 
+var hexPairs = func() (p [256][2]byte) {
+	for i := range p {
+		p[i] = [2]byte{hexDigits[i>>4], hexDigits[i&15]}
+	}
+	return p
+}()
+
 // AppendHex appends id as attributes hold it: two lower-case hex digits a byte.
 func AppendHex(b, id []byte) []byte {
 	for _, c := range id {
-		b = append(b, hexDigits[c>>4], hexDigits[c&15])
+		b = append(b, hexPairs[c][0], hexPairs[c][1])
 	}
 	return b
 }
@@ -31,7 +43,7 @@ const (
 
 // A spanTable knows where the entries of spans are.
 type spanTable struct {
-	ids   map[SpanRef]spanSlot
+	ids   spanmap.Map[spanSlot]
 	open  int
 	ended []SpanRef // a ring of those that may be forgotten, oldest at next
 	next  int
@@ -45,33 +57,36 @@ type spanSlot struct {
 	ended    bool
 }
 
+// key returns s as a key.
+func (s *SpanRef) key() *spanmap.Key { return (*spanmap.Key)(unsafe.Pointer(s)) }
+
+// get returns where the entry of span ref is, nil if it is not known.
+func (t *spanTable) get(ref *SpanRef) *spanSlot { return t.ids.Get(ref.key()) }
+
 // put notes where the entry of span ref is.
 func (t *spanTable) put(ref SpanRef, slot spanSlot) {
-	if t.ids == nil {
-		t.ids = make(map[SpanRef]spanSlot)
-	}
-	old, known := t.ids[ref]
-	if known && !old.ended {
+	at, known := t.ids.Put(ref.key())
+	wasEnded := at.ended
+	if known && !wasEnded {
 		t.open--
 	}
 	if !slot.ended && t.open >= maxOpenSpans {
 		slot.ended = true // forget it sooner rather than grow for ever
 	}
-	t.ids[ref] = slot
+	*at = slot
 	if !slot.ended {
 		t.open++
 		return
 	}
-	if !known || !old.ended {
+	if !known || !wasEnded {
 		t.retire(ref)
 	}
 }
 
 // end notes that span ref has ended.
 func (t *spanTable) end(ref SpanRef) {
-	if s, ok := t.ids[ref]; ok && !s.ended {
+	if s := t.get(&ref); s != nil && !s.ended {
 		s.ended = true
-		t.ids[ref] = s
 		t.open--
 		t.retire(ref)
 	}
@@ -82,20 +97,21 @@ func (t *spanTable) retire(ref SpanRef) {
 		t.ended = append(t.ended, ref)
 		return
 	}
-	if s, ok := t.ids[t.ended[t.next]]; ok && s.ended {
-		delete(t.ids, t.ended[t.next])
+	oldest := &t.ended[t.next]
+	if s := t.get(oldest); s != nil && s.ended {
+		t.ids.Delete(oldest.key())
 	}
-	t.ended[t.next] = ref
+	*oldest = ref
 	t.next = (t.next + 1) % maxEndedSpans
 }
 
 // drop forgets a span whose entry did not reach the file.
 func (t *spanTable) drop(ref SpanRef, id uint32) {
-	if s, ok := t.ids[ref]; ok && s.id == id {
+	if s := t.get(&ref); s != nil && s.id == id {
 		if !s.ended {
 			t.open--
 		}
-		delete(t.ids, ref)
+		t.ids.Delete(ref.key())
 	}
 }
 

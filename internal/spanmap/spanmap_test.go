@@ -1,0 +1,89 @@
+package spanmap
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"testing"
+)
+
+func key(n uint64) (k Key) {
+	binary.BigEndian.PutUint64(k[16:], n)
+	return k
+}
+
+// TestMap compares with a map of the language, with few keys and with many.
+func TestMap(t *testing.T) {
+	for _, keys := range []uint64{3, 100, 5000} {
+		var m Map[int]
+		want := make(map[Key]int)
+		for i := range 50000 {
+			k := key(rand.Uint64N(keys))
+			old, has := want[k]
+			switch rand.IntN(4) {
+			case 0, 1:
+				v, known := m.Put(&k)
+				if known != has || known && *v != old || !known && *v != 0 {
+					t.Fatalf("Put: %d %t, want %d %t", *v, known, old, has)
+				}
+				*v, want[k] = i, i
+			case 2:
+				if v, known := m.Delete(&k); known != has || v != old {
+					t.Fatalf("Delete: %d %t, want %d %t", v, known, old, has)
+				}
+				delete(want, k)
+			case 3:
+				if v := m.Get(&k); (v != nil) != has || has && *v != old {
+					t.Fatalf("Get: %v, want %d %t", v, old, has)
+				}
+			}
+			if m.Len() != len(want) {
+				t.Fatalf("Len is %d, want %d", m.Len(), len(want))
+			}
+		}
+		n := 0
+		for k, v := range m.All() {
+			if n++; want[k] != v {
+				t.Errorf("All has %x %d, want %d", k, v, want[k])
+			}
+		}
+		if n != len(want) {
+			t.Errorf("All has %d, want %d", n, len(want))
+		}
+		k := key(1)
+		for m.Len() > 0 {
+			m.DeleteNear(&k)
+		}
+		for i := range m.slots {
+			if m.slots[i].taken {
+				t.Error("a slot of an empty map is taken")
+			}
+		}
+	}
+}
+
+func BenchmarkMap(b *testing.B) {
+	const live = 1 << 12
+	ks := make([]Key, 1<<14)
+	for i := range ks {
+		ks[i] = key(rand.Uint64())
+	}
+	b.Run("spanmap", func(b *testing.B) {
+		var m Map[[4]uint64]
+		i := 0
+		for b.Loop() {
+			v, _ := m.Put(&ks[i%len(ks)])
+			v[0] = uint64(i)
+			m.Delete(&ks[(i+len(ks)-live)%len(ks)])
+			i++
+		}
+	})
+	b.Run("map", func(b *testing.B) {
+		m := make(map[Key][4]uint64)
+		i := 0
+		for b.Loop() {
+			m[ks[i%len(ks)]] = [4]uint64{uint64(i)}
+			delete(m, ks[(i+len(ks)-live)%len(ks)])
+			i++
+		}
+	})
+}
