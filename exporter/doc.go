@@ -2,8 +2,9 @@
 //
 // [Setup] does everything from the environment in one call. [New] makes an
 // ordinary span exporter, for a span processor of the SDK, and
-// [NewSpanProcessor] one that records live: a span is in the file when it starts,
-// so that a file left by a killed process says what it was doing.
+// [NewSpanProcessor] one that records live: a span is recorded when it starts, so
+// that what a killed process leaves says what it was doing. What is recorded
+// survives the process; see [format.Durability].
 //
 // All of them share a [format.Recorder] with package slogadapter, so that spans
 // and log records are in one file, in one order.

@@ -180,12 +180,12 @@ func (t *target) add(m *mapper, s sdktrace.ReadOnlySpan) (err error) {
 	defer recovered(&err)
 	defer m.b.Undo() // what a panic leaves of a span
 	res, err := t.resource(s.Resource())
-	h := m.whole(s, res)
+	scope := s.InstrumentationScope()
+	h := m.whole(s, &scope, res)
 	h.Wait = true
 	defer m.b.Span(&h) // with its links and events, unless these panic
-	target := s.InstrumentationScope().Name
-	m.links(s.Links(), target)
-	m.events(s.Events(), target)
+	m.links(s.Links(), scope.Name)
+	m.events(s.Events(), scope.Name)
 	return err
 }
 

@@ -92,20 +92,20 @@ func (m *mapper) addUsers(kvs []attribute.KeyValue) {
 }
 
 // whole maps a span that has ended to an entry, and returns where it belongs.
-func (m *mapper) whole(s sdktrace.ReadOnlySpan, res *format.Resource) format.SpanHead {
+func (m *mapper) whole(s sdktrace.ReadOnlySpan, scope *instrumentation.Scope, res *format.Resource) format.SpanHead {
 	status := s.Status()
 	attrs := s.Attributes()
-	scope := s.InstrumentationScope()
 	md := format.Metadata{Name: s.Name(), Target: scope.Name, Level: level(status)}
 	code(&md, attrs)
 	m.b.Begin(format.Optional[string]{}, &md)
 	sc, parent := s.SpanContext(), s.Parent()
-	h := m.head(s, &sc, &parent, res)
-	m.duration(s)
+	start := s.StartTime()
+	h := m.head(start, &sc, &parent, res)
+	m.duration(start, s.EndTime())
 	m.addText(format.AttrKind, kind(s.SpanKind()))
 	m.status(status)
 	m.context(&sc, parent.IsRemote())
-	m.scope(&scope)
+	m.scope(scope)
 	m.addUsers(attrs)
 	m.addCount(format.AttrDroppedAttributes, s.DroppedAttributes())
 	m.addCount(format.AttrDroppedEvents, s.DroppedEvents())
@@ -115,31 +115,30 @@ func (m *mapper) whole(s sdktrace.ReadOnlySpan, res *format.Resource) format.Spa
 }
 
 // start maps a span that starts, as far as that tells anything.
-func (m *mapper) start(s sdktrace.ReadWriteSpan, b *begun, res *format.Resource) format.SpanHead {
-	scope := s.InstrumentationScope()
+func (m *mapper) start(s sdktrace.ReadWriteSpan, scope *instrumentation.Scope, b *begun, res *format.Resource) format.SpanHead {
 	md := format.Metadata{Name: b.name, Target: scope.Name, Level: format.LevelInfo}
 	code(&md, b.attrs)
 	m.b.Begin(format.Optional[string]{}, &md)
 	sc, parent := s.SpanContext(), s.Parent()
-	h := m.head(s, &sc, &parent, res)
+	h := m.head(s.StartTime(), &sc, &parent, res)
 	h.Open = true
 	m.addText(format.AttrKind, kind(s.SpanKind()))
 	m.context(&sc, parent.IsRemote())
-	m.scope(&scope)
+	m.scope(scope)
 	m.addUsers(b.attrs)
 	m.end()
 	return h
 }
 
 // head adds what comes first of a span, and returns where it belongs.
-func (m *mapper) head(s sdktrace.ReadOnlySpan, sc, parent *trace.SpanContext, res *format.Resource) format.SpanHead {
+func (m *mapper) head(start time.Time, sc, parent *trace.SpanContext, res *format.Resource) format.SpanHead {
 	h := format.SpanHead{Ref: ref(sc), Resource: res}
 	if parent.IsValid() {
 		h.Parent = ref(parent)
 		h.Remote = parent.IsRemote()
 	}
 	m.b.Hex(format.AttrSpanID, h.Ref.SpanID[:])
-	h.Time = m.addTime(s.StartTime())
+	h.Time = m.addTime(start)
 	return h
 }
 
@@ -179,12 +178,11 @@ func kind(k trace.SpanKind) string {
 	return "unspecified"
 }
 
-func (m *mapper) duration(s sdktrace.ReadOnlySpan) {
-	end := s.EndTime()
+func (m *mapper) duration(start, end time.Time) {
 	if end.IsZero() {
 		return
 	}
-	d := end.Sub(s.StartTime())
+	d := end.Sub(start)
 	m.b.U64(format.AttrDuration, uint64(max(d, 0)))
 	if d < 0 {
 		m.b.I64(format.AttrClockSkew, int64(d))
@@ -294,8 +292,7 @@ func (m *mapper) child(name, target string, l format.Level) {
 }
 
 // finish maps the end of a span that began as b.
-func (m *mapper) finish(s sdktrace.ReadOnlySpan, target string, b *begun) {
-	id := s.SpanContext().SpanID()
+func (m *mapper) finish(s sdktrace.ReadOnlySpan, id format.SpanRef, end time.Time, target string, b *begun) {
 	status, attrs := s.Status(), b.changed(s.Attributes())
 	md := format.Metadata{Name: format.NameSpanEnd, Target: target, Level: format.LevelTrace}
 	if status.Code == codes.Error {
@@ -307,8 +304,8 @@ func (m *mapper) finish(s sdktrace.ReadOnlySpan, target string, b *begun) {
 		message = format.Some(name)
 	}
 	m.b.Begin(message, &md)
-	m.b.Hex(format.AttrSpanID, id[:])
-	m.duration(s)
+	m.b.Hex(format.AttrSpanID, id.SpanID[:])
+	m.duration(s.StartTime(), end)
 	m.status(status)
 	m.addUsers(attrs)
 	m.addCount(format.AttrDroppedAttributes, s.DroppedAttributes())

@@ -11,8 +11,9 @@ import (
 
 var _ sdktrace.SpanProcessor = (*SpanProcessor)(nil)
 
-// A SpanProcessor records spans live: when OnStart has returned the span is in
-// the file. Register it last, so that it sees what other processors add.
+// A SpanProcessor records spans live: when OnStart has returned, the span is as
+// safe as the recorder's durability says. Register it last, so that it sees what
+// other processors add.
 //
 // A SpanProcessor is safe for concurrent use.
 type SpanProcessor struct {
@@ -105,10 +106,11 @@ func (p *SpanProcessor) start(s sdktrace.ReadWriteSpan) (err error) {
 	res, rerr := p.resource(s.Resource())
 	b := begun{name: s.Name(), attrs: s.Attributes()}
 	m.b = p.recorder.Batch()
-	h := m.start(s, &b, res)
+	scope := s.InstrumentationScope()
+	h := m.start(s, &scope, &b, res)
 	if links := s.Links(); len(links) > 0 {
 		b.links, b.droppedLinks = len(links), s.DroppedLinks()
-		m.links(links, s.InstrumentationScope().Name)
+		m.links(links, scope.Name)
 	}
 	m.b.Span(&h)
 	if err := m.b.Write(); err != nil {
@@ -150,8 +152,9 @@ func (p *SpanProcessor) end(s sdktrace.ReadOnlySpan) (err error) {
 		m.links(b.later(links, s.DroppedLinks()), target)
 	}
 	m.events(s.Events(), target)
-	m.finish(s, target, &b)
-	m.b.EndSpan(r, s.EndTime().UnixNano())
+	end := s.EndTime()
+	m.finish(s, r, end, target, &b)
+	m.b.EndSpan(r, end.UnixNano())
 	return m.b.Write()
 }
 
@@ -159,11 +162,11 @@ func (p *SpanProcessor) end(s sdktrace.ReadOnlySpan) (err error) {
 // written then, or was forgotten.
 func (p *SpanProcessor) endUnknown(m *mapper, s sdktrace.ReadOnlySpan) error {
 	res, rerr := p.resource(s.Resource())
-	h := m.whole(s, res)
-	target := s.InstrumentationScope().Name
-	m.links(s.Links(), target)
-	m.events(s.Events(), target)
-	m.finish(s, target, new(begun))
+	scope := s.InstrumentationScope()
+	h := m.whole(s, &scope, res)
+	m.links(s.Links(), scope.Name)
+	m.events(s.Events(), scope.Name)
+	m.finish(s, h.Ref, s.EndTime(), scope.Name, new(begun))
 	m.b.SpanOrEnd(&h)
 	return errors.Join(rerr, m.b.Write())
 }

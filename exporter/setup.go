@@ -182,8 +182,15 @@ func (p *Pipeline) Recorder() *format.Recorder { return p.recorder }
 // TracerProvider returns the provider of the spans that are recorded.
 func (p *Pipeline) TracerProvider() *sdktrace.TracerProvider { return p.provider }
 
-// ForceFlush makes sure that spans that have ended are in the file.
-func (p *Pipeline) ForceFlush(ctx context.Context) error { return p.provider.ForceFlush(ctx) }
+// ForceFlush makes sure that spans that have ended, and log records, are in the
+// file, where other processes can read them.
+func (p *Pipeline) ForceFlush(ctx context.Context) error {
+	err := p.provider.ForceFlush(ctx)
+	if ferr := p.recorder.Flush(); !errors.Is(ferr, format.ErrClosed) {
+		err = errors.Join(err, ferr)
+	}
+	return err
+}
 
 // Shutdown ends recording and finishes the file. With a context that is done it
 // leaves a whole IET and returns the context's error. It is idempotent.

@@ -12,8 +12,9 @@
 //	…
 //	err = rec.Close(ctx) // leaves app.et
 //
-// An entry is in the file when the call that took it returns, unless it is a span
-// that has to wait for its parent. OpenTelemetry
+// What a call brings survives the death of the process once the call has returned,
+// and is in the file a tenth of a second later; [Durability] has other choices. A
+// recording can go over several files, see [RecorderOptions]. OpenTelemetry
 // spans reach a recorder through package exporter, log/slog records through
 // package slogadapter; [Recorder.Append] takes entries of one's own.
 //
@@ -23,6 +24,7 @@
 //     children, parents, single attributes. [NewView] puts the logical view on
 //     top, in which a span reads the same however it was recorded.
 //   - [NewReader] reads entries in order out of any stream, a pipe too.
+//   - [File.Scan] reads chosen parts of all entries, on all cores.
 //   - [Follow] reads a file that is still growing.
 //   - [Inspect] says what is whole in a damaged file, [Recover] saves it and
 //     [Verify] finds whatever is odd.

@@ -4,7 +4,8 @@
 //	slog.SetDefault(slog.New(slogadapter.New(rec, nil)))
 //
 // A record that is logged with the context of an OpenTelemetry span hangs below
-// that span. A record is in the file when the call that logged it returns.
+// that span. A record survives the death of the process once the call has returned
+// that logged it; see [format.Durability].
 //
 // # What becomes of a record
 //
@@ -44,4 +45,9 @@
 // The handler never calls slog, log or otel.Handle, since it may be their output.
 // What goes wrong is returned by Handle, which slog ignores, and counted by the
 // recorder.
+//
+// What the records of a call site have in common is encoded once, so that a record
+// costs little more than its values. That holds for plain ones: groups, ReplaceAttr,
+// LogValuers and values of Any other than errors take longer. Calls of Error may
+// come twice.
 package slogadapter
