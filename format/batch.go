@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 	"unicode/utf8"
 
 	"github.com/entrace-go/entrace/internal/segment"
@@ -29,7 +30,8 @@ type SpanHead struct {
 	Remote   bool      // the parent is a span of another process
 	Resource *Resource // of this recorder; nil, or of another one: the root
 	// Time is when the span began, in nanoseconds since 1970. Where several
-	// goroutines record, entries are written in the order of their times.
+	// goroutines record, entries are written in the order of their times. Zero is
+	// now.
 	Time int64
 	// Wait makes the span wait when its parent is local and not written yet, as
 	// an exporter meets children before their parents.
@@ -449,10 +451,18 @@ func (b *Batch) Entry(e *TraceEntry) {
 // message, metadata and attributes are appended as the layout of the recorder's
 // version has them, all texts valid UTF-8, names sorted in version 2. EndRaw ends
 // it. What is wrong there makes the file one that cannot be read.
-func (b *Batch) Raw() []byte {
+//
+// The buffer has room for size bytes more.
+func (b *Batch) Raw(size int) []byte {
+	if cap(b.buf)-len(b.buf) < size+rawRoom {
+		b.buf = slices.Grow(b.buf, size+rawRoom)
+	}
 	b.room()
 	return b.buf
 }
+
+// rawRoom is what a record has around a body.
+const rawRoom = recordHead + bodyHead + 8 + 2*refSize
 
 // EndRaw ends an entry that was begun with Raw; buf is what became of the
 // buffer, and attributes where in it the number of attributes lies.
@@ -481,7 +491,7 @@ func (b *Batch) Undo() {
 // zero. It is written below that span, or when that one is not in the file below
 // the latest resource, else the root, and then gets the attributes trace_id and
 // span_id, which it must not have itself. The time, in nanoseconds since 1970, is
-// for the order of entries.
+// for the order of entries; zero is now.
 func (b *Batch) Log(ref SpanRef, unixNano int64) {
 	b.leave()
 	flags := byte(0)
@@ -556,6 +566,9 @@ func (b *Batch) seal(kind, flags byte, resource uint32, key int64) {
 	if b.entries == 0 {
 		return
 	}
+	if key == 0 {
+		key = time.Now().UnixNano()
+	}
 	if n := len(b.buf) - b.record; n%8 != 0 {
 		b.buf = append(b.buf, zeros[:8-n%8]...)
 	}
@@ -575,6 +588,35 @@ func (b *Batch) seal(kind, flags byte, resource uint32, key int64) {
 		o.sum = segment.Sum(rec[8:])
 	}
 	b.ops = append(b.ops, o)
+}
+
+// WriteLog is Log and Write, for a batch of one record.
+func (b *Batch) WriteLog(ref *SpanRef, unixNano int64) error {
+	r := b.r
+	if len(b.ops) > 0 || b.err != nil || b.open || b.entries != 1 || r.direct.Load() {
+		b.Log(*ref, unixNano)
+		return b.Write()
+	}
+	flags := byte(0)
+	if ref.IsValid() {
+		flags = flagRef
+		b.ref(ref)
+	} else if n := len(b.buf) & 7; n != 0 {
+		b.buf = append(b.buf, zeros[:8-n]...)
+	}
+	rec := b.buf
+	binary.LittleEndian.PutUint64(rec[8:], uint64(unixNano))
+	rec[16], rec[17] = opLog, flags
+	o := op{end: len(rec), entries: 1, kind: opLog, sum: segment.Sum(rec[8:])}
+	err := r.put(b, &o)
+	b.buf, b.entries = b.buf[:0], 0
+	if cap(b.buf) <= maxKeep {
+		r.batches.Put(b)
+	}
+	if err != nil {
+		return &RefusedError{1, []error{err}}
+	}
+	return nil
 }
 
 // Write hands the batch to the recorder. When it returns, what is in it is as

@@ -150,7 +150,7 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) (err error) {
 	pos := c.sites.of(r.PC)
 	ref := spanOf(ctx)
 	if c.replace == nil {
-		if done, err := h.quick(pos, &r, ref); done {
+		if done, err := h.quick(pos, &r, &ref); done {
 			return err
 		}
 	}

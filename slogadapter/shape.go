@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"unicode/utf8"
+	"unsafe"
 
 	"github.com/entrace-go/entrace/format"
 )
@@ -22,33 +23,39 @@ import (
 type shape struct {
 	level slog.Level
 	with  *withKeys
-	keys  []string // as they are given
-	blob  []byte   // metadata and the number of attributes; version 2: all names, too
-	names []name   // version 1: of each attribute
-	order []int32  // version 2: in which order values come
-	count int      // where in the blob the number of attributes is
-	pre   []byte   // version 1: the name of the time
+	rows  []row   // of the attributes
+	blob  []byte  // metadata and the number of attributes; version 2: all names, too
+	order []int32 // version 2: in which order values come
+	count int     // where in the blob the number of attributes is
+	pre   []byte  // version 1: the name of the time
+	all   []byte  // version 1, when With has gathered nothing: blob and pre
 	// levelText is the log.level, if there is one, in version 1 with its name.
 	levelText []byte
 }
 
-// A name is that of an attribute, encoded. A short one is copied whole, which is
-// two moves, with what is behind it.
-type name struct {
-	short [shortName]byte
-	size  int
+// A row is the name of an attribute. A short one is copied with what is behind it
+// in two moves.
+type row struct {
+	key   string // as it is given
+	size  int    // of the name, encoded
 	long  []byte // one that is not short
+	short [shortName]byte
 }
 
 const shortName = 32
 
-func newName(s string) name {
-	b := format.AppendString(nil, s)
-	n := name{size: len(b)}
-	if copy(n.short[:], b) < len(b) {
-		n.long = b
+func newRow(key, stored string) row {
+	b := format.AppendString(nil, stored)
+	r := row{key: key, size: len(b)}
+	if copy(r.short[:], b) < len(b) {
+		r.long = b
 	}
-	return n
+	return r
+}
+
+// is reports whether the row is that of key, mostly without a look at it.
+func (r *row) is(key string) bool {
+	return len(key) == len(r.key) && (unsafe.StringData(key) == unsafe.StringData(r.key) || key == r.key)
 }
 
 // How shape.order names a value that is no attribute of the record: those of With
@@ -145,11 +152,10 @@ func (h *Handler) learn(pos *site, r *slog.Record, s *state) {
 	sh := &shape{level: r.Level, with: h.encoded.keys}
 	plain := true
 	own := s.attrs[len(s.attrs)-n:]
-	i := 0
 	r.Attrs(func(a slog.Attr) bool {
-		plain = plain && a.Value.Kind() != slog.KindGroup && a.Value.Kind() != slog.KindLogValuer && len(a.Key) <= len(own[i].Name)
-		sh.keys = append(sh.keys, a.Key) // the very text, so that comparing takes no look at it
-		i++
+		name := own[len(sh.rows)].Name
+		plain = plain && a.Value.Kind() != slog.KindGroup && a.Value.Kind() != slog.KindLogValuer && len(a.Key) <= len(name)
+		sh.rows = append(sh.rows, newRow(a.Key, name))
 		return true
 	})
 	if !plain {
@@ -167,8 +173,9 @@ func (h *Handler) learn(pos *site, r *slog.Record, s *state) {
 	}
 	if !h.core.v2 {
 		sh.pre = format.AppendString(sh.pre, fixed[0].Name) // the time, which is there
-		for i := range own {
-			sh.names = append(sh.names, newName(own[i].Name))
+		sh.pre = append(sh.pre, byte(format.KindU64))
+		if len(h.with.attrs) == 0 {
+			sh.all = append(slices.Clone(sh.blob), sh.pre...)
 		}
 	} else {
 		sh.columns(s.attrs, len(h.with.attrs), len(fixed))
@@ -224,20 +231,19 @@ func appendMetadata(b []byte, m *format.Metadata) []byte {
 }
 
 // quick records r if a shape fits, and reports whether it did.
-func (h *Handler) quick(pos *site, r *slog.Record, ref format.SpanRef) (done bool, err error) {
+func (h *Handler) quick(pos *site, r *slog.Record, ref *format.SpanRef) (done bool, err error) {
 	shapes := pos.shapes.Load()
 	if shapes == nil || h.encoded.keys == nil || r.Time.IsZero() {
 		return false, nil
 	}
 	n := r.NumAttrs()
 	for _, sh := range *shapes {
-		if sh.level != r.Level || sh.with != h.encoded.keys || len(sh.keys) != n {
+		if sh.level != r.Level || sh.with != h.encoded.keys || len(sh.rows) != n {
 			continue
 		}
 		b := h.core.recorder.Batch()
 		if at, ok := h.fill(b, sh, r); ok {
-			b.Log(ref, at)
-			return true, b.Write()
+			return true, b.WriteLog(ref, at)
 		}
 		b.Undo()
 		_ = b.Write() // it is empty
@@ -247,24 +253,22 @@ func (h *Handler) quick(pos *site, r *slog.Record, ref format.SpanRef) (done boo
 
 // fill encodes r as sh has it, unless it is of another shape.
 func (h *Handler) fill(b *format.Batch, sh *shape, r *slog.Record) (at int64, ok bool) {
-	if len(r.Message) > 0 && !isPlain(r.Message) {
-		return 0, false
-	}
-	buf := b.Raw()
-	start := len(buf)
-	buf = format.AppendString(append(buf, 1), r.Message)
-	head := len(buf)
-	buf = append(buf, sh.blob...)
-	if sec := r.Time.Unix(); sec < 0 || sec >= math.MaxInt64/1_000_000_000 {
+	if sec := r.Time.Unix(); sec < 0 || sec >= math.MaxInt64/1_000_000_000 || !isPlain(r.Message) {
 		return 0, false
 	}
 	at = r.Time.UnixNano()
+	// Here is room for all but texts.
+	rest := len(sh.blob) + len(sh.pre) + len(sh.levelText) + len(h.encoded.all) + (len(sh.rows)+1)*room
+	buf := b.Raw(len(r.Message) + 16 + rest)
+	start := len(buf)
+	buf = format.AppendString(append(buf, 1), r.Message)
+	head := len(buf)
 	if h.core.v2 {
 		buf, ok = h.fillColumns(buf, sh, r, at)
 	} else {
 		buf, ok = h.fillRows(buf, sh, r, at)
 	}
-	if !ok || len(buf)-start-len(sh.blob) > h.core.maxBytes || len(sh.keys) > h.core.maxAttrs {
+	if !ok || len(buf)-start-len(sh.blob) > h.core.maxBytes || len(sh.rows) > h.core.maxAttrs {
 		return 0, false
 	}
 	b.EndRaw(buf, head+sh.count)
@@ -281,48 +285,63 @@ func grown(buf []byte, used, n int) []byte {
 	return buf[:cap(buf)]
 }
 
-// fillRows appends the attributes of version 1.
+// fillRows appends what comes behind the message in version 1. buf has room for
+// all but texts.
 func (h *Handler) fillRows(buf []byte, sh *shape, r *slog.Record, at int64) ([]byte, bool) {
-	buf = append(buf, h.encoded.all...)
-	buf = append(buf, sh.pre...)
-	buf = appendU64(buf, uint64(at))
-	buf = append(buf, sh.levelText...)
+	if sh.all != nil {
+		buf = append(buf, sh.all...)
+	} else {
+		buf = append(append(append(buf, sh.blob...), h.encoded.all...), sh.pre...)
+	}
 	n := len(buf)
 	buf = buf[:cap(buf)]
-	i, ok := 0, true
+	n = putUint(buf, n, uint64(at))
+	if len(sh.levelText) > 0 {
+		n += copy(buf[n:], sh.levelText)
+	}
+	rows, ok := sh.rows, true
 	r.Attrs(func(a slog.Attr) bool {
-		if len(buf)-n < room {
-			buf = grown(buf, n, 4*room)
+		b, k := buf, n // in registers, as what is shared with the closure is not
+		if len(b)-k < room {
+			b = grown(b, k, 4*room)
 		}
-		if a.Key != sh.keys[i] {
+		row := &rows[0]
+		rows = rows[1:]
+		if !row.is(a.Key) {
 			ok = false
 			return false
 		}
-		if name := &sh.names[i]; name.long == nil {
-			*(*[shortName]byte)(buf[n:]) = name.short
-			n += name.size
+		if row.long == nil {
+			*(*[shortName]byte)(b[k:]) = row.short
+			k += row.size
 		} else {
-			buf = append(buf[:n], name.long...)
-			n = len(buf)
-			buf = grown(buf, n, room)
+			b = append(b[:k], row.long...)
+			k = len(b)
+			b = grown(b, k, room)
 		}
-		i++
-		buf, n, ok = putValue(buf, n, &a.Value)
+		if a.Value.Kind() == slog.KindInt64 {
+			b[k] = byte(format.KindI64)
+			n = putUint(b, k+1, zigzag(a.Value.Int64()))
+			buf = b
+			return true
+		}
+		buf, n, ok = putValue(b, k, &a.Value)
 		return ok
 	})
 	return buf[:n], ok
 }
 
-// fillColumns appends the values of version 2.
+// fillColumns appends what comes behind the message in version 2.
 func (h *Handler) fillColumns(buf []byte, sh *shape, r *slog.Record, at int64) ([]byte, bool) {
-	var values [maxShapeAttrs]slog.Value
+	buf = append(buf, sh.blob...)
+	var attrs [maxShapeAttrs]slog.Value
 	i, ok := 0, true
 	r.Attrs(func(a slog.Attr) bool {
-		if a.Key != sh.keys[i] {
+		if !sh.rows[i].is(a.Key) {
 			ok = false
 			return false
 		}
-		values[i] = a.Value
+		attrs[i] = a.Value
 		i++
 		return true
 	})
@@ -336,14 +355,12 @@ func (h *Handler) fillColumns(buf []byte, sh *shape, r *slog.Record, at int64) (
 		case !ok:
 			return buf[:n], false
 		case from >= 0:
-			buf, n, ok = putValue(buf, n, &values[from])
+			buf, n, ok = putValue(buf, n, &attrs[from])
 		case from == orderTime:
 			buf[n] = byte(format.KindU64)
 			n = putUint(buf, n+1, uint64(at))
 		case from == orderLevel:
-			buf = append(buf[:n], sh.levelText...)
-			n = len(buf)
-			buf = buf[:cap(buf)]
+			n += copy(buf[n:], sh.levelText) // it is short
 		default:
 			k := orderWith - from
 			begin := 0
@@ -358,17 +375,30 @@ func (h *Handler) fillColumns(buf []byte, sh *shape, r *slog.Record, at int64) (
 	return buf[:n], ok
 }
 
-func appendU64(b []byte, n uint64) []byte {
-	return format.AppendUint(append(b, byte(format.KindU64)), n)
-}
-
 // putUint is format.AppendUint into b, which has room.
 func putUint(b []byte, n int, v uint64) int {
 	if v <= 250 {
 		b[n] = byte(v)
 		return n + 1
 	}
-	return len(format.AppendUint(b[:n], v))
+	return putLong(b, n, v)
+}
+
+func putLong(b []byte, n int, v uint64) int {
+	b = b[n : n+9]
+	switch {
+	case v <= math.MaxUint16:
+		b[0] = 251
+		binary.LittleEndian.PutUint16(b[1:], uint16(v))
+		return n + 3
+	case v <= math.MaxUint32:
+		b[0] = 252
+		binary.LittleEndian.PutUint32(b[1:], uint32(v))
+		return n + 5
+	}
+	b[0] = 253
+	binary.LittleEndian.PutUint64(b[1:], v)
+	return n + 9
 }
 
 // putText is format.AppendText into b, which has room for a length.

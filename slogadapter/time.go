@@ -38,10 +38,14 @@ func appendTime(b []byte, t time.Time) []byte {
 	b = append(b, 'T', digits[h], digits[h+1], ':', digits[m], digits[m+1], ':', digits[s], digits[s+1])
 	if n := t.Nanosecond(); n > 0 {
 		b = append(b, ".000000000"...)
-		for i := len(b) - 1; n > 0; i-- {
-			b[i] = byte('0' + n%10)
-			n /= 10
-		}
+		t := b[len(b)-9:]
+		hi, lo := uint32(n)/10000, uint32(n)%10000*10 // five digits, and four
+		_ = t[8]
+		t[0] = byte('0' + hi/10000)
+		t[1], t[2] = byte('0'+hi/1000%10), byte('0'+hi/100%10)
+		t[3], t[4] = byte('0'+hi/10%10), byte('0'+hi%10)
+		t[5], t[6] = byte('0'+lo/10000), byte('0'+lo/1000%10)
+		t[7], t[8] = byte('0'+lo/100%10), byte('0'+lo/10%10)
 		for b[len(b)-1] == '0' {
 			b = b[:len(b)-1]
 		}

@@ -91,11 +91,14 @@ func (s *Segment) Append(record []byte, sum uint64) error {
 	return nil
 }
 
+// copyIn copies a record to its place. The order of the stores is that of the
+// program, which is what a process that is killed leaves, as its processor is done
+// with those before: no barrier has to wait for them.
 func (s *Segment) copyIn(at int, record []byte, w uint64) error {
 	return mapfile.Guard(s.mem, func() {
+		binary.LittleEndian.PutUint64(s.mem[at+len(record):], 0)
 		copy(s.mem[at+8:], record[8:])
-		store(s.mem, at+len(record), 0)
-		store(s.mem, at, w)
+		binary.LittleEndian.PutUint64(s.mem[at:], w)
 	})
 }
 
