@@ -6,6 +6,8 @@ MODULES  := . exporter/autoexport examples internal/bench
 BIN      := $(CURDIR)/bin
 FUZZTIME ?= 10s
 COUNT    ?= 10
+BENCHTIME ?= 300ms
+REQUESTS ?= 10000
 
 GOLANGCI_VERSION := v2.15.0
 BENCHSTAT_VERSION := v0.0.0-20260908200009-22c9c6c9d4da
@@ -31,11 +33,17 @@ fuzz: ## run every fuzz target for FUZZTIME
 	    $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$p; \
 	  done; done
 
-bench: $(BIN)/benchstat ## run the benchmarks COUNT times and print medians
-	@mkdir -p $(BIN)
-	$(GO) test -run '^$$' -bench . -count $(COUNT) ./format ./convert | tee $(BIN)/bench.txt
-	cd internal/bench && GOWORK=off $(GO) test -run '^$$' -bench . -count $(COUNT) . | tee -a $(BIN)/bench.txt
+bench: $(BIN)/benchstat ## run the benchmarks COUNT times, print medians and what they are against others
+	@mkdir -p $(BIN) && rm -f $(BIN)/bench.txt
+	@set -e; for i in $$(seq $(COUNT)); do \
+	  $(GO) test -run '^$$' -bench . -benchtime $(BENCHTIME) ./format ./convert; \
+	  (cd internal/bench && export GOWORK=off \
+	    && $(GO) test -run '^$$' -bench 'File|Buffered|Handler|Durability|Span' -benchtime $(BENCHTIME) . \
+	    && $(GO) test -run '^$$' -bench Finalize -benchtime 1000000x . \
+	    && $(GO) test -run '^$$' -bench Service -benchtime $(REQUESTS)x .); \
+	done | tee $(BIN)/bench.txt
 	$(BIN)/benchstat $(BIN)/bench.txt
+	cd internal/bench && GOWORK=off $(GO) run ./ratios $(BIN)/bench.txt
 
 lint: $(BIN)/golangci-lint ## golangci-lint, go fix and go mod tidy find nothing to change
 	@set -e; for m in $(MODULES); do echo "== $$m"; \

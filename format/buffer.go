@@ -30,7 +30,7 @@ func (r *Recorder) bufferName() string { return r.stream + extBuffer }
 
 // startBuffer gives r its stripes, unless its durability wants none.
 func (r *Recorder) startBuffer() {
-	r.timer = time.AfterFunc(time.Hour, r.flushLater)
+	r.timer = time.AfterFunc(time.Hour, r.onTimer)
 	r.timer.Stop()
 	var err error
 	switch r.o.Durability {
@@ -65,6 +65,12 @@ func (r *Recorder) startBuffer() {
 	r.checkpoint()
 }
 
+// leaveBuffer makes calls write to the file themselves: the map is gone.
+func (r *Recorder) leaveBuffer(err error) {
+	r.bufferErr.CompareAndSwap(nil, &err)
+	r.direct.Store(true)
+}
+
 // abandon leaves a buffer that cannot be used any more, for writing through.
 func (r *Recorder) abandon(err error) {
 	if err != nil || len(r.out) > 0 {
@@ -75,7 +81,12 @@ func (r *Recorder) abandon(err error) {
 			return // somebody was faster
 		}
 	}
-	r.fallback = fmt.Errorf("the crash buffer was lost: %w", r.err)
+	r.fallback = errors.New("the crash buffer was lost")
+	if cause := r.bufferErr.Load(); cause != nil {
+		r.fallback = fmt.Errorf("the crash buffer was lost: %w", *cause)
+	}
+	r.failed(r.fallback)
+	r.failing = false
 	_ = r.pool.Remove() // what it held is in the file
 	r.pool, r.ledger = nil, ledger{}
 }
@@ -101,16 +112,17 @@ func (r *Recorder) closeBuffer(err error) bool {
 //
 //	size       uint64   // of the IET
 //	tail       [64]byte // its last bytes, those before a shorter one are zero
+//	version    uint64   // in which the records are encoded
 //	ledgerFrom uint64
 //	ledgerTo   uint64
 //	streams    uint64
 //	positions  [streams]uint64
-const checkpointHead = 8 + tailSize + 8 + 8 + 8
+const checkpointHead = 8 + tailSize + 8 + 8 + 8 + 8
 
 // checkpoint notes in the buffer how much of it is in the file, and gives back
 // the segments that are done with.
 func (r *Recorder) checkpoint() {
-	if r.pool == nil || len(r.out) > 0 {
+	if r.pool == nil || r.closed || len(r.out) > 0 {
 		return
 	}
 	if r.ledger.file != nil {
@@ -118,6 +130,7 @@ func (r *Recorder) checkpoint() {
 		var buf [checkpointHead + 8*(maxStripes+1)]byte
 		b := binary.LittleEndian.AppendUint64(buf[:0], uint64(r.size))
 		b = append(b, r.tail.b[:]...)
+		b = binary.LittleEndian.AppendUint64(b, uint64(r.version))
 		b = binary.LittleEndian.AppendUint64(b, r.ledger.from())
 		b = binary.LittleEndian.AppendUint64(b, r.ledger.to())
 		b = binary.LittleEndian.AppendUint64(b, uint64(len(r.cursors)))
@@ -125,7 +138,7 @@ func (r *Recorder) checkpoint() {
 			b = binary.LittleEndian.AppendUint64(b, r.cursors[i].position())
 		}
 		if err := r.pool.Checkpoint(b); err != nil {
-			r.direct.Store(true) // and leave the segments alone
+			r.leaveBuffer(err) // and leave the segments alone
 			return
 		}
 	}

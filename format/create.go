@@ -112,7 +112,7 @@ func create(name string, o *RecorderOptions) (*Recorder, error) {
 		s.recorder.refs++
 		return s.recorder, nil
 	}
-	f, err := createStream(stream, final, o.withDefaults().Version)
+	f, err := createStream(stream, final)
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +206,7 @@ const (
 )
 
 // createStream makes the file stream, new and locked.
-func createStream(stream, final string, v Version) (*os.File, error) {
+func createStream(stream, final string) (*os.File, error) {
 	for range 100 { // until nobody makes or removes one at the same moment
 		f, err := osfile.CreateAppend(stream)
 		if errors.Is(err, fs.ErrExist) {
@@ -226,7 +226,7 @@ func createStream(stream, final string, v Version) (*os.File, error) {
 			_ = f.Close() // somebody took it for a dead one and settled it
 			continue
 		}
-		n, err := adopt(f, stream, v)
+		n, err := adopt(f, stream)
 		if err == nil && n == 0 {
 			return f, nil
 		}
@@ -240,15 +240,15 @@ func createStream(stream, final string, v Version) (*os.File, error) {
 
 // adopt brings into f, which is new, what a crash buffer holds whose IET is gone,
 // and returns how many entries that are.
-func adopt(f *os.File, stream string, v Version) (int, error) {
+func adopt(f *os.File, stream string) (int, error) {
 	b, err := openBuffer(stream, true)
 	if err != nil || b == nil {
 		return 0, err
 	}
-	if b.records == 0 {
+	if b.records == 0 || !b.version.known() {
 		return 0, b.remove()
 	}
-	if _, err := f.Write(AppendTraceEntry(AppendMagic(nil, v, IET), v, Root())); err != nil {
+	if _, err := f.Write(AppendTraceEntry(AppendMagic(nil, b.version, IET), b.version, Root())); err != nil {
 		return 0, errors.Join(err, osfile.Remove(f, stream), b.close())
 	}
 	if err := b.replay(f, false); err != nil {

@@ -118,7 +118,7 @@ func (r *Recorder) lost(c *cursor, err error) {
 	if err == nil {
 		err = segment.ErrNotBuffer
 	}
-	r.direct.Store(true)
+	r.leaveBuffer(err)
 	err = fmt.Errorf("crash buffer %s: %w", r.pool.Name(), err)
 	p := &c.parts[0]
 	r.drop(err, p.counts.Entries, 0)
@@ -132,10 +132,10 @@ func (r *Recorder) lost(c *cursor, err error) {
 // drain writes what is in the stripes to the file, in the order of time as far
 // as that goes, and notes in the crash buffer that it did.
 func (r *Recorder) drain() error {
-	if r.pool == nil {
-		return r.dead
-	}
-	if r.dead != nil {
+	switch {
+	case r.closed:
+		return ErrClosed
+	case r.pool == nil || r.dead != nil:
 		return r.dead
 	}
 	if err := r.flush(); err != nil { // of an earlier time

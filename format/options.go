@@ -1,7 +1,9 @@
 package format
 
 import (
+	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"time"
 )
@@ -78,7 +80,8 @@ type RecorderOptions struct {
 	// new file when the growing one reaches one of them. The old one is finished
 	// under a name with its time, app.20261120T212712.021Z.et, as if Close had
 	// been called; spans that are open go on in the new one, where they are
-	// written again and marked with [AttrContinued].
+	// written again and marked with [AttrContinued]. On Windows, where open files
+	// cannot be renamed, they are an error.
 	MaxFileSize    int64
 	MaxFileAge     time.Duration
 	MaxFileEntries uint32
@@ -138,6 +141,8 @@ func (o *RecorderOptions) check() error {
 		return fmt.Errorf("a recorder leaves et or iet, not %v", o.Format.Value)
 	case o.Durability >= numDurabilities:
 		return fmt.Errorf("unknown %v", o.Durability)
+	case runtime.GOOS == "windows" && (o.MaxFileSize > 0 || o.MaxFileAge > 0 || o.MaxFileEntries > 0):
+		return fmt.Errorf("rotation: %w on Windows, which does not rename open files", errors.ErrUnsupported)
 	case o.MaxFileSize < 0 || o.MaxFileAge < 0 || o.KeepFiles < 0:
 		return fmt.Errorf("a bound of the files is negative")
 	}

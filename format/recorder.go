@@ -31,10 +31,11 @@ type Recorder struct {
 	batches    sync.Pool // of *Batch
 	nextStripe atomic.Uint32
 	stripes    []stripe
-	direct     atomic.Bool  // there is no buffer: calls write to the file themselves
-	armed      atomic.Bool  // the timer is set for what is in the stripes
-	fresh      atomic.Int64 // about how many bytes are in them
-	draining   sync.Mutex   // held by the goroutine that drains because of these
+	direct     atomic.Bool           // there is no buffer: calls write to the file themselves
+	bufferErr  atomic.Pointer[error] // why that is so, if it was not at first
+	armed      atomic.Bool           // the timer is set for what is in the stripes
+	fresh      atomic.Int64          // about how many bytes are in them
+	draining   sync.Mutex            // held by the goroutine that drains because of these
 	timer      *time.Timer
 
 	mu sync.Mutex
@@ -152,11 +153,17 @@ func (r *Recorder) Durability() (Durability, error) {
 }
 
 // unlock unlocks r.mu and then says what went wrong meanwhile.
-func (r *Recorder) unlock() {
+func (r *Recorder) unlock() { r.unlocked()() }
+
+// unlocked unlocks r.mu and returns what says what went wrong meanwhile.
+func (r *Recorder) unlocked() (tell func()) {
 	err := r.reports
 	r.reports = nil
 	r.mu.Unlock()
-	if err != nil && r.o.OnError != nil {
+	if err == nil || r.o.OnError == nil {
+		return func() {}
+	}
+	return func() {
 		defer func() { _ = recover() }() // it must not take the application along
 		r.o.OnError(err)
 	}
@@ -234,7 +241,7 @@ func (r *Recorder) takeDirect(b *Batch, ops []op) error {
 		}
 		errs.add(err)
 	}
-	if behind == nil {
+	if behind == nil && !r.closed {
 		if err := r.flush(); err != nil {
 			r.unstage(0, err)
 			errs.errs, errs.refused = append(errs.errs, err), len(ops)
@@ -261,8 +268,8 @@ func (r *Recorder) applyNow(data []byte, o *op) error {
 		r.drop(ErrTooLarge, uint64(o.entries), o.spans())
 		return ErrTooLarge
 	}
-	if r.ledger.file != nil && len(data) > maxParked {
-		rec.flags &^= flagWait
+	if r.ledger.file != nil && len(data) > maxParked || r.o.Durability == DurabilityPower {
+		rec.flags &^= flagWait // what waits would not be safe
 	}
 	return r.apply(&rec, data[8:])
 }
@@ -342,6 +349,7 @@ func (r *Recorder) Resource(e *TraceEntry) (*Resource, error) {
 	}
 	if err := r.drain(); err != nil {
 		r.latest = res
+		r.ledger.resource(res)
 		return res, err
 	}
 	if res.id != 0 && r.latest == res {

@@ -204,7 +204,7 @@ func orphan(name string) error {
 	if err := lock(f, true); err != nil {
 		return err
 	}
-	_, err = adopt(f, stream, DefaultVersion)
+	_, err = adopt(f, stream)
 	return err
 }
 

@@ -21,6 +21,7 @@ type deadBuffer struct {
 	name    string
 	dead    *segment.Dead
 	size    int64 // of the IET that the checkpoint is about, -1 without one
+	version Version
 	tail    [tailSize]byte
 	parked  []replayed
 	streams [][]replayed // what is not in that part of the IET; the spans last
@@ -75,6 +76,7 @@ func readBuffer(f *os.File, name string, change bool) (*deadBuffer, error) {
 			b.size = int64(binary.LittleEndian.Uint64(data))
 			copy(b.tail[:], data[8:])
 			rest := data[8+tailSize:]
+			b.version, rest = Version(rest[0]), rest[8:]
 			from, to = leUint64(rest), leUint64(rest[8:])
 			for n := min(leUint64(rest[16:]), uint64(len(rest)-24)/8, maxStripes+1); uint64(len(positions)) < n; {
 				positions = append(positions, leUint64(rest[24+8*len(positions):]))
@@ -134,7 +136,7 @@ func (b *deadBuffer) readLedger(from, to uint64) error {
 	var order []replayed
 	err := b.dead.Records(ledgerStream, from, func(position uint64, data []byte) error {
 		var o record
-		if position >= to || !o.parse(data) {
+		if !o.parse(data) || position >= to && o.kind != opResource { // that is true at any time
 			return nil
 		}
 		switch o.kind {
@@ -221,6 +223,11 @@ func (b *deadBuffer) replay(f *os.File, lenient bool) error {
 	}
 	if b.records == 0 && s.size == fi.Size() {
 		return nil
+	}
+	if s.entries == 0 {
+		s.version = b.version
+	} else if b.records > 0 && s.version != b.version {
+		return &VersionError{Version: s.version} // it is another file
 	}
 	if err := f.Truncate(s.size); err != nil {
 		return err

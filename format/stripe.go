@@ -120,7 +120,7 @@ func (r *Recorder) tryPut(b *Batch, o *op) error {
 	}
 	if err == nil {
 		if err = s.seg.Append(b.buf[o.start:o.end], o.sum); err != nil {
-			r.direct.Store(true) // the map is gone
+			r.leaveBuffer(err)
 			err = errNoRoom
 		}
 	}
@@ -156,7 +156,7 @@ func (r *Recorder) nextSegment(s *stripe, n int) error {
 	seg, err := r.pool.Take(s.number, s.base, false)
 	if err != nil {
 		if !errors.Is(err, segment.ErrFull) {
-			r.direct.Store(true) // the map is gone
+			r.leaveBuffer(err)
 		}
 		return errNoRoom
 	}
@@ -215,18 +215,22 @@ func (r *Recorder) wake() {
 	r.fresh.Store(0)
 	if r.draining.TryLock() {
 		go func() {
-			defer r.draining.Unlock()
-			r.flushLater()
+			tell := r.drainLater()
+			r.draining.Unlock() // first, as OnError may call Close
+			tell()
 		}()
 	}
 }
 
-// flushLater runs by the timer, and when much has come.
-func (r *Recorder) flushLater() {
+// onTimer runs when something has to be done in time.
+func (r *Recorder) onTimer() { r.drainLater()() }
+
+// drainLater drains, and returns what tells OnError of it.
+func (r *Recorder) drainLater() (tell func()) {
 	r.mu.Lock()
-	defer r.unlock()
 	if !r.closed {
 		_ = r.drain() // kept and reported
 		r.setTimer()
 	}
+	return r.unlocked()
 }
