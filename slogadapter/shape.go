@@ -29,6 +29,7 @@ type shape struct {
 	count int     // where in the blob the number of attributes is
 	pre   []byte  // version 1: the name of the time
 	all   []byte  // version 1, when With has gathered nothing: blob and pre
+	tail  []byte  // otel.json where values are nil, in version 1 with its name
 	// levelText is the log.level, if there is one, in version 1 with its name.
 	levelText []byte
 }
@@ -37,6 +38,7 @@ type shape struct {
 // in two moves.
 type row struct {
 	key   string // as it is given
+	null  bool   // the value is nil
 	size  int    // of the name, encoded
 	long  []byte // one that is not short
 	short [shortName]byte
@@ -63,7 +65,8 @@ func (r *row) is(key string) bool {
 const (
 	orderTime  = -1
 	orderLevel = -2
-	orderWith  = -3
+	orderTail  = -3
+	orderWith  = -4
 )
 
 const (
@@ -145,26 +148,43 @@ func (h *Handler) encode() {
 // learn makes a shape of a record that became s, if that is plain.
 func (h *Handler) learn(pos *site, r *slog.Record, s *state) {
 	n := r.NumAttrs()
-	if h.encoded.keys == nil || r.Time.IsZero() || s.cut || len(s.jsons) > 0 || s.twice != nil || n > maxShapeAttrs ||
-		len(s.attrs) != len(h.with.attrs)+s.fixed+n || !utf8.ValidString(pos.name+pos.pkg+pos.file) {
+	attrs := s.attrs
+	var tail *format.Attribute
+	if len(s.jsons) > 0 && len(attrs) > 0 {
+		tail = &attrs[len(attrs)-1]
+		attrs = attrs[:len(attrs)-1]
+	}
+	if h.encoded.keys == nil || r.Time.IsZero() || s.cut || s.twice != nil || n > maxShapeAttrs ||
+		len(attrs) != len(h.with.attrs)+s.fixed+n || !utf8.ValidString(pos.name+pos.pkg+pos.file) {
 		return
 	}
 	sh := &shape{level: r.Level, with: h.encoded.keys}
 	plain := true
-	own := s.attrs[len(s.attrs)-n:]
+	own := attrs[len(attrs)-n:]
+	nulls := 0
 	r.Attrs(func(a slog.Attr) bool {
 		name := own[len(sh.rows)].Name
 		plain = plain && a.Value.Kind() != slog.KindGroup && a.Value.Kind() != slog.KindLogValuer && len(a.Key) <= len(name)
-		sh.rows = append(sh.rows, newRow(a.Key, name))
+		row := newRow(a.Key, name)
+		if row.null = isNil(&a.Value); row.null {
+			nulls++
+		}
+		sh.rows = append(sh.rows, row)
 		return true
 	})
-	if !plain {
+	if !plain || nulls != len(s.jsons) { // others are JSON, too
 		return
+	}
+	if tail != nil {
+		if !h.core.v2 {
+			sh.tail = format.AppendString(nil, tail.Name)
+		}
+		sh.tail = format.AppendValue(sh.tail, &tail.Value)
 	}
 	sh.blob = appendMetadata(nil, &s.entry.Metadata)
 	sh.count = len(sh.blob)
 	sh.blob = format.AppendUint(sh.blob, uint64(len(s.attrs)))
-	fixed := s.attrs[len(h.with.attrs) : len(s.attrs)-n]
+	fixed := attrs[len(h.with.attrs) : len(attrs)-n]
 	if len(fixed) > 1 {
 		if !h.core.v2 {
 			sh.levelText = format.AppendString(nil, fixed[1].Name)
@@ -178,7 +198,7 @@ func (h *Handler) learn(pos *site, r *slog.Record, s *state) {
 			sh.all = append(slices.Clone(sh.blob), sh.pre...)
 		}
 	} else {
-		sh.columns(s.attrs, len(h.with.attrs), len(fixed))
+		sh.columns(s.attrs, len(h.with.attrs), len(fixed), n)
 	}
 	pos.mu.Lock()
 	defer pos.mu.Unlock()
@@ -193,7 +213,7 @@ func (h *Handler) learn(pos *site, r *slog.Record, s *state) {
 }
 
 // columns sorts the names of version 2, and notes where the values are.
-func (sh *shape) columns(attrs []format.Attribute, with, fixed int) {
+func (sh *shape) columns(attrs []format.Attribute, with, fixed, own int) {
 	type column struct {
 		name string
 		from int32
@@ -208,6 +228,8 @@ func (sh *shape) columns(attrs []format.Attribute, with, fixed int) {
 			from = orderTime
 		case i < with+fixed:
 			from = orderLevel
+		case i == with+fixed+own:
+			from = orderTail
 		}
 		columns[i] = column{attrs[i].Name, from}
 	}
@@ -258,7 +280,7 @@ func (h *Handler) fill(b *format.Batch, sh *shape, r *slog.Record) (at int64, ok
 	}
 	at = r.Time.UnixNano()
 	// Here is room for all but texts.
-	rest := len(sh.blob) + len(sh.pre) + len(sh.levelText) + len(h.encoded.all) + (len(sh.rows)+1)*room
+	rest := len(sh.blob) + len(sh.pre) + len(sh.levelText) + len(sh.tail) + len(h.encoded.all) + (len(sh.rows)+1)*room
 	buf := b.Raw(len(r.Message) + 16 + rest)
 	start := len(buf)
 	buf = format.AppendString(append(buf, 1), r.Message)
@@ -319,6 +341,13 @@ func (h *Handler) fillRows(buf []byte, sh *shape, r *slog.Record, at int64) ([]b
 			k = len(b)
 			b = grown(b, k, room)
 		}
+		if row.null || isNil(&a.Value) {
+			if ok = row.null && isNil(&a.Value); ok {
+				k += copy(b[k:], null)
+			}
+			buf, n = b, k
+			return ok
+		}
 		if a.Value.Kind() == slog.KindInt64 {
 			b[k] = byte(format.KindI64)
 			n = putUint(b, k+1, zigzag(a.Value.Int64()))
@@ -328,8 +357,16 @@ func (h *Handler) fillRows(buf []byte, sh *shape, r *slog.Record, at int64) ([]b
 		buf, n, ok = putValue(b, k, &a.Value)
 		return ok
 	})
+	if len(sh.tail) > 0 {
+		return append(buf[:n], sh.tail...), ok && len(rows) == 0
+	}
 	return buf[:n], ok
 }
+
+// null is the value nil as it is stored.
+var null = format.AppendText(nil, "null")
+
+func isNil(v *slog.Value) bool { return v.Kind() == slog.KindAny && v.Any() == nil }
 
 // fillColumns appends what comes behind the message in version 2.
 func (h *Handler) fillColumns(buf []byte, sh *shape, r *slog.Record, at int64) ([]byte, bool) {
@@ -354,8 +391,16 @@ func (h *Handler) fillColumns(buf []byte, sh *shape, r *slog.Record, at int64) (
 		switch {
 		case !ok:
 			return buf[:n], false
+		case from >= 0 && (sh.rows[from].null || isNil(&attrs[from])):
+			if ok = sh.rows[from].null && isNil(&attrs[from]); ok {
+				n += copy(buf[n:], null)
+			}
 		case from >= 0:
 			buf, n, ok = putValue(buf, n, &attrs[from])
+		case from == orderTail:
+			buf = append(buf[:n], sh.tail...)
+			n = len(buf)
+			buf = buf[:cap(buf)]
 		case from == orderTime:
 			buf[n] = byte(format.KindU64)
 			n = putUint(buf, n+1, uint64(at))
