@@ -6,13 +6,14 @@ MODULES  := . exporter/autoexport examples internal/bench
 BIN      := $(CURDIR)/bin
 FUZZTIME ?= 10s
 COUNT    ?= 10
+SOAK     := ^(TestA01|TestA02|TestA05|TestA07FullDisk|TestA16|TestB01|TestB02|TestKill|TestCreateOnFullDisk)
 BENCHTIME ?= 300ms
 REQUESTS ?= 10000
 
 GOLANGCI_VERSION := v2.15.0
 BENCHSTAT_VERSION := v0.0.0-20260908200009-22c9c6c9d4da
 
-.PHONY: help demo test race fuzz bench lint vet golden conformance tools clean
+.PHONY: help demo test race soak fuzz bench lint vet golden conformance tools clean
 
 help: ## say what there is to make
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,6 +27,10 @@ test: ## test every module
 
 race: ## test under the race detector
 	@set -e; for m in . exporter/autoexport; do (cd $$m && GOWORK=off $(GO) test -race ./...); done
+
+soak: ## kill, fill and cut the power for a quarter of an hour, which needs root, strace and mkfs.ext4
+	@[ "$$(id -u)" = 0 ] || { echo "soak mounts file systems: it needs root" >&2; exit 1; }
+	ENTRACE_CI=1 ENTRACE_SOAK=1 $(GO) test -count 1 -timeout 60m -v -run '$(SOAK)' ./format
 
 fuzz: ## run every fuzz target for FUZZTIME
 	@set -e; for p in $$($(GO) list ./...); do \

@@ -112,7 +112,9 @@ func (r *Recorder) closeBuffer(err error) bool {
 //
 //	size       uint64   // of the IET
 //	tail       [64]byte // its last bytes, those before a shorter one are zero
-//	version    uint64   // in which the records are encoded
+//	version    uint8    // in which the records are encoded
+//	moved      uint8    // 1: the ids in the ledger are those of another IET
+//	reserved   [6]byte
 //	ledgerFrom uint64
 //	ledgerTo   uint64
 //	streams    uint64

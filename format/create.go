@@ -122,6 +122,9 @@ func create(name string, o *RecorderOptions) (*Recorder, error) {
 	if err == nil {
 		err = r.begin()
 	}
+	if err == nil && r.o.Durability == DurabilityPower {
+		err = osfile.SyncDir(stream) // what calls sync later is to have a name
+	}
 	if err != nil {
 		_ = osfile.Remove(f, stream) // it holds nothing yet
 		_ = f.Close()
@@ -155,12 +158,30 @@ func finishOthers(ctx context.Context, stream string, keep int) error {
 			continue
 		}
 		if osfile.Lock(f, true) == nil {
-			et := strings.TrimSuffix(name, extIET) + extET
-			_ = finalizeOpen(ctx, f, name, et, &FinalizeOptions{RemoveSource: true}) // the next one tries again
+			_ = finishAside(ctx, f, name) // the next one tries again
 		}
 		_ = f.Close() // nothing was written to it
 	}
 	return prune(stream, keep)
+}
+
+// finishAside finishes the file f that a dead writer had rotated out.
+func finishAside(ctx context.Context, f *os.File, name string) error {
+	et := strings.TrimSuffix(name, extIET) + extET
+	fi, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if fi.Size() == 0 {
+		return osfile.Remove(f, name) // a loss of power left nothing of it
+	}
+	if exists(et) {
+		t, damage := scanEntries(io.NewSectionReader(f, 0, fi.Size()), nil, nil)
+		if damage == nil && isTwin(et, f, t) {
+			return osfile.Remove(f, name) // its writer died before it could do so itself
+		}
+	}
+	return finalizeOpen(ctx, f, name, et, &FinalizeOptions{RemoveSource: true})
 }
 
 // sweep removes temporary files of a stream whose makers are dead.
@@ -208,6 +229,9 @@ const (
 // createStream makes the file stream, new and locked.
 func createStream(stream, final string) (*os.File, error) {
 	for range 100 { // until nobody makes or removes one at the same moment
+		if err := bringBack(stream); err != nil {
+			return nil, err
+		}
 		f, err := osfile.CreateAppend(stream)
 		if errors.Is(err, fs.ErrExist) {
 			if err := settle(stream, final); err != nil {
@@ -242,8 +266,11 @@ func createStream(stream, final string) (*os.File, error) {
 // and returns how many entries that are.
 func adopt(f *os.File, stream string) (int, error) {
 	b, err := openBuffer(stream, true)
-	if err != nil || b == nil {
-		return 0, err
+	if err != nil {
+		return 0, errors.Join(err, osfile.Remove(f, stream))
+	}
+	if b == nil {
+		return 0, nil
 	}
 	if b.records == 0 || !b.version.known() {
 		return 0, b.remove()
@@ -310,8 +337,8 @@ func settle(stream, final string) error {
 	if len(t.parents) <= 1 {
 		return osfile.Remove(f, stream) // its writer died before it recorded anything
 	}
-	if final != stream && isTwin(final, f, t) {
-		return osfile.Remove(f, stream) // its writer died before it could do so itself
+	if final != stream && (isTwin(final, f, t) || isAside(stream, f, t, was.ModTime())) {
+		return osfile.Remove(f, stream) // who made the ET died before it could do so itself
 	}
 	if final == stream {
 		if err := f.Truncate(t.data + int64(t.offsets[len(t.parents)])); err != nil {
@@ -348,6 +375,19 @@ func isTwin(name string, f io.ReaderAt, t *table) bool {
 		at += n
 	}
 	return true
+}
+
+// isAside reports whether one of the finished files of a stream, made since its
+// last change, holds the very entries t of the IET f.
+func isAside(stream string, f io.ReaderAt, t *table, changed time.Time) bool {
+	names, err := asides(stream)
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(names, func(name string) bool {
+		fi, err := os.Lstat(name)
+		return err == nil && strings.HasSuffix(name, extET) && !fi.ModTime().Before(changed) && isTwin(name, f, t)
+	})
 }
 
 // isOther reports whether err says that a file is no IET that can be read.

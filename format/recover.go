@@ -196,6 +196,9 @@ func orphan(name string) error {
 	if exists(name) || exists(stream) || !exists(stream+extBuffer) {
 		return nil
 	}
+	if err := bringBack(stream); err != nil || exists(stream) {
+		return err
+	}
 	f, err := osfile.CreateAppend(stream)
 	if err != nil {
 		return err
@@ -204,7 +207,10 @@ func orphan(name string) error {
 	if err := lock(f, true); err != nil {
 		return err
 	}
-	_, err = adopt(f, stream)
+	n, err := adopt(f, stream)
+	if err == nil && n == 0 {
+		err = osfile.Remove(f, stream) // there was nothing in it
+	}
 	return err
 }
 

@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/internal/segment"
@@ -19,9 +20,11 @@ import (
 type deadBuffer struct {
 	f       *os.File
 	name    string
+	change  bool // f is open for writing
 	dead    *segment.Dead
 	size    int64 // of the IET that the checkpoint is about, -1 without one
 	version Version
+	moved   bool // another IET has taken the place of the one that the ledger is about
 	tail    [tailSize]byte
 	parked  []replayed
 	streams [][]replayed // what is not in that part of the IET; the spans last
@@ -68,7 +71,7 @@ func readBuffer(f *os.File, name string, change bool) (*deadBuffer, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &deadBuffer{f: f, name: name, size: -1}
+	b := &deadBuffer{f: f, name: name, change: change, size: -1}
 	var from, to uint64
 	var positions []uint64
 	b.dead, err = segment.Read(f, fi.Size(), func(data []byte) func(uint64) uint64 {
@@ -76,7 +79,7 @@ func readBuffer(f *os.File, name string, change bool) (*deadBuffer, error) {
 			b.size = int64(binary.LittleEndian.Uint64(data))
 			copy(b.tail[:], data[8:])
 			rest := data[8+tailSize:]
-			b.version, rest = Version(rest[0]), rest[8:]
+			b.version, b.moved, rest = Version(rest[0]), rest[1] != 0, rest[8:]
 			from, to = leUint64(rest), leUint64(rest[8:])
 			for n := min(leUint64(rest[16:]), uint64(len(rest)-24)/8, maxStripes+1); uint64(len(positions)) < n; {
 				positions = append(positions, leUint64(rest[24+8*len(positions):]))
@@ -193,14 +196,38 @@ func (b *deadBuffer) fits(f io.ReaderAt, size int64) bool {
 	if b.size < MagicSize || b.size > size {
 		return false
 	}
-	var have tail
-	buf := make([]byte, min(b.size, tailSize))
-	if _, err := f.ReadAt(buf, b.size-int64(len(buf))); err != nil {
-		return false
+	have, err := tailOf(f, b.size)
+	n := min(b.size, tailSize)
+	return err == nil && bytes.Equal(have.b[tailSize-n:], b.tail[tailSize-n:])
+}
+
+// tailOf returns the tail of the first size bytes of f.
+func tailOf(f io.ReaderAt, size int64) (t tail, err error) {
+	buf := make([]byte, min(size, tailSize))
+	if _, err := f.ReadAt(buf, size-int64(len(buf))); err != nil {
+		return t, err
 	}
-	have.add(buf)
-	n := len(buf)
-	return bytes.Equal(have.b[tailSize-n:], b.tail[tailSize-n:])
+	t.add(buf)
+	return t, nil
+}
+
+// move makes the first size bytes of f, of which nothing is in the buffer, what the
+// checkpoint is about: who finds both again, after this replay was killed, cuts f
+// to that.
+func (b *deadBuffer) move(f *os.File, size int64) error {
+	if !b.change || b.records == 0 {
+		return nil // f is a copy
+	}
+	t, err := tailOf(f, size)
+	if err != nil {
+		return err
+	}
+	data := slices.Clone(b.dead.Checkpoint)
+	binary.LittleEndian.PutUint64(data, uint64(size))
+	copy(data[8:], t.b[:])
+	data[8+tailSize+1] = 1
+	// The file has to be on disk before what says so.
+	return errors.Join(f.Sync(), b.dead.Replace(b.f, data), b.f.Sync())
 }
 
 // replay writes what the buffer holds behind the whole entries of f, which is
@@ -229,6 +256,9 @@ func (b *deadBuffer) replay(f *os.File, lenient bool) error {
 	} else if b.records > 0 && s.version != b.version {
 		return &VersionError{Version: s.version} // it is another file
 	}
+	if s.entries == 0 {
+		s.size = 0 // the magic comes with the root
+	}
 	if err := f.Truncate(s.size); err != nil {
 		return err
 	}
@@ -246,6 +276,11 @@ func (b *deadBuffer) replay(f *os.File, lenient bool) error {
 			return err
 		}
 	}
+	if !same {
+		if err := b.move(f, r.size); err != nil {
+			return err
+		}
+	}
 	for ref, id := range s.spans {
 		r.spans.put(ref, spanSlot{id: id, ended: true})
 	}
@@ -253,7 +288,7 @@ func (b *deadBuffer) replay(f *os.File, lenient bool) error {
 		res.owner, res.index = r, uint32(i+1)
 		if res.body != nil {
 			res.id = s.resources[string(res.body)]
-		} else if !same || int64(res.id) >= int64(s.entries) {
+		} else if !same || b.moved || int64(res.id) >= int64(s.entries) {
 			res.id = 0
 		}
 		r.all = append(r.all, res)
@@ -278,13 +313,20 @@ func (b *deadBuffer) write(r *Recorder) error {
 		if !o.parse(p.data) {
 			return nil
 		}
-		_ = r.apply(&o, p.data) // what could not be recorded cannot be now
+		if o.kind == opEnd && r.spans.get(&o.ref) == nil {
+			r.applyEnd(&o)
+		} else {
+			_ = r.apply(&o, p.data) // what could not be recorded cannot be now
+		}
 		if len(r.out) < flushSize {
 			return nil
 		}
 		return r.flush()
 	}
 	for i := range b.parked {
+		if o.parse(b.parked[i].data) && o.flags&flagRef != 0 && r.spans.get(&o.ref) != nil {
+			continue // it is in the file: what says that it does not wait any more is lost
+		}
 		if err := apply(&b.parked[i]); err != nil {
 			return err
 		}
@@ -310,6 +352,27 @@ func (b *deadBuffer) write(r *Recorder) error {
 			return err
 		}
 		streams[next] = streams[next][1:]
+	}
+}
+
+// applyEnd writes what is told at the end of a span that is in a file which is
+// gone: below the latest resource, with the ids of the span.
+func (r *Recorder) applyEnd(o *record) {
+	for bodies := o.bodies; ; {
+		body, head, rest, ok := nextBody(bodies)
+		if !ok {
+			return
+		}
+		marks := []mark{{AttrSpanID, o.ref.SpanID[:]}, {AttrTraceID, o.ref.TraceID[:]}}
+		var e TraceEntry
+		if _, err := DecodeTraceEntry(append([]byte{0}, body...), r.version, &e); err == nil {
+			marks = slices.DeleteFunc(marks, func(m mark) bool {
+				_, has := e.Attribute(m.name)
+				return has
+			})
+		}
+		_, _ = r.stage(body, head, r.place(r.latest), marks) // what could not be recorded cannot be now
+		bodies = rest
 	}
 }
 
@@ -414,6 +477,41 @@ func parseHex(s string, n int) ([]byte, bool) {
 		}
 	}
 	return b, true
+}
+
+// bringBack gives the IET of a dead writer its name back that it had rotated out
+// when it died before the next one had the name: what is in the crash buffer
+// belongs to it.
+func bringBack(stream string) error {
+	if exists(stream) || !exists(stream+extBuffer) {
+		return nil
+	}
+	b, err := openBuffer(stream, true)
+	if err != nil || b == nil {
+		return distinct(err, ErrLocked) // its writer is at it
+	}
+	defer b.f.Close()
+	names, err := asides(stream)
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Backward(names) {
+		if strings.HasSuffix(name, extIET) && b.isOf(name) {
+			return distinct(osfile.RenameNew(name, stream), fs.ErrExist)
+		}
+	}
+	return nil
+}
+
+// isOf reports whether the IET name is the one that the checkpoint is about.
+func (b *deadBuffer) isOf(name string) bool {
+	f, err := osfile.OpenRead(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	return err == nil && b.fits(f, fi.Size())
 }
 
 // replayBuffer brings what a dead writer left in its crash buffer into its IET f,

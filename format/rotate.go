@@ -114,6 +114,9 @@ func (r *Recorder) rotate(now time.Time) error {
 	if err == nil {
 		err = r.writeEnd(true)
 	}
+	if err == nil && r.o.Durability == DurabilityPower {
+		err = r.w.Sync() // those who wait for a sync get that of the new file
+	}
 	var aside string
 	if err == nil {
 		ext := extIET
@@ -131,6 +134,11 @@ func (r *Recorder) rotate(now time.Time) error {
 	if err := osfile.RenameNew(tmp.Name(), r.stream); err != nil {
 		// The old one goes on under its old name, if it can get that again.
 		return errors.Join(err, osfile.RenameNew(aside, r.stream), osfile.Remove(tmp, tmp.Name()), closedErr(tmp.Close()))
+	}
+	if r.o.Durability == DurabilityPower {
+		if err := osfile.SyncDir(r.stream); err != nil {
+			r.failed(fmt.Errorf("rotate %s: %w", r.stream, err)) // both are there, until a loss of power
+		}
 	}
 	old, table := r.f, r.index.table()
 	r.f, r.w, r.size, r.next, r.index, r.tail, r.began = tmp, tmp, next.size, next.next, next.index, next.tail, now

@@ -267,3 +267,6 @@ func TestNoRoomForNext(t *testing.T) {
 		t.Errorf("%d entries, want 102", f.Len())
 	}
 }
+
+func renameAway(dir string) error { return os.Rename(dir, dir+"-away") }
+func renameBack(dir string) error { return os.Rename(dir+"-away", dir) }

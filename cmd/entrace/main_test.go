@@ -484,3 +484,82 @@ func TestBrokenPipe(t *testing.T) {
 		t.Errorf("there is %v", left)
 	}
 }
+
+// TestCrashBuffer recovers what a program that was killed had not written to its
+// file yet: copies of its files, at that moment, are what is left.
+func TestCrashBuffer(t *testing.T) {
+	dir := t.TempDir()
+	rec, err := format.Create(filepath.Join(dir, "live.et"), nil)
+	must(t, err)
+	defer rec.Close(t.Context())
+	if d, err := rec.Durability(); d != format.DurabilityProcess {
+		t.Skip("no crash buffer here:", err)
+	}
+	for i := range 5 {
+		must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some(fmt.Sprint("record ", i)), Metadata: named("event").Metadata}))
+	}
+	t.Chdir(t.TempDir())
+	for _, ext := range []string{".iet", ".iet.buffer"} {
+		b, err := os.ReadFile(filepath.Join(dir, "live"+ext))
+		must(t, err)
+		must(t, os.WriteFile("app"+ext, b, 0o600))
+	}
+	if out := fine(t, nil, "info", "app.et"); !strings.Contains(out, "pending      5 entries in the crash buffer") {
+		t.Errorf("info prints\n%s", out)
+	}
+	if out := fine(t, nil, "recover", "-o", "copy.et", "app.et"); !strings.Contains(out, "5 of them came from the crash buffer") {
+		t.Errorf("recover -o prints\n%s", out)
+	}
+	if out := fine(t, nil, "recover", "app.et"); !strings.Contains(out, "app.et: 6 whole entries") || !strings.Contains(out, "5 of them") {
+		t.Errorf("recover prints\n%s", out)
+	}
+	for _, name := range []string{"copy.et", "app.et"} {
+		if out := fine(t, nil, "cat", name); strings.Count(out, "record ") != 5 {
+			t.Errorf("%s has\n%s", name, out)
+		}
+	}
+	if out := fine(t, nil, "recover", "app.et"); strings.Contains(out, "crash buffer") {
+		t.Errorf("a second recover prints\n%s", out)
+	}
+	list, err := os.ReadDir(".")
+	must(t, err)
+	if len(list) != 2 {
+		t.Errorf("files are %v", list)
+	}
+}
+
+// TestTailRotation follows a recording from file to file.
+func TestTailRotation(t *testing.T) {
+	t.Chdir(t.TempDir())
+	rec, err := format.Create("app.et", &format.RecorderOptions{MaxFileEntries: 20})
+	must(t, err)
+	var out bytes.Buffer
+	done := make(chan int, 1)
+	go func() {
+		done <- run(t.Context(), []string{"tail", "-f", "-n", "-1", "app.et"}, strings.NewReader(""), &out, &out)
+	}()
+	for i := range 50 {
+		must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some(fmt.Sprint("record ", i)), Metadata: named("event").Metadata}))
+		must(t, rec.Flush())
+		time.Sleep(2 * time.Millisecond)
+	}
+	if n := rec.Stats().Files; n < 2 {
+		t.Errorf("%d files were finished", n)
+	}
+	time.Sleep(200 * time.Millisecond) // so that tail is there before the end
+	must(t, rec.Close(t.Context()))
+	select {
+	case code := <-done:
+		if code != exitFine {
+			t.Errorf("exit %d: %s", code, out.String())
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("tail does not end")
+	}
+	if got := strings.Count(out.String(), "record "); got < 20 || got > 50 {
+		t.Errorf("%d records were shown:\n%s", got, out.String())
+	}
+	if !strings.Contains(out.String(), "record 49") {
+		t.Errorf("the last record was not shown:\n%s", out.String())
+	}
+}

@@ -19,7 +19,8 @@ type Dead struct {
 	// committed in them. Only a loss of power leaves any.
 	Damaged int
 
-	parts []part
+	sequence uint64 // of the checkpoint
+	parts    []part
 }
 
 type part struct {
@@ -46,7 +47,8 @@ func Read(r io.ReaderAt, size int64, from func(checkpoint []byte) func(stream ui
 	if v != version || n != Size {
 		return nil, fmt.Errorf("file of segments of version %d with %d bytes each", v, n)
 	}
-	d := &Dead{Checkpoint: checkpoint(head[:])}
+	d := new(Dead)
+	d.sequence, d.Checkpoint = checkpoint(head[:])
 	begin := from(d.Checkpoint)
 	buf := make([]byte, Size)
 	for off := int64(headerSize); off < size; off += Size {
@@ -80,10 +82,8 @@ func Read(r io.ReaderAt, size int64, from func(checkpoint []byte) func(stream ui
 	return d, nil
 }
 
-// checkpoint returns the data of the checkpoint in force.
-func checkpoint(head []byte) []byte {
-	var data []byte
-	var newest uint64
+// checkpoint returns the checkpoint in force.
+func checkpoint(head []byte) (newest uint64, data []byte) {
 	for i := range numSlots {
 		at := slotAt + i*slotSize
 		n := int(binary.LittleEndian.Uint32(head[at:]))
@@ -95,7 +95,31 @@ func checkpoint(head []byte) []byte {
 			newest, data = s, slices.Clone(head[at+16:at+n])
 		}
 	}
-	return data
+	return newest, data
+}
+
+// Replace puts data in force in f, from which d was read, in the place of
+// Checkpoint.
+func (d *Dead) Replace(f io.WriterAt, data []byte) error {
+	if len(data) > MaxCheckpoint {
+		return ErrFull
+	}
+	sequence := d.sequence + 1
+	at := slotAt + int64(sequence%numSlots)*slotSize
+	b := binary.LittleEndian.AppendUint64(make([]byte, 8, slotSize), sequence)
+	b = append(b, data...)
+	for len(b)%8 != 0 {
+		b = append(b, 0)
+	}
+	if _, err := f.WriteAt(b, at); err != nil {
+		return err
+	}
+	binary.LittleEndian.PutUint64(b, commitWord(Sum(b[8:]), uint64(at), len(b)))
+	if _, err := f.WriteAt(b[:8], at); err != nil {
+		return err
+	}
+	d.sequence, d.Checkpoint = sequence, slices.Clone(data)
+	return nil
 }
 
 // parse finds the records of a segment.

@@ -1,0 +1,318 @@
+package format_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+// needStrace skips a test where there is no strace, but not where CI has to have
+// it.
+func needStrace(t *testing.T) {
+	t.Helper()
+	err := exec.Command("strace", "-qq", "-o", os.DevNull, "true").Run()
+	switch {
+	case err == nil:
+	case os.Getenv("ENTRACE_CI") == "1":
+		t.Fatalf("strace: %v", err)
+	default:
+		t.Skipf("strace: %v", err)
+	}
+	if format.RaceEnabled {
+		t.Skip("the race detector makes a program of many system calls")
+	}
+}
+
+// traced runs the program of c under strace with some more arguments.
+func (c *crashRun) traced(t *testing.T, args ...string) (output string, err error) {
+	t.Helper()
+	cmd := c.command(t)
+	args = append([]string{"-f", "-qq", "--seccomp-bpf", "-o", filepath.Join(filepath.Dir(c.acks()), ".strace")}, args...)
+	run := exec.Command("strace", append(append(args, "--"), cmd.Args...)...)
+	run.Env = append(cmd.Env, "GOMAXPROCS=2", "GODEBUG=asyncpreemptoff=1")
+	b, err := run.CombinedOutput()
+	return string(b), err
+}
+
+// calls returns how often one thread of the program makes each of some calls, at
+// most.
+func (c *crashRun) calls(t *testing.T, names []string) map[string]int {
+	t.Helper()
+	if out, err := c.traced(t, "-e", "trace="+strings.Join(names, ",")); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	log := readFile(t, filepath.Join(filepath.Dir(c.acks()), ".strace"))
+	counts, most := make(map[string]int), make(map[string]int)
+	for _, m := range regexp.MustCompile(`(?m)^(\d+) +(\w+)\(`).FindAllSubmatch(log, -1) {
+		key := string(m[1]) + string(m[2])
+		counts[key]++
+		most[string(m[2])] = max(most[string(m[2])], counts[key])
+	}
+	return most
+}
+
+// changing are the calls that change files.
+var changing = []string{"write", "pwrite64", "ftruncate", "fallocate", "fsync", "renameat2", "unlinkat", "copy_file_range", "openat", "flock", "close", "mmap", "munmap"}
+
+// killAtEveryCall runs the program that make prepares again and again, each time
+// killed at the next of its calls, and lets check look at what is left.
+func killAtEveryCall(t *testing.T, names []string, prepare func(t *testing.T) *crashRun, check func(t *testing.T, c *crashRun)) {
+	t.Helper()
+	runs := 0
+	first := prepare(t)
+	most := first.calls(t, names)
+	check(t, first)
+	for _, name := range names {
+		// The number of calls changes a little from run to run.
+		for n := 1; n <= most[name]+2; n++ {
+			c := prepare(t)
+			out, err := c.traced(t, "-e", "trace="+name, "-e", fmt.Sprintf("inject=%s:signal=KILL:when=%d", name, n))
+			if err != nil && !killed(err) {
+				t.Fatalf("%s %d: %v\n%s", name, n, err, out)
+			}
+			check(t, c)
+			if t.Failed() {
+				t.Fatalf("killed at %s %d; the files are in %s", name, n, keep(t, c.path))
+			}
+			must(t, os.RemoveAll(filepath.Dir(c.path)))
+			runs++
+		}
+	}
+	t.Logf("%d runs, calls %v", runs, most)
+}
+
+func killed(err error) bool {
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	if !ok {
+		return false
+	}
+	w := exit.Sys().(syscall.WaitStatus)
+	return w.Signaled() && w.Signal() == syscall.SIGKILL || exit.ExitCode() == 128+9
+}
+
+// TestA02KillAtEverySyscall kills a program at each of its system calls.
+func TestA02KillAtEverySyscall(t *testing.T) {
+	needStrace(t)
+	for _, x := range []struct {
+		durability format.Durability
+		entries    int
+	}{{format.DurabilityProcess, 0}, {format.DurabilityProcess, 20}, {format.DurabilityPower, 20}} {
+		t.Run(fmt.Sprint(x.durability, " ", x.entries), func(t *testing.T) {
+			names := changing[:8]
+			if os.Getenv(soakEnv) != "" {
+				names = changing
+			}
+			odd := false
+			killAtEveryCall(t, names, func(t *testing.T) *crashRun {
+				return &crashRun{
+					path: filepath.Join(t.TempDir(), "app.et"), durability: x.durability, version: format.V1,
+					goroutines: 1, units: 18 + 2*x.entries, flushEvery: 7, entries: x.entries, end: "close",
+				}
+			}, func(t *testing.T, c *crashRun) {
+				odd = !odd
+				c.settled(t, odd)
+				c.check(t, collect(t, filepath.Dir(c.path)))
+			})
+		})
+	}
+}
+
+// crashed returns a folder with what a program left that was killed with units in
+// its crash buffer, and in its file.
+func crashed(t *testing.T, path string, v format.Version) *crashRun {
+	t.Helper()
+	c := &crashRun{path: path, version: v, goroutines: 1, units: 28, flushEvery: 15, end: "exit"}
+	if out, err := c.finish(t); err == nil {
+		t.Fatal(out)
+	}
+	return c
+}
+
+// TestKillDuringRecovery kills a recovery at each of its system calls, and does
+// it again: what is in the crash buffer is in the file once then. Also when that
+// is not the file that the buffer knows: it was killed while it rotated.
+func TestKillDuringRecovery(t *testing.T) {
+	needStrace(t)
+	for _, x := range []struct {
+		name string
+		ext  string
+		fate func(t *testing.T, stream string)
+	}{
+		{"same", ".et", func(*testing.T, string) {}},
+		{"same", ".iet", func(*testing.T, string) {}},
+		{"gone", ".et", func(t *testing.T, stream string) {
+			must(t, os.Rename(stream, strings.TrimSuffix(stream, ".iet")+".20260102T030405.678Z.iet"))
+		}},
+		{"another", ".iet", func(t *testing.T, stream string) {
+			must(t, os.Rename(stream, strings.TrimSuffix(stream, ".iet")+".20260102T030405.678Z.iet"))
+			deadStream(t, stream, 0, 0)
+		}},
+	} {
+		t.Run(x.name+x.ext, func(t *testing.T) {
+			killAtEveryCall(t, changing[:8], func(t *testing.T) *crashRun {
+				c := crashed(t, filepath.Join(t.TempDir(), "app"+x.ext), format.V1)
+				x.fate(t, filepath.Join(filepath.Dir(c.path), "app.iet"))
+				acks := readFile(t, c.acks())
+				c.end = "recover"
+				c.keptAcks = acks
+				return c
+			}, func(t *testing.T, c *crashRun) {
+				must(t, os.WriteFile(c.acks(), c.keptAcks, 0o600))
+				c.settled(t, true)
+				units := collect(t, filepath.Dir(c.path))
+				d := *c
+				if x.name != "same" {
+					d.entries = 1 // the parents are in another file
+				}
+				d.check(t, units)
+				if x.name == "another" {
+					wantOneWhole(t, filepath.Dir(c.path))
+				}
+			})
+		})
+	}
+}
+
+// wantOneWhole wants the entry of deadStream in one file of a folder.
+func wantOneWhole(t *testing.T, dir string) {
+	t.Helper()
+	n := 0
+	for _, name := range traces(t, dir) {
+		f, err := format.Open(name, nil)
+		must(t, err)
+		must(t, f.Walk(0, func(_ uint32, e *format.TraceEntry) error {
+			if e.Metadata.Name == "whole" {
+				n++
+			}
+			return nil
+		}))
+		must(t, f.Close())
+	}
+	if n != 1 {
+		t.Errorf("the entry is there %d times", n)
+	}
+}
+
+// TestB01KillDuringFinalize kills the finalizer at each of its system calls:
+// either the IET is as it was, or the ET is whole. What is left over goes with the
+// next recording.
+func TestB01KillDuringFinalize(t *testing.T) {
+	needStrace(t)
+	var iet []byte
+	killAtEveryCall(t, changing[:11], func(t *testing.T) *crashRun {
+		dir := t.TempDir()
+		iet = deadStream(t, filepath.Join(dir, "app.iet"))
+		return &crashRun{path: filepath.Join(dir, "app.et"), goroutines: 1, end: "finalize"}
+	}, func(t *testing.T, c *crashRun) {
+		dir := filepath.Dir(c.path)
+		stream := filepath.Join(dir, "app.iet")
+		b, err := os.ReadFile(stream)
+		switch {
+		case err == nil && !bytes.Equal(b, iet):
+			t.Error("the IET was changed")
+		case err != nil:
+			wantWhole(t, c.path)
+		}
+		if _, err := os.Stat(c.path); err == nil {
+			wantWhole(t, c.path)
+		}
+		for _, name := range dirNames(t, dir) {
+			if strings.Contains(name, ".tmp-") { // it was made just now
+				must(t, os.Chtimes(filepath.Join(dir, name), time.Time{}, time.Now().Add(-time.Hour)))
+			}
+		}
+		c.settled(t, false)
+		names := slices.DeleteFunc(dirNames(t, dir), func(name string) bool { return name == ".strace" || strings.Contains(name, ".acks") })
+		if len(names) != 2 || names[1] != "app.et" {
+			t.Errorf("the folder has %q in the end", names)
+		}
+		wantOneWhole(t, dir)
+	})
+}
+
+// wantWhole wants the ET of deadStream.
+func wantWhole(t *testing.T, name string) {
+	t.Helper()
+	if _, err := format.Verify(name, func(problem error) { t.Error(problem) }); err != nil {
+		t.Error(err)
+		return
+	}
+	f, err := format.Open(name, nil)
+	must(t, err)
+	defer f.Close()
+	if got, want := rawOutline(t, f), "root(whole)"; got != want {
+		t.Errorf("%s has %s, want %s", name, got, want)
+	}
+}
+
+// TestA06SyncReachesBuffer: recovery cuts the file to what the crash buffer says of
+// it, so that Sync has to sync both.
+func TestA06SyncReachesBuffer(t *testing.T) {
+	needStrace(t)
+	c := &crashRun{path: filepath.Join(t.TempDir(), "app.et"), version: format.V1, goroutines: 1, units: 20, end: "sync"}
+	if out, err := c.traced(t, "-y", "-e", "trace=fsync,fdatasync,msync,sync_file_range,syncfs"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if log := readFile(t, filepath.Join(filepath.Dir(c.path), ".strace")); !bytes.Contains(log, []byte("app.iet.buffer>")) {
+		t.Errorf("Sync syncs only\n%s", log)
+	}
+}
+
+// TestFaultySyscalls lets calls on the stream fail, and wants the account and the
+// files right. The program fails where a call does.
+func TestFaultySyscalls(t *testing.T) {
+	needStrace(t)
+	for _, x := range []struct {
+		name   string
+		d      format.Durability
+		file   string
+		inject string
+		said   string // by the program; "": nothing
+		lost   bool
+	}{
+		{"A07 ENOSPC", format.DurabilityWriteThrough, "app.iet", "write:error=ENOSPC:when=9", "no space left", true},
+		{"A07 EDQUOT", format.DurabilityWriteThrough, "app.iet", "write:error=EDQUOT:when=9", "quota exceeded", true},
+		{"A07 EFBIG", format.DurabilityPower, "app.iet", "write:error=EFBIG:when=9", "file too large", true},
+		{"A07 EIO", format.DurabilityPower, "app.iet", "write:error=EIO:when=9", "input/output error", true},
+		{"A07 ENOSPC once", format.DurabilityProcess, "app.iet", "write:error=ENOSPC:when=4", "no space left", false},
+		{"A07 EIO for some time", format.DurabilityProcess, "app.iet", "write:error=EIO:when=3..6", "input/output error", false},
+		{"A10 EINTR of write", format.DurabilityWriteThrough, "app.iet", "write:error=EINTR:when=1+2", "", false},
+		{"A10 EINTR of fsync", format.DurabilityPower, "app.iet", "fsync:error=EINTR:when=1+2", "", false},
+		{"A10 EINTR of flock", format.DurabilityProcess, "app.iet.buffer", "flock:error=EINTR:when=1+2", "", false},
+		{"A10 EINTR of fallocate", format.DurabilityProcess, "app.iet.buffer", "fallocate:error=EINTR:when=1+2", "", false},
+		{"A11 fsync", format.DurabilityPower, "app.iet", "fsync:error=EIO:when=5", "input/output error", true},
+		{"A12 close", format.DurabilityProcess, "app.iet", "close:error=EIO", "input/output error", false},
+		{"A07 no room for the buffer", format.DurabilityProcess, "app.iet.buffer", "fallocate:error=ENOSPC", "", false},
+		{"A07 no map of the buffer", format.DurabilityProcess, "app.iet.buffer", "mmap:error=ENODEV", "", false},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			c := &crashRun{path: filepath.Join(t.TempDir(), "app.et"), durability: x.d, version: format.V2, goroutines: 1, units: 40, flushEvery: 5, end: "close"}
+			call, _, _ := strings.Cut(x.inject, ":")
+			out, err := c.traced(t, "-P", filepath.Join(filepath.Dir(c.path), x.file), "-e", "trace="+call, "-e", "inject="+x.inject)
+			if log := readFile(t, filepath.Join(filepath.Dir(c.path), ".strace")); !bytes.Contains(log, []byte("INJECTED")) {
+				t.Fatalf("nothing was injected:\n%s", log)
+			}
+			if (err != nil) != (x.said != "") || !strings.Contains(out, x.said) {
+				t.Errorf("it ended with %v and said\n%s\nwant %q", err, out, x.said)
+			}
+			c.settled(t, true)
+			units := collect(t, filepath.Dir(c.path))
+			c.check(t, units)
+			begun, returned := c.acked(t)
+			if want := begun[0] != returned[0]; want != x.lost {
+				t.Errorf("%d units were begun and %d recorded", begun[0], returned[0])
+			}
+		})
+	}
+}

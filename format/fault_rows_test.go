@@ -1,0 +1,647 @@
+//go:build unix
+
+package format_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/resource"
+	"golang.org/x/sys/unix"
+
+	"github.com/entrace-go/entrace/convert"
+	"github.com/entrace-go/entrace/exporter"
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/slogadapter"
+)
+
+func sane(t *testing.T, st format.Stats) {
+	t.Helper()
+	for what, c := range map[string]format.Counts{"entries": st.Entries, "spans": st.Spans} {
+		if c.Offered != c.Written+c.Waiting+c.Dropped.Total() {
+			t.Errorf("the account of %s is %+v", what, c)
+		}
+	}
+}
+
+// TestA03CutAtEveryByte recovers an IET in place that ends anywhere.
+func TestA03CutAtEveryByte(t *testing.T) {
+	whole := format.AppendMagic(nil, format.V2, format.IET)
+	ends := []int{}
+	for i := range 4 {
+		e := named(fmt.Sprint("entry ", i))
+		if i == 0 {
+			e = format.Root()
+		}
+		e.Attributes = append(e.Attributes, format.Attribute{Name: "a", Value: format.StringValue("v")})
+		whole = format.AppendTraceEntry(whole, format.V2, e)
+		ends = append(ends, len(whole))
+	}
+	name := filepath.Join(t.TempDir(), "a.iet")
+	for n := range len(whole) + 1 {
+		must(t, os.WriteFile(name, whole[:n], 0o600))
+		entries, good := 0, format.MagicSize
+		for i, end := range ends {
+			if end <= n {
+				entries, good = i+1, end
+			}
+		}
+		r, err := format.Recover(name, "")
+		if n < format.MagicSize {
+			if !errors.Is(err, format.ErrTruncated) {
+				t.Errorf("%d bytes: %v", n, err)
+			}
+			continue
+		}
+		must(t, err)
+		reason := format.CutTorn
+		switch {
+		case good == n:
+			reason = format.CutClean
+		case len(bytes.Trim(whole[good:n], "\x00")) == 0:
+			reason = format.CutZeroTail
+		}
+		if r.Entries != entries || int(r.GoodBytes) != good || entries > 0 && r.Reason != reason {
+			t.Errorf("%d bytes: Recover says %+v, want %d entries in %d bytes, %s", n, r, entries, good, reason)
+		}
+		if got := readFile(t, name); !bytes.Equal(got, whole[:good]) {
+			t.Errorf("%d bytes: %d are left, want %d", n, len(got), good)
+		}
+		again, err := format.Recover(name, "")
+		must(t, err)
+		if again.Size != int64(good) || again.Broken != "" || len(dirNames(t, filepath.Dir(name))) != 1 {
+			t.Errorf("%d bytes: Recover again says %+v", n, again)
+		}
+	}
+}
+
+// TestA13MovedAway removes or renames the stream under a recorder: Close makes
+// the whole ET all the same.
+func TestA13MovedAway(t *testing.T) {
+	for _, d := range durabilities {
+		for _, fate := range []string{"unlinked", "renamed"} {
+			t.Run(fmt.Sprint(d, " ", fate), func(t *testing.T) {
+				rec := create(t, "app.et", &format.RecorderOptions{Durability: d})
+				must(t, rec.Log(format.SpanRef{}, named("before")))
+				must(t, rec.Flush())
+				if fate == "unlinked" {
+					must(t, os.Remove(rec.StreamPath()))
+				} else {
+					must(t, os.Rename(rec.StreamPath(), rec.StreamPath()+".moved"))
+				}
+				must(t, rec.Log(format.SpanRef{}, named("after")))
+				sane(t, rec.Stats())
+				closeRecorder(t, rec)
+				if got, want := rawOutline(t, open(t, rec.Path())), "root(before after entrace.end)"; got != want {
+					t.Errorf("the trace is %s, want %s", got, want)
+				}
+			})
+		}
+	}
+}
+
+// TestA14TruncatedByAnother cuts the stream under a recorder: Close says that the
+// file is not what was written.
+func TestA14TruncatedByAnother(t *testing.T) {
+	for _, d := range durabilities {
+		t.Run(d.String(), func(t *testing.T) {
+			rec, err := format.Create(filepath.Join(t.TempDir(), "app.et"), &format.RecorderOptions{Durability: d})
+			must(t, err)
+			var sizes []int64
+			for i := range 10 {
+				must(t, rec.Log(format.SpanRef{}, named(fmt.Sprint("entry ", i))))
+				must(t, rec.Flush())
+				sizes = append(sizes, rec.Stats().Bytes)
+			}
+			must(t, os.Truncate(rec.StreamPath(), sizes[4]))
+			must(t, rec.Log(format.SpanRef{}, named("after")))
+			if err := rec.Close(context.Background()); err == nil {
+				t.Error("Close does not tell that half of the file is gone")
+			}
+			r, err := format.Recover(rec.Path(), "")
+			must(t, err)
+			if r.Entries < 7 {
+				t.Errorf("%d entries are left, want those before the cut and after it", r.Entries)
+			}
+		})
+	}
+}
+
+// TestA16MoreThan4GiB reads a sparse IET of more than 4 GiB.
+func TestA16MoreThan4GiB(t *testing.T) {
+	if strconv.IntSize == 32 || os.Getenv(soakEnv) == "" {
+		t.Skip("takes long: set " + soakEnv)
+	}
+	name := filepath.Join(t.TempDir(), "big.iet")
+	f, err := os.Create(name)
+	must(t, err)
+	defer f.Close()
+	const large, entries = 60 << 20, 72
+	e := named("large")
+	e.Attributes = []format.Attribute{{Name: "x", Value: format.BytesValue(make([]byte, large))}}
+	b := format.AppendTraceEntry(nil, format.V1, e)
+	head := b[:len(b)-large]
+	off := int64(0)
+	put := func(b []byte) {
+		_, err := f.WriteAt(b, off)
+		must(t, err)
+		off += int64(len(b))
+	}
+	put(format.AppendMagic(nil, format.V1, format.IET))
+	put(format.AppendTraceEntry(nil, format.V1, format.Root()))
+	for range entries {
+		put(head)
+		off += large
+	}
+	put(format.AppendTraceEntry(nil, format.V1, named("last")))
+	g := open(t, name)
+	last, err := g.Entry(entries + 1)
+	if err != nil || last.Metadata.Name != "last" || g.Len() != entries+2 || g.Size() != off || off < 1<<32 {
+		t.Errorf("entry %d of %d is %v, %v", entries+1, g.Len(), last, err)
+	}
+	et := filepath.Join(t.TempDir(), "big.et")
+	must(t, format.Finalize(t.Context(), name, et, nil))
+	h := open(t, et)
+	last, err = h.Entry(entries + 1)
+	if err != nil || last.Metadata.Name != "last" || h.Len() != entries+2 {
+		t.Errorf("in the ET entry %d of %d is %v, %v", entries+1, h.Len(), last, err)
+	}
+}
+
+// TestA17TwoWriters: see TestA17A31Locks for two processes.
+func TestA17TwoWriters(t *testing.T) {
+	TestOtherProcess(t)
+}
+
+func TestA18NotRegular(t *testing.T) {
+	TestCreateRefuses(t)
+	for _, name := range []string{"app.iet", "app.et", "app.iet.buffer"} {
+		dir := t.TempDir()
+		must(t, syscall.Mkfifo(filepath.Join(dir, name), 0o600))
+		done := make(chan error, 1)
+		go func() {
+			rec, err := format.Create(filepath.Join(dir, "app.et"), nil)
+			if err == nil {
+				err = rec.Close(context.Background())
+			}
+			done <- err
+		}()
+		select {
+		case err := <-done:
+			if !errors.Is(err, format.ErrNotRegular) {
+				t.Errorf("%s is a pipe: %v, want ErrNotRegular", name, err)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("%s is a pipe: Create hangs", name)
+		}
+	}
+	// A link in the place of the buffer is not written through.
+	dir := t.TempDir()
+	target := filepath.Join(dir, "target")
+	must(t, os.WriteFile(target, []byte("precious"), 0o600))
+	must(t, os.Symlink(target, filepath.Join(dir, "app.iet.buffer")))
+	rec, err := format.Create(filepath.Join(dir, "app.et"), nil)
+	if err == nil {
+		_ = rec.Close(context.Background()) // whatever it made of that
+	}
+	if got := string(readFile(t, target)); got != "precious" {
+		t.Errorf("what the link led to is %q now", got)
+	}
+}
+
+func TestA19NoPlace(t *testing.T) {
+	if _, err := format.Create(filepath.Join(t.TempDir(), "missing", "app.et"), nil); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("in a folder that is not there: %v", err)
+	}
+	if s := os.Getenv(limitEnv); s == "files" {
+		var l unix.Rlimit
+		must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &l))
+		must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: l.Max}))
+		_, err := format.Create(os.Getenv(pathEnv), nil)
+		must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &l))
+		if !errors.Is(err, syscall.EMFILE) {
+			t.Errorf("without descriptors: %v", err)
+		}
+		return
+	}
+	dir := t.TempDir()
+	if out, err := limited(t, "files", filepath.Join(dir, "app.et")); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if names := dirNames(t, dir); len(names) > 0 {
+		t.Errorf("the folder has %q", names)
+	}
+	if os.Geteuid() == 0 {
+		return // may write everywhere
+	}
+	must(t, os.Chmod(dir, 0o500))
+	if _, err := format.Create(filepath.Join(dir, "app.et"), nil); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("in a folder that is read only: %v", err)
+	}
+}
+
+// limited runs this test as another process, with a limit.
+func limited(t *testing.T, limit, path string) (output string, err error) {
+	t.Helper()
+	exe, err := os.Executable()
+	must(t, err)
+	cmd := exec.Command(exe, "-test.run=^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), limitEnv+"="+limit, pathEnv+"="+path)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// TestA20Permissions: nobody else may read what is recorded.
+func TestA20Permissions(t *testing.T) {
+	old := syscall.Umask(0)
+	defer syscall.Umask(old)
+	dir := t.TempDir()
+	private := func(what string) {
+		t.Helper()
+		for _, name := range dirNames(t, dir) {
+			fi, err := os.Lstat(filepath.Join(dir, name))
+			must(t, err)
+			if fi.Mode().Perm()&0o077 != 0 {
+				t.Errorf("%s: %s has mode %v", what, name, fi.Mode())
+			}
+		}
+	}
+	rec, err := format.Create(filepath.Join(dir, "app.et"), &format.RecorderOptions{MaxFileEntries: 30})
+	must(t, err)
+	private("created")
+	for range 100 {
+		must(t, rec.Log(format.SpanRef{}, named("x")))
+		must(t, rec.Flush())
+	}
+	private("rotated")
+	must(t, rec.Close(context.Background()))
+	private("closed")
+	deadStream(t, filepath.Join(dir, "broken.iet"), 77, 0, 1)
+	_, err = format.Recover(filepath.Join(dir, "broken.iet"), "")
+	must(t, err)
+	_, err = format.Recover(filepath.Join(dir, "broken.iet"), filepath.Join(dir, "copy.et"))
+	must(t, err)
+	private("recovered")
+}
+
+// TestA21HostileServiceName: a file stays in its folder whatever the service is
+// called, and different names give different files.
+func TestA21HostileServiceName(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "in")
+	must(t, os.Mkdir(dir, 0o700))
+	seen := make(map[string]string)
+	for _, service := range []string{
+		"../../x", "a/b", "a%2Fb", "a\x00b", "a\nb", "CON", "nul.txt", strings.Repeat("x", 300), strings.Repeat("x", 299) + "y", " ", "..", ".", ".hidden",
+		"ü", "\xff", "a:b", `a\b`, "COM1", "a b", "-rf", "~",
+	} {
+		p, err := exporter.Setup(t.Context(), exporter.WithPath(filepath.Join(dir, "{service}.et")), exporter.WithoutGlobals(),
+			exporter.WithResource(resource.NewSchemaless(attribute.String("service.name", service))))
+		if err != nil {
+			t.Errorf("service %q: %v", service, err)
+			continue
+		}
+		path := p.Recorder().Path()
+		base := filepath.Base(path)
+		if in, _ := filepath.EvalSymlinks(dir); filepath.Dir(path) != in || len(base) > 120 || strings.HasPrefix(base, ".") || strings.Trim(strings.ToLower(base), "abcdefghijklmnopqrstuvwxyz0123456789._-%~") != "" {
+			t.Errorf("service %q is recorded to %q", service, path)
+		}
+		if other, taken := seen[strings.ToLower(base)]; taken {
+			t.Errorf("services %q and %q have one file %s", service, other, base)
+		}
+		seen[strings.ToLower(base)] = service
+		must(t, p.Shutdown(context.Background()))
+	}
+	if names := dirNames(t, filepath.Dir(dir)); len(names) != 1 {
+		t.Errorf("beside the folder there is %q", names)
+	}
+}
+
+func TestA22Huge(t *testing.T) {
+	t.Run("limits", TestTooLarge)
+	for _, v := range []format.Version{format.V1, format.V2} {
+		rec := create(t, "app.et", &format.RecorderOptions{Version: v, MaxEntrySize: 1 << 20})
+		e := named("large")
+		e.Attributes = []format.Attribute{{Name: "x", Value: format.StringValue(strings.Repeat("ü", 100<<20))}}
+		must(t, rec.Log(format.SpanRef{}, e))
+		e = named("many")
+		for i := range 1_000_000 {
+			e.Attributes = append(e.Attributes, format.Attribute{Name: "a" + strconv.Itoa(i), Value: format.BoolValue(true)})
+		}
+		must(t, rec.Log(format.SpanRef{}, e))
+		closeRecorder(t, rec)
+		if _, err := format.Verify(rec.Path(), func(problem error) { t.Errorf("version %d: %v", v, problem) }); err != nil {
+			t.Fatal(err)
+		}
+		f := open(t, rec.Path())
+		for id := uint32(1); id <= 2; id++ {
+			raw, err := f.AppendRaw(nil, id)
+			must(t, err)
+			mark, ok, err := f.Attribute(id, format.AttrTruncated)
+			if len(raw) > 1<<20 || err != nil || !ok || !mark.Bool() {
+				t.Errorf("version %d: entry %d has %d bytes, mark %v, %v", v, id, len(raw), ok, err)
+			}
+		}
+	}
+}
+
+func TestA23A24TextAndNothing(t *testing.T) { TestHygiene(t) }
+
+// A badValue panics in whatever it is asked.
+type badValue struct{}
+
+func (badValue) LogValue() slog.Value { panic("on purpose") }
+func (badValue) Error() string        { panic("on purpose") }
+
+// TestA25PanickingValue: a value that panics costs itself, and no lock stays held.
+func TestA25PanickingValue(t *testing.T) {
+	rec := create(t, "app.et", nil)
+	log := slog.New(slogadapter.New(rec, nil))
+	log.Info("first", "bad", badValue{}, "good", 1)
+	log.Info("second", "bad", error(badValue{}))
+	log.Info("third")
+	closeRecorder(t, rec)
+	f := open(t, rec.Path())
+	if f.Len() != 5 {
+		t.Errorf("%d entries", f.Len())
+	}
+	a, _, err := f.Attribute(1, "bad")
+	if err != nil || !strings.Contains(a.Text(), "LogValue panicked") { // in slog's words
+		t.Errorf("the value is %q, %v", a.Text(), err)
+	}
+	a, _, err = f.Attribute(2, "bad")
+	if err != nil || !strings.HasPrefix(a.Text(), "!PANIC: on purpose") && !strings.Contains(a.Text(), "LogValue panicked") {
+		t.Errorf("the error is %q, %v", a.Text(), err)
+	}
+	if a, _, _ := f.Attribute(1, "good"); !a.Equal(format.I64Value(1)) {
+		t.Errorf("the value beside is %s", a.AppendDecimal(nil))
+	}
+}
+
+// TestA26ErrorIsLogged lets OnError log through the recorder that failed.
+func TestA26ErrorIsLogged(t *testing.T) {
+	if s := os.Getenv(limitEnv); s != "" {
+		signal.Ignore(syscall.SIGXFSZ)
+		for _, d := range durabilities {
+			var log *slog.Logger
+			var told atomic.Int32
+			rec, err := format.Create(os.Getenv(pathEnv)+d.String(), &format.RecorderOptions{Durability: d, OnError: func(err error) {
+				told.Add(1)
+				log.Error("recording fails", "error", err)
+			}})
+			must(t, err)
+			log = slog.New(slogadapter.New(rec, nil))
+			var old unix.Rlimit
+			must(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &old))
+			must(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 40, Max: old.Max}))
+			for range 10 {
+				log.Info("x")
+				_ = rec.Flush() // it fails
+			}
+			must(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &old))
+			if n := told.Load(); n != 1 {
+				t.Errorf("%v: OnError was told %d times in one episode", d, n)
+			}
+			log.Info("y")
+			must(t, rec.Flush())
+			sane(t, rec.Stats())
+			must(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 40, Max: old.Max}))
+			log.Info("z")
+			_ = rec.Flush() // it fails again
+			must(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &old))
+			if n := told.Load(); n != 2 {
+				t.Errorf("%v: OnError was told %d times in two episodes", d, n)
+			}
+			_ = rec.Close(context.Background()) // it tells of the error
+		}
+		return
+	}
+	if out, err := limited(t, "40", filepath.Join(t.TempDir(), "app")); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestA28CloseRaces closes in several ways while others record.
+func TestA28CloseRaces(t *testing.T) {
+	t.Run("append", TestCloseRace)
+	for _, d := range durabilities {
+		t.Run(d.String(), func(t *testing.T) {
+			rec, err := format.Create(filepath.Join(t.TempDir(), "app.et"), &format.RecorderOptions{Durability: d, MaxFileEntries: 500})
+			must(t, err)
+			var wg sync.WaitGroup
+			var taken, refused, begun atomic.Int64
+			for range 8 {
+				wg.Go(func() {
+					for {
+						begun.Add(1)
+						err := rec.Log(format.SpanRef{}, named("x"))
+						if errors.Is(err, format.ErrClosed) {
+							refused.Add(1)
+							return
+						}
+						if err != nil {
+							t.Error(err)
+						}
+						taken.Add(1)
+						_ = rec.Stats()
+					}
+				})
+			}
+			for begun.Load() < 1000 {
+				time.Sleep(time.Millisecond)
+			}
+			for range 3 {
+				wg.Go(func() { _ = rec.Close(context.Background()) })
+			}
+			wg.Wait()
+			closeRecorder(t, rec)
+			st := rec.Stats()
+			sane(t, st)
+			if st.Entries.Dropped.Closed != uint64(refused.Load()) || st.Entries.Waiting != 0 {
+				t.Errorf("%d were refused; %+v", refused.Load(), st.Entries)
+			}
+			found := int64(0)
+			for _, name := range traces(t, filepath.Dir(rec.Path())) {
+				f := open(t, name)
+				must(t, f.Walk(1, func(_ uint32, e *format.TraceEntry) error {
+					if e.Metadata.Name == "x" {
+						found++
+					}
+					return nil
+				}))
+			}
+			if found != taken.Load() {
+				t.Errorf("%d entries are there, %d were taken", found, taken.Load())
+			}
+		})
+	}
+	t.Run("deadline", TestDeadContext)
+}
+
+// TestAccountIsExact records from 64 goroutines in every durability, with rotation
+// and bounds for what waits.
+func TestAccountIsExact(t *testing.T) {
+	for _, d := range durabilities {
+		for _, entries := range []uint32{0, 700} {
+			t.Run(fmt.Sprint(d, " ", entries), func(t *testing.T) {
+				rec, err := format.Create(filepath.Join(t.TempDir(), "app.et"), &format.RecorderOptions{Durability: d, MaxFileEntries: entries, MaxWaitingSpans: 5})
+				must(t, err)
+				res, err := rec.Resource(named(format.NameResource))
+				must(t, err)
+				c := &crashRun{durability: d, goroutines: 64, large: true, entries: int(entries)}
+				var wg sync.WaitGroup
+				rounds := 40
+				if d == format.DurabilityPower {
+					rounds = 20
+				}
+				for g := range c.goroutines {
+					wg.Go(func() {
+						for i := range rounds {
+							if err := c.unit(rec, res, g, i); err != nil {
+								t.Errorf("unit %d of %d: %v", i, g, err)
+							}
+							if i%10 == 0 {
+								sane(t, rec.Stats())
+							}
+							if i%17 == 0 {
+								must(t, rec.Flush())
+							}
+						}
+					})
+				}
+				wg.Wait()
+				sane(t, rec.Stats())
+				must(t, rec.Close(context.Background()))
+				st := rec.Stats()
+				sane(t, st)
+				if st.Entries.Dropped.Total()+st.Spans.Dropped.Total() != 0 || st.Spans.Waiting != 0 || st.Spans.Offered < uint64(64*rounds*3/10) {
+					t.Errorf("the account is %+v", st)
+				}
+				total := uint64(0)
+				for _, name := range traces(t, filepath.Dir(rec.Path())) {
+					total += uint64(open(t, name).Len())
+				}
+				if total != st.Entries.Written {
+					t.Errorf("%d entries are in the files, %d were written", total, st.Entries.Written)
+				}
+				units := collect(t, filepath.Dir(rec.Path()))
+				for g := range c.goroutines {
+					for i := range rounds {
+						if n := len(units[unitName(0, g, i)]); n != 1 {
+							t.Errorf("unit %d of %d is there %d times", i, g, n)
+						}
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestB03FullDiskAtFinalize lets the disk be full at every so many bytes of the
+// ET: the IET stays, and nothing else.
+func TestB03FullDiskAtFinalize(t *testing.T) {
+	if s := os.Getenv(limitEnv); s != "" {
+		signal.Ignore(syscall.SIGXFSZ)
+		step, err := strconv.Atoi(s)
+		must(t, err)
+		dir := filepath.Dir(os.Getenv(pathEnv))
+		iet := filepath.Join(dir, "app.iet")
+		whole := readFile(t, iet)
+		et := filepath.Join(dir, "app.et")
+		var old unix.Rlimit
+		must(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &old))
+		for n := 0; ; n += step {
+			must(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: uint64(n), Max: old.Max}))
+			err := format.Finalize(t.Context(), iet, et, &format.FinalizeOptions{RemoveSource: true})
+			must(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &old))
+			if err == nil {
+				return
+			}
+			if step, ok := errors.AsType[*format.FinalizeError](err); !ok || step.Step != "write" || !errors.Is(err, syscall.EFBIG) {
+				t.Errorf("%d bytes: %v", n, err)
+			}
+			if names := dirNames(t, dir); len(names) != 1 || !bytes.Equal(readFile(t, iet), whole) {
+				t.Fatalf("%d bytes: the folder has %q", n, names)
+			}
+		}
+	}
+	dir := t.TempDir()
+	deadStream(t, filepath.Join(dir, "app.iet"))
+	if out, err := limited(t, "1", filepath.Join(dir, "app.et")); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	wantWholeET(t, filepath.Join(dir, "app.et"))
+}
+
+func wantWholeET(t *testing.T, name string) {
+	t.Helper()
+	if got, want := rawOutline(t, open(t, name)), "root(whole)"; got != want {
+		t.Errorf("%s has %s, want %s", name, got, want)
+	}
+}
+
+func TestB05B09Targets(t *testing.T) { TestFinalizeRefuses(t) }
+
+// TestB06B07Damaged brings torn, zero and corrupt tails to an end, and records on
+// the same path then.
+func TestB06B07Damaged(t *testing.T) {
+	t.Run("in place", TestRecoverInPlace)
+	t.Run("strict", TestFinalizeCorrupt)
+	t.Run("next recorder", TestCreateSettlesDead)
+}
+
+func TestB08RoundTrip(t *testing.T) {
+	for _, v := range []format.Version{format.V1, format.V2} {
+		var sizes []int
+		for n := range 40 {
+			sizes = append(sizes, n)
+		}
+		for _, n := range append(sizes, 250, 251, 252, 1000) {
+			dir := t.TempDir()
+			b := format.AppendMagic(nil, v, format.IET)
+			for i := range n {
+				e := named(fmt.Sprint("entry ", i))
+				if i == 0 {
+					e = format.Root()
+				} else {
+					e.Parent = uint32(i / 2)
+				}
+				if i%100 == 99 {
+					e.Message = format.Some(strings.Repeat("m", 1<<16))
+				}
+				b = format.AppendTraceEntry(b, v, e)
+			}
+			in := filepath.Join(dir, "a.iet")
+			must(t, os.WriteFile(in, b, 0o600))
+			from := in
+			for i, f := range []format.StorageFormat{format.ET, format.IETPrefix, format.ET, format.IET} {
+				to := filepath.Join(dir, fmt.Sprint(i, ".", f))
+				must(t, convert.File(t.Context(), from, to, convert.Options{Format: f}))
+				from = to
+			}
+			if !bytes.Equal(readFile(t, from), b) {
+				t.Errorf("version %d: an IET of %d entries is not what it was", v, n)
+			}
+		}
+	}
+}
+
+func TestB10Empty(t *testing.T) {
+	t.Run("create", TestCreateDropsEmpty)
+	t.Run("finalize", TestFinalizeEmptyTrace)
+}

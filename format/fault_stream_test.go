@@ -1,0 +1,592 @@
+package format
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A faultyStream is a file whose calls fail as a test wants.
+type faultyStream struct {
+	*os.File
+
+	mu sync.Mutex
+
+	onWrite  func(call int, b []byte) (n int, err error) // n bytes of b are written then
+	truncate error
+	sync     error
+	calls    int
+}
+
+// fail sets what fails from now on, and counts writes anew.
+func (f *faultyStream) fail(write func(call int, b []byte) (int, error), truncate, sync error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.onWrite, f.truncate, f.sync, f.calls = write, truncate, sync, 0
+}
+
+func (f *faultyStream) Write(b []byte) (int, error) {
+	f.mu.Lock()
+	f.calls++
+	call, write := f.calls, f.onWrite
+	f.mu.Unlock()
+	n, err := len(b), error(nil)
+	if write != nil {
+		n, err = write(call, b)
+	}
+	m, werr := f.File.Write(b[:n])
+	return m, errors.Join(err, werr)
+}
+
+func (f *faultyStream) Truncate(size int64) error {
+	f.mu.Lock()
+	err := f.truncate
+	f.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return f.File.Truncate(size)
+}
+
+func (f *faultyStream) Sync() error {
+	f.mu.Lock()
+	err := f.sync
+	f.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return f.File.Sync()
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// faultRecorder makes a recorder over a faulty stream.
+func faultRecorder(t *testing.T, o RecorderOptions) (*Recorder, *faultyStream) {
+	t.Helper()
+	r, err := Create(filepath.Join(t.TempDir(), "app.et"), &o)
+	must(t, err)
+	t.Cleanup(func() { _ = r.Close(context.Background()) }) // it may have failed
+	f := &faultyStream{File: r.f}
+	r.mu.Lock()
+	r.w = f
+	r.mu.Unlock()
+	return r, f
+}
+
+func faultEntry(name string) *TraceEntry {
+	return &TraceEntry{
+		Message: Some("m"), Metadata: Metadata{Name: name, Level: LevelInfo},
+		Attributes: []Attribute{{AttrTime, U64Value(1)}},
+	}
+}
+
+func faultRef(id byte) SpanRef { return SpanRef{TraceID: [16]byte{15: 1}, SpanID: [8]byte{7: id}} }
+
+func faultSpan(name string, id, parent byte) *Span {
+	s := &Span{Entry: *faultEntry(name), SpanHead: SpanHead{Ref: faultRef(id), Time: 1}}
+	s.Entry.Message = Optional[string]{}
+	s.Entry.Attributes = append(s.Entry.Attributes, Attribute{AttrSpanID, StringValue(fmt.Sprintf("%016x", id))})
+	if parent != 0 {
+		s.Parent = faultRef(parent)
+	}
+	return s
+}
+
+// balanced wants an exact account.
+func balanced(t *testing.T, st Stats) {
+	t.Helper()
+	for what, c := range map[string]Counts{"entries": st.Entries, "spans": st.Spans} {
+		if c.Offered != c.Written+c.Waiting+c.Dropped.Total() {
+			t.Errorf("the account of %s is %+v", what, c)
+		}
+	}
+}
+
+// faultNames returns the names of the entries of a file, which must be whole.
+func faultNames(t *testing.T, name string) (names []string) {
+	t.Helper()
+	f, err := Open(name, nil)
+	must(t, err)
+	defer f.Close()
+	if f.Damage() != nil {
+		t.Errorf("%s: %v", name, f.Damage())
+	}
+	must(t, f.Walk(1, func(_ uint32, e *TraceEntry) error {
+		names = append(names, strings.Clone(e.Metadata.Name))
+		return nil
+	}))
+	return names
+}
+
+// onEntryEnd wants the growing file to end where an entry does, as the account
+// says.
+func onEntryEnd(t *testing.T, r *Recorder, what string) {
+	t.Helper()
+	st := r.Stats()
+	f, err := Open(r.StreamPath(), nil)
+	must(t, err)
+	defer f.Close()
+	if f.Damage() != nil || f.Size() != st.Bytes || uint64(f.Len()) != st.Entries.Written {
+		t.Errorf("%s: the file has %d entries in %d bytes, %v; the account is %+v", what, f.Len(), f.Size(), f.Damage(), st)
+	}
+}
+
+func allDurabilities(t *testing.T, fn func(t *testing.T, d Durability)) {
+	for d := range numDurabilities {
+		t.Run(d.String(), func(t *testing.T) { fn(t, d) })
+	}
+}
+
+// keepsFailed reports whether what cannot be written stays in a buffer.
+func keepsFailed(d Durability) bool { return d == DurabilityProcess || d == DurabilityBuffered }
+
+// TestA07ErrorAtEveryWrite lets the write k fail, alone or with the next two.
+func TestA07ErrorAtEveryWrite(t *testing.T) {
+	allDurabilities(t, func(t *testing.T, d Durability) {
+		for _, errno := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG, syscall.EIO} {
+			for k := 1; k <= 8; k++ {
+				for _, times := range []int{1, 3} {
+					errorAtWrite(t, d, errno, k, times)
+				}
+			}
+		}
+	})
+}
+
+func errorAtWrite(t *testing.T, d Durability, errno error, k, times int) {
+	t.Helper()
+	what := fmt.Sprintf("%v at write %d, %d times", errno, k, times)
+	var told []error
+	r, f := faultRecorder(t, RecorderOptions{Durability: d, OnError: func(err error) { told = append(told, err) }})
+	f.fail(func(call int, b []byte) (int, error) {
+		if call >= k && call < k+times {
+			return 0, errno
+		}
+		return len(b), nil
+	}, nil, nil)
+	var want []string
+	refused := 0
+	for i := range 12 {
+		name := fmt.Sprint("e", i)
+		var err error
+		switch i % 4 {
+		case 0:
+			s := faultSpan(name, byte(i+1), 0)
+			s.Open = true
+			err = r.WriteSpan(s)
+		case 3:
+			err = r.EndSpan(faultRef(byte(i-2)), nil, faultEntry(name))
+			if errors.Is(err, ErrNotOpen) { // its start was refused
+				err = nil
+				continue
+			}
+		default:
+			err = r.Log(faultRef(byte(i-i%4+1)), faultEntry(name))
+		}
+		if err == nil {
+			want = append(want, name)
+		} else {
+			refused++
+			if !errors.Is(err, errno) {
+				t.Errorf("%s: %s was refused as %v", what, name, err)
+			}
+		}
+		_ = r.Flush() // it fails with the write
+		onEntryEnd(t, r, what)
+		balanced(t, r.Stats())
+	}
+	st := r.Stats()
+	if keepsFailed(d) {
+		if refused > 0 || st.Entries.Dropped.Total() > 0 {
+			t.Errorf("%s: %d were refused, %+v", what, refused, st.Entries)
+		}
+	} else if st.Entries.Dropped.IO == 0 {
+		t.Errorf("%s: the account is %+v", what, st.Entries)
+	}
+	if len(told) != 1 || !errors.Is(told[0], errno) || !errors.Is(r.Err(), errno) {
+		t.Errorf("%s: OnError was told %v, Err is %v", what, told, r.Err())
+	}
+	if err := r.Close(context.Background()); !errors.Is(err, errno) {
+		t.Errorf("%s: Close returned %v", what, err)
+	}
+	got := faultNames(t, r.Path())
+	slices.Sort(got)
+	want = append(want, NameEnd)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: the file has %q, want %q", what, got, want)
+	}
+}
+
+// TestA07ChildOfDropped: what is below a span that was dropped goes below the
+// resource and says whose it was.
+func TestA07ChildOfDropped(t *testing.T) {
+	r, f := faultRecorder(t, RecorderOptions{Durability: DurabilityWriteThrough})
+	res, err := r.Resource(faultEntry(NameResource))
+	must(t, err)
+	f.fail(func(int, []byte) (int, error) { return 0, syscall.ENOSPC }, nil, nil)
+	lost := faultSpan("lost", 1, 0)
+	lost.Open, lost.Resource = true, res
+	if err := r.WriteSpan(lost); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("WriteSpan: %v", err)
+	}
+	f.fail(nil, nil, nil)
+	child := faultSpan("child", 2, 1)
+	child.Resource = res
+	must(t, r.WriteSpan(child))
+	must(t, r.Log(faultRef(1), faultEntry("log")))
+	_ = r.Close(context.Background()) // it tells of the loss
+	g, err := Open(r.Path(), nil)
+	must(t, err)
+	defer g.Close()
+	for id, name := range map[uint32]string{2: AttrParentSpanID, 3: AttrSpanID} {
+		e, err := g.Entry(id)
+		must(t, err)
+		if a, ok := e.Attribute(name); e.Parent != 1 || !ok || a.Text() != "0000000000000001" {
+			t.Errorf("%s is below %d with %s %q", e.Metadata.Name, e.Parent, name, a.Text())
+		}
+	}
+}
+
+// TestA08ShortWriteAtEveryByte lets a write end after every number of bytes.
+func TestA08ShortWriteAtEveryByte(t *testing.T) {
+	allDurabilities(t, func(t *testing.T, d Durability) {
+		for n := 0; ; n++ {
+			what := fmt.Sprintf("%v, %d bytes", d, n)
+			r, f := faultRecorder(t, RecorderOptions{Durability: d})
+			must(t, r.Log(SpanRef{}, faultEntry("before")))
+			must(t, r.Flush())
+			var size atomic.Int64
+			f.fail(func(call int, b []byte) (int, error) {
+				if call > 1 {
+					return 0, syscall.ENOSPC
+				}
+				size.Store(int64(len(b)))
+				return min(n, len(b)), syscall.ENOSPC
+			}, nil, nil)
+			s := faultSpan("span", 1, 0)
+			s.Children = []TraceEntry{*faultEntry("event 1"), *faultEntry("event 2")}
+			err := errors.Join(r.WriteSpan(s), r.Flush())
+			if !errors.Is(err, syscall.ENOSPC) && int64(n) < size.Load() {
+				t.Errorf("%s: %v", what, err)
+			}
+			onEntryEnd(t, r, what)
+			balanced(t, r.Stats())
+			written := r.Stats().Entries.Written - 2
+			f.fail(nil, nil, nil)
+			must(t, r.Log(faultRef(1), faultEntry("after")))
+			must(t, r.Flush())
+			onEntryEnd(t, r, what)
+			_ = r.Close(context.Background()) // it tells of the error
+			want := []string{"before", "span", "event 1", "event 2", "after", NameEnd}
+			if !keepsFailed(d) {
+				want = append(append([]string{"before"}, want[1:1+written]...), "after", NameEnd)
+			}
+			if got := faultNames(t, r.Path()); !slices.Equal(got, want) {
+				t.Fatalf("%s: the file has %q, want %q", what, got, want)
+			}
+			if int64(n) >= size.Load() {
+				return
+			}
+		}
+	})
+}
+
+// TestA09TruncateFails leaves a part of an entry in the file that cannot be taken
+// back: nothing is written behind it, ever, and the next one cuts it off.
+func TestA09TruncateFails(t *testing.T) {
+	allDurabilities(t, func(t *testing.T, d Durability) {
+		r, f := faultRecorder(t, RecorderOptions{Durability: d})
+		must(t, r.Log(SpanRef{}, faultEntry("before")))
+		must(t, r.Flush())
+		f.fail(func(int, []byte) (int, error) { return 7, syscall.EIO }, syscall.EROFS, nil)
+		err := errors.Join(r.Log(SpanRef{}, faultEntry("torn")), r.Flush())
+		if !errors.Is(err, syscall.EIO) || !errors.Is(err, syscall.EROFS) {
+			t.Errorf("the error is %v", err)
+		}
+		f.fail(nil, nil, nil)
+		want := []string{"before"}
+		if d == DurabilityProcess {
+			want = append(want, "torn")
+		}
+		refused := 0
+		for i := range 300 { // more than the buffer holds
+			e := faultEntry(fmt.Sprint("e", i))
+			e.Message = Some(strings.Repeat("x", 30000))
+			if err := r.Log(SpanRef{}, e); err != nil {
+				refused++
+				if !errors.Is(err, syscall.EIO) {
+					t.Errorf("entry %d: %v", i, err)
+				}
+			} else if d == DurabilityProcess {
+				want = append(want, e.Metadata.Name)
+			}
+		}
+		if _, err := r.Append(faultEntry("append")); !errors.Is(err, syscall.EIO) {
+			t.Errorf("Append: %v", err)
+		}
+		if err := r.Sync(); !errors.Is(err, syscall.EIO) {
+			t.Errorf("Sync: %v", err)
+		}
+		st := r.Stats()
+		balanced(t, st)
+		if f.calls > 0 || r.Err() == nil || st.Entries.Dropped.IO < uint64(refused) || refused == 0 {
+			t.Errorf("%d writes, Err %v, %d refused; %+v", f.calls, r.Err(), refused, st.Entries)
+		}
+		if err := r.Close(context.Background()); !errors.Is(err, syscall.EIO) {
+			t.Errorf("Close: %v", err)
+		}
+		_, err = Recover(r.Path(), "")
+		must(t, err)
+		got := slices.DeleteFunc(faultNames(t, r.Path()), func(s string) bool { return s == NameEnd })
+		slices.Sort(got)
+		if slices.Sort(want); !slices.Equal(got, want) {
+			t.Errorf("after recovery the file has %d entries, want %d; the first are %q", len(got), len(want), got[:min(4, len(got))])
+		}
+	})
+}
+
+// TestA11SyncFailsOnce: what was lost once is not found by asking again.
+func TestA11SyncFailsOnce(t *testing.T) {
+	allDurabilities(t, func(t *testing.T, d Durability) {
+		r, f := faultRecorder(t, RecorderOptions{Durability: d})
+		must(t, r.Sync())
+		f.fail(nil, nil, syscall.EIO)
+		err := errors.Join(r.Log(SpanRef{}, faultEntry("x")), r.Sync())
+		if !errors.Is(err, syscall.EIO) {
+			t.Errorf("Sync: %v", err)
+		}
+		f.fail(nil, nil, nil)
+		for range 3 {
+			if err := r.Sync(); !errors.Is(err, syscall.EIO) {
+				t.Errorf("Sync again: %v", err)
+			}
+		}
+		if err := r.Log(SpanRef{}, faultEntry("y")); d == DurabilityPower != errors.Is(err, syscall.EIO) {
+			t.Errorf("Log: %v", err)
+		}
+		must(t, r.Flush())
+		balanced(t, r.Stats())
+		if err := r.Close(context.Background()); !errors.Is(err, syscall.EIO) {
+			t.Errorf("Close: %v", err)
+		}
+		if got, want := faultNames(t, r.Path()), []string{"x", "y", NameEnd}; !slices.Equal(got, want) {
+			t.Errorf("the file has %q, want %q", got, want)
+		}
+	})
+}
+
+// TestA15Full counts up to the last id that 32 bits have.
+func TestA15Full(t *testing.T) {
+	for _, rotates := range []bool{false, true} {
+		t.Run(fmt.Sprint("rotates ", rotates), func(t *testing.T) {
+			o := RecorderOptions{Durability: DurabilityWriteThrough}
+			if rotates {
+				o.MaxFileSize = 1 << 40
+			}
+			r, err := Create(filepath.Join(t.TempDir(), "app.iet"), &o)
+			must(t, err)
+			r.next = 1<<32 - 3
+			if rotates {
+				r.next = fullAt - 1
+			}
+			refused := 0
+			for range 6 {
+				if err := r.Log(SpanRef{}, faultEntry("x")); errors.Is(err, ErrFull) {
+					refused++
+				} else if err != nil {
+					t.Error(err)
+				}
+			}
+			st := r.Stats()
+			balanced(t, st)
+			switch {
+			case !rotates && (refused != 3 || st.Entries.Dropped.Full != 3 || st.Files != 0):
+				t.Errorf("%d were refused; %+v", refused, st)
+			case rotates && (refused != 0 || st.Entries.Dropped.Total() != 0 || st.Files != 1):
+				t.Errorf("%d were refused; %+v", refused, st)
+			}
+			if err := r.Close(context.Background()); !rotates != errors.Is(err, ErrFull) {
+				t.Errorf("Close: %v", err)
+			}
+			names, err := asides(r.stream)
+			must(t, err)
+			n := 0
+			for _, name := range append(names, r.stream) {
+				n += len(slices.DeleteFunc(faultNames(t, name), func(s string) bool { return s == NameEnd }))
+			}
+			if n != 6-refused {
+				t.Errorf("%d entries are in the files, %d were refused", n, refused)
+			}
+		})
+	}
+}
+
+// TestA27DiskStands: while a write does not return, calls wait no longer than
+// MaxBlock, and what is dropped is told and counted.
+func TestA27DiskStands(t *testing.T) {
+	for _, d := range []Durability{DurabilityProcess, DurabilityBuffered} {
+		t.Run(d.String(), func(t *testing.T) {
+			r, f := faultRecorder(t, RecorderOptions{Durability: d, MaxBlock: 10 * time.Millisecond})
+			release, once := make(chan struct{}), sync.Once{}
+			let := func() { once.Do(func() { close(release) }) }
+			defer let()
+			f.fail(func(_ int, b []byte) (int, error) {
+				<-release
+				return len(b), nil
+			}, nil, nil)
+			watchdog := time.AfterFunc(20*time.Second, func() {
+				t.Error("a call waits for the disk for longer than MaxBlock")
+				let()
+			})
+			defer watchdog.Stop()
+			var wg sync.WaitGroup
+			var taken, refused atomic.Uint64
+			for g := range 64 {
+				wg.Go(func() {
+					for i := range 12 {
+						e := faultEntry(fmt.Sprint(g, " ", i))
+						e.Message = Some(strings.Repeat("x", 20000))
+						switch err := r.Log(SpanRef{}, e); {
+						case err == nil:
+							taken.Add(1)
+						case errors.Is(err, ErrOverflow):
+							refused.Add(1)
+						default:
+							t.Error(err)
+						}
+					}
+				})
+			}
+			wg.Wait()
+			let()
+			st := r.Stats()
+			balanced(t, st)
+			if refused.Load() == 0 || st.Entries.Dropped.Overflow != refused.Load() || taken.Load()+refused.Load() != 64*12 {
+				t.Errorf("%d taken, %d refused; %+v", taken.Load(), refused.Load(), st.Entries)
+			}
+			_ = r.Close(context.Background()) // it tells of the loss
+			if n := len(faultNames(t, r.Path())); uint64(n) != taken.Load()+1 {
+				t.Errorf("%d entries are in the file, want %d", n, taken.Load()+1)
+			}
+		})
+	}
+}
+
+// TestA07WaitingSurvivesLargeParent: in process mode a span that waits was taken,
+// so the failure of a parent that is too large for the buffer must not cost it.
+func TestA07WaitingSurvivesLargeParent(t *testing.T) {
+	r, f := faultRecorder(t, RecorderOptions{})
+	child := faultSpan("child", 2, 1)
+	child.Wait = true
+	must(t, r.WriteSpan(child))
+	must(t, r.Flush())
+	f.fail(func(int, []byte) (int, error) { return 0, syscall.ENOSPC }, nil, nil)
+	parent := faultSpan("parent", 1, 0)
+	parent.Entry.Attributes = append(parent.Entry.Attributes, Attribute{"x", StringValue(strings.Repeat("x", 100_000))})
+	if err := r.WriteSpan(parent); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("WriteSpan: %v", err)
+	}
+	f.fail(nil, nil, nil)
+	balanced(t, r.Stats())
+	_ = r.Close(context.Background()) // it tells of the loss
+	if got, want := faultNames(t, r.Path()), []string{"child", NameEnd}; !slices.Equal(got, want) {
+		t.Errorf("the file has %q, want %q", got, want)
+	}
+}
+
+// TestWaitingAgeEverywhere: a span waits no longer than it may, in a quiet program
+// too, and the timer rests when there is nothing to do.
+func TestWaitingAgeEverywhere(t *testing.T) {
+	allDurabilities(t, func(t *testing.T, d Durability) {
+		synctest.Test(t, func(t *testing.T) {
+			r, _ := faultRecorder(t, RecorderOptions{Durability: d, MaxWaitingAge: 10 * time.Second})
+			s := faultSpan("span", 2, 9)
+			s.Wait = true
+			must(t, r.WriteSpan(s))
+			time.Sleep(30 * time.Second)
+			synctest.Wait()
+			if n := r.Stats().Spans.Waiting; n != 0 {
+				t.Errorf("%d spans wait", n)
+			}
+			must(t, r.Close(context.Background()))
+		})
+	})
+}
+
+// TestA15AgeInQuietProgram begins a new file when it is time, with nobody there to
+// record.
+func TestA15AgeInQuietProgram(t *testing.T) {
+	allDurabilities(t, func(t *testing.T, d Durability) {
+		synctest.Test(t, func(t *testing.T) {
+			r, _ := faultRecorder(t, RecorderOptions{Durability: d, MaxFileAge: 10 * time.Second})
+			for range 20 {
+				must(t, r.Log(SpanRef{}, faultEntry("x")))
+			}
+			time.Sleep(15 * time.Second)
+			synctest.Wait()
+			if n := r.Stats().Files; n != 1 {
+				t.Errorf("%d files were rotated out, want 1", n)
+			}
+			must(t, r.Close(context.Background()))
+		})
+	})
+}
+
+// TestA30Clock: entries of one caller stay in their order whatever the clock says,
+// and files that are rotated out at one moment have different names.
+func TestA30Clock(t *testing.T) {
+	allDurabilities(t, func(t *testing.T, d Durability) {
+		r, err := Create(filepath.Join(t.TempDir(), "app.iet"), &RecorderOptions{Durability: d})
+		must(t, err)
+		now := time.Now().UnixNano()
+		var want []string
+		for i, off := range []int64{0, 0, -int64(time.Hour), int64(time.Hour), 0, -now, -2 * now, now, 5, 4, 3} {
+			b := r.Batch()
+			name := fmt.Sprint("e", i)
+			b.Entry(faultEntry(name))
+			b.Log(SpanRef{}, now+off)
+			must(t, b.Write())
+			want = append(want, name)
+		}
+		must(t, r.Close(context.Background()))
+		if got := faultNames(t, r.Path()); !slices.Equal(got, append(want, NameEnd)) && !raceEnabled {
+			t.Errorf("%v: the order is %q", d, got)
+		}
+		synctest.Test(t, func(t *testing.T) { // where the clock stands
+			r, err := Create(filepath.Join(t.TempDir(), "app.et"), &RecorderOptions{Durability: d, MaxFileEntries: 20})
+			must(t, err)
+			for i := range 200 {
+				must(t, r.Log(SpanRef{}, faultEntry(fmt.Sprint(i))))
+				must(t, r.Flush())
+			}
+			must(t, r.Close(context.Background()))
+			names, err := asides(r.stream)
+			must(t, err)
+			found := make(map[string]bool)
+			for _, name := range append(names, r.Path()) {
+				for _, n := range faultNames(t, name) {
+					found[n] = true
+				}
+			}
+			if len(names) < 8 || len(found) != 201 {
+				t.Errorf("%v: %d files with %d names", d, len(names), len(found))
+			}
+		})
+	})
+}

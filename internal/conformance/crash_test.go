@@ -1,0 +1,132 @@
+//go:build conformance && unix
+
+package conformance_test
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+const crashEnv = "ENTRACE_CONFORMANCE_CRASH"
+
+// TestCrashChild is the program that is killed: it records to the file that the
+// environment names until it is.
+func TestCrashChild(t *testing.T) {
+	args := strings.Fields(os.Getenv(crashEnv))
+	if len(args) == 0 {
+		return
+	}
+	v, err := strconv.Atoi(args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := format.ParseDurability(args[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec, err := format.Create(args[2], &format.RecorderOptions{Version: format.Version(v), Durability: d})
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := rec.Resource(&format.TraceEntry{Metadata: format.Metadata{Name: format.NameResource}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 1_000_000 {
+		if i == 50 {
+			fmt.Println("ready")
+		}
+		now := time.Now()
+		ref := format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{byte(i >> 16), byte(i >> 8), byte(i), 1}}
+		s := &format.Span{SpanHead: format.SpanHead{Ref: ref, Resource: res, Time: now.UnixNano(), Open: i%3 == 0, Wait: i%3 != 0}}
+		if i%3 == 1 { // its parent comes next
+			s.Parent = format.SpanRef{TraceID: ref.TraceID, SpanID: [8]byte{byte((i + 1) >> 16), byte((i + 1) >> 8), byte(i + 1), 1}}
+		}
+		s.Entry.Metadata = format.Metadata{Name: fmt.Sprint("span ", i), Target: "ü\xff", Level: format.LevelInfo, File: format.Some("f"), Line: format.Some(uint32(i))}
+		s.Entry.Attributes = []format.Attribute{
+			{Name: format.AttrTime, Value: format.TimeValue(now)},
+			{Name: format.AttrSpanID, Value: format.StringValue(string(format.AppendHex(nil, ref.SpanID[:])))},
+			{Name: "zero", Value: format.BytesValue(make([]byte, i%40))},
+			{Name: "a", Value: format.FloatValue(float64(i) / 3)},
+		}
+		s.Children = []format.TraceEntry{{Message: format.Some("event"), Metadata: format.Metadata{Name: "event", Level: format.LevelWarn}}}
+		if err := rec.WriteSpan(s); err != nil {
+			t.Fatal(err)
+		}
+		if i%3 == 0 {
+			if err := rec.EndSpan(ref, nil, &format.TraceEntry{Metadata: format.Metadata{Name: format.NameSpanEnd}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if i%100 == 99 {
+			time.Sleep(time.Millisecond)
+		}
+	}
+}
+
+// TestCrashedIsReadable kills programs that record, tears what they left in some
+// more, and lets the crate read what Recover makes of it.
+func TestCrashedIsReadable(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, d := range []string{"process", "process", "process", "writethrough", "writethrough", "buffered"} {
+		for _, v := range versions {
+			t.Run(fmt.Sprintf("%d v%d %s", i, v, d), func(t *testing.T) {
+				dir := t.TempDir()
+				name := filepath.Join(dir, "app"+[]string{".et", ".iet"}[i%2])
+				stream := filepath.Join(dir, "app.iet")
+				cmd := exec.Command(exe, "-test.run=^TestCrashChild$")
+				cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s %s", crashEnv, v, d, name))
+				out, err := cmd.StdoutPipe()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := cmd.Start(); err != nil {
+					t.Fatal(err)
+				}
+				if s := bufio.NewScanner(out); !s.Scan() || s.Text() != "ready" {
+					t.Fatalf("the program said %q", s.Text())
+				}
+				time.Sleep(time.Duration(i*7) * time.Millisecond)
+				if err := cmd.Process.Kill(); err != nil {
+					t.Fatal(err)
+				}
+				_ = cmd.Wait() // killed
+				switch b := read(t, stream); i {
+				case 1: // torn, which the crash buffer makes good
+					b = append(b, 0, 0, 7, 'x')
+					if err := os.WriteFile(stream, b, 0o600); err != nil {
+						t.Fatal(err)
+					}
+				case 2: // and zeros
+					if err := os.WriteFile(stream, append(b, make([]byte, 4096)...), 0o600); err != nil {
+						t.Fatal(err)
+					}
+				case 4: // torn, with no crash buffer
+					if err := os.WriteFile(stream, b[:len(b)-3], 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+				r, err := format.Recover(name, "")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if r.Entries < 50 && d != "buffered" {
+					t.Errorf("%d entries were saved", r.Entries)
+				}
+				compare(t, v, r.Output)
+			})
+		}
+	}
+}
