@@ -39,6 +39,9 @@ func (r *Recorder) Close(ctx context.Context) error {
 func (r *Recorder) finish(ctx context.Context) error {
 	err, whole := r.end()
 	r.draining.Lock() // the last one that drained is gone, and there is no other
+	if fi, serr := r.f.Stat(); serr == nil && fi.Size() != r.size {
+		err = errors.Join(err, fmt.Errorf("%s has %d bytes, %d were written: somebody else changed it", r.stream, fi.Size(), r.size))
+	}
 	switch {
 	case !whole:
 		err = errors.Join(err, fmt.Errorf("%s is left unfinished, the rest of it is in %s", r.stream, r.bufferName()))

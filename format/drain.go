@@ -12,6 +12,7 @@ type cursor struct {
 	stripe *stripe
 	parts  []part // not done yet
 	at     int    // in the first of them
+	left   uint64 // the position when there are no parts
 	key    int64  // of the record at at, not less than those before
 	data   []byte // the record, nil at the end
 }
@@ -26,7 +27,7 @@ type part struct {
 // position returns where the cursor is in its stream.
 func (c *cursor) position() uint64 {
 	if len(c.parts) == 0 {
-		return 0
+		return c.left
 	}
 	return c.parts[0].seg.Base() + uint64(c.at)
 }
@@ -70,6 +71,7 @@ func (c *cursor) leave() bool {
 	if n := len(c.parts); len(s.full) > 0 || s.seg != nil && (n != 1 || c.parts[0].seg != s.seg || c.at < s.seg.End()) {
 		return false
 	}
+	c.left = c.position()
 	s.seg, c.parts = nil, nil
 	return true
 }
@@ -135,7 +137,11 @@ func (r *Recorder) drain() error {
 	switch {
 	case r.closed:
 		return ErrClosed
-	case r.pool == nil || r.dead != nil:
+	case r.dead != nil:
+		return r.dead
+	case r.pool == nil:
+		r.letGo()
+		r.rotateIfDue()
 		return r.dead
 	}
 	if err := r.flush(); err != nil { // of an earlier time

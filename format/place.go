@@ -129,6 +129,10 @@ func (r *Recorder) applySpan(o *record, data []byte) error {
 	if err := r.putSpan(o); err != nil {
 		return err
 	}
+	if r.holds {
+		r.held = append(r.held, o.ref)
+		return nil
+	}
 	return r.release(o.ref)
 }
 

@@ -66,7 +66,9 @@ type Recorder struct {
 	drained     Stats // entries and spans that left the stripes are Offered here
 	stats       Stats // what is written, and what was dropped below the stripes
 	ready       []*waitingSpan
-	record      record // that is drained
+	holds       bool      // what waits for a span is to wait until that is in the file
+	held        []SpanRef // those spans
+	record      record    // that is drained
 	latest      *Resource
 	known       map[string]*Resource // by body
 	all         []*Resource          // by index, from 1 on
@@ -223,6 +225,7 @@ func (r *Recorder) takeDirect(b *Batch, ops []op) error {
 	if !r.closed && r.pool != nil {
 		behind = r.drain()
 	}
+	r.holds = r.pool != nil
 	for i := range ops {
 		o := &ops[i]
 		err := o.err
@@ -241,15 +244,21 @@ func (r *Recorder) takeDirect(b *Batch, ops []op) error {
 		}
 		errs.add(err)
 	}
+	r.holds = false
 	if behind == nil && !r.closed {
 		if err := r.flush(); err != nil {
 			r.unstage(0, err)
 			errs.errs, errs.refused = append(errs.errs, err), len(ops)
+		} else {
+			for _, ref := range r.held {
+				_ = r.release(ref) // kept and counted
+			}
 		}
 		r.letGo()
 		r.checkpoint()
 		r.rotateIfDue()
 	}
+	r.held = r.held[:0]
 	r.setTimer()
 	ticket := r.sync.ticket()
 	r.unlock()

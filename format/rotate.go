@@ -25,7 +25,32 @@ type background struct {
 
 	mu sync.Mutex
 
-	err error
+	err   error
+	files []*os.File // that were rotated out and may not be on disk yet
+}
+
+// sync makes the files that were rotated out survive a loss of power.
+func (b *background) sync() error {
+	b.mu.Lock()
+	files := slices.Clone(b.files)
+	b.mu.Unlock()
+	var err error
+	for _, f := range files {
+		err = errors.Join(err, closedErr(f.Sync()))
+	}
+	return err
+}
+
+func (b *background) add(f *os.File) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.files = append(b.files, f)
+}
+
+func (b *background) remove(f *os.File) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.files = slices.DeleteFunc(b.files, func(g *os.File) bool { return f == g })
 }
 
 func (b *background) start(fn func(context.Context) error) {
@@ -152,8 +177,10 @@ func (r *Recorder) rotate(now time.Time) error {
 	r.checkpoint()
 	r.stats.Files++
 	final := r.final != r.stream
+	r.finished.add(old)
 	r.finished.start(func(ctx context.Context) error {
 		err := finishFile(ctx, old, aside, final, table)
+		r.finished.remove(old)
 		return errors.Join(err, prune(r.stream, r.o.KeepFiles))
 	})
 	return nil
@@ -171,7 +198,8 @@ func finishFile(ctx context.Context, f *os.File, iet string, et bool, t *table) 
 	err := osfile.SyncDir(iet)
 	if et {
 		err = finalizeOpen(ctx, f, iet, strings.TrimSuffix(iet, extIET)+extET, &FinalizeOptions{RemoveSource: true, table: t})
-	} else {
+	}
+	if err != nil || !et {
 		err = errors.Join(err, f.Sync())
 	}
 	return errors.Join(err, closedErr(f.Close()))

@@ -195,9 +195,10 @@ func (r *Recorder) putLater(b *Batch, o *op) error {
 			s := r.lockStripe(b, o)
 			s.drop(o, err)
 			s.mu.Unlock()
-			r.mu.Lock()
-			r.failed(err)
-			r.unlock()
+			if r.mu.TryLock() { // else who has it waits for the disk, and will tell
+				r.failed(err)
+				r.unlock()
+			}
 			return err
 		}
 	}

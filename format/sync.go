@@ -23,9 +23,15 @@ func (r *Recorder) Sync() error {
 		return ErrClosed
 	}
 	err := r.drain()
-	ticket := r.sync.ticket()
+	ticket, pool := r.sync.ticket(), r.pool
 	r.unlock()
-	return errors.Join(err, r.syncUpTo(ticket), osfile.SyncDir(r.stream))
+	err = errors.Join(err, r.finished.sync(), r.syncUpTo(ticket))
+	if pool != nil {
+		// Recovery cuts the file to what the checkpoint says, so that on disk this
+		// must not be older than what is promised.
+		err = errors.Join(err, closedErr(pool.Sync()))
+	}
+	return errors.Join(err, osfile.SyncDir(r.stream))
 }
 
 // A groupSync lets all who wait for an fsync share one.
