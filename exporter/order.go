@@ -1,6 +1,8 @@
 package exporter
 
 import (
+	"slices"
+
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/entrace-go/entrace/internal/spanmap"
@@ -59,8 +61,8 @@ func (o *order) parentsFirst(spans []sdktrace.ReadOnlySpan) []int32 {
 			o.chain = append(o.chain, at)
 			at = up
 		}
-		for k := len(o.chain) - 1; k >= 0; k-- {
-			o.out = append(o.out, o.chain[k])
+		for _, at := range slices.Backward(o.chain) {
+			o.out = append(o.out, at)
 		}
 	}
 	return o.out

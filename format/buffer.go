@@ -176,8 +176,6 @@ type ledger struct {
 	buf  []byte
 }
 
-func (l *ledger) pool() *segment.File { return l.file }
-
 func (l *ledger) from() uint64 {
 	if len(l.segs) == 0 {
 		return l.base

@@ -37,7 +37,7 @@ func (r *Recorder) Close(ctx context.Context) error {
 }
 
 func (r *Recorder) finish(ctx context.Context) error {
-	err, whole := r.end()
+	whole, err := r.end()
 	r.draining.Lock() // the last one that drained is gone, and there is no other
 	if fi, serr := r.f.Stat(); serr == nil && fi.Size() != r.size {
 		err = errors.Join(err, fmt.Errorf("%s has %d bytes, %d were written: somebody else changed it", r.stream, fi.Size(), r.size))
@@ -68,7 +68,7 @@ func distinct(err, other error) error {
 }
 
 // end writes what is left to write, and reports whether that is all in the file.
-func (r *Recorder) end() (err error, whole bool) {
+func (r *Recorder) end() (whole bool, err error) {
 	r.mu.Lock()
 	defer r.unlock()
 	r.timer.Stop()
@@ -96,7 +96,7 @@ func (r *Recorder) end() (err error, whole bool) {
 	// A recorder that somebody keeps should keep nothing itself.
 	r.spans, r.waiting, r.known, r.all, r.ready = spanTable{}, waitingRoom{entries: r.waiting.entries, spans: r.waiting.spans}, nil, nil, nil
 	r.out = nil
-	return errors.Join(err, distinct(r.err, err)), whole
+	return whole, errors.Join(err, distinct(r.err, err))
 }
 
 // writeEnd writes the entry that marks a clean end.

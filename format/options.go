@@ -13,20 +13,21 @@ import (
 type Durability uint8
 
 const (
-	// DurabilityProcess: the death of the process, kill -9 included. Records go
+	// DurabilityProcess is the death of the process, kill -9 included. Records go
 	// to a crash buffer beside the file, which is mapped into memory, and from
 	// there to the file within a tenth of a second. Where there can be no such
 	// buffer it is DurabilityWriteThrough.
 	DurabilityProcess Durability = iota
-	// DurabilityWriteThrough: the same, by a system call for each record. Only
+	// DurabilityWriteThrough is the same, by a system call for each record. Only
 	// spans that wait for their parents are not in the file then, and are lost
 	// with the process.
 	DurabilityWriteThrough
-	// DurabilityPower: a loss of power, too, by one fsync for all calls that wait
+	// DurabilityPower is a loss of power, too, by one fsync for all calls that wait
 	// for one.
 	DurabilityPower
-	// DurabilityBuffered: nothing. What the last tenth of a second, or the last
-	// 256 KiB, brought is lost with the process.
+	// DurabilityBuffered is nothing. What the last tenth of a second, or the last
+	// 256 KiB, brought is lost with the process; more, 4 MiB at most, when the disk
+	// does not keep up.
 	DurabilityBuffered
 
 	numDurabilities

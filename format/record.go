@@ -142,7 +142,7 @@ func appendMarked(b []byte, v Version, parent uint32, body []byte, head int, mar
 	// The marks go before the first name that is not less.
 	var at [maxOptional]uint64 // before which of the names
 	from, k := d.off, 0
-	for i := uint64(0); i < n; i++ {
+	for i := range n {
 		start := d.off
 		size := d.Len("", 1)
 		name := body[d.off : d.off+size]

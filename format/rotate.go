@@ -322,8 +322,7 @@ func prune(stream string, keep int) error {
 	var errs error
 	trace := func(name string) string { return strings.TrimSuffix(name, filepath.Ext(name)) }
 	traces := 0 // that are kept; one that is just being finished has two files
-	for i := len(names) - 1; i >= 0; i-- {
-		name := names[i]
+	for i, name := range slices.Backward(names) {
 		if i == len(names)-1 || trace(names[i+1]) != trace(name) {
 			traces++
 		}

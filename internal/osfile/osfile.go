@@ -4,14 +4,13 @@
 package osfile
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"time"
 )
 
@@ -139,7 +138,7 @@ func RemoveDead(name string) {
 func CreateTempAppend(name string) (*os.File, error) {
 	dir, base := filepath.Split(name)
 	for {
-		f, err := CreateAppend(filepath.Join(dir, "."+base+".tmp-"+strconv.FormatUint(rand.Uint64(), 36)))
+		f, err := CreateAppend(filepath.Join(dir, "."+base+".tmp-"+rand.Text()))
 		if !errors.Is(err, fs.ErrExist) {
 			return f, err
 		}

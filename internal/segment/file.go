@@ -22,7 +22,7 @@ const growBy = 64
 type File struct {
 	f    *os.File // nil: on the heap
 	name string
-	max  int // segments
+	most int // segments
 
 	mu sync.Mutex
 
@@ -33,17 +33,17 @@ type File struct {
 	sequence uint64 // of the last checkpoint
 }
 
-// New returns a pool on the heap of at most max segments.
-func New(max int) *File { return &File{max: max} }
+// New returns a pool on the heap of at most so many segments.
+func New(most int) *File { return &File{most: most} }
 
 // Create makes the file name, which must not exist, locks it and maps it. It has
-// a few segments from the start, all of them allocated on disk, and at most max.
-func Create(name string, max int) (*File, error) {
+// a few segments from the start, all of them allocated on disk, and at most as many as most says.
+func Create(name string, most int) (*File, error) {
 	f, err := osfile.CreateNew(name)
 	if err != nil {
 		return nil, err
 	}
-	p := &File{f: f, name: name, max: max}
+	p := &File{f: f, name: name, most: most}
 	if err := p.begin(); err != nil {
 		p.unmap()
 		return nil, errors.Join(fmt.Errorf("%s: %w", name, err), osfile.Remove(f, name), closed(f))
@@ -83,7 +83,7 @@ func (p *File) begin() error {
 
 // grow adds segments. The lock is held, or p is nobody else's yet.
 func (p *File) grow() error {
-	n := min(growBy, p.max-p.count)
+	n := min(growBy, p.most-p.count)
 	if n <= 0 {
 		return ErrFull
 	}

@@ -5,9 +5,9 @@ package spanmap
 
 import (
 	"encoding/binary"
+	"hash/maphash"
 	"iter"
 	"math/bits"
-	"math/rand/v2"
 )
 
 // A Key is a trace id and behind it a span id.
@@ -32,7 +32,7 @@ type slot[V any] struct {
 const minSlots = 16
 
 // The seeds keep those who choose ids from choosing where they are.
-var seed0, seed1 = rand.Uint64() | 1, rand.Uint64() | 1
+var seed0, seed1 = maphash.String(maphash.MakeSeed(), ""), maphash.String(maphash.MakeSeed(), "")
 
 func hash(k *Key) int {
 	hi, lo := bits.Mul64(binary.LittleEndian.Uint64(k[16:])^seed0, binary.LittleEndian.Uint64(k[8:])^seed1)
