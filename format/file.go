@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/entrace-go/entrace/internal/mapfile"
@@ -28,7 +28,8 @@ type OpenOptions struct {
 // A File gives random access to the entries of a trace file: of an ET through its
 // own table and pool, of IET and IETPrefix through an index that one scan builds.
 // The file is mapped into memory; it is seen as long as it was when it was
-// opened. An index takes 20 bytes an entry.
+// opened. An index takes 12 bytes an entry, and 8 more from the first call of
+// [File.Children] on.
 //
 // A File is safe for concurrent use.
 type File struct {
@@ -40,16 +41,18 @@ type File struct {
 	damage  error
 
 	// Invariants, for n entries: offsets has n+1 items, ascending, relative to
-	// data; the last is where the whole entries end. first has n+1 items:
-	// kids[first[i]:first[i+1]] are the children of i, ascending. parents[i] < i,
-	// parents[0] == 0.
+	// data; the last is where the whole entries end. parents[i] < i, parents[0] == 0.
 	data    int64
 	offsets []uint64
 	parents []uint32
-	first   []uint32
-	kids    []uint32
 	gap     int64 // bytes before each entry: the length of IETPrefix
 	longer  bool  // a number in an ET's tables is not in its shortest form
+
+	// Invariants, once the first call of Children has made them: first has n+1
+	// items, and kids[first[i]:first[i+1]] are the children of i, ascending.
+	tree  sync.Once
+	first []uint32
+	kids  []uint32
 }
 
 // Open opens the trace file name, which must be a regular file. If there is no
@@ -117,110 +120,6 @@ func (f *File) index(o *OpenOptions) error {
 	return err
 }
 
-// header reads the offsets and the pool of the ET b and checks that they make a
-// tree over entries that fit.
-func (f *File) header(b []byte) error {
-	d := decoder{version: f.version, maxSize: math.MaxInt}
-	d.reset(b, 0, NoEntry)
-	d.off = MagicSize
-	// An entry takes a byte in each table besides its own: more cannot be there.
-	at := d.off
-	n := d.Len("offsets", f.version.minEntrySize()+2)
-	if err := d.Err(); err != nil {
-		return err
-	}
-	if uint64(n) > math.MaxUint32 {
-		return &CorruptError{Offset: int64(at), Entry: NoEntry, Field: "offsets", Err: ErrFull}
-	}
-	// A sparse file can claim many that are not there: more room comes as they do.
-	f.offsets = make([]uint64, 0, min(n+1, 1<<20))
-	for i := range n {
-		at := d.off
-		o := d.Uint("offsets", 64)
-		if i == 0 && o != 0 || i > 0 && o <= f.offsets[i-1] {
-			return firstError(&d, at, int64(i), "offsets", ErrBadOffset)
-		}
-		f.offsets = append(f.offsets, o)
-	}
-	if err := f.pool(&d, n); err != nil {
-		return err
-	}
-	f.data, f.longer = int64(d.off), d.longer
-	size := uint64(len(b) - d.off)
-	if n > 0 && f.offsets[n-1] >= size {
-		return &CorruptError{Offset: f.data, Entry: int64(n - 1), Field: "offsets", Err: ErrBadOffset}
-	}
-	if n == 0 && size > 0 {
-		return &CorruptError{Offset: f.data, Entry: NoEntry, Err: ErrTrailingBytes}
-	}
-	f.offsets = append(f.offsets, size)
-	if n == 0 {
-		return nil
-	}
-	// The tables do not tell where the last entry ends: a file that was cut
-	// there looks like a whole one.
-	last := b[d.off+int(f.offsets[n-1]):]
-	d.maxSize = f.maxSize
-	d.reset(last, f.data+int64(f.offsets[n-1]), int64(n-1))
-	d.skipEntry()
-	if err := d.Err(); err != nil {
-		return err
-	}
-	if d.off < len(last) {
-		return &CorruptError{Offset: d.base + int64(d.off), Entry: int64(n - 1), Err: ErrTrailingBytes}
-	}
-	return nil
-}
-
-// pool reads the pool of an ET of n entries.
-func (f *File) pool(d *decoder, n int) error {
-	at := d.off
-	if d.Len("pool", 1) != n {
-		return firstError(d, at, NoEntry, "pool", ErrBadPool)
-	}
-	f.parents = make([]uint32, n)
-	f.first = make([]uint32, n+1)
-	f.kids = make([]uint32, 0, max(n-1, 0))
-	for i := range n {
-		at := d.off
-		f.first[i] = uint32(len(f.kids))
-		count := d.Len("pool", 1)
-		if count > cap(f.kids)-len(f.kids) {
-			return firstError(d, at, int64(i), "pool", ErrBadPool)
-		}
-		for range count {
-			at := d.off
-			id := d.Uint("pool", 32)
-			// A child is later than its parent, has but one, and comes in order.
-			if id <= uint64(i) || id >= uint64(n) || f.parents[id] != 0 ||
-				uint32(len(f.kids)) > f.first[i] && uint32(id) <= f.kids[len(f.kids)-1] {
-				return firstError(d, at, int64(i), "pool", ErrBadPool)
-			}
-			f.parents[id] = uint32(i) + 1
-			f.kids = append(f.kids, uint32(id))
-		}
-	}
-	if err := d.Err(); err != nil {
-		return err
-	}
-	if n > 0 && len(f.kids) != n-1 {
-		return &CorruptError{Offset: int64(d.off), Entry: NoEntry, Field: "pool", Err: ErrBadPool}
-	}
-	f.first[n] = uint32(len(f.kids))
-	for i := 1; i < n; i++ {
-		f.parents[i]-- // 0 meant none yet
-	}
-	return nil
-}
-
-// firstError returns what d met, else the damage err.
-func firstError(d *decoder, at int, entry int64, field string, err error) error {
-	if derr := d.Err(); derr != nil {
-		return derr
-	}
-	return &CorruptError{Offset: int64(at), Entry: entry, Field: field, Err: err}
-}
-
 // scan fills the tables from the entries themselves.
 func (f *File) scan() error {
 	t, err := scanEntries(io.NewSectionReader(f.src, 0, f.src.Size()), &ReaderOptions{MaxEntrySize: f.maxSize}, nil)
@@ -228,95 +127,7 @@ func (f *File) scan() error {
 	if f.format == IETPrefix {
 		f.gap = prefixSize
 	}
-	f.first, f.kids = children(t.parents)
 	return err
-}
-
-// A table is where the entries of a trace begin and what their parents are.
-type table struct {
-	data     int64    // offset of the first entry in the file
-	offsets  []uint64 // relative to data; one more than there are entries
-	parents  []uint32
-	prefixed bool // each entry comes behind its length
-}
-
-// gap returns how many bytes are before each entry.
-func (t *table) gap() int {
-	if t.prefixed {
-		return prefixSize
-	}
-	return 0
-}
-
-// scanEntries reads through a trace. What it returns holds whatever is whole,
-// with an error, too. Every few entries it calls step, unless that is nil, with
-// the bytes that were read.
-func scanEntries(src io.Reader, o *ReaderOptions, step func(int64) error) (*table, error) {
-	t := &table{data: MagicSize, offsets: []uint64{0}}
-	r, err := NewReader(src, o)
-	if err != nil {
-		return t, err
-	}
-	r.scan = true
-	t.data = r.off
-	whole := 0 // entries up to the last that is not all zeros
-	for {
-		e, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return t, nil
-		}
-		if err != nil {
-			return t, t.dropZeros(r.format, whole, err)
-		}
-		if r.format != IET || !isZero(r.raw) {
-			whole = len(t.parents) + 1
-		}
-		t.parents = append(t.parents, e.Parent)
-		t.offsets = append(t.offsets, uint64(r.off-t.data))
-		if step != nil && r.id%4096 == 0 {
-			if err := step(r.off); err != nil {
-				return t, err
-			}
-		}
-	}
-}
-
-// dropZeros drops the entries of nothing but zeros before damage: they belong to
-// it.
-func (t *table) dropZeros(f StorageFormat, keep int, err error) error {
-	if f != IET || keep == len(t.parents) {
-		return err
-	}
-	t.parents, t.offsets = t.parents[:keep], t.offsets[:keep+1]
-	if errors.Is(err, ErrTruncated) {
-		return &TruncatedError{Offset: t.data + int64(t.offsets[keep]), Entry: int64(keep)}
-	}
-	return err
-}
-
-// children turns a table of parents around.
-func children(parents []uint32) (first, kids []uint32) {
-	n := len(parents)
-	first = make([]uint32, n+1)
-	if n == 0 {
-		return first, nil
-	}
-	for _, p := range parents[1:] {
-		first[p+1]++
-	}
-	for i := range n {
-		first[i+1] += first[i]
-	}
-	kids = make([]uint32, n-1)
-	// Put each child at the end of what its parent has so far; first then has
-	// moved on by one place, which the copy puts right.
-	for i, p := range parents[1:] {
-		kids[first[p]] = uint32(i + 1)
-		first[p]++
-	}
-	copy(first[1:], first[:n])
-	first[0] = 0
-	return first, kids
 }
 
 // Name returns the name of the file that was opened.
@@ -362,11 +173,13 @@ type IDError struct {
 func (e *IDError) Error() string { return fmt.Sprintf("no entry %d: there are %d", e.ID, e.Len) }
 
 // Children returns the ids of the children of entry id, ascending, and none for
-// an entry that does not exist. The slice must not be changed.
+// an entry that does not exist. The slice must not be changed. The first call
+// takes longer, about ten nanoseconds for each entry of the file.
 func (f *File) Children(id uint32) []uint32 {
 	if int64(id) >= int64(len(f.parents)) {
 		return nil
 	}
+	f.tree.Do(func() { f.first, f.kids = children(f.parents) })
 	a, b := f.first[id], f.first[id+1]
 	return f.kids[a:b:b]
 }

@@ -1,13 +1,13 @@
 package format
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 
 	"github.com/entrace-go/entrace/internal/osfile"
 )
@@ -27,7 +27,8 @@ type FinalizeOptions struct {
 
 	// lenient makes an ET of what is before damage, too.
 	lenient bool
-	// table is what the recorder knows of the IET, which saves reading it.
+	// table, if set, is that of the IET as its writer knows it. It saves reading
+	// the file once if it ends where the file does.
 	table *table
 }
 
@@ -93,7 +94,15 @@ func finalizeOpen(ctx context.Context, f *os.File, iet, et string, o *FinalizeOp
 		}
 		return ctx.Err()
 	}
-	t, v, err := scanStream(f, size, step)
+	// Before anything is written, else a rename could outlive what it replaced.
+	synced := make(chan error, 1)
+	if o.RemoveSource {
+		go func() { synced <- f.Sync() }()
+	} else {
+		synced <- nil
+	}
+	t, v, err := tableOf(f, size, o.table, step)
+	serr := <-synced
 	if errors.Is(err, ErrTruncated) && t != nil {
 		if o.Torn != nil {
 			o.Torn(err)
@@ -103,22 +112,27 @@ func finalizeOpen(ctx context.Context, f *os.File, iet, et string, o *FinalizeOp
 	if err != nil && (!o.lenient || !isCorrupt(err)) {
 		return fail("read", err)
 	}
+	if serr != nil {
+		return fail("sync", serr)
+	}
 	tmp, err := osfile.CreateTemp(et)
 	if err != nil {
 		return fail("create", err)
 	}
 	defer tmp.Discard()
-	copied := func(n int64) error { return step(size + n) }
-	if err := writeET(tmp.File, v, t, f, copied); err != nil {
+	ahead := newSyncer(tmp.Sync)
+	err = writeET(tmp.File, v, t, f, func(n int64) error {
+		ahead.wrote(n)
+		return step(size + n)
+	})
+	if err = errors.Join(err, ahead.stop()); err != nil {
 		return fail("write", err)
+	}
+	if err := tmp.Sync(); err != nil {
+		return fail("sync", err)
 	}
 	if err := verifyET(tmp.Name(), t); err != nil {
 		return fail("verify", err)
-	}
-	if o.RemoveSource {
-		if err := f.Sync(); err != nil { // else a rename could outlive what it replaced
-			return fail("sync", err)
-		}
 	}
 	if err := tmp.Commit(o.Replace); err != nil {
 		return fail("rename", err)
@@ -131,9 +145,9 @@ func finalizeOpen(ctx context.Context, f *os.File, iet, et string, o *FinalizeOp
 	return nil
 }
 
-// scanStream is scanEntries over an IET or IETPrefix of size bytes that may end
-// in a part of an entry.
-func scanStream(f io.ReaderAt, size int64, step func(int64) error) (*table, Version, error) {
+// tableOf returns the table of the IET or IETPrefix f of size bytes, which may end
+// in a part of an entry: known, if that fits, else what a scan finds.
+func tableOf(f io.ReaderAt, size int64, known *table, step func(int64) error) (*table, Version, error) {
 	var magic [MagicSize]byte
 	n, err := f.ReadAt(magic[:min(size, MagicSize)], 0)
 	if err != nil {
@@ -146,37 +160,91 @@ func scanStream(f io.ReaderAt, size int64, step func(int64) error) (*table, Vers
 	if format == ET {
 		return nil, 0, &StorageFormatError{Format: format}
 	}
+	if known != nil && known.fits(size) && known.prefixed == (format == IETPrefix) {
+		return known, v, step(size)
+	}
 	t, err := scanEntries(io.NewSectionReader(f, 0, size), nil, step)
 	t.prefixed = format == IETPrefix
 	return t, v, err
 }
 
-// writeET writes an ET to w whose entries are those of t in src.
+// fits reports whether t can be the table of a whole file of size bytes.
+func (t *table) fits(size int64) bool {
+	n := len(t.parents)
+	return t.data == MagicSize && len(t.offsets) == n+1 && t.data+int64(t.offsets[n]) == size
+}
+
+// copySize is how much of a file is copied at once, and syncSize after how much
+// more of it the disk is set to work.
+const (
+	copySize = 1 << 20
+	syncSize = 32 << 20
+)
+
+// A syncer syncs a file while it is being written, so that the disk does not
+// stand idle until the end.
+type syncer struct {
+	next int64         // sync when so much is written
+	kick chan struct{} // has one while a sync is due
+	done chan error
+}
+
+func newSyncer(sync func() error) *syncer {
+	s := &syncer{next: syncSize, kick: make(chan struct{}, 1), done: make(chan error, 1)}
+	go func() {
+		var err error
+		for range s.kick {
+			// An error is reported once: the last sync may not know of it.
+			err = errors.Join(err, sync())
+		}
+		s.done <- err
+	}()
+	return s
+}
+
+// wrote takes note that n bytes are written.
+func (s *syncer) wrote(n int64) {
+	if n < s.next {
+		return
+	}
+	s.next = n + syncSize
+	select {
+	case s.kick <- struct{}{}:
+	default: // the disk is behind anyway
+	}
+}
+
+// stop waits for the sync that is under way and returns what went wrong.
+func (s *syncer) stop() error {
+	close(s.kick)
+	return <-s.done
+}
+
+// writeET writes an ET to w whose entries are those of t in src. Now and then it
+// calls step with how many bytes of entries were copied.
 func writeET(w io.Writer, v Version, t *table, src io.ReaderAt, step func(int64) error) error {
-	bw := bufio.NewWriterSize(w, flushSize)
-	if _, err := bw.Write(AppendMagic(nil, v, ET)); err != nil {
+	if err := writeTables(w, v, t); err != nil {
 		return err
 	}
-	if err := writeTables(bw, t); err != nil {
-		return err
-	}
+	buf := make([]byte, min(copySize, t.offsets[len(t.parents)]))
 	if t.prefixed {
-		if err := writeUnprefixed(bw, t, src, step); err != nil {
+		return copyUnprefixed(w, t, src, buf, step)
+	}
+	return copyRange(w, src, t.data, int64(t.offsets[len(t.parents)]), buf, step)
+}
+
+// copyRange copies n bytes at off of src to w through buf. A copy within the
+// kernel is slower where the two do not lie alike in their pages.
+func copyRange(w io.Writer, src io.ReaderAt, off, n int64, buf []byte, step func(int64) error) error {
+	for done := int64(0); done < n; {
+		b := buf[:min(int64(len(buf)), n-done)]
+		if k, err := src.ReadAt(b, off+done); k < len(b) {
+			return noEOF(err)
+		}
+		if _, err := w.Write(b); err != nil {
 			return err
 		}
-		return bw.Flush()
-	}
-	if err := bw.Flush(); err != nil {
-		return err
-	}
-	// Plain chunks of one file to another are copied within the kernel.
-	const chunk = 32 << 20
-	for done, size := int64(0), int64(t.offsets[len(t.parents)]); done < size; {
-		n := min(chunk, size-done)
-		if _, err := copyRange(w, src, t.data+done, n); err != nil {
-			return err
-		}
-		done += n
+		done += int64(len(b))
 		if err := step(done); err != nil {
 			return err
 		}
@@ -184,68 +252,88 @@ func writeET(w io.Writer, v Version, t *table, src io.ReaderAt, step func(int64)
 	return nil
 }
 
-// copyRange copies n bytes at off of src to w.
-func copyRange(w io.Writer, src io.ReaderAt, off, n int64) (int64, error) {
-	if f, ok := src.(*os.File); ok {
-		if _, err := f.Seek(off, io.SeekStart); err != nil {
-			return 0, err
-		}
-		return io.CopyN(w, f, n)
+// noEOF is for a source that ends before what is known to be there.
+func noEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
 	}
-	return io.Copy(w, io.NewSectionReader(src, off, n))
+	return err
 }
 
-// writeTables writes the offsets and the pool.
-func writeTables(w *bufio.Writer, t *table) error {
+// copyUnprefixed copies the entries without the lengths of IETPrefix.
+func copyUnprefixed(w io.Writer, t *table, src io.ReaderAt, buf []byte, step func(int64) error) error {
 	n := len(t.parents)
-	b := appendUint(make([]byte, 0, 4096), uint64(n))
-	put := func() error {
-		if len(b) < 2048 {
-			return nil
+	for i := 0; i < n; {
+		first := t.offsets[i]
+		last := i + 1
+		for last < n && t.offsets[last+1]-first <= uint64(len(buf)) {
+			last++
 		}
+		size := int64(t.offsets[last] - first)
+		if size > int64(len(buf)) { // one entry
+			err := copyRange(w, src, t.data+int64(first)+prefixSize, size-prefixSize, buf, func(int64) error { return nil })
+			if err != nil {
+				return err
+			}
+		} else {
+			if k, err := src.ReadAt(buf[:size], t.data+int64(first)); int64(k) < size {
+				return noEOF(err)
+			}
+			at := 0
+			for ; i < last; i++ {
+				at += copy(buf[at:], buf[t.offsets[i]-first+prefixSize:t.offsets[i+1]-first])
+			}
+			if _, err := w.Write(buf[:at]); err != nil {
+				return err
+			}
+		}
+		i = last
+		if err := step(int64(t.offsets[last])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeTables writes what an ET has before its entries.
+func writeTables(w io.Writer, v Version, t *table) error {
+	n := len(t.parents)
+	b := make([]byte, 0, flushSize)
+	put := func() error {
 		_, err := w.Write(b)
 		b = b[:0]
 		return err
 	}
+	b = AppendMagic(b, v, ET)
+	b = appendUint(b, uint64(n))
+	gap := uint64(t.gap())
 	for i := range n {
-		b = appendUint(b, t.offsets[i]-uint64(i)*uint64(t.gap()))
-		if err := put(); err != nil {
-			return err
+		if len(b) > flushSize-16 {
+			if err := put(); err != nil {
+				return err
+			}
 		}
+		b = appendUint(b, t.offsets[i]-uint64(i)*gap)
 	}
 	b = appendUint(b, uint64(n))
 	first, kids := children(t.parents)
 	for i := range n {
-		b = AppendPoolEntry(b, PoolEntry{Children: kids[first[i]:first[i+1]]})
-		if err := put(); err != nil {
-			return err
+		b = appendUint(b, uint64(first[i+1]-first[i]))
+		for _, id := range kids[first[i]:first[i+1]] {
+			b = appendUint(b, uint64(id))
+			if len(b) > flushSize-32 {
+				if err := put(); err != nil {
+					return err
+				}
+			}
 		}
-	}
-	_, err := w.Write(b)
-	return err
-}
-
-// writeUnprefixed writes the entries without the lengths of IETPrefix.
-func writeUnprefixed(w io.Writer, t *table, src io.ReaderAt, step func(int64) error) error {
-	r, err := NewReader(io.NewSectionReader(src, 0, t.data+int64(t.offsets[len(t.parents)])), nil)
-	if err != nil {
-		return err
-	}
-	r.scan = true
-	for range t.parents {
-		if _, err := r.Next(); err != nil {
-			return err
-		}
-		if _, err := w.Write(r.Raw()); err != nil {
-			return err
-		}
-		if r.id%4096 == 0 {
-			if err := step(r.off); err != nil {
+		if len(b) > flushSize-32 {
+			if err := put(); err != nil {
 				return err
 			}
 		}
 	}
-	return nil
+	return put()
 }
 
 // verifyET opens what was written and compares its tables with t.
@@ -254,10 +342,10 @@ func verifyET(name string, t *table) error {
 	if err != nil {
 		return err
 	}
-	n := len(t.parents)
-	same := f.Len() == n && f.offsets[n] == t.offsets[n]-uint64(n)*uint64(t.gap())
-	for i := 0; same && i < n; i++ {
-		same = f.offsets[i] == t.offsets[i]-uint64(i)*uint64(t.gap()) && f.parents[i] == t.parents[i]
+	n, gap := len(t.parents), uint64(t.gap())
+	same := slices.Equal(f.parents, t.parents)
+	for i := 0; same && i <= n; i++ {
+		same = f.offsets[i] == t.offsets[i]-uint64(i)*gap
 	}
 	if err := f.Close(); err != nil {
 		return err

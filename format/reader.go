@@ -54,8 +54,11 @@ const readSize = 64 << 10
 // NewReader returns a Reader of the trace that r holds. It reads the magic, and
 // of an ET the offsets and the pool. A nil o means defaults. Besides the errors
 // of [ParseMagic] it returns those of r.
-func NewReader(r io.Reader, o *ReaderOptions) (*Reader, error) {
-	rd := &Reader{r: r, id: -1, buf: make([]byte, readSize)}
+func NewReader(r io.Reader, o *ReaderOptions) (*Reader, error) { return newReader(r, o, readSize) }
+
+// newReader is NewReader with a buffer of size bytes.
+func newReader(r io.Reader, o *ReaderOptions, size int) (*Reader, error) {
+	rd := &Reader{r: r, id: -1, buf: make([]byte, size)}
 	rd.fill(MagicSize)
 	v, f, err := ParseMagic(rd.buf[rd.start:rd.end])
 	if err != nil {
@@ -171,6 +174,38 @@ func (r *Reader) decodeInto() {
 		return
 	}
 	r.d.traceEntry(&r.entry)
+}
+
+// skim passes over entries that are buffered and calls found with the parent of
+// each, until one needs a closer look or is not there in full: that is for Next.
+func (r *Reader) skim(found func(parent uint32)) {
+	if r.format == ET || r.zeros > 0 || r.err != nil {
+		return
+	}
+	for id := r.id + 1; id <= math.MaxUint32; id++ {
+		b := r.buf[r.start:r.end]
+		gap := 0
+		if r.format == IETPrefix {
+			if len(b) < prefixSize {
+				return
+			}
+			n := prefix(b)
+			if gap = prefixSize; n > uint64(len(b)-gap) {
+				return
+			}
+			b = b[gap : gap+int(n)]
+		}
+		parent, n, ok := quickEntry(b, r.version)
+		switch {
+		case !ok, n > r.d.maxSize, parent != 0 && int64(parent) >= id, gap > 0 && n < len(b):
+			return
+		case n == r.version.minEntrySize() && isZero(b[:n]): // which can be what a crash leaves
+			return
+		}
+		r.id = id
+		r.consume(gap + n)
+		found(parent)
+	}
 }
 
 // tail is the error for input that ends in the entry that d is at.

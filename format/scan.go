@@ -1,0 +1,600 @@
+package format
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"runtime"
+	"slices"
+	"sort"
+	"sync"
+	"unsafe"
+)
+
+// ScanOptions say which entries [File.Scan] passes over and what it wants of them.
+type ScanOptions struct {
+	// From is the first id and To the one behind the last. A To of 0, or one that
+	// is too large, means up to the end.
+	From, To uint32
+	// Message asks for [ScanEntry].Message.
+	Message bool
+	// Metadata asks for [ScanEntry].Metadata.
+	Metadata bool
+	// Attributes are the names of the attributes whose values are wanted.
+	Attributes []string
+	// Workers is how many goroutines scan at most. The default is
+	// runtime.GOMAXPROCS.
+	Workers int
+	// Concurrent has batches come in any order, as they are ready, and several at
+	// the same time. By default they come one at a time and in the order of the
+	// file, while other goroutines decode what comes next.
+	Concurrent bool
+}
+
+// A ScanBatch is what [File.Scan] finds in a row of entries.
+type ScanBatch struct {
+	// Worker is the number of the goroutine, from 0 on and below
+	// [ScanOptions].Workers. Batches of one worker never come at the same time.
+	Worker int
+	// Entries has at least one. Their ids ascend without a gap.
+	Entries []ScanEntry
+}
+
+// A ScanEntry is what [File.Scan] finds in an entry. What was not asked for is
+// zero.
+type ScanEntry struct {
+	ID     uint32
+	Parent uint32 // as in the entry, which an ET's pool can contradict
+	Level  Level
+
+	// Values has the value of the first attribute of each name in
+	// [ScanOptions].Attributes. It is not valid where the entry has none.
+	Values []Optional[Value]
+
+	Message  Optional[string]
+	Metadata Metadata
+}
+
+const (
+	// scanSize is how many bytes make a batch at most, unless an entry is larger.
+	// What is larger is held against the limit, as Walk does it.
+	scanSize = walkSize
+	// scanCount is how many entries make a batch at most.
+	scanCount = 256
+	// scanAhead is how many batches a worker can be ahead.
+	scanAhead = 4
+	// scanShapes is how many shapes a worker knows, and scanShapeSize how large one
+	// can be.
+	scanShapes    = 32
+	scanShapeSize = 1 << 10
+	// scanKeep is how large a buffer for text may stay.
+	scanKeep = 1 << 20
+)
+
+// Scan passes over entries, decodes what o asks for and calls fn with one batch of
+// them after the other. A nil o means all entries and no more than their parents
+// and levels. It decodes with several goroutines, of which none is left when it
+// returns. They call fn, too, but one at a time and in the order of the file, unless
+// o.Concurrent is set. With one worker all is done by the goroutine that called.
+//
+// The batch is valid until fn returns, and so are the strings and values in it:
+// they lie in a buffer that is used again. Clone what is to be kept. There are four
+// for each goroutine. One takes about 50 KiB, 10 more for each of o.Attributes, and
+// what is wanted of the text of 256 KiB of entries, or of one that is larger.
+//
+// An entry that is damaged is an error, a [*CorruptError] as from [File.Entry],
+// even where it is damaged elsewhere than in what is wanted. All entries before it
+// were passed to fn. What fn returns is an error of its batch, and that of ctx one
+// of the batch that would be next. Scan returns the error that is first in the
+// file, whatever the number of goroutines: all batches before it came, but if
+// o.Concurrent is set some behind it may have come, too.
+func (f *File) Scan(ctx context.Context, o *ScanOptions, fn func(batch *ScanBatch) error) error {
+	if o == nil {
+		o = &ScanOptions{}
+	}
+	s := scan{ctx: ctx, file: f, options: *o, fn: fn, next: o.From, turn: o.From, end: uint32(f.Len())}
+	if o.To > 0 && o.To < s.end {
+		s.end = o.To
+	}
+	if s.next >= s.end {
+		return ctx.Err()
+	}
+	s.moved.L = &s.mu
+	s.look()
+	if s.options.Workers <= 0 {
+		s.options.Workers = runtime.GOMAXPROCS(0)
+	}
+	count, size := s.end-s.next, f.offsets[s.end]-f.offsets[s.next]
+	batches := 1 + uint64(count)/scanCount + 2*(size/scanSize) // at most
+	workers := int(min(uint64(s.options.Workers), batches))
+	s.count = int(min(count, scanCount))
+	if s.buffers = workers; workers > 1 && !o.Concurrent {
+		s.buffers = scanAhead * workers
+	}
+	var wg sync.WaitGroup
+	defer wg.Wait() // when fn panics, too
+	for i := 1; i < workers; i++ {
+		wg.Go(func() { s.work(i) })
+	}
+	s.work(0)
+	wg.Wait()
+	return s.err
+}
+
+// A scan is a call of File.Scan.
+type scan struct {
+	ctx     context.Context
+	file    *File
+	options ScanOptions
+	fn      func(*ScanBatch) error
+	end     uint32
+	count   int // of entries in a batch at most
+
+	// What is at hand when a name is passed over tells whether it can be wanted:
+	// the size of its encoding, as bits modulo 64, and its last byte.
+	sizes uint64
+	lasts [256]bool
+	names [256][]int // by the last byte, which of options.Attributes can be it
+
+	mu sync.Mutex
+
+	next    uint32        // the first entry that no worker has
+	buffers int           // how many more can be made
+	free    []*scanBuffer // what was made and is not used
+	moved   sync.Cond     // there is something free, or an error
+	err     error
+	failed  uint32 // the entry that err is about; what is behind it is not wanted
+
+	// Unless Concurrent is set:
+	turn    uint32        // where the batch begins that comes next
+	ready   []*scanBuffer // what is decoded and waits for its turn
+	calling bool          // fn is being called
+}
+
+// A scanBuffer holds a batch.
+type scanBuffer struct {
+	batch       ScanBatch
+	entries     []ScanEntry // as many as can be in batch
+	text        []byte      // what the strings of the batch alias
+	first, last uint32      // the batch is of the entries from first to before last
+	err         error       // why it ends before
+}
+
+// look notes which names to look at.
+func (s *scan) look() {
+	for i, name := range s.options.Attributes {
+		b := appendString(nil, name)
+		s.sizes |= 1 << (len(b) & 63)
+		last := b[len(b)-1]
+		s.lasts[last], s.names[last] = true, append(s.names[last], i)
+	}
+}
+
+// take returns a buffer for entries that nobody scans yet, or nil.
+func (s *scan) take() *scanBuffer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.err == nil && s.next < s.end && len(s.free) == 0 && s.buffers == 0 {
+		s.moved.Wait()
+	}
+	if s.err != nil || s.next >= s.end {
+		return nil
+	}
+	var b *scanBuffer
+	if n := len(s.free); n > 0 {
+		b, s.free = s.free[n-1], s.free[:n-1]
+	} else {
+		s.buffers--
+		b = newScanBuffer(s.count, len(s.options.Attributes))
+	}
+	offsets := s.file.offsets
+	n := sort.Search(int(min(s.end-s.next, scanCount)), func(i int) bool {
+		return offsets[int(s.next)+i+1]-offsets[s.next] > scanSize
+	})
+	b.first, b.last = s.next, s.next+uint32(max(n, 1))
+	if s.next = b.last; s.next == s.end {
+		s.moved.Broadcast() // nothing will be left to do
+	}
+	return b
+}
+
+func newScanBuffer(entries, values int) *scanBuffer {
+	b := &scanBuffer{entries: make([]ScanEntry, entries)}
+	all := make([]Optional[Value], entries*values)
+	for i := range b.entries {
+		b.entries[i].Values = all[i*values : (i+1)*values : (i+1)*values]
+	}
+	return b
+}
+
+// put passes b on to fn when its turn comes. If fn is being called already that
+// is for the caller to do.
+func (s *scan) put(b *scanBuffer) {
+	if s.options.Concurrent {
+		s.call(b)
+		return
+	}
+	s.mu.Lock()
+	s.ready = append(s.ready, b)
+	for b := s.due(); b != nil; b = s.due() {
+		last := b.last // b is another's when fn has returned
+		s.calling = true
+		s.mu.Unlock() // without defer: fn can panic
+		s.call(b)
+		s.mu.Lock()
+		s.calling, s.turn = false, last
+	}
+	s.mu.Unlock()
+}
+
+// due takes out what is ready and comes next, unless fn is being called.
+func (s *scan) due() *scanBuffer {
+	for i, b := range s.ready {
+		if b.first == s.turn && !s.calling {
+			s.ready = slices.Delete(s.ready, i, i+1)
+			return b
+		}
+	}
+	return nil
+}
+
+// call calls fn with b if it is still wanted.
+func (s *scan) call(b *scanBuffer) {
+	s.mu.Lock()
+	wanted := s.err == nil || b.first < s.failed
+	s.mu.Unlock()
+	if !wanted {
+		return
+	}
+	id, err := b.first, s.ctx.Err()
+	if n := len(b.batch.Entries); n > 0 && err == nil {
+		err = s.fn(&b.batch)
+		id += uint32(n)
+	}
+	if err != nil {
+		s.fail(b.first, err)
+	} else if b.err != nil {
+		s.fail(id, b.err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.free = append(s.free, b)
+	s.moved.Signal()
+}
+
+// fail ends the scan with err at entry id, unless it failed before that.
+func (s *scan) fail(id uint32, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == nil || id < s.failed {
+		s.err, s.failed = err, id
+	}
+	s.moved.Broadcast()
+}
+
+// errScanFn is for a fn that has ended its goroutine.
+var errScanFn = errors.New("the function that was given to Scan did not return")
+
+// work scans as worker i until there is nothing left to do.
+func (s *scan) work(i int) {
+	returned := false
+	defer func() {
+		if !returned {
+			s.fail(0, errScanFn) // nobody has to wait for it
+		}
+	}()
+	w := &scanWorker{scan: s, seen: make([]uint64, len(s.options.Attributes))}
+	for b := s.take(); b != nil; b = s.take() {
+		b.batch.Worker = i
+		w.fill(b)
+		s.put(b)
+	}
+	returned = true
+}
+
+// A scanWorker decodes entries.
+type scanWorker struct {
+	*scan
+
+	b      *scanBuffer // that is filled
+	head   quickHead
+	shapes [scanShapes]scanShape
+	entry  uint64   // how many were looked at for names
+	seen   []uint64 // in which of them there was each of options.Attributes last
+}
+
+// A scanShape is what all entries of version 2 have in common that have the same
+// names. Programs write few kinds of entries, and each many times.
+type scanShape struct {
+	names []byte    // the encoding of all, with the count before them; none: of no use
+	count int       // how many there are
+	hits  []scanHit // those that are wanted, ascending
+
+	missing []int // which of options.Attributes are not there
+}
+
+// A scanHit says that attribute attr of an entry is the first that
+// options.Attributes[name] asks for.
+type scanHit struct{ attr, name int }
+
+// fill decodes the entries that b is for. With an error it has those before the
+// one that is damaged. The entries are not copied first: that takes as long as to
+// pass over them. So nothing but code of this package may see them, and if they
+// change meanwhile it must not fail.
+func (w *scanWorker) fill(b *scanBuffer) {
+	f := w.file
+	w.b = b
+	b.batch.Entries, b.err = nil, nil
+	if b.text = b.text[:0]; cap(b.text) > scanKeep {
+		b.text = nil
+	}
+	base := f.offsets[b.first]
+	size := int64(f.offsets[b.last] - base)
+	if err := f.checkSize(b.first, size-f.gap); size > scanSize && err != nil {
+		b.err = err
+		return
+	}
+	n := 0
+	err := f.view(f.data+int64(base), size, func(v []byte) {
+		for id := b.first; id < b.last; id++ {
+			raw := v[int64(f.offsets[id]-base)+f.gap : f.offsets[id+1]-base]
+			e := &b.entries[n]
+			e.ID = id
+			if !w.quick(raw, e) {
+				if b.err = w.slow(raw, e); b.err != nil {
+					return
+				}
+			}
+			n++
+		}
+	})
+	if err != nil {
+		b.err = err
+		return
+	}
+	b.batch.Entries = b.entries[:n:n]
+}
+
+// slow decodes the entry raw, whatever it is, into e.
+func (w *scanWorker) slow(raw []byte, e *ScanEntry) error {
+	var t TraceEntry
+	if err := w.file.decode(raw, e.ID, &t); err != nil {
+		return err
+	}
+	keep := func(s string) string { return w.keep([]byte(s)) }
+	keepOptional := func(o Optional[string]) Optional[string] { return Optional[string]{keep(o.Value), o.Valid} }
+	e.Parent, e.Level = t.Parent, t.Metadata.Level
+	if w.options.Message {
+		e.Message = keepOptional(t.Message)
+	}
+	if m := &t.Metadata; w.options.Metadata {
+		m.Name, m.Target, m.ModulePath, m.File = keep(m.Name), keep(m.Target), keepOptional(m.ModulePath), keepOptional(m.File)
+		e.Metadata = *m
+	}
+	for i, name := range w.options.Attributes {
+		v, ok := t.Attribute(name)
+		if v.lo > 0 && v.kind <= KindBytes {
+			v.text = unsafe.StringData(w.keep(v.Bytes()))
+		}
+		e.Values[i] = Optional[Value]{Value: v, Valid: ok}
+	}
+	return nil
+}
+
+// quick is slow for the usual entries. It reports whether raw is one.
+func (w *scanWorker) quick(raw []byte, e *ScanEntry) bool {
+	h := &w.head
+	p := h.decode(raw)
+	if w.file.version.hasAttrColumns() {
+		p = w.columns(raw, p, e)
+	} else {
+		p = w.pairs(raw, p, e)
+	}
+	if p != len(raw) || h.parent >= e.ID && h.parent != 0 {
+		return false
+	}
+	e.Parent, e.Level = h.parent, Level(raw[h.level])
+	if w.options.Message {
+		e.Message = w.keepText(raw, h.message, h.name)
+	}
+	if m := &e.Metadata; w.options.Metadata {
+		m.Name, m.Target = w.keep(textIn(raw, h.name, h.target)), w.keep(textIn(raw, h.target, h.level))
+		m.ModulePath, m.File = w.keepText(raw, h.module, h.file), w.keepText(raw, h.file, h.line)
+		m.Level, m.Line = e.Level, Optional[uint32]{}
+		if raw[h.line] == 1 {
+			m.Line.Value, _ = quickUint(raw, h.line+1)
+			m.Line.Valid = true
+		}
+	}
+	return true
+}
+
+// pairs passes over the attributes of version 1 at p and takes the values that
+// are wanted.
+func (w *scanWorker) pairs(b []byte, p int, e *ScanEntry) int {
+	n, p := quickCount(b, p)
+	sizes, missing := w.sizes, len(e.Values)
+	w.entry++
+	for {
+		at, end, left := quickFind(b, p, n, true, sizes, &w.lasts)
+		if left == 0 {
+			p = end
+			break
+		}
+		n, p = left-1, end
+		for _, i := range w.names[b[end-1]] {
+			if w.seen[i] != w.entry && w.options.Attributes[i] == string(textIn(b, at, end)) {
+				w.seen[i] = w.entry
+				p = w.value(b, end, &e.Values[i])
+				if missing--; missing == 0 {
+					sizes = 0
+				}
+			}
+		}
+		if p == end { // it was another name
+			p = quickValues(b, p, 1)
+		}
+	}
+	if missing > 0 {
+		for i := range e.Values {
+			if w.seen[i] != w.entry {
+				e.Values[i] = Optional[Value]{}
+			}
+		}
+	}
+	return p
+}
+
+// columns is pairs for version 2, in which the count of the names comes at p.
+func (w *scanWorker) columns(b []byte, p int, e *ScanEntry) int {
+	if uint(p)+1 >= uint(len(b)) {
+		return nowhere
+	}
+	s := &w.shapes[(b[p]+5*b[p+1])%scanShapes]
+	if n := len(s.names); n > 0 && n <= len(b)-p && string(s.names) == string(b[p:p+n]) {
+		p += n
+	} else if p = w.learn(b, p, s); p == nowhere {
+		return nowhere
+	}
+	count, p := quickCount(b, p)
+	if count != s.count {
+		return nowhere
+	}
+	for _, i := range s.missing {
+		e.Values[i] = Optional[Value]{}
+	}
+	next := 0
+	for i, hit := range s.hits {
+		if hit.attr < next { // the same name is wanted twice
+			e.Values[hit.name] = e.Values[s.hits[i-1].name]
+			continue
+		}
+		p = w.value(b, quickValues(b, p, hit.attr-next), &e.Values[hit.name])
+		next = hit.attr + 1
+	}
+	return quickValues(b, p, count-next)
+}
+
+// learn passes over the names at p and makes s of them.
+func (w *scanWorker) learn(b []byte, p int, s *scanShape) int {
+	s.names, s.hits = s.names[:0], s.hits[:0]
+	first := p
+	s.count, p = quickCount(b, p)
+	left := len(w.options.Attributes)
+	w.entry++
+	attr := 0
+	for ; attr < s.count && left > 0; attr++ {
+		at := p
+		p = quickText(b, at)
+		if w.sizes&(1<<(uint(p-at)&63)) == 0 || uint(p) >= uint(len(b)) {
+			continue
+		}
+		for _, i := range w.names[b[p-1]] {
+			if w.seen[i] != w.entry && w.options.Attributes[i] == string(textIn(b, at, p)) {
+				w.seen[i] = w.entry
+				s.hits = append(s.hits, scanHit{attr, i})
+				left--
+			}
+		}
+	}
+	p = quickNames(b, p, s.count-attr)
+	if uint(p) >= uint(len(b)) {
+		return nowhere
+	}
+	s.missing = s.missing[:0]
+	for i := range w.seen {
+		if w.seen[i] != w.entry {
+			s.missing = append(s.missing, i)
+		}
+	}
+	if p-first <= scanShapeSize {
+		s.names = append(s.names, b[first:p]...)
+	}
+	return p
+}
+
+// value reads the value at p.
+func (w *scanWorker) value(b []byte, p int, o *Optional[Value]) int {
+	if uint(p)+1 >= uint(len(b)) {
+		return nowhere
+	}
+	o.Valid = true
+	v := &o.Value
+	v.kind, v.text, v.hi = Kind(b[p]), nil, 0
+	p++
+	switch v.kind {
+	case KindString, KindBytes:
+		n, at := quickUint(b, p)
+		if at == nowhere || uint64(n) > uint64(len(b)-at) {
+			return nowhere
+		}
+		p = at + int(n)
+		v.text, v.lo = unsafe.StringData(w.keep(b[at:p])), uint64(n)
+	case KindBool:
+		if b[p] > 1 {
+			return nowhere
+		}
+		v.lo = uint64(b[p])
+		p++
+	case KindFloat:
+		if len(b)-p < 8 {
+			return nowhere
+		}
+		v.lo = binary.LittleEndian.Uint64(b[p:])
+		p += 8
+	case KindU64, KindI64, KindU128, KindI128:
+		p = v.integer(b, p)
+	default:
+		return nowhere
+	}
+	return p
+}
+
+// integer reads the number at p, the value of v.
+func (v *Value) integer(b []byte, p int) int {
+	switch t, rest := b[p], b[p+1:]; {
+	case t < tag16:
+		v.lo = uint64(t)
+		p++
+	case t == tag16 && len(rest) >= 2:
+		v.lo = uint64(binary.LittleEndian.Uint16(rest))
+		p += 1 + 2
+	case t == tag32 && len(rest) >= 4:
+		v.lo = uint64(binary.LittleEndian.Uint32(rest))
+		p += 1 + 4
+	case t == tag64 && len(rest) >= 8:
+		v.lo = binary.LittleEndian.Uint64(rest)
+		p += 1 + 8
+	case t == tag128 && len(rest) >= 16 && v.kind >= KindU128:
+		v.hi, v.lo = binary.LittleEndian.Uint64(rest[8:]), binary.LittleEndian.Uint64(rest)
+		p += 1 + 16
+	default:
+		return nowhere
+	}
+	switch sign := -(v.lo & 1); v.kind {
+	case KindI64:
+		v.lo = v.lo>>1 ^ sign
+	case KindI128:
+		v.hi, v.lo = v.hi>>1^sign, (v.lo>>1|v.hi<<63)^sign
+	default: // unsigned
+	}
+	return p
+}
+
+// keep copies b to where it stays until the next batch.
+func (w *scanWorker) keep(b []byte) string {
+	if len(b) == 0 {
+		return ""
+	}
+	at := len(w.b.text)
+	w.b.text = append(w.b.text, b...)
+	return unsafe.String(&w.b.text[at], len(b))
+}
+
+// keepText is keep for the Optional string from p to end.
+func (w *scanWorker) keepText(b []byte, p, end int) Optional[string] {
+	if b[p] == 0 {
+		return Optional[string]{}
+	}
+	return Some(w.keep(textIn(b, p+1, end)))
+}

@@ -1,0 +1,346 @@
+package format
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"math"
+)
+
+// header reads the offsets and the pool of the ET b and checks that they make a
+// tree over entries that fit.
+func (f *File) header(b []byte) error {
+	d := decoder{version: f.version, maxSize: math.MaxInt}
+	d.reset(b, 0, NoEntry)
+	d.off = MagicSize
+	// An entry takes a byte in each table besides its own: more cannot be there.
+	at := d.off
+	n := d.Len("offsets", f.version.minEntrySize()+2)
+	if err := d.Err(); err != nil {
+		return err
+	}
+	if uint64(n) > math.MaxUint32 {
+		return &CorruptError{Offset: int64(at), Entry: NoEntry, Field: "offsets", Err: ErrFull}
+	}
+	if err := f.decodeOffsets(&d, n); err != nil {
+		return err
+	}
+	if err := f.decodePool(&d, n); err != nil {
+		return err
+	}
+	f.data, f.longer = int64(d.off), d.longer
+	size := uint64(len(b) - d.off)
+	if n > 0 && f.offsets[n-1] >= size {
+		return &CorruptError{Offset: f.data, Entry: int64(n - 1), Field: "offsets", Err: ErrBadOffset}
+	}
+	if n == 0 && size > 0 {
+		return &CorruptError{Offset: f.data, Entry: NoEntry, Err: ErrTrailingBytes}
+	}
+	f.offsets[n] = size
+	if n == 0 {
+		return nil
+	}
+	// The tables do not tell where the last entry ends: a file that was cut
+	// there looks like a whole one.
+	last := b[d.off+int(f.offsets[n-1]):]
+	d.maxSize = f.maxSize
+	d.reset(last, f.data+int64(f.offsets[n-1]), int64(n-1))
+	d.skipEntry()
+	if err := d.Err(); err != nil {
+		return err
+	}
+	if d.off < len(last) {
+		return &CorruptError{Offset: d.base + int64(d.off), Entry: int64(n - 1), Err: ErrTrailingBytes}
+	}
+	return nil
+}
+
+// decodeOffsets reads n offsets and leaves room for one more.
+func (f *File) decodeOffsets(d *decoder, n int) error {
+	// A sparse file can claim many that are not there: more room comes as they do.
+	f.offsets = make([]uint64, min(n+1, 1<<20))
+	for i := 0; i < n; {
+		if i == len(f.offsets) {
+			f.growOffsets(n + 1)
+		}
+		if i > 0 {
+			k, size := ascending(f.offsets[i:min(n, len(f.offsets))], d.b[d.off:], f.offsets[i-1])
+			d.off += size
+			if i += k; k > 0 {
+				continue
+			}
+		}
+		// The first, or one that is out of the ordinary.
+		at := d.off
+		o := d.Uint("offsets", 64)
+		if i == 0 && o != 0 || i > 0 && o <= f.offsets[i-1] {
+			return firstError(d, at, int64(i), "offsets", ErrBadOffset)
+		}
+		f.offsets[i] = o
+		i++
+	}
+	if len(f.offsets) == n {
+		f.growOffsets(n + 1)
+	}
+	return d.Err()
+}
+
+// growOffsets doubles the room for offsets, to at most limit.
+func (f *File) growOffsets(limit int) {
+	o := make([]uint64, min(limit, 2*len(f.offsets)))
+	copy(o, f.offsets)
+	f.offsets = o
+}
+
+// ascending decodes numbers off b into out for as long as each is larger than the
+// one before it, which is last before the first, and in its shortest form. It
+// returns how many there are and how many bytes they take.
+func ascending(out []uint64, b []byte, last uint64) (n, size int) {
+	at := 0
+	for n < len(out) && at < len(b) {
+		// The larger a number the more bytes it takes: there are runs of one size.
+		run := n
+		switch b[at] {
+		case tag16:
+			last = max(last, tag16-1)
+			for n < len(out) && len(b)-at >= 3 && b[at] == tag16 {
+				o := uint64(binary.LittleEndian.Uint16(b[at+1:]))
+				if o <= last {
+					return n, at
+				}
+				out[n], last = o, o
+				n++
+				at += 3
+			}
+		case tag32:
+			last = max(last, math.MaxUint16)
+			for n < len(out) && len(b)-at >= 5 && b[at] == tag32 {
+				o := uint64(binary.LittleEndian.Uint32(b[at+1:]))
+				if o <= last {
+					return n, at
+				}
+				out[n], last = o, o
+				n++
+				at += 5
+			}
+		case tag64:
+			last = max(last, math.MaxUint32)
+			for n < len(out) && len(b)-at >= 9 && b[at] == tag64 {
+				o := binary.LittleEndian.Uint64(b[at+1:])
+				if o <= last {
+					return n, at
+				}
+				out[n], last = o, o
+				n++
+				at += 9
+			}
+		default:
+			for n < len(out) && at < len(b) && b[at] < tag16 {
+				o := uint64(b[at])
+				if o <= last {
+					return n, at
+				}
+				out[n], last = o, o
+				n++
+				at++
+			}
+		}
+		if n == run {
+			break
+		}
+	}
+	return n, at
+}
+
+// decodePool reads the pool of an ET of n entries.
+func (f *File) decodePool(d *decoder, n int) error {
+	at := d.off
+	if d.Len("pool", 1) != n {
+		return firstError(d, at, NoEntry, "pool", ErrBadPool)
+	}
+	parents := make([]uint32, n)
+	b, p, kids := d.b, d.off, 0
+	for i := range n {
+		// One more than the parent, 0 for none yet. Children come later than their
+		// parent: what there is for i is all.
+		if i > 0 {
+			parents[i]--
+		}
+		at, count := p, 0
+		if p < len(b) && b[p] < tag16 && int(b[p]) < len(b)-p {
+			count = int(b[p])
+			p++
+		} else {
+			d.off = p
+			count = d.Len("pool", 1)
+			p = d.off
+			if err := d.Err(); err != nil {
+				return err
+			}
+		}
+		if count > n-1-kids {
+			return firstError(d, at, int64(i), "pool", ErrBadPool)
+		}
+		last := uint64(i) // a child is later than its parent, and they come in order
+		for range count {
+			at := p
+			var id uint64
+			switch {
+			case p < len(b) && b[p] < tag16:
+				id = uint64(b[p])
+				p++
+			case len(b)-p >= 5 && b[p] == tag32:
+				id = uint64(binary.LittleEndian.Uint32(b[p+1:]))
+				d.longer = d.longer || id <= math.MaxUint16
+				p += 5
+			default:
+				d.off = p
+				id = d.Uint("pool", 32)
+				p = d.off
+			}
+			if id <= last || id >= uint64(n) || parents[id] != 0 {
+				return firstError(d, at, int64(i), "pool", ErrBadPool)
+			}
+			parents[id] = uint32(i) + 1
+			last = id
+		}
+		kids += count
+	}
+	d.off = p
+	f.parents = parents
+	if err := d.Err(); err != nil {
+		return err
+	}
+	if n > 0 && kids != n-1 {
+		return &CorruptError{Offset: int64(d.off), Entry: NoEntry, Field: "pool", Err: ErrBadPool}
+	}
+	return nil
+}
+
+// firstError returns what d met, else the damage err.
+func firstError(d *decoder, at int, entry int64, field string, err error) error {
+	if derr := d.Err(); derr != nil {
+		return derr
+	}
+	return &CorruptError{Offset: int64(at), Entry: entry, Field: field, Err: err}
+}
+
+// A table is where the entries of a trace begin and what their parents are.
+type table struct {
+	data     int64    // offset of the first entry in the file
+	offsets  []uint64 // relative to data; one more than there are entries
+	parents  []uint32
+	prefixed bool // each entry comes behind its length
+}
+
+// gap returns how many bytes are before each entry.
+func (t *table) gap() int {
+	if t.prefixed {
+		return prefixSize
+	}
+	return 0
+}
+
+// stepSize is after how many bytes a scan reports what it has done.
+const stepSize = 1 << 20
+
+// scanEntries reads through a trace. What it returns holds whatever is whole,
+// with an error, too. Now and then it calls step, unless that is nil, with the
+// bytes that were read.
+func scanEntries(src io.Reader, o *ReaderOptions, step func(int64) error) (*table, error) {
+	t := &table{data: MagicSize, offsets: []uint64{0}}
+	r, err := newReader(src, o, walkSize)
+	if err != nil {
+		return t, err
+	}
+	r.scan = true
+	t.data = r.off
+	var size int64 // of src, if it is known
+	if s, ok := src.(interface{ Size() int64 }); ok {
+		size = s.Size()
+	}
+	add := func(parent uint32) {
+		if len(t.parents) == cap(t.parents) {
+			t.grow(size - r.off)
+		}
+		t.parents = append(t.parents, parent)
+		t.offsets = append(t.offsets, uint64(r.off-t.data))
+	}
+	whole := 0 // entries up to the last that is not all zeros
+	for next := int64(0); ; {
+		n := len(t.parents)
+		if r.skim(add); len(t.parents) > n {
+			whole = len(t.parents)
+		}
+		e, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return t, nil
+		}
+		if err != nil {
+			return t, t.dropZeros(r.format, whole, err)
+		}
+		add(e.Parent)
+		if r.format != IET || !isZero(r.raw) {
+			whole = len(t.parents)
+		}
+		if step != nil && r.off >= next {
+			if err := step(r.off); err != nil {
+				return t, err
+			}
+			next = r.off + stepSize
+		}
+	}
+}
+
+// grow makes room for as many entries as are likely in the left bytes that are
+// still to be read, but for few times as many as there are: the file can be
+// sparse.
+func (t *table) grow(left int64) {
+	n := len(t.parents)
+	most := 4*n + 1024
+	if read := int64(t.offsets[n]); read > 0 {
+		// A sixteenth more, for the later ones can be smaller.
+		more := max(left, read) / (read / int64(n))
+		most = int(min(int64(most), int64(n)+more+more/16+64))
+	}
+	t.parents = append(make([]uint32, 0, most), t.parents...)
+	t.offsets = append(make([]uint64, 0, most+1), t.offsets...)
+}
+
+// dropZeros drops the entries of nothing but zeros before damage: they belong to
+// it.
+func (t *table) dropZeros(f StorageFormat, keep int, err error) error {
+	if f != IET || keep == len(t.parents) {
+		return err
+	}
+	t.parents, t.offsets = t.parents[:keep], t.offsets[:keep+1]
+	if errors.Is(err, ErrTruncated) {
+		return &TruncatedError{Offset: t.data + int64(t.offsets[keep]), Entry: int64(keep)}
+	}
+	return err
+}
+
+// children turns a table of parents around.
+func children(parents []uint32) (first, kids []uint32) {
+	n := len(parents)
+	first = make([]uint32, n+1)
+	if n == 0 {
+		return first, nil
+	}
+	for _, p := range parents[1:] {
+		first[p+1]++
+	}
+	for i := range n {
+		first[i+1] += first[i]
+	}
+	kids = make([]uint32, n-1)
+	// Put each child at the end of what its parent has so far; first then has
+	// moved on by one place, which the copy puts right.
+	for i, p := range parents[1:] {
+		kids[first[p]] = uint32(i + 1)
+		first[p]++
+	}
+	copy(first[1:], first[:n])
+	first[0] = 0
+	return first, kids
+}

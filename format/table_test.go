@@ -1,0 +1,318 @@
+package format
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// plainTables reads the tables of the ET b as simply as can be, one number after
+// the other. Errors are those of File.header.
+func plainTables(v Version, b []byte) (offsets []uint64, parents []uint32, data int, longer bool, err error) {
+	d := decoder{version: v, maxSize: math.MaxInt}
+	d.reset(b, 0, NoEntry)
+	d.off = MagicSize
+	n := d.Len("offsets", v.minEntrySize()+2)
+	for i := range n {
+		at := d.off
+		o := d.Uint("offsets", 64)
+		if i == 0 && o != 0 || i > 0 && o <= offsets[i-1] {
+			return nil, nil, 0, false, firstError(&d, at, int64(i), "offsets", ErrBadOffset)
+		}
+		offsets = append(offsets, o)
+	}
+	at := d.off
+	if m := d.Len("pool", 1); m != n || d.failed() {
+		return nil, nil, 0, false, firstError(&d, at, NoEntry, "pool", ErrBadPool)
+	}
+	parents = make([]uint32, n)
+	has := make([]bool, n)
+	kids := 0
+	for i := range n {
+		at := d.off
+		count := d.Len("pool", 1)
+		if d.failed() || count > n-1-kids {
+			return nil, nil, 0, false, firstError(&d, at, int64(i), "pool", ErrBadPool)
+		}
+		last := uint64(0)
+		for k := range count {
+			at := d.off
+			id := d.Uint("pool", 32)
+			if d.failed() || id <= uint64(i) || id >= uint64(n) || has[id] || k > 0 && id <= last {
+				return nil, nil, 0, false, firstError(&d, at, int64(i), "pool", ErrBadPool)
+			}
+			parents[id], has[id], last = uint32(i), true, id
+			kids++
+		}
+	}
+	if n > 0 && kids != n-1 {
+		err = &CorruptError{Offset: int64(d.off), Entry: NoEntry, Field: "pool", Err: ErrBadPool}
+	}
+	return offsets, parents, d.off, d.longer, err
+}
+
+// wantTables complains unless File.header reads of b what plainTables does.
+func wantTables(t *testing.T, what string, v Version, b []byte) {
+	t.Helper()
+	offsets, parents, data, longer, want := plainTables(v, b)
+	f := &File{version: v, maxSize: DefaultMaxEntrySize}
+	err := f.header(b)
+	if want != nil {
+		if fmt.Sprintf("%T %v", err, err) != fmt.Sprintf("%T %v", want, want) {
+			t.Errorf("%s: error %v, want %v", what, err, want)
+		}
+		return
+	}
+	if err != nil && int64(data) != f.data {
+		t.Errorf("%s: error %v, want none in the tables", what, err)
+		return
+	}
+	n := len(offsets)
+	if len(f.parents) != n || !slices.Equal(f.parents, parents) || f.data != int64(data) || f.longer != longer {
+		t.Errorf("%s: parents %v, data at %d, longer %t; want %v, %d, %t", what, f.parents, f.data, f.longer, parents, data, longer)
+	}
+	if err == nil && (len(f.offsets) != n+1 || !slices.Equal(f.offsets[:n], offsets)) {
+		t.Errorf("%s: offsets %v, want %v", what, f.offsets, offsets)
+	}
+}
+
+// Every number of the tables in turn is written in every odd way.
+func TestTablesDamaged(t *testing.T) {
+	for _, v := range hostileVersions {
+		good := fakeFile{Version: v, Format: ET, Entries: fakes(9)}.build()
+		for field := range good.at {
+			if !strings.HasPrefix(field, "offsets") && !strings.HasPrefix(field, "pool") {
+				continue
+			}
+			for _, wrong := range [][]byte{
+				{}, {0}, {1}, {2}, {3}, {4}, {8}, {9}, {10}, {11}, {249}, {250}, {251}, {252}, {253}, {254}, {255},
+				{tag16, 0, 0}, {tag16, 1, 0}, {tag16, 9, 0}, {tag16, 251, 0}, {tag16, 255, 255},
+				{tag32, 0, 0, 0, 0}, {tag32, 1, 0, 0, 0}, {tag32, 3, 0, 0, 0}, {tag32, 0, 0, 1, 0}, {tag32, 255, 255, 255, 255},
+				{tag64, 0, 0, 0, 0, 0, 0, 0, 0}, {tag64, 2, 0, 0, 0, 0, 0, 0, 0}, {tag64, 0, 0, 0, 0, 1, 0, 0, 0},
+				{tag64, 255, 255, 255, 255, 255, 255, 255, 255}, {tag128, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+			} {
+				b := fakeFile{Version: v, Format: ET, Entries: fakes(9), Instead: map[string][]byte{field: wrong}}.build().b
+				wantTables(t, fmt.Sprintf("v%d, %s is % x", v, field, wrong), v, b)
+			}
+		}
+		for size := MagicSize; size < len(good.b); size++ {
+			wantTables(t, fmt.Sprintf("v%d, %d bytes", v, size), v, good.b[:size])
+		}
+	}
+}
+
+// Tables with numbers of every size, more than there is room for at first.
+func TestTablesLarge(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	for _, n := range []int{2, 250, 251, 252, 300, 70_000, 1<<20 - 1, 1 << 20, 1<<20 + 1, 2_200_000} {
+		if (testing.Short() || raceEnabled) && n > 100_000 {
+			continue
+		}
+		tab := table{offsets: make([]uint64, 0, n+1), parents: make([]uint32, n)}
+		size := 11 + r.Uint64N(40)
+		for i := range n {
+			tab.offsets = append(tab.offsets, uint64(i)*size)
+			if i > 0 {
+				tab.parents[i] = uint32(r.IntN(i))
+			}
+		}
+		for i := n / 2; i < n; i++ { // up to where the numbers take nine bytes
+			tab.offsets[i] += 1<<32 - 50*size
+		}
+		tab.offsets = append(tab.offsets, tab.offsets[n-1]+size)
+		var b bytes.Buffer
+		if err := writeTables(&b, V2, &tab); err != nil {
+			t.Fatal(err)
+		}
+		data := b.Len()
+		b.Write(make([]byte, 12*n)) // as many can be there, but not that far away
+		wantTables(t, fmt.Sprint(n, " entries"), V2, b.Bytes())
+		f := &File{version: V2, maxSize: DefaultMaxEntrySize}
+		if err := f.header(b.Bytes()); !errors.Is(err, ErrBadOffset) || f.data != int64(data) || !slices.Equal(f.parents, tab.parents) ||
+			!slices.Equal(f.offsets[:n], tab.offsets[:n]) {
+			t.Errorf("%d entries: %v, data at %d, want %v at %d", n, err, f.data, ErrBadOffset, data)
+		}
+	}
+}
+
+// Children makes of the parents what the pool says.
+func TestChildrenAsInPool(t *testing.T) {
+	eachKind(t, func(t *testing.T, v Version, sf StorageFormat) {
+		tr := fakeFile{Version: v, Format: sf, Entries: fakes(300)}.build()
+		f := openBytes(t, tr.b)
+		want := make([][]uint32, 301)
+		for i := uint32(1); i <= 300; i++ {
+			p := tr.Entries[i].Parent
+			want[p] = append(want[p], i)
+		}
+		done := make(chan struct{})
+		go func() { // at the same time
+			defer close(done)
+			for id := range want {
+				f.Children(uint32(id))
+			}
+		}()
+		for id := range want {
+			if got := f.Children(uint32(id)); !slices.Equal(got, want[id]) {
+				t.Errorf("children of %d are %v, want %v", id, got, want[id])
+			}
+		}
+		<-done
+		if got := f.Children(301); got != nil {
+			t.Errorf("children of what is not there: %v", got)
+		}
+	})
+}
+
+// A file that claims to be full of entries, but is sparse, takes no more memory
+// than what there is of it.
+func TestTableGrows(t *testing.T) {
+	tab := &table{offsets: []uint64{0}}
+	for i := range 100_000 {
+		if len(tab.parents) == cap(tab.parents) {
+			tab.grow(math.MaxInt64 - 1<<40)
+			if most := 4*i + 1024; cap(tab.parents) > most+most/4+64 {
+				t.Fatalf("room for %d after %d entries", cap(tab.parents), i)
+			}
+		}
+		tab.parents = append(tab.parents, 0)
+		tab.offsets = append(tab.offsets, uint64(i+1)*10)
+	}
+	tab.grow(1000)
+	if cap(tab.parents) > 100_000*17/8 {
+		t.Errorf("room for %d of about 100100 entries", cap(tab.parents))
+	}
+}
+
+// Finalize makes the same ET of an IET and of an IETPrefix, whatever the sizes of
+// their entries.
+func TestFinalizeSizes(t *testing.T) {
+	for _, v := range hostileVersions {
+		r := rand.New(rand.NewPCG(3, uint64(v)))
+		var es []TraceEntry
+		for i := range 400 {
+			e := randomEntry(r, uint32(r.IntN(i+1)))
+			if i == 100 || i == 101 || i == 399 {
+				e.Message = Some(strings.Repeat("large", 3*copySize/10))
+			}
+			SortAttributes(e.Attributes)
+			es = append(es, e)
+		}
+		entry := func(id int) *TraceEntry { return &es[id-1] }
+		want := fabricate(t, v, ET, len(es), entry)
+		for _, sf := range []StorageFormat{IET, IETPrefix} {
+			b := fabricate(t, v, sf, len(es), entry)
+			iet := writeFile(t, "x.iet", b)
+			tab, err := scanEntries(bytes.NewReader(b), nil, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tab.prefixed = sf == IETPrefix
+			for what, known := range map[string]*table{
+				"no table":            nil,
+				"its table":           tab,
+				"a table of too few":  {data: MagicSize, offsets: tab.offsets[:3], parents: tab.parents[:2], prefixed: tab.prefixed},
+				"a table of nothing":  {},
+				"a table in disorder": {data: MagicSize, offsets: tab.offsets, parents: tab.parents[1:], prefixed: tab.prefixed},
+				"a table of another":  {data: MagicSize, offsets: tab.offsets, parents: tab.parents, prefixed: !tab.prefixed},
+			} {
+				f, err := os.Open(iet)
+				if err != nil {
+					t.Fatal(err)
+				}
+				et := filepath.Join(t.TempDir(), "x.et")
+				last, total := int64(-1), int64(0)
+				o := &FinalizeOptions{table: known, Progress: func(done, of int64) {
+					if done < last {
+						t.Errorf("%s: progress goes back from %d to %d", what, last, done)
+					}
+					last, total = done, of
+				}}
+				if err := finalizeOpen(context.Background(), f, iet, et, o); err != nil {
+					t.Errorf("v%d, %v, %s: %v", v, sf, what, err)
+				}
+				got, err := os.ReadFile(et)
+				if err != nil || !bytes.Equal(got, want) {
+					t.Errorf("v%d, %v, %s: another ET, %v", v, sf, what, err)
+				}
+				if total != 2*int64(len(b)) || last > total || last < total-int64(len(b))/2 {
+					t.Errorf("%s: progress ends at %d of %d, want about %d", what, last, total, 2*len(b))
+				}
+				if err := f.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	}
+}
+
+// A source that ends before what was found there is an error.
+func TestFinalizeShorterSource(t *testing.T) {
+	for _, sf := range []StorageFormat{IET, IETPrefix} {
+		b := fabricate(t, V1, sf, 50, func(id int) *TraceEntry { return plainEntry(id - 1) })
+		tab, err := scanEntries(bytes.NewReader(b), nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tab.prefixed = sf == IETPrefix
+		err = writeET(io.Discard, V1, tab, bytes.NewReader(b[:len(b)-3]), func(int64) error { return nil })
+		if !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("%v: %v, want %v", sf, err, io.ErrUnexpectedEOF)
+		}
+	}
+}
+
+// What a sync in between says counts, although the later ones say nothing.
+func TestSyncerKeepsError(t *testing.T) {
+	failed := errors.New("failed")
+	var calls atomic.Int32
+	s := newSyncer(func() error {
+		if calls.Add(1) == 1 {
+			return failed
+		}
+		return nil
+	})
+	s.wrote(syncSize - 1)
+	for n := int64(syncSize); calls.Load() < 2; n += syncSize / 2 {
+		s.wrote(n)
+		time.Sleep(time.Millisecond)
+	}
+	if err := s.stop(); !errors.Is(err, failed) {
+		t.Errorf("stop: %v, want %v", err, failed)
+	}
+	s = newSyncer(func() error { t.Error("sync of what is small"); return nil })
+	s.wrote(syncSize - 1)
+	if err := s.stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// FuzzTables checks File.header against the plain way.
+func FuzzTables(f *testing.F) {
+	for _, b := range fuzzFiles(f) {
+		if len(b) > MagicSize && StorageFormat(b[9]) == ET {
+			f.Add(b[MagicSize:], b[8] == byte(V2))
+		}
+	}
+	f.Fuzz(func(t *testing.T, body []byte, second bool) {
+		if len(body) > maxFuzzSize {
+			return
+		}
+		v := V1
+		if second {
+			v = V2
+		}
+		wantTables(t, "fuzz", v, append(AppendMagic(nil, v, ET), body...))
+	})
+}
