@@ -245,8 +245,16 @@ func TestScanGenerated(t *testing.T) {
 			wantScan(t, "generated", f, &o)
 		}
 		for _, o := range []ScanOptions{
-			{From: 3}, {From: 3, To: 4}, {To: 300}, {From: 255, To: 513}, {From: uint32(n)}, {From: uint32(n) + 1}, {From: 9, To: 9},
-			{From: math.MaxUint32, To: math.MaxUint32}, {From: 7, To: 2}, {To: math.MaxUint32},
+			{From: 3},
+			{From: 3, To: 4},
+			{To: 300},
+			{From: 255, To: 513},
+			{From: uint32(n)},
+			{From: uint32(n) + 1},
+			{From: 9, To: 9},
+			{From: math.MaxUint32, To: math.MaxUint32},
+			{From: 7, To: 2},
+			{To: math.MaxUint32},
 		} {
 			o.Workers = 4
 			if o.To > 0 && o.To <= o.From || int64(o.From) > int64(n) {
@@ -266,10 +274,30 @@ func TestScanDamaged(t *testing.T) {
 	for _, v := range hostileVersions {
 		for field := range (&fakeEntry{TraceEntry: rich(0, "wrong")}).layout(v).at {
 			for _, wrong := range [][]byte{
-				{}, {0}, {1}, {2}, {5}, {7}, {8}, {250}, {251}, {252}, {253}, {254}, {255},
-				{tag16, 1, 0}, {tag16, 250, 0}, {tag16, 255, 255}, {tag32, 1, 0, 0, 0}, {tag32, 255, 255, 255, 255}, {tag32, 0, 0, 1, 0},
-				{tag64, 1, 0, 0, 0, 0, 0, 0, 0}, {tag64, 255, 255, 255, 255, 255, 255, 255, 255}, {tag64, 255, 255, 255, 255, 255, 255, 255, 127},
-				{tag128, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+				{},
+				{0},
+				{1},
+				{2},
+				{5},
+				{7},
+				{8},
+				{250},
+				{251},
+				{252},
+				{253},
+				{254},
+				{255},
+				{tag16, 1, 0},
+				{tag16, 250, 0},
+				{tag16, 255, 255},
+				{tag32, 1, 0, 0, 0},
+				{tag32, 255, 255, 255, 255},
+				{tag32, 0, 0, 1, 0},
+				{tag64, 1, 0, 0, 0, 0, 0, 0, 0},
+				{tag64, 255, 255, 255, 255, 255, 255, 255, 255},
+				{tag64, 255, 255, 255, 255, 255, 255, 255, 127},
+				{tag128, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+				{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
 			} {
 				tr := oneWrong(v, ET, field, wrong)
 				f := openBytes(t, tr.b)

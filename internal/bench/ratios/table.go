@@ -82,7 +82,7 @@ func table(r results) []row {
 		t,
 		row{"opening an ET of a million entries", "", 10, r.median(opened, perOp) / 1e6, "ms"},
 		row{"memory that takes, an entry", "", 24, r.median(opened, bytesPerOp) / million, "B"},
-		row{"a scan, an entry and core", "", 60, r.median("Scan/entries=1000000.et", "ns/entry"), "ns"},
+		row{"a scan, an entry and core", "", 60, r.median("Scan/version=1/attrs=1/workers=1", "ns/entry/core"), "ns"},
 	)
 
 	const service = "Service/spans=4/records=6"
