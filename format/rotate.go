@@ -150,7 +150,14 @@ func (r *Recorder) rotate(now time.Time) error {
 				return fs.ErrExist
 			}
 			aside = to
-			return osfile.RenameNew(r.stream, to)
+			if err := osfile.RenameNew(r.stream, to); err != nil {
+				return err
+			}
+			if r.final != r.stream && exists(strings.TrimSuffix(to, extIET)+extET) {
+				// One of that name was finished just now.
+				return cmp.Or(osfile.RenameNew(to, r.stream), fs.ErrExist)
+			}
+			return nil
 		})
 	}
 	if err != nil {

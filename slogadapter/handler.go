@@ -170,7 +170,11 @@ func (h *Handler) slowly(pos *site, r *slog.Record, ref format.SpanRef) (err err
 	s.entry.Attributes = s.attrs
 	b := c.recorder.Batch()
 	b.Entry(&s.entry)
-	b.Log(ref, r.Time.UnixNano())
+	at := int64(0)
+	if !r.Time.IsZero() {
+		at = r.Time.UnixNano()
+	}
+	b.Log(ref, at)
 	err = b.Write()
 	h.learn(pos, r, s)
 	return err

@@ -97,6 +97,9 @@ func TestQuickIsSlow(t *testing.T) {
 		for i := range records {
 			log(known, i)
 		}
+		if err := rec.Flush(); err != nil {
+			t.Fatal(err)
+		}
 		for i := range records {
 			log(slogadapter.New(rec, o), i)
 			if err := rec.Flush(); err != nil { // one after the other, whatever their times
