@@ -151,7 +151,6 @@ func BenchmarkScan(b *testing.B) {
 			name string
 			o    format.ScanOptions
 		}{
-			{"nothing", format.ScanOptions{}},
 			{"attrs=1", format.ScanOptions{Attributes: []string{"attribute.05"}}},
 			{"attrs=4", format.ScanOptions{Attributes: []string{"attribute.05", "attribute.06", "attribute.00", "no such name"}}},
 			{"metadata", format.ScanOptions{Message: true, Metadata: true}},

@@ -33,8 +33,8 @@ type ScanOptions struct {
 
 // A ScanBatch is what [File.Scan] finds in a row of entries.
 type ScanBatch struct {
-	// Worker is the number of the goroutine, from 0 on and below
-	// [ScanOptions].Workers. Batches of one worker never come at the same time.
+	// Worker is a number from 0 on and below [ScanOptions].Workers. Batches of one
+	// number never come at the same time.
 	Worker int
 	// Entries has at least one. Their ids ascend without a gap.
 	Entries []ScanEntry
@@ -56,8 +56,8 @@ type ScanEntry struct {
 }
 
 const (
-	// scanSize is how many bytes make a batch at most, unless an entry is larger.
-	// What is larger is held against the limit, as Walk does it.
+	// scanSize is how many bytes make a batch at most, unless an entry is larger,
+	// which is then held against the limit: as Walk does it.
 	scanSize = walkSize
 	// scanCount is how many entries make a batch at most.
 	scanCount = 256
@@ -78,9 +78,9 @@ const (
 // o.Concurrent is set. With one worker all is done by the goroutine that called.
 //
 // The batch is valid until fn returns, and so are the strings and values in it:
-// they lie in a buffer that is used again. Clone what is to be kept. There are four
-// for each goroutine. One takes about 50 KiB, 10 more for each of o.Attributes, and
-// what is wanted of the text of 256 KiB of entries, or of one that is larger.
+// they lie in a buffer that is used again. Clone what is to be kept. There are up to
+// four for each goroutine. One takes about 50 KiB, 10 more for each of o.Attributes,
+// and what is wanted of the text of 256 KiB of entries, or of one that is larger.
 //
 // An entry that is damaged is an error, a [*CorruptError] as from [File.Entry],
 // even where it is damaged elsewhere than in what is wanted. All entries before it
