@@ -146,9 +146,8 @@ type scan struct {
 	failed  uint32 // the entry that err is about; what is behind it is not wanted
 
 	// Unless Concurrent is set:
-	turn    uint32        // where the batch begins that comes next
-	ready   []*scanBuffer // what is decoded and waits for its turn
-	calling bool          // fn is being called
+	turn  uint32        // where the batch begins that fn is or will be called with
+	ready []*scanBuffer // what is decoded and waits for its turn
 }
 
 // A scanBuffer holds a batch.
@@ -218,19 +217,19 @@ func (s *scan) put(b *scanBuffer) {
 	s.ready = append(s.ready, b)
 	for b := s.due(); b != nil; b = s.due() {
 		last := b.last // b is another's when fn has returned
-		s.calling = true
-		s.mu.Unlock() // without defer: fn can panic
+		s.mu.Unlock()  // without defer: fn can panic
 		s.call(b)
 		s.mu.Lock()
-		s.calling, s.turn = false, last
+		s.turn = last
 	}
 	s.mu.Unlock()
 }
 
-// due takes out what is ready and comes next, unless fn is being called.
+// due takes out what comes next. There is nothing while fn is being called, or if
+// that is not ready.
 func (s *scan) due() *scanBuffer {
 	for i, b := range s.ready {
-		if b.first == s.turn && !s.calling {
+		if b.first == s.turn {
 			s.ready = slices.Delete(s.ready, i, i+1)
 			return b
 		}
