@@ -16,23 +16,11 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// files returns the names of what is in a folder.
-func files(t testing.TB, dir string) []string {
-	t.Helper()
-	list, err := os.ReadDir(dir)
-	must(t, err)
-	var names []string
-	for _, e := range list {
-		names = append(names, e.Name())
-	}
-	return names
-}
-
 // rotated returns the finished files of a folder, the last one last.
 func rotated(t testing.TB, dir string) []string {
 	t.Helper()
 	var ets []string
-	for _, name := range files(t, dir) {
+	for _, name := range dirNames(t, dir) {
 		if strings.HasPrefix(name, "app.2") && strings.HasSuffix(name, ".et") {
 			ets = append(ets, filepath.Join(dir, name))
 		}
@@ -90,7 +78,7 @@ func TestRotate(t *testing.T) {
 			seen, begun := make(map[int64]int), 0
 			names := rotated(t, dir)
 			if len(names) < 4 || len(names) != st.Files+1 {
-				t.Fatalf("%d files, the account says %d: %v", len(names), st.Files+1, files(t, dir))
+				t.Fatalf("%d files, the account says %d: %v", len(names), st.Files+1, dirNames(t, dir))
 			}
 			for i, name := range names {
 				if _, err := format.Verify(name, func(problem error) { t.Errorf("%s: %v", name, problem) }); err != nil {
@@ -166,7 +154,7 @@ func TestRotateContinues(t *testing.T) {
 		must(t, rec.Close(t.Context()))
 		names := rotated(t, dir)
 		if len(names) != 2 {
-			t.Fatalf("files are %v", files(t, dir))
+			t.Fatalf("files are %v", dirNames(t, dir))
 		}
 		f := open(t, names[1])
 		got := rawOutline(t, f)
@@ -203,10 +191,10 @@ func TestKeepFiles(t *testing.T) {
 	}
 	must(t, rec.Close(t.Context()))
 	if names := rotated(t, dir); len(names) != 4 {
-		t.Errorf("files are %v", files(t, dir))
+		t.Errorf("files are %v", dirNames(t, dir))
 	}
-	if n := len(files(t, dir)); n != 7 {
-		t.Errorf("files are %v", files(t, dir))
+	if n := len(dirNames(t, dir)); n != 7 {
+		t.Errorf("files are %v", dirNames(t, dir))
 	}
 	f := open(t, filepath.Join(dir, "app.et"))
 	e, err := f.Entry(uint32(f.Len() - 2))
