@@ -32,11 +32,23 @@ func (c *cursor) position() uint64 {
 	return c.parts[0].seg.Base() + uint64(c.at)
 }
 
-// capture notes what is in the stripe now.
+// capture notes what is in the stripes now, at one moment for all of them: what a
+// goroutine recorded first is never left for a later time than what came next.
+func (r *Recorder) capture() {
+	for i := range r.stripes {
+		r.stripes[i].mu.Lock()
+	}
+	for i := range r.cursors {
+		r.cursors[i].capture()
+	}
+	for i := range r.stripes {
+		r.stripes[i].mu.Unlock()
+	}
+}
+
+// capture notes what is in the stripe, which is locked.
 func (c *cursor) capture() {
 	s := c.stripe
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for _, seg := range s.full {
 		c.add(seg)
 	}
@@ -149,9 +161,10 @@ func (r *Recorder) drain() error {
 	}
 	r.armed.Store(false)
 	r.fresh.Store(0)
-	for i := range r.cursors { // the spans come last, see stripe
+	r.capture()
+	for i := range r.cursors {
 		c := &r.cursors[i]
-		c.capture()
+		c.key = math.MinInt64 // one wrong time must not put off what comes later for ever
 		c.advance(r)
 	}
 	err := r.merge()

@@ -36,6 +36,8 @@ type Recorder struct {
 	armed      atomic.Bool           // the timer is set for what is in the stripes
 	fresh      atomic.Int64          // about how many bytes are in them
 	draining   sync.Mutex            // held by the goroutine that drains because of these
+	drains     atomic.Uint64         // how often the flusher has drained
+	drainErr   atomic.Pointer[error] // what came of it the last time
 	timer      *time.Timer
 
 	mu sync.Mutex

@@ -31,7 +31,7 @@ func rotated(t testing.TB, dir string) []string {
 func logRecord(n int) *format.TraceEntry {
 	return &format.TraceEntry{
 		Message: format.Some(fmt.Sprintf("record %08d", n)), Metadata: format.Metadata{Name: "event", Level: format.LevelInfo},
-		Attributes: []format.Attribute{{Name: format.AttrTime, Value: format.U64Value(uint64(n))}, {Name: "n", Value: format.I64Value(int64(n))}},
+		Attributes: []format.Attribute{{Name: format.AttrTime, Value: format.U64Value(uint64(n + 1))}, {Name: "n", Value: format.I64Value(int64(n))}},
 	}
 }
 

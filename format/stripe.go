@@ -12,8 +12,8 @@ import (
 // Calls put their records into stripes, of which each goroutine tends to have its
 // own, and never wait for the file. Log records and what comes later of a span go
 // to any stripe; spans themselves, which others refer to, go to one of their own,
-// in order. What the flusher takes it takes from the others first: whatever is
-// there refers to spans that are there, too.
+// in order. What the flusher takes is what was in all of them at one moment:
+// whatever is there refers to spans that are there, too.
 type stripe struct {
 	mu sync.Mutex
 
@@ -168,39 +168,36 @@ func (r *Recorder) nextSegment(s *stripe, n int) error {
 	return nil
 }
 
-// putLater puts a record for which there was no room: it lets the flusher, or
-// itself, make some.
+// putLater puts a record for which there was no room: it lets the flusher make
+// some. It never writes itself, as a write may stand for ever.
 func (r *Recorder) putLater(b *Batch, o *op) error {
 	const pause = 100 * time.Microsecond
+	drains := r.drains.Load()
 	for begin := time.Now(); ; {
-		err := errNoRoom
-		if r.mu.TryLock() {
-			if derr := r.drain(); derr != nil {
-				err = derr // the disk is full, or worse
-			}
-			r.unlock()
-		} else {
-			time.Sleep(pause)
-		}
+		r.wake()
+		time.Sleep(pause)
 		if perr := r.tryPut(b, o); !errors.Is(perr, errNoRoom) {
 			return perr
 		}
 		if r.direct.Load() {
 			return r.takeDirect(b, []op{*o})
 		}
-		if !errors.Is(err, errNoRoom) || time.Since(begin) > r.o.MaxBlock {
-			if errors.Is(err, errNoRoom) {
-				err = ErrOverflow
-			}
-			s := r.lockStripe(b, o)
-			s.drop(o, err)
-			s.mu.Unlock()
-			if r.mu.TryLock() { // else who has it waits for the disk, and will tell
-				r.failed(err)
-				r.unlock()
-			}
-			return err
+		var err error
+		if failed := r.drainErr.Load(); failed != nil && r.drains.Load() != drains {
+			err = *failed // the disk is full, or worse
+		} else if time.Since(begin) > r.o.MaxBlock {
+			err = ErrOverflow
+		} else {
+			continue
 		}
+		s := r.lockStripe(b, o)
+		s.drop(o, err)
+		s.mu.Unlock()
+		if r.mu.TryLock() { // else who has it waits for the disk, and will tell
+			r.failed(err)
+			r.unlock()
+		}
+		return err
 	}
 }
 
@@ -230,7 +227,12 @@ func (r *Recorder) onTimer() { r.drainLater()() }
 func (r *Recorder) drainLater() (tell func()) {
 	r.mu.Lock()
 	if !r.closed {
-		_ = r.drain() // kept and reported
+		failed := new(error)
+		if *failed = r.drain(); *failed == nil {
+			failed = nil
+		}
+		r.drainErr.Store(failed)
+		r.drains.Add(1)
 		r.setTimer()
 	}
 	return r.unlocked()
