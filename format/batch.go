@@ -339,6 +339,12 @@ func (b *Batch) End() {
 		b.buf = slices.Insert(b.buf, b.attrs+1, n[1:]...)
 		b.buf[b.attrs] = n[0]
 	}
+	b.fits()
+}
+
+// fits notes the size of the entry that was built, and makes it fit if it is too
+// large.
+func (b *Batch) fits() {
 	size := len(b.buf) - b.body
 	if size > b.limit-maxAdded || b.count > MaxAttributes-maxOptional {
 		b.cut()
@@ -440,37 +446,6 @@ func (b *Batch) Entry(e *TraceEntry) {
 		b.Value(e.Attributes[i].Name, &e.Attributes[i].Value)
 	}
 	b.End()
-}
-
-// Raw begins an entry that the caller encodes: it returns the buffer, to which
-// message, metadata and attributes are appended as the layout of the recorder's
-// version has them, all texts valid UTF-8, names sorted in version 2. EndRaw ends
-// it. What is wrong there makes the file one that cannot be read.
-//
-// The buffer has room for size bytes more.
-func (b *Batch) Raw(size int) []byte {
-	if cap(b.buf)-len(b.buf) < size+rawRoom {
-		b.buf = slices.Grow(b.buf, size+rawRoom)
-	}
-	b.room()
-	return b.buf
-}
-
-// rawRoom is what a record has around a body.
-const rawRoom = recordHead + bodyHead + 8 + 2*refSize
-
-// EndRaw ends an entry that was begun with Raw; buf is what became of the
-// buffer, and attributes where in it the number of attributes lies.
-func (b *Batch) EndRaw(buf []byte, attributes int) {
-	b.buf, b.open = buf, false
-	size := len(buf) - b.body
-	b.attrs = attributes
-	if size > b.limit-maxAdded {
-		b.cut()
-		return
-	}
-	binary.LittleEndian.PutUint32(buf[b.body-8:], uint32(size))
-	binary.LittleEndian.PutUint32(buf[b.body-4:], uint32(attributes-b.body))
 }
 
 // Undo takes back the entries since the last record.

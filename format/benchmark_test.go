@@ -87,7 +87,7 @@ func millionOf(b *testing.B, v format.Version) string {
 
 // BenchmarkFinalize makes an ET of a million entries, beside a copy of the file
 // after which source and copy are synced.
-func BenchmarkFinalize(b *testing.B) {
+func BenchmarkFinalizeFile(b *testing.B) {
 	iet := million(b)
 	fi, err := os.Stat(iet)
 	must(b, err)

@@ -113,35 +113,6 @@ func (b *Batch) seal(kind, flags byte, resource uint32, key int64) {
 	b.ops = append(b.ops, o)
 }
 
-// WriteLog is Log and Write, for a batch of one record.
-func (b *Batch) WriteLog(ref *SpanRef, unixNano int64) error {
-	r := b.r
-	if len(b.ops) > 0 || b.err != nil || b.open || b.entries != 1 || r.direct.Load() {
-		b.Log(*ref, unixNano)
-		return b.Write()
-	}
-	flags := byte(0)
-	if ref.IsValid() {
-		flags = flagRef
-		b.ref(ref)
-	} else if n := len(b.buf) & 7; n != 0 {
-		b.buf = append(b.buf, zeros[:8-n]...)
-	}
-	rec := b.buf
-	binary.LittleEndian.PutUint64(rec[8:], uint64(unixNano))
-	rec[16], rec[17] = opLog, flags
-	o := op{end: len(rec), entries: 1, kind: opLog, sum: segment.Sum(rec[8:])}
-	err := r.put(b, &o)
-	b.buf, b.entries = b.buf[:0], 0
-	if cap(b.buf) <= maxKeep {
-		r.batches.Put(b)
-	}
-	if err != nil {
-		return &RefusedError{1, []error{err}}
-	}
-	return nil
-}
-
 // Write hands the batch to the recorder. When it returns, what is in it is as
 // safe as the recorder's [Durability] says. The error is a [*RefusedError]. The batch must not be used any more.
 func (b *Batch) Write() error {

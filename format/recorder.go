@@ -29,6 +29,7 @@ type Recorder struct {
 	refs     int    // guarded by slot.mu
 
 	batches    sync.Pool // of *Batch
+	lanes      sync.Pool // of *lane
 	nextStripe atomic.Uint32
 	stripes    []stripe
 	direct     atomic.Bool           // there is no buffer: calls write to the file themselves

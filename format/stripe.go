@@ -89,20 +89,26 @@ func (r *Recorder) put(b *Batch, o *op) error {
 
 // lockStripe returns the stripe for o, locked.
 func (r *Recorder) lockStripe(b *Batch, o *op) *stripe {
-	n := uint32(len(r.stripes) - 1) // the last is for spans
 	if o.kind == opSpan || o.kind == opEither {
-		s := &r.stripes[n]
+		s := &r.stripes[len(r.stripes)-1]
 		s.mu.Lock()
 		return s
 	}
+	return r.lockLeaf(&b.stripe)
+}
+
+// lockLeaf returns a stripe for leaves, locked: that of the number last, or else
+// the next that nobody else has, whose number it notes.
+func (r *Recorder) lockLeaf(last *uint32) *stripe {
+	n := uint32(len(r.stripes) - 1)
 	for i := range n {
-		s := &r.stripes[(b.stripe+i)%n]
+		s := &r.stripes[(*last+i)%n]
 		if s.mu.TryLock() {
-			b.stripe += i
+			*last += i
 			return s
 		}
 	}
-	s := &r.stripes[b.stripe%n]
+	s := &r.stripes[*last%n]
 	s.mu.Lock()
 	return s
 }
@@ -134,18 +140,30 @@ func (r *Recorder) tryPut(b *Batch, o *op) error {
 	s.count(o)
 	s.seg.Fresh.Entries += uint64(o.entries)
 	s.seg.Fresh.Spans += o.spans()
-	wake := false
-	if s.fresh += n; s.fresh >= reportEvery {
-		wake = r.fresh.Add(int64(s.fresh)) >= drainAt
-		s.fresh = 0
-	}
+	enough := s.report(r, n)
 	s.mu.Unlock()
-	if wake {
+	r.soon(enough)
+	return nil
+}
+
+// report counts n more bytes in the stripe, and reports whether it is time to
+// drain.
+func (s *stripe) report(r *Recorder, n int) (enough bool) {
+	if s.fresh += n; s.fresh < reportEvery {
+		return false
+	}
+	enough = r.fresh.Add(int64(s.fresh)) >= drainAt
+	s.fresh = 0
+	return enough
+}
+
+// soon sees to it that what is in the stripes is in the file in time, or now.
+func (r *Recorder) soon(now bool) {
+	if now {
 		r.wake()
 	} else if !r.armed.Load() {
 		r.arm()
 	}
-	return nil
 }
 
 // nextSegment gives s another segment. It is locked.
@@ -201,7 +219,7 @@ func (r *Recorder) putLater(b *Batch, o *op) error {
 	}
 }
 
-// arm sees to it that what is in the stripes is in the file in time.
+// arm sets the timer.
 func (r *Recorder) arm() {
 	if r.armed.CompareAndSwap(false, true) {
 		r.timer.Reset(drainAfter)

@@ -180,11 +180,15 @@ func (h *Handler) slowly(pos *site, r *slog.Record, ref format.SpanRef) (err err
 	return err
 }
 
+// noSpan is what a context without a span has.
+var noSpan = trace.SpanFromContext(context.Background())
+
 // spanOf returns the span of a context, which may be nil.
 func spanOf(ctx context.Context) format.SpanRef {
-	if ctx == nil {
+	span := trace.SpanFromContext(ctx)
+	if span == noSpan {
 		return format.SpanRef{}
 	}
-	sc := trace.SpanContextFromContext(ctx)
+	sc := span.SpanContext()
 	return format.SpanRef{TraceID: sc.TraceID(), SpanID: sc.SpanID()}
 }

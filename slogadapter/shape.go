@@ -27,6 +27,7 @@ type shape struct {
 	blob  []byte  // metadata and the number of attributes; version 2: all names, too
 	order []int32 // version 2: in which order values come
 	count int     // where in the blob the number of attributes is
+	room  int     // for all but message, texts, and what With has gathered
 	pre   []byte  // version 1: the name of the time
 	all   []byte  // version 1, when With has gathered nothing: blob and pre
 	tail  []byte  // otel.json where values are nil, in version 1 with its name
@@ -200,6 +201,10 @@ func (h *Handler) learn(pos *site, r *slog.Record, s *state) {
 	} else {
 		sh.columns(s.attrs, len(h.with.attrs), len(fixed), n)
 	}
+	sh.room = len(sh.blob) + len(sh.pre) + len(sh.levelText) + len(sh.tail) + (n+2)*roomAttr
+	for i := range sh.rows {
+		sh.room += len(sh.rows[i].long)
+	}
 	pos.mu.Lock()
 	defer pos.mu.Unlock()
 	var shapes []*shape
@@ -255,112 +260,149 @@ func appendMetadata(b []byte, m *format.Metadata) []byte {
 // quick records r if a shape fits, and reports whether it did.
 func (h *Handler) quick(pos *site, r *slog.Record, ref *format.SpanRef) (done bool, err error) {
 	shapes := pos.shapes.Load()
-	if shapes == nil || h.encoded.keys == nil || r.Time.IsZero() {
+	n := r.NumAttrs()
+	if shapes == nil || h.encoded.keys == nil || n > min(maxShapeAttrs, h.core.maxAttrs) {
 		return false, nil
 	}
-	n := r.NumAttrs()
-	for _, sh := range *shapes {
-		if sh.level != r.Level || sh.with != h.encoded.keys || len(sh.rows) != n {
+	if sec := r.Time.Unix(); sec < 0 || sec >= math.MaxInt64/1_000_000_000 || !isPlain(r.Message) {
+		return false, nil // without a time, too
+	}
+	// Attributes are copied to the stack first: a loop over them there keeps in
+	// registers what a function that is called for each cannot. The less there is
+	// to clear the better.
+	switch {
+	case n <= 4:
+		var attrs [4]slog.Attr
+		return h.quickly(*shapes, r, ref, gather(attrs[:n], r))
+	case n <= 12:
+		var attrs [12]slog.Attr
+		return h.quickly(*shapes, r, ref, gather(attrs[:n], r))
+	}
+	var attrs [maxShapeAttrs]slog.Attr
+	return h.quickly(*shapes, r, ref, gather(attrs[:n], r))
+}
+
+// gather copies the attributes of r to attrs.
+func gather(attrs []slog.Attr, r *slog.Record) []slog.Attr {
+	i := 0
+	r.Attrs(func(a slog.Attr) bool {
+		attrs[i] = a
+		i++
+		return true
+	})
+	return attrs
+}
+
+// quickly is quick with the attributes in a slice, which it may change.
+func (h *Handler) quickly(shapes []*shape, r *slog.Record, ref *format.SpanRef, attrs []slog.Attr) (done bool, err error) {
+	for _, sh := range shapes {
+		if sh.level != r.Level || sh.with != h.encoded.keys || len(sh.rows) != len(attrs) || !sh.has(attrs) {
 			continue
 		}
-		b := h.core.recorder.Batch()
-		if at, ok := h.fill(b, sh, r); ok {
-			return true, b.WriteLog(ref, at)
+		texts, ok := sh.render(attrs)
+		if !ok {
+			continue
 		}
-		b.Undo()
-		_ = b.Write() // it is empty
+		size := len(r.Message) + len(h.encoded.all) + texts + sh.room
+		if size-len(sh.blob) > h.core.maxBytes {
+			return false, nil
+		}
+		return true, h.core.recorder.LogRaw(ref, r.Time.UnixNano(), size, func(buf []byte) (n, attributes int) {
+			return h.fill(buf, sh, r, attrs)
+		})
 	}
 	return false, nil
 }
 
-// fill encodes r as sh has it, unless it is of another shape.
-func (h *Handler) fill(b *format.Batch, sh *shape, r *slog.Record) (at int64, ok bool) {
-	if sec := r.Time.Unix(); sec < 0 || sec >= math.MaxInt64/1_000_000_000 || !isPlain(r.Message) {
-		return 0, false
-	}
-	at = r.Time.UnixNano()
-	// Here is room for all but texts.
-	rest := len(sh.blob) + len(sh.pre) + len(sh.levelText) + len(sh.tail) + len(h.encoded.all) + (len(sh.rows)+1)*room
-	buf := b.Raw(len(r.Message) + 16 + rest)
-	start := len(buf)
-	buf = format.AppendString(append(buf, 1), r.Message)
-	head := len(buf)
-	if h.core.v2 {
-		buf, ok = h.fillColumns(buf, sh, r, at)
-	} else {
-		buf, ok = h.fillRows(buf, sh, r, at)
-	}
-	if !ok || len(buf)-start-len(sh.blob) > h.core.maxBytes || len(sh.rows) > h.core.maxAttrs {
-		return 0, false
-	}
-	b.EndRaw(buf, head+sh.count)
-	return at, true
-}
-
-// room is how much room there is in a buffer before each attribute: for a name
-// and any value but a text.
-const room = shortName + 64
-
-// grown returns buf with room for n bytes behind the first used ones.
-func grown(buf []byte, used, n int) []byte {
-	buf = slices.Grow(buf[:used], n)
-	return buf[:cap(buf)]
-}
-
-// fillRows appends what comes behind the message in version 1. buf has room for
-// all but texts.
-func (h *Handler) fillRows(buf []byte, sh *shape, r *slog.Record, at int64) ([]byte, bool) {
-	if sh.all != nil {
-		buf = append(buf, sh.all...)
-	} else {
-		buf = append(append(append(buf, sh.blob...), h.encoded.all...), sh.pre...)
-	}
-	n := len(buf)
-	buf = buf[:cap(buf)]
-	n = putUint(buf, n, uint64(at))
-	if len(sh.levelText) > 0 {
-		n += copy(buf[n:], sh.levelText)
-	}
-	rows, ok := sh.rows, true
-	r.Attrs(func(a slog.Attr) bool {
-		b, k := buf, n // in registers, as what is shared with the closure is not
-		if len(b)-k < room {
-			b = grown(b, k, 4*room)
-		}
-		row := &rows[0]
-		rows = rows[1:]
-		if !row.is(a.Key) {
-			ok = false
+// has reports whether attrs have the keys of sh, and nil where that has it.
+func (sh *shape) has(attrs []slog.Attr) bool {
+	rows := sh.rows
+	for i := range attrs {
+		row := &rows[i]
+		if !row.is(attrs[i].Key) {
 			return false
 		}
-		if row.long == nil {
-			*(*[shortName]byte)(b[k:]) = row.short
-			k += row.size
-		} else {
-			b = append(b[:k], row.long...)
-			k = len(b)
-			b = grown(b, k, room)
+		if row.null && !isNil(&attrs[i].Value) {
+			return false
 		}
-		if row.null || isNil(&a.Value) {
-			if ok = row.null && isNil(&a.Value); ok {
-				k += copy(b[k:], null)
-			}
-			buf, n = b, k
-			return ok
-		}
-		if a.Value.Kind() == slog.KindInt64 {
-			b[k] = byte(format.KindI64)
-			n = putUint(b, k+1, zigzag(a.Value.Int64()))
-			buf = b
-			return true
-		}
-		buf, n, ok = putValue(b, k, &a.Value)
-		return ok
-	})
-	if len(sh.tail) > 0 {
-		return append(buf[:n], sh.tail...), ok && len(rows) == 0
 	}
-	return buf[:n], ok
+	return true
+}
+
+// render puts texts in the place of values that have to be asked for one, and
+// returns the size of all texts. It takes no code of the user's but Error, and
+// reports false where that is not enough, or a value is nil that is not in sh.
+func (sh *shape) render(attrs []slog.Attr) (texts int, ok bool) {
+	for i := range attrs {
+		v := &attrs[i].Value
+		switch v.Kind() {
+		case slog.KindString:
+			texts += len(v.String())
+		case slog.KindInt64, slog.KindUint64, slog.KindFloat64, slog.KindBool, slog.KindDuration, slog.KindTime:
+		case slog.KindAny:
+			switch a := v.Any().(type) {
+			case nil:
+				if !sh.rows[i].null {
+					return 0, false
+				}
+			case error:
+				text, ok := errorText(a)
+				if !ok {
+					return 0, false
+				}
+				*v = slog.StringValue(text)
+				texts += len(text)
+			default:
+				return 0, false
+			}
+		default:
+			return 0, false
+		}
+	}
+	return texts, true
+}
+
+// fill encodes r as sh has it into buf, which has room.
+func (h *Handler) fill(buf []byte, sh *shape, r *slog.Record, attrs []slog.Attr) (n, attributes int) {
+	buf[0] = 1
+	n = 1 + putLen(buf[1:], len(r.Message))
+	n += copy(buf[n:], r.Message)
+	attributes = n + sh.count
+	if h.core.v2 {
+		return h.fillColumns(buf, n, sh, r, attrs), attributes
+	}
+	return h.fillRows(buf, n, sh, r, attrs), attributes
+}
+
+// roomAttr is how much room an attribute takes at most beyond a text: for a name
+// that is short, and for a value or a length. One of them is left behind the last,
+// as short names are copied with what is behind them.
+const roomAttr = shortName + 64
+
+// fillRows puts what comes behind the message in version 1.
+func (h *Handler) fillRows(b []byte, n int, sh *shape, r *slog.Record, attrs []slog.Attr) int {
+	if sh.all != nil {
+		n += copy(b[n:], sh.all)
+	} else {
+		n += copy(b[n:], sh.blob)
+		n += copy(b[n:], h.encoded.all)
+		n += copy(b[n:], sh.pre)
+	}
+	n = putUint(b, n, uint64(r.Time.UnixNano()))
+	if len(sh.levelText) > 0 {
+		n += copy(b[n:], sh.levelText)
+	}
+	for i := range attrs {
+		row := &sh.rows[i]
+		if row.long == nil {
+			*(*[shortName]byte)(b[n:]) = row.short
+			n += row.size
+		} else {
+			n += copy(b[n:], row.long)
+		}
+		n = putValue(b, n, &attrs[i].Value)
+	}
+	return n + copy(b[n:], sh.tail)
 }
 
 // null is the value nil as it is stored.
@@ -368,56 +410,30 @@ var null = format.AppendText(nil, "null")
 
 func isNil(v *slog.Value) bool { return v.Kind() == slog.KindAny && v.Any() == nil }
 
-// fillColumns appends what comes behind the message in version 2.
-func (h *Handler) fillColumns(buf []byte, sh *shape, r *slog.Record, at int64) ([]byte, bool) {
-	buf = append(buf, sh.blob...)
-	var attrs [maxShapeAttrs]slog.Value
-	i, ok := 0, true
-	r.Attrs(func(a slog.Attr) bool {
-		if !sh.rows[i].is(a.Key) {
-			ok = false
-			return false
-		}
-		attrs[i] = a.Value
-		i++
-		return true
-	})
-	n := len(buf)
-	buf = buf[:cap(buf)]
+// fillColumns puts what comes behind the message in version 2.
+func (h *Handler) fillColumns(b []byte, n int, sh *shape, r *slog.Record, attrs []slog.Attr) int {
+	n += copy(b[n:], sh.blob)
 	for _, from := range sh.order {
-		if len(buf)-n < room {
-			buf = grown(buf, n, 4*room)
-		}
 		switch {
-		case !ok:
-			return buf[:n], false
-		case from >= 0 && (sh.rows[from].null || isNil(&attrs[from])):
-			if ok = sh.rows[from].null && isNil(&attrs[from]); ok {
-				n += copy(buf[n:], null)
-			}
 		case from >= 0:
-			buf, n, ok = putValue(buf, n, &attrs[from])
+			n = putValue(b, n, &attrs[from].Value)
 		case from == orderTail:
-			buf = append(buf[:n], sh.tail...)
-			n = len(buf)
-			buf = buf[:cap(buf)]
+			n += copy(b[n:], sh.tail)
 		case from == orderTime:
-			buf[n] = byte(format.KindU64)
-			n = putUint(buf, n+1, uint64(at))
+			b[n] = byte(format.KindU64)
+			n = putUint(b, n+1, uint64(r.Time.UnixNano()))
 		case from == orderLevel:
-			n += copy(buf[n:], sh.levelText) // it is short
+			n += copy(b[n:], sh.levelText)
 		default:
 			k := orderWith - from
 			begin := 0
 			if k > 0 {
 				begin = h.encoded.ends[k-1]
 			}
-			buf = append(buf[:n], h.encoded.all[begin:h.encoded.ends[k]]...)
-			n = len(buf)
-			buf = buf[:cap(buf)]
+			n += copy(b[n:], h.encoded.all[begin:h.encoded.ends[k]])
 		}
 	}
-	return buf[:n], ok
+	return n
 }
 
 // putUint is format.AppendUint into b, which has room.
@@ -446,63 +462,51 @@ func putLong(b []byte, n int, v uint64) int {
 	return n + 9
 }
 
-// putText is format.AppendText into b, which has room for a length.
-func putText(b []byte, n int, s string) ([]byte, int) {
-	if len(s) > 250 || len(b)-n-2 < len(s) {
-		b = format.AppendText(b[:n], s)
-		return b[:cap(b)], len(b)
+// putLen is format.AppendUint of a length into b, which has room.
+func putLen(b []byte, n int) int { return putUint(b, 0, uint64(n)) }
+
+// putText is format.AppendText into b, which has room.
+func putText(b []byte, n int, s string) int {
+	kind := byte(format.KindString)
+	if !isPlain(s) {
+		kind = byte(format.KindBytes)
 	}
-	b[n], b[n+1] = byte(format.KindString), byte(len(s))
-	if copy(b[n+2:], s); !isPlain(s) {
-		b[n] = byte(format.KindBytes)
-	}
-	return b, n + 2 + len(s)
+	b[n] = kind
+	n = putUint(b, n+1, uint64(len(s)))
+	return n + copy(b[n:], s)
 }
 
-// putValue puts a value at n that takes no code of the user's but Error. There is
-// room for all but a text.
-func putValue(b []byte, n int, v *slog.Value) ([]byte, int, bool) {
+// putValue puts a value at n, of those kinds that render leaves. There is room.
+func putValue(b []byte, n int, v *slog.Value) int {
 	switch v.Kind() {
 	case slog.KindString:
-		b, n = putText(b, n, v.String())
+		return putText(b, n, v.String())
 	case slog.KindInt64:
 		b[n] = byte(format.KindI64)
-		n = putUint(b, n+1, zigzag(v.Int64()))
+		return putUint(b, n+1, zigzag(v.Int64()))
 	case slog.KindDuration:
 		b[n] = byte(format.KindI64)
-		n = putUint(b, n+1, zigzag(int64(v.Duration())))
+		return putUint(b, n+1, zigzag(int64(v.Duration())))
 	case slog.KindUint64:
 		b[n] = byte(format.KindU64)
-		n = putUint(b, n+1, v.Uint64())
+		return putUint(b, n+1, v.Uint64())
 	case slog.KindFloat64:
 		b[n] = byte(format.KindFloat)
 		binary.LittleEndian.PutUint64(b[n+1:], math.Float64bits(v.Float64()))
-		n += 9
+		return n + 9
 	case slog.KindBool:
 		b[n], b[n+1] = byte(format.KindBool), 0
 		if v.Bool() {
 			b[n+1] = 1
 		}
-		n += 2
+		return n + 2
 	case slog.KindTime:
 		b[n] = byte(format.KindString)
 		end := len(appendTime(b[:n+2], v.Time())) // some 40 at most
 		b[n+1] = byte(end - n - 2)
-		n = end
-	case slog.KindAny:
-		err, ok := v.Any().(error)
-		if !ok {
-			return b, n, false
-		}
-		var text string
-		if text, ok = errorText(err); !ok {
-			return b, n, false
-		}
-		b, n = putText(b, n, text)
-	default:
-		return b, n, false
+		return end
 	}
-	return b, n, true
+	return n + copy(b[n:], null)
 }
 
 func zigzag(n int64) uint64 { return uint64(n<<1) ^ uint64(n>>63) }

@@ -91,6 +91,29 @@ func (s *Segment) Append(record []byte, sum uint64) error {
 	return nil
 }
 
+// Place lets fill put a record of at most so many bytes, which Fits, in its place.
+// It returns the record's size, a multiple of 8, whose first 8 bytes it leaves to
+// the commit word. The error is a fault of the map; a panic of fill goes through,
+// and either leaves nothing.
+func (s *Segment) Place(most int, fill func(b []byte) int) error {
+	if s.mapped {
+		return mapfile.Guard(s.mem, func() { s.place(most, fill) })
+	}
+	s.place(most, fill)
+	return nil
+}
+
+func (s *Segment) place(most int, fill func(b []byte) int) {
+	at := s.end
+	b := s.mem[at : at+most : at+most]
+	n := fill(b)
+	b = b[:n]
+	w := commitWord(Sum(b[8:]), place(s.stream, s.base+uint64(at)), n)
+	binary.LittleEndian.PutUint64(s.mem[at+n:], 0)
+	binary.LittleEndian.PutUint64(b, w)
+	s.end = at + n
+}
+
 // copyIn copies a record to its place. The order of the stores is that of the
 // program, which is what a process that is killed leaves, as its processor is done
 // with those before: no barrier has to wait for them.
