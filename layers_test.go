@@ -25,6 +25,8 @@ var layers = map[string][]string{
 	"internal/segment":     {"github.com/edsrzf/mmap-go", module + "internal/"},
 	"internal/spanmap":     {},
 	"internal/conformance": {},
+	"internal/lane":        {},
+	"internal/telemetry":   {module + "internal/", module + "format"},
 	"format":               {"golang.org/x/sys/", "github.com/edsrzf/mmap-go", module + "internal/"},
 	"exporter":             {"go.opentelemetry.io/otel", "go.opentelemetry.io/otel/", module + "internal/", module + "format"},
 	"slogadapter":          {"go.opentelemetry.io/otel/trace", module + "internal/", module + "format"},

@@ -1,0 +1,388 @@
+package telemetry
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/jsontext"
+)
+
+// A Kind is that of an [Any], in the terms of OTLP's AnyValue.
+type Kind uint8
+
+// The kinds of values.
+const (
+	Empty Kind = iota
+	String
+	Bool
+	Int
+	Float
+	Bytes
+	List
+	Map
+)
+
+// An Any is OTLP's AnyValue: the value of an attribute, or the body of a log
+// record. Only the field of its kind means something.
+type Any struct {
+	Kind  Kind
+	Bool  bool
+	Int   int64
+	Float float64
+	Text  string // of String, and of Bytes
+	List  []Any
+	Map   []KeyValue
+}
+
+// A KeyValue is one of a Map.
+type KeyValue struct {
+	Key   string
+	Value Any
+}
+
+// maxDepth bounds how deep values nest that are read.
+const maxDepth = 64
+
+// An Encoding says how an attribute's value is stored.
+type Encoding uint8
+
+// The encodings of values.
+const (
+	Native   Encoding = iota // as the format's own kind
+	JSON                     // as JSON text, named in otel.json
+	AnyValue                 // as OTLP/JSON AnyValue text, named in otel.anyvalue
+)
+
+// An Attribute is one of the user's, by the user's name.
+type Attribute struct {
+	Name     string
+	Value    format.Value
+	Encoding Encoding
+}
+
+// errTooDeep is why a value is not read.
+var errTooDeep = errors.New("values nest too deep")
+
+// Any returns the value of a. Unsigned numbers beyond 63 bits and those of 128
+// become their decimal text; a text that is not of its encoding stays a text.
+func (a *Attribute) Any() Any {
+	switch a.Encoding {
+	case JSON:
+		if v, err := parseJSON(a.Value.Text()); err == nil {
+			return v
+		}
+	case AnyValue:
+		if v, err := ParseAnyValue(a.Value.Bytes()); err == nil {
+			return v
+		}
+	}
+	return nativeAny(a.Value)
+}
+
+func nativeAny(v format.Value) Any {
+	switch v.Kind() {
+	case format.KindString:
+		return Any{Kind: String, Text: v.Text()}
+	case format.KindBytes:
+		return Any{Kind: Bytes, Text: string(v.Bytes())}
+	case format.KindBool:
+		return Any{Kind: Bool, Bool: v.Bool()}
+	case format.KindFloat:
+		return Any{Kind: Float, Float: v.Float()}
+	}
+	if n, ok := v.I64(); ok {
+		return Any{Kind: Int, Int: n}
+	}
+	return Any{Kind: String, Text: string(v.AppendDecimal(nil))}
+}
+
+// parseJSON reads JSON in which numbers with a point or an exponent are floats.
+func parseJSON(text string) (Any, error) {
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	v, err := readJSON(d, 0)
+	if err == nil && d.More() {
+		err = errors.New("more than one value")
+	}
+	return v, err
+}
+
+func readJSON(d *json.Decoder, depth int) (v Any, err error) {
+	if depth > maxDepth {
+		return v, errTooDeep
+	}
+	t, err := d.Token()
+	if err != nil {
+		return v, err
+	}
+	switch t := t.(type) {
+	case nil:
+		return v, nil
+	case bool:
+		return Any{Kind: Bool, Bool: t}, nil
+	case string:
+		return Any{Kind: String, Text: t}, nil
+	case json.Number:
+		if n, err := strconv.ParseInt(string(t), 10, 64); err == nil {
+			return Any{Kind: Int, Int: n}, nil
+		}
+		f, err := strconv.ParseFloat(string(t), 64)
+		return Any{Kind: Float, Float: f}, err
+	case json.Delim:
+		if t == '[' {
+			v.Kind = List
+			for d.More() {
+				item, err := readJSON(d, depth+1)
+				if err != nil {
+					return v, err
+				}
+				v.List = append(v.List, item)
+			}
+		} else {
+			v.Kind = Map
+			for d.More() {
+				key, err := d.Token()
+				if err != nil {
+					return v, err
+				}
+				item, err := readJSON(d, depth+1)
+				if err != nil {
+					return v, err
+				}
+				name, _ := key.(string)
+				v.Map = append(v.Map, KeyValue{name, item})
+			}
+		}
+		_, err = d.Token() // the end of it
+	}
+	return v, err
+}
+
+// jsonAny is an AnyValue as OTLP/JSON has it.
+type jsonAny struct {
+	String *string         `json:"stringValue"`
+	Bool   *bool           `json:"boolValue"`
+	Int    json.RawMessage `json:"intValue"`
+	Double json.RawMessage `json:"doubleValue"`
+	Bytes  *string         `json:"bytesValue"`
+	Array  *struct {
+		Values []json.RawMessage `json:"values"`
+	} `json:"arrayValue"`
+	Map *struct {
+		Values []struct {
+			Key   string          `json:"key"`
+			Value json.RawMessage `json:"value"`
+		} `json:"values"`
+	} `json:"kvlistValue"`
+}
+
+// ParseAnyValue reads an AnyValue as OTLP/JSON has it.
+func ParseAnyValue(text []byte) (Any, error) { return parseAnyValue(text, 0) }
+
+func parseAnyValue(text []byte, depth int) (v Any, err error) {
+	if depth > maxDepth {
+		return v, errTooDeep
+	}
+	if len(text) == 0 || string(text) == "null" {
+		return v, nil
+	}
+	var j jsonAny
+	if err := json.Unmarshal(text, &j); err != nil {
+		return v, err
+	}
+	switch {
+	case j.String != nil:
+		return Any{Kind: String, Text: *j.String}, nil
+	case j.Bool != nil:
+		return Any{Kind: Bool, Bool: *j.Bool}, nil
+	case j.Int != nil:
+		n, err := strconv.ParseInt(string(bytes.Trim(j.Int, `"`)), 10, 64)
+		return Any{Kind: Int, Int: n}, err
+	case j.Double != nil:
+		f, err := strconv.ParseFloat(string(bytes.Trim(j.Double, `"`)), 64)
+		return Any{Kind: Float, Float: f}, err
+	case j.Bytes != nil:
+		b, err := base64.StdEncoding.DecodeString(*j.Bytes)
+		return Any{Kind: Bytes, Text: string(b)}, err
+	case j.Array != nil:
+		v.Kind = List
+		for _, raw := range j.Array.Values {
+			item, err := parseAnyValue(raw, depth+1)
+			if err != nil {
+				return v, err
+			}
+			v.List = append(v.List, item)
+		}
+	case j.Map != nil:
+		v.Kind = Map
+		for i := range j.Map.Values {
+			kv := &j.Map.Values[i]
+			item, err := parseAnyValue(kv.Value, depth+1)
+			if err != nil {
+				return v, err
+			}
+			v.Map = append(v.Map, KeyValue{kv.Key, item})
+		}
+	}
+	return v, nil
+}
+
+// NewAttribute returns the attribute of a value.
+func NewAttribute(name string, v *Any) Attribute {
+	a := Attribute{Name: name}
+	a.Value, a.Encoding = Stored(v)
+	return a
+}
+
+// Stored returns what a value is stored as.
+func Stored(v *Any) (format.Value, Encoding) {
+	switch v.Kind {
+	case String:
+		if !utf8.ValidString(v.Text) {
+			return format.BytesValue([]byte(v.Text)), Native
+		}
+		return format.StringValue(v.Text), Native
+	case Bool:
+		return format.BoolValue(v.Bool), Native
+	case Int:
+		return format.I64Value(v.Int), Native
+	case Float:
+		return format.FloatValue(v.Float), Native
+	case Bytes:
+		return format.BytesValue([]byte(v.Text)), Native
+	}
+	if b, ok := appendJSON(nil, v); ok {
+		return format.StringValue(string(b)), JSON
+	}
+	return format.StringValue(string(AppendAnyValue(nil, v))), AnyValue
+}
+
+// appendJSON appends v as JSON from which its kinds can be told, and reports
+// false when JSON cannot hold it so.
+func appendJSON(b []byte, v *Any) (_ []byte, ok bool) {
+	switch v.Kind {
+	case Empty:
+		return append(b, "null"...), true
+	case String:
+		return jsontext.AppendString(b, v.Text), utf8.ValidString(v.Text)
+	case Bool:
+		return strconv.AppendBool(b, v.Bool), true
+	case Int:
+		return strconv.AppendInt(b, v.Int, 10), true
+	case Float:
+		return jsontext.AppendFloat(b, v.Float)
+	case List:
+		b = append(b, '[')
+		for i := range v.List {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			if b, ok = appendJSON(b, &v.List[i]); !ok {
+				return b, false
+			}
+		}
+		return append(b, ']'), true
+	case Map:
+		seen := make(map[string]bool, len(v.Map))
+		b = append(b, '{')
+		for i := range v.Map {
+			kv := &v.Map[i]
+			if seen[kv.Key] || !utf8.ValidString(kv.Key) {
+				return b, false
+			}
+			seen[kv.Key] = true
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(jsontext.AppendString(b, kv.Key), ':')
+			if b, ok = appendJSON(b, &kv.Value); !ok {
+				return b, false
+			}
+		}
+		return append(b, '}'), true
+	}
+	return b, false
+}
+
+// AppendAnyValue appends v as OTLP/JSON has it. A text that is not UTF-8 is bytes
+// there.
+func AppendAnyValue(b []byte, v *Any) []byte {
+	switch v.Kind {
+	case String:
+		if utf8.ValidString(v.Text) {
+			b = jsontext.AppendString(append(b, `{"stringValue":`...), v.Text)
+			break
+		}
+		fallthrough
+	case Bytes:
+		b = base64.StdEncoding.AppendEncode(append(b, `{"bytesValue":"`...), []byte(v.Text))
+		b = append(b, '"')
+	case Bool:
+		b = strconv.AppendBool(append(b, `{"boolValue":`...), v.Bool)
+	case Int:
+		b = append(strconv.AppendInt(append(b, `{"intValue":"`...), v.Int, 10), '"')
+	case Float:
+		b = append(b, `{"doubleValue":`...)
+		if math.IsNaN(v.Float) || math.IsInf(v.Float, 0) {
+			b = jsontext.AppendString(b, jsontext.FloatName(v.Float))
+		} else {
+			b, _ = jsontext.AppendFloat(b, v.Float)
+		}
+	case List:
+		b = append(b, `{"arrayValue":{"values":[`...)
+		for i := range v.List {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = AppendAnyValue(b, &v.List[i])
+		}
+		return append(b, `]}}`...)
+	case Map:
+		b = append(b, `{"kvlistValue":{"values":[`...)
+		for i := range v.Map {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = jsontext.AppendString(append(b, `{"key":`...), v.Map[i].Key)
+			b = append(AppendAnyValue(append(b, `,"value":`...), &v.Map[i].Value), '}')
+		}
+		return append(b, `]}}`...)
+	default:
+		return append(b, `{}`...)
+	}
+	return append(b, '}')
+}
+
+// Display returns v as a text that people read: a text as it is, bytes in base64,
+// lists and maps as JSON, or as OTLP/JSON where that cannot hold them.
+func (v *Any) Display() string {
+	switch v.Kind {
+	case String:
+		return v.Text
+	case Bytes:
+		return base64.StdEncoding.EncodeToString([]byte(v.Text))
+	case Float:
+		return strconv.FormatFloat(v.Float, 'g', -1, 64)
+	}
+	if b, ok := appendJSON(nil, v); ok {
+		return string(b)
+	}
+	return string(AppendAnyValue(nil, v))
+}
+
+// String returns what the kind is called.
+func (k Kind) String() string {
+	names := [...]string{"empty", "string", "bool", "int", "float", "bytes", "list", "map"}
+	if int(k) < len(names) {
+		return names[k]
+	}
+	return fmt.Sprint("kind ", uint8(k))
+}

@@ -1,0 +1,357 @@
+package telemetry
+
+import (
+	"math"
+	"strings"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+// A SpanKind is OTLP's Span.kind.
+type SpanKind uint8
+
+// The kinds of spans. The numbers are OTLP's.
+const (
+	KindUnspecified SpanKind = iota
+	KindInternal
+	KindServer
+	KindClient
+	KindProducer
+	KindConsumer
+)
+
+var kindNames = [...]string{"unspecified", "internal", "server", "client", "producer", "consumer"}
+
+// String returns the name of k as otel.kind has it, "unspecified" for a number
+// that is none.
+func (k SpanKind) String() string {
+	if int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return kindNames[0]
+}
+
+// A Status is OTLP's Status.code.
+type Status uint8
+
+// The codes of a status. The numbers are OTLP's.
+const (
+	StatusUnset Status = iota
+	StatusOK
+	StatusError
+)
+
+// A Scope is an instrumentation scope.
+type Scope struct {
+	Name       string
+	Version    string
+	SchemaURL  string
+	Attributes []Attribute
+	Dropped    uint32
+}
+
+// A Resource is what spans and log records come from.
+type Resource struct {
+	Attributes []Attribute
+	SchemaURL  string
+	Dropped    uint32
+}
+
+// A Span is an OpenTelemetry span. Times are in nanoseconds since 1970.
+type Span struct {
+	ID          uint32 // of its entry
+	Name        string
+	TraceID     [16]byte
+	SpanID      [8]byte
+	Parent      [8]byte // zero: none
+	TraceState  string
+	Flags       uint32
+	Kind        SpanKind
+	Start       int64
+	Duration    int64 // negative: the clock ran backwards
+	Ended       bool
+	Status      Status
+	Description string // of the status
+	Scope       Scope
+	Attributes  []Attribute
+
+	DroppedAttributes, DroppedEvents, DroppedLinks uint32
+
+	Links  []Link
+	Events []Event
+
+	MadeIDs  bool            // ids are made up, as the source had none
+	Metadata format.Metadata // of its entry
+}
+
+// End returns when the span ended, or began if it has not.
+func (s *Span) End() int64 { return s.Start + s.Duration }
+
+// A Link is one of a span.
+type Link struct {
+	TraceID    [16]byte
+	SpanID     [8]byte
+	TraceState string
+	Flags      uint32
+	Attributes []Attribute
+	Dropped    uint32
+}
+
+// An Event is one of a span.
+type Event struct {
+	ID         uint32 // of its entry
+	Name       string
+	Time       int64
+	HasTime    bool
+	Attributes []Attribute
+	Dropped    uint32
+}
+
+// A Log is a log record. Times are in nanoseconds since 1970.
+type Log struct {
+	ID             uint32 // of its entry
+	Message        string
+	Body           Any // what the message is, with its kind
+	Time, Observed int64
+	HasTime        bool
+	HasObserved    bool
+	Severity       uint32 // OTLP's severity_number
+	SeverityText   string
+	EventName      string
+	TraceID        [16]byte // zero: none
+	SpanID         [8]byte
+	Flags          uint32
+	Scope          Scope
+	Attributes     []Attribute
+	Dropped        uint32
+	Metadata       format.Metadata
+}
+
+// Attributes that only log records from OTLP have.
+const (
+	AttrSeverityNumber = "severity_number"
+	AttrSeverityText   = "severity_text"
+	AttrObserved       = "observed_time_unix_nano"
+	AttrBody           = "otel.body"
+	AttrEventName      = "otel.event_name"
+	AttrMadeIDs        = "otel.made_ids"
+	AttrOpen           = "entrace.open"
+)
+
+// parsed are the attributes of an entry, those of the user apart.
+type parsed struct {
+	own   map[string]format.Value
+	users []Attribute
+	scope []Attribute
+}
+
+// parse sorts the attributes of e.
+func parse(e *format.TraceEntry) parsed {
+	p := parsed{own: make(map[string]format.Value, 8)}
+	var jsons, anys map[string]bool
+	for i := range e.Attributes {
+		switch e.Attributes[i].Name {
+		case format.AttrJSON:
+			jsons = names(e.Attributes[i].Value)
+		case format.AttrAnyValue:
+			anys = names(e.Attributes[i].Value)
+		}
+	}
+	for i := range e.Attributes {
+		a := &e.Attributes[i]
+		stored := a.Name
+		encoding := Native
+		switch {
+		case jsons[stored]:
+			encoding = JSON
+		case anys[stored]:
+			encoding = AnyValue
+		}
+		if name, ok := format.UserName(stored); ok {
+			p.users = append(p.users, Attribute{name, a.Value, encoding})
+		} else if name, ok := strings.CutPrefix(stored, format.AttrScopePrefix); ok {
+			p.scope = append(p.scope, Attribute{name, a.Value, encoding})
+		} else if _, twice := p.own[stored]; !twice {
+			p.own[stored] = a.Value
+		}
+	}
+	return p
+}
+
+func names(v format.Value) map[string]bool {
+	list, err := parseJSON(v.Text())
+	if err != nil || list.Kind != List {
+		return nil
+	}
+	m := make(map[string]bool, len(list.List))
+	for i := range list.List {
+		m[list.List[i].Text] = true
+	}
+	return m
+}
+
+func (p *parsed) text(name string) string { v := p.own[name]; return v.Text() }
+
+func (p *parsed) count(name string) uint32 { return p.number(name, 0) }
+
+func (p *parsed) number(name string, absent uint32) uint32 {
+	v, ok := p.own[name]
+	n, isNumber := v.U64()
+	if !ok || !isNumber {
+		return absent
+	}
+	return uint32(min(n, math.MaxUint32))
+}
+
+func (p *parsed) time(name string) (int64, bool) {
+	v, ok := p.own[name]
+	if !ok {
+		return 0, false
+	}
+	if n, ok := v.I64(); ok {
+		return n, true
+	}
+	_, ok = v.U64()
+	return math.MaxInt64, ok
+}
+
+func (p *parsed) scopeOf(e *format.TraceEntry) Scope {
+	return Scope{
+		Name: e.Metadata.Target, Version: p.text(format.AttrScopeVersion), SchemaURL: p.text(format.AttrScopeSchemaURL),
+		Attributes: p.scope, Dropped: p.count(format.AttrScopeDropped),
+	}
+}
+
+// ReadSpan reads a span, without links and events, from its entry in the view,
+// whose parent is the span up if that is valid.
+func ReadSpan(e *format.TraceEntry, up format.SpanRef) *Span {
+	p := parse(e)
+	s := &Span{
+		Name: e.Metadata.Name, Metadata: e.Metadata, Scope: p.scopeOf(e), Attributes: p.users,
+		TraceState: p.text(format.AttrTraceState), Flags: p.number(format.AttrTraceFlags, format.DefaultTraceFlags),
+		Description:       p.text(format.AttrStatusDescription),
+		DroppedAttributes: p.count(format.AttrDroppedAttributes), DroppedEvents: p.count(format.AttrDroppedEvents),
+		DroppedLinks: p.count(format.AttrDroppedLinks),
+	}
+	made := p.own[AttrMadeIDs]
+	s.MadeIDs = made.Bool()
+	s.TraceID, _ = parseID[[16]byte](p.text(format.AttrTraceID))
+	s.SpanID, _ = parseID[[8]byte](p.text(format.AttrSpanID))
+	if parent, ok := parseID[[8]byte](p.text(format.AttrParentSpanID)); ok {
+		s.Parent = parent
+	} else if up.IsValid() {
+		s.Parent = up.SpanID
+	}
+	s.Start, _ = p.time(format.AttrTime)
+	if d, ok := p.own[format.AttrDuration]; ok {
+		n, _ := d.U64()
+		s.Duration, s.Ended = int64(min(n, math.MaxInt64)), true
+	}
+	if skew, ok := p.time(format.AttrClockSkew); ok {
+		s.Duration = skew
+	}
+	s.Kind = KindInternal
+	for k, name := range kindNames {
+		if p.text(format.AttrKind) == name {
+			s.Kind = SpanKind(k)
+		}
+	}
+	switch p.text(format.AttrStatusCode) {
+	case "OK":
+		s.Status = StatusOK
+	case "ERROR":
+		s.Status = StatusError
+	}
+	return s
+}
+
+// ReadLink reads a link from its entry.
+func ReadLink(e *format.TraceEntry) Link {
+	p := parse(e)
+	l := Link{
+		TraceState: p.text(format.AttrLinkTraceState), Flags: p.number(format.AttrLinkFlags, format.DefaultTraceFlags),
+		Attributes: p.users, Dropped: p.count(format.AttrDroppedAttributes),
+	}
+	l.TraceID, _ = parseID[[16]byte](p.text(format.AttrLinkTraceID))
+	l.SpanID, _ = parseID[[8]byte](p.text(format.AttrLinkSpanID))
+	return l
+}
+
+// ReadEvent reads a span event from its entry.
+func ReadEvent(e *format.TraceEntry) Event {
+	p := parse(e)
+	ev := Event{Name: e.Metadata.Name, Attributes: p.users, Dropped: p.count(format.AttrDroppedAttributes)}
+	ev.Time, ev.HasTime = p.time(format.AttrTime)
+	return ev
+}
+
+// severities are OTLP's numbers of levels.
+var severities = [...]uint32{format.LevelTrace: 1, format.LevelDebug: 5, format.LevelInfo: 9, format.LevelWarn: 13, format.LevelError: 17}
+
+// SeverityOf returns the plain severity_number of a level.
+func SeverityOf(l format.Level) uint32 {
+	if int(l) < len(severities) {
+		return severities[l]
+	}
+	return 0
+}
+
+// LevelOf returns the level of a severity_number; 0 is Info.
+func LevelOf(severity uint32) format.Level {
+	switch {
+	case severity == 0:
+		return format.LevelInfo
+	case severity < 5:
+		return format.LevelTrace
+	case severity < 9:
+		return format.LevelDebug
+	case severity < 13:
+		return format.LevelInfo
+	case severity < 17:
+		return format.LevelWarn
+	}
+	return format.LevelError
+}
+
+// ReadLog reads a log record from its entry in the view.
+func ReadLog(e *format.TraceEntry) *Log {
+	p := parse(e)
+	l := &Log{
+		Message: e.Message.Value, Metadata: e.Metadata, Scope: p.scopeOf(e), Attributes: p.users,
+		Severity: p.number(AttrSeverityNumber, SeverityOf(e.Metadata.Level)), SeverityText: p.text(AttrSeverityText),
+		EventName: p.text(AttrEventName), Flags: p.number(format.AttrTraceFlags, 0), Dropped: p.count(format.AttrDroppedAttributes),
+		Body: Any{Kind: String, Text: e.Message.Value},
+	}
+	if _, ok := p.own[AttrSeverityText]; !ok {
+		if l.SeverityText = p.text(format.AttrLogLevel); l.SeverityText == "" {
+			l.SeverityText = plainSeverityTexts[e.Metadata.Level]
+		}
+	}
+	if body, ok := p.own[AttrBody]; ok {
+		if v, err := ParseAnyValue(body.Bytes()); err == nil {
+			l.Body = v
+		}
+	}
+	l.Time, l.HasTime = p.time(format.AttrTime)
+	l.Observed, l.HasObserved = p.time(AttrObserved)
+	l.TraceID, _ = parseID[[16]byte](p.text(format.AttrTraceID))
+	l.SpanID, _ = parseID[[8]byte](p.text(format.AttrSpanID))
+	return l
+}
+
+// ReadResource reads a resource from its entry.
+func ReadResource(e *format.TraceEntry) *Resource {
+	p := parse(e)
+	return &Resource{Attributes: p.users, SchemaURL: p.text(format.AttrSchemaURL), Dropped: p.count(format.AttrDroppedAttributes)}
+}
+
+// Service returns the resource's service.name, "" if it has none.
+func (r *Resource) Service() string {
+	for i := range r.Attributes {
+		if r.Attributes[i].Name == "service.name" {
+			v := r.Attributes[i].Any()
+			return v.Display()
+		}
+	}
+	return ""
+}
