@@ -152,3 +152,18 @@ func AppendPoolEntry(b []byte, p PoolEntry) []byte {
 	}
 	return b
 }
+
+// AppendMoved appends the encoding of an entry, such as [File.AppendRaw] returns,
+// below another parent.
+func AppendMoved(b, raw []byte, parent uint32) []byte {
+	n := 1
+	if len(raw) > 0 {
+		switch raw[0] {
+		case tag16:
+			n = 3
+		case tag32:
+			n = 5
+		}
+	}
+	return append(appendUint(b, uint64(parent)), raw[min(n, len(raw)):]...)
+}

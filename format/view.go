@@ -325,6 +325,33 @@ func (v *View) Ref(id uint32) SpanRef {
 	return SpanRef{TraceID: v.ids[v.traces[id]], SpanID: v.refs[owner]}
 }
 
+// Span returns the entry of a span, and whether it is in the file.
+func (v *View) Span(ref SpanRef) (id uint32, ok bool) {
+	id, ok = v.spans[ref]
+	return id, ok
+}
+
+// Missing returns the span that entry id says it belongs below, a span's parent or
+// a log record's span, where that is not in the file. The entry must exist.
+func (v *View) Missing(id uint32) (ref SpanRef, missing bool, err error) {
+	name := AttrParentSpanID
+	switch {
+	case v.roles[v.parents[id]] == RoleSpan:
+		return ref, false, nil
+	case v.roles[id] == RoleLog:
+		name = AttrSpanID
+	case v.roles[id] != RoleSpan:
+		return ref, false, nil
+	}
+	said, _, err := v.f.Attribute(id, name)
+	if err != nil {
+		return ref, false, err
+	}
+	ref.TraceID = v.ids[v.traces[id]]
+	ref.SpanID, _ = parseID[[8]byte](said.Text())
+	return ref, ref.IsValid(), nil
+}
+
 // Time returns the time of entry id, and whether it has one: of a span the start.
 // The entry must exist.
 func (v *View) Time(id uint32) (time.Time, bool) {

@@ -81,6 +81,12 @@ func (w *Writer) Write(e *TraceEntry) (uint32, error) {
 	return w.WriteRaw(w.buf, e.Parent)
 }
 
+// Version returns the disk version that is written.
+func (w *Writer) Version() Version { return w.version }
+
+// Len returns how many entries were written.
+func (w *Writer) Len() int64 { return int64(w.next) }
+
 // WriteRaw is Write for an entry that is encoded in the version of w already,
 // such as [Reader.Raw] returns. The caller vouches for raw.
 func (w *Writer) WriteRaw(raw []byte, parent uint32) (uint32, error) {

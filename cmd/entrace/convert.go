@@ -6,8 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -17,82 +16,140 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
+// convertFlags are what the command line says of a conversion.
+type convertFlags struct {
+	from, to, disk string
+	force, list    bool
+}
+
 func (a *app) convertCommand() *cobra.Command {
-	var to, disk string
-	var force bool
+	var flags convertFlags
 	c := &cobra.Command{
 		Use:   "convert IN OUT",
 		Short: "Convert a trace to another format or version",
-		Long: "convert converts IN, in any format, to OUT, in the one that --to names or its\n" +
-			"extension does: .et, .iet, .ietprefix. - is the standard input or output; the\n" +
-			"latter wants --to. The version stays unless --version names another.",
+		Long: "convert converts IN to OUT. What IN is shows in its first bytes, or in its name, or\n" +
+			"--from says it. OUT is of the format that --to names or its extension does. - is\n" +
+			"the standard input or output; the latter wants --to. The version of ENTRACE's own\n" +
+			"formats stays unless --version names another. --list prints all formats, and what\n" +
+			"each cannot hold.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o, err := convertOptions(args[1], to, disk, force)
-			if err != nil {
-				return err
+			if flags.list {
+				return a.listFormats()
 			}
-			return a.convert(cmd.Context(), args[0], args[1], o)
+			return a.convert(cmd.Context(), args[0], args[1], &flags)
 		},
 	}
-	c.Flags().StringVar(&to, "to", "", "the format of OUT: et, iet or ietprefix")
-	c.Flags().StringVar(&disk, "version", "", "the disk version of OUT: 1 or 2")
-	c.Flags().BoolVar(&force, "force", false, "replace an OUT that is there")
-	for flag, values := range map[string][]string{"to": {"et", "iet", "ietprefix"}, "version": {"1", "2"}} {
+	c.Flags().StringVar(&flags.from, "from", "", "the format of IN")
+	c.Flags().StringVar(&flags.to, "to", "", "the format of OUT")
+	c.Flags().StringVar(&flags.disk, "version", "", "the disk version of OUT: 1 or 2")
+	c.Flags().BoolVar(&flags.force, "force", false, "replace an OUT that is there")
+	c.Flags().BoolVar(&flags.list, "list", false, "print the formats there are")
+	for flag, values := range map[string][]string{"from": formatNames(true), "to": formatNames(false), "version": {"1", "2"}} {
 		err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 		if err != nil {
 			panic(err) // the flag is not there
 		}
 	}
-	return fileArgs(c, 2)
+	fileArgs(c, 2)
+	c.Args = func(cmd *cobra.Command, args []string) error {
+		if flags.list {
+			return cobra.NoArgs(cmd, args)
+		}
+		return cobra.ExactArgs(2)(cmd, args)
+	}
+	c.ValidArgsFunction = nil // files of any name
+	return c
 }
 
-func convertOptions(out, to, disk string, force bool) (convert.Options, error) {
-	o := convert.Options{Replace: force}
-	if to == "" {
-		if out == "-" {
-			return o, usagef("for the standard output, --to must name the format")
-		}
-		ext := filepath.Ext(out)
-		if to = strings.TrimPrefix(ext, "."); to == "" {
-			return o, usagef("%s has no extension: --to must name the format", out)
-		}
+func (a *app) convert(ctx context.Context, in, out string, flags *convertFlags) error {
+	to, err := targetOf(out, flags.to)
+	if err != nil {
+		return err
 	}
-	var err error
-	if o.Format, err = format.ParseStorageFormat(to); err != nil {
-		return o, usagef("--to or the extension of OUT: %w", err)
-	}
-	if disk != "" {
-		if o.Version, err = format.ParseVersion(disk); err != nil {
-			return o, usagef("--version: %w", err)
+	if to.o.Replace = flags.force; flags.disk != "" {
+		if to.foreign != nil {
+			return usagef("--version is for ENTRACE's own formats, %s is not one", to.foreign.name)
+		}
+		if to.o.Version, err = format.ParseVersion(flags.disk); err != nil {
+			return usagef("--version: %w", err)
 		}
 	}
-	return o, nil
-}
-
-func (a *app) convert(ctx context.Context, in, out string, o convert.Options) error {
 	if out != "-" {
 		bar := a.progress()
-		o.Progress = bar.update
+		to.o.Progress = bar.update
 		defer bar.done()
 	}
-	if out == "-" {
-		src, err := a.open(in)
-		if err != nil {
-			return err
-		}
-		defer src.Close()
-		return torn(in, convert.Stream(ctx, a.out, src, o))
+	if in == "-" && out == "-" && to.foreign == nil && slices.Contains(nativeNames, flags.from) {
+		return convert.Stream(ctx, a.out, a.in, to.o) // as it comes
 	}
 	path, done, err := a.seekable(in)
 	if err != nil {
 		return err
 	}
 	defer done()
-	err = convert.File(ctx, path, out, o)
+	from, err := source(path, flags.from)
+	if err != nil {
+		return err
+	}
+	switch {
+	case from == nil && to.foreign == nil:
+		err = a.convertNative(ctx, path, out, to.o)
+	case to.foreign == nil:
+		err = a.convertFrom(ctx, path, out, from, to.o)
+	default:
+		err = a.convertTo(ctx, path, out, from, to)
+	}
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%w; --force replaces it", thereAlready(out))
 	}
 	return torn(in, err)
+}
+
+func (a *app) convertNative(ctx context.Context, in, out string, o convert.Options) error {
+	if out != "-" {
+		return convert.File(ctx, in, out, o)
+	}
+	src, err := a.open(in)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	return convert.Stream(ctx, a.out, src, o)
+}
+
+func (a *app) convertFrom(ctx context.Context, in, out string, from *foreignFormat, o convert.Options) error {
+	if out != "-" {
+		return convert.FileFrom(ctx, in, out, from.decode, o)
+	}
+	src, err := openRegular(in)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	damage, err := convert.StreamFrom(ctx, a.out, src, from.decode, o)
+	return errors.Join(err, damage)
+}
+
+func (a *app) convertTo(ctx context.Context, in, out string, from *foreignFormat, to target) (err error) {
+	var damage error
+	if from != nil {
+		path, remove, wrong, err := asTrace(ctx, in, from)
+		if err != nil {
+			return err
+		}
+		defer remove()
+		in, damage = path, wrong
+	}
+	if out != "-" {
+		return errors.Join(convert.FileTo(ctx, in, out, to.foreign.encode, to.o), damage)
+	}
+	f, err := format.Open(in, nil)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	torn, err := convert.StreamTo(ctx, a.out, f, to.foreign.encode)
+	return errors.Join(err, torn, damage)
 }
 
 // A progress shows how far a long work is, on a terminal alone.

@@ -96,7 +96,7 @@ func (a *app) root() *cobra.Command {
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 	}
 	root.AddCommand(a.catCommand(), a.treeCommand(), a.infoCommand(), a.tailCommand(), a.convertCommand(),
-		a.recoverCommand(), a.verifyCommand())
+		a.mergeCommand(), a.recoverCommand(), a.verifyCommand())
 	return root
 }
 
@@ -133,7 +133,12 @@ func (a *app) open(name string) (io.ReadCloser, error) {
 	if name == "-" {
 		return io.NopCloser(a.in), nil
 	}
-	f, err := osfile.OpenRead(format.Find(name))
+	return openRegular(format.Find(name))
+}
+
+// openRegular opens a file to read it, whatever is in it.
+func openRegular(name string) (*os.File, error) {
+	f, err := osfile.OpenRead(name)
 	if errors.Is(err, osfile.ErrNotRegular) {
 		err = fmt.Errorf("%s: %w", name, format.ErrNotRegular)
 	}

@@ -1,0 +1,248 @@
+package convert
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/osfile"
+)
+
+// Merge writes the entries of several traces to w as one. A span whose parent is
+// in another of them, which it names by its ids, hangs below it, and so does a log
+// record whose span is in another. Equal resources become one. Within each trace
+// entries keep their order, as far as parents come first. What the recorders say
+// of their ends stays, at the end, in the order of views.
+//
+// The root of w must not be written yet. Merge does not close w. It takes 4 bytes
+// an entry, and 50 more for each that hangs below one of another trace.
+func Merge(ctx context.Context, w *format.Writer, views []*format.View) error {
+	m := merger{w: w, views: views, ids: make([][]uint32, len(views)), elsewhere: make(map[place]place), resources: make(map[string]uint32)}
+	if _, err := w.Write(format.Root()); err != nil {
+		return err
+	}
+	for i, v := range views {
+		m.ids[i] = make([]uint32, v.Len())
+		if err := m.search(ctx, int32(i)); err != nil {
+			return err
+		}
+	}
+	var ends []place
+	for i, v := range views {
+		for id := uint32(1); int64(id) < int64(v.Len()); id++ {
+			if id%4096 == 0 {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+			}
+			p := place{int32(i), id}
+			if v.Role(id) == format.RoleRecorder && v.File().Parent(id) == 0 {
+				ends = append(ends, p)
+				continue
+			}
+			if err := m.write(p); err != nil {
+				return err
+			}
+		}
+	}
+	for _, p := range ends {
+		if err := m.write(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A place is an entry of one of the traces.
+type place struct {
+	file int32
+	id   uint32
+}
+
+type merger struct {
+	w         *format.Writer
+	views     []*format.View
+	ids       [][]uint32 // of the entries in the output; 0: not there yet, or the root
+	elsewhere map[place]place
+	resources map[string]uint32
+	stack     []place
+	waits     map[place]bool // the stack, when it is deep
+	raw, buf  []byte
+}
+
+// search finds the parents in other traces of the entries of one.
+func (m *merger) search(ctx context.Context, file int32) error {
+	v := m.views[file]
+	for id := uint32(1); int64(id) < int64(v.Len()); id++ {
+		if id%4096 == 0 {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+		}
+		ref, missing, err := v.Missing(id)
+		if err != nil {
+			return fmt.Errorf("%s: %w", v.File().Name(), err)
+		}
+		if !missing {
+			continue
+		}
+		for other := range m.views {
+			if at, ok := m.views[other].Span(ref); ok && int32(other) != file {
+				m.elsewhere[place{file, id}] = place{int32(other), at}
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// parent returns where the entry at p is to hang.
+func (m *merger) parent(p place) place {
+	if up, ok := m.elsewhere[p]; ok {
+		return up
+	}
+	return place{p.file, m.views[p.file].File().Parent(p.id)}
+}
+
+func (m *merger) done(p place) bool { return p.id == 0 || m.ids[p.file][p.id] != 0 }
+
+// write writes the entry at p, and before it those above it that are not there.
+func (m *merger) write(p place) error {
+	if m.done(p) {
+		return nil
+	}
+	m.stack = append(m.stack[:0], p)
+	clear(m.waits)
+	for len(m.stack) > 0 {
+		top := m.stack[len(m.stack)-1]
+		up := m.parent(top)
+		if m.done(up) {
+			if err := m.put(top, up); err != nil {
+				return err
+			}
+			m.stack = m.stack[:len(m.stack)-1]
+			continue
+		}
+		if m.waits == nil {
+			m.waits = make(map[place]bool)
+		}
+		m.waits[top] = true
+		if m.waits[up] {
+			m.part(up)
+			m.stack = append(m.stack[:0], p)
+			clear(m.waits)
+			continue
+		}
+		m.stack = append(m.stack, up)
+	}
+	return nil
+}
+
+// part opens a ring of parents, which no program makes, at one of those that hang
+// below an entry of another trace. Within a trace there are no rings.
+func (m *merger) part(at place) {
+	for i := slices.Index(m.stack, at); i < len(m.stack); i++ {
+		if _, ok := m.elsewhere[m.stack[i]]; ok {
+			delete(m.elsewhere, m.stack[i])
+			return
+		}
+	}
+}
+
+// put writes the entry at p below up, which is there.
+func (m *merger) put(p, up place) (err error) {
+	v := m.views[p.file]
+	f := v.File()
+	parent := m.ids[up.file][up.id]
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%s: entry %d: %w", f.Name(), p.id, err)
+		}
+	}()
+	_, moved := m.elsewhere[p]
+	var id uint32
+	switch {
+	case moved || f.Version() != m.w.Version():
+		e, err := f.Entry(p.id)
+		if err != nil {
+			return err
+		}
+		if moved { // its place says now whose child it is
+			e.Attributes = slices.DeleteFunc(e.Attributes, func(a format.Attribute) bool {
+				return a.Name == format.AttrTraceID || a.Name == format.AttrParentSpanID || a.Name == format.AttrSpanID && v.Role(p.id) == format.RoleLog
+			})
+		}
+		if e.Parent = parent; v.Role(p.id) == format.RoleResource {
+			m.buf = format.AppendTraceEntry(m.buf[:0], m.w.Version(), e)
+			if known, ok := m.resources[string(m.buf)]; ok {
+				m.ids[p.file][p.id] = known
+				return nil
+			}
+		}
+		if id, err = m.w.Write(e); err != nil {
+			return err
+		}
+	default:
+		if m.raw, err = f.AppendRaw(m.raw[:0], p.id); err != nil {
+			return err
+		}
+		m.buf = format.AppendMoved(m.buf[:0], m.raw, parent)
+		if v.Role(p.id) == format.RoleResource {
+			if known, ok := m.resources[string(m.buf)]; ok {
+				m.ids[p.file][p.id] = known
+				return nil
+			}
+		}
+		if id, err = m.w.WriteRaw(m.buf, parent); err != nil {
+			return err
+		}
+	}
+	if v.Role(p.id) == format.RoleResource {
+		m.resources[string(m.buf)] = id
+	}
+	m.ids[p.file][p.id] = id
+	return nil
+}
+
+// MergeFile is Merge into the trace file out, which appears under its name when it
+// is complete, as that of [File]. The default version is that of the first view.
+func MergeFile(ctx context.Context, views []*format.View, out string, o Options) error {
+	for _, v := range views {
+		fi, err := os.Stat(v.File().Name())
+		if err != nil {
+			return err
+		}
+		if err := checkOutput(fi, out, o.Replace); err != nil {
+			return err
+		}
+	}
+	tmp, err := osfile.CreateTemp(out)
+	if err != nil {
+		return err
+	}
+	defer tmp.Discard()
+	if err := MergeStream(ctx, views, tmp, o); err != nil {
+		return err
+	}
+	return tmp.Commit(o.Replace)
+}
+
+// MergeStream is Merge into a trace that is written to w. The default version is
+// that of the first view.
+func MergeStream(ctx context.Context, views []*format.View, w io.Writer, o Options) error {
+	if o.Version == 0 && len(views) > 0 {
+		o.Version = views[0].File().Version()
+	}
+	t, err := format.NewWriter(w, o.Version, o.Format, nil)
+	if err != nil {
+		return err
+	}
+	if err := Merge(ctx, t, views); err != nil {
+		return errors.Join(err, t.Abort())
+	}
+	return t.Close()
+}

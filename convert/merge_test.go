@@ -1,0 +1,187 @@
+package convert_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/entrace-go/entrace/convert"
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/telemetry"
+)
+
+// A part is an entry of a trace that is built: a span, or a log record of one.
+type part struct {
+	name       string
+	span, up   byte // their ids
+	at         int64
+	log        bool
+	below      int // the part before that it hangs below, -1: the resource
+	otherTrace bool
+}
+
+// service returns the view of a recording of one service.
+func service(t *testing.T, v format.Version, name string, parts []part) *format.View {
+	t.Helper()
+	var b bytes.Buffer
+	w, err := format.NewWriter(&b, v, format.ET, nil)
+	must(t, err)
+	write := func(e *format.TraceEntry, parent uint32) uint32 {
+		e.Parent = parent
+		id, err := w.Write(e)
+		must(t, err)
+		return id
+	}
+	write(format.Root(), 0)
+	r := telemetry.Resource{Attributes: []telemetry.Attribute{{Name: "service.name", Value: format.StringValue(name)}}}
+	resource := write(r.Entry(), 0)
+	var ids []uint32
+	for _, p := range parts {
+		trace, parent := [16]byte{1}, resource
+		if p.otherTrace {
+			trace[0] = 2
+		}
+		where := telemetry.Where{}
+		if p.below >= 0 {
+			parent, where = ids[p.below], telemetry.Where{Trace: true, Parent: true}
+		}
+		if p.log {
+			l := telemetry.Log{Body: telemetry.Any{Kind: telemetry.String, Text: p.name}, TraceID: trace, SpanID: [8]byte{p.span}, Time: p.at, HasTime: true, Severity: 9, SeverityText: "INFO"}
+			ids = append(ids, write(l.Entry(where), parent))
+			continue
+		}
+		s := telemetry.Span{Name: p.name, TraceID: trace, SpanID: [8]byte{p.span}, Start: p.at, Ended: true, Kind: telemetry.KindInternal, Flags: format.DefaultTraceFlags}
+		if p.up != 0 {
+			s.Parent = [8]byte{p.up}
+		}
+		ids = append(ids, write(s.Entry(where), parent))
+	}
+	write(&format.TraceEntry{Metadata: format.Metadata{Name: format.NameEnd}, Attributes: []format.Attribute{{Name: "of", Value: format.StringValue(name)}}}, 0)
+	must(t, w.Close())
+	file := filepath.Join(t.TempDir(), "part.et")
+	must(t, os.WriteFile(file, b.Bytes(), 0o600))
+	return view(t, file)
+}
+
+func view(t *testing.T, file string) *format.View {
+	t.Helper()
+	f, err := format.Open(file, nil)
+	must(t, err)
+	t.Cleanup(func() { _ = f.Close() })
+	v, err := format.NewView(f)
+	must(t, err)
+	return v
+}
+
+// merge returns the raw tree of what becomes of views, in one line.
+func merge(t *testing.T, v format.Version, views ...*format.View) (string, *format.View) {
+	t.Helper()
+	var b bytes.Buffer
+	w, err := format.NewWriter(&b, v, format.ET, nil)
+	must(t, err)
+	must(t, convert.Merge(t.Context(), w, views))
+	must(t, w.Close())
+	file := filepath.Join(t.TempDir(), "merged.et")
+	must(t, os.WriteFile(file, b.Bytes(), 0o600))
+	out := view(t, file)
+	var show func(id uint32) string
+	show = func(id uint32) string {
+		e, err := out.File().Entry(id)
+		must(t, err)
+		name := e.Metadata.Name
+		if e.Message.Valid {
+			name = e.Message.Value
+		}
+		var ids []string
+		for _, a := range e.Attributes {
+			if a.Name == format.AttrTraceID || a.Name == format.AttrParentSpanID {
+				ids = append(ids, a.Name)
+			}
+		}
+		if ids != nil {
+			name += fmt.Sprint(ids)
+		}
+		var kids []string
+		for _, kid := range out.File().Children(id) {
+			kids = append(kids, show(kid))
+		}
+		if kids != nil {
+			name += "(" + strings.Join(kids, " ") + ")"
+		}
+		return name
+	}
+	return show(0), out
+}
+
+func TestMerge(t *testing.T) {
+	client := []part{{name: "call", span: 1, at: 10, below: -1}, {name: "retry", span: 2, up: 1, at: 20, below: 0}}
+	server := []part{
+		{name: "serve", span: 11, up: 2, at: 25, below: -1}, {name: "query", span: 12, up: 11, at: 26, below: 0},
+		{name: "served", span: 11, at: 27, log: true, below: 0}, {name: "stranger", span: 13, up: 99, at: 28, below: -1},
+		{name: "of another trace", span: 14, up: 2, at: 29, below: -1, otherTrace: true},
+	}
+	other := []part{{name: "said", span: 12, at: 30, log: true, below: -1}, {name: "alone", at: 31, log: true, below: -1}}
+	const want = "root(client(call[trace_id](retry(serve(query(said) served)))) " +
+		"server(stranger[trace_id parent_span_id] of another trace[trace_id parent_span_id]) other(alone[trace_id]) " +
+		"entrace.end entrace.end entrace.end)"
+	for _, v := range []format.Version{format.V1, format.V2} {
+		parts := map[string]*format.View{"client": service(t, v, "client", client), "server": service(t, 3-v, "server", server), "other": service(t, v, "other", other)}
+		got, _ := merge(t, v, parts["client"], parts["server"], parts["other"])
+		if got = sortMarks(got); got != sortMarks(want) {
+			t.Errorf("version %d:\n%s, want\n%s", v, got, want)
+		}
+		// Whatever the order, the tree is the same but for that of siblings.
+		for _, names := range [][]string{{"server", "client", "other"}, {"other", "server", "client"}, {"other", "client", "server"}} {
+			got, out := merge(t, v, parts[names[0]], parts[names[1]], parts[names[2]])
+			if words(got) != words(want) {
+				t.Errorf("version %d, %v:\n%s, want the words of\n%s", v, names, got, want)
+			}
+			serve, _ := out.Span(format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{11}})
+			retry, _ := out.Span(format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{2}})
+			if serve == 0 || out.File().Parent(serve) != retry {
+				t.Errorf("version %d, %v: serve is not below retry", v, names)
+			}
+		}
+	}
+}
+
+// sortMarks makes the marks of version 2, which are sorted, as those of version 1.
+func sortMarks(s string) string {
+	return strings.ReplaceAll(s, "[parent_span_id trace_id]", "[trace_id parent_span_id]")
+}
+
+func words(s string) string {
+	w := strings.FieldsFunc(sortMarks(s), func(r rune) bool { return strings.ContainsRune("() ", r) })
+	slices.Sort(w)
+	return strings.Join(w, " ")
+}
+
+// TestMergeSame merges a trace with itself: its spans are there twice, its
+// resource once.
+func TestMergeSame(t *testing.T) {
+	v := service(t, format.V1, "one", []part{{name: "a", span: 1, at: 1, below: -1}, {name: "b", span: 2, up: 1, at: 2, below: 0}})
+	got, _ := merge(t, format.V1, v, v)
+	if want := "root(one(a[trace_id](b) a[trace_id](b)) entrace.end entrace.end)"; got != want {
+		t.Errorf("the tree is %s, want %s", got, want)
+	}
+}
+
+// TestMergeRing: spans of two files that are each other's parents, and of one
+// that is its own, are all there, once.
+func TestMergeRing(t *testing.T) {
+	a := service(t, format.V1, "one", []part{{name: "a", span: 1, up: 4, at: 1, below: -1}, {name: "b", span: 2, up: 1, at: 2, below: 0}})
+	b := service(t, format.V1, "two", []part{{name: "c", span: 3, up: 2, at: 3, below: -1}, {name: "d", span: 4, up: 3, at: 4, below: 0}, {name: "e", span: 5, up: 5, at: 5, below: -1}})
+	got, out := merge(t, format.V1, a, b)
+	if out.Len() != 1+2+5+2 {
+		t.Errorf("%d entries: %s", out.Len(), got)
+	}
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
+		if n := strings.Count(words(got)+" ", name+" ") + strings.Count(got, name+"["); n < 1 {
+			t.Errorf("%s is not there: %s", name, got)
+		}
+	}
+}

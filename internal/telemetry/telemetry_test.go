@@ -1,0 +1,282 @@
+package telemetry_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/telemetry"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// randomAny returns a value of any kind, nested ones up to depth.
+func randomAny(r *rand.Rand, depth int) telemetry.Any {
+	texts := []string{"", "a", "grüße", `"quoted\`, "\x00\x1b", "\xff not UTF-8", "a.b"}
+	n := 9
+	if depth == 0 {
+		n = 7
+	}
+	switch r.IntN(n) {
+	case 0:
+		return telemetry.Any{}
+	case 1:
+		return telemetry.Any{Kind: telemetry.Bool, Bool: r.IntN(2) == 0}
+	case 2:
+		return telemetry.Any{Kind: telemetry.Int, Int: int64(r.Uint64()) >> r.IntN(64)}
+	case 3:
+		return telemetry.Any{Kind: telemetry.Float, Float: []float64{0, 1, -1.5, 1e300, math.Inf(1), math.Inf(-1), math.MaxFloat64, 5e-324}[r.IntN(8)]}
+	case 4:
+		return telemetry.Any{Kind: telemetry.Bytes, Text: texts[r.IntN(len(texts))]}
+	case 5, 6:
+		return telemetry.Any{Kind: telemetry.String, Text: texts[r.IntN(5)]}
+	case 7:
+		v := telemetry.Any{Kind: telemetry.List}
+		for range r.IntN(4) {
+			v.List = append(v.List, randomAny(r, depth-1))
+		}
+		return v
+	}
+	v := telemetry.Any{Kind: telemetry.Map}
+	for range r.IntN(4) {
+		v.Map = append(v.Map, telemetry.KeyValue{Key: texts[r.IntN(5)], Value: randomAny(r, depth-1)})
+	}
+	return v
+}
+
+var names = []string{"a", "http.route", "trace_id", "otel.attr.x", "otel.json", "entrace.x", "severity_number", "log.level", "grüße"}
+
+func randomAttributes(r *rand.Rand) (attrs []telemetry.Attribute) {
+	for _, i := range r.Perm(len(names))[:r.IntN(5)] {
+		v := randomAny(r, 3)
+		attrs = append(attrs, telemetry.NewAttribute(names[i], &v))
+	}
+	return attrs
+}
+
+func TestAnyIsKept(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 20000 {
+		want := randomAny(r, 4)
+		a := telemetry.NewAttribute("x", &want)
+		if got := a.Any(); !reflect.DeepEqual(got, want) {
+			t.Fatalf("%+v became %+v, stored as %v %q", want, got, a.Encoding, a.Value.Text())
+		}
+	}
+}
+
+func TestAnyOfNaN(t *testing.T) {
+	for _, v := range []telemetry.Any{
+		{Kind: telemetry.Float, Float: math.NaN()},
+		{Kind: telemetry.List, List: []telemetry.Any{{Kind: telemetry.Float, Float: math.NaN()}}},
+	} {
+		a := telemetry.NewAttribute("x", &v)
+		got := a.Any()
+		if got.Kind == telemetry.List {
+			got = got.List[0]
+		}
+		if got.Kind != telemetry.Float || !math.IsNaN(got.Float) {
+			t.Errorf("NaN became %+v", got)
+		}
+	}
+}
+
+// TestDeepValues: values that nest without end become texts, and do not end the
+// program.
+func TestDeepValues(t *testing.T) {
+	deep := make([]byte, 0, 2<<20)
+	for range 1 << 20 {
+		deep = append(deep, '[')
+	}
+	for _, encoding := range []telemetry.Encoding{telemetry.JSON, telemetry.AnyValue} {
+		a := telemetry.Attribute{Name: "x", Value: format.StringValue(string(deep)), Encoding: encoding}
+		if v := a.Any(); v.Kind != telemetry.String {
+			t.Errorf("encoding %d: a %v", encoding, v.Kind)
+		}
+	}
+}
+
+func randomSpan(r *rand.Rand, id byte) *telemetry.Span {
+	s := &telemetry.Span{
+		Name: []string{"", "GET /", "x"}[r.IntN(3)], TraceID: [16]byte{1, id}, SpanID: [8]byte{2, id},
+		Flags: []uint32{0, 1, format.DefaultTraceFlags, math.MaxUint32}[r.IntN(4)], Kind: telemetry.SpanKind(r.IntN(6)),
+		Start: []int64{0, 5, -5, 1 << 60}[r.IntN(4)], Status: telemetry.Status(r.IntN(3)),
+		Description: []string{"", "no"}[r.IntN(2)], TraceState: []string{"", "a=b"}[r.IntN(2)],
+		Scope:             telemetry.Scope{Name: "scope", Version: []string{"", "1"}[r.IntN(2)], SchemaURL: []string{"", "u"}[r.IntN(2)], Attributes: randomAttributes(r), Dropped: uint32(r.IntN(2))},
+		Attributes:        randomAttributes(r),
+		DroppedAttributes: uint32(r.IntN(3)), DroppedEvents: uint32(r.IntN(3)), DroppedLinks: uint32(r.IntN(3)), MadeIDs: r.IntN(4) == 0,
+	}
+	if r.IntN(2) == 0 {
+		s.Parent = [8]byte{3, id}
+	}
+	if r.IntN(2) == 0 {
+		s.Ended, s.Duration = true, int64(r.IntN(1000)-500)
+	}
+	for range r.IntN(3) {
+		s.Links = append(s.Links, telemetry.Link{TraceID: [16]byte{9, id}, SpanID: [8]byte{8}, Flags: uint32(r.IntN(1024)), TraceState: s.TraceState, Attributes: randomAttributes(r), Dropped: uint32(r.IntN(2))})
+	}
+	for range r.IntN(3) {
+		s.Events = append(s.Events, telemetry.Event{Name: []string{"", "exception", "event x"}[r.IntN(3)], Time: 7, HasTime: true, Attributes: randomAttributes(r), Dropped: uint32(r.IntN(2))})
+	}
+	return s
+}
+
+func randomLog(r *rand.Rand) *telemetry.Log {
+	l := &telemetry.Log{
+		Body: randomAny(r, 2), Time: 11, HasTime: r.IntN(2) == 0, Observed: 12, HasObserved: r.IntN(2) == 0,
+		Severity: uint32(r.IntN(30)), SeverityText: []string{"", "INFO", "ERROR", "odd"}[r.IntN(4)], EventName: []string{"", "e"}[r.IntN(2)],
+		Flags: uint32(r.IntN(2)), Scope: telemetry.Scope{Name: "scope", Attributes: randomAttributes(r)}, Attributes: randomAttributes(r), Dropped: uint32(r.IntN(2)),
+	}
+	if r.IntN(2) == 0 {
+		l.TraceID, l.SpanID = [16]byte{1, 200}, [8]byte{2, 200}
+	}
+	return l
+}
+
+// TestSource writes random spans and log records and reads them back.
+func TestSource(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for round := range 50 {
+		name := filepath.Join(t.TempDir(), "trace.et")
+		f, err := os.Create(name)
+		must(t, err)
+		version := format.V1 + format.Version(round%2)
+		w, err := format.NewWriter(f, version, format.ET, nil)
+		must(t, err)
+		write := func(e *format.TraceEntry, parent uint32) uint32 {
+			e.Parent = parent
+			id, err := w.Write(e)
+			must(t, err)
+			return id
+		}
+		write(format.Root(), 0)
+		res := &telemetry.Resource{Attributes: randomAttributes(r), SchemaURL: "s", Dropped: 3}
+		resource := write(res.Entry(), 0)
+		spans, logs := make(map[uint32]*telemetry.Span), make(map[uint32]*telemetry.Log)
+		for i := range 20 {
+			s := randomSpan(r, byte(i+1))
+			id := write(s.Entry(telemetry.Where{}), resource)
+			spans[id] = s
+			for i := range s.Links {
+				write(s.Links[i].Entry("scope"), id)
+			}
+			for i := range s.Events {
+				s.Events[i].ID = write(s.Events[i].Entry("scope"), id)
+			}
+			l := randomLog(r)
+			logs[write(l.Entry(telemetry.Where{}), resource)] = l
+		}
+		must(t, w.Close())
+		must(t, f.Close())
+		file, err := format.Open(name, nil)
+		must(t, err)
+		v, err := format.NewView(file)
+		must(t, err)
+		source := telemetry.NewSource(v)
+		for id, want := range spans {
+			got, err := source.Span(id)
+			must(t, err)
+			want.ID = id
+			got.Metadata = want.Metadata
+			if version == format.V2 {
+				sortAll(got)
+				sortAll(want)
+			}
+			if text(got) != text(want) {
+				t.Fatalf("version %d: the span\n%s became\n%s", version, text(want), text(got))
+			}
+			if got := source.ResourceID(id); got != resource {
+				t.Errorf("the resource of span %d is %d", id, got)
+			}
+		}
+		for id, want := range logs {
+			got, err := source.Log(id)
+			must(t, err)
+			want.ID, want.Message = id, got.Message
+			got.Metadata = want.Metadata
+			if !want.HasTime {
+				want.Time = 0
+			}
+			if !want.HasObserved {
+				want.Observed = 0
+			}
+			if version == format.V2 {
+				sortAttributes(got.Attributes, got.Scope.Attributes, want.Attributes, want.Scope.Attributes)
+			}
+			if text(got) != text(want) {
+				t.Fatalf("version %d: the log record\n%s became\n%s", version, text(want), text(got))
+			}
+		}
+		got, err := source.Resource(resource)
+		must(t, err)
+		if version == format.V2 {
+			sortAttributes(got.Attributes, res.Attributes)
+		}
+		if text(got) != text(res) {
+			t.Fatalf("the resource\n%+v became\n%+v", res, got)
+		}
+		must(t, file.Close())
+	}
+}
+
+func sortAll(s *telemetry.Span) {
+	sortAttributes(s.Attributes, s.Scope.Attributes)
+	for i := range s.Links {
+		sortAttributes(s.Links[i].Attributes)
+	}
+	for i := range s.Events {
+		sortAttributes(s.Events[i].Attributes)
+	}
+}
+
+// sortAttributes sorts as version 2 stores them.
+func sortAttributes(lists ...[]telemetry.Attribute) {
+	for _, attrs := range lists {
+		slices.SortStableFunc(attrs, func(a, b telemetry.Attribute) int {
+			return strings.Compare(format.EscapeName(a.Name), format.EscapeName(b.Name))
+		})
+	}
+}
+
+// text returns v as a text, with attributes as their values instead of how they
+// lie in memory.
+func text(v any) string {
+	var out strings.Builder
+	var show func(v reflect.Value)
+	show = func(v reflect.Value) {
+		switch {
+		case v.Type() == reflect.TypeFor[telemetry.Attribute]():
+			a := v.Interface().(telemetry.Attribute)
+			value := a.Any()
+			fmt.Fprintf(&out, "%s %d %+v;", a.Name, a.Encoding, value)
+		case v.Kind() == reflect.Pointer:
+			show(v.Elem())
+		case v.Kind() == reflect.Struct:
+			for i := range v.NumField() {
+				fmt.Fprintf(&out, "%s:", v.Type().Field(i).Name)
+				show(v.Field(i))
+			}
+		case v.Kind() == reflect.Slice:
+			fmt.Fprintf(&out, "[%d]", v.Len())
+			for i := range v.Len() {
+				show(v.Index(i))
+			}
+		default:
+			fmt.Fprintf(&out, "%v,", v)
+		}
+	}
+	show(reflect.ValueOf(v))
+	return out.String()
+}
