@@ -267,112 +267,91 @@ func (h *Handler) quick(pos *site, r *slog.Record, ref *format.SpanRef) (done bo
 	if sec := r.Time.Unix(); sec < 0 || sec >= math.MaxInt64/1_000_000_000 || !isPlain(r.Message) {
 		return false, nil // without a time, too
 	}
-	// Attributes are copied to the stack first: a loop over them there keeps in
-	// registers what a function that is called for each cannot. The less there is
-	// to clear the better.
-	switch {
-	case n <= 4:
-		var attrs [4]slog.Attr
-		return h.quickly(*shapes, r, ref, gather(attrs[:n], r))
-	case n <= 12:
-		var attrs [12]slog.Attr
-		return h.quickly(*shapes, r, ref, gather(attrs[:n], r))
+	front, back, ok := attrsOf(r)
+	if !ok {
+		return h.quickCopy(*shapes, r, ref)
 	}
-	var attrs [maxShapeAttrs]slog.Attr
-	return h.quickly(*shapes, r, ref, gather(attrs[:n], r))
+	return h.quickly(*shapes, r, ref, &fields{front: front, back: back})
 }
 
-// gather copies the attributes of r to attrs.
-func gather(attrs []slog.Attr, r *slog.Record) []slog.Attr {
-	i := 0
+// quickCopy is quick where the attributes cannot be had in place.
+func (h *Handler) quickCopy(shapes []*shape, r *slog.Record, ref *format.SpanRef) (done bool, err error) {
+	var attrs [maxShapeAttrs]slog.Attr
+	n := 0
 	r.Attrs(func(a slog.Attr) bool {
-		attrs[i] = a
-		i++
+		attrs[n%maxShapeAttrs] = a
+		n++
 		return true
 	})
-	return attrs
+	return h.quickly(shapes, r, ref, &fields{front: attrs[:n]})
 }
 
-// quickly is quick with the attributes in a slice, which it may change.
-func (h *Handler) quickly(shapes []*shape, r *slog.Record, ref *format.SpanRef, attrs []slog.Attr) (done bool, err error) {
+func (h *Handler) quickly(shapes []*shape, r *slog.Record, ref *format.SpanRef, f *fields) (done bool, err error) {
 	for _, sh := range shapes {
-		if sh.level != r.Level || sh.with != h.encoded.keys || len(sh.rows) != len(attrs) || !sh.has(attrs) {
+		if sh.level != r.Level || sh.with != h.encoded.keys || !sh.has(f) {
 			continue
 		}
-		texts, ok := sh.render(attrs)
+		texts, ok := sh.render(f)
 		if !ok {
 			continue
 		}
-		size := len(r.Message) + len(h.encoded.all) + texts + sh.room
-		if size-len(sh.blob) > h.core.maxBytes {
-			return false, nil
+		size := len(r.Message) + len(h.encoded.all) + texts
+		if size+len(sh.rows)*maxNumber > h.core.maxBytes {
+			return false, nil // it may have to be cut
 		}
+		size += sh.room
 		return true, h.core.recorder.LogRaw(ref, r.Time.UnixNano(), size, func(buf []byte) (n, attributes int) {
-			return h.fill(buf, sh, r, attrs)
+			return h.fill(buf, sh, r, f)
 		})
 	}
 	return false, nil
 }
 
-// has reports whether attrs have the keys of sh, and nil where that has it.
-func (sh *shape) has(attrs []slog.Attr) bool {
+// has reports whether the attributes have the keys of sh, and nil where that has
+// it.
+func (sh *shape) has(f *fields) bool {
 	rows := sh.rows
+	return len(rows) == len(f.front)+len(f.back) && haveKeys(rows, f.front) && haveKeys(rows[len(f.front):], f.back)
+}
+
+func haveKeys(rows []row, attrs []slog.Attr) bool {
 	for i := range attrs {
 		row := &rows[i]
-		if !row.is(attrs[i].Key) {
-			return false
-		}
-		if row.null && !isNil(&attrs[i].Value) {
+		if !row.is(attrs[i].Key) || row.null && !isNil(&attrs[i].Value) {
 			return false
 		}
 	}
 	return true
 }
 
-// render puts texts in the place of values that have to be asked for one, and
-// returns the size of all texts. It takes no code of the user's but Error, and
-// reports false where that is not enough, or a value is nil that is not in sh.
-func (sh *shape) render(attrs []slog.Attr) (texts int, ok bool) {
-	for i := range attrs {
-		v := &attrs[i].Value
-		switch v.Kind() {
-		case slog.KindString:
-			texts += len(v.String())
-		case slog.KindInt64, slog.KindUint64, slog.KindFloat64, slog.KindBool, slog.KindDuration, slog.KindTime:
-		case slog.KindAny:
-			switch a := v.Any().(type) {
-			case nil:
-				if !sh.rows[i].null {
-					return 0, false
-				}
-			case error:
-				text, ok := errorText(a)
-				if !ok {
-					return 0, false
-				}
-				*v = slog.StringValue(text)
-				texts += len(text)
-			default:
-				return 0, false
-			}
-		default:
-			return 0, false
-		}
+// render asks errors for their texts, and returns the size of all texts. It takes
+// no code of the user's but Error, and reports false where that is not enough, or
+// a value is nil that is not in sh.
+func (sh *shape) render(f *fields) (texts int, ok bool) {
+	f.errors = 0
+	front, ok := f.render(sh.rows, f.front)
+	if !ok {
+		return 0, false
 	}
-	return texts, true
+	back, ok := f.render(sh.rows[len(f.front):], f.back)
+	return front + back, ok
 }
 
 // fill encodes r as sh has it into buf, which has room.
-func (h *Handler) fill(buf []byte, sh *shape, r *slog.Record, attrs []slog.Attr) (n, attributes int) {
+func (h *Handler) fill(buf []byte, sh *shape, r *slog.Record, f *fields) (n, attributes int) {
+	f.errors = 0
 	buf[0] = 1
-	n = 1 + putLen(buf[1:], len(r.Message))
+	n = putUint(buf, 1, uint64(len(r.Message)))
 	n += copy(buf[n:], r.Message)
 	attributes = n + sh.count
 	if h.core.v2 {
-		return h.fillColumns(buf, n, sh, r, attrs), attributes
+		return h.fillColumns(buf, n, sh, r, f), attributes
 	}
-	return h.fillRows(buf, n, sh, r, attrs), attributes
+	return h.fillRows(buf, n, sh, r, f), attributes
 }
+
+// maxNumber is how many bytes a value other than a text takes at most: a time.
+const maxNumber = 40
 
 // roomAttr is how much room an attribute takes at most beyond a text: for a name
 // that is short, and for a value or a length. One of them is left behind the last,
@@ -380,7 +359,7 @@ func (h *Handler) fill(buf []byte, sh *shape, r *slog.Record, attrs []slog.Attr)
 const roomAttr = shortName + 64
 
 // fillRows puts what comes behind the message in version 1.
-func (h *Handler) fillRows(b []byte, n int, sh *shape, r *slog.Record, attrs []slog.Attr) int {
+func (h *Handler) fillRows(b []byte, n int, sh *shape, r *slog.Record, f *fields) int {
 	if sh.all != nil {
 		n += copy(b[n:], sh.all)
 	} else {
@@ -392,16 +371,8 @@ func (h *Handler) fillRows(b []byte, n int, sh *shape, r *slog.Record, attrs []s
 	if len(sh.levelText) > 0 {
 		n += copy(b[n:], sh.levelText)
 	}
-	for i := range attrs {
-		row := &sh.rows[i]
-		if row.long == nil {
-			*(*[shortName]byte)(b[n:]) = row.short
-			n += row.size
-		} else {
-			n += copy(b[n:], row.long)
-		}
-		n = putValue(b, n, &attrs[i].Value)
-	}
+	n = f.put(b, n, sh.rows, f.front)
+	n = f.put(b, n, sh.rows[len(f.front):], f.back)
 	return n + copy(b[n:], sh.tail)
 }
 
@@ -411,12 +382,15 @@ var null = format.AppendText(nil, "null")
 func isNil(v *slog.Value) bool { return v.Kind() == slog.KindAny && v.Any() == nil }
 
 // fillColumns puts what comes behind the message in version 2.
-func (h *Handler) fillColumns(b []byte, n int, sh *shape, r *slog.Record, attrs []slog.Attr) int {
+func (h *Handler) fillColumns(b []byte, n int, sh *shape, r *slog.Record, f *fields) int {
+	var errors [maxShapeAttrs]uint8 // which of the texts, as they come in another order
+	f.number(&errors)
 	n += copy(b[n:], sh.blob)
 	for _, from := range sh.order {
 		switch {
 		case from >= 0:
-			n = putValue(b, n, &attrs[from].Value)
+			f.errors = int(errors[from])
+			n = f.value(b, n, &f.at(int(from)).Value)
 		case from == orderTail:
 			n += copy(b[n:], sh.tail)
 		case from == orderTime:
@@ -462,9 +436,6 @@ func putLong(b []byte, n int, v uint64) int {
 	return n + 9
 }
 
-// putLen is format.AppendUint of a length into b, which has room.
-func putLen(b []byte, n int) int { return putUint(b, 0, uint64(n)) }
-
 // putText is format.AppendText into b, which has room.
 func putText(b []byte, n int, s string) int {
 	kind := byte(format.KindString)
@@ -474,39 +445,6 @@ func putText(b []byte, n int, s string) int {
 	b[n] = kind
 	n = putUint(b, n+1, uint64(len(s)))
 	return n + copy(b[n:], s)
-}
-
-// putValue puts a value at n, of those kinds that render leaves. There is room.
-func putValue(b []byte, n int, v *slog.Value) int {
-	switch v.Kind() {
-	case slog.KindString:
-		return putText(b, n, v.String())
-	case slog.KindInt64:
-		b[n] = byte(format.KindI64)
-		return putUint(b, n+1, zigzag(v.Int64()))
-	case slog.KindDuration:
-		b[n] = byte(format.KindI64)
-		return putUint(b, n+1, zigzag(int64(v.Duration())))
-	case slog.KindUint64:
-		b[n] = byte(format.KindU64)
-		return putUint(b, n+1, v.Uint64())
-	case slog.KindFloat64:
-		b[n] = byte(format.KindFloat)
-		binary.LittleEndian.PutUint64(b[n+1:], math.Float64bits(v.Float64()))
-		return n + 9
-	case slog.KindBool:
-		b[n], b[n+1] = byte(format.KindBool), 0
-		if v.Bool() {
-			b[n+1] = 1
-		}
-		return n + 2
-	case slog.KindTime:
-		b[n] = byte(format.KindString)
-		end := len(appendTime(b[:n+2], v.Time())) // some 40 at most
-		b[n+1] = byte(end - n - 2)
-		return end
-	}
-	return n + copy(b[n:], null)
 }
 
 func zigzag(n int64) uint64 { return uint64(n<<1) ^ uint64(n>>63) }
