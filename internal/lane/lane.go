@@ -65,6 +65,7 @@ func Assign(intervals []Interval) (lanes, order []int32) {
 	for i := range lanes {
 		lanes[i] = -1
 	}
+	below := make([]int32, len(intervals))
 	groups := make(map[int32]*group)
 	for _, i := range order {
 		v := &intervals[i]
@@ -75,70 +76,66 @@ func Assign(intervals []Interval) (lanes, order []int32) {
 		}
 		at := int32(-1)
 		if p := v.Parent; p >= 0 && intervals[p].Group == v.Group && lanes[p] >= 0 {
-			if l := &g.lanes[lanes[p]]; l.nests(v, p, intervals) {
+			if g.nests(lanes[p], v, p, intervals, below) {
 				at = lanes[p]
 			}
 		}
 		if at < 0 {
-			at = g.free(v.Start)
+			at = g.take(v)
 		}
-		g.put(at, i, v.End)
+		below[i], g.tops[at] = g.tops[at], i
 		lanes[i] = at
 	}
 	return lanes, order
 }
 
-// A stack is a lane: the intervals that are open on it, each in the one before.
-type stack struct {
-	open []int32
-	ends []int64
+// A group is lanes that are shared. Each is either in idle, because nothing is
+// open on it, or once in busy, by when the lowest interval on it ends.
+//
+// Invariants: tops are the intervals that were opened last on each lane, or -1; no
+// interval ends after the one below it. What has ended may stay until the lane is
+// looked at again.
+type group struct {
+	tops []int32
+	idle lanesByNumber
+	busy lanesByEnd
 }
 
-// nests reports whether v can go on top of what is open on the lane, of which
-// its parent p must be part: what is above that has ended.
-func (s *stack) nests(v *Interval, p int32, intervals []Interval) bool {
-	for n := len(s.open); n > 0; n-- {
-		if s.open[n-1] == p {
-			s.open, s.ends = s.open[:n], s.ends[:n]
-			return v.End <= intervals[p].End && v.Start >= intervals[p].Start
+// nests reports whether v can go on top of what is open on a lane, of which its
+// parent p must be part: what is above that has ended. Intervals come in the order
+// of their beginnings, so what it finds ended is left out from then on: no interval
+// is looked at twice. below are the intervals below each.
+func (g *group) nests(lane int32, v *Interval, p int32, intervals []Interval, below []int32) bool {
+	top := &g.tops[lane]
+	for ; *top >= 0; *top = below[*top] {
+		end := intervals[*top].End
+		if *top == p {
+			return v.End <= end
 		}
-		if s.ends[n-1] > v.Start {
+		if end > v.Start {
 			return false
 		}
 	}
 	return false
 }
 
-// A group is lanes that are shared. Those where nothing is open are in idle; those
-// that are busy are in busy by when that ends.
-type group struct {
-	lanes []stack
-	idle  lanesByNumber
-	busy  lanesByEnd
-}
-
-// free returns the lowest lane where nothing is open at the time.
-func (g *group) free(start int64) int32 {
-	for len(g.busy) > 0 && g.busy[0].end <= start {
-		b := heap.Pop(&g.busy).(busyLane)
-		heap.Push(&g.idle, b.lane)
+// take returns the lowest lane where nothing is open at the beginning of v, which
+// goes there as the lowest of an empty stack: an interval that ended just now is
+// not open, also for one that takes no time itself.
+func (g *group) take(v *Interval) int32 {
+	for len(g.busy) > 0 && g.busy[0].end <= v.Start {
+		heap.Push(&g.idle, heap.Pop(&g.busy).(busyLane).lane)
 	}
+	var at int32
 	if len(g.idle) > 0 {
-		return heap.Pop(&g.idle).(int32)
+		at = heap.Pop(&g.idle).(int32)
+	} else {
+		at = int32(len(g.tops))
+		g.tops = append(g.tops, -1)
 	}
-	g.lanes = append(g.lanes, stack{})
-	return int32(len(g.lanes) - 1)
-}
-
-// put opens interval i on a lane.
-func (g *group) put(lane, i int32, end int64) {
-	s := &g.lanes[lane]
-	if len(s.open) == 0 || s.ends[0] < end {
-		// Nothing on the lane outlives what is at the bottom of it.
-		s.open, s.ends = s.open[:0], s.ends[:0]
-		heap.Push(&g.busy, busyLane{lane, end})
-	}
-	s.open, s.ends = append(s.open, i), append(s.ends, end)
+	heap.Push(&g.busy, busyLane{at, v.End})
+	g.tops[at] = -1
+	return at
 }
 
 type lanesByNumber []int32

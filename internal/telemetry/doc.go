@@ -3,5 +3,8 @@
 // and attributes of every kind. What becomes which entry and which attribute is in
 // the documentation of packages exporter and slogadapter.
 //
+// For formats without parents, a Timeline has spans on lanes and all that happens
+// in the order of time.
+//
 // It serves the converters. What records, encodes in place.
 package telemetry

@@ -1,7 +1,6 @@
 package telemetry
 
 import (
-	"encoding/hex"
 	"math"
 	"path"
 	"strconv"
@@ -18,8 +17,10 @@ type builder struct {
 	anys  []string
 }
 
-func build(name, target string, level format.Level) *builder {
-	return &builder{e: &format.TraceEntry{Metadata: format.Metadata{Name: name, Target: target, Level: level}}}
+// build begins an entry in e, of which it keeps the memory.
+func build(e *format.TraceEntry, name, target string, level format.Level) builder {
+	*e = format.TraceEntry{Metadata: format.Metadata{Name: name, Target: target, Level: level}, Attributes: e.Attributes[:0]}
+	return builder{e: e}
 }
 
 func (b *builder) add(name string, v format.Value) {
@@ -35,10 +36,15 @@ func (b *builder) text(name, s string) {
 func (b *builder) id(name string, id []byte) {
 	for _, c := range id {
 		if c != 0 {
-			b.add(name, format.StringValue(hex.EncodeToString(id)))
+			b.hex(name, id)
 			return
 		}
 	}
+}
+
+func (b *builder) hex(name string, id []byte) {
+	var digits [32]byte
+	b.add(name, format.StringValue(string(format.AppendHex(digits[:0], id))))
 }
 
 func (b *builder) number(name string, n, absent uint32) {
@@ -80,14 +86,13 @@ func (b *builder) scope(s *Scope) {
 }
 
 // end adds the marks that attributes need.
-func (b *builder) end() *format.TraceEntry {
+func (b *builder) end() {
 	if b.jsons != nil {
 		b.add(format.AttrJSON, format.StringValue(string(jsontext.AppendStrings(nil, b.jsons))))
 	}
 	if b.anys != nil {
 		b.add(format.AttrAnyValue, format.StringValue(string(jsontext.AppendStrings(nil, b.anys))))
 	}
-	return b.e
 }
 
 // code takes the place in the source from attributes that name it.
@@ -120,16 +125,24 @@ type Where struct {
 // Entry returns the entry of s, without those of its links and events. The caller
 // sets its parent, and w accordingly.
 func (s *Span) Entry(w Where) *format.TraceEntry {
+	e := new(format.TraceEntry)
+	s.Fill(e, w)
+	return e
+}
+
+// Fill is Entry into e, which it empties. It keeps the memory of e.Attributes, so
+// that many entries can be made one after the other in the same.
+func (s *Span) Fill(e *format.TraceEntry, w Where) {
 	level := format.LevelInfo
 	if s.Status == StatusError {
 		level = format.LevelError
 	}
-	b := build(s.Name, s.Scope.Name, level)
+	b := build(e, s.Name, s.Scope.Name, level)
 	code(&b.e.Metadata, s.Attributes)
 	if !w.Trace {
 		b.id(format.AttrTraceID, s.TraceID[:])
 	}
-	b.add(format.AttrSpanID, format.StringValue(hex.EncodeToString(s.SpanID[:])))
+	b.hex(format.AttrSpanID, s.SpanID[:])
 	if !w.Parent {
 		b.id(format.AttrParentSpanID, s.Parent[:])
 	}
@@ -160,36 +173,52 @@ func (s *Span) Entry(w Where) *format.TraceEntry {
 	if s.MadeIDs {
 		b.add(AttrMadeIDs, format.BoolValue(true))
 	}
-	return b.end()
+	b.end()
 }
 
 // Entry returns the entry of a link of a span of that scope.
 func (l *Link) Entry(scope string) *format.TraceEntry {
-	b := build(format.NameLink, scope, format.LevelInfo)
+	e := new(format.TraceEntry)
+	l.Fill(e, scope)
+	return e
+}
+
+// Fill is Entry into e, which it empties. It keeps the memory of e.Attributes, so
+// that many entries can be made one after the other in the same.
+func (l *Link) Fill(e *format.TraceEntry, scope string) {
+	b := build(e, format.NameLink, scope, format.LevelInfo)
 	// Both are there in every case: they make the entry a link.
-	b.add(format.AttrLinkTraceID, format.StringValue(hex.EncodeToString(l.TraceID[:])))
-	b.add(format.AttrLinkSpanID, format.StringValue(hex.EncodeToString(l.SpanID[:])))
+	b.hex(format.AttrLinkTraceID, l.TraceID[:])
+	b.hex(format.AttrLinkSpanID, l.SpanID[:])
 	b.number(format.AttrLinkFlags, l.Flags, format.DefaultTraceFlags)
 	b.text(format.AttrLinkTraceState, l.TraceState)
 	b.users("", l.Attributes)
 	b.number(format.AttrDroppedAttributes, l.Dropped, 0)
-	return b.end()
+	b.end()
 }
 
 // Entry returns the entry of an event of a span of that scope.
 func (ev *Event) Entry(scope string) *format.TraceEntry {
+	e := new(format.TraceEntry)
+	ev.Fill(e, scope)
+	return e
+}
+
+// Fill is Entry into e, which it empties. It keeps the memory of e.Attributes, so
+// that many entries can be made one after the other in the same.
+func (ev *Event) Fill(e *format.TraceEntry, scope string) {
 	level := format.LevelInfo
 	if ev.Name == "exception" {
 		level = format.LevelError
 	}
-	b := build(ev.Name, scope, level)
+	b := build(e, ev.Name, scope, level)
 	b.add(format.AttrEvent, format.BoolValue(true))
 	if ev.HasTime {
 		b.time(format.AttrTime, ev.Time)
 	}
 	b.users("", ev.Attributes)
 	b.number(format.AttrDroppedAttributes, ev.Dropped, 0)
-	return b.end()
+	b.end()
 }
 
 // plainSeverityTexts are those that a level implies.
@@ -200,9 +229,17 @@ var plainSeverityTexts = map[format.Level]string{
 // Entry returns the entry of a log record. The caller sets its parent, and w
 // accordingly: Parent means that it is below its span.
 func (l *Log) Entry(w Where) *format.TraceEntry {
+	e := new(format.TraceEntry)
+	l.Fill(e, w)
+	return e
+}
+
+// Fill is Entry into e, which it empties. It keeps the memory of e.Attributes, so
+// that many entries can be made one after the other in the same.
+func (l *Log) Fill(e *format.TraceEntry, w Where) {
 	level := LevelOf(l.Severity)
 	name := "event"
-	b := build(name, l.Scope.Name, level)
+	b := build(e, name, l.Scope.Name, level)
 	md := &b.e.Metadata
 	code(md, l.Attributes)
 	if md.File.Valid {
@@ -242,17 +279,25 @@ func (l *Log) Entry(w Where) *format.TraceEntry {
 	b.scope(&l.Scope)
 	b.users("", l.Attributes)
 	b.number(format.AttrDroppedAttributes, l.Dropped, 0)
-	return b.end()
+	b.end()
 }
 
 // Entry returns the entry of a resource, which goes below the root.
 func (r *Resource) Entry() *format.TraceEntry {
-	b := build(format.NameResource, "", format.LevelInfo)
+	e := new(format.TraceEntry)
+	r.Fill(e)
+	return e
+}
+
+// Fill is Entry into e, which it empties. It keeps the memory of e.Attributes, so
+// that many entries can be made one after the other in the same.
+func (r *Resource) Fill(e *format.TraceEntry) {
+	b := build(e, format.NameResource, "", format.LevelInfo)
 	if s := r.Service(); s != "" {
 		b.e.Message = format.Some(s)
 	}
 	b.users("", r.Attributes)
 	b.text(format.AttrSchemaURL, r.SchemaURL)
 	b.number(format.AttrDroppedAttributes, r.Dropped, 0)
-	return b.end()
+	b.end()
 }

@@ -140,22 +140,28 @@ const (
 
 // parsed are the attributes of an entry, those of the user apart.
 type parsed struct {
-	own   map[string]format.Value
+	own   []format.Attribute
 	users []Attribute
 	scope []Attribute
 }
 
 // parse sorts the attributes of e.
 func parse(e *format.TraceEntry) parsed {
-	p := parsed{own: make(map[string]format.Value, 8)}
 	var jsons, anys map[string]bool
+	users := 0
 	for i := range e.Attributes {
-		switch e.Attributes[i].Name {
-		case format.AttrJSON:
+		switch name := e.Attributes[i].Name; {
+		case name == format.AttrJSON:
 			jsons = names(e.Attributes[i].Value)
-		case format.AttrAnyValue:
+		case name == format.AttrAnyValue:
 			anys = names(e.Attributes[i].Value)
+		case !format.Reserved(name):
+			users++
 		}
+	}
+	p := parsed{own: make([]format.Attribute, 0, len(e.Attributes)-users)}
+	if users > 0 {
+		p.users = make([]Attribute, 0, users)
 	}
 	for i := range e.Attributes {
 		a := &e.Attributes[i]
@@ -171,11 +177,21 @@ func parse(e *format.TraceEntry) parsed {
 			p.users = append(p.users, Attribute{name, a.Value, encoding})
 		} else if name, ok := strings.CutPrefix(stored, format.AttrScopePrefix); ok {
 			p.scope = append(p.scope, Attribute{name, a.Value, encoding})
-		} else if _, twice := p.own[stored]; !twice {
-			p.own[stored] = a.Value
+		} else {
+			p.own = append(p.own, *a)
 		}
 	}
 	return p
+}
+
+// get returns the first attribute of that name. There are few.
+func (p *parsed) get(name string) (v format.Value, ok bool) {
+	for i := range p.own {
+		if p.own[i].Name == name {
+			return p.own[i].Value, true
+		}
+	}
+	return v, false
 }
 
 func names(v format.Value) map[string]bool {
@@ -190,12 +206,12 @@ func names(v format.Value) map[string]bool {
 	return m
 }
 
-func (p *parsed) text(name string) string { v := p.own[name]; return v.Text() }
+func (p *parsed) text(name string) string { v, _ := p.get(name); return v.Text() }
 
 func (p *parsed) count(name string) uint32 { return p.number(name, 0) }
 
 func (p *parsed) number(name string, absent uint32) uint32 {
-	v, ok := p.own[name]
+	v, ok := p.get(name)
 	n, isNumber := v.U64()
 	if !ok || !isNumber {
 		return absent
@@ -204,7 +220,7 @@ func (p *parsed) number(name string, absent uint32) uint32 {
 }
 
 func (p *parsed) time(name string) (int64, bool) {
-	v, ok := p.own[name]
+	v, ok := p.get(name)
 	if !ok {
 		return 0, false
 	}
@@ -233,17 +249,17 @@ func ReadSpan(e *format.TraceEntry, up format.SpanRef) *Span {
 		DroppedAttributes: p.count(format.AttrDroppedAttributes), DroppedEvents: p.count(format.AttrDroppedEvents),
 		DroppedLinks: p.count(format.AttrDroppedLinks),
 	}
-	made := p.own[AttrMadeIDs]
+	made, _ := p.get(AttrMadeIDs)
 	s.MadeIDs = made.Bool()
 	s.TraceID, _ = parseID[[16]byte](p.text(format.AttrTraceID))
 	s.SpanID, _ = parseID[[8]byte](p.text(format.AttrSpanID))
 	if parent, ok := parseID[[8]byte](p.text(format.AttrParentSpanID)); ok {
 		s.Parent = parent
-	} else if up.IsValid() {
-		s.Parent = up.SpanID
+	} else {
+		s.Parent = up.SpanID // also of one whose trace id is zero
 	}
 	s.Start, _ = p.time(format.AttrTime)
-	if d, ok := p.own[format.AttrDuration]; ok {
+	if d, ok := p.get(format.AttrDuration); ok {
 		n, _ := d.U64()
 		s.Duration, s.Ended = int64(min(n, math.MaxInt64)), true
 	}
@@ -251,9 +267,11 @@ func ReadSpan(e *format.TraceEntry, up format.SpanRef) *Span {
 		s.Duration = skew
 	}
 	s.Kind = KindInternal
-	for k, name := range kindNames {
-		if p.text(format.AttrKind) == name {
-			s.Kind = SpanKind(k)
+	if kind := p.text(format.AttrKind); kind != "" {
+		for k, name := range kindNames {
+			if kind == name {
+				s.Kind = SpanKind(k)
+			}
 		}
 	}
 	switch p.text(format.AttrStatusCode) {
@@ -322,12 +340,12 @@ func ReadLog(e *format.TraceEntry) *Log {
 		EventName: p.text(AttrEventName), Flags: p.number(format.AttrTraceFlags, 0), Dropped: p.count(format.AttrDroppedAttributes),
 		Body: Any{Kind: String, Text: e.Message.Value},
 	}
-	if _, ok := p.own[AttrSeverityText]; !ok {
+	if _, ok := p.get(AttrSeverityText); !ok {
 		if l.SeverityText = p.text(format.AttrLogLevel); l.SeverityText == "" {
 			l.SeverityText = plainSeverityTexts[e.Metadata.Level]
 		}
 	}
-	if body, ok := p.own[AttrBody]; ok {
+	if body, ok := p.get(AttrBody); ok {
 		if v, err := ParseAnyValue(body.Bytes()); err == nil {
 			l.Body = v
 		}

@@ -1,0 +1,148 @@
+package chrome
+
+import (
+	"encoding/base64"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/jsontext"
+	"github.com/entrace-go/entrace/internal/telemetry"
+)
+
+// args writes what an event says besides its name.
+func (e *encoder) args(d *telemetry.Details) {
+	e.b = append(e.b, `,"args":{`...)
+	for i := range d.Args {
+		a := &d.Args[i]
+		if i > 0 {
+			e.b = append(e.b, ',')
+		}
+		e.b = append(jsontext.AppendSafeString(e.b, argName(d.Args, a.Name)), ':')
+		if a.Encoding == telemetry.Native {
+			e.b = appendValue(e.b, a.Value)
+		} else {
+			v := a.Any()
+			e.b = appendAny(e.b, &v)
+		}
+	}
+	if d.Links.Kind == telemetry.List {
+		e.b = appendAny(append(e.b, `,"links":`...), &d.Links)
+	}
+	e.b = append(e.b, '}')
+}
+
+// argName returns the name of an argument. The Firefox Profiler takes "data" for an
+// object of its own, and does not load a trace in which it is something else.
+func argName(all []telemetry.Attribute, name string) string {
+	if name != "data" {
+		return name
+	}
+	name = "otel.attr.data"
+	for slices.ContainsFunc(all, func(a telemetry.Attribute) bool { return a.Name == name }) {
+		name += "#2"
+	}
+	return name
+}
+
+// appendValue appends a value as the JSON that has its type.
+func appendValue(b []byte, v format.Value) []byte {
+	switch v.Kind() {
+	case format.KindString:
+		return jsontext.AppendSafeString(b, v.Text())
+	case format.KindBytes:
+		return appendBytes(b, v.Bytes())
+	case format.KindBool:
+		return strconv.AppendBool(b, v.Bool())
+	case format.KindFloat:
+		return appendFloat(b, v.Float())
+	}
+	if n, ok := v.I64(); ok {
+		return appendInt(b, n)
+	}
+	return append(v.AppendDecimal(append(b, '"')), '"')
+}
+
+// maxExact is up to where a float64, which is what readers have, is exact.
+const maxExact = 1 << 53
+
+func appendInt(b []byte, n int64) []byte {
+	if n >= -maxExact && n <= maxExact {
+		return strconv.AppendInt(b, n, 10)
+	}
+	return append(strconv.AppendInt(append(b, '"'), n, 10), '"')
+}
+
+func appendFloat(b []byte, f float64) []byte {
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return jsontext.AppendString(b, jsontext.FloatName(f))
+	}
+	b, _ = jsontext.AppendFloat(b, f)
+	return b
+}
+
+func appendBytes(b, value []byte) []byte {
+	return append(base64.StdEncoding.AppendEncode(append(b, '"'), value), '"')
+}
+
+// appendAny appends a list or map, or what is in one. Those that are read here are
+// not nested deeper than package telemetry reads them.
+func appendAny(b []byte, v *telemetry.Any) []byte {
+	switch v.Kind {
+	case telemetry.String:
+		return jsontext.AppendSafeString(b, v.Text)
+	case telemetry.Bool:
+		return strconv.AppendBool(b, v.Bool)
+	case telemetry.Int:
+		return appendInt(b, v.Int)
+	case telemetry.Float:
+		return appendFloat(b, v.Float)
+	case telemetry.Bytes:
+		return appendBytes(b, []byte(v.Text))
+	case telemetry.List:
+		b = append(b, '[')
+		for i := range v.List {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = appendAny(b, &v.List[i])
+		}
+		return append(b, ']')
+	case telemetry.Map:
+		b = append(b, '{')
+		key := keys(v.Map)
+		for i := range v.Map {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(jsontext.AppendSafeString(b, key(v.Map[i].Key)), ':')
+			b = appendAny(b, &v.Map[i].Value)
+		}
+		return append(b, '}')
+	}
+	return append(b, "null"...)
+}
+
+// keys returns a function that makes the keys of a map, which it gets one by one,
+// differ: JSON has each only once.
+func keys(all []telemetry.KeyValue) func(key string) string {
+	if len(all) < 2 {
+		return func(key string) string { return key }
+	}
+	last := make(map[string]int, len(all))
+	return func(key string) string {
+		n := last[key]
+		if n == 0 {
+			last[key] = 1
+			return key
+		}
+		for {
+			n++
+			if other := key + "#" + strconv.Itoa(n); last[other] == 0 {
+				last[key], last[other] = n, 1
+				return other
+			}
+		}
+	}
+}

@@ -1,0 +1,233 @@
+package chrome
+
+import (
+	"context"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/jsontext"
+	"github.com/entrace-go/entrace/internal/telemetry"
+)
+
+// EncodeOptions change how [Encode] works. There is nothing to change yet.
+type EncodeOptions struct{}
+
+// bufferSize is how much is written at once.
+const bufferSize = 128 << 10
+
+// Encode writes the trace that v shows to w, as one JSON object. A nil o means
+// defaults. It keeps the times of all spans, span events and log records in memory,
+// about 70 bytes for each, and reads the rest while it writes. Errors are those of
+// the trace's file, of w, and of ctx.
+func Encode(ctx context.Context, w io.Writer, v *format.View, _ *EncodeOptions) error {
+	t, err := telemetry.NewTimeline(ctx, v)
+	if err != nil {
+		return err
+	}
+	e := &encoder{w: w, t: t, v: v, b: make([]byte, 0, bufferSize+bufferSize/2)}
+	if err := e.head(); err != nil {
+		return err
+	}
+	if err := t.Detailed(ctx, e.moment); err != nil {
+		return err
+	}
+	e.b = append(e.b, "\n]}\n"...)
+	return e.flush()
+}
+
+type encoder struct {
+	w      io.Writer
+	t      *telemetry.Timeline
+	v      *format.View
+	b      []byte
+	events bool // there is one already
+}
+
+func (e *encoder) flush() error {
+	_, err := e.w.Write(e.b)
+	e.b = e.b[:0]
+	return err
+}
+
+// head writes what comes before the moments.
+func (e *encoder) head() error {
+	e.b = append(e.b, `{"displayTimeUnit":"ns","otherData":{"producer":"entrace"`...)
+	if e.t.Made {
+		e.b = append(e.b, `,"times":"made"`...)
+	} else {
+		e.b = append(e.b, `,"base_unix_nano":"`...)
+		e.b = append(strconv.AppendInt(e.b, e.t.First, 10), '"')
+	}
+	e.b = append(e.b, `},"traceEvents":[`...)
+	for i := range e.t.Processes {
+		if err := e.process(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// process writes what a resource and its lanes are called.
+func (e *encoder) process(i int) error {
+	p := &e.t.Processes[i]
+	r := new(telemetry.Resource)
+	if p.ID != 0 {
+		entry, err := e.v.Entry(p.ID)
+		if err != nil {
+			return err
+		}
+		r = telemetry.ReadResource(entry)
+	}
+	name := r.Service()
+	if name == "" {
+		name = "resource " + strconv.Itoa(i+1)
+		if p.ID == 0 {
+			name = "no resource"
+		}
+	}
+	e.meta("process_name", i, 0, "name", name)
+	if len(r.Attributes) > 0 {
+		e.meta("process_labels", i, 0, "labels", labels(r))
+	}
+	e.order("process_sort_index", i, 0)
+	lanes := int(p.Lanes)
+	if p.Logs {
+		lanes++
+	}
+	for lane := range lanes {
+		name := "lane " + strconv.Itoa(lane+1)
+		if lane == int(p.Lanes) {
+			name = "logs"
+		}
+		e.meta("thread_name", i, lane+1, "name", name)
+		e.order("thread_sort_index", i, lane+1)
+		if len(e.b) >= bufferSize {
+			if err := e.flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// labels are the attributes of a resource as people read them.
+func labels(r *telemetry.Resource) string {
+	var b strings.Builder
+	for i := range r.Attributes {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		v := r.Attributes[i].Any()
+		b.WriteString(r.Attributes[i].Name)
+		b.WriteByte('=')
+		b.WriteString(v.Display())
+	}
+	return b.String()
+}
+
+func (e *encoder) meta(what string, process, thread int, key, value string) {
+	e.begin('M')
+	e.b = append(append(append(e.b, `,"name":"`...), what...), '"')
+	e.where(process, thread)
+	e.b = append(append(append(e.b, `,"args":{"`...), key...), `":`...)
+	e.b = append(jsontext.AppendSafeString(e.b, value), "}}"...)
+}
+
+func (e *encoder) order(what string, process, thread int) {
+	e.begin('M')
+	e.b = append(append(append(e.b, `,"name":"`...), what...), '"')
+	e.where(process, thread)
+	e.b = append(e.b, `,"args":{"sort_index":`...)
+	if thread == 0 {
+		thread = process + 1
+	}
+	e.b = append(strconv.AppendInt(e.b, int64(thread), 10), "}}"...)
+}
+
+// begin begins an event, each on a line of its own.
+func (e *encoder) begin(phase byte) {
+	if e.events {
+		e.b = append(e.b, ',')
+	}
+	e.events = true
+	e.b = append(append(append(e.b, "\n{\"ph\":\""...), phase), '"')
+}
+
+// where says on which lane an event is; 0 is none of the process's.
+func (e *encoder) where(process, thread int) {
+	e.b = strconv.AppendInt(append(e.b, `,"pid":`...), int64(process)+1, 10)
+	if thread > 0 {
+		e.b = strconv.AppendInt(append(e.b, `,"tid":`...), int64(thread), 10)
+	}
+}
+
+// moment writes what happens, a span when it begins.
+func (e *encoder) moment(m *telemetry.Moment, d *telemetry.Details) error {
+	if m.What == telemetry.Ends {
+		return nil
+	}
+	if m.What == telemetry.Begins {
+		e.begin('X')
+	} else {
+		e.begin('i')
+		e.b = append(e.b, `,"s":"t"`...)
+	}
+	e.b = jsontext.AppendSafeString(append(e.b, `,"name":`...), eventName(d.Name))
+	e.b = append(append(append(e.b, `,"cat":"`...), d.Category...), `","ts":`...)
+	e.b = appendMicros(e.b, uint64(m.Time-e.t.First))
+	if m.What == telemetry.Begins {
+		// The difference of any two times fits, once it is unsigned.
+		e.b = appendMicros(append(e.b, `,"dur":`...), uint64(e.t.Slices[m.Slice].End-m.Time))
+	}
+	e.where(int(m.Group), int(m.Lane)+1)
+	e.args(d)
+	e.b = append(e.b, '}')
+	for i := range m.Flows {
+		e.flow(m, &m.Flows[i])
+	}
+	if len(e.b) < bufferSize {
+		return nil
+	}
+	return e.flush()
+}
+
+// eventName returns the name of an event. Some are those of events that Chrome's own
+// profiler writes: the Firefox Profiler looks for what it wrote beside them, and
+// does not load a trace in which that is missing. They get a space at the end.
+func eventName(name string) string {
+	switch name {
+	case "CpuProfile", "Profile", "ProfileChunk", "Screenshot", "ScriptCatchup", "TracingStartedInBrowser":
+		return name + " "
+	}
+	return name
+}
+
+// flow writes one end of an arrow. It is at the very beginning of its span, behind
+// it and before all that is within: so it cannot be taken for another's.
+func (e *encoder) flow(m *telemetry.Moment, f *telemetry.FlowEnd) {
+	if f.Start {
+		e.begin('s')
+	} else {
+		e.begin('f')
+		e.b = append(e.b, `,"bp":"e"`...)
+	}
+	name := "child"
+	if f.Link {
+		name = "link"
+	}
+	e.b = append(append(append(e.b, `,"name":"`...), name...), `","cat":"flow","id":`...)
+	e.b = strconv.AppendUint(e.b, uint64(f.Flow), 10)
+	e.b = appendMicros(append(e.b, `,"ts":`...), uint64(m.Time-e.t.First))
+	e.where(int(m.Group), int(m.Lane)+1)
+	e.b = append(e.b, '}')
+}
+
+// appendMicros appends nanoseconds as microseconds with three decimals, which no
+// float gets its hands on.
+func appendMicros(b []byte, nanos uint64) []byte {
+	b = append(strconv.AppendUint(b, nanos/1000, 10), '.')
+	n := nanos % 1000
+	return append(b, '0'+byte(n/100), '0'+byte(n/10%10), '0'+byte(n%10))
+}

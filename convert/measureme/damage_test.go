@@ -1,0 +1,296 @@
+package measureme
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+// plain is metadata as the tools want it.
+const plain = `{ "start_time": 1000, "process_id": 7, "cmd": "x " }`
+
+// A parts is a file before its streams are cut into pages.
+type parts struct {
+	events []event
+	data   string // behind the metadata
+	meta   string
+	index  []uint64
+}
+
+func page(b []byte, tag byte, payload []byte) []byte {
+	return append(appendPageHeader(b, tag, len(payload)), payload...)
+}
+
+func (p *parts) streams() (events, data, index []byte) {
+	events = appendHeader(nil, magicEvents)
+	for i := range p.events {
+		events = p.events[i].appendTo(events)
+	}
+	data = append(appendHeader(nil, magicStrings), p.meta...)
+	data = append(data, terminator)
+	data = append(data, p.data...)
+	index = appendHeader(nil, magicIndex)
+	for _, n := range append([]uint64{metadataID, metadataOffset}, p.index...) {
+		index = binary.LittleEndian.AppendUint64(index, n)
+	}
+	return events, data, index
+}
+
+func (p *parts) file() []byte {
+	events, data, index := p.streams()
+	b := appendHeader(nil, magicFile)
+	b = page(b, tagStrings, data)
+	b = page(b, tagEvents, events)
+	return page(b, tagIndex, index)
+}
+
+// id is that of the string at an offset of parts.data, where meta is plain.
+func id(offset int) uint64 { return uint64(firstRegular + headerSize + len(plain) + 1 + offset) }
+
+func ref(id uint64) string {
+	return string(binary.LittleEndian.AppendUint64([]byte{reference}, id))
+}
+
+func interval(kind, id, start, end uint64) event {
+	e := event{kind: kind, id: id, thread: 1}
+	e.setPayload(start, end)
+	return e
+}
+
+// labels returns what was decoded in the order of entries, spaces between.
+func labels(t *testing.T, v *format.View) string {
+	t.Helper()
+	var s []string
+	for _, r := range rows(t, v) {
+		s = append(s, r.Kind+":"+r.Label+strings.Join(append([]string{""}, r.Args...), "|"))
+	}
+	return strings.Join(s, " ")
+}
+
+func TestDecodeStrings(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		data string
+		id   uint64
+		want string
+		err  error
+	}{
+		{"literal", "abc\xff", id(0), "abc", nil},
+		{"empty", "\xff", id(0), "", nil},
+		{"reference", "abc\xffx" + ref(id(0)) + "y\xff", id(4), "xabcy", nil},
+		{"arguments", "abc\xff" + ref(id(0)) + "\x1ea b\x1e\x1ec\xff", id(4), "abc|a b||c", nil},
+		{"suffix of another", "abc\xff", id(1), "bc", nil},
+		{"not UTF-8", "a\x80\xc3b\xff", id(0), "a\uFFFD\uFFFDb", nil},
+		{"virtual", "abc\xff", 5, "abc", nil},
+		{"last of two", "abc\xffdef\xff", 6, "def", nil},
+		{"unmapped", "", 99, unknown, nil},
+		{"invalid id", "", invalidID, unknown, nil},
+		{"reference to unmapped", "a" + ref(99) + "\xff", id(0), "a" + unknown, nil},
+		{"beyond the end", "", id(100), damaged, ErrString},
+		{"far beyond the end", "", 1<<64 - 1, damaged, ErrString},
+		{"in the header", "", firstRegular + 2, damaged, ErrString},
+		{"no end", "abc", id(0), damaged, ErrString},
+		{"half a reference", "abc" + ref(id(0))[:5], id(0), damaged, ErrString},
+		{"cycle", "a" + ref(id(0)) + "\xff", id(0), damaged, ErrCycle},
+		{"index beyond the end", "", 7, damaged, ErrString},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := parts{meta: plain, data: test.data, events: []event{interval(metadataID, test.id, 1, 2), interval(99, 99, 1, 1)}}
+			p.index = []uint64{5, id(0) - firstRegular, 6, id(0) - firstRegular, 6, id(4) - firstRegular, 7, 1 << 63, 1 << 40, 8}
+			v, err := decode(t, p.file())
+			if !errors.Is(err, test.err) {
+				t.Errorf("the error is %v, want %v", err, test.err)
+			}
+			want := plain + ":" + test.want + " <unknown>:<unknown>"
+			if got := labels(t, v); got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+			if e, ok := errors.AsType[*Error](err); ok && (e.Event != 0 || e.Offset != int64(8+5+8+len(plain)+1+len(test.data)+5+8)) {
+				t.Errorf("the place is wrong: %v", e)
+			}
+		})
+	}
+}
+
+// TestDecodeExponential decodes strings that would be endless if they were put
+// together, with and without characters in them.
+func TestDecodeExponential(t *testing.T) {
+	for _, text := range []string{"", "x"} {
+		data, at := text+"\xff", 0
+		for range 60 {
+			next := len(data)
+			data += ref(id(at)) + ref(id(at)) + "\xff"
+			at = next
+		}
+		p := parts{meta: plain, data: data}
+		for i := range uint64(1000) {
+			p.events = append(p.events, interval(99, id(at), i, i))
+			at -= int(i % 2)
+		}
+		if _, err := decode(t, p.file()); !errors.Is(err, ErrTooLarge) {
+			t.Errorf("the error is %v, want %v", err, ErrTooLarge)
+		}
+	}
+}
+
+func TestDecodeDamage(t *testing.T) {
+	p := parts{meta: plain, data: "k\xffa\xff", events: []event{
+		interval(id(0), id(2), 1, 2), interval(id(0), id(2), 5, 4), {}, interval(id(0), id(2), 0, 9),
+	}}
+	whole := p.file()
+	p.events = append(p.events[:1], p.events[3])
+	events, data, index := p.streams()
+	start := appendHeader(nil, magicFile)
+	with := func(pages ...[]byte) []byte { return bytes.Join(append([][]byte{start}, pages...), nil) }
+	es, ds, is := page(nil, tagEvents, events), page(nil, tagStrings, data), page(nil, tagIndex, index)
+	change := func(b []byte, at int, c byte) []byte {
+		b = bytes.Clone(b)
+		b[at] = c
+		return b
+	}
+	all := "k:a k:a"
+	for _, test := range []struct {
+		name   string
+		file   []byte
+		want   string
+		err    error
+		offset int
+	}{
+		{"whole", with(es, ds, is), all, nil, 0},
+		{"other order", with(is, ds, es), all, nil, 0},
+		{"two kinds of damage", whole, all, ErrTime, 8 + len(ds) + 5 + 8 + 32},
+		{"empty", nil, "", format.ErrTruncated, 0},
+		{"half a header", start[:5], "", format.ErrTruncated, 5},
+		{"header only", start, "", format.ErrTruncated, 8},
+		{"no strings", with(es, is), "<invalid>:<invalid> <invalid>:<invalid>", format.ErrTruncated, 8 + len(es) + len(is)},
+		{"no index", with(es, ds), all, format.ErrTruncated, 8 + len(es) + len(ds)},
+		{"half an event", with(ds, is, page(nil, tagEvents, events[:len(events)-3])), "k:a", format.ErrTruncated, 8 + len(ds) + len(is) + 5 + 8 + 32},
+		{"torn page header", with(es, ds, is, []byte{1, 5}), all, format.ErrTruncated, 8 + len(es) + len(ds) + len(is) + 2},
+		{"torn page", with(is, ds, es[:len(es)-40]), "", format.ErrTruncated, 8 + len(is) + len(ds) + 5},
+		{"stream magic", with(change(es, 6, 'x'), ds, is), "", ErrMagic, 8 + 5},
+		{"tag", with(es, ds, is, []byte{3, 1, 0, 0, 0, 0}), all, ErrTag, 8 + len(es) + len(ds) + len(is)},
+		{"size", with(es, ds, is, []byte{1, 0, 0, 0, 0}), all, ErrPageSize, 8 + len(es) + len(ds) + len(is)},
+		{"zeros to the end", with(es, ds, is, make([]byte, 100)), all, format.ErrTruncated, 8 + len(es) + len(ds) + len(is)},
+		{"hole", with(ds, is, make([]byte, 2*fullPageSize), es), all, ErrHole, 8 + len(is) + len(ds)},
+		{"hole at the end", with(ds, is, es, make([]byte, fullPageSize)), all, ErrHole, 8 + len(is) + len(ds) + len(es)},
+		{"hole of another size", with(is, make([]byte, fullPageSize-1), ds, es), "", ErrPageSize, 8 + len(is)},
+		{"hole that was cut", with(ds, is, es, make([]byte, fullPageSize+10)), all, ErrHole, 8 + len(is) + len(ds) + len(es)},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			v, err := decode(t, test.file)
+			if !errors.Is(err, test.err) {
+				t.Fatalf("the error is %v, want %v", err, test.err)
+			}
+			if got := labels(t, v); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+			if e, ok := errors.AsType[*Error](err); test.err != nil && (!ok || e.Offset != int64(test.offset)) {
+				t.Errorf("the place is %v, want %d", err, test.offset)
+			}
+		})
+	}
+}
+
+func TestDecodeOthers(t *testing.T) {
+	for name, file := range map[string][]byte{
+		"another format": []byte("\x00ENTRACE\x02\x01 and more"),
+		"a text":         []byte("MMx"),
+		"version 7":      []byte("MMPD\x07\x00\x00\x00"),
+	} {
+		v, err := write(t, func(w *format.Writer) error { return Decode(context.Background(), bytes.NewReader(file), w, nil) })
+		if e, ok := errors.AsType[*Error](err); !ok || v.Len() != 0 {
+			t.Errorf("%s: %d entries and the error %v %v", name, v.Len(), e, err)
+		}
+	}
+	_, err := decode(t, []byte("MMPD\x07\x00\x00\x00"))
+	if e, ok := errors.AsType[*VersionError](err); !ok || e.Version != 7 {
+		t.Errorf("the error is %v, want version 7", err)
+	}
+	p := parts{meta: plain}
+	b := p.file()
+	b[8+5+4] = 8
+	_, err = decode(t, b)
+	if e, ok := errors.AsType[*VersionError](err); !ok || e.Version != 8 || e.Want != 9 {
+		t.Errorf("the error is %v, want version 8", err)
+	}
+	broken := errors.New("broken")
+	_, err = write(t, func(w *format.Writer) error {
+		return Decode(context.Background(), io.MultiReader(bytes.NewReader(b[:20]), iotest.ErrReader(broken)), w, nil)
+	})
+	if !errors.Is(err, broken) {
+		t.Errorf("the error is %v, want that of reading", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err = write(t, func(w *format.Writer) error { return Decode(ctx, bytes.NewReader(b), w, nil) })
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("the error is %v, want %v", err, context.Canceled)
+	}
+}
+
+// TestDecodeCut cuts a file at every byte: never more is lost than was cut.
+func TestDecodeCut(t *testing.T) {
+	whole := read(t, "testdata/gold.mm_profdata")
+	before := 0
+	for n := range whole {
+		v, err := decode(t, whole[:n])
+		if !errors.Is(err, format.ErrTruncated) {
+			t.Fatalf("cut at %d: the error is %v", n, err)
+		}
+		if _, ok := errors.AsType[*Error](err); !ok {
+			t.Fatalf("cut at %d: the error has no place: %v", n, err)
+		}
+		got := len(rows(t, v))
+		if got < before {
+			t.Errorf("cut at %d: %d events, %d of less", n, got, before)
+		}
+		before = got
+	}
+	// The strings come behind the events there, and the index last: what is cut
+	// of that costs only what it names.
+	v, _ := decode(t, whole[:len(whole)-1])
+	if got, want := labels(t, v), "GenericActivity:label GenericActivity:label|arg0 GenericActivity:late GenericActivity:label|arg0|label"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestDecodeMetadata(t *testing.T) {
+	for _, test := range []struct {
+		name, meta, command string
+		start               int64
+		err                 error
+	}{
+		{"plain", plain, "x ", 1000, nil},
+		{"escaped as in Rust", `{ "start_time": 5, "process_id": 7, "cmd": "it\'s \u{e9}\u{1F600} \"q\" \\ " }`, `it's é😀 "q" \ `, 5, nil},
+		{"other types", `{"start_time": "x", "process_id": -1, "cmd": 5, "counter": 1}`, "", 0, nil},
+		{"too late", `{"start_time": 18446744073709551615, "cmd": "x"}`, "x", maxStart, nil},
+		{"no object", `null`, "", 0, ErrMetadata},
+		{"no JSON", `{"start_time": `, "", 0, ErrMetadata},
+		{"bad escapes", `{"cmd": "\u{110000}\u{d800}\u{`, "", 0, ErrMetadata},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := parts{meta: test.meta, events: []event{interval(99, 99, 0, 1)}}
+			v, err := decode(t, p.file())
+			if !errors.Is(err, test.err) {
+				t.Fatalf("the error is %v, want %v", err, test.err)
+			}
+			e, err := v.Entry(1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c, _ := e.Attribute(attrCommand); c.Text() != test.command {
+				t.Errorf("the command is %q, want %q", c.Text(), test.command)
+			}
+			if at, _ := v.Time(2); at.UnixNano() != test.start {
+				t.Errorf("the start is %d, want %d", at.UnixNano(), test.start)
+			}
+		})
+	}
+}

@@ -1,0 +1,372 @@
+package measureme
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"math/bits"
+	"slices"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+// DecodeOptions change how [Decode] works. There are none so far.
+type DecodeOptions struct{}
+
+// The attributes of what comes from measureme. Part of the product's format.
+const (
+	attrKind     = "measureme.kind"
+	attrArg      = "measureme.arg."
+	attrValue    = "measureme.value"
+	attrMetadata = "measureme.metadata"
+	attrVersion  = "measureme.version"
+	attrCounter  = "measureme.counter"
+	attrThread   = "thread.id"
+	attrMadeIDs  = "otel.made_ids"
+
+	attrService = "service.name"
+	attrPID     = "process.pid"
+	attrCommand = "process.command_line"
+)
+
+// nameLog is the name of an entry that is a log record.
+const nameLog = "event"
+
+// Decode reads a profile of version 8 or 9 from r and writes its entries to w,
+// which it does not close. A nil o means defaults.
+//
+// A damaged file gives all that is whole and an [*Error] that says where the
+// first damage is; it is [format.ErrTruncated] when the file just stops, as that
+// of a writer that died does. Input that is no measureme file gives an [*Error],
+// too, and writes nothing.
+//
+// The records are kept in memory until the end, as parents come behind their
+// children there, and so is the index: 56 bytes an event, 16 a virtual id. String
+// data over 24 MiB goes to a temporary file.
+func Decode(ctx context.Context, r io.Reader, w *format.Writer, o *DecodeOptions) error {
+	_ = o
+	return newScanner(ctx, r).decode(w)
+}
+
+// decode is Decode.
+func (s *scanner) decode(w *format.Writer) (err error) {
+	defer func() {
+		if cerr := s.data.close(); cerr != nil && err == nil {
+			err = cerr
+		}
+	}()
+	end := s.scan()
+	if s.version == 0 || s.first == nil {
+		if !errors.Is(end, format.ErrTruncated) {
+			return end
+		}
+		s.first = sha256.New()
+	}
+	if _, damaged := errors.AsType[*Error](end); end != nil && !damaged {
+		return end
+	}
+	d := &decoder{scanner: s, w: w, strings: newStringTable(s), tops: make(map[uint32]uint32), whole: end == nil}
+	if err := d.write(); err != nil {
+		return err
+	}
+	switch {
+	case s.damage == nil:
+		return end
+	case end == nil:
+		return s.damage
+	}
+	return errors.Join(s.damage, end)
+}
+
+// A decoder writes the entries of what was scanned.
+type decoder struct {
+	*scanner
+
+	w       *format.Writer
+	strings *stringTable
+	whole   bool // all pages were read
+	meta    metadata
+	traceID [32]byte // hex digits
+
+	// Invariants: order has the events that have a time, containers before what
+	// they contain; parents[i] is 1 + the place in order of the interval around
+	// order[i], or 0. tops is that of the last interval of each thread.
+	order    []place
+	parents  []uint32
+	tops     map[uint32]uint32
+	integers int
+
+	resource uint32
+	entry    format.TraceEntry
+	buf      []byte
+}
+
+// A place is a key to sort events by: from the top 48 bits of start, 48 of the
+// end upside down, a bit for an instant, and 31 of the number upside down. So of
+// those that begin together the longer one is first, and of two that are equal
+// the later record, which is the parent.
+type place struct{ high, low uint64 }
+
+func placeOf(i int64, start, end uint64, instant bool) place {
+	end = maxNano - end
+	p := place{start<<16 | end>>32, end<<32 | uint64(^uint32(i)&(1<<31-1))}
+	if instant {
+		p.low |= 1 << 31
+	}
+	return p
+}
+
+func (p place) start() uint64     { return p.high >> 16 }
+func (p place) end() uint64       { return maxNano - (p.high&0xffff<<32 | p.low>>32) }
+func (p place) instant() bool     { return p.low>>31&1 != 0 }
+func (p place) event() int64      { return int64(^uint32(p.low) & (1<<31 - 1)) }
+func (p place) less(q place) bool { return p.high < q.high || p.high == q.high && p.low < q.low }
+
+func (d *decoder) write() error {
+	d.readMetadata()
+	if _, err := d.w.Write(format.Root()); err != nil {
+		return err
+	}
+	var err error
+	if d.resource, err = d.w.Write(d.resourceEntry()); err != nil {
+		return err
+	}
+	d.sort()
+	for n := range d.order {
+		if n%1024 == 0 {
+			if err := d.ctx.Err(); err != nil {
+				return err
+			}
+		}
+		if err := d.timed(n); err != nil {
+			return err
+		}
+	}
+	if d.integers == 0 {
+		return nil
+	}
+	for i := range d.count {
+		if i%chunkEvents == 0 {
+			if err := d.ctx.Err(); err != nil {
+				return err
+			}
+		}
+		if e := d.event(i); e.second() == markInteger {
+			if err := d.integer(i, e); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// readMetadata finds the metadata, also where the index is lost.
+func (d *decoder) readMetadata() {
+	if _, ok := d.strings.address(metadataID); !ok && d.data.size > 0 {
+		d.strings.index = append(d.strings.index, indexEntry{id: metadataID, addr: metadataOffset})
+	}
+	text, err := d.strings.text(metadataID)
+	ok := false
+	if err == nil && text != unknown {
+		d.meta, ok = parseMetadata(text)
+	}
+	id := sha256.Sum256([]byte(text))
+	if !ok {
+		d.meta = metadata{}
+		copy(id[:], d.first.Sum(nil))
+		if d.whole { // else the end of the file says why
+			d.note(&Error{Offset: d.off, Page: None, Event: None, Err: ErrMetadata})
+		}
+	}
+	copy(d.traceID[:], format.AppendHex(nil, id[:16]))
+}
+
+func (d *decoder) resourceEntry() *format.TraceEntry {
+	m := &d.meta
+	e := &format.TraceEntry{Metadata: format.Metadata{Name: format.NameResource, Level: format.LevelInfo}}
+	add := func(name string, v format.Value) {
+		e.Attributes = append(e.Attributes, format.Attribute{Name: name, Value: v})
+	}
+	if m.counter != "" {
+		add(attrCounter, format.StringValue(m.counter))
+	}
+	if m.text != "" {
+		add(attrMetadata, format.StringValue(m.text))
+	}
+	add(attrVersion, format.I64Value(int64(d.version)))
+	if m.command != "" {
+		add(attrCommand, format.StringValue(m.command))
+	}
+	if m.processID != 0 {
+		add(attrPID, format.I64Value(int64(m.processID)))
+	}
+	if name := m.service(); name != "" {
+		add(attrService, format.StringValue(name))
+		e.Message = format.Some(name)
+	}
+	return e
+}
+
+// sort puts the events that have a time in order, and finds their parents.
+func (d *decoder) sort() {
+	d.order = make([]place, 0, d.count)
+	holes := false
+	for i := range d.count {
+		e := d.event(i)
+		start, end := e.first(), e.second()
+		switch {
+		case *e == event{}:
+			// A page of which only a part came to the disk.
+			if !holes {
+				d.note(d.eventError(i, ErrHole))
+			}
+			holes = true
+		case end == markInteger:
+			d.integers++
+		case end == markInstant:
+			d.order = append(d.order, placeOf(i, start, start, true))
+		case end < start:
+			d.note(d.eventError(i, ErrTime))
+		default:
+			d.order = append(d.order, placeOf(i, start, end, false))
+		}
+	}
+	slices.SortFunc(d.order, func(a, b place) int {
+		// Two differ always, as the number is part of it.
+		if a.less(b) {
+			return -1
+		}
+		return 1
+	})
+	d.parents = make([]uint32, len(d.order))
+	for n, p := range d.order {
+		thread := d.event(p.event()).thread
+		top := d.tops[thread]
+		for top != 0 && d.order[top-1].end() < p.end() {
+			top = d.parents[top-1]
+		}
+		d.parents[n] = top
+		if !p.instant() {
+			top = uint32(n) + 1
+		}
+		d.tops[thread] = top
+	}
+}
+
+// timed writes the entry of order[n].
+func (d *decoder) timed(n int) error {
+	p := d.order[n]
+	i := p.event()
+	ev := d.event(i)
+	d.entry.Attributes = d.entry.Attributes[:0]
+	if !p.instant() {
+		d.add(format.AttrDuration, format.U64Value(p.end()-p.start()))
+	}
+	e := d.begin(i, ev)
+	parent := d.parents[n]
+	e.Parent = d.resource
+	if parent != 0 {
+		e.Parent = d.resource + parent
+	}
+	at := d.meta.start + p.start()
+	switch {
+	case !p.instant():
+		d.add(attrMadeIDs, format.BoolValue(true))
+		d.buf = appendSpanID(d.buf[:0], uint64(i)+1)
+		d.add(format.AttrSpanID, alias(d.buf))
+	case parent != 0:
+		d.add(format.AttrEvent, format.BoolValue(true))
+	default:
+		e.Message = format.Some(e.Metadata.Name)
+		e.Metadata.Name = nameLog
+	}
+	d.add(attrThread, format.I64Value(int64(ev.thread)))
+	d.add(format.AttrTime, format.U64Value(at))
+	if !p.instant() && parent == 0 {
+		d.add(format.AttrTraceID, alias(d.traceID[:]))
+	}
+	_, err := d.w.Write(e)
+	return err
+}
+
+// integer writes the entry of an event that has a number and no time.
+func (d *decoder) integer(i int64, ev *event) error {
+	d.entry.Attributes = d.entry.Attributes[:0]
+	e := d.begin(i, ev)
+	e.Parent = d.resource
+	e.Message = format.Some(e.Metadata.Name)
+	e.Metadata.Name = nameLog
+	d.add(attrValue, format.I64Value(int64(ev.first())))
+	d.add(attrThread, format.I64Value(int64(ev.thread)))
+	_, err := d.w.Write(e)
+	return err
+}
+
+// begin makes an entry of what all kinds of events have, behind the attributes
+// that are there. They are added in the order of their names, which spares sorting
+// as far as there are not more than ten arguments.
+func (d *decoder) begin(i int64, ev *event) *format.TraceEntry {
+	kind := d.text(i, ev.kind)
+	id := d.text(i, ev.id)
+	label, args, more := strings.Cut(id, string(separator))
+	e := &d.entry
+	*e = format.TraceEntry{Metadata: format.Metadata{Name: label, Level: format.LevelInfo}, Attributes: e.Attributes}
+	for n := 0; more; n++ {
+		var arg string
+		arg, args, more = strings.Cut(args, string(separator))
+		if n == maxArgs-1 && more {
+			arg, more = arg+string(separator)+args, false
+		}
+		d.add(argName(n), format.StringValue(arg))
+	}
+	d.add(attrKind, format.StringValue(kind))
+	return e
+}
+
+func (d *decoder) add(name string, v format.Value) {
+	d.entry.Attributes = append(d.entry.Attributes, format.Attribute{Name: name, Value: v})
+}
+
+func (d *decoder) text(i int64, id uint64) string {
+	s, err := d.strings.text(id)
+	// A string that lies behind the end of what could be read is no other damage.
+	if err != nil && d.damage == nil && (d.whole || !errors.Is(err, ErrString)) {
+		d.note(d.eventError(i, err))
+	}
+	return s
+}
+
+// maxArgs bounds the attributes of an entry. What is more stays in the last one.
+const maxArgs = 1000
+
+var argNames = func() (names [10]string) {
+	for i := range names {
+		names[i] = attrArg + strconv.Itoa(i)
+	}
+	return names
+}()
+
+func argName(n int) string {
+	if n < len(argNames) {
+		return argNames[n]
+	}
+	return attrArg + strconv.Itoa(n)
+}
+
+// appendSpanID appends n as 16 hex digits.
+func appendSpanID(b []byte, n uint64) []byte {
+	for range 16 {
+		n = bits.RotateLeft64(n, 4)
+		b = append(b, "0123456789abcdef"[n&15])
+	}
+	return b
+}
+
+// alias returns a String of b, valid as long as b does not change.
+func alias(b []byte) format.Value {
+	return format.StringValue(unsafe.String(unsafe.SliceData(b), len(b)))
+}

@@ -1,0 +1,136 @@
+package measureme
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+// TestDecodeTheirs compares with what analyzeme reads.
+func TestDecodeTheirs(t *testing.T) {
+	for _, name := range []string{"gold", "py-basic", "py-unmapped_virtual"} {
+		t.Run(name, func(t *testing.T) {
+			v := mustDecode(t, read(t, filepath.Join("testdata", name+".mm_profdata")))
+			diff(t, rows(t, v), theirs(t, filepath.Join("testdata", name+".events.json")))
+		})
+	}
+}
+
+// TestDecodeRustc has the totals that measureme's own tests have.
+func TestDecodeRustc(t *testing.T) {
+	for name, want := range map[string]map[string]int{
+		"v8.mm_profdata": {"GenericActivity": 6429, "IncrementalResultHashing": 2235, "Query": 2258},
+		"v9.mm_profdata": {"GenericActivity": 5125, "IncrementalResultHashing": 1844, "Query": 1877, "ArtifactSize": 24},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := sample(t, name)
+			got := make(map[string]int)
+			v := mustDecode(t, b)
+			all := rows(t, v)
+			for _, r := range all {
+				got[r.Kind]++
+			}
+			for kind, n := range want {
+				if got[kind] != n {
+					t.Errorf("%d events of kind %s, want %d", got[kind], kind, n)
+				}
+			}
+			ours, others := selfTimes(t, v), reverse(t, b)
+			if !maps.Equal(ours, others) {
+				t.Errorf("self times differ: %v, want %v", ours, others)
+			}
+			again := encode(t, v)
+			diff(t, rows(t, mustDecode(t, again)), all)
+			if !maps.Equal(reverse(t, again), others) {
+				t.Error("self times are others after a round trip")
+			}
+			t.Logf("%d bytes, %d events, %d bytes when written again", len(b), len(all), len(again))
+		})
+	}
+}
+
+func TestDecodeEntries(t *testing.T) {
+	v := mustDecode(t, read(t, "testdata/gold.mm_profdata"))
+	var b []byte
+	for id := range uint32(v.Len()) {
+		e, err := v.File().Entry(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b = append(format.AppendJSON(b, int64(id), e), '\n')
+	}
+	golden := filepath.Join("testdata", "gold.entries.json")
+	if *update {
+		if err := writeFile(golden, b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := string(b), string(read(t, golden)); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if strings.Count(string(b), `"trace_id"`) != 1 {
+		t.Error("a trace id is not there once")
+	}
+}
+
+// TestDecodeSpill keeps next to nothing of the string data in memory.
+func TestDecodeSpill(t *testing.T) {
+	m := writtenStrings(t, 30_000)
+	want := rows(t, mustDecode(t, m))
+	for _, keep := range []int{0, 1000, 200_000} {
+		v, err := write(t, func(w *format.Writer) error {
+			s := newScanner(context.Background(), bytes.NewReader(m))
+			s.data.keep = keep
+			err := s.decode(w)
+			if s.data.rest == nil {
+				t.Error("there is no temporary file")
+			} else if _, err := os.Stat(s.data.rest.Name()); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("the temporary file is left: %v", err)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		diff(t, rows(t, v), want)
+	}
+}
+
+// writtenStrings is a profile of n events with a label and two arguments each.
+func writtenStrings(t *testing.T, n int) []byte {
+	t.Helper()
+	var m memory
+	w, err := NewWriter(&m, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	thread := w.Thread(3)
+	for i := range n {
+		s := strconv.Itoa(i * 7919 % n)
+		thread.Instant(w.String("kind"), w.EventID("label "+s, "an argument that is long "+s, s), time.Duration(i))
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return m.b
+}
+
+// TestDecodeTorn reads a file whose last page is torn, in the index of the
+// metadata, which is found all the same.
+func TestDecodeTorn(t *testing.T) {
+	b := read(t, "testdata/py-trunc_page.mm_profdata")
+	v, err := decode(t, b)
+	if e, ok := errors.AsType[*Error](err); !ok || !errors.Is(err, format.ErrTruncated) || e.Offset < 0xa0 || e.Page != 2 {
+		t.Errorf("the error is %v", err)
+	}
+	diff(t, rows(t, v), []row{{Kind: "Span", Label: "p", Args: []string{}, Thread: 1, Start: 1_700_000_000_000_000_000, End: 1_700_000_000_000_000_010}})
+}

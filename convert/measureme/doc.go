@@ -1,0 +1,110 @@
+// Package measureme converts between traces and the self-profiles of rustc,
+// .mm_profdata: intervals on threads, points in time and numbers, with labels and
+// arguments that are texts. [Decode] reads versions 8 and 9, [Encode] writes 9,
+// and a [Writer] lets a program write such a profile of itself while it runs.
+//
+// The source of the format are the crates measureme and decodeme, releases 10.1.3
+// for version 8 and 12.0.3 for version 9 (https://github.com/rust-lang/measureme). Issue 128 there
+// proposed the pages, and giving them out with an atomic addition instead of a
+// lock, which the Writer here does.
+//
+// # The layout
+//
+// A file is a header and pages, which belong to three streams. What the pages of
+// a stream hold together begins with a header, too. Addresses count from there,
+// offsets from the start of the file. All numbers are little endian.
+//
+//	file   = header("MMPD"), page*
+//	header = magic [4]byte, version u32
+//	page   = tag u8, size u32, payload [size]byte
+//
+//	tag 0  header("MMES"), event*
+//	tag 1  header("MMSD"), string*
+//	tag 2  header("MMSI"), (id, address)*   u64 each; u32 in version 8
+//
+//	event {
+//		kind    id            u64; u32 in version 8
+//		label   id            likewise; arguments follow, 0x1E before each
+//		thread  u32
+//		first   u48           the lower 32 bits; all upper ones come last
+//		second  u48
+//	}
+//	interval  first: start, second: end, in nanoseconds from the start of the profile
+//	instant   first: time,  second: 0xFFFFFFFFFFFF
+//	integer   first: value, second: 0xFFFFFFFFFFFE
+//
+//	string = (UTF-8 bytes | 0xFE id)*, 0xFF
+//	id     = 0..100,000,000 virtual, 100,000,001 the metadata: see the index;
+//	         100,000,002 none; from 100,000,003 on: the address, plus that
+//
+// The metadata is a JSON object: start_time in nanoseconds since 1970,
+// process_id, cmd, counter. Events are in the order in which they end.
+//
+// # What an entry is of
+//
+//	resource                  the file: process.pid, process.command_line, service.name (what follows
+//	                          --crate-name), measureme.version, measureme.counter, measureme.metadata (the text)
+//	span                      an interval, below the innermost interval of its thread that contains it
+//	span event                an instant within an interval of its thread
+//	log record                an instant outside all intervals, and an integer; the message is the label
+//
+//	name, or message          label
+//	measureme.kind    String  kind
+//	measureme.arg.0   String  the first argument, and so on; from 1,000 on all are in measureme.arg.999
+//	measureme.value   I64     of an integer, which has no time
+//	thread.id         I64     thread
+//	span_id                   the number of the record + 1
+//	trace_id                  the first 16 bytes of SHA-256 over the metadata, or else the first page
+//	otel.made_ids     Bool    true on spans: both ids are made
+//
+// Of two equal intervals the later record is the parent, as for the tools of
+// measureme. So self times, a span's duration less that of its direct children,
+// are those that the tools show.
+//
+// # What is lost when decoding
+//
+// Nothing that has a meaning: the order of records that end together, how strings
+// are shared, which text a virtual id stands for, and bytes that are not UTF-8. A
+// string without a text is "<unknown>", as the tools show it; one that is damaged
+// is "<invalid>", as is one of more than 4 MiB. Numbers that a counter other than wall-time took are read as
+// nanoseconds, as the tools do.
+//
+// # What an event is of
+//
+// The other direction: a span is an interval, a span event or log record an
+// instant, a log record with measureme.value an integer. Entries of other kinds
+// have no time, and are left out.
+//
+//	kind        measureme.kind, else otel.kind ("internal" if there is none), "event" or "log"
+//	label       the name of a span or event, the message of a log record
+//	thread      thread.id if there is one and the spans that say so nest, else a number of a
+//	            lane: spans of one resource share lanes, on each of which all spans nest
+//	arguments   measureme.arg.N; then, of what has no measureme.kind, trace_id=…, span_id=…,
+//	            parent_span_id=…, otel.link=TRACE-SPAN for each link, otel.scope.name=…, level=…
+//	            of a log record; then name=value of all other attributes, as they are stored
+//	metadata    measureme.metadata if nothing begins before the start_time in it, else made from
+//	            the first resource; all resources, up to 64, are in its member "resources"
+//
+// Ids that were made are not written. A span that has not ended lasts as long as
+// the trace, and has the argument entrace.open=true. What has no time gets that
+// of its span, or of the start of the profile.
+//
+// # What is lost when encoding
+//
+//   - the kinds of values: all are texts; bytes are base64
+//   - control characters but tab, line feed, form feed and carriage return, which
+//     the tools refuse: each is U+FFFD. An empty name is "<unnamed>"
+//   - the attributes of links, and the trace state beside them
+//   - who is the parent, other than as an argument, where a span does not nest in
+//     its parent and so goes to another lane
+//   - the thread of intervals from a profile that overlap on it without nesting
+//   - times: a trace of more than 78 hours, or from before 1970, is refused
+//
+// From a profile to entries and back, kinds, labels, arguments, threads, times
+// and numbers stay as they are.
+//
+// # Crashes
+//
+// A file whose writer died is decoded as far as it goes: whole pages, and of a
+// torn one the whole records. The metadata is found without an index. See [Error].
+package measureme

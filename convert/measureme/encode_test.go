@@ -1,0 +1,270 @@
+package measureme
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/telemetry"
+)
+
+// A tree writes entries of spans and what belongs to them.
+type tree struct {
+	t testing.TB
+	w *format.Writer
+}
+
+func (w tree) put(e *format.TraceEntry, parent uint32) uint32 {
+	w.t.Helper()
+	e.Parent = parent
+	id, err := w.w.Write(e)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return id
+}
+
+func attribute(name string, v telemetry.Any) telemetry.Attribute {
+	return telemetry.NewAttribute(name, &v)
+}
+
+// span returns one of a trace; 0 is no parent.
+func span(name string, id, parent byte, start, duration int64) *telemetry.Span {
+	s := &telemetry.Span{
+		Name: name, TraceID: [16]byte{0xaa}, SpanID: [8]byte{id}, Start: start, Duration: duration, Ended: duration >= 0,
+		Kind: telemetry.KindInternal, Flags: format.DefaultTraceFlags,
+	}
+	if parent != 0 {
+		s.Parent = [8]byte{parent}
+	}
+	return s
+}
+
+func build(t testing.TB, fn func(w tree)) *format.View {
+	t.Helper()
+	v, err := write(t, func(w *format.Writer) error {
+		tree{t, w}.put(format.Root(), 0)
+		fn(tree{t, w})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestEncodeSpans(t *testing.T) {
+	v := build(t, func(w tree) {
+		r := &telemetry.Resource{Attributes: []telemetry.Attribute{
+			attribute("service.name", telemetry.Any{Kind: telemetry.String, Text: "my shop"}),
+			attribute("process.pid", telemetry.Any{Kind: telemetry.Int, Int: 77}),
+		}}
+		resource := w.put(r.Entry(), 0)
+		a := span("GET /\x00", 1, 0, 100, 50)
+		a.Kind, a.Status, a.Description, a.Scope.Name = telemetry.KindServer, telemetry.StatusError, "it broke", "lib"
+		a.Attributes = []telemetry.Attribute{
+			attribute("n", telemetry.Any{Kind: telemetry.Int, Int: -5}),
+			attribute("list", telemetry.Any{Kind: telemetry.List, List: []telemetry.Any{{Kind: telemetry.Bool, Bool: true}}}),
+			attribute("bytes", telemetry.Any{Kind: telemetry.Bytes, Text: "\xff\x00"}),
+			attribute("thread.id", telemetry.Any{Kind: telemetry.Int, Int: 40}),
+			attribute("time_unix_nano", telemetry.Any{Kind: telemetry.String, Text: "mine"}),
+		}
+		first := w.put(a.Entry(telemetry.Where{}), resource)
+		link := telemetry.Link{TraceID: [16]byte{0xbb}, SpanID: [8]byte{0xcc}, Flags: format.DefaultTraceFlags}
+		w.put(link.Entry("lib"), first)
+		ev := telemetry.Event{Name: "cache miss", Time: 110, HasTime: true, Attributes: []telemetry.Attribute{attribute("f", telemetry.Any{Kind: telemetry.Float, Float: 1.5})}}
+		w.put(ev.Entry("lib"), first)
+		w.put(span("child", 2, 1, 100, 50).Entry(telemetry.Where{Trace: true, Parent: true}), first)
+		w.put(span("at the same time", 3, 1, 120, 10).Entry(telemetry.Where{Trace: true, Parent: true}), first)
+		w.put(span("still open", 4, 1, 130, -1).Entry(telemetry.Where{Trace: true, Parent: true}), first)
+		log := telemetry.Log{Body: telemetry.Any{Kind: telemetry.String, Text: "slow"}, Time: 900, HasTime: true, Severity: telemetry.SeverityOf(format.LevelWarn), SeverityText: "WARN"}
+		w.put(log.Entry(telemetry.Where{Trace: true, Parent: true}), first)
+		log.HasTime = false
+		w.put(log.Entry(telemetry.Where{}), resource)
+		ended := span("recorded live", 5, 0, 300, -1).Entry(telemetry.Where{})
+		live := w.put(ended, resource)
+		w.put(&format.TraceEntry{
+			Metadata: format.Metadata{Name: format.NameSpanEnd},
+			Attributes: []format.Attribute{
+				{Name: format.AttrDuration, Value: format.U64Value(7)},
+				{Name: format.AttrSpanID, Value: format.StringValue("0500000000000000")},
+				{Name: "late", Value: format.BoolValue(true)},
+			},
+		}, live)
+	})
+	b := encode(t, v)
+	trace, parent := "trace_id=aa000000000000000000000000000000", "parent_span_id=0100000000000000"
+	want := []row{
+		{Kind: "server", Label: "GET /\uFFFD", Thread: 40, Start: 100, End: 150, Args: []string{
+			trace, "span_id=0100000000000000", "otel.link=bb000000000000000000000000000000-cc00000000000000", "otel.scope.name=lib",
+			"bytes=/wA=", "list=[true]", "n=-5", "otel.attr.time_unix_nano=mine", "otel.status_code=ERROR", "otel.status_description=it broke", "thread.id=40",
+		}},
+		{Kind: "event", Label: "cache miss", Thread: 40, At: 110, Args: []string{"otel.scope.name=lib", "f=1.5"}},
+		{Kind: "internal", Label: "child", Thread: 1, Start: 100, End: 150, Args: []string{trace, "span_id=0200000000000000", parent}},
+		// The others are of no thread, so that they share lanes.
+		{Kind: "internal", Label: "at the same time", Thread: 2, Start: 120, End: 130, Args: []string{trace, "span_id=0300000000000000", parent}},
+		{Kind: "internal", Label: "still open", Thread: 2, Start: 130, End: 900, Args: []string{trace, "span_id=0400000000000000", parent, "entrace.open=true"}},
+		{Kind: "log", Label: "slow", Thread: 40, At: 900, Args: []string{trace, "span_id=0100000000000000", "level=WARN"}},
+		{Kind: "log", Label: "slow", Thread: 1, At: 100, Args: []string{"level=WARN"}},
+		{Kind: "internal", Label: "recorded live", Thread: 1, Start: 300, End: 307, Args: []string{trace, "span_id=0500000000000000", "late=true"}},
+	}
+	again := mustDecode(t, b)
+	diff(t, rows(t, again), want)
+	e, err := again.Entry(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, _ := e.Attribute(attrPID)
+	if n, _ := pid.I64(); n != 77 || e.Message.Value != "my_shop" {
+		t.Errorf("the resource is %+v", e)
+	}
+	if text, _ := e.Attribute(attrMetadata); !strings.Contains(text.Text(), `"resources": [{"process.pid": "77", "service.name": "my shop"}]`) {
+		t.Errorf("the metadata is %s", text.Text())
+	}
+}
+
+// TestEncodeNests encodes spans that overlap at random, and looks at the result
+// as the tools do: on each thread all nest, and what is contained comes first.
+func TestEncodeNests(t *testing.T) {
+	for seed := range uint64(30) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		total := int64(0)
+		v := build(t, func(w tree) {
+			var ids []uint32
+			for n := range 200 {
+				parent, at := uint32(0), byte(0)
+				if n > 0 && r.IntN(5) > 0 {
+					at = byte(r.IntN(n)) + 1
+					parent = ids[at-1]
+				}
+				s := span(strconv.Itoa(r.IntN(5)), byte(n+1), at, r.Int64N(100), r.Int64N(40))
+				total += s.Duration
+				ids = append(ids, w.put(s.Entry(telemetry.Where{}), parent))
+			}
+		})
+		b := encode(t, v)
+		s := scanned(t, b)
+		open := make(map[uint32][]place)
+		sum := uint64(0)
+		for i := s.count - 1; i >= 0; i-- {
+			e := s.event(i)
+			sum += e.second() - e.first()
+			stack := open[e.thread]
+			for len(stack) > 0 && (stack[len(stack)-1].start() > e.first() || stack[len(stack)-1].end() < e.second()) {
+				if top := stack[len(stack)-1]; top.start() < e.second() && e.first() < top.end() {
+					t.Fatalf("seed %d: record %d overlaps a later one on its thread", seed, i)
+				}
+				stack = stack[:len(stack)-1]
+			}
+			open[e.thread] = append(stack, placeOf(i, e.first(), e.second(), false))
+		}
+		if sum != uint64(total) || s.count != 200 {
+			t.Errorf("seed %d: %d records take %d, want 200 and %d", seed, s.count, sum, total)
+		}
+		if got, want := selfTimes(t, mustDecode(t, b)), reverse(t, b); !maps.Equal(got, want) {
+			t.Errorf("seed %d: self times are %v, the tools say %v", seed, got, want)
+		}
+	}
+}
+
+func TestEncodeRoundTrip(t *testing.T) {
+	for _, name := range []string{"gold", "py-basic", "py-unmapped_virtual"} {
+		v := mustDecode(t, read(t, "testdata/"+name+".mm_profdata"))
+		b := encode(t, v)
+		again := mustDecode(t, b)
+		diff(t, rows(t, again), rows(t, v))
+		if !bytes.Equal(encode(t, again), b) {
+			t.Errorf("%s: written a third time, it is another file", name)
+		}
+	}
+}
+
+func TestEncodeRange(t *testing.T) {
+	for _, test := range []struct {
+		name            string
+		start, duration int64
+		err             error
+	}{
+		{"all of it", 5, maxEnd, nil},
+		{"too long", 5, maxEnd + 1, ErrRange},
+		{"overflow", math.MaxInt64 - 1, math.MaxInt64, nil},
+		{"before 1970", -1, 1, ErrRange},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			v := build(t, func(w tree) { w.put(span("a", 1, 0, test.start, test.duration).Entry(telemetry.Where{}), 0) })
+			if err := Encode(context.Background(), io.Discard, v, nil); !errors.Is(err, test.err) {
+				t.Errorf("the error is %v, want %v", err, test.err)
+			}
+		})
+	}
+}
+
+func TestEncodeEmpty(t *testing.T) {
+	if got := rows(t, mustDecode(t, encode(t, build(t, func(tree) {})))); len(got) != 0 {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestEncodeErrors(t *testing.T) {
+	v := mustDecode(t, profile(t, 20_000))
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := Encode(ctx, io.Discard, v, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("the error is %v", err)
+	}
+	if err := Encode(context.Background(), failing{}, v, nil); !errors.Is(err, errFull) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+type failing struct{}
+
+func (failing) Write([]byte) (int, error) { return 0, errFull }
+
+// TestMemory holds both directions to what they promise, counting all that they
+// allocate as if it was never freed.
+func TestMemory(t *testing.T) {
+	const n = 200_000
+	p := profile(t, n)
+	limit := uint64(24<<20 + 96*n)
+	if got := allocated(func() {
+		w, err := format.NewWriter(io.Discard, format.V2, format.IET, nil)
+		if err == nil {
+			err = Decode(context.Background(), bytes.NewReader(p), w, nil)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}); got > limit {
+		t.Errorf("Decode allocates %d bytes, want %d at most", got, limit)
+	} else {
+		t.Logf("Decode allocates %d bytes for %d events", got, n)
+	}
+	v := mustDecode(t, p)
+	if got := allocated(func() {
+		if err := Encode(context.Background(), io.Discard, v, nil); err != nil {
+			t.Error(err)
+		}
+	}); got > limit {
+		t.Errorf("Encode allocates %d bytes, want %d at most", got, limit)
+	} else {
+		t.Logf("Encode allocates %d bytes for %d events", got, n)
+	}
+}
+
+func allocated(fn func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	fn()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}

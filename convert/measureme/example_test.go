@@ -1,0 +1,80 @@
+package measureme_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/entrace-go/entrace/convert/measureme"
+	"github.com/entrace-go/entrace/format"
+)
+
+// A profile becomes a trace.
+func ExampleDecode() {
+	in, err := os.Open("testdata/gold.mm_profdata")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer in.Close()
+	var out bytes.Buffer
+	w, err := format.NewWriter(&out, format.V2, format.IET, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	err = errors.Join(measureme.Decode(context.Background(), in, w, nil), w.Close())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	r, err := format.NewReader(&out, nil)
+	for err == nil {
+		var e *format.TraceEntry
+		if e, err = r.Next(); err == nil {
+			fmt.Printf("%d %q %q\n", e.Parent, e.Metadata.Name, e.Message.Value)
+		}
+	}
+	if !errors.Is(err, io.EOF) {
+		fmt.Println(err)
+	}
+	// Output:
+	// 0 "root" ""
+	// 0 "resource" ""
+	// 1 "label" ""
+	// 2 "label" ""
+	// 1 "event" "late"
+	// 1 "event" "label"
+}
+
+// A program profiles itself. Each goroutine has a Thread.
+func ExampleWriter() {
+	dir, err := os.MkdirTemp("", "")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(dir)
+	f, err := os.Create(filepath.Join(dir, "shop.mm_profdata"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	w, err := measureme.NewWriter(f, &measureme.WriterOptions{Command: "shop --crate-name shop "})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	kind, query := w.String("Query"), w.EventID("load cart", "user=7")
+	thread := w.Thread(1)
+	begin := time.Since(w.Start())
+	// … the work …
+	thread.Interval(kind, query, begin, time.Since(w.Start()))
+	fmt.Println(errors.Join(thread.Close(), w.Close(), f.Close()))
+	// Output: <nil>
+}

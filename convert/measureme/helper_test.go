@@ -1,0 +1,275 @@
+package measureme
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+// A row is an event as analyzeme shows it.
+type row struct {
+	Kind, Label string
+	Args        []string
+	Thread      uint32
+	Start, End  uint64
+	At, Value   uint64
+}
+
+func (r row) String() string {
+	b, _ := json.Marshal(r)
+	return string(b)
+}
+
+func sorted(rows []row) []string {
+	texts := make([]string, len(rows))
+	for i, r := range rows {
+		texts[i] = r.String()
+	}
+	slices.Sort(texts)
+	return texts
+}
+
+// diff compares events in any order.
+func diff(t *testing.T, got, want []row) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Errorf("%d events, want %d", len(got), len(want))
+	}
+	ours, theirs := sorted(got), sorted(want)
+	for i := range min(len(ours), len(theirs)) {
+		if ours[i] != theirs[i] {
+			t.Fatalf("event %d:\n got %s\nwant %s", i, ours[i], theirs[i])
+		}
+	}
+}
+
+// write runs fn with a writer of a file, and returns the view of that.
+func write(t testing.TB, fn func(w *format.Writer) error) (*format.View, error) {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "trace.iet")
+	out, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	w, err := format.NewWriter(out, format.V2, format.IET, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	result := fn(w)
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f, err := format.Open(name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	v, err := format.NewView(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v, result
+}
+
+// decode decodes a profile into a file and returns the view of it.
+func decode(t testing.TB, profile []byte) (*format.View, error) {
+	t.Helper()
+	return write(t, func(w *format.Writer) error { return Decode(context.Background(), bytes.NewReader(profile), w, nil) })
+}
+
+func mustDecode(t testing.TB, profile []byte) *format.View {
+	t.Helper()
+	v, err := decode(t, profile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func encode(t testing.TB, v *format.View) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := Encode(context.Background(), &b, v, nil); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// rows returns the events that a view has of a profile.
+func rows(t testing.TB, v *format.View) []row {
+	t.Helper()
+	var rows []row
+	for id := range uint32(v.Len()) {
+		role := v.Role(id)
+		if role == format.RoleRoot || role == format.RoleResource {
+			continue
+		}
+		e, err := v.Entry(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := row{Args: []string{}, Label: e.Metadata.Name}
+		if e.Message.Valid {
+			r.Label = e.Message.Value
+		}
+		at := uint64(0)
+		if when, ok := v.Time(id); ok {
+			at = uint64(when.UnixNano())
+		}
+		number := func(name string) uint64 {
+			v, _ := e.Attribute(name)
+			n, _ := v.U64()
+			return n
+		}
+		kind, _ := e.Attribute(attrKind)
+		r.Kind, r.Thread = kind.Text(), uint32(number(attrThread))
+		for n := 0; ; n++ {
+			arg, ok := e.Attribute(attrArg + strconv.Itoa(n))
+			if !ok {
+				break
+			}
+			r.Args = append(r.Args, arg.Text())
+		}
+		_, hasValue := e.Attribute(attrValue)
+		switch {
+		case role == format.RoleSpan:
+			r.Start, r.End = at, at+number(format.AttrDuration)
+		case hasValue:
+			r.Value = number(attrValue)
+		case role == format.RoleEvent || role == format.RoleLog:
+			r.At = at
+		default:
+			t.Errorf("entry %d is a %v", id, role)
+		}
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+// theirs reads what analyzeme printed of a file.
+func theirs(t testing.TB, name string) []row {
+	t.Helper()
+	var rows []row
+	for line := range strings.Lines(string(read(t, name))) {
+		var r row
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+func read(t testing.TB, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// sample reads a file that is not part of the project, and skips the test where
+// it is not there.
+func sample(t testing.TB, name string) []byte {
+	t.Helper()
+	dir := os.Getenv("ENTRACE_SAMPLES")
+	if dir == "" {
+		t.Skip("ENTRACE_SAMPLES is not set")
+	}
+	return read(t, filepath.Join(dir, "measureme", name))
+}
+
+// selfTimes returns the count and the time of each label of spans, that of direct
+// children on the same thread not counted.
+func selfTimes(t testing.TB, v *format.View) map[string][2]uint64 {
+	t.Helper()
+	type span struct {
+		label    string
+		thread   string
+		duration uint64
+	}
+	spans := make(map[uint32]span)
+	times := make(map[string][2]uint64)
+	for id := range uint32(v.Len()) {
+		if v.Role(id) != format.RoleSpan {
+			continue
+		}
+		e, err := v.Entry(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		thread, _ := e.Attribute(attrThread)
+		d, _ := e.Attribute(format.AttrDuration)
+		n, _ := d.U64()
+		s := span{e.Metadata.Name, string(thread.AppendDecimal(nil)), n}
+		spans[id] = s
+		sum := times[s.label]
+		times[s.label] = [2]uint64{sum[0] + 1, sum[1] + n}
+		if up, ok := spans[v.Parent(id)]; ok && up.thread == s.thread {
+			sum := times[up.label]
+			times[up.label] = [2]uint64{sum[0], sum[1] - n}
+		}
+	}
+	return times
+}
+
+// reverse computes self times as the tools do: backwards through the records.
+func reverse(t testing.TB, profile []byte) map[string][2]uint64 {
+	t.Helper()
+	s := scanned(t, profile)
+	table := newStringTable(s)
+	type open struct {
+		label      string
+		start, end uint64
+	}
+	stacks := make(map[uint32][]open)
+	times := make(map[string][2]uint64)
+	for i := s.count - 1; i >= 0; i-- {
+		e := s.event(i)
+		if e.second() >= markInteger {
+			continue
+		}
+		text, err := table.text(e.id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		label, _, _ := strings.Cut(text, string(separator))
+		o := open{label, e.first(), e.second()}
+		stack := stacks[e.thread]
+		for len(stack) > 0 && (stack[len(stack)-1].start > o.start || stack[len(stack)-1].end < o.end) {
+			stack = stack[:len(stack)-1]
+		}
+		sum := times[label]
+		times[label] = [2]uint64{sum[0] + 1, sum[1] + o.end - o.start}
+		if len(stack) > 0 {
+			up := stack[len(stack)-1].label
+			sum := times[up]
+			if int64(sum[1]-(o.end-o.start)) < 0 {
+				t.Fatalf("record %d: the children of %q take longer than it", i, up)
+			}
+			times[up] = [2]uint64{sum[0], sum[1] - (o.end - o.start)}
+		}
+		stacks[e.thread] = append(stack, o)
+	}
+	return times
+}
+
+// scanned takes a whole profile apart.
+func scanned(t testing.TB, profile []byte) *scanner {
+	t.Helper()
+	s := newScanner(context.Background(), bytes.NewReader(profile))
+	if err := s.scan(); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}

@@ -1,0 +1,104 @@
+package measureme
+
+import "encoding/binary"
+
+// The numbers of the format. Part of the file format.
+const (
+	magicFile    = "MMPD"
+	magicEvents  = "MMES"
+	magicStrings = "MMSD"
+	magicIndex   = "MMSI"
+
+	// version is what is written; oldVersion is what can be read besides.
+	version    = 9
+	oldVersion = 8
+
+	headerSize     = 8 // of the file and of each stream
+	pageHeaderSize = 5
+
+	tagEvents  = 0
+	tagStrings = 1
+	tagIndex   = 2
+	numTags    = 3
+
+	maxVirtual   = 100_000_000
+	metadataID   = 100_000_001
+	invalidID    = 100_000_002
+	firstRegular = 100_000_003 // the id of address 0 of the string data
+
+	terminator = 0xff // ends a string
+	reference  = 0xfe // and then the id of another string
+
+	separator = '\x1e' // between the label and the arguments of an event id
+
+	maxNano     = 1<<48 - 1
+	markInstant = maxNano     // in the place of an interval's end
+	markInteger = maxNano - 1 // likewise
+	maxEnd      = maxNano - 2 // of an interval
+
+	eventSize      = 32
+	eventSizeV8    = 24
+	indexSize      = 16
+	indexSizeV8    = 8
+	idSize         = 8
+	idSizeV8       = 4
+	metadataOffset = headerSize // where the reference writer puts the metadata string
+
+	// A page of events that is written full. One that was promised but never
+	// written leaves so many zero bytes, or a multiple of it.
+	fullPage     = 256 << 10
+	fullPageSize = pageHeaderSize + fullPage
+	// stringPage is when string data becomes a page. It is less than fullPage so
+	// that a hole tells of which kind the lost pages were.
+	stringPage = 64 << 10
+)
+
+var streamMagics = [numTags]string{magicEvents, magicStrings, magicIndex}
+
+// An event is the record of version 9.
+type event struct {
+	kind, id           uint64
+	thread             uint32
+	low1, low2, uppers uint32
+}
+
+func (e *event) first() uint64  { return uint64(e.low1) | uint64(e.uppers>>16)<<32 }
+func (e *event) second() uint64 { return uint64(e.low2) | uint64(e.uppers&0xffff)<<32 }
+
+func (e *event) setPayload(first, second uint64) {
+	e.low1, e.low2 = uint32(first), uint32(second)
+	e.uppers = uint32(first>>32)<<16 | uint32(second>>32)&0xffff
+}
+
+// parse reads the record of a version from b, which holds all of it.
+func (e *event) parse(b []byte, v uint32) {
+	if v == oldVersion {
+		_ = b[eventSizeV8-1]
+		e.kind, e.id = uint64(binary.LittleEndian.Uint32(b)), uint64(binary.LittleEndian.Uint32(b[4:]))
+		b = b[8:]
+	} else {
+		_ = b[eventSize-1]
+		e.kind, e.id = binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
+		b = b[16:]
+	}
+	e.thread = binary.LittleEndian.Uint32(b)
+	e.low1, e.low2, e.uppers = binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint32(b[8:]), binary.LittleEndian.Uint32(b[12:])
+}
+
+// appendTo appends the record of version 9.
+func (e *event) appendTo(b []byte) []byte {
+	b = binary.LittleEndian.AppendUint64(b, e.kind)
+	b = binary.LittleEndian.AppendUint64(b, e.id)
+	b = binary.LittleEndian.AppendUint32(b, e.thread)
+	b = binary.LittleEndian.AppendUint32(b, e.low1)
+	b = binary.LittleEndian.AppendUint32(b, e.low2)
+	return binary.LittleEndian.AppendUint32(b, e.uppers)
+}
+
+func appendHeader(b []byte, magic string) []byte {
+	return binary.LittleEndian.AppendUint32(append(b, magic...), version)
+}
+
+func appendPageHeader(b []byte, tag byte, size int) []byte {
+	return binary.LittleEndian.AppendUint32(append(b, tag), uint32(size))
+}

@@ -1,0 +1,105 @@
+package measureme
+
+import (
+	"encoding/json"
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/entrace-go/entrace/internal/jsontext"
+)
+
+// A metadata is the JSON object that each file has.
+type metadata struct {
+	text      string
+	start     uint64 // ns since 1970
+	processID uint32
+	command   string
+	counter   string
+	escaped   bool // text is no JSON but in the escapes of Rust
+}
+
+// maxStart leaves room for the times of events behind it.
+const maxStart = math.MaxInt64 - maxNano
+
+// parseMetadata reads as much of text as there is, and reports whether it is an
+// object at all.
+func parseMetadata(text string) (m metadata, ok bool) {
+	m.text = text
+	var fields map[string]json.RawMessage
+	if json.Unmarshal([]byte(text), &fields) != nil {
+		// The reference writer escapes the command as Rust does.
+		m.escaped = true
+		if json.Unmarshal([]byte(unescapeRust(text)), &fields) != nil {
+			return m, false
+		}
+	}
+	get := func(name string, to any) {
+		if raw, ok := fields[name]; ok {
+			_ = json.Unmarshal(raw, to) // what is of another type stays zero
+		}
+	}
+	get("start_time", &m.start)
+	get("process_id", &m.processID)
+	get("cmd", &m.command)
+	var counter struct {
+		Name string `json:"name"`
+	}
+	get("counter", &counter)
+	m.counter = counter.Name
+	m.start = min(m.start, maxStart)
+	return m, fields != nil
+}
+
+// unescapeRust turns \' and \u{e9} into what JSON has for them.
+func unescapeRust(s string) string {
+	var b []byte
+	for i := 0; i < len(s); i++ {
+		if s[i] != '\\' || i+1 == len(s) {
+			b = append(b, s[i])
+			continue
+		}
+		i++
+		switch s[i] {
+		case '\'':
+			b = append(b, '\'')
+			continue
+		case 'u':
+			if hex, _, ok := strings.Cut(strings.TrimPrefix(s[i+1:], "{"), "}"); ok && strings.HasPrefix(s[i+1:], "{") {
+				if n, err := strconv.ParseUint(hex, 16, 32); err == nil && utf8.ValidRune(rune(n)) {
+					quoted, _ := json.Marshal(string(rune(n))) // a string always has JSON
+					b = append(b, quoted[1:len(quoted)-1]...)
+					i += len(hex) + 2
+					continue
+				}
+			}
+		}
+		b = append(b, '\\', s[i])
+	}
+	return string(b)
+}
+
+// crateFlag is what stands before a service's name in a command: the tools look
+// for it.
+const crateFlag = " --crate-name "
+
+// service returns the name behind crateFlag.
+func (m *metadata) service() string {
+	_, name, ok := strings.Cut(m.command, crateFlag)
+	if !ok {
+		return ""
+	}
+	name, _, _ = strings.Cut(name, " ")
+	return name
+}
+
+// appendMetadata appends the object of a file that is written. more are members
+// that are JSON already, each with a comma before it.
+func appendMetadata(b []byte, m *metadata, more []byte) []byte {
+	b = strconv.AppendUint(append(b, `{ "start_time": `...), m.start, 10)
+	b = strconv.AppendUint(append(b, `, "process_id": `...), uint64(m.processID), 10)
+	b = jsontext.AppendString(append(b, `, "cmd": `...), strings.ToValidUTF8(m.command, "\uFFFD"))
+	b = append(b, `, "counter": { "name": "wall-time", "units": [["ns", 1], ["μs", 1000], ["ms", 1000000], ["s", 1000000000]] }`...)
+	return append(append(b, more...), " }"...)
+}

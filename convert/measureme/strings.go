@@ -1,0 +1,252 @@
+package measureme
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"os"
+	"slices"
+	"unicode/utf8"
+)
+
+const (
+	// maxHead is how much string data is kept in memory, the rest in a file.
+	maxHead    = 24 << 20
+	blockSize  = 16 << 10
+	numBlocks  = 256
+	maxDepth   = 64
+	maxText    = 4 << 20
+	cacheBytes = 8 << 20
+	cacheTexts = 1 << 16
+
+	// unknown is how the tools of measureme show a string that has no text.
+	unknown = "<unknown>"
+	// damaged is the text of a string that cannot be read.
+	damaged = "<invalid>"
+)
+
+// A stringData is the stream of string data, without its header.
+type stringData struct {
+	keep   int // how much stays in memory
+	head   []byte
+	rest   *os.File
+	size   uint64
+	blocks [numBlocks]block
+}
+
+// A block is a part of the rest in memory.
+type block struct {
+	number uint64 // from 1 on, 0 for none
+	b      []byte
+}
+
+func (d *stringData) write(b []byte) error {
+	n := min(len(b), d.keep-len(d.head))
+	d.head = append(d.head, b[:n]...)
+	d.size += uint64(len(b))
+	if b = b[n:]; len(b) == 0 {
+		return nil
+	}
+	if d.rest == nil {
+		f, err := os.CreateTemp("", "entrace-measureme-*")
+		if err != nil {
+			return err
+		}
+		d.rest = f
+	}
+	_, err := d.rest.Write(b)
+	return err
+}
+
+func (d *stringData) close() error {
+	if d.rest == nil {
+		return nil
+	}
+	return errors.Join(d.rest.Close(), os.Remove(d.rest.Name()))
+}
+
+// from returns some bytes that begin at an address, none behind the end. They
+// are valid until the next call.
+func (d *stringData) from(addr uint64) ([]byte, error) {
+	if addr < headerSize || addr-headerSize >= d.size {
+		return nil, nil
+	}
+	addr -= headerSize
+	if addr < uint64(len(d.head)) {
+		return d.head[addr:], nil
+	}
+	addr -= uint64(len(d.head))
+	number, within := addr/blockSize, addr%blockSize
+	k := &d.blocks[number%numBlocks]
+	if k.number != number+1 {
+		left := d.size - uint64(len(d.head)) - number*blockSize
+		if k.b == nil {
+			k.b = make([]byte, 0, blockSize)
+		}
+		k.number, k.b = 0, k.b[:min(left, blockSize)]
+		if _, err := d.rest.ReadAt(k.b, int64(number*blockSize)); err != nil {
+			return nil, err
+		}
+		k.number = number + 1
+	}
+	return k.b[within:], nil
+}
+
+// An indexEntry says at which address the text of a virtual id is.
+type indexEntry struct {
+	id, number uint32
+	addr       uint64
+}
+
+func (s *scanner) addIndex(b []byte) {
+	var id, addr uint64
+	if s.version == oldVersion {
+		id, addr = uint64(binary.LittleEndian.Uint32(b)), uint64(binary.LittleEndian.Uint32(b[4:]))
+	} else {
+		id, addr = binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
+	}
+	if id <= metadataID {
+		s.index = append(s.index, indexEntry{uint32(id), uint32(len(s.index)), addr})
+	}
+}
+
+// A stringTable resolves ids into texts.
+type stringTable struct {
+	data   *stringData
+	index  []indexEntry
+	idSize int
+	cache  map[uint64]string
+	cached int
+	buf    []byte
+	steps  int
+	budget int64 // what expanding may still cost, so that few bytes do not become many
+}
+
+func newStringTable(s *scanner) *stringTable {
+	slices.SortFunc(s.index, func(a, b indexEntry) int { return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.number, b.number)) })
+	t := &stringTable{data: &s.data, index: s.index, idSize: idSize, cache: make(map[uint64]string), budget: 16<<20 + 256*s.off}
+	if s.version == oldVersion {
+		t.idSize = idSizeV8
+	}
+	return t
+}
+
+// address returns where the text of id is, and whether it has any.
+func (t *stringTable) address(id uint64) (uint64, bool) {
+	if id >= firstRegular {
+		return id - firstRegular, true
+	}
+	if id > metadataID {
+		return 0, false
+	}
+	// The last of several entries of an id counts.
+	n, _ := slices.BinarySearchFunc(t.index, uint32(id)+1, func(e indexEntry, id uint32) int { return cmp.Compare(e.id, id) })
+	if n == 0 || uint64(t.index[n-1].id) != id {
+		return 0, false
+	}
+	return t.index[n-1].addr, true
+}
+
+// text returns the text of id, which is valid UTF-8. It is not "" but a stand-in
+// when the error says that it cannot be read.
+func (t *stringTable) text(id uint64) (string, error) {
+	if s, ok := t.cache[id]; ok {
+		if t.budget -= int64(len(s)); t.budget < 0 {
+			return damaged, ErrTooLarge
+		}
+		return s, nil
+	}
+	addr, ok := t.address(id)
+	if !ok {
+		return unknown, nil
+	}
+	if t.budget < 0 {
+		return damaged, ErrTooLarge
+	}
+	t.steps = 0
+	var err error
+	t.buf, err = t.expand(t.buf[:0], addr, 0)
+	t.budget -= int64(len(t.buf)) + 8*int64(t.steps)
+	if err != nil {
+		return damaged, err
+	}
+	s := validText(t.buf)
+	if t.cached += len(s); t.cached > cacheBytes || len(t.cache) >= cacheTexts {
+		clear(t.cache)
+		t.cached = len(s)
+	}
+	t.cache[id] = s
+	return s, nil
+}
+
+// expand appends the text at an address.
+func (t *stringTable) expand(dst []byte, addr uint64, depth int) ([]byte, error) {
+	if depth > maxDepth {
+		return dst, ErrCycle
+	}
+	for {
+		if t.steps++; int64(t.steps)*8 > t.budget || len(dst) > maxText {
+			return dst, ErrTooLarge
+		}
+		b, err := t.data.from(addr)
+		if err != nil {
+			return dst, err
+		}
+		if len(b) == 0 {
+			return dst, ErrString
+		}
+		switch b[0] {
+		case terminator:
+			return dst, nil
+		case reference:
+			id, err := t.id(addr + 1)
+			if err != nil {
+				return dst, err
+			}
+			if to, ok := t.address(id); !ok {
+				dst = append(dst, unknown...)
+			} else if dst, err = t.expand(dst, to, depth+1); err != nil {
+				return dst, err
+			}
+			addr += 1 + uint64(t.idSize)
+		default:
+			n := 1
+			limit := min(len(b), blockSize)
+			for n < limit && b[n] < reference {
+				n++
+			}
+			dst = append(dst, b[:n]...)
+			addr += uint64(n)
+		}
+	}
+}
+
+// id reads the id at an address.
+func (t *stringTable) id(addr uint64) (uint64, error) {
+	var buf [idSize]byte
+	for have := 0; have < t.idSize; {
+		b, err := t.data.from(addr + uint64(have))
+		if err != nil {
+			return 0, err
+		}
+		if len(b) == 0 {
+			return 0, ErrString
+		}
+		have += copy(buf[have:t.idSize], b)
+	}
+	return binary.LittleEndian.Uint64(buf[:]), nil
+}
+
+// validText returns b with U+FFFD for each byte that is not UTF-8.
+func validText(b []byte) string {
+	if utf8.Valid(b) {
+		return string(b)
+	}
+	fixed := make([]byte, 0, len(b)+16)
+	for len(b) > 0 {
+		r, n := utf8.DecodeRune(b)
+		fixed = utf8.AppendRune(fixed, r)
+		b = b[n:]
+	}
+	return string(fixed)
+}

@@ -1,0 +1,203 @@
+package perfetto
+
+import (
+	"context"
+	"io"
+	"math"
+	"strconv"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/telemetry"
+)
+
+// EncodeOptions change how [Encode] works. There is nothing to change yet.
+type EncodeOptions struct{}
+
+// bufferSize is how much is written at once.
+const bufferSize = 128 << 10
+
+// Encode writes the trace that v shows to w. A nil o means defaults. It keeps the
+// times of all spans, span events and log records in memory, about 70 bytes for
+// each, and reads the rest while it writes. Errors are those of the trace's file,
+// of w, and of ctx.
+func Encode(ctx context.Context, w io.Writer, v *format.View, _ *EncodeOptions) error {
+	t, err := telemetry.NewTimeline(ctx, v)
+	if err != nil {
+		return err
+	}
+	e := &encoder{w: w, t: t, v: v, b: make([]byte, 0, bufferSize+bufferSize/2), shift: min(t.First, 0)}
+	e.clocks()
+	for i := range t.Processes {
+		if err := e.process(i); err != nil {
+			return err
+		}
+	}
+	if err := t.Detailed(ctx, e.moment); err != nil {
+		return err
+	}
+	return e.flush()
+}
+
+type encoder struct {
+	w     io.Writer
+	t     *telemetry.Timeline
+	v     *format.View
+	b     []byte
+	shift int64 // what a timestamp of 0 stands for
+
+	categories, names, args interner
+}
+
+func (e *encoder) flush() error {
+	_, err := e.w.Write(e.b)
+	e.b = e.b[:0]
+	return err
+}
+
+// The tracks of process i have numbers whose upper half is i+1. That of the process
+// itself has 0 below, those of its lanes count from 1.
+func track(process, lane int32) uint64 { return uint64(process+1)<<32 | uint64(lane+1) }
+
+// sequence is that of all packets. Without one, events are ignored.
+const sequence = 1
+
+// packet begins a packet.
+func (e *encoder) packet() int {
+	b, at := open(e.b, tracePacket)
+	e.b = appendUint(b, packetSequence, sequence)
+	return at
+}
+
+// clocks writes the first packet: what times mean.
+func (e *encoder) clocks() {
+	at := e.packet()
+	e.b = appendUint(e.b, packetFlags, flagCleared)
+	e.b = appendUint(e.b, packetFirst, 1)
+	b, clocks := open(e.b, packetClocks)
+	first := e.time(e.t.First)
+	for _, id := range []uint64{clockBootTime, clockRealtime} {
+		if id == clockRealtime && (e.shift != 0 || e.t.Made) {
+			continue // no number for it, or no such time
+		}
+		var clock int
+		b, clock = open(b, clocksClock)
+		b = appendUint(b, clockID, id)
+		b = end(appendUint(b, clockTime, first), clock)
+	}
+	e.b = end(end(b, clocks), at)
+}
+
+// time returns a packet's time, which readers take as 63 bits.
+func (e *encoder) time(at int64) uint64 {
+	return min(uint64(at-e.shift), math.MaxInt64)
+}
+
+// process writes the tracks of a resource and of its lanes.
+func (e *encoder) process(i int) error {
+	p := &e.t.Processes[i]
+	r := new(telemetry.Resource)
+	if p.ID != 0 {
+		entry, err := e.v.Entry(p.ID)
+		if err != nil {
+			return err
+		}
+		r = telemetry.ReadResource(entry)
+	}
+	name := r.Service()
+	if name == "" {
+		name = "resource " + strconv.Itoa(i+1)
+		if p.ID == 0 {
+			name = "no resource"
+		}
+	}
+	at := e.packet()
+	b, descriptor := open(e.b, packetDescriptor)
+	b = appendUint(b, trackUUID, track(int32(i), -1))
+	b = appendUint(b, trackOrdering, byRank)
+	b, process := open(b, trackProcess)
+	b = appendUint(b, processPID, uint64(i)+1)
+	b = appendText(b, processName, name)
+	for j := range r.Attributes {
+		v := r.Attributes[j].Any()
+		b = appendText(b, processLabels, r.Attributes[j].Name+"="+v.Display())
+	}
+	e.b = end(end(end(b, process), descriptor), at)
+	for lane := range p.Lanes {
+		if err := e.lane(int32(i), lane, "lane "+strconv.Itoa(int(lane)+1)); err != nil {
+			return err
+		}
+	}
+	if p.Logs {
+		return e.lane(int32(i), p.Lanes, "logs")
+	}
+	return nil
+}
+
+func (e *encoder) lane(process, lane int32, name string) error {
+	at := e.packet()
+	b, descriptor := open(e.b, packetDescriptor)
+	b = appendUint(b, trackUUID, track(process, lane))
+	b = appendUint(b, trackParent, track(process, -1))
+	b = appendText(b, trackName, name)
+	b = appendUint(b, trackRank, uint64(lane)+1)
+	b = appendUint(b, trackMerge, mergeNone)
+	e.b = end(end(b, descriptor), at)
+	return e.full()
+}
+
+// full writes what there is once it is enough.
+func (e *encoder) full() error {
+	if len(e.b) < bufferSize {
+		return nil
+	}
+	return e.flush()
+}
+
+// moment writes one event.
+func (e *encoder) moment(m *telemetry.Moment, d *telemetry.Details) error {
+	at := e.packet()
+	e.b = appendUint(e.b, packetTime, e.time(m.Time))
+	if m.What == telemetry.Ends {
+		b, event := open(e.b, packetEvent)
+		b = appendUint(b, eventType, typeEnd)
+		b = appendUint(b, eventTrack, track(m.Group, m.Lane))
+		e.b = end(end(b, event), at)
+		return e.full()
+	}
+	e.b = appendUint(e.b, packetFlags, flagNeeds)
+	b, event := open(e.b, packetEvent)
+	if m.What == telemetry.Begins {
+		b = appendUint(b, eventType, typeBegin)
+	} else {
+		b = appendUint(b, eventType, typeInstant)
+	}
+	b = appendUint(b, eventTrack, track(m.Group, m.Lane))
+	b = appendUint(b, eventCategory, e.categories.id(d.Category))
+	if id := e.nameID(d); id != 0 {
+		b = appendUint(b, eventNameID, id)
+	} else {
+		b = appendText(b, eventName, d.Name)
+	}
+	for i := range m.Flows {
+		if f := &m.Flows[i]; f.Start {
+			b = appendFixed(b, eventFlow, uint64(f.Flow))
+		} else {
+			b = appendFixed(b, eventFlowEnd, uint64(f.Flow))
+		}
+	}
+	if m.What == telemetry.Begins && d.TraceID != "" {
+		b = appendText(b, eventTraceID, d.TraceID)
+	}
+	b = end(e.appendArgs(b, d), event)
+	e.b = end(e.interned(b), at)
+	return e.full()
+}
+
+// nameID returns the number of an event's name. Messages of log records are not
+// worth one: few come twice.
+func (e *encoder) nameID(d *telemetry.Details) uint64 {
+	if d.Role == format.RoleLog {
+		return 0
+	}
+	return e.names.id(d.Name)
+}

@@ -1,0 +1,387 @@
+package perfetto_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/entrace-go/entrace/convert/perfetto"
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/telemetry"
+)
+
+var update = flag.Bool("update", false, "write the goldens again")
+
+const base = 1_700_000_000_000_000_123
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func view(t testing.TB, name string) *format.View {
+	t.Helper()
+	f, err := format.Open(name, nil)
+	must(t, err)
+	t.Cleanup(func() { must(t, f.Close()) })
+	v, err := format.NewView(f)
+	must(t, err)
+	return v
+}
+
+func write(t testing.TB, entries []*format.TraceEntry) string {
+	t.Helper()
+	var b bytes.Buffer
+	w, err := format.NewWriter(&b, format.V2, format.IET, nil)
+	must(t, err)
+	for _, e := range entries {
+		_, err := w.Write(e)
+		must(t, err)
+	}
+	must(t, w.Close())
+	name := filepath.Join(t.TempDir(), "trace.iet")
+	must(t, os.WriteFile(name, b.Bytes(), 0o600))
+	return name
+}
+
+func encode(t testing.TB, v *format.View) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	must(t, perfetto.Encode(t.Context(), &b, v, nil))
+	return b.Bytes()
+}
+
+// sampleFile is the trace that has one of each that there is, and the other ones.
+func sampleFile(name string) string { return filepath.Join("..", "chrome", "testdata", name+".iet") }
+
+func TestEncodeGolden(t *testing.T) {
+	for _, name := range []string{"sample", "timeless", "empty"} {
+		t.Run(name, func(t *testing.T) {
+			got := encode(t, view(t, sampleFile(name)))
+			var text strings.Builder
+			must(t, dump(&text, "Trace", got, ""))
+			binary, readable := filepath.Join("testdata", name+".pftrace"), filepath.Join("testdata", name+".txt")
+			if *update {
+				must(t, os.WriteFile(binary, got, 0o600))
+				must(t, os.WriteFile(readable, []byte(text.String()), 0o600))
+			}
+			if want, err := os.ReadFile(readable); err != nil || text.String() != string(want) {
+				t.Errorf("%s is\n%s\nwant\n%s, %v", name, text.String(), want, err)
+			}
+			if want, err := os.ReadFile(binary); err != nil || !bytes.Equal(got, want) {
+				t.Errorf("%s is not what it was, %v", name, err)
+			}
+			check(t, got)
+		})
+	}
+}
+
+// check checks that what began last on a track ends first, that times go forward
+// and flows lead from one beginning to another.
+func check(t testing.TB, b []byte) []event {
+	t.Helper()
+	all, tracks, err := events(b)
+	must(t, err)
+	depth := make(map[uint64]int)
+	flows := make(map[uint64]bool)
+	last := uint64(0)
+	for i, e := range all {
+		if e.time < last {
+			t.Errorf("event %d is at %d, behind %d", i, e.time, last)
+		}
+		last = e.time
+		if parent, ok := tracks[e.track]; !ok || parent == 0 {
+			t.Errorf("event %d is on track %d, which is none", i, e.track)
+		}
+		switch e.kind {
+		case 1:
+			depth[e.track]++
+		case 2:
+			if depth[e.track]--; depth[e.track] < 0 {
+				t.Errorf("event %d ends nothing on track %d", i, e.track)
+			}
+		}
+		for _, id := range e.flows {
+			if flows[id] || id == 0 || e.kind != 1 {
+				t.Errorf("flow %d starts twice, or in no slice", id)
+			}
+			flows[id] = true
+		}
+		for _, id := range e.ends {
+			if !flows[id] || e.kind != 1 {
+				t.Errorf("flow %d ends before it starts, or in no slice", id)
+			}
+			delete(flows, id)
+		}
+	}
+	for track, n := range depth {
+		if n != 0 {
+			t.Errorf("%d slices are open on track %d", n, track)
+		}
+	}
+	if len(flows) > 0 {
+		t.Errorf("flows %v do not end", flows)
+	}
+	return all
+}
+
+// slices pairs beginnings with ends, per track the last with the first.
+func pairs(all []event) map[string][2]uint64 {
+	open := make(map[uint64][]event)
+	found := make(map[string][2]uint64)
+	for _, e := range all {
+		switch stack := open[e.track]; e.kind {
+		case 1:
+			open[e.track] = append(stack, e)
+		case 2:
+			b := stack[len(stack)-1]
+			open[e.track] = stack[:len(stack)-1]
+			found[b.name] = [2]uint64{b.time, e.time}
+		}
+	}
+	return found
+}
+
+func TestEncodeTimes(t *testing.T) {
+	got := pairs(check(t, encode(t, view(t, sampleFile("sample")))))
+	want := map[string][2]uint64{
+		"GET /cart": {0, 1000}, "SELECT": {100, 600}, "overlaps SELECT": {300, 800}, "no time at all": {600, 600}, "pay": {400, 700},
+		"open": {850, 3000}, "skewed": {900, 900}, "job": {1000, 2000}, "twice": {960, 970},
+		"Profile": {980, 990},
+	}
+	for name, w := range want {
+		if g := got[name]; g[0] != base+w[0] || g[1] != base+w[1] {
+			t.Errorf("%q is from %d to %d, want %d to %d", name, g[0]-base, g[1]-base, w[0], w[1])
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("%d slices, want %d", len(got), len(want))
+	}
+}
+
+// TestEncodeInstants finds each span event in its span: the slice of that name is
+// open on its track.
+func TestEncodeInstants(t *testing.T) {
+	open := make(map[uint64][]string)
+	found := make(map[string]string)
+	for _, e := range check(t, encode(t, view(t, sampleFile("sample")))) {
+		switch stack := open[e.track]; e.kind {
+		case 1:
+			open[e.track] = append(stack, e.name)
+		case 2:
+			open[e.track] = stack[:len(stack)-1]
+		case 3:
+			found[e.name] = strings.Join(stack, "/")
+		}
+	}
+	for name, want := range map[string]string{
+		"exception": "GET /cart", "without a time": "GET /cart/SELECT", "rows read": "GET /cart/SELECT", "too late": "", "foreign": "", "event": "",
+	} {
+		if got, ok := found[name]; !ok || got != want {
+			t.Errorf("%q is in %q, %t, want %q", name, got, ok, want)
+		}
+	}
+}
+
+func TestEncodeFlows(t *testing.T) {
+	var got []string
+	for _, e := range check(t, encode(t, view(t, sampleFile("sample")))) {
+		if len(e.flows)+len(e.ends) > 0 {
+			got = append(got, fmt.Sprint(e.name, " ", e.flows, e.ends))
+		}
+	}
+	want := []string{"GET /cart [1 3 4] []", "overlaps SELECT [2] [1]", "pay [] [2]", "open [] [3]", "job [] [4]"}
+	if !slices.Equal(got, want) {
+		t.Errorf("flows are %q, want %q", got, want)
+	}
+}
+
+func random(n int, r *rand.Rand) []*format.TraceEntry {
+	entries := []*format.TraceEntry{format.Root(), (&telemetry.Resource{}).Entry(), (&telemetry.Resource{SchemaURL: "s"}).Entry()}
+	for len(entries) < n {
+		var e *format.TraceEntry
+		switch r.IntN(6) {
+		case 0:
+			e = (&telemetry.Event{Name: "event", Time: base + r.Int64N(60), HasTime: r.IntN(4) > 0}).Entry("")
+		case 1:
+			e = (&telemetry.Log{Body: telemetry.Any{Kind: telemetry.String, Text: "log"}, Time: base + r.Int64N(60), HasTime: r.IntN(4) > 0}).Entry(telemetry.Where{})
+		case 2:
+			e = (&telemetry.Link{TraceID: [16]byte{15: 1}, SpanID: [8]byte{7: byte(r.IntN(40))}}).Entry("")
+		default:
+			s := &telemetry.Span{
+				Name: "span " + strconv.Itoa(len(entries)), TraceID: [16]byte{15: 1}, SpanID: [8]byte{7: byte(len(entries))},
+				Start: base + r.Int64N(50), Duration: r.Int64N(20), Ended: r.IntN(8) > 0, Kind: telemetry.KindInternal,
+			}
+			if r.IntN(3) == 0 {
+				s.Parent = [8]byte{7: byte(r.IntN(40))}
+			}
+			e = s.Entry(telemetry.Where{})
+		}
+		e.Parent = uint32(r.IntN(len(entries)))
+		entries = append(entries, e)
+	}
+	return entries
+}
+
+// TestEncodeNests looks at many traces of all that can be wrong with times: each
+// slice must begin and end when its span does.
+func TestEncodeNests(t *testing.T) {
+	for seed := range uint64(400) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		entries := random(3+r.IntN(80), r)
+		v := view(t, write(t, entries))
+		got := pairs(check(t, encode(t, v)))
+		spans := 0
+		for id := range uint32(v.Len()) {
+			if v.Role(id) != format.RoleSpan {
+				continue
+			}
+			spans++
+			e, err := v.Entry(id)
+			must(t, err)
+			start, _ := v.Time(id)
+			took, ended, err := v.Ended(id)
+			must(t, err)
+			g := got[e.Metadata.Name]
+			if g[0] != uint64(start.UnixNano()) || ended && g[1]-g[0] != uint64(took) {
+				t.Errorf("%s is from %d to %d, want from %d for %v", e.Metadata.Name, g[0]-base, g[1]-base, start.UnixNano()-base, took)
+			}
+		}
+		if len(got) != spans {
+			t.Errorf("%d slices, want %d", len(got), spans)
+		}
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+// TestEncodeNames has more names than are interned, and long ones.
+func TestEncodeNames(t *testing.T) {
+	entries := []*format.TraceEntry{format.Root()}
+	want := make([]string, 70_000)
+	for i := range want {
+		want[i] = "name " + strconv.Itoa(i)
+		if i%1000 == 0 {
+			want[i] += strings.Repeat("ü", 1000)
+		}
+		s := &telemetry.Span{Name: want[i], TraceID: [16]byte{1}, SpanID: [8]byte{4: 1, 5: byte(i >> 16), 6: byte(i >> 8), 7: byte(i)}, Start: int64(i), Ended: true}
+		entries = append(entries, s.Entry(telemetry.Where{}))
+	}
+	var got []string
+	for _, e := range check(t, encode(t, view(t, write(t, entries)))) {
+		if e.kind == 1 {
+			got = append(got, e.name)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%d names came back otherwise, of %d", len(got), len(want))
+	}
+}
+
+// TestEncodeOld has times before 1970.
+func TestEncodeOld(t *testing.T) {
+	span := func(id byte, start, took int64) *format.TraceEntry {
+		return (&telemetry.Span{Name: strconv.Itoa(int(id)), TraceID: [16]byte{1}, SpanID: [8]byte{id}, Start: start, Duration: took, Ended: true}).Entry(telemetry.Where{})
+	}
+	got := pairs(check(t, encode(t, view(t, write(t, []*format.TraceEntry{format.Root(), span(1, -50, 60), span(2, 20, 1)})))))
+	if got["1"] != [2]uint64{0, 60} || got["2"] != [2]uint64{70, 71} {
+		t.Errorf("slices are %v", got)
+	}
+}
+
+type brokenWriter struct{ left int }
+
+var errBroken = errors.New("broken")
+
+func (w *brokenWriter) Write(b []byte) (int, error) {
+	if w.left -= len(b); w.left < 0 {
+		return 0, errBroken
+	}
+	return len(b), nil
+}
+
+func TestEncodeErrors(t *testing.T) {
+	v := view(t, write(t, random(5000, rand.New(rand.NewPCG(1, 1)))))
+	for _, left := range []int{0, 200_000} {
+		if err := perfetto.Encode(t.Context(), &brokenWriter{left}, v, nil); !errors.Is(err, errBroken) {
+			t.Errorf("after %d bytes: %v", left, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := perfetto.Encode(ctx, &bytes.Buffer{}, v, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("with a context that is over: %v", err)
+	}
+}
+
+func TestEncodeSamples(t *testing.T) {
+	dir := os.Getenv("ENTRACE_SAMPLES")
+	if dir == "" {
+		t.Skip("ENTRACE_SAMPLES is not set")
+	}
+	v := view(t, filepath.Join(dir, "scoreman.iet"))
+	begun := 0
+	for _, e := range check(t, encode(t, v)) {
+		if e.kind != 2 {
+			begun++
+		}
+	}
+	if begun != v.Len()-1 {
+		t.Errorf("%d events of %d entries", begun, v.Len())
+	}
+}
+
+// TestEncodeFixtures takes the files of the Rust reference, of all versions.
+func TestEncodeFixtures(t *testing.T) {
+	names, err := filepath.Glob(filepath.Join("..", "..", "format", "testdata", "v*.*et*"))
+	must(t, err)
+	if len(names) < 6 {
+		t.Errorf("there are only %q", names)
+	}
+	for _, name := range names {
+		check(t, encode(t, view(t, name)))
+	}
+}
+
+func BenchmarkEncode(b *testing.B) {
+	entries := []*format.TraceEntry{format.Root(), (&telemetry.Resource{}).Entry()}
+	for i := range 20000 {
+		s := &telemetry.Span{
+			Name: "SELECT name FROM products", TraceID: [16]byte{15: 1}, SpanID: [8]byte{0: 1, 5: byte(i >> 16), 6: byte(i >> 8), 7: byte(i)},
+			Start: base + int64(i/10*1000+i%10*90), Duration: 80, Ended: true, Kind: telemetry.KindClient, Scope: telemetry.Scope{Name: "shop/cart"},
+			Attributes: []telemetry.Attribute{
+				{Name: "db.system", Value: format.StringValue("postgresql")},
+				{Name: "db.statement", Value: format.StringValue("SELECT name FROM products WHERE id = $1")},
+				{Name: "db.rows", Value: format.I64Value(int64(i))},
+				{Name: "db.cached", Value: format.BoolValue(i%2 == 0)},
+			},
+		}
+		parent := uint32(1)
+		if i%10 > 0 {
+			parent = uint32(2 + i/10*10)
+		} else {
+			s.Duration = 990
+		}
+		e := s.Entry(telemetry.Where{Parent: true})
+		e.Parent = parent
+		entries = append(entries, e)
+	}
+	v := view(b, write(b, entries))
+	b.SetBytes(int64(len(encode(b, v))))
+	b.ReportAllocs()
+	for b.Loop() {
+		must(b, perfetto.Encode(b.Context(), &brokenWriter{1 << 40}, v, nil))
+	}
+}

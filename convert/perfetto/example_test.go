@@ -1,0 +1,32 @@
+package perfetto_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"github.com/entrace-go/entrace/convert/perfetto"
+	"github.com/entrace-go/entrace/format"
+)
+
+func Example() {
+	n, err := size("../chrome/testdata/sample.iet")
+	fmt.Println("a trace was written:", n > 0, err)
+	// Output:
+	// a trace was written: true <nil>
+}
+
+func size(name string) (int, error) {
+	f, err := format.Open(name, nil)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	v, err := format.NewView(f)
+	if err != nil {
+		return 0, err
+	}
+	var b bytes.Buffer // or a file, which https://ui.perfetto.dev opens
+	err = perfetto.Encode(context.Background(), &b, v, nil)
+	return b.Len(), err
+}

@@ -1,0 +1,169 @@
+package telemetry
+
+import (
+	"context"
+	"runtime"
+	"sync"
+)
+
+const (
+	aheadMoments = 128     // in a batch
+	aheadSize    = 2 << 20 // of a batch; what is beyond is read when it is its turn
+)
+
+// A batch is moments whose details are read ahead.
+type batch struct {
+	moments []Moment
+	details []Details // of moments, as far as read
+	read    int
+	err     error // of the one behind those
+	done    chan struct{}
+}
+
+// Detailed calls fn for all that happens, as Moments does, with what its entry
+// says, nil for an end. What it is given is good until it returns. Entries are read
+// ahead on all cores; there are never more than a few megabytes of them, beside the
+// largest ones.
+func (t *Timeline) Detailed(ctx context.Context, fn func(m *Moment, d *Details) error) error {
+	workers := min(runtime.GOMAXPROCS(0), 8)
+	jobs := make(chan *batch, workers+1)
+	var wait sync.WaitGroup
+	for range workers {
+		wait.Go(func() {
+			for b := range jobs {
+				t.readAhead(b)
+			}
+		})
+	}
+	// What was not taken by then is read in vain, which does not take long.
+	defer wait.Wait()
+	defer close(jobs)
+
+	var ahead, spare []*batch
+	now := newBatch()
+	take := func() error {
+		b := ahead[0]
+		ahead = ahead[1:]
+		<-b.done
+		if err := t.hand(b, fn); err != nil {
+			return err
+		}
+		spare = append(spare, b)
+		return nil
+	}
+	dispatch := func() error {
+		now.done = make(chan struct{})
+		jobs <- now
+		ahead = append(ahead, now)
+		if len(ahead) > workers {
+			if err := take(); err != nil {
+				return err
+			}
+		}
+		if len(spare) == 0 {
+			now = newBatch()
+			return nil
+		}
+		now, spare = spare[len(spare)-1], spare[:len(spare)-1]
+		return nil
+	}
+	err := t.Moments(ctx, func(m *Moment) error {
+		now.moments = append(now.moments, *m)
+		if len(now.moments) < aheadMoments {
+			return nil
+		}
+		return dispatch()
+	})
+	if err != nil {
+		return err
+	}
+	if err := dispatch(); err != nil {
+		return err
+	}
+	for len(ahead) > 0 {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := take(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func newBatch() *batch {
+	return &batch{moments: make([]Moment, 0, aheadMoments), details: make([]Details, aheadMoments)}
+}
+
+// readAhead reads the details of b, until they are large.
+func (t *Timeline) readAhead(b *batch) {
+	size := 0
+	for b.read < len(b.moments) && size < aheadSize {
+		if m := &b.moments[b.read]; m.What != Ends {
+			if b.err = t.Details(m.ID, &b.details[b.read]); b.err != nil {
+				break
+			}
+			size += b.details[b.read].size()
+		}
+		b.read++
+	}
+	close(b.done)
+}
+
+// hand calls fn for all of b, which is empty then.
+func (t *Timeline) hand(b *batch, fn func(m *Moment, d *Details) error) error {
+	for i := range b.moments {
+		m, d := &b.moments[i], &b.details[i]
+		if m.What == Ends {
+			d = nil
+		} else if i >= b.read {
+			if b.err != nil {
+				return b.err
+			}
+			if err := t.Details(m.ID, d); err != nil {
+				return err
+			}
+		}
+		if err := fn(m, d); err != nil {
+			return err
+		}
+		if d != nil {
+			d.forget()
+		}
+	}
+	b.moments, b.read = b.moments[:0], 0
+	return nil
+}
+
+// size is about how much memory d takes.
+func (d *Details) size() int {
+	n := len(d.Name) + 64*len(d.Args)
+	for i := range d.Args {
+		n += len(d.Args[i].Name) + len(d.Args[i].Value.Text())
+	}
+	for i := range d.Links.List {
+		n += d.Links.List[i].size()
+	}
+	return n
+}
+
+func (v *Any) size() int {
+	n := 128 + len(v.Text)
+	for i := range v.List {
+		n += v.List[i].size()
+	}
+	for i := range v.Map {
+		n += len(v.Map[i].Key) + v.Map[i].Value.size()
+	}
+	return n
+}
+
+// forget lets go of the entry, and keeps memory for the next one, if not much.
+func (d *Details) forget() {
+	args := d.Args
+	if cap(args) > 64 {
+		args = nil
+	}
+	clear(args)
+	*d = Details{Args: args[:0]}
+}

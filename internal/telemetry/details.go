@@ -1,0 +1,277 @@
+package telemetry
+
+import (
+	"encoding/hex"
+	"slices"
+	"strconv"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+// Details is what an entry says, for formats that show names and values.
+type Details struct {
+	// Name is the span's or event's name, the message of a log record; where that
+	// is empty, the name of its entry.
+	Name string
+	// Category is a span's kind, else "event", "log" or "entry".
+	Category string
+	// Role is what the entry is in the view.
+	Role format.Role
+	// TraceID is that of the span or log record, in hex; empty if it has none.
+	TraceID string
+	// Args are, as far as they are there: trace_id, span_id, parent_span_id; kind,
+	// status and scope; of what is no span level, file, line, module_path and
+	// message; then the attributes by the names that they are stored under. One
+	// that is called as those above is otel.attr.NAME, one that comes twice NAME#2.
+	Args []Attribute
+	// Links are the span's, a List of Maps, if it has some. Of more than 1,000 the
+	// rest is counted in entrace.links_left_out.
+	Links Any
+
+	timed, open bool
+	owns        int // how many of Args are not attributes
+	jsons, anys map[string]bool
+	seen        map[string]int // of names, the last number behind them
+}
+
+func (d *Details) add(name, value string) {
+	if value != "" {
+		d.Args = append(d.Args, Attribute{Name: name, Value: format.StringValue(value)})
+	}
+}
+
+// Details reads entry id into d, whose memory it uses again. It is safe for
+// concurrent use with another d.
+func (t *Timeline) Details(id uint32, d *Details) error {
+	v := t.v
+	e, err := v.Entry(id)
+	if err != nil {
+		return err
+	}
+	*d = Details{Args: d.Args[:0], Name: e.Metadata.Name, Role: v.Role(id), Category: "entry"}
+	_, d.timed = v.Time(id)
+	ref := v.Ref(id)
+	if ref.TraceID != [16]byte{} {
+		d.TraceID = hex.EncodeToString(ref.TraceID[:])
+		d.add(format.AttrTraceID, d.TraceID)
+	}
+	if ref.SpanID != [8]byte{} {
+		d.add(format.AttrSpanID, hex.EncodeToString(ref.SpanID[:]))
+	}
+	switch d.Role {
+	case format.RoleSpan:
+		d.span(v, e)
+		if err := d.links(v, id); err != nil {
+			return err
+		}
+	case format.RoleEvent:
+		d.Category = "event"
+	case format.RoleLog:
+		d.Category = "log"
+		if e.Message.Value != "" {
+			d.Name = e.Message.Value
+		}
+	default:
+		d.add("message", e.Message.Value)
+	}
+	d.add("scope", e.Metadata.Target)
+	if d.Role != format.RoleSpan {
+		d.place(&e.Metadata)
+	}
+	d.attributes(e)
+	return nil
+}
+
+// span adds what only spans have.
+func (d *Details) span(v *format.View, e *format.TraceEntry) {
+	if up, ok := e.Attribute(format.AttrParentSpanID); ok {
+		d.add(format.AttrParentSpanID, up.Text())
+	} else if up := v.Ref(e.Parent); up.SpanID != [8]byte{} {
+		d.add(format.AttrParentSpanID, hex.EncodeToString(up.SpanID[:]))
+	}
+	d.Category = kindNames[KindInternal]
+	if kind, ok := e.Attribute(format.AttrKind); ok {
+		for _, name := range kindNames {
+			if kind.Text() == name {
+				d.Category = name
+			}
+		}
+	}
+	d.add("kind", d.Category)
+	if status, ok := e.Attribute(format.AttrStatusCode); ok {
+		d.add("status", status.Text())
+	}
+	took, _ := e.Attribute(format.AttrDuration)
+	if _, ended := took.U64(); !ended {
+		d.open = true
+		d.Args = append(d.Args, Attribute{Name: AttrOpen, Value: format.BoolValue(true)})
+	}
+}
+
+// place adds where in the source an entry comes from, and its level.
+func (d *Details) place(m *format.Metadata) {
+	if d.Role != format.RoleEvent {
+		d.add("level", m.Level.String())
+	}
+	d.add("file", m.File.Value)
+	if m.Line.Valid {
+		d.Args = append(d.Args, Attribute{Name: "line", Value: format.U64Value(uint64(m.Line.Value))})
+	}
+	d.add("module_path", m.ModulePath.Value)
+}
+
+// attributes adds the entry's own.
+func (d *Details) attributes(e *format.TraceEntry) {
+	for i := range e.Attributes {
+		switch a := &e.Attributes[i]; a.Name {
+		case format.AttrJSON:
+			d.jsons = names(a.Value)
+		case format.AttrAnyValue:
+			d.anys = names(a.Value)
+		}
+	}
+	d.owns = len(d.Args)
+	for i := range e.Attributes {
+		a := &e.Attributes[i]
+		name := a.Name
+		switch name {
+		case format.AttrJSON, format.AttrAnyValue:
+			continue
+		case format.AttrTime:
+			if d.timed {
+				continue
+			}
+		case format.AttrTraceID, format.AttrSpanID, format.AttrParentSpanID:
+			if text, ok := d.own(name); ok && text == a.Value.Text() {
+				continue
+			} else if ok {
+				name = "otel.attr." + name
+			}
+		case format.AttrKind:
+			if d.Role == format.RoleSpan && a.Value.Text() == d.Category {
+				continue
+			}
+		case format.AttrDuration:
+			if d.Role == format.RoleSpan && !d.open {
+				continue
+			}
+		case format.AttrStatusCode, AttrOpen:
+			if d.Role == format.RoleSpan {
+				continue
+			}
+		case format.AttrEvent:
+			if d.Role == format.RoleEvent {
+				continue
+			}
+		case "kind", "status", "scope", "level", "file", "line", "module_path", "message", "links":
+			name = "otel.attr." + name
+		}
+		encoding := Native
+		switch {
+		case d.jsons[a.Name]:
+			encoding = JSON
+		case d.anys[a.Name]:
+			encoding = AnyValue
+		}
+		d.Args = append(d.Args, Attribute{d.unique(name), a.Value, encoding})
+	}
+}
+
+// own returns what Args has of that name that is no attribute.
+func (d *Details) own(name string) (string, bool) {
+	for i := range d.Args[:d.owns] {
+		if d.Args[i].Name == name {
+			return d.Args[i].Value.Text(), true
+		}
+	}
+	return "", false
+}
+
+// few is up to which number of names looking at all of them is fastest.
+const few = 16
+
+// unique returns a name that none of the attributes so far has.
+func (d *Details) unique(name string) string {
+	attrs := d.Args[d.owns:]
+	if len(attrs) < few {
+		taken := func(name string) bool {
+			return slices.ContainsFunc(attrs, func(a Attribute) bool { return a.Name == name })
+		}
+		other := name
+		for n := 2; taken(other); n++ {
+			other = numbered(name, n)
+		}
+		return other
+	}
+	if len(attrs) == few {
+		if d.seen == nil {
+			d.seen = make(map[string]int)
+		}
+		clear(d.seen)
+		for i := range attrs {
+			d.seen[attrs[i].Name] = 1
+		}
+	}
+	n := d.seen[name]
+	if n == 0 {
+		d.seen[name] = 1
+		return name
+	}
+	for {
+		// The last number is kept, so that many of one name take no longer.
+		n++
+		if other := numbered(name, n); d.seen[other] == 0 {
+			d.seen[name], d.seen[other] = n, 1
+			return other
+		}
+	}
+}
+
+func numbered(name string, n int) string { return name + "#" + strconv.Itoa(n) }
+
+// maxLinks is how many links of a span are read: all of them are in memory at once.
+const maxLinks = 1000
+
+// links reads the links of span id, which come first among its children.
+func (d *Details) links(v *format.View, id uint32) error {
+	kids := v.Children(id)
+	n := 0
+	for n < len(kids) && v.Role(kids[n]) == format.RoleLink {
+		n++
+	}
+	if n > maxLinks {
+		d.Args = append(d.Args, Attribute{Name: "entrace.links_left_out", Value: format.U64Value(uint64(n - maxLinks))})
+	}
+	for _, kid := range kids[:min(n, maxLinks)] {
+		e, err := v.Entry(kid)
+		if err != nil {
+			return err
+		}
+		l := ReadLink(e)
+		m := Any{Kind: Map, Map: make([]KeyValue, 0, 4)}
+		text := func(name, value string) {
+			m.Map = append(m.Map, KeyValue{name, Any{Kind: String, Text: value}})
+		}
+		text(format.AttrTraceID, hex.EncodeToString(l.TraceID[:]))
+		text(format.AttrSpanID, hex.EncodeToString(l.SpanID[:]))
+		if l.TraceState != "" {
+			text("trace_state", l.TraceState)
+		}
+		if l.Flags != format.DefaultTraceFlags {
+			m.Map = append(m.Map, KeyValue{"flags", Any{Kind: Int, Int: int64(l.Flags)}})
+		}
+		if len(l.Attributes) > 0 {
+			attrs := Any{Kind: Map}
+			for i := range l.Attributes {
+				attrs.Map = append(attrs.Map, KeyValue{l.Attributes[i].Name, l.Attributes[i].Any()})
+			}
+			m.Map = append(m.Map, KeyValue{"attributes", attrs})
+		}
+		if l.Dropped > 0 {
+			m.Map = append(m.Map, KeyValue{format.AttrDroppedAttributes, Any{Kind: Int, Int: int64(l.Dropped)}})
+		}
+		d.Links.Kind = List
+		d.Links.List = append(d.Links.List, m)
+	}
+	return nil
+}

@@ -1,0 +1,267 @@
+package telemetry_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/telemetry"
+)
+
+// viewOf returns the view of a trace of these entries.
+func viewOf(t testing.TB, entries func(write func(e *format.TraceEntry) uint32)) *format.View {
+	t.Helper()
+	var b bytes.Buffer
+	w, err := format.NewWriter(&b, format.V2, format.IET, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries(func(e *format.TraceEntry) uint32 {
+		id, err := w.Write(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	})
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(t.TempDir(), "a.iet")
+	if err := os.WriteFile(name, b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := format.Open(name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	v, err := format.NewView(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func spanID(n int) [8]byte { return [8]byte{1, 5: byte(n >> 16), 6: byte(n >> 8), 7: byte(n)} }
+
+// overlapping writes n spans that all overlap, each with an event, a log record and
+// a link to the one before.
+func overlapping(n int) func(write func(e *format.TraceEntry) uint32) {
+	return func(write func(e *format.TraceEntry) uint32) {
+		write(format.Root())
+		trace := [16]byte{1}
+		for i := range n {
+			s := &telemetry.Span{Name: strconv.Itoa(i), TraceID: trace, SpanID: spanID(i), Start: int64(i), Duration: int64(2 * n), Ended: true}
+			id := write(s.Entry(telemetry.Where{}))
+			for _, e := range []*format.TraceEntry{
+				(&telemetry.Link{TraceID: trace, SpanID: spanID(i - 1)}).Entry(""),
+				(&telemetry.Event{Name: "event", Time: int64(2 * i), HasTime: true}).Entry(""),
+				(&telemetry.Log{Body: telemetry.Any{Kind: telemetry.String, Text: "log"}, Time: int64(i), HasTime: true}).Entry(telemetry.Where{Trace: true, Parent: true}),
+			} {
+				e.Parent = id
+				write(e)
+			}
+		}
+	}
+}
+
+// TestTimelineMemory takes spans that all need a lane and an arrow.
+func TestTimelineMemory(t *testing.T) {
+	const n = 20_000
+	v := viewOf(t, overlapping(n))
+	peak := make(chan uint64)
+	stop := make(chan struct{})
+	var before, now runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	go func() {
+		most := uint64(0)
+		for {
+			select {
+			case <-stop:
+				peak <- most
+				return
+			case <-time.After(time.Millisecond):
+				runtime.ReadMemStats(&now)
+				most = max(most, now.HeapAlloc)
+			}
+		}
+	}()
+	tl, err := telemetry.NewTimeline(t.Context(), v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := 0
+	if err := tl.Detailed(t.Context(), func(*telemetry.Moment, *telemetry.Details) error { calls++; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	close(stop)
+	got, limit := int64(<-peak)-int64(before.HeapAlloc), int64(64<<20+96*v.Len())
+	t.Logf("%d bytes for %d entries", got, v.Len())
+	if got > limit {
+		t.Errorf("%d bytes for %d entries, want at most %d", got, v.Len(), limit)
+	}
+	if calls != 4*n || tl.Flows != n-1 || tl.Processes[0].Lanes != n {
+		t.Errorf("%d calls, %d flows, %d lanes", calls, tl.Flows, tl.Processes[0].Lanes)
+	}
+}
+
+// TestTimelineSameIDs has as many spans of one id as links to it: an arrow each,
+// not one for each pair.
+func TestTimelineSameIDs(t *testing.T) {
+	const n = 3000
+	v := viewOf(t, func(write func(e *format.TraceEntry) uint32) {
+		write(format.Root())
+		for i := range n {
+			s := &telemetry.Span{TraceID: [16]byte{1}, SpanID: spanID(0), Start: int64(i), Ended: true}
+			write(s.Entry(telemetry.Where{}))
+		}
+		s := &telemetry.Span{TraceID: [16]byte{1}, SpanID: spanID(1), Start: n, Ended: true}
+		last := write(s.Entry(telemetry.Where{}))
+		for range n {
+			e := (&telemetry.Link{TraceID: [16]byte{1}, SpanID: spanID(0)}).Entry("")
+			e.Parent = last
+			write(e)
+		}
+	})
+	tl, err := telemetry.NewTimeline(t.Context(), v)
+	if err != nil || tl.Flows != n {
+		t.Errorf("%d arrows of %d links, %v", tl.Flows, n, err)
+	}
+	var d telemetry.Details
+	if err := tl.Details(n+1, &d); err != nil {
+		t.Fatal(err)
+	}
+	left := d.Args[len(d.Args)-1]
+	if n, _ := left.Value.U64(); len(d.Links.List) != 1000 {
+		t.Errorf("%d links are read, %s is %d", len(d.Links.List), left.Name, n)
+	}
+	found := false
+	for _, a := range d.Args {
+		if n, _ := a.Value.U64(); a.Name == "entrace.links_left_out" && n == 2000 {
+			found = true
+		}
+	}
+	if !found {
+		t.Errorf("nothing says that links are left out: %v", d.Args)
+	}
+}
+
+// TestDetailedSame compares what is read ahead with what is read one by one, also
+// where entries are large.
+func TestDetailedSame(t *testing.T) {
+	v := viewOf(t, func(write func(e *format.TraceEntry) uint32) {
+		overlapping(1000)(write)
+		large := strings.Repeat("x", 1<<20)
+		for i := range 20 {
+			s := &telemetry.Span{Name: "large", TraceID: [16]byte{1}, SpanID: spanID(2000 + i), Start: int64(i), Ended: true}
+			s.Attributes = []telemetry.Attribute{{Name: "a", Value: format.StringValue(large)}}
+			write(s.Entry(telemetry.Where{}))
+		}
+	})
+	tl, err := telemetry.NewTimeline(t.Context(), v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []telemetry.Moment
+	if err := tl.Moments(t.Context(), func(m *telemetry.Moment) error { want = append(want, *m); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	err = tl.Detailed(t.Context(), func(m *telemetry.Moment, d *telemetry.Details) error {
+		if !reflect.DeepEqual(*m, want[n]) {
+			t.Fatalf("moment %d is %v, want %v", n, *m, want[n])
+		}
+		n++
+		if m.What == telemetry.Ends {
+			if d != nil {
+				t.Errorf("an end has details %v", d)
+			}
+			return nil
+		}
+		var same telemetry.Details
+		if err := tl.Details(m.ID, &same); err != nil {
+			return err
+		}
+		if d.Name != same.Name || len(d.Args) != len(same.Args) {
+			t.Errorf("entry %d is %v, want %v", m.ID, d, same)
+		}
+		for i, a := range d.Args {
+			if b := same.Args[i]; a.Name != b.Name || !a.Value.Equal(b.Value) {
+				t.Errorf("entry %d has %v, want %v", m.ID, a, b)
+			}
+		}
+		return nil
+	})
+	if err != nil || n != len(want) {
+		t.Errorf("%d moments, want %d, %v", n, len(want), err)
+	}
+	stop := errors.New("stop")
+	for _, after := range []int{0, 1, 127, 128, 500, 4000} {
+		n := 0
+		err := tl.Detailed(t.Context(), func(*telemetry.Moment, *telemetry.Details) error {
+			if n++; n > after {
+				return stop
+			}
+			return nil
+		})
+		if !errors.Is(err, stop) || n != after+1 {
+			t.Errorf("stopped after %d: %d calls, %v", after, n, err)
+		}
+	}
+}
+
+// TestDetailsNames has attributes whose names are taken, some of them very often.
+func TestDetailsNames(t *testing.T) {
+	entry := func(names ...string) *format.TraceEntry {
+		e := (&telemetry.Span{Name: "s", TraceID: [16]byte{1}, SpanID: spanID(1), Ended: true}).Entry(telemetry.Where{})
+		for _, n := range names {
+			e.Attributes = append(e.Attributes, format.Attribute{Name: n, Value: format.BoolValue(true)})
+		}
+		return e
+	}
+	many := make([]string, 50_000)
+	for i := range many {
+		many[i] = "x"
+	}
+	for _, c := range [][]string{{"x", "x", "x"}, {"x", "x#2", "x"}, {"kind", "otel.attr.kind", "links"}, many} {
+		v := viewOf(t, func(write func(e *format.TraceEntry) uint32) {
+			write(format.Root())
+			write(entry(c...))
+		})
+		tl, err := telemetry.NewTimeline(t.Context(), v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var d telemetry.Details
+		start := time.Now()
+		if err := tl.Details(1, &d); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(start); took > 2*time.Second {
+			t.Errorf("%d attributes took %v", len(c), took)
+		}
+		seen := make(map[string]bool)
+		n := 0
+		for _, a := range d.Args {
+			if seen[a.Name] {
+				t.Errorf("%q comes twice", a.Name)
+			}
+			seen[a.Name] = true
+			if a.Value.Bool() {
+				n++
+			}
+		}
+		if n != len(c) {
+			t.Errorf("%d attributes of %d", n, len(c))
+		}
+	}
+}
