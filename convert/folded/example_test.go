@@ -1,0 +1,38 @@
+package folded_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/entrace-go/entrace/convert/folded"
+	"github.com/entrace-go/entrace/format"
+)
+
+func ExampleEncodeFolded() {
+	f, err := format.Open(filepath.Join("testdata", "shop.iet"), nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer f.Close()
+	v, err := format.NewView(f)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := folded.EncodeFolded(context.Background(), os.Stdout, v, nil); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// cart;(unnamed) 1
+	// cart;HTTP_200 100
+	// cart;last 100
+	// cart;open 2001
+	// cart;renamed 50
+	// unknown_service;GET /cart 600
+	// unknown_service;GET /cart;SELECT: x 350
+	// unknown_service;GET /cart;SELECT: x;row 50
+	// unknown_service;SELECT: x 300
+}

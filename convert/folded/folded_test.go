@@ -1,0 +1,356 @@
+package folded_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/entrace-go/entrace/convert/folded"
+	"github.com/entrace-go/entrace/format"
+)
+
+var update = flag.Bool("update", false, "write the golden files again")
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// view writes entries below a root and opens the view of the file.
+func view(t testing.TB, entries ...*format.TraceEntry) *format.View {
+	t.Helper()
+	var b bytes.Buffer
+	w, err := format.NewWriter(&b, 0, format.IET, nil)
+	must(t, err)
+	for _, e := range append([]*format.TraceEntry{format.Root()}, entries...) {
+		_, err := w.Write(e)
+		must(t, err)
+	}
+	must(t, w.Close())
+	name := filepath.Join(t.TempDir(), "trace.iet")
+	must(t, os.WriteFile(name, b.Bytes(), 0o600))
+	f, err := format.Open(name, nil)
+	must(t, err)
+	t.Cleanup(func() { f.Close() })
+	v, err := format.NewView(f)
+	must(t, err)
+	return v
+}
+
+func resource(service string) *format.TraceEntry {
+	e := &format.TraceEntry{Metadata: format.Metadata{Name: "resource"}}
+	if service != "" {
+		e.Attributes = []format.Attribute{{Name: "service.name", Value: format.StringValue(service)}}
+	}
+	return e
+}
+
+const base = 1_700_000_000_000_000_000
+
+// span is a span below parent from start to end; one that does not end is open.
+func span(id, parent uint32, name string, start, end int64) *format.TraceEntry {
+	e := &format.TraceEntry{Parent: parent, Metadata: format.Metadata{Name: name}, Attributes: []format.Attribute{
+		{Name: format.AttrTraceID, Value: format.StringValue(fmt.Sprintf("%032x", 1))},
+		{Name: format.AttrSpanID, Value: format.StringValue(fmt.Sprintf("%016x", id))},
+		{Name: format.AttrTime, Value: format.U64Value(uint64(base + start))},
+	}}
+	if end >= start {
+		e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrDuration, Value: format.U64Value(uint64(end - start))})
+	}
+	return e
+}
+
+// shop is a trace of two services with what is hard about lanes.
+func shop(t testing.TB) *format.View {
+	placed := span(3, 2, "GET /cart", 0, 1000)
+	placed.Metadata.File, placed.Metadata.Line = format.Some("cart.go"), format.Some[uint32](42)
+	end := &format.TraceEntry{Parent: 9, Message: format.Some("renamed"), Metadata: format.Metadata{Name: format.NameSpanEnd}, Attributes: []format.Attribute{
+		{Name: format.AttrSpanID, Value: format.StringValue(fmt.Sprintf("%016x", 9))},
+		{Name: format.AttrDuration, Value: format.U64Value(50)},
+	}}
+	return view(t,
+		resource("cart"), resource(""),
+		placed, // 3
+		span(4, 3, "SELECT; x\n", 100, 400),
+		span(5, 3, "SELECT; x\n", 300, 600), // overlaps 4
+		span(6, 4, "row", 150, 200),
+		span(7, 3, "SELECT; x\n", 600, 700),
+		span(8, 1, "HTTP 200", 2000, 2100),
+		span(9, 1, "early name", 3000, -1), // ends in entry 10
+		end,
+		span(11, 1, "open", 4000, -1),
+		span(12, 1, "last", 5000, 5100),
+		&format.TraceEntry{Parent: 4, Message: format.Some("a log"), Metadata: format.Metadata{Name: "event"}},
+		span(14, 1, "", 6000, 6001),
+		span(15, 1, "nothing", 6000, 6000),
+	)
+}
+
+func encode(t testing.TB, v *format.View, fn func(context.Context, io.Writer, *format.View, *folded.EncodeOptions) error) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	must(t, fn(t.Context(), &b, v, nil))
+	return b.Bytes()
+}
+
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	name = filepath.Join("testdata", name)
+	if *update {
+		must(t, os.WriteFile(name, got, 0o644))
+	}
+	want, err := os.ReadFile(name)
+	must(t, err)
+	if !bytes.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// TestTraceGolden keeps the trace of the golden files, which the example reads.
+func TestTraceGolden(t *testing.T) {
+	b, err := os.ReadFile(shop(t).File().Name())
+	must(t, err)
+	golden(t, "shop.iet", b)
+}
+
+func TestFoldedGolden(t *testing.T) {
+	golden(t, "shop.folded", encode(t, shop(t), folded.EncodeFolded))
+}
+
+func TestSpeedscopeGolden(t *testing.T) {
+	golden(t, "shop.speedscope.json", encode(t, shop(t), folded.EncodeSpeedscope))
+}
+
+var line = regexp.MustCompile(`^[^;\n]+(;[^;\n]+)* [0-9]+$`)
+
+// TestNames writes names that could break a line.
+func TestNames(t *testing.T) {
+	for name, want := range map[string]string{
+		"a":               "a",
+		"":                "(unnamed)",
+		" \t\n":           "(unnamed)",
+		"a;b":             "a:b",
+		"a\nb\r\x00c":     "a b  c",
+		"GET 200":         "GET_200",
+		"GET 200 1.5":     "GET 200_1.5",
+		"a 1 ":            "a_1",
+		"x\u202ey\u2028z": "x y z",
+		"bad\xff":         "bad\ufffd",
+		"日本 語":            "日本 語",
+		"\n7":             "7",
+		"a\n7":            "a_7",
+	} {
+		out := string(encode(t, view(t, resource("s"), span(1, 1, name, 0, 5)), folded.EncodeFolded))
+		if out != "s;"+want+" 5\n" {
+			t.Errorf("%q: got %q, want the name %q", name, out, want)
+		}
+		if !line.MatchString(strings.TrimSuffix(out, "\n")) {
+			t.Errorf("%q: %q is no line", name, out)
+		}
+	}
+}
+
+func TestServiceNames(t *testing.T) {
+	out := string(encode(t, view(t, resource("b;c"), resource("b:c"), resource("a\n"), span(1, 1, "x", 0, 5), span(2, 2, "x", 0, 5), span(3, 3, "x", 0, 1)), folded.EncodeFolded))
+	if want := "a;x 1\nb:c;x 10\n"; out != want {
+		t.Errorf("got %q, want %q: one service for names that are written alike", out, want)
+	}
+}
+
+// TestLarge writes a trace that is larger than what of it is in memory at once:
+// what was read first must still be right.
+func TestLarge(t *testing.T) {
+	entries := []*format.TraceEntry{resource("first service"), resource("second")}
+	for i := range uint32(20_000) {
+		e := span(i+1, 1+i%2, fmt.Sprint("GET /", i%3), int64(i), int64(i+1))
+		e.Metadata.File = format.Some("file.go")
+		entries = append(entries, e)
+	}
+	v := view(t, entries...)
+	out := string(encode(t, v, folded.EncodeFolded))
+	want := "first service;GET /0 3334\nfirst service;GET /1 3333\nfirst service;GET /2 3333\nsecond;GET /0 3333\nsecond;GET /1 3334\nsecond;GET /2 3333\n"
+	if out != want {
+		t.Errorf("got\n%s\nwant\n%s", out, want)
+	}
+	check(t, encode(t, v, folded.EncodeSpeedscope), 20_000)
+}
+
+// TestDeep writes a chain of spans that is too deep for lines.
+func TestDeep(t *testing.T) {
+	const n = 3000
+	entries := []*format.TraceEntry{resource("s")}
+	for i := range uint32(n) {
+		entries = append(entries, span(i+1, i+1, fmt.Sprint("f", i), int64(i), 2*n-int64(i)))
+	}
+	v := view(t, entries...)
+	var sum int
+	for l := range strings.Lines(string(encode(t, v, folded.EncodeFolded))) {
+		if frames := strings.Count(l, ";") + 1; frames > 512 {
+			t.Fatalf("a stack has %d frames, want 512 at most", frames)
+		}
+		var count int
+		_, err := fmt.Sscan(l[strings.LastIndexByte(l, ' '):], &count)
+		must(t, err)
+		sum += count
+	}
+	if sum != 2*n {
+		t.Errorf("the lines sum up to %d ns, want %d", sum, 2*n)
+	}
+	check(t, encode(t, v, folded.EncodeSpeedscope), n)
+}
+
+// check checks a file of speedscope as its schema does, and beyond: that the events
+// of a profile are in the order of time and nest.
+func check(t *testing.T, b []byte, spans int) {
+	t.Helper()
+	var f struct {
+		Schema string `json:"$schema"`
+		Shared struct {
+			Frames []struct {
+				Name *string
+				File *string
+				Line *float64
+			}
+		}
+		Exporter string
+		Profiles []struct {
+			Type, Name, Unit     string
+			StartValue, EndValue *float64
+			Events               []struct {
+				Type  string
+				Frame *int
+				At    *float64
+			}
+		}
+	}
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	must(t, d.Decode(&f))
+	if f.Schema != "https://www.speedscope.app/file-format-schema.json" || f.Profiles == nil || f.Shared.Frames == nil {
+		t.Fatalf("no file of speedscope: %.300s", b)
+	}
+	for i, fr := range f.Shared.Frames {
+		if fr.Name == nil {
+			t.Errorf("frame %d has no name", i)
+		}
+	}
+	opened := 0
+	for i, p := range f.Profiles {
+		if p.Type != "evented" || p.Unit != "nanoseconds" || p.Name == "" || p.StartValue == nil || p.EndValue == nil {
+			t.Fatalf("profile %d: %+v", i, p)
+		}
+		var stack []int
+		last := *p.StartValue
+		for n, e := range p.Events {
+			if e.Frame == nil || e.At == nil || *e.Frame < 0 || *e.Frame >= len(f.Shared.Frames) {
+				t.Fatalf("profile %d, event %d: %+v", i, n, e)
+			}
+			if *e.At < last || *e.At > *p.EndValue {
+				t.Errorf("profile %d, event %d is at %v, after %v and before %v", i, n, *e.At, last, *p.EndValue)
+			}
+			last = *e.At
+			switch {
+			case e.Type == "O":
+				opened++
+				stack = append(stack, *e.Frame)
+			case e.Type == "C" && len(stack) > 0 && stack[len(stack)-1] == *e.Frame:
+				stack = stack[:len(stack)-1]
+			default:
+				t.Fatalf("profile %d, event %d closes %d, open are %v", i, n, *e.Frame, stack)
+			}
+		}
+		if len(stack) > 0 {
+			t.Errorf("profile %d: %v stay open", i, stack)
+		}
+	}
+	if opened != spans {
+		t.Errorf("%d spans were opened, want %d", opened, spans)
+	}
+}
+
+func TestSpeedscopeNests(t *testing.T) {
+	check(t, encode(t, shop(t), folded.EncodeSpeedscope), 11)
+	check(t, encode(t, view(t), folded.EncodeSpeedscope), 0)
+	check(t, encode(t, hard(t, 500), folded.EncodeSpeedscope), 500)
+}
+
+// hard is spans that overlap in many ways, at the ends of time too.
+func hard(t testing.TB, n uint32) *format.View {
+	entries := []*format.TraceEntry{resource("a"), resource("b")}
+	x := uint32(1)
+	for i := range n {
+		x = x*1664525 + 1013904223
+		parent := 1 + x>>8%(i+2)
+		start := int64(x >> 16 % 50)
+		e := span(i+1, parent, fmt.Sprint("f", x>>5%7), start, start+int64(x>>20%20))
+		switch i {
+		case 3:
+			e.Attributes[2].Value = format.I64Value(-1 << 62)
+		case 4:
+			e.Attributes[3].Value = format.U64Value(1<<64 - 1)
+		}
+		entries = append(entries, e)
+	}
+	return view(t, entries...)
+}
+
+// TestNothing writes a trace without spans.
+func TestNothing(t *testing.T) {
+	if out := encode(t, view(t, resource("a")), folded.EncodeFolded); len(out) != 0 {
+		t.Errorf("got %q, want nothing", out)
+	}
+}
+
+// TestLateParent hangs a span below one that was written after it.
+func TestLateParent(t *testing.T) {
+	child := span(2, 1, "child", 10, 20)
+	child.Attributes = append(child.Attributes, format.Attribute{Name: format.AttrParentSpanID, Value: format.StringValue(fmt.Sprintf("%016x", 3))})
+	out := string(encode(t, view(t, resource("s"), child, span(3, 1, "parent", 0, 100)), folded.EncodeFolded))
+	if want := "s;parent 90\ns;parent;child 10\n"; out != want {
+		t.Errorf("got %q, want %q", out, want)
+	}
+}
+
+type fullDisk struct{}
+
+var errFull = errors.New("full")
+
+func (fullDisk) Write([]byte) (int, error) { return 0, errFull }
+
+func TestErrors(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	v := shop(t)
+	for i, fn := range []func(context.Context, io.Writer, *format.View, *folded.EncodeOptions) error{folded.EncodeFolded, folded.EncodeSpeedscope} {
+		if err := fn(ctx, io.Discard, v, nil); !errors.Is(err, context.Canceled) {
+			t.Errorf("%d: %v, want the context's error", i, err)
+		}
+		if err := fn(t.Context(), fullDisk{}, v, nil); !errors.Is(err, errFull) {
+			t.Errorf("%d: %v, want the writer's error", i, err)
+		}
+	}
+}
+
+func BenchmarkEncode(b *testing.B) {
+	v := hard(b, 50_000)
+	for name, fn := range map[string]func(context.Context, io.Writer, *format.View, *folded.EncodeOptions) error{"folded": folded.EncodeFolded, "speedscope": folded.EncodeSpeedscope} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			b.SetBytes(v.File().Size())
+			for b.Loop() {
+				must(b, fn(b.Context(), io.Discard, v, nil))
+			}
+		})
+	}
+}

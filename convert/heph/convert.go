@@ -1,0 +1,256 @@
+package heph
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/telemetry"
+)
+
+// maxForeign is the size above which a packet has no entry that can be read again:
+// an entry may hold all of it twice, numbers as text.
+const maxForeign = 16 << 20
+
+// A builder makes entries of packets so that the packets can be made of them.
+type builder struct {
+	section []byte
+	own     []format.Attribute // what the packet says besides its attributes
+	merged  []format.Attribute
+	id      []byte
+}
+
+func (b *builder) add(name string, v format.Value) {
+	b.own = append(b.own, format.Attribute{Name: name, Value: v})
+}
+
+// event makes the entry of a packet. A trace of "" is that of the parent. The
+// entry aliases the packet and the builder.
+func (b *builder) event(e *format.TraceEntry, v *event, ev *Event, epoch uint64, trace string, raw []byte) {
+	says, made := timeBoth, false
+	b.own = b.own[:0]
+	if v.ours {
+		if says = unpack(e, ev).time; says == "" {
+			says = impliedTimes(ev.Start, ev.End)
+		}
+		for i := range e.Attributes {
+			if a := &e.Attributes[i]; strings.HasPrefix(a.Name, prefixHeph) {
+				a.Name = escapeHeph + a.Name
+			}
+		}
+	} else {
+		foreign(e, ev)
+		made = v.span == 0 || v.trace == 0
+	}
+	format.SortAttributes(e.Attributes)
+	section := raw[eventSize+len(ev.Description):]
+	var ok bool
+	if b.section, ok = appendSection(b.section[:0], e.Attributes, made); !ok || !bytes.Equal(b.section, section) {
+		b.add(attrHephAttributes, format.BytesValue(section))
+	}
+	b.add(attrHephCounter, format.U64Value(uint64(ev.Counter)))
+	if e.Metadata.Name != ev.Description {
+		b.add(attrHephText, format.BytesValue([]byte(ev.Description)))
+	}
+	b.add(attrHephPacket, format.U64Value(uint64(v.packet)))
+	b.add(attrHephStream, format.U64Value(uint64(ev.StreamID)))
+	b.add(attrHephSubstream, format.U64Value(ev.SubstreamID))
+	if made {
+		b.identify(v, trace)
+	}
+	b.own = appendTimes(b.own, ev, epoch, says)
+	// An entry of ours can have times as attributes besides, which come first.
+	if start, end := packetTimes(epoch, e.Attributes, b.own); start != ev.Start || end != ev.End {
+		b.add(attrHephStart, format.U64Value(ev.Start))
+		b.add(attrHephEnd, format.U64Value(ev.End))
+	}
+	format.SortAttributes(b.own)
+	b.merged = merge(b.merged[:0], e.Attributes, b.own)
+	e.Attributes, b.merged = b.merged, e.Attributes
+}
+
+// merge appends two sorted lists as one.
+func merge(to, x, y []format.Attribute) []format.Attribute {
+	for len(x) > 0 && len(y) > 0 {
+		if y[0].Name < x[0].Name {
+			to, y = append(to, y[0]), y[1:]
+		} else {
+			to, x = append(to, x[0]), x[1:]
+		}
+	}
+	return append(append(to, x...), y...)
+}
+
+// foreign makes an entry of what a packet has that Encode did not write.
+func foreign(e *format.TraceEntry, ev *Event) {
+	*e = format.TraceEntry{Attributes: e.Attributes[:0]}
+	e.Metadata.Name, e.Metadata.Level = valid(ev.Description), format.LevelInfo
+	var ids originIDs
+	var marks arrays
+	for i := range ev.Attributes {
+		a := &ev.Attributes[i]
+		name := valid(a.Name)
+		switch {
+		case strings.HasPrefix(name, prefixHeph):
+			name = escapeHeph + name
+		case isTaken(name):
+			name = escapeOTel + name
+		case isIDName(name) && !ids.take(a):
+			name = escapeOTel + name
+		case name == format.AttrStatusCode && a.Value.Text() == "ERROR":
+			e.Metadata.Level = format.LevelError
+		}
+		var v format.Value
+		if a.Value.typ&TypeArray != 0 {
+			text, encoding := arrayText(a.Value, false)
+			v = format.StringValue(text)
+			if encoding != telemetry.Native {
+				marks.note(name, encoding)
+			}
+		} else {
+			v = valueOf(a.Value, "")
+		}
+		e.Attributes = append(e.Attributes, format.Attribute{Name: name, Value: v})
+	}
+	marks.add(e)
+}
+
+func isIDName(name string) bool {
+	return name == format.AttrTraceID || name == format.AttrSpanID || name == format.AttrParentSpanID
+}
+
+// isTaken reports whether an attribute of a packet would say of the entry what only
+// the packet itself can say.
+func isTaken(name string) bool {
+	switch name {
+	case format.AttrTime, format.AttrDuration, format.AttrClockSkew, format.AttrEvent, format.AttrLinkTraceID,
+		format.AttrJSON, format.AttrAnyValue, telemetry.AttrMadeIDs:
+		return true
+	}
+	return strings.HasPrefix(name, "entrace.")
+}
+
+// identify gives ids to a span that lacks one.
+func (b *builder) identify(v *event, trace string) {
+	b.add(telemetry.AttrMadeIDs, format.BoolValue(true))
+	if v.span == 0 {
+		var id [8]byte
+		binary.BigEndian.PutUint64(id[:], uint64(v.packet)+1)
+		b.id = format.AppendHex(b.id[:0], id[:])
+		b.add(format.AttrSpanID, format.StringValue(alias(b.id)))
+	}
+	if v.trace == 0 && trace != "" {
+		b.add(format.AttrTraceID, format.StringValue(trace))
+	}
+}
+
+// appendTimes appends the times of a packet, as far as it says any.
+func appendTimes(attrs []format.Attribute, ev *Event, epoch uint64, says string) []format.Attribute {
+	if says == timeBoth {
+		duration := uint64(0)
+		if ev.End >= ev.Start {
+			duration = ev.End - ev.Start
+		} else {
+			// One too large is the largest.
+			skew := -int64(min(ev.Start-ev.End, math.MaxInt64))
+			attrs = append(attrs, format.Attribute{Name: format.AttrClockSkew, Value: format.I64Value(skew)})
+		}
+		attrs = append(attrs, format.Attribute{Name: format.AttrDuration, Value: format.U64Value(duration)})
+	}
+	if says == timeBoth || says == timeStart {
+		start := later([]uint64{epoch}, 0, ev.Start)
+		attrs = append(attrs, format.Attribute{Name: format.AttrTime, Value: format.U64Value(start)})
+	}
+	return attrs
+}
+
+// packetTimes is the other direction. Of a name that comes twice the first counts.
+func packetTimes(epoch uint64, lists ...[]format.Attribute) (start, end uint64) {
+	var time, duration, skew, rawStart, rawEnd *format.Value
+	for _, attrs := range lists {
+		for i := range attrs {
+			a := &attrs[i]
+			to := &time
+			switch a.Name {
+			case format.AttrTime:
+			case format.AttrDuration:
+				to = &duration
+			case format.AttrClockSkew:
+				to = &skew
+			case attrHephStart:
+				to = &rawStart
+			case attrHephEnd:
+				to = &rawEnd
+			default:
+				continue
+			}
+			if *to == nil {
+				*to = &a.Value
+			}
+		}
+	}
+	number := func(v *format.Value) (n uint64) {
+		if v != nil {
+			n, _ = v.U64()
+		}
+		return n
+	}
+	if rawStart != nil && rawEnd != nil {
+		return number(rawStart), number(rawEnd)
+	}
+	start = number(time) - epoch
+	end = start + number(duration)
+	if skew != nil {
+		if n, ok := skew.I64(); ok {
+			end = start + uint64(n)
+		}
+	}
+	return start, end
+}
+
+// appendSection appends the attributes of a packet that those of its entry say,
+// and reports whether all of them could be one. made says that ids are made.
+func appendSection(b []byte, attrs []format.Attribute, made bool) (_ []byte, ok bool) {
+	for i := range attrs {
+		a := &attrs[i]
+		name := a.Name
+		switch name {
+		case format.AttrTime, format.AttrDuration, format.AttrClockSkew, telemetry.AttrMadeIDs:
+			continue
+		case format.AttrTraceID, format.AttrSpanID:
+			if made {
+				continue
+			}
+		}
+		if strings.HasPrefix(name, prefixHeph) {
+			if name, ok = strings.CutPrefix(name, escapeHeph); !ok {
+				continue
+			}
+		} else if rest, ok := strings.CutPrefix(name, escapeOTel); ok {
+			name = rest
+		}
+		var v Value
+		switch a.Value.Kind() {
+		case format.KindString:
+			v = String(a.Value.Text())
+		case format.KindFloat:
+			v = F64(a.Value.Float())
+		case format.KindU64:
+			n, _ := a.Value.U64()
+			v = U64(n)
+		case format.KindI64:
+			n, _ := a.Value.I64()
+			v = I64(n)
+		default:
+			return b, false
+		}
+		if len(name) > math.MaxUint16 || len(v.text) > math.MaxUint16 || !utf8.ValidString(name) {
+			return b, false
+		}
+		b = appendAttribute(b, &Attribute{name, v})
+	}
+	return b, true
+}

@@ -1,0 +1,248 @@
+package heph
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"math"
+	"slices"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+// DecodeOptions change how [Decode] works. There are none yet.
+type DecodeOptions struct{}
+
+// Decode reads packets from r and writes what they say to w: events as spans below
+// the spans that contain them, and of a file that [Encode] wrote the entries that
+// it was made of. It closes neither. A nil o means defaults.
+//
+// A packet that cannot be read is left out, and named by the [*Error] that is
+// returned when all others are written; of many such errors the first sixteen are
+// joined. Behind one whose end is not known, and where r stops in the middle of a
+// packet ([format.ErrTruncated]), there are no others.
+//
+// The input is read twice. Of one that is an io.ReaderAt and an io.Seeker, from
+// where it stands, the second time in place; else what is over 16 MiB goes to a
+// temporary file meanwhile. Decode takes 96 bytes an event besides.
+func Decode(ctx context.Context, r io.Reader, w *format.Writer, _ *DecodeOptions) (err error) {
+	d := &decoder{ctx: ctx, w: w, store: newStore(r)}
+	defer func() { err = errors.Join(err, d.store.close()) }()
+	if err := d.scan(); err != nil {
+		return err
+	}
+	if err := d.store.rewind(); err != nil {
+		return err
+	}
+	if d.isEncoded() {
+		err = d.restore()
+	} else {
+		err = d.convert()
+	}
+	return errors.Join(append(d.damage, err)...)
+}
+
+// maxDamage is how many errors of packets are kept.
+const maxDamage = 16
+
+type decoder struct {
+	ctx    context.Context
+	w      *format.Writer
+	store  *store
+	events index
+	epochs []uint64
+	opts   []option
+	damage []error
+	first  [sha256.Size]byte // hash of the first packet
+	sum    uint32            // of all packets so far
+	signed bool              // the last packet has the right sum
+	lone   bool              // every event but has the number of an entry
+	packet Packet
+	entry  format.TraceEntry
+	trace  string
+	build  builder
+}
+
+// errChanged is why a packet cannot be read a second time.
+var errChanged = errors.New("the input changed while it was read")
+
+// An option is where a metadata packet lies.
+type option struct {
+	offset       int64
+	size, packet uint32
+}
+
+// note keeps an error of a packet.
+func (d *decoder) note(err error) {
+	if len(d.damage) < maxDamage {
+		d.damage = append(d.damage, err)
+	}
+}
+
+// scan reads the input for the first time.
+func (d *decoder) scan() error {
+	rd := NewReader(d.store)
+	d.lone = true
+	for n := 0; ; n++ {
+		if n%4096 == 0 && d.ctx.Err() != nil {
+			return d.ctx.Err()
+		}
+		p, err := rd.Next()
+		if errors.Is(err, io.EOF) && !errors.Is(err, format.ErrTruncated) {
+			return nil
+		}
+		if err != nil {
+			d.note(err)
+			if _, ok := errors.AsType[*Error](err); !ok || rd.err != nil {
+				return nil // what is whole is written all the same
+			}
+			continue
+		}
+		if p.Number > math.MaxUint32-2 {
+			return format.ErrFull
+		}
+		d.add(p)
+	}
+}
+
+// add notes where p lies and belongs.
+func (d *decoder) add(p *Packet) {
+	if d.events.n == 0 && len(d.opts) == 0 {
+		d.first = sha256.Sum256(p.Raw)
+	}
+	if p.Metadata {
+		d.signed = false
+		d.opts = append(d.opts, option{p.Offset, uint32(len(p.Raw)), uint32(p.Number)})
+		if epoch, ok := p.Option.Epoch(); ok {
+			d.epochs = append(d.epochs, epoch)
+		}
+	} else {
+		v := d.events.add()
+		*v = event{
+			offset: p.Offset, size: uint32(len(p.Raw)), packet: uint32(p.Number), epoch: uint32(max(len(d.epochs)-1, 0)),
+			stream: p.Event.StreamID, substream: p.Event.SubstreamID, counter: p.Event.Counter, start: p.Event.Start, end: p.Event.End,
+		}
+		sum, last := v.identify(p.Event.Attributes)
+		v.sum = last && sum == uint64(d.sum)
+		d.signed = v.sum
+		d.lone = d.lone && v.ours
+	}
+	d.sum = crc32.Update(d.sum, castagnoli, p.Raw)
+}
+
+// read reads an event packet again.
+func (d *decoder) read(v *event) (*Event, error) {
+	raw, err := d.store.view(v.offset, int(v.size))
+	if err != nil {
+		return nil, err
+	}
+	d.packet.Raw = raw
+	if field, err := d.packet.parse(); err != nil {
+		return nil, fmt.Errorf("%w: %w", errChanged, &Error{Offset: v.offset, Packet: int64(v.packet), Field: field, Err: err})
+	}
+	if d.packet.Metadata {
+		return nil, errChanged
+	}
+	return &d.packet.Event, nil
+}
+
+// convert writes entries for packets that are not, or not all, those of Encode.
+func (d *decoder) convert() error {
+	if _, err := d.w.Write(format.Root()); err != nil {
+		return err
+	}
+	d.trace = hex.EncodeToString(d.first[:16])
+	for i := range d.opts {
+		if i%4096 == 0 && d.ctx.Err() != nil {
+			return d.ctx.Err()
+		}
+		if err := d.option(&d.opts[i]); err != nil {
+			return err
+		}
+	}
+	d.events.hang(d.epochs)
+	var chain []uint32
+	for i := range uint32(d.events.n) {
+		if i%4096 == 0 && d.ctx.Err() != nil {
+			return d.ctx.Err()
+		}
+		// Parents first. Where they form a ring, it is cut.
+		chain = chain[:0]
+		for at := i; ; {
+			v := d.events.at(at)
+			if v.met {
+				break
+			}
+			v.met = true
+			chain = append(chain, at)
+			if v.parent == 0 {
+				break
+			}
+			at = v.parent - 1
+		}
+		for _, at := range slices.Backward(chain) {
+			if err := d.event(d.events.at(at)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// option writes the entry of a metadata packet.
+func (d *decoder) option(o *option) error {
+	raw, err := d.store.view(o.offset, int(o.size))
+	if err != nil {
+		return err
+	}
+	d.packet.Raw = raw
+	if _, err := d.packet.parse(); err != nil || !d.packet.Metadata {
+		return errors.Join(errChanged, err)
+	}
+	if o.size > maxForeign {
+		d.note(&Error{Offset: o.offset, Packet: int64(o.packet), Err: ErrTooLarge})
+		return nil
+	}
+	e := &d.entry
+	*e = format.TraceEntry{Metadata: format.Metadata{Name: nameOption, Level: format.LevelInfo}, Attributes: append(e.Attributes[:0],
+		format.Attribute{Name: attrHephName, Value: textValue(d.packet.Option.Name)},
+		format.Attribute{Name: attrHephPacket, Value: format.U64Value(uint64(o.packet))},
+		format.Attribute{Name: attrHephValue, Value: format.BytesValue(d.packet.Option.Value)},
+	)}
+	_, err = d.w.Write(e)
+	return err
+}
+
+// event writes the entry of an event packet, whose parent is written.
+func (d *decoder) event(v *event) error {
+	ev, err := d.read(v)
+	if err != nil {
+		return err
+	}
+	if v.size > maxForeign || len(ev.Attributes) > maxForeignAttributes {
+		d.note(&Error{Offset: v.offset, Packet: int64(v.packet), Err: ErrTooLarge})
+		return nil // it stays the root, as far as what is below it is concerned
+	}
+	epoch := uint64(0)
+	if len(d.epochs) > 0 {
+		epoch = d.epochs[v.epoch]
+	}
+	trace := d.trace
+	parent := uint32(0)
+	if v.parent > 0 {
+		up := d.events.at(v.parent - 1)
+		parent = up.entry
+		if parent > 0 && !up.ours {
+			trace = "" // it says which
+		}
+	}
+	e := &d.entry
+	d.build.event(e, v, ev, epoch, trace, d.packet.Raw)
+	e.Parent = parent
+	v.entry, err = d.w.Write(e)
+	return err
+}

@@ -1,0 +1,57 @@
+package heph_test
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/entrace-go/entrace/convert/heph"
+	"github.com/entrace-go/entrace/format"
+)
+
+var update = flag.Bool("update", false, "write the golden files again")
+
+// TestSamples decodes every sample, compares the entries with the golden text, and
+// encodes them again: the file is the same, but for the packets that no one can read.
+func TestSamples(t *testing.T) {
+	// What cannot be decoded, with the number of entries that there are all the same.
+	damaged := map[string]struct {
+		err     error
+		packet  int64
+		offset  int64
+		entries int
+	}{
+		"real-nested.htf":  {heph.ErrType, 1, 23, 2},
+		"real-long.htf":    {heph.ErrType, 1, 23, 3},
+		"e_trunc_tail.htf": {format.ErrTruncated, 2, 66, 3},
+	}
+	for _, name := range samples(t) {
+		in := read(t, name)
+		for _, version := range []format.Version{format.V1, format.V2} {
+			v, err := decode(t, in, version)
+			if want, ok := damaged[filepath.Base(name)]; ok {
+				got, ok := errors.AsType[*heph.Error](err)
+				if !errors.Is(err, want.err) || !ok || got.Packet != want.packet || got.Offset != want.offset || v.Len() != want.entries {
+					t.Errorf("%s: %v and %d entries, want %v, packet %d at offset %d, %d entries", name, err, v.Len(), want.err, want.packet, want.offset, want.entries)
+				}
+			} else if err != nil {
+				t.Errorf("%s: %v", name, err)
+			} else if got := encode(t, v); !bytes.Equal(got, in) {
+				t.Errorf("%s: encoded again it is\n%x, was\n%x\n%s", name, got, in, text(t, v))
+			}
+			golden := strings.TrimSuffix(name, filepath.Ext(name)) + ".txt"
+			if strings.HasPrefix(name, "testdata") && len(in) < 5000 && *update {
+				must(t, os.WriteFile(golden, []byte(text(t, v)), 0o644))
+			}
+			if strings.HasPrefix(name, "testdata") && len(in) < 5000 {
+				if got, want := text(t, v), string(read(t, golden)); got != want {
+					t.Errorf("%s: entries\n%s, want\n%s", name, got, want)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,372 @@
+package heph_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/entrace-go/entrace/convert/heph"
+	"github.com/entrace-go/entrace/exporter"
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/telemetry"
+	"github.com/entrace-go/entrace/slogadapter"
+)
+
+// there encodes v and decodes it again, and checks that encoding that gives the
+// same bytes.
+func there(t testing.TB, v *format.View, version format.Version) (*format.View, []byte) {
+	t.Helper()
+	packets := encode(t, v)
+	back, err := decode(t, packets, version)
+	must(t, err)
+	if again := encode(t, back); !bytes.Equal(again, packets) {
+		t.Errorf("encoded again it is\n%q, was\n%q", again, packets)
+	}
+	return back, packets
+}
+
+// all reads everything that is in a trace, in the order of ids, without the ids.
+func all(t testing.TB, v *format.View) []any {
+	t.Helper()
+	src := telemetry.NewSource(v)
+	var list []any
+	for id := range uint32(v.Len()) {
+		switch v.Role(id) {
+		case format.RoleSpan:
+			s, err := src.Span(id)
+			must(t, err)
+			r, err := src.Resource(src.ResourceID(id))
+			must(t, err)
+			s.ID = 0
+			for i := range s.Events {
+				s.Events[i].ID = 0
+				sortAttributes(s.Events[i].Attributes)
+			}
+			for i := range s.Links {
+				sortAttributes(s.Links[i].Attributes)
+			}
+			sortAttributes(s.Attributes)
+			sortAttributes(s.Scope.Attributes)
+			sortAttributes(r.Attributes)
+			list = append(list, *s, *r)
+		case format.RoleLog:
+			l, err := src.Log(id)
+			must(t, err)
+			l.ID = 0
+			sortAttributes(l.Attributes)
+			sortAttributes(l.Scope.Attributes)
+			list = append(list, *l)
+		}
+	}
+	return list
+}
+
+func sortAttributes(attrs []telemetry.Attribute) {
+	for i := 1; i < len(attrs); i++ {
+		for j := i; j > 0 && attrs[j].Name < attrs[j-1].Name; j-- {
+			attrs[j], attrs[j-1] = attrs[j-1], attrs[j]
+		}
+	}
+}
+
+func same(t testing.TB, v, w *format.View) {
+	t.Helper()
+	// Values hold pointers to their texts, so compare what is printed.
+	got, want := all(t, w), all(t, v)
+	for i := range max(len(got), len(want)) {
+		if i >= len(got) || i >= len(want) {
+			t.Fatalf("%d of them, want %d", len(got), len(want))
+		}
+		if g, w := show(got[i]), show(want[i]); g != w {
+			t.Errorf("%d is\n%s, want\n%s", i, g, w)
+		}
+	}
+}
+
+func show(v any) string {
+	var b strings.Builder
+	dump(&b, reflect.ValueOf(v))
+	return b.String()
+}
+
+func dump(b *strings.Builder, v reflect.Value) {
+	if v.Type() == reflect.TypeFor[format.Value]() {
+		x := v.Interface().(format.Value)
+		hi, lo := uint64(0), uint64(0)
+		if x.Kind() > format.KindBytes {
+			hi, lo = x.Words()
+		}
+		fmt.Fprint(b, x.Kind(), " ", x.Text(), " ", hi, " ", lo)
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		b.WriteString("{")
+		for i := range v.NumField() {
+			fmt.Fprint(b, v.Type().Field(i).Name, ":")
+			dump(b, v.Field(i))
+			b.WriteString(" ")
+		}
+		b.WriteString("}")
+	case reflect.Slice:
+		for i := range v.Len() {
+			dump(b, v.Index(i))
+			b.WriteString(";")
+		}
+	default:
+		fmt.Fprintf(b, "%v", v.Interface())
+	}
+}
+
+func attributes() []telemetry.Attribute {
+	list := []telemetry.Any{
+		{Kind: telemetry.String, Text: "text"},
+		{Kind: telemetry.String, Text: ""},
+		{Kind: telemetry.Bool, Bool: true},
+		{Kind: telemetry.Int, Int: math.MinInt64},
+		{Kind: telemetry.Float, Float: math.Inf(-1)},
+		{Kind: telemetry.Bytes, Text: "\x00\xff"},
+		{Kind: telemetry.Empty},
+		{Kind: telemetry.List},
+		{Kind: telemetry.List, List: []telemetry.Any{{Kind: telemetry.Int, Int: 1}, {Kind: telemetry.Int, Int: -2}}},
+		{Kind: telemetry.List, List: []telemetry.Any{{Kind: telemetry.Float, Float: 1}, {Kind: telemetry.Float, Float: 1e300}}},
+		{Kind: telemetry.List, List: []telemetry.Any{{Kind: telemetry.Float, Float: math.NaN()}}},
+		{Kind: telemetry.List, List: []telemetry.Any{{Kind: telemetry.String, Text: "a\"b"}, {Kind: telemetry.String, Text: "é"}}},
+		{Kind: telemetry.List, List: []telemetry.Any{{Kind: telemetry.Bool, Bool: true}, {Kind: telemetry.Bool}}},
+		{Kind: telemetry.List, List: []telemetry.Any{{Kind: telemetry.Bool, Bool: true}, {Kind: telemetry.Int, Int: 3}}},
+		{Kind: telemetry.Map, Map: []telemetry.KeyValue{{Key: "k", Value: telemetry.Any{Kind: telemetry.List}}}},
+	}
+	var attrs []telemetry.Attribute
+	for i := range list {
+		attrs = append(attrs, telemetry.NewAttribute(fmt.Sprintf("a%02d.%s", i, list[i].Kind), &list[i]))
+	}
+	for _, name := range []string{"trace_id", "otel.types", "entrace.id", "heph.packet", `quo"te`, "entrace.attr.x", "otel.types.1"} {
+		attrs = append(attrs, telemetry.Attribute{Name: name, Value: format.U64Value(math.MaxUint64)})
+	}
+	attrs = append(attrs, telemetry.Attribute{Name: "entrace.open", Value: format.BoolValue(true)},
+		telemetry.Attribute{Name: "u128", Value: format.U128Value(math.MaxUint64, 1)},
+		telemetry.Attribute{Name: "i128", Value: format.I128Value(math.MinInt64, 7)},
+		telemetry.Attribute{Name: "i128.small", Value: format.I128Value(-1, math.MaxUint64)},
+		telemetry.Attribute{Name: "nan", Value: format.FloatValue(math.NaN())},
+		telemetry.Attribute{Name: "twice", Value: format.U64Value(1)},
+		telemetry.Attribute{Name: "twice", Value: format.BoolValue(true)},
+		telemetry.Attribute{Name: "twice", Value: format.StringValue("x")})
+	return attrs
+}
+
+// everything is a trace of all that spans, logs, links and resources have.
+func everything(t testing.TB, version format.Version) *format.View {
+	t.Helper()
+	var out bytes.Buffer
+	w, err := format.NewWriter(&out, version, format.IET, nil)
+	must(t, err)
+	add := func(parent uint32, e *format.TraceEntry) uint32 {
+		e.Parent = parent
+		id, err := w.Write(e)
+		must(t, err)
+		return id
+	}
+	add(0, format.Root())
+	scope := telemetry.Scope{Name: "lib", Version: "v1", SchemaURL: "u", Attributes: attributes(), Dropped: 4}
+	r := telemetry.Resource{Attributes: append(attributes(), telemetry.Attribute{Name: "service.name", Value: format.StringValue("shop")}), SchemaURL: "s", Dropped: 9}
+	res := add(0, r.Entry())
+	other := telemetry.Resource{Attributes: []telemetry.Attribute{{Name: "service.name", Value: format.StringValue("bank")}}}
+	bank := add(0, other.Entry())
+	trace := [16]byte{1, 2, 3}
+	s := telemetry.Span{
+		Name: "GET /", TraceID: trace, SpanID: [8]byte{1}, Parent: [8]byte{99}, TraceState: "a=b", Flags: 0x301, Kind: telemetry.KindServer,
+		Start: 1000, Duration: 500, Ended: true, Status: telemetry.StatusError, Description: "no", Scope: scope, Attributes: attributes(),
+		DroppedAttributes: 1, DroppedEvents: 2, DroppedLinks: 3,
+	}
+	top := add(res, s.Entry(telemetry.Where{}))
+	link := telemetry.Link{TraceID: [16]byte{7}, SpanID: [8]byte{8}, TraceState: "c=d", Flags: 3, Attributes: attributes(), Dropped: 5}
+	add(top, link.Entry("lib"))
+	add(top, link.Entry("lib"))
+	for i := range 3 {
+		ev := telemetry.Event{Name: "exception", Time: 1100, HasTime: i < 2, Attributes: attributes()[i:], Dropped: 6}
+		add(top, ev.Entry("lib"))
+	}
+	for i := range 8 { // they overlap in part
+		kid := telemetry.Span{
+			Name: "kid", TraceID: trace, SpanID: [8]byte{2, byte(i)}, Parent: [8]byte{1}, Flags: 257, Kind: telemetry.SpanKind(i % 6),
+			Start: 1010 + 20*int64(i), Duration: 50, Ended: i != 3, Status: telemetry.Status(i % 3), MadeIDs: i == 4,
+		}
+		id := add(top, kid.Entry(telemetry.Where{Trace: true, Parent: true}))
+		l := telemetry.Log{
+			Message: "hello", Body: telemetry.Any{Kind: telemetry.String, Text: "hello"}, Time: 1012, HasTime: true, Observed: 5, HasObserved: true,
+			Severity: 11, SeverityText: "odd", EventName: "n", TraceID: trace, SpanID: kid.SpanID, Flags: 1, Scope: scope, Attributes: attributes(), Dropped: 2,
+		}
+		if i%2 == 0 {
+			add(id, l.Entry(telemetry.Where{Trace: true, Parent: true}))
+		} else {
+			l.Body = telemetry.Any{Kind: telemetry.List, List: []telemetry.Any{{Kind: telemetry.Int, Int: 3}}}
+			l.Message = l.Body.Display()
+			add(bank, l.Entry(telemetry.Where{}))
+		}
+	}
+	for i, span := range []telemetry.Span{
+		{Name: "", Start: -5, Duration: 10, Ended: true},                                                // before 1970
+		{Name: "event", Start: 10, Duration: -3, Ended: true, Flags: 257, Kind: telemetry.KindInternal}, // the clock ran backwards
+		{Name: "max", Start: math.MaxInt64, Ended: true, Flags: 257, Kind: telemetry.KindInternal},
+		{Name: "none", Start: 2000, Ended: true, Flags: 257, Kind: telemetry.KindInternal},
+		{Name: "late parent", Start: 1500, Duration: 20, Ended: true, Flags: 257, Kind: telemetry.KindClient, Parent: [8]byte{5, 6}},
+		{Name: "late", Start: 1400, Duration: 200, Ended: true, Flags: 257, Kind: telemetry.KindClient},
+	} {
+		span.TraceID, span.SpanID = [16]byte{9}, [8]byte{5, byte(i) + 1}
+		add(bank, span.Entry(telemetry.Where{}))
+	}
+	must(t, w.Close())
+	return open(t, out.Bytes())
+}
+
+func TestSpansThereAndBack(t *testing.T) {
+	for _, from := range []format.Version{format.V1, format.V2} {
+		for _, to := range []format.Version{format.V1, format.V2} {
+			v := everything(t, from)
+			back, _ := there(t, v, to)
+			same(t, v, back)
+		}
+	}
+}
+
+// TestRecordedThereAndBack does so with what a program records live: spans are two
+// entries there.
+func TestRecordedThereAndBack(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "x.et")
+	rec, err := format.Create(name, nil)
+	must(t, err)
+	live, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec))
+	must(t, err)
+	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(live))
+	tracer := tp.Tracer("shop", trace.WithInstrumentationVersion("v2"))
+	log := slog.New(slogadapter.New(rec, nil))
+	ctx, span := tracer.Start(t.Context(), "GET /cart", trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attribute.IntSlice("sizes", []int{1, 2})))
+	for i := range 5 {
+		ctx, kid := tracer.Start(ctx, "kid", trace.WithLinks(trace.LinkFromContext(ctx, attribute.Bool("b", true))))
+		log.InfoContext(ctx, "working", "i", i, "list", []string{"a"})
+		kid.AddEvent("tick", trace.WithAttributes(attribute.Float64Slice("f", []float64{1, 2})))
+		kid.RecordError(errors.New("failed"))
+		kid.SetStatus(codes.Error, "failed")
+		if i != 3 {
+			kid.End(trace.WithTimestamp(time.Now().Add(time.Duration(i) * time.Millisecond)))
+		}
+	}
+	span.SetName("GET /basket")
+	span.End()
+	log.Info("done")
+	must(t, tp.Shutdown(context.Background()))
+	must(t, rec.Close(context.Background()))
+	f, err := format.Open(name, nil)
+	must(t, err)
+	defer f.Close()
+	v, err := format.NewView(f)
+	must(t, err)
+	back, packets := there(t, v, format.V2)
+	same(t, v, back)
+	if !bytes.Contains(packets, []byte("\x00\x05sizes\x82\x00\x02")) {
+		t.Error("a slice of ints is no array of i64")
+	}
+}
+
+// TestOtherEntries keeps what is neither span nor log, with and without times.
+func TestOtherEntries(t *testing.T) {
+	long := strings.Repeat("é", 70000)
+	names := strings.Repeat("x", 65600)
+	root := format.Root()
+	root.Message, root.Attributes = format.Some("hi"), []format.Attribute{attr("entrace.id", format.BoolValue(true))}
+	entries := []*format.TraceEntry{
+		root,
+		{Message: format.Some(""), Metadata: format.Metadata{Name: long, Target: long, Level: format.LevelWarn, ModulePath: format.Some(""), File: format.Some("f"), Line: format.Some(uint32(0))}},
+		{Parent: 1, Message: format.Some(long), Attributes: []format.Attribute{
+			attr("b", format.BytesValue(bytes.Repeat([]byte{1}, 100000))), attr("b.1", format.StringValue("x")), attr("long", format.StringValue(long)), attr("long", format.StringValue(long)),
+			attr(names, format.U64Value(1)), attr(names, format.StringValue(long)), attr(names+"y", format.BoolValue(true)),
+		}},
+		{Parent: 1, Attributes: []format.Attribute{attr("time_unix_nano", format.StringValue("noon")), attr("duration_nano", format.FloatValue(1))}},
+		{Parent: 3, Attributes: []format.Attribute{attr("duration_nano", format.U64Value(1))}},
+		{Parent: 0, Metadata: format.Metadata{Name: "heph.option"}, Attributes: []format.Attribute{attr("heph.packet", format.U64Value(1)), attr("otel.types", format.StringValue(`{"x"`))}},
+		{Parent: 2},
+	}
+	timed := []*format.TraceEntry{
+		{Parent: 4, Attributes: []format.Attribute{attr("time_unix_nano", format.U64Value(math.MaxUint64)), attr("duration_nano", format.U64Value(1))}},
+		{Parent: 4, Attributes: []format.Attribute{attr("time_unix_nano", format.U64Value(7)), attr("time_unix_nano", format.U64Value(7))}},
+		{Parent: 4, Attributes: []format.Attribute{attr("time_unix_nano", format.U64Value(7)), attr("duration_nano", format.U64Value(math.MaxUint64-7))}},
+	}
+	for _, list := range [][]*format.TraceEntry{entries, append(entries, timed...), {root}, {format.Root()}, {format.Root(), {}}, {}} {
+		v := write(t, list...)
+		back, _ := there(t, v, format.V2)
+		if got, want := text(t, back), text(t, v); got != want && len(list) > 0 {
+			t.Errorf("entries\n%.2000s, want\n%.2000s", got, want)
+		}
+	}
+}
+
+// TestContainment counts a trace without times: parents need not be said at all.
+func TestContainment(t *testing.T) {
+	list := []*format.TraceEntry{format.Root()}
+	for i := range uint32(1000) {
+		list = append(list, &format.TraceEntry{Parent: i / 3, Metadata: format.Metadata{Name: "n"}})
+	}
+	v := write(t, list...)
+	back, packets := there(t, v, format.V2)
+	if bytes.Contains(packets, []byte("entrace.parent")) {
+		t.Error("a parent is said")
+	}
+	if got, want := text(t, back), text(t, v); got != want {
+		t.Errorf("entries\n%.2000s, want\n%.2000s", got, want)
+	}
+}
+
+// TestPacketOrder checks counters, order and lanes of what is encoded.
+func TestPacketOrder(t *testing.T) {
+	packets := encode(t, everything(t, format.V2))
+	type lane struct {
+		stream    uint32
+		substream uint64
+	}
+	next := make(map[uint32]uint32)
+	spans := make(map[lane][][2]uint64)
+	r := heph.NewReader(bytes.NewReader(packets))
+	last, first := uint64(0), uint64(math.MaxUint64)
+	for n := 0; r.Offset() < int64(len(packets)); n++ {
+		p, err := r.Next()
+		must(t, err)
+		if p.Metadata != (n == 0) {
+			t.Fatalf("packet %d: metadata %v, want the epoch first, and only there", n, p.Metadata)
+		}
+		if p.Metadata {
+			continue
+		}
+		e := &p.Event
+		if e.Counter != next[e.StreamID] {
+			t.Errorf("packet %d has the counter %d, want %d", n, e.Counter, next[e.StreamID])
+		}
+		next[e.StreamID]++
+		if e.End < last && e.Description != "root" {
+			t.Errorf("packet %d ends at %d, the one before at %d", n, e.End, last)
+		}
+		last, first = e.End, min(first, e.Start)
+		at := lane{e.StreamID, e.SubstreamID}
+		for _, s := range spans[at] {
+			if e.Start < s[0] && s[0] < e.End && e.End < s[1] || s[0] < e.Start && e.Start < s[1] && s[1] < e.End {
+				t.Errorf("packet %d, %d..%d, overlaps %v in part on one lane", n, e.Start, e.End, s)
+			}
+		}
+		spans[at] = append(spans[at], [2]uint64{e.Start, e.End})
+	}
+	if first != 0 || len(next) != 3 {
+		t.Errorf("the first start is %d, want 0; %d streams, want 3", first, len(next))
+	}
+}

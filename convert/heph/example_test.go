@@ -1,0 +1,73 @@
+package heph_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/entrace-go/entrace/convert/heph"
+	"github.com/entrace-go/entrace/format"
+)
+
+func ExampleDecode() {
+	in, err := os.Open(filepath.Join("testdata", "real-plain.htf"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer in.Close()
+	var out bytes.Buffer
+	w, err := format.NewWriter(&out, format.V2, format.IET, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := errors.Join(heph.Decode(context.Background(), in, w, nil), w.Close()); err != nil {
+		fmt.Println(err)
+		return
+	}
+	r, err := format.NewReader(&out, nil)
+	for err == nil {
+		var e *format.TraceEntry
+		if e, err = r.Next(); err == nil {
+			fmt.Println(r.ID(), "below", e.Parent, e.Metadata.Name)
+		}
+	}
+	// Output:
+	// 0 below 0 root
+	// 1 below 0 heph.option
+	// 2 below 0 outer
+	// 3 below 2 inner
+	// 4 below 0 rt
+	// 5 below 0 coord
+}
+
+func ExampleReader() {
+	b := heph.AppendEpoch(nil, 1610113734118010000)
+	b = heph.AppendEvent(b, &heph.Event{SubstreamID: 1, Start: 100, End: 200, Description: "My event", Attributes: []heph.Attribute{
+		{Name: "Test", Value: heph.U64(123)},
+	}})
+	r := heph.NewReader(bytes.NewReader(b))
+	for {
+		p, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		if nano, ok := p.Option.Epoch(); ok {
+			fmt.Println("epoch", nano)
+			continue
+		}
+		fmt.Println(p.Event.Description, p.Event.Start, p.Event.End, p.Event.Attributes[0].Name, p.Event.Attributes[0].Value.U64())
+	}
+	// Output:
+	// epoch 1610113734118010000
+	// My event 100 200 Test 123
+}

@@ -1,0 +1,194 @@
+package heph_test
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/entrace-go/entrace/convert/heph"
+	"github.com/entrace-go/entrace/format"
+)
+
+// FuzzDecode decodes anything. What decodes without an error becomes the same
+// bytes again; what has one, the same entries after it was encoded.
+func FuzzDecode(f *testing.F) {
+	for _, name := range samples(f) {
+		if in := read(f, name); len(in) < 1000 {
+			f.Add(in)
+		}
+	}
+	f.Add(old())
+	packets := encode(f, spans(f, 5))
+	f.Add(packets)
+	f.Add(packets[:len(packets)/2])
+	f.Add(packets[23:])
+	f.Fuzz(func(t *testing.T, in []byte) {
+		version := format.V1
+		if len(in)%2 == 0 {
+			version = format.V2
+		}
+		v, err := decode(t, in, version)
+		out := encode(t, v)
+		if err == nil {
+			if !bytes.Equal(out, in) {
+				t.Fatalf("encoded again it is\n%x, was\n%x\n%s", out, in, text(t, v))
+			}
+			return
+		}
+		again, err := decode(t, out, version)
+		if err != nil {
+			t.Fatalf("decoded again: %v", err)
+		}
+		if !bytes.Equal(encode(t, again), out) {
+			t.Fatal("encoded again it is another file")
+		}
+	})
+}
+
+// TestAlteredFiles changes files that Encode wrote in many ways: what is still
+// packets becomes the same bytes again.
+func TestAlteredFiles(t *testing.T) {
+	whole := encode(t, everything(t, format.V2))
+	var packets [][]byte
+	r := heph.NewReader(bytes.NewReader(whole))
+	for r.Offset() < int64(len(whole)) {
+		p, err := r.Next()
+		must(t, err)
+		packets = append(packets, bytes.Clone(p.Raw))
+	}
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for i := range 60 {
+		list := append([][]byte{}, packets...)
+		switch i % 6 {
+		case 0:
+			list = list[:rnd.IntN(len(list))]
+		case 1:
+			list = list[rnd.IntN(len(list)):]
+		case 2:
+			rnd.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+		case 3:
+			list = append(list, packets...)
+		case 4:
+			n := rnd.IntN(len(list))
+			list = append(list[:n:n], list[n+1:]...)
+		case 5:
+			n := rnd.IntN(len(list))
+			b := bytes.Clone(list[n])
+			b[8+rnd.IntN(len(b)-8)] ^= 1 << rnd.IntN(8)
+			list[n] = b
+		}
+		in := bytes.Join(list, nil)
+		v, err := decode(t, in, format.V2)
+		if err != nil {
+			continue // a changed byte can be a damage
+		}
+		if got := encode(t, v); !bytes.Equal(got, in) {
+			t.Errorf("altered file %d is another one when it is encoded again", i)
+		}
+	}
+}
+
+// TestRandomTraces goes there and back with traces of any shape.
+func TestRandomTraces(t *testing.T) {
+	for seed := range uint64(150) {
+		rnd := rand.New(rand.NewPCG(seed, 7))
+		var out bytes.Buffer
+		w, err := format.NewWriter(&out, format.V2, format.IET, nil)
+		must(t, err)
+		_, err = w.Write(format.Root())
+		must(t, err)
+		n := rnd.IntN(60) + 1
+		for i := range n {
+			e := &format.TraceEntry{Parent: uint32(rnd.IntN(i + 1)), Metadata: format.Metadata{Name: fmt.Sprint("n", rnd.IntN(9))}}
+			if rnd.IntN(8) == 0 {
+				e.Parent, e.Metadata.Name = 0, "resource"
+			}
+			add := func(name string, v format.Value) { e.Attributes = append(e.Attributes, attr(name, v)) }
+			switch rnd.IntN(5) {
+			case 0:
+				add("otel.event", format.BoolValue(true))
+			case 1:
+				e.Message, e.Metadata.Name = format.Some("m"), "event"
+				if rnd.IntN(2) == 0 {
+					add("span_id", format.StringValue(fmt.Sprintf("%016x", rnd.IntN(n)+1)))
+				}
+			case 2:
+			default:
+				add("span_id", format.StringValue(fmt.Sprintf("%016x", i+1)))
+				if rnd.IntN(3) == 0 {
+					add("parent_span_id", format.StringValue(fmt.Sprintf("%016x", rnd.IntN(n)+1)))
+				}
+			}
+			if rnd.IntN(3) == 0 {
+				add("trace_id", format.StringValue(fmt.Sprintf("%032x", rnd.IntN(3)+1)))
+			}
+			if rnd.IntN(5) > 0 {
+				add("time_unix_nano", format.U64Value(uint64(rnd.IntN(30))))
+			}
+			if rnd.IntN(5) > 1 {
+				add("duration_nano", format.U64Value(uint64(rnd.IntN(20))))
+			}
+			format.SortAttributes(e.Attributes)
+			_, err = w.Write(e)
+			must(t, err)
+		}
+		must(t, w.Close())
+		v := open(t, out.Bytes())
+		back, _ := there(t, v, format.Version(1+seed%2))
+		if back.Len() != v.Len() {
+			t.Fatalf("seed %d: %d entries, want %d", seed, back.Len(), v.Len())
+		}
+		same(t, v, back)
+		for id := range uint32(v.Len()) {
+			if v.Role(id) != back.Role(id) || v.File().Parent(id) != back.File().Parent(id) || v.Ref(id) != back.Ref(id) {
+				t.Errorf("seed %d: entry %d is a %v below %d of %v, was a %v below %d of %v", seed, id,
+					back.Role(id), back.File().Parent(id), back.Ref(id), v.Role(id), v.File().Parent(id), v.Ref(id))
+			}
+		}
+	}
+}
+
+// TestParents hangs events below those that contain them, or that they name.
+func TestParents(t *testing.T) {
+	event := func(name string, stream uint32, counter uint32, start, end uint64, attrs ...heph.Attribute) *heph.Event {
+		return &heph.Event{Description: name, StreamID: stream, Counter: counter, Start: start, End: end, Attributes: attrs}
+	}
+	text := func(name, s string) heph.Attribute { return heph.Attribute{Name: name, Value: heph.String(s)} }
+	id := func(n int) string { return fmt.Sprintf("%016x", n) }
+	trace := text("trace_id", fmt.Sprintf("%032x", 5))
+	var b []byte
+	for _, e := range []*heph.Event{
+		event("A", 1, 2, 5, 25), event("B", 1, 1, 10, 20), event("C", 1, 0, 12, 30), // A contains B; C overlaps both
+		event("D", 1, 3, 40, 50), event("E", 1, 4, 40, 50), // the one that was written later contains the other
+		event("F", 2, 0, 10, 20), // another stream
+		event("G", 1, 5, 45, 44), // ends before it begins
+		event("H", 3, 0, 0, 1, trace, text("span_id", id(1)), text("parent_span_id", id(2))),
+		event("I", 3, 1, 100, 101, trace, text("span_id", id(2)), text("parent_span_id", id(3))),
+		event("J", 3, 2, 7, 8, trace, text("span_id", id(4)), text("parent_span_id", id(5))), // a ring
+		event("K", 3, 3, 7, 8, trace, text("span_id", id(5)), text("parent_span_id", id(4))),
+		event("L", 9, 0, 5, 6), event("M", 9, 1, math.MaxUint64, math.MaxUint64),
+	} {
+		b = heph.AppendEvent(b, e)
+	}
+	b = heph.AppendEpoch(b, 10)
+	v, err := decode(t, b, format.V2)
+	must(t, err)
+	got := ""
+	for id := range uint32(v.Len()) {
+		e, err := v.File().Entry(id)
+		must(t, err)
+		up, err := v.File().Entry(e.Parent)
+		must(t, err)
+		if len(e.Metadata.Name) == 1 {
+			got += e.Metadata.Name + "<" + up.Metadata.Name + " "
+		}
+	}
+	if want := "A<root B<A C<root E<root D<E F<root G<D I<root H<I K<root J<K L<root M<root "; got != want {
+		t.Errorf("parents are %s, want %s", got, want)
+	}
+	if !bytes.Equal(encode(t, v), b) {
+		t.Error("it is another file when it is encoded again")
+	}
+}

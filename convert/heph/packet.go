@@ -1,0 +1,341 @@
+package heph
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+// Part of the format.
+const (
+	magicMetadata = 0x75D11D4D
+	magicEvent    = 0xC1FC1FB7
+
+	headSize     = 8  // of every packet: magic and size
+	metadataSize = 10 // of the smallest metadata packet
+	eventSize    = 42 // of the smallest event packet
+	oldEventSize = 34 // of the smallest one without a substream id
+
+	nameEpoch = "epoch"
+
+	// maxAttributes bounds what is made of a packet: attributes can be as small as
+	// five bytes there, and take fifty here. It is what package format takes of an
+	// entry, and room for those that say what the entry is.
+	maxAttributes = format.MaxAttributes + 1<<13
+	// maxForeignAttributes leaves room in an entry for those that say what the
+	// packet was.
+	maxForeignAttributes = format.MaxAttributes - 1<<6
+)
+
+// A Packet is one of a trace: it has either an option or an event. It aliases what
+// it was read from.
+type Packet struct {
+	Offset   int64  // bytes from the start of the input; of a datagram 0
+	Number   int64  // its ordinal in the input
+	Raw      []byte // all of it
+	Metadata bool   // it has an option
+	Option   Option
+	Event    Event
+}
+
+// An Option is what a metadata packet sets.
+type Option struct {
+	Name  string
+	Value []byte
+}
+
+// Epoch returns the epoch in nanoseconds since 1970, if o sets it.
+func (o *Option) Epoch() (nano uint64, ok bool) {
+	if o.Name != nameEpoch || len(o.Value) != 8 {
+		return 0, false
+	}
+	return binary.BigEndian.Uint64(o.Value), true
+}
+
+// An Event is what an event packet says. Times are in nanoseconds since the epoch
+// that was set before, or that is the first one to be set.
+type Event struct {
+	StreamID    uint32
+	Counter     uint32 // of the events of the stream, wrapping around
+	SubstreamID uint64
+	Start, End  uint64
+	Description string
+	Attributes  []Attribute
+}
+
+// AppendEpoch appends the metadata packet that sets the epoch, in nanoseconds
+// since 1970.
+func AppendEpoch(b []byte, unixNano uint64) []byte {
+	return AppendOption(b, &Option{Name: nameEpoch, Value: binary.BigEndian.AppendUint64(nil, unixNano)})
+}
+
+// AppendOption appends the metadata packet of o. It panics when its name is longer
+// than 65,535 bytes or the packet longer than 4 GiB.
+func AppendOption(b []byte, o *Option) []byte {
+	at := len(b)
+	b = appendHead(b, magicMetadata)
+	b = append(appendString(b, o.Name), o.Value...)
+	return setSize(b, at)
+}
+
+// AppendEvent appends the packet of e. It panics when a text or an array is longer
+// than 65,535 bytes or values, a value has no type, or the packet is longer than
+// 4 GiB: see [Event.Check].
+func AppendEvent(b []byte, e *Event) []byte {
+	if err := e.Check(); err != nil {
+		panic("heph: AppendEvent: " + err.Error())
+	}
+	at := len(b)
+	b = appendEventHead(b, e)
+	for i := range e.Attributes {
+		b = appendAttribute(b, &e.Attributes[i])
+	}
+	return setSize(b, at)
+}
+
+// Check returns why e has no packet, nil if it has one: [ErrLength] or [ErrType].
+func (e *Event) Check() error {
+	size := eventSize + len(e.Description)
+	if len(e.Description) > math.MaxUint16 {
+		return fmt.Errorf("description: %w", ErrLength)
+	}
+	for i := range e.Attributes {
+		a := &e.Attributes[i]
+		v := &a.Value
+		size += 13 + len(a.Name) + len(v.text)
+		switch {
+		case len(a.Name) > math.MaxUint16, v.typ == TypeString && len(v.text) > math.MaxUint16, v.Len() > math.MaxUint16:
+			return fmt.Errorf("attributes[%d]: %w", i, ErrLength)
+		case !v.typ.valid():
+			return fmt.Errorf("attributes[%d]: %w", i, ErrType)
+		}
+	}
+	if uint64(size) > math.MaxUint32 {
+		return ErrTooLarge
+	}
+	return nil
+}
+
+func appendHead(b []byte, magic uint32) []byte {
+	return append(binary.BigEndian.AppendUint32(b, magic), 0, 0, 0, 0)
+}
+
+// appendEventHead appends the packet of e up to the attributes, and no size.
+func appendEventHead(b []byte, e *Event) []byte {
+	b = appendHead(b, magicEvent)
+	b = binary.BigEndian.AppendUint32(b, e.StreamID)
+	b = binary.BigEndian.AppendUint32(b, e.Counter)
+	b = binary.BigEndian.AppendUint64(b, e.SubstreamID)
+	b = binary.BigEndian.AppendUint64(b, e.Start)
+	b = binary.BigEndian.AppendUint64(b, e.End)
+	return appendString(b, e.Description)
+}
+
+func appendAttribute(b []byte, a *Attribute) []byte {
+	return appendValue(appendString(b, a.Name), &a.Value)
+}
+
+// setSize fills in the size of the packet from at to the end.
+func setSize(b []byte, at int) []byte {
+	if uint64(len(b)-at) > math.MaxUint32 {
+		panic("heph: a packet of more than 4 GiB")
+	}
+	binary.BigEndian.PutUint32(b[at+4:], uint32(len(b)-at))
+	return b
+}
+
+// ParsePacket reads the one packet that datagram consists of. The packet aliases
+// datagram. Errors are of type [*Error]; one that stops short is
+// [format.ErrTruncated].
+func ParsePacket(datagram []byte) (*Packet, error) {
+	p := &Packet{Raw: datagram}
+	size, err := parseHead(datagram)
+	if err == nil && uint64(size) > uint64(len(datagram)) {
+		err = format.ErrTruncated
+	}
+	field := ""
+	if err == nil {
+		p.Raw = datagram[:size]
+		field, err = p.parse()
+	}
+	if err == nil && int(size) < len(datagram) {
+		err = ErrLeftOver
+	}
+	if err != nil {
+		return nil, &Error{Field: field, Err: err}
+	}
+	return p, nil
+}
+
+// parseHead returns the size of the packet at the start of b.
+func parseHead(b []byte) (uint32, error) {
+	// What is there of a magic tells a cut packet from garbage.
+	var head [headSize]byte
+	n := copy(head[:], b)
+	for _, magic := range [...]uint32{magicMetadata, magicEvent} {
+		var m [4]byte
+		binary.BigEndian.PutUint32(m[:], magic)
+		if string(m[:min(n, 4)]) != string(head[:min(n, 4)]) {
+			continue
+		}
+		if n < headSize {
+			return 0, format.ErrTruncated
+		}
+		size := binary.BigEndian.Uint32(head[4:])
+		if size < headSize {
+			return 0, ErrSize
+		}
+		return size, nil
+	}
+	return 0, ErrMagic
+}
+
+// parse reads p.Raw, of which magic and size are right.
+func (p *Packet) parse() (field string, err error) {
+	b := p.Raw
+	p.Metadata = binary.BigEndian.Uint32(b) == magicMetadata
+	if p.Metadata {
+		p.Event = Event{Attributes: p.Event.Attributes[:0]}
+		return p.Option.parse(b)
+	}
+	p.Option = Option{}
+	field, err = p.Event.parse(b)
+	if err != nil && isOldLayout(b) {
+		return "", ErrOldLayout
+	}
+	return field, err
+}
+
+func (o *Option) parse(b []byte) (field string, err error) {
+	if len(b) < metadataSize {
+		return "size", ErrLength
+	}
+	name, at, ok := cutString(b, headSize)
+	if !ok {
+		return "option name", ErrLength
+	}
+	o.Name, o.Value = name, b[at:]
+	if o.Name == nameEpoch && len(o.Value) != 8 {
+		return nameEpoch, ErrEpoch
+	}
+	return "", nil
+}
+
+func (e *Event) parse(b []byte) (field string, err error) {
+	e.Attributes = e.Attributes[:0]
+	if len(b) < eventSize {
+		return "size", ErrLength
+	}
+	e.StreamID = binary.BigEndian.Uint32(b[8:])
+	e.Counter = binary.BigEndian.Uint32(b[12:])
+	e.SubstreamID = binary.BigEndian.Uint64(b[16:])
+	e.Start = binary.BigEndian.Uint64(b[24:])
+	e.End = binary.BigEndian.Uint64(b[32:])
+	text, at, ok := cutString(b, eventSize-2)
+	if !ok {
+		return "description", ErrLength
+	}
+	e.Description = text
+	if e.Attributes, err = parseAttributes(e.Attributes, b[at:]); err != nil {
+		return "attributes[" + strconv.Itoa(len(e.Attributes)) + "]", err
+	}
+	return "", nil
+}
+
+// parseAttributes appends the attributes that b consists of.
+func parseAttributes(attrs []Attribute, b []byte) ([]Attribute, error) {
+	for at := 0; at < len(b); {
+		name, next, ok := cutString(b, at)
+		if !ok || next == len(b) {
+			return attrs, ErrLength
+		}
+		v := Value{typ: Type(b[next])}
+		at = next + 1
+		switch {
+		case !v.typ.valid():
+			return attrs, ErrType
+		case v.typ == TypeString:
+			v.text, at, ok = cutString(b, at)
+		case v.typ&TypeArray != 0:
+			at, ok = v.cutArray(b, at)
+		default:
+			if ok = len(b)-at >= 8; ok {
+				v.num = binary.BigEndian.Uint64(b[at:])
+				at += 8
+			}
+		}
+		if !ok {
+			return attrs, ErrLength
+		}
+		if len(attrs) == maxAttributes {
+			return attrs, ErrTooLarge
+		}
+		attrs = append(attrs, Attribute{name, v})
+	}
+	return attrs, nil
+}
+
+// cutString returns the text at b[at:] and where it ends.
+func cutString(b []byte, at int) (s string, end int, ok bool) {
+	if len(b)-at < 2 {
+		return "", at, false
+	}
+	n := int(binary.BigEndian.Uint16(b[at:]))
+	if at += 2; len(b)-at < n {
+		return "", at, false
+	}
+	return alias(b[at : at+n]), at + n, true
+}
+
+// cutArray takes the values of an array at b[at:] and returns where they end.
+func (v *Value) cutArray(b []byte, at int) (end int, ok bool) {
+	if len(b)-at < 2 {
+		return at, false
+	}
+	n := int(binary.BigEndian.Uint16(b[at:]))
+	at += 2
+	end = at + 8*n
+	if v.typ == TypeString|TypeArray {
+		end = at
+		for range n {
+			if _, end, ok = cutString(b, end); !ok {
+				return at, false
+			}
+		}
+	}
+	if end > len(b) {
+		return at, false
+	}
+	v.num, v.text = uint64(n), alias(b[at:end])
+	return end, true
+}
+
+// isOldLayout reports whether b, which is no event packet, is one in the layout
+// that had no substream id.
+func isOldLayout(b []byte) bool {
+	if len(b) < oldEventSize {
+		return false
+	}
+	_, at, ok := cutString(b, oldEventSize-2)
+	if !ok {
+		return false
+	}
+	_, err := parseAttributes(nil, b[at:])
+	return err == nil
+}
+
+// Clone returns a copy of e that shares no memory with it.
+func (e *Event) Clone() *Event {
+	c := *e
+	c.Description = strings.Clone(e.Description)
+	c.Attributes = make([]Attribute, len(e.Attributes))
+	for i, a := range e.Attributes {
+		a.Name, a.Value.text = strings.Clone(a.Name), strings.Clone(a.Value.text)
+		c.Attributes[i] = a
+	}
+	return &c
+}

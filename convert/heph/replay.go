@@ -1,0 +1,196 @@
+package heph
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"slices"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/telemetry"
+)
+
+// A recording is the packets that the entries of a file were.
+type recording struct {
+	f      *format.File
+	ids    []uint32 // of entries, in the order of their packets
+	places []uint32 // the places in ids of entries, by id - 1
+	epochs []setEpoch
+}
+
+// A setEpoch is a packet that sets the epoch.
+type setEpoch struct{ packet, nano uint64 }
+
+// errNot ends a walk: not all entries were packets.
+var errNot = errors.New("not a packet")
+
+// recordingOf returns the packets that the entries of f were, nil if there is one
+// that was none, or is one no more after a change. It takes 16 bytes an entry.
+func recordingOf(f *format.File, plainRoot bool) (*recording, error) {
+	if !plainRoot {
+		return nil, nil
+	}
+	rec := &recording{f: f}
+	type numbered struct {
+		packet uint64
+		id     uint32
+	}
+	var packets []numbered
+	var section []byte
+	err := f.Walk(1, func(id uint32, e *format.TraceEntry) error {
+		n, ok := e.Attribute(attrHephPacket)
+		if !ok || n.Kind() != format.KindU64 {
+			return errNot
+		}
+		packet, _ := n.U64()
+		packets = append(packets, numbered{packet, id})
+		if o, ok := optionOf(e); ok {
+			if nano, ok := o.Epoch(); ok {
+				rec.epochs = append(rec.epochs, setEpoch{packet, nano})
+			}
+			return nil
+		}
+		if section, ok = appendReplayedSection(section[:0], e); !ok || len(textOf(e)) > math.MaxUint16 {
+			return errNot
+		}
+		return nil
+	})
+	if errors.Is(err, errNot) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(packets, func(a, b numbered) int { return cmp.Compare(a.packet, b.packet) })
+	slices.SortFunc(rec.epochs, func(a, b setEpoch) int { return cmp.Compare(a.packet, b.packet) })
+	rec.ids, rec.places = make([]uint32, len(packets)), make([]uint32, len(packets))
+	for i, p := range packets {
+		if i > 0 && p.packet == packets[i-1].packet {
+			return nil, nil
+		}
+		rec.ids[i], rec.places[p.id-1] = p.id, uint32(i)
+	}
+	return rec, nil
+}
+
+// maxAhead bounds the bytes of packets that are kept until those before them come.
+const maxAhead = 32 << 20
+
+// replay writes the packets. It reads the entries in the order of the file, which
+// is not far from that of the packets.
+func (rec *recording) replay(ctx context.Context, w *bufio.Writer) error {
+	ahead := make(map[uint32][]byte)
+	size, next := 0, uint32(0)
+	var b []byte
+	return rec.f.Walk(1, func(id uint32, e *format.TraceEntry) error {
+		if id%4096 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		place := rec.places[id-1]
+		if place != next && size >= maxAhead {
+			return nil // it is read again when it is its turn
+		}
+		b = rec.append(b[:0], e)
+		if place != next {
+			ahead[place] = bytes.Clone(b)
+			size += len(b)
+			return nil
+		}
+		for {
+			if _, err := w.Write(b); err != nil {
+				return err
+			}
+			next++
+			if next == uint32(len(rec.ids)) || rec.ids[next] > id {
+				return nil
+			}
+			if kept, ok := ahead[next]; ok {
+				b = append(b[:0], kept...)
+				size -= len(kept)
+				delete(ahead, next)
+				continue
+			}
+			e, err := rec.f.Entry(rec.ids[next])
+			if err != nil {
+				return err
+			}
+			b = rec.append(b[:0], e)
+		}
+	})
+}
+
+// append appends the packet that e was.
+func (rec *recording) append(b []byte, e *format.TraceEntry) []byte {
+	if o, ok := optionOf(e); ok {
+		return AppendOption(b, o)
+	}
+	return appendReplayed(b, e, rec.epoch(e))
+}
+
+// epoch returns the epoch of the event that e was: the last one before it, or the
+// first one.
+func (rec *recording) epoch(e *format.TraceEntry) uint64 {
+	switch len(rec.epochs) {
+	case 0:
+		return 0
+	case 1:
+		return rec.epochs[0].nano
+	}
+	n, _ := e.Attribute(attrHephPacket)
+	packet, _ := n.U64()
+	at, _ := slices.BinarySearchFunc(rec.epochs, packet, func(s setEpoch, packet uint64) int { return cmp.Compare(s.packet, packet) })
+	return rec.epochs[max(at-1, 0)].nano
+}
+
+// optionOf returns the option that e was.
+func optionOf(e *format.TraceEntry) (*Option, bool) {
+	if e.Metadata.Name != nameOption || e.Parent != 0 {
+		return nil, false
+	}
+	name, named := e.Attribute(attrHephName)
+	value, ok := e.Attribute(attrHephValue)
+	if !named || !ok || len(name.Text()) > maxText+1 {
+		return nil, false
+	}
+	return &Option{Name: name.Text(), Value: value.Bytes()}, true
+}
+
+// appendReplayed appends the event packet that e was.
+func appendReplayed(b []byte, e *format.TraceEntry, epoch uint64) []byte {
+	number := func(name string) uint64 {
+		v, _ := e.Attribute(name)
+		n, _ := v.U64()
+		return n
+	}
+	start, end := packetTimes(epoch, e.Attributes)
+	at := len(b)
+	b = appendEventHead(b, &Event{
+		StreamID: uint32(number(attrHephStream)), Counter: uint32(number(attrHephCounter)), SubstreamID: number(attrHephSubstream),
+		Start: start, End: end, Description: textOf(e),
+	})
+	b, _ = appendReplayedSection(b, e)
+	return setSize(b, at)
+}
+
+// textOf returns the description of the event that e was.
+func textOf(e *format.TraceEntry) string {
+	if v, ok := e.Attribute(attrHephText); ok {
+		return v.Text()
+	}
+	return e.Metadata.Name
+}
+
+// appendReplayedSection appends the attributes of the event that e was, and reports
+// whether it can.
+func appendReplayedSection(b []byte, e *format.TraceEntry) (_ []byte, ok bool) {
+	v, ok := e.Attribute(attrHephAttributes)
+	if !ok {
+		_, made := e.Attribute(telemetry.AttrMadeIDs)
+		return appendSection(b, e.Attributes, made)
+	}
+	_, err := parseAttributes(nil, v.Bytes())
+	return append(b, v.Bytes()...), err == nil
+}

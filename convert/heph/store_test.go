@@ -1,0 +1,128 @@
+package heph_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/entrace-go/entrace/convert/heph"
+	"github.com/entrace-go/entrace/format"
+)
+
+// TestLargeInput decodes an input that does not fit into memory, from what can be
+// read at any place and what cannot, with a packet over the end of what is kept.
+func TestLargeInput(t *testing.T) {
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	in := foreign(100000)
+	text := heph.String(string(bytes.Repeat([]byte("x"), 65000)))
+	wide := &heph.Event{Description: "wide", Start: 1, End: 2, StreamID: 7}
+	for range 10 {
+		wide.Attributes = append(wide.Attributes, heph.Attribute{Name: "text", Value: text})
+	}
+	for range 18 {
+		in = heph.AppendEvent(in, wide)
+	}
+	name := filepath.Join(t.TempDir(), "in.htf")
+	must(t, os.WriteFile(name, append([]byte("before"), in...), 0o600))
+	file, err := os.Open(name)
+	must(t, err)
+	defer file.Close()
+	_, err = file.Seek(6, io.SeekStart)
+	must(t, err)
+	var want []byte
+	for _, r := range []io.Reader{bytes.NewReader(in), file, io.MultiReader(bytes.NewReader(in))} {
+		var out bytes.Buffer
+		w, err := format.NewWriter(&out, format.V2, format.IET, nil)
+		must(t, err)
+		must(t, heph.Decode(t.Context(), r, w, nil))
+		must(t, w.Close())
+		if want == nil {
+			want = out.Bytes()
+			if !bytes.Equal(encode(t, open(t, want)), in) {
+				t.Error("encoded again it is another file")
+			}
+		} else if !bytes.Equal(out.Bytes(), want) {
+			t.Errorf("from a %T it is another trace", r)
+		}
+	}
+	if names, _ := os.ReadDir(temp); len(names) != 0 {
+		t.Errorf("temporary files are left: %v", names)
+	}
+}
+
+func TestCancel(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	w, err := format.NewWriter(io.Discard, format.V2, format.IET, nil)
+	must(t, err)
+	if err := heph.Decode(ctx, bytes.NewReader(foreign(10)), w, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("Decode: %v", err)
+	}
+	for _, v := range []*format.View{everything(t, format.V2), func() *format.View { v, _ := decode(t, foreign(5000), format.V2); return v }()} {
+		if err := heph.Encode(ctx, io.Discard, v, nil); !errors.Is(err, context.Canceled) {
+			t.Errorf("Encode: %v", err)
+		}
+	}
+}
+
+// full is a disk with room for n bytes.
+type full struct{ n int }
+
+func (f *full) Write(b []byte) (int, error) {
+	if f.n -= len(b); f.n < 0 {
+		return 0, io.ErrShortWrite
+	}
+	return len(b), nil
+}
+
+func TestWriteFails(t *testing.T) {
+	v, err := decode(t, foreign(5000), format.V2)
+	must(t, err)
+	for _, v := range []*format.View{v, spans(t, 5000)} {
+		for _, n := range []int{0, 300 << 10} {
+			if err := heph.Encode(t.Context(), &full{n}, v, nil); !errors.Is(err, io.ErrShortWrite) {
+				t.Errorf("Encode with room for %d bytes: %v", n, err)
+			}
+		}
+	}
+}
+
+// TestNoTempDir has no place for what is over the memory: what could be kept is
+// there.
+func TestNoTempDir(t *testing.T) {
+	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "missing"))
+	t.Setenv("TMP", filepath.Join(t.TempDir(), "missing"))
+	var out bytes.Buffer
+	w, err := format.NewWriter(&out, format.V2, format.IET, nil)
+	must(t, err)
+	err = heph.Decode(t.Context(), io.MultiReader(bytes.NewReader(foreign(180000))), w, nil)
+	if !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("Decode: %v, want that there is no folder", err)
+	}
+	must(t, w.Close())
+	if v := open(t, out.Bytes()); v.Len() < 150000 {
+		t.Errorf("%d entries, want those of the first 16 MiB", v.Len())
+	}
+}
+
+func TestTooManyAttributes(t *testing.T) {
+	good := heph.AppendEvent(nil, &heph.Event{Description: "good"})
+	for _, n := range []int{format.MaxAttributes, 1 << 18} {
+		many := heph.AppendEvent(nil, &heph.Event{Attributes: slices.Repeat([]heph.Attribute{{Value: heph.U64s(nil)}}, n)})
+		v, err := decode(t, slices.Concat(many, good), format.V2)
+		if !errors.Is(err, heph.ErrTooLarge) || v.Len() != 2 {
+			t.Errorf("%d: %v and %d entries, want ErrTooLarge and 2", n, err, v.Len())
+		}
+	}
+	v := write(t, format.Root(), &format.TraceEntry{Attributes: slices.Repeat([]format.Attribute{attr("x", format.U64Value(1))}, format.MaxAttributes)})
+	if back, _ := there(t, v, format.V2); back.Len() != 2 {
+		t.Error("an entry of all attributes that there can be is lost")
+	}
+}

@@ -1,0 +1,50 @@
+package parquet_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"testing"
+
+	"github.com/entrace-go/entrace/convert/parquet"
+	"github.com/entrace-go/entrace/format"
+)
+
+// spans returns n spans as a service has them.
+func spans(n int) []*format.TraceEntry {
+	all := []*format.TraceEntry{
+		format.Root(),
+		{Message: format.Some("cart"), Metadata: format.Metadata{Name: "resource", Level: format.LevelInfo}, Attributes: attrs("service.name", text("cart"))},
+	}
+	for i := range uint64(n) {
+		all = append(all, &format.TraceEntry{
+			Parent: 1, Metadata: format.Metadata{Name: fmt.Sprint("GET /", i%50), Target: "net/http", Level: format.LevelInfo},
+			Attributes: attrs("trace_id", text(fmt.Sprintf("%032x", i/10+1)), "span_id", text(fmt.Sprintf("%016x", i+1)), "time_unix_nano", format.U64Value(1_700_000_000_000_000_000+i*1000),
+				"duration_nano", format.U64Value(i*i%5000), "otel.kind", text("server"), "http.request.method", text("GET"), "http.response.status_code", format.I64Value(200),
+				"url.path", text(fmt.Sprint("/item/", i)), "server.port", format.I64Value(8080)),
+		})
+	}
+	return all
+}
+
+func BenchmarkEncode(b *testing.B) {
+	v := view(b, format.V2, spans(50_000)...)
+	b.ReportAllocs()
+	b.SetBytes(v.File().Size())
+	for b.Loop() {
+		must(b, parquet.Encode(b.Context(), io.Discard, v, nil))
+	}
+}
+
+func BenchmarkDecode(b *testing.B) {
+	v := view(b, format.V2, spans(50_000)...)
+	table := encode(b, v)
+	b.ReportAllocs()
+	b.SetBytes(v.File().Size()) // as entries, for the two to compare
+	for b.Loop() {
+		w, err := format.NewWriter(io.Discard, format.V2, format.IET, nil)
+		must(b, err)
+		must(b, parquet.Decode(b.Context(), bytes.NewReader(table), w, nil))
+		must(b, w.Close())
+	}
+}

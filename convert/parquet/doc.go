@@ -1,0 +1,87 @@
+// Package parquet writes the entries of a trace as a table in Apache Parquet, for
+// SQL, and makes a trace of such a table again.
+//
+// The format is that of https://parquet.apache.org/docs/file-format/. Files are
+// compressed with zstd, in groups of at most 65,536 rows or 32 MiB of text.
+//
+// # The table
+//
+// There is a row for each entry of the logical view, in the order of the file: the
+// end of a span is part of its span. What is null is absent.
+//
+//	id               INT64   the entry's id in the file; those of span ends are left out
+//	parent           INT64   the parent's in the view
+//	stored_parent    INT64   the parent's in the file, where that is another one
+//	role             STRING  root, resource, span, event, link, log, recorder or other
+//	name             STRING
+//	message          STRING
+//	target           STRING  the instrumentation scope, or the package
+//	level            STRING  TRACE, DEBUG, INFO, WARN or ERROR
+//	module_path      STRING
+//	file             STRING
+//	line             INT64
+//	service          STRING  service.name of the resource that the entry is below
+//	trace_id         STRING  32 hex digits, of what is below a span too
+//	span_id          STRING  16 hex digits, of the span that the entry is or is below
+//	parent_span_id   STRING  16 hex digits, of spans
+//	time_unix_nano   INT64   when the entry was, of a span when it began
+//	duration_nano    INT64   null for a span that has not ended
+//	kind             STRING  of spans: internal, server, client, producer, consumer, unspecified
+//	status           STRING  of spans: UNSET, OK or ERROR
+//	attribute_order  STRING  a letter for each attribute, see below
+//	attribute_rest   BYTE_ARRAY
+//
+//	attributes_string  MAP<STRING, STRING>
+//	attributes_int     MAP<STRING, INT64>  I64, and U64 of up to 63 bits
+//	attributes_float   MAP<STRING, DOUBLE>
+//	attributes_bool    MAP<STRING, BOOLEAN>
+//	attributes_bytes   MAP<STRING, BYTE_ARRAY>
+//	attributes_big     MAP<STRING, STRING>  U64 of 64 bits, U128 and I128, in decimal digits
+//
+// Times are plain INT64, as the engines round timestamps to microseconds. Ids are
+// hex digits, as everything else shows them. Attributes have the names under which
+// they are stored; those with a column of their own (trace_id, span_id,
+// parent_span_id, time_unix_nano, duration_nano, otel.kind as kind and
+// otel.status_code as status) are in no map, unless their value does not fit there.
+// So DuckDB takes this:
+//
+//	SELECT name, max(duration_nano) FROM 'app.parquet'
+//	WHERE role = 'span' AND attributes_int['http.response.status_code'] >= 500
+//	GROUP BY name
+//
+// # The order of attributes
+//
+// In attribute_order the letters T, S, P, D, K and X stand for trace_id, span_id,
+// parent_span_id, duration_nano, kind and status; M and N for time_unix_nano as U64
+// and as I64; s, f, b and y for the next attribute in the maps of strings, floats,
+// bools and bytes; i and u for the next one in attributes_int as I64 and U64; U, v
+// and w for the next in attributes_big as U64, U128 and I128; and + for the next
+// attribute of attribute_rest. That is an encoded entry of version 1, which has the
+// attributes that a map cannot hold: those of a name that comes again, and names and
+// strings that are not UTF-8.
+//
+// # From a table
+//
+// [Decode] takes files with these columns, by whatever program they were written,
+// say by DuckDB's COPY. Rows must be in the order of ids. Only id, parent and name
+// must be there; a column that is none of these is an error, as it would get lost.
+// What is below a row that is not there goes below the root. Without attribute_order
+// the columns come first and then the maps in the order above, and whole numbers
+// are I64. Values may be plain, in dictionaries or in runs, bytes and whole numbers
+// also in the delta encodings; compression may be none, snappy or zstd.
+//
+// A file that was cut off has no footer, and nothing of it can be read. Pages of
+// more than 128 MiB, pages of all columns of more than 256 MiB together, and more
+// than 64 rows for each byte of the file (and 262,144) are taken for an attack.
+//
+// # What is lost
+//
+// To Parquet: nothing of the view. Span ends are folded into their spans, so that
+// what comes back from a live recording has other ids but reads the same; of other
+// traces every entry comes back as it was, with its kinds and the order of its
+// attributes. Bytes of names, messages and places that are not UTF-8 become U+FFFD.
+//
+// From Parquet: nothing of the table, but the columns that follow from others:
+// service, role, ids that attribute_order does not name; and the key-value
+// metadata of the file.
+package parquet

@@ -1,0 +1,452 @@
+package parquet
+
+import (
+	"context"
+	"io"
+	"strings"
+	"unicode/utf8"
+	"unsafe"
+
+	pq "github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress/zstd"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/telemetry"
+)
+
+// EncodeOptions change how [Encode] works. There are none yet.
+type EncodeOptions struct{}
+
+// How large the parts of a file are.
+const (
+	batchRows     = 512
+	rowGroupRows  = 64 << 10
+	rowGroupBytes = 32 << 20 // of texts, before they are compressed
+	dictBytes     = 1 << 20
+	pageBytes     = 256 << 10
+)
+
+// Encode writes the entries of v to w as a Parquet table, which the documentation
+// of the package describes. A nil o means defaults. It returns the errors of v, w
+// and ctx. It needs memory for a group of rows, and five bytes an entry.
+func Encode(ctx context.Context, w io.Writer, v *format.View, _ *EncodeOptions) error {
+	out := pq.NewGenericWriter[any](w, schema(),
+		pq.Compression(&zstd.Codec{Level: zstd.SpeedDefault}), pq.DataPageVersion(1), pq.PageBufferSize(pageBytes),
+		pq.DictionaryMaxBytes(dictBytes), pq.CreatedBy("entrace", "", ""),
+		pq.SkipPageBounds("message"), pq.SkipPageBounds("attribute_rest"),
+		pq.KeyValueMetadata("entrace.table", "1"))
+	e := encoder{v: v, out: out, services: []string{""}, resources: make([]uint32, v.Len())}
+	e.ended = make([]bool, v.Len())
+	for id := range uint32(v.Len()) {
+		if v.Role(id) == format.RoleSpanEnd {
+			e.ended[v.File().Parent(id)] = true
+		}
+	}
+	err := v.File().Walk(0, func(id uint32, entry *format.TraceEntry) error {
+		if id%batchRows == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return e.entry(id, entry)
+	})
+	if err != nil {
+		return err
+	}
+	if err := e.flush(); err != nil {
+		return err
+	}
+	return out.Close()
+}
+
+// An encoder makes columns of entries.
+type encoder struct {
+	v   *format.View
+	out *pq.GenericWriter[any]
+
+	// Invariants: of the entries so far resources has the index in services of the
+	// resource that each is below. ended says which spans have an end to fold.
+	resources []uint32
+	services  []string
+	ended     []bool
+
+	// The rows that are not in out yet: the values of each leaf, a leaf of a map for
+	// the keys and the next one for the values; and the texts that they point into.
+	values [numScalars + 2*numMaps][]pq.Value
+	texts  []byte
+	rows   int
+
+	groupRows, groupBytes int
+
+	order []byte
+	ids   []byte // in hex
+	rest  []format.Attribute
+	maps  [numMaps]int // how many attributes of the row each has
+}
+
+// entry adds the row of an entry as the file has it.
+func (e *encoder) entry(id uint32, raw *format.TraceEntry) error {
+	role := e.v.Role(id)
+	e.resources[id] = e.resources[e.v.File().Parent(id)]
+	switch role {
+	case format.RoleSpanEnd:
+		return nil
+	case format.RoleResource:
+		e.resources[id] = uint32(len(e.services))
+		e.services = append(e.services, strings.Clone(telemetry.ReadResource(raw).Service()))
+	}
+	entry := raw
+	if e.ended[id] {
+		var err error
+		if entry, err = e.v.Entry(id); err != nil {
+			return err
+		}
+		asStored(entry, raw)
+	}
+	e.row(id, role, entry)
+	if e.rows++; e.rows == batchRows || len(e.texts) > rowGroupBytes {
+		return e.flush()
+	}
+	return nil
+}
+
+// asStored takes from the view's entry of a span what its place in the view
+// implies, and gives it what its place in the file does not.
+func asStored(entry, raw *format.TraceEntry) {
+	if _, has := raw.Attribute(format.AttrTraceID); !has {
+		for i := range entry.Attributes {
+			if entry.Attributes[i].Name == format.AttrTraceID {
+				entry.Attributes = append(entry.Attributes[:i], entry.Attributes[i+1:]...)
+				break
+			}
+		}
+	}
+	if _, has := entry.Attribute(format.AttrParentSpanID); has {
+		return
+	}
+	for i, a := range raw.Attributes {
+		if a.Name == format.AttrParentSpanID {
+			i = min(i, len(entry.Attributes))
+			entry.Attributes = append(entry.Attributes[:i:i], append([]format.Attribute{a}, entry.Attributes[i:]...)...)
+			return
+		}
+	}
+}
+
+func (e *encoder) row(id uint32, role format.Role, entry *format.TraceEntry) {
+	parent, stored := e.unfolded(e.v.Parent(id)), e.unfolded(e.v.File().Parent(id))
+	e.number(colID, int64(id), true)
+	e.number(colParent, int64(parent), true)
+	e.number(colStoredParent, int64(stored), stored != parent)
+	e.text(colRole, role.String(), true)
+	m := &entry.Metadata
+	e.text(colName, m.Name, true)
+	e.text(colMessage, entry.Message.Value, entry.Message.Valid)
+	e.text(colTarget, m.Target, true)
+	e.text(colLevel, m.Level.String(), true)
+	e.text(colModulePath, m.ModulePath.Value, m.ModulePath.Valid)
+	e.text(colFile, m.File.Value, m.File.Valid)
+	e.number(colLine, int64(m.Line.Value), m.Line.Valid)
+	service := e.services[e.resources[id]]
+	e.text(colService, service, service != "")
+	e.attributes(id, role, entry)
+}
+
+// unfolded returns the entry with a row that id is in: itself, or the span that it
+// ends.
+func (e *encoder) unfolded(id uint32) uint32 {
+	if e.v.Role(id) == format.RoleSpanEnd {
+		return e.v.File().Parent(id)
+	}
+	return id
+}
+
+// own are the columns of a row that are attributes, too.
+type own struct {
+	traceID, spanID, parent, kind, status string
+	time, duration                        int64
+	hasTime, hasDuration                  bool
+}
+
+// attributes adds the columns of attributes.
+func (e *encoder) attributes(id uint32, role format.Role, entry *format.TraceEntry) {
+	c := e.implied(id, role)
+	e.order, e.rest, e.maps = e.order[:0], e.rest[:0], [numMaps]int{}
+	seen := newNames(entry.Attributes)
+	for i := range entry.Attributes {
+		a := &entry.Attributes[i]
+		if seen.before(i) || !isText(a.Name) {
+			e.restOf(a)
+			continue
+		}
+		if letter := c.take(a); letter != 0 {
+			e.order = append(e.order, letter)
+			continue
+		}
+		e.typed(a)
+	}
+	e.text(colTraceID, c.traceID, c.traceID != "")
+	e.text(colSpanID, c.spanID, c.spanID != "")
+	e.text(colParentSpanID, c.parent, c.parent != "")
+	e.number(colTime, c.time, c.hasTime)
+	e.number(colDuration, c.duration, c.hasDuration)
+	e.text(colKind, c.kind, c.kind != "")
+	e.text(colStatus, c.status, c.status != "")
+	e.text(colOrder, unsafe.String(unsafe.SliceData(e.order), len(e.order)), true)
+	var rest []byte
+	if len(e.rest) > 0 {
+		rest = format.AppendTraceEntry(nil, format.V1, &format.TraceEntry{Attributes: e.rest})
+	}
+	e.add(colRest, e.bytes(rest), 1, len(rest) > 0)
+	for i, n := range e.maps {
+		if n == 0 {
+			e.add(numScalars+2*i, pq.Value{}, 0, true)
+			e.add(numScalars+2*i+1, pq.Value{}, 0, true)
+		}
+	}
+}
+
+// implied returns what the place of an entry says.
+func (e *encoder) implied(id uint32, role format.Role) own {
+	var c own
+	e.ids = e.ids[:0]
+	ref := e.v.Ref(id)
+	if ref.TraceID != [16]byte{} {
+		c.traceID = e.hex(ref.TraceID[:])
+	}
+	if ref.SpanID != [8]byte{} {
+		c.spanID = e.hex(ref.SpanID[:])
+	}
+	if role == format.RoleSpan {
+		c.kind, c.status = kindInternal, statusUnset
+		if up := e.v.Ref(e.v.Parent(id)); up.SpanID != [8]byte{} && up.TraceID == ref.TraceID {
+			c.parent = e.hex(up.SpanID[:])
+		}
+	}
+	return c
+}
+
+// hex returns an id as a text that is valid until the next row.
+func (e *encoder) hex(id []byte) string {
+	from := len(e.ids)
+	e.ids = format.AppendHex(e.ids, id)
+	return unsafe.String(&e.ids[from], len(e.ids)-from)
+}
+
+// take puts an attribute into the column that is made for it and returns the
+// letter of that, or 0 if it does not fit.
+func (c *own) take(a *format.Attribute) byte {
+	text := a.Value.Text()
+	isString := a.Value.Kind() == format.KindString
+	switch a.Name {
+	case format.AttrTraceID:
+		if isString && isHex(text, 32) {
+			c.traceID = text
+			return inTraceID
+		}
+	case format.AttrSpanID:
+		if isString && isHex(text, 16) {
+			c.spanID = text
+			return inSpanID
+		}
+	case format.AttrParentSpanID:
+		if isString && isHex(text, 16) {
+			c.parent = text
+			return inParentSpanID
+		}
+	case format.AttrTime:
+		return c.takeTime(a.Value)
+	case format.AttrDuration:
+		if n, ok := a.Value.I64(); ok && a.Value.Kind() == format.KindU64 {
+			c.duration, c.hasDuration = n, true
+			return inDuration
+		}
+	case format.AttrKind:
+		if isString && text != "" && isText(text) {
+			c.kind = text
+			return inKind
+		}
+	case format.AttrStatusCode:
+		if isString && text != "" && isText(text) {
+			c.status = text
+			return inStatus
+		}
+	}
+	return 0
+}
+
+func (c *own) takeTime(v format.Value) byte {
+	n, ok := v.I64()
+	switch {
+	case v.Kind() == format.KindI64:
+		c.time, c.hasTime = n, true
+		return inTimeSigned
+	case v.Kind() == format.KindU64 && ok:
+		c.time, c.hasTime = n, true
+		return inTime
+	}
+	return 0
+}
+
+// typed adds an attribute to the map of its kind.
+func (e *encoder) typed(a *format.Attribute) {
+	switch a.Value.Kind() {
+	case format.KindString:
+		if !isText(a.Value.Text()) {
+			e.restOf(a)
+			return
+		}
+		e.put(asString, mapString, a.Name, e.bytes(a.Value.Bytes()))
+	case format.KindBytes:
+		e.put(asBytes, mapBytes, a.Name, e.bytes(a.Value.Bytes()))
+	case format.KindBool:
+		e.put(asBool, mapBool, a.Name, pq.BooleanValue(a.Value.Bool()))
+	case format.KindFloat:
+		e.put(asFloat, mapFloat, a.Name, pq.DoubleValue(a.Value.Float()))
+	case format.KindI64:
+		n, _ := a.Value.I64()
+		e.put(asI64, mapInt, a.Name, pq.Int64Value(n))
+	case format.KindU64:
+		if n, ok := a.Value.I64(); ok {
+			e.put(asU64, mapInt, a.Name, pq.Int64Value(n))
+		} else {
+			e.put(asBigU64, mapBig, a.Name, e.decimal(a.Value))
+		}
+	case format.KindU128:
+		e.put(asU128, mapBig, a.Name, e.decimal(a.Value))
+	case format.KindI128:
+		e.put(asI128, mapBig, a.Name, e.decimal(a.Value))
+	}
+}
+
+func (e *encoder) restOf(a *format.Attribute) {
+	e.order = append(e.order, inRest)
+	e.rest = append(e.rest, *a)
+}
+
+func (e *encoder) decimal(v format.Value) pq.Value {
+	var b [48]byte
+	return e.bytes(v.AppendDecimal(b[:0]))
+}
+
+// put adds an attribute to map m.
+func (e *encoder) put(letter byte, m int, name string, v pq.Value) {
+	e.order = append(e.order, letter)
+	rep := min(e.maps[m], 1)
+	e.maps[m]++
+	leaf := numScalars + 2*m
+	e.values[leaf] = append(e.values[leaf], e.str(name).Level(rep, 1, leaf))
+	e.values[leaf+1] = append(e.values[leaf+1], v.Level(rep, 1, leaf+1))
+}
+
+func (e *encoder) number(col int, n int64, valid bool) {
+	e.add(col, pq.Int64Value(n), 1, valid)
+}
+
+func (e *encoder) text(col int, s string, valid bool) {
+	if valid && !isText(s) {
+		s = string([]rune(s)) // U+FFFD for each bad byte
+	}
+	e.add(col, e.str(s), 1, valid)
+}
+
+// add adds a value of a row to a leaf, or none.
+func (e *encoder) add(leaf int, v pq.Value, def int, valid bool) {
+	switch {
+	case !valid:
+		v, def = pq.Value{}, 0
+	case leaf < numScalars && !scalars[leaf].optional:
+		def = 0
+	}
+	e.values[leaf] = append(e.values[leaf], v.Level(0, def, leaf))
+}
+
+func (e *encoder) str(s string) pq.Value {
+	return e.bytes(unsafe.Slice(unsafe.StringData(s), len(s)))
+}
+
+// bytes returns a value of a copy of b, since entries are valid for a while only.
+func (e *encoder) bytes(b []byte) pq.Value {
+	// A slice that grows moves, but values that point to the old place stay right.
+	from := len(e.texts)
+	e.texts = append(e.texts, b...)
+	return pq.ByteArrayValue(e.texts[from:len(e.texts):len(e.texts)])
+}
+
+// flush gives the rows of the batch to the library, and ends a row group that is
+// large enough.
+func (e *encoder) flush() error {
+	for i, c := range e.out.ColumnWriters() {
+		if len(e.values[i]) == 0 {
+			continue
+		}
+		if _, err := c.WriteRowValues(e.values[i]); err != nil {
+			return err
+		}
+		clear(e.values[i])
+		e.values[i] = e.values[i][:0]
+	}
+	e.groupRows += e.rows
+	e.groupBytes += len(e.texts)
+	e.rows = 0
+	if e.texts = e.texts[:0]; cap(e.texts) > rowGroupBytes {
+		e.texts = nil
+	}
+	if e.groupRows >= rowGroupRows || e.groupBytes >= rowGroupBytes {
+		e.groupRows, e.groupBytes = 0, 0
+		return e.out.Flush()
+	}
+	return nil
+}
+
+// names finds attributes whose name came before, which a map cannot hold.
+type names struct {
+	all  []format.Attribute
+	seen map[string]int // the first of each name, when there are many
+}
+
+func newNames(all []format.Attribute) names {
+	n := names{all: all}
+	if len(all) > 24 {
+		n.seen = make(map[string]int, len(all))
+		for i := range all {
+			if _, twice := n.seen[all[i].Name]; !twice {
+				n.seen[all[i].Name] = i
+			}
+		}
+	}
+	return n
+}
+
+// before reports whether the name of attribute i came before it.
+func (n *names) before(i int) bool {
+	if n.seen != nil {
+		return n.seen[n.all[i].Name] < i
+	}
+	for j := range i {
+		if n.all[j].Name == n.all[i].Name {
+			return true
+		}
+	}
+	return false
+}
+
+func isText(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return utf8.ValidString(s[i:])
+		}
+	}
+	return true
+}
+
+// isHex reports whether s is n lower-case hex digits.
+func isHex(s string, n int) bool {
+	if len(s) != n {
+		return false
+	}
+	for i := range n {
+		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,328 @@
+package parquet_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	pq "github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress"
+
+	"github.com/entrace-go/entrace/convert/parquet"
+	"github.com/entrace-go/entrace/format"
+)
+
+// TestCut cuts a table at many bytes: there is no footer, so there is nothing.
+func TestCut(t *testing.T) {
+	table := encode(t, view(t, format.V1, everything()[:5]...))
+	for n := 0; n < len(table); n += 1 + n/100 {
+		_, err := decode(t.Context(), t, bytes.NewReader(table[:n]), format.V1)
+		want := format.ErrTruncated
+		if n == 0 {
+			want = parquet.ErrNotParquet
+		}
+		if e, ok := errors.AsType[*parquet.Error](err); !errors.Is(err, want) || !ok && n > 0 || ok && e.Row != -1 {
+			t.Fatalf("%d bytes of %d: %v, want %v", n, len(table), err, want)
+		}
+	}
+}
+
+// TestFlip changes every third byte: what comes out is an error with a place, or entries.
+func TestFlip(t *testing.T) {
+	table := encode(t, view(t, format.V1, everything()[:5]...))
+	refused := 0
+	for i := 0; i < len(table); i += 3 {
+		broken := bytes.Clone(table)
+		broken[i] ^= 1 << (i % 8)
+		out, err := decode(t.Context(), t, bytes.NewReader(broken), format.V1)
+		if err != nil {
+			refused++
+			if _, ok := errors.AsType[*parquet.Error](err); !ok {
+				t.Errorf("byte %d: %v is no *parquet.Error", i, err)
+			}
+		}
+		if len(out) > format.MagicSize {
+			dump(t, out)
+		}
+	}
+	// The rest is in what is not read: statistics, and the index of pages.
+	if refused < len(table)/12 {
+		t.Errorf("%d of %d changes were refused; the checksums see more", refused, len(table)/3)
+	}
+	t.Logf("%d of %d changes were refused", refused, len(table)/3)
+}
+
+// foreign writes rows of any struct.
+func foreign[T any](t testing.TB, rows ...T) []byte {
+	t.Helper()
+	return compressed(t, &pq.Snappy, rows...)
+}
+
+func compressed[T any](t testing.TB, c compress.Codec, rows ...T) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	must(t, pq.Write(&b, rows, pq.Compression(c)))
+	return b.Bytes()
+}
+
+type plainRow struct {
+	ID     int64             `parquet:"id,plain"`
+	Parent int64             `parquet:"parent,plain"`
+	Name   string            `parquet:"name,plain"`
+	Level  *string           `parquet:"level,plain"`
+	Line   int32             `parquet:"line,plain"`
+	Time   *int64            `parquet:"time_unix_nano,plain"`
+	SpanID *string           `parquet:"span_id,plain"`
+	Text   map[string]string `parquet:"attributes_string" parquet-key:"key,plain" parquet-value:"value,plain"`
+	Order  *string           `parquet:"attribute_order,plain"`
+}
+
+const rootDump = `{"id":0,"parent":0,"message":null,"name":"root","target":"","level":"TRACE","module_path":null,"file":null,"line":null,"attributes":[]}` + "\n"
+
+// TestForeign reads tables that others made.
+func TestForeign(t *testing.T) {
+	ptr := func(s string) *string { return &s }
+	var n int64 = 5
+	for _, x := range []struct {
+		name  string
+		table []byte
+		want  error
+		row   int64
+		dump  string
+	}{
+		{name: "other columns", table: foreign(t, struct {
+			A int64 `parquet:"a"`
+		}{1}), want: parquet.ErrColumns, row: -1},
+		{name: "no name", table: foreign(t, struct {
+			ID     int64 `parquet:"id"`
+			Parent int64 `parquet:"parent"`
+		}{1, 0}), want: parquet.ErrColumns, row: -1},
+		{name: "another type", table: foreign(t, struct {
+			ID     string `parquet:"id"`
+			Parent int64  `parquet:"parent"`
+			Name   string `parquet:"name"`
+		}{"1", 0, "n"}), want: parquet.ErrColumns, row: -1},
+		{name: "a compression", table: compressed(t, &pq.Gzip, plainRow{ID: 1}), want: parquet.ErrUnsupported},
+		{name: "no rows", table: foreign[plainRow](t), dump: rootDump},
+		{name: "no order", table: foreign(t, plainRow{ID: 7, Name: "n", Time: &n, SpanID: ptr("00000000000000aa"), Text: map[string]string{"k": "v"}}), dump: rootDump +
+			`{"id":1,"parent":0,"message":null,"name":"n","target":"","level":"INFO","module_path":null,"file":null,"line":0,` +
+			`"attributes":[["span_id",{"String":"00000000000000aa"}],["time_unix_nano",{"U64":5}],["k",{"String":"v"}]]}` + "\n"},
+		{name: "twice the id", table: foreign(t, plainRow{ID: 7}, plainRow{ID: 7}), want: parquet.ErrOrder, row: 1},
+		{name: "negative id", table: foreign(t, plainRow{ID: -7}), want: parquet.ErrValue},
+		{name: "large id", table: foreign(t, plainRow{ID: 1 << 32}), want: parquet.ErrValue},
+		{name: "negative line", table: foreign(t, plainRow{Line: -1}), want: parquet.ErrValue},
+		{name: "a level", table: foreign(t, plainRow{Level: ptr("loud")}), want: parquet.ErrValue},
+		{name: "an order of nothing", table: foreign(t, plainRow{Order: ptr("s")}), want: parquet.ErrValue},
+		{name: "an order of less", table: foreign(t, plainRow{Order: ptr(""), Text: map[string]string{"k": "v"}}), want: parquet.ErrValue},
+		{name: "an order of letters", table: foreign(t, plainRow{Order: ptr("?")}), want: parquet.ErrValue},
+		{name: "an order of null", table: foreign(t, plainRow{Order: ptr("D")}), want: parquet.ErrValue},
+		{name: "an order of rest", table: foreign(t, plainRow{Order: ptr("+")}), want: parquet.ErrValue},
+		{name: "a text", table: []byte("PAR2 is another file"), want: parquet.ErrNotParquet, row: -1},
+		{name: "encrypted", table: []byte("PARE is another file"), want: parquet.ErrUnsupported, row: -1},
+		{name: "a long footer", table: []byte("PAR1\x00\x00\x00\xff\xff\xff\xffPAR1"), want: parquet.ErrCorrupt, row: -1},
+		{name: "an empty footer", table: []byte("PAR1\x00\x00\x00\x00PAR1"), want: parquet.ErrCorrupt, row: -1},
+	} {
+		out, err := decode(t.Context(), t, bytes.NewReader(x.table), format.V1)
+		e, _ := errors.AsType[*parquet.Error](err)
+		switch {
+		case !errors.Is(err, x.want) || (err != nil) != (x.want != nil):
+			t.Errorf("%s: %v, want %v", x.name, err, x.want)
+		case err == nil:
+			d := dump(t, out)
+			if d != x.dump {
+				t.Errorf("%s: got %s, want %s", x.name, d, x.dump)
+			}
+		case e == nil:
+			t.Errorf("%s: %v is no *parquet.Error", x.name, err)
+		case e.Row != x.row:
+			t.Errorf("%s: %v is of row %d, want %d", x.name, err, e.Row, x.row)
+		}
+	}
+}
+
+type deltaRow struct {
+	ID     int64             `parquet:"id,delta"`
+	Parent int32             `parquet:"parent,delta"`
+	Name   string            `parquet:"name,delta"`
+	Target string            `parquet:"target,delta"`
+	Text   map[string]string `parquet:"attributes_string" parquet-key:"key,delta" parquet-value:"value,delta"`
+	Bool   map[string]bool   `parquet:"attributes_bool" parquet-key:"key,dict" parquet-value:"value"`
+}
+
+// TestEncodings reads what is written in other encodings than ours, and in both
+// versions of pages, with several pages a column.
+func TestEncodings(t *testing.T) {
+	const n = 2000
+	var rows []deltaRow
+	want := []string{strings.TrimSpace(rootDump)}
+	for i := range int64(n) {
+		r := deltaRow{ID: i*i + 1, Parent: int32(max(i-3, 0)*max(i-3, 0) + 1), Name: strings.Repeat("common", int(i%5)) + fmt.Sprint(i%37), Target: fmt.Sprint("t", i%3)}
+		e := &format.TraceEntry{Parent: uint32(max(i-3, 0) + 1), Metadata: format.Metadata{Name: r.Name, Target: r.Target, Level: format.LevelInfo}}
+		if i < 1 {
+			r.Parent, e.Parent = 0, 0
+		}
+		if i%4 > 0 {
+			r.Text = map[string]string{"k": fmt.Sprint(i)}
+			e.Attributes = append(e.Attributes, attrs("k", text(fmt.Sprint(i)))...)
+		}
+		if i%7 > 3 {
+			r.Bool = map[string]bool{"b": i%2 > 0}
+			e.Attributes = append(e.Attributes, attrs("b", format.BoolValue(i%2 > 0))...)
+		}
+		rows = append(rows, r)
+		want = append(want, string(format.AppendJSON(nil, i+1, e)))
+	}
+	for _, version := range []int{1, 2} {
+		for _, c := range []compress.Codec{&pq.Uncompressed, &pq.Snappy, &pq.Zstd} {
+			var b bytes.Buffer
+			must(t, pq.Write(&b, rows, pq.Compression(c), pq.DataPageVersion(version), pq.PageBufferSize(2000), pq.MaxRowsPerRowGroup(700)))
+			out, err := decode(t.Context(), t, bytes.NewReader(b.Bytes()), format.V1)
+			if err != nil {
+				t.Errorf("version %d, %v: %v", version, c, err)
+				continue
+			}
+			got := strings.Split(strings.TrimSpace(dump(t, out)), "\n")
+			for i := range want {
+				if i >= len(got) || got[i] != want[i] {
+					t.Errorf("version %d, %v: entry %d of %d is\n%s\nwant\n%s", version, c, i, len(got), got[min(i, len(got)-1)], want[i])
+					break
+				}
+			}
+		}
+	}
+}
+
+// TestOrphans takes rows out, as a query does: what was below them is the root's.
+func TestOrphans(t *testing.T) {
+	out, err := decode(t.Context(), t, bytes.NewReader(foreign(t,
+		plainRow{ID: 3, Parent: 1, Name: "a"}, plainRow{ID: 5, Parent: 3, Name: "b"}, plainRow{ID: 9, Parent: 5, Name: "c"}, plainRow{ID: 10, Parent: 12, Name: "d"})), format.V1)
+	must(t, err)
+	r, err := format.NewReader(bytes.NewReader(out), nil)
+	must(t, err)
+	for id, want := range []uint32{0, 0, 1, 2, 0} {
+		e, err := r.Next()
+		must(t, err)
+		if e.Parent != want {
+			t.Errorf("entry %d is below %d, want %d", id, e.Parent, want)
+		}
+	}
+}
+
+// TestLimits reads small files that claim to be large.
+func TestLimits(t *testing.T) {
+	table := foreign(t, plainRow{ID: 1, Name: "n"})
+	var tables [][]byte
+	for i := range table {
+		for _, claim := range []uint64{1 << 28, 1<<31 - 1, 1<<32 - 1, 1<<40 - 1} {
+			// In place of a number a larger one, so that sizes, counts and offsets all
+			// have their turn.
+			b := append(bytes.Clone(table[:i]), binary.AppendUvarint(nil, claim<<1)...)
+			b = append(b, table[min(i+1, len(table)):]...)
+			footer := binary.LittleEndian.Uint32(table[len(table)-8:])
+			if i >= len(table)-8-int(footer) {
+				binary.LittleEndian.PutUint32(b[len(b)-8:], footer+uint32(len(b)-len(table)))
+			}
+			tables = append(tables, b)
+		}
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for _, b := range tables {
+		_, _ = decode(t.Context(), t, bytes.NewReader(b), format.V1)
+	}
+	runtime.ReadMemStats(&after)
+	if each := (after.TotalAlloc - before.TotalAlloc) / uint64(len(tables)); each > 2<<20 {
+		t.Errorf("%d bytes were allocated for each of the files of %d bytes, want 2 MiB at most", each, len(table))
+	}
+}
+
+type manyRow struct {
+	ID     int64  `parquet:"id,delta"`
+	Parent int64  `parquet:"parent,dict"`
+	Name   string `parquet:"name,dict"`
+}
+
+// TestBombs reads small files that hold much.
+func TestBombs(t *testing.T) {
+	rows := make([]manyRow, 3<<18)
+	for i := range rows {
+		rows[i].ID = int64(2*i + 1)
+	}
+	attributes := make(map[string]string)
+	for i := range 600_000 {
+		attributes[fmt.Sprint(i)] = fmt.Sprintf("%060d", i)
+	}
+	for _, x := range []struct {
+		name  string
+		table []byte
+		want  error
+	}{
+		{"rows", compressed(t, &pq.Zstd, rows...), parquet.ErrUnsupported},
+		{"attributes", compressed(t, &pq.Zstd, plainRow{ID: 1, Text: attributes}), format.ErrTooLarge},
+	} {
+		if _, err := decode(t.Context(), t, bytes.NewReader(x.table), format.V1); !errors.Is(err, x.want) {
+			t.Errorf("%s, %d bytes: %v, want %v", x.name, len(x.table), err, x.want)
+		}
+	}
+}
+
+func TestCancel(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	v := view(t, format.V1, everything()...)
+	table := encode(t, v)
+	cancel()
+	if err := parquet.Encode(ctx, &bytes.Buffer{}, v, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("Encode: %v, want the context's error", err)
+	}
+	if _, err := decode(ctx, t, bytes.NewReader(table), format.V1); !errors.Is(err, context.Canceled) {
+		t.Errorf("Decode: %v, want the context's error", err)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add(encode(f, view(f, format.V1, everything()[:5]...)))
+	f.Add(encode(f, view(f, format.V2, spans(20)...)))
+	f.Add(foreign(f, plainRow{ID: 7, Name: "n", Text: map[string]string{"k": "v"}}))
+	names, _ := filepath.Glob(filepath.Join("testdata", "*.parquet"))
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		must(f, err)
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		out, err := decode(t.Context(), t, bytes.NewReader(b), format.V1)
+		if err != nil {
+			if _, ok := errors.AsType[*parquet.Error](err); !ok {
+				t.Fatalf("%v is no *parquet.Error", err)
+			}
+		}
+		if len(out) <= format.MagicSize {
+			return
+		}
+		name := filepath.Join(t.TempDir(), "trace.iet")
+		must(t, os.WriteFile(name, out, 0o600))
+		again, err := decode(t.Context(), t, bytes.NewReader(encode(t, open(t, name))), format.V1)
+		must(t, err)
+		if v := open(t, name); v.Len() > 0 && !bytes.Equal(again, out) && !folds(v) {
+			t.Errorf("there and back again it is\n%s\nand was\n%s", dump(t, again), dump(t, out))
+		}
+	})
+}
+
+// folds reports whether a table of v has fewer rows than v has entries, or texts
+// that are mended.
+func folds(v *format.View) bool {
+	for id := range uint32(v.Len()) {
+		if v.Role(id) == format.RoleSpanEnd {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,272 @@
+package parquet_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	pq "github.com/parquet-go/parquet-go"
+
+	"github.com/entrace-go/entrace/convert/parquet"
+	"github.com/entrace-go/entrace/format"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// view writes entries into a file and opens its view.
+func view(t testing.TB, v format.Version, entries ...*format.TraceEntry) *format.View {
+	t.Helper()
+	var b bytes.Buffer
+	w, err := format.NewWriter(&b, v, format.IET, nil)
+	must(t, err)
+	for _, e := range entries {
+		_, err := w.Write(e)
+		must(t, err)
+	}
+	must(t, w.Close())
+	name := filepath.Join(t.TempDir(), "trace.iet")
+	must(t, os.WriteFile(name, b.Bytes(), 0o600))
+	return open(t, name)
+}
+
+func open(t testing.TB, name string) *format.View {
+	t.Helper()
+	f, err := format.Open(name, nil)
+	must(t, err)
+	t.Cleanup(func() { f.Close() })
+	v, err := format.NewView(f)
+	must(t, err)
+	return v
+}
+
+func encode(t testing.TB, v *format.View) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	must(t, parquet.Encode(t.Context(), &b, v, nil))
+	return b.Bytes()
+}
+
+// decode returns what Decode writes, as an IET, and its error.
+func decode(ctx context.Context, t testing.TB, r io.Reader, v format.Version) ([]byte, error) {
+	t.Helper()
+	var b bytes.Buffer
+	w, err := format.NewWriter(&b, v, format.IET, nil)
+	must(t, err)
+	derr := parquet.Decode(ctx, r, w, nil)
+	must(t, w.Close())
+	return b.Bytes(), derr
+}
+
+func text(s string) format.Value { return format.StringValue(s) }
+
+func attrs(all ...any) []format.Attribute {
+	var a []format.Attribute
+	for i := 0; i < len(all); i += 2 {
+		a = append(a, format.Attribute{Name: all[i].(string), Value: all[i+1].(format.Value)})
+	}
+	return a
+}
+
+const traceID = "0102030405060708090a0b0c0d0e0f10"
+
+// everything are entries with all that an entry can have.
+func everything() []*format.TraceEntry {
+	u, i, s := format.U64Value, format.I64Value, text
+	return []*format.TraceEntry{
+		format.Root(),
+		{Message: format.Some("cart"), Metadata: format.Metadata{Name: "resource", Level: format.LevelInfo}, Attributes: attrs("service.name", s("cart"), "host", s("h"))},
+		{Parent: 1, Metadata: format.Metadata{Name: "GET", Target: "lib", Level: format.LevelError, File: format.Some("a.go"), Line: format.Some[uint32](math.MaxUint32)}, Attributes: attrs(
+			"trace_id", s(traceID), "span_id", s("00000000000000aa"), "time_unix_nano", u(1_700_000_000_000_000_001), "duration_nano", u(500),
+			"otel.kind", s("server"), "otel.status_code", s("ERROR"), "http.status", i(500), "route", s("/cart"), "ratio", format.FloatValue(math.Copysign(0, -1)))},
+		{Parent: 2, Metadata: format.Metadata{Name: "", ModulePath: format.Some(""), File: format.Some("")}, Attributes: attrs(
+			"route", s(""), "span_id", s("00000000000000bb"), "a", u(7), "time_unix_nano", i(-5), "b", i(math.MinInt64), "duration_nano", i(3))},
+		{Parent: 3, Message: format.Some(""), Metadata: format.Metadata{Name: "event a.go:3", Level: format.LevelDebug}, Attributes: attrs(
+			"big", u(math.MaxUint64), "wide", format.U128Value(math.MaxUint64, 1), "low", format.I128Value(math.MinInt64, 0), "minus", format.I128Value(-1, math.MaxUint64),
+			"small", format.U128Value(0, 3), "nan", format.FloatValue(math.Float64frombits(0x7ff8000000000123)), "inf", format.FloatValue(math.Inf(-1)),
+			"yes", format.BoolValue(true), "no", format.BoolValue(false), "raw", format.BytesValue([]byte{0, 255}), "none", format.BytesValue(nil))},
+		{Parent: 1, Metadata: format.Metadata{Name: "twice"}, Attributes: attrs(
+			"k", s("1"), "k", s("2"), "k", i(3), "trace_id", s("TT"), "span_id", u(4), "trace_id", s(traceID), "otel.kind", s(""), "\xff", s("x"), "bad", s("\xfe"), "time_unix_nano", u(math.MaxUint64))},
+		{Parent: 0, Message: format.Some("a\x00b"), Metadata: format.Metadata{Name: strings.Repeat("n", 100_000), Level: format.LevelTrace}},
+	}
+}
+
+// TestRoundTrip goes there and back with everything that an entry can have.
+func TestRoundTrip(t *testing.T) {
+	for _, v := range []format.Version{format.V1, format.V2} {
+		in := view(t, v, everything()...)
+		got, err := decode(t.Context(), t, bytes.NewReader(encode(t, in)), v)
+		must(t, err)
+		want, err := os.ReadFile(in.File().Name())
+		must(t, err)
+		if !bytes.Equal(got, want) {
+			t.Errorf("version %d: the file is another one\n%s\nwant\n%s", v, dump(t, got), dump(t, want))
+		}
+		// A reader that cannot seek, of which nothing must be left.
+		temp := t.TempDir()
+		t.Setenv("TMPDIR", temp)
+		got, err = decode(t.Context(), t, io.MultiReader(bytes.NewReader(encode(t, in))), v)
+		must(t, err)
+		if !bytes.Equal(got, want) {
+			t.Errorf("version %d: the file is another one out of a pipe", v)
+		}
+		if left, _ := os.ReadDir(temp); len(left) > 0 {
+			t.Errorf("version %d: %v is left", v, left)
+		}
+	}
+}
+
+func dump(t testing.TB, iet []byte) string {
+	t.Helper()
+	r, err := format.NewReader(bytes.NewReader(iet), nil)
+	must(t, err)
+	var b []byte
+	for {
+		e, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return string(b)
+		}
+		must(t, err)
+		b = append(format.AppendJSON(b, r.ID(), e), '\n')
+	}
+}
+
+// TestFiles goes there and back with the files of the reference, and those of
+// ENTRACE_SAMPLES.
+func TestFiles(t *testing.T) {
+	names, _ := filepath.Glob(filepath.Join("..", "..", "format", "testdata", "*.iet"))
+	if dir := os.Getenv("ENTRACE_SAMPLES"); dir != "" {
+		more, _ := filepath.Glob(filepath.Join(dir, "*.iet"))
+		names = append(names, more...)
+	}
+	for _, name := range names {
+		v := open(t, name)
+		table := encode(t, v)
+		got, err := decode(t.Context(), t, bytes.NewReader(table), v.File().Version())
+		must(t, err)
+		want, err := os.ReadFile(name)
+		must(t, err)
+		if !bytes.Equal(got, want[:v.File().WholeSize()]) {
+			t.Errorf("%s: the file is another one, of %d bytes; want %d", name, len(got), len(want))
+		}
+		t.Logf("%s: %d bytes, %d as a table", name, len(want), len(table))
+	}
+}
+
+// TestRowGroups writes more rows, and more text, than one group has.
+func TestRowGroups(t *testing.T) {
+	long := strings.Repeat("long ", 100_000)
+	for _, x := range []struct {
+		rows, groups int
+		text         string
+	}{{1, 1, ""}, {65_536, 1, "a"}, {70_000, 2, "b"}, {150, 3, long}} {
+		entries := []*format.TraceEntry{format.Root()}
+		for i := 1; i < x.rows; i++ {
+			entries = append(entries, &format.TraceEntry{Parent: uint32(i / 2), Metadata: format.Metadata{Name: "n"}, Message: format.Some(x.text + fmt.Sprint(i)), Attributes: attrs("k", text(fmt.Sprint(i%11)))})
+		}
+		in := view(t, format.V2, entries...)
+		table := encode(t, in)
+		f, err := pq.OpenFile(bytes.NewReader(table), int64(len(table)))
+		must(t, err)
+		if got := len(f.RowGroups()); got != x.groups || f.NumRows() != int64(x.rows) {
+			t.Errorf("%d rows: there are %d in %d groups, want %d", x.rows, f.NumRows(), got, x.groups)
+		}
+		got, err := decode(t.Context(), t, bytes.NewReader(table), format.V2)
+		must(t, err)
+		want, err := os.ReadFile(in.File().Name())
+		must(t, err)
+		if !bytes.Equal(got, want) {
+			t.Errorf("%d rows: the file is another one", x.rows)
+		}
+	}
+}
+
+// TestView records spans that are there twice, as they began and as they ended, and
+// one that comes before its parent: the table has each once, and what is made of it
+// reads as what it was made of.
+func TestView(t *testing.T) {
+	const n = 3000 // more than is in memory at once
+	var entries []*format.TraceEntry
+	service := strings.Repeat("s", 100)
+	entries = append(entries, format.Root(), &format.TraceEntry{Metadata: format.Metadata{Name: "resource"}, Attributes: attrs("service.name", text(service))})
+	late := &format.TraceEntry{Parent: 1, Metadata: format.Metadata{Name: "child"}, Attributes: attrs(
+		"trace_id", text(traceID), "span_id", text("00000000000000cc"), "parent_span_id", text("0000000000000001"), "time_unix_nano", format.U64Value(5))}
+	entries = append(entries, late)
+	for i := range n {
+		id, began := text(fmt.Sprintf("%016x", i+1)), uint32(len(entries))
+		entries = append(entries, &format.TraceEntry{Parent: 1, Metadata: format.Metadata{Name: "early", Level: format.LevelInfo}, Attributes: attrs(
+			"trace_id", text(traceID), "span_id", id, "time_unix_nano", format.U64Value(uint64(i)), "k", text("old"), "kept", format.I64Value(1))})
+		entries = append(entries, &format.TraceEntry{Parent: began, Message: format.Some("a log"), Metadata: format.Metadata{Name: "event"}})
+		entries = append(entries, &format.TraceEntry{Parent: began, Message: format.Some("late"), Metadata: format.Metadata{Name: format.NameSpanEnd, Level: format.LevelError}, Attributes: attrs(
+			"span_id", id, "duration_nano", format.U64Value(7), "otel.status_code", text("ERROR"), "k", format.I64Value(2), "new", format.BoolValue(true))})
+	}
+	for _, version := range []format.Version{format.V1, format.V2} {
+		before := view(t, version, entries...)
+		iet, err := decode(t.Context(), t, bytes.NewReader(encode(t, before)), version)
+		must(t, err)
+		name := filepath.Join(t.TempDir(), "back.iet")
+		must(t, os.WriteFile(name, iet, 0o600))
+		after := open(t, name)
+		if got, want := after.Len(), 3+2*n; got != want {
+			t.Fatalf("version %d: %d entries, want %d", version, got, want)
+		}
+		ids := make(map[uint32]uint32)
+		for id, at := uint32(0), uint32(0); id < uint32(before.Len()); id++ {
+			if before.Role(id) != format.RoleSpanEnd {
+				ids[id] = at
+				at++
+			}
+		}
+		for id, at := range ids {
+			want, err := before.Entry(id)
+			must(t, err)
+			got, err := after.Entry(at)
+			must(t, err)
+			want.Parent = ids[want.Parent]
+			if g, w := format.AppendJSON(nil, 0, got), format.AppendJSON(nil, 0, want); !bytes.Equal(g, w) {
+				t.Fatalf("version %d, entry %d:\n%s\nwant\n%s", version, id, g, w)
+			}
+			if before.Ref(id) != after.Ref(at) || before.Role(id) != after.Role(at) {
+				t.Fatalf("version %d, entry %d: another span, or another role", version, id)
+			}
+		}
+	}
+}
+
+var update = flag.Bool("update", false, "write the table that the fixtures are made of")
+
+// TestOthers reads what DuckDB and Arrow wrote of a table of ours.
+func TestOthers(t *testing.T) {
+	in := view(t, format.V1, everything()...)
+	if *update {
+		must(t, os.WriteFile(filepath.Join("testdata", "ours.parquet"), encode(t, in), 0o644))
+	}
+	want, err := os.ReadFile(in.File().Name())
+	must(t, err)
+	names, err := filepath.Glob(filepath.Join("testdata", "*.parquet"))
+	must(t, err)
+	if len(names) != 4 {
+		t.Errorf("there are %d tables, want 4", len(names))
+	}
+	for _, name := range names {
+		f, err := os.Open(name)
+		must(t, err)
+		got, err := decode(t.Context(), t, f, format.V1)
+		f.Close()
+		if err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s: %v\n%s\nwant\n%s", name, err, dump(t, got), dump(t, want))
+		}
+	}
+}

@@ -1,0 +1,48 @@
+"""duck.py FILE OUT...: DuckDB reads the table FILE, prints what it finds as JSON, and
+writes the table to OUT... in other ways."""
+
+import json
+import sys
+
+import duckdb
+
+table, outs = sys.argv[1], sys.argv[2:]
+db = duckdb.connect()
+db.execute("create view entries as select * from read_parquet(?)".replace("?", "'" + table.replace("'", "''") + "'"))
+
+
+def rows(query):
+    return db.execute(query).fetchall()
+
+
+def attributes(column, value="a.value"):
+    return rows(
+        f"select id, a.key, {value} from (select id, unnest(map_entries({column})) a from entries) order by id, a.key"
+    )
+
+
+found = {
+    "types": [list(r[:2]) for r in rows("describe entries")],
+    "roles": dict(rows("select role, count(*) from entries group by role")),
+    "durations": str(rows("select coalesce(sum(duration_nano), 0) from entries where role = 'span'")[0][0]),
+    "services": [r[0] for r in rows("select distinct attributes_string['service.name'] from entries where role = 'resource' order by 1")],
+    "rows": rows(
+        "select id, parent, role, name, message, target, level, trace_id, span_id, cast(time_unix_nano as varchar), cast(duration_nano as varchar), kind, status, service from entries order by id"
+    ),
+    "texts": attributes("attributes_string"),
+    "ints": attributes("attributes_int", "cast(a.value as varchar)"),
+    "bools": attributes("attributes_bool"),
+    "bytes": attributes("attributes_bytes", "hex(a.value)"),
+    "floats": attributes("attributes_float", "printf('%.17g', a.value)"),
+    # The largest number of 128 bits is one that DuckDB can count with.
+    "big": attributes("attributes_big"),
+    "wide": str(rows("select coalesce(max(cast(a.value as uhugeint)), 0) from (select unnest(map_entries(attributes_big)) a from entries) where a.value not like '-%'")[0][0]),
+    # A join of spans with their parents by ids is what the tree says.
+    "children": rows("select count(*) from entries c join entries p on c.parent_span_id = p.span_id and c.trace_id = p.trace_id and p.role = 'span' where c.role = 'span'")[0][0],
+    "parents": rows("select count(*) from entries c join entries p on c.parent = p.id where c.role = 'span' and p.role = 'span'")[0][0],
+}
+ways = ["", "compression zstd", "compression uncompressed, row_group_size 2048", "parquet_version v2"]
+for out, way in zip(outs, ways, strict=True):
+    options = f"(format parquet{', ' if way else ''}{way})"
+    db.execute(f"copy (select * from entries order by id) to '{out}' {options}")
+json.dump(found, sys.stdout)
