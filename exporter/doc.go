@@ -21,7 +21,8 @@
 //	OTEL_EXPORTER_ENTRACE_PATH        {service}-{pid}.et      WithPath, WithRecorder
 //	    the file, also as a file:// URL; {service}, {pid} and {time} expand, to
 //	    the resource's service.name, made safe for a file name, the process id
-//	    and the UTC time
+//	    and the UTC time; none or -: no file, so that nothing survives the
+//	    process, and nothing is recorded without an endpoint
 //	OTEL_EXPORTER_ENTRACE_FORMAT      by extension, else et   WithFormat
 //	    iet, et: what is there after Shutdown
 //	OTEL_EXPORTER_ENTRACE_VERSION     1                       WithVersion
@@ -42,8 +43,11 @@
 //	OTEL_EXPORTER_ENTRACE_WAITING_AGE    60000                WithWaiting
 //	    how many spans wait for their parents at most, in how many bytes, and
 //	    for how many milliseconds
-//	OTEL_EXPORTER_ENTRACE_ENDPOINT    –                       –
-//	    reserved
+//	OTEL_EXPORTER_ENTRACE_ENDPOINT    –                       WithEndpoint
+//	    tcp://host:port, tls://host:port or unix:///path: where entrace receive
+//	    or ENTRACE takes what is recorded, beside the file; see package remote
+//	OTEL_EXPORTER_ENTRACE_TOKEN       –                       WithEndpoint
+//	    what is shown to the receiver, 16 to 256 bytes
 //	OTEL_SDK_DISABLED                 false                   –
 //	    true: no spans, and a recorder that drops everything, but propagators
 //	    as ever; Setup alone

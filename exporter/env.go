@@ -30,6 +30,7 @@ const (
 	envWaitingBytes   = "OTEL_EXPORTER_ENTRACE_WAITING_BYTES"
 	envWaitingAge     = "OTEL_EXPORTER_ENTRACE_WAITING_AGE"
 	envEndpoint       = "OTEL_EXPORTER_ENTRACE_ENDPOINT"
+	envToken          = "OTEL_EXPORTER_ENTRACE_TOKEN" //nolint:gosec // the name of one
 	envDisabled       = "OTEL_SDK_DISABLED"
 	envPropagators    = "OTEL_PROPAGATORS"
 )
@@ -90,9 +91,7 @@ func (c *config) environment() {
 	number(envWaitingSpans, &o.MaxWaitingSpans)
 	number(envWaitingBytes, &o.MaxWaitingBytes)
 	milliseconds(envWaitingAge, &o.MaxWaitingAge)
-	if s, ok := lookup(envEndpoint); ok {
-		reportValue(envEndpoint, s, fmt.Errorf("reserved for a later release"))
-	}
+	c.endpointEnvironment()
 }
 
 // number sets what is zero to a variable that is a number above zero.

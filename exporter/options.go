@@ -11,6 +11,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/remote"
 )
 
 // ErrShutdown is returned by what was shut down.
@@ -34,6 +35,8 @@ type config struct {
 	recording format.RecorderOptions
 	durable   bool // Durability is set
 	unsampled bool
+	endpoint  string
+	sending   remote.SenderOptions
 
 	// Of Setup alone.
 	mode      Mode
@@ -65,7 +68,8 @@ func (o setupOption) applySetup(c *config) { o(c) }
 func WithRecorder(r *format.Recorder) Option { return option(func(c *config) { c.recorder = r }) }
 
 // WithPath sets the file, with {service}, {pid} and {time} in it expanded, as
-// OTEL_EXPORTER_ENTRACE_PATH does. It has no effect beside WithRecorder.
+// OTEL_EXPORTER_ENTRACE_PATH does; "none" and "-" are no file. It has no effect
+// beside WithRecorder.
 func WithPath(path string) Option { return option(func(c *config) { c.path = path }) }
 
 // WithFormat sets what there is after Shutdown: [format.ET] or [format.IET].
@@ -151,7 +155,7 @@ func (c *config) open(res *resource.Resource) (*format.Recorder, bool, error) {
 	}
 	o := c.recording
 	o.OnError = report
-	r, err := format.Create(expand(c.path, serviceName(res)), &o)
+	r, err := c.create(expand(c.path, serviceName(res)), &o)
 	if err != nil {
 		return nil, false, fmt.Errorf("exporter: %w", err)
 	}

@@ -185,7 +185,7 @@ func TestBadValues(t *testing.T) {
 		"OTEL_EXPORTER_ENTRACE_VERSION":  "3",
 		"OTEL_EXPORTER_ENTRACE_MODE":     "sometimes",
 		"OTEL_EXPORTER_ENTRACE_PATH":     "file://elsewhere/x.et",
-		"OTEL_EXPORTER_ENTRACE_ENDPOINT": "tcp://h:1",
+		"OTEL_EXPORTER_ENTRACE_ENDPOINT": "http://h:1",
 		"OTEL_TRACES_EXPORTER":           "entrace,jaeger",
 		"OTEL_SDK_DISABLED":              "perhaps",
 		"OTEL_PROPAGATORS":               "tracecontext,b3",

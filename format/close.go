@@ -39,6 +39,9 @@ func (r *Recorder) Close(ctx context.Context) error {
 func (r *Recorder) finish(ctx context.Context) error {
 	whole, err := r.end()
 	r.draining.Lock() // the last one that drained is gone, and there is no other
+	if r.f == nil {
+		return errors.Join(err, r.closeTee(ctx))
+	}
 	if fi, serr := r.f.Stat(); serr == nil && fi.Size() != r.size {
 		err = errors.Join(err, fmt.Errorf("%s has %d bytes, %d were written: somebody else changed it", r.stream, fi.Size(), r.size))
 	}
@@ -46,7 +49,7 @@ func (r *Recorder) finish(ctx context.Context) error {
 	case !whole:
 		err = errors.Join(err, fmt.Errorf("%s is left unfinished, the rest of it is in %s", r.stream, r.bufferName()))
 	case r.final == r.stream:
-		err = errors.Join(err, r.w.Sync(), r.sync.err)
+		err = errors.Join(err, r.w.Sync(), r.sync.err, r.look())
 	case ctx.Err() != nil:
 		err = errors.Join(err, fmt.Errorf("%s is left unfinished: %w", r.stream, ctx.Err()))
 	default:
@@ -56,7 +59,7 @@ func (r *Recorder) finish(ctx context.Context) error {
 	if cerr := r.f.Close(); !errors.Is(cerr, os.ErrClosed) {
 		err = errors.Join(err, cerr)
 	}
-	return errors.Join(err, r.finished.wait(ctx))
+	return errors.Join(err, r.finished.wait(ctx), r.closeTee(ctx))
 }
 
 // distinct returns err unless it is other.

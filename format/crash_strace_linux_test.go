@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -239,6 +240,50 @@ func TestB01KillDuringFinalize(t *testing.T) {
 		}
 		wantOneWhole(t, dir)
 	})
+}
+
+// TestB04FaultyFinalize lets each sync and rename of the finalizer fail: it tells,
+// leaves the IET as it was, unless the ET is there and durable, and no temporary
+// file, and works the next time.
+func TestB04FaultyFinalize(t *testing.T) {
+	needStrace(t)
+	for call, errnos := range map[string][]string{
+		"fsync": {"EIO"}, "renameat2": {"EIO", "EXDEV"}, "unlinkat": {"EIO"},
+	} {
+		for _, errno := range errnos {
+			failed := 0
+			for n := 1; n <= 6; n++ {
+				dir := t.TempDir()
+				stream := filepath.Join(dir, "app.iet")
+				iet := deadStream(t, stream)
+				c := &crashRun{path: filepath.Join(dir, "app.et"), goroutines: 1, end: "finalize"}
+				out, err := c.traced(t, "-e", "trace="+call, "-e", fmt.Sprintf("inject=%s:error=%s:when=%d", call, errno, n))
+				if !bytes.Contains(readFile(t, filepath.Join(dir, ".strace")), []byte("INJECTED")) {
+					break // there are not so many
+				}
+				failed++
+				if err == nil {
+					t.Errorf("%s %s %d: it does not tell", call, errno, n)
+				}
+				b, err := os.ReadFile(stream)
+				if gone := errors.Is(err, fs.ErrNotExist); !gone && !bytes.Equal(b, iet) {
+					t.Errorf("%s %s %d: the IET is not as it was (%v)\n%s", call, errno, n, err, out)
+				} else if _, err := os.Stat(c.path); err == nil || gone {
+					wantWhole(t, c.path) // it is removed last
+				}
+				for _, name := range dirNames(t, dir) {
+					if strings.Contains(name, ".tmp-") && call != "unlinkat" {
+						t.Errorf("%s %s %d: %s is left", call, errno, n, name)
+					}
+				}
+				c.settled(t, false)
+				wantOneWhole(t, dir)
+			}
+			if failed == 0 {
+				t.Errorf("the finalizer makes no call of %s", call)
+			}
+		}
+	}
 }
 
 // wantWhole wants the ET of deadStream.

@@ -31,6 +31,9 @@ var (
 	ErrFull = errors.New("format: the file is full: 4294967295 entries")
 	// ErrOverflow is returned for what comes faster than the disk takes it.
 	ErrOverflow = errors.New("format: the buffer is full: the disk does not keep up")
+	// ErrUnlinked is what a recorder reports when the name of the file that it
+	// writes leads elsewhere: somebody removed or renamed it.
+	ErrUnlinked = errors.New("format: the growing file was removed or renamed")
 	// ErrTooLarge is returned for an entry over the limit of a recorder.
 	ErrTooLarge = errors.New("format: entry too large")
 )

@@ -19,6 +19,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -111,6 +112,48 @@ func TestA13MovedAway(t *testing.T) {
 				if got, want := rawOutline(t, open(t, rec.Path())), "root(before after entrace.end)"; got != want {
 					t.Errorf("the trace is %s, want %s", got, want)
 				}
+			})
+		}
+	}
+}
+
+// TestA13Unlinked: a recorder whose file lost its name says so, once, and Close
+// does where the file was to stay under it.
+func TestA13Unlinked(t *testing.T) {
+	for _, d := range durabilities {
+		for _, name := range []string{"app.et", "app.iet"} {
+			t.Run(fmt.Sprint(d, " ", name), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					var told []error
+					rec := create(t, name, &format.RecorderOptions{Durability: d, OnError: func(err error) { told = append(told, err) }})
+					record := func() {
+						must(t, rec.Log(format.SpanRef{}, named("event")))
+						must(t, rec.Flush())
+						time.Sleep(2 * time.Second)
+						synctest.Wait()
+					}
+					record()
+					if err := rec.Err(); err != nil {
+						t.Fatal(err)
+					}
+					moved := rec.StreamPath() + ".moved"
+					must(t, os.Rename(rec.StreamPath(), moved))
+					record()
+					record()
+					if err := rec.Err(); !errors.Is(err, format.ErrUnlinked) || len(told) != 1 || !errors.Is(told[0], format.ErrUnlinked) {
+						t.Errorf("Err: %v; told %v", err, told)
+					}
+					if name == "app.et" {
+						must(t, os.Rename(moved, rec.StreamPath()))
+						record()
+						if err := rec.Err(); err != nil {
+							t.Errorf("Err with the file back: %v", err)
+						}
+					}
+					if err := rec.Close(context.Background()); errors.Is(err, format.ErrUnlinked) != (name == "app.iet") {
+						t.Errorf("Close: %v", err)
+					}
+				})
 			})
 		}
 	}

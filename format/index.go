@@ -18,6 +18,9 @@ func (x *index) add(size int, id, parent uint32) {
 	if int(id) != x.entries {
 		x.broken = true
 	}
+	if x.broken {
+		return // there will be no table
+	}
 	n := len(x.chunks)
 	if n == 0 || len(x.chunks[n-1])+20 > cap(x.chunks[n-1]) {
 		x.chunks = append(x.chunks, make([]byte, 0, indexChunk))

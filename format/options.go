@@ -91,6 +91,11 @@ type RecorderOptions struct {
 	// oldest is removed.
 	KeepFiles int
 
+	// Tee, if set, gets every entry that is written to the file, too. When Create
+	// returns a recorder that another one has made, that one's Tee stays the only
+	// one.
+	Tee Tee
+
 	// MaxBlock is how long a call waits when the disk cannot keep up before what
 	// it brought is dropped as [Dropped].Overflow. The default is one second.
 	MaxBlock time.Duration

@@ -1,6 +1,7 @@
 package format
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -49,21 +50,24 @@ type Recorder struct {
 	done     []*segment.Segment // drained, but in the checkpoint still
 	ledger   ledger
 
-	f       *os.File
-	w       stream // f, but in tests of what happens when f fails
-	closed  bool
-	dead    error // the file cannot be written to any more
-	err     error // the last error
-	failing bool
-	reports error  // what OnError is to be told
-	size    int64  // of the file: everything in it is whole
-	next    uint64 // id of the next entry
-	out     []byte // entries that are staged, to be written at once
-	staged  []staged
-	index   index
-	tail    tail
-	spans   spanTable
-	waiting waitingRoom
+	f        *os.File
+	w        stream // f, but in tests of what happens when f fails
+	closed   bool
+	dead     error // the file cannot be written to any more
+	err      error // the last error
+	failing  bool
+	reports  error // what OnError is to be told
+	looked   time.Time
+	unlinked error  // the file has lost its name
+	size     int64  // of the file: everything in it is whole
+	next     uint64 // id of the next entry
+	out      []byte // entries that are staged, to be written at once
+	staged   []staged
+	forTee   []TeeEntry
+	index    index
+	tail     tail
+	spans    spanTable
+	waiting  waitingRoom
 	// spansStaged is how many spans were ever staged.
 	spansStaged uint64
 	drained     Stats // entries and spans that left the stripes are Offered here
@@ -108,6 +112,7 @@ type stream interface {
 func newRecorder(f *os.File, o *RecorderOptions) *Recorder {
 	r := &Recorder{f: f, w: f, o: o.withDefaults(), known: make(map[string]*Resource), began: time.Now()}
 	r.version, r.maxEntry = r.o.Version, r.o.MaxEntrySize
+	r.looked = r.began
 	r.direct.Store(true)
 	return r
 }
@@ -120,6 +125,9 @@ func (r *Recorder) begin() error {
 	r.tail.add(b)
 	r.index.add(len(b)-MagicSize, 0, 0)
 	r.stats.Entries = Counts{Offered: 1, Written: 1}
+	if r.o.Tee != nil {
+		r.o.Tee.Begin(r.version)
+	}
 	return err
 }
 
@@ -211,13 +219,14 @@ func (r *Recorder) account() Stats {
 	return s
 }
 
-// Err returns the last error that cost entries, nil if there was none. Nothing
+// Err returns the last error that cost entries, else [ErrUnlinked] while the file
+// has lost its name, else nil. Nothing
 // needs to be done about it: the recorder tries again, unless the file cannot
 // even be cut back to its whole entries, and Stats counts what was lost.
 func (r *Recorder) Err() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.err
+	return cmp.Or(r.err, r.unlinked)
 }
 
 // takeDirect writes records of b to the file itself.
@@ -478,6 +487,7 @@ func (r *Recorder) flush() error {
 	}
 	r.size += int64(from)
 	r.tail.add(r.out[:from])
+	r.teed(kept)
 	if err == nil {
 		r.failing = false
 		r.out, r.staged = r.out[:0], r.staged[:0]

@@ -101,8 +101,29 @@ const (
 	rotateAgain    = time.Minute // after it failed
 )
 
+// lookEvery is how often a recorder that writes looks whether its file has its
+// name still.
+const lookEvery = time.Second
+
+// look reports once that the file has lost its name. It goes on: Close makes the
+// ET of it all the same.
+func (r *Recorder) look() error {
+	r.looked = time.Now()
+	was := r.unlinked
+	if r.unlinked = nil; !osfile.SameFile(r.f, r.stream) {
+		r.unlinked = fmt.Errorf("record to %s: %w", r.stream, ErrUnlinked)
+		if was == nil {
+			r.reports = r.unlinked
+		}
+	}
+	return r.unlinked
+}
+
 // rotateIfDue begins a new file when that is due and everything is in the old one.
 func (r *Recorder) rotateIfDue() {
+	if !r.closed && r.f != nil && time.Since(r.looked) >= lookEvery {
+		_ = r.look() // kept and reported
+	}
 	if !r.rotates() || r.closed || r.dead != nil || len(r.out) > 0 || r.next < r.first+minFileEntries {
 		return
 	}
@@ -128,7 +149,7 @@ func (r *Recorder) rotate(now time.Time) error {
 		return errors.Join(err, osfile.Remove(tmp, tmp.Name()), closedErr(tmp.Close()))
 	}
 	o := r.o
-	o.Durability, o.OnError = DurabilityWriteThrough, nil
+	o.Durability, o.OnError, o.Tee = DurabilityWriteThrough, nil, r.hold()
 	o.MaxFileSize, o.MaxFileAge, o.MaxFileEntries = 0, 0, 0
 	next := newRecorder(tmp, &o)
 	next.stream = r.stream
@@ -183,6 +204,7 @@ func (r *Recorder) rotate(now time.Time) error {
 	r.ledger.resources(r)
 	r.checkpoint()
 	r.stats.Files++
+	r.follow(o.Tee)
 	final := r.final != r.stream
 	r.finished.add(old)
 	r.finished.start(func(ctx context.Context) error {

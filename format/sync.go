@@ -31,6 +31,9 @@ func (r *Recorder) Sync() error {
 		// must not be older than what is promised.
 		err = errors.Join(err, closedErr(pool.Sync()))
 	}
+	if r.f == nil {
+		return err // no folder either
+	}
 	return errors.Join(err, osfile.SyncDir(r.stream))
 }
 

@@ -20,6 +20,8 @@ usage: entrace-peer dump N FILE
        entrace-peer et2iet N IN OUT
        entrace-peer v1to2 IN OUT
        entrace-peer write N iet|ietprefix|et OUT
+       entrace-peer send N HOST:PORT
+       entrace-peer listen N COUNT
 N is the disk version, 1 or 2.";
 
 fn main() -> ExitCode {
@@ -66,6 +68,10 @@ fn run(args: &[PathBuf]) -> Result<bool> {
         ["write", "2", "ietprefix", _] => v2::record_iet(path(3), true)?,
         ["write", "1", "et", _] => v1::record_et(path(3))?,
         ["write", "2", "et", _] => v2::record_et(path(3))?,
+        ["send", "1", to] => v1::send(to)?,
+        ["send", "2", to] => v2::send(to)?,
+        ["listen", "1", count] => v1::listen(count.parse()?, &mut out)?,
+        ["listen", "2", count] => v2::listen(count.parse()?, &mut out)?,
         _ => return Ok(false),
     }
     out.flush()?;

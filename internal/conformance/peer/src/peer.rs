@@ -45,34 +45,40 @@ macro_rules! commands {
             program,
         };
         use entrace::{
-            EnValueRef, LevelContainer, LogProvider, LogProviderError, StorageFormat, TreeLayer,
-            convert,
+            EnValueRef, IETPresentationConfig, LevelContainer, LogProvider, LogProviderError,
+            StorageFormat, TreeLayer, convert,
             mmap::ETStorage,
-            remote::{IETStorage, IETStorageConfig},
+            remote::{IETStorage, IETStorageConfig, RemoteLogProvider},
             storage::Storage,
         };
         use std::{
-            io::{Cursor, Write},
+            io::{BufWriter, Cursor, Write},
+            net::{TcpListener, TcpStream},
             path::Path,
             sync::Arc,
+            thread::sleep,
+            time::{Duration, Instant},
         };
         use tracing_subscriber::{Registry, layer::SubscriberExt};
 
         pub fn dump(file: &Path, out: &mut impl Write) -> Result<()> {
-            let trace = open(file)?;
-            each(&trace, out, |id| {
+            dump_trace(&open(file)?, out)
+        }
+
+        fn dump_trace(trace: &Trace, out: &mut impl Write) -> Result<()> {
+            each(trace, out, |id| {
                 let meta = trace.meta(id)?;
                 Ok(json::Entry {
                     id,
                     parent: trace.parent(id)?,
-                    message: message(&trace, id)?,
+                    message: message(trace, id)?,
                     name: meta.name,
                     target: meta.target,
                     level: level(meta.level),
                     module_path: meta.module_path,
                     file: meta.file,
                     line: meta.line,
-                    attributes: attributes(&trace, id)?
+                    attributes: attributes(trace, id)?
                         .into_iter()
                         .map(|(k, v)| (k, value(v)))
                         .collect(),
@@ -83,6 +89,37 @@ macro_rules! commands {
         pub fn children(file: &Path, out: &mut impl Write) -> Result<()> {
             let trace = open(file)?;
             each(&trace, out, |id| trace.children(id))
+        }
+
+        /// Listens for one sender, as ENTRACE's frontend does, and prints the address, then, when so many entries have
+        /// come, what dump and children print. The crate tells the end in no other way that needs no channel of its.
+        pub fn listen(count: usize, out: &mut impl Write) -> Result<()> {
+            let listener = TcpListener::bind("127.0.0.1:0")?;
+            writeln!(out, "{}", listener.local_addr()?)?;
+            out.flush()?;
+            let provider = RemoteLogProvider::new(listener, IETPresentationConfig::default());
+            let mut trace = remote(provider);
+            let end = Instant::now() + Duration::from_secs(60);
+            while trace.len() < count {
+                if Instant::now() > end {
+                    return Err(format!("{} entries have come, not {count}", trace.len()).into());
+                }
+                sleep(Duration::from_millis(1));
+                trace.frame_callback();
+            }
+            sleep(Duration::from_millis(200)); // more may come
+            trace.frame_callback();
+            dump_trace(&trace, out)?;
+            each(&trace, out, |id| trace.children(id))
+        }
+
+        /// Records the program through a connection.
+        pub fn send(to: &str) -> Result<()> {
+            let stream = BufWriter::new(TcpStream::connect(to).map_err(context(to))?);
+            let storage = Arc::new(IETStorage::init(IETStorageConfig::length_prefixed(stream)));
+            record(storage.clone());
+            storage.finish()?;
+            Ok(())
         }
 
         pub fn header(file: &Path, out: &mut impl Write) -> Result<()> {
@@ -212,7 +249,11 @@ pub mod v1 {
     use entrace_v1 as entrace;
     commands!();
 
-    type Trace = Box<dyn LogProvider + Send + Sync>;
+    type Trace = Box<dyn LogProvider>;
+
+    fn remote(provider: RemoteLogProvider) -> Trace {
+        Box::new(provider)
+    }
 
     fn open(path: &Path) -> Result<Trace> {
         // SAFETY: an ET file is memory mapped; whoever runs this does not change the file meanwhile.
@@ -255,6 +296,10 @@ pub mod v2 {
     commands!();
 
     type Trace = entrace::LogProviderImpl;
+
+    fn remote(provider: RemoteLogProvider) -> Trace {
+        Trace::Remote(provider)
+    }
 
     fn open(path: &Path) -> Result<Trace> {
         // SAFETY: an ET file is memory mapped; whoever runs this does not change the file meanwhile.

@@ -1,0 +1,140 @@
+package exporter_test
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.opentelemetry.io/otel"
+
+	"github.com/entrace-go/entrace/exporter"
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/remote"
+)
+
+// receiver serves until the function that it returns is called, which returns what
+// came.
+func receiver(t *testing.T, token string) (endpoint string, end func() []remote.Received) {
+	t.Helper()
+	l, err := remote.Listen("127.0.0.1:0")
+	must(t, err)
+	var mu sync.Mutex
+	var got []remote.Received
+	ended := make(chan struct{}, 100)
+	r := remote.Receiver{Dir: t.TempDir(), Token: token, OnReceived: func(x remote.Received) {
+		mu.Lock()
+		got = append(got, x)
+		mu.Unlock()
+		ended <- struct{}{}
+	}}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- r.Serve(ctx, l) }()
+	t.Cleanup(func() {
+		cancel()
+		must(t, <-done)
+	})
+	return "tcp://" + l.Addr().(*net.TCPAddr).String(), func() []remote.Received {
+		<-ended
+		mu.Lock()
+		defer mu.Unlock()
+		return got
+	}
+}
+
+// TestEndpoint records a span with the endpoint in the environment or an option,
+// and finds it at the receiver and, but for the path none, in the file.
+func TestEndpoint(t *testing.T) {
+	const secret = "a token of some length"
+	for _, tt := range []struct {
+		name, path string
+		option     bool
+	}{{"environment", "", false}, {"no file", "none", false}, {"dash", "-", false}, {"option", "", true}} {
+		t.Run(tt.name, func(t *testing.T) {
+			endpoint, end := receiver(t, secret)
+			dir := t.TempDir()
+			path := tt.path
+			if path == "" {
+				path = filepath.Join(dir, "a.et")
+			}
+			t.Chdir(dir)
+			t.Setenv("OTEL_EXPORTER_ENTRACE_PATH", path)
+			t.Setenv("OTEL_EXPORTER_ENTRACE_TOKEN", secret)
+			o := []exporter.SetupOption{exporter.WithoutGlobals()}
+			if tt.option {
+				t.Setenv("OTEL_EXPORTER_ENTRACE_ENDPOINT", "tcp://127.0.0.1:1")
+				o = append(o, exporter.WithEndpoint(endpoint, nil))
+			} else {
+				t.Setenv("OTEL_EXPORTER_ENTRACE_ENDPOINT", endpoint)
+			}
+			p, err := exporter.Setup(t.Context(), o...)
+			must(t, err)
+			_, s := p.TracerProvider().Tracer("t").Start(t.Context(), "sent")
+			s.End()
+			must(t, p.ForceFlush(t.Context()))
+			must(t, p.Shutdown(t.Context()))
+			got := end()[0]
+			must(t, got.Err)
+			f, err := format.Open(got.Path, nil)
+			must(t, err)
+			defer f.Close()
+			v, err := format.NewView(f)
+			must(t, err)
+			spans := 0
+			for id := range uint32(v.Len()) {
+				if v.Role(id) == format.RoleSpan && v.Role(v.Parent(id)) == format.RoleResource {
+					spans++
+				}
+			}
+			if spans != 1 {
+				t.Errorf("%d spans below the resource were received, want 1", spans)
+			}
+			list, err := os.ReadDir(dir)
+			must(t, err)
+			if want := tt.path == ""; (len(list) == 1) != want || len(list) > 1 {
+				t.Errorf("the folder has %v", list)
+			}
+		})
+	}
+}
+
+// TestEndpointWrong: a wrong endpoint in the environment is reported and ignored,
+// without the token.
+func TestEndpointWrong(t *testing.T) {
+	var reported []string
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { reported = append(reported, err.Error()) }))
+	defer otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) {}))
+	t.Setenv("OTEL_EXPORTER_ENTRACE_PATH", filepath.Join(t.TempDir(), "a.et"))
+	for endpoint, token := range map[string]string{"http://x:1": "", "tcp://x": "", "tcp://localhost:1": "short"} {
+		reported = nil
+		t.Setenv("OTEL_EXPORTER_ENTRACE_ENDPOINT", endpoint)
+		t.Setenv("OTEL_EXPORTER_ENTRACE_TOKEN", token)
+		e, err := exporter.New()
+		must(t, err)
+		must(t, e.Shutdown(t.Context()))
+		if len(reported) != 1 || token != "" && strings.Contains(reported[0], token) {
+			t.Errorf("%s: %q was reported", endpoint, reported)
+		}
+	}
+	if _, err := exporter.New(exporter.WithEndpoint("x", nil)); err == nil {
+		t.Error("a wrong endpoint as an option is no error")
+	}
+}
+
+// TestNoFileNoEndpoint: without either nothing is recorded.
+func TestNoFileNoEndpoint(t *testing.T) {
+	t.Chdir(t.TempDir())
+	e, err := exporter.New(exporter.WithPath("none"))
+	must(t, err)
+	if !e.Recorder().Discards() {
+		t.Error("it records")
+	}
+	must(t, e.Shutdown(t.Context()))
+	if list, err := os.ReadDir("."); err != nil || len(list) > 0 {
+		t.Errorf("the folder has %v, %v", list, err)
+	}
+}

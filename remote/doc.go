@@ -1,0 +1,54 @@
+// Package remote sends what a recorder records over the network and receives what
+// others send: TCP, TLS and unix sockets, in the way of ENTRACE's own clients.
+//
+// A [Sender] is a [format.Tee]: give it to a recorder beside its file, or instead
+// of one with [format.Stream]. A [Receiver] takes any number of senders, this
+// package's or ENTRACE's, and makes each connection a file.
+//
+// # Protocol
+//
+// A connection is an IETPrefix stream, see package format: the magic, then every
+// entry behind its length of eight bytes. The sender says this and the receiver
+// nothing. Where a token is wanted a line comes first,
+//
+//	ENTRACE-TOKEN 736563726574…\n
+//
+// with the bytes of the token in lower-case hex; ENTRACE's own programs do not
+// know that line. TLS is of version 1.3 at least.
+//
+// Without acknowledgements nobody knows whether the last entries before a
+// connection broke have arrived: they count as sent and are not sent again. So
+// that one who is refused does not lose what it has, a sender with a token or TLS
+// waits a fifth of a second after the root before it goes on.
+//
+// # What a connection holds
+//
+// Each is a trace of its own, with its own ids: the root, the latest resource,
+// then what was recorded. When the recorder begins another file so does the
+// sender. An entry whose parent was dropped, or went over an earlier connection,
+// comes below its nearest ancestor that is there, else below the resource, with
+// the attributes
+//
+//	trace_id        the span's, or that of the span it belongs to
+//	parent_span_id  the span it is below; for a log record that is span_id
+//
+// unless it has them already, so that traces can be put together by them. For this
+// a sender remembers up to 64 Ki spans, those that had children last, and the last
+// 16 Ki other entries; what it does not remember comes below the resource, with
+// its own trace_id if it is a span. Resources that are referred to are sent again,
+// the latest sixteen.
+//
+// # What is lost
+//
+// What is recorded while the buffer is full is dropped and counted, see
+// [SenderStats]. The entry entrace.end, where the recorder closed in order, has the
+// recorder's own account: its number of entries is that of the file.
+//
+// # Trust
+//
+// A receiver believes nothing. Every entry is decoded before it is written, and
+// the first one that is wrong ends the connection, with what came before kept; a
+// length that is claimed costs no memory. Names of files are made of the time and
+// a counter. Without token and TLS it serves loopback addresses and private unix
+// sockets alone.
+package remote

@@ -1,0 +1,57 @@
+package remote
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+)
+
+// An endpoint is where a sender sends to or a receiver listens.
+type endpoint struct {
+	network string // tcp or unix
+	address string // host:port, or a path
+	secure  bool   // TLS
+}
+
+// parseEndpoint reads tcp://host:port, tls://host:port or unix:///path.
+func parseEndpoint(s string) (endpoint, error) {
+	fail := func(text string, args ...any) (endpoint, error) {
+		return endpoint{}, fmt.Errorf("endpoint %q: %w", s, fmt.Errorf(text, args...))
+	}
+	u, err := url.Parse(s)
+	if err != nil {
+		return endpoint{}, fmt.Errorf("endpoint: %w", err)
+	}
+	if u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Opaque != "" {
+		return fail("want tcp://host:port, tls://host:port or unix:///path")
+	}
+	switch strings.ToLower(u.Scheme) {
+	case "tcp", "tls":
+		if u.Path != "" && u.Path != "/" {
+			return fail("a path %q behind the port", u.Path)
+		}
+		if _, port, err := net.SplitHostPort(u.Host); err != nil || port == "" {
+			return fail("no port")
+		}
+		return endpoint{network: "tcp", address: u.Host, secure: strings.EqualFold(u.Scheme, "tls")}, nil
+	case "unix":
+		if u.Host != "" || u.Path == "" {
+			return fail("want unix:///path, with three slashes")
+		}
+		return endpoint{network: "unix", address: u.Path}, nil
+	}
+	return fail("the scheme is none of tcp, tls, unix")
+}
+
+// private reports whether nobody but this machine's users can come from there,
+// and for a socket in the file system, nobody but its owner.
+func private(a net.Addr) bool {
+	switch a := a.(type) {
+	case *net.TCPAddr:
+		return a.IP.IsLoopback()
+	case *net.UnixAddr:
+		return privateSocket(a.Name)
+	}
+	return false
+}

@@ -1,0 +1,65 @@
+package remote_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/remote"
+)
+
+// A service sends what it records to a receiver, which has it in a file when the
+// service has ended.
+func ExampleReceiver() {
+	dir, err := os.MkdirTemp("", "")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	l, err := remote.Listen("tcp://127.0.0.1:0")
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	receiver := remote.Receiver{Dir: dir, OnReceived: func(r remote.Received) {
+		fmt.Println(r.Entries, "entries", r.Err)
+		stop()
+	}}
+	served := make(chan error)
+	go func() { served <- receiver.Serve(ctx, l) }()
+
+	sender, err := remote.NewSender("tcp://"+l.Addr().String(), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	rec := format.Stream(&format.RecorderOptions{Tee: sender})
+	if _, err := rec.Append(&format.TraceEntry{Metadata: format.Metadata{Name: "hello"}}); err != nil {
+		log.Fatal(err)
+	}
+	if err := rec.Close(ctx); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(sender.Stats().Sent, "sent", <-served)
+	// Output:
+	// 3 entries <nil>
+	// 2 sent <nil>
+}
+
+// Beside the file, a service sends what it records over TLS, with a token.
+func ExampleNewSender() {
+	sender, err := remote.NewSender("tls://traces.example:6142", &remote.SenderOptions{
+		Token:     os.Getenv("TOKEN"),
+		MaxBuffer: 32 << 20,
+		OnError:   func(err error) { log.Print(err) },
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	rec, err := format.Create("app.et", &format.RecorderOptions{Tee: sender})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer rec.Close(context.Background())
+}

@@ -1,0 +1,160 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+// A reading connection is one that brings what a reader has, some of it at a time.
+type reading struct {
+	net.Conn
+
+	r    io.Reader
+	some int
+}
+
+func (r *reading) Read(b []byte) (int, error)      { return r.r.Read(b[:min(len(b), r.some)]) }
+func (r *reading) SetReadDeadline(time.Time) error { return nil }
+
+func framesOf(b []byte, some, limit int) *frames {
+	return &frames{conn: &timed{Conn: &reading{r: bytes.NewReader(b), some: some}, ctx: context.Background()}, limit: limit}
+}
+
+// FuzzDecode feeds the receiver's reader whole and byte by byte, and compares with
+// the reader of package format, which takes what it takes.
+func FuzzDecode(f *testing.F) {
+	for _, v := range []format.Version{format.V1, format.V2} {
+		b := format.AppendMagic(nil, v, format.IETPrefix)
+		for i, e := range []*format.TraceEntry{format.Root(), {Metadata: format.Metadata{Name: "a"}}, {Parent: 1, Message: format.Some("m")}} {
+			raw := format.AppendTraceEntry(nil, v, e)
+			b = append(binary.LittleEndian.AppendUint64(b, uint64(len(raw))), raw...)
+			f.Add(b[:len(b)-i])
+		}
+		f.Add(append(b, 0, 0, 0, 0, 0, 0, 0, 0, 1))
+		f.Add(append(b, 255, 255, 255, 255, 255, 255, 255, 255))
+	}
+	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		const limit = 1 << 20
+		var counts [2]int64
+		var ends [2]error
+		for i, some := range []int{1 << 20, 1} {
+			fr := framesOf(b, some, limit)
+			err := fr.greet("")
+			var last int64
+			for err == nil {
+				if _, err = fr.next(); err == nil {
+					last = fr.off
+				}
+			}
+			if last > int64(len(b)) || len(fr.buf) > 2*len(b)+bufSize {
+				t.Fatalf("%d bytes of %d were taken, in a buffer of %d", last, len(b), len(fr.buf))
+			}
+			counts[i], ends[i] = fr.id, eof(err)
+		}
+		if counts[0] != counts[1] || (ends[0] == nil) != (ends[1] == nil) {
+			t.Fatalf("whole %d entries: %v; byte by byte %d: %v", counts[0], ends[0], counts[1], ends[1])
+		}
+		r, err := format.NewReader(bytes.NewReader(b), &format.ReaderOptions{MaxEntrySize: limit})
+		if err != nil || r.Format() != format.IETPrefix {
+			if counts[0] > 0 {
+				t.Fatalf("%d entries of what is no IETPrefix: %v", counts[0], err)
+			}
+			return
+		}
+		n := int64(0)
+		for {
+			_, err = r.Next()
+			if err != nil {
+				break
+			}
+			n++
+		}
+		if n != counts[0] || errors.Is(err, io.EOF) != (ends[0] == nil) {
+			t.Fatalf("format reads %d entries: %v; the receiver %d: %v", n, err, counts[0], ends[0])
+		}
+	})
+}
+
+// FuzzToken feeds a receiver that wants a token.
+func FuzzToken(f *testing.F) {
+	const token = "0123456789abcdef"
+	whole := format.AppendMagic(appendPreface(nil, token), format.V1, format.IETPrefix)
+	f.Add(whole)
+	f.Add(whole[:20])
+	f.Add(whole[len(whole)-format.MagicSize:])
+	f.Fuzz(func(t *testing.T, b []byte) {
+		err := framesOf(b, 7, 1<<20).greet(token)
+		if err == nil && !bytes.HasPrefix(b, whole[:len(whole)-2]) {
+			t.Fatalf("%q is taken", b)
+		}
+	})
+}
+
+// TestNodes: a span that has children now and then is remembered whatever comes
+// between, and the memory is bounded.
+func TestNodes(t *testing.T) {
+	var n nodes
+	span := node{id: 7, ref: format.SpanRef{SpanID: [8]byte{1}}}
+	n.put(key{1, 1}, span)
+	for id := uint32(2); id < 5*maxSpans; id++ {
+		n.put(key{1, id}, node{id: id, ref: format.SpanRef{SpanID: [8]byte{2}}})
+		if id%maxSpans == 0 {
+			if got, ok := n.get(key{1, 1}); !ok || got != span {
+				t.Fatalf("after %d spans: %v, %v", id, got, ok)
+			}
+		}
+	}
+	if got, ok := n.get(key{1, 2}); ok {
+		t.Errorf("one of long ago is there: %v", got)
+	}
+	if len(n.young)+len(n.old) > 2*maxSpans {
+		t.Errorf("%d and %d spans are remembered", len(n.young), len(n.old))
+	}
+	n.put(key{1, 9}, node{id: 3})
+	if _, ok := n.get(key{2, 9}); ok {
+		t.Error("an entry of another file is found")
+	}
+	if got, ok := n.get(key{1, 9}); !ok || got.id != 3 {
+		t.Errorf("an entry that is no span: %v, %v", got, ok)
+	}
+}
+
+// TestQueue puts and takes entries around the size of a chunk.
+func TestQueue(t *testing.T) {
+	var q queue
+	size := 0
+	for i := range 100 {
+		raw := bytes.Repeat([]byte{byte(i)}, 997*i)
+		q.put(&format.TeeEntry{ID: uint32(i), Parent: uint32(i / 2), Ref: format.SpanRef{SpanID: [8]byte{byte(i)}}, Resource: i%2 == 0, Raw: raw}, 1, format.V1)
+		size += recordHead + len(raw)
+	}
+	if q.size != size {
+		t.Errorf("the size is %d, want %d", q.size, size)
+	}
+	i := 0
+	for c := q.take(); c != nil; c = q.take() {
+		if len(c.buf) > chunkSize && c.records > 1 {
+			t.Errorf("a chunk of %d entries has %d bytes", c.records, len(c.buf))
+		}
+		for rest := c.buf; len(rest) > 0; i++ {
+			var r record
+			r, rest = next(rest)
+			if int(r.id) != i || int(r.parent) != i/2 || r.resource != (i%2 == 0) || r.ref.SpanID[0] != byte(i) || len(r.raw) != 997*i {
+				t.Fatalf("record %d is %+v", i, r)
+			}
+		}
+		q.done(c)
+	}
+	if i != 100 || q.size != 0 {
+		t.Errorf("%d records were taken, %d bytes are left", i, q.size)
+	}
+}

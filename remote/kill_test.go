@@ -1,0 +1,82 @@
+//go:build unix
+
+package remote_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/remote"
+)
+
+const killEnv = "ENTRACE_TEST_RECEIVE"
+
+// TestKillChild is the receiver that is killed.
+func TestKillChild(t *testing.T) {
+	dir := os.Getenv(killEnv)
+	if dir == "" {
+		return
+	}
+	l, err := remote.Listen("127.0.0.1:0")
+	must(t, err)
+	fmt.Println(l.Addr())
+	r := remote.Receiver{Dir: dir}
+	must(t, r.Serve(context.Background(), l))
+}
+
+// TestKilledReceiver: what a killed receiver leaves holds whole entries, those that
+// came before included, and becomes an ET.
+func TestKilledReceiver(t *testing.T) {
+	exe, err := os.Executable()
+	must(t, err)
+	dir := t.TempDir()
+	cmd := exec.Command(exe, "-test.run=^TestKillChild$")
+	cmd.Env = append(os.Environ(), killEnv+"="+dir)
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	s := bufio.NewScanner(out)
+	s.Scan()
+	addr := s.Text()
+	b := stream(format.Root())
+	c, err := net.Dial("tcp", addr)
+	must(t, err)
+	defer c.Close()
+	const whole = 1000
+	for range whole {
+		b = frame(b, named(0, "entry"))
+	}
+	size := int64(len(b) - 8*(whole+1))                    // without the lengths
+	_, err = c.Write(append(b, 9, 0, 0, 0, 0, 0, 0, 0, 1)) // and a part of one
+	must(t, err)
+	name := ""
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		if names := files(t, dir); len(names) == 1 {
+			name = filepath.Join(dir, names[0])
+			if fi, err := os.Stat(name); err == nil && fi.Size() == size {
+				break
+			}
+		}
+		if time.Now().After(end) {
+			t.Fatal("nothing is received")
+		}
+	}
+	must(t, cmd.Process.Kill())
+	_ = cmd.Wait() // killed
+	f, err := format.Open(name, nil)
+	must(t, err)
+	if n := f.Len(); n != whole+1 || f.Format() != format.IET {
+		t.Errorf("%v of %d entries, want %d", f.Format(), n, whole+1)
+	}
+	must(t, f.Close())
+	_, err = format.Recover(name, "")
+	must(t, err)
+}

@@ -1,0 +1,99 @@
+package remote
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/entrace-go/entrace/internal/osfile"
+)
+
+// Listen listens at an endpoint, tcp://host:port, tls://host:port or
+// unix:///path, or at host:port, for a [Receiver]. Nobody but the user can
+// connect to a unix socket; one that is there is replaced if nobody listens on
+// it. That tls:// is TLS is up to Receiver.TLS.
+func Listen(target string) (net.Listener, error) {
+	if !strings.Contains(target, "://") {
+		target = "tcp://" + target
+	}
+	e, err := parseEndpoint(target)
+	if err != nil {
+		return nil, fmt.Errorf("remote: %w", err)
+	}
+	if e.network == "unix" {
+		return listenUnix(e.address)
+	}
+	return net.Listen(e.network, e.address) //nolint:noctx // it does not wait
+}
+
+// A socket is a unix socket under its final name.
+type socket struct {
+	*net.UnixListener
+
+	path string
+}
+
+func (s *socket) Addr() net.Addr { return &net.UnixAddr{Name: s.path, Net: "unix"} }
+
+func (s *socket) Close() error {
+	err := s.UnixListener.Close()
+	if err == nil {
+		_ = os.Remove(s.path) // the next one replaces it
+	}
+	return err
+}
+
+// listenUnix makes the socket in a folder that is the user's alone and puts it in
+// its place when nobody else may use it any more.
+func listenUnix(path string) (net.Listener, error) {
+	if err := removeDead(path); err != nil {
+		return nil, fmt.Errorf("listen at %s: %w", path, err)
+	}
+	dir, err := os.MkdirTemp(filepath.Dir(path), ".s*")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	tmp := filepath.Join(dir, "s")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: tmp, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	l.SetUnlinkOnClose(false)
+	if err = os.Chmod(tmp, 0o600); err == nil {
+		err = osfile.RenameNew(tmp, path)
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return &socket{UnixListener: l, path: path}, nil
+}
+
+// removeDead removes a socket on which nobody listens.
+func removeDead(path string) error {
+	fi, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case fi.Mode().Type() != fs.ModeSocket:
+		return fs.ErrExist
+	}
+	c, err := net.DialTimeout("unix", path, time.Second)
+	if err == nil {
+		return errors.Join(errors.New("somebody listens there"), c.Close())
+	}
+	return os.Remove(path)
+}
+
+// privateSocket reports whether the owner of a unix socket alone may use it.
+func privateSocket(path string) bool {
+	fi, err := os.Lstat(path)
+	return err == nil && fi.Mode().Perm()&0o077 == 0
+}

@@ -1,0 +1,108 @@
+package remote
+
+import (
+	"encoding/binary"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+// chunkSize is how many bytes go into one write, unless an entry is larger.
+const chunkSize = 64 << 10
+
+// recordHead is what stands before an entry in a chunk:
+//
+//	id, parent, size uint32
+//	flags            uint32
+//	ref              [24]byte
+const recordHead = 16 + 24
+
+const flagResource = 1
+
+// A chunk holds entries of one trace in their order.
+type chunk struct {
+	buf     []byte
+	records int
+	trace   uint32 // which of the recorder's files
+	version format.Version
+}
+
+// A record is an entry in a chunk.
+type record struct {
+	id, parent uint32
+	resource   bool
+	ref        format.SpanRef
+	raw        []byte
+}
+
+func (c *chunk) add(e *format.TeeEntry) {
+	b := c.buf
+	b = binary.LittleEndian.AppendUint32(b, e.ID)
+	b = binary.LittleEndian.AppendUint32(b, e.Parent)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(e.Raw)))
+	flags := uint32(0)
+	if e.Resource {
+		flags = flagResource
+	}
+	b = binary.LittleEndian.AppendUint32(b, flags)
+	b = append(b, e.Ref.TraceID[:]...)
+	b = append(b, e.Ref.SpanID[:]...)
+	c.buf = append(b, e.Raw...)
+	c.records++
+}
+
+// next returns the record that b begins with and what is behind it.
+func next(b []byte) (r record, rest []byte) {
+	size := int(binary.LittleEndian.Uint32(b[8:]))
+	r.id, r.parent = binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint32(b[4:])
+	r.resource = binary.LittleEndian.Uint32(b[12:])&flagResource != 0
+	copy(r.ref.TraceID[:], b[16:])
+	copy(r.ref.SpanID[:], b[32:])
+	r.raw = b[recordHead : recordHead+size]
+	return r, b[recordHead+size:]
+}
+
+// A queue holds what is to be sent, in chunks of whole entries.
+type queue struct {
+	chunks []*chunk
+	spare  *chunk
+	size   int // of what was put and is not done with
+}
+
+// put appends an entry of a trace.
+func (q *queue) put(e *format.TeeEntry, trace uint32, v format.Version) {
+	size := recordHead + len(e.Raw)
+	n := len(q.chunks)
+	if n == 0 || q.chunks[n-1].trace != trace || len(q.chunks[n-1].buf)+size > chunkSize {
+		c := q.spare
+		if q.spare = nil; c == nil {
+			c = &chunk{buf: make([]byte, 0, max(chunkSize, size))}
+		}
+		c.trace, c.version = trace, v
+		q.chunks = append(q.chunks, c)
+		n++
+	}
+	q.chunks[n-1].add(e)
+	q.size += size
+}
+
+// take takes the oldest chunk out, nil if there is none.
+func (q *queue) take() *chunk {
+	if len(q.chunks) == 0 {
+		return nil
+	}
+	c := q.chunks[0]
+	q.chunks[0] = nil
+	if q.chunks = q.chunks[1:]; len(q.chunks) == 0 {
+		q.chunks = nil // not to grow for ever
+	}
+	return c
+}
+
+// done gives the room of a chunk back.
+func (q *queue) done(c *chunk) {
+	q.size -= len(c.buf)
+	if cap(c.buf) <= chunkSize {
+		c.buf, c.records = c.buf[:0], 0
+		q.spare = c
+	}
+}

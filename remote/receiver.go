@@ -1,0 +1,231 @@
+package remote
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+// A Receiver takes what senders send: this package's, ENTRACE's own. Each
+// connection becomes a trace in a file of its own, which holds just what was sent.
+// Fields must not change while Serve runs.
+type Receiver struct {
+	// Dir is the folder for the files. They get the time of the connection as
+	// their name, nothing of what the sender says, and the user alone can read
+	// them.
+	Dir string
+	// Token, if set, is what senders have to show: 16 to 256 bytes.
+	Token string
+	// TLS, if set, is used for every connection, version 1.3 at least. With
+	// ClientCAs and tls.RequireAndVerifyClientCert senders need a certificate.
+	TLS *tls.Config
+
+	// MaxConnections is how many senders there may be at once. More are turned
+	// away. The default is 64.
+	MaxConnections int
+	// MaxEntrySize is the size in bytes of the largest entry. The default is
+	// [format.DefaultMaxEntrySize].
+	MaxEntrySize int
+	// FrameTimeout is how long an entry may take that has begun to come, each
+	// mebibyte of it. TLS, token and magic together may take as long, but no
+	// longer than ten seconds. The default is 30 seconds.
+	FrameTimeout time.Duration
+	// IdleTimeout is how long a sender may send nothing. The default is for ever.
+	IdleTimeout time.Duration
+
+	// OnReceived, if set, is called once for each connection when it has ended,
+	// by many goroutines at once.
+	OnReceived func(Received)
+}
+
+// Received is what came of a connection.
+type Received struct {
+	Sender  net.Addr
+	Path    string // the file that is left, "" for none
+	Entries int64  // in it
+	Bytes   int64  // of them
+	Err     error  // why the connection ended, nil if the sender ended it between two entries
+}
+
+const (
+	defaultConnections  = 64
+	defaultFrameTimeout = 30 * time.Second
+
+	// greetTimeout is how long who may be no sender at all has the place of one.
+	greetTimeout = 10 * time.Second
+)
+
+var (
+	// ErrFrame is the error of a connection on which something else than an entry
+	// came: a length that is 0, too large, or not that of the entry behind it, or
+	// an entry that is damaged.
+	ErrFrame = errors.New("remote: not an entry")
+	// ErrBusy is the error of a connection over Receiver.MaxConnections.
+	ErrBusy = errors.New("remote: too many connections")
+	// ErrInsecure is returned for an address that others can reach, without token
+	// and without TLS.
+	ErrInsecure = errors.New("remote: an address that others can reach wants TLS or a token")
+)
+
+// Serve takes connections of l until ctx is done. It closes l, finishes the files
+// and returns when all are done, with an error only if l failed or is not to be
+// used: [ErrInsecure] without token and TLS, unless l is on a loopback address or
+// a unix socket that its owner alone may use, such as [Listen] makes.
+func (r *Receiver) Serve(ctx context.Context, l net.Listener) error {
+	sv := server{Receiver: *r}
+	if err := sv.check(l); err != nil {
+		return errors.Join(fmt.Errorf("receive at %v: %w", l.Addr(), err), l.Close())
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
+	defer stop()
+	defer sv.senders.Wait()
+	defer l.Close() // it is closed already, mostly
+	slots := make(chan struct{}, sv.MaxConnections)
+	for {
+		conn, err := l.Accept()
+		switch {
+		case ctx.Err() != nil:
+			if err == nil {
+				_ = conn.Close() // nothing was read of it
+			}
+			return nil
+		case errors.Is(err, net.ErrClosed):
+			cancel()
+			return fmt.Errorf("receive: %w", err)
+		case err != nil: // too many open files, say
+			select {
+			case <-ctx.Done():
+			case <-time.After(100 * time.Millisecond):
+			}
+			continue
+		}
+		select {
+		case slots <- struct{}{}:
+		default:
+			_ = conn.Close() // nothing was read of it
+			sv.report(Received{Sender: conn.RemoteAddr(), Err: ErrBusy})
+			continue
+		}
+		sv.senders.Go(func() {
+			got := sv.receive(ctx, conn)
+			<-slots
+			sv.report(got)
+		})
+	}
+}
+
+// A server is a Receiver that serves.
+type server struct {
+	Receiver
+
+	senders sync.WaitGroup
+	names   names
+}
+
+// check fills in what is left open and reports what is wrong.
+func (sv *server) check(l net.Listener) error {
+	if sv.MaxConnections <= 0 {
+		sv.MaxConnections = defaultConnections
+	}
+	if sv.MaxEntrySize <= 0 || sv.MaxEntrySize > format.DefaultMaxEntrySize {
+		sv.MaxEntrySize = format.DefaultMaxEntrySize
+	}
+	if sv.FrameTimeout <= 0 {
+		sv.FrameTimeout = defaultFrameTimeout
+	}
+	if sv.TLS != nil {
+		sv.TLS = tlsConfig(sv.TLS)
+	}
+	if err := checkToken(sv.Token); err != nil {
+		return err
+	}
+	if sv.Token == "" && sv.TLS == nil && !private(l.Addr()) {
+		return ErrInsecure
+	}
+	fi, err := os.Stat(sv.Dir)
+	if err == nil && !fi.IsDir() {
+		err = fmt.Errorf("%s is no folder", sv.Dir)
+	}
+	return err
+}
+
+func (sv *server) report(r Received) {
+	if sv.OnReceived != nil {
+		sv.OnReceived(r)
+	}
+}
+
+// receive takes what one sender sends.
+func (sv *server) receive(ctx context.Context, conn net.Conn) Received {
+	done := Received{Sender: conn.RemoteAddr()}
+	// Whatever is waited for then is over at once.
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	f := &frames{conn: &timed{Conn: conn, ctx: ctx}, limit: sv.MaxEntrySize, frame: sv.FrameTimeout, idle: sv.IdleTimeout}
+	if err := sv.greet(ctx, f); err != nil {
+		done.Err = errors.Join(err, ctxErr(ctx))
+		_ = conn.Close() // it is of no use
+		return done
+	}
+	in := &incoming{names: &sv.names, dir: sv.Dir, version: f.version}
+	err := sv.entries(f, in)
+	// The sender may go before the file is finished, which can take a while.
+	_ = conn.Close() // nothing was written to it
+	if cerr := ctxErr(ctx); cerr != nil && isTimeout(err) {
+		err = cerr
+	}
+	done.Entries, done.Bytes = in.entries, in.size
+	var ferr error
+	done.Path, ferr = in.finish(context.WithoutCancel(ctx))
+	done.Err = errors.Join(err, ferr)
+	return done
+}
+
+func ctxErr(ctx context.Context) error {
+	if ctx.Err() == nil {
+		return nil
+	}
+	return fmt.Errorf("the receiver ends: %w", ctx.Err())
+}
+
+func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
+
+// greet brings a connection to its first entry.
+func (sv *server) greet(ctx context.Context, f *frames) error {
+	f.conn.until(min(sv.FrameTimeout, greetTimeout))
+	if sv.TLS != nil {
+		t := tls.Server(f.conn.Conn, sv.TLS)
+		if err := t.HandshakeContext(ctx); err != nil {
+			return fmt.Errorf("tls: %w", err)
+		}
+		f.conn.Conn = t
+	}
+	return f.greet(sv.Token)
+}
+
+// entries passes on entries as they come, until the connection ends.
+func (sv *server) entries(f *frames, in *incoming) error {
+	for {
+		if !f.ready() {
+			if err := in.flush(); err != nil {
+				return err
+			}
+		}
+		raw, err := f.next()
+		if err != nil {
+			return errors.Join(eof(err), in.flush())
+		}
+		if err := in.add(raw); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,452 @@
+package remote_test
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/remote"
+)
+
+// TestS08NoSender: what is no sender is sent away at once, said once, and leaves
+// nothing.
+func TestS08NoSender(t *testing.T) {
+	hello := make(chan []byte, 1)
+	go func() {
+		a, b := net.Pipe()
+		go func() { _ = tls.Client(a, &tls.Config{ServerName: "x"}).Handshake(); a.Close() }()
+		buf := make([]byte, 1000)
+		n, _ := b.Read(buf)
+		b.Close()
+		hello <- buf[:n]
+	}()
+	for _, tt := range []struct{ name, sent string }{
+		{"http", "GET / HTTP/1.1\r\nHost: x\r\n\r\n"},
+		{"tls", string(<-hello)},
+		{"one byte", "x"},
+		{"zeros", strings.Repeat("\x00", 1000)},
+		{"version", "\x00ENTRACE\x07\x02"},
+		{"iet", "\x00ENTRACE\x01\x01"},
+		{"storage format", "\x00ENTRACE\x01\x09"},
+	} {
+		for _, token := range []string{"", secret} {
+			t.Run(tt.name+token, func(t *testing.T) {
+				r := receive(t, remote.Receiver{Token: token}, "127.0.0.1:0")
+				c := r.dial()
+				sent := tt.sent
+				if token != "" {
+					sent += strings.Repeat("x", 10)
+				}
+				_, err := c.Write([]byte(sent))
+				must(t, err)
+				_ = c.SetReadDeadline(time.Now().Add(5 * time.Second))
+				if _, err := c.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+					t.Errorf("the connection is still open: %v", err)
+				}
+				got := r.await(1)
+				if len(got) != 1 || got[0].Err == nil || got[0].Path != "" {
+					t.Errorf("received %+v, want one error and no file", got)
+				}
+				if token != "" && !errors.Is(got[0].Err, remote.ErrToken) {
+					t.Errorf("the error is %v, want ErrToken", got[0].Err)
+				}
+				if names := files(t, r.dir); len(names) > 0 {
+					t.Errorf("the folder has %v", names)
+				}
+			})
+		}
+	}
+}
+
+// TestS08Gone: a sender that connects and goes costs one line and no file.
+func TestS08Gone(t *testing.T) {
+	r := receive(t, remote.Receiver{}, "127.0.0.1:0")
+	for i, b := range [][]byte{nil, stream()[:5], stream()} {
+		c := r.dial()
+		_, err := c.Write(b)
+		must(t, err)
+		c.Close()
+		if got := r.await(i + 1); len(got) != i+1 || got[i].Path != "" || (got[i].Err == nil) != (i == 2) {
+			t.Errorf("after %d bytes: %+v", len(b), got[i])
+		}
+	}
+	if names := files(t, r.dir); len(names) > 0 {
+		t.Errorf("the folder has %v", names)
+	}
+}
+
+// TestS09Length: a length that is not that of an entry ends the connection at
+// once, without the memory that it claims.
+func TestS09Length(t *testing.T) {
+	raw := format.AppendTraceEntry(nil, format.V1, named(0, "bad"))
+	claim := func(n uint64, raw []byte) []byte { return append(binary.LittleEndian.AppendUint64(nil, n), raw...) }
+	for _, tt := range []struct {
+		name string
+		sent []byte
+		open bool // the sender stays, and nothing more comes
+	}{
+		{name: "zero", sent: claim(0, nil)},
+		{name: "zeros", sent: make([]byte, 100)},
+		{name: "over the limit", sent: claim(format.DefaultMaxEntrySize+1, nil)},
+		{name: "2^64-1", sent: claim(1<<64-1, nil)},
+		{name: "2^63", sent: claim(1<<63, nil)},
+		{name: "shorter", sent: claim(uint64(len(raw)-1), raw)},
+		{name: "longer", sent: claim(uint64(len(raw)+1), append(raw, 0))},
+		{name: "empty", sent: claim(1, []byte{0})},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := receive(t, remote.Receiver{}, "127.0.0.1:0")
+			c := r.dial()
+			good := stream(format.Root(), named(0, "good"))
+			_, err := c.Write(append(good, tt.sent...))
+			must(t, err)
+			got := r.await(1)[0] // with the connection still open at this end
+			if !errors.Is(got.Err, remote.ErrFrame) {
+				t.Errorf("the error is %v, want ErrFrame", got.Err)
+			}
+			ce, ok := errors.AsType[*format.CorruptError](got.Err)
+			if !ok || ce.Offset != int64(len(good)) || ce.Entry != 2 {
+				t.Errorf("the error %v is not about entry 2 at offset %d", got.Err, len(good))
+			}
+			if s := outline(t, got.Path); s != "root good<root" || got.Entries != 2 {
+				t.Errorf("the file holds %d entries, %q", got.Entries, s)
+			}
+		})
+	}
+}
+
+// TestS09Memory: who claims the largest entry and sends little of it costs little.
+func TestS09Memory(t *testing.T) {
+	r := receive(t, remote.Receiver{FrameTimeout: 5 * time.Second}, "127.0.0.1:0")
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	const senders, sent = 20, 100 << 10
+	for range senders {
+		b := append(stream(format.Root()), binary.LittleEndian.AppendUint64(nil, format.DefaultMaxEntrySize)...)
+		_, err := r.dial().Write(append(b, make([]byte, sent)...))
+		must(t, err)
+	}
+	time.Sleep(200 * time.Millisecond)
+	runtime.ReadMemStats(&after)
+	// A third of it is what this test sends.
+	if n := after.TotalAlloc - before.TotalAlloc; n > senders*(5*sent+4*64<<10) {
+		t.Errorf("%d senders of %d bytes made it allocate %d", senders, sent, n)
+	}
+}
+
+// TestS10Slow: entries may come byte by byte, with pauses in the length and in the
+// entry.
+func TestS10Slow(t *testing.T) {
+	r := receive(t, remote.Receiver{Token: secret}, "127.0.0.1:0")
+	c := r.dial()
+	b := preface(secret)
+	b = append(b, stream(format.Root(), named(0, "a"), named(1, "b"))...)
+	for i := range b {
+		_, err := c.Write(b[i : i+1])
+		must(t, err)
+		if i%9 == 0 {
+			time.Sleep(3 * time.Millisecond)
+		}
+	}
+	time.Sleep(500 * time.Millisecond)
+	// What is whole is in the file while the sender is still there.
+	names := files(t, r.dir)
+	if len(names) != 1 || !strings.HasSuffix(names[0], ".iet") {
+		t.Fatalf("the folder has %v, want an IET", names)
+	}
+	if s := outline(t, filepath.Join(r.dir, names[0])); s != "root a<root b<a" {
+		t.Errorf("the file holds %q", s)
+	}
+	c.Close()
+	got := r.await(1)[0]
+	if got.Err != nil || filepath.Ext(got.Path) != ".et" || outline(t, got.Path) != "root a<root b<a" {
+		t.Errorf("received %+v", got)
+	}
+}
+
+func preface(token string) []byte {
+	return append(format.AppendHex([]byte("ENTRACE-TOKEN "), []byte(token)), '\n')
+}
+
+// TestS10Stall: a sender that stops within an entry for too long is sent away, and
+// what it sent before is kept.
+func TestS10Stall(t *testing.T) {
+	whole := stream(format.Root(), named(0, "a"))
+	for _, more := range []int{1, 7, 8, 10} {
+		r := receive(t, remote.Receiver{FrameTimeout: 500 * time.Millisecond}, "127.0.0.1:0")
+		c := r.dial()
+		_, err := c.Write(append(slices.Clip(whole), frame(nil, named(0, "b"))[:more]...))
+		must(t, err)
+		got := r.await(1)[0]
+		if !errors.Is(got.Err, os.ErrDeadlineExceeded) || !errors.Is(got.Err, format.ErrTruncated) {
+			t.Errorf("the error is %v, want a timeout within an entry", got.Err)
+		}
+		if s := outline(t, got.Path); s != "root a<root" {
+			t.Errorf("the file holds %q", s)
+		}
+	}
+}
+
+// TestS10Idle: between two entries a sender may wait as long as IdleTimeout says.
+func TestS10Idle(t *testing.T) {
+	r := receive(t, remote.Receiver{FrameTimeout: 500 * time.Millisecond, IdleTimeout: 1500 * time.Millisecond}, "127.0.0.1:0")
+	c := r.dial()
+	_, err := c.Write(stream(format.Root()))
+	must(t, err)
+	time.Sleep(700 * time.Millisecond)
+	_, err = c.Write(frame(nil, named(0, "a")))
+	must(t, err)
+	got := r.await(1)[0]
+	if !errors.Is(got.Err, os.ErrDeadlineExceeded) || errors.Is(got.Err, format.ErrTruncated) || outline(t, got.Path) != "root a<root" {
+		t.Errorf("received %+v", got)
+	}
+}
+
+// TestS11BadEntry: the first entry that is wrong ends the connection, and none is
+// passed over.
+func TestS11BadEntry(t *testing.T) {
+	good := named(1, "after")
+	level := frame(nil, named(0, "bad"))
+	level[8+1+1+1+3+1] = 9
+	for _, tt := range []struct {
+		name string
+		bad  []byte
+		want error
+	}{
+		{"parent is itself", frame(nil, named(2, "bad")), format.ErrBadParent},
+		{"parent to come", frame(nil, named(3, "bad")), format.ErrBadParent},
+		{"level", level, format.ErrBadLevel},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := receive(t, remote.Receiver{}, "127.0.0.1:0")
+			c := r.dial()
+			_, err := c.Write(frame(append(stream(format.Root(), named(0, "a")), tt.bad...), good))
+			must(t, err)
+			got := r.await(1)[0]
+			if !errors.Is(got.Err, remote.ErrFrame) || !errors.Is(got.Err, tt.want) {
+				t.Errorf("the error is %v, want ErrFrame and %v", got.Err, tt.want)
+			}
+			if s := outline(t, got.Path); s != "root a<root" {
+				t.Errorf("the file holds %q", s)
+			}
+		})
+	}
+}
+
+// TestTorn: a sender that is killed leaves what it sent wholly.
+func TestTorn(t *testing.T) {
+	b := stream(format.Root(), named(0, "a"), named(1, "b"))
+	last := len(b) - len(frame(nil, named(1, "b")))
+	r := receive(t, remote.Receiver{}, "127.0.0.1:0")
+	n := 0
+	for cut := last; cut <= len(b); cut++ {
+		c := r.dial()
+		_, err := c.Write(b[:cut])
+		must(t, err)
+		c.Close()
+		n++
+		got := r.await(n)[n-1]
+		want := "root a<root"
+		if cut == len(b) {
+			want += " b<a"
+		}
+		if s := outline(t, got.Path); s != want || (got.Err == nil) != (cut == last || cut == len(b)) {
+			t.Errorf("of %d bytes the file holds %q: %v", cut, s, got.Err)
+		}
+		if got.Err != nil && !errors.Is(got.Err, format.ErrTruncated) {
+			t.Errorf("the error is %v, want ErrTruncated", got.Err)
+		}
+	}
+}
+
+// TestMaxConnections: those over the limit are turned away, and others may come
+// when one has gone.
+func TestMaxConnections(t *testing.T) {
+	r := receive(t, remote.Receiver{MaxConnections: 1}, "127.0.0.1:0")
+	first := r.dial()
+	_, err := first.Write(stream(format.Root()))
+	must(t, err)
+	time.Sleep(20 * time.Millisecond)
+	second := r.dial()
+	if _, err := second.Read(make([]byte, 1)); err == nil {
+		t.Error("the second connection got something")
+	}
+	if got := r.await(1)[0]; !errors.Is(got.Err, remote.ErrBusy) {
+		t.Errorf("the second connection ended with %v, want ErrBusy", got.Err)
+	}
+	first.Close()
+	r.await(2)
+	time.Sleep(10 * time.Millisecond)
+	third := r.dial()
+	_, err = third.Write(stream(format.Root()))
+	must(t, err)
+	third.Close()
+	if got := r.await(3)[2]; got.Err != nil {
+		t.Errorf("the third connection ended with %v", got.Err)
+	}
+}
+
+// TestManySenders: each has a file of its own.
+func TestManySenders(t *testing.T) {
+	r := receive(t, remote.Receiver{}, "127.0.0.1:0")
+	for i := range 30 {
+		go func() {
+			c, err := net.Dial("tcp", strings.TrimPrefix(r.addr, "tcp://"))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer c.Close()
+			b := stream(format.Root())
+			for range 100 {
+				b = frame(b, named(0, itoa(i)))
+			}
+			if _, err := c.Write(b); err != nil {
+				t.Error(err)
+			}
+		}()
+	}
+	seen := make(map[string]bool)
+	for _, got := range r.await(30) {
+		s := outline(t, got.Path)
+		name := strings.Fields(s)[1]
+		if got.Err != nil || seen[name] || strings.Count(s, name) != 100 {
+			t.Errorf("received %+v, %q", got, s)
+		}
+		seen[name] = true
+	}
+}
+
+// TestEnd: a receiver that ends keeps what came and finishes the files.
+func TestEnd(t *testing.T) {
+	r := receive(t, remote.Receiver{}, "127.0.0.1:0")
+	c := r.dial()
+	_, err := c.Write(append(stream(format.Root(), named(0, "a")), 1, 2, 3))
+	must(t, err)
+	time.Sleep(500 * time.Millisecond)
+	got := r.end()
+	if len(got) != 1 || !errors.Is(got[0].Err, context.Canceled) || filepath.Ext(got[0].Path) != ".et" || outline(t, got[0].Path) != "root a<root" {
+		t.Errorf("received %+v", got)
+	}
+}
+
+// TestS12Insecure: without token and TLS a receiver serves private addresses only.
+func TestS12Insecure(t *testing.T) {
+	shared := filepath.Join(t.TempDir(), "s")
+	for _, tt := range []struct {
+		name   string
+		listen func() (net.Listener, error)
+		r      remote.Receiver
+		want   error
+	}{
+		{"any", func() (net.Listener, error) { return net.Listen("tcp", ":0") }, remote.Receiver{}, remote.ErrInsecure},
+		{"any, token", func() (net.Listener, error) { return net.Listen("tcp", ":0") }, remote.Receiver{Token: secret}, nil},
+		{"any, tls", func() (net.Listener, error) { return net.Listen("tcp", ":0") }, remote.Receiver{TLS: &tls.Config{}}, nil},
+		{"loopback", func() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }, remote.Receiver{}, nil},
+		{"private socket", func() (net.Listener, error) { return remote.Listen("unix://" + shared) }, remote.Receiver{}, nil},
+		{"open socket", func() (net.Listener, error) {
+			l, err := net.Listen("unix", shared)
+			if err == nil {
+				err = os.Chmod(shared, 0o666)
+			}
+			return l, err
+		}, remote.Receiver{}, remote.ErrInsecure},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l, err := tt.listen()
+			must(t, err)
+			tt.r.Dir = t.TempDir()
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if err := tt.r.Serve(ctx, l); !errors.Is(err, tt.want) || (err == nil) != (tt.want == nil) {
+				t.Errorf("Serve: %v, want %v", err, tt.want)
+			}
+			if _, err := l.Accept(); err == nil {
+				t.Error("the listener is open")
+			}
+		})
+	}
+	l := remote.Receiver{Token: "short", Dir: t.TempDir()}
+	in, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	if err := l.Serve(t.Context(), in); err == nil {
+		t.Error("a token of five bytes is taken")
+	}
+}
+
+// TestS12Socket: a unix socket is for its owner alone, replaces a dead one and
+// nothing else.
+func TestS12Socket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := remote.Listen("unix://" + path)
+	must(t, err)
+	fi, err := os.Stat(path)
+	must(t, err)
+	if fi.Mode().Perm() != 0o600 {
+		t.Errorf("the socket has mode %v", fi.Mode())
+	}
+	if _, err := remote.Listen("unix://" + path); err == nil {
+		t.Error("a second receiver listens there")
+	}
+	must(t, l.Close())
+	if names := files(t, filepath.Dir(path)); len(names) > 0 {
+		t.Errorf("Close leaves %v", names)
+	}
+	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	must(t, err)
+	dead.SetUnlinkOnClose(false)
+	must(t, dead.Close())
+	l, err = remote.Listen("unix://" + path)
+	must(t, err)
+	must(t, l.Close())
+	must(t, os.WriteFile(path, []byte("x"), 0o600))
+	if _, err := remote.Listen("unix://" + path); err == nil {
+		t.Error("a file was replaced")
+	}
+}
+
+// TestS12Token: the right token is taken, others are not, and nothing is lost of
+// what a sender with a wrong one has.
+func TestS12Token(t *testing.T) {
+	r := receive(t, remote.Receiver{Token: secret, FrameTimeout: time.Second}, "127.0.0.1:0")
+	for _, b := range [][]byte{stream(format.Root()), preface(secret + "x"), preface(strings.ToUpper(secret)), preface(secret[1:])} {
+		c := r.dial()
+		_, err := c.Write(append(b, stream(format.Root())...))
+		must(t, err)
+		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Error(err)
+		}
+	}
+	for _, got := range r.await(4) {
+		if !errors.Is(got.Err, remote.ErrToken) || got.Path != "" || strings.Contains(got.Err.Error(), secret) {
+			t.Errorf("received %+v", got)
+		}
+	}
+	for _, token := range []string{secret, "another token of its own"} {
+		s, err := remote.NewSender(r.addr, &remote.SenderOptions{Token: token})
+		must(t, err)
+		rec := format.Stream(&format.RecorderOptions{Tee: s})
+		record(t, rec, 10)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		err = rec.Close(ctx)
+		cancel()
+		if (err == nil) != (token == secret) {
+			t.Errorf("token %q: %v", token, err)
+		}
+		st := s.Stats()
+		if token == secret && (st.Dropped > 0 || st.Sent != st.Offered) || token != secret && (st.Sent > 0 || st.Dropped != st.Offered) {
+			t.Errorf("token %q: the account is %+v", token, st)
+		}
+	}
+}

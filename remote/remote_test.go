@@ -1,0 +1,246 @@
+package remote_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/remote"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+const secret = "a token of some length"
+
+// A running receiver, and what came of its connections.
+type running struct {
+	t    testing.TB
+	addr string // as an endpoint
+	dir  string
+	stop func()
+	done chan error
+
+	mu sync.Mutex
+
+	got []remote.Received
+}
+
+// receive serves at an endpoint until the test ends.
+func receive(t testing.TB, r remote.Receiver, target string) *running {
+	t.Helper()
+	l, err := remote.Listen(target)
+	must(t, err)
+	return serve(t, r, l)
+}
+
+func serve(t testing.TB, r remote.Receiver, l net.Listener) *running {
+	if r.Dir == "" {
+		r.Dir = t.TempDir()
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	v := &running{t: t, dir: r.Dir, stop: cancel, done: make(chan error, 1)}
+	v.addr = l.Addr().Network() + "://" + l.Addr().String()
+	if r.TLS != nil {
+		v.addr = "tls://" + l.Addr().String()
+	}
+	r.OnReceived = func(x remote.Received) {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		v.got = append(v.got, x)
+	}
+	go func() { v.done <- r.Serve(ctx, l) }()
+	t.Cleanup(func() { v.end() })
+	return v
+}
+
+// end ends the receiver and returns what came of its connections.
+func (v *running) end() []remote.Received {
+	v.t.Helper()
+	v.stop()
+	if v.done != nil {
+		if err := <-v.done; err != nil {
+			v.t.Errorf("Serve: %v", err)
+		}
+		v.done = nil
+	}
+	return v.got
+}
+
+// await waits for so many connections to have ended and returns them.
+func (v *running) await(n int) []remote.Received {
+	v.t.Helper()
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		v.mu.Lock()
+		got := slices.Clip(v.got)
+		v.mu.Unlock()
+		if len(got) >= n {
+			return got
+		}
+	}
+	v.t.Fatalf("no %d connections have ended: %v", n, v.got)
+	return nil
+}
+
+// dial connects to the receiver.
+func (v *running) dial() net.Conn {
+	v.t.Helper()
+	_, address, _ := strings.Cut(v.addr, "://")
+	c, err := net.Dial("tcp", address)
+	must(v.t, err)
+	v.t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// stream encodes entries as a sender sends them.
+func stream(entries ...*format.TraceEntry) []byte {
+	b := format.AppendMagic(nil, format.V1, format.IETPrefix)
+	for _, e := range entries {
+		b = frame(b, e)
+	}
+	return b
+}
+
+func frame(b []byte, e *format.TraceEntry) []byte {
+	raw := format.AppendTraceEntry(nil, format.V1, e)
+	return append(binary.LittleEndian.AppendUint64(b, uint64(len(raw))), raw...)
+}
+
+func named(parent uint32, name string) *format.TraceEntry {
+	return &format.TraceEntry{Parent: parent, Metadata: format.Metadata{Name: name}}
+}
+
+// outline returns the entries of a file, "name<parent" each.
+func outline(t testing.TB, path string) string {
+	t.Helper()
+	f, err := format.Open(path, &format.OpenOptions{Prefix: true})
+	must(t, err)
+	defer f.Close()
+	var out []string
+	must(t, f.Walk(0, func(id uint32, e *format.TraceEntry) error {
+		s := e.Metadata.Name
+		if id > 0 {
+			p, err := f.Entry(e.Parent)
+			must(t, err)
+			s += "<" + p.Metadata.Name
+		}
+		out = append(out, s)
+		return nil
+	}))
+	return strings.Join(out, " ")
+}
+
+// files returns the names in a folder.
+func files(t testing.TB, dir string) []string {
+	t.Helper()
+	list, err := os.ReadDir(dir)
+	must(t, err)
+	names := make([]string, 0, len(list))
+	for _, e := range list {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// TestRoundTrip sends a recording and compares what arrives with the file that was
+// written beside.
+func TestRoundTrip(t *testing.T) {
+	for _, v := range []format.Version{format.V1, format.V2} {
+		for _, network := range []string{"tcp", "unix"} {
+			t.Run(network+"/v"+string('0'+rune(v)), func(t *testing.T) {
+				target := "tcp://127.0.0.1:0"
+				if network == "unix" {
+					target = "unix://" + filepath.Join(t.TempDir(), "s")
+				}
+				r := receive(t, remote.Receiver{}, target)
+				s, err := remote.NewSender(r.addr, nil)
+				must(t, err)
+				path := filepath.Join(t.TempDir(), "a.et")
+				rec, err := format.Create(path, &format.RecorderOptions{Version: v, Tee: s})
+				must(t, err)
+				record(t, rec, 500)
+				must(t, rec.Close(t.Context()))
+				got := r.await(1)[0]
+				if got.Err != nil || got.Path == "" {
+					t.Fatalf("received %+v", got)
+				}
+				st := s.Stats()
+				if st.Offered != st.Sent || st.Dropped+st.Waiting+st.Moved != 0 || st.Connections != 1 || got.Entries != int64(st.Sent)+1 {
+					t.Errorf("the account is %+v, and %d entries were received", st, got.Entries)
+				}
+				want, err := os.ReadFile(path)
+				must(t, err)
+				have, err := os.ReadFile(got.Path)
+				must(t, err)
+				if !bytes.Equal(want, have) {
+					t.Error("what arrived differs from the file")
+				}
+				fi, err := os.Stat(got.Path)
+				must(t, err)
+				if fi.Mode().Perm() != 0o600 {
+					t.Errorf("the file has mode %v", fi.Mode())
+				}
+			})
+		}
+	}
+}
+
+// span returns the n-th span, below the parent-th, 0 for none.
+func span(res *format.Resource, n, parent int) *format.Span {
+	s := &format.Span{SpanHead: format.SpanHead{Ref: ref(n), Resource: res, Time: int64(n), Open: true}}
+	if parent > 0 {
+		s.Parent = ref(parent)
+	}
+	s.Entry.Metadata = format.Metadata{Name: "span " + itoa(n)}
+	s.Entry.Attributes = []format.Attribute{
+		{Name: format.AttrSpanID, Value: format.StringValue(string(format.AppendHex(nil, s.Ref.SpanID[:])))},
+		{Name: format.AttrTime, Value: format.U64Value(uint64(n))},
+	}
+	return s
+}
+
+func ref(n int) format.SpanRef {
+	r := format.SpanRef{TraceID: [16]byte{1}}
+	binary.BigEndian.PutUint64(r.SpanID[:], uint64(n))
+	return r
+}
+
+func itoa(n int) string { return string(format.AppendHex(nil, []byte{byte(n >> 8), byte(n)})) }
+
+// record records a resource and n spans in chains of ten, with logs and ends.
+func record(t testing.TB, rec *format.Recorder, n int) {
+	t.Helper()
+	res, err := rec.Resource(&format.TraceEntry{Metadata: format.Metadata{Name: format.NameResource}, Message: format.Some("svc")})
+	must(t, err)
+	for i := 1; i <= n; i++ {
+		parent := i - 1
+		if i%10 == 1 {
+			parent = 0
+		}
+		must(t, rec.WriteSpan(span(res, i, parent)))
+		b := rec.Batch()
+		b.Entry(&format.TraceEntry{Message: format.Some("log"), Metadata: format.Metadata{Name: "event"}})
+		b.Log(ref(i), int64(i))
+		must(t, b.Write())
+		if i%3 == 0 {
+			must(t, rec.EndSpan(ref(i), nil, &format.TraceEntry{Metadata: format.Metadata{Name: format.NameSpanEnd}}))
+		}
+	}
+}

@@ -1,0 +1,442 @@
+package remote_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/remote"
+)
+
+// sender returns a Sender that does not wait long for another attempt.
+func sender(t testing.TB, target string, o remote.SenderOptions) *remote.Sender {
+	t.Helper()
+	o.MinBackoff, o.MaxBackoff = time.Millisecond, 10*time.Millisecond
+	s, err := remote.NewSender(target, &o)
+	must(t, err)
+	return s
+}
+
+// closed returns an address at which nobody listens.
+func closed(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// balanced fails the test unless the account of s is whole.
+func balanced(t *testing.T, s *remote.Sender) remote.SenderStats {
+	t.Helper()
+	st := s.Stats()
+	if st.Offered != st.Sent+st.Dropped+st.Waiting {
+		t.Errorf("the account %+v does not add up", st)
+	}
+	return st
+}
+
+// TestS13NobodyThere: without a receiver recording goes on as ever, what finds no
+// room is counted, and Close does not wait.
+func TestS13NobodyThere(t *testing.T) {
+	var reports atomic.Int32
+	s := sender(t, "tcp://"+closed(t), remote.SenderOptions{MaxBuffer: 10 << 10, OnError: func(error) { reports.Add(1) }})
+	path := filepath.Join(t.TempDir(), "a.et")
+	rec, err := format.Create(path, &format.RecorderOptions{Tee: s})
+	must(t, err)
+	record(t, rec, 1000)
+	must(t, rec.Flush())
+	st := balanced(t, s)
+	if st.Dropped == 0 || st.Waiting == 0 || st.Sent > 0 {
+		t.Errorf("the account is %+v", st)
+	}
+	time.Sleep(50 * time.Millisecond) // many attempts
+	began := time.Now()
+	err = rec.Close(t.Context())
+	if err == nil || time.Since(began) > 4*time.Second {
+		t.Errorf("Close took %v: %v", time.Since(began), err)
+	}
+	if st = balanced(t, s); st.Dropped != st.Offered {
+		t.Errorf("the account is %+v", st)
+	}
+	if n := reports.Load(); n != 1 {
+		t.Errorf("%d errors were reported, want the first alone", n)
+	}
+	f, err := format.Open(path, nil)
+	must(t, err)
+	defer f.Close()
+	if f.Len() != int(st.Offered)+1 {
+		t.Errorf("the file has %d entries, and %d were offered", f.Len(), st.Offered)
+	}
+}
+
+// TestS13Stall: a receiver that takes nothing holds up neither recording nor, for
+// longer than its context says, Close.
+func TestS13Stall(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer l.Close()
+	s := sender(t, "tcp://"+l.Addr().String(), remote.SenderOptions{MaxBuffer: 1 << 20})
+	rec := format.Stream(&format.RecorderOptions{Tee: s})
+	long := strings.Repeat("x", 32<<10)
+	began := time.Now()
+	for range 300 { // far more than sockets take
+		_, err := rec.Append(&format.TraceEntry{Message: format.Some(long), Metadata: format.Metadata{Name: "e"}})
+		must(t, err)
+	}
+	if d := time.Since(began); d > 20*time.Second {
+		t.Errorf("recording took %v", d)
+	}
+	if st := balanced(t, s); st.Dropped == 0 {
+		t.Errorf("the account is %+v", st)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	began = time.Now()
+	if err := rec.Close(ctx); err == nil || time.Since(began) > time.Second {
+		t.Errorf("Close took %v: %v", time.Since(began), err)
+	}
+	if st := balanced(t, s); st.Waiting > 0 {
+		t.Errorf("the account is %+v", st)
+	}
+}
+
+// TestS13Timeout: a receiver that takes nothing for WriteTimeout is left.
+func TestS13Timeout(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer l.Close()
+	s := sender(t, "tcp://"+l.Addr().String(), remote.SenderOptions{MaxBuffer: 64 << 20, WriteTimeout: 20 * time.Millisecond})
+	rec := format.Stream(&format.RecorderOptions{Tee: s})
+	long := strings.Repeat("x", 32<<10)
+	for range 1000 {
+		_, err := rec.Append(&format.TraceEntry{Message: format.Some(long), Metadata: format.Metadata{Name: "e"}})
+		must(t, err)
+	}
+	for end := time.Now().Add(5 * time.Second); s.Stats().Connections < 2; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("there is no second connection: %+v", s.Stats())
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	_ = rec.Close(ctx) // what is lost is not what this is about
+}
+
+// TestS13Again: after a connection was lost another one begins a trace of its own:
+// magic, root, resource, and what hung below the entries of the old one has the
+// ids that tell.
+func TestS13Again(t *testing.T) {
+	for _, v := range []format.Version{format.V1, format.V2} {
+		t.Run("v"+string('0'+rune(v)), func(t *testing.T) { again(t, v) })
+	}
+}
+
+func again(t *testing.T, v format.Version) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	addr := l.Addr().String()
+	conns := make(chan net.Conn, 10)
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				close(conns)
+				return
+			}
+			conns <- c
+		}
+	}()
+	noticed := make(chan error, 10)
+	s := sender(t, "tcp://"+addr, remote.SenderOptions{OnError: func(err error) { noticed <- err }})
+	rec, err := format.Create(filepath.Join(t.TempDir(), "a.iet"), &format.RecorderOptions{Tee: s, Version: v})
+	must(t, err)
+	res, err := rec.Resource(&format.TraceEntry{Metadata: format.Metadata{Name: format.NameResource}, Message: format.Some("svc")})
+	must(t, err)
+	must(t, rec.WriteSpan(span(res, 1, 0)))
+	must(t, rec.WriteSpan(span(res, 2, 1)))
+	must(t, rec.Flush())
+	first := <-conns
+	r := newTrace(t, first)
+	for _, want := range []string{"root", "resource<root", "span 0001<resource", "span 0002<span 0001"} {
+		if got := r.next(); got != want {
+			t.Errorf("first connection: %s, want %s", got, want)
+		}
+	}
+	first.Close()
+	<-noticed
+	must(t, rec.WriteSpan(span(res, 3, 2)))
+	must(t, rec.WriteSpan(span(res, 4, 3)))
+	b := rec.Batch()
+	b.Entry(&format.TraceEntry{Message: format.Some("log"), Metadata: format.Metadata{Name: "event"}})
+	b.Log(ref(2), 5)
+	b.Entry(&format.TraceEntry{Message: format.Some("log"), Metadata: format.Metadata{Name: "event 2"}})
+	b.Log(ref(4), 6)
+	must(t, b.Write())
+	must(t, rec.EndSpan(ref(1), []format.TraceEntry{{Metadata: format.Metadata{Name: "ev"}, Attributes: []format.Attribute{{Name: format.AttrEvent, Value: format.BoolValue(true)}}}},
+		&format.TraceEntry{Metadata: format.Metadata{Name: format.NameSpanEnd}, Attributes: []format.Attribute{{Name: format.AttrSpanID, Value: format.StringValue("0000000000000001")}}}))
+	must(t, rec.Flush())
+	second := <-conns
+	defer second.Close()
+	r = newTrace(t, second)
+	const trace = " trace_id=01000000000000000000000000000000"
+	for _, want := range []string{
+		"root", "resource<root",
+		"span 0003<resource parent_span_id=0000000000000002 span_id=0000000000000003" + trace,
+		"span 0004<span 0003 span_id=0000000000000004",
+		"event<resource span_id=0000000000000002" + trace,
+		"event 2<span 0004",
+		"ev<resource parent_span_id=0000000000000001" + trace,
+		"span end<resource span_id=0000000000000001" + trace,
+	} {
+		if got := r.full(); got != want {
+			t.Errorf("second connection: %s\nwant %s", got, want)
+		}
+	}
+	must(t, rec.Close(t.Context()))
+	if got := r.next(); got != "entrace.end<root" {
+		t.Errorf("at the end: %s", got)
+	}
+	if st := balanced(t, s); st.Moved != 4 || st.Connections != 2 || st.Sent != st.Offered {
+		t.Errorf("the account is %+v", st)
+	}
+	must(t, l.Close())
+	for c := range conns {
+		c.Close()
+	}
+}
+
+// A trace reads what a connection brings.
+type trace struct {
+	t     *testing.T
+	r     *format.Reader
+	names []string
+}
+
+func newTrace(t *testing.T, c net.Conn) *trace {
+	t.Helper()
+	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+	r, err := format.NewReader(bufio.NewReader(c), nil)
+	must(t, err)
+	if r.Format() != format.IETPrefix {
+		t.Errorf("the stream is %v", r.Format())
+	}
+	return &trace{t: t, r: r}
+}
+
+func (r *trace) next() string {
+	name, _, _ := strings.Cut(r.full(), "\x00")
+	for _, a := range []string{" parent_span_id=", " span_id=", " trace_id="} {
+		name, _, _ = strings.Cut(name, a)
+	}
+	return name
+}
+
+// full returns the next entry with the ids it has, sorted by name.
+func (r *trace) full() string {
+	r.t.Helper()
+	e, err := r.r.Next()
+	must(r.t, err)
+	s := e.Metadata.Name
+	r.names = append(r.names, s)
+	if r.r.ID() > 0 {
+		s += "<" + r.names[e.Parent]
+	}
+	for _, name := range []string{format.AttrParentSpanID, format.AttrSpanID, format.AttrTraceID} {
+		if v, ok := e.Attribute(name); ok {
+			s += fmt.Sprintf(" %s=%s", name, v.Text())
+		}
+	}
+	return s
+}
+
+// TestDroppedParent: what comes below an entry that found no room goes below its
+// nearest ancestor that did.
+func TestDroppedParent(t *testing.T) {
+	r := receive(t, remote.Receiver{}, "127.0.0.1:0")
+	s := sender(t, r.addr, remote.SenderOptions{MaxBuffer: 4 << 10})
+	rec, err := format.Create(filepath.Join(t.TempDir(), "a.iet"), &format.RecorderOptions{Tee: s})
+	must(t, err)
+	res, err := rec.Resource(&format.TraceEntry{Metadata: format.Metadata{Name: format.NameResource}})
+	must(t, err)
+	must(t, rec.WriteSpan(span(res, 1, 0)))
+	must(t, rec.Flush())
+	big := span(res, 2, 1)
+	big.Entry.Attributes = append(big.Entry.Attributes, format.Attribute{Name: "x", Value: format.StringValue(strings.Repeat("x", 8<<10))})
+	must(t, rec.WriteSpan(big))
+	must(t, rec.WriteSpan(span(res, 3, 2)))
+	if err := rec.Close(t.Context()); err == nil {
+		t.Error("Close says nothing of the entry that was dropped")
+	}
+	got := r.await(1)[0]
+	if s := outline(t, got.Path); s != "root resource<root span 0001<resource span 0003<span 0001 entrace.end<root" {
+		t.Errorf("the file holds %s", s)
+	}
+	f, err := format.Open(got.Path, nil)
+	must(t, err)
+	defer f.Close()
+	e, err := f.Entry(3)
+	must(t, err)
+	if v, _ := e.Attribute(format.AttrParentSpanID); v.Text() != "0000000000000002" {
+		t.Errorf("parent_span_id is %q", v.Text())
+	}
+	if st := balanced(t, s); st.Dropped != 1 || st.Moved != 1 {
+		t.Errorf("the account is %+v", st)
+	}
+}
+
+// TestRotation: another file is another connection, whose trace is that of the
+// file.
+func TestRotation(t *testing.T) {
+	r := receive(t, remote.Receiver{}, "127.0.0.1:0")
+	s := sender(t, r.addr, remote.SenderOptions{})
+	rec, err := format.Create(filepath.Join(t.TempDir(), "a.iet"), &format.RecorderOptions{Tee: s, MaxFileEntries: 40})
+	must(t, err)
+	record(t, rec, 60)
+	must(t, rec.Close(t.Context()))
+	files := rec.Stats().Files // rotations
+	got := r.await(files + 1)
+	total := int64(0)
+	for _, x := range got {
+		total += x.Entries - 1
+		if s := outline(t, x.Path); x.Err != nil || !strings.HasPrefix(s, "root resource<root ") || !strings.HasSuffix(s, " entrace.end<root") {
+			t.Errorf("%v: %s", x.Err, s)
+		}
+	}
+	st := balanced(t, s)
+	if files == 0 || st.Sent != uint64(total) || st.Dropped+st.Moved > 0 || rec.Stats().Entries.Written != st.Offered+uint64(files)+1 {
+		t.Errorf("%d rotations, %d entries were received, the recorder has %+v, the account is %+v", files, total, rec.Stats().Entries, st)
+	}
+}
+
+// TestEndpoint takes and refuses endpoints.
+func TestEndpoint(t *testing.T) {
+	for target, ok := range map[string]bool{
+		"tcp://localhost:1": true, "TLS://[::1]:1": true, "unix:///tmp/s": true, "tcp://h:1/": true,
+		"": false, "localhost:1": false, "tcp://localhost": false, "tcp://h:": false, "unix://tmp/s": false, "unix://": false,
+		"http://h:1": false, "tcp://h:1/x": false, "tcp://u:p@h:1": false, "tcp://h:1?x": false, "tcp://h:1#x": false, "\x00": false,
+	} {
+		if _, err := remote.NewSender(target, nil); (err == nil) != ok {
+			t.Errorf("%q: %v", target, err)
+		}
+	}
+	if _, err := remote.NewSender("tcp://h:1", &remote.SenderOptions{Token: "short"}); err == nil {
+		t.Error("a token of five bytes is taken")
+	}
+}
+
+// TestS12TLS: both sides want TLS 1.3 and the certificates that they are told to.
+func TestS12TLS(t *testing.T) {
+	cert, pool := certificate(t)
+	server := &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}
+	mutual := server.Clone()
+	mutual.ClientAuth, mutual.ClientCAs = tls.RequireAndVerifyClientCert, pool
+	for _, tt := range []struct {
+		name           string
+		server, client *tls.Config
+		ok             bool
+	}{
+		{"trusted", server, &tls.Config{RootCAs: pool}, true},
+		{"unknown authority", server, nil, false},
+		{"client certificate", mutual, &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{cert}}, true},
+		{"no client certificate", mutual, &tls.Config{RootCAs: pool}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := receive(t, remote.Receiver{TLS: tt.server}, "127.0.0.1:0")
+			s := sender(t, r.addr, remote.SenderOptions{TLS: tt.client})
+			rec := format.Stream(&format.RecorderOptions{Tee: s})
+			record(t, rec, 100)
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			defer cancel()
+			err := rec.Close(ctx)
+			st := balanced(t, s)
+			if !tt.ok {
+				if err == nil || st.Sent > 0 {
+					t.Errorf("Close: %v, the account is %+v", err, st)
+				}
+				return
+			}
+			must(t, err)
+			if got := r.await(1)[0]; got.Err != nil || got.Entries != int64(st.Sent)+1 {
+				t.Errorf("received %+v, sent %d", got, st.Sent)
+			}
+		})
+	}
+	r := receive(t, remote.Receiver{TLS: server}, "127.0.0.1:0")
+	c, err := tls.Dial("tcp", strings.TrimPrefix(r.addr, "tls://"), &tls.Config{RootCAs: pool, MaxVersion: tls.VersionTLS12})
+	if err == nil {
+		c.Close()
+		t.Error("TLS 1.2 is taken")
+	}
+	r.await(1)
+}
+
+// certificate returns one for 127.0.0.1, for both sides, and who trusts it.
+func certificate(t testing.TB) (tls.Certificate, *x509.CertPool) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	c := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, c, &key.PublicKey, key)
+	must(t, err)
+	parsed, err := x509.ParseCertificate(der)
+	must(t, err)
+	pool := x509.NewCertPool()
+	pool.AddCert(parsed)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: parsed}, pool
+}
+
+// TestOneWrite: an entry and its length come in one piece, so that a receiver
+// that gives up after a short pause, as ENTRACE's does, is not left within one.
+func TestOneWrite(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer l.Close()
+	s := sender(t, "tcp://"+l.Addr().String(), remote.SenderOptions{})
+	rec := format.Stream(&format.RecorderOptions{Tee: s})
+	_, err = rec.Append(named(0, "a"))
+	must(t, err)
+	c, err := l.Accept()
+	must(t, err)
+	defer c.Close()
+	buf := make([]byte, 1000)
+	n, err := c.Read(buf)
+	must(t, err)
+	if got := string(buf[:n]); got != string(stream(format.Root(), named(0, "a"))) {
+		t.Errorf("the first write has %q", got)
+	}
+	must(t, rec.Close(t.Context()))
+	_, err = io.Copy(io.Discard, c)
+	must(t, err)
+}
+
+// TestUnused: a Sender that gets nothing connects to nobody and leaves nothing
+// behind.
+func TestUnused(t *testing.T) {
+	s, err := remote.NewSender("tcp://127.0.0.1:1", nil)
+	must(t, err)
+	must(t, s.Close(t.Context()))
+	must(t, s.Close(t.Context()))
+	s.Take([]format.TeeEntry{{ID: 1}})
+	if st := balanced(t, s); st.Dropped != 1 {
+		t.Errorf("the account is %+v", st)
+	}
+}

@@ -1,0 +1,36 @@
+package remote
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+)
+
+// tokenWord is what a preface begins with. Part of the protocol.
+const tokenWord = "ENTRACE-TOKEN " //nolint:gosec // it is a word, not a token
+
+// The bounds of a token in bytes.
+const (
+	minToken = 16
+	maxToken = 256
+)
+
+// appendPreface appends the line that shows a token, nothing without one.
+func appendPreface(b []byte, token string) []byte {
+	if token == "" {
+		return b
+	}
+	b = append(b, tokenWord...)
+	b = hex.AppendEncode(b, []byte(token))
+	return append(b, '\n')
+}
+
+func checkToken(token string) error {
+	if n := len(token); n > 0 && n < minToken || n > maxToken {
+		return fmt.Errorf("the token has %d bytes, want %d to %d", n, minToken, maxToken)
+	}
+	return nil
+}
+
+// ErrToken is the error of a connection that did not show the right token.
+var ErrToken = errors.New("remote: not the token")
