@@ -1,0 +1,485 @@
+package otlp
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"math"
+	"math/bits"
+	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
+	"unsafe"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/scratch"
+)
+
+// A cursor reads JSON. Its error sticks: after it, objects and arrays end at once
+// and values are zero.
+type cursor struct {
+	b    []byte
+	i    int
+	err  error
+	text scratch.Text // of strings with escapes
+}
+
+// fail notes an error, at c.i.
+func (c *cursor) fail(err error) {
+	if c.err == nil {
+		if c.i >= len(c.b) {
+			c.i, err = len(c.b), format.ErrTruncated
+		}
+		c.err = err
+	}
+}
+
+// space passes over white space and returns the byte behind it, 0 at the end.
+func (c *cursor) space() byte {
+	for c.i < len(c.b) {
+		switch ch := c.b[c.i]; ch {
+		case ' ', '\n', '\r', '\t':
+			c.i++
+		default:
+			return ch
+		}
+	}
+	return 0
+}
+
+// open reads the begin of an object or of an array and reports whether there is
+// something in it. A null is an empty one.
+func (c *cursor) open(begin byte) bool {
+	if c.err != nil {
+		return false
+	}
+	switch c.space() {
+	case begin:
+	case 'n':
+		c.literal("null")
+		return false
+	default:
+		c.fail(ErrSyntax)
+		return false
+	}
+	c.i++
+	switch c.space() {
+	case begin + 2: // '}' and ']' are two behind '{' and '['
+		c.i++
+		return false
+	case 0:
+		c.fail(ErrSyntax)
+		return false
+	}
+	return true
+}
+
+// more reads what is behind an item and reports whether there is another one.
+func (c *cursor) more(begin byte) bool {
+	if c.err != nil {
+		return false
+	}
+	switch c.space() {
+	case ',':
+		c.i++
+		return true
+	case begin + 2:
+		c.i++
+		return false
+	}
+	c.fail(ErrSyntax)
+	return false
+}
+
+func (c *cursor) literal(s string) {
+	if rest := c.b[c.i:]; len(rest) < len(s) && string(rest) == s[:len(rest)] {
+		c.i = len(c.b)
+		c.fail(format.ErrTruncated)
+	} else if len(rest) < len(s) || string(rest[:len(s)]) != s {
+		c.fail(ErrSyntax)
+	} else {
+		c.i += len(s)
+	}
+}
+
+// key reads the name of a field and the colon behind it.
+func (c *cursor) key() string {
+	if b := c.b; c.err == nil && c.i < len(b) && b[c.i] == '"' {
+		// Most often there are neither spaces nor escapes.
+		from := c.i + 1
+		if to := plain(b, from); to+1 < len(b) && b[to] == '"' && b[to+1] == ':' {
+			c.i = to + 2
+			return unsafe.String(unsafe.SliceData(b[from:to]), to-from)
+		}
+	}
+	if c.err == nil && c.space() != '"' {
+		c.fail(ErrSyntax)
+	}
+	key := c.string()
+	if c.err == nil && c.space() != ':' {
+		c.fail(ErrSyntax)
+	}
+	if c.err != nil {
+		return ""
+	}
+	c.i++
+	return key
+}
+
+const (
+	ones = 0x0101010101010101
+	tops = 0x8080808080808080
+)
+
+// plain returns where the plain characters of a string from i on end: at a quote,
+// a backslash, a control character or the end of b.
+func plain(b []byte, i int) int {
+	for i+8 <= len(b) {
+		x := binary.LittleEndian.Uint64(b[i:])
+		quote, slash := x^ones*'"', x^ones*'\\'
+		// The lowest bit that is set is right; only such behind it can be wrong.
+		m := ((quote-ones)&^quote | (slash-ones)&^slash | (x-ones*' ')&^x) & tops
+		if m != 0 {
+			return i + bits.TrailingZeros64(m)/8
+		}
+		i += 8
+	}
+	for i < len(b) && b[i] != '"' && b[i] != '\\' && b[i] >= ' ' {
+		i++
+	}
+	return i
+}
+
+// string reads a string, which is valid as long as the input is and until the next
+// record is read. It need not be UTF-8. A null is an empty string.
+func (c *cursor) string() string {
+	if c.err != nil {
+		return ""
+	}
+	switch c.space() {
+	case '"':
+	case 'n':
+		c.literal("null")
+		return ""
+	default:
+		c.fail(ErrSyntax)
+		return ""
+	}
+	from := c.i + 1
+	to := plain(c.b, from)
+	if to < len(c.b) && c.b[to] == '"' {
+		c.i = to + 1
+		return unsafe.String(unsafe.SliceData(c.b[from:to]), to-from)
+	}
+	return c.escaped(from, to)
+}
+
+// escaped reads the rest of a string that is not plain from to on.
+func (c *cursor) escaped(from, to int) string {
+	mark := c.text.Mark()
+	for {
+		c.text.B = append(c.text.B, c.b[from:to]...)
+		c.i = to
+		if to >= len(c.b) || c.b[to] < ' ' {
+			c.fail(ErrSyntax)
+			return ""
+		}
+		if c.b[to] == '"' {
+			c.i++
+			return c.text.From(mark)
+		}
+		if from = c.escape(to + 1); c.err != nil {
+			return ""
+		}
+		to = plain(c.b, from)
+	}
+}
+
+var escapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
+
+// escape appends the character of the escape whose backslash is before i, and
+// returns where it ends.
+func (c *cursor) escape(i int) int {
+	if i >= len(c.b) {
+		c.i = i
+		c.fail(ErrSyntax)
+		return i
+	}
+	if ch := escapes[c.b[i]]; ch != 0 {
+		c.text.B = append(c.text.B, ch)
+		return i + 1
+	}
+	r, ok := c.unit(i)
+	if !ok {
+		return i
+	}
+	i += 5
+	if utf16.IsSurrogate(r) {
+		// A half that lacks the other one is U+FFFD.
+		pair := rune(utf8.RuneError)
+		if i+1 < len(c.b) && c.b[i] == '\\' && c.b[i+1] == 'u' {
+			low, ok := c.unit(i + 1)
+			if !ok {
+				return i
+			}
+			if pair = utf16.DecodeRune(r, low); pair != utf8.RuneError {
+				i += 6
+			}
+		}
+		r = pair
+	}
+	c.text.B = utf8.AppendRune(c.text.B, r)
+	return i
+}
+
+// unit reads uXXXX at i.
+func (c *cursor) unit(i int) (r rune, ok bool) {
+	var n [2]byte
+	if i+5 > len(c.b) {
+		c.i = len(c.b)
+		c.fail(format.ErrTruncated)
+		return 0, false
+	}
+	if c.b[i] == 'u' {
+		if _, err := hex.Decode(n[:], c.b[i+1:i+5]); err == nil {
+			return rune(binary.BigEndian.Uint16(n[:])), true
+		}
+	}
+	c.i = i
+	c.fail(ErrSyntax)
+	return 0, false
+}
+
+// kinds of bytes, for skip.
+const (
+	scalar = 1 + iota // a part of a number, of true, false or null
+	quote
+	begin
+	end
+	between
+)
+
+var kinds = func() (k [256]byte) {
+	for c := byte('0'); c <= '9'; c++ {
+		k[c] = scalar
+	}
+	for c := byte('a'); c <= 'z'; c++ {
+		k[c] = scalar
+	}
+	k['+'], k['-'], k['.'], k['E'] = scalar, scalar, scalar, scalar
+	k['"'], k['{'], k['['], k['}'], k[']'] = quote, begin, begin, end, end
+	for _, c := range ", :\n\r\t" {
+		k[c] = between
+	}
+	return k
+}()
+
+// skip passes over a value of any kind, however deep. It looks no closer at it
+// than it takes to find the end.
+func (c *cursor) skip() {
+	if c.err != nil {
+		return
+	}
+	c.space()
+	b, i, depth := c.b, c.i, 0
+	for i < len(b) {
+		switch kinds[b[i]] {
+		case quote:
+			for i = plain(b, i+1); i < len(b) && b[i] == '\\'; {
+				i = plain(b, i+2)
+			}
+			if i >= len(b) || b[i] != '"' {
+				c.i = i
+				c.fail(ErrSyntax)
+				return
+			}
+			i++
+		case begin:
+			depth++
+			i++
+			continue
+		case end:
+			depth--
+			i++
+		case scalar:
+			for i < len(b) && kinds[b[i]] == scalar {
+				i++
+			}
+			if i == len(b) && depth == 0 {
+				c.i = i // it may go on
+				c.fail(format.ErrTruncated)
+				return
+			}
+		case between:
+			if depth == 0 {
+				c.i = i
+				c.fail(ErrSyntax)
+				return
+			}
+			i++
+			continue
+		default:
+			c.i = i
+			c.fail(ErrSyntax)
+			return
+		}
+		if depth <= 0 {
+			c.i = i
+			if depth < 0 {
+				c.i--
+				c.fail(ErrSyntax)
+			}
+			return
+		}
+	}
+	c.i = i
+	c.fail(format.ErrTruncated)
+}
+
+// number reads the text of a number, which may be in quotes.
+func (c *cursor) number() string {
+	if c.err != nil {
+		return ""
+	}
+	if c.space() == '"' {
+		return c.string()
+	}
+	from := c.i
+	for c.i < len(c.b) && kinds[c.b[c.i]] == scalar {
+		c.i++
+	}
+	if c.i == len(c.b) {
+		c.fail(format.ErrTruncated)
+		return ""
+	}
+	if c.i == from {
+		c.fail(ErrSyntax)
+	}
+	return unsafe.String(unsafe.SliceData(c.b[from:c.i]), c.i-from)
+}
+
+// failAt notes an error of the value that begins at i.
+func (c *cursor) failAt(i int, err error) {
+	if c.err == nil {
+		c.i, c.err = i, err
+	}
+}
+
+// uint reads a number of so many bits. A null is 0.
+func (c *cursor) uint(size int) uint64 {
+	c.space()
+	at := c.i
+	s := c.number()
+	if s == "null" {
+		return 0
+	}
+	// Nineteen digits cannot overflow.
+	if len(s) > 0 && len(s) <= 19 && size == 64 {
+		n := uint64(0)
+		for i := 0; ; i++ {
+			if i == len(s) {
+				return n
+			}
+			d := s[i] - '0'
+			if d > 9 {
+				break
+			}
+			n = n*10 + uint64(d)
+		}
+	}
+	n, err := strconv.ParseUint(s, 10, size)
+	if err == nil {
+		return n
+	}
+	// Some write whole numbers as 1e3 or 5.0.
+	if f, ferr := strconv.ParseFloat(s, 64); ferr == nil && f >= 0 && f <= 1<<53 && f == math.Trunc(f) && bits.Len64(uint64(f)) <= size {
+		return uint64(f)
+	}
+	c.failAt(at, ErrNumber)
+	return 0
+}
+
+// int reads a number of so many bits, with a sign. A null is 0.
+func (c *cursor) int(size int) int64 {
+	c.space()
+	at := c.i
+	s := c.number()
+	if s == "null" {
+		return 0
+	}
+	n, err := strconv.ParseInt(s, 10, size)
+	if err == nil {
+		return n
+	}
+	if f, ferr := strconv.ParseFloat(s, 64); ferr == nil && math.Abs(f) <= 1<<53 && f == math.Trunc(f) && bits.Len64(uint64(math.Abs(f))) < size {
+		return int64(f)
+	}
+	c.failAt(at, ErrNumber)
+	return 0
+}
+
+// float reads a number, or the name of one that JSON has no number for.
+func (c *cursor) float() float64 {
+	c.space()
+	at := c.i
+	s := c.number()
+	if s == "null" {
+		return 0
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	if err != nil {
+		c.failAt(at, ErrNumber)
+	}
+	return f
+}
+
+func (c *cursor) bool() bool {
+	switch c.space() {
+	case 't':
+		c.literal("true")
+		return c.err == nil
+	case 'f':
+		c.literal("false")
+	case 'n':
+		c.literal("null")
+	default:
+		c.fail(ErrSyntax)
+	}
+	return false
+}
+
+// base64 reads bytes, as a string of them.
+func (c *cursor) base64() string {
+	c.space()
+	at := c.i
+	s := c.string()
+	mark := c.text.Mark()
+	var err error
+	enc := base64.StdEncoding
+	if len(s)%4 != 0 {
+		enc = base64.RawStdEncoding
+	}
+	c.text.B, err = enc.AppendDecode(c.text.B, unsafe.Slice(unsafe.StringData(s), len(s)))
+	if err != nil {
+		c.failAt(at, ErrBase64)
+		return ""
+	}
+	return c.text.From(mark)
+}
+
+// id reads an id of hex digits into id; no digits are none.
+func (c *cursor) id(id []byte) {
+	c.space()
+	at := c.i
+	s := c.string()
+	switch len(s) {
+	case 2 * len(id):
+		if _, err := hex.Decode(id, unsafe.Slice(unsafe.StringData(s), len(s))); err != nil {
+			c.failAt(at, ErrID)
+		}
+	case 0:
+		clear(id)
+	default:
+		c.failAt(at, ErrID)
+	}
+}

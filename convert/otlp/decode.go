@@ -1,0 +1,274 @@
+package otlp
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapfile"
+	"github.com/entrace-go/entrace/internal/telemetry"
+)
+
+// DecodeOptions change how [Decode] works.
+type DecodeOptions struct {
+	// TempDir is the folder for a copy of an input that is not a regular file and
+	// is above 8 MiB, or above 32 MiB if it is an [io.Seeker]. The default is
+	// os.TempDir.
+	TempDir string
+}
+
+// Decode reads OTLP from r, of whichever encoding and signal, and writes it to w:
+// the root, resources, and then spans and log records in the order of the input,
+// but for spans that others hang below, which come before those. A nil o means
+// defaults. It does not close w.
+//
+// r is read to its end. An [*os.File] that is large is mapped into memory, and is
+// not to be changed meanwhile; of other inputs that are large there is a temporary
+// copy. An index of the input takes about 64 bytes a span and 24 a log record.
+//
+// Where the input is damaged the error is an [*Error]. It is [format.ErrTruncated]
+// where the input just stops. In both cases all the spans and log records before
+// that place are written, even those of a line or message that is not whole. An
+// error of r that is not [io.EOF] ends the input and is returned.
+func Decode(ctx context.Context, r io.Reader, w *format.Writer, o *DecodeOptions) error {
+	if o == nil {
+		o = &DecodeOptions{}
+	}
+	in, err := open(ctx, r, o.TempDir)
+	if err != nil {
+		return err
+	}
+	// What is written is encoded from the input, and goes to w's buffer: no part of
+	// the map reaches a system call.
+	err = in.view(func(b []byte) error { return decode(ctx, b, w) })
+	if fault, ok := errors.AsType[*mapfile.FaultError](err); ok {
+		err = fmt.Errorf("%w: no byte at offset %d", format.ErrShrunk, fault.Offset)
+	}
+	if in.rerr != nil {
+		err = in.rerr // which is why it stops where it does
+	}
+	return errors.Join(err, in.close())
+}
+
+// A source reads an input of one encoding.
+type source interface {
+	// index finds where all spans and log records are. It calls check now and
+	// then, whose error it returns. Another error is an [*Error], behind what it
+	// has found.
+	index(ix *index, check func() error) error
+
+	// message returns the number of the message that is at an offset.
+	message(off int64) int64
+
+	// These read what the index has found. They leave an error's Message to others.
+
+	span(off int64, s *telemetry.Span) error
+	log(off int64, l *telemetry.Log) error
+	scope(h *head, s *telemetry.Scope) error
+	resource(h *head, r *telemetry.Resource) error
+}
+
+func decode(ctx context.Context, b []byte, w *format.Writer) (err error) {
+	d := decoder{w: w, ix: newIndex()}
+	d.check = func() error {
+		if d.calls++; d.calls%256 != 1 {
+			return nil
+		}
+		return ctx.Err()
+	}
+	if _, err := w.Write(format.Root()); err != nil {
+		return err
+	}
+	if d.src, err = newSource(b); err != nil {
+		return err
+	}
+	defer func() {
+		// To count the messages takes a pass over the input.
+		if damage, ok := errors.AsType[*Error](err); ok && damage.Message == 0 {
+			damage.Message = d.src.message(damage.Offset)
+		}
+	}()
+	damage := d.src.index(d.ix, d.check)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := d.resources(); err != nil {
+		return err
+	}
+	for i := range d.ix.records.n {
+		if err := d.check(); err != nil {
+			return err
+		}
+		if err := d.write(d.ix.records.at(i)); err != nil {
+			return err
+		}
+	}
+	return cmp.Or(d.damaged, damage)
+}
+
+// A decoder makes the second pass over an input.
+type decoder struct {
+	w     *format.Writer
+	ix    *index
+	src   source
+	calls uint
+	check func() error
+
+	holders []holder
+	damaged error // of the first resource that cannot be read
+	scopes  [64]cachedScope
+	stack   []*record
+	spanOf  telemetry.Span // of the record at hand
+	logOf   telemetry.Log
+	entry   format.TraceEntry // that is written
+}
+
+// A holder is the entry of a resource, or why it cannot be read.
+type holder struct {
+	id  uint32
+	err error
+}
+
+// A cachedScope is one that was read lately.
+type cachedScope struct {
+	number uint32
+	valid  bool
+	scope  telemetry.Scope
+	err    error // why it cannot be read
+}
+
+// resources writes the resources, each once, however it is written in the input.
+func (d *decoder) resources() error {
+	written := make(map[string]uint32)
+	var r telemetry.Resource
+	var key []byte
+	for i := range d.ix.holders.all {
+		if err := d.check(); err != nil {
+			return err
+		}
+		if err := d.src.resource(&d.ix.holders.all[i], &r); err != nil {
+			// The spans and log records before it come first.
+			d.damaged = cmp.Or(d.damaged, err)
+			d.holders = append(d.holders, holder{err: err})
+			continue
+		}
+		e := r.Entry()
+		format.SortAttributes(e.Attributes)
+		key = format.AppendTraceEntry(key[:0], format.V2, e)
+		id, known := written[string(key)]
+		if !known {
+			var err error
+			if id, err = d.w.Write(e); err != nil {
+				return err
+			}
+			written[string(key)] = id
+		}
+		d.holders = append(d.holders, holder{id: id})
+	}
+	return nil
+}
+
+// write writes the record r, unless that is done. The spans above it, of which it
+// may be the first that comes, go before.
+func (d *decoder) write(r *record) error {
+	if r.state == written {
+		return nil
+	}
+	r.state = waiting
+	d.stack = d.stack[:0]
+	for up := d.parent(r); up != nil && up.state == pending; up = d.parent(up) {
+		up.state = waiting // so that spans that are above each other end here
+		d.stack = append(d.stack, up)
+	}
+	for _, up := range slices.Backward(d.stack) {
+		if err := d.writeOne(up); err != nil {
+			if _, damaged := errors.AsType[*Error](err); !damaged {
+				return err
+			}
+			// What is before it in the input is whole. Its turn to fail is later.
+			up.state = failed
+		}
+	}
+	return d.writeOne(r)
+}
+
+// parent returns the record of the span that r is to be written below, nil if there
+// is none: it must be of the same resource, as that is what an entry is below. The
+// logical view hangs what is of another one where it belongs.
+func (d *decoder) parent(r *record) *record {
+	up := d.ix.parent(r)
+	if up == nil || d.holder(up).id != d.holder(r).id {
+		return nil
+	}
+	return up
+}
+
+func (d *decoder) holder(r *record) *holder { return &d.holders[d.ix.groups[r.group].resource] }
+
+func (d *decoder) writeOne(r *record) (err error) {
+	scope, err := d.scope(d.ix.groups[r.group].scope)
+	if err != nil {
+		return err
+	}
+	var where telemetry.Where
+	holder := d.holder(r)
+	if holder.err != nil {
+		return holder.err
+	}
+	parent := holder.id
+	if up := d.parent(r); up != nil && up.state == written {
+		parent = up.id
+		where = telemetry.Where{Trace: true, Parent: true}
+	}
+	e := &d.entry
+	if r.log {
+		if err := d.src.log(r.off, &d.logOf); err != nil {
+			return err
+		}
+		d.logOf.Scope = *scope
+		d.logOf.Fill(e, where)
+	} else {
+		if err := d.src.span(r.off, &d.spanOf); err != nil {
+			return err
+		}
+		d.spanOf.Scope = *scope
+		d.spanOf.Fill(e, where)
+	}
+	e.Parent = parent
+	if r.id, err = d.w.Write(e); err != nil {
+		return err
+	}
+	r.state = written
+	if r.log {
+		return nil
+	}
+	for i := range d.spanOf.Links {
+		d.spanOf.Links[i].Fill(e, scope.Name)
+		e.Parent = r.id
+		if _, err := d.w.Write(e); err != nil {
+			return err
+		}
+	}
+	for i := range d.spanOf.Events {
+		d.spanOf.Events[i].Fill(e, scope.Name)
+		e.Parent = r.id
+		if _, err := d.w.Write(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// scope returns a scope by its number.
+func (d *decoder) scope(n uint32) (*telemetry.Scope, error) {
+	c := &d.scopes[n%uint32(len(d.scopes))]
+	if !c.valid || c.number != n {
+		c.err = d.src.scope(&d.ix.scopes.all[n], &c.scope)
+		c.number, c.valid = n, true
+	}
+	return &c.scope, c.err
+}

@@ -1,0 +1,59 @@
+// Package otlp converts between traces and OTLP, the OpenTelemetry Protocol, in the
+// forms in which it lies in files: lines of OTLP JSON, and messages of protobuf.
+//
+// # The formats
+//
+// The source is opentelemetry-proto 1.x (trace.proto, logs.proto, common.proto,
+// resource.proto), its JSON mapping, and OpenTelemetry's "OTLP File Exporter"
+// (https://opentelemetry.io/docs/specs/otel/protocol/file-exporter/); the judge is
+// package pdata of the OpenTelemetry Collector. [Encode] writes, and [Decode] reads
+//
+//   - OTLP JSON: a message a line, {"resourceSpans":[…]} or {"resourceLogs":[…]}.
+//     Ids are hex digits, integers of 64 bits decimal strings, bytes base64, enums
+//     numbers. A message may be more than a line, or lines, when it is read; enums
+//     may be names, integers numbers, and keys in snake_case; unknown ones are
+//     passed over.
+//   - protobuf, as the Collector's file exporter writes it: messages of type
+//     TracesData or LogsData, each behind its size in four bytes, big endian. Decode
+//     reads a single message without a size, too.
+//
+// Decode tells them apart itself. Messages of spans and of log records may come in
+// one file; in protobuf their fields tell which they are. Metrics and profiles are
+// not read: in JSON they are passed over.
+//
+// # What becomes what
+//
+//	ResourceSpans, ResourceLogs  an entry "resource" below the root for each that
+//	                             differs by attributes, schema URL or dropped count
+//	Span                         a span below its parent, or below its resource
+//	                             where that is not in the input or of another
+//	                             resource: the logical view hangs the latter
+//	                             below its parent, too
+//	Span.Link, Span.Event        entries below the span, links first
+//	LogRecord                    a log record below its span, or below its resource,
+//	                             likewise
+//
+// The attributes of these entries are those of packages exporter and slogadapter; of
+// what only log records from OTLP have: severity_number, severity_text,
+// observed_time_unix_nano, otel.body, otel.event_name. A span that has no end time
+// has no duration.
+//
+// Encoding takes spans with their links and events and log records out of the logical
+// view. A log record that has its place in the source beside its attributes, as
+// log/slog does, gets code.file.path and code.line.number.
+//
+// # What is lost
+//
+// Of OTLP that is decoded: the order of spans, and of attributes in version 2; resources and scopes
+// that have no span and no log record, when they are encoded again; entity references
+// and fields that are not in the versions above; the bytes of names, keys and other
+// texts that are not UTF-8, which become U+FFFD, while values of attributes and texts
+// within such become bytes; numbers of enums that stand for nothing; the bits of a NaN within a
+// list or a map; a start time of exactly 2^63 ns, which becomes 2^63+1. Of keys that
+// come twice both are kept.
+//
+// Of traces that are encoded: entries that are neither spans, links and events of
+// spans, resources nor log records; marks of the recorder, such as that ids were
+// made; integers above 63 bits, which become text; the name of a log record's entry
+// and its module path.
+package otlp

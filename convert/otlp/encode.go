@@ -1,0 +1,347 @@
+package otlp
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/telemetry"
+)
+
+// Signals says which of the signals [Encode] writes.
+type Signals uint8
+
+// The signals.
+const (
+	AllSignals Signals = iota
+	Traces
+	Logs
+)
+
+// EncodeOptions change how [Encode] works.
+type EncodeOptions struct {
+	// Protobuf chooses messages of protobuf, each behind its size in four bytes,
+	// big endian. The default is JSON, a message a line.
+	Protobuf bool
+	// Signals are what is written. The default is all: messages of spans and
+	// messages of log records in one file. Not every reader tells them apart,
+	// least of all in protobuf.
+	Signals Signals
+}
+
+const (
+	// maxBatch is how many spans or log records one message has at most.
+	maxBatch = 512
+	// maxBatchSize is the size in bytes from which on it takes no more of them.
+	maxBatchSize = 2 << 20
+	// bufferSize is that of the output's buffer.
+	bufferSize = 128 << 10
+)
+
+// Encode writes the spans and log records of v to w, in the order of their
+// entries, up to 512 of them a message, in which they are grouped by resource and
+// scope. A nil o means defaults. It holds one message in memory.
+func Encode(ctx context.Context, w io.Writer, v *format.View, o *EncodeOptions) error {
+	if o == nil {
+		o = &EncodeOptions{}
+	}
+	out := bufio.NewWriterSize(w, bufferSize)
+	e := encoder{v: v, w: out, enc: jsonEncoding{}}
+	if o.Protobuf {
+		e.enc = protoEncoding{}
+	}
+	e.resources = resources(v)
+	for id := range uint32(v.Len()) {
+		if id%256 == 0 {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+		}
+		var err error
+		switch role := v.Role(id); {
+		case role == format.RoleSpan && o.Signals != Logs:
+			err = e.span(ctx, id)
+		case role == format.RoleLog && o.Signals != Traces:
+			err = e.log(id)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := e.flush(&e.spans, false); err != nil {
+		return err
+	}
+	if err := e.flush(&e.logs, true); err != nil {
+		return err
+	}
+	return out.Flush()
+}
+
+// resources returns the resource of each entry, 0 where there is none. One that
+// belongs to a span, which the view knows, but is not below it, is of its resource.
+func resources(v *format.View) []uint32 {
+	all := make([]uint32, v.Len())
+	for id := range all {
+		if v.Role(uint32(id)) == format.RoleResource {
+			all[id] = uint32(id)
+		} else {
+			all[id] = all[v.File().Parent(uint32(id))]
+		}
+	}
+	for id := range all {
+		if all[id] == 0 {
+			all[id] = all[v.Parent(uint32(id))]
+		}
+	}
+	return all
+}
+
+// An encoding appends records and messages. What is within a record comes in the
+// order of the methods; first says that it is the first of its list.
+type encoding interface {
+	span(b []byte, s *telemetry.Span) []byte
+	link(b []byte, l *telemetry.Link, first bool) []byte
+	endLinks(b []byte) []byte // if there was one
+	event(b []byte, ev *telemetry.Event, first bool) []byte
+	endEvents(b []byte) []byte // if there was one
+	endSpan(b []byte, from int) []byte
+	log(b []byte, l *telemetry.Log) []byte
+
+	// message appends a message of all that is in a batch.
+	message(b []byte, batch *batch, logs bool) []byte
+}
+
+type encoder struct {
+	v         *format.View
+	w         *bufio.Writer
+	enc       encoding
+	resources []uint32
+
+	spans, logs batch
+	out         []byte
+}
+
+// A batch is the records of one message.
+type batch struct {
+	resources []batchResource
+	scopes    map[string]*batchScope // by resource and scope
+	count     int
+	size      int
+	key       []byte
+	last      *batchScope // that of key
+	free      [][]byte    // buffers to use again
+}
+
+type batchResource struct {
+	id       uint32
+	resource *telemetry.Resource
+	scopes   []*batchScope
+}
+
+type batchScope struct {
+	scope   telemetry.Scope
+	records []byte
+}
+
+func (e *encoder) span(ctx context.Context, id uint32) error {
+	entry, err := e.v.Entry(id)
+	if err != nil {
+		return err
+	}
+	var up format.SpanRef
+	if e.v.Role(entry.Parent) == format.RoleSpan {
+		up = e.v.Ref(entry.Parent)
+	}
+	s := telemetry.ReadSpan(entry, up)
+	s.Attributes = addCode(s.Attributes, &s.Metadata)
+	to, err := e.batch(&e.spans, id, &s.Scope)
+	if err != nil {
+		return err
+	}
+	from := len(to.records)
+	b := e.enc.span(to.records, s)
+	kids := e.v.File().Children(id)
+	first := true
+	for i, kid := range kids {
+		if e.v.Role(kid) != format.RoleLink {
+			continue
+		}
+		if i%256 == 255 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		entry, err := e.v.Entry(kid)
+		if err != nil {
+			return err
+		}
+		l := telemetry.ReadLink(entry)
+		b = e.enc.link(b, &l, first)
+		first = false
+	}
+	if !first {
+		b = e.enc.endLinks(b)
+	}
+	first = true
+	for i, kid := range kids {
+		if e.v.Role(kid) != format.RoleEvent {
+			continue
+		}
+		if i%256 == 255 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		entry, err := e.v.Entry(kid)
+		if err != nil {
+			return err
+		}
+		ev := telemetry.ReadEvent(entry)
+		b = e.enc.event(b, &ev, first)
+		first = false
+	}
+	if !first {
+		b = e.enc.endEvents(b)
+	}
+	to.records = e.enc.endSpan(b, from)
+	return e.added(&e.spans, len(to.records)-from, false)
+}
+
+func (e *encoder) log(id uint32) error {
+	entry, err := e.v.Entry(id)
+	if err != nil {
+		return err
+	}
+	l := telemetry.ReadLog(entry)
+	l.Attributes = addCode(l.Attributes, &l.Metadata)
+	to, err := e.batch(&e.logs, id, &l.Scope)
+	if err != nil {
+		return err
+	}
+	from := len(to.records)
+	to.records = e.enc.log(to.records, l)
+	return e.added(&e.logs, len(to.records)-from, true)
+}
+
+// addCode adds the place in the source to attributes that do not name one: log/slog
+// has it beside its attributes.
+func addCode(attrs []telemetry.Attribute, md *format.Metadata) []telemetry.Attribute {
+	if !md.File.Valid {
+		return attrs
+	}
+	for i := range attrs {
+		if attrs[i].Name == "code.file.path" || attrs[i].Name == "code.line.number" {
+			return attrs
+		}
+	}
+	attrs = append(attrs, telemetry.Attribute{Name: "code.file.path", Value: format.StringValue(md.File.Value)})
+	if md.Line.Valid {
+		attrs = append(attrs, telemetry.Attribute{Name: "code.line.number", Value: format.I64Value(int64(md.Line.Value))})
+	}
+	return attrs
+}
+
+// added counts a record of so many bytes.
+func (e *encoder) added(to *batch, size int, logs bool) error {
+	to.count++
+	to.size += size
+	if to.count < maxBatch && to.size < maxBatchSize {
+		return nil
+	}
+	return e.flush(to, logs)
+}
+
+// flush writes the message of a batch, if there is something in it.
+func (e *encoder) flush(from *batch, logs bool) error {
+	if from.count == 0 {
+		return nil
+	}
+	e.out = e.enc.message(e.out[:0], from, logs)
+	from.reset()
+	_, err := e.w.Write(e.out)
+	if cap(e.out) > 4*maxBatchSize {
+		e.out = nil
+	}
+	return err
+}
+
+// batch returns where the record id, of that scope, is to be appended.
+func (e *encoder) batch(to *batch, id uint32, s *telemetry.Scope) (*batchScope, error) {
+	resource := e.resources[id]
+	var scratch [256]byte
+	key := appendScopeKey(scratch[:0], resource, s)
+	if to.last != nil && bytes.Equal(key, to.key) {
+		return to.last, nil
+	}
+	to.key = append(to.key[:0], key...)
+	if known, ok := to.scopes[string(key)]; ok {
+		to.last = known
+		return known, nil
+	}
+	if to.scopes == nil {
+		to.scopes = make(map[string]*batchScope)
+	}
+	at := 0
+	for at < len(to.resources) && to.resources[at].id != resource {
+		at++
+	}
+	if at == len(to.resources) {
+		r := new(telemetry.Resource)
+		if resource != 0 {
+			entry, err := e.v.Entry(resource)
+			if err != nil {
+				return nil, err
+			}
+			r = telemetry.ReadResource(entry)
+		}
+		to.resources = append(to.resources, batchResource{id: resource, resource: r})
+	}
+	to.last = &batchScope{scope: *s}
+	if n := len(to.free); n > 0 {
+		to.last.records, to.free = to.free[n-1][:0], to.free[:n-1]
+	}
+	to.scopes[string(key)] = to.last
+	to.resources[at].scopes = append(to.resources[at].scopes, to.last)
+	return to.last, nil
+}
+
+// reset empties a batch. It keeps a few buffers that are not too large.
+func (b *batch) reset() {
+	for i := range b.resources {
+		for _, s := range b.resources[i].scopes {
+			if len(b.free) < 8 && cap(s.records) <= maxBatchSize {
+				b.free = append(b.free, s.records)
+			}
+		}
+	}
+	clear(b.resources)
+	b.resources = b.resources[:0]
+	clear(b.scopes)
+	b.count, b.size, b.last = 0, 0, nil
+}
+
+// appendScopeKey appends bytes that tell one resource and scope from another.
+func appendScopeKey(b []byte, resource uint32, s *telemetry.Scope) []byte {
+	text := func(t string) {
+		n := len(t)
+		b = append(b, byte(n), byte(n>>8), byte(n>>16), byte(n>>24))
+		b = append(b, t...)
+	}
+	b = append(b, byte(resource), byte(resource>>8), byte(resource>>16), byte(resource>>24))
+	text(s.Name)
+	text(s.Version)
+	text(s.SchemaURL)
+	b = append(b, byte(s.Dropped), byte(s.Dropped>>8), byte(s.Dropped>>16), byte(s.Dropped>>24))
+	for i := range s.Attributes {
+		a := &s.Attributes[i]
+		text(a.Name)
+		b = append(b, byte(a.Value.Kind()), byte(a.Encoding))
+		if a.Value.Kind() <= format.KindBytes {
+			text(a.Value.Text())
+			continue
+		}
+		v := a.Any()
+		mark := len(b)
+		b = telemetry.AppendAnyValue(append(b, 0), &v)
+		b[mark] = byte(len(b) - mark) // short: a number
+	}
+	return b
+}

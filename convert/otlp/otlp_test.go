@@ -1,0 +1,434 @@
+package otlp_test
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/entrace-go/entrace/convert/otlp"
+	"github.com/entrace-go/entrace/format"
+)
+
+func fixture(t testing.TB, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// decode returns the view of what r holds, as far as that is whole.
+func decode(t testing.TB, r io.Reader) (*format.View, error) {
+	t.Helper()
+	return decodeTo(t, r, 0)
+}
+
+func decodeTo(t testing.TB, r io.Reader, version format.Version) (*format.View, error) {
+	t.Helper()
+	out, err := os.Create(filepath.Join(t.TempDir(), "x.et"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	w, err := format.NewWriter(out, version, format.ET, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	derr := otlp.Decode(t.Context(), r, w, nil)
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f, err := format.Open(out.Name(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	v, err := format.NewView(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v, derr
+}
+
+func mustDecode(t testing.TB, r io.Reader) *format.View {
+	t.Helper()
+	v, err := decode(t, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func encode(t testing.TB, v *format.View, o *otlp.EncodeOptions) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := otlp.Encode(t.Context(), &b, v, o); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// canonical returns the spans and log records of OTLP JSON, each with its resource
+// and scope, sorted, and with attributes sorted.
+func canonical(t testing.TB, lines []byte) (all []string) {
+	t.Helper()
+	for line := range bytes.Lines(lines) {
+		var root map[string]any
+		if err := json.Unmarshal(line, &root); err != nil {
+			t.Fatalf("%v in %s", err, line)
+		}
+		normalize(root)
+		for _, names := range [][3]string{{"resourceSpans", "scopeSpans", "spans"}, {"resourceLogs", "scopeLogs", "logRecords"}} {
+			for _, holder := range objects(root[names[0]]) {
+				for _, scope := range objects(holder[names[1]]) {
+					for _, item := range objects(scope[names[2]]) {
+						b, err := json.Marshal([]any{names[2], holder["resource"], holder["schemaUrl"], scope["scope"], scope["schemaUrl"], item})
+						if err != nil {
+							t.Fatal(err)
+						}
+						all = append(all, string(b))
+					}
+				}
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+func objects(v any) (all []map[string]any) {
+	list, _ := v.([]any)
+	for _, item := range list {
+		object, _ := item.(map[string]any)
+		all = append(all, object)
+	}
+	return all
+}
+
+// normalize sorts attributes by key and takes out what some write and others leave out.
+func normalize(v any) {
+	switch v := v.(type) {
+	case []any:
+		for _, item := range v {
+			normalize(item)
+		}
+	case map[string]any:
+		for key, item := range v {
+			list, isList := item.([]any)
+			if isList && key == "attributes" {
+				slices.SortStableFunc(list, func(a, b any) int {
+					x, _ := a.(map[string]any)["key"].(string)
+					y, _ := b.(map[string]any)["key"].(string)
+					return cmp.Compare(x, y)
+				})
+			}
+			normalize(item)
+			object, isObject := item.(map[string]any)
+			if key == "key" && item == "" || key == "values" && isList && len(list) == 0 || key == "body" && isObject && len(object) == 0 {
+				delete(v, key)
+			}
+		}
+	}
+}
+
+func compare(t *testing.T, got, want []string) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Errorf("%d spans and log records, want %d", len(got), len(want))
+	}
+	for i := range min(len(got), len(want)) {
+		if got[i] != want[i] {
+			t.Errorf("got  %s\nwant %s", got[i], want[i])
+			return
+		}
+	}
+}
+
+func TestCollectorFiles(t *testing.T) {
+	for _, signal := range []string{"traces", "logs"} {
+		lines := fixture(t, "collector-"+signal+".jsonl")
+		want := canonical(t, lines)
+		if len(want) == 0 {
+			t.Fatal("there is nothing in the fixture")
+		}
+		frames := fixture(t, "collector-"+signal+".binpb")
+		for name, in := range map[string][]byte{"json": lines, "framed": frames, "bare": frames[4:]} {
+			t.Run(signal+"/"+name, func(t *testing.T) {
+				v, err := decodeTo(t, bytes.NewReader(in), format.V2)
+				if err != nil {
+					t.Fatal(err)
+				}
+				compare(t, canonical(t, encode(t, v, nil)), want)
+				v = mustDecode(t, bytes.NewReader(in))
+				compare(t, canonical(t, encode(t, v, nil)), want)
+				again := encode(t, v, &otlp.EncodeOptions{Protobuf: true})
+				compare(t, canonical(t, encode(t, mustDecode(t, bytes.NewReader(again)), nil)), want)
+			})
+		}
+	}
+}
+
+func TestBothSignals(t *testing.T) {
+	in := slices.Concat(fixture(t, "collector-traces.jsonl"), fixture(t, "collector-logs.jsonl"))
+	v := mustDecode(t, bytes.NewReader(in))
+	compare(t, canonical(t, encode(t, v, nil)), canonical(t, in))
+	compare(t, canonical(t, encode(t, v, &otlp.EncodeOptions{Signals: otlp.Traces})), canonical(t, fixture(t, "collector-traces.jsonl")))
+	compare(t, canonical(t, encode(t, v, &otlp.EncodeOptions{Signals: otlp.Logs})), canonical(t, fixture(t, "collector-logs.jsonl")))
+	frames := encode(t, v, &otlp.EncodeOptions{Protobuf: true})
+	compare(t, canonical(t, encode(t, mustDecode(t, bytes.NewReader(frames)), nil)), canonical(t, in))
+}
+
+// tree returns the raw tree: an entry a line, its name or message behind two spaces for each level.
+func tree(v *format.View) string {
+	var b strings.Builder
+	var walk func(id uint32, depth int)
+	walk = func(id uint32, depth int) {
+		e, err := v.File().Entry(id)
+		if err != nil {
+			panic(err)
+		}
+		name := e.Metadata.Name
+		if v.Role(id) == format.RoleLog {
+			name = "log " + e.Message.Value
+		}
+		b.WriteString(strings.Repeat("  ", depth) + name + "\n")
+		for _, kid := range v.File().Children(id) {
+			walk(kid, depth+1)
+		}
+	}
+	walk(0, 0)
+	return b.String()
+}
+
+const (
+	trace1 = `"traceId":"0102030405060708090a0b0c0d0e0f10",`
+	spanA  = "aaaaaaaaaaaaaaaa"
+	spanB  = "bbbbbbbbbbbbbbbb"
+	spanC  = "cccccccccccccccc"
+)
+
+func spans(items ...string) string {
+	return `{"resourceSpans":[{"resource":{},"scopeSpans":[{"spans":[` + strings.Join(items, ",") + `]}]}]}` + "\n"
+}
+
+func logs(items ...string) string {
+	return `{"resourceLogs":[{"resource":{},"scopeLogs":[{"logRecords":[` + strings.Join(items, ",") + `]}]}]}` + "\n"
+}
+
+func span(name, id, parent string) string {
+	return `{` + trace1 + `"spanId":"` + id + `","parentSpanId":"` + parent + `","name":"` + name + `","startTimeUnixNano":"5"}`
+}
+
+func TestTree(t *testing.T) {
+	withLinks := strings.TrimSuffix(span("C", spanC, spanB), "}") +
+		`,"events":[{"name":"first","timeUnixNano":"9"},{"name":"second","timeUnixNano":"3"}],"links":[{}]}`
+	tests := []struct{ name, in, want string }{
+		{"children first", spans(withLinks) + spans(span("B", spanB, spanA)) + spans(span("A", spanA, "")), `root
+  resource
+    A
+      B
+        C
+          link
+          first
+          second
+`},
+		{"log before its span", logs(`{`+trace1+`"spanId":"`+spanB+`","body":{"stringValue":"of B"}}`, `{"body":{"stringValue":"of none"}}`,
+			`{`+trace1+`"spanId":"`+spanC+`","body":{"stringValue":"of one that is not here"}}`) +
+			spans(span("B", spanB, spanA), span("A", spanA, spanC)), `root
+  resource
+    A
+      B
+        log of B
+    log of none
+    log of one that is not here
+`},
+		{"a cycle", spans(span("A", spanA, spanB), span("B", spanB, spanC), span("C", spanC, spanA)), `root
+  resource
+    C
+      B
+        A
+`},
+		{"its own parent", spans(span("A", spanA, spanA)), "root\n  resource\n    A\n"},
+		{"a parent of another resource", spans(span("A", spanA, spanB)) + strings.Replace(spans(span("B", spanB, "")), "{},", `{"attributes":[{"key":"k"}]},`, 1), `root
+  resource
+    A
+  resource
+    B
+`},
+		{
+			"resources", `{"resourceSpans":[{"schemaUrl":"u"},{"resource":{"attributes":[{"key":"a","value":{"intValue":1}},{"key":"b"}]}}]}
+{"resourceLogs":[ {"resource": { "attributes":[{"key":"b","value":{}},{"value":{"intValue":"1"},"key":"a"}]}},{"resource":null,"schema_url":"u"},{}]}`,
+			"root\n  resource\n  resource\n  resource\n",
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			v := mustDecode(t, strings.NewReader(test.in))
+			if got := tree(v); got != test.want {
+				t.Errorf("the tree is\n%swant\n%s", got, test.want)
+			}
+			n := 0
+			for line := range strings.Lines(test.in) {
+				n += len(canonical(t, []byte(line)))
+			}
+			if got := len(canonical(t, encode(t, v, nil))); got != n {
+				t.Errorf("%d spans and log records come back, want %d", got, n)
+			}
+		})
+	}
+}
+
+func TestLenientJSON(t *testing.T) {
+	loose := "\ufeff\n {\"unknown\": [{\"a\":[1,2.5e3,{}]}, \"\\\"}\", null] ,\n\"resource_spans\": [ {\"scope_spans\" :[{\"spans\":[ {" + `
+		"trace_id":"0102030405060708090A0B0C0D0E0F10", "span_id" : "aaaaaaaaaaaaaaaa", "parent_span_id":"", "trace_state":null,
+		"kind":"SPAN_KIND_SERVER", "start_time_unix_nano":17, "end_time_unix_nano":"4e1", "status":{"code":"STATUS_CODE_ERROR"},
+		"flags":"257", "name":"\u0041\ud83d\ude00\ud83d\/\n", "more":{"name":"not this one"},
+		"attributes":[{"key":"i","value":{"int_value":-5}},{"key":"d","value":{"doubleValue":"-Infinity"}},
+			{"key":"e","value":{"doubleValue":1}},{"key":"n","value":{"stringValue":null}},{"key":"l","value":{"arrayValue":{"values":[{"boolValue":true},{}]}}},
+			{"key":"b","value":{"bytesValue":"/w"}}]
+		} ]}]}]}{"resourceMetrics":[{}]}
+{"resourceLogs":[{"scopeLogs":[{"log_records":[{"severity_number":"SEVERITY_NUMBER_WARN2","event_name":"x"}]}]}]}`
+	strict := `{"resourceSpans":[{"resource":{},"scopeSpans":[{"scope":{},"spans":[{"traceId":"0102030405060708090a0b0c0d0e0f10","spanId":"aaaaaaaaaaaaaaaa","flags":257,` +
+		`"name":"A😀�/\n","kind":2,"startTimeUnixNano":"17","endTimeUnixNano":"40","attributes":[{"key":"i","value":{"intValue":"-5"}},` +
+		`{"key":"d","value":{"doubleValue":"-Infinity"}},{"key":"e","value":{"doubleValue":1.0}},{"key":"n","value":{}},` +
+		`{"key":"l","value":{"arrayValue":{"values":[{"boolValue":true},{}]}}},{"key":"b","value":{"bytesValue":"/w=="}}],"status":{"code":2}}]}]}]}
+{"resourceLogs":[{"resource":{},"scopeLogs":[{"scope":{},"logRecords":[{"severityNumber":14,"eventName":"x"}]}]}]}
+`
+	if got := string(encode(t, mustDecode(t, strings.NewReader(loose)), nil)); got != strict {
+		t.Errorf("got  %s\nwant %s", got, strict)
+	}
+}
+
+func TestDamage(t *testing.T) {
+	good := spans(span("A", spanA, ""), span("B", spanB, spanC)) // C comes later, and is damaged
+	bad := func(s string) string {
+		return strings.Replace(spans(span("C", spanC, spanA)), `"startTimeUnixNano":"5"`, s, 1)
+	}
+	tests := []struct {
+		name, in string
+		at       string // what is at the offset
+		err      error
+	}{
+		{"id", bad(`"parentSpanId":"12"`), `"12"`, otlp.ErrID},
+		{"hex", bad(`"parentSpanId":"aaaaaaaaaaaaaaag"`), `"aaaaaaaaaaaaaaag"`, otlp.ErrID},
+		{"number", bad(`"startTimeUnixNano":"18446744073709551616"`), `"18446744073709551616"`, otlp.ErrNumber},
+		{"negative", bad(`"startTimeUnixNano":-1`), `-1`, otlp.ErrNumber},
+		{"enum", bad(`"kind":"SPAN_KIND_X"`), `"SPAN_KIND_X"`, otlp.ErrEnum},
+		{"base64", bad(`"attributes":[{"value":{"bytesValue":"&"}}]`), `"&"`, otlp.ErrBase64},
+		{"kind of value", bad(`"name":5`), `5`, otlp.ErrSyntax},
+		{"control character", bad("\"name\":\"a\nb\""), "\nb", otlp.ErrSyntax},
+		{"escape", bad(`"name":"\x"`), `x"`, otlp.ErrSyntax},
+		{"brace", bad(`"attributes":[{}}`), `}`, otlp.ErrSyntax},
+		{"no colon", bad(`"name" "x"`), `"x"`, otlp.ErrSyntax},
+		{"deep", bad(`"attributes":[{"value":` + strings.Repeat(`{"arrayValue":{"values":[`, 66) + strings.Repeat("]}}", 66) + `}]`), "{", otlp.ErrDeep},
+		{"many", bad(`"attributes":[` + strings.Repeat("{},", 1<<20) + "{}]"), "{}]", format.ErrTooMany},
+		{"large", bad(`"name":"` + strings.Repeat("x", 32<<20) + `"`), `{"traceId"`, format.ErrTooLarge},
+		{"no OTLP", "\n[]", "", otlp.ErrSyntax},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			in := good + test.in + spans(span("D", "dddddddddddddddd", ""))
+			v, err := decode(t, strings.NewReader(in))
+			damage, ok := errors.AsType[*otlp.Error](err)
+			if !ok || !errors.Is(err, test.err) || damage.Message < 2 || damage.Message > 3 {
+				t.Fatalf("the error is %v, want %v", err, test.err)
+			}
+			if at := in[damage.Offset:]; !strings.HasPrefix(at, test.at) {
+				t.Errorf("%v: that is at %.30q, want %q", err, at, test.at)
+			}
+			if got := tree(v); !strings.Contains(got, "    A\n") || !strings.Contains(got, "    B\n") || strings.Contains(got, "D") {
+				t.Errorf("the tree is\n%s", got)
+			}
+		})
+	}
+	for _, in := range []string{"x", "[]", "\x00\x00\x00\x05hello", "PAR1", "\xff\xff\xff\xff\xff"} {
+		if _, err := decode(t, strings.NewReader(in)); !errors.Is(err, otlp.ErrNotOTLP) {
+			t.Errorf("%q: the error is %v, want %v", in, err, otlp.ErrNotOTLP)
+		}
+	}
+}
+
+// TestCut cuts inputs at every byte: what is whole before is there, whatever follows.
+func TestCut(t *testing.T) {
+	text := spans(span("A", spanA, spanB), span("B", spanB, "")) + logs(`{"body":{"stringValue":"x"}}`)
+	frames := encode(t, mustDecode(t, strings.NewReader(text)), &otlp.EncodeOptions{Protobuf: true})
+	for name, in := range map[string][]byte{"json": []byte(text), "framed": frames} {
+		t.Run(name, func(t *testing.T) {
+			last, whole := 0, 0
+			for n := range len(in) + 1 {
+				var b bytes.Buffer
+				w, err := format.NewWriter(&b, 0, format.IET, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				err = otlp.Decode(t.Context(), bytes.NewReader(in[:n]), w, nil)
+				if err != nil && !errors.Is(err, format.ErrTruncated) {
+					t.Fatalf("cut at %d of %d: %v", n, len(in), err)
+				}
+				if err == nil {
+					whole++
+				}
+				if err := w.Close(); err != nil {
+					t.Fatal(err)
+				}
+				count := 0
+				for r, err := format.NewReader(&b, nil); err == nil; count++ {
+					_, err = r.Next()
+				}
+				if count < last {
+					t.Fatalf("cut at %d there are %d entries, %d before", n, count, last)
+				}
+				last = count
+			}
+			// Between messages nothing is missing: with a newline on either side in JSON.
+			if want := map[string]int{"json": 5, "framed": 3}[name]; whole != want {
+				t.Errorf("%d cuts are no error, want %d", whole, want)
+			}
+		})
+	}
+	bare := frames[4 : 4+int(frames[3])]
+	for n := range len(bare) {
+		if _, err := decode(t, bytes.NewReader(bare[:n])); n > 0 && !errors.Is(err, format.ErrTruncated) && n > 1 {
+			t.Errorf("bare message cut at %d: %v", n, err)
+		}
+	}
+}
+
+func TestContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	w, err := format.NewWriter(io.Discard, 0, format.IET, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := otlp.Decode(ctx, strings.NewReader(spans()), w, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("Decode: %v", err)
+	}
+	if err := otlp.Encode(ctx, io.Discard, mustDecode(t, strings.NewReader(spans())), nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("Encode: %v", err)
+	}
+}
+
+func TestBatches(t *testing.T) {
+	var items []string
+	for range 1100 {
+		items = append(items, span("A", spanA, ""))
+	}
+	out := encode(t, mustDecode(t, strings.NewReader(spans(items...))), nil)
+	var counts []int
+	for line := range bytes.Lines(out) {
+		counts = append(counts, bytes.Count(line, []byte(`"spanId"`)))
+	}
+	if !slices.Equal(counts, []int{512, 512, 76}) {
+		t.Errorf("the lines have %v spans", counts)
+	}
+}

@@ -1,0 +1,381 @@
+package otlp
+
+import (
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/telemetry"
+)
+
+// Fields of Span and LogRecord.
+const (
+	spanTraceID      = 1
+	spanSpanID       = 2
+	spanTraceState   = 3
+	spanParentSpanID = 4
+	spanName         = 5
+	spanKindField    = 6
+	spanStart        = 7
+	spanEnd          = 8
+	spanAttributes   = 9
+	spanDropped      = 10
+	spanEvents       = 11
+	spanDropEvents   = 12
+	spanLinks        = 13
+	spanDropLinks    = 14
+	spanStatus       = 15
+	spanFlags        = 16
+
+	logTime         = 1
+	logSeverity     = 2
+	logSeverityText = 3
+	logBody         = 5
+	logAttributes   = 6
+	logDropped      = 7
+	logFlags        = 8
+	logTraceID      = 9
+	logSpanID       = 10
+	logObserved     = 11
+	logEventName    = 12
+)
+
+// Fields of the messages within them.
+const (
+	statusMessage = 2
+	statusCode    = 3
+
+	eventTime       = 1
+	eventName       = 2
+	eventAttributes = 3
+	eventDropped    = 4
+
+	linkTraceID    = 1
+	linkSpanID     = 2
+	linkTraceState = 3
+	linkAttributes = 4
+	linkDropped    = 5
+	linkFlags      = 6
+
+	scopeName       = 1
+	scopeVersion    = 2
+	scopeAttributes = 3
+	scopeDropped    = 4
+
+	resourceAttributes = 1
+	resourceDropped    = 2
+
+	pairKey   = 1
+	pairValue = 2
+
+	anyString = 1
+	anyBool   = 2
+	anyInt    = 3
+	anyDouble = 4
+	anyArray  = 5
+	anyMap    = 6
+	anyBytes  = 7
+
+	listValues = 1
+)
+
+// at begins to read the record whose length is at an offset.
+func (s *protoSource) at(off int64) fieldReader {
+	s.budget = maxValues
+	f := fieldReader{b: s.b, i: int(off), end: len(s.b), kind: 2}
+	f = f.whole()
+	if f.end-f.i > maxRecord {
+		f.err, f.at = format.ErrTooLarge, f.i
+	}
+	return f
+}
+
+// done ends to read a record.
+func (s *protoSource) done(f *fieldReader) error {
+	if f.err == nil {
+		return nil
+	}
+	return &Error{Offset: int64(f.at), Err: f.err}
+}
+
+// count takes one from the budget of a record.
+func (s *protoSource) count(f *fieldReader) {
+	if s.budget--; s.budget < 0 && f.err == nil {
+		f.err, f.at = format.ErrTooMany, f.i
+	}
+}
+
+func (s *protoSource) span(off int64, sp *telemetry.Span) error {
+	resetSpan(sp)
+	var end uint64
+	f := s.at(off)
+	for f.next() {
+		switch f.number {
+		case spanTraceID:
+			f.id(sp.TraceID[:])
+		case spanSpanID:
+			f.id(sp.SpanID[:])
+		case spanTraceState:
+			sp.TraceState = clean(f.string())
+		case spanParentSpanID:
+			f.id(sp.Parent[:])
+		case spanName:
+			sp.Name = clean(f.string())
+		case spanKindField:
+			sp.Kind = spanKind(int32(f.varint()))
+		case spanStart:
+			sp.Start = int64(f.fixed64())
+		case spanEnd:
+			end = f.fixed64()
+		case spanAttributes:
+			sp.Attributes = s.attribute(&f, sp.Attributes)
+		case spanDropped:
+			sp.DroppedAttributes = uint32(f.varint())
+		case spanEvents:
+			sp.Events = grow(sp.Events)
+			s.event(&f, &sp.Events[len(sp.Events)-1])
+		case spanDropEvents:
+			sp.DroppedEvents = uint32(f.varint())
+		case spanLinks:
+			sp.Links = grow(sp.Links)
+			s.link(&f, &sp.Links[len(sp.Links)-1])
+		case spanDropLinks:
+			sp.DroppedLinks = uint32(f.varint())
+		case spanStatus:
+			st := f.whole()
+			for st.next() {
+				switch st.number {
+				case statusMessage:
+					sp.Description = clean(st.string())
+				case statusCode:
+					sp.Status = status(int32(st.varint()))
+				default:
+					st.skip()
+				}
+			}
+			f.join(&st)
+		case spanFlags:
+			sp.Flags = f.fixed32()
+		default:
+			f.skip()
+		}
+	}
+	tellApart(sp.Attributes)
+	setEnd(sp, end)
+	return s.done(&f)
+}
+
+func (s *protoSource) event(up *fieldReader, ev *telemetry.Event) {
+	*ev = telemetry.Event{Attributes: ev.Attributes[:0]}
+	s.count(up)
+	f := up.whole()
+	for f.next() {
+		switch f.number {
+		case eventTime:
+			ev.Time = int64(f.fixed64())
+			ev.HasTime = ev.Time != 0
+		case eventName:
+			ev.Name = clean(f.string())
+		case eventAttributes:
+			ev.Attributes = s.attribute(&f, ev.Attributes)
+		case eventDropped:
+			ev.Dropped = uint32(f.varint())
+		default:
+			f.skip()
+		}
+	}
+	tellApart(ev.Attributes)
+	up.join(&f)
+}
+
+func (s *protoSource) link(up *fieldReader, l *telemetry.Link) {
+	*l = telemetry.Link{Attributes: l.Attributes[:0]}
+	s.count(up)
+	f := up.whole()
+	for f.next() {
+		switch f.number {
+		case linkTraceID:
+			f.id(l.TraceID[:])
+		case linkSpanID:
+			f.id(l.SpanID[:])
+		case linkTraceState:
+			l.TraceState = clean(f.string())
+		case linkAttributes:
+			l.Attributes = s.attribute(&f, l.Attributes)
+		case linkDropped:
+			l.Dropped = uint32(f.varint())
+		case linkFlags:
+			l.Flags = f.fixed32()
+		default:
+			f.skip()
+		}
+	}
+	tellApart(l.Attributes)
+	up.join(&f)
+}
+
+func (s *protoSource) log(off int64, l *telemetry.Log) error {
+	*l = telemetry.Log{Attributes: l.Attributes[:0]}
+	f := s.at(off)
+	for f.next() {
+		switch f.number {
+		case logTime:
+			l.Time = int64(f.fixed64())
+			l.HasTime = l.Time != 0
+		case logSeverity:
+			l.Severity = uint32(f.varint())
+		case logSeverityText:
+			l.SeverityText = clean(f.string())
+		case logBody:
+			l.Body = s.value(&f, 0)
+		case logAttributes:
+			l.Attributes = s.attribute(&f, l.Attributes)
+		case logDropped:
+			l.Dropped = uint32(f.varint())
+		case logFlags:
+			l.Flags = f.fixed32()
+		case logTraceID:
+			f.id(l.TraceID[:])
+		case logSpanID:
+			f.id(l.SpanID[:])
+		case logObserved:
+			l.Observed = int64(f.fixed64())
+			l.HasObserved = l.Observed != 0
+		case logEventName:
+			l.EventName = clean(f.string())
+		default:
+			f.skip()
+		}
+	}
+	tellApart(l.Attributes)
+	endLog(l)
+	return s.done(&f)
+}
+
+func (s *protoSource) scope(h *head, sc *telemetry.Scope) error {
+	*sc = telemetry.Scope{}
+	if h.value >= 0 {
+		f := s.at(h.value)
+		for f.next() {
+			switch f.number {
+			case scopeName:
+				sc.Name = keep(f.string())
+			case scopeVersion:
+				sc.Version = keep(f.string())
+			case scopeAttributes:
+				sc.Attributes = s.attribute(&f, sc.Attributes)
+			case scopeDropped:
+				sc.Dropped = uint32(f.varint())
+			default:
+				f.skip()
+			}
+		}
+		tellApart(keepAll(sc.Attributes))
+		if err := s.done(&f); err != nil {
+			return err
+		}
+	}
+	sc.SchemaURL = s.url(h)
+	return nil
+}
+
+func (s *protoSource) resource(h *head, r *telemetry.Resource) error {
+	*r = telemetry.Resource{}
+	if h.value >= 0 {
+		f := s.at(h.value)
+		for f.next() {
+			switch f.number {
+			case resourceAttributes:
+				r.Attributes = s.attribute(&f, r.Attributes)
+			case resourceDropped:
+				r.Dropped = uint32(f.varint())
+			default:
+				f.skip()
+			}
+		}
+		tellApart(keepAll(r.Attributes))
+		if err := s.done(&f); err != nil {
+			return err
+		}
+	}
+	r.SchemaURL = s.url(h)
+	return nil
+}
+
+func (s *protoSource) url(h *head) string {
+	if h.url < 0 {
+		return ""
+	}
+	f := s.at(h.url)
+	return keep(string(f.b[f.i:f.end]))
+}
+
+// attribute reads one KeyValue.
+func (s *protoSource) attribute(up *fieldReader, attrs []telemetry.Attribute) []telemetry.Attribute {
+	var kv telemetry.KeyValue
+	s.keyValue(up, &kv, 0)
+	return append(attrs, telemetry.NewAttribute(kv.Key, &kv.Value))
+}
+
+func (s *protoSource) keyValue(up *fieldReader, kv *telemetry.KeyValue, depth int) {
+	s.count(up)
+	f := up.whole()
+	for f.next() {
+		switch f.number {
+		case pairKey:
+			kv.Key = clean(f.string())
+		case pairValue:
+			kv.Value = s.value(&f, depth)
+		default:
+			f.skip()
+		}
+	}
+	up.join(&f)
+}
+
+// value reads an AnyValue.
+func (s *protoSource) value(up *fieldReader, depth int) (v telemetry.Any) {
+	if depth > maxDepth && up.err == nil {
+		up.err, up.at = ErrDeep, up.i
+	}
+	f := up.whole()
+	for f.next() {
+		switch f.number {
+		case anyString:
+			v = telemetry.Any{Kind: telemetry.String, Text: f.string()}
+		case anyBool:
+			v = telemetry.Any{Kind: telemetry.Bool, Bool: f.varint() != 0}
+		case anyInt:
+			v = telemetry.Any{Kind: telemetry.Int, Int: int64(f.varint())}
+		case anyDouble:
+			v = telemetry.Any{Kind: telemetry.Float, Float: f.double()}
+		case anyBytes:
+			v = telemetry.Any{Kind: telemetry.Bytes, Text: f.string()}
+		case anyArray:
+			v = telemetry.Any{Kind: telemetry.List}
+			list := f.whole()
+			for list.next() {
+				if list.number != listValues {
+					list.skip()
+					continue
+				}
+				s.count(&list)
+				v.List = append(v.List, s.value(&list, depth+1))
+			}
+			f.join(&list)
+		case anyMap:
+			v = telemetry.Any{Kind: telemetry.Map}
+			pairs := f.whole()
+			for pairs.next() {
+				if pairs.number != listValues {
+					pairs.skip()
+					continue
+				}
+				v.Map = append(v.Map, telemetry.KeyValue{})
+				s.keyValue(&pairs, &v.Map[len(v.Map)-1], depth+1)
+			}
+			f.join(&pairs)
+		default:
+			f.skip()
+		}
+	}
+	up.join(&f)
+	return v
+}
