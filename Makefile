@@ -1,5 +1,6 @@
 # Nothing here needs more than Go, but for conformance and golden, which need
-# Cargo, and lint and bench, which install their tools into bin through Go.
+# Cargo, Python and npm, and lint and bench, which install their tools into bin
+# through Go.
 
 GO       ?= go
 MODULES  := . exporter/autoexport examples internal/bench
@@ -35,13 +36,13 @@ soak: ## kill, fill and cut the power for a quarter of an hour, which needs root
 fuzz: ## run every fuzz target for FUZZTIME
 	@set -e; for p in $$($(GO) list ./...); do \
 	  for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \
-	    $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$p; \
+	    $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x $$p; \
 	  done; done
 
 bench: $(BIN)/benchstat ## run the benchmarks COUNT times, print medians and what they are against others
 	@mkdir -p $(BIN) && rm -f $(BIN)/bench.txt
 	@set -e; for i in $$(seq $(COUNT)); do \
-	  $(GO) test -run '^$$' -bench . -benchtime $(BENCHTIME) ./format ./convert; \
+	  $(GO) test -run '^$$' -bench . -benchtime $(BENCHTIME) ./format ./convert/... ./remote; \
 	  (cd internal/bench && export GOWORK=off \
 	    && $(GO) test -run '^$$' -bench 'File|Buffered|Handler|Durability|Span' -benchtime $(BENCHTIME) . \
 	    && $(GO) test -run '^$$' -bench Finalize -benchtime 1000000x . \
@@ -49,6 +50,7 @@ bench: $(BIN)/benchstat ## run the benchmarks COUNT times, print medians and wha
 	done | tee $(BIN)/bench.txt
 	$(BIN)/benchstat $(BIN)/bench.txt
 	cd internal/bench && GOWORK=off $(GO) run ./ratios $(BIN)/bench.txt
+	cd internal/conformance/collector && GOWORK=off $(GO) test -tags conformance -run '^$$' -bench TimesAsFast -benchtime 20x .
 
 lint: $(BIN)/golangci-lint ## golangci-lint, go fix and go mod tidy find nothing to change
 	@set -e; for m in $(MODULES); do echo "== $$m"; \
@@ -59,9 +61,10 @@ vet: ## vet for other systems
 	@set -e; for t in linux/amd64 linux/arm64 linux/386 darwin/arm64 windows/amd64; do echo "== $$t"; \
 	  for m in $(MODULES); do (cd $$m && GOWORK=off GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0 $(GO) vet ./...); done; done
 
-conformance: ## test against ENTRACE's own crate, which needs Cargo
+conformance: ## test against the other side, which needs Cargo, Python with venv, and npm
 	$(GO) vet -tags conformance ./internal/conformance
-	$(GO) test -count 1 -tags conformance ./internal/conformance
+	$(GO) test -count 1 -timeout 25m -tags conformance ./internal/conformance
+	cd internal/conformance/collector && export GOWORK=off && $(GO) vet -tags conformance . && $(GO) test -count 1 -tags conformance .
 
 golden: ## let ENTRACE's own crate make the fixtures again, which needs Cargo
 	$(GO) test -count 1 -tags conformance -run '^TestReadTheirs$$' ./internal/conformance -update

@@ -46,10 +46,11 @@ func foreignNamed(name string) *foreignFormat {
 // foreignExtension returns the format whose files have such a name, nil if there
 // is none. JSON is of several.
 func foreignExtension(file string) *foreignFormat {
-	ext := filepath.Ext(file)
 	for i := range foreignFormats {
-		if slices.Contains(foreignFormats[i].extensions, ext) {
-			return &foreignFormats[i]
+		for _, ext := range foreignFormats[i].extensions {
+			if strings.HasSuffix(file, ext) {
+				return &foreignFormats[i]
+			}
 		}
 	}
 	return nil

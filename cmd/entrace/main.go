@@ -96,7 +96,7 @@ func (a *app) root() *cobra.Command {
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 	}
 	root.AddCommand(a.catCommand(), a.treeCommand(), a.infoCommand(), a.tailCommand(), a.convertCommand(),
-		a.mergeCommand(), a.recoverCommand(), a.verifyCommand())
+		a.mergeCommand(), a.recoverCommand(), a.verifyCommand(), a.receiveCommand())
 	return root
 }
 

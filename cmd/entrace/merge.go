@@ -32,13 +32,13 @@ func (a *app) mergeCommand() *cobra.Command {
 	c.Flags().StringVar(&flags.to, "to", "", "the format of OUT")
 	c.Flags().StringVar(&flags.disk, "version", "", "the disk version of OUT: 1 or 2")
 	c.Flags().BoolVar(&flags.force, "force", false, "replace an OUT that is there")
-	if err := c.MarkFlagRequired("output"); err != nil {
-		panic(err) // the flag is not there
-	}
 	return c
 }
 
 func (a *app) merge(ctx context.Context, names []string, out string, flags *convertFlags) error {
+	if out == "" {
+		return usagef("--output must name the file to write")
+	}
 	to, err := targetOf(out, flags.to)
 	if err != nil {
 		return err

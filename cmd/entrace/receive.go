@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/entrace-go/entrace/remote"
+)
+
+// receiveFlags are those of receive.
+type receiveFlags struct {
+	listen, dir, tokenEnv   string
+	cert, key, clientCA     string
+	connections             int
+	idleTimeout, frameLimit time.Duration
+}
+
+func (a *app) receiveCommand() *cobra.Command {
+	var f receiveFlags
+	c := &cobra.Command{
+		Use:   "receive",
+		Short: "Receive traces over the network",
+		Long: "receive takes what programs send that have OTEL_EXPORTER_ENTRACE_ENDPOINT set, or\n" +
+			"ENTRACE's own clients, many at once. Each connection becomes an IET in the folder,\n" +
+			"readable by you alone, and an ET when the sender has gone; recover finishes what a\n" +
+			"killed receive leaves. It prints a line for each, and ends when it is interrupted.\n\n" +
+			"ADDR is tcp://HOST:PORT, tls://HOST:PORT, unix:///PATH or HOST:PORT. One that others\n" +
+			"can reach wants TLS or a token, which is 16 to 256 bytes in the environment variable\n" +
+			"that --token-env names and that senders have in OTEL_EXPORTER_ENTRACE_TOKEN.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.receive(cmd.Context(), &f) },
+	}
+	c.Flags().StringVar(&f.listen, "listen", "tcp://127.0.0.1:6142", "where to listen")
+	c.Flags().StringVar(&f.dir, "dir", ".", "the folder for the traces")
+	c.Flags().StringVar(&f.tokenEnv, "token-env", "OTEL_EXPORTER_ENTRACE_TOKEN", "the environment variable with the token, empty for none")
+	c.Flags().StringVar(&f.cert, "tls-cert", "", "the certificate to show, a PEM file")
+	c.Flags().StringVar(&f.key, "tls-key", "", "its key, a PEM file")
+	c.Flags().StringVar(&f.clientCA, "client-ca", "", "the authorities of which senders need a certificate, a PEM file")
+	c.Flags().IntVar(&f.connections, "max-connections", 64, "how many senders there may be at once")
+	c.Flags().DurationVar(&f.idleTimeout, "idle-timeout", 0, "how long a sender may send nothing, 0 for ever")
+	c.Flags().DurationVar(&f.frameLimit, "frame-timeout", 30*time.Second, "how long an entry may take that has begun to come")
+	for _, flag := range []string{"tls-cert", "tls-key", "client-ca"} {
+		if err := c.MarkFlagFilename(flag, "pem", "crt", "key"); err != nil {
+			panic(err) // the flag is not there
+		}
+	}
+	if err := c.MarkFlagDirname("dir"); err != nil {
+		panic(err) // the flag is not there
+	}
+	return c
+}
+
+func (a *app) receive(ctx context.Context, f *receiveFlags) error {
+	config, err := f.tls()
+	if err != nil {
+		return err
+	}
+	if f.connections < 1 || f.idleTimeout < 0 || f.frameLimit <= 0 {
+		return usagef("--max-connections and --frame-timeout must be above 0, --idle-timeout not below")
+	}
+	r := remote.Receiver{Dir: f.dir, TLS: config, MaxConnections: f.connections, FrameTimeout: f.frameLimit, IdleTimeout: f.idleTimeout}
+	if f.tokenEnv != "" {
+		r.Token = os.Getenv(f.tokenEnv)
+	}
+	var mu sync.Mutex
+	r.OnReceived = func(x remote.Received) {
+		mu.Lock()
+		defer mu.Unlock()
+		a.received(x)
+	}
+	l, err := remote.Listen(f.listen)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.err, "entrace: listening at %s\n", safe(describe(l.Addr())))
+	return r.Serve(ctx, l)
+}
+
+// received prints what came of a connection: the file on the standard output, the
+// rest beside it.
+func (a *app) received(x remote.Received) {
+	if x.Path != "" {
+		fmt.Fprintf(a.out, "%s\t%d entries\t%d bytes\n", safe(x.Path), x.Entries, x.Bytes)
+	}
+	if x.Err != nil {
+		fmt.Fprintf(a.err, "entrace: %s: %s\n", safe(describe(x.Sender)), safe(x.Err.Error()))
+	}
+}
+
+func describe(a net.Addr) string {
+	if a == nil || a.String() == "" {
+		return "a local sender"
+	}
+	return a.Network() + "://" + a.String()
+}
+
+// tls returns what the flags say of TLS, nil for nothing.
+func (f *receiveFlags) tls() (*tls.Config, error) {
+	if (f.cert == "") != (f.key == "") {
+		return nil, usagef("--tls-cert and --tls-key go together")
+	}
+	if f.cert == "" {
+		if f.clientCA != "" {
+			return nil, usagef("--client-ca wants --tls-cert and --tls-key")
+		}
+		if len(f.listen) > 6 && f.listen[:6] == "tls://" {
+			return nil, usagef("--listen tls:// wants --tls-cert and --tls-key")
+		}
+		return nil, nil
+	}
+	cert, err := tls.LoadX509KeyPair(f.cert, f.key)
+	if err != nil {
+		return nil, err
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{cert}}
+	if f.clientCA != "" {
+		pem, err := os.ReadFile(f.clientCA)
+		if err != nil {
+			return nil, err
+		}
+		c.ClientAuth, c.ClientCAs = tls.RequireAndVerifyClientCert, x509.NewCertPool()
+		if !c.ClientCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("%s: no certificate in PEM", f.clientCA)
+		}
+	}
+	return c, nil
+}
