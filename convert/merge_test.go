@@ -120,8 +120,10 @@ func merge(t *testing.T, v format.Version, views ...*format.View) (string, *form
 func TestMerge(t *testing.T) {
 	client := []part{{name: "call", span: 1, at: 10, below: -1}, {name: "retry", span: 2, up: 1, at: 20, below: 0}}
 	server := []part{
-		{name: "serve", span: 11, up: 2, at: 25, below: -1}, {name: "query", span: 12, up: 11, at: 26, below: 0},
-		{name: "served", span: 11, at: 27, log: true, below: 0}, {name: "stranger", span: 13, up: 99, at: 28, below: -1},
+		{name: "serve", span: 11, up: 2, at: 25, below: -1},
+		{name: "query", span: 12, up: 11, at: 26, below: 0},
+		{name: "served", span: 11, at: 27, log: true, below: 0},
+		{name: "stranger", span: 13, up: 99, at: 28, below: -1},
 		{name: "of another trace", span: 14, up: 2, at: 29, below: -1, otherTrace: true},
 	}
 	other := []part{{name: "said", span: 12, at: 30, log: true, below: -1}, {name: "alone", at: 31, log: true, below: -1}}

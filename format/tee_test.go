@@ -68,7 +68,7 @@ func TestTee(t *testing.T) {
 			for i := range byte(100) {
 				switch i {
 				case 30: // a part of it gets through
-					f.fail(func(call int, b []byte) (int, error) { return len(b) / 2, syscall.ENOSPC }, nil, nil)
+					f.fail(func(_ int, b []byte) (int, error) { return len(b) / 2, syscall.ENOSPC }, nil, nil)
 				case 60:
 					f.fail(nil, nil, nil)
 				}

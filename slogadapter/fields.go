@@ -28,7 +28,8 @@ var recordLayout = func() (l struct {
 	known              bool
 	front, count, back uintptr
 	room               int
-}) {
+},
+) {
 	record := reflect.TypeFor[slog.Record]()
 	front, hasFront := record.FieldByName("front")
 	count, hasCount := record.FieldByName("nFront")

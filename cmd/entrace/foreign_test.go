@@ -186,8 +186,8 @@ func TestMergeCommand(t *testing.T) {
 	}
 	depth := func(name string) int {
 		for line := range strings.Lines(tree) {
-			if at := strings.Index(line, name); at >= 0 {
-				return len([]rune(line[:at]))
+			if before, _, ok := strings.Cut(line, name); ok {
+				return len([]rune(before))
 			}
 		}
 		return -1

@@ -92,7 +92,7 @@ func source(name, from string) (*foreignFormat, error) {
 		return nil, err
 	}
 	if _, _, err := format.ParseMagic(head); err == nil {
-		return nil, nil //nolint:nilnil
+		return nil, nil //nolint:nilnil // as above
 	}
 	for i := range foreignFormats {
 		if f := &foreignFormats[i]; f.decode != nil && f.is != nil && f.is(head) {

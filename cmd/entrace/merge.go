@@ -91,7 +91,7 @@ func (a *app) mergeTo(ctx context.Context, views []*format.View, out string, to 
 }
 
 // view opens the trace name, of whatever format.
-func (a *app) view(ctx context.Context, name, from string) (v *format.View, damage error, done func(), err error) { //nolint:revive // the damage is a result
+func (a *app) view(ctx context.Context, name, from string) (v *format.View, damage error, done func(), err error) {
 	path, done, err := a.seekable(name)
 	if err != nil {
 		return nil, nil, nil, err
