@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/entrace-go/entrace/convert/heph"
@@ -175,18 +176,18 @@ func TestParents(t *testing.T) {
 	b = heph.AppendEpoch(b, 10)
 	v, err := decode(t, b, format.V2)
 	must(t, err)
-	got := ""
+	var got strings.Builder
 	for id := range uint32(v.Len()) {
 		e, err := v.File().Entry(id)
 		must(t, err)
 		up, err := v.File().Entry(e.Parent)
 		must(t, err)
 		if len(e.Metadata.Name) == 1 {
-			got += e.Metadata.Name + "<" + up.Metadata.Name + " "
+			got.WriteString(e.Metadata.Name + "<" + up.Metadata.Name + " ")
 		}
 	}
-	if want := "A<root B<A C<root E<root D<E F<root G<D I<root H<I K<root J<K L<root M<root "; got != want {
-		t.Errorf("parents are %s, want %s", got, want)
+	if want := "A<root B<A C<root E<root D<E F<root G<D I<root H<I K<root J<K L<root M<root "; got.String() != want {
+		t.Errorf("parents are %s, want %s", got.String(), want)
 	}
 	if !bytes.Equal(encode(t, v), b) {
 		t.Error("it is another file when it is encoded again")
