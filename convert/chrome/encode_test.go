@@ -177,7 +177,7 @@ func TestEncodeGolden(t *testing.T) {
 
 func TestEncodeTimes(t *testing.T) {
 	p := parse(t, encode(t, view(t, write(t, sample()))))
-	if got, want := p.Other["base_unix_nano"], strconv.Itoa(base); got != want {
+	if got, want := p.Other["base_unix_nano"], strconv.FormatInt(base, 10); got != want {
 		t.Errorf("the base is %s, want %s", got, want)
 	}
 	for _, want := range []struct {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -382,6 +383,6 @@ func BenchmarkEncode(b *testing.B) {
 	b.SetBytes(int64(len(encode(b, v))))
 	b.ReportAllocs()
 	for b.Loop() {
-		must(b, perfetto.Encode(b.Context(), &brokenWriter{1 << 40}, v, nil))
+		must(b, perfetto.Encode(b.Context(), &brokenWriter{math.MaxInt}, v, nil))
 	}
 }
