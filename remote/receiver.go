@@ -74,6 +74,12 @@ var (
 	ErrInsecure = errors.New("remote: an address that others can reach wants TLS or a token")
 )
 
+// Check returns the error for which Serve would not use l.
+func (r *Receiver) Check(l net.Listener) error {
+	sv := server{Receiver: *r}
+	return sv.check(l)
+}
+
 // Serve takes connections of l until ctx is done. It closes l, finishes the files
 // and returns when all are done, with an error only if l failed or is not to be
 // used: [ErrInsecure] without token and TLS, unless l is on a loopback address or

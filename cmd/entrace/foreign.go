@@ -66,7 +66,7 @@ var foreignFormats = []foreignFormat{
 		name: "parquet", extensions: []string{".parquet"}, what: "Parquet, a row an entry, for SQL",
 		decode: func(ctx context.Context, r io.Reader, w *format.Writer) error { return parquet.Decode(ctx, r, w, nil) },
 		encode: func(ctx context.Context, w io.Writer, v *format.View) error { return parquet.Encode(ctx, w, v, nil) },
-		lostIn: "columns of other programs", lostOut: "nothing",
+		lostIn: "nothing, but only such tables are read", lostOut: "nothing but which entries ended a span",
 		is: func(head []byte) bool { return bytes.HasPrefix(head, []byte("PAR1")) },
 	},
 	{

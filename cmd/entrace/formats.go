@@ -191,7 +191,7 @@ func asTrace(ctx context.Context, name string, f *foreignFormat) (path string, r
 // listFormats prints what convert knows.
 func (a *app) listFormats() error {
 	row := func(name, ext, ways, what string) error {
-		_, err := fmt.Fprintf(a.out, "%-12s %-14s %-5s %s\n", name, ext, ways, what)
+		_, err := fmt.Fprintf(a.out, "%-10s %-16s %-4s %s\n", name, ext, ways, what)
 		return err
 	}
 	err := errors.Join(

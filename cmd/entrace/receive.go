@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -79,6 +80,9 @@ func (a *app) receive(ctx context.Context, f *receiveFlags) error {
 	l, err := remote.Listen(f.listen)
 	if err != nil {
 		return err
+	}
+	if err := r.Check(l); err != nil {
+		return errors.Join(fmt.Errorf("receive at %s: %w", f.listen, err), l.Close())
 	}
 	fmt.Fprintf(a.err, "entrace: listening at %s\n", safe(describe(l.Addr())))
 	return r.Serve(ctx, l)
