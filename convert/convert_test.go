@@ -289,3 +289,103 @@ func ExampleFile() {
 	fmt.Println(r.Format, r.Version, r.Entries, r.Reason)
 	// Output: et 2 333 clean
 }
+
+// TestFileFrom: an output of what was whole, and the error, when the input is
+// damaged; none at all when nothing was whole, or the decoder is told to stop.
+func TestFileFrom(t *testing.T) {
+	dir := t.TempDir()
+	in := filepath.Join(dir, "in")
+	must(t, os.WriteFile(in, []byte("anything"), 0o600))
+	damaged := errors.New("damaged")
+	for _, x := range []struct {
+		name    string
+		entries int
+		err     error
+		cancel  bool
+		there   bool
+	}{
+		{"whole", 2, nil, false, true},
+		{"damaged", 2, damaged, false, true},
+		{"nothing", 0, damaged, false, false},
+		{"stopped", 2, nil, true, false},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			out := filepath.Join(dir, x.name+".et")
+			err := convert.FileFrom(ctx, in, out, func(_ context.Context, r io.Reader, w *format.Writer) error {
+				if b, err := io.ReadAll(r); err != nil || string(b) != "anything" {
+					t.Errorf("the input is %q, %v", b, err)
+				}
+				for i := range x.entries {
+					e := format.Root()
+					if i > 0 {
+						e = &format.TraceEntry{Metadata: format.Metadata{Name: "entry"}}
+					}
+					if _, err := w.Write(e); err != nil {
+						t.Error(err)
+					}
+				}
+				if x.cancel {
+					cancel()
+				}
+				return x.err
+			}, convert.Options{})
+			want := x.err
+			if x.cancel {
+				want = context.Canceled
+			}
+			if !errors.Is(err, want) {
+				t.Errorf("FileFrom: %v, want %v", err, want)
+			}
+			_, serr := os.Lstat(out)
+			if there := serr == nil; there != x.there {
+				t.Errorf("the output is there: %v", there)
+			}
+			if x.there {
+				if _, err := format.Verify(out, func(problem error) { t.Error(problem) }); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	names, err := os.ReadDir(dir)
+	must(t, err)
+	if len(names) != 3 {
+		t.Errorf("the folder has %v", names)
+	}
+	if err := convert.FileFrom(t.Context(), in, in, nil, convert.Options{Replace: true}); !errors.Is(err, convert.ErrSameFile) {
+		t.Errorf("in and out are the same: %v", err)
+	}
+}
+
+// TestFileTo: the output appears when it is complete, and not at all when the
+// encoder fails.
+func TestFileTo(t *testing.T) {
+	dir := t.TempDir()
+	failed := errors.New("failed")
+	for _, want := range []error{nil, failed} {
+		out := filepath.Join(dir, fmt.Sprint(want))
+		err := convert.FileTo(t.Context(), fixture(format.V1, format.ET), out, func(_ context.Context, w io.Writer, v *format.View) error {
+			if _, err := fmt.Fprint(w, v.Len()); err != nil {
+				t.Error(err)
+			}
+			if _, err := os.Lstat(out); err == nil {
+				t.Error("the output is there before it is complete")
+			}
+			return want
+		}, convert.Options{})
+		if !errors.Is(err, want) {
+			t.Errorf("FileTo: %v, want %v", err, want)
+		}
+		b, err := os.ReadFile(out)
+		if (err == nil) != (want == nil) || want == nil && len(b) == 0 {
+			t.Errorf("the output is %q, %v", b, err)
+		}
+	}
+	names, err := os.ReadDir(dir)
+	must(t, err)
+	if len(names) != 1 {
+		t.Errorf("the folder has %v", names)
+	}
+}

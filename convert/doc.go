@@ -7,4 +7,21 @@
 // they stay sorted.
 //
 // Nothing is lost between these formats but what was no whole entry.
+//
+// # Other formats
+//
+// Each has a package below this one, whose documentation says what becomes what
+// and what is lost: chrome, folded (with speedscope), heph, measureme, otlp, parquet
+// and perfetto. Their Decode functions write to a [format.Writer], their Encode
+// functions read a [format.View]; FileFrom and FileTo do what is to be done about
+// files:
+//
+//	err := convert.FileFrom(ctx, "in.jsonl", "out.et", func(ctx context.Context, r io.Reader, w *format.Writer) error {
+//		return otlp.Decode(ctx, r, w, nil)
+//	}, convert.Options{})
+//
+// # Several services
+//
+// Merge joins traces: a span hangs below the one that it names as its parent in
+// another of them.
 package convert
