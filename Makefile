@@ -33,10 +33,15 @@ soak: ## kill, fill and cut the power for a quarter of an hour, which needs root
 	@[ "$$(id -u)" = 0 ] || { echo "soak mounts file systems: it needs root" >&2; exit 1; }
 	ENTRACE_CI=1 ENTRACE_SOAK=1 $(GO) test -count 1 -timeout 60m -v -run '$(SOAK)' ./format
 
+# A run whose time is over while an input is on its way ends with an error that is
+# none, unless there is a failing input.
 fuzz: ## run every fuzz target for FUZZTIME
 	@set -e; for p in $$($(GO) list ./...); do \
 	  for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \
-	    $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x $$p; \
+	    out=$$($(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x $$p 2>&1) && ok=1 || ok=; \
+	    echo "$$out" | tail -n 3; \
+	    case "$$ok$$out" in 1*) ;; *'Failing input'*|*panic*) echo "$$out"; exit 1;; \
+	      *'context deadline exceeded'*) ;; *) echo "$$out"; exit 1;; esac; \
 	  done; done
 
 bench: $(BIN)/benchstat ## run the benchmarks COUNT times, print medians and what they are against others
@@ -57,9 +62,10 @@ lint: $(BIN)/golangci-lint ## golangci-lint, go fix and go mod tidy find nothing
 	  (cd $$m && GOWORK=off $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yml ./... \
 	    && GOWORK=off $(GO) fix -diff ./... && GOWORK=off $(GO) mod tidy -diff); done
 
-vet: ## vet for other systems
-	@set -e; for t in linux/amd64 linux/arm64 linux/386 darwin/arm64 windows/amd64; do echo "== $$t"; \
-	  for m in $(MODULES); do (cd $$m && GOWORK=off GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0 $(GO) vet ./...); done; done
+vet: ## vet what a service links and the command for other systems, the rest for this one
+	@set -e; for m in $(MODULES); do echo "== $$m"; (cd $$m && GOWORK=off $(GO) vet ./...); done
+	@set -e; for t in linux/arm64 linux/386 darwin/arm64 windows/amd64; do echo "== $$t"; \
+	  GOWORK=off GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0 $(GO) vet ./...; done
 
 conformance: ## test against the other side, which needs Cargo, Python with venv, and npm
 	$(GO) vet -tags conformance ./internal/conformance

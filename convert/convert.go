@@ -144,7 +144,10 @@ func Stream(ctx context.Context, w io.Writer, r io.Reader, o Options) error {
 	if err != nil && !errors.Is(err, format.ErrTruncated) {
 		return errors.Join(err, out.Abort())
 	}
-	return errors.Join(err, out.Close())
+	if cerr := out.Close(); cerr != nil {
+		return cerr // and not that the input was cut, which is no failure
+	}
+	return err
 }
 
 func entries(ctx context.Context, out *format.Writer, in *format.Reader, v format.Version, progress func(done, total int64)) error {

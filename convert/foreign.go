@@ -77,7 +77,7 @@ func StreamFrom(ctx context.Context, w io.Writer, r io.Reader, d Decoder, o Opti
 	case out.Flush() != nil:
 		return nil, errors.Join(damage, out.Close())
 	}
-	if damage != nil && out.Len() == 0 {
+	if damage != nil && out.Len() <= 1 {
 		return nil, errors.Join(damage, out.Abort()) // nothing was whole
 	}
 	return damage, out.Close()

@@ -7,7 +7,10 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/entrace-go/entrace/internal/segment"
 )
@@ -168,5 +171,44 @@ func TestLogRawAllocates(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(2000, func() { _ = r.LogRaw(&ref, 1, size, fill) }); n >= 1 {
 		t.Errorf("a record takes %v allocations", n)
+	}
+}
+
+// TestTimerRests: a recorder that waits, for its file to be old enough or for a
+// disk that is full, does not keep a processor busy.
+func TestTimerRests(t *testing.T) {
+	t.Run("age", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r, _ := faultRecorder(t, RecorderOptions{MaxFileAge: 10 * time.Millisecond})
+			must(t, r.Log(SpanRef{}, faultEntry("one")))
+			wantRest(t, r)
+			must(t, r.Close(context.Background()))
+		})
+	})
+	t.Run("full disk", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r, f := faultRecorder(t, RecorderOptions{MaxWaitingAge: 200 * time.Millisecond})
+			s := faultSpan("span", 2, 9)
+			s.Wait = true
+			must(t, r.WriteSpan(s))
+			must(t, r.Flush())
+			f.fail(func(int, []byte) (int, error) { return 0, syscall.ENOSPC }, nil, nil)
+			must(t, r.Log(SpanRef{}, faultEntry("one")))
+			wantRest(t, r)
+			f.fail(nil, nil, nil)
+			_ = r.Close(context.Background()) // it tells of the disk
+		})
+	})
+}
+
+func wantRest(t *testing.T, r *Recorder) {
+	t.Helper()
+	time.Sleep(time.Second)
+	synctest.Wait()
+	before := r.drains.Load()
+	time.Sleep(10 * time.Second)
+	synctest.Wait()
+	if n := r.drains.Load() - before; n > 110 {
+		t.Errorf("it drained %d times in ten seconds", n)
 	}
 }

@@ -420,7 +420,7 @@ func (r *Recorder) setTimer() {
 	}
 	next := time.Duration(-1)
 	least := func(d time.Duration) {
-		if d = max(d, time.Millisecond); next < 0 || d < next {
+		if d = max(d, drainAfter); next < 0 || d < next {
 			next = d
 		}
 	}
@@ -428,13 +428,20 @@ func (r *Recorder) setTimer() {
 		least(time.Until(s.since.Add(r.o.MaxWaitingAge)))
 	}
 	if r.o.MaxFileAge > 0 {
-		least(time.Until(r.began.Add(r.o.MaxFileAge)))
+		d := max(time.Until(r.began.Add(r.o.MaxFileAge)), time.Until(r.notBefore))
+		if r.next < r.first+minFileEntries {
+			d = max(d, lookEvery) // it waits for more
+		}
+		least(d)
 	}
 	if len(r.out) > 0 || r.armed.Load() {
 		least(drainAfter)
 	}
 	if next >= 0 {
 		r.timer.Reset(next)
+		if next > drainAfter && r.armed.Load() { // meanwhile
+			r.timer.Reset(drainAfter)
+		}
 	}
 }
 

@@ -113,7 +113,7 @@ func (r *Recorder) look() error {
 	if r.unlinked = nil; !osfile.SameFile(r.f, r.stream) {
 		r.unlinked = fmt.Errorf("record to %s: %w", r.stream, ErrUnlinked)
 		if was == nil {
-			r.reports = r.unlinked
+			r.reports = errors.Join(r.reports, r.unlinked)
 		}
 	}
 	return r.unlinked
@@ -131,7 +131,11 @@ func (r *Recorder) rotateIfDue() {
 	if !r.tooBig() && (r.o.MaxFileAge <= 0 || now.Sub(r.began) < r.o.MaxFileAge) || now.Before(r.notBefore) {
 		return
 	}
-	if err := r.rotate(now); err != nil {
+	err := r.look() // the name may be another's by now
+	if err == nil {
+		err = r.rotate(now)
+	}
+	if err != nil {
 		r.notBefore = now.Add(rotateAgain)
 		r.failed(fmt.Errorf("rotate %s: %w", r.stream, err))
 		r.failing = false // the old file goes on

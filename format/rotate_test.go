@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -245,15 +244,47 @@ func TestNoRoomForNext(t *testing.T) {
 		must(t, rec.Log(format.SpanRef{}, logRecord(i)))
 	}
 	must(t, os.Rename(dir+"x", dir))
-	if !slices.ContainsFunc(told, func(err error) bool { return errors.Is(err, fs.ErrNotExist) }) {
+	if !slices.ContainsFunc(told, func(err error) bool { return errors.Is(err, format.ErrUnlinked) }) {
 		t.Errorf("it told of %v", told)
 	}
 	must(t, errors.Join(os.RemoveAll(aside)))
-	if err := rec.Close(context.Background()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := rec.Close(context.Background()); err != nil && !errors.Is(err, format.ErrUnlinked) {
 		t.Error(err)
 	}
 	if f := open(t, filepath.Join(dir, "app.et")); f.Len() != 102 {
 		t.Errorf("%d entries, want 102", f.Len())
+	}
+}
+
+// TestRotateStranger: when the name of the growing file is another file's, that one
+// stays where it is.
+func TestRotateStranger(t *testing.T) {
+	for _, name := range []string{"app.et", "app.iet"} {
+		dir := t.TempDir()
+		rec, err := format.Create(filepath.Join(dir, name), &format.RecorderOptions{MaxFileEntries: 32, KeepFiles: 1})
+		must(t, err)
+		must(t, os.Remove(rec.StreamPath()))
+		must(t, os.WriteFile(rec.StreamPath(), []byte("a stranger's"), 0o600))
+		for i := range 100 {
+			must(t, rec.Log(format.SpanRef{}, logRecord(i)))
+			must(t, rec.Flush())
+		}
+		if b, err := os.ReadFile(rec.StreamPath()); string(b) != "a stranger's" {
+			t.Errorf("%s: the file has %.20q, %v", name, b, err)
+		}
+		if err := rec.Err(); !errors.Is(err, format.ErrUnlinked) {
+			t.Errorf("%s: Err: %v", name, err)
+		}
+		_ = rec.Close(context.Background()) // it tells the same
+		found := false
+		for _, n := range dirNames(t, dir) {
+			b, err := os.ReadFile(filepath.Join(dir, n))
+			must(t, err)
+			found = found || string(b) == "a stranger's"
+		}
+		if !found {
+			t.Errorf("%s: the other file is gone: %v", name, dirNames(t, dir))
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -27,6 +28,7 @@ type shape struct {
 	blob  []byte  // metadata and the number of attributes; version 2: all names, too
 	order []int32 // version 2: in which order values come
 	count int     // where in the blob the number of attributes is
+	names int     // bytes of the names of rows, and of the level
 	room  int     // for all but message, texts, and what With has gathered
 	pre   []byte  // version 1: the name of the time
 	all   []byte  // version 1, when With has gathered nothing: blob and pre
@@ -94,10 +96,11 @@ const maxAllKeys = 1 << 12
 func internKeys(attrs []format.Attribute, prefix string) *withKeys {
 	var b strings.Builder
 	for i := range attrs {
+		b.WriteString(strconv.Itoa(len(attrs[i].Name))) // a name may hold anything
+		b.WriteByte(':')
 		b.WriteString(attrs[i].Name)
-		b.WriteByte(0)
 	}
-	b.WriteByte(0)
+	b.WriteByte('|')
 	b.WriteString(prefix)
 	key := b.String()
 	allKeysMu.Lock()
@@ -162,11 +165,18 @@ func (h *Handler) learn(pos *site, r *slog.Record, s *state) {
 	sh := &shape{level: r.Level, with: h.encoded.keys}
 	plain := true
 	own := attrs[len(attrs)-n:]
-	nulls := 0
+	nulls, errs := 0, 0
 	r.Attrs(func(a slog.Attr) bool {
 		name := own[len(sh.rows)].Name
 		plain = plain && a.Value.Kind() != slog.KindGroup && a.Value.Kind() != slog.KindLogValuer && len(a.Key) <= len(name)
+		if a.Value.Kind() == slog.KindAny && a.Value.Any() != nil {
+			_, isError := a.Value.Any().(error)
+			if errs++; !isError || errs > maxErrors {
+				plain = false // a shape would never fit
+			}
+		}
 		row := newRow(a.Key, name)
+		sh.names += len(name)
 		if row.null = isNil(&a.Value); row.null {
 			nulls++
 		}
@@ -201,6 +211,7 @@ func (h *Handler) learn(pos *site, r *slog.Record, s *state) {
 	} else {
 		sh.columns(s.attrs, len(h.with.attrs), len(fixed), n)
 	}
+	sh.names += len(sh.levelText)
 	sh.room = len(sh.blob) + len(sh.pre) + len(sh.levelText) + len(sh.tail) + (n+2)*roomAttr
 	for i := range sh.rows {
 		sh.room += len(sh.rows[i].long)
@@ -295,11 +306,10 @@ func (h *Handler) quickly(shapes []*shape, r *slog.Record, ref *format.SpanRef, 
 		if !ok {
 			continue
 		}
-		size := len(r.Message) + len(h.encoded.all) + texts
-		if size+len(sh.rows)*maxNumber > h.core.maxBytes {
+		if len(r.Message)+h.with.bytes+sh.names+texts+len(sh.rows)*maxNumber > h.core.maxBytes {
 			return false, nil // it may have to be cut
 		}
-		size += sh.room
+		size := len(r.Message) + len(h.encoded.all) + texts + sh.room
 		return true, h.core.recorder.LogRaw(ref, r.Time.UnixNano(), size, func(buf []byte) (n, attributes int) {
 			return h.fill(buf, sh, r, f)
 		})

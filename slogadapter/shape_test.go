@@ -134,3 +134,71 @@ func quickIsSlow(t *testing.T) {
 		}
 	}
 }
+
+// TestKeysWithNUL: the keys of two loggers that would be the same if they were
+// joined with a zero byte.
+func TestKeysWithNUL(t *testing.T) {
+	for _, version := range []format.Version{format.V1, format.V2} {
+		rec := newRecorder(t, &format.RecorderOptions{Version: version})
+		h := slogadapter.New(rec, nil)
+		one, two := h.WithAttrs([]slog.Attr{slog.Int("a\x00b", 1)}), h.WithAttrs([]slog.Attr{slog.Int("a", 1), slog.Int("b", 2)})
+		for i := range 6 {
+			r := slog.NewRecord(time.Unix(int64(i+1), 0), slog.LevelInfo, "", 0)
+			r.AddAttrs(slog.Int("n", 3))
+			if err := []slog.Handler{one, two}[i/3].Handle(context.Background(), r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i, e := range entries(t, rec) {
+			if want := []string{"a\x00b=1 n=3", "a=1 b=2 n=3"}[i/3]; list(e) != want {
+				t.Errorf("version %d: record %d is %q, want %q", version, i, list(e), want)
+			}
+		}
+	}
+}
+
+// TestFarZones: times of zones that no clock has are texts, all the same.
+func TestFarZones(t *testing.T) {
+	rec := newRecorder(t, nil)
+	h := slogadapter.New(rec, nil)
+	for _, offset := range []int{100 * 3600, -5000 * 3600, 1 << 40} {
+		at := time.Unix(1_800_000_000, 5).In(time.FixedZone("far", offset))
+		for range 3 {
+			r := slog.NewRecord(time.Unix(1, 0), slog.LevelInfo, "", 0)
+			r.AddAttrs(slog.Time("at", at))
+			if err := h.Handle(context.Background(), r); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for i, e := range entries(t, rec) {
+		if v, _ := e.Attribute("at"); v.Kind() != format.KindString {
+			t.Errorf("record %d has a %v, %q", i, v.Kind(), v.Bytes())
+		}
+	}
+}
+
+// TestNamesCount: names are part of the bytes that a record may have, whether its
+// shape is known or not.
+func TestNamesCount(t *testing.T) {
+	key := strings.Repeat("k", 300)
+	for _, known := range []bool{false, true} {
+		rec := newRecorder(t, nil)
+		h := slogadapter.New(rec, &slogadapter.Options{MaxBytes: 400})
+		log := func(value string) {
+			r := slog.NewRecord(time.Unix(1, 0), slog.LevelInfo, "", 0)
+			r.AddAttrs(slog.String(key, value))
+			if err := h.Handle(context.Background(), r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if known {
+			log("")
+		}
+		log(strings.Repeat("v", 340))
+		all := entries(t, rec)
+		if !truncated(all[len(all)-1]) {
+			t.Errorf("known %v: the record is whole", known)
+		}
+	}
+}

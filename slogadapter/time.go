@@ -20,6 +20,9 @@ const digits = "00010203040506070809" + "10111213141516171819" + "20212223242526
 // day mostly, and so the date is a copy.
 func appendTime(b []byte, t time.Time) []byte {
 	_, offset := t.Zone()
+	if offset <= -100*3600 || offset >= 100*3600 {
+		return t.AppendFormat(b, time.RFC3339Nano) // more digits than below
+	}
 	sec := t.Unix() + int64(offset)
 	number := sec / 86400
 	d := lastDay.Load()

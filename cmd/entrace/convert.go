@@ -127,12 +127,18 @@ func (a *app) convertFrom(ctx context.Context, in, out string, from *foreignForm
 	}
 	defer src.Close()
 	damage, err := convert.StreamFrom(ctx, a.out, src, from.decode, o)
-	return errors.Join(err, damage)
+	if err != nil {
+		return err
+	}
+	return damage
 }
 
 func (a *app) convertTo(ctx context.Context, in, out string, from *foreignFormat, to target) (err error) {
 	var damage error
 	if from != nil {
+		if err := notSame(in, out); err != nil {
+			return err
+		}
 		path, remove, wrong, err := asTrace(ctx, in, from)
 		if err != nil {
 			return err
@@ -141,7 +147,10 @@ func (a *app) convertTo(ctx context.Context, in, out string, from *foreignFormat
 		in, damage = path, wrong
 	}
 	if out != "-" {
-		return errors.Join(convert.FileTo(ctx, in, out, to.foreign.encode, to.o), damage)
+		if err := convert.FileTo(ctx, in, out, to.foreign.encode, to.o); err != nil {
+			return err
+		}
+		return damage
 	}
 	f, err := format.Open(in, nil)
 	if err != nil {
@@ -149,7 +158,22 @@ func (a *app) convertTo(ctx context.Context, in, out string, from *foreignFormat
 	}
 	defer f.Close()
 	torn, err := convert.StreamTo(ctx, a.out, f, to.foreign.encode)
-	return errors.Join(err, torn, damage)
+	if err != nil {
+		return err // torn is no failure while the writer lives, this is
+	}
+	return errors.Join(torn, damage)
+}
+
+// notSame finds out that in, which is read by way of a copy, and out are one file.
+func notSame(in, out string) error {
+	a, err := os.Stat(in)
+	if err != nil {
+		return err
+	}
+	if b, err := os.Stat(out); err == nil && os.SameFile(a, b) {
+		return fmt.Errorf("%s: %w", out, convert.ErrSameFile)
+	}
+	return nil
 }
 
 // A progress shows how far a long work is, on a terminal alone.

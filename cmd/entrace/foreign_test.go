@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
@@ -197,5 +199,51 @@ func TestMergeCommand(t *testing.T) {
 	}
 	if got := runOK(t, nil, "merge", app, lines, "-o", "-", "--to", "folded"); !strings.Contains(got, "reserve") {
 		t.Errorf("folded: %s", got)
+	}
+}
+
+// TestForeignInputIsOutput: a file that is read by way of another format is not
+// replaced by what comes of it.
+func TestForeignInputIsOutput(t *testing.T) {
+	in := filepath.Join(t.TempDir(), "app.jsonl")
+	runOK(t, nil, "convert", smallTrace(t), in)
+	b, err := os.ReadFile(in)
+	must(t, err)
+	b = append(b, "{damaged"...)
+	must(t, os.WriteFile(in, b, 0o600))
+	for _, args := range [][]string{{"convert", in, in, "--force"}, {"merge", in, "-o", in, "--force"}} {
+		var out, errs bytes.Buffer
+		if code := run(t.Context(), args, nil, &out, &errs); code != exitData {
+			t.Errorf("%v: %d, %s", args, code, errs.String())
+		}
+		if now, err := os.ReadFile(in); err != nil || !bytes.Equal(now, b) {
+			t.Errorf("%v: the input is another now, %v", args, err)
+		}
+	}
+}
+
+// A fullDisk takes nothing.
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// TestConvertLiveToFullDisk: that the input's writer lives excuses where it ends,
+// and not an output that cannot be written.
+func TestConvertLiveToFullDisk(t *testing.T) {
+	for _, to := range []string{"iet", "et", "heph"} {
+		name := filepath.Join(t.TempDir(), "live.iet")
+		rec, err := format.Create(name, nil)
+		must(t, err)
+		must(t, rec.Log(format.SpanRef{}, named("one")))
+		must(t, rec.Flush())
+		f, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0)
+		must(t, err)
+		_, err = f.Write([]byte{0, 1})
+		must(t, errors.Join(err, f.Close()))
+		var errs bytes.Buffer
+		if code := run(t.Context(), []string{"convert", name, "-", "--to", to}, nil, fullDisk{}, &errs); code != exitData {
+			t.Errorf("to %s: %d, %s", to, code, errs.String())
+		}
+		_ = rec.Close(t.Context()) // the file has grown
 	}
 }

@@ -44,6 +44,9 @@ func (a *app) merge(ctx context.Context, names []string, out string, flags *conv
 		return err
 	}
 	if flags.disk != "" {
+		if to.foreign != nil {
+			return usagef("--version is for ENTRACE's own formats, %s is not one", to.foreign.name)
+		}
 		if to.o.Version, err = format.ParseVersion(flags.disk); err != nil {
 			return usagef("--version: %w", err)
 		}
@@ -52,6 +55,11 @@ func (a *app) merge(ctx context.Context, names []string, out string, flags *conv
 	var views []*format.View
 	var damage []error
 	for _, name := range names {
+		if _, err := os.Stat(name); name != "-" && err == nil {
+			if err := notSame(name, out); err != nil {
+				return err
+			}
+		}
 		v, wrong, done, err := a.view(ctx, name, flags.from)
 		if err != nil {
 			return err
