@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/entrace-go/entrace/internal/osfile"
@@ -88,6 +89,9 @@ func removeDead(path string) error {
 	c, err := net.DialTimeout("unix", path, time.Second)
 	if err == nil {
 		return errors.Join(errors.New("somebody listens there"), c.Close())
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) { // it is busy, or not for us
+		return err
 	}
 	return os.Remove(path)
 }

@@ -75,7 +75,7 @@ func (q *queue) put(e *format.TeeEntry, trace uint32, v format.Version) {
 	if n == 0 || q.chunks[n-1].trace != trace || len(q.chunks[n-1].buf)+size > chunkSize {
 		c := q.spare
 		if q.spare = nil; c == nil {
-			c = &chunk{buf: make([]byte, 0, max(chunkSize, size))}
+			c = &chunk{buf: make([]byte, 0, size)} // it grows as it is needed
 		}
 		c.trace, c.version = trace, v
 		q.chunks = append(q.chunks, c)

@@ -176,7 +176,7 @@ func (sv *server) receive(ctx context.Context, conn net.Conn) Received {
 	// Whatever is waited for then is over at once.
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
-	f := &frames{conn: &timed{Conn: conn, ctx: ctx}, limit: sv.MaxEntrySize, frame: sv.FrameTimeout, idle: sv.IdleTimeout}
+	f := &frames{conn: &timed{Conn: &answering{conn}, ctx: ctx}, limit: sv.MaxEntrySize, frame: sv.FrameTimeout, idle: sv.IdleTimeout}
 	if err := sv.greet(ctx, f); err != nil {
 		done.Err = errors.Join(err, ctxErr(ctx))
 		_ = conn.Close() // it is of no use
@@ -194,6 +194,21 @@ func (sv *server) receive(ctx context.Context, conn net.Conn) Received {
 	done.Path, ferr = in.finish(context.WithoutCancel(ctx))
 	done.Err = errors.Join(err, ferr)
 	return done
+}
+
+// An answering connection does not wait for a sender that takes nothing: TLS
+// answers while it reads, and Write of it would have no end.
+type answering struct{ net.Conn }
+
+const answerTimeout = time.Second
+
+func (a *answering) Write(b []byte) (int, error) {
+	_ = a.SetWriteDeadline(time.Now().Add(answerTimeout))
+	n, err := a.Conn.Write(b)
+	if err != nil {
+		_ = a.Close()
+	}
+	return n, err
 }
 
 func ctxErr(ctx context.Context) error {

@@ -76,6 +76,9 @@ type courier struct {
 	failing bool // and that was reported
 	out     []byte
 	starts  []start // of the records in out
+
+	stuck          *chunk // whose record at stuckAt was not sent by so many connections
+	stuckAt, tries int
 }
 
 // A start is where a record begins in the chunk, and where it ends in what is
@@ -168,12 +171,40 @@ func (c *courier) send(chunk *chunk) error {
 		at = c.sent(chunk.buf, written)
 		if err != nil {
 			c.hangUp(err)
+			if at < len(chunk.buf) && written > 0 {
+				at = c.giveUp(chunk, at)
+			}
 		}
 		if cap(c.out) > 4*chunkSize {
 			c.out = nil
 		}
 	}
+	c.stuck = nil // the memory of chunk is used again
 	return nil
+}
+
+// maxTries is how many connections may end before the same record is sent.
+const maxTries = 5
+
+// giveUp drops the record at at when it came to be the first one again and again:
+// the receiver does not want it, and what is behind it must not wait for ever.
+func (c *courier) giveUp(chunk *chunk, at int) int {
+	if c.stuck != chunk || c.stuckAt != at {
+		c.stuck, c.stuckAt, c.tries = chunk, at, 0
+	}
+	if c.tries++; c.tries < maxTries {
+		return at
+	}
+	c.stuck = nil
+	r, rest := next(chunk.buf[at:])
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stats.Dropped++
+	n := &c.numbering
+	n.nodes.mu.Lock()
+	n.nodes.put(key{n.trace, r.id}, node{parent: r.parent, ref: r.ref})
+	n.nodes.mu.Unlock()
+	return len(chunk.buf) - len(rest)
 }
 
 // leave ends the connection if there is one.
@@ -230,12 +261,20 @@ func (c *courier) encode(buf []byte, at int) {
 
 func (c *courier) write() (int, error) {
 	l := c.link
-	if err := l.SetWriteDeadline(time.Now().Add(c.o.WriteTimeout)); err != nil {
-		return 0, err
-	}
 	stop := context.AfterFunc(c.ctx, func() { _ = l.SetWriteDeadline(time.Unix(1, 0)) })
 	defer stop()
-	return l.Write(c.out)
+	for written := 0; ; {
+		if err := l.SetWriteDeadline(time.Now().Add(c.o.WriteTimeout)); err != nil {
+			return written, err
+		}
+		if err := c.ctx.Err(); err != nil { // its deadline may have been set just before
+			return written, err
+		}
+		n, err := l.Write(c.out[written:min(written+4*chunkSize, len(c.out))])
+		if written += n; err != nil || written == len(c.out) {
+			return written, err
+		}
+	}
 }
 
 // sent counts the records that are wholly in the first bytes that were written

@@ -226,13 +226,33 @@ func (s *Sender) Close(ctx context.Context) error {
 		stop := context.AfterFunc(ctx, s.cancel)
 		defer stop()
 	}
-	<-s.ended
+	if !s.awaitEnd(ctx) {
+		return fmt.Errorf("remote: what runs has not ended, OnError waits perhaps: %w", context.DeadlineExceeded)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !first || s.stats.Dropped == 0 {
 		return nil
 	}
 	return s.lost()
+}
+
+// awaitEnd waits for the end of run, and a moment longer than it has time for it.
+func (s *Sender) awaitEnd(ctx context.Context) bool {
+	select {
+	case <-s.ended:
+		return true
+	case <-ctx.Done():
+	case <-s.ctx.Done():
+	}
+	t := time.NewTimer(100 * time.Millisecond)
+	defer t.Stop()
+	select {
+	case <-s.ended:
+		return true
+	case <-t.C:
+		return false
+	}
 }
 
 // lost says how many entries were dropped.

@@ -109,6 +109,9 @@ func (e *encoder) process(i int) error {
 			}
 		}
 	}
+	if len(e.b) >= bufferSize {
+		return e.flush()
+	}
 	return nil
 }
 

@@ -24,6 +24,7 @@ const (
 	// maxFrames bounds how deep a stack of a line is, since the lines of a chain of
 	// spans take room with the square of its length.
 	maxFrames  = 512
+	maxStack   = 16 << 10 // likewise, in bytes
 	bufferSize = 64 << 10
 )
 
@@ -57,6 +58,7 @@ type node struct {
 	name        string
 	self        uint64 // nanoseconds
 	depth       int32
+	bytes       int   // of the names up to this one
 	first, next int32 // child and sibling, -1 for none
 }
 
@@ -84,11 +86,12 @@ func newTree(s *stacks) *tree {
 			from = at[o]
 		}
 		at[i] = from
-		if t.nodes[from].depth < maxFrames {
+		name := s.names[s.frames[i]].name
+		if t.nodes[from].depth < maxFrames && t.nodes[from].bytes+len(name) < maxStack {
 			k := step{from, s.frames[i]}
 			n, ok := steps[k]
 			if !ok {
-				n = t.add(from, s.names[s.frames[i]].name, t.nodes[from].depth+1)
+				n = t.add(from, name, t.nodes[from].depth+1)
 				steps[k] = n
 			}
 			at[i] = n
@@ -104,7 +107,9 @@ func newTree(s *stacks) *tree {
 func (t *tree) add(from int32, name string, depth int32) int32 {
 	n := node{name: name, depth: depth, first: -1, next: -1}
 	at := int32(len(t.nodes))
+	n.bytes = len(name)
 	if from >= 0 {
+		n.bytes += t.nodes[from].bytes
 		n.next, t.nodes[from].first = t.nodes[from].first, at
 	}
 	t.nodes = append(t.nodes, n)

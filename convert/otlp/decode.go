@@ -73,7 +73,7 @@ type source interface {
 }
 
 func decode(ctx context.Context, b []byte, w *format.Writer) (err error) {
-	d := decoder{w: w, ix: newIndex()}
+	d := decoder{w: w, ix: newIndex(), budget: scopesFloor + scopesFactor*int64(len(b))}
 	d.check = func() error {
 		if d.calls++; d.calls%256 != 1 {
 			return nil
@@ -121,11 +121,19 @@ type decoder struct {
 	holders []holder
 	damaged error // of the first resource that cannot be read
 	scopes  [64]cachedScope
+	budget  int64 // bytes of scopes that may still be written
 	stack   []*record
 	spanOf  telemetry.Span // of the record at hand
 	logOf   telemetry.Log
 	entry   format.TraceEntry // that is written
 }
+
+// Each entry has all of its scope, which the input says once: a small one may not
+// become an output, nor take a time, that grows with its square.
+const (
+	scopesFloor  = 64 << 20
+	scopesFactor = 256
+)
 
 // A holder is the entry of a resource, or why it cannot be read.
 type holder struct {
@@ -210,6 +218,10 @@ func (d *decoder) parent(r *record) *record {
 func (d *decoder) holder(r *record) *holder { return &d.holders[d.ix.groups[r.group].resource] }
 
 func (d *decoder) writeOne(r *record) (err error) {
+	h := &d.ix.scopes.all[d.ix.groups[r.group].scope]
+	if d.budget -= h.valueEnd - h.value + h.urlEnd - h.url; d.budget < 0 {
+		return &Error{Offset: r.off, Err: format.ErrTooLarge}
+	}
 	scope, err := d.scope(d.ix.groups[r.group].scope)
 	if err != nil {
 		return err

@@ -18,6 +18,7 @@ func newJSONSource(b []byte, begin int) *jsonSource {
 func (s *jsonSource) index(ix *index, check func() error) error {
 	c := &s.c
 	for number := int64(1); c.space() != 0 || c.i < len(c.b); number++ {
+		c.text.Reset()
 		if err := check(); err != nil {
 			return err
 		}

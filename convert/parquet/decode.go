@@ -86,8 +86,16 @@ type decoder struct {
 	numbers  [numScalars]int64
 	valid    [numScalars]bool
 	rest     format.TraceEntry
-	size     int // of the texts of the row
+	size     int   // of the texts of the row
+	total    int64 // of those of all rows
 }
+
+// How many bytes of texts there may be in all, besides those for each byte of the
+// file.
+const (
+	textsFloor  = 256 << 20
+	textsFactor = 1024
+)
 
 // bind finds the columns of the table among those of the file.
 func (d *decoder) bind() error {
@@ -247,6 +255,10 @@ func (d *decoder) row() error {
 	}
 	if d.size > format.DefaultMaxEntrySize {
 		return &Error{Offset: d.footer.off, Row: d.rows, Err: format.ErrTooLarge}
+	}
+	// A text of a dictionary may be in every row.
+	if d.total += int64(d.size); d.total > textsFloor+textsFactor*d.in.size {
+		return &Error{Offset: d.footer.off, Row: d.rows, Err: format.ErrTooLarge, Detail: "more text than a file of that size may say"}
 	}
 	if err := d.make(uint32(id)); err != nil {
 		return err

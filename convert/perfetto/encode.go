@@ -130,7 +130,7 @@ func (e *encoder) process(i int) error {
 	if p.Logs {
 		return e.lane(int32(i), p.Lanes, "logs")
 	}
-	return nil
+	return e.full()
 }
 
 func (e *encoder) lane(process, lane int32, name string) error {

@@ -1,0 +1,46 @@
+package otlp_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/entrace-go/entrace/convert/otlp"
+	"github.com/entrace-go/entrace/format"
+)
+
+// A counter counts what is written to it.
+type counter struct{ n int64 }
+
+func (c *counter) Write(b []byte) (int, error) {
+	c.n += int64(len(b))
+	return len(b), nil
+}
+
+// TestScopesBudget: a large scope, which is part of each of many spans, does not
+// make an output of any size of a small input.
+func TestScopesBudget(t *testing.T) {
+	const n = 1000
+	attrs := strings.Repeat(`{"key":"a","value":{"boolValue":true}},`, 40*n)
+	var b strings.Builder
+	b.WriteString(`{"resourceSpans":[{"resource":{},"scopeSpans":[{"scope":{"name":"x","attributes":[` + attrs[:len(attrs)-1] + `]},"spans":[`)
+	for i := range 4 * n {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, `{"traceId":"01000000000000000000000000000000","spanId":"%016x","name":"n"}`, i+1)
+	}
+	b.WriteString(`]}]}]}` + "\n")
+	var c counter
+	w, err := format.NewWriter(&c, format.V2, format.IET, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := otlp.Decode(t.Context(), strings.NewReader(b.String()), w, nil); !errors.Is(err, format.ErrTooLarge) {
+		t.Errorf("Decode: %v", err)
+	}
+	if err := w.Close(); err != nil || c.n > 2<<30 || w.Len() < 10 {
+		t.Errorf("%d bytes and %d entries of %d bytes, %v", c.n, w.Len(), b.Len(), err)
+	}
+}

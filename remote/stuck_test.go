@@ -1,0 +1,53 @@
+package remote_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/remote"
+)
+
+// TestRefusedEntry: an entry that the receiver does not take is dropped in the end,
+// and what is behind it is sent.
+func TestRefusedEntry(t *testing.T) {
+	r := receive(t, remote.Receiver{MaxEntrySize: 64 << 10}, "127.0.0.1:0")
+	s := sender(t, r.addr, remote.SenderOptions{})
+	rec := format.Stream(&format.RecorderOptions{Tee: s})
+	put := func(message string) {
+		must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Metadata: format.Metadata{Name: "event"}, Message: format.Some(message)}))
+	}
+	put("small")
+	put(strings.Repeat("x", 7<<20))
+	for range 100 {
+		put("small")
+	}
+	must(t, rec.Flush())
+	for begin := time.Now(); s.Stats().Sent < 100; time.Sleep(10 * time.Millisecond) {
+		if time.Since(begin) > time.Minute {
+			t.Fatalf("what is behind it does not go: %+v", s.Stats())
+		}
+	}
+	_ = rec.Close(t.Context()) // it tells of the loss
+}
+
+// TestCloseInOnError: Close may be called by OnError, and waits no longer than its
+// context for what runs.
+func TestCloseInOnError(t *testing.T) {
+	returned := make(chan struct{})
+	var s *remote.Sender
+	s = sender(t, "tcp://"+closed(t), remote.SenderOptions{OnError: func(error) {
+		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+		defer cancel()
+		_ = s.Close(ctx) // it does not end in time
+		close(returned)
+	}})
+	s.Take([]format.TeeEntry{{ID: 1, Raw: format.AppendTraceEntry(nil, format.V1, named(0, "a"))}})
+	select {
+	case <-returned:
+	case <-time.After(time.Minute):
+		t.Error("Close has not returned")
+	}
+}
