@@ -307,6 +307,8 @@ func TestFileFrom(t *testing.T) {
 		{"whole", 2, nil, false, true},
 		{"damaged", 2, damaged, false, true},
 		{"nothing", 0, damaged, false, false},
+		{"root alone", 1, damaged, false, false},
+		{"empty", 1, nil, false, true},
 		{"stopped", 2, nil, true, false},
 	} {
 		t.Run(x.name, func(t *testing.T) {
@@ -351,7 +353,7 @@ func TestFileFrom(t *testing.T) {
 	}
 	names, err := os.ReadDir(dir)
 	must(t, err)
-	if len(names) != 3 {
+	if len(names) != 4 {
 		t.Errorf("the folder has %v", names)
 	}
 	if err := convert.FileFrom(t.Context(), in, in, nil, convert.Options{Replace: true}); !errors.Is(err, convert.ErrSameFile) {

@@ -22,7 +22,7 @@ type Encoder func(ctx context.Context, w io.Writer, v *format.View) error
 
 // FileFrom converts the file in, which d reads, to the trace file out, as [File]
 // does. An input that is damaged, or stops in the middle, gives an output of what
-// was whole before that, and the error that d returns.
+// was whole before that, if more than the root was, and the error that d returns.
 func FileFrom(ctx context.Context, in, out string, d Decoder, o Options) error {
 	src, err := openForeign(in)
 	if err != nil {

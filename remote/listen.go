@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -36,17 +37,15 @@ func Listen(target string) (net.Listener, error) {
 type socket struct {
 	*net.UnixListener
 
-	path string
+	path    string
+	removed sync.Once
 }
 
 func (s *socket) Addr() net.Addr { return &net.UnixAddr{Name: s.path, Net: "unix"} }
 
 func (s *socket) Close() error {
-	err := s.UnixListener.Close()
-	if err == nil {
-		_ = os.Remove(s.path) // the next one replaces it
-	}
-	return err
+	s.removed.Do(func() { _ = os.Remove(s.path) }) // first, or it might be that of the next one
+	return s.UnixListener.Close()
 }
 
 // listenUnix makes the socket in a folder that is the user's alone and puts it in

@@ -21,7 +21,7 @@ var foreignFormats = []foreignFormat{
 		name: "heph", extensions: []string{".htf"}, what: "Heph's trace format",
 		decode: func(ctx context.Context, r io.Reader, w *format.Writer) error { return heph.Decode(ctx, r, w, nil) },
 		encode: func(ctx context.Context, w io.Writer, v *format.View) error { return heph.Encode(ctx, w, v, nil) },
-		lostIn: "nothing", lostOut: "nothing that heph reads back; Heph's own tools see spans and their attributes",
+		lostIn: "damaged and oversized packets", lostOut: "the order of attributes, ends of spans as entries of their own",
 		is: func(head []byte) bool {
 			return bytes.HasPrefix(head, []byte("\x75\xd1\x1d\x4d")) || bytes.HasPrefix(head, []byte("\xc1\xfc\x1f\xb7"))
 		},
@@ -32,14 +32,14 @@ var foreignFormats = []foreignFormat{
 			return measureme.Decode(ctx, r, w, nil)
 		},
 		encode: func(ctx context.Context, w io.Writer, v *format.View) error { return measureme.Encode(ctx, w, v, nil) },
-		lostIn: "nothing", lostOut: "ids, links, status, scopes, levels; attributes become texts",
+		lostIn: "which strings were shared, those over 4 MiB", lostOut: "types, as all but times and names becomes arguments; parents across threads",
 		is: func(head []byte) bool { return bytes.HasPrefix(head, []byte("MMPD")) },
 	},
 	{
 		name: "otlp", extensions: []string{".jsonl"}, what: "OTLP, as JSON lines of spans and log records; protobuf is read, too",
 		decode: func(ctx context.Context, r io.Reader, w *format.Writer) error { return otlp.Decode(ctx, r, w, nil) },
 		encode: func(ctx context.Context, w io.Writer, v *format.View) error { return otlp.Encode(ctx, w, v, nil) },
-		lostIn: "nothing", lostOut: "entries that are no spans or log records, numbers beyond 63 bits become texts",
+		lostIn: "the order of spans, resources without any, unknown fields", lostOut: "entries that are no spans or log records; numbers beyond 63 bits become texts",
 		is: func(head []byte) bool {
 			return isJSON(head, "resourceSpans", "resourceLogs", "resource_spans", "resource_logs")
 		},
@@ -50,7 +50,7 @@ var foreignFormats = []foreignFormat{
 		encode: func(ctx context.Context, w io.Writer, v *format.View) error {
 			return otlp.Encode(ctx, w, v, &otlp.EncodeOptions{Protobuf: true})
 		},
-		lostIn: "nothing", lostOut: "as otlp",
+		lostIn: "as otlp", lostOut: "as otlp",
 	},
 	{
 		name: "chrome", extensions: []string{".chrome.json"}, what: "Chrome's trace events, for its viewers and Firefox's",

@@ -37,8 +37,8 @@
 // Everything but names, times and the nesting of spans: ids, attributes, kinds,
 // status, events, links, log records, and that a span belongs to a parent from which
 // it was put onto another lane. Folded stacks keep no times but sums, and count
-// what is deeper than 512 frames or 16 KiB to the last of them. In speedscope, which holds times as
-// doubles, those beyond 2^53 ns (104 days) are rounded.
+// what is deeper than 512 frames or 16 KiB to the last of them. In speedscope, which
+// holds times as doubles, those beyond 2^53 ns (104 days) are rounded.
 //
 // There is no way back.
 package folded

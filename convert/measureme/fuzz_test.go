@@ -37,7 +37,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		began := time.Now()
 		v, err := decode(t, b)
-		if took := time.Since(began); took > 10*time.Second {
+		if took := time.Since(began); took > time.Minute {
 			t.Errorf("%d bytes take %v", len(b), took)
 		}
 		if e, ok := errors.AsType[*Error](err); err != nil && (!ok || e.Offset < 0 || e.Offset > int64(len(b))) {

@@ -50,7 +50,9 @@
 // texts that are not UTF-8, which become U+FFFD, while values of attributes and texts
 // within such become bytes; numbers of enums that stand for nothing; the bits of a NaN within a
 // list or a map; a start time of exactly 2^63 ns, which becomes 2^63+1. Of keys that
-// come twice both are kept.
+// come twice both are kept. An input whose scopes, which each of their spans and log
+// records has as a whole, would make a far larger output is [format.ErrTooLarge]
+// from there on.
 //
 // Of traces that are encoded: entries that are neither spans, links and events of
 // spans, resources nor log records; marks of the recorder, such as that ids were

@@ -83,5 +83,6 @@
 //
 // From Parquet: nothing of the table, but the columns that follow from others:
 // service, role, ids that attribute_order does not name; and the key-value
-// metadata of the file.
+// metadata of the file. A file that says far more text than its size allows for, by
+// way of dictionaries, is [format.ErrTooLarge] from there on.
 package parquet

