@@ -60,17 +60,19 @@ type Batch struct {
 	// Invariants: buf holds the records, each where ops says, and then what is
 	// being built, from record on. Of an entry that is being built, body and
 	// attrs are where it and its number of attributes begin.
-	buf     []byte
-	ops     []op
-	record  int
-	entries int
-	err     error // of the record that is being built
-	body    int
-	attrs   int
-	count   int
-	open    bool     // it was not ended yet
-	columns []column // version 2: the attributes that were added
-	values  []byte   // their values
+	buf      []byte
+	ops      []op
+	record   int
+	entries  int
+	err      error // of the record that is being built
+	body     int
+	attrs    int
+	count    int
+	open     bool     // it was not ended yet
+	provider Provider // of the record that is being built
+	quiet    bool     // nobody is told of it
+	columns  []column // version 2: the attributes that were added
+	values   []byte   // their values
 }
 
 // An op is a record of a batch.
@@ -80,6 +82,19 @@ type op struct {
 	sum        uint64
 	err        error // it cannot be recorded
 	kind       byte
+	flags      byte
+	provider   Provider
+	quiet      bool
+}
+
+// ref returns the span that o, a record in buf, is of, if it has flagRef.
+func (o *op) ref(buf []byte) (r SpanRef) {
+	at := o.end - refSize
+	if o.flags&flagParent != 0 {
+		at -= refSize
+	}
+	r.set(buf[at:])
+	return r
 }
 
 // spans returns how many spans o offers. Whether one of the kind opEither is one
@@ -115,7 +130,7 @@ func (b *Batch) release() {
 	}
 	clear(b.ops)
 	b.buf, b.ops = b.buf[:0], b.ops[:0]
-	b.record, b.entries, b.err = 0, 0, nil
+	b.record, b.entries, b.err, b.provider, b.quiet = 0, 0, nil, 0, false
 	b.r.batches.Put(b)
 }
 

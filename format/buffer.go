@@ -65,6 +65,15 @@ func (r *Recorder) startBuffer() {
 	r.checkpoint()
 }
 
+// faulted is told of a fault of the map.
+func (r *Recorder) faulted(err error) {
+	if r.ring != nil {
+		r.ring.faulted(err)
+		return
+	}
+	r.leaveBuffer(err)
+}
+
 // leaveBuffer makes calls write to the file themselves: the map is gone.
 func (r *Recorder) leaveBuffer(err error) {
 	r.bufferErr.CompareAndSwap(nil, &err)

@@ -21,6 +21,9 @@ func (r *Recorder) Close(ctx context.Context) error {
 	if r.Discards() {
 		return nil
 	}
+	if r.ring != nil {
+		return r.ring.Close()
+	}
 	if ctx == nil {
 		ctx = context.Background() // a panic halfway would leave the file locked
 	}
@@ -92,7 +95,9 @@ func (r *Recorder) end() (whole bool, err error) {
 		if err != nil {
 			r.unstage(0, err)
 		}
-		err = errors.Join(err, r.writeEnd(false))
+		if !r.o.Died {
+			err = errors.Join(err, r.writeEnd(false))
+		}
 	}
 	whole = r.closeBuffer(err)
 	r.closed = true

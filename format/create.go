@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -118,6 +119,7 @@ func create(name string, o *RecorderOptions) (*Recorder, error) {
 	}
 	r := newRecorder(f, o)
 	r.stream, r.final, r.slot, r.refs = stream, final, s, 1
+	r.on.Store(math.MaxUint64)
 	err = putAside(final, stream)
 	if err == nil {
 		err = r.begin()

@@ -22,14 +22,25 @@ func (b *Batch) Log(ref SpanRef, unixNano int64) {
 		flags = flagRef
 		b.ref(&ref)
 	}
+	if b.provider < firstOther {
+		b.provider = ProviderLogs
+	}
 	b.seal(opLog, flags, 0, unixNano)
 }
+
+// From says that the next record, which Log makes, is of a provider that is
+// neither spans nor log records. It hangs below its span as those do, else below
+// what [Recorder.AppendHead] has written. Its entry needs a message if ref is not
+// zero. A log record that is said to be from [ProviderLogs] is one that a [Ring]
+// does not tell of.
+func (b *Batch) From(p Provider) { b.provider, b.quiet = p, true }
 
 // Span makes the entries since the last record a span with its links and events.
 func (b *Batch) Span(h *SpanHead) { b.span(opSpan, h) }
 
 func (b *Batch) span(kind byte, h *SpanHead) {
 	b.leave()
+	b.provider = ProviderSpans
 	if b.err != nil {
 		b.err = fmt.Errorf("span %x: %w", h.Ref.SpanID, b.err)
 	}
@@ -63,6 +74,7 @@ func (b *Batch) span(kind byte, h *SpanHead) {
 // below its entry, or dropped as [ErrNotOpen] when there is none.
 func (b *Batch) EndSpan(ref SpanRef, unixNano int64) {
 	b.leave()
+	b.provider = ProviderSpans
 	b.ref(&ref)
 	b.seal(opEnd, flagRef, 0, unixNano)
 }
@@ -101,7 +113,9 @@ func (b *Batch) seal(kind, flags byte, resource uint32, key int64) {
 	}
 	rec := b.buf[o.start:o.end]
 	binary.LittleEndian.PutUint64(rec[8:], uint64(key))
-	rec[16], rec[17] = kind, flags
+	rec[16], rec[17], rec[18] = kind, flags, byte(b.provider)
+	o.flags, o.provider, o.quiet = flags, b.provider, b.quiet
+	b.provider, b.quiet = 0, false
 	binary.LittleEndian.PutUint32(rec[20:], resource)
 	b.entries, b.err = 0, nil
 	if o.err != nil {

@@ -21,16 +21,20 @@ type lane struct{ stripe uint32 }
 // The buffer may be the crash buffer itself: fill must not block, record, or keep
 // buf, and may use all of it. The error is that of [Batch.Write].
 func (r *Recorder) LogRaw(ref *SpanRef, unixNano int64, size int, fill func(buf []byte) (n, attributes int)) error {
-	if r.Discards() {
+	if !r.Takes(ProviderLogs) {
 		return nil
 	}
 	if unixNano == 0 {
 		unixNano = time.Now().UnixNano()
 	}
 	most := recordHead + bodyHead + size + 8 + refSize
-	if most = (most + 7) &^ 7; most <= segment.MaxRecord && size <= r.maxEntry-maxAdded && !r.direct.Load() {
-		if done, enough := r.logInPlace(ref, unixNano, most, fill); done {
-			r.soon(enough)
+	if most = (most + 7) &^ 7; most <= segment.MaxRecord && size <= r.maxEntry-maxAdded && !r.direct.Load() && r.ring.alone() {
+		if done, enough, seen := r.logInPlace(ref, unixNano, most, fill); done {
+			if r.ring == nil {
+				r.soon(enough)
+			} else if seen != nil {
+				r.ring.tell(seen)
+			}
 			return nil
 		}
 	}
@@ -46,7 +50,7 @@ func (r *Recorder) LogRaw(ref *SpanRef, unixNano int64, size int, fill func(buf 
 
 // logInPlace records a log record of at most so many bytes where it stays, unless
 // that has to go another way.
-func (r *Recorder) logInPlace(ref *SpanRef, unixNano int64, most int, fill func(buf []byte) (n, attributes int)) (done, enough bool) {
+func (r *Recorder) logInPlace(ref *SpanRef, unixNano int64, most int, fill func(buf []byte) (n, attributes int)) (done, enough bool, seen *Seen) {
 	l, _ := r.lanes.Get().(*lane)
 	if l == nil {
 		l = &lane{r.nextStripe.Add(1)}
@@ -55,16 +59,19 @@ func (r *Recorder) logInPlace(ref *SpanRef, unixNano int64, most int, fill func(
 	r.lanes.Put(l)
 	defer s.mu.Unlock()
 	if s.closed || (s.seg == nil || !s.seg.Fits(most)) && r.nextSegment(s, most) != nil {
-		return false, false
+		return false, false, nil
 	}
 	size := 0
 	err := s.seg.Place(most, func(b []byte) int {
 		const body = recordHead + bodyHead
 		n, attributes := fill(b[body : len(b)-8-refSize])
 		binary.LittleEndian.PutUint64(b[8:], uint64(unixNano))
-		binary.LittleEndian.PutUint64(b[16:], opLog)
+		binary.LittleEndian.PutUint64(b[16:], opLog|uint64(ProviderLogs)<<16)
 		binary.LittleEndian.PutUint32(b[recordHead:], uint32(n))
 		binary.LittleEndian.PutUint32(b[recordHead+4:], uint32(attributes))
+		if r.ring != nil {
+			seen = r.ring.see(b[body:body+n], ref)
+		}
 		n += body
 		binary.LittleEndian.PutUint64(b[n:], 0) // what is needed of it is padding
 		n = (n + 7) &^ 7
@@ -78,10 +85,14 @@ func (r *Recorder) logInPlace(ref *SpanRef, unixNano int64, most int, fill func(
 		return n
 	})
 	if err != nil {
-		r.leaveBuffer(err)
-		return false, false
+		r.faulted(err)
+		return false, false, nil
 	}
 	s.entries.Offered++
 	s.seg.Fresh.Entries++
-	return true, s.report(r, size)
+	if r.ring != nil {
+		s.seg.Last = max(s.seg.Last, unixNano)
+		return true, false, seen
+	}
+	return true, s.report(r, size), nil
 }

@@ -36,7 +36,7 @@ func (r *Recorder) apply(o *record, data []byte) error {
 		return r.applyLog(o)
 	case opSpan:
 		return r.applySpan(o, data)
-	case opEnd:
+	case opEnd, opMore:
 		slot := r.spans.get(&o.ref)
 		if slot == nil {
 			err := ErrNotOpen
@@ -44,7 +44,9 @@ func (r *Recorder) apply(o *record, data []byte) error {
 			return err
 		}
 		err := r.children(o.bodies, slot.id)
-		r.spans.end(o.ref)
+		if o.kind == opEnd {
+			r.spans.end(o.ref)
+		}
 		return err
 	case opEither:
 		return r.applyEither(o, data)
@@ -67,9 +69,12 @@ func (r *Recorder) applyLog(o *record) error {
 		}
 	}
 	var parent uint32
-	if slot != nil {
+	switch {
+	case slot != nil:
 		parent = slot.id
-	} else {
+	case o.provider >= firstOther && r.home != 0:
+		parent = r.home
+	default:
 		parent = r.place(r.latest)
 	}
 	if _, err := r.stage(body, head, parent, marks); err != nil {

@@ -10,7 +10,8 @@ import "encoding/binary"
 //		key      int64      // time, in nanoseconds since 1970
 //		kind     uint8
 //		flags    uint8
-//		reserved uint16
+//		provider uint8
+//		reserved uint8
 //		resource uint32     // its number
 //		entries  []{size, head uint32; body [size]byte} // until size is 0
 //		padding             // to a multiple of 8
@@ -27,6 +28,7 @@ const (
 	opSpan   = 2
 	opEnd    = 3
 	opEither = 4
+	opMore   = 8 // entries below a span, which goes on
 
 	// Those of the ledger.
 	opPark     = 5 // the record of a span that waits, behind this header
@@ -53,6 +55,7 @@ const (
 type record struct {
 	key         int64
 	kind, flags byte
+	provider    Provider
 	resource    uint32
 	ref, parent SpanRef
 	bodies      []byte
@@ -65,7 +68,7 @@ func (o *record) parse(data []byte) bool {
 		return false
 	}
 	o.key = int64(binary.LittleEndian.Uint64(data))
-	o.kind, o.flags = data[8], data[9]
+	o.kind, o.flags, o.provider = data[8], data[9], Provider(data[10])
 	o.resource = binary.LittleEndian.Uint32(data[12:])
 	end := len(data)
 	o.ref, o.parent = SpanRef{}, SpanRef{}

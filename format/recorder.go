@@ -29,6 +29,10 @@ type Recorder struct {
 	slot     *slot  // where Create finds the recorder again; nil: it discards
 	refs     int    // guarded by slot.mu
 
+	on   atomic.Uint64 // the Providers that are taken
+	ring *Ring         // that it feeds; nil: a file
+	home uint32        // what entries of other providers hang below
+
 	batches    sync.Pool // of *Batch
 	lanes      sync.Pool // of *lane
 	nextStripe atomic.Uint32
@@ -214,6 +218,11 @@ func (r *Recorder) account() Stats {
 		s.Spans.add(&st.spans)
 		st.mu.Unlock()
 	}
+	if r.ring != nil { // what it has taken is where it belongs
+		s.Entries.Written, s.Entries.Waiting = s.Entries.Waiting, 0
+		s.Spans.Written, s.Spans.Waiting = s.Spans.Waiting, 0
+		return s
+	}
 	s.Entries.Waiting -= r.drained.Entries.Offered
 	s.Spans.Waiting -= r.drained.Spans.Offered
 	return s
@@ -298,10 +307,14 @@ func (r *Recorder) applyNow(data []byte, o *op) error {
 // Append writes e below the entry e.Parent and returns its id, once what came
 // before is written. Text that is not valid UTF-8 is made so: a String becomes
 // Bytes, all else gets U+FFFD. In a recording that rotates, ids hold for one file
-// only: the parent must be the root.
+// only: the parent must be the root. That of a [Ring] takes none below another one
+// either, and returns the id 0.
 func (r *Recorder) Append(e *TraceEntry) (uint32, error) {
 	if r.Discards() {
 		return 0, nil
+	}
+	if r.ring != nil {
+		return 0, r.ring.append(e)
 	}
 	b := r.Batch()
 	defer b.release()
@@ -367,6 +380,11 @@ func (r *Recorder) Resource(e *TraceEntry) (*Resource, error) {
 		res = &Resource{owner: r, index: uint32(len(r.all) + 1), body: append([]byte(nil), body...), head: head}
 		r.known[string(res.body)] = res
 		r.all = append(r.all, res)
+	}
+	if r.ring != nil {
+		r.latest = res
+		r.ring.resource(res)
+		return res, nil
 	}
 	if err := r.drain(); err != nil {
 		r.latest = res
@@ -566,6 +584,9 @@ func (r *Recorder) Flush() error {
 	defer r.unlock()
 	if r.closed {
 		return ErrClosed
+	}
+	if r.ring != nil {
+		return nil
 	}
 	return r.drain()
 }

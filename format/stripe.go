@@ -63,6 +63,9 @@ var errNoRoom = errors.New("no room in the buffer")
 
 // take records the batch b.
 func (r *Recorder) take(b *Batch) error {
+	if r.ring != nil {
+		return r.ring.take(b)
+	}
 	if r.direct.Load() {
 		return r.takeDirect(b, b.ops)
 	}
@@ -126,7 +129,7 @@ func (r *Recorder) tryPut(b *Batch, o *op) error {
 	}
 	if err == nil {
 		if err = s.seg.Append(b.buf[o.start:o.end], o.sum); err != nil {
-			r.leaveBuffer(err)
+			r.faulted(err)
 			err = errNoRoom
 		}
 	}
@@ -140,6 +143,11 @@ func (r *Recorder) tryPut(b *Batch, o *op) error {
 	s.count(o)
 	s.seg.Fresh.Entries += uint64(o.entries)
 	s.seg.Fresh.Spans += o.spans()
+	if r.ring != nil {
+		s.seg.Last = max(s.seg.Last, int64(leUint64(b.buf[o.start+8:])))
+		s.mu.Unlock()
+		return nil
+	}
 	enough := s.report(r, n)
 	s.mu.Unlock()
 	r.soon(enough)
@@ -168,6 +176,9 @@ func (r *Recorder) soon(now bool) {
 
 // nextSegment gives s another segment. It is locked.
 func (r *Recorder) nextSegment(s *stripe, n int) error {
+	if r.ring != nil {
+		return r.ring.nextSegment(s, n)
+	}
 	if n > segment.MaxRecord || r.direct.Load() {
 		return errNoRoom
 	}

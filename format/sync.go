@@ -17,6 +17,9 @@ func (r *Recorder) Sync() error {
 	if r.Discards() {
 		return nil
 	}
+	if r.ring != nil {
+		return r.ring.sync()
+	}
 	r.mu.Lock()
 	if r.closed {
 		r.mu.Unlock()

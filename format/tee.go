@@ -1,6 +1,9 @@
 package format
 
-import "context"
+import (
+	"context"
+	"math"
+)
 
 // A Tee gets what a [Recorder] writes to its file, as soon as it is there: package
 // remote sends it over the network. Its methods are called one at a time, with the
@@ -108,6 +111,7 @@ func Stream(o *RecorderOptions) *Recorder {
 	r.w = noFile{}
 	r.index.broken = true // nobody asks for it
 	r.slot, r.refs = &slot{recorder: r}, 1
+	r.on.Store(math.MaxUint64)
 	_ = r.begin() // which cannot fail
 	r.startBuffer()
 	return r

@@ -99,7 +99,7 @@ func New(r *format.Recorder, o *Options) *Handler {
 
 // Enabled reports whether records of level l are recorded.
 func (h *Handler) Enabled(_ context.Context, l slog.Level) bool {
-	return l >= h.core.level.Level() && !h.core.recorder.Discards()
+	return l >= h.core.level.Level() && h.core.recorder.Takes(format.ProviderLogs)
 }
 
 // WithAttrs returns a handler whose records have attrs, too. Their values are
@@ -139,7 +139,7 @@ func (h *Handler) WithGroup(name string) slog.Handler {
 // one that is done records, too.
 func (h *Handler) Handle(ctx context.Context, r slog.Record) (err error) {
 	c := h.core
-	if c.recorder.Discards() {
+	if !c.recorder.Takes(format.ProviderLogs) {
 		return nil
 	}
 	defer func() {

@@ -18,6 +18,9 @@ type Dead struct {
 	// Damaged counts segments that began and cannot be read, but for what is
 	// committed in them. Only a loss of power leaves any.
 	Damaged int
+	// Torn counts segments of which a part is left out: behind the last record
+	// that can be read lies something that is none.
+	Torn int
 
 	sequence uint64 // of the checkpoint
 	parts    []part
@@ -57,7 +60,10 @@ func Read(r io.ReaderAt, size int64, from func(checkpoint []byte) func(stream ui
 			return nil, err
 		}
 		clear(buf[m:])
-		p, ok := parse(buf)
+		p, torn, ok := parse(buf)
+		if torn {
+			d.Torn++
+		}
 		if !ok {
 			if binary.LittleEndian.Uint64(buf) != 0 {
 				d.Damaged++
@@ -123,21 +129,22 @@ func (d *Dead) Replace(f io.WriterAt, data []byte) error {
 }
 
 // parse finds the records of a segment.
-func parse(b []byte) (part, bool) {
-	p := part{base: binary.LittleEndian.Uint64(b[8:]), stream: binary.LittleEndian.Uint64(b[16:])}
+func parse(b []byte) (p part, torn, ok bool) {
+	p = part{base: binary.LittleEndian.Uint64(b[8:]), stream: binary.LittleEndian.Uint64(b[16:])}
 	if binary.LittleEndian.Uint64(b) != commitWord(Sum(b[8:First]), place(p.stream, p.base), First) {
-		return part{}, false
+		return part{}, false, false
 	}
 	for at := First; at+8 <= Size; {
 		w := binary.LittleEndian.Uint64(b[at:])
 		n := int(uint32(w))
 		if n < 8 || n%8 != 0 || n > Size-at || w != commitWord(Sum(b[at+8:at+n]), place(p.stream, p.base+uint64(at)), n) {
+			torn = w != 0
 			break
 		}
 		at += n
 		p.ends = append(p.ends, at)
 	}
-	return p, true
+	return p, torn, true
 }
 
 // Records calls fn for the records of a stream from position from on, in their

@@ -2,6 +2,7 @@ package segment
 
 import (
 	"encoding/binary"
+	"math"
 	"sync/atomic"
 	"unsafe"
 
@@ -11,8 +12,10 @@ import (
 // A Segment is a part of a stream that is being written. It is not safe for
 // concurrent use, but that what lies before an end can be read meanwhile.
 type Segment struct {
-	// Fresh is the user's, to count what is in the segment.
+	// Fresh and Last are the user's, to count what is in the segment and to note
+	// when the last of it was.
 	Fresh Counts
+	Last  int64
 
 	mem    []byte
 	mapped bool
@@ -26,7 +29,7 @@ type Counts struct{ Entries, Spans uint64 }
 
 // start makes s, which may have been used before, an empty part of a stream.
 func (s *Segment) start(stream, base uint64) error {
-	s.stream, s.base, s.end, s.Fresh = stream, base, First, Counts{}
+	s.stream, s.base, s.end, s.Fresh, s.Last = stream, base, First, Counts{}, math.MinInt64
 	if !s.mapped {
 		return nil
 	}
@@ -64,6 +67,9 @@ func (s *Segment) Void() {
 		_ = mapfile.Guard(s.mem, func() { store(s.mem, 0, 0) }) // a page that is gone is unreadable
 	}
 }
+
+// Stream returns the stream that s is a part of.
+func (s *Segment) Stream() uint64 { return s.stream }
 
 // Base returns the position of the segment in its stream.
 func (s *Segment) Base() uint64 { return s.base }
@@ -134,6 +140,26 @@ func (s *Segment) Record(off, end int) (data []byte, next int) {
 		return nil, end // something else has written to the map
 	}
 	return s.mem[off+8 : off+n : off+n], off + n
+}
+
+// Copy appends what lies before end to b, for [Next]. The error is a fault of the
+// map.
+func (s *Segment) Copy(b []byte, end int) ([]byte, error) {
+	err := s.Guard(func() { b = append(b, s.mem[First:end]...) })
+	return b, err
+}
+
+// Next returns the first record in b, which Copy has made, without its commit
+// word, and what is behind it; nil when there is none.
+func Next(b []byte) (data, rest []byte) {
+	if len(b) < 8 {
+		return nil, nil
+	}
+	n := uint64(binary.LittleEndian.Uint32(b))
+	if n < 8 || n > uint64(len(b)) {
+		return nil, nil // something else has written to the map
+	}
+	return b[8:n:n], b[n:]
 }
 
 // Guard runs fn, which reads records of s, so that a page that is gone is an

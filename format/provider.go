@@ -1,0 +1,31 @@
+package format
+
+// A Provider is the number of what a record comes from, below [MaxProviders].
+// Package control gives them names.
+type Provider uint8
+
+// The providers that records have by themselves.
+const (
+	ProviderSpans Provider = 0 // spans and what belongs to them
+	ProviderLogs  Provider = 1 // log records
+)
+
+// firstOther is the first provider that is neither of these.
+const firstOther Provider = 2
+
+// MaxProviders is how many providers there are at most.
+const MaxProviders = 64
+
+// Providers is a set of providers, a bit each.
+type Providers uint64
+
+// Has reports whether p is in the set.
+func (s Providers) Has(p Provider) bool { return s>>p&1 != 0 }
+
+// Takes reports whether r takes what comes from p, which is one atomic load. All
+// recorders but those of a [Ring] take everything, or nothing: see Discards. A nil
+// Recorder takes nothing.
+func (r *Recorder) Takes(p Provider) bool { return r != nil && Providers(r.on.Load()).Has(p) }
+
+// TakesAny reports whether r takes what comes from one of the providers in s.
+func (r *Recorder) TakesAny(s Providers) bool { return r != nil && r.on.Load()&uint64(s) != 0 }

@@ -1,0 +1,769 @@
+package format_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+const allProviders = format.Providers(1<<64 - 1)
+
+func newRing(t testing.TB, o *format.RingOptions, keep format.Providers) *format.Ring {
+	t.Helper()
+	g, err := format.NewRing(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Keep(keep)
+	t.Cleanup(func() {
+		if err := g.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return g
+}
+
+// writeSnapshot writes a snapshot to a file of its own and opens that.
+func writeSnapshot(t testing.TB, sn *format.Snapshot, v format.Version) *format.File {
+	t.Helper()
+	defer sn.Close()
+	name := filepath.Join(t.TempDir(), "snapshot.et")
+	rec, err := format.Create(name, &format.RecorderOptions{Version: v, Durability: format.DurabilityWriteThrough})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sn.Copy(rec); err != nil {
+		t.Fatal(err)
+	}
+	st := rec.Stats()
+	if st.Entries.Offered != st.Entries.Written || st.Spans.Waiting != 0 {
+		t.Errorf("the account of the snapshot is %+v", st)
+	}
+	closeRecorder(t, rec)
+	_, found := problems2(t, name)
+	for _, p := range found {
+		t.Errorf("%s: %v", name, p)
+	}
+	return open(t, name)
+}
+
+func problems2(t testing.TB, name string) (*format.Report, []error) {
+	t.Helper()
+	var found []error
+	r, err := format.Verify(name, func(p error) { found = append(found, p) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, found
+}
+
+func ringRef(trace, span int) format.SpanRef {
+	r := format.SpanRef{}
+	copy(r.TraceID[:], fmt.Sprintf("t%015d", trace))
+	copy(r.SpanID[:], fmt.Sprintf("s%07d", span))
+	return r
+}
+
+func ringEntry(name string, pad int) *format.TraceEntry {
+	e := &format.TraceEntry{Metadata: format.Metadata{Name: name, Level: format.LevelInfo}}
+	if pad > 0 {
+		e.Attributes = append(e.Attributes, format.Attribute{Name: "pad", Value: format.StringValue(strings.Repeat("x", pad))})
+	}
+	return e
+}
+
+// A script records the same wherever it is played.
+type script struct {
+	rec *format.Recorder
+	res *format.Resource
+	at  int64
+}
+
+func play(t testing.TB, rec *format.Recorder) *script {
+	t.Helper()
+	res, err := rec.Resource(&format.TraceEntry{Metadata: format.Metadata{Name: format.NameResource, Level: format.LevelInfo}, Message: format.Some("shop")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &script{rec: rec, res: res, at: 1_700_000_000_000_000_000}
+}
+
+func (s *script) tick() int64 { s.at += 1000; return s.at }
+
+func (s *script) start(ref, parent format.SpanRef, name string, pad int) {
+	at := s.tick()
+	e := ringEntry(name, pad)
+	e.Attributes = append([]format.Attribute{
+		{Name: format.AttrSpanID, Value: format.StringValue(fmt.Sprintf("%x", ref.SpanID))},
+		{Name: format.AttrTime, Value: format.U64Value(uint64(at))},
+	}, e.Attributes...)
+	_ = s.rec.WriteSpan(&format.Span{Entry: *e, SpanHead: format.SpanHead{Ref: ref, Parent: parent, Resource: s.res, Time: at, Open: true}})
+}
+
+func (s *script) log(ref format.SpanRef, message string, pad int) {
+	e := ringEntry("event", pad)
+	e.Message = format.Some(message)
+	e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrTime, Value: format.U64Value(uint64(s.tick()))})
+	_ = s.rec.Log(ref, e)
+}
+
+func (s *script) end(ref format.SpanRef, events, pad int) {
+	b := s.rec.Batch()
+	for i := range events {
+		e := ringEntry(fmt.Sprint("event-of-span ", i), pad)
+		e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrEvent, Value: format.BoolValue(true)})
+		b.Entry(e)
+	}
+	e := ringEntry(format.NameSpanEnd, 0)
+	e.Metadata.Level = format.LevelTrace
+	e.Attributes = append(e.Attributes,
+		format.Attribute{Name: format.AttrSpanID, Value: format.StringValue(fmt.Sprintf("%x", ref.SpanID))},
+		format.Attribute{Name: format.AttrDuration, Value: format.U64Value(5)})
+	b.Entry(e)
+	b.EndSpan(ref, s.tick())
+	_ = b.Write()
+}
+
+// raws returns the entries of f as JSON, but for the one that marks the end.
+func raws(t testing.TB, f *format.File) (list []string) {
+	t.Helper()
+	if err := f.Walk(0, func(id uint32, e *format.TraceEntry) error {
+		if e.Metadata.Name != format.NameEnd {
+			list = append(list, string(format.AppendJSON(nil, int64(id), e)))
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// TestRingSnapshotIsRecording: what a ring has is, entry by entry, what a file has
+// to which the same was recorded.
+func TestRingSnapshotIsRecording(t *testing.T) {
+	for _, v := range []format.Version{format.V1, format.V2} {
+		for _, mapped := range []bool{false, true} {
+			o := &format.RingOptions{Version: v, Bytes: 16 << 20}
+			if mapped {
+				o.Path = filepath.Join(t.TempDir(), "x.ring")
+			}
+			g := newRing(t, o, allProviders)
+			rec := create(t, "app.et", &format.RecorderOptions{Version: v, Durability: format.DurabilityWriteThrough})
+			for _, to := range []*format.Recorder{g.Recorder(), rec} {
+				s := play(t, to)
+				rnd := rand.New(rand.NewPCG(1, 2))
+				var open []format.SpanRef
+				for i := range 3000 {
+					switch n := rnd.IntN(10); {
+					case n < 4:
+						ref := ringRef(i/100, i)
+						var parent format.SpanRef
+						if len(open) > 0 && n > 0 {
+							parent = open[rnd.IntN(len(open))]
+						}
+						s.start(ref, parent, fmt.Sprint("span ", i), rnd.IntN(40))
+						open = append(open, ref)
+					case n < 7 && len(open) > 0:
+						s.log(open[rnd.IntN(len(open))], fmt.Sprint("log ", i), rnd.IntN(300))
+					case n < 8:
+						s.log(format.SpanRef{}, fmt.Sprint("log ", i), 0)
+					case len(open) > 0:
+						k := rnd.IntN(len(open))
+						s.end(open[k], rnd.IntN(3), 10)
+						open = slices.Delete(open, k, k+1)
+					}
+				}
+			}
+			sn := g.Snapshot(format.SnapshotOptions{Providers: allProviders})
+			if sn.Evicted != 0 {
+				t.Errorf("%d entries were evicted", sn.Evicted)
+			}
+			got := raws(t, writeSnapshot(t, sn, v))
+			if err := rec.Flush(); err != nil {
+				t.Fatal(err)
+			}
+			f, err := format.Open(rec.StreamPath(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := raws(t, f)
+			_ = f.Close()
+			if len(want) < 3000 {
+				t.Fatalf("only %d entries were recorded", len(want))
+			}
+			if diff := sameStrings2(got, want); diff != "" {
+				t.Errorf("version %d, mapped %v: %s", v, mapped, diff)
+			}
+		}
+	}
+}
+
+func sameStrings2(got, want []string) string {
+	for i := range min(len(got), len(want)) {
+		if got[i] != want[i] {
+			return fmt.Sprintf("entry %d is\n%s\nwant\n%s", i, got[i], want[i])
+		}
+	}
+	if len(got) != len(want) {
+		return fmt.Sprintf("%d entries, want %d", len(got), len(want))
+	}
+	return ""
+}
+
+// TestRingCarriesOver: spans that are open are in every snapshot, however much came
+// since they began, and what ended is gone in time.
+func TestRingCarriesOver(t *testing.T) {
+	for _, mapped := range []bool{false, true} {
+		o := &format.RingOptions{Bytes: 4 << 20}
+		if mapped {
+			o.Path = filepath.Join(t.TempDir(), "x.ring")
+		}
+		g := newRing(t, o, allProviders)
+		s := play(t, g.Recorder())
+		top := ringRef(1, 1)
+		s.start(top, format.SpanRef{}, "top", 0)
+		for i := range 50 {
+			s.start(ringRef(1, 100+i), top, fmt.Sprint("open ", i), 0)
+		}
+		for i := range 40_000 { // some 30 MiB
+			ref := ringRef(2, 1000+i)
+			s.start(ref, top, "short", 200)
+			s.log(ref, "said", 200)
+			s.end(ref, 0, 0)
+		}
+		s.end(ringRef(1, 100), 2, 10)
+		st := g.Stats()
+		if st.Bytes > 4<<20+1<<17 || st.Open != 50 || st.Evicted == 0 {
+			t.Errorf("%+v", st)
+		}
+		sn := g.Snapshot(format.SnapshotOptions{Providers: allProviders})
+		if sn.Evicted != st.Evicted || !sn.From.After(time.Unix(0, 1_700_000_000_000_000_000)) {
+			t.Errorf("%d evicted, from %v", sn.Evicted, sn.From)
+		}
+		f := writeSnapshot(t, sn, format.V1)
+		v, err := format.NewView(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, ok := v.Span(top)
+		if !ok {
+			t.Fatal("the span that is open is not there")
+		}
+		kids := 0
+		for _, kid := range v.Children(id) {
+			e, err := v.Entry(kid)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.HasPrefix(e.Metadata.Name, "open ") {
+				kids++
+			}
+		}
+		if kids != 50 {
+			t.Errorf("%d of the 50 open children are there", kids)
+		}
+		if _, ended, _ := v.Ended(must1(v.Span(ringRef(1, 100)))); !ended {
+			t.Error("the end of an old span is not there")
+		}
+		for id := range uint32(f.Len()) {
+			if ref, missing, err := v.Missing(id); err != nil || missing && ref == top {
+				t.Fatalf("entry %d misses its parent (%v)", id, err)
+			}
+		}
+	}
+}
+
+func must1[T any](v T, ok bool) T {
+	if !ok {
+		panic("not there")
+	}
+	return v
+}
+
+// TestRingWindow: a snapshot has what is of the window, and the spans that had not
+// ended when it begins.
+func TestRingWindow(t *testing.T) {
+	g := newRing(t, &format.RingOptions{Bytes: 8 << 20}, allProviders)
+	s := play(t, g.Recorder())
+	a, b, c, d := ringRef(1, 1), ringRef(1, 2), ringRef(1, 3), ringRef(1, 4)
+	s.start(a, format.SpanRef{}, "open", 0)
+	s.start(b, a, "ended before", 0)
+	s.log(a, "before", 0)
+	s.end(b, 1, 0)
+	s.start(c, a, "ends within", 0)
+	whole := ringEntry("whole", 0)
+	whole.Attributes = []format.Attribute{{Name: format.AttrSpanID, Value: format.StringValue("0000000000000009")}, {Name: format.AttrTime, Value: format.U64Value(uint64(s.tick()))}, {Name: format.AttrDuration, Value: format.U64Value(1e9)}}
+	_ = s.rec.WriteSpan(&format.Span{Entry: *whole, SpanHead: format.SpanHead{Ref: ringRef(1, 9), Parent: a, Resource: s.res, Time: s.at}})
+	past := ringEntry("whole past", 0)
+	past.Attributes = []format.Attribute{{Name: format.AttrSpanID, Value: format.StringValue("0000000000000010")}, {Name: format.AttrTime, Value: format.U64Value(uint64(s.tick()))}, {Name: format.AttrDuration, Value: format.U64Value(1)}}
+	_ = s.rec.WriteSpan(&format.Span{Entry: *past, SpanHead: format.SpanHead{Ref: ringRef(1, 10), Parent: a, Resource: s.res, Time: s.at}})
+	s.tick()
+	from := s.at
+	s.log(a, "within", 0)
+	s.end(c, 0, 0)
+	s.start(d, c, "within", 0)
+	sn := g.Snapshot(format.SnapshotOptions{From: time.Unix(0, from), Providers: allProviders})
+	if got, want := viewOutline(t, writeSnapshot(t, sn, format.V1)), "root(resource(open(ends within(within) whole event)) entrace.end)"; got != want {
+		t.Errorf("the window has\n%s, want\n%s", got, want)
+	}
+	sn = g.Snapshot(format.SnapshotOptions{Providers: 1 << format.ProviderLogs})
+	if got := rawOutline(t, writeSnapshot(t, sn, format.V1)); strings.Count(got, "event") != 2 || strings.Contains(got, "open") {
+		t.Errorf("log records alone are %s", got)
+	}
+	sn = g.Snapshot(format.SnapshotOptions{Providers: allProviders, Trace: ringRef(2, 1).TraceID})
+	if got := rawOutline(t, writeSnapshot(t, sn, format.V1)); got != "root(entrace.end)" {
+		t.Errorf("of another trace there is %s", got)
+	}
+}
+
+// TestRingLarge: spans with more events than a segment holds.
+func TestRingLarge(t *testing.T) {
+	for _, whole := range []bool{false, true} {
+		g := newRing(t, nil, allProviders)
+		s := play(t, g.Recorder())
+		ref := ringRef(1, 1)
+		if whole {
+			e := ringEntry("large", 0)
+			e.Attributes = []format.Attribute{{Name: format.AttrSpanID, Value: format.StringValue("0000000000000009")}, {Name: format.AttrTime, Value: format.U64Value(uint64(s.tick()))}}
+			span := &format.Span{Entry: *e, SpanHead: format.SpanHead{Ref: ref, Resource: s.res, Time: s.at}}
+			for range 300 {
+				span.Children = append(span.Children, *ringEntry("event-of-span", 1000))
+			}
+			if err := s.rec.WriteSpan(span); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			s.start(ref, format.SpanRef{}, "large", 0)
+			s.end(ref, 300, 1000)
+		}
+		s.log(ref, strings.Repeat("long ", 100_000), 0)
+		f := writeSnapshot(t, g.Snapshot(format.SnapshotOptions{Providers: allProviders}), format.V1)
+		out := rawOutline(t, f)
+		if n := strings.Count(out, "event-of-span"); n != 300 || !whole && strings.Count(out, format.NameSpanEnd) != 1 {
+			t.Errorf("%d events, want 300: %s", n, out[:min(len(out), 200)])
+		}
+		last, err := f.Entry(uint32(f.Len() - 2))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, cut := last.Attribute(format.AttrTruncated); !cut || len(last.Message.Value) < 1000 {
+			t.Errorf("the long log record is %d bytes, cut %v", len(last.Message.Value), cut)
+		}
+		if st := s.rec.Stats().Entries; st.Dropped.Total() != 0 {
+			t.Errorf("%+v", st)
+		}
+	}
+}
+
+// TestRingStream: a stream has what came since it began, and what was open then.
+func TestRingStream(t *testing.T) {
+	for _, bytes := range []int64{8 << 20, -1} {
+		g := newRing(t, &format.RingOptions{Bytes: bytes}, allProviders)
+		s := play(t, g.Recorder())
+		if took := s.rec.Takes(format.ProviderSpans); took != (bytes > 0) {
+			t.Errorf("with %d bytes spans are taken: %v", bytes, took)
+		}
+		a, b, c := ringRef(1, 1), ringRef(1, 2), ringRef(1, 3)
+		s.start(a, format.SpanRef{}, "open", 0)
+		s.start(b, a, "ended", 0)
+		s.end(b, 0, 0)
+		rec := create(t, "stream.et", nil)
+		if _, err := rec.AppendHead(&format.TraceEntry{Metadata: format.Metadata{Name: "entrace.trace"}}); err != nil {
+			t.Fatal(err)
+		}
+		st, err := g.Stream(rec, 1<<format.ProviderSpans|1<<5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := s.rec.Resource(&format.TraceEntry{Metadata: format.Metadata{Name: format.NameResource}, Message: format.Some("second")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.start(c, a, "came later", 0)
+		s.log(c, "not asked for", 0)
+		s.res = res
+		s.start(ringRef(2, 5), format.SpanRef{}, "of the second", 0)
+		other := s.rec.Batch()
+		other.Entry(&format.TraceEntry{Message: format.Some("sample"), Metadata: format.Metadata{Name: "sample"}})
+		other.From(5)
+		other.Log(format.SpanRef{}, 0)
+		other.Entry(&format.TraceEntry{Message: format.Some("below"), Metadata: format.Metadata{Name: "below"}})
+		other.From(5)
+		other.Log(c, 0)
+		if err := other.Write(); err != nil {
+			t.Fatal(err)
+		}
+		s.end(a, 0, 0)
+		st.Close()
+		s.start(ringRef(2, 7), format.SpanRef{}, "too late", 0)
+		if err := rec.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		f := open(t, rec.StreamPath())
+		want := "root(entrace.trace(sample) resource(open(came later(below) span end)) resource(of the second))"
+		if bytes < 0 {
+			want = "root(entrace.trace(sample) resource(came later(below)) resource(of the second))"
+		}
+		if got := rawOutline(t, f); got != want {
+			t.Errorf("with %d bytes the stream has\n%s, want\n%s", bytes, got, want)
+		}
+	}
+}
+
+// TestRingNotice tells of log records by their level, however they are recorded.
+func TestRingNotice(t *testing.T) {
+	var seen []format.Seen
+	g := newRing(t, &format.RingOptions{OnLog: func(s *format.Seen) { seen = append(seen, *s) }}, allProviders)
+	log := func(l format.Level, message string) {
+		e := ringEntry("event", 0)
+		e.Metadata.Level, e.Metadata.Target, e.Message = l, strings.Repeat("t", 300), format.Some(message)
+		_ = g.Recorder().Log(ringRef(1, 1), e)
+		raw := append([]byte{1, byte(len(message))}, message...)
+		raw = append(raw, "\x05event\x00"...)
+		raw = append(raw, byte(l), 0, 0, 0, 0)
+		ref := ringRef(1, 2)
+		_ = g.Recorder().LogRaw(&ref, 0, 200, func(b []byte) (n, attrs int) { return copy(b, raw), len(raw) - 1 })
+	}
+	log(format.LevelError, "before")
+	g.Notice(format.LevelWarn)
+	log(format.LevelInfo, "info")
+	log(format.LevelWarn, "warn")
+	log(format.LevelError, "error")
+	g.Notice(format.LevelError + 1)
+	log(format.LevelError, "after")
+	var got []string
+	for _, s := range seen {
+		got = append(got, fmt.Sprintf("%v %s %c", s.Level, s.Message, s.Span.SpanID[7]))
+	}
+	if want := []string{"WARN warn 1", "WARN warn 2", "ERROR error 1", "ERROR error 2"}; !slices.Equal(got, want) {
+		t.Errorf("seen are %q, want %q", got, want)
+	}
+	if got := strings.Count(rawOutline(t, writeSnapshot(t, g.Snapshot(format.SnapshotOptions{Providers: allProviders}), format.V1)), "event"); got != 10 {
+		t.Errorf("%d log records are there, want 10", got)
+	}
+}
+
+// TestRingConcurrent takes snapshots while everybody records: each has the whole
+// of what was recorded before it that is not evicted.
+func TestRingConcurrent(t *testing.T) {
+	const workers = 4
+	o := &format.RingOptions{Bytes: 4 << 20, Path: filepath.Join(t.TempDir(), "x.ring")}
+	g := newRing(t, o, allProviders)
+	var done [workers]atomic.Int64
+	var wg sync.WaitGroup
+	var stop atomic.Bool
+	defer func() { stop.Store(true); wg.Wait() }()
+	for w := range workers {
+		wg.Go(func() {
+			s := play(t, g.Recorder())
+			for i := 0; !stop.Load(); i++ {
+				ref := ringRef(w, w*1_000_000+i)
+				s.at = time.Now().UnixNano()
+				s.start(ref, format.SpanRef{}, fmt.Sprint("span ", i), 100)
+				s.log(ref, fmt.Sprintf("%d %d", w, i), 300)
+				s.end(ref, 1, 100)
+				done[w].Store(int64(i + 1))
+			}
+		})
+	}
+	for round := range 8 {
+		time.Sleep(10 * time.Millisecond)
+		var before [workers]int64
+		for w := range before {
+			before[w] = done[w].Load()
+		}
+		sn := g.Snapshot(format.SnapshotOptions{Providers: allProviders})
+		f := writeSnapshot(t, sn, format.V1)
+		var got [workers][]int
+		err := f.Walk(0, func(_ uint32, e *format.TraceEntry) error {
+			if e.Metadata.Name == "event" {
+				var w, i int
+				if _, err := fmt.Sscanf(e.Message.Value, "%d %d", &w, &i); err != nil {
+					return err
+				}
+				got[w] = append(got[w], i)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for w, list := range got {
+			if len(list) == 0 && before[w] > 0 {
+				t.Errorf("round %d: nothing of worker %d, which had recorded %d", round, w, before[w])
+				continue
+			}
+			slices.Sort(list)
+			for k := 1; k < len(list); k++ {
+				if list[k] != list[k-1]+1 && sn.Evicted == 0 {
+					t.Errorf("round %d: worker %d: %d after %d", round, w, list[k], list[k-1])
+				}
+			}
+			if n := len(list); n > 0 && int64(list[n-1]) < before[w]-1 {
+				t.Errorf("round %d: the last of worker %d is %d, it had recorded %d", round, w, list[n-1], before[w])
+			}
+		}
+	}
+	stop.Store(true)
+	wg.Wait()
+	if st := g.Recorder().Stats(); st.Entries.Dropped.Total() != 0 || st.Entries.Offered != st.Entries.Written {
+		t.Errorf("%+v", st)
+	}
+}
+
+// TestRingKill kills processes that record to a ring and finds everything that was
+// recorded when a call had returned.
+func TestRingKill(t *testing.T) {
+	rounds := 10
+	if testing.Short() {
+		rounds = 3
+	}
+	for round := range rounds {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "x.ring")
+		cmd := exec.Command(os.Args[0], "-test.run=^TestRingChild$")
+		cmd.Env = append(os.Environ(), "ENTRACE_RING="+path)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		var acks bytes.Buffer
+		read := make(chan struct{})
+		go func() { _, _ = io.Copy(&acks, out); close(read) }()
+		for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+			if fi, err := os.Stat(path); err == nil && fi.Size() > 1<<20 {
+				break
+			}
+		}
+		if _, err := format.OpenRing(path); !errors.Is(err, format.ErrLocked) {
+			t.Errorf("the ring of a living process: %v, want ErrLocked", err)
+		}
+		time.Sleep(time.Duration(rand.IntN(60)) * time.Millisecond)
+		_ = cmd.Process.Kill()
+		<-read
+		_ = cmd.Wait()
+		d, err := format.OpenRing(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(d.Note) != "a note" || d.Damaged != 0 {
+			t.Errorf("round %d: the note is %q, %d damaged", round, d.Note, d.Damaged)
+		}
+		f := writeSnapshot(t, d.Snapshot(format.SnapshotOptions{Providers: allProviders}), format.V1)
+		have := make(map[string]bool)
+		open := 0
+		v, err := format.NewView(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for id := range uint32(f.Len()) {
+			e, err := v.Entry(id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if have[e.Message.Value] && e.Metadata.Name == "event" {
+				t.Errorf("round %d: %q is there twice", round, e.Message.Value)
+			}
+			have[e.Message.Value] = true
+			if e.Metadata.Name == "forever" {
+				open++
+			}
+		}
+		if open != 20 {
+			t.Errorf("round %d: %d of the 20 spans that were open are there", round, open)
+		}
+		lines := strings.Split(strings.TrimSuffix(acks.String(), "\n"), "\n")
+		if len(lines) > 0 && !strings.HasSuffix(acks.String(), "\n") {
+			lines = lines[:len(lines)-1]
+		}
+		first := max(0, len(lines)-500) // what came before may be evicted
+		for _, ack := range lines[first:] {
+			if _, err := strconv.Atoi(ack); err == nil && !have[ack] {
+				t.Errorf("round %d: %s of %d was acknowledged and is not there", round, ack, len(lines))
+			}
+		}
+		if err := d.Remove(); err != nil {
+			t.Error(err)
+		}
+		if list, _ := filepath.Glob(filepath.Join(dir, "*")); len(list) > 0 {
+			t.Errorf("left are %v", list)
+		}
+	}
+}
+
+func TestRingChild(t *testing.T) {
+	path := os.Getenv("ENTRACE_RING")
+	if path == "" {
+		t.Skip("a part of TestRingKill")
+	}
+	g, err := format.NewRing(&format.RingOptions{Path: path, Bytes: 4 << 20, Note: []byte("a note")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Keep(allProviders)
+	s := play(t, g.Recorder())
+	for i := range 20 {
+		s.start(ringRef(9, i), format.SpanRef{}, "forever", 0)
+	}
+	for i := 0; ; i++ {
+		ref := ringRef(1, 100+i)
+		s.at = time.Now().UnixNano()
+		s.start(ref, ringRef(9, 3), "span", 100)
+		s.log(ref, strconv.Itoa(i), 100)
+		fmt.Println(i)
+		s.end(ref, 0, 0)
+	}
+}
+
+// TestRingFault truncates the ring's file: it goes on in memory.
+func TestRingFault(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.ring")
+	told := make(chan error, 10)
+	g := newRing(t, &format.RingOptions{Path: path, Bytes: 4 << 20, OnError: func(err error) { told <- err }}, allProviders)
+	s := play(t, g.Recorder())
+	for i := range 100 {
+		s.log(format.SpanRef{}, fmt.Sprint("before ", i), 1000)
+	}
+	sn := g.Snapshot(format.SnapshotOptions{Providers: allProviders})
+	if err := os.Truncate(path, 0); err != nil {
+		t.Skip(err)
+	}
+	for i := range 1000 {
+		s.log(format.SpanRef{}, fmt.Sprint("lost ", i), 0)
+	}
+	if err := <-told; err == nil {
+		t.Error("no error was told")
+	}
+	for i := range 100 {
+		s.log(format.SpanRef{}, fmt.Sprint("after ", i), 0)
+	}
+	if got := strings.Count(rawOutline(t, writeSnapshot(t, g.Snapshot(format.SnapshotOptions{Providers: allProviders}), format.V1)), "event"); got < 100 {
+		t.Errorf("%d log records came later, want 100", got)
+	}
+	_ = writeSnapshot(t, sn, format.V1) // of what is gone
+	if len(told) > 0 {
+		t.Errorf("another error was told: %v", <-told)
+	}
+}
+
+// TestOpenRingDamaged breaks a ring in every way and place.
+func TestOpenRingDamaged(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.ring")
+	g := newRing(t, &format.RingOptions{Path: path, Bytes: 4 << 20, Note: []byte("n")}, allProviders)
+	s := play(t, g.Recorder())
+	for i := range 3000 {
+		ref := ringRef(1, i)
+		s.start(ref, format.SpanRef{}, "span", 10)
+		s.log(ref, "m", 500)
+		if i%3 == 0 {
+			s.end(ref, 1, 10)
+		}
+	}
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rnd := rand.New(rand.NewPCG(3, 4))
+	check := func(what string, b []byte, wantDamage bool) {
+		name := filepath.Join(t.TempDir(), "y.ring")
+		if err := os.WriteFile(name, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		d, err := format.OpenRing(name)
+		if err != nil {
+			var no *format.NotRingError
+			if !errors.As(err, &no) && !strings.Contains(err.Error(), "version") {
+				t.Errorf("%s: %v", what, err)
+			}
+			return
+		}
+		defer func() { _ = d.Close() }()
+		if wantDamage && d.Damaged == 0 {
+			t.Errorf("%s: nothing is said to be damaged", what)
+		}
+		rec, err := format.Create(filepath.Join(t.TempDir(), "y.iet"), &format.RecorderOptions{Durability: format.DurabilityWriteThrough})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Snapshot(format.SnapshotOptions{Providers: allProviders}).Copy(rec); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		closeRecorder(t, rec)
+		if r, err := format.Inspect(rec.Path()); err != nil || r.Damage != nil {
+			t.Errorf("%s: the trace is %+v, %v", what, r, err)
+		}
+	}
+	check("whole", whole, false)
+	step := 4096 * 16
+	for n := 0; n <= len(whole); n += step {
+		check(fmt.Sprint("cut at ", n), whole[:n], false)
+	}
+	for i := range 40 {
+		b := bytes.Clone(whole)
+		for range 1 + rnd.IntN(20) {
+			b[64<<10+rnd.IntN(len(b)-64<<10)] ^= byte(1 + rnd.IntN(255))
+		}
+		check(fmt.Sprint("flipped ", i), b, false)
+	}
+	b := bytes.Clone(whole)
+	b[64<<10+40] ^= 1 // in the first record of the first segment
+	check("one bit", b, true)
+}
+
+func TestRingOptions(t *testing.T) {
+	for name, o := range map[string]*format.RingOptions{
+		"version": {Version: 9},
+		"note":    {Note: make([]byte, format.MaxNote+1)},
+		"path":    {Path: "/nowhere/x.ring"},
+	} {
+		if g, err := format.NewRing(o); err == nil {
+			t.Errorf("%s: no error", name)
+			_ = g.Close()
+		}
+	}
+	g := newRing(t, &format.RingOptions{Note: []byte("x")}, 0)
+	rec := g.Recorder()
+	if rec.Takes(0) || rec.Discards() {
+		t.Error("a ring that keeps nothing takes something")
+	}
+	g.Keep(allProviders)
+	if !rec.Takes(63) {
+		t.Error("a ring that keeps everything does not take it")
+	}
+	if id, err := rec.Append(ringEntry("mine", 0)); id != 0 || err != nil {
+		t.Error(id, err)
+	}
+	if _, err := rec.Append(&format.TraceEntry{Parent: 1}); !errors.Is(err, format.ErrBadParent) {
+		t.Error(err)
+	}
+	if err := errors.Join(rec.Flush(), rec.Sync()); err != nil {
+		t.Error(err)
+	}
+	if err := rec.Close(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if err := rec.Log(format.SpanRef{}, ringEntry("event", 0)); err != nil && !errors.Is(err, format.ErrClosed) {
+		t.Error(err)
+	}
+	if rec.Takes(0) {
+		t.Error("a closed ring takes something")
+	}
+}
