@@ -29,9 +29,10 @@ test: ## test every module
 race: ## test under the race detector
 	@set -e; for m in . exporter/autoexport; do (cd $$m && GOWORK=off $(GO) test -race ./...); done
 
-soak: ## kill, fill and cut the power for a quarter of an hour, which needs root, strace and mkfs.ext4
+soak: ## kill, fill and cut the power for half an hour, which needs root, strace and mkfs.ext4
 	@[ "$$(id -u)" = 0 ] || { echo "soak mounts file systems: it needs root" >&2; exit 1; }
 	ENTRACE_CI=1 ENTRACE_SOAK=1 $(GO) test -count 1 -timeout 60m -v -run '$(SOAK)' ./format
+	ENTRACE_CI=1 ENTRACE_SOAK=1 $(GO) test -count 1 -timeout 60m -v -run '^TestAccept' ./control
 
 # A run whose time is over while an input is on its way ends with an error that is
 # none, unless there is a failing input.

@@ -48,6 +48,17 @@
 //	    or ENTRACE takes what is recorded, beside the file; see package remote
 //	OTEL_EXPORTER_ENTRACE_TOKEN       –                       WithEndpoint
 //	    what is shown to the receiver, 16 to 256 bytes
+//	OTEL_EXPORTER_ENTRACE_CONTROL     off                     WithControl
+//	    off, ring, stream: a flight recorder, see package control, instead of one
+//	    file: of the variables above VERSION alone has an effect then. Spans that are
+//	    not sampled are recorded, too; Setup alone
+//	OTEL_EXPORTER_ENTRACE_CONTROL_CONFIG  –                   WithControl
+//	    a YAML file with its configuration, which is followed: see package
+//	    control/filesource; CONTROL may be unset then
+//	OTEL_EXPORTER_ENTRACE_CONTROL_DIR, _RING_BYTES, _PROVIDERS, _ON_ERROR,
+//	_ON_SLOW, _ON_HANG
+//	    its configuration without a file: see control.Env; the folder is
+//	    {service}-traces
 //	OTEL_SDK_DISABLED                 false                   –
 //	    true: no spans, and a recorder that drops everything, but propagators
 //	    as ever; Setup alone

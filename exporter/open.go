@@ -1,9 +1,12 @@
 package exporter
 
 import (
+	"context"
 	"sync"
+	"time"
 	"unsafe"
 
+	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/spanmap"
 )
@@ -25,6 +28,51 @@ type openShard struct {
 	spans spanmap.Map[begun]
 
 	_ [24]byte // a cache line each
+}
+
+// has reports whether a span is open.
+func (o *openSpans) has(r format.SpanRef) bool {
+	s := o.shard(&r)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.spans.Get(key(&r)) != nil
+}
+
+// labels returns the labels that the goroutine of an open span got, nil if it got
+// none.
+func (o *openSpans) labels(r format.SpanRef) context.Context {
+	s := o.shard(&r)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if b := s.spans.Get(key(&r)); b != nil {
+		return b.labels.own
+	}
+	return nil
+}
+
+// each calls fn for the spans that began before a time, until it returns false.
+func (o *openSpans) each(before time.Time, fn func(control.OpenSpan) bool) {
+	limit := before.UnixNano()
+	for i := range o {
+		for _, s := range o[i].before(limit) {
+			if !fn(s) {
+				return
+			}
+		}
+	}
+}
+
+func (s *openShard) before(limit int64) (list []control.OpenSpan) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for k, b := range s.spans.All() {
+		if b.start < limit {
+			list = append(list, control.OpenSpan{
+				Name: b.name, Span: format.SpanRef{TraceID: [16]byte(k[:16]), SpanID: [8]byte(k[16:])}, Start: time.Unix(0, b.start),
+			})
+		}
+	}
+	return list
 }
 
 func (o *openSpans) shard(r *format.SpanRef) *openShard {

@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
+	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/remote"
 )
@@ -35,6 +36,7 @@ type config struct {
 	recording format.RecorderOptions
 	durable   bool // Durability is set
 	unsampled bool
+	control   *control.Control
 	endpoint  string
 	sending   remote.SenderOptions
 
@@ -44,6 +46,7 @@ type config struct {
 	factories map[string]SpanExporterFactory
 	provider  []sdktrace.TracerProviderOption
 	noGlobals bool
+	sampler   sdktrace.Sampler
 }
 
 // A SetupOption is an option of [Setup].
@@ -108,6 +111,20 @@ func WithWaiting(spans, size int, age time.Duration) Option {
 // not sampled.
 func WithUnsampled() Option { return option(func(c *config) { c.unsampled = true }) }
 
+// WithControl records for c: to its ring, live, and those spans, too, that are
+// recorded but not sampled. What is about files has no effect then. c stays the
+// caller's to shut down. [New] takes ended spans to the ring of c.
+func WithControl(c *control.Control) Option {
+	return option(func(cfg *config) { cfg.control = c })
+}
+
+// WithSampler sets the sampler of the TracerProvider, where the environment has
+// another one. With a control, use it rather than the SDK's own option, which
+// would keep spans that are not sampled from the control.
+func WithSampler(s sdktrace.Sampler) SetupOption {
+	return setupOption(func(c *config) { c.sampler = s })
+}
+
 // WithMode sets how spans are recorded.
 func WithMode(m Mode) SetupOption { return setupOption(func(c *config) { c.mode = m }) }
 
@@ -150,6 +167,9 @@ func newConfig(options []Option) config {
 
 // open returns the recorder to use and whether it was opened here.
 func (c *config) open(res *resource.Resource) (*format.Recorder, bool, error) {
+	if c.control != nil {
+		return c.control.Recorder(), false, nil
+	}
 	if c.recorder != nil {
 		return c.recorder, false, nil
 	}

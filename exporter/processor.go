@@ -7,6 +7,9 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/format"
 )
 
 var _ sdktrace.SpanProcessor = (*SpanProcessor)(nil)
@@ -20,7 +23,8 @@ type SpanProcessor struct {
 	target
 
 	unsampled bool
-	failing   atomic.Bool // the last call failed, and that was reported
+	control   *control.Control // nil: none
+	failing   atomic.Bool      // the last call failed, and that was reported
 	open      openSpans
 }
 
@@ -30,6 +34,8 @@ type begun struct {
 	attrs        []attribute.KeyValue
 	links        int
 	droppedLinks int
+	start        int64 // in nanoseconds since 1970
+	labels       goroutineLabels
 }
 
 // changed returns the attributes that b lacks or has otherwise.
@@ -82,24 +88,34 @@ func NewSpanProcessor(options ...Option) (*SpanProcessor, error) {
 	p := &SpanProcessor{}
 	c := newConfig(options)
 	p.unsampled = c.unsampled
+	p.follow(c.control)
 	err := p.target.open(&c)
 	p.measure(processorComponent)
 	return p, err
 }
 
-// OnStart records what is known of a span when it starts.
-func (p *SpanProcessor) OnStart(_ context.Context, s sdktrace.ReadWriteSpan) {
-	if p.skip(s) {
+// follow has p record for a control, which may be nil.
+func (p *SpanProcessor) follow(c *control.Control) {
+	if c == nil {
 		return
 	}
-	p.result(p.start(s))
+	p.control, p.unsampled = c, true
+	c.WatchSpans(p.open.each)
+}
+
+// OnStart records what is known of a span when it starts.
+func (p *SpanProcessor) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
+	if p.skip(s) || !p.recorder.Takes(format.ProviderSpans) {
+		return
+	}
+	p.result(p.start(ctx, s))
 }
 
 func (p *SpanProcessor) skip(s sdktrace.ReadOnlySpan) bool {
-	return p.stopped.Load() || p.recorder.Discards() || !p.unsampled && !s.SpanContext().IsSampled()
+	return p.stopped.Load() || !p.unsampled && !s.SpanContext().IsSampled()
 }
 
-func (p *SpanProcessor) start(s sdktrace.ReadWriteSpan) (err error) {
+func (p *SpanProcessor) start(ctx context.Context, s sdktrace.ReadWriteSpan) (err error) {
 	defer recovered(&err)
 	m := p.mapper()
 	defer p.release(m)
@@ -116,6 +132,10 @@ func (p *SpanProcessor) start(s sdktrace.ReadWriteSpan) (err error) {
 	if err := m.b.Write(); err != nil {
 		return errors.Join(rerr, err)
 	}
+	b.start = h.Time
+	if p.control != nil {
+		b.labels = p.label(ctx, h.Ref, h.Parent, h.Parent.IsValid() && !h.Remote)
+	}
 	p.open.put(h.Ref, &b)
 	return rerr
 }
@@ -124,6 +144,12 @@ func (p *SpanProcessor) start(s sdktrace.ReadWriteSpan) (err error) {
 func (p *SpanProcessor) OnEnd(s sdktrace.ReadOnlySpan) {
 	if p.skip(s) {
 		return
+	}
+	if !p.recorder.Takes(format.ProviderSpans) {
+		// Nobody wants spans, but for the ends of those whose beginning is there.
+		if sc := s.SpanContext(); p.recorder.Discards() || !p.open.has(ref(&sc)) {
+			return
+		}
 	}
 	ctx := context.Background()
 	o := p.instruments.begin(ctx, 1)
@@ -145,8 +171,11 @@ func (p *SpanProcessor) end(s sdktrace.ReadOnlySpan) (err error) {
 	m.b = p.recorder.Batch()
 	b, ok := p.open.take(r)
 	if !ok {
-		return p.endUnknown(m, s)
+		err := p.endUnknown(m, s)
+		p.ended(s, r)
+		return err
 	}
+	b.labels.unlabel()
 	target := s.InstrumentationScope().Name
 	if links := s.Links(); len(links) > 0 {
 		m.links(b.later(links, s.DroppedLinks()), target)
@@ -155,7 +184,16 @@ func (p *SpanProcessor) end(s sdktrace.ReadOnlySpan) (err error) {
 	end := s.EndTime()
 	m.finish(s, r, end, target, &b)
 	m.b.EndSpan(r, end.UnixNano())
-	return m.b.Write()
+	err = m.b.Write()
+	p.ended(s, r)
+	return err
+}
+
+// ended tells the control of a span that has ended, which is recorded.
+func (p *SpanProcessor) ended(s sdktrace.ReadOnlySpan, r format.SpanRef) {
+	if p.control != nil {
+		p.control.SpanEnded(s.Name(), r, s.EndTime().Sub(s.StartTime()))
+	}
 }
 
 // endUnknown ends a span that began before the processor was there, could not be

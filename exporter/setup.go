@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 
+	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
 )
 
@@ -25,6 +26,8 @@ type Pipeline struct {
 	own      sdktrace.SpanProcessor // that records; nil without
 	owned    bool                   // the recorder is closed by Shutdown
 	account  *account               // nil: off
+	control  *control.Control       // nil: none
+	ours     bool                   // the control is shut down by Shutdown
 
 	mu   sync.Mutex
 	done bool
@@ -51,8 +54,11 @@ func Setup(ctx context.Context, options ...SetupOption) (*Pipeline, error) {
 		report(fmt.Errorf("exporter: resource: %w", err)) // it is usable all the same
 	}
 	p := &Pipeline{}
-	var failed error
-	if p.recorder, p.owned, failed = c.open(res); failed != nil {
+	var failed, cerr error
+	if p.control, p.ours, cerr = c.controlled(res); cerr != nil {
+		failed = cerr
+		p.recorder = format.Discard()
+	} else if p.recorder, p.owned, failed = c.open(res); failed != nil {
 		p.recorder = format.Discard()
 	}
 	p.account = observe(p.recorder) // also when there are only logs
@@ -60,7 +66,18 @@ func Setup(ctx context.Context, options ...SetupOption) (*Pipeline, error) {
 	if _, err := p.recorder.Resource(resourceEntry(res)); err != nil {
 		report(err)
 	}
-	o := append(c.provider, sdktrace.WithResource(res))
+	var o []sdktrace.TracerProviderOption
+	switch {
+	case p.control != nil:
+		s := c.sampler
+		if s == nil {
+			s = environmentSampler()
+		}
+		o = append(o, sdktrace.WithSampler(Sampler(s, p.control)))
+	case c.sampler != nil:
+		o = append(o, sdktrace.WithSampler(c.sampler))
+	}
+	o = append(append(o, c.provider...), sdktrace.WithResource(res))
 	own, others := c.processors(ctx, p.recorder, p.owned)
 	for _, sp := range others {
 		o = append(o, sdktrace.WithSpanProcessor(sp))
@@ -141,12 +158,13 @@ func (c *config) processors(ctx context.Context, r *format.Recorder, reports boo
 
 // own returns the processor that records to r.
 func (c *config) own(r *format.Recorder, reports bool) sdktrace.SpanProcessor {
-	if c.mode == ModeBatch {
+	if c.mode == ModeBatch && c.control == nil {
 		e := &Exporter{target{recorder: r}}
 		e.measure(exporterComponent)
 		return sdktrace.NewBatchSpanProcessor(e)
 	}
 	p := &SpanProcessor{target: target{recorder: r, reports: reports}, unsampled: c.unsampled}
+	p.follow(c.control)
 	p.measure(processorComponent)
 	return p
 }
@@ -182,6 +200,10 @@ func (p *Pipeline) Recorder() *format.Recorder { return p.recorder }
 // TracerProvider returns the provider of the spans that are recorded.
 func (p *Pipeline) TracerProvider() *sdktrace.TracerProvider { return p.provider }
 
+// Control returns what decides which requests become traces, nil if there is none.
+// It may be used all the same.
+func (p *Pipeline) Control() *control.Control { return p.control }
+
 // ForceFlush makes sure that spans that have ended, and log records, are in the
 // file, where other processes can read them.
 func (p *Pipeline) ForceFlush(ctx context.Context) error {
@@ -209,6 +231,13 @@ func (p *Pipeline) Shutdown(ctx context.Context) error {
 		err = withGrace(ctx, p.own.Shutdown)
 	}
 	err = errors.Join(err, p.provider.Shutdown(ctx))
+	if p.ours {
+		if finish && ctx.Err() != nil { // the others have used it up
+			err = errors.Join(err, withGrace(ctx, p.control.Shutdown))
+		} else {
+			err = errors.Join(err, p.control.Shutdown(ctx))
+		}
+	}
 	switch {
 	case !p.owned:
 	case finish && ctx.Err() != nil: // the others have used it up

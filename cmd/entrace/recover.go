@@ -4,9 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
 )
 
@@ -32,13 +35,16 @@ func (a *app) recoverCommand() *cobra.Command {
 	var output string
 	var asJSON bool
 	c := &cobra.Command{
-		Use:   "recover FILE",
-		Short: "Save what is whole of the trace of a program that died",
+		Use:   "recover FILE|DIR",
+		Short: "Save what is whole of the traces of programs that died",
 		Long: "recover brings in what the crash buffer beside FILE still holds, then keeps the\n" +
 			"entries up to where it is damaged, and says where and\n" +
 			"why that is. It finishes FILE in place: what was to become app.et becomes that,\n" +
 			"an x.iet is cut. A corrupt original is kept as FILE.broken. With -o it leaves\n" +
-			"FILE alone and writes OUT, an IET if it is called x.iet and else an ET.",
+			"FILE alone and writes OUT, an IET if it is called x.iet and else an ET.\n\n" +
+			"Of DIR, the folder of a flight recorder, it makes a trace, DATE-…-crash.et, of\n" +
+			"every ring whose process died, and finishes the traces that such ones were\n" +
+			"writing. Those of living processes are left alone.",
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.recover(args[0], output, asJSON)
 		},
@@ -51,6 +57,12 @@ func (a *app) recoverCommand() *cobra.Command {
 func (a *app) recover(name, output string, asJSON bool) error {
 	if name == "-" && output == "" {
 		return usagef("of the standard input, -o must say where to")
+	}
+	if fi, err := os.Stat(name); err == nil && fi.IsDir() {
+		if output != "" {
+			return usagef("-o is for a single file, %s is a folder", safe(name))
+		}
+		return a.recoverFolder(name, asJSON)
 	}
 	path, done, err := a.seekable(name)
 	if err != nil {
@@ -99,6 +111,81 @@ func (a *app) printRecovery(v *recovery) error {
 	if v.Broken != "" {
 		_, e := fmt.Fprintf(a.out, "%s: the original\n", safe(v.Broken))
 		err = errors.Join(err, e)
+	}
+	return err
+}
+
+// crash is what 'entrace recover --json DIR' prints of a ring.
+type crash struct {
+	Ring    string     `json:"ring"`
+	Output  string     `json:"output,omitempty"`
+	Time    *time.Time `json:"time,omitempty"`
+	PID     int        `json:"pid,omitempty"`
+	Service string     `json:"service,omitempty"`
+	Reason  string     `json:"reason,omitempty"`
+	Damaged int        `json:"damaged"`
+	Error   string     `json:"error,omitempty"`
+}
+
+// recoverFolder recovers the folder of a flight recorder.
+func (a *app) recoverFolder(dir string, asJSON bool) error {
+	crashes, finished, err := control.Recover(dir)
+	for i := range crashes {
+		c := &crashes[i]
+		if c.Err != nil {
+			err = errors.Join(err, fmt.Errorf("%s: %w", c.Ring, c.Err))
+		}
+		var perr error
+		if asJSON {
+			perr = a.printJSON(newCrash(c))
+		} else {
+			perr = a.printCrash(c)
+		}
+		if perr != nil {
+			return perr
+		}
+	}
+	if asJSON {
+		return err
+	}
+	for _, name := range finished {
+		if _, perr := fmt.Fprintf(a.out, "%s: finished\n", safe(name)); perr != nil {
+			return perr
+		}
+	}
+	if len(crashes)+len(finished) == 0 && err == nil {
+		_, err = fmt.Fprintf(a.out, "%s: nothing to recover\n", safe(dir))
+	}
+	return err
+}
+
+func newCrash(c *control.Crash) crash {
+	out := crash{Ring: c.Ring, Output: c.Path, PID: c.PID, Service: c.Service, Reason: c.Reason, Damaged: c.Damaged}
+	if !c.Time.IsZero() {
+		t := c.Time.UTC()
+		out.Time = &t
+	}
+	if c.Err != nil {
+		out.Error = c.Err.Error()
+	}
+	return out
+}
+
+func (a *app) printCrash(c *control.Crash) error {
+	if c.Err != nil {
+		return nil // which is told in the end
+	}
+	if c.Path == "" {
+		_, err := fmt.Fprintf(a.out, "%s: nothing was in it\n", safe(c.Ring))
+		return err
+	}
+	reason := c.Reason
+	if reason == "" {
+		reason = "killed, or os.Exit"
+	}
+	_, err := fmt.Fprintf(a.out, "%s: process %d ended at %s: %s\n", safe(c.Path), c.PID, c.Time.UTC().Format(time.RFC3339), safe(reason))
+	if c.Damaged > 0 && err == nil {
+		_, err = fmt.Fprintf(a.out, "%s: %d parts of the ring could not be read\n", safe(c.Path), c.Damaged)
 	}
 	return err
 }

@@ -1,0 +1,316 @@
+package control
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"path"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A Config says which requests become traces and what is in them. It is not
+// changed once a [Control] has it: a trace keeps the one that it began with.
+type Config struct {
+	// ID names the configuration in the traces. It must not be empty.
+	ID string
+	// Dir is the folder of the traces. It is made if need be, for the user alone.
+	// It holds for as long as the process runs.
+	Dir string
+	// Keep bounds what is in Dir.
+	Keep Keep
+	// Ring is what is recorded all the time.
+	Ring RingConfig
+	// Traces are what requests can become; the first one that matches is taken.
+	Traces []TraceConfig
+}
+
+// Keep bounds the traces in a folder. What is over a bound is removed, oldest
+// first, and those asked for by hand last. Zero is no bound.
+type Keep struct {
+	Files int
+	Bytes int64
+	Age   time.Duration
+}
+
+// A RingConfig says what is recorded all the time, in memory that is used over and
+// over.
+type RingConfig struct {
+	// Bytes is the size of the ring; 0: there is none. Like Persist it holds
+	// for as long as the process runs.
+	Bytes int64
+	// Persist keeps the ring in a mapped file in Dir, for the next start to find
+	// after a crash, with what the runtime wrote when it died: see
+	// [debug.SetCrashOutput], which takes one file for a process.
+	Persist bool
+	// Always is recorded all the time, and so is what the snapshots in Traces name.
+	Always Set
+	// Params are those of the providers that run all the time.
+	Params map[string]string
+}
+
+// A Mode is what a trace has in it.
+type Mode string
+
+// The modes.
+const (
+	ModeSnapshot Mode = "snapshot" // what is in the ring, which runs on
+	ModeStream   Mode = "stream"   // what comes from now on
+)
+
+// A Scope says what of a snapshot is kept.
+type Scope string
+
+// The scopes.
+const (
+	ScopeAll   Scope = "all"
+	ScopeTrace Scope = "trace" // only what belongs to the OpenTelemetry trace that fired, and what is no span or log record
+)
+
+// A TraceConfig is one kind of trace.
+type TraceConfig struct {
+	// Name is in the file's name: letters, digits, "-", "_" and ".", up to 64.
+	Name string
+	// On says which requests it is for.
+	On []On
+	// Mode is [ModeSnapshot] if empty.
+	Mode Mode
+	// Window is how far back a snapshot goes. The default is 30 s.
+	Window time.Duration
+	// Scope is [ScopeAll] if empty.
+	Scope Scope
+	// Providers are those that feed it.
+	Providers Set
+	// Every is the least time between two traces, PerHour how many there are in an
+	// hour at most, OneIn keeps one of so many. Zero is no limit. Requests that are
+	// Manual are not limited.
+	Every   time.Duration
+	PerHour int
+	OneIn   int
+	// Timeout ends a stream, MaxBytes too: the size of its entries. The defaults are
+	// 30 s and no bound. A stream that was asked for by hand has no timeout unless
+	// the request says so.
+	Timeout  time.Duration
+	MaxBytes int64
+	// KeepIf decides at the end; nil keeps.
+	KeepIf *KeepIf
+	// Params are those of the providers, by PROVIDER.NAME.
+	Params map[string]string
+}
+
+// The triggers that an [On] can name.
+const (
+	TriggerAPI      = "api"      // Start and Fire
+	TriggerSignal   = "signal"   // key: the signal's name, such as SIGUSR1
+	TriggerHTTP     = "http"     // the handler
+	TriggerLog      = "log"      // a log record; key: its message
+	TriggerSpan     = "span"     // a span that has ended; key: its name
+	TriggerWatchdog = "watchdog" // a span that is still open; key: its name
+	TriggerPanic    = "panic"    // CapturePanic; key: what panicked with
+	TriggerStart    = "start"    // the start of the process
+	TriggerExit     = "exit"     // its end, Shutdown
+)
+
+var triggers = []string{
+	TriggerAPI, TriggerSignal, TriggerHTTP, TriggerLog, TriggerSpan, TriggerWatchdog, TriggerPanic, TriggerStart, TriggerExit,
+}
+
+// An On matches requests.
+type On struct {
+	Trigger string
+	// Key is a pattern for the request's key, in which "*" stands for any text.
+	// Empty is everything.
+	Key string
+	// Level is the least level of a log record.
+	Level slog.Level
+	// LongerThan is how long a span must have taken, or been open.
+	LongerThan time.Duration
+	// Count and Within: only so many in that time are enough. Without Within each
+	// is counted for ever.
+	Count  int
+	Within time.Duration
+}
+
+// KeepIf decides whether a trace that has ended is kept. Attributes come first:
+// with Any or All, one of them or all must be on some span or log record of the
+// trace. Then Longest: the highest bound that the longest span of the trace
+// exceeds says how many are kept. A trace that does not fit is kept once in Else
+// times, never with an Else of 0.
+type KeepIf struct {
+	Any, All []string // "name=value"
+	Longest  []KeepLongest
+	Else     int
+}
+
+// A KeepLongest keeps one in so many traces with a span longer than that.
+type KeepLongest struct {
+	LongerThan time.Duration
+	OneIn      int // 0 or 1: all
+}
+
+// Defaults of a [TraceConfig], and bounds of all.
+const (
+	DefaultWindow  = 30 * time.Second
+	DefaultTimeout = 30 * time.Second
+	MinRingBytes   = 4 << 20
+)
+
+// A FieldError says what is wrong with a part of a configuration.
+type FieldError struct {
+	Path string // as in "traces[1].on[0].key"
+	Err  error
+}
+
+func (e *FieldError) Error() string { return e.Path + ": " + e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *FieldError) Unwrap() error { return e.Err }
+
+// Validate returns what is wrong with c, *FieldErrors joined with errors.Join, in
+// the order of the fields.
+func (c *Config) Validate() error {
+	v := &validator{}
+	v.check(c.ID != "", "id", "must not be empty")
+	v.check(c.Dir != "", "dir", "must not be empty")
+	v.check(c.Keep.Files >= 0, "keep.files", "must not be negative")
+	v.check(c.Keep.Bytes >= 0, "keep.bytes", "must not be negative")
+	v.check(c.Keep.Age >= 0, "keep.age", "must not be negative")
+	v.check(c.Ring.Bytes == 0 || c.Ring.Bytes >= MinRingBytes, "ring.bytes", fmt.Sprintf("must be 0 or at least %d", MinRingBytes))
+	v.check(c.Ring.Bytes <= math.MaxInt/4 && c.Ring.Bytes <= 1<<40, "ring.bytes", "is too much")
+	v.check(c.Ring.Always&(CPUProfile|Goroutines) == 0, "ring.always",
+		"cpu.profile is for streams and goroutines for the traces that name it: neither is of a moment")
+	names := make(map[string]bool)
+	for i := range c.Traces {
+		t := &c.Traces[i]
+		at := fmt.Sprintf("traces[%d]", i)
+		v.trace(at, t)
+		v.check(!names[t.Name], at+".name", fmt.Sprintf("%q comes twice", t.Name))
+		names[t.Name] = true
+		v.check(t.mode() != ModeSnapshot || c.Ring.Bytes > 0, at+".mode", "a snapshot needs a ring: ring.bytes is 0")
+	}
+	return errors.Join(v.errs...)
+}
+
+type validator struct{ errs []error }
+
+func (v *validator) check(ok bool, path, problem string) {
+	if !ok {
+		v.errs = append(v.errs, &FieldError{path, errors.New(problem)})
+	}
+}
+
+func (v *validator) trace(at string, t *TraceConfig) {
+	v.check(validName(t.Name), at+".name", fmt.Sprintf("%q is not 1 to 64 letters, digits, '-', '_' and '.', of which it begins with none", t.Name))
+	for i := range t.On {
+		v.on(fmt.Sprintf("%s.on[%d]", at, i), &t.On[i])
+	}
+	switch t.mode() {
+	case ModeSnapshot:
+		v.check(t.Providers&CPUProfile == 0, at+".providers", "cpu.profile is for streams: it has no times to look back to")
+		v.check(t.Timeout == 0, at+".timeout", "is for streams")
+		v.check(t.MaxBytes == 0, at+".max_bytes", "is for streams")
+	case ModeStream:
+		v.check(t.Window == 0, at+".window", "is for snapshots")
+		v.check(t.Scope == "" || t.Scope == ScopeAll, at+".scope", "is for snapshots")
+	default:
+		v.check(false, at+".mode", fmt.Sprintf("%q is neither snapshot nor stream", t.Mode))
+	}
+	v.check(t.Scope == "" || t.Scope == ScopeAll || t.Scope == ScopeTrace, at+".scope", fmt.Sprintf("%q is neither all nor trace", t.Scope))
+	v.check(t.Providers != 0, at+".providers", "must name at least one")
+	v.check(t.Window >= 0, at+".window", "must not be negative")
+	v.check(t.Every >= 0, at+".every", "must not be negative")
+	v.check(t.PerHour >= 0, at+".per_hour", "must not be negative")
+	v.check(t.OneIn >= 0, at+".one_in", "must not be negative")
+	v.check(t.Timeout >= 0, at+".timeout", "must not be negative")
+	v.check(t.MaxBytes >= 0, at+".max_bytes", "must not be negative")
+	v.keepIf(at+".keep_if", t.KeepIf)
+}
+
+func (v *validator) on(at string, o *On) {
+	v.check(slices.Contains(triggers, o.Trigger), at+".trigger",
+		fmt.Sprintf("unknown trigger %q: there are %s", o.Trigger, strings.Join(triggers, ", ")))
+	timed := o.Trigger == TriggerSpan || o.Trigger == TriggerWatchdog
+	v.check(!timed || o.LongerThan > 0, at+".longer_than", "must be above 0 for a "+o.Trigger)
+	v.check(timed || o.LongerThan == 0, at+".longer_than", "is for span and watchdog")
+	v.check(o.Level == 0 || o.Trigger == TriggerLog, at+".level", "is for log")
+	v.check(o.Count >= 0 && o.Count <= maxCount, at+".count", fmt.Sprintf("must be from 0 to %d", maxCount))
+	v.check(o.Within >= 0, at+".within", "must not be negative")
+	if o.Trigger == TriggerSignal && o.Key != "" {
+		_, known := signalNamed(o.Key)
+		v.check(known, at+".key", fmt.Sprintf("%q is no signal that can be had here", o.Key))
+	}
+}
+
+const maxCount = 10_000
+
+func (v *validator) keepIf(at string, k *KeepIf) {
+	if k == nil {
+		return
+	}
+	for i, l := range k.Longest {
+		v.check(l.LongerThan >= 0, fmt.Sprintf("%s.longest[%d].longer_than", at, i), "must not be negative")
+		v.check(l.OneIn >= 0, fmt.Sprintf("%s.longest[%d].one_in", at, i), "must not be negative")
+	}
+	for what, list := range map[string][]string{"any": k.Any, "all": k.All} {
+		for i, s := range list {
+			v.check(strings.Index(s, "=") > 0, fmt.Sprintf("%s.%s[%d]", at, what, i), fmt.Sprintf("%q is not name=value", s))
+		}
+	}
+	v.check(k.Else >= 0, at+".else", "must not be negative")
+}
+
+func validName(s string) bool {
+	if len(s) == 0 || len(s) > 64 {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+		if !letter && (i == 0 || c != '-' && c != '_' && c != '.') {
+			return false
+		}
+	}
+	return path.Base(s) == s
+}
+
+func (t *TraceConfig) mode() Mode {
+	if t.Mode == "" {
+		return ModeSnapshot
+	}
+	return t.Mode
+}
+
+func (t *TraceConfig) window() time.Duration {
+	if t.Window == 0 {
+		return DefaultWindow
+	}
+	return t.Window
+}
+
+func (t *TraceConfig) timeout() time.Duration {
+	if t.Timeout == 0 {
+		return DefaultTimeout
+	}
+	return t.Timeout
+}
+
+// inRing returns what the ring has in it.
+func (c *Config) inRing() Set {
+	if c.Ring.Bytes == 0 {
+		return 0
+	}
+	s := c.Ring.Always
+	for i := range c.Traces {
+		if c.Traces[i].mode() == ModeSnapshot {
+			s |= c.Traces[i].Providers
+		}
+	}
+	return s &^ (Goroutines | CPUProfile)
+}
+
+// trace returns the index of the trace of that name, -1 if there is none.
+func (c *Config) trace(name string) int {
+	return slices.IndexFunc(c.Traces, func(t TraceConfig) bool { return t.Name == name })
+}

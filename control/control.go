@@ -1,0 +1,440 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+// Options are what a [Control] is made of. One of Config and Source is needed.
+type Options struct {
+	Config *Config
+	Source Source
+	// Providers are those that there are, beside spans and logs, which are always
+	// there. Each is a [Provider] or a [Dumper], or both.
+	Providers []Member
+	// Controllers decide by the trigger of the request; [Matched] does for those
+	// that are not here.
+	Controllers map[string]Controller
+	// Service names the process in what a crash leaves.
+	Service string
+	// Version is the disk version of the traces. The default is
+	// [format.DefaultVersion].
+	Version format.Version
+	// OnError is told of what goes wrong: a configuration that is broken, a trace
+	// that could not be written, a ring that has to do without a file. It may be called by several goroutines,
+	// and must not block for long.
+	OnError func(error)
+	// OnTrace, if set, is called when a trace is finished or was not kept. It must
+	// not call the control.
+	OnTrace func(*Trace)
+}
+
+// A Member is a [Provider] or a [Dumper].
+type Member interface{ Provides() Set }
+
+// maxStreams is how many streams there are at once.
+const maxStreams = 4
+
+// A Control decides which requests become traces, and writes them. Its ring is fed
+// by its Recorder. A nil Control does nothing and denies everything.
+//
+// A Control is safe for concurrent use.
+type Control struct {
+	o      Options
+	dir    *folder
+	ring   *format.Ring
+	crash  *crashOutput
+	worker worker
+	force  atomic.Pointer[inForce]
+	closed atomic.Bool
+	began  time.Time
+
+	spans    atomic.Pointer[func(before time.Time, fn func(OpenSpan) bool)]
+	verdicts verdicts
+	signals  signals
+	watchdog watchdog
+	stop     func() // ends the watch on the source
+
+	// Of the worker.
+	running  []*Trace
+	members  []*member
+	limits   map[string]*limit
+	override struct {
+		timer *time.Timer
+		base  *Config // what comes back
+	}
+
+	mu     sync.Mutex
+	shown  []*Trace // running, for others
+	failed uint64   // configurations that were refused
+	lost   uint64   // traces that could not be written
+	kept   uint64
+}
+
+// New returns a control, which records from now on what its configuration says,
+// and first saves what a process that died has left in its folder.
+func New(o *Options) (*Control, error) {
+	c := &Control{o: *o, began: time.Now(), limits: make(map[string]*limit), stop: func() {}}
+	cfg := o.Config
+	if o.Source != nil {
+		var err error
+		if cfg, err = o.Source.Config(); err != nil {
+			return nil, fmt.Errorf("control: %w", err)
+		}
+	}
+	if cfg == nil {
+		return nil, errors.New("control: there is no configuration")
+	}
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("control: configuration: %w", err)
+	}
+	if o.Version != 0 && o.Version != format.V1 && o.Version != format.V2 {
+		return nil, fmt.Errorf("control: %w", &format.VersionError{Version: o.Version})
+	}
+	var err error
+	if c.dir, err = openFolder(cfg.Dir); err != nil {
+		return nil, fmt.Errorf("control: %w", err)
+	}
+	c.saveDead(cfg.Keep)
+	if c.ring, err = c.newRing(cfg); err != nil {
+		return nil, fmt.Errorf("control: %w", err)
+	}
+	for _, m := range o.Providers {
+		c.members = append(c.members, &member{m: m})
+	}
+	c.worker.start()
+	c.worker.do(func() { c.apply(cfg) })
+	if o.Source != nil {
+		stop, err := o.Source.Watch(c.sourceChanged)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("control: %w", err), c.Shutdown(context.Background()))
+		}
+		c.stop = stop
+	}
+	var denied *DeniedError // unless something asks for it
+	if _, err := c.Start(context.Background(), Request{Trigger: TriggerStart, Key: o.Service, Reason: "the process has started"}); err != nil && !errors.As(err, &denied) {
+		c.report(err)
+	}
+	return c, nil
+}
+
+// newRing makes the ring, in a file if that can be had.
+func (c *Control) newRing(cfg *Config) (*format.Ring, error) {
+	ro := format.RingOptions{
+		Version: c.o.Version, Bytes: cfg.Ring.Bytes, OnError: c.report, OnLog: c.logged,
+	}
+	if cfg.Ring.Bytes == 0 {
+		ro.Bytes = -1
+	}
+	if cfg.Ring.Bytes == 0 || !cfg.Ring.Persist {
+		return format.NewRing(&ro)
+	}
+	base := c.dir.path(ringName(c.began))
+	ro.Path, ro.Note = base+ringExt, c.note(cfg)
+	g, err := format.NewRing(&ro)
+	if err != nil {
+		c.report(fmt.Errorf("the ring does without a file: %w", err))
+		ro.Path, ro.Note = "", nil
+		return format.NewRing(&ro)
+	}
+	if c.crash, err = openCrashOutput(base + crashExt); err != nil {
+		c.report(fmt.Errorf("no crash text: %w", err))
+	}
+	return g, nil
+}
+
+// report tells of what is no reason to stop. No lock is held.
+func (c *Control) report(err error) {
+	if c.o.OnError == nil || err == nil {
+		return
+	}
+	defer func() { _ = recover() }() // it must not take the application along
+	c.o.OnError(err)
+}
+
+// Recorder returns the recorder of the ring: give it to the span processor and to
+// the slog handler. That of a nil Control drops everything.
+func (c *Control) Recorder() *format.Recorder {
+	if c == nil {
+		return format.Discard()
+	}
+	return c.ring.Recorder()
+}
+
+// Enabled reports whether one of the providers in s is on. It is one atomic load.
+func (c *Control) Enabled(s Set) bool {
+	return c != nil && c.ring.Recorder().TakesAny(format.Providers(s))
+}
+
+// Config returns the configuration in force.
+func (c *Control) Config() *Config {
+	if c == nil {
+		return nil
+	}
+	return c.force.Load().cfg
+}
+
+// Dir returns the folder of the traces.
+func (c *Control) Dir() string { return c.dir.dir }
+
+// SetConfig puts another configuration in force. If it is wrong the old one stays.
+// The folder, and size and place of the ring, stay what they are.
+func (c *Control) SetConfig(cfg *Config) error {
+	if err := cfg.Validate(); err != nil {
+		c.refused()
+		return err
+	}
+	ok := c.worker.do(func() {
+		if c.override.timer != nil {
+			c.override.base = cfg // it comes when that is over
+			return
+		}
+		c.apply(cfg)
+	})
+	if !ok {
+		return errClosed
+	}
+	return nil
+}
+
+var errClosed = errors.New("control: shut down")
+
+func (c *Control) refused() {
+	c.mu.Lock()
+	c.failed++
+	c.mu.Unlock()
+}
+
+// sourceChanged is told by the source.
+func (c *Control) sourceChanged(cfg *Config, err error) {
+	if err == nil {
+		err = c.SetConfig(cfg)
+	} else {
+		c.refused()
+	}
+	if err != nil && !errors.Is(err, errClosed) {
+		c.report(fmt.Errorf("configuration %s stays in force: %w", c.Config().ID, err))
+	}
+}
+
+// Override puts a configuration in force for a while, after which the one before
+// comes back, or what the source has brought meanwhile. A nil cfg ends that now.
+func (c *Control) Override(cfg *Config, d time.Duration) error {
+	if cfg != nil {
+		if err := cfg.Validate(); err != nil {
+			c.refused()
+			return err
+		}
+	}
+	ok := c.worker.do(func() {
+		c.endOverride()
+		if cfg == nil {
+			return
+		}
+		c.override.base = c.force.Load().cfg
+		var t *time.Timer
+		t = time.AfterFunc(d, func() {
+			c.worker.do(func() {
+				if c.override.timer == t {
+					c.endOverride()
+				}
+			})
+		})
+		c.override.timer = t
+		c.apply(cfg)
+	})
+	if !ok {
+		return errClosed
+	}
+	return nil
+}
+
+func (c *Control) endOverride() {
+	if c.override.timer == nil {
+		return
+	}
+	c.override.timer.Stop()
+	base := c.override.base
+	c.override.timer, c.override.base = nil, nil
+	c.apply(base)
+}
+
+// apply puts a configuration in force. The worker calls it.
+func (c *Control) apply(cfg *Config) {
+	f := compile(cfg)
+	c.force.Store(f)
+	if c.crash != nil {
+		if err := c.ring.SetNote(c.note(cfg)); err != nil {
+			c.report(err)
+		}
+	}
+	c.ring.Keep(format.Providers(cfg.inRing()))
+	c.ring.Notice(f.noticed)
+	c.switchProviders()
+	c.signals.follow(f.signals, c.onSignal)
+	c.watchdog.follow(c, f)
+}
+
+// Start asks for a trace. Of a snapshot it returns when the file is there, of a
+// stream when that has begun. The error is a [*DeniedError], or that of ctx: the
+// trace may come all the same then.
+func (c *Control) Start(ctx context.Context, r Request) (*Trace, error) {
+	if c == nil || c.closed.Load() {
+		return nil, &DeniedError{Request: r, Verdict: Closed}
+	}
+	f := c.force.Load()
+	candidate, v := c.matches(f, &r)
+	if v != Started {
+		c.verdicts.count(r.Trigger, v)
+		return nil, &DeniedError{Request: r, Verdict: v}
+	}
+	var t *Trace
+	var err error
+	done := make(chan struct{})
+	if !c.worker.post(ctx, func() {
+		t, err = c.begin(r, f, candidate)
+		close(done)
+	}) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		return nil, &DeniedError{Request: r, Verdict: Closed}
+	}
+	select {
+	case <-done:
+		return t, err
+	case <-c.worker.ended:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	select {
+	case <-done: // it was the last thing
+		return t, err
+	default:
+		return nil, &DeniedError{Request: r, Verdict: Closed}
+	}
+}
+
+// Fire is Start for those who do not care: it returns at once, and what comes of
+// it is counted. Requests for a trace that one waits for already are one with it.
+func (c *Control) Fire(r Request) {
+	if c == nil || c.closed.Load() {
+		return
+	}
+	f := c.force.Load()
+	candidate, v := c.matches(f, &r)
+	if v != Started {
+		c.verdicts.count(r.Trigger, v)
+		return
+	}
+	if !r.Manual && candidate >= 0 {
+		if f.waits[candidate].Swap(true) {
+			c.verdicts.count(r.Trigger, Coalesced)
+			return
+		}
+	}
+	if !c.worker.offer(func() {
+		if !r.Manual && candidate >= 0 {
+			f.waits[candidate].Store(false)
+		}
+		_, _ = c.begin(r, f, candidate) // which is counted, and reported
+	}) {
+		if !r.Manual && candidate >= 0 {
+			f.waits[candidate].Store(false)
+		}
+		c.verdicts.count(r.Trigger, Coalesced)
+	}
+}
+
+// Stop ends the streams that r asked for, and reports whether there was one. They
+// are finished when it returns.
+func (c *Control) Stop(r Request) bool {
+	return c.endAll(func(t *Trace) bool { return c.controller(&r).Same(t.request, r) }, endStopped, "")
+}
+
+// Abort is Stop, and keeps nothing of them.
+func (c *Control) Abort(r Request, why string) bool {
+	return c.endAll(func(t *Trace) bool { return c.controller(&r).Same(t.request, r) }, endAborted, why)
+}
+
+func (c *Control) endAll(which func(*Trace) bool, how endReason, why string) (ended bool) {
+	if c == nil {
+		return false
+	}
+	c.worker.do(func() {
+		for _, t := range append([]*Trace(nil), c.running...) {
+			if which(t) {
+				ended = true
+				c.end(t, how, why)
+			}
+		}
+	})
+	return ended
+}
+
+// Running returns the streams that have not ended.
+func (c *Control) Running() []*Trace {
+	if c == nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]*Trace(nil), c.shown...)
+}
+
+// Shutdown takes the trace of the trigger exit, if there is one, ends all streams
+// and the ring, whose file goes. It waits for all goroutines, until ctx ends. It is
+// idempotent.
+func (c *Control) Shutdown(ctx context.Context) error {
+	if c == nil {
+		return nil
+	}
+	if f := c.force.Load(); f != nil && f.exits && !c.closed.Load() {
+		var denied *DeniedError
+		if _, err := c.Start(ctx, Request{Trigger: TriggerExit, Key: c.o.Service, Reason: "the process ends"}); err != nil && !errors.As(err, &denied) {
+			c.report(err)
+		}
+	}
+	if c.closed.Swap(true) {
+		<-c.worker.ended
+		return nil
+	}
+	c.stop()
+	c.signals.follow(nil, nil)
+	c.watchdog.follow(c, nil)
+	finished := make(chan error, 1)
+	go func() {
+		var err error
+		c.worker.do(func() {
+			if c.override.timer != nil {
+				c.override.timer.Stop()
+			}
+			for _, t := range append([]*Trace(nil), c.running...) {
+				c.end(t, endShutdown, "")
+			}
+			c.stopProviders()
+			err = c.ring.Close()
+			c.crash.close()
+		})
+		c.worker.stop()
+		finished <- err
+	}()
+	select {
+	case err := <-finished:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// ringName begins the names of the files of a ring.
+func ringName(at time.Time) string {
+	return fmt.Sprintf("ring-%s-%d-%s", thisHost(), os.Getpid(), at.UTC().Format(fileTime))
+}

@@ -1,0 +1,254 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/osfile"
+)
+
+const (
+	ringPrefix = "ring-"
+	ringExt    = ".ring"
+	crashExt   = ".crash"
+	crashName  = "crash" // of the trace
+
+	// maxCrashText is how much of what the runtime wrote is kept.
+	maxCrashText = 1 << 20
+)
+
+// A crashOutput is where the runtime writes when the process dies.
+type crashOutput struct{ name string }
+
+// openCrashOutput has the runtime write to the file name.
+func openCrashOutput(name string) (*crashOutput, error) {
+	f, err := osfile.CreateNew(name)
+	if err != nil {
+		return nil, err
+	}
+	err = errors.Join(debug.SetCrashOutput(f, debug.CrashOptions{}), f.Close()) // it has a descriptor of its own
+	if err != nil {
+		return nil, errors.Join(err, os.Remove(name))
+	}
+	return &crashOutput{name}, nil
+}
+
+func (c *crashOutput) close() {
+	if c == nil {
+		return
+	}
+	_ = debug.SetCrashOutput(nil, debug.CrashOptions{}) // which cannot fail
+	_ = os.Remove(c.name)                               // an empty one is removed by the next
+}
+
+// A deathNote is what a ring's file says of its process.
+type deathNote struct {
+	Host    string `json:"host"`
+	PID     int    `json:"pid"`
+	Service string `json:"service,omitempty"`
+	Config  string `json:"config"`
+}
+
+func (c *Control) note(cfg *Config) []byte {
+	n := deathNote{Host: thisHost(), PID: os.Getpid(), Service: cut200(c.o.Service), Config: cut200(cfg.ID)}
+	b, err := json.Marshal(n)
+	if err != nil || len(b) > format.MaxNote {
+		return nil // it is of no use, and the ring is
+	}
+	return b
+}
+
+func cut200(s string) string { return format.Cut(s, 200) }
+
+// A Crash is a process that died, as far as its ring tells.
+type Crash struct {
+	Ring    string    // the file that was found
+	Path    string    // the trace that was made of it; empty if there was nothing
+	Time    time.Time // of the last that was recorded
+	PID     int
+	Service string
+	Reason  string // what the runtime wrote first, if it did
+	Damaged int    // parts of the ring that could not be read
+	Err     error  // it could not be recovered, and is left as it is
+}
+
+// Recover makes traces of the rings that processes which died have left in the
+// folder dir, and removes the rings; it finishes the traces that they were writing,
+// whose names it returns. Those of living processes are left alone. The error is
+// that of the folder; see [Crash].Err for those of single rings.
+func Recover(dir string) (crashes []Crash, finished []string, err error) {
+	if _, err := os.Stat(dir); err != nil {
+		return nil, nil, err
+	}
+	d, err := openFolder(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	if crashes, err = d.recover(); err != nil {
+		return crashes, nil, err
+	}
+	finished, err = d.sweep()
+	return crashes, finished, err
+}
+
+// saveDead recovers what is in the folder.
+func (c *Control) saveDead(keep Keep) {
+	crashes, err := c.dir.recover()
+	c.report(err)
+	for i := range crashes {
+		if err := crashes[i].Err; err != nil {
+			c.report(fmt.Errorf("recover %s: %w", crashes[i].Ring, err))
+		}
+	}
+	if _, err := c.dir.sweep(); err != nil {
+		c.report(err)
+	}
+	if _, err := c.dir.trim(keep, time.Now()); err != nil {
+		c.report(err)
+	}
+}
+
+func (f *folder) recover() ([]Crash, error) {
+	var rings, texts []string
+	err := f.each(func(e fs.DirEntry) {
+		switch name := e.Name(); {
+		case !strings.HasPrefix(name, ringPrefix):
+		case strings.HasSuffix(name, ringExt):
+			rings = append(rings, name)
+		case strings.HasSuffix(name, crashExt):
+			texts = append(texts, name)
+		}
+	})
+	slices.Sort(rings)
+	var out []Crash
+	for _, name := range rings {
+		c := Crash{Ring: f.path(name)}
+		c.Err = f.recoverRing(&c)
+		if errors.Is(c.Err, format.ErrLocked) || errors.Is(c.Err, fs.ErrNotExist) {
+			continue // it lives, or somebody else was faster
+		}
+		out = append(out, c)
+	}
+	for _, name := range texts {
+		// Of a ring that is gone: that of a living one is there.
+		if _, serr := os.Lstat(f.path(strings.TrimSuffix(name, crashExt) + ringExt)); errors.Is(serr, fs.ErrNotExist) {
+			_ = os.Remove(f.path(name)) // the next one tries again
+		}
+	}
+	return out, err
+}
+
+// recoverRing makes a trace of a ring.
+func (f *folder) recoverRing(c *Crash) error {
+	d, err := format.OpenRing(c.Ring)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = d.Close() }()
+	var note deathNote
+	_ = json.Unmarshal(d.Note, &note) // what is not there is not told
+	c.PID, c.Service, c.Time, c.Damaged = note.PID, note.Service, d.Last, d.Damaged
+	textName := strings.TrimSuffix(c.Ring, ringExt) + crashExt
+	text := crashText(textName)
+	c.Reason, _, _ = strings.Cut(text, "\n")
+	if d.Last.IsZero() && text == "" {
+		return errors.Join(d.Remove(), ignore(os.Remove(textName), fs.ErrNotExist)) // it died before there was anything
+	}
+	if c.Time.IsZero() {
+		c.Time = d.Began
+	}
+	// The name is always the same, so that a recovery that was killed is done again.
+	name := traceName{time: c.Time.UTC().Truncate(time.Microsecond), host: fileHost(note.Host), pid: uint32(max(note.PID, 0)), seq: 1, config: crashName}
+	if name.time.Year() > 9999 || name.time.Year() < 0 {
+		name.time = time.Unix(0, 0).UTC() // a clock that was wrong
+	}
+	c.Path = f.path(name.String())
+	if _, err := os.Lstat(c.Path); errors.Is(err, fs.ErrNotExist) {
+		if err := f.writeCrash(c, d, &note, text); err != nil {
+			return err
+		}
+	}
+	return errors.Join(d.Remove(), ignore(os.Remove(textName), fs.ErrNotExist))
+}
+
+func (f *folder) writeCrash(c *Crash, d *format.DeadRing, note *deathNote, text string) error {
+	stream := strings.TrimSuffix(c.Path, fileExt) + streamExt
+	if err := ignore(os.Remove(stream), fs.ErrNotExist); err != nil { // of one that was killed
+		return err
+	}
+	rec, err := format.Create(c.Path, &format.RecorderOptions{Version: d.Version, Durability: format.DurabilityWriteThrough, Died: true})
+	if err != nil {
+		return err
+	}
+	e := &format.TraceEntry{Metadata: format.Metadata{Name: NameTrace, Target: target, Level: format.LevelError}}
+	add := func(name string, v format.Value) {
+		e.Attributes = append(e.Attributes, format.Attribute{Name: name, Value: v})
+	}
+	add("trigger", format.StringValue(crashName))
+	add("reason", format.StringValue(cut(crashReason(c.Reason))))
+	add("config.id", format.StringValue(note.Config))
+	add("config.name", format.StringValue(crashName))
+	add("process.pid", format.U64Value(uint64(max(note.PID, 0))))
+	add("host.name", format.StringValue(note.Host))
+	if note.Service != "" {
+		add("service.name", format.StringValue(note.Service))
+	}
+	add("process.started_unix_nano", format.TimeValue(d.Began))
+	add("window.got_nano", format.U64Value(uint64(max(0, d.Last.Sub(d.First)))))
+	if d.Damaged > 0 {
+		add("damaged", format.U64Value(uint64(d.Damaged)))
+	}
+	add(format.AttrTime, format.TimeValue(c.Time))
+	sn := d.Snapshot(format.SnapshotOptions{Providers: format.Providers(^Set(0))})
+	_, err = rec.AppendHead(e)
+	if err == nil {
+		err = sn.Copy(rec)
+	}
+	if err == nil && text != "" {
+		err = child(rec, &format.TraceEntry{
+			Message:  format.Some(text),
+			Metadata: format.Metadata{Name: NameCrash, Target: target, Level: format.LevelError},
+		}, c.Time)
+	}
+	if err == nil {
+		err = rec.Close(context.Background())
+	} else {
+		_ = rec.Close(dead)
+	}
+	if err != nil {
+		c.Path = ""
+		return errors.Join(err, ignore(os.Remove(stream), fs.ErrNotExist))
+	}
+	return nil
+}
+
+func crashReason(first string) string {
+	if first == "" {
+		return "the process ended without a word: it was killed, or called os.Exit"
+	}
+	return first
+}
+
+// crashText returns what the runtime wrote to the file name.
+func crashText(name string) string {
+	f, err := osfile.OpenRead(name)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = f.Close() }()
+	b, err := io.ReadAll(io.LimitReader(f, maxCrashText))
+	if err != nil {
+		return ""
+	}
+	return strings.ToValidUTF8(strings.TrimSpace(string(b)), "\uFFFD")
+}

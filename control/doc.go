@@ -1,0 +1,90 @@
+// Package control records all the time, keeps what matters, and can be told
+// otherwise while it runs: a flight recorder for OpenTelemetry spans, log/slog
+// records and what Go's runtime has to tell. Its architecture is that of Profilo,
+// Facebook's tracer.
+//
+//	ctl, err := control.New(&control.Options{
+//		Source:    filesource.New("control.yaml", nil), // or Env, or a Config
+//		Providers: provider.All(),
+//	})
+//	…
+//	p, err := exporter.Setup(ctx, exporter.WithControl(ctl))
+//	slog.SetDefault(slog.New(slogadapter.New(p.Recorder(), nil)))
+//	mux.Handle("/debug/entrace/", http.StripPrefix("/debug/entrace", ctl.Handler(nil)))
+//
+// Package exporter does all that from the environment, too.
+//
+// # Glossary
+//
+//   - A trace is a file with a window of what happened in the process.
+//   - A request says that something happened, and no more: see [Request].
+//   - A trigger is what makes requests: a log record, a slow span, a span that does
+//     not end, a signal, an HTTP call, a panic, start and exit of the process, or
+//     the application, see [Control.Fire].
+//   - A controller decides whether a request becomes a trace, and which, by the
+//     configuration in force: see [Controller].
+//   - A configuration names the traces that there can be: which requests they are
+//     for, which providers feed them, how long, how often, and which are kept in the
+//     end: see [Config]. A trace keeps the one that it began with.
+//   - A source is where configurations come from: see [Source].
+//   - A provider is what a subset of the data comes from; providers are bits in a
+//     [Set], and asking whether one is on is one atomic load.
+//   - The ring is memory that is used over and over: the last minutes, or whatever
+//     fits. It lies in a file that outlives the process.
+//   - A snapshot is a trace of what is in the ring, which runs on. A stream is one
+//     of what comes from then on.
+//   - A verdict is what became of a request: there is one for each refusal, and a
+//     counter, see [Control.Stats].
+//
+// # Nothing is in the way
+//
+// The goroutine that makes a request goes on at once. What takes time is done by
+// one of the control's own. A request is recorded first and decided upon later, so
+// that what caused a trace is in it. Many requests for a trace that is not begun yet
+// are one. With no ring and no stream nothing is recorded, and costs an atomic load.
+//
+// # The files
+//
+// Traces are files DATE-HOST-PID-SEQ-NAME.et in the folder of the configuration,
+// readable by the user alone: DATE is UTC, to the microsecond, so that names sort by
+// time; NAME is the trace's in the configuration; SEQ has an m behind it for what
+// was asked for by hand. Until it is finished a trace is an IET of the same name. A
+// trace that is over the bounds of the folder goes, those asked for by hand last.
+//
+// The first entry below the root is entrace.trace:
+//
+//	time_unix_nano     when it was asked for
+//	trigger, key, reason
+//	                   what asked for it
+//	request.trace_id, request.span_id, request.took_nano, request.attr.KEY
+//	                   the span in which, how long that took, the request's attributes
+//	config.id, config.name, mode, providers
+//	                   which configuration, which of its traces, and what feeds it
+//	manual             Bool true: by hand
+//	window.asked_nano, window.got_nano
+//	                   of a snapshot: how far back it was to go, and goes
+//	evicted            entries that the ring had given up although they are of the
+//	                   window that was asked for
+//	dropped.REASON     entries that the recorder has dropped since it began
+//
+// Below it is what providers tell that belongs to no span, "provider off" with
+// provider and error where one could not go on, and in the end, of a stream,
+// "trace end" with end.reason (stopped, timeout, max_bytes, shutdown), duration_nano
+// and dropped.REASON.
+//
+// A span that began before the window is there if it had not ended when that
+// begins. What belongs to a span whose beginning the ring had given up hangs below
+// the resource, with the ids of the span.
+//
+// # After a crash
+//
+// While the process lives it holds a lock on its ring, a file ring-HOST-PID-DATE.ring
+// in the folder. The next control in that folder, or "entrace recover DIR", turns
+// the rings whose processes are dead into DATE-HOST-PID-0001-crash.et, where DATE is
+// that of the last record and "crash", below entrace.trace, what the runtime wrote
+// when the process died. Whatever ends a process leaves its ring: a panic, a fatal
+// error of the runtime, os.Exit, SIGKILL, the kernel's OOM killer. A loss of power
+// may leave less. In a container the folder has to be on a volume that outlives it.
+// On a tmpfs, the ring counts as memory; elsewhere the kernel writes it to disk
+// every half a minute or so.
+package control

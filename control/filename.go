@@ -1,0 +1,153 @@
+package control
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A traceName is what the name of a trace's file says:
+//
+//	20261120T212712.021345Z-HOST-PID-SEQ-CONFIG.et
+//
+// The time is UTC and of fixed width, so that names sort by it. SEQ counts the
+// traces of a process and has four digits at least, with an "m" behind it for one
+// that was asked for by hand. Only CONFIG may have a "-" in it.
+type traceName struct {
+	time   time.Time
+	host   string // as fileHost makes it
+	pid    uint32
+	seq    uint64 // from 1
+	manual bool
+	config string // the name of the trace in the configuration, or "crash"
+}
+
+const (
+	fileTime    = "20060102T150405.000000Z"
+	fileExt     = ".et"     // of a finished trace
+	streamExt   = ".iet"    // of one that grows, or whose writer died
+	bufferExt   = ".buffer" // of the crash buffer beside that
+	maxFileHost = 32
+	maxFileName = 200 // what package format takes
+)
+
+// String returns the name.
+func (n traceName) String() string {
+	b := n.time.AppendFormat(make([]byte, 0, 128), fileTime)
+	b = append(append(b, '-'), n.host...)
+	b = strconv.AppendUint(append(b, '-'), uint64(n.pid), 10)
+	b = append(b, '-')
+	seq := strconv.FormatUint(n.seq, 10)
+	for range 4 - len(seq) {
+		b = append(b, '0')
+	}
+	b = append(b, seq...)
+	if n.manual {
+		b = append(b, 'm')
+	}
+	b = append(append(b, '-'), n.config...)
+	return string(append(b, fileExt...))
+}
+
+// parseFileName is the inverse of String: it takes nothing that String would not
+// write.
+func parseFileName(s string) (traceName, bool) {
+	if len(s) > maxFileName || len(s) <= len(fileTime) || s[len(fileTime)] != '-' {
+		return traceName{}, false
+	}
+	base, ok := strings.CutSuffix(s, fileExt)
+	if !ok || len(base) <= len(fileTime) {
+		return traceName{}, false
+	}
+	parts := strings.SplitN(base[len(fileTime)+1:], "-", 4)
+	if len(parts) != 4 || fileHost(parts[0]) != parts[0] || !validName(parts[3]) {
+		return traceName{}, false
+	}
+	at, err := time.Parse(fileTime, s[:len(fileTime)])
+	if err != nil {
+		return traceName{}, false
+	}
+	pid, err := strconv.ParseUint(parts[1], 10, 32)
+	if err != nil {
+		return traceName{}, false
+	}
+	digits, manual := strings.CutSuffix(parts[2], "m")
+	seq, err := strconv.ParseUint(digits, 10, 64)
+	if err != nil || seq == 0 {
+		return traceName{}, false
+	}
+	n := traceName{time: at, host: parts[0], pid: uint32(pid), seq: seq, manual: manual, config: parts[3]}
+	return n, n.String() == s
+}
+
+// fileHost returns what stands for a host in the names of files.
+func fileHost(s string) string {
+	b := []byte(s[:min(len(s), maxFileHost)])
+	for i, c := range b {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '.' {
+			b[i] = '_'
+		}
+	}
+	if len(b) == 0 {
+		return "_"
+	}
+	return string(b)
+}
+
+// fileNames are the names that this process has given, in whatever folder.
+var fileNames struct {
+	mu sync.Mutex
+
+	last time.Time // of the last one, zero before the first
+	seq  uint64
+}
+
+var thisHost = sync.OnceValue(func() string {
+	host, _ := os.Hostname() // without one the process has to do
+	return fileHost(host)
+})
+
+// maxFileTime is the last time that has the width.
+var maxFileTime = time.Date(9999, 12, 31, 23, 59, 59, 999_999_000, time.UTC)
+
+// fileName returns a name for a trace that began at a time. The names of one
+// process ascend, even when its clock goes back: the time is above that of the
+// name before. There is no file of that name, finished or not. It is safe for
+// concurrent use.
+func (f *folder) fileName(at time.Time, name string, manual bool) string {
+	at = at.UTC().Truncate(time.Microsecond)
+	if at.Year() < 0 {
+		at = time.Time{}
+	}
+	fileNames.mu.Lock()
+	defer fileNames.mu.Unlock()
+	for {
+		// A process of the same host and pid may have been here before: the first
+		// one of a container always has the same.
+		if !fileNames.last.IsZero() && !at.After(fileNames.last) {
+			at = fileNames.last.Add(time.Microsecond)
+		}
+		if at.After(maxFileTime) {
+			at = maxFileTime
+		}
+		fileNames.last = at
+		fileNames.seq++
+		n := traceName{time: at, host: thisHost(), pid: uint32(max(os.Getpid(), 0)), seq: fileNames.seq, manual: manual, config: name}
+		if s := n.String(); !f.taken(s) {
+			return s
+		}
+	}
+}
+
+// taken reports whether there is something of the trace name.
+func (f *folder) taken(name string) bool {
+	base := strings.TrimSuffix(name, fileExt)
+	for _, ext := range []string{fileExt, streamExt, streamExt + bufferExt} {
+		if _, err := os.Lstat(f.path(base + ext)); err == nil {
+			return true
+		}
+	}
+	return false
+}

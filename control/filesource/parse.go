@@ -1,0 +1,160 @@
+package filesource
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v4"
+	"go.yaml.in/yaml/v4/plugin/loaderlimits"
+
+	"github.com/entrace-go/entrace/control"
+)
+
+// MaxSize is how large a configuration can be, in bytes.
+const MaxSize = 256 << 10
+
+// Bounds of what a file of MaxSize could ask for. Aliases are counted wherever they
+// are used.
+const (
+	maxDepth = 64
+	maxNodes = 20_000
+	maxText  = 4096
+)
+
+// Defaults returns a new configuration with what holds when a file does not say:
+// 50 files of 2 GiB in all, and a persistent ring of 64 MiB that has spans, logs,
+// runtime.metrics and gc. It has no ID, Dir or Traces.
+func Defaults() *control.Config {
+	return &control.Config{
+		Keep: control.Keep{Files: 50, Bytes: 2 << 30},
+		Ring: control.RingConfig{
+			Bytes:   64 << 20,
+			Persist: true,
+			Always:  control.Spans | control.Logs | control.RuntimeMetrics | control.GC,
+		},
+	}
+}
+
+// Parse reads a configuration, with [Defaults] for what it does not say, and
+// validates it. The name is for errors alone. Parse keeps nothing of text.
+//
+// The error is an [*Error] or several, joined in the order of the file: up to 20,
+// and one that counts the rest. In them are a [*control.FieldError] for what is
+// wrong with a field, and a [*control.UnknownProviderError].
+func Parse(name string, text []byte) (*control.Config, error) {
+	return parse(name, text, Defaults())
+}
+
+// parse makes a configuration of the defaults and of text.
+func parse(name string, text []byte, defaults *control.Config) (*control.Config, error) {
+	n, err := document(name, text)
+	if err != nil {
+		return nil, err
+	}
+	c := &control.Config{ID: fmt.Sprintf("sha256:%.6x", sha256.Sum256(text)), Dir: defaults.Dir, Keep: defaults.Keep, Ring: defaults.Ring}
+	c.Ring.Params = maps.Clone(defaults.Ring.Params)
+	r := &reader{file: name, places: make(map[string]place), known: control.Known().Names()}
+	r.config(c)(n, "")
+	if !r.spent() && len(r.problems) < 1000 { // else there is enough to tell
+		r.validate(c)
+	}
+	if err := r.err(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// document returns the root of the one document in text.
+func document(name string, text []byte) (root *yaml.Node, err error) {
+	fail := func(at place, text string, args ...any) error {
+		return &Error{File: name, Line: at.line, Column: at.column, Err: fmt.Errorf(text, args...)}
+	}
+	if len(text) > MaxSize {
+		return nil, tooLarge(name)
+	}
+	if at, what := notText(text); what != "" {
+		return nil, fail(at, "%s", what)
+	}
+	defer func() {
+		if p := recover(); p != nil { // the library's, in a corner that nobody knows
+			root, err = nil, fail(place{}, "parse YAML: %v", p)
+		}
+	}()
+	l, err := yaml.NewLoader(bytes.NewReader(text),
+		yaml.WithUniqueKeys(false), // told with their places by mapping
+		yaml.WithPlugin(loaderlimits.New(loaderlimits.DepthValue(maxDepth))))
+	if err != nil {
+		return nil, fail(place{}, "parse YAML: %w", err)
+	}
+	var first, second yaml.Node
+	err = l.Load(&first)
+	switch {
+	case errors.Is(err, io.EOF), err == nil && isEmpty(content(&first)):
+		return nil, fail(place{}, "has no configuration in it")
+	case err != nil:
+		return nil, syntaxError(name, err)
+	}
+	err = l.Load(&second)
+	switch {
+	case errors.Is(err, io.EOF):
+		return content(&first), nil
+	case err != nil:
+		return nil, syntaxError(name, err)
+	}
+	return nil, fail(placeOf(&second), "a second document: there must be one")
+}
+
+// content returns what is in a document.
+func content(n *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.DocumentNode && len(n.Content) > 0 {
+		return n.Content[0]
+	}
+	return n
+}
+
+func tooLarge(name string) error {
+	return &Error{File: name, Err: fmt.Errorf("is larger than %d bytes", MaxSize)}
+}
+
+// syntaxError gives an error of the library our form.
+func syntaxError(name string, err error) error {
+	e := &Error{File: name, Err: err}
+	if l, ok := errors.AsType[*yaml.LoadError](err); ok {
+		mark := l.Mark
+		if mark.Line == 0 {
+			mark = l.ContextMark
+		}
+		text := l.Message
+		if l.ContextMsg != "" {
+			text = l.ContextMsg + ": " + text
+		}
+		e.Line, e.Column, e.Err = mark.Line, mark.Column, errors.New(shorten(text, 200)) // it may quote the file
+	}
+	return e
+}
+
+// notText returns the first byte of text that cannot be in YAML, and what it is.
+// The library would not say where.
+func notText(text []byte) (at place, what string) {
+	at = place{1, 1}
+	for len(text) > 0 {
+		c, n := utf8.DecodeRune(text)
+		text = text[n:]
+		switch {
+		case c == utf8.RuneError && n == 1:
+			return at, "is not UTF-8"
+		case c == '\n', c == '\r' && (len(text) == 0 || text[0] != '\n'), c == 0x85, c == 0x2028, c == 0x2029: // as the library counts
+			at = place{at.line + 1, 1}
+			continue
+		case c < ' ' && c != '\t' && c != '\r', c >= 0x7f && c < 0xa0 && c != 0x85:
+			return at, fmt.Sprintf("control character %U", c)
+		}
+		at.column++
+	}
+	return at, ""
+}

@@ -1,0 +1,154 @@
+package filesource
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+
+	"github.com/entrace-go/entrace/control"
+)
+
+// Watch calls f with what the file says from now on; see [New].
+func (s *source) Watch(f func(*control.Config, error)) (stop func(), err error) {
+	s.mu.Lock()
+	seen := s.config
+	s.mu.Unlock()
+	if seen == "" {
+		seen = state(s.load())
+	}
+	w := &watcher{source: s, f: f, seen: seen, folder: filepath.Dir(s.path)}
+	if n, err := s.notifier(); err == nil {
+		w.notify = n
+		w.events, w.errors = n.Events, n.Errors
+	}
+	quit := make(chan struct{})
+	var done sync.WaitGroup
+	done.Go(func() { w.run(quit) })
+	return sync.OnceFunc(func() {
+		close(quit)
+		done.Wait()
+	}), nil
+}
+
+// A watcher follows the file for one call of Watch, in one goroutine.
+type watcher struct {
+	source *source
+	f      func(*control.Config, error)
+	seen   string // the state that was reported last
+	folder string
+
+	notify  *fsnotify.Watcher // nil: polling alone
+	events  <-chan fsnotify.Event
+	errors  <-chan error
+	watched os.FileInfo // the folder that notify has; nil: none
+
+	timer *time.Timer // runs while something may have changed
+	since time.Time   // since when; zero: it does not run
+}
+
+func (w *watcher) run(quit <-chan struct{}) {
+	if w.notify != nil {
+		defer w.notify.Close() // it waits for its goroutine, and there is nothing to lose
+	}
+	w.timer = time.NewTimer(time.Hour)
+	w.timer.Stop()
+	defer w.timer.Stop()
+	poll := time.NewTicker(w.source.o.Poll)
+	defer poll.Stop()
+	w.poll() // for changes since seen
+	for {
+		select {
+		case <-quit:
+			return
+		case e, ok := <-w.events:
+			if !ok {
+				w.events = nil
+				break
+			}
+			w.event(e)
+		case _, ok := <-w.errors:
+			if !ok {
+				w.errors = nil
+				break
+			}
+			w.changed(false) // events may be lost
+		case <-poll.C:
+			w.poll()
+		case <-w.timer.C:
+			w.since = time.Time{}
+			w.report()
+		}
+	}
+}
+
+// poll looks for a change that nothing has told of. It is not reported at once: who
+// writes the file may not be done.
+func (w *watcher) poll() {
+	w.watch()
+	if state(w.source.load()) != w.seen {
+		w.changed(false)
+	}
+}
+
+// watch sees to it that notifications are for the folder that is there now.
+func (w *watcher) watch() {
+	if w.notify == nil {
+		return
+	}
+	now, err := os.Stat(w.folder)
+	if err == nil && w.watched != nil && os.SameFile(now, w.watched) && slices.Contains(w.notify.WatchList(), w.folder) {
+		return
+	}
+	if w.watched != nil {
+		_ = w.notify.Remove(w.folder) // it may have removed itself
+		w.watched = nil
+	}
+	if err == nil && w.notify.Add(w.folder) == nil { // else polling goes on, and tries again
+		w.watched = now
+	}
+}
+
+// event takes a change in the folder.
+func (w *watcher) event(e fsnotify.Event) {
+	const come, written = fsnotify.Create | fsnotify.Rename | fsnotify.Remove, fsnotify.Write
+	switch name := filepath.Base(e.Name); {
+	case strings.EqualFold(name, filepath.Base(w.source.path)): // some file systems know no case
+		if e.Op&(come|written) != 0 {
+			w.changed(true)
+		}
+	case e.Op&come != 0:
+		// It may be what the file is a link to: Kubernetes gives ..data a new
+		// folder. A busy folder must not put off the reading.
+		w.changed(false)
+	}
+}
+
+// changed sees to it that the file is read soon, later if more changes are to be
+// waited for.
+func (w *watcher) changed(wait bool) {
+	debounce := w.source.o.Debounce
+	now := time.Now()
+	switch {
+	case w.since.IsZero():
+		w.since = now
+		w.timer.Reset(debounce)
+	case wait:
+		w.timer.Reset(min(debounce, w.since.Add(10*debounce).Sub(now)))
+	}
+}
+
+// report reads the file and tells what is new.
+func (w *watcher) report() {
+	text, err := w.source.load()
+	now := state(text, err)
+	if now == w.seen {
+		return
+	}
+	w.seen = now
+	w.f(w.source.parse(text, err))
+}

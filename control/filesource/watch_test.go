@@ -1,0 +1,525 @@
+package filesource
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+	"go.uber.org/goleak"
+
+	"github.com/entrace-go/entrace/control"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience is what a loaded machine may take.
+const patience = time.Minute
+
+// never is a poll that does not come in a test.
+const never = 24 * time.Hour
+
+// A recorder is what a watch calls.
+type recorder struct {
+	t     *testing.T
+	calls chan string // the ID, or the error's first line
+	busy  atomic.Int32
+}
+
+func newRecorder(t *testing.T) *recorder { return &recorder{t: t, calls: make(chan string, 1000)} }
+
+func (r *recorder) f(c *control.Config, err error) {
+	if r.busy.Add(1) != 1 {
+		r.t.Error("two calls at once")
+	}
+	defer r.busy.Add(-1)
+	if (c == nil) == (err == nil) {
+		r.t.Errorf("called with %v and %v, want one of them", c, err)
+	}
+	if err != nil {
+		r.calls <- "error: " + lines(err)[0]
+		return
+	}
+	r.calls <- c.ID
+}
+
+// want waits for the next call.
+func (r *recorder) want(want string) {
+	r.t.Helper()
+	select {
+	case got := <-r.calls:
+		if !strings.Contains(got, want) {
+			r.t.Errorf("got %q, want %q", got, want)
+		}
+	case <-time.After(patience):
+		r.t.Fatalf("not called, want %q", want)
+	}
+}
+
+func (r *recorder) wantNone() {
+	r.t.Helper()
+	select {
+	case got := <-r.calls:
+		r.t.Errorf("called with %q, want no call", got)
+	default:
+	}
+}
+
+func config(id string) string { return "id: " + id + "\ndir: /t\n" }
+
+func write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// replace gives a new file the name, as editors do.
+func replace(t *testing.T, name, text string) {
+	t.Helper()
+	write(t, name+"~new", text)
+	if err := os.Rename(name+"~new", name); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func symlink(t *testing.T, to, name string) {
+	t.Helper()
+	if err := os.Symlink(to, name); err != nil {
+		t.Skip(err)
+	}
+}
+
+// watch follows name until the end of the test, by notifications alone unless o says
+// otherwise.
+func watch(t *testing.T, name string, o *Options) *recorder {
+	t.Helper()
+	if o == nil {
+		o = &Options{Poll: never, Debounce: 10 * time.Millisecond}
+	}
+	s := New(name, o)
+	if _, err := s.Config(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	r := newRecorder(t)
+	stop, err := s.Watch(r.f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	return r
+}
+
+// TestWatch follows a file by notifications alone and by polling alone.
+func TestWatch(t *testing.T) {
+	for name, o := range map[string]*Options{"notify": nil, "poll": {Poll: 5 * time.Millisecond, Debounce: time.Millisecond}} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "control.yaml")
+			write(t, file, config("a"))
+			r := watch(t, file, o)
+			replace(t, file, config("b"))
+			r.want("b")
+			replace(t, file, config("b")) // is nothing new
+			time.Sleep(50 * time.Millisecond)
+			replace(t, file, config("c")+"kep: 1\n")
+			r.want("control.yaml:3:1: unknown key")
+			replace(t, file, config("c"))
+			r.want("c")
+			if err := os.Remove(file); err != nil {
+				t.Fatal(err)
+			}
+			r.want("error: read configuration: ")
+			replace(t, file, config("c"))
+			r.want("c")
+			if err := os.Rename(file, file+".old"); err != nil {
+				t.Fatal(err)
+			}
+			r.want("error: read configuration: ")
+			if err := os.Mkdir(file, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			r.want("error: read configuration: ")
+			if err := os.Remove(file); err != nil {
+				t.Fatal(err)
+			}
+			r.want("error: read configuration: ")
+			replace(t, file, config("d"))
+			r.want("d")
+			r.wantNone()
+		})
+	}
+}
+
+// TestWatchInPlace writes without a rename; a half-written file may be seen.
+func TestWatchInPlace(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "control.yaml")
+	write(t, file, config("a"))
+	r := watch(t, file, nil)
+	for i := range 100 {
+		write(t, file, config(fmt.Sprintf("n%d", i)))
+	}
+	for last := ""; last != "n99"; {
+		select {
+		case last = <-r.calls:
+		case <-time.After(patience):
+			t.Fatalf("the last call was %q, want n99", last)
+		}
+	}
+}
+
+func TestWatchRewrites(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "control.yaml")
+	write(t, file, config("a"))
+	r := watch(t, file, nil)
+	for i := range 100 {
+		replace(t, file, config(fmt.Sprintf("n%d", i)))
+	}
+	for last := ""; last != "n99"; {
+		select {
+		case last = <-r.calls:
+		case <-time.After(patience):
+			t.Fatalf("the last call was %q, want n99", last)
+		}
+	}
+	r.wantNone()
+}
+
+// TestWatchKubernetes swaps the folder of a mounted config map.
+func TestWatchKubernetes(t *testing.T) {
+	dir := t.TempDir()
+	put := func(version, text string) {
+		if err := os.Mkdir(filepath.Join(dir, version), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(dir, version, "control.yaml"), text)
+		symlink(t, version, filepath.Join(dir, "..data_tmp"))
+		if err := os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("..2026_1", config("one"))
+	file := filepath.Join(dir, "control.yaml")
+	symlink(t, filepath.Join("..data", "control.yaml"), file)
+	r := watch(t, file, nil)
+	put("..2026_2", config("two"))
+	r.want("two")
+	if err := os.RemoveAll(filepath.Join(dir, "..2026_1")); err != nil {
+		t.Fatal(err)
+	}
+	put("..2026_3", config("three"))
+	r.want("three")
+	r.wantNone()
+}
+
+// TestWatchFolder loses its folder, and finds the one that comes in its place.
+func TestWatchFolder(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("a folder that is watched cannot be renamed")
+	}
+	dir := filepath.Join(t.TempDir(), "conf")
+	file := filepath.Join(dir, "control.yaml")
+	// It is not there at first.
+	r := watch(t, file, &Options{Poll: 20 * time.Millisecond, Debounce: time.Millisecond})
+	for i := range 3 {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		replace(t, file, config(fmt.Sprintf("n%d", i)))
+		r.want(fmt.Sprintf("n%d", i))
+		if i == 1 {
+			if err := os.RemoveAll(dir); err != nil {
+				t.Fatal(err)
+			}
+		} else if err := os.Rename(dir, dir+fmt.Sprint(i)); err != nil {
+			t.Fatal(err)
+		}
+		r.want("error: read configuration: ")
+	}
+}
+
+// TestWatcherFolder looks whether notifications are for the folder that is there now.
+func TestWatcherFolder(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("a folder that is watched cannot be renamed")
+	}
+	dir := filepath.Join(t.TempDir(), "conf")
+	w := newWatcher(t, New(filepath.Join(dir, "control.yaml"), nil).(*source), nil)
+	n, err := fsnotify.NewBufferedWatcher(1000)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer n.Close()
+	w.notify = n
+	w.watch()
+	if w.watched != nil {
+		t.Error("a folder that is not there is watched")
+	}
+	mkdir := func() error { return os.Mkdir(dir, 0o700) }
+	for i, change := range []func() error{
+		mkdir,
+		func() error { return errors.Join(os.Rename(dir, dir+".old"), mkdir()) },
+		func() error { return errors.Join(os.RemoveAll(dir), mkdir()) },
+		func() error { return errors.Join(os.Rename(dir, dir+".1"), os.Symlink("conf.1", dir)) },
+		func() error {
+			return errors.Join(os.Mkdir(dir+".2", 0o700), os.Symlink("conf.2", dir+".tmp"), os.Rename(dir+".tmp", dir))
+		},
+	} {
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(dir, fmt.Sprint(i))
+		for until := time.Now().Add(patience); ; { // fsnotify may not know yet that the one before is gone
+			w.watch()
+			write(t, file, "")
+			if sees(n, file) {
+				break
+			}
+			if time.Now().After(until) {
+				t.Fatalf("folder %d: nothing told of %s", i, file)
+			}
+		}
+	}
+}
+
+// sees reports whether n tells of the file soon.
+func sees(n *fsnotify.Watcher, file string) bool {
+	soon := time.After(100 * time.Millisecond)
+	for {
+		select {
+		case e := <-n.Events:
+			if e.Name == file {
+				return true
+			}
+		case <-soon:
+			return false
+		}
+	}
+}
+
+// newWatcher returns one that a test drives.
+func newWatcher(t *testing.T, s *source, f func(*control.Config, error)) *watcher {
+	w := &watcher{source: s, f: f, seen: state(s.load()), folder: filepath.Dir(s.path), timer: time.NewTimer(time.Hour)}
+	t.Cleanup(func() { w.timer.Stop() })
+	return w
+}
+
+// TestWatcherEvents says which events lead to a reading.
+func TestWatcherEvents(t *testing.T) {
+	s := New("/etc/app/control.yaml", nil).(*source)
+	for _, test := range []struct {
+		e    fsnotify.Event
+		want bool
+	}{
+		{fsnotify.Event{Name: "/etc/app/control.yaml", Op: fsnotify.Write}, true},
+		{fsnotify.Event{Name: "/etc/app/Control.YAML", Op: fsnotify.Write}, true},
+		{fsnotify.Event{Name: "/etc/app/control.yaml", Op: fsnotify.Remove}, true},
+		{fsnotify.Event{Name: "/etc/app/control.yaml", Op: fsnotify.Chmod}, false},
+		{fsnotify.Event{Name: "/etc/app/..data", Op: fsnotify.Create}, true},
+		{fsnotify.Event{Name: "/etc/app/trace.et", Op: fsnotify.Write}, false},
+		{fsnotify.Event{Name: "/etc/app/trace.et", Op: fsnotify.Rename}, true},
+	} {
+		w := newWatcher(t, s, nil)
+		w.event(test.e)
+		if got := !w.since.IsZero(); got != test.want {
+			t.Errorf("%v: read: %v, want %v", test.e, got, test.want)
+		}
+	}
+}
+
+// without returns a source without notifications.
+func without(name string, o *Options) *source {
+	s := New(name, o).(*source)
+	s.notifier = func() (*fsnotify.Watcher, error) { return nil, errors.New("too many watches") }
+	return s
+}
+
+// TestWatchTimes looks at the clock: changes are found by polling, and reported when
+// they are as old as Debounce.
+func TestWatchTimes(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "control.yaml")
+	write(t, file, config("a"))
+	synctest.Test(t, func(t *testing.T) {
+		s := without(file, nil)
+		r := newRecorder(t)
+		stop, err := s.Watch(r.f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stop()
+		synctest.Wait()
+		write(t, file, "id: b\n") // and no more so far
+		time.Sleep(5*time.Second + 100*time.Millisecond)
+		synctest.Wait()
+		r.wantNone()
+		write(t, file, config("b"))
+		time.Sleep(200 * time.Millisecond)
+		synctest.Wait()
+		r.want("b")
+		// There and back again between two polls.
+		write(t, file, config("c"))
+		time.Sleep(time.Second)
+		write(t, file, config("b"))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		r.wantNone()
+		// A broken file is told once, and again when it is broken otherwise.
+		for _, text := range []string{"- a", "-  a"} {
+			write(t, file, text)
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			r.want("must be a mapping, and is a list")
+			r.wantNone()
+		}
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		r.want("read configuration")
+		r.wantNone()
+	})
+}
+
+// TestWatchDebounce has changes that do not end.
+func TestWatchDebounce(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "control.yaml")
+	write(t, file, config("a"))
+	for _, test := range []struct {
+		name string // of what changes all the time
+		want time.Duration
+	}{{file, 2 * time.Second}, {file + ".swp", 200 * time.Millisecond}} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWatcher(t, New(file, nil).(*source), nil)
+			began := time.Now()
+			for i := 0; ; i++ {
+				w.event(fsnotify.Event{Name: test.name, Op: fsnotify.Create})
+				select {
+				case <-w.timer.C:
+					if got := time.Since(began); got != test.want {
+						t.Errorf("with changes of %s all the time the file is read after %v, want %v", test.name, got, test.want)
+					}
+					return
+				case <-time.After(90 * time.Millisecond):
+				}
+			}
+		})
+	}
+}
+
+// TestWatchFromConfig changes the file between Config and Watch, and without Config
+// before Watch.
+func TestWatchFromConfig(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "control.yaml")
+	write(t, file, config("a"))
+	synctest.Test(t, func(t *testing.T) {
+		fresh, s := without(file, nil), without(file, nil)
+		if c, err := s.Config(); err != nil || c.ID != "a" {
+			t.Fatalf("got %v, %v", c, err)
+		}
+		write(t, file, config("b"))
+		r, none := newRecorder(t), newRecorder(t)
+		stop, err := s.Watch(r.f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stop()
+		stopFresh, err := fresh.Watch(none.f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stopFresh()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		r.want("b")
+		none.wantNone()
+		// What Config says to somebody else is not lost for the watch.
+		write(t, file, config("c"))
+		if c, err := s.Config(); err != nil || c.ID != "c" {
+			t.Fatalf("got %v, %v", c, err)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		r.want("c")
+		none.want("c")
+	})
+}
+
+// TestWatchStop stops while a call runs.
+func TestWatchStop(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "control.yaml")
+	write(t, file, config("a"))
+	s := New(file, &Options{Poll: 5 * time.Millisecond, Debounce: time.Millisecond})
+	if _, err := s.Config(); err != nil {
+		t.Fatal(err)
+	}
+	entered, leave := make(chan struct{}), make(chan struct{})
+	var calls, returned atomic.Int32
+	stop, err := s.Watch(func(*control.Config, error) {
+		if calls.Add(1) == 1 {
+			close(entered)
+		}
+		<-leave
+		returned.Add(1)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	replace(t, file, config("b"))
+	<-entered
+	replace(t, file, config("c"))
+	var stops sync.WaitGroup
+	for range 3 {
+		stops.Go(func() {
+			stop()
+			if got, want := returned.Load(), calls.Load(); got != want {
+				t.Errorf("stop returned when %d of %d calls had", got, want)
+			}
+		})
+	}
+	time.Sleep(10 * time.Millisecond) // for a stop that does not wait to be seen
+	close(leave)
+	stops.Wait()
+	before := calls.Load()
+	replace(t, file, config("d"))
+	time.Sleep(20 * time.Millisecond)
+	if got := calls.Load(); got != before {
+		t.Errorf("%d calls after stop, want none", got-before)
+	}
+}
+
+func TestWatchConcurrentSafe(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "control.yaml")
+	write(t, file, config("a"))
+	s := New(file, &Options{Poll: time.Millisecond, Debounce: time.Millisecond})
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for range 5 {
+				r := newRecorder(t)
+				stop, err := s.Watch(r.f)
+				if err != nil {
+					t.Error(err)
+				}
+				for range 10 {
+					if _, err := s.Config(); err != nil {
+						t.Error(err)
+					}
+				}
+				stop()
+			}
+		})
+	}
+	for i := range 50 {
+		replace(t, file, config(fmt.Sprint("n", i)))
+	}
+	all.Wait()
+}

@@ -1,0 +1,40 @@
+//go:build unix
+
+package filesource
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/entrace-go/entrace/internal/osfile"
+)
+
+// TestConfigPipe reads a pipe that nobody writes to.
+func TestConfigPipe(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "control.yaml")
+	if err := unix.Mkfifo(file, 0o600); err != nil {
+		t.Skip(err)
+	}
+	if _, err := New(file, nil).Config(); !errors.Is(err, osfile.ErrNotRegular) {
+		t.Errorf("got %v, want %v", err, osfile.ErrNotRegular)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	write(t, file, config("a"))
+	r := watch(t, file, nil)
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	r.want("read configuration")
+	if err := unix.Mkfifo(file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.want("not a regular file")
+	replace(t, file, config("b"))
+	r.want("b")
+}

@@ -1,0 +1,428 @@
+package control
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/osfile"
+)
+
+func folderMust(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func folderOf(t testing.TB) *folder {
+	t.Helper()
+	f, err := openFolder(filepath.Join(t.TempDir(), "traces"))
+	folderMust(t, err)
+	return f
+}
+
+// folderPut makes a finished trace of that age in the eyes of its name.
+func folderPut(t testing.TB, f *folder, at time.Time, seq, size int, manual bool) string {
+	t.Helper()
+	n := traceName{time: at.UTC().Truncate(time.Microsecond), host: "h", pid: 7, seq: uint64(seq), manual: manual, config: "c"}
+	folderMust(t, os.WriteFile(f.path(n.String()), make([]byte, size), 0o600))
+	return n.String()
+}
+
+func folderNames(t testing.TB, f *folder) []string {
+	t.Helper()
+	files, err := f.list()
+	folderMust(t, err)
+	var names []string
+	for _, file := range files {
+		names = append(names, file.Name)
+	}
+	return names
+}
+
+var folderDay = time.Date(2026, 11, 20, 21, 27, 12, 21_345_000, time.UTC)
+
+// TestFolderChild is a process of its own when the environment says what it does.
+func TestFolderChild(t *testing.T) {
+	do := os.Getenv("ENTRACE_FOLDER_CHILD")
+	if do == "" {
+		t.Skip("this is for other tests")
+	}
+	f, err := openFolder(".")
+	folderMust(t, err)
+	switch do {
+	case "write": // until it is killed
+		name := f.fileName(time.Now(), "deep", true)
+		r, err := format.Create(f.path(name), nil)
+		folderMust(t, err)
+		for range 100 {
+			_, err := r.Append(&format.TraceEntry{Message: format.Some("m"), Metadata: format.Metadata{Name: "event", Level: format.LevelInfo}})
+			folderMust(t, err)
+		}
+		tmp, err := osfile.CreateTemp(f.path(name))
+		folderMust(t, err)
+		fmt.Println("wrote", name)
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		runtime.KeepAlive(tmp)
+		runtime.KeepAlive(r)
+	case "trim":
+		fmt.Println("ready")
+		_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
+		n, err := f.trim(Keep{Files: 50}, folderDay)
+		folderMust(t, err)
+		fmt.Println("removed", n)
+	case "sweep":
+		fmt.Println("ready")
+		_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
+		done, err := f.sweep()
+		folderMust(t, err)
+		fmt.Println("finished", len(done))
+	}
+}
+
+type folderProcess struct {
+	*exec.Cmd
+
+	in  io.WriteCloser
+	out *bufio.Reader
+}
+
+func folderStart(t *testing.T, do string, f *folder) *folderProcess {
+	t.Helper()
+	program, err := os.Executable()
+	folderMust(t, err)
+	p := &folderProcess{Cmd: exec.Command(program, "-test.run=^TestFolderChild$")}
+	p.Env = append(os.Environ(), "ENTRACE_FOLDER_CHILD="+do)
+	p.Dir = f.dir
+	p.Stderr = os.Stderr
+	p.in, err = p.StdinPipe()
+	folderMust(t, err)
+	out, err := p.StdoutPipe()
+	folderMust(t, err)
+	p.out = bufio.NewReader(out)
+	folderMust(t, p.Start())
+	t.Cleanup(func() {
+		if p.ProcessState == nil {
+			_ = p.Process.Kill()
+			_ = p.Wait()
+		}
+	})
+	return p
+}
+
+// line returns what is behind the word in the next line of output.
+func (p *folderProcess) line(t *testing.T, word string) string {
+	t.Helper()
+	text, err := p.out.ReadString('\n')
+	rest, ok := strings.CutPrefix(strings.TrimSpace(text), word)
+	if !ok {
+		more, _ := io.ReadAll(p.out)
+		t.Fatalf("the child says %q, %v, want %s\n%s", text, err, word, more)
+	}
+	return strings.TrimSpace(rest)
+}
+
+func (p *folderProcess) kill(t *testing.T) {
+	t.Helper()
+	folderMust(t, p.Process.Kill())
+	_ = p.Wait()
+}
+
+// folderBoth runs two processes that do the same at the same time.
+func folderBoth(t *testing.T, do, word string, f *folder) (sum int) {
+	t.Helper()
+	two := []*folderProcess{folderStart(t, do, f), folderStart(t, do, f)}
+	for _, p := range two {
+		p.line(t, "ready")
+	}
+	for _, p := range two {
+		_, err := io.WriteString(p.in, "go\n")
+		folderMust(t, err)
+	}
+	for _, p := range two {
+		var n int
+		_, err := fmt.Sscan(p.line(t, word), &n)
+		folderMust(t, err)
+		sum += n
+		_, _ = io.Copy(io.Discard, p.out)
+		folderMust(t, p.Wait())
+	}
+	return sum
+}
+
+func TestOpenFolder(t *testing.T) {
+	base := t.TempDir()
+	file := filepath.Join(base, "file")
+	folderMust(t, os.WriteFile(file, nil, 0o600))
+	folderMust(t, os.Mkdir(filepath.Join(base, "there"), 0o755))
+	links := os.Symlink(filepath.Join(base, "there"), filepath.Join(base, "link")) == nil &&
+		os.Symlink(filepath.Join(base, "nowhere"), filepath.Join(base, "dangling")) == nil
+	for _, c := range []struct {
+		dir  string
+		ok   bool
+		link bool
+	}{
+		{dir: filepath.Join(base, "a", "b", "c"), ok: true},
+		{dir: filepath.Join(base, "there"), ok: true},
+		{dir: filepath.Join(base, "link"), ok: true, link: true},
+		{dir: filepath.Join(base, "dangling"), link: true},
+		{dir: file},
+		{dir: filepath.Join(file, "below")},
+		{dir: ""},
+	} {
+		if c.link && !links {
+			continue
+		}
+		f, err := openFolder(c.dir)
+		if (err == nil) != c.ok {
+			t.Errorf("openFolder(%q): %v, want ok %v", c.dir, err, c.ok)
+		}
+		if err == nil && !filepath.IsAbs(f.dir) {
+			t.Errorf("openFolder(%q) is at %q", c.dir, f.dir)
+		}
+	}
+	if runtime.GOOS == "windows" {
+		return
+	}
+	for dir, want := range map[string]fs.FileMode{"a/b/c": 0o700, "there": 0o755} {
+		fi, err := os.Stat(filepath.Join(base, dir))
+		folderMust(t, err)
+		if fi.Mode().Perm() != want {
+			t.Errorf("%s has the mode %v, want %v", dir, fi.Mode().Perm(), want)
+		}
+	}
+}
+
+// folderForeign fills f with what is not ours, and returns a function that checks
+// that it is still there as it was.
+func folderForeign(t *testing.T, f *folder) func() {
+	t.Helper()
+	const name = "20261120T212712.021345Z-h-1-000%d-c%s"
+	outside := filepath.Join(t.TempDir(), "outside.et")
+	folderMust(t, os.WriteFile(outside, []byte("outside"), 0o600))
+	long := time.Now().Add(-time.Hour)
+	put := func(name string) {
+		folderMust(t, os.WriteFile(f.path(name), nil, 0o600))
+		folderMust(t, os.Chtimes(f.path(name), long, long))
+	}
+	for _, s := range []string{
+		"notes.txt", "x.et", "x.iet", "x.iet.buffer", ".x.et.tmp-123", ".hidden", "2026.et", ".tmp-1",
+		fmt.Sprintf(name, 1, ".txt"), "." + fmt.Sprintf(name, 1, ".txt.tmp-1"), fmt.Sprintf(name, 1, ".et.bak"), fmt.Sprintf(name, 1, ".et.tmp-1"),
+	} {
+		put(s)
+	}
+	folderMust(t, os.Mkdir(f.path(fmt.Sprintf(name, 2, ".et")), 0o700))
+	folderMust(t, os.Mkdir(f.path(fmt.Sprintf(name, 3, ".iet")), 0o700))
+	folderMust(t, os.Mkdir(f.path("."+fmt.Sprintf(name, 3, ".et.tmp-1")), 0o700))
+	_ = os.Symlink(outside, f.path(fmt.Sprintf(name, 4, ".et")))
+	_ = os.Symlink(outside, f.path(fmt.Sprintf(name, 5, ".iet")))
+	_ = os.Symlink(outside, f.path("."+fmt.Sprintf(name, 5, ".et.tmp-1")))
+	if mkfifo, err := exec.LookPath("mkfifo"); err == nil {
+		folderMust(t, exec.Command(mkfifo, f.path(fmt.Sprintf(name, 6, ".et")), f.path(fmt.Sprintf(name, 7, ".iet")),
+			f.path("."+fmt.Sprintf(name, 6, ".et.tmp-1"))).Run())
+	}
+	look := func() map[string]string {
+		all := make(map[string]string)
+		list, err := os.ReadDir(f.dir)
+		folderMust(t, err)
+		for _, e := range list {
+			fi, err := e.Info()
+			folderMust(t, err)
+			all[e.Name()] = fmt.Sprint(fi.Mode(), fi.Size(), fi.ModTime())
+		}
+		text, err := os.ReadFile(outside)
+		folderMust(t, err)
+		all[outside] = string(text)
+		return all
+	}
+	was := look()
+	return func() {
+		t.Helper()
+		if now := look(); !maps.Equal(was, now) {
+			t.Errorf("the folder has\n%v\nand had\n%v", now, was)
+		}
+	}
+}
+
+func TestFolderLeavesOthersAlone(t *testing.T) {
+	f := folderOf(t)
+	same := folderForeign(t, f)
+	if names := folderNames(t, f); len(names) != 0 {
+		t.Errorf("list has %v", names)
+	}
+	if n, err := f.trim(Keep{Files: 1, Bytes: 1, Age: 1}, time.Now()); n != 0 || err != nil {
+		t.Errorf("trim: %d, %v", n, err)
+	}
+	if done, err := f.sweep(); len(done) != 0 || err != nil {
+		t.Errorf("sweep: %v, %v", done, err)
+	}
+	list, err := os.ReadDir(f.dir)
+	folderMust(t, err)
+	for _, e := range list {
+		if file, _, err := f.open(e.Name()); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("open(%q): %v, want ErrNotExist", e.Name(), err)
+			_ = file.Close()
+		}
+	}
+	same()
+}
+
+func TestFolderList(t *testing.T) {
+	f := folderOf(t)
+	b := folderPut(t, f, folderDay.Add(time.Second), 2, 20, true)
+	a := folderPut(t, f, folderDay, 9, 10, false)
+	files, err := f.list()
+	folderMust(t, err)
+	want := []TraceFile{
+		{Name: a, Size: 10, Time: folderDay, Config: "c"},
+		{Name: b, Size: 20, Time: folderDay.Add(time.Second), Manual: true, Config: "c"},
+	}
+	if !slices.Equal(files, want) {
+		t.Errorf("list has %v, want %v", files, want)
+	}
+	folderMust(t, os.RemoveAll(f.dir))
+	if _, err := f.list(); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without the folder: %v, want ErrNotExist", err)
+	}
+}
+
+// TestFolderTrim has traces a to f, oldest first, one an hour, of 10 bytes; an
+// upper case letter is one that was asked for by hand.
+func TestFolderTrim(t *testing.T) {
+	for _, c := range []struct {
+		traces string
+		k      Keep
+		want   string
+	}{
+		{"abcdef", Keep{}, "abcdef"},
+		{"abcdef", Keep{Files: 6}, "abcdef"},
+		{"abcdef", Keep{Files: 2}, "ef"},
+		{"AbCdef", Keep{Files: 3}, "ACf"},
+		{"ABCDEf", Keep{Files: 2}, "Ef"},
+		{"ABCDEF", Keep{Files: 2}, "EF"},
+		{"abcdeF", Keep{Files: 2}, "eF"},
+		{"abcdef", Keep{Bytes: 60}, "abcdef"},
+		{"abcdef", Keep{Bytes: 59}, "bcdef"},
+		{"abcdef", Keep{Bytes: 1}, "f"},
+		{"f", Keep{Bytes: 1, Files: 1}, "f"},
+		{"aBcdef", Keep{Bytes: 25}, "Bf"},
+		{"abcdef", Keep{Age: 2 * time.Hour}, "def"},
+		{"ABcDef", Keep{Age: 2 * time.Hour}, "Def"},
+		{"abcdef", Keep{Age: time.Nanosecond}, "f"},
+		{"abc", Keep{Age: time.Nanosecond}, "c"},
+		{"aBcdef", Keep{Age: 10 * time.Hour, Files: 4, Bytes: 35}, "Bef"},
+		{"Abcdef", Keep{Age: 4*time.Hour + 1, Files: 3}, "def"},
+		{"", Keep{Files: 1, Age: 1, Bytes: 1}, ""},
+	} {
+		f := folderOf(t)
+		for _, r := range c.traces {
+			i := int(r|0x20) - 'a'
+			folderPut(t, f, folderDay.Add(time.Duration(i)*time.Hour), i+1, 10, r < 'a')
+		}
+		n, err := f.trim(c.k, folderDay.Add(5*time.Hour))
+		folderMust(t, err)
+		got := ""
+		files, err := f.list()
+		folderMust(t, err)
+		for _, file := range files {
+			r := rune('a' + int(file.Time.Sub(folderDay)/time.Hour))
+			if file.Manual {
+				r &^= 0x20
+			}
+			got += string(r)
+		}
+		if got != c.want || n != len(c.traces)-len(c.want) {
+			t.Errorf("trim of %q to %+v keeps %q and says %d, want %q", c.traces, c.k, got, n, c.want)
+		}
+	}
+}
+
+func TestFolderTrimError(t *testing.T) {
+	f := folderOf(t)
+	if runtime.GOOS == "windows" || os.Geteuid() == 0 {
+		t.Skip("nothing keeps this user from removing files")
+	}
+	folderPut(t, f, folderDay, 1, 10, false)
+	folderPut(t, f, folderDay, 2, 10, false)
+	folderMust(t, os.Chmod(f.dir, 0o500))
+	defer os.Chmod(f.dir, 0o700)
+	if n, err := f.trim(Keep{Files: 1}, folderDay); n != 0 || !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("trim: %d, %v, want ErrPermission", n, err)
+	}
+}
+
+// TestFolderTrimMany trims 1,000 files, by one process and by two at once.
+func TestFolderTrimMany(t *testing.T) {
+	for _, processes := range []int{1, 2} {
+		f := folderOf(t)
+		for i := range 1000 {
+			folderPut(t, f, folderDay.Add(-time.Duration(i)*time.Second), i+1, 1, i%100 == 99)
+		}
+		same := folderForeign2(t, f)
+		removed := 0
+		if processes == 2 {
+			removed = folderBoth(t, "trim", "removed", f)
+		} else {
+			var err error
+			removed, err = f.trim(Keep{Files: 50}, folderDay)
+			folderMust(t, err)
+		}
+		files, err := f.list()
+		folderMust(t, err)
+		manual := 0
+		for _, file := range files {
+			if file.Manual {
+				manual++
+			}
+		}
+		if removed != 950 || len(files) != 50 || manual != 10 || files[49].Time != folderDay {
+			t.Errorf("%d processes: removed %d, there are %d, %d of them by hand; want 950, 50, 10", processes, removed, len(files), manual)
+		}
+		same()
+	}
+}
+
+// folderForeign2 is one foreign file.
+func folderForeign2(t *testing.T, f *folder) func() {
+	folderMust(t, os.WriteFile(f.path("other.et"), []byte("x"), 0o600))
+	return func() {
+		if text, err := os.ReadFile(f.path("other.et")); err != nil || string(text) != "x" {
+			t.Errorf("other.et has %q, %v", text, err)
+		}
+	}
+}
+
+func TestFolderOpen(t *testing.T) {
+	f := folderOf(t)
+	name := folderPut(t, f, folderDay, 1, 5, false)
+	file, fi, err := f.open(name)
+	folderMust(t, err)
+	b, err := io.ReadAll(file)
+	if err != nil || len(b) != 5 || fi.Size() != 5 {
+		t.Errorf("the file has %d bytes, %v, and its size is %d, want 5", len(b), err, fi.Size())
+	}
+	folderMust(t, file.Close())
+	folderMust(t, os.WriteFile(filepath.Join(filepath.Dir(f.dir), name), []byte("above"), 0o600))
+	for _, s := range []string{
+		"", ".", "..", "/", "../" + name, "./" + name, name + "/", "x/../" + name, f.path(name), strings.TrimSuffix(name, ".et") + ".iet",
+		strings.Replace(name, "0001", "0002", 1), "other.et", name + "\x00", strings.ToLower(name),
+	} {
+		if file, _, err := f.open(s); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("open(%q): %v, want ErrNotExist", s, err)
+			_ = file.Close()
+		}
+	}
+}

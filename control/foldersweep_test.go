@@ -1,0 +1,230 @@
+package control
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/osfile"
+)
+
+func TestFolderSweep(t *testing.T) {
+	f := folderOf(t)
+	p := folderStart(t, "write", f)
+	name := p.line(t, "wrote")
+	q := folderStart(t, "write", f)
+	alive := q.line(t, "wrote")
+	before, err := os.ReadDir(f.dir)
+	folderMust(t, err)
+	if done, err := f.sweep(); len(done) != 0 || err != nil {
+		t.Errorf("sweep while both live: %v, %v", done, err)
+	}
+	if after, err := os.ReadDir(f.dir); err != nil || len(after) != len(before) {
+		t.Errorf("sweep while both live leaves %v of %v", after, before)
+	}
+	p.kill(t)
+	folderAge(t, f)
+	done, err := f.sweep()
+	if err != nil || !slices.Equal(done, []string{name}) {
+		t.Errorf("sweep: %v, %v, want %s", done, err, name)
+	}
+	if got := folderNames(t, f); !slices.Equal(got, []string{name}) {
+		t.Errorf("list has %v, want %s", got, name)
+	}
+	folderCheck(t, f, name)
+	if done, err := f.sweep(); len(done) != 0 || err != nil {
+		t.Errorf("a second sweep: %v, %v", done, err)
+	}
+	q.kill(t)
+	if done, err := f.sweep(); err != nil || !slices.Equal(done, []string{alive}) {
+		t.Errorf("sweep: %v, %v, want %s", done, err, alive)
+	}
+	folderAge(t, f)
+	_, err = f.sweep()
+	folderMust(t, err)
+	folderOnly(t, f, name, alive)
+}
+
+// folderAge makes all temporary files old enough to be removed.
+func folderAge(t *testing.T, f *folder) {
+	t.Helper()
+	list, err := os.ReadDir(f.dir)
+	folderMust(t, err)
+	long := time.Now().Add(-time.Hour)
+	for _, e := range list {
+		if strings.HasPrefix(e.Name(), ".") {
+			folderMust(t, os.Chtimes(f.path(e.Name()), long, long))
+		}
+	}
+}
+
+// folderCheck checks what a killed child has left.
+func folderCheck(t *testing.T, f *folder, name string) {
+	t.Helper()
+	r, err := format.Inspect(f.path(name))
+	folderMust(t, err)
+	if r.Format != format.ET || r.Reason != format.CutClean || r.Entries != 101 {
+		t.Errorf("%s is %+v, want an ET of 101 entries", name, r)
+	}
+}
+
+// folderOnly checks that nothing else is in f.
+func folderOnly(t *testing.T, f *folder, want ...string) {
+	t.Helper()
+	list, err := os.ReadDir(f.dir)
+	folderMust(t, err)
+	var got []string
+	for _, e := range list {
+		got = append(got, e.Name())
+	}
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("the folder has %v, want %v", got, want)
+	}
+}
+
+func TestFolderSweepTwoProcesses(t *testing.T) {
+	f := folderOf(t)
+	var names []string
+	for range 5 {
+		p := folderStart(t, "write", f)
+		names = append(names, p.line(t, "wrote"))
+		p.kill(t)
+	}
+	folderAge(t, f)
+	if n := folderBoth(t, "sweep", "finished", f); n > len(names) {
+		t.Errorf("both together finished %d of %d", n, len(names))
+	}
+	_, err := f.sweep() // what one has held while the other looked
+	folderMust(t, err)
+	for _, name := range names {
+		folderCheck(t, f, name)
+	}
+	folderOnly(t, f, names...)
+}
+
+// TestFolderSweepLeftovers has what a kill can leave between two steps.
+func TestFolderSweepLeftovers(t *testing.T) {
+	stream := func(t *testing.T, f *folder) (name, path string) {
+		p := folderStart(t, "write", f)
+		name = p.line(t, "wrote")
+		p.kill(t)
+		folderAge(t, f)
+		return name, strings.TrimSuffix(f.path(name), ".et") + ".iet"
+	}
+	keep := func(t *testing.T, path string) []byte {
+		b, err := os.ReadFile(path)
+		folderMust(t, err)
+		return b
+	}
+	t.Run("stream beside its trace", func(t *testing.T) {
+		f := folderOf(t)
+		name, path := stream(t, f)
+		_, err := format.Recover(path, "") // cuts it
+		folderMust(t, err)
+		iet := keep(t, path)
+		_, err = f.sweep()
+		folderMust(t, err)
+		folderMust(t, os.WriteFile(path, iet, 0o600))
+		if done, err := f.sweep(); len(done) != 0 || err != nil {
+			t.Errorf("sweep: %v, %v", done, err)
+		}
+		folderOnly(t, f, name)
+	})
+	t.Run("stream beside another trace", func(t *testing.T) {
+		f := folderOf(t)
+		name, path := stream(t, f)
+		_, err := format.Recover(path, "")
+		folderMust(t, err)
+		iet := keep(t, path)
+		_, err = f.sweep()
+		folderMust(t, err)
+		folderMust(t, os.WriteFile(path, iet[:len(iet)*2/3], 0o600))
+		if done, err := f.sweep(); len(done) != 0 || !errors.Is(err, errOtherEntries) {
+			t.Errorf("sweep: %v, %v, want errOtherEntries", done, err)
+		}
+		folderOnly(t, f, name, filepath.Base(path))
+	})
+	t.Run("crash buffer alone", func(t *testing.T) {
+		f := folderOf(t)
+		name, path := stream(t, f)
+		if _, err := os.Lstat(path + ".buffer"); err != nil {
+			t.Skip("there are no crash buffers here")
+		}
+		folderMust(t, os.Remove(path))
+		_, err := f.sweep()
+		folderMust(t, err)
+		if _, err := os.Lstat(path + ".buffer"); err == nil {
+			t.Error("the crash buffer stays")
+		}
+		for _, n := range folderNames(t, f) {
+			if n != name {
+				t.Errorf("there is %s", n)
+			}
+		}
+	})
+	t.Run("nothing written", func(t *testing.T) {
+		for _, text := range []string{"", "ENTR"} {
+			f := folderOf(t)
+			folderMust(t, os.WriteFile(f.path("20261120T212712.021345Z-h-1-0001-c.iet"), []byte(text), 0o600))
+			if done, err := f.sweep(); len(done) != 0 || err != nil {
+				t.Errorf("sweep: %v, %v", done, err)
+			}
+			folderOnly(t, f)
+		}
+	})
+	t.Run("damaged", func(t *testing.T) {
+		f := folderOf(t)
+		name, path := stream(t, f)
+		_, err := format.Recover(path, "")
+		folderMust(t, err)
+		iet := keep(t, path)
+		for i := range 20 {
+			iet[len(iet)/2+i] = 0xff
+		}
+		folderMust(t, os.WriteFile(path, iet, 0o600))
+		for _, want := range [][]string{{name}, nil} {
+			if done, err := f.sweep(); err != nil || !slices.Equal(done, want) {
+				t.Errorf("sweep: %v, %v, want %v", done, err, want)
+			}
+			folderOnly(t, f, name, filepath.Base(path)+".broken")
+		}
+		r, err := format.Inspect(f.path(name))
+		if err != nil || r.Reason != format.CutClean || r.Entries < 10 || r.Entries > 100 {
+			t.Errorf("what was before the damage is %+v, %v", r, err)
+		}
+	})
+	t.Run("no trace at all", func(t *testing.T) {
+		f := folderOf(t)
+		const bad = "20261120T212712.021345Z-h-1-0001-c.iet"
+		folderMust(t, os.WriteFile(f.path(bad), []byte("this is no trace at all"), 0o600))
+		name, _ := stream(t, f)
+		done, err := f.sweep()
+		if err == nil || !slices.Equal(done, []string{name}) {
+			t.Errorf("sweep: %v, %v, want an error and %s", done, err, name)
+		}
+		folderOnly(t, f, bad, name)
+	})
+	t.Run("temporary files", func(t *testing.T) {
+		f := folderOf(t)
+		const name = "20261120T212712.021345Z-h-1-0001-a.tmp-b"
+		for _, s := range []string{".et", ".iet", ".iet.broken", ".20261120T212712.021Z.et"} {
+			folderMust(t, os.WriteFile(f.path("."+name+s+".tmp-123"), nil, 0o600))
+		}
+		folderAge(t, f)
+		folderMust(t, os.WriteFile(f.path("."+name+".et.tmp-new"), nil, 0o600)) // not locked yet, perhaps
+		living, err := osfile.CreateTemp(f.path(name + ".et"))
+		folderMust(t, err)
+		defer living.Discard()
+		long := time.Now().Add(-time.Hour)
+		folderMust(t, os.Chtimes(living.Name(), long, long))
+		_, err = f.sweep()
+		folderMust(t, err)
+		folderOnly(t, f, "."+name+".et.tmp-new", filepath.Base(living.Name()))
+	})
+}

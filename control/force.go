@@ -1,0 +1,199 @@
+package control
+
+import (
+	"log/slog"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+// inForce is a configuration and what has to be known of it at once.
+type inForce struct {
+	cfg     *Config
+	rules   map[string][]*rule // by trigger
+	waits   []atomic.Bool      // by trace: a request for it is in the queue
+	noticed format.Level       // of log records
+	slow    time.Duration      // the least that a span rule asks for
+	stuck   time.Duration      // the least that a watchdog rule asks for
+	signals []string
+	exits   bool
+	dumps   bool // goroutines are asked for
+}
+
+// A rule is an [On] of a trace.
+type rule struct {
+	On
+	trace int
+
+	mu sync.Mutex
+
+	times []time.Time // that it matched, within Within
+	count int
+}
+
+const never = time.Duration(math.MaxInt64)
+
+func compile(cfg *Config) *inForce {
+	f := &inForce{
+		cfg: cfg, rules: make(map[string][]*rule), waits: make([]atomic.Bool, len(cfg.Traces)),
+		noticed: format.LevelError + 1, slow: never, stuck: never,
+	}
+	for i := range cfg.Traces {
+		f.dumps = f.dumps || cfg.Traces[i].Providers&Goroutines != 0
+		for _, on := range cfg.Traces[i].On {
+			f.rules[on.Trigger] = append(f.rules[on.Trigger], &rule{On: on, trace: i})
+			switch on.Trigger {
+			case TriggerLog:
+				f.noticed = min(f.noticed, levelOf(on.Level))
+			case TriggerSpan:
+				f.slow = min(f.slow, on.LongerThan)
+			case TriggerWatchdog:
+				f.stuck = min(f.stuck, on.LongerThan)
+			case TriggerSignal:
+				f.signals = append(f.signals, on.signal())
+			case TriggerExit:
+				f.exits = true
+			}
+		}
+	}
+	slices.Sort(f.signals)
+	f.signals = slices.Compact(f.signals)
+	return f
+}
+
+func (o *On) signal() string {
+	if o.Key == "" {
+		return defaultSignal
+	}
+	return o.Key
+}
+
+const defaultSignal = "SIGUSR1"
+
+// levelOf returns the level of the entry of a log record.
+func levelOf(l slog.Level) format.Level {
+	switch {
+	case l < slog.LevelDebug:
+		return format.LevelTrace
+	case l < slog.LevelInfo:
+		return format.LevelDebug
+	case l < slog.LevelWarn:
+		return format.LevelInfo
+	case l < slog.LevelError:
+		return format.LevelWarn
+	}
+	return format.LevelError
+}
+
+// slogLevel is the other direction.
+func slogLevel(l format.Level) slog.Level { return slog.Level(4*int(l) - 8) }
+
+// match returns the first trace that r is for, or why there is none.
+func (f *inForce) match(r *Request) (trace int, v Verdict) {
+	v = NoConfig
+	for _, on := range f.rules[r.Trigger] {
+		t := &f.cfg.Traces[on.trace]
+		if r.Name != "" && r.Name != t.Name || r.Mode != "" && r.Mode != t.mode() || !on.matches(r) {
+			continue
+		}
+		if r.Manual || on.enough(time.Now()) {
+			return on.trace, Started
+		}
+		v = NotEnough
+	}
+	return -1, v
+}
+
+func (o *On) matches(r *Request) bool {
+	switch o.Trigger {
+	case TriggerSignal:
+		return o.signal() == r.Key
+	case TriggerLog:
+		if r.Level < o.Level {
+			return false
+		}
+	case TriggerSpan, TriggerWatchdog:
+		if r.Took <= o.LongerThan {
+			return false
+		}
+	}
+	return o.Key == "" || wildcard(o.Key, r.Key)
+}
+
+// enough counts a match and reports whether there were enough.
+func (o *rule) enough(now time.Time) bool {
+	if o.Count <= 1 {
+		return true
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.Within == 0 {
+		if o.count++; o.count < o.Count {
+			return false
+		}
+		o.count = 0
+		return true
+	}
+	o.times = slices.DeleteFunc(o.times, func(t time.Time) bool { return now.Sub(t) > o.Within })
+	if o.times = append(o.times, now); len(o.times) < o.Count {
+		return false
+	}
+	o.times = o.times[:0]
+	return true
+}
+
+// wildcard reports whether s is as the pattern says, in which "*" stands for any
+// text.
+func wildcard(pattern, s string) bool {
+	head, rest, star := strings.Cut(pattern, "*")
+	if !star {
+		return s == pattern
+	}
+	if !strings.HasPrefix(s, head) {
+		return false
+	}
+	s = s[len(head):]
+	for {
+		part, after, more := strings.Cut(rest, "*")
+		if !more {
+			return strings.HasSuffix(s, part)
+		}
+		i := strings.Index(s, part)
+		if i < 0 {
+			return false
+		}
+		s, rest = s[i+len(part):], after
+	}
+}
+
+// A limit is what there was of a trace.
+type limit struct {
+	asked int         // for one_in
+	last  time.Time   // the last one
+	hour  []time.Time // those of the last hour
+	ended int         // for keep_if
+}
+
+// allow counts a request for a trace and reports whether its limits allow it.
+func (l *limit) allow(t *TraceConfig, now time.Time) Verdict {
+	if t.Every > 0 && !l.last.IsZero() && now.Sub(l.last) < t.Every {
+		return RateLimited
+	}
+	l.hour = slices.DeleteFunc(l.hour, func(at time.Time) bool { return now.Sub(at) >= time.Hour })
+	if t.PerHour > 0 && len(l.hour) >= t.PerHour {
+		return RateLimited
+	}
+	if l.asked++; t.OneIn > 1 && (l.asked-1)%t.OneIn != 0 {
+		return SampledOut
+	}
+	l.last = now
+	if t.PerHour > 0 {
+		l.hour = append(l.hour, now)
+	}
+	return Started
+}

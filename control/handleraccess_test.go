@@ -1,0 +1,221 @@
+package control
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestHandlerLocal(t *testing.T) {
+	f := newHandlerFake(t)
+	h := f.handler(nil)
+	for _, c := range []struct {
+		remote, host string
+		want         int
+	}{
+		{"127.0.0.1:1", "localhost", 200},
+		{"127.0.0.1:1", "localhost:80", 200},
+		{"127.0.0.1:1", "LocalHost:80", 200},
+		{"127.9.9.9:1", "127.0.0.1", 200},
+		{"127.0.0.1:1", "127.1.2.3:8080", 200},
+		{"[::1]:1", "[::1]", 200},
+		{"[::1]:1", "[::1]:8080", 200},
+		{"[::ffff:127.0.0.1]:1", "localhost", 200},
+		{"192.0.2.1:1", "localhost", 403},
+		{"[2001:db8::1]:1", "localhost", 403},
+		{"[::ffff:192.0.2.1]:1", "localhost", 403},
+		{"0.0.0.0:1", "localhost", 403},
+		{"127.0.0.1", "localhost", 403}, // what a middleware makes of a header
+		{"", "localhost", 403},
+		{"@", "localhost", 403},
+		{"localhost:1", "localhost", 403},
+		{"127.0.0.1:1", "", 403},
+		{"127.0.0.1:1", ":80", 403},
+		{"127.0.0.1:1", "localhost.evil.com", 403},
+		{"127.0.0.1:1", "localhost.evil.com:80", 403},
+		{"127.0.0.1:1", "evil.com", 403},
+		{"127.0.0.1:1", "localhost.", 403},
+		{"127.0.0.1:1", "localhost:", 403},
+		{"127.0.0.1:1", "localhost:x", 403},
+		{"127.0.0.1:1", "localhost:80:80", 403},
+		{"127.0.0.1:1", "localhost:99999", 403},
+		{"127.0.0.1:1", "user@localhost", 403},
+		{"127.0.0.1:1", "127.0.0.1.evil.com", 403},
+		{"127.0.0.1:1", "127.1", 403},
+		{"127.0.0.1:1", "0177.0.0.1", 403},
+		{"127.0.0.1:1", "2130706433", 403},
+		{"127.0.0.1:1", "0.0.0.0", 403},
+		{"127.0.0.1:1", "192.168.0.1:80", 403},
+		{"127.0.0.1:1", "::1", 403},
+		{"127.0.0.1:1", "::1:80", 403},
+		{"127.0.0.1:1", "[::1", 403},
+		{"127.0.0.1:1", "[::1]x", 403},
+		{"127.0.0.1:1", "[::1%25lo]", 403},
+		{"127.0.0.1:1", "[::]", 403},
+		{"127.0.0.1:1", "[::ffff:127.0.0.1]", 403},
+		{"127.0.0.1:1", "[127.0.0.1]", 403},
+	} {
+		for _, method := range []string{"GET", "POST"} {
+			target, want := "/", c.want
+			if method == "POST" {
+				target = "/snapshot"
+				want = map[int]int{200: 201, 403: 403}[want]
+			}
+			w := handlerAsk(h, method, target, "", func(r *http.Request) { r.RemoteAddr, r.Host = c.remote, c.host })
+			if w.Code != want {
+				t.Errorf("%s from %q for %q: %d, want %d", method, c.remote, c.host, w.Code, want)
+			}
+			if w.Code == 403 && !strings.Contains(handlerAnswer(t, w)["error"].(string), "Token") {
+				t.Errorf("the answer does not say what to do: %s", w.Body)
+			}
+		}
+	}
+	for _, target := range []string{"http://localhost:8080/", "http://evil.com/"} {
+		if w := handlerAsk(h, "GET", target, ""); w.Code != 403 {
+			t.Errorf("GET %s: %d, want 403", target, w.Code)
+		}
+	}
+	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Real-IP", "X-Forwarded-Host", "X-Forwarded-Proto", "Via", "True-Client-IP", "CF-Connecting-IP"} {
+		if w := handlerAsk(h, "GET", "/", "", handlerHeader(name, "127.0.0.1")); w.Code != 403 {
+			t.Errorf("with %s: %d, want 403", name, w.Code)
+		}
+	}
+}
+
+// TestHandlerUnix asks through a real socket, of which net/http knows no address.
+func TestHandlerUnix(t *testing.T) {
+	dir, err := os.MkdirTemp("", "h") //nolint:usetesting // names of sockets are short, and those of t.TempDir are not
+	folderMust(t, err)
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "s")
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", path)
+	if err != nil {
+		t.Skip("no unix sockets here: ", err)
+	}
+	s := &http.Server{Handler: newHandlerFake(t).handler(nil), ReadHeaderTimeout: time.Minute}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(l) }()
+	tr := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", path)
+	}}
+	for host, want := range map[string]int{"localhost": 200, "evil.com": 403} {
+		resp, err := (&http.Client{Transport: tr}).Get("http://" + host + "/")
+		folderMust(t, err)
+		_ = resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("for %s: %d, want %d", host, resp.StatusCode, want)
+		}
+	}
+	tr.CloseIdleConnections()
+	folderMust(t, s.Close())
+	<-done
+}
+
+func TestHandlerToken(t *testing.T) {
+	const token = "0123456789abcdef"
+	remote := func(r *http.Request) { r.RemoteAddr, r.Host = "192.0.2.1:1", "example.com" }
+	for _, c := range []struct {
+		token string
+		given []string
+		want  int
+	}{
+		{token, []string{"Bearer " + token}, 200},
+		{token, []string{"bearer " + token}, 200},
+		{token, nil, 401},
+		{token, []string{""}, 401},
+		{token, []string{"Bearer"}, 401},
+		{token, []string{"Bearer "}, 401},
+		{token, []string{"Bearer " + token[:15]}, 401},
+		{token, []string{"Bearer " + token + "0"}, 401},
+		{token, []string{"Bearer x123456789abcdef"}, 401},
+		{token, []string{"Basic " + token}, 401},
+		{token, []string{token}, 401},
+		{token, []string{"Bearer " + token, "Bearer x"}, 401},
+		{token[:15], []string{"Bearer " + token[:15]}, 500},
+		{token[:15], nil, 500},
+	} {
+		h := newHandlerFake(t).handler(&HandlerOptions{Token: c.token})
+		w := handlerAsk(h, "GET", "/", "", remote, func(r *http.Request) { r.Header["Authorization"] = c.given })
+		if w.Code != c.want {
+			t.Errorf("token %q, given %q: %d, want %d", c.token, c.given, w.Code, c.want)
+		}
+		if challenge := w.Header().Get("WWW-Authenticate"); (challenge != "") != (w.Code == 401) {
+			t.Errorf("token %q, given %q: the challenge is %q", c.token, c.given, challenge)
+		}
+		if strings.Contains(w.Body.String(), c.token) {
+			t.Errorf("the answer has the token: %s", w.Body)
+		}
+	}
+	// One that is too short does not even serve this machine, and a right one is no
+	// pass for other sites.
+	if w := handlerAsk(newHandlerFake(t).handler(&HandlerOptions{Token: "short"}), "GET", "/", ""); w.Code != 500 {
+		t.Errorf("a short token: %d, want 500", w.Code)
+	}
+	h := newHandlerFake(t).handler(&HandlerOptions{Token: token})
+	if w := handlerAsk(h, "GET", "/", ""); w.Code != 401 {
+		t.Errorf("from this machine without the token: %d, want 401", w.Code)
+	}
+	if w := handlerAsk(h, "GET", "/", "", handlerHeader("Authorization", "Bearer "+token), handlerHeader("Sec-Fetch-Site", "cross-site")); w.Code != 403 {
+		t.Errorf("from another site with the token: %d, want 403", w.Code)
+	}
+}
+
+func TestHandlerCrossSite(t *testing.T) {
+	f := newHandlerFake(t)
+	h := f.handler(&HandlerOptions{AllowConfig: true})
+	for _, c := range []struct {
+		name, value string
+		refused     bool
+	}{
+		{"Sec-Fetch-Site", "same-origin", false},
+		{"Sec-Fetch-Site", "none", false},
+		{"Sec-Fetch-Site", "same-site", true},
+		{"Sec-Fetch-Site", "cross-site", true},
+		{"Sec-Fetch-Site", "", true},
+		{"Sec-Fetch-Site", "other", true},
+		{"Origin", "http://localhost:8080", false},
+		{"Origin", "https://localhost:8080", false}, // TLS may end in front
+		{"Origin", "http://LOCALHOST:8080", false},
+		{"Origin", "http://localhost", true},
+		{"Origin", "http://localhost:9090", true},
+		{"Origin", "http://127.0.0.1:8080", true},
+		{"Origin", "http://evil.com", true},
+		{"Origin", "http://localhost:8080.evil.com", true},
+		{"Origin", "null", true},
+		{"Origin", "", true},
+		{"Origin", "http://", true},
+		{"Origin", "file://localhost:8080", true},
+		{"Origin", "localhost:8080", true},
+		{"Origin", "http://localhost:8080/", true},
+	} {
+		for _, q := range [][2]string{{"GET", "/"}, {"HEAD", "/"}, {"POST", "/snapshot"}, {"DELETE", "/config"}, {"OPTIONS", "/snapshot"}, {"GET", "/traces/x"}} {
+			w := handlerAsk(h, q[0], q[1], "", handlerHeader(c.name, c.value))
+			if (w.Code == 403) != c.refused {
+				t.Errorf("%s %s with %s %q: %d, want refused %v", q[0], q[1], c.name, c.value, w.Code, c.refused)
+			}
+			for name := range w.Header() {
+				if strings.HasPrefix(name, "Access-Control-") {
+					t.Errorf("the answer has %s", name)
+				}
+			}
+		}
+	}
+	if w := handlerAsk(h, "GET", "/", "", handlerHeader("Origin", "http://localhost:8080"), handlerHeader("Origin", "http://evil.com")); w.Code != 403 {
+		t.Errorf("two origins: %d, want 403", w.Code)
+	}
+	if w := handlerAsk(h, "GET", "/", "", handlerHeader("Origin", "http://"), func(r *http.Request) { r.Host = "" }); w.Code != 403 {
+		t.Errorf("an empty origin for an empty host: %d, want 403", w.Code)
+	}
+	for origin, want := range map[string]int{"https://localhost:8080": 200, "http://localhost:8080": 403} {
+		w := handlerAsk(h, "GET", "/", "", handlerHeader("Origin", origin), func(r *http.Request) { r.TLS = &tls.ConnectionState{} })
+		if w.Code != want {
+			t.Errorf("with TLS from %s: %d, want %d", origin, w.Code, want)
+		}
+	}
+}

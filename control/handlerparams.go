@@ -1,0 +1,111 @@
+package control
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// maxProblems is how many problems an answer names, which is not the request's to
+// say.
+const maxProblems = 10
+
+// params are the parameters in the query of a request, and what is wrong with them.
+type params struct {
+	values url.Values
+	errs   []error
+}
+
+// handlerParams returns the parameters of a request, which may be those in known.
+func handlerParams(r *http.Request, known ...string) *params {
+	p := &params{}
+	var err error
+	if p.values, err = url.ParseQuery(r.URL.RawQuery); err != nil {
+		p.errs = append(p.errs, fmt.Errorf("read the query: %w", err))
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.values)) {
+		switch {
+		case !slices.Contains(known, name):
+			p.bad(name, "is unknown here: there are ["+strings.Join(known, " ")+"]")
+		case len(p.values[name]) > 1:
+			p.bad(name, "comes twice")
+		}
+	}
+	return p
+}
+
+// noBody makes a body an error: what is in it would be ignored.
+func (p *params) noBody(r *http.Request) *params {
+	n := r.ContentLength
+	if n < 0 && r.Body != nil {
+		read, _ := io.ReadFull(r.Body, make([]byte, 1)) // an error is that of a request that is gone
+		n = int64(read)
+	}
+	if n > 0 {
+		p.errs = append(p.errs, errors.New("the request has a body: parameters belong in the query"))
+	}
+	return p
+}
+
+func (p *params) bad(name, problem string) {
+	if len(p.errs) < maxProblems {
+		p.errs = append(p.errs, fmt.Errorf("parameter %.100q %s", name, problem))
+	}
+}
+
+func (p *params) duration(name string, def, most time.Duration) time.Duration {
+	if !p.values.Has(name) {
+		return def
+	}
+	d, err := time.ParseDuration(p.values.Get(name))
+	if err != nil || d <= 0 || most > 0 && d > most {
+		problem := "must be a duration above 0, such as 30s"
+		if most > 0 {
+			problem += ", up to " + most.String()
+		}
+		p.bad(name, problem)
+	}
+	return d
+}
+
+func (p *params) bool(name string) bool {
+	if !p.values.Has(name) {
+		return false
+	}
+	v, err := strconv.ParseBool(p.values.Get(name))
+	if err != nil {
+		p.bad(name, "must be 1 or 0")
+	}
+	return v
+}
+
+func (p *params) name(name string) string {
+	v := p.values.Get(name)
+	if p.values.Has(name) && !validName(v) {
+		p.bad(name, "is not the name of a trace")
+	}
+	return v
+}
+
+func (p *params) reason() string {
+	v := p.values.Get("reason")
+	if len(v) > maxReason || !utf8.ValidString(v) {
+		p.bad("reason", fmt.Sprintf("must be UTF-8 of up to %d bytes", maxReason))
+	}
+	return v
+}
+
+func (p *params) check() error {
+	if len(p.errs) == 0 {
+		return nil
+	}
+	return &handlerError{http.StatusBadRequest, errors.Join(p.errs...).Error()}
+}

@@ -1,0 +1,94 @@
+package control
+
+import (
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+type onView struct {
+	Trigger    string `json:"trigger"`
+	Key        string `json:"key,omitempty"`
+	Level      string `json:"level,omitempty"`
+	LongerThan string `json:"longer_than,omitempty"`
+	Count      int    `json:"count,omitempty"`
+	Within     string `json:"within,omitempty"`
+}
+
+type configView struct {
+	ID     string         `json:"id"`
+	Traces []configTraces `json:"traces"`
+}
+
+type configTraces struct {
+	Name string   `json:"name"`
+	Mode Mode     `json:"mode"`
+	On   []onView `json:"on"`
+}
+
+type runningView struct {
+	ID     string    `json:"id"`
+	Config string    `json:"config,omitempty"`
+	Mode   Mode      `json:"mode,omitempty"`
+	Time   time.Time `json:"time,omitzero"`
+	File   string    `json:"file,omitempty"`
+	Href   string    `json:"href,omitempty"` // of a stream it is there when that has ended
+	Error  string    `json:"error,omitempty"`
+}
+
+type fileView struct {
+	Name   string    `json:"name"`
+	Size   int64     `json:"size"`
+	Time   time.Time `json:"time"`
+	Manual bool      `json:"manual"`
+	Config string    `json:"config"`
+	Href   string    `json:"href"`
+}
+
+type indexView struct {
+	Config  *configView    `json:"config,omitempty"`
+	Stats   any            `json:"stats"`
+	Running []*runningView `json:"running"`
+	Files   []fileView     `json:"files"`       // newest first
+	Total   int            `json:"files_total"` // of which Files are the newest
+	Error   string         `json:"error,omitempty"`
+}
+
+func viewConfig(c *Config) *configView {
+	duration := func(d time.Duration) string {
+		if d == 0 {
+			return ""
+		}
+		return d.String()
+	}
+	v := &configView{ID: c.ID, Traces: []configTraces{}}
+	for i := range c.Traces {
+		t := &c.Traces[i]
+		tv := configTraces{Name: t.Name, Mode: t.mode(), On: []onView{}}
+		for _, o := range t.On {
+			ov := onView{Trigger: o.Trigger, Key: o.Key, LongerThan: duration(o.LongerThan), Count: o.Count, Within: duration(o.Within)}
+			if o.Trigger == TriggerLog {
+				ov.Level = o.Level.String()
+			}
+			tv.On = append(tv.On, ov)
+		}
+		v.Traces = append(v.Traces, tv)
+	}
+	return v
+}
+
+// traceView shows a trace; base leads from the request to the mount.
+func traceView(t startedTrace, base string) *runningView {
+	v := &runningView{ID: t.ID(), Config: t.Name(), Mode: t.Mode(), Time: t.StartTime()}
+	v.File = filepath.Base(t.Path())
+	if stem, ok := strings.CutSuffix(v.File, streamExt); ok {
+		v.File = stem + fileExt
+	}
+	if _, ok := parseFileName(v.File); ok {
+		v.Href = base + handlerTracesDir + v.File
+	}
+	if err := t.Err(); err != nil {
+		v.Error = err.Error()
+	}
+	return v
+}

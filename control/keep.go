@@ -1,0 +1,133 @@
+package control
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+// keeps reports whether a trace that has ended is to be kept, true with an error.
+func (c *Control) keeps(t *Trace) (bool, error) {
+	k := t.tc.KeepIf
+	if k == nil {
+		return true, nil
+	}
+	if err := t.rec.Flush(); err != nil {
+		return true, err
+	}
+	longest, met, err := k.look(t.rec.StreamPath())
+	if err != nil {
+		return true, err
+	}
+	l := c.limits[t.tc.Name]
+	if l == nil {
+		l = new(limit)
+		c.limits[t.tc.Name] = l
+	}
+	l.ended++
+	n := k.oneIn(longest, met)
+	return n > 0 && (l.ended-1)%n == 0, nil
+}
+
+// oneIn returns of how many such traces one is kept, 0 for none.
+func (k *KeepIf) oneIn(longest time.Duration, met bool) int {
+	if !met {
+		return k.Else
+	}
+	if len(k.Longest) == 0 {
+		return 1
+	}
+	best := -1
+	for i, l := range k.Longest {
+		if longest > l.LongerThan && (best < 0 || l.LongerThan > k.Longest[best].LongerThan) {
+			best = i
+		}
+	}
+	if best < 0 {
+		return k.Else
+	}
+	return max(1, k.Longest[best].OneIn)
+}
+
+// look reads through a trace for what decides.
+func (k *KeepIf) look(name string) (longest time.Duration, met bool, err error) {
+	names := []string{format.AttrSpanID, format.AttrDuration}
+	var values [][]string
+	want := func(s string) (at int, value string) {
+		name, value, _ := strings.Cut(s, "=")
+		at = slices.Index(names[2:], name)
+		if at < 0 {
+			at = len(names) - 2
+			names = append(names, name)
+			values = append(values, nil)
+		}
+		return at, value
+	}
+	anyOf := make(map[string]bool) // name=value
+	for _, s := range k.Any {
+		at, v := want(s)
+		values[at] = append(values[at], v)
+		anyOf[s] = true
+	}
+	for _, s := range k.All {
+		at, v := want(s)
+		values[at] = append(values[at], v)
+	}
+	found := make(map[string]bool)
+	f, err := format.Open(name, nil)
+	if err != nil {
+		return 0, false, err
+	}
+	defer func() { _ = f.Close() }()
+	err = f.Scan(context.Background(), &format.ScanOptions{Attributes: names, Workers: 1}, func(b *format.ScanBatch) error {
+		for i := range b.Entries {
+			e := &b.Entries[i]
+			if e.Values[0].Valid && e.Values[1].Valid {
+				if n, ok := e.Values[1].Value.I64(); ok {
+					longest = max(longest, time.Duration(n))
+				}
+			}
+			for at := range values {
+				if v := &e.Values[2+at]; v.Valid {
+					text := valueText(&v.Value)
+					for _, wanted := range values[at] {
+						if text == wanted {
+							found[names[2+at]+"="+wanted] = true
+						}
+					}
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, false, err
+	}
+	met = len(k.Any) == 0
+	for s := range found {
+		met = met || anyOf[s]
+	}
+	for _, s := range k.All {
+		met = met && found[s]
+	}
+	return longest, met, nil
+}
+
+// valueText returns the value of an attribute as a configuration has it.
+func valueText(v *format.Value) string {
+	switch v.Kind() {
+	case format.KindString, format.KindBytes:
+		return v.Text()
+	case format.KindBool:
+		if v.Bool() {
+			return "true"
+		}
+		return "false"
+	case format.KindFloat:
+		return formatFloat(v.Float())
+	}
+	return string(v.AppendDecimal(nil))
+}

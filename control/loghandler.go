@@ -1,0 +1,39 @@
+package control
+
+import (
+	"context"
+	"log/slog"
+)
+
+// LogHandler returns a handler that hands records to next and fires for those that
+// the trigger log is for. It is for handlers that do not record to the control's
+// ring, whose records fire by themselves.
+func (c *Control) LogHandler(next slog.Handler) slog.Handler {
+	if c == nil {
+		return next
+	}
+	return logHandler{next, c}
+}
+
+type logHandler struct {
+	next slog.Handler
+	c    *Control
+}
+
+func (h logHandler) Enabled(ctx context.Context, l slog.Level) bool { return h.next.Enabled(ctx, l) }
+
+func (h logHandler) Handle(ctx context.Context, r slog.Record) error {
+	err := h.next.Handle(ctx, r)
+	if f := h.c.force.Load(); levelOf(r.Level) >= f.noticed {
+		h.c.Fire(Request{Trigger: TriggerLog, Key: r.Message, Reason: r.Level.String() + ": " + r.Message, Level: r.Level})
+	}
+	return err
+}
+
+func (h logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return logHandler{h.next.WithAttrs(attrs), h.c}
+}
+
+func (h logHandler) WithGroup(name string) slog.Handler {
+	return logHandler{h.next.WithGroup(name), h.c}
+}

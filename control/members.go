@@ -1,0 +1,268 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+// A member is a provider, and whether it runs. It is the worker's.
+type member struct {
+	m       Member
+	on      Set // 0: it does not run
+	params  map[string]string
+	err     error // it is off because of that
+	session *Session
+}
+
+// available returns which of s are there: spans, logs, and what the members
+// provide.
+func (c *Control) available(s Set) Set {
+	have := Spans | Logs
+	for _, m := range c.members {
+		have |= m.m.Provides()
+	}
+	return s & have
+}
+
+// wanted returns what is to be on, and with which parameters: those of the streams
+// that began last come first.
+func (c *Control) wanted(p Set) (on Set, params map[string]string) {
+	cfg := c.force.Load().cfg
+	on = cfg.inRing() & p
+	params = make(map[string]string)
+	names := p.Names()
+	add := func(more map[string]string) {
+		for key, value := range more {
+			// Those of others are no reason to start it anew.
+			if slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(key, name+".") }) {
+				params[key] = value
+			}
+		}
+	}
+	if on != 0 {
+		add(cfg.Ring.Params)
+		for i := range cfg.Traces {
+			if t := &cfg.Traces[i]; t.mode() == ModeSnapshot && t.Providers&p != 0 {
+				add(t.Params)
+			}
+		}
+	}
+	for _, t := range c.running {
+		if t.tc.Providers&p != 0 {
+			on |= t.tc.Providers & p
+			add(t.params())
+		}
+	}
+	return on, params
+}
+
+// switchProviders starts and stops providers so that what is wanted is on.
+func (c *Control) switchProviders() {
+	for _, m := range c.members {
+		p, ok := m.m.(Provider)
+		if !ok {
+			continue
+		}
+		on, params := c.wanted(m.m.Provides())
+		if on == 0 {
+			m.err = nil // the next one may have more luck
+		}
+		if on == m.on && (on == 0 || maps.Equal(params, m.params)) || on != 0 && m.err != nil && on == m.session.on {
+			continue
+		}
+		if m.on != 0 {
+			if err := c.guard(func() error { return p.Stop() }); err != nil {
+				c.off(m, fmt.Errorf("stop: %w", err))
+			}
+			m.on = 0
+		}
+		m.err = nil
+		if on != 0 {
+			c.startProvider(m, p, on, params)
+		}
+	}
+}
+
+func (c *Control) startProvider(m *member, p Provider, on Set, params map[string]string) {
+	s := &Session{on: on, params: params}
+	s.write = func(p format.Provider, ref format.SpanRef, at time.Time, e *format.TraceEntry) error {
+		return writeTimed(c.ring.Recorder(), p, ref, at, e)
+	}
+	s.failed = func(err error) {
+		go c.worker.post(context.Background(), func() { c.broken(m, s, err) })
+	}
+	m.session = s
+	if err := c.guard(func() error { return p.Start(s) }); err != nil {
+		c.off(m, err)
+		return
+	}
+	m.on, m.params = on, params
+}
+
+// broken switches off a provider that cannot go on.
+func (c *Control) broken(m *member, s *Session, err error) {
+	if m.session != s || m.on == 0 {
+		return // it was stopped meanwhile
+	}
+	if p, ok := m.m.(Provider); ok {
+		_ = c.guard(p.Stop) // it has told already
+	}
+	m.on = 0
+	c.off(m, err)
+}
+
+// off names a provider that does not run in the traces that want it.
+func (c *Control) off(m *member, err error) {
+	m.err = err
+	if m.session == nil {
+		m.session = &Session{}
+	}
+	for _, t := range c.running {
+		if p := m.m.Provides() & t.tc.Providers; p != 0 {
+			t.off(p, err)
+		}
+	}
+	c.report(fmt.Errorf("provider %s is off: %w", m.m.Provides(), err))
+}
+
+// writeTimed records an entry with its time.
+func writeTimed(rec *format.Recorder, p format.Provider, ref format.SpanRef, at time.Time, e *format.TraceEntry) error {
+	own := *e
+	own.Attributes = append(make([]format.Attribute, 0, len(e.Attributes)+1), format.Attribute{Name: format.AttrTime, Value: format.TimeValue(at)})
+	own.Attributes = append(own.Attributes, e.Attributes...)
+	return write(rec, p, ref, at, &own)
+}
+
+// flushProviders has those providers of s that run write what they have.
+func (c *Control) flushProviders(s Set) {
+	for _, m := range c.members {
+		f, ok := m.m.(Flusher)
+		if !ok || m.on&s == 0 {
+			continue
+		}
+		if err := c.guard(f.Flush); err != nil {
+			_ = c.guard(f.Stop)
+			m.on = 0
+			c.off(m, err)
+		}
+	}
+}
+
+func (c *Control) stopProviders() {
+	for _, m := range c.members {
+		if p, ok := m.m.(Provider); ok && m.on != 0 {
+			if err := c.guard(p.Stop); err != nil {
+				c.report(fmt.Errorf("stop provider %s: %w", m.m.Provides(), err))
+			}
+			m.on = 0
+		}
+	}
+}
+
+// guard calls fn, whose panics are errors.
+func (c *Control) guard(fn func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return fn()
+}
+
+// dumpTime is how long a dumper may take.
+const dumpTime = 5 * time.Second
+
+// dumps are what dumpers had to tell.
+type dumps struct {
+	mu     sync.Mutex
+	closed bool
+	list   []dumped
+	size   int
+	errs   []dumpError
+}
+
+type dumped struct {
+	p   format.Provider
+	ref format.SpanRef
+	at  time.Time
+	e   *format.TraceEntry
+}
+
+type dumpError struct {
+	p   Set
+	err error
+}
+
+// maxDump bounds what dumps hold.
+const maxDump = 128 << 20
+
+// dump asks the dumpers of a trace, now.
+func (c *Control) dump(t *Trace) *dumps {
+	d := new(dumps)
+	for _, m := range c.members {
+		p, ok := m.m.(Dumper)
+		on := m.m.Provides() & t.tc.Providers
+		if !ok || on == 0 || m.err != nil {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), dumpTime)
+		done := make(chan error, 1)
+		go func() { // which may not come back
+			done <- c.guard(func() error { return p.Dump(ctx, &Session{on: on, params: t.params(), write: d.add}) })
+		}()
+		var err error
+		select {
+		case err = <-done:
+		case <-ctx.Done():
+			select {
+			case err = <-done:
+			case <-time.After(dumpTime / 10):
+				err = ctx.Err()
+			}
+		}
+		cancel()
+		if err != nil {
+			d.errs = append(d.errs, dumpError{on, err})
+		}
+	}
+	return d
+}
+
+func (d *dumps) add(p format.Provider, ref format.SpanRef, at time.Time, e *format.TraceEntry) error {
+	size := len(e.Message.Value) + 64
+	for i := range e.Attributes {
+		size += len(e.Attributes[i].Name) + len(e.Attributes[i].Value.Text()) + 32
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return errClosed
+	}
+	if d.size += size; d.size > maxDump {
+		return fmt.Errorf("a dump of more than %d bytes", maxDump)
+	}
+	d.list = append(d.list, dumped{p, ref, at, e.Clone()})
+	return nil
+}
+
+// write writes what there is to a trace.
+func (d *dumps) write(t *Trace) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closed = true
+	for _, e := range d.list {
+		_ = writeTimed(t.rec, e.p, e.ref, e.at, e.e) // kept and counted
+	}
+	d.list = nil
+	for _, e := range d.errs {
+		t.off(e.p, e.err)
+	}
+}

@@ -1,0 +1,129 @@
+// Package provider has the providers of package control that come with it, for the
+// option Providers:
+//
+//	Runtime     runtime.metrics, gc, sched   samples of runtime/metrics, collections
+//	Process     process                      samples of the operating system; how the program was built
+//	Goroutines  goroutines                   a dump
+//	CPUProfile  cpu.profile                  a profile, flushed every minute
+//	ExecTrace   exec.trace                   the runtime's flight recorder, dumped
+//
+// A provider belongs to one control; a process has one CPU profile and one flight
+// recorder of the runtime at a time, whoever starts them.
+//
+// # Parameters
+//
+//	runtime.metrics.interval  time between samples of gc, sched and runtime.metrics; 1s, least 10ms
+//	runtime.metrics.samples   names of package runtime/metrics, with commas between them; see below
+//	process.interval          time between samples of process; 1s, least 100ms
+//	exec.trace.min_age        how far back the execution trace goes; 10s, least 100ms
+//	exec.trace.max_bytes      about how much memory it takes; 16777216, from 1 MiB to 64 MiB
+//
+// A value below the least counts as the least, one above the most as the most. What
+// is not a time, a number or the name of a metric is an error of Start.
+//
+// # Entries
+//
+// The names and attributes are part of the product's format. All entries have
+// time_unix_nano besides; it is the time of the sample or the dump where the table
+// has nothing else. Those without a remark hang below the entry of the trace.
+//
+//	entry            level  target           message
+//	runtime.metrics  Trace  runtime/metrics  none
+//	sched            Trace  runtime/metrics  none
+//	gc               Trace  runtime/debug    none; its time is the end of the pause less its length
+//	process          Trace  this package     none
+//	build            Debug  runtime/debug    none; when process starts, and in each dump
+//	goroutines       Debug  runtime/pprof    a function; below the span of the labels
+//	cpu.profile      Debug  runtime/pprof    a function; below the span of the labels; its time is when the part began
+//	exec.trace       Debug  runtime/trace    "execution trace"; "execution trace too large to keep" without data
+//
+// A metric is an attribute NAME:UNIT. What the operating system or the runtime
+// counts up is told as what was added since the entry before, or since the start,
+// in an attribute NAME:UNIT delta. A histogram is four attributes: NAME:UNIT count
+// delta, and, unless that is 0, NAME:UNIT p50, p99 and max, which are the upper
+// bounds of the buckets that these of the added values are in, the lower bound for
+// one that has no upper. A metric is of the kind that package runtime/metrics gives
+// it, U64 or Float. What cannot be had is left out.
+//
+//	runtime.metrics, sched
+//	  interval_nano              U64    what the deltas are over
+//	  NAME:UNIT …                       by default in runtime.metrics:
+//	    /gc/heap/live:bytes, /gc/heap/goal:bytes, /gc/heap/objects:objects,
+//	    /gc/heap/allocs:bytes, /gc/heap/allocs:objects, /gc/heap/frees:bytes,
+//	    /gc/cycles/total:gc-cycles, /memory/classes/heap/objects:bytes,
+//	    /memory/classes/heap/stacks:bytes, /memory/classes/heap/released:bytes,
+//	    /memory/classes/total:bytes, /cpu/classes/gc/total:cpu-seconds,
+//	    /cpu/classes/user:cpu-seconds, /cpu/classes/total:cpu-seconds (the last
+//	    three move when a collection ends), /sched/goroutines:goroutines,
+//	    /sched/threads/total:threads, /sched/gomaxprocs:threads,
+//	    /sched/latencies:seconds, /sched/pauses/total/gc:seconds,
+//	    /sync/mutex/wait/total:seconds
+//	                                    in sched: all that begin with /sched/goroutines,
+//	                                    /sched/latencies:seconds and /sync/mutex/wait/total:seconds
+//	gc                                  one for each collection that ended since the last sample
+//	  duration_nano              U64    for how long it stopped the program, its stops together
+//	  gc.cycle                   U64    its number, from 1
+//	  /gc/heap/live:bytes        U64    what it left; only on the latest of a sample
+//	  gc.missed                  U64    on the first of a sample: how many before it have no entry
+//	                                    (the runtime remembers 256)
+//	process
+//	  interval_nano                                        U64
+//	  process.cpu.time.user:seconds delta                  Float  Unix, likewise system
+//	  process.memory.usage:bytes                           U64    Linux: the resident memory
+//	  process.memory.virtual:bytes                         U64    Linux
+//	  process.memory.peak:bytes                            U64    Linux: the most that was resident
+//	  process.memory.swap:bytes                            U64    Linux
+//	  process.thread.count:threads                         U64    Linux
+//	  process.unix.file_descriptor.count:files             U64    Linux 6.2
+//	  process.paging.faults.major:faults delta             U64    Unix, likewise minor
+//	  process.context_switches.voluntary:switches delta    U64    Unix, likewise involuntary
+//	  process.disk.io.read:bytes delta                     U64    Linux, likewise write
+//	  container.memory.usage:bytes                         U64    the process's cgroup, version 2
+//	  container.memory.limit:bytes                         U64    likewise, if it has one
+//	  container.cpu.time:seconds delta                     Float  likewise
+//	  container.cpu.throttled.time:seconds delta           Float  likewise
+//	  container.cpu.throttled.periods:periods delta        U64    likewise
+//	  go.memory.used:bytes                                 U64    what the runtime has of the system
+//	build
+//	  go.version, os.type, host.arch, process.executable.name, GODEBUG,
+//	  build.path, build.main.path, build.main.version,
+//	  build.vcs.revision, build.vcs.time                   String
+//	  build.vcs.modified                                   Bool
+//	  process.pid, /sched/gomaxprocs:threads,
+//	  /gc/gogc:percent, /gc/gomemlimit:bytes               U64    18446744073709551615 percent is off
+//	goroutines                          one for each stack with equal labels, 2,000 at most: those
+//	                                    with a span first, then the most goroutines first
+//	  count                      U64    goroutines
+//	  stack                      String
+//	  label.KEY                  String
+//	cpu.profile                         one for each stack with equal labels, 5,000 at most of a part:
+//	                                    the most samples first
+//	  samples                    U64
+//	  cpu_nano                   U64    processor time
+//	  window_nano                U64    how long the part was
+//	  stack                      String
+//	  label.KEY                  String
+//	exec.trace
+//	  bytes                      U64    the size of the trace
+//	  data                       Bytes  a file for go tool trace; not above 48 MiB
+//
+// The message of goroutines is the innermost function that is not of the runtime, a
+// lock, a timer or a system call: what the program waits in. That of cpu.profile is
+// the innermost function. What is over the bound is in a last entry "N more
+// stacks", with sums and U64 left_out, which is N, instead of a stack.
+//
+// A stack has a line "function file:line" for each function, innermost first, up to
+// 64 and 8 KiB; a last line "…" says that there were more.
+//
+// # Spans
+//
+// The labels trace_id and span_id of package runtime/pprof, in 32 and 16 hexadecimal
+// digits, put an entry below that span. The two are not told again as label.KEY
+// then. Of the other labels there are 32 at most, names up to 128 bytes and values
+// up to 1 KiB.
+//
+// # Secrets
+//
+// The arguments of the program and its environment are not told, but for its name
+// and GODEBUG. Labels and the names of files and functions are.
+package provider

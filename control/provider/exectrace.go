@@ -1,0 +1,108 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/trace"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/format"
+)
+
+const (
+	// maxTrace is the size above which an execution trace is not kept: an entry
+	// has 64 MiB at most.
+	maxTrace = 48 << 20
+
+	minTraceBytes     = 1 << 20
+	defaultTraceBytes = 16 << 20
+	maxTraceBytes     = 64 << 20
+)
+
+// ExecTrace is the provider of the runtime's execution trace, of which a window is
+// kept in memory. A process has one flight recorder at a time: Start returns an
+// error with "already in use" if somebody else has it. The zero ExecTrace is ready
+// for use. It is safe for concurrent use.
+type ExecTrace struct {
+	mu sync.Mutex
+
+	recorder *trace.FlightRecorder // nil: not running
+	most     int                   // bytes of a trace, maxTrace if 0
+}
+
+// Provides returns [control.ExecTrace].
+func (*ExecTrace) Provides() control.Set { return control.ExecTrace }
+
+// Start starts the runtime's flight recorder, for the parameters that the
+// package's documentation lists.
+func (x *ExecTrace) Start(s *control.Session) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.recorder != nil {
+		return errRunning
+	}
+	age, err := s.Duration("exec.trace.min_age", 10*time.Second, 100*time.Millisecond)
+	if err != nil {
+		return err
+	}
+	size, err := s.Int("exec.trace.max_bytes", defaultTraceBytes)
+	if err != nil {
+		return err
+	}
+	size = min(max(size, minTraceBytes), maxTraceBytes)
+	r := trace.NewFlightRecorder(trace.FlightRecorderConfig{MinAge: age, MaxBytes: uint64(size)})
+	if err := r.Start(); err != nil {
+		// The runtime has no value for it.
+		if strings.Contains(err.Error(), "already enabled") {
+			return fmt.Errorf("flight recorder already in use: %w", err)
+		}
+		return fmt.Errorf("start flight recorder: %w", err)
+	}
+	x.recorder = r
+	return nil
+}
+
+// Stop stops the flight recorder. It writes nothing.
+func (x *ExecTrace) Stop() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.recorder != nil {
+		x.recorder.Stop()
+		x.recorder = nil
+	}
+	return nil
+}
+
+// Dump writes an entry with what the flight recorder has. It is an error if it
+// does not run.
+func (x *ExecTrace) Dump(ctx context.Context, s *control.Session) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if s.On()&control.ExecTrace == 0 {
+		return nil
+	}
+	if x.recorder == nil {
+		return errors.New("the flight recorder does not run")
+	}
+	now := time.Now()
+	w := &limited{ctx: ctx, most: x.most}
+	if w.most == 0 {
+		w.most = maxTrace
+	}
+	if _, err := x.recorder.WriteTo(w); err != nil {
+		return fmt.Errorf("read flight recorder: %w", err)
+	}
+	e := format.TraceEntry{Metadata: format.Metadata{Name: "exec.trace", Target: "runtime/trace", Level: format.LevelDebug}}
+	e.Message = format.Some("execution trace")
+	e.Attributes = []format.Attribute{u64("bytes", w.written)}
+	if w.over() {
+		e.Message = format.Some("execution trace too large to keep")
+	} else {
+		e.Attributes = append(e.Attributes, format.Attribute{Name: "data", Value: format.BytesValue(w.data)})
+	}
+	return s.Write(control.ExecTrace, format.SpanRef{}, now, &e)
+}

@@ -1,0 +1,116 @@
+package provider
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"runtime/pprof"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/format"
+)
+
+// maxStacks is how many stacks a dump of goroutines has.
+const maxStacks = 2000
+
+// Goroutines is the dumper of goroutines: what all of them do at the moment. The
+// zero Goroutines is ready for use. It is safe for concurrent use.
+type Goroutines struct{}
+
+// Provides returns [control.Goroutines].
+func (*Goroutines) Provides() control.Set { return control.Goroutines }
+
+// Dump writes an entry for each stack with the goroutines that have it. The
+// runtime stops the program for a moment and does not hear of ctx meanwhile; what
+// is written before ctx ends stays.
+func (*Goroutines) Dump(ctx context.Context, s *control.Session) error {
+	if s.On()&control.Goroutines == 0 {
+		return nil
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	now := time.Now()
+	w := &limited{ctx: ctx, most: maxProfileBytes}
+	if err := pprof.Lookup("goroutine").WriteTo(w, 0); err != nil {
+		return err
+	}
+	// WriteTo may not tell that w refused something.
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if w.over() {
+		return errors.New("the profile is too large")
+	}
+	groups, err := parseProfile(w.data)
+	if err != nil {
+		return err
+	}
+	return writeGoroutines(ctx, s, now, groups)
+}
+
+func writeGoroutines(ctx context.Context, s *control.Session, at time.Time, groups []*group) error {
+	slices.SortFunc(groups, func(a, b *group) int {
+		if a.ref.IsValid() != b.ref.IsValid() {
+			if a.ref.IsValid() {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(b.values[0], a.values[0]), cmp.Compare(a.key, b.key))
+	})
+	shown := groups[:min(len(groups), maxStacks)]
+	e := format.TraceEntry{Metadata: format.Metadata{Name: "goroutines", Target: "runtime/pprof", Level: format.LevelDebug}}
+	for _, g := range shown {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		e.Message = format.Some(g.function(fromApplication))
+		e.Attributes = append(e.Attributes[:0], u64("count", uint64(g.values[0])))
+		e.Attributes = g.attributes(e.Attributes)
+		if err := s.Write(control.Goroutines, g.ref, at, &e); err != nil {
+			return err
+		}
+	}
+	rest := groups[len(shown):]
+	if len(rest) == 0 {
+		return nil
+	}
+	var count uint64
+	for _, g := range rest {
+		count += uint64(g.values[0])
+	}
+	e.Message = format.Some(strconv.Itoa(len(rest)) + " more stacks")
+	e.Attributes = append(e.Attributes[:0], u64("count", count), u64(attrLeftOut, uint64(len(rest))))
+	return s.Write(control.Goroutines, format.SpanRef{}, at, &e)
+}
+
+// attrLeftOut is how many stacks an entry stands for that are not told.
+const attrLeftOut = "left_out"
+
+// A limited is a writer that keeps what is written up to a bound, and goes on
+// counting after that.
+type limited struct {
+	ctx     context.Context // nil: none
+	most    int
+	data    []byte // nil once there was more than most
+	written uint64
+}
+
+func (w *limited) Write(b []byte) (int, error) {
+	if w.ctx != nil && w.ctx.Err() != nil {
+		return 0, w.ctx.Err()
+	}
+	w.written += uint64(len(b))
+	if w.over() {
+		w.data = nil
+	} else {
+		w.data = append(w.data, b...)
+	}
+	return len(b), nil
+}
+
+func (w *limited) over() bool { return w.written > uint64(w.most) }

@@ -1,0 +1,93 @@
+package provider
+
+import (
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/format"
+)
+
+func TestBuild(t *testing.T) {
+	args := os.Args
+	defer func() { os.Args = args }()
+	os.Args = []string{"/opt/app/server", "--password=hunter2"}
+	t.Setenv("GODEBUG", "madvdontneed=1")
+	t.Setenv("SECRET", "hunter2")
+	r, p := &record{}, &Process{}
+	must(t, p.Start(r.session(control.Process, nil)))
+	must(t, p.Stop())
+	e := r.entries[0]
+	if e.Metadata.Name != "build" || e.Metadata.Level != format.LevelDebug || e.p != control.Process {
+		t.Fatalf("the first entry is %+v", e.Metadata)
+	}
+	for name, want := range map[string]string{
+		"process.executable.name": "server", "go.version": runtime.Version(), "os.type": runtime.GOOS,
+		"host.arch": runtime.GOARCH, "GODEBUG": "madvdontneed=1",
+	} {
+		if got := e.text(t, name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	if got := e.u64(t, "process.pid"); got != uint64(os.Getpid()) {
+		t.Errorf("pid is %d, want %d", got, os.Getpid())
+	}
+	if got := e.u64(t, "/sched/gomaxprocs:threads"); got != uint64(runtime.GOMAXPROCS(0)) {
+		t.Errorf("gomaxprocs is %d, want %d", got, runtime.GOMAXPROCS(0))
+	}
+	if !e.has("/gc/gogc:percent") || !e.has("/gc/gomemlimit:bytes") || !strings.Contains(e.text(t, "build.path"), "provider") {
+		t.Errorf("build has %+v", e.Attributes)
+	}
+	for _, a := range e.Attributes {
+		if strings.Contains(a.Value.Text(), "hunter2") {
+			t.Errorf("%s tells a secret: %q", a.Name, a.Value.Text())
+		}
+	}
+	must(t, p.Dump(t.Context(), r.session(control.Process, nil)))
+	must(t, p.Dump(t.Context(), r.session(control.GC, nil)))
+	if got := len(r.named("build")); got != 2 {
+		t.Errorf("%d entries after a dump, want 2", got)
+	}
+	os.Args = nil
+	if e := (written{TraceEntry: buildEntry()}); e.has("process.executable.name") {
+		t.Error("a process without arguments has a name")
+	}
+}
+
+func TestProcessSample(t *testing.T) {
+	r, p := &record{}, &Process{}
+	must(t, p.Start(r.session(control.Process, map[string]string{"process.interval": "1h"})))
+	// A processor clock may move in steps of 10 ms and more.
+	for end := time.Now().Add(time.Second); time.Now().Before(end); {
+		if u := newSystem("/").usage(); !u.user.ok || u.user.n-p.tick.before.user.n > 5e7 {
+			break
+		}
+	}
+	must(t, p.Stop())
+	e := r.named("process")[0]
+	if got := e.u64(t, "go.memory.used:bytes"); got < 1<<20 || got > 1<<40 {
+		t.Errorf("the runtime has %d bytes", got)
+	}
+	if runtime.GOOS != "linux" {
+		t.Skip("the rest is of Linux")
+	}
+	cpu, _ := e.Attribute("process.cpu.time.user:seconds delta")
+	if got := cpu.Float(); got <= 0 || got > 1e3 {
+		t.Errorf("%v s of processor time", got)
+	}
+	for name, most := range map[string]uint64{
+		"process.memory.usage:bytes": 1 << 40, "process.memory.virtual:bytes": 1 << 48, "process.memory.peak:bytes": 1 << 40, "process.thread.count:threads": 1e5,
+	} {
+		if got := e.u64(t, name); got == 0 || got > most {
+			t.Errorf("%s is %d", name, got)
+		}
+	}
+	for _, name := range []string{"process.paging.faults.major:faults delta", "process.context_switches.involuntary:switches delta"} {
+		if got := e.u64(t, name); got > 1e9 {
+			t.Errorf("%s is %d", name, got)
+		}
+	}
+}

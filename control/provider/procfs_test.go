@@ -1,0 +1,93 @@
+package provider
+
+import (
+	"math"
+	"strings"
+	"testing"
+)
+
+func some(n uint64) maybe { return maybe{n, true} }
+
+func TestParseStatus(t *testing.T) {
+	tests := []struct {
+		name, text string
+		want       procStatus
+	}{
+		{"whole", "Name:\tVmRSS: 7 kB\nVmSize:\t    3060 kB\nVmHWM:\t 1736 kB\nVmRSS:\t 1700 kB\nVmSwap:\t 0 kB\nThreads:\t12\n", procStatus{
+			some(3060 << 10), some(1700 << 10), some(1736 << 10), some(0), some(12),
+		}},
+		{"kernel thread", "Name:\tkthreadd\nThreads:\t1\n", procStatus{threads: some(1)}},
+		{"cut", "VmSize:\t3060 kB\nVmRSS:\t17", procStatus{virtual: some(3060 << 10)}},
+		{"unit", "VmSize:\t3060 MB\nVmRSS:\tmany kB\nThreads: -1", procStatus{}},
+		{"large", "VmSize: 18014398509481983 kB\nVmRSS: 18014398509481984 kB\nVmSwap: 99999999999999999999 kB", procStatus{virtual: some(math.MaxUint64 &^ 1023)}},
+		{"empty", "", procStatus{}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := parseStatus([]byte(tt.text)); got != tt.want {
+				t.Errorf("parseStatus gives %+v, want %+v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestParseIO(t *testing.T) {
+	got := parseIO([]byte("rchar: 7279\nread_bytes: 5\nwrite_bytes: 4096\nwchar: 9\n"))
+	if want := (procIO{some(5), some(4096)}); got != want {
+		t.Errorf("parseIO gives %+v, want %+v", got, want)
+	}
+}
+
+func TestParseCPUStat(t *testing.T) {
+	got := parseCPUStat([]byte("usage_usec 17\nuser_usec 9\nnr_periods 3\nnr_throttled 2\nthrottled_usec 18446744073709551615\n"))
+	if want := (cgroupCPU{some(17), some(math.MaxUint64), some(2)}); got != want {
+		t.Errorf("parseCPUStat gives %+v, want %+v", got, want)
+	}
+}
+
+func TestParseCgroup(t *testing.T) {
+	tests := []struct{ text, want string }{
+		{"0::/\n", "/"},
+		{"0::/system.slice/app.service", "/system.slice/app.service"},
+		{"9:name=systemd:/\n1:cpu:/a\n0::/b\n", "/b"},
+		{"0::/../../etc\n", "/etc"},
+		{"0::/../a/../../..\n", "/"},
+		{"1:cpu:/a\n", ""},
+		{"0::", ""},
+		{"", ""},
+	}
+	for _, tt := range tests {
+		if got, ok := parseCgroup([]byte(tt.text)); got != tt.want || ok != (tt.want != "") {
+			t.Errorf("parseCgroup(%q) = %q, %v, want %q", tt.text, got, ok, tt.want)
+		}
+	}
+}
+
+func TestDecimal(t *testing.T) {
+	for text, want := range map[string]maybe{
+		"0": some(0), " 12\n": some(12), "18446744073709551615": some(math.MaxUint64),
+		"18446744073709551616": {}, "": {}, "max\n": {}, "1 2": {}, "-1": {}, "+1": {}, "0x1": {},
+	} {
+		if got := decimal([]byte(text)); got != want {
+			t.Errorf("decimal(%q) = %v, want %v", text, got, want)
+		}
+	}
+}
+
+// FuzzProc wants no parser to panic, and the cgroup to stay where it belongs.
+func FuzzProc(f *testing.F) {
+	f.Add([]byte("VmSize:\t3060 kB\nThreads:\t1\nread_bytes: 5\nusage_usec 1\n0::/a/../..\n"))
+	f.Add([]byte(":\n:1\n \n::/\n0::/\x00"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		parseStatus(b)
+		parseIO(b)
+		parseCPUStat(b)
+		dir, ok := parseCgroup(b)
+		if ok && !strings.HasPrefix(dir, "/") || strings.Contains(dir+"/", "/../") {
+			t.Errorf("cgroup %q", dir)
+		}
+		if m := decimal(b); !m.ok && m.n != 0 {
+			t.Errorf("decimal gives %v", m)
+		}
+	})
+}

@@ -1,0 +1,202 @@
+package provider
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/google/pprof/profile"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+// The labels that say below which span a stack belongs, in hexadecimal digits.
+const (
+	labelSpan  = "span_id"
+	labelTrace = "trace_id"
+)
+
+// Bounds on what comes of a profile.
+const (
+	maxProfileBytes = 32 << 20 // not compressed
+	maxLabels       = 32       // of a stack
+	maxLabelName    = 128      // bytes
+	maxLabelValue   = 1 << 10  // bytes
+)
+
+// A group is all samples of a profile that look the same: they have one stack and
+// the same labels.
+type group struct {
+	locations []*profile.Location // innermost first
+	labels    []label             // by name, without those of ref
+	ref       format.SpanRef
+	values    [2]int64 // sums
+	key       string
+}
+
+type label struct{ name, value string }
+
+// parseProfile parses what package runtime/pprof writes and returns the groups of
+// its samples, in no order.
+func parseProfile(data []byte) ([]*group, error) {
+	z, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("decompress profile: %w", err)
+	}
+	plain, err := io.ReadAll(io.LimitReader(z, maxProfileBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("decompress profile: %w", err)
+	}
+	if len(plain) > maxProfileBytes {
+		return nil, fmt.Errorf("the profile is larger than %d bytes", maxProfileBytes)
+	}
+	return parsePlain(plain)
+}
+
+func parsePlain(plain []byte) ([]*group, error) {
+	p, err := profile.ParseUncompressed(plain)
+	if err == nil {
+		err = p.CheckValid()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("parse profile: %w", err)
+	}
+	if len(p.SampleType) == 0 {
+		return nil, errors.New("parse profile: it has no kind of sample")
+	}
+	return groups(p), nil
+}
+
+// groups merges the samples of p that look the same: a profile has one for each
+// set of addresses and each set of labels that was made, equal or not.
+func groups(p *profile.Profile) []*group {
+	g := grouper{places: make(map[string]uint32), groups: make(map[string]*group)}
+	numbers := make(map[*profile.Location]uint32, len(p.Location))
+	for _, l := range p.Location {
+		numbers[l] = g.place(l)
+	}
+	var all []*group
+	for _, s := range p.Sample {
+		found, isNew := g.group(s, numbers)
+		if isNew {
+			all = append(all, found)
+		}
+		for i := range min(len(s.Value), len(found.values)) {
+			found.values[i] += s.Value[i]
+		}
+	}
+	return all
+}
+
+type grouper struct {
+	places map[string]uint32 // the text of a location's frames
+	groups map[string]*group
+	text   []byte
+}
+
+// place numbers the locations, so that those that read the same have the same
+// number.
+func (g *grouper) place(l *profile.Location) uint32 {
+	g.text = g.text[:0]
+	for i := range l.Line {
+		g.text = appendFrame(g.text, l, i)
+	}
+	if len(l.Line) == 0 {
+		g.text = appendFrame(g.text, l, 0)
+	}
+	n, ok := g.places[string(g.text)]
+	if !ok {
+		n = uint32(len(g.places))
+		g.places[string(g.text)] = n
+	}
+	return n
+}
+
+// group returns the group of s and whether it is new.
+func (g *grouper) group(s *profile.Sample, numbers map[*profile.Location]uint32) (*group, bool) {
+	labels, ref := labelsOf(s)
+	g.text = g.text[:0]
+	// Each location has a frame at least, so what comes after so many is not told.
+	locations := s.Location[:min(len(s.Location), maxFrames)]
+	g.text = binary.AppendUvarint(g.text, uint64(len(locations)))
+	for _, l := range locations {
+		g.text = binary.AppendUvarint(g.text, uint64(numbers[l]))
+	}
+	g.text = append(append(g.text, ref.TraceID[:]...), ref.SpanID[:]...)
+	for _, l := range labels {
+		g.text = binary.AppendUvarint(g.text, uint64(len(l.name)))
+		g.text = append(g.text, l.name...)
+		g.text = binary.AppendUvarint(g.text, uint64(len(l.value)))
+		g.text = append(g.text, l.value...)
+	}
+	if found, ok := g.groups[string(g.text)]; ok {
+		return found, false
+	}
+	made := &group{locations: s.Location, labels: labels, ref: ref, key: string(g.text)}
+	g.groups[made.key] = made
+	return made, true
+}
+
+// labelsOf returns the labels of s, by name, and the span that they name. Its two
+// labels are left out if they do name one.
+func labelsOf(s *profile.Sample) ([]label, format.SpanRef) {
+	if len(s.Label) == 0 {
+		return nil, format.SpanRef{}
+	}
+	ref := spanRef(s.Label[labelTrace], s.Label[labelSpan])
+	labels := make([]label, 0, len(s.Label))
+	for name, values := range s.Label {
+		if ref.IsValid() && (name == labelTrace || name == labelSpan) {
+			continue
+		}
+		labels = append(labels, label{name, strings.Join(values, ",")})
+	}
+	slices.SortFunc(labels, func(a, b label) int { return cmp.Compare(a.name, b.name) })
+	labels = labels[:min(len(labels), maxLabels)]
+	for i := range labels {
+		l := &labels[i]
+		l.name, l.value = cut(l.name, maxLabelName), cut(l.value, maxLabelValue)
+	}
+	return labels, ref
+}
+
+// spanRef returns the span of two labels, none if they are not both ids.
+func spanRef(trace, span []string) format.SpanRef {
+	var ref format.SpanRef
+	if len(trace) == 1 && len(span) == 1 && unhex(ref.TraceID[:], trace[0]) && unhex(ref.SpanID[:], span[0]) && ref.IsValid() {
+		return ref
+	}
+	return format.SpanRef{}
+}
+
+func unhex(id []byte, s string) bool {
+	if len(s) != hex.EncodedLen(len(id)) {
+		return false
+	}
+	_, err := hex.Decode(id, []byte(s))
+	return err == nil
+}
+
+// cut returns s, at most so many bytes of it, with an ellipsis if it is shortened.
+func cut(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most-len(ellipsis)], "") + ellipsis
+}
+
+// attributes appends what all entries of a profile have in common.
+func (g *group) attributes(a []format.Attribute) []format.Attribute {
+	a = append(a, text("stack", g.stack()))
+	for _, l := range g.labels {
+		a = append(a, text("label."+l.name, l.value))
+	}
+	return a
+}

@@ -1,0 +1,43 @@
+package provider
+
+import (
+	"errors"
+
+	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/format"
+)
+
+// target is that of entries that are made up here, of what several sources tell.
+const target = "github.com/entrace-go/entrace/control/provider"
+
+var errRunning = errors.New("already running")
+
+// attrInterval is what a delta is over, in every entry with one.
+const attrInterval = "interval_nano"
+
+func u64(name string, n uint64) format.Attribute {
+	return format.Attribute{Name: name, Value: format.U64Value(n)}
+}
+
+func float(name string, f float64) format.Attribute {
+	return format.Attribute{Name: name, Value: format.FloatValue(f)}
+}
+
+func text(name, s string) format.Attribute {
+	return format.Attribute{Name: name, Value: format.StringValue(s)}
+}
+
+// All returns one of each provider that is here. They are for one control.
+func All() []control.Member {
+	return []control.Member{&Runtime{}, &Process{}, &Goroutines{}, &CPUProfile{}, &ExecTrace{}}
+}
+
+var (
+	_ control.Provider = (*Runtime)(nil)
+	_ control.Provider = (*Process)(nil)
+	_ control.Dumper   = (*Process)(nil)
+	_ control.Dumper   = (*Goroutines)(nil)
+	_ control.Flusher  = (*CPUProfile)(nil)
+	_ control.Provider = (*ExecTrace)(nil)
+	_ control.Dumper   = (*ExecTrace)(nil)
+)

@@ -1,0 +1,17 @@
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
+package provider
+
+import "syscall"
+
+// addRusage adds what getrusage tells of all threads together.
+func (u *usage) addRusage() {
+	var r syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &r) != nil {
+		return
+	}
+	u.user, u.system = maybe{uint64(r.Utime.Nano()), true}, maybe{uint64(r.Stime.Nano()), true}
+	// On 32 bits they are int32, which wraps.
+	u.major, u.minor = maybe{uint64(uint(r.Majflt)), true}, maybe{uint64(uint(r.Minflt)), true}
+	u.voluntary, u.forced = maybe{uint64(uint(r.Nvcsw)), true}, maybe{uint64(uint(r.Nivcsw)), true}
+}

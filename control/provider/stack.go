@@ -1,0 +1,113 @@
+package provider
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/google/pprof/profile"
+)
+
+// Bounds on the text of a stack.
+const (
+	maxFrames     = 64
+	maxStackBytes = 8 << 10
+
+	ellipsis = "…"
+)
+
+// stack returns a line for each frame, innermost first, without a newline at the
+// end. What is over the bounds is one line with an ellipsis.
+func (g *group) stack() string {
+	b := make([]byte, 0, 512)
+	frames := 0
+	for _, l := range g.locations {
+		// A location without lines is an address.
+		for i := range max(len(l.Line), 1) {
+			start := len(b)
+			if start > 0 {
+				b = append(b, '\n')
+			}
+			b = appendFrame(b, l, i)
+			if frames++; frames > maxFrames || len(b) > maxStackBytes-len("\n"+ellipsis) {
+				b = b[:start]
+				if start > 0 {
+					b = append(b, '\n')
+				}
+				return string(append(b, ellipsis...))
+			}
+		}
+	}
+	return string(b)
+}
+
+// appendFrame appends "function file:line" of line i of l, or the address.
+func appendFrame(b []byte, l *profile.Location, i int) []byte {
+	name := functionName(l, i)
+	if name == "" {
+		return strconv.AppendUint(append(b, "0x"...), l.Address, 16)
+	}
+	b = append(b, name...)
+	line := &l.Line[i]
+	if line.Function.Filename != "" {
+		b = append(b, ' ')
+		b = append(b, line.Function.Filename...)
+		b = append(b, ':')
+		b = strconv.AppendInt(b, line.Line, 10)
+	}
+	return b
+}
+
+func functionName(l *profile.Location, i int) string {
+	if i >= len(l.Line) || l.Line[i].Function == nil {
+		return ""
+	}
+	return l.Line[i].Function.Name
+}
+
+// function returns the name of the innermost function for which wanted is true, of
+// the innermost one if there is none, and "unknown function" for a stack without
+// names.
+func (g *group) function(wanted func(name string) bool) string {
+	first := ""
+	for _, l := range g.locations {
+		for i := range l.Line {
+			name := functionName(l, i)
+			if name == "" {
+				continue
+			}
+			if wanted(name) {
+				return cut(name, maxLabelValue)
+			}
+			if first == "" {
+				first = name
+			}
+		}
+	}
+	if first == "" {
+		return "unknown function"
+	}
+	return cut(first, maxLabelValue)
+}
+
+// fromApplication reports whether a function is none of those that only wait or
+// run for others: of the runtime, of locks, timers and system calls.
+func fromApplication(name string) bool {
+	switch first, _, _ := strings.Cut(packageOf(name), "/"); first {
+	case "", "runtime", "internal", "sync", "syscall", "time":
+		return false
+	}
+	return !strings.HasPrefix(name, "golang.org/x/sys/")
+}
+
+// packageOf returns the import path in the name of a function, "" for one that has
+// none, such as of C.
+func packageOf(name string) string {
+	// Type arguments may have import paths of their own.
+	name, _, _ = strings.Cut(name, "[")
+	slash := strings.LastIndexByte(name, '/') + 1
+	dot := strings.IndexByte(name[slash:], '.')
+	if dot < 0 {
+		return ""
+	}
+	return name[:slash+dot]
+}

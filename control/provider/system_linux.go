@@ -1,0 +1,63 @@
+package provider
+
+import (
+	"os"
+	"path/filepath"
+)
+
+// A system is where Linux tells of the process.
+type system struct {
+	proc   string // the folder of the process
+	cgroup string // that of its cgroup of version 2; empty: it has none
+	buf    [16 << 10]byte
+}
+
+// newSystem returns what is below root, which is "/" but in tests.
+func newSystem(root string) *system {
+	s := &system{proc: filepath.Join(root, "proc", "self")}
+	if dir, ok := parseCgroup(s.read(filepath.Join(s.proc, "cgroup"))); ok {
+		s.cgroup = filepath.Join(root, "sys", "fs", "cgroup", dir)
+	}
+	return s
+}
+
+func (s *system) usage() usage {
+	var u usage
+	u.addRusage()
+	status := parseStatus(s.read(s.proc + "/status"))
+	u.virtual, u.resident, u.peak, u.swap, u.threads = status.virtual, status.resident, status.peak, status.swap, status.threads
+	io := parseIO(s.read(s.proc + "/io"))
+	u.read, u.written = io.read, io.written
+	// Its size is their number since Linux 6.2, and 0 before.
+	if fi, err := os.Stat(s.proc + "/fd"); err == nil && fi.Size() > 0 {
+		u.files = maybe{uint64(fi.Size()), true}
+	}
+	if s.cgroup == "" {
+		return u
+	}
+	u.group = decimal(s.read(s.cgroup + "/memory.current"))
+	u.limit = decimal(s.read(s.cgroup + "/memory.max")) // or the word max
+	cpu := parseCPUStat(s.read(s.cgroup + "/cpu.stat"))
+	u.cpu, u.throttled, u.held = cpu.micros, cpu.throttledMicros, cpu.throttled
+	return u
+}
+
+// read returns what is in a file, as much as there is room for, until the next
+// call. A file that cannot be read is empty: what the kernel does not tell, or not
+// to us, is left out.
+func (s *system) read(name string) []byte {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	n := 0
+	for n < len(s.buf) {
+		m, err := f.Read(s.buf[n:])
+		n += m
+		if err != nil {
+			break
+		}
+	}
+	return s.buf[:n]
+}

@@ -1,0 +1,105 @@
+package control
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+// A Request says that something happened. Whether it becomes a trace, and which,
+// is the configuration's to say.
+type Request struct {
+	Trigger string // one of the Trigger constants
+	Key     string // what the patterns of the configuration are matched against
+	Reason  string // for people: what happened
+	// Span is the span in which it happened, if there was one, with its trace.
+	Span format.SpanRef
+	// Took is how long a span took, or has been open.
+	Took time.Duration
+	// Level is that of a log record.
+	Level slog.Level
+	// Attrs are kept in the trace's entry, under their names.
+	Attrs []slog.Attr
+	// Manual says that somebody asked for it: it is not limited.
+	Manual bool
+
+	// Wishes, which only narrow what the configuration allows.
+
+	// Name is the trace of the configuration that is wanted; empty: any.
+	Name string
+	// Mode is the one that is wanted; empty: any.
+	Mode Mode
+	// Window is how far back a snapshot is to go, if not zero, Timeout when a stream
+	// is to end.
+	Window, Timeout time.Duration
+}
+
+// A Verdict is what became of a request.
+type Verdict string
+
+// The verdicts.
+const (
+	Started        Verdict = "started"
+	NoConfig       Verdict = "no_config"       // no trace of the configuration is for it
+	NotEnough      Verdict = "not_enough"      // it has not happened as often as count says
+	SampledOut     Verdict = "sampled_out"     // one_in
+	RateLimited    Verdict = "rate_limited"    // every, per_hour
+	AlreadyRunning Verdict = "already_running" // the same stream
+	NoSlot         Verdict = "no_slot"         // as many streams as there can be
+	Coalesced      Verdict = "coalesced"       // one like it waits already
+	NoProviders    Verdict = "no_providers"    // none of the trace's providers is there
+	Failed         Verdict = "failed"          // the file could not be written, say
+	Closed         Verdict = "closed"          // after Shutdown
+	ConditionUnmet Verdict = "condition_unmet" // ended, and not kept
+)
+
+// A DeniedError says why a request did not become a trace.
+type DeniedError struct {
+	Request Request
+	Verdict Verdict
+	Trace   string // the name of the trace in the configuration, if one was found
+	Err     error  // of Failed
+}
+
+func (e *DeniedError) Error() string {
+	s := fmt.Sprintf("no trace for %s %q: %s", e.Request.Trigger, e.Request.Key, e.Verdict)
+	if e.Trace != "" {
+		s += " (" + e.Trace + ")"
+	}
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+// Unwrap returns Err.
+func (e *DeniedError) Unwrap() error { return e.Err }
+
+// A Controller decides which trace of a configuration a request becomes. Its
+// methods are called by one goroutine at a time.
+type Controller interface {
+	// Decide returns the index in c.Traces and [Started], or another verdict.
+	// The limits of the trace come afterwards.
+	Decide(r Request, c *Config) (trace int, v Verdict)
+	// Same reports whether r asks for what open asked for, whose stream runs.
+	Same(open, r Request) bool
+}
+
+// A Source is where configurations come from.
+type Source interface {
+	// Config returns the configuration as it is now.
+	Config() (*Config, error)
+	// Watch calls f with every later one, or with what is wrong with it, until stop
+	// is called, which waits for the call that runs.
+	Watch(f func(*Config, error)) (stop func(), err error)
+}
+
+// Static returns a source of c, which never changes.
+func Static(c *Config) Source { return static{c} }
+
+type static struct{ c *Config }
+
+func (s static) Config() (*Config, error)                   { return s.c, nil }
+func (s static) Watch(func(*Config, error)) (func(), error) { return func() {}, nil }

@@ -1,0 +1,110 @@
+package control
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+// A Set is a set of providers, a bit each. Its bits are the numbers that
+// [format.Providers] has.
+type Set uint64
+
+// The providers that there are without registering any. Package provider has all
+// but the first two, which are the span processor and the slog handler.
+var (
+	Spans          = Register("spans")           // OpenTelemetry spans, those not sampled included
+	Logs           = Register("logs")            // log/slog records
+	RuntimeMetrics = Register("runtime.metrics") // samples of runtime/metrics
+	GC             = Register("gc")              // garbage collections and their pauses
+	Sched          = Register("sched")           // how the scheduler does
+	Goroutines     = Register("goroutines")      // what all goroutines do, once
+	CPUProfile     = Register("cpu.profile")     // where the processor's time goes, below spans
+	ExecTrace      = Register("exec.trace")      // the runtime's own flight recorder
+	Process        = Register("process")         // memory, files and time of the process
+)
+
+var registry struct {
+	mu    sync.Mutex
+	names []string // by bit
+}
+
+// Register returns the bit of the provider called name, a new one for a new name.
+// Call it when variables are initialized. It panics at the 65th name, and for a
+// name that a configuration could not say: one that is empty or has a comma or a
+// space in it.
+func Register(name string) Set {
+	if name == "" || strings.ContainsAny(name, ", \t\r\n") {
+		panic(fmt.Sprintf("control: %q cannot be the name of a provider", name))
+	}
+	registry.mu.Lock()
+	defer registry.mu.Unlock()
+	i := slices.Index(registry.names, name)
+	if i < 0 {
+		if i = len(registry.names); i == format.MaxProviders {
+			panic("control: too many providers: a set has 64 bits")
+		}
+		registry.names = append(registry.names, name)
+	}
+	return 1 << i
+}
+
+// Known returns the set of all that are registered.
+func Known() Set {
+	registry.mu.Lock()
+	defer registry.mu.Unlock()
+	return Set(1)<<len(registry.names) - 1 // 1<<64 is 0
+}
+
+// Named returns the set of the providers of these names. The error is an
+// [*UnknownProviderError].
+func Named(names ...string) (Set, error) {
+	registry.mu.Lock()
+	defer registry.mu.Unlock()
+	var s Set
+	for _, name := range names {
+		i := slices.Index(registry.names, name)
+		if i < 0 {
+			known := slices.Clone(registry.names)
+			slices.Sort(known)
+			return 0, &UnknownProviderError{Name: name, Known: known}
+		}
+		s |= 1 << i
+	}
+	return s, nil
+}
+
+// An UnknownProviderError names a provider that is not registered, and those that
+// are.
+type UnknownProviderError struct {
+	Name  string
+	Known []string
+}
+
+func (e *UnknownProviderError) Error() string {
+	return fmt.Sprintf("unknown provider %q: there are %s", e.Name, strings.Join(e.Known, ", "))
+}
+
+// Names returns the names of the providers in s, in the order in which they were
+// registered.
+func (s Set) Names() []string {
+	registry.mu.Lock()
+	defer registry.mu.Unlock()
+	var names []string
+	for i, name := range registry.names {
+		if s&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// String returns the names, with commas between them.
+func (s Set) String() string { return strings.Join(s.Names(), ",") }
+
+// number returns the number of the one provider in s.
+func (s Set) number() format.Provider { return format.Provider(bits.TrailingZeros64(uint64(s))) }

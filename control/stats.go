@@ -1,0 +1,109 @@
+package control
+
+import (
+	"maps"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Stats are the account of a [Control].
+type Stats struct {
+	// Config is the id of the configuration in force, Refused how many were wrong.
+	Config  string `json:"config"`
+	Refused uint64 `json:"configs_refused"`
+	// Verdicts are what became of requests, by trigger.
+	Verdicts map[string]map[Verdict]uint64 `json:"verdicts"`
+	// Kept and Lost are traces that were finished, and that could not be written.
+	Kept uint64 `json:"traces_kept"`
+	Lost uint64 `json:"traces_lost"`
+	// On are the providers that are on, Off those that cannot go on, and why.
+	On  []string          `json:"providers_on"`
+	Off map[string]string `json:"providers_off,omitempty"`
+	// Ring is how the ring does.
+	Ring RingStats `json:"ring"`
+}
+
+// RingStats say how the ring does.
+type RingStats struct {
+	Bytes   int64     `json:"bytes"` // in use
+	Entries uint64    `json:"entries"`
+	Evicted uint64    `json:"evicted"` // entries that were given up for newer ones
+	Dropped uint64    `json:"dropped"`
+	From    time.Time `json:"from"` // it has everything since then
+	Open    int       `json:"open_spans"`
+}
+
+// Stats returns the account as it is now.
+func (c *Control) Stats() Stats {
+	if c == nil {
+		return Stats{}
+	}
+	s := Stats{Config: c.Config().ID, Verdicts: c.verdicts.copy()}
+	c.worker.do(func() {
+		on := Set(0)
+		for _, m := range c.members {
+			on |= m.on
+			if m.err != nil {
+				if s.Off == nil {
+					s.Off = make(map[string]string)
+				}
+				s.Off[m.m.Provides().String()] = m.err.Error()
+			}
+		}
+		for _, p := range []Set{Spans, Logs} {
+			if c.Enabled(p) {
+				on |= p
+			}
+		}
+		s.On = on.Names()
+	})
+	c.mu.Lock()
+	s.Refused, s.Kept, s.Lost = c.failed, c.kept, c.lost
+	c.mu.Unlock()
+	r, d := c.ring.Stats(), c.ring.Recorder().Stats()
+	s.Ring = RingStats{Bytes: r.Bytes, Entries: r.Entries, Evicted: r.Evicted, Dropped: d.Entries.Dropped.Total(), From: r.From, Open: r.Open}
+	return s
+}
+
+// verdicts counts what became of requests.
+type verdicts struct {
+	mu sync.Mutex
+
+	n map[string]map[Verdict]uint64
+}
+
+// maxTriggers bounds the names that are counted, which are anybody's.
+const maxTriggers = 64
+
+func (v *verdicts) count(trigger string, what Verdict) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.n == nil {
+		v.n = make(map[string]map[Verdict]uint64)
+	}
+	m := v.n[trigger]
+	if m == nil {
+		if len(v.n) >= maxTriggers {
+			trigger = "other"
+			m = v.n[trigger]
+		}
+		if m == nil {
+			m = make(map[Verdict]uint64)
+			v.n[trigger] = m
+		}
+	}
+	m[what]++
+}
+
+func (v *verdicts) copy() map[string]map[Verdict]uint64 {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	out := make(map[string]map[Verdict]uint64, len(v.n))
+	for trigger, m := range v.n {
+		out[trigger] = maps.Clone(m)
+	}
+	return out
+}
+
+func formatFloat(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }

@@ -1,0 +1,131 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+// streamBlock is how long the application waits at most where a stream's disk
+// cannot keep up.
+const streamBlock = 20 * time.Millisecond
+
+// beginStream begins to write what comes from now on. The worker calls it.
+func (c *Control) beginStream(t *Trace) error {
+	o := &format.RecorderOptions{MaxBlock: streamBlock}
+	if t.tc.MaxBytes > 0 {
+		t.size = &sizeTee{most: t.tc.MaxBytes, full: func() { c.later(t, endMaxBytes) }}
+		o.Tee = t.size
+	}
+	var err error
+	if t.rec, err = c.create(t, o); err != nil {
+		return err
+	}
+	if _, err := t.rec.AppendHead(t.head()); err != nil {
+		return errors.Join(err, t.discard())
+	}
+	c.flushProviders(t.tc.Providers) // what they have is of those that run already
+	if t.stream, err = c.ring.Stream(t.rec, format.Providers(t.tc.Providers)); err != nil {
+		return errors.Join(err, t.discard())
+	}
+	c.running = append(c.running, t)
+	c.show()
+	c.switchProviders()
+	for _, m := range c.members {
+		if p := m.m.Provides() & t.tc.Providers; p != 0 && m.err != nil {
+			t.off(p, m.err)
+		}
+	}
+	timeout := t.tc.timeout()
+	if t.request.Timeout > 0 {
+		timeout = t.request.Timeout
+		if !t.request.Manual && t.tc.Timeout > 0 {
+			timeout = min(timeout, t.tc.Timeout)
+		}
+	} else if t.request.Manual {
+		return nil
+	}
+	t.timer = time.AfterFunc(timeout, func() { c.later(t, endTimeout) })
+	return nil
+}
+
+// later has a stream end that runs.
+func (c *Control) later(t *Trace, how endReason) {
+	go func() {
+		c.worker.post(context.Background(), func() { c.end(t, how, "") })
+	}()
+}
+
+// end ends a stream. The worker calls it.
+func (c *Control) end(t *Trace, how endReason, why string) {
+	if !slices.Contains(c.running, t) {
+		return
+	}
+	if t.timer != nil {
+		t.timer.Stop()
+	}
+	c.dump(t).write(t)
+	c.running = slices.DeleteFunc(c.running, func(other *Trace) bool { return other == t })
+	c.show()
+	c.switchProviders() // which write once more
+	c.flushProviders(t.tc.Providers)
+	t.stream.Close()
+	v, err := ConditionUnmet, error(nil)
+	if how == endAborted {
+		err = t.discard()
+	} else {
+		t.ended(how, why)
+		v, err = c.close(t)
+	}
+	if v == Started {
+		return
+	}
+	if v == Failed {
+		c.mu.Lock()
+		c.lost++
+		c.mu.Unlock()
+	}
+	if err != nil {
+		c.report(fmt.Errorf("trace %s: %w", t.tc.Name, err))
+	}
+	c.verdicts.count(t.request.Trigger, v)
+	t.finish(v, err)
+	c.told(t)
+}
+
+// ended writes why the stream ended.
+func (t *Trace) ended(how endReason, why string) {
+	e := &format.TraceEntry{Metadata: format.Metadata{Name: NameTraceEnd, Target: target, Level: format.LevelInfo}}
+	e.Attributes = append(e.Attributes,
+		format.Attribute{Name: "end.reason", Value: format.StringValue(string(how))},
+		format.Attribute{Name: "duration_nano", Value: format.U64Value(uint64(time.Since(t.began)))})
+	if why != "" {
+		e.Attributes = append(e.Attributes, format.Attribute{Name: "end.why", Value: format.StringValue(cut(why))})
+	}
+	_ = t.rec.Flush() // before it is counted; errors stay
+	st := t.rec.Stats()
+	dropped(e, &st.Entries.Dropped)
+	_ = child(t.rec, e, time.Now()) // kept and counted
+}
+
+// Begin implements [format.Tee].
+func (s *sizeTee) Begin(format.Version) {}
+
+// Take implements [format.Tee].
+func (s *sizeTee) Take(entries []format.TeeEntry) {
+	n := int64(0)
+	for i := range entries {
+		n += int64(len(entries[i].Raw))
+	}
+	if s.size.Add(n) >= s.most && !s.told {
+		s.told = true
+		s.full()
+	}
+}
+
+// Close implements [format.Tee].
+func (s *sizeTee) Close(context.Context) error { return nil }

@@ -1,0 +1,347 @@
+package control
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+// A Trace is a file that is being written, or was. It is safe for concurrent use.
+type Trace struct {
+	c       *Control
+	id      string
+	path    string
+	request Request
+	cfg     *Config
+	tc      *TraceConfig
+	began   time.Time
+	done    chan struct{}
+
+	// Of the worker.
+	rec     *format.Recorder
+	stream  *format.RingStream
+	timer   *time.Timer
+	size    *sizeTee
+	named   map[string]bool // providers that are named as off
+	removed bool
+
+	mu      sync.Mutex
+	err     error
+	verdict Verdict
+}
+
+// ID names the trace in this process.
+func (t *Trace) ID() string { return t.id }
+
+// Name returns the name of the trace in the configuration.
+func (t *Trace) Name() string { return t.tc.Name }
+
+// Mode returns what the trace has in it.
+func (t *Trace) Mode() Mode { return t.tc.mode() }
+
+// Config returns the configuration that the trace began with.
+func (t *Trace) Config() *Config { return t.cfg }
+
+// Request returns what asked for the trace.
+func (t *Trace) Request() Request { return t.request }
+
+// Path returns the file, which of a stream is there when it has ended.
+func (t *Trace) Path() string { return t.path }
+
+// StartTime returns when the trace began.
+func (t *Trace) StartTime() time.Time { return t.began }
+
+// Done returns a channel that is closed when the trace is finished.
+func (t *Trace) Done() <-chan struct{} { return t.done }
+
+// Verdict returns [Started], or [ConditionUnmet] or [Failed] if the trace has ended
+// and was not kept.
+func (t *Trace) Verdict() Verdict {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.verdict
+}
+
+// Err returns what went wrong with the trace.
+func (t *Trace) Err() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.err
+}
+
+func (t *Trace) finish(v Verdict, err error) {
+	t.mu.Lock()
+	t.verdict, t.err = v, errors.Join(t.err, err)
+	t.mu.Unlock()
+	close(t.done)
+}
+
+// An endReason says why a stream ended. Part of the traces.
+type endReason string
+
+const (
+	endStopped  endReason = "stopped"
+	endAborted  endReason = "aborted"
+	endTimeout  endReason = "timeout"
+	endMaxBytes endReason = "max_bytes"
+	endShutdown endReason = "shutdown"
+)
+
+// The entries of a trace itself. Part of the traces.
+const (
+	// NameTrace is the first entry of a trace below the root.
+	NameTrace = "entrace.trace"
+	// NameTraceEnd is the last one below that, of a stream.
+	NameTraceEnd = "trace end"
+	// NameProviderOff is below that where a provider could not go on.
+	NameProviderOff = "provider off"
+	// NameCrash is below that where the process died, with what the runtime wrote.
+	NameCrash = "crash"
+
+	target = "github.com/entrace-go/entrace/control"
+)
+
+// begin makes a trace of a request, or says why not. The worker calls it.
+func (c *Control) begin(r Request, f *inForce, candidate int) (*Trace, error) {
+	i, v := candidate, Started
+	ctl := c.controller(&r)
+	if candidate < 0 {
+		i, v = decide(ctl, r, f.cfg)
+	}
+	if v == Started && (i < 0 || i >= len(f.cfg.Traces)) {
+		v = NoConfig
+	}
+	if v != Started {
+		return nil, c.deny(&DeniedError{Request: r, Verdict: v})
+	}
+	tc := &f.cfg.Traces[i]
+	if v = c.admit(ctl, &r, tc); v != Started {
+		return nil, c.deny(&DeniedError{Request: r, Verdict: v, Trace: tc.Name})
+	}
+	t := &Trace{
+		c: c, request: r, cfg: f.cfg, tc: tc, began: time.Now(), done: make(chan struct{}),
+		verdict: Started, named: make(map[string]bool),
+	}
+	name := c.dir.fileName(t.began, tc.Name, r.Manual)
+	t.path = c.dir.path(name)
+	t.id = strings.TrimSuffix(name, fileExt)
+	var err error
+	if tc.mode() == ModeStream {
+		err = c.beginStream(t)
+	} else {
+		v, err = c.snapshot(t)
+	}
+	if err != nil {
+		v = Failed
+		c.mu.Lock()
+		c.lost++
+		c.mu.Unlock()
+		c.report(fmt.Errorf("trace %s: %w", tc.Name, err))
+	}
+	if v != Started {
+		t.finish(v, err)
+		c.told(t)
+		return nil, c.deny(&DeniedError{Request: r, Verdict: v, Trace: tc.Name, Err: err})
+	}
+	c.verdicts.count(r.Trigger, Started)
+	return t, nil
+}
+
+// decide asks a controller, which may be anybody's.
+func decide(ctl Controller, r Request, cfg *Config) (i int, v Verdict) {
+	defer func() {
+		if p := recover(); p != nil {
+			i, v = -1, Failed
+		}
+	}()
+	return ctl.Decide(r, cfg)
+}
+
+// admit reports whether the limits allow a trace.
+func (c *Control) admit(ctl Controller, r *Request, tc *TraceConfig) Verdict {
+	if tc.mode() == ModeStream {
+		for _, t := range c.running {
+			if t.tc.Name == tc.Name && ctl.Same(t.request, *r) {
+				return AlreadyRunning
+			}
+		}
+		if len(c.running) >= maxStreams {
+			return NoSlot
+		}
+	}
+	if c.available(tc.Providers) == 0 {
+		return NoProviders
+	}
+	if r.Manual {
+		return Started
+	}
+	l := c.limits[tc.Name]
+	if l == nil {
+		l = new(limit)
+		c.limits[tc.Name] = l
+	}
+	return l.allow(tc, time.Now())
+}
+
+func (c *Control) deny(d *DeniedError) error {
+	c.verdicts.count(d.Request.Trigger, d.Verdict)
+	return d
+}
+
+// told is called when a trace is finished.
+func (c *Control) told(t *Trace) {
+	if c.o.OnTrace == nil {
+		return
+	}
+	defer func() { _ = recover() }() // it must not take the application along
+	c.o.OnTrace(t)
+}
+
+// head returns the entry of the trace itself.
+func (t *Trace) head() *format.TraceEntry {
+	e := &format.TraceEntry{Metadata: format.Metadata{Name: NameTrace, Target: target, Level: format.LevelInfo}}
+	text := func(name, value string) {
+		if value != "" {
+			e.Attributes = append(e.Attributes, format.Attribute{Name: name, Value: format.StringValue(value)})
+		}
+	}
+	text("trigger", t.request.Trigger)
+	text("key", cut(t.request.Key))
+	text("reason", cut(t.request.Reason))
+	text("config.id", t.cfg.ID)
+	text("config.name", t.tc.Name)
+	text("mode", string(t.tc.mode()))
+	text("providers", t.tc.Providers.String())
+	if t.request.Manual {
+		e.Attributes = append(e.Attributes, format.Attribute{Name: "manual", Value: format.BoolValue(true)})
+	}
+	e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrTime, Value: format.TimeValue(t.began)})
+	if t.request.Span.IsValid() {
+		// Not as the ids of a span, which would make it one.
+		text("request.trace_id", fmt.Sprintf("%x", t.request.Span.TraceID))
+		text("request.span_id", fmt.Sprintf("%x", t.request.Span.SpanID))
+	}
+	if t.request.Took > 0 {
+		e.Attributes = append(e.Attributes, format.Attribute{Name: "request.took_nano", Value: format.U64Value(uint64(t.request.Took))})
+	}
+	for _, a := range t.request.Attrs {
+		name := "request.attr." + a.Key
+		e.Attributes = append(e.Attributes, format.Attribute{Name: name, Value: attrValue(a.Value)})
+	}
+	return e
+}
+
+// maxText bounds the texts of a request in the trace's entry.
+const maxText = 4 << 10
+
+func cut(s string) string { return format.Cut(s, maxText) }
+
+// attrValue returns the value of a request's attribute.
+func attrValue(v slog.Value) (out format.Value) {
+	defer func() {
+		if p := recover(); p != nil { // a LogValuer's
+			out = format.StringValue("!PANIC")
+		}
+	}()
+	switch v = v.Resolve(); v.Kind() {
+	case slog.KindBool:
+		return format.BoolValue(v.Bool())
+	case slog.KindInt64:
+		return format.I64Value(v.Int64())
+	case slog.KindDuration:
+		return format.I64Value(int64(v.Duration()))
+	case slog.KindUint64:
+		return format.U64Value(v.Uint64())
+	case slog.KindFloat64:
+		return format.FloatValue(v.Float64())
+	}
+	return format.StringValue(cut(v.String()))
+}
+
+// dropped adds what the recorder dropped to e.
+func dropped(e *format.TraceEntry, d *format.Dropped) {
+	d.Each(func(reason string, n uint64) {
+		e.Attributes = append(e.Attributes, format.Attribute{Name: "dropped." + reason, Value: format.U64Value(n)})
+	})
+}
+
+// child writes an entry below the trace's own.
+func child(rec *format.Recorder, e *format.TraceEntry, at time.Time) error {
+	e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrTime, Value: format.TimeValue(at)})
+	return write(rec, childProvider, format.SpanRef{}, at, e)
+}
+
+// childProvider is a number that is neither spans nor logs: entries of a trace
+// itself go to its recorder alone.
+const childProvider = format.MaxProviders - 1
+
+// write records an entry of a provider.
+func write(rec *format.Recorder, p format.Provider, ref format.SpanRef, at time.Time, e *format.TraceEntry) error {
+	b := rec.Batch()
+	b.Entry(e)
+	b.From(p)
+	b.Log(ref, at.UnixNano())
+	return b.Write()
+}
+
+// off names a provider in the trace that cannot go on.
+func (t *Trace) off(p Set, err error) {
+	name := p.String()
+	if t.named[name] || t.rec == nil {
+		return
+	}
+	t.named[name] = true
+	e := &format.TraceEntry{
+		Message:  format.Some(name + ": " + cut(err.Error())),
+		Metadata: format.Metadata{Name: NameProviderOff, Target: target, Level: format.LevelWarn},
+	}
+	e.Attributes = append(e.Attributes,
+		format.Attribute{Name: "provider", Value: format.StringValue(name)},
+		format.Attribute{Name: "error", Value: format.StringValue(cut(err.Error()))})
+	_ = child(t.rec, e, time.Now()) // kept and counted
+}
+
+// params are those of the trace's providers.
+func (t *Trace) params() map[string]string { return t.tc.Params }
+
+// discard removes what was written of the trace.
+func (t *Trace) discard() error {
+	t.removed = true
+	if t.rec == nil {
+		return nil
+	}
+	stream := t.rec.StreamPath()
+	_ = t.rec.Close(dead) // which leaves the IET, and tells of that
+	err := os.Remove(stream)
+	return errors.Join(ignore(err, os.ErrNotExist), ignore(os.Remove(stream+bufferExt), os.ErrNotExist))
+}
+
+func ignore(err, what error) error {
+	if errors.Is(err, what) {
+		return nil
+	}
+	return err
+}
+
+// show makes the running streams known to others.
+func (c *Control) show() {
+	c.mu.Lock()
+	c.shown = slices.Clone(c.running)
+	c.mu.Unlock()
+}
+
+// A sizeTee tells when a stream has become too large.
+type sizeTee struct {
+	most int64
+	full func()
+	size atomic.Int64
+	told bool
+}

@@ -1,0 +1,83 @@
+package exporter
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/entrace-go/entrace/control"
+)
+
+// Sampler returns a sampler that decides as next does, but for spans that next
+// drops: those are recorded, without being sampled, while c wants spans. No
+// exporter sees them. [Setup] does this itself.
+func Sampler(next sdktrace.Sampler, c *control.Control) sdktrace.Sampler { return sampler{next, c} }
+
+type sampler struct {
+	next sdktrace.Sampler
+	c    *control.Control
+}
+
+func (s sampler) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingResult {
+	r := s.next.ShouldSample(p)
+	if r.Decision == sdktrace.Drop && s.c.Enabled(control.Spans) {
+		r.Decision = sdktrace.RecordOnly
+	}
+	return r
+}
+
+func (s sampler) Description() string {
+	return fmt.Sprintf("RecordWhileWanted{%s}", s.next.Description())
+}
+
+const (
+	envSampler    = "OTEL_TRACES_SAMPLER"
+	envSamplerArg = "OTEL_TRACES_SAMPLER_ARG"
+)
+
+// environmentSampler returns the sampler that the SDK would take from the
+// environment: it does not tell.
+func environmentSampler() sdktrace.Sampler {
+	fallback := sdktrace.ParentBased(sdktrace.AlwaysSample())
+	s, ok := lookup(envSampler)
+	if !ok {
+		return fallback
+	}
+	switch strings.ToLower(s) {
+	case "always_on":
+		return sdktrace.AlwaysSample()
+	case "always_off":
+		return sdktrace.NeverSample()
+	case "traceidratio":
+		return ratio()
+	case "parentbased_always_on":
+		return fallback
+	case "parentbased_always_off":
+		return sdktrace.ParentBased(sdktrace.NeverSample())
+	case "parentbased_traceidratio":
+		return sdktrace.ParentBased(ratio())
+	}
+	reportValue(envSampler, s, fmt.Errorf("there is no such sampler"))
+	return fallback
+}
+
+// ratio returns the sampler of OTEL_TRACES_SAMPLER_ARG, which is 1 if that is not
+// what it should be.
+func ratio() sdktrace.Sampler {
+	s := strings.TrimSpace(os.Getenv(envSamplerArg))
+	if s == "" {
+		return sdktrace.TraceIDRatioBased(1)
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	if err == nil && (f < 0 || f > 1 || f != f) {
+		err = strconv.ErrRange
+	}
+	if err != nil {
+		reportValue(envSamplerArg, s, err)
+		f = 1
+	}
+	return sdktrace.TraceIDRatioBased(f)
+}
