@@ -107,7 +107,7 @@ func (c *Control) saveDead(keep Keep) {
 	c.report(err)
 	for i := range crashes {
 		if err := crashes[i].Err; err != nil {
-			c.report(fmt.Errorf("recover %s: %w", crashes[i].Ring, err))
+			c.report(fmt.Errorf("recover: %w", err))
 		}
 	}
 	if _, err := c.dir.sweep(); err != nil {

@@ -266,7 +266,7 @@ func (g *Ring) takeOne(b *Batch, o *op) error {
 		} else {
 			err = g.r.tryPut(b, o)
 		}
-		if errors.Is(err, errNoRoom) {
+		if err != nil && errors.Is(err, errNoRoom) {
 			err = ErrOverflow
 			g.count(b, o, err)
 		}

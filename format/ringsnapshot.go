@@ -71,19 +71,34 @@ func (g *Ring) capture(o SnapshotOptions, st *RingStream) *Snapshot {
 		o: o, g: g, version: g.r.version, resources: slices.Clone(g.r.all), latest: g.r.latest,
 		held: make(map[*segment.Segment]*ringPart),
 	}
+	sn.stripes = make([][]*ringPart, len(g.r.stripes))
+	last := make([]ringPart, 0, len(g.r.stripes))
 	for i := range g.r.stripes {
 		g.r.stripes[i].mu.Lock()
 	}
 	g.mu.Lock()
 	sn.Taken = time.Now()
-	sn.stripes = make([][]*ringPart, len(g.r.stripes))
-	for _, s := range g.full {
-		sn.hold(s)
-	}
 	for i := range g.r.stripes {
-		sn.hold(g.r.stripes[i].seg)
+		if s := g.r.stripes[i].seg; s != nil {
+			last = append(last, ringPart{seg: s, end: s.End()})
+		}
 	}
-	sn.hold(g.carry)
+	if st != nil && !g.closed {
+		g.attach(st)
+	}
+	// Whoever records waits no longer: without Ring.mu nobody gets another segment.
+	for i := range g.r.stripes {
+		g.r.stripes[i].mu.Unlock()
+	}
+	for _, s := range g.full {
+		sn.hold(s, s.End())
+	}
+	for _, p := range last {
+		sn.hold(p.seg, p.end)
+	}
+	if g.carry != nil {
+		sn.hold(g.carry, g.carry.End())
+	}
 	if sn.From = g.from(); o.From.After(sn.From) {
 		sn.From = o.From
 	} else if !o.From.IsZero() {
@@ -92,22 +107,13 @@ func (g *Ring) capture(o SnapshotOptions, st *RingStream) *Snapshot {
 		sn.Evicted = g.evictions.total
 	}
 	g.snapshots = append(g.snapshots, sn)
-	if st != nil && !g.closed {
-		g.attach(st)
-	}
 	g.mu.Unlock()
-	for i := range g.r.stripes {
-		g.r.stripes[i].mu.Unlock()
-	}
 	return sn
 }
 
-// hold notes a segment as it is. Its ring is locked.
-func (sn *Snapshot) hold(s *segment.Segment) {
-	if s == nil {
-		return
-	}
-	p := &ringPart{seg: s, end: s.End()}
+// hold notes a segment up to an end. Its ring is locked.
+func (sn *Snapshot) hold(s *segment.Segment, end int) {
+	p := &ringPart{seg: s, end: end}
 	sn.held[s] = p
 	if s.Stream() == carryStream {
 		sn.carried = append(sn.carried, p)

@@ -38,7 +38,7 @@ const (
 	drainAfter  = 100 * time.Millisecond
 )
 
-// numStripes returns how many stripes there are for leaves.
+// numStripes returns how many stripes there are for leaves, a power of two.
 func numStripes() int {
 	n := 2
 	for n < 2*runtime.GOMAXPROCS(0) && n < maxStripes {
@@ -104,14 +104,17 @@ func (r *Recorder) lockStripe(b *Batch, o *op) *stripe {
 // the next that nobody else has, whose number it notes.
 func (r *Recorder) lockLeaf(last *uint32) *stripe {
 	n := uint32(len(r.stripes) - 1)
-	for i := range n {
-		s := &r.stripes[(*last+i)%n]
-		if s.mu.TryLock() {
+	s := &r.stripes[*last&(n-1)]
+	if s.mu.TryLock() {
+		return s
+	}
+	for i := uint32(1); i < n; i++ {
+		other := &r.stripes[(*last+i)&(n-1)]
+		if other.mu.TryLock() {
 			*last += i
-			return s
+			return other
 		}
 	}
-	s := &r.stripes[*last%n]
 	s.mu.Lock()
 	return s
 }

@@ -133,7 +133,7 @@ func (a *app) recoverFolder(dir string, asJSON bool) error {
 	for i := range crashes {
 		c := &crashes[i]
 		if c.Err != nil {
-			err = errors.Join(err, fmt.Errorf("%s: %w", c.Ring, c.Err))
+			err = errors.Join(err, c.Err)
 		}
 		var perr error
 		if asJSON {

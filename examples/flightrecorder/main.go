@@ -135,7 +135,7 @@ func traced(ctl *control.Control, fn func(context.Context)) http.Handler {
 		defer span.End()
 		defer ctl.CapturePanic()
 		fn(ctx)
-		fmt.Fprintln(w, "done:", r.URL.Path)
+		fmt.Fprintln(w, "done")
 	})
 }
 

@@ -65,7 +65,11 @@ func serve(role string) error {
 	if err != nil {
 		return err
 	}
-	srv := &http.Server{Handler: newShop(t)}
+	h := newShop
+	if role == roleIdle || role == roleFlight {
+		h = newOffice
+	}
+	srv := &http.Server{Handler: h(t)}
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(ln) }()
 	waitForEnd(ln)
@@ -129,6 +133,8 @@ func newTelemetry(role string) (*telemetry, error) {
 				return rec.Stats().Spans.Written, errors.Join(tp.Shutdown(ctx), rec.Close(ctx))
 			},
 		}, nil
+	case roleIdle, roleFlight:
+		return newFlight(role)
 	case roleOTLP:
 		f, err := os.Create(filepath.Join(dir, "shop.json"))
 		if err != nil {
@@ -169,14 +175,7 @@ func newShop(t *telemetry) http.Handler {
 	s := &shop{log: t.log, tracer: otel.Tracer("example.com/shop")}
 	mux := http.NewServeMux()
 	mux.Handle("GET /carts/{id}", otelhttp.NewHandler(http.HandlerFunc(s.cart), "GET /carts/{id}"))
-	mux.HandleFunc("GET /cpu", func(w http.ResponseWriter, r *http.Request) {
-		if err := t.flush(r.Context()); err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
-		}
-		used, _ := cpuTime()
-		fmt.Fprint(w, used.Nanoseconds())
-	})
+	mux.HandleFunc("GET /cpu", func(w http.ResponseWriter, r *http.Request) { serveCPU(w, r, t) })
 	return mux
 }
 

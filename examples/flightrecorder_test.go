@@ -1,0 +1,159 @@
+package examples_test
+
+import (
+	"bufio"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+// recorder is the flight recorder, running.
+type recorder struct {
+	cmd *exec.Cmd
+	url string
+	dir string // of the traces
+}
+
+func startRecorder(t *testing.T, exe, dir string) *recorder {
+	t.Helper()
+	r := &recorder{cmd: exec.Command(exe, "-listen", "127.0.0.1:0", "-dir", dir), dir: dir}
+	r.cmd.Stderr = os.Stderr
+	out, err := r.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = r.cmd.Process.Kill()
+		_ = r.cmd.Wait()
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	addr, ok := strings.CutPrefix(strings.TrimSpace(line), "listening on ")
+	if err != nil || !ok {
+		t.Fatalf("it says %q, %v", line, err)
+	}
+	r.url = "http://" + addr
+	return r
+}
+
+func (r *recorder) get(t *testing.T, path string) {
+	t.Helper()
+	if resp, err := http.Get(r.url + path); err == nil { // a panic ends the connection
+		_ = resp.Body.Close()
+	}
+}
+
+// traces waits for so many finished traces and returns what those that are new are
+// called in the configuration.
+func (r *recorder) traces(t *testing.T, n int) (names []string) {
+	t.Helper()
+	var list []string
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if list, _ = filepath.Glob(filepath.Join(r.dir, "*.et")); len(list) >= n {
+			break
+		}
+	}
+	for _, name := range list {
+		parts := strings.Split(strings.TrimSuffix(filepath.Base(name), ".et"), "-")
+		names = append(names, parts[len(parts)-1])
+		if _, err := format.Verify(name, func(p error) { t.Errorf("%s: %v", name, p) }); err != nil {
+			t.Error(err)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// TestFlightRecorder asks for a trace in every way that there is.
+func TestFlightRecorder(t *testing.T) {
+	exe, dir := build(t, "flightrecorder"), filepath.Join(t.TempDir(), "traces")
+	r := startRecorder(t, exe, dir)
+	for range 3 {
+		r.get(t, "/ok?user=ada")
+	}
+	if list, _ := filepath.Glob(filepath.Join(dir, "*et")); len(list) > 0 {
+		t.Errorf("without a reason there are %q", list)
+	}
+	want := []string{}
+	expect := func(name string) {
+		t.Helper()
+		want = append(want, name)
+		slices.Sort(want)
+		if got := r.traces(t, len(want)); !slices.Equal(got, want) {
+			t.Errorf("there are %q, want %q", got, want)
+		}
+	}
+	r.get(t, "/error?x=1")
+	r.get(t, "/error?x=2")
+	expect("error")
+	r.get(t, "/slow")
+	expect("slow")
+	r.get(t, "/panic")
+	expect("panic")
+	go r.get(t, "/hang?user=ada")
+	expect("hang")
+	resp, err := http.Post(r.url+"/debug/entrace/snapshot", "", nil)
+	if err != nil || resp.StatusCode != http.StatusCreated {
+		t.Errorf("POST says %v, %v", resp, err)
+	} else {
+		_ = resp.Body.Close()
+	}
+	expect("asked")
+	if interrupt(r.cmd.Process) {
+		expect("asked")
+	}
+	list, _ := filepath.Glob(filepath.Join(dir, "*-hang.et"))
+	hang(t, list[0])
+	if runtime.GOOS == "windows" {
+		return // no ring outlives the process there
+	}
+	_ = r.cmd.Process.Kill()
+	_ = r.cmd.Wait()
+	r = startRecorder(t, exe, dir)
+	expect("crash")
+}
+
+// hang looks for what the request that hangs was doing.
+func hang(t *testing.T, name string) {
+	t.Helper()
+	f, err := format.Open(name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	v, err := format.NewView(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for id := range uint32(v.Len()) {
+		e, err := v.Entry(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if url, _ := e.Attribute("url.full"); !strings.HasSuffix(url.Text(), "/hang?user=ada") {
+			continue
+		}
+		if _, ended, _ := v.Ended(id); ended {
+			t.Error("the request that hangs has ended")
+		}
+		for _, kid := range v.Children(id) {
+			if k, err := v.Entry(kid); err == nil && k.Message.Value == "main.waitForLock" {
+				found++
+			}
+		}
+	}
+	if found != 1 {
+		t.Errorf("%d stacks of the request that hangs, want 1", found)
+	}
+}

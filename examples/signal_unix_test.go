@@ -1,0 +1,11 @@
+//go:build unix
+
+package examples_test
+
+import (
+	"os"
+	"syscall"
+)
+
+// interrupt sends the signal that asks for a trace, where there is one.
+func interrupt(p *os.Process) bool { return p.Signal(syscall.SIGUSR1) == nil }

@@ -1,0 +1,342 @@
+package bench
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/control/provider"
+	"github.com/entrace-go/entrace/exporter"
+	"github.com/entrace-go/entrace/format"
+)
+
+const (
+	roleIdle   = "processor that does nothing"
+	roleFlight = "flight-recorder"
+)
+
+// flightConfig is a flight recorder as one would have it.
+func flightConfig(dir string) *control.Config {
+	always := control.Spans | control.Logs | control.RuntimeMetrics | control.GC
+	return &control.Config{
+		ID: "bench", Dir: dir, Ring: control.RingConfig{Bytes: 64 << 20, Persist: true, Always: always},
+		Traces: []control.TraceConfig{{
+			Name: "all", Providers: always | control.Goroutines,
+			On: []control.On{
+				{Trigger: control.TriggerLog, Level: 8},
+				{Trigger: control.TriggerSpan, LongerThan: 10 * time.Second},
+				{Trigger: control.TriggerWatchdog, LongerThan: 10 * time.Second},
+				{Trigger: control.TriggerAPI},
+			},
+		}},
+	}
+}
+
+type idleProcessor struct{}
+
+func (idleProcessor) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
+func (idleProcessor) OnEnd(sdktrace.ReadOnlySpan)                     {}
+func (idleProcessor) Shutdown(context.Context) error                  { return nil }
+func (idleProcessor) ForceFlush(context.Context) error                { return nil }
+
+// newFlight returns how a server is observed of whose spans a processor gets all.
+func newFlight(role string) (*telemetry, error) {
+	if role == roleIdle {
+		tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(idleProcessor{}))
+		otel.SetTracerProvider(tp)
+		return &telemetry{
+			flush: func(context.Context) error { return nil },
+			close: func() (uint64, error) { return 0, tp.Shutdown(context.Background()) },
+		}, nil
+	}
+	ctl, err := control.New(&control.Options{Config: flightConfig(filepath.Join(os.Getenv(dirVariable), "flight")), Providers: provider.All()})
+	if err != nil {
+		return nil, err
+	}
+	p, err := exporter.Setup(context.Background(), exporter.WithControl(ctl))
+	if err != nil {
+		return nil, err
+	}
+	return &telemetry{
+		flush: func(context.Context) error { return nil },
+		close: func() (uint64, error) {
+			spans := p.Recorder().Stats().Spans.Written
+			ctx := context.Background()
+			return spans, errors.Join(p.Shutdown(ctx), ctl.Shutdown(ctx))
+		},
+	}, nil
+}
+
+// flightSpans is how many spans a request of the office makes.
+const flightSpans = 10
+
+// An office is a service whose requests take some hundred microseconds of the
+// processor: a JSON document comes in, is checked, summed up, and goes out again,
+// compressed.
+type office struct {
+	tracer trace.Tracer
+	doc    []byte
+}
+
+type orderLine struct {
+	SKU      string   `json:"sku"`
+	Quantity int      `json:"quantity"`
+	Price    float64  `json:"price"`
+	Tags     []string `json:"tags"`
+}
+
+func newOffice(t *telemetry) http.Handler {
+	var lines []orderLine
+	for i := range 100 {
+		lines = append(lines, orderLine{fmt.Sprintf("sku-%05d", i*7919%100000), i%7 + 1, float64(i) * 1.25, []string{"fragile", "blue", fmt.Sprint("lot-", i%13)}})
+	}
+	doc, _ := json.Marshal(lines)
+	o := &office{tracer: otel.Tracer("example.com/office"), doc: doc}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /carts/{id}", o.serve)
+	mux.HandleFunc("GET /cpu", func(w http.ResponseWriter, r *http.Request) { serveCPU(w, r, t) })
+	return mux
+}
+
+func serveCPU(w http.ResponseWriter, r *http.Request, t *telemetry) {
+	if err := t.flush(r.Context()); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	used, _ := cpuTime()
+	fmt.Fprint(w, used.Nanoseconds())
+}
+
+func (o *office) step(ctx context.Context, name string, fn func(context.Context)) {
+	ctx, span := o.tracer.Start(ctx, name, trace.WithAttributes(
+		attribute.String("order.id", "2026-0815"), attribute.Int("order.lines", 100), attribute.String("customer", "ada")))
+	fn(ctx)
+	span.SetAttributes(attribute.Bool("ok", true))
+	span.End()
+}
+
+func (o *office) serve(w http.ResponseWriter, r *http.Request) {
+	o.step(r.Context(), "GET /carts/{id}", func(ctx context.Context) {
+		var lines []orderLine
+		o.step(ctx, "decode", func(context.Context) { _ = json.Unmarshal(o.doc, &lines) })
+		total := 0.0
+		o.step(ctx, "check", func(ctx context.Context) {
+			for _, part := range []string{"stock", "prices", "customs", "limits"} {
+				o.step(ctx, part, func(context.Context) {
+					slices.SortFunc(lines, func(a, b orderLine) int { return bytes.Compare([]byte(a.SKU), []byte(b.SKU)) })
+					for _, l := range lines {
+						total += float64(l.Quantity) * l.Price
+					}
+				})
+			}
+		})
+		var body []byte
+		o.step(ctx, "encode", func(context.Context) { body, _ = json.Marshal(lines) })
+		o.step(ctx, "sign", func(context.Context) { w.Header().Set("Digest", fmt.Sprintf("%x", sha256.Sum256(body))) })
+		o.step(ctx, "compress", func(context.Context) {
+			z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed)
+			_, _ = z.Write(body)
+			_ = z.Close()
+		})
+	})
+}
+
+// BenchmarkFlightRecorder puts two HTTP services under load, 1,000 requests a second
+// with 10 spans each: one whose spans go to a processor that does nothing, and one
+// with a flight recorder. An operation is a request to each. What is reported is
+// the CPU time that the server's process took for a request.
+func BenchmarkFlightRecorder(b *testing.B) {
+	if _, ok := cpuTime(); !ok {
+		b.Skip("this system does not say how much of the CPU a process used")
+	}
+	b.Run("spans=10", func(b *testing.B) {
+		roles := []string{roleIdle, roleFlight}
+		var clients []*client
+		var servers []*process
+		for _, role := range roles {
+			p := startProcess(b, role, dirVariable+"="+b.TempDir())
+			servers = append(servers, p)
+			clients = append(clients, newClient(b, p.addr))
+		}
+		const slice = 250
+		load := func(n int) {
+			for done := 0; done < n; done += slice {
+				for _, c := range clients {
+					must(b, c.paced(min(slice, n-done), time.Millisecond))
+				}
+			}
+		}
+		load(min(b.N, warmRequests))
+		before := make([]time.Duration, len(roles))
+		for i, c := range clients {
+			before[i] = c.cpu(b)
+		}
+		b.ResetTimer()
+		load(b.N)
+		b.StopTimer()
+		for i, name := range []string{"nothing", roleFlight} {
+			b.ReportMetric(float64((clients[i].cpu(b)-before[i]).Nanoseconds())/float64(b.N), name+"-cpu-ns/req")
+		}
+		for i, p := range servers {
+			spans, err := p.end()
+			must(b, err)
+			if want := (b.N + min(b.N, warmRequests)) * flightSpans; i == 1 && spans < want {
+				b.Fatalf("%d spans were recorded, want %d", spans, want)
+			}
+		}
+	})
+}
+
+// paced makes n requests, one every so often.
+func (c *client) paced(n int, every time.Duration) error {
+	var wg sync.WaitGroup
+	var failed atomic.Pointer[error]
+	begin := time.Now()
+	slots := make(chan struct{}, 4*connections)
+	for i := range n {
+		time.Sleep(time.Until(begin.Add(time.Duration(i) * every)))
+		slots <- struct{}{}
+		wg.Go(func() {
+			if _, err := c.get("/carts/0815"); err != nil {
+				failed.Store(&err)
+			}
+			<-slots
+		})
+	}
+	wg.Wait()
+	if err := failed.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// BenchmarkSpanEnd measures how long the end of a span takes while nothing else
+// happens and while one snapshot after the other is taken of a full ring. What is
+// reported is the 99th percentile of either.
+func BenchmarkSpanEnd(b *testing.B) {
+	b.Run("snapshots", func(b *testing.B) {
+		ctl, err := control.New(&control.Options{Config: flightConfig(b.TempDir()), Providers: provider.All()})
+		must(b, err)
+		p, err := exporter.Setup(context.Background(), exporter.WithControl(ctl), exporter.WithoutGlobals())
+		must(b, err)
+		tracer := p.TracerProvider().Tracer("example.com/office")
+		span := func() time.Duration {
+			_, s := tracer.Start(context.Background(), "work", trace.WithAttributes(spanAttrs()...))
+			begin := time.Now()
+			s.End()
+			return time.Since(begin)
+		}
+		for ctl.Stats().Ring.Evicted == 0 { // until it is full
+			for range 1000 {
+				span()
+			}
+		}
+		p99 := func(n int) float64 {
+			took := make([]time.Duration, n)
+			for i := range took {
+				took[i] = span()
+				if i%10 == 9 {
+					time.Sleep(500 * time.Microsecond) // 10,000 a second or so
+				}
+			}
+			slices.Sort(took)
+			return float64(took[n*99/100].Nanoseconds())
+		}
+		normal := p99(b.N)
+		stop, done := make(chan struct{}), make(chan int)
+		go func() {
+			n := 0
+			for {
+				select {
+				case <-stop:
+					done <- n
+					return
+				default:
+				}
+				if _, err := ctl.Start(context.Background(), control.Request{Trigger: control.TriggerAPI, Manual: true}); err != nil {
+					b.Error(err)
+				}
+				n++
+			}
+		}()
+		b.ResetTimer()
+		during := p99(b.N)
+		b.StopTimer()
+		close(stop)
+		b.ReportMetric(float64(<-done), "snapshots")
+		b.ReportMetric(normal, "p99-normal-ns")
+		b.ReportMetric(during, "p99-snapshot-ns")
+		must(b, errors.Join(p.Shutdown(context.Background()), ctl.Shutdown(context.Background())))
+	})
+}
+
+// BenchmarkProviderOff is what it takes to ask for a provider that is off.
+func BenchmarkProviderOff(b *testing.B) {
+	c := flightConfig(b.TempDir())
+	ctl, err := control.New(&control.Options{Config: c, Providers: provider.All()})
+	must(b, err)
+	b.ReportAllocs()
+	for b.Loop() {
+		if ctl.Enabled(control.CPUProfile) {
+			b.Fatal("it is on")
+		}
+	}
+	must(b, ctl.Shutdown(context.Background()))
+}
+
+// BenchmarkRing records log records of 200 bytes that are encoded already, and
+// copies as many bytes under a mutex.
+func BenchmarkRing(b *testing.B) {
+	body := append([]byte{1, 160}, bytes.Repeat([]byte("m"), 160)...)
+	body = append(body, "\x05event\x06target\x02\x00\x00\x00\x00"...)
+	attrs := len(body) - 1
+	ref := format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{2}}
+	for _, mapped := range []bool{false, true} {
+		b.Run(fmt.Sprintf("mapped=%v/entrace", mapped), func(b *testing.B) {
+			o := &format.RingOptions{Bytes: 16 << 20}
+			if mapped {
+				o.Path = filepath.Join(b.TempDir(), "x.ring")
+			}
+			g, err := format.NewRing(o)
+			must(b, err)
+			g.Keep(^format.Providers(0))
+			rec := g.Recorder()
+			b.ReportAllocs()
+			for b.Loop() {
+				must(b, rec.LogRaw(&ref, 1, len(body), func(buf []byte) (int, int) { return copy(buf, body), attrs }))
+			}
+			must(b, g.Close())
+		})
+	}
+	b.Run("mapped=false/copy", func(b *testing.B) {
+		ring := make([]byte, 16<<20)
+		var mu sync.Mutex
+		at := 0
+		for b.Loop() {
+			mu.Lock()
+			if at+len(body) > len(ring) {
+				at = 0
+			}
+			at += copy(ring[at:], body)
+			mu.Unlock()
+		}
+	})
+}

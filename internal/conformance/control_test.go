@@ -1,0 +1,128 @@
+//go:build conformance
+
+package conformance_test
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/control/provider"
+	"github.com/entrace-go/entrace/exporter"
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/slogadapter"
+)
+
+const flightVariable = "ENTRACE_FLIGHT"
+
+// flight records something and asks for a snapshot and a stream.
+func flight(t *testing.T, dir string, v format.Version) {
+	t.Helper()
+	ctx := context.Background()
+	all := control.Known()
+	ctl, err := control.New(&control.Options{
+		Version: v, Providers: provider.All(), Service: "flight",
+		Config: &control.Config{
+			ID: "conformance", Dir: dir,
+			Ring: control.RingConfig{Bytes: 4 << 20, Persist: true, Always: control.Spans | control.Logs | control.Process | control.Sched},
+			Traces: []control.TraceConfig{
+				{Name: "shot", Providers: all &^ control.CPUProfile, On: []control.On{{Trigger: control.TriggerAPI, Key: "shot"}}},
+				{Name: "deep", Mode: control.ModeStream, Providers: all, On: []control.On{{Trigger: control.TriggerAPI, Key: "deep"}}},
+			},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := exporter.Setup(ctx, exporter.WithControl(ctl), exporter.WithoutGlobals())
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slogadapter.New(p.Recorder(), nil))
+	tracer := p.TracerProvider().Tracer("flight")
+	stream, err := ctl.Start(ctx, control.Request{Trigger: control.TriggerAPI, Key: "deep", Reason: "a \"reason\"", Manual: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 50 {
+		ctx, span := tracer.Start(ctx, "request", trace.WithAttributes(attribute.StringSlice("tags", []string{"a", "b"})))
+		_, child := tracer.Start(ctx, "work")
+		log.WarnContext(ctx, "said", "n", 1)
+		child.AddEvent("happened")
+		for begin := time.Now(); time.Since(begin) < 2*time.Millisecond; {
+			_ = strings.Repeat("x", 100)
+		}
+		child.End()
+		span.End()
+	}
+	_, open := tracer.Start(ctx, "open")
+	defer open.End()
+	if _, err := ctl.Start(ctx, control.Request{Trigger: control.TriggerAPI, Key: "shot"}); err != nil {
+		t.Fatal(err)
+	}
+	if os.Getenv(flightVariable) != "" {
+		select {} // until it is killed
+	}
+	ctl.Stop(stream.Request())
+	<-stream.Done()
+	if err := p.Shutdown(ctx); err != nil {
+		t.Error(err)
+	}
+	if err := ctl.Shutdown(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFlightChild(t *testing.T) {
+	if dir := os.Getenv(flightVariable); dir != "" {
+		v, err := format.ParseVersion(os.Getenv(flightVariable + "_VERSION"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		flight(t, dir, v)
+	}
+}
+
+// TestFlightIsReadable has the crate read what a flight recorder leaves: a
+// snapshot, a stream, and what is made of the ring of a process that was killed.
+func TestFlightIsReadable(t *testing.T) {
+	for _, v := range []format.Version{format.V1, format.V2} {
+		dir := filepath.Join(t.TempDir(), "traces")
+		flight(t, dir, v)
+		killed := filepath.Join(t.TempDir(), "traces")
+		cmd := exec.Command(os.Args[0], "-test.run=^TestFlightChild$")
+		cmd.Env = append(os.Environ(), flightVariable+"="+killed, flightVariable+"_VERSION="+number(v))
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+			if list, _ := filepath.Glob(filepath.Join(killed, "*-shot.et")); len(list) > 0 {
+				break
+			}
+		}
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		crashes, finished, err := control.Recover(killed)
+		if err != nil || len(crashes) != 1 || crashes[0].Err != nil || len(finished) != 1 {
+			t.Fatalf("recovered are %+v and %v, %v", crashes, finished, err)
+		}
+		for _, dir := range []string{dir, killed} {
+			list, _ := filepath.Glob(filepath.Join(dir, "*.et"))
+			if want := map[string]int{"shot": 1, "deep": 1}; len(list) < len(want) {
+				t.Errorf("%s has only %q", dir, list)
+			}
+			for _, name := range list {
+				compare(t, v, name)
+			}
+		}
+	}
+}
