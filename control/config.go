@@ -202,6 +202,7 @@ func (v *validator) check(ok bool, path, problem string) {
 }
 
 func (v *validator) trace(at string, t *TraceConfig) {
+	v.check(t.Name != crashName, at+".name", "crash is what is made of the ring of a process that died")
 	v.check(validName(t.Name), at+".name", fmt.Sprintf("%q is not 1 to 64 letters, digits, '-', '_' and '.', of which it begins with none", t.Name))
 	for i := range t.On {
 		v.on(fmt.Sprintf("%s.on[%d]", at, i), &t.On[i])
@@ -239,7 +240,7 @@ func (v *validator) on(at string, o *On) {
 	v.check(o.Within >= 0, at+".within", "must not be negative")
 	if o.Trigger == TriggerSignal && o.Key != "" {
 		_, known := signalNamed(o.Key)
-		v.check(known, at+".key", fmt.Sprintf("%q is no signal that can be had here", o.Key))
+		v.check(known, at+".key", fmt.Sprintf("%q is no signal that may ask for a trace here", o.Key))
 	}
 }
 
@@ -294,6 +295,21 @@ func (t *TraceConfig) timeout() time.Duration {
 		return DefaultTimeout
 	}
 	return t.Timeout
+}
+
+// heard returns what has to be recorded for the triggers to hear of it.
+func (c *Config) heard() (s Set) {
+	for i := range c.Traces {
+		for _, on := range c.Traces[i].On {
+			switch on.Trigger {
+			case TriggerLog:
+				s |= Logs
+			case TriggerSpan, TriggerWatchdog:
+				s |= Spans
+			}
+		}
+	}
+	return s
 }
 
 // inRing returns what the ring has in it.

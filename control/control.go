@@ -28,11 +28,11 @@ type Options struct {
 	// [format.DefaultVersion].
 	Version format.Version
 	// OnError is told of what goes wrong: a configuration that is broken, a trace
-	// that could not be written, a ring that has to do without a file. It may be called by several goroutines,
-	// and must not block for long.
+	// that could not be written, a ring that has to do without a file. It and OnTrace
+	// are called by a goroutine of their own, one at a time; of what comes while 64
+	// wait nothing is told. They may call the control, but for Shutdown.
 	OnError func(error)
-	// OnTrace, if set, is called when a trace is finished or was not kept. It must
-	// not call the control.
+	// OnTrace, if set, is called when a trace is finished or was not kept.
 	OnTrace func(*Trace)
 }
 
@@ -52,17 +52,19 @@ type Control struct {
 	ring   *format.Ring
 	crash  *crashOutput
 	worker worker
+	told   worker // what OnError and OnTrace are told
 	force  atomic.Pointer[inForce]
 	closed atomic.Bool
+	ending atomic.Bool // Shutdown was called
 	began  time.Time
 
-	spans    atomic.Pointer[func(before time.Time, fn func(OpenSpan) bool)]
 	verdicts verdicts
 	signals  signals
 	watchdog watchdog
 	stop     func() // ends the watch on the source
 
 	// Of the worker.
+	over     bool // nothing is to begin any more
 	running  []*Trace
 	members  []*member
 	limits   map[string]*limit
@@ -76,6 +78,9 @@ type Control struct {
 	failed uint64   // configurations that were refused
 	lost   uint64   // traces that could not be written
 	kept   uint64
+	unkept uint64
+	on     Set               // the members' that are on
+	offs   map[string]string // those that cannot go on, and why
 }
 
 // New returns a control, which records from now on what its configuration says,
@@ -102,12 +107,14 @@ func New(o *Options) (*Control, error) {
 	if c.dir, err = openFolder(cfg.Dir); err != nil {
 		return nil, fmt.Errorf("control: %w", err)
 	}
+	c.told.start()
 	c.saveDead(cfg.Keep)
 	if c.ring, err = c.newRing(cfg); err != nil {
+		c.told.stop()
 		return nil, fmt.Errorf("control: %w", err)
 	}
 	for _, m := range o.Providers {
-		c.members = append(c.members, &member{m: m})
+		c.members = append(c.members, &member{m: m, provides: m.Provides()})
 	}
 	c.worker.start()
 	c.worker.do(func() { c.apply(cfg) })
@@ -150,13 +157,11 @@ func (c *Control) newRing(cfg *Config) (*format.Ring, error) {
 	return g, nil
 }
 
-// report tells of what is no reason to stop. No lock is held.
+// report tells of what is no reason to stop.
 func (c *Control) report(err error) {
-	if c.o.OnError == nil || err == nil {
-		return
+	if c.o.OnError != nil && err != nil {
+		c.told.offer(func() { c.o.OnError(err) })
 	}
-	defer func() { _ = recover() }() // it must not take the application along
-	c.o.OnError(err)
 }
 
 // Recorder returns the recorder of the ring: give it to the span processor and to
@@ -182,11 +187,19 @@ func (c *Control) Config() *Config {
 }
 
 // Dir returns the folder of the traces.
-func (c *Control) Dir() string { return c.dir.dir }
+func (c *Control) Dir() string {
+	if c == nil {
+		return ""
+	}
+	return c.dir.dir
+}
 
 // SetConfig puts another configuration in force. If it is wrong the old one stays.
 // The folder, and size and place of the ring, stay what they are.
 func (c *Control) SetConfig(cfg *Config) error {
+	if c == nil || c.closed.Load() {
+		return errClosed
+	}
 	if err := cfg.Validate(); err != nil {
 		c.refused()
 		return err
@@ -227,6 +240,9 @@ func (c *Control) sourceChanged(cfg *Config, err error) {
 // Override puts a configuration in force for a while, after which the one before
 // comes back, or what the source has brought meanwhile. A nil cfg ends that now.
 func (c *Control) Override(cfg *Config, d time.Duration) error {
+	if c == nil || c.closed.Load() {
+		return errClosed
+	}
 	if cfg != nil {
 		if err := cfg.Validate(); err != nil {
 			c.refused()
@@ -235,7 +251,7 @@ func (c *Control) Override(cfg *Config, d time.Duration) error {
 	}
 	ok := c.worker.do(func() {
 		c.endOverride()
-		if cfg == nil {
+		if cfg == nil || c.over {
 			return
 		}
 		c.override.base = c.force.Load().cfg
@@ -268,6 +284,9 @@ func (c *Control) endOverride() {
 
 // apply puts a configuration in force. The worker calls it.
 func (c *Control) apply(cfg *Config) {
+	if c.over {
+		return
+	}
 	f := compile(cfg)
 	c.force.Store(f)
 	if c.crash != nil {
@@ -276,6 +295,7 @@ func (c *Control) apply(cfg *Config) {
 		}
 	}
 	c.ring.Keep(format.Providers(cfg.inRing()))
+	c.ring.Listen(format.Providers(cfg.heard()))
 	c.ring.Notice(f.noticed)
 	c.switchProviders()
 	c.signals.follow(f.signals, c.onSignal)
@@ -356,12 +376,12 @@ func (c *Control) Fire(r Request) {
 // Stop ends the streams that r asked for, and reports whether there was one. They
 // are finished when it returns.
 func (c *Control) Stop(r Request) bool {
-	return c.endAll(func(t *Trace) bool { return c.controller(&r).Same(t.request, r) }, endStopped, "")
+	return c.endAll(func(t *Trace) bool { return same(c.controller(&r), t.request, r) }, endStopped, "")
 }
 
 // Abort is Stop, and keeps nothing of them.
 func (c *Control) Abort(r Request, why string) bool {
-	return c.endAll(func(t *Trace) bool { return c.controller(&r).Same(t.request, r) }, endAborted, why)
+	return c.endAll(func(t *Trace) bool { return same(c.controller(&r), t.request, r) }, endAborted, why)
 }
 
 func (c *Control) endAll(which func(*Trace) bool, how endReason, why string) (ended bool) {
@@ -396,34 +416,32 @@ func (c *Control) Shutdown(ctx context.Context) error {
 	if c == nil {
 		return nil
 	}
-	if f := c.force.Load(); f != nil && f.exits && !c.closed.Load() {
+	if c.ending.Swap(true) {
+		select {
+		case <-c.told.ended: // the last that ends
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if f := c.force.Load(); f != nil && f.exits {
 		var denied *DeniedError
 		if _, err := c.Start(ctx, Request{Trigger: TriggerExit, Key: c.o.Service, Reason: "the process ends"}); err != nil && !errors.As(err, &denied) {
 			c.report(err)
 		}
 	}
-	if c.closed.Swap(true) {
-		<-c.worker.ended
-		return nil
-	}
-	c.stop()
-	c.signals.follow(nil, nil)
-	c.watchdog.follow(c, nil)
+	c.closed.Store(true)
 	finished := make(chan error, 1)
 	go func() {
+		c.stop()
 		var err error
-		c.worker.do(func() {
-			if c.override.timer != nil {
-				c.override.timer.Stop()
-			}
-			for _, t := range append([]*Trace(nil), c.running...) {
-				c.end(t, endShutdown, "")
-			}
-			c.stopProviders()
-			err = c.ring.Close()
+		if !c.worker.do(func() { err = c.finish() }) {
+			err = errors.Join(c.ring.Close(), errors.New("control: its goroutine is gone"))
 			c.crash.close()
-		})
+		}
 		c.worker.stop()
+		c.told.do(func() {}) // what waits is told
+		c.told.stop()
 		finished <- err
 	}()
 	select {
@@ -432,6 +450,23 @@ func (c *Control) Shutdown(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// finish is the last that the worker does.
+func (c *Control) finish() error {
+	c.over = true
+	c.signals.follow(nil, nil)
+	c.watchdog.follow(c, nil)
+	if c.override.timer != nil {
+		c.override.timer.Stop()
+	}
+	for _, t := range append([]*Trace(nil), c.running...) {
+		c.end(t, endShutdown, "")
+	}
+	c.stopProviders()
+	err := c.ring.Close()
+	c.crash.close()
+	return err
 }
 
 // ringName begins the names of the files of a ring.

@@ -22,6 +22,9 @@ const (
 	ringExt    = ".ring"
 	crashExt   = ".crash"
 	crashName  = "crash" // of the trace
+	// A crash trace that is being written: nobody takes it for one that its writer
+	// has left, since it can be made again.
+	recoveryExt = ".recovery"
 
 	// maxCrashText is how much of what the runtime wrote is kept.
 	maxCrashText = 1 << 20
@@ -182,11 +185,13 @@ func (f *folder) recoverRing(c *Crash) error {
 }
 
 func (f *folder) writeCrash(c *Crash, d *format.DeadRing, note *deathNote, text string) error {
-	stream := strings.TrimSuffix(c.Path, fileExt) + streamExt
-	if err := ignore(os.Remove(stream), fs.ErrNotExist); err != nil { // of one that was killed
-		return err
+	base := strings.TrimSuffix(c.Ring, ringExt) + recoveryExt
+	for _, ext := range []string{streamExt, fileExt} { // of one that was killed: who has the ring is alone
+		if err := ignore(os.Remove(base+ext), fs.ErrNotExist); err != nil {
+			return err
+		}
 	}
-	rec, err := format.Create(c.Path, &format.RecorderOptions{Version: d.Version, Durability: format.DurabilityWriteThrough, Died: true})
+	rec, err := format.Create(base+fileExt, &format.RecorderOptions{Version: d.Version, Durability: format.DurabilityWriteThrough, Died: true})
 	if err != nil {
 		return err
 	}
@@ -225,11 +230,17 @@ func (f *folder) writeCrash(c *Crash, d *format.DeadRing, note *deathNote, text 
 	} else {
 		_ = rec.Close(dead)
 	}
+	if err == nil {
+		err = ignore(osfile.RenameNew(base+fileExt, c.Path), fs.ErrExist)
+	}
+	for _, ext := range []string{streamExt, fileExt} {
+		err = errors.Join(err, ignore(os.Remove(base+ext), fs.ErrNotExist))
+	}
 	if err != nil {
 		c.Path = ""
-		return errors.Join(err, ignore(os.Remove(stream), fs.ErrNotExist))
+		return err
 	}
-	return nil
+	return osfile.SyncDir(c.Path)
 }
 
 func crashReason(first string) string {
@@ -241,7 +252,7 @@ func crashReason(first string) string {
 
 // crashText returns what the runtime wrote to the file name.
 func crashText(name string) string {
-	f, err := osfile.OpenRead(name)
+	f, err := osfile.OpenWrite(name) // which follows no link
 	if err != nil {
 		return ""
 	}

@@ -43,6 +43,14 @@
 // that what caused a trace is in it. Many requests for a trace that is not begun yet
 // are one. With no ring and no stream nothing is recorded, and costs an atomic load.
 //
+// # Spans and their goroutines
+//
+// While the processor is profiled, and for spans that begin a local trace whenever
+// a trace of the configuration looks at goroutines, the goroutine in which a span
+// begins gets the labels span_id and trace_id, until the span ends. Labels that came
+// with the context, of pprof.Do say, stay; those that were set without it are lost.
+// A span that ends on another goroutine gives the labels back there.
+//
 // # The files
 //
 // Traces are files DATE-HOST-PID-SEQ-NAME.et in the folder of the configuration,

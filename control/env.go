@@ -113,7 +113,7 @@ func (e env) Config() (*Config, error) {
 		Name: "stream", Mode: ModeStream, Providers: all | CPUProfile, MaxBytes: 256 << 20,
 		On: []On{{Trigger: TriggerHTTP}, {Trigger: TriggerAPI, Key: "stream"}},
 	})
-	switch mode := e.get(""); mode {
+	switch mode := strings.ToLower(e.get("")); mode {
 	case "", "ring":
 	case "stream":
 		c.Traces = append(c.Traces, TraceConfig{

@@ -318,22 +318,34 @@ func folderDead(stream string) (*os.File, error) {
 	return s, nil
 }
 
-// folderEmpty removes the stream of a writer that died before it wrote anything,
-// or of which a loss of power left nothing, and reports whether it has.
+// folderEmpty removes the stream of a writer that died before it wrote anything but
+// the root, or of which a loss of power left nothing, and reports whether it has.
 func folderEmpty(stream string) (bool, error) {
-	fi, err := os.Lstat(stream)
-	if err != nil || fi.Size() >= format.MagicSize {
-		return false, nil // without a stream there is a crash buffer, which may hold all
+	const most = 64 // bytes, that magic and root are below
+	nothing := func(fi fs.FileInfo) bool {
+		if fi.Size() < format.MagicSize {
+			_, err := os.Lstat(stream + bufferExt)
+			return errors.Is(err, fs.ErrNotExist)
+		}
+		if fi.Size() > most {
+			return false
+		}
+		r, err := format.Inspect(stream)
+		return err == nil && r.Entries <= 1 && r.Pending == 0
 	}
-	if _, err := os.Lstat(stream + bufferExt); err == nil {
-		return false, nil
+	fi, err := os.Lstat(stream)
+	if err != nil || !nothing(fi) {
+		return false, nil // without a stream there is a crash buffer, which may hold all
 	}
 	s, err := folderDead(stream)
 	if err != nil {
 		return false, err
 	}
 	defer s.Close()
-	if fi, err := s.Stat(); err != nil || fi.Size() >= format.MagicSize {
+	if fi, err := s.Stat(); err != nil || !nothing(fi) {
+		return false, err
+	}
+	if err := os.Remove(stream + bufferExt); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, err
 	}
 	return true, osfile.Remove(s, stream)

@@ -176,7 +176,16 @@ type limit struct {
 	asked int         // for one_in
 	last  time.Time   // the last one
 	hour  []time.Time // those of the last hour
-	ended int         // for keep_if
+	ended map[int]int // for keep_if, by class
+	fails int         // one after the other
+	until time.Time   // it is not tried again before
+}
+
+// failed notes that a trace could not be written: a request that comes of that must
+// not be the next one.
+func (l *limit) failed(now time.Time) {
+	l.fails = min(l.fails+1, 6)
+	l.until = now.Add(time.Second << l.fails)
 }
 
 // allow counts a request for a trace and reports whether its limits allow it.

@@ -22,23 +22,22 @@ func (c *Control) keeps(t *Trace) (bool, error) {
 	if err != nil {
 		return true, err
 	}
-	l := c.limits[t.tc.Name]
-	if l == nil {
-		l = new(limit)
-		c.limits[t.tc.Name] = l
+	l := c.limitOf(t.tc)
+	class, n := k.oneIn(longest, met)
+	if l.ended == nil {
+		l.ended = make(map[int]int)
 	}
-	l.ended++
-	n := k.oneIn(longest, met)
-	return n > 0 && (l.ended-1)%n == 0, nil
+	l.ended[class]++
+	return n > 0 && (l.ended[class]-1)%n == 0, nil
 }
 
-// oneIn returns of how many such traces one is kept, 0 for none.
-func (k *KeepIf) oneIn(longest time.Duration, met bool) int {
+// oneIn returns the class of such traces, and of how many one is kept, 0 for none.
+func (k *KeepIf) oneIn(longest time.Duration, met bool) (class, n int) {
 	if !met {
-		return k.Else
+		return -1, k.Else
 	}
 	if len(k.Longest) == 0 {
-		return 1
+		return 0, 1
 	}
 	best := -1
 	for i, l := range k.Longest {
@@ -47,9 +46,9 @@ func (k *KeepIf) oneIn(longest time.Duration, met bool) int {
 		}
 	}
 	if best < 0 {
-		return k.Else
+		return -1, k.Else
 	}
-	return max(1, k.Longest[best].OneIn)
+	return best, max(1, k.Longest[best].OneIn)
 }
 
 // look reads through a trace for what decides.

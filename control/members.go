@@ -2,12 +2,14 @@ package control
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/entrace-go/entrace/format"
@@ -15,11 +17,27 @@ import (
 
 // A member is a provider, and whether it runs. It is the worker's.
 type member struct {
-	m       Member
-	on      Set // 0: it does not run
-	params  map[string]string
-	err     error // it is off because of that
-	session *Session
+	m        Member
+	provides Set
+	on       Set // 0: it does not run
+	params   map[string]string
+	err      error // it is off because of that
+	session  *Session
+	busy     atomic.Bool // a dump has not come back
+}
+
+// showMembers makes known to others which are on.
+func (c *Control) showMembers() {
+	on, off := Set(0), make(map[string]string)
+	for _, m := range c.members {
+		on |= m.on
+		if m.err != nil {
+			off[m.provides.String()] = m.err.Error()
+		}
+	}
+	c.mu.Lock()
+	c.on, c.offs = on, off
+	c.mu.Unlock()
 }
 
 // available returns which of s are there: spans, logs, and what the members
@@ -27,7 +45,7 @@ type member struct {
 func (c *Control) available(s Set) Set {
 	have := Spans | Logs
 	for _, m := range c.members {
-		have |= m.m.Provides()
+		have |= m.provides
 	}
 	return s & have
 }
@@ -66,12 +84,13 @@ func (c *Control) wanted(p Set) (on Set, params map[string]string) {
 
 // switchProviders starts and stops providers so that what is wanted is on.
 func (c *Control) switchProviders() {
+	defer c.showMembers()
 	for _, m := range c.members {
 		p, ok := m.m.(Provider)
 		if !ok {
 			continue
 		}
-		on, params := c.wanted(m.m.Provides())
+		on, params := c.wanted(m.provides)
 		if on == 0 {
 			m.err = nil // the next one may have more luck
 		}
@@ -96,8 +115,11 @@ func (c *Control) startProvider(m *member, p Provider, on Set, params map[string
 	s.write = func(p format.Provider, ref format.SpanRef, at time.Time, e *format.TraceEntry) error {
 		return writeTimed(c.ring.Recorder(), p, ref, at, e)
 	}
+	var once sync.Once
 	s.failed = func(err error) {
-		go c.worker.post(context.Background(), func() { c.broken(m, s, err) })
+		once.Do(func() {
+			go c.worker.post(context.Background(), func() { c.broken(m, s, err) })
+		})
 	}
 	m.session = s
 	if err := c.guard(func() error { return p.Start(s) }); err != nil {
@@ -109,6 +131,7 @@ func (c *Control) startProvider(m *member, p Provider, on Set, params map[string
 
 // broken switches off a provider that cannot go on.
 func (c *Control) broken(m *member, s *Session, err error) {
+	defer c.showMembers()
 	if m.session != s || m.on == 0 {
 		return // it was stopped meanwhile
 	}
@@ -126,11 +149,11 @@ func (c *Control) off(m *member, err error) {
 		m.session = &Session{}
 	}
 	for _, t := range c.running {
-		if p := m.m.Provides() & t.tc.Providers; p != 0 {
+		if p := m.provides & t.tc.Providers; p != 0 {
 			t.off(p, err)
 		}
 	}
-	c.report(fmt.Errorf("provider %s is off: %w", m.m.Provides(), err))
+	c.report(fmt.Errorf("provider %s is off: %w", m.provides, err))
 }
 
 // writeTimed records an entry with its time.
@@ -143,6 +166,7 @@ func writeTimed(rec *format.Recorder, p format.Provider, ref format.SpanRef, at 
 
 // flushProviders has those providers of s that run write what they have.
 func (c *Control) flushProviders(s Set) {
+	defer c.showMembers()
 	for _, m := range c.members {
 		f, ok := m.m.(Flusher)
 		if !ok || m.on&s == 0 {
@@ -157,10 +181,11 @@ func (c *Control) flushProviders(s Set) {
 }
 
 func (c *Control) stopProviders() {
+	defer c.showMembers()
 	for _, m := range c.members {
 		if p, ok := m.m.(Provider); ok && m.on != 0 {
 			if err := c.guard(p.Stop); err != nil {
-				c.report(fmt.Errorf("stop provider %s: %w", m.m.Provides(), err))
+				c.report(fmt.Errorf("stop provider %s: %w", m.provides, err))
 			}
 			m.on = 0
 		}
@@ -209,13 +234,18 @@ func (c *Control) dump(t *Trace) *dumps {
 	d := new(dumps)
 	for _, m := range c.members {
 		p, ok := m.m.(Dumper)
-		on := m.m.Provides() & t.tc.Providers
+		on := m.provides & t.tc.Providers
 		if !ok || on == 0 || m.err != nil {
+			continue
+		}
+		if m.busy.Swap(true) {
+			d.errs = append(d.errs, dumpError{on, errors.New("the dump before has not come back")})
 			continue
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), dumpTime)
 		done := make(chan error, 1)
 		go func() { // which may not come back
+			defer m.busy.Store(false)
 			done <- c.guard(func() error { return p.Dump(ctx, &Session{on: on, params: t.params(), write: d.add}) })
 		}()
 		var err error

@@ -48,8 +48,8 @@ func (c *Control) snapshot(t *Trace) (Verdict, error) {
 		err = sn.Copy(t.rec)
 	}
 	for _, m := range c.members {
-		if m.err != nil && m.m.Provides()&t.tc.Providers != 0 {
-			t.off(m.m.Provides()&t.tc.Providers, m.err)
+		if m.err != nil && m.provides&t.tc.Providers != 0 {
+			t.off(m.provides&t.tc.Providers, m.err)
 		}
 	}
 	dumps.write(t)
@@ -79,6 +79,9 @@ func (c *Control) close(t *Trace) (Verdict, error) {
 		c.report(fmt.Errorf("trace %s is kept: %w", t.tc.Name, err))
 	}
 	if !keep {
+		c.mu.Lock()
+		c.unkept++
+		c.mu.Unlock()
 		return ConditionUnmet, t.discard()
 	}
 	if err := t.rec.Close(context.Background()); err != nil {
@@ -91,6 +94,6 @@ func (c *Control) close(t *Trace) (Verdict, error) {
 		c.report(fmt.Errorf("trim %s: %w", c.dir.dir, err))
 	}
 	t.finish(Started, nil)
-	c.told(t)
+	c.tellOf(t)
 	return Started, nil
 }

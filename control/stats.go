@@ -14,9 +14,11 @@ type Stats struct {
 	Refused uint64 `json:"configs_refused"`
 	// Verdicts are what became of requests, by trigger.
 	Verdicts map[string]map[Verdict]uint64 `json:"verdicts"`
-	// Kept and Lost are traces that were finished, and that could not be written.
-	Kept uint64 `json:"traces_kept"`
-	Lost uint64 `json:"traces_lost"`
+	// Kept and Lost are traces that were finished, and that could not be written;
+	// Unkept those that their configuration did not keep in the end.
+	Kept   uint64 `json:"traces_kept"`
+	Lost   uint64 `json:"traces_lost"`
+	Unkept uint64 `json:"traces_not_kept"`
 	// On are the providers that are on, Off those that cannot go on, and why.
 	On  []string          `json:"providers_on"`
 	Off map[string]string `json:"providers_off,omitempty"`
@@ -40,27 +42,16 @@ func (c *Control) Stats() Stats {
 		return Stats{}
 	}
 	s := Stats{Config: c.Config().ID, Verdicts: c.verdicts.copy()}
-	c.worker.do(func() {
-		on := Set(0)
-		for _, m := range c.members {
-			on |= m.on
-			if m.err != nil {
-				if s.Off == nil {
-					s.Off = make(map[string]string)
-				}
-				s.Off[m.m.Provides().String()] = m.err.Error()
-			}
-		}
-		for _, p := range []Set{Spans, Logs} {
-			if c.Enabled(p) {
-				on |= p
-			}
-		}
-		s.On = on.Names()
-	})
 	c.mu.Lock()
-	s.Refused, s.Kept, s.Lost = c.failed, c.kept, c.lost
+	s.Refused, s.Kept, s.Lost, s.Unkept, s.Off = c.failed, c.kept, c.lost, c.unkept, maps.Clone(c.offs)
+	on := c.on
 	c.mu.Unlock()
+	for _, p := range []Set{Spans, Logs} {
+		if c.Enabled(p) {
+			on |= p
+		}
+	}
+	s.On = on.Names()
 	r, d := c.ring.Stats(), c.ring.Recorder().Stats()
 	s.Ring = RingStats{Bytes: r.Bytes, Entries: r.Entries, Evicted: r.Evicted, Dropped: d.Entries.Dropped.Total(), From: r.From, Open: r.Open}
 	return s

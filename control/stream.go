@@ -18,7 +18,7 @@ const streamBlock = 20 * time.Millisecond
 func (c *Control) beginStream(t *Trace) error {
 	o := &format.RecorderOptions{MaxBlock: streamBlock}
 	if t.tc.MaxBytes > 0 {
-		t.size = &sizeTee{most: t.tc.MaxBytes, full: func() { c.later(t, endMaxBytes) }}
+		t.size = &sizeTee{most: t.tc.MaxBytes, full: func() { t.narrow(); c.later(t, endMaxBytes) }}
 		o.Tee = t.size
 	}
 	var err error
@@ -32,11 +32,15 @@ func (c *Control) beginStream(t *Trace) error {
 	if t.stream, err = c.ring.Stream(t.rec, format.Providers(t.tc.Providers)); err != nil {
 		return errors.Join(err, t.discard())
 	}
+	t.intake.Store(t.stream)
+	if t.size != nil && t.size.size.Load() >= t.size.most {
+		t.narrow() // by what is open alone
+	}
 	c.running = append(c.running, t)
 	c.show()
 	c.switchProviders()
 	for _, m := range c.members {
-		if p := m.m.Provides() & t.tc.Providers; p != 0 && m.err != nil {
+		if p := m.provides & t.tc.Providers; p != 0 && m.err != nil {
 			t.off(p, m.err)
 		}
 	}
@@ -51,6 +55,14 @@ func (c *Control) beginStream(t *Trace) error {
 	}
 	t.timer = time.AfterFunc(timeout, func() { c.later(t, endTimeout) })
 	return nil
+}
+
+// narrow lets no more spans and log records in: what providers have to tell in the
+// end is not much.
+func (t *Trace) narrow() {
+	if s := t.intake.Load(); s != nil {
+		s.Narrow(format.Providers(t.tc.Providers &^ (Spans | Logs)))
+	}
 }
 
 // later has a stream end that runs.
@@ -68,7 +80,15 @@ func (c *Control) end(t *Trace, how endReason, why string) {
 	if t.timer != nil {
 		t.timer.Stop()
 	}
-	c.dump(t).write(t)
+	switch how {
+	case endAborted:
+		t.narrow()
+	case endTimeout, endMaxBytes:
+		t.narrow()
+		c.dump(t).write(t)
+	default:
+		c.dump(t).write(t)
+	}
 	c.running = slices.DeleteFunc(c.running, func(other *Trace) bool { return other == t })
 	c.show()
 	c.switchProviders() // which write once more
@@ -92,9 +112,8 @@ func (c *Control) end(t *Trace, how endReason, why string) {
 	if err != nil {
 		c.report(fmt.Errorf("trace %s: %w", t.tc.Name, err))
 	}
-	c.verdicts.count(t.request.Trigger, v)
 	t.finish(v, err)
-	c.told(t)
+	c.tellOf(t)
 }
 
 // ended writes why the stream ended.

@@ -29,6 +29,7 @@ type Trace struct {
 	rec     *format.Recorder
 	stream  *format.RingStream
 	timer   *time.Timer
+	intake  atomic.Pointer[format.RingStream] // stream, for others
 	size    *sizeTee
 	named   map[string]bool // providers that are named as off
 	removed bool
@@ -111,6 +112,9 @@ const (
 
 // begin makes a trace of a request, or says why not. The worker calls it.
 func (c *Control) begin(r Request, f *inForce, candidate int) (*Trace, error) {
+	if c.over {
+		return nil, c.deny(&DeniedError{Request: r, Verdict: Closed})
+	}
 	i, v := candidate, Started
 	ctl := c.controller(&r)
 	if candidate < 0 {
@@ -141,6 +145,7 @@ func (c *Control) begin(r Request, f *inForce, candidate int) (*Trace, error) {
 	}
 	if err != nil {
 		v = Failed
+		c.limitOf(tc).failed(time.Now())
 		c.mu.Lock()
 		c.lost++
 		c.mu.Unlock()
@@ -148,10 +153,14 @@ func (c *Control) begin(r Request, f *inForce, candidate int) (*Trace, error) {
 	}
 	if v != Started {
 		t.finish(v, err)
-		c.told(t)
+		c.tellOf(t)
 		return nil, c.deny(&DeniedError{Request: r, Verdict: v, Trace: tc.Name, Err: err})
 	}
+	c.limitOf(tc).fails = 0
 	c.verdicts.count(r.Trigger, Started)
+	if r.Trigger == TriggerWatchdog {
+		c.watchdog.asked(r.Span)
+	}
 	return t, nil
 }
 
@@ -165,11 +174,21 @@ func decide(ctl Controller, r Request, cfg *Config) (i int, v Verdict) {
 	return ctl.Decide(r, cfg)
 }
 
+// same asks a controller, too.
+func same(ctl Controller, open, r Request) (is bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			is = true
+		}
+	}()
+	return ctl.Same(open, r)
+}
+
 // admit reports whether the limits allow a trace.
 func (c *Control) admit(ctl Controller, r *Request, tc *TraceConfig) Verdict {
 	if tc.mode() == ModeStream {
 		for _, t := range c.running {
-			if t.tc.Name == tc.Name && ctl.Same(t.request, *r) {
+			if t.tc.Name == tc.Name && same(ctl, t.request, *r) {
 				return AlreadyRunning
 			}
 		}
@@ -183,12 +202,25 @@ func (c *Control) admit(ctl Controller, r *Request, tc *TraceConfig) Verdict {
 	if r.Manual {
 		return Started
 	}
+	l, now := c.limitOf(tc), time.Now()
+	switch r.Trigger {
+	case TriggerLog, TriggerSpan, TriggerWatchdog:
+		// What went wrong may have been logged, which is a request again.
+		if now.Before(l.until) {
+			return RateLimited
+		}
+	}
+	return l.allow(tc, now)
+}
+
+// limitOf returns what there was of a trace. The worker calls it.
+func (c *Control) limitOf(tc *TraceConfig) *limit {
 	l := c.limits[tc.Name]
 	if l == nil {
 		l = new(limit)
 		c.limits[tc.Name] = l
 	}
-	return l.allow(tc, time.Now())
+	return l
 }
 
 func (c *Control) deny(d *DeniedError) error {
@@ -196,13 +228,11 @@ func (c *Control) deny(d *DeniedError) error {
 	return d
 }
 
-// told is called when a trace is finished.
-func (c *Control) told(t *Trace) {
-	if c.o.OnTrace == nil {
-		return
+// tellOf tells of a trace that is finished.
+func (c *Control) tellOf(t *Trace) {
+	if c.o.OnTrace != nil {
+		c.told.offer(func() { c.o.OnTrace(t) })
 	}
-	defer func() { _ = recover() }() // it must not take the application along
-	c.o.OnTrace(t)
 }
 
 // head returns the entry of the trace itself.

@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -10,7 +9,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/entrace-go/entrace/format"
@@ -24,8 +22,8 @@ func (c *Control) logged(s *format.Seen) {
 }
 
 // SpanEnded tells of a span that has ended. It is for the span processor, and costs
-// an atomic load unless the span is slow. One for which the watchdog has fired
-// fires no more.
+// an atomic load unless the span is slow. One for which there is a trace since it
+// was stuck fires no more.
 func (c *Control) SpanEnded(name string, span format.SpanRef, took time.Duration) {
 	if c == nil {
 		return
@@ -34,11 +32,9 @@ func (c *Control) SpanEnded(name string, span format.SpanRef, took time.Duration
 	if f == nil || took <= f.slow {
 		return
 	}
-	if told := c.watchdog.told.Load(); told != nil {
-		if _, known := (*told)[span]; known { // one trace is enough for it
-			c.verdicts.count(TriggerSpan, Coalesced)
-			return
-		}
+	if c.watchdog.was(span) { // one trace is enough for it
+		c.verdicts.count(TriggerSpan, Coalesced)
+		return
 	}
 	c.Fire(Request{
 		Trigger: TriggerSpan, Key: name, Span: span, Took: took, Reason: fmt.Sprintf("span %s took %v", name, took),
@@ -69,11 +65,21 @@ type OpenSpan struct {
 }
 
 // WatchSpans has the watchdog look at the spans that spans passes to fn: those that
-// are open and began before a time, until fn returns false. It is for the span
-// processor.
-func (c *Control) WatchSpans(spans func(before time.Time, fn func(OpenSpan) bool)) {
-	if c != nil {
-		c.spans.Store(&spans)
+// are open and began before a time, until fn returns false; until stop is called. It
+// is for span processors.
+func (c *Control) WatchSpans(spans func(before time.Time, fn func(OpenSpan) bool)) (stop func()) {
+	if c == nil {
+		return func() {}
+	}
+	w := &c.watchdog
+	w.spansMu.Lock()
+	defer w.spansMu.Unlock()
+	own := &spans
+	w.spans = append(w.spans, own)
+	return func() {
+		w.spansMu.Lock()
+		defer w.spansMu.Unlock()
+		w.spans = slices.DeleteFunc(slices.Clone(w.spans), func(s *func(time.Time, func(OpenSpan) bool)) bool { return s == own })
 	}
 }
 
@@ -83,8 +89,15 @@ type watchdog struct {
 
 	stop chan struct{}
 	done chan struct{}
+	seen map[format.SpanRef]time.Duration // those of before, and how long they were open; the goroutine's while it runs
 
-	told atomic.Pointer[map[format.SpanRef]time.Duration] // those that it fired for
+	spansMu sync.Mutex
+
+	spans []*func(before time.Time, fn func(OpenSpan) bool)
+
+	toldMu sync.Mutex
+
+	told map[format.SpanRef]int // those that a trace was made for; how often they were missed since
 }
 
 // minWatch is how often the watchdog looks at most.
@@ -99,7 +112,7 @@ func (w *watchdog) follow(c *Control, f *inForce) {
 		<-w.done
 		w.stop = nil
 	}
-	if f == nil || f.stuck == never || c.closed.Load() {
+	if f == nil || f.stuck == never {
 		return
 	}
 	stop, done := make(chan struct{}), make(chan struct{})
@@ -108,71 +121,88 @@ func (w *watchdog) follow(c *Control, f *inForce) {
 		defer close(done)
 		tick := time.NewTicker(max(f.stuck/4, minWatch))
 		defer tick.Stop()
-		seen := make(map[format.SpanRef]time.Duration) // how long it was open then
 		for {
 			select {
 			case <-stop:
 				return
 			case <-tick.C:
-				seen = c.sweep(f, seen)
+				w.seen = c.sweep(f, w.seen)
 			}
 		}
 	}()
 }
 
-// maxStuck is how many spans are looked at in a sweep at most.
-const maxStuck = 10_000
+// asked notes that there is a trace for a span that was stuck.
+func (w *watchdog) asked(span format.SpanRef) {
+	w.toldMu.Lock()
+	defer w.toldMu.Unlock()
+	if w.told == nil {
+		w.told = make(map[format.SpanRef]int)
+	}
+	w.told[span] = 0
+}
+
+// was reports whether there is a trace for a span that was stuck.
+func (w *watchdog) was(span format.SpanRef) bool {
+	w.toldMu.Lock()
+	defer w.toldMu.Unlock()
+	_, is := w.told[span]
+	return is
+}
+
+// prune forgets the spans that are not open any more, after a while: their ends may
+// not have been told yet.
+func (w *watchdog) prune(open map[format.SpanRef]time.Duration) {
+	const misses = 3
+	w.toldMu.Lock()
+	defer w.toldMu.Unlock()
+	for span, n := range w.told {
+		if _, is := open[span]; is {
+			w.told[span] = 0
+		} else if w.told[span] = n + 1; n >= misses {
+			delete(w.told, span)
+		}
+	}
+}
+
+// maxFires is how many requests a sweep makes at most; those for the same trace are
+// one.
+const maxFires = 1000
 
 // sweep fires for the spans that are open for too long, once for each rule, and
-// returns those it knows.
+// returns those that are, with how long; seen are those of the sweep before.
 func (c *Control) sweep(f *inForce, seen map[format.SpanRef]time.Duration) map[format.SpanRef]time.Duration {
-	spans := c.spans.Load()
-	if spans == nil {
-		return seen
-	}
+	w := &c.watchdog
+	w.spansMu.Lock()
+	all := w.spans
+	w.spansMu.Unlock()
 	now := time.Now()
-	var stuck []OpenSpan
-	(*spans)(now.Add(-f.stuck), func(s OpenSpan) bool {
-		stuck = append(stuck, s)
-		return len(stuck) < maxStuck
-	})
-	slices.SortFunc(stuck, func(a, b OpenSpan) int { return a.Start.Compare(b.Start) })
-	known := make(map[format.SpanRef]time.Duration, len(stuck))
-	told := make(map[format.SpanRef]time.Duration)
-	fired := c.watchdog.told.Load()
+	stuck := make(map[format.SpanRef]time.Duration)
 	var fire []Request
-	for _, s := range stuck {
-		took, before := now.Sub(s.Start), seen[s.Span]
-		known[s.Span] = took
-		if fired != nil {
-			if _, is := (*fired)[s.Span]; is {
-				told[s.Span] = took
+	for _, spans := range all {
+		(*spans)(now.Add(-f.stuck), func(s OpenSpan) bool {
+			took, before := now.Sub(s.Start), seen[s.Span]
+			for _, rule := range f.rules[TriggerWatchdog] {
+				if took <= rule.LongerThan || rule.Key != "" && !wildcard(rule.Key, s.Name) {
+					continue
+				}
+				stuck[s.Span] = took
+				if before <= rule.LongerThan && len(fire) < maxFires { // when it passes its bound
+					fire = append(fire, Request{
+						Trigger: TriggerWatchdog, Key: s.Name, Span: s.Span, Took: took,
+						Name:   f.cfg.Traces[rule.trace].Name,
+						Reason: fmt.Sprintf("span %s is open for %v", s.Name, took.Round(time.Millisecond)),
+					})
+				}
 			}
-		}
-		for _, rule := range f.rules[TriggerWatchdog] {
-			// Each rule once: when the span passes its bound.
-			if took > rule.LongerThan && before <= rule.LongerThan && (rule.Key == "" || wildcard(rule.Key, s.Name)) {
-				told[s.Span] = took
-				fire = append(fire, Request{
-					Trigger: TriggerWatchdog, Key: s.Name, Span: s.Span, Took: took,
-					Name:   f.cfg.Traces[rule.trace].Name,
-					Reason: fmt.Sprintf("span %s is open for %v", s.Name, took.Round(time.Millisecond)),
-				})
-			}
-		}
+			return true
+		})
 	}
-	if fired != nil {
-		for span, took := range *fired {
-			if _, open := known[span]; !open && took > 0 {
-				told[span] = 0 // its end may not have been told yet
-			}
-		}
-	}
-	c.watchdog.told.Store(&told)
+	w.prune(stuck)
 	for _, r := range fire {
 		c.Fire(r)
 	}
-	return known
+	return stuck
 }
 
 // signals are those that ask for traces.
@@ -191,12 +221,15 @@ func (s *signals) follow(names []string, told func(name string)) {
 	if slices.Equal(names, s.names) {
 		return
 	}
-	if s.ch != nil {
-		signal.Stop(s.ch)
-		close(s.ch)
-		<-s.done
-		s.ch = nil
-	}
+	old, oldDone := s.ch, s.done
+	defer func() {
+		if old != nil { // after the new ones are there: one that is in both must not kill
+			signal.Stop(old)
+			close(old)
+			<-oldDone
+		}
+	}()
+	s.ch = nil
 	s.names = slices.Clone(names)
 	by := make(map[string]string) // the signal's own name to ours
 	var list []os.Signal
@@ -238,7 +271,7 @@ func (c *Control) CapturePanic() {
 	if p == nil {
 		return
 	}
-	if err, ok := p.(error); !ok || !errors.Is(err, http.ErrAbortHandler) {
+	if p != any(http.ErrAbortHandler) { // no method of what panics is called here
 		c.panicked(p, debug.Stack())
 	}
 	panic(p)

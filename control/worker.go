@@ -24,12 +24,19 @@ func (w *worker) start() {
 		for {
 			select {
 			case fn := <-w.queue:
-				fn()
+				guarded(fn)
 			case <-w.quit:
 				return
 			}
 		}
 	}()
+}
+
+// guarded calls fn, which may lead to code of others: their panics are not the
+// application's end.
+func guarded(fn func()) {
+	defer func() { _ = recover() }()
+	fn()
 }
 
 // offer asks for fn if there is room, and reports that.
@@ -57,7 +64,7 @@ func (w *worker) post(ctx context.Context, fn func()) bool {
 // do has fn done and reports whether it was. The worker itself must not call it.
 func (w *worker) do(fn func()) bool {
 	done := make(chan struct{})
-	if !w.post(context.Background(), func() { fn(); close(done) }) {
+	if !w.post(context.Background(), func() { defer close(done); fn() }) {
 		return false
 	}
 	select {

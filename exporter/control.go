@@ -45,6 +45,9 @@ func (c *config) controlled(res *resource.Resource) (ctl *control.Control, ours 
 		o.Source = filesource.New(path, &filesource.Options{Defaults: def})
 	}
 	if c.control, err = control.New(o); err != nil {
+		if file {
+			err = fmt.Errorf("%s=%q: %w", envControlConfig, path, err)
+		}
 		return nil, false, fmt.Errorf("exporter: %w", err)
 	}
 	c.mustBeLive()

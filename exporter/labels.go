@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"runtime/pprof"
+	"sync/atomic"
 
 	"github.com/entrace-go/entrace/format"
 )
@@ -14,23 +15,26 @@ const (
 	labelTrace = "trace_id"
 )
 
-// goroutineLabels are the labels that a goroutine got when a span began.
+// goroutineLabels are the labels that a goroutine got when a span began. Nothing
+// tells which goroutine it was: when the span ends on another one, that one gets
+// the labels back.
 type goroutineLabels struct {
-	own    context.Context // nil: it got none
-	before context.Context // what comes back when the span ends
+	own    context.Context
+	before context.Context  // with the labels of the caller
+	up     *goroutineLabels // those of the parent
+	ended  atomic.Bool
 }
 
-// label labels the goroutine, which begins a span. Labels that ctx has stay.
-func (p *SpanProcessor) label(ctx context.Context, ref, parent format.SpanRef, local bool) (l goroutineLabels) {
+// label labels the goroutine, which begins a span, and returns nil if it did not.
+// Labels that ctx has stay; those that were set otherwise are not known here, and
+// are lost.
+func (p *SpanProcessor) label(ctx context.Context, ref, parent format.SpanRef, local bool) *goroutineLabels {
 	if !p.control.WantsLabels(!local) {
-		return l
+		return nil
 	}
-	l.before = ctx
+	l := &goroutineLabels{before: ctx}
 	if local {
-		// The caller's context does not know what the parent has set.
-		if up := p.open.labels(parent); up != nil {
-			l.before = up
-		}
+		l.up = p.open.labels(parent)
 	}
 	var text [48]byte
 	hex.Encode(text[:], ref.TraceID[:])
@@ -40,9 +44,21 @@ func (p *SpanProcessor) label(ctx context.Context, ref, parent format.SpanRef, l
 	return l
 }
 
-// unlabel gives the goroutine back the labels that it had.
+// unlabel gives the goroutine back the labels that it had: those of the next span
+// above that is open, which the caller's context does not know, or else the
+// caller's.
 func (l *goroutineLabels) unlabel() {
-	if l.own != nil {
-		pprof.SetGoroutineLabels(l.before)
+	if l == nil {
+		return
 	}
+	l.ended.Store(true)
+	to := l.before
+	for up := l.up; up != nil; up = up.up {
+		if !up.ended.Load() {
+			to = up.own
+			break
+		}
+		to = up.before
+	}
+	pprof.SetGoroutineLabels(to)
 }

@@ -1,7 +1,6 @@
 package exporter
 
 import (
-	"context"
 	"sync"
 	"time"
 	"unsafe"
@@ -40,12 +39,12 @@ func (o *openSpans) has(r format.SpanRef) bool {
 
 // labels returns the labels that the goroutine of an open span got, nil if it got
 // none.
-func (o *openSpans) labels(r format.SpanRef) context.Context {
+func (o *openSpans) labels(r format.SpanRef) *goroutineLabels {
 	s := o.shard(&r)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if b := s.spans.Get(key(&r)); b != nil {
-		return b.labels.own
+		return b.labels
 	}
 	return nil
 }

@@ -24,7 +24,8 @@ type SpanProcessor struct {
 
 	unsampled bool
 	control   *control.Control // nil: none
-	failing   atomic.Bool      // the last call failed, and that was reported
+	unwatch   func()
+	failing   atomic.Bool // the last call failed, and that was reported
 	open      openSpans
 }
 
@@ -34,8 +35,8 @@ type begun struct {
 	attrs        []attribute.KeyValue
 	links        int
 	droppedLinks int
-	start        int64 // in nanoseconds since 1970
-	labels       goroutineLabels
+	start        int64            // in nanoseconds since 1970
+	labels       *goroutineLabels // nil: it got none
 }
 
 // changed returns the attributes that b lacks or has otherwise.
@@ -100,7 +101,7 @@ func (p *SpanProcessor) follow(c *control.Control) {
 		return
 	}
 	p.control, p.unsampled = c, true
-	c.WatchSpans(p.open.each)
+	p.unwatch = c.WatchSpans(p.open.each)
 }
 
 // OnStart records what is known of a span when it starts.
@@ -237,6 +238,9 @@ func (p *SpanProcessor) ForceFlush(ctx context.Context) error {
 // recorder if NewSpanProcessor opened it; see [Exporter.Shutdown].
 func (p *SpanProcessor) Shutdown(ctx context.Context) error {
 	err := p.shutdown(ctx)
+	if p.unwatch != nil {
+		p.unwatch()
+	}
 	p.open.clear()
 	return err
 }

@@ -66,9 +66,10 @@ func Setup(ctx context.Context, options ...SetupOption) (*Pipeline, error) {
 	if _, err := p.recorder.Resource(resourceEntry(res)); err != nil {
 		report(err)
 	}
+	own, others := c.processors(ctx, p.recorder, p.owned)
 	var o []sdktrace.TracerProviderOption
 	switch {
-	case p.control != nil:
+	case p.control != nil && own != nil:
 		s := c.sampler
 		if s == nil {
 			s = environmentSampler()
@@ -78,7 +79,6 @@ func Setup(ctx context.Context, options ...SetupOption) (*Pipeline, error) {
 		o = append(o, sdktrace.WithSampler(c.sampler))
 	}
 	o = append(append(o, c.provider...), sdktrace.WithResource(res))
-	own, others := c.processors(ctx, p.recorder, p.owned)
 	for _, sp := range others {
 		o = append(o, sdktrace.WithSpanProcessor(sp))
 	}
@@ -232,7 +232,7 @@ func (p *Pipeline) Shutdown(ctx context.Context) error {
 	}
 	err = errors.Join(err, p.provider.Shutdown(ctx))
 	if p.ours {
-		if finish && ctx.Err() != nil { // the others have used it up
+		if ctx.Err() != nil { // a ring that stays would be taken for that of a crash
 			err = errors.Join(err, withGrace(ctx, p.control.Shutdown))
 		} else {
 			err = errors.Join(err, p.control.Shutdown(ctx))

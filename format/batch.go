@@ -68,11 +68,12 @@ type Batch struct {
 	body     int
 	attrs    int
 	count    int
-	open     bool     // it was not ended yet
-	provider Provider // of the record that is being built
-	quiet    bool     // nobody is told of it
-	columns  []column // version 2: the attributes that were added
-	values   []byte   // their values
+	open     bool           // it was not ended yet
+	provider Provider       // of the record that is being built
+	quiet    bool           // nobody is told of it
+	streams  *[]*RingStream // that there were when it was put into a ring
+	columns  []column       // version 2: the attributes that were added
+	values   []byte         // their values
 }
 
 // An op is a record of a batch.

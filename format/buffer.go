@@ -123,7 +123,8 @@ func (r *Recorder) closeBuffer(err error) bool {
 //	tail       [64]byte // its last bytes, those before a shorter one are zero
 //	version    uint8    // in which the records are encoded
 //	moved      uint8    // 1: the ids in the ledger are those of another IET
-//	reserved   [6]byte
+//	home       uint32   // see Recorder.AppendHead; 0: there is none
+//	reserved   [2]byte
 //	ledgerFrom uint64
 //	ledgerTo   uint64
 //	streams    uint64
@@ -141,7 +142,7 @@ func (r *Recorder) checkpoint() {
 		var buf [checkpointHead + 8*(maxStripes+1)]byte
 		b := binary.LittleEndian.AppendUint64(buf[:0], uint64(r.size))
 		b = append(b, r.tail.b[:]...)
-		b = binary.LittleEndian.AppendUint64(b, uint64(r.version))
+		b = binary.LittleEndian.AppendUint64(b, uint64(r.version)|uint64(r.home)<<16)
 		b = binary.LittleEndian.AppendUint64(b, r.ledger.from())
 		b = binary.LittleEndian.AppendUint64(b, r.ledger.to())
 		b = binary.LittleEndian.AppendUint64(b, uint64(len(r.cursors)))

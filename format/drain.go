@@ -162,6 +162,7 @@ func (r *Recorder) drain() error {
 	r.armed.Store(false)
 	r.fresh.Store(0)
 	r.capture()
+	r.adopt() // what the records name that were captured
 	for i := range r.cursors {
 		c := &r.cursors[i]
 		c.key = math.MinInt64 // one wrong time must not put off what comes later for ever

@@ -58,6 +58,9 @@ func (r *Recorder) logInPlace(ref *SpanRef, unixNano int64, most int, fill func(
 	s := r.lockLeaf(&l.stripe)
 	r.lanes.Put(l)
 	defer s.mu.Unlock()
+	if r.ring != nil && !r.ring.alone() {
+		return false, false, nil // a stream has begun meanwhile
+	}
 	if s.closed || (s.seg == nil || !s.seg.Fits(most)) && r.nextSegment(s, most) != nil {
 		return false, false, nil
 	}

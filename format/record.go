@@ -29,6 +29,7 @@ const (
 	opEnd    = 3
 	opEither = 4
 	opMore   = 8 // entries below a span, which goes on
+	opMark   = 9 // of a ring: a span has ended, its end is given up
 
 	// Those of the ledger.
 	opPark     = 5 // the record of a span that waits, behind this header

@@ -33,6 +33,8 @@ type Recorder struct {
 	ring *Ring         // that it feeds; nil: a file
 	home uint32        // what entries of other providers hang below
 
+	adopted adoptions
+
 	batches    sync.Pool // of *Batch
 	lanes      sync.Pool // of *lane
 	nextStripe atomic.Uint32
@@ -158,7 +160,7 @@ func (r *Recorder) Version() Version { return r.version }
 // Durability returns what records survive, and why that is not what was asked
 // for, if it is not.
 func (r *Recorder) Durability() (Durability, error) {
-	if r.Discards() {
+	if r.Discards() || r.ring != nil && r.ring.o.Path == "" {
 		return DurabilityBuffered, nil
 	}
 	r.mu.Lock()
@@ -243,6 +245,7 @@ func (r *Recorder) takeDirect(b *Batch, ops []op) error {
 	r.mu.Lock()
 	var errs joined
 	var behind error // what came before cannot be written, so this cannot
+	r.adopt()
 	if !r.closed && r.pool != nil {
 		behind = r.drain()
 	}
@@ -382,8 +385,13 @@ func (r *Recorder) Resource(e *TraceEntry) (*Resource, error) {
 		r.all = append(r.all, res)
 	}
 	if r.ring != nil {
+		switch {
+		case !ok:
+			r.ring.resource(res)
+		case r.latest != res:
+			r.ring.latest(res)
+		}
 		r.latest = res
-		r.ring.resource(res)
 		return res, nil
 	}
 	if err := r.drain(); err != nil {

@@ -24,6 +24,7 @@ type deadBuffer struct {
 	dead    *segment.Dead
 	size    int64 // of the IET that the checkpoint is about, -1 without one
 	version Version
+	home    uint32
 	moved   bool // another IET has taken the place of the one that the ledger is about
 	tail    [tailSize]byte
 	parked  []replayed
@@ -79,7 +80,7 @@ func readBuffer(f *os.File, name string, change bool) (*deadBuffer, error) {
 			b.size = int64(binary.LittleEndian.Uint64(data))
 			copy(b.tail[:], data[8:])
 			rest := data[8+tailSize:]
-			b.version, b.moved, rest = Version(rest[0]), rest[1] != 0, rest[8:]
+			b.version, b.moved, b.home, rest = Version(rest[0]), rest[1] != 0, binary.LittleEndian.Uint32(rest[2:]), rest[8:]
 			from, to = leUint64(rest), leUint64(rest[8:])
 			for n := min(leUint64(rest[16:]), uint64(len(rest)-24)/8, maxStripes+1); uint64(len(positions)) < n; {
 				positions = append(positions, leUint64(rest[24+8*len(positions):]))
@@ -294,6 +295,9 @@ func (b *deadBuffer) replay(f *os.File, lenient bool) error {
 		r.all = append(r.all, res)
 	}
 	r.latest = r.resource(b.latest)
+	if same && !b.moved && int64(b.home) < int64(s.entries) {
+		r.home = b.home
+	}
 	if err := b.write(r); err != nil {
 		return err
 	}

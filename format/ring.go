@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,8 +41,10 @@ type Ring struct {
 	carryBase uint64
 	carried   int // segments in full that are such
 	snapshots []*Snapshot
+	listen    Providers // that are taken, and need not be kept
 	evictions evictions
-	failed    bool // a fault was told
+	firstSpan int64 // of the stripe of the spans nothing older is left, but for what was carried over
+	failed    bool  // a fault was told
 	closed    bool
 	buf       []byte
 	ledger    ledger // of the resources, in a file
@@ -103,7 +106,7 @@ func NewRing(o *RingOptions) (*Ring, error) {
 	if o == nil {
 		o = &RingOptions{}
 	}
-	g := &Ring{o: *o, began: time.Now()}
+	g := &Ring{o: *o, began: time.Now(), firstSpan: math.MinInt64}
 	if g.o.Bytes == 0 {
 		g.o.Bytes = defaultRingBytes
 	}
@@ -200,12 +203,21 @@ func (g *Ring) Keep(p Providers) {
 	g.turnOn()
 }
 
+// Listen says what the recorder takes besides, although nobody keeps it: for OnLog,
+// or for what a span processor tells of spans.
+func (g *Ring) Listen(p Providers) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.listen = p
+	g.turnOn()
+}
+
 // turnOn makes the recorder take what is wanted. The lock is held.
 func (g *Ring) turnOn() {
-	on := g.keep.Load()
+	on := g.keep.Load() | uint64(g.listen)
 	if s := g.streams.Load(); s != nil {
 		for _, st := range *s {
-			on |= uint64(st.providers)
+			on |= st.providers.Load()
 		}
 	}
 	if g.closed {
@@ -229,10 +241,10 @@ func (g *Ring) take(b *Batch) error {
 	var errs joined
 	for i := range b.ops {
 		o := &b.ops[i]
-		err := g.takeOne(b, o)
-		if st := g.streams.Load(); st != nil && o.err == nil {
-			for _, s := range *st {
-				if s.providers.Has(o.provider) {
+		streams, err := g.takeOne(b, o)
+		if streams != nil && o.err == nil {
+			for _, s := range *streams {
+				if Providers(s.providers.Load()).Has(o.provider) {
 					s.put(b, o)
 				}
 			}
@@ -245,37 +257,70 @@ func (g *Ring) take(b *Batch) error {
 	return errs.err()
 }
 
-// takeOne puts a record of b into the ring, if that wants it.
-func (g *Ring) takeOne(b *Batch, o *op) error {
+// takeOne puts a record of b into the ring, if that wants it, and returns the
+// streams that there were at that moment.
+func (g *Ring) takeOne(b *Batch, o *op) (*[]*RingStream, error) {
 	if g.most == 0 || o.err != nil {
 		if o.err != nil {
 			g.count(b, o, o.err)
 		}
-		return o.err
+		return g.streams.Load(), o.err
 	}
 	opens := o.kind == opSpan && o.flags&(flagOpen|flagRef) == flagOpen|flagRef
 	closes := (o.kind == opEnd || o.kind == opEither) && o.flags&flagRef != 0
 	keeps := Providers(g.keep.Load()).Has(o.provider)
 	if opens && keeps {
-		g.open.put(o.ref(b.buf)) // first, so that it is carried over from the beginning
+		g.open.put(o.ref(b.buf), int64(leUint64(b.buf[o.start+8:]))) // first, so that it is carried over from the beginning
+	}
+	if closes {
+		// What began in the ring ends there, whatever is kept now.
+		if began, known := g.open.get(o.ref(b.buf)); known {
+			keeps = true
+			if o.kind == opEnd {
+				b.began(o, began)
+			}
+		}
+	}
+	if !keeps {
+		return g.streams.Load(), nil
 	}
 	var err error
-	if keeps {
-		if o.end-o.start > segment.MaxRecord {
-			err = g.putParts(b, o)
-		} else {
-			err = g.r.tryPut(b, o)
-		}
-		if err != nil && errors.Is(err, errNoRoom) {
-			err = ErrOverflow
-			g.count(b, o, err)
-		}
+	p := b
+	if o.end-o.start > segment.MaxRecord {
+		p, err = g.putParts(b, o)
+		defer p.release()
+	} else if err = g.r.tryPut(b, o); err != nil && errors.Is(err, errNoRoom) {
+		err = ErrOverflow
+		g.count(b, o, err)
 	}
 	if closes || opens && err != nil {
 		g.open.delete(o.ref(b.buf))
 	}
-	return err
+	streams := p.streams
+	p.streams = nil
+	if err != nil {
+		streams = g.streams.Load()
+	}
+	return streams, err
 }
+
+// began notes in the record of a span's end when that began, see [beganAt].
+func (b *Batch) began(o *op, at uint32) {
+	rec := b.buf[o.start:o.end]
+	binary.LittleEndian.PutUint32(rec[20:], at)
+	o.sum = segment.Sum(rec[8:])
+}
+
+// beganAt is how the record of a span's end has its beginning, in the place of a
+// resource: roughly, and 1 at least.
+func beganAt(key int64) uint32 { return max(1, uint32(key>>beganShift)) }
+
+// beganShift makes the unit about a millisecond, so that it takes 52 days to come
+// round.
+const beganShift = 20
+
+// beganCarried is for spans whose beginning was carried over.
+const beganCarried = math.MaxUint32
 
 // count counts a record that was not taken.
 func (g *Ring) count(b *Batch, o *op, err error) {
@@ -285,17 +330,20 @@ func (g *Ring) count(b *Batch, o *op, err error) {
 }
 
 // putParts puts a record that is larger than a segment: a span with many events,
-// each of which fits.
-func (g *Ring) putParts(b *Batch, o *op) error {
+// each of which fits. It returns the parts, whose streams are those that there were
+// then.
+func (g *Ring) putParts(b *Batch, o *op) (*Batch, error) {
+	p := g.r.Batch()
 	var rec record
 	if !rec.parse(b.buf[o.start+8 : o.end]) {
 		g.count(b, o, ErrTooLarge)
-		return ErrTooLarge
+		return p, ErrTooLarge
 	}
-	p := g.r.Batch()
-	defer p.release()
 	last := countBodies(rec.bodies) - 1
-	known := o.kind == opEither && g.open.has(rec.ref)
+	known := false
+	if o.kind == opEither {
+		_, known = g.open.get(rec.ref)
+	}
 	bodies := rec.bodies
 	for i := 0; ; i++ {
 		body, head, rest, ok := nextBody(bodies)
@@ -316,20 +364,26 @@ func (g *Ring) putParts(b *Batch, o *op) error {
 	}
 	g.sealPart(p, o, &rec, true, known)
 	var errs joined
+	var streams *[]*RingStream // of the first part: whoever comes later has none of it
 	for i := range p.ops {
-		err := p.ops[i].err
+		part := &p.ops[i]
+		err := part.err
 		if err == nil {
-			err = g.r.tryPut(p, &p.ops[i])
+			err = g.r.tryPut(p, part)
 		}
-		if err != nil {
-			if errors.Is(err, errNoRoom) {
-				err = ErrOverflow
-			}
-			g.count(p, &p.ops[i], err)
+		if errors.Is(err, errNoRoom) {
+			err = ErrOverflow
+			g.count(p, part, err)
+		} else if part.err != nil {
+			g.count(p, part, err)
+		}
+		if i == 0 {
+			streams = p.streams
 		}
 		errs.add(err)
 	}
-	return errs.err()
+	p.streams = streams
+	return p, errs.err()
 }
 
 // sealPart makes a record of the entries in p, which are part of o.
@@ -351,7 +405,7 @@ func (g *Ring) sealPart(p *Batch, o *op, rec *record, last, known bool) {
 	if flags&flagParent != 0 {
 		p.ref(&rec.parent)
 	}
-	p.seal(kind, flags, rec.resource, rec.key)
+	p.seal(kind, flags, rec.resource, rec.key) // of an end, with its beginning
 }
 
 // look tells OnLog of a log record.
@@ -433,40 +487,71 @@ func (g *Ring) append(e *TraceEntry) error {
 	return b.Write()
 }
 
-// resource notes a resource, for the streams and whoever finds the file.
+// resource notes a new resource, for the streams and whoever finds the file.
 // Recorder.mu is held.
 func (g *Ring) resource(res *Resource) {
 	g.mu.Lock()
-	if !g.closed && g.ledger.file != nil {
+	if !g.closed && g.ledger.file != nil && len(g.ledger.segs) < ledgerSegments {
 		g.ledger.resource(res)
 	}
 	g.mu.Unlock()
+	g.latest(res)
+}
+
+// latest tells the streams which resource is the latest. Recorder.mu is held. No
+// stream's lock is taken, which may be held while its disk stands still.
+func (g *Ring) latest(res *Resource) {
 	if s := g.streams.Load(); s != nil {
 		for _, st := range *s {
-			st.r.adopt([]*Resource{res}, res)
+			st.r.adopted.add([]*Resource{res}, res)
 		}
 	}
 }
 
-// adopt makes resources of another recorder known under their numbers.
-func (r *Recorder) adopt(all []*Resource, latest *Resource) {
-	r.mu.Lock()
-	defer r.unlock()
-	if r.closed {
+// adoptions are resources of a ring that its stream has not looked at yet.
+type adoptions struct {
+	any atomic.Bool
+	mu  sync.Mutex
+
+	list   []*Resource
+	latest *Resource
+}
+
+func (a *adoptions) add(list []*Resource, latest *Resource) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.list = append(a.list, list...)
+	if latest != nil {
+		a.latest = latest
+	}
+	a.any.Store(true)
+}
+
+// adopt makes resources of a ring known under their numbers. The lock is held.
+func (r *Recorder) adopt() {
+	a := &r.adopted
+	if !a.any.Load() {
 		return
 	}
-	for _, res := range all {
-		for len(r.all) < int(res.index) {
-			r.all = append(r.all, nil)
+	a.mu.Lock()
+	list, latest := a.list, a.latest
+	a.list, a.latest = nil, nil
+	a.any.Store(false)
+	a.mu.Unlock()
+	for _, res := range list {
+		if int(res.index) != len(r.all)+1 {
+			continue // it is known, or somebody has made the ring's file
 		}
-		if r.all[res.index-1] == nil {
-			own := &Resource{owner: r, index: res.index, body: res.body, head: res.head}
-			r.all[res.index-1] = own
-			r.known[string(own.body)] = own
-		}
+		own := &Resource{owner: r, index: res.index, body: res.body, head: res.head}
+		r.all = append(r.all, own)
+		r.known[string(own.body)] = own
+		r.ledger.resource(own)
 	}
-	if latest != nil {
+	if latest != nil && int(latest.index) <= len(r.all) {
 		r.latest = r.all[latest.index-1]
+		if n := len(list); n == 0 || list[n-1] != latest {
+			r.ledger.resource(r.latest)
+		}
 	}
 }
 
@@ -478,6 +563,7 @@ func (r *Recorder) AppendHead(e *TraceEntry) (uint32, error) {
 	if err == nil && !r.Discards() {
 		r.mu.Lock()
 		r.home = id
+		r.checkpoint()
 		r.mu.Unlock()
 	}
 	return id, err

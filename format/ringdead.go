@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"time"
@@ -52,6 +53,9 @@ func (d *DeadRing) read() error {
 	if err := lock(d.f, true); err != nil {
 		return err
 	}
+	if !osfile.SameFile(d.f, d.name) {
+		return fs.ErrNotExist // somebody else was faster
+	}
 	fi, err := d.f.Stat()
 	if err != nil {
 		return err
@@ -96,12 +100,12 @@ func (e *NotRingError) Error() string {
 	return fmt.Sprintf("a file of %d bytes that is not that of a ring", e.Size)
 }
 
-// ledger finds the resources.
+// ledger finds the resources, which are numbered from 1 on.
 func (d *DeadRing) ledger(dead *segment.Dead) error {
 	sn := &d.sn
 	return dead.Records(ledgerStream, 0, func(_ uint64, data []byte) error {
 		var o record
-		if !o.parse(data) || o.kind != opResource || o.resource == 0 || o.resource > 1<<20 {
+		if !o.parse(data) || o.kind != opResource || int64(o.resource) != int64(len(sn.resources))+1 {
 			return nil
 		}
 		body, head, _, ok := nextBody(o.bodies)
@@ -136,14 +140,15 @@ func (d *DeadRing) sound(body []byte, head int) bool {
 // records finds the records, each segment's as a part.
 func (d *DeadRing) records(dead *segment.Dead) error {
 	sn := &d.sn
-	first, last := int64(math.MaxInt64), int64(math.MinInt64)
+	first, last, from := int64(math.MaxInt64), int64(math.MinInt64), int64(math.MinInt64)
 	sn.stripes = make([][]*ringPart, maxStripes+1)
 	for stream := range uint64(carryStream + 1) {
 		if stream == ledgerStream {
 			continue
 		}
 		var b []byte
-		err := dead.Records(stream, 0, func(_ uint64, data []byte) error {
+		begun := int64(math.MinInt64) // of a stream that has lost its first segments
+		err := dead.Records(stream, 0, func(position uint64, data []byte) error {
 			var o record
 			if !o.parse(data) {
 				return nil
@@ -159,13 +164,25 @@ func (d *DeadRing) records(dead *segment.Dead) error {
 				}
 				bodies = rest
 			}
+			if o.kind != opMark && countBodies(o.bodies) == 0 {
+				return nil
+			}
 			first, last = min(first, o.key), max(last, o.key)
+			if len(b) == 0 && position >= segment.Size {
+				begun = o.key
+			}
+			if o.kind == opSpan || o.kind == opEither {
+				sn.spans = int(min(stream, maxStripes))
+			}
 			b = binary.LittleEndian.AppendUint64(b, uint64(8+len(data)))
 			b = append(b, data...)
 			return nil
 		})
 		if err != nil {
 			return err
+		}
+		if stream != carryStream && begun > from {
+			from = begun
 		}
 		switch p := (&ringPart{data: b}); {
 		case len(b) == 0:
@@ -178,6 +195,9 @@ func (d *DeadRing) records(dead *segment.Dead) error {
 	if last >= first {
 		d.First, d.Last = time.Unix(0, first), time.Unix(0, last)
 	}
+	if sn.From = d.Began; from > d.Began.UnixNano() {
+		sn.From = time.Unix(0, from)
+	}
 	return nil
 }
 
@@ -185,8 +205,8 @@ func (d *DeadRing) records(dead *segment.Dead) error {
 func (d *DeadRing) Snapshot(o SnapshotOptions) *Snapshot {
 	sn := &d.sn
 	sn.o = o
-	sn.Taken, sn.From = d.Last, d.First
-	if o.From.After(d.First) {
+	sn.Taken = d.Last
+	if o.From.After(sn.From) {
 		sn.From = o.From
 	}
 	return sn

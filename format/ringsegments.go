@@ -2,7 +2,9 @@ package format
 
 import (
 	"fmt"
+	"math"
 	"sync"
+	"time"
 
 	"github.com/entrace-go/entrace/internal/segment"
 	"github.com/entrace-go/entrace/internal/spanmap"
@@ -52,7 +54,7 @@ func (g *Ring) segment(stream, base uint64) (s *segment.Segment, gone bool, err 
 		case s != nil || g.used == 0 || len(g.full) == 0:
 			return nil, s != nil, err
 		}
-		g.most = g.used // the disk has no room for more
+		g.most = max(1, g.used-1) // the disk has no room for more; one is for what is carried over
 	}
 }
 
@@ -69,44 +71,78 @@ func (g *Ring) evict() bool {
 		sn.save(s)
 	}
 	kept := uint64(0)
+	last := s.Last
 	switch s.Stream() {
 	case carryStream:
 		g.carried--
-		kept = g.carryOver(s)
+		last = g.evictions.last
+		if g.carried <= g.most/8 { // beyond that the oldest that are open go, by and large
+			kept = g.carryOver(s)
+		}
 	case uint64(len(g.r.stripes) - 1):
 		kept = g.carryOver(s)
+		g.firstSpan = s.Last
+	default:
+		g.carryEnds(s)
 	}
-	if s.Stream() != carryStream {
-		g.evictions.add(s.Last, s.Fresh.Entries-min(kept, s.Fresh.Entries))
-	} else {
-		g.evictions.add(g.evictions.last, s.Fresh.Entries-min(kept, s.Fresh.Entries))
-	}
+	g.evictions.add(last, s.Fresh.Entries-min(kept, s.Fresh.Entries))
 	g.r.pool.Release(s)
 	g.used--
 	return true
 }
 
 // carryOver writes the beginnings of spans in s that are open to another segment,
-// and returns how many entries these are.
+// and returns how many entries these are; and of a segment of such the marks of
+// ends, as carryEnds writes them.
 func (g *Ring) carryOver(s *segment.Segment) (entries uint64) {
-	if g.carried > g.most/8 {
-		return 0 // more than that is open: the oldest go
-	}
 	var o record
 	_ = s.Guard(func() { // of a page that is gone nothing can be carried over
 		for at, end := segment.First, s.End(); at < end; {
 			data, next := s.Record(at, end)
 			at = next
-			if data == nil || !o.parse(data) || o.kind != opSpan || o.flags&(flagOpen|flagRef) != flagOpen|flagRef || !g.open.has(o.ref) {
+			if data == nil || !o.parse(data) {
 				continue
 			}
-			if g.carryRecord(data) {
-				entries += uint64(countBodies(o.bodies))
-				g.carry.Fresh.Entries += uint64(countBodies(o.bodies))
+			switch {
+			case o.kind == opMark && o.resource != beganCarried && g.beginsLater(o.resource):
+				g.carryRecord(data)
+			case o.kind == opSpan && o.flags&(flagOpen|flagRef) == flagOpen|flagRef && g.open.carry(o.ref):
+				if g.carryRecord(data) {
+					n := uint64(countBodies(o.bodies))
+					entries += n
+					g.carry.Fresh.Entries += n
+				}
 			}
 		}
 	})
 	return entries
+}
+
+// carryEnds notes which spans have ended whose ends are in s: those whose beginning
+// may still be there would be taken for open.
+func (g *Ring) carryEnds(s *segment.Segment) {
+	var o record
+	_ = s.Guard(func() {
+		for at, end := segment.First, s.End(); at < end; {
+			data, next := s.Record(at, end)
+			at = next
+			if data == nil || !o.parse(data) || o.kind != opEnd || o.resource == 0 || o.resource != beganCarried && !g.beginsLater(o.resource) {
+				continue
+			}
+			var mark [recordHead - 8 + refSize]byte
+			copy(mark[:], data[:recordHead-8])
+			mark[8], mark[9] = opMark, flagRef
+			copy(mark[recordHead-8:], o.ref.TraceID[:])
+			copy(mark[recordHead-8+16:], o.ref.SpanID[:])
+			g.carryRecord(mark[:])
+		}
+	})
+}
+
+// beginsLater reports whether a span that began then, see beganAt, may have its
+// beginning in the stripe of the spans still.
+func (g *Ring) beginsLater(began uint32) bool {
+	return g.firstSpan == math.MinInt64 || int32(began-beganAt(g.firstSpan)) >= 0
 }
 
 func (g *Ring) carryRecord(data []byte) bool {
@@ -138,10 +174,14 @@ func (g *Ring) faulted(err error) {
 	}
 	g.failed = true
 	g.mu.Unlock()
-	g.leaving.Go(func() { g.leaveFile(err) }) // as that takes all locks
+	g.leaving.Go(func() { // as that takes all locks
+		if g.leaveFile() && g.o.OnError != nil {
+			go g.tellLost(err) // which may close the ring
+		}
+	})
 }
 
-func (g *Ring) leaveFile(cause error) {
+func (g *Ring) leaveFile() (left bool) {
 	for i := range g.r.stripes {
 		g.r.stripes[i].mu.Lock()
 	}
@@ -171,18 +211,19 @@ func (g *Ring) leaveFile(cause error) {
 	for i := range g.r.stripes {
 		g.r.stripes[i].mu.Unlock()
 	}
-	if !told && g.o.OnError != nil {
-		defer func() { _ = recover() }() // it must not take the application along
-		g.o.OnError(fmt.Errorf("the ring %s was lost, it goes on in memory: %w", g.o.Path, cause))
-	}
+	return !told
+}
+
+func (g *Ring) tellLost(cause error) {
+	defer func() { _ = recover() }() // it must not take the application along
+	g.o.OnError(fmt.Errorf("the ring %s was lost, it goes on in memory: %w", g.o.Path, cause))
 }
 
 // evictions are what was given up.
 type evictions struct {
-	total  uint64
-	last   int64 // the latest time of all
-	list   []eviction
-	latest int // in list, which is used over and over
+	total uint64
+	last  int64 // the latest time of all
+	list  []eviction
 }
 
 type eviction struct {
@@ -190,18 +231,22 @@ type eviction struct {
 	entries uint64
 }
 
-// maxEvictions is of how many segments it is known when they were.
+// maxEvictions is how many times are known for what was given up. It is even.
 const maxEvictions = 4096
 
 func (e *evictions) add(last int64, entries uint64) {
+	last = min(last, time.Now().UnixNano()) // some records say that they are of the future
 	e.total += entries
 	e.last = max(e.last, last)
-	if len(e.list) < maxEvictions {
-		e.list = append(e.list, eviction{last, entries})
-		return
+	if len(e.list) == maxEvictions { // from now on half as exactly
+		half := e.list[:0]
+		for i := 0; i+1 < maxEvictions; i += 2 {
+			a, b := e.list[i], e.list[i+1]
+			half = append(half, eviction{max(a.last, b.last), a.entries + b.entries})
+		}
+		e.list = half
 	}
-	e.list[e.latest] = eviction{last, entries}
-	e.latest = (e.latest + 1) % maxEvictions
+	e.list = append(e.list, eviction{last, entries})
 }
 
 // since returns how many entries were given up that may be from after a time.
@@ -226,7 +271,7 @@ const (
 type ringShard struct {
 	mu sync.Mutex
 
-	spans spanmap.Map[struct{}]
+	spans spanmap.Map[uint32] // when they began, see beganAt
 
 	_ [24]byte // a cache line each
 }
@@ -235,13 +280,14 @@ func (o *ringSpans) shard(r *SpanRef) *ringShard {
 	return &o[(r.SpanID[0]^r.SpanID[7])%ringShards]
 }
 
-func (o *ringSpans) put(r SpanRef) {
+func (o *ringSpans) put(r SpanRef, key int64) {
 	s := o.shard(&r)
 	s.mu.Lock()
 	if s.spans.Len() >= maxRingOpen {
 		s.spans.DeleteNear(r.key()) // any one: it is not carried over
 	}
-	s.spans.Put(r.key())
+	at, _ := s.spans.Put(r.key())
+	*at = beganAt(key)
 	s.mu.Unlock()
 }
 
@@ -252,11 +298,28 @@ func (o *ringSpans) delete(r SpanRef) {
 	s.mu.Unlock()
 }
 
-func (o *ringSpans) has(r SpanRef) bool {
+// get returns when an open span began.
+func (o *ringSpans) get(r SpanRef) (began uint32, open bool) {
 	s := o.shard(&r)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.spans.Get(r.key()) != nil
+	if at := s.spans.Get(r.key()); at != nil {
+		return *at, true
+	}
+	return 0, false
+}
+
+// carry notes that the beginning of a span was carried over, if it is open, and
+// reports that.
+func (o *ringSpans) carry(r SpanRef) bool {
+	s := o.shard(&r)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := s.spans.Get(r.key())
+	if at != nil {
+		*at = beganCarried
+	}
+	return at != nil
 }
 
 func (o *ringSpans) len() (n int) {

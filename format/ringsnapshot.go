@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/entrace-go/entrace/internal/segment"
@@ -45,7 +46,8 @@ type Snapshot struct {
 	resources []*Resource
 	latest    *Resource
 	carried   []*ringPart
-	stripes   [][]*ringPart // the spans last
+	stripes   [][]*ringPart // the spans last, but for a dead ring
+	spans     int           // of a dead ring: the stripe of the spans
 	held      map[*segment.Segment]*ringPart
 	closed    bool
 }
@@ -192,26 +194,58 @@ type ringCursor struct {
 	total int    // bytes of the part
 	data  []byte // the record, nil at the end
 	o     record
+	// key orders the records of all stripes. It is that of the record, made to
+	// ascend: a record of another time must not hold up those behind it. Of spans it
+	// is rather too early, of what refers to them too late.
 	key   int64
+	early []int64 // of the spans: the keys of the records in the part
+	n     int     // records of the part before this one
 }
 
 // advance finds the next record.
-func (c *ringCursor) advance(sn *Snapshot, again bool) {
+func (c *ringCursor) advance(sn *Snapshot, spans bool) {
 	for {
 		c.off = c.total - len(c.rest)
 		if c.data, c.rest = segment.Next(c.rest); c.data != nil {
+			c.n++
 			if !c.o.parse(c.data) {
 				continue // of a later version
 			}
-			c.key = max(c.key, c.o.key)
+			if spans {
+				c.key = c.early[c.n-1]
+			} else {
+				c.key = max(c.key, c.o.key)
+			}
 			return
 		}
 		if len(c.parts) == 0 {
 			return
 		}
 		c.part, c.parts = c.parts[0], c.parts[1:]
-		c.rest, c.room = sn.read(c.part, c.room, again)
-		c.total = len(c.rest)
+		c.rest, c.room = sn.read(c.part, c.room, spans)
+		c.total, c.n = len(c.rest), 0
+		if spans {
+			c.lookAhead()
+		}
+	}
+}
+
+// lookAhead finds the keys of the records in a part of the spans.
+func (c *ringCursor) lookAhead() {
+	c.early = c.early[:0]
+	for b := c.rest; ; {
+		var data []byte
+		if data, b = segment.Next(b); data == nil {
+			break
+		}
+		key := int64(math.MaxInt64)
+		if len(data) >= 8 {
+			key = int64(leUint64(data))
+		}
+		c.early = append(c.early, key)
+	}
+	for i := len(c.early) - 2; i >= 0; i-- {
+		c.early[i] = min(c.early[i], c.early[i+1])
 	}
 }
 
@@ -220,10 +254,13 @@ type ringCopy struct {
 	sn      *Snapshot
 	r       *Recorder
 	from    int64
-	begun   bool // what is older is done with
-	pending spanmap.Map[ringPlace]
-	late    map[SpanRef][][]byte
-	whole   [][]byte // spans that were recorded when they had ended
+	begun   bool                   // the window: what is older is done with
+	pending spanmap.Map[ringPlace] // spans that have not ended when the window begins
+	carried spanmap.Map[struct{}]  // those of them that were carried over
+	ended   spanmap.Map[struct{}]  // spans whose end was given up
+	late    map[SpanRef][][]byte   // what refers to spans that are not there yet
+	whole   [][]byte               // older spans that were recorded when they had ended
+	more    map[SpanRef][][]byte   // what belongs to those, or to those that are pending
 	err     error
 }
 
@@ -233,34 +270,50 @@ type ringPlace struct {
 	off  int
 }
 
-// Copy writes the snapshot to r, which must be of its ring's version, behind what
-// is there already. It is done once.
+// Copy writes the snapshot to r, which must be of its ring's version and have no
+// resources of its own, behind what is there already. It is done once.
 func (sn *Snapshot) Copy(r *Recorder) error {
 	if r.Discards() {
 		return nil
 	}
+	r.mu.Lock()
+	defer r.unlock()
+	if err := sn.hand(r); err != nil {
+		return err
+	}
+	return sn.copy(r)
+}
+
+// hand makes the resources known to r, which is locked.
+func (sn *Snapshot) hand(r *Recorder) error {
 	if r.version != sn.version {
 		return fmt.Errorf("snapshot of a ring of version %d to %s: %w", sn.version, r.stream, &VersionError{Version: r.version})
 	}
-	r.adopt(sn.resources, sn.latest)
-	r.mu.Lock()
-	defer r.unlock()
-	return sn.copy(r)
+	if len(r.all) > 0 {
+		return fmt.Errorf("snapshot of a ring to %s: it has resources of its own", r.stream)
+	}
+	if r.closed {
+		return ErrClosed
+	}
+	r.adopted.add(sn.resources, sn.latest)
+	r.adopt()
+	return nil
 }
 
 // copy is Copy to a recorder that is locked.
 func (sn *Snapshot) copy(r *Recorder) error {
-	if r.closed {
-		return ErrClosed
-	}
-	c := &ringCopy{sn: sn, r: r, from: math.MinInt64, late: make(map[SpanRef][][]byte)}
+	c := &ringCopy{sn: sn, r: r, from: math.MinInt64, late: make(map[SpanRef][][]byte), more: make(map[SpanRef][][]byte)}
 	if !sn.o.From.IsZero() {
 		c.from = sn.o.From.UnixNano()
 	}
-	c.carried()
+	c.carriedOver()
 	c.merge()
 	c.begin()
 	c.orphans()
+	for c.err == nil && r.waiting.oldest != nil {
+		r.writeFirst()
+		c.flushLarge()
+	}
 	if c.err == nil {
 		c.err = r.flush()
 	}
@@ -272,17 +325,21 @@ func (sn *Snapshot) copy(r *Recorder) error {
 	return nil
 }
 
-// carried notes the beginnings that were carried over.
-func (c *ringCopy) carried() {
+// carriedOver notes the beginnings that were carried over, and which spans have
+// ended.
+func (c *ringCopy) carriedOver() {
 	cur := ringCursor{parts: c.sn.carried}
-	for {
-		cur.advance(c.sn, true)
-		if cur.data == nil {
-			return
-		}
-		if c.wanted(&cur.o) {
+	for cur.advance(c.sn, true); cur.data != nil; cur.advance(c.sn, true) {
+		switch {
+		case cur.o.kind == opMark:
+			c.ended.Put(cur.o.ref.key())
+		case c.wanted(&cur.o) && cur.o.kind == opSpan:
 			c.wait(&cur)
+			c.carried.Put(cur.o.ref.key())
 		}
+	}
+	for key := range c.ended.All() {
+		c.pending.Delete(&key)
 	}
 }
 
@@ -294,26 +351,61 @@ func (c *ringCopy) wait(cur *ringCursor) {
 // merge goes through the records in the order of time.
 func (c *ringCopy) merge() {
 	cursors := make([]ringCursor, len(c.sn.stripes))
+	last := -1 // the stripe of the spans, of which there are as many as there were processors
+	for i := range cursors {
+		if len(c.sn.stripes[i]) > 0 {
+			last = i
+		}
+	}
+	if last < 0 {
+		return
+	}
 	spans := len(cursors) - 1
+	if c.sn.g == nil {
+		spans = c.sn.spans
+	}
 	for i := range cursors {
 		cursors[i].parts, cursors[i].key = c.sn.stripes[i], math.MinInt64
 		cursors[i].advance(c.sn, i == spans)
 	}
 	for c.err == nil {
 		next := -1
-		for i := range slices.Backward(cursors) { // spans first
-			if cursors[i].data != nil && (next < 0 || cursors[i].key < cursors[next].key) {
+		for i := range cursors {
+			if cursors[i].data == nil || next >= 0 && cursors[i].key > cursors[next].key {
+				continue
+			}
+			if next < 0 || cursors[i].key < cursors[next].key || i == spans { // of one time, spans first
 				next = i
 			}
 		}
 		if next < 0 {
 			return
 		}
+		if next != spans {
+			c.ahead(&cursors[next], &cursors[spans], spans)
+		}
 		cur := &cursors[next]
 		if c.wanted(&cur.o) {
 			c.take(cur)
 		}
 		cur.advance(c.sn, next == spans)
+	}
+}
+
+// slack is by how much a log record may seem older than its span.
+const slack = int64(10 * time.Millisecond)
+
+// ahead takes spans before their time if the record at leaf refers to one of them.
+func (c *ringCopy) ahead(leaf, spans *ringCursor, number int) {
+	o := &leaf.o
+	if o.flags&flagRef == 0 || !c.begun && o.key < c.from || !c.wanted(o) {
+		return
+	}
+	for spans.data != nil && spans.key <= leaf.key+slack && c.err == nil && c.r.spans.get(&o.ref) == nil {
+		if c.wanted(&spans.o) {
+			c.take(spans)
+		}
+		spans.advance(c.sn, number >= 0)
 	}
 }
 
@@ -328,23 +420,39 @@ func (c *ringCopy) wanted(o *record) bool {
 
 func (c *ringCopy) take(cur *ringCursor) {
 	o := &cur.o
-	// A span that was recorded when it had ended has the time of its beginning.
-	ended := o.kind == opEither || o.kind == opSpan && o.flags&flagOpen == 0
-	if cur.key >= c.from && !c.begun && (!ended || o.key >= c.from) {
+	old := o.key < c.from
+	// A span that was recorded when it had ended has the time of its beginning, and
+	// so has what did not fit into its record.
+	began := o.kind == opSpan || o.kind == opEither || o.kind == opMore
+	if !old && !c.begun && cur.key >= c.from {
 		c.begin()
 	}
 	switch {
-	case !c.begun && ended:
+	case o.kind == opSpan && o.flags&flagOpen != 0 && c.ended.Get(o.ref.key()) != nil:
+		// Its end was given up: that was before the window.
+	case c.begun && (!old || began):
+		c.apply(o, cur.data)
+	case c.begun:
+		if c.r.spans.get(&o.ref) != nil {
+			c.apply(o, cur.data) // what began is to end
+		}
+	case o.kind == opSpan && o.flags&flagOpen != 0:
+		c.wait(cur)
+	case o.kind == opSpan || o.kind == opEither:
 		c.pending.Delete(o.ref.key())
 		if o.key+spanDuration(o, c.r.version) >= c.from {
 			c.whole = append(c.whole, slices.Clone(cur.data))
+			c.more[o.ref] = nil
 		}
-	case !c.begun && o.kind == opSpan:
-		c.wait(cur)
-	case !c.begun && o.kind == opEnd:
+	case o.kind == opMore:
+		if _, is := c.more[o.ref]; is || c.pending.Get(o.ref.key()) != nil {
+			c.more[o.ref] = append(c.more[o.ref], slices.Clone(cur.data))
+		}
+	case o.kind == opEnd && old:
 		c.pending.Delete(o.ref.key())
-	case !c.begun:
-	default:
+		delete(c.more, o.ref)
+	case !old: // of a stripe that is ahead of the others
+		c.begin()
 		c.apply(o, cur.data)
 	}
 }
@@ -389,10 +497,19 @@ func (c *ringCopy) begin() {
 	})
 	var o record
 	for _, rec := range records {
-		if o.parse(rec) {
-			c.apply(&o, rec)
+		if !o.parse(rec) {
+			continue
 		}
+		ref := o.ref
+		c.apply(&o, rec)
+		for _, more := range c.more[ref] {
+			if o.parse(more) {
+				c.apply(&o, more)
+			}
+		}
+		delete(c.more, ref)
 	}
+	clear(c.more)
 }
 
 // apply writes a record of the window.
@@ -402,17 +519,18 @@ func (c *ringCopy) apply(o *record, data []byte) {
 	}
 	switch {
 	case o.kind == opSpan && o.flags&flagRef != 0:
-		if o.flags&flagOpen != 0 && c.r.spans.get(&o.ref) != nil {
+		if o.flags&flagOpen != 0 && c.carried.Get(o.ref.key()) != nil && c.r.spans.get(&o.ref) != nil {
 			return // a process died while it was carried over
 		}
+		ref := o.ref
 		c.put(o, data)
-		for _, late := range c.late[o.ref] {
+		for _, late := range c.late[ref] {
 			var l record
 			if l.parse(late) {
 				c.put(&l, late)
 			}
 		}
-		delete(c.late, o.ref)
+		delete(c.late, ref)
 	case (o.kind == opEnd || o.kind == opMore) && c.r.spans.get(&o.ref) == nil:
 		c.late[o.ref] = append(c.late[o.ref], slices.Clone(data))
 	case o.kind == opLog || o.kind == opSpan || o.kind == opEnd || o.kind == opEither || o.kind == opMore:
@@ -424,18 +542,23 @@ func (c *ringCopy) apply(o *record, data []byte) {
 func (c *ringCopy) put(o *record, data []byte) {
 	r := c.r
 	entries, spans := uint64(countBodies(o.bodies)), uint64(0)
-	switch o.kind {
-	case opEither:
+	switch {
+	case entries == 0:
+		return
+	case o.kind == opEither:
 		entries-- // one of them is left out
-	case opSpan:
+	case o.kind == opSpan:
 		spans = 1
 	}
 	r.stats.Entries.Offered += entries
 	r.stats.Spans.Offered += spans
-	o.flags &^= flagWait // what it waits for would have come
 	_ = r.apply(o, data) // kept and counted
-	if len(r.out) >= flushSize {
-		c.err = r.flush()
+	c.flushLarge()
+}
+
+func (c *ringCopy) flushLarge() {
+	if len(c.r.out) >= flushSize {
+		c.err = c.r.flush()
 	}
 }
 
@@ -458,9 +581,7 @@ func (c *ringCopy) orphans() {
 			c.sn.Orphans += n
 			c.r.stats.Entries.Offered += n
 			c.r.applyEnd(&o)
-			if len(c.r.out) >= flushSize {
-				c.err = c.r.flush()
-			}
+			c.flushLarge()
 		}
 	}
 }
@@ -484,7 +605,7 @@ func spanDuration(o *record, v Version) int64 {
 type RingStream struct {
 	g         *Ring
 	r         *Recorder
-	providers Providers
+	providers atomic.Uint64 // Providers
 }
 
 // Stream has r, which must be of the ring's version, get what the providers
@@ -492,17 +613,22 @@ type RingStream struct {
 // call that records to the ring then waits for r as well, see
 // [RecorderOptions].MaxBlock. What r refuses it counts. Close the stream before r.
 func (g *Ring) Stream(r *Recorder, p Providers) (*RingStream, error) {
-	if r.version != g.r.version {
-		return nil, fmt.Errorf("stream of a ring of version %d to %s: %w", g.r.version, r.stream, &VersionError{Version: r.version})
+	if r.Discards() {
+		return nil, fmt.Errorf("stream of a ring to a recorder that discards: %w", ErrClosed)
 	}
-	st := &RingStream{g: g, r: r, providers: p}
+	st := &RingStream{g: g, r: r}
+	st.providers.Store(uint64(p))
 	g.r.mu.Lock()
-	r.adopt(g.r.all, g.r.latest)
 	r.mu.Lock() // what comes from now on is written after what is open
 	defer r.unlock()
 	sn := g.capture(SnapshotOptions{Providers: p & (1 << ProviderSpans)}, st)
+	err := sn.hand(r)
 	g.r.mu.Unlock()
 	defer sn.Close()
+	if err != nil {
+		st.Close()
+		return nil, err
+	}
 	sn.o.From = time.Unix(0, math.MaxInt64) // only what is open
 	if g.keep.Load()&(1<<ProviderSpans) == 0 {
 		return st, nil // no span is there
@@ -542,6 +668,10 @@ func (st *RingStream) Close() {
 	}
 	g.turnOn()
 }
+
+// Narrow has the stream get only what comes from the providers in p, of those it
+// was made for. It may be called by a [Tee].
+func (st *RingStream) Narrow(p Providers) { st.providers.And(uint64(p)) }
 
 // put hands a record to the stream.
 func (st *RingStream) put(b *Batch, o *op) {

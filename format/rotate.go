@@ -199,7 +199,7 @@ func (r *Recorder) rotate(now time.Time) error {
 	}
 	old, table := r.f, r.index.table()
 	r.f, r.w, r.size, r.next, r.index, r.tail, r.began = tmp, tmp, next.size, next.next, next.index, next.tail, now
-	r.spans, r.first = next.spans, next.next
+	r.spans, r.first, r.home = next.spans, next.next, 0 // what is to be hung below something is in the file before
 	r.stats.Entries.Offered += next.stats.Entries.Written
 	r.stats.Entries.Written += next.stats.Entries.Written
 	for i, res := range r.all {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/entrace-go/entrace/internal/mapfile"
 	"github.com/entrace-go/entrace/internal/osfile"
@@ -39,7 +40,7 @@ func New(most int) *File { return &File{most: most} }
 // Create makes the file name, which must not exist, locks it and maps it. It has
 // a few segments from the start, all of them allocated on disk, and at most as many as most says.
 func Create(name string, most int) (*File, error) {
-	f, err := osfile.CreateNew(name)
+	f, err := createLocked(name)
 	if err != nil {
 		return nil, err
 	}
@@ -58,10 +59,34 @@ func closed(f *os.File) error {
 	return nil
 }
 
-func (p *File) begin() error {
-	if err := osfile.Lock(p.f, true); err != nil {
-		return err
+// createLocked makes a file and locks it. Who looks for files of the dead may be
+// faster with the lock, and remove it: then it is made again.
+func createLocked(name string) (*os.File, error) {
+	const tries = 100
+	for try := 1; ; try++ {
+		f, err := osfile.CreateNew(name)
+		if err != nil {
+			return nil, err
+		}
+		err = osfile.Lock(f, true)
+		for n := 0; errors.Is(err, osfile.ErrLocked) && n < tries; n++ {
+			time.Sleep(time.Millisecond)
+			err = osfile.Lock(f, true)
+		}
+		if err == nil && osfile.SameFile(f, name) {
+			return f, nil
+		}
+		if err != nil {
+			return nil, errors.Join(err, osfile.Remove(f, name), closed(f))
+		}
+		_ = f.Close() // it was removed
+		if try == tries {
+			return nil, osfile.ErrLocked
+		}
 	}
+}
+
+func (p *File) begin() error {
 	if err := osfile.Allocate(p.f, 0, headerSize); err != nil {
 		return err
 	}

@@ -1,0 +1,285 @@
+package control_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+	"go.uber.org/goleak"
+
+	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/control/provider"
+	"github.com/entrace-go/entrace/exporter"
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/slogadapter"
+)
+
+// The acceptance checks of package control: they see it from outside, through the
+// SDK, slog, files, signals and other processes. With soakEnv set they take long.
+
+const (
+	soakEnv  = "ENTRACE_SOAK"
+	childEnv = "ENTRACE_TEST_CHILD" // what a process of this binary is to do
+	dirEnv   = "ENTRACE_TEST_DIR"   // and where
+	ciEnv    = "ENTRACE_CI"
+)
+
+func TestMain(m *testing.M) {
+	if what := os.Getenv(childEnv); what != "" {
+		if err := child(what, os.Getenv(dirEnv)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func soak() bool { return os.Getenv(soakEnv) != "" }
+
+// times returns the count of a check, short or long.
+func times(short, long int) int {
+	if soak() {
+		return long
+	}
+	return short
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// patience is how long something may take that does happen.
+const patience = 60 * time.Second
+
+// eventually waits until ok reports true.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited %v in vain: %s", patience, what)
+		}
+	}
+}
+
+// A rig is a control with all that is around it in a program.
+type rig struct {
+	t      testing.TB
+	ctl    *control.Control
+	p      *exporter.Pipeline
+	tracer trace.Tracer
+	log    *slog.Logger
+
+	mu       sync.Mutex
+	finished []*control.Trace
+	errs     []error
+}
+
+// options returns options of a control that tell the rig.
+func (r *rig) options(o control.Options) *control.Options {
+	if o.Providers == nil {
+		o.Providers = provider.All()
+	}
+	o.OnError = func(err error) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.errs = append(r.errs, err)
+	}
+	o.OnTrace = func(t *control.Trace) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.finished = append(r.finished, t)
+	}
+	return &o
+}
+
+// newRig begins recording by o, and ends that with the test.
+func newRig(t testing.TB, o control.Options) *rig {
+	t.Helper()
+	r := &rig{t: t}
+	var err error
+	r.ctl, err = control.New(r.options(o))
+	must(t, err)
+	r.p, err = exporter.Setup(context.Background(), exporter.WithControl(r.ctl), exporter.WithoutGlobals(),
+		exporter.WithSampler(sdktrace.NeverSample())) // recorded all the same
+	must(t, err)
+	r.tracer = r.p.TracerProvider().Tracer("accept")
+	r.log = slog.New(slogadapter.New(r.p.Recorder(), &slogadapter.Options{Level: slog.LevelDebug}))
+	t.Cleanup(r.end)
+	return r
+}
+
+// end shuts down, which can be done twice.
+func (r *rig) end() {
+	r.t.Helper()
+	if err := errors.Join(r.p.Shutdown(context.Background()), r.ctl.Shutdown(context.Background())); err != nil {
+		r.t.Error(err)
+	}
+}
+
+// traces returns those that were finished and kept.
+func (r *rig) traces() []*control.Trace {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(r.finished), func(t *control.Trace) bool { return t.Verdict() != control.Started })
+}
+
+func (r *rig) errors() []error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.errs)
+}
+
+// quiet shuts down, after which all is told, and fails the test if something was
+// reported.
+func (r *rig) quiet() {
+	r.t.Helper()
+	r.end()
+	for _, err := range r.errors() {
+		r.t.Errorf("reported: %v", err)
+	}
+}
+
+// wait waits for n traces, of which there must not be more.
+func (r *rig) wait(n int) []*control.Trace {
+	r.t.Helper()
+	eventually(r.t, fmt.Sprint(n, " traces"), func() bool { return len(r.traces()) >= n })
+	if got := len(r.traces()); got != n {
+		r.t.Fatalf("%d traces, want %d", got, n)
+	}
+	return r.traces()
+}
+
+func (r *rig) start(q control.Request) *control.Trace {
+	r.t.Helper()
+	t, err := r.ctl.Start(context.Background(), q)
+	must(r.t, err)
+	return t
+}
+
+// verdict asks for a trace that is refused, and returns why.
+func (r *rig) verdict(q control.Request) control.Verdict {
+	r.t.Helper()
+	_, err := r.ctl.Start(context.Background(), q)
+	if err == nil {
+		return control.Started
+	}
+	d, ok := errors.AsType[*control.DeniedError](err)
+	if !ok {
+		r.t.Fatalf("Start returned %v, want a *DeniedError", err)
+	}
+	return d.Verdict
+}
+
+// api is a request of the application.
+func api(key string) control.Request { return control.Request{Trigger: control.TriggerAPI, Key: key} }
+
+// base is a configuration with a ring on the heap and no traces.
+func base(dir string, always control.Set, traces ...control.TraceConfig) *control.Config {
+	return &control.Config{
+		ID: "accept-1", Dir: dir, Ring: control.RingConfig{Bytes: control.MinRingBytes, Always: always}, Traces: traces,
+	}
+}
+
+func onAPI(key string) []control.On { return []control.On{{Trigger: control.TriggerAPI, Key: key}} }
+
+// traceFiles returns the finished traces in a folder, as their names sort.
+func traceFiles(t testing.TB, dir string) (paths []string) {
+	t.Helper()
+	list, err := os.ReadDir(dir)
+	must(t, err)
+	for _, e := range list {
+		if filepath.Ext(e.Name()) == ".et" && e.Name()[0] != '.' {
+			paths = append(paths, filepath.Join(dir, e.Name()))
+		}
+	}
+	return paths
+}
+
+// onlyTraces fails the test if there is something else in the folder.
+func onlyTraces(t testing.TB, dir string) {
+	t.Helper()
+	must(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && path != dir && (filepath.Ext(path) != ".et" || e.Name()[0] == '.') {
+			t.Errorf("%s was left over", path)
+		}
+		return err
+	}))
+}
+
+// crashTraces are those of processes that died.
+func crashTraces(t testing.TB, dir string) []string {
+	return slices.DeleteFunc(traceFiles(t, dir), func(path string) bool { return !strings.HasSuffix(path, "-crash.et") })
+}
+
+// messages counts the messages of the entries of a trace.
+func (w *walked) messages() map[string]int {
+	out := make(map[string]int)
+	for i := range w.entries {
+		if w.entries[i].Message.Valid {
+			out[w.entries[i].Message.Value]++
+		}
+	}
+	return out
+}
+
+// named returns the ids of the entries with that name.
+func (w *walked) named(name string) (ids []uint32) {
+	for i := range w.entries {
+		if w.entries[i].Metadata.Name == name {
+			ids = append(ids, uint32(i))
+		}
+	}
+	return ids
+}
+
+func (w *walked) one(name string) uint32 {
+	w.t.Helper()
+	ids := w.named(name)
+	if len(ids) != 1 {
+		w.t.Fatalf("%s has %d entries named %q, want 1", w.name, len(ids), name)
+	}
+	return ids[0]
+}
+
+// attr returns an attribute as a text, "" if it is not there.
+func (w *walked) attr(id uint32, name string) string { return attrText(&w.entries[id], name) }
+
+func attrText(e *format.TraceEntry, name string) string {
+	v, ok := e.Attribute(name)
+	if !ok {
+		return ""
+	}
+	switch v.Kind() {
+	case format.KindString, format.KindBytes:
+		return v.Text()
+	case format.KindBool:
+		return fmt.Sprint(v.Bool())
+	}
+	return string(v.AppendDecimal(nil))
+}
+
+// number returns an attribute that is a number.
+func (w *walked) number(id uint32, name string) int64 {
+	w.t.Helper()
+	v, ok := w.entries[id].Attribute(name)
+	n, is := v.I64()
+	if !ok || !is {
+		w.t.Fatalf("%s: entry %d has no number %s", w.name, id, name)
+	}
+	return n
+}

@@ -1,0 +1,364 @@
+//go:build unix
+
+package control_test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace/control"
+)
+
+// A process is a child of the test.
+type process struct {
+	t   *testing.T
+	cmd *exec.Cmd
+	err bytes.Buffer
+
+	reading sync.WaitGroup
+	mu      sync.Mutex
+	said    []string
+}
+
+// startChild starts a process of this binary.
+func startChild(t *testing.T, what, dir string) *process {
+	t.Helper()
+	exe, err := os.Executable()
+	must(t, err)
+	p := &process{t: t, cmd: exec.Command(exe)}
+	p.cmd.Env = append(os.Environ(), childEnv+"="+what, dirEnv+"="+dir, "GOTRACEBACK=all")
+	p.cmd.Stderr = &p.err
+	out, err := p.cmd.StdoutPipe()
+	must(t, err)
+	must(t, p.cmd.Start())
+	p.reading.Go(func() {
+		for r := bufio.NewReader(out); ; {
+			line, err := r.ReadString('\n')
+			if err != nil {
+				if err != io.EOF {
+					t.Error(err)
+				}
+				return // what is behind the last end of line was not said
+			}
+			p.mu.Lock()
+			p.said = append(p.said, strings.TrimSpace(line))
+			p.mu.Unlock()
+		}
+	})
+	t.Cleanup(func() {
+		if p.cmd.ProcessState == nil {
+			p.kill(syscall.SIGKILL)
+		}
+	})
+	return p
+}
+
+// says waits until the process has said so many lines.
+func (p *process) says(n int) {
+	p.t.Helper()
+	eventually(p.t, fmt.Sprint("the process says ", n, " lines"), func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return len(p.said) >= n
+	})
+}
+
+// ends waits for the end of the process, and returns all that it said.
+func (p *process) ends() []string {
+	p.t.Helper()
+	p.reading.Wait()
+	_ = p.cmd.Wait() // it is meant to die
+	return p.said
+}
+
+func (p *process) kill(sig syscall.Signal) []string {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(sig); err != nil {
+		p.t.Errorf("%v; it said: %s", err, &p.err)
+	}
+	return p.ends()
+}
+
+// has fails the test unless the trace of a crash has all that was acknowledged.
+func (w *walked) has(said []string) {
+	w.t.Helper()
+	have := make(map[string]bool)
+	for i := range w.entries {
+		id := uint32(i)
+		switch {
+		case w.entries[i].Message.Value == "load":
+			k := fmt.Sprintf("%s %s", w.attr(id, "g"), w.attr(id, "n"))
+			have["L "+k] = true
+			if up := w.v.Parent(id); w.entries[up].Metadata.Name == "work" && fmt.Sprintf("%s %s", w.attr(up, "g"), w.attr(up, "n")) != k {
+				w.t.Errorf("log record %s is below another span", k)
+			}
+		case w.entries[i].Metadata.Name == "work":
+			k := fmt.Sprintf("%s %s", w.attr(id, "g"), w.attr(id, "n"))
+			have["S "+k] = true
+			_, ended, err := w.v.Ended(id)
+			must(w.t, err)
+			have["E "+k] = ended
+		}
+	}
+	missing := 0
+	for _, line := range said {
+		if !have[line] {
+			missing++
+		}
+	}
+	if missing > 0 {
+		w.t.Errorf("%s: of %d acknowledged records %d are missing", w.name, len(said), missing)
+	}
+	if w.missing > 0 {
+		w.t.Errorf("%s: %d entries miss their span", w.name, w.missing)
+	}
+}
+
+// TestAccept09Kill kills a process that records, at random times.
+func TestAccept09Kill(t *testing.T) {
+	dir := t.TempDir()
+	acknowledged := 0
+	rounds := times(8, 100)
+	for round := range rounds {
+		p := startChild(t, "record", dir)
+		p.says(1 + rand.IntN(3000))
+		time.Sleep(time.Duration(rand.IntN(2000)) * time.Microsecond)
+		said := p.kill(syscall.SIGKILL)
+		acknowledged += len(said)
+		before := crashTraces(t, dir)
+		if round%2 == 0 {
+			r := newRig(t, control.Options{Config: persistent(dir)})
+			r.quiet()
+			r.end()
+		} else {
+			crashes, finished, err := control.Recover(dir)
+			if len(crashes) != 1 || len(finished) != 0 || err != nil {
+				t.Fatalf("Recover finds %+v, %q, %v; want one crash", crashes, finished, err)
+			}
+			if c := crashes[0]; c.Damaged != 0 || c.Err != nil || c.PID != p.cmd.Process.Pid || c.Service != "accept" {
+				t.Errorf("the crash is %+v", c)
+			}
+		}
+		now := crashTraces(t, dir)
+		if len(now) != len(before)+1 {
+			t.Fatalf("%d traces of crashes after %d deaths; the process said: %s", len(now), round+1, &p.err)
+		}
+		onlyTraces(t, dir)
+		i := slices.IndexFunc(now, func(name string) bool { return !slices.Contains(before, name) })
+		w := everyLink(t, now[i])
+		w.has(said)
+		if w.attr(w.head, "damaged") != "" {
+			t.Errorf("of the ring %s parts were damaged", w.attr(w.head, "damaged"))
+		}
+	}
+	t.Logf("%d rounds, %d acknowledged records", rounds, acknowledged)
+}
+
+// TestAccept09Living has a second process in the folder.
+func TestAccept09Living(t *testing.T) {
+	dir := t.TempDir()
+	living := startChild(t, "record", dir)
+	living.says(100)
+	rings, err := filepath.Glob(filepath.Join(dir, "ring-*.ring"))
+	must(t, err)
+	if len(rings) != 1 {
+		t.Fatalf("there are %q", rings)
+	}
+	dying := startChild(t, "record", dir)
+	dying.says(100)
+	said := dying.kill(syscall.SIGKILL)
+	r := newRig(t, control.Options{Config: persistent(dir)})
+	crashes, _, err := control.Recover(dir) // there is nothing left to do
+	if len(crashes) != 0 || err != nil {
+		t.Errorf("Recover finds %+v, %v", crashes, err)
+	}
+	r.quiet()
+	r.end()
+	if _, err := os.Stat(rings[0]); err != nil {
+		t.Fatalf("the ring of the living process: %v", err)
+	}
+	first := crashTraces(t, dir)
+	if len(first) != 1 {
+		t.Fatalf("the traces are %q", first)
+	}
+	everyLink(t, first[0]).has(said)
+	living.mu.Lock()
+	n := len(living.said)
+	living.mu.Unlock()
+	living.says(n + 100) // it records on
+	said = living.kill(syscall.SIGKILL)
+	crashes, _, err = control.Recover(dir)
+	if len(crashes) != 1 || err != nil || crashes[0].Ring != mustResolve(t, rings[0]) {
+		t.Fatalf("Recover finds %+v, %v; want %s", crashes, err, rings[0])
+	}
+	everyLink(t, crashes[0].Path).has(said)
+	onlyTraces(t, dir)
+}
+
+// TestAccept09AtOnce has several recover the same.
+func TestAccept09AtOnce(t *testing.T) {
+	dir := t.TempDir()
+	var alive []*process // all at once, since each recovers what is there when it starts
+	for range 3 {
+		p := startChild(t, "record", dir)
+		p.says(50)
+		alive = append(alive, p)
+	}
+	for _, p := range alive {
+		p.kill(syscall.SIGKILL)
+	}
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	found := 0
+	for range 4 {
+		all.Go(func() {
+			crashes, _, err := control.Recover(dir)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				t.Error(err)
+			}
+			for _, c := range crashes {
+				if found++; c.Err != nil {
+					t.Errorf("%s: %v", c.Ring, c.Err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	names := crashTraces(t, dir)
+	if len(names) != 3 || found != 3 {
+		t.Errorf("3 rings became %d traces, %d were told", len(names), found)
+	}
+	for _, name := range names {
+		everyLink(t, name)
+	}
+	onlyTraces(t, dir)
+}
+
+// TestAccept09Deaths is the table of the ways to die.
+func TestAccept09Deaths(t *testing.T) {
+	tests := []struct {
+		how  string
+		sig  syscall.Signal // 0: it dies by itself
+		text []string       // what the runtime writes; none: nothing
+	}{
+		{"nil", 0, []string{"nil pointer dereference", "goroutine "}},
+		// The runtime begins to write there behind the line that says what it is.
+		{"map", 0, []string{"maps.fatal", "goroutine "}},
+		{"panic", 0, []string{"on purpose", "goroutine "}},
+		{"exit", 0, nil},
+		{"kill", syscall.SIGKILL, nil},
+		{"segv", syscall.SIGSEGV, []string{"SIGSEGV", "goroutine "}},
+		{"abrt", syscall.SIGABRT, []string{"SIGABRT", "goroutine "}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.how, func(t *testing.T) {
+			dir := t.TempDir()
+			p := startChild(t, "die "+tt.how, dir)
+			if tt.sig != 0 {
+				p.says(1)
+				p.kill(tt.sig)
+			} else {
+				p.ends()
+			}
+			crashes, _, err := control.Recover(dir)
+			if len(crashes) != 1 || err != nil || crashes[0].Err != nil {
+				t.Fatalf("Recover finds %+v, %v; the process said: %s", crashes, err, &p.err)
+			}
+			c := crashes[0]
+			w := everyLink(t, c.Path)
+			if n := w.messages()["load"]; n != 100 {
+				t.Errorf("the trace has %d log records, want 100", n)
+			}
+			id := w.one("the last one")
+			if _, ended, err := w.v.Ended(id); ended || err != nil {
+				t.Errorf("the last span has ended: %t, %v", ended, err)
+			}
+			texts := w.named(control.NameCrash)
+			if tt.text == nil {
+				if len(texts) != 0 || c.Reason != "" {
+					t.Errorf("the runtime wrote %q", c.Reason)
+				}
+				return
+			}
+			if len(texts) != 1 || c.Reason == "" {
+				t.Fatalf("%d entries with what the runtime wrote, want 1; it begins with %q; the process said: %s", len(texts), c.Reason, &p.err)
+			}
+			e := &w.entries[texts[0]]
+			for _, text := range tt.text {
+				if !strings.Contains(e.Message.Value, text) {
+					t.Errorf("the runtime wrote nothing of %q: %.500s", text, e.Message.Value)
+				}
+			}
+			if e.Parent != w.head || w.attr(w.head, "reason") != c.Reason {
+				t.Errorf("it is below entry %d, and the reason is %q; want %d, %q", e.Parent, w.attr(w.head, "reason"), w.head, c.Reason)
+			}
+			onlyTraces(t, dir)
+		})
+	}
+}
+
+// TestAccept14Killed kills a process that makes traces, at random times, and starts
+// again.
+func TestAccept14Killed(t *testing.T) {
+	dir := t.TempDir()
+	for range times(6, 60) {
+		p := startChild(t, "traces", dir)
+		p.says(1 + rand.IntN(8))
+		time.Sleep(time.Duration(rand.IntN(5000)) * time.Microsecond)
+		p.kill(syscall.SIGKILL)
+		age(t, dir)
+		r := newRig(t, control.Options{Config: persistent(dir)})
+		r.end()
+		r.quiet()
+		onlyTraces(t, dir)
+		if t.Failed() {
+			t.Fatalf("the process said: %s", &p.err)
+		}
+	}
+	crashed, killed := 0, 0
+	for _, name := range traceFiles(t, dir) {
+		w, problems := walk(t, name)
+		for _, problem := range problems {
+			// A stream whose process died has no end, and TestAccept14NothingYet is for
+			// what was only begun.
+			onlyBegun := w != nil && len(w.entries) <= 1
+			if !onlyBegun && !strings.Contains(problem.Error(), `0 entries "trace end"`) {
+				t.Errorf("%s: %v", filepath.Base(name), problem)
+			}
+			killed++
+		}
+		if w != nil && w.attr(w.head, "trigger") == "crash" {
+			crashed++
+		}
+	}
+	if want := times(6, 60); crashed != want {
+		t.Errorf("%d traces of crashes, want %d", crashed, want)
+	}
+	t.Logf("%d streams were without an end", killed)
+}
+
+// age makes what is in a folder look as if it were a while ago: temporary files that
+// were made just now are taken for those of somebody who lives.
+func age(t *testing.T, dir string) {
+	t.Helper()
+	list, err := os.ReadDir(dir)
+	must(t, err)
+	then := time.Now().Add(-time.Minute)
+	for _, e := range list {
+		must(t, os.Chtimes(filepath.Join(dir, e.Name()), then, then))
+	}
+}

@@ -1,0 +1,221 @@
+package control_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/entrace-go/entrace/control"
+)
+
+func init() {
+	children["small disk"] = func(dir string) error { return fullDisk(dir, "1m", false) }
+	children["full disk"] = func(dir string) error { return fullDisk(dir, "1m", true) }
+	children["tight disk"] = func(dir string) error { return fullDisk(dir, "6m", false) }
+	children["limit"] = limited
+}
+
+// fullDisk records to a disk that is smaller than the ring, and may be full from the
+// beginning, and then to a larger one.
+func fullDisk(dir, room string, full bool) error {
+	size := func(flags uintptr, text string) error { return unix.Mount("tmpfs", dir, "tmpfs", flags, "size="+text) }
+	if err := size(0, room); err != nil {
+		return err
+	}
+	ballast := filepath.Join(dir, "ballast")
+	if full {
+		if err := os.WriteFile(ballast, make([]byte, 2<<20), 0o600); !errors.Is(err, syscall.ENOSPC) {
+			return fmt.Errorf("the disk is not full: %w", err)
+		}
+	}
+	var mu sync.Mutex
+	var told []string
+	cfg := persistent(dir, control.TraceConfig{Name: "asked", Providers: control.Spans | control.Logs, On: onAPI("asked")})
+	cfg.Ring.Bytes = 16 << 20
+	ctl, err := control.New(&control.Options{Config: cfg, OnError: func(err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		told = append(told, err.Error())
+	}})
+	if err != nil {
+		return err
+	}
+	r, err := recordingOf(ctl)
+	if err != nil {
+		return err
+	}
+	text := strings.Repeat("x", 1000)
+	for range 20_000 {
+		r.log.Info(text)
+	}
+	// There may be room for it, or not.
+	var denied *control.DeniedError
+	if err := r.snapshots(1); err != nil && (!errors.As(err, &denied) || denied.Verdict != control.Failed) {
+		return fmt.Errorf("the snapshot on a full disk: %w", err)
+	}
+	failed := denied != nil
+	if err := size(unix.MS_REMOUNT, "64m"); err != nil {
+		return err
+	}
+	r.log.Info("after")
+	if err := r.snapshots(2); err != nil {
+		return fmt.Errorf("snapshots when there is room: %w", err)
+	}
+	if n := ctl.Stats().Ring.Entries; n == 0 {
+		return errors.New("the ring is empty")
+	}
+	if err := r.end(); err != nil {
+		return err
+	}
+	fmt.Printf("the first snapshot failed: %t; told: %q\n", failed, told)
+	ring, snapshots := 0, 0
+	for _, text := range told {
+		switch {
+		case strings.Contains(text, "ring"):
+			ring++
+		case strings.Contains(text, "trace asked:"):
+			snapshots++
+		default:
+			return fmt.Errorf("it is told %q", text)
+		}
+	}
+	if full && ring != 1 || ring > 1 || snapshots > 1 || failed != (snapshots == 1) {
+		return fmt.Errorf("of the ring it is told %d times, of snapshots %d times, of which one failed: %t: %q", ring, snapshots, failed, told)
+	}
+	if full {
+		if err := os.Remove(ballast); err != nil {
+			return err
+		}
+	}
+	names, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	good := 0
+	for _, e := range names {
+		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			return err
+		}
+		// The disk goes with the process.
+		if err := os.WriteFile(filepath.Join(os.Getenv(outEnv), e.Name()), data, 0o600); err != nil {
+			return err
+		}
+		good++
+	}
+	if want := 2; !failed && good != want+1 || failed && good != want {
+		return fmt.Errorf("there is %v in the end", names)
+	}
+	return nil
+}
+
+const outEnv = "ENTRACE_TEST_OUT"
+
+// TestAccept11DiskFull mounts a disk that is too small for the ring.
+func TestAccept11DiskFull(t *testing.T) {
+	for _, what := range []string{"small disk", "full disk", "tight disk"} {
+		t.Run(what, func(t *testing.T) {
+			exe, err := os.Executable()
+			must(t, err)
+			args := []string{"-m"}
+			if os.Geteuid() != 0 {
+				args = []string{"-U", "-r", "-m"}
+			}
+			if out, err := exec.CommandContext(t.Context(), "unshare", append(args, "true")...).CombinedOutput(); err != nil {
+				if os.Getenv(ciEnv) != "" && os.Geteuid() == 0 {
+					t.Fatalf("unshare: %v: %s", err, out)
+				}
+				t.Skipf("no disk can be mounted: %v: %s", err, out)
+			}
+			dir, out := t.TempDir(), t.TempDir()
+			cmd := exec.CommandContext(t.Context(), "unshare", append(args, exe)...)
+			cmd.Env = append(os.Environ(), childEnv+"="+what, dirEnv+"="+dir, outEnv+"="+out)
+			text, err := cmd.CombinedOutput()
+			t.Logf("%s", text)
+			must(t, err)
+			files := traceFiles(t, out)
+			if len(files) < 2 {
+				t.Fatalf("the traces are %q", files)
+			}
+			for _, name := range files[len(files)-2:] {
+				if w := everyLink(t, name); w.messages()["after"] != 1 {
+					t.Errorf("%s does not have what was recorded last", w.name)
+				}
+			}
+			onlyTraces(t, out)
+		})
+	}
+}
+
+// limited is what a disk is that takes no file of more than some bytes, which
+// needs no right to mount.
+func limited(dir string) error {
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 100_000, Max: unix.RLIM_INFINITY}); err != nil {
+		return err
+	}
+	var mu sync.Mutex
+	var told []string
+	cfg := persistent(dir, control.TraceConfig{Name: "asked", Providers: control.Spans | control.Logs, On: onAPI("asked")})
+	ctl, err := control.New(&control.Options{Config: cfg, OnError: func(err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		told = append(told, err.Error())
+	}})
+	if err != nil {
+		return err
+	}
+	r, err := recordingOf(ctl)
+	if err != nil {
+		return err
+	}
+	r.log.Info("small")
+	if err := r.snapshots(1); err != nil {
+		return err
+	}
+	for range 1000 {
+		r.log.Info(strings.Repeat("x", 1000))
+	}
+	var denied *control.DeniedError
+	if err := r.snapshots(1); !errors.As(err, &denied) || denied.Verdict != control.Failed || !errors.Is(err, syscall.EFBIG) {
+		return fmt.Errorf("a snapshot that is too large: %w", err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}); err != nil {
+		return err
+	}
+	if err := errors.Join(r.snapshots(1), r.end()); err != nil {
+		return err
+	}
+	if len(told) != 2 || !strings.Contains(told[0], "does without a file") || !strings.Contains(told[1], "trace asked:") {
+		return fmt.Errorf("it is told %q", told)
+	}
+	return nil
+}
+
+// TestAccept11Limit needs no rights.
+func TestAccept11Limit(t *testing.T) {
+	dir := t.TempDir()
+	p := startChild(t, "limit", dir)
+	p.ends()
+	if !p.cmd.ProcessState.Success() {
+		t.Fatalf("the process ended with %v: %s", p.cmd.ProcessState, &p.err)
+	}
+	files := traceFiles(t, dir)
+	if len(files) != 2 {
+		t.Fatalf("the traces are %q", files)
+	}
+	for i, want := range []int{0, 1000} {
+		w := everyLink(t, files[i])
+		if got := w.messages()[strings.Repeat("x", 1000)]; got != want || w.messages()["small"] != 1 {
+			t.Errorf("%s has %d records, want %d", w.name, got, want)
+		}
+	}
+	onlyTraces(t, dir)
+}

@@ -1,0 +1,271 @@
+package control_test
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/format"
+)
+
+// A walked trace is one that everyLink went through.
+type walked struct {
+	t       testing.TB
+	name    string
+	entries []format.TraceEntry // by id
+	v       *format.View
+	head    uint32 // the entry of the trace itself
+	missing int    // entries whose span is not there
+}
+
+// everyLink reads a trace as any reader would and checks that all hangs together.
+// It is closed with the test.
+func everyLink(t testing.TB, name string) *walked {
+	t.Helper()
+	w := links(t, name)
+	// Nothing in these tests comes from elsewhere, and what a span in them begins
+	// ends before the span does.
+	stream := w.attr(w.head, "mode") == string(control.ModeStream)
+	spans := slices.Contains(strings.Split(w.attr(w.head, "providers"), ","), "spans")
+	if w.missing > 0 && spans && (stream || w.attr(w.head, "evicted") == "0") {
+		t.Errorf("%s: %d entries miss their span, and nothing was given up", w.name, w.missing)
+	}
+	return w
+}
+
+// links is everyLink for a trace of a time in which spans were not recorded all
+// the time.
+func links(t testing.TB, name string) *walked {
+	t.Helper()
+	w, problems := walk(t, name)
+	for _, problem := range problems {
+		t.Errorf("%s: %v", filepath.Base(name), problem)
+	}
+	if w == nil {
+		t.FailNow()
+	}
+	return w
+}
+
+// walk returns what is wrong with a trace, and nil if it cannot be read.
+func walk(t testing.TB, name string) (*walked, []error) {
+	var problems []error
+	bad := func(text string, args ...any) { problems = append(problems, fmt.Errorf(text, args...)) }
+	if _, err := format.Verify(name, func(problem error) { bad("verify: %w", problem) }); err != nil {
+		return nil, append(problems, err)
+	}
+	f, err := format.Open(name, nil)
+	if err != nil {
+		return nil, append(problems, err)
+	}
+	t.Cleanup(func() {
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	w := &walked{t: t, name: filepath.Base(name), entries: make([]format.TraceEntry, f.Len())}
+	err = f.Walk(0, func(id uint32, e *format.TraceEntry) error {
+		w.entries[id] = *e.Clone()
+		if id > 0 && e.Parent >= id {
+			bad("the parent of entry %d is %d", id, e.Parent)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, append(problems, err)
+	}
+	if w.v, err = format.NewView(f); err != nil {
+		return nil, append(problems, err)
+	}
+	problems = append(problems, w.lifecycle(f)...)
+	return w, append(problems, w.spans()...)
+}
+
+// lifecycle checks the entries that a trace has of itself.
+func (w *walked) lifecycle(f *format.File) (problems []error) {
+	bad := func(text string, args ...any) { problems = append(problems, fmt.Errorf(text, args...)) }
+	top := f.Children(0)
+	if len(top) == 0 || w.entries[top[0]].Metadata.Name != control.NameTrace {
+		return []error{errors.New("the first entry below the root is not that of the trace")}
+	}
+	w.head = top[0]
+	for _, name := range []string{"trigger", "config.id", "config.name", format.AttrTime} {
+		if w.attr(w.head, name) == "" {
+			bad("the trace's entry has no %s", name)
+		}
+	}
+	if n := len(w.named(control.NameTrace)); n != 1 {
+		bad("%d entries of the trace itself, want 1", n)
+	}
+	crash := w.attr(w.head, "trigger") == "crash"
+	if !crash && w.attr(w.head, "providers") == "" {
+		bad("the trace's entry has no providers")
+	}
+	ends, mode := w.named(control.NameTraceEnd), w.attr(w.head, "mode")
+	switch {
+	case crash:
+	case mode == string(control.ModeSnapshot):
+		if len(ends) != 0 {
+			bad("a snapshot has an end")
+		}
+		for _, name := range []string{"window.asked_nano", "window.got_nano", "evicted"} {
+			if w.attr(w.head, name) == "" {
+				bad("the trace's entry has no %s", name)
+			}
+		}
+	case mode == string(control.ModeStream):
+		below := f.Children(w.head)
+		switch {
+		case len(ends) != 1:
+			bad("%d entries %q, want 1", len(ends), control.NameTraceEnd)
+		case below[len(below)-1] != ends[0]:
+			bad("entry %d below the trace's comes after its end, %d", below[len(below)-1], ends[0])
+		case w.attr(ends[0], "end.reason") == "" || w.attr(ends[0], format.AttrDuration) == "":
+			bad("the end has no reason or no duration")
+		}
+	default:
+		bad("the mode is %q", mode)
+	}
+	return problems
+}
+
+// spans checks what says that it belongs below a span.
+func (w *walked) spans() (problems []error) {
+	bad := func(text string, args ...any) { problems = append(problems, fmt.Errorf(text, args...)) }
+	for i := range w.entries {
+		id := uint32(i)
+		if p := w.v.Parent(id); int(p) >= len(w.entries) {
+			bad("the parent of entry %d in the view is %d", id, p)
+		}
+		ref, missing, err := w.v.Missing(id)
+		if err != nil {
+			bad("entry %d: %w", id, err)
+			continue
+		}
+		if missing {
+			w.missing++
+			if _, there := w.v.Span(ref); there || !ref.IsValid() {
+				bad("entry %d misses span %v, which is there or none", id, ref)
+			}
+			continue
+		}
+		if parent := w.attr(id, format.AttrParentSpanID); parent != "" && w.v.Role(id) == format.RoleSpan {
+			if up := w.v.Ref(w.v.Parent(id)); fmt.Sprintf("%x", up.SpanID) != parent {
+				bad("span %d is below %x, and its parent is %s", id, up.SpanID, parent)
+			}
+		}
+	}
+	return problems
+}
+
+// TestAccept19EveryLink looks at a trace of each kind, and at what is none.
+func TestAccept19EveryLink(t *testing.T) {
+	all := control.Spans | control.Logs | control.RuntimeMetrics | control.GC | control.Sched | control.Process
+	stream := control.TraceConfig{
+		Name: "stream", Mode: control.ModeStream, Providers: all | control.Goroutines | control.CPUProfile, On: onAPI("stream"),
+		Params: map[string]string{"runtime.metrics.interval": "20ms"},
+	}
+	snapshot := control.TraceConfig{Name: "snapshot", Providers: all | control.Goroutines | control.ExecTrace, On: onAPI("snapshot")}
+	narrow := control.TraceConfig{Name: "narrow", Providers: control.Logs, Scope: control.ScopeTrace, On: onAPI("narrow")}
+	for _, version := range []format.Version{format.V1, format.V2} {
+		t.Run(fmt.Sprint("version ", version), func(t *testing.T) {
+			r := newRig(t, control.Options{Config: base(t.TempDir(), all, stream, snapshot, narrow), Version: version})
+			ctx, open := r.tracer.Start(t.Context(), "open")
+			r.start(api("stream"))
+			for range 5 {
+				in, span := r.tracer.Start(ctx, "inner")
+				r.log.InfoContext(in, "inside")
+				span.AddEvent("event")
+				span.End()
+			}
+			q := api("snapshot")
+			sc := open.SpanContext()
+			q.Span = format.SpanRef{TraceID: sc.TraceID(), SpanID: sc.SpanID()}
+			r.start(q)
+			q.Key = "narrow"
+			r.start(q)
+			time.Sleep(50 * time.Millisecond) // the samplers have something to tell, if they come to it
+			if !r.ctl.Stop(api("stream")) {
+				t.Error("the stream did not run")
+			}
+			open.End()
+			for _, trace := range r.wait(3) {
+				w := everyLink(t, trace.Path())
+				if got := w.attr(w.head, "config.name"); got != trace.Name() {
+					t.Errorf("the trace says that it is %q, want %q", got, trace.Name())
+				}
+				if n := w.messages()["inside"]; n != 5 {
+					t.Errorf("%s has %d log records, want 5", w.name, n)
+				}
+				if trace.Name() == "narrow" { // which has no spans: all that name one miss it
+					continue
+				}
+				for _, id := range w.named("inner") {
+					if up := w.v.Parent(id); w.entries[up].Metadata.Name != "open" {
+						t.Errorf("%s: the inner span is below %q", w.name, w.entries[up].Metadata.Name)
+					}
+				}
+			}
+			r.quiet()
+		})
+	}
+}
+
+// TestAccept19Finds shows that everyLink can fail.
+func TestAccept19Finds(t *testing.T) {
+	head := func(mode control.Mode) *format.TraceEntry {
+		e := &format.TraceEntry{Metadata: format.Metadata{Name: control.NameTrace, Level: format.LevelInfo}}
+		for _, name := range []string{"trigger", "config.id", "config.name", "providers"} {
+			e.Attributes = append(e.Attributes, format.Attribute{Name: name, Value: format.StringValue("x")})
+		}
+		e.Attributes = append(e.Attributes, format.Attribute{Name: "mode", Value: format.StringValue(string(mode))},
+			format.Attribute{Name: format.AttrTime, Value: format.TimeValue(time.Now())})
+		return e
+	}
+	tests := []struct {
+		name string
+		fill func(r *format.Recorder) error
+	}{
+		{"nothing", func(*format.Recorder) error { return nil }},
+		{"another entry first", func(r *format.Recorder) error {
+			_, err := r.Append(&format.TraceEntry{Metadata: format.Metadata{Name: "other"}})
+			_, herr := r.AppendHead(head(control.ModeStream))
+			return errors.Join(err, herr)
+		}},
+		{"a stream without end", func(r *format.Recorder) error {
+			_, err := r.AppendHead(head(control.ModeStream))
+			return err
+		}},
+		{"a snapshot without window", func(r *format.Recorder) error {
+			_, err := r.AppendHead(head(control.ModeSnapshot))
+			return err
+		}},
+		{"an entry after the end", func(r *format.Recorder) error {
+			id, err := r.AppendHead(head(control.ModeStream))
+			for _, name := range []string{control.NameTraceEnd, "late"} {
+				_, aerr := r.Append(&format.TraceEntry{Parent: id, Metadata: format.Metadata{Name: name}, Attributes: []format.Attribute{
+					{Name: "end.reason", Value: format.StringValue("stopped")}, {Name: format.AttrDuration, Value: format.U64Value(1)},
+				}})
+				err = errors.Join(err, aerr)
+			}
+			return err
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			name := filepath.Join(t.TempDir(), "x.et")
+			rec, err := format.Create(name, nil)
+			must(t, err)
+			must(t, tt.fill(rec))
+			must(t, rec.Close(t.Context()))
+			if _, problems := walk(t, name); len(problems) == 0 {
+				t.Error("nothing was found")
+			}
+		})
+	}
+}

@@ -1,0 +1,442 @@
+package control_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/format"
+)
+
+func onError() []control.On {
+	return []control.On{{Trigger: control.TriggerLog, Level: slog.LevelError}}
+}
+
+// sum adds up what became of the requests of a trigger.
+func sum(s control.Stats, trigger string) (n uint64) {
+	for _, k := range s.Verdicts[trigger] {
+		n += k
+	}
+	return n
+}
+
+// TestAccept05FirstError has time under control, so that it is exact.
+func TestAccept05FirstError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const window = 30 * time.Second
+		cfg := base(t.TempDir(), control.Spans|control.Logs, control.TraceConfig{
+			Name: "first-error", On: onError(), Providers: control.Spans | control.Logs, Window: window, Every: time.Minute,
+		})
+		cfg.Ring.Bytes = 16 << 20
+		r := newRig(t, control.Options{Config: cfg})
+		for range 100 {
+			r.log.Debug("too old")
+		}
+		time.Sleep(window + time.Second)
+		const debugs = 10_000
+		for range debugs {
+			r.log.Debug("of the window")
+			time.Sleep(time.Millisecond)
+		}
+		ctx, span := r.tracer.Start(context.Background(), "request")
+		r.log.WarnContext(ctx, "no reason")
+		r.log.ErrorContext(ctx, "the reason", "code", 7)
+		synctest.Wait()
+		w := everyLink(t, r.wait(1)[0].Path())
+		m := w.messages()
+		if m["of the window"] != debugs || m["the reason"] != 1 || m["no reason"] != 1 || m["too old"] != 0 {
+			t.Errorf("the trace has %d records of the window, %d of the error, %d too old", m["of the window"], m["the reason"], m["too old"])
+		}
+		if got, _ := time.ParseDuration(w.attr(w.head, "window.got_nano") + "ns"); got != window {
+			t.Errorf("the window is %v, want %v", got, window)
+		}
+		if w.attr(w.head, "key") != "the reason" || w.attr(w.head, "trigger") != "log" {
+			t.Errorf("the reason is %s %q", w.attr(w.head, "trigger"), w.attr(w.head, "key"))
+		}
+		if want := span.SpanContext().SpanID().String(); w.attr(w.head, "request.span_id") != want {
+			t.Errorf("the trace is of span %s, want %s", w.attr(w.head, "request.span_id"), want)
+		}
+		for i := range w.entries {
+			if w.entries[i].Message.Value == "the reason" && w.v.Parent(uint32(i)) != w.one("request") {
+				t.Errorf("the error is below %d", w.v.Parent(uint32(i)))
+			}
+		}
+		span.End()
+
+		const errs = 1000
+		for range errs {
+			r.log.Error("storm")
+			time.Sleep(time.Millisecond)
+		}
+		synctest.Wait()
+		r.wait(1)
+		time.Sleep(time.Minute)
+		r.log.Error("after a minute")
+		synctest.Wait()
+		w = everyLink(t, r.wait(2)[1].Path())
+		if n := w.messages()["after a minute"]; n != 1 {
+			t.Errorf("the second trace has the error %d times", n)
+		}
+		if n := sum(r.ctl.Stats(), control.TriggerLog); n != errs+2 {
+			t.Errorf("%d verdicts, want one for each of %d errors: %v", n, errs+2, r.ctl.Stats().Verdicts)
+		}
+		r.quiet()
+		r.end()
+	})
+}
+
+// TestAccept05Storm is without control of time: errors at once, of many
+// goroutines.
+func TestAccept05Storm(t *testing.T) {
+	r := newRig(t, control.Options{Config: base(t.TempDir(), control.Logs, control.TraceConfig{
+		Name: "error", On: onError(), Providers: control.Logs, Every: time.Hour,
+	})})
+	const goroutines, each = 8, 500
+	done := make(chan bool)
+	for range goroutines {
+		go func() {
+			for range each {
+				r.log.Error("storm")
+			}
+			done <- true
+		}()
+	}
+	for range goroutines {
+		<-done
+	}
+	eventually(t, "a verdict for each", func() bool { return sum(r.ctl.Stats(), control.TriggerLog) == goroutines*each })
+	w := everyLink(t, r.wait(1)[0].Path())
+	if w.messages()["storm"] == 0 {
+		t.Error("the error is not in the trace that it asked for")
+	}
+	if n := r.ctl.Stats().Verdicts[control.TriggerLog][control.Started]; n != 1 {
+		t.Errorf("%d were started, want 1", n)
+	}
+	r.quiet()
+}
+
+// TestAccept05LogHandler is for records that go elsewhere.
+func TestAccept05LogHandler(t *testing.T) {
+	r := newRig(t, control.Options{Config: base(t.TempDir(), control.Logs, control.TraceConfig{
+		Name: "error", On: onError(), Providers: control.Logs,
+	})})
+	elsewhere := slog.New(r.ctl.LogHandler(slog.NewTextHandler(io.Discard, nil))).With("a", 1).WithGroup("g")
+	elsewhere.Warn("no reason")
+	elsewhere.Error("the reason")
+	w := everyLink(t, r.wait(1)[0].Path())
+	if got := w.attr(w.head, "key"); got != "the reason" {
+		t.Errorf("the reason is %q", got)
+	}
+}
+
+// TestAccept06SlowSpan has spans on both sides of the limit.
+func TestAccept06SlowSpan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, control.Options{Config: base(t.TempDir(), control.Spans, control.TraceConfig{
+			Name: "slow", Providers: control.Spans,
+			On: []control.On{{Trigger: control.TriggerSpan, Key: "POST *", LongerThan: 800 * time.Millisecond}},
+		})})
+		for _, span := range []struct {
+			name  string
+			takes time.Duration
+		}{{"POST /fast", 800 * time.Millisecond}, {"GET /slow", 900 * time.Millisecond}, {"POST /slow", 900 * time.Millisecond}} {
+			if n := len(r.traces()); n != 0 {
+				t.Fatalf("%d traces before %s", n, span.name)
+			}
+			_, s := r.tracer.Start(context.Background(), span.name)
+			time.Sleep(span.takes)
+			s.End()
+			synctest.Wait()
+		}
+		w := everyLink(t, r.wait(1)[0].Path())
+		id := w.one("POST /slow")
+		if d, ended, err := w.v.Ended(id); !ended || d != 900*time.Millisecond || err != nil {
+			t.Errorf("the span has taken %v, ended: %t, %v", d, ended, err)
+		}
+		if got := w.number(w.head, "request.took_nano"); got != int64(900*time.Millisecond) {
+			t.Errorf("the request is of a span of %v", time.Duration(got))
+		}
+		r.quiet()
+		r.end()
+	})
+}
+
+// blockedHere is where a span of the test hangs.
+//
+//go:noinline
+func blockedHere(release <-chan struct{}) { <-release }
+
+// TestAccept06Hang looks for the trace while the span is open.
+func TestAccept06Hang(t *testing.T) {
+	const limit = 100 * time.Millisecond
+	r := newRig(t, control.Options{Config: base(t.TempDir(), control.Spans, control.TraceConfig{
+		Name: "hang", Providers: control.Spans | control.Goroutines,
+		On: []control.On{
+			{Trigger: control.TriggerWatchdog, Key: "hangs", LongerThan: limit}, {Trigger: control.TriggerSpan, Key: "hangs", LongerThan: limit},
+		},
+	})})
+	release, done := make(chan struct{}), make(chan struct{})
+	var ref format.SpanRef
+	began := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, span := r.tracer.Start(context.Background(), "hangs")
+		sc := span.SpanContext()
+		ref = format.SpanRef{TraceID: sc.TraceID(), SpanID: sc.SpanID()}
+		close(began)
+		blockedHere(release)
+		span.End()
+	}()
+	<-began
+	w := everyLink(t, r.wait(1)[0].Path())
+	id, there := w.v.Span(ref)
+	if !there {
+		t.Fatal("the span is not in the trace")
+	}
+	if _, ended, err := w.v.Ended(id); ended || err != nil {
+		t.Errorf("the span has ended: %t, %v", ended, err)
+	}
+	if got := w.number(w.head, "request.took_nano"); got <= int64(limit) {
+		t.Errorf("the span was open for %v, want more than %v", time.Duration(got), limit)
+	}
+	found := false
+	for _, g := range w.named("goroutines") {
+		blocked := false
+		for _, a := range w.entries[g].Attributes {
+			blocked = blocked || strings.Contains(a.Value.Text(), "control_test.blockedHere")
+		}
+		if blocked {
+			found = true
+			if up := w.v.Parent(g); up != id {
+				t.Errorf("the goroutine is below entry %d, want the span, %d", up, id)
+			}
+		}
+	}
+	if !found {
+		t.Error("no goroutine is in the function that hangs")
+	}
+	close(release)
+	<-done
+	eventually(t, "the end of the span has a verdict", func() bool { return sum(r.ctl.Stats(), control.TriggerSpan) == 1 })
+	if n := r.ctl.Stats().Verdicts[control.TriggerSpan][control.Coalesced]; n != 1 {
+		t.Errorf("the end of the span asks for another trace: %v", r.ctl.Stats().Verdicts)
+	}
+	r.wait(1)
+	r.quiet()
+}
+
+// local makes a request from the same machine.
+func local(h http.Handler, method, target string) *httptest.ResponseRecorder {
+	q := httptest.NewRequest(method, target, http.NoBody)
+	q.RemoteAddr, q.Host = "127.0.0.1:4711", "localhost"
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, q)
+	return w
+}
+
+// TestAccept07HTTP asks by HTTP.
+func TestAccept07HTTP(t *testing.T) {
+	r := newRig(t, control.Options{Config: base(t.TempDir(), control.Logs,
+		control.TraceConfig{Name: "asked", Providers: control.Logs, On: []control.On{{Trigger: control.TriggerHTTP}}, Every: time.Hour},
+		control.TraceConfig{Name: "deep", Mode: control.ModeStream, Providers: control.Logs, On: []control.On{{Trigger: control.TriggerHTTP}}})})
+	h := r.ctl.Handler(nil)
+	r.log.Info("before")
+	steps := []struct {
+		method, target string
+		status, traces int // and how many traces there are then
+	}{
+		{"GET", "/", 200, 0},
+		{"GET", "/snapshot", 405, 0},
+		{"GET", "/start", 405, 0},
+		{"POST", "/snapshot?window=x", 400, 0},
+		{"POST", "/snapshot?name=../asked", 400, 0},
+		{"POST", "/snapshot?window=30s", 201, 1},
+		{"POST", "/snapshot", 429, 1},
+		{"GET", "/", 200, 1},
+		{"POST", "/snapshot?manual=1", 201, 2},
+		{"POST", "/start?config=nosuch", 409, 2},
+		{"POST", "/start?config=deep&for=1h", 201, 2},
+		{"POST", "/start?config=deep", 409, 2},
+		{"POST", "/stop/nosuch", 404, 2},
+		{"PUT", "/config", 404, 2},
+	}
+	for _, s := range steps {
+		w := local(h, s.method, s.target)
+		if w.Code != s.status {
+			t.Errorf("%s %s answers %d, want %d: %s", s.method, s.target, w.Code, s.status, w.Body)
+		}
+		files := traceFiles(t, r.ctl.Dir()) // a snapshot is there when it is answered
+		if len(files) != s.traces {
+			t.Fatalf("there are %d traces after %s %s, want %d", len(files), s.method, s.target, s.traces)
+		}
+		if w.Code == 429 && w.Header().Get("Retry-After") == "" {
+			t.Error("429 does not say when to ask again")
+		}
+		if w.Code == 201 && strings.HasPrefix(s.target, "/snapshot") {
+			file, err := os.ReadFile(files[s.traces-1])
+			must(t, err)
+			if got := local(h, "GET", "/"+w.Header().Get("Location")); got.Code != 200 || got.Body.String() != string(file) {
+				t.Errorf("GET %s answers %d and %d bytes, want the file's %d", w.Header().Get("Location"), got.Code, got.Body.Len(), len(file))
+			}
+		}
+	}
+	running := r.ctl.Running()
+	if len(running) != 1 {
+		t.Fatalf("%d streams run, want 1", len(running))
+	}
+	if w := local(h, "POST", "/stop/"+running[0].ID()); w.Code != 200 {
+		t.Errorf("stop answers %d: %s", w.Code, w.Body)
+	}
+	for i, trace := range r.wait(3) {
+		w := everyLink(t, trace.Path())
+		if got, want := w.attr(w.head, "manual") == "true", i == 1; got != want {
+			t.Errorf("the trace is by hand: %t, want %t", got, want)
+		}
+	}
+	for _, name := range []string{
+		"../control.go", "..%2fcontrol.go", "%2e%2e/x.et", "..", ".", "", "/etc/passwd", "%2fetc%2fpasswd", "x.et", "a%00b",
+		"20260101T000000.000000Z-h-1-0001-x.et", "..%5cx", strings.Repeat("a", 5000),
+	} {
+		q, err := http.NewRequest(http.MethodGet, "http://localhost/traces/"+name, http.NoBody)
+		if err != nil {
+			continue // not even that
+		}
+		q.RemoteAddr, q.URL.Scheme, q.URL.Host = "127.0.0.1:4711", "", ""
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, q)
+		if w.Code != 400 && w.Code != 404 {
+			t.Errorf("GET traces/%.40s answers %d, want 400 or 404", name, w.Code)
+		}
+	}
+	q := httptest.NewRequest(http.MethodPost, "/snapshot?manual=1", http.NoBody)
+	q.RemoteAddr = "192.0.2.1:80"
+	w := httptest.NewRecorder()
+	if h.ServeHTTP(w, q); w.Code != 403 {
+		t.Errorf("another machine gets %d, want 403", w.Code)
+	}
+	r.wait(3)
+	r.quiet()
+}
+
+// TestAccept08Panic lets handlers panic.
+func TestAccept08Panic(t *testing.T) {
+	r := newRig(t, control.Options{Config: base(t.TempDir(), control.Spans|control.Logs, control.TraceConfig{
+		Name: "panic", Providers: control.Spans | control.Logs, On: []control.On{{Trigger: control.TriggerPanic}},
+	})})
+	serve := func(value any) (got any) {
+		defer func() { got = recover() }()
+		h := http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
+			ctx, span := r.tracer.Start(q.Context(), "handler")
+			defer span.End()
+			defer r.ctl.CapturePanic()
+			_, last := r.tracer.Start(ctx, "the last one")
+			last.End()
+			r.log.InfoContext(ctx, "soon")
+			panicsHere(value)
+		})
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", http.NoBody))
+		return nil
+	}
+	if got := serve(http.ErrAbortHandler); got != any(http.ErrAbortHandler) {
+		t.Errorf("the panic went on with %v", got)
+	}
+	if n := len(r.traces()); n != 0 {
+		t.Errorf("%d traces of a request that was given up", n)
+	}
+	type odd struct{ n int }
+	for i, value := range []any{"on purpose", io.ErrUnexpectedEOF, odd{3}, unprintable{}} {
+		if got := serve(value); got != value {
+			t.Errorf("the panic went on with %v, want %v", got, value)
+		}
+		w := everyLink(t, r.wait(i + 1)[i].Path())
+		text := fmt.Sprint(value) // also of what cannot say what it is
+		found := false
+		for id := range w.entries {
+			e := &w.entries[id]
+			if e.Message.Value == "panic: "+text && e.Metadata.Name == "event panic" {
+				found = found || strings.Contains(attrText(e, "exception.stacktrace"), "panicsHere") && attrText(e, "exception.message") == text
+			}
+		}
+		if !found {
+			t.Errorf("the trace has not the panic %q with its stack", text)
+		}
+		if got := w.attr(w.head, "key"); got != text {
+			t.Errorf("the key is %q, want %q", got, text)
+		}
+		if n := len(w.named("the last one")); n != i+2 {
+			t.Errorf("the trace has %d of the last spans, want %d", n, i+2)
+		}
+		open := 0
+		for _, id := range w.named("handler") {
+			if _, ended, err := w.v.Ended(id); err == nil && !ended {
+				open++
+			}
+		}
+		if open != 1 {
+			t.Errorf("%d handlers are open, want the one that panics", open)
+		}
+	}
+	r.ctl.CapturePanic() // where nothing panics
+	var none *control.Control
+	func() {
+		defer func() {
+			if got := recover(); got != "through" {
+				t.Errorf("a panic comes through a nil control as %v", got)
+			}
+		}()
+		defer none.CapturePanic()
+		panic("through")
+	}()
+	r.wait(4)
+	r.quiet()
+}
+
+type unprintable struct{}
+
+func (unprintable) Error() string { panic("neither") }
+
+//go:noinline
+func panicsHere(value any) { panic(value) }
+
+// TestAccept05Unheard has triggers for what is not recorded: they work, or the
+// configuration is refused. What is not heard is not told either.
+func TestAccept05Unheard(t *testing.T) {
+	triggers := map[string]control.On{
+		"log":      {Trigger: control.TriggerLog, Level: slog.LevelError},
+		"span":     {Trigger: control.TriggerSpan, LongerThan: time.Nanosecond},
+		"watchdog": {Trigger: control.TriggerWatchdog, LongerThan: time.Nanosecond},
+	}
+	for name, on := range triggers {
+		for _, mode := range []control.Mode{control.ModeSnapshot, control.ModeStream} {
+			t.Run(fmt.Sprint(name, " ", mode), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					cfg := base(t.TempDir(), control.RuntimeMetrics, control.TraceConfig{
+						Name: "x", Mode: mode, Providers: control.RuntimeMetrics, On: []control.On{on},
+					})
+					if err := cfg.Validate(); err != nil {
+						return
+					}
+					r := newRig(t, control.Options{Config: cfg})
+					_, span := r.tracer.Start(context.Background(), "span")
+					time.Sleep(time.Second)
+					span.End()
+					r.log.Error("the reason")
+					synctest.Wait()
+					if n := r.ctl.Stats().Verdicts[on.Trigger][control.Started]; n == 0 {
+						t.Error("the trigger is not heard, and the configuration is taken all the same")
+					}
+					r.end()
+				})
+			})
+		}
+	}
+}

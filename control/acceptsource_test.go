@@ -1,0 +1,190 @@
+package control_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/control/filesource"
+)
+
+// A configFile is a configuration that somebody edits.
+type configFile struct {
+	t    testing.TB
+	path string
+	dir  string // of the traces
+}
+
+func newConfigFile(t testing.TB) *configFile {
+	return &configFile{t: t, path: filepath.Join(t.TempDir(), "control.yaml"), dir: t.TempDir()}
+}
+
+func (f *configFile) source() control.Source {
+	return filesource.New(f.path, &filesource.Options{Poll: 100 * time.Millisecond, Debounce: time.Millisecond})
+}
+
+// write puts a configuration with that id and these lines in place, as a whole:
+// half of one would be refused.
+func (f *configFile) write(id, traces string) {
+	f.t.Helper()
+	text := fmt.Sprintf("id: %s\ndir: %s\nring: {bytes: 4MiB, persist: false, always: [logs]}\n%s", id, f.dir, traces)
+	next := f.path + ".next"
+	must(f.t, os.WriteFile(next, []byte(text), 0o600))
+	must(f.t, os.Rename(next, f.path))
+}
+
+// change is write, and waits until that is in force.
+func (f *configFile) change(c *control.Control, id, traces string) {
+	f.t.Helper()
+	f.write(id, traces)
+	eventually(f.t, "configuration "+id+" is in force", func() bool { return c.Config().ID == id })
+}
+
+// TestAccept03RequestVersusConfig makes the same call while the file changes.
+func TestAccept03RequestVersusConfig(t *testing.T) {
+	f := newConfigFile(t)
+	f.write("c0", "")
+	r := newRig(t, control.Options{Source: f.source()})
+	const trace = "traces: [{name: import, on: [{trigger: api, key: \"import*\"}], providers: [logs], "
+	steps := []struct {
+		traces string
+		want   []control.Verdict // of calls one after the other
+	}{
+		{"", []control.Verdict{control.NoConfig, control.NoConfig}},
+		{trace + "one_in: 3}]", []control.Verdict{control.Started, control.SampledOut, control.SampledOut, control.Started, control.SampledOut}},
+		{trace + "mode: stream}]", []control.Verdict{control.Started, control.AlreadyRunning}},
+		{trace + "every: 1h}]", []control.Verdict{control.RateLimited}}, // what there was counts on
+		{"traces: [{name: other, on: [{trigger: api, key: export}], providers: [logs]}]", []control.Verdict{control.NoConfig}},
+		{trace + "}]", []control.Verdict{control.Started, control.Started}},
+		{"traces: [{name: import, on: [{trigger: api, count: 3, within: 1h}], providers: [logs]}]", []control.Verdict{
+			control.NotEnough, control.NotEnough, control.Started, control.NotEnough,
+		}},
+		{"traces: [{name: import, on: [{trigger: api}], providers: [process], window: 1s}]", []control.Verdict{control.Started}},
+	}
+	for i, step := range steps {
+		f.change(r.ctl, fmt.Sprint("c", i+1), step.traces)
+		for k, want := range step.want {
+			if got := r.verdict(api("import of orders")); got != want {
+				t.Errorf("configuration %d, call %d: the verdict is %q, want %q", i+1, k, got, want)
+			}
+		}
+	}
+	r.ctl.Stop(api("import of orders"))
+	started := uint64(0)
+	for _, step := range steps {
+		for _, v := range step.want {
+			if v == control.Started {
+				started++
+			}
+		}
+	}
+	if got := r.ctl.Stats().Verdicts[control.TriggerAPI][control.Started]; got != started {
+		t.Errorf("%d requests are counted as started, want %d", got, started)
+	}
+	for _, trace := range r.wait(int(started)) {
+		w := everyLink(t, trace.Path())
+		if got := w.attr(w.head, "config.id"); got != trace.Config().ID {
+			t.Errorf("the trace is of configuration %q, want %q", got, trace.Config().ID)
+		}
+	}
+	r.quiet()
+}
+
+// TestAccept04Freeze changes the file while a stream runs.
+func TestAccept04Freeze(t *testing.T) {
+	f := newConfigFile(t)
+	stream := func(more string) string {
+		return "traces: [{name: deep, mode: stream, on: [{trigger: api}], providers: [logs], timeout: 1h" + more + "}]"
+	}
+	f.write("old", stream(""))
+	r := newRig(t, control.Options{Source: f.source()})
+	running := r.start(api("deep"))
+	n := 100
+	for i := range n {
+		f.change(r.ctl, fmt.Sprint("new-", i), stream(fmt.Sprintf(", max_bytes: %d", 1+i)))
+		if i%10 == 0 {
+			r.log.Info(strings.Repeat("x", 200)) // more than the new bounds, which are not for this one
+		}
+	}
+	if got := running.Config().ID; got != "old" {
+		t.Errorf("the stream goes by %q", got)
+	}
+	r.ctl.Stop(api("deep"))
+	w := everyLink(t, r.wait(1)[0].Path())
+	if got := w.attr(w.head, "config.id"); got != "old" {
+		t.Errorf("the trace says that it is of configuration %q, want old", got)
+	}
+	if got := w.attr(w.one(control.NameTraceEnd), "end.reason"); got != "stopped" {
+		t.Errorf("the stream ended for %q", got)
+	}
+	if errs := r.errors(); len(errs) != 0 {
+		t.Errorf("reported: %v", errs)
+	}
+
+	last := fmt.Sprint("new-", n-1)
+	for i, broken := range []string{
+		"traces: [", "traces: [{name: deep, providers: [logs], mode: movie}]", "tracs: []",
+		"traces: [{name: a, providers: [logs]}, {name: a, providers: [logs]}]", "ring: {bytes: 4MiB}\n",
+	} {
+		f.write(fmt.Sprint("broken-", i), broken)
+		eventually(t, "it is refused", func() bool { return r.ctl.Stats().Refused > uint64(i) })
+		if got := r.ctl.Config().ID; got != last {
+			t.Errorf("after %q configuration %q is in force, want %q", broken, got, last)
+		}
+	}
+	eventually(t, "all are told", func() bool { return len(r.errors()) >= 5 })
+	if st := r.ctl.Stats(); st.Refused != 5 || len(r.errors()) != 5 || st.Config != last {
+		t.Errorf("%d configurations were refused and %d errors reported, want 5 each; %q is in force", st.Refused, len(r.errors()), st.Config)
+	}
+	second := r.start(api("deep"))
+	eventually(t, "the new bound ends the stream", func() bool {
+		r.log.Info("more")
+		return len(r.traces()) == 2
+	})
+	w = everyLink(t, second.Path())
+	if got := w.attr(w.head, "config.id"); got != last {
+		t.Errorf("the next trace says that it is of configuration %q, want %q", got, last)
+	}
+}
+
+// TestAccept16Typo has a name of a provider that there is not.
+func TestAccept16Typo(t *testing.T) {
+	f := newConfigFile(t)
+	const typo = "traces: [{name: a, on: [{trigger: api}], providers: [spans, lgos]}]"
+	check := func(err error) {
+		t.Helper()
+		unknown, ok := errors.AsType[*control.UnknownProviderError](err)
+		if !ok {
+			t.Fatalf("the error is %v, want an *UnknownProviderError", err)
+		}
+		if unknown.Name != "lgos" {
+			t.Errorf("the unknown provider is %q", unknown.Name)
+		}
+		for _, name := range control.Known().Names() {
+			if !strings.Contains(err.Error(), name) {
+				t.Errorf("the error does not name %s: %v", name, err)
+			}
+		}
+	}
+	f.write("typo", typo)
+	_, err := control.New(&control.Options{Source: f.source()})
+	check(err)
+	f.write("right", strings.Replace(typo, "lgos", "logs", 1))
+	r := newRig(t, control.Options{Source: f.source()})
+	f.write("typo", typo)
+	eventually(t, "it is refused", func() bool { return r.ctl.Stats().Refused == 1 && len(r.errors()) == 1 })
+	check(r.errors()[0])
+	if got := r.ctl.Config().ID; got != "right" {
+		t.Errorf("configuration %q is in force", got)
+	}
+	r.start(api("x"))
+	w := everyLink(t, r.wait(1)[0].Path())
+	if got := w.attr(w.head, "config.id"); got != "right" {
+		t.Errorf("the trace says that it is of configuration %q", got)
+	}
+}

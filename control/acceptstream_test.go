@@ -1,0 +1,315 @@
+package control_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/big"
+	"path/filepath"
+	"runtime/pprof"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/format"
+)
+
+// The bits of a provider of the tests.
+var (
+	bitA = control.Register("accept.a")
+	bitB = control.Register("accept.b")
+)
+
+// A fake provides bitA and bitB, and notes what it is told.
+type fake struct {
+	mu      sync.Mutex
+	calls   []string
+	session *control.Session // nil: it does not run
+}
+
+func (f *fake) Provides() control.Set { return bitA | bitB }
+
+func (f *fake) Start(s *control.Session) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.session != nil {
+		f.calls = append(f.calls, "start while it runs")
+	}
+	f.calls, f.session = append(f.calls, "start "+s.On().String()), s
+	return nil
+}
+
+func (f *fake) Stop() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls, f.session = append(f.calls, "stop"), nil
+	return nil
+}
+
+// tell writes an entry of each bit that is on.
+func (f *fake) tell(t *testing.T, name string) {
+	t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, p := range []control.Set{bitA, bitB} {
+		if f.session != nil && f.session.On()&p != 0 {
+			must(t, f.session.Write(p, format.SpanRef{}, time.Now(), &format.TraceEntry{
+				Message: format.Some(p.String() + " " + name), Metadata: format.Metadata{Name: "fake"},
+			}))
+		}
+	}
+}
+
+func (f *fake) told() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return strings.Join(f.calls, ", ")
+}
+
+// TestAccept02NestedTraces runs streams that overlap and share a provider.
+func TestAccept02NestedTraces(t *testing.T) {
+	const a, ab = "accept.a", "accept.a,accept.b"
+	type list = []string
+	tests := []struct {
+		steps string // what is started (+) and stopped (-)
+		calls string
+		on    []control.Set // after each step
+		small list          // what the trace of bitA alone has
+		large list
+	}{
+		{
+			steps: "+small +large -small -large", calls: "start " + a + ", stop, start " + ab + ", stop",
+			on:    []control.Set{bitA, bitA | bitB, bitA | bitB, 0},
+			small: list{"accept.a 0", "accept.a 1"}, large: list{"accept.a 1", "accept.a 2", "accept.b 1", "accept.b 2"},
+		},
+		{
+			steps: "+small +large -large -small", calls: "start " + a + ", stop, start " + ab + ", stop, start " + a + ", stop",
+			on:    []control.Set{bitA, bitA | bitB, bitA, 0},
+			small: list{"accept.a 0", "accept.a 1", "accept.a 2"}, large: list{"accept.a 1", "accept.b 1"},
+		},
+		{
+			steps: "+large +small -large -small", calls: "start " + ab + ", stop, start " + a + ", stop",
+			on:    []control.Set{bitA | bitB, bitA | bitB, bitA, 0},
+			small: list{"accept.a 1", "accept.a 2"}, large: list{"accept.a 0", "accept.a 1", "accept.b 0", "accept.b 1"},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.steps, func(t *testing.T) {
+			f := &fake{}
+			cfg := base(t.TempDir(), 0,
+				control.TraceConfig{Name: "small", Mode: control.ModeStream, Providers: bitA, On: onAPI("small")},
+				control.TraceConfig{Name: "large", Mode: control.ModeStream, Providers: bitA | bitB, On: onAPI("large")})
+			cfg.Ring.Bytes = 0
+			r := newRig(t, control.Options{Config: cfg, Providers: []control.Member{f}})
+			for i, step := range strings.Fields(tt.steps) {
+				if step[0] == '+' {
+					r.start(api(step[1:]))
+				} else if !r.ctl.Stop(api(step[1:])) {
+					t.Errorf("%s: there was nothing to stop", step)
+				}
+				for _, p := range []control.Set{bitA, bitB} {
+					if got, want := r.ctl.Enabled(p), tt.on[i]&p != 0; got != want {
+						t.Errorf("after %s: %v is on: %t, want %t", step, p, got, want)
+					}
+				}
+				f.tell(t, fmt.Sprint(i))
+			}
+			if got := f.told(); got != tt.calls {
+				t.Errorf("the provider was told %q, want %q", got, tt.calls)
+			}
+			for _, trace := range r.wait(2) {
+				w := everyLink(t, trace.Path())
+				var got []string
+				for _, id := range w.named("fake") {
+					got = append(got, w.entries[id].Message.Value)
+				}
+				slices.Sort(got)
+				want := tt.small
+				if trace.Name() == "large" {
+					want = tt.large
+				}
+				if !slices.Equal(got, want) {
+					t.Errorf("the trace %s has %q, want %q", trace.Name(), got, want)
+				}
+			}
+			r.quiet()
+		})
+	}
+}
+
+// TestAccept15ProviderConflict begins a stream with a profile while somebody else
+// has the profile, and another one when it is free.
+func TestAccept15ProviderConflict(t *testing.T) {
+	if err := pprof.StartCPUProfile(io.Discard); err != nil {
+		t.Skipf("the tests are profiled themselves: %v", err)
+	}
+	stopped := false
+	stop := func() {
+		if !stopped {
+			stopped = true
+			pprof.StopCPUProfile()
+		}
+	}
+	defer stop()
+	r := newRig(t, control.Options{Config: base(t.TempDir(), control.Logs, control.TraceConfig{
+		Name: "deep", Mode: control.ModeStream, Providers: control.Logs | control.CPUProfile, On: onAPI("deep"),
+	})})
+	r.start(api("deep"))
+	r.log.Info("recorded all the same")
+	if why := r.ctl.Stats().Off["cpu.profile"]; !strings.Contains(why, "already in use") {
+		t.Errorf("the account says that the provider is off for %q", why)
+	}
+	r.ctl.Stop(api("deep"))
+	w := everyLink(t, r.wait(1)[0].Path())
+	id := w.one(control.NameProviderOff)
+	if got := w.attr(id, "error"); w.attr(id, "provider") != "cpu.profile" || !strings.Contains(got, "already in use") {
+		t.Errorf("the trace says of %s: %q", w.attr(id, "provider"), got)
+	}
+	if w.entries[id].Parent != w.head {
+		t.Errorf("that is below entry %d", w.entries[id].Parent)
+	}
+	if w.messages()["recorded all the same"] != 1 {
+		t.Error("the log record is not in the trace")
+	}
+	stop()
+	for n, end := 2, time.Now().Add(patience); ; n++ {
+		r.start(api("deep"))
+		burn()
+		r.ctl.Stop(api("deep"))
+		w := everyLink(t, r.wait(n)[n-1].Path())
+		if ids := w.named(control.NameProviderOff); len(ids) != 0 {
+			t.Fatalf("the provider is off: %s", w.attr(ids[0], "error"))
+		}
+		if len(w.named("cpu.profile")) > 0 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("there are no samples")
+		}
+	}
+	if why, is := r.ctl.Stats().Off["cpu.profile"]; is {
+		t.Errorf("the account says still that the provider is off: %s", why)
+	}
+}
+
+// burn uses the processor for a while.
+func burn() {
+	n := new(big.Int).Exp(big.NewInt(3), big.NewInt(4000), nil)
+	for end := time.Now().Add(200 * time.Millisecond); time.Now().Before(end); {
+		new(big.Int).Mul(n, n)
+	}
+}
+
+// TestAccept18FullFile fills a stream up.
+func TestAccept18FullFile(t *testing.T) {
+	const most = 64 << 10
+	r := newRig(t, control.Options{Config: base(t.TempDir(), control.Logs, control.TraceConfig{
+		Name: "small", Mode: control.ModeStream, Providers: control.Logs, MaxBytes: most, On: onAPI("small"), Timeout: time.Hour,
+	})})
+	text := strings.Repeat("x", 500)
+	for round := range 3 {
+		q := api("small")
+		q.Manual = round == 2 // which takes nothing away from the bound
+		trace := r.start(q)
+		n := 0
+		eventually(t, "the stream ends", func() bool {
+			for range 10 {
+				r.log.Info(text)
+				n++
+			}
+			select {
+			case <-trace.Done():
+				return true
+			default:
+				return false
+			}
+		})
+		w := everyLink(t, r.wait(round + 1)[round].Path())
+		end := w.one(control.NameTraceEnd)
+		if got := w.attr(end, "end.reason"); got != "max_bytes" {
+			t.Errorf("the stream ended for %q, want max_bytes", got)
+		}
+		if got := w.messages()[text]; got < most/1000 || got > n {
+			t.Errorf("the stream has %d of %d records", got, n)
+		}
+		if filepath.Base(trace.Path()) != w.name || len(r.ctl.Running()) != 0 {
+			t.Errorf("%d streams run still", len(r.ctl.Running()))
+		}
+	}
+	r.quiet()
+}
+
+// TestAccept18Reasons ends streams in the other ways.
+func TestAccept18Reasons(t *testing.T) {
+	stream := func(name string) control.TraceConfig {
+		return control.TraceConfig{Name: name, Mode: control.ModeStream, Providers: control.Logs, On: onAPI(name), Timeout: time.Hour}
+	}
+	short := stream("timeout")
+	short.Timeout = 30 * time.Millisecond
+	dir := t.TempDir()
+	r := newRig(t, control.Options{Config: base(dir, control.Logs, stream("stopped"), short, stream("shutdown"), stream("aborted"))})
+	for _, name := range []string{"stopped", "timeout", "shutdown", "aborted"} {
+		r.start(api(name))
+	}
+	r.ctl.Stop(api("stopped"))
+	if !r.ctl.Abort(api("aborted"), "for the test") || r.ctl.Abort(api("aborted"), "twice") {
+		t.Error("Abort does not find what runs, or finds more")
+	}
+	r.wait(2)
+	must(t, r.ctl.Shutdown(context.Background()))
+	for _, trace := range r.wait(3) {
+		w := everyLink(t, trace.Path())
+		if got := w.attr(w.one(control.NameTraceEnd), "end.reason"); got != trace.Name() {
+			t.Errorf("%s ended for %q", trace.Name(), got)
+		}
+	}
+	if v := r.verdict(api("stopped")); v != control.Closed {
+		t.Errorf("after Shutdown the verdict is %q", v)
+	}
+	onlyTraces(t, dir)
+}
+
+// TestAccept18Timeout has time under control: a stream that somebody asked for runs
+// until somebody ends it.
+func TestAccept18Timeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, control.Options{Config: base(t.TempDir(), control.Logs, control.TraceConfig{
+			Name: "s", Mode: control.ModeStream, Providers: control.Logs, On: onAPI("*"), Timeout: time.Minute,
+		})})
+		byHand, longer, wish := api("by hand"), api("longer"), api("wish")
+		byHand.Manual, longer.Timeout = true, time.Hour // more than the configuration allows
+		wish.Manual, wish.Timeout = true, 2*time.Minute
+		for _, q := range []control.Request{byHand, longer, wish, api("plain")} {
+			r.start(q)
+		}
+		for _, step := range []struct {
+			after   time.Duration
+			running int
+		}{{59 * time.Second, 4}, {2 * time.Second, 2}, {58 * time.Second, 2}, {2 * time.Second, 1}, {24 * time.Hour, 1}} {
+			time.Sleep(step.after)
+			synctest.Wait()
+			if got := len(r.ctl.Running()); got != step.running {
+				t.Errorf("%d streams run %v later, want %d", got, step.after, step.running)
+			}
+		}
+		if !r.ctl.Stop(byHand) {
+			t.Error("the stream that was asked for by hand has ended")
+		}
+		for _, trace := range r.wait(4) {
+			w := everyLink(t, trace.Path())
+			want := "timeout"
+			if trace.Request().Key == "by hand" {
+				want = "stopped"
+			}
+			if got := w.attr(w.one(control.NameTraceEnd), "end.reason"); got != want {
+				t.Errorf("the stream %q ended for %q, want %q", trace.Request().Key, got, want)
+			}
+		}
+		r.quiet()
+		r.end()
+	})
+}

@@ -1,0 +1,687 @@
+package exporter_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime/pprof"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/control/provider"
+	"github.com/entrace-go/entrace/exporter"
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/slogadapter"
+)
+
+const envControl = "OTEL_EXPORTER_ENTRACE_CONTROL"
+
+// setenv sets variables, whose names begin with envControl if they begin with "_".
+func setenv(t *testing.T, env map[string]string) {
+	t.Helper()
+	for name, value := range env {
+		if name == "" || name[0] == '_' {
+			name = envControl + name
+		}
+		t.Setenv(name, value)
+	}
+}
+
+// eventually waits until ok reports true.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited in vain: %s", what)
+		}
+	}
+}
+
+// controlTraces returns the finished traces in a folder of that name.
+func controlTraces(t *testing.T, dir, name string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*-"+name+".et"))
+	must(t, err)
+	return files
+}
+
+// ringOf returns a control with a ring on the heap, which ends with the test.
+func ringOf(t *testing.T, always control.Set, traces ...control.TraceConfig) *control.Control {
+	t.Helper()
+	ctl, err := control.New(&control.Options{
+		Config:    &control.Config{ID: "test", Dir: t.TempDir(), Ring: control.RingConfig{Bytes: control.MinRingBytes, Always: always}, Traces: traces},
+		Providers: provider.All(),
+	})
+	must(t, err)
+	t.Cleanup(func() { must(t, ctl.Shutdown(context.Background())) })
+	return ctl
+}
+
+func asked(mode control.Mode, p control.Set) control.TraceConfig {
+	return control.TraceConfig{Name: string(mode), Mode: mode, Providers: p, On: []control.On{{Trigger: control.TriggerAPI, Key: string(mode)}}}
+}
+
+func ask(t *testing.T, ctl *control.Control, mode control.Mode) *control.Trace {
+	t.Helper()
+	trace, err := ctl.Start(t.Context(), control.Request{Trigger: control.TriggerAPI, Key: string(mode)})
+	must(t, err)
+	return trace
+}
+
+// read returns a trace that was finished, closed with the test.
+func read(t *testing.T, name string) *format.View {
+	t.Helper()
+	if _, err := format.Verify(name, func(problem error) { t.Error(problem) }); err != nil {
+		t.Fatal(err)
+	}
+	f, err := format.Open(name, nil)
+	must(t, err)
+	t.Cleanup(func() { _ = f.Close() })
+	v, err := format.NewView(f)
+	must(t, err)
+	return v
+}
+
+// count returns how many entries have that name or message.
+func count(t *testing.T, v *format.View, text string) (n int) {
+	t.Helper()
+	for id := range v.Len() {
+		e, err := v.Entry(uint32(id))
+		must(t, err)
+		if e.Metadata.Name == text || e.Message.Valid && e.Message.Value == text {
+			n++
+		}
+	}
+	return n
+}
+
+func TestControlEnvironment(t *testing.T) {
+	tests := []struct {
+		name  string
+		env   map[string]string
+		check func(t *testing.T, dir string, p *exporter.Pipeline, log *slog.Logger)
+	}{
+		{"unset", nil, func(t *testing.T, _ string, p *exporter.Pipeline, _ *slog.Logger) {
+			if p.Control() != nil {
+				t.Error("there is a control")
+			}
+		}},
+		{"off", map[string]string{"": "off", "_DIR": "traces"}, func(t *testing.T, dir string, p *exporter.Pipeline, _ *slog.Logger) {
+			if _, err := os.Stat(filepath.Join(dir, "traces")); p.Control() != nil || !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("there is a control, or %v", err)
+			}
+			if got := filepath.Base(p.Recorder().Path()); !strings.HasPrefix(got, "shop-") {
+				t.Errorf("it records to %s", got)
+			}
+		}},
+		{"ring", map[string]string{"": "ring"}, func(t *testing.T, dir string, p *exporter.Pipeline, log *slog.Logger) {
+			c := p.Control().Config()
+			if want, err := filepath.EvalSymlinks(filepath.Join(dir, "shop-traces")); p.Control().Dir() != want || err != nil || c.ID != control.EnvID {
+				t.Errorf("the folder is %s, want %s, %v; the id %s", p.Control().Dir(), want, err, c.ID)
+			}
+			if want := control.Spans | control.Logs | control.RuntimeMetrics | control.GC; c.Ring.Bytes != 64<<20 || !c.Ring.Persist || c.Ring.Always != want {
+				t.Errorf("the ring is %+v", c.Ring)
+			}
+			if n := len(p.Control().Running()); n != 0 {
+				t.Errorf("%d streams run", n)
+			}
+			oneSpan(t, p)
+			log.Error("the reason")
+			eventually(t, "a trace", func() bool { return len(controlTraces(t, p.Control().Dir(), "error")) == 1 })
+			v := read(t, controlTraces(t, p.Control().Dir(), "error")[0])
+			if count(t, v, "span") != 1 || count(t, v, "the reason") != 1 {
+				t.Error("the trace lacks the span or the log record")
+			}
+			if e, err := v.Entry(v.Children(0)[0]); err != nil || e.Metadata.Name != control.NameTrace {
+				t.Errorf("the first entry is %q, %v", e.Metadata.Name, err)
+			}
+			if n := count(t, v, "shop"); n != 1 {
+				t.Errorf("the trace has %d resources called shop, want 1", n)
+			}
+		}},
+		{"in capitals", map[string]string{"": "RING"}, func(t *testing.T, _ string, p *exporter.Pipeline, _ *slog.Logger) {
+			if p.Control() == nil {
+				t.Error("there is no control")
+			}
+		}},
+		{"stream", map[string]string{"": "stream"}, func(t *testing.T, _ string, p *exporter.Pipeline, log *slog.Logger) {
+			if n := len(p.Control().Running()); n != 1 {
+				t.Fatalf("%d streams run, want 1", n)
+			}
+			log.Info("in the stream")
+			oneSpan(t, p)
+			must(t, p.Shutdown(t.Context()))
+			v := read(t, controlTraces(t, p.Control().Dir(), "all")[0])
+			if count(t, v, "in the stream") != 1 || count(t, v, "span") != 1 {
+				t.Error("the trace lacks the span or the log record")
+			}
+		}},
+		{"folder, size, providers", map[string]string{"": "ring", "_DIR": "a/b", "_RING_BYTES": " 5000000 ", "_PROVIDERS": "logs, process,"}, func(t *testing.T, dir string, p *exporter.Pipeline, log *slog.Logger) {
+			c := p.Control().Config()
+			if c.Dir != "a/b" || c.Ring.Bytes != 5_000_000 || c.Ring.Always != control.Logs|control.Process {
+				t.Errorf("the configuration is %+v", c)
+			}
+			rings, err := filepath.Glob(filepath.Join(dir, "a", "b", "ring-*.ring"))
+			must(t, err)
+			if len(rings) != 1 {
+				t.Fatalf("the rings are %q", rings)
+			}
+			if fi, err := os.Stat(rings[0]); err != nil || fi.Size() < 4<<20 || fi.Size() > 20_000_000 || fi.Mode().Perm() != 0o600 {
+				t.Errorf("the ring has %d bytes and mode %v, %v", fi.Size(), fi.Mode(), err)
+			}
+			oneSpan(t, p)
+			log.Error("the reason")
+			eventually(t, "a trace", func() bool { return len(controlTraces(t, "a/b", "error")) == 1 })
+			if v := read(t, controlTraces(t, "a/b", "error")[0]); count(t, v, "span") != 0 || count(t, v, "the reason") != 1 {
+				t.Error("the trace has a span, or lacks the log record")
+			}
+		}},
+		{"no trace of errors", map[string]string{"": "ring", "_ON_ERROR": "off"}, func(t *testing.T, _ string, p *exporter.Pipeline, log *slog.Logger) {
+			log.Error("no reason")
+			if v := p.Control().Stats().Verdicts[control.TriggerLog]; v[control.Started] != 0 {
+				t.Errorf("the verdicts are %v", v)
+			}
+			for _, tc := range p.Control().Config().Traces {
+				for _, on := range tc.On {
+					if on.Trigger == control.TriggerLog || on.Trigger == control.TriggerSpan || on.Trigger == control.TriggerWatchdog {
+						t.Errorf("trace %s is for %s", tc.Name, on.Trigger)
+					}
+				}
+			}
+		}},
+		{"slow", map[string]string{"": "ring", "_ON_SLOW": "10ms"}, func(t *testing.T, _ string, p *exporter.Pipeline, _ *slog.Logger) {
+			_, s := p.TracerProvider().Tracer("t").Start(t.Context(), "slow span")
+			time.Sleep(11 * time.Millisecond)
+			s.End()
+			eventually(t, "a trace", func() bool { return len(controlTraces(t, p.Control().Dir(), "slow")) == 1 })
+			if v := read(t, controlTraces(t, p.Control().Dir(), "slow")[0]); count(t, v, "slow span") != 1 {
+				t.Error("the trace lacks the span")
+			}
+		}},
+		{"hang", map[string]string{"": "ring", "_ON_HANG": "50ms"}, func(t *testing.T, _ string, p *exporter.Pipeline, _ *slog.Logger) {
+			_, s := p.TracerProvider().Tracer("t").Start(t.Context(), "hangs")
+			eventually(t, "a trace", func() bool { return len(controlTraces(t, p.Control().Dir(), "hang")) == 1 })
+			s.End()
+			if v := read(t, controlTraces(t, p.Control().Dir(), "hang")[0]); count(t, v, "hangs") != 1 {
+				t.Error("the trace lacks the span")
+			}
+		}},
+		{"a file", map[string]string{"_CONFIG": "control.yaml"}, func(t *testing.T, dir string, p *exporter.Pipeline, _ *slog.Logger) {
+			if got := p.Control().Config().ID; got != "of the file" {
+				t.Fatalf("configuration %q is in force", got)
+			}
+			if want, err := filepath.EvalSymlinks(filepath.Join(dir, "shop-traces")); p.Control().Dir() != want || err != nil {
+				t.Errorf("the folder is %s, want %s, %v", p.Control().Dir(), want, err)
+			}
+			must(t, os.WriteFile("next.yaml", []byte("{id: next, ring: {bytes: 4MiB}}"), 0o600))
+			must(t, os.Rename("next.yaml", "control.yaml"))
+			eventually(t, "the next configuration", func() bool { return p.Control().Config().ID == "next" })
+		}},
+		{"a file, and off", map[string]string{"": "Off", "_CONFIG": "control.yaml"}, func(t *testing.T, _ string, p *exporter.Pipeline, _ *slog.Logger) {
+			if p.Control() != nil {
+				t.Error("there is a control")
+			}
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := clean(t)
+			told := reports(t)
+			t.Setenv("OTEL_SERVICE_NAME", "shop")
+			must(t, os.WriteFile("control.yaml", []byte("{id: of the file, ring: {bytes: 4MiB}}"), 0o600))
+			setenv(t, tt.env)
+			p := setup(t)
+			tt.check(t, dir, p, slog.New(slogadapter.New(p.Recorder(), nil)))
+			must(t, p.Shutdown(t.Context()))
+			if told() != "" {
+				t.Errorf("it reported %s", told())
+			}
+			if left, err := filepath.Glob("*/*.ring"); len(left) != 0 || err != nil {
+				t.Errorf("%q are left, %v", left, err)
+			}
+		})
+	}
+}
+
+// TestControlEnvironmentWrong has values that are an error. The program runs on,
+// and nothing is recorded.
+func TestControlEnvironmentWrong(t *testing.T) {
+	tests := []struct {
+		env  map[string]string
+		name []string // what the error names
+	}{
+		{map[string]string{"": "maybe"}, []string{envControl + "=", "maybe"}},
+		{map[string]string{"_RING_BYTES": "much"}, []string{envControl + "_RING_BYTES", "much"}},
+		{map[string]string{"_RING_BYTES": "5"}, []string{envControl + "_RING_BYTES", "4194304"}},
+		{map[string]string{"_RING_BYTES": "-1"}, []string{envControl + "_RING_BYTES"}},
+		{map[string]string{"_RING_BYTES": "99999999999999999999"}, []string{envControl + "_RING_BYTES"}},
+		{map[string]string{"_PROVIDERS": "spans,lgos"}, []string{envControl + "_PROVIDERS", "lgos", "runtime.metrics"}},
+		{map[string]string{"_ON_ERROR": "soon"}, []string{envControl + "_ON_ERROR", "soon"}},
+		{map[string]string{"_ON_SLOW": "-1s"}, []string{envControl + "_ON_SLOW"}},
+		{map[string]string{"_ON_HANG": "5"}, []string{envControl + "_ON_HANG"}},
+		{map[string]string{"_ON_HANG": "x", "_ON_SLOW": "y"}, []string{envControl + "_ON_HANG", envControl + "_ON_SLOW"}},
+		{map[string]string{"_CONFIG": "nosuch.yaml"}, []string{envControl + "_CONFIG", "nosuch.yaml"}},
+		{map[string]string{"_CONFIG": "broken.yaml"}, []string{envControl + "_CONFIG", "broken.yaml"}},
+	}
+	for _, tt := range tests {
+		t.Run(fmt.Sprint(tt.env), func(t *testing.T) {
+			dir := clean(t)
+			told := reports(t)
+			must(t, os.WriteFile("broken.yaml", []byte("traces: 7"), 0o600))
+			setenv(t, map[string]string{"": "ring"})
+			setenv(t, tt.env)
+			p, err := exporter.Setup(t.Context())
+			if err == nil {
+				t.Error("there is no error")
+			}
+			for _, text := range tt.name {
+				if err != nil && !strings.Contains(err.Error(), text) {
+					t.Errorf("the error does not name %s: %v", text, err)
+				}
+			}
+			if p.Control() != nil {
+				t.Error("there is a control")
+			}
+			slog.New(slogadapter.New(p.Recorder(), nil)).Error("not recorded")
+			oneSpan(t, p)
+			must(t, p.ForceFlush(t.Context()))
+			must(t, p.Shutdown(t.Context()))
+			list, err := os.ReadDir(dir)
+			must(t, err)
+			if len(list) != 1 || told() != "" {
+				t.Errorf("there are %v, and it reported %s", list, told())
+			}
+		})
+	}
+}
+
+func TestControlUnsampled(t *testing.T) {
+	clean(t)
+	t.Setenv("OTEL_TRACES_SAMPLER", "parentbased_always_off")
+	t.Setenv("OTEL_TRACES_EXPORTER", "mine,entrace")
+	ctl := ringOf(t, control.Spans, asked(control.ModeSnapshot, control.Spans))
+	mine, synced := tracetest.NewInMemoryExporter(), tracetest.NewInMemoryExporter()
+	p := setup(t, exporter.WithControl(ctl),
+		exporter.WithSpanExporter("mine", func(context.Context) (sdktrace.SpanExporter, error) { return mine, nil }),
+		exporter.WithTracerProviderOptions(sdktrace.WithSyncer(synced)))
+	tracer := p.TracerProvider().Tracer("t")
+	_, s := tracer.Start(t.Context(), "dropped")
+	if !s.IsRecording() || s.SpanContext().IsSampled() {
+		t.Errorf("the span is recorded: %t, sampled: %t", s.IsRecording(), s.SpanContext().IsSampled())
+	}
+	s.End()
+	remote := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled, Remote: true})
+	_, s = tracer.Start(trace.ContextWithSpanContext(t.Context(), remote), "sampled")
+	if !s.SpanContext().IsSampled() {
+		t.Error("the span of a sampled parent is not sampled")
+	}
+	s.End()
+	must(t, p.ForceFlush(t.Context()))
+	for _, e := range []*tracetest.InMemoryExporter{mine, synced} {
+		if got := e.GetSpans(); len(got) != 1 || got[0].Name != "sampled" {
+			t.Errorf("another exporter has %d spans, want only the sampled one", len(got))
+		}
+	}
+	v := read(t, ask(t, ctl, control.ModeSnapshot).Path())
+	if count(t, v, "dropped") != 1 || count(t, v, "sampled") != 1 {
+		t.Error("a span is not in the trace")
+	}
+
+	off := *ctl.Config()
+	off.Ring.Always, off.Traces = control.Logs, nil
+	must(t, ctl.SetConfig(&off))
+	if _, s = tracer.Start(t.Context(), "off"); s.IsRecording() {
+		t.Error("a span is recorded that nobody wants")
+	}
+}
+
+// fixedIDs gives the trace ids of a test, the same for each.
+type fixedIDs struct{ r *rand.Rand }
+
+func (g fixedIDs) NewIDs(ctx context.Context) (id trace.TraceID, span trace.SpanID) {
+	binary.BigEndian.PutUint64(id[:], g.r.Uint64())
+	binary.BigEndian.PutUint64(id[8:], g.r.Uint64())
+	return id, g.NewSpanID(ctx, id)
+}
+
+func (g fixedIDs) NewSpanID(context.Context, trace.TraceID) (span trace.SpanID) {
+	binary.BigEndian.PutUint64(span[:], g.r.Uint64()|1)
+	return span
+}
+
+// sampledOf returns which of 1,000 traces tp samples, each with no parent, and
+// with remote and local ones that are sampled or not.
+func sampledOf(tp *sdktrace.TracerProvider) string {
+	tracer := tp.Tracer("t")
+	var b strings.Builder
+	for i := range 1000 {
+		ctx := context.Background()
+		if k := i % 5; k > 0 {
+			sc := trace.SpanContextConfig{TraceID: trace.TraceID{byte(i), byte(i >> 8), 15: byte(i * 7), 9: byte(i * 31)}, SpanID: trace.SpanID{1}, Remote: k > 2}
+			if k%2 == 0 {
+				sc.TraceFlags = trace.FlagsSampled
+			}
+			ctx = trace.ContextWithSpanContext(ctx, trace.NewSpanContext(sc))
+		}
+		_, s := tracer.Start(ctx, "s")
+		b.WriteByte("01"[s.SpanContext().TraceFlags()&trace.FlagsSampled])
+		s.End()
+	}
+	return b.String()
+}
+
+// TestControlSamplers compares what the environment says with what the SDK makes of
+// it.
+func TestControlSamplers(t *testing.T) {
+	for _, sampler := range []string{
+		"", "always_on", "always_off", "traceidratio", "parentbased_always_on", "parentbased_always_off", "parentbased_traceidratio",
+		"ALWAYS_OFF", " always_off ", "ParentBased_Always_Off", "jaeger_remote", "alwaysoff",
+	} {
+		args := []string{""}
+		if strings.Contains(sampler, "ratio") {
+			args = []string{"", "0", "0.25", " 0.25 ", "1", "1.0", "1e-1", "-0.5", "1.5", "x", "0x1p-2", "Inf"}
+		}
+		for _, arg := range args {
+			for _, wanted := range []control.Set{control.Spans, control.Logs} { // that is recorded, or is not
+				t.Run(fmt.Sprintf("%s %s %v", sampler, arg, wanted), func(t *testing.T) {
+					clean(t)
+					reports(t)
+					set := func(name, value string) {
+						t.Setenv(name, value) // so that it comes back
+						if value == "" {
+							must(t, os.Unsetenv(name))
+						}
+					}
+					set("OTEL_TRACES_SAMPLER", sampler)
+					set("OTEL_TRACES_SAMPLER_ARG", arg)
+					ids := func() sdktrace.TracerProviderOption {
+						return sdktrace.WithIDGenerator(fixedIDs{rand.New(rand.NewPCG(1, 2))})
+					}
+					sdk := sdktrace.NewTracerProvider(ids())
+					want := sampledOf(sdk)
+					must(t, sdk.Shutdown(t.Context()))
+					p := setup(t, exporter.WithControl(ringOf(t, wanted)), exporter.WithTracerProviderOptions(ids()))
+					if got := sampledOf(p.TracerProvider()); got != want {
+						t.Errorf("%d of 1000 are sampled, the SDK samples %d, or others", strings.Count(got, "1"), strings.Count(want, "1"))
+					}
+					must(t, p.Shutdown(t.Context()))
+				})
+			}
+		}
+	}
+}
+
+// TestSamplerDecides compares the decisions and the trace state with those of the
+// sampler within.
+func TestSamplerDecides(t *testing.T) {
+	on, off := ringOf(t, control.Spans), ringOf(t, control.Logs)
+	for _, next := range []sdktrace.Sampler{sdktrace.AlwaysSample(), sdktrace.NeverSample(), sdktrace.TraceIDRatioBased(0.5), sdktrace.AlwaysRecord(sdktrace.NeverSample())} {
+		for i := range 100 {
+			q := sdktrace.SamplingParameters{ParentContext: t.Context(), TraceID: trace.TraceID{8: byte(i * 5), 15: 1}, Name: "s"}
+			plain := next.ShouldSample(q)
+			if got := exporter.Sampler(next, off).ShouldSample(q); got.Decision != plain.Decision {
+				t.Errorf("%s: with spans off the decision is %v, want %v", next.Description(), got.Decision, plain.Decision)
+			}
+			want := plain.Decision
+			if want == sdktrace.Drop {
+				want = sdktrace.RecordOnly
+			}
+			got := exporter.Sampler(next, on).ShouldSample(q)
+			if got.Decision != want || got.Tracestate.String() != plain.Tracestate.String() {
+				t.Errorf("%s: with spans on the decision is %v, want %v", next.Description(), got.Decision, want)
+			}
+		}
+		if d := exporter.Sampler(next, on).Description(); !strings.Contains(d, next.Description()) {
+			t.Errorf("the description is %s", d)
+		}
+		if got := exporter.Sampler(next, nil).ShouldSample(sdktrace.SamplingParameters{ParentContext: t.Context()}); got.Decision != next.ShouldSample(sdktrace.SamplingParameters{ParentContext: t.Context()}).Decision {
+			t.Errorf("with a nil control the decision is %v", got.Decision)
+		}
+	}
+}
+
+var labelLine = regexp.MustCompile(`"([^"]*)":"([^"]*)"`)
+
+// labelsHere returns the labels of the goroutine that calls it, as "k=v k=v".
+//
+//go:noinline
+func labelsHere(t *testing.T) string {
+	t.Helper()
+	var b bytes.Buffer
+	must(t, pprof.Lookup("goroutine").WriteTo(&b, 1))
+	for stack := range strings.SplitSeq(b.String(), "\n\n") {
+		if !strings.Contains(stack, "exporter_test.labelsHere") {
+			continue
+		}
+		var all []string
+		for line := range strings.Lines(stack) {
+			if strings.HasPrefix(line, "# labels:") {
+				for _, m := range labelLine.FindAllStringSubmatch(line, -1) {
+					all = append(all, m[1]+"="+m[2])
+				}
+			}
+		}
+		slices.Sort(all)
+		return strings.Join(all, " ")
+	}
+	t.Fatal("this goroutine is not in the profile")
+	return ""
+}
+
+func labelsOf(s trace.Span) string {
+	return "span_id=" + s.SpanContext().SpanID().String() + " trace_id=" + s.SpanContext().TraceID().String()
+}
+
+// TestControlLabels looks at the goroutine's labels as spans come and go.
+func TestControlLabels(t *testing.T) {
+	clean(t)
+	all := control.Spans | control.Goroutines
+	ctl := ringOf(t, control.Spans, asked(control.ModeSnapshot, all), asked(control.ModeStream, all|control.CPUProfile))
+	p := setup(t, exporter.WithControl(ctl), exporter.WithSampler(sdktrace.NeverSample()))
+	tracer := p.TracerProvider().Tracer("t")
+	want := func(when, labels string) {
+		t.Helper()
+		if got := labelsHere(t); got != labels {
+			t.Errorf("%s the labels are %q, want %q", when, got, labels)
+		}
+	}
+	nested := func(ctx context.Context, around string, profiled bool) {
+		t.Helper()
+		and := func(labels string) string { return strings.TrimSpace(around + " " + labels) }
+		want("before", and(""))
+		ctx1, root := tracer.Start(ctx, "root")
+		want("in the root", and(labelsOf(root)))
+		ctx2, child := tracer.Start(ctx1, "child")
+		_, grandchild := tracer.Start(ctx2, "grandchild")
+		if profiled {
+			want("in the grandchild", and(labelsOf(grandchild)))
+		} else {
+			want("in the grandchild", and(labelsOf(root)))
+		}
+		grandchild.End()
+		if profiled {
+			want("in the child again", and(labelsOf(child)))
+		}
+		child.End()
+		want("in the root again", and(labelsOf(root)))
+		root.End()
+		want("after", and(""))
+	}
+	for _, profiled := range []bool{false, true} {
+		if profiled {
+			ask(t, ctl, control.ModeStream)
+		}
+		nested(t.Context(), "", profiled)
+		pprof.Do(t.Context(), pprof.Labels("a", "b"), func(ctx context.Context) { nested(ctx, "a=b", profiled) })
+		want("outside of Do", "")
+		remote := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, Remote: true})
+		nested(trace.ContextWithRemoteSpanContext(t.Context(), remote), "", profiled)
+	}
+	if !ctl.Stop(control.Request{Trigger: control.TriggerAPI, Key: string(control.ModeStream)}) {
+		t.Error("the stream did not run")
+	}
+
+	// Nobody looks at goroutines: nothing has labels.
+	quiet := *ctl.Config()
+	quiet.Traces = nil
+	must(t, ctl.SetConfig(&quiet))
+	_, s := tracer.Start(t.Context(), "root")
+	want("that nobody wants", "")
+	s.End()
+
+	// The labels go with the span although nobody wants them any more.
+	must(t, ctl.SetConfig(&control.Config{
+		ID: "again", Dir: quiet.Dir, Ring: quiet.Ring, Traces: []control.TraceConfig{asked(control.ModeSnapshot, all)},
+	}))
+	_, s = tracer.Start(t.Context(), "root")
+	want("in the root", labelsOf(s))
+	must(t, ctl.SetConfig(&quiet))
+	s.End()
+	want("after all", "")
+}
+
+func TestControlLeavesNoRoom(t *testing.T) {
+	clean(t)
+	told := reports(t)
+	t.Setenv("OTEL_EXPORTER_ENTRACE_MODE", "batch")
+	ctl := ringOf(t, control.Spans, asked(control.ModeSnapshot, control.Spans))
+	p := setup(t, exporter.WithControl(ctl))
+	if !strings.Contains(told(), "OTEL_EXPORTER_ENTRACE_MODE") || !strings.Contains(told(), "live") {
+		t.Errorf("it reported %q, want that the mode is ignored", told())
+	}
+	_, s := p.TracerProvider().Tracer("t").Start(t.Context(), "open")
+	if v := read(t, ask(t, ctl, control.ModeSnapshot).Path()); count(t, v, "open") != 1 {
+		t.Error("the span that is open is not recorded live")
+	}
+	s.End()
+}
+
+// slowExporter is told last of all spans when it is shut down.
+type slowExporter struct{ ended chan struct{} }
+
+func (slowExporter) ExportSpans(context.Context, []sdktrace.ReadOnlySpan) error { return nil }
+func (e slowExporter) Shutdown(context.Context) error                           { close(e.ended); return nil }
+
+func TestControlShutdown(t *testing.T) {
+	t.Run("its own", func(t *testing.T) {
+		clean(t)
+		told := reports(t)
+		setenv(t, map[string]string{"_CONFIG": "c.yaml", "OTEL_TRACES_EXPORTER": "entrace,slow"})
+		must(t, os.WriteFile("c.yaml", []byte(`{id: c, dir: traces, ring: {bytes: 4MiB}, traces: [
+			{name: all, mode: stream, on: [{trigger: start}], timeout: 1h, providers: [spans, logs]},
+			{name: exit, on: [{trigger: exit}], providers: [spans, logs]}]}`), 0o600))
+		e := slowExporter{make(chan struct{})}
+		p := setup(t, exporter.WithSpanExporter("slow", func(context.Context) (sdktrace.SpanExporter, error) { return e, nil }))
+		ctl := p.Control()
+		log := slog.New(slogadapter.New(p.Recorder(), nil))
+		ctx, open := p.TracerProvider().Tracer("t").Start(t.Context(), "open")
+		log.InfoContext(ctx, "last words")
+		if len(ctl.Running()) != 1 {
+			t.Errorf("%d streams run, want 1", len(ctl.Running()))
+		}
+		must(t, errors.Join(p.Shutdown(t.Context()), p.Shutdown(t.Context())))
+		select {
+		case <-e.ended:
+		default:
+			t.Error("the other exporter was not shut down")
+		}
+		open.End()
+		log.Info("too late")
+		for _, name := range []string{"all", "exit"} {
+			files := controlTraces(t, "traces", name)
+			if len(files) != 1 {
+				t.Fatalf("the traces %s are %q", name, files)
+			}
+			v := read(t, files[0])
+			if count(t, v, "open") != 1 || count(t, v, "last words") != 1 || count(t, v, "too late") != 0 {
+				t.Errorf("%s lacks what was recorded before, or has more", name)
+			}
+		}
+		var denied *control.DeniedError
+		if _, err := ctl.Start(t.Context(), control.Request{Trigger: control.TriggerAPI}); !errors.As(err, &denied) || denied.Verdict != control.Closed {
+			t.Errorf("the control answers %v", err)
+		}
+		must(t, errors.Join(ctl.Shutdown(t.Context()), p.Shutdown(t.Context())))
+		if told() != "" {
+			t.Errorf("it reported %s", told())
+		}
+	})
+	t.Run("somebody's", func(t *testing.T) {
+		clean(t)
+		ctl := ringOf(t, control.Spans|control.Logs, asked(control.ModeSnapshot, control.Spans|control.Logs))
+		p := setup(t, exporter.WithControl(ctl))
+		oneSpan(t, p)
+		must(t, errors.Join(p.Shutdown(t.Context()), p.Shutdown(t.Context())))
+		slog.New(slogadapter.New(p.Recorder(), nil)).Info("goes on")
+		if v := read(t, ask(t, ctl, control.ModeSnapshot).Path()); count(t, v, "span") != 1 || count(t, v, "goes on") != 1 {
+			t.Error("the trace lacks the span, or what was recorded after Shutdown of the pipeline")
+		}
+	})
+	t.Run("in no time", func(t *testing.T) {
+		dir := clean(t)
+		setenv(t, map[string]string{"": "stream", "_DIR": "traces"})
+		p := setup(t)
+		oneSpan(t, p)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := p.Shutdown(ctx); err != nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("Shutdown returns %v", err)
+		}
+		must(t, p.Shutdown(t.Context()))
+		must(t, p.Control().Shutdown(t.Context())) // waits for what goes on
+		files := controlTraces(t, filepath.Join(dir, "traces"), "all")
+		if len(files) != 1 {
+			t.Fatalf("the traces are %q", files)
+		}
+		if v := read(t, files[0]); count(t, v, "span") != 1 {
+			t.Error("the trace lacks the span")
+		}
+	})
+}
+
+func TestControlDisabled(t *testing.T) {
+	for _, with := range []bool{false, true} {
+		t.Run(fmt.Sprint("with an option: ", with), func(t *testing.T) {
+			dir := clean(t)
+			setenv(t, map[string]string{"OTEL_SDK_DISABLED": "true", "": "stream", "_CONFIG": "nosuch.yaml"})
+			var o []exporter.SetupOption
+			var ctl *control.Control
+			if with {
+				ctl = ringOf(t, control.Spans|control.Logs)
+				o = append(o, exporter.WithControl(ctl))
+			}
+			p := setup(t, o...)
+			if p.Control() != nil {
+				t.Error("there is a control")
+			}
+			oneSpan(t, p)
+			log := slog.New(slogadapter.New(p.Recorder(), nil))
+			if log.Error("no"); log.Enabled(t.Context(), slog.LevelError) {
+				t.Error("log records are taken")
+			}
+			must(t, p.Shutdown(t.Context()))
+			if ctl != nil && ctl.Stats().Ring.Entries != 0 {
+				t.Errorf("%d entries are in the ring", ctl.Stats().Ring.Entries)
+			}
+			list, err := os.ReadDir(dir)
+			must(t, err)
+			if len(list) != 0 {
+				t.Errorf("there are %v", list)
+			}
+		})
+	}
+}

@@ -1,0 +1,455 @@
+package format_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+// tally counts the spans of a trace and those that have ended.
+func tally(t testing.TB, f *format.File) (begun, ended int) {
+	t.Helper()
+	v, err := format.NewView(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id := range uint32(v.Len()) {
+		if v.Role(id) != format.RoleSpan {
+			continue
+		}
+		begun++
+		if _, is, err := v.Ended(id); err != nil {
+			t.Fatal(err)
+		} else if is {
+			ended++
+		}
+	}
+	return begun, ended
+}
+
+func copyFile(t testing.TB, from, to string) string {
+	t.Helper()
+	in, err := os.Open(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	out, err := os.Create(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(out, in); err != nil {
+		t.Fatal(err)
+	}
+	if err := out.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+func all() format.SnapshotOptions { return format.SnapshotOptions{Providers: allProviders} }
+
+// TestRingEndsGivenUp: spans whose ends the ring has given up, and not their
+// beginnings, are not taken for open: in snapshots, in streams, after a crash.
+func TestRingEndsGivenUp(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.ring")
+	g := newRing(t, &format.RingOptions{Bytes: 4 << 20, Path: path}, allProviders)
+	s := play(t, g.Recorder())
+	s.start(ringRef(9, 9), format.SpanRef{}, "open", 10)
+	for i := range 100 {
+		s.start(ringRef(1, i), format.SpanRef{}, "ended", 10)
+		s.end(ringRef(1, i), 0, 0)
+	}
+	for range 20_000 {
+		s.log(format.SpanRef{}, "said", 500)
+	}
+	check := func(what string, f *format.File) {
+		t.Helper()
+		if begun, ended := tally(t, f); begun != 1 || ended != 0 {
+			t.Errorf("%s has %d spans, %d of them ended; one is open", what, begun, ended)
+		}
+	}
+	check("a snapshot", writeSnapshot(t, g.Snapshot(all()), format.V1))
+	check("a window", writeSnapshot(t, g.Snapshot(format.SnapshotOptions{Providers: allProviders, From: time.Unix(0, s.at)}), format.V1))
+	rec := create(t, "stream.iet", nil)
+	st, err := g.Stream(rec, allProviders)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st.Close()
+	if err := rec.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	check("a stream", open(t, rec.StreamPath()))
+	d, err := format.OpenRing(copyFile(t, path, filepath.Join(t.TempDir(), "y.ring")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	sn := d.Snapshot(all())
+	if living := g.Snapshot(all()); living.From.After(sn.From.Add(time.Millisecond)) && sn.From.Before(time.Unix(0, s.at-int64(time.Second))) {
+		t.Errorf("the dead ring goes back to %v, the living one to %v", sn.From, living.From)
+	}
+	check("the dead ring", writeSnapshot(t, sn, format.V1))
+}
+
+// TestRingKeepChanges ends spans when nothing is kept any more.
+func TestRingKeepChanges(t *testing.T) {
+	g := newRing(t, nil, allProviders)
+	s := play(t, g.Recorder())
+	for i := range 10 {
+		s.start(ringRef(1, i), format.SpanRef{}, "span", 0)
+	}
+	g.Keep(0)
+	for i := range 10 {
+		s.end(ringRef(1, i), 0, 0)
+	}
+	g.Keep(allProviders)
+	if begun, ended := tally(t, writeSnapshot(t, g.Snapshot(all()), format.V1)); begun != 10 || ended != 10 {
+		t.Errorf("%d spans, %d ended", begun, ended)
+	}
+}
+
+// A standingTee stands as a disk may.
+type standingTee struct {
+	once    sync.Once
+	stands  chan struct{}
+	release chan struct{}
+}
+
+func (s *standingTee) Begin(format.Version)        {}
+func (s *standingTee) Close(context.Context) error { return nil }
+
+func (s *standingTee) Take([]format.TeeEntry) {
+	s.once.Do(func() { close(s.stands) })
+	<-s.release
+}
+
+// TestRingStandingStream: a stream whose disk stands does not stop others.
+func TestRingStandingStream(t *testing.T) {
+	g := newRing(t, nil, allProviders)
+	s := play(t, g.Recorder())
+	tee := &standingTee{stands: make(chan struct{}), release: make(chan struct{})}
+	rec := create(t, "stream.iet", &format.RecorderOptions{Tee: tee, MaxBlock: time.Millisecond})
+	defer close(tee.release)
+	st, err := g.Stream(rec, allProviders)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	s.log(format.SpanRef{}, "said", 0)
+	<-tee.stands
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		other := play(t, g.Recorder())
+		other.log(format.SpanRef{}, "said", 0)
+		if _, err := g.Recorder().Resource(ringEntry("another resource", 0)); err != nil {
+			t.Error(err)
+		}
+		g.Recorder().Stats()
+		g.Stats()
+		g.Snapshot(all()).Close()
+	}()
+	select {
+	case <-done:
+	case <-time.After(30 * time.Second):
+		t.Error("somebody waits for the stream's disk")
+	}
+}
+
+// TestRingStreamKilled: a stream that is killed at once has its resource and its
+// head.
+func TestRingStreamKilled(t *testing.T) {
+	g := newRing(t, nil, allProviders)
+	s := play(t, g.Recorder())
+	dir := t.TempDir()
+	rec, err := format.Create(filepath.Join(dir, "s.iet"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeRecorder(t, rec)
+	if d, err := rec.Durability(); d != format.DurabilityProcess {
+		t.Skip("no crash buffer here:", err)
+	}
+	if _, err := rec.AppendHead(&format.TraceEntry{Metadata: format.Metadata{Name: "entrace.trace"}}); err != nil {
+		t.Fatal(err)
+	}
+	st, err := g.Stream(rec, allProviders)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	s.start(ringRef(1, 1), format.SpanRef{}, "span", 0)
+	b := s.rec.Batch()
+	b.Entry(ringEntry("sample", 0))
+	b.From(5)
+	b.Log(format.SpanRef{}, s.tick())
+	if err := b.Write(); err != nil {
+		t.Fatal(err)
+	}
+	to := t.TempDir()
+	copyFile(t, filepath.Join(dir, "s.iet.buffer"), filepath.Join(to, "s.iet.buffer"))
+	name := copyFile(t, filepath.Join(dir, "s.iet"), filepath.Join(to, "s.iet"))
+	if _, err := format.Recover(name, ""); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := rawOutline(t, open(t, name)), "root(entrace.trace(sample) resource(span))"; got != want {
+		t.Errorf("recovered is %s, want %s", got, want)
+	}
+}
+
+// TestHeadRotates: what an entry is to be hung below may be in the file before.
+func TestHeadRotates(t *testing.T) {
+	rec := create(t, "app.iet", &format.RecorderOptions{MaxFileEntries: 1000, Durability: format.DurabilityWriteThrough})
+	for range 50 {
+		if _, err := rec.Append(ringEntry("x", 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := rec.AppendHead(ringEntry("head", 0)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2500 {
+		b := rec.Batch()
+		b.Entry(ringEntry("sample", 0))
+		b.From(5)
+		b.Log(format.SpanRef{}, 0)
+		if err := b.Write(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if rec.Stats().Files == 0 {
+		t.Fatal("it did not rotate")
+	}
+	list, _ := filepath.Glob(filepath.Join(filepath.Dir(rec.StreamPath()), "*.iet"))
+	for _, name := range list {
+		if r, err := format.Inspect(name); err != nil || r.Damage != nil {
+			t.Errorf("%s: %+v, %v", name, r, err)
+		}
+	}
+}
+
+// TestRingResourceAgain: the same resource takes room but once.
+func TestRingResourceAgain(t *testing.T) {
+	g := newRing(t, &format.RingOptions{Bytes: 4 << 20, Path: filepath.Join(t.TempDir(), "x.ring")}, allProviders)
+	for i := range 60_000 {
+		if _, err := g.Recorder().Resource(ringEntry([]string{"a", "b"}[i%2], 500)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := play(t, g.Recorder())
+	for range 1000 {
+		s.log(format.SpanRef{}, "said", 100)
+	}
+	if st := g.Recorder().Stats().Entries; st.Dropped.Total() != 0 {
+		t.Errorf("%+v", st)
+	}
+}
+
+// TestRingOddTimes: a snapshot places what has odd times as a recording does.
+func TestRingOddTimes(t *testing.T) {
+	now := time.Now().UnixNano()
+	scripts := map[string]func(s *script){
+		"a log record older than its span": func(s *script) {
+			s.at = now
+			s.start(ringRef(1, 1), format.SpanRef{}, "span", 0)
+			s.at = now - int64(time.Millisecond)
+			s.log(ringRef(1, 1), "said", 0)
+		},
+		"a span of the future": func(s *script) {
+			s.at = now + int64(time.Hour)
+			s.start(ringRef(1, 1), format.SpanRef{}, "future", 0)
+			for i := range 50 {
+				s.at = now + int64(i)*int64(time.Millisecond)
+				s.start(ringRef(2, i), format.SpanRef{}, "span", 0)
+				s.log(ringRef(2, i), "said", 0)
+				s.end(ringRef(2, i), 1, 0)
+			}
+		},
+		"one span twice": func(s *script) {
+			for range 2 {
+				s.start(ringRef(1, 1), format.SpanRef{}, "span", 0)
+				s.log(ringRef(1, 1), "said", 0)
+				s.end(ringRef(1, 1), 0, 0)
+			}
+		},
+		"children that wait for their parents": func(s *script) {
+			for i, name := range []string{"child", "parent"} {
+				e := ringEntry(name, 0)
+				e.Attributes = []format.Attribute{{Name: format.AttrTime, Value: format.U64Value(uint64(s.tick()))}}
+				h := format.SpanHead{Ref: ringRef(1, i), Resource: s.res, Time: s.at, Wait: true}
+				if i == 0 {
+					h.Parent = ringRef(1, 1)
+				}
+				_ = s.rec.WriteSpan(&format.Span{Entry: *e, SpanHead: h})
+			}
+		},
+	}
+	for name, record := range scripts {
+		t.Run(name, func(t *testing.T) {
+			g := newRing(t, nil, allProviders)
+			rec := create(t, "app.iet", nil)
+			record(play(t, g.Recorder()))
+			record(play(t, rec))
+			if err := rec.Flush(); err != nil {
+				t.Fatal(err)
+			}
+			want := rawOutline(t, open(t, rec.StreamPath()))
+			got := rawOutline(t, writeSnapshot(t, g.Snapshot(all()), format.V1))
+			if got = strings.TrimSuffix(got, " entrace.end)") + ")"; got != want {
+				t.Errorf("the snapshot is\n%s, the recording\n%s", got, want)
+			}
+		})
+	}
+}
+
+// TestRingFuture: a record of the future does not make the window one of it.
+func TestRingFuture(t *testing.T) {
+	g := newRing(t, &format.RingOptions{Bytes: 4 << 20}, allProviders)
+	s := play(t, g.Recorder())
+	s.at = 1<<63 - 1e6
+	s.log(format.SpanRef{}, "of the future", 0)
+	for range 20_000 {
+		s.at = time.Now().UnixNano()
+		s.log(format.SpanRef{}, "said", 500)
+	}
+	sn := g.Snapshot(all())
+	defer sn.Close()
+	if sn.Evicted == 0 || sn.From.After(sn.Taken) || g.Stats().From.Year() < 2000 {
+		t.Errorf("it goes back to %v, %d evicted", sn.From, sn.Evicted)
+	}
+}
+
+// TestRingLargeWindow: a span that is larger than a segment is whole in a window
+// that it began before.
+func TestRingLargeWindow(t *testing.T) {
+	g := newRing(t, nil, allProviders)
+	s := play(t, g.Recorder())
+	e := ringEntry("large", 0)
+	e.Attributes = []format.Attribute{
+		{Name: format.AttrSpanID, Value: format.StringValue("0000000000000009")},
+		{Name: format.AttrTime, Value: format.U64Value(uint64(s.tick()))},
+		{Name: format.AttrDuration, Value: format.U64Value(59e9)},
+	}
+	span := &format.Span{Entry: *e, SpanHead: format.SpanHead{Ref: ringRef(1, 1), Resource: s.res, Time: s.at}}
+	for range 200 {
+		span.Children = append(span.Children, *ringEntry("event-of-span", 1000))
+	}
+	if err := s.rec.WriteSpan(span); err != nil {
+		t.Fatal(err)
+	}
+	sn := g.Snapshot(format.SnapshotOptions{Providers: allProviders, From: time.Unix(0, s.at+30e9)})
+	if n := strings.Count(rawOutline(t, writeSnapshot(t, sn, format.V1)), "event-of-span"); n != 200 {
+		t.Errorf("%d of the 200 events are there", n)
+	}
+	if err := g.Close(); err != nil {
+		t.Fatal(err)
+	}
+	before := s.rec.Stats().Entries.Offered
+	_ = s.rec.WriteSpan(span)
+	if st := s.rec.Stats().Entries; st.Offered-before != 201 || st.Dropped.Closed != 201 && st.Dropped.Total() != 0 {
+		t.Errorf("after Close: %+v", st)
+	}
+}
+
+// TestRingCloseInOnError closes a ring when it is told that its file is lost.
+func TestRingCloseInOnError(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.ring")
+	done := make(chan error, 1)
+	var g *format.Ring
+	ready := make(chan struct{})
+	g = newRing(t, &format.RingOptions{Path: path, Bytes: 4 << 20, OnError: func(error) { <-ready; done <- g.Close() }}, allProviders)
+	close(ready)
+	if err := os.Truncate(path, 0); err != nil {
+		t.Skip(err)
+	}
+	s := play(t, g.Recorder())
+	for range 1000 {
+		s.log(format.SpanRef{}, "said", 100)
+	}
+	select {
+	case <-done:
+	case <-time.After(30 * time.Second):
+		t.Error("Close does not return")
+	}
+}
+
+// TestRingManyOpen: when too many spans are open the oldest go, by and large.
+func TestRingManyOpen(t *testing.T) {
+	g := newRing(t, &format.RingOptions{Bytes: 4 << 20}, allProviders)
+	s := play(t, g.Recorder())
+	for i := range 8000 {
+		s.start(ringRef(1, i), format.SpanRef{}, "open", 100)
+	}
+	for i := range 60_000 {
+		s.start(ringRef(2, i), format.SpanRef{}, "short", 200)
+		s.end(ringRef(2, i), 0, 0)
+	}
+	f := writeSnapshot(t, g.Snapshot(all()), format.V1)
+	v, err := format.NewView(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := func(from, to int) (n int) {
+		for i := from; i < to; i++ {
+			if _, ok := v.Span(ringRef(1, i)); ok {
+				n++
+			}
+		}
+		return n
+	}
+	if old, young := there(0, 1000), there(7000, 8000); old > 0 || young < 500 {
+		t.Errorf("of the oldest thousand %d are there, of the newest %d", old, young)
+	}
+}
+
+// TestRingSwept makes rings while somebody looks for those of the dead.
+func TestRingSwept(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "x.ring")
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if d, err := format.OpenRing(path); err == nil && d.Last.IsZero() {
+					_ = d.Remove()
+				} else if err == nil {
+					_ = d.Close()
+				}
+			}
+		})
+	}
+	for range 200 {
+		g, err := format.NewRing(&format.RingOptions{Path: path, Bytes: 4 << 20})
+		if errors.Is(err, errors.ErrUnsupported) {
+			break
+		}
+		if err != nil {
+			t.Error(err)
+			break
+		}
+		if _, err := os.Stat(path); err != nil {
+			t.Error("the ring of a living process was removed")
+		}
+		if err := g.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	close(stop)
+	wg.Wait()
+}
