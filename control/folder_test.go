@@ -334,7 +334,7 @@ func TestFolderTrim(t *testing.T) {
 		}
 		n, err := f.trim(c.k, folderDay.Add(5*time.Hour))
 		folderMust(t, err)
-		got := ""
+		var got strings.Builder
 		files, err := f.list()
 		folderMust(t, err)
 		for _, file := range files {
@@ -342,10 +342,10 @@ func TestFolderTrim(t *testing.T) {
 			if file.Manual {
 				r &^= 0x20
 			}
-			got += string(r)
+			got.WriteString(string(r))
 		}
-		if got != c.want || n != len(c.traces)-len(c.want) {
-			t.Errorf("trim of %q to %+v keeps %q and says %d, want %q", c.traces, c.k, got, n, c.want)
+		if got.String() != c.want || n != len(c.traces)-len(c.want) {
+			t.Errorf("trim of %q to %+v keeps %q and says %d, want %q", c.traces, c.k, got.String(), n, c.want)
 		}
 	}
 }

@@ -186,11 +186,12 @@ func TestParseErrorTypes(t *testing.T) {
 
 func TestParseManyErrors(t *testing.T) {
 	for n, want := range map[int]int{19: 19, 20: 20, 21: 21, 900: 21, 5000: 21} {
-		text := ok
+		var text strings.Builder
+		text.WriteString(ok)
 		for i := range n {
-			text += fmt.Sprintf("k%d: 1\n", i)
+			text.WriteString(fmt.Sprintf("k%d: 1\n", i))
 		}
-		_, err := Parse("f", []byte(text))
+		_, err := Parse("f", []byte(text.String()))
 		got := lines(err)
 		if len(got) != want {
 			t.Errorf("of %d problems Parse told %d, want %d", n, len(got), want)

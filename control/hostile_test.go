@@ -1,0 +1,358 @@
+package control_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/format"
+)
+
+// What others do that they should not: panic, hang, call back, and break things.
+
+var hostileBit = control.Register("hostile.test")
+
+// A badMember does what its fields say.
+type badMember struct {
+	start, dump func() error
+}
+
+func (*badMember) Provides() control.Set { return hostileBit }
+func (*badMember) Stop() error           { return nil }
+
+func (m *badMember) Start(*control.Session) error {
+	if m.start == nil {
+		return nil
+	}
+	return m.start()
+}
+
+func (m *badMember) Dump(context.Context, *control.Session) error {
+	if m.dump == nil {
+		return nil
+	}
+	return m.dump()
+}
+
+// hostile is a configuration with a snapshot and a stream for the API.
+func hostile(dir string) *control.Config {
+	api := func(key string) []control.On { return []control.On{{Trigger: control.TriggerAPI, Key: key}} }
+	p := control.Logs | hostileBit
+	return &control.Config{
+		ID: "hostile", Dir: dir, Ring: control.RingConfig{Bytes: control.MinRingBytes, Persist: true, Always: control.Spans | control.Logs},
+		Traces: []control.TraceConfig{
+			{Name: "shot", Providers: p, On: api("shot")},
+			{Name: "deep", Mode: control.ModeStream, Providers: p, On: api("deep")},
+		},
+	}
+}
+
+func start(t testing.TB, o *control.Options) *control.Control {
+	t.Helper()
+	ctl, err := control.New(o)
+	must(t, err)
+	t.Cleanup(func() { must(t, ctl.Shutdown(context.Background())) })
+	return ctl
+}
+
+func ask(key string) control.Request {
+	return control.Request{Trigger: control.TriggerAPI, Key: key, Manual: true}
+}
+
+// within fails if fn takes for ever.
+func within(t testing.TB, what string, fn func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() { defer close(done); fn() }()
+	select {
+	case <-done:
+	case <-time.After(patience):
+		t.Fatalf("%s does not return", what)
+	}
+}
+
+type samePanics struct{ control.Controller }
+
+func (samePanics) Same(_, _ control.Request) bool { panic("same") }
+
+// TestHostileController panics where a controller may.
+func TestHostileController(t *testing.T) {
+	ctl := start(t, &control.Options{Config: hostile(t.TempDir()), Controllers: map[string]control.Controller{
+		control.TriggerAPI: samePanics{control.Always("deep")},
+	}})
+	_, err := ctl.Start(t.Context(), ask("deep"))
+	must(t, err)
+	var denied *control.DeniedError
+	if _, err := ctl.Start(t.Context(), ask("deep")); !errors.As(err, &denied) || denied.Verdict != control.AlreadyRunning {
+		t.Errorf("the second one: %v", err)
+	}
+	if !ctl.Stop(ask("deep")) {
+		t.Error("Stop finds nothing")
+	}
+}
+
+// TestHostileCallbacks call the control from what it calls.
+func TestHostileCallbacks(t *testing.T) {
+	var ctl *control.Control
+	ready, told := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	calls := func() {
+		<-ready
+		ctl.Stats()
+		_ = ctl.SetConfig(ctl.Config())
+		_, _ = ctl.Start(context.Background(), ask("shot"))
+		ctl.Stop(ask("deep"))
+		once.Do(func() { close(told) })
+	}
+	cfg := hostile(t.TempDir())
+	ctl = start(t, &control.Options{
+		Config: cfg, Providers: []control.Member{&badMember{start: func() error { return errors.New("no") }}},
+		OnError: func(error) { calls() }, OnTrace: func(*control.Trace) { calls() },
+	})
+	close(ready)
+	within(t, "Start", func() { _, _ = ctl.Start(t.Context(), ask("deep")) })
+	within(t, "a callback", func() { <-told })
+}
+
+// TestHostileShutdown shuts down while a dump hangs, twice, and begins things later.
+func TestHostileShutdown(t *testing.T) {
+	release, dumping := make(chan struct{}), make(chan struct{}, 4)
+	dir := t.TempDir()
+	cfg := hostile(dir)
+	ctl, err := control.New(&control.Options{Config: cfg, Providers: []control.Member{&badMember{dump: func() error {
+		dumping <- struct{}{}
+		<-release
+		return nil
+	}}}})
+	must(t, err)
+	go func() { _, _ = ctl.Start(context.Background(), ask("shot")) }()
+	<-dumping
+	go func() { _ = ctl.SetConfig(hostile(dir)) }()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	within(t, "Shutdown", func() {
+		if err := ctl.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the first says %v", err)
+		}
+		if err := ctl.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the second says %v", err)
+		}
+	})
+	if _, err := ctl.Start(t.Context(), ask("deep")); err == nil {
+		t.Error("a stream begins after Shutdown")
+	}
+	close(release)
+	must(t, ctl.Shutdown(context.Background()))
+	if err := ctl.SetConfig(cfg); err == nil {
+		t.Error("a configuration is taken after Shutdown")
+	}
+	for _, pattern := range []string{"*.ring", "*.crash", "*.iet*"} {
+		if list, _ := filepath.Glob(filepath.Join(dir, pattern)); len(list) > 0 {
+			t.Errorf("left are %q", list)
+		}
+	}
+}
+
+// TestHostileExit shuts down several times at once: there is one trace of it.
+func TestHostileExit(t *testing.T) {
+	dir := t.TempDir()
+	cfg := hostile(dir)
+	cfg.Traces[0].On = []control.On{{Trigger: control.TriggerExit}}
+	ctl, err := control.New(&control.Options{Config: cfg})
+	must(t, err)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() { must(t, ctl.Shutdown(context.Background())) })
+	}
+	wg.Wait()
+	if list, _ := filepath.Glob(filepath.Join(dir, "*.et")); len(list) != 1 {
+		t.Errorf("there are %q", list)
+	}
+}
+
+// TestHostileFeedback logs what went wrong to the recorder that fires for it.
+func TestHostileFeedback(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "traces")
+	cfg := hostile(dir)
+	cfg.Ring.Persist = false
+	cfg.Traces[0].On = []control.On{{Trigger: control.TriggerLog, Level: slog.LevelError}}
+	var ctl *control.Control
+	var told atomic.Int64
+	said := func() {
+		e := &format.TraceEntry{Message: format.Some("wrong"), Metadata: format.Metadata{Name: "event", Level: format.LevelError}}
+		_ = ctl.Recorder().Log(format.SpanRef{}, e)
+	}
+	ctl = start(t, &control.Options{Config: cfg, OnError: func(error) { told.Add(1); said() }})
+	must(t, os.RemoveAll(dir))
+	said()
+	eventually(t, "a trace is lost", func() bool { return ctl.Stats().Lost > 0 })
+	time.Sleep(200 * time.Millisecond)
+	if n := told.Load(); n > 3 {
+		t.Errorf("one record led to %d errors", n)
+	}
+	must(t, os.MkdirAll(dir, 0o700))
+}
+
+// TestHostileDump asks a dumper that has not come back.
+func TestHostileDump(t *testing.T) {
+	release := make(chan struct{})
+	var at atomic.Int64
+	ctl := start(t, &control.Options{Config: hostile(t.TempDir()), Providers: []control.Member{&badMember{dump: func() error {
+		if at.Add(1) > 1 {
+			t.Error("two dumps at once")
+		}
+		<-release
+		at.Add(-1)
+		return nil
+	}}}})
+	for range 2 {
+		trace, err := ctl.Start(t.Context(), ask("shot"))
+		must(t, err)
+		if w := everyLink(t, trace.Path()); len(w.named(control.NameProviderOff)) == 0 {
+			t.Error("the provider is not named")
+		}
+	}
+	close(release)
+}
+
+type unwrapsNil struct{ err error }
+
+func (u *unwrapsNil) Error() string { return "bad" }
+func (u *unwrapsNil) Unwrap() error { return u.err } // which panics of nil
+
+// TestHostilePanic panics with what panics.
+func TestHostilePanic(t *testing.T) {
+	ctl := start(t, &control.Options{Config: hostile(t.TempDir())})
+	defer func() {
+		if p, ok := recover().(*unwrapsNil); !ok || p != nil {
+			t.Errorf("what comes out is %v", p)
+		}
+	}()
+	defer ctl.CapturePanic()
+	panic((*unwrapsNil)(nil))
+}
+
+func TestNilControl(t *testing.T) {
+	var ctl *control.Control
+	ctl.Fire(ask("x"))
+	ctl.SpanEnded("x", format.SpanRef{}, time.Hour)
+	ctl.WatchSpans(nil)()
+	if ctl.Enabled(control.Spans) || ctl.Dir() != "" || ctl.Config() != nil || !ctl.Recorder().Discards() || ctl.Stop(ask("x")) || len(ctl.Running()) > 0 {
+		t.Error("a nil Control does something")
+	}
+	_, err := ctl.Start(t.Context(), ask("x"))
+	if err == nil || ctl.SetConfig(nil) == nil || ctl.Override(nil, 0) == nil || ctl.Shutdown(t.Context()) != nil {
+		t.Error("a nil Control says that it does something")
+	}
+}
+
+// TestHostileCrashText has a link in the place of what the runtime wrote.
+func TestHostileCrashText(t *testing.T) {
+	live := t.TempDir()
+	ctl := start(t, &control.Options{Config: hostile(live)})
+	must(t, ctl.Recorder().Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("said"), Metadata: format.Metadata{Name: "event"}}))
+	rings, _ := filepath.Glob(filepath.Join(live, "*.ring"))
+	if len(rings) != 1 {
+		t.Skip("no ring in a file here")
+	}
+	dir := t.TempDir()
+	in, err := os.Open(rings[0])
+	must(t, err)
+	defer in.Close()
+	left := filepath.Join(dir, filepath.Base(rings[0]))
+	out, err := os.Create(left)
+	must(t, err)
+	_, err = io.Copy(out, in)
+	must(t, errors.Join(err, out.Close()))
+	secret := filepath.Join(t.TempDir(), "secret")
+	must(t, os.WriteFile(secret, []byte("a secret"), 0o600))
+	must(t, os.Symlink(secret, strings.TrimSuffix(left, ".ring")+".crash"))
+	crashes, _, err := control.Recover(dir)
+	if err != nil || len(crashes) != 1 || crashes[0].Err != nil || crashes[0].Reason != "" {
+		t.Errorf("recovered are %+v, %v", crashes, err)
+	}
+	if b, err := os.ReadFile(crashes[0].Path); err != nil || strings.Contains(string(b), "secret") {
+		t.Errorf("the secret is in the trace (%v)", err)
+	}
+}
+
+// TestWatchdogRules looks at what a watchdog's requests lead to.
+func TestWatchdogRules(t *testing.T) {
+	cfg := hostile(t.TempDir())
+	cfg.Traces = []control.TraceConfig{
+		{Name: "hang", Providers: control.Spans, On: []control.On{{Trigger: control.TriggerWatchdog, Key: "checkout", LongerThan: time.Millisecond}}},
+		{Name: "never", Providers: control.Spans, On: []control.On{{Trigger: control.TriggerWatchdog, Key: "search", LongerThan: time.Millisecond, Count: 100}}},
+		{Name: "slow", Providers: control.Spans, On: []control.On{{Trigger: control.TriggerSpan, LongerThan: time.Millisecond}}},
+	}
+	ctl := start(t, &control.Options{Config: cfg})
+	ref := func(n byte) format.SpanRef {
+		return format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{n, 1}}
+	}
+	begun := time.Now().Add(-time.Second)
+	var asked atomic.Int64
+	stop := ctl.WatchSpans(func(_ time.Time, fn func(control.OpenSpan) bool) {
+		asked.Add(1)
+		for i := range 20_000 { // as long, and of no rule
+			if !fn(control.OpenSpan{Name: "websocket", Start: begun, Span: format.SpanRef{TraceID: [16]byte{2}, SpanID: [8]byte{byte(i), byte(i >> 8), 1}}}) {
+				return
+			}
+		}
+		fn(control.OpenSpan{Name: "checkout", Start: begun, Span: ref(1)})
+		fn(control.OpenSpan{Name: "search", Start: begun, Span: ref(2)})
+	})
+	defer stop()
+	count := func(trigger string, v control.Verdict) uint64 { return ctl.Stats().Verdicts[trigger][v] }
+	eventually(t, "the watchdog sees the span", func() bool { return count(control.TriggerWatchdog, control.Started) == 1 })
+	for range 3 { // a reload does not see it anew
+		again := *cfg
+		again.ID += "+"
+		must(t, ctl.SetConfig(&again))
+		n := asked.Load()
+		eventually(t, "another look", func() bool { return asked.Load() > n+1 })
+	}
+	if n := count(control.TriggerWatchdog, control.Started); n != 1 {
+		t.Errorf("%d traces of one span", n)
+	}
+	ctl.SpanEnded("checkout", ref(1), time.Second)
+	if n := count(control.TriggerSpan, control.Coalesced); n != 1 {
+		t.Errorf("the end of the span that there is a trace of: %v", ctl.Stats().Verdicts)
+	}
+	ctl.SpanEnded("search", ref(2), time.Second)
+	eventually(t, "the end of the other is a request", func() bool { return count(control.TriggerSpan, control.Started) == 1 })
+}
+
+// TestKeepIfClasses counts each kind of trace by itself.
+func TestKeepIfClasses(t *testing.T) {
+	cfg := hostile(t.TempDir())
+	cfg.Traces[1].Providers = control.Logs
+	cfg.Traces[1].KeepIf = &control.KeepIf{Any: []string{"tenant=acme"}, Else: 2}
+	ctl := start(t, &control.Options{Config: cfg})
+	kept := make(map[string]int)
+	for i := range 20 {
+		tenant := []string{"acme", "other"}[i%2]
+		trace, err := ctl.Start(t.Context(), ask("deep"))
+		must(t, err)
+		must(t, ctl.Recorder().Log(format.SpanRef{}, &format.TraceEntry{
+			Message: format.Some("said"), Metadata: format.Metadata{Name: "event"},
+			Attributes: []format.Attribute{{Name: "tenant", Value: format.StringValue(tenant)}},
+		}))
+		ctl.Stop(ask("deep"))
+		<-trace.Done()
+		if trace.Verdict() == control.Started {
+			kept[tenant]++
+		}
+	}
+	if fmt.Sprint(kept) != "map[acme:10 other:5]" {
+		t.Errorf("kept are %v", kept)
+	}
+}
