@@ -50,9 +50,9 @@ bench: $(BIN)/benchstat ## run the benchmarks COUNT times, print medians and wha
 	@set -e; for i in $$(seq $(COUNT)); do \
 	  $(GO) test -run '^$$' -bench . -benchtime $(BENCHTIME) ./format ./convert/... ./remote; \
 	  (cd internal/bench && export GOWORK=off \
-	    && $(GO) test -run '^$$' -bench 'File|Buffered|Handler|Durability|Span' -benchtime $(BENCHTIME) . \
+	    && $(GO) test -run '^$$' -bench 'File|Buffered|Handler|Durability|Span|Provider' -benchtime $(BENCHTIME) . \
 	    && $(GO) test -run '^$$' -bench Finalize -benchtime 1000000x . \
-	    && $(GO) test -run '^$$' -bench Service -benchtime $(REQUESTS)x .); \
+	    && $(GO) test -run '^$$' -bench 'Service|FlightRecorder' -benchtime $(REQUESTS)x .); \
 	done | tee $(BIN)/bench.txt
 	$(BIN)/benchstat $(BIN)/bench.txt
 	cd internal/bench && GOWORK=off $(GO) run ./ratios $(BIN)/bench.txt

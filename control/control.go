@@ -47,6 +47,7 @@ const maxStreams = 4
 //
 // A Control is safe for concurrent use.
 type Control struct {
+	on     atomic.Uint64 // providers, for a quick look
 	o      Options
 	dir    *folder
 	ring   *format.Ring
@@ -79,7 +80,7 @@ type Control struct {
 	lost   uint64   // traces that could not be written
 	kept   uint64
 	unkept uint64
-	on     Set               // the members' that are on
+	live   Set               // the members' that are on
 	offs   map[string]string // those that cannot go on, and why
 }
 
@@ -135,7 +136,7 @@ func New(o *Options) (*Control, error) {
 // newRing makes the ring, in a file if that can be had.
 func (c *Control) newRing(cfg *Config) (*format.Ring, error) {
 	ro := format.RingOptions{
-		Version: c.o.Version, Bytes: cfg.Ring.Bytes, OnError: c.report, OnLog: c.logged,
+		Version: c.o.Version, Bytes: cfg.Ring.Bytes, Taken: &c.on, OnError: c.report, OnLog: c.logged,
 	}
 	if cfg.Ring.Bytes == 0 {
 		ro.Bytes = -1
@@ -174,9 +175,7 @@ func (c *Control) Recorder() *format.Recorder {
 }
 
 // Enabled reports whether one of the providers in s is on. It is one atomic load.
-func (c *Control) Enabled(s Set) bool {
-	return c != nil && c.ring.Recorder().TakesAny(format.Providers(s))
-}
+func (c *Control) Enabled(s Set) bool { return c != nil && c.on.Load()&uint64(s) != 0 }
 
 // Config returns the configuration in force.
 func (c *Control) Config() *Config {

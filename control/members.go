@@ -36,7 +36,7 @@ func (c *Control) showMembers() {
 		}
 	}
 	c.mu.Lock()
-	c.on, c.offs = on, off
+	c.live, c.offs = on, off
 	c.mu.Unlock()
 }
 

@@ -44,7 +44,7 @@ func (c *Control) Stats() Stats {
 	s := Stats{Config: c.Config().ID, Verdicts: c.verdicts.copy()}
 	c.mu.Lock()
 	s.Refused, s.Kept, s.Lost, s.Unkept, s.Off = c.failed, c.kept, c.lost, c.unkept, maps.Clone(c.offs)
-	on := c.on
+	on := c.live
 	c.mu.Unlock()
 	for _, p := range []Set{Spans, Logs} {
 		if c.Enabled(p) {

@@ -26,6 +26,3 @@ func (s Providers) Has(p Provider) bool { return s>>p&1 != 0 }
 // recorders but those of a [Ring] take everything, or nothing: see Discards. A nil
 // Recorder takes nothing.
 func (r *Recorder) Takes(p Provider) bool { return r != nil && Providers(r.on.Load()).Has(p) }
-
-// TakesAny reports whether r takes what comes from one of the providers in s.
-func (r *Recorder) TakesAny(s Providers) bool { return r != nil && r.on.Load()&uint64(s) != 0 }

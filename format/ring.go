@@ -72,6 +72,9 @@ type RingOptions struct {
 	// MaxEntrySize is the size above which an entry is cut and marked with
 	// [AttrTruncated]. The default, and the most, is 60 KiB, the least 2 KiB.
 	MaxEntrySize int
+	// Taken, if set, always has what the recorder takes, see [Recorder.Takes]: for
+	// whoever wants to know that without going through the recorder.
+	Taken *atomic.Uint64
 	// OnError, if set, is called once when the ring's file has become useless, and
 	// the ring went on on the heap. No lock is held then.
 	OnError func(error)
@@ -224,6 +227,9 @@ func (g *Ring) turnOn() {
 		on = 0
 	}
 	g.r.on.Store(on)
+	if g.o.Taken != nil {
+		g.o.Taken.Store(on)
+	}
 }
 
 // Notice says of which log records OnLog is told: those of level least and above;

@@ -83,7 +83,9 @@ func (g *Ring) evict() bool {
 		kept = g.carryOver(s)
 		g.firstSpan = s.Last
 	default:
-		g.carryEnds(s)
+		if s.Ends > 0 {
+			g.carryEnds(s)
+		}
 	}
 	g.evictions.add(last, s.Fresh.Entries-min(kept, s.Fresh.Entries))
 	g.r.pool.Release(s)
@@ -100,7 +102,8 @@ func (g *Ring) carryOver(s *segment.Segment) (entries uint64) {
 		for at, end := segment.First, s.End(); at < end; {
 			data, next := s.Record(at, end)
 			at = next
-			if data == nil || !o.parse(data) {
+			// Most are of another kind: they are not looked at any closer.
+			if len(data) < recordHead-8 || data[8] != opSpan && data[8] != opMark || !o.parse(data) {
 				continue
 			}
 			switch {
@@ -126,7 +129,7 @@ func (g *Ring) carryEnds(s *segment.Segment) {
 		for at, end := segment.First, s.End(); at < end; {
 			data, next := s.Record(at, end)
 			at = next
-			if data == nil || !o.parse(data) || o.kind != opEnd || o.resource == 0 || o.resource != beganCarried && !g.beginsLater(o.resource) {
+			if len(data) < recordHead-8 || data[8] != opEnd || !o.parse(data) || o.resource == 0 || o.resource != beganCarried && !g.beginsLater(o.resource) {
 				continue
 			}
 			var mark [recordHead - 8 + refSize]byte

@@ -148,6 +148,9 @@ func (r *Recorder) tryPut(b *Batch, o *op) error {
 	s.seg.Fresh.Spans += o.spans()
 	if r.ring != nil {
 		s.seg.Last = max(s.seg.Last, int64(leUint64(b.buf[o.start+8:])))
+		if o.kind == opEnd {
+			s.seg.Ends++
+		}
 		b.streams = r.ring.streams.Load() // with the lock, as a stream begins with that of all
 		s.mu.Unlock()
 		return nil

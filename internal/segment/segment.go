@@ -12,9 +12,10 @@ import (
 // A Segment is a part of a stream that is being written. It is not safe for
 // concurrent use, but that what lies before an end can be read meanwhile.
 type Segment struct {
-	// Fresh and Last are the user's, to count what is in the segment and to note
-	// when the last of it was.
+	// Fresh, Ends and Last are the user's, to count what is in the segment and to
+	// note when the last of it was.
 	Fresh Counts
+	Ends  int
 	Last  int64
 
 	mem    []byte
@@ -29,7 +30,7 @@ type Counts struct{ Entries, Spans uint64 }
 
 // start makes s, which may have been used before, an empty part of a stream.
 func (s *Segment) start(stream, base uint64) error {
-	s.stream, s.base, s.end, s.Fresh, s.Last = stream, base, First, Counts{}, math.MinInt64
+	s.stream, s.base, s.end, s.Fresh, s.Ends, s.Last = stream, base, First, Counts{}, 0, math.MinInt64
 	if !s.mapped {
 		return nil
 	}

@@ -89,6 +89,20 @@ func table(r results) []row {
 	cpu := func(variant string) float64 { return r.median(service, variant+"-cpu-ns/req") }
 	add("CPU of an HTTP service for recording, 4 spans and 6 records a request", "slog.JSONHandler to a file and OTLP over gRPC", 0.5,
 		(cpu(entrace)-cpu(nothing))/(cpu("json+otlp")-cpu(nothing)))
+
+	const flight = "FlightRecorder/spans=10"
+	add("CPU of a service with a flight recorder, 1,000 requests a second with 10 spans each", "spans to a processor that does nothing", 1.03,
+		r.median(flight, "flight-recorder-cpu-ns/req")/r.median(flight, "nothing-cpu-ns/req"))
+	for _, goroutines := range []int{1, 2} {
+		for _, where := range []string{"false", "true"} {
+			group := fmt.Sprintf("RingPut/goroutines=%d", goroutines)
+			what := map[string]string{"false": "the ring, in memory, ", "true": "the ring, in a file, "}[where] + count(goroutines, "goroutine")
+			add("an encoded record of 192 bytes into "+what, "a copy of it under a mutex", 1.3, r.ratio(group, "mapped="+where, "copy", perOp))
+		}
+	}
+	const end = "SpanEnd/snapshots"
+	add("99th percentile of a span's end while snapshots are taken", "the same without", 2, r.median(end, "p99-snapshot-ns")/r.median(end, "p99-normal-ns"))
+	t = append(t, row{"asking for a provider that is off", "", 1, r.median("ProviderOff", perOp), "ns"})
 	return t
 }
 
