@@ -288,10 +288,8 @@ func (c *Control) apply(cfg *Config) {
 	}
 	f := compile(cfg)
 	c.force.Store(f)
-	if c.crash != nil {
-		if err := c.ring.SetNote(c.note(cfg)); err != nil {
-			c.report(err)
-		}
+	if err := c.ring.SetNote(c.note(cfg)); err != nil {
+		c.report(err)
 	}
 	c.ring.Keep(format.Providers(cfg.inRing()))
 	c.ring.Listen(format.Providers(cfg.heard()))
@@ -315,11 +313,11 @@ func (c *Control) Start(ctx context.Context, r Request) (*Trace, error) {
 		return nil, &DeniedError{Request: r, Verdict: v}
 	}
 	var t *Trace
-	var err error
+	err := error(&DeniedError{Request: r, Verdict: Failed}) // unless it comes back
 	done := make(chan struct{})
 	if !c.worker.post(ctx, func() {
+		defer close(done)
 		t, err = c.begin(r, f, candidate)
-		close(done)
 	}) {
 		if err := ctx.Err(); err != nil {
 			return nil, err

@@ -80,7 +80,7 @@ type Crash struct {
 	Time    time.Time // of the last that was recorded
 	PID     int
 	Service string
-	Reason  string // what the runtime wrote first, if it did
+	Reason  string // what the runtime wrote first, if it wrote anything
 	Damaged int    // parts of the ring that could not be read
 	Err     error  // it could not be recovered, and is left as it is
 }
@@ -163,7 +163,7 @@ func (f *folder) recoverRing(c *Crash) error {
 	c.PID, c.Service, c.Time, c.Damaged = note.PID, note.Service, d.Last, d.Damaged
 	textName := strings.TrimSuffix(c.Ring, ringExt) + crashExt
 	text := crashText(textName)
-	c.Reason, _, _ = strings.Cut(text, "\n")
+	c.Reason = textReason(text)
 	if d.Last.IsZero() && text == "" {
 		return errors.Join(d.Remove(), ignore(os.Remove(textName), fs.ErrNotExist)) // it died before there was anything
 	}
@@ -241,6 +241,17 @@ func (f *folder) writeCrash(c *Crash, d *format.DeadRing, note *deathNote, text 
 		return err
 	}
 	return osfile.SyncDir(c.Path)
+}
+
+// textReason returns the first line of what the runtime wrote. Of a fatal error of
+// its own it writes the name elsewhere, before it writes here where that was.
+func textReason(text string) string {
+	first, rest, _ := strings.Cut(text, "\n")
+	if !strings.HasPrefix(first, "goroutine ") {
+		return first
+	}
+	where, _, _ := strings.Cut(rest, "\n")
+	return "fatal error of the runtime in " + where
 }
 
 func crashReason(first string) string {

@@ -189,7 +189,7 @@ func TestParseManyErrors(t *testing.T) {
 		var text strings.Builder
 		text.WriteString(ok)
 		for i := range n {
-			text.WriteString(fmt.Sprintf("k%d: 1\n", i))
+			fmt.Fprintf(&text, "k%d: 1\n", i)
 		}
 		_, err := Parse("f", []byte(text.String()))
 		got := lines(err)
