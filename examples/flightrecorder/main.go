@@ -31,6 +31,7 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
@@ -89,7 +90,8 @@ func run(ctx context.Context, listen, dir string) error {
 	if err != nil {
 		return err
 	}
-	p, err := exporter.Setup(ctx, exporter.WithControl(ctl), exporter.WithSampler(sdktrace.NeverSample())) // recorded all the same
+	p, err := exporter.Setup(ctx, exporter.WithControl(ctl), exporter.WithSampler(sdktrace.NeverSample()), // recorded all the same
+		exporter.WithResource(resource.NewSchemaless(attribute.String("service.name", "flightrecorder"))))
 	if err != nil {
 		return errors.Join(err, ctl.Shutdown(ctx))
 	}
