@@ -137,6 +137,9 @@ func (c *Control) begin(r Request, f *inForce, candidate int) (*Trace, error) {
 	name := c.dir.fileName(t.began, tc.Name, r.Manual)
 	t.path = c.dir.path(name)
 	t.id = strings.TrimSuffix(name, fileExt)
+	if r.Trigger == TriggerWatchdog {
+		c.watchdog.asked(r.Span) // now: it may end at any moment
+	}
 	var err error
 	if tc.mode() == ModeStream {
 		err = c.beginStream(t)
@@ -152,15 +155,15 @@ func (c *Control) begin(r Request, f *inForce, candidate int) (*Trace, error) {
 		c.report(fmt.Errorf("trace %s: %w", tc.Name, err))
 	}
 	if v != Started {
+		if r.Trigger == TriggerWatchdog {
+			c.watchdog.forget(r.Span)
+		}
 		t.finish(v, err)
 		c.tellOf(t)
 		return nil, c.deny(&DeniedError{Request: r, Verdict: v, Trace: tc.Name, Err: err})
 	}
 	c.limitOf(tc).fails = 0
 	c.verdicts.count(r.Trigger, Started)
-	if r.Trigger == TriggerWatchdog {
-		c.watchdog.asked(r.Span)
-	}
 	return t, nil
 }
 

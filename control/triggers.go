@@ -142,6 +142,13 @@ func (w *watchdog) asked(span format.SpanRef) {
 	w.told[span] = 0
 }
 
+// forget notes that nothing came of it.
+func (w *watchdog) forget(span format.SpanRef) {
+	w.toldMu.Lock()
+	defer w.toldMu.Unlock()
+	delete(w.told, span)
+}
+
 // was reports whether there is a trace for a span that was stuck.
 func (w *watchdog) was(span format.SpanRef) bool {
 	w.toldMu.Lock()
