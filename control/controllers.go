@@ -17,7 +17,7 @@ func (matched) Decide(r Request, c *Config) (int, Verdict) {
 		t := &c.Traces[i]
 		for k := range t.On {
 			on := &t.On[k]
-			if on.Trigger == r.Trigger && on.matches(&r) && (r.Name == "" || r.Name == t.Name) && (r.Mode == "" || r.Mode == t.mode()) {
+			if on.Trigger == r.Trigger && t.wished(&r) && on.matches(&r) {
 				return i, Started
 			}
 		}

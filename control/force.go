@@ -97,8 +97,7 @@ func slogLevel(l format.Level) slog.Level { return slog.Level(4*int(l) - 8) }
 func (f *inForce) match(r *Request) (trace int, v Verdict) {
 	v = NoConfig
 	for _, on := range f.rules[r.Trigger] {
-		t := &f.cfg.Traces[on.trace]
-		if r.Name != "" && r.Name != t.Name || r.Mode != "" && r.Mode != t.mode() || !on.matches(r) {
+		if !f.cfg.Traces[on.trace].wished(r) || !on.matches(r) {
 			continue
 		}
 		if r.Manual || on.enough(time.Now()) {
@@ -107,6 +106,11 @@ func (f *inForce) match(r *Request) (trace int, v Verdict) {
 		v = NotEnough
 	}
 	return -1, v
+}
+
+// wished reports whether t is what r wishes for, if it does.
+func (t *TraceConfig) wished(r *Request) bool {
+	return (r.Name == "" || r.Name == t.Name) && (r.Mode == "" || r.Mode == t.mode())
 }
 
 func (o *On) matches(r *Request) bool {

@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -126,7 +127,7 @@ func valueText(v *format.Value) string {
 		}
 		return "false"
 	case format.KindFloat:
-		return formatFloat(v.Float())
+		return strconv.FormatFloat(v.Float(), 'g', -1, 64)
 	}
 	return string(v.AppendDecimal(nil))
 }

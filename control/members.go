@@ -156,6 +156,15 @@ func (c *Control) off(m *member, err error) {
 	c.report(fmt.Errorf("provider %s is off: %w", m.provides, err))
 }
 
+// nameOff names the providers that do not run in a trace that wants them.
+func (c *Control) nameOff(t *Trace) {
+	for _, m := range c.members {
+		if p := m.provides & t.tc.Providers; p != 0 && m.err != nil {
+			t.off(p, m.err)
+		}
+	}
+}
+
 // writeTimed records an entry with its time.
 func writeTimed(rec *format.Recorder, p format.Provider, ref format.SpanRef, at time.Time, e *format.TraceEntry) error {
 	own := *e

@@ -47,11 +47,7 @@ func (c *Control) snapshot(t *Trace) (Verdict, error) {
 	if _, err = t.rec.AppendHead(e); err == nil {
 		err = sn.Copy(t.rec)
 	}
-	for _, m := range c.members {
-		if m.err != nil && m.provides&t.tc.Providers != 0 {
-			t.off(m.provides&t.tc.Providers, m.err)
-		}
-	}
+	c.nameOff(t)
 	dumps.write(t)
 	if err == nil {
 		err = t.rec.Err()
@@ -65,11 +61,7 @@ func (c *Control) snapshot(t *Trace) (Verdict, error) {
 // create makes the file of a trace.
 func (c *Control) create(t *Trace, o *format.RecorderOptions) (*format.Recorder, error) {
 	o.Version = c.ring.Recorder().Version()
-	rec, err := format.Create(t.path, o)
-	if err != nil {
-		return nil, err
-	}
-	return rec, nil
+	return format.Create(t.path, o)
 }
 
 // close finishes the file of a trace, if that is to be kept.

@@ -2,7 +2,6 @@ package control
 
 import (
 	"maps"
-	"strconv"
 	"sync"
 	"time"
 )
@@ -96,5 +95,3 @@ func (v *verdicts) copy() map[string]map[Verdict]uint64 {
 	}
 	return out
 }
-
-func formatFloat(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }

@@ -39,11 +39,7 @@ func (c *Control) beginStream(t *Trace) error {
 	c.running = append(c.running, t)
 	c.show()
 	c.switchProviders()
-	for _, m := range c.members {
-		if p := m.provides & t.tc.Providers; p != 0 && m.err != nil {
-			t.off(p, m.err)
-		}
-	}
+	c.nameOff(t)
 	timeout := t.tc.timeout()
 	if t.request.Timeout > 0 {
 		timeout = t.request.Timeout

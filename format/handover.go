@@ -76,7 +76,7 @@ func (b *Batch) EndSpan(ref SpanRef, unixNano int64) {
 	b.leave()
 	b.provider = ProviderSpans
 	b.ref(&ref)
-	b.seal(opEnd, flagRef, 0, unixNano)
+	b.seal(opEnd, flagRef, b.r.ring.beganOf(&ref), unixNano)
 }
 
 // SpanOrEnd is for the end of a span of which the caller does not know whether

@@ -278,14 +278,8 @@ func (g *Ring) takeOne(b *Batch, o *op) (*[]*RingStream, error) {
 	if opens && keeps {
 		g.open.put(o.ref(b.buf), int64(leUint64(b.buf[o.start+8:]))) // first, so that it is carried over from the beginning
 	}
-	if closes {
-		// What began in the ring ends there, whatever is kept now.
-		if began, known := g.open.get(o.ref(b.buf)); known {
-			keeps = true
-			if o.kind == opEnd {
-				b.began(o, began)
-			}
-		}
+	if closes && !keeps {
+		_, keeps = g.open.get(o.ref(b.buf)) // what began in the ring ends there, whatever is kept now
 	}
 	if !keeps {
 		return g.streams.Load(), nil
@@ -310,11 +304,14 @@ func (g *Ring) takeOne(b *Batch, o *op) (*[]*RingStream, error) {
 	return streams, err
 }
 
-// began notes in the record of a span's end when that began, see [beganAt].
-func (b *Batch) began(o *op, at uint32) {
-	rec := b.buf[o.start:o.end]
-	binary.LittleEndian.PutUint32(rec[20:], at)
-	o.sum = segment.Sum(rec[8:])
+// beganOf returns when a span that ends began, as its record has it, see beganAt: 0
+// if it is not in the ring. There may be no ring.
+func (g *Ring) beganOf(ref *SpanRef) uint32 {
+	if g == nil || g.most == 0 {
+		return 0
+	}
+	began, _ := g.open.get(*ref)
+	return began
 }
 
 // beganAt is how the record of a span's end has its beginning, in the place of a
