@@ -25,6 +25,8 @@ type mapper struct {
 	jsons []string // names of the attributes of the entry that is built, by their shape
 	anys  []string
 	order order
+
+	changed []int // attributes of a span that ends
 }
 
 func (m *mapper) reset() {
@@ -292,22 +294,27 @@ func (m *mapper) child(name, target string, l format.Level) {
 }
 
 // finish maps the end of a span that began as b.
-func (m *mapper) finish(s sdktrace.ReadOnlySpan, id format.SpanRef, end time.Time, target string, b *begun) {
-	status, attrs := s.Status(), b.changed(s.Attributes())
+func (m *mapper) finish(s sdktrace.ReadOnlySpan, id format.SpanRef, name string, start, end time.Time, target string, b *begun) {
+	status, attrs := s.Status(), s.Attributes()
+	m.changed = b.changed(m.changed[:0], attrs)
 	md := format.Metadata{Name: format.NameSpanEnd, Target: target, Level: format.LevelTrace}
 	if status.Code == codes.Error {
 		md.Level = format.LevelError
 	}
-	code(&md, attrs)
+	for _, i := range m.changed {
+		code(&md, attrs[i:i+1])
+	}
 	var message format.Optional[string]
-	if name := s.Name(); name != b.name {
+	if name != b.name {
 		message = format.Some(name)
 	}
 	m.b.Begin(message, &md)
 	m.b.Hex(format.AttrSpanID, id.SpanID[:])
-	m.duration(s.StartTime(), end)
+	m.duration(start, end)
 	m.status(status)
-	m.addUsers(attrs)
+	for _, i := range m.changed {
+		m.addUser("", &attrs[i])
+	}
 	m.addCount(format.AttrDroppedAttributes, s.DroppedAttributes())
 	m.addCount(format.AttrDroppedEvents, s.DroppedEvents())
 	m.addCount(format.AttrDroppedLinks, s.DroppedLinks())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -39,12 +40,12 @@ type begun struct {
 	labels       *goroutineLabels // nil: it got none
 }
 
-// changed returns the attributes that b lacks or has otherwise.
-func (b *begun) changed(attrs []attribute.KeyValue) []attribute.KeyValue {
-	if len(b.attrs) == 0 {
-		return attrs
+// changed appends to which the positions in attrs of those that b lacks or has
+// otherwise.
+func (b *begun) changed(which []int, attrs []attribute.KeyValue) []int {
+	if len(attrs) == len(b.attrs) && (len(attrs) == 0 || &attrs[0] == &b.attrs[0]) {
+		return which // the SDK changes none that it has handed out
 	}
-	var out []attribute.KeyValue
 	var known map[attribute.Key]attribute.Value
 	if len(b.attrs) > 16 {
 		known = make(map[attribute.Key]attribute.Value, len(b.attrs))
@@ -52,25 +53,26 @@ func (b *begun) changed(attrs []attribute.KeyValue) []attribute.KeyValue {
 			known[kv.Key] = kv.Value
 		}
 	}
-	for i, kv := range attrs {
+	for i := range attrs {
+		kv := &attrs[i]
 		// Attributes are in the order in which they were set first, mostly.
 		if i < len(b.attrs) && b.attrs[i].Key == kv.Key && b.attrs[i].Value == kv.Value {
 			continue
 		}
 		if !b.has(kv, known) {
-			out = append(out, kv)
+			which = append(which, i)
 		}
 	}
-	return out
+	return which
 }
 
-func (b *begun) has(kv attribute.KeyValue, known map[attribute.Key]attribute.Value) bool {
+func (b *begun) has(kv *attribute.KeyValue, known map[attribute.Key]attribute.Value) bool {
 	if known != nil {
 		v, ok := known[kv.Key]
 		return ok && v == kv.Value
 	}
-	for _, old := range b.attrs {
-		if old.Key == kv.Key {
+	for i := range b.attrs {
+		if old := &b.attrs[i]; old.Key == kv.Key {
 			return old.Value == kv.Value
 		}
 	}
@@ -86,7 +88,7 @@ func (b *begun) later(links []sdktrace.Link, dropped int) []sdktrace.Link {
 // NewSpanProcessor returns a processor. Without [WithRecorder] it opens a
 // recorder of its own, as [New] does.
 func NewSpanProcessor(options ...Option) (*SpanProcessor, error) {
-	p := &SpanProcessor{}
+	p := &SpanProcessor{open: newOpenSpans()}
 	c := newConfig(options)
 	p.unsampled = c.unsampled
 	p.follow(c.control)
@@ -137,7 +139,7 @@ func (p *SpanProcessor) start(ctx context.Context, s sdktrace.ReadWriteSpan) (er
 	if p.control != nil {
 		b.labels = p.label(ctx, h.Ref, h.Parent, h.Parent.IsValid() && !h.Remote)
 	}
-	p.open.put(h.Ref, &b)
+	p.open.Set(key(&h.Ref), &b)
 	return rerr
 }
 
@@ -170,10 +172,10 @@ func (p *SpanProcessor) end(s sdktrace.ReadOnlySpan) (err error) {
 	sc := s.SpanContext()
 	r := ref(&sc)
 	m.b = p.recorder.Batch()
-	b, ok := p.open.take(r)
+	b, ok := p.open.Delete(key(&r))
 	if !ok {
 		err := p.endUnknown(m, s)
-		p.ended(s, r)
+		p.ended(s.Name(), r, s.StartTime(), s.EndTime())
 		return err
 	}
 	b.labels.unlabel()
@@ -182,18 +184,18 @@ func (p *SpanProcessor) end(s sdktrace.ReadOnlySpan) (err error) {
 		m.links(b.later(links, s.DroppedLinks()), target)
 	}
 	m.events(s.Events(), target)
-	end := s.EndTime()
-	m.finish(s, r, end, target, &b)
+	name, start, end := s.Name(), s.StartTime(), s.EndTime()
+	m.finish(s, r, name, start, end, target, &b)
 	m.b.EndSpan(r, end.UnixNano())
 	err = m.b.Write()
-	p.ended(s, r)
+	p.ended(name, r, start, end)
 	return err
 }
 
 // ended tells the control of a span that has ended, which is recorded.
-func (p *SpanProcessor) ended(s sdktrace.ReadOnlySpan, r format.SpanRef) {
+func (p *SpanProcessor) ended(name string, r format.SpanRef, start, end time.Time) {
 	if p.control != nil {
-		p.control.SpanEnded(s.Name(), r, s.EndTime().Sub(s.StartTime()))
+		p.control.SpanEnded(name, r, end.Sub(start))
 	}
 }
 
@@ -205,7 +207,7 @@ func (p *SpanProcessor) endUnknown(m *mapper, s sdktrace.ReadOnlySpan) error {
 	h := m.whole(s, &scope, res)
 	m.links(s.Links(), scope.Name)
 	m.events(s.Events(), scope.Name)
-	m.finish(s, h.Ref, s.EndTime(), scope.Name, new(begun))
+	m.finish(s, h.Ref, s.Name(), s.StartTime(), s.EndTime(), scope.Name, new(begun))
 	m.b.SpanOrEnd(&h)
 	return errors.Join(rerr, m.b.Write())
 }
@@ -241,6 +243,6 @@ func (p *SpanProcessor) Shutdown(ctx context.Context) error {
 	if p.unwatch != nil {
 		p.unwatch()
 	}
-	p.open.clear()
+	p.open.Clear()
 	return err
 }

@@ -163,7 +163,7 @@ func (c *config) own(r *format.Recorder, reports bool) sdktrace.SpanProcessor {
 		e.measure(exporterComponent)
 		return sdktrace.NewBatchSpanProcessor(e)
 	}
-	p := &SpanProcessor{target: target{recorder: r, reports: reports}, unsampled: c.unsampled}
+	p := &SpanProcessor{target: target{recorder: r, reports: reports}, unsampled: c.unsampled, open: newOpenSpans()}
 	p.follow(c.control)
 	p.measure(processorComponent)
 	return p

@@ -62,6 +62,7 @@ type Batch struct {
 	// attrs are where it and its number of attributes begin.
 	buf      []byte
 	ops      []op
+	errs     []error // of the records that cannot be recorded
 	record   int
 	entries  int
 	err      error // of the record that is being built
@@ -81,11 +82,20 @@ type op struct {
 	start, end int
 	entries    int
 	sum        uint64
-	err        error // it cannot be recorded
+	key        int64
+	bad        int // it cannot be recorded: see Batch.errOf
 	kind       byte
 	flags      byte
 	provider   Provider
 	quiet      bool
+}
+
+// errOf returns why o cannot be recorded, nil if it can.
+func (b *Batch) errOf(o *op) error {
+	if o.bad == 0 {
+		return nil
+	}
+	return b.errs[o.bad-1]
 }
 
 // ref returns the span that o, a record in buf, is of, if it has flagRef.
@@ -129,7 +139,10 @@ func (b *Batch) release() {
 	if cap(b.buf) > maxKeep {
 		return
 	}
-	clear(b.ops)
+	if len(b.errs) > 0 {
+		clear(b.errs)
+		b.errs = b.errs[:0]
+	}
 	b.buf, b.ops = b.buf[:0], b.ops[:0]
 	b.record, b.entries, b.err, b.provider, b.quiet = 0, 0, nil, 0, false
 	b.r.batches.Put(b)
@@ -206,18 +219,33 @@ func appendOptionalText(b []byte, s *Optional[string]) []byte {
 // isASCII reports whether s has nothing but ASCII. It is faster than
 // utf8.ValidString for the short texts that names and most values are.
 func isASCII(s string) bool {
-	for len(s) >= 8 {
-		if (uint64(s[0])|uint64(s[1])<<8|uint64(s[2])<<16|uint64(s[3])<<24|
-			uint64(s[4])<<32|uint64(s[5])<<40|uint64(s[6])<<48|uint64(s[7])<<56)&0x8080808080808080 != 0 {
+	const high = 0x8080808080808080
+	if len(s) < 8 {
+		if len(s) >= 4 { // the two parts overlap, as below
+			return (word32(s, 0)|word32(s, len(s)-4))&(high>>32) == 0
+		}
+		var c byte
+		for i := range len(s) {
+			c |= s[i]
+		}
+		return c < utf8.RuneSelf
+	}
+	last := word64(s, len(s)-8)
+	for ; len(s) > 8; s = s[8:] {
+		if word64(s, 0)&high != 0 {
 			return false
 		}
-		s = s[8:]
 	}
-	var c byte
-	for i := range len(s) {
-		c |= s[i]
-	}
-	return c < utf8.RuneSelf
+	return last&high == 0
+}
+
+func word64(s string, i int) uint64 {
+	return uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
+		uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
+}
+
+func word32(s string, i int) uint32 {
+	return uint32(s[i]) | uint32(s[i+1])<<8 | uint32(s[i+2])<<16 | uint32(s[i+3])<<24
 }
 
 // name begins an attribute and returns the buffer for its value.

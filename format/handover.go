@@ -107,7 +107,7 @@ func (b *Batch) seal(kind, flags byte, resource uint32, key int64) {
 	if n := len(b.buf) - b.record; n%8 != 0 {
 		b.buf = append(b.buf, zeros[:8-n%8]...)
 	}
-	o := op{start: b.record, end: len(b.buf), entries: b.entries, kind: kind, err: b.err}
+	o := op{start: b.record, end: len(b.buf), entries: b.entries, key: key, kind: kind}
 	if kind == opEither {
 		o.entries--
 	}
@@ -117,8 +117,10 @@ func (b *Batch) seal(kind, flags byte, resource uint32, key int64) {
 	o.flags, o.provider, o.quiet = flags, b.provider, b.quiet
 	b.provider, b.quiet = 0, false
 	binary.LittleEndian.PutUint32(rec[20:], resource)
-	b.entries, b.err = 0, nil
-	if o.err != nil {
+	b.entries = 0
+	if b.err != nil {
+		b.errs, b.err = append(b.errs, b.err), nil
+		o.bad = len(b.errs)
 		b.buf = b.buf[:o.start]
 		o.end = o.start
 	} else {

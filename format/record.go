@@ -91,6 +91,35 @@ func (o *record) parse(data []byte) bool {
 	return true
 }
 
+// A head is what a look at a record tells of it: of most of those that are given
+// up that is enough.
+type head struct {
+	kind, flags byte
+	resource    uint32
+	ref         *[refSize]byte // in the record; only with flagRef
+}
+
+// headOf is parse of that much.
+func headOf(data []byte) (h head, ok bool) {
+	const least = recordHead - 8
+	if len(data) < least {
+		return h, false
+	}
+	h.kind, h.flags, h.resource = data[8], data[9], binary.LittleEndian.Uint32(data[12:])
+	if h.flags&flagRef == 0 {
+		return h, true
+	}
+	at := len(data) - refSize
+	if h.flags&flagParent != 0 {
+		at -= refSize
+	}
+	if at < least {
+		return h, false
+	}
+	h.ref = (*[refSize]byte)(data[at:])
+	return h, true
+}
+
 func (s *SpanRef) set(b []byte) {
 	copy(s.TraceID[:], b[:16])
 	copy(s.SpanID[:], b[16:24])

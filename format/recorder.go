@@ -252,7 +252,7 @@ func (r *Recorder) takeDirect(b *Batch, ops []op) error {
 	r.holds = r.pool != nil
 	for i := range ops {
 		o := &ops[i]
-		err := o.err
+		err := b.errOf(o)
 		switch {
 		case r.closed:
 			err = ErrClosed
@@ -327,7 +327,7 @@ func (r *Recorder) Append(e *TraceEntry) (uint32, error) {
 	r.mu.Lock()
 	defer r.unlock()
 	r.stats.Entries.Offered++
-	err := o.err
+	err := b.errOf(o)
 	if r.closed {
 		err = ErrClosed
 	}
@@ -367,8 +367,8 @@ func (r *Recorder) Resource(e *TraceEntry) (*Resource, error) {
 	b.Entry(e)
 	b.seal(opLog, 0, 0, 0)
 	o := &b.ops[0]
-	if o.err != nil {
-		return nil, o.err
+	if err := b.errOf(o); err != nil {
+		return nil, err
 	}
 	var rec record
 	rec.parse(b.buf[o.start+8 : o.end])

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/internal/segment"
+	"github.com/entrace-go/entrace/internal/spanmap"
 )
 
 // A Ring keeps the latest of what its [Recorder] takes, in memory that is used
@@ -29,7 +30,10 @@ type Ring struct {
 	notice  atomic.Uint32
 	streams atomic.Pointer[[]*RingStream]
 	open    ringSpans
-	began   time.Time
+	// spanSegment is the number of the segment that the beginnings of spans go to, from
+	// 1 on. It takes 256 TiB to come round.
+	spanSegment atomic.Uint32
+	began       time.Time
 
 	// mu is taken with a stripe locked, or Recorder.mu, never the other way round.
 	mu sync.Mutex
@@ -43,8 +47,8 @@ type Ring struct {
 	snapshots []*Snapshot
 	listen    Providers // that are taken, and need not be kept
 	evictions evictions
-	firstSpan int64 // of the stripe of the spans nothing older is left, but for what was carried over
-	failed    bool  // a fault was told
+	firstSpan uint32 // of the segments of spans this is the oldest that is left, see spanSegment
+	failed    bool   // a fault was told
 	closed    bool
 	buf       []byte
 	ledger    ledger // of the resources, in a file
@@ -109,7 +113,7 @@ func NewRing(o *RingOptions) (*Ring, error) {
 	if o == nil {
 		o = &RingOptions{}
 	}
-	g := &Ring{o: *o, began: time.Now(), firstSpan: math.MinInt64}
+	g := &Ring{o: *o, began: time.Now(), open: ringSpans{spanmap.NewSharded[uint32](maxRingOpen)}}
 	if g.o.Bytes == 0 {
 		g.o.Bytes = defaultRingBytes
 	}
@@ -248,7 +252,7 @@ func (g *Ring) take(b *Batch) error {
 	for i := range b.ops {
 		o := &b.ops[i]
 		streams, err := g.takeOne(b, o)
-		if streams != nil && o.err == nil {
+		if streams != nil && o.bad == 0 {
 			for _, s := range *streams {
 				if Providers(s.providers.Load()).Has(o.provider) {
 					s.put(b, o)
@@ -266,17 +270,19 @@ func (g *Ring) take(b *Batch) error {
 // takeOne puts a record of b into the ring, if that wants it, and returns the
 // streams that there were at that moment.
 func (g *Ring) takeOne(b *Batch, o *op) (*[]*RingStream, error) {
-	if g.most == 0 || o.err != nil {
-		if o.err != nil {
-			g.count(b, o, o.err)
+	if g.most == 0 || o.bad != 0 {
+		err := b.errOf(o)
+		if err != nil {
+			g.count(b, o, err)
 		}
-		return g.streams.Load(), o.err
+		return g.streams.Load(), err
 	}
 	opens := o.kind == opSpan && o.flags&(flagOpen|flagRef) == flagOpen|flagRef
+	begins := g.spanSegment.Load() + 1 // at the latest, mostly
 	closes := (o.kind == opEnd || o.kind == opEither) && o.flags&flagRef != 0
 	keeps := Providers(g.keep.Load()).Has(o.provider)
 	if opens && keeps {
-		g.open.put(o.ref(b.buf), int64(leUint64(b.buf[o.start+8:]))) // first, so that it is carried over from the beginning
+		g.open.put(o.ref(b.buf), begins) // first, so that it is carried over from the beginning
 	}
 	if closes && !keeps {
 		_, keeps = g.open.get(o.ref(b.buf)) // what began in the ring ends there, whatever is kept now
@@ -293,8 +299,11 @@ func (g *Ring) takeOne(b *Batch, o *op) (*[]*RingStream, error) {
 		err = ErrOverflow
 		g.count(b, o, err)
 	}
-	if closes || opens && err != nil {
+	switch {
+	case closes || opens && err != nil:
 		g.open.delete(o.ref(b.buf))
+	case opens && int32(g.spanSegment.Load()-begins) > 0:
+		g.open.later(o.ref(b.buf), g.spanSegment.Load())
 	}
 	streams := p.streams
 	p.streams = nil
@@ -304,8 +313,9 @@ func (g *Ring) takeOne(b *Batch, o *op) (*[]*RingStream, error) {
 	return streams, err
 }
 
-// beganOf returns when a span that ends began, as its record has it, see beganAt: 0
-// if it is not in the ring. There may be no ring.
+// beganOf returns where the beginning of a span that ends is, as its record has it in
+// the place of a resource: a segment, see Ring.spanSegment, which it is in or before;
+// 0 if it is not in the ring. There may be no ring.
 func (g *Ring) beganOf(ref *SpanRef) uint32 {
 	if g == nil || g.most == 0 {
 		return 0
@@ -313,14 +323,6 @@ func (g *Ring) beganOf(ref *SpanRef) uint32 {
 	began, _ := g.open.get(*ref)
 	return began
 }
-
-// beganAt is how the record of a span's end has its beginning, in the place of a
-// resource: roughly, and 1 at least.
-func beganAt(key int64) uint32 { return max(1, uint32(key>>beganShift)) }
-
-// beganShift makes the unit about a millisecond, so that it takes 52 days to come
-// round.
-const beganShift = 20
 
 // beganCarried is for spans whose beginning was carried over.
 const beganCarried = math.MaxUint32
@@ -370,14 +372,14 @@ func (g *Ring) putParts(b *Batch, o *op) (*Batch, error) {
 	var streams *[]*RingStream // of the first part: whoever comes later has none of it
 	for i := range p.ops {
 		part := &p.ops[i]
-		err := part.err
+		err := p.errOf(part)
 		if err == nil {
 			err = g.r.tryPut(p, part)
 		}
 		if errors.Is(err, errNoRoom) {
 			err = ErrOverflow
 			g.count(p, part, err)
-		} else if part.err != nil {
+		} else if part.bad != 0 {
 			g.count(p, part, err)
 		}
 		if i == 0 {
@@ -593,7 +595,7 @@ type RingStats struct {
 
 // Stats returns how the ring does.
 func (g *Ring) Stats() RingStats {
-	s := RingStats{Open: g.open.len()}
+	s := RingStats{Open: g.open.Len()}
 	entries := g.r.Stats().Entries.Written
 	g.mu.Lock()
 	defer g.mu.Unlock()

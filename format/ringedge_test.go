@@ -101,6 +101,30 @@ func TestRingEndsGivenUp(t *testing.T) {
 	check("the dead ring", writeSnapshot(t, sn, format.V1))
 }
 
+// TestRingEndsOfOldSpans: the same, for spans that say that they began an hour ago,
+// when the ring has given up spans that began later.
+func TestRingEndsOfOldSpans(t *testing.T) {
+	g := newRing(t, &format.RingOptions{Bytes: 4 << 20}, allProviders)
+	s := play(t, g.Recorder())
+	for i := range 400 { // more than a segment
+		s.start(ringRef(1, i), format.SpanRef{}, "ended", 200)
+		s.end(ringRef(1, i), 0, 0)
+	}
+	now := s.at
+	s.at -= int64(time.Hour)
+	for i := range 20 {
+		s.start(ringRef(2, i), format.SpanRef{}, "old", 10)
+		s.end(ringRef(2, i), 0, 0)
+	}
+	s.at = now
+	for range 20_000 {
+		s.log(format.SpanRef{}, "said", 500)
+	}
+	if begun, ended := tally(t, writeSnapshot(t, g.Snapshot(all()), format.V1)); begun != ended {
+		t.Errorf("there are %d spans, %d of them ended", begun, ended)
+	}
+}
+
 // TestRingKeepChanges ends spans when nothing is kept any more.
 func TestRingKeepChanges(t *testing.T) {
 	g := newRing(t, nil, allProviders)

@@ -2,8 +2,6 @@ package format
 
 import (
 	"fmt"
-	"math"
-	"sync"
 	"time"
 
 	"github.com/entrace-go/entrace/internal/segment"
@@ -34,7 +32,19 @@ func (g *Ring) nextSegment(s *stripe, n int) error {
 	}
 	s.seg = seg
 	s.base += segment.Size
+	if s.number == g.spans() {
+		g.spanSegment.Store(spanSegment(seg))
+	}
 	return nil
+}
+
+// spans returns the number of the stripe of the spans.
+func (g *Ring) spans() uint64 { return uint64(len(g.r.stripes) - 1) }
+
+// spanSegment returns the number of a segment of spans. It is none of the two that
+// mean something else.
+func spanSegment(s *segment.Segment) uint32 {
+	return uint32(s.Base()/segment.Size%(beganCarried-1)) + 1
 }
 
 // segment returns an empty segment, for which it gives up the oldest if need be,
@@ -79,9 +89,9 @@ func (g *Ring) evict() bool {
 		if g.carried <= g.most/8 { // beyond that the oldest that are open go, by and large
 			kept = g.carryOver(s)
 		}
-	case uint64(len(g.r.stripes) - 1):
+	case g.spans():
 		kept = g.carryOver(s)
-		g.firstSpan = s.Last
+		g.firstSpan = spanSegment(s) + 1
 	default:
 		if s.Ends > 0 {
 			g.carryEnds(s)
@@ -97,20 +107,18 @@ func (g *Ring) evict() bool {
 // and returns how many entries these are; and of a segment of such the marks of
 // ends, as carryEnds writes them.
 func (g *Ring) carryOver(s *segment.Segment) (entries uint64) {
-	var o record
 	_ = s.Guard(func() { // of a page that is gone nothing can be carried over
 		for at, end := segment.First, s.End(); at < end; {
 			data, next := s.Record(at, end)
 			at = next
-			// Most are of another kind: they are not looked at any closer.
-			if len(data) < recordHead-8 || data[8] != opSpan && data[8] != opMark || !o.parse(data) {
-				continue
-			}
+			h, ok := headOf(data)
 			switch {
-			case o.kind == opMark && o.resource != beganCarried && g.beginsLater(o.resource):
+			case !ok:
+			case h.kind == opMark && h.resource != beganCarried && g.beginsLater(h.resource):
 				g.carryRecord(data)
-			case o.kind == opSpan && o.flags&(flagOpen|flagRef) == flagOpen|flagRef && g.open.carry(o.ref):
-				if g.carryRecord(data) {
+			case h.kind == opSpan && h.flags&(flagOpen|flagRef) == flagOpen|flagRef && g.open.carry(h.ref):
+				var o record
+				if o.parse(data) && g.carryRecord(data) {
 					n := uint64(countBodies(o.bodies))
 					entries += n
 					g.carry.Fresh.Entries += n
@@ -124,29 +132,26 @@ func (g *Ring) carryOver(s *segment.Segment) (entries uint64) {
 // carryEnds notes which spans have ended whose ends are in s: those whose beginning
 // may still be there would be taken for open.
 func (g *Ring) carryEnds(s *segment.Segment) {
-	var o record
 	_ = s.Guard(func() {
 		for at, end := segment.First, s.End(); at < end; {
 			data, next := s.Record(at, end)
 			at = next
-			if len(data) < recordHead-8 || data[8] != opEnd || !o.parse(data) || o.resource == 0 || o.resource != beganCarried && !g.beginsLater(o.resource) {
+			h, ok := headOf(data)
+			if !ok || h.kind != opEnd || h.ref == nil || h.resource == 0 || h.resource != beganCarried && !g.beginsLater(h.resource) {
 				continue
 			}
 			var mark [recordHead - 8 + refSize]byte
 			copy(mark[:], data[:recordHead-8])
 			mark[8], mark[9] = opMark, flagRef
-			copy(mark[recordHead-8:], o.ref.TraceID[:])
-			copy(mark[recordHead-8+16:], o.ref.SpanID[:])
+			copy(mark[recordHead-8:], h.ref[:])
 			g.carryRecord(mark[:])
 		}
 	})
 }
 
-// beginsLater reports whether a span that began then, see beganAt, may have its
-// beginning in the stripe of the spans still.
-func (g *Ring) beginsLater(began uint32) bool {
-	return g.firstSpan == math.MinInt64 || int32(began-beganAt(g.firstSpan)) >= 0
-}
+// beginsLater reports whether a span may have its beginning in the stripe of the
+// spans still, which beganOf has told of.
+func (g *Ring) beginsLater(began uint32) bool { return int32(began-g.firstSpan) >= 0 }
 
 func (g *Ring) carryRecord(data []byte) bool {
 	g.buf = append(append(g.buf[:0], zeros[:8]...), data...)
@@ -262,74 +267,48 @@ func (e *evictions) since(from int64) (n uint64) {
 	return n
 }
 
-// ringSpans are the spans whose beginning is in the ring, and not their end.
-type ringSpans [ringShards]ringShard
+// maxRingOpen bounds the spans that are known to be open, since some never end:
+// beyond it any one is not carried over.
+const maxRingOpen = 512 << 10
 
-const (
-	ringShards = 64
-	// maxRingOpen bounds those of a shard, since some never end.
-	maxRingOpen = 8 << 10
-)
-
-type ringShard struct {
-	mu sync.Mutex
-
-	spans spanmap.Map[uint32] // when they began, see beganAt
-
-	_ [24]byte // a cache line each
+// ringSpans are the spans whose beginning is in the ring, and not their end, and in
+// which segment that is, or before it.
+type ringSpans struct {
+	*spanmap.Sharded[uint32]
 }
 
-func (o *ringSpans) shard(r *SpanRef) *ringShard {
-	return &o[(r.SpanID[0]^r.SpanID[7])%ringShards]
-}
+func (o ringSpans) put(r SpanRef, segment uint32) { o.Set(r.key(), &segment) }
 
-func (o *ringSpans) put(r SpanRef, key int64) {
-	s := o.shard(&r)
-	s.mu.Lock()
-	if s.spans.Len() >= maxRingOpen {
-		s.spans.DeleteNear(r.key()) // any one: it is not carried over
+// later says that the beginning of a span may be in a later segment, unless it was
+// carried over meanwhile.
+func (o ringSpans) later(r SpanRef, segment uint32) {
+	s := o.Lock(r.key())
+	if at := s.Get(r.key()); at != nil && *at != beganCarried {
+		*at = segment
 	}
-	at, _ := s.spans.Put(r.key())
-	*at = beganAt(key)
-	s.mu.Unlock()
+	s.Unlock()
 }
 
-func (o *ringSpans) delete(r SpanRef) {
-	s := o.shard(&r)
-	s.mu.Lock()
-	s.spans.Delete(r.key())
-	s.mu.Unlock()
-}
+func (o ringSpans) delete(r SpanRef) { o.Delete(r.key()) }
 
-// get returns when an open span began.
-func (o *ringSpans) get(r SpanRef) (began uint32, open bool) {
-	s := o.shard(&r)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if at := s.spans.Get(r.key()); at != nil {
-		return *at, true
+// get returns where an open span began.
+func (o ringSpans) get(r SpanRef) (began uint32, open bool) {
+	s := o.Lock(r.key())
+	if at := s.Get(r.key()); at != nil {
+		began, open = *at, true
 	}
-	return 0, false
+	s.Unlock()
+	return began, open
 }
 
 // carry notes that the beginning of a span was carried over, if it is open, and
 // reports that.
-func (o *ringSpans) carry(r SpanRef) bool {
-	s := o.shard(&r)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	at := s.spans.Get(r.key())
+func (o ringSpans) carry(k *spanmap.Key) bool {
+	s := o.Lock(k)
+	at := s.Get(k)
 	if at != nil {
 		*at = beganCarried
 	}
+	s.Unlock()
 	return at != nil
-}
-
-func (o *ringSpans) len() (n int) {
-	for i := range o {
-		o[i].mu.Lock()
-		n += o[i].spans.Len()
-		o[i].mu.Unlock()
-	}
-	return n
 }

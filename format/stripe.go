@@ -121,44 +121,55 @@ func (r *Recorder) lockLeaf(last *uint32) *stripe {
 
 // tryPut puts a record into a stripe, or returns errNoRoom.
 func (r *Recorder) tryPut(b *Batch, o *op) error {
-	n := o.end - o.start
+	data := b.buf[o.start:o.end]
 	s := r.lockStripe(b, o)
-	err := o.err
-	if s.closed {
-		err = ErrClosed
-	}
-	if err == nil && (s.seg == nil || !s.seg.Fits(n)) {
-		err = r.nextSegment(s, n)
-	}
-	if err == nil {
-		if err = s.seg.Append(b.buf[o.start:o.end], o.sum); err != nil {
-			r.faulted(err)
-			err = errNoRoom
+	seg := s.seg
+	if seg == nil || !seg.Fits(len(data)) || s.closed || o.bad != 0 {
+		if err := r.makeRoom(s, b, o); err != nil {
+			s.mu.Unlock()
+			return err
 		}
+		seg = s.seg
 	}
-	if err != nil {
-		if !errors.Is(err, errNoRoom) {
-			s.drop(o, err)
-		}
+	if err := seg.Append(data, o.sum); err != nil {
 		s.mu.Unlock()
-		return err
+		r.faulted(err)
+		return errNoRoom
 	}
-	s.count(o)
-	s.seg.Fresh.Entries += uint64(o.entries)
-	s.seg.Fresh.Spans += o.spans()
-	if r.ring != nil {
-		s.seg.Last = max(s.seg.Last, int64(leUint64(b.buf[o.start+8:])))
+	spans := o.spans()
+	s.entries.Offered += uint64(o.entries)
+	s.spans.Offered += spans
+	seg.Fresh.Entries += uint64(o.entries)
+	seg.Fresh.Spans += spans
+	if g := r.ring; g != nil {
+		seg.Last = max(seg.Last, o.key)
 		if o.kind == opEnd {
-			s.seg.Ends++
+			seg.Ends++
 		}
-		b.streams = r.ring.streams.Load() // with the lock, as a stream begins with that of all
+		b.streams = g.streams.Load() // with the lock, as a stream begins with that of all
 		s.mu.Unlock()
 		return nil
 	}
-	enough := s.report(r, n)
+	enough := s.report(r, len(data))
 	s.mu.Unlock()
 	r.soon(enough)
 	return nil
+}
+
+// makeRoom gives s, which is locked, a segment for o, or counts o as dropped unless
+// the error is errNoRoom.
+func (r *Recorder) makeRoom(s *stripe, b *Batch, o *op) error {
+	err := b.errOf(o)
+	if s.closed {
+		err = ErrClosed
+	}
+	if err == nil {
+		err = r.nextSegment(s, o.end-o.start)
+	}
+	if err != nil && !errors.Is(err, errNoRoom) {
+		s.drop(o, err)
+	}
+	return err
 }
 
 // report counts n more bytes in the stripe, and reports whether it is time to

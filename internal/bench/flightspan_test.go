@@ -3,8 +3,11 @@ package bench
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
+	"time"
 
+	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
@@ -12,6 +15,31 @@ import (
 	"github.com/entrace-go/entrace/control/provider"
 	"github.com/entrace-go/entrace/exporter"
 )
+
+// idleProvider returns a tracer provider of whose spans a processor that does
+// nothing gets all.
+func idleProvider() trace.TracerProvider {
+	return sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(idleProcessor{}))
+}
+
+// flightProvider returns one with a flight recorder, whose ring is full.
+func flightProvider(b *testing.B) (tp trace.TracerProvider, end func()) {
+	ctl, err := control.New(&control.Options{Config: flightConfig(b.TempDir()), Providers: provider.All()})
+	must(b, err)
+	p, err := exporter.Setup(context.Background(), exporter.WithControl(ctl), exporter.WithoutGlobals())
+	must(b, err)
+	tp = p.TracerProvider()
+	tracer := tp.Tracer("example.com/office")
+	ctx, root := tracer.Start(context.Background(), "root")
+	for ctl.Stats().Ring.Evicted == 0 {
+		for range 1000 {
+			_, s := tracer.Start(ctx, "work", trace.WithAttributes(spanAttrs()[:3]...))
+			s.End()
+		}
+	}
+	root.End()
+	return tp, func() { must(b, errors.Join(p.Shutdown(context.Background()), ctl.Shutdown(context.Background()))) }
+}
 
 // BenchmarkFlightSpan begins and ends a child span of 3 attributes, of which a
 // processor that does nothing gets all, or a flight recorder.
@@ -27,16 +55,64 @@ func BenchmarkFlightSpan(b *testing.B) {
 		}
 		root.End()
 	}
-	b.Run("nothing", func(b *testing.B) {
-		run(b, sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(idleProcessor{})))
-	})
+	b.Run("nothing", func(b *testing.B) { run(b, idleProvider()) })
 	b.Run(roleFlight, func(b *testing.B) {
-		ctl, err := control.New(&control.Options{Config: flightConfig(b.TempDir()), Providers: provider.All()})
-		must(b, err)
-		p, err := exporter.Setup(context.Background(), exporter.WithControl(ctl), exporter.WithoutGlobals())
-		must(b, err)
-		run(b, p.TracerProvider())
+		tp, end := flightProvider(b)
+		run(b, tp)
 		b.StopTimer()
-		must(b, errors.Join(p.Shutdown(context.Background()), ctl.Shutdown(context.Background())))
+		end()
+	})
+}
+
+// BenchmarkFlightSpanCold is the same for a service that does something else between
+// one span and the next, so that neither code nor data of the recorder is in the
+// nearest caches. What is reported is the first quartile of what a span takes.
+func BenchmarkFlightSpanCold(b *testing.B) {
+	const (
+		before = 512 << 10 // bytes that the service touches
+		within = 128 << 10
+	)
+	heap := make([]byte, 64<<20)
+	at := 0
+	work := func(n int) {
+		for range n / 64 {
+			at = (at + 64) % len(heap)
+			heap[at]++
+		}
+	}
+	span := func(ctx context.Context, tracer trace.Tracer) time.Duration {
+		work(before)
+		begin := time.Now()
+		_, s := tracer.Start(ctx, "work", trace.WithAttributes(
+			attribute.String("order.id", "2026-0815"), attribute.Int("order.lines", 100), attribute.String("customer", "ada")))
+		took := time.Since(begin)
+		work(within)
+		begin = time.Now()
+		s.SetAttributes(attribute.Bool("ok", true))
+		s.End()
+		return took + time.Since(begin)
+	}
+	b.Run("spans=1", func(b *testing.B) {
+		flight, end := flightProvider(b)
+		roles := []string{"nothing", roleFlight}
+		providers := []trace.TracerProvider{idleProvider(), flight}
+		var took [2][]time.Duration
+		b.ResetTimer()
+		for range b.N { // one after the other, as the machine is not always as fast
+			for i, tp := range providers {
+				tracer := tp.Tracer("example.com/office")
+				ctx, root := tracer.Start(context.Background(), "root")
+				for range 10 {
+					took[i] = append(took[i], span(ctx, tracer))
+				}
+				root.End()
+			}
+		}
+		b.StopTimer()
+		for i, name := range roles {
+			slices.Sort(took[i])
+			b.ReportMetric(float64(took[i][len(took[i])/4].Nanoseconds()), name+"-ns/span")
+		}
+		end()
 	})
 }

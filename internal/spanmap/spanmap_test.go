@@ -87,3 +87,36 @@ func BenchmarkMap(b *testing.B) {
 		}
 	})
 }
+
+// TestSharded puts in many that never go.
+func TestSharded(t *testing.T) {
+	const most = 1 << 12
+	s := NewSharded[int](most)
+	var k Key
+	for i := range 4 * most {
+		k = key(rand.Uint64())
+		s.Set(&k, &i)
+		if i == most/2 && s.Len() != i+1 {
+			t.Errorf("%d of %d are there", s.Len(), i+1)
+		}
+	}
+	if n := s.Len(); n > most || n < most/2 {
+		t.Errorf("there are %d, and the bound is %d", n, most)
+	}
+	for i := range s.Shards() {
+		m := s.LockAt(i)
+		if n := m.Len(); n > most/s.Shards() {
+			t.Errorf("shard %d has %d", i, n)
+		}
+		m.Unlock()
+	}
+	if v, ok := s.Delete(&k); !ok || v != 4*most-1 {
+		t.Errorf("the last one is %d %t", v, ok)
+	}
+	if _, ok := s.Delete(&k); ok {
+		t.Error("the last one is there again")
+	}
+	if s.Clear(); s.Len() != 0 {
+		t.Errorf("%d are left", s.Len())
+	}
+}

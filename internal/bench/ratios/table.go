@@ -97,7 +97,7 @@ func table(r results) []row {
 		for _, where := range []string{"false", "true"} {
 			group := fmt.Sprintf("RingPut/goroutines=%d", goroutines)
 			what := map[string]string{"false": "the ring, in memory, ", "true": "the ring, in a file, "}[where] + count(goroutines, "goroutine")
-			add("an encoded record of 192 bytes into "+what, "a copy of it under a mutex", 1.3, r.ratio(group, "mapped="+where, "copy", perOp))
+			add("an encoded record of 180 bytes or so into "+what, "a copy of it under a mutex", 1.3, r.ratio(group, "mapped="+where, "copy", perOp))
 		}
 	}
 	const end = "SpanEnd/snapshots"
