@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"runtime/pprof"
 	"slices"
@@ -453,6 +454,56 @@ func TestSamplerDecides(t *testing.T) {
 		}
 	}
 }
+
+// TestSamplerByDefault: the sampler that is written out decides as the SDK's own does
+// with one around it.
+func TestSamplerByDefault(t *testing.T) {
+	on, off := ringOf(t, control.Spans), ringOf(t, control.Logs)
+	next := sdktrace.ParentBased(sdktrace.AlwaysSample())
+	state, err := trace.ParseTraceState("vendor=1,other=2")
+	must(t, err)
+	parent := func(c trace.SpanContextConfig) context.Context {
+		return trace.ContextWithSpanContext(t.Context(), trace.NewSpanContext(c))
+	}
+	id, span := trace.TraceID{1}, trace.SpanID{2}
+	for name, ctx := range map[string]context.Context{
+		"no parent":          t.Context(),
+		"no valid parent":    parent(trace.SpanContextConfig{SpanID: span, TraceFlags: trace.FlagsSampled, TraceState: state}),
+		"sampled":            parent(trace.SpanContextConfig{TraceID: id, SpanID: span, TraceFlags: trace.FlagsSampled, TraceState: state}),
+		"not sampled":        parent(trace.SpanContextConfig{TraceID: id, SpanID: span, TraceState: state}),
+		"sampled, remote":    parent(trace.SpanContextConfig{TraceID: id, SpanID: span, TraceFlags: trace.FlagsSampled, TraceState: state, Remote: true}),
+		"not sampled remote": parent(trace.SpanContextConfig{TraceID: id, SpanID: span, TraceState: state, Remote: true}),
+	} {
+		q := sdktrace.SamplingParameters{ParentContext: ctx, TraceID: id, Name: "s"}
+		want := next.ShouldSample(q)
+		for _, c := range []*control.Control{off, nil} {
+			if got := exporter.Sampler(next, c).ShouldSample(q); !reflect.DeepEqual(got, want) {
+				t.Errorf("%s: %+v, want %+v", name, got, want)
+			}
+		}
+		if want.Decision == sdktrace.Drop {
+			want.Decision = sdktrace.RecordOnly
+		}
+		if got := exporter.Sampler(next, on).ShouldSample(q); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s, with spans on: %+v, want %+v", name, got, want)
+		}
+	}
+	if d := exporter.Sampler(next, on).Description(); !strings.Contains(d, next.Description()) {
+		t.Errorf("the description is %s", d)
+	}
+	uncomparable := sdktrace.ParentBased(sdktrace.AlwaysSample(), sdktrace.WithLocalParentSampled(sliceSampler{nil}))
+	if got := exporter.Sampler(uncomparable, on).Description(); !strings.Contains(got, uncomparable.Description()) {
+		t.Errorf("the description is %s", got)
+	}
+}
+
+// A sliceSampler cannot be compared.
+type sliceSampler struct{ rules []string }
+
+func (sliceSampler) ShouldSample(sdktrace.SamplingParameters) (r sdktrace.SamplingResult) {
+	return r
+}
+func (sliceSampler) Description() string { return "slice" }
 
 var labelLine = regexp.MustCompile(`"([^"]*)":"([^"]*)"`)
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/entrace-go/entrace/control"
 )
@@ -14,7 +15,12 @@ import (
 // Sampler returns a sampler that decides as next does, but for spans that next
 // drops: those are recorded, without being sampled, while c wants spans. No
 // exporter sees them. [Setup] does this itself.
-func Sampler(next sdktrace.Sampler, c *control.Control) sdktrace.Sampler { return sampler{next, c} }
+func Sampler(next sdktrace.Sampler, c *control.Control) sdktrace.Sampler {
+	if next == byDefault {
+		return defaultSampler{c}
+	}
+	return sampler{next, c}
+}
 
 type sampler struct {
 	next sdktrace.Sampler
@@ -33,6 +39,28 @@ func (s sampler) Description() string {
 	return fmt.Sprintf("RecordWhileWanted{%s}", s.next.Description())
 }
 
+// byDefault is the sampler that the SDK takes when it is told nothing else.
+var byDefault = sdktrace.ParentBased(sdktrace.AlwaysSample())
+
+// A defaultSampler is a sampler around byDefault. As that is what most programs
+// have, and what every span is asked for, it is written out: three samplers that
+// ask each other take three times as long.
+type defaultSampler struct{ c *control.Control }
+
+func (s defaultSampler) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingResult {
+	parent := trace.SpanContextFromContext(p.ParentContext)
+	r := sdktrace.SamplingResult{Decision: sdktrace.RecordAndSample, Tracestate: parent.TraceState()}
+	if parent.IsValid() && !parent.IsSampled() {
+		r.Decision = sdktrace.Drop
+		if s.c.Enabled(control.Spans) {
+			r.Decision = sdktrace.RecordOnly
+		}
+	}
+	return r
+}
+
+func (s defaultSampler) Description() string { return sampler{byDefault, s.c}.Description() }
+
 const (
 	envSampler    = "OTEL_TRACES_SAMPLER"
 	envSamplerArg = "OTEL_TRACES_SAMPLER_ARG"
@@ -41,10 +69,9 @@ const (
 // environmentSampler returns the sampler that the SDK would take from the
 // environment: it does not tell.
 func environmentSampler() sdktrace.Sampler {
-	fallback := sdktrace.ParentBased(sdktrace.AlwaysSample())
 	s, ok := lookup(envSampler)
 	if !ok {
-		return fallback
+		return byDefault
 	}
 	switch strings.ToLower(s) {
 	case "always_on":
@@ -54,14 +81,14 @@ func environmentSampler() sdktrace.Sampler {
 	case "traceidratio":
 		return ratio()
 	case "parentbased_always_on":
-		return fallback
+		return byDefault
 	case "parentbased_always_off":
 		return sdktrace.ParentBased(sdktrace.NeverSample())
 	case "parentbased_traceidratio":
 		return sdktrace.ParentBased(ratio())
 	}
 	reportValue(envSampler, s, fmt.Errorf("there is no such sampler"))
-	return fallback
+	return byDefault
 }
 
 // ratio returns the sampler of OTEL_TRACES_SAMPLER_ARG, which is 1 if that is not

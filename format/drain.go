@@ -72,6 +72,7 @@ func (c *cursor) add(seg *segment.Segment) {
 	p.end = seg.End()
 	p.counts.Entries += seg.Fresh.Entries
 	p.counts.Spans += seg.Fresh.Spans
+	c.stripe.settle(seg)
 	seg.Fresh = segment.Counts{}
 }
 
@@ -135,10 +136,10 @@ func (r *Recorder) lost(c *cursor, err error) {
 	r.leaveBuffer(err)
 	err = fmt.Errorf("crash buffer %s: %w", r.pool.Name(), err)
 	p := &c.parts[0]
-	r.drop(err, p.counts.Entries, 0)
-	r.stats.Spans.Dropped.IO += p.counts.Spans
-	r.drained.Entries.Offered += p.counts.Entries
-	r.drained.Spans.Offered += p.counts.Spans
+	r.drop(err, uint64(p.counts.Entries), 0)
+	r.stats.Spans.Dropped.IO += uint64(p.counts.Spans)
+	r.drained.Entries.Offered += uint64(p.counts.Entries)
+	r.drained.Spans.Offered += uint64(p.counts.Spans)
 	p.counts = segment.Counts{}
 	c.at = p.end
 }
@@ -253,8 +254,8 @@ func (r *Recorder) run(c, spans *cursor, limit int64) bool {
 	})
 	entriesNow, spansNow := r.settled()
 	entries, spanCount = entriesNow-entries, spansNow-spanCount
-	p.counts.Entries -= entries
-	p.counts.Spans -= spanCount
+	p.counts.Entries -= uint32(entries)
+	p.counts.Spans -= uint32(spanCount)
 	r.drained.Entries.Offered += entries
 	r.drained.Spans.Offered += spanCount
 	if err != nil || first && !early {

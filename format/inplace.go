@@ -91,7 +91,6 @@ func (r *Recorder) logInPlace(ref *SpanRef, unixNano int64, most int, fill func(
 		r.faulted(err)
 		return false, false, nil
 	}
-	s.entries.Offered++
 	s.seg.Fresh.Entries++
 	if r.ring != nil {
 		s.seg.Last = max(s.seg.Last, unixNano)

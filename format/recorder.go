@@ -216,8 +216,7 @@ func (r *Recorder) account() Stats {
 	for i := range r.stripes {
 		st := &r.stripes[i]
 		st.mu.Lock()
-		s.Entries.add(&st.entries)
-		s.Spans.add(&st.spans)
+		st.account(&s)
 		st.mu.Unlock()
 	}
 	if r.ring != nil { // what it has taken is where it belongs

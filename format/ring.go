@@ -620,7 +620,8 @@ func (g *Ring) Close() error {
 	for i := range g.r.stripes {
 		st := &g.r.stripes[i]
 		st.mu.Lock()
-		st.closed, st.seg = true, nil
+		st.closed = true
+		st.leave()
 		st.mu.Unlock()
 	}
 	g.r.mu.Lock()

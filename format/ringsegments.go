@@ -20,7 +20,7 @@ func (g *Ring) nextSegment(s *stripe, n int) error {
 	}
 	if s.seg != nil {
 		g.full = append(g.full, s.seg)
-		s.seg = nil
+		s.leave()
 	}
 	seg, gone, err := g.segment(s.number, s.base)
 	g.mu.Unlock()
@@ -97,7 +97,8 @@ func (g *Ring) evict() bool {
 			g.carryEnds(s)
 		}
 	}
-	g.evictions.add(last, s.Fresh.Entries-min(kept, s.Fresh.Entries))
+	entries := uint64(s.Fresh.Entries)
+	g.evictions.add(last, entries-min(kept, entries))
 	g.r.pool.Release(s)
 	g.used--
 	return true
@@ -119,9 +120,9 @@ func (g *Ring) carryOver(s *segment.Segment) (entries uint64) {
 			case h.kind == opSpan && h.flags&(flagOpen|flagRef) == flagOpen|flagRef && g.open.carry(h.ref):
 				var o record
 				if o.parse(data) && g.carryRecord(data) {
-					n := uint64(countBodies(o.bodies))
-					entries += n
-					g.carry.Fresh.Entries += n
+					n := countBodies(o.bodies)
+					entries += uint64(n)
+					g.carry.Fresh.Entries += uint32(n)
 				}
 			}
 		}
@@ -204,14 +205,14 @@ func (g *Ring) leaveFile() (left bool) {
 		lost := g.carry
 		for _, s := range append(g.full, lost) {
 			if s != nil {
-				g.evictions.add(s.Last, s.Fresh.Entries)
+				g.evictions.add(s.Last, uint64(s.Fresh.Entries))
 			}
 		}
 		for i := range g.r.stripes {
 			if s := g.r.stripes[i].seg; s != nil {
-				g.evictions.add(s.Last, s.Fresh.Entries)
+				g.evictions.add(s.Last, uint64(s.Fresh.Entries))
 			}
-			g.r.stripes[i].seg = nil
+			g.r.stripes[i].leave()
 		}
 		g.full, g.carry, g.carried, g.used, g.ledger = nil, nil, 0, 0, ledger{}
 	}

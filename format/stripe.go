@@ -14,19 +14,53 @@ import (
 // to any stripe; spans themselves, which others refer to, go to one of their own,
 // in order. What the flusher takes is what was in all of them at one moment:
 // whatever is there refers to spans that are there, too.
+//
+// What each record changes is in the first cache line, or in the segment's only one.
 type stripe struct {
 	mu sync.Mutex
 
-	number uint64 // of the stream
-	seg    *segment.Segment
-	full   []*segment.Segment // those before seg that the flusher has not seen
-	base   uint64             // of the next segment
-	fresh  int                // bytes that were not added to Recorder.fresh yet
 	closed bool
+	seg    *segment.Segment
+	fresh  int                // bytes that were not added to Recorder.fresh yet
+	number uint64             // of the stream
+	base   uint64             // of the next segment
+	full   []*segment.Segment // those before seg that the flusher has not seen
 
-	entries, spans Counts // offered and dropped
+	// Offered and dropped, but for what the segments have as fresh.
+	entries, spans Counts
 
-	_ [64]byte // no two in a cache line
+	_ [40]byte // a multiple of a line
+}
+
+// settle takes what is fresh in a segment of s, which is locked, to its account. It
+// is not to count again.
+func (s *stripe) settle(seg *segment.Segment) {
+	s.entries.Offered += uint64(seg.Fresh.Entries)
+	s.spans.Offered += uint64(seg.Fresh.Spans)
+}
+
+// leave leaves the segment of s, which is locked.
+func (s *stripe) leave() {
+	if s.seg != nil {
+		s.settle(s.seg)
+		s.seg = nil
+	}
+}
+
+// account adds what s, which is locked, counts.
+func (s *stripe) account(a *Stats) {
+	a.Entries.add(&s.entries)
+	a.Spans.add(&s.spans)
+	fresh := func(seg *segment.Segment) {
+		a.Entries.add(&Counts{Offered: uint64(seg.Fresh.Entries)})
+		a.Spans.add(&Counts{Offered: uint64(seg.Fresh.Spans)})
+	}
+	for _, seg := range s.full {
+		fresh(seg)
+	}
+	if s.seg != nil {
+		fresh(s.seg)
+	}
 }
 
 const (
@@ -136,11 +170,8 @@ func (r *Recorder) tryPut(b *Batch, o *op) error {
 		r.faulted(err)
 		return errNoRoom
 	}
-	spans := o.spans()
-	s.entries.Offered += uint64(o.entries)
-	s.spans.Offered += spans
-	seg.Fresh.Entries += uint64(o.entries)
-	seg.Fresh.Spans += spans
+	seg.Fresh.Entries += uint32(o.entries)
+	seg.Fresh.Spans += uint32(o.spans())
 	if g := r.ring; g != nil {
 		seg.Last = max(seg.Last, o.key)
 		if o.kind == opEnd {

@@ -99,6 +99,7 @@ type office struct {
 	tracer trace.Tracer
 	doc    []byte
 	cache  map[string][]byte
+	zips   sync.Pool
 }
 
 type orderLine struct {
@@ -110,11 +111,15 @@ type orderLine struct {
 
 func newOffice(t *telemetry) http.Handler {
 	var lines []orderLine
-	for i := range 100 {
+	for i := range 120 {
 		lines = append(lines, orderLine{fmt.Sprintf("sku-%05d", i*7919%100000), i%7 + 1, float64(i) * 1.25, []string{"fragile", "blue", fmt.Sprint("lot-", i%13)}})
 	}
 	doc, _ := json.Marshal(lines)
 	o := &office{tracer: otel.Tracer("example.com/office"), doc: doc, cache: make(map[string][]byte)}
+	o.zips.New = func() any {
+		z, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed)
+		return z
+	}
 	for i := range 16 << 10 {
 		o.cache[fmt.Sprint("order ", i)] = make([]byte, 4<<10)
 	}
@@ -161,9 +166,11 @@ func (o *office) serve(w http.ResponseWriter, r *http.Request) {
 		o.step(ctx, "encode", func(context.Context) { body, _ = json.Marshal(lines) })
 		o.step(ctx, "sign", func(context.Context) { w.Header().Set("Digest", fmt.Sprintf("%x", sha256.Sum256(body))) })
 		o.step(ctx, "compress", func(context.Context) {
-			z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed)
+			z := o.zips.Get().(*gzip.Writer)
+			z.Reset(w)
 			_, _ = z.Write(body)
 			_ = z.Close()
+			o.zips.Put(z)
 		})
 	})
 }

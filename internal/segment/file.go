@@ -134,7 +134,7 @@ func (p *File) grow() error {
 	return nil
 }
 
-// Take returns an empty segment for a stream, or ErrFull. Where grow says so, it
+// Take returns an empty segment for a stream, whose number has 32 bits, or ErrFull. Where grow says so, it
 // makes more when none is free.
 func (p *File) Take(stream, base uint64, grow bool) (*Segment, error) {
 	p.mu.Lock()
@@ -151,7 +151,7 @@ func (p *File) Take(stream, base uint64, grow bool) (*Segment, error) {
 	s := p.free[len(p.free)-1]
 	p.free = p.free[:len(p.free)-1]
 	p.mu.Unlock()
-	return s, s.start(stream, base)
+	return s, s.start(uint32(stream), base)
 }
 
 // Release gives a segment back. No checkpoint may need it any more.

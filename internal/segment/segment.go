@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"github.com/entrace-go/entrace/internal/mapfile"
@@ -11,35 +12,51 @@ import (
 
 // A Segment is a part of a stream that is being written. It is not safe for
 // concurrent use, but that what lies before an end can be read meanwhile.
+//
+// It takes one cache line, as what has several goroutines write to it goes from one
+// processor to the other line by line.
 type Segment struct {
 	// Fresh, Ends and Last are the user's, to count what is in the segment and to
 	// note when the last of it was.
 	Fresh Counts
-	Ends  int
 	Last  int64
+	Ends  uint16
 
-	mem    []byte
 	mapped bool
-	stream uint64
+	end    int32
+	mem    []byte
+	stream uint32
+	used   uint32 // when it began last, in seconds since the program did; 0: never
 	base   uint64
-	end    int
 }
 
 // Counts are of entries and spans in records.
-type Counts struct{ Entries, Spans uint64 }
+type Counts struct{ Entries, Spans uint32 }
+
+// writtenBack is after how many seconds the system may have written pages to disk,
+// which then are to be faulted in again before they can be written to. Linux looks
+// for such pages every 5 s.
+const writtenBack = 5
+
+var began = time.Now()
 
 // start makes s, which may have been used before, an empty part of a stream.
-func (s *Segment) start(stream, base uint64) error {
+func (s *Segment) start(stream uint32, base uint64) error {
 	s.stream, s.base, s.end, s.Fresh, s.Ends, s.Last = stream, base, First, Counts{}, 0, math.MinInt64
 	if !s.mapped {
 		return nil
 	}
+	now := uint32(time.Since(began)/time.Second) + 1
+	if s.used == 0 || now-s.used >= writtenBack {
+		mapfile.Populate(s.mem)
+	}
+	s.used = now
 	return mapfile.Guard(s.mem, func() {
 		store(s.mem, 0, 0)
 		store(s.mem, First, 0)
 		binary.LittleEndian.PutUint64(s.mem[8:], base)
-		binary.LittleEndian.PutUint64(s.mem[16:], stream)
-		store(s.mem, 0, commitWord(Sum(s.mem[8:First]), place(stream, base), First))
+		binary.LittleEndian.PutUint64(s.mem[16:], uint64(stream))
+		store(s.mem, 0, commitWord(Sum(s.mem[8:First]), place(uint64(stream), base), First))
 	})
 }
 
@@ -70,22 +87,22 @@ func (s *Segment) Void() {
 }
 
 // Stream returns the stream that s is a part of.
-func (s *Segment) Stream() uint64 { return s.stream }
+func (s *Segment) Stream() uint64 { return uint64(s.stream) }
 
 // Base returns the position of the segment in its stream.
 func (s *Segment) Base() uint64 { return s.base }
 
 // End returns the offset behind the last record.
-func (s *Segment) End() int { return s.end }
+func (s *Segment) End() int { return int(s.end) }
 
 // Fits reports whether a record of n bytes, a multiple of 8, has room.
-func (s *Segment) Fits(n int) bool { return s.end+n+8 <= Size }
+func (s *Segment) Fits(n int) bool { return int(s.end)+n+8 <= Size }
 
 // Append adds a record that Fits. Its first 8 bytes are room for the commit word,
 // sum is the checksum of the others. The error is a fault of the map.
 func (s *Segment) Append(record []byte, sum uint64) error {
-	at, n := s.end, len(record)
-	w := commitWord(sum, place(s.stream, s.base+uint64(at)), n)
+	at, n := int(s.end), len(record)
+	w := commitWord(sum, place(uint64(s.stream), s.base+uint64(at)), n)
 	if s.mapped {
 		if err := s.copyIn(at, record, w); err != nil {
 			return err
@@ -94,7 +111,7 @@ func (s *Segment) Append(record []byte, sum uint64) error {
 		copy(s.mem[at+8:], record[8:])
 		binary.LittleEndian.PutUint64(s.mem[at:], w)
 	}
-	s.end = at + n
+	s.end = int32(at + n)
 	return nil
 }
 
@@ -111,14 +128,14 @@ func (s *Segment) Place(most int, fill func(b []byte) int) error {
 }
 
 func (s *Segment) place(most int, fill func(b []byte) int) {
-	at := s.end
+	at := int(s.end)
 	b := s.mem[at : at+most : at+most]
 	n := fill(b)
 	b = b[:n]
-	w := commitWord(Sum(b[8:]), place(s.stream, s.base+uint64(at)), n)
+	w := commitWord(Sum(b[8:]), place(uint64(s.stream), s.base+uint64(at)), n)
 	binary.LittleEndian.PutUint64(s.mem[at+n:], 0)
 	binary.LittleEndian.PutUint64(b, w)
-	s.end = at + n
+	s.end = int32(at + n)
 }
 
 // copyIn copies a record to its place. The order of the stores is that of the

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unsafe"
 )
 
 func must(t testing.TB, err error) {
@@ -462,4 +463,11 @@ func FuzzRead(f *testing.F) {
 			t.Errorf("%d bytes of records", size)
 		}
 	})
+}
+
+// TestSegmentIsOneLine: what goroutines write to is not in a line that others have.
+func TestSegmentIsOneLine(t *testing.T) {
+	if n := unsafe.Sizeof(Segment{}); n != 64 && unsafe.Sizeof(0) == 8 {
+		t.Errorf("it has %d bytes", n)
+	}
 }

@@ -48,11 +48,26 @@ func (r results) read(in io.Reader) error {
 
 // median returns the median of a figure, not a number if there is none.
 func (r results) median(name, unit string) float64 {
-	v := slices.Sorted(slices.Values(r[figure{name, unit}]))
+	return median(slices.Clone(r[figure{name, unit}]))
+}
+
+func median(v []float64) float64 {
 	if len(v) == 0 {
 		return math.NaN()
 	}
+	slices.Sort(v)
 	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
+}
+
+// paired returns the median of what one figure is over another one of the same run,
+// as the machine is not always as fast.
+func (r results) paired(name, unit, other string) float64 {
+	a, b := r[figure{name, unit}], r[figure{name, other}]
+	ratios := make([]float64, min(len(a), len(b)))
+	for i := range ratios {
+		ratios[i] = a[i] / b[i]
+	}
+	return median(ratios)
 }
 
 // ratio returns what group/name has, over what group/other has.

@@ -92,7 +92,7 @@ func table(r results) []row {
 
 	const flight = "FlightRecorder/spans=10"
 	add("CPU of a service with a flight recorder, 1,000 requests a second with 10 spans each", "spans to a processor that does nothing", 1.03,
-		r.median(flight, "flight-recorder-cpu-ns/req")/r.median(flight, "nothing-cpu-ns/req"))
+		r.paired(flight, "flight-recorder-cpu-ns/req", "nothing-cpu-ns/req"))
 	for _, goroutines := range []int{1, 2} {
 		for _, where := range []string{"false", "true"} {
 			group := fmt.Sprintf("RingPut/goroutines=%d", goroutines)
@@ -100,8 +100,11 @@ func table(r results) []row {
 			add("an encoded record of 180 bytes or so into "+what, "a copy of it under a mutex", 1.3, r.ratio(group, "mapped="+where, "copy", perOp))
 		}
 	}
+	const cold = "FlightSpanCold/spans=1"
+	add("a span of 4 attributes to a flight recorder, with cold caches", "to a processor that does nothing", 0,
+		r.paired(cold, "flight-recorder-ns/span", "nothing-ns/span"))
 	const end = "SpanEnd/snapshots"
-	add("99th percentile of a span's end while snapshots are taken", "the same without", 2, r.median(end, "p99-snapshot-ns")/r.median(end, "p99-normal-ns"))
+	add("99th percentile of a span's end while snapshots are taken", "the same without", 2, r.paired(end, "p99-snapshot-ns", "p99-normal-ns"))
 	t = append(t, row{"asking for a provider that is off", "", 1, r.median("ProviderOff", perOp), "ns"})
 	return t
 }

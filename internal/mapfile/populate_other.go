@@ -1,0 +1,6 @@
+//go:build !linux
+
+package mapfile
+
+// Populate does nothing.
+func Populate([]byte) {}
