@@ -278,7 +278,7 @@ func (g *Ring) takeOne(b *Batch, o *op) (*[]*RingStream, error) {
 		return g.streams.Load(), err
 	}
 	opens := o.kind == opSpan && o.flags&(flagOpen|flagRef) == flagOpen|flagRef
-	begins := g.spanSegment.Load() + 1 // at the latest, mostly
+	begins := g.spanSegment.Load()
 	closes := (o.kind == opEnd || o.kind == opEither) && o.flags&flagRef != 0
 	keeps := Providers(g.keep.Load()).Has(o.provider)
 	if opens && keeps {
@@ -302,8 +302,10 @@ func (g *Ring) takeOne(b *Batch, o *op) (*[]*RingStream, error) {
 	switch {
 	case closes || opens && err != nil:
 		g.open.delete(o.ref(b.buf))
-	case opens && int32(g.spanSegment.Load()-begins) > 0:
-		g.open.later(o.ref(b.buf), g.spanSegment.Load())
+	case opens:
+		if now := g.spanSegment.Load(); now != begins { // it may be there, and cannot end before this returns
+			g.open.later(o.ref(b.buf), now)
+		}
 	}
 	streams := p.streams
 	p.streams = nil

@@ -134,8 +134,8 @@ func (p *File) grow() error {
 	return nil
 }
 
-// Take returns an empty segment for a stream, whose number has 32 bits, or ErrFull. Where grow says so, it
-// makes more when none is free.
+// Take returns an empty segment for a stream, whose number has 32 bits, or ErrFull.
+// Where grow says so, it makes more when none is free.
 func (p *File) Take(stream, base uint64, grow bool) (*Segment, error) {
 	p.mu.Lock()
 	if len(p.free) == 0 {

@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/entrace-go/entrace/internal/mapfile"
+	"github.com/entrace-go/entrace/internal/osfile"
 )
 
 // A Segment is a part of a stream that is being written. It is not safe for
@@ -48,7 +49,7 @@ func (s *Segment) start(stream uint32, base uint64) error {
 	}
 	now := uint32(time.Since(began)/time.Second) + 1
 	if s.used == 0 || now-s.used >= writtenBack {
-		mapfile.Populate(s.mem)
+		osfile.Populate(s.mem)
 	}
 	s.used = now
 	return mapfile.Guard(s.mem, func() {

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package mapfile
+package osfile
 
 // Populate does nothing.
 func Populate([]byte) {}
