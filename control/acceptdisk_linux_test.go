@@ -36,19 +36,8 @@ func fullDisk(dir, room string, full bool) error {
 			return fmt.Errorf("the disk is not full: %w", err)
 		}
 	}
-	var mu sync.Mutex
 	var told []string
-	cfg := persistent(dir, control.TraceConfig{Name: "asked", Providers: control.Spans | control.Logs, On: onAPI("asked")})
-	cfg.Ring.Bytes = 16 << 20
-	ctl, err := control.New(&control.Options{Config: cfg, OnError: func(err error) {
-		mu.Lock()
-		defer mu.Unlock()
-		told = append(told, err.Error())
-	}})
-	if err != nil {
-		return err
-	}
-	r, err := recordingOf(ctl)
+	r, err := recordingTold(dir, 16<<20, &told)
 	if err != nil {
 		return err
 	}
@@ -69,7 +58,7 @@ func fullDisk(dir, room string, full bool) error {
 	if err := r.snapshots(2); err != nil {
 		return fmt.Errorf("snapshots when there is room: %w", err)
 	}
-	if n := ctl.Stats().Ring.Entries; n == 0 {
+	if n := r.ctl.Stats().Ring.Entries; n == 0 {
 		return errors.New("the ring is empty")
 	}
 	if err := r.end(); err != nil {
@@ -155,24 +144,33 @@ func TestAccept11DiskFull(t *testing.T) {
 	}
 }
 
+// recordingTold begins a recording with a ring of so many bytes, and notes what it
+// tells of errors. That may be read when the recording has ended.
+func recordingTold(dir string, bytes int64, told *[]string) (*recording, error) {
+	var mu sync.Mutex
+	cfg := persistent(dir, control.TraceConfig{Name: "asked", Providers: control.Spans | control.Logs, On: onAPI("asked")})
+	if bytes != 0 {
+		cfg.Ring.Bytes = bytes
+	}
+	ctl, err := control.New(&control.Options{Config: cfg, OnError: func(err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		*told = append(*told, err.Error())
+	}})
+	if err != nil {
+		return nil, err
+	}
+	return recordingOf(ctl)
+}
+
 // limited is what a disk is that takes no file of more than some bytes, which
 // needs no right to mount.
 func limited(dir string) error {
 	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 100_000, Max: unix.RLIM_INFINITY}); err != nil {
 		return err
 	}
-	var mu sync.Mutex
 	var told []string
-	cfg := persistent(dir, control.TraceConfig{Name: "asked", Providers: control.Spans | control.Logs, On: onAPI("asked")})
-	ctl, err := control.New(&control.Options{Config: cfg, OnError: func(err error) {
-		mu.Lock()
-		defer mu.Unlock()
-		told = append(told, err.Error())
-	}})
-	if err != nil {
-		return err
-	}
-	r, err := recordingOf(ctl)
+	r, err := recordingTold(dir, 0, &told)
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
@@ -496,6 +497,38 @@ func TestSamplerByDefault(t *testing.T) {
 		t.Errorf("the description is %s", got)
 	}
 }
+
+// TestFlightRecorderAllocates: a span takes no more allocations with a flight recorder
+// than with a processor that does nothing.
+func TestFlightRecorderAllocates(t *testing.T) {
+	if raceEnabled {
+		t.Skip("pools drop what they are given")
+	}
+	clean(t)
+	allocations := func(tp trace.TracerProvider) float64 {
+		tracer := tp.Tracer("t")
+		ctx, root := tracer.Start(t.Context(), "root")
+		defer root.End()
+		attrs := []attribute.KeyValue{attribute.String("a", "b"), attribute.Int("n", 1)}
+		return testing.AllocsPerRun(5000, func() {
+			_, s := tracer.Start(ctx, "span", trace.WithAttributes(attrs...))
+			s.End()
+		})
+	}
+	want := allocations(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(nothing{})))
+	p := setup(t, exporter.WithControl(ringOf(t, control.Spans)), exporter.WithoutGlobals())
+	if got := allocations(p.TracerProvider()); got > want {
+		t.Errorf("a span takes %v allocations, %v without", got, want)
+	}
+}
+
+// nothing is a processor that does nothing.
+type nothing struct{}
+
+func (nothing) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
+func (nothing) OnEnd(sdktrace.ReadOnlySpan)                     {}
+func (nothing) Shutdown(context.Context) error                  { return nil }
+func (nothing) ForceFlush(context.Context) error                { return nil }
 
 // A sliceSampler cannot be compared.
 type sliceSampler struct{ rules []string }
