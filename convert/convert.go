@@ -140,6 +140,7 @@ func Stream(ctx context.Context, w io.Writer, r io.Reader, o Options) error {
 	if err != nil {
 		return err
 	}
+	defer func() { _ = out.Abort() }() // in case of a panic
 	err = entries(ctx, out, in, v, o.Progress)
 	if err != nil && !errors.Is(err, format.ErrTruncated) {
 		return errors.Join(err, out.Abort())

@@ -70,6 +70,7 @@ func StreamFrom(ctx context.Context, w io.Writer, r io.Reader, d Decoder, o Opti
 	if err != nil {
 		return nil, err
 	}
+	defer func() { _ = out.Abort() }() // in case of a panic
 	damage = d(ctx, r, out)
 	switch {
 	case ctx.Err() != nil:

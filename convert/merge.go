@@ -10,6 +10,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/internal/telemetry"
 )
 
 // Merge writes the entries of several traces to w as one. A span whose parent is
@@ -21,7 +22,7 @@ import (
 // The root of w must not be written yet. Merge does not close w. It takes 4 bytes
 // an entry, and 50 more for each that hangs below one of another trace.
 func Merge(ctx context.Context, w *format.Writer, views []*format.View) error {
-	m := merger{w: w, views: views, ids: make([][]uint32, len(views)), elsewhere: make(map[place]place), resources: make(map[string]uint32)}
+	m := merger{w: w, views: views, ids: make([][]uint32, len(views)), elsewhere: make(map[place]place)}
 	if _, err := w.Write(format.Root()); err != nil {
 		return err
 	}
@@ -68,7 +69,7 @@ type merger struct {
 	views     []*format.View
 	ids       [][]uint32 // of the entries in the output; 0: not there yet, or the root
 	elsewhere map[place]place
-	resources map[string]uint32
+	resources telemetry.Resources
 	stack     []place
 	waits     map[place]bool // the stack, when it is deep
 	raw, buf  []byte
@@ -163,46 +164,37 @@ func (m *merger) put(p, up place) (err error) {
 			err = fmt.Errorf("%s: entry %d: %w", f.Name(), p.id, err)
 		}
 	}()
+	resource := v.Role(p.id) == format.RoleResource
 	_, moved := m.elsewhere[p]
 	var id uint32
-	switch {
-	case moved || f.Version() != m.w.Version():
-		e, err := f.Entry(p.id)
-		if err != nil {
-			return err
-		}
-		if moved { // its place says now whose child it is
-			e.Attributes = slices.DeleteFunc(e.Attributes, func(a format.Attribute) bool {
-				return a.Name == format.AttrTraceID || a.Name == format.AttrParentSpanID || a.Name == format.AttrSpanID && v.Role(p.id) == format.RoleLog
-			})
-		}
-		if e.Parent = parent; v.Role(p.id) == format.RoleResource {
-			m.buf = format.AppendTraceEntry(m.buf[:0], m.w.Version(), e)
-			if known, ok := m.resources[string(m.buf)]; ok {
-				m.ids[p.file][p.id] = known
-				return nil
-			}
-		}
-		if id, err = m.w.Write(e); err != nil {
-			return err
-		}
-	default:
+	if !resource && !moved && f.Version() == m.w.Version() {
 		if m.raw, err = f.AppendRaw(m.raw[:0], p.id); err != nil {
 			return err
 		}
 		m.buf = format.AppendMoved(m.buf[:0], m.raw, parent)
-		if v.Role(p.id) == format.RoleResource {
-			if known, ok := m.resources[string(m.buf)]; ok {
-				m.ids[p.file][p.id] = known
-				return nil
-			}
-		}
 		if id, err = m.w.WriteRaw(m.buf, parent); err != nil {
 			return err
 		}
+		m.ids[p.file][p.id] = id
+		return nil
 	}
-	if v.Role(p.id) == format.RoleResource {
-		m.resources[string(m.buf)] = id
+	e, err := f.Entry(p.id)
+	if err != nil {
+		return err
+	}
+	e.Parent = parent
+	if moved { // its place says now whose child it is
+		e.Attributes = slices.DeleteFunc(e.Attributes, func(a format.Attribute) bool {
+			return a.Name == format.AttrTraceID || a.Name == format.AttrParentSpanID || a.Name == format.AttrSpanID && v.Role(p.id) == format.RoleLog
+		})
+	}
+	if !resource {
+		id, err = m.w.Write(e)
+	} else {
+		id, err = m.resources.Write(m.w, e)
+	}
+	if err != nil {
+		return err
 	}
 	m.ids[p.file][p.id] = id
 	return nil
@@ -241,6 +233,7 @@ func MergeStream(ctx context.Context, views []*format.View, w io.Writer, o Optio
 	if err != nil {
 		return err
 	}
+	defer func() { _ = t.Abort() }() // in case of a panic
 	if err := Merge(ctx, t, views); err != nil {
 		return errors.Join(err, t.Abort())
 	}

@@ -3,13 +3,19 @@ package convert_test
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
 	"github.com/entrace-go/entrace/convert"
+	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/telemetry"
 )
@@ -160,6 +166,60 @@ func words(s string) string {
 	w := strings.FieldsFunc(sortMarks(s), func(r rune) bool { return strings.ContainsRune("() ", r) })
 	slices.Sort(w)
 	return strings.Join(w, " ")
+}
+
+// recorded returns the view of a trace that a service records with OTel's SDK.
+func recorded(t *testing.T, v format.Version, name string) *format.View {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), name+".et")
+	exp, err := exporter.New(exporter.WithPath(file), exporter.WithVersion(v))
+	must(t, err)
+	// Two of the names that the mapping adds come before those of the user.
+	res := resource.NewWithAttributes("https://example.com/schema", attribute.String("service.name", name), attribute.StringSlice("process.command_args", []string{"a", "b"}))
+	tp := sdktrace.NewTracerProvider(sdktrace.WithSyncer(exp), sdktrace.WithResource(res))
+	_, span := tp.Tracer("t").Start(t.Context(), "work of "+name)
+	span.End()
+	must(t, tp.Shutdown(t.Context()))
+	return view(t, file)
+}
+
+// TestMergeAnyVersions merges what services have recorded, in each pair of versions
+// and in both orders, into either version, and each service with itself in the other
+// version, which is one resource then.
+func TestMergeAnyVersions(t *testing.T) {
+	for _, versions := range [][3]format.Version{{1, 1, 1}, {1, 2, 1}, {2, 1, 1}, {2, 2, 1}, {1, 1, 2}, {1, 2, 2}, {2, 1, 2}, {2, 2, 2}} {
+		a, b, again := recorded(t, versions[0], "a"), recorded(t, versions[1], "b"), recorded(t, versions[1], "a")
+		for _, views := range [][]*format.View{{a, b, again}, {b, again, a}} {
+			_, out := merge(t, versions[2], views...)
+			resources, spans := make(map[string]int), make(map[string]string)
+			for id := range uint32(out.Len()) {
+				e, err := out.Entry(id)
+				must(t, err)
+				switch out.Role(id) {
+				case format.RoleResource:
+					resources[e.Message.Value]++
+					want := []string{"otel.json", "otel.resource.schema_url", "process.command_args", "service.name"}
+					var names []string
+					for _, at := range e.Attributes {
+						names = append(names, at.Name)
+					}
+					if slices.Sort(names); !slices.Equal(names, want) {
+						t.Errorf("versions %v: a resource has %v, want %v", versions, names, want)
+					}
+				case format.RoleSpan:
+					up, err := out.Entry(out.Parent(id))
+					must(t, err)
+					spans[e.Metadata.Name] = up.Message.Value
+				}
+			}
+			if want := map[string]int{"a": 1, "b": 1}; !maps.Equal(resources, want) {
+				t.Errorf("versions %v: the resources are %v, want %v", versions, resources, want)
+			}
+			if want := map[string]string{"work of a": "a", "work of b": "b"}; !maps.Equal(spans, want) {
+				t.Errorf("versions %v: the spans and their resources are %v, want %v", versions, spans, want)
+			}
+		}
+	}
 }
 
 // TestMergeSame merges a trace with itself: its spans are there twice, its

@@ -5,7 +5,8 @@ import (
 	"errors"
 	"io"
 	"math"
-	"os"
+
+	"github.com/entrace-go/entrace/internal/osfile"
 )
 
 // WriterOptions change how a [Writer] works.
@@ -30,7 +31,7 @@ type Writer struct {
 
 	// Of an ET, whose tables come before the data section:
 	dst   io.Writer
-	spool *os.File
+	spool *osfile.Spool
 	table table
 }
 
@@ -56,7 +57,7 @@ func NewWriter(w io.Writer, v Version, f StorageFormat, o *WriterOptions) (*Writ
 		return t, err
 	}
 	var err error
-	if t.spool, err = os.CreateTemp(o.TempDir, "entrace-*"); err != nil {
+	if t.spool, err = osfile.CreateSpool(o.TempDir); err != nil {
 		return nil, err
 	}
 	t.w = bufio.NewWriterSize(t.spool, flushSize)
@@ -127,9 +128,9 @@ func (w *Writer) Flush() error {
 	return w.err
 }
 
-// Close flushes, and writes the whole of an ET. It, or Abort, is to be called in
-// every case, for the temporary file to go; after an error it returns that again.
-// A second Close returns [ErrClosed].
+// Close flushes, and writes the whole of an ET. Call it, or Abort, in every case:
+// they give the temporary file back. After an error Close returns that again. A
+// second Close returns [ErrClosed].
 func (w *Writer) Close() error {
 	err := w.Flush()
 	if err == nil && w.format == ET {
@@ -142,7 +143,7 @@ func (w *Writer) Close() error {
 	return err
 }
 
-// Abort ends w without writing any more.
+// Abort ends w without writing any more. After Close it does nothing.
 func (w *Writer) Abort() error {
 	if w.err == nil {
 		w.err = ErrClosed
@@ -150,7 +151,7 @@ func (w *Writer) Abort() error {
 	if w.spool == nil {
 		return nil
 	}
-	err := errors.Join(w.spool.Close(), os.Remove(w.spool.Name()))
+	err := w.spool.Close()
 	w.spool = nil
 	return err
 }

@@ -4,7 +4,8 @@ import (
 	"bufio"
 	"errors"
 	"io"
-	"os"
+
+	"github.com/entrace-go/entrace/internal/osfile"
 )
 
 const (
@@ -22,7 +23,7 @@ type store struct {
 
 	at   io.ReaderAt // has what is behind memory, or all of it
 	base int64       // where the input begins in at
-	temp *os.File
+	temp *osfile.Spool
 	w    *bufio.Writer
 
 	pages   [numPages]page
@@ -66,7 +67,7 @@ func (s *store) Read(b []byte) (int, error) {
 	}
 	// What could not be read again does not count as read.
 	if s.temp == nil {
-		temp, terr := os.CreateTemp("", "entrace-heph-*")
+		temp, terr := osfile.CreateSpool("")
 		if terr != nil {
 			return kept, terr
 		}
@@ -158,5 +159,5 @@ func (s *store) close() error {
 	if s.temp == nil {
 		return nil
 	}
-	return errors.Join(s.temp.Close(), os.Remove(s.temp.Name()))
+	return s.temp.Close()
 }

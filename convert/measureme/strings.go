@@ -3,10 +3,10 @@ package measureme
 import (
 	"cmp"
 	"encoding/binary"
-	"errors"
-	"os"
 	"slices"
 	"unicode/utf8"
+
+	"github.com/entrace-go/entrace/internal/osfile"
 )
 
 const (
@@ -29,7 +29,7 @@ const (
 type stringData struct {
 	keep   int // how much stays in memory
 	head   []byte
-	rest   *os.File
+	rest   *osfile.Spool
 	size   uint64
 	blocks [numBlocks]block
 }
@@ -48,7 +48,7 @@ func (d *stringData) write(b []byte) error {
 		return nil
 	}
 	if d.rest == nil {
-		f, err := os.CreateTemp("", "entrace-measureme-*")
+		f, err := osfile.CreateSpool("")
 		if err != nil {
 			return err
 		}
@@ -62,7 +62,7 @@ func (d *stringData) close() error {
 	if d.rest == nil {
 		return nil
 	}
-	return errors.Join(d.rest.Close(), os.Remove(d.rest.Name()))
+	return d.rest.Close()
 }
 
 // from returns some bytes that begin at an address, none behind the end. They

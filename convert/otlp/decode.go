@@ -151,9 +151,8 @@ type cachedScope struct {
 
 // resources writes the resources, each once, however it is written in the input.
 func (d *decoder) resources() error {
-	written := make(map[string]uint32)
+	var written telemetry.Resources
 	var r telemetry.Resource
-	var key []byte
 	for i := range d.ix.holders.all {
 		if err := d.check(); err != nil {
 			return err
@@ -164,16 +163,9 @@ func (d *decoder) resources() error {
 			d.holders = append(d.holders, holder{err: err})
 			continue
 		}
-		e := r.Entry()
-		format.SortAttributes(e.Attributes)
-		key = format.AppendTraceEntry(key[:0], format.V2, e)
-		id, known := written[string(key)]
-		if !known {
-			var err error
-			if id, err = d.w.Write(e); err != nil {
-				return err
-			}
-			written[string(key)] = id
+		id, err := written.Write(d.w, r.Entry())
+		if err != nil {
+			return err
 		}
 		d.holders = append(d.holders, holder{id: id})
 	}

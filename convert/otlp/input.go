@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/entrace-go/entrace/internal/mapfile"
+	"github.com/entrace-go/entrace/internal/osfile"
 )
 
 const (
@@ -25,8 +26,8 @@ type input struct {
 	data []byte // all of a small input, else nil
 
 	file *mapfile.File
-	from int64  // where the input begins in file
-	temp string // the name of file, if it is to be removed
+	from int64         // where the input begins in file
+	temp *osfile.Spool // what file maps, if that is a copy
 
 	rerr error // what the reader failed with, unless it just ended
 }
@@ -101,11 +102,11 @@ func openFile(r io.Reader) *input {
 
 // spool copies a large input into a temporary file.
 func spool(ctx context.Context, begun []byte, r io.Reader, dir string) (in *input, err error) {
-	f, err := os.CreateTemp(dir, "entrace-otlp-*")
+	f, err := osfile.CreateSpool(dir)
 	if err != nil {
 		return nil, err
 	}
-	in = &input{temp: f.Name()}
+	in = &input{temp: f}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, in.close())
@@ -119,10 +120,10 @@ func spool(ctx context.Context, begun []byte, r io.Reader, dir string) (in *inpu
 			err = nil
 		}
 	}
-	if err = errors.Join(err, f.Close(), ctx.Err()); err != nil {
+	if err = errors.Join(err, ctx.Err()); err != nil {
 		return in, fmt.Errorf("spool the input: %w", err)
 	}
-	in.file, err = mapfile.Open(in.temp)
+	in.file, err = mapfile.New(f.File)
 	return in, err
 }
 
@@ -138,8 +139,8 @@ func (in *input) close() (err error) {
 	if in.file != nil {
 		err = in.file.Close()
 	}
-	if in.temp != "" {
-		err = errors.Join(err, os.Remove(in.temp))
+	if in.temp != nil {
+		err = errors.Join(err, in.temp.Close())
 	}
 	return err
 }

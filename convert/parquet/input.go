@@ -4,14 +4,15 @@ import (
 	"context"
 	"errors"
 	"io"
-	"os"
+
+	"github.com/entrace-go/entrace/internal/osfile"
 )
 
 // An input is a file that can be read at any place.
 type input struct {
 	r    io.ReaderAt
 	size int64
-	temp *os.File
+	temp *osfile.Spool
 }
 
 // openInput makes an input of r, with a copy in a temporary file in dir unless r
@@ -29,7 +30,7 @@ func openInput(ctx context.Context, r io.Reader, dir string) (*input, error) {
 			}
 		}
 	}
-	temp, err := os.CreateTemp(dir, "entrace-*.parquet")
+	temp, err := osfile.CreateSpool(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +46,7 @@ func (in *input) close() error {
 	if in.temp == nil {
 		return nil
 	}
-	return errors.Join(in.temp.Close(), os.Remove(in.temp.Name()))
+	return in.temp.Close()
 }
 
 // A patient reader ends with its context.

@@ -48,6 +48,12 @@ func Open(name string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
+	return New(f)
+}
+
+// New maps the open regular file f, which it closes when it fails. Otherwise f
+// belongs to the File.
+func New(f *os.File) (*File, error) {
 	fi, err := f.Stat()
 	if err != nil {
 		return nil, errors.Join(err, f.Close())

@@ -117,6 +117,41 @@ func CreateTemp(name string) (*Temp, error) {
 	return &Temp{File: f, name: name}, nil
 }
 
+// A Spool is a file without a name for what does not fit into memory. Nothing is
+// left of it when the process ends, however it ends, except on Windows, where the
+// file keeps its name until Close.
+type Spool struct {
+	*os.File
+
+	name string // "" once it is removed
+}
+
+// CreateSpool makes a Spool in the folder dir, by default os.TempDir.
+func CreateSpool(dir string) (*Spool, error) {
+	f, err := os.CreateTemp(dir, "entrace-*")
+	if err != nil {
+		return nil, err
+	}
+	s := &Spool{File: f, name: f.Name()}
+	if !closeFirst && os.Remove(s.name) == nil {
+		s.name = ""
+	}
+	return s, nil
+}
+
+// Close closes the file, unless somebody else has, and removes it.
+func (s *Spool) Close() error {
+	err := s.File.Close()
+	if errors.Is(err, os.ErrClosed) {
+		err = nil
+	}
+	if s.name != "" {
+		err = errors.Join(err, os.Remove(s.name))
+		s.name = ""
+	}
+	return err
+}
+
 // RemoveDead removes a temporary file whose maker is dead. One that was made just
 // now may not be locked yet.
 func RemoveDead(name string) {

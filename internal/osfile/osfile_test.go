@@ -99,3 +99,25 @@ func TestTemp(t *testing.T) {
 		t.Errorf("the folder has %v, want x", got)
 	}
 }
+
+// TestSpool: of a spool nothing is left, and on all systems but one nothing is left
+// even if nobody closes it.
+func TestSpool(t *testing.T) {
+	dir := t.TempDir()
+	s, err := CreateSpool(dir)
+	must(t, err)
+	_, err = s.Write([]byte("text"))
+	must(t, err)
+	if got := names(t, dir); len(got) != 0 && !closeFirst {
+		t.Errorf("before Close there is %v", got)
+	}
+	b := make([]byte, 4)
+	if _, err := s.ReadAt(b, 0); err != nil || string(b) != "text" {
+		t.Errorf("ReadAt: %q, %v", b, err)
+	}
+	must(t, s.Close())
+	must(t, s.Close())
+	if got := names(t, dir); len(got) != 0 {
+		t.Errorf("Close leaves %v", got)
+	}
+}
