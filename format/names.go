@@ -41,6 +41,9 @@ const (
 	// DefaultTraceFlags is what an absent AttrTraceFlags or AttrLinkFlags means:
 	// sampled, and the parent is known to be local or absent.
 	DefaultTraceFlags = 0x101
+	// DefaultLogFlags is what an absent AttrTraceFlags of a log record means that has
+	// a span: sampled. Those of one without a span are 0 then.
+	DefaultLogFlags = 1
 )
 
 // The names of entries that are not spans or log records of an application.

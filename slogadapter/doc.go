@@ -17,6 +17,7 @@
 //	log.level         Level.String() where the level is none of slog's four
 //	time_unix_nano    Record.Time; absent when zero
 //	trace_id, span_id where the record is not below its span's entry
+//	trace_flags       U64, the flags of its span; absent: 1, sampled, if it has one
 //
 // Attributes keep their order; groups are joined with dots, empty ones vanish. A
 // name that slogadapter, package exporter or the recorder uses itself, or that

@@ -148,22 +148,22 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) (err error) {
 		}
 	}()
 	pos := c.sites.of(r.PC)
-	ref := spanOf(ctx)
+	ref, flags := spanOf(ctx)
 	if c.replace == nil {
-		if done, err := h.quick(pos, &r, &ref); done {
+		if done, err := h.quick(pos, &r, &ref, flags); done {
 			return err
 		}
 	}
-	return h.slowly(pos, &r, ref)
+	return h.slowly(pos, &r, ref, flags)
 }
 
 // slowly records r whatever is in it.
-func (h *Handler) slowly(pos *site, r *slog.Record, ref format.SpanRef) (err error) {
+func (h *Handler) slowly(pos *site, r *slog.Record, ref format.SpanRef, flags trace.TraceFlags) (err error) {
 	c := h.core
 	s := c.state()
 	defer s.release()
 	s.inherit(h)
-	s.builtins(r, pos)
+	s.builtins(r, pos, flags)
 	s.enter(h)
 	r.Attrs(s.each)
 	s.end()
@@ -176,19 +176,24 @@ func (h *Handler) slowly(pos *site, r *slog.Record, ref format.SpanRef) (err err
 	}
 	b.Log(ref, at)
 	err = b.Write()
-	h.learn(pos, r, s)
+	h.learn(pos, r, s, flags)
 	return err
 }
 
 // noSpan is what a context without a span has.
 var noSpan = trace.SpanFromContext(context.Background())
 
-// spanOf returns the span of a context, which may be nil.
-func spanOf(ctx context.Context) format.SpanRef {
+// spanOf returns the span of a context, which may be nil, and its flags. Those of no
+// span are the ones that are not stored.
+func spanOf(ctx context.Context) (format.SpanRef, trace.TraceFlags) {
 	span := trace.SpanFromContext(ctx)
 	if span == noSpan {
-		return format.SpanRef{}
+		return format.SpanRef{}, format.DefaultLogFlags
 	}
 	sc := span.SpanContext()
-	return format.SpanRef{TraceID: sc.TraceID(), SpanID: sc.SpanID()}
+	ref := format.SpanRef{TraceID: sc.TraceID(), SpanID: sc.SpanID()}
+	if !sc.HasSpanID() {
+		return ref, format.DefaultLogFlags
+	}
+	return ref, sc.TraceFlags()
 }

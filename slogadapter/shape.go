@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 	"unsafe"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/entrace-go/entrace/format"
 )
 
@@ -23,6 +25,7 @@ import (
 // that way and turned out to be plain.
 type shape struct {
 	level slog.Level
+	flags trace.TraceFlags // of the span
 	with  *withKeys
 	rows  []row   // of the attributes
 	blob  []byte  // metadata and the number of attributes; version 2: all names, too
@@ -33,8 +36,10 @@ type shape struct {
 	pre   []byte  // version 1: the name of the time
 	all   []byte  // version 1, when With has gathered nothing: blob and pre
 	tail  []byte  // otel.json where values are nil, in version 1 with its name
-	// levelText is the log.level, if there is one, in version 1 with its name.
-	levelText []byte
+	// fixed are the log.level and the trace_flags, if they are stored, in version 1
+	// with their names. ends are where each ends.
+	fixed []byte
+	ends  []int
 }
 
 // A row is the name of an attribute. A short one is copied with what is behind it
@@ -63,14 +68,18 @@ func (r *row) is(key string) bool {
 	return len(key) == len(r.key) && (unsafe.StringData(key) == unsafe.StringData(r.key) || key == r.key)
 }
 
-// How shape.order names a value that is no attribute of the record: those of With
-// are the numbers below.
+// How shape.order names a value that is no attribute of the record. The values of
+// shape.fixed are orderFixed and the numbers below, those of With orderWith and the
+// numbers below.
 const (
 	orderTime  = -1
-	orderLevel = -2
-	orderTail  = -3
-	orderWith  = -4
+	orderTail  = -2
+	orderFixed = -3
+	orderWith  = orderFixed - maxFixed
 )
+
+// maxFixed is how many attributes but the time are neither the record's nor of With.
+const maxFixed = 2
 
 const (
 	maxShapes     = 8  // of a call site
@@ -150,7 +159,7 @@ func (h *Handler) encode() {
 }
 
 // learn makes a shape of a record that became s, if that is plain.
-func (h *Handler) learn(pos *site, r *slog.Record, s *state) {
+func (h *Handler) learn(pos *site, r *slog.Record, s *state, flags trace.TraceFlags) {
 	n := r.NumAttrs()
 	attrs := s.attrs
 	var tail *format.Attribute
@@ -162,7 +171,7 @@ func (h *Handler) learn(pos *site, r *slog.Record, s *state) {
 		len(attrs) != len(h.with.attrs)+s.fixed+n || !utf8.ValidString(pos.name+pos.pkg+pos.file) {
 		return
 	}
-	sh := &shape{level: r.Level, with: h.encoded.keys}
+	sh := &shape{level: r.Level, flags: flags, with: h.encoded.keys}
 	plain := true
 	own := attrs[len(attrs)-n:]
 	nulls, errs := 0, 0
@@ -196,11 +205,13 @@ func (h *Handler) learn(pos *site, r *slog.Record, s *state) {
 	sh.count = len(sh.blob)
 	sh.blob = format.AppendUint(sh.blob, uint64(len(s.attrs)))
 	fixed := attrs[len(h.with.attrs) : len(attrs)-n]
-	if len(fixed) > 1 {
+	for i := range fixed[1:] {
+		a := &fixed[1+i]
 		if !h.core.v2 {
-			sh.levelText = format.AppendString(nil, fixed[1].Name)
+			sh.fixed = format.AppendString(sh.fixed, a.Name)
 		}
-		sh.levelText = format.AppendValue(sh.levelText, &fixed[1].Value)
+		sh.fixed = format.AppendValue(sh.fixed, &a.Value)
+		sh.ends = append(sh.ends, len(sh.fixed))
 	}
 	if !h.core.v2 {
 		sh.pre = format.AppendString(sh.pre, fixed[0].Name) // the time, which is there
@@ -211,8 +222,8 @@ func (h *Handler) learn(pos *site, r *slog.Record, s *state) {
 	} else {
 		sh.columns(s.attrs, len(h.with.attrs), len(fixed), n)
 	}
-	sh.names += len(sh.levelText)
-	sh.room = len(sh.blob) + len(sh.pre) + len(sh.levelText) + len(sh.tail) + (n+2)*roomAttr
+	sh.names += len(sh.fixed)
+	sh.room = len(sh.blob) + len(sh.pre) + len(sh.fixed) + len(sh.tail) + (n+2)*roomAttr
 	for i := range sh.rows {
 		sh.room += len(sh.rows[i].long)
 	}
@@ -243,7 +254,7 @@ func (sh *shape) columns(attrs []format.Attribute, with, fixed, own int) {
 		case i == with:
 			from = orderTime
 		case i < with+fixed:
-			from = orderLevel
+			from = orderFixed - int32(i-with-1)
 		case i == with+fixed+own:
 			from = orderTail
 		}
@@ -269,7 +280,7 @@ func appendMetadata(b []byte, m *format.Metadata) []byte {
 }
 
 // quick records r if a shape fits, and reports whether it did.
-func (h *Handler) quick(pos *site, r *slog.Record, ref *format.SpanRef) (done bool, err error) {
+func (h *Handler) quick(pos *site, r *slog.Record, ref *format.SpanRef, flags trace.TraceFlags) (done bool, err error) {
 	shapes := pos.shapes.Load()
 	n := r.NumAttrs()
 	if shapes == nil || h.encoded.keys == nil || n > min(maxShapeAttrs, h.core.maxAttrs) {
@@ -280,13 +291,13 @@ func (h *Handler) quick(pos *site, r *slog.Record, ref *format.SpanRef) (done bo
 	}
 	front, back, ok := attrsOf(r)
 	if !ok {
-		return h.quickCopy(*shapes, r, ref)
+		return h.quickCopy(*shapes, r, ref, flags)
 	}
-	return h.quickly(*shapes, r, ref, &fields{front: front, back: back})
+	return h.quickly(*shapes, r, ref, flags, &fields{front: front, back: back})
 }
 
 // quickCopy is quick where the attributes cannot be had in place.
-func (h *Handler) quickCopy(shapes []*shape, r *slog.Record, ref *format.SpanRef) (done bool, err error) {
+func (h *Handler) quickCopy(shapes []*shape, r *slog.Record, ref *format.SpanRef, flags trace.TraceFlags) (done bool, err error) {
 	var attrs [maxShapeAttrs]slog.Attr
 	n := 0
 	r.Attrs(func(a slog.Attr) bool {
@@ -294,12 +305,12 @@ func (h *Handler) quickCopy(shapes []*shape, r *slog.Record, ref *format.SpanRef
 		n++
 		return true
 	})
-	return h.quickly(shapes, r, ref, &fields{front: attrs[:n]})
+	return h.quickly(shapes, r, ref, flags, &fields{front: attrs[:n]})
 }
 
-func (h *Handler) quickly(shapes []*shape, r *slog.Record, ref *format.SpanRef, f *fields) (done bool, err error) {
+func (h *Handler) quickly(shapes []*shape, r *slog.Record, ref *format.SpanRef, flags trace.TraceFlags, f *fields) (done bool, err error) {
 	for _, sh := range shapes {
-		if sh.level != r.Level || sh.with != h.encoded.keys || !sh.has(f) {
+		if sh.level != r.Level || sh.flags != flags || sh.with != h.encoded.keys || !sh.has(f) {
 			continue
 		}
 		texts, ok := sh.render(f)
@@ -378,8 +389,8 @@ func (h *Handler) fillRows(b []byte, n int, sh *shape, r *slog.Record, f *fields
 		n += copy(b[n:], sh.pre)
 	}
 	n = putUint(b, n, uint64(r.Time.UnixNano()))
-	if len(sh.levelText) > 0 {
-		n += copy(b[n:], sh.levelText)
+	if len(sh.fixed) > 0 {
+		n += copy(b[n:], sh.fixed)
 	}
 	n = f.put(b, n, sh.rows, f.front)
 	n = f.put(b, n, sh.rows[len(f.front):], f.back)
@@ -406,18 +417,22 @@ func (h *Handler) fillColumns(b []byte, n int, sh *shape, r *slog.Record, f *fie
 		case from == orderTime:
 			b[n] = byte(format.KindU64)
 			n = putUint(b, n+1, uint64(r.Time.UnixNano()))
-		case from == orderLevel:
-			n += copy(b[n:], sh.levelText)
+		case from > orderWith:
+			n += copy(b[n:], part(sh.fixed, sh.ends, orderFixed-from))
 		default:
-			k := orderWith - from
-			begin := 0
-			if k > 0 {
-				begin = h.encoded.ends[k-1]
-			}
-			n += copy(b[n:], h.encoded.all[begin:h.encoded.ends[k]])
+			n += copy(b[n:], part(h.encoded.all, h.encoded.ends, orderWith-from))
 		}
 	}
 	return n
+}
+
+// part returns the k-th of the values in b, which end at ends.
+func part(b []byte, ends []int, k int32) []byte {
+	begin := 0
+	if k > 0 {
+		begin = ends[k-1]
+	}
+	return b[begin:ends[k]]
 }
 
 // putUint is format.AppendUint into b, which has room.

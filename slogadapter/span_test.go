@@ -82,7 +82,7 @@ func TestLogBelowSpan(t *testing.T) {
 
 func TestLogWithoutSpan(t *testing.T) {
 	unknown := trace.ContextWithSpanContext(context.Background(), trace.NewSpanContext(trace.SpanContextConfig{
-		TraceID: trace.TraceID{1, 2, 15: 0xff}, SpanID: trace.SpanID{3, 7: 0xfe},
+		TraceID: trace.TraceID{1, 2, 15: 0xff}, SpanID: trace.SpanID{3, 7: 0xfe}, TraceFlags: trace.FlagsSampled,
 	}))
 	half := trace.ContextWithSpanContext(context.Background(), trace.NewSpanContext(trace.SpanContextConfig{
 		TraceID: trace.TraceID{1},

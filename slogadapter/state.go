@@ -7,6 +7,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/jsontext"
 	"github.com/entrace-go/entrace/internal/scratch"
@@ -79,7 +81,7 @@ func (s *state) enter(h *Handler) {
 }
 
 // builtins maps what every record has.
-func (s *state) builtins(r *slog.Record, pos *site) {
+func (s *state) builtins(r *slog.Record, pos *site, flags trace.TraceFlags) {
 	e := &s.entry
 	lv, at, message := r.Level, r.Time, r.Message
 	levelText := ""
@@ -112,6 +114,10 @@ func (s *state) builtins(r *slog.Record, pos *site) {
 	}
 	if levelText != "" {
 		s.attrs = append(s.attrs, format.Attribute{Name: format.AttrLogLevel, Value: format.StringValue(levelText)})
+		s.fixed++
+	}
+	if flags != format.DefaultLogFlags {
+		s.attrs = append(s.attrs, format.Attribute{Name: format.AttrTraceFlags, Value: format.U64Value(uint64(flags))})
 		s.fixed++
 	}
 }

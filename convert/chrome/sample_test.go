@@ -125,10 +125,10 @@ func sample() []*format.TraceEntry {
 		below(4, (&telemetry.Event{Name: "without a time"}).Entry("")),
 		below(4, (&telemetry.Event{Name: "too late", Time: base + 1500, HasTime: true}).Entry("")),
 		below(4, (&telemetry.Log{
-			Body: telemetry.Any{Kind: telemetry.String, Text: "rows read"}, Time: base + 555, HasTime: true, Severity: 9, SeverityText: "INFO",
+			Body: telemetry.Any{Kind: telemetry.String, Text: "rows read"}, Time: base + 555, HasTime: true, Observed: base + 555, Severity: 9, SeverityText: "INFO",
 			Attributes: []telemetry.Attribute{value("rows", format.I64Value(3)), text("code.file.path", "/src/db.go"), value("code.line.number", format.I64Value(12))},
 		}).Entry(telemetry.Where{Trace: true, Parent: true})),
-		below(1, (&telemetry.Log{Time: base + 5, HasTime: true, Severity: 13, SeverityText: "WARN"}).Entry(telemetry.Where{})),
+		below(1, (&telemetry.Log{Time: base + 5, HasTime: true, Observed: base + 5, Severity: 13, SeverityText: "WARN"}).Entry(telemetry.Where{})),
 		{Metadata: format.Metadata{Name: "below nothing with a time", Level: format.LevelInfo}},
 		{Metadata: format.Metadata{Name: "foreign", Target: "rust", Level: format.LevelDebug}, Message: format.Some("hello"), Attributes: []format.Attribute{
 			{Name: format.AttrTime, Value: format.U64Value(base + 1999)},

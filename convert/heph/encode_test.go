@@ -206,7 +206,7 @@ func everything(t testing.TB, version format.Version) *format.View {
 		}
 		id := add(top, kid.Entry(telemetry.Where{Trace: true, Parent: true}))
 		l := telemetry.Log{
-			Message: "hello", Body: telemetry.Any{Kind: telemetry.String, Text: "hello"}, Time: 1012, HasTime: true, Observed: 5, HasObserved: true,
+			Message: "hello", Body: telemetry.Any{Kind: telemetry.String, Text: "hello"}, Time: 1012, HasTime: true, Observed: 5,
 			Severity: 11, SeverityText: "odd", EventName: "n", TraceID: trace, SpanID: kid.SpanID, Flags: 1, Scope: scope, Attributes: attributes(), Dropped: 2,
 		}
 		if i%2 == 0 {

@@ -86,9 +86,9 @@ func TestEncodeSpans(t *testing.T) {
 		w.put(span("child", 2, 1, 100, 50).Entry(telemetry.Where{Trace: true, Parent: true}), first)
 		w.put(span("at the same time", 3, 1, 120, 10).Entry(telemetry.Where{Trace: true, Parent: true}), first)
 		w.put(span("still open", 4, 1, 130, -1).Entry(telemetry.Where{Trace: true, Parent: true}), first)
-		log := telemetry.Log{Body: telemetry.Any{Kind: telemetry.String, Text: "slow"}, Time: 900, HasTime: true, Severity: telemetry.SeverityOf(format.LevelWarn), SeverityText: "WARN"}
+		log := telemetry.Log{Body: telemetry.Any{Kind: telemetry.String, Text: "slow"}, Time: 900, HasTime: true, Observed: 900, Severity: telemetry.SeverityOf(format.LevelWarn), SeverityText: "WARN"}
 		w.put(log.Entry(telemetry.Where{Trace: true, Parent: true}), first)
-		log.HasTime = false
+		log.HasTime, log.Observed = false, 0
 		w.put(log.Entry(telemetry.Where{}), resource)
 		ended := span("recorded live", 5, 0, 300, -1).Entry(telemetry.Where{})
 		live := w.put(ended, resource)

@@ -34,17 +34,27 @@
 //	                             likewise
 //
 // The attributes of these entries are those of packages exporter and slogadapter; of
-// what only log records from OTLP have: severity_number, severity_text,
-// observed_time_unix_nano, otel.body, otel.event_name. A span that has no end time
-// has no duration.
+// what only log records from OTLP have, and only where it is not what they would mean
+// without it:
+//
+//	severity_number          U64; absent: log.level + 9, as OpenTelemetry's bridge for
+//	                         slog has it, within 1 to 24, else 1, 5, 9, 13 or 17
+//	                         for the entry's level
+//	severity_text            absent: log.level, else the name of the entry's level
+//	observed_time_unix_nano  U64, 0 for none; absent: the record's time
+//	trace_flags              U64; absent: 1, sampled, if the record has a span, else 0
+//	otel.body, otel.event_name
+//
+// A span that has no end time has no duration.
 //
 // Encoding takes spans with their links and events and log records out of the logical
-// view. A log record that has its place in the source beside its attributes, as
-// log/slog does, gets code.file.path and code.line.number.
+// view. A log record of log/slog, which has its place in the source beside its
+// attributes, gets code.file.path and code.line.number.
 //
 // # What is lost
 //
-// Of OTLP that is decoded: the order of spans, and of attributes in version 2; resources and scopes
+// Of OTLP that is decoded: the order of spans, and of attributes in version 2 (resources
+// that differ in nothing but that order become one); resources and scopes
 // that have no span and no log record, when they are encoded again; entity references
 // and fields that are not in the versions above; the bytes of names, keys and other
 // texts that are not UTF-8, which become U+FFFD, while values of attributes and texts

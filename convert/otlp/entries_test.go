@@ -3,16 +3,21 @@ package otlp_test
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/slogadapter"
 )
 
 // field returns a field of protobuf that has a length.
@@ -102,11 +107,144 @@ func TestEntries(t *testing.T) {
 	}
 	want := `{"resourceSpans":[{"resource":{},"scopeSpans":[{"scope":{"name":"scope"},"spans":[{"traceId":"0102030405060708090a0b0c0d0e0f10","spanId":"aaaaaaaaaaaaaaaa",` +
 		`"flags":257,"name":"live","kind":1,"startTimeUnixNano":"1","endTimeUnixNano":"10","attributes":[{"key":"large","value":{"stringValue":"9223372036854775808"}}],"status":{"code":2}}]}]}]}
-{"resourceLogs":[{"resource":{},"scopeLogs":[{"scope":{"name":"shop"},"logRecords":[{"timeUnixNano":"2","severityNumber":13,"severityText":"WARN","body":{"stringValue":"hello"},` +
+{"resourceLogs":[{"resource":{},"scopeLogs":[{"scope":{"name":"shop"},"logRecords":[{"timeUnixNano":"2","observedTimeUnixNano":"2","severityNumber":13,"severityText":"WARN","body":{"stringValue":"hello"},` +
 		`"attributes":[{"key":"code.file.path","value":{"stringValue":"/src/cart.go"}},{"key":"code.line.number","value":{"intValue":"7"}}],` +
-		`"traceId":"0102030405060708090a0b0c0d0e0f10","spanId":"aaaaaaaaaaaaaaaa"}]}]}]}
+		`"flags":1,"traceId":"0102030405060708090a0b0c0d0e0f10","spanId":"aaaaaaaaaaaaaaaa"}]}]}]}
 `
 	if got := string(encode(t, v, nil)); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// TestResourceAttributesKeepOrder: in version 1, which keeps an order, that of the
+// input comes back. A resource that differs in nothing else is the same one.
+func TestResourceAttributesKeepOrder(t *testing.T) {
+	const in = `{"resourceSpans":[` +
+		`{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"a"}},{"key":"zzz","value":{"intValue":"1"}},{"key":"aaa","value":{"arrayValue":{"values":[{"intValue":"7"}]}}}]},"schemaUrl":"http://x/1",` +
+		`"scopeSpans":[{"scope":{},"spans":[{"traceId":"00112233445566778899aabbccddeeff","spanId":"0011223344556677","name":"one"}]}]},` +
+		`{"resource":{"attributes":[{"key":"aaa","value":{"arrayValue":{"values":[{"intValue":"7"}]}}},{"key":"zzz","value":{"intValue":"1"}},{"key":"service.name","value":{"stringValue":"a"}}]},"schemaUrl":"http://x/1",` +
+		`"scopeSpans":[{"scope":{},"spans":[{"traceId":"00112233445566778899aabbccddeeff","spanId":"0011223344556678","name":"two"}]}]}]}`
+	for version, want := range map[format.Version][]string{format.V1: {"service.name", "zzz", "aaa"}, format.V2: {"aaa", "service.name", "zzz"}} {
+		v, err := decodeTo(t, strings.NewReader(in), version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out struct {
+			ResourceSpans []struct {
+				Resource struct {
+					Attributes []struct{ Key string }
+				}
+				ScopeSpans []struct{ Spans []struct{ Name string } }
+			}
+		}
+		if err := json.Unmarshal(encode(t, v, nil), &out); err != nil {
+			t.Fatal(err)
+		}
+		if len(out.ResourceSpans) != 1 || len(out.ResourceSpans[0].ScopeSpans[0].Spans) != 2 {
+			t.Fatalf("version %d: %+v, want both spans below one resource", version, out)
+		}
+		var keys []string
+		for _, a := range out.ResourceSpans[0].Resource.Attributes {
+			keys = append(keys, a.Key)
+		}
+		if !slices.Equal(keys, want) {
+			t.Errorf("version %d: the attributes are %v, want %v", version, keys, want)
+		}
+	}
+}
+
+// TestLogDefaults: what a log record of OTLP leaves out, or says as log/slog would
+// mean it, comes back as it was.
+func TestLogDefaults(t *testing.T) {
+	const head, tail = `{"resourceLogs":[{"resource":{},"scopeLogs":[{"scope":{},"logRecords":[`, "]}]}]}\n"
+	const ids = `,"traceId":"00112233445566778899aabbccddeeff","spanId":"0011223344556677"`
+	for _, log := range []string{
+		`{"timeUnixNano":"5","body":{"stringValue":"no time of observation, no flags, no severity"}` + ids + `}`,
+		`{"timeUnixNano":"5","observedTimeUnixNano":"5","body":{"stringValue":"the same time"},"flags":1` + ids + `}`,
+		`{"timeUnixNano":"5","observedTimeUnixNano":"6","body":{"stringValue":"another"},"flags":3` + ids + `}`,
+		`{"observedTimeUnixNano":"6","severityNumber":9,"severityText":"INFO","body":{"stringValue":"no time"}}`,
+		`{"severityNumber":9,"severityText":"INFO+3","body":{"stringValue":"a text that means another number"}}`,
+		`{"severityNumber":12,"severityText":"INFO+3","body":{"stringValue":"a text that means this number"}}`,
+		`{"severityNumber":4,"body":{"stringValue":"flags without a span"},"flags":1}`,
+	} {
+		for _, version := range []format.Version{format.V1, format.V2} {
+			v, err := decodeTo(t, strings.NewReader(head+log+tail), version)
+			if err != nil {
+				t.Fatal(err)
+			}
+			compare(t, canonical(t, encode(t, v, nil)), canonical(t, []byte(head+log+tail)))
+		}
+	}
+}
+
+// TestSlogRecords: the log records of log/slog come out with the flags of their
+// span, the time as that of observation, and level + 9 as their severity.
+func TestSlogRecords(t *testing.T) {
+	ref := format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{2}}
+	for _, version := range []format.Version{format.V1, format.V2} {
+		for _, flags := range []trace.TraceFlags{0, trace.FlagsSampled} {
+			path := filepath.Join(t.TempDir(), "app.et")
+			rec, err := format.Create(path, &format.RecorderOptions{Version: version})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx := trace.ContextWithSpanContext(t.Context(), trace.NewSpanContext(trace.SpanContextConfig{TraceID: ref.TraceID, SpanID: ref.SpanID, TraceFlags: flags}))
+			h := slogadapter.New(rec, &slogadapter.Options{Level: slog.Level(-100)})
+			words := slogadapter.New(rec, &slogadapter.Options{Level: slog.Level(-100), ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+				if a.Key == slog.LevelKey {
+					a.Value = slog.StringValue("ERROR") // whatever it was
+				}
+				return a
+			}})
+			var want []string
+			for lv := slog.Level(-30); lv <= 30; lv++ {
+				for range 3 { // by the long way and by a shape
+					slog.New(h).Log(ctx, lv, "m", "k", 1)
+					want = append(want, fmt.Sprintln(min(max(int(lv)+9, 1), 24), lv.String(), flags))
+				}
+			}
+			slog.New(words).Info("m")
+			want = append(want, fmt.Sprintln(9, "ERROR", "00"))
+			if err := rec.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			f, err := format.Open(path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = f.Close() })
+			v, err := format.NewView(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for line := range bytes.Lines(encode(t, v, nil)) {
+				var out struct {
+					ResourceLogs []struct {
+						ScopeLogs []struct {
+							LogRecords []struct {
+								SeverityNumber       int
+								SeverityText         string
+								Flags                trace.TraceFlags
+								TimeUnixNano         string
+								ObservedTimeUnixNano string
+							}
+						}
+					}
+				}
+				if err := json.Unmarshal(line, &out); err != nil {
+					t.Fatal(err)
+				}
+				for _, l := range out.ResourceLogs[0].ScopeLogs[0].LogRecords {
+					got = append(got, fmt.Sprintln(l.SeverityNumber, l.SeverityText, l.Flags))
+					if l.TimeUnixNano == "" || l.ObservedTimeUnixNano != l.TimeUnixNano {
+						t.Errorf("observed at %q, recorded at %q", l.ObservedTimeUnixNano, l.TimeUnixNano)
+					}
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("version %d, flags %v:\n%q, want\n%q", version, flags, got, want)
+			}
+		}
 	}
 }

@@ -184,7 +184,6 @@ func (s *jsonSource) log(off int64, l *telemetry.Log) error {
 			l.HasTime = l.Time != 0
 		case "observedTimeUnixNano", "observed_time_unix_nano":
 			l.Observed = int64(c.uint(64))
-			l.HasObserved = l.Observed != 0
 		case "severityNumber", "severity_number":
 			l.Severity = uint32(s.enum(severityNumbers))
 		case "severityText", "severity_text":

@@ -237,7 +237,6 @@ func (s *protoSource) log(off int64, l *telemetry.Log) error {
 			f.id(l.SpanID[:])
 		case logObserved:
 			l.Observed = int64(f.fixed64())
-			l.HasObserved = l.Observed != 0
 		case logEventName:
 			l.EventName = clean(f.string())
 		default:

@@ -264,8 +264,8 @@ func (l *Log) Fill(e *format.TraceEntry, w Where) {
 	if l.HasTime {
 		b.time(format.AttrTime, l.Time)
 	}
-	if l.HasObserved {
-		b.time(AttrObserved, l.Observed)
+	if l.Observed != l.defaultObserved() {
+		b.time(AttrObserved, l.Observed) // that there is none, too
 	}
 	b.number(AttrSeverityNumber, l.Severity, SeverityOf(level))
 	if l.SeverityText != plainSeverityTexts[level] {
@@ -275,7 +275,7 @@ func (l *Log) Fill(e *format.TraceEntry, w Where) {
 		b.add(AttrBody, format.StringValue(string(AppendAnyValue(nil, &l.Body))))
 	}
 	b.text(AttrEventName, l.EventName)
-	b.number(format.AttrTraceFlags, l.Flags, 0)
+	b.number(format.AttrTraceFlags, l.Flags, l.defaultFlags())
 	b.scope(&l.Scope)
 	b.users("", l.Attributes)
 	b.number(format.AttrDroppedAttributes, l.Dropped, 0)

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"log/slog"
 	"math"
 	"strings"
 
@@ -109,25 +110,25 @@ type Event struct {
 
 // A Log is a log record. Times are in nanoseconds since 1970.
 type Log struct {
-	ID             uint32 // of its entry
-	Message        string
-	Body           Any // what the message is, with its kind
-	Time, Observed int64
-	HasTime        bool
-	HasObserved    bool
-	Severity       uint32 // OTLP's severity_number
-	SeverityText   string
-	EventName      string
-	TraceID        [16]byte // zero: none
-	SpanID         [8]byte
-	Flags          uint32
-	Scope          Scope
-	Attributes     []Attribute
-	Dropped        uint32
-	Metadata       format.Metadata
+	ID           uint32 // of its entry
+	Message      string
+	Body         Any // what the message is, with its kind
+	Time         int64
+	HasTime      bool
+	Observed     int64  // 0: none
+	Severity     uint32 // OTLP's severity_number
+	SeverityText string
+	EventName    string
+	TraceID      [16]byte // zero: none
+	SpanID       [8]byte
+	Flags        uint32
+	Scope        Scope
+	Attributes   []Attribute
+	Dropped      uint32
+	Metadata     format.Metadata
 }
 
-// Attributes that only log records from OTLP have.
+// Attributes that only entries that were not recorded here have.
 const (
 	AttrSeverityNumber = "severity_number"
 	AttrSeverityText   = "severity_text"
@@ -314,6 +315,37 @@ func SeverityOf(l format.Level) uint32 {
 	return 0
 }
 
+// severityOf returns the severity_number of a log record of log/slog, from its
+// log.level where that is one of slog's levels: level + 9, as OpenTelemetry's bridge
+// for slog has it, within OTLP's 1 to 24.
+func severityOf(l format.Level, logLevel string) uint32 {
+	var exact slog.Level
+	if logLevel != "" && exact.UnmarshalText([]byte(logLevel)) == nil {
+		severity := uint32(min(max(int64(exact)+9, 1), 24))
+		if LevelOf(severity) == l { // else it is a word of ReplaceAttr's
+			return severity
+		}
+	}
+	return SeverityOf(l)
+}
+
+// defaultFlags are the flags of a log record that are not stored.
+func (l *Log) defaultFlags() uint32 {
+	if l.SpanID == ([8]byte{}) {
+		return 0
+	}
+	return format.DefaultLogFlags
+}
+
+// defaultObserved is the observed time of a log record that is not stored: that of
+// the record.
+func (l *Log) defaultObserved() int64 {
+	if !l.HasTime {
+		return 0
+	}
+	return l.Time
+}
+
 // LevelOf returns the level of a severity_number; 0 is Info.
 func LevelOf(severity uint32) format.Level {
 	switch {
@@ -336,8 +368,8 @@ func ReadLog(e *format.TraceEntry) *Log {
 	p := parse(e)
 	l := &Log{
 		Message: e.Message.Value, Metadata: e.Metadata, Scope: p.scopeOf(e), Attributes: p.users,
-		Severity: p.number(AttrSeverityNumber, SeverityOf(e.Metadata.Level)), SeverityText: p.text(AttrSeverityText),
-		EventName: p.text(AttrEventName), Flags: p.number(format.AttrTraceFlags, 0), Dropped: p.count(format.AttrDroppedAttributes),
+		Severity:     p.number(AttrSeverityNumber, severityOf(e.Metadata.Level, p.text(format.AttrLogLevel))),
+		SeverityText: p.text(AttrSeverityText), EventName: p.text(AttrEventName), Dropped: p.count(format.AttrDroppedAttributes),
 		Body: Any{Kind: String, Text: e.Message.Value},
 	}
 	if _, ok := p.get(AttrSeverityText); !ok {
@@ -351,9 +383,13 @@ func ReadLog(e *format.TraceEntry) *Log {
 		}
 	}
 	l.Time, l.HasTime = p.time(format.AttrTime)
-	l.Observed, l.HasObserved = p.time(AttrObserved)
+	var observed bool
+	if l.Observed, observed = p.time(AttrObserved); !observed {
+		l.Observed = l.defaultObserved()
+	}
 	l.TraceID, _ = parseID[[16]byte](p.text(format.AttrTraceID))
 	l.SpanID, _ = parseID[[8]byte](p.text(format.AttrSpanID))
+	l.Flags = p.number(format.AttrTraceFlags, l.defaultFlags())
 	return l
 }
 

@@ -135,7 +135,7 @@ func randomSpan(r *rand.Rand, id byte) *telemetry.Span {
 
 func randomLog(r *rand.Rand) *telemetry.Log {
 	l := &telemetry.Log{
-		Body: randomAny(r, 2), Time: 11, HasTime: r.IntN(2) == 0, Observed: 12, HasObserved: r.IntN(2) == 0,
+		Body: randomAny(r, 2), Time: 11, HasTime: r.IntN(2) == 0, Observed: []int64{0, 11, 12}[r.IntN(3)],
 		Severity: uint32(r.IntN(30)), SeverityText: []string{"", "INFO", "ERROR", "odd"}[r.IntN(4)], EventName: []string{"", "e"}[r.IntN(2)],
 		Flags: uint32(r.IntN(2)), Scope: telemetry.Scope{Name: "scope", Attributes: randomAttributes(r)}, Attributes: randomAttributes(r), Dropped: uint32(r.IntN(2)),
 	}
@@ -208,9 +208,6 @@ func TestSource(t *testing.T) {
 			got.Metadata = want.Metadata
 			if !want.HasTime {
 				want.Time = 0
-			}
-			if !want.HasObserved {
-				want.Observed = 0
 			}
 			if version == format.V2 {
 				sortAttributes(got.Attributes, got.Scope.Attributes, want.Attributes, want.Scope.Attributes)

@@ -1,0 +1,103 @@
+//go:build conformance
+
+package collector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/contrib/bridges/otelslog"
+	sdklog "go.opentelemetry.io/otel/sdk/log"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/entrace-go/entrace/exporter"
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/slogadapter"
+)
+
+// A sink keeps what OpenTelemetry's bridge for log/slog makes of records.
+type sink struct{ lines []string }
+
+func (s *sink) Export(_ context.Context, records []sdklog.Record) error {
+	for i := range records {
+		r := &records[i]
+		s.lines = append(s.lines, line(int(r.Severity()), r.SeverityText(), r.TraceID(), r.SpanID(), uint32(r.TraceFlags()), r.Timestamp().UnixNano(), !r.ObservedTimestamp().IsZero()))
+	}
+	return nil
+}
+
+func (*sink) Shutdown(context.Context) error   { return nil }
+func (*sink) ForceFlush(context.Context) error { return nil }
+
+func line(severity int, text string, trace [16]byte, span [8]byte, flags uint32, unixNano int64, observed bool) string {
+	return fmt.Sprintf("severity %d %q, trace %x, span %x, flags %d, at %d, observed %v", severity, text, trace, span, flags, unixNano, observed)
+}
+
+// TestSlogBridge: what is logged with log/slog comes out as OTLP as it does from
+// OpenTelemetry's own bridge, in sampled spans, in others, and outside of spans.
+func TestSlogBridge(t *testing.T) {
+	for _, version := range []format.Version{format.V1, format.V2} {
+		path := filepath.Join(t.TempDir(), "app.et")
+		rec, err := format.Create(path, &format.RecorderOptions{Version: version})
+		if err != nil {
+			t.Fatal(err)
+		}
+		live, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(live))
+		never := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(live), sdktrace.WithSampler(sdktrace.NeverSample()))
+		sampled, span := tp.Tracer("t").Start(t.Context(), "sampled")
+		dropped, _ := never.Tracer("t").Start(t.Context(), "dropped")
+		remote := trace.ContextWithRemoteSpanContext(t.Context(), trace.NewSpanContext(trace.SpanContextConfig{
+			TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled,
+		}))
+		var theirs sink
+		lp := sdklog.NewLoggerProvider(sdklog.WithProcessor(sdklog.NewSimpleProcessor(&theirs)))
+		handlers := []slog.Handler{
+			otelslog.NewHandler("t", otelslog.WithLoggerProvider(lp)),
+			slogadapter.New(rec, &slogadapter.Options{Level: slog.Level(-100)}),
+		}
+		for _, ctx := range []context.Context{sampled, dropped, remote, t.Context()} {
+			for lv := slog.Level(-8); lv <= 15; lv++ { // OTLP has 1 to 24
+				for range 2 {
+					r := slog.NewRecord(time.Unix(1_700_000_000, int64(lv)+100), lv, "m", 0)
+					r.AddAttrs(slog.Int("k", 1))
+					for _, h := range handlers {
+						if err := h.Handle(ctx, r.Clone()); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+			}
+		}
+		span.End()
+		if err := errors.Join(tp.Shutdown(t.Context()), rec.Close(t.Context()), lp.Shutdown(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		_, logs := judged(t, encode(t, path, nil))
+		var ours []string
+		for _, ld := range logs {
+			for _, rl := range ld.ResourceLogs().All() {
+				for _, sl := range rl.ScopeLogs().All() {
+					for _, l := range sl.LogRecords().All() {
+						ours = append(ours, line(int(l.SeverityNumber()), l.SeverityText(), l.TraceID(), l.SpanID(), uint32(l.Flags()), int64(l.Timestamp()), l.ObservedTimestamp() != 0))
+					}
+				}
+			}
+		}
+		slices.Sort(ours)
+		slices.Sort(theirs.lines)
+		if len(ours) != 4*24*2 || !slices.Equal(ours, theirs.lines) {
+			t.Errorf("version %d: %d records\n%q\nand of the bridge %d\n%q", version, len(ours), ours, len(theirs.lines), theirs.lines)
+		}
+	}
+}
