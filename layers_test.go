@@ -21,6 +21,7 @@ var layers = map[string][]string{
 	"internal/scratch":     {},
 	"internal/source":      {},
 	"internal/osfile":      {"golang.org/x/sys/"},
+	"internal/retain":      {},
 	"internal/mapfile":     {"github.com/edsrzf/mmap-go", module + "internal/"},
 	"internal/segment":     {"github.com/edsrzf/mmap-go", module + "internal/"},
 	"internal/spanmap":     {},

@@ -135,7 +135,7 @@ func create(name string, o *RecorderOptions) (*Recorder, error) {
 	r.startBuffer()
 	s.recorder = r
 	if final != stream {
-		r.finished.start(func(ctx context.Context) error { return finishOthers(ctx, stream, o.KeepFiles) })
+		r.finished.start(func(ctx context.Context) error { return r.finished.others(ctx, stream, o.KeepFiles) })
 	}
 	r.mu.Lock()
 	r.setTimer()
@@ -143,14 +143,15 @@ func create(name string, o *RecorderOptions) (*Recorder, error) {
 	return r, nil
 }
 
-// finishOthers finishes what dead writers of a stream had rotated out, and removes
-// what dead finalizers have left.
-func finishOthers(ctx context.Context, stream string, keep int) error {
+// others finishes what dead writers of a stream had rotated out, and removes what
+// dead finalizers have left.
+func (b *background) others(ctx context.Context, stream string, keep int) error {
 	sweep(stream)
 	names, err := asides(stream)
 	if err != nil {
 		return nil // it is not needed for what is recorded
 	}
+	var finished []string
 	for _, name := range names {
 		if !strings.HasSuffix(name, extIET) || ctx.Err() != nil {
 			continue
@@ -159,12 +160,13 @@ func finishOthers(ctx context.Context, stream string, keep int) error {
 		if err != nil {
 			continue
 		}
-		if osfile.Lock(f, true) == nil {
-			_ = finishAside(ctx, f, name) // the next one tries again
+		if osfile.Lock(f, true) == nil && finishAside(ctx, f, name) == nil { // else the next one tries again
+			finished = append(finished, strings.TrimSuffix(name, extIET))
+			b.kept.Add(finished[len(finished)-1])
 		}
 		_ = f.Close() // nothing was written to it
 	}
-	return prune(stream, keep)
+	return b.prune(stream, keep, time.Now(), finished...)
 }
 
 // finishAside finishes the file f that a dead writer had rotated out.

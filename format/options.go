@@ -88,7 +88,8 @@ type RecorderOptions struct {
 	MaxFileEntries uint32
 	// KeepFiles, if not zero, is how many finished files of this path there are
 	// at most, those with a time in their name: when one more is finished, the
-	// oldest is removed.
+	// oldest is removed. A file that is dated in the future counts as older than
+	// all others, so that a clock that was wrong does not cost what is new.
 	KeepFiles int
 
 	// Tee, if set, gets every entry that is written to the file, too. When Create

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/internal/retain"
 )
 
 // background is the finishing of files that were rotated out.
@@ -27,6 +28,7 @@ type background struct {
 
 	err   error
 	files []*os.File // that were rotated out and may not be on disk yet
+	kept  retain.Log // by path, without an extension
 }
 
 // sync makes the files that were rotated out survive a loss of power.
@@ -210,11 +212,12 @@ func (r *Recorder) rotate(now time.Time) error {
 	r.stats.Files++
 	r.follow(o.Tee)
 	final := r.final != r.stream
+	r.finished.kept.Add(strings.TrimSuffix(aside, extIET)) // here, since they are finished side by side
 	r.finished.add(old)
 	r.finished.start(func(ctx context.Context) error {
 		err := finishFile(ctx, old, aside, final, table)
 		r.finished.remove(old)
-		return errors.Join(err, prune(r.stream, r.o.KeepFiles))
+		return errors.Join(err, r.finished.prune(r.stream, r.o.KeepFiles, time.Now()))
 	})
 	return nil
 }
@@ -343,8 +346,17 @@ func compareAsides(a, b string) int {
 	return cmp.Or(strings.Compare(a[:n], b[:n]), number(a)-number(b))
 }
 
-// prune removes the oldest finished files but for keep.
-func prune(stream string, keep int) error {
+// An aside is a finished trace of a stream. One that is just being finished has two
+// files.
+type aside struct {
+	retain.File // the path is without an extension
+
+	files []string
+}
+
+// prune removes the oldest finished traces of a stream but for keep, at the time
+// now. Those in spare, without extensions, stay in any case.
+func (b *background) prune(stream string, keep int, now time.Time, spare ...string) error {
 	if keep <= 0 {
 		return nil
 	}
@@ -352,22 +364,49 @@ func prune(stream string, keep int) error {
 	if err != nil {
 		return err
 	}
-	var errs error
-	trace := func(name string) string { return strings.TrimSuffix(name, filepath.Ext(name)) }
-	traces := 0 // that are kept; one that is just being finished has two files
-	for i, name := range slices.Backward(names) {
-		if i == len(names)-1 || trace(names[i+1]) != trace(name) {
-			traces++
-		}
-		if traces <= keep {
+	var traces []aside
+	there := make(map[string]bool)
+	for _, name := range names {
+		path := strings.TrimSuffix(name, filepath.Ext(name))
+		if there[path] { // they are sorted, so that it was the last one
+			t := &traces[len(traces)-1]
+			t.files = append(t.files, name)
 			continue
 		}
-		if strings.HasSuffix(name, extIET) && osfile.Locked(name) {
-			continue // it is being finished
+		fi, err := os.Lstat(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
 		}
-		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			errs = errors.Join(errs, err)
+		if err != nil {
+			return err
+		}
+		there[path] = true
+		traces = append(traces, aside{retain.File{Path: path, Named: asideTimeOf(stream, path), Modified: fi.ModTime()}, []string{name}})
+	}
+	b.kept.Forget(func(path string) bool { return there[path] })
+	older := b.kept.Compare(now)
+	slices.SortStableFunc(traces, func(x, y aside) int { return older(&x.File, &y.File) })
+	var errs error
+	for i := range traces[:max(len(traces)-keep, 0)] {
+		t := &traces[i]
+		if slices.Contains(spare, t.Path) || slices.ContainsFunc(t.files, func(name string) bool { return strings.HasSuffix(name, extIET) && osfile.Locked(name) }) {
+			continue // it was recovered just now, or is being finished
+		}
+		for _, name := range t.files {
+			if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				errs = errors.Join(errs, err)
+			}
 		}
 	}
 	return errs
+}
+
+// asideTimeOf returns the time in what asideName made of a stream.
+func asideTimeOf(stream, path string) time.Time {
+	text := path[len(strings.TrimSuffix(stream, extIET))+1:]
+	at, err := time.Parse(asideTime, text[:len(asideTime)])
+	if err != nil {
+		return time.Time{} // it only looks like a time
+	}
+	return at
 }

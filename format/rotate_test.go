@@ -204,6 +204,58 @@ func TestKeepFiles(t *testing.T) {
 	}
 }
 
+// TestKeepFilesWhenTheClockWasSet: files that are dated a day ahead or a day back,
+// since the clock was set meanwhile, go before what is recorded now.
+func TestKeepFilesWhenTheClockWasSet(t *testing.T) {
+	for name, ahead := range map[string]time.Duration{"set back a day": 24 * time.Hour, "set forward a day": -24 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for i := range 5 {
+				at := time.Now().Add(ahead + time.Duration(i)*time.Minute)
+				old := filepath.Join(dir, "app."+at.UTC().Format("20060102T150405.000Z")+".et")
+				must(t, os.WriteFile(old, []byte("before the clock was set"), 0o600))
+				must(t, os.Chtimes(old, at, at))
+			}
+			rec, err := format.Create(filepath.Join(dir, "app.et"), &format.RecorderOptions{MaxFileEntries: 20, KeepFiles: 5})
+			must(t, err)
+			const records = 400
+			for i := range records {
+				must(t, rec.Log(format.SpanRef{}, logRecord(i)))
+				if i%20 == 0 {
+					must(t, rec.Flush())
+				}
+			}
+			must(t, rec.Close(t.Context()))
+			n := rec.Stats().Files
+			if n < 8 {
+				t.Fatalf("%d files were finished, too few to tell", n)
+			}
+			var kept []int
+			for _, name := range rotated(t, dir) {
+				f, err := format.Open(name, nil)
+				if err != nil {
+					t.Errorf("%s is still there", name)
+					continue
+				}
+				must(t, f.Walk(0, func(_ uint32, e *format.TraceEntry) error {
+					if k := 0; e.Message.Valid {
+						_, err := fmt.Sscanf(e.Message.Value, "record %d", &k)
+						must(t, err)
+						kept = append(kept, k)
+					}
+					return nil
+				}))
+				must(t, f.Close())
+			}
+			slices.Sort(kept)
+			// All in a row, up to the last one.
+			if len(kept) < 5*15 || kept[len(kept)-1] != records-1 || kept[0] != records-len(kept) {
+				t.Errorf("%d records are left: %v", len(kept), kept)
+			}
+		})
+	}
+}
+
 // TestRotateByAge begins a new file though nothing more is recorded.
 func TestRotateByAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

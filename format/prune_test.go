@@ -1,0 +1,54 @@
+package format
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestPruneOwnFiles: what this process has rotated out stays in the order in which it
+// did so, whatever the clock said meanwhile.
+func TestPruneOwnFiles(t *testing.T) {
+	for name, day := range map[string]time.Duration{"set back a day": -24 * time.Hour, "set forward a day": 24 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			stream := filepath.Join(dir, "app.iet")
+			var b background
+			file := func(at time.Time) string {
+				path := filepath.Join(dir, "app."+at.UTC().Format(asideTime))
+				must(t, os.WriteFile(path+extET, nil, 0o600))
+				must(t, os.Chtimes(path+extET, at, at))
+				return path
+			}
+			now := time.Now()
+			stranger := file(now.Add(-time.Hour)) // of another process
+			var own []string
+			for i := range 6 {
+				at := now.Add(time.Duration(i) * time.Second)
+				if i >= 3 {
+					at = at.Add(day) // the clock was set
+				}
+				own = append(own, file(at))
+				b.kept.Add(own[i])
+			}
+			for keep := 6; keep > 0; keep-- {
+				must(t, b.prune(stream, keep, now.Add(day)))
+				left, err := filepath.Glob(filepath.Join(dir, "*"+extET))
+				must(t, err)
+				for k := range left {
+					left[k] = strings.TrimSuffix(left[k], extET)
+				}
+				want := append([]string{stranger}, own...)
+				want = want[7-keep:]
+				slices.Sort(left)
+				slices.Sort(want)
+				if !slices.Equal(left, want) {
+					t.Fatal("keep", keep, "leaves", left, "want", want)
+				}
+			}
+		})
+	}
+}

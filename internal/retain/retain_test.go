@@ -1,0 +1,81 @@
+package retain_test
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/entrace-go/entrace/internal/retain"
+)
+
+func TestCompare(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	at := func(hours int) time.Time { return now.Add(time.Duration(hours) * time.Hour) }
+	files := []retain.File{
+		{Path: "tomorrow", Named: at(24), Modified: at(24)},
+		{Path: "two hours ago", Named: at(-2), Modified: at(-2)},
+		{Path: "named while the clock was ahead", Named: at(24), Modified: at(-1)},
+		{Path: "copied just now", Named: at(-3), Modified: at(0)},
+		{Path: "ended here", Named: at(-48), Modified: at(-48)},
+		{Path: "now", Named: at(0), Modified: at(0)},
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var l retain.Log
+		l.Add("ended here")
+		time.Sleep(30 * time.Minute)
+		older := l.Compare(now)
+		slices.SortFunc(files, func(a, b retain.File) int { return older(&a, &b) })
+		var got []string
+		for _, f := range files {
+			got = append(got, f.Path)
+		}
+		want := []string{"tomorrow", "copied just now", "two hours ago", "named while the clock was ahead", "ended here", "now"}
+		if !slices.Equal(got, want) {
+			t.Errorf("from the oldest on: %q, want %q", got, want)
+		}
+	})
+}
+
+func TestOlder(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	day := 24 * time.Hour
+	synctest.Test(t, func(t *testing.T) {
+		var l retain.Log
+		l.Add("ended here")
+		for _, test := range []struct {
+			path            string
+			named, modified time.Duration // from now on
+			want            bool
+		}{
+			{"both are old", -2 * day, -2 * day, true},
+			{"changed today", -2 * day, 0, false},
+			{"named today", 0, -2 * day, false},
+			{"of tomorrow", day, day, false},
+			{"ended here", -2 * day, -2 * day, false},
+		} {
+			if got := l.Older(&retain.File{Path: test.path, Named: now.Add(test.named), Modified: now.Add(test.modified)}, now, day); got != test.want {
+				t.Errorf("%s: %v, want %v", test.path, got, test.want)
+			}
+		}
+		time.Sleep(day + 1)
+		if !l.Older(&retain.File{Path: "ended here", Named: now, Modified: now}, now, day) {
+			t.Error("what was ended more than a day ago is not older than a day")
+		}
+	})
+}
+
+func TestForget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l retain.Log
+		old := retain.File{Path: "gone", Named: time.Unix(0, 0), Modified: time.Unix(0, 0)}
+		late := retain.File{Path: "late", Named: time.Unix(0, 0), Modified: time.Unix(0, 0)}
+		l.Add(old.Path)
+		time.Sleep(2 * time.Minute)
+		l.Add(late.Path) // and is just being renamed
+		l.Forget(func(string) bool { return false })
+		if l.Older(&late, time.Now(), time.Hour) || !l.Older(&old, time.Now(), time.Hour) {
+			t.Error("what was added later is forgotten, or what is gone is not")
+		}
+	})
+}
