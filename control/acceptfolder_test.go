@@ -90,6 +90,7 @@ func old(t *testing.T, dir string, at time.Time, seq string, size int) string {
 	_, err = rec.AppendHead(&format.TraceEntry{Metadata: format.Metadata{Name: control.NameTrace}, Message: format.Some(strings.Repeat("z", size))})
 	must(t, err)
 	must(t, rec.Close(t.Context()))
+	must(t, os.Chtimes(name, at, at))
 	return name
 }
 

@@ -29,6 +29,11 @@ type Config struct {
 
 // Keep bounds the traces in a folder. What is over a bound is removed, oldest
 // first, and those asked for by hand last. Zero is no bound.
+//
+// A trace that was finished just now always stays. The age of a trace of this process
+// counts from its end, whatever is done to the clock meanwhile. Another one has the
+// earlier of the times in its name and of its last change, and is removed for its age
+// only if both are old. One that is dated in the future is the first to be removed.
 type Keep struct {
 	Files int
 	Bytes int64

@@ -65,11 +65,12 @@ type Control struct {
 	stop     func() // ends the watch on the source
 
 	// Of the worker.
-	over     bool // nothing is to begin any more
-	running  []*Trace
-	members  []*member
-	limits   map[string]*limit
-	override struct {
+	over       bool // nothing is to begin any more
+	unfinished int  // traces that are IETs for now
+	running    []*Trace
+	members    []*member
+	limits     map[string]*limit
+	override   struct {
 		timer *time.Timer
 		base  *Config // what comes back
 	}
@@ -78,6 +79,7 @@ type Control struct {
 	shown  []*Trace // running, for others
 	failed uint64   // configurations that were refused
 	lost   uint64   // traces that could not be written
+	left   uint64   // traces that are IETs, since no ET could be made
 	kept   uint64
 	unkept uint64
 	live   Set               // the members' that are on

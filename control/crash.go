@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -25,6 +27,10 @@ const (
 	// A crash trace that is being written: nobody takes it for one that its writer
 	// has left, since it can be made again.
 	recoveryExt = ".recovery"
+
+	// maxCrashes is how many crash traces of a process there may be: a name is taken
+	// by another only if somebody gave it that.
+	maxCrashes = 1000
 
 	// maxCrashText is how much of what the runtime wrote is kept.
 	maxCrashText = 1 << 20
@@ -113,12 +119,18 @@ func (c *Control) saveDead(keep Keep) {
 			c.report(fmt.Errorf("recover: %w", err))
 		}
 	}
-	if _, err := c.dir.sweep(); err != nil {
-		c.report(err)
+	saved, err := c.dir.sweep()
+	c.report(err)
+	for i := range crashes {
+		if crashes[i].Path != "" {
+			saved = append(saved, filepath.Base(crashes[i].Path))
+		}
 	}
-	if _, err := c.dir.trim(keep, time.Now()); err != nil {
-		c.report(err)
+	for _, name := range saved {
+		c.dir.kept.Add(name)
 	}
+	_, err = c.dir.trim(keep, time.Now(), saved...)
+	c.report(err)
 }
 
 func (f *folder) recover() ([]Crash, error) {
@@ -162,9 +174,15 @@ func (f *folder) recoverRing(c *Crash) error {
 	_ = json.Unmarshal(d.Note, &note) // what is not there is not told
 	c.PID, c.Service, c.Time, c.Damaged = note.PID, note.Service, d.Last, d.Damaged
 	textName := strings.TrimSuffix(c.Ring, ringExt) + crashExt
-	text := crashText(textName)
+	text, err := crashText(textName)
+	if err != nil {
+		return fmt.Errorf("ring %s: what the runtime wrote: %w", c.Ring, err)
+	}
 	c.Reason = textReason(text)
 	if d.Last.IsZero() && text == "" {
+		if d.Damaged > 0 {
+			return fmt.Errorf("ring %s: nothing in it can be read, %d parts are damaged: it is left as it is", c.Ring, d.Damaged)
+		}
 		return errors.Join(d.Remove(), ignore(os.Remove(textName), fs.ErrNotExist)) // it died before there was anything
 	}
 	if c.Time.IsZero() {
@@ -175,22 +193,71 @@ func (f *folder) recoverRing(c *Crash) error {
 	if name.time.Year() > 9999 || name.time.Year() < 0 {
 		name.time = time.Unix(0, 0).UTC() // a clock that was wrong
 	}
-	c.Path = f.path(name.String())
-	if _, err := os.Lstat(c.Path); errors.Is(err, fs.ErrNotExist) {
-		if err := f.writeCrash(c, d, &note, text); err != nil {
-			return err
-		}
+	base := strings.TrimSuffix(c.Ring, ringExt) + recoveryExt
+	err = removeTrace(base) // of a recovery that was killed: who has the ring is alone
+	if err == nil {
+		err = writeCrash(base, c, d, &note, text)
+	}
+	if err == nil {
+		c.Path, err = f.publish(base+fileExt, name)
+	}
+	if err = errors.Join(err, removeTrace(base)); err != nil {
+		return err
 	}
 	return errors.Join(d.Remove(), ignore(os.Remove(textName), fs.ErrNotExist))
 }
 
-func (f *folder) writeCrash(c *Crash, d *format.DeadRing, note *deathNote, text string) error {
-	base := strings.TrimSuffix(c.Ring, ringExt) + recoveryExt
-	for _, ext := range []string{streamExt, fileExt} { // of one that was killed: who has the ring is alone
-		if err := ignore(os.Remove(base+ext), fs.ErrNotExist); err != nil {
-			return err
-		}
+// removeTrace removes the files of a trace that is called base.
+func removeTrace(base string) error {
+	var err error
+	for _, ext := range []string{streamExt, fileExt} {
+		err = errors.Join(err, ignore(os.Remove(base+ext), fs.ErrNotExist))
 	}
+	return err
+}
+
+// publish gives the trace from its name, and returns the path when it is durable. If
+// a file of that name holds the same entries, a recovery that was killed has done so
+// already. Anything else that has the name stays, and the trace gets another number.
+func (f *folder) publish(from string, name traceName) (string, error) {
+	for ; ; name.seq++ {
+		to := f.path(name.String())
+		err := osfile.RenameNew(from, to)
+		if errors.Is(err, fs.ErrExist) {
+			if sameTraces(from, to) {
+				err = nil
+			} else if name.seq < maxCrashes {
+				continue
+			}
+		}
+		if err == nil {
+			err = osfile.SyncDir(to)
+		}
+		if err != nil {
+			return "", err
+		}
+		return to, nil
+	}
+}
+
+// sameTraces reports whether two files hold the same entries, as far as that can be
+// known.
+func sameTraces(a, b string) bool {
+	x, err := osfile.OpenRead(a)
+	if err != nil {
+		return false
+	}
+	defer x.Close()
+	y, err := osfile.OpenRead(b)
+	if err != nil {
+		return false
+	}
+	defer y.Close()
+	return sameEntries(x, y) == nil
+}
+
+// writeCrash makes base.et of a ring.
+func writeCrash(base string, c *Crash, d *format.DeadRing, note *deathNote, text string) error {
 	rec, err := format.Create(base+fileExt, &format.RecorderOptions{Version: d.Version, Durability: format.DurabilityWriteThrough, Died: true})
 	if err != nil {
 		return err
@@ -225,22 +292,15 @@ func (f *folder) writeCrash(c *Crash, d *format.DeadRing, note *deathNote, text 
 			Metadata: format.Metadata{Name: NameCrash, Target: target, Level: format.LevelError},
 		}, c.Time)
 	}
-	if err == nil {
-		err = rec.Close(context.Background())
-	} else {
-		_ = rec.Close(dead)
-	}
-	if err == nil {
-		err = ignore(osfile.RenameNew(base+fileExt, c.Path), fs.ErrExist)
-	}
-	for _, ext := range []string{streamExt, fileExt} {
-		err = errors.Join(err, ignore(os.Remove(base+ext), fs.ErrNotExist))
-	}
 	if err != nil {
-		c.Path = ""
+		_ = rec.Close(dead)
 		return err
 	}
-	return osfile.SyncDir(c.Path)
+	err = rec.Close(context.Background())
+	if lost := rec.Stats().Entries.Dropped; left(rec, err) == Started && lost.IO+lost.Full == 0 {
+		return nil // what is too large now will be so the next time
+	}
+	return cmp.Or(err, errors.New("the disk did not take all of it"))
 }
 
 // textReason returns the first line of what the runtime wrote. Of a fatal error of
@@ -261,16 +321,19 @@ func crashReason(first string) string {
 	return first
 }
 
-// crashText returns what the runtime wrote to the file name.
-func crashText(name string) string {
+// crashText returns what the runtime wrote to the file name, "" if it wrote nothing.
+func crashText(name string) (string, error) {
 	f, err := osfile.OpenWrite(name) // which follows no link
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, osfile.ErrNotRegular) {
+		return "", nil // the runtime wrote nothing there
+	}
 	if err != nil {
-		return ""
+		return "", err
 	}
 	defer func() { _ = f.Close() }()
 	b, err := io.ReadAll(io.LimitReader(f, maxCrashText))
 	if err != nil {
-		return ""
+		return "", err
 	}
-	return strings.ToValidUTF8(strings.TrimSpace(string(b)), "\uFFFD")
+	return strings.ToValidUTF8(strings.TrimSpace(string(b)), "\uFFFD"), nil
 }

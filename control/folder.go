@@ -15,6 +15,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/internal/retain"
 )
 
 // A TraceFile is a finished trace in the folder of a [Config].
@@ -24,13 +25,16 @@ type TraceFile struct {
 	Time   time.Time // when the trace began, UTC, by its name
 	Manual bool      // somebody asked for it
 	Config string    // the name of the trace in the configuration, or "crash"
+
+	modified time.Time
 }
 
 // A folder is where traces lie. Whatever is in it that has not a name of ours, or
 // is not a regular file, is left alone. Several processes may use one folder. A
 // folder is safe for concurrent use.
 type folder struct {
-	dir string // absolute, and without symbolic links where that can be had
+	dir  string     // absolute, and without symbolic links where that can be had
+	kept retain.Log // by name
 }
 
 // openFolder returns the folder dir, and makes it, for the user alone, if it is
@@ -106,7 +110,7 @@ func (f *folder) list() ([]TraceFile, error) {
 			return
 		}
 		if fi.Mode().IsRegular() {
-			files = append(files, TraceFile{Name: e.Name(), Size: fi.Size(), Time: n.time, Manual: n.manual, Config: n.config})
+			files = append(files, TraceFile{Name: e.Name(), Size: fi.Size(), Time: n.time, Manual: n.manual, Config: n.config, modified: fi.ModTime()})
 		}
 	})
 	if err == nil {
@@ -122,10 +126,11 @@ func (f *folder) list() ([]TraceFile, error) {
 
 // trim removes traces until all bounds of k hold at the time now, and returns how
 // many this call has removed: those that are too old, then the oldest of those that
-// nobody asked for by hand, then the oldest of the others. The newest one always
-// stays, whatever its size and age. What cannot be removed counts on, and the first such error is
-// returned when all else is done.
-func (f *folder) trim(k Keep, now time.Time) (removed int, err error) {
+// nobody asked for by hand, then the oldest of the others. See package retain for
+// what is old. Those in spare always stay, which are to be what was finished just
+// now; without any, the newest one. What cannot be removed counts on, and the first
+// such error is returned when all else is done.
+func (f *folder) trim(k Keep, now time.Time, spare ...string) (removed int, err error) {
 	if k == (Keep{}) {
 		return 0, nil
 	}
@@ -133,11 +138,22 @@ func (f *folder) trim(k Keep, now time.Time) (removed int, err error) {
 	if err != nil || len(files) == 0 {
 		return 0, err
 	}
+	there := make(map[string]bool, len(files))
 	count, size := len(files), int64(0)
 	for i := range files {
+		there[files[i].Name] = true
 		size += files[i].Size
 	}
-	files = files[:len(files)-1]
+	f.kept.Forget(func(name string) bool { return there[name] })
+	known := func(file *TraceFile) *retain.File {
+		return &retain.File{Path: file.Name, Named: file.Time, Modified: file.modified}
+	}
+	older := f.kept.Compare(now)
+	slices.SortStableFunc(files, func(a, b TraceFile) int { return older(known(&a), known(&b)) })
+	if len(spare) == 0 {
+		files = files[:len(files)-1]
+	}
+	files = slices.DeleteFunc(files, func(file TraceFile) bool { return slices.Contains(spare, file.Name) })
 	slices.SortStableFunc(files, func(a, b TraceFile) int {
 		switch {
 		case a.Manual == b.Manual:
@@ -163,7 +179,9 @@ func (f *folder) trim(k Keep, now time.Time) (removed int, err error) {
 		return true
 	}
 	// First what has to go in any case, since that may be enough.
-	files = slices.DeleteFunc(files, func(file TraceFile) bool { return k.Age > 0 && now.Sub(file.Time) > k.Age && remove(&file) })
+	files = slices.DeleteFunc(files, func(file TraceFile) bool {
+		return k.Age > 0 && f.kept.Older(known(&file), now, k.Age) && remove(&file)
+	})
 	for i := range files {
 		if (k.Files <= 0 || count <= k.Files) && (k.Bytes <= 0 || size <= k.Bytes) {
 			break
@@ -331,7 +349,7 @@ func folderEmpty(stream string) (bool, error) {
 			return false
 		}
 		r, err := format.Inspect(stream)
-		return err == nil && r.Entries <= 1 && r.Pending == 0
+		return err == nil && r.Entries <= 1 && r.Pending == 0 && !r.BufferDamaged
 	}
 	fi, err := os.Lstat(stream)
 	if err != nil || !nothing(fi) {

@@ -39,6 +39,7 @@ func folderPut(t testing.TB, f *folder, at time.Time, seq, size int, manual bool
 	t.Helper()
 	n := traceName{time: at.UTC().Truncate(time.Microsecond), host: "h", pid: 7, seq: uint64(seq), manual: manual, config: "c"}
 	folderMust(t, os.WriteFile(f.path(n.String()), make([]byte, size), 0o600))
+	folderMust(t, os.Chtimes(f.path(n.String()), at, at))
 	return n.String()
 }
 
@@ -290,6 +291,12 @@ func TestFolderList(t *testing.T) {
 		{Name: a, Size: 10, Time: folderDay, Config: "c"},
 		{Name: b, Size: 20, Time: folderDay.Add(time.Second), Manual: true, Config: "c"},
 	}
+	for i := range files {
+		if !files[i].modified.Equal(want[i].Time) {
+			t.Errorf("%s was changed at %v, want %v", files[i].Name, files[i].modified, want[i].Time)
+		}
+		files[i].modified = time.Time{}
+	}
 	if !slices.Equal(files, want) {
 		t.Errorf("list has %v, want %v", files, want)
 	}
@@ -424,5 +431,28 @@ func TestFolderOpen(t *testing.T) {
 			t.Errorf("open(%q): %v, want ErrNotExist", s, err)
 			_ = file.Close()
 		}
+	}
+}
+
+// TestFolderTrimByAgeWhenTheClockIsSet: what this process has ended just now is not a
+// day old because the clock was set forward, and what is dated a day ahead is of an
+// age that nobody knows.
+func TestFolderTrimByAgeWhenTheClockIsSet(t *testing.T) {
+	f := folderOf(t)
+	now := time.Now()
+	stranger := folderPut(t, f, now, 1, 10, false)
+	own := folderPut(t, f, now.Add(time.Second), 2, 10, false)
+	last := folderPut(t, f, now.Add(2*time.Second), 3, 10, false)
+	f.kept.Add(own)
+	f.kept.Add(last)
+	k := Keep{Age: time.Hour}
+	if n, err := f.trim(k, now.Add(-24*time.Hour), last); n != 0 || err != nil { // back
+		t.Errorf("with the clock set back trim has removed %d: %v", n, err)
+	}
+	if n, err := f.trim(k, now.Add(24*time.Hour), last); n != 1 || err != nil { // forward
+		t.Errorf("with the clock set forward trim has removed %d: %v", n, err)
+	}
+	if got := folderNames(t, f); !slices.Equal(got, []string{own, last}) {
+		t.Errorf("there are %q, want all but %s", got, stranger)
 	}
 }

@@ -243,7 +243,7 @@ func handlerEnd(ctx context.Context, t startedTrace) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if v := e.Verdict(); v != Started {
+	if v := e.Verdict(); v != Started && v != Unfinished {
 		return &DeniedError{Request: Request{Trigger: TriggerHTTP, Key: "stop"}, Verdict: v, Trace: t.Name(), Err: t.Err()}
 	}
 	return nil

@@ -2,7 +2,6 @@ package control
 
 import (
 	"path/filepath"
-	"strings"
 	"time"
 )
 
@@ -27,13 +26,14 @@ type configTraces struct {
 }
 
 type runningView struct {
-	ID     string    `json:"id"`
-	Config string    `json:"config,omitempty"`
-	Mode   Mode      `json:"mode,omitempty"`
-	Time   time.Time `json:"time,omitzero"`
-	File   string    `json:"file,omitempty"`
-	Href   string    `json:"href,omitempty"` // of a stream it is there when that has ended
-	Error  string    `json:"error,omitempty"`
+	ID      string    `json:"id"`
+	Config  string    `json:"config,omitempty"`
+	Mode    Mode      `json:"mode,omitempty"`
+	Time    time.Time `json:"time,omitzero"`
+	File    string    `json:"file,omitempty"`
+	Href    string    `json:"href,omitempty"`    // of a stream it is there when that has ended
+	Verdict Verdict   `json:"verdict,omitempty"` // if not Started
+	Error   string    `json:"error,omitempty"`
 }
 
 type fileView struct {
@@ -81,8 +81,8 @@ func viewConfig(c *Config) *configView {
 func traceView(t startedTrace, base string) *runningView {
 	v := &runningView{ID: t.ID(), Config: t.Name(), Mode: t.Mode(), Time: t.StartTime()}
 	v.File = filepath.Base(t.Path())
-	if stem, ok := strings.CutSuffix(v.File, streamExt); ok {
-		v.File = stem + fileExt
+	if e, ok := t.(endingTrace); ok && e.Verdict() != Started {
+		v.Verdict = e.Verdict()
 	}
 	if _, ok := parseFileName(v.File); ok {
 		v.Href = base + handlerTracesDir + v.File

@@ -17,7 +17,7 @@ func TestHandlerIndex(t *testing.T) {
 	for i := range 1005 {
 		folderPut(t, f.dir, folderDay.Add(time.Duration(i)*time.Second), i+1, i%3, i%2 == 0)
 	}
-	f.running = []startedTrace{&handlerTrace{id: "9", name: "deep", mode: ModeStream, path: f.dir.path("20261120T212712.021345Z-h-1-0001-deep.iet"), err: errors.New("cpu profile: <in use>")}}
+	f.running = []startedTrace{&handlerTrace{id: "9", name: "deep", mode: ModeStream, path: f.dir.path("20261120T212712.021345Z-h-1-0001-deep.et"), err: errors.New("cpu profile: <in use>")}}
 	w := handlerAsk(f.handler(nil), "GET", "/", "")
 	var v struct {
 		Config *struct {

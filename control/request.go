@@ -51,6 +51,7 @@ const (
 	Coalesced      Verdict = "coalesced"       // one like it waits already
 	NoProviders    Verdict = "no_providers"    // none of the trace's providers is there
 	Failed         Verdict = "failed"          // the file could not be written, say
+	Unfinished     Verdict = "unfinished"      // it is kept as an IET, since no ET could be made
 	Closed         Verdict = "closed"          // after Shutdown
 	ConditionUnmet Verdict = "condition_unmet" // ended, and not kept
 )

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/entrace-go/entrace/format"
@@ -44,16 +47,13 @@ func (c *Control) snapshot(t *Trace) (Verdict, error) {
 	number("evicted", sn.Evicted)
 	st := c.ring.Recorder().Stats()
 	dropped(e, &st.Entries.Dropped)
-	if _, err = t.rec.AppendHead(e); err == nil {
-		err = sn.Copy(t.rec)
-	}
+	_, err = t.rec.AppendHead(e)
+	had := t.rec.Stats().Entries.Written
+	err = errors.Join(err, sn.Copy(t.rec))
 	c.nameOff(t)
 	dumps.write(t)
-	if err == nil {
-		err = t.rec.Err()
-	}
-	if err != nil {
-		return Failed, errors.Join(err, t.discard())
+	if err != nil && t.rec.Stats().Entries.Written == had {
+		return Failed, errors.Join(err, t.discard()) // nothing of the ring is in it
 	}
 	return c.close(t)
 }
@@ -64,7 +64,8 @@ func (c *Control) create(t *Trace, o *format.RecorderOptions) (*format.Recorder,
 	return format.Create(t.path, o)
 }
 
-// close finishes the file of a trace, if that is to be kept.
+// close ends the file of a trace, if that is to be kept. An error beside Started is
+// one that has passed: it cost records, which are counted.
 func (c *Control) close(t *Trace) (Verdict, error) {
 	keep, err := c.keeps(t)
 	if err != nil {
@@ -76,16 +77,51 @@ func (c *Control) close(t *Trace) (Verdict, error) {
 		c.mu.Unlock()
 		return ConditionUnmet, t.discard()
 	}
-	if err := t.rec.Close(context.Background()); err != nil {
-		return Failed, errors.Join(err, t.discard())
+	err = t.rec.Close(context.Background())
+	v := left(t.rec, err)
+	switch v {
+	case Started:
+		c.dir.kept.Add(filepath.Base(t.path))
+		if c.unfinished > 0 { // there may be room again
+			c.finishOthers()
+		}
+	case Unfinished:
+		t.setPath(t.rec.StreamPath())
+		c.unfinished++
 	}
-	c.mu.Lock()
-	c.kept++
-	c.mu.Unlock()
-	if _, err := c.dir.trim(c.force.Load().cfg.Keep, time.Now()); err != nil {
-		c.report(fmt.Errorf("trim %s: %w", c.dir.dir, err))
+	_, terr := c.dir.trim(c.force.Load().cfg.Keep, time.Now(), filepath.Base(t.path))
+	if terr != nil {
+		c.report(fmt.Errorf("trim %s: %w", c.dir.dir, terr))
 	}
-	t.finish(Started, nil)
-	c.tellOf(t)
-	return Started, nil
+	return v, err
+}
+
+// finishOthers tries again to finish what could not be finished.
+func (c *Control) finishOthers() {
+	finished, err := c.dir.sweep()
+	for _, name := range finished {
+		c.dir.kept.Add(name)
+	}
+	if err == nil {
+		c.unfinished = 0
+	} // else it was told when it happened, and the next one tries again
+}
+
+// left returns what there is of the file of rec, whose Close returned err: Started for
+// the trace, Unfinished for its stream, or the crash buffer beside that, from which
+// it can be made, Failed for nothing.
+func left(rec *format.Recorder, err error) Verdict {
+	f, failed := errors.AsType[*format.FinalizeError](err)
+	if err == nil || failed && f.Finished {
+		return Started
+	}
+	if _, err := os.Lstat(rec.Path()); err == nil && !failed {
+		return Started
+	}
+	for _, name := range []string{rec.StreamPath(), rec.StreamPath() + bufferExt} {
+		if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
+			return Unfinished // also if nobody can say whether it is there
+		}
+	}
+	return Failed
 }

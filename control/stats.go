@@ -13,11 +13,13 @@ type Stats struct {
 	Refused uint64 `json:"configs_refused"`
 	// Verdicts are what became of requests, by trigger.
 	Verdicts map[string]map[Verdict]uint64 `json:"verdicts"`
-	// Kept and Lost are traces that were finished, and that could not be written;
-	// Unkept those that their configuration did not keep in the end.
-	Kept   uint64 `json:"traces_kept"`
-	Lost   uint64 `json:"traces_lost"`
-	Unkept uint64 `json:"traces_not_kept"`
+	// Kept, Unfinished and Lost are traces that were finished, that are IETs since no
+	// ET could be made, and that could not be written; Unkept those that their
+	// configuration did not keep in the end.
+	Kept       uint64 `json:"traces_kept"`
+	Unfinished uint64 `json:"traces_unfinished"`
+	Lost       uint64 `json:"traces_lost"`
+	Unkept     uint64 `json:"traces_not_kept"`
 	// On are the providers that are on, Off those that cannot go on, and why.
 	On  []string          `json:"providers_on"`
 	Off map[string]string `json:"providers_off,omitempty"`
@@ -42,7 +44,7 @@ func (c *Control) Stats() Stats {
 	}
 	s := Stats{Config: c.Config().ID, Verdicts: c.verdicts.copy()}
 	c.mu.Lock()
-	s.Refused, s.Kept, s.Lost, s.Unkept, s.Off = c.failed, c.kept, c.lost, c.unkept, maps.Clone(c.offs)
+	s.Refused, s.Kept, s.Unfinished, s.Lost, s.Unkept, s.Off = c.failed, c.kept, c.left, c.lost, c.unkept, maps.Clone(c.offs)
 	on := c.live
 	c.mu.Unlock()
 	for _, p := range []Set{Spans, Logs} {

@@ -3,7 +3,6 @@ package control
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -94,26 +93,14 @@ func (c *Control) end(t *Trace, how endReason, why string) {
 	if how == endAborted {
 		err = t.discard()
 	} else {
-		t.ended(how, why)
+		t.writeEnd(how, why)
 		v, err = c.close(t)
 	}
-	if v == Started {
-		return
-	}
-	if v == Failed {
-		c.mu.Lock()
-		c.lost++
-		c.mu.Unlock()
-	}
-	if err != nil {
-		c.report(fmt.Errorf("trace %s: %w", t.tc.Name, err))
-	}
-	t.finish(v, err)
-	c.tellOf(t)
+	c.ended(t, v, err)
 }
 
-// ended writes why the stream ended.
-func (t *Trace) ended(how endReason, why string) {
+// writeEnd writes why the stream ended.
+func (t *Trace) writeEnd(how endReason, why string) {
 	e := &format.TraceEntry{Metadata: format.Metadata{Name: NameTraceEnd, Target: target, Level: format.LevelInfo}}
 	e.Attributes = append(e.Attributes,
 		format.Attribute{Name: "end.reason", Value: format.StringValue(string(how))},

@@ -18,7 +18,6 @@ import (
 type Trace struct {
 	c       *Control
 	id      string
-	path    string
 	request Request
 	cfg     *Config
 	tc      *TraceConfig
@@ -35,6 +34,7 @@ type Trace struct {
 	removed bool
 
 	mu      sync.Mutex
+	path    string
 	err     error
 	verdict Verdict
 }
@@ -54,8 +54,19 @@ func (t *Trace) Config() *Config { return t.cfg }
 // Request returns what asked for the trace.
 func (t *Trace) Request() Request { return t.request }
 
-// Path returns the file, which of a stream is there when it has ended.
-func (t *Trace) Path() string { return t.path }
+// Path returns the file. That of a stream is there when it has ended. If the verdict
+// is [Unfinished] it is the IET, of which the next start makes the ET.
+func (t *Trace) Path() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.path
+}
+
+func (t *Trace) setPath(path string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.path = path
+}
 
 // StartTime returns when the trace began.
 func (t *Trace) StartTime() time.Time { return t.began }
@@ -63,15 +74,16 @@ func (t *Trace) StartTime() time.Time { return t.began }
 // Done returns a channel that is closed when the trace is finished.
 func (t *Trace) Done() <-chan struct{} { return t.done }
 
-// Verdict returns [Started], or [ConditionUnmet] or [Failed] if the trace has ended
-// and was not kept.
+// Verdict returns [Started], or [Unfinished] if the trace has ended and its file could
+// not be finished, or [ConditionUnmet] or [Failed] if it has ended and was not kept.
 func (t *Trace) Verdict() Verdict {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.verdict
 }
 
-// Err returns what went wrong with the trace.
+// Err returns what went wrong with the trace. One that was kept has an error, too, if
+// that cost records: their number is in its last entry.
 func (t *Trace) Err() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -130,41 +142,57 @@ func (c *Control) begin(r Request, f *inForce, candidate int) (*Trace, error) {
 	if v = c.admit(ctl, &r, tc); v != Started {
 		return nil, c.deny(&DeniedError{Request: r, Verdict: v, Trace: tc.Name})
 	}
+	began := time.Now()
+	name := c.dir.fileName(began, tc.Name, r.Manual)
 	t := &Trace{
-		c: c, request: r, cfg: f.cfg, tc: tc, began: time.Now(), done: make(chan struct{}),
-		verdict: Started, named: make(map[string]bool),
+		c: c, id: strings.TrimSuffix(name, fileExt), path: c.dir.path(name), request: r, cfg: f.cfg, tc: tc,
+		began: began, done: make(chan struct{}), verdict: Started, named: make(map[string]bool),
 	}
-	name := c.dir.fileName(t.began, tc.Name, r.Manual)
-	t.path = c.dir.path(name)
-	t.id = strings.TrimSuffix(name, fileExt)
 	if r.Trigger == TriggerWatchdog {
 		c.watchdog.asked(r.Span) // now: it may end at any moment
 	}
 	var err error
 	if tc.mode() == ModeStream {
-		err = c.beginStream(t)
+		if err = c.beginStream(t); err != nil {
+			v = Failed
+		}
 	} else {
 		v, err = c.snapshot(t)
 	}
-	if err != nil {
-		v = Failed
-		c.limitOf(tc).failed(time.Now())
-		c.mu.Lock()
-		c.lost++
-		c.mu.Unlock()
-		c.report(fmt.Errorf("trace %s: %w", tc.Name, err))
+	c.verdicts.count(r.Trigger, v)
+	if tc.mode() != ModeStream || v != Started { // else it has only begun
+		c.ended(t, v, err)
 	}
-	if v != Started {
+	if v != Started && v != Unfinished {
 		if r.Trigger == TriggerWatchdog {
 			c.watchdog.forget(r.Span)
 		}
-		t.finish(v, err)
-		c.tellOf(t)
-		return nil, c.deny(&DeniedError{Request: r, Verdict: v, Trace: tc.Name, Err: err})
+		return nil, &DeniedError{Request: r, Verdict: v, Trace: tc.Name, Err: err}
 	}
-	c.limitOf(tc).fails = 0
-	c.verdicts.count(r.Trigger, Started)
 	return t, nil
+}
+
+// ended counts a trace that is over, and tells of it.
+func (c *Control) ended(t *Trace, v Verdict, err error) {
+	l := c.limitOf(t.tc)
+	c.mu.Lock()
+	switch v {
+	case Started:
+		c.kept++
+		l.fails = 0
+	case Unfinished:
+		c.left++
+		l.failed(time.Now())
+	case Failed:
+		c.lost++
+		l.failed(time.Now())
+	}
+	c.mu.Unlock()
+	if err != nil {
+		c.report(fmt.Errorf("trace %s: %w", t.tc.Name, err))
+	}
+	t.finish(v, err)
+	c.tellOf(t)
 }
 
 // decide asks a controller, which may be anybody's.

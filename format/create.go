@@ -277,6 +277,7 @@ func adopt(f *os.File, stream string) (int, error) {
 		return 0, nil
 	}
 	if b.records == 0 || !b.version.known() {
+		b.unreadable = b.unreadable || b.records > 0
 		return 0, b.remove()
 	}
 	if _, err := f.Write(AppendTraceEntry(AppendMagic(nil, b.version, IET), b.version, Root())); err != nil {

@@ -38,6 +38,10 @@ type Report struct {
 	// are not in the file. Recover has brought them in.
 	Pending int
 
+	// BufferDamaged says that there is a crash buffer with something in it that cannot
+	// be read. Recover keeps it as NAME.buffer.N.broken.
+	BufferDamaged bool
+
 	// What Recover has made, which is Name again when there was nothing to do.
 	Output string
 	// Broken is where Recover put a corrupt original, if it did.
@@ -70,7 +74,7 @@ func Inspect(name string) (*Report, error) {
 	if r.Live || !strings.HasSuffix(name, extIET) {
 		return r, nil
 	}
-	r.Pending, err = pending(f)
+	r.Pending, r.BufferDamaged, err = pending(f)
 	return r, err
 }
 
@@ -87,23 +91,25 @@ func Pending(name string) (int, error) {
 		return 0, err
 	}
 	defer f.Close()
-	return pending(f)
+	n, _, err := pending(f)
+	return n, err
 }
 
-// pending is Pending of the IET f.
-func pending(f *File) (int, error) {
+// pending is Pending of the IET f. It also reports whether the crash buffer holds
+// something that cannot be read.
+func pending(f *File) (n int, damaged bool, err error) {
 	b, err := openBuffer(f.name, false)
 	if err != nil || b == nil {
-		return 0, err
+		return 0, false, err
 	}
-	n := b.entries
+	n = b.entries
 	if b.size <= f.WholeSize() {
 		// What the file has behind the checkpoint's size is in the buffer, too.
 		for i := f.Len(); i > 0 && f.data+int64(f.offsets[i]) > b.size; i-- {
 			n--
 		}
 	}
-	return max(n, 0), b.close()
+	return max(n, 0), b.unreadable, b.close()
 }
 
 // Rotated reports whether f ends because another file follows.
@@ -254,7 +260,7 @@ func (r *Report) bringIn() (*Report, error) {
 	if err != nil {
 		return r, err
 	}
-	now.Pending = r.Pending
+	now.Pending, now.BufferDamaged = r.Pending, r.BufferDamaged
 	if broken != "" {
 		now.Broken = broken
 	}

@@ -33,6 +33,9 @@ type deadBuffer struct {
 	latest  uint32
 	records int
 	entries int
+	// unreadable says that something was recorded and that there is no checkpoint, so
+	// that nobody knows what belongs to the IET.
+	unreadable bool
 }
 
 // A replayed record is one that is to be written again.
@@ -101,6 +104,13 @@ func readBuffer(f *os.File, name string, change bool) (*deadBuffer, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if len(b.dead.Checkpoint) == 0 {
+		empty, err := segment.Empty(f, fi.Size())
+		if err != nil {
+			return nil, err
+		}
+		b.unreadable = !empty
 	}
 	if err := b.readLedger(from, to); err != nil {
 		return nil, err
@@ -183,10 +193,21 @@ func (b *deadBuffer) close() error {
 	return closedErr(b.f.Close())
 }
 
-// remove removes it: everything is in the IET.
+// remove removes it: everything is in the IET. One that cannot be read makes room
+// under another name.
 func (b *deadBuffer) remove() error {
 	err := error(nil)
-	if osfile.SameFile(b.f, b.name) {
+	switch {
+	case !osfile.SameFile(b.f, b.name):
+	case b.unreadable:
+		for i := 1; ; i++ {
+			to := fmt.Sprintf("%s.%d.broken", b.name, i)
+			if err = osfile.RenameOpen(b.f, b.name, to); !errors.Is(err, fs.ErrExist) {
+				break
+			}
+		}
+		err = errors.Join(err, osfile.SyncDir(b.name))
+	default:
 		err = errors.Join(osfile.Remove(b.f, b.name), osfile.SyncDir(b.name))
 	}
 	return errors.Join(err, b.close())

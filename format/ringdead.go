@@ -68,6 +68,13 @@ func (d *DeadRing) read() error {
 		if n, _ := d.f.ReadAt(magic[:], 0); !isZero(magic[:n]) {
 			return &NotRingError{Size: fi.Size()}
 		}
+		empty, eerr := segment.Empty(d.f, fi.Size())
+		if eerr != nil {
+			return eerr
+		}
+		if !empty {
+			return &NotRingError{Size: fi.Size()} // its head was lost
+		}
 		dead, err = new(segment.Dead), nil // it died before there was anything
 	}
 	if err != nil {

@@ -314,11 +314,8 @@ func (sn *Snapshot) copy(r *Recorder) error {
 		r.writeFirst()
 		c.flushLarge()
 	}
-	if c.err == nil {
-		c.err = r.flush()
-	}
+	c.flush()
 	if c.err != nil {
-		r.unstage(0, c.err)
 		return c.err
 	}
 	r.checkpoint()
@@ -558,7 +555,19 @@ func (c *ringCopy) put(o *record, data []byte) {
 
 func (c *ringCopy) flushLarge() {
 	if len(c.r.out) >= flushSize {
-		c.err = c.r.flush()
+		c.flush()
+	}
+}
+
+// flush writes what is staged. What the disk does not take is dropped and counted, as
+// that of a recording is: the next may find room again.
+func (c *ringCopy) flush() {
+	if c.err != nil {
+		return
+	}
+	if err := c.r.flush(); err != nil {
+		c.r.unstage(0, err)
+		c.err = c.r.dead
 	}
 }
 

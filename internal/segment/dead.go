@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -86,6 +87,22 @@ func Read(r io.ReaderAt, size int64, from func(checkpoint []byte) func(stream ui
 		return 0
 	})
 	return d, nil
+}
+
+// Empty reports whether nothing was ever put into a file of segments: all behind its
+// head is zero.
+func Empty(r io.ReaderAt, size int64) (bool, error) {
+	buf, zeros := make([]byte, Size), make([]byte, Size)
+	for off := int64(headerSize); off < size; off += Size {
+		m, err := r.ReadAt(buf[:min(Size, size-off)], off)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return false, err
+		}
+		if !bytes.Equal(buf[:m], zeros[:m]) {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // checkpoint returns the checkpoint in force.

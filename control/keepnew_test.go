@@ -1,0 +1,256 @@
+package control_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/format"
+)
+
+func wantFile(t *testing.T, name string, want bool) {
+	t.Helper()
+	_, err := os.Stat(name)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+	if (err == nil) != want {
+		t.Errorf("%s is there: %v, want %v", filepath.Base(name), err == nil, want)
+	}
+}
+
+// TestKeepNewTracesWhenTheClockWasSet: whatever the clock says, traces that are made
+// now stay, and those that are dated a day ahead or a day back go first.
+func TestKeepNewTracesWhenTheClockWasSet(t *testing.T) {
+	for name, ahead := range map[string]time.Duration{"set back a day": 24 * time.Hour, "set forward a day": -24 * time.Hour} {
+		for bound, keep := range map[string]control.Keep{"files": {Files: 3}, "bytes": {Bytes: 45_000}} {
+			t.Run(name+", "+bound, func(t *testing.T) {
+				dir := t.TempDir()
+				var before []string
+				for i := range 3 {
+					before = append(before, old(t, dir, time.Now().Add(ahead+time.Duration(i)*time.Minute), fmt.Sprintf("%04d", i+1), 20_000))
+				}
+				cfg := base(dir, control.Logs, control.TraceConfig{Name: "asked", Providers: control.Logs, On: onAPI("asked")})
+				cfg.Keep = keep
+				r := newRig(t, control.Options{Config: cfg})
+				r.log.Info(strings.Repeat("x", 20_000))
+				var made []string
+				for i := range 5 {
+					tr, err := r.ctl.Start(t.Context(), api("asked"))
+					must(t, err)
+					made = append(made, tr.Path())
+					want := append(slices.Clone(before), made...)
+					if bound == "files" {
+						want = want[len(want)-3:]
+					} else {
+						want = want[len(want)-2:] // each has some 20,000
+					}
+					slices.Sort(want)
+					if got := traceFiles(t, dir); !slices.Equal(got, want) {
+						t.Fatalf("after %d traces there are %q, want %q", i+1, got, want)
+					}
+				}
+				r.quiet()
+			})
+		}
+	}
+}
+
+// TestKeepALongStream: a stream that began before other traces is as new as they are
+// when it ends.
+func TestKeepALongStream(t *testing.T) {
+	dir := t.TempDir()
+	cfg := deepTrace(dir)
+	cfg.Keep.Files = 3
+	r := newRig(t, control.Options{Config: cfg})
+	deep, err := r.ctl.Start(t.Context(), api("deep"))
+	must(t, err)
+	var last *control.Trace
+	for range 4 {
+		r.log.Info("x")
+		last, err = r.ctl.Start(t.Context(), api("asked"))
+		must(t, err)
+	}
+	r.ctl.Stop(api("deep"))
+	wantFile(t, deep.Path(), true)
+	wantFile(t, last.Path(), true)
+	if n := len(traceFiles(t, dir)); n != 3 {
+		t.Errorf("there are %d traces, want 3", n)
+	}
+	_, err = r.ctl.Start(t.Context(), api("asked"))
+	must(t, err)
+	wantFile(t, deep.Path(), true) // it ended after the others
+	r.quiet()
+}
+
+// deadRing leaves in dir the ring of a process that died, with records of that time.
+func deadRing(t *testing.T, dir string, v format.Version, at time.Time, records int) (ring string) {
+	t.Helper()
+	from := filepath.Join(t.TempDir(), "x.ring")
+	g, err := format.NewRing(&format.RingOptions{Path: from, Bytes: control.MinRingBytes, Version: v})
+	must(t, err)
+	g.Keep(format.Providers(control.Logs))
+	for range records {
+		b := g.Recorder().Batch()
+		b.Entry(&format.TraceEntry{Message: format.Some("why it died"), Metadata: format.Metadata{Name: "event", Level: format.LevelError}})
+		b.From(format.ProviderLogs)
+		b.Log(format.SpanRef{}, at.UnixNano())
+		must(t, b.Write())
+	}
+	ring = filepath.Join(dir, "ring-h-1-"+at.UTC().Format("20060102T150405.000000Z")+".ring")
+	copyFile(t, from, ring)
+	must(t, g.Close())
+	return ring
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	b, err := os.ReadFile(from)
+	must(t, err)
+	must(t, os.WriteFile(to, b, 0o600))
+}
+
+// deadStream leaves in dir what a process that died has left of a stream that began at
+// that time: records that are in the crash buffer alone.
+func deadStream(t *testing.T, dir string, at time.Time, records int) (et string) {
+	t.Helper()
+	name := at.UTC().Format("20060102T150405.000000Z") + "-host-7-0001-deep"
+	from := filepath.Join(t.TempDir(), name)
+	rec, err := format.Create(from+".et", nil)
+	must(t, err)
+	for range records {
+		must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("why it died"), Metadata: format.Metadata{Name: "event", Level: format.LevelInfo}}))
+	}
+	for _, ext := range []string{".iet", ".iet.buffer"} {
+		copyFile(t, from+ext, filepath.Join(dir, name+ext))
+	}
+	must(t, rec.Close(t.Context()))
+	return filepath.Join(dir, name+".et")
+}
+
+// TestKeepWhatWasRecovered: what a start has saved stays, however old it is.
+func TestKeepWhatWasRecovered(t *testing.T) {
+	dir := t.TempDir()
+	now := time.Now()
+	deadRing(t, dir, format.V1, now.Add(-48*time.Hour), 7)
+	stream := deadStream(t, dir, now.Add(-47*time.Hour), 7)
+	for i := range 3 {
+		old(t, dir, now.Add(-time.Duration(3-i)*time.Hour), fmt.Sprintf("%04d", i+1), 100)
+	}
+	cfg := base(dir, control.Logs)
+	cfg.Keep = control.Keep{Files: 2, Age: 24 * time.Hour}
+	newRig(t, control.Options{Config: cfg}).quiet()
+	crashes := crashTraces(t, dir)
+	if len(crashes) != 1 || countText(t, crashes[0], "why it died") != 7 {
+		t.Errorf("the traces of crashes are %q", crashes)
+	}
+	wantFile(t, stream, true)
+	if n := len(traceFiles(t, dir)); n != 2 {
+		t.Errorf("there are %d traces, want those two", n)
+	}
+}
+
+// TestRingStaysUnlessItsTraceIsOnDisk: whatever keeps the trace from being made is
+// reported, and nothing that has its name is taken for it.
+func TestRingStaysUnlessItsTraceIsOnDisk(t *testing.T) {
+	at := time.Now().Add(-time.Hour)
+	crashName := at.UTC().Format("20060102T150405.000000Z") + "-_-0-0001-crash.et"
+	t.Run("another file has the name", func(t *testing.T) {
+		for _, other := range []func(name string){
+			func(name string) { must(t, os.Mkdir(name, 0o700)) },
+			func(name string) { must(t, os.WriteFile(name, []byte("mine"), 0o600)) },
+			func(name string) { must(t, os.Symlink("nowhere", name)) },
+			func(name string) { copyFile(t, old(t, t.TempDir(), at, "0001", 100), name) },
+		} {
+			dir := t.TempDir()
+			ring := deadRing(t, dir, format.V1, at, 7)
+			other(filepath.Join(dir, crashName))
+			crashes, _, err := control.Recover(dir)
+			must(t, err)
+			if len(crashes) != 1 || crashes[0].Err != nil || filepath.Base(crashes[0].Path) != strings.Replace(crashName, "-0001-", "-0002-", 1) ||
+				countText(t, crashes[0].Path, "why it died") != 7 {
+				t.Errorf("recovered are %+v", crashes)
+			}
+			wantFile(t, ring, false)
+		}
+	})
+	t.Run("done already", func(t *testing.T) {
+		dir := t.TempDir()
+		ring := deadRing(t, dir, format.V1, at, 7)
+		again := filepath.Join(t.TempDir(), "ring")
+		copyFile(t, ring, again)
+		_, _, err := control.Recover(dir)
+		must(t, err)
+		copyFile(t, again, ring) // as if the recovery had been killed before it removed the ring
+		crashes, _, err := control.Recover(dir)
+		must(t, err)
+		if len(crashes) != 1 || crashes[0].Err != nil || filepath.Base(crashes[0].Path) != crashName || len(traceFiles(t, dir)) != 1 {
+			t.Errorf("recovered are %+v, the traces %q", crashes, traceFiles(t, dir))
+		}
+		wantFile(t, ring, false)
+	})
+	for _, v := range []format.Version{format.V1, format.V2} {
+		t.Run(fmt.Sprintf("its head is lost, version %d", v), func(t *testing.T) {
+			dir := t.TempDir()
+			ring := deadRing(t, dir, v, at, 7)
+			f, err := os.OpenFile(ring, os.O_RDWR, 0)
+			must(t, err)
+			_, err = f.WriteAt(make([]byte, 4096), 0)
+			must(t, errors.Join(err, f.Close()))
+			crashes, _, err := control.Recover(dir)
+			must(t, err)
+			if len(crashes) != 1 || crashes[0].Err == nil || crashes[0].Path != "" {
+				t.Errorf("recovered are %+v", crashes)
+			}
+			wantFile(t, ring, true)
+		})
+		t.Run(fmt.Sprintf("what it says of itself is lost, version %d", v), func(t *testing.T) {
+			dir := t.TempDir()
+			ring := deadRing(t, dir, v, at, 7)
+			f, err := os.OpenFile(ring, os.O_RDWR, 0)
+			must(t, err)
+			_, err = f.WriteAt(make([]byte, 4096-64), 64)
+			must(t, errors.Join(err, f.Close()))
+			crashes, _, err := control.Recover(dir)
+			must(t, err)
+			if len(crashes) != 1 {
+				t.Fatalf("recovered are %+v", crashes)
+			}
+			if c := crashes[0]; c.Err == nil && countText(t, c.Path, "why it died") != 7 {
+				t.Errorf("recovered are %+v", crashes)
+			}
+			wantFile(t, ring, crashes[0].Err != nil)
+		})
+	}
+}
+
+// TestCrashBufferStaysIfItCannotBeRead: the IET of a stream that just began has
+// nothing, and its crash buffer all. Recovery removes neither where it can make
+// nothing of them.
+func TestCrashBufferStaysIfItCannotBeRead(t *testing.T) {
+	for _, from := range []int64{0, 64} { // all that is before the records, or the checkpoints
+		dir := t.TempDir()
+		et := deadStream(t, dir, time.Now().Add(-time.Hour), 7)
+		buffer := strings.TrimSuffix(et, ".et") + ".iet.buffer"
+		f, err := os.OpenFile(buffer, os.O_RDWR, 0)
+		must(t, err)
+		_, err = f.WriteAt(make([]byte, 4096-from), from)
+		must(t, errors.Join(err, f.Close()))
+		want, err := os.ReadFile(buffer)
+		must(t, err)
+		for range 2 {
+			_, _, err = control.Recover(dir)
+			must(t, err)
+		}
+		got, err := os.ReadFile(buffer + ".1.broken")
+		if err != nil || string(got) != string(want) {
+			t.Errorf("the crash buffer is gone: %v", err)
+		}
+	}
+}

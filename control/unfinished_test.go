@@ -1,0 +1,285 @@
+//go:build unix
+
+package control_test
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/format"
+)
+
+// alone runs the test in a process of its own, and reports whether this is that one:
+// limits of a process concern what go test writes, too.
+func alone(t *testing.T) bool {
+	t.Helper()
+	const env = "ENTRACE_TEST_ALONE"
+	if os.Getenv(env) != "" {
+		return true
+	}
+	exe, err := os.Executable()
+	must(t, err)
+	cmd := exec.CommandContext(t.Context(), exe, "-test.run=^"+t.Name()+"$", "-test.count=1", "-test.v")
+	cmd.Env = append(os.Environ(), env+"=1")
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
+		t.Errorf("%v: %s", err, out)
+	}
+	return false
+}
+
+// limitFiles lets the process make no larger files, until the function that it
+// returns is called.
+func limitFiles(t *testing.T, size int64) (restore func()) {
+	t.Helper()
+	var was unix.Rlimit
+	must(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &was))
+	must(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: uint64(size), Max: was.Max}))
+	restore = func() { must(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &was)) }
+	t.Cleanup(restore)
+	return restore
+}
+
+// droppedIn returns how many entries a trace says that its recorder has dropped.
+func droppedIn(t *testing.T, name string) int {
+	t.Helper()
+	f, err := format.Open(name, nil)
+	must(t, err)
+	defer f.Close()
+	e, err := f.Entry(uint32(f.Len() - 1))
+	must(t, err)
+	v, ok := e.Attribute("dropped")
+	if n, isNumber := v.U64(); ok && isNumber && e.Metadata.Name == format.NameEnd {
+		return int(n)
+	}
+	t.Errorf("%s does not say what was dropped", name)
+	return 0
+}
+
+// deepTrace is the configuration of a stream that is asked for by hand.
+func deepTrace(dir string) *control.Config {
+	return base(dir, control.Spans|control.Logs,
+		control.TraceConfig{Name: "deep", Mode: control.ModeStream, Providers: control.Spans | control.Logs, On: onAPI("deep")},
+		control.TraceConfig{Name: "asked", Providers: control.Spans | control.Logs, On: onAPI("asked")})
+}
+
+const deepRecords = 3000
+
+// deepStream begins a stream and records to it, and returns it when its IET has all.
+func deepStream(t *testing.T, r *rig) *control.Trace {
+	t.Helper()
+	tr, err := r.ctl.Start(t.Context(), api("deep"))
+	must(t, err)
+	text := strings.Repeat("x", 100)
+	for i := range deepRecords {
+		r.log.Info(text, "i", i)
+	}
+	iet := strings.TrimSuffix(tr.Path(), ".et") + ".iet"
+	for range 500 {
+		if fi, err := os.Stat(iet); err == nil && fi.Size() > deepRecords*200 && countText(t, iet, text) == deepRecords {
+			return tr
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("%s does not get what is recorded", iet)
+	return nil
+}
+
+// countText returns how many entries of a trace have that message.
+func countText(t *testing.T, name, text string) (n int) {
+	t.Helper()
+	f, err := format.Open(name, nil)
+	must(t, err)
+	defer f.Close()
+	must(t, f.Walk(0, func(_ uint32, e *format.TraceEntry) error {
+		if e.Message.Value == text {
+			n++
+		}
+		return nil
+	}))
+	return n
+}
+
+// TestStreamStaysWhenNoETCanBeMade: a stream that is whole on disk is kept as it is,
+// says so, and is finished by the next trace that is, by Recover, or by the next
+// start.
+func TestStreamStaysWhenNoETCanBeMade(t *testing.T) {
+	if !alone(t) {
+		return
+	}
+	for _, how := range []string{"the next trace", "Recover", "the next start"} {
+		t.Run(how, func(t *testing.T) {
+			dir := t.TempDir()
+			r := newRig(t, control.Options{Config: deepTrace(dir)})
+			tr := deepStream(t, r)
+			et := tr.Path()
+			iet := strings.TrimSuffix(et, ".et") + ".iet"
+			fi, err := os.Stat(iet)
+			must(t, err)
+			restore := limitFiles(t, fi.Size()+4096) // the ET would be larger
+			server := httptest.NewServer(r.ctl.Handler(nil))
+			t.Cleanup(server.Close)
+			answer, err := http.Post(server.URL+"/stop/"+tr.ID(), "", nil)
+			must(t, err)
+			restore()
+			body, err := io.ReadAll(answer.Body)
+			must(t, errors.Join(err, answer.Body.Close()))
+			<-tr.Done()
+			if tr.Verdict() != control.Unfinished || tr.Path() != iet || !errors.Is(tr.Err(), syscall.EFBIG) {
+				t.Errorf("the trace is %s, %s, %v", tr.Verdict(), tr.Path(), tr.Err())
+			}
+			if text := string(body); answer.StatusCode != http.StatusOK || !strings.Contains(text, `"verdict": "unfinished"`) || !strings.Contains(text, `"`+filepath.Base(iet)+`"`) {
+				t.Errorf("the answer is %d %s", answer.StatusCode, text)
+			}
+			if n := countText(t, iet, strings.Repeat("x", 100)); n != deepRecords {
+				t.Errorf("the IET has %d records, want %d", n, deepRecords)
+			}
+			if st := r.ctl.Stats(); st.Unfinished != 1 || st.Lost != 0 || st.Kept != 0 {
+				t.Errorf("it counts %+v", st)
+			}
+			switch how {
+			case "the next trace":
+				_, err := r.ctl.Start(t.Context(), api("asked"))
+				must(t, err)
+			case "Recover":
+				_, finished, err := control.Recover(dir)
+				if err != nil || len(finished) != 1 || finished[0] != filepath.Base(et) {
+					t.Errorf("Recover has finished %q: %v", finished, err)
+				}
+			case "the next start":
+				newRig(t, control.Options{Config: deepTrace(dir)}).end()
+			}
+			if n := countText(t, et, strings.Repeat("x", 100)); n != deepRecords {
+				t.Errorf("the ET has %d records, want %d", n, deepRecords)
+			}
+			if _, err := os.Stat(iet); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("the IET is still there: %v", err)
+			}
+		})
+	}
+}
+
+// TestSnapshotStaysWhenNoETCanBeMade is the same for a snapshot.
+func TestSnapshotStaysWhenNoETCanBeMade(t *testing.T) {
+	if !alone(t) {
+		return
+	}
+	dir := t.TempDir()
+	r := newRig(t, control.Options{Config: deepTrace(dir)})
+	text := strings.Repeat("x", 100)
+	for range 1000 {
+		r.log.Info(text)
+	}
+	first, err := r.ctl.Start(t.Context(), api("asked"))
+	must(t, err)
+	fi, err := os.Stat(first.Path())
+	must(t, err)
+	restore := limitFiles(t, fi.Size()-4000) // more than the entries, less than the tables besides
+	tr, err := r.ctl.Start(t.Context(), api("asked"))
+	restore()
+	must(t, err)
+	if tr.Verdict() != control.Unfinished || filepath.Ext(tr.Path()) != ".iet" || !errors.Is(tr.Err(), syscall.EFBIG) {
+		t.Errorf("the trace is %s, %s, %v", tr.Verdict(), tr.Path(), tr.Err())
+	}
+	if n := countText(t, tr.Path(), text); n != 1000 {
+		t.Errorf("the IET has %d records, want 1000", n)
+	}
+	_, finished, err := control.Recover(dir)
+	if err != nil || len(finished) != 1 || countText(t, filepath.Join(dir, finished[0]), text) != 1000 {
+		t.Errorf("Recover has finished %q: %v", finished, err)
+	}
+}
+
+// TestPassingErrorSpoilsNoStream: an error that cost some records gives a trace that
+// counts them, and what is too much in the folder goes.
+func TestPassingErrorSpoilsNoStream(t *testing.T) {
+	if !alone(t) {
+		return
+	}
+	dir := t.TempDir()
+	cfg := deepTrace(dir)
+	cfg.Keep.Files = 1
+	r := newRig(t, control.Options{Config: cfg})
+	before, err := r.ctl.Start(t.Context(), api("asked"))
+	must(t, err)
+	tr := deepStream(t, r)
+	fi, err := os.Stat(strings.TrimSuffix(tr.Path(), ".et") + ".iet")
+	must(t, err)
+	restore := limitFiles(t, fi.Size())
+	const large = 120 // more than the crash buffer takes
+	for range large {
+		r.log.Info(strings.Repeat("y", 50_000))
+	}
+	restore()
+	r.log.Info("room again")
+	if !r.ctl.Stop(api("deep")) {
+		t.Error("there was nothing to stop")
+	}
+	if tr.Verdict() != control.Started || !errors.Is(tr.Err(), syscall.EFBIG) {
+		t.Errorf("the trace is %s, %v", tr.Verdict(), tr.Err())
+	}
+	if n := countText(t, tr.Path(), strings.Repeat("x", 100)); n != deepRecords {
+		t.Errorf("%d records are there, want %d", n, deepRecords)
+	}
+	there, dropped := countText(t, tr.Path(), strings.Repeat("y", 50_000)), droppedIn(t, tr.Path())
+	if dropped == 0 || there+dropped != large {
+		t.Errorf("%d of %d are there, %d are dropped", there, large, dropped)
+	}
+	if n := countText(t, tr.Path(), "room again"); n != 1 {
+		t.Errorf("what came behind is there %d times", n)
+	}
+	if _, err := os.Stat(before.Path()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the older trace is still there: %v", err)
+	}
+	if st := r.ctl.Stats(); st.Kept != 2 || st.Lost != 0 {
+		t.Errorf("it counts %+v", st)
+	}
+}
+
+// TestRingStaysWhenTheDiskIsFull: a ring of which no trace can be made stays until it
+// can.
+func TestRingStaysWhenTheDiskIsFull(t *testing.T) {
+	if !alone(t) {
+		return
+	}
+	const records = 2000
+	at := time.Now().Add(-time.Hour)
+	whole := t.TempDir()
+	deadRing(t, whole, format.V1, at, records)
+	crashes, _, err := control.Recover(whole)
+	must(t, err)
+	fi, err := os.Stat(crashes[0].Path)
+	must(t, err)
+	for _, size := range []int64{10, fi.Size() / 3, fi.Size() - 1} { // within the root, the records, the ET
+		dir := t.TempDir()
+		ring := deadRing(t, dir, format.V1, at, records)
+		restore := limitFiles(t, size)
+		crashes, _, err := control.Recover(dir)
+		restore()
+		if err != nil || len(crashes) != 1 || crashes[0].Path != "" || !errors.Is(crashes[0].Err, syscall.EFBIG) {
+			t.Errorf("recovered are %+v, %v", crashes, err)
+		}
+		wantFile(t, ring, true)
+		if files := traceFiles(t, dir); len(files) != 0 {
+			t.Errorf("the traces are %q", files)
+		}
+		crashes, _, err = control.Recover(dir)
+		must(t, err)
+		if len(crashes) != 1 || crashes[0].Err != nil || countText(t, crashes[0].Path, "why it died") != records {
+			t.Errorf("then recovered are %+v", crashes)
+		}
+		wantFile(t, ring, false)
+		onlyTraces(t, dir)
+	}
+}
