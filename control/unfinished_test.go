@@ -1,5 +1,3 @@
-//go:build unix
-
 package control_test
 
 import (
@@ -8,48 +6,16 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/alonetest"
 )
-
-// alone runs the test in a process of its own, and reports whether this is that one:
-// limits of a process concern what go test writes, too.
-func alone(t *testing.T) bool {
-	t.Helper()
-	const env = "ENTRACE_TEST_ALONE"
-	if os.Getenv(env) != "" {
-		return true
-	}
-	exe, err := os.Executable()
-	must(t, err)
-	cmd := exec.CommandContext(t.Context(), exe, "-test.run=^"+t.Name()+"$", "-test.count=1", "-test.v")
-	cmd.Env = append(os.Environ(), env+"=1")
-	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
-		t.Errorf("%v: %s", err, out)
-	}
-	return false
-}
-
-// limitFiles lets the process make no larger files, until the function that it
-// returns is called.
-func limitFiles(t *testing.T, size int64) (restore func()) {
-	t.Helper()
-	var was unix.Rlimit
-	must(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &was))
-	must(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: uint64(size), Max: was.Max}))
-	restore = func() { must(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &was)) }
-	t.Cleanup(restore)
-	return restore
-}
 
 // droppedIn returns how many entries a trace says that its recorder has dropped.
 func droppedIn(t *testing.T, name string) int {
@@ -115,7 +81,7 @@ func countText(t *testing.T, name, text string) (n int) {
 // says so, and is finished by the next trace that is, by Recover, or by the next
 // start.
 func TestStreamStaysWhenNoETCanBeMade(t *testing.T) {
-	if !alone(t) {
+	if !alonetest.Run(t) {
 		return
 	}
 	for _, how := range []string{"the next trace", "Recover", "the next start"} {
@@ -127,7 +93,7 @@ func TestStreamStaysWhenNoETCanBeMade(t *testing.T) {
 			iet := strings.TrimSuffix(et, ".et") + ".iet"
 			fi, err := os.Stat(iet)
 			must(t, err)
-			restore := limitFiles(t, fi.Size()+4096) // the ET would be larger
+			restore := alonetest.LimitFiles(t, fi.Size()+4096) // the ET would be larger
 			server := httptest.NewServer(r.ctl.Handler(nil))
 			t.Cleanup(server.Close)
 			answer, err := http.Post(server.URL+"/stop/"+tr.ID(), "", nil)
@@ -172,7 +138,7 @@ func TestStreamStaysWhenNoETCanBeMade(t *testing.T) {
 
 // TestSnapshotStaysWhenNoETCanBeMade is the same for a snapshot.
 func TestSnapshotStaysWhenNoETCanBeMade(t *testing.T) {
-	if !alone(t) {
+	if !alonetest.Run(t) {
 		return
 	}
 	dir := t.TempDir()
@@ -185,7 +151,7 @@ func TestSnapshotStaysWhenNoETCanBeMade(t *testing.T) {
 	must(t, err)
 	fi, err := os.Stat(first.Path())
 	must(t, err)
-	restore := limitFiles(t, fi.Size()-4000) // more than the entries, less than the tables besides
+	restore := alonetest.LimitFiles(t, fi.Size()-4000) // more than the entries, less than the tables besides
 	tr, err := r.ctl.Start(t.Context(), api("asked"))
 	restore()
 	must(t, err)
@@ -204,7 +170,7 @@ func TestSnapshotStaysWhenNoETCanBeMade(t *testing.T) {
 // TestPassingErrorSpoilsNoStream: an error that cost some records gives a trace that
 // counts them, and what is too much in the folder goes.
 func TestPassingErrorSpoilsNoStream(t *testing.T) {
-	if !alone(t) {
+	if !alonetest.Run(t) {
 		return
 	}
 	dir := t.TempDir()
@@ -216,7 +182,7 @@ func TestPassingErrorSpoilsNoStream(t *testing.T) {
 	tr := deepStream(t, r)
 	fi, err := os.Stat(strings.TrimSuffix(tr.Path(), ".et") + ".iet")
 	must(t, err)
-	restore := limitFiles(t, fi.Size())
+	restore := alonetest.LimitFiles(t, fi.Size())
 	const large = 120 // more than the crash buffer takes
 	for range large {
 		r.log.Info(strings.Repeat("y", 50_000))
@@ -250,7 +216,7 @@ func TestPassingErrorSpoilsNoStream(t *testing.T) {
 // TestRingStaysWhenTheDiskIsFull: a ring of which no trace can be made stays until it
 // can.
 func TestRingStaysWhenTheDiskIsFull(t *testing.T) {
-	if !alone(t) {
+	if !alonetest.Run(t) {
 		return
 	}
 	const records = 2000
@@ -264,7 +230,7 @@ func TestRingStaysWhenTheDiskIsFull(t *testing.T) {
 	for _, size := range []int64{10, fi.Size() / 3, fi.Size() - 1} { // within the root, the records, the ET
 		dir := t.TempDir()
 		ring := deadRing(t, dir, format.V1, at, records)
-		restore := limitFiles(t, size)
+		restore := alonetest.LimitFiles(t, size)
 		crashes, _, err := control.Recover(dir)
 		restore()
 		if err != nil || len(crashes) != 1 || crashes[0].Path != "" || !errors.Is(crashes[0].Err, syscall.EFBIG) {

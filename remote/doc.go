@@ -49,6 +49,13 @@
 // A receiver believes nothing. Every entry is decoded before it is written, and
 // the first one that is wrong ends the connection, with what came before kept; a
 // length that is claimed costs no memory. Names of files are made of the time and
-// a counter. Without token and TLS it serves loopback addresses and private unix
-// sockets alone.
+// a counter. An address that others can reach wants a token, or TLS with client
+// certificates; TLS alone does not say who sends. Only loopback addresses and private
+// unix sockets are served without.
+//
+// Connections, the memory for entries that are on their way, and the received traces
+// in the folder are bounded, see [Receiver]; a sender that is idle for ten minutes is
+// sent away, and comes back when it has something. When the folder holds as much as
+// it may, or the disk is full, a trace ends with the last entry for which there was
+// room, and [Received].Err says so; where there is no room for the ET the IET is left.
 package remote

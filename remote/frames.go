@@ -10,6 +10,7 @@ import (
 	"io"
 	"math"
 	"net"
+	"net/netip"
 	"time"
 
 	"github.com/entrace-go/entrace/format"
@@ -42,9 +43,13 @@ type frames struct {
 	idle    time.Duration
 	version format.Version
 
+	buffers *share // of which buf is, where it is larger than bufSize
+	from    netip.Prefix
+
 	// Invariants: 0 <= start <= end <= len(buf); buf[start] lies at off among
 	// what was sent.
 	buf        []byte
+	size       int // of the frame that is read, with its length
 	start, end int
 	off        int64
 	id         int64 // of the next entry
@@ -119,6 +124,9 @@ func (f *frames) next() ([]byte, error) {
 	if f.end == f.start {
 		f.conn.until(f.idle)
 		if err := f.fill(1); err != nil {
+			if isTimeout(err) && f.idle > 0 {
+				err = fmt.Errorf("nothing came for %v: %w", f.idle, err)
+			}
 			return nil, err
 		}
 	}
@@ -136,6 +144,7 @@ func (f *frames) next() ([]byte, error) {
 		return nil, f.bad("length", &format.LengthError{Claimed: n, Remaining: uint64(f.limit)})
 	}
 	size := prefixSize + int(n)
+	f.size = size
 	for f.end-f.start < size {
 		f.conn.until(f.frame)
 		if err := f.fill(min(size, f.end-f.start+renewed)); err != nil {
@@ -188,6 +197,28 @@ func eof(err error) error {
 	return err
 }
 
+// grow makes room for more of a frame that fills the buffer: as much again as has
+// come, and no more than there is of it.
+func (f *frames) grow() error {
+	n := min(2*len(f.buf), f.size+bufSize)
+	if !f.buffers.take(f.from, int64(n)) {
+		return fmt.Errorf("%w: there is no room for an entry of %d bytes", ErrBusy, f.size-prefixSize)
+	}
+	b := make([]byte, n)
+	f.end = copy(b, f.buf[:f.end])
+	f.release()
+	f.buf = b
+	return nil
+}
+
+// release gives the buffer back, which is of no use then.
+func (f *frames) release() {
+	if n := len(f.buf); n > bufSize {
+		f.buffers.give(f.from, int64(n))
+	}
+	f.buf = nil
+}
+
 // fill reads until there are n bytes. It allocates no more than twice what came.
 func (f *frames) fill(n int) error {
 	for f.end-f.start < n {
@@ -195,6 +226,7 @@ func (f *frames) fill(n int) error {
 		case f.end == f.start:
 			f.start, f.end = 0, 0
 			if len(f.buf) > renewed && n <= bufSize { // after a large entry
+				f.release()
 				f.buf = make([]byte, bufSize)
 			}
 		case f.end < len(f.buf):
@@ -202,9 +234,9 @@ func (f *frames) fill(n int) error {
 			f.end = copy(f.buf, f.buf[f.start:f.end])
 			f.start = 0
 		default:
-			b := make([]byte, 2*len(f.buf))
-			f.end = copy(b, f.buf[:f.end])
-			f.buf = b
+			if err := f.grow(); err != nil {
+				return err
+			}
 		}
 		k, err := f.conn.Read(f.buf[f.end:])
 		f.end += k

@@ -6,7 +6,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"math"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,7 +27,7 @@ func (r *reading) Read(b []byte) (int, error)      { return r.r.Read(b[:min(len(
 func (r *reading) SetReadDeadline(time.Time) error { return nil }
 
 func framesOf(b []byte, some, limit int) *frames {
-	return &frames{conn: &timed{Conn: &reading{r: bytes.NewReader(b), some: some}, ctx: context.Background()}, limit: limit}
+	return &frames{conn: &timed{Conn: &reading{r: bytes.NewReader(b), some: some}, ctx: context.Background()}, limit: limit, buffers: &share{max: math.MaxInt64}}
 }
 
 // FuzzDecode feeds the receiver's reader whole and byte by byte, and compares with
@@ -156,5 +158,49 @@ func TestQueue(t *testing.T) {
 	}
 	if i != 100 || q.size != 0 {
 		t.Errorf("%d records were taken, %d bytes are left", i, q.size)
+	}
+}
+
+// TestSilentWhenIdle: that a receiver sends one away who has had nothing to say for
+// long is no error, and nothing is lost by it.
+func TestSilentWhenIdle(t *testing.T) {
+	was := steady
+	steady = 10 * time.Millisecond
+	defer func() { steady = was }()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var told atomic.Int64
+	s, err := NewSender("tcp://"+l.Addr().String(), &SenderOptions{OnError: func(error) { told.Add(1) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec := format.Stream(&format.RecorderOptions{Tee: s})
+	for range 3 {
+		if err := rec.Log(format.SpanRef{}, &format.TraceEntry{Metadata: format.Metadata{Name: "event"}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := rec.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		c, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got [format.MagicSize]byte
+		if _, err := io.ReadFull(c, got[:]); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * steady)
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * steady) // for the sender to notice
+	}
+	_ = rec.Close(t.Context())
+	if st := s.Stats(); told.Load() != 0 || st.Connections < 3 || st.Dropped != 0 {
+		t.Errorf("it told of %d errors; %+v", told.Load(), st)
 	}
 }

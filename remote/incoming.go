@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sort"
 	"sync/atomic"
 	"time"
 
@@ -22,15 +23,16 @@ func (n *names) next() string {
 }
 
 // An incoming trace is streamed to an IET, which always ends at the end of an
-// entry unless a write was cut.
+// entry unless a file cannot be cut.
 type incoming struct {
 	names   *names
 	dir     string
 	version format.Version
+	quota   *quota
 
 	f       *os.File // nil before the first entry
 	buf     []byte   // whole entries
-	waiting int64    // how many
+	ends    []int    // of them in buf
 	entries int64    // in the file
 	size    int64    // of them, without the magic
 }
@@ -38,10 +40,16 @@ type incoming struct {
 // flushSize is how much is gathered for one write when more comes all the time.
 const flushSize = 256 << 10
 
-// add takes an entry.
+// add takes an entry. It does not keep raw.
 func (in *incoming) add(raw []byte) error {
+	if len(raw) >= flushSize { // that needs no copy
+		if err := in.flush(); err != nil {
+			return err
+		}
+		return in.write(raw, []int{len(raw)})
+	}
 	in.buf = append(in.buf, raw...)
-	in.waiting++
+	in.ends = append(in.ends, len(in.buf))
 	if len(in.buf) >= flushSize {
 		return in.flush()
 	}
@@ -50,29 +58,61 @@ func (in *incoming) add(raw []byte) error {
 
 // flush writes what was gathered.
 func (in *incoming) flush() error {
-	if in.waiting == 0 {
+	if len(in.ends) == 0 {
 		return nil
 	}
+	err := in.write(in.buf, in.ends)
+	in.buf, in.ends = in.buf[:0], in.ends[:0]
+	return err
+}
+
+// write writes entries that end at ends. What the quota or the disk does not take is
+// dropped, and the file ends with a whole entry.
+func (in *incoming) write(b []byte, ends []int) error {
 	if in.f == nil {
 		if err := in.create(); err != nil {
 			return err
 		}
 	}
-	if _, err := in.f.Write(in.buf); err != nil {
-		// What is not whole goes.
-		return errors.Join(err, in.f.Truncate(format.MagicSize+in.size))
+	granted := in.quota.takeBytes(int64(len(b)))
+	entries, size := whole(ends, int(granted))
+	n, err := in.f.Write(b[:size])
+	if err != nil {
+		if entries, size = whole(ends, n); n > size {
+			err = errors.Join(err, in.f.Truncate(format.MagicSize+in.size+int64(size)))
+		}
+	} else if entries < len(ends) {
+		err = ErrQuota
 	}
-	in.entries += in.waiting
-	in.size += int64(len(in.buf))
-	in.waiting, in.buf = 0, in.buf[:0]
-	if cap(in.buf) > 4*flushSize {
-		in.buf = nil
+	in.quota.give(0, granted-int64(size))
+	in.entries += int64(entries)
+	in.size += int64(size)
+	return err
+}
+
+// whole returns how many of the entries that end at ends are in the first n bytes,
+// and where the last of those ends.
+func whole(ends []int, n int) (entries, size int) {
+	entries = sort.SearchInts(ends, n+1)
+	if entries > 0 {
+		size = ends[entries-1]
 	}
-	return nil
+	return entries, size
 }
 
 // create makes the file.
 func (in *incoming) create() error {
+	if !in.quota.takeFile() {
+		return ErrQuota
+	}
+	err := in.createFile()
+	if in.f == nil {
+		in.quota.give(1, 0)
+	}
+	return err
+}
+
+func (in *incoming) createFile() error {
 	for range 1000 {
 		base := filepath.Join(in.dir, in.names.next())
 		if _, err := os.Lstat(base + ".et"); err == nil {
@@ -96,22 +136,30 @@ func (in *incoming) create() error {
 }
 
 // finish makes an ET of the file and returns the path of what is left: the IET if
-// that did not succeed.
+// that did not succeed, "" if somebody removed it.
 func (in *incoming) finish(ctx context.Context) (string, error) {
 	if in.f == nil {
 		return "", nil
 	}
 	iet := in.f.Name()
 	if in.entries == 0 {
+		in.quota.give(1, 0)
 		return "", errors.Join(osfile.Remove(in.f, iet), closed(in.f.Close()))
 	}
 	et := iet[:len(iet)-len("iet")] + "et"
 	err := format.Finalize(ctx, iet, et, &format.FinalizeOptions{RemoveSource: true})
-	err = errors.Join(err, closed(in.f.Close()))
-	if _, serr := os.Lstat(iet); serr == nil {
-		return iet, err
+	left := et
+	if f, failed := errors.AsType[*format.FinalizeError](err); failed && !f.Finished {
+		left = iet
 	}
-	return et, err
+	err = errors.Join(err, closed(in.f.Close()))
+	fi, serr := os.Lstat(left)
+	if serr != nil {
+		in.quota.lookNow()
+		return "", errors.Join(err, serr)
+	}
+	in.quota.give(0, in.size-fi.Size()) // an ET has tables, too
+	return left, err
 }
 
 func closed(err error) error {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"sync"
 	"time"
@@ -23,21 +24,41 @@ type Receiver struct {
 	Dir string
 	// Token, if set, is what senders have to show: 16 to 256 bytes.
 	Token string
-	// TLS, if set, is used for every connection, version 1.3 at least. With
-	// ClientCAs and tls.RequireAndVerifyClientCert senders need a certificate.
+	// TLS, if set, is used for every connection, version 1.3 at least: nobody on the
+	// way reads along. With ClientCAs and tls.RequireAndVerifyClientCert senders need
+	// a certificate.
 	TLS *tls.Config
 
 	// MaxConnections is how many senders there may be at once. More are turned
 	// away. The default is 64.
 	MaxConnections int
-	// MaxEntrySize is the size in bytes of the largest entry. The default is
-	// [format.DefaultMaxEntrySize].
+	// MaxPerAddress is how many of them may have the same IP address, or the same
+	// first half of an IPv6 address. The default is a quarter of MaxConnections; for
+	// loopback addresses and unix sockets there is no other bound than that.
+	MaxPerAddress int
+	// MaxBuffer is how many bytes of memory all entries may take together that have
+	// not come as a whole, besides 64 KiB for each sender. The part of it that
+	// senders of one address may have is as large as their part of MaxConnections.
+	// An entry takes up to one and a half times its size. A sender for whose entry
+	// there is no room is turned away. The default is 128 MiB.
+	MaxBuffer int64
+	// MaxBytes and MaxFiles are how large the received traces in Dir may be
+	// together, in bytes, and how many there may be, those from before included.
+	// Beyond that a sender's trace ends, and who comes is turned away, until somebody
+	// removes some. While a trace is finished it takes up to twice its size. The
+	// defaults are 10 GiB and 10,000; less than 0 is no bound.
+	MaxBytes int64
+	MaxFiles int
+	// MaxEntrySize is the size in bytes of the largest entry, no more than
+	// [format.DefaultMaxEntrySize]. The default is 16 MiB, which is twice what a
+	// [Sender] has room for by default.
 	MaxEntrySize int
 	// FrameTimeout is how long an entry may take that has begun to come, each
 	// mebibyte of it. TLS, token and magic together may take as long, but no
 	// longer than ten seconds. The default is 30 seconds.
 	FrameTimeout time.Duration
-	// IdleTimeout is how long a sender may send nothing. The default is for ever.
+	// IdleTimeout is how long a sender may send nothing. One that has something again
+	// comes back. The default is 10 minutes; less than 0 is for ever.
 	IdleTimeout time.Duration
 
 	// OnReceived, if set, is called once for each connection when it has ended,
@@ -56,7 +77,13 @@ type Received struct {
 
 const (
 	defaultConnections  = 64
+	defaultMaxBuffer    = 128 << 20
+	defaultMaxEntry     = 16 << 20
+	defaultMaxBytes     = 10 << 30
+	defaultMaxFiles     = 10_000
 	defaultFrameTimeout = 30 * time.Second
+	defaultIdleTimeout  = 10 * time.Minute
+	sharesOfAll         = 4 // an address has one of so many
 
 	// greetTimeout is how long who may be no sender at all has the place of one.
 	greetTimeout = 10 * time.Second
@@ -67,11 +94,16 @@ var (
 	// came: a length that is 0, too large, or not that of the entry behind it, or
 	// an entry that is damaged.
 	ErrFrame = errors.New("remote: not an entry")
-	// ErrBusy is the error of a connection over Receiver.MaxConnections.
-	ErrBusy = errors.New("remote: too many connections")
-	// ErrInsecure is returned for an address that others can reach, without token
-	// and without TLS.
-	ErrInsecure = errors.New("remote: an address that others can reach wants TLS or a token")
+	// ErrBusy is the error of a connection over Receiver.MaxConnections or
+	// MaxPerAddress, or for whose entry Receiver.MaxBuffer has no room.
+	ErrBusy = errors.New("remote: too many senders at once")
+	// ErrQuota is the error of a connection that was ended by Receiver.MaxBytes or
+	// MaxFiles.
+	ErrQuota = errors.New("remote: the folder holds as much as it may")
+	// ErrInsecure is returned for an address that others can reach if any of them
+	// could send. TLS without client certificates keeps nobody from that.
+	ErrInsecure = errors.New("remote: an address that others can reach wants a token or client certificates: " +
+		"set Receiver.Token, or Receiver.TLS with ClientCAs and RequireAndVerifyClientCert (receive: --token-env, or --client-ca with --tls-cert and --tls-key)")
 )
 
 // Check returns the error for which Serve would not use l.
@@ -82,8 +114,9 @@ func (r *Receiver) Check(l net.Listener) error {
 
 // Serve takes connections of l until ctx is done. It closes l, finishes the files
 // and returns when all are done, with an error only if l failed or is not to be
-// used: [ErrInsecure] without token and TLS, unless l is on a loopback address or
-// a unix socket that its owner alone may use, such as [Listen] makes.
+// used: [ErrInsecure] without token and client certificates, unless l is on a
+// loopback address or a unix socket that its owner alone may use, such as [Listen]
+// makes.
 func (r *Receiver) Serve(ctx context.Context, l net.Listener) error {
 	sv := server{Receiver: *r}
 	if err := sv.check(l); err != nil {
@@ -95,7 +128,6 @@ func (r *Receiver) Serve(ctx context.Context, l net.Listener) error {
 	defer stop()
 	defer sv.senders.Wait()
 	defer l.Close() // it is closed already, mostly
-	slots := make(chan struct{}, sv.MaxConnections)
 	for {
 		conn, err := l.Accept()
 		switch {
@@ -114,16 +146,15 @@ func (r *Receiver) Serve(ctx context.Context, l net.Listener) error {
 			}
 			continue
 		}
-		select {
-		case slots <- struct{}{}:
-		default:
+		from := addressOf(conn.RemoteAddr(), sv.MaxPerAddress <= 0)
+		if !sv.connections.take(from, 1) {
 			_ = conn.Close() // nothing was read of it
 			sv.report(Received{Sender: conn.RemoteAddr(), Err: ErrBusy})
 			continue
 		}
 		sv.senders.Go(func() {
-			got := sv.receive(ctx, conn)
-			<-slots
+			got := sv.receive(ctx, conn, from)
+			sv.connections.give(from, 1)
 			sv.report(got)
 		})
 	}
@@ -133,8 +164,11 @@ func (r *Receiver) Serve(ctx context.Context, l net.Listener) error {
 type server struct {
 	Receiver
 
-	senders sync.WaitGroup
-	names   names
+	senders     sync.WaitGroup
+	names       names
+	connections share
+	buffers     share // bytes
+	quota       quota
 }
 
 // check fills in what is left open and reports what is wrong.
@@ -142,9 +176,25 @@ func (sv *server) check(l net.Listener) error {
 	if sv.MaxConnections <= 0 {
 		sv.MaxConnections = defaultConnections
 	}
-	if sv.MaxEntrySize <= 0 || sv.MaxEntrySize > format.DefaultMaxEntrySize {
-		sv.MaxEntrySize = format.DefaultMaxEntrySize
+	if sv.MaxBuffer <= 0 {
+		sv.MaxBuffer = defaultMaxBuffer
 	}
+	sv.connections.max, sv.buffers.max = int64(sv.MaxConnections), sv.MaxBuffer
+	if sv.connections.each = int64(sv.MaxPerAddress); sv.MaxPerAddress <= 0 {
+		sv.connections.each = int64(max(sv.MaxConnections/sharesOfAll, 1))
+	}
+	sv.connections.each = min(sv.connections.each, sv.connections.max)
+	sv.buffers.each = sv.MaxBuffer / sv.connections.max * sv.connections.each
+	switch {
+	case sv.IdleTimeout == 0:
+		sv.IdleTimeout = defaultIdleTimeout
+	case sv.IdleTimeout < 0:
+		sv.IdleTimeout = 0 // as frames has it
+	}
+	if sv.MaxEntrySize <= 0 {
+		sv.MaxEntrySize = defaultMaxEntry
+	}
+	sv.MaxEntrySize = min(sv.MaxEntrySize, format.DefaultMaxEntrySize)
 	if sv.FrameTimeout <= 0 {
 		sv.FrameTimeout = defaultFrameTimeout
 	}
@@ -154,14 +204,24 @@ func (sv *server) check(l net.Listener) error {
 	if err := checkToken(sv.Token); err != nil {
 		return err
 	}
-	if sv.Token == "" && sv.TLS == nil && !private(l.Addr()) {
+	if sv.Token == "" && !sv.wantsCertificates() && !private(l.Addr()) {
 		return ErrInsecure
 	}
 	fi, err := os.Stat(sv.Dir)
 	if err == nil && !fi.IsDir() {
 		err = fmt.Errorf("%s is no folder", sv.Dir)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	sv.quota = quota{dir: sv.Dir, maxBytes: bound(sv.MaxBytes, defaultMaxBytes), maxFiles: bound(sv.MaxFiles, defaultMaxFiles)}
+	return sv.quota.look()
+}
+
+// wantsCertificates reports whether a sender needs a certificate of an authority
+// that was named.
+func (sv *server) wantsCertificates() bool {
+	return sv.TLS != nil && sv.TLS.ClientAuth == tls.RequireAndVerifyClientCert && sv.TLS.ClientCAs != nil
 }
 
 func (sv *server) report(r Received) {
@@ -171,18 +231,22 @@ func (sv *server) report(r Received) {
 }
 
 // receive takes what one sender sends.
-func (sv *server) receive(ctx context.Context, conn net.Conn) Received {
+func (sv *server) receive(ctx context.Context, conn net.Conn, from netip.Prefix) Received {
 	done := Received{Sender: conn.RemoteAddr()}
 	// Whatever is waited for then is over at once.
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
-	f := &frames{conn: &timed{Conn: &answering{conn}, ctx: ctx}, limit: sv.MaxEntrySize, frame: sv.FrameTimeout, idle: sv.IdleTimeout}
+	f := &frames{
+		conn: &timed{Conn: &answering{conn}, ctx: ctx}, limit: sv.MaxEntrySize, frame: sv.FrameTimeout, idle: sv.IdleTimeout,
+		buffers: &sv.buffers, from: from,
+	}
+	defer f.release()
 	if err := sv.greet(ctx, f); err != nil {
 		done.Err = errors.Join(err, ctxErr(ctx))
 		_ = conn.Close() // it is of no use
 		return done
 	}
-	in := &incoming{names: &sv.names, dir: sv.Dir, version: f.version}
+	in := &incoming{names: &sv.names, dir: sv.Dir, version: f.version, quota: &sv.quota}
 	err := sv.entries(f, in)
 	// The sender may go before the file is finished, which can take a while.
 	_ = conn.Close() // nothing was written to it
@@ -227,6 +291,13 @@ func (sv *server) greet(ctx context.Context, f *frames) error {
 		t := tls.Server(f.conn.Conn, sv.TLS)
 		if err := t.HandshakeContext(ctx); err != nil {
 			return fmt.Errorf("tls: %w", err)
+		}
+		// Of a configuration that GetConfigForClient made nobody knows what it wants.
+		if t.ConnectionState().Version < tls.VersionTLS13 {
+			return errors.New("tls: the version is below 1.3")
+		}
+		if sv.Token == "" && sv.wantsCertificates() && len(t.ConnectionState().VerifiedChains) == 0 {
+			return errors.New("tls: the sender has shown no certificate that was verified")
 		}
 		f.conn.Conn = t
 	}

@@ -3,6 +3,7 @@ package remote_test
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -128,7 +129,7 @@ func TestS09Length(t *testing.T) {
 
 // TestS09Memory: who claims the largest entry and sends little of it costs little.
 func TestS09Memory(t *testing.T) {
-	r := receive(t, remote.Receiver{FrameTimeout: 5 * time.Second}, "127.0.0.1:0")
+	r := receive(t, remote.Receiver{FrameTimeout: 5 * time.Second, MaxEntrySize: format.DefaultMaxEntrySize}, "127.0.0.1:0")
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	const senders, sent = 20, 100 << 10
@@ -341,7 +342,8 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// TestS12Insecure: without token and TLS a receiver serves private addresses only.
+// TestS12Insecure: without token and client certificates a receiver serves private
+// addresses only.
 func TestS12Insecure(t *testing.T) {
 	shared := filepath.Join(t.TempDir(), "s")
 	for _, tt := range []struct {
@@ -352,7 +354,20 @@ func TestS12Insecure(t *testing.T) {
 	}{
 		{"any", func() (net.Listener, error) { return net.Listen("tcp", ":0") }, remote.Receiver{}, remote.ErrInsecure},
 		{"any, token", func() (net.Listener, error) { return net.Listen("tcp", ":0") }, remote.Receiver{Token: secret}, nil},
-		{"any, tls", func() (net.Listener, error) { return net.Listen("tcp", ":0") }, remote.Receiver{TLS: &tls.Config{}}, nil},
+		{"any, tls", func() (net.Listener, error) { return net.Listen("tcp", ":0") }, remote.Receiver{TLS: &tls.Config{}}, remote.ErrInsecure},
+		{"any, tls, any certificate", func() (net.Listener, error) { return net.Listen("tcp", ":0") }, remote.Receiver{
+			TLS: &tls.Config{ClientAuth: tls.RequireAnyClientCert, ClientCAs: x509.NewCertPool()},
+		}, remote.ErrInsecure},
+		{"any, tls, optional certificate", func() (net.Listener, error) { return net.Listen("tcp", ":0") }, remote.Receiver{
+			TLS: &tls.Config{ClientAuth: tls.VerifyClientCertIfGiven, ClientCAs: x509.NewCertPool()},
+		}, remote.ErrInsecure},
+		{"any, tls, certificates of anybody's authority", func() (net.Listener, error) { return net.Listen("tcp", ":0") }, remote.Receiver{
+			TLS: &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert},
+		}, remote.ErrInsecure},
+		{"any, tls, certificates", func() (net.Listener, error) { return net.Listen("tcp", ":0") }, remote.Receiver{
+			TLS: &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: x509.NewCertPool()},
+		}, nil},
+		{"any, tls, token", func() (net.Listener, error) { return net.Listen("tcp", ":0") }, remote.Receiver{TLS: &tls.Config{}, Token: secret}, nil},
 		{"loopback", func() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }, remote.Receiver{}, nil},
 		{"private socket", func() (net.Listener, error) { return remote.Listen("unix://" + shared) }, remote.Receiver{}, nil},
 		{"open socket", func() (net.Listener, error) {

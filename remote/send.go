@@ -63,8 +63,8 @@ func (l *link) drop() {
 }
 
 // steady is how long a connection must have lasted for the next one to be made at
-// once.
-const steady = 10 * time.Second
+// once. Tests make it shorter.
+var steady = 10 * time.Second
 
 // A courier is what run works with.
 type courier struct {
@@ -132,8 +132,18 @@ func (c *courier) await() *chunk {
 		case <-c.wake:
 		case <-c.closing:
 		case <-gone:
-			c.hangUp(errGone)
+			c.ended()
 		}
+	}
+}
+
+// ended takes notice that the receiver has ended the connection while nothing was
+// sent. It need not keep one who has had nothing to say for long.
+func (c *courier) ended() {
+	if time.Since(c.link.began) >= steady {
+		c.leave()
+	} else {
+		c.hangUp(errGone)
 	}
 }
 
@@ -151,7 +161,7 @@ func (c *courier) send(chunk *chunk) error {
 	}
 	for at := 0; at < len(chunk.buf); {
 		if c.link != nil && c.link.isGone() {
-			c.hangUp(errGone)
+			c.ended()
 		}
 		if n.next > fullAt {
 			c.leave()

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"sync"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/entrace-go/entrace/internal/bytesize"
 	"github.com/entrace-go/entrace/remote"
 )
 
@@ -20,12 +22,14 @@ import (
 type receiveFlags struct {
 	listen, dir, tokenEnv   string
 	cert, key, clientCA     string
-	connections             int
+	connections, perAddress int
+	maxFiles                int
+	maxBytes, buffer, entry bytesize.Value
 	idleTimeout, frameLimit time.Duration
 }
 
 func (a *app) receiveCommand() *cobra.Command {
-	var f receiveFlags
+	f := receiveFlags{maxBytes: 10 << 30, buffer: 128 << 20, entry: 16 << 20}
 	c := &cobra.Command{
 		Use:   "receive",
 		Short: "Receive traces over the network",
@@ -34,8 +38,13 @@ func (a *app) receiveCommand() *cobra.Command {
 			"readable by you alone, and an ET when the sender has gone; recover finishes what a\n" +
 			"killed receive leaves. It prints a line for each, and ends when it is interrupted.\n\n" +
 			"ADDR is tcp://HOST:PORT, tls://HOST:PORT, unix:///PATH or HOST:PORT. One that others\n" +
-			"can reach wants TLS or a token, which is 16 to 256 bytes in the environment variable\n" +
-			"that --token-env names and that senders have in OTEL_EXPORTER_ENTRACE_TOKEN.",
+			"can reach wants a token or client certificates. The token is 16 to 256 bytes in the\n" +
+			"environment variable that --token-env names, and in OTEL_EXPORTER_ENTRACE_TOKEN of the\n" +
+			"senders. --tls-cert and --tls-key keep it, and what is sent, from those on the way, but\n" +
+			"do not say who sends: for that, add --client-ca.\n\n" +
+			"When the traces in the folder reach --max-bytes or --max-files, or the disk is full,\n" +
+			"those that are growing end behind their last whole entry, and senders are turned away\n" +
+			"until some files are removed.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.receive(cmd.Context(), &f) },
 	}
@@ -46,7 +55,12 @@ func (a *app) receiveCommand() *cobra.Command {
 	c.Flags().StringVar(&f.key, "tls-key", "", "its key, a PEM file")
 	c.Flags().StringVar(&f.clientCA, "client-ca", "", "the authorities of which senders need a certificate, a PEM file")
 	c.Flags().IntVar(&f.connections, "max-connections", 64, "how many senders there may be at once")
-	c.Flags().DurationVar(&f.idleTimeout, "idle-timeout", 0, "how long a sender may send nothing, 0 for ever")
+	c.Flags().IntVar(&f.perAddress, "max-per-address", 0, "how many of them may have one address, 0 for a quarter, or all from this machine")
+	c.Flags().Var(&f.maxBytes, "max-bytes", "how large the traces in the folder may be together, 0 for no bound")
+	c.Flags().IntVar(&f.maxFiles, "max-files", 10_000, "how many traces there may be in the folder, 0 for no bound")
+	c.Flags().Var(&f.buffer, "max-buffer", "how much memory entries may take that have not come as a whole")
+	c.Flags().Var(&f.entry, "max-entry", "how large an entry may be")
+	c.Flags().DurationVar(&f.idleTimeout, "idle-timeout", 10*time.Minute, "how long a sender may send nothing, 0 for ever")
 	c.Flags().DurationVar(&f.frameLimit, "frame-timeout", 30*time.Second, "how long an entry may take that has begun to come")
 	for _, flag := range []string{"tls-cert", "tls-key", "client-ca"} {
 		if err := c.MarkFlagFilename(flag, "pem", "crt", "key"); err != nil {
@@ -64,10 +78,17 @@ func (a *app) receive(ctx context.Context, f *receiveFlags) error {
 	if err != nil {
 		return err
 	}
-	if f.connections < 1 || f.idleTimeout < 0 || f.frameLimit <= 0 {
-		return usagef("--max-connections and --frame-timeout must be above 0, --idle-timeout not below")
+	if f.connections < 1 || f.frameLimit <= 0 || f.buffer == 0 || f.entry == 0 {
+		return usagef("--max-connections, --max-buffer, --max-entry and --frame-timeout must be above 0")
 	}
-	r := remote.Receiver{Dir: f.dir, TLS: config, MaxConnections: f.connections, FrameTimeout: f.frameLimit, IdleTimeout: f.idleTimeout}
+	if f.perAddress < 0 || f.maxFiles < 0 || f.idleTimeout < 0 {
+		return usagef("--max-per-address, --max-files and --idle-timeout must not be below 0")
+	}
+	r := remote.Receiver{
+		Dir: f.dir, TLS: config, MaxConnections: f.connections, MaxPerAddress: f.perAddress, MaxBuffer: int64(f.buffer),
+		MaxEntrySize: int(min(f.entry, math.MaxInt32)), FrameTimeout: f.frameLimit,
+		MaxBytes: noBound(int64(f.maxBytes)), MaxFiles: noBound(f.maxFiles), IdleTimeout: noBound(f.idleTimeout),
+	}
 	if f.tokenEnv != "" {
 		r.Token = os.Getenv(f.tokenEnv)
 	}
@@ -86,6 +107,14 @@ func (a *app) receive(ctx context.Context, f *receiveFlags) error {
 	}
 	fmt.Fprintf(a.err, "entrace: listening at %s\n", safe(describe(l.Addr())))
 	return r.Serve(ctx, l)
+}
+
+// noBound returns what package remote takes for no bound where the flag has 0.
+func noBound[T int | int64 | time.Duration](flag T) T {
+	if flag == 0 {
+		return -1
+	}
+	return flag
 }
 
 // received prints what came of a connection: the file on the standard output, the

@@ -33,7 +33,10 @@ func TestRecoverFolder(t *testing.T) {
 	must(t, err)
 	left := filepath.Join("traces", filepath.Base(rings[0]))
 	must(t, os.WriteFile(left, b, 0o600))
-	must(t, os.WriteFile(strings.TrimSuffix(left, ".ring")+".crash", []byte("panic: \x1b[31mboom\n\ngoroutine 1"), 0o600))
+	text := func() {
+		must(t, os.WriteFile(strings.TrimSuffix(left, ".ring")+".crash", []byte("panic: \x1b[31mboom\n\ngoroutine 1"), 0o600))
+	}
+	text()
 	must(t, os.WriteFile("traces/ring-mine.ring", []byte("not a ring"), 0o600))
 
 	if out := fine(t, nil, "recover", live); !strings.Contains(out, "nothing to recover") {
@@ -54,7 +57,8 @@ func TestRecoverFolder(t *testing.T) {
 	if out := fine(t, nil, "recover", "traces"); !strings.Contains(out, "nothing to recover") {
 		t.Errorf("a second time:\n%s", out)
 	}
-	must(t, os.WriteFile(left, b, 0o600))
+	must(t, os.WriteFile(left, b, 0o600)) // as if the recovery had been killed just before its end
+	text()
 	var c crash
 	if out := fine(t, nil, "recover", "--json", "traces"); json.Unmarshal([]byte(out), &c) != nil || c.Service != "shop" || c.Output != list[0] && filepath.Base(c.Output) != filepath.Base(list[0]) {
 		t.Errorf("as JSON: %s", out)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"math/bits"
 	"strconv"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/internal/bytesize"
 )
 
 func (r *reader) number(to *int) read { return scalar(r, to, "a whole number", parseInt) }
@@ -44,26 +44,16 @@ func parseBool(text string) (bool, error) {
 	return false, fmt.Errorf("%s is neither true nor false", quote(text))
 }
 
-var units = map[string]uint64{
-	"": 1, "B": 1,
-	"KB": 1e3, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
-	"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
-}
-
 // parseSize reads a whole number of bytes with a unit.
 func parseSize(text string) (int64, error) {
-	digits := strings.TrimLeft(text, "0123456789")
-	number, unit := text[:len(text)-len(digits)], strings.TrimPrefix(digits, " ")
-	scale, ok := units[unit]
-	if number == "" || !ok {
-		return 0, fmt.Errorf("%s is not a size such as 1000, 10KB, 64MiB or 2GiB", quote(text))
-	}
-	n, err := strconv.ParseUint(number, 10, 64)
-	hi, lo := bits.Mul64(n, scale)
-	if err != nil || hi != 0 || lo > math.MaxInt64 {
+	n, err := bytesize.Parse(text)
+	switch {
+	case errors.Is(err, bytesize.ErrRange):
 		return 0, fmt.Errorf("%s is out of range", quote(text))
+	case err != nil:
+		return 0, fmt.Errorf("%s is %w", quote(text), err)
 	}
-	return int64(lo), nil
+	return n, nil
 }
 
 // parseDuration is [time.ParseDuration] with whole days before the rest.

@@ -1,0 +1,7 @@
+//go:build unix && !freebsd && !dragonfly
+
+package alonetest
+
+import "golang.org/x/sys/unix"
+
+func setLimit(l *unix.Rlimit, size int64) { l.Cur = uint64(size) }

@@ -1,0 +1,64 @@
+// Package bytesize reads and writes numbers of bytes as people write them.
+package bytesize
+
+import (
+	"errors"
+	"math"
+	"math/bits"
+	"strconv"
+	"strings"
+)
+
+var (
+	// ErrSyntax is returned for what is no size.
+	ErrSyntax = errors.New("not a size such as 1000, 10KB, 64MiB or 2GiB")
+	// ErrRange is returned for a size of 2^63 bytes or more.
+	ErrRange = errors.New("out of range")
+)
+
+var units = map[string]uint64{
+	"": 1, "B": 1,
+	"KB": 1e3, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
+	"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
+}
+
+// Parse reads a whole number of bytes with a unit, such as 64MiB or 64 MB.
+func Parse(text string) (int64, error) {
+	digits := strings.TrimLeft(text, "0123456789")
+	number, unit := text[:len(text)-len(digits)], strings.TrimPrefix(digits, " ")
+	scale, ok := units[unit]
+	if number == "" || !ok {
+		return 0, ErrSyntax
+	}
+	n, err := strconv.ParseUint(number, 10, 64)
+	hi, lo := bits.Mul64(n, scale)
+	if err != nil || hi != 0 || lo > math.MaxInt64 {
+		return 0, ErrRange
+	}
+	return int64(lo), nil
+}
+
+// A Value is a size that a command line sets, as package flag and pflag want it.
+type Value int64
+
+// Set sets v to what text says.
+func (v *Value) Set(text string) error {
+	n, err := Parse(text)
+	if err == nil {
+		*v = Value(n)
+	}
+	return err
+}
+
+// Type is what the help calls such a value.
+func (*Value) Type() string { return "size" }
+
+// String returns v in the largest binary unit in which it is a whole number.
+func (v *Value) String() string {
+	for _, unit := range []string{"TiB", "GiB", "MiB", "KiB"} {
+		if n := int64(units[unit]); *v != 0 && int64(*v)%n == 0 {
+			return strconv.FormatInt(int64(*v)/n, 10) + unit
+		}
+	}
+	return strconv.FormatInt(int64(*v), 10)
+}

@@ -1,0 +1,382 @@
+package remote_test
+
+import (
+	"crypto/tls"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/alonetest"
+	"github.com/entrace-go/entrace/remote"
+)
+
+// A pipes is a listener on connections within the process, from the addresses that
+// their senders choose.
+type pipes struct {
+	conns  chan net.Conn
+	closed chan struct{}
+}
+
+func newPipes() *pipes { return &pipes{make(chan net.Conn), make(chan struct{})} }
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	select {
+	case <-p.closed:
+	default:
+		close(p.closed)
+	}
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
+
+// A pipe is a connection from an address.
+type pipe struct {
+	net.Conn
+
+	from string
+}
+
+func (p *pipe) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.ParseIP(p.from), Port: 2} }
+
+// dial makes a connection from an address.
+func (p *pipes) dial(from string) net.Conn {
+	a, b := net.Pipe()
+	p.conns <- &pipe{a, from}
+	return b
+}
+
+func last(got []remote.Received) remote.Received { return got[len(got)-1] }
+
+// TestConnectionsPerAddress: no address can have all the places.
+func TestConnectionsPerAddress(t *testing.T) {
+	for _, test := range []struct {
+		name        string
+		r           remote.Receiver
+		same, other []string // addresses that are one, and that are not
+		most        int      // connections of the one
+	}{
+		{"a quarter", remote.Receiver{MaxConnections: 8}, []string{"192.0.2.1", "::ffff:192.0.2.1"}, []string{"192.0.2.2"}, 2},
+		{"IPv6", remote.Receiver{MaxConnections: 8}, []string{"2001:db8::1", "2001:db8::2:3:4:5"}, []string{"2001:db8:0:1::1"}, 2},
+		{"few", remote.Receiver{MaxConnections: 2}, []string{"192.0.2.1"}, []string{"192.0.2.2"}, 1},
+		{"chosen", remote.Receiver{MaxConnections: 8, MaxPerAddress: 5}, []string{"127.0.0.1"}, []string{"192.0.2.1"}, 5},
+		{"this machine", remote.Receiver{MaxConnections: 8}, []string{"127.0.0.1", "::1"}, nil, 8},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			l := newPipes()
+			r := serve(t, test.r, l)
+			var open []net.Conn
+			send := func(from string) net.Conn {
+				c := l.dial(from)
+				t.Cleanup(func() { _ = c.Close() })
+				_, err := c.Write(stream(format.Root()))
+				if err == nil {
+					open = append(open, c)
+				}
+				return c
+			}
+			for i := range test.most {
+				send(test.same[i%len(test.same)])
+			}
+			if len(open) != test.most {
+				t.Fatalf("%d connections are taken, want %d", len(open), test.most)
+			}
+			send(test.same[0]) // which writes to nobody
+			if got := r.await(1); len(open) != test.most || !errors.Is(got[0].Err, remote.ErrBusy) {
+				t.Errorf("one more is taken, or told %+v", got)
+			}
+			for _, from := range test.other {
+				if send(from); len(open) != test.most+1 {
+					t.Errorf("one from %s is not taken", from)
+				}
+			}
+			must(t, open[0].Close())
+			r.await(2)
+			time.Sleep(10 * time.Millisecond)
+			n := len(open)
+			if send(test.same[0]); len(open) != n+1 {
+				t.Error("no place is free when one has gone")
+			}
+		})
+	}
+}
+
+// soFar returns what has come of connections until now.
+func (v *running) soFar() []remote.Received {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return slices.Clone(v.got)
+}
+
+// large is an entry of so many mebibytes, with its length before it.
+func large(mebibytes int) []byte {
+	return frame(nil, &format.TraceEntry{Message: format.Some(strings.Repeat("x", mebibytes<<20)), Metadata: format.Metadata{Name: "event"}})
+}
+
+// TestBufferedBytes: entries that are on their way have so much memory together, and
+// so much of one address, and give it back.
+func TestBufferedBytes(t *testing.T) {
+	l := newPipes()
+	r := serve(t, remote.Receiver{MaxConnections: 4, MaxBuffer: 24 << 20}, l)
+	begin := func(from string, b []byte) net.Conn {
+		c := l.dial(from)
+		t.Cleanup(func() { _ = c.Close() })
+		_, _ = c.Write(stream(format.Root(), named(0, "a"))) // if it is turned away that is told
+		_, _ = c.Write(b)
+		return c
+	}
+	three := large(3)
+	half := three[:len(three)-1]
+	first := begin("192.0.2.1", half)
+	if begin("192.0.2.1", half); !errors.Is(r.await(1)[0].Err, remote.ErrBusy) {
+		t.Errorf("a second connection from one address ended with %v", r.await(1)[0].Err)
+	}
+	begin("192.0.2.2", large(6)) // more than a quarter
+	if got := last(r.await(2)); !errors.Is(got.Err, remote.ErrBusy) || !strings.Contains(got.Err.Error(), "no room for an entry of 629") || outline(t, got.Path) != "root a<root" {
+		t.Errorf("an entry that is too large: %+v", got)
+	}
+	for i, from := range []string{"127.0.0.1", "127.0.0.2", "127.0.0.3"} { // which have no bound of their own
+		c := begin(from, large(11)[:10<<20])
+		if i == 0 {
+			defer c.Close()
+			continue
+		}
+		if got := last(r.await(2 + i)); !errors.Is(got.Err, remote.ErrBusy) {
+			t.Errorf("there is no bound for all: %+v", got)
+		}
+	}
+	_, err := first.Write(three[len(three)-1:])
+	must(t, err)
+	must(t, first.Close())
+	if got := last(r.await(5)); got.Err != nil || got.Entries != 3 {
+		t.Errorf("the first one: %+v", got)
+	}
+	again := begin("192.0.2.1", three)
+	must(t, again.Close())
+	if got := last(r.await(6)); got.Err != nil || got.Entries != 3 {
+		t.Errorf("when it has gone another one: %+v", got)
+	}
+}
+
+// TestIdleByDefault: who is silent for ten minutes loses his place, unless that was
+// not wanted.
+func TestIdleByDefault(t *testing.T) {
+	for _, test := range []struct {
+		idle time.Duration
+		ends bool
+	}{{0, true}, {-1, false}} {
+		dir := t.TempDir()
+		synctest.Test(t, func(t *testing.T) {
+			l := newPipes()
+			r := serve(t, remote.Receiver{Dir: dir, IdleTimeout: test.idle}, l)
+			for range 64 {
+				c := l.dial("127.0.0.1")
+				defer c.Close()
+				_, err := c.Write(stream())
+				must(t, err)
+			}
+			time.Sleep(9 * time.Minute)
+			synctest.Wait()
+			if got := r.soFar(); len(got) != 0 {
+				t.Errorf("%d have ended after nine minutes: %v", len(got), got[0].Err)
+			}
+			time.Sleep(2 * time.Minute)
+			synctest.Wait()
+			got := r.soFar()
+			if n := len(got); n != 64 && test.ends || n != 0 && !test.ends {
+				t.Fatalf("%d have ended", n)
+			}
+			if !test.ends {
+				return
+			}
+			if err := got[0].Err; !errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(err.Error(), "nothing came for 10m0s") {
+				t.Errorf("they have ended with %v", err)
+			}
+			c := l.dial("127.0.0.1")
+			_, err := c.Write(stream(format.Root()))
+			must(t, err)
+			must(t, c.Close())
+			synctest.Wait()
+			if got := last(r.soFar()); len(r.soFar()) != 65 || got.Err != nil || got.Entries != 1 {
+				t.Errorf("the next one: %+v", got)
+			}
+		})
+	}
+}
+
+// TestInsecureSaysWhatToAdd: TLS alone proves who receives.
+func TestInsecureSaysWhatToAdd(t *testing.T) {
+	l, err := net.Listen("tcp", ":0")
+	must(t, err)
+	defer l.Close()
+	r := remote.Receiver{Dir: t.TempDir(), TLS: &tls.Config{}}
+	err = r.Check(l)
+	if !errors.Is(err, remote.ErrInsecure) {
+		t.Fatalf("Check: %v", err)
+	}
+	for _, what := range []string{"token", "client certificates", "--token-env", "--client-ca"} {
+		if !strings.Contains(err.Error(), what) {
+			t.Errorf("%q does not name %s", err, what)
+		}
+	}
+}
+
+// TestConfigForClient: a configuration that is made for a client opens nothing.
+func TestConfigForClient(t *testing.T) {
+	cert, pool := certificate(t)
+	wants := &tls.Config{Certificates: []tls.Certificate{cert}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool}
+	for name, other := range map[string]*tls.Config{
+		"without client certificates": {Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS13},
+		"of TLS 1.2":                  {Certificates: []tls.Certificate{cert}, MaxVersion: tls.VersionTLS12, MinVersion: tls.VersionTLS12},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := wants.Clone()
+			c.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return other, nil }
+			r := receive(t, remote.Receiver{TLS: c}, "127.0.0.1:0")
+			conn, err := tls.Dial("tcp", strings.TrimPrefix(r.addr, "tls://"), &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12})
+			must(t, err)
+			defer conn.Close()
+			_, _ = conn.Write(stream(format.Root(), named(0, "a"))) // to nobody
+			if got := r.await(1)[0]; got.Err == nil || got.Path != "" {
+				t.Errorf("received %+v", got)
+			}
+		})
+	}
+}
+
+// thousand are entries of some 1,000 bytes.
+func thousand(n int) []byte {
+	var b []byte
+	for range n {
+		b = frame(b, &format.TraceEntry{Message: format.Some(strings.Repeat("x", 1000)), Metadata: format.Metadata{Name: "event"}})
+	}
+	return b
+}
+
+// sendAll sends what the receiver takes of b and returns what it says.
+func (v *running) sendAll(b []byte) remote.Received {
+	v.t.Helper()
+	n := len(v.soFar())
+	c := v.dial()
+	_, _ = c.Write(b) // it may be turned away
+	c.Close()
+	return last(v.await(n + 1))
+}
+
+// TestQuotaOfBytes: the folder's bound ends a trace behind a whole entry, keeps new
+// ones away, and counts what was there before.
+func TestQuotaOfBytes(t *testing.T) {
+	dir := t.TempDir()
+	before := filepath.Join(dir, "20260101T000000.000Z-000001.et")
+	must(t, os.WriteFile(before, make([]byte, 50_000), 0o600))
+	must(t, os.WriteFile(filepath.Join(dir, "mine.et"), make([]byte, 500_000), 0o600)) // which is none
+	r := receive(t, remote.Receiver{Dir: dir, MaxBytes: 150_000}, "127.0.0.1:0")
+	got := r.sendAll(append(stream(format.Root()), thousand(500)...))
+	if !errors.Is(got.Err, remote.ErrQuota) || filepath.Ext(got.Path) != ".et" || got.Entries < 90 || got.Bytes > 100_000 {
+		t.Errorf("received %+v", got)
+	}
+	if f := openTrace(t, got.Path); int64(f.Len()) != got.Entries || f.Damage() != nil {
+		t.Errorf("the trace has %d entries, %v", f.Len(), f.Damage())
+	}
+	for range 3 { // they have no file each
+		if got := r.sendAll(append(stream(format.Root()), thousand(5)...)); !errors.Is(got.Err, remote.ErrQuota) || got.Path != "" {
+			t.Errorf("received %+v", got)
+		}
+	}
+	if names := files(t, dir); len(names) != 3 {
+		t.Errorf("the folder has %q", names)
+	}
+	must(t, os.Remove(before))
+	time.Sleep(1100 * time.Millisecond) // after which it looks again
+	if got := r.sendAll(append(stream(format.Root()), thousand(5)...)); got.Err != nil || got.Entries != 6 {
+		t.Errorf("with room again: %+v", got)
+	}
+}
+
+// TestQuotaOfFiles is the same for their number.
+func TestQuotaOfFiles(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(dir, "20260101T000000.000Z-000001.iet"), nil, 0o600))
+	r := receive(t, remote.Receiver{Dir: dir, MaxFiles: 3}, "127.0.0.1:0")
+	for i := range 5 {
+		got := r.sendAll(stream(format.Root(), named(0, "a")))
+		if i < 2 && (got.Err != nil || got.Entries != 2) || i >= 2 && (!errors.Is(got.Err, remote.ErrQuota) || got.Path != "") {
+			t.Errorf("sender %d: %+v", i, got)
+		}
+	}
+	r = receive(t, remote.Receiver{Dir: dir, MaxFiles: -1}, "127.0.0.1:0")
+	if got := r.sendAll(stream(format.Root(), named(0, "a"))); got.Err != nil {
+		t.Errorf("without a bound: %v", got.Err)
+	}
+}
+
+// TestFullDisk: what the disk took of a trace stays, whole entries all of them, as an
+// IET where there is no room for the ET.
+func TestFullDisk(t *testing.T) {
+	if !alonetest.Run(t) {
+		return
+	}
+	r := receive(t, remote.Receiver{}, "127.0.0.1:0")
+	b := append(stream(format.Root()), thousand(500)...)
+	restore := alonetest.LimitFiles(t, 300_000)
+	got := r.sendAll(b)
+	restore()
+	if !errors.Is(got.Err, syscall.EFBIG) || filepath.Ext(got.Path) != ".iet" || got.Entries < 280 || got.Entries > 300 {
+		t.Errorf("received %+v", got)
+	}
+	f := openTrace(t, got.Path)
+	if int64(f.Len()) != got.Entries || f.Damage() != nil {
+		t.Errorf("the IET has %d entries, %v", f.Len(), f.Damage())
+	}
+	if names := files(t, r.dir); len(names) != 1 {
+		t.Errorf("the folder has %q", names)
+	}
+	if got := r.sendAll(b); got.Err != nil || got.Entries != 501 {
+		t.Errorf("with room again: %+v", got)
+	}
+}
+
+// TestRemovedWhileItGrows: of a file that somebody removes no path is told.
+func TestRemovedWhileItGrows(t *testing.T) {
+	r := receive(t, remote.Receiver{}, "127.0.0.1:0")
+	c := r.dial()
+	_, err := c.Write(stream(format.Root(), named(0, "a")))
+	must(t, err)
+	var names []string
+	for range 500 {
+		if names = files(t, r.dir); len(names) == 1 {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	must(t, os.Remove(filepath.Join(r.dir, names[0])))
+	c.Close()
+	if got := r.await(1)[0]; got.Path != "" || got.Err == nil {
+		t.Errorf("received %+v", got)
+	}
+}
+
+func openTrace(t *testing.T, name string) *format.File {
+	t.Helper()
+	f, err := format.Open(name, &format.OpenOptions{Prefix: true})
+	must(t, err)
+	t.Cleanup(func() { _ = f.Close() })
+	return f
+}
