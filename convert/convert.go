@@ -34,7 +34,8 @@ type Options struct {
 //
 // An input that stops within an entry gives an output of the whole ones and an
 // error that is [format.ErrTruncated]. With any other error there is no output:
-// fs.ErrExist when out is there already, ErrSameFile, a [*format.CorruptError].
+// fs.ErrExist when out is there already, ErrSameFile, format.ErrLocked when a process
+// records to out, a [*format.CorruptError].
 func File(ctx context.Context, in, out string, o Options) error {
 	in = format.Find(in)
 	src, err := osfile.OpenRead(in)
@@ -118,6 +119,8 @@ func checkOutput(in os.FileInfo, out string, replace bool) error {
 		return &fs.PathError{Op: "convert to", Path: out, Err: fs.ErrExist}
 	case link.Mode()&fs.ModeSymlink == 0 && !link.Mode().IsRegular():
 		return fmt.Errorf("%s: %w", out, format.ErrNotRegular)
+	case link.Mode().IsRegular() && osfile.Locked(out):
+		return fmt.Errorf("%s: %w", out, format.ErrLocked) // what is recorded would be lost
 	}
 	return nil
 }

@@ -391,3 +391,26 @@ func TestFileTo(t *testing.T) {
 		t.Errorf("the folder has %v", names)
 	}
 }
+
+// TestReplaceNoRecording: what a process records is not replaced, since it would be
+// lost.
+func TestReplaceNoRecording(t *testing.T) {
+	dir := t.TempDir()
+	rec, err := format.Create(filepath.Join(dir, "app.et"), nil)
+	must(t, err)
+	must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("said"), Metadata: format.Metadata{Name: "event"}}))
+	in := fixture(format.V1, format.IET)
+	for _, replace := range []bool{false, true} {
+		if err := convert.File(t.Context(), in, rec.StreamPath(), convert.Options{Replace: replace}); !errors.Is(err, format.ErrLocked) && replace || err == nil {
+			t.Errorf("replace %v: %v, want ErrLocked", replace, err)
+		}
+	}
+	must(t, rec.Close(t.Context()))
+	f, err := format.Open(rec.Path(), nil)
+	must(t, err)
+	defer f.Close()
+	if f.Len() != 3 {
+		t.Errorf("the recording has %d entries, want 3", f.Len())
+	}
+	must(t, convert.File(t.Context(), in, rec.Path(), convert.Options{Format: format.ET, Replace: true})) // it is nobody's now
+}

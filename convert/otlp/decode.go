@@ -34,7 +34,7 @@ type DecodeOptions struct {
 // where the input just stops. In both cases all the spans and log records before
 // that place are written, even those of a line or message that is not whole. An
 // error of r that is not [io.EOF] ends the input and is returned.
-func Decode(ctx context.Context, r io.Reader, w *format.Writer, o *DecodeOptions) error {
+func Decode(ctx context.Context, r io.Reader, w *format.Writer, o *DecodeOptions) (err error) {
 	if o == nil {
 		o = &DecodeOptions{}
 	}
@@ -42,6 +42,7 @@ func Decode(ctx context.Context, r io.Reader, w *format.Writer, o *DecodeOptions
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, in.close()) }()
 	// What is written is encoded from the input, and goes to w's buffer: no part of
 	// the map reaches a system call.
 	err = in.view(func(b []byte) error { return decode(ctx, b, w) })
@@ -51,7 +52,7 @@ func Decode(ctx context.Context, r io.Reader, w *format.Writer, o *DecodeOptions
 	if in.rerr != nil {
 		err = in.rerr // which is why it stops where it does
 	}
-	return errors.Join(err, in.close())
+	return err
 }
 
 // A source reads an input of one encoding.

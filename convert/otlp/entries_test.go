@@ -248,3 +248,27 @@ func TestSlogRecords(t *testing.T) {
 		}
 	}
 }
+
+// TestSafeOnTerminal: OTLP JSON may go to a terminal, so that what acts there is
+// escaped wherever a text can stand.
+func TestSafeOnTerminal(t *testing.T) {
+	const acts = "\u001b[31m \u009b \u007f \u202e \u2028"
+	text, err := json.Marshal(acts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := strings.ReplaceAll(`{"resourceSpans":[{"resource":{"attributes":[{"key":X,"value":{"stringValue":X}}]},"schemaUrl":X,"scopeSpans":[{"scope":{"name":X,"version":X},"schemaUrl":X,"spans":[`+
+		`{"traceId":"00112233445566778899aabbccddeeff","spanId":"0011223344556677","name":X,"traceState":X,"status":{"message":X},"events":[{"name":X}],`+
+		`"attributes":[{"key":X,"value":{"kvlistValue":{"values":[{"key":X,"value":{"arrayValue":{"values":[{"stringValue":X},{"bytesValue":"AA=="}]}}}]}}}]}]}]}]}
+{"resourceLogs":[{"resource":{},"scopeLogs":[{"scope":{},"logRecords":[{"timeUnixNano":"1","severityText":X,"eventName":X,"body":{"arrayValue":{"values":[{"stringValue":X}]}}}]}]}]}
+`, "X", string(text))
+	v, err := decode(t, strings.NewReader(in))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := encode(t, v, nil)
+	if strings.ContainsAny(string(out), acts[:1]+"\u009b\u007f\u202e\u2028") {
+		t.Errorf("it writes %q", out)
+	}
+	compare(t, canonical(t, out), canonical(t, []byte(in)))
+}

@@ -135,7 +135,7 @@ func appendTextField(b []byte, key, s string) []byte {
 	if s == "" {
 		return b
 	}
-	return jsontext.AppendString(append(appendComma(b), key...), s)
+	return jsontext.AppendSafeString(append(appendComma(b), key...), s)
 }
 
 func appendCountField(b []byte, key string, n uint32) []byte {
@@ -170,7 +170,7 @@ func appendAttributesField(b []byte, attrs []telemetry.Attribute) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = jsontext.AppendString(append(b, `{"key":`...), attrs[i].Name)
+		b = jsontext.AppendSafeString(append(b, `{"key":`...), attrs[i].Name)
 		b = append(appendValue(append(b, `,"value":`...), &attrs[i]), '}')
 	}
 	return append(b, ']')
@@ -181,7 +181,7 @@ func appendValue(b []byte, a *telemetry.Attribute) []byte {
 	if a.Encoding == telemetry.Native {
 		switch a.Value.Kind() {
 		case format.KindString:
-			return append(jsontext.AppendString(append(b, `{"stringValue":`...), a.Value.Text()), '}')
+			return append(jsontext.AppendSafeString(append(b, `{"stringValue":`...), a.Value.Text()), '}')
 		case format.KindBytes:
 			b = base64.StdEncoding.AppendEncode(append(b, `{"bytesValue":"`...), a.Value.Bytes())
 			return append(b, `"}`...)

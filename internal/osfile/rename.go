@@ -18,6 +18,8 @@ func renameLink(from, to string) error {
 	}
 	if _, serr := os.Lstat(to); serr == nil {
 		return &os.LinkError{Op: "rename", Old: from, New: to, Err: fs.ErrExist}
+	} else if !errors.Is(serr, fs.ErrNotExist) {
+		return serr // there may be something
 	}
 	return os.Rename(from, to)
 }

@@ -318,7 +318,7 @@ func AppendAnyValue(b []byte, v *Any) []byte {
 	switch v.Kind {
 	case String:
 		if utf8.ValidString(v.Text) {
-			b = jsontext.AppendString(append(b, `{"stringValue":`...), v.Text)
+			b = jsontext.AppendSafeString(append(b, `{"stringValue":`...), v.Text)
 			break
 		}
 		fallthrough
@@ -351,7 +351,7 @@ func AppendAnyValue(b []byte, v *Any) []byte {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = jsontext.AppendString(append(b, `{"key":`...), v.Map[i].Key)
+			b = jsontext.AppendSafeString(append(b, `{"key":`...), v.Map[i].Key)
 			b = append(AppendAnyValue(append(b, `,"value":`...), &v.Map[i].Value), '}')
 		}
 		return append(b, `]}}`...)
