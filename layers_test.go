@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -87,6 +89,43 @@ func TestLayers(t *testing.T) {
 	for name := range layers {
 		if !seen[name] {
 			t.Errorf("there is no package %s", name)
+		}
+	}
+}
+
+// TestReadmeSaysWhatIsLinked compares the README's table of what a service links with
+// what the packages import, whatever stands between.
+func TestReadmeSaysWhatIsLinked(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := make(map[string]bool) // each row has those above it
+	name := regexp.MustCompile("`([^`]+)`")
+	for _, p := range []string{"format", "slogadapter", "exporter"} {
+		_, row, _ := strings.Cut(string(readme), "\n| `"+p+"` | ")
+		row, _, _ = strings.Cut(row, "\n")
+		for _, m := range name.FindAllStringSubmatch(row, -1) {
+			said[m[1]] = true
+		}
+		out, err := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", "./"+p).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		linked := map[string]bool{strings.TrimSuffix(module, "/"): true}
+		for m := range strings.FieldsSeq(string(out)) {
+			if linked[m] {
+				continue
+			}
+			linked[m] = true
+			if !said[m] {
+				t.Errorf("README does not say that %s links %s", p, m)
+			}
+		}
+		for m := range said {
+			if !linked[m] {
+				t.Errorf("README says that %s links %s", p, m)
+			}
 		}
 	}
 }

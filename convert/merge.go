@@ -71,7 +71,7 @@ type merger struct {
 	elsewhere map[place]place
 	resources telemetry.Resources
 	stack     []place
-	waits     map[place]bool // the stack, when it is deep
+	waits     map[place]int // where in the stack, when it is deep
 	raw, buf  []byte
 }
 
@@ -129,13 +129,11 @@ func (m *merger) write(p place) error {
 			continue
 		}
 		if m.waits == nil {
-			m.waits = make(map[place]bool)
+			m.waits = make(map[place]int)
 		}
-		m.waits[top] = true
-		if m.waits[up] {
-			m.part(up)
-			m.stack = append(m.stack[:0], p)
-			clear(m.waits)
+		m.waits[top] = len(m.stack) - 1
+		if at, ring := m.waits[up]; ring {
+			m.part(at)
 			continue
 		}
 		m.stack = append(m.stack, up)
@@ -143,14 +141,20 @@ func (m *merger) write(p place) error {
 	return nil
 }
 
-// part opens a ring of parents, which no program makes, at one of those that hang
-// below an entry of another trace. Within a trace there are no rings.
-func (m *merger) part(at place) {
-	for i := slices.Index(m.stack, at); i < len(m.stack); i++ {
-		if _, ok := m.elsewhere[m.stack[i]]; ok {
-			delete(m.elsewhere, m.stack[i])
-			return
+// part opens a ring of parents, which no program makes: all from at on in the stack.
+// It does so at the first of them that hangs below an entry of another trace, which
+// stays as the last in the stack. Within a trace there are no rings.
+func (m *merger) part(at int) {
+	for i := at; i < len(m.stack); i++ {
+		if _, ok := m.elsewhere[m.stack[i]]; !ok {
+			continue
 		}
+		delete(m.elsewhere, m.stack[i])
+		for _, p := range m.stack[i:] {
+			delete(m.waits, p)
+		}
+		m.stack = m.stack[:i+1]
+		return
 	}
 }
 

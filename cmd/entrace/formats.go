@@ -179,12 +179,18 @@ func asTrace(ctx context.Context, name string, f *foreignFormat) (path string, r
 		return "", nil, nil, err
 	}
 	remove = func() { _ = os.RemoveAll(dir) }
+	kept := false
+	defer func() {
+		if !kept { // a decoder may panic
+			remove()
+		}
+	}()
 	path = filepath.Join(dir, "trace.et")
 	err = convert.FileFrom(ctx, name, path, f.decode, convert.Options{Format: format.ET})
 	if _, there := os.Lstat(path); there == nil {
+		kept = true
 		return path, remove, err, nil
 	}
-	remove()
 	return "", nil, nil, err
 }
 

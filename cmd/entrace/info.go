@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -74,6 +75,11 @@ func (a *app) info(name string, asJSON bool) error {
 	if err := in.count(v); err != nil {
 		return err
 	}
+	end, err := endingOf(v)
+	if err != nil {
+		return err
+	}
+	in.Ended, in.Rotated = end.clean, end.rotated
 	if in.Pending, err = format.Pending(f.Name()); err != nil {
 		return err
 	}
@@ -86,18 +92,17 @@ func (a *app) info(name string, asJSON bool) error {
 	if asJSON {
 		err = a.printJSON(in)
 	} else {
-		_, err = fmt.Fprint(a.out, in.text())
+		_, err = fmt.Fprint(a.out, in.text(end.state(f, name)))
 	}
 	return errors.Join(err, torn(name, f.Damage()))
 }
 
 // count looks at every entry once.
 func (in *info) count(v *format.View) error {
+	services := make(map[string]bool)
 	var first, last time.Time
-	depths := make([]int32, v.Len())
 	f := v.File()
 	err := v.Walk(0, func(id uint32, depth int, _ bool) error {
-		depths[id] = int32(depth)
 		in.MaxDepth = max(in.MaxDepth, depth)
 		t, timed := v.Time(id)
 		switch v.Role(id) {
@@ -124,17 +129,10 @@ func (in *info) count(v *format.View) error {
 			if err != nil {
 				return err
 			}
-			if s := e.Message.Value; s != "" && !slices.Contains(in.Services, s) {
-				in.Services = append(in.Services, s)
+			if s := e.Message.Value; s != "" {
+				services[s] = true
 			}
 		case format.RoleRecorder:
-			if name, err := f.Entry(id); err != nil {
-				return err
-			} else if name.Metadata.Name == format.NameEnd && int(id) == v.Len()-1 {
-				in.Ended = true
-				rotated, _ := name.Attribute(format.AttrRotated)
-				in.Rotated = rotated.Bool()
-			}
 			timed = false // is not what happened in the program
 		}
 		if timed {
@@ -147,6 +145,7 @@ func (in *info) count(v *format.View) error {
 		}
 		return nil
 	})
+	in.Services = slices.AppendSeq(in.Services, maps.Keys(services))
 	slices.Sort(in.Services)
 	if !first.IsZero() {
 		in.FirstTime, in.LastTime = &first, &last
@@ -154,7 +153,7 @@ func (in *info) count(v *format.View) error {
 	return err
 }
 
-func (in *info) text() string {
+func (in *info) text(state string) string {
 	var b strings.Builder
 	row := func(name string, v any) { fmt.Fprintf(&b, "%-12s %s\n", name, safe(fmt.Sprint(v))) }
 	row("file", in.File)
@@ -174,17 +173,9 @@ func (in *info) text() string {
 		row("pending", fmt.Sprintf("%d entries in the crash buffer, which recover brings in", in.Pending))
 	}
 	row("bytes", fmt.Sprintf("%d, %d of them whole", in.Bytes, in.ValidBytes))
-	switch {
-	case in.Live:
-		row("state", "a process is writing it")
-	case in.Damage != "":
-		row("state", fmt.Sprintf("%s: %s", in.Cut, in.Damage))
-	case in.Rotated:
-		row("state", "ended cleanly; another file follows")
-	case in.Ended:
-		row("state", "ended cleanly")
-	default:
-		row("state", "whole; no entry marks a clean end")
+	row("state", state)
+	if in.Damage != "" && !in.Live {
+		row("damage", fmt.Sprintf("%s: %s", in.Cut, in.Damage))
 	}
 	return b.String()
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -163,14 +164,14 @@ func TestCatText(t *testing.T) {
 	}
 }
 
-const sampleTree = `app.iet 2 spans, 1 log records, 7 entries
+var sampleTree = fmt.Sprintf(`app.iet 2 spans, 1 log records, 7 entries, still recording (pid %d)
 └─ shop resource
    └─ ERROR GET /cart 12.3ms server no luck path="/cart?x=1 2"
       ├─ → link ab cd
       ├─ ERROR • exception
       ├─ SELECT not ended path="/cart?x=1 2"
       └─ WARN cart loaded n=-3 f=2.0 ok=true raw=0x01ff
-`
+`, os.Getpid())
 
 func TestTree(t *testing.T) {
 	t.Chdir(t.TempDir())
@@ -187,6 +188,76 @@ func TestTree(t *testing.T) {
 	out := fine(t, read(t, "app.iet"), "tree", "-")
 	if _, got, _ := strings.Cut(out, "\n"); got != sampleTree[strings.Index(sampleTree, "\n")+1:] {
 		t.Errorf("of the standard input it prints\n%s", out)
+	}
+}
+
+// TestTreeState: the first line says whether the trace is all that there will be, and
+// the entry that marks a clean end is shown only if something was dropped.
+func TestTreeState(t *testing.T) {
+	t.Chdir(t.TempDir())
+	first := func(args ...string) string {
+		t.Helper()
+		line, _, _ := strings.Cut(fine(t, nil, append([]string{"tree"}, args...)...), "\n")
+		_, state, _ := strings.Cut(line, " entries, ")
+		return state
+	}
+	rec := sampleTrace(t, "app.et")
+	must(t, os.WriteFile("killed.iet", read(t, "app.iet"), 0o600)) // which nobody has locked
+	if got, want := first("app.et"), fmt.Sprintf("still recording (pid %d)", os.Getpid()); runtime.GOOS == "linux" && got != want || !strings.HasPrefix(got, "still recording") {
+		t.Errorf("of a recording it says %q, want %q", got, want)
+	}
+	must(t, rec.Close(t.Context()))
+	want := strings.SplitAfter(sampleTree, "\n")
+	want[0] = "app.et 2 spans, 1 log records, 8 entries, complete\n"
+	if got := fine(t, nil, "tree", "app.et"); got != strings.Join(want, "") {
+		t.Errorf("of what has ended it prints\n%s, want\n%s", got, strings.Join(want, ""))
+	}
+	if got := first("killed.iet"); got != "killed: no end entry" {
+		t.Errorf("of what was killed it says %q", got)
+	}
+	if _, got, _ := strings.Cut(fine(t, read(t, "killed.iet"), "tree", "-"), " entries, "); !strings.HasPrefix(got, "not finished\n") {
+		t.Errorf("of the standard input it says %q", got)
+	}
+	fine(t, nil, "convert", "killed.iet", "killed.et")
+	if got := first("killed.et"); got != "no end entry" {
+		t.Errorf("of an ET without an end it says %q", got)
+	}
+	if text := fine(t, nil, "info", "killed.iet"); !strings.Contains(text, "state        killed: no end entry\n") {
+		t.Errorf("info says\n%s", text)
+	}
+
+	// A trace that lost something.
+	rec, err := format.Create("lossy.et", nil)
+	must(t, err)
+	must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("said"), Metadata: named("event").Metadata}))
+	if err := rec.Log(format.SpanRef{}, &format.TraceEntry{Metadata: format.Metadata{Name: "event", Level: 200}}); err == nil {
+		t.Error("an entry of no level is taken")
+	}
+	must(t, rec.Close(t.Context()))
+	out := fine(t, nil, "tree", "lossy.et")
+	if !strings.HasPrefix(out, "lossy.et 0 spans, 1 log records, 3 entries, ended, 1 entries dropped\n") ||
+		!strings.Contains(out, "├─ TRACE said\n") || !strings.HasSuffix(out, "└─ TRACE entrace.end entries=2 dropped=1 dropped.invalid=1\n") {
+		t.Errorf("it prints\n%s", out)
+	}
+	// Of two that are merged each has its end.
+	fine(t, nil, "merge", "app.et", "lossy.et", "-o", "both.et")
+	out = fine(t, nil, "tree", "both.et")
+	if !strings.HasPrefix(out, "both.et 2 spans, 2 log records, 10 entries, ended, 1 entries dropped\n") || strings.Count(out, "entrace.end") != 1 {
+		t.Errorf("it prints\n%s", out)
+	}
+
+	// One that another file follows.
+	rec, err = format.Create("long.et", &format.RecorderOptions{MaxFileEntries: 20})
+	must(t, err)
+	for range 30 {
+		must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("said"), Metadata: named("event").Metadata}))
+		must(t, rec.Flush())
+	}
+	must(t, rec.Close(t.Context()))
+	parts, err := filepath.Glob("long.2*.et")
+	must(t, err)
+	if len(parts) != 1 || first(parts[0]) != "complete, another file follows" || first("long.et") != "complete" {
+		t.Errorf("of %q it says %q, of the last one %q", parts, first(parts[0]), first("long.et"))
 	}
 }
 
@@ -241,7 +312,7 @@ func TestInfo(t *testing.T) {
 		}
 	}
 	text := fine(t, nil, "info", "app.et")
-	for _, want := range []string{"ET, version 1", "2, 1 of them not ended", "shop", "999ms later", "ended cleanly"} {
+	for _, want := range []string{"ET, version 1", "2, 1 of them not ended", "shop", "999ms later", "state        complete"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("it prints\n%s, want %q in it", text, want)
 		}

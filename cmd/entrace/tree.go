@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -63,18 +64,20 @@ func (a *app) tree(ctx context.Context, name string, o treeOptions) error {
 		title = stdinName
 	}
 	p := printer{app: a, title: title, v: v, w: w, bare: o.bare, width: terminalWidth(a.out)}
-	if p.rotated, err = format.Rotated(f); err != nil {
+	if p.end, err = endingOf(v); err != nil {
 		return err
 	}
+	p.state = p.end.state(f, name)
 	if f.Len() > 0 {
+		final := p.finalChild()
 		err = v.Walk(0, func(id uint32, depth int, last bool) error {
 			if id%1024 == 0 && ctx.Err() != nil {
 				return ctx.Err()
 			}
-			if o.depth > 0 && depth > o.depth {
+			if o.depth > 0 && depth > o.depth || depth == 1 && p.end.plain[id] {
 				return format.SkipChildren
 			}
-			return p.entry(id, depth, last)
+			return p.entry(id, depth, last || id == final)
 		})
 	}
 	return errors.Join(err, w.Flush(), torn(name, f.Damage()))
@@ -82,15 +85,27 @@ func (a *app) tree(ctx context.Context, name string, o treeOptions) error {
 
 // A printer draws one entry after the other.
 type printer struct {
-	rotated bool // another file follows
 	*app
 
 	title string
+	end   ending
+	state string
 	v     *format.View
 	w     *bufio.Writer
 	bare  bool
 	width int                 // of the terminal in columns, 0 for none
 	lines [maxIndent + 1]bool // whether a level goes on below
+}
+
+// finalChild returns the last child of the root that is shown, 0 if there is none:
+// that a recorder ended cleanly is said above.
+func (p *printer) finalChild() uint32 {
+	for _, id := range slices.Backward(p.v.Children(0)) {
+		if !p.end.plain[id] {
+			return id
+		}
+	}
+	return 0
 }
 
 func (p *printer) entry(id uint32, depth int, last bool) error {
@@ -139,8 +154,8 @@ func (p *printer) summary() string {
 			logs++
 		}
 	}
-	return fmt.Sprintf("%s %d spans, %d log records, %d entries",
-		p.paint(colorBold, safe(p.title)), spans, logs, p.v.Len())
+	return fmt.Sprintf("%s %d spans, %d log records, %d entries, %s",
+		p.paint(colorBold, safe(p.title)), spans, logs, p.v.Len(), p.state)
 }
 
 // line is what is printed of an entry behind so many columns.
@@ -160,7 +175,7 @@ func (p *printer) line(id uint32, e *format.TraceEntry, indent int) string {
 	for i := range e.Attributes {
 		at := &e.Attributes[i]
 		user, ok := format.UserName(at.Name)
-		if !ok {
+		if !ok || e.Metadata.Name == format.NameEnd && p.v.Role(id) == format.RoleRecorder && isZero(at.Value) {
 			continue
 		}
 		name, value := safe(user)+"=", valueText(at.Value, maxValue)
@@ -211,11 +226,17 @@ func (p *printer) head(id uint32, e *format.TraceEntry) []string {
 // maxValue is how many runes of a value the tree shows.
 const maxValue = 80
 
+// isZero reports whether a recorder counts nothing.
+func isZero(v format.Value) bool {
+	n, ok := v.U64()
+	return ok && n == 0
+}
+
 // took is how long a span took.
 func (p *printer) took(e *format.TraceEntry) string {
 	v, ok := e.Attribute(format.AttrDuration)
 	if !ok {
-		if p.rotated {
+		if p.end.rotated {
 			return p.paint(colorDim, "goes on in the next file")
 		}
 		return p.paint(colorYellow, "not ended")

@@ -231,15 +231,3 @@ func RenameOpen(f *os.File, from, to string) error {
 
 // closeFirst says that Windows neither removes nor renames open files.
 const closeFirst = runtime.GOOS == "windows"
-
-// Locked reports whether another open file holds the exclusive lock of the file
-// name. To find out it takes a shared lock for a moment.
-func Locked(name string) bool {
-	f, err := OpenRead(name)
-	if err != nil {
-		return false
-	}
-	err = Lock(f, false)
-	_ = f.Close() // gives the lock back, too
-	return errors.Is(err, ErrLocked)
-}

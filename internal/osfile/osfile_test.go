@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 )
 
@@ -56,9 +57,19 @@ func TestLock(t *testing.T) {
 	if Locked(name) {
 		t.Error("Locked before Lock")
 	}
+	if h, pid := Holder(name); h != HoldNone || pid != 0 {
+		t.Errorf("Holder before Lock: %v, %d", h, pid)
+	}
 	must(t, Lock(f, true))
 	if !Locked(name) {
 		t.Error("not Locked after Lock")
+	}
+	h, pid := Holder(name)
+	if h != HoldTaken || pid != os.Getpid() && (runtime.GOOS == "linux" || pid != 0) {
+		t.Errorf("Holder after Lock: %v, %d, want %d", h, pid, os.Getpid())
+	}
+	if h, _ := Holder(name + "x"); h != HoldUnknown {
+		t.Errorf("Holder of a file that is not there: %v", h)
 	}
 	g, err := OpenWrite(name)
 	must(t, err)

@@ -16,6 +16,8 @@ const (
 // also keeps others from reading what it covers.
 const lockOffset = 1 << 62
 
+const haveLocks = true
+
 // Lock takes the lock that tells others that f is being written, exclusive or
 // shared, or returns ErrLocked at once. It is gone with the process.
 func Lock(f *os.File, exclusive bool) error {

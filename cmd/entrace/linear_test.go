@@ -1,0 +1,140 @@
+package main
+
+import (
+	"encoding/hex"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+// TestWorkIsLinear: four times the entries take four times the work, and no more than
+// a logarithm besides. Work is counted and not timed: it is how often the blocks of
+// the command's code are run, those of the packages for slices and sorting included.
+func TestWorkIsLinear(t *testing.T) {
+	dir := t.TempDir()
+	exe := filepath.Join(dir, "entrace")
+	build := exec.CommandContext(t.Context(), "go", "build", "-cover", "-covermode=count",
+		"-coverpkg=github.com/entrace-go/entrace/...,slices,sort,maps", "-o", exe, ".")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	work := func(args ...string) (n int) {
+		t.Helper()
+		counts := t.TempDir()
+		cmd := exec.CommandContext(t.Context(), exe, args...)
+		cmd.Env = append(os.Environ(), "GOCOVERDIR="+counts)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%q: %v: %.1000s", args, err, out)
+		}
+		text := filepath.Join(counts, "text")
+		if out, err := exec.CommandContext(t.Context(), "go", "tool", "covdata", "textfmt", "-i="+counts, "-o="+text).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		for line := range strings.Lines(string(read(t, text))) {
+			if count, err := strconv.Atoi(strings.TrimSpace(line[strings.LastIndexByte(line, ' ')+1:])); err == nil {
+				n += count
+			}
+		}
+		return n
+	}
+	write := func(name string, entries ...*format.TraceEntry) string {
+		name = filepath.Join(dir, name)
+		b := format.AppendTraceEntry(format.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())
+		for _, e := range entries {
+			b = format.AppendTraceEntry(b, format.V1, e)
+		}
+		must(t, os.WriteFile(name, b, 0o600))
+		return name
+	}
+	const n = 2000
+	check := func(t *testing.T, what string, small, large int) {
+		t.Helper()
+		if large > small*11/2 {
+			t.Errorf("%s: %d entries take %d steps, %d take %d, which is %.1f times as much", what, n, small, 4*n, large, float64(large)/float64(small))
+		}
+	}
+	for shape, entry := range map[string]func(i int) *format.TraceEntry{
+		"services": func(i int) *format.TraceEntry {
+			return &format.TraceEntry{Message: format.Some(fmt.Sprintf("service %07d", i)), Metadata: format.Metadata{Name: format.NameResource}}
+		},
+		"a chain": func(i int) *format.TraceEntry { return spanOf(i, i) },
+		"one span below the other, the last first": func(i int) *format.TraceEntry {
+			return below(spanOf(i, 0), i+1)
+		},
+		"one id": func(int) *format.TraceEntry { return spanOf(1, 0) },
+		"links of one span": func(i int) *format.TraceEntry {
+			if i == 0 {
+				return spanOf(0, 0)
+			}
+			return &format.TraceEntry{Parent: 1, Metadata: format.Metadata{Name: format.NameLink}, Attributes: []format.Attribute{
+				{Name: format.AttrLinkTraceID, Value: format.StringValue(strings.Repeat("ab", 16))}, {Name: format.AttrLinkSpanID, Value: format.StringValue(spanID(i))},
+			}}
+		},
+		"names": func(i int) *format.TraceEntry {
+			e := spanOf(i, 0)
+			e.Metadata.Name = fmt.Sprint("name ", i)
+			return e
+		},
+	} {
+		t.Run(shape, func(t *testing.T) {
+			var entries []*format.TraceEntry
+			for i := range 4 * n {
+				entries = append(entries, entry(i))
+			}
+			small, large := write(shape+"1.iet", entries[:n]...), write(shape+"4.iet", entries...)
+			for _, command := range []string{
+				"info", "tree --depth 100", "verify", "cat", "tail", "merge", "convert --to et -", "convert --to otlp -", "convert --to otlp-proto -",
+				"convert --to heph -", "convert --to measureme -", "convert --to parquet -", "convert --to perfetto -", "convert --to chrome -",
+				"convert --to folded -", "convert --to speedscope -",
+			} {
+				args := strings.Fields(command)
+				run := func(name string) int {
+					switch args[0] {
+					case "convert":
+						return work("convert", "--to", args[2], name, "-")
+					case "merge":
+						return work("merge", name, name, "-o", filepath.Join(t.TempDir(), "x.et"))
+					}
+					return work(append(args, name)...)
+				}
+				check(t, command, run(small), run(large))
+			}
+		})
+	}
+	t.Run("rings of two traces", func(t *testing.T) {
+		// A chain in one of them, each span of which says that it is below a span of the
+		// other, which says that it is below that.
+		rings := func(n int) int {
+			var chain, other []*format.TraceEntry
+			for i := range n {
+				chain = append(chain, &format.TraceEntry{Parent: uint32(2 * i), Metadata: format.Metadata{Name: "between"}}, below(spanOf(n+i, 2*i+1), 2*n+i))
+				other = append(other, below(spanOf(2*n+i, 0), n+i))
+			}
+			last := write("last.iet", below(spanOf(3*n, 0), n+n-1))
+			return work("merge", last, write("chain.iet", chain...), write("other.iet", other...), "-o", filepath.Join(t.TempDir(), "x.et"))
+		}
+		check(t, "merge", rings(n), rings(4*n))
+	})
+}
+
+// below says that a span is a child of the one with the id up.
+func below(e *format.TraceEntry, up int) *format.TraceEntry {
+	e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrParentSpanID, Value: format.StringValue(spanID(up))})
+	return e
+}
+
+func spanID(i int) string { return hex.EncodeToString(fmt.Appendf(nil, "%08d", i)) }
+
+// spanOf is a span with the id i, of one second.
+func spanOf(i, parent int) *format.TraceEntry {
+	return &format.TraceEntry{Parent: uint32(parent), Metadata: format.Metadata{Name: "span"}, Attributes: []format.Attribute{
+		{Name: format.AttrTraceID, Value: format.StringValue(strings.Repeat("ab", 16))}, {Name: format.AttrSpanID, Value: format.StringValue(spanID(i))},
+		{Name: format.AttrTime, Value: format.U64Value(uint64(1_700_000_000_000_000_000 + i))}, {Name: format.AttrDuration, Value: format.U64Value(1e9)},
+	}}
+}

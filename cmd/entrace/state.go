@@ -1,0 +1,78 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/osfile"
+)
+
+// An ending is what the recorders say of the end of their traces. A trace that was
+// merged has the ends of all.
+type ending struct {
+	clean   bool            // the last entry is such an end
+	rotated bool            // and another file follows
+	dropped uint64          // entries
+	plain   map[uint32]bool // the ends of which nothing was dropped
+}
+
+// endingOf looks for the ends below the root.
+func endingOf(v *format.View) (ending, error) {
+	e := ending{plain: make(map[uint32]bool)}
+	if v.Len() == 0 {
+		return e, nil
+	}
+	for _, id := range v.File().Children(0) {
+		if v.Role(id) != format.RoleRecorder {
+			continue
+		}
+		entry, err := v.File().Entry(id)
+		if err != nil {
+			return e, err
+		}
+		if entry.Metadata.Name != format.NameEnd {
+			continue
+		}
+		dropped, _ := entry.Attribute("dropped")
+		n, _ := dropped.U64()
+		e.dropped += n
+		if n == 0 {
+			e.plain[id] = true
+		}
+		if int(id) == v.Len()-1 {
+			rotated, _ := entry.Attribute(format.AttrRotated)
+			e.clean, e.rotated = true, rotated.Bool()
+		}
+	}
+	return e, nil
+}
+
+// state says whether the trace f, that was called name, is all that there will be.
+func (e *ending) state(f *format.File, name string) string {
+	if e.clean {
+		s := "complete"
+		if e.dropped > 0 {
+			s = fmt.Sprintf("ended, %d entries dropped", e.dropped)
+		}
+		if e.rotated {
+			s += ", another file follows"
+		}
+		return s
+	}
+	if f.Format() == format.ET {
+		return "no end entry" // its program was killed, or it was made by another
+	}
+	hold, pid := osfile.HoldUnknown, 0
+	if name != "-" {
+		hold, pid = osfile.Holder(f.Name())
+	}
+	switch {
+	case hold == osfile.HoldTaken && pid > 0:
+		return fmt.Sprintf("still recording (pid %d)", pid)
+	case hold == osfile.HoldTaken:
+		return "still recording"
+	case hold == osfile.HoldNone:
+		return "killed: no end entry"
+	}
+	return "not finished"
+}

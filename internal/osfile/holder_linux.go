@@ -1,0 +1,37 @@
+package osfile
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// lockPID returns the process that holds the exclusive lock of f, 0 if the kernel does
+// not say, as of a process in another namespace.
+func lockPID(f *os.File) int {
+	var st unix.Stat_t
+	if err := control(f, func(fd int) error { return unix.Fstat(fd, &st) }); err != nil {
+		return 0
+	}
+	locks, err := os.Open("/proc/locks")
+	if err != nil {
+		return 0
+	}
+	defer locks.Close()
+	// proc_locks(5): number, FLOCK, ADVISORY, WRITE, pid, device:inode, from, to.
+	file := fmt.Sprintf("%02x:%02x:%d", unix.Major(st.Dev), unix.Minor(st.Dev), st.Ino)
+	for s := bufio.NewScanner(locks); s.Scan(); {
+		w := strings.Fields(s.Text())
+		if len(w) < 6 || w[1] != "FLOCK" || w[3] != "WRITE" || w[5] != file {
+			continue
+		}
+		if pid, err := strconv.Atoi(w[4]); err == nil && pid > 0 {
+			return pid
+		}
+	}
+	return 0
+}
