@@ -34,6 +34,7 @@ type Config struct {
 // counts from its end, whatever is done to the clock meanwhile. Another one has the
 // earlier of the times in its name and of its last change, and is removed for its age
 // only if both are old. One that is dated in the future is the first to be removed.
+// What is not finished is neither counted nor removed, see [Unfinished].
 type Keep struct {
 	Files int
 	Bytes int64

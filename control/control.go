@@ -32,7 +32,8 @@ type Options struct {
 	// are called by a goroutine of their own, one at a time; of what comes while 64
 	// wait nothing is told. They may call the control, but for Shutdown.
 	OnError func(error)
-	// OnTrace, if set, is called when a trace is finished or was not kept.
+	// OnTrace, if set, is called when a trace is finished or was not kept. If it is
+	// Unfinished it is called again when it could be finished.
 	OnTrace func(*Trace)
 }
 
@@ -66,7 +67,7 @@ type Control struct {
 
 	// Of the worker.
 	over       bool // nothing is to begin any more
-	unfinished int  // traces that are IETs for now
+	unfinished unfinished
 	running    []*Trace
 	members    []*member
 	limits     map[string]*limit

@@ -128,8 +128,8 @@ func (f *folder) list() ([]TraceFile, error) {
 // many this call has removed: those that are too old, then the oldest of those that
 // nobody asked for by hand, then the oldest of the others. See package retain for
 // what is old. Those in spare always stay, which are to be what was finished just
-// now; without any, the newest one. What cannot be removed counts on, and the first
-// such error is returned when all else is done.
+// now; if none of them is there, the newest one. What cannot be removed counts on, and
+// the first such error is returned when all else is done.
 func (f *folder) trim(k Keep, now time.Time, spare ...string) (removed int, err error) {
 	if k == (Keep{}) {
 		return 0, nil
@@ -150,7 +150,7 @@ func (f *folder) trim(k Keep, now time.Time, spare ...string) (removed int, err 
 	}
 	older := f.kept.Compare(now)
 	slices.SortStableFunc(files, func(a, b TraceFile) int { return older(known(&a), known(&b)) })
-	if len(spare) == 0 {
+	if !slices.ContainsFunc(spare, func(name string) bool { return there[name] }) {
 		files = files[:len(files)-1]
 	}
 	files = slices.DeleteFunc(files, func(file TraceFile) bool { return slices.Contains(spare, file.Name) })

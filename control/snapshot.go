@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/entrace-go/entrace/format"
@@ -79,32 +80,73 @@ func (c *Control) close(t *Trace) (Verdict, error) {
 	}
 	err = t.rec.Close(context.Background())
 	v := left(t.rec, err)
+	name := filepath.Base(t.path)
+	var finished []string
 	switch v {
 	case Started:
-		c.dir.kept.Add(filepath.Base(t.path))
-		if c.unfinished > 0 { // there may be room again
-			c.finishOthers()
-		}
+		c.dir.kept.Add(name)
+		finished = append(c.finishOthers(), name) // there may be room again
 	case Unfinished:
 		t.setPath(t.rec.StreamPath())
-		c.unfinished++
+		c.unfinished.traces = append(c.unfinished.traces, t)
 	}
-	_, terr := c.dir.trim(c.force.Load().cfg.Keep, time.Now(), filepath.Base(t.path))
+	_, terr := c.dir.trim(c.force.Load().cfg.Keep, time.Now(), finished...)
 	if terr != nil {
 		c.report(fmt.Errorf("trim %s: %w", c.dir.dir, terr))
 	}
 	return v, err
 }
 
-// finishOthers tries again to finish what could not be finished.
-func (c *Control) finishOthers() {
-	finished, err := c.dir.sweep()
-	for _, name := range finished {
-		c.dir.kept.Add(name)
+// unfinished are traces that are IETs for now.
+type unfinished struct {
+	traces []*Trace
+	wait   time.Duration // since they could not be finished again
+	next   time.Time     // not before then
+}
+
+// An attempt to finish a large trace writes all that there is room for.
+const (
+	minFinishWait = time.Minute
+	maxFinishWait = time.Hour
+)
+
+// finishOthers tries again to finish what could not be finished, at once and then
+// less and less often, and returns what it has. What still cannot be was told when it
+// happened.
+func (c *Control) finishOthers() (finished []string) {
+	u := &c.unfinished
+	if len(u.traces) == 0 || time.Now().Before(u.next) {
+		return nil
 	}
-	if err == nil {
-		c.unfinished = 0
-	} // else it was told when it happened, and the next one tries again
+	u.traces = slices.DeleteFunc(u.traces, func(t *Trace) bool {
+		name := t.id + fileExt
+		done, err := c.dir.finish(name)
+		if done {
+			c.dir.kept.Add(name)
+			finished = append(finished, name)
+			c.rescued(t)
+		}
+		return err == nil
+	})
+	if len(u.traces) == 0 {
+		*u = unfinished{}
+		return finished
+	}
+	u.wait = min(max(2*u.wait, minFinishWait), maxFinishWait)
+	u.next = time.Now().Add(u.wait)
+	return finished
+}
+
+// rescued takes notice that a trace is finished after all.
+func (c *Control) rescued(t *Trace) {
+	t.mu.Lock()
+	t.verdict, t.path = Started, c.dir.path(t.id+fileExt)
+	t.mu.Unlock()
+	c.mu.Lock()
+	c.left--
+	c.kept++
+	c.mu.Unlock()
+	c.tellOf(t)
 }
 
 // left returns what there is of the file of rec, whose Close returned err: Started for

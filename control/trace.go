@@ -55,7 +55,7 @@ func (t *Trace) Config() *Config { return t.cfg }
 func (t *Trace) Request() Request { return t.request }
 
 // Path returns the file. That of a stream is there when it has ended. If the verdict
-// is [Unfinished] it is the IET, of which the next start makes the ET.
+// is [Unfinished] it is the IET, until the ET can be made.
 func (t *Trace) Path() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -179,16 +179,16 @@ func (c *Control) ended(t *Trace, v Verdict, err error) {
 	switch v {
 	case Started:
 		c.kept++
-		l.fails = 0
 	case Unfinished:
 		c.left++
-		l.failed(time.Now())
 	case Failed:
 		c.lost++
-		l.failed(time.Now())
 	}
 	c.mu.Unlock()
-	if err != nil {
+	if err == nil {
+		l.fails = 0
+	} else {
+		l.failed(time.Now())
 		c.report(fmt.Errorf("trace %s: %w", t.tc.Name, err))
 	}
 	t.finish(v, err)

@@ -118,6 +118,9 @@ func TestStreamStaysWhenNoETCanBeMade(t *testing.T) {
 			case "the next trace":
 				_, err := r.ctl.Start(t.Context(), api("asked"))
 				must(t, err)
+				if st := r.ctl.Stats(); tr.Verdict() != control.Started || tr.Path() != et || st.Unfinished != 0 || st.Kept != 2 {
+					t.Errorf("then the trace is %s, %s; %+v", tr.Verdict(), tr.Path(), st)
+				}
 			case "Recover":
 				_, finished, err := control.Recover(dir)
 				if err != nil || len(finished) != 1 || finished[0] != filepath.Base(et) {

@@ -5,6 +5,7 @@ package retain
 
 import (
 	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -17,7 +18,7 @@ type File struct {
 }
 
 // A Log remembers which files are this process's own, and since when by a clock that
-// nobody can set. The zero value is empty. A Log is safe for concurrent use.
+// nobody can set: thousands of them, the latest ones. The zero value is empty. A Log is safe for concurrent use.
 type Log struct {
 	mu sync.Mutex
 
@@ -32,7 +33,15 @@ func (l *Log) Add(path string) {
 		l.own = make(map[string]time.Time)
 	}
 	l.own[path] = time.Now()
+	if len(l.own) > maxOwn {
+		times := slices.SortedFunc(maps.Values(l.own), time.Time.Compare)
+		maps.DeleteFunc(l.own, func(_ string, at time.Time) bool { return at.Before(times[maxOwn/2]) })
+	}
 }
+
+// maxOwn is how many files are remembered at most: where there is no bound nobody
+// forgets those that are gone.
+const maxOwn = 10_000
 
 // settled is how long ago a file was ended that nobody renames any more: while that is
 // done, whoever lists the folder may miss it.
@@ -46,11 +55,15 @@ func (l *Log) Forget(there func(path string) bool) {
 	maps.DeleteFunc(l.own, func(path string, at time.Time) bool { return time.Since(at) > settled && !there(path) })
 }
 
+// tolerated is how far ahead the clock of another machine, or that of this one before
+// it was set, may have been for a file to be as new as it says.
+const tolerated = 5 * time.Minute
+
 // Compare returns a comparison by which the oldest files come first, at the time now.
 // A file of this process counts from when it ended it, another one from the earlier
 // one of the times in its name and of its last change. A file both of whose times
-// have not come yet is older than all others: it was made while the clock was wrong,
-// nobody knows when.
+// have not come yet, by more than five minutes, is older than all others: it was made
+// while the clock was wrong, nobody knows when.
 func (l *Log) Compare(now time.Time) func(a, b *File) int {
 	ref := time.Now() // one for all, since files are ended at almost the same time
 	at := func(f *File) time.Time {
@@ -61,8 +74,11 @@ func (l *Log) Compare(now time.Time) func(a, b *File) int {
 		if f.Modified.Before(at) {
 			at = f.Modified
 		}
-		if at.After(now) {
+		switch ahead := at.Sub(now); {
+		case ahead > tolerated:
 			return time.Time{}
+		case ahead > 0:
+			return now
 		}
 		return at
 	}

@@ -2,6 +2,7 @@ package retain_test
 
 import (
 	"slices"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,6 +19,7 @@ func TestCompare(t *testing.T) {
 		{Path: "named while the clock was ahead", Named: at(24), Modified: at(-1)},
 		{Path: "copied just now", Named: at(-3), Modified: at(0)},
 		{Path: "ended here", Named: at(-48), Modified: at(-48)},
+		{Path: "of a clock that is a little ahead", Named: now.Add(4 * time.Minute), Modified: now.Add(4 * time.Minute)},
 		{Path: "now", Named: at(0), Modified: at(0)},
 	}
 	synctest.Test(t, func(t *testing.T) {
@@ -25,12 +27,12 @@ func TestCompare(t *testing.T) {
 		l.Add("ended here")
 		time.Sleep(30 * time.Minute)
 		older := l.Compare(now)
-		slices.SortFunc(files, func(a, b retain.File) int { return older(&a, &b) })
+		slices.SortStableFunc(files, func(a, b retain.File) int { return older(&a, &b) })
 		var got []string
 		for _, f := range files {
 			got = append(got, f.Path)
 		}
-		want := []string{"tomorrow", "copied just now", "two hours ago", "named while the clock was ahead", "ended here", "now"}
+		want := []string{"tomorrow", "copied just now", "two hours ago", "named while the clock was ahead", "ended here", "of a clock that is a little ahead", "now"}
 		if !slices.Equal(got, want) {
 			t.Errorf("from the oldest on: %q, want %q", got, want)
 		}
@@ -78,4 +80,22 @@ func TestForget(t *testing.T) {
 			t.Error("what was added later is forgotten, or what is gone is not")
 		}
 	})
+}
+
+// TestBound: what is remembered does not grow for ever, and the latest stays.
+func TestBound(t *testing.T) {
+	var l retain.Log
+	old := time.Unix(0, 0)
+	for i := range 25_000 {
+		l.Add(strconv.Itoa(i))
+	}
+	known := 0
+	for i := range 25_000 {
+		if !l.Older(&retain.File{Path: strconv.Itoa(i), Named: old, Modified: old}, time.Now(), time.Hour) {
+			known++
+		}
+	}
+	if known < 5_000 || known > 10_000 || l.Older(&retain.File{Path: "24999", Named: old, Modified: old}, time.Now(), time.Hour) {
+		t.Errorf("%d files are remembered", known)
+	}
 }
