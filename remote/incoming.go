@@ -82,9 +82,9 @@ func (in *incoming) write(b []byte, ends []int) error {
 			err = errors.Join(err, in.f.Truncate(format.MagicSize+in.size+int64(size)))
 		}
 	} else if entries < len(ends) {
-		err = ErrQuota
+		err = in.quota.full()
 	}
-	in.quota.give(0, granted-int64(size))
+	in.quota.wrote(granted, int64(size))
 	in.entries += int64(entries)
 	in.size += int64(size)
 	return err
@@ -103,11 +103,11 @@ func whole(ends []int, n int) (entries, size int) {
 // create makes the file.
 func (in *incoming) create() error {
 	if !in.quota.takeFile() {
-		return ErrQuota
+		return in.quota.full()
 	}
 	err := in.createFile()
 	if in.f == nil {
-		in.quota.give(1, 0)
+		in.quota.changed(-1, 0)
 	}
 	return err
 }
@@ -143,7 +143,7 @@ func (in *incoming) finish(ctx context.Context) (string, error) {
 	}
 	iet := in.f.Name()
 	if in.entries == 0 {
-		in.quota.give(1, 0)
+		in.quota.changed(-1, 0)
 		return "", errors.Join(osfile.Remove(in.f, iet), closed(in.f.Close()))
 	}
 	et := iet[:len(iet)-len("iet")] + "et"
@@ -158,7 +158,7 @@ func (in *incoming) finish(ctx context.Context) (string, error) {
 		in.quota.lookNow()
 		return "", errors.Join(err, serr)
 	}
-	in.quota.give(0, in.size-fi.Size()) // an ET has tables, too
+	in.quota.changed(0, fi.Size()-in.size) // an ET has tables, too
 	return left, err
 }
 

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"fmt"
 	"math"
 	"net"
 	"net/netip"
@@ -85,7 +86,8 @@ type quota struct {
 	mu sync.Mutex
 
 	bytes, files int64     // as far as is known
-	looked       time.Time // when the folder was looked at
+	granted      int64     // bytes that may be written and are not yet
+	next         time.Time // the folder is not looked at before
 }
 
 // lookAgain is after what time a quota that is used up looks whether somebody has
@@ -99,34 +101,53 @@ var receivedName = regexp.MustCompile(`^\d{8}T\d{6}\.\d{3}Z-\d{6,}\.(et|iet)$`)
 func (q *quota) takeFile() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.room(func() bool { return q.files < q.maxFiles && q.bytes < q.maxBytes }) {
+	if !q.room(func() bool { return q.files < q.maxFiles && q.bytes+q.granted < q.maxBytes }) {
 		return false
 	}
 	q.files++
 	return true
 }
 
+// full says which bound was reached.
+func (q *quota) full() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.files >= q.maxFiles {
+		return fmt.Errorf("%w: there are %d, and there may be %d", ErrQuota, q.files, q.maxFiles)
+	}
+	return fmt.Errorf("%w: they have %d bytes, and may have %d", ErrQuota, q.bytes, q.maxBytes)
+}
+
 // takeBytes returns how many of n bytes may be written.
 func (q *quota) takeBytes(n int64) int64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	_ = q.room(func() bool { return n <= q.maxBytes-q.bytes }) // a part will do, too
-	n = max(min(n, q.maxBytes-q.bytes), 0)
-	q.bytes += n
+	left := func() int64 { return q.maxBytes - q.bytes - q.granted }
+	_ = q.room(func() bool { return n <= left() }) // a part will do, too
+	n = max(min(n, left()), 0)
+	q.granted += n
 	return n
 }
 
-// give returns what was taken.
-func (q *quota) give(files, bytes int64) {
+// wrote says how many of the bytes that takeBytes granted are in the file.
+func (q *quota) wrote(granted, bytes int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.files -= files
-	q.bytes -= bytes
+	q.granted -= granted
+	q.bytes += bytes
+}
+
+// changed says that there are more files and bytes than were known, or less.
+func (q *quota) changed(files, bytes int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.files = max(q.files+files, 0) // another look may have come before
+	q.bytes = max(q.bytes+bytes, 0)
 }
 
 // room reports whether there is enough, after another look at the folder if need be.
 func (q *quota) room(enough func() bool) bool {
-	if !enough() && time.Since(q.looked) >= lookAgain {
+	if !enough() && !time.Now().Before(q.next) {
 		_ = q.look() // what is known stays
 	}
 	return enough()
@@ -141,7 +162,8 @@ func (q *quota) lookNow() {
 
 // look counts what is in the folder. The lock is held.
 func (q *quota) look() error {
-	q.looked = time.Now()
+	began := time.Now()
+	defer func() { q.next = time.Now().Add(max(lookAgain, 20*time.Since(began))) }()
 	list, err := os.ReadDir(q.dir)
 	if err != nil {
 		return err

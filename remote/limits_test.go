@@ -83,14 +83,13 @@ func TestConnectionsPerAddress(t *testing.T) {
 			l := newPipes()
 			r := serve(t, test.r, l)
 			var open []net.Conn
-			send := func(from string) net.Conn {
+			send := func(from string) {
 				c := l.dial(from)
 				t.Cleanup(func() { _ = c.Close() })
 				_, err := c.Write(stream(format.Root()))
 				if err == nil {
 					open = append(open, c)
 				}
-				return c
 			}
 			for i := range test.most {
 				send(test.same[i%len(test.same)])
@@ -134,7 +133,7 @@ func large(mebibytes int) []byte {
 // so much of one address, and give it back.
 func TestBufferedBytes(t *testing.T) {
 	l := newPipes()
-	r := serve(t, remote.Receiver{MaxConnections: 4, MaxBuffer: 24 << 20}, l)
+	r := serve(t, remote.Receiver{MaxConnections: 8, MaxBuffer: 24 << 20, MaxEntrySize: 4<<20 - 100}, l)
 	begin := func(from string, b []byte) net.Conn {
 		c := l.dial(from)
 		t.Cleanup(func() { _ = c.Close() })
@@ -145,33 +144,36 @@ func TestBufferedBytes(t *testing.T) {
 	three := large(3)
 	half := three[:len(three)-1]
 	first := begin("192.0.2.1", half)
-	if begin("192.0.2.1", half); !errors.Is(r.await(1)[0].Err, remote.ErrBusy) {
-		t.Errorf("a second connection from one address ended with %v", r.await(1)[0].Err)
+	begin("192.0.2.1", half)
+	if got := r.await(1)[0]; !errors.Is(got.Err, remote.ErrBusy) || !strings.Contains(got.Err.Error(), "no room for an entry of 3145") || outline(t, got.Path) != "root a<root" {
+		t.Errorf("a second sender from one address: %+v", got)
 	}
-	begin("192.0.2.2", large(6)) // more than a quarter
-	if got := last(r.await(2)); !errors.Is(got.Err, remote.ErrBusy) || !strings.Contains(got.Err.Error(), "no room for an entry of 629") || outline(t, got.Path) != "root a<root" {
-		t.Errorf("an entry that is too large: %+v", got)
-	}
-	for i, from := range []string{"127.0.0.1", "127.0.0.2", "127.0.0.3"} { // which have no bound of their own
-		c := begin(from, large(11)[:10<<20])
-		if i == 0 {
+	for i := range 7 { // of addresses that have no bound of their own
+		c := begin("127.0.0.1", half)
+		if i < 6 {
 			defer c.Close()
-			continue
 		}
-		if got := last(r.await(2 + i)); !errors.Is(got.Err, remote.ErrBusy) {
-			t.Errorf("there is no bound for all: %+v", got)
-		}
+	}
+	if got := r.await(2)[1]; !errors.Is(got.Err, remote.ErrBusy) {
+		t.Errorf("there is no bound for all: %+v", got)
 	}
 	_, err := first.Write(three[len(three)-1:])
 	must(t, err)
 	must(t, first.Close())
-	if got := last(r.await(5)); got.Err != nil || got.Entries != 3 {
+	if got := last(r.await(3)); got.Err != nil || got.Entries != 3 {
 		t.Errorf("the first one: %+v", got)
 	}
 	again := begin("192.0.2.1", three)
 	must(t, again.Close())
-	if got := last(r.await(6)); got.Err != nil || got.Entries != 3 {
+	if got := last(r.await(4)); got.Err != nil || got.Entries != 3 {
 		t.Errorf("when it has gone another one: %+v", got)
+	}
+	in, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer in.Close()
+	tight := remote.Receiver{Dir: t.TempDir(), MaxBuffer: 20 << 20}
+	if err := tight.Check(in); err == nil || !strings.Contains(err.Error(), "MaxBuffer") {
+		t.Errorf("a buffer without room for the largest entry: %v", err)
 	}
 }
 

@@ -38,15 +38,17 @@ type Receiver struct {
 	MaxPerAddress int
 	// MaxBuffer is how many bytes of memory all entries may take together that have
 	// not come as a whole, besides 64 KiB for each sender. The part of it that
-	// senders of one address may have is as large as their part of MaxConnections.
-	// An entry takes up to one and a half times its size. A sender for whose entry
-	// there is no room is turned away. The default is 128 MiB.
+	// senders of one address may have is as large as their part of MaxConnections,
+	// but large enough for one entry, which takes up to one and a half times its
+	// size. A sender for whose entry there is no room is turned away. The default is
+	// 128 MiB.
 	MaxBuffer int64
 	// MaxBytes and MaxFiles are how large the received traces in Dir may be
 	// together, in bytes, and how many there may be, those from before included.
 	// Beyond that a sender's trace ends, and who comes is turned away, until somebody
-	// removes some. While a trace is finished it takes up to twice its size. The
-	// defaults are 10 GiB and 10,000; less than 0 is no bound.
+	// removes some. While a trace is finished it takes up to twice its size, and then
+	// some 12 bytes an entry more than what came. The defaults are 10 GiB and 100,000;
+	// less than 0 is no bound.
 	MaxBytes int64
 	MaxFiles int
 	// MaxEntrySize is the size in bytes of the largest entry, no more than
@@ -80,7 +82,7 @@ const (
 	defaultMaxBuffer    = 128 << 20
 	defaultMaxEntry     = 16 << 20
 	defaultMaxBytes     = 10 << 30
-	defaultMaxFiles     = 10_000
+	defaultMaxFiles     = 100_000
 	defaultFrameTimeout = 30 * time.Second
 	defaultIdleTimeout  = 10 * time.Minute
 	sharesOfAll         = 4 // an address has one of so many
@@ -99,7 +101,7 @@ var (
 	ErrBusy = errors.New("remote: too many senders at once")
 	// ErrQuota is the error of a connection that was ended by Receiver.MaxBytes or
 	// MaxFiles.
-	ErrQuota = errors.New("remote: the folder holds as much as it may")
+	ErrQuota = errors.New("remote: the received traces in the folder have reached a bound")
 	// ErrInsecure is returned for an address that others can reach if any of them
 	// could send. TLS without client certificates keeps nobody from that.
 	ErrInsecure = errors.New("remote: an address that others can reach wants a token or client certificates: " +
@@ -176,6 +178,10 @@ func (sv *server) check(l net.Listener) error {
 	if sv.MaxConnections <= 0 {
 		sv.MaxConnections = defaultConnections
 	}
+	if sv.MaxEntrySize <= 0 {
+		sv.MaxEntrySize = defaultMaxEntry
+	}
+	sv.MaxEntrySize = min(sv.MaxEntrySize, format.DefaultMaxEntrySize)
 	if sv.MaxBuffer <= 0 {
 		sv.MaxBuffer = defaultMaxBuffer
 	}
@@ -184,17 +190,18 @@ func (sv *server) check(l net.Listener) error {
 		sv.connections.each = int64(max(sv.MaxConnections/sharesOfAll, 1))
 	}
 	sv.connections.each = min(sv.connections.each, sv.connections.max)
-	sv.buffers.each = sv.MaxBuffer / sv.connections.max * sv.connections.each
+	room := int64(sv.MaxEntrySize) * 3 / 2 // of one that grows, besides its prefix
+	room += 4 * bufSize
+	if room > sv.MaxBuffer {
+		return fmt.Errorf("remote: MaxBuffer is %d, which is too little for an entry of MaxEntrySize, %d", sv.MaxBuffer, sv.MaxEntrySize)
+	}
+	sv.buffers.each = max(int64(float64(sv.MaxBuffer)*float64(sv.connections.each)/float64(sv.connections.max)), room)
 	switch {
 	case sv.IdleTimeout == 0:
 		sv.IdleTimeout = defaultIdleTimeout
 	case sv.IdleTimeout < 0:
 		sv.IdleTimeout = 0 // as frames has it
 	}
-	if sv.MaxEntrySize <= 0 {
-		sv.MaxEntrySize = defaultMaxEntry
-	}
-	sv.MaxEntrySize = min(sv.MaxEntrySize, format.DefaultMaxEntrySize)
 	if sv.FrameTimeout <= 0 {
 		sv.FrameTimeout = defaultFrameTimeout
 	}

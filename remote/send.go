@@ -17,6 +17,7 @@ type link struct {
 	net.Conn
 
 	began  time.Time
+	wrote  time.Time // last
 	listen sync.WaitGroup
 	gone   chan struct{} // closed when the other side has ended it
 }
@@ -27,7 +28,7 @@ const maxHeard = 64 << 10
 // newLink begins to listen on c: a receiver says nothing, so that whatever comes
 // is the end.
 func newLink(c net.Conn) *link {
-	l := &link{Conn: c, began: time.Now(), gone: make(chan struct{})}
+	l := &link{Conn: c, began: time.Now(), wrote: time.Now(), gone: make(chan struct{})}
 	l.listen.Go(func() {
 		defer close(l.gone)
 		_, _ = io.Copy(io.Discard, io.LimitReader(c, maxHeard)) // why it ends does not matter
@@ -63,7 +64,8 @@ func (l *link) drop() {
 }
 
 // steady is how long a connection must have lasted for the next one to be made at
-// once. Tests make it shorter.
+// once, and how long nothing must have been sent for its end to be no loss. Tests make
+// it shorter.
 var steady = 10 * time.Second
 
 // A courier is what run works with.
@@ -137,14 +139,15 @@ func (c *courier) await() *chunk {
 	}
 }
 
-// ended takes notice that the receiver has ended the connection while nothing was
-// sent. It need not keep one who has had nothing to say for long.
+// ended takes notice that the receiver has ended the connection. It need not keep one
+// who has had nothing to say for long; else what was sent last may be lost.
 func (c *courier) ended() {
-	if time.Since(c.link.began) >= steady {
-		c.leave()
-	} else {
+	if time.Since(c.link.wrote) < steady {
 		c.hangUp(errGone)
+		return
 	}
+	c.fails, c.failing = 0, false
+	c.leave()
 }
 
 var (
@@ -281,6 +284,7 @@ func (c *courier) write() (int, error) {
 			return written, err
 		}
 		n, err := l.Write(c.out[written:min(written+4*chunkSize, len(c.out))])
+		l.wrote = time.Now()
 		if written += n; err != nil || written == len(c.out) {
 			return written, err
 		}

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"net"
 	"os"
@@ -49,7 +50,7 @@ func (a *app) receiveCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.receive(cmd.Context(), &f) },
 	}
 	c.Flags().StringVar(&f.listen, "listen", "tcp://127.0.0.1:6142", "where to listen")
-	c.Flags().StringVar(&f.dir, "dir", ".", "the folder for the traces")
+	c.Flags().StringVar(&f.dir, "dir", ".", "the folder for the traces, which is made if it is not there")
 	c.Flags().StringVar(&f.tokenEnv, "token-env", "OTEL_EXPORTER_ENTRACE_TOKEN", "the environment variable with the token, empty for none")
 	c.Flags().StringVar(&f.cert, "tls-cert", "", "the certificate to show, a PEM file")
 	c.Flags().StringVar(&f.key, "tls-key", "", "its key, a PEM file")
@@ -57,7 +58,7 @@ func (a *app) receiveCommand() *cobra.Command {
 	c.Flags().IntVar(&f.connections, "max-connections", 64, "how many senders there may be at once")
 	c.Flags().IntVar(&f.perAddress, "max-per-address", 0, "how many of them may have one address, 0 for a quarter, or all from this machine")
 	c.Flags().Var(&f.maxBytes, "max-bytes", "how large the traces in the folder may be together, 0 for no bound")
-	c.Flags().IntVar(&f.maxFiles, "max-files", 10_000, "how many traces there may be in the folder, 0 for no bound")
+	c.Flags().IntVar(&f.maxFiles, "max-files", 100_000, "how many traces there may be in the folder, 0 for no bound")
 	c.Flags().Var(&f.buffer, "max-buffer", "how much memory entries may take that have not come as a whole")
 	c.Flags().Var(&f.entry, "max-entry", "how large an entry may be")
 	c.Flags().DurationVar(&f.idleTimeout, "idle-timeout", 10*time.Minute, "how long a sender may send nothing, 0 for ever")
@@ -98,6 +99,9 @@ func (a *app) receive(ctx context.Context, f *receiveFlags) error {
 		defer mu.Unlock()
 		a.received(x)
 	}
+	if err := os.Mkdir(f.dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
 	l, err := remote.Listen(f.listen)
 	if err != nil {
 		return err
@@ -124,7 +128,11 @@ func (a *app) received(x remote.Received) {
 		fmt.Fprintf(a.out, "%s\t%d entries\t%d bytes\n", safe(x.Path), x.Entries, x.Bytes)
 	}
 	if x.Err != nil {
-		fmt.Fprintf(a.err, "entrace: %s: %s\n", safe(describe(x.Sender)), safe(x.Err.Error()))
+		what := describe(x.Sender)
+		if x.Path != "" {
+			what = x.Path + ": " + what
+		}
+		fmt.Fprintf(a.err, "entrace: %s: %s\n", safe(what), safe(x.Err.Error()))
 	}
 }
 
