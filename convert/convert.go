@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/osfile"
@@ -71,7 +72,7 @@ func File(ctx context.Context, in, out string, o Options) error {
 	if cut != nil && !errors.Is(cut, format.ErrTruncated) {
 		return fmt.Errorf("convert %s: %w", in, cut)
 	}
-	if err := tmp.Commit(o.Replace); err != nil {
+	if err := commit(tmp, out, o.Replace); err != nil {
 		return err
 	}
 	if cut != nil {
@@ -112,17 +113,38 @@ func checkOutput(in os.FileInfo, out string, replace bool) error {
 	link, err := os.Lstat(out)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil
+		return checkRecording(out)
 	case err != nil:
 		return err
 	case !replace:
 		return &fs.PathError{Op: "convert to", Path: out, Err: fs.ErrExist}
 	case link.Mode()&fs.ModeSymlink == 0 && !link.Mode().IsRegular():
 		return fmt.Errorf("%s: %w", out, format.ErrNotRegular)
-	case link.Mode().IsRegular() && osfile.Locked(out):
-		return fmt.Errorf("%s: %w", out, format.ErrLocked) // what is recorded would be lost
+	}
+	return checkRecording(out)
+}
+
+// checkRecording reports whether a process records to out, or to what will be out: what
+// it records would be lost, or could not be finished.
+func checkRecording(out string) error {
+	names := []string{out}
+	if base, ok := strings.CutSuffix(out, ".et"); ok {
+		names = append(names, base+".iet")
+	}
+	for _, name := range names {
+		if osfile.Locked(name) {
+			return fmt.Errorf("%s: %w", name, format.ErrLocked)
+		}
 	}
 	return nil
+}
+
+// commit gives the output its name.
+func commit(tmp *osfile.Temp, out string, replace bool) error {
+	if err := checkRecording(out); err != nil { // it may have begun meanwhile
+		return err
+	}
+	return tmp.Commit(replace)
 }
 
 // Stream converts the trace that r holds, whatever its format, to w. An input

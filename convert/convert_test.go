@@ -405,6 +405,9 @@ func TestReplaceNoRecording(t *testing.T) {
 			t.Errorf("replace %v: %v, want ErrLocked", replace, err)
 		}
 	}
+	if err := convert.File(t.Context(), in, rec.Path(), convert.Options{Format: format.ET}); !errors.Is(err, format.ErrLocked) {
+		t.Errorf("to what the recording will be: %v, want ErrLocked", err)
+	}
 	must(t, rec.Close(t.Context()))
 	f, err := format.Open(rec.Path(), nil)
 	must(t, err)

@@ -45,7 +45,7 @@ func FileFrom(ctx context.Context, in, out string, d Decoder, o Options) error {
 	if err != nil {
 		return fmt.Errorf("convert %s: %w", in, err)
 	}
-	if err := tmp.Commit(o.Replace); err != nil {
+	if err := commit(tmp, out, o.Replace); err != nil {
 		return err
 	}
 	if damage != nil {
@@ -108,7 +108,7 @@ func FileTo(ctx context.Context, in, out string, e Encoder, o Options) error {
 	if err != nil {
 		return fmt.Errorf("convert %s: %w", in, err)
 	}
-	if err := tmp.Commit(o.Replace); err != nil {
+	if err := commit(tmp, out, o.Replace); err != nil {
 		return err
 	}
 	if damage != nil {

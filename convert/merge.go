@@ -17,7 +17,8 @@ import (
 // in another of them, which it names by its ids, hangs below it, and so does a log
 // record whose span is in another. Equal resources become one. Within each trace
 // entries keep their order, as far as parents come first. What the recorders say
-// of their ends stays, at the end, in the order of views.
+// of their ends stays, in the order of views: at the end, unless one of the traces has
+// no end, so that the whole does not seem to have one.
 //
 // The root of w must not be written yet. Merge does not close w. It takes 4 bytes
 // an entry, and 50 more for each that hangs below one of another trace.
@@ -33,6 +34,21 @@ func Merge(ctx context.Context, w *format.Writer, views []*format.View) error {
 		}
 	}
 	var ends []place
+	ended := true
+	for i, v := range views {
+		was := len(ends)
+		for _, id := range v.File().Children(0) {
+			if v.Role(id) == format.RoleRecorder {
+				ends = append(ends, place{int32(i), id})
+			}
+		}
+		ended = ended && len(ends) > was && int(ends[len(ends)-1].id) == v.Len()-1
+	}
+	if !ended {
+		if err := m.writeAll(ends); err != nil {
+			return err
+		}
+	}
 	for i, v := range views {
 		for id := uint32(1); int64(id) < int64(v.Len()); id++ {
 			if id%4096 == 0 {
@@ -40,17 +56,19 @@ func Merge(ctx context.Context, w *format.Writer, views []*format.View) error {
 					return err
 				}
 			}
-			p := place{int32(i), id}
 			if v.Role(id) == format.RoleRecorder && v.File().Parent(id) == 0 {
-				ends = append(ends, p)
-				continue
+				continue // with the ends
 			}
-			if err := m.write(p); err != nil {
+			if err := m.write(place{int32(i), id}); err != nil {
 				return err
 			}
 		}
 	}
-	for _, p := range ends {
+	return m.writeAll(ends) // those that are not there yet
+}
+
+func (m *merger) writeAll(places []place) error {
+	for _, p := range places {
 		if err := m.write(p); err != nil {
 			return err
 		}
@@ -224,7 +242,7 @@ func MergeFile(ctx context.Context, views []*format.View, out string, o Options)
 	if err := MergeStream(ctx, views, tmp, o); err != nil {
 		return err
 	}
-	return tmp.Commit(o.Replace)
+	return commit(tmp, out, o.Replace)
 }
 
 // MergeStream is Merge into a trace that is written to w. The default version is

@@ -410,7 +410,7 @@ func (h *Handler) fillColumns(b []byte, n int, sh *shape, r *slog.Record, f *fie
 	for _, from := range sh.order {
 		switch {
 		case from >= 0:
-			f.errors = int(errors[from])
+			f.errors = int(errors[from]) //nolint:gosec // G602: a shape has no more rows
 			n = f.value(b, n, &f.at(int(from)).Value)
 		case from == orderTail:
 			n += copy(b[n:], sh.tail)

@@ -59,6 +59,7 @@ func (a *app) info(name string, asJSON bool) error {
 		return err
 	}
 	defer done()
+	h := holdOf(name)
 	f, err := format.Open(path, &format.OpenOptions{Prefix: true})
 	if err != nil {
 		return err
@@ -70,7 +71,7 @@ func (a *app) info(name string, asJSON bool) error {
 	}
 	in := info{
 		File: f.Name(), Version: f.Version(), Format: f.Format().String(), Entries: f.Len(), Bytes: f.Size(), ValidBytes: f.WholeSize(),
-		Services: []string{}, Live: osfile.Locked(f.Name()), Cut: format.CutClean,
+		Services: []string{}, Live: h.Hold == osfile.HoldTaken, Cut: format.CutClean,
 	}
 	if err := in.count(v); err != nil {
 		return err
@@ -92,7 +93,7 @@ func (a *app) info(name string, asJSON bool) error {
 	if asJSON {
 		err = a.printJSON(in)
 	} else {
-		_, err = fmt.Fprint(a.out, in.text(end.state(f, name)))
+		_, err = fmt.Fprint(a.out, in.text(end.state(f, h)))
 	}
 	return errors.Join(err, torn(name, f.Damage()))
 }

@@ -18,7 +18,7 @@ import (
 // the command's code are run, those of the packages for slices and sorting included.
 func TestWorkIsLinear(t *testing.T) {
 	dir := t.TempDir()
-	exe := filepath.Join(dir, "entrace")
+	exe := filepath.Join(dir, "entrace.exe") // Windows wants the extension
 	build := exec.CommandContext(t.Context(), "go", "build", "-cover", "-covermode=count",
 		"-coverpkg=github.com/entrace-go/entrace/...,slices,sort,maps", "-o", exe, ".")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -40,6 +40,9 @@ func TestWorkIsLinear(t *testing.T) {
 			if count, err := strconv.Atoi(strings.TrimSpace(line[strings.LastIndexByte(line, ' ')+1:])); err == nil {
 				n += count
 			}
+		}
+		if n == 0 {
+			t.Fatalf("%q: nothing was counted", args)
 		}
 		return n
 	}
@@ -134,7 +137,9 @@ func spanID(i int) string { return hex.EncodeToString(fmt.Appendf(nil, "%08d", i
 // spanOf is a span with the id i, of one second.
 func spanOf(i, parent int) *format.TraceEntry {
 	return &format.TraceEntry{Parent: uint32(parent), Metadata: format.Metadata{Name: "span"}, Attributes: []format.Attribute{
-		{Name: format.AttrTraceID, Value: format.StringValue(strings.Repeat("ab", 16))}, {Name: format.AttrSpanID, Value: format.StringValue(spanID(i))},
-		{Name: format.AttrTime, Value: format.U64Value(uint64(1_700_000_000_000_000_000 + i))}, {Name: format.AttrDuration, Value: format.U64Value(1e9)},
+		{Name: format.AttrTraceID, Value: format.StringValue(strings.Repeat("ab", 16))},
+		{Name: format.AttrSpanID, Value: format.StringValue(spanID(i))},
+		{Name: format.AttrTime, Value: format.U64Value(1_700_000_000_000_000_000 + uint64(i))},
+		{Name: format.AttrDuration, Value: format.U64Value(1e9)},
 	}}
 }

@@ -47,8 +47,24 @@ func endingOf(v *format.View) (ending, error) {
 	return e, nil
 }
 
-// state says whether the trace f, that was called name, is all that there will be.
-func (e *ending) state(f *format.File, name string) string {
+// A hold is what is known of who records to a file. It is asked for before that is
+// opened: who has ended by then has written all.
+type hold struct {
+	osfile.Hold
+
+	pid int
+}
+
+// holdOf asks about the file name, "-" for the standard input.
+func holdOf(name string) (h hold) {
+	if name != "-" {
+		h.Hold, h.pid = osfile.Holder(format.Find(name))
+	}
+	return h
+}
+
+// state says whether the trace f is all that there will be.
+func (e *ending) state(f *format.File, h hold) string {
 	if e.clean {
 		s := "complete"
 		if e.dropped > 0 {
@@ -62,16 +78,12 @@ func (e *ending) state(f *format.File, name string) string {
 	if f.Format() == format.ET {
 		return "no end entry" // its program was killed, or it was made by another
 	}
-	hold, pid := osfile.HoldUnknown, 0
-	if name != "-" {
-		hold, pid = osfile.Holder(f.Name())
-	}
 	switch {
-	case hold == osfile.HoldTaken && pid > 0:
-		return fmt.Sprintf("still recording (pid %d)", pid)
-	case hold == osfile.HoldTaken:
+	case h.Hold == osfile.HoldTaken && h.pid > 0:
+		return fmt.Sprintf("still recording (pid %d)", h.pid)
+	case h.Hold == osfile.HoldTaken:
 		return "still recording"
-	case hold == osfile.HoldNone:
+	case h.Hold == osfile.HoldNone:
 		return "killed: no end entry"
 	}
 	return "not finished"

@@ -49,6 +49,7 @@ func (a *app) tree(ctx context.Context, name string, o treeOptions) error {
 		return err
 	}
 	defer done()
+	h := holdOf(name)
 	f, err := format.Open(path, &format.OpenOptions{Prefix: true})
 	if err != nil {
 		return torn(name, err)
@@ -67,7 +68,7 @@ func (a *app) tree(ctx context.Context, name string, o treeOptions) error {
 	if p.end, err = endingOf(v); err != nil {
 		return err
 	}
-	p.state = p.end.state(f, name)
+	p.state = p.end.state(f, h)
 	if f.Len() > 0 {
 		final := p.finalChild()
 		err = v.Walk(0, func(id uint32, depth int, last bool) error {

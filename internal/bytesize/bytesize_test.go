@@ -13,11 +13,26 @@ func TestParse(t *testing.T) {
 		want int64
 		err  error
 	}{
-		{"0", 0, nil}, {"1000", 1000, nil}, {"12B", 12, nil}, {"10KB", 10_000, nil}, {"10kB", 10_000, nil}, {"64 MiB", 64 << 20, nil},
-		{"2GiB", 2 << 30, nil}, {"3TB", 3e12, nil}, {"9223372036854775807", 1<<63 - 1, nil}, {"007", 7, nil},
-		{"", 0, bytesize.ErrSyntax}, {"-1", 0, bytesize.ErrSyntax}, {"1.5GiB", 0, bytesize.ErrSyntax}, {"GiB", 0, bytesize.ErrSyntax},
-		{"1  KB", 0, bytesize.ErrSyntax}, {"1gib", 0, bytesize.ErrSyntax}, {"1KB ", 0, bytesize.ErrSyntax},
-		{"9223372036854775808", 0, bytesize.ErrRange}, {"99999999999999999999", 0, bytesize.ErrRange}, {"8388608TiB", 0, bytesize.ErrRange},
+		{"0", 0, nil},
+		{"1000", 1000, nil},
+		{"12B", 12, nil},
+		{"10KB", 10_000, nil},
+		{"10kB", 10_000, nil},
+		{"64 MiB", 64 << 20, nil},
+		{"2GiB", 2 << 30, nil},
+		{"3TB", 3e12, nil},
+		{"9223372036854775807", 1<<63 - 1, nil},
+		{"007", 7, nil},
+		{"", 0, bytesize.ErrSyntax},
+		{"-1", 0, bytesize.ErrSyntax},
+		{"1.5GiB", 0, bytesize.ErrSyntax},
+		{"GiB", 0, bytesize.ErrSyntax},
+		{"1  KB", 0, bytesize.ErrSyntax},
+		{"1gib", 0, bytesize.ErrSyntax},
+		{"1KB ", 0, bytesize.ErrSyntax},
+		{"9223372036854775808", 0, bytesize.ErrRange},
+		{"99999999999999999999", 0, bytesize.ErrRange},
+		{"8388608TiB", 0, bytesize.ErrRange},
 	} {
 		if got, err := bytesize.Parse(test.text); got != test.want || !errors.Is(err, test.err) {
 			t.Errorf("Parse(%q) = %d, %v, want %d, %v", test.text, got, err, test.want, test.err)

@@ -1,6 +1,9 @@
 package osfile
 
-import "errors"
+import (
+	"errors"
+	"os"
+)
 
 // A Hold says whether somebody holds the exclusive lock of a file.
 type Hold int
@@ -16,27 +19,38 @@ const (
 // and which process that is, 0 where that is not known. To find out it takes a shared
 // lock for a moment.
 func Holder(name string) (h Hold, pid int) {
-	if !haveLocks {
-		return HoldUnknown, 0
-	}
 	f, err := OpenRead(name)
 	if err != nil {
 		return HoldUnknown, 0
 	}
 	defer f.Close() // gives the lock back, too
-	err = Lock(f, false)
-	switch {
-	case err == nil:
-		return HoldNone, 0
-	case errors.Is(err, ErrLocked):
-		return HoldTaken, lockPID(f)
+	if h = holdOf(f); h == HoldTaken {
+		pid = lockPID(f)
 	}
-	return HoldUnknown, 0
+	return h, pid
 }
 
 // Locked reports whether another open file holds the exclusive lock of the file
 // name. To find out it takes a shared lock for a moment.
 func Locked(name string) bool {
-	h, _ := Holder(name)
-	return h == HoldTaken
+	f, err := OpenRead(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close() // gives the lock back, too
+	return holdOf(f) == HoldTaken
+}
+
+func holdOf(f *os.File) Hold {
+	if !haveLocks {
+		return HoldUnknown
+	}
+	err := Lock(f, false)
+	switch {
+	case err == nil:
+		return HoldNone
+	case errors.Is(err, ErrLocked):
+		return HoldTaken
+	}
+	return HoldUnknown
 }

@@ -23,7 +23,8 @@ func lockPID(f *os.File) int {
 	}
 	defer locks.Close()
 	// proc_locks(5): number, FLOCK, ADVISORY, WRITE, pid, device:inode, from, to.
-	file := fmt.Sprintf("%02x:%02x:%d", unix.Major(st.Dev), unix.Minor(st.Dev), st.Ino)
+	dev := uint64(st.Dev) //nolint:unconvert // it has 32 bits on some machines
+	file := fmt.Sprintf("%02x:%02x:%d", unix.Major(dev), unix.Minor(dev), st.Ino)
 	for s := bufio.NewScanner(locks); s.Scan(); {
 		w := strings.Fields(s.Text())
 		if len(w) < 6 || w[1] != "FLOCK" || w[3] != "WRITE" || w[5] != file {

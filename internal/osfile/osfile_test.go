@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"testing"
 )
 
@@ -65,7 +64,7 @@ func TestLock(t *testing.T) {
 		t.Error("not Locked after Lock")
 	}
 	h, pid := Holder(name)
-	if h != HoldTaken || pid != os.Getpid() && (runtime.GOOS == "linux" || pid != 0) {
+	if h != HoldTaken || pid != os.Getpid() && pid != 0 { // not all file systems tell
 		t.Errorf("Holder after Lock: %v, %d, want %d", h, pid, os.Getpid())
 	}
 	if h, _ := Holder(name + "x"); h != HoldUnknown {
