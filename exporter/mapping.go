@@ -122,7 +122,9 @@ func (m *mapper) start(s sdktrace.ReadWriteSpan, scope *instrumentation.Scope, b
 	code(&md, b.attrs)
 	m.b.Begin(format.Optional[string]{}, &md)
 	sc, parent := s.SpanContext(), s.Parent()
-	h := m.head(s.StartTime(), &sc, &parent, res)
+	start := s.StartTime()
+	b.start = start.Sub(clock)
+	h := m.head(start, &sc, &parent, res)
 	h.Open = true
 	m.addText(format.AttrKind, kind(s.SpanKind()))
 	m.context(&sc, parent.IsRemote())

@@ -14,6 +14,10 @@ type openSpans struct {
 	*spanmap.Sharded[begun]
 }
 
+// clock is what the starts of open spans count from: how long one is open must not
+// depend on whether somebody sets the clock of the machine meanwhile.
+var clock = time.Now()
+
 // maxOpen bounds them, since some never end. One that is forgotten only costs
 // room: what it had at its start is written again at its end.
 const maxOpen = 192 << 10
@@ -43,7 +47,7 @@ func (o openSpans) labels(r format.SpanRef) *goroutineLabels {
 // each calls fn for the spans that began before a time, until it returns false. No
 // lock is held then.
 func (o openSpans) each(before time.Time, fn func(control.OpenSpan) bool) {
-	limit := before.UnixNano()
+	limit := before.Sub(clock)
 	var list []control.OpenSpan
 	for i := range o.Shards() {
 		list = list[:0]
@@ -51,7 +55,7 @@ func (o openSpans) each(before time.Time, fn func(control.OpenSpan) bool) {
 		for k, b := range m.All() {
 			if b.start < limit {
 				list = append(list, control.OpenSpan{
-					Name: b.name, Span: format.SpanRef{TraceID: [16]byte(k[:16]), SpanID: [8]byte(k[16:])}, Start: time.Unix(0, b.start),
+					Name: b.name, Span: format.SpanRef{TraceID: [16]byte(k[:16]), SpanID: [8]byte(k[16:])}, Start: clock.Add(b.start),
 				})
 			}
 		}

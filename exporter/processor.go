@@ -36,7 +36,7 @@ type begun struct {
 	attrs        []attribute.KeyValue
 	links        int
 	droppedLinks int
-	start        int64            // in nanoseconds since 1970
+	start        time.Duration    // since clock
 	labels       *goroutineLabels // nil: it got none
 }
 
@@ -135,7 +135,6 @@ func (p *SpanProcessor) start(ctx context.Context, s sdktrace.ReadWriteSpan) (er
 	if err := m.b.Write(); err != nil {
 		return errors.Join(rerr, err)
 	}
-	b.start = h.Time
 	if p.control != nil {
 		b.labels = p.label(ctx, h.Ref, h.Parent, h.Parent.IsValid() && !h.Remote)
 	}

@@ -1,0 +1,54 @@
+package exporter
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/format"
+)
+
+// TestOpenSpansKeepMonotonicTime: for how long a span is open is known by the clock that
+// nobody can set, unless the span has a time of its own.
+func TestOpenSpansKeepMonotonicTime(t *testing.T) {
+	rec, err := format.Create(filepath.Join(t.TempDir(), "app.et"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := NewSpanProcessor(WithRecorder(rec))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p))
+	before := time.Now()
+	_, now := tp.Tracer("t").Start(t.Context(), "now")
+	_, old := tp.Tracer("t").Start(t.Context(), "old", trace.WithTimestamp(before.Add(-time.Hour).Round(0)))
+	seen := make(map[string]time.Time)
+	see := func(s control.OpenSpan) bool { seen[s.Name] = s.Start; return true }
+	p.open.each(time.Now().Add(-time.Minute), see)
+	if _, early := seen["now"]; early || len(seen) != 1 {
+		t.Errorf("%v are open for a minute", seen)
+	}
+	p.open.each(time.Now().Add(time.Minute), see)
+	if !strings.Contains(seen["now"].String(), " m=") || seen["now"].Before(before) || time.Since(seen["now"]) > time.Minute {
+		t.Errorf("the span began at %v, after %v", seen["now"], before)
+	}
+	if d := before.Sub(seen["old"]); d < time.Hour-time.Second || d > time.Hour+time.Second {
+		t.Errorf("the other one began %v before", d)
+	}
+	now.End()
+	old.End()
+	ctx := context.WithoutCancel(t.Context())
+	if err := tp.Shutdown(ctx); err != nil {
+		t.Error(err)
+	}
+	if err := rec.Close(ctx); err != nil {
+		t.Error(err)
+	}
+}
