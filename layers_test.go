@@ -93,8 +93,8 @@ func TestLayers(t *testing.T) {
 	}
 }
 
-// TestReadmeSaysWhatIsLinked compares the README's table of what a service links with
-// what the packages import, whatever stands between.
+// TestReadmeSaysWhatIsLinked compares the README's table of linked modules with the
+// transitive imports of the packages.
 func TestReadmeSaysWhatIsLinked(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	if err != nil {

@@ -223,7 +223,7 @@ func TestAccept11Limit(t *testing.T) {
 	if len(files) != 3 {
 		t.Fatalf("the traces are %q", files)
 	}
-	// What did not go into the second one is counted there.
+	// The second trace counts the records for which there was no room.
 	for i, want := range []int{0, 1000 - droppedIn(t, files[1]), 1000} {
 		w := everyLink(t, files[i])
 		if got := w.messages()[strings.Repeat("x", 1000)]; i == 1 && (got < 50 || got > 99) || got != want || w.messages()["small"] != 1 {

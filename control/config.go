@@ -31,10 +31,10 @@ type Config struct {
 // first, and those asked for by hand last. Zero is no bound.
 //
 // A trace that was finished just now always stays. The age of a trace of this process
-// counts from its end, whatever is done to the clock meanwhile. Another one has the
-// earlier of the times in its name and of its last change, and is removed for its age
-// only if both are old. One that is dated in the future is the first to be removed.
-// What is not finished is neither counted nor removed, see [Unfinished].
+// counts from its end, by the monotonic clock. Any other trace dates from its name or
+// its last change, whichever is earlier, and is too old only if both are. A trace that
+// is dated more than five minutes in the future is the first to be removed. Traces that
+// are [Unfinished] are not counted and not removed.
 type Keep struct {
 	Files int
 	Bytes int64

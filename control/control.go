@@ -32,8 +32,8 @@ type Options struct {
 	// are called by a goroutine of their own, one at a time; of what comes while 64
 	// wait nothing is told. They may call the control, but for Shutdown.
 	OnError func(error)
-	// OnTrace, if set, is called when a trace is finished or was not kept. If it is
-	// Unfinished it is called again when it could be finished.
+	// OnTrace, if set, is called when a trace ends. If its verdict is Unfinished,
+	// OnTrace is called again when the trace is finished.
 	OnTrace func(*Trace)
 }
 
@@ -66,7 +66,7 @@ type Control struct {
 	stop     func() // ends the watch on the source
 
 	// Of the worker.
-	over       bool // nothing is to begin any more
+	over       bool // no trace begins any more
 	unfinished unfinished
 	running    []*Trace
 	members    []*member
@@ -80,7 +80,7 @@ type Control struct {
 	shown  []*Trace // running, for others
 	failed uint64   // configurations that were refused
 	lost   uint64   // traces that could not be written
-	left   uint64   // traces that are IETs, since no ET could be made
+	open   uint64   // traces whose verdict is Unfinished
 	kept   uint64
 	unkept uint64
 	live   Set               // the members' that are on

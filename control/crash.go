@@ -28,8 +28,8 @@ const (
 	// has left, since it can be made again.
 	recoveryExt = ".recovery"
 
-	// maxCrashes is how many crash traces of a process there may be: a name is taken
-	// by another only if somebody gave it that.
+	// maxCrashes bounds the search for a free name of a crash trace. The first one is
+	// free unless somebody else uses it.
 	maxCrashes = 1000
 
 	// maxCrashText is how much of what the runtime wrote is kept.
@@ -127,7 +127,7 @@ func (c *Control) saveDead(keep Keep) {
 		}
 	}
 	for _, name := range saved {
-		c.dir.kept.Add(name)
+		c.dir.ended.Add(name)
 	}
 	_, err = c.dir.trim(keep, time.Now(), saved...)
 	c.report(err)
@@ -194,7 +194,7 @@ func (f *folder) recoverRing(c *Crash) error {
 		name.time = time.Unix(0, 0).UTC() // a clock that was wrong
 	}
 	base := strings.TrimSuffix(c.Ring, ringExt) + recoveryExt
-	err = removeTrace(base) // of a recovery that was killed: who has the ring is alone
+	err = removeTrace(base) // left by a recovery that was killed
 	if err == nil {
 		err = writeCrash(base, c, d, &note, text)
 	}
@@ -207,7 +207,7 @@ func (f *folder) recoverRing(c *Crash) error {
 	return errors.Join(d.Remove(), ignore(os.Remove(textName), fs.ErrNotExist))
 }
 
-// removeTrace removes the files of a trace that is called base.
+// removeTrace removes base.iet and base.et.
 func removeTrace(base string) error {
 	var err error
 	for _, ext := range []string{streamExt, fileExt} {
@@ -216,9 +216,9 @@ func removeTrace(base string) error {
 	return err
 }
 
-// publish gives the trace from its name, and returns the path when it is durable. If
-// a file of that name holds the same entries, a recovery that was killed has done so
-// already. Anything else that has the name stays, and the trace gets another number.
+// publish renames the trace from to its final name, syncs the folder and returns the
+// path. If a file of that name has the same entries, an earlier recovery made it and was
+// killed. If something else has the name, the trace gets the next number.
 func (f *folder) publish(from string, name traceName) (string, error) {
 	for ; ; name.seq++ {
 		to := f.path(name.String())
@@ -240,8 +240,7 @@ func (f *folder) publish(from string, name traceName) (string, error) {
 	}
 }
 
-// sameTraces reports whether two files hold the same entries, as far as that can be
-// known.
+// sameTraces reports whether two files can be read and have the same entries.
 func sameTraces(a, b string) bool {
 	x, err := osfile.OpenRead(a)
 	if err != nil {
@@ -256,7 +255,7 @@ func sameTraces(a, b string) bool {
 	return sameEntries(x, y) == nil
 }
 
-// writeCrash makes base.et of a ring.
+// writeCrash writes base.et from a ring.
 func writeCrash(base string, c *Crash, d *format.DeadRing, note *deathNote, text string) error {
 	rec, err := format.Create(base+fileExt, &format.RecorderOptions{Version: d.Version, Durability: format.DurabilityWriteThrough, Died: true})
 	if err != nil {
@@ -297,8 +296,8 @@ func writeCrash(base string, c *Crash, d *format.DeadRing, note *deathNote, text
 		return err
 	}
 	err = rec.Close(context.Background())
-	if lost := rec.Stats().Entries.Dropped; left(rec, err) == Started && lost.IO+lost.Full == 0 {
-		return nil // what is too large now will be so the next time
+	if lost := rec.Stats().Entries.Dropped; outcome(rec, err) == Started && lost.IO+lost.Full == 0 {
+		return nil // an entry that is too large would be dropped again
 	}
 	return cmp.Or(err, errors.New("the disk did not take all of it"))
 }
@@ -321,7 +320,8 @@ func crashReason(first string) string {
 	return first
 }
 
-// crashText returns what the runtime wrote to the file name, "" if it wrote nothing.
+// crashText returns the text that the runtime wrote to the file name when the process
+// died, if any.
 func crashText(name string) (string, error) {
 	f, err := osfile.OpenWrite(name) // which follows no link
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, osfile.ErrNotRegular) {

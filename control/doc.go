@@ -57,10 +57,9 @@
 // readable by the user alone: DATE is UTC, to the microsecond, so that names sort by
 // time; NAME is the trace's in the configuration; SEQ has an m behind it for what
 // was asked for by hand. Until it is finished a trace is an IET of the same name, with
-// its crash buffer beside it. If it cannot be finished, since there is no room, say,
-// both stay: the verdict is [Unfinished], and the next trace, the next start, or
-// "entrace recover DIR" finishes it. A trace that is over the bounds of the folder
-// goes, see [Keep].
+// its crash buffer beside it. If it cannot be finished, for example because the
+// disk is full, both stay and the verdict is [Unfinished]: a later trace, the next
+// start, or "entrace recover DIR" finishes it. [Keep] bounds the folder.
 //
 // The first entry below the root is entrace.trace:
 //
@@ -95,8 +94,8 @@
 // that of the last record and "crash", below entrace.trace, what the runtime wrote
 // when the process died. Whatever ends a process leaves its ring: a panic, a fatal
 // error of the runtime, os.Exit, SIGKILL, the kernel's OOM killer. A loss of power
-// may leave less. A ring is removed when its trace is on disk. One that cannot be read,
-// or of which no trace can be made, stays and is reported. In a container the folder
+// may leave less. A ring is removed when its trace is on disk. A ring that cannot be
+// read stays, and so does one of which no trace can be made; the error is reported. In a container the folder
 // has to be on a volume that outlives it. On a tmpfs, the ring counts as memory;
 // elsewhere the kernel writes it to disk every half a minute or so.
 package control

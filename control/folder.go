@@ -33,8 +33,8 @@ type TraceFile struct {
 // is not a regular file, is left alone. Several processes may use one folder. A
 // folder is safe for concurrent use.
 type folder struct {
-	dir  string     // absolute, and without symbolic links where that can be had
-	kept retain.Log // by name
+	dir   string     // absolute, and without symbolic links where that can be had
+	ended retain.Log // by name
 }
 
 // openFolder returns the folder dir, and makes it, for the user alone, if it is
@@ -126,10 +126,10 @@ func (f *folder) list() ([]TraceFile, error) {
 
 // trim removes traces until all bounds of k hold at the time now, and returns how
 // many this call has removed: those that are too old, then the oldest of those that
-// nobody asked for by hand, then the oldest of the others. See package retain for
-// what is old. Those in spare always stay, which are to be what was finished just
-// now; if none of them is there, the newest one. What cannot be removed counts on, and
-// the first such error is returned when all else is done.
+// nobody asked for by hand, then the oldest of the others. Package retain decides which
+// is older. The caller passes the traces that were finished just now in spare, which
+// trim never removes; if none of them exists, it spares the newest one. A trace that
+// cannot be removed still counts. The first such error is returned in the end.
 func (f *folder) trim(k Keep, now time.Time, spare ...string) (removed int, err error) {
 	if k == (Keep{}) {
 		return 0, nil
@@ -144,11 +144,11 @@ func (f *folder) trim(k Keep, now time.Time, spare ...string) (removed int, err 
 		there[files[i].Name] = true
 		size += files[i].Size
 	}
-	f.kept.Forget(func(name string) bool { return there[name] })
+	f.ended.Forget(func(name string) bool { return there[name] })
 	known := func(file *TraceFile) *retain.File {
 		return &retain.File{Path: file.Name, Named: file.Time, Modified: file.modified}
 	}
-	older := f.kept.Compare(now)
+	older := f.ended.Compare(now)
 	slices.SortStableFunc(files, func(a, b TraceFile) int { return older(known(&a), known(&b)) })
 	if !slices.ContainsFunc(spare, func(name string) bool { return there[name] }) {
 		files = files[:len(files)-1]
@@ -180,7 +180,7 @@ func (f *folder) trim(k Keep, now time.Time, spare ...string) (removed int, err 
 	}
 	// First what has to go in any case, since that may be enough.
 	files = slices.DeleteFunc(files, func(file TraceFile) bool {
-		return k.Age > 0 && f.kept.Older(known(&file), now, k.Age) && remove(&file)
+		return k.Age > 0 && f.ended.Older(known(&file), now, k.Age) && remove(&file)
 	})
 	for i := range files {
 		if (k.Files <= 0 || count <= k.Files) && (k.Bytes <= 0 || size <= k.Bytes) {

@@ -434,17 +434,17 @@ func TestFolderOpen(t *testing.T) {
 	}
 }
 
-// TestFolderTrimByAgeWhenTheClockIsSet: what this process has ended just now is not a
-// day old because the clock was set forward, and what is dated a day ahead is of an
-// age that nobody knows.
+// TestFolderTrimByAgeWhenTheClockIsSet checks that setting the clock forward does not age
+// the traces of this process, and that trim removes no trace for its age that is dated
+// in the future.
 func TestFolderTrimByAgeWhenTheClockIsSet(t *testing.T) {
 	f := folderOf(t)
 	now := time.Now()
 	stranger := folderPut(t, f, now, 1, 10, false)
 	own := folderPut(t, f, now.Add(time.Second), 2, 10, false)
 	last := folderPut(t, f, now.Add(2*time.Second), 3, 10, false)
-	f.kept.Add(own)
-	f.kept.Add(last)
+	f.ended.Add(own)
+	f.ended.Add(last)
 	k := Keep{Age: time.Hour}
 	if n, err := f.trim(k, now.Add(-24*time.Hour), last); n != 0 || err != nil { // back
 		t.Errorf("with the clock set back trim has removed %d: %v", n, err)

@@ -31,7 +31,7 @@ type runningView struct {
 	Mode    Mode      `json:"mode,omitempty"`
 	Time    time.Time `json:"time,omitzero"`
 	File    string    `json:"file,omitempty"`
-	Href    string    `json:"href,omitempty"`    // of a stream it is there when that has ended
+	Href    string    `json:"href,omitempty"`    // for a stream, the file exists when it has ended
 	Verdict Verdict   `json:"verdict,omitempty"` // if not Started
 	Error   string    `json:"error,omitempty"`
 }

@@ -25,8 +25,8 @@ func wantFile(t *testing.T, name string, want bool) {
 	}
 }
 
-// TestKeepNewTracesWhenTheClockWasSet: whatever the clock says, traces that are made
-// now stay, and those that are dated a day ahead or a day back go first.
+// TestKeepNewTracesWhenTheClockWasSet checks that new traces stay and that traces dated a
+// day ahead or a day back are removed first.
 func TestKeepNewTracesWhenTheClockWasSet(t *testing.T) {
 	for name, ahead := range map[string]time.Duration{"set back a day": 24 * time.Hour, "set forward a day": -24 * time.Hour} {
 		for bound, keep := range map[string]control.Keep{"files": {Files: 3}, "bytes": {Bytes: 45_000}} {
@@ -62,8 +62,7 @@ func TestKeepNewTracesWhenTheClockWasSet(t *testing.T) {
 	}
 }
 
-// TestKeepALongStream: a stream that began before other traces is as new as they are
-// when it ends.
+// TestKeepALongStream checks that the age of a stream counts from its end.
 func TestKeepALongStream(t *testing.T) {
 	dir := t.TempDir()
 	cfg := deepTrace(dir)
@@ -89,7 +88,7 @@ func TestKeepALongStream(t *testing.T) {
 	r.quiet()
 }
 
-// deadRing leaves in dir the ring of a process that died, with records of that time.
+// deadRing writes the ring of a dead process into dir. All its records have the time at.
 func deadRing(t *testing.T, dir string, v format.Version, at time.Time, records int) (ring string) {
 	t.Helper()
 	from := filepath.Join(t.TempDir(), "x.ring")
@@ -116,8 +115,8 @@ func copyFile(t *testing.T, from, to string) {
 	must(t, os.WriteFile(to, b, 0o600))
 }
 
-// deadStream leaves in dir what a process that died has left of a stream that began at
-// that time: records that are in the crash buffer alone.
+// deadStream writes the files of a dead stream into dir. Its records are all in the crash
+// buffer. It returns the path that its trace will have.
 func deadStream(t *testing.T, dir string, at time.Time, records int) (et string) {
 	t.Helper()
 	name := at.UTC().Format("20060102T150405.000000Z") + "-host-7-0001-deep"
@@ -134,7 +133,8 @@ func deadStream(t *testing.T, dir string, at time.Time, records int) (et string)
 	return filepath.Join(dir, name+".et")
 }
 
-// TestKeepWhatWasRecovered: what a start has saved stays, however old it is.
+// TestKeepWhatWasRecovered checks that New does not remove the traces that it recovers,
+// however old they are.
 func TestKeepWhatWasRecovered(t *testing.T) {
 	dir := t.TempDir()
 	now := time.Now()
@@ -156,8 +156,8 @@ func TestKeepWhatWasRecovered(t *testing.T) {
 	}
 }
 
-// TestRingStaysUnlessItsTraceIsOnDisk: whatever keeps the trace from being made is
-// reported, and nothing that has its name is taken for it.
+// TestRingStaysUnlessItsTraceIsOnDisk checks that Recover reports why it could not make a
+// trace, and does not take another file of that name for the trace.
 func TestRingStaysUnlessItsTraceIsOnDisk(t *testing.T) {
 	at := time.Now().Add(-time.Hour)
 	crashName := at.UTC().Format("20060102T150405.000000Z") + "-_-0-0001-crash.et"
@@ -230,9 +230,8 @@ func TestRingStaysUnlessItsTraceIsOnDisk(t *testing.T) {
 	}
 }
 
-// TestCrashBufferStaysIfItCannotBeRead: the IET of a stream that just began has
-// nothing, and its crash buffer all. Recovery removes neither where it can make
-// nothing of them.
+// TestCrashBufferStaysIfItCannotBeRead damages the head of a crash buffer that holds all
+// the records of a stream. Recover must keep it.
 func TestCrashBufferStaysIfItCannotBeRead(t *testing.T) {
 	for _, from := range []int64{0, 64} { // all that is before the records, or the checkpoints
 		dir := t.TempDir()

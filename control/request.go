@@ -51,7 +51,7 @@ const (
 	Coalesced      Verdict = "coalesced"       // one like it waits already
 	NoProviders    Verdict = "no_providers"    // none of the trace's providers is there
 	Failed         Verdict = "failed"          // the file could not be written, say
-	Unfinished     Verdict = "unfinished"      // it is kept as an IET, since no ET could be made
+	Unfinished     Verdict = "unfinished"      // the IET is kept, the ET could not be made yet
 	Closed         Verdict = "closed"          // after Shutdown
 	ConditionUnmet Verdict = "condition_unmet" // ended, and not kept
 )

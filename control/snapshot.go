@@ -54,7 +54,7 @@ func (c *Control) snapshot(t *Trace) (Verdict, error) {
 	c.nameOff(t)
 	dumps.write(t)
 	if err != nil && t.rec.Stats().Entries.Written == had {
-		return Failed, errors.Join(err, t.discard()) // nothing of the ring is in it
+		return Failed, errors.Join(err, t.discard()) // the file has nothing of the ring
 	}
 	return c.close(t)
 }
@@ -65,8 +65,8 @@ func (c *Control) create(t *Trace, o *format.RecorderOptions) (*format.Recorder,
 	return format.Create(t.path, o)
 }
 
-// close ends the file of a trace, if that is to be kept. An error beside Started is
-// one that has passed: it cost records, which are counted.
+// close finishes the file of a trace, or removes it if the trace is not to be kept. An
+// error together with Started cost some records, which the trace counts.
 func (c *Control) close(t *Trace) (Verdict, error) {
 	keep, err := c.keeps(t)
 	if err != nil {
@@ -79,13 +79,13 @@ func (c *Control) close(t *Trace) (Verdict, error) {
 		return ConditionUnmet, t.discard()
 	}
 	err = t.rec.Close(context.Background())
-	v := left(t.rec, err)
+	v := outcome(t.rec, err)
 	name := filepath.Base(t.path)
 	var finished []string
 	switch v {
 	case Started:
-		c.dir.kept.Add(name)
-		finished = append(c.finishOthers(), name) // there may be room again
+		c.dir.ended.Add(name)
+		finished = append(c.retryUnfinished(), name) // the disk has room again
 	case Unfinished:
 		t.setPath(t.rec.StreamPath())
 		c.unfinished.traces = append(c.unfinished.traces, t)
@@ -97,23 +97,24 @@ func (c *Control) close(t *Trace) (Verdict, error) {
 	return v, err
 }
 
-// unfinished are traces that are IETs for now.
+// An unfinished holds the traces that are still an IET, and when to try again to finish
+// them.
 type unfinished struct {
 	traces []*Trace
-	wait   time.Duration // since they could not be finished again
-	next   time.Time     // not before then
+	wait   time.Duration // between the last attempt and the next
+	next   time.Time     // of the next attempt
 }
 
-// An attempt to finish a large trace writes all that there is room for.
+// The waits between attempts. An attempt to finish a large trace may fill the disk.
 const (
 	minFinishWait = time.Minute
 	maxFinishWait = time.Hour
 )
 
-// finishOthers tries again to finish what could not be finished, at once and then
-// less and less often, and returns what it has. What still cannot be was told when it
-// happened.
-func (c *Control) finishOthers() (finished []string) {
+// retryUnfinished tries again to finish the unfinished traces and returns the names of
+// those that it has finished. It waits longer after each attempt that fails. It does not
+// report errors again.
+func (c *Control) retryUnfinished() (finished []string) {
 	u := &c.unfinished
 	if len(u.traces) == 0 || time.Now().Before(u.next) {
 		return nil
@@ -122,9 +123,9 @@ func (c *Control) finishOthers() (finished []string) {
 		name := t.id + fileExt
 		done, err := c.dir.finish(name)
 		if done {
-			c.dir.kept.Add(name)
+			c.dir.ended.Add(name)
 			finished = append(finished, name)
-			c.rescued(t)
+			c.markFinished(t)
 		}
 		return err == nil
 	})
@@ -137,22 +138,22 @@ func (c *Control) finishOthers() (finished []string) {
 	return finished
 }
 
-// rescued takes notice that a trace is finished after all.
-func (c *Control) rescued(t *Trace) {
+// markFinished updates a trace that was unfinished.
+func (c *Control) markFinished(t *Trace) {
 	t.mu.Lock()
 	t.verdict, t.path = Started, c.dir.path(t.id+fileExt)
 	t.mu.Unlock()
 	c.mu.Lock()
-	c.left--
+	c.open--
 	c.kept++
 	c.mu.Unlock()
 	c.tellOf(t)
 }
 
-// left returns what there is of the file of rec, whose Close returned err: Started for
-// the trace, Unfinished for its stream, or the crash buffer beside that, from which
-// it can be made, Failed for nothing.
-func left(rec *format.Recorder, err error) Verdict {
+// outcome returns the verdict on a trace whose recorder returned err from Close: Started
+// if the ET exists, Unfinished if only the IET or its crash buffer does, Failed if
+// neither does.
+func outcome(rec *format.Recorder, err error) Verdict {
 	f, failed := errors.AsType[*format.FinalizeError](err)
 	if err == nil || failed && f.Finished {
 		return Started
@@ -162,7 +163,7 @@ func left(rec *format.Recorder, err error) Verdict {
 	}
 	for _, name := range []string{rec.StreamPath(), rec.StreamPath() + bufferExt} {
 		if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
-			return Unfinished // also if nobody can say whether it is there
+			return Unfinished // also if Lstat cannot tell
 		}
 	}
 	return Failed

@@ -13,9 +13,9 @@ type Stats struct {
 	Refused uint64 `json:"configs_refused"`
 	// Verdicts are what became of requests, by trigger.
 	Verdicts map[string]map[Verdict]uint64 `json:"verdicts"`
-	// Kept, Unfinished and Lost are traces that were finished, that are IETs since no
-	// ET could be made, and that could not be written; Unkept those that their
-	// configuration did not keep in the end.
+	// Kept counts finished traces, Unfinished those that are still an IET because the
+	// ET could not be made, Lost those that could not be written, and Unkept those
+	// that their configuration did not keep in the end.
 	Kept       uint64 `json:"traces_kept"`
 	Unfinished uint64 `json:"traces_unfinished"`
 	Lost       uint64 `json:"traces_lost"`
@@ -44,7 +44,7 @@ func (c *Control) Stats() Stats {
 	}
 	s := Stats{Config: c.Config().ID, Verdicts: c.verdicts.copy()}
 	c.mu.Lock()
-	s.Refused, s.Kept, s.Unfinished, s.Lost, s.Unkept, s.Off = c.failed, c.kept, c.left, c.lost, c.unkept, maps.Clone(c.offs)
+	s.Refused, s.Kept, s.Unfinished, s.Lost, s.Unkept, s.Off = c.failed, c.kept, c.open, c.lost, c.unkept, maps.Clone(c.offs)
 	on := c.live
 	c.mu.Unlock()
 	for _, p := range []Set{Spans, Logs} {

@@ -96,10 +96,10 @@ func (c *Control) end(t *Trace, how endReason, why string) {
 		t.writeEnd(how, why)
 		v, err = c.close(t)
 	}
-	c.ended(t, v, err)
+	c.conclude(t, v, err)
 }
 
-// writeEnd writes why the stream ended.
+// writeEnd writes the entry that says why the stream ended.
 func (t *Trace) writeEnd(how endReason, why string) {
 	e := &format.TraceEntry{Metadata: format.Metadata{Name: NameTraceEnd, Target: target, Level: format.LevelInfo}}
 	e.Attributes = append(e.Attributes,

@@ -54,8 +54,8 @@ func (t *Trace) Config() *Config { return t.cfg }
 // Request returns what asked for the trace.
 func (t *Trace) Request() Request { return t.request }
 
-// Path returns the file. That of a stream is there when it has ended. If the verdict
-// is [Unfinished] it is the IET, until the ET can be made.
+// Path returns the path of the file. The file of a stream exists when the stream has
+// ended. While the verdict is [Unfinished] it is the path of the IET.
 func (t *Trace) Path() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -74,16 +74,16 @@ func (t *Trace) StartTime() time.Time { return t.began }
 // Done returns a channel that is closed when the trace is finished.
 func (t *Trace) Done() <-chan struct{} { return t.done }
 
-// Verdict returns [Started], or [Unfinished] if the trace has ended and its file could
-// not be finished, or [ConditionUnmet] or [Failed] if it has ended and was not kept.
+// Verdict returns [Started] for a trace that is running or finished, [Unfinished] if its
+// ET could not be made yet, and [ConditionUnmet] or [Failed] if it was not kept.
 func (t *Trace) Verdict() Verdict {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.verdict
 }
 
-// Err returns what went wrong with the trace. One that was kept has an error, too, if
-// that cost records: their number is in its last entry.
+// Err returns the errors of the trace. A trace that was kept has an error if that cost
+// records, which its last entry counts.
 func (t *Trace) Err() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -160,8 +160,8 @@ func (c *Control) begin(r Request, f *inForce, candidate int) (*Trace, error) {
 		v, err = c.snapshot(t)
 	}
 	c.verdicts.count(r.Trigger, v)
-	if tc.mode() != ModeStream || v != Started { // else it has only begun
-		c.ended(t, v, err)
+	if tc.mode() != ModeStream || v != Started { // a stream that started goes on
+		c.conclude(t, v, err)
 	}
 	if v != Started && v != Unfinished {
 		if r.Trigger == TriggerWatchdog {
@@ -172,15 +172,15 @@ func (c *Control) begin(r Request, f *inForce, candidate int) (*Trace, error) {
 	return t, nil
 }
 
-// ended counts a trace that is over, and tells of it.
-func (c *Control) ended(t *Trace, v Verdict, err error) {
+// conclude counts a trace that is over, reports its error and calls OnTrace.
+func (c *Control) conclude(t *Trace, v Verdict, err error) {
 	l := c.limitOf(t.tc)
 	c.mu.Lock()
 	switch v {
 	case Started:
 		c.kept++
 	case Unfinished:
-		c.left++
+		c.open++
 	case Failed:
 		c.lost++
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/entrace-go/entrace/internal/alonetest"
 )
 
-// droppedIn returns how many entries a trace says that its recorder has dropped.
+// droppedIn returns the number of dropped entries in the end entry of a trace.
 func droppedIn(t *testing.T, name string) int {
 	t.Helper()
 	f, err := format.Open(name, nil)
@@ -33,7 +33,7 @@ func droppedIn(t *testing.T, name string) int {
 	return 0
 }
 
-// deepTrace is the configuration of a stream that is asked for by hand.
+// deepTrace returns a configuration with a stream, deep, and a snapshot, asked.
 func deepTrace(dir string) *control.Config {
 	return base(dir, control.Spans|control.Logs,
 		control.TraceConfig{Name: "deep", Mode: control.ModeStream, Providers: control.Spans | control.Logs, On: onAPI("deep")},
@@ -42,7 +42,7 @@ func deepTrace(dir string) *control.Config {
 
 const deepRecords = 3000
 
-// deepStream begins a stream and records to it, and returns it when its IET has all.
+// deepStream starts a stream, records to it, and waits until everything is in its IET.
 func deepStream(t *testing.T, r *rig) *control.Trace {
 	t.Helper()
 	tr, err := r.ctl.Start(t.Context(), api("deep"))
@@ -77,9 +77,8 @@ func countText(t *testing.T, name, text string) (n int) {
 	return n
 }
 
-// TestStreamStaysWhenNoETCanBeMade: a stream that is whole on disk is kept as it is,
-// says so, and is finished by the next trace that is, by Recover, or by the next
-// start.
+// TestStreamStaysWhenNoETCanBeMade leaves no room for the ET of a stream. The IET must
+// stay, and the next trace, Recover or the next start must finish it.
 func TestStreamStaysWhenNoETCanBeMade(t *testing.T) {
 	if !alonetest.Run(t) {
 		return
@@ -139,7 +138,7 @@ func TestStreamStaysWhenNoETCanBeMade(t *testing.T) {
 	}
 }
 
-// TestSnapshotStaysWhenNoETCanBeMade is the same for a snapshot.
+// TestSnapshotStaysWhenNoETCanBeMade leaves no room for the ET of a snapshot.
 func TestSnapshotStaysWhenNoETCanBeMade(t *testing.T) {
 	if !alonetest.Run(t) {
 		return
@@ -170,8 +169,8 @@ func TestSnapshotStaysWhenNoETCanBeMade(t *testing.T) {
 	}
 }
 
-// TestPassingErrorSpoilsNoStream: an error that cost some records gives a trace that
-// counts them, and what is too much in the folder goes.
+// TestPassingErrorSpoilsNoStream fills the disk for a while. The trace must be finished
+// and count the records that were lost, and older traces must be removed as usual.
 func TestPassingErrorSpoilsNoStream(t *testing.T) {
 	if !alonetest.Run(t) {
 		return
@@ -216,8 +215,8 @@ func TestPassingErrorSpoilsNoStream(t *testing.T) {
 	}
 }
 
-// TestRingStaysWhenTheDiskIsFull: a ring of which no trace can be made stays until it
-// can.
+// TestRingStaysWhenTheDiskIsFull recovers a ring without room for its trace, and then
+// again with room.
 func TestRingStaysWhenTheDiskIsFull(t *testing.T) {
 	if !alonetest.Run(t) {
 		return

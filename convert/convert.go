@@ -124,8 +124,8 @@ func checkOutput(in os.FileInfo, out string, replace bool) error {
 	return checkRecording(out)
 }
 
-// checkRecording reports whether a process records to out, or to what will be out: what
-// it records would be lost, or could not be finished.
+// checkRecording returns format.ErrLocked if a process is recording to out or to the IET
+// that will become out. A conversion must not take that name.
 func checkRecording(out string) error {
 	names := []string{out}
 	if base, ok := strings.CutSuffix(out, ".et"); ok {
@@ -139,9 +139,9 @@ func checkRecording(out string) error {
 	return nil
 }
 
-// commit gives the output its name.
+// commit renames the temporary file to out.
 func commit(tmp *osfile.Temp, out string, replace bool) error {
-	if err := checkRecording(out); err != nil { // it may have begun meanwhile
+	if err := checkRecording(out); err != nil { // a recording may have begun meanwhile
 		return err
 	}
 	return tmp.Commit(replace)
@@ -165,7 +165,7 @@ func Stream(ctx context.Context, w io.Writer, r io.Reader, o Options) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = out.Abort() }() // in case of a panic
+	defer func() { _ = out.Abort() }() // if a callback panics
 	err = entries(ctx, out, in, v, o.Progress)
 	if err != nil && !errors.Is(err, format.ErrTruncated) {
 		return errors.Join(err, out.Abort())

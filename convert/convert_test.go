@@ -392,8 +392,7 @@ func TestFileTo(t *testing.T) {
 	}
 }
 
-// TestReplaceNoRecording: what a process records is not replaced, since it would be
-// lost.
+// TestReplaceNoRecording checks that no conversion writes to the name of a recording.
 func TestReplaceNoRecording(t *testing.T) {
 	dir := t.TempDir()
 	rec, err := format.Create(filepath.Join(dir, "app.et"), nil)

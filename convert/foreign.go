@@ -70,7 +70,7 @@ func StreamFrom(ctx context.Context, w io.Writer, r io.Reader, d Decoder, o Opti
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = out.Abort() }() // in case of a panic
+	defer func() { _ = out.Abort() }() // if a callback panics
 	damage = d(ctx, r, out)
 	switch {
 	case ctx.Err() != nil:

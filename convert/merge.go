@@ -17,8 +17,8 @@ import (
 // in another of them, which it names by its ids, hangs below it, and so does a log
 // record whose span is in another. Equal resources become one. Within each trace
 // entries keep their order, as far as parents come first. What the recorders say
-// of their ends stays, in the order of views: at the end, unless one of the traces has
-// no end, so that the whole does not seem to have one.
+// of their ends stays, in the order of views. It comes last only if every trace has an
+// end, because a last entry entrace.end marks the whole output as complete.
 //
 // The root of w must not be written yet. Merge does not close w. It takes 4 bytes
 // an entry, and 50 more for each that hangs below one of another trace.
@@ -57,14 +57,14 @@ func Merge(ctx context.Context, w *format.Writer, views []*format.View) error {
 				}
 			}
 			if v.Role(id) == format.RoleRecorder && v.File().Parent(id) == 0 {
-				continue // with the ends
+				continue // written with the ends
 			}
 			if err := m.write(place{int32(i), id}); err != nil {
 				return err
 			}
 		}
 	}
-	return m.writeAll(ends) // those that are not there yet
+	return m.writeAll(ends) // does nothing if they are written
 }
 
 func (m *merger) writeAll(places []place) error {
@@ -89,7 +89,7 @@ type merger struct {
 	elsewhere map[place]place
 	resources telemetry.Resources
 	stack     []place
-	waits     map[place]int // where in the stack, when it is deep
+	waits     map[place]int // indices in stack
 	raw, buf  []byte
 }
 
@@ -151,7 +151,7 @@ func (m *merger) write(p place) error {
 		}
 		m.waits[top] = len(m.stack) - 1
 		if at, ring := m.waits[up]; ring {
-			m.part(at)
+			m.breakCycle(at)
 			continue
 		}
 		m.stack = append(m.stack, up)
@@ -159,10 +159,10 @@ func (m *merger) write(p place) error {
 	return nil
 }
 
-// part opens a ring of parents, which no program makes: all from at on in the stack.
-// It does so at the first of them that hangs below an entry of another trace, which
-// stays as the last in the stack. Within a trace there are no rings.
-func (m *merger) part(at int) {
+// breakCycle breaks a cycle of parents, which are the entries from index at on in the
+// stack. Only damaged or hostile traces have one. The first of them whose parent is in
+// another trace loses that parent and becomes the top of the stack.
+func (m *merger) breakCycle(at int) {
 	for i := at; i < len(m.stack); i++ {
 		if _, ok := m.elsewhere[m.stack[i]]; !ok {
 			continue
@@ -255,7 +255,7 @@ func MergeStream(ctx context.Context, views []*format.View, w io.Writer, o Optio
 	if err != nil {
 		return err
 	}
-	defer func() { _ = t.Abort() }() // in case of a panic
+	defer func() { _ = t.Abort() }() // if a callback panics
 	if err := Merge(ctx, t, views); err != nil {
 		return errors.Join(err, t.Abort())
 	}

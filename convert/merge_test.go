@@ -168,13 +168,13 @@ func words(s string) string {
 	return strings.Join(w, " ")
 }
 
-// recorded returns the view of a trace that a service records with OTel's SDK.
+// recorded returns the view of a trace that the exporter wrote for a service.
 func recorded(t *testing.T, v format.Version, name string) *format.View {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), name+".et")
 	exp, err := exporter.New(exporter.WithPath(file), exporter.WithVersion(v))
 	must(t, err)
-	// Two of the names that the mapping adds come before those of the user.
+	// The exporter adds otel.json and the schema URL behind these attributes.
 	res := resource.NewWithAttributes("https://example.com/schema", attribute.String("service.name", name), attribute.StringSlice("process.command_args", []string{"a", "b"}))
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSyncer(exp), sdktrace.WithResource(res))
 	_, span := tp.Tracer("t").Start(t.Context(), "work of "+name)
@@ -183,9 +183,8 @@ func recorded(t *testing.T, v format.Version, name string) *format.View {
 	return view(t, file)
 }
 
-// TestMergeAnyVersions merges what services have recorded, in each pair of versions
-// and in both orders, into either version, and each service with itself in the other
-// version, which is one resource then.
+// TestMergeAnyVersions merges traces of both versions in both orders into both versions.
+// A service that is in two of them must become one resource.
 func TestMergeAnyVersions(t *testing.T) {
 	for _, versions := range [][3]format.Version{{1, 1, 1}, {1, 2, 1}, {2, 1, 1}, {2, 2, 1}, {1, 1, 2}, {1, 2, 2}, {2, 1, 2}, {2, 2, 2}} {
 		a, b, again := recorded(t, versions[0], "a"), recorded(t, versions[1], "b"), recorded(t, versions[1], "a")

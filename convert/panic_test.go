@@ -13,7 +13,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// panicking calls fn, which must panic, and fails if that leaves a file.
+// panicking calls fn, which must panic, and checks that it leaves no file behind.
 func panicking(t *testing.T, fn func(in, out string) error) {
 	t.Helper()
 	in, dir, temp := filepath.Join(t.TempDir(), "in.iet"), t.TempDir(), t.TempDir()
@@ -40,7 +40,7 @@ func panicking(t *testing.T, fn func(in, out string) error) {
 	}
 }
 
-// fill writes more than the buffer of a Writer takes.
+// fill writes more entries than a Writer buffers.
 func fill(w *format.Writer) {
 	_, _ = w.Write(format.Root())
 	for range 100_000 {
@@ -71,13 +71,13 @@ func TestPanicLeavesNoFile(t *testing.T) {
 	}
 }
 
-// A panicContext panics when it is looked at.
+// A panicContext is a context whose Err method panics.
 type panicContext struct{ context.Context }
 
 func (panicContext) Err() error { panic("boom") }
 
-// TestPanickingInputLeavesNoFile: of an input that is not a file decoders make a
-// copy, whose reader may panic.
+// TestPanickingInputLeavesNoFile checks decoders that copy their input to a temporary
+// file, with a reader that panics.
 func TestPanickingInputLeavesNoFile(t *testing.T) {
 	for name, decode := range map[string]convert.Decoder{
 		"otlp":    func(ctx context.Context, r io.Reader, w *format.Writer) error { return otlp.Decode(ctx, r, w, nil) },
@@ -93,7 +93,7 @@ func TestPanickingInputLeavesNoFile(t *testing.T) {
 	}
 }
 
-// A panicReader panics behind so many bytes.
+// A panicReader is a reader that panics after left bytes.
 type panicReader struct{ left int }
 
 func (r *panicReader) Read(b []byte) (int, error) {

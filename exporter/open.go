@@ -14,8 +14,8 @@ type openSpans struct {
 	*spanmap.Sharded[begun]
 }
 
-// clock is what the starts of open spans count from: how long one is open must not
-// depend on whether somebody sets the clock of the machine meanwhile.
+// clock is the time from which the starts of open spans count. It has a monotonic
+// reading, so that setting the machine's clock does not change how long a span is open.
 var clock = time.Now()
 
 // maxOpen bounds them, since some never end. One that is forgotten only costs

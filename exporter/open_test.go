@@ -14,8 +14,8 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// TestOpenSpansKeepMonotonicTime: for how long a span is open is known by the clock that
-// nobody can set, unless the span has a time of its own.
+// TestOpenSpansKeepMonotonicTime checks that the start of an open span has a monotonic
+// reading, and that a start time that the application set is kept.
 func TestOpenSpansKeepMonotonicTime(t *testing.T) {
 	rec, err := format.Create(filepath.Join(t.TempDir(), "app.et"), nil)
 	if err != nil {

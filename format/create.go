@@ -135,7 +135,7 @@ func create(name string, o *RecorderOptions) (*Recorder, error) {
 	r.startBuffer()
 	s.recorder = r
 	if final != stream {
-		r.finished.start(func(ctx context.Context) error { return r.finished.others(ctx, stream, o.KeepFiles) })
+		r.finished.start(func(ctx context.Context) error { return r.finished.finishAbandoned(ctx, stream, o.KeepFiles) })
 	}
 	r.mu.Lock()
 	r.setTimer()
@@ -143,9 +143,9 @@ func create(name string, o *RecorderOptions) (*Recorder, error) {
 	return r, nil
 }
 
-// others finishes what dead writers of a stream had rotated out, and removes what
-// dead finalizers have left.
-func (b *background) others(ctx context.Context, stream string, keep int) error {
+// finishAbandoned finishes the files that dead writers of a stream had rotated out, and
+// removes the temporary files of dead finalizers.
+func (b *background) finishAbandoned(ctx context.Context, stream string, keep int) error {
 	sweep(stream)
 	names, err := asides(stream)
 	if err != nil {
@@ -160,9 +160,9 @@ func (b *background) others(ctx context.Context, stream string, keep int) error 
 		if err != nil {
 			continue
 		}
-		if osfile.Lock(f, true) == nil && finishAside(ctx, f, name) == nil { // else the next one tries again
+		if osfile.Lock(f, true) == nil && finishAside(ctx, f, name) == nil { // on an error the next start tries again
 			finished = append(finished, strings.TrimSuffix(name, extIET))
-			b.kept.Add(finished[len(finished)-1])
+			b.ended.Add(finished[len(finished)-1])
 		}
 		_ = f.Close() // nothing was written to it
 	}

@@ -41,8 +41,8 @@ const (
 	// DefaultTraceFlags is what an absent AttrTraceFlags or AttrLinkFlags means:
 	// sampled, and the parent is known to be local or absent.
 	DefaultTraceFlags = 0x101
-	// DefaultLogFlags is what an absent AttrTraceFlags of a log record means that has
-	// a span: sampled. Those of one without a span are 0 then.
+	// DefaultLogFlags are the flags of a log record that has a span and no
+	// AttrTraceFlags: sampled. Without a span and AttrTraceFlags the flags are 0.
 	DefaultLogFlags = 1
 )
 

@@ -88,8 +88,8 @@ type RecorderOptions struct {
 	MaxFileEntries uint32
 	// KeepFiles, if not zero, is how many finished files of this path there are
 	// at most, those with a time in their name: when one more is finished, the
-	// oldest is removed. A file that is dated in the future counts as older than
-	// all others, so that a clock that was wrong does not cost what is new.
+	// oldest is removed. A file that is dated more than five minutes in the future
+	// counts as the oldest, because the clock was wrong when it was made.
 	KeepFiles int
 
 	// Tee, if set, gets every entry that is written to the file, too. When Create

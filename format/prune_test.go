@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestPruneOwnFiles: what this process has rotated out stays in the order in which it
-// did so, whatever the clock said meanwhile.
+// TestPruneOwnFiles checks that prune removes the files of this process in the order in
+// which they were rotated out, even if the clock was set in between.
 func TestPruneOwnFiles(t *testing.T) {
 	for name, day := range map[string]time.Duration{"set back a day": -24 * time.Hour, "set forward a day": 24 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
@@ -32,7 +32,7 @@ func TestPruneOwnFiles(t *testing.T) {
 					at = at.Add(day) // the clock was set
 				}
 				own = append(own, file(at))
-				b.kept.Add(own[i])
+				b.ended.Add(own[i])
 			}
 			for keep := 6; keep > 0; keep-- {
 				must(t, b.prune(stream, keep, now.Add(day)))

@@ -38,8 +38,8 @@ type Report struct {
 	// are not in the file. Recover has brought them in.
 	Pending int
 
-	// BufferDamaged says that there is a crash buffer with something in it that cannot
-	// be read. Recover keeps it as NAME.buffer.N.broken.
+	// BufferDamaged says that the crash buffer holds data that cannot be read.
+	// Recover renames it to NAME.buffer.N.broken.
 	BufferDamaged bool
 
 	// What Recover has made, which is Name again when there was nothing to do.
@@ -95,8 +95,8 @@ func Pending(name string) (int, error) {
 	return n, err
 }
 
-// pending is Pending of the IET f. It also reports whether the crash buffer holds
-// something that cannot be read.
+// pending is Pending for the open IET f. It also reports whether the crash buffer holds
+// data that cannot be read.
 func pending(f *File) (n int, damaged bool, err error) {
 	b, err := openBuffer(f.name, false)
 	if err != nil || b == nil {

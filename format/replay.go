@@ -33,8 +33,8 @@ type deadBuffer struct {
 	latest  uint32
 	records int
 	entries int
-	// unreadable says that something was recorded and that there is no checkpoint, so
-	// that nobody knows what belongs to the IET.
+	// unreadable says that the buffer holds data and no valid checkpoint, so that
+	// nothing tells which of it is already in the IET.
 	unreadable bool
 }
 
@@ -193,8 +193,8 @@ func (b *deadBuffer) close() error {
 	return closedErr(b.f.Close())
 }
 
-// remove removes it: everything is in the IET. One that cannot be read makes room
-// under another name.
+// remove removes the buffer, whose records are all in the IET by now. It renames a
+// buffer that cannot be read.
 func (b *deadBuffer) remove() error {
 	err := error(nil)
 	switch {

@@ -73,7 +73,7 @@ func (d *DeadRing) read() error {
 			return eerr
 		}
 		if !empty {
-			return &NotRingError{Size: fi.Size()} // its head was lost
+			return &NotRingError{Size: fi.Size()} // the head is lost, and the rest is not
 		}
 		dead, err = new(segment.Dead), nil // it died before there was anything
 	}

@@ -559,8 +559,8 @@ func (c *ringCopy) flushLarge() {
 	}
 }
 
-// flush writes what is staged. What the disk does not take is dropped and counted, as
-// that of a recording is: the next may find room again.
+// flush writes the staged entries. If that fails it drops and counts them and goes on,
+// as a recording does: a later write may succeed.
 func (c *ringCopy) flush() {
 	if c.err != nil {
 		return

@@ -28,7 +28,7 @@ type background struct {
 
 	err   error
 	files []*os.File // that were rotated out and may not be on disk yet
-	kept  retain.Log // by path, without an extension
+	ended retain.Log // by path, without an extension
 }
 
 // sync makes the files that were rotated out survive a loss of power.
@@ -212,7 +212,8 @@ func (r *Recorder) rotate(now time.Time) error {
 	r.stats.Files++
 	r.follow(o.Tee)
 	final := r.final != r.stream
-	r.finished.kept.Add(strings.TrimSuffix(aside, extIET)) // here, since they are finished side by side
+	// Here and not when it is finished: files are finished concurrently, in any order.
+	r.finished.ended.Add(strings.TrimSuffix(aside, extIET))
 	r.finished.add(old)
 	r.finished.start(func(ctx context.Context) error {
 		err := finishFile(ctx, old, aside, final, table)
@@ -346,16 +347,16 @@ func compareAsides(a, b string) int {
 	return cmp.Or(strings.Compare(a[:n], b[:n]), number(a)-number(b))
 }
 
-// An aside is a finished trace of a stream. One that is just being finished has two
+// An aside is a trace that was rotated out. While it is being finished it has two
 // files.
 type aside struct {
-	retain.File // the path is without an extension
+	retain.File // the path has no extension
 
 	files []string
 }
 
-// prune removes the oldest finished traces of a stream but for keep, at the time
-// now. Those in spare, without extensions, stay in any case.
+// prune removes the oldest rotated traces of a stream until keep are left. It never
+// removes those in spare, which are paths without an extension.
 func (b *background) prune(stream string, keep int, now time.Time, spare ...string) error {
 	if keep <= 0 {
 		return nil
@@ -368,7 +369,7 @@ func (b *background) prune(stream string, keep int, now time.Time, spare ...stri
 	there := make(map[string]bool)
 	for _, name := range names {
 		path := strings.TrimSuffix(name, filepath.Ext(name))
-		if there[path] { // they are sorted, so that it was the last one
+		if there[path] { // names are sorted, so this is the last one
 			t := &traces[len(traces)-1]
 			t.files = append(t.files, name)
 			continue
@@ -383,14 +384,14 @@ func (b *background) prune(stream string, keep int, now time.Time, spare ...stri
 		there[path] = true
 		traces = append(traces, aside{retain.File{Path: path, Named: asideTimeOf(stream, path), Modified: fi.ModTime()}, []string{name}})
 	}
-	b.kept.Forget(func(path string) bool { return there[path] })
-	older := b.kept.Compare(now)
+	b.ended.Forget(func(path string) bool { return there[path] })
+	older := b.ended.Compare(now)
 	slices.SortStableFunc(traces, func(x, y aside) int { return older(&x.File, &y.File) })
 	var errs error
 	for i := range traces[:max(len(traces)-keep, 0)] {
 		t := &traces[i]
 		if slices.Contains(spare, t.Path) || slices.ContainsFunc(t.files, func(name string) bool { return strings.HasSuffix(name, extIET) && osfile.Locked(name) }) {
-			continue // it was recovered just now, or is being finished
+			continue // it was just recovered, or it is being finished
 		}
 		for _, name := range t.files {
 			if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -401,12 +402,12 @@ func (b *background) prune(stream string, keep int, now time.Time, spare ...stri
 	return errs
 }
 
-// asideTimeOf returns the time in what asideName made of a stream.
+// asideTimeOf parses the time in a name that asideName made of a stream.
 func asideTimeOf(stream, path string) time.Time {
 	text := path[len(strings.TrimSuffix(stream, extIET))+1:]
 	at, err := time.Parse(asideTime, text[:len(asideTime)])
 	if err != nil {
-		return time.Time{} // it only looks like a time
+		return time.Time{} // such as 20261399T…
 	}
 	return at
 }

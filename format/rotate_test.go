@@ -204,8 +204,8 @@ func TestKeepFiles(t *testing.T) {
 	}
 }
 
-// TestKeepFilesWhenTheClockWasSet: files that are dated a day ahead or a day back,
-// since the clock was set meanwhile, go before what is recorded now.
+// TestKeepFilesWhenTheClockWasSet checks that files dated a day ahead or a day back are
+// removed before new ones.
 func TestKeepFilesWhenTheClockWasSet(t *testing.T) {
 	for name, ahead := range map[string]time.Duration{"set back a day": 24 * time.Hour, "set forward a day": -24 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
@@ -248,7 +248,7 @@ func TestKeepFilesWhenTheClockWasSet(t *testing.T) {
 				must(t, f.Close())
 			}
 			slices.Sort(kept)
-			// All in a row, up to the last one.
+			// There must be no gap up to the last record.
 			if len(kept) < 5*15 || kept[len(kept)-1] != records-1 || kept[0] != records-len(kept) {
 				t.Errorf("%d records are left: %v", len(kept), kept)
 			}

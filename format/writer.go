@@ -128,9 +128,9 @@ func (w *Writer) Flush() error {
 	return w.err
 }
 
-// Close flushes, and writes the whole of an ET. Call it, or Abort, in every case:
-// they give the temporary file back. After an error Close returns that again. A
-// second Close returns [ErrClosed].
+// Close flushes, and writes the whole of an ET. Always call Close or Abort, which
+// remove the temporary file. After an error Close returns that error again. A second
+// Close returns [ErrClosed].
 func (w *Writer) Close() error {
 	err := w.Flush()
 	if err == nil && w.format == ET {
@@ -143,7 +143,7 @@ func (w *Writer) Close() error {
 	return err
 }
 
-// Abort ends w without writing any more. After Close it does nothing.
+// Abort ends w without writing anything. After Close it does nothing.
 func (w *Writer) Abort() error {
 	if w.err == nil {
 		w.err = ErrClosed

@@ -49,13 +49,13 @@
 // A receiver believes nothing. Every entry is decoded before it is written, and
 // the first one that is wrong ends the connection, with what came before kept; a
 // length that is claimed costs no memory. Names of files are made of the time and
-// a counter. An address that others can reach wants a token, or TLS with client
-// certificates; TLS alone does not say who sends. Only loopback addresses and private
-// unix sockets are served without.
+// a counter. An address that other machines can reach needs a token or TLS with client
+// certificates; TLS alone does not tell who sends. Loopback addresses and private unix
+// sockets need neither.
 //
-// Connections, the memory for entries that are on their way, and the received traces
-// in the folder are bounded, see [Receiver]; a sender that is idle for ten minutes is
-// sent away, and comes back when it has something. When the folder holds as much as
-// it may, or the disk is full, a trace ends with the last entry for which there was
-// room, and [Received].Err says so; where there is no room for the ET the IET is left.
+// A receiver limits connections, memory and the received traces in its folder, see
+// [Receiver]. It ends connections that are idle for ten minutes; a Sender connects again
+// when it has something to send. When the folder reaches its limit or the disk is full,
+// a trace ends with its last whole entry and [Received].Err says why. If there is no
+// room for the ET the IET stays.
 package remote

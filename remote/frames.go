@@ -43,13 +43,13 @@ type frames struct {
 	idle    time.Duration
 	version format.Version
 
-	buffers *share // of which buf is, where it is larger than bufSize
-	from    netip.Prefix
+	buffers *budget      // that buf counts for if it is larger than bufSize
+	from    netip.Prefix // the sender
 
 	// Invariants: 0 <= start <= end <= len(buf); buf[start] lies at off among
 	// what was sent.
 	buf        []byte
-	size       int // of the frame that is read, with its length
+	size       int // of the current frame, including its length
 	start, end int
 	off        int64
 	id         int64 // of the next entry
@@ -197,11 +197,11 @@ func eof(err error) error {
 	return err
 }
 
-// grow makes room for more of a frame that fills the buffer: as much again as has
-// come, and no more than there is of it.
+// grow replaces the full buffer by one of twice its size, or of the size of the frame if
+// that is smaller.
 func (f *frames) grow() error {
 	n := min(2*len(f.buf), f.size+bufSize)
-	if !f.buffers.take(f.from, int64(n)) {
+	if !f.buffers.reserve(f.from, int64(n)) {
 		return fmt.Errorf("%w: there is no room for an entry of %d bytes", ErrBusy, f.size-prefixSize)
 	}
 	b := make([]byte, n)
@@ -211,10 +211,10 @@ func (f *frames) grow() error {
 	return nil
 }
 
-// release gives the buffer back, which is of no use then.
+// release drops the buffer and returns its size to the budget.
 func (f *frames) release() {
 	if n := len(f.buf); n > bufSize {
-		f.buffers.give(f.from, int64(n))
+		f.buffers.release(f.from, int64(n))
 	}
 	f.buf = nil
 }

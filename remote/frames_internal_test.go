@@ -27,7 +27,7 @@ func (r *reading) Read(b []byte) (int, error)      { return r.r.Read(b[:min(len(
 func (r *reading) SetReadDeadline(time.Time) error { return nil }
 
 func framesOf(b []byte, some, limit int) *frames {
-	return &frames{conn: &timed{Conn: &reading{r: bytes.NewReader(b), some: some}, ctx: context.Background()}, limit: limit, buffers: &share{max: math.MaxInt64}}
+	return &frames{conn: &timed{Conn: &reading{r: bytes.NewReader(b), some: some}, ctx: context.Background()}, limit: limit, buffers: &budget{max: math.MaxInt64}}
 }
 
 // FuzzDecode feeds the receiver's reader whole and byte by byte, and compares with
@@ -161,9 +161,8 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// TestSilentWhenIdle: that a receiver sends one away who has had nothing to say for
-// long is no error; that it ends behind what was just sent is one, since that may be
-// lost.
+// TestSilentWhenIdle checks that the end of an idle connection is no error, and that the
+// end of a connection just after something was sent is one, because that may be lost.
 func TestSilentWhenIdle(t *testing.T) {
 	was := steady
 	defer func() { steady = was }()

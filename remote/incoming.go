@@ -22,8 +22,8 @@ func (n *names) next() string {
 	return fmt.Sprintf("%s-%06d", time.Now().UTC().Format("20060102T150405.000Z"), n.n.Add(1))
 }
 
-// An incoming trace is streamed to an IET, which always ends at the end of an
-// entry unless a file cannot be cut.
+// An incoming trace is streamed to an IET, which ends with a whole entry unless the
+// file cannot be truncated.
 type incoming struct {
 	names   *names
 	dir     string
@@ -32,7 +32,7 @@ type incoming struct {
 
 	f       *os.File // nil before the first entry
 	buf     []byte   // whole entries
-	ends    []int    // of them in buf
+	ends    []int    // offsets in buf behind each of them
 	entries int64    // in the file
 	size    int64    // of them, without the magic
 }
@@ -40,9 +40,9 @@ type incoming struct {
 // flushSize is how much is gathered for one write when more comes all the time.
 const flushSize = 256 << 10
 
-// add takes an entry. It does not keep raw.
+// add appends an entry to the trace. It does not keep raw.
 func (in *incoming) add(raw []byte) error {
-	if len(raw) >= flushSize { // that needs no copy
+	if len(raw) >= flushSize { // write it without a copy
 		if err := in.flush(); err != nil {
 			return err
 		}
@@ -66,33 +66,33 @@ func (in *incoming) flush() error {
 	return err
 }
 
-// write writes entries that end at ends. What the quota or the disk does not take is
-// dropped, and the file ends with a whole entry.
+// write writes the entries in b, which end at ends. If the quota or the disk stops it,
+// the file ends with the last whole entry.
 func (in *incoming) write(b []byte, ends []int) error {
 	if in.f == nil {
 		if err := in.create(); err != nil {
 			return err
 		}
 	}
-	granted := in.quota.takeBytes(int64(len(b)))
-	entries, size := whole(ends, int(granted))
+	reserved := in.quota.reserveBytes(int64(len(b)))
+	entries, size := wholeEntries(ends, int(reserved))
 	n, err := in.f.Write(b[:size])
 	if err != nil {
-		if entries, size = whole(ends, n); n > size {
+		if entries, size = wholeEntries(ends, n); n > size {
 			err = errors.Join(err, in.f.Truncate(format.MagicSize+in.size+int64(size)))
 		}
 	} else if entries < len(ends) {
-		err = in.quota.full()
+		err = in.quota.exceeded()
 	}
-	in.quota.wrote(granted, int64(size))
+	in.quota.wrote(reserved, int64(size))
 	in.entries += int64(entries)
 	in.size += int64(size)
 	return err
 }
 
-// whole returns how many of the entries that end at ends are in the first n bytes,
-// and where the last of those ends.
-func whole(ends []int, n int) (entries, size int) {
+// wholeEntries returns how many of the entries that end at ends fit into n bytes, and
+// the size of those.
+func wholeEntries(ends []int, n int) (entries, size int) {
 	entries = sort.SearchInts(ends, n+1)
 	if entries > 0 {
 		size = ends[entries-1]
@@ -102,12 +102,12 @@ func whole(ends []int, n int) (entries, size int) {
 
 // create makes the file.
 func (in *incoming) create() error {
-	if !in.quota.takeFile() {
-		return in.quota.full()
+	if !in.quota.reserveFile() {
+		return in.quota.exceeded()
 	}
 	err := in.createFile()
 	if in.f == nil {
-		in.quota.changed(-1, 0)
+		in.quota.adjust(-1, 0)
 	}
 	return err
 }
@@ -135,15 +135,15 @@ func (in *incoming) createFile() error {
 	return fmt.Errorf("%s: %w", in.dir, fs.ErrExist)
 }
 
-// finish makes an ET of the file and returns the path of what is left: the IET if
-// that did not succeed, "" if somebody removed it.
+// finish makes an ET of the file and returns its path, that of the IET if there is no
+// ET, or "" if somebody removed the file.
 func (in *incoming) finish(ctx context.Context) (string, error) {
 	if in.f == nil {
 		return "", nil
 	}
 	iet := in.f.Name()
 	if in.entries == 0 {
-		in.quota.changed(-1, 0)
+		in.quota.adjust(-1, 0)
 		return "", errors.Join(osfile.Remove(in.f, iet), closed(in.f.Close()))
 	}
 	et := iet[:len(iet)-len("iet")] + "et"
@@ -155,10 +155,10 @@ func (in *incoming) finish(ctx context.Context) (string, error) {
 	err = errors.Join(err, closed(in.f.Close()))
 	fi, serr := os.Lstat(left)
 	if serr != nil {
-		in.quota.lookNow()
+		in.quota.rescan()
 		return "", errors.Join(err, serr)
 	}
-	in.quota.changed(0, fi.Size()-in.size) // an ET has tables, too
+	in.quota.adjust(0, fi.Size()-in.size) // the ET also has tables
 	return left, err
 }
 

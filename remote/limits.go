@@ -11,59 +11,60 @@ import (
 	"time"
 )
 
-// A share is something of which there is so much for all senders, and so much for
-// those of one address. It is safe for concurrent use.
-type share struct {
-	max, each int64
+// A budget is an amount that all senders share, of which the senders of one address
+// may use only a part. It is safe for concurrent use.
+type budget struct {
+	max        int64 // for all senders
+	perAddress int64
 
 	mu sync.Mutex
 
-	used int64
-	by   map[netip.Prefix]int64
+	used   int64
+	usedBy map[netip.Prefix]int64
 }
 
-// take takes n for a sender, whose address may be the zero value for none, and
-// reports whether there was so much.
-func (s *share) take(a netip.Prefix, n int64) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if n > s.max-s.used || a.IsValid() && n > s.each-s.by[a] {
+// reserve reserves n for a sender and reports whether that much was left. The zero
+// address has no limit of its own.
+func (b *budget) reserve(address netip.Prefix, n int64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if n > b.max-b.used || address.IsValid() && n > b.perAddress-b.usedBy[address] {
 		return false
 	}
-	s.used += n
-	if a.IsValid() {
-		if s.by == nil {
-			s.by = make(map[netip.Prefix]int64)
+	b.used += n
+	if address.IsValid() {
+		if b.usedBy == nil {
+			b.usedBy = make(map[netip.Prefix]int64)
 		}
-		s.by[a] += n
+		b.usedBy[address] += n
 	}
 	return true
 }
 
-// give returns what was taken.
-func (s *share) give(a netip.Prefix, n int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.used -= n
-	if !a.IsValid() {
+// release returns an amount that was reserved.
+func (b *budget) release(address netip.Prefix, n int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.used -= n
+	if !address.IsValid() {
 		return
 	}
-	if s.by[a] -= n; s.by[a] == 0 {
-		delete(s.by, a)
+	if b.usedBy[address] -= n; b.usedBy[address] == 0 {
+		delete(b.usedBy, address)
 	}
 }
 
-// addressOf returns what counts as the address of a sender, the zero value if it has
-// none or if it is one of this machine and free says that these do not count: of an
-// IPv6 address the first half, as one machine may have all of the rest.
-func addressOf(a net.Addr, free bool) netip.Prefix {
+// addressOf returns the address whose limits apply to a sender. For IPv6 this is the
+// first half, because one machine may use all of the other half. It is the zero value
+// for a unix socket, and for a loopback address if exemptLoopback is set.
+func addressOf(a net.Addr, exemptLoopback bool) netip.Prefix {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {
 		return netip.Prefix{}
 	}
 	ip, _ := netip.AddrFromSlice(tcp.IP)
 	ip = ip.Unmap()
-	if free && ip.IsLoopback() {
+	if exemptLoopback && ip.IsLoopback() {
 		return netip.Prefix{}
 	}
 	bits := 64
@@ -77,93 +78,100 @@ func addressOf(a net.Addr, free bool) netip.Prefix {
 	return p
 }
 
-// A quota bounds the received traces in a folder, those of earlier receivers
-// included. It is safe for concurrent use.
+// A quota limits the number and the size of the received traces in a folder, including
+// those of earlier receivers. It is safe for concurrent use.
 type quota struct {
 	dir                string
 	maxBytes, maxFiles int64
 
 	mu sync.Mutex
 
-	bytes, files int64     // as far as is known
-	granted      int64     // bytes that may be written and are not yet
-	next         time.Time // the folder is not looked at before
+	bytes, files int64     // in the folder, as of the last scan and what happened since
+	reserved     int64     // bytes that are about to be written
+	nextScan     time.Time // not before then
 }
 
-// lookAgain is after what time a quota that is used up looks whether somebody has
-// removed files.
-const lookAgain = time.Second
+// minScanInterval is how often an exhausted quota scans the folder for files that
+// somebody removed.
+const minScanInterval = time.Second
 
-// receivedName matches the names that names makes.
+// receivedName matches the file names that type names makes.
 var receivedName = regexp.MustCompile(`^\d{8}T\d{6}\.\d{3}Z-\d{6,}\.(et|iet)$`)
 
-// takeFile reports whether there may be another file.
-func (q *quota) takeFile() bool {
+// reserveFile counts a new file and reports whether the quota allows it.
+func (q *quota) reserveFile() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.room(func() bool { return q.files < q.maxFiles && q.bytes+q.granted < q.maxBytes }) {
+	if !q.allows(func() bool { return q.files < q.maxFiles && q.bytes+q.reserved < q.maxBytes }) {
 		return false
 	}
 	q.files++
 	return true
 }
 
-// full says which bound was reached.
-func (q *quota) full() error {
+// reserveBytes reserves up to n bytes and returns how many.
+func (q *quota) reserveBytes(n int64) int64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.files >= q.maxFiles {
-		return fmt.Errorf("%w: there are %d, and there may be %d", ErrQuota, q.files, q.maxFiles)
+	left := func() int64 { return q.maxBytes - q.bytes - q.reserved }
+	if !q.allows(func() bool { return n <= left() }) {
+		n = max(left(), 0)
 	}
-	return fmt.Errorf("%w: they have %d bytes, and may have %d", ErrQuota, q.bytes, q.maxBytes)
-}
-
-// takeBytes returns how many of n bytes may be written.
-func (q *quota) takeBytes(n int64) int64 {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	left := func() int64 { return q.maxBytes - q.bytes - q.granted }
-	_ = q.room(func() bool { return n <= left() }) // a part will do, too
-	n = max(min(n, left()), 0)
-	q.granted += n
+	q.reserved += n
 	return n
 }
 
-// wrote says how many of the bytes that takeBytes granted are in the file.
-func (q *quota) wrote(granted, bytes int64) {
+// wrote ends a reservation of which so many bytes were written.
+func (q *quota) wrote(reserved, written int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.granted -= granted
-	q.bytes += bytes
+	q.reserved -= reserved
+	q.bytes += written
 }
 
-// changed says that there are more files and bytes than were known, or less.
-func (q *quota) changed(files, bytes int64) {
+// adjust adds to the counts. They stay above zero, because a scan may already have
+// counted a removal.
+func (q *quota) adjust(files, bytes int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.files = max(q.files+files, 0) // another look may have come before
+	q.files = max(q.files+files, 0)
 	q.bytes = max(q.bytes+bytes, 0)
 }
 
-// room reports whether there is enough, after another look at the folder if need be.
-func (q *quota) room(enough func() bool) bool {
-	if !enough() && !time.Now().Before(q.next) {
-		_ = q.look() // what is known stays
+// exceeded returns an error that names the limit that was reached.
+func (q *quota) exceeded() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.files >= q.maxFiles {
+		return fmt.Errorf("%w: %d files of %d", ErrQuota, q.files, q.maxFiles)
 	}
+	return fmt.Errorf("%w: %d bytes of %d", ErrQuota, q.bytes, q.maxBytes)
+}
+
+// allows returns enough(). If that is false, it scans the folder and asks again. The
+// caller holds the lock.
+func (q *quota) allows(enough func() bool) bool {
+	if enough() {
+		return true
+	}
+	if time.Now().Before(q.nextScan) {
+		return false
+	}
+	_ = q.scan() // on an error the counts stay
 	return enough()
 }
 
-// lookNow is look for those who do not hold the lock.
-func (q *quota) lookNow() {
+// rescan is scan for callers that do not hold the lock.
+func (q *quota) rescan() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	_ = q.look() // what is known stays
+	_ = q.scan() // on an error the counts stay
 }
 
-// look counts what is in the folder. The lock is held.
-func (q *quota) look() error {
+// scan counts the received traces in the folder. The caller holds the lock.
+func (q *quota) scan() error {
 	began := time.Now()
-	defer func() { q.next = time.Now().Add(max(lookAgain, 20*time.Since(began))) }()
+	defer func() { q.nextScan = time.Now().Add(max(minScanInterval, 20*time.Since(began))) }()
 	list, err := os.ReadDir(q.dir)
 	if err != nil {
 		return err
@@ -173,7 +181,7 @@ func (q *quota) look() error {
 		if !receivedName.MatchString(e.Name()) || !e.Type().IsRegular() {
 			continue
 		}
-		if fi, err := e.Info(); err == nil { // else it is gone
+		if fi, err := e.Info(); err == nil { // otherwise it was removed meanwhile
 			files++
 			bytes += fi.Size()
 		}
@@ -182,8 +190,9 @@ func (q *quota) look() error {
 	return nil
 }
 
-// bound returns what an option says: its default for 0, no bound if it is negative.
-func bound[T int | int64](option, byDefault T) int64 {
+// limitOf returns the limit that an option sets: byDefault for 0, none if it is
+// negative.
+func limitOf[T int | int64](option, byDefault T) int64 {
 	switch {
 	case option < 0:
 		return math.MaxInt64

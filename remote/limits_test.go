@@ -18,8 +18,8 @@ import (
 	"github.com/entrace-go/entrace/remote"
 )
 
-// A pipes is a listener on connections within the process, from the addresses that
-// their senders choose.
+// A pipes is a listener whose connections stay within the process and claim to come from
+// any address.
 type pipes struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -47,7 +47,7 @@ func (p *pipes) Close() error {
 
 func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
 
-// A pipe is a connection from an address.
+// A pipe is a connection that claims to come from an address.
 type pipe struct {
 	net.Conn
 
@@ -56,7 +56,7 @@ type pipe struct {
 
 func (p *pipe) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.ParseIP(p.from), Port: 2} }
 
-// dial makes a connection from an address.
+// dial connects from an address.
 func (p *pipes) dial(from string) net.Conn {
 	a, b := net.Pipe()
 	p.conns <- &pipe{a, from}
@@ -65,7 +65,7 @@ func (p *pipes) dial(from string) net.Conn {
 
 func last(got []remote.Received) remote.Received { return got[len(got)-1] }
 
-// TestConnectionsPerAddress: no address can have all the places.
+// TestConnectionsPerAddress checks that one address cannot use all connections.
 func TestConnectionsPerAddress(t *testing.T) {
 	for _, test := range []struct {
 		name        string
@@ -117,20 +117,20 @@ func TestConnectionsPerAddress(t *testing.T) {
 	}
 }
 
-// soFar returns what has come of connections until now.
+// soFar returns the connections that have ended.
 func (v *running) soFar() []remote.Received {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return slices.Clone(v.got)
 }
 
-// large is an entry of so many mebibytes, with its length before it.
+// large returns the frame of an entry of so many mebibytes.
 func large(mebibytes int) []byte {
 	return frame(nil, &format.TraceEntry{Message: format.Some(strings.Repeat("x", mebibytes<<20)), Metadata: format.Metadata{Name: "event"}})
 }
 
-// TestBufferedBytes: entries that are on their way have so much memory together, and
-// so much of one address, and give it back.
+// TestBufferedBytes checks the limits of memory for incomplete entries, for all senders
+// and for one address, and that connections return what they used.
 func TestBufferedBytes(t *testing.T) {
 	l := newPipes()
 	r := serve(t, remote.Receiver{MaxConnections: 8, MaxBuffer: 24 << 20, MaxEntrySize: 4<<20 - 100}, l)
@@ -177,8 +177,8 @@ func TestBufferedBytes(t *testing.T) {
 	}
 }
 
-// TestIdleByDefault: who is silent for ten minutes loses his place, unless that was
-// not wanted.
+// TestIdleByDefault checks that idle connections end after ten minutes by default, and
+// never if IdleTimeout is negative.
 func TestIdleByDefault(t *testing.T) {
 	for _, test := range []struct {
 		idle time.Duration
@@ -223,7 +223,7 @@ func TestIdleByDefault(t *testing.T) {
 	}
 }
 
-// TestInsecureSaysWhatToAdd: TLS alone proves who receives.
+// TestInsecureSaysWhatToAdd checks the message for TLS alone.
 func TestInsecureSaysWhatToAdd(t *testing.T) {
 	l, err := net.Listen("tcp", ":0")
 	must(t, err)
@@ -240,7 +240,7 @@ func TestInsecureSaysWhatToAdd(t *testing.T) {
 	}
 }
 
-// TestConfigForClient: a configuration that is made for a client opens nothing.
+// TestConfigForClient checks that GetConfigForClient cannot weaken the configuration.
 func TestConfigForClient(t *testing.T) {
 	cert, pool := certificate(t)
 	wants := &tls.Config{Certificates: []tls.Certificate{cert}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool}
@@ -263,7 +263,7 @@ func TestConfigForClient(t *testing.T) {
 	}
 }
 
-// thousand are entries of some 1,000 bytes.
+// thousand returns the frames of n entries of about 1,000 bytes.
 func thousand(n int) []byte {
 	var b []byte
 	for range n {
@@ -272,7 +272,7 @@ func thousand(n int) []byte {
 	return b
 }
 
-// sendAll sends what the receiver takes of b and returns what it says.
+// sendAll sends b over a new connection and returns the result.
 func (v *running) sendAll(b []byte) remote.Received {
 	v.t.Helper()
 	n := len(v.soFar())
@@ -282,8 +282,8 @@ func (v *running) sendAll(b []byte) remote.Received {
 	return last(v.await(n + 1))
 }
 
-// TestQuotaOfBytes: the folder's bound ends a trace behind a whole entry, keeps new
-// ones away, and counts what was there before.
+// TestQuotaOfBytes checks that MaxBytes ends a trace with a whole entry, refuses new
+// senders, and counts the traces of earlier receivers.
 func TestQuotaOfBytes(t *testing.T) {
 	dir := t.TempDir()
 	before := filepath.Join(dir, "20260101T000000.000Z-000001.et")
@@ -312,7 +312,7 @@ func TestQuotaOfBytes(t *testing.T) {
 	}
 }
 
-// TestQuotaOfFiles is the same for their number.
+// TestQuotaOfFiles checks the same for MaxFiles.
 func TestQuotaOfFiles(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(dir, "20260101T000000.000Z-000001.iet"), nil, 0o600))
@@ -329,8 +329,8 @@ func TestQuotaOfFiles(t *testing.T) {
 	}
 }
 
-// TestFullDisk: what the disk took of a trace stays, whole entries all of them, as an
-// IET where there is no room for the ET.
+// TestFullDisk checks that a trace ends with a whole entry when the disk is full, and
+// stays an IET if there is no room for the ET.
 func TestFullDisk(t *testing.T) {
 	if !alonetest.Run(t) {
 		return
@@ -355,7 +355,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestRemovedWhileItGrows: of a file that somebody removes no path is told.
+// TestRemovedWhileItGrows checks that no path is reported of a file that was removed.
 func TestRemovedWhileItGrows(t *testing.T) {
 	r := receive(t, remote.Receiver{}, "127.0.0.1:0")
 	c := r.dial()

@@ -24,31 +24,30 @@ type Receiver struct {
 	Dir string
 	// Token, if set, is what senders have to show: 16 to 256 bytes.
 	Token string
-	// TLS, if set, is used for every connection, version 1.3 at least: nobody on the
-	// way reads along. With ClientCAs and tls.RequireAndVerifyClientCert senders need
-	// a certificate.
+	// TLS, if set, encrypts every connection, with version 1.3 or later. It does not
+	// tell who sends: for that, set ClientCAs and tls.RequireAndVerifyClientCert,
+	// which require a certificate of every sender, or a Token.
 	TLS *tls.Config
 
 	// MaxConnections is how many senders there may be at once. More are turned
 	// away. The default is 64.
 	MaxConnections int
-	// MaxPerAddress is how many of them may have the same IP address, or the same
-	// first half of an IPv6 address. The default is a quarter of MaxConnections; for
-	// loopback addresses and unix sockets there is no other bound than that.
+	// MaxPerAddress is how many of them may come from one IPv4 address or one IPv6
+	// network of 64 bits. The default is a quarter of MaxConnections, and no limit for
+	// loopback addresses. Unix sockets never have this limit.
 	MaxPerAddress int
-	// MaxBuffer is how many bytes of memory all entries may take together that have
-	// not come as a whole, besides 64 KiB for each sender. The part of it that
-	// senders of one address may have is as large as their part of MaxConnections,
-	// but large enough for one entry, which takes up to one and a half times its
-	// size. A sender for whose entry there is no room is turned away. The default is
-	// 128 MiB.
+	// MaxBuffer is how many bytes of memory the receiver uses for entries that have
+	// not arrived completely, besides 64 KiB for each sender. An entry uses up to one
+	// and a half times its size. The senders of one address get the same share of
+	// MaxBuffer as of MaxConnections, and at least enough for one entry. If there is
+	// no memory for an entry the connection ends. The default is 128 MiB.
 	MaxBuffer int64
-	// MaxBytes and MaxFiles are how large the received traces in Dir may be
-	// together, in bytes, and how many there may be, those from before included.
-	// Beyond that a sender's trace ends, and who comes is turned away, until somebody
-	// removes some. While a trace is finished it takes up to twice its size, and then
-	// some 12 bytes an entry more than what came. The defaults are 10 GiB and 100,000;
-	// less than 0 is no bound.
+	// MaxBytes and MaxFiles limit the total size in bytes and the number of the
+	// received traces in Dir, including those of earlier receivers. When a limit is
+	// reached, traces that are growing end and new senders are refused, until somebody
+	// removes files. An ET is about 12 bytes an entry larger than what was received,
+	// and its IET exists beside it while it is made. The defaults are 10 GiB and
+	// 100,000; a negative number is no limit.
 	MaxBytes int64
 	MaxFiles int
 	// MaxEntrySize is the size in bytes of the largest entry, no more than
@@ -59,8 +58,9 @@ type Receiver struct {
 	// mebibyte of it. TLS, token and magic together may take as long, but no
 	// longer than ten seconds. The default is 30 seconds.
 	FrameTimeout time.Duration
-	// IdleTimeout is how long a sender may send nothing. One that has something again
-	// comes back. The default is 10 minutes; less than 0 is for ever.
+	// IdleTimeout is how long a sender may send nothing before its connection ends. A
+	// [Sender] connects again when it has something to send. The default is 10
+	// minutes; a negative duration is no limit.
 	IdleTimeout time.Duration
 
 	// OnReceived, if set, is called once for each connection when it has ended,
@@ -85,7 +85,7 @@ const (
 	defaultMaxFiles     = 100_000
 	defaultFrameTimeout = 30 * time.Second
 	defaultIdleTimeout  = 10 * time.Minute
-	sharesOfAll         = 4 // an address has one of so many
+	addressShares       = 4 // one address has a quarter
 
 	// greetTimeout is how long who may be no sender at all has the place of one.
 	greetTimeout = 10 * time.Second
@@ -99,11 +99,11 @@ var (
 	// ErrBusy is the error of a connection over Receiver.MaxConnections or
 	// MaxPerAddress, or for whose entry Receiver.MaxBuffer has no room.
 	ErrBusy = errors.New("remote: too many senders at once")
-	// ErrQuota is the error of a connection that was ended by Receiver.MaxBytes or
+	// ErrQuota is the error of a connection that ended because of Receiver.MaxBytes or
 	// MaxFiles.
 	ErrQuota = errors.New("remote: the received traces in the folder have reached a bound")
-	// ErrInsecure is returned for an address that others can reach if any of them
-	// could send. TLS without client certificates keeps nobody from that.
+	// ErrInsecure is returned for an address that other machines can reach if anybody
+	// there could send, which is so with TLS alone.
 	ErrInsecure = errors.New("remote: an address that others can reach wants a token or client certificates: " +
 		"set Receiver.Token, or Receiver.TLS with ClientCAs and RequireAndVerifyClientCert (receive: --token-env, or --client-ca with --tls-cert and --tls-key)")
 )
@@ -149,14 +149,14 @@ func (r *Receiver) Serve(ctx context.Context, l net.Listener) error {
 			continue
 		}
 		from := addressOf(conn.RemoteAddr(), sv.MaxPerAddress <= 0)
-		if !sv.connections.take(from, 1) {
+		if !sv.connections.reserve(from, 1) {
 			_ = conn.Close() // nothing was read of it
 			sv.report(Received{Sender: conn.RemoteAddr(), Err: ErrBusy})
 			continue
 		}
 		sv.senders.Go(func() {
 			got := sv.receive(ctx, conn, from)
-			sv.connections.give(from, 1)
+			sv.connections.release(from, 1)
 			sv.report(got)
 		})
 	}
@@ -168,8 +168,8 @@ type server struct {
 
 	senders     sync.WaitGroup
 	names       names
-	connections share
-	buffers     share // bytes
+	connections budget
+	buffers     budget // bytes
 	quota       quota
 }
 
@@ -186,21 +186,20 @@ func (sv *server) check(l net.Listener) error {
 		sv.MaxBuffer = defaultMaxBuffer
 	}
 	sv.connections.max, sv.buffers.max = int64(sv.MaxConnections), sv.MaxBuffer
-	if sv.connections.each = int64(sv.MaxPerAddress); sv.MaxPerAddress <= 0 {
-		sv.connections.each = int64(max(sv.MaxConnections/sharesOfAll, 1))
+	if sv.connections.perAddress = int64(sv.MaxPerAddress); sv.MaxPerAddress <= 0 {
+		sv.connections.perAddress = int64(max(sv.MaxConnections/addressShares, 1))
 	}
-	sv.connections.each = min(sv.connections.each, sv.connections.max)
-	room := int64(sv.MaxEntrySize) * 3 / 2 // of one that grows, besides its prefix
-	room += 4 * bufSize
+	sv.connections.perAddress = min(sv.connections.perAddress, sv.connections.max)
+	room := int64(sv.MaxEntrySize)*3/2 + 4*bufSize // for an entry whose buffer grows
 	if room > sv.MaxBuffer {
 		return fmt.Errorf("remote: MaxBuffer is %d, which is too little for an entry of MaxEntrySize, %d", sv.MaxBuffer, sv.MaxEntrySize)
 	}
-	sv.buffers.each = max(int64(float64(sv.MaxBuffer)*float64(sv.connections.each)/float64(sv.connections.max)), room)
+	sv.buffers.perAddress = max(int64(float64(sv.MaxBuffer)*float64(sv.connections.perAddress)/float64(sv.connections.max)), room)
 	switch {
 	case sv.IdleTimeout == 0:
 		sv.IdleTimeout = defaultIdleTimeout
 	case sv.IdleTimeout < 0:
-		sv.IdleTimeout = 0 // as frames has it
+		sv.IdleTimeout = 0 // no limit for type frames
 	}
 	if sv.FrameTimeout <= 0 {
 		sv.FrameTimeout = defaultFrameTimeout
@@ -221,12 +220,12 @@ func (sv *server) check(l net.Listener) error {
 	if err != nil {
 		return err
 	}
-	sv.quota = quota{dir: sv.Dir, maxBytes: bound(sv.MaxBytes, defaultMaxBytes), maxFiles: bound(sv.MaxFiles, defaultMaxFiles)}
-	return sv.quota.look()
+	sv.quota = quota{dir: sv.Dir, maxBytes: limitOf(sv.MaxBytes, defaultMaxBytes), maxFiles: limitOf(sv.MaxFiles, defaultMaxFiles)}
+	return sv.quota.scan()
 }
 
-// wantsCertificates reports whether a sender needs a certificate of an authority
-// that was named.
+// wantsCertificates reports whether every sender needs a certificate of one of the
+// authorities in ClientCAs.
 func (sv *server) wantsCertificates() bool {
 	return sv.TLS != nil && sv.TLS.ClientAuth == tls.RequireAndVerifyClientCert && sv.TLS.ClientCAs != nil
 }
@@ -299,7 +298,7 @@ func (sv *server) greet(ctx context.Context, f *frames) error {
 		if err := t.HandshakeContext(ctx); err != nil {
 			return fmt.Errorf("tls: %w", err)
 		}
-		// Of a configuration that GetConfigForClient made nobody knows what it wants.
+		// GetConfigForClient may have returned a configuration that requires less.
 		if t.ConnectionState().Version < tls.VersionTLS13 {
 			return errors.New("tls: the version is below 1.3")
 		}

@@ -17,7 +17,7 @@ type link struct {
 	net.Conn
 
 	began  time.Time
-	wrote  time.Time // last
+	wrote  time.Time // when something was last sent
 	listen sync.WaitGroup
 	gone   chan struct{} // closed when the other side has ended it
 }
@@ -63,9 +63,8 @@ func (l *link) drop() {
 	_ = c.Close() // it may be closed already
 }
 
-// steady is how long a connection must have lasted for the next one to be made at
-// once, and how long nothing must have been sent for its end to be no loss. Tests make
-// it shorter.
+// steady is how long a connection must last for the next one to be made at once, and how
+// long it must be idle for its end to be no error. Tests change it.
 var steady = 10 * time.Second
 
 // A courier is what run works with.
@@ -134,14 +133,15 @@ func (c *courier) await() *chunk {
 		case <-c.wake:
 		case <-c.closing:
 		case <-gone:
-			c.ended()
+			c.onGone()
 		}
 	}
 }
 
-// ended takes notice that the receiver has ended the connection. It need not keep one
-// who has had nothing to say for long; else what was sent last may be lost.
-func (c *courier) ended() {
+// onGone handles a connection that the receiver ended while nothing was being sent. That
+// is an error if something was sent shortly before, which may be lost. Otherwise the
+// receiver only ended an idle connection.
+func (c *courier) onGone() {
 	if time.Since(c.link.wrote) < steady {
 		c.hangUp(errGone)
 		return
@@ -164,7 +164,7 @@ func (c *courier) send(chunk *chunk) error {
 	}
 	for at := 0; at < len(chunk.buf); {
 		if c.link != nil && c.link.isGone() {
-			c.ended()
+			c.onGone()
 		}
 		if n.next > fullAt {
 			c.leave()

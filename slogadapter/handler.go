@@ -183,8 +183,8 @@ func (h *Handler) slowly(pos *site, r *slog.Record, ref format.SpanRef, flags tr
 // noSpan is what a context without a span has.
 var noSpan = trace.SpanFromContext(context.Background())
 
-// spanOf returns the span of a context, which may be nil, and its flags. Those of no
-// span are the ones that are not stored.
+// spanOf returns the span of a context, which may be nil, and its flags. Without a span
+// it returns the default flags, which are not stored.
 func spanOf(ctx context.Context) (format.SpanRef, trace.TraceFlags) {
 	span := trace.SpanFromContext(ctx)
 	if span == noSpan {

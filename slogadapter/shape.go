@@ -36,8 +36,8 @@ type shape struct {
 	pre   []byte  // version 1: the name of the time
 	all   []byte  // version 1, when With has gathered nothing: blob and pre
 	tail  []byte  // otel.json where values are nil, in version 1 with its name
-	// fixed are the log.level and the trace_flags, if they are stored, in version 1
-	// with their names. ends are where each ends.
+	// fixed holds the values of log.level and trace_flags if the record has them, in
+	// version 1 with their names. ends holds the offset behind each of them.
 	fixed []byte
 	ends  []int
 }
@@ -68,9 +68,8 @@ func (r *row) is(key string) bool {
 	return len(key) == len(r.key) && (unsafe.StringData(key) == unsafe.StringData(r.key) || key == r.key)
 }
 
-// How shape.order names a value that is no attribute of the record. The values of
-// shape.fixed are orderFixed and the numbers below, those of With orderWith and the
-// numbers below.
+// The numbers in shape.order for values that are not attributes of the record. The
+// values in shape.fixed count down from orderFixed, those of With from orderWith.
 const (
 	orderTime  = -1
 	orderTail  = -2
@@ -78,7 +77,7 @@ const (
 	orderWith  = orderFixed - maxFixed
 )
 
-// maxFixed is how many attributes but the time are neither the record's nor of With.
+// maxFixed is how many values shape.fixed can hold.
 const maxFixed = 2
 
 const (
@@ -410,7 +409,7 @@ func (h *Handler) fillColumns(b []byte, n int, sh *shape, r *slog.Record, f *fie
 	for _, from := range sh.order {
 		switch {
 		case from >= 0:
-			f.errors = int(errors[from]) //nolint:gosec // G602: a shape has no more rows
+			f.errors = int(errors[from]) //nolint:gosec // G602: shapes have at most maxShapeAttrs rows
 			n = f.value(b, n, &f.at(int(from)).Value)
 		case from == orderTail:
 			n += copy(b[n:], sh.tail)
@@ -418,16 +417,16 @@ func (h *Handler) fillColumns(b []byte, n int, sh *shape, r *slog.Record, f *fie
 			b[n] = byte(format.KindU64)
 			n = putUint(b, n+1, uint64(r.Time.UnixNano()))
 		case from > orderWith:
-			n += copy(b[n:], part(sh.fixed, sh.ends, orderFixed-from))
+			n += copy(b[n:], nthValue(sh.fixed, sh.ends, orderFixed-from))
 		default:
-			n += copy(b[n:], part(h.encoded.all, h.encoded.ends, orderWith-from))
+			n += copy(b[n:], nthValue(h.encoded.all, h.encoded.ends, orderWith-from))
 		}
 	}
 	return n
 }
 
-// part returns the k-th of the values in b, which end at ends.
-func part(b []byte, ends []int, k int32) []byte {
+// nthValue returns the value k of those in b, which end at ends.
+func nthValue(b []byte, ends []int, k int32) []byte {
 	begin := 0
 	if k > 0 {
 		begin = ends[k-1]

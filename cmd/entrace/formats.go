@@ -181,7 +181,7 @@ func asTrace(ctx context.Context, name string, f *foreignFormat) (path string, r
 	remove = func() { _ = os.RemoveAll(dir) }
 	kept := false
 	defer func() {
-		if !kept { // a decoder may panic
+		if !kept { // on an error, and if a decoder panics
 			remove()
 		}
 	}()

@@ -59,7 +59,7 @@ func (a *app) info(name string, asJSON bool) error {
 		return err
 	}
 	defer done()
-	h := holdOf(name)
+	lock := lockOf(name)
 	f, err := format.Open(path, &format.OpenOptions{Prefix: true})
 	if err != nil {
 		return err
@@ -71,7 +71,7 @@ func (a *app) info(name string, asJSON bool) error {
 	}
 	in := info{
 		File: f.Name(), Version: f.Version(), Format: f.Format().String(), Entries: f.Len(), Bytes: f.Size(), ValidBytes: f.WholeSize(),
-		Services: []string{}, Live: h.Hold == osfile.HoldTaken, Cut: format.CutClean,
+		Services: []string{}, Live: lock.state == osfile.LockHeld, Cut: format.CutClean,
 	}
 	if err := in.count(v); err != nil {
 		return err
@@ -93,7 +93,7 @@ func (a *app) info(name string, asJSON bool) error {
 	if asJSON {
 		err = a.printJSON(in)
 	} else {
-		_, err = fmt.Fprint(a.out, in.text(end.state(f, h)))
+		_, err = fmt.Fprint(a.out, in.text(end.state(f, lock)))
 	}
 	return errors.Join(err, torn(name, f.Damage()))
 }

@@ -13,9 +13,10 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// TestWorkIsLinear: four times the entries take four times the work, and no more than
-// a logarithm besides. Work is counted and not timed: it is how often the blocks of
-// the command's code are run, those of the packages for slices and sorting included.
+// TestWorkIsLinear checks that four times the entries take four times the work, with
+// some room for a logarithm. It does not measure time: it builds the command with
+// coverage counters and adds up how often each block of our code and of packages slices,
+// sort and maps runs.
 func TestWorkIsLinear(t *testing.T) {
 	dir := t.TempDir()
 	exe := filepath.Join(dir, "entrace.exe") // Windows wants the extension
@@ -111,8 +112,8 @@ func TestWorkIsLinear(t *testing.T) {
 		})
 	}
 	t.Run("rings of two traces", func(t *testing.T) {
-		// A chain in one of them, each span of which says that it is below a span of the
-		// other, which says that it is below that.
+		// The first trace is a chain of spans. Each of them names a span of the second
+		// trace as its parent, which names it as its parent in turn.
 		rings := func(n int) int {
 			var chain, other []*format.TraceEntry
 			for i := range n {
@@ -126,7 +127,7 @@ func TestWorkIsLinear(t *testing.T) {
 	})
 }
 
-// below says that a span is a child of the one with the id up.
+// below makes e a child of the span up.
 func below(e *format.TraceEntry, up int) *format.TraceEntry {
 	e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrParentSpanID, Value: format.StringValue(spanID(up))})
 	return e
@@ -134,7 +135,7 @@ func below(e *format.TraceEntry, up int) *format.TraceEntry {
 
 func spanID(i int) string { return hex.EncodeToString(fmt.Appendf(nil, "%08d", i)) }
 
-// spanOf is a span with the id i, of one second.
+// spanOf returns a span with the id i that takes one second.
 func spanOf(i, parent int) *format.TraceEntry {
 	return &format.TraceEntry{Parent: uint32(parent), Metadata: format.Metadata{Name: "span"}, Attributes: []format.Attribute{
 		{Name: format.AttrTraceID, Value: format.StringValue(strings.Repeat("ab", 16))},

@@ -173,7 +173,7 @@ const sampleTree = `app.iet 2 spans, 1 log records, 7 entries, still recording
       └─ WARN cart loaded n=-3 f=2.0 ok=true raw=0x01ff
 `
 
-// withoutPID takes out of a tree which process is recording: not all systems tell.
+// withoutPID removes the process id from the first line, which not all systems know.
 func withoutPID(tree string) string {
 	return strings.Replace(tree, fmt.Sprintf("still recording (pid %d)", os.Getpid()), "still recording", 1)
 }
@@ -196,8 +196,8 @@ func TestTree(t *testing.T) {
 	}
 }
 
-// TestTreeState: the first line says whether the trace is all that there will be, and
-// the entry that marks a clean end is shown only if something was dropped.
+// TestTreeState checks that the first line says whether the trace is complete, and that
+// entrace.end is shown only if something was dropped.
 func TestTreeState(t *testing.T) {
 	t.Chdir(t.TempDir())
 	first := func(args ...string) string {
@@ -209,8 +209,8 @@ func TestTreeState(t *testing.T) {
 	rec := sampleTrace(t, "app.et")
 	must(t, os.WriteFile("killed.iet", read(t, "app.iet"), 0o600)) // which nobody has locked
 	want := "still recording"
-	if hold, pid := osfile.Holder("app.iet"); hold != osfile.HoldTaken {
-		t.Errorf("of a recording it is known: %v", hold)
+	if state, pid := osfile.LockHolder("app.iet"); state != osfile.LockHeld {
+		t.Errorf("the lock of a recording is %v", state)
 	} else if pid > 0 {
 		want = fmt.Sprintf("still recording (pid %d)", os.Getpid())
 	}
@@ -237,7 +237,7 @@ func TestTreeState(t *testing.T) {
 		t.Errorf("info says\n%s", text)
 	}
 
-	// A trace that lost something.
+	// A trace with a dropped entry.
 	rec, err := format.Create("lossy.et", nil)
 	must(t, err)
 	must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("said"), Metadata: named("event").Metadata}))
@@ -250,14 +250,14 @@ func TestTreeState(t *testing.T) {
 		!strings.Contains(out, "├─ TRACE said\n") || !strings.HasSuffix(out, "└─ TRACE entrace.end entries=2 dropped=1 dropped.invalid=1\n") {
 		t.Errorf("it prints\n%s", out)
 	}
-	// Of two that are merged each has its end.
+	// A merged trace has the ends of both parts.
 	fine(t, nil, "merge", "app.et", "lossy.et", "-o", "both.et")
 	out = fine(t, nil, "tree", "both.et")
 	if !strings.HasPrefix(out, "both.et 2 spans, 2 log records, 10 entries, ended, 1 entries dropped\n") || strings.Count(out, "entrace.end") != 1 {
 		t.Errorf("it prints\n%s", out)
 	}
 
-	// One that has no end leaves the whole without.
+	// A merged trace is not complete if one of its parts is not.
 	for _, names := range [][]string{{"killed.et", "app.et"}, {"app.et", "killed.et"}} {
 		fine(t, nil, "merge", names[0], names[1], "-o", "half.et", "--force")
 		if got := first("half.et"); got != "no end entry" {
@@ -265,7 +265,7 @@ func TestTreeState(t *testing.T) {
 		}
 	}
 
-	// One that another file follows.
+	// A rotated trace.
 	rec, err = format.Create("long.et", &format.RecorderOptions{MaxFileEntries: 20})
 	must(t, err)
 	for range 30 {

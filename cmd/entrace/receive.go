@@ -38,30 +38,30 @@ func (a *app) receiveCommand() *cobra.Command {
 			"ENTRACE's own clients, many at once. Each connection becomes an IET in the folder,\n" +
 			"readable by you alone, and an ET when the sender has gone; recover finishes what a\n" +
 			"killed receive leaves. It prints a line for each, and ends when it is interrupted.\n\n" +
-			"ADDR is tcp://HOST:PORT, tls://HOST:PORT, unix:///PATH or HOST:PORT. One that others\n" +
-			"can reach wants a token or client certificates. The token is 16 to 256 bytes in the\n" +
-			"environment variable that --token-env names, and in OTEL_EXPORTER_ENTRACE_TOKEN of the\n" +
-			"senders. --tls-cert and --tls-key keep it, and what is sent, from those on the way, but\n" +
-			"do not say who sends: for that, add --client-ca.\n\n" +
+			"ADDR is tcp://HOST:PORT, tls://HOST:PORT, unix:///PATH or HOST:PORT. An address that\n" +
+			"other machines can reach needs a token or client certificates. The token is 16 to 256\n" +
+			"bytes in the environment variable that --token-env names, and senders have it in\n" +
+			"OTEL_EXPORTER_ENTRACE_TOKEN. --tls-cert and --tls-key encrypt what is sent, but do not\n" +
+			"tell who sends; for that, add --client-ca.\n\n" +
 			"When the traces in the folder reach --max-bytes or --max-files, or the disk is full,\n" +
-			"those that are growing end behind their last whole entry, and senders are turned away\n" +
-			"until some files are removed.",
+			"those that are growing end with their last whole entry, and new senders are refused\n" +
+			"until somebody removes files.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.receive(cmd.Context(), &f) },
 	}
 	c.Flags().StringVar(&f.listen, "listen", "tcp://127.0.0.1:6142", "where to listen")
-	c.Flags().StringVar(&f.dir, "dir", ".", "the folder for the traces, which is made if it is not there")
+	c.Flags().StringVar(&f.dir, "dir", ".", "the folder for the traces; it is created")
 	c.Flags().StringVar(&f.tokenEnv, "token-env", "OTEL_EXPORTER_ENTRACE_TOKEN", "the environment variable with the token, empty for none")
 	c.Flags().StringVar(&f.cert, "tls-cert", "", "the certificate to show, a PEM file")
 	c.Flags().StringVar(&f.key, "tls-key", "", "its key, a PEM file")
 	c.Flags().StringVar(&f.clientCA, "client-ca", "", "the authorities of which senders need a certificate, a PEM file")
 	c.Flags().IntVar(&f.connections, "max-connections", 64, "how many senders there may be at once")
-	c.Flags().IntVar(&f.perAddress, "max-per-address", 0, "how many of them may have one address, 0 for a quarter, or all from this machine")
-	c.Flags().Var(&f.maxBytes, "max-bytes", "how large the traces in the folder may be together, 0 for no bound")
-	c.Flags().IntVar(&f.maxFiles, "max-files", 100_000, "how many traces there may be in the folder, 0 for no bound")
-	c.Flags().Var(&f.buffer, "max-buffer", "how much memory entries may take that have not come as a whole")
-	c.Flags().Var(&f.entry, "max-entry", "how large an entry may be")
-	c.Flags().DurationVar(&f.idleTimeout, "idle-timeout", 10*time.Minute, "how long a sender may send nothing, 0 for ever")
+	c.Flags().IntVar(&f.perAddress, "max-per-address", 0, "how many of them may come from one address; 0 is a quarter, and no limit for this machine")
+	c.Flags().Var(&f.maxBytes, "max-bytes", "total size of the traces in the folder; 0 is no limit")
+	c.Flags().IntVar(&f.maxFiles, "max-files", 100_000, "number of traces in the folder; 0 is no limit")
+	c.Flags().Var(&f.buffer, "max-buffer", "memory for entries that have not arrived completely")
+	c.Flags().Var(&f.entry, "max-entry", "size of the largest entry")
+	c.Flags().DurationVar(&f.idleTimeout, "idle-timeout", 10*time.Minute, "how long a sender may send nothing; 0 is no limit")
 	c.Flags().DurationVar(&f.frameLimit, "frame-timeout", 30*time.Second, "how long an entry may take that has begun to come")
 	for _, flag := range []string{"tls-cert", "tls-key", "client-ca"} {
 		if err := c.MarkFlagFilename(flag, "pem", "crt", "key"); err != nil {
@@ -113,7 +113,7 @@ func (a *app) receive(ctx context.Context, f *receiveFlags) error {
 	return r.Serve(ctx, l)
 }
 
-// noBound returns what package remote takes for no bound where the flag has 0.
+// noBound translates a flag, where 0 means no bound, to package remote, where -1 does.
 func noBound[T int | int64 | time.Duration](flag T) T {
 	if flag == 0 {
 		return -1

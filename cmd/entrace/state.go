@@ -7,18 +7,18 @@ import (
 	"github.com/entrace-go/entrace/internal/osfile"
 )
 
-// An ending is what the recorders say of the end of their traces. A trace that was
-// merged has the ends of all.
+// An ending summarizes the entries entrace.end of a trace. A merged trace has one for
+// each of its parts.
 type ending struct {
-	clean   bool            // the last entry is such an end
-	rotated bool            // and another file follows
-	dropped uint64          // entries
-	plain   map[uint32]bool // the ends of which nothing was dropped
+	clean    bool            // the last entry of the file is such an entry
+	rotated  bool            // and says that another file follows
+	dropped  uint64          // entries, by all of them together
+	lossless map[uint32]bool // those that count no dropped entries
 }
 
-// endingOf looks for the ends below the root.
+// endingOf reads the entries entrace.end below the root.
 func endingOf(v *format.View) (ending, error) {
-	e := ending{plain: make(map[uint32]bool)}
+	e := ending{lossless: make(map[uint32]bool)}
 	if v.Len() == 0 {
 		return e, nil
 	}
@@ -37,7 +37,7 @@ func endingOf(v *format.View) (ending, error) {
 		n, _ := dropped.U64()
 		e.dropped += n
 		if n == 0 {
-			e.plain[id] = true
+			e.lossless[id] = true
 		}
 		if int(id) == v.Len()-1 {
 			rotated, _ := entry.Attribute(format.AttrRotated)
@@ -47,24 +47,23 @@ func endingOf(v *format.View) (ending, error) {
 	return e, nil
 }
 
-// A hold is what is known of who records to a file. It is asked for before that is
-// opened: who has ended by then has written all.
-type hold struct {
-	osfile.Hold
-
-	pid int
+// A recorderLock says whether a process is recording to a file. Read it before the
+// file: if the process ends in between, the file is complete.
+type recorderLock struct {
+	state osfile.LockState
+	pid   int // 0 if unknown
 }
 
-// holdOf asks about the file name, "-" for the standard input.
-func holdOf(name string) (h hold) {
+// lockOf reads the lock of the file name. Standard input, "-", has none.
+func lockOf(name string) (l recorderLock) {
 	if name != "-" {
-		h.Hold, h.pid = osfile.Holder(format.Find(name))
+		l.state, l.pid = osfile.LockHolder(format.Find(name))
 	}
-	return h
+	return l
 }
 
-// state says whether the trace f is all that there will be.
-func (e *ending) state(f *format.File, h hold) string {
+// state says whether the trace f is complete.
+func (e *ending) state(f *format.File, l recorderLock) string {
 	if e.clean {
 		s := "complete"
 		if e.dropped > 0 {
@@ -76,14 +75,14 @@ func (e *ending) state(f *format.File, h hold) string {
 		return s
 	}
 	if f.Format() == format.ET {
-		return "no end entry" // its program was killed, or it was made by another
+		return "no end entry" // recovered, or made by another program
 	}
 	switch {
-	case h.Hold == osfile.HoldTaken && h.pid > 0:
-		return fmt.Sprintf("still recording (pid %d)", h.pid)
-	case h.Hold == osfile.HoldTaken:
+	case l.state == osfile.LockHeld && l.pid > 0:
+		return fmt.Sprintf("still recording (pid %d)", l.pid)
+	case l.state == osfile.LockHeld:
 		return "still recording"
-	case h.Hold == osfile.HoldNone:
+	case l.state == osfile.LockFree:
 		return "killed: no end entry"
 	}
 	return "not finished"

@@ -49,7 +49,7 @@ func (a *app) tree(ctx context.Context, name string, o treeOptions) error {
 		return err
 	}
 	defer done()
-	h := holdOf(name)
+	lock := lockOf(name)
 	f, err := format.Open(path, &format.OpenOptions{Prefix: true})
 	if err != nil {
 		return torn(name, err)
@@ -68,14 +68,14 @@ func (a *app) tree(ctx context.Context, name string, o treeOptions) error {
 	if p.end, err = endingOf(v); err != nil {
 		return err
 	}
-	p.state = p.end.state(f, h)
+	p.state = p.end.state(f, lock)
 	if f.Len() > 0 {
 		final := p.finalChild()
 		err = v.Walk(0, func(id uint32, depth int, last bool) error {
 			if id%1024 == 0 && ctx.Err() != nil {
 				return ctx.Err()
 			}
-			if o.depth > 0 && depth > o.depth || depth == 1 && p.end.plain[id] {
+			if o.depth > 0 && depth > o.depth || depth == 1 && p.end.lossless[id] {
 				return format.SkipChildren
 			}
 			return p.entry(id, depth, last || id == final)
@@ -98,11 +98,11 @@ type printer struct {
 	lines [maxIndent + 1]bool // whether a level goes on below
 }
 
-// finalChild returns the last child of the root that is shown, 0 if there is none:
-// that a recorder ended cleanly is said above.
+// finalChild returns the last child of the root that is shown, 0 if there is none. The
+// first line of the tree already says that the trace ended cleanly.
 func (p *printer) finalChild() uint32 {
 	for _, id := range slices.Backward(p.v.Children(0)) {
-		if !p.end.plain[id] {
+		if !p.end.lossless[id] {
 			return id
 		}
 	}
@@ -227,7 +227,7 @@ func (p *printer) head(id uint32, e *format.TraceEntry) []string {
 // maxValue is how many runes of a value the tree shows.
 const maxValue = 80
 
-// isZero reports whether a recorder counts nothing.
+// isZero reports whether v is the number 0.
 func isZero(v format.Value) bool {
 	n, ok := v.U64()
 	return ok && n == 0

@@ -33,13 +33,12 @@
 //	LogRecord                    a log record below its span, or below its resource,
 //	                             likewise
 //
-// The attributes of these entries are those of packages exporter and slogadapter; of
-// what only log records from OTLP have, and only where it is not what they would mean
-// without it:
+// The attributes of these entries are those of packages exporter and slogadapter. Log
+// records from OTLP have these besides, if they differ from what their absence means:
 //
-//	severity_number          U64; absent: log.level + 9, as OpenTelemetry's bridge for
-//	                         slog has it, within 1 to 24, else 1, 5, 9, 13 or 17
-//	                         for the entry's level
+//	severity_number          U64; absent: log.level + 9, between 1 and 24, as in
+//	                         OpenTelemetry's bridge for slog; without log.level
+//	                         1, 5, 9, 13 or 17 for the entry's level
 //	severity_text            absent: log.level, else the name of the entry's level
 //	observed_time_unix_nano  U64, 0 for none; absent: the record's time
 //	trace_flags              U64; absent: 1, sampled, if the record has a span, else 0
@@ -53,8 +52,8 @@
 //
 // # What is lost
 //
-// Of OTLP that is decoded: the order of spans, and of attributes in version 2 (resources
-// that differ in nothing but that order become one); resources and scopes
+// Of OTLP that is decoded: the order of spans, and of attributes in version 2 (resources that
+// differ only in that order become one); resources and scopes
 // that have no span and no log record, when they are encoded again; entity references
 // and fields that are not in the versions above; the bytes of names, keys and other
 // texts that are not UTF-8, which become U+FFFD, while values of attributes and texts

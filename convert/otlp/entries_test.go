@@ -116,8 +116,8 @@ func TestEntries(t *testing.T) {
 	}
 }
 
-// TestResourceAttributesKeepOrder: in version 1, which keeps an order, that of the
-// input comes back. A resource that differs in nothing else is the same one.
+// TestResourceAttributesKeepOrder checks that version 1 keeps the order of attributes, and
+// that two resources that differ only in that order become one.
 func TestResourceAttributesKeepOrder(t *testing.T) {
 	const in = `{"resourceSpans":[` +
 		`{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"a"}},{"key":"zzz","value":{"intValue":"1"}},{"key":"aaa","value":{"arrayValue":{"values":[{"intValue":"7"}]}}}]},"schemaUrl":"http://x/1",` +
@@ -153,8 +153,8 @@ func TestResourceAttributesKeepOrder(t *testing.T) {
 	}
 }
 
-// TestLogDefaults: what a log record of OTLP leaves out, or says as log/slog would
-// mean it, comes back as it was.
+// TestLogDefaults checks that log records survive the way to an ET and back, whether or
+// not they have the values that absent attributes stand for.
 func TestLogDefaults(t *testing.T) {
 	const head, tail = `{"resourceLogs":[{"resource":{},"scopeLogs":[{"scope":{},"logRecords":[`, "]}]}]}\n"
 	const ids = `,"traceId":"00112233445566778899aabbccddeeff","spanId":"0011223344556677"`
@@ -177,8 +177,7 @@ func TestLogDefaults(t *testing.T) {
 	}
 }
 
-// TestSlogRecords: the log records of log/slog come out with the flags of their
-// span, the time as that of observation, and level + 9 as their severity.
+// TestSlogRecords checks the severity number, flags and observed time of slog records.
 func TestSlogRecords(t *testing.T) {
 	ref := format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{2}}
 	for _, version := range []format.Version{format.V1, format.V2} {
@@ -249,8 +248,8 @@ func TestSlogRecords(t *testing.T) {
 	}
 }
 
-// TestSafeOnTerminal: OTLP JSON may go to a terminal, so that what acts there is
-// escaped wherever a text can stand.
+// TestSafeOnTerminal checks that OTLP JSON escapes control characters in every text,
+// because it may be printed on a terminal.
 func TestSafeOnTerminal(t *testing.T) {
 	const acts = "\u001b[31m \u009b \u007f \u202e \u2028"
 	text, err := json.Marshal(acts)

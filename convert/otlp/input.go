@@ -27,7 +27,7 @@ type input struct {
 
 	file *mapfile.File
 	from int64         // where the input begins in file
-	temp *osfile.Spool // what file maps, if that is a copy
+	temp *osfile.Spool // the copy that file maps, if there is one
 
 	rerr error // what the reader failed with, unless it just ended
 }

@@ -1,5 +1,5 @@
-// Package alonetest runs tests in a process of their own, and sets limits there that
-// would hurt others: go test writes files, too.
+// Package alonetest runs a test in its own process. A test that limits its process needs
+// that, because go test itself writes files.
 package alonetest
 
 import (
@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Run runs the test, which must be no subtest, in a process of its own. It reports
-// whether this is that process: else the test is over.
+// Run runs the test, which must not be a subtest, in another process and reports whether
+// this is that process. If it returns false the test is over.
 func Run(t *testing.T) bool {
 	t.Helper()
 	const env = "ENTRACE_TEST_ALONE"
@@ -21,7 +21,7 @@ func Run(t *testing.T) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	//nolint:gosec // G204: it is this very program
+	//nolint:gosec // G204: the command is this test binary
 	cmd := exec.CommandContext(t.Context(), exe, "-test.run=^"+t.Name()+"$", "-test.count=1", "-test.v")
 	cmd.Env = append(os.Environ(), env+"=1")
 	out, err := cmd.CombinedOutput()

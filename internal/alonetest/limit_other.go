@@ -4,9 +4,9 @@ package alonetest
 
 import "testing"
 
-// LimitFiles skips the test: a process cannot be limited here.
+// LimitFiles skips the test, because this system cannot limit the size of files.
 func LimitFiles(t *testing.T, _ int64) (restore func()) {
 	t.Helper()
-	t.Skip("no process can be limited here")
+	t.Skip("this system cannot limit the size of files")
 	return nil
 }

@@ -1,4 +1,4 @@
-// Package bytesize reads and writes numbers of bytes as people write them.
+// Package bytesize parses and prints sizes such as 64MiB.
 package bytesize
 
 import (
@@ -10,7 +10,7 @@ import (
 )
 
 var (
-	// ErrSyntax is returned for what is no size.
+	// ErrSyntax is returned for text that is not a size.
 	ErrSyntax = errors.New("not a size such as 1000, 10KB, 64MiB or 2GiB")
 	// ErrRange is returned for a size of 2^63 bytes or more.
 	ErrRange = errors.New("out of range")
@@ -38,10 +38,10 @@ func Parse(text string) (int64, error) {
 	return int64(lo), nil
 }
 
-// A Value is a size that a command line sets, as package flag and pflag want it.
+// A Value is a size that implements the Value interfaces of packages flag and pflag.
 type Value int64
 
-// Set sets v to what text says.
+// Set parses text into v.
 func (v *Value) Set(text string) error {
 	n, err := Parse(text)
 	if err == nil {
@@ -50,7 +50,7 @@ func (v *Value) Set(text string) error {
 	return err
 }
 
-// Type is what the help calls such a value.
+// Type returns the name of the type for help texts.
 func (*Value) Type() string { return "size" }
 
 // String returns v in the largest binary unit in which it is a whole number.

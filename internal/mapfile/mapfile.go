@@ -51,8 +51,8 @@ func Open(name string) (*File, error) {
 	return New(f)
 }
 
-// New maps the open regular file f, which it closes when it fails. Otherwise f
-// belongs to the File.
+// New maps the open regular file f and takes ownership of it: File.Close closes f, and
+// New closes f if it fails.
 func New(f *os.File) (*File, error) {
 	fi, err := f.Stat()
 	if err != nil {

@@ -5,52 +5,52 @@ import (
 	"os"
 )
 
-// A Hold says whether somebody holds the exclusive lock of a file.
-type Hold int
+// A LockState says whether another process holds the exclusive lock of a file.
+type LockState int
 
-// What is known of a lock.
+// The states of a lock.
 const (
-	HoldUnknown Hold = iota // the system or the file system has no locks
-	HoldNone
-	HoldTaken
+	LockUnknown LockState = iota // the system or the file system has no locks
+	LockFree
+	LockHeld
 )
 
-// Holder reports whether another open file holds the exclusive lock of the file name,
-// and which process that is, 0 where that is not known. To find out it takes a shared
-// lock for a moment.
-func Holder(name string) (h Hold, pid int) {
+// LockHolder returns the state of the exclusive lock of the file name, and the id of
+// the process that holds it, 0 if that is unknown. It takes a shared lock for a moment.
+func LockHolder(name string) (state LockState, pid int) {
 	f, err := OpenRead(name)
 	if err != nil {
-		return HoldUnknown, 0
+		return LockUnknown, 0
 	}
-	defer f.Close() // gives the lock back, too
-	if h = holdOf(f); h == HoldTaken {
+	defer f.Close() // releases the shared lock
+	if state = stateOf(f); state == LockHeld {
 		pid = lockPID(f)
 	}
-	return h, pid
+	return state, pid
 }
 
 // Locked reports whether another open file holds the exclusive lock of the file
-// name. To find out it takes a shared lock for a moment.
+// name. It takes a shared lock for a moment.
 func Locked(name string) bool {
 	f, err := OpenRead(name)
 	if err != nil {
 		return false
 	}
-	defer f.Close() // gives the lock back, too
-	return holdOf(f) == HoldTaken
+	defer f.Close() // releases the shared lock
+	return stateOf(f) == LockHeld
 }
 
-func holdOf(f *os.File) Hold {
+// stateOf tries to take the shared lock of f, which the caller closes.
+func stateOf(f *os.File) LockState {
 	if !haveLocks {
-		return HoldUnknown
+		return LockUnknown
 	}
 	err := Lock(f, false)
 	switch {
 	case err == nil:
-		return HoldNone
+		return LockFree
 	case errors.Is(err, ErrLocked):
-		return HoldTaken
+		return LockHeld
 	}
-	return HoldUnknown
+	return LockUnknown
 }

@@ -117,16 +117,16 @@ func CreateTemp(name string) (*Temp, error) {
 	return &Temp{File: f, name: name}, nil
 }
 
-// A Spool is a file without a name for what does not fit into memory. Nothing is
-// left of it when the process ends, however it ends, except on Windows, where the
-// file keeps its name until Close.
+// A Spool is a temporary file for data that does not fit into memory. It has no name,
+// so it disappears when the process ends in any way. On Windows it has a name until
+// Close.
 type Spool struct {
 	*os.File
 
-	name string // "" once it is removed
+	name string // empty if the name is already removed
 }
 
-// CreateSpool makes a Spool in the folder dir, by default os.TempDir.
+// CreateSpool makes a Spool in the folder dir. An empty dir means os.TempDir.
 func CreateSpool(dir string) (*Spool, error) {
 	f, err := os.CreateTemp(dir, "entrace-*")
 	if err != nil {
@@ -139,7 +139,7 @@ func CreateSpool(dir string) (*Spool, error) {
 	return s, nil
 }
 
-// Close closes the file, unless somebody else has, and removes it.
+// Close closes and removes the file. The file may be closed already.
 func (s *Spool) Close() error {
 	err := s.File.Close()
 	if errors.Is(err, os.ErrClosed) {

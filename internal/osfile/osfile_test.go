@@ -56,19 +56,19 @@ func TestLock(t *testing.T) {
 	if Locked(name) {
 		t.Error("Locked before Lock")
 	}
-	if h, pid := Holder(name); h != HoldNone || pid != 0 {
-		t.Errorf("Holder before Lock: %v, %d", h, pid)
+	if h, pid := LockHolder(name); h != LockFree || pid != 0 {
+		t.Errorf("LockHolder before Lock: %v, %d", h, pid)
 	}
 	must(t, Lock(f, true))
 	if !Locked(name) {
 		t.Error("not Locked after Lock")
 	}
-	h, pid := Holder(name)
-	if h != HoldTaken || pid != os.Getpid() && pid != 0 { // not all file systems tell
-		t.Errorf("Holder after Lock: %v, %d, want %d", h, pid, os.Getpid())
+	h, pid := LockHolder(name)
+	if h != LockHeld || pid != os.Getpid() && pid != 0 { // not all file systems tell
+		t.Errorf("LockHolder after Lock: %v, %d, want %d", h, pid, os.Getpid())
 	}
-	if h, _ := Holder(name + "x"); h != HoldUnknown {
-		t.Errorf("Holder of a file that is not there: %v", h)
+	if h, _ := LockHolder(name + "x"); h != LockUnknown {
+		t.Errorf("LockHolder of a file that is not there: %v", h)
 	}
 	g, err := OpenWrite(name)
 	must(t, err)
@@ -110,8 +110,8 @@ func TestTemp(t *testing.T) {
 	}
 }
 
-// TestSpool: of a spool nothing is left, and on all systems but one nothing is left
-// even if nobody closes it.
+// TestSpool checks that a spool has no name, except on Windows, and that Close leaves
+// nothing.
 func TestSpool(t *testing.T) {
 	dir := t.TempDir()
 	s, err := CreateSpool(dir)

@@ -19,7 +19,7 @@ func renameLink(from, to string) error {
 	if _, serr := os.Lstat(to); serr == nil {
 		return &os.LinkError{Op: "rename", Old: from, New: to, Err: fs.ErrExist}
 	} else if !errors.Is(serr, fs.ErrNotExist) {
-		return serr // there may be something
+		return serr // something may have that name
 	}
 	return os.Rename(from, to)
 }

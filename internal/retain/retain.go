@@ -1,6 +1,6 @@
-// Package retain says which finished traces are the oldest, for those who keep no
-// more than so many. The clock of a machine cannot be trusted for that: it may have
-// been a day ahead when a file was made, or be set while the process runs.
+// Package retain orders finished traces by age, for retention. It does not trust the
+// machine's clock: the clock may have been wrong when a file was made, and it may be
+// set while the process runs.
 package retain
 
 import (
@@ -17,88 +17,88 @@ type File struct {
 	Modified time.Time
 }
 
-// A Log remembers which files are this process's own, and since when by a clock that
-// nobody can set: thousands of them, the latest ones. The zero value is empty. A Log is safe for concurrent use.
+// A Log holds the files that this process ended and when it ended them, by the
+// monotonic clock. It keeps the latest few thousand. The zero value is empty. A Log is
+// safe for concurrent use.
 type Log struct {
 	mu sync.Mutex
 
-	own map[string]time.Time // by path
+	ended map[string]time.Time // by path
 }
 
-// Add notes that this process ended a file just now.
+// maxEnded bounds Log.ended, because Forget is not called where nothing is removed.
+const maxEnded = 10_000
+
+// Add records that this process ended the file just now.
 func (l *Log) Add(path string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.own == nil {
-		l.own = make(map[string]time.Time)
+	if l.ended == nil {
+		l.ended = make(map[string]time.Time)
 	}
-	l.own[path] = time.Now()
-	if len(l.own) > maxOwn {
-		times := slices.SortedFunc(maps.Values(l.own), time.Time.Compare)
-		maps.DeleteFunc(l.own, func(_ string, at time.Time) bool { return at.Before(times[maxOwn/2]) })
+	l.ended[path] = time.Now()
+	if len(l.ended) > maxEnded {
+		times := slices.SortedFunc(maps.Values(l.ended), time.Time.Compare)
+		maps.DeleteFunc(l.ended, func(_ string, at time.Time) bool { return at.Before(times[maxEnded/2]) })
 	}
 }
 
-// maxOwn is how many files are remembered at most: where there is no bound nobody
-// forgets those that are gone.
-const maxOwn = 10_000
+// forgetAfter is how long a file must have ended before Forget drops it. A file that is
+// being renamed can be missing from a listing of its folder.
+const forgetAfter = time.Minute
 
-// settled is how long ago a file was ended that nobody renames any more: while that is
-// done, whoever lists the folder may miss it.
-const settled = time.Minute
-
-// Forget drops what is known of files that are not there any more. What was added
-// within the last minute stays.
-func (l *Log) Forget(there func(path string) bool) {
+// Forget drops the files that no longer exist. It keeps those added within the last
+// minute.
+func (l *Log) Forget(exists func(path string) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	maps.DeleteFunc(l.own, func(path string, at time.Time) bool { return time.Since(at) > settled && !there(path) })
+	maps.DeleteFunc(l.ended, func(path string, at time.Time) bool { return time.Since(at) > forgetAfter && !exists(path) })
 }
 
-// tolerated is how far ahead the clock of another machine, or that of this one before
-// it was set, may have been for a file to be as new as it says.
-const tolerated = 5 * time.Minute
+// maxAhead is how far in the future a file may be dated and still count as new: the
+// clocks of two machines differ a little, and a clock is corrected now and then.
+const maxAhead = 5 * time.Minute
 
-// Compare returns a comparison by which the oldest files come first, at the time now.
-// A file of this process counts from when it ended it, another one from the earlier
-// one of the times in its name and of its last change. A file both of whose times
-// have not come yet, by more than five minutes, is older than all others: it was made
-// while the clock was wrong, nobody knows when.
+// Compare returns a function that compares two files by age at the time now, oldest
+// first. A file that this process ended dates from then. Any other file dates from its
+// name or its last change, whichever is earlier. If both are more than five minutes in
+// the future, the clock was wrong when the file was made, and the file counts as the
+// oldest.
 func (l *Log) Compare(now time.Time) func(a, b *File) int {
-	ref := time.Now() // one for all, since files are ended at almost the same time
-	at := func(f *File) time.Time {
-		if ended, ok := l.ended(f); ok {
-			return now.Add(-ref.Sub(ended))
+	ref := time.Now() // taken once, because files may end microseconds apart
+	date := func(f *File) time.Time {
+		if at, ok := l.endedAt(f); ok {
+			return now.Add(-ref.Sub(at))
 		}
 		at := f.Named
 		if f.Modified.Before(at) {
 			at = f.Modified
 		}
 		switch ahead := at.Sub(now); {
-		case ahead > tolerated:
+		case ahead > maxAhead:
 			return time.Time{}
 		case ahead > 0:
 			return now
 		}
 		return at
 	}
-	return func(a, b *File) int { return at(a).Compare(at(b)) }
+	return func(a, b *File) int { return date(a).Compare(date(b)) }
 }
 
-// Older reports whether f is older than age at the time now, by all that is known: a
-// file whose name or last change is younger is not.
+// Older reports whether f is older than age at the time now. A file that this process
+// ended counts from then. Any other file is older only if both its name and its last
+// change are.
 func (l *Log) Older(f *File, now time.Time, age time.Duration) bool {
-	if ended, ok := l.ended(f); ok {
-		return time.Since(ended) > age
+	if at, ok := l.endedAt(f); ok {
+		return time.Since(at) > age
 	}
 	return now.Sub(f.Named) > age && now.Sub(f.Modified) > age
 }
 
-// ended returns when this process ended f, with a reading of the clock that nobody can
-// set.
-func (l *Log) ended(f *File) (at time.Time, ok bool) {
+// endedAt returns when this process ended f. The time has a monotonic reading.
+func (l *Log) endedAt(f *File) (at time.Time, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	at, ok = l.own[f.Path]
+	at, ok = l.ended[f.Path]
 	return at, ok
 }

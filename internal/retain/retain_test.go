@@ -82,7 +82,7 @@ func TestForget(t *testing.T) {
 	})
 }
 
-// TestBound: what is remembered does not grow for ever, and the latest stays.
+// TestBound checks that a Log does not grow without limit and keeps the latest files.
 func TestBound(t *testing.T) {
 	var l retain.Log
 	old := time.Unix(0, 0)

@@ -89,8 +89,8 @@ func Read(r io.ReaderAt, size int64, from func(checkpoint []byte) func(stream ui
 	return d, nil
 }
 
-// Empty reports whether nothing was ever put into a file of segments: all behind its
-// head is zero.
+// Empty reports whether a file of segments never held a record, which means that it is
+// zero behind its head.
 func Empty(r io.ReaderAt, size int64) (bool, error) {
 	buf, zeros := make([]byte, Size), make([]byte, Size)
 	for off := int64(headerSize); off < size; off += Size {

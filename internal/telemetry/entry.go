@@ -265,7 +265,7 @@ func (l *Log) Fill(e *format.TraceEntry, w Where) {
 		b.time(format.AttrTime, l.Time)
 	}
 	if l.Observed != l.defaultObserved() {
-		b.time(AttrObserved, l.Observed) // that there is none, too
+		b.time(AttrObserved, l.Observed) // 0 says that there is none
 	}
 	b.number(AttrSeverityNumber, l.Severity, SeverityOf(level))
 	if l.SeverityText != plainSeverityTexts[level] {

@@ -2,20 +2,19 @@ package telemetry
 
 import "github.com/entrace-go/entrace/format"
 
-// Resources are the resources that were written to one trace, each once. Two
-// resources are one if they differ in nothing but the order of their attributes.
-// The zero value holds none.
+// Resources holds the resources that were written to a trace. Two resources that differ
+// only in the order of their attributes are the same. The zero value is empty.
 type Resources struct {
 	ids    map[string]uint32 // by key
 	sorted []format.Attribute
 	key    []byte
 }
 
-// Write writes e, the entry of a resource, to w, unless that has one like it. It
-// returns the id of the one that is there. The attributes keep their order, where
-// the version of w keeps one.
+// Write writes e, the entry of a resource, to w and returns its id. If w already has the
+// same resource, Write only returns the id of that. Version 1 keeps the order of the
+// attributes.
 func (r *Resources) Write(w *format.Writer, e *format.TraceEntry) (id uint32, err error) {
-	// The key is of version 2 whatever is written: sorted, so that it has one form.
+	// The key is encoded in version 2 and sorted, whatever the version of w.
 	r.sorted = append(r.sorted[:0], e.Attributes...)
 	format.SortAttributes(r.sorted)
 	canonical := *e

@@ -128,7 +128,7 @@ type Log struct {
 	Metadata     format.Metadata
 }
 
-// Attributes that only entries that were not recorded here have.
+// Attributes that only imported entries have.
 const (
 	AttrSeverityNumber = "severity_number"
 	AttrSeverityText   = "severity_text"
@@ -315,21 +315,21 @@ func SeverityOf(l format.Level) uint32 {
 	return 0
 }
 
-// severityOf returns the severity_number of a log record of log/slog, from its
-// log.level where that is one of slog's levels: level + 9, as OpenTelemetry's bridge
-// for slog has it, within OTLP's 1 to 24.
+// severityOf returns the severity_number of a log record of log/slog. If logLevel is a
+// level of slog, the number is level + 9 as in OpenTelemetry's bridge for slog, limited
+// to OTLP's range of 1 to 24. Otherwise l decides.
 func severityOf(l format.Level, logLevel string) uint32 {
 	var exact slog.Level
 	if logLevel != "" && exact.UnmarshalText([]byte(logLevel)) == nil {
 		severity := uint32(min(max(int64(exact)+9, 1), 24))
-		if LevelOf(severity) == l { // else it is a word of ReplaceAttr's
+		if LevelOf(severity) == l { // otherwise ReplaceAttr set the text
 			return severity
 		}
 	}
 	return SeverityOf(l)
 }
 
-// defaultFlags are the flags of a log record that are not stored.
+// defaultFlags returns the flags that an entry without trace_flags has.
 func (l *Log) defaultFlags() uint32 {
 	if l.SpanID == ([8]byte{}) {
 		return 0
@@ -337,8 +337,8 @@ func (l *Log) defaultFlags() uint32 {
 	return format.DefaultLogFlags
 }
 
-// defaultObserved is the observed time of a log record that is not stored: that of
-// the record.
+// defaultObserved returns the observed time that an entry without
+// observed_time_unix_nano has: the time of the record, 0 if that is unknown.
 func (l *Log) defaultObserved() int64 {
 	if !l.HasTime {
 		return 0

@@ -22,7 +22,7 @@ import (
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
-// A sink keeps what OpenTelemetry's bridge for log/slog makes of records.
+// A sink is a log exporter that keeps a line for each record.
 type sink struct{ lines []string }
 
 func (s *sink) Export(_ context.Context, records []sdklog.Record) error {
@@ -40,8 +40,9 @@ func line(severity int, text string, trace [16]byte, span [8]byte, flags uint32,
 	return fmt.Sprintf("severity %d %q, trace %x, span %x, flags %d, at %d, observed %v", severity, text, trace, span, flags, unixNano, observed)
 }
 
-// TestSlogBridge: what is logged with log/slog comes out as OTLP as it does from
-// OpenTelemetry's own bridge, in sampled spans, in others, and outside of spans.
+// TestSlogBridge logs the same records with OpenTelemetry's own bridge for log/slog and
+// with slogadapter, in sampled and unsampled spans and outside of spans, and compares the
+// OTLP log records.
 func TestSlogBridge(t *testing.T) {
 	for _, version := range []format.Version{format.V1, format.V2} {
 		path := filepath.Join(t.TempDir(), "app.et")
