@@ -148,7 +148,11 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) (err error) {
 		}
 	}()
 	pos := c.sites.of(r.PC)
-	ref, flags := spanOf(ctx)
+	var ref format.SpanRef
+	flags := trace.TraceFlags(format.DefaultLogFlags) // which are not stored
+	if span := trace.SpanFromContext(ctx); span != noSpan {
+		ref, flags = refOf(span)
+	}
 	if c.replace == nil {
 		if done, err := h.quick(pos, &r, &ref, flags); done {
 			return err
@@ -183,16 +187,11 @@ func (h *Handler) slowly(pos *site, r *slog.Record, ref format.SpanRef, flags tr
 // noSpan is what a context without a span has.
 var noSpan = trace.SpanFromContext(context.Background())
 
-// spanOf returns the span of a context, which may be nil, and its flags. Without a span
-// it returns the default flags, which are not stored.
-func spanOf(ctx context.Context) (format.SpanRef, trace.TraceFlags) {
-	span := trace.SpanFromContext(ctx)
-	if span == noSpan {
-		return format.SpanRef{}, format.DefaultLogFlags
-	}
+// refOf returns the ids and the flags of a span.
+func refOf(span trace.Span) (format.SpanRef, trace.TraceFlags) {
 	sc := span.SpanContext()
 	ref := format.SpanRef{TraceID: sc.TraceID(), SpanID: sc.SpanID()}
-	if !sc.HasSpanID() {
+	if ref.SpanID == ([8]byte{}) {
 		return ref, format.DefaultLogFlags
 	}
 	return ref, sc.TraceFlags()
