@@ -95,7 +95,8 @@
 // when the process died. Whatever ends a process leaves its ring: a panic, a fatal
 // error of the runtime, os.Exit, SIGKILL, the kernel's OOM killer. A loss of power
 // may leave less. A ring is removed when its trace is on disk. A ring that cannot be
-// read stays, and so does one of which no trace can be made; the error is reported. In a container the folder
-// has to be on a volume that outlives it. On a tmpfs, the ring counts as memory;
-// elsewhere the kernel writes it to disk every half a minute or so.
+// read stays, and so does one of which no trace can be made; the error is reported.
+// In a container the folder has to be on a volume that outlives it. On a tmpfs, the
+// ring counts as memory; elsewhere the kernel writes it to disk every half a minute
+// or so.
 package control

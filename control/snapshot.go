@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/entrace-go/entrace/format"
@@ -95,76 +92,4 @@ func (c *Control) close(t *Trace) (Verdict, error) {
 		c.report(fmt.Errorf("trim %s: %w", c.dir.dir, terr))
 	}
 	return v, err
-}
-
-// An unfinished holds the traces that are still an IET, and when to try again to finish
-// them.
-type unfinished struct {
-	traces []*Trace
-	wait   time.Duration // between the last attempt and the next
-	next   time.Time     // of the next attempt
-}
-
-// The waits between attempts. An attempt to finish a large trace may fill the disk.
-const (
-	minFinishWait = time.Minute
-	maxFinishWait = time.Hour
-)
-
-// retryUnfinished tries again to finish the unfinished traces and returns the names of
-// those that it has finished. It waits longer after each attempt that fails. It does not
-// report errors again.
-func (c *Control) retryUnfinished() (finished []string) {
-	u := &c.unfinished
-	if len(u.traces) == 0 || time.Now().Before(u.next) {
-		return nil
-	}
-	u.traces = slices.DeleteFunc(u.traces, func(t *Trace) bool {
-		name := t.id + fileExt
-		done, err := c.dir.finish(name)
-		if done {
-			c.dir.ended.Add(name)
-			finished = append(finished, name)
-			c.markFinished(t)
-		}
-		return err == nil
-	})
-	if len(u.traces) == 0 {
-		*u = unfinished{}
-		return finished
-	}
-	u.wait = min(max(2*u.wait, minFinishWait), maxFinishWait)
-	u.next = time.Now().Add(u.wait)
-	return finished
-}
-
-// markFinished updates a trace that was unfinished.
-func (c *Control) markFinished(t *Trace) {
-	t.mu.Lock()
-	t.verdict, t.path = Started, c.dir.path(t.id+fileExt)
-	t.mu.Unlock()
-	c.mu.Lock()
-	c.open--
-	c.kept++
-	c.mu.Unlock()
-	c.tellOf(t)
-}
-
-// outcome returns the verdict on a trace whose recorder returned err from Close: Started
-// if the ET exists, Unfinished if only the IET or its crash buffer does, Failed if
-// neither does.
-func outcome(rec *format.Recorder, err error) Verdict {
-	f, failed := errors.AsType[*format.FinalizeError](err)
-	if err == nil || failed && f.Finished {
-		return Started
-	}
-	if _, err := os.Lstat(rec.Path()); err == nil && !failed {
-		return Started
-	}
-	for _, name := range []string{rec.StreamPath(), rec.StreamPath() + bufferExt} {
-		if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
-			return Unfinished // also if Lstat cannot tell
-		}
-	}
-	return Failed
 }
