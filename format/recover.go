@@ -112,15 +112,6 @@ func pending(f *File) (n int, damaged bool, err error) {
 	return max(n, 0), b.unreadable, b.close()
 }
 
-// Rotated reports whether f ends because another file follows.
-func Rotated(f *File) (bool, error) {
-	if f.Len() == 0 {
-		return false, nil
-	}
-	e, err := f.Entry(uint32(f.Len() - 1))
-	return err == nil && EndsRotated(e), err
-}
-
 // EndsRotated reports whether e is the end of a file that another one follows.
 func EndsRotated(e *TraceEntry) bool {
 	v, _ := e.Attribute(AttrRotated)

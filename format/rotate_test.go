@@ -85,9 +85,9 @@ func TestRotate(t *testing.T) {
 					t.Error(err)
 				}
 				f := open(t, name)
-				more, err := format.Rotated(f)
+				end, err := f.Entry(uint32(f.Len() - 1))
 				must(t, err)
-				if last := i == len(names)-1; more == last { // app.et is the last
+				if more, last := format.EndsRotated(end), i == len(names)-1; more == last { // app.et is the last
 					t.Errorf("%s says that another follows: %t", name, more)
 				}
 				if f.WholeSize() > 2*maxSize {
