@@ -231,6 +231,20 @@ func TestMergeSame(t *testing.T) {
 	}
 }
 
+// TestMergeEmpty: a file that was cut behind its magic number adds nothing, and what
+// comes of it does not end like a recording that was closed.
+func TestMergeEmpty(t *testing.T) {
+	a := service(t, format.V1, "one", []part{{name: "a", span: 1, at: 1, below: -1}})
+	file := filepath.Join(t.TempDir(), "empty.iet")
+	must(t, os.WriteFile(file, []byte("\x00ENTRACE\x01\x01"), 0o600))
+	for _, views := range [][]*format.View{{a, view(t, file)}, {view(t, file), a}} {
+		got, _ := merge(t, format.V1, views...)
+		if want := "root(entrace.end one(a[trace_id]))"; got != want {
+			t.Errorf("the tree is %s, want %s", got, want)
+		}
+	}
+}
+
 // TestMergeRing: spans of two files that are each other's parents, and of one
 // that is its own, are all there, once.
 func TestMergeRing(t *testing.T) {

@@ -19,9 +19,6 @@ type ending struct {
 // endingOf reads the entries entrace.end below the root.
 func endingOf(v *format.View) (ending, error) {
 	e := ending{lossless: make(map[uint32]bool)}
-	if v.Len() == 0 {
-		return e, nil
-	}
 	for _, id := range v.File().Children(0) {
 		if v.Role(id) != format.RoleRecorder {
 			continue
