@@ -30,7 +30,7 @@ type receiveFlags struct {
 }
 
 func (a *app) receiveCommand() *cobra.Command {
-	f := receiveFlags{maxBytes: 10 << 30, buffer: 128 << 20, entry: 16 << 20}
+	f := receiveFlags{maxBytes: remote.DefaultMaxBytes, buffer: remote.DefaultMaxBuffer, entry: remote.DefaultMaxEntrySize}
 	c := &cobra.Command{
 		Use:   "receive",
 		Short: "Receive traces over the network",
@@ -55,14 +55,14 @@ func (a *app) receiveCommand() *cobra.Command {
 	c.Flags().StringVar(&f.cert, "tls-cert", "", "the certificate to show, a PEM file")
 	c.Flags().StringVar(&f.key, "tls-key", "", "its key, a PEM file")
 	c.Flags().StringVar(&f.clientCA, "client-ca", "", "the authorities of which senders need a certificate, a PEM file")
-	c.Flags().IntVar(&f.connections, "max-connections", 64, "how many senders there may be at once")
+	c.Flags().IntVar(&f.connections, "max-connections", remote.DefaultMaxConnections, "how many senders there may be at once")
 	c.Flags().IntVar(&f.perAddress, "max-per-address", 0, "how many of them may come from one address; 0 is a quarter, and no limit for this machine")
 	c.Flags().Var(&f.maxBytes, "max-bytes", "total size of the traces in the folder; 0 is no limit")
-	c.Flags().IntVar(&f.maxFiles, "max-files", 100_000, "number of traces in the folder; 0 is no limit")
+	c.Flags().IntVar(&f.maxFiles, "max-files", remote.DefaultMaxFiles, "number of traces in the folder; 0 is no limit")
 	c.Flags().Var(&f.buffer, "max-buffer", "memory for entries that have not arrived completely")
 	c.Flags().Var(&f.entry, "max-entry", "size of the largest entry")
-	c.Flags().DurationVar(&f.idleTimeout, "idle-timeout", 10*time.Minute, "how long a sender may send nothing; 0 is no limit")
-	c.Flags().DurationVar(&f.frameLimit, "frame-timeout", 30*time.Second, "how long an entry may take that has begun to come")
+	c.Flags().DurationVar(&f.idleTimeout, "idle-timeout", remote.DefaultIdleTimeout, "how long a sender may send nothing; 0 is no limit")
+	c.Flags().DurationVar(&f.frameLimit, "frame-timeout", remote.DefaultFrameTimeout, "how long an entry may take that has begun to come")
 	for _, flag := range []string{"tls-cert", "tls-key", "client-ca"} {
 		if err := c.MarkFlagFilename(flag, "pem", "crt", "key"); err != nil {
 			panic(err) // the flag is not there
