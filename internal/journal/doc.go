@@ -1,0 +1,202 @@
+// Package journal stores records of many goroutines so that they survive the process,
+// and reads them back merged by time.
+//
+// A [Journal] has several shards, each with a lock and a segment of 64 KiB of its own,
+// so that goroutines seldom wait for each other. A record is safe when Append has
+// returned. The contents of a record are the caller's: the journal knows its time and
+// how many entries and spans it counts for.
+//
+// # Media
+//
+// [Heap] is plain memory, which does not survive the process. [Mapped] is a file that is
+// mapped into memory. It is for tmpfs only: a store to a mapped page of another file
+// system can wait for the disk in a page fault, and Go runs nothing else on that
+// processor meanwhile. [Written] is a file in any file system: Append writes each record
+// with pwrite(2), and readers use a copy in memory.
+//
+// # Layout
+//
+// All numbers are little-endian. The header comes first, segments follow.
+//
+//	header {            // 64 KiB
+//		magic    [8]byte // "ENTRACEB"
+//		version  uint32  // 2
+//		size     uint32  // of a segment
+//		slots    [2]checkpoint at 1024 and 2560, up to 1536 bytes each
+//	}
+//
+//	checkpoint {
+//		commit   uint64 // see record
+//		sequence uint64 // the valid slot with the greater one counts
+//		data     []byte // the caller's
+//	}
+//
+//	segment {           // 64 KiB
+//		commit   uint64 // of the next two
+//		base     uint64 // position of the segment in its stream
+//		stream   uint64
+//		records  []record
+//	}
+//
+//	record {            // a multiple of 8 bytes
+//		commit   uint64 // bits 0-23: size in bytes with this word, 24-25: chain, 32-63: checksum
+//		time     int64  // nanoseconds since 1970
+//		info     uint64 // see Info
+//		data     []byte
+//	}
+//
+//	shared {            // a part of data, where the caller asked for it
+//		offset   uint32 // in the segment; 0: the bytes follow
+//		length   uint32
+//		bytes    [length]byte // if offset is 0
+//	}
+//
+// A commit word is written last, in one store, after the word behind the record was set
+// to zero. A reader takes records until it meets a zero, so that it never meets what an
+// earlier use of the segment has left. The checksum depends on the record's place. It
+// is there for what a loss of power leaves, and for a pwrite that was cut short.
+//
+// A stream is a sequence of records in segments. The position of a record is the base of
+// its segment plus its offset in it. The bases of a stream ascend.
+//
+// A record that is larger than a segment is a chain: its bytes behind the commit word
+// are spread over several segments of its stream, a part each. Chain bit 24 says that
+// another part follows, bit 25 that a part precedes. Only a whole chain is a record.
+package journal
+
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
+// SegmentSize is the size of a segment in bytes.
+const SegmentSize = 64 << 10
+
+const (
+	headerSize = SegmentSize // a multiple of every page size
+	slotAt     = 1024
+	slotSize   = 1536
+	numSlots   = 2
+
+	// First is the offset of the first record in a segment.
+	First = 24
+
+	// HeadSize is the size of what precedes the data of a record.
+	HeadSize = 24
+
+	// SharedSize is the size of a reference to shared bytes.
+	SharedSize = 8
+
+	// maxPart is the size of the largest record or part of one, with its commit word.
+	maxPart = SegmentSize - First - 8
+
+	// MaxCheckpoint is the size of the data of the largest checkpoint.
+	MaxCheckpoint = slotSize - 24
+
+	// Version is the version of the layout.
+	Version = 2
+)
+
+// The bits of a commit word.
+const (
+	sizeMask  = 1<<24 - 1
+	chainMore = 1 << 24 // another part follows
+	chainRest = 1 << 25 // a part precedes
+)
+
+var magic = [8]byte{'E', 'N', 'T', 'R', 'A', 'C', 'E', 'B'}
+
+// The streams of a journal. Those of the leaf shards follow StreamSpans. Part of the
+// layout.
+const (
+	StreamSpans       = 0 // the records that others refer to, in order
+	StreamDefinitions = 64
+	StreamParked      = 65
+	StreamRetained    = 66
+
+	maxLeaves = 16
+)
+
+// An Info is the second word of a record: how many entries and spans it counts for, and
+// 32 bits of the caller's.
+type Info uint64
+
+// MaxEntries is how many entries a record counts for at most.
+const MaxEntries = 1<<24 - 1
+
+// NewInfo returns an Info. There are at most MaxEntries entries and one span.
+func NewInfo(entries, spans int, user uint32) Info {
+	return Info(uint64(entries) | uint64(spans)<<24 | uint64(user)<<32)
+}
+
+// Entries returns the number of entries.
+func (i Info) Entries() int { return int(i & MaxEntries) }
+
+// Spans returns the number of spans.
+func (i Info) Spans() int { return int(i >> 24 & 1) }
+
+// User returns the caller's bits.
+func (i Info) User() uint32 { return uint32(i >> 32) }
+
+const (
+	k0 = 0x9e3779b97f4a7c15
+	k1 = 0xd1342543de82ef95
+	k2 = 0xaf251af3b0f025b5
+)
+
+func word(b []byte, i int) uint64 { return binary.LittleEndian.Uint64(b[i:]) }
+
+func fold(a, b uint64) uint64 {
+	hi, lo := bits.Mul64(a, b)
+	return hi ^ lo
+}
+
+// checksum returns the checksum of b, whose length is a multiple of 8. It takes about as
+// long as copying b: four lanes keep the multiplier busy.
+func checksum(b []byte) uint64 {
+	x, y := uint64(k0)^uint64(len(b)), uint64(k1)
+	if len(b) >= 64 {
+		z, w := uint64(k2), uint64(k0)
+		for len(b) >= 64 {
+			_ = b[63]
+			x = fold(word(b, 0)^k1, word(b, 8)^x)
+			y = fold(word(b, 16)^k2, word(b, 24)^y)
+			z = fold(word(b, 32)^k0, word(b, 40)^z)
+			w = fold(word(b, 48)^k1, word(b, 56)^w)
+			b = b[64:]
+		}
+		x, y = x^bits.RotateLeft64(z, 17), y^bits.RotateLeft64(w, 43)
+	}
+	for len(b) >= 16 {
+		x = fold(word(b, 0)^k1, word(b, 8)^x)
+		b = b[16:]
+	}
+	if len(b) >= 8 {
+		y = fold(word(b, 0)^k2, y)
+	}
+	return x ^ bits.RotateLeft64(y, 32)
+}
+
+// commitWord returns the commit word of the n bytes of a record at a place, of which sum
+// is the checksum. The low bits of n may have chain bits.
+func commitWord(sum, place uint64, n int) uint64 {
+	return fold(sum^k2^uint64(n)<<32, place^k0)&^0xffff_ffff | uint64(n)
+}
+
+// place tells a position in one stream from the same position in another.
+func place(stream, position uint64) uint64 { return position<<8 ^ stream }
+
+// partAt returns the size and the chain bits of the record or part at off in mem, which
+// ends at end. It reports false if the bytes there are no size. The checksum is not
+// looked at.
+func partAt(mem []byte, off, end int) (n, chain int, ok bool) {
+	w := uint32(binary.LittleEndian.Uint64(mem[off:]))
+	n, chain = int(w&sizeMask), int(w&^sizeMask)
+	return n, chain, n >= 8 && n%8 == 0 && n <= end-off && chain&^(chainMore|chainRest) == 0
+}
+
+// isCommitted reports whether the n bytes at off in mem are a record or part with a
+// right checksum.
+func isCommitted(mem []byte, off, n, chain int, stream, base uint64) bool {
+	return word(mem, off) == commitWord(checksum(mem[off+8:off+n]), place(stream, base+uint64(off)), n|chain)
+}

@@ -1,0 +1,424 @@
+package journal
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+)
+
+// An Entry is a record that was read. It is valid until the next call of Next.
+type Entry struct {
+	Time int64
+	Info Info
+	Data []byte
+	// Segment is the memory in which the offsets of shared bytes count.
+	Segment []byte
+	Stream  uint32
+}
+
+// Shared returns the shared bytes at off in Data, and what follows. It reports false if
+// there are none.
+func (e *Entry) Shared(off int) (shared, rest []byte, ok bool) {
+	if off < 0 || len(e.Data)-off < SharedSize {
+		return nil, nil, false
+	}
+	at := int64(binary.LittleEndian.Uint32(e.Data[off:]))
+	n := int64(binary.LittleEndian.Uint32(e.Data[off+4:]))
+	rest = e.Data[off+SharedSize:]
+	switch {
+	case at == 0 && n <= int64(len(rest)):
+		return rest[:n:n], rest[n:], true
+	case at > 0 && at+n <= int64(len(e.Segment)):
+		return e.Segment[at : at+n : at+n], rest, true
+	}
+	return nil, nil, false
+}
+
+// Mark returns the last word of the data, 0 if there is none.
+func (e *Entry) Mark() uint64 {
+	if len(e.Data) < 8 {
+		return 0
+	}
+	return binary.LittleEndian.Uint64(e.Data[len(e.Data)-8:])
+}
+
+// A Part is the beginning of a segment, up to an end behind a record.
+type Part struct {
+	Base uint64
+	End  int
+	// Read returns the bytes of the segment before End, in buf if that is needed. The
+	// first have bytes of buf are those of an earlier call.
+	Read func(buf []byte, have, end int) ([]byte, error)
+
+	// Those of a growing journal.
+	seg            *Segment
+	entries, spans uint32
+}
+
+// A Cursor reads the records of one stream in their order.
+type Cursor struct {
+	stream uint32
+	parts  []Part
+	at     int    // in parts[0]; where the next record to consume is
+	left   uint64 // the position when there are no parts
+	mem    []byte // parts[0] up to loaded
+	loaded int
+	buf    []byte // room for mem
+	chain  []byte // room for the bytes of a chain
+
+	// The record at at, if ok.
+	ok       bool
+	rec      Entry
+	key      int64 // by which it is merged: not less than those before
+	nextPart int
+	nextAt   int
+
+	// earliest, of the spans, is the least time of the records of the part from each
+	// on: spans come rather too early than too late.
+	earliest []int64
+	index    int // in earliest
+
+	growing        bool // the last part may become longer
+	entries, spans uint32
+	m              *Merge
+}
+
+// NewCursor returns a cursor before the first record of parts of one stream.
+func NewCursor(stream uint32, parts []Part) *Cursor {
+	return &Cursor{stream: stream, parts: parts, at: First, key: math.MinInt64, m: new(Merge)}
+}
+
+// Next returns the next record, nil at the end.
+func (c *Cursor) Next() *Entry {
+	if c.advance(); !c.ok {
+		return nil
+	}
+	c.consume()
+	return &c.rec
+}
+
+// position returns the position of the next record to consume.
+func (c *Cursor) position() uint64 {
+	if len(c.parts) == 0 {
+		return c.left
+	}
+	return c.parts[0].Base + uint64(c.at)
+}
+
+// advance finds the record at at.
+func (c *Cursor) advance() {
+	for !c.ok && len(c.parts) > 0 {
+		p := &c.parts[0]
+		if c.loaded < p.End {
+			mem, err := p.Read(c.buf, c.loaded, p.End)
+			if err != nil {
+				c.lose(err)
+				continue
+			}
+			c.mem, c.loaded = mem, p.End
+			if p.seg != nil && p.seg.pool.medium == Mapped {
+				c.buf = mem
+			}
+			if c.stream == StreamSpans {
+				c.lookAhead()
+			}
+		}
+		if c.at >= p.End {
+			if len(c.parts) == 1 && c.growing {
+				return
+			}
+			c.drop(1, First)
+			continue
+		}
+		n, chain, ok := partAt(c.mem, c.at, p.End)
+		switch {
+		case !ok || chain == 0 && n < HeadSize:
+			c.lose(ErrDamaged)
+		case chain&chainRest != 0:
+			c.at += n // what precedes it is gone
+		case chain&chainMore != 0:
+			c.gather(n)
+		default:
+			c.set(c.mem[c.at+8:c.at+n:c.at+n], c.mem, 0, c.at+n)
+		}
+	}
+}
+
+// ErrDamaged is why records of a segment are lost that something else has written to.
+var ErrDamaged = errors.New("not a record")
+
+// set makes b, which begins with the time, the current record.
+func (c *Cursor) set(b, mem []byte, nextPart, nextAt int) {
+	c.rec = Entry{
+		Time: int64(binary.LittleEndian.Uint64(b)), Info: Info(binary.LittleEndian.Uint64(b[8:])),
+		Data: b[16:], Segment: mem, Stream: c.stream,
+	}
+	c.ok, c.nextPart, c.nextAt = true, nextPart, nextAt
+	if c.stream == StreamSpans && c.index < len(c.earliest) {
+		c.key = c.earliest[c.index]
+		c.index++
+		return
+	}
+	c.key = max(c.key, c.rec.Time)
+}
+
+// lookAhead fills earliest for what is loaded, from at on.
+func (c *Cursor) lookAhead() {
+	c.earliest, c.index = c.earliest[:0], 0
+	for at := c.at; at < c.loaded; {
+		n, chain, ok := partAt(c.mem, at, c.loaded)
+		if !ok {
+			break
+		}
+		if chain&chainRest == 0 && n >= HeadSize {
+			c.earliest = append(c.earliest, int64(binary.LittleEndian.Uint64(c.mem[at+8:])))
+		}
+		at += n
+	}
+	for i := len(c.earliest) - 2; i >= 0; i-- {
+		c.earliest[i] = min(c.earliest[i], c.earliest[i+1])
+	}
+}
+
+// gather reads a chain, whose first part has n bytes.
+func (c *Cursor) gather(n int) {
+	c.chain = append(c.chain[:0], c.mem[c.at+8:c.at+n]...)
+	var buf []byte
+	for i := 1; i < len(c.parts); i++ {
+		p := &c.parts[i]
+		mem, err := p.Read(buf, 0, p.End)
+		if err != nil {
+			break
+		}
+		n, chain, ok := partAt(mem, First, p.End)
+		if !ok || chain&chainRest == 0 {
+			break
+		}
+		c.chain = append(c.chain, mem[First+8:First+n]...)
+		if chain&chainMore == 0 && len(c.chain) >= HeadSize-8 {
+			c.set(c.chain, nil, i, First+n)
+			return
+		}
+	}
+	if c.growing {
+		c.lose(ErrDamaged)
+		return
+	}
+	c.at += n // the process died before it had appended all of it
+}
+
+// consume goes on behind the current record, whose bytes stay.
+func (c *Cursor) consume() {
+	c.entries += uint32(c.rec.Info.Entries())
+	c.spans += uint32(c.rec.Info.Spans())
+	c.ok = false
+	if c.nextPart > 0 {
+		c.drop(c.nextPart, c.nextAt)
+		return
+	}
+	c.at = c.nextAt
+}
+
+// drop is done with n parts and goes on at an offset in the next.
+func (c *Cursor) drop(n, at int) {
+	for i := range n {
+		if seg := c.parts[i].seg; seg != nil {
+			c.m.done = append(c.m.done, seg)
+		}
+	}
+	if n == len(c.parts) {
+		c.left = c.parts[n-1].Base + uint64(c.parts[n-1].End)
+	}
+	c.parts = append(c.parts[:0], c.parts[n:]...)
+	c.at, c.loaded, c.entries, c.spans = at, 0, 0, 0
+}
+
+// lose gives up the rest of a part.
+func (c *Cursor) lose(err error) {
+	p := &c.parts[0]
+	m := c.m
+	m.lostEntries += uint64(p.entries - c.entries)
+	m.lostSpans += uint64(p.spans - c.spans)
+	m.lostErr = err
+	c.entries, c.spans = p.entries, p.spans
+	c.at, c.loaded = p.End, p.End
+}
+
+// A Merge reads several streams as one, by time: of records of one time, spans first.
+// What a goroutine appended first never comes behind what it appended later, and no leaf
+// comes before the span that it needs, as far as that span is there.
+type Merge struct {
+	// Needs reports whether a leaf refers to a span that has not come yet.
+	Needs func(*Entry) bool
+	// Slack is by how much such a span may seem later than the leaf.
+	Slack int64
+
+	cursors []Cursor // the spans first
+	last    *Cursor  // the one whose record Next has returned
+	current *Cursor  // the one with the oldest record
+	limit   int64    // the oldest time of the others
+
+	done                   []*Segment
+	lostEntries, lostSpans uint64
+	lostErr                error
+}
+
+// NewMerge returns a Merge of streams that do not grow. The first has the spans. Their
+// order is that of the stream numbers, of which some may have no parts.
+func NewMerge(streams [][]Part) *Merge {
+	m := &Merge{Slack: math.MaxInt64, cursors: make([]Cursor, len(streams))}
+	for i := range m.cursors {
+		c := &m.cursors[i]
+		*c = Cursor{stream: StreamSpans + uint32(i), parts: streams[i], at: First, key: math.MinInt64, m: m}
+		c.advance()
+	}
+	return m
+}
+
+// Skip makes the stream i begin at a position.
+func (m *Merge) Skip(i int, position uint64) {
+	c := &m.cursors[i]
+	c.ok = false
+	for len(c.parts) > 0 && c.parts[0].Base+uint64(c.parts[0].End) <= position {
+		c.drop(1, First)
+	}
+	if len(c.parts) > 0 && position > c.parts[0].Base {
+		c.at, c.loaded = max(First, int(position-c.parts[0].Base)), 0
+	}
+	c.advance()
+}
+
+// Next returns the next record, nil at the end.
+func (m *Merge) Next() *Entry {
+	if m.last != nil {
+		m.last.advance()
+		m.last = nil
+	}
+	c := m.current
+	if c == nil || !c.ok || c.key > m.limit || c.key == m.limit && c != &m.cursors[0] {
+		if c = m.oldest(); c == nil {
+			return nil
+		}
+	}
+	if spans := &m.cursors[0]; c != spans && spans.ok && m.Needs != nil &&
+		(m.Slack == math.MaxInt64 || spans.key <= c.rec.Time+m.Slack) && m.Needs(&c.rec) {
+		c, m.current = spans, nil
+	}
+	m.last = c
+	c.consume()
+	return &c.rec
+}
+
+// oldest finds the stream whose record is the oldest.
+func (m *Merge) oldest() *Cursor {
+	m.current, m.limit = nil, math.MaxInt64
+	for i := range m.cursors {
+		c := &m.cursors[i]
+		switch {
+		case !c.ok:
+		case m.current == nil:
+			m.current = c
+		case c.key < m.current.key:
+			m.current, m.limit = c, min(m.limit, m.current.key)
+		default:
+			m.limit = min(m.limit, c.key)
+		}
+	}
+	return m.current
+}
+
+// Lost returns how many entries and spans could not be read since the last call, and why.
+func (m *Merge) Lost() (entries, spans uint64, err error) {
+	entries, spans, err = m.lostEntries, m.lostSpans, m.lostErr
+	m.lostEntries, m.lostSpans, m.lostErr = 0, 0, nil
+	return entries, spans, err
+}
+
+// A Reader reads a journal that others append to. One goroutine may use it at a time.
+type Reader struct {
+	Merge
+
+	j *Journal
+}
+
+// NewReader returns a Reader of what is in the shards of j, which does not evict.
+func (j *Journal) NewReader() *Reader {
+	r := &Reader{Merge: Merge{Slack: math.MaxInt64, cursors: make([]Cursor, len(j.shards))}, j: j}
+	for i := range r.cursors {
+		r.cursors[i] = Cursor{stream: j.shards[i].stream, at: First, growing: true, m: &r.Merge}
+	}
+	return r
+}
+
+// Capture lets Next return what is in the shards now. It is one moment for all of them,
+// so that a record that refers to another is never captured before that one.
+func (r *Reader) Capture() {
+	for i := range r.j.shards {
+		r.j.shards[i].mu.Lock()
+	}
+	r.j.fresh.Store(0)
+	for i := range r.cursors {
+		r.cursors[i].capture(&r.j.shards[i])
+	}
+	for i := range r.j.shards {
+		r.j.shards[i].mu.Unlock()
+	}
+	r.last, r.current = nil, nil
+	for i := range r.cursors {
+		c := &r.cursors[i]
+		c.key = math.MinInt64 // a wrong time must not delay later records for ever
+		if c.ok {
+			c.key = c.rec.Time
+		}
+		c.advance()
+	}
+}
+
+// capture adds what is in s, which is locked.
+func (c *Cursor) capture(s *shard) {
+	for _, seg := range s.full {
+		c.captureSegment(seg)
+	}
+	clear(s.full)
+	s.full = s.full[:0]
+	if s.seg != nil {
+		c.captureSegment(s.seg)
+	}
+	s.fresh = 0
+}
+
+func (c *Cursor) captureSegment(seg *Segment) {
+	n := len(c.parts)
+	if n == 0 || c.parts[n-1].seg != seg {
+		if n == 0 {
+			c.at, c.loaded, c.entries, c.spans = First, 0, 0, 0
+		}
+		c.parts = append(c.parts, Part{Base: seg.base, Read: seg.read, seg: seg})
+		n++
+	}
+	p := &c.parts[n-1]
+	p.End, p.entries, p.spans = int(seg.end), seg.Entries, seg.Spans
+}
+
+// HasName reports whether the file of the journal still has its name.
+func (r *Reader) HasName() bool { return r.j.HasName() }
+
+// Name returns the name of the journal's file.
+func (r *Reader) Name() string { return r.j.Name() }
+
+// Positions appends the positions of the streams: what precedes them was returned by
+// Next.
+func (r *Reader) Positions(to []uint64) []uint64 {
+	for i := range r.cursors {
+		to = append(to, r.cursors[i].position())
+	}
+	return to
+}
+
+// Release gives back the segments that Next is done with. A checkpoint must say so
+// before.
+func (r *Reader) Release() {
+	r.j.Release(r.done)
+	clear(r.done)
+	r.done = r.done[:0]
+}

@@ -1,0 +1,35 @@
+//go:build !linux
+
+package osfile
+
+import "os"
+
+// BootID returns "": only Linux says it.
+func BootID() string { return "" }
+
+// InFirstPIDNamespace returns false: only Linux has such namespaces.
+func InFirstPIDNamespace() bool { return false }
+
+// SharedMemory returns "": only Linux has such a folder.
+func SharedMemory() string { return "" }
+
+// FreeBytes returns 0: it is not asked for here.
+func FreeBytes(string) int64 { return 0 }
+
+// MemoryLimit returns 0: there are no control groups.
+func MemoryLimit() int64 { return 0 }
+
+// OwnFolder makes the folder name, or finds it.
+func OwnFolder(name string) bool {
+	if err := os.Mkdir(name, 0o700); err != nil && !os.IsExist(err) {
+		return false
+	}
+	fi, err := os.Lstat(name)
+	return err == nil && fi.IsDir()
+}
+
+// IsOwn reports whether f is a regular file.
+func IsOwn(f, _ *os.File) bool {
+	fi, err := f.Stat()
+	return err == nil && fi.Mode().IsRegular()
+}

@@ -1,0 +1,374 @@
+package placer
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+
+	"github.com/entrace-go/entrace/internal/jsontext"
+	"github.com/entrace-go/entrace/internal/record"
+	"github.com/entrace-go/entrace/internal/wire"
+)
+
+// ErrTooLarge is why an entry was dropped that is too large even when it is cut.
+var ErrTooLarge = errors.New("the entry is too large")
+
+const (
+	// MaxAttributes is how many attributes an entry has at most.
+	MaxAttributes = 1 << 16
+	// maxLinks is how many attributes tell where an entry belongs.
+	maxLinks = 2
+	// minShare is what every text of an entry that is cut keeps: an id is whole in it.
+	minShare = 64
+
+	ellipsis = "…"
+)
+
+// links are the attributes that tell where an entry belongs that is not below its span.
+type links struct {
+	trace, span, parent []byte // ids; nil: none
+}
+
+// An encoder turns the entries of records into those of a trace, with caches.
+type encoder struct {
+	wire.Encoder
+	names
+
+	maxSize int // of an entry
+
+	// Of the entry that is encoded.
+	used    []string // names of the user's attributes
+	filter  uint64   // of used
+	twice   map[string]int
+	jsons   []string
+	anys    []string
+	path    path
+	prefix  []byte // of an unknownPath
+	groups  []group
+	scratch []byte
+	times   timeEncoder
+	share   int // how much of each text is kept; 0: all
+	left    int // with a share: how many attributes that may be left out may follow
+	cut     bool
+}
+
+// A group is what is to be restored when it ends.
+type group struct {
+	path   path
+	prefix int
+}
+
+// entry encodes the entry that c is at, whose head is h, below parent. It appends to B
+// and reads the entry to its end, whatever the error.
+func (e *encoder) entry(c *record.Cursor, h *record.Head, parent uint32, l *links) error {
+	start := len(e.B)
+	first := *c
+	e.share, e.cut = 0, false
+	e.encode(c, h, parent, l)
+	size := len(e.B) - start
+	if size <= e.maxSize && e.Count() <= MaxAttributes {
+		if size <= minEntry && isZero(e.B[start:]) {
+			// Readers take zeros alone for what a crash leaves.
+			e.B = e.B[:start]
+			named := record.Head{Name: record.Text{Text: "(empty)"}}
+			e.encode(&first, &named, parent, l)
+		}
+		return nil
+	}
+	e.left = min(MaxAttributes-maxLinks-3, e.maxSize/(8*minShare))
+	e.share = max(e.maxSize/2/(2*min(e.Count(), e.left)+8), minShare)
+	e.B, e.cut = e.B[:start], true
+	e.encode(&first, h, parent, l)
+	if len(e.B)-start > e.maxSize || e.Count() > MaxAttributes {
+		e.B = e.B[:start]
+		return ErrTooLarge
+	}
+	return nil
+}
+
+// minEntry is the size of the smallest entry, at most.
+const minEntry = 10
+
+func isZero(b []byte) bool {
+	for _, c := range b {
+		if c != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (e *encoder) encode(c *record.Cursor, h *record.Head, parent uint32, l *links) {
+	e.B = wire.AppendUint(e.B, uint64(parent))
+	e.head(h)
+	e.Begin()
+	if l.trace != nil {
+		e.Name(attrTraceID)
+		e.Hex(l.trace)
+	}
+	if l.span != nil {
+		e.Name(attrSpanID)
+		e.Hex(l.span)
+	}
+	if l.parent != nil {
+		e.Name(attrParentSpanID)
+		e.Hex(l.parent)
+	}
+	e.used, e.filter, e.jsons, e.anys = e.used[:0], 0, e.jsons[:0], e.anys[:0]
+	e.path, e.prefix, e.groups = 0, e.prefix[:0], e.groups[:0]
+	if len(e.twice) > 0 {
+		clear(e.twice)
+	}
+	e.items(c, l)
+	e.list(attrJSON, e.jsons)
+	e.list(attrAnyValue, e.anys)
+	if e.cut {
+		e.Name(attrTruncated)
+		e.Bool(true)
+	}
+	e.End()
+}
+
+// head encodes what comes before the attributes.
+func (e *encoder) head(h *record.Head) {
+	if h.Place == 0 {
+		if e.share == 0 && h.Name.Number != 0 && h.Target.Number != 0 && !h.HasMessage && !h.HasModule && !h.HasFile && !h.HasLine {
+			e.B = append(append(e.B, 0), e.number(h.Name.Number).encoded...) // a span, mostly
+			e.B = append(e.B, e.number(h.Target.Number).encoded...)
+			e.B = append(e.B, h.Level, 0, 0, 0)
+			return
+		}
+		w := e.names.head(h)
+		e.cutHead(&w)
+		e.B = w.Append(e.B)
+		return
+	}
+	p := e.place(h.Place)
+	if p == nil { // its definition is lost
+		w := wire.Head{Name: "place#" + strconv.Itoa(int(h.Place)), Level: h.Level, HasMessage: true, Message: wire.ValidText(h.Message)}
+		e.cutHead(&w)
+		e.B = w.Append(e.B)
+		return
+	}
+	switch {
+	case h.PlaceMessage:
+		e.B = append(e.B, p.message...)
+	case e.share > 0:
+		e.B = wire.AppendString(append(e.B, 1), Cut(wire.ValidText(h.Message), e.share))
+	default:
+		e.B = wire.AppendText(append(e.B, 1), h.Message)
+	}
+	at := len(e.B) + p.levelAt
+	e.B = append(e.B, p.head...)
+	e.B[at] = h.Level
+}
+
+func (e *encoder) cutHead(w *wire.Head) {
+	if e.share == 0 {
+		return
+	}
+	for _, s := range []*string{&w.Message, &w.Name, &w.Target, &w.Module, &w.File} {
+		*s = Cut(*s, e.share)
+	}
+}
+
+// items encodes the attributes.
+func (e *encoder) items(c *record.Cursor, l *links) {
+	var i record.Item
+	for {
+		switch c.Item(&i) {
+		case record.CodeEnd:
+			return
+		case record.CodeAttribute:
+			if stored := e.attribute(&i, l); stored != nil {
+				e.EncodedName(stored.text, stored.encoded)
+				e.value(&i, stored.text)
+			}
+		case record.CodeGroup:
+			e.beginGroup(i.Name)
+		case record.CodeGroupEnd:
+			e.endGroup()
+		case record.CodeTruncated:
+			e.cut = true
+		}
+	}
+}
+
+func (e *encoder) beginGroup(t record.Text) {
+	e.groups = append(e.groups, group{e.path, len(e.prefix)})
+	was := e.path
+	if e.path = e.enter(was, t.Number); e.path != unknownPath {
+		return
+	}
+	if was != unknownPath {
+		e.prefix = append(e.prefix, e.names.groups[was]...)
+	}
+	text := t.Text
+	if t.Number != 0 {
+		text, _ = e.text(t.Number)
+	}
+	e.prefix = append(append(e.prefix, text...), '.')
+}
+
+func (e *encoder) endGroup() {
+	if n := len(e.groups); n > 0 {
+		g := e.groups[n-1]
+		e.path, e.prefix, e.groups = g.path, e.prefix[:g.prefix], e.groups[:n-1]
+	}
+}
+
+// attribute returns the stored name of an attribute, nil if it is left out.
+func (e *encoder) attribute(i *record.Item, l *links) (stored *name) {
+	number := i.Name.Number
+	if number != 0 && e.isOwn(number) || number == 0 && i.Own {
+		if number != 0 {
+			stored = e.number(number)
+		} else {
+			e.scratch = append(e.scratch[:0], i.Name.Text...)
+			stored = e.inPlace(e.ownNames, e.scratch, false)
+		}
+		switch {
+		case l.span != nil && stored.text == attrSpanID, l.trace != nil && stored.text == attrTraceID:
+			return nil // it was said before
+		case e.share > 0 && !Reserved(stored.text):
+			return e.cutName(stored)
+		}
+		return stored
+	}
+	switch {
+	case number != 0 && e.path == 0:
+		stored = e.number(number)
+	case number != 0 && e.path != unknownPath:
+		stored = e.names.attribute(e.path, number)
+	default:
+		stored = e.inPlace(e.userNames, e.join(i.Name), true)
+	}
+	if e.share > 0 {
+		if stored = e.cutName(stored); stored == nil {
+			return nil
+		}
+	}
+	if e.filter&stored.bit != 0 && slices.Contains(e.used, stored.text) {
+		stored = e.again(stored.text)
+	}
+	e.filter |= stored.bit
+	e.used = append(e.used, stored.text)
+	return stored
+}
+
+// cutName returns the name of an attribute of an entry that is cut, nil if it is left out.
+func (e *encoder) cutName(n *name) *name {
+	if e.left--; e.left < 0 {
+		return nil
+	}
+	if len(n.text) > e.share {
+		return newName(Cut(n.text, e.share))
+	}
+	return n
+}
+
+// join returns the name of an attribute in groups without a number.
+// It is valid until the next call.
+func (e *encoder) join(t record.Text) []byte {
+	text := t.Text
+	if t.Number != 0 {
+		text, _ = e.text(t.Number)
+	}
+	b := e.scratch[:0]
+	if e.path != unknownPath {
+		b = append(b, e.names.groups[e.path]...)
+	} else {
+		b = append(b, e.prefix...)
+	}
+	e.scratch = append(b, text...)
+	return e.scratch
+}
+
+// again returns a name for a key that came before.
+func (e *encoder) again(key string) *name {
+	if e.twice == nil {
+		e.twice = make(map[string]int)
+	}
+	for {
+		n := max(e.twice[key], 1) + 1
+		e.twice[key] = n
+		if text := key + "#" + strconv.Itoa(n); !slices.Contains(e.used, text) {
+			return newName(text)
+		}
+	}
+}
+
+// value encodes the value of an attribute.
+func (e *encoder) value(i *record.Item, stored string) {
+	switch i.Kind {
+	case record.ValueString:
+		e.cutString(i.Text)
+	case record.ValueBytes:
+		b := i.Text
+		if e.share > 0 {
+			b = b[:min(len(b), e.share)]
+		}
+		e.Bytes(b)
+	case record.ValueBool:
+		e.Bool(i.Lo != 0)
+	case record.ValueFloat:
+		e.Float(i.Lo)
+	case record.ValueU64:
+		e.U64(i.Lo)
+	case record.ValueI64, record.ValueDuration:
+		e.I64(int64(i.Lo))
+	case record.ValueU128:
+		e.U128(i.Hi, i.Lo)
+	case record.ValueI128:
+		e.I128(i.Hi, i.Lo)
+	case record.ValueTime:
+		e.scratch = e.times.append(e.scratch[:0], i)
+		e.Text(e.scratch)
+	case record.ValueJSON, record.ValueAnyValue:
+		if e.share > 0 && len(i.Text) > e.share {
+			e.cutString(i.Text) // it is no JSON any more
+			return
+		}
+		if i.Kind == record.ValueJSON {
+			e.jsons = append(e.jsons, stored)
+		} else {
+			e.anys = append(e.anys, stored)
+		}
+		e.String(i.Text)
+	case record.ValueHex:
+		e.scratch = append(e.scratch[:0], i.Text...)
+		e.Hex(e.scratch)
+	}
+}
+
+func (e *encoder) cutString(s string) {
+	if e.share > 0 && len(s) > e.share {
+		s = Cut(wire.ValidText(s[:e.share])+ellipsis, e.share)
+	}
+	e.String(s)
+}
+
+// list adds an attribute that is a JSON array of names.
+func (e *encoder) list(attr string, list []string) {
+	if len(list) > 0 {
+		e.scratch = jsontext.AppendStrings(e.scratch[:0], list)
+		e.Name(attr)
+		e.Text(e.scratch)
+	}
+}
+
+// Cut returns s, or when it is longer than n bytes its beginning and "…", in at most n
+// bytes and not ending within a rune.
+func Cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	n -= len(ellipsis)
+	if n < 0 {
+		return ""
+	}
+	for n > 0 && s[n]&0xc0 == 0x80 {
+		n--
+	}
+	return s[:n] + ellipsis
+}

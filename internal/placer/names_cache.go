@@ -1,0 +1,203 @@
+package placer
+
+import (
+	"strconv"
+
+	"github.com/entrace-go/entrace/internal/record"
+	"github.com/entrace-go/entrace/internal/wire"
+)
+
+// A name is a text in the form in which it is stored.
+type name struct {
+	text    string
+	encoded []byte // with its length
+	bit     uint64 // in a filter of names
+}
+
+func newName(text string) *name {
+	text = wire.ValidText(text)
+	return &name{text: text, encoded: wire.AppendString(nil, text), bit: nameBit(text)}
+}
+
+// nameBit returns the bit of a name in a filter.
+func nameBit(s string) uint64 {
+	if s == "" {
+		return 1
+	}
+	n := len(s)
+	return 1 << ((uint(s[0])*7 + uint(s[n-1])*31 + uint(s[n/2])*3 + uint(n)) & 63)
+}
+
+// A place is the head of the entries of one place, encoded.
+type place struct {
+	message []byte // the Option
+	head    []byte // from the name on
+	levelAt int    // in head
+}
+
+// A path is the groups that an attribute is in: 0 none, or a number of a path.
+type path int32
+
+// unknownPath is a path that has no number, since a group of it has none.
+const unknownPath path = -1
+
+type pathKey struct {
+	path   path
+	number uint16
+}
+
+// names caches what the numbers of definitions stand for.
+type names struct {
+	table  *record.Table
+	byNum  []*name  // the name itself, or as an attribute of the user's
+	places []*place // by number
+	groups []string // by path: the prefix, with a dot at its end
+	paths  map[pathKey]path
+	inPath map[pathKey]*name // attributes in groups
+
+	// Names that have no number, as they come.
+	userNames, ownNames map[string]*name
+}
+
+// maxPaths bounds what is cached of groups.
+const maxPaths = 1 << 14
+
+func newNames(t *record.Table) names {
+	return names{
+		table: t, groups: []string{""}, paths: make(map[pathKey]path), inPath: make(map[pathKey]*name),
+		userNames: make(map[string]*name), ownNames: make(map[string]*name),
+	}
+}
+
+// inPlace returns the stored name of one that has no number.
+func (n *names) inPlace(known map[string]*name, b []byte, user bool) *name {
+	if at := known[string(b)]; at != nil {
+		return at
+	}
+	text := string(b)
+	stored := wire.ValidText(text)
+	if user {
+		stored = EscapeName(stored)
+	}
+	at := newName(stored)
+	if len(known) >= maxInPlace {
+		clear(known)
+	}
+	if len(text) <= maxInPlaceSize {
+		known[text] = at
+	}
+	return at
+}
+
+const (
+	maxInPlace     = 4096
+	maxInPlaceSize = 128
+)
+
+// text returns the text that a number stands for. A number without a definition, as a
+// loss of power can leave it, is shown as such.
+func (n *names) text(number uint16) (text string, own bool) {
+	d := n.table.Get(number)
+	if d == nil || d.Kind != record.DefName && d.Kind != record.DefOwn {
+		return "key#" + strconv.Itoa(int(number)), false
+	}
+	return d.Text, d.Kind == record.DefOwn
+}
+
+// number returns what a number stands for: a name as it is, or the user's escaped.
+func (n *names) number(number uint16) *name {
+	if int(number) < len(n.byNum) && n.byNum[number] != nil {
+		return n.byNum[number]
+	}
+	text, own := n.text(number)
+	if !own {
+		text = EscapeName(wire.ValidText(text))
+	}
+	for len(n.byNum) <= int(number) {
+		n.byNum = append(n.byNum, nil)
+	}
+	n.byNum[number] = newName(text)
+	return n.byNum[number]
+}
+
+// isOwn reports whether a number stands for a name that is stored as it is.
+func (n *names) isOwn(number uint16) bool {
+	d := n.table.Get(number)
+	return d != nil && d.Kind == record.DefOwn
+}
+
+// enter returns the path of a group in another.
+func (n *names) enter(p path, number uint16) path {
+	if p == unknownPath || number == 0 {
+		return unknownPath
+	}
+	key := pathKey{p, number}
+	if q, ok := n.paths[key]; ok {
+		return q
+	}
+	if len(n.groups) > maxPaths {
+		return unknownPath
+	}
+	text, _ := n.text(number)
+	q := path(len(n.groups))
+	n.groups = append(n.groups, n.groups[p]+text+".")
+	n.paths[key] = q
+	return q
+}
+
+// attribute returns the stored name of a user's attribute in a group.
+func (n *names) attribute(p path, number uint16) *name {
+	key := pathKey{p, number}
+	if at := n.inPath[key]; at != nil {
+		return at
+	}
+	text, _ := n.text(number)
+	at := newName(EscapeName(wire.ValidText(n.groups[p] + text)))
+	if len(n.inPath) < maxPaths {
+		n.inPath[key] = at
+	}
+	return at
+}
+
+// place returns the head of a place, nil if its definition is missing.
+func (n *names) place(number uint16) *place {
+	if int(number) < len(n.places) && n.places[number] != nil {
+		return n.places[number]
+	}
+	d := n.table.Get(number)
+	if d == nil || d.Kind != record.DefPlace {
+		return nil
+	}
+	c := record.CursorAt(d)
+	var h record.Head
+	if !c.Next(&h) {
+		return nil
+	}
+	w := n.head(&h)
+	p := &place{message: []byte{0}}
+	if w.HasMessage {
+		p.message = wire.AppendString([]byte{1}, w.Message)
+	}
+	p.levelAt = len(wire.AppendString(wire.AppendString(nil, w.Name), w.Target))
+	p.head = w.AppendPlace(nil)
+	for len(n.places) <= int(number) {
+		n.places = append(n.places, nil)
+	}
+	n.places[number] = p
+	return p
+}
+
+// head returns a head without numbers.
+func (n *names) head(h *record.Head) wire.Head {
+	text := func(t record.Text) string {
+		if t.Number == 0 {
+			return wire.ValidText(t.Text)
+		}
+		s, _ := n.text(t.Number)
+		return wire.ValidText(s)
+	}
+	return wire.Head{
+		Message: wire.ValidText(h.Message), Name: text(h.Name), Target: text(h.Target), Module: text(h.Module), File: text(h.File),
+		Line: h.Line, Level: h.Level, HasMessage: h.HasMessage, HasModule: h.HasModule, HasFile: h.HasFile, HasLine: h.HasLine,
+	}
+}

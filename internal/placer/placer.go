@@ -1,0 +1,580 @@
+package placer
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/entrace-go/entrace/internal/journal"
+	"github.com/entrace-go/entrace/internal/record"
+)
+
+var (
+	// ErrNotOpen is why the end of a span was dropped that has no entry.
+	ErrNotOpen = errors.New("no entry of that span")
+	// ErrFull is why an entry was dropped when the trace has as many as 32 bits count.
+	ErrFull = errors.New("a trace has no more than 2^32 entries")
+	// ErrBadRecord is why a record was dropped that is not as it should be.
+	ErrBadRecord = errors.New("a record of the journal is damaged")
+)
+
+// Options describe a Placer. All bounds are to be set.
+type Options struct {
+	Columns      bool // version 2 of the format
+	MaxEntrySize int  // in bytes, above which an entry is cut
+
+	MaxPendingSpans int
+	MaxPendingBytes int
+	MaxPendingAge   time.Duration
+
+	// Park, if set, copies the record of a pending span to where it survives the
+	// process, and returns where that is. It reports false if there is no room: the span
+	// is then not pending. Unpark is called when that copy is not needed any more.
+	Park   func(*journal.Entry) (*journal.Segment, bool)
+	Unpark func(*journal.Segment)
+}
+
+// A Staged entry is encoded in Out and has its id.
+type Staged struct {
+	End        int // in Out
+	ID, Parent uint32
+	Ref        record.Ref // of a span
+	IsSpan     bool
+	IsResource bool
+}
+
+// Counts says how many entries and spans were dropped.
+type Counts struct{ Entries, Spans uint64 }
+
+// A Placer turns records into entries. It is not safe for concurrent use.
+type Placer struct {
+	// Drop, if set, is told of what cannot be placed, and why: ErrTooLarge, ErrNotOpen,
+	// ErrFull or ErrBadRecord.
+	Drop func(err error, entries, spans int)
+	// KeepOrphans makes the end of a span that has no entry go below the span's resource.
+	// By default it is dropped.
+	KeepOrphans bool
+
+	o         Options
+	enc       encoder
+	staged    []Staged
+	next      uint64 // id
+	size      int64  // of the file before what is staged
+	spans     spanTable
+	pending   pendingSpans
+	ready     []*pendingSpan
+	resources map[uint16]uint32 // ids by number
+	home      uint32
+	rec       record.Record
+	extra     Counts // entries that no record counted for: resources
+}
+
+// New returns a Placer for a trace without entries. The table has the definitions of the
+// records.
+func New(t *record.Table, o *Options) *Placer {
+	p := &Placer{o: *o, resources: make(map[uint16]uint32)}
+	p.enc = encoder{names: newNames(t), maxSize: o.MaxEntrySize}
+	p.enc.Columns = o.Columns
+	return p
+}
+
+// Resume makes p go on behind entries that a file of size bytes has already.
+func (p *Placer) Resume(entries uint64, size int64, home uint32) {
+	p.next, p.size, p.home = entries, size, home
+}
+
+// Know tells p of the entry of a span that the file has. Ended says that it may be
+// forgotten.
+func (p *Placer) Know(ref *record.Ref, id uint32, ended bool) {
+	p.spans.put(ref, span{id: id, ended: ended})
+}
+
+// KnowResource tells p of the entry of a resource that the file has.
+func (p *Placer) KnowResource(number uint16, id uint32) { p.resources[number] = id }
+
+// Knows reports whether p knows the entry of a span.
+func (p *Placer) Knows(ref *record.Ref) bool { return p.spans.get(ref) != nil }
+
+// Needs reports whether a record refers to a span that p does not know.
+func (p *Placer) Needs(e *journal.Entry) bool {
+	if e.Info.User()>>10&record.FlagRef == 0 || len(e.Data) < record.RefSize {
+		return false
+	}
+	return p.spans.get((*record.Ref)(e.Data)) == nil
+}
+
+// Out returns the entries that are staged, valid until p is used again.
+func (p *Placer) Out() ([]byte, []Staged) { return p.enc.B, p.staged }
+
+// Flushed says that the first n staged entries are in the file.
+func (p *Placer) Flushed(n int) {
+	if n == 0 {
+		return
+	}
+	end := p.staged[n-1].End
+	p.size += int64(end)
+	p.enc.B = p.enc.B[:copy(p.enc.B, p.enc.B[end:])]
+	p.staged = p.staged[:copy(p.staged, p.staged[n:])]
+	for i := range p.staged {
+		p.staged[i].End -= end
+	}
+	if len(p.enc.B) == 0 && cap(p.enc.B) > maxKeep {
+		p.enc.B = nil
+	}
+}
+
+// maxKeep is how large a buffer is kept for later use.
+const maxKeep = 1 << 20
+
+// Entries returns the number of entries in the file and staged.
+func (p *Placer) Entries() uint64 { return p.next }
+
+// Extra returns how many entries and spans were placed since the last call that no record
+// counted for: the root, resources, and spans of KindEither.
+func (p *Placer) Extra() (entries, spans uint64) {
+	c := p.extra
+	p.extra = Counts{}
+	return c.Entries, c.Spans
+}
+
+// Size returns the size of the file, without what is staged.
+func (p *Placer) Size() int64 { return p.size }
+
+// Pending returns how many entries and spans are pending, and since when the first is.
+func (p *Placer) Pending() (entries, spans int, since time.Time) {
+	if p.pending.oldest != nil {
+		since = p.pending.oldest.since
+	}
+	return p.pending.entries, p.pending.spans, since
+}
+
+// Home returns the entry that records of other providers go below, 0 if there is none.
+func (p *Placer) Home() uint32 { return p.home }
+
+// SetHome sets it.
+func (p *Placer) SetHome(id uint32) { p.home = id }
+
+// Root stages the entry that every trace begins with.
+func (p *Placer) Root() {
+	h := record.Head{Name: record.Text{Text: "root"}}
+	var c record.Cursor
+	_ = p.enc.entry(&c, &h, 0, &links{}) // it is small
+	p.add(0)
+	p.extra.Entries++
+}
+
+// add notes an entry that was encoded.
+func (p *Placer) add(parent uint32) *Staged {
+	p.staged = append(p.staged, Staged{End: len(p.enc.B), ID: uint32(p.next), Parent: parent})
+	p.next++
+	return &p.staged[len(p.staged)-1]
+}
+
+// stage encodes the entry that c is at, below parent.
+func (p *Placer) stage(c *record.Cursor, h *record.Head, parent uint32, l *links) (*Staged, error) {
+	if p.next > math.MaxUint32 {
+		skipItems(c)
+		return nil, ErrFull
+	}
+	if err := p.enc.entry(c, h, parent, l); err != nil {
+		return nil, err
+	}
+	return p.add(parent), nil
+}
+
+func skipItems(c *record.Cursor) {
+	var i record.Item
+	for code := c.Item(&i); code != record.CodeEnd; {
+		code = c.Item(&i)
+	}
+}
+
+func (p *Placer) drop(err error, entries, spans int) {
+	if p.Drop != nil && entries+spans > 0 {
+		p.Drop(err, entries, spans)
+	}
+}
+
+// Place stages the entries of a record, or makes it pending. What cannot be placed is
+// told to Drop.
+func (p *Placer) Place(e *journal.Entry) {
+	r := &p.rec
+	if !r.Parse(e) {
+		p.drop(ErrBadRecord, e.Info.Entries(), e.Info.Spans())
+		return
+	}
+	switch r.Kind {
+	case record.KindLog:
+		p.log(r)
+	case record.KindSpan:
+		p.span(r, e)
+	case record.KindEnd:
+		p.end(r)
+	case record.KindEither:
+		p.either(r, e)
+	case record.KindResource:
+		p.resource(r.Resource)
+	}
+}
+
+// resource returns the entry of a resource, which it stages if need be.
+func (p *Placer) resource(number uint16) uint32 {
+	if number == 0 {
+		return 0
+	}
+	if id, ok := p.resources[number]; ok {
+		return id
+	}
+	d := p.enc.table.Get(number)
+	if d == nil || d.Kind != record.DefResource {
+		return 0
+	}
+	c := record.CursorAt(d)
+	var h record.Head
+	if !c.Next(&h) {
+		return 0
+	}
+	p.extra.Entries++
+	s, err := p.stage(&c, &h, 0, &links{})
+	if err != nil {
+		p.drop(err, 1, 0)
+		p.resources[number] = 0
+		return 0
+	}
+	s.IsResource = true
+	p.resources[number] = s.ID
+	return s.ID
+}
+
+// AppendResource appends the encoding of a resource below the root. It reports false if
+// there is no such resource.
+func (p *Placer) AppendResource(b []byte, number uint16) ([]byte, bool) {
+	d := p.enc.table.Get(number)
+	if d == nil || d.Kind != record.DefResource {
+		return b, false
+	}
+	c := record.CursorAt(d)
+	var h record.Head
+	if !c.Next(&h) {
+		return b, false
+	}
+	start := len(p.enc.B)
+	if err := p.enc.entry(&c, &h, 0, &links{}); err != nil {
+		return b, false
+	}
+	b = append(b, p.enc.B[start:]...)
+	p.enc.B = p.enc.B[:start]
+	return b, true
+}
+
+// log stages an entry below its span or resource.
+func (p *Placer) log(r *record.Record) {
+	c := r.Cursor()
+	var h record.Head
+	if !c.Next(&h) {
+		p.drop(ErrBadRecord, r.Entries, 0)
+		return
+	}
+	var l links
+	var parent uint32
+	var s *span
+	if r.Flags&record.FlagRef != 0 {
+		if s = p.spans.get(&r.Ref); s == nil {
+			l.span, l.trace = r.Ref.SpanID(), r.Ref.TraceID()
+		}
+	}
+	switch {
+	case s != nil:
+		parent = s.id
+	case r.Provider >= firstOther && p.home != 0:
+		parent = p.home
+	default:
+		parent = p.resource(r.Resource)
+	}
+	if _, err := p.stage(&c, &h, parent, &l); err != nil {
+		p.drop(err, r.Entries, 0)
+	}
+}
+
+// firstOther is the first provider that is neither spans nor log records.
+const firstOther = 2
+
+// Append stages the entry of a log record below an entry and returns its id.
+func (p *Placer) Append(e *journal.Entry, parent uint32) (uint32, error) {
+	r := &p.rec
+	if !r.Parse(e) {
+		return 0, ErrBadRecord
+	}
+	c := r.Cursor()
+	var h record.Head
+	if !c.Next(&h) {
+		return 0, ErrBadRecord
+	}
+	s, err := p.stage(&c, &h, parent, &links{})
+	if err != nil {
+		return 0, err
+	}
+	return s.ID, nil
+}
+
+// children stages n entries below parent.
+func (p *Placer) children(c *record.Cursor, n int, parent uint32) {
+	var h record.Head
+	for i := range n {
+		if !c.Next(&h) {
+			p.drop(ErrBadRecord, n-i, 0)
+			return
+		}
+		if _, err := p.stage(c, &h, parent, &links{}); err != nil {
+			p.drop(err, 1, 0)
+		}
+	}
+}
+
+// end stages what is told at the end of a span.
+func (p *Placer) end(r *record.Record) {
+	s := p.spans.get(&r.Ref)
+	if s == nil {
+		if p.KeepOrphans {
+			p.orphan(r)
+			return
+		}
+		p.drop(ErrNotOpen, r.Entries, 0)
+		return
+	}
+	c := r.Cursor()
+	p.children(&c, r.Entries, s.id)
+	p.spans.end(&r.Ref)
+}
+
+// orphan stages what is told at the end of a span that has no entry: below its resource,
+// with the ids of the span.
+func (p *Placer) orphan(r *record.Record) {
+	parent := p.resource(r.Resource)
+	c := r.Cursor()
+	var h record.Head
+	for i := range r.Entries {
+		if !c.Next(&h) {
+			p.drop(ErrBadRecord, r.Entries-i, 0)
+			return
+		}
+		if _, err := p.stage(&c, &h, parent, &links{span: r.Ref.SpanID(), trace: r.Ref.TraceID()}); err != nil {
+			p.drop(err, 1, 0)
+		}
+	}
+}
+
+// either stages a span as a whole, or its end if the span has an entry.
+func (p *Placer) either(r *record.Record, e *journal.Entry) {
+	if s := p.spans.get(&r.Ref); s != nil {
+		c := r.Cursor()
+		var h record.Head
+		if !c.Next(&h) {
+			p.drop(ErrBadRecord, r.Entries, 0)
+			return
+		}
+		skipItems(&c)
+		p.children(&c, r.Entries, s.id)
+		p.spans.end(&r.Ref)
+		return
+	}
+	p.extra.Spans++
+	p.span(r, e)
+}
+
+// span stages a span and those that need it, or makes it pending.
+func (p *Placer) span(r *record.Record, e *journal.Entry) {
+	const local = record.FlagWait | record.FlagParent
+	if r.Flags&(local|record.FlagRemote) == local && r.Parent != r.Ref && p.spans.get(&r.Parent) == nil && p.wait(r, e) {
+		return
+	}
+	if ref := r.Ref; p.putSpan(r) {
+		p.release(ref)
+	}
+}
+
+// putSpan stages a span below its parent if that has an entry, else below its resource.
+func (p *Placer) putSpan(r *record.Record) bool {
+	c := r.Cursor()
+	var h record.Head
+	if !c.Next(&h) {
+		p.drop(ErrBadRecord, r.Entries, 1)
+		return false
+	}
+	var parent *span
+	var l links
+	if r.Flags&record.FlagParent != 0 {
+		parent = p.spans.get(&r.Parent)
+	}
+	var below uint32
+	same := [16]byte(r.Parent.TraceID()) == [16]byte(r.Ref.TraceID())
+	if parent != nil {
+		below = parent.id
+	} else {
+		below = p.resource(r.Resource)
+	}
+	if parent == nil || !same {
+		l.trace = r.Ref.TraceID()
+		if r.Flags&record.FlagParent != 0 {
+			l.parent = r.Parent.SpanID()
+		}
+	}
+	off := p.size + int64(len(p.enc.B))
+	s, err := p.stage(&c, &h, below, &l)
+	if err != nil {
+		p.drop(err, r.Entries, 1)
+		return false
+	}
+	id := s.ID
+	s.Ref, s.IsSpan = r.Ref, true
+	if r.Flags&record.FlagRef != 0 {
+		p.spans.put(&r.Ref, span{
+			id: id, ended: r.Flags&record.FlagOpen == 0, off: off, resource: r.Resource, parent: [8]byte(r.Parent.SpanID()),
+		})
+	}
+	p.children(&c, r.Entries-1, id)
+	return true
+}
+
+// release stages the pending spans that need ref, those that need these, and so on.
+func (p *Placer) release(ref record.Ref) {
+	if p.pending.spans == 0 {
+		return
+	}
+	p.ready = append(p.ready[:0], p.pending.children(ref)...)
+	for i := 0; i < len(p.ready); i++ {
+		s := p.ready[i]
+		p.ready[i] = nil
+		if p.putPending(s) {
+			p.ready = append(p.ready, p.pending.children(s.ref)...)
+		}
+	}
+}
+
+func (p *Placer) putPending(s *pendingSpan) bool {
+	if s.parked != nil {
+		p.o.Unpark(s.parked)
+	}
+	var r record.Record
+	return r.Parse(&s.entry) && p.putSpan(&r)
+}
+
+// wait makes a span pending, unless that would not be safe.
+func (p *Placer) wait(r *record.Record, e *journal.Entry) bool {
+	s := &pendingSpan{ref: r.Ref, parent: r.Parent, since: time.Now(), entries: r.Entries, entry: *e}
+	if p.o.Park != nil {
+		var ok bool
+		if s.parked, ok = p.o.Park(e); !ok {
+			return false
+		}
+	}
+	s.entry.Data, s.entry.Segment = slices.Clone(e.Data), nil
+	p.pending.add(s)
+	return true
+}
+
+// EnforceBounds stages pending spans until no bound is exceeded. It returns false when it
+// has staged much, so that the caller can flush that and call again.
+func (p *Placer) EnforceBounds(now time.Time) (done bool) {
+	for p.exceeds(now) {
+		if len(p.enc.B) > 1<<18 {
+			return false
+		}
+		p.stageFirst()
+	}
+	return true
+}
+
+func (p *Placer) exceeds(now time.Time) bool {
+	w := &p.pending
+	return w.spans > p.o.MaxPendingSpans || w.bytes > p.o.MaxPendingBytes ||
+		w.oldest != nil && now.Sub(w.oldest.since) >= p.o.MaxPendingAge
+}
+
+// StagePending stages one pending span and those that need it. It reports false if none
+// is pending.
+func (p *Placer) StagePending() bool {
+	if p.pending.oldest == nil {
+		return false
+	}
+	p.stageFirst()
+	return true
+}
+
+func (p *Placer) stageFirst() {
+	s := p.pending.first()
+	if p.putPending(s) {
+		p.release(s.ref)
+	}
+}
+
+// Repark parks the pending spans anew, because where they were parked is gone.
+func (p *Placer) Repark() {
+	for s := p.pending.oldest; s != nil; s = s.next {
+		s.parked = nil
+		if p.o.Park != nil {
+			s.parked, _ = p.o.Park(&s.entry) // without room it is safe when it is written
+		}
+	}
+}
+
+// An OpenSpan is one that has not ended.
+type OpenSpan struct {
+	Ref      record.Ref
+	Parent   [8]byte // zero: none
+	Resource uint16
+	Offset   int64 // of its entry in the file
+	id       uint32
+}
+
+// OpenSpans returns the spans that have not ended, in the order of their entries.
+func (p *Placer) OpenSpans() []OpenSpan {
+	var open []OpenSpan
+	for key, s := range p.spans.ids.All() {
+		if !s.ended {
+			open = append(open, OpenSpan{record.Ref(key), s.parent, s.resource, s.off, s.id})
+		}
+	}
+	slices.SortFunc(open, func(a, b OpenSpan) int { return int(int64(a.id) - int64(b.id)) })
+	return open
+}
+
+// Next returns a Placer for the file that follows, with the names that p has cached. What
+// is pending stays with p until Adopt.
+func (p *Placer) Next() *Placer {
+	n := &Placer{o: p.o, resources: make(map[uint16]uint32), KeepOrphans: p.KeepOrphans}
+	n.enc = encoder{names: p.enc.names, maxSize: p.enc.maxSize}
+	n.enc.Columns = p.enc.Columns
+	return n
+}
+
+// Adopt moves what is pending in q to p.
+func (p *Placer) Adopt(q *Placer) { p.pending, q.pending = q.pending, pendingSpans{} }
+
+// DropStaged forgets what is staged, which will not be written. Later entries get its
+// ids.
+func (p *Placer) DropStaged() {
+	if len(p.staged) == 0 {
+		return
+	}
+	first := p.staged[0].ID
+	for i := range p.staged {
+		s := &p.staged[i]
+		if s.IsSpan {
+			p.spans.drop(&s.Ref, s.ID)
+		}
+		if s.IsResource {
+			for number, id := range p.resources {
+				if id == s.ID {
+					delete(p.resources, number)
+				}
+			}
+		}
+	}
+	p.next = uint64(first)
+	p.enc.B, p.staged = p.enc.B[:0], p.staged[:0]
+}
+
+// DropPending forgets the pending spans.
+func (p *Placer) DropPending() { p.pending = pendingSpans{} }

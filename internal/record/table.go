@@ -1,0 +1,366 @@
+package record
+
+import (
+	"errors"
+	"hash/maphash"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/entrace-go/entrace/internal/journal"
+	"github.com/entrace-go/entrace/internal/wire"
+)
+
+// A Definition is what a number stands for.
+type Definition struct {
+	Kind  uint8
+	Text  string // DefName, DefOwn
+	Entry []byte // DefPlace, DefResource
+}
+
+const chunkSize = 64
+
+// A Table has the definitions by their numbers. It is safe for concurrent use.
+type Table struct {
+	chunks [(MaxNumber + 1) / chunkSize]atomic.Pointer[[chunkSize]atomic.Pointer[Definition]]
+}
+
+// Get returns the definition of a number, nil if there is none.
+func (t *Table) Get(number uint16) *Definition {
+	if number > MaxNumber {
+		return nil
+	}
+	c := t.chunks[number/chunkSize].Load()
+	if c == nil {
+		return nil
+	}
+	return c[number%chunkSize].Load()
+}
+
+func (t *Table) set(number uint16, d *Definition) {
+	at := &t.chunks[number/chunkSize]
+	at.CompareAndSwap(nil, new([chunkSize]atomic.Pointer[Definition]))
+	at.Load()[number%chunkSize].Store(d)
+}
+
+// ReadTable returns the definitions in the journal of a dead process.
+func ReadTable(d *journal.Dead) *Table {
+	t := new(Table)
+	d.Each(journal.StreamDefinitions, func(_ uint64, e *journal.Entry) {
+		if e.Time < 1 || e.Time > MaxNumber {
+			return // of a later version
+		}
+		def := &Definition{Kind: uint8(e.Info.User())}
+		switch def.Kind {
+		case DefName, DefOwn:
+			n, rest, ok := uvarint(e.Data)
+			if !ok || n > uint64(len(rest)) {
+				return
+			}
+			def.Text = string(rest[:n])
+		case DefPlace, DefResource:
+			def.Entry = e.Data
+		default:
+			return
+		}
+		t.set(uint16(e.Time), def)
+	})
+	return t
+}
+
+// An Interner gives numbers to names, places and resources, and writes their definitions
+// to a journal. It is safe for concurrent use.
+//
+// A name gets a number when it comes for the second time, so that names that come only
+// once do not take the numbers of others.
+type Interner struct {
+	Table
+
+	cache [cacheSize]atomic.Pointer[interned]
+	seed  maphash.Seed
+	full  atomic.Bool // there is no room for another definition
+
+	mu sync.Mutex // may be held while a file is written
+
+	once    [cacheSize]uint64 // hashes of names that came once
+	streams []definitions     // where the definitions are written
+	last    uint16
+	size    int
+	numbers [2]map[string]uint16 // of DefName and DefOwn
+	entries map[string]uint16    // of resources
+}
+
+const (
+	cacheSize = 2048
+
+	// maxDefinitions is how many bytes of definitions there are at most, maxDefined how
+	// large one is.
+	maxDefinitions = 1 << 20
+	maxDefined     = journal.MaxStreamRecord
+	// maxName is the size of the largest name that gets a number, maxMessage that of the
+	// largest message of a place.
+	maxName    = 256
+	maxMessage = 1 << 10
+)
+
+// An interned name. The string is retained, so that no other string can have its address.
+type interned struct {
+	at     *byte
+	size   int
+	own    bool
+	number uint16
+}
+
+// definitions are the stream of definitions of a journal.
+type definitions struct {
+	of     *journal.Journal
+	stream *journal.Stream
+}
+
+// NewInterner returns an Interner that knows the definitions of t, if that is not nil,
+// and goes on behind them.
+func NewInterner(t *Table) *Interner {
+	in := &Interner{
+		seed: maphash.MakeSeed(), numbers: [2]map[string]uint16{make(map[string]uint16), make(map[string]uint16)},
+		entries: make(map[string]uint16),
+	}
+	if t == nil {
+		return in
+	}
+	for n := uint16(1); n <= MaxNumber; n++ {
+		d := t.Get(n)
+		if d == nil {
+			continue
+		}
+		in.set(n, d)
+		in.last = n
+		in.size += len(d.encode())
+		switch d.Kind {
+		case DefName:
+			in.numbers[0][d.Text] = n
+		case DefOwn:
+			in.numbers[1][d.Text] = n
+		case DefResource:
+			in.entries[string(d.Entry)] = n
+		}
+	}
+	return in
+}
+
+// encode returns d as it is in a journal.
+func (d *Definition) encode() []byte {
+	if d.Entry != nil {
+		return d.Entry
+	}
+	return appendBytes(nil, d.Text)
+}
+
+// Attach writes the definitions, those that there are and those that come, to j, whose
+// records may then name their numbers. A journal that does not survive the process needs
+// none.
+func (in *Interner) Attach(j *journal.Journal) error {
+	if j.Medium() == journal.Heap {
+		return nil
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	d := definitions{j, j.NewStream(journal.StreamDefinitions)}
+	for n := uint16(1); n <= in.last; n++ {
+		def := in.Get(n)
+		if def == nil {
+			continue
+		}
+		if err := d.write(n, def.Kind, def.encode()); err != nil {
+			return err
+		}
+	}
+	in.streams = append(in.streams, d)
+	return nil
+}
+
+// Detach ends what Attach began.
+func (in *Interner) Detach(j *journal.Journal) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.streams = slices.DeleteFunc(in.streams, func(d definitions) bool { return d.of == j })
+}
+
+func (d *definitions) write(number uint16, kind uint8, data []byte) error {
+	_, err := d.stream.Append(int64(number), journal.NewInfo(0, 0, uint32(kind)), data)
+	return err
+}
+
+// slot returns the place in the cache of the string at an address.
+func slot(at *byte, size int, own bool) uint {
+	h := hashAddress(at, size)
+	if own {
+		h = ^h
+	}
+	return uint(h>>53) % cacheSize
+}
+
+// name returns the number of a name, 0 if it has none.
+func (in *Interner) name(s string, own bool) uint16 {
+	at := address(s)
+	if c := in.cache[slot(at, len(s), own)].Load(); c != nil && c.at == at && c.size == len(s) && c.own == own {
+		return c.number
+	}
+	return in.lookUp(s, own)
+}
+
+// lookUp is name for one that is not in the cache.
+func (in *Interner) lookUp(s string, own bool) uint16 {
+	if s == "" || len(s) > maxName {
+		return 0
+	}
+	h := maphash.String(in.seed, s)
+	if own {
+		h = ^h
+	}
+	names := in.numbers[0]
+	kind := uint8(DefName)
+	if own {
+		names, kind = in.numbers[1], DefOwn
+	}
+	if in.full.Load() || !in.mu.TryLock() { // who has the lock may wait for a disk
+		return 0
+	}
+	number, known := names[s]
+	if !known {
+		if once := &in.once[h%cacheSize]; *once != h {
+			*once = h
+			in.mu.Unlock()
+			return 0
+		}
+		data := appendBytes(nil, s)
+		if number = in.define(kind, data); number != 0 {
+			s := string(data[len(data)-len(s):]) // a copy
+			names[s] = number
+			in.set(number, &Definition{Kind: kind, Text: s})
+		}
+	}
+	in.mu.Unlock()
+	if number != 0 {
+		in.cache[slot(address(s), len(s), own)].Store(&interned{address(s), len(s), own, number})
+	}
+	return number
+}
+
+// define writes a definition and returns its number, 0 if there is no room. The lock is
+// held.
+func (in *Interner) define(kind uint8, data []byte) uint16 {
+	if len(data) > maxDefined {
+		return 0
+	}
+	if in.last == MaxNumber || in.size+len(data) > maxDefinitions {
+		in.full.Store(true)
+		return 0
+	}
+	in.last++
+	in.size += len(data)
+	for i := range in.streams {
+		if in.streams[i].write(in.last, kind, data) != nil {
+			return 0 // a number that nobody uses
+		}
+	}
+	return in.last
+}
+
+// A Place is a place in the source that makes entries. It is safe for concurrent use.
+type Place struct {
+	in     *Interner
+	head   wire.Head // with the message of most records
+	number atomic.Uint32
+	names  atomic.Pointer[[]interned] // of the attributes of the last records, in their order
+	learnt atomic.Int32               // how often names was changed
+}
+
+// Place returns the Place that h describes. Its message, if it has one, is that of most
+// records. The texts must not change.
+func (in *Interner) Place(h *wire.Head) *Place {
+	p := &Place{in: in, head: *h}
+	if len(h.Message) > maxMessage {
+		p.head.Message, p.head.HasMessage = "", false
+	}
+	p.define()
+	return p
+}
+
+// define returns the number of p, 0 if it has none.
+func (p *Place) define() uint16 {
+	if n := p.number.Load(); n != 0 || p.in.full.Load() || !p.in.mu.TryLock() {
+		return uint16(n)
+	}
+	defer p.in.mu.Unlock()
+	if n := p.number.Load(); n != 0 {
+		return uint16(n)
+	}
+	b := append(appendHead(nil, &p.head), 0, codeEnd)
+	n := p.in.define(DefPlace, b)
+	if n != 0 {
+		p.in.set(n, &Definition{Kind: DefPlace, Entry: b})
+		p.number.Store(uint32(n))
+	}
+	return n
+}
+
+// appendHead appends the head of an entry without numbers.
+func appendHead(b []byte, h *wire.Head) []byte {
+	flags := byte(0)
+	set := func(bit byte, has bool) {
+		if has {
+			flags |= bit
+		}
+	}
+	set(headMessage, h.HasMessage)
+	set(headModule, h.HasModule)
+	set(headFile, h.HasFile)
+	set(headLine, h.HasLine)
+	b = append(b, flags, h.Level)
+	text := func(has bool, s string) {
+		if has {
+			b = appendBytes(append(b, 0), s)
+		}
+	}
+	text(true, h.Name)
+	text(true, h.Target)
+	text(h.HasModule, h.Module)
+	text(h.HasFile, h.File)
+	if h.HasLine {
+		b = appendUvarint(b, uint64(h.Line))
+	}
+	if h.HasMessage {
+		b = appendBytes(b, h.Message)
+	}
+	return b
+}
+
+// Resource returns the number of a resource, which entry describes, and whether it is
+// new. The errors are ErrBusy and ErrTableFull.
+func (in *Interner) Resource(entry []byte) (number uint16, isNew bool, err error) {
+	for try := 0; !in.mu.TryLock(); try++ {
+		if try == 100 {
+			return 0, false, ErrBusy // the disk does not answer
+		}
+		time.Sleep(100 * time.Microsecond)
+	}
+	defer in.mu.Unlock()
+	if number, known := in.entries[string(entry)]; known {
+		return number, false, nil
+	}
+	entry = append([]byte(nil), entry...)
+	if number = in.define(DefResource, entry); number == 0 {
+		return 0, false, ErrTableFull
+	}
+	in.set(number, &Definition{Kind: DefResource, Entry: entry})
+	in.entries[string(entry)] = number
+	return number, true, nil
+}
+
+var (
+	// ErrBusy is returned while a definition is being written.
+	ErrBusy = errors.New("the definitions are being written")
+	// ErrTableFull is returned when there is no room for another definition.
+	ErrTableFull = errors.New("too many resources, or one that is too large")
+)

@@ -1,0 +1,32 @@
+// Package wire reads and writes the bytes of one entry, as ENTRACE's formats store it.
+// It knows plain Go types only: package format has the public ones.
+//
+// All numbers are in bincode's variable length, little-endian. A text is its length in
+// bytes and the bytes. An Option is a byte, 0 or 1, and the value if it is 1.
+//
+//	entry {
+//		parent  uint
+//		message Option[text]
+//		name    text
+//		target  text
+//		level   uint8
+//		module  Option[text]
+//		file    Option[text]
+//		line    Option[uint]
+//
+//		// In version 1:
+//		count   uint
+//		pairs   [count]{name text; value}
+//
+//		// In version 2, sorted by name:
+//		count   uint
+//		names   [count]text
+//		count   uint
+//		values  [count]value
+//	}
+//
+//	value {
+//		kind uint8 // see Kind
+//		data
+//	}
+package wire
