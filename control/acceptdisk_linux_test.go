@@ -58,7 +58,7 @@ func fullDisk(dir, room string, full bool) error {
 			return fmt.Errorf("the snapshot on a full disk is %v, %s: %w", trace.Verdict(), trace.Path(), err)
 		}
 	}
-	if err := size(unix.MS_REMOUNT, "64m"); err != nil {
+	if err := size(unix.MS_REMOUNT, "256m"); err != nil {
 		return err
 	}
 	r.log.Info("after")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/ring"
 )
 
 // Options are what a [Control] is made of. One of Config and Source is needed.
@@ -51,7 +52,7 @@ type Control struct {
 	on     atomic.Uint64 // providers, for a quick look
 	o      Options
 	dir    *folder
-	ring   *format.Ring
+	ring   *ring.Ring
 	crash  *crashOutput
 	worker worker
 	told   worker // what OnError and OnTrace are told
@@ -137,23 +138,23 @@ func New(o *Options) (*Control, error) {
 }
 
 // newRing makes the ring, in a file if that can be had.
-func (c *Control) newRing(cfg *Config) (*format.Ring, error) {
-	ro := format.RingOptions{
+func (c *Control) newRing(cfg *Config) (*ring.Ring, error) {
+	ro := ring.Options{
 		Version: c.o.Version, Bytes: cfg.Ring.Bytes, Taken: &c.on, OnError: c.report, OnLog: c.logged,
 	}
 	if cfg.Ring.Bytes == 0 {
 		ro.Bytes = -1
 	}
 	if cfg.Ring.Bytes == 0 || !cfg.Ring.Persist {
-		return format.NewRing(&ro)
+		return ring.New(&ro)
 	}
 	base := c.dir.path(ringName(c.began))
 	ro.Path, ro.Note = base+ringExt, c.note(cfg)
-	g, err := format.NewRing(&ro)
+	g, err := ring.New(&ro)
 	if err != nil {
 		c.report(fmt.Errorf("the ring does without a file: %w", err))
 		ro.Path, ro.Note = "", nil
-		return format.NewRing(&ro)
+		return ring.New(&ro)
 	}
 	if c.crash, err = openCrashOutput(base + crashExt); err != nil {
 		c.report(fmt.Errorf("no crash text: %w", err))
@@ -294,9 +295,9 @@ func (c *Control) apply(cfg *Config) {
 	if err := c.ring.SetNote(c.note(cfg)); err != nil {
 		c.report(err)
 	}
-	c.ring.Keep(format.Providers(cfg.inRing()))
-	c.ring.Listen(format.Providers(cfg.heard()))
-	c.ring.Notice(f.noticed)
+	c.ring.SetBuffered(format.Providers(cfg.inRing()))
+	c.ring.SetObserved(format.Providers(cfg.heard()))
+	c.ring.SetLogLevel(f.noticed)
 	c.switchProviders()
 	c.signals.follow(f.signals, c.onSignal)
 	c.watchdog.follow(c, f)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/internal/ring"
 )
 
 const (
@@ -71,7 +72,7 @@ type deathNote struct {
 func (c *Control) note(cfg *Config) []byte {
 	n := deathNote{Host: thisHost(), PID: os.Getpid(), Service: cut200(c.o.Service), Config: cut200(cfg.ID)}
 	b, err := json.Marshal(n)
-	if err != nil || len(b) > format.MaxNote {
+	if err != nil || len(b) > ring.MaxNote {
 		return nil // it is of no use, and the ring is
 	}
 	return b
@@ -165,7 +166,7 @@ func (f *folder) recover() ([]Crash, error) {
 
 // recoverRing makes a trace of a ring.
 func (f *folder) recoverRing(c *Crash) error {
-	d, err := format.OpenRing(c.Ring)
+	d, err := ring.Open(c.Ring)
 	if err != nil {
 		return err
 	}
@@ -256,8 +257,9 @@ func sameTraces(a, b string) bool {
 }
 
 // writeCrash writes base.et from a ring.
-func writeCrash(base string, c *Crash, d *format.DeadRing, note *deathNote, text string) error {
-	rec, err := format.Create(base+fileExt, &format.RecorderOptions{Version: d.Version, Durability: format.DurabilityWriteThrough, Died: true})
+func writeCrash(base string, c *Crash, d *ring.Dead, note *deathNote, text string) error {
+	sn := d.Snapshot(ring.SnapshotOptions{Providers: format.Providers(^Set(0))})
+	rec, err := sn.Create(base+fileExt, &format.RecorderOptions{Durability: format.DurabilityWriteThrough, Died: true})
 	if err != nil {
 		return err
 	}
@@ -280,8 +282,7 @@ func writeCrash(base string, c *Crash, d *format.DeadRing, note *deathNote, text
 		add("damaged", format.U64Value(uint64(d.Damaged)))
 	}
 	add(format.AttrTime, format.TimeValue(c.Time))
-	sn := d.Snapshot(format.SnapshotOptions{Providers: format.Providers(^Set(0))})
-	_, err = rec.AppendHead(e)
+	_, err = rec.AppendAnchor(e)
 	if err == nil {
 		err = sn.Copy(rec)
 	}

@@ -43,7 +43,7 @@ const EnvID = "environment"
 func (e env) Config() (*Config, error) {
 	c := &Config{
 		ID: EnvID, Dir: cmp.Or(e.get("_DIR"), e.dir), Keep: Keep{Files: 50, Bytes: 2 << 30},
-		Ring: RingConfig{Bytes: 64 << 20, Persist: true, Always: Spans | Logs | RuntimeMetrics | GC},
+		Ring: RingConfig{Bytes: 32 << 20, Persist: true, Always: Spans | Logs | RuntimeMetrics | GC},
 	}
 	var errs []error
 	bad := func(name string, err error) {

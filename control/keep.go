@@ -16,7 +16,7 @@ func (c *Control) keeps(t *Trace) (bool, error) {
 	if k == nil {
 		return true, nil
 	}
-	if err := t.rec.Flush(); err != nil {
+	if err := t.rec.Flush(context.Background()); err != nil {
 		return true, err
 	}
 	longest, met, err := k.look(t.rec.StreamPath())

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/ring"
 )
 
 // dead is a context that is done.
@@ -23,7 +24,7 @@ func (c *Control) snapshot(t *Trace) (Verdict, error) {
 	if w := t.request.Window; w > 0 {
 		window = w
 	}
-	o := format.SnapshotOptions{From: t.began.Add(-window), Providers: format.Providers(t.tc.Providers)}
+	o := ring.SnapshotOptions{From: t.began.Add(-window), Providers: format.Providers(t.tc.Providers)}
 	if t.tc.Scope == ScopeTrace {
 		if o.Trace = t.request.Span.TraceID; o.Trace == [16]byte{} {
 			o.Trace[0] = 1 // none at all
@@ -45,7 +46,7 @@ func (c *Control) snapshot(t *Trace) (Verdict, error) {
 	number("evicted", sn.Evicted)
 	st := c.ring.Recorder().Stats()
 	dropped(e, &st.Entries.Dropped)
-	_, err = t.rec.AppendHead(e)
+	_, err = t.rec.AppendAnchor(e)
 	had := t.rec.Stats().Entries.Written
 	err = errors.Join(err, sn.Copy(t.rec))
 	c.nameOff(t)
@@ -58,8 +59,7 @@ func (c *Control) snapshot(t *Trace) (Verdict, error) {
 
 // create makes the file of a trace.
 func (c *Control) create(t *Trace, o *format.RecorderOptions) (*format.Recorder, error) {
-	o.Version = c.ring.Recorder().Version()
-	return format.Create(t.path, o)
+	return c.ring.Create(t.path, o)
 }
 
 // close finishes the file of a trace, or removes it if the trace is not to be kept. An

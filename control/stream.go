@@ -24,7 +24,7 @@ func (c *Control) beginStream(t *Trace) error {
 	if t.rec, err = c.create(t, o); err != nil {
 		return err
 	}
-	if _, err := t.rec.AppendHead(t.head()); err != nil {
+	if _, err := t.rec.AppendAnchor(t.head()); err != nil {
 		return errors.Join(err, t.discard())
 	}
 	c.flushProviders(t.tc.Providers) // what they have is of those that run already
@@ -56,7 +56,7 @@ func (c *Control) beginStream(t *Trace) error {
 // end is not much.
 func (t *Trace) narrow() {
 	if s := t.intake.Load(); s != nil {
-		s.Narrow(format.Providers(t.tc.Providers &^ (Spans | Logs)))
+		s.SetProviders(format.Providers(t.tc.Providers &^ (Spans | Logs)))
 	}
 }
 
@@ -108,7 +108,7 @@ func (t *Trace) writeEnd(how endReason, why string) {
 	if why != "" {
 		e.Attributes = append(e.Attributes, format.Attribute{Name: "end.why", Value: format.StringValue(cut(why))})
 	}
-	_ = t.rec.Flush() // before it is counted; errors stay
+	_ = t.rec.Flush(context.Background()) // before it is counted; errors stay
 	st := t.rec.Stats()
 	dropped(e, &st.Entries.Dropped)
 	_ = child(t.rec, e, time.Now()) // kept and counted

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/ring"
 )
 
 // A Trace is a file that is being written, or was. It is safe for concurrent use.
@@ -26,9 +27,9 @@ type Trace struct {
 
 	// Of the worker.
 	rec     *format.Recorder
-	stream  *format.RingStream
+	stream  *ring.Stream
 	timer   *time.Timer
-	intake  atomic.Pointer[format.RingStream] // stream, for others
+	intake  atomic.Pointer[ring.Stream] // stream, for others
 	size    *sizeTee
 	named   map[string]bool // providers that are named as off
 	removed bool
@@ -347,9 +348,9 @@ const childProvider = format.MaxProviders - 1
 // write records an entry of a provider.
 func write(rec *format.Recorder, p format.Provider, ref format.SpanRef, at time.Time, e *format.TraceEntry) error {
 	b := rec.Batch()
-	b.Entry(e)
-	b.From(p)
 	b.Log(ref, at.UnixNano())
+	b.From(p)
+	b.Entry(e)
 	return b.Write()
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 // logged is told of log records by the ring.
-func (c *Control) logged(s *format.Seen) {
+func (c *Control) logged(s *format.LogEvent) {
 	c.Fire(Request{
 		Trigger: TriggerLog, Key: s.Message, Reason: s.Level.String() + ": " + s.Message, Span: s.Span, Level: slogLevel(s.Level),
 	})
@@ -299,9 +299,9 @@ func (c *Control) panicked(p any, stack []byte) {
 		},
 	}
 	b := c.ring.Recorder().Batch()
-	b.Entry(e)
-	b.From(format.ProviderLogs) // it is no request of its own
 	b.Log(format.SpanRef{}, now.UnixNano())
+	b.From(format.ProviderLogs) // it is no request of its own
+	b.Entry(e)
 	_ = b.Write() // kept and counted
 	ctx, cancel := context.WithTimeout(context.Background(), panicTime)
 	defer cancel()

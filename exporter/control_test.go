@@ -135,7 +135,7 @@ func TestControlEnvironment(t *testing.T) {
 			if want, err := filepath.EvalSymlinks(filepath.Join(dir, "shop-traces")); p.Control().Dir() != want || err != nil || c.ID != control.EnvID {
 				t.Errorf("the folder is %s, want %s, %v; the id %s", p.Control().Dir(), want, err, c.ID)
 			}
-			if want := control.Spans | control.Logs | control.RuntimeMetrics | control.GC; c.Ring.Bytes != 64<<20 || !c.Ring.Persist || c.Ring.Always != want {
+			if want := control.Spans | control.Logs | control.RuntimeMetrics | control.GC; c.Ring.Bytes != 32<<20 || !c.Ring.Persist || c.Ring.Always != want {
 				t.Errorf("the ring is %+v", c.Ring)
 			}
 			if n := len(p.Control().Running()); n != 0 {

@@ -31,6 +31,7 @@
 //	    live, batch: NewSpanProcessor, or New behind a batch span processor;
 //	    Setup alone
 //	OTEL_EXPORTER_ENTRACE_DURABILITY  process                 WithDurability
+//	OTEL_EXPORTER_ENTRACE_BUFFER_DIR                          (the folder of the journal)
 //	    process, writethrough, power, buffered: what a record survives once the
 //	    call has returned that made it, see format.Durability
 //	OTEL_EXPORTER_ENTRACE_MAX_FILE_SIZE  –                    WithRotation

@@ -21,6 +21,7 @@ const (
 	envPath           = "OTEL_EXPORTER_ENTRACE_PATH"
 	envFormat         = "OTEL_EXPORTER_ENTRACE_FORMAT"
 	envVersion        = "OTEL_EXPORTER_ENTRACE_VERSION"
+	envBufferDir      = "OTEL_EXPORTER_ENTRACE_BUFFER_DIR"
 	envMode           = "OTEL_EXPORTER_ENTRACE_MODE"
 	envDurability     = "OTEL_EXPORTER_ENTRACE_DURABILITY"
 	envMaxFileSize    = "OTEL_EXPORTER_ENTRACE_MAX_FILE_SIZE"
@@ -84,6 +85,9 @@ func (c *config) environment() {
 			reportValue(envDurability, s, err)
 		}
 		o.Durability = d
+	}
+	if s, ok := lookup(envBufferDir); ok && o.BufferDir == "" {
+		o.BufferDir = s
 	}
 	number(envMaxFileSize, &o.MaxFileSize)
 	milliseconds(envMaxAge, &o.MaxFileAge)

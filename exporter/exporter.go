@@ -177,13 +177,19 @@ func (e *Exporter) export(spans []sdktrace.ReadOnlySpan) (exported int, err erro
 // add maps an ended span with all that belongs to it. In spite of an error it is
 // recorded, unless it is a panic.
 func (t *target) add(m *mapper, s sdktrace.ReadOnlySpan) (err error) {
-	defer recovered(&err)
-	defer m.b.Undo() // what a panic leaves of a span
+	mapped := false
+	defer func() {
+		if p := recover(); p != nil {
+			if !mapped {
+				m.b.Undo()
+			} // else the span is recorded without what panicked
+			err = fmt.Errorf("exporter: panic: %v", p)
+		}
+	}()
 	res, err := t.resource(s.Resource())
 	scope := s.InstrumentationScope()
-	h := m.whole(s, &scope, res)
-	h.Wait = true
-	defer m.b.Span(&h) // with its links and events, unless these panic
+	m.whole(s, &scope, res, true, false)
+	mapped = true
 	m.links(s.Links(), scope.Name)
 	m.events(s.Events(), scope.Name)
 	return err

@@ -22,8 +22,6 @@ import (
 type mapper struct {
 	b     *format.Batch
 	text  scratch.Text
-	jsons []string // names of the attributes of the entry that is built, by their shape
-	anys  []string
 	order order
 
 	changed []int // attributes of a span that ends
@@ -32,24 +30,6 @@ type mapper struct {
 func (m *mapper) reset() {
 	m.b = nil
 	m.text.Reset()
-}
-
-// end ends an entry, with the marks that its attributes need.
-func (m *mapper) end() {
-	m.mark(format.AttrJSON, &m.jsons)
-	m.mark(format.AttrAnyValue, &m.anys)
-	m.b.End()
-}
-
-func (m *mapper) mark(name string, names *[]string) {
-	if len(*names) == 0 {
-		return
-	}
-	at := m.text.Mark()
-	m.text.B = jsontext.AppendStrings(m.text.B, *names)
-	m.b.String(name, m.text.From(at))
-	clear(*names)
-	*names = (*names)[:0]
 }
 
 func (m *mapper) addText(name, s string) {
@@ -64,85 +44,87 @@ func (m *mapper) addCount(name string, n int) {
 	}
 }
 
-func (m *mapper) addTime(t time.Time) int64 {
+func (m *mapper) addTime(t time.Time) {
 	if s := t.Unix(); s >= 0 && s < math.MaxInt64/1_000_000_000 {
-		n := t.UnixNano()
-		m.b.U64(format.AttrTime, uint64(n))
-		return n
+		m.b.U64(format.AttrTime, uint64(t.UnixNano()))
+		return
 	}
 	v := format.TimeValue(t)
 	m.b.Value(format.AttrTime, &v)
-	return t.UnixNano()
 }
 
-// addUser adds an attribute of the user's under prefix, "" for its own name.
-func (m *mapper) addUser(prefix string, kv *attribute.KeyValue) {
-	name := string(kv.Key)
-	switch {
-	case prefix != "":
-		name = prefix + name
-	case format.Reserved(name):
-		name = format.EscapeName(name)
-	}
-	m.value(name, &kv.Value)
-}
-
+// addUsers adds the user's attributes, which come last in an entry.
 func (m *mapper) addUsers(kvs []attribute.KeyValue) {
+	m.b.User()
 	for i := range kvs {
-		m.addUser("", &kvs[i])
+		m.value(string(kvs[i].Key), &kvs[i].Value)
 	}
 }
 
-// whole maps a span that has ended to an entry, and returns where it belongs.
-func (m *mapper) whole(s sdktrace.ReadOnlySpan, scope *instrumentation.Scope, res *format.Resource) format.SpanHead {
+// whole maps a span that has ended to an entry. With end, what follows tells of its end,
+// too, in case that its start was recorded.
+func (m *mapper) whole(s sdktrace.ReadOnlySpan, scope *instrumentation.Scope, res *format.Resource, wait, end bool) format.SpanRef {
 	status := s.Status()
 	attrs := s.Attributes()
+	sc, parent := s.SpanContext(), s.Parent()
+	start := s.StartTime()
+	h := head(&sc, &parent, start, res)
+	if h.Wait = wait; end {
+		m.b.SpanOrEnd(&h)
+	} else {
+		m.b.Span(&h)
+	}
 	md := format.Metadata{Name: s.Name(), Target: scope.Name, Level: level(status)}
 	code(&md, attrs)
 	m.b.Begin(format.Optional[string]{}, &md)
-	sc, parent := s.SpanContext(), s.Parent()
-	start := s.StartTime()
-	h := m.head(start, &sc, &parent, res)
+	m.b.ID(format.AttrSpanID, h.Ref.SpanID[:])
+	m.addTime(start)
 	m.duration(start, s.EndTime())
 	m.addText(format.AttrKind, kind(s.SpanKind()))
 	m.status(status)
 	m.context(&sc, parent.IsRemote())
 	m.scope(scope)
+	m.counts(s)
 	m.addUsers(attrs)
+	m.b.End()
+	return h.Ref
+}
+
+// counts adds how much of a span the SDK has dropped.
+func (m *mapper) counts(s sdktrace.ReadOnlySpan) {
 	m.addCount(format.AttrDroppedAttributes, s.DroppedAttributes())
 	m.addCount(format.AttrDroppedEvents, s.DroppedEvents())
 	m.addCount(format.AttrDroppedLinks, s.DroppedLinks())
-	m.end()
-	return h
 }
 
 // start maps a span that starts, as far as that tells anything.
 func (m *mapper) start(s sdktrace.ReadWriteSpan, scope *instrumentation.Scope, b *begun, res *format.Resource) format.SpanHead {
-	md := format.Metadata{Name: b.name, Target: scope.Name, Level: format.LevelInfo}
-	code(&md, b.attrs)
-	m.b.Begin(format.Optional[string]{}, &md)
 	sc, parent := s.SpanContext(), s.Parent()
 	start := s.StartTime()
 	b.start = start.Sub(clock)
-	h := m.head(start, &sc, &parent, res)
+	h := head(&sc, &parent, start, res)
 	h.Open = true
+	m.b.Span(&h)
+	md := format.Metadata{Name: b.name, Target: scope.Name, Level: format.LevelInfo}
+	code(&md, b.attrs)
+	m.b.Begin(format.Optional[string]{}, &md)
+	m.b.ID(format.AttrSpanID, h.Ref.SpanID[:])
+	m.addTime(start)
 	m.addText(format.AttrKind, kind(s.SpanKind()))
 	m.context(&sc, parent.IsRemote())
 	m.scope(scope)
 	m.addUsers(b.attrs)
-	m.end()
+	m.b.End()
 	return h
 }
 
-// head adds what comes first of a span, and returns where it belongs.
-func (m *mapper) head(start time.Time, sc, parent *trace.SpanContext, res *format.Resource) format.SpanHead {
-	h := format.SpanHead{Ref: ref(sc), Resource: res}
+// head returns where a span belongs.
+func head(sc, parent *trace.SpanContext, start time.Time, res *format.Resource) format.SpanHead {
+	h := format.SpanHead{Ref: ref(sc), Resource: res, Time: start.UnixNano()}
 	if parent.IsValid() {
 		h.Parent = ref(parent)
 		h.Remote = parent.IsRemote()
 	}
-	m.b.Hex(format.AttrSpanID, h.Ref.SpanID[:])
-	h.Time = m.addTime(start)
 	return h
 }
 
@@ -226,7 +208,7 @@ func (m *mapper) scope(s *instrumentation.Scope) {
 	if s.Attributes.Len() > 0 {
 		for i := s.Attributes.Iter(); i.Next(); {
 			kv := i.Attribute()
-			m.addUser(format.AttrScopePrefix, &kv)
+			m.value(format.AttrScopePrefix+string(kv.Key), &kv.Value)
 		}
 	}
 }
@@ -262,15 +244,15 @@ func (m *mapper) links(links []sdktrace.Link, target string) {
 		sc := l.SpanContext
 		trace, span := sc.TraceID(), sc.SpanID()
 		m.child(format.NameLink, target, format.LevelInfo)
-		m.b.Hex(format.AttrLinkTraceID, trace[:])
-		m.b.Hex(format.AttrLinkSpanID, span[:])
+		m.b.ID(format.AttrLinkTraceID, trace[:])
+		m.b.ID(format.AttrLinkSpanID, span[:])
 		m.flags(format.AttrLinkFlags, sc.TraceFlags(), sc.IsRemote())
 		if ts := sc.TraceState(); ts.Len() > 0 {
 			m.addText(format.AttrLinkTraceState, ts.String())
 		}
-		m.addUsers(l.Attributes)
 		m.addCount(format.AttrDroppedAttributes, l.DroppedAttributeCount)
-		m.end()
+		m.addUsers(l.Attributes)
+		m.b.End()
 	}
 }
 
@@ -285,9 +267,9 @@ func (m *mapper) events(events []sdktrace.Event, target string) {
 		m.child(ev.Name, target, level)
 		m.b.Bool(format.AttrEvent, true)
 		m.addTime(ev.Time)
-		m.addUsers(ev.Attributes)
 		m.addCount(format.AttrDroppedAttributes, ev.DroppedAttributeCount)
-		m.end()
+		m.addUsers(ev.Attributes)
+		m.b.End()
 	}
 }
 
@@ -311,16 +293,15 @@ func (m *mapper) finish(s sdktrace.ReadOnlySpan, id format.SpanRef, name string,
 		message = format.Some(name)
 	}
 	m.b.Begin(message, &md)
-	m.b.Hex(format.AttrSpanID, id.SpanID[:])
+	m.b.ID(format.AttrSpanID, id.SpanID[:])
 	m.duration(start, end)
 	m.status(status)
+	m.counts(s)
+	m.b.User()
 	for _, i := range m.changed {
-		m.addUser("", &attrs[i])
+		m.value(string(attrs[i].Key), &attrs[i].Value)
 	}
-	m.addCount(format.AttrDroppedAttributes, s.DroppedAttributes())
-	m.addCount(format.AttrDroppedEvents, s.DroppedEvents())
-	m.addCount(format.AttrDroppedLinks, s.DroppedLinks())
-	m.end()
+	m.b.End()
 }
 
 // resourceEntry maps a resource.

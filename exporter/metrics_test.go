@@ -504,7 +504,7 @@ func TestAccount(t *testing.T) {
 // settled waits for what the recorder does by itself.
 func settled(t testing.TB, rec *format.Recorder) format.Stats {
 	t.Helper()
-	if err := rec.Sync(); err != nil {
+	if err := rec.Sync(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	return rec.Stats()

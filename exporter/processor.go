@@ -131,7 +131,6 @@ func (p *SpanProcessor) start(ctx context.Context, s sdktrace.ReadWriteSpan) (er
 		b.links, b.droppedLinks = len(links), s.DroppedLinks()
 		m.links(links, scope.Name)
 	}
-	m.b.Span(&h)
 	if err := m.b.Write(); err != nil {
 		return errors.Join(rerr, err)
 	}
@@ -179,13 +178,13 @@ func (p *SpanProcessor) end(s sdktrace.ReadOnlySpan) (err error) {
 	}
 	b.labels.unlabel()
 	target := s.InstrumentationScope().Name
+	name, start, end := s.Name(), s.StartTime(), s.EndTime()
+	m.b.EndSpan(r, end.UnixNano())
 	if links := s.Links(); len(links) > 0 {
 		m.links(b.later(links, s.DroppedLinks()), target)
 	}
 	m.events(s.Events(), target)
-	name, start, end := s.Name(), s.StartTime(), s.EndTime()
 	m.finish(s, r, name, start, end, target, &b)
-	m.b.EndSpan(r, end.UnixNano())
 	err = m.b.Write()
 	p.ended(name, r, start, end)
 	return err
@@ -203,11 +202,10 @@ func (p *SpanProcessor) ended(name string, r format.SpanRef, start, end time.Tim
 func (p *SpanProcessor) endUnknown(m *mapper, s sdktrace.ReadOnlySpan) error {
 	res, rerr := p.resource(s.Resource())
 	scope := s.InstrumentationScope()
-	h := m.whole(s, &scope, res)
+	r := m.whole(s, &scope, res, false, true)
 	m.links(s.Links(), scope.Name)
 	m.events(s.Events(), scope.Name)
-	m.finish(s, h.Ref, s.Name(), s.StartTime(), s.EndTime(), scope.Name, new(begun))
-	m.b.SpanOrEnd(&h)
+	m.finish(s, r, s.Name(), s.StartTime(), s.EndTime(), scope.Name, new(begun))
 	return errors.Join(rerr, m.b.Write())
 }
 
@@ -232,7 +230,7 @@ func (p *SpanProcessor) ForceFlush(ctx context.Context) error {
 	if p.stopped.Load() || p.recorder.Discards() {
 		return ctx.Err()
 	}
-	return errors.Join(ctx.Err(), p.recorder.Flush())
+	return p.recorder.Flush(ctx)
 }
 
 // Shutdown ends the processor, which ignores spans from then on. It closes the

@@ -208,7 +208,7 @@ func (p *Pipeline) Control() *control.Control { return p.control }
 // file, where other processes can read them.
 func (p *Pipeline) ForceFlush(ctx context.Context) error {
 	err := p.provider.ForceFlush(ctx)
-	if ferr := p.recorder.Flush(); !errors.Is(ferr, format.ErrClosed) {
+	if ferr := p.recorder.Flush(ctx); !errors.Is(ferr, format.ErrClosed) {
 		err = errors.Join(err, ferr)
 	}
 	return err

@@ -38,11 +38,10 @@ func (m *mapper) value(name string, v *attribute.Value) {
 		mark := m.text.Mark()
 		var s shape
 		m.text.B, s = appendComposite(m.text.B, v)
-		m.b.String(name, m.text.From(mark))
 		if s == json {
-			m.jsons = append(m.jsons, name)
+			m.b.JSON(name, m.text.From(mark))
 		} else {
-			m.anys = append(m.anys, name)
+			m.b.AnyValue(name, m.text.From(mark))
 		}
 	}
 }

@@ -1,13 +1,16 @@
 package format
 
 import (
-	"encoding/binary"
-	"math"
+	"errors"
 	"slices"
-	"unicode/utf8"
+	"time"
+
+	"github.com/entrace-go/entrace/internal/journal"
+	"github.com/entrace-go/entrace/internal/record"
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
-// A Span is what a recorder is told of an OpenTelemetry span.
+// A Span is an OpenTelemetry span with its links and events.
 type Span struct {
 	// Entry is the span's entry; Parent is not used. It has no attributes
 	// trace_id and parent_span_id: the recorder adds them where they are needed.
@@ -21,7 +24,7 @@ type Span struct {
 // A SpanHead says where a span belongs.
 type SpanHead struct {
 	Ref      SpanRef
-	Parent   SpanRef   // none for the first span of a trace
+	Parent   SpanRef   // zero for the first span of a trace
 	Remote   bool      // the parent is a span of another process
 	Resource *Resource // of this recorder; nil, or of another one: the root
 	// Time is when the span began, in nanoseconds since 1970. Where several
@@ -31,460 +34,373 @@ type SpanHead struct {
 	// Wait makes the span wait when its parent is local and not written yet, as
 	// an exporter meets children before their parents.
 	Wait bool
-	// Open says that the span has not ended: EndSpan will tell the rest.
+	// Open says that the span has not ended: EndSpan will describe the rest.
 	Open bool
 }
 
 // A Resource is an entry that local root spans hang below.
 type Resource struct {
+	owner  *Recorder
+	number uint16
+}
+
+// A CallSite is a place in a program that records log records. It belongs to one
+// recorder and is safe for concurrent use.
+type CallSite struct {
 	owner *Recorder
-	index uint32 // in owner.resources, from 1 on
-	body  []byte // its encoding without the parent
-	head  int
-	id    uint32 // 0: not in the file yet
+	place *record.Place
 }
 
-// A Batch gathers log records and spans and hands them to a recorder. Entries are
-// encoded as they are added, in place and without a lock. Each begins with Begin,
-// has its attributes added by String and the like, and ends with End, else it is
-// left out; Entry does all that. Log, Span and EndSpan then say what the entries since the last of
-// these calls are.
+// CallSite returns the call site that m describes. Records whose message is the very
+// string message need no room for it.
+func (r *Recorder) CallSite(m *Metadata, message string) *CallSite {
+	c := &CallSite{owner: r}
+	if !r.Discards() {
+		h := head(Some(message), m)
+		c.place = r.intern.Place(&h)
+	}
+	return c
+}
+
+// A Batch builds records and hands them to a recorder. Log, Span and EndSpan begin a
+// record, to which the entries belong that follow. An entry begins with Begin or BeginAt,
+// has its attributes added by String and the like, and ends with End, otherwise it is
+// left out; Entry does all that. A record is handed over when the next one begins, or by
+// Write.
 //
-// A Batch is not safe for concurrent use. Write ends its life.
+// A Batch is not safe for concurrent use. Write ends its life. Names may be retained and
+// must not change.
 type Batch struct {
-	r       *Recorder
-	version Version
-	limit   int // of an entry in bytes
-	stripe  uint32
+	r    *Recorder
+	b    record.Builder
+	hint journal.Hint
 
-	// Invariants: buf holds the records, each where ops says, and then what is
-	// being built, from record on. Of an entry that is being built, body and
-	// attrs are where it and its number of attributes begin.
-	buf      []byte
-	ops      []op
-	errs     []error // of the records that cannot be recorded
-	record   int
-	entries  int
-	err      error // of the record that is being built
-	body     int
-	attrs    int
-	count    int
-	open     bool           // it was not ended yet
-	provider Provider       // of the record that is being built
-	quiet    bool           // nobody is told of it
-	streams  *[]*RingStream // that there were when it was put into a ring
-	columns  []column       // version 2: the attributes that were added
-	values   []byte         // their values
+	// Of the record that is built.
+	kind     record.Kind // 0: none
+	flags    uint8
+	provider Provider
+	resource uint16
+	time     int64
+	event    LogEvent
+	err      error
+
+	rec    journal.Record // that is handed over
+	handed int            // records
+	errs   joined
 }
 
-// An op is a record of a batch.
-type op struct {
-	start, end int
-	entries    int
-	sum        uint64
-	key        int64
-	bad        int // it cannot be recorded: see Batch.errOf
-	kind       byte
-	flags      byte
-	provider   Provider
-	quiet      bool
+// A LogEvent describes a log record to those who are told of it while it is recorded.
+type LogEvent struct {
+	Level   Level
+	Message string
+	Span    SpanRef // zero: none
+
+	silent bool
 }
 
-// errOf returns why o cannot be recorded, nil if it can.
-func (b *Batch) errOf(o *op) error {
-	if o.bad == 0 {
-		return nil
-	}
-	return b.errs[o.bad-1]
-}
-
-// ref returns the span that o, a record in buf, is of, if it has flagRef.
-func (o *op) ref(buf []byte) (r SpanRef) {
-	at := o.end - refSize
-	if o.flags&flagParent != 0 {
-		at -= refSize
-	}
-	r.set(buf[at:])
-	return r
-}
-
-// spans returns how many spans o offers. Whether one of the kind opEither is one
-// shows only when it gets its place.
-func (o *op) spans() uint64 {
-	if o.kind == opSpan {
-		return 1
-	}
-	return 0
-}
-
-// A column is an attribute of version 2, where names and values lie apart.
-type column struct {
-	name     string
-	from, to int // in values
-}
+// Silent reports whether nobody is to be told of the record.
+func (e *LogEvent) Silent() bool { return e.silent }
 
 // Batch returns an empty batch.
 func (r *Recorder) Batch() *Batch {
 	b, _ := r.batches.Get().(*Batch)
 	if b == nil {
-		b = &Batch{r: r, version: r.version, limit: r.maxEntry, stripe: r.nextStripe.Add(1)}
+		b = &Batch{r: r, hint: newHint(r)}
+		b.b.In, b.b.MaxText = r.intern, r.maxText
 	}
 	return b
 }
 
-// maxKeep is how large a buffer is kept for later use.
-const maxKeep = 1 << 20
-
 func (b *Batch) release() {
-	if cap(b.buf) > maxKeep {
-		return
-	}
-	if len(b.errs) > 0 {
-		clear(b.errs)
-		b.errs = b.errs[:0]
-	}
-	b.buf, b.ops = b.buf[:0], b.ops[:0]
-	b.record, b.entries, b.err, b.provider, b.quiet = 0, 0, nil, 0, false
+	b.kind, b.err, b.handed = 0, nil, 0
+	b.event, b.rec = LogEvent{}, journal.Record{}
+	b.errs.reset()
 	b.r.batches.Put(b)
 }
 
-// Begin begins an entry. Its parent is the recorder's to find.
+// begin begins a record.
+func (b *Batch) begin(kind record.Kind, flags uint8, ref, parent *SpanRef, resource uint16, unixNano int64) {
+	b.handOver()
+	provider := ProviderSpans
+	if kind == record.KindLog {
+		provider = ProviderLogs
+	}
+	b.kind, b.flags, b.provider, b.resource, b.time = kind, flags, provider, resource, unixNano
+	var refs [2]record.Ref
+	if flags&record.FlagRef != 0 {
+		refs[0] = ref.key()
+	}
+	if flags&record.FlagParent != 0 {
+		refs[1] = parent.key()
+	}
+	b.b.Reset(flags, &refs[0], &refs[1])
+}
+
+// handOver gives the record that was built to the recorder.
+func (b *Batch) handOver() {
+	kind := b.kind
+	if kind == 0 {
+		return
+	}
+	b.kind = 0
+	b.b.Drop()
+	entries := b.b.Entries()
+	if kind == record.KindEither {
+		entries--
+	}
+	err := b.err
+	b.err = nil
+	if entries <= 0 || b.r.Discards() {
+		return
+	}
+	if b.time == 0 {
+		b.time = time.Now().UnixNano()
+	}
+	b.rec = b.b.Record()
+	rec := &b.rec
+	rec.Time = b.time
+	rec.Info = record.Info(kind, uint8(b.provider), b.flags, b.resource, entries)
+	rec.Leaf, rec.End = kind == record.KindLog || kind == record.KindEnd, kind == record.KindEnd
+	b.handed++
+	if err == nil {
+		err = b.r.target.Put(rec, &b.hint, &b.event)
+	} else {
+		b.r.target.Drop(err, entries, rec.Info.Spans())
+	}
+	b.errs.add(err)
+}
+
+// Log begins a log record, of one entry, of the span ref, or of none when ref is zero. It
+// is written below that span, or when that one is not in the file below the latest
+// resource, else the root, and then gets the attributes trace_id and span_id, which it
+// must not have itself. The time, in nanoseconds since 1970, is for the order of entries;
+// zero is now.
+func (b *Batch) Log(ref SpanRef, unixNano int64) {
+	flags := uint8(0)
+	if ref.IsValid() {
+		flags = record.FlagRef
+	}
+	b.begin(record.KindLog, flags, &ref, nil, uint16(b.r.latest.Load()), unixNano)
+	b.event = LogEvent{Span: ref}
+}
+
+// From says that the record, which Log began, is of a provider that is neither spans nor
+// log records. It hangs below its span as those do, else below what
+// [Recorder.AppendAnchor] has written. Its entry needs a message if ref is not zero. A
+// record that is said to be from [ProviderLogs] fires no trigger.
+func (b *Batch) From(p Provider) { b.provider, b.event.silent = p, true }
+
+// Span begins a span. The entries that follow are the span's own, then its links and
+// events.
+func (b *Batch) Span(h *SpanHead) { b.span(record.KindSpan, h) }
+
+func (b *Batch) span(kind record.Kind, h *SpanHead) {
+	flags := uint8(0)
+	for _, f := range []struct {
+		set bool
+		bit uint8
+	}{
+		{h.Ref.IsValid(), record.FlagRef},
+		{h.Parent.IsValid(), record.FlagParent},
+		{h.Remote, record.FlagRemote},
+		{h.Wait, record.FlagWait},
+		{h.Open, record.FlagOpen},
+	} {
+		if f.set {
+			flags |= f.bit
+		}
+	}
+	resource := uint16(0)
+	if h.Resource != nil && h.Resource.owner == b.r {
+		resource = h.Resource.number
+	}
+	b.begin(kind, flags, &h.Ref, &h.Parent, resource, h.Time)
+}
+
+// EndSpan begins the end of the span ref, which was written with Open. The entries that
+// follow are the links and events that came since it began, and last what describes its
+// end. They are written below its entry, or dropped as [ErrNotOpen] when there is none.
+func (b *Batch) EndSpan(ref SpanRef, unixNano int64) {
+	b.begin(record.KindEnd, record.FlagRef, &ref, nil, uint16(b.r.latest.Load()), unixNano)
+}
+
+// SpanOrEnd begins the end of a span of which the caller does not know whether its start
+// was recorded. The entries that follow are the span as a whole, its links and events, and
+// last what describes its end. Where the span is in the file the first is left out, else
+// the last.
+func (b *Batch) SpanOrEnd(h *SpanHead) { b.span(record.KindEither, h) }
+
+// Write hands over what was built. When it returns, the batch is as safe as the
+// recorder's [Durability] says. The error is a [*RefusedError].
+func (b *Batch) Write() error {
+	b.handOver()
+	defer b.release()
+	if b.handed > b.errs.refused && b.r.waits() {
+		if err := b.r.target.Wait(); err != nil {
+			b.errs.add(err)
+			b.errs.refused = b.handed
+		}
+	}
+	return b.errs.err()
+}
+
+// Undo takes back the entries of the record that is built.
+func (b *Batch) Undo() { b.kind, b.err = 0, nil }
+
+// A RefusedError says how many records of a [Batch] a recorder did not take, and
+// why.
+type RefusedError struct {
+	Records int
+	Errs    []error // each kind once
+}
+
+func (e *RefusedError) Error() string { return errors.Join(e.Errs...).Error() }
+
+// Unwrap returns Errs.
+func (e *RefusedError) Unwrap() []error { return e.Errs }
+
+// joined gathers the errors of records, each kind of which is enough once.
+type joined struct {
+	errs    []error
+	refused int
+}
+
+const maxJoined = 16
+
+func (j *joined) add(err error) {
+	if err == nil {
+		return
+	}
+	j.refused++
+	if len(j.errs) < maxJoined && !slices.ContainsFunc(j.errs, func(e error) bool { return errors.Is(e, err) }) {
+		j.errs = append(j.errs, err)
+	}
+}
+
+func (j *joined) err() error {
+	if j.refused == 0 {
+		return nil
+	}
+	return &RefusedError{j.refused, slices.Clone(j.errs)}
+}
+
+func (j *joined) reset() {
+	clear(j.errs)
+	j.errs, j.refused = j.errs[:0], 0
+}
+
+// head returns the head of an entry.
+func head(message Optional[string], m *Metadata) wire.Head {
+	return wire.Head{
+		Message: message.Value, HasMessage: message.Valid, Name: m.Name, Target: m.Target, Level: uint8(m.Level),
+		Module: m.ModulePath.Value, HasModule: m.ModulePath.Valid, File: m.File.Value, HasFile: m.File.Valid,
+		Line: m.Line.Value, HasLine: m.Line.Valid,
+	}
+}
+
+// Begin begins an entry. The recorder finds its parent.
 func (b *Batch) Begin(message Optional[string], m *Metadata) {
-	b.room()
-	if m.Level >= numLevels {
+	h := head(message, m)
+	b.b.Head(&h)
+	b.level(m.Level, message.Value)
+}
+
+// BeginAt begins the entry of a log record at a call site of the same recorder.
+func (b *Batch) BeginAt(c *CallSite, l Level, message string) {
+	if c.owner != b.r || c.place == nil {
+		b.err = ErrForeign
+		return
+	}
+	b.b.Place(c.place, uint8(l), message)
+	b.level(l, message)
+}
+
+// level notes what the first entry of a record is.
+func (b *Batch) level(l Level, message string) {
+	if l >= numLevels {
 		b.err = ErrBadLevel
 	}
-	buf := b.buf
-	if message.Valid {
-		buf = appendText(append(buf, 1), message.Value)
-	} else {
-		buf = append(buf, 0)
-	}
-	buf = appendText(buf, m.Name)
-	buf = appendText(buf, m.Target)
-	buf = append(buf, byte(m.Level))
-	buf = appendOptionalText(buf, &m.ModulePath)
-	buf = appendOptionalText(buf, &m.File)
-	if m.Line.Valid {
-		buf = appendUint(append(buf, 1), uint64(m.Line.Value))
-	} else {
-		buf = append(buf, 0)
-	}
-	b.attrs = len(buf)
-	b.buf = append(buf, 0) // how many attributes: End knows
-}
-
-// room makes room for what comes before the body of an entry.
-func (b *Batch) room() {
-	if b.entries == 0 {
-		b.record = len(b.buf)
-		b.buf = append(b.buf, zeros[:recordHead]...)
-	}
-	b.entries++
-	b.buf = append(b.buf, zeros[:bodyHead]...)
-	b.body = len(b.buf)
-	b.count, b.open = 0, true
-}
-
-// leave leaves out an entry that was not ended.
-func (b *Batch) leave() {
-	if !b.open {
-		return
-	}
-	b.open = false
-	b.columns, b.values = b.columns[:0], b.values[:0]
-	b.buf = b.buf[:b.body-bodyHead]
-	if b.entries--; b.entries == 0 {
-		b.buf = b.buf[:b.record]
-	}
-}
-
-var zeros [64]byte
-
-// appendText is appendString of valid UTF-8.
-func appendText(b []byte, s string) []byte {
-	if !isASCII(s) && !utf8.ValidString(s) {
-		s = string([]rune(s))
-	}
-	return appendString(b, s)
-}
-
-func appendOptionalText(b []byte, s *Optional[string]) []byte {
-	if !s.Valid {
-		return append(b, 0)
-	}
-	return appendText(append(b, 1), s.Value)
-}
-
-// isASCII reports whether s has nothing but ASCII. It is faster than
-// utf8.ValidString for the short texts that names and most values are.
-func isASCII(s string) bool {
-	const high = 0x8080808080808080
-	if len(s) < 8 {
-		if len(s) >= 4 { // the two parts overlap, as below
-			return (word32(s, 0)|word32(s, len(s)-4))&(high>>32) == 0
-		}
-		var c byte
-		for i := range len(s) {
-			c |= s[i]
-		}
-		return c < utf8.RuneSelf
-	}
-	last := word64(s, len(s)-8)
-	for ; len(s) > 8; s = s[8:] {
-		if word64(s, 0)&high != 0 {
-			return false
-		}
-	}
-	return last&high == 0
-}
-
-func word64(s string, i int) uint64 {
-	return uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
-		uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
-}
-
-func word32(s string, i int) uint32 {
-	return uint32(s[i]) | uint32(s[i+1])<<8 | uint32(s[i+2])<<16 | uint32(s[i+3])<<24
-}
-
-// name begins an attribute and returns the buffer for its value.
-func (b *Batch) name(name string) []byte {
-	b.count++
-	if !b.version.hasAttrColumns() {
-		return appendText(b.buf, name)
-	}
-	if !isASCII(name) {
-		name = validText(name) // before it is sorted
-	}
-	b.columns = append(b.columns, column{name: name, from: len(b.values)})
-	return b.values
-}
-
-// value ends it.
-func (b *Batch) value(buf []byte) {
-	if !b.version.hasAttrColumns() {
-		b.buf = buf
-		return
-	}
-	b.values = buf
-	b.columns[len(b.columns)-1].to = len(buf)
-}
-
-// short is the length up to which a text takes a byte for it.
-const short = tag16 - 1
-
-// quick makes room for an attribute of version 1 with a short name that is ASCII,
-// puts the name there, and returns the buffer and where the value goes; nil when
-// there is no such quick way.
-func (b *Batch) quick(name string, size int) ([]byte, int) {
-	if len(name) > short || b.version.hasAttrColumns() || !isASCII(name) {
-		return nil, 0
-	}
-	n := len(b.buf)
-	end := n + 1 + len(name)
-	if cap(b.buf)-end < size {
-		b.buf = slices.Grow(b.buf, 1+len(name)+size)
-	}
-	buf := b.buf[:cap(b.buf)]
-	buf[n] = byte(len(name))
-	copy(buf[n+1:end], name)
-	b.count++
-	return buf, end
-}
-
-// String adds an attribute. A text that is not valid UTF-8 becomes Bytes.
-func (b *Batch) String(name, value string) {
-	if len(value) <= short && isASCII(value) {
-		if buf, n := b.quick(name, 2+len(value)); buf != nil {
-			buf[n], buf[n+1] = byte(KindString), byte(len(value))
-			copy(buf[n+2:], value)
-			b.buf = buf[:n+2+len(value)]
-			return
-		}
-	}
-	b.value(AppendText(b.name(name), value))
-}
-
-// Bytes adds an attribute.
-func (b *Batch) Bytes(name string, value []byte) {
-	buf := appendUint(append(b.name(name), byte(KindBytes)), uint64(len(value)))
-	b.value(append(buf, value...))
-}
-
-// Bool adds an attribute.
-func (b *Batch) Bool(name string, value bool) {
-	n := byte(0)
-	if value {
-		n = 1
-	}
-	b.value(append(b.name(name), byte(KindBool), n))
-}
-
-// Float adds an attribute.
-func (b *Batch) Float(name string, value float64) {
-	b.value(binary.LittleEndian.AppendUint64(append(b.name(name), byte(KindFloat)), math.Float64bits(value)))
-}
-
-// U64 adds an attribute.
-func (b *Batch) U64(name string, value uint64) {
-	if buf, n := b.quick(name, 10); buf != nil {
-		buf[n] = byte(KindU64)
-		b.buf = appendUint(buf[:n+1], value)
-		return
-	}
-	b.value(appendUint(append(b.name(name), byte(KindU64)), value))
-}
-
-// I64 adds an attribute.
-func (b *Batch) I64(name string, value int64) {
-	if buf, n := b.quick(name, 10); buf != nil {
-		buf[n] = byte(KindI64)
-		b.buf = appendInt(buf[:n+1], value)
-		return
-	}
-	b.value(appendInt(append(b.name(name), byte(KindI64)), value))
-}
-
-// Hex adds an attribute that is the text of an id: two lower-case digits a byte.
-func (b *Batch) Hex(name string, id []byte) {
-	if buf, n := b.quick(name, 2+2*len(id)); buf != nil && len(id) <= 16 {
-		buf[n], buf[n+1] = byte(KindString), byte(2*len(id))
-		n += 2
-		for _, c := range id {
-			*(*[2]byte)(buf[n:]) = hexPairs[c]
-			n += 2
-		}
-		b.buf = buf[:n]
-		return
-	}
-	buf := appendUint(append(b.name(name), byte(KindString)), uint64(2*len(id)))
-	b.value(AppendHex(buf, id))
-}
-
-// Value adds an attribute of any kind.
-func (b *Batch) Value(name string, v *Value) {
-	if v.kind == KindString {
-		b.String(name, v.Text())
-		return
-	}
-	b.value(appendValue(b.name(name), v))
+	b.event.Level, b.event.Message = l, message
 }
 
 // End ends an entry.
-func (b *Batch) End() {
-	b.open = false
-	if b.version.hasAttrColumns() {
-		b.assemble()
-	} else if b.count < tag16 {
-		b.buf[b.attrs] = byte(b.count)
-	} else {
-		n := appendUint(nil, uint64(b.count))
-		b.buf = slices.Insert(b.buf, b.attrs+1, n[1:]...)
-		b.buf[b.attrs] = n[0]
-	}
-	b.fits()
+func (b *Batch) End() { b.b.End() }
+
+// User says that the attributes that follow are the application's: a name that is
+// reserved is escaped, see [EscapeName], and one that comes twice gets "#2". Before User,
+// names are stored as they are.
+func (b *Batch) User() { b.b.User() }
+
+// Group makes name and a dot the prefix of the application's attributes that follow, until
+// EndGroup or the end of the entry.
+func (b *Batch) Group(name string) { b.b.Group(name) }
+
+// EndGroup ends the last group.
+func (b *Batch) EndGroup() { b.b.EndGroup() }
+
+// Truncated marks the entry with [AttrTruncated].
+func (b *Batch) Truncated() { b.b.Truncated() }
+
+// String adds an attribute. A text that is not valid UTF-8 becomes Bytes.
+func (b *Batch) String(name, value string) { b.b.String(name, value) }
+
+// JSON adds an attribute whose value is a JSON text, and names it in [AttrJSON].
+func (b *Batch) JSON(name, value string) { b.b.JSON(name, value) }
+
+// AnyValue adds an attribute whose value is the OTLP/JSON text of an AnyValue, and names
+// it in [AttrAnyValue].
+func (b *Batch) AnyValue(name, value string) { b.b.AnyValue(name, value) }
+
+// Bytes adds an attribute.
+func (b *Batch) Bytes(name string, value []byte) {
+	v := BytesValue(value)
+	b.b.Bytes(name, v.Text())
 }
 
-// fits notes the size of the entry that was built, and makes it fit if it is too
-// large.
-func (b *Batch) fits() {
-	size := len(b.buf) - b.body
-	if size > b.limit-maxAdded || b.count > MaxAttributes-maxOptional {
-		b.cut()
-		return
-	}
-	binary.LittleEndian.PutUint32(b.buf[b.body-8:], uint32(size))
-	binary.LittleEndian.PutUint32(b.buf[b.body-4:], uint32(b.attrs-b.body))
-	if size <= minBody && isZero(b.buf[b.body:]) {
-		b.nameless()
-	}
-}
+// Bool adds an attribute.
+func (b *Batch) Bool(name string, value bool) { b.b.Bool(name, value) }
 
-// maxAdded is what the parent and the optional attributes add to an entry at
-// most.
-const maxAdded = 128
+// Float adds an attribute.
+func (b *Batch) Float(name string, value float64) { b.b.Float(name, FloatValue(value).lo) }
 
-// minBody is the size of a body with nothing in it, at most.
-const minBody = 9
+// U64 adds an attribute.
+func (b *Batch) U64(name string, value uint64) { b.b.U64(name, value) }
 
-// nameless gives a name to an entry of zeros alone, which would be read as the
-// mark of a crash.
-func (b *Batch) nameless() {
-	e := TraceEntry{Metadata: Metadata{Name: "(empty)"}}
-	b.again(&e)
-}
+// I64 adds an attribute.
+func (b *Batch) I64(name string, value int64) { b.b.I64(name, value) }
 
-// again encodes another entry in the place of the one that was built.
-func (b *Batch) again(e *TraceEntry) {
-	b.open = true
-	b.leave()
-	b.Entry(e)
-}
+// Duration adds an attribute that is an I64 of nanoseconds.
+func (b *Batch) Duration(name string, d time.Duration) { b.b.Duration(name, d) }
 
-// cut makes an entry that is too large fit.
-func (b *Batch) cut() {
-	if b.err != nil {
-		return
-	}
-	d := decoder{version: b.version, maxSize: math.MaxInt, whole: true}
-	d.reset(append([]byte{0}, b.buf[b.body:]...), 0, NoEntry)
-	var e TraceEntry
-	d.traceEntry(&e)
-	if d.Err() != nil { // there are more attributes than a reader takes, or sizes beyond its limits
-		b.err = ErrTooLarge
-		return
-	}
-	limit := b.limit
-	b.limit = math.MaxInt // what fit cannot make smaller stays
-	b.again(fit(&e, limit))
-	b.limit = limit
-	if len(b.buf)-b.body > limit-maxAdded {
-		b.err = ErrTooLarge
-	}
-}
+// Time adds an attribute that is the text of t as [time.RFC3339Nano] has it.
+func (b *Batch) Time(name string, t time.Time) { b.b.Time(name, t) }
 
-// assemble puts the names and values of version 2 behind each other.
-func (b *Batch) assemble() {
-	c := b.columns
-	for i := 1; i < len(c); i++ { // most come in order, or are few
-		for j := i; j > 0 && c[j].name < c[j-1].name; j-- {
-			c[j], c[j-1] = c[j-1], c[j]
-		}
-		if i == 32 && len(c) > 64 {
-			slices.SortStableFunc(c, func(x, y column) int {
-				switch {
-				case x.name < y.name:
-					return -1
-				case x.name > y.name:
-					return 1
-				}
-				return 0
-			})
-			break
-		}
-	}
-	buf := appendUint(b.buf[:b.attrs], uint64(b.count))
-	for i := range c {
-		buf = appendString(buf, c[i].name)
-	}
-	buf = appendUint(buf, uint64(b.count))
-	for i := range c {
-		buf = append(buf, b.values[c[i].from:c[i].to]...)
-	}
-	b.buf = buf
-	clear(c)
-	b.columns, b.values = c[:0], b.values[:0]
-	if cap(b.values) > maxKeep {
-		b.values = nil
+// ID adds an attribute that is the text of a trace or span id: two lower-case hex digits
+// a byte.
+func (b *Batch) ID(name string, id []byte) { b.b.Hex(name, id) }
+
+// Value adds an attribute of any kind.
+func (b *Batch) Value(name string, v *Value) {
+	switch v.kind {
+	case KindString:
+		b.b.String(name, v.Text())
+	case KindBytes:
+		b.b.Bytes(name, v.Text())
+	case KindBool:
+		b.b.Bool(name, v.lo != 0)
+	case KindFloat:
+		b.b.Float(name, v.lo)
+	case KindU64:
+		b.b.U64(name, v.lo)
+	case KindI64:
+		b.b.I64(name, int64(v.lo))
+	case KindU128, KindI128:
+		b.b.Wide(name, v.kind == KindI128, v.hi, v.lo)
 	}
 }
 
 // Entry adds an entry. Its parent is not used.
 func (b *Batch) Entry(e *TraceEntry) {
-	if len(e.Attributes) > MaxAttributes-maxOptional {
-		e = fit(e, b.limit)
-	}
 	b.Begin(e.Message, &e.Metadata)
 	for i := range e.Attributes {
 		b.Value(e.Attributes[i].Name, &e.Attributes[i].Value)
@@ -492,11 +408,97 @@ func (b *Batch) Entry(e *TraceEntry) {
 	b.End()
 }
 
-// Undo takes back the entries since the last record.
-func (b *Batch) Undo() {
-	if b.entries > 0 {
-		b.buf = b.buf[:b.record]
-	}
-	b.entries, b.err, b.open = 0, nil, false
-	b.columns, b.values = b.columns[:0], b.values[:0]
+// Attributes are attributes that many records have in common. They are made by
+// [Batch.Attributes], belong to one recorder, and are safe for concurrent use.
+type Attributes struct {
+	owner  *Recorder
+	shared *journal.Shared
 }
+
+// Attributes returns the attributes and open groups of before, which may be nil, and those
+// that build adds to b, for Share. The record that b is building is lost.
+func (b *Batch) Attributes(before *Attributes, build func(*Batch)) *Attributes {
+	b.Undo()
+	b.b.Reset(0, nil, nil)
+	b.b.Head(&wire.Head{})
+	b.b.User()
+	from := b.b.Mark()
+	if before != nil && before.owner == b.r {
+		b.b.Append(before.shared.Bytes())
+	}
+	build(b)
+	return &Attributes{owner: b.r, shared: journal.NewShared(b.b.Items(from))}
+}
+
+// Share adds attributes to a log record. Groups that they leave open stay so. Several
+// records together need little more room than one.
+func (b *Batch) Share(a *Attributes) {
+	if a.owner != b.r {
+		b.err = ErrForeign
+		return
+	}
+	b.b.Share(a.shared)
+}
+
+// ErrForeign is returned for a call site or attributes of another recorder.
+var ErrForeign = errors.New("format: it belongs to another recorder")
+
+// Add adds a span.
+func (b *Batch) Add(s *Span) {
+	h := s.SpanHead
+	if h.Time == 0 {
+		h.Time = entryTime(&s.Entry)
+	}
+	b.Span(&h)
+	b.Entry(&s.Entry)
+	for i := range s.Children {
+		b.Entry(&s.Children[i])
+	}
+}
+
+// WriteSpan is a batch of one span.
+func (r *Recorder) WriteSpan(s *Span) error {
+	if r.Discards() {
+		return nil
+	}
+	b := r.Batch()
+	b.Add(s)
+	return b.Write()
+}
+
+// entryTime returns when e happened.
+func entryTime(e *TraceEntry) int64 {
+	v, _ := e.Attribute(AttrTime)
+	if n, ok := v.I64(); ok {
+		return n
+	}
+	return 0
+}
+
+// EndSpan is a batch of one end: that of a span that was written with Open.
+func (r *Recorder) EndSpan(ref SpanRef, children []TraceEntry, end *TraceEntry) error {
+	if r.Discards() {
+		return nil
+	}
+	b := r.Batch()
+	b.EndSpan(ref, 0)
+	for i := range children {
+		b.Entry(&children[i])
+	}
+	b.Entry(end)
+	return b.Write()
+}
+
+// Log is a batch of one log record.
+func (r *Recorder) Log(ref SpanRef, e *TraceEntry) error {
+	if r.Discards() {
+		return nil
+	}
+	b := r.Batch()
+	b.Log(ref, entryTime(e))
+	b.Entry(e)
+	return b.Write()
+}
+
+// ErrNotOpen is why the end of a span was dropped that is not in the file.
+var ErrNotOpen = errors.New("format: no entry of that span")

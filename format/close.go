@@ -6,6 +6,10 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"github.com/entrace-go/entrace/internal/journal"
+	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/internal/record"
 )
 
 // Close writes what still waits and the entry that marks a clean end, and
@@ -15,54 +19,95 @@ import (
 //
 // With a context that is done, or as soon as it is, Close leaves a whole IET
 // beside the name of the ET and returns the context's error: the next Create on
-// that path, or Recover, finishes it. Whatever fails, nothing recorded is lost:
-// what cannot be written stays in the crash buffer.
+// that path, or Recover, finishes it. It returns then even if the disk does not answer.
+// Whatever fails, nothing recorded is lost: what cannot be written stays in the journal.
 func (r *Recorder) Close(ctx context.Context) error {
 	if r.Discards() {
 		return nil
 	}
-	if r.ring != nil {
-		return r.ring.Close()
-	}
 	if ctx == nil {
 		ctx = context.Background() // a panic halfway would leave the file locked
 	}
-	r.slot.mu.Lock()
-	defer r.slot.mu.Unlock()
-	if r.refs == 0 {
+	if !r.unref() {
 		return nil
 	}
-	if r.refs--; r.refs > 0 {
-		return nil
+	if s := r.slot; s != nil {
+		s.mu.Lock() // nobody makes another one until this one has ended
+		defer leaveSlot(r.stream, s)
+		defer s.mu.Unlock()
+		s.recorder = nil
 	}
-	r.slot.recorder = nil
-	return r.finish(ctx)
+	return r.target.Close(ctx)
 }
 
-func (r *Recorder) finish(ctx context.Context) error {
-	whole, err := r.end()
-	r.draining.Lock() // the last one that drained is gone, and there is no other
-	if r.f == nil {
-		return errors.Join(err, r.closeTee(ctx))
+// closeGrace is how long Close waits for the writer when its context has ended: what it
+// has to do takes less, unless the disk does not answer.
+const closeGrace = 500 * time.Millisecond
+
+// Close implements Target.
+func (t *recording) Close(ctx context.Context) error {
+	t.closed.Store(true)
+	patience, cancel := graceful(ctx)
+	defer cancel()
+	// Not by a request: a writer that stands closes when the disk answers again, even if
+	// nobody waits for it any more.
+	c := &closing{ctx, make(chan error, 1)}
+	t.closing.Store(c)
+	t.wakeUp()
+	var err error
+	select {
+	case err = <-c.done:
+	case <-patience.Done():
+		err = fmt.Errorf("%s is left unfinished, since the disk does not answer: %w", t.name, context.Cause(ctx))
 	}
-	if fi, serr := r.f.Stat(); serr == nil && fi.Size() != r.size {
-		err = errors.Join(err, fmt.Errorf("%s has %d bytes, %d were written: somebody else changed it", r.stream, fi.Size(), r.size))
+	t.callbacks.wait(patience)
+	return err
+}
+
+// closing is what Close asks of the writer.
+type closing struct {
+	ctx  context.Context
+	done chan error // has room for one
+}
+
+// graceful returns a context that ends a little later than ctx.
+func graceful(ctx context.Context) (context.Context, context.CancelFunc) {
+	later, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(closeGrace, cancel) })
+	return later, func() { stop(); cancel() }
+}
+
+// close is the last request of a writer.
+func (w *writer) close(ctx context.Context) error {
+	whole, err := w.end()
+	if w.file == nil {
+		return errors.Join(err, w.closeTee(ctx))
+	}
+	f := w.file
+	if fi, serr := f.f.Stat(); serr == nil && fi.Size() != f.n {
+		err = errors.Join(err, fmt.Errorf("%s has %d bytes, %d were written: somebody else changed it", w.name, fi.Size(), f.n))
 	}
 	switch {
 	case !whole:
-		err = errors.Join(err, fmt.Errorf("%s is left unfinished, the rest of it is in %s", r.stream, r.bufferName()))
-	case r.final == r.stream:
-		err = errors.Join(err, r.w.Sync(), r.sync.err, r.look())
+		err = errors.Join(err, fmt.Errorf("%s is left unfinished, the rest of it is in %s", w.name, w.journalName()))
+	case w.final == w.name:
+		err = errors.Join(err, f.w.Sync(), f.syncErr, w.checkFile())
 	case ctx.Err() != nil:
-		err = errors.Join(err, fmt.Errorf("%s is left unfinished: %w", r.stream, ctx.Err()))
+		err = errors.Join(err, fmt.Errorf("%s is left unfinished: %w", w.name, ctx.Err()))
 	default:
-		err = errors.Join(err, finalizeOpen(ctx, r.f, r.stream, r.final, &FinalizeOptions{RemoveSource: true, table: r.index.table()}))
+		err = errors.Join(err, finalizeOpen(ctx, f.f, w.name, w.final, &FinalizeOptions{RemoveSource: true, table: f.index.table()}))
 	}
-	r.index = index{}
-	if cerr := r.f.Close(); !errors.Is(cerr, os.ErrClosed) {
+	if cerr := f.f.Close(); !errors.Is(cerr, os.ErrClosed) {
 		err = errors.Join(err, cerr)
 	}
-	return errors.Join(err, r.finished.wait(ctx), r.closeTee(ctx))
+	return errors.Join(err, w.finished.wait(ctx), w.closeTee(ctx))
+}
+
+func (w *writer) closeTee(ctx context.Context) error {
+	if w.tee == nil {
+		return nil
+	}
+	return w.tee.close(ctx)
 }
 
 // distinct returns err unless it is other.
@@ -74,67 +119,80 @@ func distinct(err, other error) error {
 }
 
 // end writes what is left to write, and reports whether that is all in the file.
-func (r *Recorder) end() (whole bool, err error) {
-	r.mu.Lock()
-	defer r.unlock()
-	r.timer.Stop()
-	for i := range r.stripes {
-		st := &r.stripes[i]
-		st.mu.Lock()
-		st.closed = true
-		st.mu.Unlock()
+func (w *writer) end() (whole bool, err error) {
+	w.live.Load().CloseShards()
+	err = w.write()
+	for err == nil && w.placer.StagePending() {
+		if b, _ := w.placer.Out(); len(b) >= flushSize {
+			err = w.flush()
+		}
 	}
-	err = r.drain()
 	if err == nil {
-		for r.waiting.oldest != nil {
-			r.writeFirst()
-		}
-		err = r.flush()
+		err = w.flush()
 	}
-	if err == nil || r.pool == nil {
-		if err != nil {
-			r.unstage(0, err)
-		}
-		if !r.o.Died {
-			err = errors.Join(err, r.writeEnd(false))
+	survives := w.live.Load().Medium() != journal.Heap
+	if err != nil && !survives {
+		w.lose(err)
+	}
+	if (err == nil || !survives) && !w.o.Died {
+		err = errors.Join(err, w.writeEnd(false))
+	}
+	w.rounds.endAll(err) // of calls that came just before
+	whole = w.closeJournal(err == nil || !survives)
+	w.publish(err)
+	w.mu.Lock()
+	last := w.published.err
+	w.mu.Unlock()
+	return whole, errors.Join(err, distinct(last, err))
+}
+
+// lose counts what cannot be written, and what is still in the journal, as dropped.
+func (w *writer) lose(err error) {
+	_, staged := w.placer.Out()
+	entries, spans := len(staged), 0
+	for i := range staged {
+		if staged[i].IsSpan {
+			spans++
 		}
 	}
-	whole = r.closeBuffer(err)
-	r.closed = true
-	// A recorder that somebody keeps should keep nothing itself.
-	r.spans, r.waiting, r.known, r.all, r.ready = spanTable{}, waitingRoom{entries: r.waiting.entries, spans: r.waiting.spans}, nil, nil, nil
-	r.out = nil
-	return whole, errors.Join(err, distinct(r.err, err))
+	w.placer.DropStaged()
+	w.drop(err, entries, spans)
+	for e := w.reader.Next(); e != nil; e = w.reader.Next() {
+		w.drop(err, e.Info.Entries(), e.Info.Spans())
+	}
+	entries, spans, _ = w.placer.Pending()
+	w.drop(err, entries, spans)
+	w.placer.DropPending()
 }
 
 // writeEnd writes the entry that marks a clean end.
-func (r *Recorder) writeEnd(rotated bool) error {
-	b := r.Batch()
-	defer b.release()
-	b.Entry(r.endEntry(rotated))
-	b.seal(opLog, 0, 0, 0)
-	var rec record
-	rec.parse(b.buf[b.ops[0].start+8:])
-	body, head, _, _ := nextBody(rec.bodies)
-	r.stats.Entries.Offered++
-	if _, err := r.stage(body, head, 0, nil); err != nil {
-		r.drop(err, 1, 0)
-		return nil // it was told before
+func (w *writer) writeEnd(rotated bool) error {
+	b := Batch{r: &Recorder{}}
+	b.b.Reset(0, nil, nil)
+	b.Entry(w.endEntry(rotated))
+	e := journal.Entry{Info: record.Info(record.KindLog, 0, 0, 0, 1), Data: b.b.Record().Head[journal.HeadSize:]}
+	w.mu.Lock()
+	w.published.extra[0]++
+	w.mu.Unlock()
+	if _, err := w.placer.Append(&e, 0); err != nil {
+		w.drop(err, 1, 0)
+		return nil // it was reported before
 	}
-	err := r.flush()
+	err := w.flush()
 	if err != nil {
-		r.unstage(len(r.staged)-1, err)
+		w.placer.DropStaged()
+		w.drop(err, 1, 0)
 	}
 	return err
 }
 
 // endEntry is the entry that marks a clean end.
-func (r *Recorder) endEntry(rotated bool) *TraceEntry {
-	d := r.account().Entries.Dropped
+func (w *writer) endEntry(rotated bool) *TraceEntry {
+	d := w.Stats().Entries.Dropped
 	e := &TraceEntry{Metadata: Metadata{Name: NameEnd, Level: LevelTrace}}
 	e.Attributes = append(e.Attributes,
 		Attribute{AttrTime, TimeValue(time.Now())},
-		Attribute{"entries", U64Value(r.next)},
+		Attribute{"entries", U64Value(w.placer.Entries())},
 		Attribute{"dropped", U64Value(d.Total())})
 	d.Each(func(reason string, n uint64) {
 		e.Attributes = append(e.Attributes, Attribute{"dropped." + reason, U64Value(n)})
@@ -143,4 +201,24 @@ func (r *Recorder) endEntry(rotated bool) *TraceEntry {
 		e.Attributes = append(e.Attributes, Attribute{AttrRotated, BoolValue(true)})
 	}
 	return e
+}
+
+// Sync implements Target.
+func (t *recording) Sync(ctx context.Context) error {
+	if t.closed.Load() {
+		return ErrClosed
+	}
+	return t.ask(ctx, func(w *writer) error {
+		err := errors.Join(w.write(), w.finished.sync(), w.sink.sync())
+		if w.file == nil {
+			return err
+		}
+		// Recovery cuts the file to what the checkpoint says, so that on disk this must not
+		// be older than what is promised.
+		err = errors.Join(err, w.live.Load().Sync(), osfile.SyncDir(w.name))
+		if serr := w.file.syncErr; serr != nil {
+			w.failed(serr)
+		}
+		return err
+	})
 }

@@ -3,6 +3,7 @@
 package format_test
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -58,6 +59,7 @@ type crashRun struct {
 	large      bool
 	end        string // "close", or how it dies: "exit", "panic", "fatal", "wait"
 	signals    bool   // a storm of them
+	memory     bool   // the journal is where it is by default, else in the folder of the trace
 
 	keptAcks []byte // of the program that crashed
 }
@@ -67,7 +69,15 @@ func (c *crashRun) encode() string {
 		"run": {strconv.Itoa(c.run)}, "path": {c.path}, "durability": {c.durability.String()}, "version": {strconv.Itoa(int(c.version))},
 		"goroutines": {strconv.Itoa(c.goroutines)}, "units": {strconv.Itoa(c.units)}, "flush": {strconv.Itoa(c.flushEvery)},
 		"entries": {strconv.Itoa(c.entries)}, "large": {strconv.FormatBool(c.large)}, "end": {c.end}, "signals": {strconv.FormatBool(c.signals)},
+		"memory": {strconv.FormatBool(c.memory)},
 	}.Encode()
+}
+
+func (c *crashRun) bufferDir() string {
+	if c.memory {
+		return ""
+	}
+	return filepath.Dir(c.path)
 }
 
 func (c *crashRun) acks() string { return fmt.Sprintf("%s.acks%d", c.path, c.run) }
@@ -86,6 +96,7 @@ func decodeCrashRun(t *testing.T, s string) *crashRun {
 		run: number("run"), path: v.Get("path"), durability: d, version: format.Version(number("version")),
 		goroutines: number("goroutines"), units: number("units"), flushEvery: number("flush"), entries: number("entries"),
 		large: v.Get("large") == "true", end: v.Get("end"), signals: v.Get("signals") == "true",
+		memory: v.Get("memory") == "true",
 	}
 }
 
@@ -116,7 +127,7 @@ func TestCrashChild(t *testing.T) {
 	if c.signals {
 		defer storm()()
 	}
-	rec, err := format.Create(c.path, &format.RecorderOptions{Version: c.version, Durability: c.durability, MaxFileEntries: uint32(c.entries)})
+	rec, err := format.Create(c.path, &format.RecorderOptions{Version: c.version, Durability: c.durability, MaxFileEntries: uint32(c.entries), BufferDir: c.bufferDir()})
 	must(t, err)
 	res, err := rec.Resource(&format.TraceEntry{Metadata: format.Metadata{Name: format.NameResource}, Attributes: []format.Attribute{{Name: "run", Value: format.I64Value(int64(c.run))}}})
 	must(t, err)
@@ -131,7 +142,7 @@ func TestCrashChild(t *testing.T) {
 			}
 			atomic.StoreUint64(returned, uint64(i+1))
 			if c.flushEvery > 0 && i%c.flushEvery == c.flushEvery-1 {
-				if err := rec.Flush(); err != nil {
+				if err := rec.Flush(context.Background()); err != nil {
 					t.Error(err)
 				}
 			}
@@ -154,7 +165,7 @@ func TestCrashChild(t *testing.T) {
 	case "wait":
 		time.Sleep(time.Hour)
 	case "sync":
-		must(t, rec.Sync())
+		must(t, rec.Sync(context.Background()))
 	}
 	closeRecorder(t, rec)
 }
@@ -303,7 +314,7 @@ func (c *crashRun) settled(t *testing.T, odd bool) {
 			t.Fatal(err)
 		}
 	}
-	rec, err := format.Create(c.path, &format.RecorderOptions{Version: c.version, MaxFileEntries: uint32(c.entries)})
+	rec, err := format.Create(c.path, &format.RecorderOptions{Version: c.version, MaxFileEntries: uint32(c.entries), BufferDir: c.bufferDir()})
 	must(t, err)
 	closeRecorder(t, rec)
 }

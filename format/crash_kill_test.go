@@ -71,7 +71,7 @@ func TestA01KillUnderLoad(t *testing.T) {
 			for i := range n {
 				c := &crashRun{
 					path: filepath.Join(t.TempDir(), "app.et"), durability: d, version: format.Version(1 + i/2%2),
-					goroutines: 8, large: i%4 < 2, flushEvery: i % 3 * 70,
+					goroutines: 8, large: i%4 < 2, flushEvery: i % 3 * 70, memory: i%2 == 0,
 				}
 				c.kill(t, false)
 				c.settled(t, i%2 == 1)
@@ -121,7 +121,7 @@ func TestA01KillChain(t *testing.T) {
 					var runs []*crashRun
 					total := 0
 					for i := range n {
-						c := &crashRun{run: i, path: path, durability: d, version: format.V1, goroutines: 4, entries: x.entries, large: i%3 == 0, flushEvery: i % 2 * 50}
+						c := &crashRun{run: i, path: path, durability: d, version: format.V1, goroutines: 4, entries: x.entries, large: i%3 == 0, flushEvery: i % 2 * 50, memory: i%4 > 1}
 						if x.entries > 0 {
 							c.units = 2000
 							c.end = "wait"
@@ -170,7 +170,7 @@ func TestA29DeathWithoutClose(t *testing.T) {
 func TestA10Signals(t *testing.T) {
 	for _, d := range durabilities {
 		t.Run(d.String(), func(t *testing.T) {
-			c := &crashRun{path: filepath.Join(t.TempDir(), "app.et"), durability: d, version: format.V1, goroutines: 3, units: 300, flushEvery: 7, signals: true, end: "close"}
+			c := &crashRun{path: filepath.Join(t.TempDir(), "app.et"), durability: d, version: format.V1, goroutines: 3, units: 300, flushEvery: 7, signals: true, end: "close", memory: true}
 			if out, err := c.finish(t); err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}

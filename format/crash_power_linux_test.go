@@ -134,10 +134,10 @@ func powerCut(t *testing.T, dir string, d format.Durability, rotate uint32, back
 		e.Message = format.Some(strings.Repeat("m", 100))
 		must(t, rec.Log(format.SpanRef{}, e))
 		if i%10 == 0 {
-			must(t, rec.Flush())
+			must(t, rec.Flush(context.Background()))
 		}
 		if sync && (i == 130 || i == 199) {
-			must(t, rec.Sync())
+			must(t, rec.Sync(context.Background()))
 			safe = i + 1
 		}
 	}
@@ -256,7 +256,7 @@ func fullDisk(t *testing.T, root string, d format.Durability) {
 	if i := len(want); i < 50 || want[i-1] != "e399" {
 		t.Errorf("%d were taken", i)
 	}
-	must(t, rec.Flush())
+	must(t, rec.Flush(context.Background()))
 	st := rec.Stats().Entries
 	if st.Offered != st.Written+st.Waiting+st.Dropped.Total() || st.Dropped.IO != uint64(refused) || refused == 0 {
 		t.Errorf("%d were refused; %+v", refused, st)

@@ -339,7 +339,7 @@ func TestFaultySyscalls(t *testing.T) {
 		{"A11 fsync", format.DurabilityPower, "app.iet", "fsync:error=EIO:when=5", "input/output error", true},
 		{"A12 close", format.DurabilityProcess, "app.iet", "close:error=EIO", "input/output error", false},
 		{"A07 no room for the buffer", format.DurabilityProcess, "app.iet.buffer", "fallocate:error=ENOSPC", "", false},
-		{"A07 no map of the buffer", format.DurabilityProcess, "app.iet.buffer", "mmap:error=ENODEV", "", false},
+		{"A07 no write to the buffer", format.DurabilityProcess, "app.iet.buffer", "pwrite64:error=ENOSPC:when=20", "", false},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			c := &crashRun{path: filepath.Join(t.TempDir(), "app.et"), durability: x.d, version: format.V2, goroutines: 1, units: 40, flushEvery: 5, end: "close"}

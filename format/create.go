@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,7 +14,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/entrace-go/entrace/internal/journal"
 	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/internal/placer"
+	"github.com/entrace-go/entrace/internal/record"
 )
 
 const (
@@ -51,17 +53,19 @@ func finalName(name string, o *RecorderOptions) string {
 
 // A slot is the one place of this process for the recorder of a path.
 type slot struct {
-	mu sync.Mutex
+	mu sync.Mutex // held while a recorder is made or closed
 
 	recorder *Recorder // nil: none is open
+	users    int       // guarded by slotsMu; the slot goes with the last
 }
 
 var (
-	slotsMu sync.Mutex
-	slots   = make(map[string]*slot) // by stream path
+	slotsMu sync.Mutex // never held while a file is used
+	slots   = make(map[string]*slot)
 )
 
-func slotOf(stream string) *slot {
+// enterSlot returns the slot of a stream, which the caller gives back.
+func enterSlot(stream string) *slot {
 	slotsMu.Lock()
 	defer slotsMu.Unlock()
 	s := slots[stream]
@@ -69,7 +73,39 @@ func slotOf(stream string) *slot {
 		s = new(slot)
 		slots[stream] = s
 	}
+	s.users++
 	return s
+}
+
+// leaveSlot gives a slot back.
+func leaveSlot(stream string, s *slot) {
+	slotsMu.Lock()
+	defer slotsMu.Unlock()
+	if s.users--; s.users == 0 && slots[stream] == s {
+		delete(slots, stream)
+	}
+}
+
+// retain adds a reference to r, unless it is being closed.
+func (r *Recorder) retain() bool {
+	slotsMu.Lock()
+	defer slotsMu.Unlock()
+	if r.refs == 0 {
+		return false
+	}
+	r.refs++
+	return true
+}
+
+// unref drops a reference to r and reports whether it was the last.
+func (r *Recorder) unref() bool {
+	slotsMu.Lock()
+	defer slotsMu.Unlock()
+	if r.refs == 0 {
+		return false
+	}
+	r.refs--
+	return r.refs == 0
 }
 
 // Create starts a trace. For app.et it streams app.iet and leaves app.et when it
@@ -83,21 +119,28 @@ func slotOf(stream string) *slot {
 //
 // The file is readable by the user alone. A symbolic link is not followed; what
 // is no regular file is [ErrNotRegular].
-func Create(name string, o *RecorderOptions) (*Recorder, error) {
+func Create(name string, o *RecorderOptions) (*Recorder, error) { return CreateWith(name, o, nil) }
+
+// CreateWith is Create with the names that another recorder knows, so that it can take
+// that one's records. It is for this module's packages.
+func CreateWith(name string, o *RecorderOptions, in *record.Interner) (*Recorder, error) {
 	if o == nil {
 		o = &RecorderOptions{}
 	}
 	if err := o.check(); err != nil {
 		return nil, fmt.Errorf("create %s: %w", name, err)
 	}
-	r, err := create(name, o)
+	if in == nil {
+		in = record.NewInterner(nil)
+	}
+	r, err := create(name, o, in)
 	if err != nil {
 		return nil, fmt.Errorf("create %s: %w", name, openError(err))
 	}
 	return r, nil
 }
 
-func create(name string, o *RecorderOptions) (*Recorder, error) {
+func create(name string, o *RecorderOptions, in *record.Interner) (*Recorder, error) {
 	name, err := realPath(name)
 	if err != nil {
 		return nil, err
@@ -106,25 +149,46 @@ func create(name string, o *RecorderOptions) (*Recorder, error) {
 	if len(filepath.Base(stream)) > maxNameSize {
 		return nil, fmt.Errorf("the name is longer than %d bytes", maxNameSize)
 	}
-	s := slotOf(stream)
+	s := enterSlot(stream)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.recorder != nil {
-		s.recorder.refs++
-		return s.recorder, nil
+	for s.recorder != nil {
+		if r := s.recorder; r.retain() {
+			leaveSlot(stream, s) // r has it already
+			return r, nil
+		}
+		// Its last Close has not got the lock yet.
+		s.mu.Unlock()
+		time.Sleep(time.Millisecond)
+		s.mu.Lock()
 	}
-	f, err := createStream(stream, final)
+	r, err := open(stream, final, o, in)
+	if err != nil {
+		leaveSlot(stream, s)
+		return nil, err
+	}
+	r.slot = s
+	s.recorder = r
+	return r, nil
+}
+
+// open makes the recorder of a stream.
+func open(stream, final string, o *RecorderOptions, in *record.Interner) (*Recorder, error) {
+	opt := o.withDefaults()
+	var notes []error
+	f, dead, err := createStream(stream, func(err error) { notes = append(notes, err) })
 	if err != nil {
 		return nil, err
 	}
-	r := newRecorder(f, o)
-	r.stream, r.final, r.slot, r.refs = stream, final, s, 1
-	r.on.Store(math.MaxUint64)
-	err = putAside(final, stream)
+	w := newWriter(newRecording(&opt, in, stream), opt.Version)
+	w.final = final
+	w.file = newFileSink(f, stream)
+	w.sink = w.file
+	err = archiveExisting(final, stream)
 	if err == nil {
-		err = r.begin()
+		err = w.begin()
 	}
-	if err == nil && r.o.Durability == DurabilityPower {
+	if err == nil && opt.Durability == DurabilityPower {
 		err = osfile.SyncDir(stream) // what calls sync later is to have a name
 	}
 	if err != nil {
@@ -132,35 +196,102 @@ func create(name string, o *RecorderOptions) (*Recorder, error) {
 		_ = f.Close()
 		return nil, err
 	}
-	r.startBuffer()
-	s.recorder = r
-	if final != stream {
-		r.finished.start(func(ctx context.Context) error { return r.finished.finishAbandoned(ctx, stream, o.KeepFiles) })
+	if err := w.openJournal(); err != nil {
+		notes = append(notes, err)
 	}
-	r.mu.Lock()
-	r.setTimer()
-	r.unlock() // says what is wrong with the buffer
+	for _, err := range notes {
+		w.report(err)
+	}
+	w.checkpoint()
+	w.finished.start(func(ctx context.Context) error {
+		return w.finished.finishAbandoned(ctx, stream, dead, final != stream, opt.KeepFiles, w.report)
+	})
+	r := NewRecorder(w.recording, in, opt.Version, opt.MaxEntrySize)
+	r.stream, r.final = stream, final
+	go w.run()
 	return r, nil
 }
 
-// finishAbandoned finishes the files that dead writers of a stream had rotated out, and
-// removes the temporary files of dead finalizers.
-func (b *background) finishAbandoned(ctx context.Context, stream string, keep int) error {
+// newWriter returns a writer without a sink.
+func newWriter(t *recording, v Version) *writer {
+	w := &writer{recording: t, version: v, checked: time.Now()}
+	po := &placer.Options{
+		Columns: v.hasAttrColumns(), MaxEntrySize: t.o.MaxEntrySize,
+		MaxPendingSpans: t.o.MaxWaitingSpans, MaxPendingBytes: t.o.MaxWaitingBytes, MaxPendingAge: t.o.MaxWaitingAge,
+		Park: w.park, Unpark: w.unpark,
+	}
+	w.placer = placer.New(&t.intern.Table, po)
+	w.placer.Drop = w.drop
+	if t.o.Tee != nil {
+		w.tee = &teeQueue{tee: t.o.Tee}
+	}
+	return w
+}
+
+// begin writes the magic and the root.
+func (w *writer) begin() error {
+	if w.tee != nil {
+		w.tee.begin(w.version)
+	}
+	if err := w.sink.begin(w.version); err != nil {
+		return err
+	}
+	w.rotation = rotation{began: time.Now()}
+	w.placer.Resume(0, w.sink.size(), 0)
+	w.placer.Root()
+	return w.flush()
+}
+
+// Stream returns a recorder without a file: what it takes goes to the Tee of o
+// alone, nothing survives the process, and Close ends the Tee. Options that are
+// about files have no effect. It takes as many entries as 32 bits count.
+func Stream(o *RecorderOptions) *Recorder {
+	opt := o.withDefaults()
+	opt.Durability = DurabilityBuffered
+	opt.MaxFileSize, opt.MaxFileAge, opt.MaxFileEntries = 0, 0, 0
+	in := record.NewInterner(nil)
+	w := newWriter(newRecording(&opt, in, "a stream"), opt.Version)
+	w.sink = new(noSink)
+	_ = w.begin()       // it has no file that could fail
+	_ = w.openJournal() // which is in memory
+	go w.run()
+	r := NewRecorder(w.recording, in, opt.Version, opt.MaxEntrySize)
+	return r
+}
+
+// finishAbandoned finishes the files that dead writers of a stream have left under names
+// with their time, and removes the temporary files of dead finalizers.
+//
+// Where IETs stay as they are, those are finished that are in dead or have a journal.
+func (b *background) finishAbandoned(ctx context.Context, stream string, dead []string, et bool, keep int, report func(error)) error {
 	sweep(stream)
-	names, err := asides(stream)
+	names, err := archived(stream)
 	if err != nil {
 		return nil // it is not needed for what is recorded
 	}
+	// Those with a journal first: what is in it may be in one of the others, too.
+	slices.SortStableFunc(names, func(a, b string) int {
+		if x, y := exists(a+extBuffer), exists(b+extBuffer); x != y {
+			if x {
+				return -1
+			}
+			return 1
+		}
+		return 0
+	})
 	var finished []string
 	for _, name := range names {
 		if !strings.HasSuffix(name, extIET) || ctx.Err() != nil {
+			continue
+		}
+		if !et && !slices.Contains(dead, name) && !exists(name+extBuffer) {
 			continue
 		}
 		f, err := osfile.OpenWrite(name)
 		if err != nil {
 			continue
 		}
-		if osfile.Lock(f, true) == nil && finishAside(ctx, f, name) == nil { // on an error the next start tries again
+		if osfile.Lock(f, true) == nil && finishArchived(ctx, f, name, et, report) == nil { // on an error the next start tries again
 			finished = append(finished, strings.TrimSuffix(name, extIET))
 			b.ended.Add(finished[len(finished)-1])
 		}
@@ -169,9 +300,12 @@ func (b *background) finishAbandoned(ctx context.Context, stream string, keep in
 	return b.prune(stream, keep, time.Now(), finished...)
 }
 
-// finishAside finishes the file f that a dead writer had rotated out.
-func finishAside(ctx context.Context, f *os.File, name string) error {
-	et := strings.TrimSuffix(name, extIET) + extET
+// finishArchived finishes the IET f that a dead writer has left under a name with its
+// time.
+func finishArchived(ctx context.Context, f *os.File, name string, et bool, report func(error)) error {
+	if _, err := replayBuffer(f, name, report); err != nil && !isOther(err) {
+		return err
+	}
 	fi, err := f.Stat()
 	if err != nil {
 		return err
@@ -179,13 +313,38 @@ func finishAside(ctx context.Context, f *os.File, name string) error {
 	if fi.Size() == 0 {
 		return osfile.Remove(f, name) // a loss of power left nothing of it
 	}
-	if exists(et) {
-		t, damage := scanEntries(io.NewSectionReader(f, 0, fi.Size()), nil, nil)
-		if damage == nil && isTwin(et, f, t) {
-			return osfile.Remove(f, name) // its writer died before it could do so itself
-		}
+	t, damage := scanEntries(io.NewSectionReader(f, 0, fi.Size()), nil, nil)
+	switch {
+	case damage == nil, errors.Is(damage, ErrTruncated):
+	case isCorrupt(damage):
+		// What is behind the damage may be worth a look: it stays as it is.
+		return errors.Join(setBroken(f, name), osfile.SyncDir(name))
+	default:
+		return damage
 	}
-	return finalizeOpen(ctx, f, name, et, &FinalizeOptions{RemoveSource: true})
+	final := strings.TrimSuffix(name, extIET) + extET
+	switch {
+	case len(t.parents) <= 1:
+		return osfile.Remove(f, name) // its writer died before it recorded anything
+	case et && (exists(final) && isTwin(final, f, t) || hasTwin(name, f, t)):
+		return osfile.Remove(f, name) // who made the ET died before it could do so itself
+	case et:
+		return finalizeOpen(ctx, f, name, final, &FinalizeOptions{RemoveSource: true})
+	}
+	return errors.Join(f.Truncate(t.data+int64(t.offsets[len(t.parents)])), f.Sync())
+}
+
+// setBroken renames the file name, which f is and which is corrupt, to one that is not
+// taken: name.broken, name-1.broken and so on.
+func setBroken(f *os.File, name string) error {
+	to := name + ".broken"
+	for i := 1; ; i++ {
+		err := osfile.RenameOpen(f, name, to)
+		if !errors.Is(err, fs.ErrExist) || i == 1000 {
+			return err
+		}
+		to = fmt.Sprintf("%s-%d.broken", name, i)
+	}
 }
 
 // sweep removes temporary files of a stream whose makers are dead.
@@ -201,7 +360,7 @@ func sweep(stream string) {
 			continue
 		}
 		middle, _, ok := strings.Cut(rest, ".tmp-")
-		if ok && (middle == extET || middle == extIET || asideNames.MatchString(middle)) {
+		if ok && (middle == extET || middle == extIET || isArchivedSuffix(middle)) {
 			osfile.RemoveDead(dir + e.Name())
 		}
 	}
@@ -231,57 +390,63 @@ const (
 )
 
 // createStream makes the file stream, new and locked.
-func createStream(stream, final string) (*os.File, error) {
+// It also returns the names that dead streams got.
+func createStream(stream string, report func(error)) (f *os.File, dead []string, err error) {
 	for range 100 { // until nobody makes or removes one at the same moment
-		if err := bringBack(stream); err != nil {
-			return nil, err
+		if err := undoRotation(stream); err != nil {
+			return nil, nil, err
 		}
 		f, err := osfile.CreateAppend(stream)
 		if errors.Is(err, fs.ErrExist) {
-			if err := settle(stream, final); err != nil {
-				return nil, err
+			name, err := archiveDead(stream)
+			if err != nil {
+				return nil, nil, err
 			}
+			dead = append(dead, name)
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if err := lock(f, true); err != nil {
 			_ = f.Close() // it is another's by now
-			return nil, err
+			return nil, nil, err
 		}
 		if !osfile.SameFile(f, stream) {
-			_ = f.Close() // somebody took it for a dead one and settled it
+			_ = f.Close() // somebody took it for a dead one
 			continue
 		}
-		n, err := adopt(f, stream)
+		n, err := importJournal(f, stream, report)
 		if err == nil && n == 0 {
-			return f, nil
+			return f, dead, nil
 		}
-		_ = f.Close() // it holds what another one left behind, so that it is to be settled
+		_ = f.Close() // it holds what another one left behind, so that it is to be archived
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return nil, fmt.Errorf("%s: %w", stream, ErrLocked)
+	return nil, nil, fmt.Errorf("%s: %w", stream, ErrLocked)
 }
 
-// adopt brings into f, which is new, what a crash buffer holds whose IET is gone,
-// and returns how many entries that are.
-func adopt(f *os.File, stream string) (int, error) {
+// importJournal brings into f, which is new, what a journal holds whose IET is gone, and
+// returns how many entries that are.
+func importJournal(f *os.File, stream string, report func(error)) (int, error) {
 	b, err := openBuffer(stream, true)
+	if errors.Is(err, journal.ErrGone) {
+		report(fmt.Errorf("%s is lost: %w", stream, err))
+		_, err = journal.RemoveGone(stream + extBuffer)
+		return 0, err
+	}
 	if err != nil {
 		return 0, errors.Join(err, osfile.Remove(f, stream))
 	}
 	if b == nil {
 		return 0, nil
 	}
-	if b.records == 0 || !b.version.known() {
+	if b.records == 0 || !b.point.version.known() {
 		b.unreadable = b.unreadable || b.records > 0
+		b.reportUnreadable(report)
 		return 0, b.remove()
-	}
-	if _, err := f.Write(AppendTraceEntry(AppendMagic(nil, b.version, IET), b.version, Root())); err != nil {
-		return 0, errors.Join(err, osfile.Remove(f, stream), b.close())
 	}
 	if err := b.replay(f, false); err != nil {
 		return 0, errors.Join(err, osfile.Remove(f, stream), b.close())
@@ -302,61 +467,51 @@ func lock(f *os.File, exclusive bool) error {
 	}
 }
 
-// settle makes room for a new stream: it finishes the one that is there, whose
-// writer must be dead, under a name with the time of its last change.
-func settle(stream, final string) error {
+// archiveDead makes room for a new stream: it gives the one that is there, whose writer
+// must be dead, and its journal a name with the time of its last change. They are finished
+// later.
+func archiveDead(stream string) (name string, err error) {
 	f, err := osfile.OpenWrite(stream)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return "", nil
 	}
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer f.Close()
 	if err := lock(f, true); err != nil {
-		return err
+		return "", err
 	}
 	if !osfile.SameFile(f, stream) {
-		return nil // somebody else settled it
-	}
-	was, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if _, err := replayBuffer(f, stream); err != nil && !isOther(err) {
-		return err
+		return "", nil // somebody else did it
 	}
 	fi, err := f.Stat()
 	if err != nil {
-		return err
+		return "", err
 	}
-	t, damage := scanEntries(io.NewSectionReader(f, 0, fi.Size()), nil, nil)
-	switch {
-	case damage == nil, errors.Is(damage, ErrTruncated):
-	case isCorrupt(damage):
-		// What is behind the damage may be worth a look: it stays as it is.
-		return asideOpen(f, stream, extIET+".broken", was.ModTime())
-	default: // no IET at all, or one of a later version: not ours to touch
-		return fmt.Errorf("%s: %w", stream, damage)
+	if fi.Size() > 0 {
+		if err := checkMagic(stream); err != nil {
+			return "", fmt.Errorf("%s: %w", stream, err) // not ours to touch
+		}
 	}
-	if len(t.parents) <= 1 {
-		return osfile.Remove(f, stream) // its writer died before it recorded anything
+	j, err := openLockedBuffer(stream)
+	if err != nil {
+		return "", err
 	}
-	if final != stream && (isTwin(final, f, t) || isAside(stream, f, t, was.ModTime())) {
-		return osfile.Remove(f, stream) // who made the ET died before it could do so itself
+	if j != nil {
+		defer j.Close()
 	}
-	if final == stream {
-		if err := f.Truncate(t.data + int64(t.offsets[len(t.parents)])); err != nil {
+	err = asideName(stream, extIET, fi.ModTime(), func(to string) error {
+		if exists(strings.TrimSuffix(to, extIET)+extET) || exists(to+extBuffer) {
+			return fs.ErrExist
+		}
+		name = to
+		if err := osfile.RenameOpen(f, stream, to); err != nil || j == nil {
 			return err
 		}
-		if err := f.Sync(); err != nil {
-			return err
-		}
-		return asideOpen(f, stream, extIET, was.ModTime())
-	}
-	return asideName(stream, extET, was.ModTime(), func(to string) error {
-		return finalizeOpen(context.Background(), f, stream, to, &FinalizeOptions{RemoveSource: true})
+		return j.Rename(to + extBuffer)
 	})
+	return name, errors.Join(err, osfile.SyncDir(stream))
 }
 
 // isTwin reports whether the ET name holds the very entries t of the IET f.
@@ -382,17 +537,35 @@ func isTwin(name string, f io.ReaderAt, t *table) bool {
 	return true
 }
 
-// isAside reports whether one of the finished files of a stream, made since its
-// last change, holds the very entries t of the IET f.
-func isAside(stream string, f io.ReaderAt, t *table, changed time.Time) bool {
-	names, err := asides(stream)
+// hasTwin reports whether a finished file with the time of an archived one, or the trace
+// itself, holds the very entries t of its IET f.
+func hasTwin(name string, f io.ReaderAt, t *table) bool {
+	stream, ok := streamOf(name)
+	if !ok {
+		return false
+	}
+	final := strings.TrimSuffix(stream, extIET) + extET
+	if exists(final) && isTwin(final, f, t) {
+		return true
+	}
+	fi, err := os.Lstat(name)
 	if err != nil {
 		return false
 	}
-	return slices.ContainsFunc(names, func(name string) bool {
-		fi, err := os.Lstat(name)
-		return err == nil && strings.HasSuffix(name, extET) && !fi.ModTime().Before(changed) && isTwin(name, f, t)
+	names, err := archived(stream)
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(names, func(other string) bool {
+		o, err := os.Lstat(other)
+		return err == nil && strings.HasSuffix(other, extET) && !o.ModTime().Before(fi.ModTime().Add(-time.Second)) && isTwin(other, f, t)
 	})
+}
+
+// streamOf returns the stream of a file that has a name with its time.
+func streamOf(name string) (string, bool) {
+	suffix := archivedSuffix.FindString(name)
+	return strings.TrimSuffix(name, suffix) + extIET, suffix != ""
 }
 
 // isOther reports whether err says that a file is no IET that can be read.
@@ -411,8 +584,8 @@ func isCorrupt(err error) bool {
 	return ok
 }
 
-// putAside renames a finished trace that has the name of a new one.
-func putAside(final, stream string) error {
+// archiveExisting renames a finished trace that has the name of a new one.
+func archiveExisting(final, stream string) error {
 	if final == stream {
 		return nil
 	}
@@ -471,12 +644,6 @@ func asideName(name, ext string, t time.Time, try func(to string) error) error {
 		}
 		to = fmt.Sprintf("%s-%d%s", base, i, ext)
 	}
-}
-
-// asideOpen renames name, which f is.
-func asideOpen(f *os.File, name, ext string, t time.Time) error {
-	err := asideName(name, ext, t, func(to string) error { return osfile.RenameOpen(f, name, to) })
-	return errors.Join(err, osfile.SyncDir(name))
 }
 
 // openError replaces the errors of the layer below with this package's.

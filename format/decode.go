@@ -5,6 +5,8 @@ import (
 	"math"
 	"strconv"
 	"unsafe"
+
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // Limits for input that may be hostile. A length is compared with them, and with
@@ -103,7 +105,7 @@ func (d *decoder) Err() error {
 
 // Uint reads a number of at most bits bits, which is 32 or 64.
 func (d *decoder) Uint(field string, bits int) uint64 {
-	if d.off < len(d.b) && d.b[d.off] < tag16 {
+	if d.off < len(d.b) && d.b[d.off] < wire.Tag16 {
 		d.off++
 		return uint64(d.b[d.off-1])
 	}
@@ -118,20 +120,20 @@ func (d *decoder) uintSlow(field string, bits int) uint64 {
 	}
 	rest := d.b[at+1:]
 	switch tag := d.b[at]; {
-	case tag == tag16 && len(rest) >= 2:
+	case tag == wire.Tag16 && len(rest) >= 2:
 		n := uint64(binary.LittleEndian.Uint16(rest))
-		d.off, d.longer = at+3, d.longer || n < tag16
+		d.off, d.longer = at+3, d.longer || n < wire.Tag16
 		return n
-	case tag == tag32 && len(rest) >= 4:
+	case tag == wire.Tag32 && len(rest) >= 4:
 		n := uint64(binary.LittleEndian.Uint32(rest))
 		d.off, d.longer = at+5, d.longer || n <= math.MaxUint16
 		return n
-	case tag == tag64 && bits >= 64 && len(rest) >= 8:
+	case tag == wire.Tag64 && bits >= 64 && len(rest) >= 8:
 		n := binary.LittleEndian.Uint64(rest)
 		d.off, d.longer = at+9, d.longer || n <= math.MaxUint32
 		return n
-	case tag <= tag32 || tag == tag64 && bits >= 64:
-		d.stop(at, field, 1+2<<(tag-tag16), 0)
+	case tag <= wire.Tag32 || tag == wire.Tag64 && bits >= 64:
+		d.stop(at, field, 1+2<<(tag-wire.Tag16), 0)
 		return 0
 	default: // 254 is for 128 bits alone, 255 for nothing
 		d.fail(at, field, &tagError{uint64(tag), ErrBadNumber})
@@ -140,7 +142,7 @@ func (d *decoder) uintSlow(field string, bits int) uint64 {
 }
 
 func (d *decoder) uint128(field string) (hi, lo uint64) {
-	if d.off >= len(d.b) || d.b[d.off] != tag128 {
+	if d.off >= len(d.b) || d.b[d.off] != wire.Tag128 {
 		return 0, d.Uint(field, 64)
 	}
 	at := d.off

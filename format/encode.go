@@ -1,113 +1,21 @@
 package format
 
 import (
-	"encoding/binary"
-	"math"
-	"unicode/utf8"
+	"sync"
+
+	"github.com/entrace-go/entrace/internal/wire"
 )
-
-// The first bytes of a number too large for one byte. Part of the file format.
-const (
-	tag16  = 251
-	tag32  = 252
-	tag64  = 253
-	tag128 = 254
-)
-
-// appendUint appends n in its shortest form.
-func appendUint(b []byte, n uint64) []byte {
-	switch {
-	case n < tag16:
-		return append(b, byte(n))
-	case n <= math.MaxUint16:
-		return append(b, tag16, byte(n), byte(n>>8))
-	case n <= math.MaxUint32:
-		return binary.LittleEndian.AppendUint32(append(b, tag32), uint32(n))
-	}
-	return binary.LittleEndian.AppendUint64(append(b, tag64), n)
-}
-
-func appendUint128(b []byte, hi, lo uint64) []byte {
-	if hi == 0 {
-		return appendUint(b, lo)
-	}
-	b = binary.LittleEndian.AppendUint64(append(b, tag128), lo)
-	return binary.LittleEndian.AppendUint64(b, hi)
-}
-
-func appendInt(b []byte, n int64) []byte { return appendUint(b, uint64(n<<1)^uint64(n>>63)) }
-
-func appendInt128(b []byte, hi, lo uint64) []byte {
-	sign := uint64(int64(hi) >> 63)
-	return appendUint128(b, (hi<<1|lo>>63)^sign, lo<<1^sign)
-}
-
-func appendString(b []byte, s string) []byte { return append(appendUint(b, uint64(len(s))), s...) }
 
 // AppendUint appends an unsigned number as the formats have it, in its shortest
 // form.
-func AppendUint(b []byte, n uint64) []byte { return appendUint(b, n) }
+func AppendUint(b []byte, n uint64) []byte { return wire.AppendUint(b, n) }
 
 // AppendString appends a text as the formats have it: its length in bytes, then
 // the bytes.
-func AppendString(b []byte, s string) []byte { return appendString(b, s) }
+func AppendString(b []byte, s string) []byte { return wire.AppendString(b, s) }
 
-// AppendText appends the value of an attribute that is a text: a String, or Bytes
-// when s is not valid UTF-8, which other readers refuse.
-func AppendText(b []byte, s string) []byte {
-	if isASCII(s) || utf8.ValidString(s) {
-		b = append(b, byte(KindString))
-	} else {
-		b = append(b, byte(KindBytes))
-	}
-	return appendString(b, s)
-}
-
-// AppendValue appends the value of an attribute. A String must be valid UTF-8.
-func AppendValue(b []byte, v *Value) []byte { return appendValue(b, v) }
-
-func appendOptionalString(b []byte, s Optional[string]) []byte {
-	if !s.Valid {
-		return append(b, 0)
-	}
-	return appendString(append(b, 1), s.Value)
-}
-
-// appendValue appends the encoding of v, an EnValue.
-func appendValue(b []byte, v *Value) []byte {
-	b = append(b, byte(v.kind))
-	switch v.kind {
-	case KindString, KindBytes:
-		b = appendString(b, v.Text())
-	case KindBool:
-		b = append(b, byte(v.lo))
-	case KindFloat:
-		b = binary.LittleEndian.AppendUint64(b, v.lo)
-	case KindU64:
-		b = appendUint(b, v.lo)
-	case KindI64:
-		b = appendInt(b, int64(v.lo))
-	case KindU128:
-		b = appendUint128(b, v.hi, v.lo)
-	case KindI128:
-		b = appendInt128(b, v.hi, v.lo)
-	}
-	return b
-}
-
-// appendHead appends what comes between parent and attributes.
-func appendHead(b []byte, e *TraceEntry) []byte {
-	b = appendOptionalString(b, e.Message)
-	b = appendString(b, e.Metadata.Name)
-	b = appendString(b, e.Metadata.Target)
-	b = append(b, byte(e.Metadata.Level))
-	b = appendOptionalString(b, e.Metadata.ModulePath)
-	b = appendOptionalString(b, e.Metadata.File)
-	if !e.Metadata.Line.Valid {
-		return append(b, 0)
-	}
-	return appendUint(append(b, 1), uint64(e.Metadata.Line.Value))
-}
+// encoders are for AppendTraceEntry.
+var encoders = sync.Pool{New: func() any { return new(wire.Encoder) }}
 
 // AppendTraceEntry appends the encoding of e in version v to b and returns the
 // extended slice. In version 2 e.Attributes must be sorted by name, see
@@ -121,49 +29,55 @@ func AppendTraceEntry(b []byte, v Version, e *TraceEntry) []byte {
 	if e.Metadata.Level >= numLevels {
 		panic("format: AppendTraceEntry with an unknown level")
 	}
-	b = appendHead(appendUint(b, uint64(e.Parent)), e)
-	n := uint64(len(e.Attributes))
-	b = appendUint(b, n)
-	if !v.hasAttrColumns() {
-		for i := range e.Attributes {
-			a := &e.Attributes[i]
-			b = appendValue(appendString(b, a.Name), &a.Value)
-		}
-		return b
-	}
-	if !isSorted(e.Attributes) {
+	if v.hasAttrColumns() && !isSorted(e.Attributes) {
 		panic("format: AppendTraceEntry of version 2 with attributes that are not sorted")
 	}
+	h := head(e.Message, &e.Metadata)
+	enc := encoders.Get().(*wire.Encoder)
+	enc.Columns = v.hasAttrColumns()
+	enc.B = h.Append(wire.AppendUint(b, uint64(e.Parent)))
+	enc.Begin()
 	for i := range e.Attributes {
-		b = appendString(b, e.Attributes[i].Name)
+		enc.Name(e.Attributes[i].Name)
+		encodeValue(enc, &e.Attributes[i].Value)
 	}
-	b = appendUint(b, n)
-	for i := range e.Attributes {
-		b = appendValue(b, &e.Attributes[i].Value)
-	}
+	enc.End()
+	b, enc.B = enc.B, nil
+	encoders.Put(enc)
 	return b
+}
+
+// encodeValue adds the value of an attribute as it is.
+func encodeValue(enc *wire.Encoder, v *Value) {
+	switch v.kind {
+	case KindString:
+		enc.Raw(wire.KindString, v.Text())
+	case KindBytes:
+		enc.Raw(wire.KindBytes, v.Text())
+	case KindBool:
+		enc.Bool(v.lo != 0)
+	case KindFloat:
+		enc.Float(v.lo)
+	case KindU64:
+		enc.U64(v.lo)
+	case KindI64:
+		enc.I64(int64(v.lo))
+	case KindU128:
+		enc.U128(v.hi, v.lo)
+	case KindI128:
+		enc.I128(v.hi, v.lo)
+	}
 }
 
 // AppendPoolEntry appends the encoding of p to b and returns the extended slice.
 func AppendPoolEntry(b []byte, p PoolEntry) []byte {
-	b = appendUint(b, uint64(len(p.Children)))
+	b = wire.AppendUint(b, uint64(len(p.Children)))
 	for _, id := range p.Children {
-		b = appendUint(b, uint64(id))
+		b = wire.AppendUint(b, uint64(id))
 	}
 	return b
 }
 
 // AppendMoved appends the encoding of an entry, such as [File.AppendRaw] returns,
 // below another parent.
-func AppendMoved(b, raw []byte, parent uint32) []byte {
-	n := 1
-	if len(raw) > 0 {
-		switch raw[0] {
-		case tag16:
-			n = 3
-		case tag32:
-			n = 5
-		}
-	}
-	return append(appendUint(b, uint64(parent)), raw[min(n, len(raw)):]...)
-}
+func AppendMoved(b, raw []byte, parent uint32) []byte { return wire.AppendMoved(b, raw, parent) }

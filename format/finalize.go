@@ -9,6 +9,8 @@ import (
 	"os"
 	"slices"
 
+	"github.com/entrace-go/entrace/internal/wire"
+
 	"github.com/entrace-go/entrace/internal/osfile"
 )
 
@@ -305,7 +307,7 @@ func writeTables(w io.Writer, v Version, t *table) error {
 		return err
 	}
 	b = AppendMagic(b, v, ET)
-	b = appendUint(b, uint64(n))
+	b = wire.AppendUint(b, uint64(n))
 	gap := uint64(t.gap())
 	for i := range n {
 		if len(b) > flushSize-16 {
@@ -313,14 +315,14 @@ func writeTables(w io.Writer, v Version, t *table) error {
 				return err
 			}
 		}
-		b = appendUint(b, t.offsets[i]-uint64(i)*gap)
+		b = wire.AppendUint(b, t.offsets[i]-uint64(i)*gap)
 	}
-	b = appendUint(b, uint64(n))
+	b = wire.AppendUint(b, uint64(n))
 	first, kids := children(t.parents)
 	for i := range n {
-		b = appendUint(b, uint64(first[i+1]-first[i]))
+		b = wire.AppendUint(b, uint64(first[i+1]-first[i]))
 		for _, id := range kids[first[i]:first[i+1]] {
-			b = appendUint(b, uint64(id))
+			b = wire.AppendUint(b, uint64(id))
 			if len(b) > flushSize-32 {
 				if err := put(); err != nil {
 					return err

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // maxFuzzSize keeps one run of a fuzz target short.
@@ -25,8 +27,8 @@ func fuzzFiles(f *testing.F) [][]byte {
 				fakeFile{Version: v, Format: sf, Entries: small(9), Tail: make([]byte, 25)}.build().b,
 				oneWrong(v, sf, "level", []byte{7}).b,
 				oneWrong(v, sf, "parent", []byte{2}).b,
-				oneWrong(v, sf, "name.len", appendUint(nil, 1<<40)).b,
-				oneWrong(v, sf, "target.len", []byte{tag16, 6, 0}).b,
+				oneWrong(v, sf, "name.len", wire.AppendUint(nil, 1<<40)).b,
+				oneWrong(v, sf, "target.len", []byte{wire.Tag16, 6, 0}).b,
 				append(slices.Clone(good.b), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5),
 				spansFile(v, sf),
 			)
@@ -86,7 +88,7 @@ func FuzzDecodeTraceEntry(f *testing.F) {
 		}
 		for _, field := range entryLengths(v) {
 			for _, claim := range hugeLengths {
-				e := fakeEntry{TraceEntry: rich(3, "n"), Instead: map[string][]byte{field: appendUint(nil, claim.n)}}
+				e := fakeEntry{TraceEntry: rich(3, "n"), Instead: map[string][]byte{field: wire.AppendUint(nil, claim.n)}}
 				f.Add(e.layout(v).b, byte(v))
 			}
 		}

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // The hostile tests are the rows C1 to C20 of the project's fault matrix: every
@@ -54,7 +56,7 @@ func (l *layout) put(field string, right ...byte) {
 	l.b = append(l.b, right...)
 }
 
-func (l *layout) num(field string, n uint64) { l.put(field, appendUint(nil, n)...) }
+func (l *layout) num(field string, n uint64) { l.put(field, wire.AppendUint(nil, n)...) }
 
 // text writes a length, called FIELD.len, and what it counts, called FIELD.
 func (l *layout) text(field, s string) {
@@ -106,7 +108,7 @@ func (f *fakeEntry) layout(v Version) *layout {
 		case KindString, KindBytes:
 			l.text(field+"value", val.Text())
 		default:
-			l.put(field+"value", appendValue(nil, &val)[1:]...)
+			l.put(field+"value", encodedValue(&val)[1:]...)
 		}
 	}
 	n := uint64(len(f.Attributes))
@@ -418,4 +420,18 @@ func TestHostileBuilder(t *testing.T) {
 			t.Errorf("Reader: %s, error %v", diff, err)
 		}
 	})
+}
+
+// encodedValue returns the encoding of a value.
+func encodedValue(v *Value) []byte {
+	var e wire.Encoder
+	e.Begin()
+	from := len(e.B)
+	encodeValueAfterName(&e, v)
+	return e.B[from+1:]
+}
+
+func encodeValueAfterName(e *wire.Encoder, v *Value) {
+	e.Name("")
+	encodeValue(e, v)
 }

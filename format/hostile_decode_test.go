@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // entryLengths are the length fields of the entry that rich makes.
@@ -55,7 +57,7 @@ func TestC01LengthClaims(t *testing.T) {
 		for _, field := range entryLengths(v) {
 			for _, claim := range hugeLengths {
 				t.Run(fmt.Sprintf("v%d/%s/%s", v, field, claim.name), func(t *testing.T) {
-					wrong := appendUint(nil, claim.n)
+					wrong := wire.AppendUint(nil, claim.n)
 					e := fakeEntry{TraceEntry: rich(0, "n"), Instead: map[string][]byte{field: wrong}}
 					l := e.layout(v)
 					wantBounded(t, "DecodeTraceEntry", len(l.b), func() {
@@ -168,7 +170,7 @@ func TestC01LengthClaimsOfTables(t *testing.T) {
 				t.Run(fmt.Sprintf("v%d/%s/%s", v, field, claim.name), func(t *testing.T) {
 					tr := fakeFile{
 						Version: v, Format: ET, Entries: fakes(4),
-						Instead: map[string][]byte{field: appendUint(nil, claim.n)},
+						Instead: map[string][]byte{field: wire.AppendUint(nil, claim.n)},
 					}.build()
 					name := writeFile(t, "x.et", tr.b)
 					wantBounded(t, "Reader", len(tr.b), func() {
@@ -246,7 +248,7 @@ func TestC02BadParents(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			eachKind(t, func(t *testing.T, v Version, sf StorageFormat) {
 				es := fakes(6)
-				es[c.entry].Instead = map[string][]byte{"parent": appendUint(nil, uint64(c.parent))}
+				es[c.entry].Instead = map[string][]byte{"parent": wire.AppendUint(nil, uint64(c.parent))}
 				tr := fakeFile{Version: v, Format: sf, Entries: es}.build()
 				id, at := int64(c.entry), tr.in(c.entry, "parent")
 				name := writeFile(t, "x."+sf.String(), tr.b)
@@ -299,7 +301,7 @@ func TestC02BadParents(t *testing.T) {
 func TestC06LongNumbers(t *testing.T) {
 	long := func(n uint64, tag byte) []byte {
 		b := append([]byte{tag}, binary.LittleEndian.AppendUint64(nil, n)...)
-		return append(b, make([]byte, 8)...)[:1+2<<(tag-tag16)]
+		return append(b, make([]byte, 8)...)[:1+2<<(tag-wire.Tag16)]
 	}
 	numbers := []struct {
 		field string
@@ -335,16 +337,16 @@ func TestC06LongNumbers(t *testing.T) {
 			all[len(all)-1].field = "attr_values.len"
 		}
 		for _, n := range all {
-			for _, tag := range []byte{tag16, tag32, tag64, tag128, 255} {
-				if tag <= tag32 && n.n >= 1<<16 {
+			for _, tag := range []byte{wire.Tag16, wire.Tag32, wire.Tag64, wire.Tag128, 255} {
+				if tag <= wire.Tag32 && n.n >= 1<<16 {
 					continue // that is no longer form of this number
 				}
 				t.Run(fmt.Sprintf("v%d/%s/%d", v, n.field, tag), func(t *testing.T) {
 					wrong := []byte{255}
-					if tag <= tag128 {
+					if tag <= wire.Tag128 {
 						wrong = long(n.n, tag)
 					}
-					fits := tag <= tag32 || tag == tag64 && n.bits >= 64 || tag == tag128 && n.bits == 128
+					fits := tag <= wire.Tag32 || tag == wire.Tag64 && n.bits >= 64 || tag == wire.Tag128 && n.bits == 128
 					for _, sf := range hostileFormats {
 						longNumber(t, oneWrong(v, sf, n.field, wrong), n.field, fits)
 					}
@@ -395,15 +397,15 @@ func TestC06LongNumbersInTables(t *testing.T) {
 			n     uint64
 			bits  int
 		}{{"offsets.len", 5, 64}, {"offsets[0]", 0, 64}, {"pool.len", 5, 64}, {"pool[0].len", 2, 64}, {"pool[0][0]", 1, 32}} {
-			for _, tag := range []byte{tag16, tag64, tag128, 255} {
+			for _, tag := range []byte{wire.Tag16, wire.Tag64, wire.Tag128, 255} {
 				t.Run(fmt.Sprintf("v%d/%s/%d", v, c.field, tag), func(t *testing.T) {
 					long := append([]byte{tag}, binary.LittleEndian.AppendUint64(nil, c.n)...)
-					long = append(long, make([]byte, 8)...)[:min(17, 1+2<<(tag-tag16))]
+					long = append(long, make([]byte, 8)...)[:min(17, 1+2<<(tag-wire.Tag16))]
 					tr := fakeFile{Version: v, Format: ET, Entries: fakes(4), Instead: map[string][]byte{c.field: long}}.build()
 					name := writeFile(t, "x.et", tr.b)
 					raws, err := drain(tr.b)
 					f, oerr := Open(name, nil)
-					if tag > tag64 || tag == tag64 && c.bits < 64 {
+					if tag > wire.Tag64 || tag == wire.Tag64 && c.bits < 64 {
 						for what, err := range map[string]error{"Reader": err, "Open": oerr} {
 							wantCorrupt(t, what, err, NoEntry, tr.at[c.field], ErrBadNumber)
 						}
@@ -437,12 +439,12 @@ func TestC07BadTags(t *testing.T) {
 		{"line?", []byte{3}, ErrBadOption},
 		{"level", []byte{5}, ErrBadLevel},
 		{"level", []byte{250}, ErrBadLevel},
-		{"level", appendUint(nil, 1<<16), ErrBadLevel},
-		{"level", appendUint(nil, 256), ErrBadLevel}, // 0 when cut to a byte
+		{"level", wire.AppendUint(nil, 1<<16), ErrBadLevel},
+		{"level", wire.AppendUint(nil, 256), ErrBadLevel}, // 0 when cut to a byte
 		{"attr[0].kind", []byte{8}, ErrBadKind},
 		{"attr[0].kind", []byte{250}, ErrBadKind},
-		{"attr[0].kind", appendUint(nil, 256), ErrBadKind},
-		{"attr[7].kind", appendUint(nil, 1<<31), ErrBadKind},
+		{"attr[0].kind", wire.AppendUint(nil, 256), ErrBadKind},
+		{"attr[7].kind", wire.AppendUint(nil, 1<<31), ErrBadKind},
 		{"attr[2].value", []byte{2}, ErrBadBool},
 		{"attr[2].value", []byte{255}, ErrBadBool},
 	}
@@ -490,7 +492,7 @@ func TestC08NamesAndValues(t *testing.T) {
 	t.Run("count", func(t *testing.T) {
 		for _, n := range []uint64{0, 1, 7} {
 			for _, sf := range hostileFormats {
-				tr := oneWrong(V2, sf, "attr_values.len", appendUint(nil, n))
+				tr := oneWrong(V2, sf, "attr_values.len", wire.AppendUint(nil, n))
 				_, err := drain(tr.b)
 				wantCorrupt(t, "Reader", err, 1, tr.in(1, "attr_values.len"), ErrAttrMismatch)
 				name := writeFile(t, "x", tr.b)

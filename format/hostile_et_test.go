@@ -9,11 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // The tree that fakes(6) makes: 0 has 1 and 2, 1 has 3, 4, 2 has 5 and 6.
 func TestC03Pool(t *testing.T) {
-	num := func(n uint64) []byte { return appendUint(nil, n) }
+	num := func(n uint64) []byte { return wire.AppendUint(nil, n) }
 	kids := func(ids ...uint32) []byte { return AppendPoolEntry(nil, PoolEntry{Children: ids}) }
 	cases := []struct {
 		name   string
@@ -126,7 +128,7 @@ func TestC04Offsets(t *testing.T) {
 		}
 		for _, c := range cases {
 			t.Run(fmt.Sprintf("%s/v%d", c.name, v), func(t *testing.T) {
-				tr := fakeFile{Version: v, Format: ET, Entries: fakes(6), Instead: map[string][]byte{c.field: appendUint(nil, c.wrong)}}.build()
+				tr := fakeFile{Version: v, Format: ET, Entries: fakes(6), Instead: map[string][]byte{c.field: wire.AppendUint(nil, c.wrong)}}.build()
 				name := writeFile(t, "x.et", tr.b)
 				_, err := Open(name, nil)
 				if e, ok := errors.AsType[*CorruptError](err); !ok || !errors.Is(err, ErrBadOffset) || e.Offset > int64(len(tr.b)) {
@@ -169,7 +171,7 @@ func TestC05EntryEnds(t *testing.T) {
 		for _, by := range []int{-2, -1, 1, 2} {
 			t.Run(fmt.Sprintf("et/v%d/%+d", v, by), func(t *testing.T) {
 				good := fakeFile{Version: v, Format: ET, Entries: fakes(6)}.build()
-				wrong := appendUint(nil, uint64(good.bodies[4]-good.at["data"]+by))
+				wrong := wire.AppendUint(nil, uint64(good.bodies[4]-good.at["data"]+by))
 				tr := fakeFile{Version: v, Format: ET, Entries: fakes(6), Instead: map[string][]byte{"offsets[4]": wrong}}.build()
 				name := writeFile(t, "x.et", tr.b)
 				f, err := Open(name, nil) // the tables are right by themselves

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // fabricate writes a trace of the root and n entries that entry makes.
@@ -264,15 +266,15 @@ func TestC13NothingIsQuadratic(t *testing.T) {
 	})
 	t.Run("a pool of wrong claims", func(t *testing.T) {
 		wantLinear(t, "Open", 300_000, func(n int) func() {
-			b := appendUint(AppendMagic(nil, V2, ET), uint64(n))
+			b := wire.AppendUint(AppendMagic(nil, V2, ET), uint64(n))
 			var data []byte
 			for range n {
-				b = appendUint(b, uint64(len(data)))
+				b = wire.AppendUint(b, uint64(len(data)))
 				data = AppendTraceEntry(data, V2, plainEntry(0))
 			}
-			b = appendUint(b, uint64(n))
+			b = wire.AppendUint(b, uint64(n))
 			for range n { // every entry claims all as its children
-				b = appendUint(b, uint64(n-1))
+				b = wire.AppendUint(b, uint64(n-1))
 			}
 			name := writeFile(t, "x.et", append(b, data...))
 			return func() {

@@ -1,5 +1,7 @@
 package format
 
+import "github.com/entrace-go/entrace/internal/wire"
+
 // An index knows, of every entry of the growing file, how long it is and where
 // its parent is, in a few bytes each: lengths, from which the offsets follow, and
 // parents as the nearer of two numbers. Closing the file does not have to read it
@@ -31,7 +33,7 @@ func (x *index) add(size int, id, parent uint32) {
 	if back := uint64(id-parent) << 1; back < p {
 		p = back
 	}
-	x.chunks[n-1] = appendUint(appendUint(x.chunks[n-1], uint64(size)), p)
+	x.chunks[n-1] = wire.AppendUint(wire.AppendUint(x.chunks[n-1], uint64(size)), p)
 	x.entries++
 	x.size += int64(size)
 }

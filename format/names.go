@@ -1,6 +1,6 @@
 package format
 
-import "strings"
+import "github.com/entrace-go/entrace/internal/placer"
 
 // The attributes that carry what an entry has no place for. Part of the product's
 // format: see the tables in the documentation of packages exporter and
@@ -54,32 +54,12 @@ const (
 	NameEnd      = "entrace.end"
 )
 
-// attrEscape makes room for users' attributes whose names are taken.
-const attrEscape = "otel.attr."
-
 // Reserved reports whether a user's attribute may not be called name.
-func Reserved(name string) bool {
-	switch name {
-	case AttrTraceID, AttrSpanID, AttrParentSpanID, AttrTime, AttrDuration, AttrTraceFlags, AttrLogLevel,
-		"severity_number", "severity_text", "observed_time_unix_nano", AttrTruncated:
-		return true
-	}
-	return strings.HasPrefix(name, "otel.") || strings.HasPrefix(name, "entrace.")
-}
+func Reserved(name string) bool { return placer.Reserved(name) }
 
 // EscapeName returns the name under which a user's attribute is stored.
-func EscapeName(name string) string {
-	if Reserved(name) {
-		return attrEscape + name
-	}
-	return name
-}
+func EscapeName(name string) string { return placer.EscapeName(name) }
 
 // UserName is the other direction: the user's name of a stored attribute, and
 // whether it is one of the user's at all.
-func UserName(stored string) (name string, ok bool) {
-	if name, ok := strings.CutPrefix(stored, attrEscape); ok {
-		return name, true
-	}
-	return stored, !Reserved(stored)
-}
+func UserName(stored string) (name string, ok bool) { return placer.UserName(stored) }

@@ -14,13 +14,13 @@ type Durability uint8
 
 const (
 	// DurabilityProcess is the death of the process, kill -9 included. Records go
-	// to a crash buffer beside the file, which is mapped into memory, and from
-	// there to the file within a tenth of a second. Where there can be no such
-	// buffer it is DurabilityWriteThrough.
+	// to a journal, and from there to the file within a tenth of a second; see
+	// [RecorderOptions].BufferDir for where it lies. Where there can be no journal it is
+	// DurabilityWriteThrough.
 	DurabilityProcess Durability = iota
-	// DurabilityWriteThrough is the same, by a system call for each record. Only
-	// spans that wait for their parents are not in the file then, and are lost
-	// with the process.
+	// DurabilityWriteThrough is the same: a call waits until the file has its record, at
+	// most for MaxBlock. Only spans that wait for their parents are not in the file then,
+	// and are lost with the process.
 	DurabilityWriteThrough
 	// DurabilityPower is a loss of power, too, by one fsync for all calls that wait
 	// for one.
@@ -64,6 +64,11 @@ type RecorderOptions struct {
 	Format Optional[StorageFormat]
 	// Durability is what records survive. The default is [DurabilityProcess].
 	Durability Durability
+	// BufferDir is the folder of the journal of [DurabilityProcess]. By default the journal
+	// is in /dev/shm if the process is not in a container and there is room, else in the
+	// folder of the trace. In a memory-backed folder recording is fastest; the journal is
+	// lost when that is, with the machine or the container.
+	BufferDir string
 	// MaxEntrySize is the size in bytes above which an entry is cut and marked
 	// with [AttrTruncated]. The default, and the most, is [DefaultMaxEntrySize],
 	// 64 MiB; the least is 2 KiB.

@@ -1,5 +1,7 @@
 package format
 
+import "github.com/entrace-go/entrace/internal/record"
+
 // A Provider is the number of what a record comes from, below [MaxProviders].
 // Package control gives them names.
 type Provider uint8
@@ -10,11 +12,8 @@ const (
 	ProviderLogs  Provider = 1 // log records
 )
 
-// firstOther is the first provider that is neither of these.
-const firstOther Provider = 2
-
 // MaxProviders is how many providers there are at most.
-const MaxProviders = 64
+const MaxProviders = record.MaxProviders
 
 // Providers is a set of providers, a bit each.
 type Providers uint64
@@ -23,6 +22,6 @@ type Providers uint64
 func (s Providers) Has(p Provider) bool { return s>>p&1 != 0 }
 
 // Takes reports whether r takes what comes from p, which is one atomic load. All
-// recorders but those of a [Ring] take everything, or nothing: see Discards. A nil
-// Recorder takes nothing.
+// recorders except that of a flight recorder take everything, or nothing: see Discards.
+// A nil Recorder takes nothing.
 func (r *Recorder) Takes(p Provider) bool { return r != nil && Providers(r.on.Load()).Has(p) }

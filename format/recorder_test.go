@@ -114,6 +114,17 @@ func must(t testing.TB, err error) {
 	}
 }
 
+// eventually reports whether a condition comes true within a few seconds.
+func eventually(fn func() bool) bool {
+	for range 1000 {
+		if fn() {
+			return true
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return false
+}
+
 // TestAppendIsInFile looks for an entry right after the call that took it.
 func TestAppendIsInFile(t *testing.T) {
 	for _, v := range []format.Version{format.V1, format.V2} {
@@ -163,7 +174,7 @@ func TestCloseFinishesAsET(t *testing.T) {
 	if _, err := rec.Append(named("late")); !errors.Is(err, format.ErrClosed) {
 		t.Errorf("Append after Close: %v, want ErrClosed", err)
 	}
-	if err := rec.Sync(); !errors.Is(err, format.ErrClosed) {
+	if err := rec.Sync(context.Background()); !errors.Is(err, format.ErrClosed) {
 		t.Errorf("Sync after Close: %v, want ErrClosed", err)
 	}
 	closeRecorder(t, rec)
@@ -311,7 +322,7 @@ func TestOrphans(t *testing.T) {
 		remote := span("remote", 8, 99)
 		remote.Remote, remote.Resource = true, res
 		must(t, rec.WriteSpan(remote))
-		must(t, rec.Flush())
+		must(t, rec.Flush(context.Background()))
 		if st := rec.Stats(); st.Spans.Waiting != 5 || st.Spans.Written != 2 || st.Spans.Offered != 7 {
 			t.Errorf("before Close: %+v", st.Spans)
 		}
@@ -366,13 +377,13 @@ func TestWaitingBounds(t *testing.T) {
 			rec := create(t, "app.et", &x.o)
 			for i := byte(2); i < 12; i++ {
 				must(t, rec.WriteSpan(span(fmt.Sprint("s", i), i, i-1)))
-				must(t, rec.Flush())
+				must(t, rec.Flush(context.Background()))
 				if n := rec.Stats().Spans.Waiting; n > 3 {
 					t.Errorf("%d spans wait", n)
 				}
 			}
 			must(t, rec.WriteSpan(span("s1", 1, 0)))
-			must(t, rec.Flush())
+			must(t, rec.Flush(context.Background()))
 			if n := rec.Stats().Spans.Waiting; n > 3 {
 				t.Errorf("%d spans wait", n)
 			}
@@ -427,7 +438,7 @@ func TestLiveSpan(t *testing.T) {
 		must(t, rec.EndSpan(s.Ref, []format.TraceEntry{event}, end))
 		must(t, rec.Log(s.Ref, &format.TraceEntry{Message: format.Some("late"), Metadata: format.Metadata{Name: "event"}}))
 		must(t, rec.EndSpan(spanRef(1, 77), nil, end))
-		must(t, rec.Flush())
+		must(t, rec.Flush(context.Background()))
 		if n := rec.Stats().Entries.Dropped.Invalid; n != 1 {
 			t.Errorf("%d entries were invalid, want the end of an unknown span", n)
 		}
@@ -467,7 +478,7 @@ func TestLogs(t *testing.T) {
 	log("before the resource", format.SpanRef{})
 	res, err := rec.Resource(named("resource"))
 	must(t, err)
-	if again, err := rec.Resource(named("resource")); again != res || err != nil {
+	if again, err := rec.Resource(named("resource")); *again != *res || err != nil {
 		t.Errorf("an equal resource is another one, %v", err)
 	}
 	log("without a span", format.SpanRef{})
@@ -667,7 +678,7 @@ func TestDiscard(t *testing.T) {
 	res, rerr := rec.Resource(named("resource"))
 	s := span("s", 1, 0)
 	s.Resource = res
-	err = errors.Join(err, rerr, rec.WriteSpan(s), rec.EndSpan(s.Ref, nil, named("end")), rec.Log(s.Ref, named("event")), rec.Sync(), rec.Close(t.Context()))
+	err = errors.Join(err, rerr, rec.WriteSpan(s), rec.EndSpan(s.Ref, nil, named("end")), rec.Log(s.Ref, named("event")), rec.Sync(context.Background()), rec.Close(t.Context()))
 	if err != nil {
 		t.Error(err)
 	}
@@ -689,7 +700,6 @@ func TestRecorderAllocations(t *testing.T) {
 		s.Open, s.Wait = true, false
 		must(t, rec.WriteSpan(s))
 		for what, fn := range map[string]func(){
-			"Append":      func() { _, _ = rec.Append(e) },
 			"Log in span": func() { _ = rec.Log(s.Ref, e) },
 			"Log apart":   func() { _ = rec.Log(spanRef(3, 3), e) },
 		} {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/entrace-go/entrace/internal/journal"
 	"github.com/entrace-go/entrace/internal/osfile"
 )
 
@@ -39,8 +40,11 @@ type Report struct {
 	Pending int
 
 	// BufferDamaged says that the crash buffer holds data that cannot be read.
-	// Recover renames it to NAME.buffer.N.broken.
+	// Recover renames it to NAME.TIME.buffer.broken.
 	BufferDamaged bool
+	// JournalLost says that the journal of a dead writer was in memory that is gone, so that
+	// what was in it alone is lost. Recover says it once.
+	JournalLost bool
 
 	// What Recover has made, which is Name again when there was nothing to do.
 	Output string
@@ -103,9 +107,9 @@ func pending(f *File) (n int, damaged bool, err error) {
 		return 0, false, err
 	}
 	n = b.entries
-	if b.size <= f.WholeSize() {
+	if b.point.size <= f.WholeSize() {
 		// What the file has behind the checkpoint's size is in the buffer, too.
-		for i := f.Len(); i > 0 && f.data+int64(f.offsets[i]) > b.size; i-- {
+		for i := f.Len(); i > 0 && f.data+int64(f.offsets[i]) > b.point.size; i-- {
 			n--
 		}
 	}
@@ -193,7 +197,7 @@ func orphan(name string) error {
 	if exists(name) || exists(stream) || !exists(stream+extBuffer) {
 		return nil
 	}
-	if err := bringBack(stream); err != nil || exists(stream) {
+	if err := undoRotation(stream); err != nil || exists(stream) {
 		return err
 	}
 	f, err := osfile.CreateAppend(stream)
@@ -204,7 +208,7 @@ func orphan(name string) error {
 	if err := lock(f, true); err != nil {
 		return err
 	}
-	n, err := adopt(f, stream)
+	n, err := importJournal(f, stream, func(error) {})
 	if err == nil && n == 0 {
 		err = osfile.Remove(f, stream) // there was nothing in it
 	}
@@ -233,6 +237,10 @@ func (r *Report) bringIn() (*Report, error) {
 		}
 	}
 	b, err := openBuffer(r.Name, true)
+	if errors.Is(err, journal.ErrGone) {
+		r.JournalLost = true
+		_, err = journal.RemoveGone(r.Name + extBuffer)
+	}
 	if err != nil {
 		return r, err
 	}
@@ -251,7 +259,7 @@ func (r *Report) bringIn() (*Report, error) {
 	if err != nil {
 		return r, err
 	}
-	now.Pending, now.BufferDamaged = r.Pending, r.BufferDamaged
+	now.Pending, now.BufferDamaged, now.JournalLost = r.Pending, r.BufferDamaged, r.JournalLost
 	if broken != "" {
 		now.Broken = broken
 	}

@@ -12,180 +12,126 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/entrace-go/entrace/internal/journal"
 	"github.com/entrace-go/entrace/internal/osfile"
-	"github.com/entrace-go/entrace/internal/segment"
+	"github.com/entrace-go/entrace/internal/placer"
+	"github.com/entrace-go/entrace/internal/record"
 )
 
-// A deadBuffer is what a crash buffer holds whose writer died.
+// A deadBuffer is the journal of a writer that died.
 type deadBuffer struct {
-	f       *os.File
-	name    string
-	change  bool // f is open for writing
-	dead    *segment.Dead
-	size    int64 // of the IET that the checkpoint is about, -1 without one
-	version Version
-	home    uint32
-	moved   bool // another IET has taken the place of the one that the ledger is about
-	tail    [tailSize]byte
-	parked  []replayed
-	streams [][]replayed // what is not in that part of the IET; the spans last
-	parts   []*Resource  // by number, without an owner
-	latest  uint32
+	f       *journal.DeadFile
+	name    string // of the file beside the IET
+	change  bool   // f is open for writing
+	dead    *journal.Dead
+	table   *record.Table
+	point   checkpoint
 	records int
 	entries int
-	// unreadable says that the buffer holds data and no valid checkpoint, so that
-	// nothing tells which of it is already in the IET.
+	// unreadable says that the journal holds data and no valid checkpoint, so that
+	// nothing tells which of it is already in the IET, or that it has another layout.
 	unreadable bool
+	layout     error // it has another layout
 }
 
-// A replayed record is one that is to be written again.
-type replayed struct {
-	position uint64
-	key      int64
-	data     []byte
-}
-
-// openBuffer reads the crash buffer of stream, nil if there is none. It is
-// [ErrLocked] while its writer lives.
-func openBuffer(stream string, change bool) (*deadBuffer, error) {
-	name := stream + extBuffer
-	open := osfile.OpenRead
-	if change {
-		open = osfile.OpenWrite
-	}
-	f, err := open(name)
-	if errors.Is(err, fs.ErrNotExist) {
+// openLockedBuffer opens the journal of stream for writing and locks it, nil if there is
+// none. It is [ErrLocked] while its writer lives.
+func openLockedBuffer(stream string) (*journal.DeadFile, error) {
+	f, err := journal.OpenDead(stream+extBuffer, true)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, journal.ErrGone) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
+	if err := lock(f.File, true); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// openBuffer reads the journal of stream, nil if there is none. It is [ErrLocked] while
+// its writer lives.
+func openBuffer(stream string, change bool) (*deadBuffer, error) {
+	name := stream + extBuffer
+	f, err := journal.OpenDead(name, change)
+	if errors.Is(err, fs.ErrNotExist) || !change && errors.Is(err, journal.ErrGone) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("journal %s: %w", name, err)
+	}
 	b, err := readBuffer(f, name, change)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("crash buffer %s: %w", name, err), closedErr(f.Close()))
+		return nil, errors.Join(fmt.Errorf("journal %s: %w", name, err), closedErr(f.Close()))
 	}
 	return b, nil
 }
 
-func readBuffer(f *os.File, name string, change bool) (*deadBuffer, error) {
-	if err := lock(f, change); err != nil {
+func readBuffer(f *journal.DeadFile, name string, change bool) (*deadBuffer, error) {
+	if err := lock(f.File, change); err != nil {
 		return nil, err
 	}
 	fi, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
-	b := &deadBuffer{f: f, name: name, change: change, size: -1}
-	var from, to uint64
-	var positions []uint64
-	b.dead, err = segment.Read(f, fi.Size(), func(data []byte) func(uint64) uint64 {
-		if len(data) >= checkpointHead {
-			b.size = int64(binary.LittleEndian.Uint64(data))
-			copy(b.tail[:], data[8:])
-			rest := data[8+tailSize:]
-			b.version, b.moved, b.home, rest = Version(rest[0]), rest[1] != 0, binary.LittleEndian.Uint32(rest[2:]), rest[8:]
-			from, to = leUint64(rest), leUint64(rest[8:])
-			for n := min(leUint64(rest[16:]), uint64(len(rest)-24)/8, maxStripes+1); uint64(len(positions)) < n; {
-				positions = append(positions, leUint64(rest[24+8*len(positions):]))
-			}
-		}
-		return func(stream uint64) uint64 {
-			switch {
-			case stream < uint64(len(positions)):
-				return positions[stream]
-			case stream == ledgerStream:
-				return from
-			}
-			return math.MaxUint64
-		}
+	b := &deadBuffer{f: f, name: name, change: change, dead: new(journal.Dead), table: new(record.Table), point: checkpoint{size: -1}}
+	d, err := journal.ReadDead(f, fi.Size(), func(data []byte) func(uint32) uint64 {
+		b.point = parseCheckpoint(data)
+		return b.point.position
 	})
-	if errors.Is(err, segment.ErrNotBuffer) {
-		b.dead, err = new(segment.Dead), nil // it was not whole yet, so nothing is in it
+	if layout, ok := errors.AsType[*journal.LayoutError](err); ok {
+		b.layout, b.unreadable = layout, true
+		return b, nil
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, journal.ErrNotJournal): // it may not have been whole yet
+	case err != nil:
 		return nil, err
+	default:
+		b.dead, b.table = d, record.ReadTable(d)
 	}
-	if len(b.dead.Checkpoint) == 0 {
-		empty, err := segment.Empty(f, fi.Size())
-		if err != nil {
-			return nil, err
-		}
-		b.unreadable = !empty
+	if b.point.size < 0 {
+		empty, err := journal.IsEmpty(f, fi.Size())
+		b.unreadable = err != nil || !empty
+		return b, nil
 	}
-	if err := b.readLedger(from, to); err != nil {
-		return nil, err
-	}
-	for i, position := range positions {
-		var list []replayed
-		key := int64(math.MinInt64)
-		err := b.dead.Records(uint64(i), position, func(position uint64, data []byte) error {
-			var o record
-			if !o.parse(data) || o.kind < opLog || o.kind > opEither {
-				return nil // of a later version
-			}
-			key = max(key, o.key)
-			list = append(list, replayed{position, key, data})
-			b.count(&o)
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
-		b.streams = append(b.streams, list)
-	}
+	b.each(func(e *journal.Entry) {
+		b.records++
+		b.entries += e.Info.Entries()
+	})
 	return b, nil
 }
 
-func (b *deadBuffer) count(o *record) {
-	b.records++
-	b.entries += countBodies(o.bodies)
-	if o.kind == opEither {
-		b.entries--
-	}
-}
-
-// readLedger finds what waited and what the resources are.
-func (b *deadBuffer) readLedger(from, to uint64) error {
-	parked := make(map[uint64]bool)
-	var order []replayed
-	err := b.dead.Records(ledgerStream, from, func(position uint64, data []byte) error {
-		var o record
-		if !o.parse(data) || position >= to && o.kind != opResource { // that is true at any time
-			return nil
+// parked calls fn for the records of spans that were pending.
+func (b *deadBuffer) parked(fn func(*journal.Entry)) {
+	b.dead.Each(journal.StreamParked, func(position uint64, e *journal.Entry) {
+		if position >= b.point.parkedFrom && position < b.point.parkedTo {
+			fn(e)
 		}
-		switch o.kind {
-		case opPark:
-			parked[position] = true
-			order = append(order, replayed{position: position, data: o.bodies})
-		case opUnpark:
-			delete(parked, uint64(o.key))
-		case opResource:
-			if o.resource == 0 || o.resource > 1<<20 {
-				return nil
-			}
-			for uint32(len(b.parts)) < o.resource {
-				b.parts = append(b.parts, new(Resource))
-			}
-			res := b.parts[o.resource-1]
-			res.id = uint32(o.key)
-			if body, head, _, ok := nextBody(o.bodies); ok {
-				res.body, res.head = body, head
-			}
-			b.latest = o.resource
-		}
-		return nil
 	})
-	for _, p := range order {
-		var o record
-		if parked[p.position] && o.parse(p.data) {
-			b.parked = append(b.parked, p)
-			b.count(&o)
-		}
-	}
-	return err
 }
 
-// close gives the buffer back as it is.
+// merge returns what is not in the IET, except for the pending spans.
+func (b *deadBuffer) merge() *journal.Merge {
+	m := journal.NewMerge(b.dead.Shards())
+	for i, p := range b.point.positions {
+		m.Skip(i, p)
+	}
+	return m
+}
+
+// each calls fn for all records that are not in the IET.
+func (b *deadBuffer) each(fn func(*journal.Entry)) {
+	b.parked(fn)
+	m := b.merge()
+	for e := m.Next(); e != nil; e = m.Next() {
+		fn(e)
+	}
+}
+
+// close gives the journal back as it is.
 func (b *deadBuffer) close() error {
 	if b == nil {
 		return nil
@@ -193,34 +139,45 @@ func (b *deadBuffer) close() error {
 	return closedErr(b.f.Close())
 }
 
-// remove removes the buffer, whose records are all in the IET by now. It renames a
-// buffer that cannot be read.
+// remove removes the journal, whose records are all in the IET by now. It renames one
+// that cannot be read.
 func (b *deadBuffer) remove() error {
 	err := error(nil)
 	switch {
-	case !osfile.SameFile(b.f, b.name):
+	case !b.f.HasName():
 	case b.unreadable:
-		for i := 1; ; i++ {
-			to := fmt.Sprintf("%s.%d.broken", b.name, i)
-			if err = osfile.RenameOpen(b.f, b.name, to); !errors.Is(err, fs.ErrExist) {
-				break
-			}
-		}
-		err = errors.Join(err, osfile.SyncDir(b.name))
+		err = b.setAside()
 	default:
-		err = errors.Join(osfile.Remove(b.f, b.name), osfile.SyncDir(b.name))
+		return b.f.Remove()
 	}
 	return errors.Join(err, b.close())
 }
 
+// setAside gives the journal a name with the time of its last change.
+func (b *deadBuffer) setAside() error {
+	fi, err := b.f.Stat()
+	if err != nil {
+		return err
+	}
+	base := strings.TrimSuffix(b.name, extBuffer) + "." + fi.ModTime().UTC().Format(asideTime)
+	to := base + brokenExt
+	for i := 1; ; i++ {
+		if err = b.f.Rename(to); !errors.Is(err, fs.ErrExist) || i == 1000 {
+			break
+		}
+		to = fmt.Sprintf("%s-%d%s", base, i, brokenExt)
+	}
+	return errors.Join(err, osfile.SyncDir(b.name))
+}
+
 // fits reports whether the IET f is the one that the checkpoint is about.
 func (b *deadBuffer) fits(f io.ReaderAt, size int64) bool {
-	if b.size < MagicSize || b.size > size {
+	if b.point.size < MagicSize || b.point.size > size {
 		return false
 	}
-	have, err := tailOf(f, b.size)
-	n := min(b.size, tailSize)
-	return err == nil && bytes.Equal(have.b[tailSize-n:], b.tail[tailSize-n:])
+	have, err := tailOf(f, b.point.size)
+	n := min(b.point.size, tailSize)
+	return err == nil && bytes.Equal(have.b[tailSize-n:], b.point.tail[tailSize-n:])
 }
 
 // tailOf returns the tail of the first size bytes of f.
@@ -233,9 +190,9 @@ func tailOf(f io.ReaderAt, size int64) (t tail, err error) {
 	return t, nil
 }
 
-// move makes the first size bytes of f, of which nothing is in the buffer, what the
-// checkpoint is about: who finds both again, after this replay was killed, cuts f
-// to that.
+// move makes the first size bytes of f, of which nothing is in the journal, what the
+// checkpoint is about: whoever finds both again, after this replay was killed, cuts f to
+// that.
 func (b *deadBuffer) move(f *os.File, size int64) error {
 	if !b.change || b.records == 0 {
 		return nil // f is a copy
@@ -249,13 +206,13 @@ func (b *deadBuffer) move(f *os.File, size int64) error {
 	copy(data[8:], t.b[:])
 	data[8+tailSize+1] = 1
 	// The file has to be on disk before what says so.
-	return errors.Join(f.Sync(), b.dead.Replace(b.f, data), b.f.Sync())
+	return errors.Join(f.Sync(), b.dead.ReplaceCheckpoint(b.f, data), b.f.Sync())
 }
 
-// replay writes what the buffer holds behind the whole entries of f, which is
-// open for writing, locked, and an IET. When it succeeds everything is in f and on
-// disk. When it does not, or is killed, it can be done again. An IET that is
-// corrupt is an error, but for lenient: then what is behind the damage is lost.
+// replay writes what the journal holds behind the whole entries of f, which is open for
+// writing, locked, and an IET. When it succeeds everything is in f and on disk. When it
+// does not, or is killed, it can be done again. An IET that is corrupt is an error, except
+// with lenient: then what is behind the damage is lost.
 func (b *deadBuffer) replay(f *os.File, lenient bool) error {
 	fi, err := f.Stat()
 	if err != nil {
@@ -264,7 +221,7 @@ func (b *deadBuffer) replay(f *os.File, lenient bool) error {
 	size := fi.Size()
 	same := b.fits(f, size)
 	if same {
-		size = b.size // what is behind it is in the buffer, too
+		size = b.point.size // what is behind it is in the journal, too
 	}
 	s, err := b.survey(f, size)
 	if err != nil && (!lenient || !isCorrupt(err)) {
@@ -273,13 +230,12 @@ func (b *deadBuffer) replay(f *os.File, lenient bool) error {
 	if b.records == 0 && s.size == fi.Size() {
 		return nil
 	}
-	if s.entries == 0 {
-		s.version = b.version
-	} else if b.records > 0 && s.version != b.version {
-		return &VersionError{Version: s.version} // it is another file
-	}
-	if s.entries == 0 {
+	switch {
+	case s.entries == 0:
+		s.version = b.point.version
 		s.size = 0 // the magic comes with the root
+	case b.records > 0 && s.version != b.point.version:
+		return &VersionError{Version: s.version} // it is another file
 	}
 	if err := f.Truncate(s.size); err != nil {
 		return err
@@ -287,138 +243,146 @@ func (b *deadBuffer) replay(f *os.File, lenient bool) error {
 	if _, err := f.Seek(s.size, io.SeekStart); err != nil {
 		return err
 	}
-	r := newRecorder(f, &RecorderOptions{
-		Version: s.version, Durability: DurabilityWriteThrough,
-		MaxWaitingSpans: math.MaxInt, MaxWaitingBytes: math.MaxInt, MaxWaitingAge: math.MaxInt64,
-	})
-	r.stream = f.Name()
-	r.size, r.next = s.size, uint64(s.entries)
+	r := b.replayer(f, s)
 	if s.entries == 0 {
 		if err := r.begin(); err != nil {
 			return err
 		}
 	}
 	if !same {
-		if err := b.move(f, r.size); err != nil {
+		if err := b.move(f, r.sink.n); err != nil {
 			return err
 		}
+	} else if !b.point.moved && int64(b.point.anchor) < int64(s.entries) {
+		r.placer.SetHome(b.point.anchor)
 	}
-	for ref, id := range s.spans {
-		r.spans.put(ref, spanSlot{id: id, ended: true})
+	written := s.spans
+	if !same && !b.point.moved {
+		written = b.before()
 	}
-	for i, res := range b.parts {
-		res.owner, res.index = r, uint32(i+1)
-		if res.body != nil {
-			res.id = s.resources[string(res.body)]
-		} else if !same || b.moved || int64(res.id) >= int64(s.entries) {
-			res.id = 0
-		}
-		r.all = append(r.all, res)
-	}
-	r.latest = r.resource(b.latest)
-	if same && !b.moved && int64(b.home) < int64(s.entries) {
-		r.home = b.home
-	}
-	if err := b.write(r); err != nil {
-		return err
-	}
-	for r.waiting.oldest != nil {
-		r.writeFirst()
-	}
-	if err := r.flush(); err != nil {
+	if err := r.write(b, written); err != nil {
 		return err
 	}
 	return f.Sync()
 }
 
-// write applies the records in their order.
-func (b *deadBuffer) write(r *Recorder) error {
-	var o record
-	apply := func(p *replayed) error {
-		if !o.parse(p.data) {
+// before returns the spans that are in the file that the checkpoint is about, if its
+// writer died before the checkpoint was about the next one.
+func (b *deadBuffer) before() map[record.Ref]uint32 {
+	stream := strings.TrimSuffix(b.name, extBuffer)
+	if s, ok := streamOf(stream); ok {
+		stream = s
+	}
+	names, err := archived(stream)
+	if err != nil {
+		return nil
+	}
+	for _, name := range slices.Backward(names) {
+		if !strings.HasSuffix(name, extIET) || !b.isOf(name) {
+			continue
+		}
+		f, err := osfile.OpenRead(name)
+		if err != nil {
 			return nil
 		}
-		if o.kind == opEnd && r.spans.get(&o.ref) == nil {
-			r.applyEnd(&o)
-		} else {
-			_ = r.apply(&o, p.data) // what could not be recorded cannot be now
-		}
-		if len(r.out) < flushSize {
-			return nil
-		}
-		return r.flush()
-	}
-	for i := range b.parked {
-		if o.parse(b.parked[i].data) && o.flags&flagRef != 0 && r.spans.get(&o.ref) != nil {
-			continue // it is in the file: what says that it does not wait any more is lost
-		}
-		if err := apply(&b.parked[i]); err != nil {
-			return err
+		defer f.Close()
+		if s, err := b.survey(f, b.point.size); err == nil {
+			return s.spans
 		}
 	}
-	streams := slices.Clone(b.streams)
-	spans := len(streams) - 1
-	for {
-		next := -1
-		for i, s := range streams {
-			if len(s) > 0 && (next < 0 || s[0].key < streams[next][0].key) {
-				next = i
-			}
-		}
-		if next < 0 {
-			return nil
-		}
-		if next != spans && len(streams[spans]) > 0 && o.parse(streams[next][0].data) && o.flags&flagRef != 0 {
-			if r.spans.get(&o.ref) == nil {
-				next = spans
-			}
-		}
-		if err := apply(&streams[next][0]); err != nil {
-			return err
-		}
-		streams[next] = streams[next][1:]
-	}
+	return nil
 }
 
-// applyEnd writes what is told at the end of a span that is in a file which is
-// gone: below the latest resource, with the ids of the span.
-func (r *Recorder) applyEnd(o *record) {
-	for bodies := o.bodies; ; {
-		body, head, rest, ok := nextBody(bodies)
-		if !ok {
+// A replayer writes records to an IET.
+type replayer struct {
+	sink    *fileSink
+	placer  *placer.Placer
+	version Version
+}
+
+func (b *deadBuffer) replayer(f *os.File, s *survey) *replayer {
+	p := placer.New(b.table, &placer.Options{
+		Columns: s.version.hasAttrColumns(), MaxEntrySize: DefaultMaxEntrySize,
+		MaxPendingSpans: math.MaxInt, MaxPendingBytes: math.MaxInt, MaxPendingAge: math.MaxInt64,
+		Unpark: func(*journal.Segment) {},
+	})
+	p.KeepOrphans = true
+	r := &replayer{sink: newFileSink(f, f.Name()), placer: p, version: s.version}
+	r.sink.n = s.size
+	p.Resume(uint64(s.entries), s.size, 0)
+	for ref, id := range s.spans {
+		p.Know(&ref, id, true)
+	}
+	for number, id := range s.resources {
+		p.KnowResource(number, id)
+	}
+	return r
+}
+
+func (r *replayer) begin() error {
+	if err := r.sink.begin(r.version); err != nil {
+		return err
+	}
+	r.placer.Resume(0, r.sink.n, 0)
+	r.placer.Root()
+	return r.flush(0)
+}
+
+// flush writes what is staged when that is more than a size.
+func (r *replayer) flush(size int) error {
+	b, staged := r.placer.Out()
+	if len(b) <= size {
+		return nil
+	}
+	kept, err := r.sink.write(b, staged)
+	r.placer.Flushed(kept)
+	return err
+}
+
+// write writes the records of b in their order, except for spans that are written.
+func (r *replayer) write(b *deadBuffer, written map[record.Ref]uint32) (err error) {
+	place := func(e *journal.Entry) {
+		if err == nil {
+			r.placer.Place(e) // what could not be recorded cannot be now
+			err = r.flush(flushSize)
+		}
+	}
+	b.parked(func(e *journal.Entry) {
+		var rec record.Record
+		if !rec.Parse(e) {
 			return
 		}
-		marks := []mark{{AttrSpanID, o.ref.SpanID[:]}, {AttrTraceID, o.ref.TraceID[:]}}
-		var e TraceEntry
-		if _, err := DecodeTraceEntry(append([]byte{0}, body...), r.version, &e); err == nil {
-			marks = slices.DeleteFunc(marks, func(m mark) bool {
-				_, has := e.Attribute(m.name)
-				return has
-			})
+		if _, ok := written[rec.Ref]; !ok && r.placer.Needs(e) { // else it did not wait any more
+			place(e)
 		}
-		_, _ = r.stage(body, head, r.place(r.latest), marks) // what could not be recorded cannot be now
-		bodies = rest
+	})
+	m := b.merge()
+	m.Needs = r.placer.Needs
+	for e := m.Next(); e != nil && err == nil; e = m.Next() {
+		place(e)
 	}
+	for err == nil && r.placer.StagePending() {
+		err = r.flush(flushSize)
+	}
+	if err != nil {
+		return err
+	}
+	return r.flush(0)
 }
 
-// A survey is what a buffer has to know of its IET.
+// A survey is what a replay has to know of its IET.
 type survey struct {
 	version   Version
 	entries   int
 	size      int64 // of the whole entries, with the magic
-	spans     map[SpanRef]uint32
-	resources map[string]uint32
+	spans     map[record.Ref]uint32
+	resources map[uint16]uint32 // ids by number
 }
 
 // survey reads through the first size bytes of f for the entries that the records
 // refer to.
 func (b *deadBuffer) survey(f io.ReaderAt, size int64) (*survey, error) {
-	s := &survey{version: DefaultVersion, spans: make(map[SpanRef]uint32), resources: make(map[string]uint32)}
-	wanted := b.wanted()
-	bodies := make(map[string]bool)
-	for _, res := range b.parts {
-		bodies[string(res.body)] = true
-	}
+	s := &survey{version: DefaultVersion, spans: make(map[record.Ref]uint32), resources: make(map[uint16]uint32)}
 	r, err := NewReader(io.NewSectionReader(f, 0, size), nil)
 	if errors.Is(err, ErrTruncated) {
 		return s, nil // not even the magic
@@ -430,6 +394,7 @@ func (b *deadBuffer) survey(f io.ReaderAt, size int64) (*survey, error) {
 		return nil, &StorageFormatError{Format: r.Format()}
 	}
 	s.version, s.size = r.Version(), MagicSize
+	wanted, resources := b.wanted(s.version)
 	var traces [][16]byte
 	var trace []uint32 // of each entry: its place in traces, from 1 on
 	for {
@@ -456,14 +421,15 @@ func (b *deadBuffer) survey(f io.ReaderAt, size int64) (*survey, error) {
 			v, _ := e.Attribute(AttrSpanID)
 			_, timed := e.Attribute(AttrTime)
 			if span, ok := parseHex(v.Text(), 8); ok && timed {
-				if ref := (SpanRef{traces[of-1], [8]byte(span)}); wanted[ref] {
-					s.spans[ref] = id
+				ref := SpanRef{traces[of-1], [8]byte(span)}
+				if key := ref.key(); wanted[key] {
+					s.spans[key] = id
 				}
 			}
 		}
 		if e.Parent == 0 && id > 0 && e.Metadata.Name == NameResource {
-			if body := r.Raw()[1:]; bodies[string(body)] {
-				s.resources[string(body)] = id
+			if number, ok := resources[string(r.Raw())]; ok {
+				s.resources[number] = id
 			}
 		}
 		s.entries++
@@ -471,43 +437,46 @@ func (b *deadBuffer) survey(f io.ReaderAt, size int64) (*survey, error) {
 	}
 }
 
-// wanted returns the spans that the records refer to.
-func (b *deadBuffer) wanted() map[SpanRef]bool {
-	wanted := make(map[SpanRef]bool)
-	var o record
-	for _, list := range append(slices.Clone(b.streams), b.parked) {
-		for i := range list {
-			if o.parse(list[i].data) {
-				wanted[o.ref], wanted[o.parent] = true, true
-			}
+// wanted returns the spans that the records refer to, and the numbers of the resources by
+// their encodings.
+func (b *deadBuffer) wanted(v Version) (spans map[record.Ref]bool, resources map[string]uint16) {
+	spans, resources = make(map[record.Ref]bool), make(map[string]uint16)
+	p := placer.New(b.table, &placer.Options{Columns: v.hasAttrColumns(), MaxEntrySize: DefaultMaxEntrySize})
+	var r record.Record
+	b.each(func(e *journal.Entry) {
+		if !r.Parse(e) {
+			return
 		}
-	}
-	delete(wanted, SpanRef{})
-	return wanted
+		spans[r.Ref], spans[r.Parent] = true, true
+		if raw, ok := p.AppendResource(nil, r.Resource); ok {
+			resources[string(raw)] = r.Resource
+		}
+	})
+	delete(spans, record.Ref{})
+	return spans, resources
 }
 
 // parseHex is the other direction of AppendHex, for n bytes.
 func parseHex(s string, n int) ([]byte, bool) {
+	const digits = "0123456789abcdef"
 	if len(s) != 2*n {
 		return nil, false
 	}
 	b := make([]byte, n)
 	for i := range b {
-		for _, c := range []byte(s[2*i : 2*i+2]) {
-			d := bytes.IndexByte([]byte(hexDigits), c)
-			if d < 0 {
-				return nil, false
-			}
-			b[i] = b[i]<<4 | byte(d)
+		hi, lo := strings.IndexByte(digits, s[2*i]), strings.IndexByte(digits, s[2*i+1])
+		if hi < 0 || lo < 0 {
+			return nil, false
 		}
+		b[i] = byte(hi<<4 | lo)
 	}
 	return b, true
 }
 
-// bringBack gives the IET of a dead writer its name back that it had rotated out
-// when it died before the next one had the name: what is in the crash buffer
+// undoRotation gives the IET of a dead writer its name back if the writer died after it
+// had given it a name with its time, and before the next one had the name: the journal
 // belongs to it.
-func bringBack(stream string) error {
+func undoRotation(stream string) error {
 	if exists(stream) || !exists(stream+extBuffer) {
 		return nil
 	}
@@ -516,7 +485,7 @@ func bringBack(stream string) error {
 		return distinct(err, ErrLocked) // its writer is at it
 	}
 	defer b.f.Close()
-	names, err := asides(stream)
+	names, err := archived(stream)
 	if err != nil {
 		return err
 	}
@@ -539,15 +508,36 @@ func (b *deadBuffer) isOf(name string) bool {
 	return err == nil && b.fits(f, fi.Size())
 }
 
-// replayBuffer brings what a dead writer left in its crash buffer into its IET f,
-// which is locked.
-func replayBuffer(f *os.File, stream string) (entries int, err error) {
+// replayBuffer brings what a dead writer left in its journal into its IET f, which is
+// locked. It reports a journal that cannot be read.
+func replayBuffer(f *os.File, stream string, report func(error)) (entries int, err error) {
 	b, err := openBuffer(stream, true)
+	if errors.Is(err, journal.ErrGone) {
+		report(fmt.Errorf("%s is finished without its last records: %w", stream, err))
+		_, err = journal.RemoveGone(stream + extBuffer)
+		return 0, err
+	}
 	if err != nil || b == nil {
 		return 0, err
 	}
-	if err := b.replay(f, false); err != nil {
-		return 0, errors.Join(fmt.Errorf("crash buffer %s: %w", b.name, err), b.close())
+	if b.layout == nil {
+		err = b.replay(f, false)
 	}
+	if err != nil {
+		return 0, errors.Join(fmt.Errorf("journal %s: %w", b.name, err), b.close())
+	}
+	b.reportUnreadable(report)
 	return b.entries, b.remove()
 }
+
+// reportUnreadable reports that remove will give the journal another name, if it will.
+func (b *deadBuffer) reportUnreadable(report func(error)) {
+	switch {
+	case b.layout != nil:
+		report(fmt.Errorf("journal %s is renamed to …%s: %w", b.name, brokenExt, b.layout))
+	case b.unreadable:
+		report(fmt.Errorf("journal %s is renamed to …%s: it has no checkpoint that can be read", b.name, brokenExt))
+	}
+}
+
+const brokenExt = extBuffer + ".broken"

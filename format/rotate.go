@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,7 +15,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/entrace-go/entrace/internal/journal"
 	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/internal/placer"
+	"github.com/entrace-go/entrace/internal/record"
 	"github.com/entrace-go/entrace/internal/retain"
 )
 
@@ -82,145 +86,150 @@ func (b *background) wait(ctx context.Context) error {
 	return b.err
 }
 
-// rotates reports whether the recording goes over several files.
-func (r *Recorder) rotates() bool {
-	return r.o.MaxFileSize > 0 || r.o.MaxFileAge > 0 || r.o.MaxFileEntries > 0
+// A rotation is when a writer begins another file.
+type rotation struct {
+	began     time.Time // the file
+	first     uint64    // the id of what came to it first
+	notBefore time.Time // the next attempt
+}
+
+// on reports whether the recording goes over several files.
+func (*rotation) on(o *RecorderOptions) bool {
+	return o.MaxFileSize > 0 || o.MaxFileAge > 0 || o.MaxFileEntries > 0
 }
 
 // tooBig reports whether the file, with what is staged, has reached a bound.
-func (r *Recorder) tooBig() bool {
-	return r.o.MaxFileSize > 0 && r.size+int64(len(r.out)) >= r.o.MaxFileSize ||
-		r.o.MaxFileEntries > 0 && r.next >= uint64(r.o.MaxFileEntries) ||
-		r.next >= fullAt
+func (r *rotation) tooBig(o *RecorderOptions, p *placer.Placer) bool {
+	if !r.on(o) {
+		return false
+	}
+	b, _ := p.Out()
+	next := p.Entries()
+	return o.MaxFileSize > 0 && p.Size()+int64(len(b)) >= o.MaxFileSize || o.MaxFileEntries > 0 && next >= uint64(o.MaxFileEntries) || next >= fullAt
+}
+
+// due returns in how long the file is to be looked at because of its age.
+func (r *rotation) due(o *RecorderOptions, p *placer.Placer) time.Duration {
+	if o.MaxFileAge <= 0 {
+		return math.MaxInt64
+	}
+	d := max(time.Until(r.began.Add(o.MaxFileAge)), time.Until(r.notBefore), writeAfter)
+	if p.Entries() < r.first+minFileEntries {
+		d = max(d, checkEvery) // it waits for more
+	}
+	return d
 }
 
 // fullAt is when a file that may rotate does so before it is full.
 const fullAt = 1<<32 - 1<<16
 
-// minFileAge keeps a bound that is too small from making nothing but files.
 const (
+	// minFileEntries keeps a bound that is too small from making nothing but files.
 	minFileEntries = 16
 	rotateAgain    = time.Minute // after it failed
 )
 
-// lookEvery is how often a recorder that writes looks whether its file has its
-// name still.
-const lookEvery = time.Second
-
-// look reports once that the file has lost its name. It goes on: Close makes the
-// ET of it all the same.
-func (r *Recorder) look() error {
-	r.looked = time.Now()
-	was := r.unlinked
-	if r.unlinked = nil; !osfile.SameFile(r.f, r.stream) {
-		r.unlinked = fmt.Errorf("record to %s: %w", r.stream, ErrUnlinked)
-		if was == nil {
-			r.reports = errors.Join(r.reports, r.unlinked)
-		}
-	}
-	return r.unlinked
-}
-
 // rotateIfDue begins a new file when that is due and everything is in the old one.
-func (r *Recorder) rotateIfDue() {
-	if !r.closed && r.f != nil && time.Since(r.looked) >= lookEvery {
-		_ = r.look() // kept and reported
-	}
-	if !r.rotates() || r.closed || r.dead != nil || len(r.out) > 0 || r.next < r.first+minFileEntries {
+func (w *writer) rotateIfDue() {
+	r := &w.rotation
+	if w.file == nil || !r.on(w.o) || w.file.dead != nil || w.staged() || w.placer.Entries() < r.first+minFileEntries {
 		return
 	}
 	now := time.Now()
-	if !r.tooBig() && (r.o.MaxFileAge <= 0 || now.Sub(r.began) < r.o.MaxFileAge) || now.Before(r.notBefore) {
+	if !r.tooBig(w.o, w.placer) && (w.o.MaxFileAge <= 0 || now.Sub(r.began) < w.o.MaxFileAge) || now.Before(r.notBefore) {
 		return
 	}
-	err := r.look() // the name may be another's by now
+	err := w.checkFile() // the name may be another's by now
 	if err == nil {
-		err = r.rotate(now)
+		err = w.rotate(now)
 	}
 	if err != nil {
 		r.notBefore = now.Add(rotateAgain)
-		r.failed(fmt.Errorf("rotate %s: %w", r.stream, err))
-		r.failing = false // the old file goes on
+		err = fmt.Errorf("rotate %s: %w", w.name, err)
+		w.mu.Lock()
+		w.published.err = err
+		w.mu.Unlock()
+		w.report(err) // the old file goes on
 	}
 }
 
-// rotate puts a new file in the place of the growing one. Until both have their
-// names nothing has changed.
-func (r *Recorder) rotate(now time.Time) error {
-	tmp, err := osfile.CreateTempAppend(r.stream)
+// rotate puts a new file in the place of the growing one. Until both have their names
+// nothing has changed.
+func (w *writer) rotate(now time.Time) error {
+	tmp, err := osfile.CreateTempAppend(w.name)
 	if err != nil {
 		return err
 	}
+	discard := func(err error) error {
+		return errors.Join(err, osfile.Remove(tmp, tmp.Name()), closedErr(tmp.Close()))
+	}
 	if err := osfile.Lock(tmp, true); err != nil {
-		return errors.Join(err, osfile.Remove(tmp, tmp.Name()), closedErr(tmp.Close()))
+		return discard(err)
 	}
-	o := r.o
-	o.Durability, o.OnError, o.Tee = DurabilityWriteThrough, nil, r.hold()
-	o.MaxFileSize, o.MaxFileAge, o.MaxFileEntries = 0, 0, 0
-	next := newRecorder(tmp, &o)
-	next.stream = r.stream
-	err = next.begin()
-	if err == nil {
-		err = r.continueIn(next)
+	n := nextFile{sink: newFileSink(tmp, w.name), placer: w.placer.Next(), keeps: w.tee != nil}
+	if err := w.continueIn(&n); err != nil {
+		return discard(err)
 	}
-	if err == nil {
-		err = r.writeEnd(true)
-	}
-	if err == nil && r.o.Durability == DurabilityPower {
-		err = r.w.Sync() // those who wait for a sync get that of the new file
-	}
-	var aside string
-	if err == nil {
-		ext := extIET
-		err = asideName(r.stream, ext, now, func(to string) error {
-			if r.final != r.stream && exists(strings.TrimSuffix(to, extIET)+extET) {
-				return fs.ErrExist
-			}
-			aside = to
-			if err := osfile.RenameNew(r.stream, to); err != nil {
-				return err
-			}
-			if r.final != r.stream && exists(strings.TrimSuffix(to, extIET)+extET) {
-				// One of that name was finished just now.
-				return cmp.Or(osfile.RenameNew(to, r.stream), fs.ErrExist)
-			}
-			return nil
-		})
-	}
-	if err != nil {
-		return errors.Join(err, osfile.Remove(tmp, tmp.Name()), closedErr(tmp.Close()))
-	}
-	if err := osfile.RenameNew(tmp.Name(), r.stream); err != nil {
-		// The old one goes on under its old name, if it can get that again.
-		return errors.Join(err, osfile.RenameNew(aside, r.stream), osfile.Remove(tmp, tmp.Name()), closedErr(tmp.Close()))
-	}
-	if r.o.Durability == DurabilityPower {
-		if err := osfile.SyncDir(r.stream); err != nil {
-			r.failed(fmt.Errorf("rotate %s: %w", r.stream, err)) // both are there, until a loss of power
+	if w.o.Durability == DurabilityPower {
+		if err := w.sink.sync(); err != nil { // those who wait for a sync get that of the new file
+			return discard(err)
 		}
 	}
-	old, table := r.f, r.index.table()
-	r.f, r.w, r.size, r.next, r.index, r.tail, r.began = tmp, tmp, next.size, next.next, next.index, next.tail, now
-	r.spans, r.first, r.home = next.spans, next.next, 0 // what is to be hung below something is in the file before
-	r.stats.Entries.Offered += next.stats.Entries.Written
-	r.stats.Entries.Written += next.stats.Entries.Written
-	for i, res := range r.all {
-		res.id = next.all[i].id
+	aside, err := w.renameAside(now)
+	if err != nil {
+		return discard(err)
 	}
-	r.ledger.resources(r)
-	r.checkpoint()
-	r.stats.Files++
-	r.follow(o.Tee)
-	final := r.final != r.stream
-	// Here and not when it is finished: files are finished concurrently, in any order.
-	r.finished.ended.Add(strings.TrimSuffix(aside, extIET))
-	r.finished.add(old)
-	r.finished.start(func(ctx context.Context) error {
-		err := finishFile(ctx, old, aside, final, table)
-		r.finished.remove(old)
-		return errors.Join(err, r.finished.prune(r.stream, r.o.KeepFiles, time.Now()))
-	})
+	if err := osfile.RenameNew(tmp.Name(), w.name); err != nil {
+		// The old one goes on under its old name, if it can get that again.
+		return discard(errors.Join(err, osfile.RenameNew(aside, w.name)))
+	}
+	if err := w.writeEnd(true); err != nil {
+		w.failed(err) // it is a whole IET all the same
+	}
+	old := w.file
+	n.placer.Drop = w.placer.Drop
+	n.placer.Adopt(w.placer)
+	w.placer, w.sink, w.file = n.placer, n.sink, n.sink
+	w.reader.Needs = w.placer.Needs
+	w.rotation = rotation{began: now, first: w.placer.Entries()}
+	w.placer.Extra() // they are counted here
+	w.mu.Lock()
+	w.published.extra[0] += w.placer.Entries()
+	w.published.written[0] += w.placer.Entries()
+	w.published.files++
+	w.published.bytes = w.file.n
+	w.mu.Unlock()
+	if w.tee != nil {
+		w.tee.begin(w.version)
+		for _, k := range n.kept {
+			if err := w.tee.take(k.b, k.staged); err != nil {
+				w.report(err)
+			}
+		}
+	}
+	w.repark()
+	w.checkpoint()
+	w.finishOld(old, aside) // not before, as recovery looks into it until the checkpoint is there
+	if w.o.Durability == DurabilityPower {
+		if err := osfile.SyncDir(w.name); err != nil {
+			w.failed(fmt.Errorf("rotate %s: %w", w.name, err)) // both are there, until a loss of power
+		}
+	}
 	return nil
+}
+
+// repark parks the pending spans anew, behind all that was parked for the file before.
+func (w *writer) repark() {
+	k := &w.parking
+	if k.stream == nil {
+		return
+	}
+	k.from = k.stream.Position()
+	for seg := range k.live {
+		k.done[seg] = true
+	}
+	clear(k.live)
+	w.placer.Repark()
 }
 
 func closedErr(err error) error {
@@ -242,85 +251,140 @@ func finishFile(ctx context.Context, f *os.File, iet string, et bool, t *table) 
 	return errors.Join(err, closedErr(f.Close()))
 }
 
-// continueIn writes the resources and the spans that are open to the next file.
-func (r *Recorder) continueIn(next *Recorder) error {
-	for _, res := range r.all {
-		copied := *res
-		copied.owner, copied.id = next, 0
-		next.all = append(next.all, &copied)
+// A nextFile is one that is to take the place of the growing one.
+type nextFile struct {
+	sink   *fileSink
+	placer *placer.Placer
+	keeps  bool // what was written is kept for a Tee
+	kept   []keptEntries
+}
+
+type keptEntries struct {
+	b      []byte
+	staged []placer.Staged
+}
+
+// flush writes what is staged when that is more than a size.
+func (n *nextFile) flush(size int) error {
+	b, staged := n.placer.Out()
+	if len(b) <= size {
+		return nil
 	}
-	if r.latest != nil {
-		next.latest = next.all[r.latest.index-1]
-		next.place(next.latest)
+	kept, err := n.sink.write(b, staged)
+	if n.keeps {
+		n.kept = append(n.kept, keptEntries{slices.Clone(b), slices.Clone(staged)})
 	}
-	type openSpan struct {
-		ref  SpanRef
-		slot spanSlot
+	n.placer.Flushed(kept)
+	return err
+}
+
+// continueIn writes to the next file what has to be there at its beginning: the root and
+// the spans that are open, with their resources.
+func (w *writer) continueIn(n *nextFile) error {
+	if err := n.sink.begin(w.version); err != nil {
+		return err
 	}
-	var open []openSpan
-	for key, slot := range r.spans.ids.All() {
-		if !slot.ended {
-			var ref SpanRef
-			ref.set(key[:])
-			open = append(open, openSpan{ref, slot})
-		}
-	}
-	slices.SortFunc(open, func(a, b openSpan) int { return cmp.Compare(a.slot.id, b.slot.id) })
-	for i := range open {
-		s := &open[i]
-		e, err := r.readBack(s.slot.off)
+	n.placer.Resume(0, n.sink.n, 0)
+	n.placer.Root()
+	for _, s := range w.placer.OpenSpans() {
+		e, err := w.readBack(s.Offset)
 		if err != nil {
 			continue // it goes on without its start
 		}
-		var attrs []Attribute
-		for _, a := range e.Attributes {
-			switch a.Name {
-			case AttrTraceID, AttrParentSpanID, AttrContinued:
-			default:
-				attrs = append(attrs, a)
-			}
-		}
-		e.Attributes = append(attrs, Attribute{AttrContinued, BoolValue(true)})
-		h := SpanHead{Ref: s.ref, Open: true}
-		if s.slot.parent != ([8]byte{}) {
-			h.Parent = SpanRef{TraceID: s.ref.TraceID, SpanID: s.slot.parent}
-		}
-		if s.slot.resource > 0 {
-			h.Resource = next.all[s.slot.resource-1]
-		}
-		b := next.Batch()
-		b.Entry(e)
-		b.Span(&h)
-		err = next.takeDirect(b, b.ops)
-		b.release()
-		if err != nil {
+		n.placer.Place(continuedSpan(&s, e))
+		if err := n.flush(flushSize); err != nil {
 			return err
 		}
 	}
-	return next.flush()
+	return n.flush(0)
+}
+
+// continuedSpan returns a record of the open span s, whose entry is e, marked as one that
+// began in another file.
+func continuedSpan(s *placer.OpenSpan, e *TraceEntry) *journal.Entry {
+	flags := uint8(record.FlagRef | record.FlagOpen)
+	var parent record.Ref
+	if s.Parent != [8]byte{} {
+		flags |= record.FlagParent
+		copy(parent[:], s.Ref.TraceID())
+		copy(parent[16:], s.Parent[:])
+	}
+	var b Batch
+	b.b.Reset(flags, &s.Ref, &parent)
+	b.Begin(e.Message, &e.Metadata)
+	for i := range e.Attributes {
+		switch a := &e.Attributes[i]; a.Name {
+		case AttrTraceID, AttrParentSpanID, AttrContinued:
+		default:
+			b.Value(a.Name, &a.Value)
+		}
+	}
+	b.Bool(AttrContinued, true)
+	b.End()
+	return &journal.Entry{
+		Time: entryTime(e), Info: record.Info(record.KindSpan, uint8(ProviderSpans), flags, s.Resource, 1),
+		Data: b.b.Record().Head[journal.HeadSize:],
+	}
+}
+
+// renameAside gives the growing file a name with its time.
+func (w *writer) renameAside(now time.Time) (aside string, err error) {
+	final := w.final != w.name
+	err = asideName(w.name, extIET, now, func(to string) error {
+		et := strings.TrimSuffix(to, extIET) + extET
+		if final && exists(et) {
+			return fs.ErrExist
+		}
+		aside = to
+		if err := osfile.RenameNew(w.name, to); err != nil {
+			return err
+		}
+		if final && exists(et) {
+			// One of that name was finished just now.
+			return cmp.Or(osfile.RenameNew(to, w.name), fs.ErrExist)
+		}
+		return nil
+	})
+	return aside, err
+}
+
+// finishOld finishes the file that was renamed, in the background.
+func (w *writer) finishOld(old *fileSink, aside string) {
+	table, final := old.index.table(), w.final != w.name
+	// Here and not when it is finished: files are finished concurrently, in any order.
+	w.finished.ended.Add(strings.TrimSuffix(aside, extIET))
+	w.finished.add(old.f)
+	w.finished.start(func(ctx context.Context) error {
+		err := finishFile(ctx, old.f, aside, final, table)
+		w.finished.remove(old.f)
+		return errors.Join(err, w.finished.prune(w.name, w.o.KeepFiles, time.Now()))
+	})
 }
 
 // readBack reads the entry at off of the growing file.
-func (r *Recorder) readBack(off int64) (*TraceEntry, error) {
+func (w *writer) readBack(off int64) (*TraceEntry, error) {
 	for size := int64(4 << 10); ; size *= 8 {
-		b := make([]byte, min(size, r.size-off))
-		if _, err := r.w.ReadAt(b, off); err != nil {
+		b := make([]byte, min(size, w.file.n-off))
+		if _, err := w.file.w.ReadAt(b, off); err != nil {
 			return nil, err
 		}
 		e := new(TraceEntry)
-		_, err := DecodeTraceEntry(b, r.version, e)
-		if err == nil || !errors.Is(err, ErrTruncated) || size >= r.size-off {
+		_, err := DecodeTraceEntry(b, w.version, e)
+		if err == nil || !errors.Is(err, ErrTruncated) || size >= w.file.n-off {
 			return e, err
 		}
 	}
 }
 
-// asideNames matches what asideName makes of a name without its extension.
-var asideNames = regexp.MustCompile(`^\.\d{8}T\d{6}\.\d{3}Z(-\d+)?\.(et|iet)$`)
+// archivedSuffix matches what asideName makes of a name without its extension.
+var archivedSuffix = regexp.MustCompile(`\.\d{8}T\d{6}\.\d{3}Z(-\d+)?\.(et|iet)$`)
 
-// asides returns the finished files of a stream, or those that are to be, the
+// isArchivedSuffix reports whether s is such a suffix as a whole.
+func isArchivedSuffix(s string) bool { return s != "" && archivedSuffix.FindString(s) == s }
+
+// archived returns the finished files of a stream, or those that are to be, the
 // oldest first.
-func asides(stream string) ([]string, error) {
+func archived(stream string) ([]string, error) {
 	dir, base := filepath.Split(strings.TrimSuffix(stream, extIET))
 	list, err := os.ReadDir(filepath.Clean(dir))
 	if err != nil {
@@ -328,7 +392,7 @@ func asides(stream string) ([]string, error) {
 	}
 	var names []string
 	for _, e := range list {
-		if rest, ok := strings.CutPrefix(e.Name(), base); ok && e.Type().IsRegular() && asideNames.MatchString(rest) {
+		if rest, ok := strings.CutPrefix(e.Name(), base); ok && e.Type().IsRegular() && isArchivedSuffix(rest) {
 			names = append(names, dir+e.Name())
 		}
 	}
@@ -361,7 +425,7 @@ func (b *background) prune(stream string, keep int, now time.Time, spare ...stri
 	if keep <= 0 {
 		return nil
 	}
-	names, err := asides(stream)
+	names, err := archived(stream)
 	if err != nil {
 		return err
 	}

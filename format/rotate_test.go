@@ -66,7 +66,7 @@ func TestRotate(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			must(t, rec.Flush())
+			must(t, rec.Flush(context.Background()))
 			st := rec.Stats()
 			if e := st.Entries; e.Offered != e.Written || e.Dropped.Total() != 0 || e.Waiting != 0 {
 				t.Errorf("the account is %+v", e)
@@ -147,7 +147,7 @@ func TestRotateContinues(t *testing.T) {
 		must(t, rec.EndSpan(spanRef(1, 3), nil, named(format.NameSpanEnd)))
 		for i := range 40 {
 			must(t, rec.Log(spanRef(1, 2), logRecord(i)))
-			must(t, rec.Flush())
+			must(t, rec.Flush(context.Background()))
 		}
 		must(t, rec.Log(spanRef(1, 3), logRecord(100)))
 		must(t, rec.EndSpan(spanRef(1, 4), nil, named(format.NameSpanEnd)))
@@ -222,7 +222,7 @@ func TestKeepFilesWhenTheClockWasSet(t *testing.T) {
 			for i := range records {
 				must(t, rec.Log(format.SpanRef{}, logRecord(i)))
 				if i%20 == 0 {
-					must(t, rec.Flush())
+					must(t, rec.Flush(context.Background()))
 				}
 			}
 			must(t, rec.Close(t.Context()))
@@ -285,9 +285,14 @@ func TestNoRoomForNext(t *testing.T) {
 		t.Log("root may write to every folder: the rest is looked at alone")
 	}
 	dir := t.TempDir()
+	var mu sync.Mutex
 	var told []error
 	rec, err := format.Create(filepath.Join(dir, "app.et"), &format.RecorderOptions{
-		MaxFileEntries: 20, Durability: format.DurabilityWriteThrough, OnError: func(err error) { told = append(told, err) },
+		MaxFileEntries: 20, Durability: format.DurabilityWriteThrough, OnError: func(err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, err)
+		},
 	})
 	must(t, err)
 	aside := filepath.Join(dir, "gone")
@@ -296,8 +301,12 @@ func TestNoRoomForNext(t *testing.T) {
 		must(t, rec.Log(format.SpanRef{}, logRecord(i)))
 	}
 	must(t, os.Rename(dir+"x", dir))
-	if !slices.ContainsFunc(told, func(err error) bool { return errors.Is(err, format.ErrUnlinked) }) {
-		t.Errorf("it told of %v", told)
+	if !eventually(func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.ContainsFunc(told, func(err error) bool { return errors.Is(err, format.ErrUnlinked) })
+	}) {
+		t.Error("it told nothing of that")
 	}
 	must(t, errors.Join(os.RemoveAll(aside)))
 	if err := rec.Close(context.Background()); err != nil && !errors.Is(err, format.ErrUnlinked) {
@@ -319,7 +328,7 @@ func TestRotateStranger(t *testing.T) {
 		must(t, os.WriteFile(rec.StreamPath(), []byte("a stranger's"), 0o600))
 		for i := range 100 {
 			must(t, rec.Log(format.SpanRef{}, logRecord(i)))
-			must(t, rec.Flush())
+			must(t, rec.Flush(context.Background()))
 		}
 		if b, err := os.ReadFile(rec.StreamPath()); string(b) != "a stranger's" {
 			t.Errorf("%s: the file has %.20q, %v", name, b, err)

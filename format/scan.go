@@ -9,6 +9,8 @@ import (
 	"sort"
 	"sync"
 	"unsafe"
+
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // ScanOptions say which entries [File.Scan] passes over and what it wants of them.
@@ -162,7 +164,7 @@ type scanBuffer struct {
 // look notes which names to look at.
 func (s *scan) look() {
 	for i, name := range s.options.Attributes {
-		b := appendString(nil, name)
+		b := wire.AppendString(nil, name)
 		s.sizes |= 1 << (len(b) & 63)
 		last := b[len(b)-1]
 		s.lasts[last], s.names[last] = true, append(s.names[last], i)
@@ -552,19 +554,19 @@ func (w *scanWorker) value(b []byte, p int, o *Optional[Value]) int {
 // integer reads the number at p, the value of v.
 func (v *Value) integer(b []byte, p int) int {
 	switch t, rest := b[p], b[p+1:]; {
-	case t < tag16:
+	case t < wire.Tag16:
 		v.lo = uint64(t)
 		p++
-	case t == tag16 && len(rest) >= 2:
+	case t == wire.Tag16 && len(rest) >= 2:
 		v.lo = uint64(binary.LittleEndian.Uint16(rest))
 		p += 1 + 2
-	case t == tag32 && len(rest) >= 4:
+	case t == wire.Tag32 && len(rest) >= 4:
 		v.lo = uint64(binary.LittleEndian.Uint32(rest))
 		p += 1 + 4
-	case t == tag64 && len(rest) >= 8:
+	case t == wire.Tag64 && len(rest) >= 8:
 		v.lo = binary.LittleEndian.Uint64(rest)
 		p += 1 + 8
-	case t == tag128 && len(rest) >= 16 && v.kind >= KindU128:
+	case t == wire.Tag128 && len(rest) >= 16 && v.kind >= KindU128:
 		v.hi, v.lo = binary.LittleEndian.Uint64(rest[8:]), binary.LittleEndian.Uint64(rest)
 		p += 1 + 16
 	default:

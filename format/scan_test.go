@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // A scanned is what Scan or Walk gave: entries in order, and how it ended.
@@ -287,16 +289,16 @@ func TestScanDamaged(t *testing.T) {
 				{253},
 				{254},
 				{255},
-				{tag16, 1, 0},
-				{tag16, 250, 0},
-				{tag16, 255, 255},
-				{tag32, 1, 0, 0, 0},
-				{tag32, 255, 255, 255, 255},
-				{tag32, 0, 0, 1, 0},
-				{tag64, 1, 0, 0, 0, 0, 0, 0, 0},
-				{tag64, 255, 255, 255, 255, 255, 255, 255, 255},
-				{tag64, 255, 255, 255, 255, 255, 255, 255, 127},
-				{tag128, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+				{wire.Tag16, 1, 0},
+				{wire.Tag16, 250, 0},
+				{wire.Tag16, 255, 255},
+				{wire.Tag32, 1, 0, 0, 0},
+				{wire.Tag32, 255, 255, 255, 255},
+				{wire.Tag32, 0, 0, 1, 0},
+				{wire.Tag64, 1, 0, 0, 0, 0, 0, 0, 0},
+				{wire.Tag64, 255, 255, 255, 255, 255, 255, 255, 255},
+				{wire.Tag64, 255, 255, 255, 255, 255, 255, 255, 127},
+				{wire.Tag128, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
 				{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
 			} {
 				tr := oneWrong(v, ET, field, wrong)
@@ -540,9 +542,9 @@ func TestScanTruncatedWhileMapped(t *testing.T) {
 // What fn is given does not lie in the map, whichever way it was decoded.
 func TestScanCopies(t *testing.T) {
 	notOnWindows(t)
-	long := append([]byte{tag64}, binary.LittleEndian.AppendUint64(nil, 4)...) // the length of "text", which is not usual
+	long := append([]byte{wire.Tag64}, binary.LittleEndian.AppendUint64(nil, 4)...) // the length of "text", which is not usual
 	for _, v := range hostileVersions {
-		for _, instead := range []map[string][]byte{nil, {"attr[0].value.len": long}, {"module_path.len": append([]byte{tag64}, 9, 0, 0, 0, 0, 0, 0, 0)}} {
+		for _, instead := range []map[string][]byte{nil, {"attr[0].value.len": long}, {"module_path.len": append([]byte{wire.Tag64}, 9, 0, 0, 0, 0, 0, 0, 0)}} {
 			es := []fakeEntry{{TraceEntry: *Root()}, {TraceEntry: rich(0, "name")}}
 			es[1].Instead = instead
 			f := openBytes(t, fakeFile{Version: v, Format: IET, Entries: es}.build().b)
@@ -612,7 +614,7 @@ func TestScanMemory(t *testing.T) {
 	for _, v := range hostileVersions {
 		for _, field := range entryLengths(v) {
 			for _, claim := range hugeLengths {
-				f := openBytes(t, oneWrong(v, ET, field, appendUint(nil, claim.n)).b)
+				f := openBytes(t, oneWrong(v, ET, field, wire.AppendUint(nil, claim.n)).b)
 				o := &ScanOptions{Workers: 1, Message: true, Metadata: true, Attributes: []string{"a", "b"}}
 				got := allocated(func() {
 					if err := f.Scan(t.Context(), o, func(*ScanBatch) error { return nil }); err == nil {
@@ -634,7 +636,7 @@ func FuzzScan(f *testing.F) {
 		f.Add(b, "a", uint8(i))
 	}
 	for _, v := range hostileVersions {
-		for _, wrong := range [][]byte{{251}, {tag16, 1, 0}, {tag32, 1, 0, 0, 0}, {tag64, 1, 0, 0, 0, 0, 0, 0, 0}, {255}} {
+		for _, wrong := range [][]byte{{251}, {wire.Tag16, 1, 0}, {wire.Tag32, 1, 0, 0, 0}, {wire.Tag64, 1, 0, 0, 0, 0, 0, 0, 0}, {255}} {
 			for _, field := range []string{"level", "attr[0].name.len", "attr[1].kind", "attr[4].value", "attr[6].value", "line"} {
 				f.Add(oneWrong(v, ET, field, wrong).b, "e", uint8(3))
 			}

@@ -3,6 +3,8 @@ package format
 import (
 	"encoding/binary"
 	"math"
+
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // The quick functions pass over entries as fast as can be. They know what nearly
@@ -48,11 +50,11 @@ func (h *quickHead) decode(b []byte) int {
 	}
 	p := 1
 	switch t := b[0]; {
-	case t < tag16:
+	case t < wire.Tag16:
 		h.parent = uint32(t)
-	case t == tag16:
+	case t == wire.Tag16:
 		h.parent, p = uint32(binary.LittleEndian.Uint16(b[1:])), 3
-	case t == tag32:
+	case t == wire.Tag32:
 		h.parent, p = binary.LittleEndian.Uint32(b[1:]), 5
 	default:
 		return nowhere
@@ -115,11 +117,11 @@ func quickUint(b []byte, p int) (uint32, int) {
 		return 0, nowhere
 	}
 	switch t, rest := b[p], b[p+1:]; {
-	case t < tag16:
+	case t < wire.Tag16:
 		return uint32(t), p + 1
-	case t == tag16 && len(rest) >= 2:
+	case t == wire.Tag16 && len(rest) >= 2:
 		return uint32(binary.LittleEndian.Uint16(rest)), p + 3
-	case t == tag32 && len(rest) >= 4:
+	case t == wire.Tag32 && len(rest) >= 4:
 		return binary.LittleEndian.Uint32(rest), p + 5
 	}
 	return 0, nowhere
@@ -139,10 +141,10 @@ func quickCount(b []byte, p int) (int, int) {
 // inlines it.
 func quickText(b []byte, p int) int {
 	if uint(p)+2 < uint(len(b)) {
-		if b[p] < tag16 {
+		if b[p] < wire.Tag16 {
 			return p + 1 + int(b[p])
 		}
-		if b[p] == tag16 && (b[p+1] >= tag16 || b[p+2] > 0) {
+		if b[p] == wire.Tag16 && (b[p+1] >= wire.Tag16 || b[p+2] > 0) {
 			return p + 3 + int(b[p+1]) + int(b[p+2])<<8
 		}
 	}
@@ -153,7 +155,7 @@ func quickText(b []byte, p int) int {
 // not rely on it still being there.
 func textIn(b []byte, p, end int) []byte {
 	at := p + 1
-	if b[p] == tag16 {
+	if b[p] == wire.Tag16 {
 		at += 2
 	}
 	return b[min(at, end):end]
@@ -203,7 +205,7 @@ func quickFind(b []byte, p, n int, named bool, sizes uint64, lasts *[256]bool) (
 		p += 2
 		switch {
 		case kind <= KindBytes:
-			if t < tag16 {
+			if t < wire.Tag16 {
 				p += int(t)
 				continue
 			}
@@ -220,14 +222,14 @@ func quickFind(b []byte, p, n int, named bool, sizes uint64, lasts *[256]bool) (
 			p += 8 - 1
 		case kind > KindI128:
 			return 0, nowhere, 0
-		case t < tag16:
-		case t == tag32:
+		case t < wire.Tag16:
+		case t == wire.Tag32:
 			p += 4
-		case t == tag64:
+		case t == wire.Tag64:
 			p += 8
-		case t == tag16:
+		case t == wire.Tag16:
 			p += 2
-		case t == tag128 && kind >= KindU128:
+		case t == wire.Tag128 && kind >= KindU128:
 			p += 16
 		default:
 			return 0, nowhere, 0

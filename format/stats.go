@@ -36,11 +36,11 @@ type Counts struct {
 	Dropped Dropped
 }
 
-// add adds what a stripe counts: whatever it did not drop waits.
-func (c *Counts) add(s *Counts) {
-	c.Offered += s.Offered
-	c.Waiting += s.Offered - s.Dropped.Total()
-	d, e := &c.Dropped, &s.Dropped
+// Add counts n more that were dropped because of err.
+func (d *Dropped) Add(err error, n uint64) { *d.reason(err) += n }
+
+// add adds the counts of e.
+func (d *Dropped) add(e *Dropped) {
 	d.IO, d.TooLarge, d.Full = d.IO+e.IO, d.TooLarge+e.TooLarge, d.Full+e.Full
 	d.Closed, d.Invalid, d.Overflow = d.Closed+e.Closed, d.Invalid+e.Invalid, d.Overflow+e.Overflow
 }

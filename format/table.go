@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"math"
+
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // header reads the offsets and the pool of the ET b and checks that they make a
@@ -101,9 +103,9 @@ func ascending(out []uint64, b []byte, last uint64) (n, size int) {
 		// The larger a number the more bytes it takes: there are runs of one size.
 		run := n
 		switch b[at] {
-		case tag16:
-			last = max(last, tag16-1)
-			for n < len(out) && len(b)-at >= 3 && b[at] == tag16 {
+		case wire.Tag16:
+			last = max(last, wire.Tag16-1)
+			for n < len(out) && len(b)-at >= 3 && b[at] == wire.Tag16 {
 				o := uint64(binary.LittleEndian.Uint16(b[at+1:]))
 				if o <= last {
 					return n, at
@@ -112,9 +114,9 @@ func ascending(out []uint64, b []byte, last uint64) (n, size int) {
 				n++
 				at += 3
 			}
-		case tag32:
+		case wire.Tag32:
 			last = max(last, math.MaxUint16)
-			for n < len(out) && len(b)-at >= 5 && b[at] == tag32 {
+			for n < len(out) && len(b)-at >= 5 && b[at] == wire.Tag32 {
 				o := uint64(binary.LittleEndian.Uint32(b[at+1:]))
 				if o <= last {
 					return n, at
@@ -123,9 +125,9 @@ func ascending(out []uint64, b []byte, last uint64) (n, size int) {
 				n++
 				at += 5
 			}
-		case tag64:
+		case wire.Tag64:
 			last = max(last, math.MaxUint32)
-			for n < len(out) && len(b)-at >= 9 && b[at] == tag64 {
+			for n < len(out) && len(b)-at >= 9 && b[at] == wire.Tag64 {
 				o := binary.LittleEndian.Uint64(b[at+1:])
 				if o <= last {
 					return n, at
@@ -135,7 +137,7 @@ func ascending(out []uint64, b []byte, last uint64) (n, size int) {
 				at += 9
 			}
 		default:
-			for n < len(out) && at < len(b) && b[at] < tag16 {
+			for n < len(out) && at < len(b) && b[at] < wire.Tag16 {
 				o := uint64(b[at])
 				if o <= last {
 					return n, at
@@ -167,7 +169,7 @@ func (f *File) decodePool(d *decoder, n int) error {
 			parents[i]--
 		}
 		at, count := p, 0
-		if p < len(b) && b[p] < tag16 && int(b[p]) < len(b)-p {
+		if p < len(b) && b[p] < wire.Tag16 && int(b[p]) < len(b)-p {
 			count = int(b[p])
 			p++
 		} else {
@@ -186,10 +188,10 @@ func (f *File) decodePool(d *decoder, n int) error {
 			at := p
 			var id uint64
 			switch {
-			case p < len(b) && b[p] < tag16:
+			case p < len(b) && b[p] < wire.Tag16:
 				id = uint64(b[p])
 				p++
-			case len(b)-p >= 5 && b[p] == tag32:
+			case len(b)-p >= 5 && b[p] == wire.Tag32:
 				id = uint64(binary.LittleEndian.Uint32(b[p+1:]))
 				d.longer = d.longer || id <= math.MaxUint16
 				p += 5

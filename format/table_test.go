@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // plainTables reads the tables of the ET b as simply as can be, one number after
@@ -113,21 +115,21 @@ func TestTablesDamaged(t *testing.T) {
 				{253},
 				{254},
 				{255},
-				{tag16, 0, 0},
-				{tag16, 1, 0},
-				{tag16, 9, 0},
-				{tag16, 251, 0},
-				{tag16, 255, 255},
-				{tag32, 0, 0, 0, 0},
-				{tag32, 1, 0, 0, 0},
-				{tag32, 3, 0, 0, 0},
-				{tag32, 0, 0, 1, 0},
-				{tag32, 255, 255, 255, 255},
-				{tag64, 0, 0, 0, 0, 0, 0, 0, 0},
-				{tag64, 2, 0, 0, 0, 0, 0, 0, 0},
-				{tag64, 0, 0, 0, 0, 1, 0, 0, 0},
-				{tag64, 255, 255, 255, 255, 255, 255, 255, 255},
-				{tag128, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+				{wire.Tag16, 0, 0},
+				{wire.Tag16, 1, 0},
+				{wire.Tag16, 9, 0},
+				{wire.Tag16, 251, 0},
+				{wire.Tag16, 255, 255},
+				{wire.Tag32, 0, 0, 0, 0},
+				{wire.Tag32, 1, 0, 0, 0},
+				{wire.Tag32, 3, 0, 0, 0},
+				{wire.Tag32, 0, 0, 1, 0},
+				{wire.Tag32, 255, 255, 255, 255},
+				{wire.Tag64, 0, 0, 0, 0, 0, 0, 0, 0},
+				{wire.Tag64, 2, 0, 0, 0, 0, 0, 0, 0},
+				{wire.Tag64, 0, 0, 0, 0, 1, 0, 0, 0},
+				{wire.Tag64, 255, 255, 255, 255, 255, 255, 255, 255},
+				{wire.Tag128, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
 			} {
 				b := fakeFile{Version: v, Format: ET, Entries: fakes(9), Instead: map[string][]byte{field: wrong}}.build().b
 				wantTables(t, fmt.Sprintf("v%d, %s is % x", v, field, wrong), v, b)

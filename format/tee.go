@@ -2,12 +2,18 @@ package format
 
 import (
 	"context"
-	"math"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/entrace-go/entrace/internal/placer"
 )
 
 // A Tee gets what a [Recorder] writes to its file, as soon as it is there: package
-// remote sends it over the network. Its methods are called one at a time, with the
-// recorder's lock held: they must return at once and must not record.
+// remote sends it over the network. Its methods are called one at a time, on a goroutine
+// of their own. While they do not return, up to 8 MiB wait for them; entries that come
+// then do not reach the Tee, and OnError is told of [ErrOverflow] once.
 type Tee interface {
 	// Begin says that a file of version v begins, whose ids count from its root,
 	// id 0, which is not handed over. Another Begin is for the file after a
@@ -28,99 +34,69 @@ type TeeEntry struct {
 	Raw        []byte  // its encoding
 }
 
-// teeBatch is how many entries are handed over at once.
-const teeBatch = 256
+// A teeQueue hands entries to a Tee.
+type teeQueue struct {
+	tee   Tee
+	calls callbacks
+	lost  bool // the last entries found no room
+}
 
-// teed hands over the first kept of what is staged, which is in the file now.
-func (r *Recorder) teed(kept int) {
-	if r.o.Tee == nil {
-		return
-	}
+// errTeeBusy says why entries do not reach a Tee.
+var errTeeBusy = fmt.Errorf("the Tee does not take the entries: %w", ErrOverflow)
+
+// begin tells the Tee of a file.
+func (t *teeQueue) begin(v Version) { t.calls.post(0, func() { t.tee.Begin(v) }) }
+
+// take hands entries to the Tee, whose encodings are in b. The error says once that there
+// is no room for them.
+func (t *teeQueue) take(b []byte, entries []placer.Staged) error {
+	list := make([]TeeEntry, 0, len(entries))
+	raw := slices.Clone(b[:entries[len(entries)-1].End])
 	from := 0
-	for i := range r.staged[:kept] {
-		s := &r.staged[i]
-		e := TeeEntry{ID: s.id, Parent: s.parent, Resource: s.resource != nil, Raw: r.out[from:s.end:s.end]}
-		if s.isSpan {
-			e.Ref = s.ref
+	for i := range entries {
+		e := &entries[i]
+		if e.ID > 0 {
+			t := TeeEntry{ID: e.ID, Parent: e.Parent, Resource: e.IsResource, Raw: raw[from:e.End:e.End]}
+			if e.IsSpan {
+				t.Ref = refOf(&e.Ref)
+			}
+			list = append(list, t)
 		}
-		if r.forTee = append(r.forTee, e); len(r.forTee) == teeBatch {
-			r.handOver()
-		}
-		from = s.end
+		from = e.End
 	}
-	r.handOver()
-}
-
-func (r *Recorder) handOver() {
-	if len(r.forTee) > 0 {
-		r.o.Tee.Take(r.forTee)
-		clear(r.forTee) // nothing keeps what is staged
-		r.forTee = r.forTee[:0]
-	}
-}
-
-// closeTee ends what gets the entries.
-func (r *Recorder) closeTee(ctx context.Context) error {
-	if r.o.Tee == nil {
+	if len(list) == 0 {
 		return nil
 	}
-	return r.o.Tee.Close(ctx)
-}
-
-// A heldTee keeps what goes to a file that may not come to be.
-type heldTee struct{ entries []TeeEntry }
-
-func (*heldTee) Begin(Version)               {}
-func (*heldTee) Close(context.Context) error { return nil }
-
-func (h *heldTee) Take(entries []TeeEntry) {
-	for _, e := range entries {
-		e.Raw = append([]byte(nil), e.Raw...)
-		h.entries = append(h.entries, e)
-	}
-}
-
-// hold returns a Tee for a file that is to follow, nil if nobody wants one.
-func (r *Recorder) hold() Tee {
-	if r.o.Tee == nil {
+	if t.calls.post(len(raw), func() { t.tee.Take(list) }) {
+		t.lost = false
 		return nil
 	}
-	return new(heldTee)
-}
-
-// follow hands over what h has held, now that the file is there.
-func (r *Recorder) follow(h Tee) {
-	held, ok := h.(*heldTee)
-	if !ok {
-		return
+	if t.lost {
+		return nil
 	}
-	r.o.Tee.Begin(r.version)
-	if len(held.entries) > 0 {
-		r.o.Tee.Take(held.entries)
+	t.lost = true
+	return errTeeBusy
+}
+
+// close ends the Tee when it has got everything. It returns early if a method of the Tee
+// does not return, which may be because it calls Close itself: the Tee is closed later
+// then.
+func (t *teeQueue) close(ctx context.Context) error {
+	var closing atomic.Bool
+	done := make(chan error, 1)
+	if !t.calls.post(0, func() { closing.Store(true); done <- t.tee.Close(ctx) }) {
+		return errTeeBusy
+	}
+	tick := time.NewTicker(callbackGrace / 20)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-tick.C:
+			if (ctx.Err() != nil || !closing.Load()) && t.calls.runningFor() > callbackGrace {
+				return errTeeBusy
+			}
+		}
 	}
 }
-
-// Stream returns a recorder without a file: what it takes goes to the Tee of o
-// alone, nothing survives the process, and Close ends the Tee. Options that are
-// about files have no effect. It takes as many entries as 32 bits count.
-func Stream(o *RecorderOptions) *Recorder {
-	opt := *o
-	opt.Durability = DurabilityBuffered
-	opt.MaxFileSize, opt.MaxFileAge, opt.MaxFileEntries = 0, 0, 0
-	r := newRecorder(nil, &opt)
-	r.w = noFile{}
-	r.index.broken = true // nobody asks for it
-	r.slot, r.refs = &slot{recorder: r}, 1
-	r.on.Store(math.MaxUint64)
-	_ = r.begin() // which cannot fail
-	r.startBuffer()
-	return r
-}
-
-// A noFile is the file of a recorder that has none.
-type noFile struct{}
-
-func (noFile) Write(b []byte) (int, error)       { return len(b), nil }
-func (noFile) ReadAt([]byte, int64) (int, error) { return 0, ErrShrunk }
-func (noFile) Truncate(int64) error              { return nil }
-func (noFile) Sync() error                       { return nil }

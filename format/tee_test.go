@@ -18,9 +18,10 @@ type listTee struct {
 func (l *listTee) Begin(Version) { l.files = append(l.files, nil) }
 
 func (l *listTee) Take(entries []TeeEntry) {
-	h := heldTee{entries: l.files[len(l.files)-1]}
-	h.Take(entries)
-	l.files[len(l.files)-1] = h.entries
+	for _, e := range entries {
+		e.Raw = append([]byte(nil), e.Raw...)
+		l.files[len(l.files)-1] = append(l.files[len(l.files)-1], e)
+	}
 }
 
 func (l *listTee) Close(context.Context) error { l.closed++; return errTee }
@@ -56,6 +57,12 @@ func (l *listTee) same(t *testing.T, file int, name string) {
 	}
 }
 
+// teed waits until the Tee has what was written.
+func teed(t *testing.T, r *Recorder) {
+	t.Helper()
+	must(t, onWriter(r, func(w *writer) { w.tee.calls.wait(t.Context()) }))
+}
+
 // TestTee: what the file holds is handed over, and nothing else, whatever the
 // durability and though writes fail.
 func TestTee(t *testing.T) {
@@ -76,10 +83,11 @@ func TestTee(t *testing.T) {
 				s.Resource = res
 				_ = r.WriteSpan(s)
 				if i%10 == 5 {
-					_ = r.Flush()
+					_ = r.Flush(context.Background())
 				}
 			}
-			must(t, r.Flush())
+			must(t, r.Flush(context.Background()))
+			teed(t, r)
 			tee.same(t, 0, r.StreamPath())
 			if err := r.Close(t.Context()); !errors.Is(err, errTee) || tee.closed != 1 {
 				t.Errorf("Close: %v; the Tee was closed %d times", err, tee.closed)
@@ -103,7 +111,7 @@ func TestTeeRotation(t *testing.T) {
 		must(t, r.WriteSpan(s))
 	}
 	_ = r.Close(t.Context()) // the error of the Tee
-	names, err := asides(r.StreamPath())
+	names, err := archived(r.StreamPath())
 	must(t, err)
 	names = append(names, r.StreamPath())
 	if len(names) != len(tee.files) || len(names) < 3 {
@@ -126,7 +134,8 @@ func TestStream(t *testing.T) {
 		s.Resource = res
 		must(t, r.WriteSpan(s))
 	}
-	must(t, errors.Join(r.Flush(), r.Sync()))
+	must(t, errors.Join(r.Flush(context.Background()), r.Sync(context.Background())))
+	teed(t, r)
 	st := r.Stats().Entries
 	if r.Discards() || len(tee.files) != 1 || len(tee.files[0]) != 101 || st.Written != 102 || st.Offered != 102 {
 		t.Errorf("%d files, the account is %+v", len(tee.files), st)

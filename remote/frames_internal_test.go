@@ -188,7 +188,7 @@ func TestSilentWhenIdle(t *testing.T) {
 			if err := rec.Log(format.SpanRef{}, entry); err != nil {
 				t.Fatal(err)
 			}
-			if err := rec.Flush(); err != nil {
+			if err := rec.Flush(context.Background()); err != nil {
 				t.Fatal(err)
 			}
 			c, err := l.Accept()

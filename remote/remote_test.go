@@ -236,8 +236,8 @@ func record(t testing.TB, rec *format.Recorder, n int) {
 		}
 		must(t, rec.WriteSpan(span(res, i, parent)))
 		b := rec.Batch()
-		b.Entry(&format.TraceEntry{Message: format.Some("log"), Metadata: format.Metadata{Name: "event"}})
 		b.Log(ref(i), int64(i))
+		b.Entry(&format.TraceEntry{Message: format.Some("log"), Metadata: format.Metadata{Name: "event"}})
 		must(t, b.Write())
 		if i%3 == 0 {
 			must(t, rec.EndSpan(ref(i), nil, &format.TraceEntry{Metadata: format.Metadata{Name: format.NameSpanEnd}}))

@@ -24,7 +24,7 @@ func TestRefusedEntry(t *testing.T) {
 	for range 100 {
 		put("small")
 	}
-	must(t, rec.Flush())
+	must(t, rec.Flush(context.Background()))
 	for begin := time.Now(); s.Stats().Sent < 100; time.Sleep(10 * time.Millisecond) {
 		if time.Since(begin) > time.Minute {
 			t.Fatalf("what is behind it does not go: %+v", s.Stats())

@@ -2,6 +2,7 @@ package slogadapter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -41,38 +42,24 @@ const (
 // A Handler is a slog.Handler that writes to a recorder. It is safe for
 // concurrent use.
 type Handler struct {
-	core *core
+	shared *shared
 
-	// What With and WithGroup have gathered. Invariants: with is not changed any
-	// more, and nothing is appended in its place; prefix is the names in groups,
-	// each with a dot behind it.
-	with   attrList
-	groups []string
-	prefix string
-
-	encoded encoded // the same, for shapes
+	// What With and WithGroup have added. It does not change any more.
+	with   *format.Attributes // nil: nothing
+	used   usage              // of the limits
+	groups []string           // for ReplaceAttr
+	prefix int                // size of the names of the groups, with a dot behind each
 }
 
-// A core is what a handler shares with those that are made of it.
-type core struct {
+// shared is what a handler has in common with those that are made of it.
+type shared struct {
 	recorder *format.Recorder
 	level    slog.Leveler
 	replace  func([]string, slog.Attr) slog.Attr
 	maxAttrs int
 	maxBytes int
 	sites    siteCache
-	states   sync.Pool // of *state
-	v2       bool      // of the format
-}
-
-// An attrList is attributes as they are stored, and what is to be known of them.
-type attrList struct {
-	attrs []format.Attribute
-	jsons []string       // names of those that are JSON texts
-	twice map[string]int // how often a name came that came twice
-	names uint64         // a filter: has the bit of every name
-	bytes int            // of text
-	cut   bool           // something is missing
+	encoders sync.Pool // of *encoder
 }
 
 // New returns a handler that records to r. A nil o means defaults.
@@ -80,108 +67,120 @@ func New(r *format.Recorder, o *Options) *Handler {
 	if o == nil {
 		o = &Options{}
 	}
-	c := &core{recorder: r, level: o.Level, replace: o.ReplaceAttr, maxAttrs: o.MaxAttrs, maxBytes: o.MaxBytes}
-	if c.level == nil {
-		c.level = slog.LevelInfo
+	s := &shared{recorder: r, level: o.Level, replace: o.ReplaceAttr, maxAttrs: o.MaxAttrs, maxBytes: o.MaxBytes}
+	if s.level == nil {
+		s.level = slog.LevelInfo
 	}
-	if c.maxAttrs <= 0 {
-		c.maxAttrs = defaultMaxAttrs
+	if s.maxAttrs <= 0 {
+		s.maxAttrs = defaultMaxAttrs
 	}
-	if c.maxBytes <= 0 {
-		c.maxBytes = defaultMaxBytes
+	if s.maxBytes <= 0 {
+		s.maxBytes = defaultMaxBytes
 	}
-	c.sites.none.name = eventName
-	c.v2 = r != nil && r.Version() == format.V2
-	h := &Handler{core: c}
-	h.encode()
-	return h
+	s.sites.none = &site{place: place{name: eventName}}
+	return &Handler{shared: s}
 }
 
 // Enabled reports whether records of level l are recorded.
 func (h *Handler) Enabled(_ context.Context, l slog.Level) bool {
-	return l >= h.core.level.Level() && h.core.recorder.Takes(format.ProviderLogs)
+	return l >= h.shared.level.Level() && h.shared.recorder.Takes(format.ProviderLogs)
 }
 
 // WithAttrs returns a handler whose records have attrs, too. Their values are
 // resolved now; attrs is neither kept nor changed.
 func (h *Handler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	if len(attrs) == 0 {
-		return h
-	}
-	s := state{core: h.core, keep: true}
-	s.inherit(h)
-	s.enter(h)
-	for _, a := range attrs {
-		s.attr(a)
-	}
-	if len(s.attrs) == len(h.with.attrs) && s.cut == h.with.cut {
+	if len(attrs) == 0 || h.shared.recorder.Discards() {
 		return h
 	}
 	c := *h
-	c.with = s.attrList // with its texts, as nobody uses s again
-	c.encode()
+	e := h.shared.encoder()
+	defer e.release()
+	e.usage, e.prefix, e.groups = h.used, h.prefix, append(e.groups, h.groups...)
+	b := h.shared.recorder.Batch()
+	c.with = b.Attributes(h.with, func(b *format.Batch) {
+		e.b = b
+		for _, a := range attrs {
+			e.attr(a)
+		}
+		if e.cut && !h.used.cut {
+			b.Truncated()
+		}
+	})
+	_ = b.Write() // there is nothing in it
+	if e.attrs == h.used.attrs && e.cut == h.used.cut {
+		return h // they were all empty
+	}
+	c.used = e.usage
 	return &c
 }
 
 // WithGroup returns a handler that puts later attributes into a group.
 func (h *Handler) WithGroup(name string) slog.Handler {
-	if name == "" {
+	if name == "" || h.shared.recorder.Discards() {
 		return h
 	}
 	c := *h
 	c.groups = append(slices.Clip(h.groups), name)
-	c.prefix = h.prefix + name + "."
-	c.encode()
+	e := h.shared.encoder()
+	defer e.release()
+	e.usage, e.prefix = h.used, h.prefix
+	name = e.groupName(name)
+	c.prefix, c.used.cut = h.prefix+len(name)+1, e.cut
+	b := h.shared.recorder.Batch()
+	c.with = b.Attributes(h.with, func(b *format.Batch) {
+		b.Group(name)
+		if e.cut && !h.used.cut {
+			b.Truncated()
+		}
+	})
+	_ = b.Write() // there is nothing in it
 	return &c
 }
 
 // Handle records r, whatever its level. The context is only asked for its span:
 // one that is done records, too.
 func (h *Handler) Handle(ctx context.Context, r slog.Record) (err error) {
-	c := h.core
-	if !c.recorder.Takes(format.ProviderLogs) {
+	s := h.shared
+	if !s.recorder.Takes(format.ProviderLogs) || s.recorder.Discards() {
 		return nil
 	}
+	e := s.encoder()
+	defer e.release()
+	b := s.recorder.Batch()
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("slogadapter: panic: %s", panicText(p))
+			b.Undo()
+			err = errors.Join(fmt.Errorf("slogadapter: panic: %s", panicText(p)), b.Write())
 		}
 	}()
-	pos := c.sites.of(r.PC)
 	var ref format.SpanRef
 	flags := trace.TraceFlags(format.DefaultLogFlags) // which are not stored
 	if span := trace.SpanFromContext(ctx); span != noSpan {
 		ref, flags = refOf(span)
 	}
-	if c.replace == nil {
-		if done, err := h.quick(pos, &r, &ref, flags); done {
-			return err
-		}
-	}
-	return h.slowly(pos, &r, ref, flags)
-}
-
-// slowly records r whatever is in it.
-func (h *Handler) slowly(pos *site, r *slog.Record, ref format.SpanRef, flags trace.TraceFlags) (err error) {
-	c := h.core
-	s := c.state()
-	defer s.release()
-	s.inherit(h)
-	s.builtins(r, pos, flags)
-	s.enter(h)
-	r.Attrs(s.each)
-	s.end()
-	s.entry.Attributes = s.attrs
-	b := c.recorder.Batch()
-	b.Entry(&s.entry)
 	at := int64(0)
 	if !r.Time.IsZero() {
 		at = r.Time.UnixNano()
 	}
 	b.Log(ref, at)
-	err = b.Write()
-	h.learn(pos, r, s, flags)
-	return err
+	e.b, e.usage = b, h.used
+	if s.replace == nil {
+		e.begin(s.sites.of(s.recorder, r.PC, r.Message), r.Level, "", r.Time, r.Message, flags)
+	} else {
+		e.beginReplaced(&r, flags)
+	}
+	b.User()
+	e.addExtra()
+	e.prefix, e.groups = h.prefix, append(e.groups, h.groups...)
+	if h.with != nil {
+		b.Share(h.with)
+	}
+	r.Attrs(e.each)
+	if e.cut && !h.used.cut {
+		b.Truncated()
+	}
+	b.End()
+	return b.Write()
 }
 
 // noSpan is what a context without a span has.

@@ -43,7 +43,7 @@ func newHandler(t testing.TB, o *slogadapter.Options) (*format.Recorder, *slogad
 // entries returns all entries of rec but the root: entry id is at id-1.
 func entries(t testing.TB, rec *format.Recorder) []*format.TraceEntry {
 	t.Helper()
-	if err := rec.Flush(); err != nil {
+	if err := rec.Flush(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	f, err := os.Open(rec.StreamPath())

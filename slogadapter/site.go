@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/source"
 )
 
@@ -25,9 +26,16 @@ type place struct {
 type site struct {
 	place
 
-	shapes atomic.Pointer[[]*shape]
+	call *format.CallSite // nil: none
+}
 
-	mu sync.Mutex // held while shapes are replaced
+// metadata returns what the entries of the site have in common.
+func (s *site) metadata() format.Metadata {
+	m := format.Metadata{Name: s.name, Target: s.pkg}
+	if s.file != "" {
+		m.File, m.Line = format.Some(s.file), format.Some(s.line)
+	}
+	return m
 }
 
 const eventName = "event"
@@ -35,16 +43,17 @@ const eventName = "event"
 // A siteCache knows the sites of program counters, of which a program has only so
 // many. Looking one up takes no lock and allocates nothing.
 type siteCache struct {
-	none site // for no program counter
+	none *site // for no program counter
 
 	known atomic.Pointer[map[uintptr]*site]
 
 	mu sync.Mutex // held while known is replaced
 }
 
-func (c *siteCache) of(pc uintptr) *site {
+// of returns the site of a program counter, which records with the message.
+func (c *siteCache) of(r *format.Recorder, pc uintptr, message string) *site {
 	if pc == 0 {
-		return &c.none
+		return c.none
 	}
 	if m := c.known.Load(); m != nil {
 		if s := (*m)[pc]; s != nil {
@@ -53,10 +62,20 @@ func (c *siteCache) of(pc uintptr) *site {
 	}
 	f, _ := runtime.CallersFrames([]uintptr{pc}).Next()
 	s := newSite(f.Function, f.File, f.Line)
+	m := s.metadata()
+	s.call = r.CallSite(&m, message)
+	return c.add(pc, s)
+}
+
+// add adds a site, or returns the one that is there.
+func (c *siteCache) add(pc uintptr, s *site) *site {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	m := make(map[uintptr]*site)
 	if old := c.known.Load(); old != nil {
+		if s := (*old)[pc]; s != nil {
+			return s
+		}
 		m = maps.Clone(*old)
 	}
 	m[pc] = s

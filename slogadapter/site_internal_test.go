@@ -4,6 +4,8 @@ import (
 	"math"
 	"sync"
 	"testing"
+
+	"github.com/entrace-go/entrace/format"
 )
 
 func TestNewSite(t *testing.T) {
@@ -26,12 +28,13 @@ func TestNewSite(t *testing.T) {
 // TestSiteCache asks for the same places from several goroutines: each is looked
 // up once in the end, and none gets lost.
 func TestSiteCache(t *testing.T) {
-	var c siteCache
+	c := siteCache{none: new(site)}
+	r := format.Discard()
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
 			for pc := range uintptr(200) {
-				if c.of(pc) == nil {
+				if c.of(r, pc, "m") == nil {
 					t.Errorf("no site for %d", pc)
 				}
 			}
@@ -41,7 +44,7 @@ func TestSiteCache(t *testing.T) {
 	if got := len(*c.known.Load()); got != 199 { // 0 is no place
 		t.Errorf("%d sites are known, want 199", got)
 	}
-	if again := c.of(7); c.of(7) != again || c.of(0) != &c.none {
+	if again := c.of(r, 7, "m"); c.of(r, 7, "n") != again || c.of(r, 0, "m") != c.none {
 		t.Error("a site is not the same the second time")
 	}
 }

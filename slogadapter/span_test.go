@@ -132,7 +132,7 @@ func TestLogInView(t *testing.T) {
 	ref := format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{2}}
 	ctx := trace.ContextWithSpanContext(context.Background(), trace.NewSpanContext(trace.SpanContextConfig{TraceID: ref.TraceID, SpanID: ref.SpanID}))
 	l.InfoContext(ctx, "")
-	err := rec.Flush() // or the record would be written below the span
+	err := rec.Flush(context.Background()) // or the record would be written below the span
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestLogInView(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := rec.Flush(); err != nil {
+	if err := rec.Flush(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	f, err := format.Open(rec.StreamPath(), nil)

@@ -7,91 +7,111 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
-	"slices"
+	"strconv"
+	"time"
 	"unicode/utf8"
-
-	"github.com/entrace-go/entrace/format"
 )
 
-// value returns what v, which is resolved, is stored as, and whether that is a
-// JSON text.
-func (s *state) value(v slog.Value) (_ format.Value, isJSON bool) {
+// value adds an attribute, whose value is resolved.
+func (e *encoder) value(key string, v slog.Value) {
 	switch v.Kind() {
 	case slog.KindString:
-		return format.StringValue(s.limit(v.String())), false
+		e.b.String(key, e.limit(v.String()))
 	case slog.KindInt64:
-		return format.I64Value(v.Int64()), false
+		e.b.I64(key, v.Int64())
 	case slog.KindUint64:
-		return format.U64Value(v.Uint64()), false
+		e.b.U64(key, v.Uint64())
 	case slog.KindFloat64:
-		return format.FloatValue(v.Float64()), false
+		e.b.Float(key, v.Float64())
 	case slog.KindBool:
-		return format.BoolValue(v.Bool()), false
+		e.b.Bool(key, v.Bool())
 	case slog.KindDuration:
-		return format.I64Value(int64(v.Duration())), false
+		e.b.Duration(key, v.Duration())
 	case slog.KindTime:
-		mark := s.text.Mark()
-		s.text.B = appendTime(s.text.B, v.Time())
-		return format.StringValue(s.limit(s.text.From(mark))), false
+		e.time(key, v.Time())
 	case slog.KindAny:
-		return s.any(v.Any())
+		e.any(key, v.Any())
+	default:
+		e.b.String(key, e.limit(v.String()))
 	}
-	return format.StringValue(s.limit(v.String())), false
 }
 
-// any returns what a value of any type is stored as.
-func (s *state) any(x any) (_ format.Value, isJSON bool) {
+// maxTime is the size of the text of a time.
+const maxTime = len("2006-01-02T15:04:05.999999999+00:00")
+
+func (e *encoder) time(key string, t time.Time) {
+	if _, offset := t.Zone(); e.bytes+maxTime > e.shared.maxBytes || offset%60 != 0 || t.Year() > 9999 || t.Year() < 0 {
+		e.b.String(key, e.limit(t.Format(time.RFC3339Nano)))
+		return
+	}
+	e.bytes += maxTime
+	e.b.Time(key, t)
+}
+
+// any adds an attribute with a value of any type.
+func (e *encoder) any(key string, x any) {
 	switch x := x.(type) {
 	case nil:
-		return format.StringValue("null"), true
+		e.b.JSON(key, "null")
+		return
 	case []byte:
-		return s.blob(x), false
+		if room := max(e.shared.maxBytes-e.bytes, 0); len(x) > room {
+			x, e.cut = x[:room], true
+		}
+		e.bytes += len(x)
+		e.b.Bytes(key, x)
+		return
 	case error:
-		text, _ := s.call(x, func() (string, error) { return x.Error(), nil })
-		return text, false
+		text, _ := guarded(x, func() (string, error) { return x.Error(), nil })
+		e.b.String(key, e.limit(text))
+		return
 	case json.Marshaler:
-		return s.json(x)
+		e.json(key, x)
+		return
 	case encoding.TextMarshaler:
-		text, _ := s.call(x, func() (string, error) {
-			b, err := x.MarshalText()
-			return string(b), err
-		})
-		return text, false
+		text, _ := guarded(x, marshalText(x))
+		e.b.String(key, e.limit(text))
+		return
 	}
 	switch v := reflect.ValueOf(x); v.Kind() {
 	case reflect.Bool:
-		return format.BoolValue(v.Bool()), false
+		e.b.Bool(key, v.Bool())
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		return format.I64Value(v.Int()), false
+		e.b.I64(key, v.Int())
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
-		return format.U64Value(v.Uint()), false
+		e.b.U64(key, v.Uint())
 	case reflect.Float32, reflect.Float64:
-		return format.FloatValue(v.Float()), false
+		e.b.Float(key, v.Float())
 	case reflect.String:
-		return format.StringValue(s.limit(v.String())), false
+		e.b.String(key, e.limit(v.String()))
+	default:
+		e.json(key, x)
 	}
-	return s.json(x)
 }
 
-// blob returns Bytes, as many as there is room for.
-func (s *state) blob(b []byte) format.Value {
-	if room := max(s.core.maxBytes-s.bytes, 0); len(b) > room {
-		b, s.cut = b[:room], true
+func marshalText(x encoding.TextMarshaler) func() (string, error) {
+	return func() (string, error) {
+		b, err := x.MarshalText()
+		return string(b), err
 	}
-	s.bytes += len(b)
-	if s.keep {
-		b = slices.Clone(b)
-	}
-	return format.BytesValue(b)
 }
 
-// json returns the JSON of x, or what was wrong with it.
-func (s *state) json(x any) (_ format.Value, isJSON bool) {
-	v, ok := s.call(x, func() (string, error) {
+// json adds the JSON of x, or the text of what was wrong with it.
+func (e *encoder) json(key string, x any) {
+	text, ok := guarded(x, marshalJSON(x))
+	if cut := e.limit(text); ok && len(cut) == len(text) {
+		e.b.JSON(key, cut)
+	} else {
+		e.b.String(key, cut)
+	}
+}
+
+func marshalJSON(x any) func() (string, error) {
+	return func() (string, error) {
 		var b bytes.Buffer
-		e := json.NewEncoder(&b)
-		e.SetEscapeHTML(false)
-		if err := e.Encode(x); err != nil {
+		enc := json.NewEncoder(&b)
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(x); err != nil {
 			return "", err
 		}
 		text := bytes.TrimSuffix(b.Bytes(), []byte("\n"))
@@ -99,18 +119,42 @@ func (s *state) json(x any) (_ format.Value, isJSON bool) {
 			return string(bytes.Runes(text)), nil
 		}
 		return string(text), nil
-	})
-	return v, ok
+	}
 }
 
-// call returns the text that fn, which runs methods of x, returns, and whether
-// that is all of it. It returns the text of an error or panic in its place.
-func (s *state) call(x any, fn func() (string, error)) (_ format.Value, whole bool) {
-	text, ok := guarded(x, fn)
-	cut := s.limit(text)
-	return format.StringValue(cut), ok && len(cut) == len(text)
+// anyText returns the text of a value of any type.
+func anyText(x any) string {
+	switch x := x.(type) {
+	case nil:
+		return "null"
+	case []byte:
+		return string(x)
+	case error:
+		text, _ := guarded(x, func() (string, error) { return x.Error(), nil })
+		return text
+	case json.Marshaler:
+	case encoding.TextMarshaler:
+		text, _ := guarded(x, marshalText(x))
+		return text
+	}
+	switch v := reflect.ValueOf(x); v.Kind() {
+	case reflect.Bool:
+		return strconv.FormatBool(v.Bool())
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return strconv.FormatInt(v.Int(), 10)
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
+		return strconv.FormatUint(v.Uint(), 10)
+	case reflect.Float32, reflect.Float64:
+		return strconv.FormatFloat(v.Float(), 'g', -1, 64)
+	case reflect.String:
+		return v.String()
+	}
+	text, _ := guarded(x, marshalJSON(x))
+	return text
 }
 
+// guarded returns the text that fn, which runs methods of x, returns, and whether that is
+// all of it. It returns the text of an error or panic in its place.
 func guarded(x any, fn func() (string, error)) (text string, ok bool) {
 	defer func() {
 		r := recover()

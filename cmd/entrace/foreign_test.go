@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -235,7 +236,7 @@ func TestConvertLiveToFullDisk(t *testing.T) {
 		rec, err := format.Create(name, nil)
 		must(t, err)
 		must(t, rec.Log(format.SpanRef{}, named("one")))
-		must(t, rec.Flush())
+		must(t, rec.Flush(context.Background()))
 		f, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0)
 		must(t, err)
 		_, err = f.Write([]byte{0, 1})

@@ -110,7 +110,7 @@ func sampleTrace(t *testing.T, name string) *format.Recorder {
 			{Name: "raw", Value: format.BytesValue([]byte{1, 255})},
 		},
 	}))
-	must(t, rec.Flush())
+	must(t, rec.Flush(context.Background()))
 	return rec
 }
 
@@ -270,7 +270,7 @@ func TestTreeState(t *testing.T) {
 	must(t, err)
 	for range 30 {
 		must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("said"), Metadata: named("event").Metadata}))
-		must(t, rec.Flush())
+		must(t, rec.Flush(context.Background()))
 	}
 	must(t, rec.Close(t.Context()))
 	parts, err := filepath.Glob("long.2*.et")
@@ -579,7 +579,7 @@ func TestBrokenPipe(t *testing.T) {
 // file yet: copies of its files, at that moment, are what is left.
 func TestCrashBuffer(t *testing.T) {
 	dir := t.TempDir()
-	rec, err := format.Create(filepath.Join(dir, "live.et"), nil)
+	rec, err := format.Create(filepath.Join(dir, "live.et"), &format.RecorderOptions{BufferDir: dir})
 	must(t, err)
 	defer rec.Close(t.Context())
 	if d, err := rec.Durability(); d != format.DurabilityProcess {
@@ -630,7 +630,7 @@ func TestTailRotation(t *testing.T) {
 	}()
 	for i := range 50 {
 		must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some(fmt.Sprint("record ", i)), Metadata: named("event").Metadata}))
-		must(t, rec.Flush())
+		must(t, rec.Flush(context.Background()))
 		time.Sleep(2 * time.Millisecond)
 	}
 	if n := rec.Stats().Files; n < 2 {

@@ -9,7 +9,7 @@
 //	dir: /var/lib/myapp/traces     # where the traces go
 //	keep: {files: 50, bytes: 2GiB, age: 72h}
 //	ring:
-//	  bytes: 64MiB                 # 0: no ring, and no snapshots
+//	  bytes: 32MiB                 # 0: no ring, and no snapshots
 //	  persist: true                # found again after a crash
 //	  always: [spans, logs, runtime.metrics, gc]
 //	  params: {runtime.metrics.interval: 1s}
@@ -56,7 +56,7 @@
 //	  bytes   size       default 2GiB
 //	  age     duration   default 0
 //	ring                 what is recorded all the time, in memory
-//	  bytes   size       default 64MiB; 0: there is none
+//	  bytes   size       default 32MiB; 0: there is none
 //	  persist bool       default true: it outlives a crash
 //	  always  providers  default [spans, logs, runtime.metrics, gc]
 //	  params  params

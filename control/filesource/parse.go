@@ -27,13 +27,13 @@ const (
 )
 
 // Defaults returns a new configuration with what holds when a file does not say:
-// 50 files of 2 GiB in all, and a persistent ring of 64 MiB that has spans, logs,
+// 50 files of 2 GiB in all, and a persistent ring of 32 MiB that has spans, logs,
 // runtime.metrics and gc. It has no ID, Dir or Traces.
 func Defaults() *control.Config {
 	return &control.Config{
 		Keep: control.Keep{Files: 50, Bytes: 2 << 30},
 		Ring: control.RingConfig{
-			Bytes:   64 << 20,
+			Bytes:   32 << 20,
 			Persist: true,
 			Always:  control.Spans | control.Logs | control.RuntimeMetrics | control.GC,
 		},

@@ -266,7 +266,7 @@ func TestParseExample(t *testing.T) {
 		Dir:  "/var/lib/myapp/traces",
 		Keep: control.Keep{Files: 50, Bytes: 2 << 30, Age: 72 * time.Hour},
 		Ring: control.RingConfig{
-			Bytes: 64 << 20, Persist: true,
+			Bytes: 32 << 20, Persist: true,
 			Always: control.Spans | control.Logs | control.RuntimeMetrics | control.GC,
 			Params: map[string]string{"runtime.metrics.interval": "1s"},
 		},

@@ -64,7 +64,7 @@ func config(dir string) *control.Config {
 	return &control.Config{
 		ID: "flightrecorder-1", Dir: dir,
 		Keep: control.Keep{Files: 50, Bytes: 1 << 30},
-		Ring: control.RingConfig{Bytes: 64 << 20, Persist: true, Always: always},
+		Ring: control.RingConfig{Bytes: 32 << 20, Persist: true, Always: always},
 		Traces: []control.TraceConfig{
 			snapshot("error", time.Minute, control.On{Trigger: control.TriggerLog, Level: slog.LevelError}),
 			snapshot("slow", time.Minute, control.On{Trigger: control.TriggerSpan, LongerThan: 500 * time.Millisecond}),

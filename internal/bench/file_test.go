@@ -99,6 +99,9 @@ func createRecording(b testing.TB, dir string, d format.Durability) recording {
 	return recording{rec}
 }
 
+// Flush brings what was taken into the file.
+func (r recording) Flush() error { return r.Recorder.Flush(context.Background()) }
+
 func (r recording) Size() (int64, error) { return r.Stats().Bytes, r.Err() }
 
 func (r recording) Discard() error {

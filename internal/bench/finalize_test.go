@@ -39,7 +39,7 @@ func record(b *testing.B, path string, entries int) *format.Recorder {
 		s.End()
 	}
 	must(b, tp.Shutdown(context.Background()))
-	must(b, rec.Flush())
+	must(b, rec.Flush(context.Background()))
 	must(b, rec.Err())
 	return rec
 }

@@ -126,7 +126,7 @@ func newTelemetry(role string) (*telemetry, error) {
 		return &telemetry{
 			log: slog.New(slogadapter.New(rec, nil)),
 			flush: func(ctx context.Context) error {
-				return errors.Join(tp.ForceFlush(ctx), rec.Flush(), rec.Err())
+				return errors.Join(tp.ForceFlush(ctx), rec.Flush(context.Background()), rec.Err())
 			},
 			close: func() (uint64, error) {
 				ctx := context.Background()

@@ -156,7 +156,7 @@ func recordAndSend(t *testing.T, v format.Version, endpoint string) (name string
 			t.Fatal(err)
 		}
 		if i%500 == 250 {
-			if err := rec.Flush(); err != nil {
+			if err := rec.Flush(context.Background()); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(120 * time.Millisecond)

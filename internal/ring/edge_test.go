@@ -1,4 +1,4 @@
-package format_test
+package ring_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/ring"
 )
 
 // tally counts the spans of a trace and those that have ended.
@@ -55,13 +56,13 @@ func copyFile(t testing.TB, from, to string) string {
 	return to
 }
 
-func all() format.SnapshotOptions { return format.SnapshotOptions{Providers: allProviders} }
+func all() ring.SnapshotOptions { return ring.SnapshotOptions{Providers: allProviders} }
 
 // TestRingEndsGivenUp: spans whose ends the ring has given up, and not their
 // beginnings, are not taken for open: in snapshots, in streams, after a crash.
 func TestRingEndsGivenUp(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.ring")
-	g := newRing(t, &format.RingOptions{Bytes: 4 << 20, Path: path}, allProviders)
+	g := newRing(t, &ring.Options{Bytes: 4 << 20, Path: path}, allProviders)
 	s := play(t, g.Recorder())
 	s.start(ringRef(9, 9), format.SpanRef{}, "open", 10)
 	for i := range 100 {
@@ -77,19 +78,19 @@ func TestRingEndsGivenUp(t *testing.T) {
 			t.Errorf("%s has %d spans, %d of them ended; one is open", what, begun, ended)
 		}
 	}
-	check("a snapshot", writeSnapshot(t, g.Snapshot(all()), format.V1))
-	check("a window", writeSnapshot(t, g.Snapshot(format.SnapshotOptions{Providers: allProviders, From: time.Unix(0, s.at)}), format.V1))
-	rec := create(t, "stream.iet", nil)
+	check("a snapshot", writeSnapshot(t, g.Snapshot(all())))
+	check("a window", writeSnapshot(t, g.Snapshot(ring.SnapshotOptions{Providers: allProviders, From: time.Unix(0, s.at)})))
+	rec := createFor(t, g, "stream.iet", nil)
 	st, err := g.Stream(rec, allProviders)
 	if err != nil {
 		t.Fatal(err)
 	}
 	st.Close()
-	if err := rec.Flush(); err != nil {
+	if err := rec.Flush(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	check("a stream", open(t, rec.StreamPath()))
-	d, err := format.OpenRing(copyFile(t, path, filepath.Join(t.TempDir(), "y.ring")))
+	d, err := ring.Open(copyFile(t, path, filepath.Join(t.TempDir(), "y.ring")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,13 +99,13 @@ func TestRingEndsGivenUp(t *testing.T) {
 	if living := g.Snapshot(all()); living.From.After(sn.From.Add(time.Millisecond)) && sn.From.Before(time.Unix(0, s.at-int64(time.Second))) {
 		t.Errorf("the dead ring goes back to %v, the living one to %v", sn.From, living.From)
 	}
-	check("the dead ring", writeSnapshot(t, sn, format.V1))
+	check("the dead ring", writeSnapshot(t, sn))
 }
 
 // TestRingEndsOfOldSpans: the same, for spans that say that they began an hour ago,
 // when the ring has given up spans that began later.
 func TestRingEndsOfOldSpans(t *testing.T) {
-	g := newRing(t, &format.RingOptions{Bytes: 4 << 20}, allProviders)
+	g := newRing(t, &ring.Options{Bytes: 4 << 20}, allProviders)
 	s := play(t, g.Recorder())
 	for i := range 400 { // more than a segment
 		s.start(ringRef(1, i), format.SpanRef{}, "ended", 200)
@@ -120,7 +121,7 @@ func TestRingEndsOfOldSpans(t *testing.T) {
 	for range 20_000 {
 		s.log(format.SpanRef{}, "said", 500)
 	}
-	if begun, ended := tally(t, writeSnapshot(t, g.Snapshot(all()), format.V1)); begun != ended {
+	if begun, ended := tally(t, writeSnapshot(t, g.Snapshot(all()))); begun != ended {
 		t.Errorf("there are %d spans, %d of them ended", begun, ended)
 	}
 }
@@ -132,12 +133,12 @@ func TestRingKeepChanges(t *testing.T) {
 	for i := range 10 {
 		s.start(ringRef(1, i), format.SpanRef{}, "span", 0)
 	}
-	g.Keep(0)
+	g.SetBuffered(0)
 	for i := range 10 {
 		s.end(ringRef(1, i), 0, 0)
 	}
-	g.Keep(allProviders)
-	if begun, ended := tally(t, writeSnapshot(t, g.Snapshot(all()), format.V1)); begun != 10 || ended != 10 {
+	g.SetBuffered(allProviders)
+	if begun, ended := tally(t, writeSnapshot(t, g.Snapshot(all()))); begun != 10 || ended != 10 {
 		t.Errorf("%d spans, %d ended", begun, ended)
 	}
 }
@@ -162,7 +163,7 @@ func TestRingStandingStream(t *testing.T) {
 	g := newRing(t, nil, allProviders)
 	s := play(t, g.Recorder())
 	tee := &standingTee{stands: make(chan struct{}), release: make(chan struct{})}
-	rec := create(t, "stream.iet", &format.RecorderOptions{Tee: tee, MaxBlock: time.Millisecond})
+	rec := createFor(t, g, "stream.iet", &format.RecorderOptions{Tee: tee, MaxBlock: time.Millisecond})
 	defer close(tee.release)
 	st, err := g.Stream(rec, allProviders)
 	if err != nil {
@@ -196,7 +197,7 @@ func TestRingStreamKilled(t *testing.T) {
 	g := newRing(t, nil, allProviders)
 	s := play(t, g.Recorder())
 	dir := t.TempDir()
-	rec, err := format.Create(filepath.Join(dir, "s.iet"), nil)
+	rec, err := g.Create(filepath.Join(dir, "s.iet"), &format.RecorderOptions{BufferDir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +205,7 @@ func TestRingStreamKilled(t *testing.T) {
 	if d, err := rec.Durability(); d != format.DurabilityProcess {
 		t.Skip("no crash buffer here:", err)
 	}
-	if _, err := rec.AppendHead(&format.TraceEntry{Metadata: format.Metadata{Name: "entrace.trace"}}); err != nil {
+	if _, err := rec.AppendAnchor(&format.TraceEntry{Metadata: format.Metadata{Name: "entrace.trace"}}); err != nil {
 		t.Fatal(err)
 	}
 	st, err := g.Stream(rec, allProviders)
@@ -214,9 +215,9 @@ func TestRingStreamKilled(t *testing.T) {
 	defer st.Close()
 	s.start(ringRef(1, 1), format.SpanRef{}, "span", 0)
 	b := s.rec.Batch()
-	b.Entry(ringEntry("sample", 0))
-	b.From(5)
 	b.Log(format.SpanRef{}, s.tick())
+	b.From(5)
+	b.Entry(ringEntry("sample", 0))
 	if err := b.Write(); err != nil {
 		t.Fatal(err)
 	}
@@ -239,14 +240,14 @@ func TestHeadRotates(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := rec.AppendHead(ringEntry("head", 0)); err != nil {
+	if _, err := rec.AppendAnchor(ringEntry("head", 0)); err != nil {
 		t.Fatal(err)
 	}
 	for range 2500 {
 		b := rec.Batch()
-		b.Entry(ringEntry("sample", 0))
-		b.From(5)
 		b.Log(format.SpanRef{}, 0)
+		b.From(5)
+		b.Entry(ringEntry("sample", 0))
 		if err := b.Write(); err != nil {
 			t.Fatal(err)
 		}
@@ -264,7 +265,7 @@ func TestHeadRotates(t *testing.T) {
 
 // TestRingResourceAgain: the same resource takes room but once.
 func TestRingResourceAgain(t *testing.T) {
-	g := newRing(t, &format.RingOptions{Bytes: 4 << 20, Path: filepath.Join(t.TempDir(), "x.ring")}, allProviders)
+	g := newRing(t, &ring.Options{Bytes: 4 << 20, Path: filepath.Join(t.TempDir(), "x.ring")}, allProviders)
 	for i := range 60_000 {
 		if _, err := g.Recorder().Resource(ringEntry([]string{"a", "b"}[i%2], 500)); err != nil {
 			t.Fatal(err)
@@ -324,11 +325,11 @@ func TestRingOddTimes(t *testing.T) {
 			rec := create(t, "app.iet", nil)
 			record(play(t, g.Recorder()))
 			record(play(t, rec))
-			if err := rec.Flush(); err != nil {
+			if err := rec.Flush(context.Background()); err != nil {
 				t.Fatal(err)
 			}
 			want := rawOutline(t, open(t, rec.StreamPath()))
-			got := rawOutline(t, writeSnapshot(t, g.Snapshot(all()), format.V1))
+			got := rawOutline(t, writeSnapshot(t, g.Snapshot(all())))
 			if got = strings.TrimSuffix(got, " entrace.end)") + ")"; got != want {
 				t.Errorf("the snapshot is\n%s, the recording\n%s", got, want)
 			}
@@ -338,7 +339,7 @@ func TestRingOddTimes(t *testing.T) {
 
 // TestRingFuture: a record of the future does not make the window one of it.
 func TestRingFuture(t *testing.T) {
-	g := newRing(t, &format.RingOptions{Bytes: 4 << 20}, allProviders)
+	g := newRing(t, &ring.Options{Bytes: 4 << 20}, allProviders)
 	s := play(t, g.Recorder())
 	s.at = 1<<63 - 1e6
 	s.log(format.SpanRef{}, "of the future", 0)
@@ -371,8 +372,8 @@ func TestRingLargeWindow(t *testing.T) {
 	if err := s.rec.WriteSpan(span); err != nil {
 		t.Fatal(err)
 	}
-	sn := g.Snapshot(format.SnapshotOptions{Providers: allProviders, From: time.Unix(0, s.at+30e9)})
-	if n := strings.Count(rawOutline(t, writeSnapshot(t, sn, format.V1)), "event-of-span"); n != 200 {
+	sn := g.Snapshot(ring.SnapshotOptions{Providers: allProviders, From: time.Unix(0, s.at+30e9)})
+	if n := strings.Count(rawOutline(t, writeSnapshot(t, sn)), "event-of-span"); n != 200 {
 		t.Errorf("%d of the 200 events are there", n)
 	}
 	if err := g.Close(); err != nil {
@@ -389,9 +390,9 @@ func TestRingLargeWindow(t *testing.T) {
 func TestRingCloseInOnError(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.ring")
 	done := make(chan error, 1)
-	var g *format.Ring
+	var g *ring.Ring
 	ready := make(chan struct{})
-	g = newRing(t, &format.RingOptions{Path: path, Bytes: 4 << 20, OnError: func(error) { <-ready; done <- g.Close() }}, allProviders)
+	g = newRing(t, &ring.Options{Path: path, Bytes: 4 << 20, OnError: func(error) { <-ready; done <- g.Close() }}, allProviders)
 	close(ready)
 	if err := os.Truncate(path, 0); err != nil {
 		t.Fatal(err)
@@ -409,7 +410,7 @@ func TestRingCloseInOnError(t *testing.T) {
 
 // TestRingManyOpen: when too many spans are open the oldest go, by and large.
 func TestRingManyOpen(t *testing.T) {
-	g := newRing(t, &format.RingOptions{Bytes: 4 << 20}, allProviders)
+	g := newRing(t, &ring.Options{Bytes: 4 << 20}, allProviders)
 	s := play(t, g.Recorder())
 	for i := range 8000 {
 		s.start(ringRef(1, i), format.SpanRef{}, "open", 100)
@@ -418,7 +419,7 @@ func TestRingManyOpen(t *testing.T) {
 		s.start(ringRef(2, i), format.SpanRef{}, "short", 200)
 		s.end(ringRef(2, i), 0, 0)
 	}
-	f := writeSnapshot(t, g.Snapshot(all()), format.V1)
+	f := writeSnapshot(t, g.Snapshot(all()))
 	v, err := format.NewView(f)
 	if err != nil {
 		t.Fatal(err)
@@ -450,7 +451,7 @@ func TestRingSwept(t *testing.T) {
 					return
 				default:
 				}
-				if d, err := format.OpenRing(path); err == nil && d.Last.IsZero() {
+				if d, err := ring.Open(path); err == nil && d.Last.IsZero() {
 					_ = d.Remove()
 				} else if err == nil {
 					_ = d.Close()
@@ -459,7 +460,7 @@ func TestRingSwept(t *testing.T) {
 		})
 	}
 	for range 200 {
-		g, err := format.NewRing(&format.RingOptions{Path: path, Bytes: 4 << 20})
+		g, err := ring.New(&ring.Options{Path: path, Bytes: 4 << 20})
 		if errors.Is(err, errors.ErrUnsupported) {
 			break
 		}

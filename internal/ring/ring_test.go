@@ -1,4 +1,4 @@
-package format_test
+package ring_test
 
 import (
 	"bytes"
@@ -19,17 +19,18 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/ring"
 )
 
 const allProviders = format.Providers(1<<64 - 1)
 
-func newRing(t testing.TB, o *format.RingOptions, keep format.Providers) *format.Ring {
+func newRing(t testing.TB, o *ring.Options, keep format.Providers) *ring.Ring {
 	t.Helper()
-	g, err := format.NewRing(o)
+	g, err := ring.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.Keep(keep)
+	g.SetBuffered(keep)
 	t.Cleanup(func() {
 		if err := g.Close(); err != nil {
 			t.Error(err)
@@ -39,11 +40,11 @@ func newRing(t testing.TB, o *format.RingOptions, keep format.Providers) *format
 }
 
 // writeSnapshot writes a snapshot to a file of its own and opens that.
-func writeSnapshot(t testing.TB, sn *format.Snapshot, v format.Version) *format.File {
+func writeSnapshot(t testing.TB, sn *ring.Snapshot) *format.File {
 	t.Helper()
 	defer sn.Close()
 	name := filepath.Join(t.TempDir(), "snapshot.et")
-	rec, err := format.Create(name, &format.RecorderOptions{Version: v, Durability: format.DurabilityWriteThrough})
+	rec, err := sn.Create(name, &format.RecorderOptions{Durability: format.DurabilityWriteThrough})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,6 +125,7 @@ func (s *script) log(ref format.SpanRef, message string, pad int) {
 
 func (s *script) end(ref format.SpanRef, events, pad int) {
 	b := s.rec.Batch()
+	b.EndSpan(ref, s.tick())
 	for i := range events {
 		e := ringEntry(fmt.Sprint("event-of-span ", i), pad)
 		e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrEvent, Value: format.BoolValue(true)})
@@ -135,7 +137,6 @@ func (s *script) end(ref format.SpanRef, events, pad int) {
 		format.Attribute{Name: format.AttrSpanID, Value: format.StringValue(fmt.Sprintf("%x", ref.SpanID))},
 		format.Attribute{Name: format.AttrDuration, Value: format.U64Value(5)})
 	b.Entry(e)
-	b.EndSpan(ref, s.tick())
 	_ = b.Write()
 }
 
@@ -158,7 +159,7 @@ func raws(t testing.TB, f *format.File) (list []string) {
 func TestRingSnapshotIsRecording(t *testing.T) {
 	for _, v := range []format.Version{format.V1, format.V2} {
 		for _, mapped := range []bool{false, true} {
-			o := &format.RingOptions{Version: v, Bytes: 16 << 20}
+			o := &ring.Options{Version: v, Bytes: 16 << 20}
 			if mapped {
 				o.Path = filepath.Join(t.TempDir(), "x.ring")
 			}
@@ -189,12 +190,12 @@ func TestRingSnapshotIsRecording(t *testing.T) {
 					}
 				}
 			}
-			sn := g.Snapshot(format.SnapshotOptions{Providers: allProviders})
+			sn := g.Snapshot(ring.SnapshotOptions{Providers: allProviders})
 			if sn.Evicted != 0 {
 				t.Errorf("%d entries were evicted", sn.Evicted)
 			}
-			got := raws(t, writeSnapshot(t, sn, v))
-			if err := rec.Flush(); err != nil {
+			got := raws(t, writeSnapshot(t, sn))
+			if err := rec.Flush(context.Background()); err != nil {
 				t.Fatal(err)
 			}
 			f, err := format.Open(rec.StreamPath(), nil)
@@ -229,7 +230,7 @@ func sameStrings2(got, want []string) string {
 // since they began, and what ended is gone in time.
 func TestRingCarriesOver(t *testing.T) {
 	for _, mapped := range []bool{false, true} {
-		o := &format.RingOptions{Bytes: 4 << 20}
+		o := &ring.Options{Bytes: 4 << 20}
 		if mapped {
 			o.Path = filepath.Join(t.TempDir(), "x.ring")
 		}
@@ -251,11 +252,11 @@ func TestRingCarriesOver(t *testing.T) {
 		if st.Bytes > 4<<20+1<<17 || st.Open != 50 || st.Evicted == 0 {
 			t.Errorf("%+v", st)
 		}
-		sn := g.Snapshot(format.SnapshotOptions{Providers: allProviders})
+		sn := g.Snapshot(ring.SnapshotOptions{Providers: allProviders})
 		if sn.Evicted != st.Evicted || !sn.From.After(time.Unix(0, 1_700_000_000_000_000_000)) {
 			t.Errorf("%d evicted, from %v", sn.Evicted, sn.From)
 		}
-		f := writeSnapshot(t, sn, format.V1)
+		f := writeSnapshot(t, sn)
 		v, err := format.NewView(f)
 		if err != nil {
 			t.Fatal(err)
@@ -298,7 +299,7 @@ func must1[T any](v T, ok bool) T {
 // TestRingWindow: a snapshot has what is of the window, and the spans that had not
 // ended when it begins.
 func TestRingWindow(t *testing.T) {
-	g := newRing(t, &format.RingOptions{Bytes: 8 << 20}, allProviders)
+	g := newRing(t, &ring.Options{Bytes: 8 << 20}, allProviders)
 	s := play(t, g.Recorder())
 	a, b, c, d := ringRef(1, 1), ringRef(1, 2), ringRef(1, 3), ringRef(1, 4)
 	s.start(a, format.SpanRef{}, "open", 0)
@@ -317,16 +318,16 @@ func TestRingWindow(t *testing.T) {
 	s.log(a, "within", 0)
 	s.end(c, 0, 0)
 	s.start(d, c, "within", 0)
-	sn := g.Snapshot(format.SnapshotOptions{From: time.Unix(0, from), Providers: allProviders})
-	if got, want := viewOutline(t, writeSnapshot(t, sn, format.V1)), "root(resource(open(ends within(within) whole event)) entrace.end)"; got != want {
+	sn := g.Snapshot(ring.SnapshotOptions{From: time.Unix(0, from), Providers: allProviders})
+	if got, want := viewOutline(t, writeSnapshot(t, sn)), "root(resource(open(ends within(within) whole event)) entrace.end)"; got != want {
 		t.Errorf("the window has\n%s, want\n%s", got, want)
 	}
-	sn = g.Snapshot(format.SnapshotOptions{Providers: 1 << format.ProviderLogs})
-	if got := rawOutline(t, writeSnapshot(t, sn, format.V1)); strings.Count(got, "event") != 2 || strings.Contains(got, "open") {
+	sn = g.Snapshot(ring.SnapshotOptions{Providers: 1 << format.ProviderLogs})
+	if got := rawOutline(t, writeSnapshot(t, sn)); strings.Count(got, "event") != 2 || strings.Contains(got, "open") {
 		t.Errorf("log records alone are %s", got)
 	}
-	sn = g.Snapshot(format.SnapshotOptions{Providers: allProviders, Trace: ringRef(2, 1).TraceID})
-	if got := rawOutline(t, writeSnapshot(t, sn, format.V1)); got != "root(entrace.end)" {
+	sn = g.Snapshot(ring.SnapshotOptions{Providers: allProviders, Trace: ringRef(2, 1).TraceID})
+	if got := rawOutline(t, writeSnapshot(t, sn)); got != "root(entrace.end)" {
 		t.Errorf("of another trace there is %s", got)
 	}
 }
@@ -352,7 +353,7 @@ func TestRingLarge(t *testing.T) {
 			s.end(ref, 300, 1000)
 		}
 		s.log(ref, strings.Repeat("long ", 100_000), 0)
-		f := writeSnapshot(t, g.Snapshot(format.SnapshotOptions{Providers: allProviders}), format.V1)
+		f := writeSnapshot(t, g.Snapshot(ring.SnapshotOptions{Providers: allProviders}))
 		out := rawOutline(t, f)
 		if n := strings.Count(out, "event-of-span"); n != 300 || !whole && strings.Count(out, format.NameSpanEnd) != 1 {
 			t.Errorf("%d events, want 300: %s", n, out[:min(len(out), 200)])
@@ -373,7 +374,7 @@ func TestRingLarge(t *testing.T) {
 // TestRingStream: a stream has what came since it began, and what was open then.
 func TestRingStream(t *testing.T) {
 	for _, bytes := range []int64{8 << 20, -1} {
-		g := newRing(t, &format.RingOptions{Bytes: bytes}, allProviders)
+		g := newRing(t, &ring.Options{Bytes: bytes}, allProviders)
 		s := play(t, g.Recorder())
 		if took := s.rec.Takes(format.ProviderSpans); took != (bytes > 0) {
 			t.Errorf("with %d bytes spans are taken: %v", bytes, took)
@@ -382,8 +383,8 @@ func TestRingStream(t *testing.T) {
 		s.start(a, format.SpanRef{}, "open", 0)
 		s.start(b, a, "ended", 0)
 		s.end(b, 0, 0)
-		rec := create(t, "stream.et", nil)
-		if _, err := rec.AppendHead(&format.TraceEntry{Metadata: format.Metadata{Name: "entrace.trace"}}); err != nil {
+		rec := createFor(t, g, "stream.et", nil)
+		if _, err := rec.AppendAnchor(&format.TraceEntry{Metadata: format.Metadata{Name: "entrace.trace"}}); err != nil {
 			t.Fatal(err)
 		}
 		st, err := g.Stream(rec, 1<<format.ProviderSpans|1<<5)
@@ -399,25 +400,25 @@ func TestRingStream(t *testing.T) {
 		s.res = res
 		s.start(ringRef(2, 5), format.SpanRef{}, "of the second", 0)
 		other := s.rec.Batch()
-		other.Entry(&format.TraceEntry{Message: format.Some("sample"), Metadata: format.Metadata{Name: "sample"}})
-		other.From(5)
 		other.Log(format.SpanRef{}, 0)
-		other.Entry(&format.TraceEntry{Message: format.Some("below"), Metadata: format.Metadata{Name: "below"}})
 		other.From(5)
+		other.Entry(&format.TraceEntry{Message: format.Some("sample"), Metadata: format.Metadata{Name: "sample"}})
 		other.Log(c, 0)
+		other.From(5)
+		other.Entry(&format.TraceEntry{Message: format.Some("below"), Metadata: format.Metadata{Name: "below"}})
 		if err := other.Write(); err != nil {
 			t.Fatal(err)
 		}
 		s.end(a, 0, 0)
 		st.Close()
 		s.start(ringRef(2, 7), format.SpanRef{}, "too late", 0)
-		if err := rec.Flush(); err != nil {
+		if err := rec.Flush(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 		f := open(t, rec.StreamPath())
 		want := "root(entrace.trace(sample) resource(open(came later(below) span end)) resource(of the second))"
 		if bytes < 0 {
-			want = "root(entrace.trace(sample) resource(came later(below)) resource(of the second))"
+			want = "root(entrace.trace(sample) resource(of the second) resource(came later(below)))"
 		}
 		if got := rawOutline(t, f); got != want {
 			t.Errorf("with %d bytes the stream has\n%s, want\n%s", bytes, got, want)
@@ -427,24 +428,24 @@ func TestRingStream(t *testing.T) {
 
 // TestRingNotice tells of log records by their level, however they are recorded.
 func TestRingNotice(t *testing.T) {
-	var seen []format.Seen
-	g := newRing(t, &format.RingOptions{OnLog: func(s *format.Seen) { seen = append(seen, *s) }}, allProviders)
+	var seen []format.LogEvent
+	g := newRing(t, &ring.Options{OnLog: func(s *format.LogEvent) { seen = append(seen, *s) }}, allProviders)
 	log := func(l format.Level, message string) {
 		e := ringEntry("event", 0)
 		e.Metadata.Level, e.Metadata.Target, e.Message = l, strings.Repeat("t", 300), format.Some(message)
 		_ = g.Recorder().Log(ringRef(1, 1), e)
-		raw := append([]byte{1, byte(len(message))}, message...)
-		raw = append(raw, "\x05event\x00"...)
-		raw = append(raw, byte(l), 0, 0, 0, 0)
-		ref := ringRef(1, 2)
-		_ = g.Recorder().LogRaw(&ref, 0, 200, func(b []byte) (n, attrs int) { return copy(b, raw), len(raw) - 1 })
+		b := g.Recorder().Batch()
+		b.Log(ringRef(1, 2), 0)
+		b.BeginAt(g.Recorder().CallSite(&e.Metadata, message), l, message)
+		b.End()
+		_ = b.Write()
 	}
 	log(format.LevelError, "before")
-	g.Notice(format.LevelWarn)
+	g.SetLogLevel(format.LevelWarn)
 	log(format.LevelInfo, "info")
 	log(format.LevelWarn, "warn")
 	log(format.LevelError, "error")
-	g.Notice(format.LevelError + 1)
+	g.SetLogLevel(format.LevelError + 1)
 	log(format.LevelError, "after")
 	var got []string
 	for _, s := range seen {
@@ -453,7 +454,7 @@ func TestRingNotice(t *testing.T) {
 	if want := []string{"WARN warn 1", "WARN warn 2", "ERROR error 1", "ERROR error 2"}; !slices.Equal(got, want) {
 		t.Errorf("seen are %q, want %q", got, want)
 	}
-	if got := strings.Count(rawOutline(t, writeSnapshot(t, g.Snapshot(format.SnapshotOptions{Providers: allProviders}), format.V1)), "event"); got != 10 {
+	if got := strings.Count(rawOutline(t, writeSnapshot(t, g.Snapshot(ring.SnapshotOptions{Providers: allProviders}))), "event"); got != 10 {
 		t.Errorf("%d log records are there, want 10", got)
 	}
 }
@@ -462,7 +463,7 @@ func TestRingNotice(t *testing.T) {
 // of what was recorded before it that is not evicted.
 func TestRingConcurrent(t *testing.T) {
 	const workers = 4
-	o := &format.RingOptions{Bytes: 4 << 20, Path: filepath.Join(t.TempDir(), "x.ring")}
+	o := &ring.Options{Bytes: 4 << 20, Path: filepath.Join(t.TempDir(), "x.ring")}
 	g := newRing(t, o, allProviders)
 	var done, at [workers]atomic.Int64 // the last unit of each, and when it was
 	var wg sync.WaitGroup
@@ -488,8 +489,8 @@ func TestRingConcurrent(t *testing.T) {
 		for w := range before {
 			before[w], when[w] = done[w].Load(), at[w].Load()
 		}
-		sn := g.Snapshot(format.SnapshotOptions{Providers: allProviders})
-		f := writeSnapshot(t, sn, format.V1)
+		sn := g.Snapshot(ring.SnapshotOptions{Providers: allProviders})
+		f := writeSnapshot(t, sn)
 		var got [workers][]int
 		err := f.Walk(0, func(_ uint32, e *format.TraceEntry) error {
 			if e.Metadata.Name == "event" {
@@ -557,21 +558,21 @@ func TestRingKill(t *testing.T) {
 				break
 			}
 		}
-		if _, err := format.OpenRing(path); !errors.Is(err, format.ErrLocked) {
+		if _, err := ring.Open(path); !errors.Is(err, format.ErrLocked) {
 			t.Errorf("the ring of a living process: %v, want ErrLocked", err)
 		}
 		time.Sleep(time.Duration(rand.IntN(60)) * time.Millisecond)
 		_ = cmd.Process.Kill()
 		<-read
 		_ = cmd.Wait()
-		d, err := format.OpenRing(path)
+		d, err := ring.Open(path)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if string(d.Note) != "a note" || d.Damaged != 0 {
 			t.Errorf("round %d: the note is %q, %d damaged", round, d.Note, d.Damaged)
 		}
-		f := writeSnapshot(t, d.Snapshot(format.SnapshotOptions{Providers: allProviders}), format.V1)
+		f := writeSnapshot(t, d.Snapshot(ring.SnapshotOptions{Providers: allProviders}))
 		have := make(map[string]bool)
 		open := 0
 		v, err := format.NewView(f)
@@ -618,11 +619,11 @@ func TestRingChild(t *testing.T) {
 	if path == "" {
 		t.Skip("a part of TestRingKill")
 	}
-	g, err := format.NewRing(&format.RingOptions{Path: path, Bytes: 4 << 20, Note: []byte("a note")})
+	g, err := ring.New(&ring.Options{Path: path, Bytes: 4 << 20, Note: []byte("a note")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.Keep(allProviders)
+	g.SetBuffered(allProviders)
 	s := play(t, g.Recorder())
 	for i := range 20 {
 		s.start(ringRef(9, i), format.SpanRef{}, "forever", 0)
@@ -641,12 +642,12 @@ func TestRingChild(t *testing.T) {
 func TestRingFault(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.ring")
 	told := make(chan error, 10)
-	g := newRing(t, &format.RingOptions{Path: path, Bytes: 4 << 20, OnError: func(err error) { told <- err }}, allProviders)
+	g := newRing(t, &ring.Options{Path: path, Bytes: 4 << 20, OnError: func(err error) { told <- err }}, allProviders)
 	s := play(t, g.Recorder())
 	for i := range 100 {
 		s.log(format.SpanRef{}, fmt.Sprint("before ", i), 1000)
 	}
-	sn := g.Snapshot(format.SnapshotOptions{Providers: allProviders})
+	sn := g.Snapshot(ring.SnapshotOptions{Providers: allProviders})
 	if err := os.Truncate(path, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -659,10 +660,10 @@ func TestRingFault(t *testing.T) {
 	for i := range 100 {
 		s.log(format.SpanRef{}, fmt.Sprint("after ", i), 0)
 	}
-	if got := strings.Count(rawOutline(t, writeSnapshot(t, g.Snapshot(format.SnapshotOptions{Providers: allProviders}), format.V1)), "event"); got < 100 {
+	if got := strings.Count(rawOutline(t, writeSnapshot(t, g.Snapshot(ring.SnapshotOptions{Providers: allProviders}))), "event"); got < 100 {
 		t.Errorf("%d log records came later, want 100", got)
 	}
-	_ = writeSnapshot(t, sn, format.V1) // of what is gone
+	_ = writeSnapshot(t, sn) // of what is gone
 	if len(told) > 0 {
 		t.Errorf("another error was told: %v", <-told)
 	}
@@ -671,7 +672,7 @@ func TestRingFault(t *testing.T) {
 // TestOpenRingDamaged breaks a ring in every way and place.
 func TestOpenRingDamaged(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.ring")
-	g := newRing(t, &format.RingOptions{Path: path, Bytes: 4 << 20, Note: []byte("n")}, allProviders)
+	g := newRing(t, &ring.Options{Path: path, Bytes: 4 << 20, Note: []byte("n")}, allProviders)
 	s := play(t, g.Recorder())
 	for i := range 3000 {
 		ref := ringRef(1, i)
@@ -691,9 +692,9 @@ func TestOpenRingDamaged(t *testing.T) {
 		if err := os.WriteFile(name, b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		d, err := format.OpenRing(name)
+		d, err := ring.Open(name)
 		if err != nil {
-			var no *format.NotRingError
+			var no *ring.NotRingError
 			if !errors.As(err, &no) && !strings.Contains(err.Error(), "version") {
 				t.Errorf("%s: %v", what, err)
 			}
@@ -703,11 +704,12 @@ func TestOpenRingDamaged(t *testing.T) {
 		if wantDamage && d.Damaged == 0 {
 			t.Errorf("%s: nothing is said to be damaged", what)
 		}
-		rec, err := format.Create(filepath.Join(t.TempDir(), "y.iet"), &format.RecorderOptions{Durability: format.DurabilityWriteThrough})
+		sn := d.Snapshot(ring.SnapshotOptions{Providers: allProviders})
+		rec, err := sn.Create(filepath.Join(t.TempDir(), "y.iet"), &format.RecorderOptions{Durability: format.DurabilityWriteThrough})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := d.Snapshot(format.SnapshotOptions{Providers: allProviders}).Copy(rec); err != nil {
+		if err := sn.Copy(rec); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
 		closeRecorder(t, rec)
@@ -733,22 +735,22 @@ func TestOpenRingDamaged(t *testing.T) {
 }
 
 func TestRingOptions(t *testing.T) {
-	for name, o := range map[string]*format.RingOptions{
+	for name, o := range map[string]*ring.Options{
 		"version": {Version: 9},
-		"note":    {Note: make([]byte, format.MaxNote+1)},
+		"note":    {Note: make([]byte, ring.MaxNote+1)},
 		"path":    {Path: "/nowhere/x.ring"},
 	} {
-		if g, err := format.NewRing(o); err == nil {
+		if g, err := ring.New(o); err == nil {
 			t.Errorf("%s: no error", name)
 			_ = g.Close()
 		}
 	}
-	g := newRing(t, &format.RingOptions{Note: []byte("x")}, 0)
+	g := newRing(t, &ring.Options{Note: []byte("x")}, 0)
 	rec := g.Recorder()
 	if rec.Takes(0) || rec.Discards() {
 		t.Error("a ring that keeps nothing takes something")
 	}
-	g.Keep(allProviders)
+	g.SetBuffered(allProviders)
 	if !rec.Takes(63) {
 		t.Error("a ring that keeps everything does not take it")
 	}
@@ -758,7 +760,7 @@ func TestRingOptions(t *testing.T) {
 	if _, err := rec.Append(&format.TraceEntry{Parent: 1}); !errors.Is(err, format.ErrBadParent) {
 		t.Error(err)
 	}
-	if err := errors.Join(rec.Flush(), rec.Sync()); err != nil {
+	if err := errors.Join(rec.Flush(context.Background()), rec.Sync(context.Background())); err != nil {
 		t.Error(err)
 	}
 	if err := rec.Close(context.Background()); err != nil {

@@ -1,0 +1,246 @@
+package format
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/entrace-go/entrace/internal/journal"
+)
+
+// The journal app.iet.buffer lies beside the growing app.iet. A checkpoint says how much
+// of each of its streams is in the first so many bytes of the IET. Recovery cuts the IET
+// to that and writes the rest of the streams behind it, so that each record is there
+// exactly once.
+const extBuffer = ".buffer"
+
+const (
+	// journalSegments are 4 MiB, for what is on its way to the file.
+	journalSegments = 64
+	// definitionSegments are for names and the like.
+	definitionSegments = 20
+)
+
+// newJournal returns the journal that o asks for, and why it is not, if it is not.
+func newJournal(o *RecorderOptions, name string) (*journal.Journal, error) {
+	jo := journal.Options{
+		Segments: journalSegments, MaxWait: o.MaxBlock,
+		Extra: definitionSegments + 2*(o.MaxWaitingBytes/journal.SegmentSize+1) + 2*(o.MaxEntrySize/journal.SegmentSize+1),
+	}
+	var err error
+	if o.Durability == DurabilityProcess {
+		var j *journal.Journal
+		if j, err = journal.Create(journal.Place{Beside: name, Dir: o.BufferDir}, jo); err == nil {
+			return j, nil
+		}
+		err = fmt.Errorf("no journal: %w", err)
+	}
+	j, herr := journal.New(jo)
+	if herr != nil {
+		return nil, herr // cannot be: memory is there
+	}
+	return j, err
+}
+
+// openJournal gives w a journal, in the place of the one that it has. The error says why
+// it does not survive the process as it should.
+func (w *writer) openJournal() error {
+	j, fallback := newJournal(w.o, w.journalName())
+	if j == nil {
+		return fallback
+	}
+	if err := w.intern.Attach(j); err != nil {
+		fallback = errors.Join(fallback, err)
+	}
+	w.parking = parking{}
+	if j.Medium() != journal.Heap {
+		w.parking = parking{stream: j.NewStream(journal.StreamParked), live: make(map[*journal.Segment]int), done: make(map[*journal.Segment]bool)}
+	}
+	w.reader = j.NewReader()
+	w.reader.Needs = w.placer.Needs
+	w.mu.Lock()
+	if old := w.live.Load(); old != nil {
+		entries, spans := old.Appended()
+		w.published.previous[0] += entries
+		w.published.previous[1] += spans
+	}
+	w.live.Store(j)
+	if fallback != nil {
+		w.published.durability, w.published.fallback = DurabilityWriteThrough, fallback
+	}
+	d := w.published.durability
+	w.mu.Unlock()
+	w.wait.Store(d == DurabilityWriteThrough || d == DurabilityPower)
+	return fallback
+}
+
+func (w *writer) journalName() string { return w.name + extBuffer }
+
+// replaceJournal makes a new journal because the one that there is has failed, or has
+// lost its name.
+func (w *writer) replaceJournal(cause error) {
+	w.broken.Store(nil)
+	if b, _ := w.placer.Out(); len(b) > 0 {
+		w.broken.CompareAndSwap(nil, &cause) // what is in it is not in the file yet: later
+		return
+	}
+	old, reader := w.live.Load(), w.reader
+	old.CloseShards()
+	reader.Capture()
+	for e := reader.Next(); e != nil; e = reader.Next() {
+		w.placer.Place(e)
+	}
+	if err := w.flush(); err != nil {
+		// The shards stay closed, so that calls wait until this has worked.
+		w.broken.CompareAndSwap(nil, &cause)
+		return
+	}
+	w.intern.Detach(old)
+	_ = old.Remove() // what it held is in the file
+	fallback := w.openJournal()
+	w.placer.Repark()
+	w.checkpoint()
+	err := fmt.Errorf("the journal was lost: %w", cause)
+	if fallback != nil {
+		err = errors.Join(err, fallback)
+	}
+	w.report(err)
+}
+
+// parking keeps the records of pending spans in the journal, in a stream of their own.
+type parking struct {
+	stream *journal.Stream // nil: they are lost with the process, as everything is
+	from   uint64          // what was parked before counts no more
+	live   map[*journal.Segment]int
+	done   map[*journal.Segment]bool // those that the last checkpoint needs still
+}
+
+// park implements placer.Options.Park.
+func (w *writer) park(e *journal.Entry) (*journal.Segment, bool) {
+	p := &w.parking
+	if p.stream == nil {
+		return nil, w.o.Durability != DurabilityPower // there it would not be safe
+	}
+	seg, err := p.stream.Append(e.Time, e.Info, e.Data)
+	if err != nil {
+		return nil, false
+	}
+	p.live[seg]++
+	return seg, true
+}
+
+// unpark implements placer.Options.Unpark.
+func (w *writer) unpark(seg *journal.Segment) {
+	p := &w.parking
+	if seg == nil {
+		return
+	}
+	if p.live[seg]--; p.live[seg] <= 0 {
+		delete(p.live, seg)
+		p.done[seg] = true
+	}
+}
+
+// The data of a checkpoint are:
+//
+//	size      uint64   // of the IET
+//	tail      [64]byte // its last bytes; those before a shorter one are zero
+//	version   uint8    // of the format
+//	moved     uint8    // 1: entry ids and positions of parked spans are those of another IET
+//	reserved  uint16
+//	anchor    uint32   // see Recorder.AppendAnchor; 0: there is none
+//	parked    [2]uint64 // from, to: between them lie the records of pending spans
+//	streams   uint64
+//	positions [streams]uint64
+const checkpointHead = 8 + tailSize + 8 + 16 + 8
+
+// checkpoint notes in the journal how much of it is in the file, and gives back the
+// segments that are not needed any more.
+func (w *writer) checkpoint() {
+	if b, _ := w.placer.Out(); len(b) > 0 {
+		return
+	}
+	if w.parking.stream != nil && w.file != nil {
+		var buf [checkpointHead + 8*32]byte
+		b := binary.LittleEndian.AppendUint64(buf[:0], uint64(w.file.n))
+		b = append(b, w.file.tail.b[:]...)
+		b = binary.LittleEndian.AppendUint64(b, uint64(w.version)|uint64(w.placer.Home())<<32)
+		b = binary.LittleEndian.AppendUint64(b, w.parking.from)
+		b = binary.LittleEndian.AppendUint64(b, w.parking.stream.Position())
+		var room [32]uint64
+		positions := w.reader.Positions(room[:0])
+		b = binary.LittleEndian.AppendUint64(b, uint64(len(positions)))
+		for _, p := range positions {
+			b = binary.LittleEndian.AppendUint64(b, p)
+		}
+		if err := w.live.Load().Checkpoint(b); err != nil {
+			w.broken.CompareAndSwap(nil, &err)
+			return // and leave the segments alone
+		}
+	}
+	w.reader.Release()
+	for seg := range w.parking.done {
+		if w.parking.live[seg] == 0 {
+			w.parking.stream.Release(seg)
+		}
+	}
+	clear(w.parking.done)
+}
+
+// A checkpoint is what parseCheckpoint finds in one.
+type checkpoint struct {
+	size       int64 // -1: there is no checkpoint
+	tail       [tailSize]byte
+	version    Version
+	moved      bool
+	anchor     uint32
+	parkedFrom uint64
+	parkedTo   uint64
+	positions  []uint64
+}
+
+func parseCheckpoint(b []byte) (c checkpoint) {
+	if len(b) < checkpointHead {
+		return checkpoint{size: -1}
+	}
+	c.size = int64(binary.LittleEndian.Uint64(b))
+	copy(c.tail[:], b[8:])
+	b = b[8+tailSize:]
+	c.version, c.moved, c.anchor = Version(b[0]), b[1] != 0, binary.LittleEndian.Uint32(b[4:])
+	c.parkedFrom, c.parkedTo = binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[16:])
+	n := binary.LittleEndian.Uint64(b[24:])
+	for b = b[32:]; n > 0 && len(b) >= 8; n-- {
+		c.positions = append(c.positions, binary.LittleEndian.Uint64(b))
+		b = b[8:]
+	}
+	return c
+}
+
+// position returns where a stream goes on that is not in the IET.
+func (c *checkpoint) position(stream uint32) uint64 {
+	switch {
+	case stream == journal.StreamDefinitions:
+		return 0
+	case stream == journal.StreamParked:
+		return c.parkedFrom
+	case int(stream) < len(c.positions):
+		return c.positions[stream]
+	}
+	return 1<<64 - 1
+}
+
+// closeJournal removes the journal when everything is in the file, and reports whether
+// that is so.
+func (w *writer) closeJournal(whole bool) bool {
+	j := w.live.Load()
+	w.intern.Detach(j)
+	if b, _ := w.placer.Out(); len(b) > 0 || w.file != nil && w.file.dead != nil {
+		whole = false
+	}
+	if whole {
+		_ = j.Remove() // a file that stays is found to hold nothing new
+	} else {
+		_ = j.Close()
+	}
+	return whole
+}

@@ -1,0 +1,138 @@
+package format
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/internal/placer"
+)
+
+// A sink takes the entries of a recording. It is used by one goroutine.
+type sink interface {
+	// write appends entries, whose encodings are in b, and returns how many of them are
+	// whole in the sink, which is all unless there is an error.
+	write(b []byte, entries []placer.Staged) (kept int, err error)
+	// begin is called once before the first write.
+	begin(v Version) error
+	// sync makes what was written survive a loss of power.
+	sync() error
+	// check returns an error while the sink is not where it should be.
+	check() error
+	// size returns the size of what was written, in bytes.
+	size() int64
+}
+
+// A noSink takes everything and keeps nothing: a Tee gets it.
+type noSink struct{ n int64 }
+
+func (s *noSink) write(b []byte, entries []placer.Staged) (int, error) {
+	s.n += int64(len(b))
+	return len(entries), nil
+}
+
+func (s *noSink) begin(Version) error { s.n = MagicSize; return nil }
+func (*noSink) sync() error           { return nil }
+func (*noSink) check() error          { return nil }
+func (s *noSink) size() int64         { return s.n }
+
+// A growingFile is what a fileSink asks of its file.
+type growingFile interface {
+	io.Writer
+	io.ReaderAt
+	Truncate(size int64) error
+	Sync() error
+}
+
+// A fileSink writes an IET file. The file ends at the end of an entry, always, unless
+// dead is set.
+type fileSink struct {
+	f    *os.File
+	w    growingFile // f, but in tests of what happens when f fails
+	name string
+	n    int64 // size of what is whole in the file
+	dead error // the file cannot be written to any more
+
+	index index
+	tail  tail
+
+	syncErr error // sticky: a file that failed once is never safe again
+}
+
+func newFileSink(f *os.File, name string) *fileSink { return &fileSink{f: f, w: f, name: name} }
+
+func (s *fileSink) begin(v Version) error {
+	b := AppendMagic(nil, v, IET)
+	n, err := s.w.Write(b)
+	s.n = int64(n)
+	s.tail.add(b)
+	return err
+}
+
+func (s *fileSink) write(b []byte, entries []placer.Staged) (kept int, err error) {
+	if s.dead != nil {
+		return 0, s.dead
+	}
+	n, err := s.w.Write(b)
+	kept = len(entries)
+	if err != nil {
+		kept = 0
+		for kept < len(entries) && entries[kept].End <= n {
+			kept++
+		}
+	}
+	from := 0
+	for i := range entries[:kept] {
+		e := &entries[i]
+		s.index.add(e.End-from, e.ID, e.Parent)
+		from = e.End
+	}
+	s.n += int64(from)
+	s.tail.add(b[:from])
+	if err == nil {
+		return kept, nil
+	}
+	if n > from || n < 0 {
+		if terr := s.w.Truncate(s.n); terr != nil {
+			// Bytes behind a part of an entry could never be read again.
+			s.dead = fmt.Errorf("record to %s: %w", s.name, errors.Join(err, terr))
+			return kept, s.dead
+		}
+	}
+	return kept, fmt.Errorf("record to %s: %w", s.name, err)
+}
+
+func (s *fileSink) size() int64 { return s.n }
+
+func (s *fileSink) sync() error {
+	if s.syncErr == nil {
+		if err := s.w.Sync(); err != nil && !errors.Is(err, os.ErrClosed) {
+			s.syncErr = fmt.Errorf("sync %s: %w", s.name, err)
+		}
+	}
+	return s.syncErr
+}
+
+func (s *fileSink) check() error {
+	if osfile.SameFile(s.f, s.name) {
+		return nil
+	}
+	return fmt.Errorf("record to %s: %w", s.name, ErrUnlinked)
+}
+
+// tailSize is how many of its last bytes tell one IET from another.
+const tailSize = 64
+
+// A tail is the last bytes of a file.
+type tail struct{ b [tailSize]byte }
+
+func (t *tail) add(b []byte) {
+	if len(b) >= tailSize {
+		copy(t.b[:], b[len(b)-tailSize:])
+		return
+	}
+	copy(t.b[:], t.b[len(b):])
+	copy(t.b[tailSize-len(b):], b)
+}

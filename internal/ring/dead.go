@@ -1,0 +1,170 @@
+package ring
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/journal"
+	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/internal/record"
+)
+
+// A Dead is what the file of a [Ring] holds whose process died.
+type Dead struct {
+	// Note is what the ring kept there for whoever finds it.
+	Note []byte
+	// Version is the disk version of the trace that is to be made of it.
+	Version format.Version
+	// Began is when the ring was made, First and Last are the times of the oldest and
+	// the newest record in it, zero if there is none.
+	Began, First, Last time.Time
+	// Damaged is of how many segments not everything could be read. Nothing but a
+	// loss of power, a bad disk or somebody else's hand leaves any.
+	Damaged int
+
+	f     *os.File
+	name  string
+	sn    Snapshot
+	table *record.Table
+}
+
+// A NotRingError says that a file is not that of a ring.
+type NotRingError struct{ Size int64 }
+
+func (e *NotRingError) Error() string {
+	return fmt.Sprintf("a file of %d bytes that is not that of a ring", e.Size)
+}
+
+// Open reads the file of a ring. It is [format.ErrLocked] while its process lives. The
+// caller closes or removes it.
+func Open(name string) (*Dead, error) {
+	f, err := osfile.OpenWrite(name)
+	if err != nil {
+		return nil, err
+	}
+	d := &Dead{f: f, name: name}
+	if err := d.read(); err != nil {
+		return nil, errors.Join(fmt.Errorf("ring %s: %w", name, err), d.Close())
+	}
+	return d, nil
+}
+
+func (d *Dead) read() error {
+	if err := format.LockFile(d.f); err != nil {
+		return err
+	}
+	if !osfile.SameFile(d.f, d.name) {
+		return fs.ErrNotExist // somebody else was faster
+	}
+	fi, err := d.f.Stat()
+	if err != nil {
+		return err
+	}
+	dead, err := journal.ReadDead(d.f, fi.Size(), func([]byte) func(uint32) uint64 {
+		return func(uint32) uint64 { return 0 }
+	})
+	if errors.Is(err, journal.ErrNotJournal) {
+		dead, err = d.empty(fi.Size())
+	}
+	if err != nil {
+		return err
+	}
+	d.Damaged, d.Version, d.table = dead.Damaged, format.DefaultVersion, record.ReadTable(dead)
+	if b := dead.Checkpoint; len(b) >= noteHead {
+		if [4]byte(b[:4]) != noteKind {
+			return &NotRingError{Size: fi.Size()} // the journal of a recorder
+		}
+		if d.Version = format.Version(b[4]); d.Version != format.V1 && d.Version != format.V2 {
+			return &format.VersionError{Version: d.Version}
+		}
+		n := int(binary.LittleEndian.Uint16(b[6:]))
+		d.Began = time.Unix(0, int64(binary.LittleEndian.Uint64(b[8:])))
+		d.Note = b[noteHead:min(noteHead+n, len(b))]
+	}
+	d.records(dead)
+	return nil
+}
+
+// empty returns what is in a file without a whole header: nothing, if its process died
+// before there was anything.
+func (d *Dead) empty(size int64) (*journal.Dead, error) {
+	var magic [8]byte
+	if n, _ := d.f.ReadAt(magic[:], 0); n > 0 && magic != [8]byte{} {
+		return nil, &NotRingError{Size: size}
+	}
+	empty, err := journal.IsEmpty(d.f, size)
+	if err == nil && !empty {
+		err = &NotRingError{Size: size} // the head is lost, and the rest is not
+	}
+	return new(journal.Dead), err
+}
+
+// records finds the times of the records, and where each stream begins.
+func (d *Dead) records(dead *journal.Dead) {
+	sn := &d.sn
+	sn.table = d.table
+	first, last, from := int64(math.MaxInt64), int64(math.MinInt64), int64(math.MinInt64)
+	collect := func(stream uint32) (parts []*part) {
+		begun := int64(math.MinInt64) // of a stream that has lost its first segments
+		seen := false
+		dead.Each(stream, func(position uint64, e *journal.Entry) {
+			if !seen && position >= journal.SegmentSize {
+				begun = e.Time
+			}
+			seen = true
+			first, last = min(first, e.Time), max(last, e.Time)
+		})
+		if stream != journal.StreamRetained {
+			from = max(from, begun)
+		}
+		for _, p := range dead.Parts(stream) {
+			b, _ := p.Read(nil, 0, p.End) // it is in memory
+			parts = append(parts, &part{base: p.Base, end: p.End, data: b})
+		}
+		return parts
+	}
+	for i := range dead.Shards() {
+		sn.streams = append(sn.streams, collect(journal.StreamSpans+uint32(i)))
+	}
+	sn.retained = collect(journal.StreamRetained)
+	if last >= first {
+		d.First, d.Last = time.Unix(0, first), time.Unix(0, last)
+	}
+	if sn.From = d.Began; from > d.Began.UnixNano() {
+		sn.From = time.Unix(0, from)
+	}
+}
+
+// Snapshot returns what is in the ring. There is one of it.
+func (d *Dead) Snapshot(o SnapshotOptions) *Snapshot {
+	sn := &d.sn
+	sn.o, sn.version = o, d.Version
+	sn.Taken = d.Last
+	if o.From.After(sn.From) {
+		sn.From = o.From
+	}
+	return sn
+}
+
+// Remove removes the file: what is in it is elsewhere. It closes the ring.
+func (d *Dead) Remove() error {
+	var err error
+	if osfile.SameFile(d.f, d.name) {
+		err = errors.Join(osfile.Remove(d.f, d.name), osfile.SyncDir(d.name))
+	}
+	return errors.Join(err, d.Close())
+}
+
+// Close leaves the file as it is.
+func (d *Dead) Close() error {
+	if err := d.f.Close(); !errors.Is(err, os.ErrClosed) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,203 @@
+package ring
+
+import (
+	"math"
+	"time"
+
+	"github.com/entrace-go/entrace/internal/journal"
+	"github.com/entrace-go/entrace/internal/record"
+	"github.com/entrace-go/entrace/internal/spanmap"
+)
+
+// Where the beginning of an open span is: the base of its segment plus 1, in which it is
+// or before, or one of these.
+const (
+	startUnknown  = 1 // in the ring, wherever
+	startRetained = math.MaxUint64
+)
+
+// maxOpen bounds the spans that are known to be open, since some never end:
+// beyond it any one is not retained.
+const maxOpen = 512 << 10
+
+// openSpans are the spans whose beginning is in the ring, and not their end, and where
+// that is.
+type openSpans struct {
+	*spanmap.Sharded[uint64]
+}
+
+func (o openSpans) set(r *record.Ref, start uint64) { o.Set((*spanmap.Key)(r), &start) }
+
+// started says where the beginning of a span is, unless it was retained meanwhile.
+func (o openSpans) started(r *record.Ref, start uint64) {
+	s := o.Lock((*spanmap.Key)(r))
+	if at := s.Get((*spanmap.Key)(r)); at != nil && *at != startRetained {
+		*at = start
+	}
+	s.Unlock()
+}
+
+func (o openSpans) delete(r *record.Ref) { o.Delete((*spanmap.Key)(r)) }
+
+// get returns where an open span began, 0 if it is not open.
+func (o openSpans) get(r *record.Ref) (start uint64, open bool) {
+	s := o.Lock((*spanmap.Key)(r))
+	if at := s.Get((*spanmap.Key)(r)); at != nil {
+		start, open = *at, true
+	}
+	s.Unlock()
+	return start, open
+}
+
+// retain notes that the beginning of a span was retained, if it is open, and reports
+// that.
+func (o openSpans) retain(r *record.Ref) bool {
+	s := o.Lock((*spanmap.Key)(r))
+	at := s.Get((*spanmap.Key)(r))
+	if at != nil {
+		*at = startRetained
+	}
+	s.Unlock()
+	return at != nil
+}
+
+// evict is called with a segment that is given up, and retains what of it is needed
+// still. The journal is locked.
+func (g *Ring) evict(j *journal.Journal, seg *journal.Segment) {
+	s := &g.state
+	for _, sn := range s.snapshots {
+		sn.save(seg)
+	}
+	kept := uint64(0)
+	last := seg.Last
+	switch seg.Stream() {
+	case journal.StreamRetained:
+		last = s.evicted.last
+		if _, limit, retained := j.Usage(); retained <= limit/8 { // beyond that the oldest that are open go, by and large
+			kept = g.retainOpen(j, seg)
+		}
+	case journal.StreamSpans:
+		kept = g.retainOpen(j, seg)
+		s.firstSpan = seg.Base() + journal.SegmentSize
+	default:
+		if seg.Ends > 0 {
+			g.markEnds(j, seg)
+		}
+	}
+	entries := uint64(seg.Entries)
+	s.evicted.add(last, entries-min(kept, entries))
+}
+
+// cursor returns a cursor over a segment.
+func cursor(seg *journal.Segment) *journal.Cursor {
+	b, err := seg.Copy(nil, seg.End())
+	if err != nil {
+		return journal.NewCursor(seg.Stream(), nil) // of a page that is gone nothing can be retained
+	}
+	return journal.NewCursor(seg.Stream(), []journal.Part{{Base: seg.Base(), End: len(b), Read: memory(b)}})
+}
+
+func memory(b []byte) func([]byte, int, int) ([]byte, error) {
+	return func([]byte, int, int) ([]byte, error) { return b, nil }
+}
+
+// retainOpen copies the beginnings of spans in seg that are open, and returns how many
+// entries these are; and of a retained segment the marks that are needed still.
+func (g *Ring) retainOpen(j *journal.Journal, seg *journal.Segment) (entries uint64) {
+	c := cursor(seg)
+	for e := c.Next(); e != nil; e = c.Next() {
+		user := e.Info.User()
+		kind, flags := record.Kind(user&15), uint8(user>>10)
+		if flags&record.FlagRef == 0 || len(e.Data) < record.RefSize {
+			continue
+		}
+		switch {
+		case kind == record.KindMark:
+			if g.beginsLater(e.Mark()) {
+				g.retain(j, e)
+			}
+		case kind == record.KindSpan && flags&record.FlagOpen != 0 && g.open.retain((*record.Ref)(e.Data)):
+			if g.retain(j, e) {
+				entries += uint64(e.Info.Entries())
+			}
+		}
+	}
+	return entries
+}
+
+// markEnds notes which spans have ended whose ends are in seg: those whose beginning may
+// still be there would be taken for open.
+func (g *Ring) markEnds(j *journal.Journal, seg *journal.Segment) {
+	c := cursor(seg)
+	for e := c.Next(); e != nil; e = c.Next() {
+		if record.Kind(e.Info.User()&15) != record.KindEnd || len(e.Data) < record.RefSize+8 {
+			continue
+		}
+		start := e.Mark()
+		if start == 0 || start != startRetained && start != startUnknown && !g.beginsLater(start) {
+			continue
+		}
+		var data [record.RefSize + 8]byte
+		copy(data[:], e.Data[:record.RefSize])
+		copy(data[record.RefSize:], e.Data[len(e.Data)-8:])
+		g.retain(j, &journal.Entry{Time: e.Time, Info: record.Info(record.KindMark, 0, record.FlagRef, 0, 0), Data: data[:]})
+	}
+}
+
+// beginsLater reports whether a beginning may still be in a segment of the spans.
+func (g *Ring) beginsLater(start uint64) bool {
+	return start != startRetained && start > g.state.firstSpan
+}
+
+// retain appends a record to what is retained.
+func (g *Ring) retain(j *journal.Journal, e *journal.Entry) bool {
+	before := g.state.retained.Segment()
+	seg, err := g.state.retained.Append(e.Time, e.Info, e.Data)
+	if err != nil {
+		return false
+	}
+	if before != nil && before != seg {
+		j.AddFilled(before)
+	}
+	return true
+}
+
+// evictions are what was given up.
+type evictions struct {
+	total uint64
+	last  int64 // the latest time of all
+	list  []eviction
+}
+
+type eviction struct {
+	last    int64
+	entries uint64
+}
+
+// maxEvictions is how many times are known for what was given up. It is even.
+const maxEvictions = 4096
+
+func (e *evictions) add(last int64, entries uint64) {
+	last = min(last, time.Now().UnixNano()) // some records say that they are of the future
+	e.total += entries
+	e.last = max(e.last, last)
+	if len(e.list) == maxEvictions { // from now on half as exactly
+		half := e.list[:0]
+		for i := 0; i+1 < maxEvictions; i += 2 {
+			a, b := e.list[i], e.list[i+1]
+			half = append(half, eviction{max(a.last, b.last), a.entries + b.entries})
+		}
+		e.list = half
+	}
+	e.list = append(e.list, eviction{last, entries})
+}
+
+// since returns how many entries were given up that may be from after a time.
+func (e *evictions) since(from int64) (n uint64) {
+	for i := range e.list {
+		if e.list[i].last >= from {
+			n += e.list[i].entries
+		}
+	}
+	return n
+}

@@ -1,0 +1,562 @@
+// Package ring is the memory of a flight recorder: a journal that evicts its oldest
+// segments, whose contents a [Snapshot] turns into a trace while it runs on.
+//
+// The beginnings of spans that are open are retained: they are copied to a stream of their
+// own when their segment is evicted, so that they are there however long ago that was. An
+// end that is evicted leaves a mark while the beginning of its span may still be there, so
+// that no span that has ended is taken for open.
+package ring
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/journal"
+	"github.com/entrace-go/entrace/internal/record"
+	"github.com/entrace-go/entrace/internal/spanmap"
+)
+
+// Options change how a [Ring] works. The zero value means defaults.
+type Options struct {
+	// Version is the disk version of the snapshots and streams. The default is
+	// [format.DefaultVersion].
+	Version format.Version
+	// Bytes is the size. The default is 32 MiB, the least 4 MiB. Below zero there
+	// is no ring, and what comes goes to streams alone.
+	Bytes int64
+	// Path is a file for the ring, which outlives the process if that does not
+	// close the ring, see [Open]. It must not exist. If empty the ring is on the
+	// heap.
+	Path string
+	// Note is kept in that file, for whoever finds it: up to [MaxNote] bytes.
+	Note []byte
+	// MaxBlock is how long a call waits at most if the file does not answer. The default
+	// is one second.
+	MaxBlock time.Duration
+	// Taken, if set, always has what the recorder takes, see [format.Recorder.Takes]: for
+	// whoever wants to know that without going through the recorder.
+	Taken *atomic.Uint64
+	// OnError, if set, is called when the ring has lost its file, and goes on in another
+	// one or on the heap. No lock is held then.
+	OnError func(error)
+	// OnLog, if set, is called with log records of a level that was asked for by
+	// SetLogLevel, when they are in the ring. No lock is held; it must return at once
+	// and must not record.
+	OnLog func(*format.LogEvent)
+}
+
+const (
+	defaultBytes    = 32 << 20
+	minBytes        = 4 << 20
+	defaultMaxBlock = time.Second
+
+	// MaxNote is how many bytes of a note a ring's file keeps.
+	MaxNote = journal.MaxCheckpoint - noteHead
+
+	// extraSegments are for definitions and for what is retained.
+	extraSegments = 24
+
+	// noLevel is above all levels.
+	noLevel = format.LevelError + 1
+
+	checkEvery = time.Second
+
+	// maxText is the size above which a text is cut, so that one record does not evict
+	// many others.
+	maxText = 60 << 10
+)
+
+// A Ring keeps the latest of what its Recorder takes, and hands on what comes to streams.
+// It is safe for concurrent use.
+type Ring struct {
+	o      Options
+	rec    *format.Recorder
+	intern *record.Interner
+	live   atomic.Pointer[journal.Journal] // nil: there is no ring
+
+	buffered atomic.Uint64 // format.Providers that are kept
+	level    atomic.Uint32 // the least of log records that OnLog is told of
+	streams  atomic.Pointer[[]*Stream]
+	open     openSpans
+	dropped  drops
+	began    time.Time
+	check    *time.Timer
+
+	mu sync.Mutex // taken before the journal's
+
+	observed format.Providers // that are taken, and need not be kept
+	closed   bool
+	previous [2]uint64 // what was appended to journals before the live one
+	failing  bool      // another journal is being made
+
+	state state
+}
+
+// A state is what the lock of the journal guards, and is of one journal.
+type state struct {
+	retained  *journal.Stream
+	snapshots []*Snapshot
+	evicted   evictions
+	firstSpan uint64 // the base of the oldest segment of spans that is left
+}
+
+// New returns a ring that keeps nothing yet: see [Ring.SetBuffered]. A nil o means
+// defaults.
+func New(o *Options) (*Ring, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	g := &Ring{o: *o, began: time.Now(), open: openSpans{spanmap.NewSharded[uint64](maxOpen)}, intern: record.NewInterner(nil)}
+	if g.o.Version == 0 {
+		g.o.Version = format.DefaultVersion
+	}
+	if g.o.Version != format.V1 && g.o.Version != format.V2 {
+		return nil, &format.VersionError{Version: g.o.Version}
+	}
+	if g.o.Bytes == 0 {
+		g.o.Bytes = defaultBytes
+	}
+	if g.o.MaxBlock <= 0 {
+		g.o.MaxBlock = defaultMaxBlock
+	}
+	if len(o.Note) > MaxNote {
+		return nil, fmt.Errorf("a note of %d bytes: there is room for %d", len(o.Note), MaxNote)
+	}
+	g.level.Store(uint32(noLevel))
+	g.rec = format.NewRecorder(target{g}, g.intern, g.o.Version, maxText)
+	g.rec.SetProviders(0)
+	if g.o.Bytes < 0 {
+		return g, nil
+	}
+	j, err := g.newJournal(g.o.Path)
+	if err != nil {
+		return nil, err
+	}
+	g.use(j)
+	if err := g.SetNote(g.o.Note); err != nil {
+		return nil, errors.Join(err, j.Remove())
+	}
+	if g.o.Path != "" {
+		g.check = time.AfterFunc(checkEvery, g.checkName)
+	}
+	return g, nil
+}
+
+// newJournal returns an empty journal, in a file unless the path is empty.
+func (g *Ring) newJournal(path string) (*journal.Journal, error) {
+	o := journal.Options{
+		Name: path, Segments: int(max(g.o.Bytes, minBytes) / journal.SegmentSize), Extra: extraSegments, MaxWait: g.o.MaxBlock, Evict: g.evict,
+	}
+	if path != "" {
+		o.Medium = journal.MediumOf(filepath.Dir(path))
+	}
+	j, err := journal.New(o)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.intern.Attach(j); err != nil {
+		return nil, errors.Join(err, j.Remove())
+	}
+	return j, nil
+}
+
+// use makes j the journal of the ring.
+func (g *Ring) use(j *journal.Journal) {
+	j.Lock()
+	g.state.retained, g.state.firstSpan = j.NewStream(journal.StreamRetained), 0
+	j.Unlock()
+	g.live.Store(j)
+}
+
+// Recorder returns what records to the ring. It takes what the ring or one of its
+// streams wants, see [format.Recorder.Takes]. Closing it closes the ring.
+func (g *Ring) Recorder() *format.Recorder { return g.rec }
+
+// Create is format.Create for a recorder that is to get a snapshot or a stream of the ring.
+func (g *Ring) Create(name string, o *format.RecorderOptions) (*format.Recorder, error) {
+	opt := *o
+	opt.Version = g.o.Version
+	return format.CreateWith(name, &opt, g.intern)
+}
+
+// noteHead is what comes before the note in the checkpoint:
+//
+//	kind     [4]byte // "RING"
+//	version  uint8   // of the format
+//	reserved uint8
+//	size     uint16  // of the note
+//	began    int64   // in nanoseconds since 1970
+const noteHead = 16
+
+var noteKind = [4]byte{'R', 'I', 'N', 'G'}
+
+// SetNote changes the note in the ring's file.
+func (g *Ring) SetNote(note []byte) error {
+	if len(note) > MaxNote {
+		return fmt.Errorf("a note of %d bytes: there is room for %d", len(note), MaxNote)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.o.Note = note
+	j := g.live.Load()
+	if j == nil || g.closed {
+		return nil
+	}
+	return g.writeNote(j)
+}
+
+func (g *Ring) writeNote(j *journal.Journal) error {
+	b := append(make([]byte, 0, noteHead+len(g.o.Note)), noteKind[:]...)
+	b = append(b, byte(g.o.Version), 0)
+	b = binary.LittleEndian.AppendUint16(b, uint16(len(g.o.Note)))
+	b = binary.LittleEndian.AppendUint64(b, uint64(g.began.UnixNano()))
+	return j.Checkpoint(append(b, g.o.Note...))
+}
+
+// SetBuffered says what the ring keeps from now on.
+func (g *Ring) SetBuffered(p format.Providers) {
+	if g.live.Load() == nil {
+		p = 0
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.buffered.Store(uint64(p))
+	g.updateProviders()
+}
+
+// SetObserved says what the recorder takes besides, although nobody keeps it: for OnLog,
+// or for what a span processor reports of spans.
+func (g *Ring) SetObserved(p format.Providers) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.observed = p
+	g.updateProviders()
+}
+
+// updateProviders makes the recorder take what is wanted. The lock is held.
+func (g *Ring) updateProviders() {
+	on := g.buffered.Load() | uint64(g.observed)
+	if s := g.streams.Load(); s != nil {
+		for _, st := range *s {
+			on |= st.providers.Load()
+		}
+	}
+	if g.closed {
+		on = 0
+	}
+	g.rec.SetProviders(format.Providers(on))
+	if g.o.Taken != nil {
+		g.o.Taken.Store(on)
+	}
+}
+
+// SetLogLevel says of which log records OnLog is told: those of level least and above;
+// with a level that does not exist, such as LevelError+1, of none.
+func (g *Ring) SetLogLevel(least format.Level) { g.level.Store(uint32(min(least, noLevel))) }
+
+// Stats says how a [Ring] does.
+type Stats struct {
+	Bytes   int64     // that are in use
+	Entries uint64    // that are in it
+	Evicted uint64    // entries that were given up for newer ones
+	From    time.Time // everything since then is there
+	Open    int       // spans that have begun and not ended
+}
+
+// Stats returns how the ring does.
+func (g *Ring) Stats() Stats {
+	s := Stats{Open: g.open.Len(), From: g.began}
+	entries := g.rec.Stats().Entries.Written
+	j := g.live.Load()
+	if j == nil {
+		return s
+	}
+	j.Lock()
+	defer j.Unlock()
+	used, _, _ := j.Usage()
+	s.Bytes = int64(used) * journal.SegmentSize
+	s.Evicted = g.state.evicted.total
+	s.Entries = entries - min(entries, s.Evicted)
+	s.From = g.from()
+	return s
+}
+
+// from returns since when everything is there. The journal is locked.
+func (g *Ring) from() time.Time {
+	if last := g.state.evicted.last; last > g.began.UnixNano() {
+		return time.Unix(0, last+1)
+	}
+	return g.began
+}
+
+// Close ends the ring, and removes its file: there is nothing to recover. Streams
+// and snapshots are to be closed before. It is idempotent.
+func (g *Ring) Close() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return nil
+	}
+	g.closed = true
+	g.updateProviders()
+	if g.check != nil {
+		g.check.Stop()
+	}
+	j := g.live.Load()
+	if j == nil {
+		return nil
+	}
+	j.CloseShards()
+	g.leaveSnapshots(j)
+	g.intern.Detach(j)
+	return j.Remove()
+}
+
+// leaveSnapshots takes the segments of j from the snapshots.
+func (g *Ring) leaveSnapshots(j *journal.Journal) {
+	j.Lock()
+	defer j.Unlock()
+	for _, sn := range g.state.snapshots {
+		sn.leave()
+	}
+	g.state.snapshots = nil
+}
+
+// checkName makes another file if somebody has removed the ring's.
+func (g *Ring) checkName() {
+	if j := g.live.Load(); !j.HasName() {
+		g.replace(j, format.ErrUnlinked)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.closed {
+		g.check.Reset(checkEvery)
+	}
+}
+
+// failed is told of an error of the journal's file.
+func (g *Ring) failed(j *journal.Journal, err error) {
+	g.mu.Lock()
+	first := !g.failing && !g.closed && g.live.Load() == j
+	g.failing = g.failing || first
+	g.mu.Unlock()
+	if first {
+		go g.replace(j, err) // who calls must not wait for a file
+	}
+}
+
+// replace makes another journal in the place of old. What was in that is lost.
+func (g *Ring) replace(old *journal.Journal, cause error) {
+	g.mu.Lock()
+	if g.closed || g.live.Load() != old {
+		g.mu.Unlock()
+		return
+	}
+	j, err := g.newJournal(g.o.Path)
+	if err != nil {
+		if j, err = g.newJournal(""); err != nil { // in memory
+			g.mu.Unlock()
+			return
+		}
+		cause = fmt.Errorf("it goes on in memory: %w", cause)
+	}
+	old.CloseShards()
+	g.leaveSnapshots(old)
+	entries, spans := old.Appended()
+	g.previous[0] += entries
+	g.previous[1] += spans
+	old.Lock()
+	g.state.evicted.add(time.Now().UnixNano(), entries-min(entries, g.state.evicted.total))
+	old.Unlock()
+	g.use(j)
+	err = g.writeNote(j)
+	g.failing = false
+	g.intern.Detach(old)
+	err = errors.Join(err, old.Remove())
+	g.mu.Unlock()
+	if g.o.OnError != nil {
+		go guarded(func() {
+			g.o.OnError(errors.Join(fmt.Errorf("the ring %s was lost: %w", old.Name(), cause), err))
+		})
+	}
+}
+
+// guarded calls fn, whose panic must not take the application along.
+func guarded(fn func()) {
+	defer func() { _ = recover() }()
+	fn()
+}
+
+// A target takes the records of the ring's recorder.
+type target struct{ *Ring }
+
+// drops counts what could not be recorded.
+type drops struct {
+	mu sync.Mutex
+
+	entries, spans format.Dropped
+}
+
+// Put implements format.Target.
+func (g target) Put(r *journal.Record, hint *journal.Hint, e *format.LogEvent) error {
+	streams, err := g.put(r, hint)
+	if streams != nil {
+		provider := format.Provider(r.Info.User() >> 4 & 63)
+		for _, s := range *streams {
+			if format.Providers(s.providers.Load()).Has(provider) && r.Epoch >= s.epoch {
+				_ = s.rec.Put(r, hint) // which counts what it refuses
+			}
+		}
+	}
+	if err == nil && !e.Silent() && g.o.OnLog != nil && uint32(e.Level) >= g.level.Load() &&
+		record.Kind(r.Info.User()&15) == record.KindLog {
+		told := format.LogEvent{Level: e.Level, Message: string(append([]byte(nil), e.Message...)), Span: e.Span}
+		guarded(func() { g.o.OnLog(&told) })
+	}
+	return err
+}
+
+// put puts a record into the ring, if that wants it, and returns the streams.
+func (g *Ring) put(r *journal.Record, hint *journal.Hint) (*[]*Stream, error) {
+	user := r.Info.User()
+	kind, provider, flags := record.Kind(user&15), format.Provider(user>>4&63), uint8(user>>10)
+	r.Epoch = math.MaxUint32 // what is not in the ring no snapshot has
+	j := g.live.Load()
+	if j == nil || kind == record.KindResource {
+		return g.streams.Load(), nil
+	}
+	const openFlags = record.FlagOpen | record.FlagRef
+	opens := kind == record.KindSpan && flags&openFlags == openFlags
+	closes := (kind == record.KindEnd || kind == record.KindEither) && flags&record.FlagRef != 0
+	buffers := format.Providers(g.buffered.Load()).Has(provider)
+	var ref record.Ref
+	if opens || closes {
+		ref = record.Ref(r.Head[journal.HeadSize : journal.HeadSize+record.RefSize])
+	}
+	if opens && buffers {
+		g.open.set(&ref, startUnknown) // first, so that it is retained from the beginning
+	}
+	if closes {
+		start, known := g.open.get(&ref)
+		buffers = buffers || known // what began in the ring ends there, whatever is kept now
+		r.Mark, r.HasMark = start, true
+	}
+	if !buffers {
+		return g.streams.Load(), nil
+	}
+	_, err := j.Append(r, hint)
+	if err != nil {
+		err = g.retry(r, hint, j, err)
+	}
+	switch {
+	case closes || opens && err != nil:
+		g.open.delete(&ref)
+	case opens:
+		g.open.started(&ref, r.Base+1)
+	}
+	return g.streams.Load(), err
+}
+
+// retry appends a record to the journal that has taken the place of j, or counts it as
+// dropped.
+func (g *Ring) retry(r *journal.Record, hint *journal.Hint, j *journal.Journal, err error) error {
+	switch {
+	case errors.Is(err, journal.ErrTooLarge):
+		err = format.ErrTooLarge
+	case errors.Is(err, journal.ErrFull), errors.Is(err, journal.ErrBusy):
+		err = format.ErrOverflow
+	case errors.Is(err, journal.ErrClosed):
+		err = format.ErrClosed
+		if now := g.live.Load(); now != j {
+			if _, again := now.Append(r, hint); again == nil {
+				return nil
+			}
+		}
+	default:
+		g.failed(j, err)
+		err = format.ErrOverflow
+	}
+	target{g}.Drop(err, r.Info.Entries(), r.Info.Spans())
+	return err
+}
+
+// Wait implements format.Target.
+func (target) Wait() error { return nil }
+
+// Waits implements format.Target.
+func (target) Waits() bool { return false }
+
+// NewHint implements format.Target.
+func (g target) NewHint() journal.Hint {
+	if j := g.live.Load(); j != nil {
+		return j.NewHint()
+	}
+	return 0
+}
+
+// Drop implements format.Target.
+func (g target) Drop(err error, entries, spans int) {
+	g.dropped.mu.Lock()
+	defer g.dropped.mu.Unlock()
+	g.dropped.entries.Add(err, uint64(entries))
+	g.dropped.spans.Add(err, uint64(spans))
+}
+
+// Append implements format.Target. A ring has no ids: the entry is a log record.
+func (g target) Append(r *journal.Record, parent uint32, _ bool) (uint32, error) {
+	if parent != 0 {
+		return 0, format.ErrBadParent
+	}
+	hint := g.NewHint()
+	r.Leaf = true
+	return 0, g.Put(r, &hint, &format.LogEvent{Level: format.LevelTrace})
+}
+
+// Flush implements format.Target.
+func (target) Flush(context.Context) error { return nil }
+
+// Sync implements format.Target.
+func (g target) Sync(context.Context) error {
+	if j := g.live.Load(); j != nil {
+		return j.Sync()
+	}
+	return nil
+}
+
+// Close implements format.Target.
+func (g target) Close(context.Context) error { return g.Ring.Close() }
+
+// Stats implements format.Target. What the ring has taken is where it belongs.
+func (g target) Stats() (s format.Stats) {
+	g.mu.Lock()
+	entries, spans := g.previous[0], g.previous[1]
+	if j := g.live.Load(); j != nil {
+		e, n := j.Appended()
+		entries, spans = entries+e, spans+n
+	}
+	g.mu.Unlock()
+	g.dropped.mu.Lock()
+	defer g.dropped.mu.Unlock()
+	s.Entries = format.Counts{Offered: entries + g.dropped.entries.Total(), Written: entries, Dropped: g.dropped.entries}
+	s.Spans = format.Counts{Offered: spans + g.dropped.spans.Total(), Written: spans, Dropped: g.dropped.spans}
+	return s
+}
+
+// Err implements format.Target.
+func (target) Err() error { return nil }
+
+// Durability implements format.Target.
+func (g target) Durability() (format.Durability, error) {
+	if j := g.live.Load(); j != nil && j.Medium() != journal.Heap {
+		return format.DurabilityProcess, nil
+	}
+	return format.DurabilityBuffered, nil
+}

@@ -1,0 +1,515 @@
+package ring
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/journal"
+	"github.com/entrace-go/entrace/internal/record"
+	"github.com/entrace-go/entrace/internal/spanmap"
+)
+
+// SnapshotOptions say what of a ring a [Snapshot] has.
+type SnapshotOptions struct {
+	// From is how far back it goes. What is older is left out, except for the beginnings
+	// of spans that had not ended then. Zero is everything.
+	From time.Time
+	// Providers are those whose records it has.
+	Providers format.Providers
+	// Trace, if not zero, leaves out the spans and log records that are not of that
+	// trace.
+	Trace [16]byte
+}
+
+// A Snapshot is what a [Ring] had in it at a moment. It takes memory only for what
+// the ring evicts meanwhile, and of each segment while it is copied.
+//
+// A Snapshot is not safe for concurrent use. It must be closed.
+type Snapshot struct {
+	Taken time.Time
+	// From is since when it has everything: what was asked for, or later if the ring
+	// does not go back so far.
+	From time.Time
+	// Evicted is how many entries may be missing: the ring had evicted them
+	// although they are later than what was asked for.
+	Evicted uint64
+	// Orphans is how many entries belong to spans whose beginning the ring had evicted.
+	// Copy counts them; they are there, with the ids of their span.
+	Orphans uint64
+
+	o        SnapshotOptions
+	version  format.Version
+	g        *Ring // nil: of a dead one
+	j        *journal.Journal
+	table    *record.Table
+	retained []*part
+	streams  [][]*part // by number, those of the shards
+	held     map[*journal.Segment]*part
+	closed   bool
+}
+
+// A part is a segment up to an end. The lock of the journal guards it.
+type part struct {
+	seg  *journal.Segment // nil: it is in data, or gone
+	base uint64
+	end  int
+	data []byte
+}
+
+// Snapshot returns what is in the ring now.
+func (g *Ring) Snapshot(o SnapshotOptions) *Snapshot { return g.capture(o, nil) }
+
+// capture is Snapshot, and lets a stream have what comes from the same moment on.
+func (g *Ring) capture(o SnapshotOptions, st *Stream) *Snapshot {
+	sn := &Snapshot{o: o, g: g, version: g.o.Version, table: &g.intern.Table, held: make(map[*journal.Segment]*part)}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	sn.j = g.live.Load()
+	attach := func(epoch uint32) {
+		sn.Taken = time.Now()
+		if st != nil && !g.closed {
+			st.epoch = epoch
+			g.attach(st)
+		}
+	}
+	if sn.j == nil || g.closed {
+		attach(0)
+		sn.From = sn.Taken
+		return sn
+	}
+	sn.j.Hold(attach, func(held []journal.Held) {
+		for _, h := range held {
+			sn.hold(h.Segment, h.End)
+		}
+		if seg := g.state.retained.Segment(); seg != nil {
+			sn.hold(seg, seg.End())
+		}
+		if sn.From = g.from(); o.From.After(sn.From) {
+			sn.From = o.From
+		} else if !o.From.IsZero() {
+			sn.Evicted = g.state.evicted.since(o.From.UnixNano())
+		} else {
+			sn.Evicted = g.state.evicted.total
+		}
+		g.state.snapshots = append(g.state.snapshots, sn)
+	})
+	return sn
+}
+
+// hold notes a segment up to an end. The journal is locked.
+func (sn *Snapshot) hold(s *journal.Segment, end int) {
+	p := &part{seg: s, base: s.Base(), end: end}
+	sn.held[s] = p
+	if s.Stream() == journal.StreamRetained {
+		sn.retained = append(sn.retained, p)
+		return
+	}
+	for uint32(len(sn.streams)) <= s.Stream() {
+		sn.streams = append(sn.streams, nil)
+	}
+	sn.streams[s.Stream()] = append(sn.streams[s.Stream()], p)
+}
+
+// save copies a segment that the ring evicts. The journal is locked.
+func (sn *Snapshot) save(s *journal.Segment) {
+	p := sn.held[s]
+	if p == nil {
+		return
+	}
+	delete(sn.held, s)
+	p.data, _ = s.Copy(nil, p.end) // a page that is gone leaves nothing
+	p.seg = nil
+}
+
+// leave lets go of all segments: they are gone. The journal is locked.
+func (sn *Snapshot) leave() {
+	for _, p := range sn.held {
+		p.seg = nil
+	}
+	clear(sn.held)
+}
+
+// Close lets go of the ring.
+func (sn *Snapshot) Close() {
+	if sn.closed {
+		return
+	}
+	sn.closed = true
+	if sn.j == nil {
+		return
+	}
+	sn.j.Lock()
+	defer sn.j.Unlock()
+	sn.leave()
+	st := &sn.g.state
+	st.snapshots = slices.DeleteFunc(st.snapshots, func(s *Snapshot) bool { return s == sn })
+}
+
+// read returns the bytes of p, in buf if that is needed. Unless it is asked for again,
+// the ring need not keep them any longer.
+func (sn *Snapshot) read(p *part, buf []byte, again bool) (data []byte, err error) {
+	if sn.j == nil {
+		return p.data, nil
+	}
+	sn.j.Lock()
+	defer sn.j.Unlock()
+	if p.seg == nil {
+		if data = p.data; data == nil {
+			return nil, journal.ErrDamaged
+		}
+		if !again {
+			p.data = nil
+		}
+		return data, nil
+	}
+	if buf, err = p.seg.Copy(buf[:0], p.end); err == nil && !again {
+		delete(sn.held, p.seg)
+		p.seg = nil
+	}
+	return buf, err
+}
+
+// parts returns what a Merge reads. Those of the spans are read again later.
+func (sn *Snapshot) parts(list []*part, again bool) (parts []journal.Part) {
+	for _, p := range list {
+		parts = append(parts, journal.Part{Base: p.base, End: p.end, Read: func(buf []byte, _, _ int) ([]byte, error) {
+			return sn.read(p, buf, again)
+		}})
+	}
+	return parts
+}
+
+// A copying is a [Snapshot] on its way to a recorder.
+type copying struct {
+	sn       *Snapshot
+	to       *format.Import
+	from     int64
+	begun    bool                      // the window: what is older is done with
+	pending  spanmap.Map[startedSpan]  // spans that have not ended when the window begins
+	retained spanmap.Map[struct{}]     // those of them that were retained
+	ended    spanmap.Map[struct{}]     // spans whose end was evicted
+	late     map[record.Ref][]heldBack // what refers to spans that are not there yet
+	whole    []heldBack                // older spans that were recorded when they had ended
+	order    int
+	rec      record.Record
+}
+
+// A startedSpan is the beginning of a span.
+type startedSpan struct {
+	heldBack
+
+	order int
+}
+
+// heldBack is a copy of a record.
+type heldBack struct{ e journal.Entry }
+
+func hold(e *journal.Entry) heldBack {
+	c := *e
+	c.Data, c.Segment = slices.Clone(e.Data), nil
+	return heldBack{c}
+}
+
+// Create is format.Create for a recorder that is to get the snapshot.
+func (sn *Snapshot) Create(name string, o *format.RecorderOptions) (*format.Recorder, error) {
+	opt := *o
+	opt.Version = sn.version
+	if sn.g != nil {
+		return sn.g.Create(name, &opt)
+	}
+	return format.CreateWith(name, &opt, record.NewInterner(sn.table))
+}
+
+// Copy writes the snapshot to r, which [Snapshot.Create] or [Ring.Create] has made, behind
+// what is there already. It is done once.
+func (sn *Snapshot) Copy(r *format.Recorder) error {
+	return r.Import(func(to *format.Import) error {
+		c := &copying{sn: sn, to: to, from: math.MinInt64, late: make(map[record.Ref][]heldBack)}
+		if !sn.o.From.IsZero() {
+			c.from = sn.o.From.UnixNano()
+		}
+		c.readRetained()
+		c.merge()
+		c.begin()
+		c.orphans()
+		for to.Placer.StagePending() {
+			to.Flush(false)
+		}
+		to.Flush(true)
+		return to.Err
+	})
+}
+
+// readRetained notes the beginnings that were retained, and which spans have ended.
+func (c *copying) readRetained() {
+	cur := journal.NewCursor(journal.StreamRetained, c.sn.parts(c.sn.retained, false))
+	for e := cur.Next(); e != nil; e = cur.Next() {
+		if !c.rec.Parse(e) {
+			continue
+		}
+		key := (*spanmap.Key)(&c.rec.Ref)
+		switch {
+		case c.rec.Kind == record.KindMark:
+			c.ended.Put(key)
+		case c.wanted(&c.rec) && c.rec.Kind == record.KindSpan:
+			c.wait(e)
+			c.retained.Put(key)
+		}
+	}
+	for key := range c.ended.All() {
+		c.pending.Delete(&key)
+	}
+}
+
+func (c *copying) wait(e *journal.Entry) {
+	at, _ := c.pending.Put((*spanmap.Key)(&c.rec.Ref))
+	*at = startedSpan{hold(e), c.order}
+	c.order++
+}
+
+// merge goes through the records in the order of time.
+func (c *copying) merge() {
+	streams := make([][]journal.Part, len(c.sn.streams))
+	for i := range streams {
+		streams[i] = c.sn.parts(c.sn.streams[i], false)
+	}
+	if len(streams) == 0 {
+		return
+	}
+	m := journal.NewMerge(streams)
+	m.Slack = slack
+	var rec record.Record
+	m.Needs = func(e *journal.Entry) bool {
+		return rec.Parse(e) && (c.begun || rec.Time >= c.from) && c.wanted(&rec) && c.to.Placer.Needs(e)
+	}
+	for e := m.Next(); e != nil && c.to.Err == nil; e = m.Next() {
+		if c.rec.Parse(e) && c.wanted(&c.rec) {
+			c.take(e)
+		}
+	}
+}
+
+// slack is by how much a log record may seem older than its span.
+const slack = int64(10 * time.Millisecond)
+
+// wanted reports whether a record is asked for.
+func (c *copying) wanted(r *record.Record) bool {
+	o := &c.sn.o
+	if !o.Providers.Has(format.Provider(r.Provider)) {
+		return false
+	}
+	return o.Trace == [16]byte{} || r.Provider > uint8(format.ProviderLogs) || [16]byte(r.Ref.TraceID()) == o.Trace
+}
+
+func (c *copying) take(e *journal.Entry) {
+	r := &c.rec
+	key := (*spanmap.Key)(&r.Ref)
+	old := r.Time < c.from
+	// A span that was recorded when it had ended has the time of its beginning.
+	began := r.Kind == record.KindSpan || r.Kind == record.KindEither
+	opens := r.Kind == record.KindSpan && r.Flags&record.FlagOpen != 0
+	if !old && !c.begun {
+		c.begin()
+		c.rec.Parse(e)
+	}
+	switch {
+	case opens && c.ended.Get(key) != nil:
+		// Its end was evicted: that was before the window.
+	case c.begun && (!old || began):
+		c.apply(e)
+	case c.begun:
+		if c.to.Placer.Knows(&r.Ref) {
+			c.apply(e) // what began is to end
+		}
+	case opens:
+		c.wait(e)
+	case began:
+		c.pending.Delete(key)
+		if r.Time+c.duration(r) >= c.from {
+			c.whole = append(c.whole, hold(e))
+		}
+	case r.Kind == record.KindEnd && old:
+		c.pending.Delete(key)
+	}
+}
+
+// begin writes the spans that had not ended when the window begins.
+func (c *copying) begin() {
+	if c.begun {
+		return
+	}
+	c.begun = true
+	var open []startedSpan
+	for _, s := range c.pending.All() {
+		open = append(open, s)
+	}
+	c.pending.Clear()
+	slices.SortFunc(open, func(a, b startedSpan) int { return cmp.Compare(a.order, b.order) })
+	list := c.whole
+	c.whole = nil
+	for _, s := range open {
+		list = append(list, s.heldBack)
+	}
+	slices.SortStableFunc(list, func(a, b heldBack) int { return cmp.Compare(a.e.Time, b.e.Time) })
+	for i := range list {
+		if c.rec.Parse(&list[i].e) {
+			c.apply(&list[i].e)
+		}
+	}
+}
+
+// apply writes a record of the window, which was parsed.
+func (c *copying) apply(e *journal.Entry) {
+	r := &c.rec
+	if c.to.Err != nil || r.Kind == record.KindMark {
+		return
+	}
+	switch {
+	case r.Kind == record.KindSpan && r.Flags&record.FlagRef != 0:
+		if r.Flags&record.FlagOpen != 0 && c.retained.Get((*spanmap.Key)(&r.Ref)) != nil && c.to.Placer.Knows(&r.Ref) {
+			return // a process died while it was retained
+		}
+		ref := r.Ref
+		c.place(e)
+		for i := range c.late[ref] {
+			c.place(&c.late[ref][i].e)
+		}
+		delete(c.late, ref)
+	case r.Kind == record.KindEnd && !c.to.Placer.Knows(&r.Ref):
+		c.late[r.Ref] = append(c.late[r.Ref], hold(e))
+	default:
+		c.place(e)
+	}
+}
+
+// place writes a record.
+func (c *copying) place(e *journal.Entry) {
+	if e.Info.Entries() > 0 {
+		c.to.Place(e)
+		c.to.Flush(false)
+	}
+}
+
+// orphans writes what belongs to spans whose beginning is not there.
+func (c *copying) orphans() {
+	refs := make([]record.Ref, 0, len(c.late))
+	for ref := range c.late {
+		refs = append(refs, ref)
+	}
+	slices.SortFunc(refs, func(a, b record.Ref) int {
+		return cmp.Or(cmp.Compare(c.late[a][0].e.Time, c.late[b][0].e.Time), slices.Compare(a[:], b[:]))
+	})
+	keeps := c.to.Placer.KeepOrphans
+	c.to.Placer.KeepOrphans = true
+	for _, ref := range refs {
+		for i := range c.late[ref] {
+			e := &c.late[ref][i].e
+			c.sn.Orphans += uint64(e.Info.Entries())
+			c.place(e)
+		}
+	}
+	c.to.Placer.KeepOrphans = keeps
+}
+
+// duration returns how long the span of a record took, 0 if that does not say.
+func (c *copying) duration(r *record.Record) int64 {
+	cur := r.Cursor()
+	var h record.Head
+	var i record.Item
+	if !cur.Next(&h) {
+		return 0
+	}
+	for {
+		switch cur.Item(&i) {
+		case record.CodeEnd:
+			return 0
+		case record.CodeAttribute:
+			name := i.Name.Text
+			if d := c.sn.table.Get(i.Name.Number); i.Name.Number != 0 && d != nil {
+				name = d.Text
+			}
+			if name == format.AttrDuration {
+				return int64(i.Lo)
+			}
+		}
+	}
+}
+
+// A Stream gets what comes to a [Ring] as it comes.
+type Stream struct {
+	g         *Ring
+	rec       *format.Recorder
+	epoch     uint32
+	providers atomic.Uint64 // format.Providers
+}
+
+// Stream has r, which [Ring.Create] has made, get what the providers record from now on,
+// and before it the beginnings of the spans that are open. A call that records to the ring
+// then waits for r as well, see [format.RecorderOptions].MaxBlock. What r refuses it
+// counts. Close the stream before r.
+func (g *Ring) Stream(r *format.Recorder, p format.Providers) (*Stream, error) {
+	if r.Discards() {
+		return nil, format.ErrClosed
+	}
+	st := &Stream{g: g, rec: r}
+	st.providers.Store(uint64(p))
+	var sn *Snapshot
+	err := r.Import(func(to *format.Import) error {
+		// What comes from now on is written after what is open.
+		sn = g.capture(SnapshotOptions{Providers: p & (1 << format.ProviderSpans)}, st)
+		if format.Providers(g.buffered.Load()).Has(format.ProviderSpans) {
+			sn.o.From = time.Unix(0, math.MaxInt64) // only what is open
+			c := &copying{sn: sn, to: to, from: math.MaxInt64, late: make(map[record.Ref][]heldBack)}
+			c.readRetained()
+			c.merge()
+			c.begin()
+			to.Flush(true)
+		}
+		return to.Err
+	})
+	if sn != nil {
+		sn.Close()
+	}
+	if err != nil {
+		st.Close()
+		return nil, err
+	}
+	return st, nil
+}
+
+// attach adds a stream. The lock is held.
+func (g *Ring) attach(st *Stream) {
+	var all []*Stream
+	if s := g.streams.Load(); s != nil {
+		all = slices.Clone(*s)
+	}
+	all = append(all, st)
+	g.streams.Store(&all)
+	g.updateProviders()
+}
+
+// Close ends the stream. It is idempotent.
+func (st *Stream) Close() {
+	g := st.g
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s := g.streams.Load()
+	if s == nil {
+		return
+	}
+	all := slices.DeleteFunc(slices.Clone(*s), func(other *Stream) bool { return other == st })
+	if len(all) == 0 {
+		g.streams.Store(nil)
+	} else {
+		g.streams.Store(&all)
+	}
+	g.updateProviders()
+}
+
+// SetProviders has the stream get only what comes from the providers in p, of those it
+// was made for. It may be called by a [format.Tee].
+func (st *Stream) SetProviders(p format.Providers) { st.providers.And(uint64(p)) }

@@ -1,0 +1,393 @@
+package slogadapter
+
+import (
+	"log/slog"
+	"math"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+// An encoder adds the attributes of one record, or of one With, to a batch.
+type encoder struct {
+	usage
+
+	shared *shared
+	b      *format.Batch
+	each   func(slog.Attr) bool // attr, made once
+	groups []string             // that attr is in, for ReplaceAttr
+	prefix int                  // size of their names
+	depth  int
+	extra  []slog.Attr // what time and source became, to be added
+}
+
+// A usage is how much of the limits is used.
+type usage struct {
+	attrs   int // that were added
+	visited int // attributes and groups
+	bytes   int // of text
+	cut     bool
+}
+
+func (s *shared) encoder() *encoder {
+	if e, ok := s.encoders.Get().(*encoder); ok {
+		return e
+	}
+	e := &encoder{shared: s}
+	e.each = func(a slog.Attr) bool {
+		if s.replace == nil && e.simple(&a) {
+			return true
+		}
+		e.attr(a)
+		return !e.cut || !e.spent() // go on for what is missing to be noticed
+	}
+	return e
+}
+
+// simple adds an attribute if its value is a number, a text or the like, and the limits are
+// far. It reports whether it did.
+func (e *encoder) simple(a *slog.Attr) bool {
+	key := a.Key
+	size := e.prefix + utf8.UTFMax*len(key)
+	if key == "" || e.attrs >= e.shared.maxAttrs || e.visited >= e.shared.maxAttrs || e.bytes+size+maxTime > e.shared.maxBytes {
+		return false
+	}
+	b := e.b
+	switch a.Value.Kind() {
+	case slog.KindString:
+		text := a.Value.String()
+		if e.bytes+size+len(text) > e.shared.maxBytes {
+			return false
+		}
+		e.bytes += len(text)
+		b.String(key, text)
+	case slog.KindInt64:
+		b.I64(key, a.Value.Int64())
+	case slog.KindUint64:
+		b.U64(key, a.Value.Uint64())
+	case slog.KindFloat64:
+		b.Float(key, a.Value.Float64())
+	case slog.KindBool:
+		b.Bool(key, a.Value.Bool())
+	case slog.KindDuration:
+		b.Duration(key, a.Value.Duration())
+	case slog.KindTime:
+		e.bytes += e.prefix + len(key)
+		e.time(key, a.Value.Time())
+		e.bytes -= e.prefix + len(key)
+	default:
+		return false
+	}
+	e.attrs++
+	e.visited++
+	e.bytes += e.prefix + len(key)
+	return true
+}
+
+func (e *encoder) release() {
+	clear(e.extra)
+	clear(e.groups)
+	e.b, e.usage, e.prefix, e.depth = nil, usage{}, 0, 0
+	e.groups, e.extra = e.groups[:0], e.extra[:0]
+	e.shared.encoders.Put(e)
+}
+
+// begin begins the entry of a record, with what every record has.
+func (e *encoder) begin(s *site, l slog.Level, levelText string, at time.Time, message string, flags trace.TraceFlags) {
+	lv, base := level(l)
+	if levelText == "" && l != base {
+		levelText = levelName(l)
+	}
+	with := e.bytes // With leaves the message its room
+	e.bytes = 0
+	levelText = e.limit(levelText)
+	message = e.limit(message)
+	e.bytes += with
+	if s.call != nil {
+		e.b.BeginAt(s.call, lv, message)
+	} else {
+		m := s.metadata()
+		m.Level = lv
+		e.b.Begin(format.Some(message), &m)
+	}
+	if !at.IsZero() {
+		if sec := at.Unix(); sec >= 0 && sec < math.MaxInt64/1_000_000_000 {
+			e.b.U64(format.AttrTime, uint64(at.UnixNano()))
+		} else {
+			v := format.TimeValue(at)
+			e.b.Value(format.AttrTime, &v)
+		}
+	}
+	if levelText != "" {
+		e.b.String(format.AttrLogLevel, levelText)
+	}
+	if flags != format.DefaultLogFlags {
+		e.b.U64(format.AttrTraceFlags, uint64(flags))
+	}
+}
+
+// level returns the format's level for l, and that of slog's four which l is
+// named after.
+func level(l slog.Level) (format.Level, slog.Level) {
+	switch {
+	case l < slog.LevelDebug:
+		return format.LevelTrace, slog.LevelDebug
+	case l < slog.LevelInfo:
+		return format.LevelDebug, slog.LevelDebug
+	case l < slog.LevelWarn:
+		return format.LevelInfo, slog.LevelInfo
+	case l < slog.LevelError:
+		return format.LevelWarn, slog.LevelWarn
+	}
+	return format.LevelError, slog.LevelError
+}
+
+// levelNames are the names of the levels around slog's, which then take no allocation.
+var levelNames = func() (names [64]string) {
+	for i := range names {
+		names[i] = slog.Level(i - len(names)/2).String()
+	}
+	return names
+}()
+
+func levelName(l slog.Level) string {
+	if i := int(l) + len(levelNames)/2; i >= 0 && i < len(levelNames) {
+		return levelNames[i]
+	}
+	return l.String()
+}
+
+// beginReplaced is begin with what ReplaceAttr makes of r.
+func (e *encoder) beginReplaced(r *slog.Record, flags trace.TraceFlags) {
+	at := e.replaceTime(r.Time)
+	l, levelText := e.replaceLevel(r.Level)
+	s := e.replaceSource(r)
+	message := e.replaceMessage(r.Message)
+	e.begin(s, l, levelText, at, message, flags)
+}
+
+// addExtra adds the attributes that the builtins of a record became. They are in no
+// group.
+func (e *encoder) addExtra() {
+	for _, a := range e.extra {
+		e.add(a)
+	}
+}
+
+// replaced calls ReplaceAttr. What a panic leaves of an attribute does not show
+// it as it was: it may be a secret.
+func (e *encoder) replaced(groups []string, a slog.Attr) (b slog.Attr) {
+	defer func() {
+		if p := recover(); p != nil {
+			b = slog.String(a.Key, "!PANIC: "+panicText(p))
+		}
+	}()
+	b = e.shared.replace(groups, a)
+	b.Value = b.Value.Resolve()
+	return b
+}
+
+func isEmpty(a slog.Attr) bool { return a.Key == "" && a.Value.Equal(slog.Value{}) }
+
+func (e *encoder) replaceTime(t time.Time) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	a := e.replaced(nil, slog.Time(slog.TimeKey, t))
+	if isEmpty(a) {
+		return time.Time{}
+	}
+	if a.Value.Kind() == slog.KindTime {
+		return a.Value.Time()
+	}
+	e.extra = append(e.extra, a) // it became something else, which is an attribute like others
+	return time.Time{}
+}
+
+func (e *encoder) replaceLevel(l slog.Level) (slog.Level, string) {
+	a := e.replaced(nil, slog.Any(slog.LevelKey, l))
+	if isEmpty(a) {
+		return l, ""
+	}
+	if now, ok := a.Value.Any().(slog.Level); ok {
+		return now, ""
+	}
+	return l, e.replacedText(a)
+}
+
+func (e *encoder) replaceMessage(m string) string {
+	a := e.replaced(nil, slog.String(slog.MessageKey, m))
+	if isEmpty(a) {
+		return ""
+	}
+	return e.replacedText(a)
+}
+
+// replacedText returns what a level or message became. A group has no text: its
+// attributes become the record's.
+func (e *encoder) replacedText(a slog.Attr) string {
+	switch a.Value.Kind() {
+	case slog.KindString:
+		return a.Value.String()
+	case slog.KindGroup:
+		e.extra = append(e.extra, a)
+		return ""
+	}
+	return valueText(a.Value)
+}
+
+func (e *encoder) replaceSource(r *slog.Record) *site {
+	s := e.shared.sites.of(e.shared.recorder, r.PC, r.Message)
+	if r.PC == 0 {
+		return s
+	}
+	a := e.replaced(nil, slog.Any(slog.SourceKey, &slog.Source{Function: s.function, File: s.file, Line: int(s.line)}))
+	if isEmpty(a) {
+		return e.shared.sites.none
+	}
+	if src, ok := a.Value.Any().(*slog.Source); ok && src != nil {
+		if *src == (slog.Source{Function: s.function, File: s.file, Line: int(s.line)}) {
+			return s
+		}
+		return newSite(src.Function, src.File, src.Line)
+	}
+	e.extra = append(e.extra, a)
+	return e.shared.sites.none
+}
+
+// spent reports whether the record has had all it may.
+func (e *encoder) spent() bool {
+	return e.attrs >= e.shared.maxAttrs || e.visited > 4*e.shared.maxAttrs || e.bytes >= e.shared.maxBytes
+}
+
+// attr adds an attribute, of a group those in it.
+func (e *encoder) attr(a slog.Attr) {
+	a.Value = a.Value.Resolve()
+	if e.shared.replace != nil && a.Value.Kind() != slog.KindGroup {
+		a = e.replaced(e.groups, a)
+	}
+	e.add(a)
+}
+
+// add is attr for one that is resolved and replaced.
+func (e *encoder) add(a slog.Attr) {
+	if a.Value.Kind() == slog.KindGroup {
+		e.group(a)
+		return
+	}
+	if a.Key == "" && isEmpty(a) {
+		return
+	}
+	e.visited++
+	if e.spent() {
+		e.cut = true
+		return
+	}
+	key := a.Key
+	if e.bytes += e.prefix; e.bytes+utf8.UTFMax*len(key) > e.shared.maxBytes {
+		key = e.limit(valid(key))
+	} else {
+		e.bytes += len(key)
+	}
+	e.attrs++
+	e.value(key, a.Value)
+}
+
+func (e *encoder) group(a slog.Attr) {
+	attrs := a.Value.Group()
+	if len(attrs) == 0 {
+		return
+	}
+	// What is counted is every visit: a LogValuer can return groups of itself
+	// that hold nothing at all.
+	e.visited++
+	if e.depth == maxDepth || e.spent() {
+		e.cut = true
+		return
+	}
+	e.depth++
+	prefix, groups := e.prefix, len(e.groups)
+	if a.Key != "" {
+		name := e.groupName(a.Key)
+		e.b.Group(name)
+		e.prefix += len(name) + 1
+		if e.shared.replace != nil {
+			e.groups = append(e.groups, a.Key)
+		}
+	}
+	for _, a := range attrs {
+		if e.spent() {
+			e.cut = true
+			break
+		}
+		e.attr(a)
+	}
+	if a.Key != "" {
+		e.b.EndGroup()
+	}
+	e.prefix, e.groups = prefix, e.groups[:groups]
+	e.depth--
+}
+
+// groupName returns as much of the name of a group as the record has room for.
+func (e *encoder) groupName(name string) string {
+	const key = 8 // room for that of an attribute
+	room := e.shared.maxBytes - e.bytes - e.prefix - key
+	if utf8.UTFMax*len(name) <= room {
+		return name
+	}
+	if name = valid(name); len(name) > room {
+		e.cut = true
+		name = format.Cut(name, max(room, len("…")))
+	}
+	return name
+}
+
+// valid returns s with U+FFFD for each byte that is not UTF-8.
+func valid(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	return string([]rune(s))
+}
+
+// limit returns as much of a text as the record has room for. One that is cut
+// takes all that is left, and the mark of a cut has room always.
+func (e *encoder) limit(text string) string {
+	if e.bytes+len(text) <= e.shared.maxBytes {
+		e.bytes += len(text)
+		return text
+	}
+	room := max(e.shared.maxBytes-e.bytes, len("…"))
+	if len(text) > room {
+		e.cut = true
+		text = format.Cut(text, room)
+	}
+	e.bytes = max(e.bytes, e.shared.maxBytes)
+	return text
+}
+
+// valueText returns what a value that became a level or message reads like.
+func valueText(v slog.Value) string {
+	switch v.Kind() {
+	case slog.KindInt64:
+		return strconv.FormatInt(v.Int64(), 10)
+	case slog.KindUint64:
+		return strconv.FormatUint(v.Uint64(), 10)
+	case slog.KindFloat64:
+		return strconv.FormatFloat(v.Float64(), 'g', -1, 64)
+	case slog.KindBool:
+		return strconv.FormatBool(v.Bool())
+	case slog.KindDuration:
+		return strconv.FormatInt(int64(v.Duration()), 10)
+	case slog.KindTime:
+		return v.Time().Format(time.RFC3339Nano)
+	case slog.KindAny:
+		return anyText(v.Any())
+	}
+	return v.String()
+}
