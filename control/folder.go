@@ -349,7 +349,7 @@ func folderEmpty(stream string) (bool, error) {
 			return false
 		}
 		r, err := format.Inspect(stream)
-		return err == nil && r.Entries <= 1 && r.Pending == 0 && !r.BufferDamaged
+		return err == nil && r.Entries <= 1 && r.Pending == 0 && (r.Journal == nil || errors.Is(r.Journal, format.ErrJournalGone))
 	}
 	fi, err := os.Lstat(stream)
 	if err != nil || !nothing(fi) {

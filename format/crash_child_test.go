@@ -59,7 +59,7 @@ type crashRun struct {
 	large      bool
 	end        string // "close", or how it dies: "exit", "panic", "fatal", "wait"
 	signals    bool   // a storm of them
-	memory     bool   // the journal is where it is by default, else in the folder of the trace
+	journals   string // the folder where they lie, "": that of the trace, "default": as Create decides
 
 	keptAcks []byte // of the program that crashed
 }
@@ -69,15 +69,18 @@ func (c *crashRun) encode() string {
 		"run": {strconv.Itoa(c.run)}, "path": {c.path}, "durability": {c.durability.String()}, "version": {strconv.Itoa(int(c.version))},
 		"goroutines": {strconv.Itoa(c.goroutines)}, "units": {strconv.Itoa(c.units)}, "flush": {strconv.Itoa(c.flushEvery)},
 		"entries": {strconv.Itoa(c.entries)}, "large": {strconv.FormatBool(c.large)}, "end": {c.end}, "signals": {strconv.FormatBool(c.signals)},
-		"memory": {strconv.FormatBool(c.memory)},
+		"journals": {c.journals},
 	}.Encode()
 }
 
 func (c *crashRun) bufferDir() string {
-	if c.memory {
+	switch c.journals {
+	case "":
+		return filepath.Dir(c.path)
+	case "default":
 		return ""
 	}
-	return filepath.Dir(c.path)
+	return c.journals
 }
 
 func (c *crashRun) acks() string { return fmt.Sprintf("%s.acks%d", c.path, c.run) }
@@ -96,7 +99,7 @@ func decodeCrashRun(t *testing.T, s string) *crashRun {
 		run: number("run"), path: v.Get("path"), durability: d, version: format.Version(number("version")),
 		goroutines: number("goroutines"), units: number("units"), flushEvery: number("flush"), entries: number("entries"),
 		large: v.Get("large") == "true", end: v.Get("end"), signals: v.Get("signals") == "true",
-		memory: v.Get("memory") == "true",
+		journals: v.Get("journals"),
 	}
 }
 

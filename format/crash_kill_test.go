@@ -56,6 +56,10 @@ func storm() (stop func()) {
 	}
 }
 
+// journalFolders are those of crashRun for a journal that is written, and one that is mapped
+// where the system has shared memory.
+var journalFolders = []string{"", "default"}
+
 // TestA01KillUnderLoad kills a program with eight goroutines that record, at any
 // moment: what was acknowledged is there once, below its parent. In the buffered
 // mode, row A4, the loss has a bound.
@@ -71,7 +75,7 @@ func TestA01KillUnderLoad(t *testing.T) {
 			for i := range n {
 				c := &crashRun{
 					path: filepath.Join(t.TempDir(), "app.et"), durability: d, version: format.Version(1 + i/2%2),
-					goroutines: 8, large: i%4 < 2, flushEvery: i % 3 * 70, memory: i%2 == 0,
+					goroutines: 8, large: i%4 < 2, flushEvery: i % 3 * 70, journals: journalFolders[i/4%2],
 				}
 				c.kill(t, false)
 				c.settled(t, i%2 == 1)
@@ -121,7 +125,7 @@ func TestA01KillChain(t *testing.T) {
 					var runs []*crashRun
 					total := 0
 					for i := range n {
-						c := &crashRun{run: i, path: path, durability: d, version: format.V1, goroutines: 4, entries: x.entries, large: i%3 == 0, flushEvery: i % 2 * 50, memory: i%4 > 1}
+						c := &crashRun{run: i, path: path, durability: d, version: format.V1, goroutines: 4, entries: x.entries, large: i%3 == 0, flushEvery: i % 2 * 50, journals: journalFolders[i/2%2]}
 						if x.entries > 0 {
 							c.units = 2000
 							c.end = "wait"
@@ -170,7 +174,7 @@ func TestA29DeathWithoutClose(t *testing.T) {
 func TestA10Signals(t *testing.T) {
 	for _, d := range durabilities {
 		t.Run(d.String(), func(t *testing.T) {
-			c := &crashRun{path: filepath.Join(t.TempDir(), "app.et"), durability: d, version: format.V1, goroutines: 3, units: 300, flushEvery: 7, signals: true, end: "close", memory: true}
+			c := &crashRun{path: filepath.Join(t.TempDir(), "app.et"), durability: d, version: format.V1, goroutines: 3, units: 300, flushEvery: 7, signals: true, end: "close", journals: "default"}
 			if out, err := c.finish(t); err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}

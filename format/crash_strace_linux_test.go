@@ -185,6 +185,96 @@ func TestKillDuringRecovery(t *testing.T) {
 	}
 }
 
+// TestKillDuringRecoveryOfCorrupt kills the recovery of a corrupt file at each of its
+// system calls, and does it again: what is whole is in the trace then, what the journal
+// held, too, and there is one copy of the file as it was.
+func TestKillDuringRecoveryOfCorrupt(t *testing.T) {
+	needStrace(t)
+	names := append(slices.Clone(changing[:8]), "linkat", "renameat", "rename")
+	for _, x := range []struct {
+		name    string
+		file    string // what is corrupt
+		journal bool
+	}{
+		{"x.iet", "x.iet", false},
+		{"x.et", "x.iet", false},
+		{"x.et", "x.et", false},
+		{"x.iet", "x.iet", true},
+		{"x.et", "x.iet", true},
+	} {
+		t.Run(fmt.Sprint(x.name, " of ", x.file, " ", x.journal), func(t *testing.T) {
+			var corrupt []byte
+			var whole int
+			killAtEveryCall(t, names, func(t *testing.T) *crashRun {
+				c := crashed(t, filepath.Join(t.TempDir(), x.name), format.V1)
+				dir := filepath.Dir(c.path)
+				name := filepath.Join(dir, x.file)
+				if !x.journal {
+					must(t, os.Remove(filepath.Join(dir, "x.iet.buffer")))
+				}
+				if x.file == "x.et" {
+					must(t, format.Finalize(t.Context(), filepath.Join(dir, "x.iet"), name, &format.FinalizeOptions{RemoveSource: true}))
+				}
+				corrupt, whole = breakEntry(t, name)
+				c.end = "recover"
+				return c
+			}, func(t *testing.T, c *crashRun) {
+				dir := filepath.Dir(c.path)
+				for range 2 { // the second has nothing to do
+					_, err := format.Recover(c.path, "")
+					must(t, err)
+				}
+				r, err := format.Inspect(c.path)
+				if err != nil || r.Reason != format.CutClean || x.journal != (r.Entries > whole) || r.Entries < whole || filepath.Base(r.Name) != x.name {
+					t.Errorf("%+v, %v; %d entries were whole", r, err, whole)
+				}
+				broken := 0
+				for _, name := range dirNames(t, dir) {
+					switch {
+					case strings.HasSuffix(name, ".broken"):
+						broken++
+						if !bytes.Equal(readFile(t, filepath.Join(dir, name)), corrupt) {
+							t.Errorf("%s is not what the file was", name)
+						}
+					case name == x.name, strings.Contains(name, ".acks"), name == ".strace", strings.Contains(name, ".tmp-"):
+					default:
+						t.Errorf("%s is left", name)
+					}
+				}
+				if broken != 1 {
+					t.Errorf("there are %d copies", broken)
+				}
+			})
+		})
+	}
+}
+
+// breakEntry makes the fifth entry of a file one that cannot be, and returns the file as it
+// is then, and how many entries precede it.
+func breakEntry(t *testing.T, name string) (b []byte, whole int) {
+	t.Helper()
+	const before = 5
+	f, err := format.Open(name, &format.OpenOptions{Prefix: true})
+	must(t, err)
+	at := f.Size()
+	for id := before; id < f.Len(); id++ {
+		raw, err := f.AppendRaw(nil, uint32(id))
+		must(t, err)
+		at -= int64(len(raw))
+	}
+	must(t, f.Close())
+	b = readFile(t, name)
+	for i := range 12 {
+		b[at+int64(i)] = 255
+	}
+	must(t, os.WriteFile(name, b, 0o600))
+	r, err := format.Inspect(name)
+	if err != nil || r.Reason != format.CutCorrupt || r.Entries != before {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	return b, before
+}
+
 // wantOneWhole wants the entry of deadStream in one file of a folder.
 func wantOneWhole(t *testing.T, dir string) {
 	t.Helper()

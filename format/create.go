@@ -318,7 +318,8 @@ func finishArchived(ctx context.Context, f *os.File, name string, et bool, repor
 	case damage == nil, errors.Is(damage, ErrTruncated):
 	case isCorrupt(damage):
 		// What is behind the damage may be worth a look: it stays as it is.
-		return errors.Join(setBroken(f, name), osfile.SyncDir(name))
+		_, err := setBroken(f, name)
+		return err
 	default:
 		return damage
 	}
@@ -334,17 +335,14 @@ func finishArchived(ctx context.Context, f *os.File, name string, et bool, repor
 	return errors.Join(f.Truncate(t.data+int64(t.offsets[len(t.parents)])), f.Sync())
 }
 
-// setBroken renames the file name, which f is and which is corrupt, to one that is not
-// taken: name.broken, name-1.broken and so on.
-func setBroken(f *os.File, name string) error {
-	to := name + ".broken"
-	for i := 1; ; i++ {
-		err := osfile.RenameOpen(f, name, to)
-		if !errors.Is(err, fs.ErrExist) || i == 1000 {
-			return err
-		}
-		to = fmt.Sprintf("%s-%d.broken", name, i)
-	}
+// setBroken renames the file name, which f is and which is corrupt, to name.broken, and
+// returns the name that it has then.
+func setBroken(f *os.File, name string) (broken string, err error) {
+	err = untilFree(name, ".broken", func(to string) error {
+		broken = to
+		return osfile.RenameOpen(f, name, to)
+	})
+	return broken, errors.Join(err, osfile.SyncDir(name))
 }
 
 // sweep removes temporary files of a stream whose makers are dead.
@@ -437,6 +435,10 @@ func importJournal(f *os.File, stream string, report func(error)) (int, error) {
 		_, err = journal.RemoveGone(stream + extBuffer)
 		return 0, err
 	}
+	if errors.Is(err, journal.ErrElsewhere) {
+		report(fmt.Errorf("%s: %w", stream, err))
+		return 0, asideName(stream, brokenExt, time.Now(), func(to string) error { return osfile.RenameNew(stream+extBuffer, to) })
+	}
 	if err != nil {
 		return 0, errors.Join(err, osfile.Remove(f, stream))
 	}
@@ -498,18 +500,20 @@ func archiveDead(stream string) (name string, err error) {
 	if err != nil {
 		return "", err
 	}
+	move := func(to string) error { return distinct(osfile.RenameNew(stream+extBuffer, to), fs.ErrNotExist) }
 	if j != nil {
 		defer j.Close()
+		move = j.Rename
 	}
 	err = asideName(stream, extIET, fi.ModTime(), func(to string) error {
 		if exists(strings.TrimSuffix(to, extIET)+extET) || exists(to+extBuffer) {
 			return fs.ErrExist
 		}
 		name = to
-		if err := osfile.RenameOpen(f, stream, to); err != nil || j == nil {
+		if err := osfile.RenameOpen(f, stream, to); err != nil {
 			return err
 		}
-		return j.Rename(to + extBuffer)
+		return move(to + extBuffer)
 	})
 	return name, errors.Join(err, osfile.SyncDir(stream))
 }
@@ -635,7 +639,12 @@ const asideTime = "20060102T150405.000Z"
 
 // asideName calls try with names made of name, t and ext until one is free.
 func asideName(name, ext string, t time.Time, try func(to string) error) error {
-	base := strings.TrimSuffix(strings.TrimSuffix(name, extET), extIET) + "." + t.UTC().Format(asideTime)
+	return untilFree(strings.TrimSuffix(strings.TrimSuffix(name, extET), extIET)+"."+t.UTC().Format(asideTime), ext, try)
+}
+
+// untilFree calls try with base and ext, then with base-1 and ext and so on, as long as it
+// says that the name is taken.
+func untilFree(base, ext string, try func(to string) error) error {
 	to := base + ext
 	for i := 1; ; i++ {
 		err := try(to)

@@ -1,8 +1,6 @@
 package format
 
 import (
-	"sync"
-
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
@@ -13,9 +11,6 @@ func AppendUint(b []byte, n uint64) []byte { return wire.AppendUint(b, n) }
 // AppendString appends a text as the formats have it: its length in bytes, then
 // the bytes.
 func AppendString(b []byte, s string) []byte { return wire.AppendString(b, s) }
-
-// encoders are for AppendTraceEntry.
-var encoders = sync.Pool{New: func() any { return new(wire.Encoder) }}
 
 // AppendTraceEntry appends the encoding of e in version v to b and returns the
 // extended slice. In version 2 e.Attributes must be sorted by name, see
@@ -33,18 +28,21 @@ func AppendTraceEntry(b []byte, v Version, e *TraceEntry) []byte {
 		panic("format: AppendTraceEntry of version 2 with attributes that are not sorted")
 	}
 	h := head(e.Message, &e.Metadata)
-	enc := encoders.Get().(*wire.Encoder)
-	enc.Columns = v.hasAttrColumns()
-	enc.B = h.Append(wire.AppendUint(b, uint64(e.Parent)))
+	enc := wire.Encoder{B: h.Append(wire.AppendUint(b, uint64(e.Parent)))}
+	if v.hasAttrColumns() {
+		enc.B = wire.AppendNames(enc.B, e.Attributes, func(a *Attribute) string { return a.Name })
+		for i := range e.Attributes {
+			encodeValue(&enc, &e.Attributes[i].Value)
+		}
+		return enc.B
+	}
 	enc.Begin()
 	for i := range e.Attributes {
 		enc.Name(e.Attributes[i].Name)
-		encodeValue(enc, &e.Attributes[i].Value)
+		encodeValue(&enc, &e.Attributes[i].Value)
 	}
 	enc.End()
-	b, enc.B = enc.B, nil
-	encoders.Put(enc)
-	return b
+	return enc.B
 }
 
 // encodeValue adds the value of an attribute as it is.

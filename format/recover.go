@@ -1,10 +1,12 @@
 package format
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 
@@ -38,19 +40,25 @@ type Report struct {
 	// Pending is how many entries the crash buffer of a dead writer holds that
 	// are not in the file. Recover has brought them in.
 	Pending int
-
-	// BufferDamaged says that the crash buffer holds data that cannot be read.
-	// Recover renames it to NAME.TIME.buffer.broken.
-	BufferDamaged bool
-	// JournalLost says that the journal of a dead writer was in memory that is gone, so that
-	// what was in it alone is lost. Recover says it once.
-	JournalLost bool
+	// Journal is why what a dead writer left in its journal cannot be read, nil if it can:
+	// [ErrJournalGone], [ErrJournalElsewhere], or the damage. Recover renames a damaged
+	// journal to NAME.TIME.buffer.broken, and speaks of one that is gone once.
+	Journal error
 
 	// What Recover has made, which is Name again when there was nothing to do.
 	Output string
 	// Broken is where Recover put a corrupt original, if it did.
 	Broken string
 }
+
+var (
+	// ErrJournalGone says that the journal of a dead writer was in memory and is gone: its
+	// machine was started anew, or somebody has removed it.
+	ErrJournalGone = journal.ErrGone
+	// ErrJournalElsewhere says that the journal of a dead writer is in the memory of another
+	// machine or container. Recovering there brings it in.
+	ErrJournalElsewhere = journal.ErrElsewhere
+)
 
 // Inspect says what is whole in the file name, or in what [Create] left of it.
 // It changes nothing. A file that is no trace at all is an error, as in [Open].
@@ -78,13 +86,13 @@ func Inspect(name string) (*Report, error) {
 	if r.Live || !strings.HasSuffix(name, extIET) {
 		return r, nil
 	}
-	r.Pending, r.BufferDamaged, err = pending(f)
+	r.Pending, r.Journal, err = pending(f)
 	return r, err
 }
 
 // Pending returns how many entries the crash buffer of a dead writer holds that
 // are not in its file name, which Recover would bring in. It is 0 for a file that
-// a living process writes.
+// a living process writes. The error may be [ErrJournalGone] or [ErrJournalElsewhere].
 func Pending(name string) (int, error) {
 	name = Find(name)
 	if !exists(name+extBuffer) || osfile.Locked(name) {
@@ -95,16 +103,22 @@ func Pending(name string) (int, error) {
 		return 0, err
 	}
 	defer f.Close()
-	n, _, err := pending(f)
+	n, missing, err := pending(f)
+	if missing != nil && errors.Is(missing, ErrJournalGone) || errors.Is(missing, ErrJournalElsewhere) {
+		err = missing
+	}
 	return n, err
 }
 
-// pending is Pending for the open IET f. It also reports whether the crash buffer holds
-// data that cannot be read.
-func pending(f *File) (n int, damaged bool, err error) {
+// pending is Pending for the open IET f. It also returns why data in the journal cannot be
+// read.
+func pending(f *File) (n int, missing, err error) {
 	b, err := openBuffer(f.name, false)
+	if errors.Is(err, ErrJournalGone) || errors.Is(err, ErrJournalElsewhere) {
+		return 0, err, nil
+	}
 	if err != nil || b == nil {
-		return 0, false, err
+		return 0, nil, err
 	}
 	n = b.entries
 	if b.point.size <= f.WholeSize() {
@@ -113,7 +127,7 @@ func pending(f *File) (n int, damaged bool, err error) {
 			n--
 		}
 	}
-	return max(n, 0), b.unreadable, b.close()
+	return max(n, 0), b.damage(), b.close()
 }
 
 // EndsRotated reports whether e is the end of a file that another one follows.
@@ -231,14 +245,12 @@ func (r *Report) bringIn() (*Report, error) {
 	}
 	broken := ""
 	if r.Reason == CutCorrupt {
-		broken = r.Name + ".broken"
-		if err := copyFile(f, broken); err != nil {
+		if broken, err = copyBroken(f, r.Name); err != nil {
 			return r, err
 		}
 	}
 	b, err := openBuffer(r.Name, true)
-	if errors.Is(err, journal.ErrGone) {
-		r.JournalLost = true
+	if errors.Is(err, ErrJournalGone) {
 		_, err = journal.RemoveGone(r.Name + extBuffer)
 	}
 	if err != nil {
@@ -259,28 +271,64 @@ func (r *Report) bringIn() (*Report, error) {
 	if err != nil {
 		return r, err
 	}
-	now.Pending, now.BufferDamaged, now.JournalLost = r.Pending, r.BufferDamaged, r.JournalLost
+	now.Pending, now.Journal = r.Pending, r.Journal
 	if broken != "" {
 		now.Broken = broken
 	}
 	return now, nil
 }
 
-// copyFile makes name a copy of f.
-func copyFile(f *os.File, name string) error {
-	tmp, err := osfile.CreateTemp(name)
-	if err != nil {
-		return err
-	}
-	defer tmp.Discard()
+// copyBroken makes a copy of the file name, which f is and which is corrupt, and returns
+// its name. A copy that a killed recovery has left is taken for it.
+func copyBroken(f *os.File, name string) (broken string, err error) {
 	fi, err := f.Stat()
 	if err != nil {
-		return err
+		return "", err
 	}
-	if _, err := io.Copy(tmp, io.NewSectionReader(f, 0, fi.Size())); err != nil {
-		return err
+	err = untilFree(name, ".broken", func(to string) error {
+		broken = to
+		if same, err := hasBytes(to, f, fi.Size()); same || err != nil {
+			return err
+		}
+		tmp, err := osfile.CreateTemp(to)
+		if err != nil {
+			return err
+		}
+		defer tmp.Discard()
+		if _, err := io.Copy(tmp, io.NewSectionReader(f, 0, fi.Size())); err != nil {
+			return err
+		}
+		return tmp.Commit(false)
+	})
+	return broken, err
+}
+
+// hasBytes reports whether the file name holds the first size bytes of f. It is
+// [fs.ErrExist] if it holds others.
+func hasBytes(name string, f io.ReaderAt, size int64) (bool, error) {
+	o, err := osfile.OpenRead(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
 	}
-	return tmp.Commit(false)
+	if err != nil {
+		return false, fs.ErrExist
+	}
+	defer o.Close()
+	if fi, err := o.Stat(); err != nil || fi.Size() != size {
+		return false, fs.ErrExist
+	}
+	a, b := make([]byte, walkSize), make([]byte, walkSize)
+	for at := int64(0); at < size; {
+		n := min(walkSize, size-at)
+		if _, err := f.ReadAt(a[:n], at); err != nil {
+			return false, err
+		}
+		if _, err := o.ReadAt(b[:n], at); err != nil || !bytes.Equal(a[:n], b[:n]) {
+			return false, fs.ErrExist
+		}
+		at += n
+	}
+	return true, nil
 }
 
 // elsewhere saves what is whole to another file, and leaves the source and its
@@ -324,26 +372,43 @@ func (r *Report) elsewhere(output string) error {
 
 // inPlace finishes the dead file f.
 func (r *Report) inPlace(f *os.File) error {
-	if r.Reason == CutCorrupt {
-		r.Broken = r.Name + ".broken"
-	}
+	corrupt := r.Reason == CutCorrupt
 	switch {
 	case r.Output != r.Name: // the IET of an ET
-		err := finalizeOpen(context.Background(), f, r.Name, r.Output, &FinalizeOptions{RemoveSource: r.Broken == "", lenient: true})
-		if err == nil && r.Broken != "" {
-			err = errors.Join(osfile.RenameOpen(f, r.Name, r.Broken), osfile.SyncDir(r.Name))
+		err := finalizeOpen(context.Background(), f, r.Name, r.Output, &FinalizeOptions{RemoveSource: !corrupt, lenient: true})
+		if err == nil && corrupt {
+			r.Broken, err = setBroken(f, r.Name)
 		}
 		return err
-	case r.Broken == "" && r.Format != ET:
+	case !corrupt && r.Format != ET:
 		return errors.Join(f.Truncate(r.GoodBytes), f.Sync())
 	}
-	r.Broken = r.Name + ".broken"
+	var err error
+	if r.Broken, err = linkBroken(f, r.Name); err != nil {
+		return err
+	}
 	return copyPrefix(r, r.Name, true)
 }
 
-// copyPrefix writes the whole entries of r.Name to output. With keep, which is
-// for output being r.Name, the original moves to r.Broken.
-func copyPrefix(r *Report, output string, keep bool) error {
+// linkBroken gives the file name, which f is and which is to be replaced, a second name, or
+// makes a copy where there are no links.
+func linkBroken(f *os.File, name string) (broken string, err error) {
+	err = untilFree(name, ".broken", func(to string) error {
+		broken = to
+		err := os.Link(name, to)
+		if errors.Is(err, fs.ErrExist) && osfile.SameFile(f, to) {
+			return nil // a killed recovery has left it
+		}
+		return err
+	})
+	if err != nil {
+		return copyBroken(f, name)
+	}
+	return broken, nil
+}
+
+// copyPrefix writes the whole entries of r.Name to output. With replace output is r.Name.
+func copyPrefix(r *Report, output string, replace bool) error {
 	src, err := osfile.OpenRead(r.Name)
 	if err != nil {
 		return openError(err)
@@ -358,18 +423,13 @@ func copyPrefix(r *Report, output string, keep bool) error {
 	if strings.HasSuffix(output, extIET) {
 		format = IET
 	}
-	if keep {
+	if replace {
 		format = r.Format
 	}
 	if err := copyEntries(tmp, src, r, format); err != nil {
 		return err
 	}
-	if keep {
-		if err := osfile.RenameNew(r.Name, r.Broken); err != nil {
-			return err
-		}
-	}
-	return tmp.Commit(false)
+	return tmp.Commit(replace)
 }
 
 func copyEntries(w io.Writer, src io.Reader, r *Report, format StorageFormat) error {

@@ -35,10 +35,10 @@ type deadBuffer struct {
 }
 
 // openLockedBuffer opens the journal of stream for writing and locks it, nil if there is
-// none. It is [ErrLocked] while its writer lives.
+// none that can be reached. It is [ErrLocked] while its writer lives.
 func openLockedBuffer(stream string) (*journal.DeadFile, error) {
 	f, err := journal.OpenDead(stream+extBuffer, true)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, journal.ErrGone) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, journal.ErrGone) || errors.Is(err, journal.ErrElsewhere) {
 		return nil, nil
 	}
 	if err != nil {
@@ -55,7 +55,7 @@ func openLockedBuffer(stream string) (*journal.DeadFile, error) {
 func openBuffer(stream string, change bool) (*deadBuffer, error) {
 	name := stream + extBuffer
 	f, err := journal.OpenDead(name, change)
-	if errors.Is(err, fs.ErrNotExist) || !change && errors.Is(err, journal.ErrGone) {
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
@@ -160,14 +160,7 @@ func (b *deadBuffer) setAside() error {
 		return err
 	}
 	base := strings.TrimSuffix(b.name, extBuffer) + "." + fi.ModTime().UTC().Format(asideTime)
-	to := base + brokenExt
-	for i := 1; ; i++ {
-		if err = b.f.Rename(to); !errors.Is(err, fs.ErrExist) || i == 1000 {
-			break
-		}
-		to = fmt.Sprintf("%s-%d%s", base, i, brokenExt)
-	}
-	return errors.Join(err, osfile.SyncDir(b.name))
+	return errors.Join(untilFree(base, brokenExt, b.f.Rename), osfile.SyncDir(b.name))
 }
 
 // fits reports whether the IET f is the one that the checkpoint is about.
@@ -482,6 +475,9 @@ func undoRotation(stream string) error {
 	}
 	b, err := openBuffer(stream, true)
 	if err != nil || b == nil {
+		if errors.Is(err, ErrJournalGone) || errors.Is(err, ErrJournalElsewhere) {
+			return nil // importJournal says so
+		}
 		return distinct(err, ErrLocked) // its writer is at it
 	}
 	defer b.f.Close()
@@ -517,6 +513,9 @@ func replayBuffer(f *os.File, stream string, report func(error)) (entries int, e
 		_, err = journal.RemoveGone(stream + extBuffer)
 		return 0, err
 	}
+	if errors.Is(err, journal.ErrElsewhere) {
+		report(fmt.Errorf("%s waits for its last records: %w", stream, err))
+	}
 	if err != nil || b == nil {
 		return 0, err
 	}
@@ -530,13 +529,23 @@ func replayBuffer(f *os.File, stream string, report func(error)) (entries int, e
 	return b.entries, b.remove()
 }
 
-// reportUnreadable reports that remove will give the journal another name, if it will.
-func (b *deadBuffer) reportUnreadable(report func(error)) {
+// damage returns why the journal cannot be read, nil if it can.
+func (b *deadBuffer) damage() error {
 	switch {
 	case b.layout != nil:
-		report(fmt.Errorf("journal %s is renamed to …%s: %w", b.name, brokenExt, b.layout))
+		return b.layout
 	case b.unreadable:
-		report(fmt.Errorf("journal %s is renamed to …%s: it has no checkpoint that can be read", b.name, brokenExt))
+		return errNoCheckpoint
+	}
+	return nil
+}
+
+var errNoCheckpoint = errors.New("it has no checkpoint that can be read")
+
+// reportUnreadable reports that remove will give the journal another name, if it will.
+func (b *deadBuffer) reportUnreadable(report func(error)) {
+	if err := b.damage(); err != nil {
+		report(fmt.Errorf("journal %s is renamed to …%s: %w", b.name, brokenExt, err))
 	}
 }
 

@@ -30,12 +30,13 @@ type info struct {
 	Links      int              `json:"links"`
 	MaxDepth   int              `json:"max_depth"` // of the view; the root has 0
 	Services   []string         `json:"services"`
-	FirstTime  *time.Time       `json:"first_time"`      // null without any
-	LastTime   *time.Time       `json:"last_time"`       // the end of what took longest
-	Ended      bool             `json:"ended"`           // the recorder was closed
-	Rotated    bool             `json:"rotated"`         // another file follows
-	Live       bool             `json:"live"`            // a process is writing
-	Pending    int              `json:"in_crash_buffer"` // entries of a dead writer that recover would bring in
+	FirstTime  *time.Time       `json:"first_time"`        // null without any
+	LastTime   *time.Time       `json:"last_time"`         // the end of what took longest
+	Ended      bool             `json:"ended"`             // the recorder was closed
+	Rotated    bool             `json:"rotated"`           // another file follows
+	Live       bool             `json:"live"`              // a process is writing
+	Pending    int              `json:"in_crash_buffer"`   // entries of a dead writer that recover would bring in
+	Journal    string           `json:"journal,omitempty"` // why nobody knows whether there are more
 	Cut        format.CutReason `json:"cut"`
 	Damage     string           `json:"damage,omitempty"`
 }
@@ -81,7 +82,11 @@ func (a *app) info(name string, asJSON bool) error {
 		return err
 	}
 	in.Ended, in.Rotated = end.clean, end.rotated
-	if in.Pending, err = format.Pending(f.Name()); err != nil {
+	in.Pending, err = format.Pending(f.Name())
+	switch {
+	case errors.Is(err, format.ErrJournalGone), errors.Is(err, format.ErrJournalElsewhere):
+		in.Journal = err.Error()
+	case err != nil:
 		return err
 	}
 	if err := f.Damage(); err != nil {
@@ -172,6 +177,9 @@ func (in *info) text(state string) string {
 	}
 	if in.Pending > 0 {
 		row("pending", fmt.Sprintf("%d entries in the crash buffer, which recover brings in", in.Pending))
+	}
+	if in.Journal != "" {
+		row("journal", in.Journal)
 	}
 	row("bytes", fmt.Sprintf("%d, %d of them whole", in.Bytes, in.ValidBytes))
 	row("state", state)

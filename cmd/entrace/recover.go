@@ -29,6 +29,7 @@ type recovery struct {
 	Damage     string           `json:"damage,omitempty"`
 	Ended      bool             `json:"ended"`
 	Pending    int              `json:"from_crash_buffer"` // entries that were not in the file
+	Journal    string           `json:"journal,omitempty"` // why records are missing
 }
 
 func (a *app) recoverCommand() *cobra.Command {
@@ -83,6 +84,9 @@ func (a *app) recover(name, output string, asJSON bool) error {
 		File: r.Name, Output: r.Output, Broken: r.Broken, Version: r.Version, Format: r.Format.String(), Entries: r.Entries,
 		Bytes: r.Size, ValidBytes: r.GoodBytes, Discarded: r.Size - r.GoodBytes, Cut: r.Reason, CutOffset: r.GoodBytes, Ended: r.Ended, Pending: r.Pending,
 	}
+	if r.Journal != nil {
+		v.Journal = r.Journal.Error()
+	}
 	if r.Damage != nil {
 		v.Damage = r.Damage.Error()
 	}
@@ -101,6 +105,10 @@ func (a *app) printRecovery(v *recovery) error {
 	_, err := fmt.Fprintf(a.out, "%s: %d whole entries, %d bytes\n", safe(v.Output), v.Entries, v.ValidBytes)
 	if v.Pending > 0 {
 		_, e := fmt.Fprintf(a.out, "%s: %d of them came from the crash buffer\n", safe(v.Output), v.Pending)
+		err = errors.Join(err, e)
+	}
+	if v.Journal != "" {
+		_, e := fmt.Fprintf(a.out, "%s: records are missing: %s\n", safe(v.Output), safe(v.Journal))
 		err = errors.Join(err, e)
 	}
 	if v.Cut != format.CutClean {

@@ -23,7 +23,10 @@
 //		version  uint32  // 2
 //		size     uint32  // of a segment
 //		slots    [2]checkpoint at 1024 and 2560, up to 1536 bytes each
+//		beside   text at 4096 // the file that names this one, if one does
 //	}
+//
+//	text { length uint32; bytes [length]byte }
 //
 //	checkpoint {
 //		commit   uint64 // see record
@@ -77,6 +80,8 @@ const (
 	slotAt     = 1024
 	slotSize   = 1536
 	numSlots   = 2
+	besideAt   = 4096
+	maxBeside  = 4096
 
 	// First is the offset of the first record in a segment.
 	First = 24

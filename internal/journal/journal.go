@@ -28,6 +28,8 @@ type Options struct {
 	Medium Medium
 	// Name is the file, which must not exist. Heap has none.
 	Name string
+	// Beside is the file that names it, "" if there is none.
+	Beside string
 	// Segments is how many segments the shards use at most, Extra how many more the
 	// other streams and large records may use.
 	Segments, Extra int
@@ -42,9 +44,8 @@ type Options struct {
 // A Journal stores records. It is safe for concurrent use except where a method says
 // otherwise.
 type Journal struct {
-	o      Options
-	pool   *pool
-	beside string // the file that names it, "" if there is none
+	o    Options
+	pool *pool
 
 	shards []shard // the spans, then the leaves
 	hints  atomic.Uint32
@@ -95,7 +96,7 @@ func numLeaves() int {
 
 // New returns an empty journal.
 func New(o Options) (*Journal, error) {
-	p, err := newPool(o.Medium, o.Name, o.Segments+o.Extra)
+	p, err := newPool(&o)
 	if err != nil {
 		return nil, err
 	}
@@ -426,10 +427,10 @@ func (j *Journal) HasName() bool {
 	if err != nil || fi.Size() < size || !osfile.SameFile(p.f, p.name) {
 		return false
 	}
-	if j.beside == "" {
+	if j.o.Beside == "" {
 		return true
 	}
-	_, err = os.Lstat(j.beside)
+	_, err = os.Lstat(j.o.Beside)
 	return err == nil
 }
 
@@ -457,13 +458,14 @@ func (j *Journal) Remove() error {
 	}
 	j.pool.unmap()
 	var err error
-	if osfile.SameFile(j.pool.f, j.pool.name) {
-		err = osfile.Remove(j.pool.f, j.pool.name)
-	}
-	if j.beside != "" {
-		if rerr := os.Remove(j.beside); !errors.Is(rerr, fs.ErrNotExist) {
-			err = errors.Join(err, rerr)
+	if j.o.Beside != "" { // first: one that names no journal says that records are lost
+		err = os.Remove(j.o.Beside)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
 		}
+	}
+	if osfile.SameFile(j.pool.f, j.pool.name) {
+		err = errors.Join(err, osfile.Remove(j.pool.f, j.pool.name))
 	}
 	return errors.Join(err, closeFile(j.pool.f))
 }

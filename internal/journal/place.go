@@ -2,14 +2,18 @@ package journal
 
 import (
 	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/entrace-go/entrace/internal/osfile"
 )
@@ -20,6 +24,7 @@ import (
 //
 //	entrace journal
 //	path /dev/shm/entrace-1000/2K4ZQ….buffer
+//	device 26
 //	boot 7d0b9e36-…
 //	host build-7
 //	uid 1000
@@ -48,6 +53,7 @@ func Create(at Place, o Options) (*Journal, error) {
 		elsewhere = inMemory(size)
 	}
 	if elsewhere != "" {
+		sweep(elsewhere)
 		j, err := createElsewhere(elsewhere, at.Beside, o)
 		if err == nil || at.Dir != "" {
 			return j, err
@@ -86,25 +92,28 @@ func hasRoom(dir string, size int64) bool {
 
 // createElsewhere makes a journal in a folder, and the file beside that says so.
 func createElsewhere(dir, beside string, o Options) (*Journal, error) {
-	name := filepath.Join(dir, rand.Text()+".buffer")
-	f, err := osfile.CreateNew(beside)
+	o.Medium, o.Name, o.Beside = MediumOf(dir), filepath.Join(dir, rand.Text()+bufferExt), beside
+	j, err := New(o)
 	if err != nil {
 		return nil, err
 	}
-	host, _ := os.Hostname()
-	_, err = fmt.Fprintf(f, "%s\npath %s\nboot %s\nhost %s\nuid %d\n", pointerHead, name, osfile.BootID(), host, os.Geteuid())
-	if err = errors.Join(err, f.Close()); err == nil {
-		o.Medium, o.Name = MediumOf(dir), name
-		var j *Journal
-		if j, err = New(o); err == nil {
-			j.beside = beside
-			return j, nil
-		}
+	// Not before: a file that names no journal says that records are lost.
+	f, err := osfile.CreateNew(beside)
+	if err != nil {
+		j.o.Beside = "" // it is not ours
+		return nil, errors.Join(err, j.Remove())
 	}
-	return nil, errors.Join(err, os.Remove(beside))
+	host, _ := os.Hostname()
+	_, err = fmt.Fprintf(f, "%s\npath %s\ndevice %s\nboot %s\nhost %s\nuid %d\n",
+		pointerHead, o.Name, osfile.Device(dir), osfile.BootID(), host, os.Geteuid())
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil, errors.Join(err, j.Remove())
+	}
+	return j, nil
 }
 
 const (
+	bufferExt   = ".buffer"
 	pointerHead = "entrace journal"
 	maxPointer  = 16 << 10
 )
@@ -113,8 +122,9 @@ const (
 // somebody has removed it.
 var ErrGone = errors.New("the journal is gone, and what was in it")
 
-// ErrElsewhere is returned for the journal of another machine, which only that can read.
-var ErrElsewhere = errors.New("the journal is in the memory of another machine")
+// ErrElsewhere is returned for a journal that cannot be reached from here: it is in the
+// memory of another machine or container.
+var ErrElsewhere = errors.New("the journal is in the memory of another machine or container")
 
 // A DeadFile is the file of a journal whose process may be dead.
 type DeadFile struct {
@@ -155,18 +165,14 @@ func follow(f *os.File, open func(string) (*os.File, error)) (*os.File, string, 
 	if err != nil {
 		return nil, "", err
 	}
-	said := make(map[string]string)
-	for line := range strings.Lines(string(b)) {
-		key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-		said[key] = value
-	}
+	said := maps.Collect(lines(b))
 	name := said["path"]
 	host, _ := os.Hostname()
 	switch {
 	case !filepath.IsAbs(name):
 		return nil, "", ErrGone // its process died before it was whole
-	case said["host"] != host:
-		return nil, "", fmt.Errorf("%w: %s", ErrElsewhere, said["host"])
+	case said["host"] != host, said["boot"] == osfile.BootID() && said["device"] != deviceOf(name):
+		return nil, "", fmt.Errorf("%w: %s of %s", ErrElsewhere, name, said["host"])
 	case said["boot"] != osfile.BootID() && osfile.OnTmpfs(filepath.Dir(name)):
 		return nil, "", ErrGone
 	}
@@ -183,6 +189,75 @@ func follow(f *os.File, open func(string) (*os.File, error)) (*os.File, string, 
 	return j, name, nil
 }
 
+// lines returns what the lines of a file that names a journal say.
+func lines(b []byte) iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		for line := range strings.Lines(string(b)) {
+			key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+			if !yield(key, value) {
+				return
+			}
+		}
+	}
+}
+
+// deviceOf returns the device of the folder of a file that may be gone, with its folder.
+func deviceOf(name string) string {
+	for dir := filepath.Dir(name); ; dir = filepath.Dir(dir) {
+		if d := osfile.Device(dir); d != "" || dir == filepath.Dir(dir) {
+			return d
+		}
+	}
+}
+
+// keepFor is how long a journal stays whose trace cannot be found any more: the disk with
+// the trace may come back.
+const keepFor = 24 * time.Hour
+
+// sweep removes journals of dead processes from a folder of this package if the files that
+// named them have been gone for long.
+func sweep(dir string) {
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, e := range list {
+		if fi, err := e.Info(); err == nil && strings.HasSuffix(e.Name(), bufferExt) && time.Since(fi.ModTime()) > keepFor {
+			removeLost(filepath.Join(dir, e.Name()))
+		}
+	}
+}
+
+// removeLost removes the journal name if its process is dead and no file names it.
+func removeLost(name string) {
+	f, err := osfile.OpenWrite(name)
+	if err != nil {
+		return // not ours
+	}
+	defer f.Close()
+	if osfile.Lock(f, true) != nil {
+		return // its process lives
+	}
+	if fi, err := f.Stat(); err != nil || fi.Size() > headerSize && isNamed(f, name) {
+		return
+	}
+	_ = osfile.Remove(f, name)
+}
+
+// isNamed reports whether another file may name the journal f.
+func isNamed(f io.ReaderAt, name string) bool {
+	beside := readBeside(f)
+	if beside == "" {
+		return true // it does not say which
+	}
+	d, err := OpenDead(beside, false)
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrGone)
+	}
+	defer d.Close()
+	return d.name == name
+}
+
 // Name returns the name of the journal.
 func (d *DeadFile) Name() string { return d.name }
 
@@ -196,20 +271,26 @@ func (d *DeadFile) Rename(to string) error {
 	f := d.pointer
 	if f == nil {
 		f = d.File
-		d.name = to
 	}
 	err := osfile.RenameOpen(f, d.beside, to)
-	d.beside = to
+	if err == nil {
+		d.beside = to
+		if d.pointer == nil {
+			d.name = to
+		} else {
+			_ = writeBeside(d.File, to) // it is for sweep alone
+		}
+	}
 	return err
 }
 
 // Remove removes the journal and the file that names it, and closes both.
 func (d *DeadFile) Remove() error {
-	err := errors.Join(osfile.Remove(d.File, d.name), osfile.SyncDir(d.name))
-	if d.pointer != nil {
-		err = errors.Join(err, osfile.Remove(d.pointer, d.beside), osfile.SyncDir(d.beside))
+	var err error
+	if d.pointer != nil { // first: one that names no journal says that records are lost
+		err = errors.Join(osfile.Remove(d.pointer, d.beside), osfile.SyncDir(d.beside))
 	}
-	return errors.Join(err, d.Close())
+	return errors.Join(err, osfile.Remove(d.File, d.name), osfile.SyncDir(d.name), d.Close())
 }
 
 // Close closes the files.
@@ -232,4 +313,30 @@ func RemoveGone(beside string) (bool, error) {
 		return false, nil
 	}
 	return true, errors.Join(os.Remove(beside), osfile.SyncDir(beside))
+}
+
+// readBeside returns which file named the journal f first, "" if it does not say so.
+func readBeside(f io.ReaderAt) string {
+	var b [maxBeside]byte
+	if _, err := f.ReadAt(b[:], besideAt); err != nil {
+		return ""
+	}
+	n := binary.LittleEndian.Uint32(b[:])
+	if n > maxBeside-4 {
+		return ""
+	}
+	return string(b[4:][:n])
+}
+
+func writeBeside(f io.WriterAt, name string) error {
+	b := appendBeside(nil, name)
+	_, err := f.WriteAt(b, besideAt)
+	return err
+}
+
+func appendBeside(b []byte, name string) []byte {
+	if len(name) > maxBeside-4 {
+		name = ""
+	}
+	return append(binary.LittleEndian.AppendUint32(b, uint32(len(name))), name...)
 }

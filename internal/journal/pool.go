@@ -53,20 +53,20 @@ type pool struct {
 	sequence uint64     // of the last checkpoint
 }
 
-// newPool makes the file name, which must not exist, and locks it.
-func newPool(medium Medium, name string, most int) (*pool, error) {
-	p := &pool{medium: medium, name: name, most: most}
-	if medium == Heap {
+// newPool makes the file of a journal and locks it.
+func newPool(o *Options) (*pool, error) {
+	p := &pool{medium: o.Medium, name: o.Name, most: o.Segments + o.Extra}
+	if p.medium == Heap {
 		return p, p.grow(growBy)
 	}
-	f, err := createLocked(name)
+	f, err := createLocked(p.name)
 	if err != nil {
 		return nil, err
 	}
 	p.f = f
-	if err := p.begin(); err != nil {
+	if err := p.begin(o.Beside); err != nil {
 		p.unmap()
-		return nil, errors.Join(fmt.Errorf("%s: %w", name, err), osfile.Remove(f, name), closeFile(f))
+		return nil, errors.Join(fmt.Errorf("%s: %w", p.name, err), osfile.Remove(f, p.name), closeFile(f))
 	}
 	return p, nil
 }
@@ -104,7 +104,7 @@ func createLocked(name string) (*os.File, error) {
 }
 
 // begin writes the header and makes the first segments.
-func (p *pool) begin() error {
+func (p *pool) begin(beside string) error {
 	if err := osfile.Allocate(p.f, 0, headerSize); err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func (p *pool) begin() error {
 	copy(head[:], magic[:])
 	binary.LittleEndian.PutUint32(head[8:], Version)
 	binary.LittleEndian.PutUint32(head[12:], SegmentSize)
-	if err := p.write(head[:], 0); err != nil {
+	if err := errors.Join(p.write(head[:], 0), p.write(appendBeside(nil, beside), besideAt)); err != nil {
 		return err
 	}
 	return p.grow(growBy)

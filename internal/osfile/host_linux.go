@@ -84,3 +84,13 @@ func IsOwn(f, of *os.File) bool {
 	}
 	return a.Mode&unix.S_IFMT == unix.S_IFREG && a.Nlink == 1 && a.Uid == b.Uid
 }
+
+// Device returns what tells the file system of a folder from others of this boot, "" if
+// that is unknown.
+func Device(dir string) string {
+	var st unix.Stat_t
+	if unix.Stat(dir, &st) != nil {
+		return ""
+	}
+	return strconv.FormatUint(uint64(st.Dev), 10) //nolint:unconvert // it has 32 bits on some machines
+}

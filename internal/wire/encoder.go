@@ -194,11 +194,7 @@ func (e *Encoder) sortColumns() {
 			c[j], c[j-1] = c[j-1], c[j]
 		}
 	}
-	b := AppendUint(e.B, uint64(len(c)))
-	for i := range c {
-		b = AppendString(b, c[i].name)
-	}
-	b = AppendUint(b, uint64(len(c)))
+	b := AppendNames(e.B, c, func(c *column) string { return c.name })
 	for i := range c {
 		b = append(b, e.values[c[i].from:c[i].to]...)
 	}
@@ -207,6 +203,16 @@ func (e *Encoder) sortColumns() {
 	if cap(e.values) > maxKeep {
 		e.values = nil
 	}
+}
+
+// AppendNames appends what precedes the values of version 2, which follow in the order of
+// the list.
+func AppendNames[T any](b []byte, list []T, name func(*T) string) []byte {
+	b = AppendUint(b, uint64(len(list)))
+	for i := range list {
+		b = AppendString(b, name(&list[i]))
+	}
+	return AppendUint(b, uint64(len(list)))
 }
 
 // maxKeep is how large a buffer is kept for later use.

@@ -1,0 +1,200 @@
+package format_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+// crashedElsewhere returns a program that died, and the folder of its journal.
+func crashedElsewhere(t *testing.T) (c *crashRun, journals string) {
+	t.Helper()
+	journals, err := os.MkdirTemp("/dev/shm", "entrace-test-") //nolint:usetesting // it has to be in tmpfs
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(journals) })
+	c = &crashRun{path: filepath.Join(t.TempDir(), "app.et"), version: format.V2, goroutines: 1, units: 58, flushEvery: 15, end: "exit", journals: journals}
+	for {
+		out, err := c.finish(t)
+		if err == nil {
+			t.Fatal(out)
+		}
+		if r, err := format.Inspect(c.path); err == nil && r.Pending > 0 && r.Journal == nil {
+			return c, journals
+		}
+		for _, name := range []string{"app.iet", "app.iet.buffer"} { // it was written in the meantime
+			must(t, os.Remove(filepath.Join(filepath.Dir(c.path), name)))
+		}
+	}
+}
+
+// TestJournalIsGone removes the journal of a dead program, as starting the machine anew
+// does: the next one finishes what the file has, says once that records are lost, and
+// leaves nothing about.
+func TestJournalIsGone(t *testing.T) {
+	for _, how := range []string{"Create", "Create without the IET", "Recover"} {
+		t.Run(how, func(t *testing.T) {
+			c, journals := crashedElsewhere(t)
+			must(t, os.RemoveAll(journals))
+			must(t, os.Mkdir(journals, 0o700))
+			r, err := format.Inspect(c.path)
+			if err != nil || !errors.Is(r.Journal, format.ErrJournalGone) || r.Entries == 0 {
+				t.Fatalf("%+v, %v", r, err)
+			}
+			want := r.Entries
+			var told []string
+			var mu sync.Mutex
+			start := func() {
+				rec, err := format.Create(c.path, &format.RecorderOptions{BufferDir: journals, OnError: func(err error) {
+					mu.Lock()
+					defer mu.Unlock()
+					told = append(told, err.Error())
+				}})
+				must(t, err)
+				closeRecorder(t, rec)
+			}
+			switch how {
+			case "Recover":
+				r, err = format.Recover(c.path, "")
+				if err != nil || !errors.Is(r.Journal, format.ErrJournalGone) || r.Entries != want {
+					t.Fatalf("%+v, %v", r, err)
+				}
+			case "Create without the IET":
+				must(t, os.Remove(r.Name))
+				fallthrough
+			default:
+				start()
+				if len(told) != 1 || !strings.Contains(told[0], format.ErrJournalGone.Error()) {
+					t.Errorf("OnError was told %q", told)
+				}
+			}
+			start()
+			if len(told) > 1 {
+				t.Errorf("then OnError was told %q", told)
+			}
+			most := 0
+			for _, name := range dirNames(t, filepath.Dir(c.path)) {
+				switch filepath.Ext(name) {
+				case ".et":
+					r, err := format.Inspect(filepath.Join(filepath.Dir(c.path), name))
+					must(t, err)
+					most = max(most, r.Entries)
+				case ".acks0":
+				default:
+					t.Errorf("%s is left", name)
+				}
+			}
+			if how != "Create without the IET" && most != want {
+				t.Errorf("the largest file has %d entries, want %d", most, want)
+			}
+			if left := dirNames(t, journals); len(left) > 0 {
+				t.Errorf("%q are left", left)
+			}
+		})
+	}
+}
+
+const containerEnv = "ENTRACE_CONTAINER"
+
+// inContainer runs a test of this program in other namespaces of processes and of mounts,
+// which has a shared memory of its own.
+func inContainer(t *testing.T, name string, c *crashRun) {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe", "-test.run=^"+name+"$", "-test.v")
+	cmd.Env = append(os.Environ(), containerEnv+"="+c.encode())
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+	}
+	out, err := cmd.CombinedOutput()
+	if err != nil && len(out) == 0 && os.Getenv("ENTRACE_CI") == "" {
+		t.Skip("no namespaces: ", err)
+	}
+	if err != nil || !strings.Contains(string(out), "--- PASS") {
+		t.Fatalf("in the container: %v\n%s", err, out)
+	}
+}
+
+// TestContainers has two containers that share the folder of a trace and nothing else. One
+// finds that the journal of the other is out of reach: it goes on, and leaves it to the
+// other. What it leaves itself anybody can finish.
+func TestContainers(t *testing.T) {
+	if s := os.Getenv(containerEnv); s != "" {
+		testInContainer(t, decodeCrashRun(t, s))
+		return
+	}
+	c, journals := crashedElsewhere(t)
+	inContainer(t, "TestContainers", c)
+	dir := filepath.Dir(c.path)
+	names := strings.Join(dirNames(t, dir), " ")
+	if len(dirNames(t, journals)) != 1 || !strings.Contains(names, "Z.iet.buffer") {
+		t.Fatalf("after the container there are %s, %q", names, dirNames(t, journals))
+	}
+	second := *c
+	second.run = 1
+	rec, err := format.Create(c.path, nil)
+	must(t, err)
+	closeRecorder(t, rec)
+	units := collect(t, dir)
+	for _, x := range []*crashRun{c, &second} {
+		x.goroutines = 1
+		if lost := x.check(t, units); lost > 0 {
+			t.Errorf("run %d: %d units are lost", x.run, lost)
+		}
+	}
+	for _, name := range dirNames(t, dir) {
+		if strings.Contains(name, ".buffer") {
+			t.Errorf("%s is left", name)
+		}
+	}
+	if left := dirNames(t, journals); len(left) > 0 {
+		t.Errorf("%q are left", left)
+	}
+}
+
+func testInContainer(t *testing.T, c *crashRun) {
+	must(t, syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""))
+	must(t, syscall.Mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=64m"))
+	r, err := format.Inspect(c.path)
+	if err != nil || !errors.Is(r.Journal, format.ErrJournalElsewhere) {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if _, err := format.Recover(c.path, ""); !errors.Is(err, format.ErrJournalElsewhere) {
+		t.Fatalf("Recover: %v", err)
+	}
+	copied := filepath.Join(t.TempDir(), "copy.et")
+	if r, err := format.Recover(c.path, copied); err != nil || r.Entries == 0 {
+		t.Fatalf("Recover of a copy: %+v, %v", r, err)
+	}
+	var told []string
+	var mu sync.Mutex
+	rec, err := format.Create(c.path, &format.RecorderOptions{OnError: func(err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		told = append(told, err.Error())
+	}})
+	must(t, err)
+	closeRecorder(t, rec)
+	if fmt.Sprint(told) == "[]" || !strings.Contains(told[0], format.ErrJournalElsewhere.Error()) {
+		t.Errorf("OnError was told %q", told)
+	}
+	must(t, os.Remove(c.path))
+	second := *c
+	second.run, second.journals = 1, "default"
+	if out, err := second.finish(t); err == nil {
+		t.Fatal(out)
+	}
+	if b := readFile(t, filepath.Join(filepath.Dir(c.path), "app.iet.buffer")); !strings.HasPrefix(string(b), "ENTRACEB") {
+		t.Errorf("in a container the journal is not in the folder of the trace: %q", b[:min(len(b), 80)])
+	}
+}

@@ -1,0 +1,284 @@
+package journal
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace/internal/osfile"
+)
+
+// memoryRoot makes a folder in tmpfs play shared memory, and returns the folder in it
+// where journals lie.
+func memoryRoot(t *testing.T) (own string) {
+	t.Helper()
+	if !osfile.OnTmpfs("/dev/shm") || !osfile.InFirstPIDNamespace() {
+		t.Skip("no shared memory, or in a container")
+	}
+	root, err := os.MkdirTemp("/dev/shm", "entrace-test-") //nolint:usetesting // it has to be in tmpfs
+	if err != nil {
+		t.Fatal(err)
+	}
+	sharedMemory = func() string { return root }
+	t.Cleanup(func() {
+		sharedMemory = osfile.SharedMemory
+		_ = os.RemoveAll(root)
+	})
+	return filepath.Join(root, "entrace-"+strconv.Itoa(os.Geteuid()))
+}
+
+var small = Options{Segments: 2, Extra: 2, MaxWait: time.Second}
+
+func names(t *testing.T, dir string) []string {
+	t.Helper()
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := make([]string, len(list))
+	for i, e := range list {
+		out[i] = e.Name()
+	}
+	return out
+}
+
+// TestJournalIsInSharedMemory looks at the files, and at what is left of them.
+func TestJournalIsInSharedMemory(t *testing.T) {
+	own := memoryRoot(t)
+	beside := filepath.Join(t.TempDir(), "j")
+	j, err := Create(Place{Beside: beside}, small)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if filepath.Dir(j.Name()) != own || j.Medium() != Mapped || !j.HasName() {
+		t.Errorf("it is %s, %v, has a name: %t", j.Name(), j.Medium(), j.HasName())
+	}
+	for _, name := range []string{beside, j.Name()} {
+		if fi, err := os.Stat(name); err != nil || fi.Mode() != 0o600 {
+			t.Errorf("%s: %v, %v", name, fi, err)
+		}
+	}
+	if fi, err := os.Stat(own); err != nil || fi.Mode() != 0o700|fs.ModeDir {
+		t.Errorf("%s: %v, %v", own, fi, err)
+	}
+	d, err := OpenDead(beside, false)
+	if err != nil || d.Name() != j.Name() || !d.HasName() {
+		t.Fatalf("%v, %v", d, err)
+	}
+	if err := errors.Join(d.Close(), j.Remove()); err != nil {
+		t.Error(err)
+	}
+	if left := append(names(t, own), names(t, filepath.Dir(beside))...); len(left) > 0 {
+		t.Errorf("%q are left", left)
+	}
+}
+
+// TestSquatters finds what another user may have put where journals lie in shared memory:
+// the journal lies beside the trace then, and the other's files stay as they are.
+func TestSquatters(t *testing.T) {
+	theirs := t.TempDir()
+	for name, squat := range map[string]func(own string) error{
+		"link":        func(own string) error { return os.Symlink(theirs, own) },
+		"dangling":    func(own string) error { return os.Symlink(filepath.Join(theirs, "none"), own) },
+		"open folder": func(own string) error { return errors.Join(os.Mkdir(own, 0o700), os.Chmod(own, 0o777)) },
+		"file":        func(own string) error { return os.WriteFile(own, []byte("x"), 0o600) },
+		"pipe":        func(own string) error { return syscall.Mkfifo(own, 0o600) },
+		"folder of another user": func(own string) error {
+			if os.Geteuid() != 0 {
+				t.Log("only root can give a folder away")
+				return os.Symlink(theirs, own)
+			}
+			return errors.Join(os.Mkdir(own, 0o700), os.Chown(own, 65534, 65534))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			own := memoryRoot(t)
+			if err := squat(own); err != nil {
+				t.Fatal(err)
+			}
+			was, _ := os.Lstat(own)
+			beside := filepath.Join(t.TempDir(), "j")
+			j, err := Create(Place{Beside: beside}, small)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if j.Name() != beside || j.Medium() != MediumOf(filepath.Dir(beside)) {
+				t.Errorf("it is %s, %v", j.Name(), j.Medium())
+			}
+			now, err := os.Lstat(own)
+			if err != nil || now.Mode() != was.Mode() || now.ModTime() != was.ModTime() {
+				t.Errorf("was %v, is %v, %v", was, now, err)
+			}
+			if n := names(t, theirs); len(n) > 0 {
+				t.Errorf("%q are in their folder", n)
+			}
+			if err := j.Remove(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestForeignJournalIsNotRead lets the file beside a trace name what is not a journal of
+// its owner.
+func TestForeignJournalIsNotRead(t *testing.T) {
+	memoryRoot(t)
+	dir := t.TempDir()
+	for name, change := range map[string]func(t *testing.T, journal string){
+		"link": func(t *testing.T, name string) {
+			if err := errors.Join(os.Rename(name, name+"x"), os.Symlink(name+"x", name)); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"two names": func(t *testing.T, name string) {
+			if err := os.Link(name, name+"y"); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"pipe": func(t *testing.T, name string) {
+			if err := errors.Join(os.Remove(name), syscall.Mkfifo(name, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"another owner": func(t *testing.T, name string) {
+			if os.Geteuid() != 0 {
+				t.Skip("only root can give a file away")
+			}
+			if err := os.Chown(name, 65534, 65534); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			beside := filepath.Join(dir, name)
+			j, err := Create(Place{Beside: beside}, small)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := j.Close(); err != nil {
+				t.Fatal(err)
+			}
+			change(t, j.Name())
+			if d, err := OpenDead(beside, true); err == nil {
+				t.Errorf("it opened %s", d.Name())
+			}
+		})
+	}
+}
+
+// TestLostJournalsAreSwept leaves a journal whose trace is removed: the next one that is
+// made in the folder removes it, but not while the trace may come back, or is there.
+func TestLostJournalsAreSwept(t *testing.T) {
+	own := memoryRoot(t)
+	leave := func(remove, old bool) string {
+		beside := filepath.Join(t.TempDir(), "j")
+		j, err := Create(Place{Beside: beside}, small)
+		if err == nil {
+			err = j.Close()
+		}
+		if err == nil && remove {
+			err = os.Remove(beside)
+		}
+		if old {
+			then := time.Now().Add(-2 * keepFor)
+			err = errors.Join(err, os.Chtimes(j.Name(), then, then))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return filepath.Base(j.Name())
+	}
+	kept, young, lost := leave(false, true), leave(true, false), leave(true, true)
+	moved := filepath.Join(t.TempDir(), "moved")
+	j, err := Create(Place{Beside: moved}, small)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d, err := OpenDead(moved, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	then := time.Now().Add(-2 * keepFor)
+	if err := errors.Join(d.Rename(moved+".iet.buffer"), d.Close(), os.Chtimes(j.Name(), then, then)); err != nil {
+		t.Fatal(err)
+	}
+	begun := filepath.Join(own, "begun.buffer")
+	if err := errors.Join(os.WriteFile(begun, make([]byte, headerSize), 0o600), os.Chtimes(begun, then, then)); err != nil {
+		t.Fatal(err)
+	}
+	last, err := Create(Place{Beside: filepath.Join(t.TempDir(), "j")}, small)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer last.Remove()
+	have := strings.Join(names(t, own), " ")
+	for name, want := range map[string]bool{kept: true, young: true, lost: false, "begun.buffer": false, filepath.Base(j.Name()): true, filepath.Base(last.Name()): true} {
+		if strings.Contains(have, name) != want {
+			t.Errorf("%s is there: %t", name, !want)
+		}
+	}
+}
+
+const namespaceEnv = "ENTRACE_JOURNAL_CHILD"
+
+// TestSmallSharedMemory runs in a container of its own with a shared memory of 8 MiB, of
+// which a journal gets no more than half.
+func TestSmallSharedMemory(t *testing.T) {
+	if os.Getenv(namespaceEnv) == "" {
+		cmd := exec.Command("/proc/self/exe", "-test.run=^TestSmallSharedMemory$", "-test.v")
+		cmd.Env = append(os.Environ(), namespaceEnv+"=1")
+		cmd.SysProcAttr = &syscall.SysProcAttr{
+			Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
+			UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+			GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+		}
+		out, err := cmd.CombinedOutput()
+		if err != nil && len(out) == 0 && os.Getenv("ENTRACE_CI") == "" {
+			t.Skip("no namespaces:", err)
+		}
+		if err != nil || !bytes.Contains(out, []byte("--- PASS")) {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	if err := syscall.Mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=8m"); err != nil {
+		t.Fatal(err)
+	}
+	beside := filepath.Join(t.TempDir(), "j")
+	for _, c := range []struct {
+		segments int
+		memory   bool
+	}{{20, true}, {200, false}} {
+		j, err := Create(Place{Beside: beside}, Options{Segments: c.segments, MaxWait: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := j.Name() != beside; got != c.memory {
+			t.Errorf("a journal of %d segments is %s", c.segments, j.Name())
+		}
+		if err := j.Remove(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile("/dev/shm/theirs", make([]byte, 9<<20), 0o600); !errors.Is(err, syscall.ENOSPC) {
+		t.Error(err)
+	}
+	j, err := Create(Place{Beside: beside}, small)
+	if err != nil || j.Name() != beside {
+		t.Fatalf("with the memory full: %v, %v", j, err)
+	}
+	if err := j.Remove(); err != nil {
+		t.Error(err)
+	}
+}
