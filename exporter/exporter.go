@@ -86,7 +86,7 @@ func (t *target) mapper() *mapper {
 	if m, ok := t.mappers.Get().(*mapper); ok {
 		return m
 	}
-	return new(mapper)
+	return &mapper{b: t.recorder.Batch()}
 }
 
 func (t *target) release(m *mapper) {
@@ -156,7 +156,6 @@ func (e *Exporter) export(spans []sdktrace.ReadOnlySpan) (exported int, err erro
 	var errs []error
 	added := 0        // exported stays 0 in a panic
 	const enough = 16 // errors, as they tend to be all the same
-	m.b = e.recorder.Batch()
 	for _, i := range m.order.parentsFirst(spans) {
 		s := spans[i]
 		if err := e.add(m, s); err != nil && len(errs) < enough {

@@ -28,7 +28,7 @@ type mapper struct {
 }
 
 func (m *mapper) reset() {
-	m.b = nil
+	m.b.Discard()
 	m.text.Reset()
 }
 

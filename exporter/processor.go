@@ -124,7 +124,6 @@ func (p *SpanProcessor) start(ctx context.Context, s sdktrace.ReadWriteSpan) (er
 	defer p.release(m)
 	res, rerr := p.resource(s.Resource())
 	b := begun{name: s.Name(), attrs: s.Attributes()}
-	m.b = p.recorder.Batch()
 	scope := s.InstrumentationScope()
 	h := m.start(s, &scope, &b, res)
 	if links := s.Links(); len(links) > 0 {
@@ -169,7 +168,6 @@ func (p *SpanProcessor) end(s sdktrace.ReadOnlySpan) (err error) {
 	defer p.release(m)
 	sc := s.SpanContext()
 	r := ref(&sc)
-	m.b = p.recorder.Batch()
 	b, ok := p.open.Delete(key(&r))
 	if !ok {
 		err := p.endUnknown(m, s)

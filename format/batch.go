@@ -68,8 +68,9 @@ func (r *Recorder) CallSite(m *Metadata, message string) *CallSite {
 // left out; Entry does all that. A record is handed over when the next one begins, or by
 // Write.
 //
-// A Batch is not safe for concurrent use. Write ends its life. Names may be retained and
-// must not change.
+// A Batch can be used again after Write, by one goroutine at a time. What is written with
+// one is written in that order, whatever the clock says. Names may be retained and must not
+// change.
 type Batch struct {
 	r    *Recorder
 	b    record.Builder
@@ -101,21 +102,35 @@ type LogEvent struct {
 // Silent reports whether nobody is to be told of the record.
 func (e *LogEvent) Silent() bool { return e.silent }
 
-// Batch returns an empty batch.
+// Batch returns an empty batch. Who writes often keeps it, as it is large.
 func (r *Recorder) Batch() *Batch {
-	b, _ := r.batches.Get().(*Batch)
-	if b == nil {
-		b = &Batch{r: r, hint: newHint(r)}
-		b.b.In, b.b.MaxText = r.intern, r.maxText
-	}
+	b := &Batch{r: r, hint: newHint(r)}
+	b.b.In, b.b.MaxText = r.intern, r.maxText
 	return b
 }
 
+// batch returns a batch for release.
+func (r *Recorder) batch() *Batch {
+	if b, ok := r.batches.Get().(*Batch); ok {
+		return b
+	}
+	return r.Batch()
+}
+
+// release empties a batch and gives it back.
 func (b *Batch) release() {
-	b.kind, b.err, b.handed = 0, nil, 0
-	b.event, b.rec = LogEvent{}, journal.Record{}
-	b.errs.reset()
+	b.Discard()
 	b.r.batches.Put(b)
+}
+
+// Discard takes back the record that is built, and forgets what came of those that were
+// handed over.
+func (b *Batch) Discard() {
+	b.kind, b.err, b.handed = 0, nil, 0
+	b.event.Message, b.rec.With = "", nil // it keeps nothing alive
+	if b.errs.refused > 0 {
+		b.errs.reset()
+	}
 }
 
 // begin begins a record.
@@ -156,8 +171,8 @@ func (b *Batch) handOver() {
 	if b.time == 0 {
 		b.time = time.Now().UnixNano()
 	}
-	b.rec = b.b.Record()
 	rec := &b.rec
+	b.b.Record(rec)
 	rec.Time = b.time
 	rec.Info = record.Info(kind, uint8(b.provider), b.flags, b.resource, entries)
 	rec.Leaf, rec.End = kind == record.KindLog || kind == record.KindEnd, kind == record.KindEnd
@@ -167,7 +182,9 @@ func (b *Batch) handOver() {
 	} else {
 		b.r.target.Drop(err, entries, rec.Info.Spans())
 	}
-	b.errs.add(err)
+	if err != nil {
+		b.errs.add(err)
+	}
 }
 
 // Log begins a log record, of one entry, of the span ref, or of none when ref is zero. It
@@ -234,7 +251,7 @@ func (b *Batch) SpanOrEnd(h *SpanHead) { b.span(record.KindEither, h) }
 // recorder's [Durability] says. The error is a [*RefusedError].
 func (b *Batch) Write() error {
 	b.handOver()
-	defer b.release()
+	defer b.Discard()
 	if b.handed > b.errs.refused && b.r.waits() {
 		if err := b.r.target.Wait(); err != nil {
 			b.errs.add(err)
@@ -268,9 +285,6 @@ type joined struct {
 const maxJoined = 16
 
 func (j *joined) add(err error) {
-	if err == nil {
-		return
-	}
 	j.refused++
 	if len(j.errs) < maxJoined && !slices.ContainsFunc(j.errs, func(e error) bool { return errors.Is(e, err) }) {
 		j.errs = append(j.errs, err)
@@ -461,7 +475,8 @@ func (r *Recorder) WriteSpan(s *Span) error {
 	if r.Discards() {
 		return nil
 	}
-	b := r.Batch()
+	b := r.batch()
+	defer b.release()
 	b.Add(s)
 	return b.Write()
 }
@@ -480,7 +495,8 @@ func (r *Recorder) EndSpan(ref SpanRef, children []TraceEntry, end *TraceEntry) 
 	if r.Discards() {
 		return nil
 	}
-	b := r.Batch()
+	b := r.batch()
+	defer b.release()
 	b.EndSpan(ref, 0)
 	for i := range children {
 		b.Entry(&children[i])
@@ -494,7 +510,8 @@ func (r *Recorder) Log(ref SpanRef, e *TraceEntry) error {
 	if r.Discards() {
 		return nil
 	}
-	b := r.Batch()
+	b := r.batch()
+	defer b.release()
 	b.Log(ref, entryTime(e))
 	b.Entry(e)
 	return b.Write()

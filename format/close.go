@@ -170,7 +170,7 @@ func (w *writer) writeEnd(rotated bool) error {
 	b := Batch{r: &Recorder{}}
 	b.b.Reset(0, nil, nil)
 	b.Entry(w.endEntry(rotated))
-	e := journal.Entry{Info: record.Info(record.KindLog, 0, 0, 0, 1), Data: b.b.Record().Head[journal.HeadSize:]}
+	e := journal.Entry{Info: record.Info(record.KindLog, 0, 0, 0, 1), Data: b.b.Data()}
 	w.mu.Lock()
 	w.published.extra[0]++
 	w.mu.Unlock()

@@ -30,7 +30,7 @@ func AppendTraceEntry(b []byte, v Version, e *TraceEntry) []byte {
 	h := head(e.Message, &e.Metadata)
 	enc := wire.Encoder{B: h.Append(wire.AppendUint(b, uint64(e.Parent)))}
 	if v.hasAttrColumns() {
-		enc.B = wire.AppendNames(enc.B, e.Attributes, func(a *Attribute) string { return a.Name })
+		enc.B = wire.AppendNames(enc.B, len(e.Attributes), func(i int) string { return e.Attributes[i].Name })
 		for i := range e.Attributes {
 			encodeValue(&enc, &e.Attributes[i].Value)
 		}

@@ -566,8 +566,8 @@ func TestA30Clock(t *testing.T) {
 		must(t, err)
 		now := time.Now().UnixNano()
 		var want []string
+		b := r.Batch()
 		for i, off := range []int64{0, 0, -int64(time.Hour), int64(time.Hour), 0, -now, -2 * now, now, 5, 4, 3} {
-			b := r.Batch()
 			name := fmt.Sprint("e", i)
 			b.Log(SpanRef{}, now+off)
 			b.Entry(faultEntry(name))

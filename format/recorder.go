@@ -155,11 +155,12 @@ func (r *Recorder) append(e *TraceEntry, anchor bool) (uint32, error) {
 	if at == 0 {
 		at = time.Now().UnixNano()
 	}
-	b := r.Batch()
+	b := r.batch()
 	defer b.release()
 	b.b.Reset(0, nil, nil)
 	b.Entry(e)
-	rec := b.b.Record()
+	var rec journal.Record
+	b.b.Record(&rec)
 	rec.Time, rec.Info = at, record.Info(record.KindLog, uint8(ProviderLogs), 0, 0, 1)
 	return r.target.Append(&rec, e.Parent, anchor)
 }
@@ -180,7 +181,7 @@ func (r *Recorder) Resource(e *TraceEntry) (*Resource, error) {
 	b.b.MaxText = r.maxText
 	b.b.Reset(0, nil, nil)
 	b.Entry(e)
-	number, isNew, err := r.intern.Resource(b.b.Record().Head[journal.HeadSize:])
+	number, isNew, err := r.intern.Resource(b.b.Data())
 	switch {
 	case errors.Is(err, record.ErrBusy):
 		return nil, ErrOverflow

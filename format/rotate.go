@@ -323,7 +323,7 @@ func continuedSpan(s *placer.OpenSpan, e *TraceEntry) *journal.Entry {
 	b.End()
 	return &journal.Entry{
 		Time: entryTime(e), Info: record.Info(record.KindSpan, uint8(ProviderSpans), flags, s.Resource, 1),
-		Data: b.b.Record().Head[journal.HeadSize:],
+		Data: b.b.Data(),
 	}
 }
 

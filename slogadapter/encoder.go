@@ -12,7 +12,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// An encoder adds the attributes of one record, or of one With, to a batch.
+// An encoder adds the attributes of one record, or of one With, to its batch.
 type encoder struct {
 	usage
 
@@ -37,7 +37,7 @@ func (s *shared) encoder() *encoder {
 	if e, ok := s.encoders.Get().(*encoder); ok {
 		return e
 	}
-	e := &encoder{shared: s}
+	e := &encoder{shared: s, b: s.recorder.Batch()}
 	e.each = func(a slog.Attr) bool {
 		if s.replace == nil && e.simple(&a) {
 			return true
@@ -51,16 +51,15 @@ func (s *shared) encoder() *encoder {
 // simple adds an attribute if its value is a number, a text or the like, and the limits are
 // far. It reports whether it did.
 func (e *encoder) simple(a *slog.Attr) bool {
-	key := a.Key
-	size := e.prefix + utf8.UTFMax*len(key)
-	if key == "" || e.attrs >= e.shared.maxAttrs || e.visited >= e.shared.maxAttrs || e.bytes+size+maxTime > e.shared.maxBytes {
+	key, b := a.Key, e.b
+	room := e.shared.maxBytes - e.bytes - e.prefix - utf8.UTFMax*len(key)
+	if key == "" || e.visited >= e.shared.maxAttrs || room < maxTime {
 		return false
 	}
-	b := e.b
 	switch a.Value.Kind() {
 	case slog.KindString:
 		text := a.Value.String()
-		if e.bytes+size+len(text) > e.shared.maxBytes {
+		if len(text) > room {
 			return false
 		}
 		e.bytes += len(text)
@@ -89,10 +88,12 @@ func (e *encoder) simple(a *slog.Attr) bool {
 }
 
 func (e *encoder) release() {
-	clear(e.extra)
-	clear(e.groups)
-	e.b, e.usage, e.prefix, e.depth = nil, usage{}, 0, 0
-	e.groups, e.extra = e.groups[:0], e.extra[:0]
+	if e.shared.replace != nil {
+		clear(e.extra)
+		clear(e.groups)
+		e.groups, e.extra = e.groups[:0], e.extra[:0]
+	}
+	e.prefix, e.depth = 0, 0
 	e.shared.encoders.Put(e)
 }
 

@@ -96,9 +96,7 @@ func (h *Handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	e := h.shared.encoder()
 	defer e.release()
 	e.usage, e.prefix, e.groups = h.used, h.prefix, append(e.groups, h.groups...)
-	b := h.shared.recorder.Batch()
-	c.with = b.Attributes(h.with, func(b *format.Batch) {
-		e.b = b
+	c.with = e.b.Attributes(h.with, func(b *format.Batch) {
 		for _, a := range attrs {
 			e.attr(a)
 		}
@@ -106,7 +104,6 @@ func (h *Handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 			b.Truncated()
 		}
 	})
-	_ = b.Write() // there is nothing in it
 	if e.attrs == h.used.attrs && e.cut == h.used.cut {
 		return h // they were all empty
 	}
@@ -126,14 +123,12 @@ func (h *Handler) WithGroup(name string) slog.Handler {
 	e.usage, e.prefix = h.used, h.prefix
 	name = e.groupName(name)
 	c.prefix, c.used.cut = h.prefix+len(name)+1, e.cut
-	b := h.shared.recorder.Batch()
-	c.with = b.Attributes(h.with, func(b *format.Batch) {
+	c.with = e.b.Attributes(h.with, func(b *format.Batch) {
 		b.Group(name)
 		if e.cut && !h.used.cut {
 			b.Truncated()
 		}
 	})
-	_ = b.Write() // there is nothing in it
 	return &c
 }
 
@@ -145,13 +140,13 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) (err error) {
 		return nil
 	}
 	e := s.encoder()
-	defer e.release()
-	b := s.recorder.Batch()
+	b := e.b
 	defer func() {
 		if p := recover(); p != nil {
 			b.Undo()
 			err = errors.Join(fmt.Errorf("slogadapter: panic: %s", panicText(p)), b.Write())
 		}
+		e.release()
 	}()
 	var ref format.SpanRef
 	flags := trace.TraceFlags(format.DefaultLogFlags) // which are not stored
@@ -163,7 +158,7 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) (err error) {
 		at = r.Time.UnixNano()
 	}
 	b.Log(ref, at)
-	e.b, e.usage = b, h.used
+	e.usage = h.used
 	if s.replace == nil {
 		e.begin(s.sites.of(s.recorder, r.PC, r.Message), r.Level, "", r.Time, r.Message, flags)
 	} else {

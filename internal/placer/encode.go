@@ -2,8 +2,8 @@ package placer
 
 import (
 	"errors"
-	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/entrace-go/entrace/internal/jsontext"
 	"github.com/entrace-go/entrace/internal/record"
@@ -37,8 +37,7 @@ type encoder struct {
 	maxSize int // of an entry
 
 	// Of the entry that is encoded.
-	used    []string // names of the user's attributes
-	filter  uint64   // of used
+	entries uint64 // that were begun
 	twice   map[string]int
 	jsons   []string
 	anys    []string
@@ -61,6 +60,7 @@ type group struct {
 // entry encodes the entry that c is at, whose head is h, below parent. It appends to B
 // and reads the entry to its end, whatever the error.
 func (e *encoder) entry(c *record.Cursor, h *record.Head, parent uint32, l *links) error {
+	e.trim()
 	start := len(e.B)
 	first := *c
 	e.share, e.cut = 0, false
@@ -114,7 +114,8 @@ func (e *encoder) encode(c *record.Cursor, h *record.Head, parent uint32, l *lin
 		e.Name(attrParentSpanID)
 		e.Hex(l.parent)
 	}
-	e.used, e.filter, e.jsons, e.anys = e.used[:0], 0, e.jsons[:0], e.anys[:0]
+	e.entries++
+	e.jsons, e.anys = e.jsons[:0], e.anys[:0]
 	e.path, e.prefix, e.groups = 0, e.prefix[:0], e.groups[:0]
 	if len(e.twice) > 0 {
 		clear(e.twice)
@@ -218,42 +219,43 @@ func (e *encoder) endGroup() {
 }
 
 // attribute returns the stored name of an attribute, nil if it is left out.
-func (e *encoder) attribute(i *record.Item, l *links) (stored *name) {
+func (e *encoder) attribute(i *record.Item, l *links) *name {
+	var n *name
 	number := i.Name.Number
-	if number != 0 && e.isOwn(number) || number == 0 && i.Own {
-		if number != 0 {
-			stored = e.number(number)
-		} else {
-			e.scratch = append(e.scratch[:0], i.Name.Text...)
-			stored = e.inPlace(e.ownNames, e.scratch, false)
-		}
-		switch {
-		case l.span != nil && stored.text == attrSpanID, l.trace != nil && stored.text == attrTraceID:
-			return nil // it was said before
-		case e.share > 0 && !Reserved(stored.text):
-			return e.cutName(stored)
-		}
-		return stored
-	}
 	switch {
-	case number != 0 && e.path == 0:
-		stored = e.number(number)
-	case number != 0 && e.path != unknownPath:
-		stored = e.names.attribute(e.path, number)
+	case number != 0:
+		n = e.number(number)
+		switch {
+		case n.own || e.path == 0:
+		case e.path != unknownPath:
+			n = e.names.attribute(e.path, number)
+		default:
+			n = e.userName(e.join(i.Name))
+		}
+	case i.Own:
+		n = e.ownName(wire.ValidText(strings.Clone(i.Name.Text)))
 	default:
-		stored = e.inPlace(e.userNames, e.join(i.Name), true)
+		n = e.userName(e.join(i.Name))
+	}
+	if n.own {
+		switch {
+		case l.span != nil && n.text == attrSpanID, l.trace != nil && n.text == attrTraceID:
+			return nil // it was said before
+		case e.share > 0 && !Reserved(n.text):
+			return e.cutName(n)
+		}
+		return n
 	}
 	if e.share > 0 {
-		if stored = e.cutName(stored); stored == nil {
+		if n = e.cutName(n); n == nil {
 			return nil
 		}
 	}
-	if e.filter&stored.bit != 0 && slices.Contains(e.used, stored.text) {
-		stored = e.again(stored.text)
+	if n.used == e.entries {
+		n = e.again(n.text)
 	}
-	e.filter |= stored.bit
-	e.used = append(e.used, stored.text)
-	return stored
+	n.used = e.entries
+	return n
 }
 
 // cutName returns the name of an attribute of an entry that is cut, nil if it is left out.
@@ -262,7 +264,7 @@ func (e *encoder) cutName(n *name) *name {
 		return nil
 	}
 	if len(n.text) > e.share {
-		return newName(Cut(n.text, e.share))
+		return e.stored(Cut(n.text, e.share))
 	}
 	return n
 }
@@ -292,8 +294,8 @@ func (e *encoder) again(key string) *name {
 	for {
 		n := max(e.twice[key], 1) + 1
 		e.twice[key] = n
-		if text := key + "#" + strconv.Itoa(n); !slices.Contains(e.used, text) {
-			return newName(text)
+		if again := e.stored(key + "#" + strconv.Itoa(n)); again.used != e.entries {
+			return again
 		}
 	}
 }

@@ -52,14 +52,17 @@ func (b *Builder) Reset(flags uint8, ref, parent *Ref) {
 	}
 }
 
-// Record returns the record that was built, which is valid until Reset.
-func (b *Builder) Record() journal.Record {
-	r := journal.Record{Head: b.buf}
+// Record sets the bytes of the record that was built, which are valid until Reset.
+func (b *Builder) Record(r *journal.Record) {
+	r.Head, r.With, r.Tail = b.buf, nil, nil
 	if b.shared != nil {
 		r.Head, r.With, r.Tail = b.buf[:b.split:b.split], b.shared, b.buf[b.split:]
 	}
-	return r
 }
+
+// Data returns the data of the record that was built, without what is shared, valid until
+// Reset.
+func (b *Builder) Data() []byte { return b.buf[journal.HeadSize:] }
 
 // Entries returns the number of entries that have ended.
 func (b *Builder) Entries() int { return b.entries }
@@ -193,14 +196,8 @@ func (b *Builder) learn() {
 	b.place, b.known, b.missed = nil, nil, nil
 }
 
-// number returns the number of a name, 0 if it has none.
+// number returns the number of a name that is not the expected one, 0 if it has none.
 func (b *Builder) number(s string) uint16 {
-	if b.next < len(b.known) && b.missed == nil {
-		if k := &b.known[b.next]; k.size == len(s) && k.at == address(s) && k.own == b.own {
-			b.next++
-			return k.number
-		}
-	}
 	n := b.In.name(s, b.own)
 	if b.place != nil && n != 0 && b.next+len(b.missed) < maxKnown {
 		b.missed = append(b.missed, interned{address(s), len(s), b.own, n})
@@ -253,6 +250,14 @@ func (b *Builder) Append(items []byte) { b.buf = append(b.buf, items...) }
 // name begins an attribute and makes room for size bytes.
 func (b *Builder) name(s string, size int) {
 	b.attrs++
+	if b.next < len(b.known) && b.missed == nil {
+		if k := &b.known[b.next]; k.size == len(s) && k.at == address(s) && k.own == b.own {
+			b.next++
+			b.grow(2 + size)
+			b.buf = appendNumber(b.buf, k.number)
+			return
+		}
+	}
 	if b.In != nil {
 		if n := b.number(s); n != 0 {
 			b.grow(2 + size)

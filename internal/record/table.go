@@ -83,6 +83,7 @@ type Interner struct {
 
 	mu sync.Mutex // may be held while a file is written
 
+	victim  uint              // which way is replaced next
 	once    [cacheSize]uint64 // hashes of names that came once
 	streams []definitions     // where the definitions are written
 	last    uint16
@@ -93,6 +94,7 @@ type Interner struct {
 
 const (
 	cacheSize = 2048
+	ways      = 4 // places in the cache where a name may be
 
 	// maxDefinitions is how many bytes of definitions there are at most, maxDefined how
 	// large one is.
@@ -191,7 +193,7 @@ func (d *definitions) write(number uint16, kind uint8, data []byte) error {
 	return err
 }
 
-// slot returns the place in the cache of the string at an address.
+// slot returns the first of the ways places in the cache for the string at an address.
 func slot(at *byte, size int, own bool) uint {
 	h := hashAddress(at, size)
 	if own {
@@ -203,10 +205,30 @@ func slot(at *byte, size int, own bool) uint {
 // name returns the number of a name, 0 if it has none.
 func (in *Interner) name(s string, own bool) uint16 {
 	at := address(s)
-	if c := in.cache[slot(at, len(s), own)].Load(); c != nil && c.at == at && c.size == len(s) && c.own == own {
-		return c.number
+	first := slot(at, len(s), own)
+	for i := range uint(ways) {
+		c := in.cache[(first+i)%cacheSize].Load()
+		if c == nil {
+			break
+		}
+		if c.at == at && c.size == len(s) && c.own == own {
+			return c.number
+		}
 	}
 	return in.lookUp(s, own)
+}
+
+// keep puts a name into the cache. The lock is held.
+func (in *Interner) keep(c *interned) {
+	first := slot(c.at, c.size, c.own)
+	for i := range uint(ways) {
+		if p := &in.cache[(first+i)%cacheSize]; p.Load() == nil {
+			p.Store(c)
+			return
+		}
+	}
+	in.victim++
+	in.cache[(first+in.victim%ways)%cacheSize].Store(c)
 }
 
 // lookUp is name for one that is not in the cache.
@@ -240,10 +262,10 @@ func (in *Interner) lookUp(s string, own bool) uint16 {
 			in.set(number, &Definition{Kind: kind, Text: s})
 		}
 	}
-	in.mu.Unlock()
 	if number != 0 {
-		in.cache[slot(address(s), len(s), own)].Store(&interned{address(s), len(s), own, number})
+		in.keep(&interned{address(s), len(s), own, number})
 	}
+	in.mu.Unlock()
 	return number
 }
 

@@ -90,9 +90,10 @@ func ringEntry(name string, pad int) *format.TraceEntry {
 
 // A script records the same wherever it is played.
 type script struct {
-	rec *format.Recorder
-	res *format.Resource
-	at  int64
+	rec   *format.Recorder
+	batch *format.Batch // one, so that all but the beginnings of spans are in one shard
+	res   *format.Resource
+	at    int64
 }
 
 func play(t testing.TB, rec *format.Recorder) *script {
@@ -101,7 +102,7 @@ func play(t testing.TB, rec *format.Recorder) *script {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &script{rec: rec, res: res, at: 1_700_000_000_000_000_000}
+	return &script{rec: rec, batch: rec.Batch(), res: res, at: 1_700_000_000_000_000_000}
 }
 
 func (s *script) tick() int64 { s.at += 1000; return s.at }
@@ -120,11 +121,13 @@ func (s *script) log(ref format.SpanRef, message string, pad int) {
 	e := ringEntry("event", pad)
 	e.Message = format.Some(message)
 	e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrTime, Value: format.U64Value(uint64(s.tick()))})
-	_ = s.rec.Log(ref, e)
+	s.batch.Log(ref, s.at)
+	s.batch.Entry(e)
+	_ = s.batch.Write()
 }
 
 func (s *script) end(ref format.SpanRef, events, pad int) {
-	b := s.rec.Batch()
+	b := s.batch
 	b.EndSpan(ref, s.tick())
 	for i := range events {
 		e := ringEntry(fmt.Sprint("event-of-span ", i), pad)

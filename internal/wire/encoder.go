@@ -49,40 +49,42 @@ func appendOption(b []byte, has bool, s string) []byte {
 //
 // An Encoder is not safe for concurrent use.
 type Encoder struct {
-	B       []byte
-	Columns bool // version 2: sorted names, then values
+	B       []byte // between Begin and End, with Columns: the values
+	Columns bool   // version 2: sorted names, then values
 
 	countAt int // where the number of attributes goes
 	count   int
 	columns []column
-	values  []byte
+	orders  []order // made when needed
+	other   []byte  // with Columns: B while the values are, and the room for them otherwise
 }
 
 // A column is an attribute of version 2, where names and values lie apart.
 type column struct {
 	name     string // as it is sorted
-	from, to int    // in values
+	from, to int    // in the values
 }
 
 // Begin begins the attributes.
 func (e *Encoder) Begin() {
-	e.countAt, e.count = len(e.B), 0
+	e.count = 0
 	if e.Columns {
-		e.columns, e.values = e.columns[:0], e.values[:0]
+		e.columns = e.columns[:0]
+		e.B, e.other = e.other[:0], e.B
 		return
 	}
+	e.countAt = len(e.B)
 	e.B = append(e.B, 0)
 }
 
 // Count returns the number of attributes since Begin.
 func (e *Encoder) Count() int { return e.count }
 
-// Name begins an attribute, whose name must be valid UTF-8. The Encoder may keep it
-// until End.
+// Name begins an attribute, whose name must be valid UTF-8. The Encoder may keep it.
 func (e *Encoder) Name(name string) {
 	e.count++
 	if e.Columns {
-		e.columns = append(e.columns, column{name: name, from: len(e.values)})
+		e.columns = append(e.columns, column{name: name, from: len(e.B)})
 		return
 	}
 	e.B = AppendString(e.B, name)
@@ -90,30 +92,12 @@ func (e *Encoder) Name(name string) {
 
 // EncodedName is Name with the encoding of the name, which AppendString made.
 func (e *Encoder) EncodedName(name string, encoded []byte) {
-	if e.Columns {
-		e.Name(name)
-		return
-	}
 	e.count++
-	e.B = append(e.B, encoded...)
-}
-
-// out returns the buffer for a value.
-func (e *Encoder) out() []byte {
 	if e.Columns {
-		return e.values
-	}
-	return e.B
-}
-
-// put ends an attribute.
-func (e *Encoder) put(b []byte) {
-	if e.Columns {
-		e.values = b
-		e.columns[len(e.columns)-1].to = len(b)
+		e.columns = append(e.columns, column{name: name, from: len(e.B)})
 		return
 	}
-	e.B = b
+	e.B = append(e.B, encoded...)
 }
 
 // String adds a value. It becomes Bytes if it is not valid UTF-8, because other readers
@@ -123,23 +107,23 @@ func (e *Encoder) String(s string) {
 	if !IsValid(s) {
 		kind = KindBytes
 	}
-	e.put(AppendString(append(e.out(), kind), s))
+	e.Raw(kind, s)
 }
 
 // Raw adds a value of KindString or KindBytes as it is.
-func (e *Encoder) Raw(kind Kind, s string) { e.put(AppendString(append(e.out(), kind), s)) }
+func (e *Encoder) Raw(kind Kind, s string) { e.B = AppendString(append(e.B, kind), s) }
 
 // Bytes adds a value.
-func (e *Encoder) Bytes(s string) { e.put(AppendString(append(e.out(), KindBytes), s)) }
+func (e *Encoder) Bytes(s string) { e.B = AppendString(append(e.B, KindBytes), s) }
 
 // Text adds a String that is known to be valid UTF-8.
 func (e *Encoder) Text(b []byte) {
-	e.put(append(AppendUint(append(e.out(), KindString), uint64(len(b))), b...))
+	e.B = append(AppendUint(append(e.B, KindString), uint64(len(b))), b...)
 }
 
 // Hex adds a String of two lower-case digits for each byte.
 func (e *Encoder) Hex(id []byte) {
-	e.put(AppendHex(AppendUint(append(e.out(), KindString), uint64(2*len(id))), id))
+	e.B = AppendHex(AppendUint(append(e.B, KindString), uint64(2*len(id))), id)
 }
 
 // Bool adds a value.
@@ -148,25 +132,25 @@ func (e *Encoder) Bool(v bool) {
 	if v {
 		n = 1
 	}
-	e.put(append(e.out(), KindBool, n))
+	e.B = append(e.B, KindBool, n)
 }
 
 // Float adds a value that has the bits n.
 func (e *Encoder) Float(n uint64) {
-	e.put(binary.LittleEndian.AppendUint64(append(e.out(), KindFloat), n))
+	e.B = binary.LittleEndian.AppendUint64(append(e.B, KindFloat), n)
 }
 
 // U64 adds a value.
-func (e *Encoder) U64(n uint64) { e.put(AppendUint(append(e.out(), KindU64), n)) }
+func (e *Encoder) U64(n uint64) { e.B = AppendUint(append(e.B, KindU64), n) }
 
 // I64 adds a value.
-func (e *Encoder) I64(n int64) { e.put(AppendInt(append(e.out(), KindI64), n)) }
+func (e *Encoder) I64(n int64) { e.B = AppendInt(append(e.B, KindI64), n) }
 
 // U128 adds the value hi<<64 | lo.
-func (e *Encoder) U128(hi, lo uint64) { e.put(AppendUint128(append(e.out(), KindU128), hi, lo)) }
+func (e *Encoder) U128(hi, lo uint64) { e.B = AppendUint128(append(e.B, KindU128), hi, lo) }
 
 // I128 adds the value hi<<64 | lo in two's complement.
-func (e *Encoder) I128(hi, lo uint64) { e.put(AppendInt128(append(e.out(), KindI128), hi, lo)) }
+func (e *Encoder) I128(hi, lo uint64) { e.B = AppendInt128(append(e.B, KindI128), hi, lo) }
 
 // End ends an entry.
 func (e *Encoder) End() {
@@ -184,35 +168,73 @@ func (e *Encoder) End() {
 
 // sortColumns appends the attributes of version 2. Those of one name keep their order.
 func (e *Encoder) sortColumns() {
-	c := e.columns
-	for i := 1; i < len(c); i++ { // most come in order, or are few
-		if i == 32 && len(c) > 64 {
-			slices.SortStableFunc(c, func(x, y column) int { return strings.Compare(x.name, y.name) })
-			break
-		}
-		for j := i; j > 0 && c[j].name < c[j-1].name; j-- {
-			c[j], c[j-1] = c[j-1], c[j]
-		}
-	}
-	b := AppendNames(e.B, c, func(c *column) string { return c.name })
+	c, values := e.columns, e.B
 	for i := range c {
-		b = append(b, e.values[c[i].from:c[i].to]...)
+		c[i].to = len(values)
+		if i > 0 {
+			c[i-1].to = c[i].from
+		}
 	}
-	e.B = b
+	sorted := e.order(c)
+	b := AppendNames(e.other, len(c), func(i int) string { return c[sorted[i]].name })
+	for _, i := range sorted {
+		b = append(b, values[c[i].from:c[i].to]...)
+	}
+	e.B, e.other = b, values
 	clear(c) // it keeps no names
-	if cap(e.values) > maxKeep {
-		e.values = nil
+	if cap(values) > maxKeep {
+		e.other = nil
 	}
 }
 
-// AppendNames appends what precedes the values of version 2, which follow in the order of
-// the list.
-func AppendNames[T any](b []byte, list []T, name func(*T) string) []byte {
-	b = AppendUint(b, uint64(len(list)))
-	for i := range list {
-		b = AppendString(b, name(&list[i]))
+// An order is that of the names of an entry. Most entries have the names of an earlier
+// one, so that comparing with that is all there is to sort.
+type order struct {
+	names  []string
+	sorted []int // the first one is that of the least name
+}
+
+// maxOrdered is how many attributes an entry has at most whose order is kept.
+const maxOrdered = 64
+
+// order returns the indexes of columns in the order of their names, valid until the next
+// call.
+func (e *Encoder) order(c []column) []int {
+	at := len(c)
+	if at > 0 {
+		at += 3*len(c[0].name) + 7*len(c[at-1].name) + 5*len(c[at/2].name)
 	}
-	return AppendUint(b, uint64(len(list)))
+	if e.orders == nil {
+		e.orders = make([]order, 32)
+	}
+	o := &e.orders[at%len(e.orders)]
+	if len(o.names) == len(c) {
+		i := 0
+		for i < len(c) && o.names[i] == c[i].name {
+			i++
+		}
+		if i == len(c) {
+			return o.sorted
+		}
+	}
+	o.names, o.sorted = o.names[:0], o.sorted[:0]
+	for i := range c {
+		o.sorted = append(o.sorted, i)
+		if len(c) <= maxOrdered {
+			o.names = append(o.names, c[i].name)
+		}
+	}
+	slices.SortStableFunc(o.sorted, func(x, y int) int { return strings.Compare(c[x].name, c[y].name) })
+	return o.sorted
+}
+
+// AppendNames appends what precedes the values of version 2: the names of n attributes.
+func AppendNames(b []byte, n int, name func(int) string) []byte {
+	b = AppendUint(b, uint64(n))
+	for i := range n {
+		b = AppendString(b, name(i))
+	}
+	return AppendUint(b, uint64(n))
 }
 
 // maxKeep is how large a buffer is kept for later use.

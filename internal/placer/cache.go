@@ -7,25 +7,13 @@ import (
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
-// A name is a text in the form in which it is stored.
+// A name is a text in the form in which it is stored. There is one for each text, apart
+// from own ones.
 type name struct {
 	text    string
 	encoded []byte // with its length
-	bit     uint64 // in a filter of names
-}
-
-func newName(text string) *name {
-	text = wire.ValidText(text)
-	return &name{text: text, encoded: wire.AppendString(nil, text), bit: nameBit(text)}
-}
-
-// nameBit returns the bit of a name in a filter.
-func nameBit(s string) uint64 {
-	if s == "" {
-		return 1
-	}
-	n := len(s)
-	return 1 << ((uint(s[0])*7 + uint(s[n-1])*31 + uint(s[n/2])*3 + uint(n)) & 63)
+	own     bool   // it is not the user's
+	used    uint64 // the last entry that has it
 }
 
 // A place is the head of the entries of one place, encoded.
@@ -55,8 +43,11 @@ type names struct {
 	paths  map[pathKey]path
 	inPath map[pathKey]*name // attributes in groups
 
-	// Names that have no number, as they come.
-	userNames, ownNames map[string]*name
+	all map[string]*name // the user's, as they are stored
+	own map[string]*name
+	// The user's that have no number, as they come.
+	inPlace map[string]*name
+	size    int // about how many bytes these three take
 }
 
 // maxPaths bounds what is cached of groups.
@@ -65,34 +56,55 @@ const maxPaths = 1 << 14
 func newNames(t *record.Table) names {
 	return names{
 		table: t, groups: []string{""}, paths: make(map[pathKey]path), inPath: make(map[pathKey]*name),
-		userNames: make(map[string]*name), ownNames: make(map[string]*name),
+		all: make(map[string]*name), own: make(map[string]*name), inPlace: make(map[string]*name),
 	}
 }
 
-// inPlace returns the stored name of one that has no number.
-func (n *names) inPlace(known map[string]*name, b []byte, user bool) *name {
-	if at := known[string(b)]; at != nil {
-		return at
+const (
+	// maxNames is about how many bytes of names are cached, nameSize what one takes besides
+	// its text.
+	maxNames = 8 << 20
+	nameSize = 128
+)
+
+// trim forgets names if they take too much. No entry is being encoded.
+func (n *names) trim() {
+	if n.size > maxNames {
+		n.size = 0
+		clear(n.all)
+		clear(n.own)
+		clear(n.inPlace)
+		clear(n.inPath)
+		clear(n.byNum)
 	}
-	text := string(b)
-	stored := wire.ValidText(text)
-	if user {
-		stored = EscapeName(stored)
-	}
-	at := newName(stored)
-	if len(known) >= maxInPlace {
-		clear(known)
-	}
-	if len(text) <= maxInPlaceSize {
-		known[text] = at
+}
+
+// stored returns the name that is stored as text, which is the user's.
+func (n *names) stored(text string) *name { return n.in(n.all, text, false) }
+
+// ownName returns a name that is not the user's.
+func (n *names) ownName(text string) *name { return n.in(n.own, text, true) }
+
+func (n *names) in(all map[string]*name, text string, own bool) *name {
+	at := all[text]
+	if at == nil {
+		at = &name{text: text, encoded: wire.AppendString(nil, text), own: own}
+		all[text] = at
+		n.size += nameSize + 2*len(text)
 	}
 	return at
 }
 
-const (
-	maxInPlace     = 4096
-	maxInPlaceSize = 128
-)
+// userName returns the stored name of an attribute of the user's.
+func (n *names) userName(b []byte) *name {
+	if at := n.inPlace[string(b)]; at != nil {
+		return at
+	}
+	at := n.stored(EscapeName(wire.ValidText(string(b))))
+	n.inPlace[string(b)] = at
+	n.size += nameSize + len(b)
+	return at
+}
 
 // text returns the text that a number stands for. A number without a definition, as a
 // loss of power can leave it, is shown as such.
@@ -110,20 +122,16 @@ func (n *names) number(number uint16) *name {
 		return n.byNum[number]
 	}
 	text, own := n.text(number)
+	text = wire.ValidText(text)
+	at := n.ownName
 	if !own {
-		text = EscapeName(wire.ValidText(text))
+		text, at = EscapeName(text), n.stored
 	}
 	for len(n.byNum) <= int(number) {
 		n.byNum = append(n.byNum, nil)
 	}
-	n.byNum[number] = newName(text)
+	n.byNum[number] = at(text)
 	return n.byNum[number]
-}
-
-// isOwn reports whether a number stands for a name that is stored as it is.
-func (n *names) isOwn(number uint16) bool {
-	d := n.table.Get(number)
-	return d != nil && d.Kind == record.DefOwn
 }
 
 // enter returns the path of a group in another.
@@ -152,7 +160,7 @@ func (n *names) attribute(p path, number uint16) *name {
 		return at
 	}
 	text, _ := n.text(number)
-	at := newName(EscapeName(wire.ValidText(n.groups[p] + text)))
+	at := n.stored(EscapeName(wire.ValidText(n.groups[p] + text)))
 	if len(n.inPath) < maxPaths {
 		n.inPath[key] = at
 	}
