@@ -59,6 +59,8 @@ type crashRun struct {
 	large      bool
 	end        string // "close", or how it dies: "exit", "panic", "fatal", "wait"
 	signals    bool   // a storm of them
+	waiting    bool   // a span waits for a parent that never comes
+	orphans    bool   // a span may not have waited for its parent, as it was not safe
 	journals   string // the folder where they lie, "": that of the trace, "default": as Create decides
 
 	keptAcks []byte // of the program that crashed
@@ -68,7 +70,7 @@ func (c *crashRun) encode() string {
 	return url.Values{
 		"run": {strconv.Itoa(c.run)}, "path": {c.path}, "durability": {c.durability.String()}, "version": {strconv.Itoa(int(c.version))},
 		"goroutines": {strconv.Itoa(c.goroutines)}, "units": {strconv.Itoa(c.units)}, "flush": {strconv.Itoa(c.flushEvery)},
-		"entries": {strconv.Itoa(c.entries)}, "large": {strconv.FormatBool(c.large)}, "end": {c.end}, "signals": {strconv.FormatBool(c.signals)},
+		"entries": {strconv.Itoa(c.entries)}, "large": {strconv.FormatBool(c.large)}, "end": {c.end}, "signals": {strconv.FormatBool(c.signals)}, "waiting": {strconv.FormatBool(c.waiting)},
 		"journals": {c.journals},
 	}.Encode()
 }
@@ -98,7 +100,7 @@ func decodeCrashRun(t *testing.T, s string) *crashRun {
 	return &crashRun{
 		run: number("run"), path: v.Get("path"), durability: d, version: format.Version(number("version")),
 		goroutines: number("goroutines"), units: number("units"), flushEvery: number("flush"), entries: number("entries"),
-		large: v.Get("large") == "true", end: v.Get("end"), signals: v.Get("signals") == "true",
+		large: v.Get("large") == "true", end: v.Get("end"), signals: v.Get("signals") == "true", waiting: v.Get("waiting") == "true",
 		journals: v.Get("journals"),
 	}
 }
@@ -134,6 +136,11 @@ func TestCrashChild(t *testing.T) {
 	must(t, err)
 	res, err := rec.Resource(&format.TraceEntry{Metadata: format.Metadata{Name: format.NameResource}, Attributes: []format.Attribute{{Name: "run", Value: format.I64Value(int64(c.run))}}})
 	must(t, err)
+	if c.waiting {
+		s := &format.Span{Entry: *named(unitName(c.run, c.goroutines, 0)), SpanHead: format.SpanHead{Ref: unitRef(c.run, c.goroutines, 0), Resource: res, Time: time.Now().UnixNano()}}
+		s.Parent, s.Wait = unitRef(c.run, c.goroutines, 1), true
+		must(t, rec.WriteSpan(s))
+	}
 	var wg sync.WaitGroup
 	work := func(g int) {
 		begun, returned := counter(m, 2*g), counter(m, 2*g+1)
@@ -392,7 +399,7 @@ func (c *crashRun) check(t *testing.T, units map[string][]foundUnit) (lost int) 
 			u := found[0]
 			switch i % 10 {
 			case 7:
-				if c.durability != format.DurabilityPower && len(units[next]) == 1 && units[next][0].file == u.file && u.parent != next {
+				if !c.orphans && c.durability != format.DurabilityPower && len(units[next]) == 1 && units[next][0].file == u.file && u.parent != next {
 					complain("%s is below %s, want its parent %s", name, u.parent, next)
 				} else if u.parent != next && u.parentSpan == "" {
 					complain("%s is below %s and does not name its parent", name, u.parent)

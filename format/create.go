@@ -233,9 +233,7 @@ func (w *writer) begin() error {
 	if w.tee != nil {
 		w.tee.begin(w.version)
 	}
-	if err := w.sink.begin(w.version); err != nil {
-		return err
-	}
+	w.sink.begin(w.version)
 	w.rotation = rotation{began: time.Now()}
 	w.placer.Resume(0, w.sink.size(), 0)
 	w.placer.Root()

@@ -188,7 +188,7 @@ func Recover(name, output string) (*Report, error) {
 		r.Output = r.Name // it was finished already
 	}
 	if r.Output == r.Name && r.Reason == CutClean {
-		return r, nil
+		return r, r.removeSource()
 	}
 	f, err := osfile.OpenWrite(r.Name)
 	if err != nil {
@@ -203,6 +203,37 @@ func Recover(name, output string) (*Report, error) {
 		return nil, errors.Join(fmt.Errorf("recover %s: it changed meanwhile: %w", r.Name, ErrLocked), err)
 	}
 	return r, r.inPlace(f)
+}
+
+// removeSource removes the IET of the ET r.Name if a recovery was killed when it had made
+// the one of the other.
+func (r *Report) removeSource() error {
+	stream := streamName(r.Name)
+	if r.Format != ET || stream == r.Name || !exists(stream) {
+		return nil
+	}
+	f, err := osfile.OpenWrite(stream)
+	if err != nil {
+		return nil //nolint:nilerr // it is not of this trace
+	}
+	defer f.Close()
+	if osfile.Lock(f, true) != nil {
+		return nil // somebody records the next trace
+	}
+	fi, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	t, damage := scanEntries(io.NewSectionReader(f, 0, fi.Size()), nil, nil)
+	if len(t.parents) == 0 || !isTwin(r.Name, f, t) {
+		return nil
+	}
+	if isCorrupt(damage) {
+		if r.Broken, err = linkBroken(f, stream); err != nil {
+			return err
+		}
+	}
+	return errors.Join(osfile.Remove(f, stream), osfile.SyncDir(stream))
 }
 
 // orphan makes an IET for a crash buffer that has none.
@@ -375,11 +406,13 @@ func (r *Report) inPlace(f *os.File) error {
 	corrupt := r.Reason == CutCorrupt
 	switch {
 	case r.Output != r.Name: // the IET of an ET
-		err := finalizeOpen(context.Background(), f, r.Name, r.Output, &FinalizeOptions{RemoveSource: !corrupt, lenient: true})
-		if err == nil && corrupt {
-			r.Broken, err = setBroken(f, r.Name)
+		if corrupt {
+			var err error
+			if r.Broken, err = linkBroken(f, r.Name); err != nil {
+				return err
+			}
 		}
-		return err
+		return finalizeOpen(context.Background(), f, r.Name, r.Output, &FinalizeOptions{RemoveSource: true, lenient: true})
 	case !corrupt && r.Format != ET:
 		return errors.Join(f.Truncate(r.GoodBytes), f.Sync())
 	}

@@ -249,41 +249,10 @@ func (b *deadBuffer) replay(f *os.File, lenient bool) error {
 	} else if !b.point.moved && int64(b.point.anchor) < int64(s.entries) {
 		r.placer.SetHome(b.point.anchor)
 	}
-	written := s.spans
-	if !same && !b.point.moved {
-		written = b.before()
-	}
-	if err := r.write(b, written); err != nil {
+	if err := r.write(b, s.spans); err != nil {
 		return err
 	}
 	return f.Sync()
-}
-
-// before returns the spans that are in the file that the checkpoint is about, if its
-// writer died before the checkpoint was about the next one.
-func (b *deadBuffer) before() map[record.Ref]uint32 {
-	stream := strings.TrimSuffix(b.name, extBuffer)
-	if s, ok := streamOf(stream); ok {
-		stream = s
-	}
-	names, err := archived(stream)
-	if err != nil {
-		return nil
-	}
-	for _, name := range slices.Backward(names) {
-		if !strings.HasSuffix(name, extIET) || !b.isOf(name) {
-			continue
-		}
-		f, err := osfile.OpenRead(name)
-		if err != nil {
-			return nil
-		}
-		defer f.Close()
-		if s, err := b.survey(f, b.point.size); err == nil {
-			return s.spans
-		}
-	}
-	return nil
 }
 
 // A replayer writes records to an IET.
@@ -313,9 +282,7 @@ func (b *deadBuffer) replayer(f *os.File, s *survey) *replayer {
 }
 
 func (r *replayer) begin() error {
-	if err := r.sink.begin(r.version); err != nil {
-		return err
-	}
+	r.sink.begin(r.version)
 	r.placer.Resume(0, r.sink.n, 0)
 	r.placer.Root()
 	return r.flush(0)

@@ -132,7 +132,7 @@ const (
 // rotateIfDue begins a new file when that is due and everything is in the old one.
 func (w *writer) rotateIfDue() {
 	r := &w.rotation
-	if w.file == nil || !r.on(w.o) || w.file.dead != nil || w.staged() || w.placer.Entries() < r.first+minFileEntries {
+	if w.file == nil || !r.on(w.o) || w.file.dead != nil || w.staged() || w.broken.Load() != nil || w.placer.Entries() < r.first+minFileEntries {
 		return
 	}
 	now := time.Now()
@@ -175,6 +175,13 @@ func (w *writer) rotate(now time.Time) error {
 			return discard(err)
 		}
 	}
+	// Whoever finds both files, and a checkpoint about the old one, has to know which
+	// spans of the old one are pending: they go to the new one.
+	w.repark()
+	w.checkpoint()
+	if err := w.broken.Load(); err != nil {
+		return discard(*err)
+	}
 	aside, err := w.renameAside(now)
 	if err != nil {
 		return discard(err)
@@ -207,9 +214,8 @@ func (w *writer) rotate(now time.Time) error {
 			}
 		}
 	}
-	w.repark()
 	w.checkpoint()
-	w.finishOld(old, aside) // not before, as recovery looks into it until the checkpoint is there
+	w.finishOld(old, aside)
 	if w.o.Durability == DurabilityPower {
 		if err := osfile.SyncDir(w.name); err != nil {
 			w.failed(fmt.Errorf("rotate %s: %w", w.name, err)) // both are there, until a loss of power
@@ -218,7 +224,7 @@ func (w *writer) rotate(now time.Time) error {
 	return nil
 }
 
-// repark parks the pending spans anew, behind all that was parked for the file before.
+// repark parks the pending spans anew, so that nothing else is parked behind from.
 func (w *writer) repark() {
 	k := &w.parking
 	if k.stream == nil {
@@ -281,9 +287,7 @@ func (n *nextFile) flush(size int) error {
 // continueIn writes to the next file what has to be there at its beginning: the root and
 // the spans that are open, with their resources.
 func (w *writer) continueIn(n *nextFile) error {
-	if err := n.sink.begin(w.version); err != nil {
-		return err
-	}
+	n.sink.begin(w.version)
 	n.placer.Resume(0, n.sink.n, 0)
 	n.placer.Root()
 	for _, s := range w.placer.OpenSpans() {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/internal/placer"
@@ -16,7 +17,7 @@ type sink interface {
 	// whole in the sink, which is all unless there is an error.
 	write(b []byte, entries []placer.Staged) (kept int, err error)
 	// begin is called once before the first write.
-	begin(v Version) error
+	begin(v Version)
 	// sync makes what was written survive a loss of power.
 	sync() error
 	// check returns an error while the sink is not where it should be.
@@ -33,10 +34,10 @@ func (s *noSink) write(b []byte, entries []placer.Staged) (int, error) {
 	return len(entries), nil
 }
 
-func (s *noSink) begin(Version) error { s.n = MagicSize; return nil }
-func (*noSink) sync() error           { return nil }
-func (*noSink) check() error          { return nil }
-func (s *noSink) size() int64         { return s.n }
+func (s *noSink) begin(Version) { s.n = MagicSize }
+func (*noSink) sync() error     { return nil }
+func (*noSink) check() error    { return nil }
+func (s *noSink) size() int64   { return s.n }
 
 // A growingFile is what a fileSink asks of its file.
 type growingFile interface {
@@ -55,6 +56,10 @@ type fileSink struct {
 	n    int64 // size of what is whole in the file
 	dead error // the file cannot be written to any more
 
+	// magic is to be written together with the first entry: a kill must not leave a file
+	// without a root.
+	magic []byte
+
 	index index
 	tail  tail
 
@@ -63,19 +68,25 @@ type fileSink struct {
 
 func newFileSink(f *os.File, name string) *fileSink { return &fileSink{f: f, w: f, name: name} }
 
-func (s *fileSink) begin(v Version) error {
-	b := AppendMagic(nil, v, IET)
-	n, err := s.w.Write(b)
-	s.n = int64(n)
-	s.tail.add(b)
-	return err
+func (s *fileSink) begin(v Version) {
+	s.magic = AppendMagic(nil, v, IET)
+	s.n = MagicSize
+	s.tail.add(s.magic)
 }
 
 func (s *fileSink) write(b []byte, entries []placer.Staged) (kept int, err error) {
 	if s.dead != nil {
 		return 0, s.dead
 	}
-	n, err := s.w.Write(b)
+	data := b
+	if s.magic != nil {
+		data = slices.Concat(s.magic, b)
+	}
+	n, err := s.w.Write(data)
+	n -= len(data) - len(b)
+	if n >= 0 {
+		s.magic = nil
+	}
 	kept = len(entries)
 	if err != nil {
 		kept = 0
@@ -94,8 +105,12 @@ func (s *fileSink) write(b []byte, entries []placer.Staged) (kept int, err error
 	if err == nil {
 		return kept, nil
 	}
-	if n > from || n < 0 {
-		if terr := s.w.Truncate(s.n); terr != nil {
+	if n != from {
+		size := s.n
+		if s.magic != nil {
+			size = 0
+		}
+		if terr := s.w.Truncate(size); terr != nil {
 			// Bytes behind a part of an entry could never be read again.
 			s.dead = fmt.Errorf("record to %s: %w", s.name, errors.Join(err, terr))
 			return kept, s.dead
