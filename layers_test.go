@@ -4,20 +4,32 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
-const module = "github.com/entrace-go/entrace/"
+const (
+	root   = "github.com/entrace-go/entrace"
+	module = root + "/"
+)
 
 // layers says which packages each may import besides the standard library: a
 // name ending in a slash stands for all that begins with it. What is not listed
 // must not exist. Do not widen a line to fix a build: imports point down only,
 // and what a service links stays light.
 var layers = map[string][]string{
+	root: {
+		"go.opentelemetry.io/otel", "go.opentelemetry.io/otel/", module + "internal/", module + "format", module + "exporter",
+		module + "slogadapter", module + "remote", module + "control", module + "control/filesource", module + "control/provider",
+	},
+	"internal/env":         {"go.opentelemetry.io/otel"},
+	"internal/metrictest":  {"go.opentelemetry.io/otel", "go.opentelemetry.io/otel/"},
+	"internal/selfmetrics": {"go.opentelemetry.io/otel", "go.opentelemetry.io/otel/", module + "format", module + "internal/env"},
 	"internal/alonetest":   {"golang.org/x/sys/"},
 	"internal/bytesize":    {},
 	"internal/jsontest":    {},
@@ -40,20 +52,17 @@ var layers = map[string][]string{
 	"control":              {"golang.org/x/sys/", module + "internal/", module + "format"},
 	"control/filesource":   {"go.yaml.in/yaml/v4", "go.yaml.in/yaml/v4/", "github.com/fsnotify/fsnotify", module + "internal/", module + "control"},
 	"control/provider":     {"github.com/google/pprof/profile", module + "internal/", module + "format", module + "control"},
-	"exporter": {
-		"go.opentelemetry.io/otel", "go.opentelemetry.io/otel/", module + "internal/", module + "format", module + "remote",
-		module + "control", module + "control/",
-	},
-	"slogadapter":       {"go.opentelemetry.io/otel/trace", module + "internal/", module + "format"},
-	"convert":           {module + "internal/", module + "format"},
-	"convert/chrome":    {module + "internal/", module + "format"},
-	"convert/folded":    {module + "internal/", module + "format"},
-	"convert/heph":      {module + "internal/", module + "format"},
-	"convert/measureme": {module + "internal/", module + "format"},
-	"convert/otlp":      {module + "internal/", module + "format", "google.golang.org/protobuf/encoding/protowire"},
-	"convert/parquet":   {module + "internal/", module + "format", "github.com/parquet-go/parquet-go", "github.com/parquet-go/parquet-go/"},
-	"convert/perfetto":  {module + "internal/", module + "format"},
-	"remote":            {module + "internal/", module + "format"},
+	"exporter":             {"go.opentelemetry.io/otel", "go.opentelemetry.io/otel/", module + "internal/", module + "format"},
+	"slogadapter":          {"go.opentelemetry.io/otel/trace", module + "internal/", module + "format"},
+	"convert":              {module + "internal/", module + "format"},
+	"convert/chrome":       {module + "internal/", module + "format"},
+	"convert/folded":       {module + "internal/", module + "format"},
+	"convert/heph":         {module + "internal/", module + "format"},
+	"convert/measureme":    {module + "internal/", module + "format"},
+	"convert/otlp":         {module + "internal/", module + "format", "google.golang.org/protobuf/encoding/protowire"},
+	"convert/parquet":      {module + "internal/", module + "format", "github.com/parquet-go/parquet-go", "github.com/parquet-go/parquet-go/"},
+	"convert/perfetto":     {module + "internal/", module + "format"},
+	"remote":               {module + "internal/", module + "format"},
 	"cmd/entrace": {
 		module + "internal/", module + "format", module + "convert", module + "convert/", module + "remote", module + "control",
 		"github.com/spf13/cobra", "github.com/schollz/progressbar/v3", "golang.org/x/term",
@@ -106,22 +115,18 @@ func TestReadmeSaysWhatIsLinked(t *testing.T) {
 	}
 	said := make(map[string]bool) // each row has those above it
 	name := regexp.MustCompile("`([^`]+)`")
-	for _, p := range []string{"format", "slogadapter", "exporter"} {
+	for _, p := range []string{"format", "slogadapter", "exporter", "entrace"} {
 		_, row, _ := strings.Cut(string(readme), "\n| `"+p+"` | ")
 		row, _, _ = strings.Cut(row, "\n")
 		for _, m := range name.FindAllStringSubmatch(row, -1) {
 			said[m[1]] = true
 		}
-		out, err := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", "./"+p).Output()
-		if err != nil {
-			t.Fatal(err)
+		path := "./" + p
+		if p == "entrace" {
+			path = "."
 		}
-		linked := map[string]bool{strings.TrimSuffix(module, "/"): true}
-		for m := range strings.FieldsSeq(string(out)) {
-			if linked[m] {
-				continue
-			}
-			linked[m] = true
+		linked := linkedBy(t, path)
+		for m := range linked {
 			if !said[m] {
 				t.Errorf("README does not say that %s links %s", p, m)
 			}
@@ -131,6 +136,61 @@ func TestReadmeSaysWhatIsLinked(t *testing.T) {
 				t.Errorf("README says that %s links %s", p, m)
 			}
 		}
+	}
+}
+
+// linkedBy returns the modules of others that a package links.
+func linkedBy(t *testing.T, path string) map[string]bool {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", path).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	linked := make(map[string]bool)
+	for m := range strings.FieldsSeq(string(out)) {
+		if m != root {
+			linked[m] = true
+		}
+	}
+	return linked
+}
+
+// commandLinks are the modules that the command links.
+var commandLinks = []string{
+	"github.com/andybalholm/brotli",
+	"github.com/edsrzf/mmap-go",
+	"github.com/google/uuid",
+	"github.com/klauspost/compress",
+	"github.com/mitchellh/colorstring",
+	"github.com/parquet-go/bitpack",
+	"github.com/parquet-go/jsonlite",
+	"github.com/parquet-go/parquet-go",
+	"github.com/pierrec/lz4/v4",
+	"github.com/rivo/uniseg",
+	"github.com/schollz/progressbar/v3",
+	"github.com/spf13/cobra",
+	"github.com/spf13/pflag",
+	"github.com/twpayne/go-geom",
+	"golang.org/x/sys",
+	"golang.org/x/term",
+	"google.golang.org/protobuf",
+}
+
+func TestCommandLinks(t *testing.T) {
+	got := slices.Sorted(maps.Keys(linkedBy(t, "./cmd/entrace")))
+	if !slices.Equal(got, commandLinks) {
+		t.Errorf("the command links %q", got)
+	}
+}
+
+// TestRecordingServesNothing: what a service needs to write its own file has no HTTP.
+func TestRecordingServesNothing(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "./format", "./slogadapter").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains("\n"+string(out), "\nnet/http\n") {
+		t.Error("format or slogadapter links net/http")
 	}
 }
 

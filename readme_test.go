@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
+	"github.com/entrace-go/entrace"
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/slogadapter"
@@ -22,12 +23,11 @@ import (
 
 func environment(ctx context.Context) error {
 	// README
-	p, err := exporter.Setup(ctx) // the environment says where to and how
+	p, err := entrace.Setup(ctx, entrace.WithSlogDefault()) // the environment says where to and how
 	if err != nil {
 		slog.Warn("no trace is recorded", "err", err)
 	}
 	defer p.Shutdown(context.WithoutCancel(ctx))
-	slog.SetDefault(slog.New(slogadapter.New(p.Recorder(), nil)))
 
 	ctx, span := otel.Tracer("shop").Start(ctx, "checkout")
 	slog.InfoContext(ctx, "cart loaded", "items", 3)

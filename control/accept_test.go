@@ -18,9 +18,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/goleak"
 
+	"github.com/entrace-go/entrace"
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/control/provider"
-	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/slogadapter"
 )
@@ -80,7 +80,7 @@ func eventually(t testing.TB, what string, ok func() bool) {
 type rig struct {
 	t      testing.TB
 	ctl    *control.Control
-	p      *exporter.Pipeline
+	p      *entrace.Pipeline
 	tracer trace.Tracer
 	log    *slog.Logger
 
@@ -114,8 +114,8 @@ func newRig(t testing.TB, o control.Options) *rig {
 	var err error
 	r.ctl, err = control.New(r.options(o))
 	must(t, err)
-	r.p, err = exporter.Setup(context.Background(), exporter.WithControl(r.ctl), exporter.WithoutGlobals(),
-		exporter.WithSampler(sdktrace.NeverSample())) // recorded all the same
+	r.p, err = entrace.Setup(context.Background(), entrace.WithControl(r.ctl), entrace.WithoutGlobals(),
+		entrace.WithSampler(sdktrace.NeverSample())) // recorded all the same
 	must(t, err)
 	r.tracer = r.p.TracerProvider().Tracer("accept")
 	r.log = slog.New(slogadapter.New(r.p.Recorder(), &slogadapter.Options{Level: slog.LevelDebug}))

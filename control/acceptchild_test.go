@@ -16,9 +16,9 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/entrace-go/entrace"
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/control/provider"
-	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
@@ -47,7 +47,7 @@ var children = make(map[string]func(dir string) error)
 // A recording is what a child records with.
 type recording struct {
 	ctl    *control.Control
-	p      *exporter.Pipeline
+	p      *entrace.Pipeline
 	tracer trace.Tracer
 	log    *slog.Logger
 }
@@ -64,7 +64,7 @@ func newRecording(cfg *control.Config) (*recording, error) {
 }
 
 func recordingOf(ctl *control.Control) (*recording, error) {
-	p, err := exporter.Setup(context.Background(), exporter.WithControl(ctl), exporter.WithSampler(sdktrace.NeverSample()))
+	p, err := entrace.Setup(context.Background(), entrace.WithControl(ctl), entrace.WithSampler(sdktrace.NeverSample()))
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/entrace-go/entrace"
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/slogadapter"
@@ -66,10 +67,10 @@ func TestAccept01DroppedSpan(t *testing.T) {
 		})
 	}
 	for _, next := range []sdktrace.Sampler{sdktrace.NeverSample(), sdktrace.TraceIDRatioBased(0), sdktrace.ParentBased(sdktrace.NeverSample())} {
-		p, err := exporter.NewSpanProcessor(exporter.WithControl(r.ctl))
+		p, err := exporter.NewSpanProcessor(exporter.WithFlight(r.ctl))
 		must(t, err)
 		without := with(next)
-		if got := with(exporter.Sampler(next, r.ctl), sdktrace.WithSpanProcessor(p)); got != without {
+		if got := with(entrace.RecordingSampler(next, r.ctl), sdktrace.WithSpanProcessor(p)); got != without {
 			t.Errorf("%s: a dropped span allocates %v, without control %v", next.Description(), got, without)
 		}
 	}
@@ -86,7 +87,7 @@ func off(dir string) error {
 		}
 	}
 	before := runtime.NumGoroutine()
-	p, err := exporter.Setup(context.Background())
+	p, err := entrace.Setup(context.Background())
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@
 //		Providers: provider.All(),
 //	})
 //	…
-//	p, err := exporter.Setup(ctx, exporter.WithControl(ctl))
+//	p, err := entrace.Setup(ctx, entrace.WithControl(ctl))
 //	slog.SetDefault(slog.New(slogadapter.New(p.Recorder(), nil)))
 //	mux.Handle("/debug/entrace/", http.StripPrefix("/debug/entrace", ctl.Handler(nil)))
 //

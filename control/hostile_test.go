@@ -300,15 +300,15 @@ func TestWatchdogRules(t *testing.T) {
 	}
 	begun := time.Now().Add(-time.Second)
 	var asked atomic.Int64
-	stop := ctl.WatchSpans(func(_ time.Time, fn func(control.OpenSpan) bool) {
+	stop := ctl.WatchSpans(func(_ time.Time, fn func(string, format.SpanRef, time.Time) bool) {
 		asked.Add(1)
 		for i := range 20_000 { // as long, and of no rule
-			if !fn(control.OpenSpan{Name: "websocket", Start: begun, Span: format.SpanRef{TraceID: [16]byte{2}, SpanID: [8]byte{byte(i), byte(i >> 8), 1}}}) {
+			if !fn("websocket", format.SpanRef{TraceID: [16]byte{2}, SpanID: [8]byte{byte(i), byte(i >> 8), 1}}, begun) {
 				return
 			}
 		}
-		fn(control.OpenSpan{Name: "checkout", Start: begun, Span: ref(1)})
-		fn(control.OpenSpan{Name: "search", Start: begun, Span: ref(2)})
+		fn("checkout", ref(1), begun)
+		fn("search", ref(2), begun)
 	})
 	defer stop()
 	count := func(trigger string, v control.Verdict) uint64 { return ctl.Stats().Verdicts[trigger][v] }

@@ -57,17 +57,14 @@ func (c *Control) WantsLabels(first bool) bool {
 	return c.Enabled(CPUProfile)
 }
 
-// An OpenSpan is a span that has begun and not ended.
-type OpenSpan struct {
-	Name  string
-	Span  format.SpanRef
-	Start time.Time
-}
+// openSpans passes the spans to fn that are open and began before a time, until fn returns
+// false.
+type openSpans = func(before time.Time, fn func(name string, span format.SpanRef, start time.Time) bool)
 
 // WatchSpans has the watchdog look at the spans that spans passes to fn: those that
 // are open and began before a time, until fn returns false; until stop is called. It
 // is for span processors.
-func (c *Control) WatchSpans(spans func(before time.Time, fn func(OpenSpan) bool)) (stop func()) {
+func (c *Control) WatchSpans(spans func(before time.Time, fn func(name string, span format.SpanRef, start time.Time) bool)) (stop func()) {
 	if c == nil {
 		return func() {}
 	}
@@ -79,7 +76,7 @@ func (c *Control) WatchSpans(spans func(before time.Time, fn func(OpenSpan) bool
 	return func() {
 		w.spansMu.Lock()
 		defer w.spansMu.Unlock()
-		w.spans = slices.DeleteFunc(slices.Clone(w.spans), func(s *func(time.Time, func(OpenSpan) bool)) bool { return s == own })
+		w.spans = slices.DeleteFunc(slices.Clone(w.spans), func(s *openSpans) bool { return s == own })
 	}
 }
 
@@ -93,7 +90,7 @@ type watchdog struct {
 
 	spansMu sync.Mutex
 
-	spans []*func(before time.Time, fn func(OpenSpan) bool)
+	spans []*openSpans
 
 	toldMu sync.Mutex
 
@@ -187,18 +184,18 @@ func (c *Control) sweep(f *inForce, seen map[format.SpanRef]time.Duration) map[f
 	stuck := make(map[format.SpanRef]time.Duration)
 	var fire []Request
 	for _, spans := range all {
-		(*spans)(now.Add(-f.stuck), func(s OpenSpan) bool {
-			took, before := now.Sub(s.Start), seen[s.Span]
+		(*spans)(now.Add(-f.stuck), func(name string, span format.SpanRef, start time.Time) bool {
+			took, before := now.Sub(start), seen[span]
 			for _, rule := range f.rules[TriggerWatchdog] {
-				if took <= rule.LongerThan || rule.Key != "" && !wildcard(rule.Key, s.Name) {
+				if took <= rule.LongerThan || rule.Key != "" && !wildcard(rule.Key, name) {
 					continue
 				}
-				stuck[s.Span] = took
+				stuck[span] = took
 				if before <= rule.LongerThan && len(fire) < maxFires { // when it passes its bound
 					fire = append(fire, Request{
-						Trigger: TriggerWatchdog, Key: s.Name, Span: s.Span, Took: took,
+						Trigger: TriggerWatchdog, Key: name, Span: span, Took: took,
 						Name:   f.cfg.Traces[rule.trace].Name,
-						Reason: fmt.Sprintf("span %s is open for %v", s.Name, took.Round(time.Millisecond)),
+						Reason: fmt.Sprintf("span %s is open for %v", name, took.Round(time.Millisecond)),
 					})
 				}
 			}

@@ -1,10 +1,10 @@
 // Package exporter records OpenTelemetry spans with an ENTRACE recorder.
 //
-// [Setup] does everything from the environment in one call. [New] makes an
-// ordinary span exporter, for a span processor of the SDK, and
+// [New] makes an ordinary span exporter, for a span processor of the SDK, and
 // [NewSpanProcessor] one that records live: a span is recorded when it starts, so
 // that what a killed process leaves says what it was doing. What is recorded
-// survives the process; see [format.Durability].
+// survives the process; see [format.Durability]. entrace.Setup wires it all, with
+// an endpoint and a flight recorder if there is to be one.
 //
 // All of them share a [format.Recorder] with package slogadapter, so that spans
 // and log records are in one file, in one order.
@@ -16,8 +16,6 @@
 // ignored.
 //
 //	variable                          default                 option
-//	OTEL_TRACES_EXPORTER              entrace                 WithSpanExporter adds to what a list may name
-//	    a list: entrace, none, names given with WithSpanExporter; Setup alone
 //	OTEL_EXPORTER_ENTRACE_PATH        {service}-{pid}.et      WithPath, WithRecorder
 //	    the file, also as a file:// URL; {service}, {pid} and {time} expand, to
 //	    the resource's service.name, made safe for a file name, the process id
@@ -27,13 +25,12 @@
 //	    iet, et: what is there after Shutdown
 //	OTEL_EXPORTER_ENTRACE_VERSION     1                       WithVersion
 //	    1, 2: ENTRACE's disk version
-//	OTEL_EXPORTER_ENTRACE_MODE        live                    WithMode
-//	    live, batch: NewSpanProcessor, or New behind a batch span processor;
-//	    Setup alone
 //	OTEL_EXPORTER_ENTRACE_DURABILITY  process                 WithDurability
-//	OTEL_EXPORTER_ENTRACE_BUFFER_DIR                          (the folder of the journal)
 //	    process, writethrough, power, buffered: what a record survives once the
 //	    call has returned that made it, see format.Durability
+//	OTEL_EXPORTER_ENTRACE_BUFFER_DIR  –                       –
+//	    the folder of the journal; by default it is in shared memory, or beside
+//	    the file: see format.RecorderOptions
 //	OTEL_EXPORTER_ENTRACE_MAX_FILE_SIZE  –                    WithRotation
 //	OTEL_EXPORTER_ENTRACE_MAX_AGE     –                       WithRotation
 //	    bytes and milliseconds after which a new file begins
@@ -44,36 +41,14 @@
 //	OTEL_EXPORTER_ENTRACE_WAITING_AGE    60000                WithWaiting
 //	    how many spans wait for their parents at most, in how many bytes, and
 //	    for how many milliseconds
-//	OTEL_EXPORTER_ENTRACE_ENDPOINT    –                       WithEndpoint
-//	    tcp://host:port, tls://host:port or unix:///path: where entrace receive
-//	    or ENTRACE takes what is recorded, beside the file; see package remote
-//	OTEL_EXPORTER_ENTRACE_TOKEN       –                       WithEndpoint
-//	    what is shown to the receiver, 16 to 256 bytes
-//	OTEL_EXPORTER_ENTRACE_CONTROL     off                     WithControl
-//	    off, ring, stream: a flight recorder, see package control, instead of one
-//	    file: of the variables of ENTRACE above VERSION alone has an effect then.
-//	    Spans that are not sampled are recorded, too; Setup alone
-//	OTEL_EXPORTER_ENTRACE_CONTROL_CONFIG  –                   WithControl
-//	    a YAML file with its configuration, which is followed: see package
-//	    control/filesource; CONTROL may be unset then
-//	OTEL_EXPORTER_ENTRACE_CONTROL_DIR, _RING_BYTES, _PROVIDERS, _ON_ERROR,
-//	_ON_SLOW, _ON_HANG
-//	    its configuration without a file: see control.Env; the folder is
-//	    {service}-traces
-//	OTEL_SDK_DISABLED                 false                   –
-//	    true: no spans, and a recorder that drops everything, but propagators
-//	    as ever; Setup alone
-//	OTEL_PROPAGATORS                  tracecontext,baggage    –
-//	    a list of these two, or none; Setup alone
 //	OTEL_GO_X_OBSERVABILITY           false                   –
 //	    true: metrics of the exporter itself, an experiment of OpenTelemetry Go:
 //	    otel.sdk.exporter.span.inflight, otel.sdk.exporter.span.exported,
 //	    otel.sdk.exporter.operation.duration and entrace.recorder.*, to the
 //	    global MeterProvider
 //
-// The SDK reads by itself: OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES,
-// OTEL_TRACES_SAMPLER, OTEL_TRACES_SAMPLER_ARG, OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT
-// and the other limits, and in mode batch OTEL_BSP_SCHEDULE_DELAY and its like.
+// OTEL_EXPORTER_ENTRACE_MODE, _ENDPOINT and _CONTROL are for entrace.Setup: what
+// they ask for in vain is reported.
 //
 // # What becomes of a span
 //

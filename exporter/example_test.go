@@ -5,10 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
-	"time"
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
@@ -47,21 +44,4 @@ func ExampleNewSpanProcessor() {
 	// Output:
 	// while it runs: iet 3 entries
 	// at the end: et 5 entries
-}
-
-// A service that ends in good order when it is told to, and does not wait for
-// ever.
-func ExampleSetup() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	p, err := exporter.Setup(ctx)
-	if err != nil {
-		fmt.Println("no trace is recorded:", err) // and the service runs on
-	}
-	<-ctx.Done() // serve
-	end, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	if err := p.Shutdown(end); err != nil {
-		fmt.Println(err)
-	}
 }

@@ -11,6 +11,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/selfmetrics"
 )
 
 var _ sdktrace.SpanExporter = (*Exporter)(nil)
@@ -26,7 +27,6 @@ type Exporter struct{ target }
 type target struct {
 	recorder *format.Recorder
 	owned    bool // closed by Shutdown
-	reports  bool // the recorder reports its errors itself
 	stopped  atomic.Bool
 
 	mappers   sync.Pool // of *mapper
@@ -34,8 +34,8 @@ type target struct {
 	resources sync.Map     // *resource.Resource to *format.Resource
 	cached    atomic.Int32 // how many of them
 
-	instruments *instruments // nil: off
-	account     *account     // nil: off
+	instruments *selfmetrics.Instruments // nil: off
+	account     *selfmetrics.Account     // nil: off
 }
 
 // A known resource is one that is recorded.
@@ -47,7 +47,7 @@ type known struct {
 // measure creates the metrics, if there are to be any. No lock may be held.
 func (t *target) measure(componentType string) {
 	if !t.recorder.Discards() {
-		t.instruments, t.account = newInstruments(componentType), observe(t.recorder)
+		t.instruments, t.account = selfmetrics.NewInstruments(componentType), selfmetrics.Observe(t.recorder)
 	}
 }
 
@@ -55,9 +55,8 @@ func (t *target) measure(componentType string) {
 // by default at the path in OTEL_EXPORTER_ENTRACE_PATH, which Shutdown closes.
 func New(options ...Option) (*Exporter, error) {
 	e := &Exporter{}
-	c := newConfig(options)
-	err := e.open(&c)
-	e.measure(exporterComponent)
+	err := e.open(Resolve(options...), modeBatch)
+	e.measure(selfmetrics.ExporterComponent)
 	return e, err
 }
 
@@ -69,16 +68,18 @@ func (e *Exporter) MarshalLog() any {
 // Recorder returns the recorder that spans go to.
 func (t *target) Recorder() *format.Recorder { return t.recorder }
 
-func (t *target) open(c *config) error {
-	res, err := fullResource(nil)
-	if err != nil {
-		report(fmt.Errorf("exporter: resource: %w", err)) // it is usable all the same
-	}
-	r, owned, err := c.open(res)
+// The values of OTEL_EXPORTER_ENTRACE_MODE.
+const (
+	modeLive  = "live"
+	modeBatch = "batch"
+)
+
+func (t *target) open(s *Settings, mode string) error {
+	r, owned, err := s.recorder(mode)
 	if err != nil {
 		r = format.Discard()
 	}
-	t.recorder, t.owned, t.reports = r, owned, owned
+	t.recorder, t.owned = r, owned
 	return err
 }
 
@@ -128,7 +129,7 @@ func (t *target) shutdown(ctx context.Context) error {
 	if t.owned {
 		err = t.recorder.Close(ctx)
 	}
-	return errors.Join(err, t.account.close(ctx)) // after the recorder, whose last numbers count
+	return errors.Join(err, t.account.Close(ctx)) // after the recorder, whose last numbers count
 }
 
 // ExportSpans records spans that have ended. When it returns they are as safe as
@@ -137,9 +138,9 @@ func (t *target) shutdown(ctx context.Context) error {
 // What is wrong with one span is joined to the error, and the others are
 // recorded. After Shutdown the error is [ErrShutdown].
 func (e *Exporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
-	o := e.instruments.begin(ctx, len(spans))
+	o := e.instruments.Begin(ctx, len(spans))
 	exported, err := e.export(spans)
-	o.end(ctx, exported, err)
+	o.End(ctx, exported, err)
 	return err
 }
 

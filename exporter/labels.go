@@ -29,7 +29,7 @@ type goroutineLabels struct {
 // Labels that ctx has stay; those that were set otherwise are not known here, and
 // are lost.
 func (p *SpanProcessor) label(ctx context.Context, ref, parent format.SpanRef, local bool) *goroutineLabels {
-	if !p.control.WantsLabels(!local) {
+	if !p.flight.WantsLabels(!local) {
 		return nil
 	}
 	l := &goroutineLabels{before: ctx}

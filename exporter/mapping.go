@@ -345,9 +345,6 @@ func serviceName(r *resource.Resource) string {
 	return ""
 }
 
-// started is about when the process did, for {time}.
-var started = time.Now()
-
 // recovered turns a panic into an error: whatever is wrong here must not end the
 // application.
 func recovered(err *error) {

@@ -1,7 +1,6 @@
 package exporter
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/metrictest"
 )
 
 // stub is an ended span.
@@ -45,7 +45,7 @@ func wantComponents(t *testing.T, all, want string) {
 }
 
 func TestExporterMetrics(t *testing.T) {
-	r := measured(t)
+	r := metrictest.Measured(t)
 	rec, err := format.Create(filepath.Join(t.TempDir(), "app.et"), &format.RecorderOptions{MaxEntrySize: 1}) // the least there is
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func TestExporterMetrics(t *testing.T) {
 	if err := export(stub(5, "late")); !errors.Is(err, format.ErrClosed) {
 		t.Errorf("the error is %v", err)
 	}
-	if got := collect(t, r); !strings.Contains(got, "spans.dropped{entrace_recorder/0,reason=too_large} 1\n") {
+	if got := r.Collect(t); !strings.Contains(got, "spans.dropped{entrace_recorder/0,reason=too_large} 1\n") {
 		t.Errorf("the numbers are\n%s", got)
 	}
 	if err := e.Shutdown(t.Context()); err != nil {
@@ -85,7 +85,7 @@ func TestExporterMetrics(t *testing.T) {
 	if err := errors.Join(e.Shutdown(t.Context()), export(stub(6, "a"), stub(7, "b"))); !errors.Is(err, ErrShutdown) {
 		t.Errorf("the error is %v", err)
 	}
-	all := collect(t, r)
+	all := r.Collect(t)
 	if all != ofComponents(all) {
 		t.Errorf("after Shutdown there still is\n%s", all)
 	}
@@ -100,9 +100,12 @@ func TestExporterMetrics(t *testing.T) {
 }
 
 func TestProcessorMetrics(t *testing.T) {
-	r := measured(t)
-	handled(t, func() {})
-	rec := newRecorder(t)
+	r := metrictest.Measured(t)
+	metrictest.Handled(t, func() {})
+	rec, err := format.Create(filepath.Join(t.TempDir(), "app.et"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	p, err := NewSpanProcessor(WithRecorder(rec))
 	if err != nil {
 		t.Fatal(err)
@@ -120,7 +123,7 @@ func TestProcessorMetrics(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if got := collect(t, r); !strings.Contains(got, "span.exported{entrace_span_processor/0} 100\n") {
+	if got := r.Collect(t); !strings.Contains(got, "span.exported{entrace_span_processor/0} 100\n") {
 		t.Errorf("the numbers are\n%s", got)
 	}
 	if err := rec.Close(t.Context()); err != nil {
@@ -132,7 +135,7 @@ func TestProcessorMetrics(t *testing.T) {
 		t.Error(err)
 	}
 	late.End()
-	all := collect(t, r)
+	all := r.Collect(t)
 	if all != ofComponents(all) {
 		t.Errorf("after Shutdown there still is\n%s", all)
 	}
@@ -142,54 +145,4 @@ func TestProcessorMetrics(t *testing.T) {
 		span.exported{entrace_span_processor/0} 100
 		span.exported{error.type=closed,entrace_span_processor/0} 1
 		span.inflight{entrace_span_processor/0} 0`)
-}
-
-func TestSetupMetrics(t *testing.T) {
-	for _, test := range []struct{ exporters, mode, want string }{
-		{"entrace", "live", "span.exported{entrace_span_processor/0} 1\n"},
-		{"entrace", "batch", "span.exported{entrace_span_exporter/0} 1\n"},
-		{"none", "live", "entries.written{entrace_recorder/0} "}, // for logs
-	} {
-		t.Run(test.exporters+" "+test.mode, func(t *testing.T) {
-			r := measured(t)
-			t.Setenv(envTracesExporter, test.exporters)
-			t.Setenv(envMode, test.mode)
-			t.Setenv(envPath, filepath.Join(t.TempDir(), "app.et"))
-			p, err := Setup(t.Context(), WithoutGlobals())
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, s := p.TracerProvider().Tracer("").Start(t.Context(), "s")
-			s.End()
-			if err := p.ForceFlush(t.Context()); err != nil {
-				t.Error(err)
-			}
-			if got := collect(t, r); !strings.Contains(got, test.want) || !strings.Contains(got, "spans.waiting{entrace_recorder/0} ") {
-				t.Errorf("the numbers are\n%s\nwant %s", got, test.want)
-			}
-			for range 2 {
-				if err := p.Shutdown(t.Context()); err != nil {
-					t.Error(err)
-				}
-			}
-			if all := collect(t, r); all != ofComponents(all) || len(accounts.of) > 0 {
-				t.Errorf("after Shutdown there still is\n%s", all)
-			}
-		})
-	}
-}
-
-// TestSetupMetricsFailed: a recorder that discards has no numbers.
-func TestSetupMetricsFailed(t *testing.T) {
-	r := measured(t)
-	p, err := Setup(t.Context(), WithoutGlobals(), WithPath(filepath.Join(t.TempDir(), "no folder", "app.et")))
-	if err == nil {
-		t.Fatal("no error")
-	}
-	_, s := p.TracerProvider().Tracer("").Start(t.Context(), "s")
-	s.End()
-	if err := p.Shutdown(context.Background()); err != nil {
-		t.Error(err)
-	}
-	wantNumbers(t, r, "")
 }

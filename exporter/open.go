@@ -4,7 +4,6 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/spanmap"
 )
@@ -46,22 +45,25 @@ func (o openSpans) labels(r format.SpanRef) *goroutineLabels {
 
 // each calls fn for the spans that began before a time, until it returns false. No
 // lock is held then.
-func (o openSpans) each(before time.Time, fn func(control.OpenSpan) bool) {
+func (o openSpans) each(before time.Time, fn func(name string, span format.SpanRef, start time.Time) bool) {
+	type open struct {
+		name  string
+		span  format.SpanRef
+		start time.Duration
+	}
 	limit := before.Sub(clock)
-	var list []control.OpenSpan
+	var list []open
 	for i := range o.Shards() {
 		list = list[:0]
 		m := o.LockAt(i)
 		for k, b := range m.All() {
 			if b.start < limit {
-				list = append(list, control.OpenSpan{
-					Name: b.name, Span: format.SpanRef{TraceID: [16]byte(k[:16]), SpanID: [8]byte(k[16:])}, Start: clock.Add(b.start),
-				})
+				list = append(list, open{b.name, format.SpanRef{TraceID: [16]byte(k[:16]), SpanID: [8]byte(k[16:])}, b.start})
 			}
 		}
 		m.Unlock()
 		for _, s := range list {
-			if !fn(s) {
+			if !fn(s.name, s.span, clock.Add(s.start)) {
 				return
 			}
 		}

@@ -1,187 +1,168 @@
 package exporter
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
-	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/sdk/resource"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
-	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/remote"
+	"github.com/entrace-go/entrace/internal/env"
+	"github.com/entrace-go/entrace/internal/selfmetrics"
 )
 
 // ErrShutdown is returned by what was shut down.
-var ErrShutdown = errors.New("exporter: shut down")
+var ErrShutdown = selfmetrics.ErrShutdown
 
-// A Mode is how Setup records spans.
-type Mode string
+// Settings are what options say, and the environment where they are silent.
+type Settings struct {
+	Recorder  *format.Recorder // of WithRecorder; nil: one is opened
+	Flight    Flight           // of WithFlight; nil: none
+	Path      string           // with its placeholders; "none" and "-": no file
+	Recording format.RecorderOptions
 
-// The modes.
-const (
-	ModeLive  Mode = "live"  // when they start and when they end
-	ModeBatch Mode = "batch" // when they have ended, in batches
-)
-
-// A SpanExporterFactory makes a span exporter of another kind.
-type SpanExporterFactory func(context.Context) (sdktrace.SpanExporter, error)
-
-type config struct {
-	recorder  *format.Recorder
-	path      string
-	recording format.RecorderOptions
-	durable   bool // Durability is set
+	durable   bool // Recording.Durability is set
 	unsampled bool
-	control   *control.Control
-	endpoint  string
-	sending   remote.SenderOptions
-
-	// Of Setup alone.
-	mode      Mode
-	resource  *resource.Resource
-	factories map[string]SpanExporterFactory
-	provider  []sdktrace.TracerProviderOption
-	noGlobals bool
-	sampler   sdktrace.Sampler
 }
 
-// A SetupOption is an option of [Setup].
-type SetupOption interface{ applySetup(*config) }
-
-// An Option is an option of [New], [NewSpanProcessor] and [Setup].
+// An Option is an option of [New], [NewSpanProcessor] and [Resolve], and of entrace.Setup.
 type Option interface {
-	SetupOption
-	apply(*config)
+	apply(*Settings)
+	// SetupOption marks what entrace.Setup takes.
+	SetupOption()
 }
 
-type option func(*config)
+type option func(*Settings)
 
-func (o option) apply(c *config)      { o(c) }
-func (o option) applySetup(c *config) { o(c) }
+func (o option) apply(c *Settings) { o(c) }
 
-type setupOption func(*config)
-
-func (o setupOption) applySetup(c *config) { o(c) }
+// SetupOption implements Option.
+func (option) SetupOption() {}
 
 // WithRecorder makes spans go to r, which stays the caller's to close.
-func WithRecorder(r *format.Recorder) Option { return option(func(c *config) { c.recorder = r }) }
+func WithRecorder(r *format.Recorder) Option { return option(func(c *Settings) { c.Recorder = r }) }
 
 // WithPath sets the file, with {service}, {pid} and {time} in it expanded, as
 // OTEL_EXPORTER_ENTRACE_PATH does; "none" and "-" are no file. It has no effect
 // beside WithRecorder.
-func WithPath(path string) Option { return option(func(c *config) { c.path = path }) }
+func WithPath(path string) Option { return option(func(c *Settings) { c.Path = path }) }
 
 // WithFormat sets what there is after Shutdown: [format.ET] or [format.IET].
 func WithFormat(f format.StorageFormat) Option {
-	return option(func(c *config) { c.recording.Format = format.Some(f) })
+	return option(func(c *Settings) { c.Recording.Format = format.Some(f) })
 }
 
 // WithVersion sets the disk version.
 func WithVersion(v format.Version) Option {
-	return option(func(c *config) { c.recording.Version = v })
+	return option(func(c *Settings) { c.Recording.Version = v })
 }
 
 // WithDurability sets what records survive.
 func WithDurability(d format.Durability) Option {
-	return option(func(c *config) { c.recording.Durability, c.durable = d, true })
+	return option(func(c *Settings) { c.Recording.Durability, c.durable = d, true })
 }
 
 // WithRotation begins a new file when the growing one has so many bytes or is so
 // old, and keeps so many finished ones; zero is no bound. See
 // [format.RecorderOptions].
 func WithRotation(maxSize int64, maxAge time.Duration, keep int) Option {
-	return option(func(c *config) {
-		c.recording.MaxFileSize, c.recording.MaxFileAge, c.recording.KeepFiles = maxSize, maxAge, keep
+	return option(func(c *Settings) {
+		c.Recording.MaxFileSize, c.Recording.MaxFileAge, c.Recording.KeepFiles = maxSize, maxAge, keep
 	})
 }
 
 // WithWaiting bounds the spans that wait for their parents in number, bytes and
 // time; zero leaves the default. See [format.RecorderOptions].
 func WithWaiting(spans, size int, age time.Duration) Option {
-	return option(func(c *config) {
-		c.recording.MaxWaitingSpans, c.recording.MaxWaitingBytes, c.recording.MaxWaitingAge = spans, size, age
+	return option(func(c *Settings) {
+		c.Recording.MaxWaitingSpans, c.Recording.MaxWaitingBytes, c.Recording.MaxWaitingAge = spans, size, age
 	})
 }
 
 // WithUnsampled makes a [SpanProcessor] take spans, too, that are recorded but
 // not sampled.
-func WithUnsampled() Option { return option(func(c *config) { c.unsampled = true }) }
+func WithUnsampled() Option { return option(func(c *Settings) { c.unsampled = true }) }
 
-// WithControl records for c: to its ring, live, and those spans, too, that are
-// recorded but not sampled. What is about files has no effect then. c stays the
-// caller's to shut down. [New] takes ended spans to the ring of c.
-func WithControl(c *control.Control) Option {
-	return option(func(cfg *config) { cfg.control = c })
-}
+// WithFlight records for a flight recorder: to its ring, live, and those spans, too, that
+// are recorded but not sampled. What is about files has no effect then. It stays the
+// caller's to shut down. [New] takes ended spans to the ring.
+func WithFlight(f Flight) Option { return option(func(c *Settings) { c.Flight = f }) }
 
-// WithSampler sets the sampler of the TracerProvider, where the environment has
-// another one. With a control, use it rather than the SDK's own option, which
-// would keep spans that are not sampled from the control.
-func WithSampler(s sdktrace.Sampler) SetupOption {
-	return setupOption(func(c *config) { c.sampler = s })
-}
-
-// WithMode sets how spans are recorded.
-func WithMode(m Mode) SetupOption { return setupOption(func(c *config) { c.mode = m }) }
-
-// WithResource sets the resource of the spans, to which the environment and the
-// SDK's defaults add what it does not say.
-func WithResource(r *resource.Resource) SetupOption {
-	return setupOption(func(c *config) { c.resource = r })
-}
-
-// WithSpanExporter lets OTEL_TRACES_EXPORTER name an exporter of another kind,
-// which then gets the spans, too, through a batch span processor.
-func WithSpanExporter(name string, f SpanExporterFactory) SetupOption {
-	return setupOption(func(c *config) {
-		if c.factories == nil {
-			c.factories = make(map[string]SpanExporterFactory)
-		}
-		c.factories[name] = f
-	})
-}
-
-// WithTracerProviderOptions adds options for the SDK's TracerProvider. What they
-// register sees spans before the recorder does.
-func WithTracerProviderOptions(o ...sdktrace.TracerProviderOption) SetupOption {
-	return setupOption(func(c *config) { c.provider = append(c.provider, o...) })
-}
-
-// WithoutGlobals keeps Setup from setting OpenTelemetry's global TracerProvider
-// and propagator.
-func WithoutGlobals() SetupOption { return setupOption(func(c *config) { c.noGlobals = true }) }
-
-// newConfig applies options, then the environment where they say nothing.
-func newConfig(options []Option) config {
-	var c config
+// Resolve applies options, and reads the environment where they are silent, unless they
+// name a recorder. What is wrong with a variable is told to otel.Handle.
+func Resolve(options ...Option) *Settings {
+	s := new(Settings)
 	for _, o := range options {
-		o.apply(&c)
+		o.apply(s)
 	}
-	c.environment()
-	return c
+	if s.Recorder == nil {
+		s.environment()
+	}
+	return s
 }
 
-// open returns the recorder to use and whether it was opened here.
-func (c *config) open(res *resource.Resource) (*format.Recorder, bool, error) {
-	if c.control != nil {
-		return c.control.Recorder(), false, nil
+// Open opens a recorder for the settings, for the caller to close. {service} in the path is
+// the service of res. Without a file and a Tee it is [format.Discard]'s.
+func (s *Settings) Open(res *resource.Resource) (*format.Recorder, error) {
+	o := s.Recording
+	if o.OnError == nil {
+		o.OnError = env.Report
 	}
-	if c.recorder != nil {
-		return c.recorder, false, nil
+	switch {
+	case !noFile(s.Path):
+		r, err := format.Create(env.Expand(s.Path, serviceName(res)), &o)
+		if err != nil {
+			return nil, fmt.Errorf("exporter: %w", err)
+		}
+		return r, nil
+	case o.Tee == nil:
+		return format.Discard(), nil
 	}
-	o := c.recording
-	o.OnError = report
-	r, err := c.create(expand(c.path, serviceName(res)), &o)
+	return format.Stream(&o), nil
+}
+
+// recorder returns the recorder to use and whether it was opened here. The mode is that of
+// the caller.
+func (s *Settings) recorder(mode string) (*format.Recorder, bool, error) {
+	switch {
+	case s.Flight != nil:
+		return s.Flight.Recorder(), false, nil
+	case s.Recorder != nil:
+		return s.Recorder, false, nil
+	}
+	needSetup(mode)
+	res, err := Resource(nil)
 	if err != nil {
-		return nil, false, fmt.Errorf("exporter: %w", err)
+		env.Report(fmt.Errorf("entrace: resource: %w", err)) // it is usable all the same
 	}
-	return r, true, nil
+	r, err := s.Open(res)
+	return r, err == nil, err
 }
 
-// report tells the user of something that is no reason to stop. It must not be
-// called with a lock held: it can lead back into slog's default handler.
-func report(err error) { otel.Handle(err) }
+// noFile reports whether a path says that there is to be no file.
+func noFile(path string) bool { return path == "-" || strings.EqualFold(path, "none") }
+
+// Resource returns the resource of this process: what r says, which may be nil, then what
+// the environment says now, then the SDK's defaults. With an error it is usable all the
+// same.
+func Resource(r *resource.Resource) (*resource.Resource, error) {
+	if r == nil {
+		return resource.Merge(resource.Default(), resource.Environment())
+	}
+	// The SDK itself reads the environment for its defaults but once.
+	environment, err := resource.Merge(resource.Environment(), r)
+	if environment == nil {
+		environment = r
+	}
+	// Without its schema, which need not be that of r.
+	full, merr := resource.Merge(resource.NewSchemaless(resource.Default().Attributes()...), environment)
+	return full, errors.Join(err, merr)
+}
+
+// RecordResource records r as the resource of spans is: log records of the same process can
+// go below it.
+func RecordResource(rec *format.Recorder, r *resource.Resource) (*format.Resource, error) {
+	return rec.Resource(resourceEntry(r))
+}

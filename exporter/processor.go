@@ -9,8 +9,9 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
-	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/env"
+	"github.com/entrace-go/entrace/internal/selfmetrics"
 )
 
 var _ sdktrace.SpanProcessor = (*SpanProcessor)(nil)
@@ -24,7 +25,7 @@ type SpanProcessor struct {
 	target
 
 	unsampled bool
-	control   *control.Control // nil: none
+	flight    Flight // nil: none
 	unwatch   func()
 	failing   atomic.Bool // the last call failed, and that was reported
 	open      openSpans
@@ -89,21 +90,15 @@ func (b *begun) later(links []sdktrace.Link, dropped int) []sdktrace.Link {
 // recorder of its own, as [New] does.
 func NewSpanProcessor(options ...Option) (*SpanProcessor, error) {
 	p := &SpanProcessor{open: newOpenSpans()}
-	c := newConfig(options)
-	p.unsampled = c.unsampled
-	p.follow(c.control)
-	err := p.target.open(&c)
-	p.measure(processorComponent)
-	return p, err
-}
-
-// follow has p record for a control, which may be nil.
-func (p *SpanProcessor) follow(c *control.Control) {
-	if c == nil {
-		return
+	s := Resolve(options...)
+	p.unsampled = s.unsampled
+	if s.Flight != nil {
+		p.flight, p.unsampled = s.Flight, true
+		p.unwatch = s.Flight.WatchSpans(p.open.each)
 	}
-	p.control, p.unsampled = c, true
-	p.unwatch = c.WatchSpans(p.open.each)
+	err := p.target.open(s, modeLive)
+	p.measure(selfmetrics.ProcessorComponent)
+	return p, err
 }
 
 // OnStart records what is known of a span when it starts.
@@ -133,7 +128,7 @@ func (p *SpanProcessor) start(ctx context.Context, s sdktrace.ReadWriteSpan) (er
 	if err := m.b.Write(); err != nil {
 		return errors.Join(rerr, err)
 	}
-	if p.control != nil {
+	if p.flight != nil {
 		b.labels = p.label(ctx, h.Ref, h.Parent, h.Parent.IsValid() && !h.Remote)
 	}
 	p.open.Set(key(&h.Ref), &b)
@@ -152,13 +147,13 @@ func (p *SpanProcessor) OnEnd(s sdktrace.ReadOnlySpan) {
 		}
 	}
 	ctx := context.Background()
-	o := p.instruments.begin(ctx, 1)
+	o := p.instruments.Begin(ctx, 1)
 	err := p.end(s)
 	exported := 1
 	if err != nil {
 		exported = 0
 	}
-	o.end(ctx, exported, err)
+	o.End(ctx, exported, err)
 	p.result(err)
 }
 
@@ -188,10 +183,10 @@ func (p *SpanProcessor) end(s sdktrace.ReadOnlySpan) (err error) {
 	return err
 }
 
-// ended tells the control of a span that has ended, which is recorded.
+// ended tells the flight recorder of a span that has ended, which is recorded.
 func (p *SpanProcessor) ended(name string, r format.SpanRef, start, end time.Time) {
-	if p.control != nil {
-		p.control.SpanEnded(name, r, end.Sub(start))
+	if p.flight != nil {
+		p.flight.SpanEnded(name, r, end.Sub(start))
 	}
 }
 
@@ -215,11 +210,11 @@ func (p *SpanProcessor) result(err error) {
 		}
 		return
 	}
-	if p.reports && errors.Is(err, p.recorder.Err()) {
+	if p.recorder.HasOnError() && errors.Is(err, p.recorder.Err()) {
 		return // the recorder has told it
 	}
 	if !p.failing.Swap(true) {
-		report(err)
+		env.Report(err)
 	}
 }
 

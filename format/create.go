@@ -207,7 +207,7 @@ func open(stream, final string, o *RecorderOptions, in *record.Interner) (*Recor
 		return w.finished.finishAbandoned(ctx, stream, dead, final != stream, opt.KeepFiles, w.report)
 	})
 	r := NewRecorder(w.recording, in, opt.Version, opt.MaxEntrySize)
-	r.stream, r.final = stream, final
+	r.stream, r.final, r.reports = stream, final, opt.OnError != nil
 	go w.run()
 	return r, nil
 }
@@ -254,6 +254,7 @@ func Stream(o *RecorderOptions) *Recorder {
 	_ = w.openJournal() // which is in memory
 	go w.run()
 	r := NewRecorder(w.recording, in, opt.Version, opt.MaxEntrySize)
+	r.reports = opt.OnError != nil
 	return r
 }
 

@@ -26,6 +26,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	"golang.org/x/sys/unix"
 
+	"github.com/entrace-go/entrace"
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
@@ -356,8 +357,8 @@ func TestA21HostileServiceName(t *testing.T) {
 		"../../x", "a/b", "a%2Fb", "a\x00b", "a\nb", "CON", "nul.txt", strings.Repeat("x", 300), strings.Repeat("x", 299) + "y", " ", "..", ".", ".hidden",
 		"ü", "\xff", "a:b", `a\b`, "COM1", "a b", "-rf", "~",
 	} {
-		p, err := exporter.Setup(t.Context(), exporter.WithPath(filepath.Join(dir, "{service}.et")), exporter.WithoutGlobals(),
-			exporter.WithResource(resource.NewSchemaless(attribute.String("service.name", service))))
+		p, err := entrace.Setup(t.Context(), exporter.WithPath(filepath.Join(dir, "{service}.et")), entrace.WithoutGlobals(),
+			entrace.WithResource(resource.NewSchemaless(attribute.String("service.name", service))))
 		if err != nil {
 			t.Errorf("service %q: %v", service, err)
 			continue

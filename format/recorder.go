@@ -25,6 +25,7 @@ type Recorder struct {
 	maxText int    // above which a text is cut at once; the whole entry is cut when it is written
 	stream  string // the IET file
 	final   string // the file that Close leaves
+	reports bool   // OnError is set
 
 	on      atomic.Uint64 // the Providers that are taken
 	latest  atomic.Uint32 // the number of the latest Resource
@@ -130,6 +131,10 @@ func (r *Recorder) Err() error {
 	}
 	return r.target.Err()
 }
+
+// HasOnError reports whether errors are told to OnError, so that nobody else needs to tell
+// what Err returns.
+func (r *Recorder) HasOnError() bool { return r.reports }
 
 // Append writes e below the entry e.Parent and returns its id, once what came
 // before is written. Text that is not valid UTF-8 is made so: a String becomes

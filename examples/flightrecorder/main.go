@@ -35,9 +35,9 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/entrace-go/entrace"
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/control/provider"
-	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
@@ -90,8 +90,8 @@ func run(ctx context.Context, listen, dir string) error {
 	if err != nil {
 		return err
 	}
-	p, err := exporter.Setup(ctx, exporter.WithControl(ctl), exporter.WithSampler(sdktrace.NeverSample()), // recorded all the same
-		exporter.WithResource(resource.NewSchemaless(attribute.String("service.name", "flightrecorder"))))
+	p, err := entrace.Setup(ctx, entrace.WithControl(ctl), entrace.WithSampler(sdktrace.NeverSample()), // recorded all the same
+		entrace.WithResource(resource.NewSchemaless(attribute.String("service.name", "flightrecorder"))))
 	if err != nil {
 		return errors.Join(err, ctl.Shutdown(ctx))
 	}

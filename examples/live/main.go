@@ -21,6 +21,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/entrace-go/entrace"
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/slogadapter"
 )
@@ -38,7 +39,7 @@ func run(path string) error {
 	// SIGTERM and ^C end the program in good order; SIGKILL does not.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	p, err := exporter.Setup(ctx, exporter.WithPath(path))
+	p, err := entrace.Setup(ctx, exporter.WithPath(path))
 	if err != nil {
 		return err
 	}

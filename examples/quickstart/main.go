@@ -23,6 +23,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/entrace-go/entrace"
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/slogadapter"
 )
@@ -37,8 +38,8 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	p, err := exporter.Setup(ctx, exporter.WithPath("trace.et"),
-		exporter.WithResource(resource.NewSchemaless(attribute.String("service.name", "shop"))))
+	p, err := entrace.Setup(ctx, exporter.WithPath("trace.et"),
+		entrace.WithResource(resource.NewSchemaless(attribute.String("service.name", "shop"))))
 	if err != nil {
 		return err
 	}

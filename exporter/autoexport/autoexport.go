@@ -6,8 +6,9 @@
 //	exp, err := autoexport.NewSpanExporter(ctx) // contrib's
 //
 // Where the trace goes is said by OTEL_EXPORTER_ENTRACE_PATH and the other
-// variables of package exporter. It is a module of its own since contrib's
-// autoexport brings gRPC and Prometheus along.
+// variables of package entrace, the endpoint and the flight recorder among them;
+// spans are recorded when they have ended. It is a module of its own since
+// contrib's autoexport brings gRPC and Prometheus along.
 package autoexport
 
 import (
@@ -17,7 +18,7 @@ import (
 	"go.opentelemetry.io/contrib/exporters/autoexport"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
-	"github.com/entrace-go/entrace/exporter"
+	"github.com/entrace-go/entrace"
 )
 
 // Name is what OTEL_TRACES_EXPORTER has to say.
@@ -34,7 +35,7 @@ func Register() {
 	once.Do(func() {
 		defer func() { _ = recover() }() // contrib's answer to a name that is taken
 		autoexport.RegisterSpanExporter(Name, func(context.Context) (sdktrace.SpanExporter, error) {
-			return exporter.New()
+			return entrace.NewSpanExporter()
 		})
 	})
 }

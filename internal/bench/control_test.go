@@ -22,9 +22,9 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/entrace-go/entrace"
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/control/provider"
-	"github.com/entrace-go/entrace/exporter"
 )
 
 const (
@@ -70,7 +70,7 @@ func newFlight(role string) (*telemetry, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := exporter.Setup(context.Background(), exporter.WithControl(ctl))
+	p, err := entrace.Setup(context.Background(), entrace.WithControl(ctl))
 	if err != nil {
 		return nil, err
 	}
@@ -258,7 +258,7 @@ func BenchmarkSpanEnd(b *testing.B) {
 	b.Run("snapshots", func(b *testing.B) {
 		ctl, err := control.New(&control.Options{Config: flightConfig(b.TempDir()), Providers: provider.All()})
 		must(b, err)
-		p, err := exporter.Setup(context.Background(), exporter.WithControl(ctl), exporter.WithoutGlobals())
+		p, err := entrace.Setup(context.Background(), entrace.WithControl(ctl), entrace.WithoutGlobals())
 		must(b, err)
 		tracer := p.TracerProvider().Tracer("example.com/office")
 		span := func() time.Duration {

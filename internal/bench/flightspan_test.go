@@ -11,9 +11,9 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/entrace-go/entrace"
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/control/provider"
-	"github.com/entrace-go/entrace/exporter"
 )
 
 // idleProvider returns a tracer provider of whose spans a processor that does
@@ -26,7 +26,7 @@ func idleProvider() trace.TracerProvider {
 func flightProvider(b *testing.B) (tp trace.TracerProvider, end func()) {
 	ctl, err := control.New(&control.Options{Config: flightConfig(b.TempDir()), Providers: provider.All()})
 	must(b, err)
-	p, err := exporter.Setup(context.Background(), exporter.WithControl(ctl), exporter.WithoutGlobals())
+	p, err := entrace.Setup(context.Background(), entrace.WithControl(ctl), entrace.WithoutGlobals())
 	must(b, err)
 	tp = p.TracerProvider()
 	tracer := tp.Tracer("example.com/office")

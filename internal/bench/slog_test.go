@@ -95,7 +95,7 @@ type handler struct {
 	open func(b *testing.B, dir string) (slog.Handler, output)
 }
 
-func entrace(name string, d format.Durability) handler {
+func recorder(name string, d format.Durability) handler {
 	return handler{name, func(b *testing.B, dir string) (slog.Handler, output) {
 		rec := createRecording(b, dir, d)
 		return slogadapter.New(rec.Recorder, nil), rec
@@ -103,9 +103,9 @@ func entrace(name string, d format.Durability) handler {
 }
 
 var (
-	entraceDefault      = entrace("entrace", format.DurabilityProcess)
-	entraceBuffered     = entrace("entrace-buffered", format.DurabilityBuffered)
-	entraceWriteThrough = entrace("entrace-writethrough", format.DurabilityWriteThrough)
+	entraceDefault      = recorder("entrace", format.DurabilityProcess)
+	entraceBuffered     = recorder("entrace-buffered", format.DurabilityBuffered)
+	entraceWriteThrough = recorder("entrace-writethrough", format.DurabilityWriteThrough)
 
 	phusluFile = handler{"phuslu", func(b *testing.B, dir string) (slog.Handler, output) {
 		f := createFile(b, dir)

@@ -15,9 +15,9 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/entrace-go/entrace"
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/control/provider"
-	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/slogadapter"
 )
@@ -43,7 +43,7 @@ func flight(t *testing.T, dir string, v format.Version) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := exporter.Setup(ctx, exporter.WithControl(ctl), exporter.WithoutGlobals())
+	p, err := entrace.Setup(ctx, entrace.WithControl(ctl), entrace.WithoutGlobals())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,17 @@ func (r *Record) Parse(e *journal.Entry) bool {
 		r.Parent, data = Ref(data[:RefSize]), data[RefSize:]
 	}
 	r.Data = data
-	return r.Kind > 0 && r.Kind < numKinds
+	switch r.Kind {
+	case KindLog:
+		return r.Entries == 1
+	case KindSpan, KindEither:
+		return r.Entries > 0
+	case KindEnd:
+		return true
+	case KindResource, KindMark:
+		return r.Entries == 0
+	}
+	return false
 }
 
 // Cursor returns a cursor before the first entry.

@@ -63,7 +63,6 @@ const (
 	KindEither   Kind = 5 // a span as for KindSpan, and last its end: one of the two is used
 	KindMark     Kind = 6 // a span has ended whose end was evicted
 
-	numKinds = 7
 )
 
 // The flags of a record. Part of the journal's layout.

@@ -1,4 +1,4 @@
-package exporter_test
+package entrace_test
 
 import (
 	"context"
@@ -21,6 +21,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
+	"github.com/entrace-go/entrace"
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/slogadapter"
@@ -56,15 +57,15 @@ func clean(t *testing.T) string {
 	return dir
 }
 
-func setup(t *testing.T, o ...exporter.SetupOption) *exporter.Pipeline {
+func setup(t *testing.T, o ...entrace.Option) *entrace.Pipeline {
 	t.Helper()
-	p, err := exporter.Setup(t.Context(), o...)
+	p, err := entrace.Setup(t.Context(), o...)
 	must(t, err)
 	t.Cleanup(func() { _ = p.Shutdown(context.Background()) })
 	return p
 }
 
-func oneSpan(t *testing.T, p *exporter.Pipeline) {
+func oneSpan(t *testing.T, p *entrace.Pipeline) {
 	t.Helper()
 	_, s := p.TracerProvider().Tracer("t").Start(t.Context(), "span")
 	s.End()
@@ -125,7 +126,7 @@ func TestEnvironmentSays(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_ENTRACE_MODE", "Batch")
 	t.Setenv("OTEL_TRACES_EXPORTER", " entrace , mine,entrace,")
 	mine := tracetest.NewInMemoryExporter()
-	p := setup(t, exporter.WithSpanExporter("mine", func(context.Context) (sdktrace.SpanExporter, error) { return mine, nil }))
+	p := setup(t, entrace.WithSpanExporter("mine", func(context.Context) (sdktrace.SpanExporter, error) { return mine, nil }))
 	oneSpan(t, p)
 	if n := flushed(t, p.Recorder()).Stats().Spans.Written; n != 0 {
 		t.Errorf("%d spans are written before the batch is due", n)
@@ -159,7 +160,7 @@ func TestOptionBeatsEnvironment(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_ENTRACE_MODE", "batch")
 	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "service.name=env,host.name=h")
 	p := setup(t, exporter.WithPath("{service}.et"), exporter.WithFormat(format.IET), exporter.WithVersion(format.V1),
-		exporter.WithMode(exporter.ModeLive), exporter.WithResource(resource.NewSchemaless(attribute.String("service.name", "option"))))
+		entrace.WithMode(entrace.ModeLive), entrace.WithResource(resource.NewSchemaless(attribute.String("service.name", "option"))))
 	oneSpan(t, p)
 	if n := flushed(t, p.Recorder()).Stats().Spans.Written; n != 1 {
 		t.Errorf("%d spans are written, want 1 live", n)
@@ -229,7 +230,7 @@ func TestFactoryFails(t *testing.T) {
 	clean(t)
 	told := reports(t)
 	t.Setenv("OTEL_TRACES_EXPORTER", "mine,entrace")
-	p := setup(t, exporter.WithPath("a.et"), exporter.WithSpanExporter("mine", func(context.Context) (sdktrace.SpanExporter, error) {
+	p := setup(t, exporter.WithPath("a.et"), entrace.WithSpanExporter("mine", func(context.Context) (sdktrace.SpanExporter, error) {
 		return nil, errors.New("no luck")
 	}))
 	oneSpan(t, p)
@@ -268,8 +269,8 @@ func TestSetupFails(t *testing.T) {
 	t.Setenv("OTEL_TRACES_EXPORTER", "mine,Entrace")
 	otel.SetTextMapPropagator(propagation.NewCompositeTextMapPropagator())
 	mine := tracetest.NewInMemoryExporter()
-	p, err := exporter.Setup(t.Context(), exporter.WithPath("missing/a.et"),
-		exporter.WithSpanExporter("mine", func(context.Context) (sdktrace.SpanExporter, error) { return mine, nil }))
+	p, err := entrace.Setup(t.Context(), exporter.WithPath("missing/a.et"),
+		entrace.WithSpanExporter("mine", func(context.Context) (sdktrace.SpanExporter, error) { return mine, nil }))
 	if !errors.Is(err, os.ErrNotExist) || p == nil {
 		t.Fatalf("Setup: %v, %v; want ErrNotExist and a Pipeline", p, err)
 	}
@@ -295,18 +296,18 @@ func (slow) Shutdown(context.Context) error { return nil }
 
 // TestSlowNeighbour shuts down beside an exporter that hangs.
 func TestSlowNeighbour(t *testing.T) {
-	for _, mode := range []exporter.Mode{exporter.ModeLive, exporter.ModeBatch} {
+	for _, mode := range []entrace.Mode{entrace.ModeLive, entrace.ModeBatch} {
 		synctest.Test(t, func(t *testing.T) { slowNeighbour(t, mode) })
 	}
 }
 
-func slowNeighbour(t *testing.T, mode exporter.Mode) {
+func slowNeighbour(t *testing.T, mode entrace.Mode) {
 	for _, timeout := range []time.Duration{50 * time.Millisecond, 20 * time.Second} {
 		clean(t)
 		t.Setenv("OTEL_TRACES_EXPORTER", "slow,entrace")
 		hangs := make(slow)
-		p := setup(t, exporter.WithPath("a.et"), exporter.WithMode(mode),
-			exporter.WithSpanExporter("slow", func(context.Context) (sdktrace.SpanExporter, error) { return hangs, nil }))
+		p := setup(t, exporter.WithPath("a.et"), entrace.WithMode(mode),
+			entrace.WithSpanExporter("slow", func(context.Context) (sdktrace.SpanExporter, error) { return hangs, nil }))
 		oneSpan(t, p)
 		ctx, cancel := context.WithTimeout(t.Context(), timeout)
 		if err := p.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
@@ -325,7 +326,7 @@ func slowNeighbour(t *testing.T, mode exporter.Mode) {
 func TestWithoutGlobals(t *testing.T) {
 	clean(t)
 	before := otel.GetTracerProvider()
-	p := setup(t, exporter.WithPath("a.et"), exporter.WithoutGlobals())
+	p := setup(t, exporter.WithPath("a.et"), entrace.WithoutGlobals())
 	if otel.GetTracerProvider() != before || p.TracerProvider() == before {
 		t.Error("the global TracerProvider changed")
 	}
@@ -334,7 +335,7 @@ func TestWithoutGlobals(t *testing.T) {
 func TestSetupBorrowedRecorder(t *testing.T) {
 	clean(t)
 	rec := create(t, nil)
-	p := setup(t, exporter.WithRecorder(rec), exporter.WithoutGlobals())
+	p := setup(t, exporter.WithRecorder(rec), entrace.WithoutGlobals())
 	oneSpan(t, p)
 	must(t, p.Shutdown(t.Context()))
 	if _, err := rec.Append(format.Root()); err != nil {
@@ -344,14 +345,14 @@ func TestSetupBorrowedRecorder(t *testing.T) {
 
 // TestSetupShutdownDead leaves a whole IET.
 func TestSetupShutdownDead(t *testing.T) {
-	for mode, want := range map[exporter.Mode]int{exporter.ModeLive: 5, exporter.ModeBatch: 4} {
+	for mode, want := range map[entrace.Mode]int{entrace.ModeLive: 5, entrace.ModeBatch: 4} {
 		shutdownDead(t, mode, want)
 	}
 }
 
-func shutdownDead(t *testing.T, mode exporter.Mode, want int) {
+func shutdownDead(t *testing.T, mode entrace.Mode, want int) {
 	clean(t)
-	p := setup(t, exporter.WithPath("a.et"), exporter.WithMode(mode))
+	p := setup(t, exporter.WithPath("a.et"), entrace.WithMode(mode))
 	oneSpan(t, p)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -371,8 +372,8 @@ func TestHostileServiceNames(t *testing.T) {
 	long := strings.Repeat("x", 300)
 	seen := make(map[string]string)
 	for _, name := range []string{"../../x", "a/b", `a\b`, "a\x00b", "a\nb", "CON", "con.txt", "_CON", "..", ".", ".hidden", long + "1", long + "2", "a%2Fb", "AUX1", "LPT1"} {
-		p, err := exporter.Setup(t.Context(), exporter.WithPath("{service}.et"), exporter.WithoutGlobals(),
-			exporter.WithResource(resource.NewSchemaless(attribute.String("service.name", name))))
+		p, err := entrace.Setup(t.Context(), exporter.WithPath("{service}.et"), entrace.WithoutGlobals(),
+			entrace.WithResource(resource.NewSchemaless(attribute.String("service.name", name))))
 		if err != nil {
 			t.Errorf("%q: %v", name, err)
 			continue

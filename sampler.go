@@ -1,4 +1,4 @@
-package exporter
+package entrace
 
 import (
 	"fmt"
@@ -10,12 +10,13 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/internal/env"
 )
 
-// Sampler returns a sampler that decides as next does, but for spans that next
+// RecordingSampler returns a sampler that decides as next does, but for spans that next
 // drops: those are recorded, without being sampled, while c wants spans. No
 // exporter sees them. [Setup] does this itself.
-func Sampler(next sdktrace.Sampler, c *control.Control) sdktrace.Sampler {
+func RecordingSampler(next sdktrace.Sampler, c *control.Control) sdktrace.Sampler {
 	if next == byDefault {
 		return defaultSampler{c}
 	}
@@ -69,7 +70,7 @@ const (
 // environmentSampler returns the sampler that the SDK would take from the
 // environment: it does not tell.
 func environmentSampler() sdktrace.Sampler {
-	s, ok := lookup(envSampler)
+	s, ok := env.Lookup(envSampler)
 	if !ok {
 		return byDefault
 	}
@@ -87,7 +88,7 @@ func environmentSampler() sdktrace.Sampler {
 	case "parentbased_traceidratio":
 		return sdktrace.ParentBased(ratio())
 	}
-	reportValue(envSampler, s, fmt.Errorf("there is no such sampler"))
+	env.ReportValue(envSampler, s, fmt.Errorf("there is no such sampler"))
 	return byDefault
 }
 
@@ -103,7 +104,7 @@ func ratio() sdktrace.Sampler {
 		err = strconv.ErrRange
 	}
 	if err != nil {
-		reportValue(envSamplerArg, s, err)
+		env.ReportValue(envSamplerArg, s, err)
 		f = 1
 	}
 	return sdktrace.TraceIDRatioBased(f)

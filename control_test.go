@@ -1,4 +1,4 @@
-package exporter_test
+package entrace_test
 
 import (
 	"bytes"
@@ -23,9 +23,9 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/entrace-go/entrace"
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/control/provider"
-	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/slogadapter"
 )
@@ -115,14 +115,14 @@ func TestControlEnvironment(t *testing.T) {
 	tests := []struct {
 		name  string
 		env   map[string]string
-		check func(t *testing.T, dir string, p *exporter.Pipeline, log *slog.Logger)
+		check func(t *testing.T, dir string, p *entrace.Pipeline, log *slog.Logger)
 	}{
-		{"unset", nil, func(t *testing.T, _ string, p *exporter.Pipeline, _ *slog.Logger) {
+		{"unset", nil, func(t *testing.T, _ string, p *entrace.Pipeline, _ *slog.Logger) {
 			if p.Control() != nil {
 				t.Error("there is a control")
 			}
 		}},
-		{"off", map[string]string{"": "off", "_DIR": "traces"}, func(t *testing.T, dir string, p *exporter.Pipeline, _ *slog.Logger) {
+		{"off", map[string]string{"": "off", "_DIR": "traces"}, func(t *testing.T, dir string, p *entrace.Pipeline, _ *slog.Logger) {
 			if _, err := os.Stat(filepath.Join(dir, "traces")); p.Control() != nil || !errors.Is(err, os.ErrNotExist) {
 				t.Errorf("there is a control, or %v", err)
 			}
@@ -130,7 +130,7 @@ func TestControlEnvironment(t *testing.T) {
 				t.Errorf("it records to %s", got)
 			}
 		}},
-		{"ring", map[string]string{"": "ring"}, func(t *testing.T, dir string, p *exporter.Pipeline, log *slog.Logger) {
+		{"ring", map[string]string{"": "ring"}, func(t *testing.T, dir string, p *entrace.Pipeline, log *slog.Logger) {
 			c := p.Control().Config()
 			if want, err := filepath.EvalSymlinks(filepath.Join(dir, "shop-traces")); p.Control().Dir() != want || err != nil || c.ID != control.EnvID {
 				t.Errorf("the folder is %s, want %s, %v; the id %s", p.Control().Dir(), want, err, c.ID)
@@ -155,12 +155,12 @@ func TestControlEnvironment(t *testing.T) {
 				t.Errorf("the trace has %d resources called shop, want 1", n)
 			}
 		}},
-		{"in capitals", map[string]string{"": "RING"}, func(t *testing.T, _ string, p *exporter.Pipeline, _ *slog.Logger) {
+		{"in capitals", map[string]string{"": "RING"}, func(t *testing.T, _ string, p *entrace.Pipeline, _ *slog.Logger) {
 			if p.Control() == nil {
 				t.Error("there is no control")
 			}
 		}},
-		{"stream", map[string]string{"": "stream"}, func(t *testing.T, _ string, p *exporter.Pipeline, log *slog.Logger) {
+		{"stream", map[string]string{"": "stream"}, func(t *testing.T, _ string, p *entrace.Pipeline, log *slog.Logger) {
 			if n := len(p.Control().Running()); n != 1 {
 				t.Fatalf("%d streams run, want 1", n)
 			}
@@ -172,7 +172,7 @@ func TestControlEnvironment(t *testing.T) {
 				t.Error("the trace lacks the span or the log record")
 			}
 		}},
-		{"folder, size, providers", map[string]string{"": "ring", "_DIR": "a/b", "_RING_BYTES": " 5000000 ", "_PROVIDERS": "logs, process,"}, func(t *testing.T, dir string, p *exporter.Pipeline, log *slog.Logger) {
+		{"folder, size, providers", map[string]string{"": "ring", "_DIR": "a/b", "_RING_BYTES": " 5000000 ", "_PROVIDERS": "logs, process,"}, func(t *testing.T, dir string, p *entrace.Pipeline, log *slog.Logger) {
 			c := p.Control().Config()
 			if c.Dir != "a/b" || c.Ring.Bytes != 5_000_000 || c.Ring.Always != control.Logs|control.Process {
 				t.Errorf("the configuration is %+v", c)
@@ -192,7 +192,7 @@ func TestControlEnvironment(t *testing.T) {
 				t.Error("the trace has a span, or lacks the log record")
 			}
 		}},
-		{"no trace of errors", map[string]string{"": "ring", "_ON_ERROR": "off"}, func(t *testing.T, _ string, p *exporter.Pipeline, log *slog.Logger) {
+		{"no trace of errors", map[string]string{"": "ring", "_ON_ERROR": "off"}, func(t *testing.T, _ string, p *entrace.Pipeline, log *slog.Logger) {
 			log.Error("no reason")
 			if v := p.Control().Stats().Verdicts[control.TriggerLog]; v[control.Started] != 0 {
 				t.Errorf("the verdicts are %v", v)
@@ -205,7 +205,7 @@ func TestControlEnvironment(t *testing.T) {
 				}
 			}
 		}},
-		{"slow", map[string]string{"": "ring", "_ON_SLOW": "10ms"}, func(t *testing.T, _ string, p *exporter.Pipeline, _ *slog.Logger) {
+		{"slow", map[string]string{"": "ring", "_ON_SLOW": "10ms"}, func(t *testing.T, _ string, p *entrace.Pipeline, _ *slog.Logger) {
 			_, s := p.TracerProvider().Tracer("t").Start(t.Context(), "slow span")
 			time.Sleep(11 * time.Millisecond)
 			s.End()
@@ -214,7 +214,7 @@ func TestControlEnvironment(t *testing.T) {
 				t.Error("the trace lacks the span")
 			}
 		}},
-		{"hang", map[string]string{"": "ring", "_ON_HANG": "50ms"}, func(t *testing.T, _ string, p *exporter.Pipeline, _ *slog.Logger) {
+		{"hang", map[string]string{"": "ring", "_ON_HANG": "50ms"}, func(t *testing.T, _ string, p *entrace.Pipeline, _ *slog.Logger) {
 			_, s := p.TracerProvider().Tracer("t").Start(t.Context(), "hangs")
 			eventually(t, "a trace", func() bool { return len(controlTraces(t, p.Control().Dir(), "hang")) == 1 })
 			s.End()
@@ -222,7 +222,7 @@ func TestControlEnvironment(t *testing.T) {
 				t.Error("the trace lacks the span")
 			}
 		}},
-		{"a file", map[string]string{"_CONFIG": "control.yaml"}, func(t *testing.T, dir string, p *exporter.Pipeline, _ *slog.Logger) {
+		{"a file", map[string]string{"_CONFIG": "control.yaml"}, func(t *testing.T, dir string, p *entrace.Pipeline, _ *slog.Logger) {
 			if got := p.Control().Config().ID; got != "of the file" {
 				t.Fatalf("configuration %q is in force", got)
 			}
@@ -233,7 +233,7 @@ func TestControlEnvironment(t *testing.T) {
 			must(t, os.Rename("next.yaml", "control.yaml"))
 			eventually(t, "the next configuration", func() bool { return p.Control().Config().ID == "next" })
 		}},
-		{"a file, and off", map[string]string{"": "Off", "_CONFIG": "control.yaml"}, func(t *testing.T, _ string, p *exporter.Pipeline, _ *slog.Logger) {
+		{"a file, and off", map[string]string{"": "Off", "_CONFIG": "control.yaml"}, func(t *testing.T, _ string, p *entrace.Pipeline, _ *slog.Logger) {
 			if p.Control() != nil {
 				t.Error("there is a control")
 			}
@@ -286,7 +286,7 @@ func TestControlEnvironmentWrong(t *testing.T) {
 			must(t, os.WriteFile("broken.yaml", []byte("traces: 7"), 0o600))
 			setenv(t, map[string]string{"": "ring"})
 			setenv(t, tt.env)
-			p, err := exporter.Setup(t.Context())
+			p, err := entrace.Setup(t.Context())
 			if err == nil {
 				t.Error("there is no error")
 			}
@@ -317,9 +317,9 @@ func TestControlUnsampled(t *testing.T) {
 	t.Setenv("OTEL_TRACES_EXPORTER", "mine,entrace")
 	ctl := ringOf(t, control.Spans, asked(control.ModeSnapshot, control.Spans))
 	mine, synced := tracetest.NewInMemoryExporter(), tracetest.NewInMemoryExporter()
-	p := setup(t, exporter.WithControl(ctl),
-		exporter.WithSpanExporter("mine", func(context.Context) (sdktrace.SpanExporter, error) { return mine, nil }),
-		exporter.WithTracerProviderOptions(sdktrace.WithSyncer(synced)))
+	p := setup(t, entrace.WithControl(ctl),
+		entrace.WithSpanExporter("mine", func(context.Context) (sdktrace.SpanExporter, error) { return mine, nil }),
+		entrace.WithTracerProviderOptions(sdktrace.WithSyncer(synced)))
 	tracer := p.TracerProvider().Tracer("t")
 	_, s := tracer.Start(t.Context(), "dropped")
 	if !s.IsRecording() || s.SpanContext().IsSampled() {
@@ -416,7 +416,7 @@ func TestControlSamplers(t *testing.T) {
 					sdk := sdktrace.NewTracerProvider(ids())
 					want := sampledOf(sdk)
 					must(t, sdk.Shutdown(t.Context()))
-					p := setup(t, exporter.WithControl(ringOf(t, wanted)), exporter.WithTracerProviderOptions(ids()))
+					p := setup(t, entrace.WithControl(ringOf(t, wanted)), entrace.WithTracerProviderOptions(ids()))
 					if got := sampledOf(p.TracerProvider()); got != want {
 						t.Errorf("%d of 1000 are sampled, the SDK samples %d, or others", strings.Count(got, "1"), strings.Count(want, "1"))
 					}
@@ -435,22 +435,22 @@ func TestSamplerDecides(t *testing.T) {
 		for i := range 100 {
 			q := sdktrace.SamplingParameters{ParentContext: t.Context(), TraceID: trace.TraceID{8: byte(i * 5), 15: 1}, Name: "s"}
 			plain := next.ShouldSample(q)
-			if got := exporter.Sampler(next, off).ShouldSample(q); got.Decision != plain.Decision {
+			if got := entrace.RecordingSampler(next, off).ShouldSample(q); got.Decision != plain.Decision {
 				t.Errorf("%s: with spans off the decision is %v, want %v", next.Description(), got.Decision, plain.Decision)
 			}
 			want := plain.Decision
 			if want == sdktrace.Drop {
 				want = sdktrace.RecordOnly
 			}
-			got := exporter.Sampler(next, on).ShouldSample(q)
+			got := entrace.RecordingSampler(next, on).ShouldSample(q)
 			if got.Decision != want || got.Tracestate.String() != plain.Tracestate.String() {
 				t.Errorf("%s: with spans on the decision is %v, want %v", next.Description(), got.Decision, want)
 			}
 		}
-		if d := exporter.Sampler(next, on).Description(); !strings.Contains(d, next.Description()) {
+		if d := entrace.RecordingSampler(next, on).Description(); !strings.Contains(d, next.Description()) {
 			t.Errorf("the description is %s", d)
 		}
-		if got := exporter.Sampler(next, nil).ShouldSample(sdktrace.SamplingParameters{ParentContext: t.Context()}); got.Decision != next.ShouldSample(sdktrace.SamplingParameters{ParentContext: t.Context()}).Decision {
+		if got := entrace.RecordingSampler(next, nil).ShouldSample(sdktrace.SamplingParameters{ParentContext: t.Context()}); got.Decision != next.ShouldSample(sdktrace.SamplingParameters{ParentContext: t.Context()}).Decision {
 			t.Errorf("with a nil control the decision is %v", got.Decision)
 		}
 	}
@@ -478,22 +478,22 @@ func TestSamplerByDefault(t *testing.T) {
 		q := sdktrace.SamplingParameters{ParentContext: ctx, TraceID: id, Name: "s"}
 		want := next.ShouldSample(q)
 		for _, c := range []*control.Control{off, nil} {
-			if got := exporter.Sampler(next, c).ShouldSample(q); !reflect.DeepEqual(got, want) {
+			if got := entrace.RecordingSampler(next, c).ShouldSample(q); !reflect.DeepEqual(got, want) {
 				t.Errorf("%s: %+v, want %+v", name, got, want)
 			}
 		}
 		if want.Decision == sdktrace.Drop {
 			want.Decision = sdktrace.RecordOnly
 		}
-		if got := exporter.Sampler(next, on).ShouldSample(q); !reflect.DeepEqual(got, want) {
+		if got := entrace.RecordingSampler(next, on).ShouldSample(q); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s, with spans on: %+v, want %+v", name, got, want)
 		}
 	}
-	if d := exporter.Sampler(next, on).Description(); !strings.Contains(d, next.Description()) {
+	if d := entrace.RecordingSampler(next, on).Description(); !strings.Contains(d, next.Description()) {
 		t.Errorf("the description is %s", d)
 	}
 	uncomparable := sdktrace.ParentBased(sdktrace.AlwaysSample(), sdktrace.WithLocalParentSampled(sliceSampler{nil}))
-	if got := exporter.Sampler(uncomparable, on).Description(); !strings.Contains(got, uncomparable.Description()) {
+	if got := entrace.RecordingSampler(uncomparable, on).Description(); !strings.Contains(got, uncomparable.Description()) {
 		t.Errorf("the description is %s", got)
 	}
 }
@@ -516,7 +516,7 @@ func TestFlightRecorderAllocates(t *testing.T) {
 		})
 	}
 	want := allocations(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(nothing{})))
-	p := setup(t, exporter.WithControl(ringOf(t, control.Spans)), exporter.WithoutGlobals())
+	p := setup(t, entrace.WithControl(ringOf(t, control.Spans)), entrace.WithoutGlobals())
 	if got := allocations(p.TracerProvider()); got > want {
 		t.Errorf("a span takes %v allocations, %v without", got, want)
 	}
@@ -548,7 +548,7 @@ func labelsHere(t *testing.T) string {
 	var b bytes.Buffer
 	must(t, pprof.Lookup("goroutine").WriteTo(&b, 1))
 	for stack := range strings.SplitSeq(b.String(), "\n\n") {
-		if !strings.Contains(stack, "exporter_test.labelsHere") {
+		if !strings.Contains(stack, "entrace_test.labelsHere") {
 			continue
 		}
 		var all []string
@@ -575,7 +575,7 @@ func TestControlLabels(t *testing.T) {
 	clean(t)
 	all := control.Spans | control.Goroutines
 	ctl := ringOf(t, control.Spans, asked(control.ModeSnapshot, all), asked(control.ModeStream, all|control.CPUProfile))
-	p := setup(t, exporter.WithControl(ctl), exporter.WithSampler(sdktrace.NeverSample()))
+	p := setup(t, entrace.WithControl(ctl), entrace.WithSampler(sdktrace.NeverSample()))
 	tracer := p.TracerProvider().Tracer("t")
 	want := func(when, labels string) {
 		t.Helper()
@@ -643,7 +643,7 @@ func TestControlLeavesNoRoom(t *testing.T) {
 	told := reports(t)
 	t.Setenv("OTEL_EXPORTER_ENTRACE_MODE", "batch")
 	ctl := ringOf(t, control.Spans, asked(control.ModeSnapshot, control.Spans))
-	p := setup(t, exporter.WithControl(ctl))
+	p := setup(t, entrace.WithControl(ctl))
 	if !strings.Contains(told(), "OTEL_EXPORTER_ENTRACE_MODE") || !strings.Contains(told(), "live") {
 		t.Errorf("it reported %q, want that the mode is ignored", told())
 	}
@@ -669,7 +669,7 @@ func TestControlShutdown(t *testing.T) {
 			{name: all, mode: stream, on: [{trigger: start}], timeout: 1h, providers: [spans, logs]},
 			{name: exit, on: [{trigger: exit}], providers: [spans, logs]}]}`), 0o600))
 		e := slowExporter{make(chan struct{})}
-		p := setup(t, exporter.WithSpanExporter("slow", func(context.Context) (sdktrace.SpanExporter, error) { return e, nil }))
+		p := setup(t, entrace.WithSpanExporter("slow", func(context.Context) (sdktrace.SpanExporter, error) { return e, nil }))
 		ctl := p.Control()
 		log := slog.New(slogadapter.New(p.Recorder(), nil))
 		ctx, open := p.TracerProvider().Tracer("t").Start(t.Context(), "open")
@@ -707,7 +707,7 @@ func TestControlShutdown(t *testing.T) {
 	t.Run("somebody's", func(t *testing.T) {
 		clean(t)
 		ctl := ringOf(t, control.Spans|control.Logs, asked(control.ModeSnapshot, control.Spans|control.Logs))
-		p := setup(t, exporter.WithControl(ctl))
+		p := setup(t, entrace.WithControl(ctl))
 		oneSpan(t, p)
 		must(t, errors.Join(p.Shutdown(t.Context()), p.Shutdown(t.Context())))
 		slog.New(slogadapter.New(p.Recorder(), nil)).Info("goes on")
@@ -742,11 +742,11 @@ func TestControlDisabled(t *testing.T) {
 		t.Run(fmt.Sprint("with an option: ", with), func(t *testing.T) {
 			dir := clean(t)
 			setenv(t, map[string]string{"OTEL_SDK_DISABLED": "true", "": "stream", "_CONFIG": "nosuch.yaml"})
-			var o []exporter.SetupOption
+			var o []entrace.Option
 			var ctl *control.Control
 			if with {
 				ctl = ringOf(t, control.Spans|control.Logs)
-				o = append(o, exporter.WithControl(ctl))
+				o = append(o, entrace.WithControl(ctl))
 			}
 			p := setup(t, o...)
 			if p.Control() != nil {

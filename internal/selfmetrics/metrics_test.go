@@ -1,4 +1,4 @@
-package exporter
+package selfmetrics
 
 import (
 	"context"
@@ -19,107 +19,13 @@ import (
 	"weak"
 
 	"go.opentelemetry.io/otel"
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
-	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/metrictest"
 )
-
-// measured turns the metrics on, numbers components from 0 again, and returns a
-// reader of the global MeterProvider.
-func measured(t testing.TB) *sdkmetric.ManualReader {
-	t.Helper()
-	r := sdkmetric.NewManualReader()
-	mp := sdkmetric.NewMeterProvider(sdkmetric.WithReader(r))
-	provide(t, mp)
-	t.Cleanup(func() { _ = mp.Shutdown(context.Background()) })
-	return r
-}
-
-func provide(t testing.TB, mp metric.MeterProvider) {
-	t.Helper()
-	t.Setenv(envObservability, "true")
-	components.mu.Lock()
-	components.n = nil
-	components.mu.Unlock()
-	otel.SetMeterProvider(mp)
-	t.Cleanup(func() { otel.SetMeterProvider(noop.NewMeterProvider()) })
-}
-
-// collect returns what our meter says, a line for each number. Of the durations
-// it is how many there are.
-func collect(t testing.TB, r sdkmetric.Reader) string {
-	t.Helper()
-	var rm metricdata.ResourceMetrics
-	if err := r.Collect(context.Background(), &rm); err != nil {
-		t.Error(err)
-	}
-	var lines []string
-	line := func(m metricdata.Metrics, attrs attribute.Set, n any) {
-		short := strings.NewReplacer("otel.component.name=", "", "otel.sdk.exporter.", "", "entrace.recorder.", "")
-		var of []string
-		for _, kv := range attrs.ToSlice() {
-			if kv.Key != "otel.component.type" {
-				of = append(of, fmt.Sprintf("%s=%s", kv.Key, kv.Value.AsString()))
-			} else if name, _ := attrs.Value("otel.component.name"); !strings.HasPrefix(name.AsString(), kv.Value.AsString()+"/") {
-				t.Errorf("component %s is of type %s", name.AsString(), kv.Value.AsString())
-			}
-		}
-		lines = append(lines, short.Replace(fmt.Sprintf("%s{%s} %v", m.Name, strings.Join(of, ","), n)))
-	}
-	for _, s := range rm.ScopeMetrics {
-		if s.Scope.Name != meterName {
-			continue // the SDK's own
-		}
-		for _, m := range s.Metrics {
-			switch d := m.Data.(type) {
-			case metricdata.Sum[int64]:
-				for _, p := range d.DataPoints {
-					line(m, p.Attributes, p.Value)
-				}
-			case metricdata.Histogram[float64]:
-				for _, p := range d.DataPoints {
-					line(m, p.Attributes, p.Count)
-				}
-			default:
-				t.Errorf("%s is a %T", m.Name, d)
-			}
-		}
-	}
-	slices.Sort(lines)
-	return strings.Join(lines, "\n")
-}
-
-func wantNumbers(t testing.TB, r sdkmetric.Reader, want string) {
-	t.Helper()
-	lines := strings.Split(strings.ReplaceAll(strings.TrimSpace(want), "\t", ""), "\n")
-	slices.Sort(lines)
-	want = strings.Join(lines, "\n")
-	if got := collect(t, r); got != want {
-		t.Errorf("the numbers are\n%s\nwant\n%s", got, want)
-	}
-}
-
-// handled gathers what is reported, and calls also for each.
-func handled(t testing.TB, also func()) func() []string {
-	t.Helper()
-	var mu sync.Mutex
-	var all []string
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
-		also()
-		mu.Lock()
-		defer mu.Unlock()
-		all = append(all, err.Error())
-	}))
-	return func() []string {
-		mu.Lock()
-		defer mu.Unlock()
-		return slices.Clone(all)
-	}
-}
 
 func newRecorder(t testing.TB) *format.Recorder {
 	t.Helper()
@@ -173,14 +79,14 @@ func TestMetricsOff(t *testing.T) {
 	} {
 		t.Run(test.value+" "+test.older, func(t *testing.T) {
 			mp := &fakeProvider{meter: noop.Meter{}}
-			provide(t, mp)
+			metrictest.Provide(t, mp)
 			t.Setenv(envObservability, test.value)
 			t.Setenv(envSelfObservability, test.older)
-			i, a := newInstruments(exporterComponent), observe(newRecorder(t))
+			i, a := NewInstruments(ExporterComponent), Observe(newRecorder(t))
 			if (i != nil) != test.want || (a != nil) != test.want || (mp.meters > 0) != test.want {
 				t.Errorf("instruments %v, account %v, %d meters; want any: %t", i != nil, a != nil, mp.meters, test.want)
 			}
-			if err := a.close(t.Context()); err != nil {
+			if err := a.Close(t.Context()); err != nil {
 				t.Error(err)
 			}
 		})
@@ -188,19 +94,19 @@ func TestMetricsOff(t *testing.T) {
 }
 
 func TestMetricsOffCostNothing(t *testing.T) {
-	provide(t, &fakeProvider{})
+	metrictest.Provide(t, &fakeProvider{})
 	t.Setenv(envObservability, "")
 	ctx, rec, failure := t.Context(), newRecorder(t), io.ErrUnexpectedEOF
 	if n := testing.AllocsPerRun(100, func() {
-		i := newInstruments(exporterComponent)
-		op := i.begin(ctx, 3)
-		if op != (operation{}) {
+		i := NewInstruments(ExporterComponent)
+		op := i.Begin(ctx, 3)
+		if op != (Operation{}) {
 			t.Error("an operation that is off has something in it")
 		}
-		op.end(ctx, 1, failure)
-		operation{}.end(ctx, 1, nil)
-		a := observe(rec)
-		if err := a.close(ctx); err != nil {
+		op.End(ctx, 1, failure)
+		Operation{}.End(ctx, 1, nil)
+		a := Observe(rec)
+		if err := a.Close(ctx); err != nil {
 			t.Error(err)
 		}
 	}); n != 0 {
@@ -209,27 +115,27 @@ func TestMetricsOffCostNothing(t *testing.T) {
 }
 
 func TestMetricsOfNothing(t *testing.T) {
-	r := measured(t)
-	if observe(format.Discard()) != nil || observe(nil) != nil {
+	r := metrictest.Measured(t)
+	if Observe(format.Discard()) != nil || Observe(nil) != nil {
 		t.Error("a recorder that discards has an account")
 	}
-	wantNumbers(t, r, "")
+	r.Want(t, "")
 }
 
 func TestInstruments(t *testing.T) {
-	r := measured(t)
+	r := metrictest.Measured(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	first, second := newInstruments(exporterComponent), newInstruments(exporterComponent)
-	live := newInstruments(processorComponent)
-	op, other := first.begin(ctx, 3), live.begin(ctx, 1)
-	wantNumbers(t, r, `
+	first, second := NewInstruments(ExporterComponent), NewInstruments(ExporterComponent)
+	live := NewInstruments(ProcessorComponent)
+	op, other := first.Begin(ctx, 3), live.Begin(ctx, 1)
+	r.Want(t, `
 		span.inflight{entrace_span_exporter/0} 3
 		span.inflight{entrace_span_processor/0} 1`)
 	cancel() // numbers come all the same
-	op.end(ctx, 3, nil)
-	other.end(ctx, 1, nil)
-	second.begin(ctx, 0).end(ctx, 0, nil)
-	wantNumbers(t, r, `
+	op.End(ctx, 3, nil)
+	other.End(ctx, 1, nil)
+	second.Begin(ctx, 0).End(ctx, 0, nil)
+	r.Want(t, `
 		operation.duration{entrace_span_exporter/0} 1
 		operation.duration{entrace_span_exporter/1} 1
 		operation.duration{entrace_span_processor/0} 1
@@ -258,10 +164,10 @@ func TestInstrumentsFailure(t *testing.T) {
 		{"more than all", 9, format.ErrClosed, 5, 0, "closed"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r := measured(t)
-			i := newInstruments(exporterComponent)
-			i.begin(t.Context(), 5).end(t.Context(), test.exported, test.err)
-			wantNumbers(t, r, fmt.Sprintf(`
+			r := metrictest.Measured(t)
+			i := NewInstruments(ExporterComponent)
+			i.Begin(t.Context(), 5).End(t.Context(), test.exported, test.err)
+			r.Want(t, fmt.Sprintf(`
 				operation.duration{error.type=%[3]s,entrace_span_exporter/0} 1
 				span.exported{error.type=%[3]s,entrace_span_exporter/0} %[2]d
 				span.exported{entrace_span_exporter/0} %[1]d
@@ -290,8 +196,8 @@ func TestErrorType(t *testing.T) {
 		{fmt.Errorf("span: %w", format.ErrOverflow), "overflow"},
 		{noFile, "io"},
 		{fmt.Errorf("record: %w", &fs.PathError{Op: "write", Err: io.ErrShortWrite}), "io"},
-		{errors.Join(fmt.Errorf("a: %w", typedError{}), io.EOF), "github.com/entrace-go/entrace/exporter.typedError"},
-		{fmt.Errorf("a: %w", errors.Join(fmt.Errorf("b: %w", typedError{}))), "github.com/entrace-go/entrace/exporter.typedError"},
+		{errors.Join(fmt.Errorf("a: %w", typedError{}), io.EOF), "github.com/entrace-go/entrace/internal/selfmetrics.typedError"},
+		{fmt.Errorf("a: %w", errors.Join(fmt.Errorf("b: %w", typedError{}))), "github.com/entrace-go/entrace/internal/selfmetrics.typedError"},
 		{io.EOF, "*errors.errorString"},
 	} {
 		if got := errorType(test.err); got.Key != "error.type" || got.Value.AsString() != test.want {
@@ -302,12 +208,12 @@ func TestErrorType(t *testing.T) {
 
 // TestInstrumentsDuration also says that the bounds suit microseconds.
 func TestInstrumentsDuration(t *testing.T) {
-	r := measured(t)
-	op := newInstruments(exporterComponent).begin(t.Context(), 1)
+	r := metrictest.Measured(t)
+	op := NewInstruments(ExporterComponent).Begin(t.Context(), 1)
 	op.start = op.start.Add(-3 * time.Millisecond)
-	op.end(t.Context(), 1, nil)
+	op.End(t.Context(), 1, nil)
 	var rm metricdata.ResourceMetrics
-	if err := r.Collect(t.Context(), &rm); err != nil {
+	if err := r.ManualReader.Collect(t.Context(), &rm); err != nil {
 		t.Fatal(err)
 	}
 	for _, m := range rm.ScopeMetrics[0].Metrics {
@@ -325,27 +231,27 @@ func TestInstrumentsDuration(t *testing.T) {
 }
 
 func TestInstrumentsConcurrent(t *testing.T) {
-	r := measured(t)
-	i := newInstruments(exporterComponent)
+	r := metrictest.Measured(t)
+	i := NewInstruments(ExporterComponent)
 	const workers, times = 8, 200
 	var wg sync.WaitGroup
 	for range workers {
 		wg.Go(func() {
 			for n := range times {
-				op := i.begin(t.Context(), 3)
+				op := i.Begin(t.Context(), 3)
 				if n%2 == 0 {
-					op.end(t.Context(), 3, nil)
+					op.End(t.Context(), 3, nil)
 				} else {
-					op.end(t.Context(), 1, format.ErrClosed)
+					op.End(t.Context(), 1, format.ErrClosed)
 				}
 			}
 		})
 	}
 	for range 20 {
-		collect(t, r)
+		r.Collect(t)
 	}
 	wg.Wait()
-	wantNumbers(t, r, fmt.Sprintf(`
+	r.Want(t, fmt.Sprintf(`
 		operation.duration{error.type=closed,entrace_span_exporter/0} %[1]d
 		operation.duration{entrace_span_exporter/0} %[1]d
 		span.exported{error.type=closed,entrace_span_exporter/0} %[2]d
@@ -381,11 +287,11 @@ func (c lateCounter) Add(_ context.Context, n int64, _ ...metric.AddOption) {
 
 func TestInflightNeverNegative(t *testing.T) {
 	m := &lateMeter{}
-	provide(t, &fakeProvider{meter: m})
-	i := newInstruments(exporterComponent)
-	op := i.begin(t.Context(), 2)
+	metrictest.Provide(t, &fakeProvider{meter: m})
+	i := NewInstruments(ExporterComponent)
+	op := i.Begin(t.Context(), 2)
 	m.here = true
-	op.end(t.Context(), 2, nil)
+	op.End(t.Context(), 2, nil)
 	if m.inflight != 0 {
 		t.Errorf("%d spans are in flight, want 0", m.inflight)
 	}
@@ -428,7 +334,7 @@ func TestInstrumentErrors(t *testing.T) {
 		"callback":    {badRegistry{}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			provide(t, &fakeProvider{meter: test.meter})
+			metrictest.Provide(t, &fakeProvider{meter: test.meter})
 			unlocked := func() {
 				for _, mu := range []*sync.Mutex{&components.mu, &accounts.mu} {
 					if !mu.TryLock() {
@@ -438,15 +344,15 @@ func TestInstrumentErrors(t *testing.T) {
 					mu.Unlock()
 				}
 			}
-			reports := handled(t, unlocked)
-			i, a := newInstruments(exporterComponent), observe(newRecorder(t))
-			i.begin(t.Context(), 3).end(t.Context(), 1, io.EOF)
-			if err := a.close(t.Context()); err != nil {
+			reports := metrictest.Handled(t, unlocked)
+			i, a := NewInstruments(ExporterComponent), Observe(newRecorder(t))
+			i.Begin(t.Context(), 3).End(t.Context(), 1, io.EOF)
+			if err := a.Close(t.Context()); err != nil {
 				t.Error(err)
 			}
 			got := reports()
 			for _, s := range got {
-				if !strings.Contains(s, "exporter: metrics: bad meter") {
+				if !strings.Contains(s, "entrace: metrics: bad meter") {
 					t.Errorf("the report is %q", s)
 				}
 			}
@@ -458,9 +364,9 @@ func TestInstrumentErrors(t *testing.T) {
 }
 
 func TestAccount(t *testing.T) {
-	r := measured(t)
+	r := metrictest.Measured(t)
 	rec := newRecorder(t)
-	a := observe(rec)
+	a := Observe(rec)
 	if err := rec.WriteSpan(spanOf(1, format.SpanRef{})); err != nil {
 		t.Fatal(err)
 	}
@@ -472,7 +378,7 @@ func TestAccount(t *testing.T) {
 	if s := settled(t, rec); s.Spans.Written != 1 || s.Spans.Waiting != 1 || s.Entries.Waiting != 2 {
 		t.Fatalf("the account is %+v", s)
 	}
-	wantNumbers(t, r, numbers(rec))
+	r.Want(t, numbers(rec))
 
 	if err := rec.Close(t.Context()); err != nil {
 		t.Fatal(err)
@@ -480,8 +386,8 @@ func TestAccount(t *testing.T) {
 	if err := rec.WriteSpan(child); !errors.Is(err, format.ErrClosed) {
 		t.Fatalf("the error is %v", err)
 	}
-	wantNumbers(t, r, numbers(rec))
-	got := collect(t, r)
+	r.Want(t, numbers(rec))
+	got := r.Collect(t)
 	for _, want := range []string{
 		"entries.waiting{entrace_recorder/0} 0",
 		"entries.dropped{entrace_recorder/0,reason=closed} 2",
@@ -495,10 +401,10 @@ func TestAccount(t *testing.T) {
 		}
 	}
 
-	if err := a.close(t.Context()); err != nil {
+	if err := a.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
-	wantNumbers(t, r, "")
+	r.Want(t, "")
 }
 
 // settled waits for what the recorder does by itself.
@@ -525,67 +431,67 @@ func numbers(rec *format.Recorder) string {
 }
 
 func TestAccountIsShared(t *testing.T) {
-	r := measured(t)
+	r := metrictest.Measured(t)
 	rec, other := newRecorder(t), newRecorder(t)
-	a, b, c := observe(rec), observe(rec), observe(other)
+	a, b, c := Observe(rec), Observe(rec), Observe(other)
 	if a != b || a == c {
 		t.Error("an account is that of a recorder")
 	}
-	if got, want := strings.Count(collect(t, r), "\n"), 2*strings.Count(numbers(rec), "\n")-1; got != want {
+	if got, want := strings.Count(r.Collect(t), "\n"), 2*strings.Count(numbers(rec), "\n")-1; got != want {
 		t.Errorf("two recorders have %d numbers, want %d", got+1, want+1)
 	}
-	closeAll := func(accounts ...*account) {
+	closeAll := func(accounts ...*Account) {
 		for _, a := range accounts {
-			if err := a.close(t.Context()); err != nil {
+			if err := a.Close(t.Context()); err != nil {
 				t.Error(err)
 			}
 		}
 	}
 	closeAll(a)
-	if got := collect(t, r); !strings.Contains(got, "entries.written{entrace_recorder/0} ") {
+	if got := r.Collect(t); !strings.Contains(got, "entries.written{entrace_recorder/0} ") {
 		t.Errorf("with a user that is left the numbers are\n%s", got)
 	}
 	closeAll(c, b)
-	wantNumbers(t, r, "")
-	d := observe(rec) // once more
-	if got := collect(t, r); !strings.Contains(got, "entries.written{entrace_recorder/2} ") {
+	r.Want(t, "")
+	d := Observe(rec) // once more
+	if got := r.Collect(t); !strings.Contains(got, "entries.written{entrace_recorder/2} ") {
 		t.Errorf("observed again, the numbers are\n%s", got)
 	}
 	closeAll(d)
-	if wantNumbers(t, r, ""); len(accounts.of) > 0 {
+	if r.Want(t, ""); len(accounts.of) > 0 {
 		t.Errorf("%d accounts are left", len(accounts.of))
 	}
 }
 
 func TestAccountConcurrent(t *testing.T) {
-	r := measured(t)
+	r := metrictest.Measured(t)
 	recs := []*format.Recorder{newRecorder(t), newRecorder(t)}
 	var wg sync.WaitGroup
 	for n := range 8 {
 		wg.Go(func() {
 			for i := range 50 {
 				rec := recs[(n+i)%2]
-				a := observe(rec)
+				a := Observe(rec)
 				if err := rec.WriteSpan(spanOf(byte(n), format.SpanRef{})); err != nil {
 					t.Error(err)
 				}
-				if err := a.close(t.Context()); err != nil {
+				if err := a.Close(t.Context()); err != nil {
 					t.Error(err)
 				}
 			}
 		})
 	}
 	for range 50 {
-		collect(t, r)
+		r.Collect(t)
 	}
 	wg.Wait()
-	if wantNumbers(t, r, ""); len(accounts.of) > 0 {
+	if r.Want(t, ""); len(accounts.of) > 0 {
 		t.Errorf("%d accounts are left", len(accounts.of))
 	}
 }
 
 func TestAccountKeepsNoRecorder(t *testing.T) {
-	r := measured(t)
+	r := metrictest.Measured(t)
 	rec := weak.Make(newRecorderFor(t)) // nobody closes the account
 	for range 100 {
 		runtime.GC()
@@ -597,12 +503,12 @@ func TestAccountKeepsNoRecorder(t *testing.T) {
 	if rec.Value() != nil {
 		t.Error("the closed recorder is still there")
 	}
-	wantNumbers(t, r, "")
+	r.Want(t, "")
 	accounts.mu.Lock()
 	left := slices.Collect(maps.Values(accounts.of))
 	accounts.mu.Unlock()
 	for _, a := range left {
-		if err := a.close(t.Context()); err != nil {
+		if err := a.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
 	}
@@ -616,7 +522,7 @@ func newRecorderFor(t *testing.T) *format.Recorder {
 	if err != nil {
 		t.Fatal(err)
 	}
-	observe(r)
+	Observe(r)
 	if err := r.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -627,22 +533,22 @@ func newRecorderFor(t *testing.T) *format.Recorder {
 // undone: while the SDK holds the lock for that. So does an error handler that
 // ends the program's tracing because of what a callback reports.
 func TestAccountCloseInCollection(t *testing.T) {
-	r := measured(t)
-	var a *account
+	r := metrictest.Measured(t)
+	var a *Account
 	if err := first(t, func() {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		defer cancel()
-		if err := a.close(ctx); err != nil {
+		if err := a.Close(ctx); err != nil {
 			t.Error(err)
 		}
 	}); err != nil {
 		t.Fatal(err)
 	}
-	a = observe(newRecorder(t)) // its callback comes later
+	a = Observe(newRecorder(t)) // its callback comes later
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		wantNumbers(t, r, "")
+		r.Want(t, "")
 	}()
 	select {
 	case <-done:
@@ -694,14 +600,14 @@ func (r *registered) Unregister() error {
 }
 
 func TestAccountUnregisters(t *testing.T) {
-	measured(t)
+	metrictest.Measured(t)
 	m := &registry{Meter: otel.GetMeterProvider().Meter(meterName), before: func() {}}
-	provide(t, &fakeProvider{meter: m})
+	metrictest.Provide(t, &fakeProvider{meter: m})
 	rec := newRecorder(t)
 	for i, want := range []int64{1, 1, 1, 0} {
 		if i < 2 {
-			observe(rec)
-		} else if err := accounts.of[weak.Make(rec)].close(t.Context()); err != nil {
+			Observe(rec)
+		} else if err := accounts.of[weak.Make(rec)].Close(t.Context()); err != nil {
 			t.Error(err)
 		}
 		if got := m.n.Load(); got != want {
@@ -712,22 +618,22 @@ func TestAccountUnregisters(t *testing.T) {
 
 // TestAccountClosedInObserve lets all users go before the registration is there.
 func TestAccountClosedInObserve(t *testing.T) {
-	r := measured(t)
+	r := metrictest.Measured(t)
 	rec := newRecorder(t)
 	m := &registry{Meter: otel.GetMeterProvider().Meter(meterName), before: func() {
-		a := observe(rec) // a second user
+		a := Observe(rec) // a second user
 		for range 2 {
-			if err := a.close(t.Context()); err != nil {
+			if err := a.Close(t.Context()); err != nil {
 				t.Error(err)
 			}
 		}
 	}}
-	provide(t, &fakeProvider{meter: m})
-	observe(rec)
+	metrictest.Provide(t, &fakeProvider{meter: m})
+	Observe(rec)
 	if n := m.n.Load(); n != 0 || len(accounts.of) > 0 {
 		t.Errorf("%d callbacks and %d accounts are left", n, len(accounts.of))
 	}
-	wantNumbers(t, r, "")
+	r.Want(t, "")
 }
 
 // TestErrorTypesAreReasons: a span that failed and one that was dropped later for
@@ -751,13 +657,13 @@ func TestErrorTypesAreReasons(t *testing.T) {
 func BenchmarkInstruments(b *testing.B) {
 	for _, on := range []string{"", "true"} {
 		b.Run("on="+on, func(b *testing.B) {
-			measured(b)
+			metrictest.Measured(b)
 			b.Setenv(envObservability, on)
-			i := newInstruments(processorComponent)
+			i := NewInstruments(ProcessorComponent)
 			ctx := b.Context()
 			b.ReportAllocs()
 			for b.Loop() {
-				i.begin(ctx, 1).end(ctx, 1, nil)
+				i.Begin(ctx, 1).End(ctx, 1, nil)
 			}
 		})
 	}

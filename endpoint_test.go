@@ -1,4 +1,4 @@
-package exporter_test
+package entrace_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"go.opentelemetry.io/otel"
 
+	"github.com/entrace-go/entrace"
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/remote"
@@ -64,14 +65,14 @@ func TestEndpoint(t *testing.T) {
 			t.Chdir(dir)
 			t.Setenv("OTEL_EXPORTER_ENTRACE_PATH", path)
 			t.Setenv("OTEL_EXPORTER_ENTRACE_TOKEN", secret)
-			o := []exporter.SetupOption{exporter.WithoutGlobals()}
+			o := []entrace.Option{entrace.WithoutGlobals()}
 			if tt.option {
 				t.Setenv("OTEL_EXPORTER_ENTRACE_ENDPOINT", "tcp://127.0.0.1:1")
-				o = append(o, exporter.WithEndpoint(endpoint, nil))
+				o = append(o, entrace.WithEndpoint(endpoint, nil))
 			} else {
 				t.Setenv("OTEL_EXPORTER_ENTRACE_ENDPOINT", endpoint)
 			}
-			p, err := exporter.Setup(t.Context(), o...)
+			p, err := entrace.Setup(t.Context(), o...)
 			must(t, err)
 			_, s := p.TracerProvider().Tracer("t").Start(t.Context(), "sent")
 			s.End()
@@ -113,14 +114,14 @@ func TestEndpointWrong(t *testing.T) {
 		reported = nil
 		t.Setenv("OTEL_EXPORTER_ENTRACE_ENDPOINT", endpoint)
 		t.Setenv("OTEL_EXPORTER_ENTRACE_TOKEN", token)
-		e, err := exporter.New()
+		e, err := entrace.NewSpanExporter()
 		must(t, err)
 		must(t, e.Shutdown(t.Context()))
 		if len(reported) != 1 || token != "" && strings.Contains(reported[0], token) {
 			t.Errorf("%s: %q was reported", endpoint, reported)
 		}
 	}
-	if _, err := exporter.New(exporter.WithEndpoint("x", nil)); err == nil {
+	if _, err := entrace.NewSpanExporter(entrace.WithEndpoint("x", nil)); err == nil {
 		t.Error("a wrong endpoint as an option is no error")
 	}
 }

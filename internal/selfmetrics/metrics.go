@@ -1,4 +1,6 @@
-package exporter
+// Package selfmetrics measures what records: exporters and live processors, and the
+// recorders below them.
+package selfmetrics
 
 import (
 	"context"
@@ -20,6 +22,7 @@ import (
 	"go.opentelemetry.io/otel/semconv/v1.43.0/otelconv"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/env"
 )
 
 // The metrics are what OpenTelemetry's own exporters measure of themselves, and
@@ -33,8 +36,8 @@ const (
 // The values of otel.component.type. Those of otel.component.name are these with
 // a number, as in entrace_span_exporter/0.
 const (
-	exporterComponent  = "entrace_span_exporter"
-	processorComponent = "entrace_span_processor"
+	ExporterComponent  = "entrace_span_exporter"
+	ProcessorComponent = "entrace_span_processor"
 	recorderComponent  = "entrace_recorder"
 )
 
@@ -56,7 +59,7 @@ var durations = []float64{
 //
 // A span counts as exported once the recorder has taken it, even if it waits in
 // memory for its parent then: what became of it is in the recorder's account, see
-// [observe]. A live processor's span counts at its end alone. It is in flight
+// [Observe]. A live processor's span counts at its end alone. It is in flight
 // during OnEnd, not from OnStart on, for that would be the SDK's
 // otel.sdk.span.live. A span whose start could not be recorded counts as exported
 // if its end brings all of it into the file. What a processor ignores, because it
@@ -65,7 +68,7 @@ var durations = []float64{
 //
 // Nil instruments are off: they cost neither time nor memory. Instruments are
 // safe for concurrent use.
-type instruments struct {
+type Instruments struct {
 	inflight metric.Int64UpDownCounter
 	exported metric.Int64Counter
 	duration metric.Float64Histogram
@@ -75,10 +78,10 @@ type instruments struct {
 	record    []metric.RecordOption // component
 }
 
-// newInstruments returns instruments of the global MeterProvider, nil when they
+// NewInstruments returns instruments of the global MeterProvider, nil when they
 // are off. An error is reported, and what could not be created does nothing. No
 // lock may be held.
-func newInstruments(componentType string) *instruments {
+func NewInstruments(componentType string) *Instruments {
 	if !observability() {
 		return nil
 	}
@@ -86,14 +89,14 @@ func newInstruments(componentType string) *instruments {
 	inflight, err1 := otelconv.NewSDKExporterSpanInflight(m)
 	exported, err2 := otelconv.NewSDKExporterSpanExported(m)
 	duration, err3 := otelconv.NewSDKExporterOperationDuration(m, metric.WithExplicitBucketBoundaries(durations...))
-	i := &instruments{
+	i := &Instruments{
 		inflight: inflight.Inst(), exported: exported.Inst(), duration: duration.Inst(),
 		component: component(componentType),
 	}
 	set := attributes(i.component)
 	i.add, i.record = []metric.AddOption{set}, []metric.RecordOption{set}
 	if err := errors.Join(err1, err2, err3); err != nil {
-		report(fmt.Errorf("exporter: metrics: %w", err))
+		env.Report(fmt.Errorf("entrace: metrics: %w", err))
 	}
 	return i
 }
@@ -139,20 +142,20 @@ func attributes(attrs []attribute.KeyValue, more ...attribute.KeyValue) metric.M
 	return metric.WithAttributeSet(attribute.NewSet(slices.Concat(attrs, more)...))
 }
 
-// An operation is one call that exports spans. The zero value does nothing.
-type operation struct {
-	instruments *instruments
+// An Operation is one call that exports spans. The zero value does nothing.
+type Operation struct {
+	instruments *Instruments
 	start       time.Time // zero: nobody wants the duration
 	spans       int
 	inflight    bool // was counted, and has to be taken back
 }
 
-// begin starts to export spans. The operation must be ended once.
-func (i *instruments) begin(ctx context.Context, spans int) operation {
+// Begin starts to export spans. The operation must be ended once.
+func (i *Instruments) Begin(ctx context.Context, spans int) Operation {
 	if i == nil {
-		return operation{}
+		return Operation{}
 	}
-	o := operation{instruments: i, spans: spans}
+	o := Operation{instruments: i, spans: spans}
 	// A MeterProvider may come between here and end. It must not be told only
 	// that something went.
 	if o.inflight = i.inflight.Enabled(ctx); o.inflight {
@@ -164,9 +167,9 @@ func (i *instruments) begin(ctx context.Context, spans int) operation {
 	return o
 }
 
-// end counts spans as exported, and what is left as failed. There may be an error
+// End counts spans as exported, and what is left as failed. There may be an error
 // with no span lost: it says that the operation was no success.
-func (o operation) end(ctx context.Context, exported int, err error) {
+func (o Operation) End(ctx context.Context, exported int, err error) {
 	i := o.instruments
 	if i == nil {
 		return
@@ -186,6 +189,9 @@ func (o operation) end(ctx context.Context, exported int, err error) {
 		i.duration.Record(ctx, time.Since(o.start).Seconds(), record...)
 	}
 }
+
+// ErrShutdown is why an exporter that was shut down takes no spans.
+var ErrShutdown = errors.New("exporter: shut down")
 
 // reasons are the errors for which [format.Dropped] has a name, and the one that
 // comes before any recorder.
@@ -233,7 +239,7 @@ func cause(err error) error {
 	}
 }
 
-// An account mirrors the account of one recorder, [format.Stats], for all
+// An Account mirrors the account of one recorder, [format.Stats], for all
 // exporters and processors that share it:
 //
 //	entrace.recorder.entries.written, entrace.recorder.spans.written
@@ -244,7 +250,7 @@ func cause(err error) error {
 // Stats, with locks of the metrics SDK held: Stats may wait for a write that is
 // under way, but neither it nor what holds the recorder's lock may ever lead into
 // OpenTelemetry.
-type account struct {
+type Account struct {
 	recorder weak.Pointer[format.Recorder]
 	attrs    []attribute.KeyValue
 	over     atomic.Bool // there is nothing to tell any more
@@ -257,13 +263,13 @@ type account struct {
 var accounts struct {
 	mu sync.Mutex
 
-	of map[weak.Pointer[format.Recorder]]*account
+	of map[weak.Pointer[format.Recorder]]*Account
 }
 
-// observe makes the account of r a metric until each account that was returned
+// Observe makes the account of r a metric until each account that was returned
 // for r is closed. It returns nil when metrics are off or r keeps no account. An
 // error is reported, and the account has no metrics then. No lock may be held.
-func observe(r *format.Recorder) *account {
+func Observe(r *format.Recorder) *Account {
 	if r.Discards() || !observability() {
 		return nil
 	}
@@ -273,7 +279,7 @@ func observe(r *format.Recorder) *account {
 	}
 	registration, err := a.register() // may report by itself: no lock is held
 	if err != nil {
-		report(fmt.Errorf("exporter: metrics: %w", err))
+		env.Report(fmt.Errorf("entrace: metrics: %w", err))
 		return a
 	}
 	accounts.mu.Lock()
@@ -289,14 +295,14 @@ func observe(r *format.Recorder) *account {
 }
 
 // share returns the account of r for one more user, and whether it is the first.
-func share(r weak.Pointer[format.Recorder]) (a *account, first bool) {
+func share(r weak.Pointer[format.Recorder]) (a *Account, first bool) {
 	accounts.mu.Lock()
 	defer accounts.mu.Unlock()
 	a = accounts.of[r]
 	if first = a == nil; first {
-		a = &account{recorder: r, attrs: component(recorderComponent)}
+		a = &Account{recorder: r, attrs: component(recorderComponent)}
 		if accounts.of == nil {
-			accounts.of = make(map[weak.Pointer[format.Recorder]]*account)
+			accounts.of = make(map[weak.Pointer[format.Recorder]]*Account)
 		}
 		accounts.of[r] = a
 	}
@@ -305,7 +311,7 @@ func share(r weak.Pointer[format.Recorder]) (a *account, first bool) {
 }
 
 // register creates the instruments and lets every collection fill them.
-func (a *account) register() (metric.Registration, error) {
+func (a *Account) register() (metric.Registration, error) {
 	m := meter()
 	entries, err1 := newCounters(m, "entries", "{entry}")
 	spans, err2 := newCounters(m, "spans", "{span}")
@@ -324,11 +330,11 @@ func (a *account) register() (metric.Registration, error) {
 	}, slices.Concat(entries.observables(), spans.observables())...)
 }
 
-// close ends the use that one call of observe began; there must be no second one
+// Close ends the use that one call of Observe began; there must be no second one
 // for it. The last use ends the metrics at once, and undoes their registration
-// before close returns, unless ctx is done first: a collection that hangs must
+// before Close returns, unless ctx is done first: a collection that hangs must
 // not hang Shutdown. No lock may be held that a callback of a meter could want.
-func (a *account) close(ctx context.Context) error {
+func (a *Account) Close(ctx context.Context) error {
 	if a == nil {
 		return nil
 	}
@@ -347,7 +353,7 @@ func (a *account) close(ctx context.Context) error {
 }
 
 // leave takes one user away, and returns what the last one has to undo.
-func (a *account) leave() metric.Registration {
+func (a *Account) leave() metric.Registration {
 	accounts.mu.Lock()
 	defer accounts.mu.Unlock()
 	if a.users--; a.users > 0 {

@@ -1,0 +1,58 @@
+// Package entrace is the front door: [Setup] records the OpenTelemetry spans and the
+// log/slog records of a program into one file, as the environment says.
+//
+//	p, err := entrace.Setup(ctx, entrace.WithSlogDefault())
+//	if err != nil {
+//		slog.Warn("no trace is recorded", "err", err)
+//	}
+//	defer p.Shutdown(context.WithoutCancel(ctx))
+//
+// What was recorded survives the process, even kill -9; see [format.Durability].
+//
+// # The house
+//
+//   - format reads and writes ENTRACE's formats, and has the Recorder, which takes entries
+//     from many goroutines.
+//   - exporter records OpenTelemetry spans, slogadapter slog's records. Both write through
+//     format.Batch, as an adapter of your own would.
+//   - control is a flight recorder: it decides when what was recorded becomes a trace.
+//   - remote sends and receives over the network.
+//   - convert joins and translates traces; a package below it for each foreign format.
+//   - cmd/entrace shows, checks, converts and recovers them.
+//
+// ARCHITECTURE.md follows a record from the call to the file and back.
+//
+// # Environment
+//
+// An option beats the environment, which beats the default. Empty is unset. A value that is
+// not understood is reported to otel.Handle with its text and ignored. What is about the
+// file is in the table of package exporter; Setup reads that and
+//
+//	variable                          default                 option
+//	OTEL_TRACES_EXPORTER              entrace                 WithSpanExporter adds to what a list may name
+//	    a list: entrace, none, names given with WithSpanExporter
+//	OTEL_EXPORTER_ENTRACE_MODE        live                    WithMode
+//	    live, batch: when spans start and when they end, or in batches when they have ended
+//	OTEL_EXPORTER_ENTRACE_ENDPOINT    –                       WithEndpoint
+//	    tcp://host:port, tls://host:port or unix:///path: where entrace receive or ENTRACE
+//	    takes what is recorded, beside the file; see package remote
+//	OTEL_EXPORTER_ENTRACE_TOKEN       –                       WithEndpoint
+//	    what is shown to the receiver, 16 to 256 bytes
+//	OTEL_EXPORTER_ENTRACE_CONTROL     off                     WithControl
+//	    off, ring, stream: a flight recorder, see package control, instead of one file: of
+//	    the variables of ENTRACE VERSION alone has an effect then. Spans that are not
+//	    sampled are recorded, too
+//	OTEL_EXPORTER_ENTRACE_CONTROL_CONFIG  –                   WithControl
+//	    a YAML file with its configuration, which is followed: see package
+//	    control/filesource; CONTROL may be unset then
+//	OTEL_EXPORTER_ENTRACE_CONTROL_DIR, _RING_BYTES, _PROVIDERS, _ON_ERROR, _ON_SLOW, _ON_HANG
+//	    its configuration without a file: see control.Env; the folder is {service}-traces
+//	OTEL_SDK_DISABLED                 false                   –
+//	    true: no spans, and a recorder that drops everything, but propagators as ever
+//	OTEL_PROPAGATORS                  tracecontext,baggage    –
+//	    a list of these two, or none
+//
+// The SDK reads by itself: OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, OTEL_TRACES_SAMPLER,
+// OTEL_TRACES_SAMPLER_ARG, OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT and the other limits, and in mode
+// batch OTEL_BSP_SCHEDULE_DELAY and its like.
+package entrace

@@ -1,0 +1,35 @@
+package entrace_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"go.opentelemetry.io/otel"
+
+	"github.com/entrace-go/entrace"
+)
+
+// A service that ends in good order when it is told to, and does not wait for
+// ever.
+func ExampleSetup() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	p, err := entrace.Setup(ctx, entrace.WithSlogDefault())
+	if err != nil {
+		slog.Warn("no trace is recorded", "err", err) // and the service runs on
+	}
+	work, span := otel.Tracer("shop").Start(ctx, "checkout")
+	slog.InfoContext(work, "cart loaded", "items", 3) // below the span, and on stderr
+	span.End()
+	<-ctx.Done() // serve
+	end, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := p.Shutdown(end); err != nil {
+		fmt.Println(err)
+	}
+}

@@ -1,0 +1,52 @@
+package exporter_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.opentelemetry.io/otel"
+
+	"github.com/entrace-go/entrace/exporter"
+)
+
+// TestVariablesOfSetup: what an exporter or a processor alone cannot do is reported once.
+func TestVariablesOfSetup(t *testing.T) {
+	for _, test := range []struct {
+		name, value string
+		batch, live bool // whether New, NewSpanProcessor report it
+	}{
+		{"OTEL_EXPORTER_ENTRACE_MODE", "live", true, false},
+		{"OTEL_EXPORTER_ENTRACE_MODE", "batch", false, true},
+		{"OTEL_EXPORTER_ENTRACE_ENDPOINT", "tcp://localhost:1", true, true},
+		{"OTEL_EXPORTER_ENTRACE_CONTROL", "ring", true, true},
+		{"OTEL_EXPORTER_ENTRACE_CONTROL", "off", false, false},
+		{"OTEL_EXPORTER_ENTRACE_CONTROL_CONFIG", "x.yaml", true, true},
+	} {
+		var reported []string
+		otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { reported = append(reported, err.Error()) }))
+		t.Setenv(test.name, test.value)
+		check := func(who string, want bool) {
+			t.Helper()
+			if (len(reported) == 1) != want || want && (!strings.Contains(reported[0], test.name) || !strings.Contains(reported[0], "entrace.Setup")) {
+				t.Errorf("%s=%s: %s reports %q", test.name, test.value, who, reported)
+			}
+			reported = nil
+		}
+		path := exporter.WithPath(filepath.Join(t.TempDir(), "app.et"))
+		e, err := exporter.New(path)
+		must(t, err)
+		check("New", test.batch)
+		must(t, e.Shutdown(t.Context()))
+		p, err := exporter.NewSpanProcessor(path)
+		must(t, err)
+		check("NewSpanProcessor", test.live)
+		must(t, p.Shutdown(t.Context()))
+		rec := create(t, nil)
+		_, err = exporter.New(exporter.WithRecorder(rec))
+		must(t, err)
+		check("New with a recorder", false)
+		t.Setenv(test.name, "")
+	}
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) {}))
+}

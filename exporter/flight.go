@@ -1,0 +1,23 @@
+package exporter
+
+import (
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+// A Flight is what a [SpanProcessor] knows of a flight recorder: a *control.Control is one.
+// Its methods are called with no lock held, concurrently.
+type Flight interface {
+	// Recorder returns the recorder that takes the spans.
+	Recorder() *format.Recorder
+	// WantsLabels reports whether the goroutine that begins a span is to get the labels
+	// span_id and trace_id, by which profiles tell whose work it does. First says that the
+	// span begins a local trace.
+	WantsLabels(first bool) bool
+	// SpanEnded tells of a span that has ended and is recorded.
+	SpanEnded(name string, span format.SpanRef, took time.Duration)
+	// WatchSpans hands over what tells of the spans that are open, until stop is called: it
+	// passes those that began before a time to fn until that returns false.
+	WatchSpans(spans func(before time.Time, fn func(name string, span format.SpanRef, start time.Time) bool)) (stop func())
+}

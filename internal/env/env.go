@@ -1,0 +1,154 @@
+// Package env reads environment variables as OpenTelemetry's specification has them, and
+// makes the names of files that they ask for.
+package env
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel"
+)
+
+// Lookup returns a variable; an empty one is unset.
+func Lookup(name string) (string, bool) {
+	s := strings.TrimSpace(os.Getenv(name))
+	return s, s != ""
+}
+
+// Report tells the user of something that is no reason to stop. It must not be called with
+// a lock held: it can lead back into slog's default handler.
+func Report(err error) { otel.Handle(err) }
+
+// ReportValue tells the user of a variable that is not understood.
+func ReportValue(name, value string, err error) {
+	Report(fmt.Errorf("entrace: %s=%q is ignored: %w", name, value, err))
+}
+
+// Number sets what is zero to a variable that is a number above zero.
+func Number[T int | int64](name string, to *T) {
+	s, ok := Lookup(name)
+	if !ok || *to != 0 {
+		return
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	switch {
+	case err != nil:
+	case n < 0 || int64(T(n)) != n:
+		err = strconv.ErrRange
+	default:
+		*to = T(n)
+		return
+	}
+	ReportValue(name, s, err)
+}
+
+// Milliseconds is Number for a time.
+func Milliseconds(name string, to *time.Duration) {
+	var n int64
+	if *to != 0 {
+		return
+	}
+	if Number(name, &n); n > math.MaxInt64/int64(time.Millisecond) {
+		ReportValue(name, strconv.FormatInt(n, 10), strconv.ErrRange)
+		return
+	}
+	*to = time.Duration(n) * time.Millisecond
+}
+
+// List returns the members of a comma list, each once.
+func List(s string) []string {
+	var names []string
+	seen := make(map[string]bool)
+	for name := range strings.SplitSeq(s, ",") {
+		if name = strings.TrimSpace(name); name != "" && !seen[name] {
+			seen[name] = true
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Path returns the path that s is or, as a file:// URL, names.
+func Path(s string) (string, error) {
+	if len(s) < 5 || !strings.EqualFold(s[:5], "file:") {
+		return s, nil
+	}
+	u, err := url.Parse(s)
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case u.Host != "" && u.Host != "localhost":
+		return "", fmt.Errorf("the file is on host %s", u.Host)
+	case u.Opaque != "": // file:app.et
+		return url.PathUnescape(u.Opaque)
+	case u.Path == "" || u.Path == "/":
+		return "", fmt.Errorf("no path")
+	}
+	path := u.Path
+	if runtime.GOOS == "windows" && len(path) > 2 && path[2] == ':' {
+		path = path[1:] // file:///C:/app.et
+	}
+	return filepath.FromSlash(path), nil
+}
+
+// started is about when the process did.
+var started = time.Now()
+
+// Expand fills in the placeholders of a path: {service}, made safe for a file's name,
+// {pid} and {time}, when the process started, in UTC.
+func Expand(path, service string) string {
+	return strings.NewReplacer(
+		"{service}", fileName(service),
+		"{pid}", strconv.Itoa(os.Getpid()),
+		"{time}", started.UTC().Format("20060102T150405Z"),
+	).Replace(path)
+}
+
+// fileName makes s safe as a part of a file's name: what is not a letter, a digit or one of
+// ._- becomes %XX. Different names stay different: long ones end in a hash.
+func fileName(s string) string {
+	if s == "" {
+		return "unknown_service"
+	}
+	var b strings.Builder
+	device := isDevice(s)
+	for i := range len(s) {
+		c := s[i]
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+		digit := c >= '0' && c <= '9'
+		if letter && (i > 0 || !device) || digit || c == '_' || c == '-' || c == '.' && i > 0 {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	name := b.String()
+	if len(name) <= maxFileName {
+		return name
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(s))               // it never fails
+	sum := fmt.Sprintf("~%016x", h.Sum64()) // "~" is in no shorter name
+	return name[:maxFileName-len(sum)] + sum
+}
+
+const maxFileName = 100
+
+// isDevice reports whether Windows takes a file of that name for a device.
+func isDevice(s string) bool {
+	s, _, _ = strings.Cut(strings.ToUpper(s), ".")
+	switch s {
+	case "CON", "PRN", "AUX", "NUL":
+		return true
+	}
+	return len(s) == 4 && (strings.HasPrefix(s, "COM") || strings.HasPrefix(s, "LPT")) && s[3] >= '0' && s[3] <= '9'
+}

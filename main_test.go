@@ -1,0 +1,39 @@
+package entrace_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// flushed returns rec with everything in its file that does not wait, unless it
+// is closed.
+func flushed(t testing.TB, rec *format.Recorder) *format.Recorder {
+	t.Helper()
+	if err := rec.Flush(context.Background()); err != nil && !errors.Is(err, format.ErrClosed) {
+		t.Error(err)
+	}
+	return rec
+}
+
+func create(t testing.TB, o *format.RecorderOptions) *format.Recorder {
+	t.Helper()
+	rec, err := format.Create(filepath.Join(t.TempDir(), "app.et"), o)
+	must(t, err)
+	t.Cleanup(func() { must(t, rec.Close(context.Background())) })
+	return rec
+}

@@ -1,0 +1,62 @@
+package entrace_test
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/entrace-go/entrace"
+	"github.com/entrace-go/entrace/exporter"
+	"github.com/entrace-go/entrace/internal/metrictest"
+)
+
+func TestSetupMetrics(t *testing.T) {
+	for _, test := range []struct{ exporters, mode, want string }{
+		{"entrace", "live", "span.exported{entrace_span_processor/0} 1\n"},
+		{"entrace", "batch", "span.exported{entrace_span_exporter/0} 1\n"},
+		{"none", "live", "entries.written{entrace_recorder/0} "}, // for logs
+	} {
+		t.Run(test.exporters+" "+test.mode, func(t *testing.T) {
+			r := metrictest.Measured(t)
+			t.Setenv("OTEL_TRACES_EXPORTER", test.exporters)
+			t.Setenv("OTEL_EXPORTER_ENTRACE_MODE", test.mode)
+			t.Setenv("OTEL_EXPORTER_ENTRACE_PATH", filepath.Join(t.TempDir(), "app.et"))
+			p, err := entrace.Setup(t.Context(), entrace.WithoutGlobals())
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, s := p.TracerProvider().Tracer("").Start(t.Context(), "s")
+			s.End()
+			if err := p.ForceFlush(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if got := r.Collect(t); !strings.Contains(got, test.want) || !strings.Contains(got, "spans.waiting{entrace_recorder/0} ") {
+				t.Errorf("the numbers are\n%s\nwant %s", got, test.want)
+			}
+			for range 2 {
+				if err := p.Shutdown(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+			if all := r.Collect(t); strings.Contains(all, "{entrace_recorder/") {
+				t.Errorf("after Shutdown there still is\n%s", all)
+			}
+		})
+	}
+}
+
+// TestSetupMetricsFailed: a recorder that discards has no numbers.
+func TestSetupMetricsFailed(t *testing.T) {
+	r := metrictest.Measured(t)
+	p, err := entrace.Setup(t.Context(), entrace.WithoutGlobals(), exporter.WithPath(filepath.Join(t.TempDir(), "no folder", "app.et")))
+	if err == nil {
+		t.Fatal("no error")
+	}
+	_, s := p.TracerProvider().Tracer("").Start(t.Context(), "s")
+	s.End()
+	if err := p.Shutdown(context.Background()); err != nil {
+		t.Error(err)
+	}
+	r.Want(t, "")
+}

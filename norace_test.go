@@ -1,0 +1,5 @@
+//go:build !race
+
+package entrace_test
+
+const raceEnabled = false

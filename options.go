@@ -1,0 +1,164 @@
+package entrace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/exporter"
+	"github.com/entrace-go/entrace/internal/env"
+	"github.com/entrace-go/entrace/remote"
+)
+
+// The variables, as the package documentation describes them.
+const (
+	envTracesExporter = "OTEL_TRACES_EXPORTER"
+	envMode           = "OTEL_EXPORTER_ENTRACE_MODE"
+	envEndpoint       = "OTEL_EXPORTER_ENTRACE_ENDPOINT"
+	envToken          = "OTEL_EXPORTER_ENTRACE_TOKEN" //nolint:gosec // the name of one
+	envControl        = "OTEL_EXPORTER_ENTRACE_CONTROL"
+	envControlConfig  = envControl + "_CONFIG"
+	envDisabled       = "OTEL_SDK_DISABLED"
+	envPropagators    = "OTEL_PROPAGATORS"
+)
+
+// A Mode is how spans are recorded.
+type Mode string
+
+// The modes.
+const (
+	ModeLive  Mode = "live"  // when they start and when they end
+	ModeBatch Mode = "batch" // when they have ended, in batches
+)
+
+// A SpanExporterFactory makes a span exporter of another kind.
+type SpanExporterFactory func(context.Context) (sdktrace.SpanExporter, error)
+
+// An Option is an option of [Setup]: one of this package, or any of package exporter's.
+type Option interface{ SetupOption() }
+
+type option func(*config)
+
+// SetupOption implements Option.
+func (option) SetupOption() {}
+
+type config struct {
+	recording []exporter.Option
+	resource  *resource.Resource
+	control   *control.Control
+	endpoint  string
+	sending   remote.SenderOptions
+	mode      Mode
+	factories map[string]SpanExporterFactory
+	provider  []sdktrace.TracerProviderOption
+	sampler   sdktrace.Sampler
+	noGlobals bool
+	slog      bool
+}
+
+// WithControl records for c: to its ring, live, and those spans, too, that are recorded but
+// not sampled. What is about files has no effect then. c stays the caller's to shut down.
+func WithControl(c *control.Control) Option { return option(func(cfg *config) { cfg.control = c }) }
+
+// WithEndpoint also sends what is recorded to tcp://host:port, tls://host:port or
+// unix:///path, as OTEL_EXPORTER_ENTRACE_ENDPOINT does; see package remote. A nil o means
+// defaults, and the token of the environment. It has no effect beside
+// [exporter.WithRecorder].
+func WithEndpoint(target string, o *remote.SenderOptions) Option {
+	return option(func(c *config) {
+		c.endpoint = target
+		if o != nil {
+			c.sending = *o
+		}
+	})
+}
+
+// WithSlogDefault makes slog's default logger write to the recorder and, as text, to
+// stderr; to stderr alone if nothing can be recorded. It stays slog's default after
+// Shutdown.
+func WithSlogDefault() Option { return option(func(c *config) { c.slog = true }) }
+
+// WithSampler sets the sampler of the TracerProvider, where the environment has another
+// one. With a control, use it rather than the SDK's own option, which would keep spans that
+// are not sampled from the control.
+func WithSampler(s sdktrace.Sampler) Option { return option(func(c *config) { c.sampler = s }) }
+
+// WithMode sets how spans are recorded.
+func WithMode(m Mode) Option { return option(func(c *config) { c.mode = m }) }
+
+// WithResource sets the resource of the spans, to which the environment and the SDK's
+// defaults add what it does not say.
+func WithResource(r *resource.Resource) Option { return option(func(c *config) { c.resource = r }) }
+
+// WithSpanExporter lets OTEL_TRACES_EXPORTER name an exporter of another kind, which then
+// gets the spans, too, through a batch span processor.
+func WithSpanExporter(name string, f SpanExporterFactory) Option {
+	return option(func(c *config) {
+		if c.factories == nil {
+			c.factories = make(map[string]SpanExporterFactory)
+		}
+		c.factories[name] = f
+	})
+}
+
+// WithTracerProviderOptions adds options for the SDK's TracerProvider. What they register
+// sees spans before the recorder does.
+func WithTracerProviderOptions(o ...sdktrace.TracerProviderOption) Option {
+	return option(func(c *config) { c.provider = append(c.provider, o...) })
+}
+
+// WithoutGlobals keeps Setup from setting OpenTelemetry's global TracerProvider and
+// propagator.
+func WithoutGlobals() Option { return option(func(c *config) { c.noGlobals = true }) }
+
+// newConfig applies options.
+func newConfig(options []Option) *config {
+	c := new(config)
+	for _, o := range options {
+		switch o := o.(type) {
+		case option:
+			o(c)
+		case exporter.Option:
+			c.recording = append(c.recording, o)
+		}
+	}
+	return c
+}
+
+// modeEnvironment sets the mode if options left it open.
+func (c *config) modeEnvironment() {
+	if s, ok := env.Lookup(envMode); ok && c.mode == "" {
+		switch m := Mode(strings.ToLower(s)); m {
+		case ModeLive, ModeBatch:
+			c.mode = m
+		default:
+			env.ReportValue(envMode, s, errors.New("neither live nor batch"))
+		}
+	}
+	switch c.mode {
+	case "":
+		c.mode = ModeLive
+	case ModeLive, ModeBatch:
+	default:
+		env.Report(fmt.Errorf("entrace: mode %q is ignored: neither live nor batch", c.mode))
+		c.mode = ModeLive
+	}
+}
+
+// disabled reports whether OTEL_SDK_DISABLED says so.
+func disabled() bool {
+	s, ok := env.Lookup(envDisabled)
+	switch {
+	case !ok || strings.EqualFold(s, "false"):
+		return false
+	case strings.EqualFold(s, "true"):
+		return true
+	}
+	env.ReportValue(envDisabled, s, errors.New("neither true nor false"))
+	return false
+}

@@ -1,0 +1,182 @@
+package entrace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"go.opentelemetry.io/otel/sdk/resource"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+
+	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/control/filesource"
+	"github.com/entrace-go/entrace/control/provider"
+	"github.com/entrace-go/entrace/exporter"
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/env"
+	"github.com/entrace-go/entrace/internal/selfmetrics"
+	"github.com/entrace-go/entrace/remote"
+)
+
+// A recording is where spans and log records go.
+type recording struct {
+	recorder *format.Recorder
+	owned    bool             // the recorder was opened here
+	control  *control.Control // nil: none
+	ours     bool             // the control was made here
+	resource *resource.Resource
+	account  *selfmetrics.Account // nil: off
+}
+
+// open opens what spans and log records go to. With an error it drops them.
+func (c *config) open() (*recording, error) {
+	r := new(recording)
+	var err error
+	if r.resource, err = exporter.Resource(c.resource); err != nil {
+		env.Report(fmt.Errorf("entrace: resource: %w", err)) // it is usable all the same
+	}
+	failed := c.openRecorder(r)
+	if failed != nil {
+		r.recorder = format.Discard()
+	}
+	r.account = selfmetrics.Observe(r.recorder) // also when there are only logs
+	// Logs before the first span find the resource already.
+	if _, err := exporter.RecordResource(r.recorder, r.resource); err != nil {
+		env.Report(err)
+	}
+	return r, failed
+}
+
+func (c *config) openRecorder(r *recording) (err error) {
+	s := exporter.Resolve(c.recording...)
+	r.control, r.ours, err = c.controlled(s, serviceName(r.resource))
+	switch {
+	case err != nil:
+		return err
+	case r.control != nil:
+		c.endpointEnvironment()
+		c.mustBeLive()
+		r.recorder = r.control.Recorder()
+		return nil
+	case s.Recorder != nil:
+		r.recorder = s.Recorder
+		return nil
+	}
+	if s.Recording.Tee == nil {
+		if s.Recording.Tee, err = c.sender(); err != nil {
+			return err
+		}
+	}
+	r.recorder, err = s.Open(r.resource)
+	r.owned = err == nil
+	return err
+}
+
+// options returns those for what writes to r.
+func (r *recording) options(c *config) []exporter.Option {
+	o := slices.Concat(c.recording, []exporter.Option{exporter.WithRecorder(r.recorder)})
+	if r.control != nil {
+		o = append(o, exporter.WithFlight(r.control))
+	}
+	return o
+}
+
+func serviceName(r *resource.Resource) string {
+	v, _ := r.Set().Value(semconv.ServiceNameKey)
+	return v.String()
+}
+
+// close ends the recording. Finish says that ctx was not done when the end began.
+func (r *recording) close(ctx context.Context, finish bool) (err error) {
+	if r.ours {
+		if ctx.Err() != nil { // a ring that stays would be taken for that of a crash
+			err = withGrace(ctx, r.control.Shutdown)
+		} else {
+			err = r.control.Shutdown(ctx)
+		}
+	}
+	switch {
+	case !r.owned:
+	case finish && ctx.Err() != nil: // others have used it up
+		err = errors.Join(err, withGrace(ctx, r.recorder.Close))
+	default:
+		err = errors.Join(err, r.recorder.Close(ctx))
+	}
+	return errors.Join(err, r.account.Close(ctx))
+}
+
+// endpointEnvironment sets where to send to, if options left that open.
+func (c *config) endpointEnvironment() {
+	if s, ok := env.Lookup(envToken); ok && c.sending.Token == "" {
+		c.sending.Token = s
+	}
+	if s, ok := env.Lookup(envEndpoint); ok && c.endpoint == "" {
+		// The error is made here for its text, the sender where it is needed.
+		if _, err := remote.NewSender(s, &c.sending); err != nil {
+			env.Report(fmt.Errorf("entrace: %s is ignored: %w", envEndpoint, err))
+			return
+		}
+		c.endpoint = s
+	}
+}
+
+// sender returns what sends to the endpoint, nil if there is none.
+func (c *config) sender() (format.Tee, error) {
+	c.endpointEnvironment()
+	if c.endpoint == "" {
+		return nil, nil
+	}
+	o := c.sending
+	if o.OnError == nil {
+		o.OnError = env.Report
+	}
+	return remote.NewSender(c.endpoint, &o)
+}
+
+// defaultTraces is the folder of the traces of a control.
+const defaultTraces = "{service}-traces"
+
+// controlled returns the control to use, nil for none, and whether it was made here.
+func (c *config) controlled(s *exporter.Settings, service string) (ctl *control.Control, ours bool, err error) {
+	if ctl, ok := s.Flight.(*control.Control); ok && c.control == nil {
+		c.control = ctl
+	}
+	if c.control != nil {
+		return c.control, false, nil
+	}
+	mode, on := env.Lookup(envControl)
+	path, file := env.Lookup(envControlConfig)
+	if !on && !file || strings.EqualFold(mode, "off") || s.Recorder != nil {
+		return nil, false, nil
+	}
+	dir := filepath.Clean(env.Expand(defaultTraces, service))
+	o := &control.Options{
+		Source: control.Env(envControl, dir), Providers: provider.All(), Service: service,
+		Version: s.Recording.Version, OnError: func(err error) { env.Report(fmt.Errorf("entrace: %w", err)) },
+	}
+	if file {
+		def := filesource.Defaults()
+		def.Dir = dir
+		o.Source = filesource.New(path, &filesource.Options{Defaults: def})
+	}
+	if ctl, err = control.New(o); err != nil {
+		if file {
+			err = fmt.Errorf("%s=%q: %w", envControlConfig, path, err)
+		}
+		return nil, false, fmt.Errorf("entrace: %w", err)
+	}
+	return ctl, true, nil
+}
+
+// mustBeLive tells of what a control leaves no room for.
+func (c *config) mustBeLive() {
+	if c.mode == ModeBatch {
+		env.ReportValue(envMode, string(c.mode), errors.New("a control records live"))
+	}
+	if c.endpoint != "" {
+		env.ReportValue(envEndpoint, c.endpoint, errors.New("a control sends nothing"))
+	}
+}

@@ -1,0 +1,223 @@
+package entrace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/propagation"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/exporter"
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/env"
+	"github.com/entrace-go/entrace/slogadapter"
+)
+
+// A Pipeline is what [Setup] has set up.
+type Pipeline struct {
+	recording *recording
+	provider  *sdktrace.TracerProvider
+	own       sdktrace.SpanProcessor // that records; nil without
+
+	mu   sync.Mutex
+	done bool
+}
+
+// Setup records the spans of this process as the environment says, and makes its
+// TracerProvider and propagator OpenTelemetry's global ones. Use [WithSlogDefault] or the
+// Recorder for log records, and call Shutdown at the end.
+//
+// With an error, such as a file that cannot be created, the Pipeline is fit for use all the
+// same, other exporters included, and only records nothing: a program need not end for want
+// of a trace.
+func Setup(ctx context.Context, options ...Option) (*Pipeline, error) {
+	c := newConfig(options)
+	if disabled() {
+		return nothing(c), nil
+	}
+	c.modeEnvironment()
+	rec, failed := c.open()
+	own, others := c.processors(ctx, rec)
+	var o []sdktrace.TracerProviderOption
+	switch {
+	case rec.control != nil && own != nil:
+		s := c.sampler
+		if s == nil {
+			s = environmentSampler()
+		}
+		o = append(o, sdktrace.WithSampler(RecordingSampler(s, rec.control)))
+	case c.sampler != nil:
+		o = append(o, sdktrace.WithSampler(c.sampler))
+	}
+	o = append(append(o, c.provider...), sdktrace.WithResource(rec.resource))
+	for _, sp := range others {
+		o = append(o, sdktrace.WithSpanProcessor(sp))
+	}
+	if own != nil { // last, to see what the others add
+		o = append(o, sdktrace.WithSpanProcessor(own))
+	}
+	p := &Pipeline{recording: rec, own: own, provider: sdktrace.NewTracerProvider(o...)}
+	c.globals(p.provider, rec.recorder)
+	return p, failed
+}
+
+// globals makes tp and the propagator of the environment OpenTelemetry's own, and a logger
+// that records to r slog's, as far as the options have it so.
+func (c *config) globals(tp trace.TracerProvider, r *format.Recorder) {
+	if c.slog {
+		slog.SetDefault(slog.New(slogHandler(r)))
+	}
+	if c.noGlobals {
+		return
+	}
+	otel.SetTracerProvider(tp)
+	if pr := propagator(); pr != nil {
+		otel.SetTextMapPropagator(pr)
+	}
+}
+
+// slogHandler returns a handler that writes to stderr and to r. It does not wrap slog's
+// default: that writes through package log, which writes through slog's default.
+func slogHandler(r *format.Recorder) slog.Handler {
+	console := slog.NewTextHandler(os.Stderr, nil)
+	if r.Discards() {
+		return console
+	}
+	return slog.NewMultiHandler(console, slogadapter.New(r, nil))
+}
+
+// nothing returns a Pipeline that records nothing. A TracerProvider that was shut down hands
+// out tracers that do nothing and leave span contexts alone.
+func nothing(c *config) *Pipeline {
+	p := &Pipeline{recording: &recording{recorder: format.Discard()}, provider: sdktrace.NewTracerProvider(), done: true}
+	_ = p.provider.Shutdown(context.Background())             // it has no processors
+	c.globals(noop.NewTracerProvider(), p.recording.recorder) // traces pass through all the same
+	return p
+}
+
+// processors returns those for the exporters that OTEL_TRACES_EXPORTER names: the one that
+// records, if it is among them, and the others.
+func (c *config) processors(ctx context.Context, r *recording) (own sdktrace.SpanProcessor, others []sdktrace.SpanProcessor) {
+	s, _ := env.Lookup(envTracesExporter)
+	names := env.List(s)
+	if len(names) == 0 {
+		names = []string{"entrace"}
+	}
+	for _, name := range names {
+		switch f := c.factories[name]; {
+		case strings.EqualFold(name, "none"):
+			if len(names) > 1 {
+				env.ReportValue(envTracesExporter, s, errors.New("none goes with no other"))
+			}
+		case strings.EqualFold(name, "entrace"):
+			own = c.own(r)
+		case f == nil:
+			env.ReportValue(envTracesExporter, s, fmt.Errorf("there is no exporter %q; WithSpanExporter adds one", name))
+		default:
+			e, err := f(ctx)
+			if err != nil {
+				env.Report(fmt.Errorf("entrace: %s=%q: %q: %w", envTracesExporter, s, name, err))
+				continue
+			}
+			others = append(others, sdktrace.NewBatchSpanProcessor(e))
+		}
+	}
+	return own, others
+}
+
+// own returns the processor that records.
+func (c *config) own(r *recording) sdktrace.SpanProcessor {
+	o := r.options(c)
+	if c.mode == ModeBatch && r.control == nil {
+		e, _ := exporter.New(o...) // what could fail is open already
+		return sdktrace.NewBatchSpanProcessor(e)
+	}
+	p, _ := exporter.NewSpanProcessor(o...)
+	return p
+}
+
+// propagator returns the one that OTEL_PROPAGATORS names, nil for none.
+func propagator() propagation.TextMapPropagator {
+	s, ok := env.Lookup(envPropagators)
+	if !ok {
+		s = "tracecontext,baggage"
+	}
+	var out []propagation.TextMapPropagator
+	for _, name := range env.List(s) {
+		switch name {
+		case "tracecontext":
+			out = append(out, propagation.TraceContext{})
+		case "baggage":
+			out = append(out, propagation.Baggage{})
+		case "none":
+		default:
+			env.ReportValue(envPropagators, s, fmt.Errorf("there is no propagator %q here", name))
+		}
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return propagation.NewCompositeTextMapPropagator(out...)
+}
+
+// Recorder returns the recorder of the process, for log records and entries of one's own.
+// When OTEL_SDK_DISABLED is set it drops everything.
+func (p *Pipeline) Recorder() *format.Recorder { return p.recording.recorder }
+
+// TracerProvider returns the provider of the spans that are recorded.
+func (p *Pipeline) TracerProvider() *sdktrace.TracerProvider { return p.provider }
+
+// Control returns what decides which requests become traces, nil if there is none. It may
+// be used all the same.
+func (p *Pipeline) Control() *control.Control { return p.recording.control }
+
+// ForceFlush makes sure that spans that have ended, and log records, are in the file, where
+// other processes can read them.
+func (p *Pipeline) ForceFlush(ctx context.Context) error {
+	err := p.provider.ForceFlush(ctx)
+	if ferr := p.Recorder().Flush(ctx); !errors.Is(ferr, format.ErrClosed) {
+		err = errors.Join(err, ferr)
+	}
+	return err
+}
+
+// Shutdown ends recording and finishes the file. With a context that is done it leaves a
+// whole IET and returns the context's error. It is idempotent.
+func (p *Pipeline) Shutdown(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.done {
+		return nil
+	}
+	p.done = true
+	finish := ctx.Err() == nil
+	// Spans that have ended are recorded whatever the context says, before an exporter of
+	// another kind can use up the time that it leaves.
+	var err error
+	if p.own != nil {
+		err = withGrace(ctx, p.own.Shutdown)
+	}
+	err = errors.Join(err, p.provider.Shutdown(ctx))
+	return errors.Join(err, p.recording.close(ctx, finish))
+}
+
+// withGrace calls fn with a context that leaves it some time, be ctx done or not.
+func withGrace(ctx context.Context, fn func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
+	defer cancel()
+	return fn(ctx)
+}
+
+// shutdownGrace is how long recording may take that does not wait for anything but the
+// disk.
+const shutdownGrace = 2 * time.Second
