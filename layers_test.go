@@ -28,6 +28,7 @@ var layers = map[string][]string{
 		module + "slogadapter", module + "remote", module + "control", module + "control/filesource", module + "control/provider",
 	},
 	"internal/env":         {"go.opentelemetry.io/otel"},
+	"internal/otel":        {module + "internal/jsontext", module + "internal/source", module + "format"},
 	"internal/metrictest":  {"go.opentelemetry.io/otel", "go.opentelemetry.io/otel/"},
 	"internal/selfmetrics": {"go.opentelemetry.io/otel", "go.opentelemetry.io/otel/", module + "format", module + "internal/env"},
 	"internal/alonetest":   {"golang.org/x/sys/"},

@@ -10,7 +10,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/osfile"
-	"github.com/entrace-go/entrace/internal/telemetry"
+	"github.com/entrace-go/entrace/internal/otel"
 )
 
 // Merge writes the entries of several traces to w as one. A span whose parent is
@@ -87,7 +87,7 @@ type merger struct {
 	views     []*format.View
 	ids       [][]uint32 // of the entries in the output; 0: not there yet, or the root
 	elsewhere map[place]place
-	resources telemetry.Resources
+	resources otel.Resources
 	stack     []place
 	waits     map[place]int // indices in stack
 	raw, buf  []byte

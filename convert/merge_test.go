@@ -17,7 +17,7 @@ import (
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/telemetry"
+	"github.com/entrace-go/entrace/internal/otel"
 )
 
 // A part is an entry of a trace that is built: a span, or a log record of one.
@@ -43,7 +43,7 @@ func service(t *testing.T, v format.Version, name string, parts []part) *format.
 		return id
 	}
 	write(format.Root(), 0)
-	r := telemetry.Resource{Attributes: []telemetry.Attribute{{Name: "service.name", Value: format.StringValue(name)}}}
+	r := otel.Resource{Attributes: []otel.Attribute{{Name: "service.name", Value: format.StringValue(name)}}}
 	resource := write(r.Entry(), 0)
 	var ids []uint32
 	for _, p := range parts {
@@ -51,16 +51,16 @@ func service(t *testing.T, v format.Version, name string, parts []part) *format.
 		if p.otherTrace {
 			trace[0] = 2
 		}
-		where := telemetry.Where{}
+		where := otel.Where{}
 		if p.below >= 0 {
-			parent, where = ids[p.below], telemetry.Where{Trace: true, Parent: true}
+			parent, where = ids[p.below], otel.Where{Trace: true, Parent: true}
 		}
 		if p.log {
-			l := telemetry.Log{Body: telemetry.Any{Kind: telemetry.String, Text: p.name}, TraceID: trace, SpanID: [8]byte{p.span}, Time: p.at, HasTime: true, Severity: 9, SeverityText: "INFO"}
+			l := otel.Log{Body: otel.Any{Kind: otel.String, Text: p.name}, TraceID: trace, SpanID: [8]byte{p.span}, Time: p.at, HasTime: true, Severity: 9, SeverityText: "INFO"}
 			ids = append(ids, write(l.Entry(where), parent))
 			continue
 		}
-		s := telemetry.Span{Name: p.name, TraceID: trace, SpanID: [8]byte{p.span}, Start: p.at, Ended: true, Kind: telemetry.KindInternal, Flags: format.DefaultTraceFlags}
+		s := otel.Span{Name: p.name, TraceID: trace, SpanID: [8]byte{p.span}, Start: p.at, Ended: true, Kind: otel.KindInternal, Flags: format.DefaultTraceFlags}
 		if p.up != 0 {
 			s.Parent = [8]byte{p.up}
 		}

@@ -187,11 +187,11 @@ func (t *target) add(m *mapper, s sdktrace.ReadOnlySpan) (err error) {
 		}
 	}()
 	res, err := t.resource(s.Resource())
-	scope := s.InstrumentationScope()
-	m.whole(s, &scope, res, true, false)
+	m.whole(s, res, true, false)
 	mapped = true
-	m.links(s.Links(), scope.Name)
-	m.events(s.Events(), scope.Name)
+	scope := s.InstrumentationScope().Name
+	m.links(s.Links(), scope)
+	m.events(s.Events(), scope)
 	return err
 }
 

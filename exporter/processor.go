@@ -41,11 +41,10 @@ type begun struct {
 	labels       *goroutineLabels // nil: it got none
 }
 
-// changed appends to which the positions in attrs of those that b lacks or has
-// otherwise.
-func (b *begun) changed(which []int, attrs []attribute.KeyValue) []int {
+// changed appends to list those of attrs that b lacks or has otherwise.
+func (b *begun) changed(list, attrs []attribute.KeyValue) []attribute.KeyValue {
 	if len(attrs) == len(b.attrs) && (len(attrs) == 0 || &attrs[0] == &b.attrs[0]) {
-		return which // the SDK changes none that it has handed out
+		return list // the SDK changes none that it has handed out
 	}
 	var known map[attribute.Key]attribute.Value
 	if len(b.attrs) > 16 {
@@ -61,10 +60,10 @@ func (b *begun) changed(which []int, attrs []attribute.KeyValue) []int {
 			continue
 		}
 		if !b.has(kv, known) {
-			which = append(which, i)
+			list = append(list, *kv)
 		}
 	}
-	return which
+	return list
 }
 
 func (b *begun) has(kv *attribute.KeyValue, known map[attribute.Key]attribute.Value) bool {
@@ -119,11 +118,10 @@ func (p *SpanProcessor) start(ctx context.Context, s sdktrace.ReadWriteSpan) (er
 	defer p.release(m)
 	res, rerr := p.resource(s.Resource())
 	b := begun{name: s.Name(), attrs: s.Attributes()}
-	scope := s.InstrumentationScope()
-	h := m.start(s, &scope, &b, res)
+	h := m.start(s, &b, res)
 	if links := s.Links(); len(links) > 0 {
 		b.links, b.droppedLinks = len(links), s.DroppedLinks()
-		m.links(links, scope.Name)
+		m.links(links, m.span.Scope.Name)
 	}
 	if err := m.b.Write(); err != nil {
 		return errors.Join(rerr, err)
@@ -170,16 +168,16 @@ func (p *SpanProcessor) end(s sdktrace.ReadOnlySpan) (err error) {
 		return err
 	}
 	b.labels.unlabel()
-	target := s.InstrumentationScope().Name
-	name, start, end := s.Name(), s.StartTime(), s.EndTime()
+	start, end := s.StartTime(), s.EndTime()
 	m.b.EndSpan(r, end.UnixNano())
+	scope := s.InstrumentationScope().Name
 	if links := s.Links(); len(links) > 0 {
-		m.links(b.later(links, s.DroppedLinks()), target)
+		m.links(b.later(links, s.DroppedLinks()), scope)
 	}
-	m.events(s.Events(), target)
-	m.finish(s, r, name, start, end, target, &b)
+	m.events(s.Events(), scope)
+	m.finish(s, &b)
 	err = m.b.Write()
-	p.ended(name, r, start, end)
+	p.ended(m.span.Name, r, start, end)
 	return err
 }
 
@@ -194,11 +192,11 @@ func (p *SpanProcessor) ended(name string, r format.SpanRef, start, end time.Tim
 // written then, or was forgotten.
 func (p *SpanProcessor) endUnknown(m *mapper, s sdktrace.ReadOnlySpan) error {
 	res, rerr := p.resource(s.Resource())
-	scope := s.InstrumentationScope()
-	r := m.whole(s, &scope, res, false, true)
-	m.links(s.Links(), scope.Name)
-	m.events(s.Events(), scope.Name)
-	m.finish(s, r, s.Name(), s.StartTime(), s.EndTime(), scope.Name, new(begun))
+	m.whole(s, res, false, true)
+	scope := m.span.Scope.Name
+	m.links(s.Links(), scope)
+	m.events(s.Events(), scope)
+	m.finish(s, new(begun))
 	return errors.Join(rerr, m.b.Write())
 }
 

@@ -1,214 +1,117 @@
 package exporter
 
 import (
-	"encoding/base64"
-	"math"
-	"strconv"
-	"unicode/utf8"
-
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/jsontext"
+	"github.com/entrace-go/entrace/internal/otel"
 )
 
-// A shape says how an attribute's value is stored.
-type shape uint8
+// attributes are those of the SDK, as otel.Users.
+type attributes []attribute.KeyValue
 
-const (
-	native   shape = iota // as the format's own kind
-	json                  // as JSON text
-	anyValue              // as OTLP/JSON AnyValue text
-)
+// Len implements otel.Users.
+func (a *attributes) Len() int { return len(*a) }
 
-// value adds the attribute name to the entry that is built.
-func (m *mapper) value(name string, v *attribute.Value) {
-	switch v.Type() {
-	case attribute.STRING:
-		m.b.String(name, v.AsString())
-	case attribute.INT64:
-		m.b.I64(name, v.AsInt64())
-	case attribute.BOOL:
-		m.b.Bool(name, v.AsBool())
-	case attribute.FLOAT64:
-		m.b.Float(name, v.AsFloat64())
-	case attribute.BYTESLICE:
-		m.b.Bytes(name, v.AsByteSlice())
-	default:
-		mark := m.text.Mark()
-		var s shape
-		m.text.B, s = appendComposite(m.text.B, v)
-		if s == json {
-			m.b.JSON(name, m.text.From(mark))
-		} else {
-			m.b.AnyValue(name, m.text.From(mark))
+// Name implements otel.Users.
+func (a *attributes) Name(i int) string { return string((*a)[i].Key) }
+
+// Native implements otel.Users.
+func (a *attributes) Native(i int) (format.Value, bool) { return native(&(*a)[i].Value) }
+
+// Write implements otel.Users.
+func (a *attributes) Write(w otel.Writer, prefix string) {
+	for i := range *a {
+		kv := &(*a)[i]
+		name := string(kv.Key)
+		if prefix != "" {
+			name = prefix + name
+		}
+		switch v := &kv.Value; v.Type() {
+		case attribute.STRING:
+			w.String(name, v.AsString())
+		case attribute.INT64:
+			w.I64(name, v.AsInt64())
+		case attribute.BOOL:
+			w.Bool(name, v.AsBool())
+		case attribute.FLOAT64:
+			w.Float(name, v.AsFloat64())
+		case attribute.BYTESLICE:
+			w.Bytes(name, v.AsByteSlice())
+		default:
+			neutral := toAny(*v)
+			a := otel.NewAttribute(name, &neutral)
+			a.Write(w)
 		}
 	}
 }
 
-// stored returns what v is stored as.
-func stored(v *attribute.Value) (format.Value, shape) {
+// neutral returns the attributes in the terms of package otel.
+func (a *attributes) neutral() otel.Attributes {
+	list := make(otel.Attributes, len(*a))
+	for i, kv := range *a {
+		v := toAny(kv.Value)
+		list[i] = otel.NewAttribute(string(kv.Key), &v)
+	}
+	return list
+}
+
+// native returns what v is stored as, if that is of a kind of the format's own.
+func native(v *attribute.Value) (format.Value, bool) {
 	switch v.Type() {
 	case attribute.BOOL:
-		return format.BoolValue(v.AsBool()), native
+		return format.BoolValue(v.AsBool()), true
 	case attribute.INT64:
-		return format.I64Value(v.AsInt64()), native
+		return format.I64Value(v.AsInt64()), true
 	case attribute.FLOAT64:
-		return format.FloatValue(v.AsFloat64()), native
+		return format.FloatValue(v.AsFloat64()), true
 	case attribute.STRING:
-		return format.StringValue(v.AsString()), native
+		return format.StringValue(v.AsString()), true
 	case attribute.BYTESLICE:
-		return format.BytesValue(v.AsByteSlice()), native
+		return format.BytesValue(v.AsByteSlice()), true
 	}
-	b, s := appendComposite(nil, v)
-	return format.StringValue(string(b)), s
+	return format.Value{}, false
 }
 
-// appendComposite appends the text that a value is stored as that is of no kind
-// of the format's own.
-func appendComposite(b []byte, v *attribute.Value) ([]byte, shape) {
-	mark := len(b)
-	b, ok := appendJSON(b, *v)
-	if !ok {
-		return appendAnyValue(b[:mark], *v), anyValue
-	}
-	return b, json
-}
-
-// appendJSON appends v as JSON from which its kinds can be told, and reports
-// false when JSON cannot hold it so.
-func appendJSON(b []byte, v attribute.Value) ([]byte, bool) {
+// toAny returns v in the terms of package otel.
+func toAny(v attribute.Value) otel.Any {
 	switch v.Type() {
-	case attribute.BOOL:
-		return strconv.AppendBool(b, v.AsBool()), true
-	case attribute.INT64:
-		return strconv.AppendInt(b, v.AsInt64(), 10), true
-	case attribute.FLOAT64:
-		return jsontext.AppendFloat(b, v.AsFloat64())
-	case attribute.STRING:
-		return appendText(b, v.AsString())
-	case attribute.BOOLSLICE:
-		return appendArray(b, v.AsBoolSlice(), func(b []byte, x bool) ([]byte, bool) { return strconv.AppendBool(b, x), true })
-	case attribute.INT64SLICE:
-		return appendArray(b, v.AsInt64Slice(), func(b []byte, x int64) ([]byte, bool) { return strconv.AppendInt(b, x, 10), true })
-	case attribute.FLOAT64SLICE:
-		return appendArray(b, v.AsFloat64Slice(), jsontext.AppendFloat)
-	case attribute.STRINGSLICE:
-		return appendArray(b, v.AsStringSlice(), appendText)
-	case attribute.SLICE:
-		return appendArray(b, v.AsSlice(), appendJSON)
-	case attribute.MAP:
-		return appendObject(b, v.AsMap())
 	case attribute.EMPTY:
-		return append(b, "null"...), true
-	}
-	return b, false // bytes, and kinds that came later
-}
-
-func appendText(b []byte, s string) ([]byte, bool) {
-	return jsontext.AppendString(b, s), utf8.ValidString(s)
-}
-
-func appendArray[T any](b []byte, items []T, item func([]byte, T) ([]byte, bool)) ([]byte, bool) {
-	b = append(b, '[')
-	for i, x := range items {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		var ok bool
-		if b, ok = item(b, x); !ok {
-			return b, false
-		}
-	}
-	return append(b, ']'), true
-}
-
-func appendObject(b []byte, kvs []attribute.KeyValue) ([]byte, bool) {
-	seen := make(map[attribute.Key]bool, len(kvs))
-	b = append(b, '{')
-	for i, kv := range kvs {
-		if seen[kv.Key] {
-			return b, false
-		}
-		seen[kv.Key] = true
-		if i > 0 {
-			b = append(b, ',')
-		}
-		var ok bool
-		if b, ok = appendText(b, string(kv.Key)); !ok {
-			return b, false
-		}
-		if b, ok = appendJSON(append(b, ':'), kv.Value); !ok {
-			return b, false
-		}
-	}
-	return append(b, '}'), true
-}
-
-// appendAnyValue appends v as OTLP/JSON has it. A string that is not UTF-8 is
-// bytes there.
-func appendAnyValue(b []byte, v attribute.Value) []byte {
-	switch v.Type() {
+		return otel.Any{}
 	case attribute.BOOL:
-		b = strconv.AppendBool(append(b, `{"boolValue":`...), v.AsBool())
+		return otel.Any{Kind: otel.Bool, Bool: v.AsBool()}
 	case attribute.INT64:
-		b = append(strconv.AppendInt(append(b, `{"intValue":"`...), v.AsInt64(), 10), '"')
+		return otel.Any{Kind: otel.Int, Int: v.AsInt64()}
 	case attribute.FLOAT64:
-		b = append(b, `{"doubleValue":`...)
-		f := v.AsFloat64()
-		if math.IsNaN(f) || math.IsInf(f, 0) {
-			b = jsontext.AppendString(b, jsontext.FloatName(f))
-		} else {
-			b, _ = jsontext.AppendFloat(b, f)
-		}
+		return otel.Any{Kind: otel.Float, Float: v.AsFloat64()}
 	case attribute.STRING:
-		s := v.AsString()
-		if !utf8.ValidString(s) {
-			return appendBytes(b, []byte(s))
-		}
-		b = jsontext.AppendString(append(b, `{"stringValue":`...), s)
+		return otel.Any{Kind: otel.String, Text: v.AsString()}
 	case attribute.BYTESLICE:
-		return appendBytes(b, v.AsByteSlice())
+		return otel.Any{Kind: otel.Bytes, Text: string(v.AsByteSlice())}
 	case attribute.BOOLSLICE:
-		return appendAnyArray(b, v.AsBoolSlice(), attribute.BoolValue)
+		return toList(v.AsBoolSlice(), attribute.BoolValue)
 	case attribute.INT64SLICE:
-		return appendAnyArray(b, v.AsInt64Slice(), attribute.Int64Value)
+		return toList(v.AsInt64Slice(), attribute.Int64Value)
 	case attribute.FLOAT64SLICE:
-		return appendAnyArray(b, v.AsFloat64Slice(), attribute.Float64Value)
+		return toList(v.AsFloat64Slice(), attribute.Float64Value)
 	case attribute.STRINGSLICE:
-		return appendAnyArray(b, v.AsStringSlice(), attribute.StringValue)
+		return toList(v.AsStringSlice(), attribute.StringValue)
 	case attribute.SLICE:
-		return appendAnyArray(b, v.AsSlice(), func(v attribute.Value) attribute.Value { return v })
+		return toList(v.AsSlice(), func(v attribute.Value) attribute.Value { return v })
 	case attribute.MAP:
-		b = append(b, `{"kvlistValue":{"values":[`...)
-		for i, kv := range v.AsMap() {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = jsontext.AppendString(append(b, `{"key":`...), string(kv.Key))
-			b = append(appendAnyValue(append(b, `,"value":`...), kv.Value), '}')
+		m := otel.Any{Kind: otel.Map}
+		for _, kv := range v.AsMap() {
+			m.Map = append(m.Map, otel.KeyValue{Key: string(kv.Key), Value: toAny(kv.Value)})
 		}
-		return append(b, `]}}`...)
-	case attribute.EMPTY:
-		return append(b, `{}`...)
-	default: // a kind that came later
-		b = jsontext.AppendString(append(b, `{"stringValue":`...), v.String())
+		return m
 	}
-	return append(b, '}')
+	return otel.Any{Kind: otel.String, Text: v.String()} // a kind that came later
 }
 
-func appendBytes(b, data []byte) []byte {
-	b = base64.StdEncoding.AppendEncode(append(b, `{"bytesValue":"`...), data)
-	return append(b, `"}`...)
-}
-
-func appendAnyArray[T any](b []byte, items []T, value func(T) attribute.Value) []byte {
-	b = append(b, `{"arrayValue":{"values":[`...)
+func toList[T any](items []T, value func(T) attribute.Value) otel.Any {
+	list := otel.Any{Kind: otel.List, List: make([]otel.Any, len(items))}
 	for i, x := range items {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = appendAnyValue(b, value(x))
+		list.List[i] = toAny(value(x))
 	}
-	return append(b, `]}}`...)
+	return list
 }

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/telemetry"
+	"github.com/entrace-go/entrace/internal/otel"
 )
 
 // smallTrace writes a trace with a span, an event, a link and a log record.
@@ -29,23 +29,23 @@ func smallTrace(t *testing.T) string {
 		return id
 	}
 	write(format.Root(), 0)
-	r := telemetry.Resource{Attributes: []telemetry.Attribute{{Name: "service.name", Value: format.StringValue("shop")}}}
+	r := otel.Resource{Attributes: []otel.Attribute{{Name: "service.name", Value: format.StringValue("shop")}}}
 	resource := write(r.Entry(), 0)
-	s := telemetry.Span{
-		Name: "GET /cart", TraceID: [16]byte{1}, SpanID: [8]byte{2}, Flags: format.DefaultTraceFlags, Kind: telemetry.KindServer,
+	s := otel.Span{
+		Name: "GET /cart", TraceID: [16]byte{1}, SpanID: [8]byte{2}, Flags: format.DefaultTraceFlags, Kind: otel.KindServer,
 		Start: 1_700_000_000_000_000_001, Duration: 5_000_003, Ended: true,
-		Attributes: []telemetry.Attribute{{Name: "http.status", Value: format.I64Value(200)}},
+		Attributes: []otel.Attribute{{Name: "http.status", Value: format.I64Value(200)}},
 	}
-	span := write(s.Entry(telemetry.Where{}), resource)
-	l := telemetry.Link{TraceID: [16]byte{3}, SpanID: [8]byte{4}, Flags: format.DefaultTraceFlags}
+	span := write(s.Entry(otel.Where{}), resource)
+	l := otel.Link{TraceID: [16]byte{3}, SpanID: [8]byte{4}, Flags: format.DefaultTraceFlags}
 	write(l.Entry(""), span)
-	ev := telemetry.Event{Name: "cache miss", Time: s.Start + 10, HasTime: true}
+	ev := otel.Event{Name: "cache miss", Time: s.Start + 10, HasTime: true}
 	write(ev.Entry(""), span)
 	child := s
 	child.Name, child.SpanID, child.Parent, child.Start, child.Duration = "SELECT", [8]byte{5}, s.SpanID, s.Start+100, 1000
-	write(child.Entry(telemetry.Where{Trace: true, Parent: true}), span)
-	log := telemetry.Log{Body: telemetry.Any{Kind: telemetry.String, Text: "cart loaded"}, Severity: 9, SeverityText: "INFO", Time: s.Start + 20, HasTime: true}
-	write(log.Entry(telemetry.Where{Trace: true, Parent: true}), span)
+	write(child.Entry(otel.Where{Trace: true, Parent: true}), span)
+	log := otel.Log{Body: otel.Any{Kind: otel.String, Text: "cart loaded"}, Severity: 9, SeverityText: "INFO", Time: s.Start + 20, HasTime: true}
+	write(log.Entry(otel.Where{Trace: true, Parent: true}), span)
 	must(t, w.Close())
 	must(t, f.Close())
 	return name

@@ -8,6 +8,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/jsontext"
+	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/telemetry"
 )
 
@@ -20,14 +21,14 @@ func (e *encoder) args(d *telemetry.Details) {
 			e.b = append(e.b, ',')
 		}
 		e.b = append(jsontext.AppendSafeString(e.b, argName(d.Args, a.Name)), ':')
-		if a.Encoding == telemetry.Native {
+		if a.Encoding == otel.Native {
 			e.b = appendValue(e.b, a.Value)
 		} else {
 			v := a.Any()
 			e.b = appendAny(e.b, &v)
 		}
 	}
-	if d.Links.Kind == telemetry.List {
+	if d.Links.Kind == otel.List {
 		e.b = appendAny(append(e.b, `,"links":`...), &d.Links)
 	}
 	e.b = append(e.b, '}')
@@ -35,12 +36,12 @@ func (e *encoder) args(d *telemetry.Details) {
 
 // argName returns the name of an argument. The Firefox Profiler takes "data" for an
 // object of its own, and does not load a trace in which it is something else.
-func argName(all []telemetry.Attribute, name string) string {
+func argName(all []otel.Attribute, name string) string {
 	if name != "data" {
 		return name
 	}
 	name = "otel.attr.data"
-	for slices.ContainsFunc(all, func(a telemetry.Attribute) bool { return a.Name == name }) {
+	for slices.ContainsFunc(all, func(a otel.Attribute) bool { return a.Name == name }) {
 		name += "#2"
 	}
 	return name
@@ -88,19 +89,19 @@ func appendBytes(b, value []byte) []byte {
 
 // appendAny appends a list or map, or what is in one. Those that are read here are
 // not nested deeper than package telemetry reads them.
-func appendAny(b []byte, v *telemetry.Any) []byte {
+func appendAny(b []byte, v *otel.Any) []byte {
 	switch v.Kind {
-	case telemetry.String:
+	case otel.String:
 		return jsontext.AppendSafeString(b, v.Text)
-	case telemetry.Bool:
+	case otel.Bool:
 		return strconv.AppendBool(b, v.Bool)
-	case telemetry.Int:
+	case otel.Int:
 		return appendInt(b, v.Int)
-	case telemetry.Float:
+	case otel.Float:
 		return appendFloat(b, v.Float)
-	case telemetry.Bytes:
+	case otel.Bytes:
 		return appendBytes(b, []byte(v.Text))
-	case telemetry.List:
+	case otel.List:
 		b = append(b, '[')
 		for i := range v.List {
 			if i > 0 {
@@ -109,7 +110,7 @@ func appendAny(b []byte, v *telemetry.Any) []byte {
 			b = appendAny(b, &v.List[i])
 		}
 		return append(b, ']')
-	case telemetry.Map:
+	case otel.Map:
 		b = append(b, '{')
 		key := keys(v.Map)
 		for i := range v.Map {
@@ -126,7 +127,7 @@ func appendAny(b []byte, v *telemetry.Any) []byte {
 
 // keys returns a function that makes the keys of a map, which it gets one by one,
 // differ: JSON has each only once.
-func keys(all []telemetry.KeyValue) func(key string) string {
+func keys(all []otel.KeyValue) func(key string) string {
 	if len(all) < 2 {
 		return func(key string) string { return key }
 	}

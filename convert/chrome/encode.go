@@ -8,6 +8,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/jsontext"
+	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/telemetry"
 )
 
@@ -72,13 +73,13 @@ func (e *encoder) head() error {
 // process writes what a resource and its lanes are called.
 func (e *encoder) process(i int) error {
 	p := &e.t.Processes[i]
-	r := new(telemetry.Resource)
+	r := new(otel.Resource)
 	if p.ID != 0 {
 		entry, err := e.v.Entry(p.ID)
 		if err != nil {
 			return err
 		}
-		r = telemetry.ReadResource(entry)
+		r = otel.ReadResource(entry)
 	}
 	name := r.Service()
 	if name == "" {
@@ -116,7 +117,7 @@ func (e *encoder) process(i int) error {
 }
 
 // labels are the attributes of a resource as people read them.
-func labels(r *telemetry.Resource) string {
+func labels(r *otel.Resource) string {
 	var b strings.Builder
 	for i := range r.Attributes {
 		if i > 0 {

@@ -16,7 +16,7 @@ import (
 	"github.com/entrace-go/entrace/convert/chrome"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/jsontext"
-	"github.com/entrace-go/entrace/internal/telemetry"
+	"github.com/entrace-go/entrace/internal/otel"
 )
 
 func encode(t testing.TB, v *format.View) []byte {
@@ -257,20 +257,20 @@ func TestEncodeArrows(t *testing.T) {
 
 // random returns the entries of a trace in which everything overlaps everything.
 func random(n int, r *rand.Rand) []*format.TraceEntry {
-	entries := []*format.TraceEntry{format.Root(), (&telemetry.Resource{Attributes: []telemetry.Attribute{text("service.name", "a")}}).Entry(), (&telemetry.Resource{}).Entry()}
+	entries := []*format.TraceEntry{format.Root(), (&otel.Resource{Attributes: []otel.Attribute{text("service.name", "a")}}).Entry(), (&otel.Resource{}).Entry()}
 	for len(entries) < n {
 		parent := uint32(r.IntN(len(entries)))
 		var e *format.TraceEntry
 		switch r.IntN(6) {
 		case 0:
-			e = (&telemetry.Event{Name: "event", Time: base + r.Int64N(60), HasTime: r.IntN(4) > 0}).Entry("")
+			e = (&otel.Event{Name: "event", Time: base + r.Int64N(60), HasTime: r.IntN(4) > 0}).Entry("")
 		case 1:
-			e = (&telemetry.Log{Body: telemetry.Any{Kind: telemetry.String, Text: "log"}, Time: base + r.Int64N(60), HasTime: r.IntN(4) > 0}).Entry(telemetry.Where{})
+			e = (&otel.Log{Body: otel.Any{Kind: otel.String, Text: "log"}, Time: base + r.Int64N(60), HasTime: r.IntN(4) > 0}).Entry(otel.Where{})
 		case 2:
-			e = (&telemetry.Link{TraceID: [16]byte{15: 1}, SpanID: [8]byte{7: byte(r.IntN(40))}}).Entry("")
+			e = (&otel.Link{TraceID: [16]byte{15: 1}, SpanID: [8]byte{7: byte(r.IntN(40))}}).Entry("")
 		default:
 			start := r.Int64N(50)
-			e = traced(span(byte(len(entries)), "span", start, start+r.Int64N(20), func(s *telemetry.Span) {
+			e = traced(span(byte(len(entries)), "span", start, start+r.Int64N(20), func(s *otel.Span) {
 				s.Ended = r.IntN(8) > 0
 				if r.IntN(3) == 0 {
 					s.Parent = [8]byte{7: byte(r.IntN(40))}
@@ -385,16 +385,16 @@ func TestEncodeFixtures(t *testing.T) {
 }
 
 func BenchmarkEncode(b *testing.B) {
-	entries := []*format.TraceEntry{format.Root(), (&telemetry.Resource{}).Entry()}
+	entries := []*format.TraceEntry{format.Root(), (&otel.Resource{}).Entry()}
 	for i := range 20000 {
 		parent := uint32(1)
 		if i%10 > 0 {
 			parent = uint32(2 + i/10*10)
 		}
 		start := int64(i/10*1000 + i%10*90)
-		e := span(byte(i), "SELECT name FROM products", start, start+80, func(s *telemetry.Span) {
+		e := span(byte(i), "SELECT name FROM products", start, start+80, func(s *otel.Span) {
 			s.SpanID = [8]byte{0: 1, 5: byte(i >> 16), 6: byte(i >> 8), 7: byte(i)}
-			s.Attributes = []telemetry.Attribute{
+			s.Attributes = []otel.Attribute{
 				text("db.system", "postgresql"), text("db.statement", "SELECT name FROM products WHERE id = $1"), value("db.rows", format.I64Value(int64(i))),
 				value("db.cached", format.BoolValue(i%2 == 0)),
 			}

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/telemetry"
+	"github.com/entrace-go/entrace/internal/otel"
 )
 
 var update = flag.Bool("update", false, "write the goldens again")
@@ -61,38 +61,38 @@ func below(parent uint32, e *format.TraceEntry) *format.TraceEntry {
 	return e
 }
 
-func text(name, value string) telemetry.Attribute {
-	return telemetry.Attribute{Name: name, Value: format.StringValue(value)}
+func text(name, value string) otel.Attribute {
+	return otel.Attribute{Name: name, Value: format.StringValue(value)}
 }
 
-func value(name string, v format.Value) telemetry.Attribute {
-	return telemetry.Attribute{Name: name, Value: v}
+func value(name string, v format.Value) otel.Attribute {
+	return otel.Attribute{Name: name, Value: v}
 }
 
 // span returns a span from and to nanoseconds after the base.
-func span(id byte, name string, from, to int64, change func(s *telemetry.Span)) *format.TraceEntry {
-	s := &telemetry.Span{
-		Name: name, SpanID: [8]byte{7: id}, Start: base + from, Duration: to - from, Ended: true, Kind: telemetry.KindInternal,
-		Flags: format.DefaultTraceFlags, Scope: telemetry.Scope{Name: "shop/cart"},
+func span(id byte, name string, from, to int64, change func(s *otel.Span)) *format.TraceEntry {
+	s := &otel.Span{
+		Name: name, SpanID: [8]byte{7: id}, Start: base + from, Duration: to - from, Ended: true, Kind: otel.KindInternal,
+		Flags: format.DefaultTraceFlags, Scope: otel.Scope{Name: "shop/cart"},
 	}
 	if change != nil {
 		change(s)
 	}
-	return s.Entry(telemetry.Where{Trace: true, Parent: s.Parent == [8]byte{}})
+	return s.Entry(otel.Where{Trace: true, Parent: s.Parent == [8]byte{}})
 }
 
 // sample has one of each that there is.
 func sample() []*format.TraceEntry {
-	list := telemetry.NewAttribute("list", &telemetry.Any{Kind: telemetry.List, List: []telemetry.Any{
-		{Kind: telemetry.Int, Int: 1}, {Kind: telemetry.Int, Int: math.MaxInt64}, {}, {Kind: telemetry.List}, {Kind: telemetry.Map, Map: []telemetry.KeyValue{
-			{Key: "a.b", Value: telemetry.Any{Kind: telemetry.Float, Float: 2}}, {Key: "t", Value: telemetry.Any{Kind: telemetry.Bool, Bool: true}},
+	list := otel.NewAttribute("list", &otel.Any{Kind: otel.List, List: []otel.Any{
+		{Kind: otel.Int, Int: 1}, {Kind: otel.Int, Int: math.MaxInt64}, {}, {Kind: otel.List}, {Kind: otel.Map, Map: []otel.KeyValue{
+			{Key: "a.b", Value: otel.Any{Kind: otel.Float, Float: 2}}, {Key: "t", Value: otel.Any{Kind: otel.Bool, Bool: true}},
 		}},
 	}})
-	anyValue := telemetry.NewAttribute("any", &telemetry.Any{Kind: telemetry.Map, Map: []telemetry.KeyValue{
-		{Key: "k", Value: telemetry.Any{Kind: telemetry.Bytes, Text: "\x00\xff"}}, {Key: "k", Value: telemetry.Any{Kind: telemetry.Float, Float: math.NaN()}},
+	anyValue := otel.NewAttribute("any", &otel.Any{Kind: otel.Map, Map: []otel.KeyValue{
+		{Key: "k", Value: otel.Any{Kind: otel.Bytes, Text: "\x00\xff"}}, {Key: "k", Value: otel.Any{Kind: otel.Float, Float: math.NaN()}},
 	}})
-	resource := func(name string, more ...telemetry.Attribute) *format.TraceEntry {
-		return (&telemetry.Resource{Attributes: append(more, text("service.name", name))}).Entry()
+	resource := func(name string, more ...otel.Attribute) *format.TraceEntry {
+		return (&otel.Resource{Attributes: append(more, text("service.name", name))}).Entry()
 	}
 	twice := span(13, "twice", 960, 970, nil)
 	for range 2 {
@@ -102,9 +102,9 @@ func sample() []*format.TraceEntry {
 		format.Root(), // 0
 		resource("shop", text("host.name", "h\x1b[31m1"), value("process.pid", format.I64Value(42))), // 1
 		resource("bank"), // 2
-		below(1, traced(span(1, "GET /cart", 0, 1000, func(s *telemetry.Span) { // 3
-			s.Kind, s.Status, s.Description = telemetry.KindServer, telemetry.StatusError, "boom"
-			s.Attributes = []telemetry.Attribute{
+		below(1, traced(span(1, "GET /cart", 0, 1000, func(s *otel.Span) { // 3
+			s.Kind, s.Status, s.Description = otel.KindServer, otel.StatusError, "boom"
+			s.Attributes = []otel.Attribute{
 				text("s", "a\"b\\\n\x01\x7f\u0085\u202e</script>ü"), value("bool", format.BoolValue(true)), value("f", format.FloatValue(2)),
 				value("nan", format.FloatValue(math.NaN())), value("-inf", format.FloatValue(math.Inf(-1))),
 				value("max", format.U64Value(math.MaxUint64)), value("min", format.I64Value(math.MinInt64)), value("2^53", format.I64Value(1<<53)),
@@ -112,30 +112,30 @@ func sample() []*format.TraceEntry {
 				list, anyValue, text("kind", "user's"), text("span_id", "user's"), text("", "no name"),
 			}
 		}), 0xaa)),
-		below(3, span(2, "SELECT", 100, 600, func(s *telemetry.Span) { s.Kind = telemetry.KindClient })),                // 4
-		below(3, span(3, "overlaps SELECT", 300, 800, nil)),                                                             // 5
-		below(4, span(4, "no time at all", 600, 600, nil)),                                                              // 6
-		below(2, traced(span(5, "pay", 400, 700, func(s *telemetry.Span) { s.Parent = [8]byte{7: 3} }), 0xaa)),          // 7
-		below(3, span(6, "open", 850, 850, func(s *telemetry.Span) { s.Ended = false })),                                // 8
-		below(3, span(7, "skewed", 900, 890, nil)),                                                                      // 9
-		below(1, traced(span(8, "job", 1000, 2000, func(s *telemetry.Span) { s.Kind = telemetry.KindConsumer }), 0xbb)), // 10
-		below(10, (&telemetry.Link{TraceID: [16]byte{15: 0xaa}, SpanID: [8]byte{7: 1}, Flags: format.DefaultTraceFlags, Attributes: []telemetry.Attribute{list}}).Entry("")),
-		below(10, (&telemetry.Link{TraceID: [16]byte{1}, SpanID: [8]byte{1}, Flags: 1, TraceState: "a=b", Dropped: 2}).Entry("")),
-		below(3, (&telemetry.Event{Name: "exception", Time: base + 1000, HasTime: true, Attributes: []telemetry.Attribute{text("exception.message", "boom")}}).Entry("")),
-		below(4, (&telemetry.Event{Name: "without a time"}).Entry("")),
-		below(4, (&telemetry.Event{Name: "too late", Time: base + 1500, HasTime: true}).Entry("")),
-		below(4, (&telemetry.Log{
-			Body: telemetry.Any{Kind: telemetry.String, Text: "rows read"}, Time: base + 555, HasTime: true, Observed: base + 555, Severity: 9, SeverityText: "INFO",
-			Attributes: []telemetry.Attribute{value("rows", format.I64Value(3)), text("code.file.path", "/src/db.go"), value("code.line.number", format.I64Value(12))},
-		}).Entry(telemetry.Where{Trace: true, Parent: true})),
-		below(1, (&telemetry.Log{Time: base + 5, HasTime: true, Observed: base + 5, Severity: 13, SeverityText: "WARN"}).Entry(telemetry.Where{})),
+		below(3, span(2, "SELECT", 100, 600, func(s *otel.Span) { s.Kind = otel.KindClient })),                // 4
+		below(3, span(3, "overlaps SELECT", 300, 800, nil)),                                                   // 5
+		below(4, span(4, "no time at all", 600, 600, nil)),                                                    // 6
+		below(2, traced(span(5, "pay", 400, 700, func(s *otel.Span) { s.Parent = [8]byte{7: 3} }), 0xaa)),     // 7
+		below(3, span(6, "open", 850, 850, func(s *otel.Span) { s.Ended = false })),                           // 8
+		below(3, span(7, "skewed", 900, 890, nil)),                                                            // 9
+		below(1, traced(span(8, "job", 1000, 2000, func(s *otel.Span) { s.Kind = otel.KindConsumer }), 0xbb)), // 10
+		below(10, (&otel.Link{TraceID: [16]byte{15: 0xaa}, SpanID: [8]byte{7: 1}, Flags: format.DefaultTraceFlags, Attributes: []otel.Attribute{list}}).Entry("")),
+		below(10, (&otel.Link{TraceID: [16]byte{1}, SpanID: [8]byte{1}, Flags: 1, TraceState: "a=b", Dropped: 2}).Entry("")),
+		below(3, (&otel.Event{Name: "exception", Time: base + 1000, HasTime: true, Attributes: []otel.Attribute{text("exception.message", "boom")}}).Entry("")),
+		below(4, (&otel.Event{Name: "without a time"}).Entry("")),
+		below(4, (&otel.Event{Name: "too late", Time: base + 1500, HasTime: true}).Entry("")),
+		below(4, (&otel.Log{
+			Body: otel.Any{Kind: otel.String, Text: "rows read"}, Time: base + 555, HasTime: true, Observed: base + 555, Severity: 9, SeverityText: "INFO",
+			Attributes: []otel.Attribute{value("rows", format.I64Value(3)), text("code.file.path", "/src/db.go"), value("code.line.number", format.I64Value(12))},
+		}).Entry(otel.Where{Trace: true, Parent: true})),
+		below(1, (&otel.Log{Time: base + 5, HasTime: true, Observed: base + 5, Severity: 13, SeverityText: "WARN"}).Entry(otel.Where{})),
 		{Metadata: format.Metadata{Name: "below nothing with a time", Level: format.LevelInfo}},
 		{Metadata: format.Metadata{Name: "foreign", Target: "rust", Level: format.LevelDebug}, Message: format.Some("hello"), Attributes: []format.Attribute{
 			{Name: format.AttrTime, Value: format.U64Value(base + 1999)},
 		}},
 		below(3, twice),
-		below(3, span(14, "Profile", 980, 990, func(s *telemetry.Span) {
-			s.Attributes = []telemetry.Attribute{text("data", "of no type"), text("detail", "shown")}
+		below(3, span(14, "Profile", 980, 990, func(s *otel.Span) {
+			s.Attributes = []otel.Attribute{text("data", "of no type"), text("detail", "shown")}
 		})),
 		{Metadata: format.Metadata{Name: format.NameEnd, Level: format.LevelInfo}, Attributes: []format.Attribute{
 			{Name: format.AttrTime, Value: format.U64Value(base + 3000)},

@@ -7,7 +7,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/lane"
-	"github.com/entrace-go/entrace/internal/telemetry"
+	"github.com/entrace-go/entrace/internal/otel"
 )
 
 // unknownService is OpenTelemetry's name of a service that has none.
@@ -88,7 +88,7 @@ func (c *collector) entry(id uint32, e *format.TraceEntry) {
 	}
 	switch c.v.Role(id) {
 	case format.RoleResource:
-		service := telemetry.ReadResource(e).Service()
+		service := otel.ReadResource(e).Service()
 		if service == "" {
 			service = unknownService
 		}

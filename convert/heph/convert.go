@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/telemetry"
+	"github.com/entrace-go/entrace/internal/otel"
 )
 
 // maxForeign is the size above which a packet has no entry that can be read again:
@@ -107,7 +107,7 @@ func foreign(e *format.TraceEntry, ev *Event) {
 		if a.Value.typ&TypeArray != 0 {
 			text, encoding := arrayText(a.Value, false)
 			v = format.StringValue(text)
-			if encoding != telemetry.Native {
+			if encoding != otel.Native {
 				marks.note(name, encoding)
 			}
 		} else {
@@ -127,7 +127,7 @@ func isIDName(name string) bool {
 func isTaken(name string) bool {
 	switch name {
 	case format.AttrTime, format.AttrDuration, format.AttrClockSkew, format.AttrEvent, format.AttrLinkTraceID,
-		format.AttrJSON, format.AttrAnyValue, telemetry.AttrMadeIDs:
+		format.AttrJSON, format.AttrAnyValue, otel.AttrMadeIDs:
 		return true
 	}
 	return strings.HasPrefix(name, "entrace.")
@@ -135,7 +135,7 @@ func isTaken(name string) bool {
 
 // identify gives ids to a span that lacks one.
 func (b *builder) identify(v *event, trace string) {
-	b.add(telemetry.AttrMadeIDs, format.BoolValue(true))
+	b.add(otel.AttrMadeIDs, format.BoolValue(true))
 	if v.span == 0 {
 		var id [8]byte
 		binary.BigEndian.PutUint64(id[:], uint64(v.packet)+1)
@@ -218,7 +218,7 @@ func appendSection(b []byte, attrs []format.Attribute, made bool) (_ []byte, ok 
 		a := &attrs[i]
 		name := a.Name
 		switch name {
-		case format.AttrTime, format.AttrDuration, format.AttrClockSkew, telemetry.AttrMadeIDs:
+		case format.AttrTime, format.AttrDuration, format.AttrClockSkew, otel.AttrMadeIDs:
 			continue
 		case format.AttrTraceID, format.AttrSpanID:
 			if made {

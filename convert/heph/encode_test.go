@@ -21,7 +21,7 @@ import (
 	"github.com/entrace-go/entrace/convert/heph"
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/telemetry"
+	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
@@ -41,7 +41,7 @@ func there(t testing.TB, v *format.View, version format.Version) (*format.View, 
 // all reads everything that is in a trace, in the order of ids, without the ids.
 func all(t testing.TB, v *format.View) []any {
 	t.Helper()
-	src := telemetry.NewSource(v)
+	src := otel.NewSource(v)
 	var list []any
 	for id := range uint32(v.Len()) {
 		switch v.Role(id) {
@@ -74,7 +74,7 @@ func all(t testing.TB, v *format.View) []any {
 	return list
 }
 
-func sortAttributes(attrs []telemetry.Attribute) {
+func sortAttributes(attrs []otel.Attribute) {
 	for i := 1; i < len(attrs); i++ {
 		for j := i; j > 0 && attrs[j].Name < attrs[j-1].Name; j-- {
 			attrs[j], attrs[j-1] = attrs[j-1], attrs[j]
@@ -131,39 +131,39 @@ func dump(b *strings.Builder, v reflect.Value) {
 	}
 }
 
-func attributes() []telemetry.Attribute {
-	list := []telemetry.Any{
-		{Kind: telemetry.String, Text: "text"},
-		{Kind: telemetry.String, Text: ""},
-		{Kind: telemetry.Bool, Bool: true},
-		{Kind: telemetry.Int, Int: math.MinInt64},
-		{Kind: telemetry.Float, Float: math.Inf(-1)},
-		{Kind: telemetry.Bytes, Text: "\x00\xff"},
-		{Kind: telemetry.Empty},
-		{Kind: telemetry.List},
-		{Kind: telemetry.List, List: []telemetry.Any{{Kind: telemetry.Int, Int: 1}, {Kind: telemetry.Int, Int: -2}}},
-		{Kind: telemetry.List, List: []telemetry.Any{{Kind: telemetry.Float, Float: 1}, {Kind: telemetry.Float, Float: 1e300}}},
-		{Kind: telemetry.List, List: []telemetry.Any{{Kind: telemetry.Float, Float: math.NaN()}}},
-		{Kind: telemetry.List, List: []telemetry.Any{{Kind: telemetry.String, Text: "a\"b"}, {Kind: telemetry.String, Text: "é"}}},
-		{Kind: telemetry.List, List: []telemetry.Any{{Kind: telemetry.Bool, Bool: true}, {Kind: telemetry.Bool}}},
-		{Kind: telemetry.List, List: []telemetry.Any{{Kind: telemetry.Bool, Bool: true}, {Kind: telemetry.Int, Int: 3}}},
-		{Kind: telemetry.Map, Map: []telemetry.KeyValue{{Key: "k", Value: telemetry.Any{Kind: telemetry.List}}}},
+func attributes() []otel.Attribute {
+	list := []otel.Any{
+		{Kind: otel.String, Text: "text"},
+		{Kind: otel.String, Text: ""},
+		{Kind: otel.Bool, Bool: true},
+		{Kind: otel.Int, Int: math.MinInt64},
+		{Kind: otel.Float, Float: math.Inf(-1)},
+		{Kind: otel.Bytes, Text: "\x00\xff"},
+		{Kind: otel.Empty},
+		{Kind: otel.List},
+		{Kind: otel.List, List: []otel.Any{{Kind: otel.Int, Int: 1}, {Kind: otel.Int, Int: -2}}},
+		{Kind: otel.List, List: []otel.Any{{Kind: otel.Float, Float: 1}, {Kind: otel.Float, Float: 1e300}}},
+		{Kind: otel.List, List: []otel.Any{{Kind: otel.Float, Float: math.NaN()}}},
+		{Kind: otel.List, List: []otel.Any{{Kind: otel.String, Text: "a\"b"}, {Kind: otel.String, Text: "é"}}},
+		{Kind: otel.List, List: []otel.Any{{Kind: otel.Bool, Bool: true}, {Kind: otel.Bool}}},
+		{Kind: otel.List, List: []otel.Any{{Kind: otel.Bool, Bool: true}, {Kind: otel.Int, Int: 3}}},
+		{Kind: otel.Map, Map: []otel.KeyValue{{Key: "k", Value: otel.Any{Kind: otel.List}}}},
 	}
-	var attrs []telemetry.Attribute
+	var attrs []otel.Attribute
 	for i := range list {
-		attrs = append(attrs, telemetry.NewAttribute(fmt.Sprintf("a%02d.%s", i, list[i].Kind), &list[i]))
+		attrs = append(attrs, otel.NewAttribute(fmt.Sprintf("a%02d.%s", i, list[i].Kind), &list[i]))
 	}
 	for _, name := range []string{"trace_id", "otel.types", "entrace.id", "heph.packet", `quo"te`, "entrace.attr.x", "otel.types.1"} {
-		attrs = append(attrs, telemetry.Attribute{Name: name, Value: format.U64Value(math.MaxUint64)})
+		attrs = append(attrs, otel.Attribute{Name: name, Value: format.U64Value(math.MaxUint64)})
 	}
-	attrs = append(attrs, telemetry.Attribute{Name: "entrace.open", Value: format.BoolValue(true)},
-		telemetry.Attribute{Name: "u128", Value: format.U128Value(math.MaxUint64, 1)},
-		telemetry.Attribute{Name: "i128", Value: format.I128Value(math.MinInt64, 7)},
-		telemetry.Attribute{Name: "i128.small", Value: format.I128Value(-1, math.MaxUint64)},
-		telemetry.Attribute{Name: "nan", Value: format.FloatValue(math.NaN())},
-		telemetry.Attribute{Name: "twice", Value: format.U64Value(1)},
-		telemetry.Attribute{Name: "twice", Value: format.BoolValue(true)},
-		telemetry.Attribute{Name: "twice", Value: format.StringValue("x")})
+	attrs = append(attrs, otel.Attribute{Name: "entrace.open", Value: format.BoolValue(true)},
+		otel.Attribute{Name: "u128", Value: format.U128Value(math.MaxUint64, 1)},
+		otel.Attribute{Name: "i128", Value: format.I128Value(math.MinInt64, 7)},
+		otel.Attribute{Name: "i128.small", Value: format.I128Value(-1, math.MaxUint64)},
+		otel.Attribute{Name: "nan", Value: format.FloatValue(math.NaN())},
+		otel.Attribute{Name: "twice", Value: format.U64Value(1)},
+		otel.Attribute{Name: "twice", Value: format.BoolValue(true)},
+		otel.Attribute{Name: "twice", Value: format.StringValue("x")})
 	return attrs
 }
 
@@ -180,53 +180,53 @@ func everything(t testing.TB, version format.Version) *format.View {
 		return id
 	}
 	add(0, format.Root())
-	scope := telemetry.Scope{Name: "lib", Version: "v1", SchemaURL: "u", Attributes: attributes(), Dropped: 4}
-	r := telemetry.Resource{Attributes: append(attributes(), telemetry.Attribute{Name: "service.name", Value: format.StringValue("shop")}), SchemaURL: "s", Dropped: 9}
+	scope := otel.Scope{Name: "lib", Version: "v1", SchemaURL: "u", Attributes: attributes(), Dropped: 4}
+	r := otel.Resource{Attributes: append(attributes(), otel.Attribute{Name: "service.name", Value: format.StringValue("shop")}), SchemaURL: "s", Dropped: 9}
 	res := add(0, r.Entry())
-	other := telemetry.Resource{Attributes: []telemetry.Attribute{{Name: "service.name", Value: format.StringValue("bank")}}}
+	other := otel.Resource{Attributes: []otel.Attribute{{Name: "service.name", Value: format.StringValue("bank")}}}
 	bank := add(0, other.Entry())
 	trace := [16]byte{1, 2, 3}
-	s := telemetry.Span{
-		Name: "GET /", TraceID: trace, SpanID: [8]byte{1}, Parent: [8]byte{99}, TraceState: "a=b", Flags: 0x301, Kind: telemetry.KindServer,
-		Start: 1000, Duration: 500, Ended: true, Status: telemetry.StatusError, Description: "no", Scope: scope, Attributes: attributes(),
+	s := otel.Span{
+		Name: "GET /", TraceID: trace, SpanID: [8]byte{1}, Parent: [8]byte{99}, TraceState: "a=b", Flags: 0x301, Kind: otel.KindServer,
+		Start: 1000, Duration: 500, Ended: true, Status: otel.StatusError, Description: "no", Scope: scope, Attributes: attributes(),
 		DroppedAttributes: 1, DroppedEvents: 2, DroppedLinks: 3,
 	}
-	top := add(res, s.Entry(telemetry.Where{}))
-	link := telemetry.Link{TraceID: [16]byte{7}, SpanID: [8]byte{8}, TraceState: "c=d", Flags: 3, Attributes: attributes(), Dropped: 5}
+	top := add(res, s.Entry(otel.Where{}))
+	link := otel.Link{TraceID: [16]byte{7}, SpanID: [8]byte{8}, TraceState: "c=d", Flags: 3, Attributes: attributes(), Dropped: 5}
 	add(top, link.Entry("lib"))
 	add(top, link.Entry("lib"))
 	for i := range 3 {
-		ev := telemetry.Event{Name: "exception", Time: 1100, HasTime: i < 2, Attributes: attributes()[i:], Dropped: 6}
+		ev := otel.Event{Name: "exception", Time: 1100, HasTime: i < 2, Attributes: attributes()[i:], Dropped: 6}
 		add(top, ev.Entry("lib"))
 	}
 	for i := range 8 { // they overlap in part
-		kid := telemetry.Span{
-			Name: "kid", TraceID: trace, SpanID: [8]byte{2, byte(i)}, Parent: [8]byte{1}, Flags: 257, Kind: telemetry.SpanKind(i % 6),
-			Start: 1010 + 20*int64(i), Duration: 50, Ended: i != 3, Status: telemetry.Status(i % 3), MadeIDs: i == 4,
+		kid := otel.Span{
+			Name: "kid", TraceID: trace, SpanID: [8]byte{2, byte(i)}, Parent: [8]byte{1}, Flags: 257, Kind: otel.SpanKind(i % 6),
+			Start: 1010 + 20*int64(i), Duration: 50, Ended: i != 3, Status: otel.Status(i % 3), MadeIDs: i == 4,
 		}
-		id := add(top, kid.Entry(telemetry.Where{Trace: true, Parent: true}))
-		l := telemetry.Log{
-			Message: "hello", Body: telemetry.Any{Kind: telemetry.String, Text: "hello"}, Time: 1012, HasTime: true, Observed: 5,
+		id := add(top, kid.Entry(otel.Where{Trace: true, Parent: true}))
+		l := otel.Log{
+			Message: "hello", Body: otel.Any{Kind: otel.String, Text: "hello"}, Time: 1012, HasTime: true, Observed: 5,
 			Severity: 11, SeverityText: "odd", EventName: "n", TraceID: trace, SpanID: kid.SpanID, Flags: 1, Scope: scope, Attributes: attributes(), Dropped: 2,
 		}
 		if i%2 == 0 {
-			add(id, l.Entry(telemetry.Where{Trace: true, Parent: true}))
+			add(id, l.Entry(otel.Where{Trace: true, Parent: true}))
 		} else {
-			l.Body = telemetry.Any{Kind: telemetry.List, List: []telemetry.Any{{Kind: telemetry.Int, Int: 3}}}
+			l.Body = otel.Any{Kind: otel.List, List: []otel.Any{{Kind: otel.Int, Int: 3}}}
 			l.Message = l.Body.Display()
-			add(bank, l.Entry(telemetry.Where{}))
+			add(bank, l.Entry(otel.Where{}))
 		}
 	}
-	for i, span := range []telemetry.Span{
-		{Name: "", Start: -5, Duration: 10, Ended: true},                                                // before 1970
-		{Name: "event", Start: 10, Duration: -3, Ended: true, Flags: 257, Kind: telemetry.KindInternal}, // the clock ran backwards
-		{Name: "max", Start: math.MaxInt64, Ended: true, Flags: 257, Kind: telemetry.KindInternal},
-		{Name: "none", Start: 2000, Ended: true, Flags: 257, Kind: telemetry.KindInternal},
-		{Name: "late parent", Start: 1500, Duration: 20, Ended: true, Flags: 257, Kind: telemetry.KindClient, Parent: [8]byte{5, 6}},
-		{Name: "late", Start: 1400, Duration: 200, Ended: true, Flags: 257, Kind: telemetry.KindClient},
+	for i, span := range []otel.Span{
+		{Name: "", Start: -5, Duration: 10, Ended: true},                                           // before 1970
+		{Name: "event", Start: 10, Duration: -3, Ended: true, Flags: 257, Kind: otel.KindInternal}, // the clock ran backwards
+		{Name: "max", Start: math.MaxInt64, Ended: true, Flags: 257, Kind: otel.KindInternal},
+		{Name: "none", Start: 2000, Ended: true, Flags: 257, Kind: otel.KindInternal},
+		{Name: "late parent", Start: 1500, Duration: 20, Ended: true, Flags: 257, Kind: otel.KindClient, Parent: [8]byte{5, 6}},
+		{Name: "late", Start: 1400, Duration: 200, Ended: true, Flags: 257, Kind: otel.KindClient},
 	} {
 		span.TraceID, span.SpanID = [16]byte{9}, [8]byte{5, byte(i) + 1}
-		add(bank, span.Entry(telemetry.Where{}))
+		add(bank, span.Entry(otel.Where{}))
 	}
 	must(t, w.Close())
 	return open(t, out.Bytes())

@@ -8,7 +8,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/jsontext"
-	"github.com/entrace-go/entrace/internal/telemetry"
+	"github.com/entrace-go/entrace/internal/otel"
 )
 
 // maxText is the longest text that Heph's own writer takes.
@@ -180,9 +180,9 @@ func arrayOf(text string) (v Value, typ string, ok bool) {
 	if len(text) < 3 || text[0] != '[' || text[1] == '[' || text[1] == '{' {
 		return v, "", false
 	}
-	a := telemetry.Attribute{Value: format.StringValue(text), Encoding: telemetry.JSON}
+	a := otel.Attribute{Value: format.StringValue(text), Encoding: otel.JSON}
 	list := a.Any()
-	if list.Kind != telemetry.List || len(list.List) == 0 || len(list.List) > math.MaxUint16 {
+	if list.Kind != otel.List || len(list.List) == 0 || len(list.List) > math.MaxUint16 {
 		return v, "", false
 	}
 	kind := list.List[0].Kind
@@ -192,15 +192,15 @@ func arrayOf(text string) (v Value, typ string, ok bool) {
 		}
 	}
 	switch kind {
-	case telemetry.Int:
-		v = collect(list.List, I64s, func(a *telemetry.Any) int64 { return a.Int })
-	case telemetry.Float:
-		v = collect(list.List, F64s, func(a *telemetry.Any) float64 { return a.Float })
-	case telemetry.String:
-		v = collect(list.List, Strings, func(a *telemetry.Any) string { return a.Text })
-	case telemetry.Bool:
+	case otel.Int:
+		v = collect(list.List, I64s, func(a *otel.Any) int64 { return a.Int })
+	case otel.Float:
+		v = collect(list.List, F64s, func(a *otel.Any) float64 { return a.Float })
+	case otel.String:
+		v = collect(list.List, Strings, func(a *otel.Any) string { return a.Text })
+	case otel.Bool:
 		typ = typeBools
-		v = collect(list.List, U64s, func(a *telemetry.Any) uint64 {
+		v = collect(list.List, U64s, func(a *otel.Any) uint64 {
 			if a.Bool {
 				return 1
 			}
@@ -210,10 +210,10 @@ func arrayOf(text string) (v Value, typ string, ok bool) {
 		return v, "", false
 	}
 	back, encoding := arrayText(v, typ == typeBools)
-	return v, typ, encoding == telemetry.JSON && back == text
+	return v, typ, encoding == otel.JSON && back == text
 }
 
-func collect[T any](list []telemetry.Any, array func([]T) Value, of func(*telemetry.Any) T) Value {
+func collect[T any](list []otel.Any, array func([]T) Value, of func(*otel.Any) T) Value {
 	all := make([]T, len(list))
 	for i := range list {
 		all[i] = of(&list[i])
@@ -223,7 +223,7 @@ func collect[T any](list []telemetry.Any, array func([]T) Value, of func(*teleme
 
 // arrayText returns the text as which an entry holds an array: JSON, or OTLP/JSON
 // where that cannot hold it.
-func arrayText(v Value, bools bool) (string, telemetry.Encoding) {
+func arrayText(v Value, bools bool) (string, otel.Encoding) {
 	b := append(make([]byte, 0, 2+len(v.text)), '[')
 	ok := true
 	v.Each(func(item Value) bool {
@@ -246,16 +246,16 @@ func arrayText(v Value, bools bool) (string, telemetry.Encoding) {
 		return ok
 	})
 	if ok {
-		return alias(append(b, ']')), telemetry.JSON
+		return alias(append(b, ']')), otel.JSON
 	}
-	list := telemetry.Any{Kind: telemetry.List, List: make([]telemetry.Any, 0, v.Len())}
+	list := otel.Any{Kind: otel.List, List: make([]otel.Any, 0, v.Len())}
 	v.Each(func(item Value) bool {
-		a := telemetry.Any{Kind: telemetry.String, Text: item.text}
+		a := otel.Any{Kind: otel.String, Text: item.text}
 		if item.typ == TypeF64 {
-			a = telemetry.Any{Kind: telemetry.Float, Float: item.F64()}
+			a = otel.Any{Kind: otel.Float, Float: item.F64()}
 		}
 		list.List = append(list.List, a)
 		return true
 	})
-	return string(telemetry.AppendAnyValue(nil, &list)), telemetry.AnyValue
+	return string(otel.AppendAnyValue(nil, &list)), otel.AnyValue
 }

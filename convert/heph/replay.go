@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/telemetry"
+	"github.com/entrace-go/entrace/internal/otel"
 )
 
 // A recording is the packets that the entries of a file were.
@@ -188,7 +188,7 @@ func textOf(e *format.TraceEntry) string {
 func appendReplayedSection(b []byte, e *format.TraceEntry) (_ []byte, ok bool) {
 	v, ok := e.Attribute(attrHephAttributes)
 	if !ok {
-		_, made := e.Attribute(telemetry.AttrMadeIDs)
+		_, made := e.Attribute(otel.AttrMadeIDs)
 		return appendSection(b, e.Attributes, made)
 	}
 	_, err := parseAttributes(nil, v.Bytes())

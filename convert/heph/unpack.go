@@ -11,7 +11,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/jsontext"
-	"github.com/entrace-go/entrace/internal/telemetry"
+	"github.com/entrace-go/entrace/internal/otel"
 )
 
 // A place is what a packet of ours says of the place of its entry.
@@ -296,8 +296,8 @@ func cutJSON(s string) (text, rest string, ok bool) {
 // arrays notes which attributes of an entry are texts of arrays.
 type arrays struct{ jsons, anys []string }
 
-func (a *arrays) note(name string, encoding telemetry.Encoding) {
-	if encoding == telemetry.JSON {
+func (a *arrays) note(name string, encoding otel.Encoding) {
+	if encoding == otel.JSON {
 		a.jsons = append(a.jsons, name)
 	} else {
 		a.anys = append(a.anys, name)

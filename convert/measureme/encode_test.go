@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/telemetry"
+	"github.com/entrace-go/entrace/internal/otel"
 )
 
 // A tree writes entries of spans and what belongs to them.
@@ -33,15 +33,15 @@ func (w tree) put(e *format.TraceEntry, parent uint32) uint32 {
 	return id
 }
 
-func attribute(name string, v telemetry.Any) telemetry.Attribute {
-	return telemetry.NewAttribute(name, &v)
+func attribute(name string, v otel.Any) otel.Attribute {
+	return otel.NewAttribute(name, &v)
 }
 
 // span returns one of a trace; 0 is no parent.
-func span(name string, id, parent byte, start, duration int64) *telemetry.Span {
-	s := &telemetry.Span{
+func span(name string, id, parent byte, start, duration int64) *otel.Span {
+	s := &otel.Span{
 		Name: name, TraceID: [16]byte{0xaa}, SpanID: [8]byte{id}, Start: start, Duration: duration, Ended: duration >= 0,
-		Kind: telemetry.KindInternal, Flags: format.DefaultTraceFlags,
+		Kind: otel.KindInternal, Flags: format.DefaultTraceFlags,
 	}
 	if parent != 0 {
 		s.Parent = [8]byte{parent}
@@ -64,33 +64,33 @@ func build(t testing.TB, fn func(w tree)) *format.View {
 
 func TestEncodeSpans(t *testing.T) {
 	v := build(t, func(w tree) {
-		r := &telemetry.Resource{Attributes: []telemetry.Attribute{
-			attribute("service.name", telemetry.Any{Kind: telemetry.String, Text: "my shop"}),
-			attribute("process.pid", telemetry.Any{Kind: telemetry.Int, Int: 77}),
+		r := &otel.Resource{Attributes: []otel.Attribute{
+			attribute("service.name", otel.Any{Kind: otel.String, Text: "my shop"}),
+			attribute("process.pid", otel.Any{Kind: otel.Int, Int: 77}),
 		}}
 		resource := w.put(r.Entry(), 0)
 		a := span("GET /\x00", 1, 0, 100, 50)
-		a.Kind, a.Status, a.Description, a.Scope.Name = telemetry.KindServer, telemetry.StatusError, "it broke", "lib"
-		a.Attributes = []telemetry.Attribute{
-			attribute("n", telemetry.Any{Kind: telemetry.Int, Int: -5}),
-			attribute("list", telemetry.Any{Kind: telemetry.List, List: []telemetry.Any{{Kind: telemetry.Bool, Bool: true}}}),
-			attribute("bytes", telemetry.Any{Kind: telemetry.Bytes, Text: "\xff\x00"}),
-			attribute("thread.id", telemetry.Any{Kind: telemetry.Int, Int: 40}),
-			attribute("time_unix_nano", telemetry.Any{Kind: telemetry.String, Text: "mine"}),
+		a.Kind, a.Status, a.Description, a.Scope.Name = otel.KindServer, otel.StatusError, "it broke", "lib"
+		a.Attributes = []otel.Attribute{
+			attribute("n", otel.Any{Kind: otel.Int, Int: -5}),
+			attribute("list", otel.Any{Kind: otel.List, List: []otel.Any{{Kind: otel.Bool, Bool: true}}}),
+			attribute("bytes", otel.Any{Kind: otel.Bytes, Text: "\xff\x00"}),
+			attribute("thread.id", otel.Any{Kind: otel.Int, Int: 40}),
+			attribute("time_unix_nano", otel.Any{Kind: otel.String, Text: "mine"}),
 		}
-		first := w.put(a.Entry(telemetry.Where{}), resource)
-		link := telemetry.Link{TraceID: [16]byte{0xbb}, SpanID: [8]byte{0xcc}, Flags: format.DefaultTraceFlags}
+		first := w.put(a.Entry(otel.Where{}), resource)
+		link := otel.Link{TraceID: [16]byte{0xbb}, SpanID: [8]byte{0xcc}, Flags: format.DefaultTraceFlags}
 		w.put(link.Entry("lib"), first)
-		ev := telemetry.Event{Name: "cache miss", Time: 110, HasTime: true, Attributes: []telemetry.Attribute{attribute("f", telemetry.Any{Kind: telemetry.Float, Float: 1.5})}}
+		ev := otel.Event{Name: "cache miss", Time: 110, HasTime: true, Attributes: []otel.Attribute{attribute("f", otel.Any{Kind: otel.Float, Float: 1.5})}}
 		w.put(ev.Entry("lib"), first)
-		w.put(span("child", 2, 1, 100, 50).Entry(telemetry.Where{Trace: true, Parent: true}), first)
-		w.put(span("at the same time", 3, 1, 120, 10).Entry(telemetry.Where{Trace: true, Parent: true}), first)
-		w.put(span("still open", 4, 1, 130, -1).Entry(telemetry.Where{Trace: true, Parent: true}), first)
-		log := telemetry.Log{Body: telemetry.Any{Kind: telemetry.String, Text: "slow"}, Time: 900, HasTime: true, Observed: 900, Severity: telemetry.SeverityOf(format.LevelWarn), SeverityText: "WARN"}
-		w.put(log.Entry(telemetry.Where{Trace: true, Parent: true}), first)
+		w.put(span("child", 2, 1, 100, 50).Entry(otel.Where{Trace: true, Parent: true}), first)
+		w.put(span("at the same time", 3, 1, 120, 10).Entry(otel.Where{Trace: true, Parent: true}), first)
+		w.put(span("still open", 4, 1, 130, -1).Entry(otel.Where{Trace: true, Parent: true}), first)
+		log := otel.Log{Body: otel.Any{Kind: otel.String, Text: "slow"}, Time: 900, HasTime: true, Observed: 900, Severity: otel.SeverityOf(format.LevelWarn), SeverityText: "WARN"}
+		w.put(log.Entry(otel.Where{Trace: true, Parent: true}), first)
 		log.HasTime, log.Observed = false, 0
-		w.put(log.Entry(telemetry.Where{}), resource)
-		ended := span("recorded live", 5, 0, 300, -1).Entry(telemetry.Where{})
+		w.put(log.Entry(otel.Where{}), resource)
+		ended := span("recorded live", 5, 0, 300, -1).Entry(otel.Where{})
 		live := w.put(ended, resource)
 		w.put(&format.TraceEntry{
 			Metadata: format.Metadata{Name: format.NameSpanEnd},
@@ -148,7 +148,7 @@ func TestEncodeNests(t *testing.T) {
 				}
 				s := span(strconv.Itoa(r.IntN(5)), byte(n+1), at, r.Int64N(100), r.Int64N(40))
 				total += s.Duration
-				ids = append(ids, w.put(s.Entry(telemetry.Where{}), parent))
+				ids = append(ids, w.put(s.Entry(otel.Where{}), parent))
 			}
 		})
 		b := encode(t, v)
@@ -200,7 +200,7 @@ func TestEncodeRange(t *testing.T) {
 		{"before 1970", -1, 1, ErrRange},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			v := build(t, func(w tree) { w.put(span("a", 1, 0, test.start, test.duration).Entry(telemetry.Where{}), 0) })
+			v := build(t, func(w tree) { w.put(span("a", 1, 0, test.start, test.duration).Entry(otel.Where{}), 0) })
 			if err := Encode(context.Background(), io.Discard, v, nil); !errors.Is(err, test.err) {
 				t.Errorf("the error is %v, want %v", err, test.err)
 			}

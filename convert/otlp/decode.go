@@ -10,7 +10,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/mapfile"
-	"github.com/entrace-go/entrace/internal/telemetry"
+	"github.com/entrace-go/entrace/internal/otel"
 )
 
 // DecodeOptions change how [Decode] works.
@@ -67,10 +67,10 @@ type source interface {
 
 	// These read what the index has found. They leave an error's Message to others.
 
-	span(off int64, s *telemetry.Span) error
-	log(off int64, l *telemetry.Log) error
-	scope(h *head, s *telemetry.Scope) error
-	resource(h *head, r *telemetry.Resource) error
+	span(off int64, s *otel.Span) error
+	log(off int64, l *otel.Log) error
+	scope(h *head, s *otel.Scope) error
+	resource(h *head, r *otel.Resource) error
 }
 
 func decode(ctx context.Context, b []byte, w *format.Writer) (err error) {
@@ -124,8 +124,8 @@ type decoder struct {
 	scopes  [64]cachedScope
 	budget  int64 // bytes of scopes that may still be written
 	stack   []*record
-	spanOf  telemetry.Span // of the record at hand
-	logOf   telemetry.Log
+	spanOf  otel.Span // of the record at hand
+	logOf   otel.Log
 	entry   format.TraceEntry // that is written
 }
 
@@ -146,14 +146,14 @@ type holder struct {
 type cachedScope struct {
 	number uint32
 	valid  bool
-	scope  telemetry.Scope
+	scope  otel.Scope
 	err    error // why it cannot be read
 }
 
 // resources writes the resources, each once, however it is written in the input.
 func (d *decoder) resources() error {
-	var written telemetry.Resources
-	var r telemetry.Resource
+	var written otel.Resources
+	var r otel.Resource
 	for i := range d.ix.holders.all {
 		if err := d.check(); err != nil {
 			return err
@@ -219,7 +219,7 @@ func (d *decoder) writeOne(r *record) (err error) {
 	if err != nil {
 		return err
 	}
-	var where telemetry.Where
+	var where otel.Where
 	holder := d.holder(r)
 	if holder.err != nil {
 		return holder.err
@@ -227,7 +227,7 @@ func (d *decoder) writeOne(r *record) (err error) {
 	parent := holder.id
 	if up := d.parent(r); up != nil && up.state == written {
 		parent = up.id
-		where = telemetry.Where{Trace: true, Parent: true}
+		where = otel.Where{Trace: true, Parent: true}
 	}
 	e := &d.entry
 	if r.log {
@@ -269,7 +269,7 @@ func (d *decoder) writeOne(r *record) (err error) {
 }
 
 // scope returns a scope by its number.
-func (d *decoder) scope(n uint32) (*telemetry.Scope, error) {
+func (d *decoder) scope(n uint32) (*otel.Scope, error) {
 	c := &d.scopes[n%uint32(len(d.scopes))]
 	if !c.valid || c.number != n {
 		c.err = d.src.scope(&d.ix.scopes.all[n], &c.scope)

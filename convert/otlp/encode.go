@@ -7,7 +7,7 @@ import (
 	"io"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/telemetry"
+	"github.com/entrace-go/entrace/internal/otel"
 )
 
 // Signals says which of the signals [Encode] writes.
@@ -101,13 +101,13 @@ func resources(v *format.View) []uint32 {
 // An encoding appends records and messages. What is within a record comes in the
 // order of the methods; first says that it is the first of its list.
 type encoding interface {
-	span(b []byte, s *telemetry.Span) []byte
-	link(b []byte, l *telemetry.Link, first bool) []byte
+	span(b []byte, s *otel.Span) []byte
+	link(b []byte, l *otel.Link, first bool) []byte
 	endLinks(b []byte) []byte // if there was one
-	event(b []byte, ev *telemetry.Event, first bool) []byte
+	event(b []byte, ev *otel.Event, first bool) []byte
 	endEvents(b []byte) []byte // if there was one
 	endSpan(b []byte, from int) []byte
-	log(b []byte, l *telemetry.Log) []byte
+	log(b []byte, l *otel.Log) []byte
 
 	// message appends a message of all that is in a batch.
 	message(b []byte, batch *batch, logs bool) []byte
@@ -136,12 +136,12 @@ type batch struct {
 
 type batchResource struct {
 	id       uint32
-	resource *telemetry.Resource
+	resource *otel.Resource
 	scopes   []*batchScope
 }
 
 type batchScope struct {
-	scope   telemetry.Scope
+	scope   otel.Scope
 	records []byte
 }
 
@@ -154,7 +154,7 @@ func (e *encoder) span(ctx context.Context, id uint32) error {
 	if e.v.Role(entry.Parent) == format.RoleSpan {
 		up = e.v.Ref(entry.Parent)
 	}
-	s := telemetry.ReadSpan(entry, up)
+	s := otel.ReadSpan(entry, up)
 	s.Attributes = addCode(s.Attributes, &s.Metadata)
 	to, err := e.batch(&e.spans, id, &s.Scope)
 	if err != nil {
@@ -175,7 +175,7 @@ func (e *encoder) span(ctx context.Context, id uint32) error {
 		if err != nil {
 			return err
 		}
-		l := telemetry.ReadLink(entry)
+		l := otel.ReadLink(entry)
 		b = e.enc.link(b, &l, first)
 		first = false
 	}
@@ -194,7 +194,7 @@ func (e *encoder) span(ctx context.Context, id uint32) error {
 		if err != nil {
 			return err
 		}
-		ev := telemetry.ReadEvent(entry)
+		ev := otel.ReadEvent(entry)
 		b = e.enc.event(b, &ev, first)
 		first = false
 	}
@@ -210,7 +210,7 @@ func (e *encoder) log(id uint32) error {
 	if err != nil {
 		return err
 	}
-	l := telemetry.ReadLog(entry)
+	l := otel.ReadLog(entry)
 	l.Attributes = addCode(l.Attributes, &l.Metadata)
 	to, err := e.batch(&e.logs, id, &l.Scope)
 	if err != nil {
@@ -223,7 +223,7 @@ func (e *encoder) log(id uint32) error {
 
 // addCode adds the place in the source to attributes that do not name one: log/slog
 // has it beside its attributes.
-func addCode(attrs []telemetry.Attribute, md *format.Metadata) []telemetry.Attribute {
+func addCode(attrs []otel.Attribute, md *format.Metadata) []otel.Attribute {
 	if !md.File.Valid {
 		return attrs
 	}
@@ -232,9 +232,9 @@ func addCode(attrs []telemetry.Attribute, md *format.Metadata) []telemetry.Attri
 			return attrs
 		}
 	}
-	attrs = append(attrs, telemetry.Attribute{Name: "code.file.path", Value: format.StringValue(md.File.Value)})
+	attrs = append(attrs, otel.Attribute{Name: "code.file.path", Value: format.StringValue(md.File.Value)})
 	if md.Line.Valid {
-		attrs = append(attrs, telemetry.Attribute{Name: "code.line.number", Value: format.I64Value(int64(md.Line.Value))})
+		attrs = append(attrs, otel.Attribute{Name: "code.line.number", Value: format.I64Value(int64(md.Line.Value))})
 	}
 	return attrs
 }
@@ -264,7 +264,7 @@ func (e *encoder) flush(from *batch, logs bool) error {
 }
 
 // batch returns where the record id, of that scope, is to be appended.
-func (e *encoder) batch(to *batch, id uint32, s *telemetry.Scope) (*batchScope, error) {
+func (e *encoder) batch(to *batch, id uint32, s *otel.Scope) (*batchScope, error) {
 	resource := e.resources[id]
 	var scratch [256]byte
 	key := appendScopeKey(scratch[:0], resource, s)
@@ -284,13 +284,13 @@ func (e *encoder) batch(to *batch, id uint32, s *telemetry.Scope) (*batchScope, 
 		at++
 	}
 	if at == len(to.resources) {
-		r := new(telemetry.Resource)
+		r := new(otel.Resource)
 		if resource != 0 {
 			entry, err := e.v.Entry(resource)
 			if err != nil {
 				return nil, err
 			}
-			r = telemetry.ReadResource(entry)
+			r = otel.ReadResource(entry)
 		}
 		to.resources = append(to.resources, batchResource{id: resource, resource: r})
 	}
@@ -319,7 +319,7 @@ func (b *batch) reset() {
 }
 
 // appendScopeKey appends bytes that tell one resource and scope from another.
-func appendScopeKey(b []byte, resource uint32, s *telemetry.Scope) []byte {
+func appendScopeKey(b []byte, resource uint32, s *otel.Scope) []byte {
 	text := func(t string) {
 		n := len(t)
 		b = append(b, byte(n), byte(n>>8), byte(n>>16), byte(n>>24))
@@ -340,7 +340,7 @@ func appendScopeKey(b []byte, resource uint32, s *telemetry.Scope) []byte {
 		}
 		v := a.Any()
 		mark := len(b)
-		b = telemetry.AppendAnyValue(append(b, 0), &v)
+		b = otel.AppendAnyValue(append(b, 0), &v)
 		b[mark] = byte(len(b) - mark) // short: a number
 	}
 	return b

@@ -9,7 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/telemetry"
+	"github.com/entrace-go/entrace/internal/otel"
 )
 
 const (
@@ -68,7 +68,7 @@ func (s *jsonSource) enum(names map[string]int32) int32 {
 	return n
 }
 
-func (s *jsonSource) span(off int64, sp *telemetry.Span) error {
+func (s *jsonSource) span(off int64, sp *otel.Span) error {
 	c := s.at(off)
 	resetSpan(sp)
 	var end uint64
@@ -129,10 +129,10 @@ func (s *jsonSource) span(off int64, sp *telemetry.Span) error {
 	return s.done(off)
 }
 
-func (s *jsonSource) event(ev *telemetry.Event) {
+func (s *jsonSource) event(ev *otel.Event) {
 	c := &s.c
 	s.count()
-	*ev = telemetry.Event{Attributes: ev.Attributes[:0]}
+	*ev = otel.Event{Attributes: ev.Attributes[:0]}
 	for more := c.open('{'); more; more = c.more('{') {
 		switch c.key() {
 		case "timeUnixNano", "time_unix_nano":
@@ -150,10 +150,10 @@ func (s *jsonSource) event(ev *telemetry.Event) {
 	}
 }
 
-func (s *jsonSource) link(l *telemetry.Link) {
+func (s *jsonSource) link(l *otel.Link) {
 	c := &s.c
 	s.count()
-	*l = telemetry.Link{Attributes: l.Attributes[:0]}
+	*l = otel.Link{Attributes: l.Attributes[:0]}
 	for more := c.open('{'); more; more = c.more('{') {
 		switch c.key() {
 		case "traceId", "trace_id":
@@ -174,9 +174,9 @@ func (s *jsonSource) link(l *telemetry.Link) {
 	}
 }
 
-func (s *jsonSource) log(off int64, l *telemetry.Log) error {
+func (s *jsonSource) log(off int64, l *otel.Log) error {
 	c := s.at(off)
-	*l = telemetry.Log{Attributes: l.Attributes[:0]}
+	*l = otel.Log{Attributes: l.Attributes[:0]}
 	for more := c.open('{'); more; more = c.more('{') {
 		switch c.key() {
 		case "timeUnixNano", "time_unix_nano":
@@ -210,8 +210,8 @@ func (s *jsonSource) log(off int64, l *telemetry.Log) error {
 	return s.done(off)
 }
 
-func (s *jsonSource) scope(h *head, sc *telemetry.Scope) error {
-	*sc = telemetry.Scope{}
+func (s *jsonSource) scope(h *head, sc *otel.Scope) error {
+	*sc = otel.Scope{}
 	if h.value >= 0 {
 		c := s.at(h.value)
 		for more := c.open('{'); more; more = c.more('{') {
@@ -237,8 +237,8 @@ func (s *jsonSource) scope(h *head, sc *telemetry.Scope) error {
 	return err
 }
 
-func (s *jsonSource) resource(h *head, r *telemetry.Resource) error {
-	*r = telemetry.Resource{}
+func (s *jsonSource) resource(h *head, r *otel.Resource) error {
+	*r = otel.Resource{}
 	if h.value >= 0 {
 		c := s.at(h.value)
 		for more := c.open('{'); more; more = c.more('{') {
@@ -269,7 +269,7 @@ func (s *jsonSource) url(h *head) (string, error) {
 }
 
 // attributes reads an array of KeyValues.
-func (s *jsonSource) attributes(attrs []telemetry.Attribute) []telemetry.Attribute {
+func (s *jsonSource) attributes(attrs []otel.Attribute) []otel.Attribute {
 	c := &s.c
 	for more := c.open('['); more; more = c.more('[') {
 		s.count()
@@ -277,9 +277,9 @@ func (s *jsonSource) attributes(attrs []telemetry.Attribute) []telemetry.Attribu
 			attrs = append(attrs, a)
 			continue
 		}
-		var kv telemetry.KeyValue
+		var kv otel.KeyValue
 		s.keyValue(&kv, 0)
-		attrs = append(attrs, telemetry.NewAttribute(kv.Key, &kv.Value))
+		attrs = append(attrs, otel.NewAttribute(kv.Key, &kv.Value))
 	}
 	tellApart(attrs)
 	return attrs
@@ -293,7 +293,7 @@ const (
 
 // quickAttribute reads a KeyValue that is written as most are: plain text, or an
 // integer, without spaces. It is no more than a faster way than keyValue.
-func (s *jsonSource) quickAttribute() (a telemetry.Attribute, ok bool) {
+func (s *jsonSource) quickAttribute() (a otel.Attribute, ok bool) {
 	c := &s.c
 	b := c.b[c.i:]
 	if c.err != nil || len(b) < len(quickKey) || string(b[:len(quickKey)]) != quickKey {
@@ -338,7 +338,7 @@ func (s *jsonSource) quickAttribute() (a telemetry.Attribute, ok bool) {
 }
 
 // keyValue reads a KeyValue into kv, which is empty.
-func (s *jsonSource) keyValue(kv *telemetry.KeyValue, depth int) {
+func (s *jsonSource) keyValue(kv *otel.KeyValue, depth int) {
 	c := &s.c
 	for more := c.open('{'); more; more = c.more('{') {
 		switch c.key() {
@@ -353,7 +353,7 @@ func (s *jsonSource) keyValue(kv *telemetry.KeyValue, depth int) {
 }
 
 // value reads an AnyValue.
-func (s *jsonSource) value(depth int) (v telemetry.Any) {
+func (s *jsonSource) value(depth int) (v otel.Any) {
 	c := &s.c
 	if depth > maxDepth {
 		c.fail(ErrDeep)
@@ -366,19 +366,19 @@ func (s *jsonSource) value(depth int) (v telemetry.Any) {
 		}
 		switch key {
 		case "stringValue", "string_value":
-			v = telemetry.Any{Kind: telemetry.String, Text: c.string()}
+			v = otel.Any{Kind: otel.String, Text: c.string()}
 		case "boolValue", "bool_value":
-			v = telemetry.Any{Kind: telemetry.Bool, Bool: c.bool()}
+			v = otel.Any{Kind: otel.Bool, Bool: c.bool()}
 		case "intValue", "int_value":
-			v = telemetry.Any{Kind: telemetry.Int, Int: c.int(64)}
+			v = otel.Any{Kind: otel.Int, Int: c.int(64)}
 		case "doubleValue", "double_value":
-			v = telemetry.Any{Kind: telemetry.Float, Float: c.float()}
+			v = otel.Any{Kind: otel.Float, Float: c.float()}
 		case "bytesValue", "bytes_value":
-			v = telemetry.Any{Kind: telemetry.Bytes, Text: c.base64()}
+			v = otel.Any{Kind: otel.Bytes, Text: c.base64()}
 		case "arrayValue", "array_value":
-			v = telemetry.Any{Kind: telemetry.List, List: s.list(depth)}
+			v = otel.Any{Kind: otel.List, List: s.list(depth)}
 		case "kvlistValue", "kvlist_value":
-			v = telemetry.Any{Kind: telemetry.Map, Map: s.pairs(depth)}
+			v = otel.Any{Kind: otel.Map, Map: s.pairs(depth)}
 		default:
 			c.skip()
 		}
@@ -386,7 +386,7 @@ func (s *jsonSource) value(depth int) (v telemetry.Any) {
 	return v
 }
 
-func (s *jsonSource) list(depth int) (list []telemetry.Any) {
+func (s *jsonSource) list(depth int) (list []otel.Any) {
 	c := &s.c
 	for more := c.open('{'); more; more = c.more('{') {
 		if key := c.key(); key != "values" {
@@ -401,7 +401,7 @@ func (s *jsonSource) list(depth int) (list []telemetry.Any) {
 	return list
 }
 
-func (s *jsonSource) pairs(depth int) (pairs []telemetry.KeyValue) {
+func (s *jsonSource) pairs(depth int) (pairs []otel.KeyValue) {
 	c := &s.c
 	for more := c.open('{'); more; more = c.more('{') {
 		if key := c.key(); key != "values" {
@@ -410,7 +410,7 @@ func (s *jsonSource) pairs(depth int) (pairs []telemetry.KeyValue) {
 		}
 		for more := c.open('['); more; more = c.more('[') {
 			s.count()
-			pairs = append(pairs, telemetry.KeyValue{})
+			pairs = append(pairs, otel.KeyValue{})
 			s.keyValue(&pairs[len(pairs)-1], depth+1)
 		}
 	}
@@ -427,7 +427,7 @@ func grow[T any](list []T) []T {
 }
 
 // setEnd says when a span ended. The differences of times wrap around, as sums do.
-func setEnd(s *telemetry.Span, end uint64) {
+func setEnd(s *otel.Span, end uint64) {
 	if s.Start == math.MinInt64 {
 		s.Start++ // which stands for no time at all elsewhere
 	}

@@ -7,14 +7,14 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/jsontext"
-	"github.com/entrace-go/entrace/internal/telemetry"
+	"github.com/entrace-go/entrace/internal/otel"
 )
 
 // A jsonEncoding writes OTLP JSON, a message a line. Fields that have their default
 // are left out.
 type jsonEncoding struct{}
 
-func (jsonEncoding) span(b []byte, s *telemetry.Span) []byte {
+func (jsonEncoding) span(b []byte, s *otel.Span) []byte {
 	if len(b) > 0 {
 		b = append(b, ',')
 	}
@@ -39,7 +39,7 @@ func (jsonEncoding) span(b []byte, s *telemetry.Span) []byte {
 	return append(b, '}')
 }
 
-func (jsonEncoding) link(b []byte, l *telemetry.Link, first bool) []byte {
+func (jsonEncoding) link(b []byte, l *otel.Link, first bool) []byte {
 	if first {
 		b = append(b, `,"links":[{`...)
 	} else {
@@ -56,7 +56,7 @@ func (jsonEncoding) link(b []byte, l *telemetry.Link, first bool) []byte {
 
 func (jsonEncoding) endLinks(b []byte) []byte { return append(b, ']') }
 
-func (jsonEncoding) event(b []byte, ev *telemetry.Event, first bool) []byte {
+func (jsonEncoding) event(b []byte, ev *otel.Event, first bool) []byte {
 	if first {
 		b = append(b, `,"events":[{`...)
 	} else {
@@ -73,7 +73,7 @@ func (jsonEncoding) endEvents(b []byte) []byte { return append(b, ']') }
 
 func (jsonEncoding) endSpan(b []byte, _ int) []byte { return append(b, '}') }
 
-func (jsonEncoding) log(b []byte, l *telemetry.Log) []byte {
+func (jsonEncoding) log(b []byte, l *otel.Log) []byte {
 	if len(b) > 0 {
 		b = append(b, ',')
 	}
@@ -83,8 +83,8 @@ func (jsonEncoding) log(b []byte, l *telemetry.Log) []byte {
 		b = strconv.AppendInt(append(appendComma(b), `"severityNumber":`...), int64(int32(l.Severity)), 10)
 	}
 	b = appendTextField(b, `"severityText":`, l.SeverityText)
-	if l.Body.Kind != telemetry.Empty {
-		b = telemetry.AppendAnyValue(append(appendComma(b), `"body":`...), &l.Body)
+	if l.Body.Kind != otel.Empty {
+		b = otel.AppendAnyValue(append(appendComma(b), `"body":`...), &l.Body)
 	}
 	b = appendAttributesField(b, l.Attributes)
 	b = appendCountField(b, `"droppedAttributesCount":`, l.Dropped)
@@ -161,7 +161,7 @@ func appendIDField(b []byte, key string, id []byte) []byte {
 	return b
 }
 
-func appendAttributesField(b []byte, attrs []telemetry.Attribute) []byte {
+func appendAttributesField(b []byte, attrs []otel.Attribute) []byte {
 	if len(attrs) == 0 {
 		return b
 	}
@@ -177,8 +177,8 @@ func appendAttributesField(b []byte, attrs []telemetry.Attribute) []byte {
 }
 
 // appendValue appends the AnyValue of an attribute.
-func appendValue(b []byte, a *telemetry.Attribute) []byte {
-	if a.Encoding == telemetry.Native {
+func appendValue(b []byte, a *otel.Attribute) []byte {
+	if a.Encoding == otel.Native {
 		switch a.Value.Kind() {
 		case format.KindString:
 			return append(jsontext.AppendSafeString(append(b, `{"stringValue":`...), a.Value.Text()), '}')
@@ -203,5 +203,5 @@ func appendValue(b []byte, a *telemetry.Attribute) []byte {
 		}
 	}
 	v := a.Any()
-	return telemetry.AppendAnyValue(b, &v)
+	return otel.AppendAnyValue(b, &v)
 }

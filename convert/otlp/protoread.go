@@ -2,7 +2,7 @@ package otlp
 
 import (
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/telemetry"
+	"github.com/entrace-go/entrace/internal/otel"
 )
 
 // Fields of Span and LogRecord.
@@ -102,7 +102,7 @@ func (s *protoSource) count(f *fieldReader) {
 	}
 }
 
-func (s *protoSource) span(off int64, sp *telemetry.Span) error {
+func (s *protoSource) span(off int64, sp *otel.Span) error {
 	resetSpan(sp)
 	var end uint64
 	f := s.at(off)
@@ -162,8 +162,8 @@ func (s *protoSource) span(off int64, sp *telemetry.Span) error {
 	return s.done(&f)
 }
 
-func (s *protoSource) event(up *fieldReader, ev *telemetry.Event) {
-	*ev = telemetry.Event{Attributes: ev.Attributes[:0]}
+func (s *protoSource) event(up *fieldReader, ev *otel.Event) {
+	*ev = otel.Event{Attributes: ev.Attributes[:0]}
 	s.count(up)
 	f := up.whole()
 	for f.next() {
@@ -185,8 +185,8 @@ func (s *protoSource) event(up *fieldReader, ev *telemetry.Event) {
 	up.join(&f)
 }
 
-func (s *protoSource) link(up *fieldReader, l *telemetry.Link) {
-	*l = telemetry.Link{Attributes: l.Attributes[:0]}
+func (s *protoSource) link(up *fieldReader, l *otel.Link) {
+	*l = otel.Link{Attributes: l.Attributes[:0]}
 	s.count(up)
 	f := up.whole()
 	for f.next() {
@@ -211,8 +211,8 @@ func (s *protoSource) link(up *fieldReader, l *telemetry.Link) {
 	up.join(&f)
 }
 
-func (s *protoSource) log(off int64, l *telemetry.Log) error {
-	*l = telemetry.Log{Attributes: l.Attributes[:0]}
+func (s *protoSource) log(off int64, l *otel.Log) error {
+	*l = otel.Log{Attributes: l.Attributes[:0]}
 	f := s.at(off)
 	for f.next() {
 		switch f.number {
@@ -248,8 +248,8 @@ func (s *protoSource) log(off int64, l *telemetry.Log) error {
 	return s.done(&f)
 }
 
-func (s *protoSource) scope(h *head, sc *telemetry.Scope) error {
-	*sc = telemetry.Scope{}
+func (s *protoSource) scope(h *head, sc *otel.Scope) error {
+	*sc = otel.Scope{}
 	if h.value >= 0 {
 		f := s.at(h.value)
 		for f.next() {
@@ -275,8 +275,8 @@ func (s *protoSource) scope(h *head, sc *telemetry.Scope) error {
 	return nil
 }
 
-func (s *protoSource) resource(h *head, r *telemetry.Resource) error {
-	*r = telemetry.Resource{}
+func (s *protoSource) resource(h *head, r *otel.Resource) error {
+	*r = otel.Resource{}
 	if h.value >= 0 {
 		f := s.at(h.value)
 		for f.next() {
@@ -307,13 +307,13 @@ func (s *protoSource) url(h *head) string {
 }
 
 // attribute reads one KeyValue.
-func (s *protoSource) attribute(up *fieldReader, attrs []telemetry.Attribute) []telemetry.Attribute {
-	var kv telemetry.KeyValue
+func (s *protoSource) attribute(up *fieldReader, attrs []otel.Attribute) []otel.Attribute {
+	var kv otel.KeyValue
 	s.keyValue(up, &kv, 0)
-	return append(attrs, telemetry.NewAttribute(kv.Key, &kv.Value))
+	return append(attrs, otel.NewAttribute(kv.Key, &kv.Value))
 }
 
-func (s *protoSource) keyValue(up *fieldReader, kv *telemetry.KeyValue, depth int) {
+func (s *protoSource) keyValue(up *fieldReader, kv *otel.KeyValue, depth int) {
 	s.count(up)
 	f := up.whole()
 	for f.next() {
@@ -330,7 +330,7 @@ func (s *protoSource) keyValue(up *fieldReader, kv *telemetry.KeyValue, depth in
 }
 
 // value reads an AnyValue.
-func (s *protoSource) value(up *fieldReader, depth int) (v telemetry.Any) {
+func (s *protoSource) value(up *fieldReader, depth int) (v otel.Any) {
 	if depth > maxDepth && up.err == nil {
 		up.err, up.at = ErrDeep, up.i
 	}
@@ -338,17 +338,17 @@ func (s *protoSource) value(up *fieldReader, depth int) (v telemetry.Any) {
 	for f.next() {
 		switch f.number {
 		case anyString:
-			v = telemetry.Any{Kind: telemetry.String, Text: f.string()}
+			v = otel.Any{Kind: otel.String, Text: f.string()}
 		case anyBool:
-			v = telemetry.Any{Kind: telemetry.Bool, Bool: f.varint() != 0}
+			v = otel.Any{Kind: otel.Bool, Bool: f.varint() != 0}
 		case anyInt:
-			v = telemetry.Any{Kind: telemetry.Int, Int: int64(f.varint())}
+			v = otel.Any{Kind: otel.Int, Int: int64(f.varint())}
 		case anyDouble:
-			v = telemetry.Any{Kind: telemetry.Float, Float: f.double()}
+			v = otel.Any{Kind: otel.Float, Float: f.double()}
 		case anyBytes:
-			v = telemetry.Any{Kind: telemetry.Bytes, Text: f.string()}
+			v = otel.Any{Kind: otel.Bytes, Text: f.string()}
 		case anyArray:
-			v = telemetry.Any{Kind: telemetry.List}
+			v = otel.Any{Kind: otel.List}
 			list := f.whole()
 			for list.next() {
 				if list.number != listValues {
@@ -360,14 +360,14 @@ func (s *protoSource) value(up *fieldReader, depth int) (v telemetry.Any) {
 			}
 			f.join(&list)
 		case anyMap:
-			v = telemetry.Any{Kind: telemetry.Map}
+			v = otel.Any{Kind: otel.Map}
 			pairs := f.whole()
 			for pairs.next() {
 				if pairs.number != listValues {
 					pairs.skip()
 					continue
 				}
-				v.Map = append(v.Map, telemetry.KeyValue{})
+				v.Map = append(v.Map, otel.KeyValue{})
 				s.keyValue(&pairs, &v.Map[len(v.Map)-1], depth+1)
 			}
 			f.join(&pairs)

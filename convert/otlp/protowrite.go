@@ -6,14 +6,14 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/entrace-go/entrace/internal/telemetry"
+	"github.com/entrace-go/entrace/internal/otel"
 )
 
 // A protoEncoding writes messages of protobuf, each behind its size. Fields that
 // have their default are left out.
 type protoEncoding struct{}
 
-func (protoEncoding) span(b []byte, s *telemetry.Span) []byte {
+func (protoEncoding) span(b []byte, s *otel.Span) []byte {
 	b = appendID(b, spanTraceID, s.TraceID[:])
 	b = appendID(b, spanSpanID, s.SpanID[:])
 	b = appendText(b, spanTraceState, s.TraceState)
@@ -35,7 +35,7 @@ func (protoEncoding) span(b []byte, s *telemetry.Span) []byte {
 	return appendFixed32(b, spanFlags, s.Flags)
 }
 
-func (protoEncoding) link(b []byte, l *telemetry.Link, _ bool) []byte {
+func (protoEncoding) link(b []byte, l *otel.Link, _ bool) []byte {
 	from := len(b)
 	b = appendID(b, linkTraceID, l.TraceID[:])
 	b = appendID(b, linkSpanID, l.SpanID[:])
@@ -48,7 +48,7 @@ func (protoEncoding) link(b []byte, l *telemetry.Link, _ bool) []byte {
 
 func (protoEncoding) endLinks(b []byte) []byte { return b }
 
-func (protoEncoding) event(b []byte, ev *telemetry.Event, _ bool) []byte {
+func (protoEncoding) event(b []byte, ev *otel.Event, _ bool) []byte {
 	from := len(b)
 	b = appendFixed64(b, eventTime, uint64(ev.Time))
 	b = appendText(b, eventName, ev.Name)
@@ -61,12 +61,12 @@ func (protoEncoding) endEvents(b []byte) []byte { return b }
 
 func (protoEncoding) endSpan(b []byte, from int) []byte { return endMessage(b, from, fieldItems) }
 
-func (protoEncoding) log(b []byte, l *telemetry.Log) []byte {
+func (protoEncoding) log(b []byte, l *otel.Log) []byte {
 	from := len(b)
 	b = appendFixed64(b, logTime, uint64(l.Time))
 	b = appendVarint(b, logSeverity, uint64(int64(int32(l.Severity))))
 	b = appendText(b, logSeverityText, l.SeverityText)
-	if l.Body.Kind != telemetry.Empty {
+	if l.Body.Kind != otel.Empty {
 		at := len(b)
 		b = endMessage(appendAny(b, &l.Body), at, logBody)
 	}
@@ -160,7 +160,7 @@ func appendFixed32(b []byte, number protowire.Number, n uint32) []byte {
 	return protowire.AppendFixed32(protowire.AppendTag(b, number, protowire.Fixed32Type), n)
 }
 
-func appendAttributes(b []byte, number protowire.Number, attrs []telemetry.Attribute) []byte {
+func appendAttributes(b []byte, number protowire.Number, attrs []otel.Attribute) []byte {
 	for i := range attrs {
 		from := len(b)
 		b = appendText(b, pairKey, attrs[i].Name)
@@ -173,26 +173,26 @@ func appendAttributes(b []byte, number protowire.Number, attrs []telemetry.Attri
 }
 
 // appendAny appends the fields of an AnyValue.
-func appendAny(b []byte, v *telemetry.Any) []byte {
+func appendAny(b []byte, v *otel.Any) []byte {
 	switch v.Kind {
-	case telemetry.String:
+	case otel.String:
 		b = protowire.AppendString(protowire.AppendTag(b, anyString, protowire.BytesType), v.Text)
-	case telemetry.Bool:
+	case otel.Bool:
 		b = protowire.AppendVarint(protowire.AppendTag(b, anyBool, protowire.VarintType), protowire.EncodeBool(v.Bool))
-	case telemetry.Int:
+	case otel.Int:
 		b = protowire.AppendVarint(protowire.AppendTag(b, anyInt, protowire.VarintType), uint64(v.Int))
-	case telemetry.Float:
+	case otel.Float:
 		b = protowire.AppendFixed64(protowire.AppendTag(b, anyDouble, protowire.Fixed64Type), math.Float64bits(v.Float))
-	case telemetry.Bytes:
+	case otel.Bytes:
 		b = protowire.AppendString(protowire.AppendTag(b, anyBytes, protowire.BytesType), v.Text)
-	case telemetry.List:
+	case otel.List:
 		from := len(b)
 		for i := range v.List {
 			at := len(b)
 			b = endMessage(appendAny(b, &v.List[i]), at, listValues)
 		}
 		b = endMessage(b, from, anyArray)
-	case telemetry.Map:
+	case otel.Map:
 		from := len(b)
 		for i := range v.Map {
 			at := len(b)
@@ -202,7 +202,7 @@ func appendAny(b []byte, v *telemetry.Any) []byte {
 			b = endMessage(b, at, listValues)
 		}
 		b = endMessage(b, from, anyMap)
-	case telemetry.Empty:
+	case otel.Empty:
 	}
 	return b
 }

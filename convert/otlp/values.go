@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/telemetry"
+	"github.com/entrace-go/entrace/internal/otel"
 )
 
 // The names of enums, as JSON may have them in place of numbers.
@@ -27,18 +27,18 @@ var (
 	}()
 )
 
-func spanKind(n int32) telemetry.SpanKind {
-	if n < 0 || n > int32(telemetry.KindConsumer) {
-		return telemetry.KindUnspecified
+func spanKind(n int32) otel.SpanKind {
+	if n < 0 || n > int32(otel.KindConsumer) {
+		return otel.KindUnspecified
 	}
-	return telemetry.SpanKind(n)
+	return otel.SpanKind(n)
 }
 
-func status(n int32) telemetry.Status {
-	if n < 0 || n > int32(telemetry.StatusError) {
-		return telemetry.StatusUnset
+func status(n int32) otel.Status {
+	if n < 0 || n > int32(otel.StatusError) {
+		return otel.StatusUnset
 	}
-	return telemetry.Status(n)
+	return otel.Status(n)
 }
 
 // clean returns s with U+FFFD for each byte that is not of UTF-8.
@@ -53,11 +53,11 @@ func clean(s string) string {
 func keep(s string) string { return strings.Clone(clean(s)) }
 
 // keepAll makes attributes outlive their record.
-func keepAll(attrs []telemetry.Attribute) []telemetry.Attribute {
+func keepAll(attrs []otel.Attribute) []otel.Attribute {
 	for i := range attrs {
 		a := &attrs[i]
 		a.Name = strings.Clone(a.Name)
-		if a.Encoding == telemetry.Native && a.Value.Kind() == format.KindString {
+		if a.Encoding == otel.Native && a.Value.Kind() == format.KindString {
 			a.Value = format.StringValue(strings.Clone(a.Value.Text()))
 		}
 	}
@@ -66,16 +66,16 @@ func keepAll(attrs []telemetry.Attribute) []telemetry.Attribute {
 
 // tellApart makes attributes of one name all be of one encoding, which an entry
 // names by their name alone.
-func tellApart(attrs []telemetry.Attribute) {
-	if !slices.ContainsFunc(attrs, func(a telemetry.Attribute) bool { return a.Encoding != telemetry.Native }) {
+func tellApart(attrs []otel.Attribute) {
+	if !slices.ContainsFunc(attrs, func(a otel.Attribute) bool { return a.Encoding != otel.Native }) {
 		return
 	}
-	encodings := make(map[string]telemetry.Encoding, len(attrs))
+	encodings := make(map[string]otel.Encoding, len(attrs))
 	mixed := false
 	for i := range attrs {
 		a := &attrs[i]
 		if e, twice := encodings[a.Name]; twice && e != a.Encoding {
-			encodings[a.Name], mixed = telemetry.AnyValue, true
+			encodings[a.Name], mixed = otel.AnyValue, true
 		} else {
 			encodings[a.Name] = a.Encoding
 		}
@@ -85,21 +85,21 @@ func tellApart(attrs []telemetry.Attribute) {
 	}
 	for i := range attrs {
 		a := &attrs[i]
-		if to := encodings[a.Name]; to == telemetry.AnyValue && a.Encoding != to {
+		if to := encodings[a.Name]; to == otel.AnyValue && a.Encoding != to {
 			v := a.Any()
-			a.Value, a.Encoding = format.StringValue(string(telemetry.AppendAnyValue(nil, &v))), to
+			a.Value, a.Encoding = format.StringValue(string(otel.AppendAnyValue(nil, &v))), to
 		}
 	}
 }
 
 // resetSpan empties a span but for the memory that it has.
-func resetSpan(s *telemetry.Span) {
-	*s = telemetry.Span{Attributes: s.Attributes[:0], Links: s.Links[:0], Events: s.Events[:0]}
+func resetSpan(s *otel.Span) {
+	*s = otel.Span{Attributes: s.Attributes[:0], Links: s.Links[:0], Events: s.Events[:0]}
 }
 
 // endLog finishes a log record: a message is valid UTF-8.
-func endLog(l *telemetry.Log) {
-	if l.Body.Kind == telemetry.String {
+func endLog(l *otel.Log) {
+	if l.Body.Kind == otel.String {
 		l.Body.Text = clean(l.Body.Text)
 	}
 }

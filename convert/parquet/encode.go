@@ -11,7 +11,7 @@ import (
 	"github.com/parquet-go/parquet-go/compress/zstd"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/telemetry"
+	"github.com/entrace-go/entrace/internal/otel"
 )
 
 // EncodeOptions change how [Encode] works. There are none yet.
@@ -91,7 +91,7 @@ func (e *encoder) entry(id uint32, raw *format.TraceEntry) error {
 		return nil
 	case format.RoleResource:
 		e.resources[id] = uint32(len(e.services))
-		e.services = append(e.services, strings.Clone(telemetry.ReadResource(raw).Service()))
+		e.services = append(e.services, strings.Clone(otel.ReadResource(raw).Service()))
 	}
 	entry := raw
 	if e.ended[id] {

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/telemetry"
 )
 
@@ -14,7 +15,7 @@ func (e *encoder) appendArgs(b []byte, d *telemetry.Details) []byte {
 		var at int
 		b, at = open(b, eventArg)
 		b = e.appendName(b, a.Name)
-		if a.Encoding == telemetry.Native {
+		if a.Encoding == otel.Native {
 			b = appendValue(b, a.Value)
 		} else {
 			v := a.Any()
@@ -22,7 +23,7 @@ func (e *encoder) appendArgs(b []byte, d *telemetry.Details) []byte {
 		}
 		b = end(b, at)
 	}
-	if d.Links.Kind == telemetry.List {
+	if d.Links.Kind == otel.List {
 		var at int
 		b, at = open(b, eventArg)
 		b = end(e.appendAny(e.appendName(b, "links"), &d.Links), at)
@@ -67,19 +68,19 @@ func appendBool(b []byte, value bool) []byte {
 // appendAny appends a list or map, or what is in one. Those that are read here are
 // not nested deeper than package telemetry reads them. What is empty has no form of
 // its own and becomes a text.
-func (e *encoder) appendAny(b []byte, v *telemetry.Any) []byte {
+func (e *encoder) appendAny(b []byte, v *otel.Any) []byte {
 	switch v.Kind {
-	case telemetry.String:
+	case otel.String:
 		return appendText(b, argText, v.Text)
-	case telemetry.Bool:
+	case otel.Bool:
 		return appendBool(b, v.Bool)
-	case telemetry.Int:
+	case otel.Int:
 		return appendUint(b, argInt, uint64(v.Int))
-	case telemetry.Float:
+	case otel.Float:
 		return appendDouble(b, argDouble, v.Float)
-	case telemetry.Bytes:
+	case otel.Bytes:
 		return appendText(b, argText, base64.StdEncoding.EncodeToString([]byte(v.Text)))
-	case telemetry.List:
+	case otel.List:
 		for i := range v.List {
 			var at int
 			b, at = open(b, argArray)
@@ -89,7 +90,7 @@ func (e *encoder) appendAny(b []byte, v *telemetry.Any) []byte {
 			return appendText(b, argText, "[]")
 		}
 		return b
-	case telemetry.Map:
+	case otel.Map:
 		for i := range v.Map {
 			var at int
 			b, at = open(b, argDict)

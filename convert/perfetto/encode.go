@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/telemetry"
 )
 
@@ -95,13 +96,13 @@ func (e *encoder) time(at int64) uint64 {
 // process writes the tracks of a resource and of its lanes.
 func (e *encoder) process(i int) error {
 	p := &e.t.Processes[i]
-	r := new(telemetry.Resource)
+	r := new(otel.Resource)
 	if p.ID != 0 {
 		entry, err := e.v.Entry(p.ID)
 		if err != nil {
 			return err
 		}
-		r = telemetry.ReadResource(entry)
+		r = otel.ReadResource(entry)
 	}
 	name := r.Service()
 	if name == "" {

@@ -17,7 +17,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert/perfetto"
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/telemetry"
+	"github.com/entrace-go/entrace/internal/otel"
 )
 
 var update = flag.Bool("update", false, "write the goldens again")
@@ -209,25 +209,25 @@ func TestEncodeFlows(t *testing.T) {
 }
 
 func random(n int, r *rand.Rand) []*format.TraceEntry {
-	entries := []*format.TraceEntry{format.Root(), (&telemetry.Resource{}).Entry(), (&telemetry.Resource{SchemaURL: "s"}).Entry()}
+	entries := []*format.TraceEntry{format.Root(), (&otel.Resource{}).Entry(), (&otel.Resource{SchemaURL: "s"}).Entry()}
 	for len(entries) < n {
 		var e *format.TraceEntry
 		switch r.IntN(6) {
 		case 0:
-			e = (&telemetry.Event{Name: "event", Time: base + r.Int64N(60), HasTime: r.IntN(4) > 0}).Entry("")
+			e = (&otel.Event{Name: "event", Time: base + r.Int64N(60), HasTime: r.IntN(4) > 0}).Entry("")
 		case 1:
-			e = (&telemetry.Log{Body: telemetry.Any{Kind: telemetry.String, Text: "log"}, Time: base + r.Int64N(60), HasTime: r.IntN(4) > 0}).Entry(telemetry.Where{})
+			e = (&otel.Log{Body: otel.Any{Kind: otel.String, Text: "log"}, Time: base + r.Int64N(60), HasTime: r.IntN(4) > 0}).Entry(otel.Where{})
 		case 2:
-			e = (&telemetry.Link{TraceID: [16]byte{15: 1}, SpanID: [8]byte{7: byte(r.IntN(40))}}).Entry("")
+			e = (&otel.Link{TraceID: [16]byte{15: 1}, SpanID: [8]byte{7: byte(r.IntN(40))}}).Entry("")
 		default:
-			s := &telemetry.Span{
+			s := &otel.Span{
 				Name: "span " + strconv.Itoa(len(entries)), TraceID: [16]byte{15: 1}, SpanID: [8]byte{7: byte(len(entries))},
-				Start: base + r.Int64N(50), Duration: r.Int64N(20), Ended: r.IntN(8) > 0, Kind: telemetry.KindInternal,
+				Start: base + r.Int64N(50), Duration: r.Int64N(20), Ended: r.IntN(8) > 0, Kind: otel.KindInternal,
 			}
 			if r.IntN(3) == 0 {
 				s.Parent = [8]byte{7: byte(r.IntN(40))}
 			}
-			e = s.Entry(telemetry.Where{})
+			e = s.Entry(otel.Where{})
 		}
 		e.Parent = uint32(r.IntN(len(entries)))
 		entries = append(entries, e)
@@ -277,8 +277,8 @@ func TestEncodeNames(t *testing.T) {
 		if i%1000 == 0 {
 			want[i] += strings.Repeat("ü", 1000)
 		}
-		s := &telemetry.Span{Name: want[i], TraceID: [16]byte{1}, SpanID: [8]byte{4: 1, 5: byte(i >> 16), 6: byte(i >> 8), 7: byte(i)}, Start: int64(i), Ended: true}
-		entries = append(entries, s.Entry(telemetry.Where{}))
+		s := &otel.Span{Name: want[i], TraceID: [16]byte{1}, SpanID: [8]byte{4: 1, 5: byte(i >> 16), 6: byte(i >> 8), 7: byte(i)}, Start: int64(i), Ended: true}
+		entries = append(entries, s.Entry(otel.Where{}))
 	}
 	var got []string
 	for _, e := range check(t, encode(t, view(t, write(t, entries)))) {
@@ -294,7 +294,7 @@ func TestEncodeNames(t *testing.T) {
 // TestEncodeOld has times before 1970.
 func TestEncodeOld(t *testing.T) {
 	span := func(id byte, start, took int64) *format.TraceEntry {
-		return (&telemetry.Span{Name: strconv.Itoa(int(id)), TraceID: [16]byte{1}, SpanID: [8]byte{id}, Start: start, Duration: took, Ended: true}).Entry(telemetry.Where{})
+		return (&otel.Span{Name: strconv.Itoa(int(id)), TraceID: [16]byte{1}, SpanID: [8]byte{id}, Start: start, Duration: took, Ended: true}).Entry(otel.Where{})
 	}
 	got := pairs(check(t, encode(t, view(t, write(t, []*format.TraceEntry{format.Root(), span(1, -50, 60), span(2, 20, 1)})))))
 	if got["1"] != [2]uint64{0, 60} || got["2"] != [2]uint64{70, 71} {
@@ -357,12 +357,12 @@ func TestEncodeFixtures(t *testing.T) {
 }
 
 func BenchmarkEncode(b *testing.B) {
-	entries := []*format.TraceEntry{format.Root(), (&telemetry.Resource{}).Entry()}
+	entries := []*format.TraceEntry{format.Root(), (&otel.Resource{}).Entry()}
 	for i := range 20000 {
-		s := &telemetry.Span{
+		s := &otel.Span{
 			Name: "SELECT name FROM products", TraceID: [16]byte{15: 1}, SpanID: [8]byte{0: 1, 5: byte(i >> 16), 6: byte(i >> 8), 7: byte(i)},
-			Start: base + int64(i/10*1000+i%10*90), Duration: 80, Ended: true, Kind: telemetry.KindClient, Scope: telemetry.Scope{Name: "shop/cart"},
-			Attributes: []telemetry.Attribute{
+			Start: base + int64(i/10*1000+i%10*90), Duration: 80, Ended: true, Kind: otel.KindClient, Scope: otel.Scope{Name: "shop/cart"},
+			Attributes: []otel.Attribute{
 				{Name: "db.system", Value: format.StringValue("postgresql")},
 				{Name: "db.statement", Value: format.StringValue("SELECT name FROM products WHERE id = $1")},
 				{Name: "db.rows", Value: format.I64Value(int64(i))},
@@ -375,7 +375,7 @@ func BenchmarkEncode(b *testing.B) {
 		} else {
 			s.Duration = 990
 		}
-		e := s.Entry(telemetry.Where{Parent: true})
+		e := s.Entry(otel.Where{Parent: true})
 		e.Parent = parent
 		entries = append(entries, e)
 	}

@@ -22,7 +22,7 @@ import (
 	"github.com/entrace-go/entrace/convert/folded"
 	"github.com/entrace-go/entrace/convert/parquet"
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/telemetry"
+	"github.com/entrace-go/entrace/internal/otel"
 )
 
 // tablesInstall runs commands in the cache folder unless they made the file made
@@ -194,7 +194,7 @@ func tablesExpect(t *testing.T, v *format.View) *duckTable {
 	want := &duckTable{Roles: make(map[string]int)}
 	var durations int64
 	seen := make(map[string]bool)
-	source := telemetry.NewSource(v)
+	source := otel.NewSource(v)
 	for id := range uint32(v.Len()) {
 		role := v.Role(id)
 		if role == format.RoleSpanEnd {
@@ -230,7 +230,7 @@ func tablesExpect(t *testing.T, v *format.View) *duckTable {
 			}
 		}
 		if role == format.RoleSpan {
-			s := telemetry.ReadSpan(e, format.SpanRef{})
+			s := otel.ReadSpan(e, format.SpanRef{})
 			row[11], row[12] = s.Kind.String(), [...]string{"UNSET", "OK", "ERROR"}[s.Status]
 			if s.Ended {
 				durations += s.Duration

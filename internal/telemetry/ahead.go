@@ -142,18 +142,7 @@ func (d *Details) size() int {
 		n += len(d.Args[i].Name) + len(d.Args[i].Value.Text())
 	}
 	for i := range d.Links.List {
-		n += d.Links.List[i].size()
-	}
-	return n
-}
-
-func (v *Any) size() int {
-	n := 128 + len(v.Text)
-	for i := range v.List {
-		n += v.List[i].size()
-	}
-	for i := range v.Map {
-		n += len(v.Map[i].Key) + v.Map[i].Value.size()
+		n += d.Links.List[i].Size()
 	}
 	return n
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/otel"
 )
 
 // Details is what an entry says, for formats that show names and values.
@@ -23,10 +24,10 @@ type Details struct {
 	// status and scope; of what is no span level, file, line, module_path and
 	// message; then the attributes by the names that they are stored under. One
 	// that is called as those above is otel.attr.NAME, one that comes twice NAME#2.
-	Args []Attribute
+	Args []otel.Attribute
 	// Links are the span's, a List of Maps, if it has some. Of more than 1,000 the
 	// rest is counted in entrace.links_left_out.
-	Links Any
+	Links otel.Any
 
 	timed, open bool
 	owns        int // how many of Args are not attributes
@@ -36,7 +37,7 @@ type Details struct {
 
 func (d *Details) add(name, value string) {
 	if value != "" {
-		d.Args = append(d.Args, Attribute{Name: name, Value: format.StringValue(value)})
+		d.Args = append(d.Args, otel.Attribute{Name: name, Value: format.StringValue(value)})
 	}
 }
 
@@ -89,14 +90,13 @@ func (d *Details) span(v *format.View, e *format.TraceEntry) {
 	} else if up := v.Ref(e.Parent); up.SpanID != [8]byte{} {
 		d.add(format.AttrParentSpanID, hex.EncodeToString(up.SpanID[:]))
 	}
-	d.Category = kindNames[KindInternal]
-	if kind, ok := e.Attribute(format.AttrKind); ok {
-		for _, name := range kindNames {
-			if kind.Text() == name {
-				d.Category = name
-			}
+	kind := otel.KindInternal
+	if name, ok := e.Attribute(format.AttrKind); ok {
+		if k, ok := otel.ParseSpanKind(name.Text()); ok {
+			kind = k
 		}
 	}
+	d.Category = kind.String()
 	d.add("kind", d.Category)
 	if status, ok := e.Attribute(format.AttrStatusCode); ok {
 		d.add("status", status.Text())
@@ -104,7 +104,7 @@ func (d *Details) span(v *format.View, e *format.TraceEntry) {
 	took, _ := e.Attribute(format.AttrDuration)
 	if _, ended := took.U64(); !ended {
 		d.open = true
-		d.Args = append(d.Args, Attribute{Name: AttrOpen, Value: format.BoolValue(true)})
+		d.Args = append(d.Args, otel.Attribute{Name: otel.AttrOpen, Value: format.BoolValue(true)})
 	}
 }
 
@@ -115,7 +115,7 @@ func (d *Details) place(m *format.Metadata) {
 	}
 	d.add("file", m.File.Value)
 	if m.Line.Valid {
-		d.Args = append(d.Args, Attribute{Name: "line", Value: format.U64Value(uint64(m.Line.Value))})
+		d.Args = append(d.Args, otel.Attribute{Name: "line", Value: format.U64Value(uint64(m.Line.Value))})
 	}
 	d.add("module_path", m.ModulePath.Value)
 }
@@ -125,9 +125,9 @@ func (d *Details) attributes(e *format.TraceEntry) {
 	for i := range e.Attributes {
 		switch a := &e.Attributes[i]; a.Name {
 		case format.AttrJSON:
-			d.jsons = names(a.Value)
+			d.jsons = otel.Names(a.Value)
 		case format.AttrAnyValue:
-			d.anys = names(a.Value)
+			d.anys = otel.Names(a.Value)
 		}
 	}
 	d.owns = len(d.Args)
@@ -155,7 +155,7 @@ func (d *Details) attributes(e *format.TraceEntry) {
 			if d.Role == format.RoleSpan && !d.open {
 				continue
 			}
-		case format.AttrStatusCode, AttrOpen:
+		case format.AttrStatusCode, otel.AttrOpen:
 			if d.Role == format.RoleSpan {
 				continue
 			}
@@ -166,14 +166,14 @@ func (d *Details) attributes(e *format.TraceEntry) {
 		case "kind", "status", "scope", "level", "file", "line", "module_path", "message", "links":
 			name = "otel.attr." + name
 		}
-		encoding := Native
+		encoding := otel.Native
 		switch {
 		case d.jsons[a.Name]:
-			encoding = JSON
+			encoding = otel.JSON
 		case d.anys[a.Name]:
-			encoding = AnyValue
+			encoding = otel.AnyValue
 		}
-		d.Args = append(d.Args, Attribute{d.unique(name), a.Value, encoding})
+		d.Args = append(d.Args, otel.Attribute{Name: d.unique(name), Value: a.Value, Encoding: encoding})
 	}
 }
 
@@ -195,7 +195,7 @@ func (d *Details) unique(name string) string {
 	attrs := d.Args[d.owns:]
 	if len(attrs) < few {
 		taken := func(name string) bool {
-			return slices.ContainsFunc(attrs, func(a Attribute) bool { return a.Name == name })
+			return slices.ContainsFunc(attrs, func(a otel.Attribute) bool { return a.Name == name })
 		}
 		other := name
 		for n := 2; taken(other); n++ {
@@ -240,17 +240,17 @@ func (d *Details) links(v *format.View, id uint32) error {
 		n++
 	}
 	if n > maxLinks {
-		d.Args = append(d.Args, Attribute{Name: "entrace.links_left_out", Value: format.U64Value(uint64(n - maxLinks))})
+		d.Args = append(d.Args, otel.Attribute{Name: "entrace.links_left_out", Value: format.U64Value(uint64(n - maxLinks))})
 	}
 	for _, kid := range kids[:min(n, maxLinks)] {
 		e, err := v.Entry(kid)
 		if err != nil {
 			return err
 		}
-		l := ReadLink(e)
-		m := Any{Kind: Map, Map: make([]KeyValue, 0, 4)}
+		l := otel.ReadLink(e)
+		m := otel.Any{Kind: otel.Map, Map: make([]otel.KeyValue, 0, 4)}
 		text := func(name, value string) {
-			m.Map = append(m.Map, KeyValue{name, Any{Kind: String, Text: value}})
+			m.Map = append(m.Map, otel.KeyValue{Key: name, Value: otel.Any{Kind: otel.String, Text: value}})
 		}
 		text(format.AttrTraceID, hex.EncodeToString(l.TraceID[:]))
 		text(format.AttrSpanID, hex.EncodeToString(l.SpanID[:]))
@@ -258,19 +258,19 @@ func (d *Details) links(v *format.View, id uint32) error {
 			text("trace_state", l.TraceState)
 		}
 		if l.Flags != format.DefaultTraceFlags {
-			m.Map = append(m.Map, KeyValue{"flags", Any{Kind: Int, Int: int64(l.Flags)}})
+			m.Map = append(m.Map, otel.KeyValue{Key: "flags", Value: otel.Any{Kind: otel.Int, Int: int64(l.Flags)}})
 		}
 		if len(l.Attributes) > 0 {
-			attrs := Any{Kind: Map}
+			attrs := otel.Any{Kind: otel.Map}
 			for i := range l.Attributes {
-				attrs.Map = append(attrs.Map, KeyValue{l.Attributes[i].Name, l.Attributes[i].Any()})
+				attrs.Map = append(attrs.Map, otel.KeyValue{Key: l.Attributes[i].Name, Value: l.Attributes[i].Any()})
 			}
-			m.Map = append(m.Map, KeyValue{"attributes", attrs})
+			m.Map = append(m.Map, otel.KeyValue{Key: "attributes", Value: attrs})
 		}
 		if l.Dropped > 0 {
-			m.Map = append(m.Map, KeyValue{format.AttrDroppedAttributes, Any{Kind: Int, Int: int64(l.Dropped)}})
+			m.Map = append(m.Map, otel.KeyValue{Key: format.AttrDroppedAttributes, Value: otel.Any{Kind: otel.Int, Int: int64(l.Dropped)}})
 		}
-		d.Links.Kind = List
+		d.Links.Kind = otel.List
 		d.Links.List = append(d.Links.List, m)
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/lane"
+	"github.com/entrace-go/entrace/internal/otel"
 )
 
 // A Timeline is where everything of a trace is in time, for formats without
@@ -292,8 +293,8 @@ func (b *timelineBuilder) link(id uint32, from int32) error {
 		return err
 	}
 	var to format.SpanRef
-	to.TraceID, _ = parseID[[16]byte](trace.Text())
-	to.SpanID, _ = parseID[[8]byte](span.Text())
+	to.TraceID, _ = otel.ParseID[[16]byte](trace.Text())
+	to.SpanID, _ = otel.ParseID[[8]byte](span.Text())
 	if to.IsValid() {
 		b.links = append(b.links, link{to, from, -1})
 	}

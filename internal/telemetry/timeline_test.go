@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/telemetry"
 )
 
@@ -59,12 +60,12 @@ func overlapping(n int) func(write func(e *format.TraceEntry) uint32) {
 		write(format.Root())
 		trace := [16]byte{1}
 		for i := range n {
-			s := &telemetry.Span{Name: strconv.Itoa(i), TraceID: trace, SpanID: spanID(i), Start: int64(i), Duration: int64(2 * n), Ended: true}
-			id := write(s.Entry(telemetry.Where{}))
+			s := &otel.Span{Name: strconv.Itoa(i), TraceID: trace, SpanID: spanID(i), Start: int64(i), Duration: int64(2 * n), Ended: true}
+			id := write(s.Entry(otel.Where{}))
 			for _, e := range []*format.TraceEntry{
-				(&telemetry.Link{TraceID: trace, SpanID: spanID(i - 1)}).Entry(""),
-				(&telemetry.Event{Name: "event", Time: int64(2 * i), HasTime: true}).Entry(""),
-				(&telemetry.Log{Body: telemetry.Any{Kind: telemetry.String, Text: "log"}, Time: int64(i), HasTime: true}).Entry(telemetry.Where{Trace: true, Parent: true}),
+				(&otel.Link{TraceID: trace, SpanID: spanID(i - 1)}).Entry(""),
+				(&otel.Event{Name: "event", Time: int64(2 * i), HasTime: true}).Entry(""),
+				(&otel.Log{Body: otel.Any{Kind: otel.String, Text: "log"}, Time: int64(i), HasTime: true}).Entry(otel.Where{Trace: true, Parent: true}),
 			} {
 				e.Parent = id
 				write(e)
@@ -121,13 +122,13 @@ func TestTimelineSameIDs(t *testing.T) {
 	v := viewOf(t, func(write func(e *format.TraceEntry) uint32) {
 		write(format.Root())
 		for i := range n {
-			s := &telemetry.Span{TraceID: [16]byte{1}, SpanID: spanID(0), Start: int64(i), Ended: true}
-			write(s.Entry(telemetry.Where{}))
+			s := &otel.Span{TraceID: [16]byte{1}, SpanID: spanID(0), Start: int64(i), Ended: true}
+			write(s.Entry(otel.Where{}))
 		}
-		s := &telemetry.Span{TraceID: [16]byte{1}, SpanID: spanID(1), Start: n, Ended: true}
-		last := write(s.Entry(telemetry.Where{}))
+		s := &otel.Span{TraceID: [16]byte{1}, SpanID: spanID(1), Start: n, Ended: true}
+		last := write(s.Entry(otel.Where{}))
 		for range n {
-			e := (&telemetry.Link{TraceID: [16]byte{1}, SpanID: spanID(0)}).Entry("")
+			e := (&otel.Link{TraceID: [16]byte{1}, SpanID: spanID(0)}).Entry("")
 			e.Parent = last
 			write(e)
 		}
@@ -162,9 +163,9 @@ func TestDetailedSame(t *testing.T) {
 		overlapping(1000)(write)
 		large := strings.Repeat("x", 1<<20)
 		for i := range 20 {
-			s := &telemetry.Span{Name: "large", TraceID: [16]byte{1}, SpanID: spanID(2000 + i), Start: int64(i), Ended: true}
-			s.Attributes = []telemetry.Attribute{{Name: "a", Value: format.StringValue(large)}}
-			write(s.Entry(telemetry.Where{}))
+			s := &otel.Span{Name: "large", TraceID: [16]byte{1}, SpanID: spanID(2000 + i), Start: int64(i), Ended: true}
+			s.Attributes = []otel.Attribute{{Name: "a", Value: format.StringValue(large)}}
+			write(s.Entry(otel.Where{}))
 		}
 	})
 	tl, err := telemetry.NewTimeline(t.Context(), v)
@@ -222,7 +223,7 @@ func TestDetailedSame(t *testing.T) {
 // TestDetailsNames has attributes whose names are taken, some of them very often.
 func TestDetailsNames(t *testing.T) {
 	entry := func(names ...string) *format.TraceEntry {
-		e := (&telemetry.Span{Name: "s", TraceID: [16]byte{1}, SpanID: spanID(1), Ended: true}).Entry(telemetry.Where{})
+		e := (&otel.Span{Name: "s", TraceID: [16]byte{1}, SpanID: spanID(1), Ended: true}).Entry(otel.Where{})
 		for _, n := range names {
 			e.Attributes = append(e.Attributes, format.Attribute{Name: n, Value: format.BoolValue(true)})
 		}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/telemetry"
+	"github.com/entrace-go/entrace/internal/otel"
 )
 
 // plainLines returns what a service leaves: lines of 512 spans with a few attributes.
@@ -148,19 +148,19 @@ func peerDecode(b testing.TB, lines []byte, w *format.Writer) {
 		}
 		for _, rs := range td.ResourceSpans().All() {
 			if holder == 0 {
-				holder = write((&telemetry.Resource{Attributes: attributes(rs.Resource().Attributes())}).Entry(), 0)
+				holder = write((&otel.Resource{Attributes: attributes(rs.Resource().Attributes())}).Entry(), 0)
 			}
 			for _, ss := range rs.ScopeSpans().All() {
-				scope := telemetry.Scope{Name: ss.Scope().Name(), Version: ss.Scope().Version()}
+				scope := otel.Scope{Name: ss.Scope().Name(), Version: ss.Scope().Version()}
 				for _, sp := range ss.Spans().All() {
-					s := telemetry.Span{
+					s := otel.Span{
 						Name: sp.Name(), TraceID: sp.TraceID(), SpanID: sp.SpanID(), Parent: sp.ParentSpanID(), Flags: sp.Flags(),
-						Kind: telemetry.SpanKind(sp.Kind()), Start: int64(sp.StartTimestamp()), Ended: true,
+						Kind: otel.SpanKind(sp.Kind()), Start: int64(sp.StartTimestamp()), Ended: true,
 						Duration: int64(sp.EndTimestamp() - sp.StartTimestamp()), Scope: scope, Attributes: attributes(sp.Attributes()),
 					}
-					id := write(s.Entry(telemetry.Where{}), holder)
+					id := write(s.Entry(otel.Where{}), holder)
 					for _, ev := range sp.Events().All() {
-						e := telemetry.Event{Name: ev.Name(), Time: int64(ev.Timestamp()), HasTime: true, Attributes: attributes(ev.Attributes())}
+						e := otel.Event{Name: ev.Name(), Time: int64(ev.Timestamp()), HasTime: true, Attributes: attributes(ev.Attributes())}
 						write(e.Entry(scope.Name), id)
 					}
 				}
@@ -169,9 +169,9 @@ func peerDecode(b testing.TB, lines []byte, w *format.Writer) {
 	}
 }
 
-func attributes(m pcommon.Map) (attrs []telemetry.Attribute) {
+func attributes(m pcommon.Map) (attrs []otel.Attribute) {
 	for name, v := range m.All() {
-		a := telemetry.Attribute{Name: name}
+		a := otel.Attribute{Name: name}
 		switch v.Type() {
 		case pcommon.ValueTypeInt:
 			a.Value = format.I64Value(v.Int())

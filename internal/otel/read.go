@@ -1,8 +1,9 @@
-package telemetry
+package otel
 
 import (
 	"log/slog"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/entrace-go/entrace/format"
@@ -32,6 +33,12 @@ func (k SpanKind) String() string {
 	return kindNames[0]
 }
 
+// ParseSpanKind is the other direction of String.
+func ParseSpanKind(name string) (SpanKind, bool) {
+	i := slices.Index(kindNames[:], name)
+	return SpanKind(max(i, 0)), i >= 0
+}
+
 // A Status is OTLP's Status.code.
 type Status uint8
 
@@ -47,13 +54,13 @@ type Scope struct {
 	Name       string
 	Version    string
 	SchemaURL  string
-	Attributes []Attribute
+	Attributes Attributes
 	Dropped    uint32
 }
 
 // A Resource is what spans and log records come from.
 type Resource struct {
-	Attributes []Attribute
+	Attributes Attributes
 	SchemaURL  string
 	Dropped    uint32
 }
@@ -74,7 +81,7 @@ type Span struct {
 	Status      Status
 	Description string // of the status
 	Scope       Scope
-	Attributes  []Attribute
+	Attributes  Attributes
 
 	DroppedAttributes, DroppedEvents, DroppedLinks uint32
 
@@ -82,7 +89,7 @@ type Span struct {
 	Events []Event
 
 	MadeIDs  bool            // ids are made up, as the source had none
-	Metadata format.Metadata // of its entry
+	Metadata format.Metadata // of its entry, when it was read or written
 }
 
 // End returns when the span ended, or began if it has not.
@@ -94,8 +101,9 @@ type Link struct {
 	SpanID     [8]byte
 	TraceState string
 	Flags      uint32
-	Attributes []Attribute
+	Attributes Attributes
 	Dropped    uint32
+	Metadata   format.Metadata // of its entry, when it was read or written
 }
 
 // An Event is one of a span.
@@ -104,8 +112,9 @@ type Event struct {
 	Name       string
 	Time       int64
 	HasTime    bool
-	Attributes []Attribute
+	Attributes Attributes
 	Dropped    uint32
+	Metadata   format.Metadata // of its entry, when it was read or written
 }
 
 // A Log is a log record. Times are in nanoseconds since 1970.
@@ -123,9 +132,9 @@ type Log struct {
 	SpanID       [8]byte
 	Flags        uint32
 	Scope        Scope
-	Attributes   []Attribute
+	Attributes   Attributes
 	Dropped      uint32
-	Metadata     format.Metadata
+	Metadata     format.Metadata // of its entry, when it was read or written
 }
 
 // Attributes that only imported entries have.
@@ -153,9 +162,9 @@ func parse(e *format.TraceEntry) parsed {
 	for i := range e.Attributes {
 		switch name := e.Attributes[i].Name; {
 		case name == format.AttrJSON:
-			jsons = names(e.Attributes[i].Value)
+			jsons = Names(e.Attributes[i].Value)
 		case name == format.AttrAnyValue:
-			anys = names(e.Attributes[i].Value)
+			anys = Names(e.Attributes[i].Value)
 		case !format.Reserved(name):
 			users++
 		}
@@ -195,7 +204,8 @@ func (p *parsed) get(name string) (v format.Value, ok bool) {
 	return v, false
 }
 
-func names(v format.Value) map[string]bool {
+// Names returns the names in otel.json or otel.anyvalue.
+func Names(v format.Value) map[string]bool {
 	list, err := parseJSON(v.Text())
 	if err != nil || list.Kind != List {
 		return nil
@@ -252,9 +262,9 @@ func ReadSpan(e *format.TraceEntry, up format.SpanRef) *Span {
 	}
 	made, _ := p.get(AttrMadeIDs)
 	s.MadeIDs = made.Bool()
-	s.TraceID, _ = parseID[[16]byte](p.text(format.AttrTraceID))
-	s.SpanID, _ = parseID[[8]byte](p.text(format.AttrSpanID))
-	if parent, ok := parseID[[8]byte](p.text(format.AttrParentSpanID)); ok {
+	s.TraceID, _ = ParseID[[16]byte](p.text(format.AttrTraceID))
+	s.SpanID, _ = ParseID[[8]byte](p.text(format.AttrSpanID))
+	if parent, ok := ParseID[[8]byte](p.text(format.AttrParentSpanID)); ok {
 		s.Parent = parent
 	} else {
 		s.Parent = up.SpanID // also of one whose trace id is zero
@@ -268,12 +278,8 @@ func ReadSpan(e *format.TraceEntry, up format.SpanRef) *Span {
 		s.Duration = skew
 	}
 	s.Kind = KindInternal
-	if kind := p.text(format.AttrKind); kind != "" {
-		for k, name := range kindNames {
-			if kind == name {
-				s.Kind = SpanKind(k)
-			}
-		}
+	if kind, ok := ParseSpanKind(p.text(format.AttrKind)); ok {
+		s.Kind = kind
 	}
 	switch p.text(format.AttrStatusCode) {
 	case "OK":
@@ -289,17 +295,17 @@ func ReadLink(e *format.TraceEntry) Link {
 	p := parse(e)
 	l := Link{
 		TraceState: p.text(format.AttrLinkTraceState), Flags: p.number(format.AttrLinkFlags, format.DefaultTraceFlags),
-		Attributes: p.users, Dropped: p.count(format.AttrDroppedAttributes),
+		Attributes: p.users, Dropped: p.count(format.AttrDroppedAttributes), Metadata: e.Metadata,
 	}
-	l.TraceID, _ = parseID[[16]byte](p.text(format.AttrLinkTraceID))
-	l.SpanID, _ = parseID[[8]byte](p.text(format.AttrLinkSpanID))
+	l.TraceID, _ = ParseID[[16]byte](p.text(format.AttrLinkTraceID))
+	l.SpanID, _ = ParseID[[8]byte](p.text(format.AttrLinkSpanID))
 	return l
 }
 
 // ReadEvent reads a span event from its entry.
 func ReadEvent(e *format.TraceEntry) Event {
 	p := parse(e)
-	ev := Event{Name: e.Metadata.Name, Attributes: p.users, Dropped: p.count(format.AttrDroppedAttributes)}
+	ev := Event{Name: e.Metadata.Name, Attributes: p.users, Dropped: p.count(format.AttrDroppedAttributes), Metadata: e.Metadata}
 	ev.Time, ev.HasTime = p.time(format.AttrTime)
 	return ev
 }
@@ -387,8 +393,8 @@ func ReadLog(e *format.TraceEntry) *Log {
 	if l.Observed, observed = p.time(AttrObserved); !observed {
 		l.Observed = l.defaultObserved()
 	}
-	l.TraceID, _ = parseID[[16]byte](p.text(format.AttrTraceID))
-	l.SpanID, _ = parseID[[8]byte](p.text(format.AttrSpanID))
+	l.TraceID, _ = ParseID[[16]byte](p.text(format.AttrTraceID))
+	l.SpanID, _ = ParseID[[8]byte](p.text(format.AttrSpanID))
 	l.Flags = p.number(format.AttrTraceFlags, l.defaultFlags())
 	return l
 }

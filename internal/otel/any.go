@@ -1,4 +1,4 @@
-package telemetry
+package otel
 
 import (
 	"bytes"
@@ -376,6 +376,18 @@ func (v *Any) Display() string {
 		return string(b)
 	}
 	return string(AppendAnyValue(nil, v))
+}
+
+// Size is about how many bytes of memory v takes.
+func (v *Any) Size() int {
+	n := 128 + len(v.Text)
+	for i := range v.List {
+		n += v.List[i].Size()
+	}
+	for i := range v.Map {
+		n += len(v.Map[i].Key) + v.Map[i].Value.Size()
+	}
+	return n
 }
 
 // String returns what the kind is called.

@@ -1,4 +1,4 @@
-package telemetry
+package otel
 
 import (
 	"encoding/hex"
@@ -92,8 +92,8 @@ func (s *Source) Resource(id uint32) (*Resource, error) {
 	return r, nil
 }
 
-// parseID reads an id of 16 or 8 bytes from hex digits.
-func parseID[T [16]byte | [8]byte](s string) (id T, ok bool) {
+// ParseID reads an id of 16 or 8 bytes from hex digits.
+func ParseID[T [16]byte | [8]byte](s string) (id T, ok bool) {
 	var b [16]byte
 	if len(s) == 0 || len(s) != 2*len(id) {
 		return id, false

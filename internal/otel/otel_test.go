@@ -1,4 +1,4 @@
-package telemetry_test
+package otel_test
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/telemetry"
+	"github.com/entrace-go/entrace/internal/otel"
 )
 
 func must(t testing.TB, err error) {
@@ -23,7 +23,7 @@ func must(t testing.TB, err error) {
 }
 
 // randomAny returns a value of any kind, nested ones up to depth.
-func randomAny(r *rand.Rand, depth int) telemetry.Any {
+func randomAny(r *rand.Rand, depth int) otel.Any {
 	texts := []string{"", "a", "grüße", `"quoted\`, "\x00\x1b", "\xff not UTF-8", "a.b"}
 	n := 9
 	if depth == 0 {
@@ -31,37 +31,37 @@ func randomAny(r *rand.Rand, depth int) telemetry.Any {
 	}
 	switch r.IntN(n) {
 	case 0:
-		return telemetry.Any{}
+		return otel.Any{}
 	case 1:
-		return telemetry.Any{Kind: telemetry.Bool, Bool: r.IntN(2) == 0}
+		return otel.Any{Kind: otel.Bool, Bool: r.IntN(2) == 0}
 	case 2:
-		return telemetry.Any{Kind: telemetry.Int, Int: int64(r.Uint64()) >> r.IntN(64)}
+		return otel.Any{Kind: otel.Int, Int: int64(r.Uint64()) >> r.IntN(64)}
 	case 3:
-		return telemetry.Any{Kind: telemetry.Float, Float: []float64{0, 1, -1.5, 1e300, math.Inf(1), math.Inf(-1), math.MaxFloat64, 5e-324}[r.IntN(8)]}
+		return otel.Any{Kind: otel.Float, Float: []float64{0, 1, -1.5, 1e300, math.Inf(1), math.Inf(-1), math.MaxFloat64, 5e-324}[r.IntN(8)]}
 	case 4:
-		return telemetry.Any{Kind: telemetry.Bytes, Text: texts[r.IntN(len(texts))]}
+		return otel.Any{Kind: otel.Bytes, Text: texts[r.IntN(len(texts))]}
 	case 5, 6:
-		return telemetry.Any{Kind: telemetry.String, Text: texts[r.IntN(5)]}
+		return otel.Any{Kind: otel.String, Text: texts[r.IntN(5)]}
 	case 7:
-		v := telemetry.Any{Kind: telemetry.List}
+		v := otel.Any{Kind: otel.List}
 		for range r.IntN(4) {
 			v.List = append(v.List, randomAny(r, depth-1))
 		}
 		return v
 	}
-	v := telemetry.Any{Kind: telemetry.Map}
+	v := otel.Any{Kind: otel.Map}
 	for range r.IntN(4) {
-		v.Map = append(v.Map, telemetry.KeyValue{Key: texts[r.IntN(5)], Value: randomAny(r, depth-1)})
+		v.Map = append(v.Map, otel.KeyValue{Key: texts[r.IntN(5)], Value: randomAny(r, depth-1)})
 	}
 	return v
 }
 
 var names = []string{"a", "http.route", "trace_id", "otel.attr.x", "otel.json", "entrace.x", "severity_number", "log.level", "grüße"}
 
-func randomAttributes(r *rand.Rand) (attrs []telemetry.Attribute) {
+func randomAttributes(r *rand.Rand) (attrs []otel.Attribute) {
 	for _, i := range r.Perm(len(names))[:r.IntN(5)] {
 		v := randomAny(r, 3)
-		attrs = append(attrs, telemetry.NewAttribute(names[i], &v))
+		attrs = append(attrs, otel.NewAttribute(names[i], &v))
 	}
 	return attrs
 }
@@ -70,7 +70,7 @@ func TestAnyIsKept(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 20000 {
 		want := randomAny(r, 4)
-		a := telemetry.NewAttribute("x", &want)
+		a := otel.NewAttribute("x", &want)
 		if got := a.Any(); !reflect.DeepEqual(got, want) {
 			t.Fatalf("%+v became %+v, stored as %v %q", want, got, a.Encoding, a.Value.Text())
 		}
@@ -78,16 +78,16 @@ func TestAnyIsKept(t *testing.T) {
 }
 
 func TestAnyOfNaN(t *testing.T) {
-	for _, v := range []telemetry.Any{
-		{Kind: telemetry.Float, Float: math.NaN()},
-		{Kind: telemetry.List, List: []telemetry.Any{{Kind: telemetry.Float, Float: math.NaN()}}},
+	for _, v := range []otel.Any{
+		{Kind: otel.Float, Float: math.NaN()},
+		{Kind: otel.List, List: []otel.Any{{Kind: otel.Float, Float: math.NaN()}}},
 	} {
-		a := telemetry.NewAttribute("x", &v)
+		a := otel.NewAttribute("x", &v)
 		got := a.Any()
-		if got.Kind == telemetry.List {
+		if got.Kind == otel.List {
 			got = got.List[0]
 		}
-		if got.Kind != telemetry.Float || !math.IsNaN(got.Float) {
+		if got.Kind != otel.Float || !math.IsNaN(got.Float) {
 			t.Errorf("NaN became %+v", got)
 		}
 	}
@@ -100,21 +100,21 @@ func TestDeepValues(t *testing.T) {
 	for range 1 << 20 {
 		deep = append(deep, '[')
 	}
-	for _, encoding := range []telemetry.Encoding{telemetry.JSON, telemetry.AnyValue} {
-		a := telemetry.Attribute{Name: "x", Value: format.StringValue(string(deep)), Encoding: encoding}
-		if v := a.Any(); v.Kind != telemetry.String {
+	for _, encoding := range []otel.Encoding{otel.JSON, otel.AnyValue} {
+		a := otel.Attribute{Name: "x", Value: format.StringValue(string(deep)), Encoding: encoding}
+		if v := a.Any(); v.Kind != otel.String {
 			t.Errorf("encoding %d: a %v", encoding, v.Kind)
 		}
 	}
 }
 
-func randomSpan(r *rand.Rand, id byte) *telemetry.Span {
-	s := &telemetry.Span{
+func randomSpan(r *rand.Rand, id byte) *otel.Span {
+	s := &otel.Span{
 		Name: []string{"", "GET /", "x"}[r.IntN(3)], TraceID: [16]byte{1, id}, SpanID: [8]byte{2, id},
-		Flags: []uint32{0, 1, format.DefaultTraceFlags, math.MaxUint32}[r.IntN(4)], Kind: telemetry.SpanKind(r.IntN(6)),
-		Start: []int64{0, 5, -5, 1 << 60}[r.IntN(4)], Status: telemetry.Status(r.IntN(3)),
+		Flags: []uint32{0, 1, format.DefaultTraceFlags, math.MaxUint32}[r.IntN(4)], Kind: otel.SpanKind(r.IntN(6)),
+		Start: []int64{0, 5, -5, 1 << 60}[r.IntN(4)], Status: otel.Status(r.IntN(3)),
 		Description: []string{"", "no"}[r.IntN(2)], TraceState: []string{"", "a=b"}[r.IntN(2)],
-		Scope:             telemetry.Scope{Name: "scope", Version: []string{"", "1"}[r.IntN(2)], SchemaURL: []string{"", "u"}[r.IntN(2)], Attributes: randomAttributes(r), Dropped: uint32(r.IntN(2))},
+		Scope:             otel.Scope{Name: "scope", Version: []string{"", "1"}[r.IntN(2)], SchemaURL: []string{"", "u"}[r.IntN(2)], Attributes: randomAttributes(r), Dropped: uint32(r.IntN(2))},
 		Attributes:        randomAttributes(r),
 		DroppedAttributes: uint32(r.IntN(3)), DroppedEvents: uint32(r.IntN(3)), DroppedLinks: uint32(r.IntN(3)), MadeIDs: r.IntN(4) == 0,
 	}
@@ -125,19 +125,19 @@ func randomSpan(r *rand.Rand, id byte) *telemetry.Span {
 		s.Ended, s.Duration = true, int64(r.IntN(1000)-500)
 	}
 	for range r.IntN(3) {
-		s.Links = append(s.Links, telemetry.Link{TraceID: [16]byte{9, id}, SpanID: [8]byte{8}, Flags: uint32(r.IntN(1024)), TraceState: s.TraceState, Attributes: randomAttributes(r), Dropped: uint32(r.IntN(2))})
+		s.Links = append(s.Links, otel.Link{TraceID: [16]byte{9, id}, SpanID: [8]byte{8}, Flags: uint32(r.IntN(1024)), TraceState: s.TraceState, Attributes: randomAttributes(r), Dropped: uint32(r.IntN(2))})
 	}
 	for range r.IntN(3) {
-		s.Events = append(s.Events, telemetry.Event{Name: []string{"", "exception", "event x"}[r.IntN(3)], Time: 7, HasTime: true, Attributes: randomAttributes(r), Dropped: uint32(r.IntN(2))})
+		s.Events = append(s.Events, otel.Event{Name: []string{"", "exception", "event x"}[r.IntN(3)], Time: 7, HasTime: true, Attributes: randomAttributes(r), Dropped: uint32(r.IntN(2))})
 	}
 	return s
 }
 
-func randomLog(r *rand.Rand) *telemetry.Log {
-	l := &telemetry.Log{
+func randomLog(r *rand.Rand) *otel.Log {
+	l := &otel.Log{
 		Body: randomAny(r, 2), Time: 11, HasTime: r.IntN(2) == 0, Observed: []int64{0, 11, 12}[r.IntN(3)],
 		Severity: uint32(r.IntN(30)), SeverityText: []string{"", "INFO", "ERROR", "odd"}[r.IntN(4)], EventName: []string{"", "e"}[r.IntN(2)],
-		Flags: uint32(r.IntN(2)), Scope: telemetry.Scope{Name: "scope", Attributes: randomAttributes(r)}, Attributes: randomAttributes(r), Dropped: uint32(r.IntN(2)),
+		Flags: uint32(r.IntN(2)), Scope: otel.Scope{Name: "scope", Attributes: randomAttributes(r)}, Attributes: randomAttributes(r), Dropped: uint32(r.IntN(2)),
 	}
 	if r.IntN(2) == 0 {
 		l.TraceID, l.SpanID = [16]byte{1, 200}, [8]byte{2, 200}
@@ -162,12 +162,12 @@ func TestSource(t *testing.T) {
 			return id
 		}
 		write(format.Root(), 0)
-		res := &telemetry.Resource{Attributes: randomAttributes(r), SchemaURL: "s", Dropped: 3}
+		res := &otel.Resource{Attributes: randomAttributes(r), SchemaURL: "s", Dropped: 3}
 		resource := write(res.Entry(), 0)
-		spans, logs := make(map[uint32]*telemetry.Span), make(map[uint32]*telemetry.Log)
+		spans, logs := make(map[uint32]*otel.Span), make(map[uint32]*otel.Log)
 		for i := range 20 {
 			s := randomSpan(r, byte(i+1))
-			id := write(s.Entry(telemetry.Where{}), resource)
+			id := write(s.Entry(otel.Where{}), resource)
 			spans[id] = s
 			for i := range s.Links {
 				write(s.Links[i].Entry("scope"), id)
@@ -176,7 +176,7 @@ func TestSource(t *testing.T) {
 				s.Events[i].ID = write(s.Events[i].Entry("scope"), id)
 			}
 			l := randomLog(r)
-			logs[write(l.Entry(telemetry.Where{}), resource)] = l
+			logs[write(l.Entry(otel.Where{}), resource)] = l
 		}
 		must(t, w.Close())
 		must(t, f.Close())
@@ -184,7 +184,7 @@ func TestSource(t *testing.T) {
 		must(t, err)
 		v, err := format.NewView(file)
 		must(t, err)
-		source := telemetry.NewSource(v)
+		source := otel.NewSource(v)
 		for id, want := range spans {
 			got, err := source.Span(id)
 			must(t, err)
@@ -228,7 +228,7 @@ func TestSource(t *testing.T) {
 	}
 }
 
-func sortAll(s *telemetry.Span) {
+func sortAll(s *otel.Span) {
 	sortAttributes(s.Attributes, s.Scope.Attributes)
 	for i := range s.Links {
 		sortAttributes(s.Links[i].Attributes)
@@ -239,9 +239,9 @@ func sortAll(s *telemetry.Span) {
 }
 
 // sortAttributes sorts as version 2 stores them.
-func sortAttributes(lists ...[]telemetry.Attribute) {
+func sortAttributes(lists ...[]otel.Attribute) {
 	for _, attrs := range lists {
-		slices.SortStableFunc(attrs, func(a, b telemetry.Attribute) int {
+		slices.SortStableFunc(attrs, func(a, b otel.Attribute) int {
 			return strings.Compare(format.EscapeName(a.Name), format.EscapeName(b.Name))
 		})
 	}
@@ -254,8 +254,8 @@ func text(v any) string {
 	var show func(v reflect.Value)
 	show = func(v reflect.Value) {
 		switch {
-		case v.Type() == reflect.TypeFor[telemetry.Attribute]():
-			a := v.Interface().(telemetry.Attribute)
+		case v.Type() == reflect.TypeFor[otel.Attribute]():
+			a := v.Interface().(otel.Attribute)
 			value := a.Any()
 			fmt.Fprintf(&out, "%s %d %+v;", a.Name, a.Encoding, value)
 		case v.Kind() == reflect.Pointer:

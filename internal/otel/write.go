@@ -1,0 +1,443 @@
+package otel
+
+import (
+	"math"
+	"path"
+	"strconv"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/jsontext"
+	"github.com/entrace-go/entrace/internal/source"
+)
+
+// A Writer takes an entry, attribute by attribute: a [format.Batch], or an [Entry].
+type Writer interface {
+	Begin(message format.Optional[string], m *format.Metadata)
+	ID(name string, id []byte)
+	U64(name string, n uint64)
+	I64(name string, n int64)
+	Bool(name string, v bool)
+	String(name, s string)
+	Bytes(name string, b []byte)
+	Float(name string, f float64)
+	Value(name string, v *format.Value)
+	JSON(name, text string)
+	AnyValue(name, text string)
+	// User says that what follows is the user's.
+	User()
+	End()
+}
+
+var (
+	_ Writer = (*format.Batch)(nil)
+	_ Writer = (*Entry)(nil)
+)
+
+// Users are the attributes of the user.
+type Users interface {
+	Len() int
+	Name(i int) string
+	// Native returns a value of a kind that the format has.
+	Native(i int) (format.Value, bool)
+	// Write adds all of them, under their names with a prefix.
+	Write(w Writer, prefix string)
+}
+
+// Attributes are those of the user that were read.
+type Attributes []Attribute
+
+// Len implements Users.
+func (a *Attributes) Len() int { return len(*a) }
+
+// Name implements Users.
+func (a *Attributes) Name(i int) string { return (*a)[i].Name }
+
+// Native implements Users.
+func (a *Attributes) Native(i int) (format.Value, bool) {
+	return (*a)[i].Value, (*a)[i].Encoding == Native
+}
+
+// Write implements Users.
+func (a *Attributes) Write(w Writer, prefix string) {
+	for i := range *a {
+		b := (*a)[i]
+		b.Name = prefix + b.Name
+		b.Write(w)
+	}
+}
+
+// Write adds a.
+func (a *Attribute) Write(w Writer) {
+	switch a.Encoding {
+	case JSON:
+		w.JSON(a.Name, a.Value.Text())
+	case AnyValue:
+		w.AnyValue(a.Name, a.Value.Text())
+	default:
+		w.Value(a.Name, &a.Value)
+	}
+}
+
+// An Entry is a Writer that makes a [format.TraceEntry].
+type Entry struct {
+	E *format.TraceEntry
+
+	user        bool
+	jsons, anys []string
+}
+
+// Begin implements Writer. It keeps the memory of the attributes.
+func (b *Entry) Begin(message format.Optional[string], m *format.Metadata) {
+	*b.E = format.TraceEntry{Message: message, Metadata: *m, Attributes: b.E.Attributes[:0]}
+}
+
+// Value implements Writer.
+func (b *Entry) Value(name string, v *format.Value) { b.add(name, *v) }
+
+func (b *Entry) add(name string, v format.Value) string {
+	if b.user {
+		name = format.EscapeName(name)
+	}
+	b.E.Attributes = append(b.E.Attributes, format.Attribute{Name: name, Value: v})
+	return name
+}
+
+// ID implements Writer.
+func (b *Entry) ID(name string, id []byte) {
+	var digits [32]byte
+	b.add(name, format.StringValue(string(format.AppendHex(digits[:0], id))))
+}
+
+// U64 implements Writer.
+func (b *Entry) U64(name string, n uint64) { b.add(name, format.U64Value(n)) }
+
+// I64 implements Writer.
+func (b *Entry) I64(name string, n int64) { b.add(name, format.I64Value(n)) }
+
+// Bool implements Writer.
+func (b *Entry) Bool(name string, v bool) { b.add(name, format.BoolValue(v)) }
+
+// Float implements Writer.
+func (b *Entry) Float(name string, f float64) { b.add(name, format.FloatValue(f)) }
+
+// String implements Writer.
+func (b *Entry) String(name, s string) { b.add(name, format.StringValue(s)) }
+
+// Bytes implements Writer.
+func (b *Entry) Bytes(name string, v []byte) { b.add(name, format.BytesValue(v)) }
+
+// JSON implements Writer.
+func (b *Entry) JSON(name, text string) {
+	b.jsons = append(b.jsons, b.add(name, format.StringValue(text)))
+}
+
+// AnyValue implements Writer.
+func (b *Entry) AnyValue(name, text string) {
+	b.anys = append(b.anys, b.add(name, format.StringValue(text)))
+}
+
+// User implements Writer.
+func (b *Entry) User() { b.user = true }
+
+// End implements Writer.
+func (b *Entry) End() {
+	b.user = false
+	if b.jsons != nil {
+		b.String(format.AttrJSON, string(jsontext.AppendStrings(nil, b.jsons)))
+	}
+	if b.anys != nil {
+		b.String(format.AttrAnyValue, string(jsontext.AppendStrings(nil, b.anys)))
+	}
+}
+
+func text(w Writer, name, s string) {
+	if s != "" {
+		w.String(name, s)
+	}
+}
+
+func number(w Writer, name string, n, absent uint32) {
+	if n != absent {
+		w.U64(name, uint64(n))
+	}
+}
+
+func unixNano(w Writer, name string, n int64) {
+	if n < 0 {
+		w.I64(name, n)
+	} else {
+		w.U64(name, uint64(n))
+	}
+}
+
+func users(w Writer, u Users) {
+	w.User()
+	if u.Len() > 0 {
+		u.Write(w, "")
+	}
+}
+
+func (s *Scope) write(w Writer) {
+	text(w, format.AttrScopeVersion, s.Version)
+	text(w, format.AttrScopeSchemaURL, s.SchemaURL)
+	s.Attributes.Write(w, format.AttrScopePrefix)
+	number(w, format.AttrScopeDropped, s.Dropped, 0)
+}
+
+// code takes the place in the source from attributes that name it.
+func code(md *format.Metadata, u Users) {
+	for i := range u.Len() {
+		name := u.Name(i)
+		if len(name) < len("code.") || name[:5] != "code." {
+			continue
+		}
+		v, ok := u.Native(i)
+		if !ok {
+			continue
+		}
+		switch name {
+		case "code.file.path":
+			if v.Kind() == format.KindString {
+				md.File = format.Some(v.Text())
+			}
+		case "code.line.number":
+			if n, ok := v.U64(); ok && n <= math.MaxUint32 {
+				md.Line = format.Some(uint32(n))
+			}
+		case "code.function.name":
+			if v.Kind() == format.KindString {
+				md.ModulePath = format.Some(source.Package(v.Text()))
+			}
+		}
+	}
+}
+
+// Where says what an entry's place says already, and so need not be said again.
+type Where struct {
+	Trace  bool // its parent is of the same trace
+	Parent bool // its parent is the span that it names
+}
+
+// Write writes the entry of s, without those of its links and events, with the attributes
+// u. The caller sees to its parent, and sets at accordingly.
+func (s *Span) Write(w Writer, at Where, u Users) {
+	md := &s.Metadata
+	*md = format.Metadata{Name: s.Name, Target: s.Scope.Name, Level: format.LevelInfo}
+	if s.Status == StatusError {
+		md.Level = format.LevelError
+	}
+	code(md, u)
+	w.Begin(format.Optional[string]{}, md)
+	if !at.Trace && s.TraceID != [16]byte{} {
+		w.ID(format.AttrTraceID, s.TraceID[:])
+	}
+	w.ID(format.AttrSpanID, s.SpanID[:])
+	if !at.Parent && s.Parent != [8]byte{} {
+		w.ID(format.AttrParentSpanID, s.Parent[:])
+	}
+	unixNano(w, format.AttrTime, s.Start)
+	s.duration(w)
+	if s.Kind != KindInternal {
+		w.String(format.AttrKind, s.Kind.String())
+	}
+	s.status(w)
+	number(w, format.AttrTraceFlags, s.Flags, format.DefaultTraceFlags)
+	text(w, format.AttrTraceState, s.TraceState)
+	s.Scope.write(w)
+	s.dropped(w)
+	if s.MadeIDs {
+		w.Bool(AttrMadeIDs, true)
+	}
+	users(w, u)
+	w.End()
+}
+
+// WriteEnd writes the end of s, which goes below the entry that was written when it began:
+// with the attributes u that are new or different since, and its name if that is renamed.
+func (s *Span) WriteEnd(w Writer, renamed bool, u Users) {
+	md := &s.Metadata
+	*md = format.Metadata{Name: format.NameSpanEnd, Target: s.Scope.Name, Level: format.LevelTrace}
+	if s.Status == StatusError {
+		md.Level = format.LevelError
+	}
+	code(md, u)
+	var message format.Optional[string]
+	if renamed {
+		message = format.Some(s.Name)
+	}
+	w.Begin(message, md)
+	w.ID(format.AttrSpanID, s.SpanID[:])
+	s.duration(w)
+	s.status(w)
+	s.dropped(w)
+	users(w, u)
+	w.End()
+}
+
+func (s *Span) duration(w Writer) {
+	if !s.Ended {
+		return
+	}
+	w.U64(format.AttrDuration, uint64(max(s.Duration, 0)))
+	if s.Duration < 0 {
+		w.I64(format.AttrClockSkew, s.Duration)
+	}
+}
+
+func (s *Span) status(w Writer) {
+	switch s.Status {
+	case StatusOK:
+		w.String(format.AttrStatusCode, "OK")
+	case StatusError:
+		w.String(format.AttrStatusCode, "ERROR")
+	}
+	text(w, format.AttrStatusDescription, s.Description)
+}
+
+func (s *Span) dropped(w Writer) {
+	number(w, format.AttrDroppedAttributes, s.DroppedAttributes, 0)
+	number(w, format.AttrDroppedEvents, s.DroppedEvents, 0)
+	number(w, format.AttrDroppedLinks, s.DroppedLinks, 0)
+}
+
+// Fill is Write into e, which it empties but for the memory of its attributes.
+func (s *Span) Fill(e *format.TraceEntry, at Where) { s.Write(&Entry{E: e}, at, &s.Attributes) }
+
+// Entry is Write into a new entry.
+func (s *Span) Entry(at Where) *format.TraceEntry {
+	e := new(format.TraceEntry)
+	s.Fill(e, at)
+	return e
+}
+
+// Write writes the entry of a link of a span of that scope.
+func (l *Link) Write(w Writer, scope string, u Users) {
+	l.Metadata = format.Metadata{Name: format.NameLink, Target: scope, Level: format.LevelInfo}
+	w.Begin(format.Optional[string]{}, &l.Metadata)
+	// Both are there in every case: they make the entry a link.
+	w.ID(format.AttrLinkTraceID, l.TraceID[:])
+	w.ID(format.AttrLinkSpanID, l.SpanID[:])
+	number(w, format.AttrLinkFlags, l.Flags, format.DefaultTraceFlags)
+	text(w, format.AttrLinkTraceState, l.TraceState)
+	number(w, format.AttrDroppedAttributes, l.Dropped, 0)
+	users(w, u)
+	w.End()
+}
+
+// Fill is Write into e, which it empties but for the memory of its attributes.
+func (l *Link) Fill(e *format.TraceEntry, scope string) { l.Write(&Entry{E: e}, scope, &l.Attributes) }
+
+// Entry is Write into a new entry.
+func (l *Link) Entry(scope string) *format.TraceEntry {
+	e := new(format.TraceEntry)
+	l.Fill(e, scope)
+	return e
+}
+
+// Write writes the entry of an event of a span of that scope.
+func (ev *Event) Write(w Writer, scope string, u Users) {
+	ev.Metadata = format.Metadata{Name: ev.Name, Target: scope, Level: format.LevelInfo}
+	if ev.Name == "exception" {
+		ev.Metadata.Level = format.LevelError
+	}
+	w.Begin(format.Optional[string]{}, &ev.Metadata)
+	w.Bool(format.AttrEvent, true)
+	if ev.HasTime {
+		unixNano(w, format.AttrTime, ev.Time)
+	}
+	number(w, format.AttrDroppedAttributes, ev.Dropped, 0)
+	users(w, u)
+	w.End()
+}
+
+// Fill is Write into e, which it empties but for the memory of its attributes.
+func (ev *Event) Fill(e *format.TraceEntry, scope string) {
+	ev.Write(&Entry{E: e}, scope, &ev.Attributes)
+}
+
+// Entry is Write into a new entry.
+func (ev *Event) Entry(scope string) *format.TraceEntry {
+	e := new(format.TraceEntry)
+	ev.Fill(e, scope)
+	return e
+}
+
+// plainSeverityTexts are those that a level implies.
+var plainSeverityTexts = map[format.Level]string{
+	format.LevelTrace: "TRACE", format.LevelDebug: "DEBUG", format.LevelInfo: "INFO", format.LevelWarn: "WARN", format.LevelError: "ERROR",
+}
+
+// Write writes the entry of a log record. The caller sees to its parent, and sets at
+// accordingly: Parent means that it is below its span.
+func (l *Log) Write(w Writer, at Where, u Users) {
+	level := LevelOf(l.Severity)
+	md := &l.Metadata
+	*md = format.Metadata{Name: "event", Target: l.Scope.Name, Level: level}
+	code(md, u)
+	if md.File.Valid {
+		md.Name += " " + path.Base(md.File.Value)
+		if md.Line.Valid {
+			md.Name += ":" + strconv.FormatUint(uint64(md.Line.Value), 10)
+		}
+	}
+	message := ""
+	if l.Body.Kind == String {
+		message = l.Body.Text
+	} else if l.Body.Kind != Empty {
+		message = l.Body.Display()
+	}
+	w.Begin(format.Some(message), md)
+	if !at.Parent {
+		if !at.Trace && l.TraceID != [16]byte{} {
+			w.ID(format.AttrTraceID, l.TraceID[:])
+		}
+		if l.SpanID != [8]byte{} {
+			w.ID(format.AttrSpanID, l.SpanID[:])
+		}
+	}
+	if l.HasTime {
+		unixNano(w, format.AttrTime, l.Time)
+	}
+	if l.Observed != l.defaultObserved() {
+		unixNano(w, AttrObserved, l.Observed) // 0 says that there is none
+	}
+	number(w, AttrSeverityNumber, l.Severity, SeverityOf(level))
+	if l.SeverityText != plainSeverityTexts[level] {
+		w.String(AttrSeverityText, l.SeverityText) // that there is none, too
+	}
+	if l.Body.Kind != String {
+		w.String(AttrBody, string(AppendAnyValue(nil, &l.Body)))
+	}
+	text(w, AttrEventName, l.EventName)
+	number(w, format.AttrTraceFlags, l.Flags, l.defaultFlags())
+	l.Scope.write(w)
+	number(w, format.AttrDroppedAttributes, l.Dropped, 0)
+	users(w, u)
+	w.End()
+}
+
+// Fill is Write into e, which it empties but for the memory of its attributes.
+func (l *Log) Fill(e *format.TraceEntry, at Where) { l.Write(&Entry{E: e}, at, &l.Attributes) }
+
+// Entry is Write into a new entry.
+func (l *Log) Entry(at Where) *format.TraceEntry {
+	e := new(format.TraceEntry)
+	l.Fill(e, at)
+	return e
+}
+
+// Entry returns the entry of a resource, which goes below the root.
+func (r *Resource) Entry() *format.TraceEntry {
+	w := Entry{E: new(format.TraceEntry)}
+	var message format.Optional[string]
+	if s := r.Service(); s != "" {
+		message = format.Some(s)
+	}
+	w.Begin(message, &format.Metadata{Name: format.NameResource, Level: format.LevelInfo})
+	users(&w, &r.Attributes)
+	w.user = false
+	text(&w, format.AttrSchemaURL, r.SchemaURL)
+	number(&w, format.AttrDroppedAttributes, r.Dropped, 0)
+	w.End()
+	return w.E
+}
