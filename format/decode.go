@@ -183,8 +183,6 @@ func (d *decoder) String(field string) string {
 	return s
 }
 
-func (d *decoder) skipString(field string) { d.off += d.Len(field, 1) }
-
 // flag reads a byte that must be 0 or 1.
 func (d *decoder) flag(field string, bad error) bool {
 	if d.off >= len(d.b) {
@@ -263,26 +261,6 @@ func (d *decoder) value(field string, v *Value) {
 	}
 }
 
-// skipValue passes over a value of which only the bounds matter.
-func (d *decoder) skipValue(field string) {
-	switch Kind(d.enum(field, numKinds, ErrBadKind)) {
-	case KindString, KindBytes:
-		d.skipString(field)
-	case KindBool:
-		d.flag(field, ErrBadBool)
-	case KindFloat:
-		if len(d.b)-d.off < 8 {
-			d.stop(d.off, field, 8, 0)
-			return
-		}
-		d.off += 8
-	case KindU64, KindI64:
-		d.Uint(field, 64)
-	case KindU128, KindI128:
-		d.uint128(field)
-	}
-}
-
 // parent reads the parent of d.entry.
 func (d *decoder) parent() uint32 {
 	at := d.off
@@ -358,89 +336,6 @@ func (d *decoder) tooLong() error {
 }
 
 func (d *decoder) failed() bool { return d.err != nil || d.short }
-
-// skipToAttributes reads the parent and passes over all up to the attributes.
-func (d *decoder) skipToAttributes() uint32 {
-	parent := d.parent()
-	if d.flag("message", ErrBadOption) {
-		d.skipString("message")
-	}
-	d.skipString("name")
-	d.skipString("target")
-	d.enum("level", numLevels, ErrBadLevel)
-	if d.flag("module_path", ErrBadOption) {
-		d.skipString("module_path")
-	}
-	if d.flag("file", ErrBadOption) {
-		d.skipString("file")
-	}
-	if d.flag("line", ErrBadOption) {
-		d.Uint("line", 32)
-	}
-	return parent
-}
-
-// skipEntry passes over an entry, checks what traceEntry checks and returns the
-// parent.
-func (d *decoder) skipEntry() uint32 {
-	parent := d.skipToAttributes()
-	if !d.version.hasAttrColumns() {
-		n := d.count("attributes", 3)
-		for d.index = 0; d.index < n && !d.failed(); d.index++ {
-			d.skipString("attributes")
-			d.skipValue("attributes")
-		}
-		d.index = -1
-		return parent
-	}
-	n := d.count("attr_names", 1)
-	for d.index = 0; d.index < n && !d.failed(); d.index++ {
-		d.skipString("attr_names")
-	}
-	d.index = -1
-	d.valueCount(n)
-	if d.failed() {
-		return parent
-	}
-	for d.index = 0; d.index < n && !d.failed(); d.index++ {
-		d.skipValue("attr_values")
-	}
-	d.index = -1
-	return parent
-}
-
-// attribute passes over an entry up to its first attribute called name and reads
-// that one's value.
-func (d *decoder) attribute(name string) (v Value, found bool) {
-	d.skipToAttributes()
-	if !d.version.hasAttrColumns() {
-		n := d.count("attributes", 3)
-		for d.index = 0; d.index < n && !d.failed(); d.index++ {
-			if d.String("attributes") == name {
-				d.value("attributes", &v)
-				return v, !d.failed()
-			}
-			d.skipValue("attributes")
-		}
-		return Value{}, false
-	}
-	n := d.count("attr_names", 1)
-	at := -1
-	for d.index = 0; d.index < n && !d.failed(); d.index++ {
-		if d.String("attr_names") == name && at < 0 {
-			at = d.index
-		}
-	}
-	if d.index = -1; at < 0 || d.failed() {
-		return Value{}, false
-	}
-	d.valueCount(n)
-	for d.index = 0; d.index < at && !d.failed(); d.index++ {
-		d.skipValue("attr_values")
-	}
-	d.value("attr_values", &v)
-	return v, !d.failed()
-}
 
 // DecodeTraceEntry decodes the entry of version v that b begins with into e and
 // returns how many bytes it takes. The strings of e alias b; its attributes reuse

@@ -289,7 +289,8 @@ func (f *File) readError(err error) error {
 }
 
 // Attribute returns the value of the first attribute called name of entry id,
-// and whether there is one. It decodes no more than it must.
+// and whether there is one. It decodes no more than it must, and may not notice damage
+// behind it.
 func (f *File) Attribute(id uint32, name string) (v Value, found bool, err error) {
 	off, n, err := f.span(id)
 	if err != nil {
@@ -297,10 +298,23 @@ func (f *File) Attribute(id uint32, name string) (v Value, found bool, err error
 	}
 	var derr error
 	err = f.view(off, n, func(raw []byte) {
-		d := f.decoder(raw, id)
-		v, found = d.attribute(name)
-		v = v.clone()
-		derr = f.readError(d.Err())
+		if at, ok := quickAttribute(raw, f.version, name); ok {
+			if at == nowhere {
+				return
+			}
+			d := f.decoder(raw, id)
+			d.off = at
+			d.value("", &v)
+			if found = !d.failed(); found {
+				v = v.clone()
+				return
+			}
+		}
+		var e TraceEntry
+		if derr = f.decode(raw, id, &e); derr == nil {
+			v, found = e.Attribute(name)
+			v = v.clone()
+		}
 	})
 	if err = errors.Join(err, derr); err != nil {
 		return Value{}, false, err

@@ -44,7 +44,6 @@ type Reader struct {
 	raw     []byte
 	id      int64 // of the last entry
 	err     error
-	scan    bool     // pass over the attributes: entry has its parent alone
 	offsets []uint64 // of an ET
 	data    int64    // where an ET's data section begins
 }
@@ -151,7 +150,7 @@ func (r *Reader) decode(id int64) (int, error) {
 	for {
 		b := r.buf[r.start:r.end]
 		r.d.reset(b, r.off, id)
-		r.decodeInto()
+		r.d.traceEntry(&r.entry)
 		if !r.d.short {
 			if r.d.err == nil && r.d.off > r.d.maxSize {
 				return 0, r.d.tooLong()
@@ -166,14 +165,6 @@ func (r *Reader) decode(id int64) (int, error) {
 			return 0, r.tail()
 		}
 	}
-}
-
-func (r *Reader) decodeInto() {
-	if r.scan {
-		r.entry.Parent = r.d.skipEntry()
-		return
-	}
-	r.d.traceEntry(&r.entry)
 }
 
 // skim passes over entries that are buffered and calls found with the parent of
@@ -260,7 +251,7 @@ func (r *Reader) frame(id int64) error {
 	r.raw = r.buf[r.start+prefixSize : r.start+size]
 	r.d.reset(r.raw, r.off+prefixSize, id)
 	r.d.whole = true
-	r.decodeInto()
+	r.d.traceEntry(&r.entry)
 	if r.d.err != nil {
 		return r.d.err
 	}

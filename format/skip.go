@@ -35,6 +35,41 @@ func quickEntry(b []byte, v Version) (parent uint32, size int, ok bool) {
 	return h.parent, p, uint(p) <= uint(len(b))
 }
 
+// quickAttribute finds the value of the first attribute of that name in the entry b of
+// version v, nowhere if there is none.
+func quickAttribute(b []byte, v Version, name string) (at int, ok bool) {
+	var h quickHead
+	n, p := quickCount(b, h.decode(b))
+	columns, hit := v.hasAttrColumns(), -1
+	if p > len(b) || 3*n > len(b)-p { // a name, a kind and a value each
+		return nowhere, false
+	}
+	for i := range n {
+		from := p
+		if p = quickText(b, p); uint(p) >= uint(len(b)) {
+			return nowhere, false
+		}
+		switch found := hit < 0 && string(textIn(b, from, p)) == name; {
+		case found && !columns:
+			return p, true
+		case found:
+			hit = i
+		case !columns:
+			p = quickValues(b, p, 1)
+		}
+	}
+	if columns {
+		values, from := quickCount(b, p)
+		if hit >= 0 && values == n {
+			at = quickValues(b, from, hit)
+			return at, at != nowhere
+		}
+		p = quickValues(b, from, values)
+		return nowhere, values == n && p == len(b)
+	}
+	return nowhere, p == len(b)
+}
+
 // A quickHead is what an entry has before its attributes: its parent and where in
 // the buffer the other fields begin.
 type quickHead struct {

@@ -47,7 +47,7 @@ func (f *File) header(b []byte) error {
 	last := b[d.off+int(f.offsets[n-1]):]
 	d.maxSize = f.maxSize
 	d.reset(last, f.data+int64(f.offsets[n-1]), int64(n-1))
-	d.skipEntry()
+	d.traceEntry(new(TraceEntry))
 	if err := d.Err(); err != nil {
 		return err
 	}
@@ -255,7 +255,6 @@ func scanEntries(src io.Reader, o *ReaderOptions, step func(int64) error) (*tabl
 	if err != nil {
 		return t, err
 	}
-	r.scan = true
 	t.data = r.off
 	var size int64 // of src, if it is known
 	if s, ok := src.(interface{ Size() int64 }); ok {
