@@ -155,7 +155,7 @@ func (c *config) controlled(s *exporter.Settings, service string) (ctl *control.
 	dir := filepath.Clean(env.Expand(defaultTraces, service))
 	o := &control.Options{
 		Source: control.Env(envControl, dir), Providers: provider.All(), Service: service,
-		Version: s.Recording.Version, OnError: func(err error) { env.Report(fmt.Errorf("entrace: %w", err)) },
+		Version: s.Recording.Version, BufferDir: s.Recording.BufferDir, OnError: func(err error) { env.Report(fmt.Errorf("entrace: %w", err)) },
 	}
 	if file {
 		def := filesource.Defaults()

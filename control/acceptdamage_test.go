@@ -22,7 +22,7 @@ func aRing(t *testing.T) (name string, data []byte) {
 	dir := t.TempDir()
 	cfg := persistent(dir)
 	cfg.Ring.Bytes = control.MinRingBytes
-	r := newRig(t, control.Options{Config: cfg})
+	r := newRig(t, control.Options{Config: cfg, BufferDir: dir})
 	for n := range 2000 {
 		ctx, span := r.tracer.Start(t.Context(), "work")
 		r.log.InfoContext(ctx, "load", "g", 0, "n", n)
@@ -200,7 +200,7 @@ func truncated(dir string) error {
 	cfg := persistent(dir, control.TraceConfig{Name: "asked", Providers: control.Spans | control.Logs, On: onAPI("asked")})
 	cfg.Ring.Bytes = control.MinRingBytes
 	errs := make(chan string, 100)
-	ctl, err := control.New(&control.Options{Config: cfg, OnError: func(err error) { errs <- err.Error() }})
+	ctl, err := control.New(&control.Options{Config: cfg, BufferDir: dir, OnError: func(err error) { errs <- err.Error() }})
 	if err != nil {
 		return err
 	}

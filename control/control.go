@@ -28,6 +28,10 @@ type Options struct {
 	// Version is the disk version of the traces. The default is
 	// [format.DefaultVersion].
 	Version format.Version
+	// BufferDir is the folder for the ring, as for [format.RecorderOptions]: by default it
+	// is in shared memory where that survives the process, and smaller if there is less
+	// room, else in the folder of the traces.
+	BufferDir string
 	// OnError is told of what goes wrong: a configuration that is broken, a trace
 	// that could not be written, a ring that has to do without a file. It and OnTrace
 	// are called by a goroutine of their own, one at a time; of what comes while 64
@@ -149,7 +153,7 @@ func (c *Control) newRing(cfg *Config) (*ring.Ring, error) {
 		return ring.New(&ro)
 	}
 	base := c.dir.path(ringName(c.began))
-	ro.Path, ro.Note = base+ringExt, c.note(cfg)
+	ro.Path, ro.Dir, ro.Note = base+ringExt, c.o.BufferDir, c.note(cfg)
 	g, err := ring.New(&ro)
 	if err != nil {
 		c.report(fmt.Errorf("the ring does without a file: %w", err))

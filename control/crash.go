@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/journal"
 	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/internal/ring"
 )
@@ -24,6 +25,7 @@ const (
 	ringPrefix = "ring-"
 	ringExt    = ".ring"
 	crashExt   = ".crash"
+	brokenExt  = ".broken"
 	crashName  = "crash" // of the trace
 	// A crash trace that is being written: nobody takes it for one that its writer
 	// has left, since it can be made again.
@@ -89,7 +91,10 @@ type Crash struct {
 	Service string
 	Reason  string // what the runtime wrote first, if it wrote anything
 	Damaged int    // parts of the ring that could not be read
-	Err     error  // it could not be recovered, and is left as it is
+	// Err is why it was not recovered, or not all of it: what is left stays as it is. It is
+	// [format.ErrJournalGone] if the ring was in memory that is gone, and
+	// [format.ErrJournalElsewhere] if it is out of reach.
+	Err error
 }
 
 // Recover makes traces of the rings that processes which died have left in the
@@ -116,7 +121,7 @@ func (c *Control) saveDead(keep Keep) {
 	crashes, err := c.dir.recover()
 	c.report(err)
 	for i := range crashes {
-		if err := crashes[i].Err; err != nil {
+		if err := crashes[i].Err; err != nil && !errors.Is(err, format.ErrJournalElsewhere) { // it may live
 			c.report(fmt.Errorf("recover: %w", err))
 		}
 	}
@@ -153,6 +158,9 @@ func (f *folder) recover() ([]Crash, error) {
 		if errors.Is(c.Err, format.ErrLocked) || errors.Is(c.Err, fs.ErrNotExist) {
 			continue // it lives, or somebody else was faster
 		}
+		if _, ok := errors.AsType[*journal.LayoutError](c.Err); ok {
+			c.Err = f.setAside(c.Ring, c.Err)
+		}
 		out = append(out, c)
 	}
 	for _, name := range texts {
@@ -162,6 +170,16 @@ func (f *folder) recover() ([]Crash, error) {
 		}
 	}
 	return out, err
+}
+
+// setAside gives the ring another name that this program cannot read because of err, so
+// that it is told of once.
+func (f *folder) setAside(name string, err error) error {
+	to := name + brokenExt
+	if rerr := osfile.RenameNew(name, to); rerr != nil {
+		return errors.Join(err, rerr)
+	}
+	return fmt.Errorf("it is %s now: %w", filepath.Base(to), err)
 }
 
 // recoverRing makes a trace of a ring.
@@ -175,7 +193,7 @@ func (f *folder) recoverRing(c *Crash) error {
 	_ = json.Unmarshal(d.Note, &note) // what is not there is not told
 	c.PID, c.Service, c.Time, c.Damaged = note.PID, note.Service, d.Last, d.Damaged
 	textName := strings.TrimSuffix(c.Ring, ringExt) + crashExt
-	text, err := crashText(textName)
+	text, written, err := crashText(textName)
 	if err != nil {
 		return fmt.Errorf("ring %s: what the runtime wrote: %w", c.Ring, err)
 	}
@@ -184,10 +202,13 @@ func (f *folder) recoverRing(c *Crash) error {
 		if d.Damaged > 0 {
 			return fmt.Errorf("ring %s: nothing in it can be read, %d parts are damaged: it is left as it is", c.Ring, d.Damaged)
 		}
-		return errors.Join(d.Remove(), ignore(os.Remove(textName), fs.ErrNotExist)) // it died before there was anything
+		// It died before there was anything, or all of it is gone.
+		return errors.Join(d.Gone, d.Remove(), ignore(os.Remove(textName), fs.ErrNotExist))
 	}
 	if c.Time.IsZero() {
-		c.Time = d.Began
+		if c.Time = d.Began; d.Gone != nil {
+			c.Time = written
+		}
 	}
 	// The name is always the same, so that a recovery that was killed is done again.
 	name := traceName{time: c.Time.UTC().Truncate(time.Microsecond), host: fileHost(note.Host), pid: uint32(max(note.PID, 0)), seq: 1, config: crashName}
@@ -205,7 +226,7 @@ func (f *folder) recoverRing(c *Crash) error {
 	if err = errors.Join(err, removeTrace(base)); err != nil {
 		return err
 	}
-	return errors.Join(d.Remove(), ignore(os.Remove(textName), fs.ErrNotExist))
+	return errors.Join(d.Gone, d.Remove(), ignore(os.Remove(textName), fs.ErrNotExist))
 }
 
 // removeTrace removes base.iet and base.et.
@@ -278,6 +299,9 @@ func writeCrash(base string, c *Crash, d *ring.Dead, note *deathNote, text strin
 	}
 	add("process.started_unix_nano", format.TimeValue(d.Began))
 	add("window.got_nano", format.U64Value(uint64(max(0, d.Last.Sub(d.First)))))
+	if d.Gone != nil {
+		add("journal", format.StringValue(d.Gone.Error()))
+	}
 	if d.Damaged > 0 {
 		add("damaged", format.U64Value(uint64(d.Damaged)))
 	}
@@ -322,19 +346,23 @@ func crashReason(first string) string {
 }
 
 // crashText returns the text that the runtime wrote to the file name when the process
-// died, if any.
-func crashText(name string) (string, error) {
+// died, if any, and when.
+func crashText(name string) (string, time.Time, error) {
 	f, err := osfile.OpenWrite(name) // which follows no link
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, osfile.ErrNotRegular) {
-		return "", nil // the runtime wrote nothing there
+		return "", time.Time{}, nil // the runtime wrote nothing there
 	}
 	if err != nil {
-		return "", err
+		return "", time.Time{}, err
 	}
 	defer func() { _ = f.Close() }()
 	b, err := io.ReadAll(io.LimitReader(f, maxCrashText))
 	if err != nil {
-		return "", err
+		return "", time.Time{}, err
 	}
-	return strings.ToValidUTF8(strings.TrimSpace(string(b)), "\uFFFD"), nil
+	fi, err := f.Stat()
+	if err != nil {
+		return "", time.Time{}, err
+	}
+	return strings.ToValidUTF8(strings.TrimSpace(string(b)), "\uFFFD"), fi.ModTime(), nil
 }

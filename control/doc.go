@@ -88,15 +88,20 @@
 //
 // # After a crash
 //
-// While the process lives it holds a lock on its ring, a file ring-HOST-PID-DATE.ring
-// in the folder. The next control in that folder, or "entrace recover DIR", turns
+// While the process lives it holds a lock on its ring. It is in [Options].BufferDir, or in
+// shared memory where that survives the process, or else in the folder: a file
+// ring-HOST-PID-DATE.ring there is the ring, or a text that says where it is. Where memory
+// has less room than was asked for the ring is smaller, which is reported; below 8 MiB it
+// is in the folder. The next control in that folder, or "entrace recover DIR", turns
 // the rings whose processes are dead into DATE-HOST-PID-0001-crash.et, where DATE is
 // that of the last record and "crash", below entrace.trace, what the runtime wrote
 // when the process died. Whatever ends a process leaves its ring: a panic, a fatal
 // error of the runtime, os.Exit, SIGKILL, the kernel's OOM killer. A loss of power
 // may leave less. A ring is removed when its trace is on disk. A ring that cannot be
-// read stays, and so does one of which no trace can be made; the error is reported.
-// In a container the folder has to be on a volume that outlives it. On a tmpfs, the
+// read stays, and so does one of which no trace can be made; the error is reported. One of
+// another version of this package is renamed to NAME.broken, and one that was in memory
+// when the machine was started anew is gone, which is reported once.
+// In a container the folder has to be on a volume that outlives it. In shared memory the
 // ring counts as memory; elsewhere the kernel writes it to disk every half a minute
 // or so.
 package control

@@ -277,6 +277,9 @@ func folderTemp(name string) bool {
 		return false
 	}
 	of := strings.TrimSuffix(name[1:i], ".broken")
+	if strings.HasPrefix(of, ringPrefix) && strings.HasSuffix(of, ringExt) {
+		return true
+	}
 	if base, ok := strings.CutSuffix(of, streamExt); ok {
 		of = base + fileExt
 	}

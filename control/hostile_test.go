@@ -259,7 +259,7 @@ func TestNilControl(t *testing.T) {
 // TestHostileCrashText has a link in the place of what the runtime wrote.
 func TestHostileCrashText(t *testing.T) {
 	live := t.TempDir()
-	ctl := start(t, &control.Options{Config: hostile(live)})
+	ctl := start(t, &control.Options{Config: hostile(live), BufferDir: live})
 	must(t, ctl.Recorder().Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("said"), Metadata: format.Metadata{Name: "event"}}))
 	rings, _ := filepath.Glob(filepath.Join(live, "*.ring"))
 	if len(rings) != 1 {

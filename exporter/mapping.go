@@ -29,13 +29,6 @@ type mapper struct {
 
 func (m *mapper) reset() {
 	m.b.Discard()
-	m.forget()
-}
-
-// forget keeps nothing alive.
-func (m *mapper) forget() {
-	m.span, m.link, m.event = otel.Span{}, otel.Link{}, otel.Event{}
-	m.users = nil
 	clear(m.changed)
 }
 
@@ -46,14 +39,12 @@ var below = otel.Where{Trace: true, Parent: true}
 // whole maps a span that has ended to an entry. With end, what follows tells of its end,
 // too, in case that its start was recorded.
 func (m *mapper) whole(s sdktrace.ReadOnlySpan, res *format.Resource, wait, end bool) {
-	sc, parent := s.SpanContext(), s.Parent()
-	h := head(&sc, &parent, s.StartTime(), res)
+	h := m.begin(s, s.StartTime(), s.Name(), res)
 	if h.Wait = wait; end {
 		m.b.SpanOrEnd(&h)
 	} else {
 		m.b.Span(&h)
 	}
-	m.begin(s, &sc, &parent)
 	m.end(s)
 	m.users = s.Attributes()
 	m.span.Write(m.b, below, &m.users)
@@ -61,14 +52,14 @@ func (m *mapper) whole(s sdktrace.ReadOnlySpan, res *format.Resource, wait, end 
 
 // start maps a span that starts, as far as that tells anything.
 func (m *mapper) start(s sdktrace.ReadWriteSpan, b *begun, res *format.Resource) format.SpanHead {
-	sc, parent := s.SpanContext(), s.Parent()
 	start := s.StartTime()
 	b.start = start.Sub(clock)
-	h := head(&sc, &parent, start, res)
+	h := m.begin(s, start, b.name, res)
 	h.Open = true
 	m.b.Span(&h)
-	m.begin(s, &sc, &parent)
-	m.span.Name, m.users = b.name, b.attrs
+	m.span.Ended, m.span.Status, m.span.Description = false, otel.StatusUnset, ""
+	m.span.DroppedAttributes, m.span.DroppedEvents, m.span.DroppedLinks = 0, 0, 0
+	m.users = b.attrs
 	m.span.Write(m.b, below, &m.users)
 	return h
 }
@@ -76,41 +67,48 @@ func (m *mapper) start(s sdktrace.ReadWriteSpan, b *begun, res *format.Resource)
 // finish maps the end of a span that began as b.
 func (m *mapper) finish(s sdktrace.ReadOnlySpan, b *begun) {
 	sc := s.SpanContext()
-	m.span = otel.Span{Name: s.Name(), SpanID: sc.SpanID()}
-	m.span.Scope.Name = s.InstrumentationScope().Name
+	m.span.Name, m.span.SpanID, m.span.Scope.Name = s.Name(), sc.SpanID(), s.InstrumentationScope().Name
 	m.end(s)
 	m.changed = b.changed(m.changed[:0], s.Attributes())
 	m.users = m.changed
 	m.span.WriteEnd(m.b, m.span.Name != b.name, &m.users)
 }
 
-// begin sets what is known of a span when it begins.
-func (m *mapper) begin(s sdktrace.ReadOnlySpan, sc, parent *trace.SpanContext) {
-	scope := s.InstrumentationScope()
-	m.span = otel.Span{
-		Name: s.Name(), TraceID: sc.TraceID(), SpanID: sc.SpanID(), Start: unixNano(s.StartTime()),
-		Kind: kind(s.SpanKind()), Flags: flags(sc.TraceFlags(), parent.IsRemote()),
-		Scope: otel.Scope{Name: scope.Name, Version: scope.Version, SchemaURL: scope.SchemaURL},
+// begin sets what is known of a span when it begins, and returns where it belongs. It sets
+// field by field: the span is large.
+func (m *mapper) begin(s sdktrace.ReadOnlySpan, start time.Time, name string, res *format.Resource) format.SpanHead {
+	sc, parent, scope := s.SpanContext(), s.Parent(), s.InstrumentationScope()
+	h := format.SpanHead{Ref: ref(&sc), Resource: res, Time: start.UnixNano()}
+	if parent.IsValid() {
+		h.Parent = ref(&parent)
+		h.Remote = parent.IsRemote()
 	}
+	to := &m.span
+	to.Name, to.SpanID, to.Start = name, h.Ref.SpanID, unixNano(start)
+	to.Kind, to.Flags = kind(s.SpanKind()), flags(sc.TraceFlags(), parent.IsRemote())
+	to.TraceState = ""
 	if ts := sc.TraceState(); ts.Len() > 0 {
-		m.span.TraceState = ts.String()
+		to.TraceState = ts.String()
 	}
+	to.Scope.Name, to.Scope.Version, to.Scope.SchemaURL, to.Scope.Attributes = scope.Name, scope.Version, scope.SchemaURL, nil
 	if scope.Attributes.Len() > 0 {
 		of := attributes(scope.Attributes.ToSlice())
-		m.span.Scope.Attributes = of.neutral()
+		to.Scope.Attributes = of.neutral()
 	}
+	return h
 }
 
 // end sets what is known of a span when it has ended.
 func (m *mapper) end(s sdktrace.ReadOnlySpan) {
-	if end := s.EndTime(); !end.IsZero() {
-		m.span.Duration, m.span.Ended = int64(end.Sub(s.StartTime())), true
+	to, end := &m.span, s.EndTime()
+	if to.Ended = !end.IsZero(); to.Ended {
+		to.Duration = int64(end.Sub(s.StartTime()))
 	}
 	status := s.Status()
-	m.span.Status, m.span.Description = statusOf(status.Code), status.Description
-	m.span.DroppedAttributes = count(s.DroppedAttributes())
-	m.span.DroppedEvents = count(s.DroppedEvents())
-	m.span.DroppedLinks = count(s.DroppedLinks())
+	to.Status, to.Description = statusOf(status.Code), status.Description
+	to.DroppedAttributes = count(s.DroppedAttributes())
+	to.DroppedEvents = count(s.DroppedEvents())
+	to.DroppedLinks = count(s.DroppedLinks())
 }
 
 // links maps span links to children.
@@ -138,16 +136,6 @@ func (m *mapper) events(events []sdktrace.Event, scope string) {
 		m.users = ev.Attributes
 		m.event.Write(m.b, scope, &m.users)
 	}
-}
-
-// head returns where a span belongs.
-func head(sc, parent *trace.SpanContext, start time.Time, res *format.Resource) format.SpanHead {
-	h := format.SpanHead{Ref: ref(sc), Resource: res, Time: start.UnixNano()}
-	if parent.IsValid() {
-		h.Parent = ref(parent)
-		h.Remote = parent.IsRemote()
-	}
-	return h
 }
 
 func ref(sc *trace.SpanContext) format.SpanRef {

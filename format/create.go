@@ -357,7 +357,7 @@ func sweep(stream string) {
 			continue
 		}
 		middle, _, ok := strings.Cut(rest, ".tmp-")
-		if ok && (middle == extET || middle == extIET || isArchivedSuffix(middle)) {
+		if ok && (middle == extET || middle == extIET || middle == extIET+extBuffer || isArchivedSuffix(middle)) {
 			osfile.RemoveDead(dir + e.Name())
 		}
 	}

@@ -15,7 +15,7 @@ import (
 // ring, at a moment, is what is left of a process.
 func TestRecoverFolder(t *testing.T) {
 	live := filepath.Join(t.TempDir(), "traces")
-	ctl, err := control.New(&control.Options{Service: "shop", Config: &control.Config{
+	ctl, err := control.New(&control.Options{Service: "shop", BufferDir: live, Config: &control.Config{
 		ID: "c", Dir: live, Ring: control.RingConfig{Bytes: control.MinRingBytes, Persist: true, Always: control.Logs},
 	}})
 	must(t, err)

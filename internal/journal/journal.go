@@ -33,6 +33,9 @@ type Options struct {
 	// Segments is how many segments the shards use at most, Extra how many more the
 	// other streams and large records may use.
 	Segments, Extra int
+	// Least is how few Segments will do, with Evict, where memory has no room for all. 0:
+	// no fewer.
+	Least int
 	// MaxWait is how long Append waits for a shard of a Written journal.
 	MaxWait time.Duration
 	// Evict, if set, makes the shards use their oldest segment again when all are in
@@ -106,6 +109,9 @@ func New(o Options) (*Journal, error) {
 	}
 	return j, nil
 }
+
+// Segments returns how many segments the shards use at most.
+func (j *Journal) Segments() int { return j.o.Segments }
 
 // Medium returns where the segments lie.
 func (j *Journal) Medium() Medium { return j.o.Medium }

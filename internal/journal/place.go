@@ -43,14 +43,13 @@ var sharedMemory = osfile.SharedMemory
 
 // Create makes a journal at a place. Medium and Name of the options are not used.
 func Create(at Place, o Options) (*Journal, error) {
-	dir, size := filepath.Dir(at.Beside), int64(headerSize)+int64(min(growBy, o.Segments+o.Extra))*SegmentSize
-	elsewhere := at.Dir
+	dir, elsewhere := filepath.Dir(at.Beside), at.Dir
 	if elsewhere != "" && sameDir(elsewhere, dir) {
 		o.Medium, o.Name = MediumOf(dir), at.Beside
 		return New(o)
 	}
 	if elsewhere == "" && !osfile.OnTmpfs(dir) {
-		elsewhere = inMemory(size)
+		elsewhere = inMemory(&o)
 	}
 	if elsewhere != "" {
 		sweep(elsewhere)
@@ -70,10 +69,11 @@ func sameDir(a, b string) bool {
 }
 
 // inMemory returns a folder in shared memory that has room for a journal and that the
-// process does not take with it when it dies, "" if there is none.
-func inMemory(size int64) string {
+// process does not take with it when it dies, "" if there is none. It makes the journal
+// smaller if it may.
+func inMemory(o *Options) string {
 	root := sharedMemory()
-	if root == "" || !osfile.InFirstPIDNamespace() || !osfile.OnTmpfs(root) || !hasRoom(root, size) {
+	if root == "" || !osfile.InFirstPIDNamespace() || !osfile.OnTmpfs(root) || !o.fit(room(root)) {
 		return ""
 	}
 	dir := filepath.Join(root, "entrace-"+strconv.Itoa(os.Geteuid()))
@@ -83,11 +83,30 @@ func inMemory(size int64) string {
 	return dir
 }
 
-// hasRoom reports whether a journal of so many bytes takes no more than half of what is
-// free, and an eighth of the memory that the process may use.
-func hasRoom(dir string, size int64) bool {
-	limit := osfile.MemoryLimit()
-	return osfile.FreeBytes(dir) >= 2*size && (limit == 0 || limit >= 8*size)
+// room returns how many bytes of memory a journal may take: half of what is free, and an
+// eighth of what the process may use.
+func room(dir string) int64 {
+	n := osfile.FreeBytes(dir) / 2
+	if limit := osfile.MemoryLimit(); limit > 0 {
+		n = min(n, limit/8)
+	}
+	return n
+}
+
+// fit reports whether a journal has room in so many bytes, if need be with fewer segments.
+func (o *Options) fit(room int64) bool {
+	n := int((room - headerSize) / SegmentSize)
+	if o.Evict == nil { // it grows while there is room
+		return n >= min(growBy, o.Segments+o.Extra)
+	}
+	if n -= o.Extra; n >= o.Segments {
+		return true
+	}
+	if o.Least == 0 || n < o.Least {
+		return false
+	}
+	o.Segments = n
+	return true
 }
 
 // createElsewhere makes a journal in a folder, and the file beside that says so.
@@ -98,18 +117,30 @@ func createElsewhere(dir, beside string, o Options) (*Journal, error) {
 		return nil, err
 	}
 	// Not before: a file that names no journal says that records are lost.
-	f, err := osfile.CreateNew(beside)
-	if err != nil {
+	if err := pointTo(o.Name, beside); err != nil {
 		j.o.Beside = "" // it is not ours
 		return nil, errors.Join(err, j.Remove())
 	}
+	return j, nil
+}
+
+// pointTo makes the file beside, which must not exist, name a journal. Nobody sees a part of
+// it.
+func pointTo(name, beside string) error {
+	f, err := osfile.CreateTempAppend(beside)
+	if err != nil {
+		return err
+	}
 	host, _ := os.Hostname()
 	_, err = fmt.Fprintf(f, "%s\npath %s\ndevice %s\nboot %s\nhost %s\nuid %d\n",
-		pointerHead, o.Name, osfile.Device(dir), osfile.BootID(), host, os.Geteuid())
-	if err = errors.Join(err, f.Close()); err != nil {
-		return nil, errors.Join(err, j.Remove())
+		pointerHead, name, osfile.Device(filepath.Dir(name)), osfile.BootID(), host, os.Geteuid())
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = osfile.RenameNew(f.Name(), beside)
 	}
-	return j, nil
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
 }
 
 const (

@@ -256,16 +256,26 @@ func TestSmallSharedMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	beside := filepath.Join(t.TempDir(), "j")
+	evict := func(*Journal, *Segment) {}
 	for _, c := range []struct {
-		segments int
-		memory   bool
-	}{{20, true}, {200, false}} {
-		j, err := Create(Place{Beside: beside}, Options{Segments: c.segments, MaxWait: time.Second})
+		o      Options
+		memory bool
+		got    int // segments
+	}{
+		{Options{Segments: 20}, true, 20},
+		{Options{Segments: 200}, false, 200},
+		{Options{Segments: 20, Evict: evict}, true, 20},
+		{Options{Segments: 200, Evict: evict}, false, 200},
+		{Options{Segments: 200, Extra: 10, Least: 40, Evict: evict}, true, 53}, // of 64 segments, as the header takes some
+		{Options{Segments: 200, Extra: 10, Least: 60, Evict: evict}, false, 200},
+	} {
+		c.o.MaxWait = time.Second
+		j, err := Create(Place{Beside: beside}, c.o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := j.Name() != beside; got != c.memory {
-			t.Errorf("a journal of %d segments is %s", c.segments, j.Name())
+		if got := j.Name() != beside; got != c.memory || j.Segments() != c.got {
+			t.Errorf("a journal of %d segments has %d and is %s", c.o.Segments, j.Segments(), j.Name())
 		}
 		if err := j.Remove(); err != nil {
 			t.Fatal(err)

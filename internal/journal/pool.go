@@ -59,12 +59,16 @@ func newPool(o *Options) (*pool, error) {
 	if p.medium == Heap {
 		return p, p.grow(growBy)
 	}
+	first := growBy
+	if o.Evict != nil {
+		first = p.most // it will be full all the time
+	}
 	f, err := createLocked(p.name)
 	if err != nil {
 		return nil, err
 	}
 	p.f = f
-	if err := p.begin(o.Beside); err != nil {
+	if err := p.begin(o.Beside, first); err != nil {
 		p.unmap()
 		return nil, errors.Join(fmt.Errorf("%s: %w", p.name, err), osfile.Remove(f, p.name), closeFile(f))
 	}
@@ -103,8 +107,8 @@ func createLocked(name string) (*os.File, error) {
 	}
 }
 
-// begin writes the header and makes the first segments.
-func (p *pool) begin(beside string) error {
+// begin writes the header and makes the first n segments.
+func (p *pool) begin(beside string, n int) error {
 	if err := osfile.Allocate(p.f, 0, headerSize); err != nil {
 		return err
 	}
@@ -122,7 +126,7 @@ func (p *pool) begin(beside string) error {
 	if err := errors.Join(p.write(head[:], 0), p.write(appendBeside(nil, beside), besideAt)); err != nil {
 		return err
 	}
-	return p.grow(growBy)
+	return p.grow(n)
 }
 
 // write writes b to the header.
@@ -146,7 +150,7 @@ func (p *pool) grow(n int) error {
 		return ErrFull
 	}
 	off := headerSize + int64(p.count)*SegmentSize
-	if p.medium == Mapped && p.count > 0 && !hasRoom(filepath.Dir(p.name), int64(n)*SegmentSize) {
+	if p.medium == Mapped && p.count > 0 && room(filepath.Dir(p.name)) < int64(n)*SegmentSize {
 		return ErrFull // memory is for others, too
 	}
 	if p.f != nil {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/journal"
-	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/internal/record"
 )
 
@@ -27,8 +26,10 @@ type Dead struct {
 	// Damaged is of how many segments not everything could be read. Nothing but a
 	// loss of power, a bad disk or somebody else's hand leaves any.
 	Damaged int
+	// Gone is [format.ErrJournalGone] if the ring was in memory and is gone with it.
+	Gone error
 
-	f     *os.File
+	f     *journal.DeadFile // nil: it is gone
 	name  string
 	sn    Snapshot
 	table *record.Table
@@ -41,10 +42,14 @@ func (e *NotRingError) Error() string {
 	return fmt.Sprintf("a file of %d bytes that is not that of a ring", e.Size)
 }
 
-// Open reads the file of a ring. It is [format.ErrLocked] while its process lives. The
-// caller closes or removes it.
+// Open reads the file of a ring. It is [format.ErrLocked] while its process lives,
+// [format.ErrJournalElsewhere] if it is out of reach, and a *journal.LayoutError if it is of
+// another version of this package. The caller closes or removes it.
 func Open(name string) (*Dead, error) {
-	f, err := osfile.OpenWrite(name)
+	f, err := journal.OpenDead(name, true)
+	if errors.Is(err, journal.ErrGone) {
+		return &Dead{Gone: err, Version: format.DefaultVersion, name: name, table: record.ReadTable(new(journal.Dead))}, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -56,10 +61,10 @@ func Open(name string) (*Dead, error) {
 }
 
 func (d *Dead) read() error {
-	if err := format.LockFile(d.f); err != nil {
+	if err := format.LockFile(d.f.File); err != nil {
 		return err
 	}
-	if !osfile.SameFile(d.f, d.name) {
+	if !d.f.HasName() {
 		return fs.ErrNotExist // somebody else was faster
 	}
 	fi, err := d.f.Stat()
@@ -144,7 +149,7 @@ func (d *Dead) records(dead *journal.Dead) {
 // Snapshot returns what is in the ring. There is one of it.
 func (d *Dead) Snapshot(o SnapshotOptions) *Snapshot {
 	sn := &d.sn
-	sn.o, sn.version = o, d.Version
+	sn.o, sn.version, sn.table = o, d.Version, d.table
 	sn.Taken = d.Last
 	if o.From.After(sn.From) {
 		sn.From = o.From
@@ -154,15 +159,21 @@ func (d *Dead) Snapshot(o SnapshotOptions) *Snapshot {
 
 // Remove removes the file: what is in it is elsewhere. It closes the ring.
 func (d *Dead) Remove() error {
-	var err error
-	if osfile.SameFile(d.f, d.name) {
-		err = errors.Join(osfile.Remove(d.f, d.name), osfile.SyncDir(d.name))
+	switch {
+	case d.f == nil:
+		_, err := journal.RemoveGone(d.name)
+		return err
+	case !d.f.HasName():
+		return d.Close()
 	}
-	return errors.Join(err, d.Close())
+	return d.f.Remove()
 }
 
 // Close leaves the file as it is.
 func (d *Dead) Close() error {
+	if d.f == nil {
+		return nil
+	}
 	if err := d.f.Close(); !errors.Is(err, os.ErrClosed) {
 		return err
 	}

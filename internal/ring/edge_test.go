@@ -62,7 +62,7 @@ func all() ring.SnapshotOptions { return ring.SnapshotOptions{Providers: allProv
 // beginnings, are not taken for open: in snapshots, in streams, after a crash.
 func TestRingEndsGivenUp(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.ring")
-	g := newRing(t, &ring.Options{Bytes: 4 << 20, Path: path}, allProviders)
+	g := newRing(t, &ring.Options{Bytes: 4 << 20, Path: path, Dir: filepath.Dir(path)}, allProviders)
 	s := play(t, g.Recorder())
 	s.start(ringRef(9, 9), format.SpanRef{}, "open", 10)
 	for i := range 100 {
@@ -392,7 +392,7 @@ func TestRingCloseInOnError(t *testing.T) {
 	done := make(chan error, 1)
 	var g *ring.Ring
 	ready := make(chan struct{})
-	g = newRing(t, &ring.Options{Path: path, Bytes: 4 << 20, OnError: func(error) { <-ready; done <- g.Close() }}, allProviders)
+	g = newRing(t, &ring.Options{Path: path, Dir: filepath.Dir(path), Bytes: 4 << 20, OnError: func(error) { <-ready; done <- g.Close() }}, allProviders)
 	close(ready)
 	if err := os.Truncate(path, 0); err != nil {
 		t.Fatal(err)

@@ -13,7 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,9 +32,12 @@ type Options struct {
 	// is no ring, and what comes goes to streams alone.
 	Bytes int64
 	// Path is a file for the ring, which outlives the process if that does not
-	// close the ring, see [Open]. It must not exist. If empty the ring is on the
-	// heap.
+	// close the ring, see [Open]. It must not exist. The ring is in shared memory where
+	// that survives the process, and smaller if there is less room, but for the least of 8
+	// MiB; the file then says where. If empty the ring is on the heap.
 	Path string
+	// Dir, if not empty, is the folder for the ring instead.
+	Dir string
 	// Note is kept in that file, for whoever finds it: up to [MaxNote] bytes.
 	Note []byte
 	// MaxBlock is how long a call waits at most if the file does not answer. The default
@@ -56,6 +58,7 @@ type Options struct {
 const (
 	defaultBytes    = 32 << 20
 	minBytes        = 4 << 20
+	enoughBytes     = 8 << 20 // in memory, where there is no room for more
 	defaultMaxBlock = time.Second
 
 	// MaxNote is how many bytes of a note a ring's file keeps.
@@ -153,14 +156,21 @@ func New(o *Options) (*Ring, error) {
 // newJournal returns an empty journal, in a file unless the path is empty.
 func (g *Ring) newJournal(path string) (*journal.Journal, error) {
 	o := journal.Options{
-		Name: path, Segments: int(max(g.o.Bytes, minBytes) / journal.SegmentSize), Extra: extraSegments, MaxWait: g.o.MaxBlock, Evict: g.evict,
+		Segments: int(max(g.o.Bytes, minBytes) / journal.SegmentSize), Extra: extraSegments, MaxWait: g.o.MaxBlock, Evict: g.evict,
 	}
-	if path != "" {
-		o.Medium = journal.MediumOf(filepath.Dir(path))
+	o.Least = min(o.Segments, enoughBytes/journal.SegmentSize)
+	var j *journal.Journal
+	var err error
+	if path == "" {
+		j, err = journal.New(o)
+	} else {
+		j, err = journal.Create(journal.Place{Beside: path, Dir: g.o.Dir}, o)
 	}
-	j, err := journal.New(o)
 	if err != nil {
 		return nil, err
+	}
+	if n := j.Segments(); n < o.Segments {
+		g.tell(fmt.Errorf("the ring has %d bytes instead of %d: there is no room for more in memory", n*journal.SegmentSize, g.o.Bytes))
 	}
 	if err := g.intern.Attach(j); err != nil {
 		return nil, errors.Join(err, j.Remove())
@@ -382,10 +392,13 @@ func (g *Ring) replace(old *journal.Journal, cause error) {
 	g.intern.Detach(old)
 	err = errors.Join(err, old.Remove())
 	g.mu.Unlock()
+	g.tell(errors.Join(fmt.Errorf("the ring %s was lost: %w", old.Name(), cause), err))
+}
+
+// tell tells OnError.
+func (g *Ring) tell(err error) {
 	if g.o.OnError != nil {
-		go guarded(func() {
-			g.o.OnError(errors.Join(fmt.Errorf("the ring %s was lost: %w", old.Name(), cause), err))
-		})
+		go guarded(func() { g.o.OnError(err) })
 	}
 }
 

@@ -24,6 +24,20 @@ import (
 
 const allProviders = format.Providers(1<<64 - 1)
 
+// put says where a ring lies: on the heap, in a file of its own, or where it lies by
+// default, which is shared memory if there is some.
+func put(t testing.TB, o *ring.Options, place int) {
+	t.Helper()
+	if place > 0 {
+		o.Path = filepath.Join(t.TempDir(), "x.ring")
+	}
+	if place == 1 {
+		o.Dir = filepath.Dir(o.Path)
+	}
+}
+
+const places = 3
+
 func newRing(t testing.TB, o *ring.Options, keep format.Providers) *ring.Ring {
 	t.Helper()
 	g, err := ring.New(o)
@@ -161,11 +175,9 @@ func raws(t testing.TB, f *format.File) (list []string) {
 // to which the same was recorded.
 func TestRingSnapshotIsRecording(t *testing.T) {
 	for _, v := range []format.Version{format.V1, format.V2} {
-		for _, mapped := range []bool{false, true} {
+		for place := range places {
 			o := &ring.Options{Version: v, Bytes: 16 << 20}
-			if mapped {
-				o.Path = filepath.Join(t.TempDir(), "x.ring")
-			}
+			put(t, o, place)
 			g := newRing(t, o, allProviders)
 			rec := create(t, "app.et", &format.RecorderOptions{Version: v, Durability: format.DurabilityWriteThrough})
 			for _, to := range []*format.Recorder{g.Recorder(), rec} {
@@ -211,7 +223,7 @@ func TestRingSnapshotIsRecording(t *testing.T) {
 				t.Fatalf("only %d entries were recorded", len(want))
 			}
 			if diff := sameStrings2(got, want); diff != "" {
-				t.Errorf("version %d, mapped %v: %s", v, mapped, diff)
+				t.Errorf("version %d, place %v: %s", v, place, diff)
 			}
 		}
 	}
@@ -232,11 +244,9 @@ func sameStrings2(got, want []string) string {
 // TestRingCarriesOver: spans that are open are in every snapshot, however much came
 // since they began, and what ended is gone in time.
 func TestRingCarriesOver(t *testing.T) {
-	for _, mapped := range []bool{false, true} {
+	for place := range places {
 		o := &ring.Options{Bytes: 4 << 20}
-		if mapped {
-			o.Path = filepath.Join(t.TempDir(), "x.ring")
-		}
+		put(t, o, place)
 		g := newRing(t, o, allProviders)
 		s := play(t, g.Recorder())
 		top := ringRef(1, 1)
@@ -546,6 +556,9 @@ func TestRingKill(t *testing.T) {
 		path := filepath.Join(dir, "x.ring")
 		cmd := exec.Command(os.Args[0], "-test.run=^TestRingChild$")
 		cmd.Env = append(os.Environ(), "ENTRACE_RING="+path)
+		if round%2 == 0 { // else where it lies by default
+			cmd.Env = append(cmd.Env, "ENTRACE_RING_DIR="+dir)
+		}
 		out, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -557,10 +570,11 @@ func TestRingKill(t *testing.T) {
 		read := make(chan struct{})
 		go func() { _, _ = io.Copy(&acks, out); close(read) }()
 		for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-			if fi, err := os.Stat(path); err == nil && fi.Size() > 1<<20 {
+			if _, err := os.Stat(path); err == nil {
 				break
 			}
 		}
+		time.Sleep(20 * time.Millisecond) // it is made and used
 		if _, err := ring.Open(path); !errors.Is(err, format.ErrLocked) {
 			t.Errorf("the ring of a living process: %v, want ErrLocked", err)
 		}
@@ -622,7 +636,7 @@ func TestRingChild(t *testing.T) {
 	if path == "" {
 		t.Skip("a part of TestRingKill")
 	}
-	g, err := ring.New(&ring.Options{Path: path, Bytes: 4 << 20, Note: []byte("a note")})
+	g, err := ring.New(&ring.Options{Path: path, Dir: os.Getenv("ENTRACE_RING_DIR"), Bytes: 4 << 20, Note: []byte("a note")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -645,7 +659,7 @@ func TestRingChild(t *testing.T) {
 func TestRingFault(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.ring")
 	told := make(chan error, 10)
-	g := newRing(t, &ring.Options{Path: path, Bytes: 4 << 20, OnError: func(err error) { told <- err }}, allProviders)
+	g := newRing(t, &ring.Options{Path: path, Dir: filepath.Dir(path), Bytes: 4 << 20, OnError: func(err error) { told <- err }}, allProviders)
 	s := play(t, g.Recorder())
 	for i := range 100 {
 		s.log(format.SpanRef{}, fmt.Sprint("before ", i), 1000)
@@ -675,7 +689,7 @@ func TestRingFault(t *testing.T) {
 // TestOpenRingDamaged breaks a ring in every way and place.
 func TestOpenRingDamaged(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.ring")
-	g := newRing(t, &ring.Options{Path: path, Bytes: 4 << 20, Note: []byte("n")}, allProviders)
+	g := newRing(t, &ring.Options{Path: path, Dir: filepath.Dir(path), Bytes: 4 << 20, Note: []byte("n")}, allProviders)
 	s := play(t, g.Recorder())
 	for i := range 3000 {
 		ref := ringRef(1, i)
