@@ -30,6 +30,7 @@ type recording struct {
 	broken atomic.Pointer[error] // the journal cannot be appended to
 	armed  atomic.Bool           // the writer knows that something has come
 	urgent atomic.Bool           // it is to write at once
+	due    atomic.Bool           // its timer has fired
 
 	closing  atomic.Pointer[closing]
 	wake     chan struct{}
@@ -93,7 +94,7 @@ const (
 func newRecording(o *RecorderOptions, in *record.Interner, name string) *recording {
 	return &recording{
 		o: o, intern: in, name: name, wake: make(chan struct{}, 1), requests: make(chan *request), ended: make(chan struct{}),
-		rounds: rounds{done: make(chan struct{})}, published: published{durability: o.Durability},
+		published: published{durability: o.Durability},
 	}
 }
 
@@ -112,6 +113,7 @@ func (t *recording) Put(r *journal.Record, hint *journal.Hint, _ *LogEvent) erro
 	switch {
 	case soon:
 		t.now()
+	case t.wait.Load(): // the caller asks for a write when it has appended all
 	case !t.armed.Load() && !t.armed.Swap(true):
 		t.wakeUp()
 	}
@@ -334,7 +336,8 @@ type rounds struct {
 
 	begun, ended uint64
 	err          error         // of the last that ended
-	done         chan struct{} // closed when the next one ends
+	woken        chan struct{} // closed when one has ended, or some time has passed; nil: nobody waits
+	ticks        bool          // some time will pass
 }
 
 // next returns the first round that has everything that was appended before the call.
@@ -359,29 +362,54 @@ func (r *rounds) endAll(err error) { r.endAt(math.MaxUint64, err) }
 func (r *rounds) endAt(n uint64, err error) {
 	r.mu.Lock()
 	r.ended, r.err = max(n, r.begun, r.ended), err
-	close(r.done)
-	r.done = make(chan struct{})
+	r.wake()
 	r.mu.Unlock()
 }
 
+// wake wakes those who wait. The lock is held.
+func (r *rounds) wake() {
+	if r.woken != nil {
+		close(r.woken)
+		r.woken = nil
+	}
+}
+
+// roundTick is how often those who wait look at the time. There is one timer for all of
+// them, as one for each call would cost more than the rest of it.
+const roundTick = time.Millisecond
+
 // wait returns when round n has ended, or after a time.
 func (r *rounds) wait(n uint64, most time.Duration) error {
-	var timer *time.Timer
+	var start time.Time
 	for {
 		r.mu.Lock()
-		ended, err, done := r.ended, r.err, r.done
-		r.mu.Unlock()
-		if ended >= n {
+		if r.ended >= n {
+			err := r.err
+			r.mu.Unlock()
 			return err
 		}
-		if timer == nil {
-			timer = time.NewTimer(most)
-			defer timer.Stop()
+		if r.woken == nil {
+			r.woken = make(chan struct{})
 		}
-		select {
-		case <-done:
-		case <-timer.C:
+		woken := r.woken
+		if !r.ticks {
+			r.ticks = true
+			time.AfterFunc(roundTick, r.tick)
+		}
+		r.mu.Unlock()
+		switch {
+		case start.IsZero():
+			start = time.Now()
+		case time.Since(start) >= most:
 			return fmt.Errorf("%w: it is not safe yet", ErrOverflow)
 		}
+		<-woken
 	}
+}
+
+func (r *rounds) tick() {
+	r.mu.Lock()
+	r.ticks = false
+	r.wake()
+	r.mu.Unlock()
 }

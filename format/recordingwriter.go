@@ -27,6 +27,7 @@ type writer struct {
 	parking  parking // of the journal
 
 	timer    *time.Timer
+	timerAt  time.Time // when it fires; zero: it need not
 	checked  time.Time
 	rotation rotation
 
@@ -36,7 +37,9 @@ type writer struct {
 // run is the goroutine of a writer.
 func (w *writer) run() {
 	defer close(w.ended)
-	w.timer = time.NewTimer(time.Hour)
+	// It is no channel to wait at: that would have to be noted in the runtime's timers
+	// each time.
+	w.timer = time.AfterFunc(time.Hour, func() { w.due.Store(true); w.wakeUp() })
 	defer w.timer.Stop()
 	w.setTimer()
 	for {
@@ -46,11 +49,13 @@ func (w *writer) run() {
 		}
 		select {
 		case <-w.wake:
-			if w.urgent.Load() {
+			if w.due.Load() {
+				w.due.Store(false)
+				w.timerAt = time.Time{}
+				w.writeAndReport()
+			} else if w.urgent.Load() {
 				w.writeAndReport()
 			}
-		case <-w.timer.C:
-			w.writeAndReport()
 		case q := <-w.requests:
 			q.done <- q.fn(w)
 		}
@@ -60,7 +65,7 @@ func (w *writer) run() {
 
 func (w *writer) writeAndReport() { _ = w.write() } // which notes its error
 
-// setTimer sets the timer for what is to be done next.
+// setTimer sets the timer for what is to be done next, unless it fires before that.
 func (w *writer) setTimer() {
 	next := time.Duration(math.MaxInt64)
 	if w.armed.Load() || w.staged() {
@@ -72,7 +77,13 @@ func (w *writer) setTimer() {
 	if w.file != nil {
 		next = min(next, w.rotation.due(w.o, w.placer))
 	}
-	w.timer.Reset(next)
+	if next == math.MaxInt64 {
+		return
+	}
+	if at := time.Now().Add(next); w.timerAt.IsZero() || at.Before(w.timerAt) {
+		w.timerAt = at
+		w.timer.Reset(next)
+	}
 }
 
 func (w *writer) staged() bool {
