@@ -78,6 +78,10 @@ func (e *encoder) simple(a *slog.Attr) bool {
 		e.bytes += e.prefix + len(key)
 		e.time(key, a.Value.Time())
 		e.bytes -= e.prefix + len(key)
+	case slog.KindAny:
+		e.bytes += e.prefix + len(key)
+		e.any(key, a.Value.Any())
+		e.bytes -= e.prefix + len(key)
 	default:
 		return false
 	}

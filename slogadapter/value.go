@@ -39,8 +39,16 @@ func (e *encoder) value(key string, v slog.Value) {
 // maxTime is the size of the text of a time.
 const maxTime = len("2006-01-02T15:04:05.999999999+00:00")
 
+// Those are seconds since 1970 at which the year has four digits, wherever that is.
+const (
+	minYears = -62_167_219_200 + 24*60*60
+	maxYears = 253_402_300_799 - 24*60*60
+)
+
 func (e *encoder) time(key string, t time.Time) {
-	if _, offset := t.Zone(); e.bytes+maxTime > e.shared.maxBytes || offset%60 != 0 || t.Year() > 9999 || t.Year() < 0 {
+	sec := t.Unix()
+	odd := (sec < minYears || sec > maxYears) && (t.Year() > 9999 || t.Year() < 0)
+	if _, offset := t.Zone(); odd || e.bytes+maxTime > e.shared.maxBytes || offset%60 != 0 {
 		e.b.String(key, e.limit(t.Format(time.RFC3339Nano)))
 		return
 	}
@@ -62,8 +70,7 @@ func (e *encoder) any(key string, x any) {
 		e.b.Bytes(key, x)
 		return
 	case error:
-		text, _ := guarded(x, func() (string, error) { return x.Error(), nil })
-		e.b.String(key, e.limit(text))
+		e.b.String(key, e.limit(errorText(x)))
 		return
 	case json.Marshaler:
 		e.json(key, x)
@@ -130,8 +137,7 @@ func anyText(x any) string {
 	case []byte:
 		return string(x)
 	case error:
-		text, _ := guarded(x, func() (string, error) { return x.Error(), nil })
-		return text
+		return errorText(x)
 	case json.Marshaler:
 	case encoding.TextMarshaler:
 		text, _ := guarded(x, marshalText(x))
@@ -157,23 +163,35 @@ func anyText(x any) string {
 // all of it. It returns the text of an error or panic in its place.
 func guarded(x any, fn func() (string, error)) (text string, ok bool) {
 	defer func() {
-		r := recover()
-		if r == nil {
-			return
+		if r := recover(); r != nil {
+			text, ok = panicked(x, r), false
 		}
-		// A method that does not expect its receiver to be nil is no accident
-		// worth a panic's text.
-		if v := reflect.ValueOf(x); v.Kind() == reflect.Pointer && v.IsNil() {
-			text, ok = "<nil>", false
-			return
-		}
-		text, ok = "!PANIC: "+panicText(r), false
 	}()
 	text, err := fn()
 	if err != nil {
 		return err.Error(), false
 	}
 	return text, true
+}
+
+// errorText returns what an error says, or the text of its panic.
+func errorText(x error) (text string) {
+	defer func() {
+		if r := recover(); r != nil {
+			text = panicked(x, r)
+		}
+	}()
+	return x.Error()
+}
+
+// panicked returns the text in the place of that of x, a method of which panicked with r.
+func panicked(x, r any) string {
+	// A method that does not expect its receiver to be nil is no accident worth a panic's
+	// text.
+	if v := reflect.ValueOf(x); v.Kind() == reflect.Pointer && v.IsNil() {
+		return "<nil>"
+	}
+	return "!PANIC: " + panicText(r)
 }
 
 // panicText describes the value of a panic. It prints nothing composite, which
