@@ -245,10 +245,14 @@ func (in *Interner) lookUp(s string, own bool) uint16 {
 	if own {
 		names, kind = in.numbers[1], DefOwn
 	}
-	if in.full.Load() || !in.mu.TryLock() { // who has the lock may wait for a disk
+	if !in.mu.TryLock() { // who has the lock may wait for a disk
 		return 0
 	}
 	number, known := names[s]
+	if !known && in.full.Load() {
+		in.mu.Unlock()
+		return 0
+	}
 	if !known {
 		if once := &in.once[h%cacheSize]; *once != h {
 			*once = h
