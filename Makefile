@@ -7,7 +7,13 @@ MODULES  := . exporter/autoexport examples internal/bench
 BIN      := $(CURDIR)/bin
 FUZZTIME ?= 10s
 COUNT    ?= 10
-SOAK     := ^(TestA01|TestA02|TestA05|TestA07FullDisk|TestA16|TestB01|TestB02|TestKill|TestCreateOnFullDisk)
+# The tests that soak runs, each of which has to be there.
+SOAK     := TestKillUnderLoad TestKillChain TestWaitingSpans TestKillAtEverySyscall TestKillDuringRecovery \
+  TestKillDuringRecoveryOfRotation TestKillDuringRecoveryOfCorrupt TestKillDuringFinalize TestPowerCut \
+  TestPowerCutDuringFinalize TestFullDisk TestMoreThan4GiB TestCreateOnFullDisk
+SOAKRING := TestKillAndRecover TestKillWhileTracing TestRingOnFullDisk TestHammer TestTornRing TestWaysToDie
+space    := $(subst ,, )
+pattern   = ^($(subst $(space),|,$(strip $(1))))$$
 BENCHTIME ?= 200ms
 REQUESTS ?= 8000
 
@@ -31,8 +37,11 @@ race: ## test under the race detector
 
 soak: ## kill, fill and cut the power for half an hour, which needs root, strace and mkfs.ext4
 	@[ "$$(id -u)" = 0 ] || { echo "soak mounts file systems: it needs root" >&2; exit 1; }
-	ENTRACE_CI=1 ENTRACE_SOAK=1 $(GO) test -count 1 -timeout 60m -v -run '$(SOAK)' ./format
-	ENTRACE_CI=1 ENTRACE_SOAK=1 $(GO) test -count 1 -timeout 60m -v -run '^TestAccept' ./control
+	@set -e; check() { n=$$($(GO) test -list "$$2" "$$1" | grep -c ^Test); \
+	  [ "$$n" = "$$3" ] || { echo "soak: $$1 has $$n of its $$3 tests" >&2; exit 1; }; }; \
+	  check ./format '$(call pattern,$(SOAK))' $(words $(SOAK)); check ./control '$(call pattern,$(SOAKRING))' $(words $(SOAKRING))
+	ENTRACE_CI=1 ENTRACE_SOAK=1 $(GO) test -count 1 -timeout 60m -v -run '$(call pattern,$(SOAK))' ./format
+	ENTRACE_CI=1 ENTRACE_SOAK=1 $(GO) test -count 1 -timeout 60m -v -run '$(call pattern,$(SOAKRING))' ./control
 
 # A run whose time is over while an input is on its way ends with an error that is
 # none, unless there is a failing input.

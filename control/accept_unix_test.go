@@ -11,8 +11,8 @@ import (
 	"github.com/entrace-go/entrace/control"
 )
 
-// TestAccept07Signal asks by signal, twice: it is by hand, and not limited.
-func TestAccept07Signal(t *testing.T) {
+// TestAskBySignal asks by signal, twice: it is by hand, and not limited.
+func TestAskBySignal(t *testing.T) {
 	r := newRig(t, control.Options{Config: base(t.TempDir(), control.Logs,
 		control.TraceConfig{Name: "usr1", Providers: control.Logs, On: []control.On{{Trigger: control.TriggerSignal}}, Every: time.Hour, PerHour: 1},
 		control.TraceConfig{Name: "usr2", Providers: control.Logs, On: []control.On{{Trigger: control.TriggerSignal, Key: "SIGUSR2"}}})})

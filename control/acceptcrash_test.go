@@ -126,8 +126,8 @@ func (w *walked) has(said []string) {
 	}
 }
 
-// TestAccept09Kill kills a process that records, at random times.
-func TestAccept09Kill(t *testing.T) {
+// TestKillAndRecover kills a process that records, at random times.
+func TestKillAndRecover(t *testing.T) {
 	dir := t.TempDir()
 	acknowledged := 0
 	rounds := times(8, 100)
@@ -166,8 +166,8 @@ func TestAccept09Kill(t *testing.T) {
 	t.Logf("%d rounds, %d acknowledged records", rounds, acknowledged)
 }
 
-// TestAccept09Living has a second process in the folder.
-func TestAccept09Living(t *testing.T) {
+// TestRingOfLivingProcess has a second process in the folder.
+func TestRingOfLivingProcess(t *testing.T) {
 	dir := t.TempDir()
 	living := startChild(t, "record", dir)
 	living.says(100)
@@ -207,8 +207,8 @@ func TestAccept09Living(t *testing.T) {
 	onlyTraces(t, dir)
 }
 
-// TestAccept09AtOnce has several recover the same.
-func TestAccept09AtOnce(t *testing.T) {
+// TestRecoverAtOnce has several recover the same.
+func TestRecoverAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	var alive []*process // all at once, since each recovers what is there when it starts
 	for range 3 {
@@ -248,8 +248,8 @@ func TestAccept09AtOnce(t *testing.T) {
 	onlyTraces(t, dir)
 }
 
-// TestAccept09Deaths is the table of the ways to die.
-func TestAccept09Deaths(t *testing.T) {
+// TestWaysToDie is the table of the ways to die.
+func TestWaysToDie(t *testing.T) {
 	tests := []struct {
 		how  string
 		sig  syscall.Signal // 0: it dies by itself
@@ -311,9 +311,9 @@ func TestAccept09Deaths(t *testing.T) {
 	}
 }
 
-// TestAccept14Killed kills a process that makes traces, at random times, and starts
+// TestKillWhileTracing kills a process that makes traces, at random times, and starts
 // again.
-func TestAccept14Killed(t *testing.T) {
+func TestKillWhileTracing(t *testing.T) {
 	dir := t.TempDir()
 	for range times(6, 60) {
 		p := startChild(t, "traces", dir)
@@ -333,7 +333,7 @@ func TestAccept14Killed(t *testing.T) {
 	for _, name := range traceFiles(t, dir) {
 		w, problems := walk(t, name)
 		for _, problem := range problems {
-			// A stream whose process died has no end, and TestAccept14NothingYet is for
+			// A stream whose process died has no end, and TestFolderNothingYet is for
 			// what was only begun.
 			onlyBegun := w != nil && len(w.entries) <= 1
 			if !onlyBegun && !strings.Contains(problem.Error(), `0 entries "trace end"`) {

@@ -58,8 +58,8 @@ func inTime(t *testing.T, what string, fn func()) {
 	}
 }
 
-// TestAccept10TornData puts rings with random damage into the folder.
-func TestAccept10TornData(t *testing.T) {
+// TestTornRing puts rings with random damage into the folder.
+func TestTornRing(t *testing.T) {
 	name, whole := aRing(t)
 	rnd := rand.New(rand.NewPCG(10, 10))
 	used := bytes.LastIndex(whole, []byte("the needle of the haystack"))
@@ -144,8 +144,8 @@ func TestAccept10TornData(t *testing.T) {
 	}
 }
 
-// TestAccept10NotRings has other things under the name of a ring.
-func TestAccept10NotRings(t *testing.T) {
+// TestNotRings has other things under the name of a ring.
+func TestNotRings(t *testing.T) {
 	name, whole := aRing(t)
 	stem := strings.TrimSuffix(name, ".ring")
 	dir := t.TempDir()
@@ -242,8 +242,8 @@ func truncated(dir string) error {
 	return nil
 }
 
-// TestAccept11Truncated is in a process of its own, which may die of it.
-func TestAccept11Truncated(t *testing.T) {
+// TestRingTruncated is in a process of its own, which may die of it.
+func TestRingTruncated(t *testing.T) {
 	dir := t.TempDir()
 	p := startChild(t, "truncate", dir)
 	p.ends()

@@ -119,8 +119,8 @@ func fullDisk(dir, room string, full bool) error {
 
 const outEnv = "ENTRACE_TEST_OUT"
 
-// TestAccept11DiskFull mounts a disk that is too small for the ring.
-func TestAccept11DiskFull(t *testing.T) {
+// TestRingOnFullDisk mounts a disk that is too small for the ring.
+func TestRingOnFullDisk(t *testing.T) {
 	for _, what := range []string{"small disk", "full disk", "tight disk"} {
 		t.Run(what, func(t *testing.T) {
 			exe, err := os.Executable()
@@ -211,8 +211,8 @@ func limited(dir string) error {
 	return nil
 }
 
-// TestAccept11Limit needs no rights.
-func TestAccept11Limit(t *testing.T) {
+// TestRingLimit needs no rights.
+func TestRingLimit(t *testing.T) {
 	dir := t.TempDir()
 	p := startChild(t, "limit", dir)
 	p.ends()

@@ -18,8 +18,8 @@ func manual(path string) bool {
 	return strings.HasSuffix(strings.Split(filepath.Base(path), "-")[3], "m")
 }
 
-// TestAccept14Limits takes many small traces into a folder with bounds.
-func TestAccept14Limits(t *testing.T) {
+// TestFolderLimits takes many small traces into a folder with bounds.
+func TestFolderLimits(t *testing.T) {
 	const most, byHand = 20, 8
 	n := times(1000, 10_000)
 	dir := t.TempDir()
@@ -94,8 +94,8 @@ func old(t *testing.T, dir string, at time.Time, seq string, size int) string {
 	return name
 }
 
-// TestAccept14BytesAndAge has the other two bounds, which hold from the start.
-func TestAccept14BytesAndAge(t *testing.T) {
+// TestFolderBytesAndAge has the other two bounds, which hold from the start.
+func TestFolderBytesAndAge(t *testing.T) {
 	now := time.Now()
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
 	tests := []struct {
@@ -139,9 +139,9 @@ func TestAccept14BytesAndAge(t *testing.T) {
 	}
 }
 
-// TestAccept14NothingYet starts where a process has died that had made the file of
+// TestFolderNothingYet starts where a process has died that had made the file of
 // a trace and written nothing of it: no trace of nobody's is to come of that.
-func TestAccept14NothingYet(t *testing.T) {
+func TestFolderNothingYet(t *testing.T) {
 	dir := t.TempDir()
 	rec, err := format.Create(filepath.Join(t.TempDir(), "20261120T212712.021345Z-host-1-0001-x.et"),
 		&format.RecorderOptions{Durability: format.DurabilityWriteThrough})

@@ -16,8 +16,8 @@ import (
 	"github.com/entrace-go/entrace/control"
 )
 
-// TestAccept17Hammer does everything at once, for a while.
-func TestAccept17Hammer(t *testing.T) {
+// TestHammer does everything at once, for a while.
+func TestHammer(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	f := &fake{}
 	all := control.Spans | control.Logs | bitA

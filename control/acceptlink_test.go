@@ -163,8 +163,8 @@ func (w *walked) spans() (problems []error) {
 	return problems
 }
 
-// TestAccept19EveryLink looks at a trace of each kind, and at what is none.
-func TestAccept19EveryLink(t *testing.T) {
+// TestEveryLink looks at a trace of each kind, and at what is none.
+func TestEveryLink(t *testing.T) {
 	all := control.Spans | control.Logs | control.RuntimeMetrics | control.GC | control.Sched | control.Process
 	stream := control.TraceConfig{
 		Name: "stream", Mode: control.ModeStream, Providers: all | control.Goroutines | control.CPUProfile, On: onAPI("stream"),
@@ -216,8 +216,8 @@ func TestAccept19EveryLink(t *testing.T) {
 	}
 }
 
-// TestAccept19Finds shows that everyLink can fail.
-func TestAccept19Finds(t *testing.T) {
+// TestEveryLinkFinds shows that everyLink can fail.
+func TestEveryLinkFinds(t *testing.T) {
 	head := func(mode control.Mode) *format.TraceEntry {
 		e := &format.TraceEntry{Metadata: format.Metadata{Name: control.NameTrace, Level: format.LevelInfo}}
 		for _, name := range []string{"trigger", "config.id", "config.name", "providers"} {

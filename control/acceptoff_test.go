@@ -20,8 +20,8 @@ import (
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
-// TestAccept01OffIsOff counts what is allocated where nothing is recorded.
-func TestAccept01OffIsOff(t *testing.T) {
+// TestOffIsOff counts what is allocated where nothing is recorded.
+func TestOffIsOff(t *testing.T) {
 	var none *control.Control
 	r := newRig(t, control.Options{Config: base(t.TempDir(), control.RuntimeMetrics)}) // neither spans nor logs
 	for name, c := range map[string]*control.Control{"nil": none, "off": r.ctl} {
@@ -50,8 +50,8 @@ func TestAccept01OffIsOff(t *testing.T) {
 	}
 }
 
-// TestAccept01DroppedSpan compares a span that is dropped with and without a control.
-func TestAccept01DroppedSpan(t *testing.T) {
+// TestDroppedSpan compares a span that is dropped with and without a control.
+func TestDroppedSpan(t *testing.T) {
 	r := newRig(t, control.Options{Config: base(t.TempDir(), control.Logs)})
 	with := func(s sdktrace.Sampler, own ...sdktrace.TracerProviderOption) float64 {
 		tp := sdktrace.NewTracerProvider(append(own, sdktrace.WithSampler(s))...)
@@ -106,9 +106,9 @@ func off(dir string) error {
 	return p.Shutdown(context.Background())
 }
 
-// TestAccept01NoFile runs a program that records nothing and looks at its system
+// TestOffOpensNoFile runs a program that records nothing and looks at its system
 // calls.
-func TestAccept01NoFile(t *testing.T) {
+func TestOffOpensNoFile(t *testing.T) {
 	dir, calls := t.TempDir(), filepath.Join(t.TempDir(), "calls")
 	exe, err := os.Executable()
 	must(t, err)

@@ -29,8 +29,8 @@ func sum(s control.Stats, trigger string) (n uint64) {
 	return n
 }
 
-// TestAccept05FirstError has time under control, so that it is exact.
-func TestAccept05FirstError(t *testing.T) {
+// TestFirstError has time under control, so that it is exact.
+func TestFirstError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const window = 30 * time.Second
 		cfg := base(t.TempDir(), control.Spans|control.Logs, control.TraceConfig{
@@ -94,9 +94,9 @@ func TestAccept05FirstError(t *testing.T) {
 	})
 }
 
-// TestAccept05Storm is without control of time: errors at once, of many
+// TestErrorStorm is without control of time: errors at once, of many
 // goroutines.
-func TestAccept05Storm(t *testing.T) {
+func TestErrorStorm(t *testing.T) {
 	r := newRig(t, control.Options{Config: base(t.TempDir(), control.Logs, control.TraceConfig{
 		Name: "error", On: onError(), Providers: control.Logs, Every: time.Hour,
 	})})
@@ -124,8 +124,8 @@ func TestAccept05Storm(t *testing.T) {
 	r.quiet()
 }
 
-// TestAccept05LogHandler is for records that go elsewhere.
-func TestAccept05LogHandler(t *testing.T) {
+// TestLogHandler is for records that go elsewhere.
+func TestLogHandler(t *testing.T) {
 	r := newRig(t, control.Options{Config: base(t.TempDir(), control.Logs, control.TraceConfig{
 		Name: "error", On: onError(), Providers: control.Logs,
 	})})
@@ -138,8 +138,8 @@ func TestAccept05LogHandler(t *testing.T) {
 	}
 }
 
-// TestAccept06SlowSpan has spans on both sides of the limit.
-func TestAccept06SlowSpan(t *testing.T) {
+// TestSlowSpan has spans on both sides of the limit.
+func TestSlowSpan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, control.Options{Config: base(t.TempDir(), control.Spans, control.TraceConfig{
 			Name: "slow", Providers: control.Spans,
@@ -175,8 +175,8 @@ func TestAccept06SlowSpan(t *testing.T) {
 //go:noinline
 func blockedHere(release <-chan struct{}) { <-release }
 
-// TestAccept06Hang looks for the trace while the span is open.
-func TestAccept06Hang(t *testing.T) {
+// TestHang looks for the trace while the span is open.
+func TestHang(t *testing.T) {
 	const limit = 100 * time.Millisecond
 	r := newRig(t, control.Options{Config: base(t.TempDir(), control.Spans, control.TraceConfig{
 		Name: "hang", Providers: control.Spans | control.Goroutines,
@@ -243,8 +243,8 @@ func local(h http.Handler, method, target string) *httptest.ResponseRecorder {
 	return w
 }
 
-// TestAccept07HTTP asks by HTTP.
-func TestAccept07HTTP(t *testing.T) {
+// TestAskByHTTP asks by HTTP.
+func TestAskByHTTP(t *testing.T) {
 	r := newRig(t, control.Options{Config: base(t.TempDir(), control.Logs,
 		control.TraceConfig{Name: "asked", Providers: control.Logs, On: []control.On{{Trigger: control.TriggerHTTP}}, Every: time.Hour},
 		control.TraceConfig{Name: "deep", Mode: control.ModeStream, Providers: control.Logs, On: []control.On{{Trigger: control.TriggerHTTP}}})})
@@ -327,8 +327,8 @@ func TestAccept07HTTP(t *testing.T) {
 	r.quiet()
 }
 
-// TestAccept08Panic lets handlers panic.
-func TestAccept08Panic(t *testing.T) {
+// TestHandlerPanics lets handlers panic.
+func TestHandlerPanics(t *testing.T) {
 	r := newRig(t, control.Options{Config: base(t.TempDir(), control.Spans|control.Logs, control.TraceConfig{
 		Name: "panic", Providers: control.Spans | control.Logs, On: []control.On{{Trigger: control.TriggerPanic}},
 	})})
@@ -407,9 +407,9 @@ func (unprintable) Error() string { panic("neither") }
 //go:noinline
 func panicsHere(value any) { panic(value) }
 
-// TestAccept05Unheard has triggers for what is not recorded: they work, or the
+// TestUnheardTriggers has triggers for what is not recorded: they work, or the
 // configuration is refused. What is not heard is not told either.
-func TestAccept05Unheard(t *testing.T) {
+func TestUnheardTriggers(t *testing.T) {
 	triggers := map[string]control.On{
 		"log":      {Trigger: control.TriggerLog, Level: slog.LevelError},
 		"span":     {Trigger: control.TriggerSpan, LongerThan: time.Nanosecond},

@@ -15,8 +15,8 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// TestAccept12Window overloads a ring while spans are open.
-func TestAccept12Window(t *testing.T) {
+// TestWindow overloads a ring while spans are open.
+func TestWindow(t *testing.T) {
 	bytes := int64(times(4, 64)) << 20
 	cfg := base(t.TempDir(), control.Spans|control.Logs, control.TraceConfig{
 		Name: "long", Providers: control.Spans | control.Logs, Window: time.Hour, On: onAPI("long"),
@@ -92,8 +92,8 @@ func TestAccept12Window(t *testing.T) {
 	r.quiet()
 }
 
-// TestAccept12Evicted gives up more than a ring can have notes of.
-func TestAccept12Evicted(t *testing.T) {
+// TestEvictedIsToldOf gives up more than a ring can have notes of.
+func TestEvictedIsToldOf(t *testing.T) {
 	r := newRig(t, control.Options{Config: base(t.TempDir(), control.Logs, control.TraceConfig{
 		Name: "long", Providers: control.Logs, Window: time.Hour, On: onAPI("long"),
 	})})
@@ -134,8 +134,8 @@ func (w *walked) loaded() map[loadKey]int64 {
 	return out
 }
 
-// TestAccept13SnapshotAndRunOn compares snapshots with a stream of the same.
-func TestAccept13SnapshotAndRunOn(t *testing.T) {
+// TestSnapshotIsPartOfStream compares snapshots with a stream of the same.
+func TestSnapshotIsPartOfStream(t *testing.T) {
 	const goroutines = 2
 	snapshots := times(20, 100)
 	all := control.Spans | control.Logs

@@ -45,8 +45,8 @@ func (f *configFile) change(c *control.Control, id, traces string) {
 	eventually(f.t, "configuration "+id+" is in force", func() bool { return c.Config().ID == id })
 }
 
-// TestAccept03RequestVersusConfig makes the same call while the file changes.
-func TestAccept03RequestVersusConfig(t *testing.T) {
+// TestRequestVersusConfig makes the same call while the file changes.
+func TestRequestVersusConfig(t *testing.T) {
 	f := newConfigFile(t)
 	f.write("c0", "")
 	r := newRig(t, control.Options{Source: f.source()})
@@ -95,8 +95,8 @@ func TestAccept03RequestVersusConfig(t *testing.T) {
 	r.quiet()
 }
 
-// TestAccept04Freeze changes the file while a stream runs.
-func TestAccept04Freeze(t *testing.T) {
+// TestStreamKeepsItsConfig changes the file while a stream runs.
+func TestStreamKeepsItsConfig(t *testing.T) {
 	f := newConfigFile(t)
 	stream := func(more string) string {
 		return "traces: [{name: deep, mode: stream, on: [{trigger: api}], providers: [logs], timeout: 1h" + more + "}]"
@@ -152,8 +152,8 @@ func TestAccept04Freeze(t *testing.T) {
 	}
 }
 
-// TestAccept16Typo has a name of a provider that there is not.
-func TestAccept16Typo(t *testing.T) {
+// TestProviderTypo has a name of a provider that there is not.
+func TestProviderTypo(t *testing.T) {
 	f := newConfigFile(t)
 	const typo = "traces: [{name: a, on: [{trigger: api}], providers: [spans, lgos]}]"
 	check := func(err error) {

@@ -70,8 +70,8 @@ func (f *fake) told() string {
 	return strings.Join(f.calls, ", ")
 }
 
-// TestAccept02NestedTraces runs streams that overlap and share a provider.
-func TestAccept02NestedTraces(t *testing.T) {
+// TestNestedTraces runs streams that overlap and share a provider.
+func TestNestedTraces(t *testing.T) {
 	const a, ab = "accept.a", "accept.a,accept.b"
 	type list = []string
 	tests := []struct {
@@ -141,9 +141,9 @@ func TestAccept02NestedTraces(t *testing.T) {
 	}
 }
 
-// TestAccept15ProviderConflict begins a stream with a profile while somebody else
+// TestProviderConflict begins a stream with a profile while somebody else
 // has the profile, and another one when it is free.
-func TestAccept15ProviderConflict(t *testing.T) {
+func TestProviderConflict(t *testing.T) {
 	if err := pprof.StartCPUProfile(io.Discard); err != nil {
 		t.Skipf("the tests are profiled themselves: %v", err)
 	}
@@ -204,8 +204,8 @@ func burn() {
 	}
 }
 
-// TestAccept18FullFile fills a stream up.
-func TestAccept18FullFile(t *testing.T) {
+// TestStreamIsFull fills a stream up.
+func TestStreamIsFull(t *testing.T) {
 	const most = 64 << 10
 	r := newRig(t, control.Options{Config: base(t.TempDir(), control.Logs, control.TraceConfig{
 		Name: "small", Mode: control.ModeStream, Providers: control.Logs, MaxBytes: most, On: onAPI("small"), Timeout: time.Hour,
@@ -243,8 +243,8 @@ func TestAccept18FullFile(t *testing.T) {
 	r.quiet()
 }
 
-// TestAccept18Reasons ends streams in the other ways.
-func TestAccept18Reasons(t *testing.T) {
+// TestStreamEnds ends streams in the other ways.
+func TestStreamEnds(t *testing.T) {
 	stream := func(name string) control.TraceConfig {
 		return control.TraceConfig{Name: name, Mode: control.ModeStream, Providers: control.Logs, On: onAPI(name), Timeout: time.Hour}
 	}
@@ -273,9 +273,9 @@ func TestAccept18Reasons(t *testing.T) {
 	onlyTraces(t, dir)
 }
 
-// TestAccept18Timeout has time under control: a stream that somebody asked for runs
+// TestStreamTimeout has time under control: a stream that somebody asked for runs
 // until somebody ends it.
-func TestAccept18Timeout(t *testing.T) {
+func TestStreamTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, control.Options{Config: base(t.TempDir(), control.Logs, control.TraceConfig{
 			Name: "s", Mode: control.ModeStream, Providers: control.Logs, On: onAPI("*"), Timeout: time.Minute,

@@ -154,7 +154,7 @@ func unixNano(t time.Time) int64 {
 }
 
 // count returns a number of what the SDK has dropped.
-func count(n int) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }
+func count(n int) uint32 { return uint32(min(uint64(max(n, 0)), math.MaxUint32)) }
 
 // kind returns OTLP's number, which is not that of the SDK.
 func kind(k trace.SpanKind) otel.SpanKind {

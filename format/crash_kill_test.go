@@ -60,14 +60,14 @@ func storm() (stop func()) {
 // where the system has shared memory.
 var journalFolders = []string{"", "default"}
 
-// TestA01KillUnderLoad kills a program with eight goroutines that record, at any
+// TestKillUnderLoad kills a program with eight goroutines that record, at any
 // moment: what was acknowledged is there once, below its parent. In the buffered
 // mode, row A4, the loss has a bound.
-func TestA01KillUnderLoad(t *testing.T) {
+func TestKillUnderLoad(t *testing.T) {
 	for _, d := range durabilities {
 		name := d.String()
 		if d == format.DurabilityBuffered {
-			name = "A04 " + name
+			name = "" + name
 		}
 		t.Run(name, func(t *testing.T) {
 			n := kills(t, 20)
@@ -106,10 +106,10 @@ func keep(t *testing.T, path string) string {
 	return dir
 }
 
-// TestA01KillChain kills program after program on the same path, also while it
+// TestKillChain kills program after program on the same path, also while it
 // settles what the one before has left, and with rotation: every acknowledged unit
 // of all of them is in one of the files, once.
-func TestA01KillChain(t *testing.T) {
+func TestKillChain(t *testing.T) {
 	for _, x := range []struct {
 		name    string
 		entries int
@@ -150,8 +150,8 @@ func TestA01KillChain(t *testing.T) {
 	}
 }
 
-// TestA29DeathWithoutClose ends programs in other ways than by a signal.
-func TestA29DeathWithoutClose(t *testing.T) {
+// TestDeathWithoutClose ends programs in other ways than by a signal.
+func TestDeathWithoutClose(t *testing.T) {
 	for _, end := range []string{"exit", "panic", "fatal"} {
 		for _, d := range durabilities[:3] {
 			t.Run(end+" "+d.String(), func(t *testing.T) {
@@ -170,8 +170,8 @@ func TestA29DeathWithoutClose(t *testing.T) {
 	}
 }
 
-// TestA10Signals records in a storm of signals: the file is what it would be.
-func TestA10Signals(t *testing.T) {
+// TestSignals records in a storm of signals: the file is what it would be.
+func TestSignals(t *testing.T) {
 	for _, d := range durabilities {
 		t.Run(d.String(), func(t *testing.T) {
 			c := &crashRun{path: filepath.Join(t.TempDir(), "app.et"), durability: d, version: format.V1, goroutines: 3, units: 300, flushEvery: 7, signals: true, end: "close", journals: "default"}
@@ -185,9 +185,9 @@ func TestA10Signals(t *testing.T) {
 	}
 }
 
-// TestA01WaitingSpans kills a program in which spans wait for parents that never
+// TestWaitingSpans kills a program in which spans wait for parents that never
 // came, and finds them, those of them that have a parent below it.
-func TestA01WaitingSpans(t *testing.T) {
+func TestWaitingSpans(t *testing.T) {
 	for _, v := range []format.Version{format.V1, format.V2} {
 		t.Run(fmt.Sprint("v", v), func(t *testing.T) {
 			c := &crashRun{path: filepath.Join(t.TempDir(), "app.et"), version: v, goroutines: 8, units: 8, flushEvery: 4, end: "exit"}
@@ -215,9 +215,9 @@ func TestA01WaitingSpans(t *testing.T) {
 	}
 }
 
-// TestA17A31Locks: a program that another one has started does not hold the lock of
+// TestLocks: a program that another one has started does not hold the lock of
 // its files, and a program that was killed holds none.
-func TestA17A31Locks(t *testing.T) {
+func TestLocks(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "app.et")
 	rec, err := format.Create(path, nil)
 	must(t, err)

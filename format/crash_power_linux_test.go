@@ -95,10 +95,10 @@ func (d *disk) writeBack(t *testing.T) {
 	must(t, unix.Syncfs(int(f.Fd())))
 }
 
-// TestA05A06PowerCut records on a disk that loses power: with Sync, or in the mode
+// TestPowerCut records on a disk that loses power: with Sync, or in the mode
 // that survives it, all is there that was acknowledged; without, there is a part
 // of it from the beginning and nothing else.
-func TestA05A06PowerCut(t *testing.T) {
+func TestPowerCut(t *testing.T) {
 	dir, here := inNamespace(t)
 	if !here {
 		return
@@ -174,9 +174,9 @@ func powerCut(t *testing.T, dir string, d format.Durability, rotate uint32, back
 	t.Logf("%d safe, %d there, %d missing between", safe, most, missing)
 }
 
-// TestB02PowerCutDuringFinalize stops the finalizer at each of its system calls and
+// TestPowerCutDuringFinalize stops the finalizer at each of its system calls and
 // takes the power away then: the IET is whole, or the ET.
-func TestB02PowerCutDuringFinalize(t *testing.T) {
+func TestPowerCutDuringFinalize(t *testing.T) {
 	dir, here := inNamespace(t)
 	if !here {
 		return
@@ -207,9 +207,9 @@ func TestB02PowerCutDuringFinalize(t *testing.T) {
 	})
 }
 
-// TestA07FullDisk fills a small file system while a program records, and makes
+// TestFullDisk fills a small file system while a program records, and makes
 // room again: in process mode nothing is lost that was acknowledged.
-func TestA07FullDisk(t *testing.T) {
+func TestFullDisk(t *testing.T) {
 	dir, here := inNamespace(t)
 	if !here {
 		return

@@ -106,8 +106,8 @@ func killed(err error) bool {
 	return w.Signaled() && w.Signal() == syscall.SIGKILL || exit.ExitCode() == 128+9
 }
 
-// TestA02KillAtEverySyscall kills a program at each of its system calls.
-func TestA02KillAtEverySyscall(t *testing.T) {
+// TestKillAtEverySyscall kills a program at each of its system calls.
+func TestKillAtEverySyscall(t *testing.T) {
 	needStrace(t)
 	for _, x := range []struct {
 		durability format.Durability
@@ -341,10 +341,10 @@ func wantOneWhole(t *testing.T, dir string) {
 	}
 }
 
-// TestB01KillDuringFinalize kills the finalizer at each of its system calls:
+// TestKillDuringFinalize kills the finalizer at each of its system calls:
 // either the IET is as it was, or the ET is whole. What is left over goes with the
 // next recording.
-func TestB01KillDuringFinalize(t *testing.T) {
+func TestKillDuringFinalize(t *testing.T) {
 	needStrace(t)
 	var iet []byte
 	killAtEveryCall(t, changing[:11], func(t *testing.T) *crashRun {
@@ -378,10 +378,10 @@ func TestB01KillDuringFinalize(t *testing.T) {
 	})
 }
 
-// TestB04FaultyFinalize lets each sync and rename of the finalizer fail: it tells,
+// TestFaultyFinalize lets each sync and rename of the finalizer fail: it tells,
 // leaves the IET as it was, unless the ET is there and durable, and no temporary
 // file, and works the next time.
-func TestB04FaultyFinalize(t *testing.T) {
+func TestFaultyFinalize(t *testing.T) {
 	needStrace(t)
 	for call, errnos := range map[string][]string{
 		"fsync": {"EIO"}, "renameat2": {"EIO", "EXDEV"}, "unlinkat": {"EIO"},
@@ -437,9 +437,9 @@ func wantWhole(t *testing.T, name string) {
 	}
 }
 
-// TestA06SyncReachesBuffer: recovery cuts the file to what the crash buffer says of
+// TestSyncReachesBuffer: recovery cuts the file to what the crash buffer says of
 // it, so that Sync has to sync both.
-func TestA06SyncReachesBuffer(t *testing.T) {
+func TestSyncReachesBuffer(t *testing.T) {
 	needStrace(t)
 	c := &crashRun{path: filepath.Join(t.TempDir(), "app.et"), version: format.V1, goroutines: 1, units: 20, end: "sync"}
 	if out, err := c.traced(t, "-y", "-e", "trace=fsync,fdatasync,msync,sync_file_range,syncfs"); err != nil {
@@ -462,20 +462,20 @@ func TestFaultySyscalls(t *testing.T) {
 		said   string // by the program; "": nothing
 		lost   bool
 	}{
-		{"A07 ENOSPC", format.DurabilityWriteThrough, "app.iet", "write:error=ENOSPC:when=9", "no space left", true},
-		{"A07 EDQUOT", format.DurabilityWriteThrough, "app.iet", "write:error=EDQUOT:when=9", "quota exceeded", true},
-		{"A07 EFBIG", format.DurabilityPower, "app.iet", "write:error=EFBIG:when=9", "file too large", true},
-		{"A07 EIO", format.DurabilityPower, "app.iet", "write:error=EIO:when=9", "input/output error", true},
-		{"A07 ENOSPC once", format.DurabilityProcess, "app.iet", "write:error=ENOSPC:when=4", "no space left", false},
-		{"A07 EIO for some time", format.DurabilityProcess, "app.iet", "write:error=EIO:when=3..6", "input/output error", false},
-		{"A10 EINTR of write", format.DurabilityWriteThrough, "app.iet", "write:error=EINTR:when=1+2", "", false},
-		{"A10 EINTR of fsync", format.DurabilityPower, "app.iet", "fsync:error=EINTR:when=1+2", "", false},
-		{"A10 EINTR of flock", format.DurabilityProcess, "app.iet.buffer", "flock:error=EINTR:when=1+2", "", false},
-		{"A10 EINTR of fallocate", format.DurabilityProcess, "app.iet.buffer", "fallocate:error=EINTR:when=1+2", "", false},
-		{"A11 fsync", format.DurabilityPower, "app.iet", "fsync:error=EIO:when=5", "input/output error", true},
-		{"A12 close", format.DurabilityProcess, "app.iet", "close:error=EIO", "input/output error", false},
-		{"A07 no room for the buffer", format.DurabilityProcess, "app.iet.buffer", "fallocate:error=ENOSPC", "", false},
-		{"A07 no write to the buffer", format.DurabilityProcess, "app.iet.buffer", "pwrite64:error=ENOSPC:when=20", "", false},
+		{"ENOSPC", format.DurabilityWriteThrough, "app.iet", "write:error=ENOSPC:when=9", "no space left", true},
+		{"EDQUOT", format.DurabilityWriteThrough, "app.iet", "write:error=EDQUOT:when=9", "quota exceeded", true},
+		{"EFBIG", format.DurabilityPower, "app.iet", "write:error=EFBIG:when=9", "file too large", true},
+		{"EIO", format.DurabilityPower, "app.iet", "write:error=EIO:when=9", "input/output error", true},
+		{"ENOSPC once", format.DurabilityProcess, "app.iet", "write:error=ENOSPC:when=4", "no space left", false},
+		{"EIO for some time", format.DurabilityProcess, "app.iet", "write:error=EIO:when=3..6", "input/output error", false},
+		{"EINTR of write", format.DurabilityWriteThrough, "app.iet", "write:error=EINTR:when=1+2", "", false},
+		{"EINTR of fsync", format.DurabilityPower, "app.iet", "fsync:error=EINTR:when=1+2", "", false},
+		{"EINTR of flock", format.DurabilityProcess, "app.iet.buffer", "flock:error=EINTR:when=1+2", "", false},
+		{"EINTR of fallocate", format.DurabilityProcess, "app.iet.buffer", "fallocate:error=EINTR:when=1+2", "", false},
+		{"fsync", format.DurabilityPower, "app.iet", "fsync:error=EIO:when=5", "input/output error", true},
+		{"close", format.DurabilityProcess, "app.iet", "close:error=EIO", "input/output error", false},
+		{"no room for the buffer", format.DurabilityProcess, "app.iet.buffer", "fallocate:error=ENOSPC", "", false},
+		{"no write to the buffer", format.DurabilityProcess, "app.iet.buffer", "pwrite64:error=ENOSPC:when=20", "", false},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			c := &crashRun{path: filepath.Join(t.TempDir(), "app.et"), durability: x.d, version: format.V2, goroutines: 1, units: 40, flushEvery: 5, end: "close"}

@@ -42,8 +42,8 @@ func sane(t *testing.T, st format.Stats) {
 	}
 }
 
-// TestA03CutAtEveryByte recovers an IET in place that ends anywhere.
-func TestA03CutAtEveryByte(t *testing.T) {
+// TestCutAtEveryByte recovers an IET in place that ends anywhere.
+func TestCutAtEveryByte(t *testing.T) {
 	whole := format.AppendMagic(nil, format.V2, format.IET)
 	ends := []int{}
 	for i := range 4 {
@@ -93,9 +93,9 @@ func TestA03CutAtEveryByte(t *testing.T) {
 	}
 }
 
-// TestA13MovedAway removes or renames the stream under a recorder: Close makes
+// TestMovedAway removes or renames the stream under a recorder: Close makes
 // the whole ET all the same.
-func TestA13MovedAway(t *testing.T) {
+func TestMovedAway(t *testing.T) {
 	for _, d := range durabilities {
 		for _, fate := range []string{"unlinked", "renamed"} {
 			t.Run(fmt.Sprint(d, " ", fate), func(t *testing.T) {
@@ -118,9 +118,9 @@ func TestA13MovedAway(t *testing.T) {
 	}
 }
 
-// TestA13Unlinked: a recorder whose file lost its name says so, once, and Close
+// TestUnlinked: a recorder whose file lost its name says so, once, and Close
 // does where the file was to stay under it.
-func TestA13Unlinked(t *testing.T) {
+func TestUnlinked(t *testing.T) {
 	for _, d := range durabilities {
 		for _, name := range []string{"app.et", "app.iet"} {
 			t.Run(fmt.Sprint(d, " ", name), func(t *testing.T) {
@@ -160,9 +160,9 @@ func TestA13Unlinked(t *testing.T) {
 	}
 }
 
-// TestA14TruncatedByAnother cuts the stream under a recorder: Close says that the
+// TestTruncatedByAnother cuts the stream under a recorder: Close says that the
 // file is not what was written.
-func TestA14TruncatedByAnother(t *testing.T) {
+func TestTruncatedByAnother(t *testing.T) {
 	for _, d := range durabilities {
 		t.Run(d.String(), func(t *testing.T) {
 			rec, err := format.Create(filepath.Join(t.TempDir(), "app.et"), &format.RecorderOptions{Durability: d})
@@ -187,8 +187,8 @@ func TestA14TruncatedByAnother(t *testing.T) {
 	}
 }
 
-// TestA16MoreThan4GiB reads a sparse IET of more than 4 GiB.
-func TestA16MoreThan4GiB(t *testing.T) {
+// TestMoreThan4GiB reads a sparse IET of more than 4 GiB.
+func TestMoreThan4GiB(t *testing.T) {
 	if strconv.IntSize == 32 || os.Getenv(soakEnv) == "" {
 		t.Skip("takes long: set " + soakEnv)
 	}
@@ -228,12 +228,12 @@ func TestA16MoreThan4GiB(t *testing.T) {
 	}
 }
 
-// TestA17TwoWriters: see TestA17A31Locks for two processes.
-func TestA17TwoWriters(t *testing.T) {
+// TestTwoWriters: see TestLocks for two processes.
+func TestTwoWriters(t *testing.T) {
 	TestOtherProcess(t)
 }
 
-func TestA18NotRegular(t *testing.T) {
+func TestCreateNotRegular(t *testing.T) {
 	TestCreateRefuses(t)
 	for _, name := range []string{"app.iet", "app.et", "app.iet.buffer"} {
 		dir := t.TempDir()
@@ -269,7 +269,7 @@ func TestA18NotRegular(t *testing.T) {
 	}
 }
 
-func TestA19NoPlace(t *testing.T) {
+func TestNoPlaceForTheFile(t *testing.T) {
 	if _, err := format.Create(filepath.Join(t.TempDir(), "missing", "app.et"), nil); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("in a folder that is not there: %v", err)
 	}
@@ -311,8 +311,8 @@ func limited(t *testing.T, limit, path string) (output string, err error) {
 	return string(out), err
 }
 
-// TestA20Permissions: nobody else may read what is recorded.
-func TestA20Permissions(t *testing.T) {
+// TestPermissions: nobody else may read what is recorded.
+func TestPermissions(t *testing.T) {
 	old := syscall.Umask(0)
 	defer syscall.Umask(old)
 	dir := t.TempDir()
@@ -347,9 +347,9 @@ func TestA20Permissions(t *testing.T) {
 	private("recovered")
 }
 
-// TestA21HostileServiceName: a file stays in its folder whatever the service is
+// TestHostileServiceName: a file stays in its folder whatever the service is
 // called, and different names give different files.
-func TestA21HostileServiceName(t *testing.T) {
+func TestHostileServiceName(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "in")
 	must(t, os.Mkdir(dir, 0o700))
 	seen := make(map[string]string)
@@ -379,7 +379,7 @@ func TestA21HostileServiceName(t *testing.T) {
 	}
 }
 
-func TestA22Huge(t *testing.T) {
+func TestHugeAttributes(t *testing.T) {
 	t.Run("limits", TestTooLarge)
 	for _, v := range []format.Version{format.V1, format.V2} {
 		rec := create(t, "app.et", &format.RecorderOptions{Version: v, MaxEntrySize: 1 << 20})
@@ -407,7 +407,7 @@ func TestA22Huge(t *testing.T) {
 	}
 }
 
-func TestA23A24TextAndNothing(t *testing.T) { TestHygiene(t) }
+func TestBadTextAndNothing(t *testing.T) { TestHygiene(t) }
 
 // A badValue panics in whatever it is asked.
 type badValue struct{}
@@ -415,8 +415,8 @@ type badValue struct{}
 func (badValue) LogValue() slog.Value { panic("on purpose") }
 func (badValue) Error() string        { panic("on purpose") }
 
-// TestA25PanickingValue: a value that panics costs itself, and no lock stays held.
-func TestA25PanickingValue(t *testing.T) {
+// TestPanickingValue: a value that panics costs itself, and no lock stays held.
+func TestPanickingValue(t *testing.T) {
 	rec := create(t, "app.et", nil)
 	log := slog.New(slogadapter.New(rec, nil))
 	log.Info("first", "bad", badValue{}, "good", 1)
@@ -440,8 +440,8 @@ func TestA25PanickingValue(t *testing.T) {
 	}
 }
 
-// TestA26ErrorIsLogged lets OnError log through the recorder that failed.
-func TestA26ErrorIsLogged(t *testing.T) {
+// TestErrorIsLogged lets OnError log through the recorder that failed.
+func TestErrorIsLogged(t *testing.T) {
 	if s := os.Getenv(limitEnv); s != "" {
 		signal.Ignore(syscall.SIGXFSZ)
 		for _, d := range durabilities {
@@ -486,8 +486,8 @@ func TestA26ErrorIsLogged(t *testing.T) {
 	}
 }
 
-// TestA28CloseRaces closes in several ways while others record.
-func TestA28CloseRaces(t *testing.T) {
+// TestCloseRaces closes in several ways while others record.
+func TestCloseRaces(t *testing.T) {
 	t.Run("append", TestCloseRace)
 	for _, d := range durabilities {
 		t.Run(d.String(), func(t *testing.T) {
@@ -602,9 +602,9 @@ func TestAccountIsExact(t *testing.T) {
 	}
 }
 
-// TestB03FullDiskAtFinalize lets the disk be full at every so many bytes of the
+// TestFullDiskAtFinalize lets the disk be full at every so many bytes of the
 // ET: the IET stays, and nothing else.
-func TestB03FullDiskAtFinalize(t *testing.T) {
+func TestFullDiskAtFinalize(t *testing.T) {
 	if s := os.Getenv(limitEnv); s != "" {
 		signal.Ignore(syscall.SIGXFSZ)
 		step, err := strconv.Atoi(s)
@@ -645,17 +645,17 @@ func wantWholeET(t *testing.T, name string) {
 	}
 }
 
-func TestB05B09Targets(t *testing.T) { TestFinalizeRefuses(t) }
+func TestFinalizeTargets(t *testing.T) { TestFinalizeRefuses(t) }
 
-// TestB06B07Damaged brings torn, zero and corrupt tails to an end, and records on
+// TestFinalizeDamaged brings torn, zero and corrupt tails to an end, and records on
 // the same path then.
-func TestB06B07Damaged(t *testing.T) {
+func TestFinalizeDamaged(t *testing.T) {
 	t.Run("in place", TestRecoverInPlace)
 	t.Run("strict", TestFinalizeCorrupt)
 	t.Run("next recorder", TestCreateSettlesDead)
 }
 
-func TestB08RoundTrip(t *testing.T) {
+func TestConvertRoundTrip(t *testing.T) {
 	for _, v := range []format.Version{format.V1, format.V2} {
 		var sizes []int
 		for n := range 40 {
@@ -691,7 +691,7 @@ func TestB08RoundTrip(t *testing.T) {
 	}
 }
 
-func TestB10Empty(t *testing.T) {
+func TestFinalizeEmpty(t *testing.T) {
 	t.Run("create", TestCreateDropsEmpty)
 	t.Run("finalize", TestFinalizeEmptyTrace)
 }

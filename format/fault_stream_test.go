@@ -164,8 +164,8 @@ func allDurabilities(t *testing.T, fn func(t *testing.T, d Durability)) {
 // waitsForFile reports whether a call waits for the file, and so is told of its errors.
 func waitsForFile(d Durability) bool { return d == DurabilityWriteThrough || d == DurabilityPower }
 
-// TestA07ErrorAtEveryWrite lets the write k fail, alone or with the next two.
-func TestA07ErrorAtEveryWrite(t *testing.T) {
+// TestErrorAtEveryWrite lets the write k fail, alone or with the next two.
+func TestErrorAtEveryWrite(t *testing.T) {
 	allDurabilities(t, func(t *testing.T, d Durability) {
 		for _, errno := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG, syscall.EIO} {
 			for k := 1; k <= 8; k++ {
@@ -277,8 +277,8 @@ func TestChildOfRefused(t *testing.T) {
 	}
 }
 
-// TestA08ShortWriteAtEveryByte lets a write end after every number of bytes.
-func TestA08ShortWriteAtEveryByte(t *testing.T) {
+// TestShortWriteAtEveryByte lets a write end after every number of bytes.
+func TestShortWriteAtEveryByte(t *testing.T) {
 	allDurabilities(t, func(t *testing.T, d Durability) {
 		for n := 0; ; n++ {
 			what := fmt.Sprintf("%v, %d bytes", d, n)
@@ -317,9 +317,9 @@ func TestA08ShortWriteAtEveryByte(t *testing.T) {
 	})
 }
 
-// TestA09TruncateFails leaves a part of an entry in the file that cannot be taken
+// TestTruncateFails leaves a part of an entry in the file that cannot be taken
 // back: nothing is written behind it, ever, and the next one cuts it off.
-func TestA09TruncateFails(t *testing.T) {
+func TestTruncateFails(t *testing.T) {
 	allDurabilities(t, func(t *testing.T, d Durability) {
 		r, f := faultRecorder(t, RecorderOptions{Durability: d})
 		must(t, r.Log(SpanRef{}, faultEntry("before")))
@@ -371,8 +371,8 @@ func TestA09TruncateFails(t *testing.T) {
 	})
 }
 
-// TestA11SyncFailsOnce: what was lost once is not found by asking again.
-func TestA11SyncFailsOnce(t *testing.T) {
+// TestSyncFailsOnce: what was lost once is not found by asking again.
+func TestSyncFailsOnce(t *testing.T) {
 	allDurabilities(t, func(t *testing.T, d Durability) {
 		r, f := faultRecorder(t, RecorderOptions{Durability: d})
 		must(t, r.Sync(context.Background()))
@@ -403,8 +403,8 @@ func TestA11SyncFailsOnce(t *testing.T) {
 	})
 }
 
-// TestA15Full counts up to the last id that 32 bits have.
-func TestA15Full(t *testing.T) {
+// TestTraceIsFull counts up to the last id that 32 bits have.
+func TestTraceIsFull(t *testing.T) {
 	for _, rotates := range []bool{false, true} {
 		t.Run(fmt.Sprint("rotates ", rotates), func(t *testing.T) {
 			o := RecorderOptions{Durability: DurabilityWriteThrough}
@@ -446,9 +446,9 @@ func TestA15Full(t *testing.T) {
 	}
 }
 
-// TestA27DiskStands: while a write does not return, calls wait no longer than
+// TestDiskStands: while a write does not return, calls wait no longer than
 // MaxBlock, and what is dropped is told and counted.
-func TestA27DiskStands(t *testing.T) {
+func TestDiskStands(t *testing.T) {
 	for _, d := range []Durability{DurabilityProcess, DurabilityBuffered} {
 		t.Run(d.String(), func(t *testing.T) {
 			r, f := faultRecorder(t, RecorderOptions{Durability: d, MaxBlock: 10 * time.Millisecond})
@@ -539,9 +539,9 @@ func TestWaitingAgeEverywhere(t *testing.T) {
 	})
 }
 
-// TestA15AgeInQuietProgram begins a new file when it is time, with nobody there to
+// TestAgeInQuietProgram begins a new file when it is time, with nobody there to
 // record.
-func TestA15AgeInQuietProgram(t *testing.T) {
+func TestAgeInQuietProgram(t *testing.T) {
 	allDurabilities(t, func(t *testing.T, d Durability) {
 		synctest.Test(t, func(t *testing.T) {
 			r, _ := faultRecorder(t, RecorderOptions{Durability: d, MaxFileAge: 10 * time.Second})
@@ -558,9 +558,9 @@ func TestA15AgeInQuietProgram(t *testing.T) {
 	})
 }
 
-// TestA30Clock: entries of one caller stay in their order whatever the clock says,
+// TestClockGoesBack: entries of one caller stay in their order whatever the clock says,
 // and files that are rotated out at one moment have different names.
-func TestA30Clock(t *testing.T) {
+func TestClockGoesBack(t *testing.T) {
 	allDurabilities(t, func(t *testing.T, d Durability) {
 		r, err := Create(filepath.Join(t.TempDir(), "app.iet"), &RecorderOptions{Durability: d})
 		must(t, err)

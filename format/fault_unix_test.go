@@ -20,10 +20,10 @@ import (
 
 const limitEnv = "ENTRACE_TEST_LIMIT"
 
-// TestFullDisk stops a recorder at every byte of some entries, as a full disk
+// TestFileSizeLimit stops a recorder at every byte of some entries, as a full disk
 // does: the file ends where an entry does, the loss is counted, and recording
 // goes on when there is room again.
-func TestFullDisk(t *testing.T) {
+func TestFileSizeLimit(t *testing.T) {
 	if limit := os.Getenv(limitEnv); limit != "" {
 		n, err := strconv.ParseUint(limit, 10, 64)
 		must(t, err)
@@ -37,7 +37,7 @@ func TestFullDisk(t *testing.T) {
 	must(t, err)
 	const header = 23
 	for limit := header; limit < header+60; limit++ {
-		cmd := exec.Command(exe, "-test.run=^TestFullDisk$")
+		cmd := exec.Command(exe, "-test.run=^TestFileSizeLimit$")
 		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", limitEnv, limit), pathEnv+"="+filepath.Join(t.TempDir(), "app.et"))
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("limit %d: %v\n%s", limit, err, out)

@@ -18,9 +18,8 @@ import (
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
-// The hostile tests are the rows C1 to C20 of the project's fault matrix: every
-// test is named after its row. Traces are built field by field, so that any one
-// field can be wrong while all else is right.
+// The hostile tests are those of docs/faults.md for reading. Traces are built field by
+// field, so that any one field can be wrong while all else is right.
 
 var hostileVersions = []Version{V1, V2}
 

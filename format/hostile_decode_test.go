@@ -52,7 +52,7 @@ func wantBounded(t *testing.T, what string, fileSize int, f func()) {
 	}
 }
 
-func TestC01LengthClaims(t *testing.T) {
+func TestLengthClaims(t *testing.T) {
 	for _, v := range hostileVersions {
 		for _, field := range entryLengths(v) {
 			for _, claim := range hugeLengths {
@@ -138,7 +138,7 @@ func lengthInFile(t *testing.T, tr *fakeTrace, field string, claimed uint64) {
 		}
 	})
 	if tr.Format == ET {
-		return // see TestC05DamagedETKeepsPrefix
+		return // see TestDamagedETKeepsPrefix
 	}
 	wantBounded(t, "Recover", len(tr.b), func() {
 		out := filepath.Join(t.TempDir(), "out.et")
@@ -148,7 +148,7 @@ func lengthInFile(t *testing.T, tr *fakeTrace, field string, claimed uint64) {
 	})
 }
 
-func TestC01LengthClaimsOfFrames(t *testing.T) {
+func TestLengthClaimsOfFrames(t *testing.T) {
 	for _, v := range hostileVersions {
 		for _, claim := range hugeLengths {
 			t.Run(fmt.Sprintf("v%d/%s", v, claim.name), func(t *testing.T) {
@@ -163,7 +163,7 @@ func TestC01LengthClaimsOfFrames(t *testing.T) {
 	}
 }
 
-func TestC01LengthClaimsOfTables(t *testing.T) {
+func TestLengthClaimsOfTables(t *testing.T) {
 	for _, v := range hostileVersions {
 		for _, field := range []string{"offsets.len", "pool.len", "pool[0].len", "pool[2].len"} {
 			for _, claim := range hugeLengths {
@@ -205,7 +205,7 @@ func TestC01LengthClaimsOfTables(t *testing.T) {
 
 // A file can claim to be large without being so: a sparse one. An entry in it is
 // still bounded by MaxEntrySize.
-func TestC01LengthOfSparseEntry(t *testing.T) {
+func TestLengthOfSparseEntry(t *testing.T) {
 	for _, v := range hostileVersions {
 		tr := fakeFile{Version: v, Format: ET, Entries: fakes(2)}.build()
 		name := writeFile(t, "x.et", tr.b)
@@ -231,7 +231,7 @@ func TestC01LengthOfSparseEntry(t *testing.T) {
 	}
 }
 
-func TestC02BadParents(t *testing.T) {
+func TestBadParents(t *testing.T) {
 	cases := []struct {
 		name   string
 		entry  int
@@ -298,7 +298,7 @@ func TestC02BadParents(t *testing.T) {
 	}
 }
 
-func TestC06LongNumbers(t *testing.T) {
+func TestLongNumbers(t *testing.T) {
 	long := func(n uint64, tag byte) []byte {
 		b := append([]byte{tag}, binary.LittleEndian.AppendUint64(nil, n)...)
 		return append(b, make([]byte, 8)...)[:1+2<<(tag-wire.Tag16)]
@@ -390,7 +390,7 @@ func longNumber(t *testing.T, tr *fakeTrace, field string, fits bool) {
 	}
 }
 
-func TestC06LongNumbersInTables(t *testing.T) {
+func TestLongNumbersInTables(t *testing.T) {
 	for _, v := range hostileVersions {
 		for _, c := range []struct {
 			field string
@@ -427,7 +427,7 @@ func TestC06LongNumbersInTables(t *testing.T) {
 	}
 }
 
-func TestC07BadTags(t *testing.T) {
+func TestBadTags(t *testing.T) {
 	cases := []struct {
 		field string
 		tag   []byte
@@ -488,7 +488,7 @@ func TestC07BadTags(t *testing.T) {
 	}
 }
 
-func TestC08NamesAndValues(t *testing.T) {
+func TestNamesAndValuesDiffer(t *testing.T) {
 	t.Run("count", func(t *testing.T) {
 		for _, n := range []uint64{0, 1, 7} {
 			for _, sf := range hostileFormats {
@@ -552,7 +552,7 @@ func TestC08NamesAndValues(t *testing.T) {
 	}
 }
 
-func TestC09InvalidUTF8(t *testing.T) {
+func TestInvalidUTF8(t *testing.T) {
 	bad := []string{"\xff", "a\xc3", "\xed\xa0\x80 surrogate", "over\xc0\xaflong", "\xf4\x90\x80\x80"}
 	fields := []struct {
 		name string
@@ -635,7 +635,7 @@ func TestC09InvalidUTF8(t *testing.T) {
 	}
 }
 
-func TestC11Magic(t *testing.T) {
+func TestBadMagic(t *testing.T) {
 	good := fakeFile{Version: V1, Format: IET, Entries: fakes(3)}.build()
 	seen := make(map[string]string)
 	check := func(t *testing.T, b []byte, want func(err error) bool) {

@@ -14,7 +14,7 @@ import (
 )
 
 // The tree that fakes(6) makes: 0 has 1 and 2, 1 has 3, 4, 2 has 5 and 6.
-func TestC03Pool(t *testing.T) {
+func TestBadPool(t *testing.T) {
 	num := func(n uint64) []byte { return wire.AppendUint(nil, n) }
 	kids := func(ids ...uint32) []byte { return AppendPoolEntry(nil, PoolEntry{Children: ids}) }
 	cases := []struct {
@@ -88,7 +88,7 @@ func TestC03Pool(t *testing.T) {
 
 // The parents that the entries hold can differ from the pool: both are right by
 // themselves, and Verify says so.
-func TestC03PoolSaysAnotherParent(t *testing.T) {
+func TestPoolSaysAnotherParent(t *testing.T) {
 	for _, v := range hostileVersions {
 		es := fakes(6)
 		tr := fakeFile{Version: v, Format: ET, Entries: es, Instead: map[string][]byte{}}.build()
@@ -103,7 +103,7 @@ func TestC03PoolSaysAnotherParent(t *testing.T) {
 	}
 }
 
-func TestC04Offsets(t *testing.T) {
+func TestBadOffsets(t *testing.T) {
 	for _, v := range hostileVersions {
 		good := fakeFile{Version: v, Format: ET, Entries: fakes(6)}.build()
 		off := func(i int) uint64 { return uint64(good.bodies[i] - good.at["data"]) }
@@ -166,7 +166,7 @@ func TestC04Offsets(t *testing.T) {
 	}
 }
 
-func TestC05EntryEnds(t *testing.T) {
+func TestEntryEnds(t *testing.T) {
 	for _, v := range hostileVersions {
 		for _, by := range []int{-2, -1, 1, 2} {
 			t.Run(fmt.Sprintf("et/v%d/%+d", v, by), func(t *testing.T) {
@@ -231,7 +231,7 @@ func TestC05EntryEnds(t *testing.T) {
 	}
 }
 
-func TestC05TrailingGarbage(t *testing.T) {
+func TestTrailingGarbage(t *testing.T) {
 	eachKind(t, func(t *testing.T, v Version, sf StorageFormat) {
 		garbage := bytes.Repeat([]byte{0xff}, 40)
 		tr := fakeFile{Version: v, Format: sf, Entries: fakes(6), Tail: garbage}.build()
@@ -259,7 +259,7 @@ func TestC05TrailingGarbage(t *testing.T) {
 
 // An ET whose tables are right but whose entry is not: what is before the entry
 // can be saved.
-func TestC05DamagedETKeepsPrefix(t *testing.T) {
+func TestDamagedETKeepsPrefix(t *testing.T) {
 	for _, v := range hostileVersions {
 		for _, bad := range []int{1, 3, 6} {
 			t.Run(fmt.Sprintf("v%d/entry %d", v, bad), func(t *testing.T) {

@@ -80,7 +80,7 @@ func (t *fakeTrace) wantRaw(way string, id int) []byte {
 	return t.raws[id].b
 }
 
-func TestC16TruncatedWhileMapped(t *testing.T) {
+func TestTruncatedWhileMapped(t *testing.T) {
 	notOnWindows(t)
 	eachKind(t, func(t *testing.T, v Version, sf StorageFormat) {
 		tr := pages(v, sf)
@@ -155,7 +155,7 @@ func TestC16TruncatedWhileMapped(t *testing.T) {
 
 // A file can be truncated between the moment at which its size is looked at and
 // the scan that makes the index.
-func TestC16TruncatedWhileOpened(t *testing.T) {
+func TestTruncatedWhileOpened(t *testing.T) {
 	notOnWindows(t)
 	eachKind(t, func(t *testing.T, v Version, sf StorageFormat) {
 		tr := pages(v, sf)
@@ -185,7 +185,7 @@ func TestC16TruncatedWhileOpened(t *testing.T) {
 	})
 }
 
-func TestC16FollowShrunk(t *testing.T) {
+func TestFollowShrunk(t *testing.T) {
 	notOnWindows(t)
 	streams(t, func(t *testing.T, v Version, sf StorageFormat) {
 		tr := pages(v, sf)
@@ -211,7 +211,7 @@ func TestC16FollowShrunk(t *testing.T) {
 	})
 }
 
-func TestC17GrowsWhileMapped(t *testing.T) {
+func TestGrowsWhileMapped(t *testing.T) {
 	streams(t, func(t *testing.T, v Version, sf StorageFormat) {
 		tr := fakeFile{Version: v, Format: sf, Entries: small(30)}.build()
 		cut := tr.ends[20] + 4
@@ -260,7 +260,7 @@ func TestC17GrowsWhileMapped(t *testing.T) {
 
 // However the bytes of an entry come, Follow gives it when the last one is there,
 // and not before.
-func TestC17FollowByteByByte(t *testing.T) {
+func TestFollowByteByByte(t *testing.T) {
 	streams(t, func(t *testing.T, v Version, sf StorageFormat) {
 		es := small(40)
 		es = append(es, fakeEntry{TraceEntry: TraceEntry{Metadata: Metadata{Name: NameEnd}}})
@@ -304,7 +304,7 @@ func TestC17FollowByteByByte(t *testing.T) {
 }
 
 // A writer that could not finish an entry takes back what it wrote of it.
-func TestC17FollowTakenBack(t *testing.T) {
+func TestFollowTakenBack(t *testing.T) {
 	streams(t, func(t *testing.T, v Version, sf StorageFormat) {
 		long := fakeFile{Version: v, Format: sf, Entries: small(7)}.build()
 		short := fakeFile{Version: v, Format: sf, Entries: append(small(6), small(1)[1])}.build()
@@ -337,7 +337,7 @@ func TestC17FollowTakenBack(t *testing.T) {
 	})
 }
 
-func TestC17FollowLiveRecorder(t *testing.T) {
+func TestFollowLiveRecorder(t *testing.T) {
 	for _, v := range hostileVersions {
 		for _, base := range []string{"app.et", "app.iet"} {
 			t.Run(fmt.Sprintf("v%d/%s", v, base), func(t *testing.T) {
@@ -422,7 +422,7 @@ func followLive(t *testing.T, name string) map[uint32]string {
 	}
 }
 
-func TestC18CloseWhileReading(t *testing.T) {
+func TestCloseWhileReading(t *testing.T) {
 	eachKind(t, func(t *testing.T, v Version, sf StorageFormat) {
 		tr := pages(v, sf)
 		name := writeFile(t, "x", tr.b)
@@ -486,7 +486,7 @@ func TestC18CloseWhileReading(t *testing.T) {
 	})
 }
 
-func TestC18EverythingAfterClose(t *testing.T) {
+func TestEverythingAfterClose(t *testing.T) {
 	tr := fakeFile{Version: V2, Format: IET, Entries: fakes(4)}.build()
 	f, err := Open(writeFile(t, "x.iet", tr.b), nil)
 	if err != nil {
@@ -516,7 +516,7 @@ func TestC18EverythingAfterClose(t *testing.T) {
 	}
 }
 
-func TestC19RenamedOver(t *testing.T) {
+func TestRenamedOver(t *testing.T) {
 	notOnWindows(t)
 	eachKind(t, func(t *testing.T, v Version, sf StorageFormat) {
 		tr := pages(v, sf)

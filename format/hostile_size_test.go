@@ -75,7 +75,7 @@ const million = 1_000_000
 
 // A tree of any shape is opened, viewed and walked without recursion: the stack
 // is not allowed to grow beyond a megabyte, at which the test would crash.
-func TestC12DeepAndWide(t *testing.T) {
+func TestDeepAndWide(t *testing.T) {
 	n := million
 	if testing.Short() || raceEnabled {
 		n /= 20
@@ -173,7 +173,7 @@ func stopwatch(f func()) time.Duration {
 }
 
 // Input against which a simple way of doing things takes quadratic time.
-func TestC13NothingIsQuadratic(t *testing.T) {
+func TestNothingIsQuadratic(t *testing.T) {
 	if testing.Short() || raceEnabled {
 		t.Skip("measures time")
 	}
@@ -305,7 +305,7 @@ func (c *counter) Read(b []byte) (int, error) {
 
 // Counted work: a Reader reads every byte once, in large pieces, however the
 // entries lie.
-func TestC13ReadsOnce(t *testing.T) {
+func TestReadsOnce(t *testing.T) {
 	many := &TraceEntry{Metadata: Metadata{Name: "n"}}
 	for i := range 60_000 {
 		many.Attributes = append(many.Attributes, Attribute{fmt.Sprintf("%06d", i), StringValue("0123456789")})
@@ -340,7 +340,7 @@ func plainEntry0(int) *TraceEntry { return plainEntry(0) }
 
 // Counted work: Follow reads anew when it knows too little of an entry, but must
 // not do so for every attribute of one that is larger than its buffer.
-func TestC13FollowLargeEntry(t *testing.T) {
+func TestFollowLargeEntry(t *testing.T) {
 	for _, v := range hostileVersions {
 		e := &TraceEntry{Metadata: Metadata{Name: "n"}}
 		for i := range 15_500 { // 290 KB
@@ -404,7 +404,7 @@ func peakHeap(f func()) uint64 {
 	return peak
 }
 
-func TestC14Memory(t *testing.T) {
+func TestMemoryIsBounded(t *testing.T) {
 	size := 20 << 20
 	if testing.Short() || raceEnabled {
 		size >>= 3
@@ -474,7 +474,7 @@ func TestC14Memory(t *testing.T) {
 }
 
 // A limit that is set is kept, and one that is not is that of the package.
-func TestC14MaxEntrySize(t *testing.T) {
+func TestMaxEntrySize(t *testing.T) {
 	streams(t, func(t *testing.T, v Version, sf StorageFormat) {
 		es := small(2)
 		es[2].Message = Some(strings.Repeat("x", 5000))
@@ -501,7 +501,7 @@ func TestC14MaxEntrySize(t *testing.T) {
 }
 
 // A trace that has no entries has a view that has none.
-func TestC12EmptyView(t *testing.T) {
+func TestEmptyView(t *testing.T) {
 	eachKind(t, func(t *testing.T, v Version, sf StorageFormat) {
 		view, err := NewView(openBytes(t, fakeFile{Version: v, Format: sf}.build().b))
 		if err != nil {

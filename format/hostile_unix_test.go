@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-func TestC20NotRegular(t *testing.T) {
+func TestOpenNotRegular(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }
 	fifo := path("fifo.iet")

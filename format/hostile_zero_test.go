@@ -45,7 +45,7 @@ func wantZeroTail(t *testing.T, what string, err error, n, end int) {
 	}
 }
 
-func TestC10ZeroTail(t *testing.T) {
+func TestZeroTail(t *testing.T) {
 	for _, entries := range []int{0, 1, 9} { // 0: nothing but the magic
 		for _, zeros := range zeroTails() {
 			t.Run(fmt.Sprintf("%d entries/%d zeros", entries, zeros), func(t *testing.T) {
@@ -107,7 +107,7 @@ func plain(t *testing.T, b []byte, v Version) []string {
 
 // Zeros in the middle are what a plain decoder takes them for: entries, and the
 // beginning of the next.
-func TestC10ZerosInTheMiddle(t *testing.T) {
+func TestZerosInTheMiddle(t *testing.T) {
 	for _, v := range hostileVersions {
 		for _, zeros := range zeroTails() {
 			es := small(12)
@@ -154,7 +154,7 @@ func TestC10ZerosInTheMiddle(t *testing.T) {
 
 // A file of nothing but zeros has no magic, not even a part of one, and one of
 // all zeros behind the magic has no entries.
-func TestC10AllZero(t *testing.T) {
+func TestAllZero(t *testing.T) {
 	streams(t, func(t *testing.T, v Version, sf StorageFormat) {
 		tr := fakeFile{Version: v, Format: sf, Tail: make([]byte, 1<<20)}.build()
 		name := writeFile(t, "x.iet", tr.b)
@@ -175,7 +175,7 @@ func TestC10AllZero(t *testing.T) {
 
 // Follow must not spend more than the zeros are worth on a long run of them,
 // and listen to its context while it does.
-func TestC10FollowLongZeros(t *testing.T) {
+func TestFollowLongZeros(t *testing.T) {
 	for _, tail := range []string{"", "an entry"} {
 		t.Run("then "+tail, func(t *testing.T) {
 			const zeros = 1 << 20
@@ -225,7 +225,7 @@ func TestC10FollowLongZeros(t *testing.T) {
 }
 
 // The frame of an IETPrefix entry that claims no bytes is no entry.
-func TestC10EmptyFrame(t *testing.T) {
+func TestEmptyFrame(t *testing.T) {
 	for _, v := range hostileVersions {
 		tail := append(make([]byte, prefixSize), binary.LittleEndian.AppendUint64(nil, 10)...)
 		tr := fakeFile{Version: v, Format: IETPrefix, Entries: small(3), Tail: tail}.build()
@@ -239,7 +239,7 @@ func TestC10EmptyFrame(t *testing.T) {
 
 // Zeros before damage are a mark of the crash as much as zeros at the end: what
 // Recover leaves must not end in them, or a second Recover finds a zero tail.
-func TestC10ZerosBeforeDamage(t *testing.T) {
+func TestZerosBeforeDamage(t *testing.T) {
 	for _, v := range hostileVersions {
 		for what, tail := range map[string][]byte{
 			"a part of an entry": {5},
