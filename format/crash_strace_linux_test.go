@@ -498,3 +498,36 @@ func TestFaultySyscalls(t *testing.T) {
 		})
 	}
 }
+
+// TestRotationFails lets the renames of a rotation fail: the file goes on as it was, and
+// has one end.
+func TestRotationFails(t *testing.T) {
+	needStrace(t)
+	c := &crashRun{path: filepath.Join(t.TempDir(), "app.iet"), version: format.V1, goroutines: 1, units: 88, flushEvery: 29, entries: 40, end: "close"}
+	out, err := c.traced(t, "-e", "trace=renameat2", "-e", "inject=renameat2:error=EIO")
+	if err == nil || !strings.Contains(out, "rotate "+c.path) { // Close says so
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if log := readFile(t, filepath.Join(filepath.Dir(c.path), ".strace")); !bytes.Contains(log, []byte("INJECTED")) {
+		t.Fatalf("nothing was injected:\n%s", log)
+	}
+	c.check(t, collect(t, filepath.Dir(c.path)))
+	f, err := format.Open(c.path, nil)
+	must(t, err)
+	defer f.Close()
+	var ends []uint32
+	must(t, f.Walk(0, func(id uint32, e *format.TraceEntry) error {
+		if e.Metadata.Name == format.NameEnd {
+			ends = append(ends, id)
+		}
+		return nil
+	}))
+	if len(ends) != 1 || int(ends[0]) != f.Len()-1 || len(traces(t, filepath.Dir(c.path))) != 1 {
+		t.Errorf("of %d entries %v are ends, the files are %q", f.Len(), ends, traces(t, filepath.Dir(c.path)))
+	}
+	for _, name := range dirNames(t, filepath.Dir(c.path)) {
+		if strings.Contains(name, ".tmp-") {
+			t.Errorf("%s is left", name)
+		}
+	}
+}

@@ -90,7 +90,7 @@ func (f *File) index(o *OpenOptions) error {
 		return f.readError(err)
 	}
 	if f.format == ET {
-		if err = f.readError(f.src.View(0, f.src.Size(), f.header)); err == nil && !o.Prefix {
+		if err = f.readError(f.tables()); err == nil && !o.Prefix {
 			return nil
 		}
 	}

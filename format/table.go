@@ -9,15 +9,53 @@ import (
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
-// header reads the offsets and the pool of the ET b and checks that they make a
-// tree over entries that fit.
-func (f *File) header(b []byte) error {
+// tables reads the offsets and the pool of an ET and checks that they make a tree over
+// entries that fit. Where there is no map it does not read the rest of the file.
+func (f *File) tables() error {
+	size := f.src.Size()
+	part := size
+	if !f.src.Mapped() {
+		part = min(size, 1<<20)
+	}
+	for {
+		err := f.src.View(0, part, func(b []byte) error { return f.header(b, size) })
+		if part == size || !errors.Is(err, ErrTruncated) {
+			if err != nil || f.Len() == 0 {
+				return err
+			}
+			break
+		}
+		part = min(4*part, size)
+	}
+	// The tables do not tell where the last entry ends: a file that was cut there looks
+	// like a whole one.
+	n := f.Len()
+	at := f.data + int64(f.offsets[n-1])
+	return f.src.View(at, min(size-at, int64(f.maxSize)+1), func(last []byte) error {
+		d := decoder{version: f.version, maxSize: f.maxSize}
+		d.reset(last, at, int64(n-1))
+		d.traceEntry(new(TraceEntry))
+		if err := d.Err(); err != nil {
+			return err
+		}
+		if d.off < len(last) {
+			return &CorruptError{Offset: d.base + int64(d.off), Entry: int64(n - 1), Err: ErrTrailingBytes}
+		}
+		return nil
+	})
+}
+
+// header reads the tables that b begins with, of an ET of so many bytes.
+func (f *File) header(b []byte, of int64) error {
 	d := decoder{version: f.version, maxSize: math.MaxInt}
 	d.reset(b, 0, NoEntry)
 	d.off = MagicSize
 	// An entry takes a byte in each table besides its own: more cannot be there.
-	at := d.off
-	n := d.Len("offsets", f.version.minEntrySize()+2)
+	at, least := d.off, 2
+	if int64(len(b)) == of {
+		least += f.version.minEntrySize()
+	}
+	n := d.Len("offsets", least)
 	if err := d.Err(); err != nil {
 		return err
 	}
@@ -31,7 +69,7 @@ func (f *File) header(b []byte) error {
 		return err
 	}
 	f.data, f.longer = int64(d.off), d.longer
-	size := uint64(len(b) - d.off)
+	size := uint64(of - f.data)
 	if n > 0 && f.offsets[n-1] >= size {
 		return &CorruptError{Offset: f.data, Entry: int64(n - 1), Field: "offsets", Err: ErrBadOffset}
 	}
@@ -39,21 +77,6 @@ func (f *File) header(b []byte) error {
 		return &CorruptError{Offset: f.data, Entry: NoEntry, Err: ErrTrailingBytes}
 	}
 	f.offsets[n] = size
-	if n == 0 {
-		return nil
-	}
-	// The tables do not tell where the last entry ends: a file that was cut
-	// there looks like a whole one.
-	last := b[d.off+int(f.offsets[n-1]):]
-	d.maxSize = f.maxSize
-	d.reset(last, f.data+int64(f.offsets[n-1]), int64(n-1))
-	d.traceEntry(new(TraceEntry))
-	if err := d.Err(); err != nil {
-		return err
-	}
-	if d.off < len(last) {
-		return &CorruptError{Offset: d.base + int64(d.off), Entry: int64(n - 1), Err: ErrTrailingBytes}
-	}
 	return nil
 }
 

@@ -10,12 +10,14 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/entrace-go/entrace/internal/mapfile"
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
@@ -69,7 +71,7 @@ func wantTables(t *testing.T, what string, v Version, b []byte) {
 	t.Helper()
 	offsets, parents, data, longer, want := plainTables(v, b)
 	f := &File{version: v, maxSize: DefaultMaxEntrySize}
-	err := f.header(b)
+	err := f.header(b, int64(len(b)))
 	if want != nil {
 		if fmt.Sprintf("%T %v", err, err) != fmt.Sprintf("%T %v", want, want) {
 			t.Errorf("%s: error %v, want %v", what, err, want)
@@ -168,7 +170,7 @@ func TestTablesLarge(t *testing.T) {
 		b.Write(make([]byte, 12*n)) // as many can be there, but not that far away
 		wantTables(t, fmt.Sprint(n, " entries"), V2, b.Bytes())
 		f := &File{version: V2, maxSize: DefaultMaxEntrySize}
-		if err := f.header(b.Bytes()); !errors.Is(err, ErrBadOffset) || f.data != int64(data) || !slices.Equal(f.parents, tab.parents) ||
+		if err := f.header(b.Bytes(), int64(b.Len())); !errors.Is(err, ErrBadOffset) || f.data != int64(data) || !slices.Equal(f.parents, tab.parents) ||
 			!slices.Equal(f.offsets[:n], tab.offsets[:n]) {
 			t.Errorf("%d entries: %v, data at %d, want %v at %d", n, err, f.data, ErrBadOffset, data)
 		}
@@ -344,4 +346,58 @@ func FuzzTables(f *testing.F) {
 		}
 		wantTables(t, "fuzz", v, append(AppendMagic(nil, v, ET), body...))
 	})
+}
+
+// TestOpenWithoutMap reads the tables of an ET and not the rest of it, where the system has
+// no map, and finds the same.
+func TestOpenWithoutMap(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "x.et")
+	w, err := os.Create(name)
+	must(t, err)
+	out, err := NewWriter(w, V1, ET, nil)
+	must(t, err)
+	const n = 60_000
+	for i := range n {
+		e := &TraceEntry{Parent: uint32(i / 2), Metadata: Metadata{Name: strings.Repeat("n", 400)}}
+		_, err := out.Write(e)
+		must(t, err)
+	}
+	must(t, errors.Join(out.Close(), w.Close()))
+	mapped, err := Open(name, nil)
+	must(t, err)
+	defer mapped.Close()
+	open := func() (*File, error) {
+		in, err := os.Open(name)
+		must(t, err)
+		src, err := mapfile.Unmapped(in)
+		must(t, err)
+		f := &File{src: src, name: name, maxSize: DefaultMaxEntrySize}
+		return f, f.index(&OpenOptions{})
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f, err := open()
+	runtime.ReadMemStats(&after)
+	must(t, err)
+	defer f.Close()
+	if took := after.TotalAlloc - before.TotalAlloc; took > uint64(f.Size())/3 {
+		t.Errorf("opening a file of %d bytes takes %d", f.Size(), took)
+	}
+	if f.data != mapped.data || !slices.Equal(f.offsets, mapped.offsets) || !slices.Equal(f.parents, mapped.parents) {
+		t.Error("the tables are others")
+	}
+	for _, id := range []uint32{0, n / 2, n - 1} {
+		a, aerr := f.Entry(id)
+		b, berr := mapped.Entry(id)
+		if aerr != nil || berr != nil || !sameEntry(a, b) {
+			t.Errorf("entry %d: %v, %v", id, aerr, berr)
+		}
+	}
+	must(t, os.Truncate(name, f.Size()-1))
+	cut, err := open()
+	must(t, err)
+	defer cut.Close()
+	if cut.Len() != n-1 || !errors.Is(cut.Damage(), ErrTruncated) {
+		t.Errorf("of the file that was cut there are %d entries, %v", cut.Len(), cut.Damage())
+	}
 }

@@ -5,11 +5,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -496,5 +498,65 @@ func BenchmarkAppend(b *testing.B) {
 				})
 			})
 		}
+	}
+}
+
+// A badPage is a file of which a page cannot be read.
+type badPage struct {
+	io.ReaderAt
+
+	at int64
+}
+
+func (b *badPage) ReadAt(to []byte, off int64) (int, error) {
+	if off <= b.at && b.at < off+int64(len(to)) {
+		return 0, syscall.EIO
+	}
+	return b.ReaderAt.ReadAt(to, off)
+}
+
+// TestUnreadableSegment: a disk that cannot read a page costs its segment, and no more.
+func TestUnreadableSegment(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "j")
+	j, err := New(Options{Medium: Written, Name: name, Segments: 8, Extra: 2, MaxWait: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hint := j.NewHint()
+	const n = 300 // of 1000 bytes: several segments
+	for i := range n {
+		if _, err := j.Append(record(1, i, 1000, false), &hint); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := func(r io.ReaderAt) (records, damaged int) {
+		d, err := ReadDead(r, fi.Size(), func([]byte) func(uint32) uint64 { return func(uint32) uint64 { return 0 } })
+		if err != nil {
+			t.Fatal(err)
+		}
+		for m := NewMerge(d.Shards()); m.Next() != nil; {
+			records++
+		}
+		return records, d.Damaged
+	}
+	all, damaged := count(f)
+	if all != n || damaged != 0 {
+		t.Fatalf("%d records, %d segments are damaged", all, damaged)
+	}
+	left, damaged := count(&badPage{f, headerSize + SegmentSize + 5000})
+	if lost := all - left; damaged != 1 || lost < 1 || lost > SegmentSize/1000+1 {
+		t.Errorf("%d records are lost, %d segments are damaged", lost, damaged)
 	}
 }

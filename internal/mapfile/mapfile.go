@@ -68,6 +68,18 @@ func New(f *os.File) (*File, error) {
 	return s, nil
 }
 
+// Unmapped is New where no map can be had, for tests.
+func Unmapped(f *os.File) (*File, error) {
+	fi, err := f.Stat()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &File{f: f, size: fi.Size()}, nil
+}
+
+// Mapped reports whether View costs no copy.
+func (s *File) Mapped() bool { return s.m != nil }
+
 // Size returns the size of the view in bytes.
 func (s *File) Size() int64 { return s.size }
 
