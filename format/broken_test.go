@@ -2,6 +2,7 @@ package format_test
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -35,6 +36,35 @@ func TestRecoverCorruptAgain(t *testing.T) {
 		}
 		if n := dirNames(t, dir); len(n) != len(originals) {
 			t.Errorf("%s: the folder has %q", name, n)
+		}
+	}
+}
+
+// TestTornRootAndEmptyJournal has an IET of which not even the root is whole, beside a
+// journal without a checkpoint, of this layout or another one: nothing panics.
+func TestTornRootAndEmptyJournal(t *testing.T) {
+	for _, torn := range []int{0, 5, 11, 15} {
+		for _, journal := range [][]byte{{}, make([]byte, 200_000), append([]byte("ENTRACEB\x01\x00\x00\x00\x00\x00\x01\x00"), make([]byte, 100_000)...)} {
+			for _, recover := range []bool{false, true} {
+				dir := t.TempDir()
+				path := filepath.Join(dir, "app.et")
+				whole := format.AppendTraceEntry(format.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())
+				must(t, os.WriteFile(filepath.Join(dir, "app.iet"), whole[:torn], 0o600))
+				must(t, os.WriteFile(filepath.Join(dir, "app.iet.buffer"), journal, 0o600))
+				if recover {
+					if _, err := format.Recover(path, ""); err != nil && !errors.Is(err, format.ErrTruncated) {
+						t.Errorf("%d bytes, a journal of %d: %v", torn, len(journal), err)
+					}
+				}
+				rec, err := format.Create(path, nil)
+				must(t, err)
+				must(t, rec.Log(format.SpanRef{}, named("said")))
+				closeRecorder(t, rec)
+				f := open(t, path)
+				if f.Len() != 3 {
+					t.Errorf("%d bytes: the next trace has %d entries", torn, f.Len())
+				}
+			}
 		}
 	}
 }

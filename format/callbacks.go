@@ -38,13 +38,25 @@ func (c *callbacks) post(size int, fn func()) bool {
 	if len(c.queue) >= maxCallbacks || c.size+size > maxCallbackBytes && c.size > 0 {
 		return false
 	}
-	c.queue = append(c.queue, callback{fn, size})
-	c.size += size
+	c.add(callback{fn, size})
+	return true
+}
+
+// mustPost is post for what has to come, room or not, and is rare.
+func (c *callbacks) mustPost(fn func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.add(callback{fn, 0})
+}
+
+// add queues a function. The lock is held.
+func (c *callbacks) add(f callback) {
+	c.queue = append(c.queue, f)
+	c.size += f.size
 	if !c.running {
 		c.running, c.idle = true, make(chan struct{})
 		go c.run()
 	}
-	return true
 }
 
 func (c *callbacks) run() {

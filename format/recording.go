@@ -154,11 +154,12 @@ func (t *recording) putLater(r *journal.Record, hint *journal.Hint, err error) e
 		}
 		t.now()
 		if now, ferr := t.flushed(); ferr != nil && (now != flushes || t.stuck.Load()) {
-			t.stuck.Store(true)
+			t.setStuck(true)
 			return t.refuse(ferr, r) // the disk is full, or worse
 		}
-		if t.stuck.Load() || time.Since(start) >= t.o.MaxBlock {
-			t.stuck.Store(true)
+		waited := errors.Is(err, journal.ErrBusy) // as long as it may, for its shard
+		if t.stuck.Load() || waited || time.Since(start) >= t.o.MaxBlock {
+			t.setStuck(true)
 			t.failed(ErrOverflow)
 			return t.refuse(ErrOverflow, r)
 		}
@@ -171,6 +172,12 @@ func (t *recording) putLater(r *journal.Record, hint *journal.Hint, err error) e
 			return nil
 		}
 	}
+}
+
+// setStuck notes that a call has waited in vain, or that it need not any more.
+func (t *recording) setStuck(on bool) {
+	t.stuck.Store(on)
+	t.live.Load().SetHurry(on)
 }
 
 // flushed returns how often the writer has written, and what came of the last time.
@@ -322,7 +329,7 @@ func (t *recording) Wait() error {
 	t.now()
 	err := t.rounds.wait(n, patience)
 	if errors.Is(err, ErrOverflow) {
-		t.stuck.Store(true)
+		t.setStuck(true)
 	}
 	return err
 }

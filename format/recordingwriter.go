@@ -185,8 +185,8 @@ func (w *writer) publish(err error) {
 		p.failing = false
 	}
 	w.mu.Unlock()
-	if err == nil {
-		w.stuck.Store(false)
+	if err == nil && w.stuck.Load() {
+		w.setStuck(false)
 	}
 }
 

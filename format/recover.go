@@ -288,7 +288,10 @@ func (r *Report) bringIn() (*Report, error) {
 		return r, err
 	}
 	if b != nil {
-		if err := b.replay(f, broken != ""); err != nil {
+		if b.layout == nil {
+			err = b.replay(f, broken != "")
+		}
+		if err != nil {
 			return r, errors.Join(err, b.close())
 		}
 		if err := b.remove(); err != nil {

@@ -225,7 +225,9 @@ func (b *deadBuffer) replay(f *os.File, lenient bool) error {
 	}
 	switch {
 	case s.entries == 0:
-		s.version = b.point.version
+		if b.point.version.known() {
+			s.version = b.point.version
+		}
 		s.size = 0 // the magic comes with the root
 	case b.records > 0 && s.version != b.point.version:
 		return &VersionError{Version: s.version} // it is another file

@@ -64,12 +64,23 @@ func (b *background) start(fn func(context.Context) error) {
 		b.ctx, b.cancel = context.WithCancel(context.Background())
 	}
 	b.wg.Go(func() {
-		if err := fn(b.ctx); err != nil {
+		if err := safely(func() error { return fn(b.ctx) }); err != nil {
 			b.mu.Lock()
 			b.err = errors.Join(b.err, err)
 			b.mu.Unlock()
 		}
 	})
+}
+
+// safely calls fn and makes an error of its panic: what a dead process has left must not
+// end the application.
+func safely(fn func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	return fn()
 }
 
 // wait waits for what was started, or cancels it when ctx is done.

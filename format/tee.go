@@ -45,7 +45,7 @@ type teeQueue struct {
 var errTeeBusy = fmt.Errorf("the Tee does not take the entries: %w", ErrOverflow)
 
 // begin tells the Tee of a file.
-func (t *teeQueue) begin(v Version) { t.calls.post(0, func() { t.tee.Begin(v) }) }
+func (t *teeQueue) begin(v Version) { t.calls.mustPost(func() { t.tee.Begin(v) }) }
 
 // take hands entries to the Tee, whose encodings are in b. The error says once that there
 // is no room for them.
@@ -84,9 +84,7 @@ func (t *teeQueue) take(b []byte, entries []placer.Staged) error {
 func (t *teeQueue) close(ctx context.Context) error {
 	var closing atomic.Bool
 	done := make(chan error, 1)
-	if !t.calls.post(0, func() { closing.Store(true); done <- t.tee.Close(ctx) }) {
-		return errTeeBusy
-	}
+	t.calls.mustPost(func() { closing.Store(true); done <- t.tee.Close(ctx) })
 	tick := time.NewTicker(callbackGrace / 20)
 	defer tick.Stop()
 	for {

@@ -92,7 +92,7 @@ func (e *encoder) simple(a *slog.Attr) bool {
 }
 
 func (e *encoder) release() {
-	if e.shared.replace != nil {
+	if len(e.groups) > 0 || len(e.extra) > 0 {
 		clear(e.extra)
 		clear(e.groups)
 		e.groups, e.extra = e.groups[:0], e.extra[:0]

@@ -54,6 +54,7 @@ type Journal struct {
 	hints  atomic.Uint32
 	epoch  uint32       // guarded by the locks of all shards, one of which is enough for reading
 	fresh  atomic.Int64 // about how many bytes were appended since the last Capture
+	hurry  atomic.Bool  // see SetHurry
 
 	mu sync.Mutex // taken with a shard locked, never the other way round
 
@@ -127,6 +128,10 @@ type Hint uint32
 // NewHint returns a hint that few others have.
 func (j *Journal) NewHint() Hint { return Hint(j.hints.Add(1)) }
 
+// SetHurry says whether Append waits but a millisecond for a shard, as others have waited
+// for MaxWait in vain.
+func (j *Journal) SetHurry(on bool) { j.hurry.Store(on) }
+
 // lock returns a locked shard: that of the spans, or the one that hint says, or the next
 // leaf that is not locked.
 func (j *Journal) lock(leaf bool, hint *Hint) (*shard, error) {
@@ -147,9 +152,12 @@ func (j *Journal) lock(leaf bool, hint *Hint) (*shard, error) {
 		return s, nil
 	}
 	const shortest, longest = 20 * time.Microsecond, time.Millisecond
-	pause := shortest
+	pause, most := shortest, j.o.MaxWait
+	if j.hurry.Load() {
+		most = min(most, longest)
+	}
 	for start := time.Now(); !s.mu.TryLock(); {
-		if time.Since(start) >= j.o.MaxWait {
+		if time.Since(start) >= most {
 			return nil, ErrBusy
 		}
 		time.Sleep(pause)

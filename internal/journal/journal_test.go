@@ -560,3 +560,37 @@ func TestUnreadableSegment(t *testing.T) {
 		t.Errorf("%d records are lost, %d segments are damaged", lost, damaged)
 	}
 }
+
+// TestHurry: a call waits for a shard as long as it may, and after one has waited in vain no
+// longer than a millisecond or so.
+func TestHurry(t *testing.T) {
+	j, err := New(Options{Medium: Written, Name: filepath.Join(t.TempDir(), "j"), Segments: 8, Extra: 2, MaxWait: 200 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Remove()
+	for i := range j.shards {
+		j.shards[i].mu.Lock() // as somebody does whose write does not return
+	}
+	hint := j.NewHint()
+	took := func() time.Duration {
+		start := time.Now()
+		if _, err := j.Append(record(1, 1, 100, true), &hint); !errors.Is(err, ErrBusy) {
+			t.Errorf("the error is %v", err)
+		}
+		return time.Since(start)
+	}
+	if d := took(); d < 200*time.Millisecond {
+		t.Errorf("it gives up after %v", d)
+	}
+	j.SetHurry(true)
+	if d := took(); d > 150*time.Millisecond {
+		t.Errorf("it waits %v", d)
+	}
+	for i := range j.shards {
+		j.shards[i].mu.Unlock()
+	}
+	if _, err := j.Append(record(1, 1, 100, true), &hint); err != nil {
+		t.Error(err)
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -245,6 +246,9 @@ func deviceOf(name string) string {
 // the trace may come back.
 const keepFor = 24 * time.Hour
 
+// ownName matches the names that createElsewhere makes: the folder may hold other files.
+var ownName = regexp.MustCompile(`^[A-Z2-7]{26}\.buffer$`)
+
 // sweep removes journals of dead processes from a folder of this package if the files that
 // named them have been gone for long.
 func sweep(dir string) {
@@ -253,7 +257,7 @@ func sweep(dir string) {
 		return
 	}
 	for _, e := range list {
-		if fi, err := e.Info(); err == nil && strings.HasSuffix(e.Name(), bufferExt) && time.Since(fi.ModTime()) > keepFor {
+		if fi, err := e.Info(); err == nil && ownName.MatchString(e.Name()) && time.Since(fi.ModTime()) > keepFor {
 			removeLost(filepath.Join(dir, e.Name()))
 		}
 	}

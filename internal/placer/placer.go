@@ -1,6 +1,7 @@
 package placer
 
 import (
+	"cmp"
 	"errors"
 	"math"
 	"slices"
@@ -536,7 +537,7 @@ func (p *Placer) OpenSpans() []OpenSpan {
 			open = append(open, OpenSpan{record.Ref(key), s.parent, s.resource, s.off, s.id})
 		}
 	}
-	slices.SortFunc(open, func(a, b OpenSpan) int { return int(int64(a.id) - int64(b.id)) })
+	slices.SortFunc(open, func(a, b OpenSpan) int { return cmp.Compare(a.id, b.id) })
 	return open
 }
 

@@ -342,7 +342,9 @@ func (g *Ring) leaveSnapshots(j *journal.Journal) {
 
 // checkName makes another file if somebody has removed the ring's.
 func (g *Ring) checkName() {
-	if j := g.live.Load(); !j.HasName() {
+	j := g.live.Load()
+	j.SetHurry(false)
+	if !j.HasName() {
 		g.replace(j, format.ErrUnlinked)
 	}
 	g.mu.Lock()
@@ -441,7 +443,7 @@ func (g target) Put(r *journal.Record, hint *journal.Hint, e *format.LogEvent) e
 func (g *Ring) put(r *journal.Record, hint *journal.Hint) (*[]*Stream, error) {
 	user := r.Info.User()
 	kind, provider, flags := record.Kind(user&15), format.Provider(user>>4&63), uint8(user>>10)
-	r.Epoch = math.MaxUint32 // what is not in the ring no snapshot has
+	r.Epoch, r.HasMark = math.MaxUint32, false // what is not in the ring no snapshot has
 	j := g.live.Load()
 	if j == nil || kind == record.KindResource {
 		return g.streams.Load(), nil
@@ -484,7 +486,10 @@ func (g *Ring) retry(r *journal.Record, hint *journal.Hint, j *journal.Journal, 
 	switch {
 	case errors.Is(err, journal.ErrTooLarge):
 		err = format.ErrTooLarge
-	case errors.Is(err, journal.ErrFull), errors.Is(err, journal.ErrBusy):
+	case errors.Is(err, journal.ErrBusy):
+		j.SetHurry(true) // until the next look at the file
+		err = format.ErrOverflow
+	case errors.Is(err, journal.ErrFull):
 		err = format.ErrOverflow
 	case errors.Is(err, journal.ErrClosed):
 		err = format.ErrClosed
