@@ -3,6 +3,7 @@ package entrace
 import (
 	"context"
 	"errors"
+	"sync"
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
@@ -14,6 +15,7 @@ type spanExporter struct {
 	*exporter.Exporter
 
 	recording *recording
+	once      sync.Once
 }
 
 // NewSpanExporter returns a span exporter for spans that have ended that records as [Setup]
@@ -27,11 +29,14 @@ func NewSpanExporter(options ...Option) (sdktrace.SpanExporter, error) {
 		return nil, err
 	}
 	e, err := exporter.New(rec.options(c)...)
-	return &spanExporter{e, rec}, err
+	return &spanExporter{Exporter: e, recording: rec}, err
 }
 
 // Shutdown implements sdktrace.SpanExporter.
-func (e *spanExporter) Shutdown(ctx context.Context) error {
-	finish := ctx.Err() == nil
-	return errors.Join(e.Exporter.Shutdown(ctx), e.recording.close(ctx, finish))
+func (e *spanExporter) Shutdown(ctx context.Context) (err error) {
+	e.once.Do(func() {
+		finish := ctx.Err() == nil
+		err = errors.Join(e.Exporter.Shutdown(ctx), e.recording.close(ctx, finish))
+	})
+	return err
 }

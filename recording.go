@@ -61,6 +61,9 @@ func (c *config) openRecorder(r *recording) (err error) {
 		c.mustBeLive()
 		r.recorder = r.control.Recorder()
 		return nil
+	case s.Flight != nil:
+		r.recorder = s.Flight.Recorder()
+		return nil
 	case s.Recorder != nil:
 		r.recorder = s.Recorder
 		return nil
@@ -91,12 +94,10 @@ func serviceName(r *resource.Resource) string {
 
 // close ends the recording. Finish says that ctx was not done when the end began.
 func (r *recording) close(ctx context.Context, finish bool) (err error) {
-	if r.ours {
-		if ctx.Err() != nil { // a ring that stays would be taken for that of a crash
-			err = withGrace(ctx, r.control.Shutdown)
-		} else {
-			err = r.control.Shutdown(ctx)
-		}
+	if r.ours { // a ring that stays would be taken for that of a crash
+		late, cancel := lingering(ctx)
+		err = errors.Join(r.control.Shutdown(late), ctx.Err())
+		cancel()
 	}
 	switch {
 	case !r.owned:
@@ -143,6 +144,10 @@ const defaultTraces = "{service}-traces"
 func (c *config) controlled(s *exporter.Settings, service string) (ctl *control.Control, ours bool, err error) {
 	if ctl, ok := s.Flight.(*control.Control); ok && c.control == nil {
 		c.control = ctl
+	}
+	if ctl, ok := s.Flight.(*control.Control); ok && ctl == nil { // as WithControl(nil): there is none
+		s.Flight = nil
+		c.recording = append(c.recording, exporter.WithFlight(nil))
 	}
 	if c.control != nil {
 		return c.control, false, nil

@@ -120,7 +120,9 @@ func (c *config) processors(ctx context.Context, r *recording) (own sdktrace.Spa
 				env.ReportValue(envTracesExporter, s, errors.New("none goes with no other"))
 			}
 		case strings.EqualFold(name, "entrace"):
-			own = c.own(r)
+			if own == nil {
+				own = c.own(r)
+			}
 		case f == nil:
 			env.ReportValue(envTracesExporter, s, fmt.Errorf("there is no exporter %q; WithSpanExporter adds one", name))
 		default:
@@ -216,6 +218,16 @@ func withGrace(ctx context.Context, fn func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
 	defer cancel()
 	return fn(ctx)
+}
+
+// lingering returns a context that ends some time after ctx.
+func lingering(ctx context.Context) (context.Context, context.CancelFunc) {
+	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		timer := time.AfterFunc(shutdownGrace, cancel)
+		context.AfterFunc(late, func() { timer.Stop() })
+	})
+	return late, func() { stop(); cancel() }
 }
 
 // shutdownGrace is how long recording may take that does not wait for anything but the

@@ -176,7 +176,11 @@ func (f *folder) recover() ([]Crash, error) {
 // that it is told of once.
 func (f *folder) setAside(name string, err error) error {
 	to := name + brokenExt
-	if rerr := osfile.RenameNew(name, to); rerr != nil {
+	d, rerr := journal.OpenDead(name, true)
+	if rerr == nil {
+		rerr = errors.Join(d.Rename(to), d.Close())
+	}
+	if rerr != nil {
 		return errors.Join(err, rerr)
 	}
 	return fmt.Errorf("it is %s now: %w", filepath.Base(to), err)

@@ -290,7 +290,7 @@ func (b *background) finishAbandoned(ctx context.Context, stream string, dead []
 		if err != nil {
 			continue
 		}
-		if osfile.Lock(f, true) == nil && finishArchived(ctx, f, name, et, report) == nil { // on an error the next start tries again
+		if osfile.Lock(f, true) == nil && osfile.SameFile(f, name) && finishArchived(ctx, f, name, et, report) == nil { // on an error the next start tries again
 			finished = append(finished, strings.TrimSuffix(name, extIET))
 			b.ended.Add(finished[len(finished)-1])
 		}

@@ -176,6 +176,8 @@ func (t *recording) putLater(r *journal.Record, hint *journal.Hint, err error) e
 
 // setStuck notes that a call has waited in vain, or that it need not any more.
 func (t *recording) setStuck(on bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.stuck.Store(on)
 	t.live.Load().SetHurry(on)
 }

@@ -98,7 +98,11 @@ func (w *writer) replaceJournal(cause error) {
 	w.intern.Detach(old)
 	_ = old.Remove() // what it held is in the file
 	fallback := w.openJournal()
-	w.placer.Repark()
+	if !w.placer.Repark() { // they are safe in the file
+		for w.placer.StagePending() {
+		}
+		_ = w.flush() // which notes its error
+	}
 	w.checkpoint()
 	err := fmt.Errorf("the journal was lost: %w", cause)
 	if fallback != nil {

@@ -93,9 +93,11 @@ func (w *writer) staged() bool {
 
 // write writes what is in the journal, in the order of time as far as that goes.
 func (w *writer) write() error {
-	w.rounds.begin()
+	// First, so that who asks for the round after this one, and finds that it was asked for
+	// already, is right.
 	w.armed.Store(false)
 	w.urgent.Store(false)
+	w.rounds.begin()
 	err := w.drain()
 	if err == nil && w.o.Durability == DurabilityPower {
 		err = w.sink.sync()

@@ -217,7 +217,7 @@ func (r *Report) removeSource() error {
 		return nil //nolint:nilerr // it is not of this trace
 	}
 	defer f.Close()
-	if osfile.Lock(f, true) != nil {
+	if osfile.Lock(f, true) != nil || !osfile.SameFile(f, stream) {
 		return nil // somebody records the next trace
 	}
 	fi, err := f.Stat()

@@ -309,11 +309,13 @@ func (r *replayer) write(b *deadBuffer, written map[record.Ref]uint32) (err erro
 			err = r.flush(flushSize)
 		}
 	}
+	parked := make(map[record.Ref]bool) // some were parked twice
 	b.parked(func(e *journal.Entry) {
 		var rec record.Record
-		if !rec.Parse(e) {
+		if !rec.Parse(e) || parked[rec.Ref] {
 			return
 		}
+		parked[rec.Ref] = true
 		if _, ok := written[rec.Ref]; !ok && r.placer.Needs(e) { // else it did not wait any more
 			place(e)
 		}

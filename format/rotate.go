@@ -188,7 +188,9 @@ func (w *writer) rotate(now time.Time) error {
 	}
 	// Whoever finds both files, and a checkpoint about the old one, has to know which
 	// spans of the old one are pending: they go to the new one.
-	w.repark()
+	if err := w.repark(); err != nil {
+		return discard(err)
+	}
 	w.checkpoint()
 	if err := w.broken.Load(); err != nil {
 		return discard(*err)
@@ -235,18 +237,29 @@ func (w *writer) rotate(now time.Time) error {
 	return nil
 }
 
+// errNoRoomToPark is why a rotation waits.
+var errNoRoomToPark = errors.New("the journal has no room for the spans that wait")
+
 // repark parks the pending spans anew, so that nothing else is parked behind from.
-func (w *writer) repark() {
+func (w *writer) repark() error {
 	k := &w.parking
 	if k.stream == nil {
-		return
+		return nil
 	}
-	k.from = k.stream.Position()
-	for seg := range k.live {
+	at, old := k.stream.Position(), k.live
+	k.live = make(map[*journal.Segment]int)
+	if !w.placer.Repark() {
+		// What was parked before counts still, and what was now, twice.
+		for seg, n := range old {
+			k.live[seg] += n
+		}
+		return errNoRoomToPark
+	}
+	k.from = at
+	for seg := range old {
 		k.done[seg] = true
 	}
-	clear(k.live)
-	w.placer.Repark()
+	return nil
 }
 
 func closedErr(err error) error {

@@ -2,7 +2,6 @@ package journal
 
 import (
 	"errors"
-	"io/fs"
 	"os"
 	"runtime"
 	"sync"
@@ -55,6 +54,8 @@ type Journal struct {
 	epoch  uint32       // guarded by the locks of all shards, one of which is enough for reading
 	fresh  atomic.Int64 // about how many bytes were appended since the last Capture
 	hurry  atomic.Bool  // see SetHurry
+
+	pointer os.FileInfo // of Beside
 
 	mu sync.Mutex // taken with a shard locked, never the other way round
 
@@ -441,11 +442,29 @@ func (j *Journal) HasName() bool {
 	if err != nil || fi.Size() < size || !osfile.SameFile(p.f, p.name) {
 		return false
 	}
-	if j.o.Beside == "" {
-		return true
+	return j.o.Beside == "" || j.isNamed()
+}
+
+// isNamed reports whether the file that names the journal is still there, and not that of
+// another one.
+func (j *Journal) isNamed() bool {
+	fi, err := os.Lstat(j.o.Beside)
+	// A number of a file is used again at once.
+	return err == nil && j.pointer != nil && os.SameFile(fi, j.pointer) && fi.ModTime().Equal(j.pointer.ModTime())
+}
+
+// RemoveNames removes the names that the journal still has. It can be used on.
+func (j *Journal) RemoveNames() {
+	if j.pool.f == nil {
+		return
 	}
-	_, err = os.Lstat(j.o.Beside)
-	return err == nil
+	if j.o.Beside != "" && j.isNamed() {
+		_ = os.Remove(j.o.Beside)
+	}
+	j.pointer = nil // it is not ours any more
+	if runtime.GOOS != "windows" && osfile.SameFile(j.pool.f, j.pool.name) {
+		_ = os.Remove(j.pool.name)
+	}
 }
 
 // Sync makes the file survive a loss of power.
@@ -472,11 +491,8 @@ func (j *Journal) Remove() error {
 	}
 	j.pool.unmap()
 	var err error
-	if j.o.Beside != "" { // first: one that names no journal says that records are lost
+	if j.o.Beside != "" && j.isNamed() { // first: one that names no journal says that records are lost
 		err = os.Remove(j.o.Beside)
-		if errors.Is(err, fs.ErrNotExist) {
-			err = nil
-		}
 	}
 	if osfile.SameFile(j.pool.f, j.pool.name) {
 		err = errors.Join(err, osfile.Remove(j.pool.f, j.pool.name))

@@ -49,12 +49,13 @@ func Create(at Place, o Options) (*Journal, error) {
 		o.Medium, o.Name = MediumOf(dir), at.Beside
 		return New(o)
 	}
+	fitting := o
 	if elsewhere == "" && !osfile.OnTmpfs(dir) {
-		elsewhere = inMemory(&o)
+		elsewhere = inMemory(&fitting)
 	}
 	if elsewhere != "" {
 		sweep(elsewhere)
-		j, err := createElsewhere(elsewhere, at.Beside, o)
+		j, err := createElsewhere(elsewhere, at.Beside, fitting)
 		if err == nil || at.Dir != "" {
 			return j, err
 		}
@@ -118,8 +119,7 @@ func createElsewhere(dir, beside string, o Options) (*Journal, error) {
 		return nil, err
 	}
 	// Not before: a file that names no journal says that records are lost.
-	if err := pointTo(o.Name, beside); err != nil {
-		j.o.Beside = "" // it is not ours
+	if j.pointer, err = pointTo(o.Name, beside); err != nil {
 		return nil, errors.Join(err, j.Remove())
 	}
 	return j, nil
@@ -127,21 +127,23 @@ func createElsewhere(dir, beside string, o Options) (*Journal, error) {
 
 // pointTo makes the file beside, which must not exist, name a journal. Nobody sees a part of
 // it.
-func pointTo(name, beside string) error {
+func pointTo(name, beside string) (os.FileInfo, error) {
 	f, err := osfile.CreateTempAppend(beside)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	host, _ := os.Hostname()
 	_, err = fmt.Fprintf(f, "%s\npath %s\ndevice %s\nboot %s\nhost %s\nuid %d\n",
 		pointerHead, name, osfile.Device(filepath.Dir(name)), osfile.BootID(), host, os.Geteuid())
-	if err = errors.Join(err, f.Close()); err == nil {
+	fi, serr := f.Stat()
+	if err = errors.Join(err, serr, f.Close()); err == nil {
 		err = osfile.RenameNew(f.Name(), beside)
 	}
 	if err != nil {
 		_ = os.Remove(f.Name())
+		return nil, err
 	}
-	return err
+	return fi, nil
 }
 
 const (
@@ -203,20 +205,27 @@ func follow(f *os.File, open func(string) (*os.File, error)) (*os.File, string, 
 	switch {
 	case !filepath.IsAbs(name):
 		return nil, "", ErrGone // its process died before it was whole
-	case said["host"] != host, said["boot"] == osfile.BootID() && said["device"] != deviceOf(name):
+	case said["boot"] == osfile.BootID() && said["boot"] != "":
+		if said["device"] != deviceOf(name) {
+			return nil, "", fmt.Errorf("%w: %s of %s", ErrElsewhere, name, said["host"])
+		}
+	case said["host"] != host:
 		return nil, "", fmt.Errorf("%w: %s of %s", ErrElsewhere, name, said["host"])
-	case said["boot"] != osfile.BootID() && osfile.OnTmpfs(filepath.Dir(name)):
+	case osfile.OnTmpfs(filepath.Dir(name)):
 		return nil, "", ErrGone
 	}
 	j, err := open(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, "", ErrGone
 	}
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, "", fmt.Errorf("%w: %w", ErrElsewhere, err)
+	}
 	if err != nil {
 		return nil, "", err
 	}
 	if !osfile.IsOwn(j, f) {
-		return nil, "", errors.Join(fmt.Errorf("%s belongs to somebody else", name), closeFile(j))
+		return nil, "", errors.Join(fmt.Errorf("%w: %s belongs to somebody else", ErrElsewhere, name), closeFile(j))
 	}
 	return j, name, nil
 }
@@ -273,10 +282,45 @@ func removeLost(name string) {
 	if osfile.Lock(f, true) != nil {
 		return // its process lives
 	}
-	if fi, err := f.Stat(); err != nil || fi.Size() > headerSize && isNamed(f, name) {
+	fi, err := f.Stat()
+	if err != nil {
 		return
 	}
+	if fi.Size() > headerSize {
+		if isNamed(f, name) {
+			_ = noteLost(f, 0)
+			return
+		}
+		// A journal in memory has the time of its last growth: what counts is when it was
+		// found to be lost.
+		if since := readLost(f); since == 0 || time.Since(time.Unix(since, 0)) < keepFor {
+			if since == 0 {
+				_ = noteLost(f, time.Now().Unix())
+			}
+			return
+		}
+	}
 	_ = osfile.Remove(f, name)
+}
+
+// readLost returns when the journal f was found to be lost, in seconds since 1970, 0 if it
+// was not.
+func readLost(f io.ReaderAt) int64 {
+	var b [8]byte
+	if _, err := f.ReadAt(b[:], lostAt); err != nil {
+		return 0
+	}
+	return int64(binary.LittleEndian.Uint64(b[:]))
+}
+
+func noteLost(f *os.File, at int64) error {
+	if readLost(f) == at {
+		return nil
+	}
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], uint64(at))
+	_, err := f.WriteAt(b[:], lostAt)
+	return err
 }
 
 // isNamed reports whether another file may name the journal f.

@@ -220,6 +220,32 @@ func TestLostJournalsAreSwept(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	again := func() {
+		t.Helper()
+		j, err := Create(Place{Beside: filepath.Join(t.TempDir(), "j")}, small)
+		if err == nil {
+			err = j.Remove()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	again()
+	if have := strings.Join(names(t, own), " "); !strings.Contains(have, lost) || strings.Contains(have, begun) {
+		t.Errorf("at first there are %s", have) // that of a server that ran for long has an old time, too
+	}
+	for _, name := range []string{lost, kept} {
+		f, err := os.OpenFile(filepath.Join(own, name), os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := readLost(f) != 0; found != (name == lost) {
+			t.Errorf("%s was found to be lost: %t", name, found)
+		}
+		if err := errors.Join(noteLost(f, then.Unix()), f.Close(), os.Chtimes(f.Name(), then, then)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	last, err := Create(Place{Beside: filepath.Join(t.TempDir(), "j")}, small)
 	if err != nil {
 		t.Fatal(err)
@@ -292,6 +318,36 @@ func TestSmallSharedMemory(t *testing.T) {
 		t.Fatalf("with the memory full: %v, %v", j, err)
 	}
 	if err := j.Remove(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPointerOfAnother: a journal whose pointer was moved away, and in whose place another
+// one has its own, has no name any more, and leaves that of the other alone.
+func TestPointerOfAnother(t *testing.T) {
+	memoryRoot(t)
+	beside := filepath.Join(t.TempDir(), "j")
+	a, err := Create(Place{Beside: beside}, small)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(beside, beside+".moved"); err != nil {
+		t.Fatal(err)
+	}
+	b, err := Create(Place{Beside: beside}, small)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.HasName() || !b.HasName() {
+		t.Errorf("the first has a name: %t, the second: %t", a.HasName(), b.HasName())
+	}
+	if err := a.Remove(); err != nil {
+		t.Error(err)
+	}
+	if !b.HasName() {
+		t.Error("the first has removed the name of the second")
+	}
+	if err := b.Remove(); err != nil {
 		t.Error(err)
 	}
 }

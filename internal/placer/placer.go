@@ -510,14 +510,16 @@ func (p *Placer) stageFirst() {
 	}
 }
 
-// Repark parks the pending spans anew, because where they were parked is gone.
-func (p *Placer) Repark() {
-	for s := p.pending.oldest; s != nil; s = s.next {
-		s.parked = nil
-		if p.o.Park != nil {
-			s.parked, _ = p.o.Park(&s.entry) // without room it is safe when it is written
+// Repark parks the pending spans anew. It reports false if there is no room for all.
+func (p *Placer) Repark() bool {
+	for s := p.pending.oldest; s != nil && p.o.Park != nil; s = s.next {
+		seg, ok := p.o.Park(&s.entry)
+		if !ok {
+			return false
 		}
+		s.parked = seg
 	}
+	return true
 }
 
 // An OpenSpan is one that has not ended.

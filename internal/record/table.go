@@ -88,6 +88,7 @@ type Interner struct {
 	streams []definitions     // where the definitions are written
 	last    uint16
 	size    int
+	failed  time.Time            // when a definition could not be written, if none could since
 	numbers [2]map[string]uint16 // of DefName and DefOwn
 	entries map[string]uint16    // of resources
 }
@@ -95,6 +96,9 @@ type Interner struct {
 const (
 	cacheSize = 2048
 	ways      = 4 // places in the cache where a name may be
+
+	// defineAgain is how long no definition is tried after one could not be written.
+	defineAgain = time.Second
 
 	// maxDefinitions is how many bytes of definitions there are at most, maxDefined how
 	// large one is.
@@ -283,13 +287,23 @@ func (in *Interner) define(kind uint8, data []byte) uint16 {
 		in.full.Store(true)
 		return 0
 	}
+	if !in.failed.IsZero() && time.Since(in.failed) < defineAgain {
+		return 0
+	}
 	in.last++
 	in.size += len(data)
 	for i := range in.streams {
-		if in.streams[i].write(in.last, kind, data) != nil {
-			return 0 // a number that nobody uses
+		if in.streams[i].write(in.last, kind, data) == nil {
+			continue
 		}
+		in.failed = time.Now()
+		if i == 0 { // nobody has seen the number
+			in.last--
+			in.size -= len(data)
+		}
+		return 0
 	}
+	in.failed = time.Time{}
 	return in.last
 }
 

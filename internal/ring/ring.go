@@ -372,6 +372,7 @@ func (g *Ring) replace(old *journal.Journal, cause error) {
 		g.mu.Unlock()
 		return
 	}
+	old.RemoveNames() // the new one gets them
 	j, err := g.newJournal(g.o.Path)
 	if err != nil {
 		if j, err = g.newJournal(""); err != nil { // in memory

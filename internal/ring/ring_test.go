@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/journal"
 	"github.com/entrace-go/entrace/internal/ring"
 )
 
@@ -683,6 +684,48 @@ func TestRingFault(t *testing.T) {
 	_ = writeSnapshot(t, sn) // of what is gone
 	if len(told) > 0 {
 		t.Errorf("another error was told: %v", <-told)
+	}
+}
+
+// TestRingLosesItsNames: somebody removes the file that names the ring, or the ring in
+// memory. Another one takes its place, once, and survives the process.
+func TestRingLosesItsNames(t *testing.T) {
+	for _, which := range []string{"pointer", "ring"} {
+		t.Run(which, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "x.ring")
+			told := make(chan error, 10)
+			g := newRing(t, &ring.Options{Path: path, Bytes: 4 << 20, OnError: func(err error) { told <- err }}, allProviders)
+			s := play(t, g.Recorder())
+			s.log(format.SpanRef{}, "before", 0)
+			d, err := journal.OpenDead(path, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			name := d.Name()
+			_ = d.Close()
+			if which == "pointer" {
+				name = path
+			}
+			if err := os.Remove(name); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-told; !errors.Is(err, format.ErrUnlinked) {
+				t.Errorf("%v was told", err)
+			}
+			s.log(format.SpanRef{}, "after", 0)
+			time.Sleep(2500 * time.Millisecond) // it looks every second
+			if len(told) > 0 {
+				t.Errorf("another error was told: %v", <-told)
+			}
+			if d, err := journal.OpenDead(path, false); err != nil {
+				t.Error("the new ring has no name:", err)
+			} else {
+				_ = d.Close()
+			}
+			if got := rawOutline(t, writeSnapshot(t, g.Snapshot(all()))); !strings.Contains(got, "event") {
+				t.Errorf("the ring has %s", got)
+			}
+		})
 	}
 }
 
