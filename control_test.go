@@ -26,6 +26,7 @@ import (
 	"github.com/entrace-go/entrace"
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/control/provider"
+	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/journal"
 	"github.com/entrace-go/entrace/slogadapter"
@@ -769,6 +770,25 @@ func TestControlDisabled(t *testing.T) {
 			must(t, err)
 			if len(list) != 0 {
 				t.Errorf("there are %v", list)
+			}
+		})
+	}
+}
+
+// TestNoFlightRecorder: a flight recorder that is nil is none, whichever option says so.
+func TestNoFlightRecorder(t *testing.T) {
+	var none *control.Control
+	for name, o := range map[string]entrace.Option{"WithControl": entrace.WithControl(none), "WithFlight": exporter.WithFlight(none)} {
+		t.Run(name, func(t *testing.T) {
+			clean(t)
+			p, err := entrace.Setup(t.Context(), o, exporter.WithPath("app.et"), entrace.WithoutGlobals())
+			must(t, err)
+			_, span := p.TracerProvider().Tracer("").Start(t.Context(), "recorded")
+			span.End()
+			must(t, p.Shutdown(context.Background()))
+			v := read(t, "app.et")
+			if count(t, v, "recorded") != 1 {
+				t.Error("the span is not in the file")
 			}
 		})
 	}

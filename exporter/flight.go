@@ -6,7 +6,8 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// A Flight is what a [SpanProcessor] knows of a flight recorder: a *control.Control is one.
+// A Flight is a flight recorder, as far as a [SpanProcessor] needs it. A *control.Control is
+// one.
 // Its methods are called with no lock held, concurrently.
 type Flight interface {
 	// Recorder returns the recorder that takes the spans.

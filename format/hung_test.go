@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -289,4 +292,30 @@ func TestOtherLayoutIsSetAside(t *testing.T) {
 			t.Errorf("there are %q, want %d traces", all, want)
 		}
 	}
+}
+
+// TestWaitingCallsAreServed has calls that wait for the file come while it is being written
+// for others: each is served by the next write, and none waits in vain.
+func TestWaitingCallsAreServed(t *testing.T) {
+	rec, err := Create(filepath.Join(t.TempDir(), "app.iet"), &RecorderOptions{Durability: DurabilityWriteThrough, MaxBlock: 10 * time.Second})
+	must(t, err)
+	var wg sync.WaitGroup
+	var done [2]atomic.Int64
+	for i := range done {
+		wg.Go(func() {
+			defer done[i].Store(math.MaxInt64)
+			for n := range int64(60_000) {
+				if err := rec.Log(SpanRef{}, faultEntry("x")); err != nil {
+					t.Error(err)
+					return
+				}
+				done[i].Store(n + 1)
+				for done[1-i].Load() <= n { // both together: the one comes while the other's is written
+					runtime.Gosched()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	must(t, rec.Close(context.Background()))
 }

@@ -35,7 +35,8 @@ type Recorder struct {
 	refs int   // guarded by slot.mu
 }
 
-// A Target is what a Recorder hands its records to. It is for this module's packages.
+// A Target takes the records of a Recorder, to write them to a file or to keep them in the
+// ring of a flight recorder. It is for this module's packages.
 type Target interface {
 	// Put takes a record, whose bytes it does not keep.
 	Put(r *journal.Record, hint *journal.Hint, e *LogEvent) error

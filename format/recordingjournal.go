@@ -191,7 +191,7 @@ func (w *writer) checkpoint() {
 	clear(w.parking.done)
 }
 
-// A checkpoint is what parseCheckpoint finds in one.
+// A checkpoint says how much of a journal is in which file.
 type checkpoint struct {
 	size       int64 // -1: there is no checkpoint
 	tail       [tailSize]byte

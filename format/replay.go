@@ -113,7 +113,8 @@ func (b *deadBuffer) parked(fn func(*journal.Entry)) {
 	})
 }
 
-// merge returns what is not in the IET, except for the pending spans.
+// merge returns the records that the IET does not have yet, but for the spans that wait for
+// their parents.
 func (b *deadBuffer) merge() *journal.Merge {
 	m := journal.NewMerge(b.dead.Shards())
 	for i, p := range b.point.positions {
@@ -334,7 +335,8 @@ func (r *replayer) write(b *deadBuffer, written map[record.Ref]uint32) (err erro
 	return r.flush(0)
 }
 
-// A survey is what a replay has to know of its IET.
+// A survey is what was found in an IET: the spans and resources that records of the journal
+// name, and where the whole entries end.
 type survey struct {
 	version   Version
 	entries   int
@@ -375,8 +377,8 @@ func (b *deadBuffer) survey(f io.ReaderAt, size int64) (*survey, error) {
 			of = trace[e.Parent]
 		}
 		if v, ok := e.Attribute(AttrTraceID); ok {
-			if t, ok := parseHex(v.Text(), 16); ok {
-				traces = append(traces, [16]byte(t))
+			if t, ok := parseID[[16]byte](v.Text()); ok {
+				traces = append(traces, t)
 				of = uint32(len(traces))
 			}
 		}
@@ -384,8 +386,8 @@ func (b *deadBuffer) survey(f io.ReaderAt, size int64) (*survey, error) {
 		if of > 0 && !e.Message.Valid {
 			v, _ := e.Attribute(AttrSpanID)
 			_, timed := e.Attribute(AttrTime)
-			if span, ok := parseHex(v.Text(), 8); ok && timed {
-				ref := SpanRef{traces[of-1], [8]byte(span)}
+			if span, ok := parseID[[8]byte](v.Text()); ok && timed {
+				ref := SpanRef{traces[of-1], span}
 				if key := ref.key(); wanted[key] {
 					s.spans[key] = id
 				}
@@ -418,23 +420,6 @@ func (b *deadBuffer) wanted(v Version) (spans map[record.Ref]bool, resources map
 	})
 	delete(spans, record.Ref{})
 	return spans, resources
-}
-
-// parseHex is the other direction of AppendHex, for n bytes.
-func parseHex(s string, n int) ([]byte, bool) {
-	const digits = "0123456789abcdef"
-	if len(s) != 2*n {
-		return nil, false
-	}
-	b := make([]byte, n)
-	for i := range b {
-		hi, lo := strings.IndexByte(digits, s[2*i]), strings.IndexByte(digits, s[2*i+1])
-		if hi < 0 || lo < 0 {
-			return nil, false
-		}
-		b[i] = byte(hi<<4 | lo)
-	}
-	return b, true
 }
 
 // undoRotation gives the IET of a dead writer its name back if the writer died after it

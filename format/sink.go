@@ -39,7 +39,8 @@ func (*noSink) sync() error     { return nil }
 func (*noSink) check() error    { return nil }
 func (s *noSink) size() int64   { return s.n }
 
-// A growingFile is what a fileSink asks of its file.
+// A growingFile has the methods of *os.File that a fileSink uses, so that tests can have
+// them fail.
 type growingFile interface {
 	io.Writer
 	io.ReaderAt

@@ -21,7 +21,7 @@ func (e *LayoutError) Error() string {
 	return fmt.Sprintf("a journal of layout %d with segments of %d bytes; this program knows layout %d", e.Version, e.SegmentSize, Version)
 }
 
-// A Dead is what the file of a journal holds whose process is gone.
+// A Dead is a journal whose process is gone, as its file has it.
 type Dead struct {
 	// Checkpoint is the data of the last checkpoint, nil if there was none.
 	Checkpoint []byte
@@ -148,7 +148,7 @@ func (d *Dead) ReplaceCheckpoint(f io.WriterAt, data []byte) error {
 	return nil
 }
 
-// Parts returns what is there of a stream.
+// Parts returns the segments of a stream that are left, the oldest first.
 func (d *Dead) Parts(stream uint32) (parts []Part) {
 	for i := range d.parts {
 		if d.parts[i].stream == stream {

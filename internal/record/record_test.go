@@ -408,3 +408,45 @@ func FuzzCursor(f *testing.F) {
 		}
 	})
 }
+
+// TestFailedDefinitionsTakeNoNumbers has a journal without room for definitions: a name that
+// comes again and again takes no number with each call, and there are numbers for a journal
+// that takes them.
+func TestFailedDefinitionsTakeNoNumbers(t *testing.T) {
+	j, err := journal.New(journal.Options{Medium: journal.Written, Name: filepath.Join(t.TempDir(), "j"), Segments: 1, MaxWait: time.Second})
+	must(t, err)
+	in := record.NewInterner(nil)
+	must(t, in.Attach(j))
+	var hint journal.Hint
+	full := &record.Builder{}
+	for err == nil { // until no segment is free
+		var rec journal.Record
+		full.Reset(0, nil, nil)
+		full.Head(&wire.Head{Name: strings.Repeat("x", 1000)})
+		full.End()
+		full.Record(&rec)
+		rec.Info = record.Info(record.KindLog, 0, 0, 0, 1)
+		rec.Leaf = true
+		_, err = j.Append(&rec, &hint)
+	}
+	b := &record.Builder{In: in}
+	say := func(name string) int {
+		b.Reset(0, nil, nil)
+		b.Head(&wire.Head{Name: name})
+		b.End()
+		return b.Size()
+	}
+	long := strings.Repeat("again ", 20)
+	for range 2 * record.MaxNumber {
+		say(long)
+	}
+	in.Detach(j)
+	must(t, j.Remove())
+	time.Sleep(1100 * time.Millisecond) // a definition is tried again
+	for range 3 {
+		say(long)
+	}
+	if n := say(long); n > len(long) {
+		t.Errorf("a name of %d bytes still takes %d", len(long), n)
+	}
+}
