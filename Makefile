@@ -20,7 +20,7 @@ REQUESTS ?= 8000
 GOLANGCI_VERSION := v2.15.0
 BENCHSTAT_VERSION := v0.0.0-20260908200009-22c9c6c9d4da
 
-.PHONY: help demo test race soak fuzz bench lint vet golden conformance tools clean
+.PHONY: help demo sizes test race soak fuzz bench lint vet golden conformance tools clean
 
 help: ## say what there is to make
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ soak: ## kill, fill and cut the power for half an hour, which needs root, strace
 
 # A run whose time is over while an input is on its way ends with an error that is
 # none, unless there is a failing input.
+sizes: ## say how large each package is: lines, exported names, fields
+	@$(GO) run ./internal/sizes
+
 fuzz: ## run every fuzz target for FUZZTIME
 	@set -e; for p in $$($(GO) list ./...); do \
 	  for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \

@@ -32,7 +32,7 @@ func child(what, dir string) error {
 	case "off":
 		return off(dir)
 	case "record":
-		return record(dir)
+		return recordChild(dir)
 	case "die":
 		return die(dir, how)
 	case "traces":
@@ -97,13 +97,13 @@ const (
 	childRecords    = 30_000 // of each
 )
 
-// record records and says on the standard output what it has, until somebody
+// recordChild records and says on the standard output what it has, until somebody
 // kills it:
 //
 //	S G N // span N of goroutine G has begun
 //	L G N // in it there is a log record
 //	E G N // it has ended
-func record(dir string) error {
+func recordChild(dir string) error {
 	r, err := newRecording(persistent(dir))
 	if err != nil {
 		return err

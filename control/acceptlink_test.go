@@ -11,6 +11,7 @@ import (
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/ring"
 )
 
 // A walked trace is one that everyLink went through.
@@ -234,19 +235,19 @@ func TestEveryLinkFinds(t *testing.T) {
 		{"nothing", func(*format.Recorder) error { return nil }},
 		{"another entry first", func(r *format.Recorder) error {
 			_, err := r.Append(&format.TraceEntry{Metadata: format.Metadata{Name: "other"}})
-			_, herr := r.AppendAnchor(head(control.ModeStream))
+			_, herr := ring.AppendAnchor(r, head(control.ModeStream))
 			return errors.Join(err, herr)
 		}},
 		{"a stream without end", func(r *format.Recorder) error {
-			_, err := r.AppendAnchor(head(control.ModeStream))
+			_, err := ring.AppendAnchor(r, head(control.ModeStream))
 			return err
 		}},
 		{"a snapshot without window", func(r *format.Recorder) error {
-			_, err := r.AppendAnchor(head(control.ModeSnapshot))
+			_, err := ring.AppendAnchor(r, head(control.ModeSnapshot))
 			return err
 		}},
 		{"an entry after the end", func(r *format.Recorder) error {
-			id, err := r.AppendAnchor(head(control.ModeStream))
+			id, err := ring.AppendAnchor(r, head(control.ModeStream))
 			for _, name := range []string{control.NameTraceEnd, "late"} {
 				_, aerr := r.Append(&format.TraceEntry{Parent: id, Metadata: format.Metadata{Name: name}, Attributes: []format.Attribute{
 					{Name: "end.reason", Value: format.StringValue("stopped")}, {Name: format.AttrDuration, Value: format.U64Value(1)},

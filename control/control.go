@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/record"
 	"github.com/entrace-go/entrace/internal/ring"
 )
 
@@ -299,8 +300,8 @@ func (c *Control) apply(cfg *Config) {
 	if err := c.ring.SetNote(c.note(cfg)); err != nil {
 		c.report(err)
 	}
-	c.ring.SetBuffered(format.Providers(cfg.inRing()))
-	c.ring.SetObserved(format.Providers(cfg.heard()))
+	c.ring.SetBuffered(record.Providers(cfg.inRing()))
+	c.ring.SetObserved(record.Providers(cfg.heard()))
 	c.ring.SetLogLevel(f.noticed)
 	c.switchProviders()
 	c.signals.follow(f.signals, c.onSignal)

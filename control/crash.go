@@ -18,6 +18,8 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/journal"
 	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/internal/placer"
+	"github.com/entrace-go/entrace/internal/record"
 	"github.com/entrace-go/entrace/internal/ring"
 )
 
@@ -80,7 +82,7 @@ func (c *Control) note(cfg *Config) []byte {
 	return b
 }
 
-func cut200(s string) string { return format.Cut(s, 200) }
+func cut200(s string) string { return placer.Cut(s, 200) }
 
 // A Crash is a process that died, as far as its ring tells.
 type Crash struct {
@@ -283,8 +285,8 @@ func sameTraces(a, b string) bool {
 
 // writeCrash writes base.et from a ring.
 func writeCrash(base string, c *Crash, d *ring.Dead, note *deathNote, text string) error {
-	sn := d.Snapshot(ring.SnapshotOptions{Providers: format.Providers(^Set(0))})
-	rec, err := sn.Create(base+fileExt, &format.RecorderOptions{Durability: format.DurabilityWriteThrough, Died: true})
+	sn := d.Snapshot(ring.SnapshotOptions{Providers: record.Providers(^Set(0))})
+	rec, err := sn.Create(base+fileExt, &format.RecorderOptions{Durability: format.DurabilityWriteThrough})
 	if err != nil {
 		return err
 	}
@@ -310,7 +312,7 @@ func writeCrash(base string, c *Crash, d *ring.Dead, note *deathNote, text strin
 		add("damaged", format.U64Value(uint64(d.Damaged)))
 	}
 	add(format.AttrTime, format.TimeValue(c.Time))
-	_, err = rec.AppendAnchor(e)
+	_, err = ring.AppendAnchor(rec, e)
 	if err == nil {
 		err = sn.Copy(rec)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/record"
 	"github.com/entrace-go/entrace/internal/ring"
 )
 
@@ -95,11 +96,11 @@ func deadRing(t *testing.T, dir string, v format.Version, at time.Time, records 
 	from := filepath.Join(t.TempDir(), "x.ring")
 	g, err := ring.New(&ring.Options{Path: from, Dir: filepath.Dir(from), Bytes: control.MinRingBytes, Version: v})
 	must(t, err)
-	g.SetBuffered(format.Providers(control.Logs))
+	g.SetBuffered(record.Providers(control.Logs))
 	for range records {
 		b := g.Recorder().Batch()
 		b.Log(format.SpanRef{}, at.UnixNano())
-		b.From(format.ProviderLogs)
+		ring.SetProvider(b, record.ProviderLogs)
 		b.Entry(&format.TraceEntry{Message: format.Some("why it died"), Metadata: format.Metadata{Name: "event", Level: format.LevelError}})
 		must(t, b.Write())
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/record"
 )
 
 // A member is a provider, and whether it runs. It is the worker's.
@@ -112,7 +113,7 @@ func (c *Control) switchProviders() {
 
 func (c *Control) startProvider(m *member, p Provider, on Set, params map[string]string) {
 	s := &Session{on: on, params: params}
-	s.write = func(p format.Provider, ref format.SpanRef, at time.Time, e *format.TraceEntry) error {
+	s.write = func(p record.Provider, ref format.SpanRef, at time.Time, e *format.TraceEntry) error {
 		return writeTimed(c.ring.Recorder(), p, ref, at, e)
 	}
 	var once sync.Once
@@ -166,7 +167,7 @@ func (c *Control) nameOff(t *Trace) {
 }
 
 // writeTimed records an entry with its time.
-func writeTimed(rec *format.Recorder, p format.Provider, ref format.SpanRef, at time.Time, e *format.TraceEntry) error {
+func writeTimed(rec *format.Recorder, p record.Provider, ref format.SpanRef, at time.Time, e *format.TraceEntry) error {
 	own := *e
 	own.Attributes = append(make([]format.Attribute, 0, len(e.Attributes)+1), format.Attribute{Name: format.AttrTime, Value: format.TimeValue(at)})
 	own.Attributes = append(own.Attributes, e.Attributes...)
@@ -224,7 +225,7 @@ type dumps struct {
 }
 
 type dumped struct {
-	p   format.Provider
+	p   record.Provider
 	ref format.SpanRef
 	at  time.Time
 	e   *format.TraceEntry
@@ -275,7 +276,7 @@ func (c *Control) dump(t *Trace) *dumps {
 	return d
 }
 
-func (d *dumps) add(p format.Provider, ref format.SpanRef, at time.Time, e *format.TraceEntry) error {
+func (d *dumps) add(p record.Provider, ref format.SpanRef, at time.Time, e *format.TraceEntry) error {
 	size := len(e.Message.Value) + 64
 	for i := range e.Attributes {
 		size += len(e.Attributes[i].Name) + len(e.Attributes[i].Value.Text()) + 32

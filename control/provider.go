@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/record"
 )
 
 // A Provider records a part of the data while one of its bits is on. A control
@@ -47,14 +48,14 @@ type Dumper interface {
 type Session struct {
 	on     Set
 	params map[string]string
-	write  func(p format.Provider, ref format.SpanRef, at time.Time, e *format.TraceEntry) error
+	write  func(p record.Provider, ref format.SpanRef, at time.Time, e *format.TraceEntry) error
 	failed func(error)
 }
 
 // NewSession returns a session that writes to what write does, for the tests of
 // providers.
 func NewSession(on Set, params map[string]string, write func(p Set, ref format.SpanRef, at time.Time, e *format.TraceEntry) error) *Session {
-	return &Session{on: on, params: params, write: func(p format.Provider, ref format.SpanRef, at time.Time, e *format.TraceEntry) error {
+	return &Session{on: on, params: params, write: func(p record.Provider, ref format.SpanRef, at time.Time, e *format.TraceEntry) error {
 		return write(1<<p, ref, at, e)
 	}}
 }

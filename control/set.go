@@ -7,11 +7,11 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/record"
 )
 
 // A Set is a set of providers, a bit each. Its bits are the numbers that
-// [format.Providers] has.
+// [record.Providers] has.
 type Set uint64
 
 // The providers that there are without registering any. Package provider has all
@@ -45,7 +45,7 @@ func Register(name string) Set {
 	defer registry.mu.Unlock()
 	i := slices.Index(registry.names, name)
 	if i < 0 {
-		if i = len(registry.names); i == format.MaxProviders {
+		if i = len(registry.names); i == record.MaxProviders {
 			panic("control: too many providers: a set has 64 bits")
 		}
 		registry.names = append(registry.names, name)
@@ -107,4 +107,4 @@ func (s Set) Names() []string {
 func (s Set) String() string { return strings.Join(s.Names(), ",") }
 
 // number returns the number of the one provider in s.
-func (s Set) number() format.Provider { return format.Provider(bits.TrailingZeros64(uint64(s))) }
+func (s Set) number() record.Provider { return record.Provider(bits.TrailingZeros64(uint64(s))) }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/record"
 	"github.com/entrace-go/entrace/internal/ring"
 )
 
@@ -24,7 +25,7 @@ func (c *Control) snapshot(t *Trace) (Verdict, error) {
 	if w := t.request.Window; w > 0 {
 		window = w
 	}
-	o := ring.SnapshotOptions{From: t.began.Add(-window), Providers: format.Providers(t.tc.Providers)}
+	o := ring.SnapshotOptions{From: t.began.Add(-window), Providers: record.Providers(t.tc.Providers)}
 	if t.tc.Scope == ScopeTrace {
 		if o.Trace = t.request.Span.TraceID; o.Trace == [16]byte{} {
 			o.Trace[0] = 1 // none at all
@@ -46,7 +47,7 @@ func (c *Control) snapshot(t *Trace) (Verdict, error) {
 	number("evicted", sn.Evicted)
 	st := c.ring.Recorder().Stats()
 	dropped(e, &st.Entries.Dropped)
-	_, err = t.rec.AppendAnchor(e)
+	_, err = ring.AppendAnchor(t.rec, e)
 	had := t.rec.Stats().Entries.Written
 	err = errors.Join(err, sn.Copy(t.rec))
 	c.nameOff(t)

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/record"
+	"github.com/entrace-go/entrace/internal/ring"
 )
 
 // streamBlock is how long the application waits at most where a stream's disk
@@ -24,11 +26,11 @@ func (c *Control) beginStream(t *Trace) error {
 	if t.rec, err = c.create(t, o); err != nil {
 		return err
 	}
-	if _, err := t.rec.AppendAnchor(t.head()); err != nil {
+	if _, err := ring.AppendAnchor(t.rec, t.head()); err != nil {
 		return errors.Join(err, t.discard())
 	}
 	c.flushProviders(t.tc.Providers) // what they have is of those that run already
-	if t.stream, err = c.ring.Stream(t.rec, format.Providers(t.tc.Providers)); err != nil {
+	if t.stream, err = c.ring.Stream(t.rec, record.Providers(t.tc.Providers)); err != nil {
 		return errors.Join(err, t.discard())
 	}
 	t.intake.Store(t.stream)
@@ -56,7 +58,7 @@ func (c *Control) beginStream(t *Trace) error {
 // end is not much.
 func (t *Trace) narrow() {
 	if s := t.intake.Load(); s != nil {
-		s.SetProviders(format.Providers(t.tc.Providers &^ (Spans | Logs)))
+		s.SetProviders(record.Providers(t.tc.Providers &^ (Spans | Logs)))
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/placer"
+	"github.com/entrace-go/entrace/internal/record"
 	"github.com/entrace-go/entrace/internal/ring"
 )
 
@@ -304,7 +306,7 @@ func (t *Trace) head() *format.TraceEntry {
 // maxText bounds the texts of a request in the trace's entry.
 const maxText = 4 << 10
 
-func cut(s string) string { return format.Cut(s, maxText) }
+func cut(s string) string { return placer.Cut(s, maxText) }
 
 // attrValue returns the value of a request's attribute.
 func attrValue(v slog.Value) (out format.Value) {
@@ -343,13 +345,13 @@ func child(rec *format.Recorder, e *format.TraceEntry, at time.Time) error {
 
 // childProvider is a number that is neither spans nor logs: entries of a trace
 // itself go to its recorder alone.
-const childProvider = format.MaxProviders - 1
+const childProvider = record.MaxProviders - 1
 
 // write records an entry of a provider.
-func write(rec *format.Recorder, p format.Provider, ref format.SpanRef, at time.Time, e *format.TraceEntry) error {
+func write(rec *format.Recorder, p record.Provider, ref format.SpanRef, at time.Time, e *format.TraceEntry) error {
 	b := rec.Batch()
 	b.Log(ref, at.UnixNano())
-	b.From(p)
+	ring.SetProvider(b, p)
 	b.Entry(e)
 	return b.Write()
 }

@@ -12,10 +12,13 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/placer"
+	"github.com/entrace-go/entrace/internal/record"
+	"github.com/entrace-go/entrace/internal/ring"
 )
 
 // logged is told of log records by the ring.
-func (c *Control) logged(s *format.LogEvent) {
+func (c *Control) logged(s *ring.LogEvent) {
 	c.Fire(Request{
 		Trigger: TriggerLog, Key: s.Message, Reason: s.Level.String() + ": " + s.Message, Span: s.Span, Level: slogLevel(s.Level),
 	})
@@ -292,12 +295,12 @@ func (c *Control) panicked(p any, stack []byte) {
 		Attributes: []format.Attribute{
 			{Name: format.AttrTime, Value: format.TimeValue(now)},
 			{Name: "exception.message", Value: format.StringValue(cut(text))},
-			{Name: "exception.stacktrace", Value: format.StringValue(format.Cut(string(stack), maxStack))},
+			{Name: "exception.stacktrace", Value: format.StringValue(placer.Cut(string(stack), maxStack))},
 		},
 	}
 	b := c.ring.Recorder().Batch()
 	b.Log(format.SpanRef{}, now.UnixNano())
-	b.From(format.ProviderLogs) // it is no request of its own
+	ring.SetProvider(b, record.ProviderLogs) // it is no request of its own
 	b.Entry(e)
 	_ = b.Write() // kept and counted
 	ctx, cancel := context.WithTimeout(context.Background(), panicTime)

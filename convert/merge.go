@@ -11,6 +11,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // Merge writes the entries of several traces to w as one. A span whose parent is
@@ -193,7 +194,7 @@ func (m *merger) put(p, up place) (err error) {
 		if m.raw, err = f.AppendRaw(m.raw[:0], p.id); err != nil {
 			return err
 		}
-		m.buf = format.AppendMoved(m.buf[:0], m.raw, parent)
+		m.buf = wire.AppendMoved(m.buf[:0], m.raw, parent)
 		if id, err = m.w.WriteRaw(m.buf, parent); err != nil {
 			return err
 		}

@@ -102,7 +102,7 @@ func NewSpanProcessor(options ...Option) (*SpanProcessor, error) {
 
 // OnStart records what is known of a span when it starts.
 func (p *SpanProcessor) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
-	if p.skip(s) || !p.recorder.Takes(format.ProviderSpans) {
+	if p.skip(s) || !p.recorder.TakesSpans() {
 		return
 	}
 	p.result(p.start(ctx, s))
@@ -138,7 +138,7 @@ func (p *SpanProcessor) OnEnd(s sdktrace.ReadOnlySpan) {
 	if p.skip(s) {
 		return
 	}
-	if !p.recorder.Takes(format.ProviderSpans) {
+	if !p.recorder.TakesSpans() {
 		// Nobody wants spans, but for the ends of those whose beginning is there.
 		if sc := s.SpanContext(); p.recorder.Discards() || !p.open.has(ref(&sc)) {
 			return

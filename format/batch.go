@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/entrace-go/entrace/internal/inside"
 	"github.com/entrace-go/entrace/internal/journal"
 	"github.com/entrace-go/entrace/internal/record"
 	"github.com/entrace-go/entrace/internal/wire"
@@ -79,28 +80,17 @@ type Batch struct {
 	// Of the record that is built.
 	kind     record.Kind // 0: none
 	flags    uint8
-	provider Provider
+	provider record.Provider
 	resource uint16
 	time     int64
-	event    LogEvent
+	event    inside.Event
+	silent   bool // nobody is told of it
 	err      error
 
 	rec    journal.Record // that is handed over
 	handed int            // records
 	errs   joined
 }
-
-// A LogEvent describes a log record to those who are told of it while it is recorded.
-type LogEvent struct {
-	Level   Level
-	Message string
-	Span    SpanRef // zero: none
-
-	silent bool
-}
-
-// Silent reports whether nobody is to be told of the record.
-func (e *LogEvent) Silent() bool { return e.silent }
 
 // Batch returns an empty batch. Who writes often keeps it, as it is large.
 func (r *Recorder) Batch() *Batch {
@@ -136,11 +126,12 @@ func (b *Batch) Discard() {
 // begin begins a record.
 func (b *Batch) begin(kind record.Kind, flags uint8, ref, parent *SpanRef, resource uint16, unixNano int64) {
 	b.handOver()
-	provider := ProviderSpans
+	provider := record.ProviderSpans
 	if kind == record.KindLog {
-		provider = ProviderLogs
+		provider = record.ProviderLogs
 	}
 	b.kind, b.flags, b.provider, b.resource, b.time = kind, flags, provider, resource, unixNano
+	b.silent = kind != record.KindLog
 	var refs [2]record.Ref
 	if flags&record.FlagRef != 0 {
 		refs[0] = ref.key()
@@ -178,7 +169,11 @@ func (b *Batch) handOver() {
 	rec.Leaf, rec.End = kind == record.KindLog || kind == record.KindEnd, kind == record.KindEnd
 	b.handed++
 	if err == nil {
-		err = b.r.target.Put(rec, &b.hint, &b.event)
+		event := &b.event
+		if b.silent {
+			event = nil
+		}
+		err = b.r.target.Put(rec, &b.hint, event)
 	} else {
 		b.r.target.Drop(err, entries, rec.Info.Spans())
 	}
@@ -198,14 +193,8 @@ func (b *Batch) Log(ref SpanRef, unixNano int64) {
 		flags = record.FlagRef
 	}
 	b.begin(record.KindLog, flags, &ref, nil, uint16(b.r.latest.Load()), unixNano)
-	b.event = LogEvent{Span: ref}
+	b.event.Ref = ref.key()
 }
-
-// From says that the record, which Log began, is of a provider that is neither spans nor
-// log records. It hangs below its span as those do, else below what
-// [Recorder.AppendAnchor] has written. Its entry needs a message if ref is not zero. A
-// record that is said to be from [ProviderLogs] fires no trigger.
-func (b *Batch) From(p Provider) { b.provider, b.event.silent = p, true }
 
 // Span begins a span. The entries that follow are the span's own, then its links and
 // events.
@@ -334,14 +323,14 @@ func (b *Batch) level(l Level, message string) {
 	if l >= numLevels {
 		b.err = ErrBadLevel
 	}
-	b.event.Level, b.event.Message = l, message
+	b.event.Level, b.event.Message = uint8(l), message
 }
 
 // End ends an entry.
 func (b *Batch) End() { b.b.End() }
 
 // User says that the attributes that follow are the application's: a name that is
-// reserved is escaped, see [EscapeName], and one that comes twice gets "#2". Before User,
+// reserved is escaped, see the package documentation, and one that comes twice gets "#2". Before User,
 // names are stored as they are.
 func (b *Batch) User() { b.b.User() }
 

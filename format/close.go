@@ -44,7 +44,7 @@ func (r *Recorder) Close(ctx context.Context) error {
 // has to do takes less, unless the disk does not answer.
 const closeGrace = 500 * time.Millisecond
 
-// Close implements Target.
+// Close implements target.
 func (t *recording) Close(ctx context.Context) error {
 	t.closed.Store(true)
 	patience, cancel := graceful(ctx)
@@ -134,7 +134,7 @@ func (w *writer) end() (whole bool, err error) {
 	if err != nil && !survives {
 		w.lose(err)
 	}
-	if (err == nil || !survives) && !w.o.Died {
+	if (err == nil || !survives) && !w.died {
 		err = errors.Join(err, w.writeEnd(false))
 	}
 	w.rounds.endAll(err) // of calls that came just before
@@ -203,7 +203,7 @@ func (w *writer) endEntry(rotated bool) *TraceEntry {
 	return e
 }
 
-// Sync implements Target.
+// Sync implements target.
 func (t *recording) Sync(ctx context.Context) error {
 	if t.closed.Load() {
 		return ErrClosed

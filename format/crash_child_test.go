@@ -26,6 +26,7 @@ import (
 	mmap "github.com/edsrzf/mmap-go"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // The crash tests run this test binary again as a program that records units, each
@@ -207,7 +208,7 @@ func (c *crashRun) unit(rec *format.Recorder, res *format.Resource, g, i int) er
 	ref, open := unitRef(c.run, g, i), unitRef(c.run, g, i-i%10)
 	now := time.Now().UnixNano()
 	e.Attributes = []format.Attribute{{Name: format.AttrTime, Value: format.U64Value(uint64(now))}}
-	spanID := format.Attribute{Name: format.AttrSpanID, Value: format.StringValue(string(format.AppendHex(nil, ref.SpanID[:])))}
+	spanID := format.Attribute{Name: format.AttrSpanID, Value: format.StringValue(string(wire.AppendHex(nil, ref.SpanID[:])))}
 	if c.large && i%10 == 3 {
 		n := 3000
 		if i%200 == 3 {

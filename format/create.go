@@ -119,11 +119,13 @@ func (r *Recorder) unref() bool {
 //
 // The file is readable by the user alone. A symbolic link is not followed; what
 // is no regular file is [ErrNotRegular].
-func Create(name string, o *RecorderOptions) (*Recorder, error) { return CreateWith(name, o, nil) }
+func Create(name string, o *RecorderOptions) (*Recorder, error) {
+	return createWith(name, o, nil, false)
+}
 
-// CreateWith is Create with the names that another recorder knows, so that it can take
-// that one's records. It is for this module's packages.
-func CreateWith(name string, o *RecorderOptions, in *record.Interner) (*Recorder, error) {
+// createWith is Create with the names that another recorder knows, nil for none, so that
+// it can take that one's records, which may come from a process that died.
+func createWith(name string, o *RecorderOptions, in *record.Interner, died bool) (*Recorder, error) {
 	if o == nil {
 		o = &RecorderOptions{}
 	}
@@ -133,14 +135,14 @@ func CreateWith(name string, o *RecorderOptions, in *record.Interner) (*Recorder
 	if in == nil {
 		in = record.NewInterner(nil)
 	}
-	r, err := create(name, o, in)
+	r, err := create(name, o, in, died)
 	if err != nil {
 		return nil, fmt.Errorf("create %s: %w", name, openError(err))
 	}
 	return r, nil
 }
 
-func create(name string, o *RecorderOptions, in *record.Interner) (*Recorder, error) {
+func create(name string, o *RecorderOptions, in *record.Interner, died bool) (*Recorder, error) {
 	name, err := realPath(name)
 	if err != nil {
 		return nil, err
@@ -162,7 +164,7 @@ func create(name string, o *RecorderOptions, in *record.Interner) (*Recorder, er
 		time.Sleep(time.Millisecond)
 		s.mu.Lock()
 	}
-	r, err := open(stream, final, o, in)
+	r, err := open(stream, final, o, in, died)
 	if err != nil {
 		leaveSlot(stream, s)
 		return nil, err
@@ -173,7 +175,7 @@ func create(name string, o *RecorderOptions, in *record.Interner) (*Recorder, er
 }
 
 // open makes the recorder of a stream.
-func open(stream, final string, o *RecorderOptions, in *record.Interner) (*Recorder, error) {
+func open(stream, final string, o *RecorderOptions, in *record.Interner, died bool) (*Recorder, error) {
 	opt := o.withDefaults()
 	var notes []error
 	f, dead, err := createStream(stream, func(err error) { notes = append(notes, err) })
@@ -181,7 +183,7 @@ func open(stream, final string, o *RecorderOptions, in *record.Interner) (*Recor
 		return nil, err
 	}
 	w := newWriter(newRecording(&opt, in, stream), opt.Version)
-	w.final = final
+	w.final, w.died = final, died
 	w.file = newFileSink(f, stream)
 	w.sink = w.file
 	err = archiveExisting(final, stream)
@@ -206,7 +208,7 @@ func open(stream, final string, o *RecorderOptions, in *record.Interner) (*Recor
 	w.finished.start(func(ctx context.Context) error {
 		return w.finished.finishAbandoned(ctx, stream, dead, final != stream, opt.KeepFiles, w.report)
 	})
-	r := NewRecorder(w.recording, in, opt.Version, opt.MaxEntrySize)
+	r := newRecorder(w.recording, in, opt.Version, opt.MaxEntrySize)
 	r.stream, r.final, r.reports = stream, final, opt.OnError != nil
 	go w.run()
 	return r, nil
@@ -253,7 +255,7 @@ func Stream(o *RecorderOptions) *Recorder {
 	_ = w.begin()       // it has no file that could fail
 	_ = w.openJournal() // which is in memory
 	go w.run()
-	r := NewRecorder(w.recording, in, opt.Version, opt.MaxEntrySize)
+	r := newRecorder(w.recording, in, opt.Version, opt.MaxEntrySize)
 	r.reports = opt.OnError != nil
 	return r
 }
@@ -380,12 +382,6 @@ func realPath(name string) (string, error) {
 	return filepath.Join(dir, filepath.Base(abs)), nil
 }
 
-// Create waits this long for the lock of a file that a reader may be probing.
-const (
-	lockTries = 10
-	lockPause = 5 * time.Millisecond
-)
-
 // createStream makes the file stream, new and locked.
 // It also returns the names that dead streams got.
 func createStream(stream string, report func(error)) (f *os.File, dead []string, err error) {
@@ -456,16 +452,11 @@ func importJournal(f *os.File, stream string, report func(error)) (int, error) {
 }
 
 func lock(f *os.File, exclusive bool) error {
-	for try := 1; ; try++ {
-		err := osfile.Lock(f, exclusive)
-		if !errors.Is(err, osfile.ErrLocked) {
-			return err
-		}
-		if try == lockTries {
-			return fmt.Errorf("%s: %w", f.Name(), ErrLocked)
-		}
-		time.Sleep(lockPause)
+	err := osfile.LockPatiently(f, exclusive)
+	if errors.Is(err, osfile.ErrLocked) {
+		return fmt.Errorf("%s: %w", f.Name(), ErrLocked)
 	}
+	return err
 }
 
 // archiveDead makes room for a new stream: it gives the one that is there, whose writer

@@ -27,7 +27,7 @@ type decoder struct {
 	b       []byte
 	off     int
 	base    int64 // offset of b[0] in the file
-	entry   int64 // id of the entry that is decoded, or NoEntry
+	entry   int64 // id of the entry that is decoded, or noEntry
 	version Version
 	maxSize int  // of an entry
 	whole   bool // b is all there is of the entry: to run over its end is damage
@@ -93,7 +93,7 @@ func (d *decoder) Err() error {
 		return d.err
 	}
 	e := &TruncatedError{Offset: d.base, Entry: d.entry, Field: d.missing}
-	if d.entry == NoEntry {
+	if d.entry == noEntry {
 		e.Offset += int64(d.stopped)
 	}
 	if d.length.Claimed > 0 {
@@ -136,7 +136,7 @@ func (d *decoder) uintSlow(field string, bits int) uint64 {
 		d.stop(at, field, 1+2<<(tag-wire.Tag16), 0)
 		return 0
 	default: // 254 is for 128 bits alone, 255 for nothing
-		d.fail(at, field, &tagError{uint64(tag), ErrBadNumber})
+		d.fail(at, field, &tagError{uint64(tag), errBadNumber})
 		return 0
 	}
 }
@@ -199,7 +199,7 @@ func (d *decoder) flag(field string, bad error) bool {
 }
 
 func (d *decoder) optionalString(field string) Optional[string] {
-	if !d.flag(field, ErrBadOption) {
+	if !d.flag(field, errBadOption) {
 		return Optional[string]{}
 	}
 	return Some(d.String(field))
@@ -223,13 +223,13 @@ func (d *decoder) metadata(m *Metadata) {
 	m.ModulePath = d.optionalString("module_path")
 	m.File = d.optionalString("file")
 	m.Line = Optional[uint32]{}
-	if d.flag("line", ErrBadOption) {
+	if d.flag("line", errBadOption) {
 		m.Line = Some(uint32(d.Uint("line", 32)))
 	}
 }
 
 func (d *decoder) value(field string, v *Value) {
-	*v = Value{kind: Kind(d.enum(field, numKinds, ErrBadKind))}
+	*v = Value{kind: Kind(d.enum(field, numKinds, errBadKind))}
 	switch v.kind {
 	case KindString, KindBytes:
 		if n := d.Len(field, 1); n > 0 {
@@ -237,7 +237,7 @@ func (d *decoder) value(field string, v *Value) {
 			d.off += n
 		}
 	case KindBool:
-		if d.flag(field, ErrBadBool) {
+		if d.flag(field, errBadBool) {
 			v.lo = 1
 		}
 	case KindFloat:
@@ -286,7 +286,7 @@ func (d *decoder) count(field string, minSize int) int {
 func (d *decoder) valueCount(names int) {
 	at := d.off
 	if n := d.count("attr_values", 2); n != names && d.off > at {
-		d.fail(at, "attr_values", ErrAttrMismatch)
+		d.fail(at, "attr_values", errAttrMismatch)
 	}
 }
 
@@ -349,7 +349,7 @@ func DecodeTraceEntry(b []byte, v Version, e *TraceEntry) (int, error) {
 		return 0, &VersionError{Version: v}
 	}
 	d := decoder{version: v, maxSize: DefaultMaxEntrySize}
-	d.reset(b, 0, NoEntry)
+	d.reset(b, 0, noEntry)
 	d.traceEntry(e)
 	if err := d.Err(); err != nil {
 		return 0, err

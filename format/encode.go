@@ -4,14 +4,6 @@ import (
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
-// AppendUint appends an unsigned number as the formats have it, in its shortest
-// form.
-func AppendUint(b []byte, n uint64) []byte { return wire.AppendUint(b, n) }
-
-// AppendString appends a text as the formats have it: its length in bytes, then
-// the bytes.
-func AppendString(b []byte, s string) []byte { return wire.AppendString(b, s) }
-
 // AppendTraceEntry appends the encoding of e in version v to b and returns the
 // extended slice. In version 2 e.Attributes must be sorted by name, see
 // [SortAttributes]: AppendTraceEntry panics if they are not. It panics on an
@@ -75,7 +67,3 @@ func AppendPoolEntry(b []byte, p PoolEntry) []byte {
 	}
 	return b
 }
-
-// AppendMoved appends the encoding of an entry, such as [File.AppendRaw] returns,
-// below another parent.
-func AppendMoved(b, raw []byte, parent uint32) []byte { return wire.AppendMoved(b, raw, parent) }

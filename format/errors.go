@@ -7,9 +7,9 @@ import (
 	"strconv"
 )
 
-// NoEntry is the entry of an error that lies in no entry: in the magic, the
+// noEntry is the entry of an error that lies in no entry: in the magic, the
 // offsets or the pool.
-const NoEntry = -1
+const noEntry = -1
 
 var (
 	// ErrTruncated is what a [TruncatedError] is: the input just stops. Every
@@ -40,15 +40,15 @@ var (
 
 // What is wrong at the place that a [CorruptError] names.
 var (
-	ErrBadNumber     = errors.New("invalid variable-length integer")
+	errBadNumber     = errors.New("invalid variable-length integer")
 	ErrBadLevel      = errors.New("unknown level")
-	ErrBadOption     = errors.New("option tag is neither 0 nor 1")
-	ErrBadBool       = errors.New("bool is neither 0 nor 1")
-	ErrBadKind       = errors.New("unknown value kind")
+	errBadOption     = errors.New("option tag is neither 0 nor 1")
+	errBadBool       = errors.New("bool is neither 0 nor 1")
+	errBadKind       = errors.New("unknown value kind")
 	ErrBadParent     = errors.New("the parent is not an earlier entry")
-	ErrBadPool       = errors.New("the pool is not a tree over the entries")
-	ErrBadOffset     = errors.New("the offset is not where an entry begins")
-	ErrAttrMismatch  = errors.New("names and values differ in number")
+	errBadPool       = errors.New("the pool is not a tree over the entries")
+	errBadOffset     = errors.New("the offset is not where an entry begins")
+	errAttrMismatch  = errors.New("names and values differ in number")
 	ErrTrailingBytes = errors.New("bytes left over behind the entry")
 	ErrTooMany       = errors.New("more than the limit")
 )
@@ -62,7 +62,7 @@ func (truncated) Unwrap() error { return io.ErrUnexpectedEOF }
 // it is whole. errors.Is finds [ErrTruncated] and [io.ErrUnexpectedEOF] in it.
 type TruncatedError struct {
 	Offset   int64        // bytes from the start of the file to that of the cut entry, or of the field of no entry
-	Entry    int64        // its id, or [NoEntry]
+	Entry    int64        // its id, or -1: none
 	Field    string       // the field in which the input stops, if known
 	ZeroTail bool         // there are bytes left, but all of them are zero
 	Length   *LengthError // set when a length claims more than there is
@@ -90,9 +90,9 @@ func (e *TruncatedError) Unwrap() []error {
 // A CorruptError says where bytes are no trace.
 type CorruptError struct {
 	Offset int64  // bytes from the start of the file
-	Entry  int64  // the entry's id, or [NoEntry]
+	Entry  int64  // the entry's id, or -1: none
 	Field  string // as in the package's layout: "attr_values[2]"
-	Err    error  // one of this package's errors, such as [ErrBadKind]
+	Err    error  // one of this package's errors, such as [ErrBadParent], or one that only says what is wrong
 }
 
 func (e *CorruptError) Error() string { return place(e.Entry, e.Offset, e.Field) + e.Err.Error() }

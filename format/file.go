@@ -4,10 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/entrace-go/entrace/internal/mapfile"
 )
@@ -144,18 +142,6 @@ func (f *File) Size() int64 { return f.src.Size() }
 
 // WholeSize returns how many of these bytes are whole: header and entries.
 func (f *File) WholeSize() int64 { return f.data + int64(f.offsets[f.Len()]) }
-
-// ModTime returns when the file was written to last.
-func (f *File) ModTime() (time.Time, error) {
-	fi, err := f.src.File().Stat()
-	if errors.Is(err, os.ErrClosed) {
-		return time.Time{}, ErrClosed
-	}
-	if err != nil {
-		return time.Time{}, err
-	}
-	return fi.ModTime(), nil
-}
 
 // Damage returns what ends the entries early: a [*TruncatedError], when the file
 // is opened with [OpenOptions].Lenient a [*CorruptError] too, else nil.

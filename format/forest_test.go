@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // TestRandomTrees offers random forests in random orders and batches, with
@@ -36,7 +37,7 @@ func TestRandomTrees(t *testing.T) {
 			}
 			s.Entry.Metadata.Name = fmt.Sprint(i)
 			s.Entry.Attributes = []format.Attribute{
-				{Name: format.AttrSpanID, Value: format.StringValue(string(format.AppendHex(nil, s.Ref.SpanID[:])))},
+				{Name: format.AttrSpanID, Value: format.StringValue(string(wire.AppendHex(nil, s.Ref.SpanID[:])))},
 				{Name: format.AttrTime, Value: format.U64Value(uint64(i))},
 			}
 			for range rnd.IntN(3) {

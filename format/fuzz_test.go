@@ -128,7 +128,7 @@ func FuzzDecodeTraceEntry(f *testing.F) {
 			if !ok {
 				continue
 			}
-			d.reset(b[:n], 0, NoEntry)
+			d.reset(b[:n], 0, noEntry)
 			var got Value
 			if at != nowhere {
 				d.off = at
@@ -155,7 +155,7 @@ func FuzzDecodeTraceEntry(f *testing.F) {
 		if err != nil || n2 != len(again) || !sameEntry(&e, &e2) {
 			t.Errorf("encoded again: %d of %d bytes, %v: %+v, want %+v", n2, len(again), err, e2, e)
 		}
-		d.reset(b, 0, NoEntry)
+		d.reset(b, 0, noEntry)
 		d.traceEntry(&e2)
 		if same := bytes.Equal(again, b[:n]); same == d.longer || len(again) > n {
 			t.Errorf("encoded again % x, was % x; numbers longer than need be: %v", again, b[:n], d.longer)

@@ -89,11 +89,11 @@ func (t *fakeTrace) cutError(err error, size int) string {
 	}
 	switch {
 	case size < MagicSize:
-		if e.Entry != NoEntry || e.Offset != 0 {
+		if e.Entry != noEntry || e.Offset != 0 {
 			return fmt.Sprintf("%v, want the magic", err)
 		}
 	case t.Format == ET && size < t.at["data"]:
-		if e.Entry != NoEntry || e.Offset > int64(size) {
+		if e.Entry != noEntry || e.Offset > int64(size) {
 			return fmt.Sprintf("%v, want a place in the tables", err)
 		}
 	case e.Entry != int64(n) || e.Offset != int64(t.starts[n]):

@@ -362,8 +362,8 @@ func longNumber(t *testing.T, tr *fakeTrace, field string, fits bool) {
 	raws, err := drain(tr.b)
 	_, found := problems(t, name)
 	if !fits {
-		wantCorrupt(t, "Reader", err, 1, tr.in(1, field), ErrBadNumber)
-		if !hasProblem(found, 1, ErrBadNumber) {
+		wantCorrupt(t, "Reader", err, 1, tr.in(1, field), errBadNumber)
+		if !hasProblem(found, 1, errBadNumber) {
 			t.Errorf("Verify does not find it:%s", lines(found))
 		}
 		return
@@ -371,8 +371,8 @@ func longNumber(t *testing.T, tr *fakeTrace, field string, fits bool) {
 	if diff := sameStrings(raws, tr.rawStrings()); diff != "" || err != nil {
 		t.Errorf("Reader: %s, error %v", diff, err)
 	}
-	if len(found) != 1 || !hasProblem(found, 1, ErrNotShortest) {
-		t.Errorf("Verify finds%s\n\twant %v in entry 1 alone", lines(found), ErrNotShortest)
+	if len(found) != 1 || !hasProblem(found, 1, errNotShortest) {
+		t.Errorf("Verify finds%s\n\twant %v in entry 1 alone", lines(found), errNotShortest)
 	}
 	f, err := Open(name, nil)
 	if err != nil {
@@ -407,7 +407,7 @@ func TestLongNumbersInTables(t *testing.T) {
 					f, oerr := Open(name, nil)
 					if tag > wire.Tag64 || tag == wire.Tag64 && c.bits < 64 {
 						for what, err := range map[string]error{"Reader": err, "Open": oerr} {
-							wantCorrupt(t, what, err, NoEntry, tr.at[c.field], ErrBadNumber)
+							wantCorrupt(t, what, err, noEntry, tr.at[c.field], errBadNumber)
 						}
 						return
 					}
@@ -433,20 +433,20 @@ func TestBadTags(t *testing.T) {
 		tag   []byte
 		err   error
 	}{
-		{"message?", []byte{2}, ErrBadOption},
-		{"module_path?", []byte{250}, ErrBadOption},
-		{"file?", []byte{255}, ErrBadOption},
-		{"line?", []byte{3}, ErrBadOption},
+		{"message?", []byte{2}, errBadOption},
+		{"module_path?", []byte{250}, errBadOption},
+		{"file?", []byte{255}, errBadOption},
+		{"line?", []byte{3}, errBadOption},
 		{"level", []byte{5}, ErrBadLevel},
 		{"level", []byte{250}, ErrBadLevel},
 		{"level", wire.AppendUint(nil, 1<<16), ErrBadLevel},
 		{"level", wire.AppendUint(nil, 256), ErrBadLevel}, // 0 when cut to a byte
-		{"attr[0].kind", []byte{8}, ErrBadKind},
-		{"attr[0].kind", []byte{250}, ErrBadKind},
-		{"attr[0].kind", wire.AppendUint(nil, 256), ErrBadKind},
-		{"attr[7].kind", wire.AppendUint(nil, 1<<31), ErrBadKind},
-		{"attr[2].value", []byte{2}, ErrBadBool},
-		{"attr[2].value", []byte{255}, ErrBadBool},
+		{"attr[0].kind", []byte{8}, errBadKind},
+		{"attr[0].kind", []byte{250}, errBadKind},
+		{"attr[0].kind", wire.AppendUint(nil, 256), errBadKind},
+		{"attr[7].kind", wire.AppendUint(nil, 1<<31), errBadKind},
+		{"attr[2].value", []byte{2}, errBadBool},
+		{"attr[2].value", []byte{255}, errBadBool},
 	}
 	for _, c := range cases {
 		t.Run(fmt.Sprintf("%s/% x", c.field, c.tag), func(t *testing.T) {
@@ -455,7 +455,7 @@ func TestBadTags(t *testing.T) {
 				at := tr.in(1, c.field)
 				name := writeFile(t, "x."+sf.String(), tr.b)
 				_, err := DecodeTraceEntry(tr.raws[1].b, v, new(TraceEntry))
-				wantCorrupt(t, "DecodeTraceEntry", err, NoEntry, tr.raws[1].at[c.field], c.err)
+				wantCorrupt(t, "DecodeTraceEntry", err, noEntry, tr.raws[1].at[c.field], c.err)
 				raws, err := drain(tr.b)
 				wantCorrupt(t, "Reader", err, 1, at, c.err)
 				if len(raws) != 1 {
@@ -494,9 +494,9 @@ func TestNamesAndValuesDiffer(t *testing.T) {
 			for _, sf := range hostileFormats {
 				tr := oneWrong(V2, sf, "attr_values.len", wire.AppendUint(nil, n))
 				_, err := drain(tr.b)
-				wantCorrupt(t, "Reader", err, 1, tr.in(1, "attr_values.len"), ErrAttrMismatch)
+				wantCorrupt(t, "Reader", err, 1, tr.in(1, "attr_values.len"), errAttrMismatch)
 				name := writeFile(t, "x", tr.b)
-				if _, found := problems(t, name); !hasProblem(found, 1, ErrAttrMismatch) {
+				if _, found := problems(t, name); !hasProblem(found, 1, errAttrMismatch) {
 					t.Errorf("Verify does not find it:%s", lines(found))
 				}
 			}
@@ -508,7 +508,7 @@ func TestNamesAndValuesDiffer(t *testing.T) {
 		name  string
 		names []string
 		flag  error
-	}{{"unsorted", unsorted, ErrUnsorted}, {"duplicate", double, ErrDuplicate}} {
+	}{{"unsorted", unsorted, errUnsorted}, {"duplicate", double, errDuplicate}} {
 		t.Run(c.name, func(t *testing.T) {
 			eachKind(t, func(t *testing.T, v Version, sf StorageFormat) {
 				es := fakes(3)
@@ -617,7 +617,7 @@ func TestInvalidUTF8(t *testing.T) {
 					if e, err := view.Entry(id); err != nil || field.get(e) != s {
 						t.Errorf("View.Entry: %v, text %q, want %q", err, field.get(e), s)
 					}
-					if !hasProblem(found, int64(id), ErrNotUTF8) {
+					if !hasProblem(found, int64(id), errNotUTF8) {
 						t.Errorf("Verify does not find entry %d", id)
 					}
 				}
@@ -699,7 +699,7 @@ func TestBadMagic(t *testing.T) {
 			clear(seen) // these are all the same
 			check(t, good.b[:i], func(err error) bool {
 				e, ok := errors.AsType[*TruncatedError](err)
-				return ok && e.Entry == NoEntry && e.Offset == 0
+				return ok && e.Entry == noEntry && e.Offset == 0
 			})
 		})
 	}

@@ -55,31 +55,31 @@ func TestBadPool(t *testing.T) {
 				tr := f.build()
 				name := writeFile(t, "x.et", tr.b)
 				_, err := Open(name, nil)
-				if e, ok := errors.AsType[*CorruptError](err); !ok || !errors.Is(err, ErrBadPool) ||
+				if e, ok := errors.AsType[*CorruptError](err); !ok || !errors.Is(err, errBadPool) ||
 					e.Offset <= int64(tr.at["offsets[6]"]) || e.Offset > int64(tr.at["data"]) {
-					t.Errorf("Open: %v, want %v in the pool [%d, %d]", err, ErrBadPool, tr.at["pool.len"], tr.at["data"])
+					t.Errorf("Open: %v, want %v in the pool [%d, %d]", err, errBadPool, tr.at["pool.len"], tr.at["data"])
 				}
 				lf, err := Open(name, &OpenOptions{Lenient: true})
 				if err != nil {
 					t.Fatalf("Open is not lenient: %v", err)
 				}
 				defer lf.Close()
-				if !errors.Is(lf.Damage(), ErrBadPool) {
-					t.Errorf("Damage is %v, want %v", lf.Damage(), ErrBadPool)
+				if !errors.Is(lf.Damage(), errBadPool) {
+					t.Errorf("Damage is %v, want %v", lf.Damage(), errBadPool)
 				}
 				if _, err := NewView(lf); err != nil {
 					t.Errorf("NewView of what is left: %v", err)
 				}
 				raws, err := drain(tr.b)
 				if c.reader {
-					if !errors.Is(err, ErrBadPool) {
-						t.Errorf("Reader: %v, want %v", err, ErrBadPool)
+					if !errors.Is(err, errBadPool) {
+						t.Errorf("Reader: %v, want %v", err, errBadPool)
 					}
 				} else if diff := sameStrings(raws, tr.rawStrings()); diff != "" || err != nil || lf.Len() != 7 {
 					t.Errorf("Reader: %s, %v; lenient File has %d entries, want 7", diff, err, lf.Len())
 				}
-				if _, found := problems(t, name); len(found) == 0 || !errors.Is(found[len(found)-1], ErrBadPool) {
-					t.Errorf("Verify finds%s\n\twant %v", lines(found), ErrBadPool)
+				if _, found := problems(t, name); len(found) == 0 || !errors.Is(found[len(found)-1], errBadPool) {
+					t.Errorf("Verify finds%s\n\twant %v", lines(found), errBadPool)
 				}
 			})
 		}
@@ -97,8 +97,8 @@ func TestPoolSaysAnotherParent(t *testing.T) {
 		b := bytes.Clone(tr.b)
 		copy(b[tr.bodies[4]:], raw.b)
 		name := writeFile(t, "x.et", b)
-		if _, found := problems(t, name); len(found) != 1 || !hasProblem(found, 4, ErrPoolParent) {
-			t.Errorf("v%d: Verify finds%s\n\twant %v in entry 4", v, lines(found), ErrPoolParent)
+		if _, found := problems(t, name); len(found) != 1 || !hasProblem(found, 4, errPoolParent) {
+			t.Errorf("v%d: Verify finds%s\n\twant %v in entry 4", v, lines(found), errPoolParent)
 		}
 	}
 }
@@ -131,14 +131,14 @@ func TestBadOffsets(t *testing.T) {
 				tr := fakeFile{Version: v, Format: ET, Entries: fakes(6), Instead: map[string][]byte{c.field: wire.AppendUint(nil, c.wrong)}}.build()
 				name := writeFile(t, "x.et", tr.b)
 				_, err := Open(name, nil)
-				if e, ok := errors.AsType[*CorruptError](err); !ok || !errors.Is(err, ErrBadOffset) || e.Offset > int64(len(tr.b)) {
-					t.Errorf("Open: %v, want %v", err, ErrBadOffset)
+				if e, ok := errors.AsType[*CorruptError](err); !ok || !errors.Is(err, errBadOffset) || e.Offset > int64(len(tr.b)) {
+					t.Errorf("Open: %v, want %v", err, errBadOffset)
 				} else if !c.fits && e.Offset != int64(tr.at[c.field]) {
 					t.Errorf("Open: %v, want offset %d", err, tr.at[c.field])
 				}
 				raws, err := drain(tr.b)
-				if !errors.Is(err, ErrBadOffset) {
-					t.Errorf("Reader: %v, want %v", err, ErrBadOffset)
+				if !errors.Is(err, errBadOffset) {
+					t.Errorf("Reader: %v, want %v", err, errBadOffset)
 				} else if at, _ := errorOffset(err); !c.fits && at != int64(tr.at[c.field]) {
 					t.Errorf("Reader: %v, want offset %d as Open says", err, tr.at[c.field])
 				}
@@ -152,8 +152,8 @@ func TestBadOffsets(t *testing.T) {
 					t.Fatalf("Open is not lenient: %v", err)
 				}
 				defer f.Close()
-				if !errors.Is(f.Damage(), ErrBadOffset) {
-					t.Errorf("Damage is %v, want %v", f.Damage(), ErrBadOffset)
+				if !errors.Is(f.Damage(), errBadOffset) {
+					t.Errorf("Damage is %v, want %v", f.Damage(), errBadOffset)
 				}
 				if c.fits && f.Len() != 6 {
 					t.Errorf("lenient File has %d entries, want the 6 before", f.Len())
@@ -197,7 +197,7 @@ func TestEntryEnds(t *testing.T) {
 					t.Errorf("Reader gives %d entries, want at most 4", len(raws))
 				}
 				if id := int64(len(raws)); id == 4 {
-					wantCorrupt(t, "Reader", err, 4, tr.starts[4], ErrBadOffset)
+					wantCorrupt(t, "Reader", err, 4, tr.starts[4], errBadOffset)
 				} else {
 					wantCorrupt(t, "Reader", err, id, -1, nil)
 				}

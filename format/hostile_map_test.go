@@ -504,7 +504,6 @@ func TestEverythingAfterClose(t *testing.T) {
 		"AppendRaw":  func() error { _, err := f.AppendRaw(nil, 1); return err },
 		"Attribute":  func() error { _, _, err := f.Attribute(1, "a"); return err },
 		"Walk":       func() error { return f.Walk(0, func(uint32, *TraceEntry) error { return nil }) },
-		"ModTime":    func() error { _, err := f.ModTime(); return err },
 		"Close":      func() error { return f.Close() },
 		"NewView":    func() error { _, err := NewView(f); return err },
 		"View.Entry": func() error { _, err := view.Entry(1); return err },

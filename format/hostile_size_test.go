@@ -46,7 +46,7 @@ func plainEntry(parent int) *TraceEntry {
 func hexID(n, size int) Value {
 	id := make([]byte, 16)
 	binary.BigEndian.PutUint64(id[8:], uint64(n))
-	return StringValue(string(AppendHex(nil, id[16-size:])))
+	return StringValue(string(wire.AppendHex(nil, id[16-size:])))
 }
 
 // spanEntry is a span with id id, whose trace is that of all.

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/entrace-go/entrace/internal/jsontext"
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // AppendJSON appends entry id as one JSON object without a newline, always in
@@ -57,7 +58,7 @@ func appendJSONValue(b []byte, v Value) []byte {
 	case KindString:
 		b = jsontext.AppendSafeString(b, v.Text())
 	case KindBytes:
-		b = append(AppendHex(append(b, '"'), v.Bytes()), '"')
+		b = append(wire.AppendHex(append(b, '"'), v.Bytes()), '"')
 	case KindBool:
 		b = strconv.AppendBool(b, v.Bool())
 	case KindFloat:

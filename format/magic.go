@@ -104,7 +104,7 @@ func ParseMagic(b []byte) (Version, StorageFormat, error) {
 		}
 	}
 	if len(b) < MagicSize {
-		return 0, 0, &TruncatedError{Entry: NoEntry, Field: "magic"}
+		return 0, 0, &TruncatedError{Entry: noEntry, Field: "magic"}
 	}
 	v, f := Version(b[8]), StorageFormat(b[9])
 	if !v.known() {

@@ -54,12 +54,6 @@ const (
 	NameEnd      = "entrace.end"
 )
 
-// Reserved reports whether a user's attribute may not be called name.
-func Reserved(name string) bool { return placer.Reserved(name) }
-
-// EscapeName returns the name under which a user's attribute is stored.
-func EscapeName(name string) string { return placer.EscapeName(name) }
-
 // UserName is the other direction: the user's name of a stored attribute, and
 // whether it is one of the user's at all.
 func UserName(stored string) (name string, ok bool) { return placer.UserName(stored) }

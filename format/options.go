@@ -102,10 +102,6 @@ type RecorderOptions struct {
 	// one.
 	Tee Tee
 
-	// Died says that what is recorded comes from a process that died: Close leaves
-	// out the entry that marks a clean end.
-	Died bool
-
 	// MaxBlock is how long a call waits when the disk cannot keep up before what
 	// it brought is dropped as [Dropped].Overflow. The default is one second.
 	MaxBlock time.Duration

@@ -130,7 +130,7 @@ func (r *Reader) next() error {
 			return r.atEnd(id)
 		}
 		if at := r.off - r.data; at != int64(r.offsets[id]) {
-			return &CorruptError{Offset: r.off, Entry: id, Field: "offsets", Err: ErrBadOffset}
+			return &CorruptError{Offset: r.off, Entry: id, Field: "offsets", Err: errBadOffset}
 		}
 	}
 	n, err := r.decode(id)
@@ -333,7 +333,7 @@ func (r *Reader) header() error {
 			return err
 		}
 		if i == 0 && o != 0 || i > 0 && o <= r.offsets[i-1] {
-			return &CorruptError{Offset: at, Entry: int64(i), Field: "offsets", Err: ErrBadOffset}
+			return &CorruptError{Offset: at, Entry: int64(i), Field: "offsets", Err: errBadOffset}
 		}
 		r.offsets = append(r.offsets, o)
 	}
@@ -343,7 +343,7 @@ func (r *Reader) header() error {
 		return err
 	}
 	if pools != n {
-		return &CorruptError{Offset: at, Entry: NoEntry, Field: "pool", Err: ErrBadPool}
+		return &CorruptError{Offset: at, Entry: noEntry, Field: "pool", Err: errBadPool}
 	}
 	for i := range pools {
 		kids, err := r.number("pool", 64)
@@ -357,7 +357,7 @@ func (r *Reader) header() error {
 				return err
 			}
 			if id <= i || id >= n {
-				return &CorruptError{Offset: at, Entry: int64(i), Field: "pool", Err: ErrBadPool}
+				return &CorruptError{Offset: at, Entry: int64(i), Field: "pool", Err: errBadPool}
 			}
 		}
 	}
@@ -369,7 +369,7 @@ func (r *Reader) number(field string, bits int) (uint64, error) {
 	if r.end-r.start < 9 {
 		r.fill(9)
 	}
-	r.d.reset(r.buf[r.start:r.end], r.off, NoEntry)
+	r.d.reset(r.buf[r.start:r.end], r.off, noEntry)
 	n := r.d.Uint(field, bits)
 	if err := r.d.Err(); err != nil {
 		return 0, err

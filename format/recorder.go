@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/entrace-go/entrace/internal/inside"
 	"github.com/entrace-go/entrace/internal/journal"
 	"github.com/entrace-go/entrace/internal/record"
 )
@@ -19,7 +20,7 @@ import (
 //
 // A Recorder is safe for concurrent use.
 type Recorder struct {
-	target  Target // nil: everything is dropped
+	target  target // nil: everything is dropped
 	intern  *record.Interner
 	version Version
 	maxText int    // above which a text is cut at once; the whole entry is cut when it is written
@@ -27,7 +28,7 @@ type Recorder struct {
 	final   string // the file that Close leaves
 	reports bool   // OnError is set
 
-	on      atomic.Uint64 // the Providers that are taken
+	on      atomic.Uint64 // the record.Providers that are taken
 	latest  atomic.Uint32 // the number of the latest Resource
 	batches sync.Pool     // of *Batch
 
@@ -35,11 +36,11 @@ type Recorder struct {
 	refs int   // guarded by slot.mu
 }
 
-// A Target takes the records of a Recorder, to write them to a file or to keep them in the
-// ring of a flight recorder. It is for this module's packages.
-type Target interface {
+// A target takes the records of a Recorder, to write them to a file or to keep them in the
+// ring of a flight recorder.
+type target interface {
 	// Put takes a record, whose bytes it does not keep.
-	Put(r *journal.Record, hint *journal.Hint, e *LogEvent) error
+	Put(r *journal.Record, hint *journal.Hint, e *inside.Event) error
 	// Wait returns when what Put has taken is as safe as it is to be, if Waits.
 	Wait() error
 	Waits() bool
@@ -56,25 +57,24 @@ type Target interface {
 	Durability() (Durability, error)
 }
 
-// NewRecorder returns a recorder that hands its records to t. Texts of more than maxText
-// bytes are cut. It is for this module's packages.
-func NewRecorder(t Target, in *record.Interner, v Version, maxText int) *Recorder {
+// newRecorder returns a recorder that hands its records to t. Texts of more than maxText
+// bytes are cut.
+func newRecorder(t target, in *record.Interner, v Version, maxText int) *Recorder {
 	r := &Recorder{target: t, intern: in, version: v, maxText: maxText, refs: 1}
 	r.on.Store(math.MaxUint64)
 	return r
 }
 
-// SetProviders says what Takes reports.
-func (r *Recorder) SetProviders(p Providers) { r.on.Store(uint64(p)) }
+// TakesSpans reports whether r takes spans, which is one atomic load. All recorders except
+// that of a flight recorder take everything, or nothing: see Discards. A nil Recorder takes
+// nothing.
+func (r *Recorder) TakesSpans() bool { return r.takes(record.ProviderSpans) }
 
-// Interner returns what gives numbers to the names in the records of r. It is for this
-// module's packages.
-func (r *Recorder) Interner() *record.Interner { return r.intern }
+// TakesLogs reports the same of log records.
+func (r *Recorder) TakesLogs() bool { return r.takes(record.ProviderLogs) }
 
-// Put hands over a record that was built with the Interner of r. It is for this module's
-// packages.
-func (r *Recorder) Put(rec *journal.Record, hint *journal.Hint) error {
-	return r.target.Put(rec, hint, &LogEvent{silent: true})
+func (r *Recorder) takes(p record.Provider) bool {
+	return r != nil && record.Providers(r.on.Load()).Has(p)
 }
 
 func newHint(r *Recorder) journal.Hint {
@@ -101,9 +101,6 @@ func (r *Recorder) Path() string { return r.final }
 
 // StreamPath returns the IET file that is written now, "" for [Discard].
 func (r *Recorder) StreamPath() string { return r.stream }
-
-// Version returns the disk version that is written.
-func (r *Recorder) Version() Version { return r.version }
 
 // Durability returns what records survive, and why that is not what was asked
 // for, if it is not.
@@ -144,11 +141,6 @@ func (r *Recorder) HasOnError() bool { return r.reports }
 // another one either, and returns the id 0.
 func (r *Recorder) Append(e *TraceEntry) (uint32, error) { return r.append(e, false) }
 
-// AppendAnchor writes e below the root and returns its id. Entries of providers
-// other than spans and log records that belong to no span hang below it from then
-// on.
-func (r *Recorder) AppendAnchor(e *TraceEntry) (uint32, error) { return r.append(e, true) }
-
 func (r *Recorder) append(e *TraceEntry, anchor bool) (uint32, error) {
 	if r.Discards() {
 		return 0, nil
@@ -167,7 +159,7 @@ func (r *Recorder) append(e *TraceEntry, anchor bool) (uint32, error) {
 	b.Entry(e)
 	var rec journal.Record
 	b.b.Record(&rec)
-	rec.Time, rec.Info = at, record.Info(record.KindLog, uint8(ProviderLogs), 0, 0, 1)
+	rec.Time, rec.Info = at, record.Info(record.KindLog, uint8(record.ProviderLogs), 0, 0, 1)
 	return r.target.Append(&rec, e.Parent, anchor)
 }
 
@@ -203,7 +195,7 @@ func (r *Recorder) Resource(e *TraceEntry) (*Resource, error) {
 		Time: time.Now().UnixNano(), Info: record.Info(record.KindResource, 0, 0, number, 0), Head: make([]byte, journal.HeadSize),
 	}
 	hint := newHint(r)
-	if err := r.target.Put(&rec, &hint, &LogEvent{silent: true}); err != nil && !errors.Is(err, ErrClosed) {
+	if err := r.target.Put(&rec, &hint, nil); err != nil && !errors.Is(err, ErrClosed) {
 		return res, err // whoever needs it writes it
 	}
 	return res, nil

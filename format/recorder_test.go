@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -611,7 +612,7 @@ func TestConcurrent(t *testing.T) {
 				ref := format.SpanRef{TraceID: [16]byte{byte(w + 1)}, SpanID: id8(i + 1)}
 				s := &format.Span{SpanHead: format.SpanHead{Ref: ref, Open: true}}
 				s.Entry.Metadata.Name = "s"
-				s.Entry.Attributes = []format.Attribute{{Name: format.AttrSpanID, Value: format.StringValue(string(format.AppendHex(nil, ref.SpanID[:])))}, {Name: format.AttrTime, Value: format.U64Value(1)}}
+				s.Entry.Attributes = []format.Attribute{{Name: format.AttrSpanID, Value: format.StringValue(string(wire.AppendHex(nil, ref.SpanID[:])))}, {Name: format.AttrTime, Value: format.U64Value(1)}}
 				if i > 0 {
 					s.Parent = format.SpanRef{TraceID: ref.TraceID, SpanID: id8(i)}
 				}

@@ -10,11 +10,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/entrace-go/entrace/internal/inside"
 	"github.com/entrace-go/entrace/internal/journal"
 	"github.com/entrace-go/entrace/internal/record"
 )
 
-// A recording is the Target of a Recorder that writes a file, or gives entries to a Tee.
+// A recording is the target of a Recorder that writes a file, or gives entries to a Tee.
 // Calls append to its journal and return. One goroutine, that of its writer, takes the
 // records out of the journal and writes them. Nothing that a call can wait for is held
 // while that goroutine uses a file.
@@ -98,14 +99,14 @@ func newRecording(o *RecorderOptions, in *record.Interner, name string) *recordi
 	}
 }
 
-// NewHint implements Target.
+// NewHint implements target.
 func (t *recording) NewHint() journal.Hint { return t.live.Load().NewHint() }
 
-// Waits implements Target.
+// Waits implements target.
 func (t *recording) Waits() bool { return t.wait.Load() }
 
-// Put implements Target.
-func (t *recording) Put(r *journal.Record, hint *journal.Hint, _ *LogEvent) error {
+// Put implements target.
+func (t *recording) Put(r *journal.Record, hint *journal.Hint, _ *inside.Event) error {
 	soon, err := t.live.Load().Append(r, hint)
 	if err != nil {
 		return t.putLater(r, hint, err)
@@ -195,7 +196,7 @@ func (t *recording) refuse(err error, r *journal.Record) error {
 	return err
 }
 
-// Drop implements Target.
+// Drop implements target.
 func (t *recording) Drop(err error, entries, spans int) { t.dropped.add(err, entries, spans) }
 
 // failed notes an error that costs entries, or delays them.
@@ -216,7 +217,7 @@ func (t *recording) report(err error) {
 	}
 }
 
-// Stats implements Target.
+// Stats implements target.
 func (t *recording) Stats() Stats {
 	t.mu.Lock()
 	p := t.published
@@ -238,14 +239,14 @@ func (t *recording) Stats() Stats {
 	}
 }
 
-// Err implements Target.
+// Err implements target.
 func (t *recording) Err() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return cmp.Or(t.published.err, t.published.unlinked)
 }
 
-// Durability implements Target.
+// Durability implements target.
 func (t *recording) Durability() (Durability, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -289,7 +290,7 @@ func (q *request) wait(ctx context.Context) error {
 	}
 }
 
-// Flush implements Target.
+// Flush implements target.
 func (t *recording) Flush(ctx context.Context) error {
 	if t.closed.Load() {
 		return ErrClosed
@@ -297,7 +298,7 @@ func (t *recording) Flush(ctx context.Context) error {
 	return t.ask(ctx, (*writer).write)
 }
 
-// Append implements Target.
+// Append implements target.
 func (t *recording) Append(r *journal.Record, parent uint32, anchor bool) (id uint32, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), t.o.MaxBlock)
 	defer cancel()
@@ -322,7 +323,7 @@ func (t *recording) Append(r *journal.Record, parent uint32, anchor bool) (id ui
 	return n.Load(), err
 }
 
-// Wait implements Target.
+// Wait implements target.
 func (t *recording) Wait() error {
 	n, patience := t.rounds.next(), t.o.MaxBlock
 	if t.stuck.Load() {

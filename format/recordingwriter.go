@@ -18,6 +18,7 @@ type writer struct {
 
 	version  Version
 	final    string // the file that close leaves
+	died     bool   // what is recorded comes from a process that died: there is no clean end
 	finished background
 	sink     sink
 	file     *fileSink // sink, if that is a file

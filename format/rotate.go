@@ -350,7 +350,7 @@ func continuedSpan(s *placer.OpenSpan, e *TraceEntry) *journal.Entry {
 	b.Bool(AttrContinued, true)
 	b.End()
 	return &journal.Entry{
-		Time: entryTime(e), Info: record.Info(record.KindSpan, uint8(ProviderSpans), flags, s.Resource, 1),
+		Time: entryTime(e), Info: record.Info(record.KindSpan, uint8(record.ProviderSpans), flags, s.Resource, 1),
 		Data: b.b.Data(),
 	}
 }

@@ -2,7 +2,6 @@ package format
 
 import (
 	"github.com/entrace-go/entrace/internal/record"
-	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // A SpanRef names a span: its trace id and its span id. The zero SpanRef names
@@ -26,6 +25,3 @@ func (s *SpanRef) key() (r record.Ref) {
 func refOf(r *record.Ref) SpanRef {
 	return SpanRef{TraceID: [16]byte(r.TraceID()), SpanID: [8]byte(r.SpanID())}
 }
-
-// AppendHex appends id as attributes hold it: two lower-case hex digits a byte.
-func AppendHex(b, id []byte) []byte { return wire.AppendHex(b, id) }

@@ -48,7 +48,7 @@ func (f *File) tables() error {
 // header reads the tables that b begins with, of an ET of so many bytes.
 func (f *File) header(b []byte, of int64) error {
 	d := decoder{version: f.version, maxSize: math.MaxInt}
-	d.reset(b, 0, NoEntry)
+	d.reset(b, 0, noEntry)
 	d.off = MagicSize
 	// An entry takes a byte in each table besides its own: more cannot be there.
 	at, least := d.off, 2
@@ -60,7 +60,7 @@ func (f *File) header(b []byte, of int64) error {
 		return err
 	}
 	if uint64(n) > math.MaxUint32 {
-		return &CorruptError{Offset: int64(at), Entry: NoEntry, Field: "offsets", Err: ErrFull}
+		return &CorruptError{Offset: int64(at), Entry: noEntry, Field: "offsets", Err: ErrFull}
 	}
 	if err := f.decodeOffsets(&d, n); err != nil {
 		return err
@@ -71,10 +71,10 @@ func (f *File) header(b []byte, of int64) error {
 	f.data, f.longer = int64(d.off), d.longer
 	size := uint64(of - f.data)
 	if n > 0 && f.offsets[n-1] >= size {
-		return &CorruptError{Offset: f.data, Entry: int64(n - 1), Field: "offsets", Err: ErrBadOffset}
+		return &CorruptError{Offset: f.data, Entry: int64(n - 1), Field: "offsets", Err: errBadOffset}
 	}
 	if n == 0 && size > 0 {
-		return &CorruptError{Offset: f.data, Entry: NoEntry, Err: ErrTrailingBytes}
+		return &CorruptError{Offset: f.data, Entry: noEntry, Err: ErrTrailingBytes}
 	}
 	f.offsets[n] = size
 	return nil
@@ -99,7 +99,7 @@ func (f *File) decodeOffsets(d *decoder, n int) error {
 		at := d.off
 		o := d.Uint("offsets", 64)
 		if i == 0 && o != 0 || i > 0 && o <= f.offsets[i-1] {
-			return firstError(d, at, int64(i), "offsets", ErrBadOffset)
+			return firstError(d, at, int64(i), "offsets", errBadOffset)
 		}
 		f.offsets[i] = o
 		i++
@@ -181,7 +181,7 @@ func ascending(out []uint64, b []byte, last uint64) (n, size int) {
 func (f *File) decodePool(d *decoder, n int) error {
 	at := d.off
 	if d.Len("pool", 1) != n {
-		return firstError(d, at, NoEntry, "pool", ErrBadPool)
+		return firstError(d, at, noEntry, "pool", errBadPool)
 	}
 	parents := make([]uint32, n)
 	b, p, kids := d.b, d.off, 0
@@ -204,7 +204,7 @@ func (f *File) decodePool(d *decoder, n int) error {
 			}
 		}
 		if count > n-1-kids {
-			return firstError(d, at, int64(i), "pool", ErrBadPool)
+			return firstError(d, at, int64(i), "pool", errBadPool)
 		}
 		last := uint64(i) // a child is later than its parent, and they come in order
 		for range count {
@@ -224,7 +224,7 @@ func (f *File) decodePool(d *decoder, n int) error {
 				p = d.off
 			}
 			if id <= last || id >= uint64(n) || parents[id] != 0 {
-				return firstError(d, at, int64(i), "pool", ErrBadPool)
+				return firstError(d, at, int64(i), "pool", errBadPool)
 			}
 			parents[id] = uint32(i) + 1
 			last = id
@@ -237,7 +237,7 @@ func (f *File) decodePool(d *decoder, n int) error {
 		return err
 	}
 	if n > 0 && kids != n-1 {
-		return &CorruptError{Offset: int64(d.off), Entry: NoEntry, Field: "pool", Err: ErrBadPool}
+		return &CorruptError{Offset: int64(d.off), Entry: noEntry, Field: "pool", Err: errBadPool}
 	}
 	return nil
 }

@@ -25,20 +25,20 @@ import (
 // the other. Errors are those of File.header.
 func plainTables(v Version, b []byte) (offsets []uint64, parents []uint32, data int, longer bool, err error) {
 	d := decoder{version: v, maxSize: math.MaxInt}
-	d.reset(b, 0, NoEntry)
+	d.reset(b, 0, noEntry)
 	d.off = MagicSize
 	n := d.Len("offsets", v.minEntrySize()+2)
 	for i := range n {
 		at := d.off
 		o := d.Uint("offsets", 64)
 		if i == 0 && o != 0 || i > 0 && o <= offsets[i-1] {
-			return nil, nil, 0, false, firstError(&d, at, int64(i), "offsets", ErrBadOffset)
+			return nil, nil, 0, false, firstError(&d, at, int64(i), "offsets", errBadOffset)
 		}
 		offsets = append(offsets, o)
 	}
 	at := d.off
 	if m := d.Len("pool", 1); m != n || d.failed() {
-		return nil, nil, 0, false, firstError(&d, at, NoEntry, "pool", ErrBadPool)
+		return nil, nil, 0, false, firstError(&d, at, noEntry, "pool", errBadPool)
 	}
 	parents = make([]uint32, n)
 	has := make([]bool, n)
@@ -47,21 +47,21 @@ func plainTables(v Version, b []byte) (offsets []uint64, parents []uint32, data 
 		at := d.off
 		count := d.Len("pool", 1)
 		if d.failed() || count > n-1-kids {
-			return nil, nil, 0, false, firstError(&d, at, int64(i), "pool", ErrBadPool)
+			return nil, nil, 0, false, firstError(&d, at, int64(i), "pool", errBadPool)
 		}
 		last := uint64(0)
 		for k := range count {
 			at := d.off
 			id := d.Uint("pool", 32)
 			if d.failed() || id <= uint64(i) || id >= uint64(n) || has[id] || k > 0 && id <= last {
-				return nil, nil, 0, false, firstError(&d, at, int64(i), "pool", ErrBadPool)
+				return nil, nil, 0, false, firstError(&d, at, int64(i), "pool", errBadPool)
 			}
 			parents[id], has[id], last = uint32(i), true, id
 			kids++
 		}
 	}
 	if n > 0 && kids != n-1 {
-		err = &CorruptError{Offset: int64(d.off), Entry: NoEntry, Field: "pool", Err: ErrBadPool}
+		err = &CorruptError{Offset: int64(d.off), Entry: noEntry, Field: "pool", Err: errBadPool}
 	}
 	return offsets, parents, d.off, d.longer, err
 }
@@ -170,9 +170,9 @@ func TestTablesLarge(t *testing.T) {
 		b.Write(make([]byte, 12*n)) // as many can be there, but not that far away
 		wantTables(t, fmt.Sprint(n, " entries"), V2, b.Bytes())
 		f := &File{version: V2, maxSize: DefaultMaxEntrySize}
-		if err := f.header(b.Bytes(), int64(b.Len())); !errors.Is(err, ErrBadOffset) || f.data != int64(data) || !slices.Equal(f.parents, tab.parents) ||
+		if err := f.header(b.Bytes(), int64(b.Len())); !errors.Is(err, errBadOffset) || f.data != int64(data) || !slices.Equal(f.parents, tab.parents) ||
 			!slices.Equal(f.offsets[:n], tab.offsets[:n]) {
-			t.Errorf("%d entries: %v, data at %d, want %v at %d", n, err, f.data, ErrBadOffset, data)
+			t.Errorf("%d entries: %v, data at %d, want %v at %d", n, err, f.data, errBadOffset, data)
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // A listTee keeps what it gets, a file each.
@@ -45,7 +47,7 @@ func (l *listTee) same(t *testing.T, file int, name string) {
 			t.Fatalf("entry %d of file %d was handed over as %d below %d", r.ID(), file, e.ID, e.Parent)
 		}
 		span, hasSpan := x.Attribute(AttrSpanID)
-		if hasSpan != (e.Ref != SpanRef{}) || hasSpan && span.Text() != string(AppendHex(nil, e.Ref.SpanID[:])) {
+		if hasSpan != (e.Ref != SpanRef{}) || hasSpan && span.Text() != string(wire.AppendHex(nil, e.Ref.SpanID[:])) {
 			t.Errorf("entry %d: the span is %v, the attribute %q", i+1, e.Ref, span.Text())
 		}
 		if e.Resource != (x.Metadata.Name == NameResource) {

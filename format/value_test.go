@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/placer"
 )
 
 // TestOnDiskNumbers pins what is part of the file format.
@@ -166,8 +167,8 @@ func TestCut(t *testing.T) {
 		{"äöüß", 6, "ä…"},
 		{"abcd", 2, ""},
 	} {
-		if got := format.Cut(x.s, x.n); got != x.want {
-			t.Errorf("Cut(%q, %d) is %q, want %q", x.s, x.n, got, x.want)
+		if got := placer.Cut(x.s, x.n); got != x.want {
+			t.Errorf("placer.Cut(%q, %d) is %q, want %q", x.s, x.n, got, x.want)
 		}
 	}
 }

@@ -8,14 +8,14 @@ import (
 
 // What [Verify] finds that readers put up with.
 var (
-	ErrNotUTF8      = errors.New("text that is not UTF-8: other readers refuse the file")
-	ErrNotShortest  = errors.New("a number that is not in its shortest form")
-	ErrUnsorted     = errors.New("names that are not sorted: other readers do not find them")
-	ErrDuplicate    = errors.New("a name that comes twice: other readers find any one of them")
-	ErrNotRoot      = errors.New("the first entry is not the usual root")
-	ErrPoolParent   = errors.New("the parent is another one than the pool says")
-	ErrAllZero      = errors.New("an entry of nothing but zeros")
-	ErrMissingEntry = errors.New("no entries at all")
+	errNotUTF8      = errors.New("text that is not UTF-8: other readers refuse the file")
+	errNotShortest  = errors.New("a number that is not in its shortest form")
+	errUnsorted     = errors.New("names that are not sorted: other readers do not find them")
+	errDuplicate    = errors.New("a name that comes twice: other readers find any one of them")
+	errNotRoot      = errors.New("the first entry is not the usual root")
+	errPoolParent   = errors.New("the parent is another one than the pool says")
+	errAllZero      = errors.New("an entry of nothing but zeros")
+	errMissingEntry = errors.New("no entries at all")
 )
 
 // Verify looks at every byte of the file name, or of what [Create] left of it,
@@ -37,10 +37,10 @@ func Verify(name string, found func(problem error)) (*Report, error) {
 	defer f.Close()
 	v := verifier{f: f, found: found}
 	if f.Len() == 0 && f.damage == nil {
-		found(&CorruptError{Offset: f.data, Entry: NoEntry, Err: ErrMissingEntry})
+		found(&CorruptError{Offset: f.data, Entry: noEntry, Err: errMissingEntry})
 	}
 	if f.longer {
-		found(&CorruptError{Offset: MagicSize, Entry: NoEntry, Field: "offsets and pool", Err: ErrNotShortest})
+		found(&CorruptError{Offset: MagicSize, Entry: noEntry, Field: "offsets and pool", Err: errNotShortest})
 	}
 	if err := f.walkRaw(0, v.entry); err != nil {
 		return nil, err
@@ -71,17 +71,17 @@ func (v *verifier) entry(id uint32, raw []byte) error {
 		report("", ErrTrailingBytes)
 	}
 	if d.longer {
-		report("", ErrNotShortest)
+		report("", errNotShortest)
 	}
 	if v.e.Parent != v.f.Parent(id) {
-		report("parent", ErrPoolParent)
+		report("parent", errPoolParent)
 	}
 	if isZero(raw) {
-		report("", ErrAllZero)
+		report("", errAllZero)
 	}
 	if id == 0 {
 		if root := AppendTraceEntry(nil, v.f.version, Root()); string(root) != string(raw) {
-			report("", ErrNotRoot)
+			report("", errNotRoot)
 		}
 	}
 	m := &v.e.Metadata
@@ -93,22 +93,22 @@ func (v *verifier) entry(id uint32, raw []byte) error {
 		{"file", m.File.Value},
 	} {
 		if !utf8.ValidString(text.s) {
-			report(text.field, ErrNotUTF8)
+			report(text.field, errNotUTF8)
 		}
 	}
 	for i := range v.e.Attributes {
 		a := &v.e.Attributes[i]
 		if !utf8.ValidString(a.Name) || a.Value.kind == KindString && !utf8.ValidString(a.Value.Text()) {
-			report(fmt.Sprintf("attributes[%d]", i), ErrNotUTF8)
+			report(fmt.Sprintf("attributes[%d]", i), errNotUTF8)
 		}
 		if !v.f.version.hasAttrColumns() || i == 0 {
 			continue
 		}
 		switch last := v.e.Attributes[i-1].Name; {
 		case a.Name < last:
-			report(fmt.Sprintf("attr_names[%d]", i), ErrUnsorted)
+			report(fmt.Sprintf("attr_names[%d]", i), errUnsorted)
 		case a.Name == last:
-			report(fmt.Sprintf("attr_names[%d]", i), ErrDuplicate)
+			report(fmt.Sprintf("attr_names[%d]", i), errDuplicate)
 		}
 	}
 	return nil

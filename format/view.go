@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/internal/jsontext"
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // A Role is what an entry is in the logical view.
@@ -399,7 +400,7 @@ func (v *View) Entry(id uint32) (*TraceEntry, error) {
 	if up := v.Ref(e.Parent); role == RoleSpan && v.roles[e.Parent] == RoleSpan && up.TraceID == ref.TraceID {
 		// Whatever order they were written in: the parent says it now.
 		e.Attributes = slices.DeleteFunc(e.Attributes, func(a Attribute) bool {
-			return a.Name == AttrParentSpanID && a.Value.Text() == string(AppendHex(nil, up.SpanID[:]))
+			return a.Name == AttrParentSpanID && a.Value.Text() == string(wire.AppendHex(nil, up.SpanID[:]))
 		})
 	}
 	addMissing(e, AttrTraceID, ref.TraceID[:])
@@ -414,7 +415,7 @@ func (v *View) Entry(id uint32) (*TraceEntry, error) {
 
 func addMissing(e *TraceEntry, name string, id []byte) {
 	if _, has := e.Attribute(name); !has && !isZero(id) {
-		e.Attributes = append(e.Attributes, Attribute{name, textValue(AppendHex(nil, id))})
+		e.Attributes = append(e.Attributes, Attribute{name, textValue(wire.AppendHex(nil, id))})
 	}
 }
 

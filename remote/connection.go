@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 const (
@@ -201,7 +202,7 @@ func (n *numbering) mark(r *record, parent uint32) []byte {
 
 // moveTo returns the encoding of a record below another parent.
 func (n *numbering) moveTo(r *record, parent uint32) []byte {
-	n.raw = format.AppendUint(n.raw[:0], uint64(parent))
+	n.raw = wire.AppendUint(n.raw[:0], uint64(parent))
 	return append(n.raw, r.raw[uintSize(r.raw[0]):]...)
 }
 
@@ -210,6 +211,6 @@ func (n *numbering) attribute(name string, id []byte) {
 	if _, ok := n.entry.Attribute(name); ok {
 		return
 	}
-	n.hex = format.AppendHex(n.hex[:0], id)
+	n.hex = wire.AppendHex(n.hex[:0], id)
 	n.entry.Attributes = append(n.entry.Attributes, format.Attribute{Name: name, Value: format.StringValue(string(n.hex))})
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/remote"
 )
 
@@ -177,7 +178,7 @@ func TestS10Slow(t *testing.T) {
 }
 
 func preface(token string) []byte {
-	return append(format.AppendHex([]byte("ENTRACE-TOKEN "), []byte(token)), '\n')
+	return append(wire.AppendHex([]byte("ENTRACE-TOKEN "), []byte(token)), '\n')
 }
 
 // TestS10Stall: a sender that stops within an entry for too long is sent away, and

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/remote"
 )
 
@@ -210,7 +211,7 @@ func span(res *format.Resource, n, parent int) *format.Span {
 	}
 	s.Entry.Metadata = format.Metadata{Name: "span " + itoa(n)}
 	s.Entry.Attributes = []format.Attribute{
-		{Name: format.AttrSpanID, Value: format.StringValue(string(format.AppendHex(nil, s.Ref.SpanID[:])))},
+		{Name: format.AttrSpanID, Value: format.StringValue(string(wire.AppendHex(nil, s.Ref.SpanID[:])))},
 		{Name: format.AttrTime, Value: format.U64Value(uint64(n))},
 	}
 	return s
@@ -222,7 +223,7 @@ func ref(n int) format.SpanRef {
 	return r
 }
 
-func itoa(n int) string { return string(format.AppendHex(nil, []byte{byte(n >> 8), byte(n)})) }
+func itoa(n int) string { return string(wire.AppendHex(nil, []byte{byte(n >> 8), byte(n)})) }
 
 // record records a resource and n spans in chains of ten, with logs and ends.
 func record(t testing.TB, rec *format.Recorder, n int) {

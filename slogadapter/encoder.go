@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/placer"
 )
 
 // An encoder adds the attributes of one record, or of one With, to its batch.
@@ -347,7 +348,7 @@ func (e *encoder) groupName(name string) string {
 	}
 	if name = valid(name); len(name) > room {
 		e.cut = true
-		name = format.Cut(name, max(room, len("…")))
+		name = placer.Cut(name, max(room, len("…")))
 	}
 	return name
 }
@@ -370,7 +371,7 @@ func (e *encoder) limit(text string) string {
 	room := max(e.shared.maxBytes-e.bytes, len("…"))
 	if len(text) > room {
 		e.cut = true
-		text = format.Cut(text, room)
+		text = placer.Cut(text, room)
 	}
 	e.bytes = max(e.bytes, e.shared.maxBytes)
 	return text

@@ -83,7 +83,7 @@ func New(r *format.Recorder, o *Options) *Handler {
 
 // Enabled reports whether records of level l are recorded.
 func (h *Handler) Enabled(_ context.Context, l slog.Level) bool {
-	return l >= h.shared.level.Level() && h.shared.recorder.Takes(format.ProviderLogs)
+	return l >= h.shared.level.Level() && h.shared.recorder.TakesLogs()
 }
 
 // WithAttrs returns a handler whose records have attrs, too. Their values are
@@ -136,7 +136,7 @@ func (h *Handler) WithGroup(name string) slog.Handler {
 // one that is done records, too.
 func (h *Handler) Handle(ctx context.Context, r slog.Record) (err error) {
 	s := h.shared
-	if !s.recorder.Takes(format.ProviderLogs) || s.recorder.Discards() {
+	if !s.recorder.TakesLogs() || s.recorder.Discards() {
 		return nil
 	}
 	e := s.encoder()

@@ -19,6 +19,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/jsontext"
 	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 func must(t testing.TB, err error) {
@@ -78,7 +79,7 @@ func sampleTrace(t *testing.T, name string) *format.Recorder {
 		}
 		s.Entry.Metadata = format.Metadata{Name: name, Target: "scope", Level: format.LevelInfo}
 		s.Entry.Attributes = []format.Attribute{
-			{Name: format.AttrSpanID, Value: format.StringValue(string(format.AppendHex(nil, s.Ref.SpanID[:])))},
+			{Name: format.AttrSpanID, Value: format.StringValue(string(wire.AppendHex(nil, s.Ref.SpanID[:])))},
 			{Name: format.AttrTime, Value: format.TimeValue(begun.Add(time.Duration(id) * time.Millisecond))},
 			{Name: "path", Value: format.StringValue("/cart?x=1 2")},
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 var update = flag.Bool("update", false, "write the goldens again")
@@ -52,7 +53,7 @@ func write(t testing.TB, entries []*format.TraceEntry) string {
 
 func traced(e *format.TraceEntry, trace byte) *format.TraceEntry {
 	id := [16]byte{15: trace}
-	e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrTraceID, Value: format.StringValue(string(format.AppendHex(nil, id[:])))})
+	e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrTraceID, Value: format.StringValue(string(wire.AppendHex(nil, id[:])))})
 	return e
 }
 

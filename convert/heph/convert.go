@@ -9,6 +9,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // maxForeign is the size above which a packet has no entry that can be read again:
@@ -139,7 +140,7 @@ func (b *builder) identify(v *event, trace string) {
 	if v.span == 0 {
 		var id [8]byte
 		binary.BigEndian.PutUint64(id[:], uint64(v.packet)+1)
-		b.id = format.AppendHex(b.id[:0], id[:])
+		b.id = wire.AppendHex(b.id[:0], id[:])
 		b.add(format.AttrSpanID, format.StringValue(alias(b.id)))
 	}
 	if v.trace == 0 && trace != "" {

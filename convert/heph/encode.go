@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // EncodeOptions change how [Encode] works. There are none yet.
@@ -137,7 +138,7 @@ func (enc *encoder) identify(e *format.TraceEntry, n *node) {
 	}
 	up := enc.v.Ref(e.Parent).SpanID
 	e.Attributes = append(e.Attributes, format.Attribute{
-		Name: format.AttrParentSpanID, Value: format.StringValue(string(format.AppendHex(nil, up[:]))),
+		Name: format.AttrParentSpanID, Value: format.StringValue(string(wire.AppendHex(nil, up[:]))),
 	})
 }
 

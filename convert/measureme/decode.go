@@ -12,6 +12,7 @@ import (
 	"unsafe"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // DecodeOptions change how [Decode] works. There are none so far.
@@ -182,7 +183,7 @@ func (d *decoder) readMetadata() {
 			d.note(&Error{Offset: d.off, Page: None, Event: None, Err: ErrMetadata})
 		}
 	}
-	copy(d.traceID[:], format.AppendHex(nil, id[:16]))
+	copy(d.traceID[:], wire.AppendHex(nil, id[:16]))
 }
 
 func (d *decoder) resourceEntry() *format.TraceEntry {

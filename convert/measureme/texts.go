@@ -10,6 +10,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/jsontext"
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // The kinds of events that are written for what does not come from measureme.
@@ -230,14 +231,14 @@ func (e *encoder) ids(r *record, t *format.TraceEntry) error {
 
 // ref adds the ids of a span.
 func (e *encoder) ref(ref format.SpanRef) {
-	e.buf = format.AppendHex(append(e.buf[:0], argTrace...), ref.TraceID[:])
+	e.buf = wire.AppendHex(append(e.buf[:0], argTrace...), ref.TraceID[:])
 	e.id.arg(e.buf, true) // the same for many
-	e.buf = format.AppendHex(append(e.buf[:0], argSpan...), ref.SpanID[:])
+	e.buf = wire.AppendHex(append(e.buf[:0], argSpan...), ref.SpanID[:])
 	e.id.arg(e.buf, false)
 }
 
 func (e *encoder) parent(id [8]byte) {
-	e.buf = format.AppendHex(append(e.buf[:0], argParent...), id[:])
+	e.buf = wire.AppendHex(append(e.buf[:0], argParent...), id[:])
 	e.id.arg(e.buf, false)
 }
 

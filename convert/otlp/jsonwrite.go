@@ -8,6 +8,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/jsontext"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // A jsonEncoding writes OTLP JSON, a message a line. Fields that have their default
@@ -155,7 +156,7 @@ func appendTimeField(b []byte, key string, t int64) []byte {
 func appendIDField(b []byte, key string, id []byte) []byte {
 	for _, c := range id {
 		if c != 0 {
-			return append(format.AppendHex(append(appendComma(b), key...), id), '"')
+			return append(wire.AppendHex(append(appendComma(b), key...), id), '"')
 		}
 	}
 	return b

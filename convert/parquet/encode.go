@@ -12,6 +12,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // EncodeOptions change how [Encode] works. There are none yet.
@@ -227,7 +228,7 @@ func (e *encoder) implied(id uint32, role format.Role) own {
 // hex returns an id as a text that is valid until the next row.
 func (e *encoder) hex(id []byte) string {
 	from := len(e.ids)
-	e.ids = format.AppendHex(e.ids, id)
+	e.ids = wire.AppendHex(e.ids, id)
 	return unsafe.String(&e.ids[from], len(e.ids)-from)
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 const crashEnv = "ENTRACE_CONFORMANCE_CRASH"
@@ -54,7 +55,7 @@ func TestCrashChild(t *testing.T) {
 		s.Entry.Metadata = format.Metadata{Name: fmt.Sprint("span ", i), Target: "ü\xff", Level: format.LevelInfo, File: format.Some("f"), Line: format.Some(uint32(i))}
 		s.Entry.Attributes = []format.Attribute{
 			{Name: format.AttrTime, Value: format.TimeValue(now)},
-			{Name: format.AttrSpanID, Value: format.StringValue(string(format.AppendHex(nil, ref.SpanID[:])))},
+			{Name: format.AttrSpanID, Value: format.StringValue(string(wire.AppendHex(nil, ref.SpanID[:])))},
 			{Name: "zero", Value: format.BytesValue(make([]byte, i%40))},
 			{Name: "a", Value: format.FloatValue(float64(i) / 3)},
 		}

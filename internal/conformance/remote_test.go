@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/remote"
 )
 
@@ -145,7 +146,7 @@ func recordAndSend(t *testing.T, v format.Version, endpoint string) (name string
 		}
 		sp.Entry.Metadata = format.Metadata{Name: fmt.Sprint("span ü ", i), Level: format.LevelWarn}
 		sp.Entry.Attributes = []format.Attribute{
-			{Name: format.AttrSpanID, Value: format.StringValue(string(format.AppendHex(nil, sp.Ref.SpanID[:])))},
+			{Name: format.AttrSpanID, Value: format.StringValue(string(wire.AppendHex(nil, sp.Ref.SpanID[:])))},
 			{Name: "a", Value: format.BytesValue(bytes.Repeat([]byte{0}, i%300))},
 			{Name: "b", Value: format.FloatValue(float64(i) / 3)},
 		}

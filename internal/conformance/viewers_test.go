@@ -21,6 +21,7 @@ import (
 	"github.com/entrace-go/entrace/convert/chrome"
 	"github.com/entrace-go/entrace/convert/perfetto"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 const (
@@ -132,7 +133,7 @@ func spans(t *testing.T, v *format.View) (map[string]uint32, int64) {
 		}
 		if v.Role(id) == format.RoleSpan {
 			ref := v.Ref(id)
-			ids[string(format.AppendHex(nil, ref.SpanID[:]))] = id
+			ids[string(wire.AppendHex(nil, ref.SpanID[:]))] = id
 		}
 	}
 	return ids, first
@@ -423,7 +424,7 @@ func comparePerfetto(t *testing.T, v *format.View, ids map[string]uint32, all []
 		if want, _ := e.Attribute(format.AttrTraceID); s.Trace != want.Text() {
 			t.Errorf("%q is of trace %q, want %q", s.Name, s.Trace, want.Text())
 		}
-		if ref := v.Ref(v.Parent(id)); s.Within != "" && s.Within != string(format.AppendHex(nil, ref.SpanID[:])) {
+		if ref := v.Ref(v.Parent(id)); s.Within != "" && s.Within != string(wire.AppendHex(nil, ref.SpanID[:])) {
 			t.Errorf("%q is in slice %s, which is not its parent %x", s.Name, s.Within, ref.SpanID)
 		}
 		composite, _ := e.Attribute(format.AttrJSON)

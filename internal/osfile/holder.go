@@ -3,6 +3,7 @@ package osfile
 import (
 	"errors"
 	"os"
+	"time"
 )
 
 // A LockState says whether another process holds the exclusive lock of a file.
@@ -53,4 +54,21 @@ func stateOf(f *os.File) LockState {
 		return LockHeld
 	}
 	return LockUnknown
+}
+
+// Who only looks whether a file is locked holds the shared lock for less than this.
+const (
+	lockTries = 10
+	lockPause = 5 * time.Millisecond
+)
+
+// LockPatiently is Lock that gives somebody who only looks the time to do so.
+func LockPatiently(f *os.File, exclusive bool) error {
+	for try := 1; ; try++ {
+		err := Lock(f, exclusive)
+		if try == lockTries || !errors.Is(err, ErrLocked) {
+			return err
+		}
+		time.Sleep(lockPause)
+	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/placer"
 )
 
 func must(t testing.TB, err error) {
@@ -242,7 +243,7 @@ func sortAll(s *otel.Span) {
 func sortAttributes(lists ...[]otel.Attribute) {
 	for _, attrs := range lists {
 		slices.SortStableFunc(attrs, func(a, b otel.Attribute) int {
-			return strings.Compare(format.EscapeName(a.Name), format.EscapeName(b.Name))
+			return strings.Compare(placer.EscapeName(a.Name), placer.EscapeName(b.Name))
 		})
 	}
 }

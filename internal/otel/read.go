@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/placer"
 )
 
 // A SpanKind is OTLP's Span.kind.
@@ -165,7 +166,7 @@ func parse(e *format.TraceEntry) parsed {
 			jsons = Names(e.Attributes[i].Value)
 		case name == format.AttrAnyValue:
 			anys = Names(e.Attributes[i].Value)
-		case !format.Reserved(name):
+		case !placer.Reserved(name):
 			users++
 		}
 	}

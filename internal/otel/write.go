@@ -7,7 +7,9 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/jsontext"
+	"github.com/entrace-go/entrace/internal/placer"
 	"github.com/entrace-go/entrace/internal/source"
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // A Writer takes an entry, attribute by attribute: a [format.Batch], or an [Entry].
@@ -96,7 +98,7 @@ func (b *Entry) Value(name string, v *format.Value) { b.add(name, *v) }
 
 func (b *Entry) add(name string, v format.Value) string {
 	if b.user {
-		name = format.EscapeName(name)
+		name = placer.EscapeName(name)
 	}
 	b.E.Attributes = append(b.E.Attributes, format.Attribute{Name: name, Value: v})
 	return name
@@ -105,7 +107,7 @@ func (b *Entry) add(name string, v format.Value) string {
 // ID implements Writer.
 func (b *Entry) ID(name string, id []byte) {
 	var digits [32]byte
-	b.add(name, format.StringValue(string(format.AppendHex(digits[:0], id))))
+	b.add(name, format.StringValue(string(wire.AppendHex(digits[:0], id))))
 }
 
 // U64 implements Writer.

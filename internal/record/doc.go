@@ -77,6 +77,22 @@ const (
 // MaxProviders is the number of providers that a record can name.
 const MaxProviders = 64
 
+// A Provider is the number of what a record comes from, below [MaxProviders]. Package
+// control gives them names.
+type Provider uint8
+
+// The providers that records have by themselves.
+const (
+	ProviderSpans Provider = 0 // spans and what belongs to them
+	ProviderLogs  Provider = 1 // log records
+)
+
+// Providers is a set of providers, a bit each.
+type Providers uint64
+
+// Has reports whether p is in the set.
+func (s Providers) Has(p Provider) bool { return s>>p&1 != 0 }
+
 // MaxNumber is the largest number of a definition.
 const MaxNumber = 1<<14 - 1
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/journal"
+	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/internal/record"
 )
 
@@ -61,7 +62,9 @@ func Open(name string) (*Dead, error) {
 }
 
 func (d *Dead) read() error {
-	if err := format.LockFile(d.f.File); err != nil {
+	if err := osfile.LockPatiently(d.f.File, true); errors.Is(err, osfile.ErrLocked) {
+		return format.ErrLocked
+	} else if err != nil {
 		return err
 	}
 	if !d.f.HasName() {

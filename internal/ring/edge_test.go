@@ -205,7 +205,7 @@ func TestRingStreamKilled(t *testing.T) {
 	if d, err := rec.Durability(); d != format.DurabilityProcess {
 		t.Skip("no crash buffer here:", err)
 	}
-	if _, err := rec.AppendAnchor(&format.TraceEntry{Metadata: format.Metadata{Name: "entrace.trace"}}); err != nil {
+	if _, err := ring.AppendAnchor(rec, &format.TraceEntry{Metadata: format.Metadata{Name: "entrace.trace"}}); err != nil {
 		t.Fatal(err)
 	}
 	st, err := g.Stream(rec, allProviders)
@@ -216,7 +216,7 @@ func TestRingStreamKilled(t *testing.T) {
 	s.start(ringRef(1, 1), format.SpanRef{}, "span", 0)
 	b := s.rec.Batch()
 	b.Log(format.SpanRef{}, s.tick())
-	b.From(5)
+	ring.SetProvider(b, 5)
 	b.Entry(ringEntry("sample", 0))
 	if err := b.Write(); err != nil {
 		t.Fatal(err)
@@ -240,13 +240,13 @@ func TestHeadRotates(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := rec.AppendAnchor(ringEntry("head", 0)); err != nil {
+	if _, err := ring.AppendAnchor(rec, ringEntry("head", 0)); err != nil {
 		t.Fatal(err)
 	}
 	for range 2500 {
 		b := rec.Batch()
 		b.Log(format.SpanRef{}, 0)
-		b.From(5)
+		ring.SetProvider(b, 5)
 		b.Entry(ringEntry("sample", 0))
 		if err := b.Write(); err != nil {
 			t.Fatal(err)

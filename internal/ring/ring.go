@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/inside"
 	"github.com/entrace-go/entrace/internal/journal"
 	"github.com/entrace-go/entrace/internal/record"
 	"github.com/entrace-go/entrace/internal/spanmap"
@@ -43,7 +44,7 @@ type Options struct {
 	// MaxBlock is how long a call waits at most if the file does not answer. The default
 	// is one second.
 	MaxBlock time.Duration
-	// Taken, if set, always has what the recorder takes, see [format.Recorder.Takes]: for
+	// Taken, if set, always has what the recorder takes, see [format.Recorder.TakesSpans]: for
 	// whoever wants to know that without going through the recorder.
 	Taken *atomic.Uint64
 	// OnError, if set, is called when the ring has lost its file, and goes on in another
@@ -52,7 +53,7 @@ type Options struct {
 	// OnLog, if set, is called with log records of a level that was asked for by
 	// SetLogLevel, when they are in the ring. No lock is held; it must return at once
 	// and must not record.
-	OnLog func(*format.LogEvent)
+	OnLog func(*LogEvent)
 }
 
 const (
@@ -77,6 +78,13 @@ const (
 	maxText = 60 << 10
 )
 
+// A LogEvent is a log record that [Options].OnLog is told of.
+type LogEvent struct {
+	Level   format.Level
+	Message string
+	Span    format.SpanRef // zero: none
+}
+
 // A Ring keeps the latest of what its Recorder takes, and hands on what comes to streams.
 // It is safe for concurrent use.
 type Ring struct {
@@ -85,7 +93,7 @@ type Ring struct {
 	intern *record.Interner
 	live   atomic.Pointer[journal.Journal] // nil: there is no ring
 
-	buffered atomic.Uint64 // format.Providers that are kept
+	buffered atomic.Uint64 // record.Providers that are kept
 	level    atomic.Uint32 // the least of log records that OnLog is told of
 	streams  atomic.Pointer[[]*Stream]
 	open     openSpans
@@ -95,7 +103,7 @@ type Ring struct {
 
 	mu sync.Mutex // taken before the journal's
 
-	observed format.Providers // that are taken, and need not be kept
+	observed record.Providers // that are taken, and need not be kept
 	closed   bool
 	previous [2]uint64 // what was appended to journals before the live one
 	failing  bool      // another journal is being made
@@ -134,8 +142,8 @@ func New(o *Options) (*Ring, error) {
 		return nil, fmt.Errorf("a note of %d bytes: there is room for %d", len(o.Note), MaxNote)
 	}
 	g.level.Store(uint32(noLevel))
-	g.rec = format.NewRecorder(target{g}, g.intern, g.o.Version, maxText)
-	g.rec.SetProviders(0)
+	g.rec = inside.NewRecorder(target{g}, g.intern, uint8(g.o.Version), maxText).(*format.Recorder)
+	inside.SetProviders(g.rec, 0)
 	if g.o.Bytes < 0 {
 		return g, nil
 	}
@@ -187,14 +195,12 @@ func (g *Ring) use(j *journal.Journal) {
 }
 
 // Recorder returns what records to the ring. It takes what the ring or one of its
-// streams wants, see [format.Recorder.Takes]. Closing it closes the ring.
+// streams wants, see [format.Recorder.TakesSpans]. Closing it closes the ring.
 func (g *Ring) Recorder() *format.Recorder { return g.rec }
 
 // Create is format.Create for a recorder that is to get a snapshot or a stream of the ring.
 func (g *Ring) Create(name string, o *format.RecorderOptions) (*format.Recorder, error) {
-	opt := *o
-	opt.Version = g.o.Version
-	return format.CreateWith(name, &opt, g.intern)
+	return createWith(name, o, g.o.Version, g.intern, false)
 }
 
 // noteHead is what comes before the note in the checkpoint:
@@ -232,7 +238,7 @@ func (g *Ring) writeNote(j *journal.Journal) error {
 }
 
 // SetBuffered says what the ring keeps from now on.
-func (g *Ring) SetBuffered(p format.Providers) {
+func (g *Ring) SetBuffered(p record.Providers) {
 	if g.live.Load() == nil {
 		p = 0
 	}
@@ -244,7 +250,7 @@ func (g *Ring) SetBuffered(p format.Providers) {
 
 // SetObserved says what the recorder takes besides, although nobody keeps it: for OnLog,
 // or for what a span processor reports of spans.
-func (g *Ring) SetObserved(p format.Providers) {
+func (g *Ring) SetObserved(p record.Providers) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.observed = p
@@ -262,7 +268,7 @@ func (g *Ring) updateProviders() {
 	if g.closed {
 		on = 0
 	}
-	g.rec.SetProviders(format.Providers(on))
+	inside.SetProviders(g.rec, record.Providers(on))
 	if g.o.Taken != nil {
 		g.o.Taken.Store(on)
 	}
@@ -421,20 +427,22 @@ type drops struct {
 	entries, spans format.Dropped
 }
 
-// Put implements format.Target.
-func (g target) Put(r *journal.Record, hint *journal.Hint, e *format.LogEvent) error {
+// Put implements the target of format.
+func (g target) Put(r *journal.Record, hint *journal.Hint, e *inside.Event) error {
 	streams, err := g.put(r, hint)
 	if streams != nil {
-		provider := format.Provider(r.Info.User() >> 4 & 63)
+		provider := record.Provider(r.Info.User() >> 4 & 63)
 		for _, s := range *streams {
-			if format.Providers(s.providers.Load()).Has(provider) && r.Epoch >= s.epoch {
-				_ = s.rec.Put(r, hint) // which counts what it refuses
+			if record.Providers(s.providers.Load()).Has(provider) && r.Epoch >= s.epoch {
+				_ = inside.Put(s.rec, r, hint) // which counts what it refuses
 			}
 		}
 	}
-	if err == nil && !e.Silent() && g.o.OnLog != nil && uint32(e.Level) >= g.level.Load() &&
-		record.Kind(r.Info.User()&15) == record.KindLog {
-		told := format.LogEvent{Level: e.Level, Message: string(append([]byte(nil), e.Message...)), Span: e.Span}
+	if err == nil && e != nil && g.o.OnLog != nil && uint32(e.Level) >= g.level.Load() {
+		told := LogEvent{
+			Level: format.Level(e.Level), Message: string(append([]byte(nil), e.Message...)),
+			Span: format.SpanRef{TraceID: [16]byte(e.Ref.TraceID()), SpanID: [8]byte(e.Ref.SpanID())},
+		}
 		guarded(func() { g.o.OnLog(&told) })
 	}
 	return err
@@ -443,7 +451,7 @@ func (g target) Put(r *journal.Record, hint *journal.Hint, e *format.LogEvent) e
 // put puts a record into the ring, if that wants it, and returns the streams.
 func (g *Ring) put(r *journal.Record, hint *journal.Hint) (*[]*Stream, error) {
 	user := r.Info.User()
-	kind, provider, flags := record.Kind(user&15), format.Provider(user>>4&63), uint8(user>>10)
+	kind, provider, flags := record.Kind(user&15), record.Provider(user>>4&63), uint8(user>>10)
 	r.Epoch, r.HasMark = math.MaxUint32, false // what is not in the ring no snapshot has
 	j := g.live.Load()
 	if j == nil || kind == record.KindResource {
@@ -452,7 +460,7 @@ func (g *Ring) put(r *journal.Record, hint *journal.Hint) (*[]*Stream, error) {
 	const openFlags = record.FlagOpen | record.FlagRef
 	opens := kind == record.KindSpan && flags&openFlags == openFlags
 	closes := (kind == record.KindEnd || kind == record.KindEither) && flags&record.FlagRef != 0
-	buffers := format.Providers(g.buffered.Load()).Has(provider)
+	buffers := record.Providers(g.buffered.Load()).Has(provider)
 	var ref record.Ref
 	if opens || closes {
 		ref = record.Ref(r.Head[journal.HeadSize : journal.HeadSize+record.RefSize])
@@ -507,13 +515,13 @@ func (g *Ring) retry(r *journal.Record, hint *journal.Hint, j *journal.Journal, 
 	return err
 }
 
-// Wait implements format.Target.
+// Wait implements the target of format.
 func (target) Wait() error { return nil }
 
-// Waits implements format.Target.
+// Waits implements the target of format.
 func (target) Waits() bool { return false }
 
-// NewHint implements format.Target.
+// NewHint implements the target of format.
 func (g target) NewHint() journal.Hint {
 	if j := g.live.Load(); j != nil {
 		return j.NewHint()
@@ -521,7 +529,7 @@ func (g target) NewHint() journal.Hint {
 	return 0
 }
 
-// Drop implements format.Target.
+// Drop implements the target of format.
 func (g target) Drop(err error, entries, spans int) {
 	g.dropped.mu.Lock()
 	defer g.dropped.mu.Unlock()
@@ -529,20 +537,20 @@ func (g target) Drop(err error, entries, spans int) {
 	g.dropped.spans.Add(err, uint64(spans))
 }
 
-// Append implements format.Target. A ring has no ids: the entry is a log record.
+// Append implements the target of format. A ring has no ids: the entry is a log record.
 func (g target) Append(r *journal.Record, parent uint32, _ bool) (uint32, error) {
 	if parent != 0 {
 		return 0, format.ErrBadParent
 	}
 	hint := g.NewHint()
 	r.Leaf = true
-	return 0, g.Put(r, &hint, &format.LogEvent{Level: format.LevelTrace})
+	return 0, g.Put(r, &hint, nil)
 }
 
-// Flush implements format.Target.
+// Flush implements the target of format.
 func (target) Flush(context.Context) error { return nil }
 
-// Sync implements format.Target.
+// Sync implements the target of format.
 func (g target) Sync(context.Context) error {
 	if j := g.live.Load(); j != nil {
 		return j.Sync()
@@ -550,10 +558,10 @@ func (g target) Sync(context.Context) error {
 	return nil
 }
 
-// Close implements format.Target.
+// Close implements the target of format.
 func (g target) Close(context.Context) error { return g.Ring.Close() }
 
-// Stats implements format.Target. What the ring has taken is where it belongs.
+// Stats implements the target of format. What the ring has taken is where it belongs.
 func (g target) Stats() (s format.Stats) {
 	g.mu.Lock()
 	entries, spans := g.previous[0], g.previous[1]
@@ -569,10 +577,10 @@ func (g target) Stats() (s format.Stats) {
 	return s
 }
 
-// Err implements format.Target.
+// Err implements the target of format.
 func (target) Err() error { return nil }
 
-// Durability implements format.Target.
+// Durability implements the target of format.
 func (g target) Durability() (format.Durability, error) {
 	if j := g.live.Load(); j != nil && j.Medium() != journal.Heap {
 		return format.DurabilityProcess, nil

@@ -20,10 +20,11 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/journal"
+	"github.com/entrace-go/entrace/internal/record"
 	"github.com/entrace-go/entrace/internal/ring"
 )
 
-const allProviders = format.Providers(1<<64 - 1)
+const allProviders = record.Providers(1<<64 - 1)
 
 // put says where a ring lies: on the heap, in a file of its own, or where it lies by
 // default, which is shared memory if there is some.
@@ -39,7 +40,7 @@ func put(t testing.TB, o *ring.Options, place int) {
 
 const places = 3
 
-func newRing(t testing.TB, o *ring.Options, keep format.Providers) *ring.Ring {
+func newRing(t testing.TB, o *ring.Options, keep record.Providers) *ring.Ring {
 	t.Helper()
 	g, err := ring.New(o)
 	if err != nil {
@@ -336,7 +337,7 @@ func TestRingWindow(t *testing.T) {
 	if got, want := viewOutline(t, writeSnapshot(t, sn)), "root(resource(open(ends within(within) whole event)) entrace.end)"; got != want {
 		t.Errorf("the window has\n%s, want\n%s", got, want)
 	}
-	sn = g.Snapshot(ring.SnapshotOptions{Providers: 1 << format.ProviderLogs})
+	sn = g.Snapshot(ring.SnapshotOptions{Providers: 1 << record.ProviderLogs})
 	if got := rawOutline(t, writeSnapshot(t, sn)); strings.Count(got, "event") != 2 || strings.Contains(got, "open") {
 		t.Errorf("log records alone are %s", got)
 	}
@@ -390,7 +391,7 @@ func TestRingStream(t *testing.T) {
 	for _, bytes := range []int64{8 << 20, -1} {
 		g := newRing(t, &ring.Options{Bytes: bytes}, allProviders)
 		s := play(t, g.Recorder())
-		if took := s.rec.Takes(format.ProviderSpans); took != (bytes > 0) {
+		if took := s.rec.TakesSpans(); took != (bytes > 0) {
 			t.Errorf("with %d bytes spans are taken: %v", bytes, took)
 		}
 		a, b, c := ringRef(1, 1), ringRef(1, 2), ringRef(1, 3)
@@ -398,10 +399,10 @@ func TestRingStream(t *testing.T) {
 		s.start(b, a, "ended", 0)
 		s.end(b, 0, 0)
 		rec := createFor(t, g, "stream.et", nil)
-		if _, err := rec.AppendAnchor(&format.TraceEntry{Metadata: format.Metadata{Name: "entrace.trace"}}); err != nil {
+		if _, err := ring.AppendAnchor(rec, &format.TraceEntry{Metadata: format.Metadata{Name: "entrace.trace"}}); err != nil {
 			t.Fatal(err)
 		}
-		st, err := g.Stream(rec, 1<<format.ProviderSpans|1<<5)
+		st, err := g.Stream(rec, 1<<record.ProviderSpans|1<<5)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -415,10 +416,10 @@ func TestRingStream(t *testing.T) {
 		s.start(ringRef(2, 5), format.SpanRef{}, "of the second", 0)
 		other := s.rec.Batch()
 		other.Log(format.SpanRef{}, 0)
-		other.From(5)
+		ring.SetProvider(other, 5)
 		other.Entry(&format.TraceEntry{Message: format.Some("sample"), Metadata: format.Metadata{Name: "sample"}})
 		other.Log(c, 0)
-		other.From(5)
+		ring.SetProvider(other, 5)
 		other.Entry(&format.TraceEntry{Message: format.Some("below"), Metadata: format.Metadata{Name: "below"}})
 		if err := other.Write(); err != nil {
 			t.Fatal(err)
@@ -442,8 +443,8 @@ func TestRingStream(t *testing.T) {
 
 // TestRingNotice tells of log records by their level, however they are recorded.
 func TestRingNotice(t *testing.T) {
-	var seen []format.LogEvent
-	g := newRing(t, &ring.Options{OnLog: func(s *format.LogEvent) { seen = append(seen, *s) }}, allProviders)
+	var seen []ring.LogEvent
+	g := newRing(t, &ring.Options{OnLog: func(s *ring.LogEvent) { seen = append(seen, *s) }}, allProviders)
 	log := func(l format.Level, message string) {
 		e := ringEntry("event", 0)
 		e.Metadata.Level, e.Metadata.Target, e.Message = l, strings.Repeat("t", 300), format.Some(message)
@@ -807,11 +808,11 @@ func TestRingOptions(t *testing.T) {
 	}
 	g := newRing(t, &ring.Options{Note: []byte("x")}, 0)
 	rec := g.Recorder()
-	if rec.Takes(0) || rec.Discards() {
+	if rec.TakesSpans() || rec.Discards() {
 		t.Error("a ring that keeps nothing takes something")
 	}
 	g.SetBuffered(allProviders)
-	if !rec.Takes(63) {
+	if !rec.TakesLogs() {
 		t.Error("a ring that keeps everything does not take it")
 	}
 	if id, err := rec.Append(ringEntry("mine", 0)); id != 0 || err != nil {
@@ -829,7 +830,7 @@ func TestRingOptions(t *testing.T) {
 	if err := rec.Log(format.SpanRef{}, ringEntry("event", 0)); err != nil && !errors.Is(err, format.ErrClosed) {
 		t.Error(err)
 	}
-	if rec.Takes(0) {
+	if rec.TakesSpans() {
 		t.Error("a closed ring takes something")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/inside"
 	"github.com/entrace-go/entrace/internal/journal"
 	"github.com/entrace-go/entrace/internal/record"
 	"github.com/entrace-go/entrace/internal/spanmap"
@@ -19,7 +20,7 @@ type SnapshotOptions struct {
 	// of spans that had not ended then. Zero is everything.
 	From time.Time
 	// Providers are those whose records it has.
-	Providers format.Providers
+	Providers record.Providers
 	// Trace, if not zero, leaves out the spans and log records that are not of that
 	// trace.
 	Trace [16]byte
@@ -186,7 +187,7 @@ func (sn *Snapshot) parts(list []*part, again bool) (parts []journal.Part) {
 // A copying is a [Snapshot] on its way to a recorder.
 type copying struct {
 	sn       *Snapshot
-	to       *format.Import
+	to       inside.Import
 	from     int64
 	begun    bool                      // the window: what is older is done with
 	pending  spanmap.Map[startedSpan]  // spans that have not ended when the window begins
@@ -216,18 +217,39 @@ func hold(e *journal.Entry) heldBack {
 
 // Create is format.Create for a recorder that is to get the snapshot.
 func (sn *Snapshot) Create(name string, o *format.RecorderOptions) (*format.Recorder, error) {
-	opt := *o
-	opt.Version = sn.version
 	if sn.g != nil {
-		return sn.g.Create(name, &opt)
+		return sn.g.Create(name, o)
 	}
-	return format.CreateWith(name, &opt, record.NewInterner(sn.table))
+	return createWith(name, o, sn.version, record.NewInterner(sn.table), true)
 }
+
+func createWith(name string, o *format.RecorderOptions, v format.Version, in *record.Interner, died bool) (*format.Recorder, error) {
+	opt := *o
+	opt.Version = v
+	r, err := inside.Create(name, &opt, in, died)
+	if err != nil {
+		return nil, err
+	}
+	return r.(*format.Recorder), nil
+}
+
+// AppendAnchor writes e below the root of what r writes and returns its id. Entries of
+// providers other than spans, and log records that belong to no span, hang below it from
+// then on.
+func AppendAnchor(r *format.Recorder, e *format.TraceEntry) (uint32, error) {
+	return inside.AppendAnchor(r, e)
+}
+
+// SetProvider says that the record that b builds, which Log began, is of a provider that
+// is neither spans nor log records. It hangs below its span as those do, else below what
+// [AppendAnchor] has written. Its entry needs a message if it has a span. A record that is
+// said to be of ProviderLogs fires no trigger.
+func SetProvider(b *format.Batch, p record.Provider) { inside.SetProvider(b, p) }
 
 // Copy writes the snapshot to r, which [Snapshot.Create] or [Ring.Create] has made, behind
 // what is there already. It is done once.
 func (sn *Snapshot) Copy(r *format.Recorder) error {
-	return r.Import(func(to *format.Import) error {
+	return inside.WithFile(r, func(to inside.Import) error {
 		c := &copying{sn: sn, to: to, from: math.MinInt64, late: make(map[record.Ref][]heldBack)}
 		if !sn.o.From.IsZero() {
 			c.from = sn.o.From.UnixNano()
@@ -236,11 +258,11 @@ func (sn *Snapshot) Copy(r *format.Recorder) error {
 		c.merge()
 		c.begin()
 		c.orphans()
-		for to.Placer.StagePending() {
+		for to.Placer().StagePending() {
 			to.Flush(false)
 		}
 		to.Flush(true)
-		return to.Err
+		return to.Err()
 	})
 }
 
@@ -284,9 +306,9 @@ func (c *copying) merge() {
 	m.Slack = slack
 	var rec record.Record
 	m.Needs = func(e *journal.Entry) bool {
-		return rec.Parse(e) && (c.begun || rec.Time >= c.from) && c.wanted(&rec) && c.to.Placer.Needs(e)
+		return rec.Parse(e) && (c.begun || rec.Time >= c.from) && c.wanted(&rec) && c.to.Placer().Needs(e)
 	}
-	for e := m.Next(); e != nil && c.to.Err == nil; e = m.Next() {
+	for e := m.Next(); e != nil && c.to.Err() == nil; e = m.Next() {
 		if c.rec.Parse(e) && c.wanted(&c.rec) {
 			c.take(e)
 		}
@@ -299,10 +321,10 @@ const slack = int64(10 * time.Millisecond)
 // wanted reports whether a record is asked for.
 func (c *copying) wanted(r *record.Record) bool {
 	o := &c.sn.o
-	if !o.Providers.Has(format.Provider(r.Provider)) {
+	if !o.Providers.Has(record.Provider(r.Provider)) {
 		return false
 	}
-	return o.Trace == [16]byte{} || r.Provider > uint8(format.ProviderLogs) || [16]byte(r.Ref.TraceID()) == o.Trace
+	return o.Trace == [16]byte{} || r.Provider > uint8(record.ProviderLogs) || [16]byte(r.Ref.TraceID()) == o.Trace
 }
 
 func (c *copying) take(e *journal.Entry) {
@@ -322,7 +344,7 @@ func (c *copying) take(e *journal.Entry) {
 	case c.begun && (!old || began):
 		c.apply(e)
 	case c.begun:
-		if c.to.Placer.Knows(&r.Ref) {
+		if c.to.Placer().Knows(&r.Ref) {
 			c.apply(e) // what began is to end
 		}
 	case opens:
@@ -365,12 +387,12 @@ func (c *copying) begin() {
 // apply writes a record of the window, which was parsed.
 func (c *copying) apply(e *journal.Entry) {
 	r := &c.rec
-	if c.to.Err != nil || r.Kind == record.KindMark {
+	if c.to.Err() != nil || r.Kind == record.KindMark {
 		return
 	}
 	switch {
 	case r.Kind == record.KindSpan && r.Flags&record.FlagRef != 0:
-		if r.Flags&record.FlagOpen != 0 && c.retained.Get((*spanmap.Key)(&r.Ref)) != nil && c.to.Placer.Knows(&r.Ref) {
+		if r.Flags&record.FlagOpen != 0 && c.retained.Get((*spanmap.Key)(&r.Ref)) != nil && c.to.Placer().Knows(&r.Ref) {
 			return // a process died while it was retained
 		}
 		ref := r.Ref
@@ -379,7 +401,7 @@ func (c *copying) apply(e *journal.Entry) {
 			c.place(&c.late[ref][i].e)
 		}
 		delete(c.late, ref)
-	case r.Kind == record.KindEnd && !c.to.Placer.Knows(&r.Ref):
+	case r.Kind == record.KindEnd && !c.to.Placer().Knows(&r.Ref):
 		c.late[r.Ref] = append(c.late[r.Ref], hold(e))
 	default:
 		c.place(e)
@@ -403,8 +425,8 @@ func (c *copying) orphans() {
 	slices.SortFunc(refs, func(a, b record.Ref) int {
 		return cmp.Or(cmp.Compare(c.late[a][0].e.Time, c.late[b][0].e.Time), slices.Compare(a[:], b[:]))
 	})
-	keeps := c.to.Placer.KeepOrphans
-	c.to.Placer.KeepOrphans = true
+	keeps := c.to.Placer().KeepOrphans
+	c.to.Placer().KeepOrphans = true
 	for _, ref := range refs {
 		for i := range c.late[ref] {
 			e := &c.late[ref][i].e
@@ -412,7 +434,7 @@ func (c *copying) orphans() {
 			c.place(e)
 		}
 	}
-	c.to.Placer.KeepOrphans = keeps
+	c.to.Placer().KeepOrphans = keeps
 }
 
 // duration returns how long the span of a record took, 0 if that does not say.
@@ -444,24 +466,24 @@ type Stream struct {
 	g         *Ring
 	rec       *format.Recorder
 	epoch     uint32
-	providers atomic.Uint64 // format.Providers
+	providers atomic.Uint64 // record.Providers
 }
 
 // Stream has r, which [Ring.Create] has made, get what the providers record from now on,
 // and before it the beginnings of the spans that are open. A call that records to the ring
 // then waits for r as well, see [format.RecorderOptions].MaxBlock. What r refuses it
 // counts. Close the stream before r.
-func (g *Ring) Stream(r *format.Recorder, p format.Providers) (*Stream, error) {
+func (g *Ring) Stream(r *format.Recorder, p record.Providers) (*Stream, error) {
 	if r.Discards() {
 		return nil, format.ErrClosed
 	}
 	st := &Stream{g: g, rec: r}
 	st.providers.Store(uint64(p))
 	var sn *Snapshot
-	err := r.Import(func(to *format.Import) error {
+	err := inside.WithFile(r, func(to inside.Import) error {
 		// What comes from now on is written after what is open.
-		sn = g.capture(SnapshotOptions{Providers: p & (1 << format.ProviderSpans)}, st)
-		if format.Providers(g.buffered.Load()).Has(format.ProviderSpans) {
+		sn = g.capture(SnapshotOptions{Providers: p & (1 << record.ProviderSpans)}, st)
+		if record.Providers(g.buffered.Load()).Has(record.ProviderSpans) {
 			sn.o.From = time.Unix(0, math.MaxInt64) // only what is open
 			c := &copying{sn: sn, to: to, from: math.MaxInt64, late: make(map[record.Ref][]heldBack)}
 			c.readRetained()
@@ -469,7 +491,7 @@ func (g *Ring) Stream(r *format.Recorder, p format.Providers) (*Stream, error) {
 			c.begin()
 			to.Flush(true)
 		}
-		return to.Err
+		return to.Err()
 	})
 	if sn != nil {
 		sn.Close()
@@ -512,4 +534,4 @@ func (st *Stream) Close() {
 
 // SetProviders has the stream get only what comes from the providers in p, of those it
 // was made for. It may be called by a [format.Tee].
-func (st *Stream) SetProviders(p format.Providers) { st.providers.And(uint64(p)) }
+func (st *Stream) SetProviders(p record.Providers) { st.providers.And(uint64(p)) }

@@ -1,0 +1,57 @@
+// Package inside has what format does for the packages of this module and for nobody
+// else. Package format sets the variables when it is initialized; what is an any here is a
+// type of format, which this package cannot name, as format imports it.
+package inside
+
+import (
+	"github.com/entrace-go/entrace/internal/journal"
+	"github.com/entrace-go/entrace/internal/placer"
+	"github.com/entrace-go/entrace/internal/record"
+)
+
+// An Event describes a log record to a target. There is none, a nil pointer, for what is
+// no log record of the application.
+type Event struct {
+	Level   uint8
+	Message string
+	Ref     record.Ref // of its span; zero: none
+}
+
+// An Import writes journal records to the file of a recorder whose interner has their
+// names.
+type Import interface {
+	Placer() *placer.Placer
+	// Place counts a record as offered and places it.
+	Place(e *journal.Entry)
+	// Flush writes what is staged, if that is much, or now. If that fails it drops and
+	// counts it and goes on, as a later write may succeed.
+	Flush(now bool)
+	// Err is why the file cannot be written to any more.
+	Err() error
+}
+
+var (
+	// NewRecorder returns a *format.Recorder that hands its records to a target of
+	// format. Texts of more than maxText bytes are cut.
+	NewRecorder func(target any, in *record.Interner, version uint8, maxText int) any
+	// Create is format.Create with *format.RecorderOptions for a recorder whose names in
+	// has. Died says that what is recorded comes from a process that died: Close leaves
+	// out the entry that marks a clean end.
+	Create func(name string, options any, in *record.Interner, died bool) (any, error)
+	// Put hands to a *format.Recorder a record that was built with its interner.
+	Put func(recorder any, r *journal.Record, hint *journal.Hint) error
+	// WithFile runs fn on the goroutine that writes the file of a *format.Recorder, if
+	// it has one.
+	WithFile func(recorder any, fn func(Import) error) error
+	// SetProviders says what a *format.Recorder takes.
+	SetProviders func(recorder any, p record.Providers)
+	// SetProvider says that the record that a *format.Batch builds, which Log began, is
+	// of a provider that is neither spans nor log records. It hangs below its span as
+	// those do, else below what AppendAnchor has written. Its entry needs a message if
+	// it has a span. A record that is said to be of ProviderLogs fires no trigger.
+	SetProvider func(batch any, p record.Provider)
+	// AppendAnchor writes a *format.TraceEntry below the root of what a
+	// *format.Recorder writes, and returns its id. Entries of providers other than
+	// spans, and log records that belong to no span, hang below it from then on.
+	AppendAnchor func(recorder, entry any) (uint32, error)
+)
