@@ -337,6 +337,52 @@ func (d *decoder) tooLong() error {
 
 func (d *decoder) failed() bool { return d.err != nil || d.short }
 
+// next decodes entry id, which lies at off in the file, from what is buffered of it in b,
+// behind its length if it is prefixed. It takes size bytes, of which raw is the encoding.
+// Where b does not have all of it size is 0, need says how many bytes it takes at least,
+// and Err what is missing.
+func (d *decoder) next(b []byte, off, id int64, prefixed bool, e *TraceEntry) (raw []byte, size int, err error) {
+	gap := 0
+	if prefixed {
+		d.reset(b, off, id)
+		d.length = LengthError{}
+		if len(b) < prefixSize {
+			d.short, d.need, d.missing = true, prefixSize, "length"
+			return nil, 0, nil
+		}
+		n, most := prefix(b), uint64(d.maxSize)
+		if n == 0 || n > most {
+			return nil, 0, &CorruptError{Offset: off, Entry: id, Field: "length", Err: &LengthError{Claimed: n, Remaining: most}}
+		}
+		gap = prefixSize
+		if have := uint64(len(b) - gap); n > have {
+			d.short, d.need, d.missing = true, gap+int(n), ""
+			d.length = LengthError{Claimed: n, Remaining: have}
+			return nil, 0, nil
+		}
+		b = b[gap : gap+int(n)]
+	}
+	d.reset(b, off+int64(gap), id)
+	d.whole = prefixed
+	d.traceEntry(e)
+	switch {
+	case d.short:
+		return nil, 0, nil
+	case d.err != nil:
+		return nil, 0, d.err
+	case prefixed && d.off < len(b):
+		return nil, 0, &CorruptError{Offset: d.base + int64(d.off), Entry: id, Err: ErrTrailingBytes}
+	case d.off > d.maxSize:
+		return nil, 0, d.tooLong()
+	}
+	return b[:d.off], gap + d.off, nil
+}
+
+// prefixSize is the size of the length before an entry of IETPrefix.
+const prefixSize = 8
+
+func prefix(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
+
 // DecodeTraceEntry decodes the entry of version v that b begins with into e and
 // returns how many bytes it takes. The strings of e alias b; its attributes reuse
 // the slice that e has: call [TraceEntry.Clone] to keep it longer. Parents are

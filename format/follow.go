@@ -26,22 +26,22 @@ type Follower struct {
 	name string
 	poll time.Duration
 
-	d     decoder
-	entry TraceEntry
-	id    int64 // of the last entry
-	off   int64 // in the file, where the next entry begins
-	buf   []byte
-	rest  []byte // of buf, that is at off
-	chunk []byte // for looking ahead
-	gap   int
-	need  int64         // bytes at off without which the next entry cannot be whole
-	want  int           // bytes to read at once
-	zeros int64         // up to here the file has nothing but zeros from off on
-	kept  int64         // zeros up to here are entries, since something follows
-	idle  time.Duration // since the last entry
-	alive bool          // somebody held the lock once
-	ended bool          // the last entry marks a clean end
-	et    *File         // an ET does not grow
+	d        decoder
+	entry    TraceEntry
+	id       int64 // of the last entry
+	off      int64 // in the file, where the next entry begins
+	buf      []byte
+	rest     []byte        // of buf, that is at off
+	chunk    []byte        // for looking ahead
+	need     int64         // bytes at off without which the next entry cannot be whole
+	want     int           // bytes to read at once
+	zeros    int64         // up to here the file has nothing but zeros from off on
+	kept     int64         // zeros up to here are entries, since something follows
+	idle     time.Duration // since the last entry
+	alive    bool          // somebody held the lock once
+	ended    bool          // the last entry marks a clean end
+	prefixed bool          // a length comes before each entry
+	et       *File         // an ET does not grow
 }
 
 // Follow opens a growing IET file, or the one that [Create] streams for name. A
@@ -71,7 +71,7 @@ func Follow(name string, o *FollowOptions) (*Follower, error) {
 	fl.d = decoder{version: v, maxSize: o.maxEntrySize()}
 	switch format {
 	case IETPrefix:
-		fl.gap = prefixSize
+		fl.prefixed = true
 	case ET:
 		if fl.et, err = Open(name, &OpenOptions{ReaderOptions: o.ReaderOptions}); err != nil {
 			return nil, errors.Join(err, f.Close())
@@ -124,41 +124,15 @@ func (f *Follower) Next(ctx context.Context) (uint32, *TraceEntry, error) {
 
 // decode decodes the entry at off if rest has all of it.
 func (f *Follower) decode() (bool, error) {
-	raw := f.rest
-	if f.gap > 0 {
-		if len(raw) < f.gap {
-			f.need = int64(f.gap)
-			return false, nil
-		}
-		n, maxSize := prefix(raw), uint64(f.d.maxSize)
-		if n == 0 || n > maxSize {
-			return false, &CorruptError{Offset: f.off, Entry: f.id + 1, Field: "length", Err: &LengthError{Claimed: n, Remaining: maxSize}}
-		}
-		size := f.gap + int(n)
-		if len(raw) < size {
-			f.need, f.want = int64(size), size
-			return false, nil
-		}
-		raw = raw[f.gap:size]
+	raw, n, err := f.d.next(f.rest, f.off, f.id+1, f.prefixed, &f.entry)
+	if err != nil {
+		return false, err
 	}
-	f.d.reset(raw, f.off+int64(f.gap), f.id+1)
-	f.d.whole = f.gap > 0
-	f.d.traceEntry(&f.entry)
-	if f.d.short {
-		f.need, f.want = int64(f.d.need), max(f.d.need, 2*len(raw))
+	if n == 0 {
+		f.need, f.want = int64(f.d.need), max(f.d.need, 2*len(f.rest))
 		return false, nil
 	}
-	if f.d.err != nil {
-		return false, f.d.err
-	}
-	n := f.gap + f.d.off
-	if f.gap > 0 && f.d.off < len(raw) {
-		return false, &CorruptError{Offset: f.off + int64(n), Entry: f.id + 1, Err: ErrTrailingBytes}
-	}
-	if f.d.off > f.d.maxSize {
-		return false, f.d.tooLong()
-	}
-	if isZero(raw[:f.d.off]) && f.off+int64(n) > f.kept {
+	if isZero(raw) && f.off+int64(n) > f.kept {
 		if ok, err := f.followed(); !ok {
 			return false, err
 		}

@@ -123,8 +123,6 @@ func (r *Reader) next() error {
 	switch {
 	case r.zeros > 0:
 		return r.zeroEntry()
-	case r.format == IETPrefix:
-		return r.frame(id)
 	case r.format == ET:
 		if id == int64(len(r.offsets)) {
 			return r.atEnd(id)
@@ -137,7 +135,6 @@ func (r *Reader) next() error {
 	if err != nil {
 		return err
 	}
-	r.raw = r.buf[r.start : r.start+n]
 	if r.format == IET && n == r.version.minEntrySize() && isZero(r.raw) {
 		return r.zeroRun(id)
 	}
@@ -145,21 +142,27 @@ func (r *Reader) next() error {
 	return nil
 }
 
-// decode decodes the entry at start, reading as much as it takes.
+// decode decodes the entry at start, reading as much as it takes, and returns its size.
 func (r *Reader) decode(id int64) (int, error) {
+	prefixed := r.format == IETPrefix
 	for {
 		b := r.buf[r.start:r.end]
-		r.d.reset(b, r.off, id)
-		r.d.traceEntry(&r.entry)
-		if !r.d.short {
-			if r.d.err == nil && r.d.off > r.d.maxSize {
-				return 0, r.d.tooLong()
+		raw, n, err := r.d.next(b, r.off, id, prefixed, &r.entry)
+		if n > 0 {
+			r.raw = raw
+			return n, nil
+		}
+		if err != nil {
+			if prefixed && prefix(b) == 0 {
+				if at := r.off; r.onlyZeros() > 0 && r.end == r.start {
+					err = &TruncatedError{Offset: at, Entry: id, ZeroTail: true}
+				}
 			}
-			return r.d.off, r.d.err
+			return 0, err
 		}
 		r.fill(r.d.need)
 		if r.end-r.start < r.d.need {
-			if len(r.buf[r.start:r.end]) > len(b) {
+			if r.end-r.start > len(b) {
 				continue // not enough, but it tells better what is missing
 			}
 			return 0, r.tail()
@@ -206,7 +209,7 @@ func (r *Reader) tail() error {
 		return io.EOF
 	}
 	err := r.d.Err()
-	if t, ok := errors.AsType[*TruncatedError](err); ok && r.format == IET && isZero(rest) {
+	if t, ok := errors.AsType[*TruncatedError](err); ok && r.format != ET && isZero(rest) {
 		t.ZeroTail, t.Field, t.Length = true, "", nil
 	}
 	return err
@@ -219,47 +222,6 @@ func (r *Reader) atEnd(id int64) error {
 		return &CorruptError{Offset: r.off, Entry: id - 1, Err: ErrTrailingBytes}
 	}
 	return io.EOF
-}
-
-// frame reads a length and the entry behind it.
-func (r *Reader) frame(id int64) error {
-	r.fill(prefixSize)
-	switch n := r.end - r.start; {
-	case n == 0:
-		return io.EOF
-	case n < prefixSize:
-		return &TruncatedError{Offset: r.off, Entry: id, Field: "length", ZeroTail: isZero(r.buf[r.start:r.end])}
-	}
-	n, maxSize := prefix(r.buf[r.start:]), uint64(r.d.maxSize)
-	if n == 0 || n > maxSize {
-		if n == 0 {
-			at := r.off
-			r.onlyZeros()
-			rest := r.end - r.start
-			r.off = at
-			if rest == 0 {
-				return &TruncatedError{Offset: at, Entry: id, ZeroTail: true}
-			}
-		}
-		return &CorruptError{Offset: r.off, Entry: id, Field: "length", Err: &LengthError{Claimed: n, Remaining: maxSize}}
-	}
-	size := prefixSize + int(n)
-	r.fill(size)
-	if have := r.end - r.start; have < size {
-		return &TruncatedError{Offset: r.off, Entry: id, Length: &LengthError{Claimed: n, Remaining: uint64(have - prefixSize)}}
-	}
-	r.raw = r.buf[r.start+prefixSize : r.start+size]
-	r.d.reset(r.raw, r.off+prefixSize, id)
-	r.d.whole = true
-	r.d.traceEntry(&r.entry)
-	if r.d.err != nil {
-		return r.d.err
-	}
-	if r.d.off < len(r.raw) {
-		return &CorruptError{Offset: r.d.base + int64(r.d.off), Entry: id, Err: ErrTrailingBytes}
-	}
-	r.consume(size)
-	return nil
 }
 
 // zeroRun decides what an entry of nothing but zeros is: one of the bytes that a
@@ -418,15 +380,6 @@ func (r *Reader) read() {
 		}
 	}
 	r.eof, r.rerr = true, io.ErrNoProgress
-}
-
-// prefixSize is the size of the length before an entry of IETPrefix.
-const prefixSize = 8
-
-func prefix(b []byte) uint64 {
-	_ = b[7]
-	return uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
-		uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
 }
 
 func isZero(b []byte) bool {
