@@ -10,7 +10,8 @@ COUNT    ?= 10
 # The tests that soak runs, each of which has to be there.
 SOAK     := TestKillUnderLoad TestKillChain TestWaitingSpans TestKillAtEverySyscall TestKillDuringRecovery \
   TestKillDuringRecoveryOfRotation TestKillDuringRecoveryOfCorrupt TestKillDuringFinalize TestPowerCut \
-  TestPowerCutDuringFinalize TestFullDisk TestMoreThan4GiB TestCreateOnFullDisk
+  TestPowerCutDuringFinalize TestFullDisk TestMoreThan4GiB TestCreateOnFullDisk \
+  TestFrozenDisk
 SOAKRING := TestKillAndRecover TestKillWhileTracing TestRingOnFullDisk TestHammer TestTornRing TestWaysToDie
 space    := $(subst ,, )
 pattern   = ^($(subst $(space),|,$(strip $(1))))$$
@@ -43,11 +44,11 @@ soak: ## kill, fill and cut the power for half an hour, which needs root, strace
 	ENTRACE_CI=1 ENTRACE_SOAK=1 $(GO) test -count 1 -timeout 60m -v -run '$(call pattern,$(SOAK))' ./format
 	ENTRACE_CI=1 ENTRACE_SOAK=1 $(GO) test -count 1 -timeout 60m -v -run '$(call pattern,$(SOAKRING))' ./control
 
-# A run whose time is over while an input is on its way ends with an error that is
-# none, unless there is a failing input.
 sizes: ## say how large each package is: lines, exported names, fields
 	@$(GO) run ./internal/sizes
 
+# A run whose time is over while an input is on its way ends with an error that is
+# none, unless there is a failing input.
 fuzz: ## run every fuzz target for FUZZTIME
 	@set -e; for p in $$($(GO) list ./...); do \
 	  for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \

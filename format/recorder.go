@@ -165,7 +165,7 @@ func (r *Recorder) append(e *TraceEntry, anchor bool) (uint32, error) {
 
 // Resource writes the entry of a resource below the root and returns it. Equal
 // entries are written once. Log records without a span go below the latest. It waits for
-// no file; the error is [ErrTooLarge] if there are too many resources, or too large ones,
+// a file no longer than MaxBlock; the error is [ErrTooLarge] if there are too many resources, or too large ones,
 // and [ErrOverflow] if a file does not answer.
 func (r *Recorder) Resource(e *TraceEntry) (*Resource, error) {
 	res := &Resource{owner: r}

@@ -59,10 +59,10 @@ type Journal struct {
 
 	mu sync.Mutex // taken with a shard locked, never the other way round
 
-	used     int        // segments of shards
-	limit    int        // of used
-	filled   []*Segment // with Evict: those that are full, the oldest first
-	retained int        // of the filled ones, those of StreamRetained
+	used     atomic.Int64 // segments of shards; read without the lock, too
+	limit    int          // of used
+	filled   []*Segment   // with Evict: those that are full, the oldest first
+	retained int          // of the filled ones, those of StreamRetained
 }
 
 // A shard is what a goroutine appends to. The first cache line has what every append
@@ -114,6 +114,9 @@ func New(o Options) (*Journal, error) {
 
 // Segments returns how many segments the shards use at most.
 func (j *Journal) Segments() int { return j.o.Segments }
+
+// MaxWait returns how long Append waits for a shard of a Written journal.
+func (j *Journal) MaxWait() time.Duration { return j.o.MaxWait }
 
 // Medium returns where the segments lie.
 func (j *Journal) Medium() Medium { return j.o.Medium }
@@ -257,21 +260,21 @@ func (j *Journal) newSegment(s *shard) (*Segment, error) {
 // if it may. The lock is held.
 func (j *Journal) take(stream uint32, base uint64, limit int) (*Segment, error) {
 	for {
-		for j.used >= limit {
+		for int(j.used.Load()) >= limit {
 			if !j.evict() {
 				return nil, ErrFull
 			}
 		}
 		seg, err := j.pool.take(stream, base)
 		if err == nil {
-			j.used++
+			j.used.Add(1)
 			return seg, nil
 		}
 		if j.o.Evict == nil || len(j.filled) == 0 {
 			return nil, err
 		}
 		// The file system has no room for more segments.
-		j.limit = max(1, j.used)
+		j.limit = max(1, int(j.used.Load()))
 		limit = j.limit
 	}
 }
@@ -288,7 +291,7 @@ func (j *Journal) evict() bool {
 		j.retained--
 	}
 	j.o.Evict(j, seg)
-	j.used--
+	j.used.Add(-1)
 	j.pool.release(seg)
 	return true
 }
@@ -355,9 +358,7 @@ func (j *Journal) Release(segs []*Segment) {
 	if len(segs) == 0 {
 		return
 	}
-	j.mu.Lock()
-	j.used -= len(segs)
-	j.mu.Unlock()
+	j.used.Add(-int64(len(segs)))
 	for _, seg := range segs {
 		j.pool.release(seg)
 	}
@@ -410,13 +411,16 @@ func (j *Journal) Unlock() { j.mu.Unlock() }
 // journal is locked.
 func (j *Journal) AddFilled(seg *Segment) {
 	j.filled = append(j.filled, seg)
-	j.used++
+	j.used.Add(1)
 	j.retained++
 }
 
-// Usage returns how many segments the shards use and may use, and how many of them are of
-// StreamRetained. The journal is locked.
-func (j *Journal) Usage() (used, limit, retained int) { return j.used, j.limit, j.retained }
+// Used returns how many segments the shards use. It takes no lock.
+func (j *Journal) Used() int { return int(j.used.Load()) }
+
+// Limit returns how many segments the shards may use, and how many of those that they use
+// are of StreamRetained. The journal is locked.
+func (j *Journal) Limit() (limit, retained int) { return j.limit, j.retained }
 
 // CloseShards makes every Append from now on return ErrClosed. It waits for those that
 // run.

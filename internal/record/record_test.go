@@ -34,7 +34,7 @@ type rig struct {
 func newRig(t testing.TB) *rig {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "j")
-	j, err := journal.New(journal.Options{Medium: journal.Written, Name: name, Segments: 64, Extra: 40, MaxWait: time.Second})
+	j, err := journal.New(journal.Options{Medium: journal.Mapped, Name: name, Segments: 64, Extra: 40, MaxWait: time.Second})
 	must(t, err)
 	r := &rig{j: j, in: record.NewInterner(nil), name: name}
 	r.b = &record.Builder{In: r.in}

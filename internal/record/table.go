@@ -97,6 +97,8 @@ const (
 	cacheSize = 2048
 	ways      = 4 // places in the cache where a name may be
 
+	// shortWait is how long a file is waited for before a name is written in place.
+	shortWait = time.Millisecond
 	// defineAgain is how long no definition is tried after one could not be written.
 	defineAgain = time.Second
 
@@ -235,6 +237,14 @@ func (in *Interner) keep(c *interned) {
 	in.cache[(first+in.victim%ways)%cacheSize].Store(c)
 }
 
+// names returns the numbers of the names of a kind. The lock is held.
+func (in *Interner) names(own bool) map[string]uint16 {
+	if own {
+		return in.numbers[1]
+	}
+	return in.numbers[0]
+}
+
 // lookUp is name for one that is not in the cache.
 func (in *Interner) lookUp(s string, own bool) uint16 {
 	if s == "" || len(s) > maxName {
@@ -244,15 +254,10 @@ func (in *Interner) lookUp(s string, own bool) uint16 {
 	if own {
 		h = ^h
 	}
-	names := in.numbers[0]
-	kind := uint8(DefName)
-	if own {
-		names, kind = in.numbers[1], DefOwn
-	}
 	if !in.mu.TryLock() { // who has the lock may wait for a disk
 		return 0
 	}
-	number, known := names[s]
+	number, known := in.names(own)[s]
 	if !known && in.full.Load() {
 		in.mu.Unlock()
 		return 0
@@ -264,22 +269,49 @@ func (in *Interner) lookUp(s string, own bool) uint16 {
 			return 0
 		}
 		data := appendBytes(nil, s)
-		if number = in.define(kind, data); number != 0 {
-			s := string(data[len(data)-len(s):]) // a copy
-			names[s] = number
-			in.set(number, &Definition{Kind: kind, Text: s})
+		kind := uint8(DefName)
+		if own {
+			kind = DefOwn
 		}
+		number, _ = in.define(kind, data, shortWait, func(number uint16) {
+			text := string(data[len(data)-len(s):]) // a copy
+			in.names(own)[text] = number
+			in.set(number, &Definition{Kind: kind, Text: text})
+			in.keep(&interned{address(s), len(s), own, number})
+		})
+		return number
 	}
-	if number != 0 {
-		in.keep(&interned{address(s), len(s), own, number})
-	}
+	in.keep(&interned{address(s), len(s), own, number})
 	in.mu.Unlock()
 	return number
 }
 
-// define writes a definition and returns its number, 0 if there is no room. The lock is
-// held.
-func (in *Interner) define(kind uint8, data []byte) uint16 {
+// define writes a definition, has commit note its number, and returns it, 0 if there is no
+// room. The lock is held, and given up. A file that does not answer is waited for no longer
+// than wait: then inTime is false, and the definition may come to be later.
+func (in *Interner) define(kind uint8, data []byte, wait time.Duration, commit func(number uint16)) (number uint16, inTime bool) {
+	written := slices.ContainsFunc(in.streams, func(d definitions) bool { return d.of.Medium() == journal.Written })
+	if !written {
+		defer in.mu.Unlock()
+		return in.write(kind, data, commit), true
+	}
+	done := make(chan uint16, 1)
+	go func() {
+		defer in.mu.Unlock()
+		done <- in.write(kind, data, commit)
+	}()
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case number = <-done:
+		return number, true
+	case <-timer.C:
+		return 0, false
+	}
+}
+
+// write is define for a caller who has time. It keeps the lock.
+func (in *Interner) write(kind uint8, data []byte, commit func(number uint16)) uint16 {
 	if len(data) > maxDefined {
 		return 0
 	}
@@ -304,6 +336,7 @@ func (in *Interner) define(kind uint8, data []byte) uint16 {
 		return 0
 	}
 	in.failed = time.Time{}
+	commit(in.last)
 	return in.last
 }
 
@@ -332,16 +365,15 @@ func (p *Place) define() uint16 {
 	if n := p.number.Load(); n != 0 || p.in.full.Load() || !p.in.mu.TryLock() {
 		return uint16(n)
 	}
-	defer p.in.mu.Unlock()
 	if n := p.number.Load(); n != 0 {
+		p.in.mu.Unlock()
 		return uint16(n)
 	}
 	b := append(appendHead(nil, &p.head), 0, codeEnd)
-	n := p.in.define(DefPlace, b)
-	if n != 0 {
+	n, _ := p.in.define(DefPlace, b, shortWait, func(n uint16) {
 		p.in.set(n, &Definition{Kind: DefPlace, Entry: b})
 		p.number.Store(uint32(n))
-	}
+	})
 	return n
 }
 
@@ -377,7 +409,8 @@ func appendHead(b []byte, h *wire.Head) []byte {
 }
 
 // Resource returns the number of a resource, which entry describes, and whether it is
-// new. The errors are ErrBusy and ErrTableFull.
+// new. It waits for a file no longer than an append does. The errors are ErrBusy and
+// ErrTableFull.
 func (in *Interner) Resource(entry []byte) (number uint16, isNew bool, err error) {
 	for try := 0; !in.mu.TryLock(); try++ {
 		if try == 100 {
@@ -385,16 +418,25 @@ func (in *Interner) Resource(entry []byte) (number uint16, isNew bool, err error
 		}
 		time.Sleep(100 * time.Microsecond)
 	}
-	defer in.mu.Unlock()
 	if number, known := in.entries[string(entry)]; known {
+		in.mu.Unlock()
 		return number, false, nil
 	}
 	entry = append([]byte(nil), entry...)
-	if number = in.define(DefResource, entry); number == 0 {
+	wait := time.Duration(0)
+	for i := range in.streams {
+		wait = max(wait, in.streams[i].of.MaxWait())
+	}
+	number, inTime := in.define(DefResource, entry, wait, func(number uint16) {
+		in.set(number, &Definition{Kind: DefResource, Entry: entry})
+		in.entries[string(entry)] = number
+	})
+	switch {
+	case !inTime:
+		return 0, false, ErrBusy
+	case number == 0:
 		return 0, false, ErrTableFull
 	}
-	in.set(number, &Definition{Kind: DefResource, Entry: entry})
-	in.entries[string(entry)] = number
 	return number, true, nil
 }
 

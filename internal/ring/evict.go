@@ -2,6 +2,7 @@ package ring
 
 import (
 	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/entrace-go/entrace/internal/journal"
@@ -72,8 +73,8 @@ func (g *Ring) evict(j *journal.Journal, seg *journal.Segment) {
 	last := seg.Last
 	switch seg.Stream() {
 	case journal.StreamRetained:
-		last = s.evicted.last
-		if _, limit, retained := j.Usage(); retained <= limit/8 { // beyond that the oldest that are open go, by and large
+		last = s.evicted.last.Load()
+		if limit, retained := j.Limit(); retained <= limit/8 { // beyond that the oldest that are open go, by and large
 			kept = g.retainOpen(j, seg)
 		}
 	case journal.StreamSpans:
@@ -162,10 +163,11 @@ func (g *Ring) retain(j *journal.Journal, e *journal.Entry) bool {
 	return true
 }
 
-// evictions are what was given up.
+// evictions are what was given up. The lock of the journal guards list; the others are
+// read without it.
 type evictions struct {
-	total uint64
-	last  int64 // the latest time of all
+	total atomic.Uint64
+	last  atomic.Int64 // the latest time of all
 	list  []eviction
 }
 
@@ -179,8 +181,8 @@ const maxEvictions = 4096
 
 func (e *evictions) add(last int64, entries uint64) {
 	last = min(last, time.Now().UnixNano()) // some records say that they are of the future
-	e.total += entries
-	e.last = max(e.last, last)
+	e.total.Add(entries)
+	e.last.Store(max(e.last.Load(), last))
 	if len(e.list) == maxEvictions { // from now on half as exactly
 		half := e.list[:0]
 		for i := 0; i+1 < maxEvictions; i += 2 {

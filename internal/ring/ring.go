@@ -101,14 +101,17 @@ type Ring struct {
 	began    time.Time
 	check    *time.Timer
 
-	mu sync.Mutex // taken before the journal's
+	// files is held by those who change the journal's file or take a snapshot: while the
+	// disk stands they wait for each other. It is taken before all others.
+	files   sync.Mutex
+	failing atomic.Bool // another journal is being made
+	state   state
+
+	mu sync.Mutex // never held while a file is used
 
 	observed record.Providers // that are taken, and need not be kept
 	closed   bool
 	previous [2]uint64 // what was appended to journals before the live one
-	failing  bool      // another journal is being made
-
-	state state
 }
 
 // A state is what the lock of the journal guards, and is of one journal.
@@ -214,16 +217,16 @@ const noteHead = 16
 
 var noteKind = [4]byte{'R', 'I', 'N', 'G'}
 
-// SetNote changes the note in the ring's file.
+// SetNote changes the note in the ring's file, for which it waits.
 func (g *Ring) SetNote(note []byte) error {
 	if len(note) > MaxNote {
 		return fmt.Errorf("a note of %d bytes: there is room for %d", len(note), MaxNote)
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	g.files.Lock()
+	defer g.files.Unlock()
 	g.o.Note = note
 	j := g.live.Load()
-	if j == nil || g.closed {
+	if j == nil || g.isClosed() {
 		return nil
 	}
 	return g.writeNote(j)
@@ -287,42 +290,48 @@ type Stats struct {
 	Open    int       // spans that have begun and not ended
 }
 
-// Stats returns how the ring does.
+// Stats returns how the ring does. It waits for no file.
 func (g *Ring) Stats() Stats {
 	s := Stats{Open: g.open.Len(), From: g.began}
-	entries := g.rec.Stats().Entries.Written
 	j := g.live.Load()
 	if j == nil {
 		return s
 	}
-	j.Lock()
-	defer j.Unlock()
-	used, _, _ := j.Usage()
-	s.Bytes = int64(used) * journal.SegmentSize
-	s.Evicted = g.state.evicted.total
+	s.Evicted = g.state.evicted.total.Load() // first, as it is a part of the entries
+	entries := g.rec.Stats().Entries.Written
+	s.Bytes = int64(j.Used()) * journal.SegmentSize
 	s.Entries = entries - min(entries, s.Evicted)
 	s.From = g.from()
 	return s
 }
 
-// from returns since when everything is there. The journal is locked.
+// from returns since when everything is there.
 func (g *Ring) from() time.Time {
-	if last := g.state.evicted.last; last > g.began.UnixNano() {
+	if last := g.state.evicted.last.Load(); last > g.began.UnixNano() {
 		return time.Unix(0, last+1)
 	}
 	return g.began
 }
 
+func (g *Ring) isClosed() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.closed
+}
+
 // Close ends the ring, and removes its file: there is nothing to recover. Streams
 // and snapshots are to be closed before. It is idempotent.
 func (g *Ring) Close() error {
+	g.files.Lock()
+	defer g.files.Unlock()
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.closed {
-		return nil
-	}
+	done := g.closed
 	g.closed = true
 	g.updateProviders()
+	g.mu.Unlock()
+	if done {
+		return nil
+	}
 	if g.check != nil {
 		g.check.Stop()
 	}
@@ -362,45 +371,40 @@ func (g *Ring) checkName() {
 
 // failed is told of an error of the journal's file.
 func (g *Ring) failed(j *journal.Journal, err error) {
-	g.mu.Lock()
-	first := !g.failing && !g.closed && g.live.Load() == j
-	g.failing = g.failing || first
-	g.mu.Unlock()
-	if first {
+	if g.live.Load() == j && g.failing.CompareAndSwap(false, true) {
 		go g.replace(j, err) // who calls must not wait for a file
 	}
 }
 
 // replace makes another journal in the place of old. What was in that is lost.
 func (g *Ring) replace(old *journal.Journal, cause error) {
-	g.mu.Lock()
-	if g.closed || g.live.Load() != old {
-		g.mu.Unlock()
+	g.files.Lock()
+	defer g.files.Unlock()
+	defer g.failing.Store(false)
+	if g.live.Load() != old || g.isClosed() {
 		return
 	}
 	old.RemoveNames() // the new one gets them
 	j, err := g.newJournal(g.o.Path)
 	if err != nil {
 		if j, err = g.newJournal(""); err != nil { // in memory
-			g.mu.Unlock()
 			return
 		}
 		cause = fmt.Errorf("it goes on in memory: %w", cause)
 	}
+	err = g.writeNote(j)
 	old.CloseShards()
 	g.leaveSnapshots(old)
 	entries, spans := old.Appended()
+	g.mu.Lock()
 	g.previous[0] += entries
 	g.previous[1] += spans
-	old.Lock()
-	g.state.evicted.add(time.Now().UnixNano(), entries-min(entries, g.state.evicted.total))
-	old.Unlock()
+	lost := g.previous[0] - min(g.previous[0], g.state.evicted.total.Load())
+	g.state.evicted.add(time.Now().UnixNano(), lost) // nobody evicts of the old one any more
 	g.use(j)
-	err = g.writeNote(j)
-	g.failing = false
+	g.mu.Unlock()
 	g.intern.Detach(old)
 	err = errors.Join(err, old.Remove())
-	g.mu.Unlock()
 	g.tell(errors.Join(fmt.Errorf("the ring %s was lost: %w", old.Name(), cause), err))
 }
 
@@ -559,7 +563,16 @@ func (g target) Sync(context.Context) error {
 }
 
 // Close implements the target of format.
-func (g target) Close(context.Context) error { return g.Ring.Close() }
+func (g target) Close(ctx context.Context) error {
+	done := make(chan error, 1)
+	go func() { done <- g.Ring.Close() }() // which waits for the disk
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
 
 // Stats implements the target of format. What the ring has taken is where it belongs.
 func (g target) Stats() (s format.Stats) {

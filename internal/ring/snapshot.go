@@ -67,17 +67,17 @@ func (g *Ring) Snapshot(o SnapshotOptions) *Snapshot { return g.capture(o, nil) 
 // capture is Snapshot, and lets a stream have what comes from the same moment on.
 func (g *Ring) capture(o SnapshotOptions, st *Stream) *Snapshot {
 	sn := &Snapshot{o: o, g: g, version: g.o.Version, table: &g.intern.Table, held: make(map[*journal.Segment]*part)}
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	g.files.Lock()
+	defer g.files.Unlock()
 	sn.j = g.live.Load()
 	attach := func(epoch uint32) {
 		sn.Taken = time.Now()
-		if st != nil && !g.closed {
+		if st != nil {
 			st.epoch = epoch
 			g.attach(st)
 		}
 	}
-	if sn.j == nil || g.closed {
+	if sn.j == nil || g.isClosed() {
 		attach(0)
 		sn.From = sn.Taken
 		return sn
@@ -94,7 +94,7 @@ func (g *Ring) capture(o SnapshotOptions, st *Stream) *Snapshot {
 		} else if !o.From.IsZero() {
 			sn.Evicted = g.state.evicted.since(o.From.UnixNano())
 		} else {
-			sn.Evicted = g.state.evicted.total
+			sn.Evicted = g.state.evicted.total.Load()
 		}
 		g.state.snapshots = append(g.state.snapshots, sn)
 	})
@@ -503,8 +503,13 @@ func (g *Ring) Stream(r *format.Recorder, p record.Providers) (*Stream, error) {
 	return st, nil
 }
 
-// attach adds a stream. The lock is held.
+// attach adds a stream, unless the ring is closed.
 func (g *Ring) attach(st *Stream) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return
+	}
 	var all []*Stream
 	if s := g.streams.Load(); s != nil {
 		all = slices.Clone(*s)
