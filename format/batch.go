@@ -132,10 +132,11 @@ func (b *Batch) begin(kind record.Kind, flags uint8, ref, parent *SpanRef, resou
 	}
 	b.kind, b.flags, b.provider, b.resource, b.time = kind, flags, provider, resource, unixNano
 	b.silent = kind != record.KindLog
-	var refs [2]record.Ref
-	if flags&record.FlagRef != 0 {
-		refs[0] = ref.key()
+	if flags&(record.FlagRef|record.FlagParent) == 0 {
+		b.b.Reset(flags, nil, nil)
+		return
 	}
+	refs := [2]record.Ref{ref.key()}
 	if flags&record.FlagParent != 0 {
 		refs[1] = parent.key()
 	}
@@ -188,11 +189,12 @@ func (b *Batch) handOver() {
 // must not have itself. The time, in nanoseconds since 1970, is for the order of entries;
 // zero is now.
 func (b *Batch) Log(ref SpanRef, unixNano int64) {
-	flags := uint8(0)
-	if ref.IsValid() {
-		flags = record.FlagRef
+	if !ref.IsValid() {
+		b.begin(record.KindLog, 0, nil, nil, uint16(b.r.latest.Load()), unixNano)
+		b.event.Ref = record.Ref{}
+		return
 	}
-	b.begin(record.KindLog, flags, &ref, nil, uint16(b.r.latest.Load()), unixNano)
+	b.begin(record.KindLog, record.FlagRef, &ref, nil, uint16(b.r.latest.Load()), unixNano)
 	b.event.Ref = ref.key()
 }
 
@@ -367,7 +369,13 @@ func (b *Batch) Bool(name string, value bool) { b.b.Bool(name, value) }
 func (b *Batch) Float(name string, value float64) { b.b.Float(name, FloatValue(value).lo) }
 
 // U64 adds an attribute.
-func (b *Batch) U64(name string, value uint64) { b.b.U64(name, value) }
+func (b *Batch) U64(name string, value uint64) {
+	if value == uint64(b.time) && value != 0 && b.kind != 0 && name == AttrTime { // 0 becomes now
+		b.b.RecordTime()
+		return
+	}
+	b.b.U64(name, value)
+}
 
 // I64 adds an attribute.
 func (b *Batch) I64(name string, value int64) { b.b.I64(name, value) }
@@ -394,7 +402,7 @@ func (b *Batch) Value(name string, v *Value) {
 	case KindFloat:
 		b.b.Float(name, v.lo)
 	case KindU64:
-		b.b.U64(name, v.lo)
+		b.U64(name, v.lo)
 	case KindI64:
 		b.b.I64(name, int64(v.lo))
 	case KindU128, KindI128:

@@ -100,7 +100,7 @@ const (
 	MaxCheckpoint = slotSize - 24
 
 	// Version is the version of the layout.
-	Version = 2
+	Version = 3
 )
 
 // The bits of a commit word.

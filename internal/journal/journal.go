@@ -155,6 +155,9 @@ func (j *Journal) lock(leaf bool, hint *Hint) (*shard, error) {
 		s.mu.Lock() // nobody keeps it while a file is written
 		return s, nil
 	}
+	if s.mu.TryLock() {
+		return s, nil
+	}
 	const shortest, longest = 20 * time.Microsecond, time.Millisecond
 	pause, most := shortest, j.o.MaxWait
 	if j.hurry.Load() {

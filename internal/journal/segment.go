@@ -48,7 +48,8 @@ func NewShared(b []byte) *Shared { return &Shared{b} }
 // Bytes returns the bytes, which must not be changed.
 func (s *Shared) Bytes() []byte { return s.bytes }
 
-// A Record is one to append. Head begins with HeadSize bytes that the journal fills.
+// A Record is one to append. Head begins with HeadSize bytes that the journal fills; it may
+// use the room behind Head, too.
 type Record struct {
 	Time int64
 	Info Info
@@ -188,6 +189,18 @@ func (s *Segment) count(r *Record) {
 func (s *Segment) copyRecord(at, n int, r *Record, sharedOff uint32) {
 	b := s.mem[at : at+n+8 : at+n+8]
 	binary.LittleEndian.PutUint64(b[n:], 0)
+	if r.With == nil && !r.HasMark && len(r.Tail) == 0 && cap(r.Head) >= n {
+		// It is in one piece. The checksum is computed where it was built, which is in the
+		// cache.
+		h := r.Head[:n]
+		clear(h[len(r.Head):])
+		binary.LittleEndian.PutUint64(h[8:], uint64(r.Time))
+		binary.LittleEndian.PutUint64(h[16:], uint64(r.Info))
+		w := commitWord(checksum(h[8:]), place(uint64(s.stream), s.base+uint64(at)), n)
+		copy(b[8:n], h[8:])
+		binary.LittleEndian.PutUint64(b, w)
+		return
+	}
 	m := n - r.markSize()
 	binary.LittleEndian.PutUint64(b[m-8:], 0) // the padding
 	end := copy(b, r.Head)

@@ -1,6 +1,7 @@
 package placer
 
 import (
+	"encoding/binary"
 	"errors"
 	"strconv"
 	"strings"
@@ -177,6 +178,9 @@ func (e *encoder) cutHead(w *wire.Head) {
 func (e *encoder) items(c *record.Cursor, l *links) {
 	var i record.Item
 	for {
+		if e.path == 0 && e.share == 0 && l.span == nil && l.trace == nil {
+			e.plain(c, l)
+		}
 		switch c.Item(&i) {
 		case record.CodeEnd:
 			return
@@ -189,11 +193,66 @@ func (e *encoder) items(c *record.Cursor, l *links) {
 			e.beginGroup(i.Name)
 		case record.CodeGroupEnd:
 			e.endGroup()
+		case record.CodeTime:
+			e.EncodedName(attrTime, encodedTime)
+			e.U64(i.Lo)
 		case record.CodeTruncated:
 			e.cut = true
 		}
 	}
 }
+
+// plain encodes attributes that are in no group, of an entry that is not cut, as long as
+// they are common ones. It does what attribute and value do, in half the time.
+func (e *encoder) plain(c *record.Cursor, l *links) {
+	b, appended := e.B, 0
+	for {
+		number, kind, lo, text := c.Common()
+		if number == 0 {
+			break
+		}
+		var n *name
+		if int(number) < len(e.byNum) {
+			n = e.byNum[number]
+		}
+		if n == nil || !n.own && n.used == e.entries {
+			i := record.Item{Name: record.Text{Number: number}, Kind: kind, Lo: lo, Text: text}
+			e.B = b
+			n = e.attribute(&i, l)
+			e.EncodedName(n.text, n.encoded)
+			e.value(&i, n.text)
+			b = e.B
+			continue
+		}
+		n.used = e.entries
+		if e.Columns {
+			e.Column(n.text, len(b))
+		} else {
+			b = append(b, n.encoded...)
+			appended++
+		}
+		switch kind {
+		case record.ValueString:
+			stored := wire.KindString
+			if !wire.IsValid(text) {
+				stored = wire.KindBytes
+			}
+			b = append(append(b, stored, byte(len(text))), text...) // it is a short one
+		case record.ValueBool:
+			b = append(b, wire.KindBool, byte(lo))
+		case record.ValueFloat:
+			b = binary.LittleEndian.AppendUint64(append(b, wire.KindFloat), lo)
+		case record.ValueU64:
+			b = wire.AppendUint(append(b, wire.KindU64), lo)
+		case record.ValueI64, record.ValueDuration:
+			b = wire.AppendInt(append(b, wire.KindI64), int64(lo))
+		}
+	}
+	e.B = b
+	e.Appended(appended)
+}
+
+var encodedTime = wire.AppendString(nil, attrTime)
 
 func (e *encoder) beginGroup(t record.Text) {
 	e.groups = append(e.groups, group{e.path, len(e.prefix)})

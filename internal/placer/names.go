@@ -11,6 +11,7 @@ const (
 	attrJSON         = "otel.json"
 	attrAnyValue     = "otel.anyvalue"
 	attrTruncated    = "!TRUNCATED"
+	attrTime         = "time_unix_nano"
 
 	escapePrefix = "otel.attr."
 )

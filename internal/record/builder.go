@@ -37,7 +37,8 @@ type Builder struct {
 // maxKeep is how large a buffer is kept for later use.
 const maxKeep = 1 << 20
 
-// Reset makes b empty, for a record that begins with ref and parent, as flags say.
+// Reset makes b empty, for a record that begins with ref and parent, as flags say. Those
+// that it does not have may be nil.
 func (b *Builder) Reset(flags uint8, ref, parent *Ref) {
 	if cap(b.buf) > maxKeep || cap(b.buf) < 512 {
 		b.buf = make([]byte, 0, 512)
@@ -226,6 +227,12 @@ func (b *Builder) EndGroup() { b.buf = append(b.buf, 0, codeGroupEnd) }
 
 // Truncated notes that something was left out of the entry.
 func (b *Builder) Truncated() { b.buf = append(b.buf, 0, codeTruncated) }
+
+// RecordTime adds the attribute that has the time of the record.
+func (b *Builder) RecordTime() {
+	b.attrs++
+	b.buf = append(b.buf, 0, codeTime)
+}
 
 // Share adds items that Items of another Builder returned. A record has them once.
 func (b *Builder) Share(s *journal.Shared) {

@@ -149,6 +149,7 @@ const (
 	CodeGroup
 	CodeGroupEnd
 	CodeTruncated
+	CodeTime // the attribute that has the time of the record, in Item.Lo
 )
 
 // The kinds of values. The first eight are those of package wire.
@@ -190,9 +191,6 @@ func (i *Item) Time() time.Time {
 
 // Item reads the next item of an entry. A bad record ends with CodeEnd.
 func (c *Cursor) Item(i *Item) Code {
-	if c.common(i) {
-		return CodeAttribute
-	}
 	for {
 		if c.at >= len(c.b) {
 			if c.outer == nil {
@@ -228,6 +226,13 @@ func (c *Cursor) Item(i *Item) Code {
 			return CodeGroupEnd
 		case codeTruncated:
 			return CodeTruncated
+		case codeTime:
+			if c.source == nil {
+				c.fail()
+				return CodeEnd
+			}
+			i.Lo = uint64(c.source.Time)
+			return CodeTime
 		case codeShared:
 			if !c.share() {
 				c.fail()
@@ -240,12 +245,14 @@ func (c *Cursor) Item(i *Item) Code {
 	}
 }
 
-// common reads an item that most records have, an attribute with a number, and reports
-// whether there is one. It does what Item does otherwise, in a third of the time.
-func (c *Cursor) common(i *Item) bool {
+// Common reads an item that most records have: an attribute whose name has a number and
+// whose value is a short String, a Bool, a Float, a U64, an I64 or a Duration. It returns
+// 0 and reads nothing if the next item is another one, which is for Item. It takes a third
+// of the time.
+func (c *Cursor) Common() (number uint16, kind uint8, lo uint64, text string) {
 	const most = 2 + 1 + 8 // bytes without those of a text
 	if len(c.b)-c.at < most {
-		return false
+		return 0, 0, 0, ""
 	}
 	b := c.b[c.at:]
 	n, at := uint16(b[0]), 1
@@ -253,7 +260,7 @@ func (c *Cursor) common(i *Item) bool {
 		n, at = n&^(1<<7)<<8|uint16(b[1]), 2
 	}
 	if n == 0 {
-		return false
+		return 0, 0, 0, ""
 	}
 	head := b[at]
 	at++
@@ -262,31 +269,30 @@ func (c *Cursor) common(i *Item) bool {
 		size := int(b[at])
 		at++
 		if size >= 1<<7 || size > len(b)-at {
-			return false
+			return 0, 0, 0, ""
 		}
-		i.Text = view(b[at : at+size])
+		text = view(b[at : at+size])
 		at += size
 	case valueBool:
-		i.Lo = uint64(head >> 4 & 1)
+		lo = uint64(head >> 4 & 1)
 	case valueU64, valueI64, valueDuration:
 		size := int(head >> 4)
 		if size > 8 {
-			return false
+			return 0, 0, 0, ""
 		}
-		i.Lo = binary.LittleEndian.Uint64(b[at:]) & (1<<(8*size) - 1)
+		lo = binary.LittleEndian.Uint64(b[at:]) & (1<<(8*size) - 1)
 		if head&15 != valueU64 {
-			i.Lo = i.Lo>>1 ^ -(i.Lo & 1)
+			lo = lo>>1 ^ -(lo & 1)
 		}
 		at += size
 	case valueFloat:
-		i.Lo = binary.LittleEndian.Uint64(b[at:])
+		lo = binary.LittleEndian.Uint64(b[at:])
 		at += 8
 	default:
-		return false
+		return 0, 0, 0, ""
 	}
-	i.Name.Number, i.Kind = n, head&15
 	c.at += at
-	return true
+	return n, head & 15, lo, text
 }
 
 func (c *Cursor) unlessBad(code Code) Code {

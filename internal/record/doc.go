@@ -125,6 +125,7 @@ const (
 	codeGroupEnd  = 4
 	codeShared    = 5 // items that several records share, see journal
 	codeTruncated = 6 // something of the entry was left out
+	codeTime      = 7 // the attribute with the time of the record
 )
 
 // The kinds of values, in the low half of the byte. The high half of an integer's is its

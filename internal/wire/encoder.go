@@ -100,6 +100,17 @@ func (e *Encoder) EncodedName(name string, encoded []byte) {
 	e.B = append(e.B, encoded...)
 }
 
+// Appended notes n attributes that the caller has appended to B, with their values. It is
+// for version 1.
+func (e *Encoder) Appended(n int) { e.count += n }
+
+// Column is Name for a caller who appends the value at offset from of what B will be. It is
+// for Columns.
+func (e *Encoder) Column(name string, from int) {
+	e.count++
+	e.columns = append(e.columns, column{name: name, from: from})
+}
+
 // String adds a value. It becomes Bytes if it is not valid UTF-8, because other readers
 // refuse such a String.
 func (e *Encoder) String(s string) {
@@ -175,9 +186,9 @@ func (e *Encoder) sortColumns() {
 			c[i-1].to = c[i].from
 		}
 	}
-	sorted := e.order(c)
-	b := AppendNames(e.other, len(c), func(i int) string { return c[sorted[i]].name })
-	for _, i := range sorted {
+	o := e.order(c)
+	b := append(e.other, o.encoded...)
+	for _, i := range o.sorted {
 		b = append(b, values[c[i].from:c[i].to]...)
 	}
 	e.B, e.other = b, values
@@ -190,16 +201,16 @@ func (e *Encoder) sortColumns() {
 // An order is that of the names of an entry. Most entries have the names of an earlier
 // one, so that comparing with that is all there is to sort.
 type order struct {
-	names  []string
-	sorted []int // the first one is that of the least name
+	names   []string
+	sorted  []int  // the first one is that of the least name
+	encoded []byte // the names, as AppendNames has them
 }
 
 // maxOrdered is how many attributes an entry has at most whose order is kept.
 const maxOrdered = 64
 
-// order returns the indexes of columns in the order of their names, valid until the next
-// call.
-func (e *Encoder) order(c []column) []int {
+// order returns the order of columns by their names, valid until the next call.
+func (e *Encoder) order(c []column) *order {
 	at := len(c)
 	if at > 0 {
 		at += 3*len(c[0].name) + 7*len(c[at-1].name) + 5*len(c[at/2].name)
@@ -208,13 +219,13 @@ func (e *Encoder) order(c []column) []int {
 		e.orders = make([]order, 32)
 	}
 	o := &e.orders[at%len(e.orders)]
-	if len(o.names) == len(c) {
+	if len(o.names) == len(c) && len(o.encoded) > 0 {
 		i := 0
 		for i < len(c) && o.names[i] == c[i].name {
 			i++
 		}
 		if i == len(c) {
-			return o.sorted
+			return o
 		}
 	}
 	o.names, o.sorted = o.names[:0], o.sorted[:0]
@@ -225,7 +236,8 @@ func (e *Encoder) order(c []column) []int {
 		}
 	}
 	slices.SortStableFunc(o.sorted, func(x, y int) int { return strings.Compare(c[x].name, c[y].name) })
-	return o.sorted
+	o.encoded = AppendNames(o.encoded[:0], len(c), func(i int) string { return c[o.sorted[i]].name })
+	return o
 }
 
 // AppendNames appends what precedes the values of version 2: the names of n attributes.
