@@ -3,6 +3,7 @@ package format
 import (
 	"errors"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/entrace-go/entrace/internal/inside"
@@ -423,7 +424,25 @@ func (b *Batch) Entry(e *TraceEntry) {
 // [Batch.Attributes], belong to one recorder, and are safe for concurrent use.
 type Attributes struct {
 	owner  *Recorder
-	shared *journal.Shared
+	shared atomic.Pointer[journal.Shared]
+	uses   atomic.Uint32 // up to the last of renumberAt
+}
+
+// After so many uses the names of Attributes get numbers. Those that are used less often, as
+// of a request, have to do without, so that names which never come again take none.
+var renumberAt = [2]uint32{8, 64}
+
+// used counts a use.
+func (a *Attributes) used() {
+	if a.uses.Load() >= renumberAt[1] {
+		return
+	}
+	if n := a.uses.Add(1); n != renumberAt[0] && n != renumberAt[1] {
+		return
+	}
+	if items := a.owner.intern.Renumber(a.shared.Load().Bytes()); items != nil {
+		a.shared.Store(journal.NewShared(items))
+	}
 }
 
 // Attributes returns the attributes and open groups of before, which may be nil, and those
@@ -435,10 +454,12 @@ func (b *Batch) Attributes(before *Attributes, build func(*Batch)) *Attributes {
 	b.b.User()
 	from := b.b.Mark()
 	if before != nil && before.owner == b.r {
-		b.b.Append(before.shared.Bytes())
+		b.b.Append(before.shared.Load().Bytes())
 	}
 	build(b)
-	return &Attributes{owner: b.r, shared: journal.NewShared(b.b.Items(from))}
+	a := &Attributes{owner: b.r}
+	a.shared.Store(journal.NewShared(b.b.Items(from)))
+	return a
 }
 
 // Share adds attributes to a log record. Groups that they leave open stay so. Several
@@ -448,7 +469,8 @@ func (b *Batch) Share(a *Attributes) {
 		b.err = ErrForeign
 		return
 	}
-	b.b.Share(a.shared)
+	a.used()
+	b.b.Share(a.shared.Load())
 }
 
 // ErrForeign is returned for a call site or attributes of another recorder.

@@ -192,7 +192,7 @@ func (r *Recorder) Resource(e *TraceEntry) (*Resource, error) {
 		return res, nil
 	}
 	rec := journal.Record{
-		Time: time.Now().UnixNano(), Info: record.Info(record.KindResource, 0, 0, number, 0), Head: make([]byte, journal.HeadSize),
+		Time: time.Now().UnixNano(), Info: record.Info(record.KindResource, 0, 0, number, 0), Data: make([]byte, journal.HeadSize),
 	}
 	hint := newHint(r)
 	if err := r.target.Put(&rec, &hint, nil); err != nil && !errors.Is(err, ErrClosed) {

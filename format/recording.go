@@ -302,7 +302,7 @@ func (t *recording) Flush(ctx context.Context) error {
 func (t *recording) Append(r *journal.Record, parent uint32, anchor bool) (id uint32, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), t.o.MaxBlock)
 	defer cancel()
-	e := journal.Entry{Time: r.Time, Info: r.Info, Data: append([]byte(nil), r.Head[journal.HeadSize:]...)}
+	e := journal.Entry{Time: r.Time, Info: r.Info, Data: append([]byte(nil), r.Data[journal.HeadSize:]...)}
 	var n atomic.Uint32
 	q, err := t.send(ctx, func(w *writer) error {
 		id, err := w.append(&e, parent, anchor)

@@ -53,7 +53,7 @@ func record(g, n, size int, leaf bool) *Record {
 	if !leaf {
 		spans = 1
 	}
-	return &Record{Time: int64(n), Info: NewInfo(1+n%3, spans, uint32(g)), Head: b, Leaf: leaf}
+	return &Record{Time: int64(n), Info: NewInfo(1+n%3, spans, uint32(g)), Data: b, Leaf: leaf}
 }
 
 func readAll(rd *Reader) {
@@ -318,9 +318,14 @@ func TestSharedBytesAreOncePerSegment(t *testing.T) {
 			const n = 5000
 			for i := range n {
 				r := record(1, i, 8, true)
-				r.With, r.Tail = all[i/3%len(all)], fmt.Appendf(nil, "tail %d", i)
+				r.With, r.Split = all[i/3%len(all)], len(r.Data)
+				tail := fmt.Appendf(nil, "tail %d", i)
 				if i == 100 {
-					r.Tail = bytes.Repeat([]byte("x"), 150_000)
+					tail = bytes.Repeat([]byte("x"), 150_000)
+				}
+				r.Data = append(append(r.Data, make([]byte, SharedSize)...), tail...)
+				if i%2 == 0 {
+					r.Data = slices.Clip(r.Data) // no room behind it
 				}
 				if _, err := j.Append(r, &hint); err != nil {
 					t.Fatal(err)

@@ -48,15 +48,17 @@ func NewShared(b []byte) *Shared { return &Shared{b} }
 // Bytes returns the bytes, which must not be changed.
 func (s *Shared) Bytes() []byte { return s.bytes }
 
-// A Record is one to append. Head begins with HeadSize bytes that the journal fills; it may
-// use the room behind Head, too.
+// A Record is one to append.
 type Record struct {
 	Time int64
 	Info Info
-	Head []byte
-	// With, if not nil, comes behind Head, as the layout of shared says.
-	With *Shared
-	Tail []byte
+	// Data begins with HeadSize bytes that the journal fills; it may use the room behind
+	// Data, too.
+	Data []byte
+	// With, if not nil, belongs to Data[Split:], where there are SharedSize bytes of room
+	// that the journal fills.
+	With  *Shared
+	Split int
 	// Mark, if HasMark, is the last word of the data.
 	Mark    uint64
 	HasMark bool
@@ -71,9 +73,9 @@ type Record struct {
 
 // size returns the size of the record with its shared bytes in full.
 func (r *Record) size() int {
-	n := len(r.Head) + len(r.Tail)
+	n := len(r.Data)
 	if r.With != nil {
-		n += SharedSize + len(r.With.bytes)
+		n += len(r.With.bytes)
 	}
 	return (n+7)&^7 + r.markSize()
 }
@@ -153,10 +155,9 @@ func (s *Segment) sharedIn(w *Shared) uint32 {
 // append appends a record that fits with all its shared bytes. It returns its size.
 func (s *Segment) append(r *Record) (int, error) {
 	at := int(s.end)
-	n := len(r.Head) + len(r.Tail)
+	n := len(r.Data)
 	sharedOff := uint32(0)
 	if r.With != nil {
-		n += SharedSize
 		if sharedOff = s.sharedIn(r.With); sharedOff == 0 {
 			n += len(r.With.bytes)
 		}
@@ -167,7 +168,7 @@ func (s *Segment) append(r *Record) (int, error) {
 		return 0, err
 	}
 	if r.With != nil && sharedOff == 0 {
-		s.shared[s.nextShared] = sharedAt{r.With, uint32(at + len(r.Head) + SharedSize)}
+		s.shared[s.nextShared] = sharedAt{r.With, uint32(at + r.Split + SharedSize)}
 		s.nextShared = (s.nextShared + 1) % uint8(len(s.shared))
 	}
 	s.count(r)
@@ -189,36 +190,52 @@ func (s *Segment) count(r *Record) {
 func (s *Segment) copyRecord(at, n int, r *Record, sharedOff uint32) {
 	b := s.mem[at : at+n+8 : at+n+8]
 	binary.LittleEndian.PutUint64(b[n:], 0)
-	if r.With == nil && !r.HasMark && len(r.Tail) == 0 && cap(r.Head) >= n {
+	if (r.With == nil || sharedOff != 0) && cap(r.Data) >= n {
 		// It is in one piece. The checksum is computed where it was built, which is in the
 		// cache.
-		h := r.Head[:n]
-		clear(h[len(r.Head):])
-		binary.LittleEndian.PutUint64(h[8:], uint64(r.Time))
-		binary.LittleEndian.PutUint64(h[16:], uint64(r.Info))
-		w := commitWord(checksum(h[8:]), place(uint64(s.stream), s.base+uint64(at)), n)
-		copy(b[8:n], h[8:])
-		binary.LittleEndian.PutUint64(b, w)
+		d := r.Data[:n]
+		clear(d[len(r.Data):])
+		if r.With != nil {
+			r.With.refer(d[r.Split:], sharedOff)
+		}
+		s.commit(b, d, at, r)
 		return
 	}
-	m := n - r.markSize()
-	binary.LittleEndian.PutUint64(b[m-8:], 0) // the padding
-	end := copy(b, r.Head)
-	if r.With != nil {
-		binary.LittleEndian.PutUint32(b[end:], sharedOff)
-		binary.LittleEndian.PutUint32(b[end+4:], uint32(len(r.With.bytes)))
-		end += SharedSize
+	binary.LittleEndian.PutUint64(b[n-r.markSize()-8:], 0) // the padding
+	if r.With == nil {
+		copy(b, r.Data)
+	} else {
+		end := r.Split + SharedSize
+		copy(b, r.Data[:end])
+		r.With.refer(b[r.Split:], sharedOff)
 		if sharedOff == 0 {
-			end += copy(b[end:], r.With.bytes)
+			copy(b[end+copy(b[end:], r.With.bytes):], r.Data[end:])
+		} else {
+			copy(b[end:], r.Data[end:])
 		}
 	}
-	copy(b[end:], r.Tail)
-	if m < n {
-		binary.LittleEndian.PutUint64(b[m:], r.Mark)
+	s.commit(b, b[:n], at, r)
+}
+
+// refer writes a reference to s, which is at off of the segment; 0: it follows.
+func (s *Shared) refer(b []byte, off uint32) {
+	binary.LittleEndian.PutUint32(b, off)
+	binary.LittleEndian.PutUint32(b[4:], uint32(len(s.bytes)))
+}
+
+// commit completes the record d, puts it into b, which is at offset at, if it is not there,
+// and last its commit word.
+func (s *Segment) commit(b, d []byte, at int, r *Record) {
+	n := len(d)
+	if r.HasMark {
+		binary.LittleEndian.PutUint64(d[n-8:], r.Mark)
 	}
-	binary.LittleEndian.PutUint64(b[8:], uint64(r.Time))
-	binary.LittleEndian.PutUint64(b[16:], uint64(r.Info))
-	w := commitWord(checksum(b[8:n]), place(uint64(s.stream), s.base+uint64(at)), n)
+	binary.LittleEndian.PutUint64(d[8:], uint64(r.Time))
+	binary.LittleEndian.PutUint64(d[16:], uint64(r.Info))
+	w := commitWord(checksum(d[8:]), place(uint64(s.stream), s.base+uint64(at)), n)
+	if &d[0] != &b[0] {
+		copy(b[8:n], d[8:])
+	}
 	binary.LittleEndian.PutUint64(b, w)
 }
 

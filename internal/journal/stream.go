@@ -20,7 +20,7 @@ func (s *Stream) Append(time int64, info Info, data []byte) (*Segment, error) {
 		return nil, ErrTooLarge
 	}
 	s.buf = append(append(s.buf[:0], make([]byte, HeadSize)...), data...)
-	r := Record{Time: time, Info: info, Head: s.buf}
+	r := Record{Time: time, Info: info, Data: s.buf}
 	if s.seg == nil || !s.seg.fits(r.size()) {
 		seg, err := s.j.pool.take(s.number, s.base)
 		if err != nil {

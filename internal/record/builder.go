@@ -55,10 +55,7 @@ func (b *Builder) Reset(flags uint8, ref, parent *Ref) {
 
 // Record sets the bytes of the record that was built, which are valid until Reset.
 func (b *Builder) Record(r *journal.Record) {
-	r.Head, r.With, r.Tail = b.buf, nil, nil
-	if b.shared != nil {
-		r.Head, r.With, r.Tail = b.buf[:b.split:b.split], b.shared, b.buf[b.split:]
-	}
+	r.Data, r.With, r.Split = b.buf, b.shared, b.split
 }
 
 // Data returns the data of the record that was built, without what is shared, valid until
@@ -242,6 +239,7 @@ func (b *Builder) Share(s *journal.Shared) {
 	}
 	b.buf = append(b.buf, 0, codeShared)
 	b.shared, b.split = s, len(b.buf)
+	b.buf = append(b.buf, make([]byte, journal.SharedSize)...)
 }
 
 // Items returns a copy of the items of the entry that is built, for Share. They do not

@@ -110,6 +110,8 @@ func show(t testing.TB, table *record.Table, rec *record.Record) string {
 				b.WriteString(" }")
 			case record.CodeTruncated:
 				b.WriteString(" …")
+			case record.CodeTime:
+				fmt.Fprintf(&b, " time=%d", i.Lo)
 			}
 		}
 		b.WriteByte('\n')
@@ -297,6 +299,65 @@ func TestNamesThatComeOnce(t *testing.T) {
 	}
 	if len(sizes) != 2 { // in place, then as a number
 		t.Errorf("the sizes are %v", sizes)
+	}
+}
+
+// TestRenumber builds items whose names have no numbers, and gives them some: they say the
+// same in less room.
+func TestRenumber(t *testing.T) {
+	r := newRig(t)
+	plain := &record.Builder{}
+	plain.Reset(0, nil, nil)
+	plain.Head(&wire.Head{})
+	plain.String("own", "0")
+	plain.User()
+	from := plain.Mark()
+	plain.String("text", "1")
+	plain.Group("group")
+	plain.U64("number", 1<<40)
+	plain.Group("inner")
+	plain.Time("time", time.Unix(1, 2).UTC())
+	plain.EndGroup()
+	plain.Wide("wide", false, 1, 2)
+	plain.Truncated()
+	plain.EndGroup()
+	plain.Hex(strings.Repeat("too long for a number", 20), []byte("id"))
+	plain.Bool("bool", true)
+	plain.JSON("json", "[]")
+	items := plain.Items(from)
+	if r.in.Renumber(items) != nil { // they come for the first time
+		t.Error("names that came once have numbers")
+	}
+	numbered := r.in.Renumber(items)
+	if len(numbered) >= len(items)-20 {
+		t.Errorf("%d bytes became %d", len(items), len(numbered))
+	}
+	if again := r.in.Renumber(numbered); again != nil {
+		t.Errorf("what has numbers got others: %q", again)
+	}
+	for cut := range items { // what is damaged is left alone, or what is whole of it kept
+		_ = r.in.Renumber(items[:cut])
+	}
+	for _, list := range [][]byte{items, numbered} {
+		r.b.Reset(0, nil, nil)
+		r.b.Head(&wire.Head{Name: "x"})
+		r.b.RecordTime()
+		r.b.User()
+		r.b.Append(list)
+		r.b.End()
+		r.append(t, record.KindLog)
+	}
+	m, table := r.dead(t)
+	var shown []string
+	for e := m.Next(); e != nil; e = m.Next() {
+		var rec record.Record
+		if !rec.Parse(e) {
+			t.Fatal("a record is damaged")
+		}
+		shown = append(shown, show(t, table, &rec))
+	}
+	if len(shown) != 2 || shown[0] != shown[1] || !strings.Contains(shown[0], "time=1 ") || strings.Count(shown[0], "=") != 8 {
+		t.Errorf("there are %q", shown)
 	}
 }
 

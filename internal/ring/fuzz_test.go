@@ -48,7 +48,7 @@ func FuzzOpen(f *testing.F) {
 				_, err = retained.Append(at, info, data)
 			default:
 				hint := j.NewHint()
-				_, err = j.Append(&journal.Record{Time: at, Info: info, Head: append(make([]byte, journal.HeadSize), data...), Leaf: where%8 > 3}, &hint)
+				_, err = j.Append(&journal.Record{Time: at, Info: info, Data: append(make([]byte, journal.HeadSize), data...), Leaf: where%8 > 3}, &hint)
 			}
 			if err != nil {
 				break // it is full

@@ -467,7 +467,7 @@ func (g *Ring) put(r *journal.Record, hint *journal.Hint) (*[]*Stream, error) {
 	buffers := record.Providers(g.buffered.Load()).Has(provider)
 	var ref record.Ref
 	if opens || closes {
-		ref = record.Ref(r.Head[journal.HeadSize : journal.HeadSize+record.RefSize])
+		ref = record.Ref(r.Data[journal.HeadSize : journal.HeadSize+record.RefSize])
 	}
 	if opens && buffers {
 		g.open.set(&ref, startUnknown) // first, so that it is retained from the beginning
