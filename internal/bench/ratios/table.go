@@ -32,7 +32,7 @@ func table(r results) []row {
 	for _, x := range []struct {
 		attrs                   int
 		phuslu, jsonLog, inJSON float64
-	}{{10, 0.45, 0.25, 0.85}, {2, 0, 0, 0}} {
+	}{{10, 0.33, 0.25, 0.85}, {2, 0, 0, 0}} {
 		group := fmt.Sprintf("SlogFile/attrs=%d", x.attrs)
 		what := fmt.Sprintf("a slog call to a file, %d attributes", x.attrs)
 		add(what, "phuslu/log, one write a record", x.phuslu, r.ratio(group, entrace, phuslu, perOp))
@@ -45,7 +45,7 @@ func table(r results) []row {
 		for _, x := range []struct {
 			goroutines int
 			goal       float64
-		}{{1, 0.65}, {2, 0.55}, {8, 0.50}} {
+		}{{1, 0.70}, {2, 0.70}, {8, 0.70}} {
 			group := fmt.Sprintf("SlogBuffered/attrs=%d/goroutines=%d", attrs, x.goroutines)
 			what := fmt.Sprintf("a slog call, %d attributes, %s", attrs, count(x.goroutines, "goroutine"))
 			add(what, "phuslu/log behind 256 KiB", x.goal, r.ratio(group, entrace, phuslu, perOp))
@@ -69,7 +69,7 @@ func table(r results) []row {
 	for _, goroutines := range []int{1, 2} {
 		group := fmt.Sprintf("LiveSpan/attrs=10/goroutines=%d", goroutines)
 		what := "a span through the SDK, start and end, 10 attributes, " + count(goroutines, "goroutine")
-		add(what, "a processor that does nothing", 1.4, r.ratio(group, entrace, nothing, perOp))
+		add(what, "a processor that does nothing", 1.6, r.ratio(group, entrace, nothing, perOp))
 		add(what+", in batches", "a processor that does nothing", 0, r.ratio(group, "entrace-batch", nothing, perOp))
 		add(what, "stdouttrace, at the end alone", 0, r.ratio(group, entrace, "stdouttrace", perOp))
 	}
@@ -93,13 +93,6 @@ func table(r results) []row {
 	const flight = "FlightRecorder/spans=10"
 	add("CPU of a service with a flight recorder, 1,000 requests a second with 10 spans each", "spans to a processor that does nothing", 1.03,
 		r.paired(flight, "flight-recorder-cpu-ns/req", "nothing-cpu-ns/req"))
-	for _, goroutines := range []int{1, 2} {
-		for _, where := range []string{"false", "true"} {
-			group := fmt.Sprintf("RingPut/goroutines=%d", goroutines)
-			what := map[string]string{"false": "the ring, in memory, ", "true": "the ring, in a file, "}[where] + count(goroutines, "goroutine")
-			add("an encoded record of 180 bytes or so into "+what, "a copy of it under a mutex", 1.3, r.ratio(group, "mapped="+where, "copy", perOp))
-		}
-	}
 	const cold = "FlightSpanCold/spans=1"
 	add("a span of 4 attributes to a flight recorder, with cold caches", "to a processor that does nothing", 0,
 		r.paired(cold, "flight-recorder-ns/span", "nothing-ns/span"))
