@@ -1,15 +1,12 @@
 package format
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -260,111 +257,6 @@ func Stream(o *RecorderOptions) *Recorder {
 	return r
 }
 
-// finishAbandoned finishes the files that dead writers of a stream have left under names
-// with their time, and removes the temporary files of dead finalizers.
-//
-// Where IETs stay as they are, those are finished that are in dead or have a journal.
-func (b *background) finishAbandoned(ctx context.Context, stream string, dead []string, et bool, keep int, report func(error)) error {
-	sweep(stream)
-	names, err := archived(stream)
-	if err != nil {
-		return nil // it is not needed for what is recorded
-	}
-	// Those with a journal first: what is in it may be in one of the others, too.
-	slices.SortStableFunc(names, func(a, b string) int {
-		if x, y := exists(a+extBuffer), exists(b+extBuffer); x != y {
-			if x {
-				return -1
-			}
-			return 1
-		}
-		return 0
-	})
-	var finished []string
-	for _, name := range names {
-		if !strings.HasSuffix(name, extIET) || ctx.Err() != nil {
-			continue
-		}
-		if !et && !slices.Contains(dead, name) && !exists(name+extBuffer) {
-			continue
-		}
-		f, err := osfile.OpenWrite(name)
-		if err != nil {
-			continue
-		}
-		if osfile.Lock(f, true) == nil && osfile.SameFile(f, name) && finishArchived(ctx, f, name, et, report) == nil { // on an error the next start tries again
-			finished = append(finished, strings.TrimSuffix(name, extIET))
-			b.ended.Add(finished[len(finished)-1])
-		}
-		_ = f.Close() // nothing was written to it
-	}
-	return b.prune(stream, keep, time.Now(), finished...)
-}
-
-// finishArchived finishes the IET f that a dead writer has left under a name with its
-// time.
-func finishArchived(ctx context.Context, f *os.File, name string, et bool, report func(error)) error {
-	if _, err := replayBuffer(f, name, report); err != nil && !isOther(err) {
-		return err
-	}
-	fi, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if fi.Size() == 0 {
-		return osfile.Remove(f, name) // a loss of power left nothing of it
-	}
-	t, damage := scanEntries(io.NewSectionReader(f, 0, fi.Size()), nil, nil)
-	switch {
-	case damage == nil, errors.Is(damage, ErrTruncated):
-	case isCorrupt(damage):
-		// What is behind the damage may be worth a look: it stays as it is.
-		_, err := setBroken(f, name)
-		return err
-	default:
-		return damage
-	}
-	final := strings.TrimSuffix(name, extIET) + extET
-	switch {
-	case len(t.parents) <= 1:
-		return osfile.Remove(f, name) // its writer died before it recorded anything
-	case et && (exists(final) && isTwin(final, f, t) || hasTwin(name, f, t)):
-		return osfile.Remove(f, name) // who made the ET died before it could do so itself
-	case et:
-		return finalizeOpen(ctx, f, name, final, &FinalizeOptions{RemoveSource: true})
-	}
-	return errors.Join(f.Truncate(t.data+int64(t.offsets[len(t.parents)])), f.Sync())
-}
-
-// setBroken renames the file name, which f is and which is corrupt, to name.broken, and
-// returns the name that it has then.
-func setBroken(f *os.File, name string) (broken string, err error) {
-	err = untilFree(name, ".broken", func(to string) error {
-		broken = to
-		return osfile.RenameOpen(f, name, to)
-	})
-	return broken, errors.Join(err, osfile.SyncDir(name))
-}
-
-// sweep removes temporary files of a stream whose makers are dead.
-func sweep(stream string) {
-	dir, base := filepath.Split(strings.TrimSuffix(stream, extIET))
-	list, err := os.ReadDir(filepath.Clean(dir))
-	if err != nil {
-		return
-	}
-	for _, e := range list {
-		rest, ok := strings.CutPrefix(e.Name(), "."+base)
-		if !ok || !e.Type().IsRegular() {
-			continue
-		}
-		middle, _, ok := strings.Cut(rest, ".tmp-")
-		if ok && (middle == extET || middle == extIET || middle == extIET+extBuffer || isArchivedSuffix(middle)) {
-			osfile.RemoveDead(dir + e.Name())
-		}
-	}
-}
-
 // realPath returns an absolute name with no symbolic link among its folders, so
 // that it stands for one file whatever the working directory becomes.
 func realPath(name string) (string, error) {
@@ -432,7 +324,7 @@ func importJournal(f *os.File, stream string, report func(error)) (int, error) {
 	}
 	if errors.Is(err, journal.ErrElsewhere) {
 		report(fmt.Errorf("%s: %w", stream, err))
-		return 0, asideName(stream, brokenExt, time.Now(), func(to string) error { return osfile.RenameNew(stream+extBuffer, to) })
+		return 0, archiveName(stream, brokenExt, time.Now(), func(to string) error { return osfile.RenameNew(stream+extBuffer, to) })
 	}
 	if err != nil {
 		return 0, errors.Join(err, osfile.Remove(f, stream))
@@ -459,191 +351,9 @@ func lock(f *os.File, exclusive bool) error {
 	return err
 }
 
-// archiveDead makes room for a new stream: it gives the one that is there, whose writer
-// must be dead, and its journal a name with the time of its last change. They are finished
-// later.
-func archiveDead(stream string) (name string, err error) {
-	f, err := osfile.OpenWrite(stream)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	if err := lock(f, true); err != nil {
-		return "", err
-	}
-	if !osfile.SameFile(f, stream) {
-		return "", nil // somebody else did it
-	}
-	fi, err := f.Stat()
-	if err != nil {
-		return "", err
-	}
-	if fi.Size() > 0 {
-		if err := checkMagic(stream); err != nil {
-			return "", fmt.Errorf("%s: %w", stream, err) // not ours to touch
-		}
-	}
-	j, err := openLockedBuffer(stream)
-	if err != nil {
-		return "", err
-	}
-	move := func(to string) error { return distinct(osfile.RenameNew(stream+extBuffer, to), fs.ErrNotExist) }
-	if j != nil {
-		defer j.Close()
-		move = j.Rename
-	}
-	err = asideName(stream, extIET, fi.ModTime(), func(to string) error {
-		if exists(strings.TrimSuffix(to, extIET)+extET) || exists(to+extBuffer) {
-			return fs.ErrExist
-		}
-		name = to
-		if err := osfile.RenameOpen(f, stream, to); err != nil {
-			return err
-		}
-		return move(to + extBuffer)
-	})
-	return name, errors.Join(err, osfile.SyncDir(stream))
-}
-
-// isTwin reports whether the ET name holds the very entries t of the IET f.
-func isTwin(name string, f io.ReaderAt, t *table) bool {
-	et, err := Open(name, nil)
-	if err != nil {
-		return false
-	}
-	defer et.Close()
-	if et.format != ET || !slices.Equal(et.offsets, t.offsets) {
-		return false
-	}
-	a, b := make([]byte, walkSize), make([]byte, walkSize)
-	for at, size := int64(0), int64(t.offsets[len(t.parents)]); at < size; {
-		n := min(walkSize, size-at)
-		_, aerr := f.ReadAt(a[:n], t.data+at)
-		_, berr := et.src.ReadAt(b[:n], et.data+at)
-		if aerr != nil || berr != nil || !bytes.Equal(a[:n], b[:n]) {
-			return false
-		}
-		at += n
-	}
-	return true
-}
-
-// hasTwin reports whether a finished file with the time of an archived one, or the trace
-// itself, holds the very entries t of its IET f.
-func hasTwin(name string, f io.ReaderAt, t *table) bool {
-	stream, ok := streamOf(name)
-	if !ok {
-		return false
-	}
-	final := strings.TrimSuffix(stream, extIET) + extET
-	if exists(final) && isTwin(final, f, t) {
-		return true
-	}
-	fi, err := os.Lstat(name)
-	if err != nil {
-		return false
-	}
-	names, err := archived(stream)
-	if err != nil {
-		return false
-	}
-	return slices.ContainsFunc(names, func(other string) bool {
-		o, err := os.Lstat(other)
-		return err == nil && strings.HasSuffix(other, extET) && !o.ModTime().Before(fi.ModTime().Add(-time.Second)) && isTwin(other, f, t)
-	})
-}
-
-// streamOf returns the stream of a file that has a name with its time.
-func streamOf(name string) (string, bool) {
-	suffix := archivedSuffix.FindString(name)
-	return strings.TrimSuffix(name, suffix) + extIET, suffix != ""
-}
-
-// isOther reports whether err says that a file is no IET that can be read.
-func isOther(err error) bool {
-	if _, ok := errors.AsType[*VersionError](err); ok {
-		return true
-	}
-	if _, ok := errors.AsType[*StorageFormatError](err); ok {
-		return true
-	}
-	return isCorrupt(err) || errors.Is(err, ErrNotEntrace)
-}
-
-func isCorrupt(err error) bool {
-	_, ok := errors.AsType[*CorruptError](err)
-	return ok
-}
-
-// archiveExisting renames a finished trace that has the name of a new one.
-func archiveExisting(final, stream string) error {
-	if final == stream {
-		return nil
-	}
-	fi, err := os.Lstat(final)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if !fi.Mode().IsRegular() {
-		return fmt.Errorf("%s: %w", final, ErrNotRegular)
-	}
-	if fi.Size() > 0 {
-		if err := checkMagic(final); err != nil {
-			return fmt.Errorf("%s: %w", final, err)
-		}
-	}
-	err = asideName(final, filepath.Ext(final), fi.ModTime(), func(to string) error { return osfile.RenameNew(final, to) })
-	return errors.Join(err, osfile.SyncDir(final))
-}
-
-func checkMagic(name string) error {
-	f, err := osfile.OpenRead(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	var magic [MagicSize]byte
-	n, err := io.ReadFull(f, magic[:])
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return err
-	}
-	_, _, err = ParseMagic(magic[:n])
-	if errors.Is(err, ErrTruncated) {
-		return nil
-	}
-	return err
-}
-
 // maxNameSize leaves room for what is added to a name: most systems allow 255
 // bytes.
 const maxNameSize = 200
-
-// asideTime is the time in the name of a trace that makes room for another.
-const asideTime = "20060102T150405.000Z"
-
-// asideName calls try with names made of name, t and ext until one is free.
-func asideName(name, ext string, t time.Time, try func(to string) error) error {
-	return untilFree(strings.TrimSuffix(strings.TrimSuffix(name, extET), extIET)+"."+t.UTC().Format(asideTime), ext, try)
-}
-
-// untilFree calls try with base and ext, then with base-1 and ext and so on, as long as it
-// says that the name is taken.
-func untilFree(base, ext string, try func(to string) error) error {
-	to := base + ext
-	for i := 1; ; i++ {
-		err := try(to)
-		if !errors.Is(err, fs.ErrExist) || i == 1000 {
-			return err
-		}
-		to = fmt.Sprintf("%s-%d%s", base, i, ext)
-	}
-}
 
 // openError replaces the errors of the layer below with this package's.
 func openError(err error) error {

@@ -319,3 +319,20 @@ func TestWaitingCallsAreServed(t *testing.T) {
 	wg.Wait()
 	must(t, rec.Close(context.Background()))
 }
+
+// TestAnchorWaitsLonger has the disk stand for longer than MaxBlock: an entry of the
+// application is refused, the head of a flight recorder's trace is not.
+func TestAnchorWaitsLonger(t *testing.T) {
+	r, f := faultRecorder(t, RecorderOptions{MaxBlock: 20 * time.Millisecond})
+	resume := hang(t, f)
+	must(t, r.Log(SpanRef{}, faultEntry("staged")))
+	go func() { _ = r.Flush(context.Background()) }()
+	time.Sleep(50 * time.Millisecond) // the writer stands
+	if _, err := r.Append(faultEntry("refused")); !errors.Is(err, ErrOverflow) {
+		t.Errorf("Append: %v", err)
+	}
+	time.AfterFunc(300*time.Millisecond, resume)
+	if _, err := r.append(faultEntry("head"), true); err != nil {
+		t.Errorf("the head: %v", err)
+	}
+}

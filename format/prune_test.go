@@ -18,7 +18,7 @@ func TestPruneOwnFiles(t *testing.T) {
 			stream := filepath.Join(dir, "app.iet")
 			var b background
 			file := func(at time.Time) string {
-				path := filepath.Join(dir, "app."+at.UTC().Format(asideTime))
+				path := filepath.Join(dir, "app."+at.UTC().Format(archiveTime))
 				must(t, os.WriteFile(path+extET, nil, 0o600))
 				must(t, os.Chtimes(path+extET, at, at))
 				return path

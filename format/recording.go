@@ -298,9 +298,17 @@ func (t *recording) Flush(ctx context.Context) error {
 	return t.ask(ctx, (*writer).write)
 }
 
+// anchorWait is how long the head of a flight recorder's trace waits for the file: it is no
+// call of the application, and a trace without it is given up.
+const anchorWait = 10 * time.Second
+
 // Append implements target.
 func (t *recording) Append(r *journal.Record, parent uint32, anchor bool) (id uint32, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), t.o.MaxBlock)
+	patience := t.o.MaxBlock
+	if anchor {
+		patience = max(patience, anchorWait)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	e := journal.Entry{Time: r.Time, Info: r.Info, Data: append([]byte(nil), r.Data[journal.HeadSize:]...)}
 	var n atomic.Uint32

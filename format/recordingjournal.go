@@ -168,7 +168,7 @@ func (w *writer) checkpoint() {
 		var buf [checkpointHead + 8*32]byte
 		b := binary.LittleEndian.AppendUint64(buf[:0], uint64(w.file.n))
 		b = append(b, w.file.tail.b[:]...)
-		b = binary.LittleEndian.AppendUint64(b, uint64(w.version)|uint64(w.placer.Home())<<32)
+		b = binary.LittleEndian.AppendUint64(b, uint64(w.version)|uint64(w.placer.Anchor())<<32)
 		b = binary.LittleEndian.AppendUint64(b, w.parking.from)
 		b = binary.LittleEndian.AppendUint64(b, w.parking.stream.Position())
 		var room [32]uint64

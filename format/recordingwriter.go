@@ -253,7 +253,7 @@ func (w *writer) append(e *journal.Entry, parent uint32, anchor bool) (uint32, e
 		return 0, ownError(err)
 	}
 	if anchor {
-		w.placer.SetHome(id)
+		w.placer.SetAnchor(id)
 	}
 	err = w.flush()
 	if err == nil {

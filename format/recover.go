@@ -163,7 +163,7 @@ func CutReasonOf(err error) CutReason {
 // nothing.
 func Recover(name, output string) (*Report, error) {
 	if output == "" {
-		if err := orphan(name); err != nil {
+		if err := createFromJournal(name); err != nil {
 			return nil, fmt.Errorf("recover: %w", openError(err))
 		}
 	}
@@ -225,7 +225,7 @@ func (r *Report) removeSource() error {
 		return err
 	}
 	t, damage := scanEntries(io.NewSectionReader(f, 0, fi.Size()), nil, nil)
-	if len(t.parents) == 0 || !isTwin(r.Name, f, t) {
+	if len(t.parents) == 0 || !sameEntries(r.Name, f, t) {
 		return nil
 	}
 	if isCorrupt(damage) {
@@ -236,8 +236,8 @@ func (r *Report) removeSource() error {
 	return errors.Join(osfile.Remove(f, stream), osfile.SyncDir(stream))
 }
 
-// orphan makes an IET for a crash buffer that has none.
-func orphan(name string) error {
+// createFromJournal makes an IET for a crash buffer that has none.
+func createFromJournal(name string) error {
 	stream := streamName(name)
 	if exists(name) || exists(stream) || !exists(stream+extBuffer) {
 		return nil

@@ -160,7 +160,7 @@ func (b *deadBuffer) setAside() error {
 	if err != nil {
 		return err
 	}
-	base := strings.TrimSuffix(b.name, extBuffer) + "." + fi.ModTime().UTC().Format(asideTime)
+	base := strings.TrimSuffix(b.name, extBuffer) + "." + fi.ModTime().UTC().Format(archiveTime)
 	return errors.Join(untilFree(base, brokenExt, b.f.Rename), osfile.SyncDir(b.name))
 }
 
@@ -250,7 +250,7 @@ func (b *deadBuffer) replay(f *os.File, lenient bool) error {
 			return err
 		}
 	} else if !b.point.moved && int64(b.point.anchor) < int64(s.entries) {
-		r.placer.SetHome(b.point.anchor)
+		r.placer.SetAnchor(b.point.anchor)
 	}
 	if err := r.write(b, s.spans); err != nil {
 		return err
@@ -420,33 +420,6 @@ func (b *deadBuffer) wanted(v Version) (spans map[record.Ref]bool, resources map
 	})
 	delete(spans, record.Ref{})
 	return spans, resources
-}
-
-// undoRotation gives the IET of a dead writer its name back if the writer died after it
-// had given it a name with its time, and before the next one had the name: the journal
-// belongs to it.
-func undoRotation(stream string) error {
-	if exists(stream) || !exists(stream+extBuffer) {
-		return nil
-	}
-	b, err := openBuffer(stream, true)
-	if err != nil || b == nil {
-		if errors.Is(err, ErrJournalGone) || errors.Is(err, ErrJournalElsewhere) {
-			return nil // importJournal says so
-		}
-		return distinct(err, ErrLocked) // its writer is at it
-	}
-	defer b.f.Close()
-	names, err := archived(stream)
-	if err != nil {
-		return err
-	}
-	for _, name := range slices.Backward(names) {
-		if strings.HasSuffix(name, extIET) && b.isOf(name) {
-			return distinct(osfile.RenameNew(name, stream), fs.ErrExist)
-		}
-	}
-	return nil
 }
 
 // isOf reports whether the IET name is the one that the checkpoint is about.

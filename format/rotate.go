@@ -8,8 +8,6 @@ import (
 	"io/fs"
 	"math"
 	"os"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -195,7 +193,7 @@ func (w *writer) rotate(now time.Time) error {
 	if err := w.broken.Load(); err != nil {
 		return discard(*err)
 	}
-	aside, err := w.renameAside(now)
+	aside, err := w.archiveGrowing(now)
 	if err != nil {
 		return discard(err)
 	}
@@ -355,10 +353,10 @@ func continuedSpan(s *placer.OpenSpan, e *TraceEntry) *journal.Entry {
 	}
 }
 
-// renameAside gives the growing file a name with its time.
-func (w *writer) renameAside(now time.Time) (aside string, err error) {
+// archiveGrowing gives the growing file a name with its time.
+func (w *writer) archiveGrowing(now time.Time) (aside string, err error) {
 	final := w.final != w.name
-	err = asideName(w.name, extIET, now, func(to string) error {
+	err = archiveName(w.name, extIET, now, func(to string) error {
 		et := strings.TrimSuffix(to, extIET) + extET
 		if final && exists(et) {
 			return fs.ErrExist
@@ -404,102 +402,29 @@ func (w *writer) readBack(off int64) (*TraceEntry, error) {
 	}
 }
 
-// archivedSuffix matches what asideName makes of a name without its extension.
-var archivedSuffix = regexp.MustCompile(`\.\d{8}T\d{6}\.\d{3}Z(-\d+)?\.(et|iet)$`)
-
-// isArchivedSuffix reports whether s is such a suffix as a whole.
-func isArchivedSuffix(s string) bool { return s != "" && archivedSuffix.FindString(s) == s }
-
-// archived returns the finished files of a stream, or those that are to be, the
-// oldest first.
-func archived(stream string) ([]string, error) {
-	dir, base := filepath.Split(strings.TrimSuffix(stream, extIET))
-	list, err := os.ReadDir(filepath.Clean(dir))
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	for _, e := range list {
-		if rest, ok := strings.CutPrefix(e.Name(), base); ok && e.Type().IsRegular() && isArchivedSuffix(rest) {
-			names = append(names, dir+e.Name())
-		}
-	}
-	slices.SortFunc(names, func(a, b string) int { return compareAsides(a[len(dir)+len(base):], b[len(dir)+len(base):]) })
-	return names, nil
-}
-
-// compareAsides compares by time, then by the number that tells two of one time
-// apart.
-func compareAsides(a, b string) int {
-	const n = len(".20060102T150405.000Z")
-	number := func(s string) (k int) {
-		_, _ = fmt.Sscanf(s[n:], "-%d", &k)
-		return k
-	}
-	return cmp.Or(strings.Compare(a[:n], b[:n]), number(a)-number(b))
-}
-
-// An aside is a trace that was rotated out. While it is being finished it has two
-// files.
-type aside struct {
-	retain.File // the path has no extension
-
-	files []string
-}
-
-// prune removes the oldest rotated traces of a stream until keep are left. It never
-// removes those in spare, which are paths without an extension.
-func (b *background) prune(stream string, keep int, now time.Time, spare ...string) error {
-	if keep <= 0 {
+// undoRotation gives the IET of a dead writer its name back if the writer died after it
+// had given it a name with its time, and before the next one had the name: the journal
+// belongs to it.
+func undoRotation(stream string) error {
+	if exists(stream) || !exists(stream+extBuffer) {
 		return nil
 	}
+	b, err := openBuffer(stream, true)
+	if err != nil || b == nil {
+		if errors.Is(err, ErrJournalGone) || errors.Is(err, ErrJournalElsewhere) {
+			return nil // importJournal says so
+		}
+		return distinct(err, ErrLocked) // its writer is at it
+	}
+	defer b.f.Close()
 	names, err := archived(stream)
 	if err != nil {
 		return err
 	}
-	var traces []aside
-	there := make(map[string]bool)
-	for _, name := range names {
-		path := strings.TrimSuffix(name, filepath.Ext(name))
-		if there[path] { // names are sorted, so this is the last one
-			t := &traces[len(traces)-1]
-			t.files = append(t.files, name)
-			continue
-		}
-		fi, err := os.Lstat(name)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		there[path] = true
-		traces = append(traces, aside{retain.File{Path: path, Named: asideTimeOf(stream, path), Modified: fi.ModTime()}, []string{name}})
-	}
-	b.ended.Forget(func(path string) bool { return there[path] })
-	older := b.ended.Compare(now)
-	slices.SortStableFunc(traces, func(x, y aside) int { return older(&x.File, &y.File) })
-	var errs error
-	for i := range traces[:max(len(traces)-keep, 0)] {
-		t := &traces[i]
-		if slices.Contains(spare, t.Path) || slices.ContainsFunc(t.files, func(name string) bool { return strings.HasSuffix(name, extIET) && osfile.Locked(name) }) {
-			continue // it was just recovered, or it is being finished
-		}
-		for _, name := range t.files {
-			if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				errs = errors.Join(errs, err)
-			}
+	for _, name := range slices.Backward(names) {
+		if strings.HasSuffix(name, extIET) && b.isOf(name) {
+			return distinct(osfile.RenameNew(name, stream), fs.ErrExist)
 		}
 	}
-	return errs
-}
-
-// asideTimeOf parses the time in a name that asideName made of a stream.
-func asideTimeOf(stream, path string) time.Time {
-	text := path[len(strings.TrimSuffix(stream, extIET))+1:]
-	at, err := time.Parse(asideTime, text[:len(asideTime)])
-	if err != nil {
-		return time.Time{} // such as 20261399T…
-	}
-	return at
+	return nil
 }

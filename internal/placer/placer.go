@@ -66,7 +66,7 @@ type Placer struct {
 	pending   pendingSpans
 	ready     []*pendingSpan
 	resources map[uint16]uint32 // ids by number
-	home      uint32
+	anchor      uint32
 	rec       record.Record
 	extra     Counts // entries that no record counted for: resources
 }
@@ -81,8 +81,8 @@ func New(t *record.Table, o *Options) *Placer {
 }
 
 // Resume makes p go on behind entries that a file of size bytes has already.
-func (p *Placer) Resume(entries uint64, size int64, home uint32) {
-	p.next, p.size, p.home = entries, size, home
+func (p *Placer) Resume(entries uint64, size int64, anchor uint32) {
+	p.next, p.size, p.anchor = entries, size, anchor
 }
 
 // Know tells p of the entry of a span that the file has. Ended says that it may be
@@ -150,11 +150,11 @@ func (p *Placer) Pending() (entries, spans int, since time.Time) {
 	return p.pending.entries, p.pending.spans, since
 }
 
-// Home returns the entry that records of other providers go below, 0 if there is none.
-func (p *Placer) Home() uint32 { return p.home }
+// Anchor returns the entry that records of other providers go below, 0 if there is none.
+func (p *Placer) Anchor() uint32 { return p.anchor }
 
-// SetHome sets it.
-func (p *Placer) SetHome(id uint32) { p.home = id }
+// SetAnchor sets it.
+func (p *Placer) SetAnchor(id uint32) { p.anchor = id }
 
 // Root stages the entry that every trace begins with.
 func (p *Placer) Root() {
@@ -288,8 +288,8 @@ func (p *Placer) log(r *record.Record) {
 	switch {
 	case s != nil:
 		parent = s.id
-	case r.Provider >= firstOther && p.home != 0:
-		parent = p.home
+	case r.Provider >= firstOther && p.anchor != 0:
+		parent = p.anchor
 	default:
 		parent = p.resource(r.Resource)
 	}

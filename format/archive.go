@@ -1,0 +1,407 @@
+package format
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/internal/retain"
+)
+
+// finishAbandoned finishes the files that dead writers of a stream have left under names
+// with their time, and removes the temporary files of dead finalizers.
+//
+// Where IETs stay as they are, those are finished that are in dead or have a journal.
+func (b *background) finishAbandoned(ctx context.Context, stream string, dead []string, et bool, keep int, report func(error)) error {
+	sweep(stream)
+	names, err := archived(stream)
+	if err != nil {
+		return nil // it is not needed for what is recorded
+	}
+	// Those with a journal first: what is in it may be in one of the others, too.
+	slices.SortStableFunc(names, func(a, b string) int {
+		if x, y := exists(a+extBuffer), exists(b+extBuffer); x != y {
+			if x {
+				return -1
+			}
+			return 1
+		}
+		return 0
+	})
+	var finished []string
+	for _, name := range names {
+		if !strings.HasSuffix(name, extIET) || ctx.Err() != nil {
+			continue
+		}
+		if !et && !slices.Contains(dead, name) && !exists(name+extBuffer) {
+			continue
+		}
+		f, err := osfile.OpenWrite(name)
+		if err != nil {
+			continue
+		}
+		if osfile.Lock(f, true) == nil && osfile.SameFile(f, name) && finishArchived(ctx, f, name, et, report) == nil { // on an error the next start tries again
+			finished = append(finished, strings.TrimSuffix(name, extIET))
+			b.ended.Add(finished[len(finished)-1])
+		}
+		_ = f.Close() // nothing was written to it
+	}
+	return b.prune(stream, keep, time.Now(), finished...)
+}
+
+// finishArchived finishes the IET f that a dead writer has left under a name with its
+// time.
+func finishArchived(ctx context.Context, f *os.File, name string, et bool, report func(error)) error {
+	if _, err := replayBuffer(f, name, report); err != nil && !isOther(err) {
+		return err
+	}
+	fi, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if fi.Size() == 0 {
+		return osfile.Remove(f, name) // a loss of power left nothing of it
+	}
+	t, damage := scanEntries(io.NewSectionReader(f, 0, fi.Size()), nil, nil)
+	switch {
+	case damage == nil, errors.Is(damage, ErrTruncated):
+	case isCorrupt(damage):
+		// What is behind the damage may be worth a look: it stays as it is.
+		_, err := setBroken(f, name)
+		return err
+	default:
+		return damage
+	}
+	final := strings.TrimSuffix(name, extIET) + extET
+	switch {
+	case len(t.parents) <= 1:
+		return osfile.Remove(f, name) // its writer died before it recorded anything
+	case et && (exists(final) && sameEntries(final, f, t) || hasSameArchived(name, f, t)):
+		return osfile.Remove(f, name) // who made the ET died before it could do so itself
+	case et:
+		return finalizeOpen(ctx, f, name, final, &FinalizeOptions{RemoveSource: true})
+	}
+	return errors.Join(f.Truncate(t.data+int64(t.offsets[len(t.parents)])), f.Sync())
+}
+
+// setBroken renames the file name, which f is and which is corrupt, to name.broken, and
+// returns the name that it has then.
+func setBroken(f *os.File, name string) (broken string, err error) {
+	err = untilFree(name, ".broken", func(to string) error {
+		broken = to
+		return osfile.RenameOpen(f, name, to)
+	})
+	return broken, errors.Join(err, osfile.SyncDir(name))
+}
+
+// sweep removes temporary files of a stream whose makers are dead.
+func sweep(stream string) {
+	dir, base := filepath.Split(strings.TrimSuffix(stream, extIET))
+	list, err := os.ReadDir(filepath.Clean(dir))
+	if err != nil {
+		return
+	}
+	for _, e := range list {
+		rest, ok := strings.CutPrefix(e.Name(), "."+base)
+		if !ok || !e.Type().IsRegular() {
+			continue
+		}
+		middle, _, ok := strings.Cut(rest, ".tmp-")
+		if ok && (middle == extET || middle == extIET || middle == extIET+extBuffer || isArchivedSuffix(middle)) {
+			osfile.RemoveDead(dir + e.Name())
+		}
+	}
+}
+
+// archiveDead makes room for a new stream: it gives the one that is there, whose writer
+// must be dead, and its journal a name with the time of its last change. They are finished
+// later.
+func archiveDead(stream string) (name string, err error) {
+	f, err := osfile.OpenWrite(stream)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	if err := lock(f, true); err != nil {
+		return "", err
+	}
+	if !osfile.SameFile(f, stream) {
+		return "", nil // somebody else did it
+	}
+	fi, err := f.Stat()
+	if err != nil {
+		return "", err
+	}
+	if fi.Size() > 0 {
+		if err := checkMagic(stream); err != nil {
+			return "", fmt.Errorf("%s: %w", stream, err) // not ours to touch
+		}
+	}
+	j, err := openLockedBuffer(stream)
+	if err != nil {
+		return "", err
+	}
+	move := func(to string) error { return distinct(osfile.RenameNew(stream+extBuffer, to), fs.ErrNotExist) }
+	if j != nil {
+		defer j.Close()
+		move = j.Rename
+	}
+	err = archiveName(stream, extIET, fi.ModTime(), func(to string) error {
+		if exists(strings.TrimSuffix(to, extIET)+extET) || exists(to+extBuffer) {
+			return fs.ErrExist
+		}
+		name = to
+		if err := osfile.RenameOpen(f, stream, to); err != nil {
+			return err
+		}
+		return move(to + extBuffer)
+	})
+	return name, errors.Join(err, osfile.SyncDir(stream))
+}
+
+// sameEntries reports whether the ET name holds the very entries t of the IET f.
+func sameEntries(name string, f io.ReaderAt, t *table) bool {
+	et, err := Open(name, nil)
+	if err != nil {
+		return false
+	}
+	defer et.Close()
+	if et.format != ET || !slices.Equal(et.offsets, t.offsets) {
+		return false
+	}
+	a, b := make([]byte, walkSize), make([]byte, walkSize)
+	for at, size := int64(0), int64(t.offsets[len(t.parents)]); at < size; {
+		n := min(walkSize, size-at)
+		_, aerr := f.ReadAt(a[:n], t.data+at)
+		_, berr := et.src.ReadAt(b[:n], et.data+at)
+		if aerr != nil || berr != nil || !bytes.Equal(a[:n], b[:n]) {
+			return false
+		}
+		at += n
+	}
+	return true
+}
+
+// hasSameArchived reports whether a finished file with the time of an archived one, or the trace
+// itself, holds the very entries t of its IET f.
+func hasSameArchived(name string, f io.ReaderAt, t *table) bool {
+	stream, ok := streamOf(name)
+	if !ok {
+		return false
+	}
+	final := strings.TrimSuffix(stream, extIET) + extET
+	if exists(final) && sameEntries(final, f, t) {
+		return true
+	}
+	fi, err := os.Lstat(name)
+	if err != nil {
+		return false
+	}
+	names, err := archived(stream)
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(names, func(other string) bool {
+		o, err := os.Lstat(other)
+		return err == nil && strings.HasSuffix(other, extET) && !o.ModTime().Before(fi.ModTime().Add(-time.Second)) && sameEntries(other, f, t)
+	})
+}
+
+// streamOf returns the stream of a file that has a name with its time.
+func streamOf(name string) (string, bool) {
+	suffix := archivedSuffix.FindString(name)
+	return strings.TrimSuffix(name, suffix) + extIET, suffix != ""
+}
+
+// isOther reports whether err says that a file is no IET that can be read.
+func isOther(err error) bool {
+	if _, ok := errors.AsType[*VersionError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[*StorageFormatError](err); ok {
+		return true
+	}
+	return isCorrupt(err) || errors.Is(err, ErrNotEntrace)
+}
+
+func isCorrupt(err error) bool {
+	_, ok := errors.AsType[*CorruptError](err)
+	return ok
+}
+
+// archiveExisting renames a finished trace that has the name of a new one.
+func archiveExisting(final, stream string) error {
+	if final == stream {
+		return nil
+	}
+	fi, err := os.Lstat(final)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !fi.Mode().IsRegular() {
+		return fmt.Errorf("%s: %w", final, ErrNotRegular)
+	}
+	if fi.Size() > 0 {
+		if err := checkMagic(final); err != nil {
+			return fmt.Errorf("%s: %w", final, err)
+		}
+	}
+	err = archiveName(final, filepath.Ext(final), fi.ModTime(), func(to string) error { return osfile.RenameNew(final, to) })
+	return errors.Join(err, osfile.SyncDir(final))
+}
+
+func checkMagic(name string) error {
+	f, err := osfile.OpenRead(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var magic [MagicSize]byte
+	n, err := io.ReadFull(f, magic[:])
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return err
+	}
+	_, _, err = ParseMagic(magic[:n])
+	if errors.Is(err, ErrTruncated) {
+		return nil
+	}
+	return err
+}
+
+// archiveName calls try with names made of name, t and ext until one is free.
+func archiveName(name, ext string, t time.Time, try func(to string) error) error {
+	return untilFree(strings.TrimSuffix(strings.TrimSuffix(name, extET), extIET)+"."+t.UTC().Format(archiveTime), ext, try)
+}
+
+// untilFree calls try with base and ext, then with base-1 and ext and so on, as long as it
+// says that the name is taken.
+func untilFree(base, ext string, try func(to string) error) error {
+	to := base + ext
+	for i := 1; ; i++ {
+		err := try(to)
+		if !errors.Is(err, fs.ErrExist) || i == 1000 {
+			return err
+		}
+		to = fmt.Sprintf("%s-%d%s", base, i, ext)
+	}
+}
+
+// archivedSuffix matches what archiveName makes of a name without its extension.
+var archivedSuffix = regexp.MustCompile(`\.\d{8}T\d{6}\.\d{3}Z(-\d+)?\.(et|iet)$`)
+
+// isArchivedSuffix reports whether s is such a suffix as a whole.
+func isArchivedSuffix(s string) bool { return s != "" && archivedSuffix.FindString(s) == s }
+
+// archived returns the finished files of a stream, or those that are to be, the
+// oldest first.
+func archived(stream string) ([]string, error) {
+	dir, base := filepath.Split(strings.TrimSuffix(stream, extIET))
+	list, err := os.ReadDir(filepath.Clean(dir))
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range list {
+		if rest, ok := strings.CutPrefix(e.Name(), base); ok && e.Type().IsRegular() && isArchivedSuffix(rest) {
+			names = append(names, dir+e.Name())
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int { return compareArchived(a[len(dir)+len(base):], b[len(dir)+len(base):]) })
+	return names, nil
+}
+
+// compareArchived compares by time, then by the number that tells two of one time
+// apart.
+func compareArchived(a, b string) int {
+	const n = len(".20060102T150405.000Z")
+	number := func(s string) (k int) {
+		_, _ = fmt.Sscanf(s[n:], "-%d", &k)
+		return k
+	}
+	return cmp.Or(strings.Compare(a[:n], b[:n]), number(a)-number(b))
+}
+
+// An aside is a trace that was rotated out. While it is being finished it has two
+// files.
+type aside struct {
+	retain.File // the path has no extension
+
+	files []string
+}
+
+// prune removes the oldest rotated traces of a stream until keep are left. It never
+// removes those in spare, which are paths without an extension.
+func (b *background) prune(stream string, keep int, now time.Time, spare ...string) error {
+	if keep <= 0 {
+		return nil
+	}
+	names, err := archived(stream)
+	if err != nil {
+		return err
+	}
+	var traces []aside
+	there := make(map[string]bool)
+	for _, name := range names {
+		path := strings.TrimSuffix(name, filepath.Ext(name))
+		if there[path] { // names are sorted, so this is the last one
+			t := &traces[len(traces)-1]
+			t.files = append(t.files, name)
+			continue
+		}
+		fi, err := os.Lstat(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		there[path] = true
+		traces = append(traces, aside{retain.File{Path: path, Named: archiveTimeOf(stream, path), Modified: fi.ModTime()}, []string{name}})
+	}
+	b.ended.Forget(func(path string) bool { return there[path] })
+	older := b.ended.Compare(now)
+	slices.SortStableFunc(traces, func(x, y aside) int { return older(&x.File, &y.File) })
+	var errs error
+	for i := range traces[:max(len(traces)-keep, 0)] {
+		t := &traces[i]
+		if slices.Contains(spare, t.Path) || slices.ContainsFunc(t.files, func(name string) bool { return strings.HasSuffix(name, extIET) && osfile.Locked(name) }) {
+			continue // it was just recovered, or it is being finished
+		}
+		for _, name := range t.files {
+			if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				errs = errors.Join(errs, err)
+			}
+		}
+	}
+	return errs
+}
+
+// archiveTimeOf parses the time in a name that archiveName made of a stream.
+func archiveTimeOf(stream, path string) time.Time {
+	text := path[len(strings.TrimSuffix(stream, extIET))+1:]
+	at, err := time.Parse(archiveTime, text[:len(archiveTime)])
+	if err != nil {
+		return time.Time{} // such as 20261399T…
+	}
+	return at
+}
+
+// archiveTime is the time in the name of a trace that makes room for another.
+const archiveTime = "20060102T150405.000Z"
