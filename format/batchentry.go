@@ -46,9 +46,9 @@ func (b *Batch) level(l Level, message string) {
 // End ends an entry.
 func (b *Batch) End() { b.b.End() }
 
-// User says that the attributes that follow are the application's: a name that is
-// reserved is escaped, see the package documentation, and one that comes twice gets "#2". Before User,
-// names are stored as they are.
+// User says that the attributes that follow are the application's: a name that is reserved
+// is escaped, as the tables of package slogadapter say, and one that comes twice gets "#2".
+// Before User, names are stored as they are.
 func (b *Batch) User() { b.b.User() }
 
 // Group makes name and a dot the prefix of the application's attributes that follow, until
@@ -85,7 +85,7 @@ func (b *Batch) Float(name string, value float64) { b.b.Float(name, FloatValue(v
 
 // U64 adds an attribute.
 func (b *Batch) U64(name string, value uint64) {
-	if value == uint64(b.time) && value != 0 && b.kind != 0 && name == AttrTime { // 0 becomes now
+	if value == uint64(b.time) && value != 0 && b.kind != 0 && name == AttrTime && b.b.Own() { // 0 becomes now
 		b.b.RecordTime()
 		return
 	}
@@ -151,7 +151,7 @@ func (a *Attributes) used() {
 	if a.uses.Load() >= renumberAt[1] {
 		return
 	}
-	if n := a.uses.Add(1); n != renumberAt[0] && n != renumberAt[1] {
+	if n := a.uses.Add(1); n != renumberAt[0] && n != renumberAt[1] || a.owner.Discards() {
 		return
 	}
 	if items := a.owner.intern.Renumber(a.shared.Load().Bytes()); items != nil {

@@ -672,6 +672,15 @@ func TestCloseRace(t *testing.T) {
 
 func TestDiscard(t *testing.T) {
 	rec := format.Discard()
+	b := rec.Batch()
+	with := b.Attributes(nil, func(b *format.Batch) { b.String("a", "b") })
+	for range 100 {
+		b.Log(format.SpanRef{}, 0)
+		b.Begin(format.Some("m"), &format.Metadata{})
+		b.Share(with)
+		b.End()
+		must(t, b.Write())
+	}
 	if !rec.Discards() {
 		t.Error("Discards is false")
 	}

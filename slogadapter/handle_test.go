@@ -110,6 +110,52 @@ func TestTime(t *testing.T) {
 	}
 }
 
+// TestTimeOfTheApplication: an attribute that has the name of the record's time, and the same
+// value, is the application's all the same.
+func TestTimeOfTheApplication(t *testing.T) {
+	rec, h := newHandler(t, nil)
+	at := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
+	r := slog.NewRecord(at, slog.LevelInfo, "", 0)
+	r.AddAttrs(slog.Uint64(format.AttrTime, uint64(at.UnixNano())))
+	handle(t, h, r)
+	e := entries(t, rec)[0]
+	for _, name := range []string{format.AttrTime, "otel.attr." + format.AttrTime} {
+		if v, ok := e.Attribute(name); !ok || kindAndText(v) != "U64 1767323045000000006" {
+			t.Errorf("%s is %q", name, kindAndText(v))
+		}
+	}
+	if len(e.Attributes) != 2 {
+		t.Errorf("there are %d attributes", len(e.Attributes))
+	}
+}
+
+// TestWithIsUsedOften: when the names of With get numbers, what is recorded stays the same.
+func TestWithIsUsedOften(t *testing.T) {
+	rec, h := newHandler(t, nil)
+	l := slog.New(h).With("service", "shop", "trace_id", 7, "service", 8).WithGroup("request").With("id", 1, slog.Group("user", "name", "ada"))
+	for range 100 {
+		l.Info("m", "k", "v")
+	}
+	want := ""
+	for i, e := range entries(t, rec) {
+		got := ""
+		for _, a := range e.Attributes {
+			if a.Name != format.AttrTime {
+				got += " " + a.Name + "=" + kindAndText(a.Value)
+			}
+		}
+		if want == "" {
+			want = got
+		}
+		if got != want {
+			t.Fatalf("record %d has%s\nthe first had%s", i, got, want)
+		}
+	}
+	if strings.Count(want, "=") != 6 || !strings.Contains(want, " request.user.name=") {
+		t.Errorf("they have%s", want)
+	}
+}
+
 func TestSource(t *testing.T) {
 	_, file, line, _ := runtime.Caller(0)
 	e := record(t, nil, func(l *slog.Logger) { l.WithGroup("g").Info("m") })[0]

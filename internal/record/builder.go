@@ -177,6 +177,9 @@ func (b *Builder) text(s string, own bool) {
 // reserved or comes twice. Until then names are stored as they are.
 func (b *Builder) User() { b.own = false }
 
+// Own reports whether names are stored as they are.
+func (b *Builder) Own() bool { return b.own }
+
 // maxLearn is how often a place changes the names that it expects, and maxKnown how many
 // they are.
 const (
