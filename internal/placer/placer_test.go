@@ -311,6 +311,75 @@ func TestNamesOfUsers(t *testing.T) {
 	}
 }
 
+// TestCommonAttributesAreAsOthers encodes random attributes twice: in an entry below its span,
+// for which there is a short way, and in one whose span is not there, for which there is none.
+func TestCommonAttributesAreAsOthers(t *testing.T) {
+	for _, columns := range []bool{false, true} {
+		r, v := newRig(placer.Options{Columns: columns}), format.V1
+		if columns {
+			v = format.V2
+		}
+		r.span(1, 0, 0)
+		rnd := rand.New(rand.NewPCG(7, 1))
+		names := []string{"a", "b", "otel.kind", "status", "user.id", strings.Repeat("long", 50), "ü", "\xff"}
+		for range 2000 {
+			var attrs []func(b *record.Builder)
+			for range rnd.IntN(14) {
+				name, n := names[rnd.IntN(len(names))], rnd.Uint64()>>rnd.IntN(64)
+				text := strings.Repeat(string("xü\xff"[rnd.IntN(4)]), rnd.IntN(140))
+				attrs = append(attrs, []func(b *record.Builder){
+					func(b *record.Builder) { b.String(name, text) },
+					func(b *record.Builder) { b.Bytes(name, text) },
+					func(b *record.Builder) { b.U64(name, n) },
+					func(b *record.Builder) { b.I64(name, int64(n)) },
+					func(b *record.Builder) { b.Duration(name, -time.Duration(n)) },
+					func(b *record.Builder) { b.Bool(name, n&1 > 0) },
+					func(b *record.Builder) { b.Float(name, n) },
+					func(b *record.Builder) { b.Wide(name, true, n, n) },
+					func(b *record.Builder) { b.JSON(name, "[]") },
+					func(b *record.Builder) { b.Group(name); b.U64(name, n); b.EndGroup() },
+				}[rnd.IntN(10)])
+			}
+			own := rnd.IntN(len(attrs) + 1)
+			for _, span := range []int{1, 2} {
+				r.place(record.KindLog, 0, 0, span, 0, func(b *record.Builder) {
+					b.Head(&wire.Head{Name: "log"})
+					for i, add := range attrs {
+						if i == own {
+							b.User()
+						}
+						add(b)
+					}
+					b.End()
+				})
+			}
+			out, staged := r.Out()
+			var known, unknown format.TraceEntry
+			from := len(staged) - 2
+			for i, e := range []*format.TraceEntry{&known, &unknown} {
+				begin := 0
+				if from+i > 0 {
+					begin = staged[from+i-1].End
+				}
+				if _, err := format.DecodeTraceEntry(out[begin:staged[from+i].End], v, e); err != nil {
+					t.Fatal(err)
+				}
+			}
+			rest := slices.DeleteFunc(unknown.Attributes, func(a format.Attribute) bool {
+				return a.Name == format.AttrTraceID || a.Name == format.AttrSpanID
+			})
+			same := func(a, b format.Attribute) bool { return a.Name == b.Name && a.Value.Equal(b.Value) }
+			if len(unknown.Attributes)-len(rest) != 2 || !slices.EqualFunc(known.Attributes, rest, same) {
+				t.Fatalf("columns %t: below its span\n%v\nelse\n%v", columns, known.Attributes, rest)
+			}
+			r.Flushed(len(staged))
+			if len(r.dropped) > 0 {
+				t.Fatal(r.dropped)
+			}
+		}
+	}
+}
+
 // TestLargeEntries are cut until they are no larger than they may be.
 func TestLargeEntries(t *testing.T) {
 	for _, columns := range []bool{false, true} {
