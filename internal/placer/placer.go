@@ -66,7 +66,7 @@ type Placer struct {
 	pending   pendingSpans
 	ready     []*pendingSpan
 	resources map[uint16]uint32 // ids by number
-	anchor      uint32
+	anchor    uint32
 	rec       record.Record
 	extra     Counts // entries that no record counted for: resources
 }
