@@ -71,7 +71,12 @@ type Control struct {
 	watchdog watchdog
 	stop     func() // ends the watch on the source
 
-	// Of the worker.
+	workerState
+	published
+}
+
+// workerState is what the worker alone uses.
+type workerState struct {
 	over       bool // no trace begins any more
 	unfinished unfinished
 	running    []*Trace
@@ -81,8 +86,12 @@ type Control struct {
 		timer *time.Timer
 		base  *Config // what comes back
 	}
+}
 
-	mu     sync.Mutex
+// published is what others see of what the worker does.
+type published struct {
+	mu sync.Mutex
+
 	shown  []*Trace // running, for others
 	failed uint64   // configurations that were refused
 	lost   uint64   // traces that could not be written
@@ -96,7 +105,7 @@ type Control struct {
 // New returns a control, which records from now on what its configuration says,
 // and first saves what a process that died has left in its folder.
 func New(o *Options) (*Control, error) {
-	c := &Control{o: *o, began: time.Now(), limits: make(map[string]*limit), stop: func() {}}
+	c := &Control{o: *o, began: time.Now(), workerState: workerState{limits: make(map[string]*limit)}, stop: func() {}}
 	cfg := o.Config
 	if o.Source != nil {
 		var err error
