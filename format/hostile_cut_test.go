@@ -358,6 +358,9 @@ func drainParents(t testing.TB, b []byte) (raws []string, parents []uint32, err 
 			if errors.Is(err, io.EOF) && !errors.Is(err, ErrTruncated) {
 				err = nil
 			}
+			if r.Offset() != last {
+				t.Errorf("after %v the offset is %d, want %d", err, r.Offset(), last)
+			}
 			return raws, parents, err
 		}
 		raw := r.Raw()

@@ -258,3 +258,18 @@ func TestZerosBeforeDamage(t *testing.T) {
 		}
 	}
 }
+
+// TestOffsetBeforeZeroTail: the zeros that a crash leaves are no part of what is whole.
+func TestOffsetBeforeZeroTail(t *testing.T) {
+	for _, f := range []StorageFormat{IET, IETPrefix} {
+		tr := fakeFile{Version: V1, Format: f, Entries: small(3), Tail: make([]byte, 100)}.build()
+		r, err := NewReader(bytes.NewReader(tr.b), nil)
+		must(t, err)
+		for err == nil {
+			_, err = r.Next()
+		}
+		if want := int64(len(tr.b) - 100); !errors.Is(err, ErrTruncated) || r.Offset() != want {
+			t.Errorf("%v: %v at offset %d, want %d", f, err, r.Offset(), want)
+		}
+	}
+}

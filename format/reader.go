@@ -154,9 +154,11 @@ func (r *Reader) decode(id int64) (int, error) {
 		}
 		if err != nil {
 			if prefixed && prefix(b) == 0 {
-				if at := r.off; r.onlyZeros() > 0 && r.end == r.start {
+				at := r.off
+				if r.onlyZeros(); r.end == r.start {
 					err = &TruncatedError{Offset: at, Entry: id, ZeroTail: true}
 				}
+				r.off = at // they are no part of what is whole
 			}
 			return 0, err
 		}

@@ -179,7 +179,7 @@ func (r *Recorder) Resource(e *TraceEntry) (*Resource, error) {
 	b.b.MaxText = r.maxText
 	b.b.Reset(0, nil, nil)
 	b.Entry(e)
-	number, isNew, err := r.intern.Resource(b.b.Data())
+	number, isNew, err := r.intern.Resource(b.b.Data(), func(number uint16) { _ = r.putResource(number) })
 	switch {
 	case errors.Is(err, record.ErrBusy):
 		return nil, ErrOverflow
@@ -187,18 +187,24 @@ func (r *Recorder) Resource(e *TraceEntry) (*Resource, error) {
 		return nil, ErrTooLarge
 	}
 	res.number = number
-	r.latest.Store(uint32(number))
 	if !isNew {
+		r.latest.Store(uint32(number))
 		return res, nil
 	}
+	return res, r.putResource(number)
+}
+
+// putResource makes a resource the latest, and records that it is there.
+func (r *Recorder) putResource(number uint16) error {
+	r.latest.Store(uint32(number))
 	rec := journal.Record{
 		Time: time.Now().UnixNano(), Info: record.Info(record.KindResource, 0, 0, number, 0), Data: make([]byte, journal.HeadSize),
 	}
 	hint := newHint(r)
 	if err := r.target.Put(&rec, &hint, nil); err != nil && !errors.Is(err, ErrClosed) {
-		return res, err // whoever needs it writes it
+		return err // whoever needs it writes it
 	}
-	return res, nil
+	return nil
 }
 
 // Flush writes what was recorded so far to the file, so that other processes can

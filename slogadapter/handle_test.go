@@ -138,17 +138,17 @@ func TestWithIsUsedOften(t *testing.T) {
 	}
 	want := ""
 	for i, e := range entries(t, rec) {
-		got := ""
+		var got strings.Builder
 		for _, a := range e.Attributes {
 			if a.Name != format.AttrTime {
-				got += " " + a.Name + "=" + kindAndText(a.Value)
+				got.WriteString(" " + a.Name + "=" + kindAndText(a.Value))
 			}
 		}
 		if want == "" {
-			want = got
+			want = got.String()
 		}
-		if got != want {
-			t.Fatalf("record %d has%s\nthe first had%s", i, got, want)
+		if got.String() != want {
+			t.Fatalf("record %d has%s\nthe first had%s", i, got.String(), want)
 		}
 	}
 	if strings.Count(want, "=") != 6 || !strings.Contains(want, " request.user.name=") {

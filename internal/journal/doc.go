@@ -20,7 +20,7 @@
 //
 //	header {            // 64 KiB
 //		magic    [8]byte // "ENTRACEB"
-//		version  uint32  // 2
+//		version  uint32  // 3
 //		size     uint32  // of a segment
 //		slots    [2]checkpoint at 1024 and 2560, up to 1536 bytes each
 //		beside   text at 4096 // the file that names this one, if one does

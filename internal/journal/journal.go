@@ -55,7 +55,7 @@ type Journal struct {
 	fresh  atomic.Int64 // about how many bytes were appended since the last Capture
 	hurry  atomic.Bool  // see SetHurry
 
-	pointer os.FileInfo // of Beside
+	pointer atomic.Pointer[os.FileInfo] // of Beside; nil: it is not ours
 
 	mu sync.Mutex // taken with a shard locked, never the other way round
 
@@ -457,7 +457,8 @@ func (j *Journal) HasName() bool {
 func (j *Journal) isNamed() bool {
 	fi, err := os.Lstat(j.o.Beside)
 	// A number of a file is used again at once.
-	return err == nil && j.pointer != nil && os.SameFile(fi, j.pointer) && fi.ModTime().Equal(j.pointer.ModTime())
+	ours := j.pointer.Load()
+	return err == nil && ours != nil && os.SameFile(fi, *ours) && fi.ModTime().Equal((*ours).ModTime())
 }
 
 // RemoveNames removes the names that the journal still has. It can be used on.
@@ -468,7 +469,7 @@ func (j *Journal) RemoveNames() {
 	if j.o.Beside != "" && j.isNamed() {
 		_ = os.Remove(j.o.Beside)
 	}
-	j.pointer = nil // it is not ours any more
+	j.pointer.Store(nil)
 	if runtime.GOOS != "windows" && osfile.SameFile(j.pool.f, j.pool.name) {
 		_ = os.Remove(j.pool.name)
 	}

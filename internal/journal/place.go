@@ -119,9 +119,11 @@ func createElsewhere(dir, beside string, o Options) (*Journal, error) {
 		return nil, err
 	}
 	// Not before: a file that names no journal says that records are lost.
-	if j.pointer, err = pointTo(o.Name, beside); err != nil {
+	pointer, err := pointTo(o.Name, beside)
+	if err != nil {
 		return nil, errors.Join(err, j.Remove())
 	}
+	j.pointer.Store(&pointer)
 	return j, nil
 }
 

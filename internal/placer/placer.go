@@ -198,8 +198,21 @@ func (p *Placer) drop(err error, entries, spans int) {
 }
 
 // Place stages the entries of a record, or makes it pending. What cannot be placed is
-// told to Drop.
+// told to Drop. So is what makes it panic: the goroutine that places records belongs to us, and
+// nobody else could keep it from ending the program.
 func (p *Placer) Place(e *journal.Entry) {
+	out, staged := p.enc.B, len(p.staged)
+	defer func() {
+		if recover() != nil {
+			p.enc.Restore(out)
+			p.unstage(staged)
+			p.drop(ErrBadRecord, e.Info.Entries(), e.Info.Spans())
+		}
+	}()
+	p.place(e)
+}
+
+func (p *Placer) place(e *journal.Entry) {
 	r := &p.rec
 	if !r.Parse(e) {
 		p.drop(ErrBadRecord, e.Info.Entries(), e.Info.Spans())
@@ -558,12 +571,18 @@ func (p *Placer) Adopt(q *Placer) { p.pending, q.pending = q.pending, pendingSpa
 // DropStaged forgets what is staged, which will not be written. Later entries get its
 // ids.
 func (p *Placer) DropStaged() {
-	if len(p.staged) == 0 {
+	p.unstage(0)
+	p.enc.B = p.enc.B[:0]
+}
+
+// unstage forgets the staged entries from the nth on.
+func (p *Placer) unstage(n int) {
+	if len(p.staged) <= n {
 		return
 	}
-	first := p.staged[0].ID
-	for i := range p.staged {
-		s := &p.staged[i]
+	first := p.staged[n].ID
+	for i := range p.staged[n:] {
+		s := &p.staged[n+i]
 		if s.IsSpan {
 			p.spans.drop(&s.Ref, s.ID)
 		}
@@ -576,7 +595,7 @@ func (p *Placer) DropStaged() {
 		}
 	}
 	p.next = uint64(first)
-	p.enc.B, p.staged = p.enc.B[:0], p.staged[:0]
+	p.staged = p.staged[:n]
 }
 
 // DropPending forgets the pending spans.

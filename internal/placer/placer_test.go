@@ -246,7 +246,7 @@ func TestResources(t *testing.T) {
 		r.b.Head(&wire.Head{Name: "resource"})
 		r.b.String("service.name", "shop")
 		r.b.End()
-		number, isNew, err := r.in.Resource(slices.Clone(r.b.Data()))
+		number, isNew, err := r.in.Resource(slices.Clone(r.b.Data()), nil)
 		if err != nil || !isNew {
 			t.Fatal(isNew, err)
 		}
@@ -494,5 +494,56 @@ func TestFlushedInPart(t *testing.T) {
 	r.Flushed(2)
 	if left, staged := r.Out(); !slices.Equal(left, rest) || len(staged) != 1 || staged[0].ID != 2 || staged[0].End != len(rest) || r.Size() != size {
 		t.Errorf("%d bytes are left, %+v, the file has %d", len(left), staged, r.Size())
+	}
+}
+
+// TestPlacePanics: what makes a record panic takes neither the program nor the other records
+// along.
+func TestPlacePanics(t *testing.T) {
+	panics := false
+	r := newRig(placer.Options{Park: func(*journal.Entry) (*journal.Segment, bool) {
+		if panics {
+			panic("a fault of ours")
+		}
+		return new(journal.Segment), true
+	}})
+	r.span(1, 0, 0)
+	panics = true
+	r.span(3, 2, record.FlagWait) // it is to be parked
+	panics = false
+	r.span(4, 1, 0)
+	r.want(t, "s1<root trace_id=1; s4<s1", "a record of the journal is damaged: 1 1")
+}
+
+// TestOrderOfManyNames has entries of version 2 with more names than are kept in their order,
+// and behind each one without any.
+func TestOrderOfManyNames(t *testing.T) {
+	r := newRig(placer.Options{Columns: true})
+	for n := range 200 {
+		for _, count := range []int{n, 0} {
+			r.place(record.KindLog, 0, 0, 0, 0, func(b *record.Builder) {
+				b.Head(&wire.Head{Name: "log"})
+				b.User()
+				for i := count; i > 0; i-- {
+					b.U64(fmt.Sprintf("a%03d", i), uint64(i))
+				}
+				b.End()
+			})
+		}
+	}
+	list := r.entries(t)
+	for n := range 200 {
+		with, without := list[1+2*n], list[2+2*n]
+		if len(with.Attributes) != n || len(without.Attributes) != 0 {
+			t.Fatalf("of %d attributes there are %d, of none %d", n, len(with.Attributes), len(without.Attributes))
+		}
+		for i, a := range with.Attributes {
+			if v, _ := a.Value.U64(); a.Name != fmt.Sprintf("a%03d", i+1) || v != uint64(i+1) {
+				t.Fatalf("attribute %d is %s=%d", i, a.Name, v)
+			}
+		}
+	}
+	if len(r.dropped) > 0 {
+		t.Error(r.dropped)
 	}
 }

@@ -288,12 +288,12 @@ func (in *Interner) lookUp(s string, own bool) uint16 {
 
 // define writes a definition, has commit note its number, and returns it, 0 if there is no
 // room. The lock is held, and given up. A file that does not answer is waited for no longer
-// than wait: then inTime is false, and the definition may come to be later.
-func (in *Interner) define(kind uint8, data []byte, wait time.Duration, commit func(number uint16)) (number uint16, inTime bool) {
+// than wait: then late gets the number when the definition has come to be, or 0.
+func (in *Interner) define(kind uint8, data []byte, wait time.Duration, commit func(number uint16)) (number uint16, late <-chan uint16) {
 	written := slices.ContainsFunc(in.streams, func(d definitions) bool { return d.of.Medium() == journal.Written })
 	if !written {
 		defer in.mu.Unlock()
-		return in.write(kind, data, commit), true
+		return in.write(kind, data, commit), nil
 	}
 	done := make(chan uint16, 1)
 	go func() {
@@ -304,9 +304,9 @@ func (in *Interner) define(kind uint8, data []byte, wait time.Duration, commit f
 	defer timer.Stop()
 	select {
 	case number = <-done:
-		return number, true
+		return number, nil
 	case <-timer.C:
-		return 0, false
+		return 0, done
 	}
 }
 
@@ -409,9 +409,10 @@ func appendHead(b []byte, h *wire.Head) []byte {
 }
 
 // Resource returns the number of a resource, which entry describes, and whether it is
-// new. It waits for a file no longer than an append does. The errors are ErrBusy and
+// new. It waits for a file no longer than an append does: when it has returned ErrBusy, a
+// number that there is later is given to late, in another goroutine. The other error is
 // ErrTableFull.
-func (in *Interner) Resource(entry []byte) (number uint16, isNew bool, err error) {
+func (in *Interner) Resource(entry []byte, late func(number uint16)) (number uint16, isNew bool, err error) {
 	for try := 0; !in.mu.TryLock(); try++ {
 		if try == 100 {
 			return 0, false, ErrBusy // the disk does not answer
@@ -427,12 +428,17 @@ func (in *Interner) Resource(entry []byte) (number uint16, isNew bool, err error
 	for i := range in.streams {
 		wait = max(wait, in.streams[i].of.MaxWait())
 	}
-	number, inTime := in.define(DefResource, entry, wait, func(number uint16) {
+	number, done := in.define(DefResource, entry, wait, func(number uint16) {
 		in.set(number, &Definition{Kind: DefResource, Entry: entry})
 		in.entries[string(entry)] = number
 	})
 	switch {
-	case !inTime:
+	case done != nil:
+		go func() {
+			if n := <-done; n != 0 {
+				late(n)
+			}
+		}()
 		return 0, false, ErrBusy
 	case number == 0:
 		return 0, false, ErrTableFull

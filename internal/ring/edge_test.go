@@ -3,6 +3,7 @@ package ring_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -477,4 +478,47 @@ func TestRingSwept(t *testing.T) {
 	}
 	close(stop)
 	wg.Wait()
+}
+
+// TestTwoStreams: each stream gets what comes, whatever others there are.
+func TestTwoStreams(t *testing.T) {
+	g := newRing(t, &ring.Options{Bytes: 4 << 20}, allProviders)
+	var recs []*format.Recorder
+	for i := range 3 {
+		rec := createFor(t, g, fmt.Sprint("stream", i, ".et"), nil)
+		st, err := g.Stream(rec, allProviders)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer st.Close()
+		recs = append(recs, rec)
+	}
+	for range 10 {
+		if err := g.Recorder().Log(format.SpanRef{}, ringEntry("log", 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, rec := range recs {
+		if st := rec.Stats().Entries; st.Offered-st.Dropped.Total() < 10 {
+			t.Errorf("stream %d was offered %+v", i, st)
+		}
+	}
+}
+
+// TestCloseWithContextThatEnded: Close of the recorder removes the ring's file, as long as the
+// disk answers.
+func TestCloseWithContextThatEnded(t *testing.T) {
+	for place := 1; place < places; place++ {
+		o := &ring.Options{Bytes: 4 << 20}
+		put(t, o, place)
+		g := newRing(t, o, allProviders)
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		if err := g.Recorder().Close(ctx); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Lstat(o.Path); err == nil {
+			t.Errorf("%s is still there", o.Path)
+		}
+	}
 }

@@ -104,6 +104,7 @@ type Ring struct {
 	// files is held by those who change the journal's file or take a snapshot: while the
 	// disk stands they wait for each other. It is taken before all others.
 	files   sync.Mutex
+	removed bool        // guarded by files: Close has run
 	failing atomic.Bool // another journal is being made
 	state   state
 
@@ -322,16 +323,16 @@ func (g *Ring) isClosed() bool {
 // Close ends the ring, and removes its file: there is nothing to recover. Streams
 // and snapshots are to be closed before. It is idempotent.
 func (g *Ring) Close() error {
-	g.files.Lock()
-	defer g.files.Unlock()
 	g.mu.Lock()
-	done := g.closed
 	g.closed = true
 	g.updateProviders()
 	g.mu.Unlock()
-	if done {
+	g.files.Lock()
+	defer g.files.Unlock()
+	if g.removed {
 		return nil
 	}
+	g.removed = true
 	if g.check != nil {
 		g.check.Stop()
 	}
@@ -434,10 +435,10 @@ type drops struct {
 // Put implements the target of format.
 func (g target) Put(r *journal.Record, hint *journal.Hint, e *inside.Event) error {
 	streams, err := g.put(r, hint)
-	if streams != nil {
+	if epoch := r.Epoch; streams != nil { // a stream's journal has epochs of its own
 		provider := record.Provider(r.Info.User() >> 4 & 63)
 		for _, s := range *streams {
-			if record.Providers(s.providers.Load()).Has(provider) && r.Epoch >= s.epoch {
+			if record.Providers(s.providers.Load()).Has(provider) && epoch >= s.epoch {
 				_ = inside.Put(s.rec, r, hint) // which counts what it refuses
 			}
 		}
@@ -566,13 +567,19 @@ func (g target) Sync(context.Context) error {
 func (g target) Close(ctx context.Context) error {
 	done := make(chan error, 1)
 	go func() { done <- g.Ring.Close() }() // which waits for the disk
+	late := make(chan struct{})
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(closeGrace, func() { close(late) }) })()
 	select {
 	case err := <-done:
 		return err
-	case <-ctx.Done():
-		return ctx.Err()
+	case <-late:
+		return fmt.Errorf("the ring's file is left behind, since the disk does not answer: %w", context.Cause(ctx))
 	}
 }
+
+// closeGrace is how long Close waits when its context has ended: it takes less, unless the
+// disk does not answer.
+const closeGrace = 500 * time.Millisecond
 
 // Stats implements the target of format. What the ring has taken is where it belongs.
 func (g target) Stats() (s format.Stats) {

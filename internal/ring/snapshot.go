@@ -143,11 +143,14 @@ func (sn *Snapshot) Close() {
 	if sn.j == nil {
 		return
 	}
+	sn.g.files.Lock()
+	defer sn.g.files.Unlock()
 	sn.j.Lock()
 	defer sn.j.Unlock()
 	sn.leave()
-	st := &sn.g.state
-	st.snapshots = slices.DeleteFunc(st.snapshots, func(s *Snapshot) bool { return s == sn })
+	if st := &sn.g.state; sn.g.live.Load() == sn.j { // else those of another journal are there
+		st.snapshots = slices.DeleteFunc(st.snapshots, func(s *Snapshot) bool { return s == sn })
+	}
 }
 
 // read returns the bytes of p, in buf if that is needed. Unless it is asked for again,

@@ -77,6 +77,9 @@ func (e *Encoder) Begin() {
 	e.B = append(e.B, 0)
 }
 
+// Restore makes B what it was before an entry that cannot be ended.
+func (e *Encoder) Restore(b []byte) { e.B, e.other = b, nil }
+
 // Count returns the number of attributes since Begin.
 func (e *Encoder) Count() int { return e.count }
 
@@ -206,8 +209,12 @@ type order struct {
 	encoded []byte // the names, as AppendNames has them
 }
 
-// maxOrdered is how many attributes an entry has at most whose order is kept.
-const maxOrdered = 64
+// An entry has at most maxOrdered attributes, with names of maxOrderedSize bytes, whose order
+// is kept.
+const (
+	maxOrdered     = 64
+	maxOrderedSize = 8 << 10
+)
 
 // order returns the order of columns by their names, valid until the next call.
 func (e *Encoder) order(c []column) *order {
@@ -228,12 +235,17 @@ func (e *Encoder) order(c []column) *order {
 			return o
 		}
 	}
+	size := 0
+	for i := range c {
+		size += len(c[i].name)
+	}
+	if len(c) > maxOrdered || size > maxOrderedSize {
+		o = new(order) // which is not kept
+	}
 	o.names, o.sorted = o.names[:0], o.sorted[:0]
 	for i := range c {
 		o.sorted = append(o.sorted, i)
-		if len(c) <= maxOrdered {
-			o.names = append(o.names, c[i].name)
-		}
+		o.names = append(o.names, c[i].name)
 	}
 	slices.SortStableFunc(o.sorted, func(x, y int) int { return strings.Compare(c[x].name, c[y].name) })
 	o.encoded = AppendNames(o.encoded[:0], len(c), func(i int) string { return c[o.sorted[i]].name })
