@@ -44,13 +44,18 @@
 //	    sampled are recorded, too
 //	OTEL_EXPORTER_ENTRACE_CONTROL_CONFIG  –                   WithControl
 //	    a YAML file with its configuration, which is followed: see package
-//	    control/filesource; CONTROL may be unset then
+//	    control/filesource; CONTROL may be unset then, as with _ON_ERROR, _ON_SLOW and
+//	    _ON_HANG
 //	OTEL_EXPORTER_ENTRACE_CONTROL_DIR, _RING_BYTES, _PROVIDERS, _ON_ERROR, _ON_SLOW, _ON_HANG
 //	    its configuration without a file: see control.Env; the folder is {service}-traces
 //	OTEL_SDK_DISABLED                 false                   –
 //	    true: no spans, and a recorder that drops everything, but propagators as ever
 //	OTEL_PROPAGATORS                  tracecontext,baggage    –
 //	    a list of these two, or none
+//
+// Sizes are bytes or have a unit, as 10MB or 64MiB have; times are milliseconds or have one,
+// as 5s or 1m30s. What is not understood is told to OpenTelemetry's error handler, and
+// the default holds; so is a variable that begins as these do and is not known.
 //
 // The SDK reads by itself: OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, OTEL_TRACES_SAMPLER,
 // OTEL_TRACES_SAMPLER_ARG, OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT and the other limits, and in mode

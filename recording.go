@@ -52,11 +52,10 @@ func (c *config) open() (*recording, error) {
 
 func (c *config) openRecorder(r *recording) (err error) {
 	s := exporter.Resolve(c.recording...)
-	r.control, r.ours, err = c.controlled(s, serviceName(r.resource))
+	r.control, r.ours = c.controlled(s, serviceName(r.resource))
 	switch {
-	case err != nil:
-		return err
 	case r.control != nil:
+		withoutEffect()
 		c.endpointEnvironment()
 		c.mustBeLive()
 		r.recorder = r.control.Recorder()
@@ -141,7 +140,7 @@ func (c *config) sender() (format.Tee, error) {
 const defaultTraces = "{service}-traces"
 
 // controlled returns the control to use, nil for none, and whether it was made here.
-func (c *config) controlled(s *exporter.Settings, service string) (ctl *control.Control, ours bool, err error) {
+func (c *config) controlled(s *exporter.Settings, service string) (ctl *control.Control, ours bool) {
 	if ctl, ok := s.Flight.(*control.Control); ok && c.control == nil {
 		c.control = ctl
 	}
@@ -150,30 +149,40 @@ func (c *config) controlled(s *exporter.Settings, service string) (ctl *control.
 		c.recording = append(c.recording, exporter.WithFlight(nil))
 	}
 	if c.control != nil {
-		return c.control, false, nil
+		return c.control, false
 	}
 	mode, on := env.Lookup(envControl)
 	path, file := env.Lookup(envControlConfig)
+	for _, trigger := range []string{"_ON_ERROR", "_ON_SLOW", "_ON_HANG"} {
+		v, ok := env.Lookup(envControl + trigger)
+		on = on || ok && !strings.EqualFold(v, "off") && v != "0"
+	}
 	if !on && !file || strings.EqualFold(mode, "off") || s.Recorder != nil {
-		return nil, false, nil
+		return nil, false
 	}
 	dir := filepath.Clean(env.Expand(defaultTraces, service))
 	o := &control.Options{
-		Source: control.Env(envControl, dir), Providers: provider.All(), Service: service,
+		Source: control.Env(envControl, dir, env.Report), Providers: provider.All(), Service: service,
 		Version: s.Recording.Version, BufferDir: s.Recording.BufferDir, OnError: func(err error) { env.Report(fmt.Errorf("entrace: %w", err)) },
 	}
 	if file {
 		def := filesource.Defaults()
 		def.Dir = dir
-		o.Source = filesource.New(path, &filesource.Options{Defaults: def})
-	}
-	if ctl, err = control.New(o); err != nil {
-		if file {
-			err = fmt.Errorf("%s=%q: %w", envControlConfig, path, err)
+		withFile := *o
+		withFile.Source = filesource.New(path, &filesource.Options{Defaults: def})
+		ctl, err := control.New(&withFile)
+		if err == nil {
+			return ctl, true
 		}
-		return nil, false, fmt.Errorf("entrace: %w", err)
+		env.ReportValue(envControlConfig, path, err)
 	}
-	return ctl, true, nil
+	ctl, err := control.New(o)
+	if err != nil {
+		// A flight recorder that cannot be had costs no more than itself.
+		env.Report(fmt.Errorf("entrace: there is no flight recorder, a file is recorded instead: %w", err))
+		return nil, false
+	}
+	return ctl, true
 }
 
 // mustBeLive tells of what a control leaves no room for.

@@ -45,6 +45,7 @@ func Setup(ctx context.Context, options ...Option) (*Pipeline, error) {
 	if disabled() {
 		return nothing(c), nil
 	}
+	unknownVariables()
 	c.modeEnvironment()
 	rec, failed := c.open()
 	own, others := c.processors(ctx, rec)

@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/entrace-go/entrace/internal/quantity"
 )
 
 // Env returns a source of what the environment says, in variables that begin with
@@ -17,7 +18,7 @@ import (
 //	PREFIX             ring: snapshots of what is recorded all the time;
 //	                   stream: a trace from the start of the process on as well
 //	PREFIX_DIR         the folder; the default is dir
-//	PREFIX_RING_BYTES  size of the ring; 67108864
+//	PREFIX_RING_BYTES  size of the ring; 32MiB
 //	PREFIX_PROVIDERS   what is recorded; spans,logs,runtime.metrics,gc
 //	PREFIX_ON_ERROR    how far back the trace goes that the first log record of
 //	                   level ERROR asks for, once a minute and six times an hour at most; 30s, off: none
@@ -29,13 +30,24 @@ import (
 // stream can be had, named "stream", with a profile of the processor. What there is
 // once stays out of what is recorded all the time: the goroutines are in every
 // snapshot.
-func Env(prefix, dir string) Source { return env{prefix, dir} }
+//
+// Sizes are bytes, or have a unit as 64MiB has; times are milliseconds, or have one as 5s
+// has, and are at least 10 ms. A value that is not understood is told to ignored, and the
+// default holds; without ignored it is an error.
+func Env(prefix, dir string, ignored func(error)) Source { return env{prefix, dir, ignored} }
 
-type env struct{ prefix, dir string }
+type env struct {
+	prefix, dir string
+	ignored     func(error)
+}
 
 func (e env) Watch(func(*Config, error)) (func(), error) { return func() {}, nil }
 
 func (e env) get(name string) string { return strings.TrimSpace(os.Getenv(e.prefix + name)) }
+
+// minAfter is the least time of a trigger: what is shorter is a mistake, such as a number that
+// was meant to be of seconds.
+const minAfter = 10 * time.Millisecond
 
 // EnvID is the id of the configuration that Env makes.
 const EnvID = "environment"
@@ -47,17 +59,22 @@ func (e env) Config() (*Config, error) {
 	}
 	var errs []error
 	bad := func(name string, err error) {
+		if e.ignored != nil {
+			e.ignored(fmt.Errorf("entrace: %s%s=%q is ignored: %w", e.prefix, name, e.get(name), err))
+			return
+		}
 		errs = append(errs, fmt.Errorf("%s%s=%q: %w", e.prefix, name, e.get(name), err))
 	}
 	if s := e.get("_RING_BYTES"); s != "" {
-		n, err := strconv.ParseInt(s, 10, 64)
+		n, err := quantity.ParseBytes(s)
 		if err == nil && n < MinRingBytes {
 			err = fmt.Errorf("must be at least %d", MinRingBytes)
 		}
 		if err != nil {
 			bad("_RING_BYTES", err)
+		} else {
+			c.Ring.Bytes = n
 		}
-		c.Ring.Bytes = n
 	}
 	if s := e.get("_PROVIDERS"); s != "" {
 		var names []string
@@ -69,23 +86,25 @@ func (e env) Config() (*Config, error) {
 		set, err := Named(names...)
 		if err != nil {
 			bad("_PROVIDERS", err)
+		} else {
+			c.Ring.Always = set &^ (Goroutines | CPUProfile)
 		}
-		c.Ring.Always = set &^ (Goroutines | CPUProfile)
 	}
 	after := func(name string, def time.Duration) time.Duration {
 		s := e.get(name)
-		switch s {
+		switch strings.ToLower(s) {
 		case "":
 			return def
 		case "off", "0":
 			return 0
 		}
-		d, err := time.ParseDuration(s)
-		if err == nil && d <= 0 {
-			err = errors.New("must be above 0")
+		d, err := quantity.ParseTime(s)
+		if err == nil && d < minAfter {
+			err = fmt.Errorf("must be at least %v", minAfter)
 		}
 		if err != nil {
 			bad(name, err)
+			return def
 		}
 		return d
 	}
@@ -120,7 +139,7 @@ func (e env) Config() (*Config, error) {
 			Name: "all", Mode: ModeStream, Providers: all, On: []On{{Trigger: TriggerStart}}, Timeout: math.MaxInt64 / 4,
 		})
 	default:
-		bad("", errors.New("neither ring nor stream"))
+		bad("", errors.New("want ring, stream or off: it is taken for ring"))
 	}
 	return c, errors.Join(errs...)
 }

@@ -33,14 +33,15 @@
 //	    the file: see format.RecorderOptions
 //	OTEL_EXPORTER_ENTRACE_MAX_FILE_SIZE  –                    WithRotation
 //	OTEL_EXPORTER_ENTRACE_MAX_AGE     –                       WithRotation
-//	    bytes and milliseconds after which a new file begins
+//	    the size, such as 64MiB, and the age, such as 5m, at which a new file begins;
+//	    numbers without a unit are bytes and milliseconds, here and below
 //	OTEL_EXPORTER_ENTRACE_KEEP        –                       WithRotation
 //	    how many finished files are kept
 //	OTEL_EXPORTER_ENTRACE_WAITING_SPANS  16384                WithWaiting
 //	OTEL_EXPORTER_ENTRACE_WAITING_BYTES  67108864             WithWaiting
 //	OTEL_EXPORTER_ENTRACE_WAITING_AGE    60000                WithWaiting
-//	    how many spans wait for their parents at most, in how many bytes, and
-//	    for how many milliseconds
+//	    how many spans wait for their parents at most, in how many bytes, and for
+//	    how long
 //	OTEL_GO_X_OBSERVABILITY           false                   –
 //	    true: metrics of the exporter itself, an experiment of OpenTelemetry Go:
 //	    otel.sdk.exporter.span.inflight, otel.sdk.exporter.span.exported,

@@ -27,6 +27,15 @@ const (
 	envControl      = "OTEL_EXPORTER_ENTRACE_CONTROL"
 )
 
+// Variables returns the names of the variables that [Resolve] reads. They begin with
+// OTEL_EXPORTER_ENTRACE_.
+func Variables() []string {
+	return []string{
+		envPath, envFormat, envVersion, envBufferDir, envDurability, envMaxFileSize, envMaxAge, envKeep,
+		envWaitingSpans, envWaitingBytes, envWaitingAge,
+	}
+}
+
 const defaultPath = "{service}-{pid}.et"
 
 // environment sets what options left open.
@@ -70,12 +79,12 @@ func (s *Settings) environment() {
 	if v, ok := env.Lookup(envBufferDir); ok && o.BufferDir == "" {
 		o.BufferDir = v
 	}
-	env.Number(envMaxFileSize, &o.MaxFileSize)
-	env.Milliseconds(envMaxAge, &o.MaxFileAge)
+	env.Bytes(envMaxFileSize, &o.MaxFileSize)
+	env.Duration(envMaxAge, &o.MaxFileAge)
 	env.Number(envKeep, &o.KeepFiles)
 	env.Number(envWaitingSpans, &o.MaxWaitingSpans)
-	env.Number(envWaitingBytes, &o.MaxWaitingBytes)
-	env.Milliseconds(envWaitingAge, &o.MaxWaitingAge)
+	env.Bytes(envWaitingBytes, &o.MaxWaitingBytes)
+	env.Duration(envWaitingAge, &o.MaxWaitingAge)
 }
 
 // needSetup tells of variables that are not for one exporter or processor alone. Mode is

@@ -15,7 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/entrace-go/entrace/internal/bytesize"
+	"github.com/entrace-go/entrace/internal/quantity"
 	"github.com/entrace-go/entrace/remote"
 )
 
@@ -25,7 +25,7 @@ type receiveFlags struct {
 	cert, key, clientCA     string
 	connections, perAddress int
 	maxFiles                int
-	maxBytes, buffer, entry bytesize.Value
+	maxBytes, buffer, entry quantity.Bytes
 	idleTimeout, frameLimit time.Duration
 }
 

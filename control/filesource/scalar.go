@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -12,7 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/entrace-go/entrace/control"
-	"github.com/entrace-go/entrace/internal/bytesize"
+	"github.com/entrace-go/entrace/internal/quantity"
 )
 
 func (r *reader) number(to *int) read { return scalar(r, to, "a whole number", parseInt) }
@@ -46,9 +45,9 @@ func parseBool(text string) (bool, error) {
 
 // parseSize reads a whole number of bytes with a unit.
 func parseSize(text string) (int64, error) {
-	n, err := bytesize.Parse(text)
+	n, err := quantity.ParseBytes(text)
 	switch {
-	case errors.Is(err, bytesize.ErrRange):
+	case errors.Is(err, quantity.ErrRange):
 		return 0, fmt.Errorf("%s is out of range", quote(text))
 	case err != nil:
 		return 0, fmt.Errorf("%s is %w", quote(text), err)
@@ -56,37 +55,14 @@ func parseSize(text string) (int64, error) {
 	return n, nil
 }
 
-// parseDuration is [time.ParseDuration] with whole days before the rest.
+// parseDuration reads a duration.
 func parseDuration(text string) (time.Duration, error) {
-	const day = 24 * time.Hour
-	bad := func() (time.Duration, error) {
-		return 0, fmt.Errorf("%s is not a duration such as 250ms, 1m30s, 72h or 7d", quote(text))
-	}
-	unsigned := strings.TrimPrefix(text, "-")
-	number, rest, days := strings.Cut(unsigned, "d")
-	if !days {
-		d, err := time.ParseDuration(text)
-		if err != nil {
-			return bad()
-		}
-		return d, nil
-	}
-	n, err := strconv.ParseUint(number, 10, 64)
-	if err != nil && !errors.Is(err, strconv.ErrRange) {
-		return bad()
-	}
-	var d time.Duration
-	if rest != "" {
-		if d, err = time.ParseDuration(rest); err != nil || rest[0] == '-' || rest[0] == '+' {
-			return bad()
-		}
-	}
-	if n > uint64((math.MaxInt64-d)/day) {
+	d, err := quantity.ParseDuration(text)
+	switch {
+	case errors.Is(err, quantity.ErrRange):
 		return 0, fmt.Errorf("%s is out of range", quote(text))
-	}
-	d += time.Duration(n) * day
-	if unsigned != text {
-		d = -d
+	case err != nil:
+		return 0, fmt.Errorf("%s is %w", quote(text), err)
 	}
 	return d, nil
 }

@@ -3,9 +3,9 @@
 package env
 
 import (
+	"errors"
 	"fmt"
 	"hash/fnv"
-	"math"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel"
+
+	"github.com/entrace-go/entrace/internal/quantity"
 )
 
 // Lookup returns a variable; an empty one is unset.
@@ -32,6 +34,8 @@ func ReportValue(name, value string, err error) {
 	Report(fmt.Errorf("entrace: %s=%q is ignored: %w", name, value, err))
 }
 
+var errNumber = errors.New("want a whole number")
+
 // Number sets what is zero to a variable that is a number above zero.
 func Number[T int | int64](name string, to *T) {
 	s, ok := Lookup(name)
@@ -41,6 +45,7 @@ func Number[T int | int64](name string, to *T) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	switch {
 	case err != nil:
+		err = errNumber
 	case n < 0 || int64(T(n)) != n:
 		err = strconv.ErrRange
 	default:
@@ -50,17 +55,38 @@ func Number[T int | int64](name string, to *T) {
 	ReportValue(name, s, err)
 }
 
-// Milliseconds is Number for a time.
-func Milliseconds(name string, to *time.Duration) {
-	var n int64
-	if *to != 0 {
+// Bytes is Number for a size, such as 1000000, 10MB or 64MiB.
+func Bytes[T int | int64](name string, to *T) {
+	s, ok := Lookup(name)
+	if !ok || *to != 0 {
 		return
 	}
-	if Number(name, &n); n > math.MaxInt64/int64(time.Millisecond) {
-		ReportValue(name, strconv.FormatInt(n, 10), strconv.ErrRange)
+	n, err := quantity.ParseBytes(s)
+	if err == nil && int64(T(n)) != n {
+		err = quantity.ErrRange
+	}
+	if err != nil {
+		ReportValue(name, s, err)
 		return
 	}
-	*to = time.Duration(n) * time.Millisecond
+	*to = T(n)
+}
+
+// Duration is Number for a time: milliseconds, or one with a unit.
+func Duration(name string, to *time.Duration) {
+	s, ok := Lookup(name)
+	if !ok || *to != 0 {
+		return
+	}
+	d, err := quantity.ParseTime(s)
+	if err == nil && d < 0 {
+		err = quantity.ErrRange
+	}
+	if err != nil {
+		ReportValue(name, s, err)
+		return
+	}
+	*to = d
 }
 
 // List returns the members of a comma list, each once.

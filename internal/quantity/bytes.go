@@ -1,5 +1,5 @@
-// Package bytesize parses and prints sizes such as 64MiB.
-package bytesize
+// Package quantity reads and prints sizes such as 64MiB and durations such as 7d.
+package quantity
 
 import (
 	"errors"
@@ -22,8 +22,8 @@ var units = map[string]uint64{
 	"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
 }
 
-// Parse reads a whole number of bytes with a unit, such as 64MiB or 64 MB.
-func Parse(text string) (int64, error) {
+// ParseBytes reads a whole number of bytes with a unit, such as 64MiB or 64 MB.
+func ParseBytes(text string) (int64, error) {
 	digits := strings.TrimLeft(text, "0123456789")
 	number, unit := text[:len(text)-len(digits)], strings.TrimPrefix(digits, " ")
 	scale, ok := units[unit]
@@ -38,23 +38,23 @@ func Parse(text string) (int64, error) {
 	return int64(lo), nil
 }
 
-// A Value is a size that implements the Value interfaces of packages flag and pflag.
-type Value int64
+// Bytes is a size that implements the Value interfaces of packages flag and pflag.
+type Bytes int64
 
 // Set parses text into v.
-func (v *Value) Set(text string) error {
-	n, err := Parse(text)
+func (v *Bytes) Set(text string) error {
+	n, err := ParseBytes(text)
 	if err == nil {
-		*v = Value(n)
+		*v = Bytes(n)
 	}
 	return err
 }
 
 // Type returns the name of the type for help texts.
-func (*Value) Type() string { return "size" }
+func (*Bytes) Type() string { return "size" }
 
 // String returns v in the largest binary unit in which it is a whole number.
-func (v *Value) String() string {
+func (v *Bytes) String() string {
 	for _, unit := range []string{"TiB", "GiB", "MiB", "KiB"} {
 		if n := int64(units[unit]); *v != 0 && int64(*v)%n == 0 {
 			return strconv.FormatInt(int64(*v)/n, 10) + unit

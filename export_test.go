@@ -1,0 +1,4 @@
+package entrace
+
+// Variables are those that are known.
+var Variables = variables

@@ -1,0 +1,43 @@
+package exporter_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel"
+
+	"github.com/entrace-go/entrace/exporter"
+)
+
+// TestUnits reads sizes and times from the environment, with a unit and without.
+func TestUnits(t *testing.T) {
+	for _, tt := range []struct {
+		size, age string
+		wantSize  int64
+		wantAge   time.Duration
+		told      string // "": nothing
+	}{
+		{"1000000", "300000", 1e6, 5 * time.Minute, ""},
+		{"10MB", "5m", 1e7, 5 * time.Minute, ""},
+		{"64MiB", "1m30s", 64 << 20, 90 * time.Second, ""},
+		{"64 MiB", "7d", 64 << 20, 7 * 24 * time.Hour, ""},
+		{"much", "", 0, 0, `OTEL_EXPORTER_ENTRACE_MAX_FILE_SIZE="much" is ignored: not a size such as`},
+		{"-1", "", 0, 0, "MAX_FILE_SIZE"},
+		{"", "soon", 0, 0, `OTEL_EXPORTER_ENTRACE_MAX_AGE="soon" is ignored: want milliseconds, or a duration such as 5s`},
+		{"", "-5s", 0, 0, "MAX_AGE"},
+		{"", "99999999999999999999", 0, 0, "out of range"},
+	} {
+		t.Setenv("OTEL_EXPORTER_ENTRACE_MAX_FILE_SIZE", tt.size)
+		t.Setenv("OTEL_EXPORTER_ENTRACE_MAX_AGE", tt.age)
+		var told []string
+		otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { told = append(told, err.Error()) }))
+		o := exporter.Resolve().Recording
+		if o.MaxFileSize != tt.wantSize || o.MaxFileAge != tt.wantAge {
+			t.Errorf("%q, %q: %d bytes, %v", tt.size, tt.age, o.MaxFileSize, o.MaxFileAge)
+		}
+		if got := strings.Join(told, "\n"); (tt.told == "") != (got == "") || !strings.Contains(got, tt.told) {
+			t.Errorf("%q, %q: it reported %q, want %q", tt.size, tt.age, got, tt.told)
+		}
+	}
+}
