@@ -22,13 +22,18 @@ import (
 // finishAbandoned finishes the files that dead writers of a stream have left under names
 // with their time, and removes the temporary files of dead finalizers.
 //
-// Where IETs stay as they are, those are finished that are in dead or have a journal.
+// Where IETs stay as they are, those are finished that are in dead or have a journal, and the
+// latest.
 func (b *background) finishAbandoned(ctx context.Context, stream string, dead []string, et bool, keep int, report func(error)) error {
 	sweep(stream)
 	names, err := archived(stream)
 	if err != nil {
 		return nil // it is not needed for what is recorded
 	}
+	// A process that was killed before it had finished what it found left nothing that says so.
+	const recent = 4
+	latest := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !strings.HasSuffix(name, extIET) })
+	latest = latest[max(len(latest)-recent, 0):]
 	// Those with a journal first: what is in it may be in one of the others, too.
 	slices.SortStableFunc(names, func(a, b string) int {
 		if x, y := exists(a+extBuffer), exists(b+extBuffer); x != y {
@@ -44,14 +49,15 @@ func (b *background) finishAbandoned(ctx context.Context, stream string, dead []
 		if !strings.HasSuffix(name, extIET) || ctx.Err() != nil {
 			continue
 		}
-		if !et && !slices.Contains(dead, name) && !exists(name+extBuffer) {
+		abandoned := et || slices.Contains(dead, name) || exists(name+extBuffer)
+		if !abandoned && !slices.Contains(latest, name) {
 			continue
 		}
 		f, err := osfile.OpenWrite(name)
 		if err != nil {
 			continue
 		}
-		if osfile.Lock(f, true) == nil && osfile.SameFile(f, name) && finishArchived(ctx, f, name, et, report) == nil { // on an error the next start tries again
+		if osfile.Lock(f, true) == nil && osfile.SameFile(f, name) && finishArchived(ctx, f, name, et, abandoned, report) == nil && abandoned { // on an error the next start tries again
 			finished = append(finished, strings.TrimSuffix(name, extIET))
 			b.ended.Add(finished[len(finished)-1])
 		}
@@ -61,8 +67,8 @@ func (b *background) finishAbandoned(ctx context.Context, stream string, dead []
 }
 
 // finishArchived finishes the IET f that a dead writer has left under a name with its
-// time.
-func finishArchived(ctx context.Context, f *os.File, name string, et bool, report func(error)) error {
+// time. It may be finished if it is not known to be abandoned.
+func finishArchived(ctx context.Context, f *os.File, name string, et, abandoned bool, report func(error)) error {
 	if _, err := replayBuffer(f, name, report); err != nil && !isOther(err) {
 		return err
 	}
@@ -76,6 +82,8 @@ func finishArchived(ctx context.Context, f *os.File, name string, et bool, repor
 	t, damage := scanEntries(io.NewSectionReader(f, 0, fi.Size()), nil, nil)
 	switch {
 	case damage == nil, errors.Is(damage, ErrTruncated):
+	case isCorrupt(damage) && !abandoned:
+		return nil // it may have been finished long ago
 	case isCorrupt(damage):
 		// What is behind the damage may be worth a look: it stays as it is.
 		_, err := setBroken(f, name)
@@ -92,7 +100,11 @@ func finishArchived(ctx context.Context, f *os.File, name string, et bool, repor
 	case et:
 		return finalizeOpen(ctx, f, name, final, &FinalizeOptions{RemoveSource: true})
 	}
-	return errors.Join(f.Truncate(t.data+int64(t.offsets[len(t.parents)])), f.Sync())
+	whole := t.data + int64(t.offsets[len(t.parents)])
+	if whole == fi.Size() {
+		return nil
+	}
+	return errors.Join(f.Truncate(whole), f.Sync())
 }
 
 // setBroken renames the file name, which f is and which is corrupt, to name.broken, and
