@@ -35,7 +35,7 @@
 //	    live, batch: when spans start and when they end, or in batches when they have ended
 //	OTEL_EXPORTER_ENTRACE_ENDPOINT    –                       WithEndpoint
 //	    tcp://host:port, tls://host:port or unix:///path: where entrace receive or ENTRACE
-//	    takes what is recorded, beside the file; see package remote
+//	    takes what is recorded, beside the file; without a port 6142; see package remote
 //	OTEL_EXPORTER_ENTRACE_TOKEN       –                       WithEndpoint
 //	    what is shown to the receiver, 16 to 256 bytes
 //	OTEL_EXPORTER_ENTRACE_CONTROL     off                     WithControl

@@ -110,7 +110,7 @@ func TestEndpointWrong(t *testing.T) {
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { reported = append(reported, err.Error()) }))
 	defer otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) {}))
 	t.Setenv("OTEL_EXPORTER_ENTRACE_PATH", filepath.Join(t.TempDir(), "a.et"))
-	for endpoint, token := range map[string]string{"http://x:1": "", "tcp://x": "", "tcp://localhost:1": "short"} {
+	for endpoint, token := range map[string]string{"http://x:1": "", "tcp://x:": "", "tcp://localhost:1": "short"} {
 		reported = nil
 		t.Setenv("OTEL_EXPORTER_ENTRACE_ENDPOINT", endpoint)
 		t.Setenv("OTEL_EXPORTER_ENTRACE_TOKEN", token)

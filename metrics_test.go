@@ -2,6 +2,7 @@ package entrace_test
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -49,7 +50,7 @@ func TestSetupMetrics(t *testing.T) {
 // TestSetupMetricsFailed: a recorder that discards has no numbers.
 func TestSetupMetricsFailed(t *testing.T) {
 	r := metrictest.Measured(t)
-	p, err := entrace.Setup(t.Context(), entrace.WithoutGlobals(), exporter.WithPath(filepath.Join(t.TempDir(), "no folder", "app.et")))
+	p, err := entrace.Setup(t.Context(), entrace.WithoutGlobals(), exporter.WithPath(filepath.Join(os.Args[0], "app.et")))
 	if err == nil {
 		t.Fatal("no error")
 	}

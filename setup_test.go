@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -269,10 +270,11 @@ func TestSetupFails(t *testing.T) {
 	t.Setenv("OTEL_TRACES_EXPORTER", "mine,Entrace")
 	otel.SetTextMapPropagator(propagation.NewCompositeTextMapPropagator())
 	mine := tracetest.NewInMemoryExporter()
-	p, err := entrace.Setup(t.Context(), exporter.WithPath("missing/a.et"),
+	must(t, os.WriteFile("file", nil, 0o600))
+	p, err := entrace.Setup(t.Context(), exporter.WithPath("file/a.et"),
 		entrace.WithSpanExporter("mine", func(context.Context) (sdktrace.SpanExporter, error) { return mine, nil }))
-	if !errors.Is(err, os.ErrNotExist) || p == nil {
-		t.Fatalf("Setup: %v, %v; want ErrNotExist and a Pipeline", p, err)
+	if err == nil || !strings.Contains(err.Error(), "not a directory") || p == nil {
+		t.Fatalf("Setup: %v, %v; want an error and a Pipeline", p, err)
 	}
 	oneSpan(t, p)
 	if !p.Recorder().Discards() {
@@ -363,6 +365,23 @@ func shutdownDead(t *testing.T, mode entrace.Mode, want int) {
 	must(t, err)
 	if r.Format != format.IET || r.Reason != format.CutClean || !r.Ended || r.Entries != want {
 		t.Errorf("%s: what is left is %+v, want a whole IET of %d entries", mode, r, want)
+	}
+}
+
+// TestPathWithoutFolder makes the folder of the file, for the user alone, and names the file after
+// the program if the service has no name.
+func TestPathWithoutFolder(t *testing.T) {
+	dir := clean(t)
+	t.Setenv("OTEL_EXPORTER_ENTRACE_PATH", "new/sub/{service}.et")
+	// As the SDK names a service without a name.
+	p := setup(t, entrace.WithResource(resource.NewSchemaless(attribute.String("service.name", "unknown_service:shop.exe"))))
+	oneSpan(t, p)
+	must(t, p.Shutdown(t.Context()))
+	if _, err := os.Stat(filepath.Join(dir, "new", "sub", "shop.et")); err != nil {
+		t.Error(err)
+	}
+	if fi, err := os.Stat("new"); err != nil || runtime.GOOS != "windows" && fi.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", fi.Mode(), err)
 	}
 }
 

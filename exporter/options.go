@@ -3,6 +3,8 @@ package exporter
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -104,7 +106,8 @@ func Resolve(options ...Option) *Settings {
 }
 
 // Open opens a recorder for the settings, for the caller to close. {service} in the path is
-// the service of res. Without a file and a Tee it is [format.Discard]'s.
+// the service of res, or the program if that has none; its folder is made if it is not there,
+// for the user alone. Without a file and a Tee it is [format.Discard]'s.
 func (s *Settings) Open(res *resource.Resource) (*format.Recorder, error) {
 	o := s.Recording
 	if o.OnError == nil {
@@ -112,7 +115,11 @@ func (s *Settings) Open(res *resource.Resource) (*format.Recorder, error) {
 	}
 	switch {
 	case !noFile(s.Path):
-		r, err := format.Create(env.Expand(s.Path, serviceName(res)), &o)
+		path := env.Expand(s.Path, serviceName(res))
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return nil, fmt.Errorf("exporter: %w", err)
+		}
+		r, err := format.Create(path, &o)
 		if err != nil {
 			return nil, fmt.Errorf("exporter: %w", err)
 		}

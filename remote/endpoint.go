@@ -14,7 +14,10 @@ type endpoint struct {
 	secure  bool   // TLS
 }
 
-// parseEndpoint reads tcp://host:port, tls://host:port or unix:///path.
+// DefaultPort is the port of tcp and tls endpoints that name none.
+const DefaultPort = "6142"
+
+// parseEndpoint reads tcp://host:port, tls://host:port or unix:///path. The port may be left out.
 func parseEndpoint(s string) (endpoint, error) {
 	fail := func(text string, args ...any) (endpoint, error) {
 		return endpoint{}, fmt.Errorf("endpoint %q: %w", s, fmt.Errorf(text, args...))
@@ -31,10 +34,14 @@ func parseEndpoint(s string) (endpoint, error) {
 		if u.Path != "" && u.Path != "/" {
 			return fail("a path %q behind the port", u.Path)
 		}
-		if _, port, err := net.SplitHostPort(u.Host); err != nil || port == "" {
-			return fail("no port")
+		address := u.Host
+		if u.Port() == "" {
+			if address == "" || strings.HasSuffix(address, ":") {
+				return fail("no port")
+			}
+			address = net.JoinHostPort(u.Hostname(), DefaultPort)
 		}
-		return endpoint{network: "tcp", address: u.Host, secure: strings.EqualFold(u.Scheme, "tls")}, nil
+		return endpoint{network: "tcp", address: address, secure: strings.EqualFold(u.Scheme, "tls")}, nil
 	case "unix":
 		if u.Host != "" || u.Path == "" {
 			return fail("want unix:///path, with three slashes")

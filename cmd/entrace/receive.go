@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"net"
 	"os"
@@ -47,9 +46,14 @@ func (a *app) receiveCommand() *cobra.Command {
 			"those that are growing end with their last whole entry, and new senders are refused\n" +
 			"until somebody removes files.",
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.receive(cmd.Context(), &f) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("token-env") && f.tokenEnv != "" && os.Getenv(f.tokenEnv) == "" {
+				return usagef("--token-env: the variable %s is not set", f.tokenEnv)
+			}
+			return a.receive(cmd.Context(), &f)
+		},
 	}
-	c.Flags().StringVar(&f.listen, "listen", "tcp://127.0.0.1:6142", "where to listen")
+	c.Flags().StringVar(&f.listen, "listen", "tcp://127.0.0.1:"+remote.DefaultPort, "where to listen")
 	c.Flags().StringVar(&f.dir, "dir", ".", "the folder for the traces; it is created")
 	c.Flags().StringVar(&f.tokenEnv, "token-env", "OTEL_EXPORTER_ENTRACE_TOKEN", "the environment variable with the token, empty for none")
 	c.Flags().StringVar(&f.cert, "tls-cert", "", "the certificate to show, a PEM file")
@@ -99,7 +103,7 @@ func (a *app) receive(ctx context.Context, f *receiveFlags) error {
 		defer mu.Unlock()
 		a.received(x)
 	}
-	if err := os.Mkdir(f.dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := os.MkdirAll(f.dir, 0o700); err != nil {
 		return err
 	}
 	l, err := remote.Listen(f.listen)

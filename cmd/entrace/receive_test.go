@@ -46,6 +46,16 @@ func (c *console) await(t *testing.T, text string) string {
 	}
 }
 
+// TestReceiveTokenUnset: who asks for a token is not left without one.
+func TestReceiveTokenUnset(t *testing.T) {
+	t.Setenv("NOSUCH_TOKEN", "")
+	var out, errs console
+	code := run(t.Context(), []string{"receive", "--listen", "127.0.0.1:0", "--dir", t.TempDir(), "--token-env", "NOSUCH_TOKEN"}, nil, &out, &errs)
+	if code != 2 || !strings.Contains(errs.String(), "NOSUCH_TOKEN is not set") {
+		t.Errorf("it ends with %d and says %s", code, errs.String())
+	}
+}
+
 func TestReceive(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_ENTRACE_TOKEN", "")
 	t.Setenv("TOKEN", "0123456789abcdef")
@@ -96,8 +106,7 @@ func TestReceiveUsage(t *testing.T) {
 		{"--listen 127.0.0.1:0 --max-bytes 1.5GiB", exitUsage, "not a size such as 1000, 10KB, 64MiB or 2GiB"},
 		{"--listen 127.0.0.1:0 --max-files -1", exitUsage, "max-files"},
 		{"--listen 127.0.0.1:0 --max-buffer 0", exitUsage, "max-buffer"},
-		{"--listen 127.0.0.1:0 --dir missing/too", exitData, "missing"},
-		{"--listen 127.0.0.1:0 --dir empty.pem", exitData, "empty.pem is no folder"},
+		{"--listen 127.0.0.1:0 --dir empty.pem", exitData, "empty.pem: not a directory"},
 		{"--listen 127.0.0.1:0 --tls-cert empty.pem --tls-key empty.pem", exitData, "PEM"},
 		{"--listen 0.0.0.0:0", exitData, "wants a token or client certificates"},
 		{"--listen http://127.0.0.1:0", exitData, "scheme"},

@@ -139,9 +139,16 @@ func Expand(path, service string) string {
 	).Replace(path)
 }
 
+// unknownService begins the name that OpenTelemetry gives a service without one; the program's
+// follows.
+const unknownService = "unknown_service:"
+
 // fileName makes s safe as a part of a file's name: what is not a letter, a digit or one of
 // ._- becomes %XX. Different names stay different: long ones end in a hash.
 func fileName(s string) string {
+	if program, ok := strings.CutPrefix(s, unknownService); ok && program != "" {
+		s = strings.TrimSuffix(program, ".exe")
+	}
 	if s == "" {
 		return "unknown_service"
 	}
