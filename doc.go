@@ -40,8 +40,8 @@
 //	    what is shown to the receiver, 16 to 256 bytes
 //	OTEL_EXPORTER_ENTRACE_CONTROL     off                     WithControl
 //	    off, ring, stream: a flight recorder, see package control, instead of one file: of
-//	    the variables of ENTRACE VERSION alone has an effect then. Spans that are not
-//	    sampled are recorded, too
+//	    those in package exporter only VERSION and BUFFER_DIR have an effect then. Spans
+//	    that are not sampled are recorded, too
 //	OTEL_EXPORTER_ENTRACE_CONTROL_CONFIG  –                   WithControl
 //	    a YAML file with its configuration, which is followed: see package
 //	    control/filesource; CONTROL may be unset then, as with _ON_ERROR, _ON_SLOW and

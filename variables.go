@@ -72,7 +72,7 @@ func withoutEffect() {
 			continue
 		}
 		if v, ok := env.Lookup(name); ok {
-			env.ReportValue(name, v, fmt.Errorf("a flight recorder records to the folder of %s_DIR", envControl))
+			env.ReportValue(name, v, fmt.Errorf("a flight recorder does without it; its folder is %s_DIR", envControl))
 		}
 	}
 }

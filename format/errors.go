@@ -92,7 +92,7 @@ type CorruptError struct {
 	Offset int64  // bytes from the start of the file
 	Entry  int64  // the entry's id, or -1: none
 	Field  string // as in the package's layout: "attr_values[2]"
-	Err    error  // one of this package's errors, such as [ErrBadParent], or one that only says what is wrong
+	Err    error  // what is wrong: [ErrBadParent], a [*LengthError], or a mere text
 }
 
 func (e *CorruptError) Error() string { return place(e.Entry, e.Offset, e.Field) + e.Err.Error() }

@@ -125,17 +125,6 @@ func (n *numbering) add(b []byte, r *record) []byte {
 	return b
 }
 
-// uintSize returns the size of a number that begins with the byte c.
-func uintSize(c byte) int {
-	switch c {
-	case 251:
-		return 3
-	case 252:
-		return 5
-	}
-	return 1
-}
-
 // place returns the id of the entry below which a child of parent goes, and
 // whether that is the parent itself.
 func (n *numbering) place(b []byte, parent uint32) (_ []byte, id uint32, direct bool) {
@@ -202,8 +191,7 @@ func (n *numbering) mark(r *record, parent uint32) []byte {
 
 // moveTo returns the encoding of a record below another parent.
 func (n *numbering) moveTo(r *record, parent uint32) []byte {
-	n.raw = wire.AppendUint(n.raw[:0], uint64(parent))
-	return append(n.raw, r.raw[uintSize(r.raw[0]):]...)
+	return wire.AppendMoved(n.raw[:0], r.raw, parent)
 }
 
 // attribute adds an id to the entry unless there is an attribute of that name.
