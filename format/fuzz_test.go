@@ -264,13 +264,17 @@ func FuzzRecover(f *testing.F) {
 		if toET {
 			out = filepath.Join(dir, "out.et")
 		}
-		if _, err := Recover(name, out); err != nil {
+		made, err := Recover(name, out)
+		if err != nil {
 			t.Fatalf("Recover: %v; Inspect: %+v", err, r)
+		}
+		if made.Entries > r.Entries || toET && made.Entries < r.Entries {
+			t.Errorf("Recover finds %d entries, Inspect %d", made.Entries, r.Entries)
 		}
 		if now, err := os.ReadFile(name); err != nil || !bytes.Equal(now, b) {
 			t.Errorf("Recover to another file changed the source: %v", err)
 		}
-		wantWhole(t, out, r.Entries, raws)
+		wantWhole(t, out, made.Entries, raws)
 		if _, err := Recover(name, ""); err != nil {
 			t.Fatalf("Recover in place: %v; Inspect: %+v", err, r)
 		}

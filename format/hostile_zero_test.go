@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"testing"
 	"testing/iotest"
@@ -254,6 +255,31 @@ func TestZerosBeforeDamage(t *testing.T) {
 						wantRecovered(t, name, out, tr.rawStrings())
 					}
 				})
+			}
+		}
+	}
+}
+
+// TestZeroEntryAtEnd: an ET can end with entries of nothing but zeros, an IET cannot.
+func TestZeroEntryAtEnd(t *testing.T) {
+	for _, v := range hostileVersions {
+		var b bytes.Buffer
+		w, err := NewWriter(&b, v, ET, nil)
+		must(t, err)
+		for _, name := range []string{"", "a", "", ""} {
+			_, err := w.Write(&TraceEntry{Metadata: Metadata{Name: name}})
+			must(t, err)
+		}
+		must(t, w.Close())
+		dir := t.TempDir()
+		name := writeFile(t, filepath.Join(dir, "x.et"), b.Bytes())
+		for base, want := range map[string]int{"out.et": 4, "out.iet": 2} {
+			r, err := Recover(name, filepath.Join(dir, base))
+			must(t, err)
+			made, err := os.ReadFile(filepath.Join(dir, base))
+			must(t, err)
+			if got, err := drain(made); err != nil || len(got) != want || r.Entries != want {
+				t.Errorf("v%d: %s has %d entries, %v, the report %d, want %d", v, base, len(got), err, r.Entries, want)
 			}
 		}
 	}

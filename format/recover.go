@@ -159,7 +159,8 @@ func CutReasonOf(err error) CutReason {
 // ET, and leaves the source as it is. Without one it finishes the file in place:
 // a trace that was to become app.et becomes that, an x.iet is cut to its whole
 // entries. A corrupt original is kept beside it as FILE.broken. A file that a
-// living process writes is [ErrLocked] then. Recovering a whole file again does
+// living process writes is [ErrLocked] then. An IET cannot end with entries of nothing
+// but zeros: those are left out of it, and not counted. Recovering a whole file again does
 // nothing.
 func Recover(name, output string) (*Report, error) {
 	if output == "" {
@@ -477,8 +478,16 @@ func copyEntries(w io.Writer, src io.Reader, r *Report, format StorageFormat) er
 	if err != nil {
 		return err
 	}
+	zeros := 0 // entries of nothing but zeros, with which an IET cannot end
 	for range r.Entries {
 		e, err := in.Next()
+		if err == nil && format == IET && isZero(in.Raw()) {
+			zeros++
+			continue
+		}
+		for ; err == nil && zeros > 0; zeros-- {
+			_, err = out.WriteRaw(zeroBytes[:r.Version.minEntrySize()], 0)
+		}
 		if err == nil {
 			_, err = out.WriteRaw(in.Raw(), e.Parent)
 		}
@@ -486,5 +495,6 @@ func copyEntries(w io.Writer, src io.Reader, r *Report, format StorageFormat) er
 			return errors.Join(err, out.Abort())
 		}
 	}
+	r.Entries -= zeros
 	return out.Close()
 }
