@@ -39,29 +39,27 @@ type Options struct {
 // records to out, a [*format.CorruptError].
 func File(ctx context.Context, in, out string, o Options) error {
 	in = format.Find(in)
-	src, err := osfile.OpenRead(in)
+	fi, err := os.Stat(in)
 	if err != nil {
-		if errors.Is(err, osfile.ErrNotRegular) {
-			err = fmt.Errorf("%s: %w", in, format.ErrNotRegular)
-		}
+		return err
+	}
+	src, err := format.OpenContent(in)
+	if err != nil {
 		return err
 	}
 	defer src.Close()
-	fi, err := src.Stat()
-	if err != nil {
-		return err
-	}
 	if err := checkOutput(fi, out, o.Replace); err != nil {
 		return err
 	}
+	added, _ := src.Journal()
 	if quick, err := finalizes(src, o); err != nil {
 		return fmt.Errorf("convert %s: %w", in, err)
-	} else if quick {
+	} else if quick && added == 0 {
 		return finalize(ctx, in, out, o)
 	}
 	if o.Progress != nil {
 		progress := o.Progress
-		o.Progress = func(done, _ int64) { progress(done, fi.Size()) }
+		o.Progress = func(done, _ int64) { progress(done, src.Size()) }
 	}
 	tmp, err := osfile.CreateTemp(out)
 	if err != nil {

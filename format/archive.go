@@ -16,19 +16,18 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/internal/osfile"
-	"github.com/entrace-go/entrace/internal/retain"
 )
 
 // finishAbandoned finishes the files that dead writers of a stream have left under names
 // with their time, and removes the temporary files of dead finalizers.
 //
 // Where IETs stay as they are, those are finished that are in dead or have a journal, and the
-// latest.
-func (b *background) finishAbandoned(ctx context.Context, stream string, dead []string, et bool, keep int, report func(error)) error {
+// latest. It returns the paths of what it has finished, without an extension.
+func (b *background) finishAbandoned(ctx context.Context, stream string, dead []string, et bool, report func(error)) (finished []string, err error) {
 	sweep(stream)
 	names, err := archived(stream)
 	if err != nil {
-		return nil // it is not needed for what is recorded
+		return nil, nil // it is not needed for what is recorded
 	}
 	// A process that was killed before it had finished what it found left nothing that says so.
 	const recent = 4
@@ -44,7 +43,6 @@ func (b *background) finishAbandoned(ctx context.Context, stream string, dead []
 		}
 		return 0
 	})
-	var finished []string
 	for _, name := range names {
 		if !strings.HasSuffix(name, extIET) || ctx.Err() != nil {
 			continue
@@ -63,7 +61,7 @@ func (b *background) finishAbandoned(ctx context.Context, stream string, dead []
 		}
 		_ = f.Close() // nothing was written to it
 	}
-	return b.prune(stream, keep, time.Now(), finished...)
+	return finished, nil
 }
 
 // finishArchived finishes the IET f that a dead writer has left under a name with its
@@ -348,71 +346,6 @@ func compareArchived(a, b string) int {
 		return k
 	}
 	return cmp.Or(strings.Compare(a[:n], b[:n]), number(a)-number(b))
-}
-
-// An aside is a trace that was rotated out. While it is being finished it has two
-// files.
-type aside struct {
-	retain.File // the path has no extension
-
-	files []string
-}
-
-// prune removes the oldest rotated traces of a stream until keep are left. It never
-// removes those in spare, which are paths without an extension.
-func (b *background) prune(stream string, keep int, now time.Time, spare ...string) error {
-	if keep <= 0 {
-		return nil
-	}
-	names, err := archived(stream)
-	if err != nil {
-		return err
-	}
-	var traces []aside
-	there := make(map[string]bool)
-	for _, name := range names {
-		path := strings.TrimSuffix(name, filepath.Ext(name))
-		if there[path] { // names are sorted, so this is the last one
-			t := &traces[len(traces)-1]
-			t.files = append(t.files, name)
-			continue
-		}
-		fi, err := os.Lstat(name)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		there[path] = true
-		traces = append(traces, aside{retain.File{Path: path, Named: archiveTimeOf(stream, path), Modified: fi.ModTime()}, []string{name}})
-	}
-	b.ended.Forget(func(path string) bool { return there[path] })
-	older := b.ended.Compare(now)
-	slices.SortStableFunc(traces, func(x, y aside) int { return older(&x.File, &y.File) })
-	var errs error
-	for i := range traces[:max(len(traces)-keep, 0)] {
-		t := &traces[i]
-		if slices.Contains(spare, t.Path) || slices.ContainsFunc(t.files, func(name string) bool { return strings.HasSuffix(name, extIET) && osfile.Locked(name) }) {
-			continue // it was just recovered, or it is being finished
-		}
-		for _, name := range t.files {
-			if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				errs = errors.Join(errs, err)
-			}
-		}
-	}
-	return errs
-}
-
-// archiveTimeOf parses the time in a name that archiveName made of a stream.
-func archiveTimeOf(stream, path string) time.Time {
-	text := path[len(strings.TrimSuffix(stream, extIET))+1:]
-	at, err := time.Parse(archiveTime, text[:len(archiveTime)])
-	if err != nil {
-		return time.Time{} // such as 20261399T…
-	}
-	return at
 }
 
 // archiveTime is the time in the name of a trace that makes room for another.

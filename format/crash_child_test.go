@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"net/url"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -320,7 +322,11 @@ func traces(t *testing.T, dir string) []string {
 func (c *crashRun) settled(t *testing.T, odd bool) {
 	t.Helper()
 	if odd {
+		before, readable := seen(t, c.path)
 		_, err := format.Recover(c.path, "")
+		if after, _ := seen(t, c.path); err == nil && readable && !slices.Equal(before, after) {
+			t.Errorf("Open has %d entries before recovery and %d after it, or others", len(before), len(after))
+		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, format.ErrTruncated) {
 			t.Fatal(err)
 		}
@@ -328,6 +334,43 @@ func (c *crashRun) settled(t *testing.T, odd bool) {
 	rec, err := format.Create(c.path, &format.RecorderOptions{Version: c.version, MaxFileEntries: uint32(c.entries), BufferDir: c.bufferDir()})
 	must(t, err)
 	closeRecorder(t, rec)
+}
+
+// seen returns the entries that Open finds, and whether there is such a file. It must not
+// change any.
+func seen(t *testing.T, path string) (raws []string, ok bool) {
+	t.Helper()
+	before := dirBytes(t, filepath.Dir(path))
+	f, err := format.Open(path, nil)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, format.ErrTruncated) {
+		return nil, false
+	}
+	must(t, err)
+	for id := range uint32(f.Len()) {
+		raw, err := f.AppendRaw(nil, id)
+		must(t, err)
+		raws = append(raws, string(raw))
+	}
+	if n, missing := f.Journal(); n > len(raws) || errors.Is(missing, format.ErrLocked) {
+		t.Errorf("%d of %d entries are from the journal, missing: %v", n, len(raws), missing)
+	}
+	must(t, f.Close())
+	if after := dirBytes(t, filepath.Dir(path)); !maps.Equal(before, after) {
+		t.Error("Open has changed a file")
+	}
+	return raws, true
+}
+
+// dirBytes returns the contents of the regular files in a folder.
+func dirBytes(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := make(map[string]string)
+	for _, name := range dirNames(t, dir) {
+		if fi, err := os.Lstat(filepath.Join(dir, name)); err == nil && fi.Mode().IsRegular() {
+			all[name] = string(readFile(t, filepath.Join(dir, name)))
+		}
+	}
+	return all
 }
 
 // A found unit is where it is.

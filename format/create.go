@@ -203,7 +203,9 @@ func open(stream, final string, o *RecorderOptions, in *record.Interner, died bo
 	}
 	w.checkpoint()
 	w.finished.start(func(ctx context.Context) error {
-		return w.finished.finishAbandoned(ctx, stream, dead, final != stream, opt.KeepFiles, w.report)
+		spare, err := w.finished.finishAbandoned(ctx, stream, dead, final != stream, w.report)
+		spare = append(spare, w.finishFamily(ctx)...)
+		return errors.Join(err, w.prune(time.Now(), spare...))
 	})
 	r := newRecorder(w.recording, in, opt.Version, opt.MaxEntrySize)
 	r.stream, r.final, r.reports = stream, final, opt.OnError != nil
@@ -343,8 +345,12 @@ func importJournal(f *os.File, stream string, report func(error)) (int, error) {
 	return b.entries, b.remove()
 }
 
-func lock(f *os.File, exclusive bool) error {
-	err := osfile.LockPatiently(f, exclusive)
+func lock(f *os.File, exclusive bool) error { return lockError(f, osfile.LockPatiently(f, exclusive)) }
+
+// lockToRead is lock for who can do without.
+func lockToRead(f *os.File, exclusive bool) error { return lockError(f, osfile.Lock(f, exclusive)) }
+
+func lockError(f *os.File, err error) error {
 	if errors.Is(err, osfile.ErrLocked) {
 		return fmt.Errorf("%s: %w", f.Name(), ErrLocked)
 	}

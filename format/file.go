@@ -33,6 +33,8 @@ type OpenOptions struct {
 type File struct {
 	src     *mapfile.File
 	name    string
+	stored  int64 // how many of the bytes are in the file, and not in a journal alone
+	missing error // see Journal
 	version Version
 	format  StorageFormat
 	maxSize int
@@ -57,21 +59,37 @@ type File struct {
 // file of that name it opens what [Create] leaves of it: the growing or dead
 // x.iet of x.et. A nil o means defaults.
 //
+// What the journal of a writer that died holds is read, too, as if [Recover] had
+// brought it in; no file is changed. See [File.Journal].
+//
 // A file that just stops, as one does whose writer died, opens with the whole
 // entries it has; [File.Damage] says where it stops. Any other damage is an
 // error, a [*CorruptError] mostly; see [OpenOptions].
 func Open(name string, o *OpenOptions) (*File, error) {
-	if o == nil {
-		o = &OpenOptions{}
-	}
-	name = Find(name)
-	src, err := mapfile.Open(name)
+	src, err := openSource(Find(name), false)
 	if err != nil {
 		return nil, openError(err)
 	}
-	f := &File{src: src, name: name, maxSize: o.maxEntrySize()}
+	return src.open(o)
+}
+
+// openStored is Open without what a journal holds.
+func openStored(name string, o *OpenOptions) (*File, error) {
+	m, err := mapfile.Open(name)
+	if err != nil {
+		return nil, openError(err)
+	}
+	src := &source{File: m, name: name, stored: m.Size()}
+	return src.open(o)
+}
+
+func (s *source) open(o *OpenOptions) (*File, error) {
+	if o == nil {
+		o = &OpenOptions{}
+	}
+	f := &File{src: s.File, name: s.name, stored: s.stored, missing: s.missing, maxSize: o.maxEntrySize()}
 	if err := f.index(o); err != nil {
-		return nil, errors.Join(fmt.Errorf("open %s: %w", name, err), src.Close())
+		return nil, errors.Join(fmt.Errorf("open %s: %w", s.name, err), s.Close())
 	}
 	return f, nil
 }
@@ -137,8 +155,20 @@ func (f *File) Version() Version { return f.version }
 // Format returns the storage format.
 func (f *File) Format() StorageFormat { return f.format }
 
-// Size returns the size of the file in bytes when it was opened.
+// Size returns the size in bytes of what was opened: of the file, and of what came from a
+// journal.
 func (f *File) Size() int64 { return f.src.Size() }
+
+// Journal returns how many of the entries are not in the file, but came from the journal of
+// its writer, which died. Missing says why there are more, or may be: [ErrLocked] while a
+// process writes the file, whose latest entries come to it within a tenth of a second,
+// [ErrJournalGone], [ErrJournalElsewhere], or why the journal cannot be read.
+func (f *File) Journal() (entries int, missing error) {
+	for i := f.Len(); i > 0 && f.data+int64(f.offsets[i]) > f.stored; i-- {
+		entries++
+	}
+	return entries, f.missing
+}
 
 // WholeSize returns how many of these bytes are whole: header and entries.
 func (f *File) WholeSize() int64 { return f.data + int64(f.offsets[f.Len()]) }

@@ -91,11 +91,19 @@ type RecorderOptions struct {
 	MaxFileSize    int64
 	MaxFileAge     time.Duration
 	MaxFileEntries uint32
-	// KeepFiles, if not zero, is how many finished files of this path there are
-	// at most, those with a time in their name: when one more is finished, the
-	// oldest is removed. A file that is dated more than five minutes in the future
-	// counts as the oldest, because the clock was wrong when it was made.
+	// KeepFiles and KeepBytes, if not zero, are how many finished files of this path there
+	// are at most, those with a time in their name, and how large they are together: when
+	// one more is finished, the oldest are removed. A file that is dated more than five
+	// minutes in the future counts as the oldest, because the clock was wrong when it was
+	// made.
 	KeepFiles int
+	KeepBytes int64
+	// Family, if set, reports whether a file in the folder belongs with this path, such as
+	// one of the same service with another process id. It gets the name without what makes
+	// room for others, the time, and without extension. Files of the family count for
+	// KeepFiles and KeepBytes, and what a writer of one that died has left is finished in
+	// the background.
+	Family func(base string) bool
 
 	// Tee, if set, gets every entry that is written to the file, too. When Create
 	// returns a recorder that another one has made, that one's Tee stays the only
@@ -108,6 +116,9 @@ type RecorderOptions struct {
 	// OnError, if set, is called when recording begins to fail: once, until it
 	// works again. No lock is held then. It must not block for long.
 	OnError func(error)
+	// OnNotice, if set, is told of what happens to other files: one that a dead process has
+	// left was finished, or old ones were removed. It is called as OnError is.
+	OnNotice func(text string)
 }
 
 const (
@@ -155,7 +166,7 @@ func (o *RecorderOptions) check() error {
 		return fmt.Errorf("unknown %v", o.Durability)
 	case runtime.GOOS == "windows" && (o.MaxFileSize > 0 || o.MaxFileAge > 0 || o.MaxFileEntries > 0):
 		return fmt.Errorf("rotation: %w on Windows, which does not rename open files", errors.ErrUnsupported)
-	case o.MaxFileSize < 0 || o.MaxFileAge < 0 || o.KeepFiles < 0:
+	case o.MaxFileSize < 0 || o.MaxFileAge < 0 || o.KeepFiles < 0 || o.KeepBytes < 0:
 		return fmt.Errorf("a bound of the files is negative")
 	}
 	return nil

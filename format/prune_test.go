@@ -16,7 +16,7 @@ func TestPruneOwnFiles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			stream := filepath.Join(dir, "app.iet")
-			var b background
+			w := &writer{recording: &recording{o: &RecorderOptions{}, name: stream}}
 			file := func(at time.Time) string {
 				path := filepath.Join(dir, "app."+at.UTC().Format(archiveTime))
 				must(t, os.WriteFile(path+extET, nil, 0o600))
@@ -32,10 +32,11 @@ func TestPruneOwnFiles(t *testing.T) {
 					at = at.Add(day) // the clock was set
 				}
 				own = append(own, file(at))
-				b.ended.Add(own[i])
+				w.finished.ended.Add(own[i])
 			}
 			for keep := 6; keep > 0; keep-- {
-				must(t, b.prune(stream, keep, now.Add(day)))
+				w.o.KeepFiles = keep
+				must(t, w.prune(now.Add(day)))
 				left, err := filepath.Glob(filepath.Join(dir, "*"+extET))
 				must(t, err)
 				for k := range left {

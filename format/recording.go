@@ -217,6 +217,13 @@ func (t *recording) report(err error) {
 	}
 }
 
+// notice tells OnNotice.
+func (t *recording) notice(text string) {
+	if t.o.OnNotice != nil {
+		t.callbacks.post(0, func() { t.o.OnNotice(text) })
+	}
+}
+
 // Stats implements target.
 func (t *recording) Stats() Stats {
 	t.mu.Lock()

@@ -51,6 +51,22 @@ type Report struct {
 	Broken string
 }
 
+// Finished says in a line for people what Recover has done.
+func (r *Report) Finished() string {
+	did := "finished"
+	if r.Output != r.Name && exists(r.Name) {
+		did = "saved"
+	}
+	s := fmt.Sprintf("%s: %s, %d entries", r.Output, did, r.Entries)
+	if r.Entries == 1 {
+		s = strings.TrimSuffix(s, "entries") + "entry"
+	}
+	if r.Pending > 0 {
+		s += fmt.Sprintf(" (%d from the crash buffer)", r.Pending)
+	}
+	return s
+}
+
 var (
 	// ErrJournalGone says that the journal of a dead writer was in memory and is gone: its
 	// machine was started anew, or somebody has removed it.
@@ -64,7 +80,7 @@ var (
 // It changes nothing. A file that is no trace at all is an error, as in [Open].
 func Inspect(name string) (*Report, error) {
 	name = Find(name)
-	f, err := Open(name, &OpenOptions{Prefix: true})
+	f, err := openStored(name, &OpenOptions{Prefix: true})
 	if err != nil {
 		return nil, err
 	}
@@ -90,28 +106,8 @@ func Inspect(name string) (*Report, error) {
 	return r, err
 }
 
-// Pending returns how many entries the crash buffer of a dead writer holds that
-// are not in its file name, which Recover would bring in. It is 0 for a file that
-// a living process writes. The error may be [ErrJournalGone] or [ErrJournalElsewhere].
-func Pending(name string) (int, error) {
-	name = Find(name)
-	if !exists(name+extBuffer) || osfile.Locked(name) {
-		return 0, nil
-	}
-	f, err := Open(name, &OpenOptions{Prefix: true})
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
-	n, missing, err := pending(f)
-	if missing != nil && errors.Is(missing, ErrJournalGone) || errors.Is(missing, ErrJournalElsewhere) {
-		err = missing
-	}
-	return n, err
-}
-
-// pending is Pending for the open IET f. It also returns why data in the journal cannot be
-// read.
+// pending returns how many entries the crash buffer of the dead writer of f holds that are
+// not in f, and why data in it cannot be read.
 func pending(f *File) (n int, missing, err error) {
 	b, err := openBuffer(f.name, false)
 	if errors.Is(err, ErrJournalGone) || errors.Is(err, ErrJournalElsewhere) {
@@ -369,40 +365,17 @@ func hasBytes(name string, f io.ReaderAt, size int64) (bool, error) {
 // elsewhere saves what is whole to another file, and leaves the source and its
 // crash buffer as they are.
 func (r *Report) elsewhere(output string) error {
-	if r.Pending == 0 {
-		return copyPrefix(r, output, false)
-	}
-	b, err := openBuffer(r.Name, false)
-	if err != nil {
-		return err
-	}
-	if b == nil {
-		return fmt.Errorf("recover %s: it changed meanwhile: %w", r.Name, ErrLocked)
-	}
-	defer b.f.Close()
-	src, err := osfile.OpenRead(r.Name)
+	src, err := openSource(r.Name, true)
 	if err != nil {
 		return openError(err)
 	}
-	defer src.Close()
-	tmp, err := osfile.CreateTempAppend(output)
+	f, err := src.open(&OpenOptions{Prefix: true})
 	if err != nil {
 		return err
 	}
-	defer os.Remove(tmp.Name())
-	defer tmp.Close()
-	_, err = io.Copy(tmp, src)
-	if err == nil {
-		err = b.replay(tmp, true)
-	}
-	if err != nil {
-		return err
-	}
-	whole, err := Inspect(tmp.Name())
-	if err != nil {
-		return err
-	}
-	return copyPrefix(whole, output, false)
+	defer f.Close()
+	r.Entries, err = f.copyTo(output, false)
+	return err
 }
 
 // inPlace finishes the dead file f.
@@ -424,7 +397,13 @@ func (r *Report) inPlace(f *os.File) error {
 	if r.Broken, err = linkBroken(f, r.Name); err != nil {
 		return err
 	}
-	return copyPrefix(r, r.Name, true)
+	whole, err := openStored(r.Name, &OpenOptions{Prefix: true})
+	if err != nil {
+		return err
+	}
+	defer whole.Close()
+	_, err = whole.copyTo(r.Name, true)
+	return err
 }
 
 // linkBroken gives the file name, which f is and which is to be replaced, a second name, or
@@ -444,16 +423,12 @@ func linkBroken(f *os.File, name string) (broken string, err error) {
 	return broken, nil
 }
 
-// copyPrefix writes the whole entries of r.Name to output. With replace output is r.Name.
-func copyPrefix(r *Report, output string, replace bool) error {
-	src, err := osfile.OpenRead(r.Name)
-	if err != nil {
-		return openError(err)
-	}
-	defer src.Close()
+// copyTo writes the entries of f to output, and returns how many that are. With replace
+// output is the file that f is, and keeps its format.
+func (f *File) copyTo(output string, replace bool) (n int, err error) {
 	tmp, err := osfile.CreateTemp(output)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer tmp.Discard()
 	format := ET
@@ -461,40 +436,31 @@ func copyPrefix(r *Report, output string, replace bool) error {
 		format = IET
 	}
 	if replace {
-		format = r.Format
+		format = f.format
 	}
-	if err := copyEntries(tmp, src, r, format); err != nil {
-		return err
-	}
-	return tmp.Commit(replace)
-}
-
-func copyEntries(w io.Writer, src io.Reader, r *Report, format StorageFormat) error {
-	in, err := NewReader(src, nil)
-	if err != nil && r.Entries > 0 {
-		return err
-	}
-	out, err := NewWriter(w, r.Version, format, nil)
+	out, err := NewWriter(tmp, f.version, format, nil)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	zeros := 0 // entries of nothing but zeros, with which an IET cannot end
-	for range r.Entries {
-		e, err := in.Next()
-		if err == nil && format == IET && isZero(in.Raw()) {
+	err = f.walkRaw(0, func(id uint32, raw []byte) (err error) {
+		if format == IET && isZero(raw) {
 			zeros++
-			continue
+			return nil
 		}
 		for ; err == nil && zeros > 0; zeros-- {
-			_, err = out.WriteRaw(zeroBytes[:r.Version.minEntrySize()], 0)
+			_, err = out.WriteRaw(zeroBytes[:f.version.minEntrySize()], 0)
 		}
 		if err == nil {
-			_, err = out.WriteRaw(in.Raw(), e.Parent)
+			_, err = out.WriteRaw(raw, f.parents[id])
 		}
-		if err != nil {
-			return errors.Join(err, out.Abort())
-		}
+		return err
+	})
+	if err != nil {
+		return 0, errors.Join(err, out.Abort())
 	}
-	r.Entries -= zeros
-	return out.Close()
+	if err := out.Close(); err != nil {
+		return 0, err
+	}
+	return f.Len() - zeros, tmp.Commit(replace)
 }

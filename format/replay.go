@@ -69,7 +69,11 @@ func openBuffer(stream string, change bool) (*deadBuffer, error) {
 }
 
 func readBuffer(f *journal.DeadFile, name string, change bool) (*deadBuffer, error) {
-	if err := lock(f.File, change); err != nil {
+	take := lock
+	if !change {
+		take = lockToRead
+	}
+	if err := take(f.File, change); err != nil {
 		return nil, err
 	}
 	fi, err := f.Stat()
@@ -212,45 +216,26 @@ func (b *deadBuffer) replay(f *os.File, lenient bool) error {
 	if err != nil {
 		return err
 	}
-	size := fi.Size()
-	same := b.fits(f, size)
-	if same {
-		size = b.point.size // what is behind it is in the journal, too
-	}
-	s, err := b.survey(f, size)
-	if err != nil && (!lenient || !isCorrupt(err)) {
+	s, err := b.survey(f, fi.Size(), lenient)
+	if err != nil || b.records == 0 && s.size == fi.Size() {
 		return err
 	}
-	if b.records == 0 && s.size == fi.Size() {
-		return nil
-	}
-	switch {
-	case s.entries == 0:
-		if b.point.version.known() {
-			s.version = b.point.version
-		}
-		s.size = 0 // the magic comes with the root
-	case b.records > 0 && s.version != b.point.version:
-		return &VersionError{Version: s.version} // it is another file
-	}
-	if err := f.Truncate(s.size); err != nil {
+	if err := f.Truncate(s.end()); err != nil {
 		return err
 	}
-	if _, err := f.Seek(s.size, io.SeekStart); err != nil {
+	if _, err := f.Seek(s.end(), io.SeekStart); err != nil {
 		return err
 	}
-	r := b.replayer(f, s)
-	if s.entries == 0 {
-		if err := r.begin(); err != nil {
+	sink := newFileSink(f, f.Name())
+	sink.n = s.end()
+	r := b.replayer(sink, s)
+	if err := r.begin(s); err != nil {
+		return err
+	}
+	if !s.same {
+		if err := b.move(f, sink.n); err != nil {
 			return err
 		}
-	}
-	if !same {
-		if err := b.move(f, r.sink.n); err != nil {
-			return err
-		}
-	} else if !b.point.moved && int64(b.point.anchor) < int64(s.entries) {
-		r.placer.SetAnchor(b.point.anchor)
 	}
 	if err := r.write(b, s.spans); err != nil {
 		return err
@@ -258,22 +243,36 @@ func (b *deadBuffer) replay(f *os.File, lenient bool) error {
 	return f.Sync()
 }
 
-// A replayer writes records to an IET.
-type replayer struct {
-	sink    *fileSink
-	placer  *placer.Placer
-	version Version
+// tail returns what replay would write to the IET f of so many bytes, and where, without
+// writing it.
+func (b *deadBuffer) tail(f io.ReaderAt, size int64, lenient bool) (at int64, tail []byte, err error) {
+	s, err := b.survey(f, size, lenient)
+	if err != nil || b.records == 0 {
+		return 0, nil, err
+	}
+	sink := new(memorySink)
+	sink.n = s.end()
+	r := b.replayer(sink, s)
+	if err := r.begin(s); err != nil {
+		return 0, nil, err
+	}
+	err = r.write(b, s.spans)
+	return s.end(), sink.b, err
 }
 
-func (b *deadBuffer) replayer(f *os.File, s *survey) *replayer {
+// A replayer writes records to an IET.
+type replayer struct {
+	sink   sink
+	placer *placer.Placer
+}
+
+func (b *deadBuffer) replayer(to sink, s *survey) *replayer {
 	p := placer.New(b.table, &placer.Options{
 		Columns: s.version.hasAttrColumns(), MaxEntrySize: DefaultMaxEntrySize,
 		MaxPendingSpans: math.MaxInt, MaxPendingBytes: math.MaxInt, MaxPendingAge: math.MaxInt64,
 		Unpark: func(*journal.Segment) {},
 	})
 	p.KeepOrphans = true
-	r := &replayer{sink: newFileSink(f, f.Name()), placer: p, version: s.version}
-	r.sink.n = s.size
 	p.Resume(uint64(s.entries), s.size, 0)
 	for ref, id := range s.spans {
 		p.Know(&ref, id, true)
@@ -281,12 +280,19 @@ func (b *deadBuffer) replayer(f *os.File, s *survey) *replayer {
 	for number, id := range s.resources {
 		p.KnowResource(number, id)
 	}
-	return r
+	if s.same && !b.point.moved && int64(b.point.anchor) < int64(s.entries) {
+		p.SetAnchor(b.point.anchor)
+	}
+	return &replayer{to, p}
 }
 
-func (r *replayer) begin() error {
-	r.sink.begin(r.version)
-	r.placer.Resume(0, r.sink.n, 0)
+// begin writes the magic and the root unless s found them.
+func (r *replayer) begin(s *survey) error {
+	if s.entries > 0 {
+		return nil
+	}
+	r.sink.begin(s.version)
+	r.placer.Resume(0, r.sink.size(), 0)
 	r.placer.Root()
 	return r.flush(0)
 }
@@ -339,15 +345,46 @@ func (r *replayer) write(b *deadBuffer, written map[record.Ref]uint32) (err erro
 // name, and where the whole entries end.
 type survey struct {
 	version   Version
+	same      bool // the IET is the one that the checkpoint is about
 	entries   int
 	size      int64 // of the whole entries, with the magic
 	spans     map[record.Ref]uint32
 	resources map[uint16]uint32 // ids by number
 }
 
-// survey reads through the first size bytes of f for the entries that the records
-// refer to.
-func (b *deadBuffer) survey(f io.ReaderAt, size int64) (*survey, error) {
+// end returns where entries are to follow, with the magic and the root if there are none.
+func (s *survey) end() int64 {
+	if s.entries == 0 {
+		return 0
+	}
+	return s.size
+}
+
+// survey reads through what counts of the IET f of so many bytes, and finds what the
+// records refer to. With lenient, damage only ends it.
+func (b *deadBuffer) survey(f io.ReaderAt, size int64, lenient bool) (*survey, error) {
+	same := b.fits(f, size)
+	if same {
+		size = b.point.size // what is behind it is in the journal, too
+	}
+	s, err := b.look(f, size)
+	if err != nil && (s == nil || !lenient || !isCorrupt(err)) {
+		return nil, err
+	}
+	s.same = same
+	switch {
+	case s.entries == 0:
+		if b.point.version.known() {
+			s.version = b.point.version
+		}
+	case b.records > 0 && s.version != b.point.version:
+		return nil, &VersionError{Version: s.version} // it is another file
+	}
+	return s, nil
+}
+
+// look is survey of the first size bytes, which returns what it has found with an error, too.
+func (b *deadBuffer) look(f io.ReaderAt, size int64) (*survey, error) {
 	s := &survey{version: DefaultVersion, spans: make(map[record.Ref]uint32), resources: make(map[uint16]uint32)}
 	r, err := NewReader(io.NewSectionReader(f, 0, size), nil)
 	if errors.Is(err, ErrTruncated) {

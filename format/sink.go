@@ -26,6 +26,20 @@ type sink interface {
 	size() int64
 }
 
+// A memorySink keeps what it takes.
+type memorySink struct {
+	noSink
+
+	b []byte
+}
+
+func (s *memorySink) begin(v Version) { s.noSink.begin(v); s.b = AppendMagic(s.b, v, IET) }
+
+func (s *memorySink) write(b []byte, entries []placer.Staged) (int, error) {
+	s.b = append(s.b, b...)
+	return s.noSink.write(b, entries)
+}
+
 // A noSink takes everything and keeps nothing: a Tee gets it.
 type noSink struct{ n int64 }
 

@@ -20,7 +20,8 @@ var (
 
 // Verify looks at every byte of the file name, or of what [Create] left of it,
 // and calls found with a [*CorruptError] or [*TruncatedError] for everything
-// that is wrong or odd, in the order of the file. It returns what [Inspect] does.
+// that is wrong or odd, in the order of the file; what the journal of a dead writer
+// holds is a part of it. It returns what [Inspect] does, with those entries.
 // That no entry marks a clean end is not a problem: see [Report].Ended.
 func Verify(name string, found func(problem error)) (*Report, error) {
 	r, err := Inspect(name)
@@ -35,6 +36,7 @@ func Verify(name string, found func(problem error)) (*Report, error) {
 		}
 	}
 	defer f.Close()
+	r.Entries = f.Len()
 	v := verifier{f: f, found: found}
 	if f.Len() == 0 && f.damage == nil {
 		found(&CorruptError{Offset: f.data, Entry: noEntry, Err: errMissingEntry})

@@ -31,7 +31,7 @@ func (a *app) catCommand() *cobra.Command {
 }
 
 func (a *app) cat(ctx context.Context, name string, asJSON bool) error {
-	f, err := a.open(name)
+	f, err := a.content(name)
 	if err != nil {
 		return err
 	}

@@ -55,7 +55,7 @@ func (a *app) convertCommand() *cobra.Command {
 		if flags.list {
 			return cobra.NoArgs(cmd, args)
 		}
-		return cobra.ExactArgs(2)(cmd, args)
+		return exactArgs(2)(cmd, args)
 	}
 	c.ValidArgsFunction = nil // files of any name
 	return c
@@ -91,6 +91,13 @@ func (a *app) convert(ctx context.Context, in, out string, flags *convertFlags) 
 	if err != nil {
 		return err
 	}
+	if from == nil && in != "-" {
+		c, err := a.content(path) // for what it says
+		if err != nil {
+			return err
+		}
+		_ = c.Close() // nothing was written to it
+	}
 	switch {
 	case from == nil && to.foreign == nil:
 		err = a.convertNative(ctx, path, out, to.o)
@@ -109,7 +116,7 @@ func (a *app) convertNative(ctx context.Context, in, out string, o convert.Optio
 	if out != "-" {
 		return convert.File(ctx, in, out, o)
 	}
-	src, err := a.open(in)
+	src, err := format.OpenContent(in)
 	if err != nil {
 		return err
 	}

@@ -35,8 +35,8 @@ type info struct {
 	Ended      bool             `json:"ended"`             // the recorder was closed
 	Rotated    bool             `json:"rotated"`           // another file follows
 	Live       bool             `json:"live"`              // a process is writing
-	Pending    int              `json:"in_crash_buffer"`   // entries of a dead writer that recover would bring in
-	Journal    string           `json:"journal,omitempty"` // why nobody knows whether there are more
+	Pending    int              `json:"in_crash_buffer"`   // of the entries, those that are not in the file
+	Journal    string           `json:"journal,omitempty"` // why there may be more
 	Cut        format.CutReason `json:"cut"`
 	Damage     string           `json:"damage,omitempty"`
 }
@@ -61,7 +61,7 @@ func (a *app) info(name string, asJSON bool) error {
 	}
 	defer done()
 	lock := lockOf(name)
-	f, err := format.Open(path, &format.OpenOptions{Prefix: true})
+	f, err := a.openTrace(path, &format.OpenOptions{Prefix: true})
 	if err != nil {
 		return err
 	}
@@ -82,12 +82,9 @@ func (a *app) info(name string, asJSON bool) error {
 		return err
 	}
 	in.Ended, in.Rotated = end.clean, end.rotated
-	in.Pending, err = format.Pending(f.Name())
-	switch {
-	case errors.Is(err, format.ErrJournalGone), errors.Is(err, format.ErrJournalElsewhere):
-		in.Journal = err.Error()
-	case err != nil:
-		return err
+	var missing error
+	if in.Pending, missing = f.Journal(); missing != nil && !errors.Is(missing, format.ErrLocked) {
+		in.Journal = missing.Error()
 	}
 	if err := f.Damage(); err != nil {
 		in.Damage, in.Cut = err.Error(), format.CutReasonOf(err)
@@ -176,7 +173,7 @@ func (in *info) text(state string) string {
 		row("to", fmt.Sprintf("%s, %s later", in.LastTime.Format(time.RFC3339Nano), duration(in.LastTime.Sub(*in.FirstTime))))
 	}
 	if in.Pending > 0 {
-		row("pending", fmt.Sprintf("%d entries in the crash buffer, which recover brings in", in.Pending))
+		row("pending", fmt.Sprintf("%d of the entries are in the crash buffer, which recover brings in", in.Pending))
 	}
 	if in.Journal != "" {
 		row("journal", in.Journal)

@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -44,13 +47,13 @@ type app struct {
 }
 
 func run(ctx context.Context, args []string, in io.Reader, out, errw io.Writer) int {
-	a := &app{in: in, out: out, err: errw, color: isTerminal(out) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
+	a := &app{in: in, out: out, err: errw}
 	root := a.root()
 	root.SetArgs(args)
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(errw)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	switch {
 	case err == nil:
 		return exitFine
@@ -59,9 +62,11 @@ func run(ctx context.Context, args []string, in io.Reader, out, errw io.Writer) 
 	case errors.Is(err, syscall.EPIPE):
 		return exitFine // whoever reads has had enough
 	}
-	fmt.Fprintln(errw, "entrace:", safe(err.Error()))
+	for line := range strings.SplitSeq(err.Error(), "\n") { // of errors that were joined
+		fmt.Fprintln(errw, "entrace:", safe(line))
+	}
 	if _, usage := errors.AsType[*usageError](err); usage || !a.started {
-		fmt.Fprintln(errw, "entrace: see 'entrace --help'")
+		fmt.Fprintf(errw, "entrace: see '%s --help'\n", cmd.CommandPath())
 		return exitUsage
 	}
 	return exitData
@@ -92,9 +97,32 @@ func (a *app) root() *cobra.Command {
 		Version:           version(),
 		SilenceErrors:     true,
 		SilenceUsage:      true,
-		PersistentPreRun:  func(*cobra.Command, []string) { a.started = true },
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
+
+		DisableSuggestions: true, // they are several lines
 	}
+	color := root.PersistentFlags().String("color", "auto", "color the output: always, never, or auto for a terminal that wants it")
+	root.PersistentPreRunE = func(*cobra.Command, []string) error {
+		switch *color {
+		case "always":
+			a.color = true
+		case "auto":
+			a.color = isTerminal(a.out) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+		case "never":
+		default:
+			return usagef("--color is %q, it can be always, never or auto", *color)
+		}
+		a.started = true
+		return nil
+	}
+	root.SetVersionTemplate("entrace {{.Version}}\n")
+	root.AddCommand(&cobra.Command{
+		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintln(a.out, "entrace", version())
+			return err
+		},
+	})
 	root.AddCommand(a.catCommand(), a.treeCommand(), a.infoCommand(), a.tailCommand(), a.convertCommand(),
 		a.mergeCommand(), a.recoverCommand(), a.verifyCommand(), a.receiveCommand())
 	return root
@@ -109,14 +137,44 @@ func version() string {
 
 // fileArgs wants n arguments and completes the names of traces.
 func fileArgs(c *cobra.Command, n int) *cobra.Command {
-	c.Args = cobra.ExactArgs(n)
-	c.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	c.Args = exactArgs(n)
+	c.ValidArgsFunction = func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 		if len(args) >= n {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return []string{"et", "iet"}, cobra.ShellCompDirectiveFilterFileExt
+		return completeTraces(cmd, args, toComplete)
 	}
 	return c
+}
+
+// completeTraces completes the names of traces.
+func completeTraces(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return []string{"et", "iet"}, cobra.ShellCompDirectiveFilterFileExt
+}
+
+// exactArgs wants n arguments and says what they are.
+func exactArgs(n int) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) != n {
+			return wrongArgs(c, args)
+		}
+		return nil
+	}
+}
+
+// minimumArgs wants at least n.
+func minimumArgs(n int) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) < n {
+			return wrongArgs(c, args)
+		}
+		return nil
+	}
+}
+
+func wrongArgs(c *cobra.Command, args []string) error {
+	_, want, _ := strings.Cut(c.Use, " ")
+	return usagef("%s wants %s, not %s", c.CommandPath(), want, count(len(args), "argument", "arguments"))
 }
 
 func isTerminal(w any) bool {
@@ -127,13 +185,60 @@ func isTerminal(w any) bool {
 // stdinName is what is printed as the name of the standard input.
 const stdinName = "standard input"
 
-// open returns a stream of the trace that name, "-" being the standard input,
-// leads to.
-func (a *app) open(name string) (io.ReadCloser, error) {
+// openTrace opens the trace name, for what is whole of it, and says on stderr what else
+// there is.
+func (a *app) openTrace(name string, o *format.OpenOptions) (*format.File, error) {
+	f, err := format.Open(name, o)
+	if err != nil {
+		return nil, err
+	}
+	n, missing := f.Journal()
+	a.tellJournal(f.Name(), count(n, "entry is", "entries are"), n > 0, missing)
+	return f, nil
+}
+
+// content opens the bytes of the trace that name, "-" being the standard input, leads to, and
+// says on stderr what else there is.
+func (a *app) content(name string) (io.ReadCloser, error) {
 	if name == "-" {
 		return io.NopCloser(a.in), nil
 	}
-	return openRegular(format.Find(name))
+	c, err := format.OpenContent(name)
+	if err != nil {
+		return nil, err
+	}
+	n, missing := c.Journal()
+	a.tellJournal(c.Name(), "the last entries are", n > 0, missing)
+	return c, nil
+}
+
+// tellJournal says on stderr that what is in the journal of the file name, if anything is, and
+// why more is missing.
+func (a *app) tellJournal(name, what string, some bool, missing error) {
+	if some {
+		fmt.Fprintf(a.err, "entrace: %s: %s from the crash buffer; 'entrace recover' makes one file of all\n", safe(name), what)
+	}
+	switch {
+	case missing == nil:
+	case errors.Is(missing, format.ErrLocked):
+		by := "a process"
+		if l := lockOf(name); l.pid > 0 {
+			by = fmt.Sprintf("process %d", l.pid)
+		}
+		fmt.Fprintf(a.err, "entrace: %s: %s is recording, its latest entries are not in the file yet\n", safe(name), by)
+	case errors.Is(missing, fs.ErrPermission):
+		fmt.Fprintf(a.err, "entrace: %s: the last entries are missing, its crash buffer is another user's: %s\n", safe(name), safe(missing.Error()))
+	default:
+		fmt.Fprintf(a.err, "entrace: %s: the last entries are missing: %s\n", safe(name), safe(missing.Error()))
+	}
+}
+
+// count returns n with the noun that goes with it.
+func count(n int, one, more string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + more
 }
 
 // openRegular opens a file to read it, whatever is in it.

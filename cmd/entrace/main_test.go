@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -37,10 +38,15 @@ func entrace(t *testing.T, stdin []byte, args ...string) (code int, out, errs st
 	return code, o.String(), e.String()
 }
 
-// fine runs the command and wants exit status 0 and nothing on standard error.
+// isRecording is what the command says on standard error of a growing file.
+var isRecording = regexp.MustCompile(`entrace: .* is recording, its latest entries are not in the file yet\n`)
+
+// fine runs the command and wants exit status 0 and nothing on standard error, but that a file
+// is growing.
 func fine(t *testing.T, stdin []byte, args ...string) string {
 	t.Helper()
 	code, out, errs := entrace(t, stdin, args...)
+	errs = isRecording.ReplaceAllString(errs, "")
 	if code != exitFine || errs != "" {
 		t.Fatalf("entrace %s: exit %d, %s", strings.Join(args, " "), code, errs)
 	}
@@ -285,7 +291,7 @@ func TestTreeColor(t *testing.T) {
 	t.Chdir(t.TempDir())
 	sampleTrace(t, "app.et")
 	var out bytes.Buffer
-	a := &app{out: &out, color: true}
+	a := &app{out: &out, err: io.Discard, color: true}
 	must(t, a.tree(t.Context(), "app.et", treeOptions{}))
 	plain := regexp.MustCompile(`\x1b\[\d+m`).ReplaceAllString(out.String(), "")
 	if withoutPID(plain) != sampleTree || !strings.Contains(out.String(), "\x1b[31mERROR\x1b[0m") {
@@ -426,7 +432,7 @@ func TestRecoverCommand(t *testing.T) {
 		t.Error("recover -o changed the source")
 	}
 	out = fine(t, nil, "recover", "app.et")
-	if !strings.Contains(out, "app.et: 332 whole entries") || !strings.Contains(out, "cut at offset") {
+	if !strings.Contains(out, "app.et: finished, 332 entries\n") || !strings.Contains(out, "cut at offset") {
 		t.Errorf("it says %s", out)
 	}
 	fine(t, nil, "verify", "app.et")
@@ -595,13 +601,39 @@ func TestCrashBuffer(t *testing.T) {
 		must(t, err)
 		must(t, os.WriteFile("app"+ext, b, 0o600))
 	}
-	if out := fine(t, nil, "info", "app.et"); !strings.Contains(out, "pending      5 entries in the crash buffer") {
-		t.Errorf("info prints\n%s", out)
+	if code, _, errs := entrace(t, nil, "cat", filepath.Join(dir, "live.et")); code != exitFine || !isRecording.MatchString(errs) {
+		t.Errorf("of a growing file cat says %s", errs)
 	}
-	if out := fine(t, nil, "recover", "-o", "copy.et", "app.et"); !strings.Contains(out, "5 of them came from the crash buffer") {
+	// Every reader shows it, and changes nothing.
+	for _, r := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"info", "app.et"}, "pending      5 of the entries are in the crash buffer"},
+		{[]string{"tree", "app.et"}, "record 4"},
+		{[]string{"cat", "app.iet"}, "record 4"},
+		{[]string{"tail", "-n", "1", "app.et"}, "record 4"},
+		{[]string{"verify", "app.et"}, "6 entries, 0 problems"},
+		{[]string{"convert", "app.iet", "-", "--to", "iet"}, "record 4"},
+		{[]string{"convert", "app.et", "-", "--to", "otlp"}, "record 4"},
+		{[]string{"merge", "app.et", "-o", "-", "--to", "iet"}, "record 4"},
+	} {
+		code, out, errs := entrace(t, nil, r.args...)
+		if code != exitFine || !strings.Contains(out, r.want) || !strings.Contains(errs, "from the crash buffer") {
+			t.Errorf("%q: exit %d, prints\n%s\nand %s", r.args, code, out, errs)
+		}
+	}
+	for _, name := range []string{"made.iet", "made.et"} {
+		entrace(t, nil, "convert", "app.et", name)
+		if out := fine(t, nil, "cat", name); strings.Count(out, "record ") != 5 {
+			t.Errorf("convert made %s of\n%s", name, out)
+		}
+		must(t, os.Remove(name))
+	}
+	if out := fine(t, nil, "recover", "-o", "copy.et", "app.et"); !strings.Contains(out, "copy.et: saved, 6 entries (5 from the crash buffer)") {
 		t.Errorf("recover -o prints\n%s", out)
 	}
-	if out := fine(t, nil, "recover", "app.et"); !strings.Contains(out, "app.et: 6 whole entries") || !strings.Contains(out, "5 of them") {
+	if out := fine(t, nil, "recover", "app.et"); !strings.Contains(out, "app.et: finished, 6 entries (5 from the crash buffer)") {
 		t.Errorf("recover prints\n%s", out)
 	}
 	for _, name := range []string{"copy.et", "app.et"} {
@@ -616,6 +648,49 @@ func TestCrashBuffer(t *testing.T) {
 	must(t, err)
 	if len(list) != 2 {
 		t.Errorf("files are %v", list)
+	}
+}
+
+// TestRecoverPlainFolder finishes what killed programs left in a folder, and leaves alone what
+// is whole or growing.
+func TestRecoverPlainFolder(t *testing.T) {
+	live := t.TempDir()
+	t.Chdir(t.TempDir())
+	rec, err := format.Create(filepath.Join(live, "live.et"), &format.RecorderOptions{BufferDir: live})
+	must(t, err)
+	if d, err := rec.Durability(); d != format.DurabilityProcess {
+		t.Skip("no crash buffer here:", err)
+	}
+	must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("record"), Metadata: named("event").Metadata}))
+	for _, name := range []string{"a-1", "a-2", "a-3", "a-4"} {
+		for _, ext := range []string{".iet", ".iet.buffer"} {
+			must(t, os.WriteFile(name+ext, read(t, filepath.Join(live, "live"+ext)), 0o600))
+		}
+	}
+	must(t, rec.Close(t.Context()))
+	fine(t, nil, "convert", filepath.Join(live, "live.et"), "whole.iet")
+	must(t, os.WriteFile("text.iet", []byte("no trace"), 0o600))
+	growing, err := format.Create("growing.et", nil)
+	must(t, err)
+	defer growing.Close(t.Context())
+	if out := fine(t, nil, "recover", "a-1.iet", "a-2.et"); out != "a-1.et: finished, 2 entries (1 from the crash buffer)\na-2.et: finished, 2 entries (1 from the crash buffer)\n" {
+		t.Errorf("of two files it prints\n%s", out)
+	}
+	must(t, os.Remove("a-4.iet")) // its journal is left
+	if out := fine(t, nil, "recover", "."); !strings.Contains(out, "a-3.et: finished, 2 entries (1 from the crash buffer)\n") || !strings.Contains(out, "a-4.et: finished, 2 entries") || strings.Count(out, "\n") != 2 {
+		t.Errorf("of a folder it prints\n%s", out)
+	}
+	if out := fine(t, nil, "recover", "."); out != ".: nothing to recover\n" {
+		t.Errorf("a second time it prints\n%s", out)
+	}
+	var got []string
+	list, err := os.ReadDir(".")
+	must(t, err)
+	for _, e := range list {
+		got = append(got, e.Name())
+	}
+	if want := []string{"a-1.et", "a-2.et", "a-3.et", "a-4.et", "growing.iet", "text.iet", "whole.iet"}; !slices.Equal(slices.DeleteFunc(got, func(s string) bool { return strings.HasPrefix(s, "growing.iet.") }), want) {
+		t.Errorf("there is %q, want %q", got, want)
 	}
 }
 

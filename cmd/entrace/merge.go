@@ -22,7 +22,7 @@ func (a *app) mergeCommand() *cobra.Command {
 		Short: "Join the traces of several services",
 		Long: "merge joins traces, of whatever format, into OUT. A span that a service began for a\n" +
 			"caller whose span is in another file hangs below that one.",
-		Args: cobra.MinimumNArgs(1),
+		Args: minimumArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.merge(cmd.Context(), args, out, &flags)
 		},
@@ -116,7 +116,7 @@ func (a *app) view(ctx context.Context, name, from string) (v *format.View, dama
 		done()
 		return nil, nil, nil, err
 	}
-	f, err := format.Open(path, nil)
+	f, err := a.openTrace(path, nil)
 	if err == nil {
 		if v, err = format.NewView(f); err != nil {
 			err = errors.Join(err, f.Close())

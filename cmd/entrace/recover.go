@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -36,40 +38,58 @@ func (a *app) recoverCommand() *cobra.Command {
 	var output string
 	var asJSON bool
 	c := &cobra.Command{
-		Use:   "recover FILE|DIR",
-		Short: "Save what is whole of the traces of programs that died",
+		Use:   "recover FILE|DIR...",
+		Short: "Finish the traces of programs that died",
 		Long: "recover brings in what the crash buffer beside FILE still holds, then keeps the\n" +
-			"entries up to where it is damaged, and says where and\n" +
-			"why that is. It finishes FILE in place: what was to become app.et becomes that,\n" +
-			"an x.iet is cut. A corrupt original is kept as FILE.broken. With -o it leaves\n" +
-			"FILE alone and writes OUT, an IET if it is called x.iet and else an ET.\n\n" +
-			"Of DIR, the folder of a flight recorder, it makes a trace, DATE-…-crash.et, of\n" +
-			"every ring whose process died, and finishes the traces that such ones were\n" +
-			"writing. Those of living processes are left alone.",
-		RunE: func(_ *cobra.Command, args []string) error {
-			return a.recover(args[0], output, asJSON)
+			"entries up to where it is damaged, and says where and why that is. It finishes\n" +
+			"FILE in place: app.iet becomes app.et, unless it came to a clean end. A corrupt\n" +
+			"original is kept as FILE.broken. With -o it leaves FILE alone and writes OUT, an\n" +
+			"IET if it is called x.iet and else an ET.\n\n" +
+			"Of DIR it finishes all that programs which died have left there. Of every ring of\n" +
+			"a flight recorder whose process died it makes a trace, DATE-…-crash.et. What\n" +
+			"living processes write is left alone.",
+		Args: minimumArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if output != "" && len(args) > 1 {
+				return usagef("-o is for a single file")
+			}
+			var errs []error
+			for _, name := range args {
+				err := a.recover(cmd.Context(), name, output, asJSON)
+				if len(args) > 1 && err != nil && !errors.Is(err, errQuiet) {
+					err = fmt.Errorf("%s: %w", name, err)
+				}
+				errs = append(errs, err)
+			}
+			return errors.Join(errs...)
 		},
+		ValidArgsFunction: completeTraces,
 	}
 	c.Flags().StringVarP(&output, "output", "o", "", "write `OUT` instead of changing FILE")
 	c.Flags().BoolVar(&asJSON, "json", false, "print a JSON object")
-	return fileArgs(c, 1)
+	return c
 }
 
-func (a *app) recover(name, output string, asJSON bool) error {
+func (a *app) recover(ctx context.Context, name, output string, asJSON bool) error {
 	if name == "-" && output == "" {
 		return usagef("of the standard input, -o must say where to")
 	}
 	if fi, err := os.Stat(name); err == nil && fi.IsDir() {
 		if output != "" {
-			return usagef("-o is for a single file, %s is a folder", safe(name))
+			return usagef("-o is for a single file, %s is a folder", name)
 		}
-		return a.recoverFolder(name, asJSON)
+		return a.recoverFolder(ctx, name, asJSON)
 	}
 	path, done, err := a.seekable(name)
 	if err != nil {
 		return err
 	}
 	defer done()
+	if output == "" {
+		if path, err = toFinish(path); err != nil {
+			return err
+		}
+	}
 	r, err := format.Recover(path, output)
 	if errors.Is(err, fs.ErrExist) && output != "" {
 		return thereAlready(output)
@@ -80,6 +100,32 @@ func (a *app) recover(name, output string, asJSON bool) error {
 	if name == "-" {
 		r.Name = stdinName
 	}
+	return a.recovered(r, asJSON)
+}
+
+// toFinish returns the name under which the file name is to be finished: an ET for an IET,
+// unless that has come to a clean end, or an ET is there already.
+func toFinish(name string) (string, error) {
+	base, ok := strings.CutSuffix(name, ".iet")
+	if !ok {
+		return name, nil
+	}
+	if _, err := os.Lstat(base + ".et"); err == nil {
+		return name, nil
+	}
+	r, err := format.Inspect(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, format.ErrTruncated):
+		return name, nil
+	case err != nil:
+		return "", err
+	case r.Ended && r.Reason == format.CutClean && r.Pending == 0 || r.Format != format.IET:
+		return name, nil
+	}
+	return base + ".et", nil
+}
+
+func (a *app) recovered(r *format.Report, asJSON bool) error {
 	v := recovery{
 		File: r.Name, Output: r.Output, Broken: r.Broken, Version: r.Version, Format: r.Format.String(), Entries: r.Entries,
 		Bytes: r.Size, ValidBytes: r.GoodBytes, Discarded: r.Size - r.GoodBytes, Cut: r.Reason, CutOffset: r.GoodBytes, Ended: r.Ended, Pending: r.Pending,
@@ -90,10 +136,11 @@ func (a *app) recover(name, output string, asJSON bool) error {
 	if r.Damage != nil {
 		v.Damage = r.Damage.Error()
 	}
+	var err error
 	if asJSON {
 		err = a.printJSON(v)
 	} else {
-		err = a.printRecovery(&v)
+		err = a.printRecovery(&v, r.Finished())
 	}
 	if err == nil && r.Reason == format.CutCorrupt {
 		err = errQuiet
@@ -101,12 +148,8 @@ func (a *app) recover(name, output string, asJSON bool) error {
 	return err
 }
 
-func (a *app) printRecovery(v *recovery) error {
-	_, err := fmt.Fprintf(a.out, "%s: %d whole entries, %d bytes\n", safe(v.Output), v.Entries, v.ValidBytes)
-	if v.Pending > 0 {
-		_, e := fmt.Fprintf(a.out, "%s: %d of them came from the crash buffer\n", safe(v.Output), v.Pending)
-		err = errors.Join(err, e)
-	}
+func (a *app) printRecovery(v *recovery, finished string) error {
+	_, err := fmt.Fprintln(a.out, safe(finished))
 	if v.Journal != "" {
 		_, e := fmt.Fprintf(a.out, "%s: records are missing: %s\n", safe(v.Output), safe(v.Journal))
 		err = errors.Join(err, e)
@@ -135,8 +178,9 @@ type crash struct {
 	Error   string     `json:"error,omitempty"`
 }
 
-// recoverFolder recovers the folder of a flight recorder.
-func (a *app) recoverFolder(dir string, asJSON bool) error {
+// recoverFolder finishes what dead processes left in a folder: rings of flight recorders, and
+// plain recordings.
+func (a *app) recoverFolder(ctx context.Context, dir string, asJSON bool) error {
 	crashes, finished, err := control.Recover(dir)
 	for i := range crashes {
 		c := &crashes[i]
@@ -153,7 +197,15 @@ func (a *app) recoverFolder(dir string, asJSON bool) error {
 			return perr
 		}
 	}
-	if asJSON {
+	plain := 0
+	ferr := format.RecoverFolder(ctx, dir, func(r *format.Report, rerr error) {
+		plain++
+		if rerr == nil {
+			rerr = a.recovered(r, asJSON)
+		}
+		err = errors.Join(err, rerr)
+	})
+	if err = errors.Join(err, ferr); asJSON {
 		return err
 	}
 	for _, name := range finished {
@@ -161,7 +213,7 @@ func (a *app) recoverFolder(dir string, asJSON bool) error {
 			return perr
 		}
 	}
-	if len(crashes)+len(finished) == 0 && err == nil {
+	if len(crashes)+len(finished)+plain == 0 && err == nil {
 		_, err = fmt.Fprintf(a.out, "%s: nothing to recover\n", safe(dir))
 	}
 	return err

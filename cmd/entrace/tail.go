@@ -40,7 +40,7 @@ func (a *app) tail(ctx context.Context, name string, n int, follow, asJSON bool)
 		return err
 	}
 	defer done()
-	f, err := format.Open(seekable, &format.OpenOptions{Prefix: true})
+	f, err := a.openTrace(seekable, &format.OpenOptions{Prefix: true})
 	if err != nil {
 		return torn(name, err)
 	}

@@ -50,7 +50,7 @@ func (a *app) tree(ctx context.Context, name string, o treeOptions) error {
 	}
 	defer done()
 	lock := lockOf(name)
-	f, err := format.Open(path, &format.OpenOptions{Prefix: true})
+	f, err := a.openTrace(path, &format.OpenOptions{Prefix: true})
 	if err != nil {
 		return torn(name, err)
 	}

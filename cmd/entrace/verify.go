@@ -39,14 +39,19 @@ func (a *app) verify(name string) error {
 	if err != nil {
 		return err
 	}
+	missing := r.Journal
+	if r.Live {
+		missing = format.ErrLocked
+	}
+	a.tellJournal(r.Name, count(r.Pending, "entry is", "entries are"), r.Pending > 0, missing)
 	end := ""
-	if !r.Ended && !r.Live {
-		end = "; no entry marks a clean end"
+	if !r.Ended && !r.Live && r.Format != format.ET {
+		end = "; the program was killed (no end entry)"
 	}
 	if name == "-" {
 		r.Name = stdinName
 	}
-	_, err = fmt.Fprintf(a.out, "%s: %d entries, %d problems%s\n", safe(r.Name), r.Entries, problems, end)
+	_, err = fmt.Fprintf(a.out, "%s: %s, %s%s\n", safe(r.Name), count(r.Entries, "entry", "entries"), count(problems, "problem", "problems"), end)
 	if err == nil && problems > 0 {
 		err = errQuiet
 	}

@@ -36,6 +36,10 @@ type File struct {
 	f    *os.File
 	size int64
 
+	// What follows the first end bytes of the file is in tail, if that is not nil.
+	end  int64
+	tail []byte
+
 	mu sync.RWMutex // held for reading while the map is looked at
 
 	m      mmap.MMap // nil: read f instead
@@ -86,11 +90,21 @@ func (s *File) Size() int64 { return s.size }
 // File returns the open file beneath, for Stat and the like.
 func (s *File) File() *os.File { return s.f }
 
-// Shrunk reports whether the file is shorter now than the view. The end of the
-// last page then reads as zeros, without a fault.
+// Extend makes the view of the first end bytes of the file go on with tail, which is the
+// File's from now on. It must not be called with View or ReadAt.
+func (s *File) Extend(end int64, tail []byte) {
+	s.end, s.tail, s.size = end, tail, end+int64(len(tail))
+}
+
+// Shrunk reports whether the file is shorter now than what the view has of it. The end of
+// the last page then reads as zeros, without a fault.
 func (s *File) Shrunk() bool {
+	size := s.size
+	if s.tail != nil {
+		size = s.end
+	}
 	fi, err := s.f.Stat()
-	return err == nil && fi.Size() < s.size
+	return err == nil && fi.Size() < size
 }
 
 // View calls fn with the n bytes at off, which are gone when fn returns. fn must
@@ -105,6 +119,26 @@ func (s *File) View(off, n int64, fn func(b []byte) error) error {
 	if s.closed {
 		return ErrClosed
 	}
+	if s.tail == nil || off+n <= s.end {
+		return s.stored(off, n, fn)
+	}
+	if off >= s.end {
+		return fn(s.tail[off-s.end:][:n:n])
+	}
+	b := make([]byte, n) // of both
+	err := s.stored(off, s.end-off, func(v []byte) error {
+		copy(b, v)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	copy(b[s.end-off:], s.tail)
+	return fn(b)
+}
+
+// stored is View of what is in the file.
+func (s *File) stored(off, n int64, fn func(b []byte) error) error {
 	if s.m == nil {
 		if n > math.MaxInt {
 			return ErrBounds

@@ -1,0 +1,101 @@
+package format
+
+import (
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/entrace-go/entrace/internal/mapfile"
+	"github.com/entrace-go/entrace/internal/osfile"
+)
+
+// A source is what there is to read of a trace: its file, and behind that what the journal
+// of its dead writer holds.
+type source struct {
+	*mapfile.File
+
+	name    string
+	stored  int64 // how many of the bytes are in the file, too
+	missing error // as File.Journal returns it
+}
+
+// openSource opens a trace. With lenient the journal replaces what is behind damage in an
+// IET; else what is corrupt is left as it is.
+func openSource(name string, lenient bool) (*source, error) {
+	var b *deadBuffer
+	var missing error
+	if strings.HasSuffix(name, extIET) {
+		// Before the file, so that no recovery comes in between.
+		if b, missing = openBuffer(name, false); b == nil && missing == nil && osfile.Locked(name) {
+			missing = ErrLocked
+		}
+	}
+	m, err := mapfile.Open(name)
+	if b != nil {
+		// It is all in memory by now, and whoever wants to recover need not wait.
+		err = errors.Join(err, b.close())
+	}
+	if err != nil {
+		return nil, err
+	}
+	s := &source{File: m, name: name, stored: m.Size(), missing: missing}
+	if b != nil {
+		s.missing = s.extend(b, lenient)
+	}
+	return s, nil
+}
+
+// extend makes what b holds a part of the source, and returns why some of that is missing.
+func (s *source) extend(b *deadBuffer, lenient bool) error {
+	if b.records == 0 {
+		return b.damage()
+	}
+	err := safely(func() error {
+		at, tail, err := b.tail(s, s.stored, lenient)
+		if err != nil {
+			return err
+		}
+		there := make([]byte, max(0, min(int64(len(tail)), s.stored-at)))
+		if _, err := s.ReadAt(there, at); err != nil {
+			return err
+		}
+		same := 0
+		for same < len(there) && there[same] == tail[same] {
+			same++
+		}
+		s.stored = at + int64(same)
+		s.Extend(at, tail)
+		return nil
+	})
+	return errors.Join(err, b.damage())
+}
+
+// A Content is the bytes of a trace as [Open] sees them: the file, and behind it what the
+// journal of a dead writer holds.
+type Content struct {
+	*io.SectionReader
+
+	src *source
+}
+
+// OpenContent opens the trace file name as [Open] does, to read it with [NewReader] or to
+// copy it. The end of a growing file is where it was then.
+func OpenContent(name string) (*Content, error) {
+	src, err := openSource(Find(name), false)
+	if err != nil {
+		return nil, openError(err)
+	}
+	return &Content{io.NewSectionReader(src, 0, src.Size()), src}, nil
+}
+
+// Name returns the name of the file that was opened.
+func (c *Content) Name() string { return c.src.name }
+
+// Journal returns how many bytes came from the journal, and what [File.Journal] returns of
+// what is missing.
+func (c *Content) Journal() (size int64, missing error) {
+	return max(0, c.Size()-c.src.stored), c.src.missing
+}
+
+// Close closes the file.
+func (c *Content) Close() error { return c.src.Close() }
