@@ -25,7 +25,7 @@
 // # Environment
 //
 // An option beats the environment, which beats the default. Empty is unset. A value that is
-// not understood is reported to otel.Handle with its text and ignored. What is about the
+// not understood is reported on the console with its text and ignored. What is about the
 // file is in the table of package exporter; Setup reads that and
 //
 //	variable                          default                 option
@@ -33,6 +33,9 @@
 //	    a list: entrace, none, names given with WithSpanExporter
 //	OTEL_EXPORTER_ENTRACE_MODE        live                    WithMode
 //	    live, batch: when spans start and when they end, or in batches when they have ended
+//	OTEL_EXPORTER_ENTRACE_LEVEL       info                    –
+//	    debug, info, warn, error or one with a number, as info+2: what LogHandler and
+//	    WithSlogDefault record; debug for a flight recorder
 //	OTEL_EXPORTER_ENTRACE_ENDPOINT    –                       WithEndpoint
 //	    tcp://host:port, tls://host:port or unix:///path: where entrace receive or ENTRACE
 //	    takes what is recorded, beside the file; without a port 6142; see package remote
@@ -54,8 +57,21 @@
 //	    a list of these two, or none
 //
 // Sizes are bytes or have a unit, as 10MB or 64MiB have; times are milliseconds or have one,
-// as 5s or 1m30s. What is not understood is told to OpenTelemetry's error handler, and
-// the default holds; so is a variable that begins as these do and is not known.
+// as 5s or 1m30s. A variable that begins as these do and is not known is reported, too.
+//
+// # The console
+//
+// What goes wrong after Setup, such as a disk that is full, and what happens to files is told
+// on stderr, or to the handler that [Pipeline.LogHandler] was given, and never recorded:
+// warnings and notices that begin with "entrace: ". See [WithErrorHandler] and
+// [WithoutNotices].
+//
+// # The end of a program
+//
+// Shutdown finishes the file. A program that is killed leaves an IET and a crash buffer, which
+// all commands read, and which the next start of the same service or 'entrace recover'
+// finishes. SIGTERM, which docker stop and Kubernetes send, kills a program that does not
+// handle it: catch it, say with signal.NotifyContext, and call Shutdown, or use [WithSignals].
 //
 // The SDK reads by itself: OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, OTEL_TRACES_SAMPLER,
 // OTEL_TRACES_SAMPLER_ARG, OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT and the other limits, and in mode

@@ -9,11 +9,10 @@ import (
 	"sync"
 	"testing"
 
-	"go.opentelemetry.io/otel"
-
 	"github.com/entrace-go/entrace"
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/notice"
 	"github.com/entrace-go/entrace/remote"
 )
 
@@ -107,8 +106,8 @@ func TestEndpoint(t *testing.T) {
 // without the token.
 func TestEndpointWrong(t *testing.T) {
 	var reported []string
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { reported = append(reported, err.Error()) }))
-	defer otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) {}))
+	notice.SetErrorHandler(func(err error) { reported = append(reported, err.Error()) })
+	defer notice.SetErrorHandler(func(error) {})
 	t.Setenv("OTEL_EXPORTER_ENTRACE_PATH", filepath.Join(t.TempDir(), "a.et"))
 	for endpoint, token := range map[string]string{"http://x:1": "", "tcp://x:": "", "tcp://localhost:1": "short"} {
 		reported = nil

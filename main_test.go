@@ -3,6 +3,7 @@ package entrace_test
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -11,7 +12,15 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// program is run instead of the tests if a test wants to see it end.
+var program func(end string)
+
+func TestMain(m *testing.M) {
+	if end := os.Getenv("ENTRACE_TEST_END"); end != "" && program != nil {
+		program(end)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func must(t testing.TB, err error) {
 	t.Helper()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"go.opentelemetry.io/otel/sdk/resource"
@@ -12,6 +13,7 @@ import (
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/internal/env"
+	"github.com/entrace-go/entrace/internal/notice"
 	"github.com/entrace-go/entrace/remote"
 )
 
@@ -23,6 +25,7 @@ const (
 	envToken          = "OTEL_EXPORTER_ENTRACE_TOKEN" //nolint:gosec // the name of one
 	envControl        = "OTEL_EXPORTER_ENTRACE_CONTROL"
 	envControlConfig  = envControl + "_CONFIG"
+	envLevel          = "OTEL_EXPORTER_ENTRACE_LEVEL"
 	envDisabled       = "OTEL_SDK_DISABLED"
 	envPropagators    = "OTEL_PROPAGATORS"
 )
@@ -59,6 +62,7 @@ type config struct {
 	sampler   sdktrace.Sampler
 	noGlobals bool
 	slog      bool
+	signals   []os.Signal
 }
 
 // WithControl records for c: to its ring, live, and those spans, too, that are recorded but
@@ -80,8 +84,26 @@ func WithEndpoint(target string, o *remote.SenderOptions) Option {
 
 // WithSlogDefault makes slog's default logger write to the recorder and, as text, to
 // stderr; to stderr alone if nothing can be recorded. It stays slog's default after
-// Shutdown.
+// Shutdown. For another console use [Pipeline.LogHandler].
 func WithSlogDefault() Option { return option(func(c *config) { c.slog = true }) }
+
+// WithErrorHandler sets who is told of what goes wrong later on, such as a full disk, and of
+// variables that are not understood; by default that is the console, at level WARN. It holds
+// for the process, and may be otel.Handle unless that ends in a logger that records.
+func WithErrorHandler(fn func(error)) Option {
+	return option(func(*config) { notice.SetErrorHandler(fn) })
+}
+
+// WithoutNotices keeps the lines from the console that say what happens to files: a flight
+// recorder wrote one, that of a dead process was finished, old ones were removed.
+func WithoutNotices() Option { return option(func(*config) { notice.SetQuiet(true) }) }
+
+// WithSignals shuts the Pipeline down when the process gets one of the signals, such as
+// syscall.SIGTERM, which docker stop sends, and then lets the signal end the process as it
+// would have. It is for programs that do not handle the signals themselves.
+func WithSignals(signals ...os.Signal) Option {
+	return option(func(c *config) { c.signals = append(c.signals, signals...) })
+}
 
 // WithSampler sets the sampler of the TracerProvider, where the environment has another
 // one. With a control, use it rather than the SDK's own option, which would keep spans that
@@ -145,7 +167,7 @@ func (c *config) modeEnvironment() {
 		c.mode = ModeLive
 	case ModeLive, ModeBatch:
 	default:
-		env.Report(fmt.Errorf("entrace: mode %q is ignored: neither live nor batch", c.mode))
+		notice.Error(fmt.Errorf("entrace: mode %q is ignored: neither live nor batch", c.mode))
 		c.mode = ModeLive
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,7 +17,9 @@ import (
 	"github.com/entrace-go/entrace/control/provider"
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/crashtext"
 	"github.com/entrace-go/entrace/internal/env"
+	"github.com/entrace-go/entrace/internal/notice"
 	"github.com/entrace-go/entrace/internal/selfmetrics"
 	"github.com/entrace-go/entrace/remote"
 )
@@ -29,6 +32,7 @@ type recording struct {
 	ours     bool             // the control was made here
 	resource *resource.Resource
 	account  *selfmetrics.Account // nil: off
+	crash    *crashtext.Output    // nil: none
 }
 
 // open opens what spans and log records go to. With an error it drops them.
@@ -36,18 +40,33 @@ func (c *config) open() (*recording, error) {
 	r := new(recording)
 	var err error
 	if r.resource, err = exporter.Resource(c.resource); err != nil {
-		env.Report(fmt.Errorf("entrace: resource: %w", err)) // it is usable all the same
+		notice.Error(fmt.Errorf("entrace: resource: %w", err)) // it is usable all the same
 	}
 	failed := c.openRecorder(r)
 	if failed != nil {
 		r.recorder = format.Discard()
 	}
+	r.keepCrashText()
 	r.account = selfmetrics.Observe(r.recorder) // also when there are only logs
 	// Logs before the first span find the resource already.
 	if _, err := exporter.RecordResource(r.recorder, r.resource); err != nil {
-		env.Report(err)
+		notice.Error(err)
 	}
 	return r, failed
+}
+
+// keepCrashText has the runtime write to a file beside the growing one why the process dies,
+// if it does. A flight recorder does so itself.
+func (r *recording) keepCrashText() {
+	if !r.owned || r.recorder.StreamPath() == "" {
+		return
+	}
+	name := r.recorder.StreamPath() + crashtext.Ext
+	_ = os.Remove(name) // the path is this process's now
+	var err error
+	if r.crash, err = crashtext.Open(name); err != nil {
+		notice.Error(fmt.Errorf("a panic will leave no text: %w", err))
+	}
 }
 
 func (c *config) openRecorder(r *recording) (err error) {
@@ -105,6 +124,7 @@ func (r *recording) close(ctx context.Context, finish bool) (err error) {
 	default:
 		err = errors.Join(err, r.recorder.Close(ctx))
 	}
+	r.crash.Close()
 	return errors.Join(err, r.account.Close(ctx))
 }
 
@@ -116,7 +136,7 @@ func (c *config) endpointEnvironment() {
 	if s, ok := env.Lookup(envEndpoint); ok && c.endpoint == "" {
 		// The error is made here for its text, the sender where it is needed.
 		if _, err := remote.NewSender(s, &c.sending); err != nil {
-			env.Report(fmt.Errorf("entrace: %s is ignored: %w", envEndpoint, err))
+			notice.Error(fmt.Errorf("entrace: %s is ignored: %w", envEndpoint, err))
 			return
 		}
 		c.endpoint = s
@@ -131,7 +151,7 @@ func (c *config) sender() (format.Tee, error) {
 	}
 	o := c.sending
 	if o.OnError == nil {
-		o.OnError = env.Report
+		o.OnError = notice.Error
 	}
 	return remote.NewSender(c.endpoint, &o)
 }
@@ -162,8 +182,8 @@ func (c *config) controlled(s *exporter.Settings, service string) (ctl *control.
 	}
 	dir := filepath.Clean(env.Expand(defaultTraces, service))
 	o := &control.Options{
-		Source: control.Env(envControl, dir, env.Report), Providers: provider.All(), Service: service,
-		Version: s.Recording.Version, BufferDir: s.Recording.BufferDir, OnError: func(err error) { env.Report(fmt.Errorf("entrace: %w", err)) },
+		Source: control.Env(envControl, dir, notice.Error), Providers: provider.All(), Service: service, OnTrace: wrote,
+		Version: s.Recording.Version, BufferDir: s.Recording.BufferDir, OnError: func(err error) { notice.Error(fmt.Errorf("entrace: %w", err)) },
 	}
 	if file {
 		def := filesource.Defaults()
@@ -179,10 +199,22 @@ func (c *config) controlled(s *exporter.Settings, service string) (ctl *control.
 	ctl, err := control.New(o)
 	if err != nil {
 		// A flight recorder that cannot be had costs no more than itself.
-		env.Report(fmt.Errorf("entrace: there is no flight recorder, a file is recorded instead: %w", err))
+		notice.Error(fmt.Errorf("entrace: there is no flight recorder, a file is recorded instead: %w", err))
 		return nil, false
 	}
 	return ctl, true
+}
+
+// wrote tells of a trace that a flight recorder has made.
+func wrote(t *control.Trace) {
+	if t.Verdict() != control.Started || t.Path() == "" {
+		return
+	}
+	why := t.Request().Reason
+	if why == "" {
+		why = t.Request().Trigger
+	}
+	notice.Info(fmt.Sprintf("wrote %s: %s", t.Path(), why))
 }
 
 // mustBeLive tells of what a control leaves no room for.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/signal"
 	"strings"
 	"sync"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/env"
+	"github.com/entrace-go/entrace/internal/notice"
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
@@ -28,6 +30,8 @@ type Pipeline struct {
 	recording *recording
 	provider  *sdktrace.TracerProvider
 	own       sdktrace.SpanProcessor // that records; nil without
+
+	level slog.Level // that is recorded
 
 	mu   sync.Mutex
 	done bool
@@ -67,16 +71,33 @@ func Setup(ctx context.Context, options ...Option) (*Pipeline, error) {
 	if own != nil { // last, to see what the others add
 		o = append(o, sdktrace.WithSpanProcessor(own))
 	}
-	p := &Pipeline{recording: rec, own: own, provider: sdktrace.NewTracerProvider(o...)}
-	c.globals(p.provider, rec.recorder)
+	p := &Pipeline{recording: rec, own: own, provider: sdktrace.NewTracerProvider(o...), level: levelFor(rec.recorder)}
+	c.globals(p, p.provider)
+	p.endOn(c.signals)
 	return p, failed
 }
 
+// levelFor returns the level from which log records are recorded to r.
+func levelFor(r *format.Recorder) slog.Level {
+	level := slog.LevelInfo
+	if r.IsRing() {
+		level = slog.LevelDebug
+	}
+	if s, ok := env.Lookup(envLevel); ok {
+		var l slog.Level
+		if err := l.UnmarshalText([]byte(s)); err == nil {
+			return l
+		}
+		env.ReportValue(envLevel, s, errors.New("want debug, info, warn or error, or one with a number, as info+2"))
+	}
+	return level
+}
+
 // globals makes tp and the propagator of the environment OpenTelemetry's own, and a logger
-// that records to r slog's, as far as the options have it so.
-func (c *config) globals(tp trace.TracerProvider, r *format.Recorder) {
+// that records slog's, as far as the options have it so.
+func (c *config) globals(p *Pipeline, tp trace.TracerProvider) {
 	if c.slog {
-		slog.SetDefault(slog.New(slogHandler(r)))
+		slog.SetDefault(slog.New(p.LogHandler(nil)))
 	}
 	if c.noGlobals {
 		return
@@ -87,22 +108,58 @@ func (c *config) globals(tp trace.TracerProvider, r *format.Recorder) {
 	}
 }
 
-// slogHandler returns a handler that writes to stderr and to r. It does not wrap slog's
-// default: that writes through package log, which writes through slog's default.
-func slogHandler(r *format.Recorder) slog.Handler {
-	console := slog.NewTextHandler(os.Stderr, nil)
+// LogHandler returns a handler that hands records to console and records them; it is console
+// alone if nothing can be recorded. A nil console is text on stderr. What this module itself
+// has to say later on, such as that the disk is full, goes to console from now on, at level
+// WARN or INFO and with the prefix "entrace: ", and is never recorded.
+//
+// Recorded are levels from OTEL_EXPORTER_ENTRACE_LEVEL on: by default INFO, and DEBUG for a
+// flight recorder. console decides for itself.
+func (p *Pipeline) LogHandler(console slog.Handler) slog.Handler {
+	if console == nil || fmt.Sprintf("%T", console) == "*slog.defaultHandler" {
+		// That one writes through package log, which writes through slog's default, which
+		// this may become.
+		console = notice.Stderr()
+	}
+	notice.SetConsole(console)
+	r := p.Recorder()
 	if r.Discards() {
 		return console
 	}
-	return slog.NewMultiHandler(console, slogadapter.New(r, nil))
+	return slog.NewMultiHandler(console, slogadapter.New(r, &slogadapter.Options{Level: p.level}))
 }
+
+// endOn shuts p down on the first of the signals, and lets that end the process.
+func (p *Pipeline) endOn(signals []os.Signal) {
+	if len(signals) == 0 {
+		return
+	}
+	got := make(chan os.Signal, 1)
+	signal.Notify(got, signals...)
+	go func() {
+		s := <-got
+		ctx, cancel := context.WithTimeout(context.Background(), endGrace)
+		defer cancel()
+		if err := p.Shutdown(ctx); err != nil {
+			notice.Error(err)
+		}
+		signal.Reset(signals...)
+		if self, err := os.FindProcess(os.Getpid()); err == nil && self.Signal(s) == nil {
+			time.Sleep(endGrace) // it ends now
+		}
+		os.Exit(1) // where a process cannot be sent a signal
+	}()
+}
+
+// endGrace is how long Shutdown may take after a signal: docker kills after ten seconds.
+const endGrace = 5 * time.Second
 
 // nothing returns a Pipeline that records nothing. A TracerProvider that was shut down hands
 // out tracers that do nothing and leave span contexts alone.
 func nothing(c *config) *Pipeline {
 	p := &Pipeline{recording: &recording{recorder: format.Discard()}, provider: sdktrace.NewTracerProvider(), done: true}
-	_ = p.provider.Shutdown(context.Background())             // it has no processors
-	c.globals(noop.NewTracerProvider(), p.recording.recorder) // traces pass through all the same
+	_ = p.provider.Shutdown(context.Background()) // it has no processors
+	c.globals(p, noop.NewTracerProvider())        // traces pass through all the same
 	return p
 }
 
@@ -129,7 +186,7 @@ func (c *config) processors(ctx context.Context, r *recording) (own sdktrace.Spa
 		default:
 			e, err := f(ctx)
 			if err != nil {
-				env.Report(fmt.Errorf("entrace: %s=%q: %q: %w", envTracesExporter, s, name, err))
+				notice.Error(fmt.Errorf("entrace: %s=%q: %q: %w", envTracesExporter, s, name, err))
 				continue
 			}
 			others = append(others, sdktrace.NewBatchSpanProcessor(e))

@@ -25,6 +25,7 @@ import (
 	"github.com/entrace-go/entrace"
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/notice"
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
@@ -33,11 +34,11 @@ func reports(t *testing.T) func() string {
 	t.Helper()
 	var mu sync.Mutex
 	var all []string
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
+	notice.SetErrorHandler(func(err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		all = append(all, err.Error())
-	}))
+	})
 	return func() string {
 		mu.Lock()
 		defer mu.Unlock()

@@ -1,6 +1,7 @@
 package entrace_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log"
@@ -8,14 +9,17 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"go.opentelemetry.io/otel"
 
 	"github.com/entrace-go/entrace"
+	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/notice"
 )
 
 // stderr makes a file of os.Stderr and slog's default what it was at the end, and returns
@@ -140,4 +144,144 @@ func TestSlogDefaultComesBack(t *testing.T) {
 	if !strings.Contains(console(), "on purpose") {
 		t.Errorf("stderr has %q", console())
 	}
+}
+
+// TestLogHandler: the console that it is given decides for itself what it shows, the recorder
+// takes what OTEL_EXPORTER_ENTRACE_LEVEL says, and what the module itself has to say reaches
+// the console alone.
+func TestLogHandler(t *testing.T) {
+	for _, tt := range []struct {
+		level, control string
+		want           string // messages that are recorded
+	}{
+		{"", "", "info,warn"},
+		{"debug", "", "debug,info,warn"},
+		{"WARN", "", "warn"},
+		{"loud", "", "info,warn"},
+		{"", "ring", "debug,info,warn"},
+		{"info", "ring", "info,warn"},
+	} {
+		t.Run(tt.level+" "+tt.control, func(t *testing.T) {
+			dir := clean(t)
+			t.Setenv("OTEL_EXPORTER_ENTRACE_LEVEL", tt.level)
+			t.Setenv("OTEL_EXPORTER_ENTRACE_CONTROL", tt.control)
+			t.Setenv("OTEL_EXPORTER_ENTRACE_PATH", "app.et")
+			if tt.control != "" {
+				t.Setenv("OTEL_EXPORTER_ENTRACE_PATH", "")
+			}
+			defer notice.SetErrorHandler(notice.SetErrorHandler(nil))
+			defer notice.SetConsole(nil)
+			p := setup(t, entrace.WithoutGlobals())
+			var console lockedBuffer
+			log := slog.New(p.LogHandler(slog.NewTextHandler(&console, &slog.HandlerOptions{Level: slog.LevelWarn})))
+			for _, l := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn} {
+				log.Log(t.Context(), l, strings.ToLower(l.String()))
+			}
+			notice.Error(errors.New("entrace: the disk is full"))
+			if p.Control() != nil {
+				tr, err := p.Control().Start(t.Context(), control.Request{Trigger: control.TriggerAPI, Key: "snapshot"})
+				must(t, err)
+				<-tr.Done()
+			}
+			must(t, p.Shutdown(t.Context()))
+			if got := console.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, "level=WARN msg=warn") || !strings.Contains(got, `level=WARN msg="entrace: the disk is full"`) {
+				t.Errorf("the console has %s", got)
+			}
+			var got []string
+			for _, name := range glob(t, filepath.Join(dir, "*.et"), filepath.Join(dir, "*", "*.et")) {
+				f, err := format.Open(name, nil)
+				must(t, err)
+				v, err := format.NewView(f)
+				must(t, err)
+				must(t, v.Walk(0, func(id uint32, _ int, _ bool) error {
+					e, err := v.Entry(id)
+					if err == nil && e.Message.Valid && v.Role(id) == format.RoleLog && strings.HasPrefix(e.Metadata.Name, "event ") {
+						got = append(got, e.Message.Value)
+					}
+					return err
+				}))
+				must(t, f.Close())
+			}
+			if strings.Join(got, ",") != tt.want {
+				t.Errorf("recorded are %q, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestLogHandlerOfDefault: slog's own default handler would wait for itself.
+func TestLogHandlerOfDefault(t *testing.T) {
+	clean(t)
+	console := stderr(t)
+	defer notice.SetConsole(nil)
+	p := setup(t, entrace.WithoutGlobals(), exporter.WithPath("app.et"))
+	slog.SetDefault(slog.New(p.LogHandler(slog.Default().Handler())))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		slog.Info("said")
+		log.Print("printed")
+	}()
+	select {
+	case <-done:
+	case <-time.After(20 * time.Second):
+		t.Fatal("deadlock")
+	}
+	if got := console(); !strings.Contains(got, "msg=said") || !strings.Contains(got, "msg=printed") {
+		t.Errorf("stderr has %q", got)
+	}
+}
+
+// TestWritesAreTold: that a flight recorder wrote a file is told on the console, which and why.
+func TestWritesAreTold(t *testing.T) {
+	for _, quiet := range []bool{false, true} {
+		dir := clean(t)
+		console := stderr(t)
+		t.Setenv("OTEL_EXPORTER_ENTRACE_CONTROL", "ring")
+		t.Setenv("OTEL_SERVICE_NAME", "shop")
+		o := []entrace.Option{entrace.WithSlogDefault()}
+		if quiet {
+			o = append(o, entrace.WithoutNotices())
+		}
+		p := setup(t, o...)
+		slog.Error("it broke")
+		must(t, p.Shutdown(t.Context()))
+		notice.SetQuiet(false)
+		notice.SetConsole(nil)
+		made := glob(t, filepath.Join(dir, "shop-traces", "*-error.et"))
+		if len(made) != 1 {
+			t.Fatalf("there is %q", made)
+		}
+		if told := strings.Contains(console(), `level=INFO msg="entrace: wrote `+made[0]+": ERROR: it broke"); told == quiet {
+			t.Errorf("stderr has %s", console())
+		}
+	}
+}
+
+func glob(t *testing.T, patterns ...string) (names []string) {
+	t.Helper()
+	for _, p := range patterns {
+		more, err := filepath.Glob(p)
+		must(t, err)
+		names = append(names, more...)
+	}
+	return names
+}
+
+// lockedBuffer can be written to by several goroutines.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(b)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
 }

@@ -8,13 +8,14 @@ import (
 
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/internal/env"
+	"github.com/entrace-go/entrace/internal/notice"
 )
 
 const envPrefix = "OTEL_EXPORTER_ENTRACE_"
 
 // variables are all that begin with envPrefix.
 var variables = slices.Concat(exporter.Variables(), []string{
-	envMode, envEndpoint, envToken, envControl, envControlConfig, envControl + "_DIR", envControl + "_RING_BYTES",
+	envMode, envLevel, envEndpoint, envToken, envControl, envControlConfig, envControl + "_DIR", envControl + "_RING_BYTES",
 	envControl + "_PROVIDERS", envControl + "_ON_ERROR", envControl + "_ON_SLOW", envControl + "_ON_HANG",
 })
 
@@ -29,7 +30,7 @@ func unknownVariables() {
 		if like := closest(name, variables); like != "" {
 			hint = ": is " + like + " meant?"
 		}
-		env.Report(fmt.Errorf("entrace: there is no variable %s%s", name, hint))
+		notice.Error(fmt.Errorf("entrace: there is no variable %s%s", name, hint))
 	}
 }
 

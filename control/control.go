@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/crashtext"
 	"github.com/entrace-go/entrace/internal/record"
 	"github.com/entrace-go/entrace/internal/ring"
 )
@@ -58,7 +59,7 @@ type Control struct {
 	o      Options
 	dir    *folder
 	ring   *ring.Ring
-	crash  *crashOutput
+	crash  *crashtext.Output
 	worker worker
 	told   worker // what OnError and OnTrace are told
 	force  atomic.Pointer[inForce]
@@ -170,7 +171,7 @@ func (c *Control) newRing(cfg *Config) (*ring.Ring, error) {
 		ro.Path, ro.Note = "", nil
 		return ring.New(&ro)
 	}
-	if c.crash, err = openCrashOutput(base + crashExt); err != nil {
+	if c.crash, err = crashtext.Open(base + crashExt); err != nil {
 		c.report(fmt.Errorf("no crash text: %w", err))
 	}
 	return g, nil
@@ -452,7 +453,7 @@ func (c *Control) Shutdown(ctx context.Context) error {
 		var err error
 		if !c.worker.do(func() { err = c.finish() }) {
 			err = errors.Join(c.ring.Close(), errors.New("control: its goroutine is gone"))
-			c.crash.close()
+			c.crash.Close()
 		}
 		c.worker.stop()
 		c.told.do(func() {}) // what waits is told
@@ -480,7 +481,7 @@ func (c *Control) finish() error {
 	}
 	c.stopProviders()
 	err := c.ring.Close()
-	c.crash.close()
+	c.crash.Close()
 	return err
 }
 

@@ -6,16 +6,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/crashtext"
 	"github.com/entrace-go/entrace/internal/journal"
 	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/internal/placer"
@@ -26,7 +25,7 @@ import (
 const (
 	ringPrefix = "ring-"
 	ringExt    = ".ring"
-	crashExt   = ".crash"
+	crashExt   = crashtext.Ext
 	brokenExt  = ".broken"
 	crashName  = "crash" // of the trace
 	// A crash trace that is being written: nobody takes it for one that its writer
@@ -36,34 +35,7 @@ const (
 	// maxCrashes bounds the search for a free name of a crash trace. The first one is
 	// free unless somebody else uses it.
 	maxCrashes = 1000
-
-	// maxCrashText is how much of what the runtime wrote is kept.
-	maxCrashText = 1 << 20
 )
-
-// A crashOutput is where the runtime writes when the process dies.
-type crashOutput struct{ name string }
-
-// openCrashOutput has the runtime write to the file name.
-func openCrashOutput(name string) (*crashOutput, error) {
-	f, err := osfile.CreateNew(name)
-	if err != nil {
-		return nil, err
-	}
-	err = errors.Join(debug.SetCrashOutput(f, debug.CrashOptions{}), f.Close()) // it has a descriptor of its own
-	if err != nil {
-		return nil, errors.Join(err, os.Remove(name))
-	}
-	return &crashOutput{name}, nil
-}
-
-func (c *crashOutput) close() {
-	if c == nil {
-		return
-	}
-	_ = debug.SetCrashOutput(nil, debug.CrashOptions{}) // which cannot fail
-	_ = os.Remove(c.name)                               // an empty one is removed by the next
-}
 
 // A deathNote is what a ring's file says of its process.
 type deathNote struct {
@@ -199,11 +171,11 @@ func (f *folder) recoverRing(c *Crash) error {
 	_ = json.Unmarshal(d.Note, &note) // what is not there is not told
 	c.PID, c.Service, c.Time, c.Damaged = note.PID, note.Service, d.Last, d.Damaged
 	textName := strings.TrimSuffix(c.Ring, ringExt) + crashExt
-	text, written, err := crashText(textName)
+	text, written, err := crashtext.Read(textName)
 	if err != nil {
 		return fmt.Errorf("ring %s: what the runtime wrote: %w", c.Ring, err)
 	}
-	c.Reason = textReason(text)
+	c.Reason = crashtext.Reason(text)
 	if d.Last.IsZero() && text == "" {
 		if d.Damaged > 0 {
 			return fmt.Errorf("ring %s: nothing in it can be read, %d parts are damaged: it is left as it is", c.Ring, d.Damaged)
@@ -333,42 +305,9 @@ func writeCrash(base string, c *Crash, d *ring.Dead, note *deathNote, text strin
 	return cmp.Or(err, errors.New("the disk did not take all of it"))
 }
 
-// textReason returns the first line of what the runtime wrote. Of a fatal error of
-// its own it writes the name elsewhere, before it writes here where that was.
-func textReason(text string) string {
-	first, rest, _ := strings.Cut(text, "\n")
-	if !strings.HasPrefix(first, "goroutine ") {
-		return first
-	}
-	where, _, _ := strings.Cut(rest, "\n")
-	return "fatal error of the runtime in " + where
-}
-
 func crashReason(first string) string {
 	if first == "" {
 		return "the process ended without a word: it was killed, or called os.Exit"
 	}
 	return first
-}
-
-// crashText returns the text that the runtime wrote to the file name when the process
-// died, if any, and when.
-func crashText(name string) (string, time.Time, error) {
-	f, err := osfile.OpenWrite(name) // which follows no link
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, osfile.ErrNotRegular) {
-		return "", time.Time{}, nil // the runtime wrote nothing there
-	}
-	if err != nil {
-		return "", time.Time{}, err
-	}
-	defer func() { _ = f.Close() }()
-	b, err := io.ReadAll(io.LimitReader(f, maxCrashText))
-	if err != nil {
-		return "", time.Time{}, err
-	}
-	fi, err := f.Stat()
-	if err != nil {
-		return "", time.Time{}, err
-	}
-	return strings.ToValidUTF8(strings.TrimSpace(string(b)), "\uFFFD"), fi.ModTime(), nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/internal/quantity"
+	"github.com/entrace-go/entrace/internal/retain"
 )
 
 // Env returns a source of what the environment says, in variables that begin with
@@ -54,7 +55,7 @@ const EnvID = "environment"
 
 func (e env) Config() (*Config, error) {
 	c := &Config{
-		ID: EnvID, Dir: cmp.Or(e.get("_DIR"), e.dir), Keep: Keep{Files: 50, Bytes: 2 << 30},
+		ID: EnvID, Dir: cmp.Or(e.get("_DIR"), e.dir), Keep: Keep{Files: retain.DefaultFiles, Bytes: retain.DefaultBytes},
 		Ring: RingConfig{Bytes: 32 << 20, Persist: true, Always: Spans | Logs | RuntimeMetrics | GC},
 	}
 	var errs []error

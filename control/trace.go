@@ -120,7 +120,7 @@ const (
 	// NameProviderOff is below that where a provider could not go on.
 	NameProviderOff = "provider off"
 	// NameCrash is below that where the process died, with what the runtime wrote.
-	NameCrash = "crash"
+	NameCrash = format.NameCrash
 
 	target = "github.com/entrace-go/entrace/control"
 )

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"go.opentelemetry.io/otel"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/entrace-go/entrace/exporter"
+	"github.com/entrace-go/entrace/internal/notice"
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
@@ -24,7 +24,7 @@ func TestErrorsComeBack(t *testing.T) {
 	}()
 	rec := create(t, nil)
 	slog.SetDefault(slog.New(slogadapter.New(rec, nil)))
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Print(err) }))
+	notice.SetErrorHandler(func(err error) { log.Print(err) })
 	p, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec))
 	must(t, err)
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p), sdktrace.WithSyncer(newExporter(t, rec)))

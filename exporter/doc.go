@@ -12,7 +12,7 @@
 // # Environment
 //
 // An option beats the environment, which beats the default. Empty is unset. A
-// value that is not understood is reported to otel.Handle with its text and
+// value that is not understood is reported on stderr with its text and
 // ignored.
 //
 //	variable                          default                 option
@@ -31,12 +31,15 @@
 //	OTEL_EXPORTER_ENTRACE_BUFFER_DIR  –                       –
 //	    the folder of the journal; by default it is in shared memory, or beside
 //	    the file: see format.RecorderOptions
-//	OTEL_EXPORTER_ENTRACE_MAX_FILE_SIZE  –                    WithRotation
-//	OTEL_EXPORTER_ENTRACE_MAX_AGE     –                       WithRotation
+//	OTEL_EXPORTER_ENTRACE_MAX_FILE_SIZE  256MiB               WithRotation
+//	OTEL_EXPORTER_ENTRACE_MAX_AGE     0                       WithRotation
 //	    the size, such as 64MiB, and the age, such as 5m, at which a new file begins;
-//	    numbers without a unit are bytes and milliseconds, here and below
-//	OTEL_EXPORTER_ENTRACE_KEEP        –                       WithRotation
-//	    how many finished files are kept
+//	    numbers without a unit are bytes and milliseconds, here and below, and 0 is no
+//	    bound; on Windows there is one file, and no bound
+//	OTEL_EXPORTER_ENTRACE_KEEP        50                      WithRotation
+//	OTEL_EXPORTER_ENTRACE_KEEP_BYTES  2GiB                    WithKeepBytes
+//	    how many finished files of this service are kept in the folder, and of how many
+//	    bytes together; older ones are removed, and a line on stderr says so
 //	OTEL_EXPORTER_ENTRACE_WAITING_SPANS  16384                WithWaiting
 //	OTEL_EXPORTER_ENTRACE_WAITING_BYTES  67108864             WithWaiting
 //	OTEL_EXPORTER_ENTRACE_WAITING_AGE    60000                WithWaiting
@@ -50,6 +53,11 @@
 //
 // OTEL_EXPORTER_ENTRACE_MODE, _ENDPOINT and _CONTROL are for entrace.Setup: what
 // they ask for in vain is reported.
+//
+// What another process of the same service left in the folder when it was killed is finished
+// in the background; which files are of the same service their names tell, by the template of
+// the path. A path at which a living process records is not shared: the second one records to
+// a name of its own, with host, process id and a random part, and says so.
 //
 // # What becomes of a span
 //

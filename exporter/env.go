@@ -3,10 +3,12 @@ package exporter
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/env"
+	"github.com/entrace-go/entrace/internal/retain"
 )
 
 // The variables, as the package documentation describes them.
@@ -20,6 +22,7 @@ const (
 	envMaxFileSize  = "OTEL_EXPORTER_ENTRACE_MAX_FILE_SIZE"
 	envMaxAge       = "OTEL_EXPORTER_ENTRACE_MAX_AGE"
 	envKeep         = "OTEL_EXPORTER_ENTRACE_KEEP"
+	envKeepBytes    = "OTEL_EXPORTER_ENTRACE_KEEP_BYTES"
 	envWaitingSpans = "OTEL_EXPORTER_ENTRACE_WAITING_SPANS"
 	envWaitingBytes = "OTEL_EXPORTER_ENTRACE_WAITING_BYTES"
 	envWaitingAge   = "OTEL_EXPORTER_ENTRACE_WAITING_AGE"
@@ -31,12 +34,19 @@ const (
 // OTEL_EXPORTER_ENTRACE_.
 func Variables() []string {
 	return []string{
-		envPath, envFormat, envVersion, envBufferDir, envDurability, envMaxFileSize, envMaxAge, envKeep,
+		envPath, envFormat, envVersion, envBufferDir, envDurability, envMaxFileSize, envMaxAge, envKeep, envKeepBytes,
 		envWaitingSpans, envWaitingBytes, envWaitingAge,
 	}
 }
 
 const defaultPath = "{service}-{pid}.et"
+
+// defaultMaxFileSize is large, as spans are cut in two at the end of a file, and small beside
+// what is kept.
+const defaultMaxFileSize = 256 << 20
+
+// rotates is whether files can be renamed while they are open.
+const rotates = runtime.GOOS != "windows"
 
 // environment sets what options left open.
 func (s *Settings) environment() {
@@ -79,9 +89,18 @@ func (s *Settings) environment() {
 	if v, ok := env.Lookup(envBufferDir); ok && o.BufferDir == "" {
 		o.BufferDir = v
 	}
-	env.Bytes(envMaxFileSize, &o.MaxFileSize)
-	env.Duration(envMaxAge, &o.MaxFileAge)
-	env.Number(envKeep, &o.KeepFiles)
+	if !s.bounded {
+		if !env.Bytes(envMaxFileSize, &o.MaxFileSize) && rotates {
+			o.MaxFileSize = defaultMaxFileSize
+		}
+		env.Duration(envMaxAge, &o.MaxFileAge)
+		if !env.Number(envKeep, &o.KeepFiles) {
+			o.KeepFiles = retain.DefaultFiles
+		}
+		if o.KeepBytes == 0 && !env.Bytes(envKeepBytes, &o.KeepBytes) {
+			o.KeepBytes = retain.DefaultBytes
+		}
+	}
 	env.Number(envWaitingSpans, &o.MaxWaitingSpans)
 	env.Bytes(envWaitingBytes, &o.MaxWaitingBytes)
 	env.Duration(envWaitingAge, &o.MaxWaitingAge)

@@ -5,9 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"go.opentelemetry.io/otel"
-
 	"github.com/entrace-go/entrace/exporter"
+	"github.com/entrace-go/entrace/internal/notice"
 )
 
 // TestVariablesOfSetup: what an exporter or a processor alone cannot do is reported once.
@@ -24,7 +23,7 @@ func TestVariablesOfSetup(t *testing.T) {
 		{"OTEL_EXPORTER_ENTRACE_CONTROL_CONFIG", "x.yaml", true, true},
 	} {
 		var reported []string
-		otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { reported = append(reported, err.Error()) }))
+		notice.SetErrorHandler(func(err error) { reported = append(reported, err.Error()) })
 		t.Setenv(test.name, test.value)
 		check := func(who string, want bool) {
 			t.Helper()
@@ -48,5 +47,5 @@ func TestVariablesOfSetup(t *testing.T) {
 		check("New with a recorder", false)
 		t.Setenv(test.name, "")
 	}
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) {}))
+	notice.SetErrorHandler(func(error) {})
 }

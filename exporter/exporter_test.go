@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/sdk/instrumentation"
@@ -24,6 +23,7 @@ import (
 
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/notice"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -644,7 +644,7 @@ func TestExportSpansJoinsErrors(t *testing.T) {
 func TestProcessorReportsOnce(t *testing.T) {
 	var mu sync.Mutex
 	reports := 0
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) { mu.Lock(); reports++; mu.Unlock() }))
+	notice.SetErrorHandler(func(error) { mu.Lock(); reports++; mu.Unlock() })
 	rec := create(t, nil)
 	p, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec))
 	must(t, err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/env"
+	"github.com/entrace-go/entrace/internal/notice"
 	"github.com/entrace-go/entrace/internal/selfmetrics"
 )
 
@@ -26,6 +27,7 @@ type Settings struct {
 	Recording format.RecorderOptions
 
 	durable   bool // Recording.Durability is set
+	bounded   bool // the bounds of files are set
 	unsampled bool
 }
 
@@ -67,13 +69,17 @@ func WithDurability(d format.Durability) Option {
 }
 
 // WithRotation begins a new file when the growing one has so many bytes or is so
-// old, and keeps so many finished ones; zero is no bound. See
+// old, and keeps so many finished ones of this service in the folder; zero is no bound. See
 // [format.RecorderOptions].
 func WithRotation(maxSize int64, maxAge time.Duration, keep int) Option {
 	return option(func(c *Settings) {
 		c.Recording.MaxFileSize, c.Recording.MaxFileAge, c.Recording.KeepFiles = maxSize, maxAge, keep
+		c.bounded = true
 	})
 }
+
+// WithKeepBytes keeps finished files of this service in the folder of so many bytes together.
+func WithKeepBytes(n int64) Option { return option(func(c *Settings) { c.Recording.KeepBytes = n }) }
 
 // WithWaiting bounds the spans that wait for their parents in number, bytes and
 // time; zero leaves the default. See [format.RecorderOptions].
@@ -93,7 +99,7 @@ func WithUnsampled() Option { return option(func(c *Settings) { c.unsampled = tr
 func WithFlight(f Flight) Option { return option(func(c *Settings) { c.Flight = f }) }
 
 // Resolve applies options, and reads the environment where they are silent, unless they
-// name a recorder. What is wrong with a variable is told to otel.Handle.
+// name a recorder. What is wrong with a variable is told on the console.
 func Resolve(options ...Option) *Settings {
 	s := new(Settings)
 	for _, o := range options {
@@ -111,15 +117,11 @@ func Resolve(options ...Option) *Settings {
 func (s *Settings) Open(res *resource.Resource) (*format.Recorder, error) {
 	o := s.Recording
 	if o.OnError == nil {
-		o.OnError = env.Report
+		o.OnError = notice.Error
 	}
 	switch {
 	case !noFile(s.Path):
-		path := env.Expand(s.Path, serviceName(res))
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			return nil, fmt.Errorf("exporter: %w", err)
-		}
-		r, err := format.Create(path, &o)
+		r, err := create(s.Path, serviceName(res), &o)
 		if err != nil {
 			return nil, fmt.Errorf("exporter: %w", err)
 		}
@@ -128,6 +130,36 @@ func (s *Settings) Open(res *resource.Resource) (*format.Recorder, error) {
 		return format.Discard(), nil
 	}
 	return format.Stream(&o), nil
+}
+
+// create opens a recorder for the template of a path. Where another process records, or may,
+// it takes another name.
+func create(template, service string, o *format.RecorderOptions) (*format.Recorder, error) {
+	path := env.Expand(template, service)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	if f := env.Family(template, service); f != nil && o.Family == nil {
+		o.Family = f.MatchString
+	}
+	if o.OnNotice == nil {
+		o.OnNotice = notice.Info
+	}
+	r, err := format.Create(path, o)
+	if !errors.Is(err, format.ErrLocked) {
+		return r, err
+	}
+	other := env.Unique(path)
+	r, oerr := format.Create(other, o)
+	if oerr != nil {
+		return nil, errors.Join(err, oerr)
+	}
+	hint := ""
+	if !strings.Contains(template, "{pid}") {
+		hint = "; {pid} in " + envPath + " gives each process its own"
+	}
+	notice.Error(fmt.Errorf("recording to %s instead: %w%s", other, err, hint))
+	return r, nil
 }
 
 // recorder returns the recorder to use and whether it was opened here. The mode is that of
@@ -142,7 +174,7 @@ func (s *Settings) recorder(mode string) (*format.Recorder, bool, error) {
 	needSetup(mode)
 	res, err := Resource(nil)
 	if err != nil {
-		env.Report(fmt.Errorf("entrace: resource: %w", err)) // it is usable all the same
+		notice.Error(fmt.Errorf("entrace: resource: %w", err)) // it is usable all the same
 	}
 	r, err := s.Open(res)
 	return r, err == nil, err

@@ -10,7 +10,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/env"
+	"github.com/entrace-go/entrace/internal/notice"
 	"github.com/entrace-go/entrace/internal/selfmetrics"
 )
 
@@ -212,7 +212,7 @@ func (p *SpanProcessor) result(err error) {
 		return // the recorder has told it
 	}
 	if !p.failing.Swap(true) {
-		env.Report(err)
+		notice.Error(err)
 	}
 }
 

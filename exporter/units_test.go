@@ -5,9 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"go.opentelemetry.io/otel"
-
 	"github.com/entrace-go/entrace/exporter"
+	"github.com/entrace-go/entrace/internal/notice"
 )
 
 // TestUnits reads sizes and times from the environment, with a unit and without.
@@ -22,16 +21,17 @@ func TestUnits(t *testing.T) {
 		{"10MB", "5m", 1e7, 5 * time.Minute, ""},
 		{"64MiB", "1m30s", 64 << 20, 90 * time.Second, ""},
 		{"64 MiB", "7d", 64 << 20, 7 * 24 * time.Hour, ""},
-		{"much", "", 0, 0, `OTEL_EXPORTER_ENTRACE_MAX_FILE_SIZE="much" is ignored: not a size such as`},
-		{"-1", "", 0, 0, "MAX_FILE_SIZE"},
-		{"", "soon", 0, 0, `OTEL_EXPORTER_ENTRACE_MAX_AGE="soon" is ignored: want milliseconds, or a duration such as 5s`},
-		{"", "-5s", 0, 0, "MAX_AGE"},
-		{"", "99999999999999999999", 0, 0, "out of range"},
+		{"much", "", 256 << 20, 0, `OTEL_EXPORTER_ENTRACE_MAX_FILE_SIZE="much" is ignored: not a size such as`},
+		{"0", "0", 0, 0, ""},
+		{"-1", "", 256 << 20, 0, "MAX_FILE_SIZE"},
+		{"", "soon", 256 << 20, 0, `OTEL_EXPORTER_ENTRACE_MAX_AGE="soon" is ignored: want milliseconds, or a duration such as 5s`},
+		{"", "-5s", 256 << 20, 0, "MAX_AGE"},
+		{"", "99999999999999999999", 256 << 20, 0, "out of range"},
 	} {
 		t.Setenv("OTEL_EXPORTER_ENTRACE_MAX_FILE_SIZE", tt.size)
 		t.Setenv("OTEL_EXPORTER_ENTRACE_MAX_AGE", tt.age)
 		var told []string
-		otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { told = append(told, err.Error()) }))
+		notice.SetErrorHandler(func(err error) { told = append(told, err.Error()) })
 		o := exporter.Resolve().Recording
 		if o.MaxFileSize != tt.wantSize || o.MaxFileAge != tt.wantAge {
 			t.Errorf("%q, %q: %d bytes, %v", tt.size, tt.age, o.MaxFileSize, o.MaxFileAge)

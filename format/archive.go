@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/entrace-go/entrace/internal/crashtext"
 	"github.com/entrace-go/entrace/internal/osfile"
 )
 
@@ -178,6 +179,7 @@ func archiveDead(stream string) (name string, err error) {
 		if err := osfile.RenameOpen(f, stream, to); err != nil {
 			return err
 		}
+		_ = os.Rename(stream+crashtext.Ext, to+crashtext.Ext) // there is seldom one
 		return move(to + extBuffer)
 	})
 	return name, errors.Join(err, osfile.SyncDir(stream))

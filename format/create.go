@@ -295,7 +295,7 @@ func createStream(stream string, report func(error)) (f *os.File, dead []string,
 		if err != nil {
 			return nil, nil, err
 		}
-		if err := lock(f, true); err != nil {
+		if err := lock(f, true); err != nil && !errors.Is(err, osfile.ErrNoLocks) {
 			_ = f.Close() // it is another's by now
 			return nil, nil, err
 		}
@@ -352,7 +352,13 @@ func lockToRead(f *os.File, exclusive bool) error { return lockError(f, osfile.L
 
 func lockError(f *os.File, err error) error {
 	if errors.Is(err, osfile.ErrLocked) {
+		if _, pid := osfile.LockHolder(f.Name()); pid > 0 {
+			return fmt.Errorf("%s: %w, %d", f.Name(), ErrLocked, pid)
+		}
 		return fmt.Errorf("%s: %w", f.Name(), ErrLocked)
+	}
+	if errors.Is(err, osfile.ErrNoLocks) {
+		return fmt.Errorf("%s: it may be %w: %w", f.Name(), ErrLocked, err)
 	}
 	return err
 }

@@ -12,7 +12,9 @@ import (
 // What the packages of this module may do, and nobody else.
 func init() {
 	inside.NewRecorder = func(t any, in *record.Interner, version uint8, maxText int) any {
-		return newRecorder(t.(target), in, Version(version), maxText)
+		r := newRecorder(t.(target), in, Version(version), maxText)
+		r.ring = true
+		return r
 	}
 	inside.Create = func(name string, options any, in *record.Interner, died bool) (any, error) {
 		return createWith(name, options.(*RecorderOptions), in, died)

@@ -27,6 +27,7 @@ type Recorder struct {
 	stream  string // the IET file
 	final   string // the file that Close leaves
 	reports bool   // OnError is set
+	ring    bool   // the target is a ring
 
 	on      atomic.Uint64 // the record.Providers that are taken
 	latest  atomic.Uint32 // the number of the latest Resource
@@ -95,6 +96,9 @@ func Discard() *Recorder { return &Recorder{version: DefaultVersion} }
 // may save itself the work. A nil Recorder discards, too: that of a Create that
 // failed.
 func (r *Recorder) Discards() bool { return r == nil || r.target == nil }
+
+// IsRing reports whether what is recorded goes to the ring of a flight recorder.
+func (r *Recorder) IsRing() bool { return r != nil && r.ring }
 
 // Path returns the file that Close leaves, "" for [Discard].
 func (r *Recorder) Path() string { return r.final }

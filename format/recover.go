@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/entrace-go/entrace/internal/crashtext"
 	"github.com/entrace-go/entrace/internal/journal"
 	"github.com/entrace-go/entrace/internal/osfile"
 )
@@ -116,7 +117,9 @@ func pending(f *File) (n int, missing, err error) {
 	if err != nil || b == nil {
 		return 0, nil, err
 	}
-	n = b.entries
+	if n = b.entries; b.text != "" {
+		n++
+	}
 	if b.point.size <= f.WholeSize() {
 		// What the file has behind the checkpoint's size is in the buffer, too.
 		for i := f.Len(); i > 0 && f.data+int64(f.offsets[i]) > b.point.size; i-- {
@@ -175,7 +178,7 @@ func Recover(name, output string) (*Report, error) {
 	if r.Live {
 		return r, fmt.Errorf("recover %s: %w", r.Name, ErrLocked)
 	}
-	if strings.HasSuffix(r.Name, extIET) && exists(r.Name+extBuffer) {
+	if strings.HasSuffix(r.Name, extIET) && (exists(r.Name+extBuffer) || exists(r.Name+crashtext.Ext)) {
 		if r, err = r.bringIn(); err != nil {
 			return r, fmt.Errorf("recover: %w", openError(err))
 		}
@@ -294,6 +297,8 @@ func (r *Report) bringIn() (*Report, error) {
 		if err := b.remove(); err != nil {
 			return r, err
 		}
+	} else {
+		_ = os.Remove(r.Name + crashtext.Ext) // there is nothing in it
 	}
 	if err := f.Close(); err != nil {
 		return r, err

@@ -11,7 +11,9 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/entrace-go/entrace/internal/crashtext"
 	"github.com/entrace-go/entrace/internal/journal"
 	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/internal/placer"
@@ -32,6 +34,9 @@ type deadBuffer struct {
 	// nothing tells which of it is already in the IET, or that it has another layout.
 	unreadable bool
 	layout     error // it has another layout
+
+	text string // what the runtime wrote when the process died
+	died time.Time
 }
 
 // openLockedBuffer opens the journal of stream for writing and locks it, nil if there is
@@ -54,9 +59,15 @@ func openLockedBuffer(stream string) (*journal.DeadFile, error) {
 // its writer lives.
 func openBuffer(stream string, change bool) (*deadBuffer, error) {
 	name := stream + extBuffer
+	text, died, terr := crashtext.Read(stream + crashtext.Ext)
 	f, err := journal.OpenDead(name, change)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		if text == "" {
+			return nil, terr
+		}
+		b := newDeadBuffer(nil, name, change)
+		b.text, b.died = text, died
+		return b, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("journal %s: %w", name, err)
@@ -65,7 +76,13 @@ func openBuffer(stream string, change bool) (*deadBuffer, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("journal %s: %w", name, err), closedErr(f.Close()))
 	}
+	b.text, b.died = text, died
 	return b, nil
+}
+
+// newDeadBuffer returns a journal without records.
+func newDeadBuffer(f *journal.DeadFile, name string, change bool) *deadBuffer {
+	return &deadBuffer{f: f, name: name, change: change, dead: new(journal.Dead), table: new(record.Table), point: checkpoint{size: -1}}
 }
 
 func readBuffer(f *journal.DeadFile, name string, change bool) (*deadBuffer, error) {
@@ -80,7 +97,7 @@ func readBuffer(f *journal.DeadFile, name string, change bool) (*deadBuffer, err
 	if err != nil {
 		return nil, err
 	}
-	b := &deadBuffer{f: f, name: name, change: change, dead: new(journal.Dead), table: new(record.Table), point: checkpoint{size: -1}}
+	b := newDeadBuffer(f, name, change)
 	d, err := journal.ReadDead(f, fi.Size(), func(data []byte) func(uint32) uint64 {
 		b.point = parseCheckpoint(data)
 		return b.point.position
@@ -138,22 +155,27 @@ func (b *deadBuffer) each(fn func(*journal.Entry)) {
 
 // close gives the journal back as it is.
 func (b *deadBuffer) close() error {
-	if b == nil {
+	if b == nil || b.f == nil {
 		return nil
 	}
 	return closedErr(b.f.Close())
 }
 
+// empty reports whether there is nothing that the IET lacks.
+func (b *deadBuffer) empty() bool { return b.records == 0 && b.text == "" }
+
 // remove removes the journal, whose records are all in the IET by now. It renames one
 // that cannot be read.
 func (b *deadBuffer) remove() error {
-	err := error(nil)
+	err := distinct(os.Remove(strings.TrimSuffix(b.name, extBuffer)+crashtext.Ext), fs.ErrNotExist)
 	switch {
+	case b.f == nil:
+		return err
 	case !b.f.HasName():
 	case b.unreadable:
-		err = b.setAside()
+		err = errors.Join(err, b.setAside())
 	default:
-		return b.f.Remove()
+		return errors.Join(err, b.f.Remove())
 	}
 	return errors.Join(err, b.close())
 }
@@ -217,7 +239,7 @@ func (b *deadBuffer) replay(f *os.File, lenient bool) error {
 		return err
 	}
 	s, err := b.survey(f, fi.Size(), lenient)
-	if err != nil || b.records == 0 && s.size == fi.Size() {
+	if err != nil || b.empty() && s.size == fi.Size() {
 		return err
 	}
 	if err := f.Truncate(s.end()); err != nil {
@@ -247,7 +269,7 @@ func (b *deadBuffer) replay(f *os.File, lenient bool) error {
 // writing it.
 func (b *deadBuffer) tail(f io.ReaderAt, size int64, lenient bool) (at int64, tail []byte, err error) {
 	s, err := b.survey(f, size, lenient)
-	if err != nil || b.records == 0 {
+	if err != nil || b.empty() {
 		return 0, nil, err
 	}
 	sink := new(memorySink)
@@ -338,7 +360,23 @@ func (r *replayer) write(b *deadBuffer, written map[record.Ref]uint32) (err erro
 	if err != nil {
 		return err
 	}
+	if b.text != "" {
+		r.placer.Place(crashRecord(b.text, b.died))
+	}
 	return r.flush(0)
+}
+
+// NameCrash is the name of the log record that says why a process died, and in which stacks.
+const NameCrash = "crash"
+
+func crashRecord(text string, at time.Time) *journal.Entry {
+	var b Batch
+	b.b.Reset(0, nil, nil)
+	b.Begin(Some(text), &Metadata{Name: NameCrash, Level: LevelError})
+	v := TimeValue(at)
+	b.Value(AttrTime, &v)
+	b.End()
+	return &journal.Entry{Time: at.UnixNano(), Info: record.Info(record.KindLog, uint8(record.ProviderLogs), 0, 0, 1), Data: b.b.Data()}
 }
 
 // A survey is what was found in an IET: the spans and resources that records of the journal
@@ -481,6 +519,9 @@ func replayBuffer(f *os.File, stream string, report func(error)) (entries int, e
 	}
 	if errors.Is(err, journal.ErrElsewhere) {
 		report(fmt.Errorf("%s waits for its last records: %w", stream, err))
+	}
+	if err == nil && b == nil {
+		_ = os.Remove(stream + crashtext.Ext) // there is nothing in it
 	}
 	if err != nil || b == nil {
 		return 0, err

@@ -416,7 +416,7 @@ func undoRotation(stream string) error {
 		}
 		return distinct(err, ErrLocked) // its writer is at it
 	}
-	defer b.f.Close()
+	defer func() { _ = b.close() }() // nothing was written to it
 	names, err := archived(stream)
 	if err != nil {
 		return err

@@ -47,7 +47,7 @@ func openSource(name string, lenient bool) (*source, error) {
 
 // extend makes what b holds a part of the source, and returns why some of that is missing.
 func (s *source) extend(b *deadBuffer, lenient bool) error {
-	if b.records == 0 {
+	if b.empty() {
 		return b.damage()
 	}
 	err := safely(func() error {

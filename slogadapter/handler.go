@@ -18,7 +18,7 @@ var _ slog.Handler = (*Handler)(nil)
 // Options change how a [Handler] works. The zero value means defaults.
 type Options struct {
 	// Level is the lowest level that is recorded, read for every record. The
-	// default is slog.LevelInfo.
+	// default is slog.LevelInfo, and slog.LevelDebug for a flight recorder.
 	Level slog.Leveler
 	// ReplaceAttr is called for every attribute that is no group, and for time,
 	// level, msg and source with no groups, as slog.HandlerOptions has it. The
@@ -70,6 +70,9 @@ func New(r *format.Recorder, o *Options) *Handler {
 	s := &shared{recorder: r, level: o.Level, replace: o.ReplaceAttr, maxAttrs: o.MaxAttrs, maxBytes: o.MaxBytes}
 	if s.level == nil {
 		s.level = slog.LevelInfo
+		if r.IsRing() {
+			s.level = slog.LevelDebug
+		}
 	}
 	if s.maxAttrs <= 0 {
 		s.maxAttrs = defaultMaxAttrs

@@ -3,19 +3,22 @@
 package env
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"math/rand/v2"
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
-	"go.opentelemetry.io/otel"
-
+	"github.com/entrace-go/entrace/internal/notice"
 	"github.com/entrace-go/entrace/internal/quantity"
 )
 
@@ -25,22 +28,19 @@ func Lookup(name string) (string, bool) {
 	return s, s != ""
 }
 
-// Report tells the user of something that is no reason to stop. It must not be called with
-// a lock held: it can lead back into slog's default handler.
-func Report(err error) { otel.Handle(err) }
-
 // ReportValue tells the user of a variable that is not understood.
 func ReportValue(name, value string, err error) {
-	Report(fmt.Errorf("entrace: %s=%q is ignored: %w", name, value, err))
+	notice.Error(fmt.Errorf("entrace: %s=%q is ignored: %w", name, value, err))
 }
 
 var errNumber = errors.New("want a whole number")
 
-// Number sets what is zero to a variable that is a number above zero.
-func Number[T int | int64](name string, to *T) {
+// Number sets what is zero to a variable that is a number not below zero, and reports whether
+// there is one that is understood.
+func Number[T int | int64](name string, to *T) bool {
 	s, ok := Lookup(name)
 	if !ok || *to != 0 {
-		return
+		return false
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
 	switch {
@@ -50,16 +50,17 @@ func Number[T int | int64](name string, to *T) {
 		err = strconv.ErrRange
 	default:
 		*to = T(n)
-		return
+		return true
 	}
 	ReportValue(name, s, err)
+	return false
 }
 
 // Bytes is Number for a size, such as 1000000, 10MB or 64MiB.
-func Bytes[T int | int64](name string, to *T) {
+func Bytes[T int | int64](name string, to *T) bool {
 	s, ok := Lookup(name)
 	if !ok || *to != 0 {
-		return
+		return false
 	}
 	n, err := quantity.ParseBytes(s)
 	if err == nil && int64(T(n)) != n {
@@ -67,16 +68,17 @@ func Bytes[T int | int64](name string, to *T) {
 	}
 	if err != nil {
 		ReportValue(name, s, err)
-		return
+		return false
 	}
 	*to = T(n)
+	return true
 }
 
 // Duration is Number for a time: milliseconds, or one with a unit.
-func Duration(name string, to *time.Duration) {
+func Duration(name string, to *time.Duration) bool {
 	s, ok := Lookup(name)
 	if !ok || *to != 0 {
-		return
+		return false
 	}
 	d, err := quantity.ParseTime(s)
 	if err == nil && d < 0 {
@@ -84,9 +86,10 @@ func Duration(name string, to *time.Duration) {
 	}
 	if err != nil {
 		ReportValue(name, s, err)
-		return
+		return false
 	}
 	*to = d
+	return true
 }
 
 // List returns the members of a comma list, each once.
@@ -137,6 +140,39 @@ func Expand(path, service string) string {
 		"{pid}", strconv.Itoa(os.Getpid()),
 		"{time}", started.UTC().Format("20060102T150405Z"),
 	).Replace(path)
+}
+
+// Unique returns path with something in its name that no other process has: host, process id
+// and a random part.
+func Unique(path string) string {
+	host, _ := os.Hostname() // without one the rest has to do
+	host, _, _ = strings.Cut(host, ".")
+	ext := filepath.Ext(path)
+	return fmt.Sprintf("%s.%s-%d-%08x%s", strings.TrimSuffix(path, ext), fileName(cmp.Or(host, "host")), os.Getpid(), rand.Uint32(), ext)
+}
+
+// unique matches what Unique adds.
+const unique = `(\.[0-9A-Za-z._%~-]+-\d+-[0-9a-f]{8})?`
+
+// Family returns what matches the names, without extensions, that a service gives its files by
+// the template path, nil if such names do not tell services apart.
+func Family(path, service string) *regexp.Regexp {
+	dir, base := filepath.Split(path)
+	base = strings.TrimSuffix(base, filepath.Ext(base))
+	base = strings.ReplaceAll(base, "{service}", fileName(service))
+	s := regexp.QuoteMeta(base)
+	literal := s
+	for placeholder, is := range map[string]string{"{pid}": `\d+`, "{time}": `\d{8}T\d{6}Z`} {
+		if strings.Contains(dir, placeholder) {
+			return nil // each process has a folder of its own
+		}
+		literal = strings.ReplaceAll(literal, regexp.QuoteMeta(placeholder), "")
+		s = strings.ReplaceAll(s, regexp.QuoteMeta(placeholder), is)
+	}
+	if !strings.ContainsFunc(literal, unicode.IsLetter) {
+		return nil
+	}
+	return regexp.MustCompile("^" + s + unique + "$")
 }
 
 // unknownService begins the name that OpenTelemetry gives a service without one; the program's

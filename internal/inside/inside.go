@@ -31,7 +31,7 @@ type Import interface {
 }
 
 var (
-	// NewRecorder returns a *format.Recorder that hands its records to a target of
+	// NewRecorder returns a *format.Recorder that hands its records to a ring, a target of
 	// format. Texts of more than maxText bytes are cut.
 	NewRecorder func(target any, in *record.Interner, version uint8, maxText int) any
 	// Create is format.Create with *format.RecorderOptions for a recorder whose names in

@@ -17,6 +17,8 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	"github.com/entrace-go/entrace/internal/notice"
 )
 
 // A Reader reads the global MeterProvider.
@@ -141,12 +143,12 @@ func Handled(t testing.TB, also func()) func() []string {
 	t.Helper()
 	var mu sync.Mutex
 	var all []string
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
+	notice.SetErrorHandler(func(err error) {
 		also()
 		mu.Lock()
 		defer mu.Unlock()
 		all = append(all, err.Error())
-	}))
+	})
 	return func() []string {
 		mu.Lock()
 		defer mu.Unlock()

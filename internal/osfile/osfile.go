@@ -20,6 +20,9 @@ var ErrNotRegular = errors.New("not a regular file")
 // ErrLocked is returned by Lock when another open file holds the lock.
 var ErrLocked = errors.New("locked")
 
+// ErrNoLocks is returned by Lock where the file system has none.
+var ErrNoLocks = errors.New("the file system has no locks")
+
 // OpenRead opens a regular file for reading. It never blocks, on a pipe either.
 func OpenRead(name string) (*os.File, error) { return openRegular(name, os.O_RDONLY|openNonblock) }
 

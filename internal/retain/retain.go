@@ -10,6 +10,12 @@ import (
 	"time"
 )
 
+// What is kept of one service in a folder unless somebody says otherwise.
+const (
+	DefaultFiles = 50
+	DefaultBytes = 2 << 30
+)
+
 // A File is a finished trace.
 type File struct {
 	Path     string

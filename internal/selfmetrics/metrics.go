@@ -22,7 +22,7 @@ import (
 	"go.opentelemetry.io/otel/semconv/v1.43.0/otelconv"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/env"
+	"github.com/entrace-go/entrace/internal/notice"
 )
 
 // The metrics are what OpenTelemetry's own exporters measure of themselves, and
@@ -96,7 +96,7 @@ func NewInstruments(componentType string) *Instruments {
 	set := attributes(i.component)
 	i.add, i.record = []metric.AddOption{set}, []metric.RecordOption{set}
 	if err := errors.Join(err1, err2, err3); err != nil {
-		env.Report(fmt.Errorf("entrace: metrics: %w", err))
+		notice.Error(fmt.Errorf("entrace: metrics: %w", err))
 	}
 	return i
 }
@@ -279,7 +279,7 @@ func Observe(r *format.Recorder) *Account {
 	}
 	registration, err := a.register() // may report by itself: no lock is held
 	if err != nil {
-		env.Report(fmt.Errorf("entrace: metrics: %w", err))
+		notice.Error(fmt.Errorf("entrace: metrics: %w", err))
 		return a
 	}
 	accounts.mu.Lock()

@@ -1,4 +1,4 @@
-package control
+package crashtext
 
 import "testing"
 
@@ -10,7 +10,7 @@ func TestTextReason(t *testing.T) {
 		"goroutine 7 [running]:\ninternal/runtime/maps.fatal(…)\n\t/usr/…": "fatal error of the runtime in internal/runtime/maps.fatal(…)",
 		"goroutine 7 [running]:": "fatal error of the runtime in ",
 	} {
-		if got := textReason(text); got != want {
+		if got := Reason(text); got != want {
 			t.Errorf("of %q the reason is %q, want %q", text, got, want)
 		}
 	}

@@ -1,0 +1,138 @@
+//go:build unix
+
+package entrace_test
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace"
+	"github.com/entrace-go/entrace/exporter"
+	"github.com/entrace-go/entrace/format"
+)
+
+func init() { program = child }
+
+// child records to app.et and ends in some way.
+func child(end string) {
+	var o []entrace.Option
+	if end == "signal" {
+		o = append(o, entrace.WithSignals(syscall.SIGTERM))
+	}
+	p, err := entrace.Setup(context.Background(), append(o, entrace.WithSlogDefault(), exporter.WithPath("app.et"))...)
+	if err != nil {
+		panic(err)
+	}
+	ctx, span := p.TracerProvider().Tracer("t").Start(context.Background(), "request")
+	slog.InfoContext(ctx, "begun")
+	switch end {
+	case "panic":
+		panic("on purpose")
+	case "fatal":
+		m := map[int]int{}
+		go func() {
+			for {
+				m[0]++
+			}
+		}()
+		for {
+			m[0]++
+		}
+	case "signal":
+		span.End()
+		_ = syscall.Kill(os.Getpid(), syscall.SIGTERM)
+		time.Sleep(time.Minute)
+	case "kill":
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	}
+}
+
+// ended runs child and returns what it printed, and how it ended.
+func ended(t *testing.T, end string, env ...string) (output string, state *os.ProcessState) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(append(os.Environ(), "ENTRACE_TEST_END="+end), env...)
+	b, _ := cmd.CombinedOutput() // it ends with an error
+	return string(b), cmd.ProcessState
+}
+
+// TestPanicLeavesItsReason: a panic and a fatal error of the runtime are in the trace, with
+// their stacks, for readers of what is left, too, and once.
+func TestPanicLeavesItsReason(t *testing.T) {
+	for end, want := range map[string]string{"panic": "panic: on purpose", "fatal": "goroutine "} {
+		for _, durability := range []string{"process", "writethrough"} {
+			t.Run(end+" "+durability, func(t *testing.T) {
+				clean(t)
+				out, state := ended(t, end, "OTEL_EXPORTER_ENTRACE_DURABILITY="+durability)
+				if state.ExitCode() != 2 || !strings.Contains(out, "goroutine ") {
+					t.Fatalf("%v\n%s", state, out)
+				}
+				crash := func() (texts []string) {
+					f, err := format.Open("app.et", nil)
+					must(t, err)
+					defer f.Close()
+					must(t, f.Walk(0, func(_ uint32, e *format.TraceEntry) error {
+						if e.Metadata.Name == format.NameCrash {
+							texts = append(texts, strings.Clone(e.Message.Value))
+						}
+						return nil
+					}))
+					return texts
+				}
+				for _, when := range []string{"before recovery", "after it"} {
+					if c := crash(); len(c) != 1 || !strings.Contains(c[0], want) || !strings.Contains(c[0], "entrace_test.child") {
+						t.Errorf("%s there is %q", when, c)
+					}
+					_, err := format.Recover("app.et", "")
+					must(t, err)
+				}
+				if list, err := os.ReadDir("."); err != nil || len(list) != 1 {
+					t.Errorf("there is %v, %v", list, err)
+				}
+			})
+		}
+	}
+}
+
+// TestNextStartFinishesACrash: the next recorder of the path finishes it all.
+func TestNextStartFinishesACrash(t *testing.T) {
+	clean(t)
+	for _, end := range []string{"panic", "kill"} {
+		ended(t, end)
+		p := setup(t, exporter.WithPath("app.et"))
+		must(t, p.Shutdown(t.Context()))
+	}
+	list, err := os.ReadDir(".")
+	must(t, err)
+	var names []string
+	for _, e := range list {
+		if !strings.HasSuffix(e.Name(), ".et") {
+			t.Errorf("there is %s", e.Name())
+		}
+		names = append(names, e.Name())
+	}
+	if len(names) != 4 {
+		t.Errorf("there is %q, want four traces", names)
+	}
+}
+
+// TestEndsOnSignals: with WithSignals, SIGTERM leaves a finished file and ends the process.
+func TestEndsOnSignals(t *testing.T) {
+	clean(t)
+	out, state := ended(t, "signal")
+	if w, ok := state.Sys().(syscall.WaitStatus); !ok || !w.Signaled() || w.Signal() != syscall.SIGTERM {
+		t.Errorf("it ended with %v\n%s", state, out)
+	}
+	f, err := format.Open("app.et", nil)
+	must(t, err)
+	defer f.Close()
+	if last, err := f.Entry(uint32(f.Len() - 1)); err != nil || last.Metadata.Name != format.NameEnd || f.Format() != format.ET {
+		t.Errorf("it is %v and ends with %v, %v", f.Format(), last, err)
+	}
+}

@@ -1,0 +1,221 @@
+package exporter_test
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace/exporter"
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/notice"
+	"github.com/entrace-go/entrace/internal/osfile"
+)
+
+// leftover copies what a program has left that was killed to base.iet and its crash buffer.
+func leftover(t *testing.T, bases ...string) {
+	t.Helper()
+	dir := t.TempDir()
+	rec, err := format.Create(filepath.Join(dir, "app.et"), &format.RecorderOptions{BufferDir: dir})
+	must(t, err)
+	if d, err := rec.Durability(); d != format.DurabilityProcess {
+		t.Skip("no crash buffer here:", err)
+	}
+	must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("the last words")}))
+	for _, base := range bases {
+		for _, ext := range []string{".iet", ".iet.buffer"} {
+			b, err := os.ReadFile(filepath.Join(dir, "app"+ext))
+			must(t, err)
+			must(t, os.WriteFile(base+ext, b, 0o600))
+		}
+	}
+	must(t, rec.Close(t.Context()))
+}
+
+// said gathers what is told on the console.
+func said(t *testing.T) func() string {
+	t.Helper()
+	var mu sync.Mutex
+	var b strings.Builder
+	notice.SetConsole(textHandler(func(p []byte) (int, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return b.Write(p)
+	}))
+	before := notice.SetErrorHandler(nil)
+	t.Cleanup(func() { notice.SetConsole(nil); notice.SetErrorHandler(before) })
+	return func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		return b.String()
+	}
+}
+
+func names(t *testing.T) []string {
+	t.Helper()
+	list, err := os.ReadDir(".")
+	must(t, err)
+	var all []string
+	for _, e := range list {
+		all = append(all, e.Name())
+	}
+	return all
+}
+
+// TestDeadSiblings: a start finishes what other processes of the same service have left, and
+// nothing else; two starts finish it once.
+func TestDeadSiblings(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("OTEL_SERVICE_NAME", "shop")
+	t.Setenv("OTEL_EXPORTER_ENTRACE_PATH", "")
+	leftover(t, "shop-1", "shop-2", "shop-3", "shop-x", "stock-4")
+	must(t, os.WriteFile("shop-2.et", read(t, "shop-2.iet"), 0o600)) // of an earlier process 2
+	lives, err := osfile.OpenWrite("shop-3.iet")
+	must(t, err)
+	defer lives.Close()
+	must(t, osfile.Lock(lives, true))
+	told := said(t)
+	var both sync.WaitGroup
+	for range 2 {
+		both.Go(func() {
+			e, err := exporter.New(exporter.WithPath(fmt.Sprintf("{service}-%d.et", 1000+time.Now().Nanosecond())))
+			if err == nil {
+				err = e.Shutdown(t.Context())
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	both.Wait()
+	e, err := exporter.New()
+	must(t, err)
+	must(t, e.Shutdown(t.Context()))
+	var got []string
+	for _, name := range names(t) {
+		if !regexp.MustCompile(`^shop-\d{4,}\.et$`).MatchString(name) {
+			got = append(got, regexp.MustCompile(`\.\d{8}T\d{6}\.\d{3}Z`).ReplaceAllString(name, ".TIME"))
+		}
+	}
+	want := []string{"shop-1.et", "shop-2.TIME.et", "shop-2.et", "shop-3.iet", "shop-3.iet.buffer", "shop-x.iet", "shop-x.iet.buffer", "stock-4.iet", "stock-4.iet.buffer"}
+	if !slices.Equal(got, want) {
+		t.Errorf("there is %q, want %q", got, want)
+	}
+	for _, name := range []string{"shop-1.et", "shop-2.et"} {
+		f, err := format.Open(name, nil)
+		must(t, err)
+		if last, err := f.Entry(uint32(f.Len() - 1)); err != nil || last.Message.Value != "the last words" {
+			t.Errorf("%s ends with %v, %v", name, last, err)
+		}
+		must(t, f.Close())
+		if n := strings.Count(told(), name+": finished, 2 entries (1 from the crash buffer)"); n != 1 {
+			t.Errorf("that %s is finished was told %d times:\n%s", name, n, told())
+		}
+	}
+}
+
+func read(t *testing.T, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	must(t, err)
+	return b
+}
+
+// TestKeepsBounds: with the defaults there are 50 finished files of a service and 2 GiB at most,
+// and the oldest go first.
+func TestKeepsBounds(t *testing.T) {
+	for _, tt := range []struct {
+		files, size string
+		each        int64 // size of the files that are there, of which all are holes
+		there       int
+		left        int
+	}{
+		{"", "", 4096, 60, 50},
+		{"", "", 300 << 20, 10, 6},
+		{"3", "", 4096, 10, 3},
+		{"0", "40KiB", 4096, 20, 10},
+		{"0", "0", 4096, 120, 120},
+	} {
+		t.Run(fmt.Sprint(tt.files, tt.size, tt.there), func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			t.Setenv("OTEL_SERVICE_NAME", "shop")
+			t.Setenv("OTEL_EXPORTER_ENTRACE_KEEP", tt.files)
+			t.Setenv("OTEL_EXPORTER_ENTRACE_KEEP_BYTES", tt.size)
+			now := time.Now()
+			hole := func(name string, age time.Duration) {
+				must(t, os.WriteFile(name, format.AppendMagic(nil, format.V1, format.ET), 0o600))
+				must(t, os.Truncate(name, tt.each))
+				must(t, os.Chtimes(name, now.Add(-age), now.Add(-age)))
+			}
+			for i := range tt.there {
+				hole(fmt.Sprintf("shop-%d.et", 100+i), time.Duration(i+1)*time.Minute)
+			}
+			others := []string{"shop.et", "shop-12x.et", "stock-1.et", "shop-7.txt", "shop-a.20260101T000000.000Z.et"}
+			for _, name := range others {
+				hole(name, 1000*time.Hour)
+			}
+			told := said(t)
+			e, err := exporter.New()
+			must(t, err)
+			must(t, e.Shutdown(t.Context()))
+			var left []string
+			for _, name := range names(t) {
+				if i := slices.Index(others, name); i >= 0 {
+					others = slices.Delete(others, i, i+1)
+				} else if name != fmt.Sprintf("shop-%d.et", os.Getpid()) {
+					left = append(left, name)
+				}
+			}
+			if len(left) != tt.left || left[len(left)-1] != fmt.Sprintf("shop-%d.et", 100+tt.left-1) || len(others) > 0 {
+				t.Errorf("%d are left, want the newest %d; gone are %q: %q", len(left), tt.left, others, left)
+			}
+			if want := tt.left < tt.there; strings.Contains(told(), "entrace: removed to make room: shop-") != want {
+				t.Errorf("it was told %q", told())
+			}
+		})
+	}
+}
+
+// TestSecondProcess: a path at which another process records is left to it.
+func TestSecondProcess(t *testing.T) {
+	t.Chdir(t.TempDir())
+	leftover(t, "app")
+	lives, err := osfile.OpenWrite("app.iet")
+	must(t, err)
+	defer lives.Close()
+	must(t, osfile.Lock(lives, true))
+	before := read(t, "app.iet")
+	told := said(t)
+	e, err := exporter.New(exporter.WithPath("app.et"))
+	must(t, err)
+	must(t, e.Shutdown(t.Context()))
+	other := e.Recorder().Path()
+	if !regexp.MustCompile(`/app\.[^/]+-` + fmt.Sprint(os.Getpid()) + `-[0-9a-f]{8}\.et$`).MatchString(filepath.ToSlash(other)) {
+		t.Errorf("it recorded to %s", other)
+	}
+	if f, err := format.Open(other, nil); err != nil {
+		t.Error(err)
+	} else {
+		must(t, f.Close())
+	}
+	if string(read(t, "app.iet")) != string(before) {
+		t.Error("the file of the other process was changed")
+	}
+	for _, want := range []string{"level=WARN", "entrace: recording to " + filepath.Base(other), "app.iet: in use by a living process", "{pid} in OTEL_EXPORTER_ENTRACE_PATH"} {
+		if !strings.Contains(told(), want) {
+			t.Errorf("it said %q, want %q", told(), want)
+		}
+	}
+}
+
+type writerFunc func(b []byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
+
+func textHandler(f writerFunc) slog.Handler { return slog.NewTextHandler(f, nil) }
