@@ -17,14 +17,16 @@ import (
 // Merge writes the entries of several traces to w as one. A span whose parent is
 // in another of them, which it names by its ids, hangs below it, and so does a log
 // record whose span is in another. Equal resources become one. Within each trace
-// entries keep their order, as far as parents come first. What the recorders say
+// entries keep their order, as far as parents come first. A span that goes on in another file,
+// as one does that was open when its recorder began a new one, is one span, and what is below
+// either half is below that. What the recorders say
 // of their ends stays, in the order of views. It comes last only if every trace has an
 // end, because a last entry entrace.end marks the whole output as complete.
 //
 // The root of w must not be written yet. Merge does not close w. It takes 4 bytes
 // an entry, and 50 more for each that hangs below one of another trace.
 func Merge(ctx context.Context, w *format.Writer, views []*format.View) error {
-	m := merger{w: w, views: views, ids: make([][]uint32, len(views)), elsewhere: make(map[place]place)}
+	m := merger{w: w, views: views, ids: make([][]uint32, len(views)), elsewhere: make(map[place]place), joined: make(map[place]place)}
 	if _, err := w.Write(format.Root()); err != nil {
 		return err
 	}
@@ -60,6 +62,9 @@ func Merge(ctx context.Context, w *format.Writer, views []*format.View) error {
 			if v.Role(id) == format.RoleRecorder && v.File().Parent(id) == 0 {
 				continue // written with the ends
 			}
+			if _, half := m.joined[place{int32(i), id}]; half {
+				continue
+			}
 			if err := m.write(place{int32(i), id}); err != nil {
 				return err
 			}
@@ -88,6 +93,7 @@ type merger struct {
 	views     []*format.View
 	ids       [][]uint32 // of the entries in the output; 0: not there yet, or the root
 	elsewhere map[place]place
+	joined    map[place]place // halves of spans, to those that they are halves of
 	resources otel.Resources
 	stack     []place
 	waits     map[place]int // indices in stack
@@ -102,6 +108,9 @@ func (m *merger) search(ctx context.Context, file int32) error {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
+		}
+		if err := m.searchHalf(place{file, id}); err != nil {
+			return fmt.Errorf("%s: %w", v.File().Name(), err)
 		}
 		ref, missing, err := v.Missing(id)
 		if err != nil {
@@ -120,12 +129,64 @@ func (m *merger) search(ctx context.Context, file int32) error {
 	return nil
 }
 
+// continued reports whether the entry at p is a span that began in another file and has no
+// end of its own.
+func (m *merger) continued(p place) (bool, error) {
+	v := m.views[p.file]
+	if v.Role(p.id) != format.RoleSpan {
+		return false, nil
+	}
+	before, _, err := v.File().Attribute(p.id, format.AttrContinued)
+	if err != nil || !before.Bool() {
+		return false, err
+	}
+	_, whole, err := v.File().Attribute(p.id, format.AttrDuration)
+	return !whole, err
+}
+
+// searchHalf finds the first half of the span at p, if that is a later one: the one that is
+// marked as no later half, else that of the first trace.
+func (m *merger) searchHalf(p place) error {
+	later, err := m.continued(p)
+	if err != nil || !later {
+		return err
+	}
+	ref := m.views[p.file].Ref(p.id)
+	best := p
+	for i, v := range m.views {
+		at, ok := v.Span(ref)
+		if !ok || int32(i) == p.file {
+			continue
+		}
+		other := place{int32(i), at}
+		later, err := m.continued(other)
+		if err != nil {
+			return err
+		}
+		if !later {
+			best = other
+			break
+		}
+		if other.file < best.file {
+			best = other
+		}
+	}
+	if best != p {
+		m.joined[p] = best
+	}
+	return nil
+}
+
 // parent returns where the entry at p is to hang.
 func (m *merger) parent(p place) place {
-	if up, ok := m.elsewhere[p]; ok {
-		return up
+	up, ok := m.elsewhere[p]
+	if !ok {
+		up = place{p.file, m.views[p.file].File().Parent(p.id)}
 	}
-	return place{p.file, m.views[p.file].File().Parent(p.id)}
+	if first, ok := m.joined[up]; ok {
+		return first
+	}
+	return up
 }
 
 func (m *merger) done(p place) bool { return p.id == 0 || m.ids[p.file][p.id] != 0 }

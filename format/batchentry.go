@@ -95,7 +95,7 @@ func (b *Batch) U64(name string, value uint64) {
 // I64 adds an attribute.
 func (b *Batch) I64(name string, value int64) { b.b.I64(name, value) }
 
-// Duration adds an attribute that is an I64 of nanoseconds.
+// Duration adds an attribute that is an I64 of nanoseconds, and names it in [AttrDurations].
 func (b *Batch) Duration(name string, d time.Duration) { b.b.Duration(name, d) }
 
 // Time adds an attribute that is the text of t as [time.RFC3339Nano] has it.

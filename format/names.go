@@ -37,6 +37,7 @@ const (
 
 	AttrContinued = "entrace.continued" // Bool, on a span that began in the file before
 	AttrRotated   = "entrace.rotated"   // Bool, on the end of a file that another one follows
+	AttrDurations = "entrace.duration"  // String, a JSON array of the names of attributes that are durations, I64 of nanoseconds
 
 	// DefaultTraceFlags is what an absent AttrTraceFlags or AttrLinkFlags means:
 	// sampled, and the parent is known to be local or absent.
@@ -53,6 +54,18 @@ const (
 	NameSpanEnd  = "span end"
 	NameEnd      = "entrace.end"
 )
+
+// UserAttributes returns the attributes of the application alone, under the names that it gave
+// them, without those that describe the entry.
+func (e *TraceEntry) UserAttributes() []Attribute {
+	var own []Attribute
+	for i := range e.Attributes {
+		if name, ok := UserName(e.Attributes[i].Name); ok {
+			own = append(own, Attribute{name, e.Attributes[i].Value})
+		}
+	}
+	return own
+}
 
 // UserName is the other direction: the user's name of a stored attribute, and
 // whether it is one of the user's at all.

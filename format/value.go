@@ -1,6 +1,7 @@
 package format
 
 import (
+	"encoding/hex"
 	"math"
 	"math/big"
 	"strconv"
@@ -87,6 +88,43 @@ func U128Value(hi, lo uint64) Value { return Value{kind: KindU128, hi: hi, lo: l
 
 // I128Value returns the I128 hi<<64 | lo, in two's complement.
 func I128Value(hi int64, lo uint64) Value { return Value{kind: KindI128, hi: uint64(hi), lo: lo} }
+
+// String returns v for people: a text as it is, bytes as hex digits behind 0x, numbers in
+// decimal. [Value.Any] returns it for programs.
+func (v Value) String() string {
+	switch v.kind {
+	case KindString:
+		return v.Text()
+	case KindBytes:
+		return "0x" + hex.EncodeToString(v.Bytes())
+	case KindBool:
+		return strconv.FormatBool(v.Bool())
+	case KindFloat:
+		return strconv.FormatFloat(v.Float(), 'g', -1, 64)
+	}
+	return string(v.AppendDecimal(nil))
+}
+
+// Any returns v as a string, []byte, bool, float64, uint64, int64, or for the 128-bit kinds a
+// [*big.Int]. The bytes must not be changed.
+func (v Value) Any() any {
+	switch v.kind {
+	case KindString:
+		return v.Text()
+	case KindBytes:
+		return v.Bytes()
+	case KindBool:
+		return v.Bool()
+	case KindFloat:
+		return v.Float()
+	case KindU64:
+		return v.lo
+	case KindI64:
+		return int64(v.lo)
+	}
+	n, _ := new(big.Int).SetString(string(v.AppendDecimal(nil)), 10) // which it is
+	return n
+}
 
 // Kind returns the kind of v.
 func (v Value) Kind() Kind { return v.kind }

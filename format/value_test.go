@@ -1,7 +1,10 @@
 package format_test
 
 import (
+	"fmt"
 	"math"
+	"math/big"
+	"reflect"
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
@@ -170,5 +173,40 @@ func TestCut(t *testing.T) {
 		if got := placer.Cut(x.s, x.n); got != x.want {
 			t.Errorf("placer.Cut(%q, %d) is %q, want %q", x.s, x.n, got, x.want)
 		}
+	}
+}
+
+// TestValueForPeople: a value prints itself, and gives itself as what Go has for it.
+func TestValueForPeople(t *testing.T) {
+	huge, _ := new(big.Int).SetString("18446744073709551617", 10)
+	for _, tt := range []struct {
+		v    Value
+		want string
+		any  any
+	}{
+		{StringValue("a b"), "a b", "a b"},
+		{BytesValue([]byte{1, 255}), "0x01ff", []byte{1, 255}},
+		{BoolValue(true), "true", true},
+		{FloatValue(0.5), "0.5", 0.5},
+		{U64Value(7), "7", uint64(7)},
+		{I64Value(-7), "-7", int64(-7)},
+		{U128Value(1, 1), huge.String(), huge},
+		{I128Value(-1, math.MaxUint64), "-1", big.NewInt(-1)},
+	} {
+		if got := fmt.Sprint(tt.v); got != tt.want {
+			t.Errorf("%v prints %q, want %q", tt.v.Kind(), got, tt.want)
+		}
+		if got := tt.v.Any(); !reflect.DeepEqual(got, tt.any) {
+			t.Errorf("Any of %v is %v, want %v", tt.v.Kind(), got, tt.any)
+		}
+	}
+}
+
+func TestUserAttributes(t *testing.T) {
+	e := TraceEntry{Attributes: []Attribute{
+		{AttrSpanID, StringValue("01")}, {"took", I64Value(5)}, {"otel.attr.span_id", StringValue("mine")}, {AttrDurations, StringValue(`["took"]`)},
+	}}
+	if got := fmt.Sprint(e.UserAttributes()); got != "[{took 5} {span_id mine}]" {
+		t.Errorf("they are %s", got)
 	}
 }

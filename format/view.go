@@ -453,7 +453,7 @@ func fold(e, end *TraceEntry) {
 	// The marks are of the attributes beside them: one that has another value
 	// now has other marks, too.
 	marks := make(map[string]Value)
-	for _, mark := range []string{AttrJSON, AttrAnyValue} {
+	for _, mark := range marksOfNames {
 		old, _ := e.Attribute(mark)
 		now, _ := end.Attribute(mark)
 		names := slices.DeleteFunc(markedNames(old), func(s string) bool { return later[s] })
@@ -467,7 +467,7 @@ func fold(e, end *TraceEntry) {
 	}
 	for _, a := range end.Attributes {
 		switch a.Name {
-		case AttrJSON, AttrAnyValue, AttrSpanID:
+		case AttrJSON, AttrAnyValue, AttrDurations, AttrSpanID:
 			continue
 		}
 		if i, ok := at[a.Name]; ok {
@@ -477,13 +477,16 @@ func fold(e, end *TraceEntry) {
 			e.Attributes = append(e.Attributes, a)
 		}
 	}
-	e.Attributes = slices.DeleteFunc(e.Attributes, func(a Attribute) bool { return a.Name == AttrJSON || a.Name == AttrAnyValue })
-	for _, mark := range []string{AttrJSON, AttrAnyValue} {
+	e.Attributes = slices.DeleteFunc(e.Attributes, func(a Attribute) bool { return slices.Contains(marksOfNames, a.Name) })
+	for _, mark := range marksOfNames {
 		if m, ok := marks[mark]; ok {
 			e.Attributes = append(e.Attributes, Attribute{mark, m})
 		}
 	}
 }
+
+// marksOfNames are the attributes that name others.
+var marksOfNames = []string{AttrJSON, AttrAnyValue, AttrDurations}
 
 func markedNames(v Value) []string {
 	var names []string

@@ -26,7 +26,9 @@
 //
 //	slog                            kind
 //	String                          String; Bytes if it is not UTF-8
-//	Int64, Duration (ns)            I64
+//	Int64                           I64
+//	Duration                        I64 in nanoseconds, named in entrace.duration, so
+//	                                that readers show 24ms
 //	Uint64                          U64
 //	Float64                         Float
 //	Bool                            Bool

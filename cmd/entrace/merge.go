@@ -19,9 +19,11 @@ func (a *app) mergeCommand() *cobra.Command {
 	var out string
 	c := &cobra.Command{
 		Use:   "merge FILE... -o OUT",
-		Short: "Join the traces of several services",
+		Short: "Join the traces of several services, or of one that rotated",
 		Long: "merge joins traces, of whatever format, into OUT. A span that a service began for a\n" +
-			"caller whose span is in another file hangs below that one.",
+			"caller whose span is in another file hangs below that one. Files of one service\n" +
+			"that followed each other, as app.20261120T212712.021Z.et and app.et, become one\n" +
+			"again: a span that was open in between is one span.",
 		Args: minimumArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.merge(cmd.Context(), args, out, &flags)

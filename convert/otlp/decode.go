@@ -164,9 +164,12 @@ func (d *decoder) resources() error {
 			d.holders = append(d.holders, holder{err: err})
 			continue
 		}
-		id, err := written.Write(d.w, r.Entry())
-		if err != nil {
-			return err
+		id := uint32(0)
+		if len(r.Attributes) > 0 || r.SchemaURL != "" || r.Dropped > 0 { // else it says nothing
+			var err error
+			if id, err = written.Write(d.w, r.Entry()); err != nil {
+				return err
+			}
 		}
 		d.holders = append(d.holders, holder{id: id})
 	}
@@ -235,12 +238,15 @@ func (d *decoder) writeOne(r *record) (err error) {
 			return err
 		}
 		d.logOf.Scope = *scope
+		d.logOf.Attributes = takeDurations(d.logOf.Attributes)
 		d.logOf.Fill(e, where)
+		takeCode(e)
 	} else {
 		if err := d.src.span(r.off, &d.spanOf); err != nil {
 			return err
 		}
 		d.spanOf.Scope = *scope
+		takeOpen(&d.spanOf)
 		d.spanOf.Fill(e, where)
 	}
 	e.Parent = parent

@@ -156,6 +156,7 @@ func (e *encoder) span(ctx context.Context, id uint32) error {
 	}
 	s := otel.ReadSpan(entry, up)
 	s.Attributes = addCode(s.Attributes, &s.Metadata)
+	addOpen(s)
 	to, err := e.batch(&e.spans, id, &s.Scope)
 	if err != nil {
 		return err
@@ -211,7 +212,7 @@ func (e *encoder) log(id uint32) error {
 		return err
 	}
 	l := otel.ReadLog(entry)
-	l.Attributes = addCode(l.Attributes, &l.Metadata)
+	l.Attributes = addDurations(addCode(l.Attributes, &l.Metadata))
 	to, err := e.batch(&e.logs, id, &l.Scope)
 	if err != nil {
 		return err
@@ -219,24 +220,6 @@ func (e *encoder) log(id uint32) error {
 	from := len(to.records)
 	to.records = e.enc.log(to.records, l)
 	return e.added(&e.logs, len(to.records)-from, true)
-}
-
-// addCode adds the place in the source to attributes that do not name one: log/slog
-// has it beside its attributes.
-func addCode(attrs []otel.Attribute, md *format.Metadata) []otel.Attribute {
-	if !md.File.Valid {
-		return attrs
-	}
-	for i := range attrs {
-		if attrs[i].Name == "code.file.path" || attrs[i].Name == "code.line.number" {
-			return attrs
-		}
-	}
-	attrs = append(attrs, otel.Attribute{Name: "code.file.path", Value: format.StringValue(md.File.Value)})
-	if md.Line.Valid {
-		attrs = append(attrs, otel.Attribute{Name: "code.line.number", Value: format.I64Value(int64(md.Line.Value))})
-	}
-	return attrs
 }
 
 // added counts a record of so many bytes.

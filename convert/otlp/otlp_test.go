@@ -217,11 +217,11 @@ const (
 )
 
 func spans(items ...string) string {
-	return `{"resourceSpans":[{"resource":{},"scopeSpans":[{"spans":[` + strings.Join(items, ",") + `]}]}]}` + "\n"
+	return `{"resourceSpans":[{"resource":{"attributes":[{"key":"host.name","value":{"stringValue":"h"}}]},"scopeSpans":[{"spans":[` + strings.Join(items, ",") + `]}]}]}` + "\n"
 }
 
 func logs(items ...string) string {
-	return `{"resourceLogs":[{"resource":{},"scopeLogs":[{"logRecords":[` + strings.Join(items, ",") + `]}]}]}` + "\n"
+	return `{"resourceLogs":[{"resource":{"attributes":[{"key":"host.name","value":{"stringValue":"h"}}]},"scopeLogs":[{"logRecords":[` + strings.Join(items, ",") + `]}]}]}` + "\n"
 }
 
 func span(name, id, parent string) string {
@@ -258,7 +258,7 @@ func TestTree(t *testing.T) {
         A
 `},
 		{"its own parent", spans(span("A", spanA, spanA)), "root\n  resource\n    A\n"},
-		{"a parent of another resource", spans(span("A", spanA, spanB)) + strings.Replace(spans(span("B", spanB, "")), "{},", `{"attributes":[{"key":"k"}]},`, 1), `root
+		{"a parent of another resource", spans(span("A", spanA, spanB)) + strings.Replace(spans(span("B", spanB, "")), `"h"`, `"other"`, 1), `root
   resource
     A
   resource
@@ -267,7 +267,7 @@ func TestTree(t *testing.T) {
 		{
 			"resources", `{"resourceSpans":[{"schemaUrl":"u"},{"resource":{"attributes":[{"key":"a","value":{"intValue":1}},{"key":"b"}]}}]}
 {"resourceLogs":[ {"resource": { "attributes":[{"key":"b","value":{}},{"value":{"intValue":"1"},"key":"a"}]}},{"resource":null,"schema_url":"u"},{}]}`,
-			"root\n  resource\n  resource\n  resource\n",
+			"root\n  resource\n  resource\n",
 		},
 	}
 	for _, test := range tests {

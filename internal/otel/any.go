@@ -59,6 +59,7 @@ const (
 	Native   Encoding = iota // as the format's own kind
 	JSON                     // as JSON text, named in otel.json
 	AnyValue                 // as OTLP/JSON AnyValue text, named in otel.anyvalue
+	Duration                 // as nanoseconds, named in entrace.duration
 )
 
 // An Attribute is one of the user's, by the user's name.

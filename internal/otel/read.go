@@ -90,6 +90,7 @@ type Span struct {
 	Events []Event
 
 	MadeIDs  bool            // ids are made up, as the source had none
+	Unmarked bool            // it has not ended, and the source did not say so
 	Metadata format.Metadata // of its entry, when it was read or written
 }
 
@@ -146,7 +147,7 @@ const (
 	AttrBody           = "otel.body"
 	AttrEventName      = "otel.event_name"
 	AttrMadeIDs        = "otel.made_ids"
-	AttrOpen           = "entrace.open"
+	AttrOpen           = "entrace.open" // false: the span has not ended, and OTLP had no mark of that
 )
 
 // parsed are the attributes of an entry, those of the user apart.
@@ -158,7 +159,7 @@ type parsed struct {
 
 // parse sorts the attributes of e.
 func parse(e *format.TraceEntry) parsed {
-	var jsons, anys map[string]bool
+	var jsons, anys, durs map[string]bool
 	users := 0
 	for i := range e.Attributes {
 		switch name := e.Attributes[i].Name; {
@@ -166,6 +167,8 @@ func parse(e *format.TraceEntry) parsed {
 			jsons = Names(e.Attributes[i].Value)
 		case name == format.AttrAnyValue:
 			anys = Names(e.Attributes[i].Value)
+		case name == format.AttrDurations:
+			durs = Names(e.Attributes[i].Value)
 		case !placer.Reserved(name):
 			users++
 		}
@@ -183,6 +186,10 @@ func parse(e *format.TraceEntry) parsed {
 			encoding = JSON
 		case anys[stored]:
 			encoding = AnyValue
+		case durs[stored]:
+			if _, ok := a.Value.I64(); ok {
+				encoding = Duration
+			}
 		}
 		if name, ok := format.UserName(stored); ok {
 			p.users = append(p.users, Attribute{name, a.Value, encoding})
@@ -205,7 +212,7 @@ func (p *parsed) get(name string) (v format.Value, ok bool) {
 	return v, false
 }
 
-// Names returns the names in otel.json or otel.anyvalue.
+// Names returns the names in otel.json, otel.anyvalue or entrace.duration.
 func Names(v format.Value) map[string]bool {
 	list, err := parseJSON(v.Text())
 	if err != nil || list.Kind != List {
@@ -262,6 +269,7 @@ func ReadSpan(e *format.TraceEntry, up format.SpanRef) *Span {
 		DroppedLinks: p.count(format.AttrDroppedLinks),
 	}
 	made, _ := p.get(AttrMadeIDs)
+	open, marked := p.get(AttrOpen)
 	s.MadeIDs = made.Bool()
 	s.TraceID, _ = ParseID[[16]byte](p.text(format.AttrTraceID))
 	s.SpanID, _ = ParseID[[8]byte](p.text(format.AttrSpanID))
@@ -275,6 +283,7 @@ func ReadSpan(e *format.TraceEntry, up format.SpanRef) *Span {
 		n, _ := d.U64()
 		s.Duration, s.Ended = int64(min(n, math.MaxInt64)), true
 	}
+	s.Unmarked = !s.Ended && marked && !open.Bool()
 	if skew, ok := p.time(format.AttrClockSkew); ok {
 		s.Duration = skew
 	}

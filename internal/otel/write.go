@@ -4,6 +4,7 @@ import (
 	"math"
 	"path"
 	"strconv"
+	"time"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/jsontext"
@@ -25,6 +26,7 @@ type Writer interface {
 	Value(name string, v *format.Value)
 	JSON(name, text string)
 	AnyValue(name, text string)
+	Duration(name string, d time.Duration)
 	// User says that what follows is the user's.
 	User()
 	End()
@@ -75,6 +77,9 @@ func (a *Attribute) Write(w Writer) {
 		w.JSON(a.Name, a.Value.Text())
 	case AnyValue:
 		w.AnyValue(a.Name, a.Value.Text())
+	case Duration:
+		n, _ := a.Value.I64() // it is one
+		w.Duration(a.Name, time.Duration(n))
 	default:
 		w.Value(a.Name, &a.Value)
 	}
@@ -84,8 +89,8 @@ func (a *Attribute) Write(w Writer) {
 type Entry struct {
 	E *format.TraceEntry
 
-	user        bool
-	jsons, anys []string
+	user              bool
+	jsons, anys, durs []string
 }
 
 // Begin implements Writer. It keeps the memory of the attributes.
@@ -138,6 +143,11 @@ func (b *Entry) AnyValue(name, text string) {
 	b.anys = append(b.anys, b.add(name, format.StringValue(text)))
 }
 
+// Duration implements Writer.
+func (b *Entry) Duration(name string, d time.Duration) {
+	b.durs = append(b.durs, b.add(name, format.I64Value(int64(d))))
+}
+
 // User implements Writer.
 func (b *Entry) User() { b.user = true }
 
@@ -149,6 +159,9 @@ func (b *Entry) End() {
 	}
 	if b.anys != nil {
 		b.String(format.AttrAnyValue, string(jsontext.AppendStrings(nil, b.anys)))
+	}
+	if b.durs != nil {
+		b.String(format.AttrDurations, string(jsontext.AppendStrings(nil, b.durs)))
 	}
 }
 
@@ -249,6 +262,9 @@ func (s *Span) Write(w Writer, at Where, u Users) {
 	s.dropped(w)
 	if s.MadeIDs {
 		w.Bool(AttrMadeIDs, true)
+	}
+	if s.Unmarked && !s.Ended {
+		w.Bool(AttrOpen, false)
 	}
 	users(w, u)
 	w.End()

@@ -42,6 +42,7 @@ type encoder struct {
 	twice   map[string]int
 	jsons   []string
 	anys    []string
+	durs    []string // of attributes that are durations
 	path    path
 	prefix  []byte // of an unknownPath
 	groups  []group
@@ -116,7 +117,7 @@ func (e *encoder) encode(c *record.Cursor, h *record.Head, parent uint32, l *lin
 		e.Hex(l.parent)
 	}
 	e.entries++
-	e.jsons, e.anys = e.jsons[:0], e.anys[:0]
+	e.jsons, e.anys, e.durs = e.jsons[:0], e.anys[:0], e.durs[:0]
 	e.path, e.prefix, e.groups = 0, e.prefix[:0], e.groups[:0]
 	if len(e.twice) > 0 {
 		clear(e.twice)
@@ -124,6 +125,7 @@ func (e *encoder) encode(c *record.Cursor, h *record.Head, parent uint32, l *lin
 	e.items(c, l)
 	e.list(attrJSON, e.jsons)
 	e.list(attrAnyValue, e.anys)
+	e.list(attrDurations, e.durs)
 	if e.cut {
 		e.Name(attrTruncated)
 		e.Bool(true)
@@ -244,7 +246,10 @@ func (e *encoder) plain(c *record.Cursor, l *links) {
 			b = binary.LittleEndian.AppendUint64(append(b, wire.KindFloat), lo)
 		case record.ValueU64:
 			b = wire.AppendUint(append(b, wire.KindU64), lo)
-		case record.ValueI64, record.ValueDuration:
+		case record.ValueDuration:
+			e.durs = append(e.durs, n.text)
+			fallthrough
+		case record.ValueI64:
 			b = wire.AppendInt(append(b, wire.KindI64), int64(lo))
 		}
 	}
@@ -376,7 +381,10 @@ func (e *encoder) value(i *record.Item, stored string) {
 		e.Float(i.Lo)
 	case record.ValueU64:
 		e.U64(i.Lo)
-	case record.ValueI64, record.ValueDuration:
+	case record.ValueDuration:
+		e.durs = append(e.durs, stored)
+		e.I64(int64(i.Lo))
+	case record.ValueI64:
 		e.I64(int64(i.Lo))
 	case record.ValueU128:
 		e.U128(i.Hi, i.Lo)

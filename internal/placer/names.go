@@ -10,6 +10,7 @@ const (
 	attrParentSpanID = "parent_span_id"
 	attrJSON         = "otel.json"
 	attrAnyValue     = "otel.anyvalue"
+	attrDurations    = "entrace.duration"
 	attrTruncated    = "!TRUNCATED"
 	attrTime         = "time_unix_nano"
 

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
@@ -122,12 +123,15 @@ func (d *Details) place(m *format.Metadata) {
 
 // attributes adds the entry's own.
 func (d *Details) attributes(e *format.TraceEntry) {
+	var durs map[string]bool
 	for i := range e.Attributes {
 		switch a := &e.Attributes[i]; a.Name {
 		case format.AttrJSON:
 			d.jsons = otel.Names(a.Value)
 		case format.AttrAnyValue:
 			d.anys = otel.Names(a.Value)
+		case format.AttrDurations:
+			durs = otel.Names(a.Value)
 		}
 	}
 	d.owns = len(d.Args)
@@ -135,7 +139,7 @@ func (d *Details) attributes(e *format.TraceEntry) {
 		a := &e.Attributes[i]
 		name := a.Name
 		switch name {
-		case format.AttrJSON, format.AttrAnyValue:
+		case format.AttrJSON, format.AttrAnyValue, format.AttrDurations:
 			continue
 		case format.AttrTime:
 			if d.timed {
@@ -166,14 +170,18 @@ func (d *Details) attributes(e *format.TraceEntry) {
 		case "kind", "status", "scope", "level", "file", "line", "module_path", "message", "links":
 			name = "otel.attr." + name
 		}
-		encoding := otel.Native
+		encoding, value := otel.Native, a.Value
 		switch {
+		case durs[a.Name]:
+			if n, ok := value.I64(); ok {
+				value = format.StringValue(time.Duration(n).String())
+			}
 		case d.jsons[a.Name]:
 			encoding = otel.JSON
 		case d.anys[a.Name]:
 			encoding = otel.AnyValue
 		}
-		d.Args = append(d.Args, otel.Attribute{Name: d.unique(name), Value: a.Value, Encoding: encoding})
+		d.Args = append(d.Args, otel.Attribute{Name: d.unique(name), Value: value, Encoding: encoding})
 	}
 }
 

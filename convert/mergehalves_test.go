@@ -1,0 +1,104 @@
+package convert_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.opentelemetry.io/otel/trace"
+
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/entrace-go/entrace/convert"
+	"github.com/entrace-go/entrace/exporter"
+	"github.com/entrace-go/entrace/format"
+)
+
+// TestMergeHalves: spans that were open while their recorder began new files are one each
+// again, with their end and all that is below them, in whatever order the files come; also when
+// one is gone.
+func TestMergeHalves(t *testing.T) {
+	dir := t.TempDir()
+	rec, err := format.Create(filepath.Join(dir, "app.et"), &format.RecorderOptions{MaxFileEntries: 30})
+	must(t, err)
+	p, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec))
+	must(t, err)
+	tracer := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p)).Tracer("t")
+	ctx, outer := tracer.Start(t.Context(), "outer")
+	_, never := tracer.Start(ctx, "never")
+	_ = never
+	for i := range 40 {
+		c, s := tracer.Start(ctx, fmt.Sprint("inner ", i))
+		_, leaf := tracer.Start(c, fmt.Sprint("leaf ", i))
+		leaf.End()
+		s.End()
+		must(t, rec.Flush(t.Context())) // a new file may begin
+	}
+	outer.End()
+	want := trace.SpanContextFromContext(ctx).SpanID()
+	must(t, p.Shutdown(t.Context()))
+	must(t, rec.Close(t.Context()))
+	names, err := filepath.Glob(filepath.Join(dir, "*.et"))
+	must(t, err)
+	if len(names) < 4 {
+		t.Fatalf("there are %d files", len(names))
+	}
+	for _, order := range []string{"as they are", "the other way round", "without one"} {
+		list := slices.Clone(names) // app.et, the last, comes behind those with a time
+		total := 82
+		switch order {
+		case "the other way round":
+			slices.Reverse(list)
+		case "without one":
+			list = list[1:]
+		}
+		var views []*format.View
+		for _, name := range list {
+			f, err := format.Open(name, nil)
+			must(t, err)
+			defer f.Close()
+			v, err := format.NewView(f)
+			must(t, err)
+			views = append(views, v)
+		}
+		out := filepath.Join(dir, "all"+fmt.Sprint(len(order))+".et")
+		must(t, convert.MergeFile(t.Context(), views, out, convert.Options{Format: format.ET}))
+		f, err := format.Open(out, nil)
+		must(t, err)
+		v, err := format.NewView(f)
+		must(t, err)
+		spans, open, outers := make(map[string]int), []string{}, 0
+		for id := range uint32(v.Len()) {
+			if v.Role(id) != format.RoleSpan {
+				continue
+			}
+			e, err := v.Entry(id)
+			must(t, err)
+			spans[e.Metadata.Name]++
+			if _, ended, err := v.Ended(id); err != nil || !ended {
+				open = append(open, e.Metadata.Name)
+			}
+			if ref := v.Ref(id); ref.SpanID == want {
+				outers++
+				if e.Metadata.Name != "outer" || len(v.Children(id)) < 30 {
+					t.Errorf("%s: the span is %q with %d children", order, e.Metadata.Name, len(v.Children(id)))
+				}
+			} else if strings.HasPrefix(e.Metadata.Name, "inner") && v.Ref(v.Parent(id)).SpanID != want {
+				t.Errorf("%s: %s is elsewhere", order, e.Metadata.Name)
+			}
+		}
+		for name, n := range spans {
+			if n != 1 {
+				t.Errorf("%s: %s is there %d times", order, name, n)
+			}
+		}
+		if outers != 1 || order != "without one" && (len(spans) != total || !slices.Equal(open, []string{"never"})) {
+			t.Errorf("%s: %d spans, want %d; %d of outer; not ended: %q", order, len(spans), total, outers, open)
+		}
+		must(t, f.Close())
+		must(t, os.Remove(out))
+	}
+}

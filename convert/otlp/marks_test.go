@@ -1,0 +1,75 @@
+package otlp_test
+
+import (
+	"bytes"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace/convert/otlp"
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/slogadapter"
+)
+
+// TestThereAndBack: what log/slog recorded is the same again after OTLP, kinds included: a
+// duration, JSON, the place in the source beside the attributes, and no resource around what
+// had none. A span that has not ended says so.
+func TestThereAndBack(t *testing.T) {
+	rec, err := format.Create(filepath.Join(t.TempDir(), "app.iet"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slogadapter.New(rec, nil))
+	log.Info("said", "took", 24*time.Millisecond, "n", 5, "list", []int{1, 2}, "nothing", nil, slog.Group("g", "wait", -time.Second))
+	s := &format.Span{SpanHead: format.SpanHead{Ref: format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{2}}}}
+	s.Entry.Metadata = format.Metadata{Name: "open", Level: format.LevelInfo}
+	s.Entry.Attributes = []format.Attribute{{Name: format.AttrSpanID, Value: format.StringValue("0200000000000000")}, {Name: format.AttrTime, Value: format.U64Value(5)}}
+	if err := rec.WriteSpan(s); err != nil {
+		t.Fatal(err)
+	}
+	if err := rec.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f, err := format.Open(rec.Path(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	v, err := format.NewView(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := func(v *format.View) (all []string) {
+		for id := range uint32(v.Len()) {
+			if r := v.Role(id); r != format.RoleLog && r != format.RoleSpan && r != format.RoleResource {
+				continue
+			}
+			e, err := v.Entry(id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e.Parent = 0
+			all = append(all, string(format.AppendJSON(nil, 0, e)))
+		}
+		return all
+	}
+	want := shown(v)
+	if len(want) != 2 || !strings.Contains(want[1], `[\"took\",\"g.wait\"]`) {
+		t.Fatalf("recorded is %q", want)
+	}
+	for _, o := range []*otlp.EncodeOptions{nil, {Protobuf: true}} {
+		first := encode(t, v, o)
+		back := mustDecode(t, bytes.NewReader(first))
+		if got := shown(back); strings.Join(got, "\n") != strings.Join(want, "\n") {
+			t.Errorf("it comes back as\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+		if again := encode(t, back, o); !bytes.Equal(again, first) {
+			t.Errorf("the second time it is\n%s\nthe first time\n%s", again, first)
+		}
+		if !bytes.Contains(first, []byte("entrace.open")) {
+			t.Error("the open span is not marked")
+		}
+	}
+}
