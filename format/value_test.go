@@ -180,18 +180,18 @@ func TestCut(t *testing.T) {
 func TestValueForPeople(t *testing.T) {
 	huge, _ := new(big.Int).SetString("18446744073709551617", 10)
 	for _, tt := range []struct {
-		v    Value
+		v    format.Value
 		want string
 		any  any
 	}{
-		{StringValue("a b"), "a b", "a b"},
-		{BytesValue([]byte{1, 255}), "0x01ff", []byte{1, 255}},
-		{BoolValue(true), "true", true},
-		{FloatValue(0.5), "0.5", 0.5},
-		{U64Value(7), "7", uint64(7)},
-		{I64Value(-7), "-7", int64(-7)},
-		{U128Value(1, 1), huge.String(), huge},
-		{I128Value(-1, math.MaxUint64), "-1", big.NewInt(-1)},
+		{format.StringValue("a b"), "a b", "a b"},
+		{format.BytesValue([]byte{1, 255}), "0x01ff", []byte{1, 255}},
+		{format.BoolValue(true), "true", true},
+		{format.FloatValue(0.5), "0.5", 0.5},
+		{format.U64Value(7), "7", uint64(7)},
+		{format.I64Value(-7), "-7", int64(-7)},
+		{format.U128Value(1, 1), huge.String(), huge},
+		{format.I128Value(-1, math.MaxUint64), "-1", big.NewInt(-1)},
 	} {
 		if got := fmt.Sprint(tt.v); got != tt.want {
 			t.Errorf("%v prints %q, want %q", tt.v.Kind(), got, tt.want)
@@ -203,8 +203,8 @@ func TestValueForPeople(t *testing.T) {
 }
 
 func TestUserAttributes(t *testing.T) {
-	e := TraceEntry{Attributes: []Attribute{
-		{AttrSpanID, StringValue("01")}, {"took", I64Value(5)}, {"otel.attr.span_id", StringValue("mine")}, {AttrDurations, StringValue(`["took"]`)},
+	e := format.TraceEntry{Attributes: []format.Attribute{
+		{format.AttrSpanID, format.StringValue("01")}, {"took", format.I64Value(5)}, {"otel.attr.span_id", format.StringValue("mine")}, {format.AttrDurations, format.StringValue(`["took"]`)},
 	}}
 	if got := fmt.Sprint(e.UserAttributes()); got != "[{took 5} {span_id mine}]" {
 		t.Errorf("they are %s", got)

@@ -44,6 +44,7 @@ type app struct {
 	out, err io.Writer
 	color    bool // out is a terminal that wants it
 	started  bool // the command line was understood
+	width    int  // of out in columns; 0: ask
 }
 
 func run(ctx context.Context, args []string, in io.Reader, out, errw io.Writer) int {

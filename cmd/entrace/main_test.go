@@ -171,7 +171,7 @@ func TestCatText(t *testing.T) {
 	}
 }
 
-const sampleTree = `app.iet 2 spans, 1 log records, 7 entries, still recording
+const sampleTree = `app.iet still recording: 2 spans, 1 log record, 1 error, 999ms
 └─ shop resource
    └─ ERROR GET /cart 12.3ms server no luck path="/cart?x=1 2"
       ├─ → link ab cd
@@ -210,7 +210,10 @@ func TestTreeState(t *testing.T) {
 	first := func(args ...string) string {
 		t.Helper()
 		line, _, _ := strings.Cut(fine(t, nil, append([]string{"tree"}, args...)...), "\n")
-		_, state, _ := strings.Cut(line, " entries, ")
+		_, line, _ = strings.Cut(line, " ")
+		state, _, _ := strings.Cut(line, ": 2 spans")
+		state, _, _ = strings.Cut(state, ": 0 spans")
+		state, _, _ = strings.Cut(state, ": 4 spans")
 		return state
 	}
 	rec := sampleTrace(t, "app.et")
@@ -226,21 +229,21 @@ func TestTreeState(t *testing.T) {
 	}
 	must(t, rec.Close(t.Context()))
 	_, rest, _ := strings.Cut(sampleTree, "\n")
-	want = "app.et 2 spans, 1 log records, 8 entries, complete\n" + rest
+	want = "app.et complete: 2 spans, 1 log record, 1 error, 999ms\n" + rest
 	if got := fine(t, nil, "tree", "app.et"); got != want {
 		t.Errorf("of what has ended it prints\n%s, want\n%s", got, want)
 	}
-	if got := first("killed.iet"); got != "killed: no end entry" {
+	if got := first("killed.iet"); got != "killed (no end entry)" {
 		t.Errorf("of what was killed it says %q", got)
 	}
-	if _, got, _ := strings.Cut(fine(t, read(t, "killed.iet"), "tree", "-"), " entries, "); !strings.HasPrefix(got, "not finished\n") {
+	if got := fine(t, read(t, "killed.iet"), "tree", "-"); !strings.HasPrefix(got, "standard input not finished: 2 spans") {
 		t.Errorf("of the standard input it says %q", got)
 	}
 	fine(t, nil, "convert", "killed.iet", "killed.et")
 	if got := first("killed.et"); got != "no end entry" {
 		t.Errorf("of an ET without an end it says %q", got)
 	}
-	if text := fine(t, nil, "info", "killed.iet"); !strings.Contains(text, "state        killed: no end entry\n") {
+	if text := fine(t, nil, "info", "killed.iet"); !strings.Contains(text, "state        killed (no end entry)\n") {
 		t.Errorf("info says\n%s", text)
 	}
 
@@ -253,14 +256,14 @@ func TestTreeState(t *testing.T) {
 	}
 	must(t, rec.Close(t.Context()))
 	out := fine(t, nil, "tree", "lossy.et")
-	if !strings.HasPrefix(out, "lossy.et 0 spans, 1 log records, 3 entries, ended, 1 entries dropped\n") ||
+	if !strings.HasPrefix(out, "lossy.et ended, 1 entry dropped: 0 spans, 1 log record\n") ||
 		!strings.Contains(out, "├─ TRACE said\n") || !strings.HasSuffix(out, "└─ TRACE entrace.end entries=2 dropped=1 dropped.invalid=1\n") {
 		t.Errorf("it prints\n%s", out)
 	}
 	// A merged trace has the ends of both parts.
 	fine(t, nil, "merge", "app.et", "lossy.et", "-o", "both.et")
 	out = fine(t, nil, "tree", "both.et")
-	if !strings.HasPrefix(out, "both.et 2 spans, 2 log records, 10 entries, ended, 1 entries dropped\n") || strings.Count(out, "entrace.end") != 1 {
+	if !strings.HasPrefix(out, "both.et ended, 1 entry dropped: 2 spans, 2 log records, 1 error, 999ms\n") || strings.Count(out, "entrace.end") != 1 {
 		t.Errorf("it prints\n%s", out)
 	}
 
@@ -359,8 +362,8 @@ func TestTorn(t *testing.T) {
 			if code != exitData || command != "verify" && !strings.Contains(errs, "entry 332") {
 				t.Errorf("%s %s: exit %d, %s; want 1 and the entry that is torn", command, name, code, errs)
 			}
-			if lines := strings.Count(out, "\n"); (command == "cat" || command == "tree") && lines != 332 {
-				t.Errorf("%s %s: %d lines, want 332", command, name, lines)
+			if lines := strings.Count(out, "\n"); command == "cat" && lines != 332 || command == "tree" && lines < 332 {
+				t.Errorf("%s %s: %d lines, want 332, or more of a tree", command, name, lines)
 			}
 		}
 	}
@@ -472,7 +475,7 @@ func TestTailFollow(t *testing.T) {
 	var out lockedBuffer
 	done := make(chan int)
 	go func() {
-		done <- run(t.Context(), []string{"tail", "-f", "-n", "2", "--json", name}, nil, &out, &out)
+		done <- run(t.Context(), []string{"tail", "-f", "-n", "2", "--json", name}, nil, &out, io.Discard)
 	}()
 	for i := range 20 {
 		_, err := rec.Append(named(fmt.Sprint("more ", i)))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/osfile"
@@ -64,7 +65,7 @@ func (e *ending) state(f *format.File, l recorderLock) string {
 	if e.clean {
 		s := "complete"
 		if e.dropped > 0 {
-			s = fmt.Sprintf("ended, %d entries dropped", e.dropped)
+			s = "ended, " + count(int(min(e.dropped, math.MaxInt32)), "entry", "entries") + " dropped"
 		}
 		if e.rotated {
 			s += ", another file follows"
@@ -80,7 +81,7 @@ func (e *ending) state(f *format.File, l recorderLock) string {
 	case l.state == osfile.LockHeld:
 		return "still recording"
 	case l.state == osfile.LockFree:
-		return "killed: no end entry"
+		return "killed (no end entry)"
 	}
 	return "not finished"
 }

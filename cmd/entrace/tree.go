@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -18,21 +19,45 @@ import (
 )
 
 func (a *app) treeCommand() *cobra.Command {
-	var o treeOptions
+	o := treeOptions{time: timeNone}
 	c := &cobra.Command{
-		Use:   "tree FILE",
+		Use:   "tree FILE...",
 		Short: "Print spans and log records as a tree, with durations",
-		Long: "tree prints the logical view of FILE, or of the standard input for -: spans with\n" +
-			"their durations, events and log records below the span they belong to, in the\n" +
-			"order of time. On a terminal a line shows as many attributes as there is room\n" +
-			"for. Of a damaged file it prints what is whole and exits with 1.",
+		Long: "tree prints the logical view of each FILE, or of the standard input for -: spans\n" +
+			"with their durations, events and log records below the span they belong to, in the\n" +
+			"order of time. What tells siblings apart comes first. On a terminal a line shows as\n" +
+			"many attributes as there is room for, and of a stack a few lines; --full, or a pipe,\n" +
+			"has it all. Of a damaged file it prints what is whole and exits with 1.",
+		Args: minimumArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.tree(cmd.Context(), args[0], o)
+			if o.depth < 0 {
+				return usagef("--depth is %d, it must not be below 0", o.depth)
+			}
+			if err := o.time.check(); err != nil {
+				return err
+			}
+			return each(args, func(name string) error { return a.tree(cmd.Context(), name, o) })
 		},
+		ValidArgsFunction: completeTraces,
 	}
 	c.Flags().IntVar(&o.depth, "depth", 0, "how many levels to print, 0 for all")
 	c.Flags().BoolVar(&o.bare, "no-attributes", false, "print no attributes")
-	return fileArgs(c, 1)
+	c.Flags().BoolVar(&o.full, "full", false, "cut nothing on a terminal either")
+	c.Flags().StringVar((*string)(&o.time), "time", string(timeNone), "print times: `offset` from the first, utc, local or none")
+	return c
+}
+
+// each calls fn for names, and joins the errors. Of several, each error says of which it is.
+func each(names []string, fn func(name string) error) error {
+	var errs []error
+	for _, name := range names {
+		err := fn(name)
+		if len(names) > 1 && err != nil && !errors.Is(err, errQuiet) && !strings.Contains(err.Error(), name) {
+			err = fmt.Errorf("%s: %w", name, err)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // maxIndent is how many levels are drawn. What is deeper says how deep it is.
@@ -41,6 +66,8 @@ const maxIndent = 40
 type treeOptions struct {
 	depth int  // 0: all levels
 	bare  bool // without attributes
+	full  bool // nothing is cut
+	time  timeStyle
 }
 
 func (a *app) tree(ctx context.Context, name string, o treeOptions) error {
@@ -64,7 +91,13 @@ func (a *app) tree(ctx context.Context, name string, o treeOptions) error {
 	if name == "-" {
 		title = stdinName
 	}
-	p := printer{app: a, title: title, v: v, w: w, bare: o.bare, width: terminalWidth(a.out)}
+	p := printer{app: a, title: title, v: v, w: w, bare: o.bare, width: terminalWidth(a.out), time: o.time}
+	if a.width > 0 {
+		p.width = a.width
+	}
+	if o.full {
+		p.width = 0
+	}
 	if p.end, err = endingOf(v); err != nil {
 		return err
 	}
@@ -96,6 +129,10 @@ type printer struct {
 	bare  bool
 	width int                 // of the terminal in columns, 0 for none
 	lines [maxIndent + 1]bool // whether a level goes on below
+	time  timeStyle
+	first time.Time // of all entries
+
+	alike [maxIndent + 2]alike // by depth
 }
 
 // finalChild returns the last child of the root that is shown, 0 if there is none. The
@@ -120,12 +157,9 @@ func (p *printer) entry(id uint32, depth int, last bool) error {
 	}
 	var b strings.Builder
 	for i := 1; i < min(depth, maxIndent); i++ {
-		if p.lines[i] {
-			b.WriteString("│  ")
-		} else {
-			b.WriteString("   ")
-		}
+		b.WriteString(p.bar(i))
 	}
+	before := b.String()
 	if depth <= maxIndent {
 		p.lines[depth] = !last
 	}
@@ -137,57 +171,135 @@ func (p *printer) entry(id uint32, depth int, last bool) error {
 	default:
 		b.WriteString("├─ ")
 	}
-	if _, err := p.w.WriteString(p.paint(colorDim, b.String())); err != nil {
+	column := p.timeOf(id)
+	line, more := p.line(id, e, depth, utf8.RuneCountInString(column+b.String()))
+	if _, err := fmt.Fprintln(p.w, p.paint(colorDim, column+b.String())+line); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(p.w, p.line(id, e, utf8.RuneCountInString(b.String())))
-	return err
+	if len(more) == 0 {
+		return nil
+	}
+	if before += p.bar(min(depth, maxIndent)); len(p.v.Children(id)) > 0 {
+		before += "│ "
+	} else {
+		before += "  "
+	}
+	before = strings.Repeat(" ", utf8.RuneCountInString(column)) + before
+	for _, text := range more {
+		if err := p.text(before, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bar is what a level looks like in a line below it.
+func (p *printer) bar(level int) string {
+	if p.lines[level] {
+		return "│  "
+	}
+	return "   "
+}
+
+// fewLines is how many lines of a text a terminal shows.
+const fewLines = 6
+
+// text prints a text of several lines.
+func (p *printer) text(before, text string) error {
+	n := 0
+	for line := range strings.Lines(text) {
+		if p.width > 0 && n == fewLines {
+			_, err := fmt.Fprintln(p.w, p.paint(colorDim, fmt.Sprintf("%s… %d more lines, which --full shows", before, strings.Count(text, "\n")+1-n)))
+			return err
+		}
+		line = before + safe(strings.ReplaceAll(strings.TrimRight(line, "\r\n"), "\t", "    "))
+		if p.width > 0 {
+			line = short(line, p.width-1)
+		}
+		if _, err := fmt.Fprintln(p.w, p.paint(colorDim, line)); err != nil {
+			return err
+		}
+		n++
+	}
+	return nil
 }
 
 // summary is the line for the root.
 func (p *printer) summary() string {
-	spans, logs := 0, 0
+	spans, logs, errs := 0, 0, 0
+	var last time.Time
 	for id := range uint32(p.v.Len()) {
-		switch p.v.Role(id) {
+		role := p.v.Role(id)
+		t, timed := p.v.Time(id)
+		switch role {
 		case format.RoleSpan:
 			spans++
+			if d, ended, err := p.v.Ended(id); err == nil && ended && timed && t.Add(d).After(last) {
+				last = t.Add(d)
+			}
 		case format.RoleLog:
 			logs++
-		}
-	}
-	return fmt.Sprintf("%s %d spans, %d log records, %d entries, %s",
-		p.paint(colorBold, safe(p.title)), spans, logs, p.v.Len(), p.state)
-}
-
-// line is what is printed of an entry behind so many columns.
-func (p *printer) line(id uint32, e *format.TraceEntry, indent int) string {
-	parts := p.head(id, e)
-	used := indent
-	kept := parts[:0]
-	for _, s := range parts {
-		if s != "" {
-			kept = append(kept, s)
-			used += 1 + utf8.RuneCountInString(plain(s))
-		}
-	}
-	if p.bare || p.v.Role(id) == format.RoleResource {
-		return strings.Join(kept, " ")
-	}
-	for i := range e.Attributes {
-		at := &e.Attributes[i]
-		user, ok := format.UserName(at.Name)
-		if !ok || e.Metadata.Name == format.NameEnd && p.v.Role(id) == format.RoleRecorder && isZero(at.Value) {
+		default:
 			continue
 		}
-		name, value := safe(user)+"=", valueText(at.Value, maxValue)
-		used += 1 + utf8.RuneCountInString(name) + utf8.RuneCountInString(value)
-		if p.width > 0 && used > p.width {
-			kept = append(kept, p.paint(colorDim, "…"))
-			break
+		if e, err := p.v.Entry(id); err == nil && e.Metadata.Level == format.LevelError {
+			errs++
 		}
+		if timed && (p.first.IsZero() || t.Before(p.first)) {
+			p.first = t
+		}
+		if timed && t.After(last) {
+			last = t
+		}
+	}
+	what := count(spans, "span", "spans") + ", " + count(logs, "log record", "log records")
+	if errs > 0 {
+		what += ", " + p.paint(colorRed, count(errs, "error", "errors"))
+	}
+	if last.After(p.first) && !p.first.IsZero() {
+		what += ", " + duration(last.Sub(p.first))
+	}
+	return fmt.Sprintf("%s %s: %s", p.paint(colorBold, safe(p.title)), p.state, what)
+}
+
+// line is what is printed of an entry behind so many columns, and the texts below it.
+func (p *printer) line(id uint32, e *format.TraceEntry, depth, indent int) (line string, more []string) {
+	if first, rest, several := strings.Cut(e.Message.Value, "\n"); several {
+		e.Message.Value = first
+		more = append(more, rest)
+	}
+	kept := slices.DeleteFunc(p.head(id, e), func(s string) bool { return s == "" })
+	used := indent
+	for _, s := range kept {
+		used += 1 + utf8.RuneCountInString(plain(s))
+	}
+	if p.bare || p.v.Role(id) == format.RoleResource {
+		return strings.Join(kept, " "), nil
+	}
+	end := e.Metadata.Name == format.NameEnd && p.v.Role(id) == format.RoleRecorder
+	for _, a := range p.attributes(id, e, depth) {
+		if end && isZero(a.Value) {
+			continue
+		}
+		if text := a.Value.Text(); a.Value.Kind() == format.KindString && strings.Contains(strings.TrimRight(text, "\n"), "\n") {
+			more = append(more, a.Name+":\n    "+strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n    "))
+			continue
+		}
+		name, value := safe(a.Name)+"=", valueText(a.Value, 0)
+		if p.width > 0 {
+			room := p.width - used - 1 - utf8.RuneCountInString(name)
+			if room < min(minValue, utf8.RuneCountInString(value)) {
+				kept = append(kept, p.paint(colorDim, "…"))
+				break
+			}
+			if most := min(room, maxValue); utf8.RuneCountInString(value) > most {
+				value = short(value, most-1)
+			}
+		}
+		used += 1 + utf8.RuneCountInString(name) + utf8.RuneCountInString(value)
 		kept = append(kept, p.paint(colorDim, name)+value)
 	}
-	return strings.Join(kept, " ")
+	return strings.Join(kept, " "), more
 }
 
 // head is what is printed of an entry before its attributes; empty parts are not.
@@ -224,8 +336,11 @@ func (p *printer) head(id uint32, e *format.TraceEntry) []string {
 	return parts
 }
 
-// maxValue is how many runes of a value the tree shows.
-const maxValue = 80
+// Of a value a terminal shows at most so many runes, and at least so many or nothing.
+const (
+	maxValue = 80
+	minValue = 8
+)
 
 // isZero reports whether v is the number 0.
 func isZero(v format.Value) bool {
@@ -254,11 +369,11 @@ func (p *printer) attr(e *format.TraceEntry, name string) string {
 }
 
 // logLevel is a log record's own word for its level.
-func (p *printer) logLevel(e *format.TraceEntry) string {
+func (a *app) logLevel(e *format.TraceEntry) string {
 	if v, ok := e.Attribute(format.AttrLogLevel); ok {
 		return safe(v.Text())
 	}
-	return p.level(e.Metadata.Level)
+	return a.level(e.Metadata.Level)
 }
 
 // terminalWidth returns the columns of the terminal that w is, or 0.

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+// telling are attributes that people look for first.
+var telling = map[string]bool{
+	"http.response.status_code": true, "http.status_code": true, "rpc.grpc.status_code": true, "error.type": true, "error": true, "err": true,
+	"exception.type": true, "exception.message": true, "http.route": true, "url.path": true, "http.target": true,
+	"enduser.id": true, "user.id": true, "user": true, "user_id": true,
+}
+
+// dull are attributes that seldom tell anything.
+func dull(name string) bool {
+	switch name {
+	case "server.address", "server.port", "client.address", "url.scheme", "http.request.method", "http.method", "http.scheme", "user_agent.original":
+		return true
+	}
+	return strings.HasPrefix(name, "network.") || strings.HasPrefix(name, "net.")
+}
+
+// alike says which attributes are the same in all children of a parent.
+type alike struct {
+	parent uint32
+	known  bool
+	roles  map[format.Role]map[string]bool
+}
+
+// fewSiblings is how many of the children of an entry are compared.
+const fewSiblings = 200
+
+// siblings compares the children of an entry. Each role counts by itself.
+func (p *printer) siblings(parent uint32) (alike, error) {
+	type seen struct {
+		values map[string]string
+		same   map[string]bool
+		n      int
+	}
+	roles := make(map[format.Role]*seen)
+	kids := p.v.Children(parent)
+	for _, id := range kids[:min(len(kids), fewSiblings)] {
+		e, err := p.v.Entry(id)
+		if err != nil {
+			return alike{}, err
+		}
+		s := roles[p.v.Role(id)]
+		if s == nil {
+			s = &seen{values: make(map[string]string), same: make(map[string]bool)}
+			roles[p.v.Role(id)] = s
+		}
+		s.n++
+		there := make(map[string]bool)
+		for _, a := range e.UserAttributes() {
+			v := a.Value.String()
+			if old, ok := s.values[a.Name]; !ok {
+				s.values[a.Name], s.same[a.Name] = v, s.n == 1
+			} else if old != v {
+				s.same[a.Name] = false
+			}
+			there[a.Name] = true
+		}
+		for name := range s.same {
+			s.same[name] = s.same[name] && there[name]
+		}
+	}
+	out := alike{parent: parent, known: true, roles: make(map[format.Role]map[string]bool)}
+	for role, s := range roles {
+		if s.n > 1 {
+			out.roles[role] = s.same
+		}
+	}
+	return out, nil
+}
+
+// attributes returns the application's attributes of an entry: what tells siblings apart
+// first, and last what is the same in all of them.
+func (p *printer) attributes(id uint32, e *format.TraceEntry, depth int) []format.Attribute {
+	list := people(e)
+	if len(list) < 2 {
+		return list
+	}
+	level := min(depth, maxIndent+1)
+	if a := &p.alike[level]; !a.known || a.parent != p.v.Parent(id) {
+		found, err := p.siblings(p.v.Parent(id))
+		if err != nil {
+			return list // in the order of the file
+		}
+		*a = found
+	}
+	same := p.alike[level].roles[p.v.Role(id)]
+	rank := func(a format.Attribute) int {
+		switch {
+		case same[a.Name]:
+			return 3
+		case telling[a.Name]:
+			return 0
+		case dull(a.Name):
+			return 2
+		}
+		return 1
+	}
+	slices.SortStableFunc(list, func(a, b format.Attribute) int { return cmp.Compare(rank(a), rank(b)) })
+	return list
+}
+
+// people returns the application's attributes as people read them: a duration as 24ms.
+func people(e *format.TraceEntry) []format.Attribute {
+	list := e.UserAttributes()
+	v, ok := e.Attribute(format.AttrDurations)
+	if !ok {
+		return list
+	}
+	var names []string
+	if json.Unmarshal(v.Bytes(), &names) != nil {
+		return list
+	}
+	for i := range list {
+		n, isInt := list[i].Value.I64()
+		if isInt && (slices.Contains(names, list[i].Name) || slices.Contains(names, "otel.attr."+list[i].Name)) {
+			list[i].Value = format.StringValue(time.Duration(n).String())
+		}
+	}
+	return list
+}
+
+// A timeStyle is how times are printed.
+type timeStyle string
+
+const (
+	timeNone   timeStyle = "none"
+	timeOffset timeStyle = "offset"
+	timeUTC    timeStyle = "utc"
+	timeLocal  timeStyle = "local"
+)
+
+func (s timeStyle) check() error {
+	switch s {
+	case timeNone, timeOffset, timeUTC, timeLocal:
+		return nil
+	}
+	return usagef("--time is %q, it can be offset, utc, local or none", string(s))
+}
+
+// clock is the layout of a time of day.
+const clock = "15:04:05.000000"
+
+// format returns a time with a space behind it; first is where offsets begin.
+func (s timeStyle) format(t, first time.Time) string {
+	switch s {
+	case timeOffset:
+		text := "+" + duration(t.Sub(first))
+		return strings.Repeat(" ", max(0, 8-len([]rune(text)))) + text + " "
+	case timeUTC:
+		return t.UTC().Format(clock) + "Z "
+	case timeLocal:
+		return t.Local().Format(clock) + " "
+	}
+	return ""
+}
+
+// timeOf returns the column with the time of an entry.
+func (p *printer) timeOf(id uint32) string {
+	if p.time == timeNone {
+		return ""
+	}
+	if t, ok := p.v.Time(id); ok {
+		return p.time.format(t, p.first)
+	}
+	return strings.Repeat(" ", len([]rune(p.time.format(p.first, p.first))))
+}

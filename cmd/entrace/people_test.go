@@ -1,0 +1,189 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+
+	"github.com/entrace-go/entrace/exporter"
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/slogadapter"
+)
+
+// requests records three requests that differ little.
+func requests(t *testing.T, rec *format.Recorder) {
+	t.Helper()
+	p, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec))
+	must(t, err)
+	tracer := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p)).Tracer("t")
+	log := slog.New(slogadapter.New(rec, nil))
+	for i, user := range []string{"ada", "bob", "eve"} {
+		ctx, s := tracer.Start(t.Context(), "GET /cart")
+		s.SetAttributes(
+			attribute.String("server.address", "127.0.0.1"), attribute.String("http.request.method", "GET"), attribute.String("app.version", "1.0"),
+			attribute.String("payload", strings.Repeat("x", 200)), attribute.String("user", user), attribute.Int("http.response.status_code", 200+300*(i%2)),
+		)
+		log.InfoContext(ctx, "loaded", "took", 24*time.Millisecond, "items", i)
+		if i == 1 {
+			s.SetStatus(codes.Error, "it broke")
+			log.ErrorContext(ctx, "first line\nsecond line", "stack", "main.go:1\n\tmain.go:2\nmain.go:3\n4\n5\n6\n7\n8\n")
+		}
+		s.End()
+	}
+	must(t, p.Shutdown(t.Context()))
+}
+
+func plainTree(t *testing.T, width int, o treeOptions) string {
+	t.Helper()
+	if o.time == "" {
+		o.time = timeNone
+	}
+	var out bytes.Buffer
+	a := &app{out: &out, err: io.Discard, width: width}
+	must(t, a.tree(t.Context(), "app.et", o))
+	return out.String()
+}
+
+// TestTreeForPeople: what tells requests apart comes first, on 80 columns it is cut there and
+// nothing vanishes that tells something; a pipe gets everything; texts of several lines are
+// lines; a duration is one.
+func TestTreeForPeople(t *testing.T) {
+	t.Chdir(t.TempDir())
+	rec, err := format.Create("app.et", nil)
+	must(t, err)
+	requests(t, rec)
+	must(t, rec.Close(t.Context()))
+
+	narrow := plainTree(t, 80, treeOptions{})
+	for _, want := range []string{
+		"user=bob http.response.status_code=500", "took=24ms", "ERROR GET /cart", "it broke",
+		"second line\n", "stack:\n", "main.go:1\n", "… 3 more lines, which --full shows",
+	} {
+		if !strings.Contains(narrow, want) {
+			t.Errorf("on 80 columns there is no %q:\n%s", want, narrow)
+		}
+	}
+	for line := range strings.Lines(narrow) {
+		if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > 80 {
+			t.Errorf("a line of %d columns: %s", n, line)
+		}
+	}
+	for name, wide := range map[string]string{"pipe": plainTree(t, 0, treeOptions{}), "--full": plainTree(t, 80, treeOptions{full: true})} {
+		for _, want := range []string{strings.Repeat("x", 200), "    main.go:2\n", "8\n", "server.address=127.0.0.1"} {
+			if !strings.Contains(wide, want) {
+				t.Errorf("%s: there is no %q:\n%s", name, want, wide)
+			}
+		}
+		if strings.Contains(wide, "…") {
+			t.Errorf("%s: something is cut:\n%s", name, wide)
+		}
+		// What is the same in all requests comes behind what is not.
+		if m := regexp.MustCompile(`user=ada.*status_code=200 .*server.address`).FindString(wide); m == "" {
+			t.Errorf("%s: the order is\n%s", name, wide)
+		}
+	}
+	for style, column := range map[timeStyle]string{timeOffset: ` *\+[\d.]+(ns|µs|ms) `, timeUTC: `\d\d:\d\d:\d\d\.\d{6}Z `, timeLocal: `\d\d:\d\d:\d\d\.\d{6} `} {
+		out := plainTree(t, 0, treeOptions{time: style})
+		if n := len(regexp.MustCompile(`(?m)^`+column+`[│ ]*[├└]─ (ERROR )?GET /cart`).FindAllString(out, -1)); n != 3 {
+			t.Errorf("%s: %d requests have a time:\n%s", style, n, out)
+		}
+	}
+	for _, args := range [][]string{{"tree", "--time", "never", "app.et"}, {"tree", "--depth", "-1", "app.et"}, {"tree"}, {"--color", "blue", "tree", "app.et"}, {"grep", "x"}} {
+		code, _, errs := entrace(t, nil, args...)
+		if code != exitUsage || strings.Contains(errs, `\n`) {
+			t.Errorf("%q: exit %d, %s", args, code, errs)
+		}
+	}
+	if out := fine(t, nil, "tree", "--color=always", "app.et"); !strings.Contains(out, "\x1b[31mERROR") {
+		t.Error("--color=always has no color in a pipe")
+	}
+	if out := fine(t, nil, "tree", "app.et", "app.et"); strings.Count(out, "app.et complete: 3 spans, 4 log records, 2 errors, ") != 2 {
+		t.Errorf("of two files it prints\n%s", out)
+	}
+}
+
+// TestTailForPeople prints lines for people, of what is there and of what comes; it waits for a
+// file and takes a folder.
+func TestTailForPeople(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	follow := func(args ...string) (next func() string, stop func()) {
+		ctx, cancel := context.WithCancel(t.Context())
+		r, w := io.Pipe()
+		done := make(chan int)
+		go func() {
+			code := run(ctx, append([]string{"tail"}, args...), nil, w, io.Discard)
+			_ = w.Close()
+			done <- code
+		}()
+		lines := bufio.NewScanner(r)
+		return func() string {
+				if !lines.Scan() {
+					return "the end"
+				}
+				return lines.Text()
+			}, func() {
+				cancel()
+				_, _ = io.Copy(io.Discard, r)
+				if code := <-done; code != exitFine {
+					t.Errorf("tail %q: exit %d", args, code)
+				}
+			}
+	}
+	ofFile, stopFile := follow("-f", "app.et")
+	ofFolder, stopFolder := follow("-f", "-n", "-1")
+	time.Sleep(120 * time.Millisecond) // they wait
+	rec, err := format.Create("app.et", nil)
+	must(t, err)
+	requests(t, rec)
+	must(t, rec.Flush(t.Context()))
+	clock := `^\d\d:\d\d:\d\d\.\d{6} `
+	want := []string{
+		"INFO loaded took=24ms items=0$", "GET /cart [\\d.]+(ms|µs|ns) server.address=127.0.0.1 .*user=ada http.response.status_code=200$",
+		"INFO loaded took=24ms items=1$", `ERROR first line\\nsecond line `, "ERROR GET /cart [\\d.]+(ms|µs|ns) it broke ",
+		"INFO loaded took=24ms items=2$", "GET /cart ",
+	}
+	for i, line := range want {
+		for who, next := range map[string]func() string{"file": ofFile, "folder": ofFolder} {
+			if got := next(); !regexp.MustCompile(clock + line).MatchString(got) {
+				t.Errorf("%s, line %d is %q, want %s", who, i, got, line)
+			}
+		}
+	}
+	must(t, rec.Close(t.Context()))
+	if got := ofFile(); got != "the end" {
+		t.Errorf("behind the end there is %q", got)
+	}
+	stopFile()
+	// The folder goes on with the next program.
+	next, err := format.Create("next.et", nil)
+	must(t, err)
+	must(t, next.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("of the next"), Metadata: format.Metadata{Name: "event", Level: format.LevelInfo}}))
+	must(t, next.Flush(t.Context()))
+	if got := ofFolder(); !strings.HasSuffix(got, "of the next") {
+		t.Errorf("of the next program there is %q", got)
+	}
+	stopFolder()
+	must(t, next.Close(t.Context()))
+
+	if out := fine(t, nil, "tail", "-n", "2", "--time", "offset", "app.et"); !regexp.MustCompile(`^ *\+\S+ INFO loaded took=24ms items=2\n *\+\S+ GET /cart .*\n$`).MatchString(out) {
+		t.Errorf("the last two are\n%s", out)
+	}
+	if out := fine(t, nil, "tail", "-n", "1", "--raw", "app.et"); !strings.Contains(out, " <0 ") {
+		t.Errorf("raw is\n%s", out)
+	}
+	if code, _, errs := entrace(t, nil, "tail", t.TempDir()); code != exitData || !strings.Contains(errs, "there is no trace") {
+		t.Errorf("of an empty folder: exit %d, %s", code, errs)
+	}
+}
