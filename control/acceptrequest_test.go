@@ -213,6 +213,9 @@ func TestHang(t *testing.T) {
 		blocked := false
 		for _, a := range w.entries[g].Attributes {
 			blocked = blocked || strings.Contains(a.Value.Text(), "control_test.blockedHere")
+			if own := "entrace/control.(*"; strings.Contains(a.Value.Text(), own) && !strings.Contains(a.Value.Text(), "control_test.") {
+				t.Errorf("a goroutine of our own is told: %s", a.Value.Text())
+			}
 		}
 		if blocked {
 			found = true

@@ -65,11 +65,15 @@ type TruncatedError struct {
 	Entry    int64        // its id, or -1: none
 	Field    string       // the field in which the input stops, if known
 	ZeroTail bool         // there are bytes left, but all of them are zero
+	Empty    bool         // the file holds nothing
 	Length   *LengthError // set when a length claims more than there is
 }
 
 func (e *TruncatedError) Error() string {
 	s := place(e.Entry, e.Offset, e.Field)
+	if e.Empty {
+		return "the file is empty"
+	}
 	if e.ZeroTail {
 		return s + "nothing but zero bytes from here on"
 	}
@@ -147,7 +151,7 @@ func (e *NotEntraceError) Unwrap() error { return ErrNotEntrace }
 type VersionError struct{ Version Version }
 
 func (e *VersionError) Error() string {
-	return fmt.Sprintf("the file has disk version %d (byte 8), known are %d and %d", e.Version, V1, V2)
+	return fmt.Sprintf("the file has disk version %d (byte 8), known are %d and %d: was it written by a newer ENTRACE?", e.Version, V1, V2)
 }
 
 // A StorageFormatError names a storage format that does not exist.

@@ -104,7 +104,7 @@ func ParseMagic(b []byte) (Version, StorageFormat, error) {
 		}
 	}
 	if len(b) < MagicSize {
-		return 0, 0, &TruncatedError{Entry: noEntry, Field: "magic"}
+		return 0, 0, &TruncatedError{Entry: noEntry, Field: "magic", Empty: len(b) == 0}
 	}
 	v, f := Version(b[8]), StorageFormat(b[9])
 	if !v.known() {

@@ -48,8 +48,8 @@
 //
 // A receiver believes nothing. Every entry is decoded before it is written, and
 // the first one that is wrong ends the connection, with what came before kept; a
-// length that is claimed costs no memory. Names of files are made of the time and
-// a counter. An address that other machines can reach needs a token or TLS with client
+// length that is claimed costs no memory. Names of files are made of the service's name,
+// of which letters, digits and ._- stay, of the time and a counter. An address that other machines can reach needs a token or TLS with client
 // certificates; TLS alone does not tell who sends. Loopback addresses and private unix
 // sockets need neither.
 //

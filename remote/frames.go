@@ -88,7 +88,7 @@ func (f *frames) greet(token string) error {
 			return fmt.Errorf("magic: %w", err)
 		}
 		if _, _, err := format.ParseMagic(room[:n+1]); err != nil && !errors.Is(err, format.ErrTruncated) {
-			return err
+			return strange(room[0], err)
 		}
 	}
 	v, storage, err := format.ParseMagic(room[:])
@@ -100,6 +100,19 @@ func (f *frames) greet(token string) error {
 	}
 	f.version, f.buf = v, make([]byte, bufSize)
 	return nil
+}
+
+// strange returns err, with what a sender is that begins with such a byte.
+func strange(first byte, err error) error {
+	switch first {
+	case 0x16:
+		return fmt.Errorf("the sender speaks TLS, this receiver has no certificate (receive: --tls-cert and --tls-key): %w", err)
+	case tokenWord[0]:
+		return fmt.Errorf("the sender shows a token, this receiver has none (receive: --token-env): %w", err)
+	case 'G', 'P', 'H': // GET, POST, PUT, HEAD, PRI
+		return fmt.Errorf("the sender speaks HTTP: %w", err)
+	}
+	return err
 }
 
 func (f *frames) full(b []byte) error {

@@ -8,18 +8,25 @@ import (
 	"os"
 	"path/filepath"
 	"sort"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/env"
 	"github.com/entrace-go/entrace/internal/osfile"
 )
 
-// names makes the names of files, out of nothing but the time and a counter.
+// names makes the names of files, out of nothing but the time, a counter and what is safe of
+// the service's name.
 type names struct{ n atomic.Uint64 }
 
-func (n *names) next() string {
-	return fmt.Sprintf("%s-%06d", time.Now().UTC().Format("20060102T150405.000Z"), n.n.Add(1))
+func (n *names) next(service string) string {
+	name := fmt.Sprintf("%s-%06d", time.Now().UTC().Format("20060102T150405.000Z"), n.n.Add(1))
+	if service != "" {
+		name = env.FileName(service) + "-" + name
+	}
+	return name
 }
 
 // An incoming trace is streamed to an IET, which ends with a whole entry unless the
@@ -29,6 +36,7 @@ type incoming struct {
 	dir     string
 	version format.Version
 	quota   *quota
+	begun   func(path string) // is told when there is a file
 
 	f       *os.File // nil before the first entry
 	buf     []byte   // whole entries
@@ -56,6 +64,15 @@ func (in *incoming) add(raw []byte) error {
 	return nil
 }
 
+// wait is flush while more may come: the file waits for the resource, behind the root, which
+// says what to call it.
+func (in *incoming) wait() error {
+	if in.f == nil && len(in.ends) < 2 {
+		return nil
+	}
+	return in.flush()
+}
+
 // flush writes what was gathered.
 func (in *incoming) flush() error {
 	if len(in.ends) == 0 {
@@ -70,7 +87,7 @@ func (in *incoming) flush() error {
 // the file ends with the last whole entry.
 func (in *incoming) write(b []byte, ends []int) error {
 	if in.f == nil {
-		if err := in.create(); err != nil {
+		if err := in.create(in.serviceOf(b, ends)); err != nil {
 			return err
 		}
 	}
@@ -100,21 +117,37 @@ func wholeEntries(ends []int, n int) (entries, size int) {
 	return entries, size
 }
 
+// serviceOf returns the service that the first of the entries in b, which end at ends, name.
+func (in *incoming) serviceOf(b []byte, ends []int) string {
+	from := 0
+	var e format.TraceEntry
+	for _, end := range ends[:min(len(ends), 2)] {
+		if _, err := format.DecodeTraceEntry(b[from:end], in.version, &e); err == nil && e.Metadata.Name == format.NameResource {
+			return strings.Clone(e.Message.Value)
+		}
+		from = end
+	}
+	return ""
+}
+
 // create makes the file.
-func (in *incoming) create() error {
+func (in *incoming) create(service string) error {
 	if !in.quota.reserveFile() {
 		return in.quota.exceeded()
 	}
-	err := in.createFile()
+	err := in.createFile(service)
+	if in.f != nil && in.begun != nil {
+		in.begun(in.f.Name())
+	}
 	if in.f == nil {
 		in.quota.adjust(-1, 0)
 	}
 	return err
 }
 
-func (in *incoming) createFile() error {
+func (in *incoming) createFile(service string) error {
 	for range 1000 {
-		base := filepath.Join(in.dir, in.names.next())
+		base := filepath.Join(in.dir, in.names.next(service))
 		if _, err := os.Lstat(base + ".et"); err == nil {
 			continue
 		}

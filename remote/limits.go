@@ -96,7 +96,7 @@ type quota struct {
 const minScanInterval = time.Second
 
 // receivedName matches the file names that type names makes.
-var receivedName = regexp.MustCompile(`^\d{8}T\d{6}\.\d{3}Z-\d{6,}\.(et|iet)$`)
+var receivedName = regexp.MustCompile(`^([0-9A-Za-z._%~-]+-)?\d{8}T\d{6}\.\d{3}Z-\d{6,}\.(et|iet)$`)
 
 // reserveFile counts a new file and reports whether the quota allows it.
 func (q *quota) reserveFile() bool {

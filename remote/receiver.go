@@ -63,6 +63,9 @@ type Receiver struct {
 	// [DefaultIdleTimeout]; a negative duration is no limit.
 	IdleTimeout time.Duration
 
+	// OnBegun, if set, is called when there is a file for a connection, with its Path and
+	// Sender, by many goroutines at once.
+	OnBegun func(Received)
 	// OnReceived, if set, is called once for each connection when it has ended,
 	// by many goroutines at once.
 	OnReceived func(Received)
@@ -257,6 +260,9 @@ func (sv *server) receive(ctx context.Context, conn net.Conn, from netip.Prefix)
 		return done
 	}
 	in := &incoming{names: &sv.names, dir: sv.Dir, version: f.version, quota: &sv.quota}
+	if sv.OnBegun != nil {
+		in.begun = func(path string) { sv.OnBegun(Received{Sender: done.Sender, Path: path}) }
+	}
 	err := sv.entries(f, in)
 	// The sender may go before the file is finished, which can take a while.
 	_ = conn.Close() // nothing was written to it
@@ -318,7 +324,7 @@ func (sv *server) greet(ctx context.Context, f *frames) error {
 func (sv *server) entries(f *frames, in *incoming) error {
 	for {
 		if !f.ready() {
-			if err := in.flush(); err != nil {
+			if err := in.wait(); err != nil {
 				return err
 			}
 		}

@@ -249,6 +249,9 @@ func (c *courier) admitted() bool {
 			return true
 		case <-c.link.gone:
 			err = errRefused
+			if c.o.Token != "" {
+				err = fmt.Errorf("%w: is the token, of OTEL_EXPORTER_ENTRACE_TOKEN for one, that of the receiver?", errRefused)
+			}
 		case <-c.ctx.Done():
 			err = c.ctx.Err()
 		}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strconv"
 	"strings"
@@ -17,17 +18,21 @@ import (
 func (a *app) catCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use:   "cat FILE",
+		Use:   "cat FILE...",
 		Short: "Print the entries of a trace as they are stored, a line each",
-		Long: "cat prints the entries of FILE, or of the standard input for -, in the order of\n" +
-			"their ids and as they are stored. Of a damaged file it prints what is whole and\n" +
-			"exits with 1.",
+		Long: "cat prints the entries of each FILE, or of the standard input for -, in the order\n" +
+			"of their ids and as they are stored:\n\n" +
+			"  ID <PARENT TIME LEVEL NAME: MESSAGE [TARGET] ATTRIBUTE=VALUE…\n\n" +
+			"Of a damaged file it prints what is whole and exits with 1. In JSON, U64 and I64 are\n" +
+			"numbers of up to 64 bits, which some programs, old versions of jq say, round.",
+		Args: minimumArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.cat(cmd.Context(), args[0], asJSON)
+			return each(args, func(name string) error { return a.cat(cmd.Context(), name, asJSON) })
 		},
+		ValidArgsFunction: completeTraces,
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object an entry")
-	return fileArgs(c, 1)
+	return c
 }
 
 func (a *app) cat(ctx context.Context, name string, asJSON bool) error {
@@ -38,7 +43,10 @@ func (a *app) cat(ctx context.Context, name string, asJSON bool) error {
 	defer f.Close()
 	r, err := format.NewReader(f, nil)
 	if err != nil {
-		return torn(name, err)
+		if err = known(name, torn(name, err)); err != nil && name != "-" && !strings.Contains(err.Error(), name) {
+			err = fmt.Errorf("%s: %w", name, err)
+		}
+		return err
 	}
 	w := bufio.NewWriterSize(a.out, 64<<10)
 	var line []byte
@@ -48,7 +56,10 @@ func (a *app) cat(ctx context.Context, name string, asJSON bool) error {
 			return w.Flush()
 		}
 		if err != nil {
-			return errors.Join(w.Flush(), torn(name, err))
+			if err = torn(name, err); err != nil && name != "-" {
+				err = fmt.Errorf("%s: %w", name, err)
+			}
+			return errors.Join(w.Flush(), err)
 		}
 		line = a.appendLine(line[:0], r.ID(), e, asJSON)
 		if _, err := w.Write(line); err != nil {

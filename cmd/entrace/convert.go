@@ -25,18 +25,22 @@ type convertFlags struct {
 func (a *app) convertCommand() *cobra.Command {
 	var flags convertFlags
 	c := &cobra.Command{
-		Use:   "convert IN OUT",
+		Use:   "convert IN [OUT]",
 		Short: "Convert a trace to another format or version",
 		Long: "convert converts IN to OUT. What IN is shows in its first bytes, or in its name, or\n" +
 			"--from says it. OUT is of the format that --to names or its extension does. - is\n" +
-			"the standard input or output; the latter wants --to. The version of ENTRACE's own\n" +
+			"the standard input or output; the latter, which no OUT is, too, wants --to. The version of ENTRACE's own\n" +
 			"formats stays unless --version names another. --list prints all formats, and what\n" +
 			"each cannot hold.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if flags.list {
 				return a.listFormats()
 			}
-			return a.convert(cmd.Context(), args[0], args[1], &flags)
+			out := "-"
+			if len(args) > 1 {
+				out = args[1]
+			}
+			return a.convert(cmd.Context(), args[0], out, &flags)
 		},
 	}
 	c.Flags().StringVar(&flags.from, "from", "", "the format of IN")
@@ -54,6 +58,9 @@ func (a *app) convertCommand() *cobra.Command {
 	c.Args = func(cmd *cobra.Command, args []string) error {
 		if flags.list {
 			return cobra.NoArgs(cmd, args)
+		}
+		if len(args) == 1 && flags.to != "" {
+			return nil
 		}
 		return exactArgs(2)(cmd, args)
 	}

@@ -36,7 +36,7 @@ var foreignFormats = []foreignFormat{
 		is: func(head []byte) bool { return bytes.HasPrefix(head, []byte("MMPD")) },
 	},
 	{
-		name: "otlp", extensions: []string{".jsonl"}, what: "OTLP, as JSON lines of spans and log records; protobuf is read, too",
+		name: "otlp", json: true, extensions: []string{".jsonl"}, what: "OTLP, as JSON lines of spans and log records; protobuf is read, too",
 		decode: func(ctx context.Context, r io.Reader, w *format.Writer) error { return otlp.Decode(ctx, r, w, nil) },
 		encode: func(ctx context.Context, w io.Writer, v *format.View) error { return otlp.Encode(ctx, w, v, nil) },
 		lostIn: "the order of spans, resources without any, unknown fields", lostOut: "entries that are no spans or log records; numbers beyond 63 bits become texts",

@@ -132,9 +132,9 @@ func TestConvertForeignUsage(t *testing.T) {
 		args []string
 		said string
 	}{
-		{[]string{"convert", app, filepath.Join(dir, "x.json")}, "--to must name the format"},
-		{[]string{"convert", app, filepath.Join(dir, "x.unknown")}, "it can be et, iet"},
-		{[]string{"convert", app, filepath.Join(dir, "x.et"), "--from", "chrome"}, "--from is \"chrome\""},
+		{[]string{"convert", app, filepath.Join(dir, "x.json")}, "--to must name one of otlp, chrome, speedscope"},
+		{[]string{"convert", app, filepath.Join(dir, "x.unknown")}, "known are et, iet"},
+		{[]string{"convert", app, filepath.Join(dir, "x.et"), "--from", "chrome"}, "--from \"chrome\" is no format that is read"},
 		{[]string{"convert", app, filepath.Join(dir, "x.htf"), "--version", "2"}, "ENTRACE's own formats"},
 		{[]string{"convert", "--list", app}, "unknown command"},
 		{[]string{"merge", app}, "--output"},

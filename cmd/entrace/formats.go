@@ -18,6 +18,7 @@ import (
 // A foreignFormat is a format of others that convert knows.
 type foreignFormat struct {
 	name       string
+	json       bool     // it is JSON, whatever the extension
 	extensions []string // with the dot; the first is the usual one
 	what       string
 	decode     convert.Decoder // nil: it is written only
@@ -80,7 +81,7 @@ func source(name, from string) (*foreignFormat, error) {
 	if from != "" {
 		f := foreignNamed(from)
 		if f == nil || f.decode == nil {
-			return nil, usagef("--from is %q, it can be %s", from, strings.Join(formatNames(true), ", "))
+			return nil, usagef("--from %q is no format that is read; known are %s", from, strings.Join(formatNames(true), ", "))
 		}
 		return f, nil
 	}
@@ -93,6 +94,9 @@ func source(name, from string) (*foreignFormat, error) {
 	}
 	if _, _, err := format.ParseMagic(head); err == nil {
 		return nil, nil //nolint:nilnil // as above
+	}
+	if f := foreignExtension(name); f != nil && f.decode == nil {
+		return nil, fmt.Errorf("%s: %s is written only", name, f.name)
 	}
 	for i := range foreignFormats {
 		if f := &foreignFormats[i]; f.decode != nil && f.is != nil && f.is(head) {
@@ -138,7 +142,13 @@ func targetOf(out, to string) (t target, err error) {
 			case "":
 				return t, usagef("%s has no extension: --to must name the format", out)
 			case "json":
-				return t, usagef("%s: --to must name the format, as several have this extension", out)
+				var names []string
+				for i := range foreignFormats {
+					if f := &foreignFormats[i]; f.encode != nil && (f.json || strings.HasSuffix(f.extensions[0], ".json")) {
+						names = append(names, f.name)
+					}
+				}
+				return t, usagef("%s: several formats have this extension: --to must name one of %s", out, strings.Join(names, ", "))
 			}
 		}
 	} else {
@@ -151,7 +161,7 @@ func targetOf(out, to string) (t target, err error) {
 		return t, nil
 	}
 	if t.o.Format, err = format.ParseStorageFormat(to); err != nil {
-		return t, usagef("--to or the extension of OUT is %q, it can be %s", to, strings.Join(formatNames(false), ", "))
+		return t, usagef("unknown format %q; known are %s", to, strings.Join(formatNames(false), ", "))
 	}
 	return t, nil
 }

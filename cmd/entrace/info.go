@@ -44,14 +44,16 @@ type info struct {
 func (a *app) infoCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use:   "info FILE",
+		Use:   "info FILE...",
 		Short: "Say what is in a trace, and whether it is whole",
+		Args:  minimumArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return a.info(args[0], asJSON)
+			return each(args, func(name string) error { return a.info(name, asJSON) })
 		},
+		ValidArgsFunction: completeTraces,
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print a JSON object")
-	return fileArgs(c, 1)
+	return c
 }
 
 func (a *app) info(name string, asJSON bool) error {

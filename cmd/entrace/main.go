@@ -2,6 +2,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -191,7 +193,7 @@ const stdinName = "standard input"
 func (a *app) openTrace(name string, o *format.OpenOptions) (*format.File, error) {
 	f, err := format.Open(name, o)
 	if err != nil {
-		return nil, err
+		return nil, known(name, err)
 	}
 	n, missing := f.Journal()
 	a.tellJournal(f.Name(), count(n, "entry is", "entries are"), n > 0, missing)
@@ -206,11 +208,40 @@ func (a *app) content(name string) (io.ReadCloser, error) {
 	}
 	c, err := format.OpenContent(name)
 	if err != nil {
-		return nil, err
+		return nil, known(name, err)
 	}
 	n, missing := c.Journal()
 	a.tellJournal(c.Name(), "the last entries are", n > 0, missing)
 	return c, nil
+}
+
+// known adds to an error what the file name is, if it is no trace but something that we know.
+func known(name string, err error) error {
+	if !errors.Is(err, format.ErrNotEntrace) {
+		return err
+	}
+	head, herr := beginning(name)
+	if herr != nil {
+		return err
+	}
+	if bytes.HasPrefix(head, []byte("ENTRACEB")) {
+		state, pid := osfile.LockHolder(name)
+		switch {
+		case state == osfile.LockHeld && pid > 0:
+			return fmt.Errorf("%s is the ring of process %d, which runs: kill -USR1 %d makes a trace of it", name, pid, pid)
+		case state == osfile.LockHeld:
+			return fmt.Errorf("%s is the ring of a process that runs: SIGUSR1 makes a trace of it", name)
+		case strings.HasSuffix(name, ".buffer"):
+			return fmt.Errorf("%s is the crash buffer of %s: name that", name, strings.TrimSuffix(name, ".buffer"))
+		}
+		return fmt.Errorf("%s is the ring of a process that died: 'entrace recover %s' makes a trace of it", name, filepath.Dir(name))
+	}
+	for i := range foreignFormats {
+		if f := &foreignFormats[i]; f.is != nil && f.is(head) {
+			return fmt.Errorf("%s looks like %s: 'entrace convert %s x.et' makes a trace of it", name, f.name, name)
+		}
+	}
+	return err
 }
 
 // tellJournal says on stderr that what is in the journal of the file name, if anything is, and

@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -185,5 +187,51 @@ func TestTailForPeople(t *testing.T) {
 	}
 	if code, _, errs := entrace(t, nil, "tail", t.TempDir()); code != exitData || !strings.Contains(errs, "there is no trace") {
 		t.Errorf("of an empty folder: exit %d, %s", code, errs)
+	}
+}
+
+// TestKnownFiles: of what is no trace the command says what it is, and what to do.
+func TestKnownFiles(t *testing.T) {
+	t.Chdir(t.TempDir())
+	rec, err := format.Create("app.et", &format.RecorderOptions{BufferDir: "."})
+	must(t, err)
+	requests(t, rec)
+	must(t, rec.Flush(t.Context()))
+	if d, _ := rec.Durability(); d == format.DurabilityProcess {
+		must(t, os.WriteFile("died.iet.buffer", read(t, "app.iet.buffer"), 0o600))
+		must(t, os.WriteFile("died.ring", read(t, "app.iet.buffer"), 0o600))
+		for name, want := range map[string]string{
+			"app.iet.buffer":  fmt.Sprintf("ring of process %d, which runs: kill -USR1 %d", os.Getpid(), os.Getpid()),
+			"died.iet.buffer": "is the crash buffer of died.iet: name that",
+			"died.ring":       "'entrace recover .' makes a trace of it",
+		} {
+			if code, _, errs := entrace(t, nil, "tree", name); code != exitData || !strings.Contains(errs, want) {
+				t.Errorf("%s: exit %d, %s, want %s", name, code, errs, want)
+			}
+		}
+	}
+	must(t, rec.Close(t.Context()))
+	fine(t, nil, "convert", "app.et", "app.jsonl")
+	must(t, os.WriteFile("empty.et", nil, 0o600))
+	must(t, os.WriteFile("new.et", []byte("\x00ENTRACE\x09\x00"), 0o600))
+	must(t, os.WriteFile("app.pftrace", []byte("anything"), 0o600))
+	for _, x := range []struct{ args, want string }{
+		{"tree app.jsonl", "app.jsonl looks like otlp: 'entrace convert app.jsonl x.et'"},
+		{"cat app.jsonl", "looks like otlp"},
+		{"info app.jsonl", "looks like otlp"},
+		{"verify app.jsonl", "looks like otlp"},
+		{"cat empty.et", "empty.et: the file is empty"},
+		{"info new.et", "written by a newer ENTRACE"},
+		{"convert app.pftrace x.et", "perfetto is written only"},
+	} {
+		if code, _, errs := entrace(t, nil, strings.Fields(x.args)...); code == exitFine || !strings.Contains(errs, x.want) {
+			t.Errorf("%s: exit %d, %s, want %s", x.args, code, errs, x.want)
+		}
+	}
+	if out := fine(t, nil, "convert", "app.et", "--to", "otlp"); !strings.HasPrefix(out, `{"resource`) {
+		t.Errorf("without OUT it prints %.50s", out)
+	}
+	if got := valueText(format.BytesValue([]byte("a\xffb c")), 0); got != `b"a\xffb c"` {
+		t.Errorf("a text with a bad byte is %s", got)
 	}
 }

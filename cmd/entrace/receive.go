@@ -98,10 +98,27 @@ func (a *app) receive(ctx context.Context, f *receiveFlags) error {
 		r.Token = os.Getenv(f.tokenEnv)
 	}
 	var mu sync.Mutex
+	told := make(map[string]time.Time) // errors without a file
 	r.OnReceived = func(x remote.Received) {
 		mu.Lock()
 		defer mu.Unlock()
+		if x.Path == "" && x.Err != nil && x.Sender != nil {
+			host, _, _ := net.SplitHostPort(x.Sender.String())
+			key := host + x.Err.Error()
+			if time.Since(told[key]) < repeatAfter {
+				return // the sender tries again and again
+			}
+			if len(told) > maxTold {
+				clear(told)
+			}
+			told[key] = time.Now()
+		}
 		a.received(x)
+	}
+	r.OnBegun = func(x remote.Received) {
+		mu.Lock()
+		defer mu.Unlock()
+		fmt.Fprintf(a.err, "entrace: %s: from %s\n", safe(x.Path), safe(describe(x.Sender)))
 	}
 	if err := os.MkdirAll(f.dir, 0o700); err != nil {
 		return err
@@ -116,6 +133,13 @@ func (a *app) receive(ctx context.Context, f *receiveFlags) error {
 	fmt.Fprintf(a.err, "entrace: listening at %s\n", safe(describe(l.Addr())))
 	return r.Serve(ctx, l)
 }
+
+// repeatAfter is how long the same error of one address is not told again; maxTold bounds those
+// that are remembered.
+const (
+	repeatAfter = time.Minute
+	maxTold     = 1000
+)
 
 // noBound translates a flag, where 0 means no bound, to package remote, where -1 does.
 func noBound[T int | int64 | time.Duration](flag T) T {

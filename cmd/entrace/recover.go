@@ -53,15 +53,7 @@ func (a *app) recoverCommand() *cobra.Command {
 			if output != "" && len(args) > 1 {
 				return usagef("-o is for a single file")
 			}
-			var errs []error
-			for _, name := range args {
-				err := a.recover(cmd.Context(), name, output, asJSON)
-				if len(args) > 1 && err != nil && !errors.Is(err, errQuiet) {
-					err = fmt.Errorf("%s: %w", name, err)
-				}
-				errs = append(errs, err)
-			}
-			return errors.Join(errs...)
+			return each(args, func(name string) error { return a.recover(cmd.Context(), name, output, asJSON) })
 		},
 		ValidArgsFunction: completeTraces,
 	}

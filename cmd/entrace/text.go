@@ -92,6 +92,10 @@ func valueText(v format.Value, limit int) string {
 			s = strconv.Quote(strings.ToValidUTF8(s, "\ufffd"))
 		}
 	case format.KindBytes:
+		if mostlyText(v.Bytes()) { // a text with a byte that is not UTF-8
+			s = "b" + strconv.Quote(v.Text())
+			break
+		}
 		var b strings.Builder
 		b.WriteString("0x")
 		for i, c := range v.Bytes() {
@@ -115,6 +119,19 @@ func valueText(v format.Value, limit int) string {
 		s = short(s, limit)
 	}
 	return safe(s)
+}
+
+// mostlyText reports whether most of b reads as text.
+func mostlyText(b []byte) bool {
+	good, all := 0, 0
+	for at := 0; at < len(b) && all < 256; all++ {
+		r, n := utf8.DecodeRune(b[at:])
+		if r != utf8.RuneError && !jsontext.Acts(r) || r == '\n' || r == '\t' {
+			good++
+		}
+		at += n
+	}
+	return all > 1 && good*4 > all*3
 }
 
 // The colors, as numbers of SGR.

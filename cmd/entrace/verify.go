@@ -11,15 +11,17 @@ import (
 
 func (a *app) verifyCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use:   "verify FILE",
+		Use:   "verify FILE...",
 		Short: "Look for everything that is wrong or odd in a trace",
-		Long: "verify looks at every byte of FILE: whether the entries are whole and where the\n" +
+		Long: "verify looks at every byte of each FILE: whether the entries are whole and where the\n" +
 			"tables say, whether the tree is one, whether other readers can read it. It prints\n" +
 			"a line for each problem and exits with 1 if there is any. It cannot find a bit\n" +
 			"that flipped within a text.",
-		RunE: func(_ *cobra.Command, args []string) error { return a.verify(args[0]) },
+		Args:              minimumArgs(1),
+		RunE:              func(_ *cobra.Command, args []string) error { return each(args, a.verify) },
+		ValidArgsFunction: completeTraces,
 	}
-	return fileArgs(c, 1)
+	return c
 }
 
 func (a *app) verify(name string) error {
@@ -37,7 +39,7 @@ func (a *app) verify(name string) error {
 		_, _ = fmt.Fprintln(a.out, safe(problem.Error())) // the number at the end counts
 	})
 	if err != nil {
-		return err
+		return known(name, err)
 	}
 	missing := r.Journal
 	if r.Live {

@@ -16,8 +16,8 @@ import (
 // maxStacks is how many stacks a dump of goroutines has.
 const maxStacks = 2000
 
-// Goroutines is the dumper of goroutines: what all of them do at the moment. The
-// zero Goroutines is ready for use. It is safe for concurrent use.
+// Goroutines is the dumper of goroutines: what all of them but this module's own do at
+// the moment. The zero Goroutines is ready for use. It is safe for concurrent use.
 type Goroutines struct{}
 
 // Provides returns [control.Goroutines].
@@ -49,6 +49,7 @@ func (*Goroutines) Dump(ctx context.Context, s *control.Session) error {
 	if err != nil {
 		return err
 	}
+	groups = slices.DeleteFunc(groups, (*group).own)
 	return writeGoroutines(ctx, s, now, groups)
 }
 

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -110,4 +111,23 @@ func packageOf(name string) string {
 		return ""
 	}
 	return name[:slash+dot]
+}
+
+// module begins the names of this module's functions.
+const module = "github.com/entrace-go/entrace/"
+
+// own reports whether the goroutines are this module's: of what they were started to run.
+// Those of the application that only call it are not.
+func (g *group) own() bool {
+	for _, l := range slices.Backward(g.locations) {
+		for i := len(l.Line) - 1; i >= 0; i-- {
+			name := functionName(l, i)
+			if !fromApplication(name) || name == "" {
+				continue // such as sync.(*WaitGroup).Go
+			}
+			f := l.Line[i].Function
+			return strings.HasPrefix(name, module) && !strings.HasSuffix(f.Filename, "_test.go")
+		}
+	}
+	return false
 }

@@ -173,6 +173,7 @@ func (c *collector) frame(m *format.Metadata, name string) int32 {
 // finish finds parents and lanes.
 func (c *collector) finish() {
 	c.base = math.MaxInt64
+	c.dropNames()
 	c.parents()
 	for i := range c.intervals {
 		v := &c.intervals[i]
@@ -183,6 +184,20 @@ func (c *collector) finish() {
 	}
 	c.lanes, c.order = lane.Assign(c.intervals)
 	c.outers = lane.Outers(c.intervals, c.lanes, c.order)
+}
+
+// dropNames drops names that no span has any more, since it was renamed.
+func (c *collector) dropNames() {
+	at := make([]int32, len(c.names)) // from 1 on; 0: nobody has it
+	kept := c.names[:0:0]
+	for i, n := range c.frames {
+		if at[n] == 0 {
+			kept = append(kept, c.names[n])
+			at[n] = int32(len(kept))
+		}
+		c.frames[i] = at[n] - 1
+	}
+	c.names = kept
 }
 
 // parents gives each span the one above it in the view, across entries of other

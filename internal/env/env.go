@@ -136,7 +136,7 @@ var started = time.Now()
 // {pid} and {time}, when the process started, in UTC.
 func Expand(path, service string) string {
 	return strings.NewReplacer(
-		"{service}", fileName(service),
+		"{service}", FileName(service),
 		"{pid}", strconv.Itoa(os.Getpid()),
 		"{time}", started.UTC().Format("20060102T150405Z"),
 	).Replace(path)
@@ -148,7 +148,7 @@ func Unique(path string) string {
 	host, _ := os.Hostname() // without one the rest has to do
 	host, _, _ = strings.Cut(host, ".")
 	ext := filepath.Ext(path)
-	return fmt.Sprintf("%s.%s-%d-%08x%s", strings.TrimSuffix(path, ext), fileName(cmp.Or(host, "host")), os.Getpid(), rand.Uint32(), ext)
+	return fmt.Sprintf("%s.%s-%d-%08x%s", strings.TrimSuffix(path, ext), FileName(cmp.Or(host, "host")), os.Getpid(), rand.Uint32(), ext)
 }
 
 // unique matches what Unique adds.
@@ -159,7 +159,7 @@ const unique = `(\.[0-9A-Za-z._%~-]+-\d+-[0-9a-f]{8})?`
 func Family(path, service string) *regexp.Regexp {
 	dir, base := filepath.Split(path)
 	base = strings.TrimSuffix(base, filepath.Ext(base))
-	base = strings.ReplaceAll(base, "{service}", fileName(service))
+	base = strings.ReplaceAll(base, "{service}", FileName(service))
 	s := regexp.QuoteMeta(base)
 	literal := s
 	for placeholder, is := range map[string]string{"{pid}": `\d+`, "{time}": `\d{8}T\d{6}Z`} {
@@ -179,9 +179,9 @@ func Family(path, service string) *regexp.Regexp {
 // follows.
 const unknownService = "unknown_service:"
 
-// fileName makes s safe as a part of a file's name: what is not a letter, a digit or one of
+// FileName makes s safe as a part of a file's name: what is not a letter, a digit or one of
 // ._- becomes %XX. Different names stay different: long ones end in a hash.
-func fileName(s string) string {
+func FileName(s string) string {
 	if program, ok := strings.CutPrefix(s, unknownService); ok && program != "" {
 		s = strings.TrimSuffix(program, ".exe")
 	}
