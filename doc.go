@@ -33,7 +33,7 @@
 //	    a list: entrace, none, names given with WithSpanExporter
 //	OTEL_EXPORTER_ENTRACE_MODE        live                    WithMode
 //	    live, batch: when spans start and when they end, or in batches when they have ended
-//	OTEL_EXPORTER_ENTRACE_LEVEL       info                    –
+//	OTEL_EXPORTER_ENTRACE_LEVEL       info                    WithLogLevel
 //	    debug, info, warn, error or one with a number, as info+2: what LogHandler and
 //	    WithSlogDefault record; debug for a flight recorder
 //	OTEL_EXPORTER_ENTRACE_ENDPOINT    –                       WithEndpoint

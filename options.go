@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 
@@ -62,6 +63,7 @@ type config struct {
 	sampler   sdktrace.Sampler
 	noGlobals bool
 	slog      bool
+	level     slog.Leveler
 	signals   []os.Signal
 }
 
@@ -86,6 +88,10 @@ func WithEndpoint(target string, o *remote.SenderOptions) Option {
 // stderr; to stderr alone if nothing can be recorded. It stays slog's default after
 // Shutdown. For another console use [Pipeline.LogHandler].
 func WithSlogDefault() Option { return option(func(c *config) { c.slog = true }) }
+
+// WithLogLevel sets from which level on [Pipeline.LogHandler] and [WithSlogDefault] record, in
+// place of OTEL_EXPORTER_ENTRACE_LEVEL. It is read for every record.
+func WithLogLevel(l slog.Leveler) Option { return option(func(c *config) { c.level = l }) }
 
 // WithErrorHandler sets who is told of what goes wrong later on, such as a full disk, and of
 // variables that are not understood; by default that is the console, at level WARN. It holds

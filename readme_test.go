@@ -30,7 +30,7 @@ func environment(ctx context.Context) error {
 	defer p.Shutdown(context.WithoutCancel(ctx))
 
 	ctx, span := otel.Tracer("shop").Start(ctx, "checkout")
-	slog.InfoContext(ctx, "cart loaded", "items", 3)
+	slog.InfoContext(ctx, "cart loaded", "items", 3) // hangs below the span
 	span.End()
 	// END
 	return err
@@ -42,31 +42,22 @@ func byHand(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	live, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec)) // spans when they start and end
+	live, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec)) // or exporter.New, for a batcher
 	if err != nil {
 		return err
 	}
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(live))
-	log := slog.New(slogadapter.New(rec, &slogadapter.Options{Level: slog.LevelDebug}))
+	otel.SetTracerProvider(tp)
+	console := slog.NewTextHandler(os.Stderr, nil)
+	slog.SetDefault(slog.New(slog.NewMultiHandler(console, slogadapter.New(rec, nil))))
 	// END
 	_, span := tp.Tracer("").Start(ctx, "by hand")
-	log.Debug("recorded")
+	slog.Info("recorded")
 	span.End()
 	// README
 	err = errors.Join(tp.Shutdown(ctx), rec.Close(ctx))
 	// END
 	return err
-}
-
-func batches() error {
-	// README
-	exp, err := exporter.New() // OTEL_EXPORTER_ENTRACE_PATH says where to
-	if err != nil {
-		return err
-	}
-	tp := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exp))
-	// END
-	return tp.Shutdown(context.Background())
 }
 
 func readBack() error {
@@ -86,7 +77,7 @@ func readBack() error {
 			return err
 		}
 		took, _, err := view.Ended(id)
-		fmt.Println(strings.Repeat("  ", depth), e.Metadata.Name, took)
+		fmt.Println(strings.Repeat("  ", depth), e.Metadata.Name, took, e.UserAttributes())
 		return err
 	})
 	// END
@@ -103,8 +94,8 @@ func TestReadmeSnippets(t *testing.T) {
 		t.Fatal(err)
 	}
 	parts := strings.Split(string(source), "\t// README\n")
-	if len(parts) != 6 {
-		t.Fatalf("there are %d snippets, want 5", len(parts)-1)
+	if len(parts) != 5 {
+		t.Fatalf("there are %d snippets, want 4", len(parts)-1)
 	}
 	for _, part := range parts[1:] {
 		body, _, _ := strings.Cut(part, "\t// END\n")
@@ -113,8 +104,8 @@ func TestReadmeSnippets(t *testing.T) {
 			t.Errorf("the README does not have\n%s", body)
 		}
 	}
-	if n := strings.Count(string(readme), "```go\n"); n != 4 {
-		t.Errorf("the README has %d blocks of Go, want 4 that are compiled here", n)
+	if n := strings.Count(string(readme), "```go\n"); n != 3 {
+		t.Errorf("the README has %d blocks of Go, want 3 that are compiled here", n)
 	}
 }
 
@@ -124,10 +115,10 @@ func TestReadmeSnippetsRun(t *testing.T) {
 	before := slog.Default()
 	defer slog.SetDefault(before)
 	ctx := t.Context()
-	if err := errors.Join(environment(ctx), byHand(ctx), batches(), readBack()); err != nil {
+	if err := errors.Join(environment(ctx), byHand(ctx), readBack()); err != nil {
 		t.Error(err)
 	}
-	for name, want := range map[string]int{os.Getenv("OTEL_EXPORTER_ENTRACE_PATH"): 2, "app.et": 6} {
+	for name, want := range map[string]int{os.Getenv("OTEL_EXPORTER_ENTRACE_PATH"): 6, "app.et": 6} {
 		r, err := format.Inspect(name)
 		if err != nil || r.Entries != want || !r.Ended {
 			t.Errorf("%s: %+v, %v; want %d entries and a clean end", name, r, err, want)

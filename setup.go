@@ -31,7 +31,7 @@ type Pipeline struct {
 	provider  *sdktrace.TracerProvider
 	own       sdktrace.SpanProcessor // that records; nil without
 
-	level slog.Level // that is recorded
+	level slog.Leveler // that is recorded
 
 	mu   sync.Mutex
 	done bool
@@ -71,14 +71,17 @@ func Setup(ctx context.Context, options ...Option) (*Pipeline, error) {
 	if own != nil { // last, to see what the others add
 		o = append(o, sdktrace.WithSpanProcessor(own))
 	}
-	p := &Pipeline{recording: rec, own: own, provider: sdktrace.NewTracerProvider(o...), level: levelFor(rec.recorder)}
+	p := &Pipeline{recording: rec, own: own, provider: sdktrace.NewTracerProvider(o...), level: c.levelFor(rec.recorder)}
 	c.globals(p, p.provider)
 	p.endOn(c.signals)
 	return p, failed
 }
 
 // levelFor returns the level from which log records are recorded to r.
-func levelFor(r *format.Recorder) slog.Level {
+func (c *config) levelFor(r *format.Recorder) slog.Leveler {
+	if c.level != nil {
+		return c.level
+	}
 	level := slog.LevelInfo
 	if r.IsRing() {
 		level = slog.LevelDebug

@@ -9,10 +9,10 @@
 //	})
 //	…
 //	p, err := entrace.Setup(ctx, entrace.WithControl(ctl))
-//	slog.SetDefault(slog.New(slogadapter.New(p.Recorder(), nil)))
+//	slog.SetDefault(slog.New(p.LogHandler(nil))) // to stderr and to the ring
 //	mux.Handle("/debug/entrace/", http.StripPrefix("/debug/entrace", ctl.Handler(nil)))
 //
-// Package exporter does all that from the environment, too.
+// Package entrace does all that from the environment, too.
 //
 // # Glossary
 //

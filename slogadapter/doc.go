@@ -1,7 +1,11 @@
 // Package slogadapter records log/slog records with an ENTRACE recorder.
 //
 //	rec, err := format.Create("app.et", nil)
-//	slog.SetDefault(slog.New(slogadapter.New(rec, nil)))
+//	console := slog.NewTextHandler(os.Stderr, nil)
+//	slog.SetDefault(slog.New(slog.NewMultiHandler(console, slogadapter.New(rec, nil))))
+//
+// entrace.Setup's LogHandler does that. As slog's only handler it would leave the console
+// silent.
 //
 // A record that is logged with the context of an OpenTelemetry span hangs below
 // that span. A record survives the death of the process once the call has returned

@@ -168,7 +168,6 @@ func (in *info) text(state string) string {
 	row("log records", in.Logs)
 	row("events", in.Events)
 	row("links", in.Links)
-	row("depth", in.MaxDepth)
 	row("services", strings.Join(in.Services, ", "))
 	if in.FirstTime != nil {
 		row("from", in.FirstTime.Format(time.RFC3339Nano))

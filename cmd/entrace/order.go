@@ -95,6 +95,12 @@ func (p *printer) attributes(id uint32, e *format.TraceEntry, depth int) []forma
 		*a = found
 	}
 	same := p.alike[level].roles[p.v.Role(id)]
+	byInterest(list, same)
+	return list
+}
+
+// byInterest sorts attributes: those that people look for first, and last those in same.
+func byInterest(list []format.Attribute, same map[string]bool) {
 	rank := func(a format.Attribute) int {
 		switch {
 		case same[a.Name]:
@@ -107,7 +113,6 @@ func (p *printer) attributes(id uint32, e *format.TraceEntry, depth int) []forma
 		return 1
 	}
 	slices.SortStableFunc(list, func(a, b format.Attribute) int { return cmp.Compare(rank(a), rank(b)) })
-	return list
 }
 
 // people returns the application's attributes as people read them: a duration as 24ms.

@@ -334,6 +334,7 @@ func (l *lines) show(id uint32, e *format.TraceEntry) error {
 	if timed {
 		b.WriteString(l.paint(colorDim, l.o.time.format(t, l.first)))
 	}
+	byInterest(attributes, nil)
 	for i := range attributes {
 		at := &attributes[i]
 		add(l.paint(colorDim, safe(at.Name)+"=") + valueText(at.Value, 0))

@@ -38,7 +38,6 @@ import (
 	"github.com/entrace-go/entrace"
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/control/provider"
-	"github.com/entrace-go/entrace/slogadapter"
 )
 
 var tracer = otel.Tracer("example.com/flightrecorder")
@@ -95,7 +94,7 @@ func run(ctx context.Context, listen, dir string) error {
 	if err != nil {
 		return errors.Join(err, ctl.Shutdown(ctx))
 	}
-	slog.SetDefault(slog.New(slogadapter.New(p.Recorder(), &slogadapter.Options{Level: slog.LevelDebug})))
+	slog.SetDefault(slog.New(p.LogHandler(nil))) // to stderr and to the recorder
 	err = serve(ctx, listen, ctl)
 	ctx = context.WithoutCancel(ctx)
 	return errors.Join(err, p.Shutdown(ctx), ctl.Shutdown(ctx))

@@ -23,7 +23,6 @@ import (
 
 	"github.com/entrace-go/entrace"
 	"github.com/entrace-go/entrace/exporter"
-	"github.com/entrace-go/entrace/slogadapter"
 )
 
 func main() {
@@ -43,7 +42,7 @@ func run(path string) error {
 	if err != nil {
 		return err
 	}
-	slog.SetDefault(slog.New(slogadapter.New(p.Recorder(), nil)))
+	slog.SetDefault(slog.New(p.LogHandler(nil))) // to stderr and to the recorder
 	fmt.Println("recording to", p.Recorder().StreamPath())
 	for n := 1; ctx.Err() == nil; n++ {
 		round(ctx, n)

@@ -25,7 +25,6 @@ import (
 
 	"github.com/entrace-go/entrace"
 	"github.com/entrace-go/entrace/exporter"
-	"github.com/entrace-go/entrace/slogadapter"
 )
 
 var tracer = otel.Tracer("example.com/shop")
@@ -38,12 +37,12 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	p, err := entrace.Setup(ctx, exporter.WithPath("trace.et"),
+	p, err := entrace.Setup(ctx, exporter.WithPath("trace.et"), entrace.WithLogLevel(slog.LevelDebug),
 		entrace.WithResource(resource.NewSchemaless(attribute.String("service.name", "shop"))))
 	if err != nil {
 		return err
 	}
-	slog.SetDefault(slog.New(slogadapter.New(p.Recorder(), &slogadapter.Options{Level: slog.LevelDebug})))
+	slog.SetDefault(slog.New(p.LogHandler(nil))) // to stderr and to the recorder
 	slog.Info("starting up", "pid", os.Getpid())
 	if err := traffic(ctx); err != nil {
 		return errors.Join(err, p.Shutdown(ctx))
