@@ -107,7 +107,7 @@ func TestEndpoint(t *testing.T) {
 func TestEndpointWrong(t *testing.T) {
 	var reported []string
 	notice.SetErrorHandler(func(err error) { reported = append(reported, err.Error()) })
-	defer notice.SetErrorHandler(func(error) {})
+	defer func() { notice.SetErrorHandler(nil) }()
 	t.Setenv("OTEL_EXPORTER_ENTRACE_PATH", filepath.Join(t.TempDir(), "a.et"))
 	for endpoint, token := range map[string]string{"http://x:1": "", "tcp://x:": "", "tcp://localhost:1": "short"} {
 		reported = nil

@@ -169,7 +169,8 @@ func TestLogHandler(t *testing.T) {
 			if tt.control != "" {
 				t.Setenv("OTEL_EXPORTER_ENTRACE_PATH", "")
 			}
-			defer notice.SetErrorHandler(notice.SetErrorHandler(nil))
+			before := notice.SetErrorHandler(nil)
+			defer func() { notice.SetErrorHandler(before) }()
 			defer notice.SetConsole(nil)
 			p := setup(t, entrace.WithoutGlobals())
 			var console lockedBuffer

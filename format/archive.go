@@ -24,11 +24,11 @@ import (
 //
 // Where IETs stay as they are, those are finished that are in dead or have a journal, and the
 // latest. It returns the paths of what it has finished, without an extension.
-func (b *background) finishAbandoned(ctx context.Context, stream string, dead []string, et bool, report func(error)) (finished []string, err error) {
+func (b *background) finishAbandoned(ctx context.Context, stream string, dead []string, et bool, report func(error)) (finished []string) {
 	sweep(stream)
 	names, err := archived(stream)
 	if err != nil {
-		return nil, nil // it is not needed for what is recorded
+		return nil // it is not needed for what is recorded
 	}
 	// A process that was killed before it had finished what it found left nothing that says so.
 	const recent = 4
@@ -62,7 +62,7 @@ func (b *background) finishAbandoned(ctx context.Context, stream string, dead []
 		}
 		_ = f.Close() // nothing was written to it
 	}
-	return finished, nil
+	return finished
 }
 
 // finishArchived finishes the IET f that a dead writer has left under a name with its

@@ -203,9 +203,8 @@ func open(stream, final string, o *RecorderOptions, in *record.Interner, died bo
 	}
 	w.checkpoint()
 	w.finished.start(func(ctx context.Context) error {
-		spare, err := w.finished.finishAbandoned(ctx, stream, dead, final != stream, w.report)
-		spare = append(spare, w.finishFamily(ctx)...)
-		return errors.Join(err, w.prune(time.Now(), spare...))
+		spare := w.finished.finishAbandoned(ctx, stream, dead, final != stream, w.report)
+		return w.prune(time.Now(), append(spare, w.finishFamily(ctx)...)...)
 	})
 	r := newRecorder(w.recording, in, opt.Version, opt.MaxEntrySize)
 	r.stream, r.final, r.reports = stream, final, opt.OnError != nil

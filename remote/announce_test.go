@@ -33,7 +33,7 @@ func TestAnnounced(t *testing.T) {
 		must(t, rec.Close(t.Context()))
 		got := v.await(1)[0]
 		name := filepath.Base(got.Path)
-		if !regexp.MustCompile(`^`+want+`\d{8}T\d{6}\.\d{3}Z-\d{6}\.et$`).MatchString(name) {
+		if !regexp.MustCompile(`^` + want + `\d{8}T\d{6}\.\d{3}Z-\d{6}\.et$`).MatchString(name) {
 			t.Errorf("%q: the file is %s, %v", service, name, got.Err)
 		}
 		mu.Lock()

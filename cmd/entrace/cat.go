@@ -25,7 +25,7 @@ func (a *app) catCommand() *cobra.Command {
 			"  ID <PARENT TIME LEVEL NAME: MESSAGE [TARGET] ATTRIBUTE=VALUE…\n\n" +
 			"Of a damaged file it prints what is whole and exits with 1. In JSON, U64 and I64 are\n" +
 			"numbers of up to 64 bits, which some programs, old versions of jq say, round.",
-		Args: minimumArgs(1),
+		Args: someArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return each(args, func(name string) error { return a.cat(cmd.Context(), name, asJSON) })
 		},
@@ -96,7 +96,7 @@ func (a *app) appendLine(b []byte, id int64, e *format.TraceEntry, asJSON bool) 
 			continue
 		}
 		b = append(append(b, ' '), a.paint(colorDim, safe(at.Name)+"=")...)
-		b = append(b, valueText(at.Value, 0)...)
+		b = append(b, valueText(at.Value)...)
 	}
 	return append(b, '\n')
 }
@@ -104,7 +104,7 @@ func (a *app) appendLine(b []byte, id int64, e *format.TraceEntry, asJSON bool) 
 func appendTime(b []byte, v format.Value) []byte {
 	n, ok := v.I64()
 	if !ok {
-		return append(b, valueText(v, 0)...)
+		return append(b, valueText(v)...)
 	}
 	return time.Unix(0, n).UTC().AppendFormat(b, "2006-01-02T15:04:05.000000000Z")
 }

@@ -46,7 +46,7 @@ func (a *app) infoCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "info FILE...",
 		Short: "Say what is in a trace, and whether it is whole",
-		Args:  minimumArgs(1),
+		Args:  someArgs,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return each(args, func(name string) error { return a.info(name, asJSON) })
 		},

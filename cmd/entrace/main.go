@@ -165,14 +165,12 @@ func exactArgs(n int) cobra.PositionalArgs {
 	}
 }
 
-// minimumArgs wants at least n.
-func minimumArgs(n int) cobra.PositionalArgs {
-	return func(c *cobra.Command, args []string) error {
-		if len(args) < n {
-			return wrongArgs(c, args)
-		}
-		return nil
+// someArgs wants one or more.
+func someArgs(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return wrongArgs(c, args)
 	}
+	return nil
 }
 
 func wrongArgs(c *cobra.Command, args []string) error {

@@ -24,7 +24,7 @@ func (a *app) mergeCommand() *cobra.Command {
 			"caller whose span is in another file hangs below that one. Files of one service\n" +
 			"that followed each other, as app.20261120T212712.021Z.et and app.et, become one\n" +
 			"again: a span that was open in between is one span.",
-		Args: minimumArgs(1),
+		Args: someArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.merge(cmd.Context(), args, out, &flags)
 		},

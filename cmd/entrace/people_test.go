@@ -231,7 +231,7 @@ func TestKnownFiles(t *testing.T) {
 	if out := fine(t, nil, "convert", "app.et", "--to", "otlp"); !strings.HasPrefix(out, `{"resource`) {
 		t.Errorf("without OUT it prints %.50s", out)
 	}
-	if got := valueText(format.BytesValue([]byte("a\xffb c")), 0); got != `b"a\xffb c"` {
+	if got := valueText(format.BytesValue([]byte("a\xffb c"))); got != `b"a\xffb c"` {
 		t.Errorf("a text with a bad byte is %s", got)
 	}
 }

@@ -48,7 +48,7 @@ func (a *app) recoverCommand() *cobra.Command {
 			"Of DIR it finishes all that programs which died have left there. Of every ring of\n" +
 			"a flight recorder whose process died it makes a trace, DATE-…-crash.et. What\n" +
 			"living processes write is left alone.",
-		Args: minimumArgs(1),
+		Args: someArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if output != "" && len(args) > 1 {
 				return usagef("-o is for a single file")

@@ -233,9 +233,9 @@ type lines struct {
 
 // A spanStart is what is known of a span when it ends.
 type spanStart struct {
-	name, target string
-	start        time.Time
-	attributes   []format.Attribute
+	name       string
+	start      time.Time
+	attributes []format.Attribute
 }
 
 // maxStarts bounds lines.spans, since some never end: the end of one that is not kept has no
@@ -337,7 +337,7 @@ func (l *lines) show(id uint32, e *format.TraceEntry) error {
 	byInterest(attributes, nil)
 	for i := range attributes {
 		at := &attributes[i]
-		add(l.paint(colorDim, safe(at.Name)+"=") + valueText(at.Value, 0))
+		add(l.paint(colorDim, safe(at.Name)+"=") + valueText(at.Value))
 	}
 	b.WriteString(strings.Join(parts, " "))
 	_, err := fmt.Fprintln(l.out, b.String())

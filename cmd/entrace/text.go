@@ -82,43 +82,26 @@ func short(s string, n int) string {
 	return s
 }
 
-// valueText returns a value for people to read; max limits its runes, 0 does not.
-func valueText(v format.Value, limit int) string {
-	var s string
+// valueText returns a value for people to read.
+func valueText(v format.Value) string {
 	switch v.Kind() {
 	case format.KindString:
-		s = v.Text()
+		s := v.Text()
 		if s == "" || strings.ContainsAny(s, " \"=\n\t") {
 			s = strconv.Quote(strings.ToValidUTF8(s, "\ufffd"))
 		}
+		return safe(s)
 	case format.KindBytes:
 		if mostlyText(v.Bytes()) { // a text with a byte that is not UTF-8
-			s = "b" + strconv.Quote(v.Text())
-			break
+			return safe("b" + strconv.Quote(v.Text()))
 		}
-		var b strings.Builder
-		b.WriteString("0x")
-		for i, c := range v.Bytes() {
-			if limit > 0 && i > limit {
-				break
-			}
-			b.WriteString(hex2(c))
-		}
-		s = b.String()
-	case format.KindBool:
-		s = strconv.FormatBool(v.Bool())
 	case format.KindFloat:
-		b, ok := jsontext.AppendFloat(nil, v.Float())
-		if s = string(b); !ok {
-			s = jsontext.FloatName(v.Float())
+		if b, ok := jsontext.AppendFloat(nil, v.Float()); ok {
+			return string(b)
 		}
-	default:
-		s = string(v.AppendDecimal(nil))
+		return jsontext.FloatName(v.Float())
 	}
-	if limit > 0 {
-		s = short(s, limit)
-	}
-	return safe(s)
+	return v.String()
 }
 
 // mostlyText reports whether most of b reads as text.

@@ -28,7 +28,7 @@ func (a *app) treeCommand() *cobra.Command {
 			"order of time. What tells siblings apart comes first. On a terminal a line shows as\n" +
 			"many attributes as there is room for, and of a stack a few lines; --full, or a pipe,\n" +
 			"has it all. Of a damaged file it prints what is whole and exits with 1.",
-		Args: minimumArgs(1),
+		Args: someArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.depth < 0 {
 				return usagef("--depth is %d, it must not be below 0", o.depth)
@@ -285,7 +285,7 @@ func (p *printer) line(id uint32, e *format.TraceEntry, depth, indent int) (line
 			more = append(more, a.Name+":\n    "+strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n    "))
 			continue
 		}
-		name, value := safe(a.Name)+"=", valueText(a.Value, 0)
+		name, value := safe(a.Name)+"=", valueText(a.Value)
 		if p.width > 0 {
 			room := p.width - used - 1 - utf8.RuneCountInString(name)
 			if room < min(minValue, utf8.RuneCountInString(value)) {

@@ -17,7 +17,7 @@ func (a *app) verifyCommand() *cobra.Command {
 			"tables say, whether the tree is one, whether other readers can read it. It prints\n" +
 			"a line for each problem and exits with 1 if there is any. It cannot find a bit\n" +
 			"that flipped within a text.",
-		Args:              minimumArgs(1),
+		Args:              someArgs,
 		RunE:              func(_ *cobra.Command, args []string) error { return each(args, a.verify) },
 		ValidArgsFunction: completeTraces,
 	}

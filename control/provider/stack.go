@@ -120,13 +120,12 @@ const module = "github.com/entrace-go/entrace/"
 // Those of the application that only call it are not.
 func (g *group) own() bool {
 	for _, l := range slices.Backward(g.locations) {
-		for i := len(l.Line) - 1; i >= 0; i-- {
+		for i, line := range slices.Backward(l.Line) {
 			name := functionName(l, i)
 			if !fromApplication(name) || name == "" {
 				continue // such as sync.(*WaitGroup).Go
 			}
-			f := l.Line[i].Function
-			return strings.HasPrefix(name, module) && !strings.HasSuffix(f.Filename, "_test.go")
+			return strings.HasPrefix(name, module) && !strings.HasSuffix(line.Function.Filename, "_test.go")
 		}
 	}
 	return false

@@ -145,10 +145,12 @@ func Expand(path, service string) string {
 // Unique returns path with something in its name that no other process has: host, process id
 // and a random part.
 func Unique(path string) string {
+	//nolint:gosec // G404: it is to be another one, not a secret
+	random := rand.Uint32()
 	host, _ := os.Hostname() // without one the rest has to do
 	host, _, _ = strings.Cut(host, ".")
 	ext := filepath.Ext(path)
-	return fmt.Sprintf("%s.%s-%d-%08x%s", strings.TrimSuffix(path, ext), FileName(cmp.Or(host, "host")), os.Getpid(), rand.Uint32(), ext)
+	return fmt.Sprintf("%s.%s-%d-%08x%s", strings.TrimSuffix(path, ext), FileName(cmp.Or(host, "host")), os.Getpid(), random, ext)
 }
 
 // unique matches what Unique adds.
