@@ -1,0 +1,46 @@
+package entrace_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+// TestNoLocks: where the file system has no locks, what is there may be in use. The second
+// process records to a file of its own.
+func TestNoLocks(t *testing.T) {
+	if err := exec.Command("strace", "-qq", "-o", os.DevNull, "true").Run(); err != nil {
+		if os.Getenv("ENTRACE_CI") == "1" {
+			t.Fatalf("strace: %v", err)
+		}
+		t.Skipf("strace: %v", err)
+	}
+	clean(t)
+	for range 2 {
+		cmd := exec.Command("strace", "-f", "-qq", "-o", os.DevNull, "-e", "trace=flock", "-e", "inject=flock:error=ENOLCK", os.Args[0])
+		cmd.Env = append(os.Environ(), "ENTRACE_TEST_END=kill")
+		out, _ := cmd.CombinedOutput() // it kills itself
+		if list, err := filepath.Glob("*.iet"); err != nil || len(list) == 0 {
+			t.Fatalf("%v, %v\n%s", list, err, out)
+		} else if len(list) == 2 && !strings.Contains(string(out), "it may be in use") {
+			t.Errorf("the second says\n%s", out)
+		}
+	}
+	list, err := filepath.Glob("app*.iet")
+	must(t, err)
+	if len(list) != 2 {
+		t.Fatalf("there is %q, want two", list)
+	}
+	for _, name := range list {
+		f, err := format.Open(name, nil)
+		must(t, err)
+		if last, err := f.Entry(uint32(f.Len() - 1)); err != nil || last.Message.Value != "begun" {
+			t.Errorf("%s ends with %v, %v", name, last, err)
+		}
+		must(t, f.Close())
+	}
+}
