@@ -266,3 +266,30 @@ func TestDetailsNames(t *testing.T) {
 		}
 	}
 }
+
+// TestDetailsDurations: a duration is told as one, and what is no whole number stays as it is.
+func TestDetailsDurations(t *testing.T) {
+	v := viewOf(t, func(write func(e *format.TraceEntry) uint32) {
+		write(format.Root())
+		e := (&otel.Span{Name: "s", TraceID: [16]byte{1}, SpanID: spanID(1), Ended: true}).Entry(otel.Where{})
+		e.Attributes = append(e.Attributes,
+			format.Attribute{Name: "took", Value: format.I64Value(24e6)}, format.Attribute{Name: "n", Value: format.I64Value(24e6)},
+			format.Attribute{Name: "text", Value: format.StringValue("x")}, format.Attribute{Name: format.AttrDurations, Value: format.StringValue(`["took","text"]`)})
+		write(e)
+	})
+	tl, err := telemetry.NewTimeline(t.Context(), v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d telemetry.Details
+	if err := tl.Details(1, &d); err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]string)
+	for _, a := range d.Args {
+		got[a.Name] = a.Value.String()
+	}
+	if _, there := got[format.AttrDurations]; got["took"] != "24ms" || got["n"] != "24000000" || got["text"] != "x" || there {
+		t.Errorf("the details are %v", got)
+	}
+}
