@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
 )
 
@@ -103,15 +105,21 @@ func (a *app) tree(ctx context.Context, name string, o treeOptions) error {
 	}
 	p.state = p.end.state(f, lock)
 	if f.Len() > 0 {
-		final := p.finalChild()
-		err = v.Walk(0, func(id uint32, depth int, last bool) error {
-			if id%1024 == 0 && ctx.Err() != nil {
+		err = p.entry(0, 0, true)
+	}
+	top := p.top()
+	for i, kid := range top {
+		if err != nil {
+			break
+		}
+		err = v.Walk(kid, func(id uint32, depth int, last bool) error {
+			if depth++; id%1024 == 0 && ctx.Err() != nil {
 				return ctx.Err()
 			}
-			if o.depth > 0 && depth > o.depth || depth == 1 && p.end.lossless[id] {
+			if o.depth > 0 && depth > o.depth {
 				return format.SkipChildren
 			}
-			return p.entry(id, depth, last || id == final)
+			return p.entry(id, depth, last && (depth > 1 || i == len(top)-1))
 		})
 	}
 	return errors.Join(err, w.Flush(), torn(name, f.Damage()))
@@ -135,13 +143,19 @@ type printer struct {
 	alike [maxIndent + 2]alike // by depth
 }
 
-// finalChild returns the last child of the root that is shown, 0 if there is none. The
-// first line of the tree already says that the trace ended cleanly.
-func (p *printer) finalChild() uint32 {
-	for _, id := range slices.Backward(p.v.Children(0)) {
-		if !p.end.lossless[id] {
-			return id
-		}
+// top returns the children of the root that are shown: those of the application, then what
+// the recorder says of itself, without clean ends, which the first line tells.
+func (p *printer) top() []uint32 {
+	kids := slices.DeleteFunc(slices.Clone(p.v.Children(0)), func(id uint32) bool { return p.end.lossless[id] })
+	slices.SortStableFunc(kids, func(a, b uint32) int {
+		return cmp.Compare(btoi(p.v.Role(a) == format.RoleRecorder), btoi(p.v.Role(b) == format.RoleRecorder))
+	})
+	return kids
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
 	}
 	return 0
 }
@@ -258,6 +272,17 @@ func (p *printer) summary() string {
 	}
 	if last.After(p.first) && !p.first.IsZero() {
 		what += ", " + duration(last.Sub(p.first))
+	}
+	for _, id := range p.v.Children(0) {
+		if e, err := p.v.Entry(id); err == nil && e.Metadata.Name == control.NameTrace {
+			if v, ok := e.Attribute("reason"); ok { // why a flight recorder made it
+				what += ": " + safe(v.Text())
+			}
+			break
+		}
+		if p.v.Role(id) == format.RoleResource {
+			break // it would be the first
+		}
 	}
 	return fmt.Sprintf("%s %s: %s", p.paint(colorBold, safe(p.title)), p.state, what)
 }

@@ -3,6 +3,7 @@ package placer
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -43,6 +44,7 @@ type encoder struct {
 	jsons   []string
 	anys    []string
 	durs    []string // of attributes that are durations
+	durText textOf
 	path    path
 	prefix  []byte // of an unknownPath
 	groups  []group
@@ -51,6 +53,12 @@ type encoder struct {
 	share   int // how much of each text is kept; 0: all
 	left    int // with a share: how many attributes that may be left out may follow
 	cut     bool
+}
+
+// A textOf is names and their JSON.
+type textOf struct {
+	names []string
+	json  []byte
 }
 
 // A group is what is to be restored when it ends.
@@ -125,7 +133,13 @@ func (e *encoder) encode(c *record.Cursor, h *record.Head, parent uint32, l *lin
 	e.items(c, l)
 	e.list(attrJSON, e.jsons)
 	e.list(attrAnyValue, e.anys)
-	e.list(attrDurations, e.durs)
+	if len(e.durs) > 0 { // they are the same ones again and again
+		if !slices.Equal(e.durs, e.durText.names) {
+			e.durText = textOf{slices.Clone(e.durs), jsontext.AppendStrings(nil, e.durs)}
+		}
+		e.Name(attrDurations)
+		e.Text(e.durText.json)
+	}
 	if e.cut {
 		e.Name(attrTruncated)
 		e.Bool(true)
