@@ -72,6 +72,8 @@
 // all commands read, and which the next start of the same service or 'entrace recover'
 // finishes. SIGTERM, which docker stop and Kubernetes send, kills a program that does not
 // handle it: catch it, say with signal.NotifyContext, and call Shutdown, or use [WithSignals].
+// What the runtime writes when a program dies of a panic is in the trace, too: Setup calls
+// debug.SetCrashOutput, see [WithoutCrashText].
 //
 // The SDK reads by itself: OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, OTEL_TRACES_SAMPLER,
 // OTEL_TRACES_SAMPLER_ARG, OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT and the other limits, and in mode

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
 	"github.com/entrace-go/entrace"
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
@@ -22,8 +24,11 @@ func init() { program = child }
 // child records to app.et and ends in some way.
 func child(end string) {
 	var o []entrace.Option
-	if end == "signal" {
+	switch end {
+	case "signal":
 		o = append(o, entrace.WithSignals(syscall.SIGTERM))
+	case "signals":
+		o = append(o, entrace.WithSignals(syscall.SIGTERM), entrace.WithTracerProviderOptions(sdktrace.WithSpanProcessor(hung{})))
 	}
 	p, err := entrace.Setup(context.Background(), append(o, entrace.WithSlogDefault(), exporter.WithPath("app.et"))...)
 	if err != nil {
@@ -48,10 +53,24 @@ func child(end string) {
 		span.End()
 		_ = syscall.Kill(os.Getpid(), syscall.SIGTERM)
 		time.Sleep(time.Minute)
+	case "signals":
+		go p.Shutdown(context.Background()) //nolint:errcheck // it does not come back
+		time.Sleep(100 * time.Millisecond)
+		_ = syscall.Kill(os.Getpid(), syscall.SIGTERM)
+		time.Sleep(100 * time.Millisecond)
+		_ = syscall.Kill(os.Getpid(), syscall.SIGTERM)
+		time.Sleep(time.Minute)
 	case "kill":
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	}
 }
+
+// hung is a span processor whose Shutdown does not come back.
+type hung struct{ sdktrace.SpanProcessor }
+
+func (hung) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
+func (hung) OnEnd(sdktrace.ReadOnlySpan)                     {}
+func (hung) Shutdown(context.Context) error                  { select {} }
 
 // ended runs child and returns what it printed, and how it ended.
 func ended(t *testing.T, end string, env ...string) (output string, state *os.ProcessState) {
@@ -119,6 +138,16 @@ func TestNextStartFinishesACrash(t *testing.T) {
 	}
 	if len(names) != 4 {
 		t.Errorf("there is %q, want four traces", names)
+	}
+}
+
+// TestSecondSignal: while Shutdown hangs, the second signal ends the process at once.
+func TestSecondSignal(t *testing.T) {
+	clean(t)
+	begun := time.Now()
+	out, state := ended(t, "signals")
+	if w, ok := state.Sys().(syscall.WaitStatus); !ok || !w.Signaled() || w.Signal() != syscall.SIGTERM || time.Since(begun) > 30*time.Second {
+		t.Errorf("it ended with %v after %v\n%s", state, time.Since(begun), out)
 	}
 }
 

@@ -65,6 +65,7 @@ type config struct {
 	slog      bool
 	level     slog.Leveler
 	signals   []os.Signal
+	noCrash   bool
 }
 
 // WithControl records for c: to its ring, live, and those spans, too, that are recorded but
@@ -110,6 +111,11 @@ func WithoutNotices() Option { return option(func(*config) { notice.SetQuiet(tru
 func WithSignals(signals ...os.Signal) Option {
 	return option(func(c *config) { c.signals = append(c.signals, signals...) })
 }
+
+// WithoutCrashText leaves debug.SetCrashOutput to the program. By default Setup has the
+// runtime write there to a file of its own, so that a panic's text and stacks are in the
+// trace; Shutdown sets it to nothing.
+func WithoutCrashText() Option { return option(func(c *config) { c.noCrash = true }) }
 
 // WithSampler sets the sampler of the TracerProvider, where the environment has another
 // one. With a control, use it rather than the SDK's own option, which would keep spans that

@@ -46,7 +46,7 @@ func (c *config) open() (*recording, error) {
 	if failed != nil {
 		r.recorder = format.Discard()
 	}
-	r.keepCrashText()
+	r.keepCrashText(!c.noCrash)
 	r.account = selfmetrics.Observe(r.recorder) // also when there are only logs
 	// Logs before the first span find the resource already.
 	if _, err := exporter.RecordResource(r.recorder, r.resource); err != nil {
@@ -57,8 +57,8 @@ func (c *config) open() (*recording, error) {
 
 // keepCrashText has the runtime write to a file beside the growing one why the process dies,
 // if it does. A flight recorder does so itself.
-func (r *recording) keepCrashText() {
-	if !r.owned || r.recorder.StreamPath() == "" {
+func (r *recording) keepCrashText(wanted bool) {
+	if !r.owned || !wanted || r.recorder.StreamPath() == "" {
 		return
 	}
 	name := r.recorder.StreamPath() + crashtext.Ext

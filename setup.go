@@ -141,12 +141,18 @@ func (p *Pipeline) endOn(signals []os.Signal) {
 	signal.Notify(got, signals...)
 	go func() {
 		s := <-got
+		signal.Reset(signals...) // the next one ends the process at once
 		ctx, cancel := context.WithTimeout(context.Background(), endGrace)
 		defer cancel()
-		if err := p.Shutdown(ctx); err != nil {
-			notice.Error(err)
+		done := make(chan error, 1)
+		go func() { done <- p.Shutdown(ctx) }()
+		select {
+		case err := <-done:
+			if err != nil {
+				notice.Error(err)
+			}
+		case <-ctx.Done(): // somebody else shuts down, or an exporter hangs
 		}
-		signal.Reset(signals...)
 		if self, err := os.FindProcess(os.Getpid()); err == nil && self.Signal(s) == nil {
 			time.Sleep(endGrace) // it ends now
 		}

@@ -223,13 +223,19 @@ func (m *merger) write(p place) error {
 
 // breakCycle breaks a cycle of parents, which are the entries from index at on in the
 // stack. Only damaged or hostile traces have one. The first of them whose parent is in
-// another trace loses that parent and becomes the top of the stack.
+// another trace loses that parent, be it by the halves of a span, and becomes the top of the
+// stack.
 func (m *merger) breakCycle(at int) {
 	for i := at; i < len(m.stack); i++ {
-		if _, ok := m.elsewhere[m.stack[i]]; !ok {
+		p := m.stack[i]
+		up := place{p.file, m.views[p.file].File().Parent(p.id)}
+		if _, ok := m.elsewhere[p]; ok {
+			delete(m.elsewhere, p)
+		} else if _, ok := m.joined[up]; ok {
+			delete(m.joined, up)
+		} else {
 			continue
 		}
-		delete(m.elsewhere, m.stack[i])
 		for _, p := range m.stack[i:] {
 			delete(m.waits, p)
 		}

@@ -1,12 +1,14 @@
 package convert_test
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.opentelemetry.io/otel/trace"
 
@@ -100,5 +102,44 @@ func TestMergeHalves(t *testing.T) {
 		}
 		must(t, f.Close())
 		must(t, os.Remove(out))
+	}
+}
+
+// TestMergeHalvesInARing: two hostile traces in which each half of a span is below the other.
+func TestMergeHalvesInARing(t *testing.T) {
+	dir := t.TempDir()
+	var views []*format.View
+	for i, ids := range [][2]string{{"aaaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbbb"}, {"bbbbbbbbbbbbbbbb", "aaaaaaaaaaaaaaaa"}} {
+		var b bytes.Buffer
+		w, err := format.NewWriter(&b, 0, format.IET, nil)
+		must(t, err)
+		_, err = w.Write(format.Root())
+		must(t, err)
+		for level, id := range ids {
+			_, err := w.Write(&format.TraceEntry{Parent: uint32(level), Metadata: format.Metadata{Name: id}, Attributes: []format.Attribute{
+				{Name: format.AttrTime, Value: format.U64Value(1)}, {Name: format.AttrTraceID, Value: format.StringValue(strings.Repeat("01", 16))},
+				{Name: format.AttrSpanID, Value: format.StringValue(id)}, {Name: format.AttrContinued, Value: format.BoolValue(level == 0)},
+			}})
+			must(t, err)
+		}
+		must(t, w.Close())
+		name := filepath.Join(dir, fmt.Sprint(i, ".iet"))
+		must(t, os.WriteFile(name, b.Bytes(), 0o600))
+		f, err := format.Open(name, nil)
+		must(t, err)
+		defer f.Close()
+		v, err := format.NewView(f)
+		must(t, err)
+		views = append(views, v)
+	}
+	done := make(chan error, 1)
+	go func() {
+		done <- convert.MergeFile(t.Context(), views, filepath.Join(dir, "out.et"), convert.Options{Format: format.ET})
+	}()
+	select {
+	case err := <-done:
+		must(t, err)
+	case <-time.After(20 * time.Second):
+		t.Fatal("Merge does not end")
 	}
 }

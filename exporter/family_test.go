@@ -219,3 +219,90 @@ type writerFunc func(b []byte) (int, error)
 func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 
 func textHandler(f writerFunc) slog.Handler { return slog.NewTextHandler(f, nil) }
+
+// finished makes a finished trace.
+func finished(t *testing.T, base string) {
+	t.Helper()
+	rec, err := format.Create(base+".et", nil)
+	must(t, err)
+	must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("finished")}))
+	must(t, rec.Close(t.Context()))
+}
+
+// started starts and ends a recording with the defaults.
+func started(t *testing.T) {
+	t.Helper()
+	e, err := exporter.New()
+	must(t, err)
+	must(t, e.Shutdown(t.Context()))
+}
+
+// TestLivingDoNotCount: what living processes record makes nobody remove what is finished.
+func TestLivingDoNotCount(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("OTEL_SERVICE_NAME", "shop")
+	t.Setenv("OTEL_EXPORTER_ENTRACE_KEEP", "5")
+	t.Setenv("OTEL_EXPORTER_ENTRACE_KEEP_BYTES", "1MB")
+	for i := range 4 {
+		finished(t, fmt.Sprint("shop-", 10+i))
+	}
+	for i := range 5 {
+		rec, err := format.Create(fmt.Sprintf("shop-%d.et", 100+i), nil)
+		must(t, err)
+		defer rec.Close(t.Context())
+		must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some(strings.Repeat("x", 2<<20))}))
+		must(t, rec.Flush(t.Context()))
+	}
+	told := said(t)
+	started(t)
+	if list, err := filepath.Glob("shop-1?.et"); err != nil || len(list) != 4 {
+		t.Errorf("of four finished ones there are %q, %v\n%s", list, err, told())
+	}
+}
+
+// TestOtherVersion: what a newer version of the program has left it finishes itself.
+func TestOtherVersion(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("OTEL_SERVICE_NAME", "shop")
+	leftover(t, "shop-1")
+	b := read(t, "shop-1.iet.buffer")
+	b[8]++ // the version of the journal's layout
+	must(t, os.WriteFile("shop-1.iet.buffer", b, 0o600))
+	told := said(t)
+	started(t)
+	for _, name := range []string{"shop-1.iet", "shop-1.iet.buffer"} {
+		if _, err := os.Stat(name); err != nil {
+			t.Errorf("%v\n%s", err, told())
+		}
+	}
+}
+
+// TestStrangersStay: without {service} in the template names tell nothing, and a date is no
+// process id; temporary files of dead siblings go.
+func TestStrangersStay(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("OTEL_SERVICE_NAME", "shop")
+	t.Setenv("OTEL_EXPORTER_ENTRACE_KEEP", "1")
+	want := []string{"shop-20261010", "shop-20261011", "trace-1", "trace-2"}
+	for _, base := range want {
+		finished(t, base)
+	}
+	for _, name := range []string{".shop-1.et.tmp-123", ".shop-1.iet.tmp-ABC"} {
+		must(t, os.WriteFile(name, []byte("half"), 0o600))
+		old := time.Now().Add(-time.Hour)
+		must(t, os.Chtimes(name, old, old))
+	}
+	said(t)
+	for _, path := range []string{"trace-{pid}.et", "{service}-{pid}.et"} {
+		t.Setenv("OTEL_EXPORTER_ENTRACE_PATH", path)
+		started(t)
+	}
+	for _, base := range want {
+		if _, err := os.Stat(base + ".et"); err != nil {
+			t.Error(err)
+		}
+	}
+	if list, err := filepath.Glob(".*"); err != nil || len(list) > 0 {
+		t.Errorf("there is %q, %v", list, err)
+	}
+}

@@ -100,8 +100,15 @@ func (w *writer) close(ctx context.Context) error {
 	if cerr := f.f.Close(); !errors.Is(cerr, os.ErrClosed) {
 		err = errors.Join(err, cerr)
 	}
-	return errors.Join(err, w.finished.wait(ctx), w.closeTee(ctx))
+	err = errors.Join(err, w.finished.wait(ctx))
+	// The files of others can wait for the next start.
+	soon, cancel := context.WithTimeout(ctx, familyGrace)
+	defer cancel()
+	return errors.Join(err, w.family.wait(soon), w.closeTee(ctx))
 }
+
+// familyGrace is how long Close waits for what is done to the files of others.
+const familyGrace = time.Second
 
 func (w *writer) closeTee(ctx context.Context) error {
 	if w.tee == nil {

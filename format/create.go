@@ -202,9 +202,20 @@ func open(stream, final string, o *RecorderOptions, in *record.Interner, died bo
 		w.report(err)
 	}
 	w.checkpoint()
+	own := make(chan []string, 1)
 	w.finished.start(func(ctx context.Context) error {
-		spare := w.finished.finishAbandoned(ctx, stream, dead, final != stream, w.report)
-		return w.prune(time.Now(), append(spare, w.finishFamily(ctx)...)...)
+		own <- w.finished.finishAbandoned(ctx, stream, dead, final != stream, w.report)
+		return nil
+	})
+	w.family.start(func(ctx context.Context) error {
+		select {
+		case spare := <-own:
+			if err := w.prune(ctx, time.Now(), append(spare, w.finishFamily(ctx)...)...); err != nil {
+				w.report(err)
+			}
+		case <-ctx.Done(): // the next start does it
+		}
+		return nil
 	})
 	r := newRecorder(w.recording, in, opt.Version, opt.MaxEntrySize)
 	r.stream, r.final, r.reports = stream, final, opt.OnError != nil

@@ -1,6 +1,7 @@
 package format
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/entrace-go/entrace/internal/crashtext"
 	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/internal/retain"
 )
@@ -83,7 +85,7 @@ func familyOf(stream string, family func(base string) bool) ([]kept, error) {
 // prune removes the oldest finished traces of the family until what is left is within the
 // bounds. It never removes those in spare, which are paths without an extension, nor what
 // somebody still works on.
-func (w *writer) prune(now time.Time, spare ...string) error {
+func (w *writer) prune(ctx context.Context, now time.Time, spare ...string) error {
 	o, b := w.o, &w.finished
 	if o.KeepFiles == 0 && o.KeepBytes == 0 {
 		return nil
@@ -96,6 +98,9 @@ func (w *writer) prune(now time.Time, spare ...string) error {
 	var size int64
 	for i := range traces {
 		there[traces[i].Path] = true
+	}
+	traces = slices.DeleteFunc(traces, func(t kept) bool { return ctx.Err() != nil || t.inUse() }) // they do not count
+	for i := range traces {
 		size += traces[i].size
 	}
 	b.ended.Forget(func(path string) bool { return there[path] })
@@ -111,7 +116,7 @@ func (w *writer) prune(now time.Time, spare ...string) error {
 		}
 		left--
 		size -= t.size
-		if slices.Contains(spare, t.Path) || t.inUse() {
+		if slices.Contains(spare, t.Path) {
 			continue
 		}
 		for _, name := range t.files {
@@ -122,10 +127,17 @@ func (w *writer) prune(now time.Time, spare ...string) error {
 		gone = append(gone, filepath.Base(t.Path))
 	}
 	if len(gone) > 0 && o.OnNotice != nil {
-		w.notice(fmt.Sprintf("removed to make room: %s", strings.Join(gone, ", ")))
+		text := "removed to make room: " + strings.Join(gone[:min(len(gone), maxNamed)], ", ")
+		if len(gone) > maxNamed {
+			text += fmt.Sprintf(" and %d more", len(gone)-maxNamed)
+		}
+		w.notice(text)
 	}
 	return errs
 }
+
+// maxNamed is how many removed files are named.
+const maxNamed = 5
 
 // inUse reports whether the trace is growing, being finished, or is to be finished.
 func (t *kept) inUse() bool {
@@ -133,14 +145,7 @@ func (t *kept) inUse() bool {
 		if !strings.HasSuffix(name, extIET) {
 			return false
 		}
-		if osfile.Locked(name) || exists(name+extBuffer) {
-			return true
-		}
-		if t.own || len(t.files) > 1 {
-			return false
-		}
-		r, err := Inspect(name)
-		return err != nil || !r.Ended
+		return osfile.Locked(name) || exists(name+extBuffer) || !t.own && len(t.files) == 1 && !endsCleanly(name)
 	})
 }
 
@@ -152,12 +157,17 @@ func (w *writer) finishFamily(ctx context.Context) (finished []string) {
 	}
 	own := strings.TrimSuffix(filepath.Base(w.name), extIET)
 	is := func(base string) bool { return base != own && w.o.Family(base) }
-	err := recoverFolder(ctx, filepath.Dir(w.name), w.final != w.name, is, func(r *Report, err error) {
+	f := folderRecovery{et: w.final != w.name, is: is, sameLayout: true}
+	err := f.run(ctx, filepath.Dir(w.name), func(r *Report, err error) {
 		switch {
 		case errors.Is(err, ErrJournalElsewhere): // it may live
+		case errors.Is(err, context.Canceled): // the next start goes on
 		case err != nil:
 			w.report(err)
 		default:
+			if r.Journal != nil {
+				w.report(fmt.Errorf("%s: records are missing: %w", r.Output, r.Journal))
+			}
 			path := strings.TrimSuffix(r.Output, filepath.Ext(r.Output))
 			finished = append(finished, path)
 			w.finished.ended.Add(path)
@@ -174,10 +184,18 @@ func (w *writer) finishFamily(ctx context.Context) (finished []string) {
 // folder dir: an app.iet becomes app.et, unless it came to a clean end. It calls each with
 // the report or the error of each. What a living process works on is passed over.
 func RecoverFolder(ctx context.Context, dir string, each func(*Report, error)) error {
-	return recoverFolder(ctx, dir, true, func(string) bool { return true }, each)
+	f := folderRecovery{et: true, is: func(string) bool { return true }}
+	return f.run(ctx, dir, each)
 }
 
-func recoverFolder(ctx context.Context, dir string, et bool, is func(base string) bool, each func(*Report, error)) error {
+// A folderRecovery finishes what dead writers have left in a folder.
+type folderRecovery struct {
+	et         bool // as ETs
+	is         func(base string) bool
+	sameLayout bool // those with a journal of another layout are left to the program that knows it
+}
+
+func (f *folderRecovery) run(ctx context.Context, dir string, each func(*Report, error)) error {
 	list, err := os.ReadDir(dir)
 	if err != nil {
 		return err
@@ -186,16 +204,22 @@ func recoverFolder(ctx context.Context, dir string, et bool, is func(base string
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		if made, _, ok := strings.Cut(e.Name(), ".tmp-"); ok && made[0] == '.' && e.Type().IsRegular() {
+			if _, base, _, ok := splitName(strings.TrimSuffix(made[1:], extBuffer)); ok && f.is(base) {
+				osfile.RemoveDead(filepath.Join(dir, e.Name()))
+			}
+			continue
+		}
 		name, journal := strings.CutSuffix(e.Name(), extBuffer)
 		_, base, _, ok := splitName(name)
-		if !ok || !strings.HasSuffix(name, extIET) || !e.Type().IsRegular() && !journal || !is(base) {
+		if !ok || !strings.HasSuffix(name, extIET) || !e.Type().IsRegular() && !journal || !f.is(base) {
 			continue
 		}
 		name = filepath.Join(dir, name)
 		if journal && (exists(name) || !exists(name+extBuffer)) {
 			continue // it was looked at
 		}
-		r, err := finishDead(name, et)
+		r, err := f.finish(ctx, name)
 		switch {
 		case errors.Is(err, ErrLocked), errors.Is(err, fs.ErrNotExist): // somebody else is at it
 		case r != nil || err != nil:
@@ -205,28 +229,24 @@ func recoverFolder(ctx context.Context, dir string, et bool, is func(base string
 	return nil
 }
 
-// finishDead finishes the stream name if its writer is dead. It returns no report if there is
+// finish finishes the stream name if its writer is dead. It returns no report if there is
 // nothing to do.
-func finishDead(name string, et bool) (*Report, error) {
-	if osfile.Locked(name) {
+func (f *folderRecovery) finish(ctx context.Context, name string) (*Report, error) {
+	switch {
+	case osfile.Locked(name):
 		return nil, ErrLocked
-	}
-	if exists(name) && !exists(name+extBuffer) {
-		r, err := Inspect(name)
-		switch {
-		case errors.Is(err, ErrTruncated), errors.Is(err, ErrNotEntrace), r != nil && r.Format != IET:
-			return nil, nil // nothing of ours
-		case err != nil:
-			return nil, err
-		case r.Ended && r.Reason == CutClean:
+	case exists(name + extBuffer):
+		if f.sameLayout && hasOtherLayout(name) {
 			return nil, nil
 		}
+	case !isIET(name), !exists(name+crashtext.Ext) && endsCleanly(name):
+		return nil, nil // nothing of ours, or nothing to do
 	}
-	if !et {
-		return Recover(name, "")
+	if !f.et {
+		return recoverFile(ctx, name, "")
 	}
 	final := strings.TrimSuffix(name, extIET) + extET
-	r, err := Recover(final, "")
+	r, err := recoverFile(ctx, final, "")
 	if err != nil || !exists(name) || r.Output == name {
 		return r, err
 	}
@@ -234,5 +254,74 @@ func finishDead(name string, et bool) (*Report, error) {
 	if err := archiveExisting(final, name); err != nil {
 		return nil, err
 	}
-	return Recover(final, "")
+	return recoverFile(ctx, final, "")
 }
+
+// hasOtherLayout reports whether the journal of a stream is of another version of this module.
+func hasOtherLayout(stream string) bool {
+	b, err := openBuffer(stream, false)
+	if err != nil || b == nil {
+		return false // whoever opens it again learns why
+	}
+	_ = b.close() // nothing was written to it
+	return b.layout != nil
+}
+
+// isIET reports whether the file name begins as an IET does.
+func isIET(name string) bool {
+	f, err := osfile.OpenRead(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	var magic [MagicSize]byte
+	n, _ := f.ReadAt(magic[:], 0) // less is none
+	_, format, err := ParseMagic(magic[:n])
+	return err == nil && format == IET
+}
+
+// endsCleanly reports whether the last bytes of the IET name are the entry that marks a clean
+// end, without reading the others.
+func endsCleanly(name string) bool {
+	f, err := osfile.OpenRead(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	var magic [MagicSize]byte
+	if _, err := f.ReadAt(magic[:], 0); err != nil {
+		return false
+	}
+	v, format, err := ParseMagic(magic[:])
+	if err != nil || format != IET {
+		return false
+	}
+	b := make([]byte, min(fi.Size()-MagicSize, endSize))
+	if _, err := f.ReadAt(b, fi.Size()-int64(len(b))); err != nil {
+		return false
+	}
+	for at := 0; at < len(b); at++ {
+		var e TraceEntry
+		next := bytes.Index(b[at:], []byte(NameEnd))
+		if next < 0 {
+			return false
+		}
+		// The entry begins a few bytes before its name.
+		for from := max(at, at+next-maxBeforeName); from < at+next; from++ {
+			if n, err := DecodeTraceEntry(b[from:], v, &e); err == nil && n == len(b)-from && isEnd(&e) {
+				return true
+			}
+		}
+		at += next
+	}
+	return false
+}
+
+const (
+	endSize       = 4 << 10 // more than such an entry takes
+	maxBeforeName = 16
+)

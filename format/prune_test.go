@@ -36,7 +36,7 @@ func TestPruneOwnFiles(t *testing.T) {
 			}
 			for keep := 6; keep > 0; keep-- {
 				w.o.KeepFiles = keep
-				must(t, w.prune(now.Add(day)))
+				must(t, w.prune(t.Context(), now.Add(day)))
 				left, err := filepath.Glob(filepath.Join(dir, "*"+extET))
 				must(t, err)
 				for k := range left {

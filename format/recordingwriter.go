@@ -17,9 +17,10 @@ type writer struct {
 	*recording
 
 	version  Version
-	final    string // the file that close leaves
-	died     bool   // what is recorded comes from a process that died: there is no clean end
-	finished background
+	final    string     // the file that close leaves
+	died     bool       // what is recorded comes from a process that died: there is no clean end
+	finished background // of the files of this path
+	family   background // of those of others
 	sink     sink
 	file     *fileSink // sink, if that is a file
 	tee      *teeQueue // nil: none

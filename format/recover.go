@@ -2,6 +2,7 @@ package format
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -112,12 +113,12 @@ func Inspect(name string) (*Report, error) {
 func pending(f *File) (n int, missing, err error) {
 	b, err := openBuffer(f.name, false)
 	if errors.Is(err, ErrJournalGone) || errors.Is(err, ErrJournalElsewhere) {
-		return 0, err, nil
+		missing, err = err, nil
 	}
 	if err != nil || b == nil {
-		return 0, nil, err
+		return 0, missing, err
 	}
-	if n = b.entries; b.text != "" {
+	if n = b.entries; b.text != "" && !b.hasText(f) {
 		n++
 	}
 	if b.point.size <= f.WholeSize() {
@@ -126,7 +127,7 @@ func pending(f *File) (n int, missing, err error) {
 			n--
 		}
 	}
-	return max(n, 0), b.damage(), b.close()
+	return max(n, 0), cmp.Or(missing, b.damage()), b.close()
 }
 
 // EndsRotated reports whether e is the end of a file that another one follows.
@@ -162,6 +163,10 @@ func CutReasonOf(err error) CutReason {
 // but zeros: those are left out of it, and not counted. Recovering a whole file again does
 // nothing.
 func Recover(name, output string) (*Report, error) {
+	return recoverFile(context.Background(), name, output)
+}
+
+func recoverFile(ctx context.Context, name, output string) (*Report, error) {
 	if output == "" {
 		if err := createFromJournal(name); err != nil {
 			return nil, fmt.Errorf("recover: %w", openError(err))
@@ -202,7 +207,7 @@ func Recover(name, output string) (*Report, error) {
 		// Its writer was at work until now, or finished it.
 		return nil, errors.Join(fmt.Errorf("recover %s: it changed meanwhile: %w", r.Name, ErrLocked), err)
 	}
-	return r, r.inPlace(f)
+	return r, r.inPlace(ctx, f)
 }
 
 // removeSource removes the IET of the ET r.Name if a recovery was killed when it had made
@@ -241,6 +246,14 @@ func createFromJournal(name string) error {
 	stream := streamName(name)
 	if exists(name) || exists(stream) || !exists(stream+extBuffer) {
 		return nil
+	}
+	// One that rotates has none either, for a moment.
+	b, err := openBuffer(stream, false)
+	if err == nil {
+		err = b.close()
+	}
+	if errors.Is(err, ErrLocked) || errors.Is(err, ErrJournalElsewhere) {
+		return err
 	}
 	if err := undoRotation(stream); err != nil || exists(stream) {
 		return err
@@ -384,7 +397,7 @@ func (r *Report) elsewhere(output string) error {
 }
 
 // inPlace finishes the dead file f.
-func (r *Report) inPlace(f *os.File) error {
+func (r *Report) inPlace(ctx context.Context, f *os.File) error {
 	corrupt := r.Reason == CutCorrupt
 	switch {
 	case r.Output != r.Name: // the IET of an ET
@@ -394,7 +407,7 @@ func (r *Report) inPlace(f *os.File) error {
 				return err
 			}
 		}
-		return finalizeOpen(context.Background(), f, r.Name, r.Output, &FinalizeOptions{RemoveSource: true, lenient: true})
+		return finalizeOpen(ctx, f, r.Name, r.Output, &FinalizeOptions{RemoveSource: true, lenient: true})
 	case !corrupt && r.Format != ET:
 		return errors.Join(f.Truncate(r.GoodBytes), f.Sync())
 	}

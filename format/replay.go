@@ -56,7 +56,7 @@ func openLockedBuffer(stream string) (*journal.DeadFile, error) {
 }
 
 // openBuffer reads the journal of stream, nil if there is none. It is [ErrLocked] while
-// its writer lives.
+// its writer lives. With [ErrJournalGone] there may be what the runtime wrote.
 func openBuffer(stream string, change bool) (*deadBuffer, error) {
 	name := stream + extBuffer
 	text, died, terr := crashtext.Read(stream + crashtext.Ext)
@@ -70,7 +70,13 @@ func openBuffer(stream string, change bool) (*deadBuffer, error) {
 		return b, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("journal %s: %w", name, err)
+		err = fmt.Errorf("journal %s: %w", name, err)
+		if text == "" || !errors.Is(err, journal.ErrGone) {
+			return nil, err
+		}
+		b := newDeadBuffer(nil, name, change)
+		b.text, b.died = text, died
+		return b, err
 	}
 	b, err := readBuffer(f, name, change)
 	if err != nil {
@@ -167,17 +173,20 @@ func (b *deadBuffer) empty() bool { return b.records == 0 && b.text == "" }
 // remove removes the journal, whose records are all in the IET by now. It renames one
 // that cannot be read.
 func (b *deadBuffer) remove() error {
-	err := distinct(os.Remove(strings.TrimSuffix(b.name, extBuffer)+crashtext.Ext), fs.ErrNotExist)
+	err := error(nil)
 	switch {
-	case b.f == nil:
-		return err
-	case !b.f.HasName():
+	case b.f == nil, !b.f.HasName():
+		err = b.close()
 	case b.unreadable:
-		err = errors.Join(err, b.setAside())
+		err = errors.Join(b.setAside(), b.close())
 	default:
-		return errors.Join(err, b.f.Remove())
+		err = b.f.Remove()
 	}
-	return errors.Join(err, b.close())
+	if err != nil {
+		return err
+	}
+	// Last: without a journal, what the IET ends with says that the text is in it.
+	return distinct(os.Remove(strings.TrimSuffix(b.name, extBuffer)+crashtext.Ext), fs.ErrNotExist)
 }
 
 // setAside gives the journal a name with the time of its last change.
@@ -386,6 +395,7 @@ type survey struct {
 	same      bool // the IET is the one that the checkpoint is about
 	entries   int
 	size      int64 // of the whole entries, with the magic
+	crashed   bool  // the last entry is the text of the runtime
 	spans     map[record.Ref]uint32
 	resources map[uint16]uint32 // ids by number
 }
@@ -410,6 +420,9 @@ func (b *deadBuffer) survey(f io.ReaderAt, size int64, lenient bool) (*survey, e
 		return nil, err
 	}
 	s.same = same
+	if s.crashed {
+		b.text = "" // a recovery was killed that had written it
+	}
 	switch {
 	case s.entries == 0:
 		if b.point.version.known() {
@@ -475,7 +488,22 @@ func (b *deadBuffer) look(f io.ReaderAt, size int64) (*survey, error) {
 		}
 		s.entries++
 		s.size = r.Offset()
+		s.crashed = b.text != "" && isCrash(e, b.text)
 	}
+}
+
+// isCrash reports whether e is the log record of such a text.
+func isCrash(e *TraceEntry, text string) bool {
+	return e.Metadata.Name == NameCrash && e.Message.Value == text
+}
+
+// hasText reports whether the entry of the text is the last of f.
+func (b *deadBuffer) hasText(f *File) bool {
+	if f.Len() == 0 || b.f != nil {
+		return false
+	}
+	e, err := f.Entry(uint32(f.Len() - 1))
+	return err == nil && isCrash(e, b.text)
 }
 
 // wanted returns the spans that the records refer to, and the numbers of the resources by
@@ -515,7 +543,6 @@ func replayBuffer(f *os.File, stream string, report func(error)) (entries int, e
 	if errors.Is(err, journal.ErrGone) {
 		report(fmt.Errorf("%s is finished without its last records: %w", stream, err))
 		_, err = journal.RemoveGone(stream + extBuffer)
-		return 0, err
 	}
 	if errors.Is(err, journal.ErrElsewhere) {
 		report(fmt.Errorf("%s waits for its last records: %w", stream, err))

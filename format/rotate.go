@@ -383,7 +383,7 @@ func (w *writer) finishOld(old *fileSink, aside string) {
 	w.finished.start(func(ctx context.Context) error {
 		err := finishFile(ctx, old.f, aside, final, table)
 		w.finished.remove(old.f)
-		return errors.Join(err, w.prune(time.Now()))
+		return errors.Join(err, w.prune(ctx, time.Now()))
 	})
 }
 

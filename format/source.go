@@ -40,7 +40,7 @@ func openSource(name string, lenient bool) (*source, error) {
 	}
 	s := &source{File: m, name: name, stored: m.Size(), missing: missing}
 	if b != nil {
-		s.missing = s.extend(b, lenient)
+		s.missing = errors.Join(missing, s.extend(b, lenient))
 	}
 	return s, nil
 }
@@ -52,7 +52,7 @@ func (s *source) extend(b *deadBuffer, lenient bool) error {
 	}
 	err := safely(func() error {
 		at, tail, err := b.tail(s, s.stored, lenient)
-		if err != nil {
+		if err != nil || tail == nil {
 			return err
 		}
 		there := make([]byte, max(0, min(int64(len(tail)), s.stored-at)))

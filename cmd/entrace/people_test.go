@@ -10,6 +10,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -233,5 +234,60 @@ func TestKnownFiles(t *testing.T) {
 	}
 	if got := valueText(format.BytesValue([]byte("a\xffb c"))); got != `b"a\xffb c"` {
 		t.Errorf("a text with a bad byte is %s", got)
+	}
+}
+
+// onFirst calls fn before the first write.
+type onFirst struct {
+	bytes.Buffer
+
+	once sync.Once
+	fn   func()
+}
+
+func (w *onFirst) Write(b []byte) (int, error) {
+	w.once.Do(w.fn)
+	return w.Buffer.Write(b)
+}
+
+// TestTailSlow: a slow terminal misses nothing of a file that rotates while it prints.
+func TestTailSlow(t *testing.T) {
+	t.Chdir(t.TempDir())
+	rec, err := format.Create("app.et", &format.RecorderOptions{MaxFileEntries: 20})
+	must(t, err)
+	n := 0
+	record := func(more int) {
+		for range more {
+			if err := rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some(fmt.Sprintf("rec %d.", n)), Metadata: named("event").Metadata}); err != nil {
+				t.Error(err)
+			}
+			n++
+			if err := rec.Flush(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	record(15)
+	out := &onFirst{fn: func() {
+		record(100)
+		if err := rec.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	run(ctx, []string{"tail", "-f", "-n", "-1", "app.et"}, nil, out, io.Discard)
+	lost := 0
+	for i := range n {
+		switch c := strings.Count(out.String(), fmt.Sprintf("rec %d.\n", i)); {
+		case c > 1:
+			t.Errorf("record %d comes %d times", i, c)
+		case c == 0:
+			lost++
+		}
+	}
+	// Of files that came and went while it printed it sees none.
+	if first := 19; strings.Count(out.String(), "rec ") < first || lost > 0 && !strings.Contains(out.String(), fmt.Sprintf("rec %d.\n", n-1)) {
+		t.Errorf("%d of %d are lost:\n%s", lost, n, out.String())
 	}
 }

@@ -146,12 +146,24 @@ func (a *app) tailFile(ctx context.Context, name string, o tailOptions) error {
 			return nil
 		}
 	}
+	var grows *growing
+	if o.follow {
+		// It is open before anything is printed, which can take a while.
+		if grows, err = openGrowing(format.Find(seekable)); err != nil {
+			return known(name, err)
+		}
+		defer grows.close()
+	}
 	f, err := format.Open(seekable, &format.OpenOptions{Prefix: true})
 	if o.follow && errors.Is(err, format.ErrTruncated) { // it is only just made
-		return a.follow(ctx, format.Find(seekable), 0, &lines{app: a, o: o})
+		return a.follow(ctx, grows, 0, &lines{app: a, o: o})
 	}
 	if err != nil {
-		return torn(name, err)
+		return known(name, torn(name, err))
+	}
+	defer f.Close()
+	if o.follow && !grows.is(f.Name()) { // it is another one already
+		return a.follow(ctx, grows, 0, &lines{app: a, o: o})
 	}
 	n, missing := f.Journal()
 	if o.follow && errors.Is(missing, format.ErrLocked) {
@@ -159,51 +171,88 @@ func (a *app) tailFile(ctx context.Context, name string, o tailOptions) error {
 	}
 	a.tellJournal(f.Name(), count(n, "entry is", "entries are"), n > 0, missing)
 	l := &lines{app: a, o: o, f: f}
-	path, length, damage := f.Name(), f.Len(), f.Damage()
 	from, err := l.begin()
 	if err == nil {
 		err = f.Walk(from, l.show)
 	}
 	if !o.follow || f.Format() == format.ET || err != nil {
-		return errors.Join(err, f.Close(), torn(name, damage))
+		return errors.Join(err, torn(name, f.Damage()))
 	}
-	defer f.Close()
-	return a.follow(ctx, path, int64(length), l)
+	return a.follow(ctx, grows, int64(f.Len()), l)
 }
 
-// follow shows the entries of the growing file path from one on, and then those of the files
-// that follow it.
-func (a *app) follow(ctx context.Context, path string, from int64, l *lines) error {
+// A growing file is followed under whatever name it gets.
+type growing struct {
+	*format.Follower
+
+	path string
+	was  os.FileInfo
+}
+
+func openGrowing(path string) (*growing, error) {
 	for {
 		was, err := os.Stat(path)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		rotated, err := follow1(ctx, path, from, l)
+		fl, err := format.Follow(path, nil)
+		if err != nil {
+			return nil, err
+		}
+		g := &growing{fl, path, was}
+		if g.is(path) {
+			return g, nil
+		}
+		g.close() // another one got the name in between
+	}
+}
+
+// is reports whether the file has the name path now.
+func (g *growing) is(path string) bool {
+	now, err := os.Stat(path)
+	return err == nil && os.SameFile(g.was, now)
+}
+
+func (g *growing) close() { _ = g.Close() } // nothing was written to it
+
+// follow shows the entries of a growing file from one on, and then those of the files that
+// follow it.
+func (a *app) follow(ctx context.Context, g *growing, from int64, l *lines) error {
+	defer func() { g.close() }()
+	for {
+		rotated, err := g.show(ctx, from, l)
 		if err != nil || !rotated {
 			return err
 		}
 		// The next file is about to get the name.
-		for now, err := os.Stat(path); err != nil || os.SameFile(was, now); now, err = os.Stat(path) {
+		for g.is(g.path) {
 			if !wait(ctx) {
 				return nil
 			}
 		}
-		from = 0
+		var next *growing
+		for {
+			// When the program has ended meanwhile there is the ET.
+			if next, err = openGrowing(format.Find(g.path)); !errors.Is(err, fs.ErrNotExist) {
+				break
+			}
+			if !wait(ctx) {
+				return nil
+			}
+		}
+		if err != nil {
+			return err
+		}
+		g.close()
+		g, from = next, 0
 		l.f, l.spans = nil, nil
 	}
 }
 
-// follow1 shows the entries of a growing file from one on. It returns true when
-// another file follows.
-func follow1(ctx context.Context, path string, from int64, l *lines) (rotated bool, err error) {
-	fl, err := format.Follow(path, nil)
-	if err != nil {
-		return false, err
-	}
-	defer fl.Close()
+// show shows the entries from one on. It returns true when another file follows.
+func (g *growing) show(ctx context.Context, from int64, l *lines) (rotated bool, err error) {
 	for {
-		id, e, err := fl.Next(ctx)
+		id, e, err := g.Next(ctx)
 		switch {
 		case errors.Is(err, io.EOF), ctx.Err() != nil:
 			return rotated, nil

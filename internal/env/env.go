@@ -16,7 +16,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/entrace-go/entrace/internal/notice"
 	"github.com/entrace-go/entrace/internal/quantity"
@@ -154,28 +153,28 @@ func Unique(path string) string {
 }
 
 // unique matches what Unique adds.
-const unique = `(\.[0-9A-Za-z._%~-]+-\d+-[0-9a-f]{8})?`
+const unique = `(\.[0-9A-Za-z._%~-]+-` + pid + `-[0-9a-f]{8})?`
 
 // Family returns what matches the names, without extensions, that a service gives its files by
-// the template path, nil if such names do not tell services apart.
+// the template path, nil if such names do not tell services apart: without {service} there may
+// be those of others with other process ids.
 func Family(path, service string) *regexp.Regexp {
 	dir, base := filepath.Split(path)
 	base = strings.TrimSuffix(base, filepath.Ext(base))
+	own := strings.Contains(path, "{service}")
 	base = strings.ReplaceAll(base, "{service}", FileName(service))
 	s := regexp.QuoteMeta(base)
-	literal := s
-	for placeholder, is := range map[string]string{"{pid}": `\d+`, "{time}": `\d{8}T\d{6}Z`} {
-		if strings.Contains(dir, placeholder) {
-			return nil // each process has a folder of its own
+	for placeholder, is := range map[string]string{"{pid}": pid, "{time}": `\d{8}T\d{6}Z`} {
+		if strings.Contains(dir, placeholder) || !own && strings.Contains(base, placeholder) {
+			return nil // in such a folder each process is alone
 		}
-		literal = strings.ReplaceAll(literal, regexp.QuoteMeta(placeholder), "")
 		s = strings.ReplaceAll(s, regexp.QuoteMeta(placeholder), is)
-	}
-	if !strings.ContainsFunc(literal, unicode.IsLetter) {
-		return nil
 	}
 	return regexp.MustCompile("^" + s + unique + "$")
 }
+
+// pid matches a process id, and no date.
+const pid = `\d{1,7}`
 
 // unknownService begins the name that OpenTelemetry gives a service without one; the program's
 // follows.
