@@ -55,10 +55,10 @@ type encoder struct {
 	cut     bool
 }
 
-// A textOf is names and their JSON.
+// A textOf is names, and the value that is their JSON.
 type textOf struct {
 	names []string
-	json  []byte
+	value []byte
 }
 
 // A group is what is to be restored when it ends.
@@ -135,10 +135,11 @@ func (e *encoder) encode(c *record.Cursor, h *record.Head, parent uint32, l *lin
 	e.list(attrAnyValue, e.anys)
 	if len(e.durs) > 0 { // they are the same ones again and again
 		if !slices.Equal(e.durs, e.durText.names) {
-			e.durText = textOf{slices.Clone(e.durs), jsontext.AppendStrings(nil, e.durs)}
+			text := wire.ValidText(string(jsontext.AppendStrings(nil, e.durs)))
+			e.durText = textOf{slices.Clone(e.durs), wire.AppendString([]byte{wire.KindString}, text)}
 		}
-		e.Name(attrDurations)
-		e.Text(e.durText.json)
+		e.EncodedName(attrDurations, encodedDurations)
+		e.B = append(e.B, e.durText.value...)
 	}
 	if e.cut {
 		e.Name(attrTruncated)
@@ -271,7 +272,10 @@ func (e *encoder) plain(c *record.Cursor, l *links) {
 	e.Appended(appended)
 }
 
-var encodedTime = wire.AppendString(nil, attrTime)
+var (
+	encodedTime      = wire.AppendString(nil, attrTime)
+	encodedDurations = wire.AppendString(nil, attrDurations)
+)
 
 func (e *encoder) beginGroup(t record.Text) {
 	e.groups = append(e.groups, group{e.path, len(e.prefix)})
