@@ -204,8 +204,8 @@ func (f *folderRecovery) run(ctx context.Context, dir string, each func(*Report,
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if made, _, ok := strings.Cut(e.Name(), ".tmp-"); ok && made[0] == '.' && e.Type().IsRegular() {
-			if _, base, _, ok := splitName(strings.TrimSuffix(made[1:], extBuffer)); ok && f.is(base) {
+		if made, _, ok := strings.Cut(e.Name(), ".tmp-"); ok && strings.HasPrefix(made, ".") && e.Type().IsRegular() {
+			if _, base, _, ok := splitName(strings.TrimSuffix(strings.TrimPrefix(made, "."), extBuffer)); ok && f.is(base) {
 				osfile.RemoveDead(filepath.Join(dir, e.Name()))
 			}
 			continue
