@@ -54,7 +54,7 @@ func child(end string) {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGTERM)
 		time.Sleep(time.Minute)
 	case "signals":
-		go p.Shutdown(context.Background()) //nolint:errcheck // it does not come back
+		go p.Shutdown(context.Background()) // it does not come back
 		time.Sleep(100 * time.Millisecond)
 		_ = syscall.Kill(os.Getpid(), syscall.SIGTERM)
 		time.Sleep(100 * time.Millisecond)

@@ -117,8 +117,10 @@ func TestMergeHalvesInARing(t *testing.T) {
 		must(t, err)
 		for level, id := range ids {
 			_, err := w.Write(&format.TraceEntry{Parent: uint32(level), Metadata: format.Metadata{Name: id}, Attributes: []format.Attribute{
-				{Name: format.AttrTime, Value: format.U64Value(1)}, {Name: format.AttrTraceID, Value: format.StringValue(strings.Repeat("01", 16))},
-				{Name: format.AttrSpanID, Value: format.StringValue(id)}, {Name: format.AttrContinued, Value: format.BoolValue(level == 0)},
+				{Name: format.AttrTime, Value: format.U64Value(1)},
+				{Name: format.AttrTraceID, Value: format.StringValue(strings.Repeat("01", 16))},
+				{Name: format.AttrSpanID, Value: format.StringValue(id)},
+				{Name: format.AttrContinued, Value: format.BoolValue(level == 0)},
 			}})
 			must(t, err)
 		}

@@ -273,18 +273,24 @@ func (p *printer) summary() string {
 	if last.After(p.first) && !p.first.IsZero() {
 		what += ", " + duration(last.Sub(p.first))
 	}
+	if why := p.reason(); why != "" {
+		what += ": " + safe(why)
+	}
+	return fmt.Sprintf("%s %s: %s", p.paint(colorBold, safe(p.title)), p.state, what)
+}
+
+// reason returns why a flight recorder made the trace, "" if none did.
+func (p *printer) reason() string {
 	for _, id := range p.v.Children(0) {
-		if e, err := p.v.Entry(id); err == nil && e.Metadata.Name == control.NameTrace {
-			if v, ok := e.Attribute("reason"); ok { // why a flight recorder made it
-				what += ": " + safe(v.Text())
-			}
-			break
-		}
 		if p.v.Role(id) == format.RoleResource {
 			break // it would be the first
 		}
+		if e, err := p.v.Entry(id); err == nil && e.Metadata.Name == control.NameTrace {
+			v, _ := e.Attribute("reason")
+			return v.Text()
+		}
 	}
-	return fmt.Sprintf("%s %s: %s", p.paint(colorBold, safe(p.title)), p.state, what)
+	return ""
 }
 
 // line is what is printed of an entry behind so many columns, and the texts below it.
