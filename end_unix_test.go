@@ -26,7 +26,7 @@ func child(end string) {
 	var o []entrace.Option
 	switch end {
 	case "signal":
-		o = append(o, entrace.WithSignals(syscall.SIGTERM))
+		o = append(o, entrace.WithSignals())
 	case "signals":
 		o = append(o, entrace.WithSignals(syscall.SIGTERM), entrace.WithTracerProviderOptions(sdktrace.WithSpanProcessor(hung{})))
 	}
@@ -148,6 +148,23 @@ func TestSecondSignal(t *testing.T) {
 	out, state := ended(t, "signals")
 	if w, ok := state.Sys().(syscall.WaitStatus); !ok || !w.Signaled() || w.Signal() != syscall.SIGTERM || time.Since(begun) > 30*time.Second {
 		t.Errorf("it ended with %v after %v\n%s", state, time.Since(begun), out)
+	}
+}
+
+// TestCrashIsTold: a start that makes a trace of a dead process's ring says so.
+func TestCrashIsTold(t *testing.T) {
+	clean(t)
+	t.Setenv("OTEL_EXPORTER_ENTRACE_CONTROL", "ring")
+	t.Setenv("OTEL_SERVICE_NAME", "shop")
+	var out strings.Builder
+	for _, end := range []string{"panic", "kill", "signal"} {
+		said, _ := ended(t, end)
+		out.WriteString(said)
+	}
+	for _, want := range []string{": panic: on purpose", "killed, or os.Exit", "entrace: a flight recorder is on: a file appears in "} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("stderr has no %q:\n%s", want, out.String())
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"syscall"
 
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -85,9 +86,10 @@ func WithEndpoint(target string, o *remote.SenderOptions) Option {
 	})
 }
 
-// WithSlogDefault makes slog's default logger write to the recorder and, as text, to
-// stderr; to stderr alone if nothing can be recorded. It stays slog's default after
-// Shutdown. For another console use [Pipeline.LogHandler].
+// WithSlogDefault makes slog's default logger write to the recorder and, as text from INFO
+// on, to stderr; to stderr alone if nothing can be recorded. It takes the place of the logger
+// that was slog's default, and stays so after Shutdown. To keep a handler of your own, give
+// that to [Pipeline.LogHandler].
 func WithSlogDefault() Option { return option(func(c *config) { c.slog = true }) }
 
 // WithLogLevel sets from which level on [Pipeline.LogHandler] and [WithSlogDefault] record, in
@@ -105,10 +107,13 @@ func WithErrorHandler(fn func(error)) Option {
 // recorder wrote one, that of a dead process was finished, old ones were removed.
 func WithoutNotices() Option { return option(func(*config) { notice.SetQuiet(true) }) }
 
-// WithSignals shuts the Pipeline down when the process gets one of the signals, such as
-// syscall.SIGTERM, which docker stop sends, and then lets the signal end the process as it
-// would have. It is for programs that do not handle the signals themselves.
+// WithSignals shuts the Pipeline down when the process gets one of the signals, and then lets
+// the signal end the process as it would have. Without any it is SIGTERM, which docker stop
+// sends, and an interrupt. It is for programs that do not handle the signals themselves.
 func WithSignals(signals ...os.Signal) Option {
+	if len(signals) == 0 {
+		signals = []os.Signal{syscall.SIGTERM, os.Interrupt}
+	}
 	return option(func(c *config) { c.signals = append(c.signals, signals...) })
 }
 

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"go.opentelemetry.io/otel/sdk/resource"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
@@ -182,7 +183,7 @@ func (c *config) controlled(s *exporter.Settings, service string) (ctl *control.
 	}
 	dir := filepath.Clean(env.Expand(defaultTraces, service))
 	o := &control.Options{
-		Source: control.Env(envControl, dir, notice.Error), Providers: provider.All(), Service: service, OnTrace: wrote,
+		Source: control.Env(envControl, dir, notice.Error), Providers: provider.All(), Service: service, OnTrace: wrote, OnCrash: saved,
 		Version: s.Recording.Version, BufferDir: s.Recording.BufferDir, OnError: func(err error) { notice.Error(fmt.Errorf("entrace: %w", err)) },
 	}
 	if file {
@@ -192,7 +193,7 @@ func (c *config) controlled(s *exporter.Settings, service string) (ctl *control.
 		withFile.Source = filesource.New(path, &filesource.Options{Defaults: def})
 		ctl, err := control.New(&withFile)
 		if err == nil {
-			return ctl, true
+			return ctl, recordsToRing(ctl)
 		}
 		env.ReportValue(envControlConfig, path, err)
 	}
@@ -202,7 +203,13 @@ func (c *config) controlled(s *exporter.Settings, service string) (ctl *control.
 		notice.Error(fmt.Errorf("entrace: there is no flight recorder, a file is recorded instead: %w", err))
 		return nil, false
 	}
-	return ctl, true
+	return ctl, recordsToRing(ctl)
+}
+
+// recordsToRing tells what there is in place of a file. It returns true.
+func recordsToRing(ctl *control.Control) bool {
+	notice.Info(fmt.Sprintf("a flight recorder is on: a file appears in %s when something asks for it", ctl.Config().Dir))
+	return true
 }
 
 // wrote tells of a trace that a flight recorder has made.
@@ -215,6 +222,15 @@ func wrote(t *control.Trace) {
 		why = t.Request().Trigger
 	}
 	notice.Info(fmt.Sprintf("wrote %s: %s", t.Path(), why))
+}
+
+// saved tells of the trace of a process that died.
+func saved(c *control.Crash) {
+	why := c.Reason
+	if why == "" {
+		why = "killed, or os.Exit"
+	}
+	notice.Info(fmt.Sprintf("made %s of what process %d has left, which ended at %s: %s", c.Path, c.PID, c.Time.UTC().Format(time.RFC3339), why))
 }
 
 // mustBeLive tells of what a control leaves no room for.

@@ -134,7 +134,7 @@ func (p *Pipeline) LogHandler(console slog.Handler) slog.Handler {
 
 // endOn shuts p down on the first of the signals, and lets that end the process.
 func (p *Pipeline) endOn(signals []os.Signal) {
-	if len(signals) == 0 {
+	if signals == nil {
 		return
 	}
 	got := make(chan os.Signal, 1)
@@ -180,9 +180,11 @@ func (c *config) processors(ctx context.Context, r *recording) (own sdktrace.Spa
 	if len(names) == 0 {
 		names = []string{"entrace"}
 	}
+	none := false
 	for _, name := range names {
 		switch f := c.factories[name]; {
 		case strings.EqualFold(name, "none"):
+			none = true
 			if len(names) > 1 {
 				env.ReportValue(envTracesExporter, s, errors.New("none goes with no other"))
 			}
@@ -191,7 +193,7 @@ func (c *config) processors(ctx context.Context, r *recording) (own sdktrace.Spa
 				own = c.own(r)
 			}
 		case f == nil:
-			env.ReportValue(envTracesExporter, s, fmt.Errorf("there is no exporter %q; WithSpanExporter adds one", name))
+			env.ReportValue(envTracesExporter, s, fmt.Errorf("there is no exporter %q here; WithSpanExporter adds one", name))
 		default:
 			e, err := f(ctx)
 			if err != nil {
@@ -200,6 +202,9 @@ func (c *config) processors(ctx context.Context, r *recording) (own sdktrace.Spa
 			}
 			others = append(others, sdktrace.NewBatchSpanProcessor(e))
 		}
+	}
+	if own == nil && !none && len(others) == 0 {
+		own = c.own(r) // nothing of it was understood
 	}
 	return own, others
 }

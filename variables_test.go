@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace"
+	"github.com/entrace-go/entrace/exporter"
+	"github.com/entrace-go/entrace/format"
 )
 
 // TestControlEnvironmentWrong has values that are not understood: each is told, and there is
@@ -136,5 +138,46 @@ func TestVariablesAreKnown(t *testing.T) {
 	}
 	if found < 20 {
 		t.Errorf("%d variables are named", found)
+	}
+}
+
+// TestUnknownExporter: where nothing of OTEL_TRACES_EXPORTER is known, spans are recorded.
+func TestUnknownExporter(t *testing.T) {
+	for exporters, want := range map[string]int{"otlp": 1, "otlp,console": 1, "none": 0, "otlp,none": 0} {
+		clean(t)
+		told := reports(t)
+		t.Setenv("OTEL_TRACES_EXPORTER", exporters)
+		p := setup(t, exporter.WithPath("app.et"))
+		oneSpan(t, p)
+		must(t, p.Shutdown(t.Context()))
+		f, err := format.Open("app.et", nil)
+		must(t, err)
+		v, err := format.NewView(f)
+		must(t, err)
+		spans := 0
+		for id := range uint32(v.Len()) {
+			if v.Role(id) == format.RoleSpan {
+				spans++
+			}
+		}
+		must(t, f.Close())
+		if spans != want || strings.Contains(exporters, "otlp") != strings.Contains(told(), `there is no exporter "otlp"`) {
+			t.Errorf("%s: %d spans, want %d; it told %s", exporters, spans, want, told())
+		}
+	}
+}
+
+// TestOddPaths: a path that does not mean what it seems to is told.
+func TestOddPaths(t *testing.T) {
+	for path, want := range map[string]string{
+		"{name}-{time}.et": "{name} is no placeholder", "app.json": "will be an ET", "app.et": "", "app": "", "{service}.{pid}": "", "none": "",
+	} {
+		clean(t)
+		told := reports(t)
+		t.Setenv("OTEL_EXPORTER_ENTRACE_PATH", path)
+		must(t, setup(t).Shutdown(t.Context()))
+		if got := told(); (want == "") != (got == "") || !strings.Contains(got, want) {
+			t.Errorf("%s: it told %q, want %q", path, got, want)
+		}
 	}
 }

@@ -42,6 +42,9 @@ type Options struct {
 	// OnTrace, if set, is called when a trace ends. If its verdict is Unfinished,
 	// OnTrace is called again when the trace is finished.
 	OnTrace func(*Trace)
+	// OnCrash, if set, is called when [New] has made a trace of the ring of a process that
+	// died. It is called as OnTrace is.
+	OnCrash func(*Crash)
 }
 
 // A Member is a [Provider] or a [Dumper].

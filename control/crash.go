@@ -104,6 +104,9 @@ func (c *Control) saveDead(keep Keep) {
 	for i := range crashes {
 		if crashes[i].Path != "" {
 			saved = append(saved, filepath.Base(crashes[i].Path))
+			if c.o.OnCrash != nil {
+				c.told.offer(func() { c.o.OnCrash(&crashes[i]) })
+			}
 		}
 	}
 	for _, name := range saved {

@@ -3,11 +3,14 @@ package exporter
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/env"
+	"github.com/entrace-go/entrace/internal/notice"
 	"github.com/entrace-go/entrace/internal/retain"
 )
 
@@ -56,6 +59,7 @@ func (s *Settings) environment() {
 			env.ReportValue(envPath, v, err)
 		}
 		s.Path = path
+		oddPath(path)
 	}
 	if s.Path == "" {
 		s.Path = defaultPath
@@ -104,6 +108,20 @@ func (s *Settings) environment() {
 	env.Number(envWaitingSpans, &o.MaxWaitingSpans)
 	env.Bytes(envWaitingBytes, &o.MaxWaitingBytes)
 	env.Duration(envWaitingAge, &o.MaxWaitingAge)
+}
+
+// oddPath tells of a path that does not mean what it seems to.
+func oddPath(path string) {
+	if path == "" {
+		return
+	}
+	rest := env.Expand(path, "s")
+	if m := regexp.MustCompile(`\{[a-z_]*\}`).FindString(rest); m != "" {
+		notice.Error(fmt.Errorf("%s=%q: %s is no placeholder: {service}, {pid} and {time} are", envPath, path, m))
+	}
+	if ext := filepath.Ext(path); ext != "" && ext != ".et" && ext != ".iet" && !noFile(path) && !strings.HasSuffix(ext, "}") {
+		notice.Error(fmt.Errorf("%s=%q: the file will be an ET, whatever its extension", envPath, path))
+	}
 }
 
 // needSetup tells of variables that are not for one exporter or processor alone. Mode is

@@ -119,12 +119,15 @@ func (w *writer) prune(ctx context.Context, now time.Time, spare ...string) erro
 		if slices.Contains(spare, t.Path) {
 			continue
 		}
+		removed := false // and not by somebody else who prunes
 		for _, name := range t.files {
-			if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				errs = errors.Join(errs, err)
-			}
+			err := os.Remove(name)
+			removed = removed || err == nil
+			errs = errors.Join(errs, distinct(err, fs.ErrNotExist))
 		}
-		gone = append(gone, filepath.Base(t.Path))
+		if removed {
+			gone = append(gone, filepath.Base(t.files[0]))
+		}
 	}
 	if len(gone) > 0 && o.OnNotice != nil {
 		text := "removed to make room: " + strings.Join(gone[:min(len(gone), maxNamed)], ", ")

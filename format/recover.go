@@ -56,8 +56,11 @@ type Report struct {
 // Finished says in a line for people what Recover has done.
 func (r *Report) Finished() string {
 	did := "finished"
-	if r.Output != r.Name && exists(r.Name) {
+	switch {
+	case r.Output != r.Name && exists(r.Name):
 		did = "saved"
+	case r.Output == r.Name && r.Reason == CutClean && r.Pending == 0 && r.Ended:
+		did = "complete"
 	}
 	s := fmt.Sprintf("%s: %s, %d entries", r.Output, did, r.Entries)
 	if r.Entries == 1 {

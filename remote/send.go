@@ -143,7 +143,11 @@ func (c *courier) await() *chunk {
 // receiver only ended an idle connection.
 func (c *courier) onGone() {
 	if time.Since(c.link.wrote) < steady {
-		c.hangUp(errGone)
+		if c.o.Token == "" {
+			c.hangUp(errNoToken)
+		} else {
+			c.hangUp(errGone)
+		}
 		return
 	}
 	c.fails, c.failing = 0, false
@@ -152,6 +156,7 @@ func (c *courier) onGone() {
 
 var (
 	errGone    = errors.New("the receiver has ended the connection")
+	errNoToken = fmt.Errorf("%w: does it want a token, OTEL_EXPORTER_ENTRACE_TOKEN?", errGone)
 	errRefused = errors.New("the receiver has refused the connection")
 )
 

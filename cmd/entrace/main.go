@@ -222,8 +222,13 @@ func known(name string, err error) error {
 	if herr != nil {
 		return err
 	}
+	journal := name
+	if rest, ok := bytes.CutPrefix(head, []byte("entrace journal\npath ")); ok { // in shared memory
+		path, _, _ := bytes.Cut(rest, []byte("\n"))
+		journal, head = string(path), []byte("ENTRACEB")
+	}
 	if bytes.HasPrefix(head, []byte("ENTRACEB")) {
-		state, pid := osfile.LockHolder(name)
+		state, pid := osfile.LockHolder(journal)
 		switch {
 		case state == osfile.LockHeld && pid > 0:
 			return fmt.Errorf("%s is the ring of process %d, which runs: kill -USR1 %d makes a trace of it", name, pid, pid)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -210,6 +211,10 @@ func TestKnownFiles(t *testing.T) {
 				t.Errorf("%s: exit %d, %s, want %s", name, code, errs, want)
 			}
 		}
+	}
+	must(t, os.WriteFile("gone.ring", []byte("entrace journal\npath "+filepath.Join(here, "nowhere")+"\n"), 0o600))
+	if code, _, errs := entrace(t, nil, "info", "gone.ring"); code != exitData || !strings.Contains(errs, "of a process that died") {
+		t.Errorf("exit %d, %s", code, errs)
 	}
 	must(t, rec.Close(t.Context()))
 	fine(t, nil, "convert", "app.et", "app.jsonl")
