@@ -155,3 +155,15 @@ func TestFolderLeavesRotation(t *testing.T) {
 	must(t, os.Rename(aside, rec.StreamPath()))
 	must(t, rec.Close(t.Context()))
 }
+
+// TestReasonWithOtherLayout: a journal of another version keeps the text of a panic from nobody.
+func TestReasonWithOtherLayout(t *testing.T) {
+	stream := panicked(t, true)
+	b, err := os.ReadFile(stream + ".buffer")
+	must(t, err)
+	b[8]++ // the version of the layout
+	must(t, os.WriteFile(stream+".buffer", b, 0o600))
+	r, err := Recover(filepath.Join(filepath.Dir(stream), "app.et"), "")
+	must(t, err)
+	wantReason(t, "after recovery", r.Output)
+}

@@ -304,7 +304,7 @@ func (r *Report) bringIn() (*Report, error) {
 		return r, err
 	}
 	if b != nil {
-		if b.layout == nil {
+		if b.layout == nil || b.text != "" {
 			err = b.replay(f, broken != "")
 		}
 		if err != nil {

@@ -384,7 +384,7 @@ func replayBuffer(f *os.File, stream string, report func(error)) (entries int, e
 	if err != nil || b == nil {
 		return 0, err
 	}
-	if b.layout == nil {
+	if b.layout == nil || b.text != "" {
 		err = b.replay(f, false)
 	}
 	if err != nil {

@@ -52,6 +52,9 @@ func Read(name string) (text string, at time.Time, err error) {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, osfile.ErrNotRegular) {
 		return "", time.Time{}, nil // the runtime wrote nothing there
 	}
+	if err != nil { // it is another's, or the file system is read only
+		f, err = osfile.OpenRead(name)
+	}
 	if err != nil {
 		return "", time.Time{}, err
 	}
