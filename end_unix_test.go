@@ -27,6 +27,8 @@ func child(end string) {
 	switch end {
 	case "signal":
 		o = append(o, entrace.WithSignals())
+	case "panic without text":
+		o = append(o, entrace.WithoutCrashText())
 	case "signals":
 		o = append(o, entrace.WithSignals(syscall.SIGTERM), entrace.WithTracerProviderOptions(sdktrace.WithSpanProcessor(hung{})))
 	}
@@ -37,7 +39,7 @@ func child(end string) {
 	ctx, span := p.TracerProvider().Tracer("t").Start(context.Background(), "request")
 	slog.InfoContext(ctx, "begun")
 	switch end {
-	case "panic":
+	case "panic", "panic without text":
 		panic("on purpose")
 	case "fatal":
 		m := map[int]int{}
@@ -116,6 +118,15 @@ func TestPanicLeavesItsReason(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestWithoutCrashText leaves the runtime's output alone.
+func TestWithoutCrashText(t *testing.T) {
+	clean(t)
+	ended(t, "panic without text")
+	if list := glob(t, "*.crash"); len(list) > 0 {
+		t.Errorf("there is %q", list)
 	}
 }
 

@@ -75,6 +75,9 @@ func (c *config) openRecorder(r *recording) (err error) {
 	r.control, r.ours = c.controlled(s, serviceName(r.resource))
 	switch {
 	case r.control != nil:
+		if r.ours {
+			notice.Info(fmt.Sprintf("a flight recorder is on: a file appears in %s when something asks for it", r.control.Config().Dir))
+		}
 		withoutEffect()
 		c.endpointEnvironment()
 		c.mustBeLive()
@@ -193,7 +196,7 @@ func (c *config) controlled(s *exporter.Settings, service string) (ctl *control.
 		withFile.Source = filesource.New(path, &filesource.Options{Defaults: def})
 		ctl, err := control.New(&withFile)
 		if err == nil {
-			return ctl, recordsToRing(ctl)
+			return ctl, true
 		}
 		env.ReportValue(envControlConfig, path, err)
 	}
@@ -203,13 +206,7 @@ func (c *config) controlled(s *exporter.Settings, service string) (ctl *control.
 		notice.Error(fmt.Errorf("entrace: there is no flight recorder, a file is recorded instead: %w", err))
 		return nil, false
 	}
-	return ctl, recordsToRing(ctl)
-}
-
-// recordsToRing tells what there is in place of a file. It returns true.
-func recordsToRing(ctl *control.Control) bool {
-	notice.Info(fmt.Sprintf("a flight recorder is on: a file appears in %s when something asks for it", ctl.Config().Dir))
-	return true
+	return ctl, true
 }
 
 // wrote tells of a trace that a flight recorder has made.

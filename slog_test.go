@@ -286,3 +286,30 @@ func (l *lockedBuffer) String() string {
 	defer l.mu.Unlock()
 	return l.b.String()
 }
+
+// TestLogOptions: WithLogLevel beats the environment and is read for each record, and
+// WithErrorHandler gets in place of the console what goes wrong.
+func TestLogOptions(t *testing.T) {
+	clean(t)
+	console := stderr(t)
+	t.Setenv("OTEL_EXPORTER_ENTRACE_LEVEL", "error")
+	t.Setenv("OTEL_EXPORTER_ENTRACE_NOSUCH", "x")
+	before := notice.SetErrorHandler(nil)
+	defer func() { notice.SetErrorHandler(before); notice.SetConsole(nil) }()
+	var told []string
+	var level slog.LevelVar
+	p := setup(t, entrace.WithLogLevel(&level), entrace.WithErrorHandler(func(err error) { told = append(told, err.Error()) }), exporter.WithPath("app.et"))
+	log := slog.New(p.LogHandler(nil))
+	log.Info("first")
+	level.Set(slog.LevelWarn)
+	log.Info("second")
+	must(t, p.Shutdown(t.Context()))
+	b, err := os.ReadFile("app.et")
+	must(t, err)
+	if !strings.Contains(string(b), "first") || strings.Contains(string(b), "second") {
+		t.Errorf("recorded is %q", b)
+	}
+	if len(told) != 1 || !strings.Contains(told[0], "NOSUCH") || strings.Contains(console(), "NOSUCH") {
+		t.Errorf("the handler was told %q, stderr has %s", told, console())
+	}
+}

@@ -55,9 +55,10 @@
 // they ask for in vain is reported.
 //
 // What another process of the same service left in the folder when it was killed is finished
-// in the background; which files are of the same service their names tell, if the template of
-// the path has {service} in it, or neither {pid} nor {time}. A path at which a living process records is not shared: the second one records to
-// a name of its own, with host, process id and a random part, and says so.
+// in the background. The names of files tell which are of the same service, if the template
+// of the path has {service} in it, or neither {pid} nor {time}. Two processes do not share a
+// path: the second one records to a name of its own, with host, process id and a random part,
+// and says so.
 //
 // # What becomes of a span
 //

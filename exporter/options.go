@@ -79,6 +79,7 @@ func WithRotation(maxSize int64, maxAge time.Duration, keep int) Option {
 }
 
 // WithKeepBytes keeps finished files of this service in the folder of so many bytes together.
+// With WithRotation and without WithKeepBytes there is no such bound.
 func WithKeepBytes(n int64) Option { return option(func(c *Settings) { c.Recording.KeepBytes = n }) }
 
 // WithWaiting bounds the spans that wait for their parents in number, bytes and

@@ -41,3 +41,23 @@ func TestUnits(t *testing.T) {
 		}
 	}
 }
+
+// TestBounds: an option beats the environment, and WithRotation alone leaves no other bound.
+func TestBounds(t *testing.T) {
+	t.Setenv("OTEL_EXPORTER_ENTRACE_KEEP", "7")
+	t.Setenv("OTEL_EXPORTER_ENTRACE_KEEP_BYTES", "1MB")
+	for i, tt := range []struct {
+		options []exporter.Option
+		files   int
+		bytes   int64
+	}{
+		{nil, 7, 1e6},
+		{[]exporter.Option{exporter.WithKeepBytes(5)}, 7, 5},
+		{[]exporter.Option{exporter.WithRotation(1, 2, 3)}, 3, 0},
+		{[]exporter.Option{exporter.WithRotation(0, 0, 0), exporter.WithKeepBytes(5)}, 0, 5},
+	} {
+		if o := exporter.Resolve(tt.options...).Recording; o.KeepFiles != tt.files || o.KeepBytes != tt.bytes {
+			t.Errorf("%d: it keeps %d files and %d bytes, want %d and %d", i, o.KeepFiles, o.KeepBytes, tt.files, tt.bytes)
+		}
+	}
+}

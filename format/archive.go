@@ -285,16 +285,8 @@ func checkMagic(name string) error {
 		return err
 	}
 	defer f.Close()
-	var magic [MagicSize]byte
-	n, err := io.ReadFull(f, magic[:])
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return err
-	}
-	_, _, err = ParseMagic(magic[:n])
-	if errors.Is(err, ErrTruncated) {
-		return nil
-	}
-	return err
+	_, _, err = readMagic(f)
+	return distinct(err, ErrTruncated)
 }
 
 // archiveName calls try with names made of name, t and ext until one is free.

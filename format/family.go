@@ -99,7 +99,8 @@ func (w *writer) prune(ctx context.Context, now time.Time, spare ...string) erro
 	for i := range traces {
 		there[traces[i].Path] = true
 	}
-	traces = slices.DeleteFunc(traces, func(t kept) bool { return ctx.Err() != nil || t.inUse() }) // they do not count
+	// What is in use does not count. Once ctx has ended nothing is removed.
+	traces = slices.DeleteFunc(traces, func(t kept) bool { return ctx.Err() != nil || t.inUse() })
 	for i := range traces {
 		size += traces[i].size
 	}
@@ -277,9 +278,7 @@ func isIET(name string) bool {
 		return false
 	}
 	defer f.Close()
-	var magic [MagicSize]byte
-	n, _ := f.ReadAt(magic[:], 0) // less is none
-	_, format, err := ParseMagic(magic[:n])
+	_, format, err := readMagic(f)
 	return err == nil && format == IET
 }
 
@@ -295,11 +294,7 @@ func endsCleanly(name string) bool {
 	if err != nil {
 		return false
 	}
-	var magic [MagicSize]byte
-	if _, err := f.ReadAt(magic[:], 0); err != nil {
-		return false
-	}
-	v, format, err := ParseMagic(magic[:])
+	v, format, err := readMagic(f)
 	if err != nil || format != IET {
 		return false
 	}
@@ -307,24 +302,17 @@ func endsCleanly(name string) bool {
 	if _, err := f.ReadAt(b, fi.Size()-int64(len(b))); err != nil {
 		return false
 	}
-	for at := 0; at < len(b); at++ {
+	at := bytes.LastIndex(b, []byte(NameEnd))
+	for from := max(0, at-maxBeforeName); from < at; from++ {
 		var e TraceEntry
-		next := bytes.Index(b[at:], []byte(NameEnd))
-		if next < 0 {
-			return false
+		if n, err := DecodeTraceEntry(b[from:], v, &e); err == nil && n == len(b)-from && isEnd(&e) {
+			return true
 		}
-		// The entry begins a few bytes before its name.
-		for from := max(at, at+next-maxBeforeName); from < at+next; from++ {
-			if n, err := DecodeTraceEntry(b[from:], v, &e); err == nil && n == len(b)-from && isEnd(&e) {
-				return true
-			}
-		}
-		at += next
 	}
 	return false
 }
 
 const (
 	endSize       = 4 << 10 // more than such an entry takes
-	maxBeforeName = 16
+	maxBeforeName = 64      // bytes of it
 )

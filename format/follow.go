@@ -59,13 +59,8 @@ func Follow(name string, o *FollowOptions) (*Follower, error) {
 	if fl.poll <= 0 {
 		fl.poll = 50 * time.Millisecond
 	}
-	var magic [MagicSize]byte
-	n, err := f.ReadAt(magic[:], 0)
-	if errors.Is(err, io.EOF) {
-		err = nil
-	}
-	v, format, perr := ParseMagic(magic[:n])
-	if err = errors.Join(err, perr); err != nil {
+	v, format, err := readMagic(f)
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("follow %s: %w", name, err), f.Close())
 	}
 	fl.d = decoder{version: v, maxSize: o.maxEntrySize()}

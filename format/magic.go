@@ -1,7 +1,9 @@
 package format
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 )
 
@@ -114,4 +116,14 @@ func ParseMagic(b []byte) (Version, StorageFormat, error) {
 		return 0, 0, &StorageFormatError{Format: f}
 	}
 	return v, f, nil
+}
+
+// readMagic is ParseMagic of what f begins with.
+func readMagic(f io.ReaderAt) (Version, StorageFormat, error) {
+	var magic [MagicSize]byte
+	n, err := f.ReadAt(magic[:], 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return 0, 0, err
+	}
+	return ParseMagic(magic[:n])
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/entrace-go/entrace/internal/osfile"
 )
 
-// A source is what there is to read of a trace: its file, and behind that what the journal
-// of its dead writer holds.
+// A source is the bytes of a trace: those of its file and, behind them, the entries that the
+// program which wrote it had only in its journal when it died.
 type source struct {
 	*mapfile.File
 

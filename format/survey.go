@@ -31,8 +31,8 @@ func tailOf(f io.ReaderAt, size int64) (t tail, err error) {
 	return t, nil
 }
 
-// A survey is what was found in an IET: the spans and resources that records of the journal
-// name, and where the whole entries end.
+// A survey is the result of reading an IET before its journal is replayed: where the whole
+// entries end, and the ids of the spans and resources that the journal refers to.
 type survey struct {
 	version   Version
 	same      bool // the IET is the one that the checkpoint is about

@@ -62,14 +62,16 @@ func TestSaysWhatToChange(t *testing.T) {
 		}
 		v.end()
 	}
-	v := receive(t, remote.Receiver{Dir: t.TempDir(), Token: strings.Repeat("t", 16)}, "tcp://127.0.0.1:0")
-	told := make(chan error, 1)
-	s := sender(t, v.addr, remote.SenderOptions{Token: strings.Repeat("x", 16), OnError: func(err error) { told <- err }})
-	rec := format.Stream(&format.RecorderOptions{Tee: s})
-	must(t, rec.Log(format.SpanRef{}, named(0, "event")))
-	if err := <-told; !strings.Contains(err.Error(), "OTEL_EXPORTER_ENTRACE_TOKEN") {
-		t.Errorf("the sender is told %v", err)
+	for _, token := range []string{"", strings.Repeat("x", 16)} {
+		v := receive(t, remote.Receiver{Dir: t.TempDir(), Token: strings.Repeat("t", 16)}, "tcp://127.0.0.1:0")
+		told := make(chan error, 100)
+		s := sender(t, v.addr, remote.SenderOptions{Token: token, OnError: func(err error) { told <- err }})
+		rec := format.Stream(&format.RecorderOptions{Tee: s})
+		must(t, rec.Log(format.SpanRef{}, named(0, "event")))
+		if err := <-told; !strings.Contains(err.Error(), "OTEL_EXPORTER_ENTRACE_TOKEN") {
+			t.Errorf("the sender with token %q is told %v", token, err)
+		}
+		_ = rec.Close(t.Context()) // which fails
+		v.end()
 	}
-	_ = rec.Close(t.Context()) // which fails
-	v.end()
 }

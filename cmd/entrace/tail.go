@@ -76,7 +76,7 @@ func (a *app) tail(ctx context.Context, name string, o tailOptions) error {
 		switch {
 		case newest != "" && newest != seen:
 			seen = newest
-			if len(strings.TrimSuffix(newest, ".iet")) < len(newest) && o.follow || !o.follow {
+			if !o.follow || strings.HasSuffix(newest, ".iet") { // what has ended is not followed
 				fmt.Fprintf(a.err, "entrace: %s\n", safe(newest))
 				if err := a.tailFile(ctx, newest, o); err != nil || !o.follow {
 					return err
@@ -280,7 +280,7 @@ type lines struct {
 	line  []byte
 }
 
-// A spanStart is what is known of a span when it ends.
+// A spanStart is what is kept from the beginning of a span, to print it when it ends.
 type spanStart struct {
 	name       string
 	start      time.Time

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -146,18 +145,17 @@ type printer struct {
 // top returns the children of the root that are shown: those of the application, then what
 // the recorder says of itself, without clean ends, which the first line tells.
 func (p *printer) top() []uint32 {
-	kids := slices.DeleteFunc(slices.Clone(p.v.Children(0)), func(id uint32) bool { return p.end.lossless[id] })
-	slices.SortStableFunc(kids, func(a, b uint32) int {
-		return cmp.Compare(btoi(p.v.Role(a) == format.RoleRecorder), btoi(p.v.Role(b) == format.RoleRecorder))
-	})
-	return kids
-}
-
-func btoi(b bool) int {
-	if b {
-		return 1
+	var kids, own []uint32
+	for _, id := range p.v.Children(0) {
+		switch {
+		case p.end.lossless[id]:
+		case p.v.Role(id) == format.RoleRecorder:
+			own = append(own, id)
+		default:
+			kids = append(kids, id)
+		}
 	}
-	return 0
+	return append(kids, own...)
 }
 
 func (p *printer) entry(id uint32, depth int, last bool) error {

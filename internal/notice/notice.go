@@ -30,8 +30,8 @@ func SetConsole(h slog.Handler) {
 	console.Store(&h)
 }
 
-// SetErrorHandler sets who is told of errors in place of the console; nil is nobody. It
-// returns what was set before.
+// SetErrorHandler sets a function that gets errors in place of the console; with nil they go
+// to the console again. It returns the function that it replaces, nil if there was none.
 func SetErrorHandler(fn func(error)) (before func(error)) {
 	var next *func(error)
 	if fn != nil {
