@@ -82,21 +82,20 @@ func (k *KeepIf) look(name string) (longest time.Duration, met bool, err error) 
 		return 0, false, err
 	}
 	defer func() { _ = f.Close() }()
-	err = f.Scan(context.Background(), &format.ScanOptions{Attributes: names, Workers: 1}, func(b *format.ScanBatch) error {
-		for i := range b.Entries {
-			e := &b.Entries[i]
-			if e.Values[0].Valid && e.Values[1].Valid {
-				if n, ok := e.Values[1].Value.I64(); ok {
+	err = f.Walk(0, func(_ uint32, e *format.TraceEntry) error {
+		if _, span := e.Attribute(names[0]); span {
+			if d, ok := e.Attribute(names[1]); ok {
+				if n, ok := d.I64(); ok {
 					longest = max(longest, time.Duration(n))
 				}
 			}
-			for at := range values {
-				if v := &e.Values[2+at]; v.Valid {
-					text := valueText(&v.Value)
-					for _, wanted := range values[at] {
-						if text == wanted {
-							found[names[2+at]+"="+wanted] = true
-						}
+		}
+		for at := range values {
+			if v, ok := e.Attribute(names[2+at]); ok {
+				text := valueText(&v)
+				for _, wanted := range values[at] {
+					if text == wanted {
+						found[names[2+at]+"="+wanted] = true
 					}
 				}
 			}

@@ -99,7 +99,7 @@ func finishArchived(ctx context.Context, f *os.File, name string, et, abandoned 
 	case et:
 		return finalizeOpen(ctx, f, name, final, &FinalizeOptions{RemoveSource: true})
 	}
-	whole := t.data + int64(t.offsets[len(t.parents)])
+	whole := t.data + int64(t.offsets.last())
 	if whole == fi.Size() {
 		return nil
 	}
@@ -192,11 +192,11 @@ func sameEntries(name string, f io.ReaderAt, t *table) bool {
 		return false
 	}
 	defer et.Close()
-	if et.format != ET || !slices.Equal(et.offsets, t.offsets) {
+	if et.format != ET || !et.offsets.Load().equal(&t.offsets) {
 		return false
 	}
 	a, b := make([]byte, walkSize), make([]byte, walkSize)
-	for at, size := int64(0), int64(t.offsets[len(t.parents)]); at < size; {
+	for at, size := int64(0), int64(t.offsets.last()); at < size; {
 		n := min(walkSize, size-at)
 		_, aerr := f.ReadAt(a[:n], t.data+at)
 		_, berr := et.src.ReadAt(b[:n], et.data+at)

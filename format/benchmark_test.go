@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
@@ -138,53 +137,6 @@ func BenchmarkOpen(b *testing.B) {
 				must(b, err)
 				must(b, f.Close())
 			}
-		})
-	}
-}
-
-// BenchmarkScan looks for attributes in a million entries, beside a Walk over
-// them. The extra figure is that of one entry and one core.
-func BenchmarkScan(b *testing.B) {
-	for _, v := range []format.Version{format.V1, format.V2} {
-		f := open(b, millionOf(b, v))
-		for _, x := range []struct {
-			name string
-			o    format.ScanOptions
-		}{
-			{"attrs=1", format.ScanOptions{Attributes: []string{"attribute.05"}}},
-			{"attrs=4", format.ScanOptions{Attributes: []string{"attribute.05", "attribute.06", "attribute.00", "no such name"}}},
-			{"metadata", format.ScanOptions{Message: true, Metadata: true}},
-		} {
-			for _, workers := range []int{1, runtime.GOMAXPROCS(0)} {
-				b.Run(fmt.Sprintf("version=%d/%s/workers=%d", v, x.name, workers), func(b *testing.B) {
-					o := x.o
-					o.Workers = workers
-					b.ReportAllocs()
-					for b.Loop() {
-						found := 0
-						must(b, f.Scan(b.Context(), &o, func(batch *format.ScanBatch) error {
-							for i := range batch.Entries {
-								if e := &batch.Entries[i]; len(e.Values) > 0 && e.Values[0].Valid {
-									found++
-								}
-							}
-							return nil
-						}))
-						if len(o.Attributes) > 0 && found != f.Len()-1 {
-							b.Fatalf("found %d", found)
-						}
-					}
-					perEntry := float64(b.Elapsed()) / float64(b.N) / float64(f.Len())
-					b.ReportMetric(perEntry*float64(workers), "ns/entry/core")
-				})
-			}
-		}
-		b.Run(fmt.Sprintf("version=%d/walk", v), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				must(b, f.Walk(0, func(uint32, *format.TraceEntry) error { return nil }))
-			}
-			b.ReportMetric(float64(b.Elapsed())/float64(b.N)/float64(f.Len()), "ns/entry/core")
 		})
 	}
 }

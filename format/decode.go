@@ -15,7 +15,7 @@ const (
 	// DefaultMaxEntrySize is the largest entry that is taken, in bytes.
 	DefaultMaxEntrySize = 64 << 20
 	// MaxAttributes is how many attributes an entry has at most.
-	MaxAttributes = 1 << 16
+	MaxAttributes = wire.MaxAttributes
 )
 
 // A decoder is a cursor over the encoding of entries, the mirror of encode.go.

@@ -173,7 +173,7 @@ func tableOf(f io.ReaderAt, size int64, known *table, step func(int64) error) (*
 // fits reports whether t can be the table of a whole file of size bytes.
 func (t *table) fits(size int64) bool {
 	n := len(t.parents)
-	return t.data == MagicSize && len(t.offsets) == n+1 && t.data+int64(t.offsets[n]) == size
+	return t.data == MagicSize && t.offsets.len() == n+1 && t.data+int64(t.offsets.last()) == size
 }
 
 // copySize is how much of a file is copied at once, and syncSize after how much
@@ -228,11 +228,11 @@ func writeET(w io.Writer, v Version, t *table, src io.ReaderAt, step func(int64)
 	if err := writeTables(w, v, t); err != nil {
 		return err
 	}
-	buf := make([]byte, min(copySize, t.offsets[len(t.parents)]))
+	buf := make([]byte, min(copySize, t.offsets.last()))
 	if t.prefixed {
 		return copyUnprefixed(w, t, src, buf, step)
 	}
-	return copyRange(w, src, t.data, int64(t.offsets[len(t.parents)]), buf, step)
+	return copyRange(w, src, t.data, int64(t.offsets.last()), buf, step)
 }
 
 // copyRange copies n bytes at off of src to w through buf. A copy within the
@@ -266,12 +266,12 @@ func noEOF(err error) error {
 func copyUnprefixed(w io.Writer, t *table, src io.ReaderAt, buf []byte, step func(int64) error) error {
 	n := len(t.parents)
 	for i := 0; i < n; {
-		first := t.offsets[i]
+		first := t.offsets.at(i)
 		last := i + 1
-		for last < n && t.offsets[last+1]-first <= uint64(len(buf)) {
+		for last < n && t.offsets.at(last+1)-first <= uint64(len(buf)) {
 			last++
 		}
-		size := int64(t.offsets[last] - first)
+		size := int64(t.offsets.at(last) - first)
 		if size > int64(len(buf)) { // one entry
 			err := copyRange(w, src, t.data+int64(first)+prefixSize, size-prefixSize, buf, func(int64) error { return nil })
 			if err != nil {
@@ -283,14 +283,14 @@ func copyUnprefixed(w io.Writer, t *table, src io.ReaderAt, buf []byte, step fun
 			}
 			at := 0
 			for ; i < last; i++ {
-				at += copy(buf[at:], buf[t.offsets[i]-first+prefixSize:t.offsets[i+1]-first])
+				at += copy(buf[at:], buf[t.offsets.at(i)-first+prefixSize:t.offsets.at(i+1)-first])
 			}
 			if _, err := w.Write(buf[:at]); err != nil {
 				return err
 			}
 		}
 		i = last
-		if err := step(int64(t.offsets[last])); err != nil {
+		if err := step(int64(t.offsets.at(last))); err != nil {
 			return err
 		}
 	}
@@ -315,7 +315,7 @@ func writeTables(w io.Writer, v Version, t *table) error {
 				return err
 			}
 		}
-		b = wire.AppendUint(b, t.offsets[i]-uint64(i)*gap)
+		b = wire.AppendUint(b, t.offsets.at(i)-uint64(i)*gap)
 	}
 	b = wire.AppendUint(b, uint64(n))
 	first, kids := children(t.parents)
@@ -340,14 +340,14 @@ func writeTables(w io.Writer, v Version, t *table) error {
 
 // verifyET opens what was written and compares its tables with t.
 func verifyET(name string, t *table) error {
-	f, err := Open(name, nil)
+	f, pool, err := openPool(name)
 	if err != nil {
 		return err
 	}
 	n, gap := len(t.parents), uint64(t.gap())
-	same := slices.Equal(f.parents, t.parents)
+	same := slices.Equal(pool, t.parents)
 	for i := 0; same && i <= n; i++ {
-		same = f.offsets[i] == t.offsets[i]-uint64(i)*gap
+		same = f.offsets.Load().at(i) == t.offsets.at(i)-uint64(i)*gap
 	}
 	if err := f.Close(); err != nil {
 		return err

@@ -118,30 +118,30 @@ func FuzzDecodeTraceEntry(f *testing.F) {
 			}
 		}
 		// To pass over an entry finds what decoding it finds, if anything.
-		if parent, size, ok := quickEntry(b, v); ok && (size != n || parent != e.Parent) {
-			t.Errorf("quickEntry: %d bytes, parent %d; want %d and %d", size, parent, n, e.Parent)
+		if parent, size, ok := wire.SkipEntry(b, v.hasAttrColumns()); ok && (size != n || parent != e.Parent) {
+			t.Errorf("SkipEntry: %d bytes, parent %d; want %d and %d", size, parent, n, e.Parent)
 		}
 		d := decoder{version: v, maxSize: DefaultMaxEntrySize}
 		for i := range e.Attributes {
 			want, _ := e.Attribute(e.Attributes[i].Name)
-			at, ok := quickAttribute(b[:n], v, e.Attributes[i].Name)
+			at, ok := wire.FindAttribute(b[:n], v.hasAttrColumns(), e.Attributes[i].Name)
 			if !ok {
 				continue
 			}
 			d.reset(b[:n], 0, noEntry)
 			var got Value
-			if at != nowhere {
+			if at != wire.Nowhere {
 				d.off = at
 				d.value("", &got)
 			}
-			if at == nowhere || d.Err() != nil || !got.Equal(want) {
+			if at == wire.Nowhere || d.Err() != nil || !got.Equal(want) {
 				t.Errorf("attribute %q is %v at %d, want %v", e.Attributes[i].Name, got, at, want)
 			}
 			if i > 20 {
 				break
 			}
 		}
-		if at, ok := quickAttribute(b[:n], v, "\x00none"); ok && at != nowhere {
+		if at, ok := wire.FindAttribute(b[:n], v.hasAttrColumns(), "\x00none"); ok && at != wire.Nowhere {
 			if _, ok := e.Attribute("\x00none"); !ok {
 				t.Errorf("an attribute that is not there is at %d", at)
 			}
@@ -209,12 +209,13 @@ func FuzzOpen(f *testing.F) {
 		}
 		defer file.Close()
 		// Strictly opened, the header is right: offsets ascend, the pool is a tree.
+		at := file.offsets.Load().at
 		for i := range file.Len() {
-			if file.offsets[i] >= file.offsets[i+1] || file.data+int64(file.offsets[i+1]) > file.Size() {
-				t.Errorf("entry %d lies at %d to %d of %d", i, file.offsets[i], file.offsets[i+1], file.Size())
+			if at(i) >= at(i+1) || file.data+int64(at(i+1)) > file.Size() {
+				t.Errorf("entry %d lies at %d to %d of %d", i, at(i), at(i+1), file.Size())
 			}
-			if i > 0 && int(file.parents[i]) >= i {
-				t.Errorf("parent of %d is %d", i, file.parents[i])
+			if p := file.Parent(uint32(i)); i > 0 && int(p) >= i {
+				t.Errorf("parent of %d is %d", i, p)
 			}
 		}
 	})

@@ -43,7 +43,9 @@ func (x *index) table() *table {
 	if x.broken {
 		return nil
 	}
-	t := &table{data: MagicSize, offsets: make([]uint64, 1, x.entries+1), parents: make([]uint32, 0, x.entries)}
+	t := newTable()
+	t.offsets.grow(x.entries + 1)
+	t.parents = make([]uint32, 0, x.entries)
 	var d decoder
 	off := uint64(0)
 	for _, c := range x.chunks {
@@ -56,7 +58,8 @@ func (x *index) table() *table {
 			} else {
 				p = uint64(len(t.parents)) - p>>1
 			}
-			t.offsets, t.parents = append(t.offsets, off), append(t.parents, uint32(p))
+			t.offsets.add(off)
+			t.parents = append(t.parents, uint32(p))
 		}
 	}
 	return t

@@ -28,6 +28,7 @@ func init() {
 		b := batch.(*Batch)
 		b.provider, b.silent = p, true
 	}
+	inside.EntriesOf = func(f any) inside.Entries { return entries{f.(*File)} }
 	inside.AppendAnchor = func(r, e any) (uint32, error) { return r.(*Recorder).append(e.(*TraceEntry), true) }
 }
 

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"io"
 	"math"
+
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // ReaderOptions are limits for input that may be hostile.
@@ -191,7 +193,7 @@ func (r *Reader) skim(found func(parent uint32)) {
 			}
 			b = b[gap : gap+int(n)]
 		}
-		parent, n, ok := quickEntry(b, r.version)
+		parent, n, ok := wire.SkipEntry(b, r.version.hasAttrColumns())
 		switch {
 		case !ok, n > r.d.maxSize, parent != 0 && int64(parent) >= id, gap > 0 && n < len(b):
 			return

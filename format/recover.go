@@ -126,7 +126,7 @@ func pending(f *File) (n int, missing, err error) {
 	}
 	if b.point.size <= f.WholeSize() {
 		// What the file has behind the checkpoint's size is in the buffer, too.
-		for i := f.Len(); i > 0 && f.data+int64(f.offsets[i]) > b.point.size; i-- {
+		for i := f.Len(); i > 0 && f.data+int64(f.offsets.Load().at(i)) > b.point.size; i-- {
 			n--
 		}
 	}
@@ -464,7 +464,7 @@ func (f *File) copyTo(output string, replace bool) (n int, err error) {
 		return 0, err
 	}
 	zeros := 0 // entries of nothing but zeros, with which an IET cannot end
-	err = f.walkRaw(0, func(id uint32, raw []byte) (err error) {
+	err = f.walkRaw(0, func(_ uint32, raw []byte) (err error) {
 		if format == IET && isZero(raw) {
 			zeros++
 			return nil
@@ -473,7 +473,7 @@ func (f *File) copyTo(output string, replace bool) (n int, err error) {
 			_, err = out.WriteRaw(zeroBytes[:f.version.minEntrySize()], 0)
 		}
 		if err == nil {
-			_, err = out.WriteRaw(raw, f.parents[id])
+			_, err = out.WriteRaw(raw, parentIn(raw))
 		}
 		return err
 	})

@@ -10,18 +10,21 @@ import (
 )
 
 // tables reads the offsets and the pool of an ET and checks that they make a tree over
-// entries that fit. Where there is no map it does not read the rest of the file.
-func (f *File) tables() error {
+// entries that fit. It returns the parents that the pool says, if they are wanted. Where there is no map it does not read the rest of the file.
+func (f *File) tables(wantPool bool) (pool []uint32, err error) {
 	size := f.src.Size()
 	part := size
 	if !f.src.Mapped() {
 		part = min(size, 1<<20)
 	}
 	for {
-		err := f.src.View(0, part, func(b []byte) error { return f.header(b, size) })
+		err := f.src.View(0, part, func(b []byte) (err error) {
+			pool, err = f.header(b, size, wantPool)
+			return err
+		})
 		if part == size || !errors.Is(err, ErrTruncated) {
 			if err != nil || f.Len() == 0 {
-				return err
+				return pool, err
 			}
 			break
 		}
@@ -30,8 +33,8 @@ func (f *File) tables() error {
 	// The tables do not tell where the last entry ends: a file that was cut there looks
 	// like a whole one.
 	n := f.Len()
-	at := f.data + int64(f.offsets[n-1])
-	return f.src.View(at, min(size-at, int64(f.maxSize)+1), func(last []byte) error {
+	at := f.data + int64(f.offsets.Load().at(n-1))
+	return pool, f.src.View(at, min(size-at, int64(f.maxSize)+1), func(last []byte) error {
 		d := decoder{version: f.version, maxSize: f.maxSize}
 		d.reset(last, at, int64(n-1))
 		d.traceEntry(new(TraceEntry))
@@ -45,8 +48,18 @@ func (f *File) tables() error {
 	})
 }
 
+// openPool is Open, and returns the parents that the pool of an ET says, nil for other formats.
+func openPool(name string) (f *File, pool []uint32, err error) {
+	if f, err = Open(name, nil); err == nil && f.format == ET {
+		if pool, err = f.tables(true); err != nil {
+			err = errors.Join(f.readError(err), f.Close())
+		}
+	}
+	return f, pool, err
+}
+
 // header reads the tables that b begins with, of an ET of so many bytes.
-func (f *File) header(b []byte, of int64) error {
+func (f *File) header(b []byte, of int64, wantPool bool) ([]uint32, error) {
 	d := decoder{version: f.version, maxSize: math.MaxInt}
 	d.reset(b, 0, noEntry)
 	d.off = MagicSize
@@ -57,40 +70,45 @@ func (f *File) header(b []byte, of int64) error {
 	}
 	n := d.Len("offsets", least)
 	if err := d.Err(); err != nil {
-		return err
+		return nil, err
 	}
 	if uint64(n) > math.MaxUint32 {
-		return &CorruptError{Offset: int64(at), Entry: noEntry, Field: "offsets", Err: ErrFull}
+		return nil, &CorruptError{Offset: int64(at), Entry: noEntry, Field: "offsets", Err: ErrFull}
 	}
-	if err := f.decodeOffsets(&d, n); err != nil {
-		return err
+	offsets, err := decodeOffsets(&d, n)
+	if err != nil {
+		return nil, err
 	}
-	if err := f.decodePool(&d, n); err != nil {
-		return err
+	pool, err := decodePool(&d, n, wantPool)
+	if err != nil {
+		return nil, err
 	}
 	f.data, f.longer = int64(d.off), d.longer
+	f.offsets.Store(offsets)
 	size := uint64(of - f.data)
-	if n > 0 && f.offsets[n-1] >= size {
-		return &CorruptError{Offset: f.data, Entry: int64(n - 1), Field: "offsets", Err: errBadOffset}
+	if n > 0 && offsets.last() >= size {
+		return pool, &CorruptError{Offset: f.data, Entry: int64(n - 1), Field: "offsets", Err: errBadOffset}
 	}
 	if n == 0 && size > 0 {
-		return &CorruptError{Offset: f.data, Entry: noEntry, Err: ErrTrailingBytes}
+		return nil, &CorruptError{Offset: f.data, Entry: noEntry, Err: ErrTrailingBytes}
 	}
-	f.offsets[n] = size
-	return nil
+	offsets.add(size)
+	return pool, nil
 }
 
 // decodeOffsets reads n offsets and leaves room for one more.
-func (f *File) decodeOffsets(d *decoder, n int) error {
+func decodeOffsets(d *decoder, n int) (*positions, error) {
 	// A sparse file can claim many that are not there: more room comes as they do.
-	f.offsets = make([]uint64, min(n+1, 1<<20))
+	p := new(positions)
+	p.grow(min(n+1, 1<<20))
+	var some [1024]uint64
 	for i := 0; i < n; {
-		if i == len(f.offsets) {
-			f.growOffsets(n + 1)
-		}
 		if i > 0 {
-			k, size := ascending(f.offsets[i:min(n, len(f.offsets))], d.b[d.off:], f.offsets[i-1])
+			k, size := ascending(some[:min(n-i, len(some))], d.b[d.off:], p.last())
 			d.off += size
+			for _, o := range some[:k] {
+				p.add(o)
+			}
 			if i += k; k > 0 {
 				continue
 			}
@@ -98,23 +116,13 @@ func (f *File) decodeOffsets(d *decoder, n int) error {
 		// The first, or one that is out of the ordinary.
 		at := d.off
 		o := d.Uint("offsets", 64)
-		if i == 0 && o != 0 || i > 0 && o <= f.offsets[i-1] {
-			return firstError(d, at, int64(i), "offsets", errBadOffset)
+		if i == 0 && o != 0 || i > 0 && o <= p.last() {
+			return nil, firstError(d, at, int64(i), "offsets", errBadOffset)
 		}
-		f.offsets[i] = o
+		p.add(o)
 		i++
 	}
-	if len(f.offsets) == n {
-		f.growOffsets(n + 1)
-	}
-	return d.Err()
-}
-
-// growOffsets doubles the room for offsets, to at most limit.
-func (f *File) growOffsets(limit int) {
-	o := make([]uint64, min(limit, 2*len(f.offsets)))
-	copy(o, f.offsets)
-	f.offsets = o
+	return p, d.Err()
 }
 
 // ascending decodes numbers off b into out for as long as each is larger than the
@@ -177,20 +185,19 @@ func ascending(out []uint64, b []byte, last uint64) (n, size int) {
 	return n, at
 }
 
-// decodePool reads the pool of an ET of n entries.
-func (f *File) decodePool(d *decoder, n int) error {
+// decodePool reads the pool of an ET of n entries, and returns their parents if they are
+// wanted.
+func decodePool(d *decoder, n int, wanted bool) (parents []uint32, err error) {
 	at := d.off
 	if d.Len("pool", 1) != n {
-		return firstError(d, at, noEntry, "pool", errBadPool)
+		return nil, firstError(d, at, noEntry, "pool", errBadPool)
 	}
-	parents := make([]uint32, n)
+	if wanted {
+		parents = make([]uint32, n)
+	}
+	seen := make([]uint64, n/64+1) // a bit for each that has a parent
 	b, p, kids := d.b, d.off, 0
 	for i := range n {
-		// One more than the parent, 0 for none yet. Children come later than their
-		// parent: what there is for i is all.
-		if i > 0 {
-			parents[i]--
-		}
 		at, count := p, 0
 		if p < len(b) && b[p] < wire.Tag16 && int(b[p]) < len(b)-p {
 			count = int(b[p])
@@ -200,11 +207,11 @@ func (f *File) decodePool(d *decoder, n int) error {
 			count = d.Len("pool", 1)
 			p = d.off
 			if err := d.Err(); err != nil {
-				return err
+				return nil, err
 			}
 		}
 		if count > n-1-kids {
-			return firstError(d, at, int64(i), "pool", errBadPool)
+			return nil, firstError(d, at, int64(i), "pool", errBadPool)
 		}
 		last := uint64(i) // a child is later than its parent, and they come in order
 		for range count {
@@ -223,23 +230,37 @@ func (f *File) decodePool(d *decoder, n int) error {
 				id = d.Uint("pool", 32)
 				p = d.off
 			}
-			if id <= last || id >= uint64(n) || parents[id] != 0 {
-				return firstError(d, at, int64(i), "pool", errBadPool)
+			if id <= last || id >= uint64(n) || seen[id/64]>>(id%64)&1 != 0 {
+				return nil, firstError(d, at, int64(i), "pool", errBadPool)
 			}
-			parents[id] = uint32(i) + 1
+			if seen[id/64] |= 1 << (id % 64); wanted {
+				parents[id] = uint32(i)
+			}
 			last = id
 		}
 		kids += count
 	}
 	d.off = p
-	f.parents = parents
 	if err := d.Err(); err != nil {
-		return err
+		return nil, err
 	}
 	if n > 0 && kids != n-1 {
-		return &CorruptError{Offset: int64(d.off), Entry: noEntry, Field: "pool", Err: errBadPool}
+		return nil, &CorruptError{Offset: int64(d.off), Entry: noEntry, Field: "pool", Err: errBadPool}
 	}
-	return nil
+	return parents, nil
+}
+
+// maxUintSize is how many bytes a number takes at most.
+const maxUintSize = 9
+
+// parentIn returns the parent that the encoded entry b begins with, 0 if it is none.
+func parentIn(b []byte) uint32 {
+	d := decoder{b: b}
+	p := d.Uint("", 64)
+	if p > math.MaxUint32 {
+		return 0
+	}
+	return uint32(p)
 }
 
 // firstError returns what d met, else the damage err.
@@ -253,10 +274,21 @@ func firstError(d *decoder, at int, entry int64, field string, err error) error 
 // A table is where the entries of a trace begin and what their parents are.
 type table struct {
 	data     int64    // offset of the first entry in the file
-	offsets  []uint64 // relative to data; one more than there are entries
-	parents  []uint32
-	prefixed bool // each entry comes behind its length
+	offsets  positions // relative to data; one more than there are entries
+	parents  []uint32  // nil: not wanted
+	prefixed bool      // each entry comes behind its length
+
+	placesOnly bool // parents are not wanted
 }
+
+func newTable() *table {
+	t := &table{data: MagicSize}
+	t.offsets.add(0)
+	return t
+}
+
+// len returns the number of entries.
+func (t *table) len() int { return t.offsets.len() - 1 }
 
 // gap returns how many bytes are before each entry.
 func (t *table) gap() int {
@@ -273,10 +305,15 @@ const stepSize = 1 << 20
 // with an error, too. Now and then it calls step, unless that is nil, with the
 // bytes that were read.
 func scanEntries(src io.Reader, o *ReaderOptions, step func(int64) error) (*table, error) {
-	t := &table{data: MagicSize, offsets: []uint64{0}}
+	t := newTable()
+	return t, t.scan(src, o, step)
+}
+
+// scan is scanEntries into t, which is empty.
+func (t *table) scan(src io.Reader, o *ReaderOptions, step func(int64) error) error {
 	r, err := newReader(src, o, walkSize)
 	if err != nil {
-		return t, err
+		return err
 	}
 	t.data = r.off
 	var size int64 // of src, if it is known
@@ -284,32 +321,34 @@ func scanEntries(src io.Reader, o *ReaderOptions, step func(int64) error) (*tabl
 		size = s.Size()
 	}
 	add := func(parent uint32) {
-		if len(t.parents) == cap(t.parents) {
+		if t.offsets.len() == cap(t.offsets.deltas) {
 			t.grow(size - r.off)
 		}
-		t.parents = append(t.parents, parent)
-		t.offsets = append(t.offsets, uint64(r.off-t.data))
+		if !t.placesOnly {
+			t.parents = append(t.parents, parent)
+		}
+		t.offsets.add(uint64(r.off - t.data))
 	}
 	whole := 0 // entries up to the last that is not all zeros
 	for next := int64(0); ; {
-		n := len(t.parents)
-		if r.skim(add); len(t.parents) > n {
-			whole = len(t.parents)
+		n := t.len()
+		if r.skim(add); t.len() > n {
+			whole = t.len()
 		}
 		e, err := r.Next()
 		if errors.Is(err, io.EOF) {
-			return t, nil
+			return nil
 		}
 		if err != nil {
-			return t, t.dropZeros(r.format, whole, err)
+			return t.dropZeros(r.format, whole, err)
 		}
 		add(e.Parent)
 		if r.format != IET || !isZero(r.raw) {
-			whole = len(t.parents)
+			whole = t.len()
 		}
 		if step != nil && r.off >= next {
 			if err := step(r.off); err != nil {
-				return t, err
+				return err
 			}
 			next = r.off + stepSize
 		}
@@ -320,26 +359,31 @@ func scanEntries(src io.Reader, o *ReaderOptions, step func(int64) error) (*tabl
 // still to be read, but for few times as many as there are: the file can be
 // sparse.
 func (t *table) grow(left int64) {
-	n := len(t.parents)
+	n := t.len()
 	most := 4*n + 1024
-	if read := int64(t.offsets[n]); read > 0 {
+	if read := int64(t.offsets.last()); read > 0 {
 		// A sixteenth more, for the later ones can be smaller.
 		more := max(left, read) / (read / int64(n))
 		most = int(min(int64(most), int64(n)+more+more/16+64))
 	}
-	t.parents = append(make([]uint32, 0, most), t.parents...)
-	t.offsets = append(make([]uint64, 0, most+1), t.offsets...)
+	if !t.placesOnly {
+		t.parents = append(make([]uint32, 0, most), t.parents...)
+	}
+	t.offsets.grow(most + 1)
 }
 
 // dropZeros drops the entries of nothing but zeros before damage: they belong to
 // it.
 func (t *table) dropZeros(f StorageFormat, keep int, err error) error {
-	if f != IET || keep == len(t.parents) {
+	if f != IET || keep == t.len() {
 		return err
 	}
-	t.parents, t.offsets = t.parents[:keep], t.offsets[:keep+1]
+	if !t.placesOnly {
+		t.parents = t.parents[:keep]
+	}
+	t.offsets.cut(keep + 1)
 	if errors.Is(err, ErrTruncated) {
-		return &TruncatedError{Offset: t.data + int64(t.offsets[keep]), Entry: int64(keep)}
+		return &TruncatedError{Offset: t.data + int64(t.offsets.last()), Entry: int64(keep)}
 	}
 	return err
 }

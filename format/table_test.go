@@ -71,7 +71,8 @@ func wantTables(t *testing.T, what string, v Version, b []byte) {
 	t.Helper()
 	offsets, parents, data, longer, want := plainTables(v, b)
 	f := &File{version: v, maxSize: DefaultMaxEntrySize}
-	err := f.header(b, int64(len(b)))
+	f.offsets.Store(new(positions))
+	pool, err := f.header(b, int64(len(b)), true)
 	if want != nil {
 		if fmt.Sprintf("%T %v", err, err) != fmt.Sprintf("%T %v", want, want) {
 			t.Errorf("%s: error %v, want %v", what, err, want)
@@ -83,12 +84,22 @@ func wantTables(t *testing.T, what string, v Version, b []byte) {
 		return
 	}
 	n := len(offsets)
-	if len(f.parents) != n || !slices.Equal(f.parents, parents) || f.data != int64(data) || f.longer != longer {
-		t.Errorf("%s: parents %v, data at %d, longer %t; want %v, %d, %t", what, f.parents, f.data, f.longer, parents, data, longer)
+	if len(pool) != n || !slices.Equal(pool, parents) || f.data != int64(data) || f.longer != longer {
+		t.Errorf("%s: parents %v, data at %d, longer %t; want %v, %d, %t", what, pool, f.data, f.longer, parents, data, longer)
 	}
-	if err == nil && (len(f.offsets) != n+1 || !slices.Equal(f.offsets[:n], offsets)) {
-		t.Errorf("%s: offsets %v, want %v", what, f.offsets, offsets)
+	if got := allOffsets(f); err == nil && (len(got) != n+1 || !slices.Equal(got[:n], offsets)) {
+		t.Errorf("%s: offsets %v, want %v", what, got, offsets)
 	}
+}
+
+// allOffsets returns the offsets of all entries, and the end of the last.
+func allOffsets(f *File) []uint64 {
+	p := f.offsets.Load()
+	all := make([]uint64, p.len())
+	for i := range all {
+		all[i] = p.at(i)
+	}
+	return all
 }
 
 // Every number of the tables in turn is written in every odd way.
@@ -150,18 +161,22 @@ func TestTablesLarge(t *testing.T) {
 		if (testing.Short() || raceEnabled) && n > 100_000 {
 			continue
 		}
-		tab := table{offsets: make([]uint64, 0, n+1), parents: make([]uint32, n)}
+		tab := table{parents: make([]uint32, n)}
+		var offsets []uint64
 		size := 11 + r.Uint64N(40)
 		for i := range n {
-			tab.offsets = append(tab.offsets, uint64(i)*size)
+			offsets = append(offsets, uint64(i)*size)
 			if i > 0 {
 				tab.parents[i] = uint32(r.IntN(i))
 			}
 		}
 		for i := n / 2; i < n; i++ { // up to where the numbers take nine bytes
-			tab.offsets[i] += 1<<32 - 50*size
+			offsets[i] += 1<<32 - 50*size
 		}
-		tab.offsets = append(tab.offsets, tab.offsets[n-1]+size)
+		for _, o := range offsets {
+			tab.offsets.add(o)
+		}
+		tab.offsets.add(offsets[n-1] + size)
 		var b bytes.Buffer
 		if err := writeTables(&b, V2, &tab); err != nil {
 			t.Fatal(err)
@@ -170,8 +185,9 @@ func TestTablesLarge(t *testing.T) {
 		b.Write(make([]byte, 12*n)) // as many can be there, but not that far away
 		wantTables(t, fmt.Sprint(n, " entries"), V2, b.Bytes())
 		f := &File{version: V2, maxSize: DefaultMaxEntrySize}
-		if err := f.header(b.Bytes(), int64(b.Len())); !errors.Is(err, errBadOffset) || f.data != int64(data) || !slices.Equal(f.parents, tab.parents) ||
-			!slices.Equal(f.offsets[:n], tab.offsets[:n]) {
+		f.offsets.Store(new(positions))
+		pool, err := f.header(b.Bytes(), int64(b.Len()), true)
+		if !errors.Is(err, errBadOffset) || f.data != int64(data) || !slices.Equal(pool, tab.parents) || !slices.Equal(allOffsets(f)[:n], offsets) {
 			t.Errorf("%d entries: %v, data at %d, want %v at %d", n, err, f.data, errBadOffset, data)
 		}
 	}
@@ -209,20 +225,98 @@ func TestChildrenAsInPool(t *testing.T) {
 // A file that claims to be full of entries, but is sparse, takes no more memory
 // than what there is of it.
 func TestTableGrows(t *testing.T) {
-	tab := &table{offsets: []uint64{0}}
+	tab := newTable()
 	for i := range 100_000 {
-		if len(tab.parents) == cap(tab.parents) {
+		if tab.offsets.len() == cap(tab.offsets.deltas) {
 			tab.grow(math.MaxInt64 - 1<<40)
 			if most := 4*i + 1024; cap(tab.parents) > most+most/4+64 {
 				t.Fatalf("room for %d after %d entries", cap(tab.parents), i)
 			}
 		}
 		tab.parents = append(tab.parents, 0)
-		tab.offsets = append(tab.offsets, uint64(i+1)*10)
+		tab.offsets.add(uint64(i+1) * 10)
 	}
 	tab.grow(1000)
 	if cap(tab.parents) > 100_000*17/8 {
 		t.Errorf("room for %d of about 100100 entries", cap(tab.parents))
+	}
+}
+
+// randomEntry has texts and numbers around every change of their encodings.
+func randomEntry(r *rand.Rand, parent uint32) TraceEntry {
+	text := func() string {
+		sizes := []int{0, 1, 2, 7, 8, 9, 60, 249, 250, 251, 252, 255, 256, 300, 1000}
+		n := sizes[r.IntN(len(sizes))]
+		if r.IntN(200) == 0 {
+			n = []int{1<<16 - 1, 1 << 16, 1<<16 + 1}[r.IntN(3)]
+		}
+		b := make([]byte, n)
+		for i := range b {
+			b[i] = byte(r.IntN(256))
+		}
+		return string(b)
+	}
+	optional := func() Optional[string] {
+		if r.IntN(2) == 0 {
+			return Optional[string]{}
+		}
+		return Some(text())
+	}
+	number := func() uint64 {
+		n := r.Uint64() >> r.IntN(64)
+		return []uint64{n, n, 0, 250, 251, math.MaxUint16, math.MaxUint16 + 1, math.MaxUint32, math.MaxUint32 + 1, math.MaxUint64}[r.IntN(10)]
+	}
+	e := TraceEntry{
+		Parent: parent, Message: optional(),
+		Metadata: Metadata{Name: text(), Target: text(), Level: Level(r.IntN(numLevels)), ModulePath: optional(), File: optional()},
+	}
+	if r.IntN(2) == 0 {
+		e.Metadata.Line = Some(uint32(number()))
+	}
+	names := []string{"", "a", "b", "abcdefg", "abcdefgh", "abcdefghi", "xbcdefgh", "http.method", "http.status", strings.Repeat("n", 250), strings.Repeat("n", 251), strings.Repeat("n", 70_000)}
+	n := r.IntN(12)
+	if r.IntN(100) == 0 {
+		n = 300
+	}
+	for range n {
+		value := []Value{
+			StringValue(text()), BytesValue([]byte(text())), BoolValue(r.IntN(2) == 0), FloatValue(r.NormFloat64()),
+			U64Value(number()), I64Value(int64(number())), U128Value(number(), number()), I128Value(int64(number()), number()),
+		}[r.IntN(numKinds)]
+		k := len(names)
+		if r.IntN(50) > 0 {
+			k--
+		}
+		e.Attributes = append(e.Attributes, Attribute{names[r.IntN(k)], value})
+	}
+	return e
+}
+
+// TestPositions compares the compact list with a plain one, for gaps of every size.
+func TestPositions(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 5))
+	for _, most := range []uint64{1, 100, 3000, 1 << 17, 1 << 40} {
+		var p positions
+		var want []uint64
+		off := uint64(0)
+		for range 1000 {
+			p.add(off)
+			want = append(want, off)
+			off += 1 + r.Uint64N(most)
+		}
+		for i, o := range want {
+			if p.at(i) != o {
+				t.Fatalf("gaps of up to %d: offset %d is %d, want %d", most, i, p.at(i), o)
+			}
+		}
+		q := p
+		q.cut(77)
+		for _, o := range want[77:] {
+			q.add(o)
+		}
+		if !q.equal(&p) || q.last() != want[999] {
+			t.Errorf("gaps of up to %d: another list when it was cut and goes on", most)
+		}
 	}
 }
 
@@ -250,10 +344,12 @@ func TestFinalizeSizes(t *testing.T) {
 				t.Fatal(err)
 			}
 			tab.prefixed = sf == IETPrefix
+			few := tab.offsets
+			few.cut(3)
 			for what, known := range map[string]*table{
 				"no table":            nil,
 				"its table":           tab,
-				"a table of too few":  {data: MagicSize, offsets: tab.offsets[:3], parents: tab.parents[:2], prefixed: tab.prefixed},
+				"a table of too few":  {data: MagicSize, offsets: few, parents: tab.parents[:2], prefixed: tab.prefixed},
 				"a table of nothing":  {},
 				"a table in disorder": {data: MagicSize, offsets: tab.offsets, parents: tab.parents[1:], prefixed: tab.prefixed},
 				"a table of another":  {data: MagicSize, offsets: tab.offsets, parents: tab.parents, prefixed: !tab.prefixed},
@@ -372,6 +468,7 @@ func TestOpenWithoutMap(t *testing.T) {
 		src, err := mapfile.Unmapped(in)
 		must(t, err)
 		f := &File{src: src, name: name, maxSize: DefaultMaxEntrySize}
+		f.offsets.Store(new(positions))
 		return f, f.index(&OpenOptions{})
 	}
 	var before, after runtime.MemStats
@@ -383,7 +480,7 @@ func TestOpenWithoutMap(t *testing.T) {
 	if took := after.TotalAlloc - before.TotalAlloc; took > uint64(f.Size())/3 {
 		t.Errorf("opening a file of %d bytes takes %d", f.Size(), took)
 	}
-	if f.data != mapped.data || !slices.Equal(f.offsets, mapped.offsets) || !slices.Equal(f.parents, mapped.parents) {
+	if f.data != mapped.data || !slices.Equal(allOffsets(f), allOffsets(mapped)) {
 		t.Error("the tables are others")
 	}
 	for _, id := range []uint32{0, n / 2, n - 1} {

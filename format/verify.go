@@ -29,7 +29,7 @@ func Verify(name string, found func(problem error)) (*Report, error) {
 		return nil, err
 	}
 	// With the tables of an ET as they are, if they can be read.
-	f, err := Open(name, nil)
+	f, pool, err := openPool(name)
 	if err != nil {
 		if f, err = Open(name, &OpenOptions{Lenient: true}); err != nil {
 			return nil, err
@@ -37,7 +37,7 @@ func Verify(name string, found func(problem error)) (*Report, error) {
 	}
 	defer f.Close()
 	r.Entries = f.Len()
-	v := verifier{f: f, found: found}
+	v := verifier{f: f, pool: pool, found: found}
 	if f.Len() == 0 && f.damage == nil {
 		found(&CorruptError{Offset: f.data, Entry: noEntry, Err: errMissingEntry})
 	}
@@ -55,6 +55,7 @@ func Verify(name string, found func(problem error)) (*Report, error) {
 
 type verifier struct {
 	f     *File
+	pool  []uint32 // the parents that the pool of an ET says, nil of others
 	e     TraceEntry
 	found func(error)
 }
@@ -75,7 +76,7 @@ func (v *verifier) entry(id uint32, raw []byte) error {
 	if d.longer {
 		report("", errNotShortest)
 	}
-	if v.e.Parent != v.f.Parent(id) {
+	if v.pool != nil && v.e.Parent != v.pool[id] {
 		report("parent", errPoolParent)
 	}
 	if isZero(raw) {

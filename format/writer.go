@@ -50,7 +50,8 @@ func NewWriter(w io.Writer, v Version, f StorageFormat, o *WriterOptions) (*Writ
 	if o == nil {
 		o = &WriterOptions{}
 	}
-	t := &Writer{version: v, format: f, dst: w, table: table{offsets: []uint64{0}}}
+	t := &Writer{version: v, format: f, dst: w}
+	t.table.offsets.add(0) // of the spool, which has entries alone
 	if f != ET {
 		t.w = bufio.NewWriterSize(w, flushSize)
 		_, err := t.w.Write(AppendMagic(nil, v, f))
@@ -109,8 +110,7 @@ func (w *Writer) WriteRaw(raw []byte, parent uint32) (uint32, error) {
 			return 0, w.err
 		}
 	case ET:
-		last := w.table.offsets[len(w.table.offsets)-1]
-		w.table.offsets = append(w.table.offsets, last+uint64(len(raw)))
+		w.table.offsets.add(w.table.offsets.last() + uint64(len(raw)))
 		w.table.parents = append(w.table.parents, parent)
 	}
 	if _, w.err = w.w.Write(raw); w.err != nil {

@@ -30,7 +30,25 @@ type Import interface {
 	Err() error
 }
 
+// Entries are the encoded entries of a file. Its methods are safe for concurrent use.
+type Entries interface {
+	// Columns reports whether they are of version 2.
+	Columns() bool
+	// Gap is how many bytes there are before each entry.
+	Gap() int
+	// Offset returns where in the file entry id begins; the one behind the last is where
+	// that ends.
+	Offset(id uint32) int64
+	// View calls fn with n bytes at off of the file. fn must not keep them, and call
+	// nothing of the file.
+	View(off, n int64, fn func(b []byte)) error
+	// Grow looks for entries that were added to the file, at most up to one of that id.
+	Grow(limit uint32) error
+}
+
 var (
+	// EntriesOf returns the entries of a *format.File.
+	EntriesOf func(file any) Entries
 	// NewRecorder returns a *format.Recorder that hands its records to a ring, a target of
 	// format. Texts of more than maxText bytes are cut.
 	NewRecorder func(target any, in *record.Interner, version uint8, maxText int) any

@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"sync"
+	"sync/atomic"
 
 	mmap "github.com/edsrzf/mmap-go"
 
@@ -30,11 +31,11 @@ func (e *FaultError) Error() string {
 	return fmt.Sprintf("the map has no byte at offset %d any more: the file was truncated, or the disk is full or broken", e.Offset)
 }
 
-// A File is a view of a file as long as the file was when it was opened.
+// A File is a view of a file as long as the file was when it was opened, or grew last.
 // It is safe for concurrent use.
 type File struct {
 	f    *os.File
-	size int64
+	size atomic.Int64
 
 	// What follows the first end bytes of the file is in tail, if that is not nil.
 	end  int64
@@ -62,10 +63,11 @@ func New(f *os.File) (*File, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	s := &File{f: f, size: fi.Size()}
+	s := &File{f: f}
+	s.size.Store(fi.Size())
 	// mmap-go would cut a size that is too large for an int without an error.
-	if s.size > 0 && s.size <= math.MaxInt {
-		if m, err := mmap.MapRegion(f, int(s.size), mmap.RDONLY, 0, 0); err == nil {
+	if size := fi.Size(); size > 0 && size <= math.MaxInt {
+		if m, err := mmap.MapRegion(f, int(size), mmap.RDONLY, 0, 0); err == nil {
 			s.m = m
 		}
 	}
@@ -78,14 +80,19 @@ func Unmapped(f *os.File) (*File, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return &File{f: f, size: fi.Size()}, nil
+	s := &File{f: f}
+	s.size.Store(fi.Size())
+	return s, nil
 }
 
 // Mapped reports whether View costs no copy.
 func (s *File) Mapped() bool { return s.m != nil }
 
 // Size returns the size of the view in bytes.
-func (s *File) Size() int64 { return s.size }
+func (s *File) Size() int64 { return s.size.Load() }
+
+// Grow makes the view as long as the file has become. What came later is not mapped.
+func (s *File) Grow(size int64) { s.size.Store(size) }
 
 // File returns the open file beneath, for Stat and the like.
 func (s *File) File() *os.File { return s.f }
@@ -93,13 +100,14 @@ func (s *File) File() *os.File { return s.f }
 // Extend makes the view of the first end bytes of the file go on with tail, which is the
 // File's from now on. It must not be called with View or ReadAt.
 func (s *File) Extend(end int64, tail []byte) {
-	s.end, s.tail, s.size = end, tail, end+int64(len(tail))
+	s.end, s.tail = end, tail
+	s.size.Store(end + int64(len(tail)))
 }
 
 // Shrunk reports whether the file is shorter now than what the view has of it. The end of
 // the last page then reads as zeros, without a fault.
 func (s *File) Shrunk() bool {
-	size := s.size
+	size := s.Size()
 	if s.tail != nil {
 		size = s.end
 	}
@@ -111,7 +119,7 @@ func (s *File) Shrunk() bool {
 // not keep them, write to them, pass them to a system call or to another
 // goroutine, or call code that is not its own.
 func (s *File) View(off, n int64, fn func(b []byte) error) error {
-	if off < 0 || n < 0 || off > s.size-n {
+	if off < 0 || n < 0 || off > s.Size()-n {
 		return ErrBounds
 	}
 	s.mu.RLock()
@@ -139,7 +147,7 @@ func (s *File) View(off, n int64, fn func(b []byte) error) error {
 
 // stored is View of what is in the file.
 func (s *File) stored(off, n int64, fn func(b []byte) error) error {
-	if s.m == nil {
+	if s.m == nil || off+n > int64(len(s.m)) {
 		if n > math.MaxInt {
 			return ErrBounds
 		}

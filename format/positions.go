@@ -1,0 +1,99 @@
+package format
+
+import "slices"
+
+// positions is an ascending list of offsets in little more than two bytes each: the base of
+// a block of 32, and how far behind it each is. A block whose offsets are further apart has
+// all of them in wide.
+//
+// The zero positions is empty. A copy stays what it was when offsets are added to the
+// original.
+type positions struct {
+	bases  []uint64 // of each block; or wideMark and an index of wide
+	deltas []uint16
+	wide   []*[positionBlock]uint64
+	shared bool // another copy of bases must not change
+}
+
+const (
+	positionBlock = 32
+	wideMark      = 1 << 63
+)
+
+func (p *positions) len() int { return len(p.deltas) }
+
+// at returns the i-th offset, which must exist.
+func (p *positions) at(i int) uint64 {
+	base := p.bases[i/positionBlock]
+	if base&wideMark != 0 {
+		return p.wide[base&^wideMark][i%positionBlock]
+	}
+	return base + uint64(p.deltas[i])
+}
+
+// last returns the last offset, 0 if there is none.
+func (p *positions) last() uint64 {
+	if len(p.deltas) == 0 {
+		return 0
+	}
+	return p.at(len(p.deltas) - 1)
+}
+
+// add adds an offset, which is not before the last one.
+func (p *positions) add(off uint64) {
+	i := len(p.deltas)
+	if i%positionBlock == 0 {
+		p.bases = append(p.bases, off)
+		p.deltas = append(p.deltas, 0)
+		return
+	}
+	base := p.bases[i/positionBlock]
+	if base&wideMark != 0 {
+		p.wide[base&^wideMark][i%positionBlock] = off
+		p.deltas = append(p.deltas, 0)
+		return
+	}
+	if off-base <= 0xffff {
+		p.deltas = append(p.deltas, uint16(off-base))
+		return
+	}
+	w := new([positionBlock]uint64)
+	for k := range i % positionBlock {
+		w[k] = base + uint64(p.deltas[i-i%positionBlock+k])
+	}
+	w[i%positionBlock] = off
+	if p.shared {
+		p.bases, p.shared = slices.Clone(p.bases), false
+	}
+	p.bases[i/positionBlock] = wideMark | uint64(len(p.wide))
+	p.wide = append(p.wide, w)
+	p.deltas = append(p.deltas, 0)
+}
+
+// cut drops all but the first n offsets.
+func (p *positions) cut(n int) {
+	if n < len(p.deltas) {
+		p.deltas = p.deltas[:n:n]
+		p.bases = slices.Clone(p.bases[:(n+positionBlock-1)/positionBlock])
+	}
+}
+
+// grow makes room for n offsets in all.
+func (p *positions) grow(n int) {
+	if n > cap(p.deltas) {
+		p.deltas = append(make([]uint16, 0, n), p.deltas...)
+		p.bases = append(make([]uint64, 0, n/positionBlock+1), p.bases...)
+	}
+}
+
+func (p *positions) equal(q *positions) bool {
+	if p.len() != q.len() {
+		return false
+	}
+	for i := range p.deltas {
+		if p.at(i) != q.at(i) {
+			return false
+		}
+	}
+	return true
+}

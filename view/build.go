@@ -1,0 +1,501 @@
+package view
+
+import (
+	"context"
+	"encoding/binary"
+	"math/bits"
+	"slices"
+	"sort"
+	"sync"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+// A builder makes views of some files, each with more of their entries than the one before.
+type builder struct {
+	growingColumns
+
+	mu      sync.Mutex // held while a view is made
+	latest  *View
+	options Options
+
+	files   []*growingFile
+	runs    []run
+	parsers []map[bool]*parser
+	numbers map[*parser]*numbers
+
+	metas     []Meta
+	metaOf    map[Meta]uint16
+	messages  []string
+	messageOf map[string]uint32
+	shapes    []Shape
+	shapeOf   map[string]uint16
+	resources []resource
+	traces    traces
+	traceAt   []uint32 // a hash table of the indices of traces
+
+	late    bool   // a parent has a larger number than its child
+	fresh   []want // of what was taken in since the last join
+	waiting wants  // what was not there yet
+	halves  []Row  // spans that began in an earlier file
+	first   map[Row]Row
+	last    map[Row]Row
+}
+
+// A run is rows whose entries follow each other in one file, those that are folded apart.
+type run struct {
+	row  Row
+	file int
+}
+
+// A resource is the row of one, and the service that it names.
+type resource struct {
+	row     Row
+	service string
+}
+
+// A growingFile is a file and which of its entries are folded into rows of others.
+type growingFile struct {
+	*source
+
+	n      uint32   // entries that were taken in
+	folded []uint64 // a bit an entry
+	before []uint32 // how many are folded before each word of it
+	count  uint32   // how many are folded
+	runs   []fileRun
+	shapes []uint16 // of entries
+	damage error
+}
+
+// A fileRun is a run in its file: how many entries before it are not folded.
+type fileRun struct {
+	visible uint32
+	row     Row
+}
+
+// numbers translate those of a parser.
+type numbers struct {
+	metas, shapes []uint16
+	messages      []uint32
+	hasMeta       []bool
+}
+
+const noRow = Row(1<<32 - 1)
+
+func newBuilder(files []*format.File, o *Options) *builder {
+	b := &builder{
+		options: *o, numbers: make(map[*parser]*numbers),
+		metaOf: make(map[Meta]uint16), messages: []string{""}, messageOf: map[string]uint32{"": 0},
+		shapeOf: make(map[string]uint16), traceAt: make([]uint32, 1<<10),
+		resources: make([]resource, 1), first: make(map[Row]Row), last: make(map[Row]Row),
+	}
+	b.traces.add([16]byte{})
+	for _, f := range files {
+		b.files = append(b.files, &growingFile{source: newSource(f)})
+	}
+	return b
+}
+
+// isFolded reports whether entry id has no row of its own.
+func (f *growingFile) isFolded(id uint32) bool { return f.folded[id/64]>>(id%64)&1 != 0 }
+
+// visible returns how many entries before id have rows of their own.
+func (f *growingFile) visible(id uint32) uint32 {
+	w := f.folded[id/64] & (1<<(id%64) - 1)
+	return id - f.before[id/64] - uint32(bits.OnesCount64(w))
+}
+
+// row returns the row of entry id, which is not folded.
+func (f *growingFile) row(id uint32) Row {
+	if id == 0 {
+		return 0
+	}
+	n := f.visible(id)
+	r := &f.runs[len(f.runs)-1]
+	if n < r.visible {
+		i := sort.Search(len(f.runs), func(i int) bool { return f.runs[i].visible > n })
+		r = &f.runs[i-1]
+	}
+	return r.row + Row(n-r.visible)
+}
+
+// fold notes that entry id, the latest, has no row of its own.
+func (f *growingFile) fold(id uint32) {
+	f.folded[id/64] |= 1 << (id % 64)
+	f.count++
+}
+
+// run reads the entries from those that were taken in up to limits[i] of each file.
+func (b *builder) run(ctx context.Context, limits []uint32) error {
+	p := &pass{ctx: ctx, until: limits, take: b.take}
+	total := uint64(0)
+	for i, f := range b.files {
+		p.sources = append(p.sources, f.source)
+		p.next = append(p.next, f.n)
+		more := int(limits[i] - f.n)
+		total += uint64(more)
+		if f.n == 0 {
+			f.folded, f.before = make([]uint64, 0, more/64+1), make([]uint32, 0, more/64+1)
+			f.shapes = make([]uint16, 0, more)
+		}
+	}
+	for n := workersFor(total, b.options.Workers); len(b.parsers) < n; {
+		b.parsers = append(b.parsers, make(map[bool]*parser))
+	}
+	n := workersFor(total, b.options.Workers)
+	return p.run(b.parsers[:n])
+}
+
+// take takes in a chunk.
+func (b *builder) take(c *chunk) error {
+	f := b.files[c.file]
+	if f.damage != nil || f.n != c.first {
+		return nil // behind damage
+	}
+	m := b.numbersOf(c)
+	for len(f.folded) < int(c.last)/64+1 {
+		f.folded, f.before = append(f.folded, 0), append(f.before, 0)
+	}
+	if len(f.runs) == 0 || f.runs[len(f.runs)-1].row+Row(f.visibleEnd()-f.runs[len(f.runs)-1].visible) != Row(b.n) {
+		f.runs = append(f.runs, fileRun{f.visibleEnd(), Row(b.n)})
+		b.runs = append(b.runs, run{Row(b.n), c.file})
+	}
+	t := taker{builder: b, file: f, chunk: c, numbers: m}
+	for i := range c.records {
+		t.record(&c.records[i], c.first+uint32(i))
+	}
+	f.n = c.first + uint32(len(c.records))
+	f.damage = c.err
+	return nil
+}
+
+// visibleEnd is visible of the entry that comes next.
+func (f *growingFile) visibleEnd() uint32 { return f.n - f.count }
+
+// A taker takes in the records of a chunk.
+type taker struct {
+	*builder
+
+	file    *growingFile
+	chunk   *chunk
+	numbers *numbers
+
+	traces, wants, names, places int // of the chunk that were used
+}
+
+// numbersOf returns the numbers of the chunk's parser, with those that are new.
+func (b *builder) numbersOf(c *chunk) *numbers {
+	m := b.numbers[c.parser]
+	if m == nil {
+		m = new(numbers)
+		b.numbers[c.parser] = m
+	}
+	for _, text := range c.metas[len(m.metas):] {
+		m.metas = append(m.metas, b.metaNumber(placeOf([]byte(text))))
+	}
+	for _, s := range c.shapes[len(m.shapes):] {
+		m.shapes = append(m.shapes, b.shapeNumber(s))
+	}
+	for _, text := range c.messages[len(m.messages):] {
+		m.messages = append(m.messages, b.messageNumber(text))
+	}
+	return m
+}
+
+func (b *builder) metaNumber(m Meta) uint16 {
+	n, ok := b.metaOf[m]
+	if !ok {
+		if len(b.metas) >= unknown {
+			return unknown
+		}
+		n = uint16(len(b.metas))
+		b.metas = append(b.metas, m)
+		b.metaOf[m] = n
+	}
+	return n
+}
+
+func (b *builder) messageNumber(text string) uint32 {
+	n, ok := b.messageOf[text]
+	if !ok {
+		if len(b.messages) >= maxMessages {
+			return unknownText
+		}
+		n = uint32(len(b.messages))
+		b.messages = append(b.messages, text)
+		b.messageOf[text] = n
+	}
+	return n
+}
+
+func (b *builder) shapeNumber(s *shape) uint16 {
+	n, ok := b.shapeOf[string(s.names)]
+	if !ok {
+		if len(b.shapes) >= unknown {
+			return unknown
+		}
+		n = uint16(len(b.shapes))
+		all := make([]string, len(s.path))
+		for i, k := range s.path {
+			all[i] = nameIn(k.name)
+		}
+		b.shapes = append(b.shapes, all)
+		b.shapeOf[string(s.names)] = n
+	}
+	return n
+}
+
+// traceNumber returns the index of a trace, 0 of the zero one.
+func (b *builder) traceNumber(id [16]byte) uint32 {
+	if id == [16]byte{} {
+		return 0
+	}
+	if b.traces.n*4 > len(b.traceAt)*3 {
+		b.traceAt = make([]uint32, 2*len(b.traceAt))
+		for i := 1; i < b.traces.n; i++ {
+			*b.traceSlot(b.traces.at(uint32(i))) = uint32(i)
+		}
+	}
+	slot := b.traceSlot(id)
+	if *slot == 0 {
+		*slot = uint32(b.traces.n)
+		b.traces.add(id)
+	}
+	return *slot
+}
+
+// traceSlot returns where in traceAt the index of a trace is or belongs.
+func (b *builder) traceSlot(id [16]byte) *uint32 {
+	mask := uint64(len(b.traceAt) - 1)
+	h := (binary.LittleEndian.Uint64(id[:]) ^ binary.LittleEndian.Uint64(id[8:])*0x9e3779b97f4a7c15) * 0xff51afd7ed558ccd
+	for i := h >> 20 & mask; ; i = (i + 1) & mask {
+		if t := b.traceAt[i]; t == 0 || b.traces.at(t) == id {
+			return &b.traceAt[i]
+		}
+	}
+}
+
+// record takes in entry id.
+func (t *taker) record(r *record, id uint32) {
+	f := t.file
+	if id%64 == 0 {
+		f.before[id/64] = f.count
+	}
+	shape := r.shape
+	if shape != unknown {
+		shape = t.numbers.shapes[shape]
+	}
+	f.shapes = append(f.shapes, shape)
+	var name string
+	if r.flags&recordRenames != 0 {
+		name = t.chunk.names[t.names]
+		t.names++
+	}
+	var at place
+	if r.flags&recordPlaces != 0 {
+		at = t.chunk.places[t.places]
+		t.places++
+	}
+	if id == 0 && f != t.files[0] {
+		f.fold(id) // there is one root
+		return
+	}
+	parent := Row(0)
+	if id > 0 {
+		if f.isFolded(r.parent) && r.parent > 0 {
+			parent = t.unfolded(r.parent, id)
+		} else {
+			parent = f.row(r.parent)
+		}
+		if first, half := t.first[parent]; half && len(t.first) > 0 && r.flags&recordIsEnd == 0 {
+			parent = first
+		}
+	}
+	if r.flags&recordIsEnd != 0 {
+		if !f.isFolded(r.parent) && r.parent > 0 && (t.flags(parent).Role() == RoleSpan || t.isHalf(parent)) {
+			f.fold(id)
+			t.endSpan(parent, r, id, name, at)
+			return
+		}
+		if r.flags&recordIsMarked != 0 {
+			r.flags |= uint32(RoleEvent)
+		}
+	}
+	row, b, s, i := t.add()
+	trace, resource := uint32(0), uint16(0)
+	if id > 0 {
+		trace, resource = t.trace(parent), t.resource(parent)
+	}
+	if r.flags&recordTraces != 0 {
+		trace = t.traceNumber(t.chunk.traces[t.traces])
+		t.traces++
+	}
+	role := Role(r.flags & roleBits)
+	if role == RoleResource {
+		resource = t.resourceNumber(row)
+	}
+	if r.flags&recordWants != 0 {
+		t.fresh = append(t.fresh, want{row: row, span: t.chunk.wants[t.wants]})
+		t.wants++
+	}
+	if role == RoleSpan && r.flags&flagContinued != 0 && r.flags&recordHasTook == 0 && len(t.files) > 1 {
+		t.halves = append(t.halves, row)
+	}
+	text := r.text
+	if r.flags&flagMessage != 0 && text != unknownText {
+		text = t.numbers.messages[text]
+	}
+	meta := r.meta
+	if meta != unknown {
+		meta = t.numbers.metas[meta]
+	}
+	b.start[i], b.trace[i], b.text[i], b.resource[i] = t.corrected(r.start, f, resource), trace, text, resource
+	t.setID(i, id)
+	s.duration[i], s.parent[i], s.flags[i], s.meta[i] = r.duration, uint32(parent), uint16(r.flags), meta
+}
+
+// unfolded returns the row that the folded entry id is part of, for an entry below it.
+func (t *taker) unfolded(id, below uint32) Row {
+	for id > 0 && t.file.isFolded(id) {
+		if id >= t.chunk.first && id < below {
+			id = t.chunk.records[id-t.chunk.first].parent
+		} else {
+			id = t.file.file.Parent(id)
+		}
+	}
+	return t.file.row(id)
+}
+
+func (b *builder) isHalf(r Row) bool {
+	_, half := b.first[r]
+	return half
+}
+
+// resourceNumber returns the number of the resource at row.
+func (b *builder) resourceNumber(row Row) uint16 {
+	if len(b.resources) >= unknown {
+		return unknown
+	}
+	b.resources = append(b.resources, resource{row: row})
+	return uint16(len(b.resources) - 1)
+}
+
+// endSpan folds the end of a span, entry id, into its row.
+func (b *builder) endSpan(row Row, r *record, id uint32, name string, at place) {
+	s, i := b.change(row)
+	flags, meta := s.flags[i], s.meta[i]
+	if s.end[i] != 0 {
+		// Only the last end counts: begin again.
+		flags, meta = b.began(row)
+	}
+	flags, meta = b.folded(flags, meta, r, name, at)
+	s.flags[i], s.meta[i], s.duration[i], s.end[i] = flags, meta, r.duration, id
+	if first, half := b.first[row]; half {
+		b.join(first, row)
+	}
+}
+
+// folded returns the flags and the meta of a span with what its end says.
+func (b *builder) folded(flags, meta uint16, r *record, name string, at place) (uint16, uint16) {
+	if r.flags&recordHasStatus != 0 {
+		if Flags(r.flags).Status() != StatusError {
+			flags = flags&^levelBits | uint16(format.LevelInfo)<<levelShift
+		}
+		flags = flags&^statusBits | uint16(r.flags)&statusBits
+	}
+	if Flags(r.flags).Level() == format.LevelError {
+		flags = flags&^levelBits | uint16(format.LevelError)<<levelShift
+	}
+	if r.flags&recordHasKind != 0 {
+		flags = flags&^kindBits | uint16(r.flags)&kindBits
+	}
+	if r.flags&flagContinued != 0 {
+		flags |= flagContinued
+	}
+	flags &^= flagOpen
+	if r.duration == noTook {
+		flags |= flagOpen
+	}
+	if meta != unknown && r.flags&(recordRenames|recordPlaces) != 0 {
+		m := b.metas[meta]
+		if r.flags&recordRenames != 0 {
+			m.Name = name
+		}
+		if at.module.Valid {
+			m.module = at.module
+		}
+		if at.file.Valid {
+			m.file = at.file
+		}
+		if at.line.Valid {
+			m.line = at.line
+		}
+		meta = b.metaNumber(m)
+	}
+	return flags, meta
+}
+
+// began returns what the flags and the meta of a row were without its end.
+func (b *builder) began(row Row) (flags, meta uint16) {
+	f := b.fileOf(row)
+	old := b.flags(row)
+	e, err := f.file.Entry(b.id(row))
+	if err != nil {
+		return uint16(old), b.meta(row)
+	}
+	var c chunk
+	newParser(false).parseEntry(&c, e, b.id(row))
+	return uint16(c.records[0].flags) | uint16(old)&flagMissing, b.metaNumber(metaOfEntry(e))
+}
+
+// fileOf returns the file of a row.
+func (b *builder) fileOf(r Row) *growingFile {
+	i := sort.Search(len(b.runs), func(i int) bool { return b.runs[i].row > r })
+	return b.files[b.runs[i-1].file]
+}
+
+// corrected returns a time by the clock of its file and service.
+func (b *builder) corrected(start int64, f *growingFile, resource uint16) int64 {
+	if b.options.Clock == nil || start == noTime {
+		return start
+	}
+	return start + int64(b.options.Clock(f.file, b.serviceOf(resource)))
+}
+
+// serviceOf returns the service of a resource.
+func (b *builder) serviceOf(n uint16) string {
+	if n == 0 || n == unknown {
+		return ""
+	}
+	r := &b.resources[n]
+	if r.service == "" {
+		f := b.fileOf(r.row)
+		if e, err := f.file.Entry(b.id(r.row)); err == nil {
+			r.service = serviceIn(e)
+		}
+	}
+	return r.service
+}
+
+// view returns what there is as a View.
+func (b *builder) view() *View {
+	for i := range b.resources[1:] {
+		b.serviceOf(uint16(i + 1))
+	}
+	v := &View{
+		columns: b.share(), builder: b, runs: slices.Clone(b.runs), metas: b.metas[:len(b.metas):len(b.metas)],
+		messages: b.messages[:len(b.messages):len(b.messages)], shapes: b.shapes[:len(b.shapes):len(b.shapes)],
+		traces: b.traces.share(), resources: slices.Clone(b.resources), late: b.late,
+	}
+	for _, f := range b.files {
+		v.files = append(v.files, fileView{source: f.source, n: f.n, shapes: f.shapes[:len(f.shapes):len(f.shapes)], damage: f.damage})
+	}
+	if len(b.last) > 0 {
+		v.last = make(map[Row]Row, len(b.last))
+		for first, last := range b.last {
+			v.last[first] = last
+		}
+	}
+	b.latest = v
+	return v
+}

@@ -1,0 +1,146 @@
+package view
+
+import (
+	"math"
+	"slices"
+)
+
+// blockRows is how many rows a block has.
+const blockRows = 1 << 12
+
+// A block is rows whose numbers follow each other: what never changes of them. Of the last
+// block of a view only the rows that the view has may be looked at: others may be added to it.
+type block struct {
+	start    [blockRows]int64
+	id       [blockRows]uint16 // of the entry in its file, from idBlock.base on
+	trace    [blockRows]uint32
+	text     [blockRows]uint32
+	resource [blockRows]uint16
+}
+
+// An idBlock says what the ids of a block mean. It is apart from the block, which fills whole
+// pages without it.
+type idBlock struct {
+	base uint32
+	ids  *[blockRows]uint32 // in place of those in the block, if one is far from base
+}
+
+// A state is what later entries can change of the rows of a block. A view that others have
+// seen has its own.
+type state struct {
+	duration [blockRows]int64
+	parent   [blockRows]uint32
+	end      [blockRows]uint32 // the entry that ends it, 0 for none
+	flags    [blockRows]uint16
+	meta     [blockRows]uint16
+}
+
+// columns are all the rows of a view.
+type columns struct {
+	blocks []*block
+	ids    []idBlock
+	states []*state
+	n      uint32
+}
+
+func (c *columns) flags(r Row) Flags     { return Flags(c.states[r/blockRows].flags[r%blockRows]) }
+func (c *columns) parent(r Row) Row      { return Row(c.states[r/blockRows].parent[r%blockRows]) }
+func (c *columns) duration(r Row) int64  { return c.states[r/blockRows].duration[r%blockRows] }
+func (c *columns) end(r Row) uint32      { return c.states[r/blockRows].end[r%blockRows] }
+func (c *columns) meta(r Row) uint16     { return c.states[r/blockRows].meta[r%blockRows] }
+func (c *columns) start(r Row) int64     { return c.blocks[r/blockRows].start[r%blockRows] }
+func (c *columns) trace(r Row) uint32    { return c.blocks[r/blockRows].trace[r%blockRows] }
+func (c *columns) text(r Row) uint32     { return c.blocks[r/blockRows].text[r%blockRows] }
+func (c *columns) resource(r Row) uint16 { return c.blocks[r/blockRows].resource[r%blockRows] }
+
+func (c *columns) id(r Row) uint32 {
+	b := &c.ids[r/blockRows]
+	if b.ids != nil {
+		return b.ids[r%blockRows]
+	}
+	return b.base + uint32(c.blocks[r/blockRows].id[r%blockRows])
+}
+
+// A builder's columns grow and change. Rows before shared were seen by others: their states
+// are copied before they change, once, which owned says of each block.
+type growingColumns struct {
+	columns
+
+	shared uint32
+	owned  []bool
+}
+
+// add adds a row.
+func (c *growingColumns) add() (r Row, b *block, s *state, i uint32) {
+	r = Row(c.n)
+	if c.n%blockRows == 0 {
+		c.blocks, c.states = append(c.blocks, new(block)), append(c.states, new(state))
+		c.ids, c.owned = append(c.ids, idBlock{}), append(c.owned, true)
+	}
+	c.n++
+	return r, c.blocks[r/blockRows], c.states[r/blockRows], uint32(r) % blockRows
+}
+
+// setID sets the id of row i of the last block.
+func (c *growingColumns) setID(i, id uint32) {
+	last := len(c.blocks) - 1
+	b, x := c.blocks[last], &c.ids[last]
+	if i == 0 {
+		x.base = id
+	}
+	if x.ids == nil && id-x.base > math.MaxUint16 { // or before base
+		x.ids = new([blockRows]uint32)
+		for k := range i {
+			x.ids[k] = x.base + uint32(b.id[k])
+		}
+	}
+	if x.ids != nil {
+		x.ids[i] = id
+	} else {
+		b.id[i] = uint16(id - x.base)
+	}
+}
+
+// change returns the state of row r to change it.
+func (c *growingColumns) change(r Row) (s *state, i uint32) {
+	k := r / blockRows
+	if uint32(r) < c.shared && !c.owned[k] {
+		s := *c.states[k]
+		c.states[k] = &s
+		c.owned[k] = true
+	}
+	return c.states[k], uint32(r) % blockRows
+}
+
+// share returns columns for others to see.
+func (c *growingColumns) share() columns {
+	c.shared = c.n
+	clear(c.owned)
+	s := columns{blocks: c.blocks[:len(c.blocks):len(c.blocks)], ids: slices.Clone(c.ids), states: slices.Clone(c.states), n: c.n}
+	return s
+}
+
+// reserve makes room for n rows more in the lists of blocks.
+func (c *growingColumns) reserve(n int) {
+	blocks := n/blockRows + 1
+	c.blocks, c.states, c.owned = slices.Grow(c.blocks, blocks), slices.Grow(c.states, blocks), slices.Grow(c.owned, blocks)
+}
+
+// traces are the ids of traces by their numbers.
+type traces struct {
+	blocks []*[blockRows][16]byte
+	n      int
+}
+
+func (t *traces) at(i uint32) [16]byte { return t.blocks[i/blockRows][i%blockRows] }
+
+func (t *traces) add(id [16]byte) {
+	if t.n%blockRows == 0 {
+		t.blocks = append(t.blocks, new([blockRows][16]byte))
+	}
+	t.blocks[t.n/blockRows][t.n%blockRows] = id
+	t.n++
+}
+
+// share returns traces for others to see.
+func (t *traces) share() traces { return traces{t.blocks[:len(t.blocks):len(t.blocks)], t.n} }

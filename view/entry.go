@@ -1,0 +1,167 @@
+package view
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/jsontext"
+)
+
+// Entry returns the entry of row r as it is in the view. The caller owns it. Its parent is a
+// row. Of a span it has the later values of its end and the trace id, and the parent's span
+// id only if the parent is not there. Of a log record it has the ids of its span.
+func (v *View) Entry(r Row) (*format.TraceEntry, error) {
+	f := v.files[v.fileOf(r)].file
+	e, err := f.Entry(v.id(r))
+	if err != nil {
+		return nil, err
+	}
+	from := r
+	if last, ok := v.last[r]; ok && v.end(last) != 0 {
+		from = last
+	}
+	if id := v.end(from); id != 0 {
+		end, err := v.files[v.fileOf(from)].file.Entry(id)
+		if err != nil {
+			return nil, err
+		}
+		fold(e, end)
+	}
+	parent := v.parent(r)
+	e.Parent = uint32(parent)
+	role := v.Role(r)
+	v.correct(r, e)
+	if role != RoleSpan && role != RoleLog {
+		return e, nil
+	}
+	trace := v.TraceID(r)
+	if role == RoleSpan && v.Role(parent) == RoleSpan && v.trace(parent) == v.trace(r) {
+		// Whatever order they were written in: the parent says it now.
+		if up, ok := e.Attribute(format.AttrParentSpanID); ok {
+			id, err := v.attributeID(parent, format.AttrSpanID)
+			if err != nil {
+				return nil, err
+			}
+			if up.Text() == hex.EncodeToString(id[:]) {
+				e.Attributes = slices.DeleteFunc(e.Attributes, func(a format.Attribute) bool {
+					return a.Name == format.AttrParentSpanID && a.Value.Text() == up.Text()
+				})
+			}
+		}
+	}
+	addMissing(e, format.AttrTraceID, trace[:])
+	if _, has := e.Attribute(format.AttrSpanID); role == RoleLog && !has {
+		ref := v.Ref(r)
+		addMissing(e, format.AttrSpanID, ref.SpanID[:])
+	}
+	if f.Version() == format.V2 {
+		format.SortAttributes(e.Attributes)
+	}
+	return e, nil
+}
+
+// correct sets the time of an entry by the clock of the view.
+func (v *View) correct(r Row, e *format.TraceEntry) {
+	if v.builder.options.Clock == nil || v.start(r) == noTime {
+		return
+	}
+	for i := range e.Attributes {
+		if e.Attributes[i].Name == format.AttrTime {
+			e.Attributes[i].Value = format.I64Value(v.start(r))
+			if v.start(r) >= 0 {
+				e.Attributes[i].Value = format.U64Value(uint64(v.start(r)))
+			}
+			return
+		}
+	}
+}
+
+func addMissing(e *format.TraceEntry, name string, id []byte) {
+	if _, has := e.Attribute(name); !has && slices.ContainsFunc(id, func(c byte) bool { return c != 0 }) {
+		e.Attributes = append(e.Attributes, format.Attribute{Name: name, Value: format.StringValue(hex.EncodeToString(id))})
+	}
+}
+
+// statusError is the status code of a span that failed.
+const statusError = "ERROR"
+
+// fold puts what end says into its span e.
+func fold(e, end *format.TraceEntry) {
+	if end.Message.Valid {
+		e.Metadata.Name = end.Message.Value
+	}
+	if status, ok := end.Attribute(format.AttrStatusCode); ok {
+		// The status is one thing: nothing of an earlier one stays.
+		if status.Text() != statusError {
+			e.Metadata.Level = format.LevelInfo
+		}
+		e.Attributes = slices.DeleteFunc(e.Attributes, func(a format.Attribute) bool { return a.Name == format.AttrStatusDescription })
+	}
+	if end.Metadata.Level == format.LevelError {
+		e.Metadata.Level = format.LevelError
+	}
+	if m := &end.Metadata; m.File.Valid {
+		e.Metadata.File = m.File
+	}
+	if m := &end.Metadata; m.Line.Valid {
+		e.Metadata.Line = m.Line
+	}
+	if m := &end.Metadata; m.ModulePath.Valid {
+		e.Metadata.ModulePath = m.ModulePath
+	}
+	foldAttributes(e, end)
+}
+
+// foldAttributes puts the attributes of end in place of those of the same names.
+func foldAttributes(e, end *format.TraceEntry) {
+	later := make(map[string]bool, len(end.Attributes))
+	for _, a := range end.Attributes {
+		later[a.Name] = true
+	}
+	// The marks are of the attributes beside them: one that has another value
+	// now has other marks, too.
+	marks := make(map[string]format.Value)
+	for _, mark := range marksOfNames {
+		old, _ := e.Attribute(mark)
+		now, _ := end.Attribute(mark)
+		names := slices.DeleteFunc(markedNames(old), func(s string) bool { return later[s] })
+		if names = append(names, markedNames(now)...); len(names) > 0 {
+			marks[mark] = format.StringValue(string(jsontext.AppendStrings(nil, names)))
+		}
+	}
+	at := make(map[string]int, len(e.Attributes))
+	for i, a := range slices.Backward(e.Attributes) {
+		at[a.Name] = i // the first of its name
+	}
+	for _, a := range end.Attributes {
+		switch a.Name {
+		case format.AttrJSON, format.AttrAnyValue, format.AttrDurations, format.AttrSpanID:
+			continue
+		}
+		if i, ok := at[a.Name]; ok {
+			e.Attributes[i].Value = a.Value
+		} else {
+			at[a.Name] = len(e.Attributes)
+			e.Attributes = append(e.Attributes, a)
+		}
+	}
+	e.Attributes = slices.DeleteFunc(e.Attributes, func(a format.Attribute) bool { return slices.Contains(marksOfNames, a.Name) })
+	for _, mark := range marksOfNames {
+		if m, ok := marks[mark]; ok {
+			e.Attributes = append(e.Attributes, format.Attribute{Name: mark, Value: m})
+		}
+	}
+}
+
+// marksOfNames are the attributes that name others.
+var marksOfNames = []string{format.AttrJSON, format.AttrAnyValue, format.AttrDurations}
+
+func markedNames(v format.Value) []string {
+	var names []string
+	if v.Kind() > format.KindBytes || json.Unmarshal([]byte(v.Text()), &names) != nil {
+		return nil
+	}
+	return names
+}

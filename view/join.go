@@ -1,0 +1,342 @@
+package view
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+// A want is a row that names a span: its parent, the span of a log record, or itself, whose
+// first half is wanted.
+type want struct {
+	span uint64
+	row  Row
+	half bool
+}
+
+// wants find the rows of spans that are wanted, by their trace and id.
+type wants struct {
+	all   []want
+	next  []int32 // of those that want the same span, -1 at the end
+	slots []wantSlot
+	used  int
+	seen  [1 << 10]uint64 // bits of the low halves of ids
+}
+
+// A wantSlot is a span that is wanted.
+type wantSlot struct {
+	span  uint64
+	trace uint32
+	first int32 // of wants.all, plus 1; 0: the slot is free
+	found []Row
+}
+
+func wantHash(trace, low uint32) uint64 {
+	return (uint64(trace)<<32 | uint64(low)) * 0x9e3779b97f4a7c15 >> 17
+}
+
+// add adds a want of a span of that trace.
+func (w *wants) add(x want, trace uint32) {
+	if 2*w.used >= len(w.slots) {
+		old := w.slots
+		w.slots = make([]wantSlot, max(64, 2*len(old)))
+		for _, s := range old {
+			if s.first != 0 {
+				*w.slot(s.trace, s.span) = s
+			}
+		}
+	}
+	s := w.slot(trace, x.span)
+	if s.first == 0 {
+		w.used++
+		s.trace, s.span = trace, x.span
+	}
+	w.all, w.next = append(w.all, x), append(w.next, s.first-1)
+	s.first = int32(len(w.all))
+	low := uint32(x.span) & 0xffff
+	w.seen[low/64] |= 1 << (low % 64)
+}
+
+func (w *wants) slot(trace uint32, span uint64) *wantSlot {
+	mask := uint64(len(w.slots) - 1)
+	for i := wantHash(trace, uint32(span)) & mask; ; i = (i + 1) & mask {
+		if s := &w.slots[i]; s.first == 0 || s.trace == trace && s.span == span {
+			return s
+		}
+	}
+}
+
+// look notes the rows from one up to another that are spans which are wanted.
+func (b *builder) look(w *wants, from, to uint32) error {
+	if len(w.all) == 0 {
+		return nil
+	}
+	mask := uint64(len(w.slots) - 1)
+	for r := from; r < to; r++ {
+		k, i := r/blockRows, r%blockRows
+		low := b.blocks[k].text[i]
+		if w.seen[low&0xffff/64]>>(low%64)&1 == 0 {
+			continue
+		}
+		if Flags(b.states[k].flags[i]).Role() != RoleSpan {
+			continue
+		}
+		trace := b.blocks[k].trace[i]
+		for at := wantHash(trace, low) & mask; w.slots[at].first != 0; at = (at + 1) & mask {
+			s := &w.slots[at]
+			if s.trace != trace || uint32(s.span) != low {
+				continue
+			}
+			id, err := b.spanID(Row(r))
+			if err != nil {
+				return err
+			}
+			if id == s.span {
+				s.found = append(s.found, Row(r))
+			}
+		}
+	}
+	return nil
+}
+
+// spanID returns the id of the span at row r.
+func (b *builder) spanID(r Row) (uint64, error) {
+	v, _, err := b.fileOf(r).file.Attribute(b.id(r), format.AttrSpanID)
+	if err != nil || len(v.Text()) != 16 {
+		return 0, err
+	}
+	id, _ := hexDigits([]byte(v.Text()))
+	return id, nil
+}
+
+// best returns which of the spans that were found the row wants: the first of its own file,
+// else the first.
+func (b *builder) best(x want, found []Row) Row {
+	best, own := noRow, b.fileOf(x.row)
+	for _, r := range found {
+		switch {
+		case x.half:
+			if b.fileOf(r) == own {
+				continue
+			}
+			if b.startsSpan(r) && (best == noRow || !b.startsSpan(best)) || best == noRow && r < x.row {
+				best = r
+			}
+		case b.fileOf(r) == own:
+			return r
+		case best == noRow:
+			best = r
+		}
+	}
+	return best
+}
+
+// startsSpan reports whether the span at row r did not begin in an earlier file.
+func (b *builder) startsSpan(r Row) bool { return !b.flags(r).Continued() }
+
+// hang puts the rows that were taken in since row was below the spans that they name, and
+// those before it that have waited for a span which is there now.
+func (b *builder) hang(was uint32) error {
+	for _, h := range b.halves {
+		id, err := b.spanID(h)
+		if err != nil {
+			return err
+		}
+		b.fresh = append(b.fresh, want{row: h, span: id, half: true})
+	}
+	b.halves = nil
+	var fresh wants
+	for _, x := range b.fresh {
+		fresh.add(x, b.trace(x.row))
+	}
+	if err := b.look(&b.waiting, was, b.n); err != nil {
+		return err
+	}
+	if err := b.look(&fresh, 0, b.n); err != nil {
+		return err
+	}
+	var moves []move
+	for _, w := range []*wants{&b.waiting, &fresh} {
+		for i := range w.slots {
+			s := &w.slots[i]
+			if s.first == 0 || len(s.found) == 0 {
+				continue
+			}
+			for at := s.first - 1; at >= 0; at = w.next[at] {
+				x := w.all[at]
+				if to := b.best(x, s.found); to != noRow && to != x.row {
+					moves = append(moves, move{x, to})
+				}
+			}
+		}
+	}
+	slices.SortFunc(moves, func(x, y move) int { return cmp.Compare(x.row, y.row) })
+	b.keepWaiting(&fresh)
+	b.fresh = nil
+	b.moveAll(append(b.joinHalves(moves), moves...))
+	return nil
+}
+
+// A move puts a row below another one.
+type move struct {
+	want
+
+	to Row
+}
+
+// keepWaiting keeps the wants of which nothing was found, and marks their rows.
+func (b *builder) keepWaiting(fresh *wants) {
+	found := false
+	for i := range b.waiting.slots {
+		found = found || len(b.waiting.slots[i].found) > 0
+	}
+	old := []*wants{fresh}
+	if found {
+		// Few are ever found late: a new table is the least work.
+		w := b.waiting
+		b.waiting = wants{}
+		old = append(old, &w)
+	}
+	for _, w := range old {
+		for i := range w.slots {
+			s := &w.slots[i]
+			for at := s.first - 1; at >= 0; at = w.next[at] {
+				x := w.all[at]
+				if b.best(x, s.found) != noRow {
+					if b.flags(x.row).Missing() {
+						st, i := b.change(x.row)
+						st.flags[i] &^= flagMissing
+					}
+					continue
+				}
+				b.waiting.add(x, s.trace)
+				if !x.half && x.span != 0 && s.trace != 0 && b.flags(b.parent(x.row)).Role() != RoleSpan && !b.flags(x.row).Missing() {
+					st, i := b.change(x.row)
+					st.flags[i] |= flagMissing
+				}
+			}
+		}
+	}
+}
+
+// joinHalves makes each later half of a span part of the first one. It returns the moves of
+// what hangs below a later half.
+func (b *builder) joinHalves(moves []move) (below []move) {
+	joined := false
+	for _, m := range moves {
+		if !m.half {
+			continue
+		}
+		first := m.to
+		if up, half := b.first[first]; half {
+			first = up
+		}
+		if first == m.row {
+			continue
+		}
+		b.first[m.row] = first
+		s, i := b.change(m.row)
+		s.flags[i] = s.flags[i]&^roleBits | uint16(RoleFolded)
+		b.join(first, m.row)
+		joined = true
+	}
+	for r := Row(1); joined && r < Row(b.n); r++ {
+		if first, half := b.first[b.parent(r)]; half {
+			below = append(below, move{want{row: r}, first})
+		}
+	}
+	return below
+}
+
+// join gives the first half of a span what its later half says of its end.
+func (b *builder) join(first, half Row) {
+	if last, ok := b.last[first]; ok && b.end(last) != 0 && (b.end(half) == 0 || last > half) {
+		return
+	}
+	b.last[first] = half
+	if b.end(half) == 0 {
+		return
+	}
+	f := b.fileOf(half)
+	e, err := f.file.Entry(b.end(half))
+	if err != nil {
+		return
+	}
+	var c chunk
+	newParser(false).parseEntry(&c, e, b.end(half))
+	r := &c.records[0]
+	name, at := "", place{}
+	if len(c.names) > 0 {
+		name = c.names[0]
+	}
+	if len(c.places) > 0 {
+		at = c.places[0]
+	}
+	flags, meta := b.began(first)
+	flags, meta = b.folded(flags, meta, r, name, at)
+	s, i := b.change(first)
+	s.flags[i], s.meta[i], s.duration[i] = flags, meta, r.duration
+}
+
+func (b *builder) setParent(r, to Row) {
+	s, i := b.change(r)
+	s.parent[i] = uint32(to)
+	b.late = b.late || to > r
+}
+
+// moveAll puts rows below others. Of several moves of one row the last counts.
+func (b *builder) moveAll(moves []move) {
+	moves = slices.DeleteFunc(moves, func(m move) bool {
+		return m.half || m.to == b.parent(m.row) || b.firstOf(m.to) == b.parent(m.row) || b.flags(m.row).Role() == RoleFolded
+	})
+	if len(moves) == 0 {
+		return
+	}
+	slices.SortStableFunc(moves, func(x, y move) int { return cmp.Compare(x.row, y.row) })
+	last := 0
+	for i, m := range moves {
+		if i > 0 && m.row != moves[last].row {
+			last++
+		}
+		moves[last] = m
+	}
+	moves = moves[:last+1]
+	// A row that moves below a later one can close a cycle. So take out those that move, each
+	// with what is below it, and put them back one by one: tops leads from a row up to the top
+	// of the piece that it is in by now.
+	tops := make([]uint32, b.n)
+	for r := range tops {
+		tops[r] = b.states[r/blockRows].parent[r%blockRows]
+	}
+	for _, m := range moves {
+		tops[m.row] = uint32(m.row)
+	}
+	top := func(r Row) Row {
+		at := uint32(r)
+		for tops[at] != at {
+			tops[at] = tops[tops[at]]
+			at = tops[at]
+		}
+		return Row(at)
+	}
+	for _, m := range moves {
+		to := b.firstOf(m.to)
+		if top(to) == m.row {
+			to = b.firstOf(b.parent(m.row))
+		}
+		if top(to) == m.row {
+			to = 0
+		}
+		b.setParent(m.row, to)
+		tops[m.row] = uint32(to)
+	}
+}
+
+// firstOf returns the first half of the span at row r, which can be r.
+func (b *builder) firstOf(r Row) Row {
+	if first, half := b.first[r]; half {
+		return first
+	}
+	return r
+}

@@ -1,0 +1,771 @@
+package view
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"math/bits"
+	"slices"
+	"strings"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/wire"
+)
+
+// A record is what a parser finds in an entry.
+type record struct {
+	start, duration int64
+	parent          uint32 // the entry that it says
+	text            uint32 // of a span the low half of its id; else the number of its message
+	flags           uint32 // Flags, and what follows
+	meta, shape     uint16
+}
+
+// What a record says beside its Flags.
+const (
+	recordIsEnd     = 1 << (16 + iota) // it is the end of a span if its parent is one
+	recordHasStatus                    // or none of OTLP's
+	recordHasKind
+	recordHasTook  // a duration
+	recordRenames  // an end has another name for its span
+	recordPlaces   // an end says where in the source
+	recordIsMarked // it would be an event
+	recordTraces   // it says its trace
+	recordWants    // it says its parent or span
+)
+
+const (
+	noTime = math.MinInt64
+	noTook = -1
+	// unknown is the number of a meta, shape or resource that did not fit into its table.
+	unknown = math.MaxUint16
+	// unknownText is the number of a message that did not.
+	unknownText = math.MaxUint32
+)
+
+// A field is what an attribute means to the view.
+type field uint8
+
+const (
+	fieldNone field = iota
+	fieldTrace
+	fieldSpan
+	fieldParent
+	fieldTime
+	fieldTook
+	fieldKind
+	fieldStatus
+	fieldEvent
+	fieldLink
+	fieldContinued
+)
+
+var fieldOf = map[string]field{
+	format.AttrTraceID: fieldTrace, format.AttrSpanID: fieldSpan, format.AttrParentSpanID: fieldParent,
+	format.AttrTime: fieldTime, format.AttrDuration: fieldTook, format.AttrKind: fieldKind, format.AttrStatusCode: fieldStatus,
+	format.AttrEvent: fieldEvent, format.AttrLinkTraceID: fieldLink, format.AttrContinued: fieldContinued,
+}
+
+// A chunk is a stretch of entries and what is in them.
+type chunk struct {
+	file        int
+	first, last uint32 // entries from first to before last
+	records     []record
+	traces      [][16]byte // of the records that say theirs, in order
+	wants       []uint64   // span ids, likewise
+	names       []string   // of the ends that rename, likewise
+	places      []place    // of the ends that have one, likewise
+	parser      *parser    // whose numbers the records have
+	metas       []string   // of the parser, as many as the records can have
+	messages    []string
+	shapes      []*shape
+	err         error // why there are fewer records than entries
+}
+
+// A place is where in the source an entry comes from.
+type place struct {
+	module, file format.Optional[string]
+	line         format.Optional[uint32]
+}
+
+func (c *chunk) reset(file int, first, last uint32) {
+	c.file, c.first, c.last, c.err = file, first, last, nil
+	c.records, c.traces, c.wants, c.names, c.places = c.records[:0], c.traces[:0], c.wants[:0], c.names[:0], c.places[:0]
+}
+
+// Limits of what one parser remembers. What is beyond is read from the file again.
+const (
+	maxMessages    = 1 << 16
+	maxMessageSize = 4 << 20 // all of them
+	maxTextSize    = 1 << 10 // one
+	maxMetaSize    = 8 << 20
+	maxNodes       = 1 << 16
+	maxNodeSize    = 4 << 20
+)
+
+// A parser turns entries into records. It numbers what many of them share: the head of an
+// entry from its name to its line, the names of its attributes, its message.
+//
+// A parser is not safe for concurrent use.
+type parser struct {
+	columns bool
+
+	metas    []string // encoded
+	metaOf   map[string]uint16
+	metaSize int
+	recent   [1024]struct {
+		meta string
+		id   uint16
+	}
+	last []*shape // by meta: the shape that it had last
+
+	messages      []string
+	messageOf     map[string]uint32
+	messageSize   int
+	recentMessage [1024]struct {
+		text string
+		id   uint32
+	}
+
+	shapes   []*shape
+	root     *node
+	nodes    int
+	nodeSize int
+}
+
+func newParser(columns bool) *parser {
+	return &parser{
+		columns: columns, metaOf: make(map[string]uint16), messageOf: make(map[string]uint32),
+		messages: []string{""}, root: &node{kids: make(map[string]*node)},
+	}
+}
+
+// A shape is the names of the attributes of an entry, in order.
+type shape struct {
+	id     uint16
+	names  []byte  // encoded, one after the other
+	ends   []int32 // of each in names
+	fields []field
+	path   []*node
+}
+
+// A node of the parser's tree of names is reached by the names before it.
+type node struct {
+	name  []byte // encoded
+	field field
+	up    *node
+	kids  map[string]*node
+	last  *node // the kid that was wanted last
+	shape *shape
+}
+
+func (n *node) is(b []byte, p int) bool {
+	return len(n.name) <= len(b)-p && string(b[p:p+len(n.name)]) == string(n.name)
+}
+
+// hash mixes a few bytes of s.
+func hash(s []byte) uint32 {
+	n := len(s)
+	h := uint64(n) * 0x9e3779b97f4a7c15
+	if n >= 8 {
+		h ^= binary.LittleEndian.Uint64(s)
+		h *= 0xff51afd7ed558ccd
+		h ^= h >> 29
+		h += binary.LittleEndian.Uint64(s[n-8:])
+		h ^= binary.LittleEndian.Uint64(s[n/2-4:]) << 1
+	} else {
+		for _, c := range s {
+			h = h*31 + uint64(c)
+		}
+	}
+	return uint32(h * 0xc4ceb9fe1a85ec53 >> 40)
+}
+
+// meta returns the number of the encoded head s.
+func (w *parser) meta(s []byte) uint16 {
+	c := &w.recent[hash(s)%uint32(len(w.recent))]
+	if c.meta == string(s) {
+		return c.id
+	}
+	id, ok := w.metaOf[string(s)]
+	if !ok {
+		if len(w.metas) >= unknown || w.metaSize+len(s) > maxMetaSize {
+			return unknown
+		}
+		id = uint16(len(w.metas))
+		text := string(s)
+		w.metas, w.last = append(w.metas, text), append(w.last, nil)
+		w.metaOf[text] = id
+		w.metaSize += len(text)
+	}
+	c.meta, c.id = w.metas[id], id
+	return id
+}
+
+// message returns the number of a message.
+func (w *parser) message(s []byte) uint32 {
+	if len(s) > maxTextSize {
+		return unknownText
+	}
+	c := &w.recentMessage[hash(s)%uint32(len(w.recentMessage))]
+	if c.id != 0 && c.text == string(s) {
+		return c.id
+	}
+	id, ok := w.messageOf[string(s)]
+	if !ok {
+		if len(w.messages) >= maxMessages || w.messageSize+len(s) > maxMessageSize {
+			return unknownText
+		}
+		id = uint32(len(w.messages))
+		text := string(s)
+		w.messages = append(w.messages, text)
+		w.messageOf[text] = id
+		w.messageSize += len(text)
+	}
+	c.text, c.id = w.messages[id], id
+	return id
+}
+
+// step returns the node behind n for the name at p, which ends at end; nil if there is no
+// room for it.
+func (w *parser) step(n *node, b []byte, p, end int) *node {
+	if k := n.last; k != nil && k.is(b, p) {
+		return k
+	}
+	k, ok := n.kids[string(b[p:end])]
+	if !ok {
+		if w.nodes >= maxNodes || w.nodeSize+end-p > maxNodeSize {
+			return nil
+		}
+		name := bytes.Clone(b[p:end])
+		k = &node{name: name, up: n, field: fieldOf[nameIn(name)]}
+		w.nodes++
+		w.nodeSize += len(name)
+		if n.kids == nil {
+			n.kids = make(map[string]*node)
+		}
+		n.kids[string(name)] = k
+	}
+	n.last = k
+	return k
+}
+
+// nameIn returns the name whose encoding is b.
+func nameIn(b []byte) string {
+	if len(b) == 0 {
+		return ""
+	}
+	return string(wire.TextAt(b, 0, len(b)))
+}
+
+// shapeOf returns the shape whose last name is n.
+func (w *parser) shapeOf(n *node) *shape {
+	if n.shape != nil {
+		return n.shape
+	}
+	s := &shape{id: unknown}
+	for k := n; k != w.root; k = k.up {
+		s.path = append(s.path, k)
+	}
+	slices.Reverse(s.path)
+	for _, k := range s.path {
+		s.names = append(s.names, k.name...)
+		s.ends = append(s.ends, int32(len(s.names)))
+		s.fields = append(s.fields, k.field)
+	}
+	if len(w.shapes) < unknown {
+		s.id = uint16(len(w.shapes))
+		w.shapes = append(w.shapes, s)
+	}
+	n.shape = s
+	return s
+}
+
+// values are what the attributes of an entry say that mean something to the view. Of one that
+// comes twice the first counts.
+type values struct {
+	trace, span, parent, kind, status []byte // nil: not there
+	time, took                        uint64
+	timeKind, tookKind                wire.Kind // KindString: not there, or no number
+	event, link, continued            bool
+	seen                              uint16 // bits of fields
+}
+
+// text returns the text at p, nil if that is another kind of value, and where it ends.
+func text(b []byte, p int) ([]byte, int) {
+	end := wire.SkipValues(b, p, 1)
+	if end > len(b) || b[p] > wire.KindBytes {
+		return nil, end
+	}
+	at := p + 2
+	if b[p+1] >= wire.Tag16 {
+		_, at = wire.Uint32(b, p+1)
+	}
+	return b[at:end:end], end
+}
+
+// number returns the number of up to 64 bits at p, KindString if it is no such number, and
+// where it ends.
+func number(b []byte, p int) (uint64, wire.Kind, int) {
+	end := wire.SkipValues(b, p, 1)
+	if end > len(b) || b[p] != wire.KindU64 && b[p] != wire.KindI64 {
+		return 0, wire.KindString, end
+	}
+	switch b[p+1] {
+	case wire.Tag16:
+		return uint64(binary.LittleEndian.Uint16(b[p+2:])), b[p], end
+	case wire.Tag32:
+		return uint64(binary.LittleEndian.Uint32(b[p+2:])), b[p], end
+	case wire.Tag64:
+		return binary.LittleEndian.Uint64(b[p+2:]), b[p], end
+	}
+	return uint64(b[p+1]), b[p], end
+}
+
+func isTrue(b []byte, p int) bool { return b[p] == wire.KindBool && b[p+1] == 1 }
+
+// value reads the value at p of a field, and returns where it ends, wire.Nowhere if that
+// needs a closer look.
+func (v *values) value(b []byte, p int, f field) int {
+	if f == fieldNone || v.seen&(1<<f) != 0 {
+		return wire.SkipValues(b, p, 1)
+	}
+	v.seen |= 1 << f
+	end := p
+	switch f {
+	case fieldTime:
+		if p < len(b) && b[p] >= wire.KindU128 {
+			return wire.Nowhere
+		}
+		v.time, v.timeKind, end = number(b, p)
+	case fieldTook:
+		if p < len(b) && b[p] >= wire.KindU128 {
+			return wire.Nowhere
+		}
+		v.took, v.tookKind, end = number(b, p)
+	case fieldSpan:
+		v.span, end = text(b, p)
+	case fieldTrace:
+		v.trace, end = text(b, p)
+	case fieldParent:
+		v.parent, end = text(b, p)
+	case fieldKind:
+		v.kind, end = text(b, p)
+	case fieldStatus:
+		v.status, end = text(b, p)
+	case fieldEvent:
+		end = wire.SkipValues(b, p, 1)
+		v.event = end <= len(b) && isTrue(b, p)
+	case fieldContinued:
+		end = wire.SkipValues(b, p, 1)
+		v.continued = end <= len(b) && isTrue(b, p)
+	case fieldLink:
+		end = wire.SkipValues(b, p, 1)
+		v.link = true
+	}
+	return end
+}
+
+// attributes reads the n attributes at p. The guess is a shape that they are likely to have,
+// or nil. It returns the shape that they have, nil if there is no room for it, and where they
+// end, wire.Nowhere if they need a closer look.
+func (w *parser) attributes(b []byte, p, n int, guess *shape, v *values) (*shape, int) {
+	if w.columns {
+		return w.columnsOf(b, p, n, guess, v)
+	}
+	i, at := 0, w.root
+	if guess != nil {
+		from := int32(0)
+		for most := min(n, len(guess.ends)); i < most; i++ {
+			end := guess.ends[i]
+			size := int(end - from)
+			if size > len(b)-p || string(b[p:p+size]) != string(guess.names[from:end]) {
+				break
+			}
+			from = end
+			if p = v.value(b, p+size, guess.fields[i]); p > len(b) {
+				return nil, wire.Nowhere
+			}
+		}
+		if i == n && i == len(guess.ends) {
+			return guess, p
+		}
+		if i > 0 {
+			at = guess.path[i-1]
+		}
+	}
+	for ; i < n; i++ {
+		end := wire.SkipText(b, p)
+		if end > len(b) {
+			return nil, wire.Nowhere
+		}
+		f := fieldNone
+		if at != nil {
+			at = w.step(at, b, p, end)
+		}
+		if at != nil {
+			f = at.field
+		} else {
+			f = fieldOf[nameIn(b[p:end])]
+		}
+		if p = v.value(b, end, f); p > len(b) {
+			return nil, wire.Nowhere
+		}
+	}
+	if at == nil {
+		return nil, p
+	}
+	return w.shapeOf(at), p
+}
+
+// columnsOf is attributes for version 2, whose names come first.
+func (w *parser) columnsOf(b []byte, p, n int, guess *shape, v *values) (*shape, int) {
+	s := guess
+	var fields []field
+	if s != nil && len(s.ends) == n && len(s.names) <= len(b)-p && string(b[p:p+len(s.names)]) == string(s.names) {
+		p += len(s.names)
+		fields = s.fields
+	} else {
+		at := w.root
+		for range n {
+			end := wire.SkipText(b, p)
+			if end > len(b) {
+				return nil, wire.Nowhere
+			}
+			if at != nil {
+				at = w.step(at, b, p, end)
+			}
+			if at == nil {
+				fields = append(fields, fieldOf[nameIn(b[p:end])])
+			} else {
+				fields = append(fields, at.field)
+			}
+			p = end
+		}
+		if s = nil; at != nil {
+			s = w.shapeOf(at)
+		}
+	}
+	count, p := wire.Count(b, p)
+	if count != n {
+		return nil, wire.Nowhere
+	}
+	for _, f := range fields {
+		if p = v.value(b, p, f); p > len(b) {
+			return nil, wire.Nowhere
+		}
+	}
+	return s, p
+}
+
+var (
+	prefixEvent    = []byte("event")
+	prefixRecorder = []byte("entrace.")
+)
+
+// parse adds to c the record of entry id, which is b from p to end. It reports whether that
+// is one of the usual entries.
+func (w *parser) parse(c *chunk, b []byte, p, end int, id uint32) bool {
+	b = b[:end]
+	var l wire.Layout
+	n, at := wire.Count(b, l.Parse(b, p))
+	if at > end || l.Parent >= id && id > 0 || id == 0 && l.Parent != 0 {
+		return false
+	}
+	metaEnd := l.Line + 1
+	if b[l.Line] == 1 {
+		_, metaEnd = wire.Uint32(b, l.Line+1)
+	}
+	meta := w.meta(b[l.Name:metaEnd])
+	var guess *shape
+	if meta != unknown {
+		guess = w.last[meta]
+	}
+	var v values
+	s, at := w.attributes(b, at, n, guess, &v)
+	if at != end {
+		return false
+	}
+	if meta != unknown {
+		w.last[meta] = s
+	}
+	h := head{
+		parent: l.Parent, meta: meta, shape: unknown, level: b[l.Level], name: wire.TextAt(b, l.Name, l.Target),
+		line: b[l.Line] == 1, module: b[l.Module] == 1, file: b[l.File] == 1, root: id == 0,
+	}
+	if s != nil {
+		h.shape = s.id
+	}
+	if b[l.Message] == 1 {
+		h.hasMessage, h.message = true, wire.TextAt(b, l.Message+1, l.Name)
+	}
+	if w.add(c, &h, &v) {
+		c.places = append(c.places, placeOf(b[l.Name:metaEnd]).place)
+	}
+	return true
+}
+
+// A head is an entry apart from its attributes.
+type head struct {
+	parent             uint32
+	meta, shape        uint16
+	level              uint8
+	name, message      []byte
+	hasMessage         bool
+	line, module, file bool
+	root               bool
+}
+
+// add adds the record of an entry to c. It reports whether its place is wanted, too.
+func (w *parser) add(c *chunk, h *head, v *values) (wantsPlace bool) {
+	r := record{parent: h.parent, meta: h.meta, shape: h.shape, start: noTime, duration: noTook}
+	flags := uint32(h.level) << levelShift
+	switch v.timeKind {
+	case wire.KindU64:
+		r.start = int64(min(v.time, math.MaxInt64))
+	case wire.KindI64:
+		r.start = int64(v.time>>1) ^ -int64(v.time&1)
+	}
+	var span uint64
+	hasSpan := len(v.span) == 16
+	if hasSpan {
+		span, hasSpan = hexDigits(v.span)
+	}
+	if len(v.trace) == 32 {
+		hi, ok := hexDigits(v.trace[:16])
+		lo, ok2 := hexDigits(v.trace[16:])
+		if ok && ok2 {
+			var id [16]byte
+			binary.BigEndian.PutUint64(id[:], hi)
+			binary.BigEndian.PutUint64(id[8:], lo)
+			c.traces = append(c.traces, id)
+			flags |= recordTraces
+		}
+	}
+	if v.tookKind == wire.KindU64 || v.tookKind == wire.KindI64 && v.took&1 == 0 {
+		took := v.took
+		if v.tookKind == wire.KindI64 {
+			took >>= 1
+		}
+		r.duration = int64(min(took, math.MaxInt64))
+		flags |= recordHasTook
+	}
+	kind := uint32(KindInternal)
+	if v.kind != nil {
+		if k, ok := otel.ParseSpanKind(string(v.kind)); ok {
+			kind = uint32(k)
+		}
+		flags |= recordHasKind
+	}
+	flags |= kind << kindShift
+	if v.status != nil {
+		flags |= recordHasStatus
+		switch string(v.status) {
+		case "OK":
+			flags |= uint32(StatusOK) << statusShift
+		case "ERROR":
+			flags |= uint32(StatusError) << statusShift
+		}
+	}
+	if v.continued {
+		flags |= flagContinued
+	}
+	role := RoleOther
+	switch {
+	case h.root:
+		role = RoleRoot
+	case h.hasMessage && bytes.HasPrefix(h.name, prefixEvent):
+		role = RoleLog
+		if hasSpan {
+			c.wants = append(c.wants, span)
+			flags |= recordWants
+		}
+	case hasSpan && !h.hasMessage && r.start != noTime:
+		role = RoleSpan
+		r.text = uint32(span)
+		if len(v.parent) == 16 {
+			if up, ok := hexDigits(v.parent); ok {
+				c.wants = append(c.wants, up)
+				flags |= recordWants
+			}
+		}
+		if r.duration == noTook {
+			flags |= flagOpen
+		}
+	case hasSpan && r.start == noTime && string(h.name) == format.NameSpanEnd:
+		flags |= recordIsEnd
+		if h.hasMessage {
+			flags |= recordRenames
+			c.names = append(c.names, string(h.message))
+		}
+		if h.module || h.file || h.line {
+			flags |= recordPlaces
+			wantsPlace = true
+		}
+	case h.parent == 0 && string(h.name) == format.NameResource:
+		role = RoleResource
+	case h.parent == 0 && bytes.HasPrefix(h.name, prefixRecorder):
+		role = RoleRecorder
+	}
+	if role == RoleOther {
+		switch {
+		case v.event && flags&recordIsEnd != 0:
+			flags |= recordIsMarked
+		case v.event:
+			role = RoleEvent
+		case v.link && string(h.name) == format.NameLink:
+			role = RoleLink
+		}
+	}
+	if h.hasMessage {
+		flags |= flagMessage
+		r.text = w.message(h.message)
+	}
+	r.flags = flags | uint32(role)
+	c.records = append(c.records, r)
+	return wantsPlace
+}
+
+// parseEntry adds to c the record of an entry that is not one of the usual.
+func (w *parser) parseEntry(c *chunk, e *format.TraceEntry, id uint32) {
+	m := &e.Metadata
+	h := head{
+		parent: e.Parent, shape: unknown, level: uint8(m.Level), name: []byte(m.Name), root: id == 0,
+		line: m.Line.Valid, module: m.ModulePath.Valid, file: m.File.Valid, hasMessage: e.Message.Valid, message: []byte(e.Message.Value),
+	}
+	encoded := (&wire.Head{
+		Name: m.Name, Target: m.Target, Level: uint8(m.Level), Module: m.ModulePath.Value, File: m.File.Value, Line: m.Line.Value,
+		HasModule: m.ModulePath.Valid, HasFile: m.File.Valid, HasLine: m.Line.Valid,
+	}).AppendPlace(nil)
+	h.meta = w.meta(encoded)
+	var v values
+	at := w.root
+	var b []byte
+	for i := range e.Attributes {
+		a := &e.Attributes[i]
+		b = wire.AppendString(b[:0], a.Name)
+		if at != nil {
+			at = w.step(at, b, 0, len(b))
+		}
+		v.take(fieldOf[a.Name], a.Value)
+	}
+	if at != nil {
+		h.shape = w.shapeOf(at).id
+	}
+	if w.add(c, &h, &v) {
+		c.places = append(c.places, place{m.ModulePath, m.File, m.Line})
+	}
+}
+
+// take is value for one that is decoded.
+func (v *values) take(f field, a format.Value) {
+	if f == fieldNone || v.seen&(1<<f) != 0 {
+		return
+	}
+	v.seen |= 1 << f
+	asText := func() []byte {
+		if a.Kind() > format.KindBytes {
+			return nil
+		}
+		return append([]byte{}, a.Text()...)
+	}
+	switch f {
+	case fieldTime:
+		if n, ok := a.I64(); ok {
+			v.time, v.timeKind = uint64(n<<1)^uint64(n>>63), wire.KindI64
+		} else if n, ok := a.U64(); ok {
+			v.time, v.timeKind = n, wire.KindU64
+		}
+	case fieldTook:
+		if n, ok := a.U64(); ok {
+			v.took, v.tookKind = n, wire.KindU64
+		}
+	case fieldSpan:
+		v.span = asText()
+	case fieldTrace:
+		v.trace = asText()
+	case fieldParent:
+		v.parent = asText()
+	case fieldKind:
+		v.kind = asText()
+	case fieldStatus:
+		v.status = asText()
+	case fieldEvent:
+		v.event = a.Bool()
+	case fieldContinued:
+		v.continued = a.Bool()
+	case fieldLink:
+		v.link = true
+	}
+}
+
+// A Meta is what is the same for all rows of one place in the source.
+type Meta struct {
+	Name   string
+	Target string // what the row is about: an instrumentation scope, a package
+	place
+}
+
+// Module returns the path of the module that the row comes from, if it is known.
+func (m *Meta) Module() (string, bool) { return m.module.Value, m.module.Valid }
+
+// File returns the source file that the row comes from, if it is known.
+func (m *Meta) File() (string, bool) { return m.file.Value, m.file.Valid }
+
+// Line returns the line in File, if it is known.
+func (m *Meta) Line() (uint32, bool) { return m.line.Value, m.line.Valid }
+
+// placeOf decodes what parser.meta numbers.
+func placeOf(b []byte) Meta {
+	b = append(bytes.Clone(b), 0, 0) // SkipText looks beyond
+	var m Meta
+	p := wire.SkipText(b, 0)
+	m.Name = string(wire.TextAt(b, 0, p))
+	at := p
+	p = wire.SkipText(b, at)
+	m.Target = string(wire.TextAt(b, at, p))
+	p++ // the level
+	optional := func() (o format.Optional[string]) {
+		if p++; b[p-1] == 1 {
+			at := p
+			p = wire.SkipText(b, at)
+			o = format.Some(string(wire.TextAt(b, at, p)))
+		}
+		return o
+	}
+	m.module = optional()
+	m.file = optional()
+	if b[p] == 1 {
+		n, _ := wire.Uint32(b, p+1)
+		m.line = format.Some(n)
+	}
+	return m
+}
+
+// metaOfEntry returns the Meta of an entry.
+func metaOfEntry(e *format.TraceEntry) Meta {
+	m := &e.Metadata
+	return Meta{Name: strings.Clone(m.Name), Target: strings.Clone(m.Target), place: place{m.ModulePath, m.File, m.Line}}
+}
+
+// hexDigits returns the number of 16 hexadecimal digits.
+func hexDigits(s []byte) (uint64, bool) {
+	hi, ok := hex8(binary.LittleEndian.Uint64(s))
+	lo, ok2 := hex8(binary.LittleEndian.Uint64(s[8:]))
+	return uint64(hi)<<32 | uint64(lo), ok && ok2
+}
+
+// hex8 reads eight digits at once, of which the first is in the lowest byte.
+func hex8(x uint64) (uint32, bool) {
+	const ones = 0x0101010101010101
+	letters := x >> 6 & ones // 1 where it can only be a letter
+	n := x&(0xf*ones) + 9*letters
+	// Written in lower case, the digits must be the same again; and a letter is at least
+	// 10, a digit less, and both less than 16.
+	same := 0x30*ones+n+0x27*letters == x|letters<<5
+	range10 := (n+6*ones)>>4&ones == letters && n&(0x10*ones) == 0
+	n = n&0x00ff00ff00ff00ff<<4 | n>>8&0x00ff00ff00ff00ff
+	n = (n | n>>8) & 0x0000ffff0000ffff
+	return bits.ReverseBytes32(uint32(n | n>>16)), same && range10
+}

@@ -1,0 +1,180 @@
+package view
+
+import (
+	"context"
+	"runtime"
+	"sync"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/inside"
+)
+
+const (
+	// chunkSize is about how many bytes a chunk has: they stay in a core's cache.
+	chunkSize = 1 << 20
+	// chunkEntries is how many entries it has at most.
+	chunkEntries = 1 << 14
+	// chunksAhead is how many chunks there are for each worker.
+	chunksAhead = 3
+)
+
+// A source is a file of a view.
+type source struct {
+	file    *format.File
+	entries inside.Entries
+}
+
+func newSource(f *format.File) *source { return &source{f, inside.EntriesOf(f)} }
+
+// chunkEnd returns behind which entry a chunk that begins with first ends.
+func (s *source) chunkEnd(first, limit uint32) uint32 {
+	n := min(limit-first, chunkEntries)
+	from := s.entries.Offset(first)
+	for n > 1 && s.entries.Offset(first+n)-from > chunkSize {
+		n = n/2 + n/8
+	}
+	return first + max(n, 1)
+}
+
+// parse fills c with what its entries say. Without an error it has all of them.
+func (s *source) parse(w *parser, c *chunk) {
+	e, gap := s.entries, s.entries.Gap()
+	for id := c.first; id < c.last; {
+		from, end := e.Offset(id), e.Offset(c.last)
+		err := e.View(from, end-from, func(b []byte) {
+			p := 0
+			for ; id < c.last; id++ {
+				next := int(e.Offset(id+1) - from)
+				if !w.parse(c, b, p+gap, next, id) {
+					return
+				}
+				p = next
+			}
+		})
+		if err == nil && id < c.last {
+			var entry *format.TraceEntry
+			if entry, err = s.file.Entry(id); err == nil {
+				w.parseEntry(c, entry, id)
+				id++
+			}
+		}
+		if err != nil {
+			c.err = err
+			break
+		}
+	}
+	c.metas, c.messages, c.shapes = w.metas, w.messages, w.shapes
+}
+
+// A pass reads through entries of files on several goroutines and hands chunks of them to one
+// consumer, in order.
+type pass struct {
+	ctx     context.Context //nolint:containedctx // of the one call that it lives for
+	sources []*source
+	until   []uint32 // where it ends in each
+	take    func(c *chunk) error
+
+	mu    sync.Mutex
+	moved sync.Cond // turn or err has changed
+	file  int
+	next  []uint32       // the first entry of each that nobody has
+	count int            // chunks that somebody has
+	ready map[int]*chunk // by their turn
+	turn  int            // the chunk that take is or will be called with
+	busy  bool           // take is being called
+	ahead int
+	free  []*chunk
+	err   error
+}
+
+// run reads the entries of each file from one up to another. The parsers, of which there is
+// at least one, are used by one goroutine each.
+func (p *pass) run(parsers []map[bool]*parser) error {
+	p.moved.L = &p.mu
+	p.ready = make(map[int]*chunk)
+	p.ahead = chunksAhead * len(parsers)
+	var wg sync.WaitGroup
+	for _, w := range parsers[1:] {
+		wg.Go(func() { p.work(w) })
+	}
+	p.work(parsers[0])
+	wg.Wait()
+	return p.err
+}
+
+// workersFor returns how many goroutines are worth it for so many entries.
+func workersFor(entries uint64, most int) int {
+	if most <= 0 {
+		most = runtime.GOMAXPROCS(0)
+	}
+	return int(min(uint64(most), 1+entries/(chunkEntries/2)))
+}
+
+func (p *pass) work(w map[bool]*parser) {
+	for {
+		c, turn := p.begin()
+		if c == nil {
+			return
+		}
+		s := p.sources[c.file]
+		columns := s.entries.Columns()
+		if w[columns] == nil {
+			w[columns] = newParser(columns)
+		}
+		c.parser = w[columns]
+		s.parse(c.parser, c)
+		p.end(c, turn)
+	}
+}
+
+// begin returns the next chunk to parse and when its turn is, nil if there is none.
+func (p *pass) begin() (*chunk, int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for p.err == nil && p.count >= p.turn+p.ahead {
+		p.moved.Wait()
+	}
+	for p.file < len(p.sources) && p.next[p.file] >= p.until[p.file] {
+		p.file++
+	}
+	if p.err != nil || p.file == len(p.sources) {
+		return nil, 0
+	}
+	var c *chunk
+	if n := len(p.free); n > 0 {
+		c, p.free = p.free[n-1], p.free[:n-1]
+	} else {
+		c = &chunk{records: make([]record, 0, chunkEntries)}
+	}
+	first := p.next[p.file]
+	c.reset(p.file, first, p.sources[p.file].chunkEnd(first, p.until[p.file]))
+	p.next[p.file] = c.last
+	p.count++
+	return c, p.count - 1
+}
+
+// end hands c and those behind it that are ready to the consumer, when it is their turn. If
+// another goroutine is doing that, it is for that one.
+func (p *pass) end(c *chunk, turn int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ready[turn] = c
+	for !p.busy && p.ready[p.turn] != nil && p.err == nil {
+		c := p.ready[p.turn]
+		delete(p.ready, p.turn)
+		p.busy = true
+		p.mu.Unlock()
+		err := p.ctx.Err()
+		if err == nil {
+			err = p.take(c)
+		}
+		p.mu.Lock()
+		if p.err == nil {
+			p.err = err
+		}
+		p.free = append(p.free, c)
+		p.busy = false
+		p.turn++
+		p.moved.Broadcast()
+	}
+}

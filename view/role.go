@@ -1,0 +1,111 @@
+package view
+
+import (
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/otel"
+)
+
+// A Role is what a row is.
+type Role uint8
+
+// The roles of rows.
+const (
+	RoleOther    Role = iota // none of the others; what another program wrote
+	RoleRoot                 // the root, row 0
+	RoleResource             // what spans and log records of a service hang below
+	RoleSpan                 // an OpenTelemetry span
+	RoleFolded               // a row that has become part of another one; it is not in the tree
+	RoleEvent                // a span event
+	RoleLink                 // a span link
+	RoleLog                  // a log record
+	RoleRecorder             // the recorder's own, such as entrace.end
+)
+
+var roleNames = [...]string{"other", "root", "resource", "span", "folded", "event", "link", "log", "recorder"}
+
+// String returns the role in words.
+func (r Role) String() string {
+	if int(r) < len(roleNames) {
+		return roleNames[r]
+	}
+	return "unknown"
+}
+
+// A Kind is the kind of a span. The numbers are OTLP's.
+type Kind uint8
+
+// The kinds of spans.
+const (
+	KindUnspecified Kind = iota
+	KindInternal
+	KindServer
+	KindClient
+	KindProducer
+	KindConsumer
+)
+
+// String returns the name in lower case.
+func (k Kind) String() string { return otel.SpanKind(k).String() }
+
+// A Status is the status of a span. The numbers are OTLP's.
+type Status uint8
+
+// The codes of a status.
+const (
+	StatusUnset Status = iota
+	StatusOK
+	StatusError
+)
+
+var statusNames = [...]string{"unset", "ok", "error"}
+
+// String returns the name in lower case.
+func (s Status) String() string {
+	if int(s) < len(statusNames) {
+		return statusNames[s]
+	}
+	return statusNames[0]
+}
+
+// Flags are what a row says in a few bits.
+type Flags uint16
+
+const (
+	roleBits   = 0xf
+	levelShift = 4
+	levelBits  = 7 << levelShift
+	kindShift  = 7
+	kindBits   = 7 << kindShift
+	statusBits = 3 << statusShift
+
+	statusShift = 10
+
+	flagMessage   = 1 << 12
+	flagOpen      = 1 << 13
+	flagContinued = 1 << 14
+	flagMissing   = 1 << 15
+)
+
+// Role returns what the row is.
+func (f Flags) Role() Role { return Role(f & roleBits) }
+
+// Level returns the level of the row's entry.
+func (f Flags) Level() format.Level { return format.Level(f & levelBits >> levelShift) }
+
+// Kind returns the kind of a span.
+func (f Flags) Kind() Kind { return Kind(f & kindBits >> kindShift) }
+
+// Status returns the status of a span.
+func (f Flags) Status() Status { return Status(f & statusBits >> statusShift) }
+
+// HasMessage reports whether the row has a message.
+func (f Flags) HasMessage() bool { return f&flagMessage != 0 }
+
+// Open reports whether the row is a span that does not say how long it took.
+func (f Flags) Open() bool { return f&flagOpen != 0 }
+
+// Continued reports whether the row is a span that began in an earlier file.
+func (f Flags) Continued() bool { return f&flagContinued != 0 }
+
+// Missing reports whether the row names a span as its parent that is not there.
+func (f Flags) Missing() bool { return f&flagMissing != 0 }

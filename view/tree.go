@@ -1,0 +1,229 @@
+package view
+
+import (
+	"cmp"
+	"slices"
+)
+
+// A Tree is the order in which a walk passes over the rows of a view, parents first and
+// children in their order. It takes 12 bytes a row.
+type Tree struct {
+	v     *View
+	ranks []uint32 // of each row; of one that is folded, the number of ranks
+	rows  []uint32 // by rank
+	ends  []uint32 // of each row, the rank behind all that is below it
+}
+
+// Tree returns the tree of v. The first call takes some ten nanoseconds a row.
+func (v *View) Tree() *Tree {
+	v.treeOnce.Do(func() { v.tree = newTree(v) })
+	return v.tree
+}
+
+// Len returns how many rows are in the tree.
+func (t *Tree) Len() int { return len(t.rows) }
+
+// Row returns the row at a rank.
+func (t *Tree) Row(rank int) Row { return Row(t.rows[rank]) }
+
+// Rank returns the rank of a row, Len for one that is not in the tree.
+func (t *Tree) Rank(r Row) int { return int(t.ranks[r]) }
+
+// End returns the rank behind all that is below row r.
+func (t *Tree) End(r Row) int { return int(t.ends[r]) }
+
+func newTree(v *View) *Tree {
+	n := v.n
+	t := &Tree{v: v, ranks: make([]uint32, n)}
+	size := make([]uint32, n) // of what is at each row, itself included; 0: folded
+	visible := uint32(0)
+	for r := range size {
+		if v.flags(Row(r)).Role() != RoleFolded {
+			size[r] = 1
+			visible++
+		}
+	}
+	t.ends, t.rows = size, make([]uint32, n)
+	if n == 0 {
+		return t
+	}
+	if v.late {
+		t.rows = t.rows[:visible]
+		t.orderAny(size)
+		return t
+	}
+	for r := n - 1; r > 0; r-- {
+		size[v.parent(Row(r))] += size[r]
+	}
+	odd := t.unsorted(size)
+	next := t.rows // where the next child of each row goes, as long as nothing else is there
+	t.ranks[0], next[0] = 0, 1
+	for r := range n {
+		if size[r] == 0 {
+			t.ranks[r] = visible
+			continue
+		}
+		if p := uint32(v.parent(Row(r))); r > 0 && odd[p] == nil {
+			t.ranks[r] = next[p]
+			next[p] += size[r]
+		}
+		next[r] = t.ranks[r] + 1
+		for _, kid := range odd[r] {
+			t.ranks[kid] = next[r]
+			next[r] += size[kid]
+		}
+	}
+	for r, rank := range t.ranks {
+		if size[r] > 0 {
+			t.rows[rank] = uint32(r)
+		}
+		t.ends[r] += rank
+	}
+	t.rows = t.rows[:visible]
+	return t
+}
+
+// unsorted returns the children of those rows whose children are not in the order of their
+// numbers, sorted.
+func (t *Tree) unsorted(size []uint32) map[uint32][]uint32 {
+	v := t.v
+	last := t.ranks // of each parent, the last child with a time so far
+	odd := make(map[uint32][]uint32)
+	for r := uint32(1); r < v.n; r++ {
+		if size[r] == 0 {
+			continue
+		}
+		p := uint32(v.parent(Row(r)))
+		start, isLink := v.start(Row(r)), v.flags(Row(r)).Role() == RoleLink
+		if l := last[p]; l != 0 {
+			lastIsLink := v.flags(Row(l)).Role() == RoleLink
+			switch {
+			case isLink && !lastIsLink:
+				odd[p] = []uint32{}
+			case isLink || lastIsLink:
+			case start == noTime:
+				continue // it stays behind the one before
+			case v.start(Row(l)) != noTime && start < v.start(Row(l)):
+				odd[p] = []uint32{}
+			}
+		}
+		last[p] = r
+	}
+	if len(odd) > 0 {
+		for r := uint32(1); r < v.n; r++ {
+			p := uint32(v.parent(Row(r)))
+			if kids, is := odd[p]; is && size[r] > 0 {
+				odd[p] = append(kids, r)
+			}
+		}
+		for _, kids := range odd {
+			t.sort(kids)
+		}
+	}
+	clear(last)
+	return odd
+}
+
+// sort puts siblings, which are in the order of their numbers, in that of the view.
+func (t *Tree) sort(kids []uint32) {
+	type key struct {
+		time int64
+		row  uint32
+		link bool
+	}
+	keys := make([]key, len(kids))
+	last := int64(noTime)
+	for i, r := range kids {
+		k := key{time: t.v.start(Row(r)), row: r}
+		switch {
+		case t.v.flags(Row(r)).Role() == RoleLink:
+			k.link, k.time = true, noTime
+		case k.time == noTime:
+			k.time = last
+		default:
+			last = k.time
+		}
+		keys[i] = k
+	}
+	slices.SortFunc(keys, func(x, y key) int {
+		if x.link != y.link {
+			if x.link {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(x.time, y.time), cmp.Compare(x.row, y.row))
+	})
+	for i := range kids {
+		kids[i] = keys[i].row
+	}
+}
+
+// orderAny orders a tree in which a parent can have a larger number than its child.
+func (t *Tree) orderAny(size []uint32) {
+	v := t.v
+	first := make([]uint32, v.n+1)
+	for r := uint32(1); r < v.n; r++ {
+		if size[r] > 0 {
+			first[v.parent(Row(r))+1]++
+		}
+	}
+	for i := range v.n {
+		first[i+1] += first[i]
+	}
+	kids := make([]uint32, first[v.n])
+	at := slices.Clone(first[:v.n])
+	for r := uint32(1); r < v.n; r++ {
+		if p := v.parent(Row(r)); size[r] > 0 {
+			kids[at[p]] = r
+			at[p]++
+		}
+	}
+	for p := range v.n {
+		if k := kids[first[p]:first[p+1]]; !t.isSorted(k) {
+			t.sort(k)
+		}
+	}
+	visible := uint32(len(t.rows))
+	for r := range t.ranks {
+		t.ranks[r] = visible
+	}
+	copy(at, first)
+	rank, r := uint32(0), uint32(0)
+	t.ranks[0] = 0
+	for {
+		if at[r] < first[r+1] {
+			kid := kids[at[r]]
+			at[r]++
+			rank++
+			t.ranks[kid], t.rows[rank] = rank, kid
+			r = kid
+			continue
+		}
+		t.ends[r] = rank + 1
+		if r == 0 {
+			return
+		}
+		r = uint32(v.parent(Row(r)))
+	}
+}
+
+// isSorted reports whether siblings are in order, as far as that is quick to see.
+func (t *Tree) isSorted(kids []uint32) bool {
+	for i := 1; i < len(kids); i++ {
+		a, b := Row(kids[i-1]), Row(kids[i])
+		if t.v.start(a) == noTime || t.v.start(b) < t.v.start(a) || t.v.flags(a).Role() == RoleLink || t.v.flags(b).Role() == RoleLink {
+			return false
+		}
+	}
+	return true
+}
+
+// Children returns the children of row r, in order. The caller owns the slice.
+func (t *Tree) Children(r Row) []Row {
+	var kids []Row
+	for rank, end := t.Rank(r)+1, t.End(r); rank < end; rank = t.End(Row(t.rows[rank])) {
+		kids = append(kids, Row(t.rows[rank]))
+	}
+	return kids
+}

@@ -1,0 +1,434 @@
+package view
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"math"
+	"slices"
+	"sort"
+	"sync"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+// Options change how [New] works.
+type Options struct {
+	// Workers is how many goroutines build the view. The default is runtime.GOMAXPROCS.
+	Workers int
+	// Clock, if set, returns what is to be added to the times of what a service, "" if
+	// that is not known, has written to a file. It must return the same every time.
+	Clock func(f *format.File, service string) time.Duration
+}
+
+// A Row is the number of a row.
+type Row uint32
+
+// A View is what is in one or several files, as it was when the view was made. It is safe for
+// concurrent use. It is of no use any more when a file is closed.
+type View struct {
+	columns
+
+	builder   *builder
+	files     []fileView
+	runs      []run
+	metas     []Meta
+	messages  []string
+	shapes    []Shape
+	traces    traces
+	resources []resource
+	last      map[Row]Row // the last halves of spans whose first half is a row
+	late      bool
+
+	treeOnce sync.Once
+	tree     *Tree
+}
+
+// A Shape is the names of the attributes of an entry, in order.
+type Shape []string
+
+// A fileView is what a view has of a file.
+type fileView struct {
+	*source
+
+	n      uint32
+	shapes []uint16
+	damage error
+}
+
+// New makes the view of files, of which there is at least one. The earlier one of files that
+// followed each other comes first. A nil o means defaults.
+//
+// Entries that are damaged, and what is behind them, are not part of the view:
+// [View.Damage] says where that is. The error is that of ctx, or of reading.
+func New(ctx context.Context, files []*format.File, o *Options) (*View, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	b := newBuilder(files, o)
+	return b.extend(ctx)
+}
+
+// Extend returns a view of what the files have by now, v itself if that is no more. What was
+// added is visible in it; v stays as it is. Rows keep their numbers.
+func (v *View) Extend(ctx context.Context) (*View, error) {
+	for _, f := range v.builder.files {
+		if err := f.entries.Grow(math.MaxUint32); err != nil {
+			return nil, err
+		}
+	}
+	return v.builder.extend(ctx)
+}
+
+// extend takes in what is new in the files.
+func (b *builder) extend(ctx context.Context) (*View, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	limits := make([]uint32, len(b.files))
+	more := 0
+	for i, f := range b.files {
+		limits[i] = max(f.n, uint32(f.file.Len()))
+		if f.damage != nil {
+			limits[i] = f.n
+		}
+		more += int(limits[i] - f.n)
+	}
+	if more == 0 && b.latest != nil {
+		return b.latest, nil
+	}
+	was := b.n
+	if was == 0 {
+		b.reserve(more / 2)
+	}
+	if err := b.run(ctx, limits); err != nil {
+		return nil, err
+	}
+	if err := b.hang(was); err != nil {
+		return nil, err
+	}
+	return b.view(), nil
+}
+
+// Len returns the number of rows.
+func (v *View) Len() int { return int(v.n) }
+
+// Rows returns all rows, in the order of their numbers. Those that are folded are among them.
+func (v *View) Rows() iter.Seq[Row] {
+	return func(yield func(Row) bool) {
+		for r := range v.n {
+			if !yield(Row(r)) {
+				return
+			}
+		}
+	}
+}
+
+// Files returns the files, in the order in which New was given them.
+func (v *View) Files() []*format.File {
+	files := make([]*format.File, len(v.files))
+	for i := range v.files {
+		files[i] = v.files[i].file
+	}
+	return files
+}
+
+// Entries returns how many entries the view has of a file.
+func (v *View) Entries(file int) int { return int(v.files[file].n) }
+
+// Damage returns why the view has not all entries of a file, nil if it has. See
+// [format.File.Damage].
+func (v *View) Damage(file int) error {
+	if err := v.files[file].damage; err != nil {
+		return err
+	}
+	return v.files[file].file.Damage()
+}
+
+// fileOf returns the number of the file that row r is in.
+func (v *View) fileOf(r Row) int {
+	if len(v.runs) == 1 {
+		return v.runs[0].file
+	}
+	i := sort.Search(len(v.runs), func(i int) bool { return v.runs[i].row > r })
+	return v.runs[i-1].file
+}
+
+// ID returns the number of the file that row r is in, and the id of its entry there.
+func (v *View) ID(r Row) (file int, id uint32) { return v.fileOf(r), v.id(r) }
+
+// Row returns the row of an entry of a file, that of its span for an end, and whether there
+// is one.
+func (v *View) Row(file int, id uint32) (Row, bool) {
+	if file < 0 || file >= len(v.files) || id >= v.files[file].n {
+		return 0, false
+	}
+	if id == 0 {
+		return 0, true
+	}
+	for i, run := range v.runs {
+		if run.file != file {
+			continue
+		}
+		end := Row(v.n)
+		if i+1 < len(v.runs) {
+			end = v.runs[i+1].row
+		}
+		if end == run.row || v.id(end-1) < id {
+			continue
+		}
+		at := sort.Search(int(end-run.row), func(k int) bool { return v.id(run.row+Row(k)) >= id })
+		if r := run.row + Row(at); v.id(r) == id {
+			return r, true
+		}
+		break
+	}
+	// It is folded: its parent is what it is folded into.
+	return v.Row(file, v.files[file].file.Parent(id))
+}
+
+// Flags returns what row r says in a few bits.
+func (v *View) Flags(r Row) Flags { return v.flags(r) }
+
+// Role returns what row r is.
+func (v *View) Role(r Row) Role { return v.flags(r).Role() }
+
+// Parent returns the row that row r hangs below, which may have a larger number. That of the
+// root is the root.
+func (v *View) Parent(r Row) Row { return v.parent(r) }
+
+// Start returns the time of row r in nanoseconds since 1970, of a span its start, and
+// whether it has one.
+func (v *View) Start(r Row) (int64, bool) {
+	t := v.start(r)
+	return t, t != noTime
+}
+
+// Time is Start as a time.
+func (v *View) Time(r Row) (time.Time, bool) {
+	t := v.start(r)
+	if t == noTime {
+		return time.Time{}, false
+	}
+	return time.Unix(0, t).UTC(), true
+}
+
+// Duration returns how long the span at row r took, and whether it says so.
+func (v *View) Duration(r Row) (time.Duration, bool) {
+	d := v.duration(r)
+	if d == noTook || v.flags(r).Role() != RoleSpan {
+		return 0, false
+	}
+	return time.Duration(d), true
+}
+
+// Meta returns what row r has in common with others of the same place in the source.
+func (v *View) Meta(r Row) Meta {
+	if n := v.meta(r); n != unknown {
+		return v.metas[n]
+	}
+	e, err := v.Entry(r)
+	if err != nil {
+		return Meta{}
+	}
+	return metaOfEntry(e)
+}
+
+// Name returns the name of row r: of a span or event its own, else that of its entry.
+func (v *View) Name(r Row) string {
+	if n := v.meta(r); n != unknown {
+		return v.metas[n].Name
+	}
+	m := v.Meta(r)
+	return m.Name
+}
+
+// Message returns the message of row r, and whether it has one.
+func (v *View) Message(r Row) (string, bool) {
+	if !v.flags(r).HasMessage() {
+		return "", false
+	}
+	if n := v.text(r); n != unknownText {
+		return v.messages[n], true
+	}
+	e, err := v.files[v.fileOf(r)].file.Entry(v.id(r))
+	if err != nil {
+		return "", false
+	}
+	return e.Message.Value, e.Message.Valid
+}
+
+// Resource returns the row of the resource that row r comes from, 0 if there is none.
+func (v *View) Resource(r Row) Row {
+	if n := v.resource(r); n != unknown {
+		return v.resources[n].row
+	}
+	for r != 0 && v.Role(r) != RoleResource { // there are very many
+		r = v.Parent(r)
+	}
+	return r
+}
+
+// Service returns the service that row r comes from, "" if its resource names none.
+func (v *View) Service(r Row) string {
+	if n := v.resource(r); n != unknown {
+		return v.resources[n].service
+	}
+	e, err := v.Entry(v.Resource(r))
+	if err != nil {
+		return ""
+	}
+	return serviceIn(e)
+}
+
+// serviceIn returns the service that the entry of a resource names.
+func serviceIn(e *format.TraceEntry) string {
+	if s, ok := e.Attribute("service.name"); ok {
+		return s.String()
+	}
+	return e.Message.Value
+}
+
+// Services returns the services that the resources name, sorted.
+func (v *View) Services() []string {
+	var all []string
+	for _, r := range v.resources[1:] {
+		if r.service != "" {
+			all = append(all, r.service)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// TraceID returns the trace that row r belongs to, zero if it is not known.
+func (v *View) TraceID(r Row) [16]byte { return v.traces.at(v.trace(r)) }
+
+// Trace returns the number of the trace that row r belongs to, 0 if that is not known, and
+// below Traces.
+func (v *View) Trace(r Row) uint32 { return v.trace(r) }
+
+// Traces returns one more than how many traces there are.
+func (v *View) Traces() int { return v.traces.n }
+
+// Owner returns the span that row r is, or is below, 0 if there is none.
+func (v *View) Owner(r Row) Row {
+	for r != 0 && v.Role(r) != RoleSpan {
+		r = v.parent(r)
+	}
+	return r
+}
+
+// Ref returns the span that row r is, or is below, and the trace of the row.
+func (v *View) Ref(r Row) format.SpanRef {
+	ref := format.SpanRef{TraceID: v.TraceID(r)}
+	if owner := v.Owner(r); owner != 0 {
+		ref.SpanID, _ = v.attributeID(owner, format.AttrSpanID)
+	}
+	return ref
+}
+
+// attributeID returns the span id that an attribute of row r has.
+func (v *View) attributeID(r Row, name string) (id [8]byte, err error) {
+	a, _, err := v.files[v.fileOf(r)].file.Attribute(v.id(r), name)
+	if err != nil || len(a.Text()) != 16 {
+		return id, err
+	}
+	n, ok := hexDigits([]byte(a.Text()))
+	if ok {
+		for i := range id {
+			id[i] = byte(n >> (56 - 8*i))
+		}
+	}
+	return id, nil
+}
+
+// Span returns the row of a span, and whether it is there. If several have the ids it is the
+// first.
+func (v *View) Span(ref format.SpanRef) (Row, bool) {
+	low := uint32(ref.SpanID[4])<<24 | uint32(ref.SpanID[5])<<16 | uint32(ref.SpanID[6])<<8 | uint32(ref.SpanID[7])
+	for k, b := range v.blocks {
+		n := min(v.n-uint32(k)*blockRows, blockRows)
+		for i, text := range b.text[:n] {
+			r := Row(k*blockRows + i)
+			if text != low || v.flags(r).Role() != RoleSpan || v.traces.at(b.trace[i]) != ref.TraceID {
+				continue
+			}
+			if id, err := v.attributeID(r, format.AttrSpanID); err == nil && id == ref.SpanID {
+				return r, true
+			}
+		}
+	}
+	return 0, false
+}
+
+// Missing returns the span that row r says it belongs below, a span's parent or a log
+// record's span, if that is not there.
+func (v *View) Missing(r Row) (ref format.SpanRef, missing bool, err error) {
+	if !v.flags(r).Missing() {
+		return ref, false, nil
+	}
+	name := format.AttrParentSpanID
+	if v.Role(r) == RoleLog {
+		name = format.AttrSpanID
+	}
+	ref.TraceID = v.TraceID(r)
+	ref.SpanID, err = v.attributeID(r, name)
+	return ref, ref.IsValid(), err
+}
+
+// Shape returns the names of the attributes that the entry of row r has, in order, and of the
+// entry that ends it, nil if it has none. They are not known, and ok is false, if there are
+// very many such lists in the files.
+func (v *View) Shape(r Row) (entry, end Shape, ok bool) {
+	f := &v.files[v.fileOf(r)]
+	known := true
+	get := func(id uint32) Shape {
+		n := f.shapes[id]
+		if n == unknown {
+			known = false
+			return nil
+		}
+		return v.shapes[n]
+	}
+	entry = get(v.id(r))
+	if _, half := v.last[r]; half {
+		known = false
+	} else if id := v.end(r); id != 0 {
+		end = get(id)
+	}
+	return entry, end, known
+}
+
+// Children returns the children of row r, in order. The caller owns the slice.
+func (v *View) Children(r Row) []Row { return v.Tree().Children(r) }
+
+// SkipChildren is what the function of [View.Walk] returns to pass over what is
+// below a row.
+var SkipChildren = errors.New("skip the children") //nolint:revive,staticcheck // named as fs.SkipDir, and as that no error
+
+// Walk calls fn for row r and all below it, parents first and children in order, with the
+// depth below r and whether the row is its parent's last child, until fn returns an error.
+func (v *View) Walk(r Row, fn func(r Row, depth int, last bool) error) error {
+	t := v.Tree()
+	rank, end := t.Rank(r), t.End(r)
+	var ends []int // of the rows above
+	for rank < end {
+		for len(ends) > 0 && ends[len(ends)-1] <= rank {
+			ends = ends[:len(ends)-1]
+		}
+		r := Row(t.rows[rank])
+		behind := t.End(r)
+		last := len(ends) == 0 || behind == ends[len(ends)-1]
+		switch err := fn(r, len(ends), last); {
+		case errors.Is(err, SkipChildren):
+			rank = behind
+		case err != nil:
+			return err
+		default:
+			ends = append(ends, behind)
+			rank++
+		}
+	}
+	return nil
+}

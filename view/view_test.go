@@ -1,0 +1,150 @@
+package view_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
+)
+
+// randomEntries returns entries of which many break an easy algorithm: parents that come late,
+// are missing or in a cycle, siblings in disorder, ids that come twice, spans that end several
+// times or go on in another file.
+func randomEntries(r *rand.Rand, n, file int) []*format.TraceEntry {
+	all := []*format.TraceEntry{format.Root()}
+	pick := func(s ...string) string { return s[r.IntN(len(s))] }
+	span := func() format.Value { return format.StringValue(fmt.Sprintf("%016x", r.IntN(n/3+2))) }
+	trace := func() format.Value { return format.StringValue(fmt.Sprintf("%032x", r.IntN(4))) }
+	at := func() format.Value {
+		switch r.IntN(20) {
+		case 0:
+			return format.I64Value(-int64(r.IntN(1000)))
+		case 1:
+			return format.U64Value(1 << 63)
+		case 2:
+			return format.U128Value(0, uint64(r.IntN(1000)))
+		}
+		return format.U64Value(uint64(1000 + r.IntN(500)))
+	}
+	for len(all) < n {
+		e := &format.TraceEntry{Parent: uint32(r.IntN(len(all))), Metadata: format.Metadata{Name: pick("a", "b", "GET /cart"), Target: pick("", "scope"), Level: format.Level(r.IntN(5))}}
+		add := func(name string, v format.Value) {
+			e.Attributes = append(e.Attributes, format.Attribute{Name: name, Value: v})
+		}
+		if r.IntN(3) == 0 {
+			add(pick("user", "db", "n"), format.I64Value(r.Int64N(100)))
+		}
+		switch r.IntN(12) {
+		case 0:
+			e.Parent = 0
+			e.Metadata.Name, e.Message = format.NameResource, format.Some(pick("shop", "stock"))
+			if r.IntN(2) == 0 {
+				add("service.name", format.StringValue(pick("shop", "price")))
+			}
+		case 1, 2, 3, 4:
+			add(format.AttrSpanID, span())
+			add(format.AttrTime, at())
+			if r.IntN(2) == 0 {
+				add(format.AttrTraceID, trace())
+			}
+			if r.IntN(3) == 0 {
+				add(format.AttrParentSpanID, span())
+			}
+			if r.IntN(4) == 0 {
+				add(format.AttrDuration, format.U64Value(uint64(r.IntN(300))))
+			}
+			if r.IntN(3) == 0 {
+				add(format.AttrKind, format.StringValue(pick("server", "client", "odd")))
+			}
+			if r.IntN(4) == 0 {
+				add(format.AttrContinued, format.BoolValue(file > 0))
+			}
+		case 5, 6, 7:
+			e.Metadata.Name = format.NameSpanEnd
+			add(format.AttrSpanID, span())
+			if r.IntN(5) > 0 {
+				add(format.AttrDuration, format.U64Value(uint64(r.IntN(300))))
+			}
+			if r.IntN(4) == 0 {
+				e.Message = format.Some(pick("renamed", "again"))
+			}
+			if r.IntN(4) == 0 {
+				add(format.AttrStatusCode, format.StringValue(pick("OK", "ERROR", "odd")))
+			}
+			if r.IntN(9) == 0 {
+				add(format.AttrEvent, format.BoolValue(true))
+			}
+		case 8, 9:
+			e.Metadata.Name, e.Message = pick("event", "event x"), format.Some(pick("hello", "payment failed", ""))
+			add(format.AttrTime, at())
+			if r.IntN(2) == 0 {
+				add(format.AttrSpanID, span())
+			}
+			if r.IntN(3) == 0 {
+				add(format.AttrTraceID, trace())
+			}
+		case 10:
+			if add(format.AttrEvent, format.BoolValue(true)); r.IntN(3) > 0 {
+				add(format.AttrTime, at())
+			}
+		case 11:
+			e.Metadata.Name = pick(format.NameLink, format.NameEnd)
+			add(format.AttrLinkTraceID, trace())
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+// write writes entries to a file and opens it.
+func write(t testing.TB, v format.Version, sf format.StorageFormat, entries []*format.TraceEntry) *format.File {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "x."+sf.String())
+	out, err := os.Create(name)
+	must(t, err)
+	w, err := format.NewWriter(out, v, sf, nil)
+	must(t, err)
+	for _, e := range entries {
+		_, err := w.Write(e)
+		must(t, err)
+	}
+	must(t, w.Close())
+	must(t, out.Close())
+	f, err := format.Open(name, nil)
+	must(t, err)
+	t.Cleanup(func() { _ = f.Close() })
+	return f
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestViewAsModel compares views of random files with a plain model.
+func TestViewAsModel(t *testing.T) {
+	n := 600
+	if testing.Short() {
+		n = 100
+	}
+	for seed := range n {
+		r := rand.New(rand.NewPCG(uint64(seed), 1))
+		var files []*format.File
+		for k := range 1 + seed%3 {
+			sf := []format.StorageFormat{format.ET, format.IET, format.IETPrefix}[r.IntN(3)]
+			files = append(files, write(t, format.Version(1+r.IntN(2)), sf, randomEntries(r, 2+r.IntN(60), k)))
+		}
+		v, err := view.New(t.Context(), files, &view.Options{Workers: 1 + r.IntN(3)})
+		must(t, err)
+		newModel(t, files).compare(t, v)
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
