@@ -30,6 +30,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/journal"
 	"github.com/entrace-go/entrace/slogadapter"
+	"github.com/entrace-go/entrace/view"
 )
 
 const envControl = "OTEL_EXPORTER_ENTRACE_CONTROL"
@@ -87,7 +88,7 @@ func ask(t *testing.T, ctl *control.Control, mode control.Mode) *control.Trace {
 }
 
 // read returns a trace that was finished, closed with the test.
-func read(t *testing.T, name string) *format.View {
+func read(t *testing.T, name string) *view.View {
 	t.Helper()
 	if _, err := format.Verify(name, func(problem error) { t.Error(problem) }); err != nil {
 		t.Fatal(err)
@@ -95,16 +96,16 @@ func read(t *testing.T, name string) *format.View {
 	f, err := format.Open(name, nil)
 	must(t, err)
 	t.Cleanup(func() { _ = f.Close() })
-	v, err := format.NewView(f)
+	v, err := view.New(t.Context(), []*format.File{f}, nil)
 	must(t, err)
 	return v
 }
 
 // count returns how many entries have that name or message.
-func count(t *testing.T, v *format.View, text string) (n int) {
+func count(t *testing.T, v *view.View, text string) (n int) {
 	t.Helper()
 	for id := range v.Len() {
-		e, err := v.Entry(uint32(id))
+		e, err := v.Entry(view.Row(id))
 		must(t, err)
 		if e.Metadata.Name == text || e.Message.Valid && e.Message.Value == text {
 			n++

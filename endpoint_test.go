@@ -14,6 +14,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/notice"
 	"github.com/entrace-go/entrace/remote"
+	"github.com/entrace-go/entrace/view"
 )
 
 // receiver serves until the function that it returns is called, which returns what
@@ -82,11 +83,11 @@ func TestEndpoint(t *testing.T) {
 			f, err := format.Open(got.Path, nil)
 			must(t, err)
 			defer f.Close()
-			v, err := format.NewView(f)
+			v, err := view.New(t.Context(), []*format.File{f}, nil)
 			must(t, err)
 			spans := 0
-			for id := range uint32(v.Len()) {
-				if v.Role(id) == format.RoleSpan && v.Role(v.Parent(id)) == format.RoleResource {
+			for id := range v.Rows() {
+				if v.Role(id) == view.RoleSpan && v.Role(v.Parent(id)) == view.RoleResource {
 					spans++
 				}
 			}

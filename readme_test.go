@@ -17,6 +17,7 @@ import (
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/slogadapter"
+	"github.com/entrace-go/entrace/view"
 )
 
 // The snippets of the README are the bodies of these functions.
@@ -60,25 +61,22 @@ func byHand(ctx context.Context) error {
 	return err
 }
 
-func readBack() error {
+func readBack(ctx context.Context) error {
 	// README
 	f, err := format.Open("app.et", nil)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	view, err := format.NewView(f)
+	v, err := view.New(ctx, []*format.File{f}, nil)
 	if err != nil {
 		return err
 	}
-	err = view.Walk(0, func(id uint32, depth int, _ bool) error {
-		e, err := view.Entry(id)
-		if err != nil || view.Role(id) != format.RoleSpan {
-			return err
+	err = v.Walk(0, func(r view.Row, depth int, _ bool) error {
+		if took, ended := v.Duration(r); ended {
+			fmt.Println(strings.Repeat("  ", depth), v.Name(r), took)
 		}
-		took, _, err := view.Ended(id)
-		fmt.Println(strings.Repeat("  ", depth), e.Metadata.Name, took, e.UserAttributes())
-		return err
+		return nil
 	})
 	// END
 	return err
@@ -115,7 +113,7 @@ func TestReadmeSnippetsRun(t *testing.T) {
 	before := slog.Default()
 	defer slog.SetDefault(before)
 	ctx := t.Context()
-	if err := errors.Join(environment(ctx), byHand(ctx), readBack()); err != nil {
+	if err := errors.Join(environment(ctx), byHand(ctx), readBack(ctx)); err != nil {
 		t.Error(err)
 	}
 	for name, want := range map[string]int{os.Getenv("OTEL_EXPORTER_ENTRACE_PATH"): 6, "app.et": 6} {

@@ -20,6 +20,7 @@ import (
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/notice"
+	"github.com/entrace-go/entrace/view"
 )
 
 // stderr makes a file of os.Stderr and slog's default what it was at the end, and returns
@@ -69,13 +70,13 @@ func TestSlogDefault(t *testing.T) {
 	f, err := format.Open("app.et", nil)
 	must(t, err)
 	defer f.Close()
-	v, err := format.NewView(f)
+	v, err := view.New(t.Context(), []*format.File{f}, nil)
 	must(t, err)
 	var got []string
-	must(t, v.Walk(0, func(id uint32, _ int, _ bool) error {
-		e, err := v.Entry(id)
-		if err == nil && v.Role(id) == format.RoleLog {
-			parent, err := v.Entry(e.Parent)
+	must(t, v.Walk(0, func(id view.Row, _ int, _ bool) error {
+		e, err := v.Entry(view.Row(id))
+		if err == nil && v.Role(view.Row(id)) == view.RoleLog {
+			parent, err := v.Entry(view.Row(e.Parent))
 			must(t, err)
 			got = append(got, e.Message.Value+" below "+parent.Metadata.Name)
 		}
@@ -192,11 +193,11 @@ func TestLogHandler(t *testing.T) {
 			for _, name := range glob(t, filepath.Join(dir, "*.et"), filepath.Join(dir, "*", "*.et")) {
 				f, err := format.Open(name, nil)
 				must(t, err)
-				v, err := format.NewView(f)
+				v, err := view.New(t.Context(), []*format.File{f}, nil)
 				must(t, err)
-				must(t, v.Walk(0, func(id uint32, _ int, _ bool) error {
-					e, err := v.Entry(id)
-					if err == nil && e.Message.Valid && v.Role(id) == format.RoleLog && strings.HasPrefix(e.Metadata.Name, "event ") {
+				must(t, v.Walk(0, func(id view.Row, _ int, _ bool) error {
+					e, err := v.Entry(view.Row(id))
+					if err == nil && e.Message.Valid && v.Role(view.Row(id)) == view.RoleLog && strings.HasPrefix(e.Metadata.Name, "event ") {
 						got = append(got, e.Message.Value)
 					}
 					return err

@@ -11,6 +11,7 @@ import (
 	"github.com/entrace-go/entrace"
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
 )
 
 // TestControlEnvironmentWrong has values that are not understood: each is told, and there is
@@ -152,11 +153,11 @@ func TestUnknownExporter(t *testing.T) {
 		must(t, p.Shutdown(t.Context()))
 		f, err := format.Open("app.et", nil)
 		must(t, err)
-		v, err := format.NewView(f)
+		v, err := view.New(t.Context(), []*format.File{f}, nil)
 		must(t, err)
 		spans := 0
-		for id := range uint32(v.Len()) {
-			if v.Role(id) == format.RoleSpan {
+		for id := range v.Rows() {
+			if v.Role(id) == view.RoleSpan {
 				spans++
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/ring"
+	"github.com/entrace-go/entrace/view"
 )
 
 // A walked trace is one that everyLink went through.
@@ -19,10 +20,28 @@ type walked struct {
 	t       testing.TB
 	name    string
 	entries []format.TraceEntry // by id
-	v       *format.View
+	v       *view.View
 	head    uint32 // the entry of the trace itself
 	missing int    // entries whose span is not there
 }
+
+// row returns the row of an entry.
+func (w *walked) row(id uint32) view.Row {
+	r, ok := w.v.Row(0, id)
+	if !ok {
+		w.t.Fatalf("entry %d has no row", id)
+	}
+	return r
+}
+
+// up returns the entry above one in the view.
+func (w *walked) up(id uint32) uint32 {
+	_, up := w.v.ID(w.v.Parent(w.row(id)))
+	return up
+}
+
+// ended returns how long a span took.
+func (w *walked) ended(id uint32) (time.Duration, bool) { return w.v.Duration(w.row(id)) }
 
 // everyLink reads a trace as any reader would and checks that all hangs together.
 // It is closed with the test.
@@ -80,7 +99,7 @@ func walk(t testing.TB, name string) (*walked, []error) {
 	if err != nil {
 		return nil, append(problems, err)
 	}
-	if w.v, err = format.NewView(f); err != nil {
+	if w.v, err = view.New(t.Context(), []*format.File{f}, nil); err != nil {
 		return nil, append(problems, err)
 	}
 	problems = append(problems, w.lifecycle(f)...)
@@ -140,10 +159,10 @@ func (w *walked) spans() (problems []error) {
 	bad := func(text string, args ...any) { problems = append(problems, fmt.Errorf(text, args...)) }
 	for i := range w.entries {
 		id := uint32(i)
-		if p := w.v.Parent(id); int(p) >= len(w.entries) {
+		if p := w.up(id); int(p) >= len(w.entries) {
 			bad("the parent of entry %d in the view is %d", id, p)
 		}
-		ref, missing, err := w.v.Missing(id)
+		ref, missing, err := w.v.Missing(w.row(id))
 		if err != nil {
 			bad("entry %d: %w", id, err)
 			continue
@@ -155,8 +174,8 @@ func (w *walked) spans() (problems []error) {
 			}
 			continue
 		}
-		if parent := w.attr(id, format.AttrParentSpanID); parent != "" && w.v.Role(id) == format.RoleSpan {
-			if up := w.v.Ref(w.v.Parent(id)); fmt.Sprintf("%x", up.SpanID) != parent {
+		if parent := w.attr(id, format.AttrParentSpanID); parent != "" && w.v.Role(w.row(id)) == view.RoleSpan {
+			if up := w.v.Ref(w.v.Parent(w.row(id))); fmt.Sprintf("%x", up.SpanID) != parent {
 				bad("span %d is below %x, and its parent is %s", id, up.SpanID, parent)
 			}
 		}
@@ -207,7 +226,7 @@ func TestEveryLink(t *testing.T) {
 					continue
 				}
 				for _, id := range w.named("inner") {
-					if up := w.v.Parent(id); w.entries[up].Metadata.Name != "open" {
+					if up := w.up(id); w.entries[up].Metadata.Name != "open" {
 						t.Errorf("%s: the inner span is below %q", w.name, w.entries[up].Metadata.Name)
 					}
 				}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
 )
 
 // TestWindow overloads a ring while spans are open.
@@ -60,13 +61,13 @@ func TestWindow(t *testing.T) {
 	}
 	for i := range nested {
 		id := w.one(fmt.Sprint("nested ", i))
-		up := w.v.Parent(id)
-		if i > 0 && up != w.one(fmt.Sprint("nested ", i-1)) || i == 0 && w.v.Role(up) == format.RoleSpan {
+		up := w.up(id)
+		if i > 0 && up != w.one(fmt.Sprint("nested ", i-1)) || i == 0 && w.v.Role(w.row(up)) == view.RoleSpan {
 			t.Errorf("span %d is below entry %d, %q", i, up, w.entries[up].Metadata.Name)
 		}
 	}
 	for i := range wide {
-		if up := w.v.Parent(w.one(fmt.Sprint("wide ", i))); up != w.one(fmt.Sprintf("nested %d", nested-1)) {
+		if up := w.up(w.one(fmt.Sprint("wide ", i))); up != w.one(fmt.Sprintf("nested %d", nested-1)) {
 			t.Errorf("the wide span %d is below entry %d", i, up)
 		}
 	}
@@ -75,7 +76,7 @@ func TestWindow(t *testing.T) {
 	}
 	for i := range w.entries {
 		if w.entries[i].Message.Value == text || w.entries[i].Metadata.Name == "short" {
-			if up := w.entries[w.v.Parent(uint32(i))].Metadata.Name; !strings.HasPrefix(up, "wide ") {
+			if up := w.entries[w.up(uint32(i))].Metadata.Name; !strings.HasPrefix(up, "wide ") {
 				t.Fatalf("entry %d is below %q", i, up)
 			}
 		}

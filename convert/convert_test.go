@@ -14,6 +14,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
 )
 
 func must(t testing.TB, err error) {
@@ -368,7 +369,7 @@ func TestFileTo(t *testing.T) {
 	failed := errors.New("failed")
 	for _, want := range []error{nil, failed} {
 		out := filepath.Join(dir, fmt.Sprint(want))
-		err := convert.FileTo(t.Context(), fixture(format.V1, format.ET), out, func(_ context.Context, w io.Writer, v *format.View) error {
+		err := convert.FileTo(t.Context(), fixture(format.V1, format.ET), out, func(_ context.Context, w io.Writer, v *view.View) error {
 			if _, err := fmt.Fprint(w, v.Len()); err != nil {
 				t.Error(err)
 			}

@@ -13,7 +13,7 @@
 // Each has a package below this one, whose documentation says what becomes what
 // and what is lost: chrome, folded (with speedscope), heph, measureme, otlp, parquet
 // and perfetto. Their Decode functions write to a [format.Writer], their Encode
-// functions read a [format.View]; FileFrom and FileTo do what is to be done about
+// functions read a [view.View]; FileFrom and FileTo do what is to be done about
 // files:
 //
 //	err := convert.FileFrom(ctx, "in.jsonl", "out.et", func(ctx context.Context, r io.Reader, w *format.Writer) error {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/view"
 )
 
 // A Decoder reads a trace in another format from r, which may be an [io.ReaderAt]
@@ -18,7 +19,7 @@ import (
 type Decoder func(ctx context.Context, r io.Reader, w *format.Writer) error
 
 // An Encoder writes a trace to w in another format.
-type Encoder func(ctx context.Context, w io.Writer, v *format.View) error
+type Encoder func(ctx context.Context, w io.Writer, v *view.View) error
 
 // FileFrom converts the file in, which d reads, to the trace file out, as [File]
 // does. An input that is damaged, or stops in the middle, gives an output of what
@@ -84,19 +85,42 @@ func StreamFrom(ctx context.Context, w io.Writer, r io.Reader, d Decoder, o Opti
 	return damage, out.Close()
 }
 
-// FileTo converts the trace file in to the file out, which e writes, as [File]
-// does.
+// FileTo converts the trace file in, of any format that [Open] reads, to the file out, which e
+// writes, as [File] does. An input that is damaged gives an output of what is whole before
+// that, and an error that says where it is.
 func FileTo(ctx context.Context, in, out string, e Encoder, o Options) error {
-	f, err := format.Open(in, nil)
+	t, err := Open(ctx, []string{in}, &OpenOptions{Progress: o.Progress})
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	fi, err := os.Stat(f.Name())
-	if err != nil {
+	defer t.Close()
+	if err := t.EncodeFile(ctx, out, e, o); err != nil {
+		return fmt.Errorf("convert %s: %w", in, err)
+	}
+	if damage := t.Damage(); damage != nil {
+		return fmt.Errorf("convert %s: %w", in, damage)
+	}
+	return nil
+}
+
+// EncodeFile writes the trace to the file out as e has it. The output appears under its name
+// when it is complete and synced. What is damaged in the trace is no error of it.
+func (t *Trace) EncodeFile(ctx context.Context, out string, e Encoder, o Options) error {
+	return t.writeFile(out, o.Replace, func(w io.Writer) error { return t.Encode(ctx, w, e) })
+}
+
+// Encode writes the trace to w as e has it.
+func (t *Trace) Encode(ctx context.Context, w io.Writer, e Encoder) error {
+	b := bufio.NewWriterSize(w, 256<<10)
+	if err := e(ctx, b, t.View()); err != nil {
 		return err
 	}
-	if err := checkOutput(fi, out, o.Replace); err != nil {
+	return b.Flush()
+}
+
+// writeFile makes the file out, which write fills.
+func (t *Trace) writeFile(out string, replace bool, write func(w io.Writer) error) error {
+	if err := t.checkOutput(out, replace); err != nil {
 		return err
 	}
 	tmp, err := osfile.CreateTemp(out)
@@ -104,32 +128,10 @@ func FileTo(ctx context.Context, in, out string, e Encoder, o Options) error {
 		return err
 	}
 	defer tmp.Discard()
-	damage, err := StreamTo(ctx, tmp, f, e)
-	if err != nil {
-		return fmt.Errorf("convert %s: %w", in, err)
-	}
-	if err := commit(tmp, out, o.Replace); err != nil {
+	if err := write(tmp); err != nil {
 		return err
 	}
-	if damage != nil {
-		return fmt.Errorf("convert %s: %w", in, damage)
-	}
-	return nil
-}
-
-// StreamTo writes f to w as e has it. The damage is that of the file, where it
-// stops within an entry: what was whole before it is in w. After any other error
-// w is of no use.
-func StreamTo(ctx context.Context, w io.Writer, f *format.File, e Encoder) (damage, err error) {
-	v, err := format.NewView(f)
-	if err != nil {
-		return nil, err
-	}
-	b := bufio.NewWriterSize(w, 256<<10)
-	if err := e(ctx, b, v); err != nil {
-		return nil, err
-	}
-	return f.Damage(), b.Flush()
+	return commit(tmp, out, replace)
 }
 
 // counted returns src so that progress is told how much was read.

@@ -5,68 +5,68 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/view"
 )
 
-// Merge writes the entries of several traces to w as one. A span whose parent is
-// in another of them, which it names by its ids, hangs below it, and so does a log
-// record whose span is in another. Equal resources become one. Within each trace
+// Merge writes the entries of the files of v to w as one trace. What the view has below a span
+// of another file hangs below it. Equal resources become one. Within each file
 // entries keep their order, as far as parents come first. A span that goes on in another file,
 // as one does that was open when its recorder began a new one, is one span, and what is below
 // either half is below that. What the recorders say
-// of their ends stays, in the order of views. It comes last only if every trace has an
+// of their ends stays, in the order of the files. It comes last only if every file has an
 // end, because a last entry entrace.end marks the whole output as complete.
 //
 // The root of w must not be written yet. Merge does not close w. It takes 4 bytes
-// an entry, and 50 more for each that hangs below one of another trace.
-func Merge(ctx context.Context, w *format.Writer, views []*format.View) error {
-	m := merger{w: w, views: views, ids: make([][]uint32, len(views)), elsewhere: make(map[place]place), joined: make(map[place]place)}
+// an entry.
+func Merge(ctx context.Context, w *format.Writer, v *view.View) error {
+	m := merger{w: w, v: v, files: v.Files()}
 	if _, err := w.Write(format.Root()); err != nil {
 		return err
 	}
-	for i, v := range views {
-		m.ids[i] = make([]uint32, v.Len())
-		if err := m.search(ctx, int32(i)); err != nil {
-			return err
-		}
-	}
 	var ends []place
 	ended := true
-	for i, v := range views {
-		was := len(ends)
-		for _, id := range v.File().Children(0) {
-			if v.Role(id) == format.RoleRecorder {
-				ends = append(ends, place{int32(i), id})
+	for i, f := range m.files {
+		m.ids = append(m.ids, make([]uint32, v.Entries(i)))
+		last := uint32(0)
+		for _, r := range v.Children(0) {
+			if file, id := v.ID(r); file == i && v.Role(r) == view.RoleRecorder && f.Parent(id) == 0 {
+				ends = append(ends, place{i, id})
+				last = max(last, id)
 			}
 		}
-		ended = ended && len(ends) > was && int(ends[len(ends)-1].id) == v.Len()-1
+		ended = ended && last > 0 && int(last) == v.Entries(i)-1
+	}
+	slices.SortFunc(ends, func(a, b place) int {
+		if a.file != b.file {
+			return a.file - b.file
+		}
+		return int(a.id) - int(b.id)
+	})
+	m.ends = make(map[place]bool)
+	for _, p := range ends {
+		m.ends[p] = true
 	}
 	if !ended {
 		if err := m.writeAll(ends); err != nil {
 			return err
 		}
 	}
-	for i, v := range views {
-		for id := uint32(1); int64(id) < int64(v.Len()); id++ {
+	for i := range m.files {
+		for id := uint32(1); int(id) < v.Entries(i); id++ {
 			if id%4096 == 0 {
 				if err := ctx.Err(); err != nil {
 					return err
 				}
 			}
-			if v.Role(id) == format.RoleRecorder && v.File().Parent(id) == 0 {
-				continue // written with the ends
-			}
-			if _, half := m.joined[place{int32(i), id}]; half {
-				continue
-			}
-			if err := m.write(place{int32(i), id}); err != nil {
-				return err
+			if p := (place{i, id}); !m.ends[p] {
+				if err := m.write(p); err != nil {
+					return err
+				}
 			}
 		}
 	}
@@ -82,180 +82,124 @@ func (m *merger) writeAll(places []place) error {
 	return nil
 }
 
-// A place is an entry of one of the traces.
+// A place is an entry of one of the files.
 type place struct {
-	file int32
+	file int
 	id   uint32
 }
 
 type merger struct {
 	w         *format.Writer
-	views     []*format.View
-	ids       [][]uint32 // of the entries in the output; 0: not there yet, or the root
-	elsewhere map[place]place
-	joined    map[place]place // halves of spans, to those that they are halves of
+	v         *view.View
+	files     []*format.File
+	ends      map[place]bool // that the recorders wrote
+	ids       [][]uint32     // of the entries in the output; 0: not there yet, or the root
 	resources otel.Resources
 	stack     []place
-	waits     map[place]int // indices in stack
+	cut       map[place]bool // they stay below the parent that they were written below
+	waits     map[place]bool // they are in stack
 	raw, buf  []byte
 }
 
-// search finds the parents in other traces of the entries of one.
-func (m *merger) search(ctx context.Context, file int32) error {
-	v := m.views[file]
-	for id := uint32(1); int64(id) < int64(v.Len()); id++ {
-		if id%4096 == 0 {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-		}
-		if err := m.searchHalf(place{file, id}); err != nil {
-			return fmt.Errorf("%s: %w", v.File().Name(), err)
-		}
-		ref, missing, err := v.Missing(id)
-		if err != nil {
-			return fmt.Errorf("%s: %w", v.File().Name(), err)
-		}
-		if !missing {
-			continue
-		}
-		for other := range m.views {
-			if at, ok := m.views[other].Span(ref); ok && int32(other) != file {
-				m.elsewhere[place{file, id}] = place{int32(other), at}
-				break
-			}
-		}
-	}
-	return nil
+// at returns the row of the entry at p, and whether it has one of its own.
+func (m *merger) at(p place) (r view.Row, own bool) {
+	r, _ = m.v.Row(p.file, p.id)
+	file, id := m.v.ID(r)
+	return r, file == p.file && id == p.id
 }
 
-// continued reports whether the entry at p is a span that began in another file and has no
-// end of its own.
-func (m *merger) continued(p place) (bool, error) {
-	v := m.views[p.file]
-	if v.Role(p.id) != format.RoleSpan {
-		return false, nil
+// parent returns where the entry at p is to hang, and whether that is elsewhere than it was
+// written.
+func (m *merger) parent(p place) (up place, moved bool) {
+	stored := place{p.file, m.files[p.file].Parent(p.id)}
+	r, own := m.at(p)
+	if !own { // the end of a span
+		if first := m.first(r); first != r {
+			file, id := m.v.ID(first)
+			return place{file, id}, false
+		}
+		return stored, false
 	}
-	before, _, err := v.File().Attribute(p.id, format.AttrContinued)
-	if err != nil || !before.Bool() {
-		return false, err
+	file, id := m.v.ID(m.v.Parent(r))
+	if file == p.file || m.cut[p] || m.v.Parent(r) == 0 {
+		// The view finds the place of what is late within its file.
+		if below, own := m.at(stored); own && m.first(below) != below {
+			file, id := m.v.ID(m.first(below))
+			return place{file, id}, false
+		}
+		return stored, false
 	}
-	_, whole, err := v.File().Attribute(p.id, format.AttrDuration)
-	return !whole, err
+	if below, own := m.at(stored); own && m.first(below) == m.v.Parent(r) {
+		return place{file, id}, false // it hung below a half
+	}
+	return place{file, id}, true
 }
 
-// searchHalf finds the first half of the span at p, if that is a later one: the one that is
-// marked as no later half, else that of the first trace.
-func (m *merger) searchHalf(p place) error {
-	later, err := m.continued(p)
-	if err != nil || !later {
-		return err
-	}
-	ref := m.views[p.file].Ref(p.id)
-	best := p
-	for i, v := range m.views {
-		at, ok := v.Span(ref)
-		if !ok || int32(i) == p.file {
-			continue
-		}
-		other := place{int32(i), at}
-		later, err := m.continued(other)
-		if err != nil {
-			return err
-		}
-		if !later {
-			best = other
-			break
-		}
-		if other.file < best.file {
-			best = other
-		}
-	}
-	if best != p {
-		m.joined[p] = best
-	}
-	return nil
-}
-
-// parent returns where the entry at p is to hang.
-func (m *merger) parent(p place) place {
-	up, ok := m.elsewhere[p]
-	if !ok {
-		up = place{p.file, m.views[p.file].File().Parent(p.id)}
-	}
-	if first, ok := m.joined[up]; ok {
+// first returns the first half of the span at row r, which can be r.
+func (m *merger) first(r view.Row) view.Row {
+	if first, ok := m.v.FirstHalf(r); ok {
 		return first
 	}
-	return up
+	return r
 }
 
 func (m *merger) done(p place) bool { return p.id == 0 || m.ids[p.file][p.id] != 0 }
 
 // write writes the entry at p, and before it those above it that are not there.
 func (m *merger) write(p place) error {
-	if m.done(p) {
+	if m.done(p) || m.isHalf(p) {
 		return nil
 	}
 	m.stack = append(m.stack[:0], p)
 	clear(m.waits)
 	for len(m.stack) > 0 {
 		top := m.stack[len(m.stack)-1]
-		up := m.parent(top)
+		up, moved := m.parent(top)
 		if m.done(up) {
-			if err := m.put(top, up); err != nil {
+			if err := m.put(top, up, moved); err != nil {
 				return err
 			}
 			m.stack = m.stack[:len(m.stack)-1]
 			continue
 		}
 		if m.waits == nil {
-			m.waits = make(map[place]int)
+			m.waits, m.cut = make(map[place]bool), make(map[place]bool)
 		}
-		m.waits[top] = len(m.stack) - 1
-		if at, ring := m.waits[up]; ring {
-			m.breakCycle(at)
+		if m.waits[up] || up == top {
+			// What is late in its file and what is elsewhere can be above each other.
+			m.cut[top] = true
+			if again, _ := m.parent(top); again == up {
+				up = place{}
+				if err := m.put(top, up, false); err != nil {
+					return err
+				}
+				m.stack = m.stack[:len(m.stack)-1]
+			}
 			continue
 		}
+		m.waits[top] = true
 		m.stack = append(m.stack, up)
 	}
 	return nil
 }
 
-// breakCycle breaks a cycle of parents, which are the entries from index at on in the
-// stack. Only damaged or hostile traces have one. The first of them whose parent is in
-// another trace loses that parent, be it by the halves of a span, and becomes the top of the
-// stack.
-func (m *merger) breakCycle(at int) {
-	for i := at; i < len(m.stack); i++ {
-		p := m.stack[i]
-		up := place{p.file, m.views[p.file].File().Parent(p.id)}
-		if _, ok := m.elsewhere[p]; ok {
-			delete(m.elsewhere, p)
-		} else if _, ok := m.joined[up]; ok {
-			delete(m.joined, up)
-		} else {
-			continue
-		}
-		for _, p := range m.stack[i:] {
-			delete(m.waits, p)
-		}
-		m.stack = m.stack[:i+1]
-		return
-	}
+// isHalf reports whether the entry at p is a later half of a span.
+func (m *merger) isHalf(p place) bool {
+	r, own := m.at(p)
+	return own && m.first(r) != r
 }
 
 // put writes the entry at p below up, which is there.
-func (m *merger) put(p, up place) (err error) {
-	v := m.views[p.file]
-	f := v.File()
+func (m *merger) put(p, up place, moved bool) (err error) {
+	f := m.files[p.file]
 	parent := m.ids[up.file][up.id]
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("%s: entry %d: %w", f.Name(), p.id, err)
 		}
 	}()
-	resource := v.Role(p.id) == format.RoleResource
-	_, moved := m.elsewhere[p]
+	r, own := m.at(p)
+	resource := own && m.v.Role(r) == view.RoleResource
 	var id uint32
 	if !resource && !moved && f.Version() == m.w.Version() {
 		if m.raw, err = f.AppendRaw(m.raw[:0], p.id); err != nil {
@@ -275,7 +219,7 @@ func (m *merger) put(p, up place) (err error) {
 	e.Parent = parent
 	if moved { // its place says now whose child it is
 		e.Attributes = slices.DeleteFunc(e.Attributes, func(a format.Attribute) bool {
-			return a.Name == format.AttrTraceID || a.Name == format.AttrParentSpanID || a.Name == format.AttrSpanID && v.Role(p.id) == format.RoleLog
+			return a.Name == format.AttrTraceID || a.Name == format.AttrParentSpanID || a.Name == format.AttrSpanID && m.v.Role(r) == view.RoleLog
 		})
 	}
 	if !resource {
@@ -290,42 +234,25 @@ func (m *merger) put(p, up place) (err error) {
 	return nil
 }
 
-// MergeFile is Merge into the trace file out, which appears under its name when it
-// is complete, as that of [File]. The default version is that of the first view.
-func MergeFile(ctx context.Context, views []*format.View, out string, o Options) error {
-	for _, v := range views {
-		fi, err := os.Stat(v.File().Name())
-		if err != nil {
-			return err
-		}
-		if err := checkOutput(fi, out, o.Replace); err != nil {
-			return err
-		}
-	}
-	tmp, err := osfile.CreateTemp(out)
-	if err != nil {
-		return err
-	}
-	defer tmp.Discard()
-	if err := MergeStream(ctx, views, tmp, o); err != nil {
-		return err
-	}
-	return commit(tmp, out, o.Replace)
+// MergeFile is [Merge] into the trace file out, which appears under its name when it
+// is complete, as that of [File]. The default version is that of the first file.
+func (t *Trace) MergeFile(ctx context.Context, out string, o Options) error {
+	return t.writeFile(out, o.Replace, func(w io.Writer) error { return t.Merge(ctx, w, o) })
 }
 
-// MergeStream is Merge into a trace that is written to w. The default version is
-// that of the first view.
-func MergeStream(ctx context.Context, views []*format.View, w io.Writer, o Options) error {
-	if o.Version == 0 && len(views) > 0 {
-		o.Version = views[0].File().Version()
+// Merge is [Merge] into a trace that is written to w. The default version is
+// that of the first file.
+func (t *Trace) Merge(ctx context.Context, w io.Writer, o Options) error {
+	if o.Version == 0 && len(t.files) > 0 {
+		o.Version = t.files[0].Version()
 	}
-	t, err := format.NewWriter(w, o.Version, o.Format, nil)
+	out, err := format.NewWriter(w, o.Version, o.Format, nil)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = t.Abort() }() // if a callback panics
-	if err := Merge(ctx, t, views); err != nil {
-		return errors.Join(err, t.Abort())
+	defer func() { _ = out.Abort() }() // if a callback panics
+	if err := Merge(ctx, out, t.View()); err != nil {
+		return errors.Join(err, out.Abort())
 	}
-	return t.Close()
+	return out.Close()
 }

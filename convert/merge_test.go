@@ -18,6 +18,7 @@ import (
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/view"
 )
 
 // A part is an entry of a trace that is built: a span, or a log record of one.
@@ -30,8 +31,8 @@ type part struct {
 	otherTrace bool
 }
 
-// service returns the view of a recording of one service.
-func service(t *testing.T, v format.Version, name string, parts []part) *format.View {
+// service returns a recording of one service.
+func service(t *testing.T, v format.Version, name string, parts []part) *format.File {
 	t.Helper()
 	var b bytes.Buffer
 	w, err := format.NewWriter(&b, v, format.ET, nil)
@@ -70,33 +71,38 @@ func service(t *testing.T, v format.Version, name string, parts []part) *format.
 	must(t, w.Close())
 	file := filepath.Join(t.TempDir(), "part.et")
 	must(t, os.WriteFile(file, b.Bytes(), 0o600))
-	return view(t, file)
+	return openFile(t, file)
 }
 
-func view(t *testing.T, file string) *format.View {
+func openFile(t *testing.T, name string) *format.File {
 	t.Helper()
-	f, err := format.Open(file, nil)
+	f, err := format.Open(name, nil)
 	must(t, err)
 	t.Cleanup(func() { _ = f.Close() })
-	v, err := format.NewView(f)
+	return f
+}
+
+func viewOf(t *testing.T, files ...*format.File) *view.View {
+	t.Helper()
+	v, err := view.New(t.Context(), files, nil)
 	must(t, err)
 	return v
 }
 
-// merge returns the raw tree of what becomes of views, in one line.
-func merge(t *testing.T, v format.Version, views ...*format.View) (string, *format.View) {
+// merge returns the raw tree of what becomes of files, in one line.
+func merge(t *testing.T, v format.Version, files ...*format.File) (string, *view.View) {
 	t.Helper()
 	var b bytes.Buffer
 	w, err := format.NewWriter(&b, v, format.ET, nil)
 	must(t, err)
-	must(t, convert.Merge(t.Context(), w, views))
+	must(t, convert.Merge(t.Context(), w, viewOf(t, files...)))
 	must(t, w.Close())
 	file := filepath.Join(t.TempDir(), "merged.et")
 	must(t, os.WriteFile(file, b.Bytes(), 0o600))
-	out := view(t, file)
+	merged := openFile(t, file)
 	var show func(id uint32) string
 	show = func(id uint32) string {
-		e, err := out.File().Entry(id)
+		e, err := merged.Entry(id)
 		must(t, err)
 		name := e.Metadata.Name
 		if e.Message.Valid {
@@ -112,7 +118,7 @@ func merge(t *testing.T, v format.Version, views ...*format.View) (string, *form
 			name += fmt.Sprint(ids)
 		}
 		var kids []string
-		for _, kid := range out.File().Children(id) {
+		for _, kid := range merged.Children(id) {
 			kids = append(kids, show(kid))
 		}
 		if kids != nil {
@@ -120,7 +126,7 @@ func merge(t *testing.T, v format.Version, views ...*format.View) (string, *form
 		}
 		return name
 	}
-	return show(0), out
+	return show(0), viewOf(t, merged)
 }
 
 func TestMerge(t *testing.T) {
@@ -137,7 +143,7 @@ func TestMerge(t *testing.T) {
 		"server(stranger[trace_id parent_span_id] of another trace[trace_id parent_span_id]) other(alone[trace_id]) " +
 		"entrace.end entrace.end entrace.end)"
 	for _, v := range []format.Version{format.V1, format.V2} {
-		parts := map[string]*format.View{"client": service(t, v, "client", client), "server": service(t, 3-v, "server", server), "other": service(t, v, "other", other)}
+		parts := map[string]*format.File{"client": service(t, v, "client", client), "server": service(t, 3-v, "server", server), "other": service(t, v, "other", other)}
 		got, _ := merge(t, v, parts["client"], parts["server"], parts["other"])
 		if got = sortMarks(got); got != sortMarks(want) {
 			t.Errorf("version %d:\n%s, want\n%s", v, got, want)
@@ -150,7 +156,8 @@ func TestMerge(t *testing.T) {
 			}
 			serve, _ := out.Span(format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{11}})
 			retry, _ := out.Span(format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{2}})
-			if serve == 0 || out.File().Parent(serve) != retry {
+			_, at := out.ID(serve)
+			if _, up := out.ID(retry); serve == 0 || out.Files()[0].Parent(at) != up {
 				t.Errorf("version %d, %v: serve is not below retry", v, names)
 			}
 		}
@@ -168,8 +175,8 @@ func words(s string) string {
 	return strings.Join(w, " ")
 }
 
-// recorded returns the view of a trace that the exporter wrote for a service.
-func recorded(t *testing.T, v format.Version, name string) *format.View {
+// recorded returns a trace that the exporter wrote for a service.
+func recorded(t *testing.T, v format.Version, name string) *format.File {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), name+".et")
 	exp, err := exporter.New(exporter.WithPath(file), exporter.WithVersion(v))
@@ -180,7 +187,7 @@ func recorded(t *testing.T, v format.Version, name string) *format.View {
 	_, span := tp.Tracer("t").Start(t.Context(), "work of "+name)
 	span.End()
 	must(t, tp.Shutdown(t.Context()))
-	return view(t, file)
+	return openFile(t, file)
 }
 
 // TestMergeAnyVersions merges traces of both versions in both orders into both versions.
@@ -188,14 +195,14 @@ func recorded(t *testing.T, v format.Version, name string) *format.View {
 func TestMergeAnyVersions(t *testing.T) {
 	for _, versions := range [][3]format.Version{{1, 1, 1}, {1, 2, 1}, {2, 1, 1}, {2, 2, 1}, {1, 1, 2}, {1, 2, 2}, {2, 1, 2}, {2, 2, 2}} {
 		a, b, again := recorded(t, versions[0], "a"), recorded(t, versions[1], "b"), recorded(t, versions[1], "a")
-		for _, views := range [][]*format.View{{a, b, again}, {b, again, a}} {
-			_, out := merge(t, versions[2], views...)
+		for _, files := range [][]*format.File{{a, b, again}, {b, again, a}} {
+			_, out := merge(t, versions[2], files...)
 			resources, spans := make(map[string]int), make(map[string]string)
-			for id := range uint32(out.Len()) {
+			for id := range out.Rows() {
 				e, err := out.Entry(id)
 				must(t, err)
 				switch out.Role(id) {
-				case format.RoleResource:
+				case view.RoleResource:
 					resources[e.Message.Value]++
 					want := []string{"otel.json", "otel.resource.schema_url", "process.command_args", "service.name"}
 					var names []string
@@ -205,7 +212,7 @@ func TestMergeAnyVersions(t *testing.T) {
 					if slices.Sort(names); !slices.Equal(names, want) {
 						t.Errorf("versions %v: a resource has %v, want %v", versions, names, want)
 					}
-				case format.RoleSpan:
+				case view.RoleSpan:
 					up, err := out.Entry(out.Parent(id))
 					must(t, err)
 					spans[e.Metadata.Name] = up.Message.Value
@@ -237,8 +244,8 @@ func TestMergeEmpty(t *testing.T) {
 	a := service(t, format.V1, "one", []part{{name: "a", span: 1, at: 1, below: -1}})
 	file := filepath.Join(t.TempDir(), "empty.iet")
 	must(t, os.WriteFile(file, []byte("\x00ENTRACE\x01\x01"), 0o600))
-	for _, views := range [][]*format.View{{a, view(t, file)}, {view(t, file), a}} {
-		got, _ := merge(t, format.V1, views...)
+	for _, files := range [][]*format.File{{a, openFile(t, file)}, {openFile(t, file), a}} {
+		got, _ := merge(t, format.V1, files...)
 		if want := "root(entrace.end one(a[trace_id]))"; got != want {
 			t.Errorf("the tree is %s, want %s", got, want)
 		}

@@ -2,6 +2,7 @@ package convert_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
 )
 
 // TestMergeHalves: spans that were open while their recorder began new files are one each
@@ -57,30 +59,24 @@ func TestMergeHalves(t *testing.T) {
 		case "without one":
 			list = list[1:]
 		}
-		var views []*format.View
-		for _, name := range list {
-			f, err := format.Open(name, nil)
-			must(t, err)
-			defer f.Close()
-			v, err := format.NewView(f)
-			must(t, err)
-			views = append(views, v)
-		}
+		tr, err := convert.Open(t.Context(), list, nil)
+		must(t, err)
+		defer tr.Close()
 		out := filepath.Join(dir, "all"+fmt.Sprint(len(order))+".et")
-		must(t, convert.MergeFile(t.Context(), views, out, convert.Options{Format: format.ET}))
+		must(t, tr.MergeFile(t.Context(), out, convert.Options{Format: format.ET}))
 		f, err := format.Open(out, nil)
 		must(t, err)
-		v, err := format.NewView(f)
+		v, err := view.New(t.Context(), []*format.File{f}, nil)
 		must(t, err)
 		spans, open, outers := make(map[string]int), []string{}, 0
-		for id := range uint32(v.Len()) {
-			if v.Role(id) != format.RoleSpan {
+		for id := range v.Rows() {
+			if v.Role(id) != view.RoleSpan {
 				continue
 			}
 			e, err := v.Entry(id)
 			must(t, err)
 			spans[e.Metadata.Name]++
-			if _, ended, err := v.Ended(id); err != nil || !ended {
+			if _, ended := v.Duration(id); !ended {
 				open = append(open, e.Metadata.Name)
 			}
 			if ref := v.Ref(id); ref.SpanID == want {
@@ -108,7 +104,7 @@ func TestMergeHalves(t *testing.T) {
 // TestMergeHalvesInARing: two hostile traces in which each half of a span is below the other.
 func TestMergeHalvesInARing(t *testing.T) {
 	dir := t.TempDir()
-	var views []*format.View
+	var names []string
 	for i, ids := range [][2]string{{"aaaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbbb"}, {"bbbbbbbbbbbbbbbb", "aaaaaaaaaaaaaaaa"}} {
 		var b bytes.Buffer
 		w, err := format.NewWriter(&b, 0, format.IET, nil)
@@ -127,16 +123,15 @@ func TestMergeHalvesInARing(t *testing.T) {
 		must(t, w.Close())
 		name := filepath.Join(dir, fmt.Sprint(i, ".iet"))
 		must(t, os.WriteFile(name, b.Bytes(), 0o600))
-		f, err := format.Open(name, nil)
-		must(t, err)
-		defer f.Close()
-		v, err := format.NewView(f)
-		must(t, err)
-		views = append(views, v)
+		names = append(names, name)
 	}
 	done := make(chan error, 1)
 	go func() {
-		done <- convert.MergeFile(t.Context(), views, filepath.Join(dir, "out.et"), convert.Options{Format: format.ET})
+		tr, err := convert.Open(t.Context(), names, nil)
+		if err == nil {
+			err = errors.Join(tr.MergeFile(t.Context(), filepath.Join(dir, "out.et"), convert.Options{Format: format.ET}), tr.Close())
+		}
+		done <- err
 	}()
 	select {
 	case err := <-done:

@@ -11,6 +11,7 @@ import (
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/convert/parquet"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
 )
 
 // panicking calls fn, which must panic, and checks that it leaves no file behind.
@@ -55,7 +56,7 @@ func TestPanicLeavesNoFile(t *testing.T) {
 			return convert.FileFrom(t.Context(), in, out, func(_ context.Context, _ io.Reader, w *format.Writer) error { fill(w); panic("boom") }, convert.Options{})
 		},
 		"an encoder": func(in, out string) error {
-			return convert.FileTo(t.Context(), in, out, func(context.Context, io.Writer, *format.View) error { panic("boom") }, convert.Options{})
+			return convert.FileTo(t.Context(), in, out, func(context.Context, io.Writer, *view.View) error { panic("boom") }, convert.Options{})
 		},
 		"progress": func(in, out string) error {
 			return convert.File(t.Context(), in, out, convert.Options{Version: format.V2, Progress: boom})
@@ -64,7 +65,10 @@ func TestPanicLeavesNoFile(t *testing.T) {
 			return convert.File(t.Context(), in, out, convert.Options{Progress: boom})
 		},
 		"a merge": func(in, out string) error {
-			return convert.MergeFile(panicContext{t.Context()}, []*format.View{view(t, in)}, out, convert.Options{})
+			tr, err := convert.Open(t.Context(), []string{in}, nil)
+			must(t, err)
+			defer tr.Close()
+			return tr.MergeFile(panicContext{t.Context()}, out, convert.Options{})
 		},
 	} {
 		t.Run(name, func(t *testing.T) { panicking(t, fn) })

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
 )
 
 // build builds an example.
@@ -42,19 +43,19 @@ func run(t *testing.T, name string, env ...string) (dir, out string) {
 }
 
 // count opens a trace and counts what is in it.
-func count(t *testing.T, name string) map[format.Role]int {
+func count(t *testing.T, name string) map[view.Role]int {
 	t.Helper()
 	f, err := format.Open(name, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	v, err := format.NewView(f)
+	v, err := view.New(t.Context(), []*format.File{f}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := make(map[format.Role]int)
-	for id := range uint32(v.Len()) {
+	n := make(map[view.Role]int)
+	for id := range v.Rows() {
 		n[v.Role(id)]++
 	}
 	return n
@@ -63,7 +64,7 @@ func count(t *testing.T, name string) map[format.Role]int {
 func TestQuickstart(t *testing.T) {
 	dir, out := run(t, "quickstart")
 	n := count(t, filepath.Join(dir, "trace.et"))
-	if n[format.RoleSpan] != 19 || n[format.RoleLog] != 11 || n[format.RoleEvent] != 5 || n[format.RoleResource] != 1 {
+	if n[view.RoleSpan] != 19 || n[view.RoleLog] != 11 || n[view.RoleEvent] != 5 || n[view.RoleResource] != 1 {
 		t.Errorf("there are %v", n)
 	}
 	for _, want := range []string{`"GET /cart"`, `"SELECT price"`, `"checkout refused"`, `"recovered"`, `"shutting down"`} {
@@ -75,14 +76,14 @@ func TestQuickstart(t *testing.T) {
 
 func TestAutoexport(t *testing.T) {
 	dir, _ := run(t, "autoexport", "OTEL_TRACES_EXPORTER=entrace", "OTEL_EXPORTER_ENTRACE_PATH=app.et")
-	if n := count(t, filepath.Join(dir, "app.et")); n[format.RoleSpan] != 4 {
+	if n := count(t, filepath.Join(dir, "app.et")); n[view.RoleSpan] != 4 {
 		t.Errorf("there are %v, want 4 spans", n)
 	}
 }
 
 func TestSlogonly(t *testing.T) {
 	dir, out := run(t, "slogonly")
-	if n := count(t, filepath.Join(dir, "slogonly.et")); n[format.RoleLog] != 2 || !strings.Contains(out, "nothing to remove") {
+	if n := count(t, filepath.Join(dir, "slogonly.et")); n[view.RoleLog] != 2 || !strings.Contains(out, "nothing to remove") {
 		t.Errorf("there are %v, want 2 log records; it prints %s", n, out)
 	}
 }
@@ -119,14 +120,14 @@ func TestLive(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	v, err := format.NewView(f)
+	v, err := view.New(t.Context(), []*format.File{f}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	open := 0
-	for id := range uint32(v.Len()) {
-		if v.Role(id) == format.RoleSpan {
-			if _, ended, err := v.Ended(id); err != nil || !ended {
+	for id := range v.Rows() {
+		if v.Role(id) == view.RoleSpan {
+			if _, ended := v.Duration(id); !ended {
 				open++
 			}
 		}

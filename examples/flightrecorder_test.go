@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
 )
 
 // recorder is the flight recorder, running.
@@ -131,12 +132,12 @@ func hang(t *testing.T, name string) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	v, err := format.NewView(f)
+	v, err := view.New(t.Context(), []*format.File{f}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	found := 0
-	for id := range uint32(v.Len()) {
+	for id := range v.Rows() {
 		e, err := v.Entry(id)
 		if err != nil {
 			t.Fatal(err)
@@ -144,7 +145,7 @@ func hang(t *testing.T, name string) {
 		if url, _ := e.Attribute("url.full"); !strings.HasSuffix(url.Text(), "/hang?user=ada") {
 			continue
 		}
-		if _, ended, _ := v.Ended(id); ended {
+		if _, ended := v.Duration(id); ended {
 			t.Error("the request that hangs has ended")
 		}
 		for _, kid := range v.Children(id) {

@@ -24,6 +24,7 @@ import (
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/notice"
+	"github.com/entrace-go/entrace/view"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -54,7 +55,7 @@ func create(t testing.TB, o *format.RecorderOptions) *format.Recorder {
 }
 
 // finish closes the recorder and returns the file and its view.
-func finish(t testing.TB, rec *format.Recorder) *format.View {
+func finish(t testing.TB, rec *format.Recorder) *view.View {
 	t.Helper()
 	must(t, rec.Close(context.Background()))
 	if _, err := format.Verify(rec.Path(), func(problem error) { t.Error(problem) }); err != nil {
@@ -63,15 +64,15 @@ func finish(t testing.TB, rec *format.Recorder) *format.View {
 	f, err := format.Open(rec.Path(), nil)
 	must(t, err)
 	t.Cleanup(func() { _ = f.Close() })
-	v, err := format.NewView(f)
+	v, err := view.New(t.Context(), []*format.File{f}, nil)
 	must(t, err)
 	return v
 }
 
 // show prints an entry of a view but for what differs from run to run.
-func show(t testing.TB, v *format.View, id uint32) string {
+func show(t testing.TB, v *view.View, id uint32) string {
 	t.Helper()
-	e, err := v.Entry(id)
+	e, err := v.Entry(view.Row(id))
 	must(t, err)
 	return text(e)
 }
@@ -256,14 +257,14 @@ func TestLossless(t *testing.T) {
   time_unix_nano I64 -999999999993`,
 	}
 	for i, want := range want {
-		e, err := v.File().Entry(uint32(i + 1))
+		e, err := v.Files()[0].Entry(uint32(i + 1))
 		must(t, err)
 		if got := text(e); got != want {
 			t.Errorf("entry %d is\n%s\nwant\n%s", i+1, got, want)
 		}
 	}
-	for id, want := range map[uint32]format.Role{1: format.RoleResource, 2: format.RoleSpan, 3: format.RoleLink, 4: format.RoleLink, 5: format.RoleEvent, 6: format.RoleEvent} {
-		if got := v.Role(id); got != want {
+	for id, want := range map[uint32]view.Role{1: view.RoleResource, 2: view.RoleSpan, 3: view.RoleLink, 4: view.RoleLink, 5: view.RoleEvent, 6: view.RoleEvent} {
+		if got := v.Role(view.Row(id)); got != want {
 			t.Errorf("entry %d is a %v, want a %v", id, got, want)
 		}
 	}
@@ -280,7 +281,7 @@ func TestPlainSpan(t *testing.T) {
 	unended.SpanContext, unended.EndTime, unended.SpanKind = spanContext(2, trace.FlagsSampled, false, ""), time.Time{}, trace.SpanKindUnspecified
 	must(t, newExporter(t, rec).ExportSpans(t.Context(), tracetest.SpanStubs{stub, unended}.Snapshots()))
 	v := finish(t, rec)
-	e, err := v.File().Entry(2)
+	e, err := v.Files()[0].Entry(2)
 	must(t, err)
 	want := `INFO "plain" []
   trace_id String "00000000000000000000000000000001"
@@ -292,7 +293,7 @@ func TestPlainSpan(t *testing.T) {
 	if got := text(e); got != want {
 		t.Errorf("the span is\n%s\nwant\n%s", got, want)
 	}
-	e, err = v.File().Entry(3)
+	e, err = v.Files()[0].Entry(3)
 	must(t, err)
 	want = `INFO "plain" []
   trace_id String "00000000000000000000000000000001"
@@ -306,9 +307,9 @@ func TestPlainSpan(t *testing.T) {
 }
 
 // both runs a program with the SDK, recorded live and by a batch exporter.
-func both(t *testing.T, fn func(t *testing.T, tp *sdktrace.TracerProvider, rec *format.Recorder) *format.View) map[string]*format.View {
+func both(t *testing.T, fn func(t *testing.T, tp *sdktrace.TracerProvider, rec *format.Recorder) *view.View) map[string]*view.View {
 	t.Helper()
-	views := make(map[string]*format.View)
+	views := make(map[string]*view.View)
 	for _, mode := range []string{"live", "batch"} {
 		rec := create(t, nil)
 		var o sdktrace.TracerProviderOption
@@ -348,7 +349,7 @@ func (c *counter) NewSpanID(context.Context, trace.TraceID) trace.SpanID {
 // TestLiveReadsLikeBatch: in the view it makes no difference how a span was
 // recorded.
 func TestLiveReadsLikeBatch(t *testing.T) {
-	views := both(t, func(t *testing.T, tp *sdktrace.TracerProvider, rec *format.Recorder) *format.View {
+	views := both(t, func(t *testing.T, tp *sdktrace.TracerProvider, rec *format.Recorder) *view.View {
 		tr := tp.Tracer("scope", trace.WithInstrumentationVersion("v1"))
 		at := func(n int) trace.SpanEventOption { return trace.WithTimestamp(epoch.Add(time.Duration(n))) }
 		link := func(n byte) trace.Link { return trace.Link{SpanContext: spanContext(n, trace.FlagsSampled, false, "")} }
@@ -377,10 +378,10 @@ func TestLiveReadsLikeBatch(t *testing.T) {
 
 // outlineOf prints a view with the attributes in order, since the order of
 // attributes has no meaning.
-func outlineOf(t testing.TB, v *format.View) string {
+func outlineOf(t testing.TB, v *view.View) string {
 	var b strings.Builder
-	must(t, v.Walk(0, func(id uint32, depth int, _ bool) error {
-		if v.Role(id) == format.RoleRecorder {
+	must(t, v.Walk(0, func(id view.Row, depth int, _ bool) error {
+		if v.Role(id) == view.RoleRecorder {
 			return nil
 		}
 		e, err := v.Entry(id)
@@ -438,7 +439,7 @@ func TestLateProcessor(t *testing.T) {
 	early.End()
 	must(t, tp.Shutdown(context.WithoutCancel(t.Context())))
 	v := finish(t, rec)
-	if v.Len() != 4 || v.Role(2) != format.RoleSpan {
+	if v.Len() != 4 || v.Role(2) != view.RoleSpan {
 		t.Fatalf("there are %d entries:\n%s", v.Len(), outlineOf(t, v))
 	}
 	if got := show(t, v, 2); !strings.Contains(got, "n I64 1") || !strings.Contains(got, "duration_nano") {
@@ -487,9 +488,9 @@ func TestManyLinks(t *testing.T) {
 	s.End()
 	v := finish(t, rec)
 	var ids []string
-	must(t, v.Walk(0, func(id uint32, _ int, _ bool) error {
-		if v.Role(id) == format.RoleLink {
-			e, err := v.Entry(id)
+	must(t, v.Walk(0, func(id view.Row, _ int, _ bool) error {
+		if v.Role(view.Row(id)) == view.RoleLink {
+			e, err := v.Entry(view.Row(id))
 			must(t, err)
 			span, _ := e.Attribute(format.AttrLinkSpanID)
 			ids = append(ids, span.Text()[15:])
@@ -504,7 +505,7 @@ func TestManyLinks(t *testing.T) {
 // TestSDKTrees records random traces with the SDK in both ways.
 func TestSDKTrees(t *testing.T) {
 	for seed := range uint64(10) {
-		views := both(t, func(t *testing.T, tp *sdktrace.TracerProvider, rec *format.Recorder) *format.View {
+		views := both(t, func(t *testing.T, tp *sdktrace.TracerProvider, rec *format.Recorder) *view.View {
 			rnd := rand.New(rand.NewPCG(seed, 1))
 			type open struct {
 				ctx context.Context
@@ -634,8 +635,8 @@ func TestExportSpansJoinsErrors(t *testing.T) {
 	}
 	v := finish(t, rec)
 	last := uint32(v.Len() - 2)
-	if got := show(t, v, last); v.Role(last) != format.RoleSpan || !strings.Contains(got, "!TRUNCATED Bool true") || !strings.Contains(got, "attribute 0 I64 0") {
-		t.Errorf("the span that was cut is a %v:\n%s", v.Role(last), got)
+	if got := show(t, v, last); v.Role(view.Row(last)) != view.RoleSpan || !strings.Contains(got, "!TRUNCATED Bool true") || !strings.Contains(got, "attribute 0 I64 0") {
+		t.Errorf("the span that was cut is a %v:\n%s", v.Role(view.Row(last)), got)
 	}
 }
 
@@ -726,14 +727,14 @@ func TestRandomExports(t *testing.T) {
 	wg.Wait()
 	v := finish(t, rec)
 	ids, at := make([]uint32, n), 0
-	for id := range uint32(v.Len()) {
-		if v.Role(id) == format.RoleSpan {
+	for id := range v.Rows() {
+		if v.Role(id) == view.RoleSpan {
 			e, err := v.Entry(id)
 			must(t, err)
 			var i int
 			_, err = fmt.Sscan(e.Metadata.Name, &i)
 			must(t, err)
-			ids[i] = id
+			ids[i] = uint32(id)
 			at++
 		}
 	}
@@ -745,7 +746,7 @@ func TestRandomExports(t *testing.T) {
 		if p >= 0 {
 			want = ids[p]
 		}
-		if got := v.Parent(ids[i]); got != want {
+		if got := v.Parent(view.Row(ids[i])); got != view.Row(want) {
 			t.Errorf("span %d is below entry %d, want %d", i, got, want)
 		}
 	}

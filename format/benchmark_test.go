@@ -140,15 +140,3 @@ func BenchmarkOpen(b *testing.B) {
 		})
 	}
 }
-
-// BenchmarkView builds the view of a million entries.
-func BenchmarkView(b *testing.B) {
-	f := open(b, million(b))
-	b.Run("entries=1000000", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			_, err := format.NewView(f)
-			must(b, err)
-		}
-	})
-}

@@ -21,10 +21,9 @@
 // # Reading
 //
 //   - [Open] gives random access to a finished or growing file: entries by id,
-//     children, parents, single attributes. [NewView] puts the logical view on
+//     children, parents, single attributes. Package view puts the logical view on
 //     top, in which a span reads the same however it was recorded.
 //   - [NewReader] reads entries in order out of any stream, a pipe too.
-//   - [File.Scan] reads chosen parts of all entries, on all cores.
 //   - [Follow] reads a file that is still growing.
 //   - [Inspect] says what is whole in a damaged file, [Recover] saves it and
 //     [Verify] finds whatever is odd.

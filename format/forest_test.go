@@ -7,6 +7,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/view"
 )
 
 // TestRandomTrees offers random forests in random orders and batches, with
@@ -66,11 +67,11 @@ func checkForest(t *testing.T, seed uint64, path string, spans []*format.Span, p
 		t.Fatal(err)
 	}
 	f := open(t, path)
-	v, err := format.NewView(f)
+	v, err := view.New(t.Context(), []*format.File{f}, nil)
 	must(t, err)
-	at := make(map[string]uint32)
-	for id := range uint32(f.Len()) {
-		if v.Role(id) != format.RoleSpan {
+	at := make(map[string]view.Row)
+	for id := range v.Rows() {
+		if v.Role(id) != view.RoleSpan {
 			continue
 		}
 		e, err := v.Entry(id)
@@ -88,7 +89,7 @@ func checkForest(t *testing.T, seed uint64, path string, spans []*format.Span, p
 	}
 	for i, s := range spans {
 		id := at[fmt.Sprint(i)]
-		want := uint32(0)
+		want := view.Row(0)
 		if parent[i] >= 0 {
 			want = at[fmt.Sprint(parent[i])]
 		}
@@ -96,15 +97,15 @@ func checkForest(t *testing.T, seed uint64, path string, spans []*format.Span, p
 			t.Errorf("seed %d: span %d is below entry %d, want %d", seed, i, got, want)
 		}
 		events := 0
-		for _, kid := range f.Children(id) {
-			if v.Role(kid) != format.RoleSpan {
+		for _, kid := range v.Children(id) {
+			if v.Role(kid) != view.RoleSpan {
 				events++
 			}
 		}
 		if events != len(s.Children) {
 			t.Errorf("seed %d: span %d has %d events, want %d", seed, i, events, len(s.Children))
 		}
-		e, err := f.Entry(id)
+		e, err := f.Entry(uint32(id))
 		must(t, err)
 		_, has := e.Attribute(format.AttrParentSpanID)
 		if orphan := parent[i] < -1; has != orphan {

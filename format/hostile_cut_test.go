@@ -165,9 +165,6 @@ func inspectCut(tr *fakeTrace, name string, size int, complain func(what, wrong 
 	if f.Len() != n {
 		complain("Len", fmt.Sprintf("%d entries, want %d", f.Len(), n))
 	}
-	if _, err := NewView(f); err != nil {
-		complain("NewView", err.Error())
-	}
 }
 
 func TestCutAtEveryByteFollow(t *testing.T) {
@@ -319,25 +316,6 @@ func checkAnyFile(t testing.TB, name string, b []byte) {
 	}
 	if f.Len() > 0 && kids != f.Len()-1 {
 		t.Errorf("%d children of %d entries", kids, f.Len())
-	}
-	view, err := NewView(f)
-	inRange("NewView", err)
-	if err == nil && f.Len() > 0 {
-		seen := 0
-		if err := view.Walk(0, func(uint32, int, bool) error { seen++; return nil }); err != nil || seen > f.Len() {
-			t.Errorf("Walk: %v, %d entries of %d", err, seen, f.Len())
-		}
-		for id := range uint32(f.Len()) {
-			if view.Role(id) == RoleSpanEnd {
-				seen++
-			}
-			if _, err := view.Entry(id); err != nil {
-				t.Errorf("View.Entry(%d): %v", id, err)
-			}
-		}
-		if seen != f.Len() {
-			t.Errorf("Walk and the ends of spans are %d entries of %d", seen, f.Len())
-		}
 	}
 	_, err = Verify(name, func(problem error) { inRange("Verify", problem) })
 	inRange("Verify", err)

@@ -112,8 +112,6 @@ func lengthInFile(t *testing.T, tr *fakeTrace, field string, claimed uint64) {
 			if _, _, err = f.Attribute(1, "h"); err == nil {
 				t.Error("Attribute gives no error")
 			}
-			_, err = NewView(f)
-			check("NewView", err)
 			if _, err := f.Entry(2); err != nil {
 				t.Errorf("the entry behind: %v", err)
 			}
@@ -271,8 +269,6 @@ func TestBadParents(t *testing.T) {
 					defer f.Close()
 					_, err = f.Entry(uint32(id))
 					wantCorrupt(t, "Entry", err, id, at, ErrBadParent)
-					_, err = NewView(f)
-					wantCorrupt(t, "NewView", err, id, at, ErrBadParent)
 				} else {
 					_, err := Open(name, nil)
 					wantCorrupt(t, "Open", err, id, at, ErrBadParent)
@@ -544,9 +540,6 @@ func TestNamesAndValuesDiffer(t *testing.T) {
 				if _, ok, err := f.Attribute(2, "no such"); ok || err != nil {
 					t.Errorf("File.Attribute of no attribute: %v, %v", ok, err)
 				}
-				if _, err := NewView(f); err != nil {
-					t.Errorf("NewView: %v", err)
-				}
 			})
 		})
 	}
@@ -600,10 +593,6 @@ func TestInvalidUTF8(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer f.Close()
-				view, err := NewView(f)
-				if err != nil {
-					t.Fatal(err)
-				}
 				_, found := problems(t, name)
 				if len(found) != len(bad) {
 					t.Errorf("Verify finds%s\n\twant %d", lines(found), len(bad))
@@ -613,9 +602,6 @@ func TestInvalidUTF8(t *testing.T) {
 					e, err := f.Entry(id)
 					if err != nil || field.get(e) != s {
 						t.Errorf("Entry: %v, text %q, want %q", err, field.get(e), s)
-					}
-					if e, err := view.Entry(id); err != nil || field.get(e) != s {
-						t.Errorf("View.Entry: %v, text %q, want %q", err, field.get(e), s)
 					}
 					if !hasProblem(found, int64(id), errNotUTF8) {
 						t.Errorf("Verify does not find entry %d", id)

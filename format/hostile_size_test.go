@@ -10,7 +10,6 @@ import (
 	"math"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"runtime/metrics"
 	"strings"
 	"testing"
@@ -73,80 +72,6 @@ func openBytes(t testing.TB, b []byte) *File {
 
 const million = 1_000_000
 
-// A tree of any shape is opened, viewed and walked without recursion: the stack
-// is not allowed to grow beyond a megabyte, at which the test would crash.
-func TestDeepAndWide(t *testing.T) {
-	n := million
-	if testing.Short() || raceEnabled {
-		n /= 20
-	}
-	shapes := []struct {
-		name  string
-		entry func(id int) *TraceEntry
-		depth int
-	}{
-		{"deep", func(id int) *TraceEntry { return plainEntry(id - 1) }, n},
-		{"wide", func(int) *TraceEntry { return plainEntry(0) }, 1},
-		{"deep spans", func(id int) *TraceEntry { return spanEntry(id-1, id) }, n},
-		{"wide spans, latest first", func(id int) *TraceEntry {
-			e := spanEntry(0, id)
-			e.Attributes[1].Value = U64Value(uint64(n - id))
-			return e
-		}, 1},
-		{"deep logs", func(id int) *TraceEntry { return logEntry(id - 1) }, n},
-		{"a chain backwards", func(id int) *TraceEntry { // by parent_span_id alone, each below the next
-			e := spanEntry(0, id)
-			e.Attributes = append(e.Attributes, Attribute{AttrParentSpanID, hexID(id+1, 8)})
-			return e
-		}, n},
-	}
-	defer debug.SetMaxStack(debug.SetMaxStack(1 << 20))
-	for i, shape := range shapes {
-		t.Run(shape.name, func(t *testing.T) {
-			b := fabricate(t, V1, []StorageFormat{IET, ET}[i%2], n, shape.entry)
-			done := make(chan struct{})
-			go func() { // a new stack
-				defer close(done)
-				walkShape(t, b, n, shape.depth)
-			}()
-			<-done
-		})
-	}
-}
-
-func walkShape(t *testing.T, b []byte, n, depth int) {
-	f, err := Open(writeFile(t, "x", b), nil)
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	defer f.Close()
-	v, err := NewView(f)
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	count, deepest, last := 0, 0, uint32(0)
-	if err := v.Walk(0, func(id uint32, depth int, _ bool) error {
-		count, deepest, last = count+1, max(deepest, depth), id
-		return nil
-	}); err != nil {
-		t.Error(err)
-	}
-	if count != n+1 || deepest != depth {
-		t.Errorf("Walk comes by %d entries and is %d deep, want %d and %d", count, deepest, n+1, depth)
-	}
-	if _, err := v.Entry(last); err != nil {
-		t.Error(err)
-	}
-	if _, err := Inspect(f.Name()); err != nil {
-		t.Error(err)
-	}
-	if _, err := Verify(f.Name(), func(problem error) { t.Error(problem) }); err != nil {
-		t.Error(err)
-	}
-}
-
 // wantLinear complains when work on input of four times the size takes sixteen times
 // as long, or nearly so, not once but always: what leaves the cache takes up to
 // twice as long. What takes no time is not measured.
@@ -177,66 +102,6 @@ func TestNothingIsQuadratic(t *testing.T) {
 	if testing.Short() || raceEnabled {
 		t.Skip("measures time")
 	}
-	t.Run("cycles of parent span ids", func(t *testing.T) {
-		// Spans y_1 … y_n, every second entry of a chain, want to be below the
-		// end of a chain that hangs below y_n: n cycles, each with that chain.
-		wantLinear(t, "NewView", 5000, func(n int) func() {
-			b := fabricate(t, V1, IET, 3*n, func(id int) *TraceEntry {
-				e := spanEntry(id-1, id)
-				if id < 2*n && id%2 == 1 {
-					e.Attributes = append(e.Attributes, Attribute{AttrParentSpanID, hexID(3*n, 8)})
-				}
-				return e
-			})
-			f := openBytes(t, b)
-			return func() {
-				if _, err := NewView(f); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	})
-	t.Run("a chain of logs", func(t *testing.T) {
-		wantLinear(t, "View.Entry of all entries", 6000, func(n int) func() {
-			f := openBytes(t, fabricate(t, V1, IET, n, func(id int) *TraceEntry { return logEntry(id - 1) }))
-			v, err := NewView(f)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return func() {
-				for id := range uint32(f.Len()) {
-					if _, err := v.Entry(id); err != nil {
-						t.Error(err)
-					}
-				}
-			}
-		})
-	})
-	t.Run("attributes of a span and its end", func(t *testing.T) {
-		wantLinear(t, "View.Entry", 5000, func(n int) func() {
-			b := fabricate(t, V1, IET, 2, func(id int) *TraceEntry {
-				e := spanEntry(id-1, 1)
-				if id == 2 {
-					e.Metadata.Name = NameSpanEnd
-					e.Attributes = e.Attributes[:1]
-				}
-				for i := range n {
-					e.Attributes = append(e.Attributes, Attribute{fmt.Sprintf("%d.%06d", id, i), BoolValue(true)})
-				}
-				return e
-			})
-			f := openBytes(t, b)
-			v, err := NewView(f)
-			if err != nil || v.Role(2) != RoleSpanEnd {
-				t.Fatal(err, v.Role(2))
-			}
-			return func() {
-				if e, err := v.Entry(1); err != nil || len(e.Attributes) != 2*n+3 {
-					t.Error(err, len(e.Attributes))
-				}
-			}
-		})
-	})
 	t.Run("one attribute name", func(t *testing.T) {
 		wantLinear(t, "Verify", 15000, func(n int) func() {
 			e := &TraceEntry{Metadata: Metadata{Name: "n"}}
@@ -444,7 +309,6 @@ func TestMemoryIsBounded(t *testing.T) {
 
 		before := heap()
 		var f *File
-		var view *View
 		var err error
 		peak := peakHeap(func() { f, err = Open(name, nil) })
 		if err != nil {
@@ -452,24 +316,13 @@ func TestMemoryIsBounded(t *testing.T) {
 		}
 		defer f.Close()
 		open := heap() - before
-		if want := uint64(20*(n+2)) * 5 / 4; open > want {
-			t.Errorf("a File keeps %d bytes, %.1f an entry, want 20", open, float64(open)/float64(n+1))
+		if want := uint64(3*(n+2)) * 5 / 4; open > want {
+			t.Errorf("a File keeps %d bytes, %.1f an entry, want 3", open, float64(open)/float64(n+1))
 		}
 		if peak -= before; peak > limit {
 			t.Errorf("Open takes %d bytes at its peak, %.1f times the file", peak, float64(peak)/float64(size))
 		}
-		viewPeak := peakHeap(func() { view, err = NewView(f) }) - before
-		if err != nil {
-			t.Fatal(err)
-		}
-		used := heap() - before
-		if used > limit {
-			t.Errorf("File and View keep %d bytes, %.1f times the file", used, float64(used)/float64(size))
-		}
-		runtime.KeepAlive(view)
-		times := func(n uint64) float64 { return float64(n) / float64(size) }
-		t.Logf("%d entries, %d bytes: peak of Open %.1f times that, of NewView %.1f; both keep %.1f",
-			n+1, size, times(peak), times(viewPeak), times(used))
+		runtime.KeepAlive(f)
 	})
 }
 
@@ -496,24 +349,6 @@ func TestMaxEntrySize(t *testing.T) {
 			if raws, err := drainReader(bytes.NewReader(tr.b), &ReaderOptions{MaxEntrySize: limit}); err != nil || len(raws) != 3 {
 				t.Errorf("Reader with a limit of %d gives %d entries, %v, want 3", limit, len(raws), err)
 			}
-		}
-	})
-}
-
-// A trace that has no entries has a view that has none.
-func TestEmptyView(t *testing.T) {
-	eachKind(t, func(t *testing.T, v Version, sf StorageFormat) {
-		view, err := NewView(openBytes(t, fakeFile{Version: v, Format: sf}.build().b))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() {
-			if r := recover(); r != nil {
-				t.Errorf("Walk of an empty trace panics: %v", r)
-			}
-		}()
-		if err := view.Walk(0, func(uint32, int, bool) error { return nil }); err != nil {
-			t.Logf("Walk: %v", err)
 		}
 	})
 }

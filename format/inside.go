@@ -2,9 +2,11 @@ package format
 
 import (
 	"context"
+	"os"
 
 	"github.com/entrace-go/entrace/internal/inside"
 	"github.com/entrace-go/entrace/internal/journal"
+	"github.com/entrace-go/entrace/internal/mapfile"
 	"github.com/entrace-go/entrace/internal/placer"
 	"github.com/entrace-go/entrace/internal/record"
 )
@@ -27,6 +29,13 @@ func init() {
 	inside.SetProvider = func(batch any, p record.Provider) {
 		b := batch.(*Batch)
 		b.provider, b.silent = p, true
+	}
+	inside.OpenFile = func(f *os.File, name string) (any, error) {
+		m, err := mapfile.New(f)
+		if err != nil {
+			return nil, err
+		}
+		return (&source{File: m, name: name, stored: m.Size()}).open(nil)
 	}
 	inside.EntriesOf = func(f any) inside.Entries { return entries{f.(*File)} }
 	inside.AppendAnchor = func(r, e any) (uint32, error) { return r.(*Recorder).append(e.(*TraceEntry), true) }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/view"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -51,7 +52,7 @@ func open(t testing.TB, name string) *format.File {
 }
 
 // outline is a trace in a line: name(children…).
-func outline(f interface{ Children(uint32) []uint32 }, name func(uint32) string, id uint32) string {
+func outline[ID uint32 | view.Row](f interface{ Children(id ID) []ID }, name func(ID) string, id ID) string {
 	var kids []string
 	for _, kid := range f.Children(id) {
 		kids = append(kids, outline(f, name, kid))
@@ -73,17 +74,27 @@ func rawOutline(t testing.TB, f *format.File) string {
 }
 
 func viewOutline(t testing.TB, f *format.File) string {
-	v, err := format.NewView(f)
+	v, err := view.New(t.Context(), []*format.File{f}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return outline(v, func(id uint32) string {
-		e, err := v.Entry(id)
+	return outline(v, func(r view.Row) string {
+		e, err := v.Entry(r)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return e.Metadata.Name
 	}, 0)
+}
+
+// rowOf returns the row of an entry of the one file of v.
+func rowOf(t testing.TB, v *view.View, id uint32) view.Row {
+	t.Helper()
+	r, ok := v.Row(0, id)
+	if !ok {
+		t.Fatalf("entry %d has no row", id)
+	}
+	return r
 }
 
 func spanRef(trace, span byte) format.SpanRef {
@@ -265,13 +276,13 @@ func TestParentsFirst(t *testing.T) {
 		}
 		closeRecorder(t, rec)
 		f := open(t, rec.Path())
-		v, err := format.NewView(f)
+		v, err := view.New(t.Context(), []*format.File{f}, nil)
 		must(t, err)
 		for id := range uint32(f.Len()) {
 			if id > 0 && f.Parent(id) >= id {
 				t.Errorf("order %v: the parent of %d is %d", order, id, f.Parent(id))
 			}
-			if e, _ := f.Entry(id); v.Role(id) == format.RoleSpan {
+			if e, _ := f.Entry(id); v.Role(rowOf(t, v, id)) == view.RoleSpan {
 				_, hasParent := e.Attribute(format.AttrParentSpanID)
 				_, hasTrace := e.Attribute(format.AttrTraceID)
 				if top := f.Parent(id) == 0; hasParent || hasTrace != top {
@@ -451,7 +462,7 @@ func TestLiveSpan(t *testing.T) {
 		if got, want := viewOutline(t, f), "root(renamed(event event 1 event) entrace.end)"; got != want {
 			t.Errorf("the view is %s, want %s", got, want)
 		}
-		vw, err := format.NewView(f)
+		vw, err := view.New(t.Context(), []*format.File{f}, nil)
 		must(t, err)
 		e, err := vw.Entry(1)
 		must(t, err)
@@ -491,7 +502,7 @@ func TestLogs(t *testing.T) {
 	log("of another", spanRef(1, 2))
 	closeRecorder(t, rec)
 	f := open(t, rec.Path())
-	v, err := format.NewView(f)
+	v, err := view.New(t.Context(), []*format.File{f}, nil)
 	must(t, err)
 	for id, want := range map[uint32]struct {
 		message   string
@@ -506,8 +517,8 @@ func TestLogs(t *testing.T) {
 	} {
 		e, err := f.Entry(id)
 		must(t, err)
-		if e.Message.Value != want.message || f.Parent(id) != want.raw || v.Parent(id) != want.view || len(e.Attributes) != want.ids {
-			t.Errorf("entry %d is %q below %d, in the view below %d, with %d ids; want %+v", id, e.Message.Value, f.Parent(id), v.Parent(id), len(e.Attributes), want)
+		if e.Message.Value != want.message || f.Parent(id) != want.raw || v.Parent(view.Row(id)) != view.Row(want.view) || len(e.Attributes) != want.ids {
+			t.Errorf("entry %d is %q below %d, in the view below %d, with %d ids; want %+v", id, e.Message.Value, f.Parent(id), v.Parent(view.Row(id)), len(e.Attributes), want)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
 )
 
 // rotated returns the finished files of a folder, the last one last.
@@ -93,7 +94,7 @@ func TestRotate(t *testing.T) {
 				if f.WholeSize() > 2*maxSize {
 					t.Errorf("%s has %d bytes", name, f.WholeSize())
 				}
-				v, err := format.NewView(f)
+				v, err := view.New(t.Context(), []*format.File{f}, nil)
 				must(t, err)
 				for id := range uint32(f.Len()) {
 					e, err := f.Entry(id)
@@ -101,13 +102,13 @@ func TestRotate(t *testing.T) {
 					if n, ok := e.Attribute("n"); ok {
 						k, _ := n.I64()
 						seen[k]++
-						up, err := v.Entry(v.Parent(id))
+						up, err := v.Entry(v.Parent(rowOf(t, v, id)))
 						must(t, err)
 						if want := fmt.Sprint("span ", k/each); up.Metadata.Name != want {
 							t.Fatalf("%s: record %d is below %s, want %s", name, k, up.Metadata.Name, want)
 						}
 					}
-					if v.Role(id) == format.RoleSpan {
+					if v.Role(rowOf(t, v, id)) == view.RoleSpan {
 						if before, _ := e.Attribute(format.AttrContinued); !before.Bool() {
 							begun++
 						}

@@ -273,7 +273,7 @@ func firstError(d *decoder, at int, entry int64, field string, err error) error 
 
 // A table is where the entries of a trace begin and what their parents are.
 type table struct {
-	data     int64    // offset of the first entry in the file
+	data     int64     // offset of the first entry in the file
 	offsets  positions // relative to data; one more than there are entries
 	parents  []uint32  // nil: not wanted
 	prefixed bool      // each entry comes behind its length

@@ -13,6 +13,7 @@ import (
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/slogadapter"
+	"github.com/entrace-go/entrace/view"
 )
 
 // newTracer returns a tracer whose spans go to rec live.
@@ -154,11 +155,11 @@ func TestLogInView(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	v, err := format.NewView(f)
+	v, err := view.New(t.Context(), []*format.File{f}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v.Role(1) != format.RoleLog || v.Role(2) != format.RoleSpan {
+	if v.Role(1) != view.RoleLog || v.Role(2) != view.RoleSpan {
 		t.Errorf("roles are %v and %v, want log and span", v.Role(1), v.Role(2))
 	}
 	if got := v.Parent(1); got != 2 {

@@ -3,6 +3,8 @@ package view
 import (
 	"context"
 	"encoding/binary"
+	"errors"
+	"maps"
 	"math/bits"
 	"slices"
 	"sort"
@@ -165,8 +167,12 @@ func (b *builder) take(c *chunk) error {
 		t.record(&c.records[i], c.first+uint32(i))
 	}
 	f.n = c.first + uint32(len(c.records))
-	f.damage = c.err
-	return nil
+	var corrupt *format.CorruptError
+	if c.err == nil || errors.As(c.err, &corrupt) || errors.Is(c.err, format.ErrTruncated) {
+		f.damage = c.err
+		return nil
+	}
+	return c.err
 }
 
 // visibleEnd is visible of the entry that comes next.
@@ -296,18 +302,19 @@ func (t *taker) record(r *record, id uint32) {
 		at = t.chunk.places[t.places]
 		t.places++
 	}
-	if id == 0 && f != t.files[0] {
+	if id == 0 && t.n > 0 {
 		f.fold(id) // there is one root
 		return
 	}
-	parent := Row(0)
+	parent, below := Row(0), Row(0) // in the tree, and of the entry
 	if id > 0 {
 		if f.isFolded(r.parent) && r.parent > 0 {
 			parent = t.unfolded(r.parent, id)
 		} else {
 			parent = f.row(r.parent)
 		}
-		if first, half := t.first[parent]; half && len(t.first) > 0 && r.flags&recordIsEnd == 0 {
+		below = parent
+		if first, half := t.first[parent]; half && r.flags&recordIsEnd == 0 {
 			parent = first
 		}
 	}
@@ -324,7 +331,7 @@ func (t *taker) record(r *record, id uint32) {
 	row, b, s, i := t.add()
 	trace, resource := uint32(0), uint16(0)
 	if id > 0 {
-		trace, resource = t.trace(parent), t.resource(parent)
+		trace, resource = t.trace(below), t.resource(below)
 	}
 	if r.flags&recordTraces != 0 {
 		trace = t.traceNumber(t.chunk.traces[t.traces])
@@ -349,9 +356,10 @@ func (t *taker) record(r *record, id uint32) {
 	if meta != unknown {
 		meta = t.numbers.metas[meta]
 	}
-	b.start[i], b.trace[i], b.text[i], b.resource[i] = t.corrected(r.start, f, resource), trace, text, resource
+	b.start[i], b.trace[i], b.text[i] = t.corrected(r.start, f, resource), trace, text
 	t.setID(i, id)
-	s.duration[i], s.parent[i], s.flags[i], s.meta[i] = r.duration, uint32(parent), uint16(r.flags), meta
+	s.duration[i], s.parent[i], s.flags[i] = r.duration, uint32(parent), uint16(r.flags)
+	s.meta[i], s.resource[i] = meta, resource
 }
 
 // unfolded returns the row that the folded entry id is part of, for an entry below it.
@@ -491,10 +499,7 @@ func (b *builder) view() *View {
 		v.files = append(v.files, fileView{source: f.source, n: f.n, shapes: f.shapes[:len(f.shapes):len(f.shapes)], damage: f.damage})
 	}
 	if len(b.last) > 0 {
-		v.last = make(map[Row]Row, len(b.last))
-		for first, last := range b.last {
-			v.last[first] = last
-		}
+		v.last, v.first = maps.Clone(b.last), maps.Clone(b.first)
 	}
 	b.latest = v
 	return v

@@ -11,11 +11,10 @@ const blockRows = 1 << 12
 // A block is rows whose numbers follow each other: what never changes of them. Of the last
 // block of a view only the rows that the view has may be looked at: others may be added to it.
 type block struct {
-	start    [blockRows]int64
-	id       [blockRows]uint16 // of the entry in its file, from idBlock.base on
-	trace    [blockRows]uint32
-	text     [blockRows]uint32
-	resource [blockRows]uint16
+	start [blockRows]int64
+	id    [blockRows]uint16 // of the entry in its file, from idBlock.base on
+	trace [blockRows]uint32
+	text  [blockRows]uint32
 }
 
 // An idBlock says what the ids of a block mean. It is apart from the block, which fills whole
@@ -33,6 +32,7 @@ type state struct {
 	end      [blockRows]uint32 // the entry that ends it, 0 for none
 	flags    [blockRows]uint16
 	meta     [blockRows]uint16
+	resource [blockRows]uint16
 }
 
 // columns are all the rows of a view.
@@ -51,7 +51,7 @@ func (c *columns) meta(r Row) uint16     { return c.states[r/blockRows].meta[r%b
 func (c *columns) start(r Row) int64     { return c.blocks[r/blockRows].start[r%blockRows] }
 func (c *columns) trace(r Row) uint32    { return c.blocks[r/blockRows].trace[r%blockRows] }
 func (c *columns) text(r Row) uint32     { return c.blocks[r/blockRows].text[r%blockRows] }
-func (c *columns) resource(r Row) uint16 { return c.blocks[r/blockRows].resource[r%blockRows] }
+func (c *columns) resource(r Row) uint16 { return c.states[r/blockRows].resource[r%blockRows] }
 
 func (c *columns) id(r Row) uint32 {
 	b := &c.ids[r/blockRows]

@@ -20,7 +20,7 @@
 //
 // A row hangs below another one, its parent: the parent of its entry, unless the entry names
 // a span that is elsewhere, as a span does with parent_span_id and a log record with its
-// span_id. That span may come later, or be in another file. If several spans have the same
+// span_id. What is below no resource has that of the row that it hangs below. That span may come later, or be in another file. If several spans have the same
 // ids, the first of the same file counts, then the first of the others. Children are in the
 // order of time, links first; one without a time stays behind its earlier sibling.
 //

@@ -1,8 +1,10 @@
 package view
 
 import (
+	"context"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"slices"
 
 	"github.com/entrace-go/entrace/format"
@@ -13,11 +15,15 @@ import (
 // row. Of a span it has the later values of its end and the trace id, and the parent's span
 // id only if the parent is not there. Of a log record it has the ids of its span.
 func (v *View) Entry(r Row) (*format.TraceEntry, error) {
-	f := v.files[v.fileOf(r)].file
-	e, err := f.Entry(v.id(r))
+	e, err := v.files[v.fileOf(r)].file.Entry(v.id(r))
 	if err != nil {
 		return nil, err
 	}
+	return v.entry(r, e)
+}
+
+// entry makes of the entry e of row r, as it is stored, what it is in the view.
+func (v *View) entry(r Row, e *format.TraceEntry) (*format.TraceEntry, error) {
 	from := r
 	if last, ok := v.last[r]; ok && v.end(last) != 0 {
 		from = last
@@ -56,7 +62,7 @@ func (v *View) Entry(r Row) (*format.TraceEntry, error) {
 		ref := v.Ref(r)
 		addMissing(e, format.AttrSpanID, ref.SpanID[:])
 	}
-	if f.Version() == format.V2 {
+	if v.files[v.fileOf(r)].file.Version() == format.V2 {
 		format.SortAttributes(e.Attributes)
 	}
 	return e, nil
@@ -164,4 +170,82 @@ func markedNames(v format.Value) []string {
 		return nil
 	}
 	return names
+}
+
+// Stored calls fn for each row but those that are folded, in the order of their numbers, with
+// its entry as it is stored, until fn returns an error. The entry is valid until fn returns.
+func (v *View) Stored(ctx context.Context, fn func(r Row, e *format.TraceEntry) error) error {
+	for i, run := range v.runs {
+		r, end := run.row, Row(v.n)
+		if i+1 < len(v.runs) {
+			end = v.runs[i+1].row
+		}
+		if r == end {
+			continue
+		}
+		err := v.files[run.file].file.Walk(v.id(r), func(id uint32, e *format.TraceEntry) error {
+			if id%4096 == 0 && ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if r == end {
+				return errStop
+			}
+			if id != v.id(r) {
+				return nil // it is folded
+			}
+			r++
+			if v.Role(r-1) == RoleFolded {
+				return nil
+			}
+			return fn(r-1, e)
+		})
+		if err != nil && !errors.Is(err, errStop) {
+			return err
+		}
+	}
+	return nil
+}
+
+// StoredBelow returns the row that the entry e of row r, as it is stored, was written below. The
+// view can have it elsewhere.
+func (v *View) StoredBelow(r Row, e *format.TraceEntry) Row {
+	parent := v.parent(r)
+	if file := v.fileOf(r); v.fileOf(parent) != file || v.id(parent) != e.Parent {
+		parent, _ = v.Row(file, e.Parent)
+	}
+	return parent
+}
+
+var errStop = errors.New("that is all")
+
+// SpanIDs reads the ids of spans, and remembers those of the last ones. It is not safe for
+// concurrent use.
+type SpanIDs struct {
+	v     *View
+	slots []spanIDSlot
+}
+
+type spanIDSlot struct {
+	row Row
+	id  [8]byte
+}
+
+// NewSpanIDs returns the ids of the spans of v. It takes a megabyte.
+func NewSpanIDs(v *View) *SpanIDs { return &SpanIDs{v, make([]spanIDSlot, 1<<16)} }
+
+// Of returns the id of the span at row r, zero if that is no span.
+func (s *SpanIDs) Of(r Row) [8]byte {
+	slot := &s.slots[int(r)%len(s.slots)]
+	if slot.row != r || r == 0 {
+		slot.row, slot.id = r, [8]byte{}
+		if s.v.Role(r) == RoleSpan {
+			slot.id, _ = s.v.attributeID(r, format.AttrSpanID)
+		}
+	}
+	return slot.id
+}
+
+// Ref is [View.Ref].
+func (s *SpanIDs) Ref(r Row) format.SpanRef {
+	return format.SpanRef{TraceID: s.v.TraceID(r), SpanID: s.Of(s.v.Owner(r))}
 }

@@ -2,6 +2,7 @@ package view
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/entrace-go/entrace/format"
@@ -21,7 +22,7 @@ type wants struct {
 	next  []int32 // of those that want the same span, -1 at the end
 	slots []wantSlot
 	used  int
-	seen  [1 << 10]uint64 // bits of the low halves of ids
+	seen  []uint64 // a bit for each of many hashes of a trace and the low half of an id
 }
 
 // A wantSlot is a span that is wanted.
@@ -29,11 +30,11 @@ type wantSlot struct {
 	span  uint64
 	trace uint32
 	first int32 // of wants.all, plus 1; 0: the slot is free
-	found []Row
+	found []Row // at most two of each file: the first, and the first that did not begin earlier
 }
 
-func wantHash(trace, low uint32) uint64 {
-	return (uint64(trace)<<32 | uint64(low)) * 0x9e3779b97f4a7c15 >> 17
+func wantHash(trace uint32, span uint64) uint64 {
+	return (span ^ uint64(trace)*0x9e3779b97f4a7c15) * 0xff51afd7ed558ccd >> 20
 }
 
 // add adds a want of a span of that trace.
@@ -41,9 +42,11 @@ func (w *wants) add(x want, trace uint32) {
 	if 2*w.used >= len(w.slots) {
 		old := w.slots
 		w.slots = make([]wantSlot, max(64, 2*len(old)))
+		w.seen = make([]uint64, len(w.slots)/16)
 		for _, s := range old {
 			if s.first != 0 {
 				*w.slot(s.trace, s.span) = s
+				w.see(s.trace, s.span)
 			}
 		}
 	}
@@ -51,16 +54,27 @@ func (w *wants) add(x want, trace uint32) {
 	if s.first == 0 {
 		w.used++
 		s.trace, s.span = trace, x.span
+		w.see(trace, x.span)
 	}
 	w.all, w.next = append(w.all, x), append(w.next, s.first-1)
 	s.first = int32(len(w.all))
-	low := uint32(x.span) & 0xffff
-	w.seen[low/64] |= 1 << (low % 64)
+}
+
+// see notes that a span is wanted.
+func (w *wants) see(trace uint32, span uint64) {
+	bit := wantHash(trace, span&math.MaxUint32) % uint64(64*len(w.seen))
+	w.seen[bit/64] |= 1 << (bit % 64)
+}
+
+// wanted reports whether a span whose id has that low half can be wanted.
+func (w *wants) wanted(trace, low uint32) bool {
+	bit := wantHash(trace, uint64(low)) % uint64(64*len(w.seen))
+	return w.seen[bit/64]>>(bit%64)&1 != 0
 }
 
 func (w *wants) slot(trace uint32, span uint64) *wantSlot {
 	mask := uint64(len(w.slots) - 1)
-	for i := wantHash(trace, uint32(span)) & mask; ; i = (i + 1) & mask {
+	for i := wantHash(trace, span) & mask; ; i = (i + 1) & mask {
 		if s := &w.slots[i]; s.first == 0 || s.trace == trace && s.span == span {
 			return s
 		}
@@ -72,32 +86,32 @@ func (b *builder) look(w *wants, from, to uint32) error {
 	if len(w.all) == 0 {
 		return nil
 	}
-	mask := uint64(len(w.slots) - 1)
 	for r := from; r < to; r++ {
 		k, i := r/blockRows, r%blockRows
-		low := b.blocks[k].text[i]
-		if w.seen[low&0xffff/64]>>(low%64)&1 == 0 {
-			continue
-		}
-		if Flags(b.states[k].flags[i]).Role() != RoleSpan {
-			continue
-		}
 		trace := b.blocks[k].trace[i]
-		for at := wantHash(trace, low) & mask; w.slots[at].first != 0; at = (at + 1) & mask {
-			s := &w.slots[at]
-			if s.trace != trace || uint32(s.span) != low {
-				continue
-			}
-			id, err := b.spanID(Row(r))
-			if err != nil {
-				return err
-			}
-			if id == s.span {
-				s.found = append(s.found, Row(r))
-			}
+		if Flags(b.states[k].flags[i]).Role() != RoleSpan || !w.wanted(trace, b.blocks[k].text[i]) {
+			continue
+		}
+		id, err := b.spanID(Row(r))
+		if err != nil {
+			return err
+		}
+		if s := w.slot(trace, id); s.first != 0 {
+			b.found(s, Row(r))
 		}
 	}
 	return nil
+}
+
+// found notes that a span which is wanted is at row r.
+func (b *builder) found(s *wantSlot, r Row) {
+	file := b.fileOf(r)
+	for _, other := range s.found {
+		if b.fileOf(other) == file && (b.startsSpan(other) || !b.startsSpan(r)) {
+			return
+		}
+	}
+	s.found = append(s.found, r)
 }
 
 // spanID returns the id of the span at row r.
@@ -320,6 +334,7 @@ func (b *builder) moveAll(moves []move) {
 		}
 		return Row(at)
 	}
+	homeless := false
 	for _, m := range moves {
 		to := b.firstOf(m.to)
 		if top(to) == m.row {
@@ -330,6 +345,32 @@ func (b *builder) moveAll(moves []move) {
 		}
 		b.setParent(m.row, to)
 		tops[m.row] = uint32(to)
+		homeless = homeless || b.resource(m.row) == 0
+	}
+	if homeless {
+		b.inheritResources()
+	}
+}
+
+// inheritResources gives what is below no resource that of the row that it hangs below.
+func (b *builder) inheritResources() {
+	seen := make([]uint64, b.n/64+1)
+	var path []Row
+	for r := range Row(b.n) {
+		path = path[:0]
+		at := r
+		for at != 0 && b.resource(at) == 0 && seen[at/64]>>(at%64)&1 == 0 {
+			seen[at/64] |= 1 << (at % 64)
+			path = append(path, at)
+			at = b.parent(at)
+		}
+		resource := b.resource(at)
+		for _, at := range path {
+			if resource != 0 {
+				s, i := b.change(at)
+				s.resource[i] = resource
+			}
+		}
 	}
 }
 

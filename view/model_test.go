@@ -28,7 +28,7 @@ type modelRow struct {
 	kind      view.Kind
 	name      string
 	message   string
-	service   string
+	resource  int // the row of its resource, 0: none
 	missing   bool
 	continues bool
 	wants     string
@@ -37,12 +37,13 @@ type modelRow struct {
 
 // A model is the view of some files, made as simply as can be.
 type model struct {
-	rows  []modelRow
-	began []modelRow              // the rows without their ends
-	ends  map[int]func(*modelRow) // what the last end of a row says
-	at    map[[2]uint32]int       // rows by file and entry, those of what is folded, too
-	order []int
-	depth map[int]int
+	rows     []modelRow
+	began    []modelRow              // the rows without their ends
+	ends     map[int]func(*modelRow) // what the last end of a row says
+	at       map[[2]uint32]int       // rows by file and entry, those of what is folded, too
+	order    []int
+	depth    map[int]int
+	services map[int]string // by the row of the resource
 }
 
 // attributesOf returns the first attribute of each name.
@@ -60,8 +61,12 @@ func isID(s string, digits int) bool {
 	return len(s) == digits && strings.Trim(strings.ToLower(s), "0123456789abcdef") == ""
 }
 
+func emptyModel() *model {
+	return &model{at: make(map[[2]uint32]int), depth: make(map[int]int), ends: make(map[int]func(*modelRow)), services: make(map[int]string)}
+}
+
 func newModel(t testing.TB, files []*format.File) *model {
-	m := &model{at: make(map[[2]uint32]int), depth: make(map[int]int), ends: make(map[int]func(*modelRow))}
+	m := emptyModel()
 	for k, f := range files {
 		for id := range uint32(f.Len()) {
 			e, err := f.Entry(id)
@@ -171,7 +176,7 @@ func (m *model) add(k int, id uint32, e *format.TraceEntry) {
 	}
 	_, r.whole = a[format.AttrDuration]
 	if id > 0 {
-		r.trace, r.service = m.rows[parent].trace, m.rows[parent].service
+		r.trace, r.resource = m.rows[parent].trace, m.rows[parent].resource
 	}
 	if s := strings.ToLower(a[format.AttrTraceID].Text()); isID(s, 32) {
 		r.trace = s
@@ -180,9 +185,10 @@ func (m *model) add(k int, id uint32, e *format.TraceEntry) {
 		}
 	}
 	if r.role == view.RoleResource {
-		r.service = r.message
+		r.resource = len(m.rows)
+		m.services[r.resource] = r.message
 		if s, ok := a["service.name"]; ok {
-			r.service = s.String()
+			m.services[r.resource] = s.String()
 		}
 	}
 	m.at[[2]uint32{uint32(k), id}] = len(m.rows)
@@ -313,6 +319,15 @@ func (m *model) hang(found map[int]int) {
 	for i := range parent {
 		m.rows[i].parent = parent[i]
 	}
+	if len(moves) == 0 {
+		return
+	}
+	for i := range m.rows {
+		for up := i; m.rows[i].resource == 0 && up != 0; {
+			up = parent[up]
+			m.rows[i].resource = m.rows[up].resource
+		}
+	}
 }
 
 func (m *model) ended(i int) bool { return m.ends[i] != nil }
@@ -386,7 +401,7 @@ func (m *model) compare(t *testing.T, v *view.View) {
 		}
 		got := modelRow{
 			file: file, id: id, role: flags.Role(), parent: int(v.Parent(r)), start: start, timed: timed, took: took, trace: trace,
-			level: flags.Level(), name: name, message: message, service: v.Service(r), missing: flags.Missing(),
+			level: flags.Level(), name: name, message: message, resource: int(v.Resource(r)), missing: flags.Missing(),
 		}
 		if want.role == view.RoleSpan {
 			got.status, got.kind = flags.Status(), flags.Kind()
@@ -397,6 +412,10 @@ func (m *model) compare(t *testing.T, v *view.View) {
 		if want.role == view.RoleFolded {
 			got.parent, want.parent = 0, 0
 			got.missing, want.missing = false, false
+			got.resource, want.resource = 0, 0
+		}
+		if service := v.Service(r); want.role != view.RoleFolded && service != m.services[want.resource] {
+			t.Errorf("row %d is of service %q, want %q", i, service, m.services[want.resource])
 		}
 		if got != want {
 			t.Errorf("row %d is\n%+v, want\n%+v", i, got, want)

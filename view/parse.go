@@ -100,6 +100,7 @@ const (
 	maxMessageSize = 4 << 20 // all of them
 	maxTextSize    = 1 << 10 // one
 	maxMetaSize    = 8 << 20
+	maxPlaceSize   = 8 << 10 // one head
 	maxNodes       = 1 << 16
 	maxNodeSize    = 4 << 20
 )
@@ -190,7 +191,7 @@ func (w *parser) meta(s []byte) uint16 {
 	}
 	id, ok := w.metaOf[string(s)]
 	if !ok {
-		if len(w.metas) >= unknown || w.metaSize+len(s) > maxMetaSize {
+		if len(w.metas) >= unknown || len(s) > maxPlaceSize || w.metaSize+len(s) > maxMetaSize {
 			return unknown
 		}
 		id = uint16(len(w.metas))

@@ -2,6 +2,7 @@ package view
 
 import (
 	"cmp"
+	"math"
 	"slices"
 )
 
@@ -27,10 +28,20 @@ func (t *Tree) Len() int { return len(t.rows) }
 func (t *Tree) Row(rank int) Row { return Row(t.rows[rank]) }
 
 // Rank returns the rank of a row, Len for one that is not in the tree.
-func (t *Tree) Rank(r Row) int { return int(t.ranks[r]) }
+func (t *Tree) Rank(r Row) int {
+	if int(r) >= len(t.ranks) {
+		return len(t.rows)
+	}
+	return int(t.ranks[r])
+}
 
 // End returns the rank behind all that is below row r.
-func (t *Tree) End(r Row) int { return int(t.ends[r]) }
+func (t *Tree) End(r Row) int {
+	if int(r) >= len(t.ends) {
+		return len(t.rows)
+	}
+	return int(t.ends[r])
+}
 
 func newTree(v *View) *Tree {
 	n := v.n
@@ -220,10 +231,48 @@ func (t *Tree) isSorted(kids []uint32) bool {
 }
 
 // Children returns the children of row r, in order. The caller owns the slice.
-func (t *Tree) Children(r Row) []Row {
+func (t *Tree) Children(r Row) []Row { return t.firstChildren(r, math.MaxInt) }
+
+func (t *Tree) firstChildren(r Row, n int) []Row {
 	var kids []Row
-	for rank, end := t.Rank(r)+1, t.End(r); rank < end; rank = t.End(Row(t.rows[rank])) {
+	for rank, end := t.Rank(r)+1, t.End(r); rank < end && len(kids) < n; rank = t.End(Row(t.rows[rank])) {
 		kids = append(kids, Row(t.rows[rank]))
 	}
 	return kids
+}
+
+// MaxDepth returns how deep the tree is: 0 if there is nothing below the root.
+func (v *View) MaxDepth() int {
+	most := 0
+	if v.late {
+		_ = v.Walk(0, func(_ Row, depth int, _ bool) error {
+			most = max(most, depth)
+			return nil
+		})
+		return most
+	}
+	depths := make([]uint16, v.n)
+	for r := Row(1); r < Row(v.n); r++ {
+		up := depths[v.parent(r)]
+		if up == math.MaxUint16 {
+			return v.maxDepth()
+		}
+		if depths[r] = up + 1; int(up) >= most && v.flags(r).Role() != RoleFolded {
+			most = int(up) + 1
+		}
+	}
+	return most
+}
+
+// maxDepth is MaxDepth for a tree that is very deep.
+func (v *View) maxDepth() int {
+	depths := make([]uint32, v.n)
+	most := uint32(0)
+	for r := Row(1); r < Row(v.n); r++ {
+		depths[r] = depths[v.parent(r)] + 1
+		if v.flags(r).Role() != RoleFolded {
+			most = max(most, depths[r])
+		}
+	}
+	return int(most)
 }

@@ -39,10 +39,13 @@ type View struct {
 	traces    traces
 	resources []resource
 	last      map[Row]Row // the last halves of spans whose first half is a row
+	first     map[Row]Row // the first halves of those that are folded
 	late      bool
 
-	treeOnce sync.Once
-	tree     *Tree
+	treeOnce   sync.Once
+	tree       *Tree
+	ownersOnce sync.Once
+	owners     []Row
 }
 
 // A Shape is the names of the attributes of an entry, in order.
@@ -136,6 +139,12 @@ func (v *View) Files() []*format.File {
 // Entries returns how many entries the view has of a file.
 func (v *View) Entries(file int) int { return int(v.files[file].n) }
 
+// WholeSize returns how many bytes of a file are whole: header and the entries of the view.
+func (v *View) WholeSize(file int) int64 {
+	f := &v.files[file]
+	return f.entries.Offset(f.n)
+}
+
 // Damage returns why the view has not all entries of a file, nil if it has. See
 // [format.File.Damage].
 func (v *View) Damage(file int) error {
@@ -220,6 +229,18 @@ func (v *View) Duration(r Row) (time.Duration, bool) {
 		return 0, false
 	}
 	return time.Duration(d), true
+}
+
+// FirstHalf returns the row of the span that row r is a later half of, and whether it is one.
+func (v *View) FirstHalf(r Row) (Row, bool) {
+	first, half := v.first[r]
+	return first, half
+}
+
+// HasEnd reports whether row r is a span whose end was written later than itself.
+func (v *View) HasEnd(r Row) bool {
+	_, joined := v.last[r]
+	return v.end(r) != 0 || joined
 }
 
 // Meta returns what row r has in common with others of the same place in the source.
@@ -313,10 +334,28 @@ func (v *View) Traces() int { return v.traces.n }
 
 // Owner returns the span that row r is, or is below, 0 if there is none.
 func (v *View) Owner(r Row) Row {
-	for r != 0 && v.Role(r) != RoleSpan {
+	for range usualDepth {
+		if r == 0 || v.Role(r) == RoleSpan {
+			return r
+		}
 		r = v.parent(r)
 	}
-	return r
+	v.ownersOnce.Do(v.findOwners)
+	return v.owners[r]
+}
+
+// usualDepth is how deep log records and events are below their span, unless something is odd.
+const usualDepth = 64
+
+// findOwners notes the owners of all rows.
+func (v *View) findOwners() {
+	v.owners = make([]Row, v.n)
+	_ = v.Walk(0, func(r Row, _ int, _ bool) error {
+		if v.owners[r] = v.owners[v.parent(r)]; v.Role(r) == RoleSpan {
+			v.owners[r] = r
+		}
+		return nil
+	})
 }
 
 // Ref returns the span that row r is, or is below, and the trace of the row.
@@ -402,6 +441,15 @@ func (v *View) Shape(r Row) (entry, end Shape, ok bool) {
 
 // Children returns the children of row r, in order. The caller owns the slice.
 func (v *View) Children(r Row) []Row { return v.Tree().Children(r) }
+
+// FirstChildren returns the first n children of row r, in order. The caller owns the slice.
+func (v *View) FirstChildren(r Row, n int) []Row { return v.Tree().firstChildren(r, n) }
+
+// HasChildren reports whether there is anything below row r.
+func (v *View) HasChildren(r Row) bool {
+	t := v.Tree()
+	return t.End(r) > t.Rank(r)+1
+}
 
 // SkipChildren is what the function of [View.Walk] returns to pass over what is
 // below a row.

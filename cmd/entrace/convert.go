@@ -75,7 +75,7 @@ func (a *app) convert(ctx context.Context, in, out string, flags *convertFlags) 
 	}
 	if to.o.Replace = flags.force; flags.disk != "" {
 		if to.foreign != nil {
-			return usagef("--version is for ENTRACE's own formats, %s is not one", to.foreign.name)
+			return usagef("--version is for ENTRACE's own formats, %s is not one", to.foreign.Name)
 		}
 		if to.o.Version, err = format.ParseVersion(flags.disk); err != nil {
 			return usagef("--version: %w", err)
@@ -88,6 +88,9 @@ func (a *app) convert(ctx context.Context, in, out string, flags *convertFlags) 
 	}
 	if in == "-" && out == "-" && to.foreign == nil && slices.Contains(nativeNames, flags.from) {
 		return convert.Stream(ctx, a.out, a.in, to.o) // as it comes
+	}
+	if to.foreign != nil {
+		return a.encode(ctx, []string{in}, out, flags.from, to)
 	}
 	path, done, err := a.seekable(in)
 	if err != nil {
@@ -105,13 +108,10 @@ func (a *app) convert(ctx context.Context, in, out string, flags *convertFlags) 
 		}
 		_ = c.Close() // nothing was written to it
 	}
-	switch {
-	case from == nil && to.foreign == nil:
+	if from == nil {
 		err = a.convertNative(ctx, path, out, to.o)
-	case to.foreign == nil:
+	} else {
 		err = a.convertFrom(ctx, path, out, from, to.o)
-	default:
-		err = a.convertTo(ctx, path, out, from, to)
 	}
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%w; --force replaces it", thereAlready(out))
@@ -131,63 +131,59 @@ func (a *app) convertNative(ctx context.Context, in, out string, o convert.Optio
 	return convert.Stream(ctx, a.out, src, o)
 }
 
-func (a *app) convertFrom(ctx context.Context, in, out string, from *foreignFormat, o convert.Options) error {
+func (a *app) convertFrom(ctx context.Context, in, out string, from *convert.Format, o convert.Options) error {
 	if out != "-" {
-		return convert.FileFrom(ctx, in, out, from.decode, o)
+		return convert.FileFrom(ctx, in, out, from.Decode, o)
 	}
 	src, err := openRegular(in)
 	if err != nil {
 		return err
 	}
 	defer src.Close()
-	damage, err := convert.StreamFrom(ctx, a.out, src, from.decode, o)
+	damage, err := convert.StreamFrom(ctx, a.out, src, from.Decode, o)
 	if err != nil {
 		return err
 	}
 	return damage
 }
 
-func (a *app) convertTo(ctx context.Context, in, out string, from *foreignFormat, to target) (err error) {
-	var damage error
-	if from != nil {
-		if err := notSame(in, out); err != nil {
-			return err
-		}
-		path, remove, wrong, err := asTrace(ctx, in, from)
-		if err != nil {
-			return err
-		}
-		defer remove()
-		in, damage = path, wrong
-	}
-	if out != "-" {
-		if err := convert.FileTo(ctx, in, out, to.foreign.encode, to.o); err != nil {
-			return err
-		}
-		return damage
-	}
-	f, err := format.Open(in, nil)
+// encode writes the files to out in a format of others.
+func (a *app) encode(ctx context.Context, names []string, out, from string, to target) error {
+	t, err := a.open(ctx, names, from)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	torn, err := convert.StreamTo(ctx, a.out, f, to.foreign.encode)
-	if err != nil {
-		return err // torn is no failure while the writer lives, this is
+	defer t.Close()
+	if out == "-" {
+		err = t.Encode(ctx, a.out, to.foreign.Encode)
+	} else {
+		err = t.EncodeFile(ctx, out, to.foreign.Encode, to.o)
 	}
-	return errors.Join(torn, damage)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%w; --force replaces it", thereAlready(out))
+	}
+	return errors.Join(err, t.Damage())
 }
 
-// notSame finds out that in, which is read by way of a copy, and out are one file.
-func notSame(in, out string) error {
-	a, err := os.Stat(in)
-	if err != nil {
-		return err
+// open opens files and folders as one view, and says on stderr what is not in them yet. From
+// is the format of the files, if they do not say it.
+func (a *app) open(ctx context.Context, names []string, from string) (*convert.Trace, error) {
+	if err := checkFrom(from); err != nil {
+		return nil, err
 	}
-	if b, err := os.Stat(out); err == nil && os.SameFile(a, b) {
-		return fmt.Errorf("%s: %w", out, convert.ErrSameFile)
+	bar := a.progress()
+	defer bar.done()
+	t, err := convert.Open(ctx, names, &convert.OpenOptions{
+		From: from, Stdin: a.in, Progress: bar.update,
+		Opened: func(f *format.File) {
+			n, missing := f.Journal()
+			a.tellJournal(f.Name(), count(n, "entry is", "entries are"), n > 0, missing)
+		},
+	})
+	if err != nil && len(names) == 1 && names[0] != "-" {
+		err = known(names[0], err)
 	}
-	return nil
+	return t, err
 }
 
 // A progress shows how far a long work is, on a terminal alone.

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
 )
@@ -69,42 +70,41 @@ func TestConvertForeign(t *testing.T) {
 		return rest
 	}
 	want := tree(app)
-	for i := range foreignFormats {
-		f := &foreignFormats[i]
-		t.Run(f.name, func(t *testing.T) {
-			out := filepath.Join(t.TempDir(), "trace"+f.extensions[0])
+	for _, f := range convert.Formats() {
+		t.Run(f.Name, func(t *testing.T) {
+			out := filepath.Join(t.TempDir(), "trace"+f.Extensions[0])
 			runOK(t, nil, "convert", app, out)
 			b, err := os.ReadFile(out)
 			must(t, err)
-			if got := runOK(t, nil, "convert", app, "-", "--to", f.name); got != string(b) {
+			if got := runOK(t, nil, "convert", app, "-", "--to", f.Name); got != string(b) {
 				t.Errorf("to the standard output go %d other bytes than to a file, %d", len(got), len(b))
 			}
 			if fi, err := os.Stat(out); err != nil || fi.Mode().Perm() != 0o600 {
 				t.Errorf("%v, %v", fi.Mode(), err)
 			}
-			if f.decode == nil {
+			if f.Decode == nil {
 				if len(b) == 0 {
 					t.Error("the file is empty")
 				}
 				return
 			}
-			for _, args := range [][]string{{out}, {out, "--from", f.name}} {
+			for _, args := range [][]string{{out}, {out, "--from", f.Name}} {
 				back := filepath.Join(t.TempDir(), "back.et")
 				runOK(t, nil, append([]string{"convert", args[0], back}, args[1:]...)...)
 				runOK(t, nil, "verify", back)
-				if f.name == "measureme" {
+				if f.Name == "measureme" {
 					continue // which has no service
 				}
 				if got := tree(back); got != want {
 					t.Errorf("%v: it came back as\n%s, want\n%s", args, got, want)
 				}
 			}
-			if f.is != nil {
+			if convert.FormatOf(b[:min(len(b), convert.SniffSize)], "") != nil {
 				strange := filepath.Join(t.TempDir(), "strange.name")
 				must(t, os.WriteFile(strange, b, 0o600))
 				got := runOK(t, nil, "convert", strange, "-", "--to", "iet")
 				if _, kind, err := format.ParseMagic([]byte(got)); err != nil || kind != format.IET {
-					t.Errorf("%s is not known by what it holds", f.name)
+					t.Errorf("%s is not known by what it holds", f.Name)
 				}
 				if got := runOK(t, b, "convert", "-", "-", "--to", "folded"); !strings.Contains(got, "SELECT") {
 					t.Errorf("as the standard input it becomes %q", got)

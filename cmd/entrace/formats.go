@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -15,75 +13,29 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// A foreignFormat is a format of others that convert knows.
-type foreignFormat struct {
-	name       string
-	json       bool     // it is JSON, whatever the extension
-	extensions []string // with the dot; the first is the usual one
-	what       string
-	decode     convert.Decoder // nil: it is written only
-	encode     convert.Encoder
-	lostIn     string // what decoding loses
-	lostOut    string // what encoding loses
-	// is tells from its beginning that a file is of the format; nil: it cannot be
-	// told.
-	is func(head []byte) bool
-}
-
 // nativeNames are the formats of ENTRACE's own, by the names that --from and --to
 // take.
 var nativeNames = []string{format.ET.String(), format.IET.String(), format.IETPrefix.String()}
 
-// foreignNamed returns the format of that name, nil if it is none.
-func foreignNamed(name string) *foreignFormat {
-	for i := range foreignFormats {
-		if foreignFormats[i].name == name {
-			return &foreignFormats[i]
-		}
-	}
-	return nil
-}
-
-// foreignExtension returns the format whose files have such a name, nil if there
-// is none. JSON is of several.
-func foreignExtension(file string) *foreignFormat {
-	for i := range foreignFormats {
-		for _, ext := range foreignFormats[i].extensions {
-			if strings.HasSuffix(file, ext) {
-				return &foreignFormats[i]
-			}
-		}
-	}
-	return nil
-}
-
 // formatNames returns the names of the formats that can be read, or written.
 func formatNames(decode bool) []string {
 	names := slices.Clone(nativeNames)
-	for i := range foreignFormats {
-		f := &foreignFormats[i]
-		if decode && f.decode != nil || !decode && f.encode != nil {
-			names = append(names, f.name)
+	for _, f := range convert.Formats() {
+		if decode && f.Decode != nil || !decode && f.Encode != nil {
+			names = append(names, f.Name)
 		}
 	}
 	return names
 }
 
-// sniffSize is how much of a file tells its format.
-const sniffSize = 4 << 10
-
 // source returns the foreign format of the file name, nil if it is a trace of
-// ENTRACE's own. What it holds tells more than what it is called.
-func source(name, from string) (*foreignFormat, error) {
-	if slices.Contains(nativeNames, from) {
-		return nil, nil //nolint:nilnil // none is an answer
+// ENTRACE's own.
+func source(name, from string) (*convert.Format, error) {
+	if err := checkFrom(from); err != nil || slices.Contains(nativeNames, from) {
+		return nil, err
 	}
 	if from != "" {
-		f := foreignNamed(from)
-		if f == nil || f.decode == nil {
-			return nil, usagef("--from %q is no format that is read; known are %s", from, strings.Join(formatNames(true), ", "))
-		}
-		return f, nil
+		return convert.FormatNamed(from), nil
 	}
 	if _, err := os.Lstat(name); errors.Is(err, os.ErrNotExist) {
 		return nil, nil //nolint:nilnil // format.Find may find what is left of it
@@ -93,20 +45,23 @@ func source(name, from string) (*foreignFormat, error) {
 		return nil, err
 	}
 	if _, _, err := format.ParseMagic(head); err == nil {
-		return nil, nil //nolint:nilnil // as above
+		return nil, nil //nolint:nilnil // none is an answer
 	}
-	if f := foreignExtension(name); f != nil && f.decode == nil {
-		return nil, fmt.Errorf("%s: %s is written only", name, f.name)
+	if f := convert.FormatByExtension(name); f != nil && f.Decode == nil {
+		return nil, fmt.Errorf("%s: %s is written only", name, f.Name)
 	}
-	for i := range foreignFormats {
-		if f := &foreignFormats[i]; f.decode != nil && f.is != nil && f.is(head) {
-			return f, nil
-		}
+	return convert.FormatOf(head, name), nil
+}
+
+// checkFrom complains of a --from that names no format that is read.
+func checkFrom(from string) error {
+	if from == "" || slices.Contains(nativeNames, from) {
+		return nil
 	}
-	if f := foreignExtension(name); f != nil && f.decode != nil {
-		return f, nil
+	if f := convert.FormatNamed(from); f == nil || f.Decode == nil {
+		return usagef("--from %q is no format that is read; known are %s", from, strings.Join(formatNames(true), ", "))
 	}
-	return nil, nil //nolint:nilnil // reading it tells what is wrong
+	return nil
 }
 
 // beginning returns the first bytes of a file.
@@ -116,7 +71,7 @@ func beginning(name string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	head := make([]byte, sniffSize)
+	head := make([]byte, convert.SniffSize)
 	n, err := io.ReadFull(f, head)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil, err
@@ -126,7 +81,7 @@ func beginning(name string) ([]byte, error) {
 
 // A target is what convert makes.
 type target struct {
-	foreign *foreignFormat // nil: o.Format
+	foreign *convert.Format // nil: o.Format
 	o       convert.Options
 }
 
@@ -137,26 +92,26 @@ func targetOf(out, to string) (t target, err error) {
 			return t, usagef("for the standard output, --to must name the format")
 		}
 		ext := filepath.Ext(out)
-		if t.foreign = foreignExtension(out); t.foreign == nil {
+		if t.foreign = convert.FormatByExtension(out); t.foreign == nil {
 			switch to = strings.TrimPrefix(ext, "."); to {
 			case "":
 				return t, usagef("%s has no extension: --to must name the format", out)
 			case "json":
 				var names []string
-				for i := range foreignFormats {
-					if f := &foreignFormats[i]; f.encode != nil && (f.json || strings.HasSuffix(f.extensions[0], ".json")) {
-						names = append(names, f.name)
+				for _, f := range convert.Formats() {
+					if f.Encode != nil && (f.JSON || strings.HasSuffix(f.Extensions[0], ".json")) {
+						names = append(names, f.Name)
 					}
 				}
 				return t, usagef("%s: several formats have this extension: --to must name one of %s", out, strings.Join(names, ", "))
 			}
 		}
 	} else {
-		t.foreign = foreignNamed(to)
+		t.foreign = convert.FormatNamed(to)
 	}
 	if t.foreign != nil {
-		if t.foreign.encode == nil {
-			return t, usagef("%s is a format that is read only", t.foreign.name)
+		if t.foreign.Encode == nil {
+			return t, usagef("%s is a format that is read only", t.foreign.Name)
 		}
 		return t, nil
 	}
@@ -164,44 +119,6 @@ func targetOf(out, to string) (t target, err error) {
 		return t, usagef("unknown format %q; known are %s", to, strings.Join(formatNames(false), ", "))
 	}
 	return t, nil
-}
-
-// isJSON reports whether head is the beginning of a JSON object with one of keys.
-func isJSON(head []byte, keys ...string) bool {
-	head = bytes.TrimLeft(head, " \t\r\n")
-	if len(head) == 0 || head[0] != '{' {
-		return false
-	}
-	for _, key := range keys {
-		if bytes.Contains(head, []byte(`"`+key+`"`)) {
-			return true
-		}
-	}
-	return false
-}
-
-// asTrace returns a trace file of ENTRACE's own with what the file name, of
-// another format, holds, and what removes it. The damage is what is wrong with the
-// file.
-func asTrace(ctx context.Context, name string, f *foreignFormat) (path string, remove func(), damage, err error) {
-	dir, err := os.MkdirTemp("", "entrace-*")
-	if err != nil {
-		return "", nil, nil, err
-	}
-	remove = func() { _ = os.RemoveAll(dir) }
-	kept := false
-	defer func() {
-		if !kept { // on an error, and if a decoder panics
-			remove()
-		}
-	}()
-	path = filepath.Join(dir, "trace.et")
-	err = convert.FileFrom(ctx, name, path, f.decode, convert.Options{Format: format.ET})
-	if _, there := os.Lstat(path); there == nil {
-		kept = true
-		return path, remove, err, nil
-	}
-	return "", nil, nil, err
 }
 
 // listFormats prints what convert knows.
@@ -215,21 +132,20 @@ func (a *app) listFormats() error {
 		row("et", ".et", "<->", "ENTRACE's mapped format"),
 		row("iet", ".iet", "<->", "ENTRACE's stream"),
 		row("ietprefix", ".ietprefix", "<->", "the stream with lengths, as it goes over TCP"))
-	for i := range foreignFormats {
-		f := &foreignFormats[i]
+	for _, f := range convert.Formats() {
 		ways := "<->"
 		switch {
-		case f.decode == nil:
+		case f.Decode == nil:
 			ways = "->"
-		case f.encode == nil:
+		case f.Encode == nil:
 			ways = "<-"
 		}
-		err = errors.Join(err, row(f.name, strings.Join(f.extensions, " "), ways, f.what))
-		if f.decode != nil {
-			err = errors.Join(err, row("", "", "", "in: "+f.lostIn))
+		err = errors.Join(err, row(f.Name, strings.Join(f.Extensions, " "), ways, f.What))
+		if f.Decode != nil {
+			err = errors.Join(err, row("", "", "", "in: "+f.LostIn))
 		}
-		if f.encode != nil {
-			err = errors.Join(err, row("", "", "", "out: "+f.lostOut))
+		if f.Encode != nil {
+			err = errors.Join(err, row("", "", "", "out: "+f.LostOut))
 		}
 	}
 	return err

@@ -1,11 +1,10 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
@@ -13,11 +12,13 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/view"
 )
 
 // info is what 'entrace info --json' prints.
 type info struct {
 	File       string           `json:"file"`
+	Files      int              `json:"files,omitempty"` // if there are several
 	Version    format.Version   `json:"version"`
 	Format     string           `json:"format"`
 	Entries    int              `json:"entries"`
@@ -43,126 +44,116 @@ type info struct {
 
 func (a *app) infoCommand() *cobra.Command {
 	var asJSON bool
+	var from string
 	c := &cobra.Command{
-		Use:   "info FILE...",
+		Use:   "info FILE|DIR...",
 		Short: "Say what is in a trace, and whether it is whole",
 		Args:  someArgs,
-		RunE: func(_ *cobra.Command, args []string) error {
-			return each(args, func(name string) error { return a.info(name, asJSON) })
+		RunE: func(c *cobra.Command, args []string) error {
+			return each(args, func(name string) error { return a.info(c.Context(), name, from, asJSON) })
 		},
 		ValidArgsFunction: completeTraces,
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print a JSON object")
+	c.Flags().StringVar(&from, "from", "", "the format of the files")
 	return c
 }
 
-func (a *app) info(name string, asJSON bool) error {
-	path, done, err := a.seekable(name)
-	if err != nil {
-		return err
-	}
-	defer done()
+func (a *app) info(ctx context.Context, name, from string, asJSON bool) error {
 	lock := lockOf(name)
-	f, err := a.openTrace(path, &format.OpenOptions{Prefix: true})
+	t, err := a.open(ctx, []string{name}, from)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	v, err := format.NewView(f)
-	if err != nil {
-		return err
+	defer t.Close()
+	v := t.View()
+	in := info{File: name, Services: v.Services(), Live: lock.state == osfile.LockHeld, Cut: format.CutClean}
+	if in.Services == nil {
+		in.Services = []string{}
 	}
-	in := info{
-		File: f.Name(), Version: f.Version(), Format: f.Format().String(), Entries: f.Len(), Bytes: f.Size(), ValidBytes: f.WholeSize(),
-		Services: []string{}, Live: lock.state == osfile.LockHeld, Cut: format.CutClean,
+	files := v.Files()
+	var journals []string
+	for i, f := range files {
+		in.Version, in.Format = f.Version(), f.Format().String()
+		if foreign := t.Format(i); foreign != nil {
+			in.Format = foreign.Name
+		}
+		in.Entries += v.Entries(i)
+		in.Bytes += f.Size()
+		in.ValidBytes += v.WholeSize(i)
+		n, missing := f.Journal()
+		if in.Pending += n; missing != nil && !errors.Is(missing, format.ErrLocked) {
+			journals = append(journals, missing.Error())
+		}
+		if err := v.Damage(i); err != nil && in.Damage == "" {
+			in.Damage, in.Cut = err.Error(), format.CutReasonOf(err)
+		}
 	}
-	if err := in.count(v); err != nil {
-		return err
+	in.Journal = strings.Join(journals, "; ")
+	if len(files) > 1 {
+		in.Files = len(files)
+	} else {
+		in.File = t.Name(0)
+		if t.Format(0) == nil && name != "-" {
+			in.File = files[0].Name()
+		}
 	}
+	in.count(v)
 	end, err := endingOf(v)
 	if err != nil {
 		return err
 	}
 	in.Ended, in.Rotated = end.clean, end.rotated
-	var missing error
-	if in.Pending, missing = f.Journal(); missing != nil && !errors.Is(missing, format.ErrLocked) {
-		in.Journal = missing.Error()
-	}
-	if err := f.Damage(); err != nil {
-		in.Damage, in.Cut = err.Error(), format.CutReasonOf(err)
-	}
-	if name == "-" {
-		in.File = stdinName
-	}
 	if asJSON {
 		err = a.printJSON(in)
 	} else {
-		_, err = fmt.Fprint(a.out, in.text(end.state(f, lock)))
+		_, err = fmt.Fprint(a.out, in.text(end.state(files, lock)))
 	}
-	return errors.Join(err, torn(name, f.Damage()))
+	return errors.Join(err, t.Damage())
 }
 
-// count looks at every entry once.
-func (in *info) count(v *format.View) error {
-	services := make(map[string]bool)
-	var first, last time.Time
-	f := v.File()
-	err := v.Walk(0, func(id uint32, depth int, _ bool) error {
-		in.MaxDepth = max(in.MaxDepth, depth)
-		t, timed := v.Time(id)
-		switch v.Role(id) {
-		case format.RoleSpan:
+// count looks at every row once.
+func (in *info) count(v *view.View) {
+	first, last := int64(math.MaxInt64), int64(math.MinInt64)
+	for r := range v.Rows() {
+		start, timed := v.Start(r)
+		switch f := v.Flags(r); f.Role() {
+		case view.RoleSpan:
 			in.Spans++
-			d, ended, err := v.Ended(id)
-			if err != nil {
-				return err
-			}
-			if !ended {
+			if took, ended := v.Duration(r); !ended {
 				in.OpenSpans++
+			} else if end := start + int64(took); timed && end > start {
+				last = max(last, end)
 			}
-			if end := t.Add(d); timed && end.After(last) {
-				last = end
-			}
-		case format.RoleLog:
+		case view.RoleLog:
 			in.Logs++
-		case format.RoleEvent:
+		case view.RoleEvent:
 			in.Events++
-		case format.RoleLink:
+		case view.RoleLink:
 			in.Links++
-		case format.RoleResource:
-			e, err := f.Entry(id)
-			if err != nil {
-				return err
-			}
-			if s := e.Message.Value; s != "" {
-				services[s] = true
-			}
-		case format.RoleRecorder:
+		case view.RoleRecorder, view.RoleFolded:
 			timed = false // is not what happened in the program
 		}
 		if timed {
-			if first.IsZero() || t.Before(first) {
-				first = t
-			}
-			if t.After(last) {
-				last = t
-			}
+			first, last = min(first, start), max(last, start)
 		}
-		return nil
-	})
-	in.Services = slices.AppendSeq(in.Services, maps.Keys(services))
-	slices.Sort(in.Services)
-	if !first.IsZero() {
-		in.FirstTime, in.LastTime = &first, &last
 	}
-	return err
+	in.MaxDepth = v.MaxDepth()
+	if first <= last {
+		from, to := time.Unix(0, first).UTC(), time.Unix(0, last).UTC()
+		in.FirstTime, in.LastTime = &from, &to
+	}
 }
 
 func (in *info) text(state string) string {
 	var b strings.Builder
 	row := func(name string, v any) { fmt.Fprintf(&b, "%-12s %s\n", name, safe(fmt.Sprint(v))) }
 	row("file", in.File)
-	row("format", fmt.Sprintf("%s, version %d", strings.ToUpper(in.Format), in.Version))
+	if in.Files > 0 {
+		row("files", in.Files)
+	} else {
+		row("format", fmt.Sprintf("%s, version %d", strings.ToUpper(in.Format), in.Version))
+	}
 	row("entries", in.Entries)
 	row("spans", fmt.Sprintf("%d, %d of them not ended", in.Spans, in.OpenSpans))
 	row("log records", in.Logs)

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/osfile"
 )
@@ -239,10 +240,8 @@ func known(name string, err error) error {
 		}
 		return fmt.Errorf("%s is the ring of a process that died: 'entrace recover %s' makes a trace of it", name, filepath.Dir(name))
 	}
-	for i := range foreignFormats {
-		if f := &foreignFormats[i]; f.is != nil && f.is(head) {
-			return fmt.Errorf("%s looks like %s: 'entrace convert %s x.et' makes a trace of it", name, f.name, name)
-		}
+	if f := convert.FormatOf(head, name); f != nil {
+		return fmt.Errorf("%s looks like %s: 'entrace convert %s x.et' makes a trace of it", name, f.Name, name)
 	}
 	return err
 }

@@ -295,7 +295,7 @@ func TestTreeColor(t *testing.T) {
 	sampleTrace(t, "app.et")
 	var out bytes.Buffer
 	a := &app{out: &out, err: io.Discard, color: true}
-	must(t, a.tree(t.Context(), "app.et", treeOptions{}))
+	must(t, a.tree(t.Context(), []string{"app.et"}, treeOptions{}))
 	plain := regexp.MustCompile(`\x1b\[\d+m`).ReplaceAllString(out.String(), "")
 	if withoutPID(plain) != sampleTree || !strings.Contains(out.String(), "\x1b[31mERROR\x1b[0m") {
 		t.Errorf("with colors it prints\n%q", out.String())
@@ -414,7 +414,7 @@ func TestConvertCommand(t *testing.T) {
 			t.Errorf("entrace %v: exit %d, %q; want 2 and a reason", args, code, errs)
 		}
 	}
-	for _, args := range [][]string{{"convert", "missing.iet", "d.et"}, {"cat", "missing"}, {"convert", "a.et", "./a.et", "--force"}, {"info", "."}} {
+	for _, args := range [][]string{{"convert", "missing.iet", "d.et"}, {"cat", "missing"}, {"convert", "a.et", "./a.et", "--force"}, {"info", t.TempDir()}} {
 		if code, _, errs := entrace(t, nil, args...); code != exitData || errs == "" {
 			t.Errorf("entrace %v: exit %d, %q; want 1 and a reason", args, code, errs)
 		}

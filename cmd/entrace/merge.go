@@ -5,12 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
-	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
 )
 
@@ -18,7 +15,7 @@ func (a *app) mergeCommand() *cobra.Command {
 	var flags convertFlags
 	var out string
 	c := &cobra.Command{
-		Use:   "merge FILE... -o OUT",
+		Use:   "merge FILE|DIR... -o OUT",
 		Short: "Join the traces of several services, or of one that rotated",
 		Long: "merge joins traces, of whatever format, into OUT. A span that a service began for a\n" +
 			"caller whose span is in another file hangs below that one. Files of one service\n" +
@@ -47,90 +44,28 @@ func (a *app) merge(ctx context.Context, names []string, out string, flags *conv
 	}
 	if flags.disk != "" {
 		if to.foreign != nil {
-			return usagef("--version is for ENTRACE's own formats, %s is not one", to.foreign.name)
+			return usagef("--version is for ENTRACE's own formats, %s is not one", to.foreign.Name)
 		}
 		if to.o.Version, err = format.ParseVersion(flags.disk); err != nil {
 			return usagef("--version: %w", err)
 		}
 	}
 	to.o.Replace = flags.force
-	var views []*format.View
-	var damage []error
-	for _, name := range names {
-		if _, err := os.Stat(name); name != "-" && err == nil {
-			if err := notSame(name, out); err != nil {
-				return err
-			}
-		}
-		v, wrong, done, err := a.view(ctx, name, flags.from)
-		if err != nil {
-			return err
-		}
-		defer done()
-		if wrong != nil {
-			damage = append(damage, fmt.Errorf("%s: %w", name, wrong))
-		}
-		views = append(views, v)
+	if to.foreign != nil {
+		return a.encode(ctx, names, out, flags.from, to)
 	}
-	switch {
-	case to.foreign != nil:
-		err = a.mergeTo(ctx, views, out, to)
-	case out == "-":
-		err = convert.MergeStream(ctx, views, a.out, to.o)
-	default:
-		err = convert.MergeFile(ctx, views, out, to.o)
+	t, err := a.open(ctx, names, flags.from)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	if out == "-" {
+		err = t.Merge(ctx, a.out, to.o)
+	} else {
+		err = t.MergeFile(ctx, out, to.o)
 	}
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%w; --force replaces it", thereAlready(out))
 	}
-	return errors.Join(err, errors.Join(damage...))
-}
-
-// mergeTo merges into a file of another format, by way of one of ENTRACE's own.
-func (a *app) mergeTo(ctx context.Context, views []*format.View, out string, to target) error {
-	dir, err := os.MkdirTemp("", "entrace-*")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	path := filepath.Join(dir, "merged.et")
-	if err := convert.MergeFile(ctx, views, path, convert.Options{Format: format.ET}); err != nil {
-		return err
-	}
-	return a.convertTo(ctx, path, out, nil, to)
-}
-
-// view opens the trace name, of whatever format.
-func (a *app) view(ctx context.Context, name, from string) (v *format.View, damage error, done func(), err error) {
-	path, done, err := a.seekable(name)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	foreign, err := source(path, from)
-	if err == nil && foreign != nil {
-		before := done
-		var remove func()
-		if path, remove, damage, err = asTrace(ctx, path, foreign); err == nil {
-			done = func() { remove(); before() }
-		}
-	}
-	if err != nil {
-		done()
-		return nil, nil, nil, err
-	}
-	f, err := a.openTrace(path, nil)
-	if err == nil {
-		if v, err = format.NewView(f); err != nil {
-			err = errors.Join(err, f.Close())
-		}
-	}
-	if err != nil {
-		done()
-		return nil, nil, nil, err
-	}
-	if damage == nil {
-		damage = torn(name, f.Damage())
-	}
-	before := done
-	return v, damage, func() { _ = f.Close(); before() }, nil
+	return errors.Join(err, t.Damage())
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
 )
 
 // telling are attributes that people look for first.
@@ -28,32 +29,31 @@ func dull(name string) bool {
 
 // alike says which attributes are the same in all children of a parent.
 type alike struct {
-	parent uint32
+	parent view.Row
 	known  bool
-	roles  map[format.Role]map[string]bool
+	roles  map[view.Role]map[string]bool
 }
 
 // fewSiblings is how many of the children of an entry are compared.
 const fewSiblings = 200
 
 // siblings compares the children of an entry. Each role counts by itself.
-func (p *printer) siblings(parent uint32) (alike, error) {
+func (p *printer) siblings(parent view.Row) (alike, error) {
 	type seen struct {
 		values map[string]string
 		same   map[string]bool
 		n      int
 	}
-	roles := make(map[format.Role]*seen)
-	kids := p.v.Children(parent)
-	for _, id := range kids[:min(len(kids), fewSiblings)] {
-		e, err := p.v.Entry(id)
+	roles := make(map[view.Role]*seen)
+	for _, r := range p.v.FirstChildren(parent, fewSiblings) {
+		e, err := p.v.Entry(r)
 		if err != nil {
 			return alike{}, err
 		}
-		s := roles[p.v.Role(id)]
+		s := roles[p.v.Role(r)]
 		if s == nil {
 			s = &seen{values: make(map[string]string), same: make(map[string]bool)}
-			roles[p.v.Role(id)] = s
+			roles[p.v.Role(r)] = s
 		}
 		s.n++
 		there := make(map[string]bool)
@@ -70,7 +70,7 @@ func (p *printer) siblings(parent uint32) (alike, error) {
 			s.same[name] = s.same[name] && there[name]
 		}
 	}
-	out := alike{parent: parent, known: true, roles: make(map[format.Role]map[string]bool)}
+	out := alike{parent: parent, known: true, roles: make(map[view.Role]map[string]bool)}
 	for role, s := range roles {
 		if s.n > 1 {
 			out.roles[role] = s.same
@@ -81,20 +81,20 @@ func (p *printer) siblings(parent uint32) (alike, error) {
 
 // attributes returns the application's attributes of an entry: what tells siblings apart
 // first, and last what is the same in all of them.
-func (p *printer) attributes(id uint32, e *format.TraceEntry, depth int) []format.Attribute {
+func (p *printer) attributes(r view.Row, e *format.TraceEntry, depth int) []format.Attribute {
 	list := people(e)
 	if len(list) < 2 {
 		return list
 	}
 	level := min(depth, maxIndent+1)
-	if a := &p.alike[level]; !a.known || a.parent != p.v.Parent(id) {
-		found, err := p.siblings(p.v.Parent(id))
+	if a := &p.alike[level]; !a.known || a.parent != p.v.Parent(r) {
+		found, err := p.siblings(p.v.Parent(r))
 		if err != nil {
 			return list // in the order of the file
 		}
 		*a = found
 	}
-	same := p.alike[level].roles[p.v.Role(id)]
+	same := p.alike[level].roles[p.v.Role(r)]
 	byInterest(list, same)
 	return list
 }
@@ -171,11 +171,11 @@ func (s timeStyle) format(t, first time.Time) string {
 }
 
 // timeOf returns the column with the time of an entry.
-func (p *printer) timeOf(id uint32) string {
+func (p *printer) timeOf(r view.Row) string {
 	if p.time == timeNone {
 		return ""
 	}
-	if t, ok := p.v.Time(id); ok {
+	if t, ok := p.v.Time(r); ok {
 		return p.time.format(t, p.first)
 	}
 	return strings.Repeat(" ", len([]rune(p.time.format(p.first, p.first))))

@@ -55,7 +55,7 @@ func plainTree(t *testing.T, width int, o treeOptions) string {
 	}
 	var out bytes.Buffer
 	a := &app{out: &out, err: io.Discard, width: width}
-	must(t, a.tree(t.Context(), "app.et", o))
+	must(t, a.tree(t.Context(), []string{"app.et"}, o))
 	return out.String()
 }
 
@@ -112,7 +112,7 @@ func TestTreeForPeople(t *testing.T) {
 	if out := fine(t, nil, "tree", "--color=always", "app.et"); !strings.Contains(out, "\x1b[31mERROR") {
 		t.Error("--color=always has no color in a pipe")
 	}
-	if out := fine(t, nil, "tree", "app.et", "app.et"); strings.Count(out, "app.et complete: 3 spans, 4 log records, 2 errors, ") != 2 {
+	if out := fine(t, nil, "tree", "app.et", "app.et"); !strings.HasPrefix(out, "app.et and 1 other file complete: 6 spans, 8 log records, 4 errors, ") {
 		t.Errorf("of two files it prints\n%s", out)
 	}
 }
@@ -222,9 +222,8 @@ func TestKnownFiles(t *testing.T) {
 	must(t, os.WriteFile("new.et", []byte("\x00ENTRACE\x09\x00"), 0o600))
 	must(t, os.WriteFile("app.pftrace", []byte("anything"), 0o600))
 	for _, x := range []struct{ args, want string }{
-		{"tree app.jsonl", "app.jsonl looks like otlp: 'entrace convert app.jsonl x.et'"},
+		{"tail app.jsonl", "app.jsonl looks like otlp: 'entrace convert app.jsonl x.et'"},
 		{"cat app.jsonl", "looks like otlp"},
-		{"info app.jsonl", "looks like otlp"},
 		{"verify app.jsonl", "looks like otlp"},
 		{"cat empty.et", "empty.et: the file is empty"},
 		{"info new.et", "written by a newer ENTRACE"},
@@ -232,6 +231,11 @@ func TestKnownFiles(t *testing.T) {
 	} {
 		if code, _, errs := entrace(t, nil, strings.Fields(x.args)...); code == exitFine || !strings.Contains(errs, x.want) {
 			t.Errorf("%s: exit %d, %s, want %s", x.args, code, errs, x.want)
+		}
+	}
+	for _, command := range []string{"tree", "info"} {
+		if out := fine(t, nil, command, "app.jsonl"); !strings.Contains(out, "app.jsonl") {
+			t.Errorf("%s of a file of another format prints\n%s", command, out)
 		}
 	}
 	if out := fine(t, nil, "convert", "app.et", "--to", "otlp"); !strings.HasPrefix(out, `{"resource`) {

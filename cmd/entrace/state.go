@@ -6,42 +6,47 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/view"
 )
 
 // An ending summarizes the entries entrace.end of a trace. A merged trace has one for
 // each of its parts.
 type ending struct {
-	clean    bool            // the last entry of the file is such an entry
-	rotated  bool            // and says that another file follows
-	dropped  uint64          // entries, by all of them together
-	lossless map[uint32]bool // those that count no dropped entries
+	clean    bool              // the last entry of the file is such an entry
+	rotated  bool              // and says that another file follows
+	dropped  uint64            // entries, by all of them together
+	lossless map[view.Row]bool // those that count no dropped entries
 }
 
-// endingOf reads the entries entrace.end below the root.
-func endingOf(v *format.View) (ending, error) {
-	e := ending{lossless: make(map[uint32]bool)}
-	for _, id := range v.File().Children(0) {
-		if v.Role(id) != format.RoleRecorder {
+// endingOf reads the entries entrace.end below the root. The trace is clean if all its files
+// are.
+func endingOf(v *view.View) (ending, error) {
+	e := ending{lossless: make(map[view.Row]bool), clean: true}
+	clean := make([]bool, len(v.Files()))
+	for r := range v.Rows() {
+		if v.Role(r) != view.RoleRecorder || v.Name(r) != format.NameEnd {
 			continue
 		}
-		entry, err := v.File().Entry(id)
+		entry, err := v.Entry(r)
 		if err != nil {
 			return e, err
-		}
-		if entry.Metadata.Name != format.NameEnd {
-			continue
 		}
 		dropped, _ := entry.Attribute("dropped")
 		n, _ := dropped.U64()
 		e.dropped += n
 		if n == 0 {
-			e.lossless[id] = true
+			e.lossless[r] = true
 		}
-		if int(id) == v.Len()-1 {
+		if file, id := v.ID(r); int(id) == v.Entries(file)-1 {
 			rotated, _ := entry.Attribute(format.AttrRotated)
-			e.clean, e.rotated = true, rotated.Bool()
+			clean[file] = true
+			e.rotated = rotated.Bool()
 		}
 	}
+	for _, c := range clean {
+		e.clean = e.clean && c
+	}
+	e.rotated = e.rotated && e.clean
 	return e, nil
 }
 
@@ -60,8 +65,8 @@ func lockOf(name string) (l recorderLock) {
 	return l
 }
 
-// state says whether the trace f is complete.
-func (e *ending) state(f *format.File, l recorderLock) string {
+// state says whether the files of a trace are complete.
+func (e *ending) state(files []*format.File, l recorderLock) string {
 	if e.clean {
 		s := "complete"
 		if e.dropped > 0 {
@@ -72,7 +77,10 @@ func (e *ending) state(f *format.File, l recorderLock) string {
 		}
 		return s
 	}
-	if f.Format() == format.ET {
+	if len(files) > 1 {
+		return fmt.Sprintf("%d files, not all of them complete", len(files))
+	}
+	if files[0].Format() == format.ET {
 		return "no end entry" // recovered, or made by another program
 	}
 	switch {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -16,17 +17,20 @@ import (
 	"golang.org/x/term"
 
 	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
 )
 
 func (a *app) treeCommand() *cobra.Command {
 	o := treeOptions{time: timeNone}
 	c := &cobra.Command{
-		Use:   "tree FILE...",
+		Use:   "tree FILE|DIR...",
 		Short: "Print spans and log records as a tree, with durations",
-		Long: "tree prints the logical view of each FILE, or of the standard input for -: spans\n" +
-			"with their durations, events and log records below the span they belong to, in the\n" +
-			"order of time. What tells siblings apart comes first. On a terminal a line shows as\n" +
+		Long: "tree prints FILE, or the standard input for -, of any format: spans with their\n" +
+			"durations, events and log records below the span they belong to, in the order of\n" +
+			"time. Several files, or those of a folder, are one tree: a span hangs below its\n" +
+			"caller in another file. What tells siblings apart comes first. On a terminal a line shows as\n" +
 			"many attributes as there is room for, and of a stack a few lines; --full, or a pipe,\n" +
 			"has it all. Of a damaged file it prints what is whole and exits with 1.",
 		Args: someArgs,
@@ -37,10 +41,11 @@ func (a *app) treeCommand() *cobra.Command {
 			if err := o.time.check(); err != nil {
 				return err
 			}
-			return each(args, func(name string) error { return a.tree(cmd.Context(), name, o) })
+			return a.tree(cmd.Context(), args, o)
 		},
 		ValidArgsFunction: completeTraces,
 	}
+	c.Flags().StringVar(&o.from, "from", "", "the format of the files")
 	c.Flags().IntVar(&o.depth, "depth", 0, "how many levels to print, 0 for all")
 	c.Flags().BoolVar(&o.bare, "no-attributes", false, "print no attributes")
 	c.Flags().BoolVar(&o.full, "full", false, "cut nothing on a terminal either")
@@ -69,30 +74,19 @@ type treeOptions struct {
 	bare  bool // without attributes
 	full  bool // nothing is cut
 	time  timeStyle
+	from  string
 }
 
-func (a *app) tree(ctx context.Context, name string, o treeOptions) error {
-	path, done, err := a.seekable(name)
+func (a *app) tree(ctx context.Context, names []string, o treeOptions) error {
+	lock := lockOf(names[0])
+	t, err := a.open(ctx, names, o.from)
 	if err != nil {
-		return err
+		return torn(names[0], err)
 	}
-	defer done()
-	lock := lockOf(name)
-	f, err := a.openTrace(path, &format.OpenOptions{Prefix: true})
-	if err != nil {
-		return torn(name, err)
-	}
-	defer f.Close()
-	v, err := format.NewView(f)
-	if err != nil {
-		return err
-	}
+	defer t.Close()
+	v := t.View()
 	w := bufio.NewWriterSize(a.out, 64<<10)
-	title := f.Name()
-	if name == "-" {
-		title = stdinName
-	}
-	p := printer{app: a, title: title, v: v, w: w, bare: o.bare, width: terminalWidth(a.out), time: o.time}
+	p := printer{app: a, title: title(t), v: v, w: w, bare: o.bare, width: terminalWidth(a.out), time: o.time}
 	if a.width > 0 {
 		p.width = a.width
 	}
@@ -102,26 +96,39 @@ func (a *app) tree(ctx context.Context, name string, o treeOptions) error {
 	if p.end, err = endingOf(v); err != nil {
 		return err
 	}
-	p.state = p.end.state(f, lock)
-	if f.Len() > 0 {
-		err = p.entry(0, 0, true)
+	p.state = p.end.state(v.Files(), lock)
+	if v.Len() > 0 {
+		_, err = fmt.Fprintln(w, p.summary())
+		err = errors.Join(err, w.Flush()) // there is more to do before the next line
 	}
 	top := p.top()
 	for i, kid := range top {
 		if err != nil {
 			break
 		}
-		err = v.Walk(kid, func(id uint32, depth int, last bool) error {
-			if depth++; id%1024 == 0 && ctx.Err() != nil {
+		err = v.Walk(kid, func(r view.Row, depth int, last bool) error {
+			if depth++; r%1024 == 0 && ctx.Err() != nil {
 				return ctx.Err()
 			}
 			if o.depth > 0 && depth > o.depth {
-				return format.SkipChildren
+				return view.SkipChildren
 			}
-			return p.entry(id, depth, last && (depth > 1 || i == len(top)-1))
+			return p.entry(r, depth, last && (depth > 1 || i == len(top)-1))
 		})
 	}
-	return errors.Join(err, w.Flush(), torn(name, f.Damage()))
+	return errors.Join(err, w.Flush(), t.Damage())
+}
+
+// title is what a trace is called: its file, or how many there are.
+func title(t *convert.Trace) string {
+	files := t.View().Files()
+	switch {
+	case len(files) > 1:
+		return fmt.Sprintf("%s and %s", t.Name(0), count(len(files)-1, "other file", "other files"))
+	case t.Format(0) == nil && t.Name(0) != stdinName:
+		return files[0].Name()
+	}
+	return t.Name(0)
 }
 
 // A printer draws one entry after the other.
@@ -131,7 +138,7 @@ type printer struct {
 	title string
 	end   ending
 	state string
-	v     *format.View
+	v     *view.View
 	w     *bufio.Writer
 	bare  bool
 	width int                 // of the terminal in columns, 0 for none
@@ -144,26 +151,22 @@ type printer struct {
 
 // top returns the children of the root that are shown: those of the application, then what
 // the recorder says of itself, without clean ends, which the first line tells.
-func (p *printer) top() []uint32 {
-	var kids, own []uint32
-	for _, id := range p.v.Children(0) {
+func (p *printer) top() []view.Row {
+	var kids, own []view.Row
+	for _, r := range p.v.Children(0) {
 		switch {
-		case p.end.lossless[id]:
-		case p.v.Role(id) == format.RoleRecorder:
-			own = append(own, id)
+		case p.end.lossless[r]:
+		case p.v.Role(r) == view.RoleRecorder:
+			own = append(own, r)
 		default:
-			kids = append(kids, id)
+			kids = append(kids, r)
 		}
 	}
 	return append(kids, own...)
 }
 
-func (p *printer) entry(id uint32, depth int, last bool) error {
-	if id == 0 {
-		_, err := fmt.Fprintln(p.w, p.summary())
-		return err
-	}
-	e, err := p.v.Entry(id)
+func (p *printer) entry(r view.Row, depth int, last bool) error {
+	e, err := p.v.Entry(r)
 	if err != nil {
 		return err
 	}
@@ -183,15 +186,15 @@ func (p *printer) entry(id uint32, depth int, last bool) error {
 	default:
 		b.WriteString("├─ ")
 	}
-	column := p.timeOf(id)
-	line, more := p.line(id, e, depth, utf8.RuneCountInString(column+b.String()))
+	column := p.timeOf(r)
+	line, more := p.line(r, e, depth, utf8.RuneCountInString(column+b.String()))
 	if _, err := fmt.Fprintln(p.w, p.paint(colorDim, column+b.String())+line); err != nil {
 		return err
 	}
 	if len(more) == 0 {
 		return nil
 	}
-	if before += p.bar(min(depth, maxIndent)); len(p.v.Children(id)) > 0 {
+	if before += p.bar(min(depth, maxIndent)); p.v.HasChildren(r) {
 		before += "│ "
 	} else {
 		before += "  "
@@ -239,37 +242,37 @@ func (p *printer) text(before, text string) error {
 // summary is the line for the root.
 func (p *printer) summary() string {
 	spans, logs, errs := 0, 0, 0
-	var last time.Time
-	for id := range uint32(p.v.Len()) {
-		role := p.v.Role(id)
-		t, timed := p.v.Time(id)
-		switch role {
-		case format.RoleSpan:
+	first, last := int64(math.MaxInt64), int64(math.MinInt64)
+	for r := range p.v.Rows() {
+		f := p.v.Flags(r)
+		start, timed := p.v.Start(r)
+		switch f.Role() {
+		case view.RoleSpan:
 			spans++
-			if d, ended, err := p.v.Ended(id); err == nil && ended && timed && t.Add(d).After(last) {
-				last = t.Add(d)
+			if took, ended := p.v.Duration(r); ended && timed && start+int64(took) > start {
+				last = max(last, start+int64(took))
 			}
-		case format.RoleLog:
+		case view.RoleLog:
 			logs++
 		default:
 			continue
 		}
-		if e, err := p.v.Entry(id); err == nil && e.Metadata.Level == format.LevelError {
+		if f.Level() == format.LevelError {
 			errs++
 		}
-		if timed && (p.first.IsZero() || t.Before(p.first)) {
-			p.first = t
+		if timed {
+			first, last = min(first, start), max(last, start)
 		}
-		if timed && t.After(last) {
-			last = t
-		}
+	}
+	if first <= last {
+		p.first = time.Unix(0, first).UTC()
 	}
 	what := count(spans, "span", "spans") + ", " + count(logs, "log record", "log records")
 	if errs > 0 {
 		what += ", " + p.paint(colorRed, count(errs, "error", "errors"))
 	}
-	if last.After(p.first) && !p.first.IsZero() {
-		what += ", " + duration(last.Sub(p.first))
+	if last > first {
+		what += ", " + duration(time.Unix(0, last).Sub(p.first))
 	}
 	if why := p.reason(); why != "" {
 		what += ": " + safe(why)
@@ -279,11 +282,12 @@ func (p *printer) summary() string {
 
 // reason returns why a flight recorder made the trace, "" if none did.
 func (p *printer) reason() string {
-	for _, id := range p.v.Children(0) {
-		if p.v.Role(id) == format.RoleResource {
-			break // it would be the first
+	// It is among the first entries.
+	for r := view.Row(1); int(r) < p.v.Len() && r < 100; r++ {
+		if p.v.Name(r) != control.NameTrace || p.v.Parent(r) != 0 {
+			continue
 		}
-		if e, err := p.v.Entry(id); err == nil && e.Metadata.Name == control.NameTrace {
+		if e, err := p.v.Entry(r); err == nil {
 			v, _ := e.Attribute("reason")
 			return v.Text()
 		}
@@ -292,21 +296,21 @@ func (p *printer) reason() string {
 }
 
 // line is what is printed of an entry behind so many columns, and the texts below it.
-func (p *printer) line(id uint32, e *format.TraceEntry, depth, indent int) (line string, more []string) {
+func (p *printer) line(r view.Row, e *format.TraceEntry, depth, indent int) (line string, more []string) {
 	if first, rest, several := strings.Cut(e.Message.Value, "\n"); several {
 		e.Message.Value = first
 		more = append(more, rest)
 	}
-	kept := slices.DeleteFunc(p.head(id, e), func(s string) bool { return s == "" })
+	kept := slices.DeleteFunc(p.head(r, e), func(s string) bool { return s == "" })
 	used := indent
 	for _, s := range kept {
 		used += 1 + utf8.RuneCountInString(plain(s))
 	}
-	if p.bare || p.v.Role(id) == format.RoleResource {
+	if p.bare || p.v.Role(r) == view.RoleResource {
 		return strings.Join(kept, " "), nil
 	}
-	end := e.Metadata.Name == format.NameEnd && p.v.Role(id) == format.RoleRecorder
-	for _, a := range p.attributes(id, e, depth) {
+	end := e.Metadata.Name == format.NameEnd && p.v.Role(r) == view.RoleRecorder
+	for _, a := range p.attributes(r, e, depth) {
 		if end && isZero(a.Value) {
 			continue
 		}
@@ -332,11 +336,11 @@ func (p *printer) line(id uint32, e *format.TraceEntry, depth, indent int) (line
 }
 
 // head is what is printed of an entry before its attributes; empty parts are not.
-func (p *printer) head(id uint32, e *format.TraceEntry) []string {
+func (p *printer) head(r view.Row, e *format.TraceEntry) []string {
 	var parts []string
 	name := safe(e.Metadata.Name)
-	switch p.v.Role(id) {
-	case format.RoleSpan:
+	switch p.v.Role(r) {
+	case view.RoleSpan:
 		if e.Metadata.Level == format.LevelError {
 			parts = append(parts, p.level(e.Metadata.Level))
 		}
@@ -345,16 +349,16 @@ func (p *printer) head(id uint32, e *format.TraceEntry) []string {
 		if before, _ := e.Attribute(format.AttrContinued); before.Bool() {
 			parts = append(parts, p.paint(colorDim, "began in the file before"))
 		}
-	case format.RoleLog:
+	case view.RoleLog:
 		parts = append(parts, p.logLevel(e), safe(e.Message.Value))
-	case format.RoleResource:
+	case view.RoleResource:
 		parts = append(parts, p.paint(colorBold, safe(e.Message.Value)), p.paint(colorDim, "resource"))
-	case format.RoleEvent:
+	case view.RoleEvent:
 		if e.Metadata.Level == format.LevelError {
 			parts = append(parts, p.level(e.Metadata.Level))
 		}
 		parts = append(parts, "• "+name)
-	case format.RoleLink:
+	case view.RoleLink:
 		parts = append(parts, "→ link", p.attr(e, format.AttrLinkTraceID), p.attr(e, format.AttrLinkSpanID))
 	default:
 		parts = append(parts, p.level(e.Metadata.Level), name)

@@ -6,10 +6,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/jsontext"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/telemetry"
+	"github.com/entrace-go/entrace/view"
 )
 
 // EncodeOptions change how [Encode] works. There is nothing to change yet.
@@ -22,7 +22,7 @@ const bufferSize = 128 << 10
 // defaults. It keeps the times of all spans, span events and log records in memory,
 // about 70 bytes for each, and reads the rest while it writes. Errors are those of
 // the trace's file, of w, and of ctx.
-func Encode(ctx context.Context, w io.Writer, v *format.View, _ *EncodeOptions) error {
+func Encode(ctx context.Context, w io.Writer, v *view.View, _ *EncodeOptions) error {
 	t, err := telemetry.NewTimeline(ctx, v)
 	if err != nil {
 		return err
@@ -41,7 +41,7 @@ func Encode(ctx context.Context, w io.Writer, v *format.View, _ *EncodeOptions) 
 type encoder struct {
 	w      io.Writer
 	t      *telemetry.Timeline
-	v      *format.View
+	v      *view.View
 	b      []byte
 	events bool // there is one already
 }
@@ -74,8 +74,8 @@ func (e *encoder) head() error {
 func (e *encoder) process(i int) error {
 	p := &e.t.Processes[i]
 	r := new(otel.Resource)
-	if p.ID != 0 {
-		entry, err := e.v.Entry(p.ID)
+	if p.Row != 0 {
+		entry, err := e.v.Entry(p.Row)
 		if err != nil {
 			return err
 		}
@@ -84,7 +84,7 @@ func (e *encoder) process(i int) error {
 	name := r.Service()
 	if name == "" {
 		name = "resource " + strconv.Itoa(i+1)
-		if p.ID == 0 {
+		if p.Row == 0 {
 			name = "no resource"
 		}
 	}

@@ -17,9 +17,10 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/jsontext"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/view"
 )
 
-func encode(t testing.TB, v *format.View) []byte {
+func encode(t testing.TB, v *view.View) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	must(t, chrome.Encode(t.Context(), &b, v, nil))
@@ -159,12 +160,12 @@ func TestEncodeGolden(t *testing.T) {
 			must(t, err)
 			if *update {
 				must(t, os.WriteFile(in, made, 0o600))
-				must(t, os.WriteFile(golden, encode(t, view(t, in)), 0o600))
+				must(t, os.WriteFile(golden, encode(t, viewOf(t, in)), 0o600))
 			}
 			if want, err := os.ReadFile(in); err != nil || !bytes.Equal(made, want) {
 				t.Errorf("the entries are not those of %s: %v", in, err)
 			}
-			got := encode(t, view(t, in))
+			got := encode(t, viewOf(t, in))
 			want, err := os.ReadFile(golden)
 			must(t, err)
 			if !bytes.Equal(got, want) {
@@ -176,7 +177,7 @@ func TestEncodeGolden(t *testing.T) {
 }
 
 func TestEncodeTimes(t *testing.T) {
-	p := parse(t, encode(t, view(t, write(t, sample()))))
+	p := parse(t, encode(t, viewOf(t, write(t, sample()))))
 	if got, want := p.Other["base_unix_nano"], strconv.FormatInt(base, 10); got != want {
 		t.Errorf("the base is %s, want %s", got, want)
 	}
@@ -210,7 +211,7 @@ func TestEncodeTimes(t *testing.T) {
 }
 
 func TestEncodeArgs(t *testing.T) {
-	p := parse(t, encode(t, view(t, write(t, sample()))))
+	p := parse(t, encode(t, viewOf(t, write(t, sample()))))
 	get := find(t, p, "X", "GET /cart")
 	for name, want := range map[string]string{
 		"trace_id": `"000000000000000000000000000000aa"`, "span_id": `"0000000000000001"`, "kind": `"server"`, "status": `"ERROR"`,
@@ -242,7 +243,7 @@ func TestEncodeArgs(t *testing.T) {
 }
 
 func TestEncodeArrows(t *testing.T) {
-	p := parse(t, encode(t, view(t, write(t, sample()))))
+	p := parse(t, encode(t, viewOf(t, write(t, sample()))))
 	var got []string
 	for _, e := range p.Events {
 		if e.Phase == "s" || e.Phase == "f" {
@@ -287,7 +288,7 @@ func TestEncodeNests(t *testing.T) {
 	for seed := range uint64(400) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		entries := random(3+r.IntN(80), r)
-		p := parse(t, encode(t, view(t, write(t, entries))))
+		p := parse(t, encode(t, viewOf(t, write(t, entries))))
 		spans, want := 0, 0
 		for _, e := range p.Events {
 			if e.Phase == "X" {
@@ -318,7 +319,7 @@ func TestEncodeExtremes(t *testing.T) {
 		}}, 1)
 	}
 	const far = 1<<63 - 1
-	p := parse(t, encode(t, view(t, write(t, []*format.TraceEntry{format.Root(), at(-far, 5), at(far, 5), at(-3, 1<<64-1), at(7, far)}))))
+	p := parse(t, encode(t, viewOf(t, write(t, []*format.TraceEntry{format.Root(), at(-far, 5), at(far, 5), at(-3, 1<<64-1), at(7, far)}))))
 	for name, want := range map[string][2]string{
 		"-9223372036854775807": {"0.000", "0.005"}, "9223372036854775807": {"18446744073709551.614", "0.000"},
 		"-3": {"9223372036854775.804", "9223372036854775.807"}, "7": {"9223372036854775.814", "9223372036854775.800"},
@@ -341,7 +342,7 @@ func (w *brokenWriter) Write(b []byte) (int, error) {
 }
 
 func TestEncodeErrors(t *testing.T) {
-	v := view(t, write(t, random(5000, rand.New(rand.NewPCG(1, 1)))))
+	v := viewOf(t, write(t, random(5000, rand.New(rand.NewPCG(1, 1)))))
 	for _, left := range []int{0, 200_000} {
 		if err := chrome.Encode(t.Context(), &brokenWriter{left}, v, nil); !errors.Is(err, errBroken) {
 			t.Errorf("after %d bytes: %v", left, err)
@@ -359,7 +360,7 @@ func TestEncodeSamples(t *testing.T) {
 	if dir == "" {
 		t.Skip("ENTRACE_SAMPLES is not set")
 	}
-	v := view(t, filepath.Join(dir, "scoreman.iet"))
+	v := viewOf(t, filepath.Join(dir, "scoreman.iet"))
 	p := parse(t, encode(t, v))
 	n := 0
 	for _, e := range p.Events {
@@ -380,7 +381,7 @@ func TestEncodeFixtures(t *testing.T) {
 		t.Errorf("there are only %q", names)
 	}
 	for _, name := range names {
-		parse(t, encode(t, view(t, name)))
+		parse(t, encode(t, viewOf(t, name)))
 	}
 }
 
@@ -404,7 +405,7 @@ func BenchmarkEncode(b *testing.B) {
 		})
 		entries = append(entries, below(parent, traced(e, 1)))
 	}
-	v := view(b, write(b, entries))
+	v := viewOf(b, write(b, entries))
 	out := int64(len(encode(b, v)))
 	b.ReportAllocs()
 	b.SetBytes(out)

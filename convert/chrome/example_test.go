@@ -8,6 +8,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert/chrome"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
 )
 
 func Example() {
@@ -29,7 +30,7 @@ func example(name string) error {
 		return err
 	}
 	defer f.Close()
-	v, err := format.NewView(f)
+	v, err := view.New(context.Background(), []*format.File{f}, nil)
 	if err != nil {
 		return err
 	}

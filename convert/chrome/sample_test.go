@@ -11,6 +11,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/view"
 )
 
 var update = flag.Bool("update", false, "write the goldens again")
@@ -25,12 +26,12 @@ func must(t testing.TB, err error) {
 }
 
 // view opens the view of a trace.
-func view(t testing.TB, name string) *format.View {
+func viewOf(t testing.TB, name string) *view.View {
 	t.Helper()
 	f, err := format.Open(name, nil)
 	must(t, err)
 	t.Cleanup(func() { must(t, f.Close()) })
-	v, err := format.NewView(f)
+	v, err := view.New(t.Context(), []*format.File{f}, nil)
 	must(t, err)
 	return v
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert/folded"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
 )
 
 func ExampleEncodeFolded() {
@@ -17,7 +18,7 @@ func ExampleEncodeFolded() {
 		return
 	}
 	defer f.Close()
-	v, err := format.NewView(f)
+	v, err := view.New(context.Background(), []*format.File{f}, nil)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -11,9 +11,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/jsontext"
-	"github.com/entrace-go/entrace/internal/lane"
+	"github.com/entrace-go/entrace/view"
 )
 
 // EncodeOptions change how [EncodeFolded] and [EncodeSpeedscope] work. There are
@@ -31,13 +30,13 @@ const (
 // EncodeFolded writes the spans of v to w as folded stacks of self time in
 // nanoseconds, which the documentation of the package describes. A nil o means
 // defaults. It returns the errors of v, w and ctx.
-func EncodeFolded(ctx context.Context, w io.Writer, v *format.View, _ *EncodeOptions) error {
+func EncodeFolded(ctx context.Context, w io.Writer, v *view.View, _ *EncodeOptions) error {
 	var name []byte
-	s, err := read(ctx, v, func(_ *format.Metadata, span string) frame {
-		if isPlain(span) {
-			return frame{name: span}
+	s, err := read(ctx, v, func(m *view.Meta) frame {
+		if isPlain(m.Name) {
+			return frame{name: m.Name}
 		}
-		name = appendName(name[:0], span)
+		name = appendName(name[:0], m.Name)
 		return frame{name: string(name)}
 	})
 	if err != nil {
@@ -77,7 +76,7 @@ func newTree(s *stacks) *tree {
 		tops[i] = t.add(-1, name, 1)
 		roots[name] = tops[i]
 	}
-	self := lane.SelfTimes(s.intervals, s.lanes, s.order)
+	self := view.SelfTimes(s.intervals, s.lanes, s.order)
 	steps := make(map[step]int32)
 	at := make([]int32, len(s.intervals)) // the node of each span
 	for _, i := range s.order {

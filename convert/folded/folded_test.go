@@ -16,6 +16,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert/folded"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
 )
 
 var update = flag.Bool("update", false, "write the golden files again")
@@ -27,8 +28,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// view writes entries below a root and opens the view of the file.
-func view(t testing.TB, entries ...*format.TraceEntry) *format.View {
+// viewOf writes entries below a root and opens the view of the file.
+func viewOf(t testing.TB, entries ...*format.TraceEntry) *view.View {
 	t.Helper()
 	var b bytes.Buffer
 	w, err := format.NewWriter(&b, 0, format.IET, nil)
@@ -43,7 +44,7 @@ func view(t testing.TB, entries ...*format.TraceEntry) *format.View {
 	f, err := format.Open(name, nil)
 	must(t, err)
 	t.Cleanup(func() { f.Close() })
-	v, err := format.NewView(f)
+	v, err := view.New(t.Context(), []*format.File{f}, nil)
 	must(t, err)
 	return v
 }
@@ -72,14 +73,14 @@ func span(id, parent uint32, name string, start, end int64) *format.TraceEntry {
 }
 
 // shop is a trace of two services with what is hard about lanes.
-func shop(t testing.TB) *format.View {
+func shop(t testing.TB) *view.View {
 	placed := span(3, 2, "GET /cart", 0, 1000)
 	placed.Metadata.File, placed.Metadata.Line = format.Some("cart.go"), format.Some[uint32](42)
 	end := &format.TraceEntry{Parent: 9, Message: format.Some("renamed"), Metadata: format.Metadata{Name: format.NameSpanEnd}, Attributes: []format.Attribute{
 		{Name: format.AttrSpanID, Value: format.StringValue(fmt.Sprintf("%016x", 9))},
 		{Name: format.AttrDuration, Value: format.U64Value(50)},
 	}}
-	return view(t,
+	return viewOf(t,
 		resource("cart"), resource(""),
 		placed, // 3
 		span(4, 3, "SELECT; x\n", 100, 400),
@@ -97,7 +98,7 @@ func shop(t testing.TB) *format.View {
 	)
 }
 
-func encode(t testing.TB, v *format.View, fn func(context.Context, io.Writer, *format.View, *folded.EncodeOptions) error) []byte {
+func encode(t testing.TB, v *view.View, fn func(context.Context, io.Writer, *view.View, *folded.EncodeOptions) error) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	must(t, fn(t.Context(), &b, v, nil))
@@ -119,7 +120,7 @@ func golden(t *testing.T, name string, got []byte) {
 
 // TestTraceGolden keeps the trace of the golden files, which the example reads.
 func TestTraceGolden(t *testing.T) {
-	b, err := os.ReadFile(shop(t).File().Name())
+	b, err := os.ReadFile(shop(t).Files()[0].Name())
 	must(t, err)
 	golden(t, "shop.iet", b)
 }
@@ -151,7 +152,7 @@ func TestNames(t *testing.T) {
 		"\n7":             "7",
 		"a\n7":            "a_7",
 	} {
-		out := string(encode(t, view(t, resource("s"), span(1, 1, name, 0, 5)), folded.EncodeFolded))
+		out := string(encode(t, viewOf(t, resource("s"), span(1, 1, name, 0, 5)), folded.EncodeFolded))
 		if out != "s;"+want+" 5\n" {
 			t.Errorf("%q: got %q, want the name %q", name, out, want)
 		}
@@ -162,7 +163,7 @@ func TestNames(t *testing.T) {
 }
 
 func TestServiceNames(t *testing.T) {
-	out := string(encode(t, view(t, resource("b;c"), resource("b:c"), resource("a\n"), span(1, 1, "x", 0, 5), span(2, 2, "x", 0, 5), span(3, 3, "x", 0, 1)), folded.EncodeFolded))
+	out := string(encode(t, viewOf(t, resource("b;c"), resource("b:c"), resource("a\n"), span(1, 1, "x", 0, 5), span(2, 2, "x", 0, 5), span(3, 3, "x", 0, 1)), folded.EncodeFolded))
 	if want := "a;x 1\nb:c;x 10\n"; out != want {
 		t.Errorf("got %q, want %q: one service for names that are written alike", out, want)
 	}
@@ -177,7 +178,7 @@ func TestLarge(t *testing.T) {
 		e.Metadata.File = format.Some("file.go")
 		entries = append(entries, e)
 	}
-	v := view(t, entries...)
+	v := viewOf(t, entries...)
 	out := string(encode(t, v, folded.EncodeFolded))
 	want := "first service;GET /0 3334\nfirst service;GET /1 3333\nfirst service;GET /2 3333\nsecond;GET /0 3333\nsecond;GET /1 3334\nsecond;GET /2 3333\n"
 	if out != want {
@@ -193,7 +194,7 @@ func TestDeep(t *testing.T) {
 	for i := range uint32(n) {
 		entries = append(entries, span(i+1, i+1, fmt.Sprint("f", i), int64(i), 2*n-int64(i)))
 	}
-	v := view(t, entries...)
+	v := viewOf(t, entries...)
 	var sum int
 	for l := range strings.Lines(string(encode(t, v, folded.EncodeFolded))) {
 		if frames := strings.Count(l, ";") + 1; frames > 512 {
@@ -281,12 +282,12 @@ func check(t *testing.T, b []byte, spans int) {
 
 func TestSpeedscopeNests(t *testing.T) {
 	check(t, encode(t, shop(t), folded.EncodeSpeedscope), 11)
-	check(t, encode(t, view(t), folded.EncodeSpeedscope), 0)
+	check(t, encode(t, viewOf(t), folded.EncodeSpeedscope), 0)
 	check(t, encode(t, hard(t, 500), folded.EncodeSpeedscope), 500)
 }
 
 // hard is spans that overlap in many ways, at the ends of time too.
-func hard(t testing.TB, n uint32) *format.View {
+func hard(t testing.TB, n uint32) *view.View {
 	entries := []*format.TraceEntry{resource("a"), resource("b")}
 	x := uint32(1)
 	for i := range n {
@@ -302,12 +303,12 @@ func hard(t testing.TB, n uint32) *format.View {
 		}
 		entries = append(entries, e)
 	}
-	return view(t, entries...)
+	return viewOf(t, entries...)
 }
 
 // TestNothing writes a trace without spans.
 func TestNothing(t *testing.T) {
-	if out := encode(t, view(t, resource("a")), folded.EncodeFolded); len(out) != 0 {
+	if out := encode(t, viewOf(t, resource("a")), folded.EncodeFolded); len(out) != 0 {
 		t.Errorf("got %q, want nothing", out)
 	}
 }
@@ -316,7 +317,7 @@ func TestNothing(t *testing.T) {
 func TestLateParent(t *testing.T) {
 	child := span(2, 1, "child", 10, 20)
 	child.Attributes = append(child.Attributes, format.Attribute{Name: format.AttrParentSpanID, Value: format.StringValue(fmt.Sprintf("%016x", 3))})
-	out := string(encode(t, view(t, resource("s"), child, span(3, 1, "parent", 0, 100)), folded.EncodeFolded))
+	out := string(encode(t, viewOf(t, resource("s"), child, span(3, 1, "parent", 0, 100)), folded.EncodeFolded))
 	if want := "s;parent 90\ns;parent;child 10\n"; out != want {
 		t.Errorf("got %q, want %q", out, want)
 	}
@@ -332,7 +333,7 @@ func TestErrors(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	v := shop(t)
-	for i, fn := range []func(context.Context, io.Writer, *format.View, *folded.EncodeOptions) error{folded.EncodeFolded, folded.EncodeSpeedscope} {
+	for i, fn := range []func(context.Context, io.Writer, *view.View, *folded.EncodeOptions) error{folded.EncodeFolded, folded.EncodeSpeedscope} {
 		if err := fn(ctx, io.Discard, v, nil); !errors.Is(err, context.Canceled) {
 			t.Errorf("%d: %v, want the context's error", i, err)
 		}
@@ -344,10 +345,10 @@ func TestErrors(t *testing.T) {
 
 func BenchmarkEncode(b *testing.B) {
 	v := hard(b, 50_000)
-	for name, fn := range map[string]func(context.Context, io.Writer, *format.View, *folded.EncodeOptions) error{"folded": folded.EncodeFolded, "speedscope": folded.EncodeSpeedscope} {
+	for name, fn := range map[string]func(context.Context, io.Writer, *view.View, *folded.EncodeOptions) error{"folded": folded.EncodeFolded, "speedscope": folded.EncodeSpeedscope} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
-			b.SetBytes(v.File().Size())
+			b.SetBytes(v.Files()[0].Size())
 			for b.Loop() {
 				must(b, fn(b.Context(), io.Discard, v, nil))
 			}

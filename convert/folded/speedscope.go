@@ -6,16 +6,18 @@ import (
 	"io"
 	"strconv"
 
-	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/jsontext"
+	"github.com/entrace-go/entrace/view"
 )
 
 // EncodeSpeedscope writes the spans of v to w as a file of speedscope, which the
 // documentation of the package describes. A nil o means defaults. It returns the
 // errors of v, w and ctx.
-func EncodeSpeedscope(ctx context.Context, w io.Writer, v *format.View, _ *EncodeOptions) error {
-	s, err := read(ctx, v, func(m *format.Metadata, name string) frame {
-		return frame{name: name, file: m.File.Value, line: m.Line.Value}
+func EncodeSpeedscope(ctx context.Context, w io.Writer, v *view.View, _ *EncodeOptions) error {
+	s, err := read(ctx, v, func(m *view.Meta) frame {
+		file, _ := m.File()
+		line, _ := m.Line()
+		return frame{name: m.Name, file: file, line: line}
 	})
 	if err != nil {
 		return err

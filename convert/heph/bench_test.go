@@ -8,6 +8,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert/heph"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
 )
 
 // foreign returns packets as Heph writes them: children before parents, in lanes.
@@ -26,7 +27,7 @@ func foreign(n int) []byte {
 }
 
 // spans returns a trace of n spans with attributes.
-func spans(t testing.TB, n int) *format.View {
+func spans(t testing.TB, n int) *view.View {
 	list := []*format.TraceEntry{format.Root(), {Metadata: format.Metadata{Name: "resource", Level: format.LevelInfo}}}
 	for i := range n {
 		e := &format.TraceEntry{Parent: 1, Metadata: format.Metadata{Name: "GET /cart", Target: "shop", Level: format.LevelInfo}, Attributes: []format.Attribute{
@@ -62,7 +63,7 @@ func BenchmarkDecode(b *testing.B) {
 func BenchmarkEncode(b *testing.B) {
 	back, err := decode(b, foreign(20000), format.V2)
 	must(b, err)
-	for name, v := range map[string]*format.View{"foreign": back, "spans": spans(b, 20000)} {
+	for name, v := range map[string]*view.View{"foreign": back, "spans": spans(b, 20000)} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(len(encode(b, v))))

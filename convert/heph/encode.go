@@ -9,6 +9,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/view"
 )
 
 // EncodeOptions change how [Encode] works. There are none yet.
@@ -24,7 +25,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // place in 128 MiB.
 //
 // Encode takes about 90 bytes an entry.
-func Encode(ctx context.Context, w io.Writer, v *format.View, _ *EncodeOptions) error {
+func Encode(ctx context.Context, w io.Writer, v *view.View, _ *EncodeOptions) error {
 	out := bufio.NewWriterSize(w, readSize)
 	if v.Len() == 0 {
 		return nil
@@ -37,7 +38,10 @@ func Encode(ctx context.Context, w io.Writer, v *format.View, _ *EncodeOptions) 
 	if plain && v.Len() == 1 {
 		return nil
 	}
-	rec, err := recordingOf(v.File(), plain)
+	var rec *recording
+	if files := v.Files(); len(files) == 1 {
+		rec, err = recordingOf(files[0], plain)
+	}
 	switch {
 	case err != nil:
 		return err
@@ -57,7 +61,7 @@ func isPlainRoot(e *format.TraceEntry) bool {
 }
 
 // encode writes packets for entries that have none yet.
-func encode(ctx context.Context, w *bufio.Writer, v *format.View) error {
+func encode(ctx context.Context, w *bufio.Writer, v *view.View) error {
 	p, err := newPlan(ctx, v)
 	if err != nil {
 		return err
@@ -79,7 +83,7 @@ func encode(ctx context.Context, w *bufio.Writer, v *format.View) error {
 }
 
 type encoder struct {
-	v    *format.View
+	v    *view.View
 	plan *plan
 	sum  uint32
 	p    packer
@@ -88,7 +92,7 @@ type encoder struct {
 // append appends the packet of an entry.
 func (enc *encoder) append(b []byte, number uint32) ([]byte, error) {
 	n := &enc.plan.nodes[number]
-	e, err := enc.v.Entry(n.id)
+	e, err := enc.v.Entry(n.row)
 	if err != nil {
 		return b, err
 	}
@@ -130,13 +134,13 @@ func (enc *encoder) append(b []byte, number uint32) ([]byte, error) {
 // identify says of a span which one it belongs to, which its place in the view says
 // here, but does not elsewhere.
 func (enc *encoder) identify(e *format.TraceEntry, n *node) {
-	if !n.span || enc.v.Role(e.Parent) != format.RoleSpan {
+	if !n.span || enc.v.Role(view.Row(e.Parent)) != view.RoleSpan {
 		return
 	}
 	if _, ok := e.Attribute(format.AttrParentSpanID); ok {
 		return
 	}
-	up := enc.v.Ref(e.Parent).SpanID
+	up := enc.v.Ref(view.Row(e.Parent)).SpanID
 	e.Attributes = append(e.Attributes, format.Attribute{
 		Name: format.AttrParentSpanID, Value: format.StringValue(string(wire.AppendHex(nil, up[:]))),
 	})

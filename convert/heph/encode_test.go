@@ -22,12 +22,14 @@ import (
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/telemetry"
 	"github.com/entrace-go/entrace/slogadapter"
+	"github.com/entrace-go/entrace/view"
 )
 
 // there encodes v and decodes it again, and checks that encoding that gives the
 // same bytes.
-func there(t testing.TB, v *format.View, version format.Version) (*format.View, []byte) {
+func there(t testing.TB, v *view.View, version format.Version) (*view.View, []byte) {
 	t.Helper()
 	packets := encode(t, v)
 	back, err := decode(t, packets, version)
@@ -39,16 +41,16 @@ func there(t testing.TB, v *format.View, version format.Version) (*format.View, 
 }
 
 // all reads everything that is in a trace, in the order of ids, without the ids.
-func all(t testing.TB, v *format.View) []any {
+func all(t testing.TB, v *view.View) []any {
 	t.Helper()
-	src := otel.NewSource(v)
+	src := telemetry.NewSource(v)
 	var list []any
-	for id := range uint32(v.Len()) {
+	for id := range v.Rows() {
 		switch v.Role(id) {
-		case format.RoleSpan:
+		case view.RoleSpan:
 			s, err := src.Span(id)
 			must(t, err)
-			r, err := src.Resource(src.ResourceID(id))
+			r, err := src.Resource(v.Resource(id))
 			must(t, err)
 			s.ID = 0
 			for i := range s.Events {
@@ -62,7 +64,7 @@ func all(t testing.TB, v *format.View) []any {
 			sortAttributes(s.Scope.Attributes)
 			sortAttributes(r.Attributes)
 			list = append(list, *s, *r)
-		case format.RoleLog:
+		case view.RoleLog:
 			l, err := src.Log(id)
 			must(t, err)
 			l.ID = 0
@@ -82,7 +84,7 @@ func sortAttributes(attrs []otel.Attribute) {
 	}
 }
 
-func same(t testing.TB, v, w *format.View) {
+func same(t testing.TB, v, w *view.View) {
 	t.Helper()
 	// Values hold pointers to their texts, so compare what is printed.
 	got, want := all(t, w), all(t, v)
@@ -168,7 +170,7 @@ func attributes() []otel.Attribute {
 }
 
 // everything is a trace of all that spans, logs, links and resources have.
-func everything(t testing.TB, version format.Version) *format.View {
+func everything(t testing.TB, version format.Version) *view.View {
 	t.Helper()
 	var out bytes.Buffer
 	w, err := format.NewWriter(&out, version, format.IET, nil)
@@ -272,7 +274,7 @@ func TestRecordedThereAndBack(t *testing.T) {
 	f, err := format.Open(name, nil)
 	must(t, err)
 	defer f.Close()
-	v, err := format.NewView(f)
+	v, err := view.New(t.Context(), []*format.File{f}, nil)
 	must(t, err)
 	back, packets := there(t, v, format.V2)
 	same(t, v, back)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert/heph"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
 )
 
 // FuzzDecode decodes anything. What decodes without an error becomes the same
@@ -158,13 +159,21 @@ func TestRandomTraces(t *testing.T) {
 			t.Fatalf("seed %d: %d entries, want %d", seed, back.Len(), v.Len())
 		}
 		same(t, v, back)
-		for id := range uint32(v.Len()) {
-			if v.Role(id) != back.Role(id) || v.File().Parent(id) != back.File().Parent(id) || v.Ref(id) != back.Ref(id) {
-				t.Errorf("seed %d: entry %d is a %v below %d of %v, was a %v below %d of %v", seed, id,
-					back.Role(id), back.File().Parent(id), back.Ref(id), v.Role(id), v.File().Parent(id), v.Ref(id))
+		for r := range v.Rows() {
+			if v.Role(r) != back.Role(r) || storedBelow(t, v, r) != storedBelow(t, back, r) || v.Ref(r) != back.Ref(r) {
+				t.Errorf("seed %d: entry %d is a %v below %d of %v, was a %v below %d of %v", seed, r,
+					back.Role(r), storedBelow(t, back, r), back.Ref(r), v.Role(r), storedBelow(t, v, r), v.Ref(r))
 			}
 		}
 	}
+}
+
+// storedBelow returns the row that the entry of a row was written below.
+func storedBelow(t *testing.T, v *view.View, r view.Row) view.Row {
+	_, id := v.ID(r)
+	e, err := v.Files()[0].Entry(id)
+	must(t, err)
+	return v.StoredBelow(r, e)
 }
 
 // TestParents hangs events below those that contain them, or that they name.
@@ -194,9 +203,9 @@ func TestParents(t *testing.T) {
 	must(t, err)
 	var got strings.Builder
 	for id := range uint32(v.Len()) {
-		e, err := v.File().Entry(id)
+		e, err := v.Files()[0].Entry(id)
 		must(t, err)
-		up, err := v.File().Entry(e.Parent)
+		up, err := v.Files()[0].Entry(e.Parent)
 		must(t, err)
 		if len(e.Metadata.Name) == 1 {
 			got.WriteString(e.Metadata.Name + "<" + up.Metadata.Name + " ")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert/heph"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
 )
 
 func must(t testing.TB, err error) {
@@ -39,20 +40,20 @@ func samples(t testing.TB) []string {
 }
 
 // open opens the trace in b.
-func open(t testing.TB, b []byte) *format.View {
+func open(t testing.TB, b []byte) *view.View {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "trace.et")
 	must(t, os.WriteFile(name, b, 0o600))
 	f, err := format.Open(name, nil)
 	must(t, err)
 	t.Cleanup(func() { f.Close() })
-	v, err := format.NewView(f)
+	v, err := view.New(t.Context(), []*format.File{f}, nil)
 	must(t, err)
 	return v
 }
 
 // decode decodes packets to a trace.
-func decode(t testing.TB, in []byte, version format.Version) (*format.View, error) {
+func decode(t testing.TB, in []byte, version format.Version) (*view.View, error) {
 	t.Helper()
 	var out bytes.Buffer
 	w, err := format.NewWriter(&out, version, format.IET, nil)
@@ -62,7 +63,7 @@ func decode(t testing.TB, in []byte, version format.Version) (*format.View, erro
 	return open(t, out.Bytes()), derr
 }
 
-func encode(t testing.TB, v *format.View) []byte {
+func encode(t testing.TB, v *view.View) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	must(t, heph.Encode(t.Context(), &out, v, nil))
@@ -70,7 +71,7 @@ func encode(t testing.TB, v *format.View) []byte {
 }
 
 // write makes a trace of entries.
-func write(t testing.TB, entries ...*format.TraceEntry) *format.View {
+func write(t testing.TB, entries ...*format.TraceEntry) *view.View {
 	t.Helper()
 	var out bytes.Buffer
 	w, err := format.NewWriter(&out, format.V2, format.IET, nil)
@@ -84,10 +85,10 @@ func write(t testing.TB, entries ...*format.TraceEntry) *format.View {
 }
 
 // text is a trace as JSON lines.
-func text(t testing.TB, v *format.View) string {
+func text(t testing.TB, v *view.View) string {
 	t.Helper()
 	var b []byte
-	must(t, v.File().Walk(0, func(id uint32, e *format.TraceEntry) error {
+	must(t, v.Files()[0].Walk(0, func(id uint32, e *format.TraceEntry) error {
 		b = append(format.AppendJSON(b, int64(id), e), '\n')
 		return nil
 	}))

@@ -7,14 +7,14 @@ import (
 	"slices"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/lane"
+	"github.com/entrace-go/entrace/view"
 )
 
-// A node is an entry that gets a packet. Its number is its id when those of folded
-// entries are left out: parents have smaller ones.
+// A node is a row that gets a packet. The row that its entry was written below has a smaller
+// number.
 type node struct {
 	start, end uint64 // nanoseconds since 1970
-	id         uint32 // of the entry
+	row        view.Row
 	parent     uint32
 	stream     uint32
 	substream  uint32
@@ -34,7 +34,7 @@ type plan struct {
 
 // newPlan reads the times of all entries and makes a plan of them. It takes about
 // 90 bytes an entry.
-func newPlan(ctx context.Context, v *format.View) (*plan, error) {
+func newPlan(ctx context.Context, v *view.View) (*plan, error) {
 	p := &plan{nodes: make([]node, 0, v.Len())}
 	if err := p.read(ctx, v); err != nil {
 		return nil, err
@@ -53,38 +53,31 @@ func newPlan(ctx context.Context, v *format.View) (*plan, error) {
 }
 
 // read fills in what the entries say themselves.
-func (p *plan) read(ctx context.Context, v *format.View) error {
-	f := v.File()
+func (p *plan) read(ctx context.Context, v *view.View) error {
 	numbers := make([]uint32, v.Len())
 	streams := uint32(0)
-	return f.Walk(0, func(id uint32, e *format.TraceEntry) error {
-		if id%4096 == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
-		up := numbers[e.Parent]
-		role := v.Role(id)
-		if role == format.RoleSpanEnd {
-			numbers[id] = up
-			if d, ok := e.Attribute(format.AttrDuration); ok {
-				p.nodes[up].setDuration(d)
-			}
-			return nil
-		}
-		n := node{id: id, parent: up, span: role == format.RoleSpan}
+	return v.Stored(ctx, func(r view.Row, e *format.TraceEntry) error {
+		up := numbers[v.StoredBelow(r, e)]
+		role := v.Role(r)
+		n := node{row: r, parent: up, span: role == view.RoleSpan}
 		if t, ok := e.Attribute(format.AttrTime); ok && t.Kind() == format.KindU64 {
 			n.start, n.timed = t.U64()
 			n.end = n.start
 		}
-		if d, ok := e.Attribute(format.AttrDuration); ok {
-			n.setDuration(d)
+		if !v.HasEnd(r) {
+			if d, ok := e.Attribute(format.AttrDuration); ok {
+				n.setDuration(d)
+			}
+		} else if took, ended := v.Duration(r); ended {
+			n.setDuration(format.U64Value(uint64(took)))
 		}
-		if role == format.RoleResource {
+		if role == view.RoleResource {
 			streams++
 			n.stream = streams
-		} else if id > 0 {
+		} else if r > 0 {
 			n.stream = p.nodes[up].stream
 		}
-		numbers[id] = uint32(len(p.nodes))
+		numbers[r] = uint32(len(p.nodes))
 		p.nodes = append(p.nodes, n)
 		return nil
 	})
@@ -163,17 +156,17 @@ func (p *plan) lanes() {
 	if len(p.nodes) < 2 {
 		return
 	}
-	intervals := make([]lane.Interval, len(p.nodes)-1)
+	intervals := make([]view.Interval, len(p.nodes)-1)
 	for i := range intervals {
 		n := &p.nodes[i+1]
-		intervals[i] = lane.Interval{
+		intervals[i] = view.Interval{
 			Start:  int64(min(n.start-p.epoch, math.MaxInt64)),
 			End:    int64(min(n.end-p.epoch, math.MaxInt64)),
 			Parent: int32(n.parent) - 1,
 			Group:  int32(n.stream),
 		}
 	}
-	lanes, _ := lane.Assign(intervals)
+	lanes, _ := view.Lanes(intervals)
 	for i, l := range lanes {
 		p.nodes[i+1].substream = uint32(l)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert/heph"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
 )
 
 // TestLargeInput decodes an input that does not fit into memory, from what can be
@@ -65,7 +66,7 @@ func TestCancel(t *testing.T) {
 	if err := heph.Decode(ctx, bytes.NewReader(foreign(10)), w, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("Decode: %v", err)
 	}
-	for _, v := range []*format.View{everything(t, format.V2), func() *format.View { v, _ := decode(t, foreign(5000), format.V2); return v }()} {
+	for _, v := range []*view.View{everything(t, format.V2), func() *view.View { v, _ := decode(t, foreign(5000), format.V2); return v }()} {
 		if err := heph.Encode(ctx, io.Discard, v, nil); !errors.Is(err, context.Canceled) {
 			t.Errorf("Encode: %v", err)
 		}
@@ -85,7 +86,7 @@ func (f *full) Write(b []byte) (int, error) {
 func TestWriteFails(t *testing.T) {
 	v, err := decode(t, foreign(5000), format.V2)
 	must(t, err)
-	for _, v := range []*format.View{v, spans(t, 5000)} {
+	for _, v := range []*view.View{v, spans(t, 5000)} {
 		for _, n := range []int{0, 300 << 10} {
 			if err := heph.Encode(t.Context(), &full{n}, v, nil); !errors.Is(err, io.ErrShortWrite) {
 				t.Errorf("Encode with room for %d bytes: %v", n, err)

@@ -65,7 +65,7 @@ func BenchmarkDecode(b *testing.B) {
 
 func BenchmarkEncode(b *testing.B) {
 	v := mustDecode(b, profile(b, 100_000))
-	b.SetBytes(v.File().Size())
+	b.SetBytes(v.Files()[0].Size())
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := Encode(context.Background(), io.Discard, v, nil); err != nil {

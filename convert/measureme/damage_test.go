@@ -11,6 +11,7 @@ import (
 	"testing/iotest"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
 )
 
 // plain is metadata as the tools want it.
@@ -65,7 +66,7 @@ func interval(kind, id, start, end uint64) event {
 }
 
 // labels returns what was decoded in the order of entries, spaces between.
-func labels(t *testing.T, v *format.View) string {
+func labels(t *testing.T, v *view.View) string {
 	t.Helper()
 	var s []string
 	for _, r := range rows(t, v) {

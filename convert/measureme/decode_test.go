@@ -62,7 +62,7 @@ func TestDecodeEntries(t *testing.T) {
 	v := mustDecode(t, read(t, "testdata/gold.mm_profdata"))
 	var b []byte
 	for id := range uint32(v.Len()) {
-		e, err := v.File().Entry(id)
+		e, err := v.Files()[0].Entry(id)
 		if err != nil {
 			t.Fatal(err)
 		}

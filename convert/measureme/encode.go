@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/lane"
+	"github.com/entrace-go/entrace/view"
 )
 
 // EncodeOptions change how [Encode] works. There are none so far.
@@ -23,7 +23,7 @@ type EncodeOptions struct{}
 // nest; they come in the order in which they end, as the tools want it. It takes
 // about 84 bytes a span besides what v takes, 48 any other entry, and 40 MiB at
 // most for strings.
-func Encode(ctx context.Context, w io.Writer, v *format.View, o *EncodeOptions) error {
+func Encode(ctx context.Context, w io.Writer, v *view.View, o *EncodeOptions) error {
 	_ = o
 	e := &encoder{ctx: ctx, v: v, groups: make(map[groupKey]int32), latest: math.MinInt64, earliest: math.MaxInt64}
 	if err := e.survey(); err != nil {
@@ -58,20 +58,19 @@ func Encode(ctx context.Context, w io.Writer, v *format.View, o *EncodeOptions) 
 // An encoder writes one profile.
 type encoder struct {
 	ctx     context.Context
-	v       *format.View
+	v       *view.View
 	w       *bufio.Writer
 	strings *writeTable
 	id      eventID
 	buf     []byte
 
 	// Invariants: records are in the order of their entries until they are
-	// written; spans[i] is the record of intervals[i]; spanOf is the index of an
-	// entry there, or -1.
+	// written; spans[i] is the record of intervals[i]; spanOf is the index of a
+	// row there, or -1.
 	records   []record
 	spans     []uint32
-	intervals []lane.Interval
+	intervals []view.Interval
 	spanOf    []int32
-	resources []uint32 // of each entry, 0 for none
 	groups    map[groupKey]int32
 	keys      []groupKey
 
@@ -84,7 +83,7 @@ type encoder struct {
 type record struct {
 	first, second int64 // times since 1970, or a number; second also says what it is
 	kind, id      StringID
-	entry         uint32 // its rank among the spans, once the texts are made
+	row           view.Row // its rank among the spans, once the texts are made
 	thread        uint32
 	what          what
 }
@@ -102,83 +101,64 @@ const (
 
 // A groupKey is what must be equal for spans to share lanes.
 type groupKey struct {
-	resource uint32
+	resource view.Row
 	thread   int64 // -1 for none
 }
 
 // maxResources bounds how many resources the metadata names.
 const maxResources = 64
 
-// folded is in spanOf of a span whose end is an entry of its own.
-const folded = -2
-
 // survey counts, finds when the trace begins, and reads the resources, without
 // reading all entries.
 func (e *encoder) survey() error {
 	spans, all := 0, 0
 	e.spanOf = make([]int32, e.v.Len())
-	e.resources = make([]uint32, e.v.Len())
-	for id := range uint32(e.v.Len()) {
-		if e.spanOf[id] != folded {
-			e.spanOf[id] = -1
-		}
-		switch e.v.Role(id) {
-		case format.RoleSpanEnd:
-			// It is an entry behind the span.
-			e.spanOf[e.v.File().Parent(id)] = folded
-			continue
-		case format.RoleResource:
+	for row := range e.v.Rows() {
+		e.spanOf[row] = -1
+		switch e.v.Role(row) {
+		case view.RoleResource:
 			if len(e.resource) < maxResources {
-				r, err := e.v.Entry(id)
+				r, err := e.v.Entry(row)
 				if err != nil {
 					return err
 				}
 				e.resource = append(e.resource, r)
 			}
 			continue
-		case format.RoleSpan:
+		case view.RoleSpan:
 			spans++
-		case format.RoleEvent, format.RoleLog:
+		case view.RoleEvent, view.RoleLog:
 		default:
 			continue
 		}
 		all++
-		if at, ok := e.v.Time(id); ok {
-			e.earliest = min(e.earliest, at.UnixNano())
-			e.latest = max(e.latest, at.UnixNano())
+		if at, ok := e.v.Start(row); ok {
+			e.earliest = min(e.earliest, at)
+			e.latest = max(e.latest, at)
 		}
 	}
 	e.records = make([]record, 0, all)
-	e.intervals = make([]lane.Interval, 0, spans)
+	e.intervals = make([]view.Interval, 0, spans)
 	e.spans = make([]uint32, 0, spans)
 	return nil
 }
 
 // collect makes the records, with their texts.
 func (e *encoder) collect() error {
-	return e.v.File().Walk(0, func(id uint32, t *format.TraceEntry) error {
-		if id%1024 == 0 {
-			if err := e.ctx.Err(); err != nil {
-				return err
-			}
-		}
-		e.resources[id] = e.resources[t.Parent]
-		r := record{entry: id}
-		switch e.v.Role(id) {
-		case format.RoleResource:
-			e.resources[id] = id
-			return nil
-		case format.RoleSpan:
+	return e.v.Stored(e.ctx, func(row view.Row, t *format.TraceEntry) error {
+		r := record{row: row}
+		switch e.v.Role(row) {
+		case view.RoleSpan:
 			r.what = isSpan | isOpen
-			if e.spanOf[id] == folded {
+			if e.v.HasEnd(row) {
 				var err error
-				if t, err = e.v.Entry(id); err != nil {
+				if t, err = e.v.Entry(row); err != nil {
 					return err
 				}
 			}
-			e.spanOf[id] = int32(len(e.spans))
+			e.spanOf[row] = int32(len(e.spans))
 			e.spans = append(e.spans, uint32(len(e.records)))
-		case format.RoleEvent, format.RoleLog:
+		case view.RoleEvent, view.RoleLog:
 		default:
 			return nil
 		}
@@ -193,8 +173,8 @@ func (e *encoder) collect() error {
 
 // read takes times and numbers from the entry of r.
 func (e *encoder) read(r *record, t *format.TraceEntry) {
-	if at, ok := e.v.Time(r.entry); ok {
-		r.first = at.UnixNano()
+	if at, ok := e.v.Start(r.row); ok {
+		r.first = at
 	} else {
 		r.what |= isTimeless
 	}
@@ -246,7 +226,7 @@ func (e *encoder) complete() bool {
 			r.second = e.latest
 		case r.what&isTimeless != 0:
 			r.first = e.start
-			if at := e.spanOf[e.v.Parent(r.entry)]; at >= 0 {
+			if at := e.spanOf[e.v.Parent(r.row)]; at >= 0 {
 				r.first = e.records[e.spans[at]].first
 			}
 			r.second = r.first
@@ -259,10 +239,10 @@ func (e *encoder) complete() bool {
 func (e *encoder) assign() {
 	for _, at := range e.spans {
 		r := &e.records[at]
-		parent := e.spanOf[e.v.Parent(r.entry)]
-		e.intervals = append(e.intervals, lane.Interval{Start: r.first, End: r.second, Parent: parent, Group: e.group(r)})
+		parent := e.spanOf[e.v.Parent(r.row)]
+		e.intervals = append(e.intervals, view.Interval{Start: r.first, End: r.second, Parent: parent, Group: e.group(r)})
 	}
-	lanes, order := lane.Assign(e.intervals)
+	lanes, order := view.Lanes(e.intervals)
 	wanted := make(map[uint32]bool)
 	for i := range e.records {
 		if r := &e.records[i]; r.what&hasThread != 0 {
@@ -298,7 +278,7 @@ func (e *encoder) assign() {
 		if r.what&isSpan != 0 {
 			continue
 		}
-		if at := e.spanOf[e.v.Parent(r.entry)]; at >= 0 {
+		if at := e.spanOf[e.v.Parent(r.row)]; at >= 0 {
 			r.thread = e.records[e.spans[at]].thread
 		} else {
 			r.thread = number(e.group(r), 0)
@@ -313,7 +293,7 @@ func (e *encoder) assign() {
 }
 
 func (e *encoder) group(r *record) int32 {
-	key := groupKey{e.resources[r.entry], -1}
+	key := groupKey{e.v.Resource(r.row), -1}
 	if r.what&hasThread != 0 {
 		key.thread = int64(r.thread)
 	}
@@ -330,7 +310,7 @@ func (e *encoder) group(r *record) int32 {
 // before what contains it, and numbers at the end.
 func (e *encoder) events() error {
 	for i, at := range e.spans {
-		e.records[at].entry = uint32(e.spanOf[i])
+		e.records[at].row = view.Row(e.spanOf[i])
 	}
 	slices.SortFunc(e.records, func(a, b record) int {
 		if n := cmp.Compare(a.what&isInteger, b.what&isInteger); n != 0 {
@@ -343,9 +323,9 @@ func (e *encoder) events() error {
 			return n
 		}
 		if n := cmp.Compare(a.what&isSpan, b.what&isSpan); n != 0 || a.what&isSpan == 0 {
-			return cmp.Or(n, cmp.Compare(a.entry, b.entry))
+			return cmp.Or(n, cmp.Compare(a.row, b.row))
 		}
-		return cmp.Compare(b.entry, a.entry) // what is contained before what contains it
+		return cmp.Compare(b.row, a.row) // what is contained before what contains it
 	})
 	page := make([]byte, 0, fullPage)
 	for i := range e.records {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/view"
 )
 
 // A tree writes entries of spans and what belongs to them.
@@ -49,7 +50,7 @@ func span(name string, id, parent byte, start, duration int64) *otel.Span {
 	return s
 }
 
-func build(t testing.TB, fn func(w tree)) *format.View {
+func build(t testing.TB, fn func(w tree)) *view.View {
 	t.Helper()
 	v, err := write(t, func(w *format.Writer) error {
 		tree{t, w}.put(format.Root(), 0)

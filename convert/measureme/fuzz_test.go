@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
 )
 
 // FuzzDecode checks that no input panics, takes long or is refused without a
@@ -69,10 +69,10 @@ func FuzzDecode(f *testing.F) {
 }
 
 // count returns how many entries become events.
-func count(v *format.View) (n int) {
-	for id := range uint32(v.Len()) {
+func count(v *view.View) (n int) {
+	for id := range v.Rows() {
 		switch v.Role(id) {
-		case format.RoleSpan, format.RoleEvent, format.RoleLog:
+		case view.RoleSpan, view.RoleEvent, view.RoleLog:
 			n++
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
 )
 
 // A row is an event as analyzeme shows it.
@@ -52,7 +53,7 @@ func diff(t *testing.T, got, want []row) {
 }
 
 // write runs fn with a writer of a file, and returns the view of that.
-func write(t testing.TB, fn func(w *format.Writer) error) (*format.View, error) {
+func write(t testing.TB, fn func(w *format.Writer) error) (*view.View, error) {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "trace.iet")
 	out, err := os.Create(name)
@@ -73,7 +74,7 @@ func write(t testing.TB, fn func(w *format.Writer) error) (*format.View, error) 
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { f.Close() })
-	v, err := format.NewView(f)
+	v, err := view.New(t.Context(), []*format.File{f}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,12 +82,12 @@ func write(t testing.TB, fn func(w *format.Writer) error) (*format.View, error) 
 }
 
 // decode decodes a profile into a file and returns the view of it.
-func decode(t testing.TB, profile []byte) (*format.View, error) {
+func decode(t testing.TB, profile []byte) (*view.View, error) {
 	t.Helper()
 	return write(t, func(w *format.Writer) error { return Decode(context.Background(), bytes.NewReader(profile), w, nil) })
 }
 
-func mustDecode(t testing.TB, profile []byte) *format.View {
+func mustDecode(t testing.TB, profile []byte) *view.View {
 	t.Helper()
 	v, err := decode(t, profile)
 	if err != nil {
@@ -95,7 +96,7 @@ func mustDecode(t testing.TB, profile []byte) *format.View {
 	return v
 }
 
-func encode(t testing.TB, v *format.View) []byte {
+func encode(t testing.TB, v *view.View) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	if err := Encode(context.Background(), &b, v, nil); err != nil {
@@ -105,12 +106,12 @@ func encode(t testing.TB, v *format.View) []byte {
 }
 
 // rows returns the events that a view has of a profile.
-func rows(t testing.TB, v *format.View) []row {
+func rows(t testing.TB, v *view.View) []row {
 	t.Helper()
 	var rows []row
-	for id := range uint32(v.Len()) {
+	for id := range v.Rows() {
 		role := v.Role(id)
-		if role == format.RoleRoot || role == format.RoleResource {
+		if role == view.RoleRoot || role == view.RoleResource {
 			continue
 		}
 		e, err := v.Entry(id)
@@ -141,11 +142,11 @@ func rows(t testing.TB, v *format.View) []row {
 		}
 		_, hasValue := e.Attribute(attrValue)
 		switch {
-		case role == format.RoleSpan:
+		case role == view.RoleSpan:
 			r.Start, r.End = at, at+number(format.AttrDuration)
 		case hasValue:
 			r.Value = number(attrValue)
-		case role == format.RoleEvent || role == format.RoleLog:
+		case role == view.RoleEvent || role == view.RoleLog:
 			r.At = at
 		default:
 			t.Errorf("entry %d is a %v", id, role)
@@ -191,7 +192,7 @@ func sample(t testing.TB, name string) []byte {
 
 // selfTimes returns the count and the time of each label of spans, that of direct
 // children on the same thread not counted.
-func selfTimes(t testing.TB, v *format.View) map[string][2]uint64 {
+func selfTimes(t testing.TB, v *view.View) map[string][2]uint64 {
 	t.Helper()
 	type span struct {
 		label    string
@@ -200,8 +201,8 @@ func selfTimes(t testing.TB, v *format.View) map[string][2]uint64 {
 	}
 	spans := make(map[uint32]span)
 	times := make(map[string][2]uint64)
-	for id := range uint32(v.Len()) {
-		if v.Role(id) != format.RoleSpan {
+	for id := range v.Rows() {
+		if v.Role(id) != view.RoleSpan {
 			continue
 		}
 		e, err := v.Entry(id)
@@ -212,10 +213,10 @@ func selfTimes(t testing.TB, v *format.View) map[string][2]uint64 {
 		d, _ := e.Attribute(format.AttrDuration)
 		n, _ := d.U64()
 		s := span{e.Metadata.Name, string(thread.AppendDecimal(nil)), n}
-		spans[id] = s
+		spans[uint32(id)] = s
 		sum := times[s.label]
 		times[s.label] = [2]uint64{sum[0] + 1, sum[1] + n}
-		if up, ok := spans[v.Parent(id)]; ok && up.thread == s.thread {
+		if up, ok := spans[uint32(v.Parent(id))]; ok && up.thread == s.thread {
 			sum := times[up.label]
 			times[up.label] = [2]uint64{sum[0], sum[1] - n}
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/jsontext"
 	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/view"
 )
 
 // The kinds of events that are written for what does not come from measureme.
@@ -206,17 +207,17 @@ func (e *encoder) ids(r *record, t *format.TraceEntry) error {
 	if v, ok := t.Attribute(attrMadeIDs); ok && v.Bool() {
 		return nil
 	}
-	switch e.v.Role(r.entry) {
-	case format.RoleSpan:
-		e.ref(e.v.Ref(r.entry))
-		if up := e.v.Parent(r.entry); e.v.Role(up) == format.RoleSpan {
+	switch e.v.Role(r.row) {
+	case view.RoleSpan:
+		e.ref(e.v.Ref(r.row))
+		if up := e.v.Parent(r.row); e.v.Role(up) == view.RoleSpan {
 			e.parent(e.v.Ref(up).SpanID)
 		} else if v, ok := t.Attribute(format.AttrParentSpanID); ok {
 			e.arg(argParent, v)
 		}
-		return e.links(r.entry)
-	case format.RoleLog:
-		if ref := e.v.Ref(r.entry); ref.IsValid() {
+		return e.links(r.row)
+	case view.RoleLog:
+		if ref := e.v.Ref(r.row); ref.IsValid() {
 			e.ref(ref)
 			return nil
 		}
@@ -242,9 +243,9 @@ func (e *encoder) parent(id [8]byte) {
 	e.id.arg(e.buf, false)
 }
 
-func (e *encoder) links(id uint32) error {
+func (e *encoder) links(id view.Row) error {
 	for _, kid := range e.v.Children(id) {
-		if e.v.Role(kid) != format.RoleLink {
+		if e.v.Role(kid) != view.RoleLink {
 			return nil // links come first
 		}
 		l, err := e.v.Entry(kid)

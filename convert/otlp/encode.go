@@ -5,9 +5,11 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"slices"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/view"
 )
 
 // Signals says which of the signals [Encode] writes.
@@ -43,28 +45,27 @@ const (
 // Encode writes the spans and log records of v to w, in the order of their
 // entries, up to 512 of them a message, in which they are grouped by resource and
 // scope. A nil o means defaults. It holds one message in memory.
-func Encode(ctx context.Context, w io.Writer, v *format.View, o *EncodeOptions) error {
+func Encode(ctx context.Context, w io.Writer, v *view.View, o *EncodeOptions) error {
 	if o == nil {
 		o = &EncodeOptions{}
 	}
 	out := bufio.NewWriterSize(w, bufferSize)
-	e := encoder{v: v, w: out, enc: jsonEncoding{}}
+	e := encoder{v: v, ids: view.NewSpanIDs(v), w: out, enc: jsonEncoding{}}
 	if o.Protobuf {
 		e.enc = protoEncoding{}
 	}
-	e.resources = resources(v)
-	for id := range uint32(v.Len()) {
-		if id%256 == 0 {
+	for r := range v.Rows() {
+		if r%256 == 0 {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
 		}
 		var err error
-		switch role := v.Role(id); {
-		case role == format.RoleSpan && o.Signals != Logs:
-			err = e.span(ctx, id)
-		case role == format.RoleLog && o.Signals != Traces:
-			err = e.log(id)
+		switch role := v.Role(r); {
+		case role == view.RoleSpan && o.Signals != Logs:
+			err = e.span(ctx, r)
+		case role == view.RoleLog && o.Signals != Traces:
+			err = e.log(r)
 		}
 		if err != nil {
 			return err
@@ -77,25 +78,6 @@ func Encode(ctx context.Context, w io.Writer, v *format.View, o *EncodeOptions) 
 		return err
 	}
 	return out.Flush()
-}
-
-// resources returns the resource of each entry, 0 where there is none. One that
-// belongs to a span, which the view knows, but is not below it, is of its resource.
-func resources(v *format.View) []uint32 {
-	all := make([]uint32, v.Len())
-	for id := range all {
-		if v.Role(uint32(id)) == format.RoleResource {
-			all[id] = uint32(id)
-		} else {
-			all[id] = all[v.File().Parent(uint32(id))]
-		}
-	}
-	for id := range all {
-		if all[id] == 0 {
-			all[id] = all[v.Parent(uint32(id))]
-		}
-	}
-	return all
 }
 
 // An encoding appends records and messages. What is within a record comes in the
@@ -114,10 +96,10 @@ type encoding interface {
 }
 
 type encoder struct {
-	v         *format.View
-	w         *bufio.Writer
-	enc       encoding
-	resources []uint32
+	v   *view.View
+	ids *view.SpanIDs
+	w   *bufio.Writer
+	enc encoding
 
 	spans, logs batch
 	out         []byte
@@ -135,7 +117,7 @@ type batch struct {
 }
 
 type batchResource struct {
-	id       uint32
+	row      view.Row
 	resource *otel.Resource
 	scopes   []*batchScope
 }
@@ -145,28 +127,25 @@ type batchScope struct {
 	records []byte
 }
 
-func (e *encoder) span(ctx context.Context, id uint32) error {
-	entry, err := e.v.Entry(id)
+func (e *encoder) span(ctx context.Context, r view.Row) error {
+	entry, err := e.v.Entry(r)
 	if err != nil {
 		return err
 	}
-	var up format.SpanRef
-	if e.v.Role(entry.Parent) == format.RoleSpan {
-		up = e.v.Ref(entry.Parent)
-	}
-	s := otel.ReadSpan(entry, up)
+	s := otel.ReadSpan(entry, e.parent(r))
 	s.Attributes = addCode(s.Attributes, &s.Metadata)
 	addOpen(s)
-	to, err := e.batch(&e.spans, id, &s.Scope)
+	to, err := e.batch(&e.spans, r, &s.Scope)
 	if err != nil {
 		return err
 	}
 	from := len(to.records)
 	b := e.enc.span(to.records, s)
-	kids := e.v.File().Children(id)
+	kids := e.v.Children(r)
+	slices.Sort(kids) // in the order in which they were written
 	first := true
 	for i, kid := range kids {
-		if e.v.Role(kid) != format.RoleLink {
+		if e.v.Role(kid) != view.RoleLink {
 			continue
 		}
 		if i%256 == 255 && ctx.Err() != nil {
@@ -185,7 +164,7 @@ func (e *encoder) span(ctx context.Context, id uint32) error {
 	}
 	first = true
 	for i, kid := range kids {
-		if e.v.Role(kid) != format.RoleEvent {
+		if e.v.Role(kid) != view.RoleEvent {
 			continue
 		}
 		if i%256 == 255 && ctx.Err() != nil {
@@ -206,14 +185,22 @@ func (e *encoder) span(ctx context.Context, id uint32) error {
 	return e.added(&e.spans, len(to.records)-from, false)
 }
 
-func (e *encoder) log(id uint32) error {
-	entry, err := e.v.Entry(id)
+// parent returns the span right above row r.
+func (e *encoder) parent(r view.Row) (up format.SpanRef) {
+	if parent := e.v.Parent(r); e.v.Role(parent) == view.RoleSpan {
+		up = e.ids.Ref(parent)
+	}
+	return up
+}
+
+func (e *encoder) log(r view.Row) error {
+	entry, err := e.v.Entry(r)
 	if err != nil {
 		return err
 	}
 	l := otel.ReadLog(entry)
 	l.Attributes = addDurations(addCode(l.Attributes, &l.Metadata))
-	to, err := e.batch(&e.logs, id, &l.Scope)
+	to, err := e.batch(&e.logs, r, &l.Scope)
 	if err != nil {
 		return err
 	}
@@ -246,11 +233,11 @@ func (e *encoder) flush(from *batch, logs bool) error {
 	return err
 }
 
-// batch returns where the record id, of that scope, is to be appended.
-func (e *encoder) batch(to *batch, id uint32, s *otel.Scope) (*batchScope, error) {
-	resource := e.resources[id]
+// batch returns where the record of row r, of that scope, is to be appended.
+func (e *encoder) batch(to *batch, r view.Row, s *otel.Scope) (*batchScope, error) {
+	resource := e.v.Resource(r)
 	var scratch [256]byte
-	key := appendScopeKey(scratch[:0], resource, s)
+	key := appendScopeKey(scratch[:0], uint32(resource), s)
 	if to.last != nil && bytes.Equal(key, to.key) {
 		return to.last, nil
 	}
@@ -263,19 +250,19 @@ func (e *encoder) batch(to *batch, id uint32, s *otel.Scope) (*batchScope, error
 		to.scopes = make(map[string]*batchScope)
 	}
 	at := 0
-	for at < len(to.resources) && to.resources[at].id != resource {
+	for at < len(to.resources) && to.resources[at].row != resource {
 		at++
 	}
 	if at == len(to.resources) {
-		r := new(otel.Resource)
+		of := new(otel.Resource)
 		if resource != 0 {
 			entry, err := e.v.Entry(resource)
 			if err != nil {
 				return nil, err
 			}
-			r = otel.ReadResource(entry)
+			of = otel.ReadResource(entry)
 		}
-		to.resources = append(to.resources, batchResource{id: resource, resource: r})
+		to.resources = append(to.resources, batchResource{row: resource, resource: of})
 	}
 	to.last = &batchScope{scope: *s}
 	if n := len(to.free); n > 0 {

@@ -18,6 +18,7 @@ import (
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/slogadapter"
+	"github.com/entrace-go/entrace/view"
 )
 
 // field returns a field of protobuf that has a length.
@@ -101,7 +102,7 @@ func TestEntries(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	v, err := format.NewView(f)
+	v, err := view.New(t.Context(), []*format.File{f}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +213,7 @@ func TestSlogRecords(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = f.Close() })
-			v, err := format.NewView(f)
+			v, err := view.New(t.Context(), []*format.File{f}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
 )
 
 // What the Collector wrote becomes a trace file, and that OTLP again.
@@ -50,7 +51,7 @@ func run(line string) error {
 		return err
 	}
 	defer f.Close()
-	v, err := format.NewView(f)
+	v, err := view.New(context.Background(), []*format.File{f}, nil)
 	if err != nil {
 		return err
 	}

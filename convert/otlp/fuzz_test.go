@@ -9,6 +9,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
 )
 
 // FuzzDecode decodes anything. What was decoded must come back the same from what
@@ -104,7 +105,7 @@ func fuzzEncode(t testing.TB, trace []byte, o *otlp.EncodeOptions) []byte {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	v, err := format.NewView(f)
+	v, err := view.New(t.Context(), []*format.File{f}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/slogadapter"
+	"github.com/entrace-go/entrace/view"
 )
 
 // TestThereAndBack: what log/slog recorded is the same again after OTLP, kinds included: a
@@ -37,13 +38,13 @@ func TestThereAndBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	v, err := format.NewView(f)
+	v, err := view.New(t.Context(), []*format.File{f}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown := func(v *format.View) (all []string) {
-		for id := range uint32(v.Len()) {
-			if r := v.Role(id); r != format.RoleLog && r != format.RoleSpan && r != format.RoleResource {
+	shown := func(v *view.View) (all []string) {
+		for id := range v.Rows() {
+			if r := v.Role(id); r != view.RoleLog && r != view.RoleSpan && r != view.RoleResource {
 				continue
 			}
 			e, err := v.Entry(id)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
 )
 
 func fixture(t testing.TB, name string) []byte {
@@ -27,12 +28,12 @@ func fixture(t testing.TB, name string) []byte {
 }
 
 // decode returns the view of what r holds, as far as that is whole.
-func decode(t testing.TB, r io.Reader) (*format.View, error) {
+func decode(t testing.TB, r io.Reader) (*view.View, error) {
 	t.Helper()
 	return decodeTo(t, r, 0)
 }
 
-func decodeTo(t testing.TB, r io.Reader, version format.Version) (*format.View, error) {
+func decodeTo(t testing.TB, r io.Reader, version format.Version) (*view.View, error) {
 	t.Helper()
 	out, err := os.Create(filepath.Join(t.TempDir(), "x.et"))
 	if err != nil {
@@ -52,14 +53,14 @@ func decodeTo(t testing.TB, r io.Reader, version format.Version) (*format.View, 
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = f.Close() })
-	v, err := format.NewView(f)
+	v, err := view.New(t.Context(), []*format.File{f}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return v, derr
 }
 
-func mustDecode(t testing.TB, r io.Reader) *format.View {
+func mustDecode(t testing.TB, r io.Reader) *view.View {
 	t.Helper()
 	v, err := decode(t, r)
 	if err != nil {
@@ -68,7 +69,7 @@ func mustDecode(t testing.TB, r io.Reader) *format.View {
 	return v
 }
 
-func encode(t testing.TB, v *format.View, o *otlp.EncodeOptions) []byte {
+func encode(t testing.TB, v *view.View, o *otlp.EncodeOptions) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	if err := otlp.Encode(t.Context(), &b, v, o); err != nil {
@@ -188,20 +189,20 @@ func TestBothSignals(t *testing.T) {
 }
 
 // tree returns the raw tree: an entry a line, its name or message behind two spaces for each level.
-func tree(v *format.View) string {
+func tree(v *view.View) string {
 	var b strings.Builder
 	var walk func(id uint32, depth int)
 	walk = func(id uint32, depth int) {
-		e, err := v.File().Entry(id)
+		e, err := v.Files()[0].Entry(id)
 		if err != nil {
 			panic(err)
 		}
 		name := e.Metadata.Name
-		if v.Role(id) == format.RoleLog {
+		if v.Role(view.Row(id)) == view.RoleLog {
 			name = "log " + e.Message.Value
 		}
 		b.WriteString(strings.Repeat("  ", depth) + name + "\n")
-		for _, kid := range v.File().Children(id) {
+		for _, kid := range v.Files()[0].Children(id) {
 			walk(kid, depth+1)
 		}
 	}

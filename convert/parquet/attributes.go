@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
 )
 
 // attributes gives the entry its attributes in their order.
@@ -186,14 +187,14 @@ func (d *decoder) own(letter byte) error {
 // table that somebody else made.
 func (d *decoder) unordered() error {
 	role := d.texts[colRole]
-	plain := !d.valid[colRole] || role == format.RoleSpan.String()
+	plain := !d.valid[colRole] || role == view.RoleSpan.String()
 	letters := make([]byte, 0, 16)
 	add := func(letter byte, col int, ok bool) {
 		if ok && d.valid[col] {
 			letters = append(letters, letter)
 		}
 	}
-	ids := plain || role == format.RoleLog.String()
+	ids := plain || role == view.RoleLog.String()
 	add(inTraceID, colTraceID, ids)
 	add(inSpanID, colSpanID, ids)
 	add(inParentSpanID, colParentSpanID, plain)

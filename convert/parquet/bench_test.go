@@ -28,19 +28,19 @@ func spans(n int) []*format.TraceEntry {
 }
 
 func BenchmarkEncode(b *testing.B) {
-	v := view(b, format.V2, spans(50_000)...)
+	v := viewOf(b, format.V2, spans(50_000)...)
 	b.ReportAllocs()
-	b.SetBytes(v.File().Size())
+	b.SetBytes(v.Files()[0].Size())
 	for b.Loop() {
 		must(b, parquet.Encode(b.Context(), io.Discard, v, nil))
 	}
 }
 
 func BenchmarkDecode(b *testing.B) {
-	v := view(b, format.V2, spans(50_000)...)
+	v := viewOf(b, format.V2, spans(50_000)...)
 	table := encode(b, v)
 	b.ReportAllocs()
-	b.SetBytes(v.File().Size()) // as entries, for the two to compare
+	b.SetBytes(v.Files()[0].Size()) // as entries, for the two to compare
 	for b.Loop() {
 		w, err := format.NewWriter(io.Discard, format.V2, format.IET, nil)
 		must(b, err)

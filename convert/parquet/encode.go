@@ -3,7 +3,6 @@ package parquet
 import (
 	"context"
 	"io"
-	"strings"
 	"unicode/utf8"
 	"unsafe"
 
@@ -11,8 +10,8 @@ import (
 	"github.com/parquet-go/parquet-go/compress/zstd"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/view"
 )
 
 // EncodeOptions change how [Encode] works. There are none yet.
@@ -29,27 +28,15 @@ const (
 
 // Encode writes the entries of v to w as a Parquet table, which the documentation
 // of the package describes. A nil o means defaults. It returns the errors of v, w
-// and ctx. It needs memory for a group of rows, and five bytes an entry.
-func Encode(ctx context.Context, w io.Writer, v *format.View, _ *EncodeOptions) error {
+// and ctx. It needs memory for a group of rows.
+func Encode(ctx context.Context, w io.Writer, v *view.View, _ *EncodeOptions) error {
 	out := pq.NewGenericWriter[any](w, schema(),
 		pq.Compression(&zstd.Codec{Level: zstd.SpeedDefault}), pq.DataPageVersion(1), pq.PageBufferSize(pageBytes),
 		pq.DictionaryMaxBytes(dictBytes), pq.CreatedBy("entrace", "", ""),
 		pq.SkipPageBounds("message"), pq.SkipPageBounds("attribute_rest"),
 		pq.KeyValueMetadata("entrace.table", "1"))
-	e := encoder{v: v, out: out, services: []string{""}, resources: make([]uint32, v.Len())}
-	e.ended = make([]bool, v.Len())
-	for id := range uint32(v.Len()) {
-		if v.Role(id) == format.RoleSpanEnd {
-			e.ended[v.File().Parent(id)] = true
-		}
-	}
-	err := v.File().Walk(0, func(id uint32, entry *format.TraceEntry) error {
-		if id%batchRows == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
-		return e.entry(id, entry)
-	})
-	if err != nil {
+	e := encoder{v: v, out: out, ids: view.NewSpanIDs(v), one: len(v.Files()) == 1}
+	if err := v.Stored(ctx, e.entry); err != nil {
 		return err
 	}
 	if err := e.flush(); err != nil {
@@ -60,14 +47,11 @@ func Encode(ctx context.Context, w io.Writer, v *format.View, _ *EncodeOptions) 
 
 // An encoder makes columns of entries.
 type encoder struct {
-	v   *format.View
+	v   *view.View
 	out *pq.GenericWriter[any]
 
-	// Invariants: of the entries so far resources has the index in services of the
-	// resource that each is below. ended says which spans have an end to fold.
-	resources []uint32
-	services  []string
-	ended     []bool
+	ids *view.SpanIDs
+	one bool // there is one file, whose entries give their ids to rows
 
 	// The rows that are not in out yet: the values of each leaf, a leaf of a map for
 	// the keys and the next one for the values; and the texts that they point into.
@@ -78,31 +62,22 @@ type encoder struct {
 	groupRows, groupBytes int
 
 	order []byte
-	ids   []byte // in hex
+	hexes []byte // ids in hex
 	rest  []format.Attribute
 	maps  [numMaps]int // how many attributes of the row each has
 }
 
-// entry adds the row of an entry as the file has it.
-func (e *encoder) entry(id uint32, raw *format.TraceEntry) error {
-	role := e.v.Role(id)
-	e.resources[id] = e.resources[e.v.File().Parent(id)]
-	switch role {
-	case format.RoleSpanEnd:
-		return nil
-	case format.RoleResource:
-		e.resources[id] = uint32(len(e.services))
-		e.services = append(e.services, strings.Clone(otel.ReadResource(raw).Service()))
-	}
+// entry adds row r, whose entry is raw as the file has it.
+func (e *encoder) entry(r view.Row, raw *format.TraceEntry) error {
 	entry := raw
-	if e.ended[id] {
+	if e.v.HasEnd(r) {
 		var err error
-		if entry, err = e.v.Entry(id); err != nil {
+		if entry, err = e.v.Entry(r); err != nil {
 			return err
 		}
 		asStored(entry, raw)
 	}
-	e.row(id, role, entry)
+	e.row(r, e.v.StoredBelow(r, raw), entry)
 	if e.rows++; e.rows == batchRows || len(e.texts) > rowGroupBytes {
 		return e.flush()
 	}
@@ -132,11 +107,13 @@ func asStored(entry, raw *format.TraceEntry) {
 	}
 }
 
-func (e *encoder) row(id uint32, role format.Role, entry *format.TraceEntry) {
-	parent, stored := e.unfolded(e.v.Parent(id)), e.unfolded(e.v.File().Parent(id))
-	e.number(colID, int64(id), true)
-	e.number(colParent, int64(parent), true)
-	e.number(colStoredParent, int64(stored), stored != parent)
+// row adds row r, whose entry was written below stored.
+func (e *encoder) row(r, stored view.Row, entry *format.TraceEntry) {
+	role := e.v.Role(r)
+	parent := e.v.Parent(r)
+	e.number(colID, e.id(r), true)
+	e.number(colParent, e.id(parent), true)
+	e.number(colStoredParent, e.id(stored), stored != parent)
 	e.text(colRole, role.String(), true)
 	m := &entry.Metadata
 	e.text(colName, m.Name, true)
@@ -146,18 +123,19 @@ func (e *encoder) row(id uint32, role format.Role, entry *format.TraceEntry) {
 	e.text(colModulePath, m.ModulePath.Value, m.ModulePath.Valid)
 	e.text(colFile, m.File.Value, m.File.Valid)
 	e.number(colLine, int64(m.Line.Value), m.Line.Valid)
-	service := e.services[e.resources[id]]
+	service := e.v.Service(r)
 	e.text(colService, service, service != "")
-	e.attributes(id, role, entry)
+	e.attributes(r, role, entry)
 }
 
-// unfolded returns the entry with a row that id is in: itself, or the span that it
-// ends.
-func (e *encoder) unfolded(id uint32) uint32 {
-	if e.v.Role(id) == format.RoleSpanEnd {
-		return e.v.File().Parent(id)
+// id returns the number by which the table knows row r: that of its entry, or of the row if
+// there are several files.
+func (e *encoder) id(r view.Row) int64 {
+	if e.one {
+		_, id := e.v.ID(r)
+		return int64(id)
 	}
-	return id
+	return int64(r)
 }
 
 // own are the columns of a row that are attributes, too.
@@ -168,8 +146,8 @@ type own struct {
 }
 
 // attributes adds the columns of attributes.
-func (e *encoder) attributes(id uint32, role format.Role, entry *format.TraceEntry) {
-	c := e.implied(id, role)
+func (e *encoder) attributes(r view.Row, role view.Role, entry *format.TraceEntry) {
+	c := e.implied(r, role)
 	e.order, e.rest, e.maps = e.order[:0], e.rest[:0], [numMaps]int{}
 	seen := newNames(entry.Attributes)
 	for i := range entry.Attributes {
@@ -206,19 +184,19 @@ func (e *encoder) attributes(id uint32, role format.Role, entry *format.TraceEnt
 }
 
 // implied returns what the place of an entry says.
-func (e *encoder) implied(id uint32, role format.Role) own {
+func (e *encoder) implied(r view.Row, role view.Role) own {
 	var c own
-	e.ids = e.ids[:0]
-	ref := e.v.Ref(id)
+	e.hexes = e.hexes[:0]
+	ref := e.ids.Ref(r)
 	if ref.TraceID != [16]byte{} {
 		c.traceID = e.hex(ref.TraceID[:])
 	}
 	if ref.SpanID != [8]byte{} {
 		c.spanID = e.hex(ref.SpanID[:])
 	}
-	if role == format.RoleSpan {
+	if role == view.RoleSpan {
 		c.kind, c.status = kindInternal, statusUnset
-		if up := e.v.Ref(e.v.Parent(id)); up.SpanID != [8]byte{} && up.TraceID == ref.TraceID {
+		if up := e.ids.Ref(e.v.Parent(r)); up.SpanID != [8]byte{} && up.TraceID == ref.TraceID {
 			c.parent = e.hex(up.SpanID[:])
 		}
 	}
@@ -227,9 +205,9 @@ func (e *encoder) implied(id uint32, role format.Role) own {
 
 // hex returns an id as a text that is valid until the next row.
 func (e *encoder) hex(id []byte) string {
-	from := len(e.ids)
-	e.ids = wire.AppendHex(e.ids, id)
-	return unsafe.String(&e.ids[from], len(e.ids)-from)
+	from := len(e.hexes)
+	e.hexes = wire.AppendHex(e.hexes, id)
+	return unsafe.String(&e.hexes[from], len(e.hexes)-from)
 }
 
 // take puts an attribute into the column that is made for it and returns the

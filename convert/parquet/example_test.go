@@ -8,6 +8,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert/parquet"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
 )
 
 func Example() {
@@ -17,7 +18,7 @@ func Example() {
 		return
 	}
 	defer f.Close()
-	v, err := format.NewView(f)
+	v, err := view.New(context.Background(), []*format.File{f}, nil)
 	if err != nil {
 		fmt.Println(err)
 		return

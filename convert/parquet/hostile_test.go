@@ -17,11 +17,12 @@ import (
 
 	"github.com/entrace-go/entrace/convert/parquet"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
 )
 
 // TestCut cuts a table at many bytes: there is no footer, so there is nothing.
 func TestCut(t *testing.T) {
-	table := encode(t, view(t, format.V1, everything()[:5]...))
+	table := encode(t, viewOf(t, format.V1, everything()[:5]...))
 	for n := 0; n < len(table); n += 1 + n/100 {
 		_, err := decode(t.Context(), t, bytes.NewReader(table[:n]), format.V1)
 		want := format.ErrTruncated
@@ -36,7 +37,7 @@ func TestCut(t *testing.T) {
 
 // TestFlip changes every third byte: what comes out is an error with a place, or entries.
 func TestFlip(t *testing.T) {
-	table := encode(t, view(t, format.V1, everything()[:5]...))
+	table := encode(t, viewOf(t, format.V1, everything()[:5]...))
 	refused := 0
 	for i := 0; i < len(table); i += 3 {
 		broken := bytes.Clone(table)
@@ -275,7 +276,7 @@ func TestBombs(t *testing.T) {
 
 func TestCancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	v := view(t, format.V1, everything()...)
+	v := viewOf(t, format.V1, everything()...)
 	table := encode(t, v)
 	cancel()
 	if err := parquet.Encode(ctx, &bytes.Buffer{}, v, nil); !errors.Is(err, context.Canceled) {
@@ -287,8 +288,8 @@ func TestCancel(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	f.Add(encode(f, view(f, format.V1, everything()[:5]...)))
-	f.Add(encode(f, view(f, format.V2, spans(20)...)))
+	f.Add(encode(f, viewOf(f, format.V1, everything()[:5]...)))
+	f.Add(encode(f, viewOf(f, format.V2, spans(20)...)))
 	f.Add(foreign(f, plainRow{ID: 7, Name: "n", Text: map[string]string{"k": "v"}}))
 	names, _ := filepath.Glob(filepath.Join("testdata", "*.parquet"))
 	for _, name := range names {
@@ -316,13 +317,5 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// folds reports whether a table of v has fewer rows than v has entries, or texts
-// that are mended.
-func folds(v *format.View) bool {
-	for id := range uint32(v.Len()) {
-		if v.Role(id) == format.RoleSpanEnd {
-			return true
-		}
-	}
-	return false
-}
+// folds reports whether a table of v has fewer rows than v has entries.
+func folds(v *view.View) bool { return v.Len() < v.Entries(0) }

@@ -6,9 +6,9 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/telemetry"
+	"github.com/entrace-go/entrace/view"
 )
 
 // EncodeOptions change how [Encode] works. There is nothing to change yet.
@@ -21,7 +21,7 @@ const bufferSize = 128 << 10
 // times of all spans, span events and log records in memory, about 70 bytes for
 // each, and reads the rest while it writes. Errors are those of the trace's file,
 // of w, and of ctx.
-func Encode(ctx context.Context, w io.Writer, v *format.View, _ *EncodeOptions) error {
+func Encode(ctx context.Context, w io.Writer, v *view.View, _ *EncodeOptions) error {
 	t, err := telemetry.NewTimeline(ctx, v)
 	if err != nil {
 		return err
@@ -42,7 +42,7 @@ func Encode(ctx context.Context, w io.Writer, v *format.View, _ *EncodeOptions) 
 type encoder struct {
 	w     io.Writer
 	t     *telemetry.Timeline
-	v     *format.View
+	v     *view.View
 	b     []byte
 	shift int64 // what a timestamp of 0 stands for
 
@@ -97,8 +97,8 @@ func (e *encoder) time(at int64) uint64 {
 func (e *encoder) process(i int) error {
 	p := &e.t.Processes[i]
 	r := new(otel.Resource)
-	if p.ID != 0 {
-		entry, err := e.v.Entry(p.ID)
+	if p.Row != 0 {
+		entry, err := e.v.Entry(p.Row)
 		if err != nil {
 			return err
 		}
@@ -107,7 +107,7 @@ func (e *encoder) process(i int) error {
 	name := r.Service()
 	if name == "" {
 		name = "resource " + strconv.Itoa(i+1)
-		if p.ID == 0 {
+		if p.Row == 0 {
 			name = "no resource"
 		}
 	}
@@ -197,7 +197,7 @@ func (e *encoder) moment(m *telemetry.Moment, d *telemetry.Details) error {
 // nameID returns the number of an event's name. Messages of log records are not
 // worth one: few come twice.
 func (e *encoder) nameID(d *telemetry.Details) uint64 {
-	if d.Role == format.RoleLog {
+	if d.Role == view.RoleLog {
 		return 0
 	}
 	return e.names.id(d.Name)

@@ -18,6 +18,7 @@ import (
 	"github.com/entrace-go/entrace/convert/perfetto"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/view"
 )
 
 var update = flag.Bool("update", false, "write the goldens again")
@@ -31,12 +32,12 @@ func must(t testing.TB, err error) {
 	}
 }
 
-func view(t testing.TB, name string) *format.View {
+func viewOf(t testing.TB, name string) *view.View {
 	t.Helper()
 	f, err := format.Open(name, nil)
 	must(t, err)
 	t.Cleanup(func() { must(t, f.Close()) })
-	v, err := format.NewView(f)
+	v, err := view.New(t.Context(), []*format.File{f}, nil)
 	must(t, err)
 	return v
 }
@@ -56,7 +57,7 @@ func write(t testing.TB, entries []*format.TraceEntry) string {
 	return name
 }
 
-func encode(t testing.TB, v *format.View) []byte {
+func encode(t testing.TB, v *view.View) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	must(t, perfetto.Encode(t.Context(), &b, v, nil))
@@ -69,7 +70,7 @@ func sampleFile(name string) string { return filepath.Join("..", "chrome", "test
 func TestEncodeGolden(t *testing.T) {
 	for _, name := range []string{"sample", "timeless", "empty"} {
 		t.Run(name, func(t *testing.T) {
-			got := encode(t, view(t, sampleFile(name)))
+			got := encode(t, viewOf(t, sampleFile(name)))
 			var text strings.Builder
 			must(t, dump(&text, "Trace", got, ""))
 			binary, readable := filepath.Join("testdata", name+".pftrace"), filepath.Join("testdata", name+".txt")
@@ -155,7 +156,7 @@ func pairs(all []event) map[string][2]uint64 {
 }
 
 func TestEncodeTimes(t *testing.T) {
-	got := pairs(check(t, encode(t, view(t, sampleFile("sample")))))
+	got := pairs(check(t, encode(t, viewOf(t, sampleFile("sample")))))
 	want := map[string][2]uint64{
 		"GET /cart": {0, 1000}, "SELECT": {100, 600}, "overlaps SELECT": {300, 800}, "no time at all": {600, 600}, "pay": {400, 700},
 		"open": {850, 3000}, "skewed": {900, 900}, "job": {1000, 2000}, "twice": {960, 970},
@@ -176,7 +177,7 @@ func TestEncodeTimes(t *testing.T) {
 func TestEncodeInstants(t *testing.T) {
 	open := make(map[uint64][]string)
 	found := make(map[string]string)
-	for _, e := range check(t, encode(t, view(t, sampleFile("sample")))) {
+	for _, e := range check(t, encode(t, viewOf(t, sampleFile("sample")))) {
 		switch stack := open[e.track]; e.kind {
 		case 1:
 			open[e.track] = append(stack, e.name)
@@ -197,7 +198,7 @@ func TestEncodeInstants(t *testing.T) {
 
 func TestEncodeFlows(t *testing.T) {
 	var got []string
-	for _, e := range check(t, encode(t, view(t, sampleFile("sample")))) {
+	for _, e := range check(t, encode(t, viewOf(t, sampleFile("sample")))) {
 		if len(e.flows)+len(e.ends) > 0 {
 			got = append(got, fmt.Sprint(e.name, " ", e.flows, e.ends))
 		}
@@ -241,19 +242,18 @@ func TestEncodeNests(t *testing.T) {
 	for seed := range uint64(400) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		entries := random(3+r.IntN(80), r)
-		v := view(t, write(t, entries))
+		v := viewOf(t, write(t, entries))
 		got := pairs(check(t, encode(t, v)))
 		spans := 0
-		for id := range uint32(v.Len()) {
-			if v.Role(id) != format.RoleSpan {
+		for id := range v.Rows() {
+			if v.Role(id) != view.RoleSpan {
 				continue
 			}
 			spans++
 			e, err := v.Entry(id)
 			must(t, err)
 			start, _ := v.Time(id)
-			took, ended, err := v.Ended(id)
-			must(t, err)
+			took, ended := v.Duration(id)
 			g := got[e.Metadata.Name]
 			if g[0] != uint64(start.UnixNano()) || ended && g[1]-g[0] != uint64(took) {
 				t.Errorf("%s is from %d to %d, want from %d for %v", e.Metadata.Name, g[0]-base, g[1]-base, start.UnixNano()-base, took)
@@ -281,7 +281,7 @@ func TestEncodeNames(t *testing.T) {
 		entries = append(entries, s.Entry(otel.Where{}))
 	}
 	var got []string
-	for _, e := range check(t, encode(t, view(t, write(t, entries)))) {
+	for _, e := range check(t, encode(t, viewOf(t, write(t, entries)))) {
 		if e.kind == 1 {
 			got = append(got, e.name)
 		}
@@ -296,7 +296,7 @@ func TestEncodeOld(t *testing.T) {
 	span := func(id byte, start, took int64) *format.TraceEntry {
 		return (&otel.Span{Name: strconv.Itoa(int(id)), TraceID: [16]byte{1}, SpanID: [8]byte{id}, Start: start, Duration: took, Ended: true}).Entry(otel.Where{})
 	}
-	got := pairs(check(t, encode(t, view(t, write(t, []*format.TraceEntry{format.Root(), span(1, -50, 60), span(2, 20, 1)})))))
+	got := pairs(check(t, encode(t, viewOf(t, write(t, []*format.TraceEntry{format.Root(), span(1, -50, 60), span(2, 20, 1)})))))
 	if got["1"] != [2]uint64{0, 60} || got["2"] != [2]uint64{70, 71} {
 		t.Errorf("slices are %v", got)
 	}
@@ -314,7 +314,7 @@ func (w *brokenWriter) Write(b []byte) (int, error) {
 }
 
 func TestEncodeErrors(t *testing.T) {
-	v := view(t, write(t, random(5000, rand.New(rand.NewPCG(1, 1)))))
+	v := viewOf(t, write(t, random(5000, rand.New(rand.NewPCG(1, 1)))))
 	for _, left := range []int{0, 200_000} {
 		if err := perfetto.Encode(t.Context(), &brokenWriter{left}, v, nil); !errors.Is(err, errBroken) {
 			t.Errorf("after %d bytes: %v", left, err)
@@ -332,7 +332,7 @@ func TestEncodeSamples(t *testing.T) {
 	if dir == "" {
 		t.Skip("ENTRACE_SAMPLES is not set")
 	}
-	v := view(t, filepath.Join(dir, "scoreman.iet"))
+	v := viewOf(t, filepath.Join(dir, "scoreman.iet"))
 	begun := 0
 	for _, e := range check(t, encode(t, v)) {
 		if e.kind != 2 {
@@ -352,7 +352,7 @@ func TestEncodeFixtures(t *testing.T) {
 		t.Errorf("there are only %q", names)
 	}
 	for _, name := range names {
-		check(t, encode(t, view(t, name)))
+		check(t, encode(t, viewOf(t, name)))
 	}
 }
 
@@ -379,7 +379,7 @@ func BenchmarkEncode(b *testing.B) {
 		e.Parent = parent
 		entries = append(entries, e)
 	}
-	v := view(b, write(b, entries))
+	v := viewOf(b, write(b, entries))
 	b.SetBytes(int64(len(encode(b, v))))
 	b.ReportAllocs()
 	for b.Loop() {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert/perfetto"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
 )
 
 func Example() {
@@ -22,7 +23,7 @@ func size(name string) (int, error) {
 		return 0, err
 	}
 	defer f.Close()
-	v, err := format.NewView(f)
+	v, err := view.New(context.Background(), []*format.File{f}, nil)
 	if err != nil {
 		return 0, err
 	}

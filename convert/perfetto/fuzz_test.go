@@ -8,6 +8,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert/perfetto"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
 )
 
 // FuzzEncode opens anything, and writes what is whole in it.
@@ -29,7 +30,7 @@ func FuzzEncode(f *testing.F) {
 			return
 		}
 		defer file.Close()
-		v, err := format.NewView(file)
+		v, err := view.New(t.Context(), []*format.File{file}, nil)
 		if err != nil {
 			return
 		}

@@ -51,7 +51,7 @@ func run(ctx context.Context) error {
 	if err := p.Shutdown(ctx); err != nil {
 		return err
 	}
-	return printTree(os.Stdout, p.Recorder().Path())
+	return printTree(context.Background(), os.Stdout, p.Recorder().Path())
 }
 
 // traffic runs the two services and makes requests to the first.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -8,35 +9,34 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
 )
 
 // printTree prints what spans and log records are in a trace. 'entrace tree'
 // shows more of them.
-func printTree(w io.Writer, name string) (err error) {
+func printTree(ctx context.Context, w io.Writer, name string) (err error) {
 	f, err := format.Open(name, nil)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	v, err := format.NewView(f)
+	v, err := view.New(ctx, []*format.File{f}, nil)
 	if err != nil {
 		return err
 	}
-	return v.Walk(0, func(id uint32, depth int, _ bool) error {
+	return v.Walk(0, func(id view.Row, depth int, _ bool) error {
 		e, err := v.Entry(id)
 		if err != nil {
 			return err
 		}
 		indent := strings.Repeat("  ", depth)
 		switch v.Role(id) {
-		case format.RoleSpan:
-			var took time.Duration
-			if took, _, err = v.Ended(id); err == nil {
-				_, err = fmt.Fprintf(w, "%s%-5v %q %v\n", indent, e.Metadata.Level, e.Metadata.Name, took.Round(time.Microsecond))
-			}
-		case format.RoleLog, format.RoleResource:
+		case view.RoleSpan:
+			took, _ := v.Duration(id)
+			_, err = fmt.Fprintf(w, "%s%-5v %q %v\n", indent, e.Metadata.Level, e.Metadata.Name, took.Round(time.Microsecond))
+		case view.RoleLog, view.RoleResource:
 			_, err = fmt.Fprintf(w, "%s%-5v %q\n", indent, e.Metadata.Level, e.Message.Value)
-		case format.RoleRoot:
+		case view.RoleRoot:
 			_, err = fmt.Fprintln(w, name)
 		default:
 			_, err = fmt.Fprintf(w, "%s%-5v (%q)\n", indent, e.Metadata.Level, e.Metadata.Name)

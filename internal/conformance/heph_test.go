@@ -16,6 +16,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert/heph"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
 )
 
 // hephManifest has heph-rt only for its source to be there: the runtime around the
@@ -156,7 +157,7 @@ func TestHeph(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	v, err := format.NewView(file)
+	v, err := view.New(t.Context(), []*format.File{file}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

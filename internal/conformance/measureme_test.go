@@ -25,6 +25,7 @@ import (
 	"github.com/entrace-go/entrace/convert/measureme"
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
 )
 
 // analyzemePath builds the program around measureme's analyzeme crate, once.
@@ -79,7 +80,7 @@ type profileLabel struct {
 }
 
 // viewProfile reads a profile with our decoder.
-func viewProfile(t *testing.T, name string) *format.View {
+func viewProfile(t *testing.T, name string) *view.View {
 	t.Helper()
 	in, err := os.Open(name)
 	if err != nil {
@@ -104,14 +105,14 @@ func viewProfile(t *testing.T, name string) *format.View {
 	return openView(t, out.Name())
 }
 
-func openView(t *testing.T, name string) *format.View {
+func openView(t *testing.T, name string) *view.View {
 	t.Helper()
 	f, err := format.Open(name, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { f.Close() })
-	v, err := format.NewView(f)
+	v, err := view.New(t.Context(), []*format.File{f}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,14 +122,14 @@ func openView(t *testing.T, name string) *format.View {
 // profileOf returns the events of a view of a profile as analyzeme prints them,
 // and the sums of each label: a span's own time is its duration less that of its
 // direct children.
-func profileOf(t *testing.T, v *format.View) ([]string, map[string]profileLabel) {
+func profileOf(t *testing.T, v *view.View) ([]string, map[string]profileLabel) {
 	t.Helper()
 	var events []string
 	labels := make(map[string]profileLabel)
 	names := make(map[uint32]string)
-	for id := range uint32(v.Len()) {
+	for id := range v.Rows() {
 		role := v.Role(id)
-		if role == format.RoleRoot || role == format.RoleResource {
+		if role == view.RoleRoot || role == view.RoleResource {
 			continue
 		}
 		e, err := v.Entry(id)
@@ -156,7 +157,7 @@ func profileOf(t *testing.T, v *format.View) ([]string, map[string]profileLabel)
 			p.Args = append(p.Args, arg.Text())
 		}
 		switch at := number("time_unix_nano"); {
-		case role == format.RoleSpan:
+		case role == view.RoleSpan:
 			d := *number("duration_nano")
 			end := *at + d
 			p.Start, p.End = at, &end
@@ -244,7 +245,7 @@ func compareRewritten(t *testing.T, name string) {
 	}
 }
 
-func encodeProfile(t *testing.T, v *format.View) string {
+func encodeProfile(t *testing.T, v *view.View) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "ours.mm_profdata")
 	out, err := os.Create(name)

@@ -23,6 +23,7 @@ import (
 	"github.com/entrace-go/entrace/convert/parquet"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/telemetry"
 )
 
 // tablesInstall runs commands in the cache folder unless they made the file made
@@ -94,14 +95,14 @@ func tablesFiles(t *testing.T) map[string]string {
 	return files
 }
 
-func tablesView(t *testing.T, name string) *format.View {
+func tablesView(t *testing.T, name string) *view.View {
 	t.Helper()
 	f, err := format.Open(name, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { f.Close() })
-	v, err := format.NewView(f)
+	v, err := view.New(t.Context(), []*format.File{f}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,13 +160,13 @@ func TestDuckDB(t *testing.T) {
 				t.Fatal(err)
 			}
 			tablesCompare(t, &got, tablesExpect(t, v))
-			want := tablesDecode(t, bytes.NewReader(ours.Bytes()), v.File().Version())
+			want := tablesDecode(t, bytes.NewReader(ours.Bytes()), v.Files()[0].Version())
 			for _, theirs := range args[2:] {
 				f, err := os.Open(theirs)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if got := tablesDecode(t, f, v.File().Version()); !bytes.Equal(got, want) {
+				if got := tablesDecode(t, f, v.Files()[0].Version()); !bytes.Equal(got, want) {
 					t.Errorf("%s holds other entries: %d bytes, want %d", filepath.Base(theirs), len(got), len(want))
 				}
 				f.Close()
@@ -189,15 +190,15 @@ func tablesDecode(t *testing.T, r io.Reader, version format.Version) []byte {
 }
 
 // tablesExpect says what DuckDB must find of a trace.
-func tablesExpect(t *testing.T, v *format.View) *duckTable {
+func tablesExpect(t *testing.T, v *view.View) *duckTable {
 	t.Helper()
 	want := &duckTable{Roles: make(map[string]int)}
 	var durations int64
 	seen := make(map[string]bool)
-	source := otel.NewSource(v)
-	for id := range uint32(v.Len()) {
+	source := telemetry.NewSource(v)
+	for id := range v.Rows() {
 		role := v.Role(id)
-		if role == format.RoleSpanEnd {
+		if role == view.RoleSpanEnd {
 			continue
 		}
 		want.Roles[role.String()]++
@@ -224,19 +225,19 @@ func tablesExpect(t *testing.T, v *format.View) *duckTable {
 		}
 		if s := r.Service(); s != "" {
 			row[13] = s
-			if role == format.RoleResource && !seen[s] {
+			if role == view.RoleResource && !seen[s] {
 				seen[s] = true
 				want.Services = append(want.Services, s)
 			}
 		}
-		if role == format.RoleSpan {
+		if role == view.RoleSpan {
 			s := otel.ReadSpan(e, format.SpanRef{})
 			row[11], row[12] = s.Kind.String(), [...]string{"UNSET", "OK", "ERROR"}[s.Status]
 			if s.Ended {
 				durations += s.Duration
 				row[10] = strconv.FormatInt(s.Duration, 10)
 			}
-			if v.Role(v.Parent(id)) == format.RoleSpan {
+			if v.Role(v.Parent(id)) == view.RoleSpan {
 				want.Parents++
 			}
 		}
@@ -354,7 +355,7 @@ func TestSpeedscopeSchema(t *testing.T) {
 	}
 }
 
-func tablesWrite(t *testing.T, name string, v *format.View, fn func(context.Context, io.Writer, *format.View, *folded.EncodeOptions) error) []byte {
+func tablesWrite(t *testing.T, name string, v *view.View, fn func(context.Context, io.Writer, *view.View, *folded.EncodeOptions) error) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	if err := fn(t.Context(), &b, v, nil); err != nil {

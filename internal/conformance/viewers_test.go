@@ -22,6 +22,7 @@ import (
 	"github.com/entrace-go/entrace/convert/perfetto"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/view"
 )
 
 const (
@@ -86,7 +87,7 @@ var python = sync.OnceValues(func() (string, error) {
 })
 
 // viewed calls fn with the views of some traces.
-func viewed(t *testing.T, fn func(t *testing.T, v *format.View)) {
+func viewed(t *testing.T, fn func(t *testing.T, v *view.View)) {
 	files := map[string]string{
 		"sample":   filepath.Join("..", "..", "convert", "chrome", "testdata", "sample.iet"),
 		"recorded": record(t, format.V2, format.ET),
@@ -102,7 +103,7 @@ func viewed(t *testing.T, fn func(t *testing.T, v *format.View)) {
 				t.Fatal(err)
 			}
 			defer f.Close()
-			v, err := format.NewView(f)
+			v, err := view.New(t.Context(), []*format.File{f}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -123,15 +124,15 @@ func compareMoments(x, y moment) int {
 }
 
 // spans returns the spans that v has by their span ids, with the first time of all.
-func spans(t *testing.T, v *format.View) (map[string]uint32, int64) {
+func spans(t *testing.T, v *view.View) (map[string]uint32, int64) {
 	t.Helper()
 	ids := make(map[string]uint32)
 	first := int64(math.MaxInt64)
-	for id := range uint32(v.Len()) {
-		if at, ok := v.Time(id); ok && v.Role(id) != format.RoleRecorder {
+	for id := range v.Rows() {
+		if at, ok := v.Time(id); ok && v.Role(id) != view.RoleRecorder {
 			first = min(first, at.UnixNano())
 		}
-		if v.Role(id) == format.RoleSpan {
+		if v.Role(id) == view.RoleSpan {
 			ref := v.Ref(id)
 			ids[string(wire.AppendHex(nil, ref.SpanID[:]))] = id
 		}
@@ -146,7 +147,7 @@ func TestChromeInFirefoxProfiler(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	viewed(t, func(t *testing.T, v *format.View) {
+	viewed(t, func(t *testing.T, v *view.View) {
 		var b bytes.Buffer
 		if err := chrome.Encode(t.Context(), &b, v, nil); err != nil {
 			t.Fatal(err)
@@ -326,7 +327,7 @@ func TestPerfettoWithItsClasses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	viewed(t, func(t *testing.T, v *format.View) {
+	viewed(t, func(t *testing.T, v *view.View) {
 		var b, out, errs bytes.Buffer
 		if err := perfetto.Encode(t.Context(), &b, v, nil); err != nil {
 			t.Fatal(err)
@@ -370,11 +371,11 @@ func TestPerfettoWithItsClasses(t *testing.T) {
 			t.Errorf("the clocks are %v, want %d", got.Clocks, first)
 		}
 		events, others := 0, 0
-		for id := range uint32(v.Len()) {
+		for id := range v.Rows() {
 			switch v.Role(id) {
-			case format.RoleEvent, format.RoleLog:
+			case view.RoleEvent, view.RoleLog:
 				events++
-			case format.RoleOther:
+			case view.RoleOther:
 				others++
 			}
 		}
@@ -398,7 +399,7 @@ var kinds = map[format.Kind]string{
 }
 
 // comparePerfetto compares each slice with its span.
-func comparePerfetto(t *testing.T, v *format.View, ids map[string]uint32, all []perfettoEvent) {
+func comparePerfetto(t *testing.T, v *view.View, ids map[string]uint32, all []perfettoEvent) {
 	t.Helper()
 	typed := 0
 	seen := make(map[string]bool)
@@ -414,7 +415,7 @@ func comparePerfetto(t *testing.T, v *format.View, ids map[string]uint32, all []
 			t.Fatal(err)
 		}
 		start, _ := v.Time(id)
-		took, ended, err := v.Ended(id)
+		took, ended, err := v.Duration(id)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,8 @@
 package inside
 
 import (
+	"os"
+
 	"github.com/entrace-go/entrace/internal/journal"
 	"github.com/entrace-go/entrace/internal/placer"
 	"github.com/entrace-go/entrace/internal/record"
@@ -47,6 +49,9 @@ type Entries interface {
 }
 
 var (
+	// OpenFile returns a *format.File of an open file, which it takes over, too with an
+	// error. It has that name.
+	OpenFile func(f *os.File, name string) (any, error)
 	// EntriesOf returns the entries of a *format.File.
 	EntriesOf func(file any) Entries
 	// NewRecorder returns a *format.Recorder that hands its records to a ring, a target of

@@ -14,6 +14,8 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/placer"
+	"github.com/entrace-go/entrace/internal/telemetry"
+	"github.com/entrace-go/entrace/view"
 )
 
 func must(t testing.TB, err error) {
@@ -183,11 +185,11 @@ func TestSource(t *testing.T) {
 		must(t, f.Close())
 		file, err := format.Open(name, nil)
 		must(t, err)
-		v, err := format.NewView(file)
+		v, err := view.New(t.Context(), []*format.File{file}, nil)
 		must(t, err)
-		source := otel.NewSource(v)
+		source := telemetry.NewSource(v)
 		for id, want := range spans {
-			got, err := source.Span(id)
+			got, err := source.Span(view.Row(id))
 			must(t, err)
 			want.ID = id
 			got.Metadata = want.Metadata
@@ -198,12 +200,12 @@ func TestSource(t *testing.T) {
 			if text(got) != text(want) {
 				t.Fatalf("version %d: the span\n%s became\n%s", version, text(want), text(got))
 			}
-			if got := source.ResourceID(id); got != resource {
+			if got := v.Resource(view.Row(id)); got != view.Row(resource) {
 				t.Errorf("the resource of span %d is %d", id, got)
 			}
 		}
 		for id, want := range logs {
-			got, err := source.Log(id)
+			got, err := source.Log(view.Row(id))
 			must(t, err)
 			want.ID, want.Message = id, got.Message
 			got.Metadata = want.Metadata
@@ -217,7 +219,7 @@ func TestSource(t *testing.T) {
 				t.Fatalf("version %d: the log record\n%s became\n%s", version, text(want), text(got))
 			}
 		}
-		got, err := source.Resource(resource)
+		got, err := source.Resource(view.Row(resource))
 		must(t, err)
 		if version == format.V2 {
 			sortAttributes(got.Attributes, res.Attributes)

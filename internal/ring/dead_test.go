@@ -17,6 +17,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/journal"
 	"github.com/entrace-go/entrace/internal/ring"
+	"github.com/entrace-go/entrace/view"
 )
 
 // TestRingKill kills processes that record to a ring and finds everything that was
@@ -67,11 +68,11 @@ func TestRingKill(t *testing.T) {
 		f := writeSnapshot(t, d.Snapshot(ring.SnapshotOptions{Providers: allProviders}))
 		have := make(map[string]bool)
 		open := 0
-		v, err := format.NewView(f)
+		v, err := view.New(t.Context(), []*format.File{f}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for id := range uint32(f.Len()) {
+		for id := range v.Rows() {
 			e, err := v.Entry(id)
 			if err != nil {
 				t.Fatal(err)

@@ -14,23 +14,22 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/ring"
+	"github.com/entrace-go/entrace/view"
 )
 
 // tally counts the spans of a trace and those that have ended.
 func tally(t testing.TB, f *format.File) (begun, ended int) {
 	t.Helper()
-	v, err := format.NewView(f)
+	v, err := view.New(t.Context(), []*format.File{f}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for id := range uint32(v.Len()) {
-		if v.Role(id) != format.RoleSpan {
+	for id := range v.Rows() {
+		if v.Role(id) != view.RoleSpan {
 			continue
 		}
 		begun++
-		if _, is, err := v.Ended(id); err != nil {
-			t.Fatal(err)
-		} else if is {
+		if _, is := v.Duration(id); is {
 			ended++
 		}
 	}
@@ -421,7 +420,7 @@ func TestRingManyOpen(t *testing.T) {
 		s.end(ringRef(2, i), 0, 0)
 	}
 	f := writeSnapshot(t, g.Snapshot(all()))
-	v, err := format.NewView(f)
+	v, err := view.New(t.Context(), []*format.File{f}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/ring"
+	"github.com/entrace-go/entrace/view"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -58,7 +59,7 @@ func open(t testing.TB, name string) *format.File {
 }
 
 // outline is a trace in a line: name(children…).
-func outline(f interface{ Children(uint32) []uint32 }, name func(uint32) string, id uint32) string {
+func outline[ID uint32 | view.Row](f interface{ Children(id ID) []ID }, name func(ID) string, id ID) string {
 	var kids []string
 	for _, kid := range f.Children(id) {
 		kids = append(kids, outline(f, name, kid))
@@ -80,11 +81,11 @@ func rawOutline(t testing.TB, f *format.File) string {
 }
 
 func viewOutline(t testing.TB, f *format.File) string {
-	v, err := format.NewView(f)
+	v, err := view.New(t.Context(), []*format.File{f}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return outline(v, func(id uint32) string {
+	return outline(v, func(id view.Row) string {
 		e, err := v.Entry(id)
 		if err != nil {
 			t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/record"
 	"github.com/entrace-go/entrace/internal/ring"
+	"github.com/entrace-go/entrace/view"
 )
 
 const allProviders = record.Providers(1<<64 - 1)
@@ -266,7 +267,7 @@ func TestRingCarriesOver(t *testing.T) {
 			t.Errorf("%d evicted, from %v", sn.Evicted, sn.From)
 		}
 		f := writeSnapshot(t, sn)
-		v, err := format.NewView(f)
+		v, err := view.New(t.Context(), []*format.File{f}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -287,10 +288,10 @@ func TestRingCarriesOver(t *testing.T) {
 		if kids != 50 {
 			t.Errorf("%d of the 50 open children are there", kids)
 		}
-		if _, ended, _ := v.Ended(must1(v.Span(ringRef(1, 100)))); !ended {
+		if _, ended := v.Duration(must1(v.Span(ringRef(1, 100)))); !ended {
 			t.Error("the end of an old span is not there")
 		}
-		for id := range uint32(f.Len()) {
+		for id := range v.Rows() {
 			if ref, missing, err := v.Missing(id); err != nil || missing && ref == top {
 				t.Fatalf("entry %d misses its parent (%v)", id, err)
 			}

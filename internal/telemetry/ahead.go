@@ -100,7 +100,7 @@ func (t *Timeline) readAhead(b *batch) {
 	size := 0
 	for b.read < len(b.moments) && size < aheadSize {
 		if m := &b.moments[b.read]; m.What != Ends {
-			if b.err = t.Details(m.ID, &b.details[b.read]); b.err != nil {
+			if b.err = t.Details(m.Row, &b.details[b.read]); b.err != nil {
 				break
 			}
 			size += b.details[b.read].size()
@@ -120,7 +120,7 @@ func (t *Timeline) hand(b *batch, fn func(m *Moment, d *Details) error) error {
 			if b.err != nil {
 				return b.err
 			}
-			if err := t.Details(m.ID, d); err != nil {
+			if err := t.Details(m.Row, d); err != nil {
 				return err
 			}
 		}

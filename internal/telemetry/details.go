@@ -8,6 +8,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/view"
 )
 
 // Details is what an entry says, for formats that show names and values.
@@ -18,7 +19,7 @@ type Details struct {
 	// Category is a span's kind, else "event", "log" or "entry".
 	Category string
 	// Role is what the entry is in the view.
-	Role format.Role
+	Role view.Role
 	// TraceID is that of the span or log record, in hex; empty if it has none.
 	TraceID string
 	// Args are, as far as they are there: trace_id, span_id, parent_span_id; kind,
@@ -42,17 +43,17 @@ func (d *Details) add(name, value string) {
 	}
 }
 
-// Details reads entry id into d, whose memory it uses again. It is safe for
+// Details reads row r into d, whose memory it uses again. It is safe for
 // concurrent use with another d.
-func (t *Timeline) Details(id uint32, d *Details) error {
+func (t *Timeline) Details(r view.Row, d *Details) error {
 	v := t.v
-	e, err := v.Entry(id)
+	e, err := v.Entry(r)
 	if err != nil {
 		return err
 	}
-	*d = Details{Args: d.Args[:0], Name: e.Metadata.Name, Role: v.Role(id), Category: "entry"}
-	_, d.timed = v.Time(id)
-	ref := v.Ref(id)
+	*d = Details{Args: d.Args[:0], Name: e.Metadata.Name, Role: v.Role(r), Category: "entry"}
+	_, d.timed = v.Time(r)
+	ref := v.Ref(r)
 	if ref.TraceID != [16]byte{} {
 		d.TraceID = hex.EncodeToString(ref.TraceID[:])
 		d.add(format.AttrTraceID, d.TraceID)
@@ -61,14 +62,14 @@ func (t *Timeline) Details(id uint32, d *Details) error {
 		d.add(format.AttrSpanID, hex.EncodeToString(ref.SpanID[:]))
 	}
 	switch d.Role {
-	case format.RoleSpan:
+	case view.RoleSpan:
 		d.span(v, e)
-		if err := d.links(v, id); err != nil {
+		if err := d.links(v, r); err != nil {
 			return err
 		}
-	case format.RoleEvent:
+	case view.RoleEvent:
 		d.Category = "event"
-	case format.RoleLog:
+	case view.RoleLog:
 		d.Category = "log"
 		if e.Message.Value != "" {
 			d.Name = e.Message.Value
@@ -77,7 +78,7 @@ func (t *Timeline) Details(id uint32, d *Details) error {
 		d.add("message", e.Message.Value)
 	}
 	d.add("scope", e.Metadata.Target)
-	if d.Role != format.RoleSpan {
+	if d.Role != view.RoleSpan {
 		d.place(&e.Metadata)
 	}
 	d.attributes(e)
@@ -85,10 +86,10 @@ func (t *Timeline) Details(id uint32, d *Details) error {
 }
 
 // span adds what only spans have.
-func (d *Details) span(v *format.View, e *format.TraceEntry) {
+func (d *Details) span(v *view.View, e *format.TraceEntry) {
 	if up, ok := e.Attribute(format.AttrParentSpanID); ok {
 		d.add(format.AttrParentSpanID, up.Text())
-	} else if up := v.Ref(e.Parent); up.SpanID != [8]byte{} {
+	} else if up := v.Ref(view.Row(e.Parent)); up.SpanID != [8]byte{} {
 		d.add(format.AttrParentSpanID, hex.EncodeToString(up.SpanID[:]))
 	}
 	kind := otel.KindInternal
@@ -111,7 +112,7 @@ func (d *Details) span(v *format.View, e *format.TraceEntry) {
 
 // place adds where in the source an entry comes from, and its level.
 func (d *Details) place(m *format.Metadata) {
-	if d.Role != format.RoleEvent {
+	if d.Role != view.RoleEvent {
 		d.add("level", m.Level.String())
 	}
 	d.add("file", m.File.Value)
@@ -152,19 +153,19 @@ func (d *Details) attributes(e *format.TraceEntry) {
 				name = "otel.attr." + name
 			}
 		case format.AttrKind:
-			if d.Role == format.RoleSpan && a.Value.Text() == d.Category {
+			if d.Role == view.RoleSpan && a.Value.Text() == d.Category {
 				continue
 			}
 		case format.AttrDuration:
-			if d.Role == format.RoleSpan && !d.open {
+			if d.Role == view.RoleSpan && !d.open {
 				continue
 			}
 		case format.AttrStatusCode, otel.AttrOpen:
-			if d.Role == format.RoleSpan {
+			if d.Role == view.RoleSpan {
 				continue
 			}
 		case format.AttrEvent:
-			if d.Role == format.RoleEvent {
+			if d.Role == view.RoleEvent {
 				continue
 			}
 		case "kind", "status", "scope", "level", "file", "line", "module_path", "message", "links":
@@ -240,11 +241,11 @@ func numbered(name string, n int) string { return name + "#" + strconv.Itoa(n) }
 // maxLinks is how many links of a span are read: all of them are in memory at once.
 const maxLinks = 1000
 
-// links reads the links of span id, which come first among its children.
-func (d *Details) links(v *format.View, id uint32) error {
-	kids := v.Children(id)
+// links reads the links of the span at row r, which come first among its children.
+func (d *Details) links(v *view.View, r view.Row) error {
+	kids := v.Children(r)
 	n := 0
-	for n < len(kids) && v.Role(kids[n]) == format.RoleLink {
+	for n < len(kids) && v.Role(kids[n]) == view.RoleLink {
 		n++
 	}
 	if n > maxLinks {

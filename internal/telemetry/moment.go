@@ -4,14 +4,16 @@ import (
 	"cmp"
 	"context"
 	"slices"
+
+	"github.com/entrace-go/entrace/view"
 )
 
 // A Moment is something that happens: a span begins or ends, or a mark.
 type Moment struct {
 	What  What
 	Time  int64
-	ID    uint32 // of the entry
-	Slice int32  // the span itself, or the one that the mark is in, -1 for none
+	Row   view.Row
+	Slice int32 // the span itself, or the one that the mark is in, -1 for none
 	Group int32
 	Lane  int32
 	Flows []FlowEnd // of what begins
@@ -116,7 +118,7 @@ func (w *moments) until(time int64) {
 func (w *moments) end(i int32) {
 	*w.top(i) = w.below[i]
 	w.ended[i] = true
-	w.call(Moment{What: Ends, Time: w.Slices[i].End, ID: w.IDs[i], Slice: i, Group: w.Slices[i].Group, Lane: w.Lanes[i]})
+	w.call(Moment{What: Ends, Time: w.Slices[i].End, Row: w.Rows[i], Slice: i, Group: w.Slices[i].Group, Lane: w.Lanes[i]})
 }
 
 // settle ends what ends at that very time on the lane of i, as far as it is on
@@ -137,7 +139,7 @@ func (w *moments) begin(i int32, flows []FlowEnd) {
 	w.settle(i, keep, s.Start)
 	top := w.top(i)
 	w.below[i], *top = *top, i
-	w.call(Moment{What: Begins, Time: s.Start, ID: w.IDs[i], Slice: i, Group: s.Group, Lane: w.Lanes[i], Flows: flows})
+	w.call(Moment{What: Begins, Time: s.Start, Row: w.Rows[i], Slice: i, Group: s.Group, Lane: w.Lanes[i], Flows: flows})
 }
 
 func (w *moments) mark(k *Mark) {
@@ -147,5 +149,5 @@ func (w *moments) mark(k *Mark) {
 		w.settle(k.Slice, k.Slice, k.Time)
 		at = w.Lanes[k.Slice]
 	}
-	w.call(Moment{What: Happens, Time: k.Time, ID: k.ID, Slice: k.Slice, Group: k.Group, Lane: at})
+	w.call(Moment{What: Happens, Time: k.Time, Row: k.Row, Slice: k.Slice, Group: k.Group, Lane: at})
 }

@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/lane"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/view"
 )
 
 // A Timeline is where everything of a trace is in time, for formats without
@@ -31,15 +31,15 @@ type Timeline struct {
 	Made      bool // times are made up
 	// First and Last are the first and the last time of all; 0 if there is none.
 	First, Last int64
-	// Slices are the spans by id; their Group is an index of Processes. A span
+	// Slices are the spans by row; their Group is an index of Processes. A span
 	// that has not ended ends at Last.
-	Slices []lane.Interval
-	IDs    []uint32 // entries of Slices
-	Lanes  []int32  // lanes of Slices, from 0 on in each process
-	Marks  []Mark   // in the order of time
-	Flows  int      // how many there are
+	Slices []view.Interval
+	Rows   []view.Row // of Slices
+	Lanes  []int32    // lanes of Slices, from 0 on in each process
+	Marks  []Mark     // in the order of time
+	Flows  int        // how many there are
 
-	v     *format.View
+	v     *view.View
 	order []int32 // Slices by their beginnings, as package lane has it
 	ends  []FlowEnd
 }
@@ -49,16 +49,16 @@ const Step = 1000
 
 // A Process is what spans and log records of one resource belong to.
 type Process struct {
-	ID    uint32 // of the resource's entry, 0 for what has none
-	Lanes int32  // of spans
-	Logs  bool   // there is one more lane behind these, for marks outside of spans
+	Row   view.Row // of the resource, 0 for what has none
+	Lanes int32    // of spans
+	Logs  bool     // there is one more lane behind these, for marks outside of spans
 }
 
 // A Mark is a moment: a span event, a log record or another entry with a time.
 type Mark struct {
 	Time  int64
-	ID    uint32 // of its entry
-	Slice int32  // the span that it is in, or -1
+	Row   view.Row
+	Slice int32 // the span that it is in, or -1
 	Group int32
 }
 
@@ -79,16 +79,16 @@ var errTooMany = errors.New("more than 2147483647 entries")
 const never = math.MinInt64
 
 // NewTimeline puts what is in v on a timeline.
-func NewTimeline(ctx context.Context, v *format.View) (*Timeline, error) {
+func NewTimeline(ctx context.Context, v *view.View) (*Timeline, error) {
 	if int64(v.Len()) > math.MaxInt32 {
 		return nil, errTooMany
 	}
 	b := timelineBuilder{Timeline: &Timeline{First: math.MaxInt64, Last: math.MinInt64, v: v}, none: -1}
 	b.group()
 	b.Made = !b.timed()
-	read, slices := b.spans, format.RoleSpan
+	read, slices := b.spans, view.RoleSpan
 	if b.Made {
-		read, slices = b.tree, format.RoleOther
+		read, slices = b.tree, view.RoleOther
 	}
 	b.room(slices)
 	if err := read(ctx); err != nil {
@@ -103,7 +103,7 @@ func NewTimeline(ctx context.Context, v *format.View) (*Timeline, error) {
 		}
 	}
 	b.groups, b.slots = nil, nil
-	b.Lanes, b.order = lane.Assign(b.Slices)
+	b.Lanes, b.order = view.Lanes(b.Slices)
 	for i, at := range b.Lanes {
 		p := &b.Processes[b.Slices[i].Group]
 		p.Lanes = max(p.Lanes, at+1)
@@ -118,9 +118,9 @@ func NewTimeline(ctx context.Context, v *format.View) (*Timeline, error) {
 type timelineBuilder struct {
 	*Timeline
 
-	groups []int32 // of entries, -1 for those below no resource
-	none   int32   // the group of those, -1 as long as there is none
-	slots  []int32 // entries' indices in Slices and 1
+	groups map[view.Row]int32 // of resources
+	none   int32              // the group of what has none, -1 as long as there is none
+	slots  []int32            // rows' indices in Slices and 1
 	links  []link
 }
 
@@ -130,25 +130,20 @@ type link struct {
 	found int32 // the span to, of the first link to it, or -1
 }
 
-// group finds the processes. In the raw tree parents come before children.
+// group finds the processes.
 func (b *timelineBuilder) group() {
-	b.groups = make([]int32, b.v.Len())
+	b.groups = make(map[view.Row]int32)
 	b.slots = make([]int32, b.v.Len())
-	for id := range b.groups {
-		switch {
-		case b.v.Role(uint32(id)) == format.RoleResource:
-			b.groups[id] = int32(len(b.Processes))
-			b.Processes = append(b.Processes, Process{ID: uint32(id)})
-		case id == 0:
-			b.groups[id] = -1
-		default:
-			b.groups[id] = b.groups[b.v.File().Parent(uint32(id))]
+	for r := range b.v.Rows() {
+		if b.v.Role(r) == view.RoleResource {
+			b.groups[r] = int32(len(b.Processes))
+			b.Processes = append(b.Processes, Process{Row: r})
 		}
 	}
 }
 
-func (b *timelineBuilder) groupOf(id uint32) int32 {
-	if g := b.groups[id]; g >= 0 {
+func (b *timelineBuilder) groupOf(r view.Row) int32 {
+	if g, ok := b.groups[b.v.Resource(r)]; ok {
 		return g
 	}
 	if b.none < 0 {
@@ -160,10 +155,10 @@ func (b *timelineBuilder) groupOf(id uint32) int32 {
 
 // timed reports whether anything that is on a timeline has a time.
 func (b *timelineBuilder) timed() bool {
-	for id := range uint32(b.v.Len()) {
-		switch b.v.Role(id) {
-		case format.RoleSpan, format.RoleEvent, format.RoleLog, format.RoleOther:
-			if _, ok := b.v.Time(id); ok {
+	for r := range b.v.Rows() {
+		switch b.v.Role(r) {
+		case view.RoleSpan, view.RoleEvent, view.RoleLog, view.RoleOther:
+			if _, ok := b.v.Time(r); ok {
 				return true
 			}
 		}
@@ -172,34 +167,34 @@ func (b *timelineBuilder) timed() bool {
 }
 
 // room makes as much room as there will be slices and marks.
-func (b *timelineBuilder) room(role format.Role) {
-	var counts [format.RoleRecorder + 1]int
-	for id := range uint32(b.v.Len()) {
-		counts[b.v.Role(id)]++
+func (b *timelineBuilder) room(role view.Role) {
+	var counts [view.RoleRecorder + 1]int
+	for r := range b.v.Rows() {
+		counts[b.v.Role(r)]++
 	}
-	b.Slices, b.IDs = make([]lane.Interval, 0, counts[role]), make([]uint32, 0, counts[role])
-	marks := counts[format.RoleEvent] + counts[format.RoleLog]
+	b.Slices, b.Rows = make([]view.Interval, 0, counts[role]), make([]view.Row, 0, counts[role])
+	marks := counts[view.RoleEvent] + counts[view.RoleLog]
 	if !b.Made {
-		marks += counts[format.RoleOther]
+		marks += counts[view.RoleOther]
 	}
 	b.Marks = make([]Mark, 0, marks)
-	b.links = make([]link, 0, counts[format.RoleLink])
+	b.links = make([]link, 0, counts[view.RoleLink])
 }
 
-func (b *timelineBuilder) slice(id uint32, start, end int64, parent int32) int32 {
+func (b *timelineBuilder) slice(r view.Row, start, end int64, parent int32) int32 {
 	at := int32(len(b.Slices))
-	b.Slices = append(b.Slices, lane.Interval{Start: start, End: end, Parent: parent, Group: b.groupOf(id)})
-	b.IDs = append(b.IDs, id)
-	b.slots[id] = at + 1
+	b.Slices = append(b.Slices, view.Interval{Start: start, End: end, Parent: parent, Group: b.groupOf(r)})
+	b.Rows = append(b.Rows, r)
+	b.slots[r] = at + 1
 	return at
 }
 
-func (b *timelineBuilder) mark(id uint32, at int64, slice int32) {
-	m := Mark{Time: at, ID: id, Slice: slice}
+func (b *timelineBuilder) mark(r view.Row, at int64, slice int32) {
+	m := Mark{Time: at, Row: r, Slice: slice}
 	if slice >= 0 {
 		m.Group = b.Slices[slice].Group
 	} else {
-		m.Group = b.groupOf(id)
+		m.Group = b.groupOf(r)
 	}
 	b.Marks = append(b.Marks, m)
 	b.First, b.Last = min(b.First, at), max(b.Last, at)
@@ -207,33 +202,30 @@ func (b *timelineBuilder) mark(id uint32, at int64, slice int32) {
 
 // spans takes in a trace with times.
 func (b *timelineBuilder) spans(ctx context.Context) error {
-	for id := range uint32(b.v.Len()) {
-		if id%4096 == 0 && ctx.Err() != nil {
+	for r := range b.v.Rows() {
+		if r%4096 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		at, ok := b.v.Time(id)
+		at, ok := b.v.Time(r)
 		if !ok {
 			continue
 		}
 		start := at.UnixNano()
-		switch b.v.Role(id) {
-		case format.RoleRecorder:
+		switch b.v.Role(r) {
+		case view.RoleRecorder:
 			b.Last = max(b.Last, start) // as long as it recorded
 			continue
-		case format.RoleSpan:
+		case view.RoleSpan:
 		default:
 			continue
 		}
-		took, ended, err := b.v.Ended(id)
-		if err != nil {
-			return err
-		}
+		took, ended := b.v.Duration(r)
 		end := int64(never)
 		if ended {
 			end = start + min(int64(took), math.MaxInt64-max(start, 0))
 			b.Last = max(b.Last, end)
 		}
-		b.slice(id, start, end, -1)
+		b.slice(r, start, end, -1)
 		b.First, b.Last = min(b.First, start), max(b.Last, start)
 	}
 	return b.hang(ctx)
@@ -248,7 +240,7 @@ func (b *timelineBuilder) hang(ctx context.Context) error {
 	}
 	var up []level // of the entries above
 	n := 0
-	return b.v.Walk(0, func(id uint32, depth int, _ bool) error {
+	return b.v.Walk(0, func(r view.Row, depth int, _ bool) error {
 		if n++; n%4096 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -256,22 +248,22 @@ func (b *timelineBuilder) hang(ctx context.Context) error {
 		if depth > 0 {
 			here = up[depth-1]
 		}
-		role := b.v.Role(id)
-		if at, ok := b.v.Time(id); ok && role != format.RoleRecorder {
+		role := b.v.Role(r)
+		if at, ok := b.v.Time(r); ok && role != view.RoleRecorder {
 			here.time, here.timed = at.UnixNano(), true
 		}
 		switch role {
-		case format.RoleSpan:
-			at := b.slots[id] - 1
+		case view.RoleSpan:
+			at := b.slots[r] - 1
 			b.Slices[at].Parent = here.slice
 			here.slice = at
-		case format.RoleLink:
-			if err := b.link(id, here.slice); err != nil {
+		case view.RoleLink:
+			if err := b.link(r, here.slice); err != nil {
 				return err
 			}
-		case format.RoleEvent, format.RoleLog, format.RoleOther:
+		case view.RoleEvent, view.RoleLog, view.RoleOther:
 			if here.timed {
-				b.mark(id, here.time, here.slice)
+				b.mark(r, here.time, here.slice)
 			}
 		}
 		up = append(up[:depth], here)
@@ -280,21 +272,16 @@ func (b *timelineBuilder) hang(ctx context.Context) error {
 }
 
 // link notes a link of the span from.
-func (b *timelineBuilder) link(id uint32, from int32) error {
+func (b *timelineBuilder) link(r view.Row, from int32) error {
 	if from < 0 {
 		return nil
 	}
-	trace, _, err := b.v.File().Attribute(id, format.AttrLinkTraceID)
+	e, err := b.v.Entry(r)
 	if err != nil {
 		return err
 	}
-	span, _, err := b.v.File().Attribute(id, format.AttrLinkSpanID)
-	if err != nil {
-		return err
-	}
-	var to format.SpanRef
-	to.TraceID, _ = otel.ParseID[[16]byte](trace.Text())
-	to.SpanID, _ = otel.ParseID[[8]byte](span.Text())
+	l := otel.ReadLink(e)
+	to := format.SpanRef{TraceID: l.TraceID, SpanID: l.SpanID}
 	if to.IsValid() {
 		b.links = append(b.links, link{to, from, -1})
 	}
@@ -318,7 +305,7 @@ func (b *timelineBuilder) tree(ctx context.Context) error {
 		}
 	}
 	n := 0
-	err := b.v.Walk(0, func(id uint32, depth int, _ bool) error {
+	err := b.v.Walk(0, func(r view.Row, depth int, _ bool) error {
 		if n++; n%4096 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -327,12 +314,12 @@ func (b *timelineBuilder) tree(ctx context.Context) error {
 		if depth > 0 {
 			here.slice = up[depth-1].slice
 		}
-		switch b.v.Role(id) {
-		case format.RoleEvent, format.RoleLog:
-			b.mark(id, clock, here.slice)
+		switch b.v.Role(r) {
+		case view.RoleEvent, view.RoleLog:
+			b.mark(r, clock, here.slice)
 			clock += Step
-		case format.RoleOther:
-			here = level{b.slice(id, clock, 0, here.slice), true}
+		case view.RoleOther:
+			here = level{b.slice(r, clock, 0, here.slice), true}
 			clock += Step
 		}
 		up = append(up, here)
@@ -357,7 +344,7 @@ func (b *timelineBuilder) place() {
 		}
 	}
 	slices.SortFunc(b.Marks, func(x, y Mark) int {
-		return cmp.Or(cmp.Compare(x.Time, y.Time), cmp.Compare(b.turn(&x), b.turn(&y)), cmp.Compare(x.ID, y.ID))
+		return cmp.Or(cmp.Compare(x.Time, y.Time), cmp.Compare(b.turn(&x), b.turn(&y)), cmp.Compare(x.Row, y.Row))
 	})
 }
 
@@ -376,7 +363,7 @@ func (b *timelineBuilder) flows(ctx context.Context) error {
 	for rank, i := range b.order {
 		ranks[i] = int32(rank)
 	}
-	elsewhere := func(i int, s *lane.Interval) bool {
+	elsewhere := func(i int, s *view.Interval) bool {
 		return s.Parent >= 0 && (b.Slices[s.Parent].Group != s.Group || b.Lanes[s.Parent] != b.Lanes[i])
 	}
 	n := len(b.links)
@@ -400,16 +387,16 @@ func (b *timelineBuilder) flows(ctx context.Context) error {
 	}
 	if len(b.links) > 0 {
 		slices.SortFunc(b.links, func(x, y link) int { return cmp.Or(compareRefs(&x.to, &y.to), cmp.Compare(x.from, y.from)) })
-		for i, id := range b.IDs {
+		for i, r := range b.Rows {
 			if i%4096 == 0 && ctx.Err() != nil {
 				return ctx.Err()
 			}
-			ref := b.v.Ref(id)
+			ref := b.v.Ref(r)
 			at, found := slices.BinarySearchFunc(b.links, ref, func(l link, ref format.SpanRef) int { return compareRefs(&l.to, &ref) })
-			if !found {
+			if !found || b.links[at].found >= 0 {
 				continue
 			}
-			b.links[at].found = int32(i) // the last one of that id, as in the view
+			b.links[at].found = int32(i) // the first one of that id, as in the view
 		}
 		found := int32(-1)
 		for i := range b.links {

@@ -15,10 +15,11 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/telemetry"
+	"github.com/entrace-go/entrace/view"
 )
 
 // viewOf returns the view of a trace of these entries.
-func viewOf(t testing.TB, entries func(write func(e *format.TraceEntry) uint32)) *format.View {
+func viewOf(t testing.TB, entries func(write func(e *format.TraceEntry) uint32)) *view.View {
 	t.Helper()
 	var b bytes.Buffer
 	w, err := format.NewWriter(&b, format.V2, format.IET, nil)
@@ -44,7 +45,7 @@ func viewOf(t testing.TB, entries func(write func(e *format.TraceEntry) uint32))
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { f.Close() })
-	v, err := format.NewView(f)
+	v, err := view.New(t.Context(), []*format.File{f}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,15 +190,15 @@ func TestDetailedSame(t *testing.T) {
 			return nil
 		}
 		var same telemetry.Details
-		if err := tl.Details(m.ID, &same); err != nil {
+		if err := tl.Details(m.Row, &same); err != nil {
 			return err
 		}
 		if d.Name != same.Name || len(d.Args) != len(same.Args) {
-			t.Errorf("entry %d is %v, want %v", m.ID, d, same)
+			t.Errorf("entry %d is %v, want %v", m.Row, d, same)
 		}
 		for i, a := range d.Args {
 			if b := same.Args[i]; a.Name != b.Name || !a.Value.Equal(b.Value) {
-				t.Errorf("entry %d has %v, want %v", m.ID, a, b)
+				t.Errorf("entry %d has %v, want %v", m.Row, a, b)
 			}
 		}
 		return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/view"
 )
 
 // plainLines returns what a service leaves: lines of 512 spans with a few attributes.
@@ -196,7 +197,7 @@ func BenchmarkEncode(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer f.Close()
-	v, err := format.NewView(f)
+	v, err := view.New(t.Context(), []*format.File{f}, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

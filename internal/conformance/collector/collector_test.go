@@ -19,6 +19,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
 )
 
 var update = flag.Bool("update", false, "write the fixtures in convert/otlp/testdata again")
@@ -103,7 +104,7 @@ func encode(t testing.TB, name string, o *otlp.EncodeOptions) []byte {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	v, err := format.NewView(f)
+	v, err := view.New(t.Context(), []*format.File{f}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,4 @@
-// Package lane puts intervals onto lanes so that those on one lane nest strictly:
-// of any two one contains the other, or they do not overlap. That is what formats
-// want that have no parents, and viewers that draw them.
-package lane
+package view
 
 import (
 	"cmp"
@@ -19,10 +16,10 @@ type Interval struct {
 	Group int32
 }
 
-// Order returns the indices of intervals in the order in which Assign takes them,
+// LaneOrder returns the indices of intervals in the order in which Lanes takes them,
 // that of their beginnings: of those that begin together the longer one first,
 // which contains the other, then parents before children, then as they come.
-func Order(intervals []Interval) []int32 {
+func LaneOrder(intervals []Interval) []int32 {
 	order := make([]int32, len(intervals))
 	depths := make([]int32, len(intervals))
 	for i := range order {
@@ -54,13 +51,17 @@ func Order(intervals []Interval) []int32 {
 	return order
 }
 
-// Assign returns the lane of each interval, and the order in which it took them.
+// Lanes puts intervals onto lanes so that those on one lane nest strictly: of any two one
+// contains the other, or they do not overlap. That is what formats want that have no parents,
+// and viewers that draw them. It returns the lane of each interval, and the order in which it
+// took them.
+//
 // Lanes are numbered from 0 on within their group. An interval goes to its
 // parent's lane if it nests there, else to the lowest one of its group where
 // nothing is open, so that no lane has parts of strangers in each other. It takes
 // n log n steps.
-func Assign(intervals []Interval) (lanes, order []int32) {
-	order = Order(intervals)
+func Lanes(intervals []Interval) (lanes, order []int32) {
+	order = LaneOrder(intervals)
 	lanes = make([]int32, len(intervals))
 	for i := range lanes {
 		lanes[i] = -1

@@ -1,8 +1,8 @@
-package lane
+package view
 
 import "math"
 
-// Outers returns, for intervals on the lanes that [Assign] gave them, the index
+// Outers returns, for intervals on the lanes that [Lanes] gave them, the index
 // of the one that each is directly in there, -1 for none. An interval without
 // extent at the very end of another is in it only if that is its parent.
 func Outers(intervals []Interval, lanes, order []int32) []int32 {
@@ -26,7 +26,7 @@ func Outers(intervals []Interval, lanes, order []int32) []int32 {
 }
 
 // SelfTimes returns how long each interval is without what is directly in it on
-// its lane. Lanes and order are those that [Assign] returned.
+// its lane. Lanes and order are those that [Lanes] returned.
 func SelfTimes(intervals []Interval, lanes, order []int32) []int64 {
 	outers := Outers(intervals, lanes, order)
 	self := make([]int64, len(intervals))

@@ -1,0 +1,419 @@
+package convert
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/inside"
+	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/view"
+)
+
+// DefaultMaxTemp is how many bytes [Open] writes to temporary files at most, unless
+// [OpenOptions].MaxTemp says otherwise.
+const DefaultMaxTemp = 8 << 30
+
+var (
+	// ErrNoTrace says that a folder has no trace in it.
+	ErrNoTrace = errors.New("there is no trace in the folder")
+	// ErrTempFull says that a file takes more than OpenOptions.MaxTemp once it is decoded.
+	ErrTempFull = errors.New("decoded, it takes more room than is allowed for temporary files")
+)
+
+// OpenOptions change how [Open] works.
+type OpenOptions struct {
+	// From is the format of the files, as [Format].Name or [format.StorageFormat.String] has
+	// it. By default each says itself what it is.
+	From string
+	// Stdin is what is read for the name "-". The default is os.Stdin.
+	Stdin io.Reader
+	// TempDir is the folder for temporary files. The default is os.TempDir().
+	TempDir string
+	// MaxTemp is how many bytes they have at most. The default is DefaultMaxTemp.
+	MaxTemp int64
+	// Clock is what is to be added to the times of a service, or of a file by its name or
+	// the last element of it, whose clock was wrong.
+	Clock map[string]time.Duration
+	// Progress, if set, is called now and then while a file is decoded, with how many bytes
+	// of how many are done; total is 0 if it is not known.
+	Progress func(done, total int64)
+	// Opened, if set, is called for each file before the view is built.
+	Opened func(f *format.File)
+	// Workers is as in [view.Options].
+	Workers int
+}
+
+// A Trace is one or several files as one view. It is safe for concurrent use.
+type Trace struct {
+	view   *view.View
+	files  []*format.File
+	names  []string  // that were asked for, of each file
+	damage []error   // what is wrong with a file of another format, by file
+	kinds  []*Format // of the files, nil: one of ENTRACE's own
+	inputs []os.FileInfo
+}
+
+// Open opens files and folders and makes one view of all of them:
+//
+//   - ET, IET and IETPrefix, of both versions, whole or cut, growing, or with the journal of a
+//     writer that died;
+//   - files of the other formats, and files that gzip or zstd has compressed. What they hold is
+//     written to a temporary file first, which has no name;
+//   - folders. That means every file in it whose first bytes are those of a trace, in the order
+//     of their names, without the folders in it. An x.et hides its x.iet.
+//
+// Spans hang below their callers across files; see package view. Files that followed each other
+// are named in that order, as they are in a folder. A nil o means defaults. The caller must
+// close the Trace.
+func Open(ctx context.Context, names []string, o *OpenOptions) (*Trace, error) {
+	if o == nil {
+		o = &OpenOptions{}
+	}
+	op := opener{ctx: ctx, options: *o, left: o.MaxTemp, trace: new(Trace)}
+	if op.left <= 0 {
+		op.left = DefaultMaxTemp
+	}
+	if op.options.Stdin == nil {
+		op.options.Stdin = os.Stdin
+	}
+	err := op.all(names)
+	if err == nil {
+		t := op.trace
+		vo := &view.Options{Workers: o.Workers}
+		if len(o.Clock) > 0 {
+			vo.Clock = t.clock(o.Clock)
+		}
+		t.view, err = view.New(ctx, t.files, vo)
+	}
+	if err != nil {
+		return nil, errors.Join(err, op.trace.Close())
+	}
+	return op.trace, nil
+}
+
+// clock returns the Clock of a view.
+func (t *Trace) clock(by map[string]time.Duration) func(f *format.File, service string) time.Duration {
+	ofFile := make(map[*format.File]time.Duration)
+	for i, f := range t.files {
+		for _, name := range []string{filepath.Base(t.names[i]), t.names[i], f.Name()} {
+			if d, ok := by[name]; ok {
+				ofFile[f] = d
+			}
+		}
+	}
+	return func(f *format.File, service string) time.Duration {
+		d := ofFile[f]
+		if service != "" {
+			d += by[service]
+		}
+		return d
+	}
+}
+
+// View returns the view of the files as they were opened.
+func (t *Trace) View() *view.View { return t.view }
+
+// Name returns the name by which a file of the view was found.
+func (t *Trace) Name(file int) string { return t.names[file] }
+
+// Format returns the format of others that a file of the view is of, nil if it is one of
+// ENTRACE's own.
+func (t *Trace) Format(file int) *Format { return t.kinds[file] }
+
+// Damage returns what is wrong with the files, nil if nothing is. What comes before it in a
+// file is part of the view. That a file which a process writes ends within an entry is nothing
+// wrong.
+func (t *Trace) Damage() error {
+	var errs []error
+	for i := range t.files {
+		err := errors.Join(t.damage[i], t.view.Damage(i))
+		if err == nil || errors.Is(err, format.ErrTruncated) && osfile.Locked(t.files[i].Name()) {
+			continue
+		}
+		if len(t.files) > 1 {
+			err = fmt.Errorf("%s: %w", t.names[i], err)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// Close closes the files. The view is of no use any more.
+func (t *Trace) Close() error {
+	var errs []error
+	for _, f := range t.files {
+		errs = append(errs, f.Close())
+	}
+	t.files = nil
+	return errors.Join(errs...)
+}
+
+// checkOutput finds out early what would make writing to out fail.
+func (t *Trace) checkOutput(out string, replace bool) error {
+	for _, fi := range t.inputs {
+		if err := checkOutput(fi, out, replace); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// An opener opens the files of a Trace.
+type opener struct {
+	ctx     context.Context //nolint:containedctx // of the one call that it lives for
+	options OpenOptions
+	left    int64 // of the room for temporary files
+	trace   *Trace
+}
+
+func (o *opener) all(names []string) error {
+	for _, name := range names {
+		fi, err := os.Stat(name)
+		switch {
+		case name == "-":
+			err = o.foreign(o.options.Stdin, "standard input", "", 0)
+		case err == nil && fi.IsDir():
+			err = o.folder(name)
+		default:
+			err = o.file(name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// folder opens the traces in a folder.
+func (o *opener) folder(dir string) error {
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	var found []string
+	for _, e := range list {
+		if !e.Type().IsRegular() || strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		name := filepath.Join(dir, e.Name())
+		if head, err := beginning(name, format.MagicSize); err == nil {
+			if _, _, err := format.ParseMagic(head); err == nil {
+				found = append(found, name)
+			}
+		}
+	}
+	all := slices.Clone(found)
+	found = slices.DeleteFunc(found, func(name string) bool {
+		base, isIET := strings.CutSuffix(name, ".iet")
+		return isIET && slices.Contains(all, base+".et")
+	})
+	if len(found) == 0 {
+		return fmt.Errorf("%s: %w", dir, ErrNoTrace)
+	}
+	for _, name := range found {
+		if err := o.native(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func beginning(name string, n int) ([]byte, error) {
+	f, err := openForeign(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	head := make([]byte, n)
+	n, err = io.ReadFull(f, head)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, err
+	}
+	return head[:n], nil
+}
+
+// file opens the file name, whatever it is.
+func (o *opener) file(name string) error {
+	if _, err := os.Lstat(name); err != nil {
+		return o.native(name) // format.Find may find what is left of it
+	}
+	head, err := beginning(name, SniffSize)
+	if err != nil {
+		return err
+	}
+	_, _, err = format.ParseMagic(head)
+	if o.options.From == "" && err == nil || isNative(o.options.From) || o.options.From == "" && !isCompressed(head) && FormatOf(head, name) == nil {
+		return o.native(name)
+	}
+	src, err := openForeign(name)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	fi, err := src.Stat()
+	if err != nil {
+		return err
+	}
+	o.trace.inputs = append(o.trace.inputs, fi)
+	return o.foreign(src, name, name, fi.Size())
+}
+
+func isNative(name string) bool {
+	_, err := format.ParseStorageFormat(name)
+	return err == nil
+}
+
+// native opens a trace of ENTRACE's own formats.
+func (o *opener) native(name string) error {
+	f, err := format.Open(name, nil)
+	if err != nil {
+		if f, err = o.lenient(name, err); err != nil {
+			return err
+		}
+	}
+	if fi, err := os.Stat(f.Name()); err == nil {
+		o.trace.inputs = append(o.trace.inputs, fi)
+	}
+	o.add(f, name, nil, nil)
+	return nil
+}
+
+// lenient opens a trace of which only the beginning is whole.
+func (o *opener) lenient(name string, err error) (*format.File, error) {
+	var corrupt *format.CorruptError
+	if !errors.As(err, &corrupt) {
+		return nil, err
+	}
+	f, lerr := format.Open(name, &format.OpenOptions{Lenient: true})
+	if lerr != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+func (o *opener) add(f *format.File, name string, kind *Format, damage error) {
+	t := o.trace
+	t.files, t.names = append(t.files, f), append(t.names, name)
+	t.kinds, t.damage = append(t.kinds, kind), append(t.damage, damage)
+	if o.options.Opened != nil {
+		o.options.Opened(f)
+	}
+}
+
+var (
+	magicGzip = []byte{0x1f, 0x8b}
+	magicZstd = []byte{0x28, 0xb5, 0x2f, 0xfd}
+)
+
+func isCompressed(head []byte) bool {
+	return bytes.HasPrefix(head, magicGzip) || bytes.HasPrefix(head, magicZstd)
+}
+
+// foreign opens what r holds, which has that name, by way of a temporary file.
+func (o *opener) foreign(r io.Reader, title, name string, size int64) error {
+	if o.options.Progress != nil {
+		if f, ok := r.(*os.File); ok {
+			r = counted(f, size, o.options.Progress)
+		}
+	}
+	var head []byte
+	var err error
+	if at, ok := r.(io.ReaderAt); ok && size > 0 {
+		head = make([]byte, min(SniffSize, size))
+		if _, err := at.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+	} else {
+		b := bufio.NewReaderSize(r, 64<<10)
+		if head, err = b.Peek(SniffSize); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		r = b
+	}
+	if isCompressed(head) {
+		plain, err := decompressed(r, head)
+		if err != nil {
+			return fmt.Errorf("%s: %w", title, err)
+		}
+		defer plain.Close()
+		b := bufio.NewReaderSize(plain, 64<<10)
+		if head, err = b.Peek(SniffSize); err != nil && !errors.Is(err, io.EOF) {
+			return fmt.Errorf("%s: %w", title, err)
+		}
+		r = b
+		name = strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, ".gz"), ".zst"), ".zstd")
+	}
+	return o.decode(r, head, title, name)
+}
+
+// decompressed returns what is compressed in r, which begins with head.
+func decompressed(r io.Reader, head []byte) (io.ReadCloser, error) {
+	if bytes.HasPrefix(head, magicGzip) {
+		return gzip.NewReader(r)
+	}
+	d, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(128<<20))
+	if err != nil {
+		return nil, err
+	}
+	return d.IOReadCloser(), nil
+}
+
+// decode writes what r holds, which begins with head, to a temporary trace and opens that.
+func (o *opener) decode(r io.Reader, head []byte, title, name string) error {
+	var f *Format
+	if from := o.options.From; from != "" && !isNative(from) {
+		if f = FormatNamed(from); f == nil || f.Decode == nil {
+			return fmt.Errorf("%q is no format that is read", from)
+		}
+	} else if _, _, err := format.ParseMagic(head); err != nil && from == "" {
+		f = FormatOf(head, name)
+	}
+	tmp, err := osfile.CreateSpool(o.options.TempDir)
+	if err != nil {
+		return err
+	}
+	w := &limited{w: tmp, left: &o.left}
+	var damage error
+	if f == nil {
+		if err = Stream(o.ctx, w, r, Options{Format: format.IET}); errors.Is(err, format.ErrTruncated) {
+			damage, err = err, nil
+		}
+	} else {
+		damage, err = StreamFrom(o.ctx, w, r, f.Decode, Options{Format: format.IET})
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", title, errors.Join(err, tmp.Close()))
+	}
+	opened, err := inside.OpenFile(tmp.File, title)
+	if err != nil {
+		return fmt.Errorf("%s: %w", title, errors.Join(err, tmp.Close()))
+	}
+	o.add(opened.(*format.File), title, f, damage)
+	return nil
+}
+
+// limited is a writer with so much room left.
+type limited struct {
+	w    io.Writer
+	left *int64
+}
+
+func (l *limited) Write(p []byte) (int, error) {
+	if *l.left -= int64(len(p)); *l.left < 0 {
+		return 0, ErrTempFull
+	}
+	return l.w.Write(p)
+}

@@ -1,0 +1,95 @@
+package telemetry
+
+import (
+	"slices"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/view"
+)
+
+// A Source reads the spans and log records of a trace from its view.
+//
+// A Source is not safe for concurrent use.
+type Source struct {
+	V *view.View
+
+	resources map[view.Row]*otel.Resource
+}
+
+// NewSource returns a source of v.
+func NewSource(v *view.View) *Source {
+	return &Source{V: v, resources: make(map[view.Row]*otel.Resource)}
+}
+
+// ReadSpan reads the span at row r without its links and events.
+func ReadSpan(v *view.View, r view.Row) (*otel.Span, error) {
+	e, err := v.Entry(r)
+	if err != nil {
+		return nil, err
+	}
+	var up format.SpanRef
+	if parent := view.Row(e.Parent); v.Role(parent) == view.RoleSpan {
+		up = v.Ref(parent)
+	}
+	s := otel.ReadSpan(e, up)
+	s.ID = uint32(r)
+	return s, nil
+}
+
+// Span reads the span at row r with its links and events, which come in the order in which
+// they were written.
+func (s *Source) Span(r view.Row) (*otel.Span, error) {
+	span, err := ReadSpan(s.V, r)
+	if err != nil {
+		return nil, err
+	}
+	kids := s.V.Children(r)
+	slices.Sort(kids)
+	for _, kid := range kids {
+		role := s.V.Role(kid)
+		if role != view.RoleLink && role != view.RoleEvent {
+			continue
+		}
+		e, err := s.V.Entry(kid)
+		if err != nil {
+			return nil, err
+		}
+		if role == view.RoleLink {
+			span.Links = append(span.Links, otel.ReadLink(e))
+			continue
+		}
+		ev := otel.ReadEvent(e)
+		ev.ID = uint32(kid)
+		span.Events = append(span.Events, ev)
+	}
+	return span, nil
+}
+
+// Log reads the log record at row r.
+func (s *Source) Log(r view.Row) (*otel.Log, error) {
+	e, err := s.V.Entry(r)
+	if err != nil {
+		return nil, err
+	}
+	l := otel.ReadLog(e)
+	l.ID = uint32(r)
+	return l, nil
+}
+
+// Resource reads the resource at row r; 0 is one that is empty.
+func (s *Source) Resource(r view.Row) (*otel.Resource, error) {
+	if known, ok := s.resources[r]; ok {
+		return known, nil
+	}
+	resource := new(otel.Resource)
+	if r != 0 {
+		e, err := s.V.Entry(r)
+		if err != nil {
+			return nil, err
+		}
+		resource = otel.ReadResource(e)
+	}
+	s.resources[r] = resource
+	return resource, nil
+}
