@@ -3,6 +3,7 @@ package format
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 	"strconv"
 	"unsafe"
 
@@ -299,6 +300,7 @@ func (d *decoder) traceEntry(e *TraceEntry) {
 	e.Attributes = e.Attributes[:0]
 	if !d.version.hasAttrColumns() {
 		n := d.count("attributes", 3)
+		e.Attributes = slices.Grow(e.Attributes, n)
 		for i := range n {
 			d.index = i
 			e.Attributes = append(e.Attributes, Attribute{Name: d.String("attributes")})
@@ -311,6 +313,7 @@ func (d *decoder) traceEntry(e *TraceEntry) {
 		return
 	}
 	n := d.count("attr_names", 1)
+	e.Attributes = slices.Grow(e.Attributes, n)
 	for i := range n {
 		d.index = i
 		e.Attributes = append(e.Attributes, Attribute{Name: d.String("attr_names")})

@@ -19,6 +19,14 @@ func (e entries) Grow(limit uint32) error {
 	return e.f.grow(int(limit))
 }
 
+func (e entries) Read(buf []byte, id uint32, entry any) ([]byte, error) {
+	buf, err := e.f.AppendRaw(buf[:0], id)
+	if err == nil {
+		err = e.f.decode(buf, id, entry.(*TraceEntry))
+	}
+	return buf, err
+}
+
 func (e entries) View(off, n int64, fn func(b []byte)) error { return e.f.view(off, n, fn) }
 
 // grow takes in the entries that were written to the file since it was opened or grew last,

@@ -58,7 +58,7 @@ const (
 // UserAttributes returns the attributes of the application alone, under the names that it gave
 // them, without those that describe the entry.
 func (e *TraceEntry) UserAttributes() []Attribute {
-	var own []Attribute
+	own := make([]Attribute, 0, len(e.Attributes))
 	for i := range e.Attributes {
 		if name, ok := UserName(e.Attributes[i].Name); ok {
 			own = append(own, Attribute{name, e.Attributes[i].Value})

@@ -504,3 +504,14 @@ func (b *builder) view() *View {
 	b.latest = v
 	return v
 }
+
+// canGrow reports whether there can be more entries later.
+func (f *growingFile) canGrow() bool { return f.file.Format() != format.ET }
+
+// forget lets go of what only serves to take in more entries.
+func (b *builder) forget() {
+	b.parsers, b.numbers, b.metaOf, b.messageOf, b.shapeOf, b.traceAt = nil, nil, nil, nil, nil, nil
+	for _, f := range b.files {
+		f.folded, f.before = nil, nil
+	}
+}

@@ -14,26 +14,35 @@ import (
 // Entry returns the entry of row r as it is in the view. The caller owns it. Its parent is a
 // row. Of a span it has the later values of its end and the trace id, and the parent's span
 // id only if the parent is not there. Of a log record it has the ids of its span.
-func (v *View) Entry(r Row) (*format.TraceEntry, error) {
-	e, err := v.files[v.fileOf(r)].file.Entry(v.id(r))
-	if err != nil {
-		return nil, err
-	}
-	return v.entry(r, e)
+func (v *View) Entry(r Row) (*format.TraceEntry, error) { return v.NewReader().Entry(r) }
+
+// A Reader reads entries as [View.Entry] does, and uses its memory again. It is not safe for
+// concurrent use.
+type Reader struct {
+	v          *View
+	raw, later []byte
+	entry, end format.TraceEntry
 }
 
-// entry makes of the entry e of row r, as it is stored, what it is in the view.
-func (v *View) entry(r Row, e *format.TraceEntry) (*format.TraceEntry, error) {
+// NewReader returns a Reader of v.
+func (v *View) NewReader() *Reader { return &Reader{v: v} }
+
+// Entry returns the entry of row r, which is valid until the next call.
+func (rd *Reader) Entry(r Row) (*format.TraceEntry, error) {
+	v, e := rd.v, &rd.entry
+	var err error
+	if rd.raw, err = v.files[v.fileOf(r)].entries.Read(rd.raw, v.id(r), e); err != nil {
+		return nil, err
+	}
 	from := r
 	if last, ok := v.last[r]; ok && v.end(last) != 0 {
 		from = last
 	}
 	if id := v.end(from); id != 0 {
-		end, err := v.files[v.fileOf(from)].file.Entry(id)
-		if err != nil {
+		if rd.later, err = v.files[v.fileOf(from)].entries.Read(rd.later, id, &rd.end); err != nil {
 			return nil, err
 		}
-		fold(e, end)
+		fold(e, &rd.end)
 	}
 	parent := v.parent(r)
 	e.Parent = uint32(parent)
@@ -122,42 +131,78 @@ func fold(e, end *format.TraceEntry) {
 
 // foldAttributes puts the attributes of end in place of those of the same names.
 func foldAttributes(e, end *format.TraceEntry) {
-	later := make(map[string]bool, len(end.Attributes))
-	for _, a := range end.Attributes {
-		later[a.Name] = true
-	}
 	// The marks are of the attributes beside them: one that has another value
 	// now has other marks, too.
-	marks := make(map[string]format.Value)
+	var marks []format.Attribute
 	for _, mark := range marksOfNames {
-		old, _ := e.Attribute(mark)
-		now, _ := end.Attribute(mark)
-		names := slices.DeleteFunc(markedNames(old), func(s string) bool { return later[s] })
-		if names = append(names, markedNames(now)...); len(names) > 0 {
-			marks[mark] = format.StringValue(string(jsontext.AppendStrings(nil, names)))
-		}
-	}
-	at := make(map[string]int, len(e.Attributes))
-	for i, a := range slices.Backward(e.Attributes) {
-		at[a.Name] = i // the first of its name
-	}
-	for _, a := range end.Attributes {
-		switch a.Name {
-		case format.AttrJSON, format.AttrAnyValue, format.AttrDurations, format.AttrSpanID:
+		old, has := e.Attribute(mark)
+		now, hasNow := end.Attribute(mark)
+		if !has && !hasNow {
 			continue
 		}
-		if i, ok := at[a.Name]; ok {
+		names := markedNames(old)
+		if len(names) > 0 {
+			later := make(map[string]bool, len(end.Attributes))
+			for i := range end.Attributes {
+				later[end.Attributes[i].Name] = true
+			}
+			names = slices.DeleteFunc(names, func(s string) bool { return later[s] })
+		}
+		if names = append(names, markedNames(now)...); len(names) > 0 {
+			marks = append(marks, format.Attribute{Name: mark, Value: format.StringValue(string(jsontext.AppendStrings(nil, names)))})
+		}
+	}
+	first := firstOf(e.Attributes, len(end.Attributes))
+	e.Attributes = slices.Grow(e.Attributes, len(end.Attributes)+len(marks))
+	for _, a := range end.Attributes {
+		if a.Name == format.AttrSpanID || slices.Contains(marksOfNames, a.Name) {
+			continue
+		}
+		if i := first.of(e.Attributes, a.Name); i >= 0 {
 			e.Attributes[i].Value = a.Value
 		} else {
-			at[a.Name] = len(e.Attributes)
+			first.add(a.Name, len(e.Attributes))
 			e.Attributes = append(e.Attributes, a)
 		}
 	}
 	e.Attributes = slices.DeleteFunc(e.Attributes, func(a format.Attribute) bool { return slices.Contains(marksOfNames, a.Name) })
-	for _, mark := range marksOfNames {
-		if m, ok := marks[mark]; ok {
-			e.Attributes = append(e.Attributes, format.Attribute{Name: mark, Value: m})
+	e.Attributes = append(e.Attributes, marks...)
+}
+
+// firsts finds the first attribute of each name. It is nil if there are so few that looking at
+// all of them is fastest.
+type firsts map[string]int
+
+func firstOf(list []format.Attribute, more int) firsts {
+	if len(list) < 16 || more < 2 {
+		return nil
+	}
+	f := make(firsts, len(list)+more)
+	for i, a := range slices.Backward(list) {
+		f[a.Name] = i
+	}
+	return f
+}
+
+// of returns the index of the first attribute of that name, -1 if there is none.
+func (f firsts) of(list []format.Attribute, name string) int {
+	if f != nil {
+		if i, ok := f[name]; ok {
+			return i
 		}
+		return -1
+	}
+	for i := range list {
+		if list[i].Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+func (f firsts) add(name string, i int) {
+	if f != nil {
+		f[name] = i
 	}
 }
 

@@ -110,7 +110,11 @@ func (b *builder) extend(ctx context.Context) (*View, error) {
 	if err := b.hang(was); err != nil {
 		return nil, err
 	}
-	return b.view(), nil
+	v := b.view()
+	if !slices.ContainsFunc(b.files, (*growingFile).canGrow) {
+		b.forget()
+	}
+	return v, nil
 }
 
 // Len returns the number of rows.

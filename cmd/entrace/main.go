@@ -32,6 +32,11 @@ const (
 )
 
 func main() {
+	if os.Getenv("GOGC") == "" {
+		// What is large has no pointers in it: to look through memory costs little, so that
+		// it can be done often, and there is less of it.
+		debug.SetGCPercent(10)
+	}
 	// A broken pipe is an error like others, so that temporary files go.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)

@@ -37,44 +37,53 @@ type alike struct {
 // fewSiblings is how many of the children of an entry are compared.
 const fewSiblings = 200
 
-// siblings compares the children of an entry. Each role counts by itself.
+// siblings compares the children of a row. Each role counts by itself.
 func (p *printer) siblings(parent view.Row) (alike, error) {
 	type seen struct {
-		values map[string]string
-		same   map[string]bool
-		n      int
+		first []format.Attribute
+		other []bool // which of them are not the same in all
 	}
-	roles := make(map[view.Role]*seen)
-	for _, r := range p.v.FirstChildren(parent, fewSiblings) {
-		e, err := p.v.Entry(r)
+	kids := p.v.FirstChildren(parent, fewSiblings)
+	var counts [view.RoleRecorder + 1]int
+	for _, r := range kids {
+		counts[p.v.Role(r)]++
+	}
+	var roles [view.RoleRecorder + 1]*seen
+	for _, r := range kids {
+		role := p.v.Role(r)
+		if counts[role] < 2 {
+			continue // there is nothing to compare it with
+		}
+		if roles[role] == nil {
+			e, err := p.v.Entry(r) // which stays
+			if err != nil {
+				return alike{}, err
+			}
+			roles[role] = &seen{first: e.UserAttributes(), other: make([]bool, len(e.Attributes))}
+			continue
+		}
+		e, err := p.other.Entry(r)
 		if err != nil {
 			return alike{}, err
 		}
-		s := roles[p.v.Role(r)]
-		if s == nil {
-			s = &seen{values: make(map[string]string), same: make(map[string]bool)}
-			roles[p.v.Role(r)] = s
-		}
-		s.n++
-		there := make(map[string]bool)
-		for _, a := range e.UserAttributes() {
-			v := a.Value.String()
-			if old, ok := s.values[a.Name]; !ok {
-				s.values[a.Name], s.same[a.Name] = v, s.n == 1
-			} else if old != v {
-				s.same[a.Name] = false
-			}
-			there[a.Name] = true
-		}
-		for name := range s.same {
-			s.same[name] = s.same[name] && there[name]
+		list := e.UserAttributes()
+		s := roles[role]
+		for i, a := range s.first {
+			s.other[i] = s.other[i] || !slices.ContainsFunc(list, func(b format.Attribute) bool { return a.Name == b.Name && a.Value.Equal(b.Value) })
 		}
 	}
 	out := alike{parent: parent, known: true, roles: make(map[view.Role]map[string]bool)}
 	for role, s := range roles {
-		if s.n > 1 {
-			out.roles[role] = s.same
+		if s == nil {
+			continue
 		}
+		same := make(map[string]bool)
+		for i, a := range s.first {
+			if !s.other[i] {
+				same[a.Name] = true
+			}
+		}
+		out.roles[view.Role(role)] = same
 	}
 	return out, nil
 }

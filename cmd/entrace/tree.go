@@ -2,14 +2,17 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -86,7 +89,7 @@ func (a *app) tree(ctx context.Context, names []string, o treeOptions) error {
 	defer t.Close()
 	v := t.View()
 	w := bufio.NewWriterSize(a.out, 64<<10)
-	p := printer{app: a, title: title(t), v: v, w: w, bare: o.bare, width: terminalWidth(a.out), time: o.time}
+	p := printer{app: a, title: title(t), v: v, bare: o.bare, width: terminalWidth(a.out), time: o.time}
 	if a.width > 0 {
 		p.width = a.width
 	}
@@ -101,22 +104,114 @@ func (a *app) tree(ctx context.Context, names []string, o treeOptions) error {
 		_, err = fmt.Fprintln(w, p.summary())
 		err = errors.Join(err, w.Flush()) // there is more to do before the next line
 	}
-	top := p.top()
-	for i, kid := range top {
-		if err != nil {
-			break
-		}
-		err = v.Walk(kid, func(r view.Row, depth int, last bool) error {
-			if depth++; r%1024 == 0 && ctx.Err() != nil {
-				return ctx.Err()
-			}
-			if o.depth > 0 && depth > o.depth {
-				return view.SkipChildren
-			}
-			return p.entry(r, depth, last && (depth > 1 || i == len(top)-1))
-		})
+	if err == nil {
+		err = p.all(ctx, w, o.depth)
 	}
 	return errors.Join(err, w.Flush(), t.Damage())
+}
+
+// A treeLine is a row to print, and where it is in the tree.
+type treeLine struct {
+	row   view.Row
+	depth int
+	last  bool
+}
+
+// linesAtOnce is how many rows make a batch.
+const linesAtOnce = 512
+
+// A treeBatch is rows that are printed one after the other.
+type treeBatch struct {
+	rows  []treeLine
+	lines [maxIndent + 1]bool // as they are before the first
+	out   bytes.Buffer
+	err   error
+	done  chan struct{}
+}
+
+// all prints everything below the root, on all cores, to a depth if that is not 0.
+func (p *printer) all(ctx context.Context, w io.Writer, most int) error {
+	jobs := make(chan *treeBatch)
+	var wait sync.WaitGroup
+	defer wait.Wait()
+	defer close(jobs)
+	workers := min(runtime.GOMAXPROCS(0), 8)
+	for range workers {
+		own := *p
+		own.read, own.other = p.v.NewReader(), p.v.NewReader()
+		wait.Go(func() {
+			for b := range jobs {
+				own.batch(b)
+			}
+		})
+	}
+	var ahead, free []*treeBatch
+	finish := func(n int) error {
+		for len(ahead) > n {
+			b := ahead[0]
+			ahead = ahead[1:]
+			<-b.done
+			if _, err := w.Write(b.out.Bytes()); err != nil || b.err != nil {
+				return errors.Join(err, b.err)
+			}
+			free = append(free, b)
+		}
+		return nil
+	}
+	now := new(treeBatch)
+	dispatch := func() error {
+		now.done = make(chan struct{})
+		jobs <- now
+		ahead = append(ahead, now)
+		if err := finish(2 * workers); err != nil {
+			return err
+		}
+		now = new(treeBatch)
+		if n := len(free); n > 0 {
+			now, free = free[n-1], free[:n-1]
+			now.rows = now.rows[:0]
+		}
+		now.lines = p.lines
+		return nil
+	}
+	top := p.top()
+	for i, kid := range top {
+		err := p.v.Walk(kid, func(r view.Row, depth int, last bool) error {
+			if depth++; most > 0 && depth > most {
+				return view.SkipChildren
+			}
+			last = last && (depth > 1 || i == len(top)-1)
+			if now.rows = append(now.rows, treeLine{r, depth, last}); depth <= maxIndent {
+				p.lines[depth] = !last
+			}
+			if len(now.rows) < linesAtOnce {
+				return nil
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			return dispatch()
+		})
+		if err != nil {
+			return errors.Join(err, finish(0))
+		}
+	}
+	if err := dispatch(); err != nil {
+		return err
+	}
+	return finish(0)
+}
+
+// batch prints a batch into its buffer.
+func (p *printer) batch(b *treeBatch) {
+	defer close(b.done)
+	b.out.Reset()
+	p.lines, p.w, b.err = b.lines, &b.out, nil
+	for _, l := range b.rows {
+		if b.err = p.entry(l.row, l.depth, l.last); b.err != nil {
+			return
+		}
+	}
 }
 
 // title is what a trace is called: its file, or how many there are.
@@ -139,7 +234,7 @@ type printer struct {
 	end   ending
 	state string
 	v     *view.View
-	w     *bufio.Writer
+	w     io.Writer
 	bare  bool
 	width int                 // of the terminal in columns, 0 for none
 	lines [maxIndent + 1]bool // whether a level goes on below
@@ -147,6 +242,8 @@ type printer struct {
 	first time.Time // of all entries
 
 	alike [maxIndent + 2]alike // by depth
+	read  *view.Reader         // of the row that is printed
+	other *view.Reader         // of those that it is compared with
 }
 
 // top returns the children of the root that are shown: those of the application, then what
@@ -166,7 +263,7 @@ func (p *printer) top() []view.Row {
 }
 
 func (p *printer) entry(r view.Row, depth int, last bool) error {
-	e, err := p.v.Entry(r)
+	e, err := p.read.Entry(r)
 	if err != nil {
 		return err
 	}

@@ -44,6 +44,9 @@ type Entries interface {
 	// View calls fn with n bytes at off of the file. fn must not keep them, and call
 	// nothing of the file.
 	View(off, n int64, fn func(b []byte)) error
+	// Read reads entry id into a *format.TraceEntry, whose texts alias buf. It returns buf,
+	// which may have grown.
+	Read(buf []byte, id uint32, entry any) ([]byte, error)
 	// Grow looks for entries that were added to the file, at most up to one of that id.
 	Grow(limit uint32) error
 }
