@@ -3,6 +3,7 @@ package parquet
 import (
 	"context"
 	"io"
+	"sync"
 	"unicode/utf8"
 	"unsafe"
 
@@ -35,31 +36,102 @@ func Encode(ctx context.Context, w io.Writer, v *view.View, _ *EncodeOptions) er
 		pq.DictionaryMaxBytes(dictBytes), pq.CreatedBy("entrace", "", ""),
 		pq.SkipPageBounds("message"), pq.SkipPageBounds("attribute_rest"),
 		pq.KeyValueMetadata("entrace.table", "1"))
-	e := encoder{v: v, out: out, ids: view.NewSpanIDs(v), one: len(v.Files()) == 1}
-	if err := v.Stored(ctx, e.entry); err != nil {
-		return err
+	e := encoder{
+		v: v, out: out, read: v.NewReader(), ids: view.NewSpanIDs(v), one: len(v.Files()) == 1,
+		batch: new(batch), full: make(chan *batch), free: make(chan *batch, 1),
 	}
-	if err := e.flush(); err != nil {
+	e.free <- new(batch)
+	wait := e.write()
+	defer wait()
+	err := v.Stored(ctx, e.entry)
+	if err == nil {
+		err = e.flush()
+	}
+	if werr := wait(); werr != nil {
+		return werr
+	}
+	if err != nil {
 		return err
 	}
 	return out.Close()
 }
 
-// An encoder makes columns of entries.
-type encoder struct {
-	v   *view.View
-	out *pq.GenericWriter[any]
+// write begins to write what flush hands on. The function that it returns waits for the end
+// of that, and panics if the writer that was given to Encode did.
+func (e *encoder) write() (wait func() error) {
+	var err error
+	var failed any
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			if failed = recover(); failed != nil {
+				for b := range e.full { // nobody must wait for it
+					e.free <- b
+				}
+			}
+		}()
+		err = writeBatches(e.out, e.full, e.free)
+	}()
+	end := sync.OnceFunc(func() { close(e.full) })
+	return func() error {
+		end()
+		if <-done; failed != nil {
+			panic(failed)
+		}
+		return err
+	}
+}
 
-	ids *view.SpanIDs
-	one bool // there is one file, whose entries give their ids to rows
-
-	// The rows that are not in out yet: the values of each leaf, a leaf of a map for
-	// the keys and the next one for the values; and the texts that they point into.
+// A batch is rows that are not written yet: the values of each leaf, a leaf of a map for
+// the keys and the next one for the values; and the texts that they point into.
+type batch struct {
 	values [numScalars + 2*numMaps][]pq.Value
 	texts  []byte
 	rows   int
+	err    error // of writing it, or one before
+}
 
-	groupRows, groupBytes int
+// writeBatches gives the batches to the library, and ends a row group that is large enough. After an
+// error it takes the others and drops them.
+func writeBatches(out *pq.GenericWriter[any], full <-chan *batch, free chan<- *batch) (err error) {
+	rows, size := 0, 0
+	for b := range full {
+		for i, c := range out.ColumnWriters() {
+			if err == nil && len(b.values[i]) > 0 {
+				_, err = c.WriteRowValues(b.values[i])
+			}
+			clear(b.values[i])
+			b.values[i] = b.values[i][:0]
+		}
+		rows += b.rows
+		size += len(b.texts)
+		b.rows = 0
+		if b.texts = b.texts[:0]; cap(b.texts) > rowGroupBytes {
+			b.texts = nil
+		}
+		if rows >= rowGroupRows || size >= rowGroupBytes {
+			if rows, size = 0, 0; err == nil {
+				err = out.Flush()
+			}
+		}
+		b.err = err
+		free <- b
+	}
+	return err
+}
+
+// An encoder makes columns of entries.
+type encoder struct {
+	v    *view.View
+	out  *pq.GenericWriter[any]
+	read *view.Reader
+	ids  *view.SpanIDs
+	one  bool // there is one file, whose entries give their ids to rows
+
+	*batch // that is filled
+
+	full, free chan *batch // to and from write
 
 	order []byte
 	hexes []byte // ids in hex
@@ -72,7 +144,7 @@ func (e *encoder) entry(r view.Row, raw *format.TraceEntry) error {
 	entry := raw
 	if e.v.HasEnd(r) {
 		var err error
-		if entry, err = e.v.Entry(r); err != nil {
+		if entry, err = e.read.Entry(r); err != nil {
 			return err
 		}
 		asStored(entry, raw)
@@ -350,30 +422,11 @@ func (e *encoder) bytes(b []byte) pq.Value {
 	return pq.ByteArrayValue(e.texts[from:len(e.texts):len(e.texts)])
 }
 
-// flush gives the rows of the batch to the library, and ends a row group that is
-// large enough.
+// flush hands the batch on, and takes another one.
 func (e *encoder) flush() error {
-	for i, c := range e.out.ColumnWriters() {
-		if len(e.values[i]) == 0 {
-			continue
-		}
-		if _, err := c.WriteRowValues(e.values[i]); err != nil {
-			return err
-		}
-		clear(e.values[i])
-		e.values[i] = e.values[i][:0]
-	}
-	e.groupRows += e.rows
-	e.groupBytes += len(e.texts)
-	e.rows = 0
-	if e.texts = e.texts[:0]; cap(e.texts) > rowGroupBytes {
-		e.texts = nil
-	}
-	if e.groupRows >= rowGroupRows || e.groupBytes >= rowGroupBytes {
-		e.groupRows, e.groupBytes = 0, 0
-		return e.out.Flush()
-	}
-	return nil
+	e.full <- e.batch
+	e.batch = <-e.free
+	return e.batch.err
 }
 
 // names finds attributes whose name came before, which a map cannot hold.
