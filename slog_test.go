@@ -74,8 +74,8 @@ func TestSlogDefault(t *testing.T) {
 	must(t, err)
 	var got []string
 	must(t, v.Walk(0, func(id view.Row, _ int, _ bool) error {
-		e, err := v.Entry(view.Row(id))
-		if err == nil && v.Role(view.Row(id)) == view.RoleLog {
+		e, err := v.Entry(id)
+		if err == nil && v.Role(id) == view.RoleLog {
 			parent, err := v.Entry(view.Row(e.Parent))
 			must(t, err)
 			got = append(got, e.Message.Value+" below "+parent.Metadata.Name)
@@ -196,8 +196,8 @@ func TestLogHandler(t *testing.T) {
 				v, err := view.New(t.Context(), []*format.File{f}, nil)
 				must(t, err)
 				must(t, v.Walk(0, func(id view.Row, _ int, _ bool) error {
-					e, err := v.Entry(view.Row(id))
-					if err == nil && e.Message.Valid && v.Role(view.Row(id)) == view.RoleLog && strings.HasPrefix(e.Metadata.Name, "event ") {
+					e, err := v.Entry(id)
+					if err == nil && e.Message.Valid && v.Role(id) == view.RoleLog && strings.HasPrefix(e.Metadata.Name, "event ") {
 						got = append(got, e.Message.Value)
 					}
 					return err

@@ -293,8 +293,7 @@ func (o *opener) native(name string) error {
 
 // lenient opens a trace of which only the beginning is whole.
 func (o *opener) lenient(name string, err error) (*format.File, error) {
-	var corrupt *format.CorruptError
-	if !errors.As(err, &corrupt) {
+	if _, ok := errors.AsType[*format.CorruptError](err); !ok {
 		return nil, err
 	}
 	f, lerr := format.Open(name, &format.OpenOptions{Lenient: true})

@@ -489,8 +489,8 @@ func TestManyLinks(t *testing.T) {
 	v := finish(t, rec)
 	var ids []string
 	must(t, v.Walk(0, func(id view.Row, _ int, _ bool) error {
-		if v.Role(view.Row(id)) == view.RoleLink {
-			e, err := v.Entry(view.Row(id))
+		if v.Role(id) == view.RoleLink {
+			e, err := v.Entry(id)
 			must(t, err)
 			span, _ := e.Attribute(format.AttrLinkSpanID)
 			ids = append(ids, span.Text()[15:])

@@ -78,7 +78,7 @@ func finishArchived(ctx context.Context, f *os.File, name string, et, abandoned 
 	if fi.Size() == 0 {
 		return osfile.Remove(f, name) // a loss of power left nothing of it
 	}
-	t, damage := scanEntries(io.NewSectionReader(f, 0, fi.Size()), nil, nil)
+	t, damage := scanEntries(io.NewSectionReader(f, 0, fi.Size()), nil)
 	switch {
 	case damage == nil, errors.Is(damage, ErrTruncated):
 	case isCorrupt(damage) && !abandoned:

@@ -165,7 +165,7 @@ func tableOf(f io.ReaderAt, size int64, known *table, step func(int64) error) (*
 	if known != nil && known.fits(size) && known.prefixed == (format == IETPrefix) {
 		return known, v, step(size)
 	}
-	t, err := scanEntries(io.NewSectionReader(f, 0, size), nil, step)
+	t, err := scanEntries(io.NewSectionReader(f, 0, size), step)
 	t.prefixed = format == IETPrefix
 	return t, v, err
 }

@@ -70,8 +70,6 @@ func openBytes(t testing.TB, b []byte) *File {
 	return f
 }
 
-const million = 1_000_000
-
 // wantLinear complains when work on input of four times the size takes sixteen times
 // as long, or nearly so, not once but always: what leaves the cache takes up to
 // twice as long. What takes no time is not measured.

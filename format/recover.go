@@ -232,7 +232,7 @@ func (r *Report) removeSource() error {
 	if err != nil {
 		return err
 	}
-	t, damage := scanEntries(io.NewSectionReader(f, 0, fi.Size()), nil, nil)
+	t, damage := scanEntries(io.NewSectionReader(f, 0, fi.Size()), nil)
 	if len(t.parents) == 0 || !sameEntries(r.Name, f, t) {
 		return nil
 	}

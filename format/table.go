@@ -304,9 +304,9 @@ const stepSize = 1 << 20
 // scanEntries reads through a trace. What it returns holds whatever is whole,
 // with an error, too. Now and then it calls step, unless that is nil, with the
 // bytes that were read.
-func scanEntries(src io.Reader, o *ReaderOptions, step func(int64) error) (*table, error) {
+func scanEntries(src io.Reader, step func(int64) error) (*table, error) {
 	t := newTable()
-	return t, t.scan(src, o, step)
+	return t, t.scan(src, nil, step)
 }
 
 // scan is scanEntries into t, which is empty.

@@ -54,13 +54,6 @@ func StringValue(s string) Value {
 	return Value{kind: KindString, text: unsafe.StringData(s), lo: uint64(len(s))}
 }
 
-// textValue returns a String that aliases b.
-func textValue(b []byte) Value {
-	v := BytesValue(b)
-	v.kind = KindString
-	return v
-}
-
 // BytesValue returns Bytes. The value keeps b, which must not change any more.
 func BytesValue(b []byte) Value {
 	return Value{kind: KindBytes, text: unsafe.SliceData(b), lo: uint64(len(b))}

@@ -14,9 +14,9 @@ import (
 
 func status(key string) string {
 	b, _ := os.ReadFile("/proc/self/status")
-	for _, l := range strings.Split(string(b), "\n") {
-		if strings.HasPrefix(l, key+":") {
-			return strings.TrimSpace(strings.TrimPrefix(l, key+":"))
+	for l := range strings.SplitSeq(string(b), "\n") {
+		if after, ok := strings.CutPrefix(l, key+":"); ok {
+			return strings.TrimSpace(after)
 		}
 	}
 	return ""

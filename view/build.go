@@ -36,6 +36,7 @@ type builder struct {
 	traces    traces
 	traceAt   []uint32 // a hash table of the indices of traces
 
+	joined  uint32 // rows that were joined
 	late    bool   // a parent has a larger number than its child
 	fresh   []want // of what was taken in since the last join
 	waiting wants  // what was not there yet
@@ -79,7 +80,6 @@ type fileRun struct {
 type numbers struct {
 	metas, shapes []uint16
 	messages      []uint32
-	hasMeta       []bool
 }
 
 const noRow = Row(1<<32 - 1)
@@ -491,12 +491,12 @@ func (b *builder) view() *View {
 		b.serviceOf(uint16(i + 1))
 	}
 	v := &View{
-		columns: b.share(), builder: b, runs: slices.Clone(b.runs), metas: b.metas[:len(b.metas):len(b.metas)],
-		messages: b.messages[:len(b.messages):len(b.messages)], shapes: b.shapes[:len(b.shapes):len(b.shapes)],
+		columns: b.share(), builder: b, runs: slices.Clone(b.runs), metas: slices.Clip(b.metas),
+		messages: slices.Clip(b.messages), shapes: slices.Clip(b.shapes),
 		traces: b.traces.share(), resources: slices.Clone(b.resources), late: b.late,
 	}
 	for _, f := range b.files {
-		v.files = append(v.files, fileView{source: f.source, n: f.n, shapes: f.shapes[:len(f.shapes):len(f.shapes)], damage: f.damage})
+		v.files = append(v.files, fileView{source: f.source, n: f.n, shapes: slices.Clip(f.shapes), damage: f.damage})
 	}
 	if len(b.last) > 0 {
 		v.last, v.first = maps.Clone(b.last), maps.Clone(b.first)

@@ -116,7 +116,7 @@ func (c *growingColumns) change(r Row) (s *state, i uint32) {
 func (c *growingColumns) share() columns {
 	c.shared = c.n
 	clear(c.owned)
-	s := columns{blocks: c.blocks[:len(c.blocks):len(c.blocks)], ids: slices.Clone(c.ids), states: slices.Clone(c.states), n: c.n}
+	s := columns{blocks: slices.Clip(c.blocks), ids: slices.Clone(c.ids), states: slices.Clone(c.states), n: c.n}
 	return s
 }
 
@@ -143,4 +143,4 @@ func (t *traces) add(id [16]byte) {
 }
 
 // share returns traces for others to see.
-func (t *traces) share() traces { return traces{t.blocks[:len(t.blocks):len(t.blocks)], t.n} }
+func (t *traces) share() traces { return traces{slices.Clip(t.blocks), t.n} }

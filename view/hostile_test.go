@@ -34,12 +34,12 @@ func logEntry(parent int) *format.TraceEntry {
 }
 
 // fabricate returns a file of the root and n entries.
-func fabricate(t testing.TB, v format.Version, sf format.StorageFormat, n int, entry func(id int) *format.TraceEntry) *format.File {
+func fabricate(t testing.TB, sf format.StorageFormat, n int, entry func(id int) *format.TraceEntry) *format.File {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "x."+sf.String())
 	out, err := os.Create(name)
 	must(t, err)
-	w, err := format.NewWriter(out, v, sf, nil)
+	w, err := format.NewWriter(out, format.V1, sf, nil)
 	must(t, err)
 	_, err = w.Write(format.Root())
 	for id := 1; id <= n && err == nil; id++ {
@@ -89,7 +89,7 @@ func TestDeepAndWide(t *testing.T) {
 	defer debug.SetMaxStack(debug.SetMaxStack(1 << 20))
 	for i, shape := range shapes {
 		t.Run(shape.name, func(t *testing.T) {
-			f := fabricate(t, format.V1, []format.StorageFormat{format.IET, format.ET}[i%2], n, shape.entry)
+			f := fabricate(t, []format.StorageFormat{format.IET, format.ET}[i%2], n, shape.entry)
 			done := make(chan struct{})
 			go func() { // a new stack
 				defer close(done)
@@ -147,7 +147,7 @@ func TestNothingIsQuadratic(t *testing.T) {
 	}
 	build := func(entry func(n, id int) *format.TraceEntry) func(n int) func() {
 		return func(n int) func() {
-			f := fabricate(t, format.V1, format.IET, 3*n, func(id int) *format.TraceEntry { return entry(n, id) })
+			f := fabricate(t, format.IET, 3*n, func(id int) *format.TraceEntry { return entry(n, id) })
 			return func() { viewOf(t, f) }
 		}
 	}
@@ -160,18 +160,18 @@ func TestNothingIsQuadratic(t *testing.T) {
 		}
 		return e
 	}))
-	wantLinear(t, "a view of spans that have the same id and want it", 20_000, build(func(n, id int) *format.TraceEntry {
+	wantLinear(t, "a view of spans that have the same id and want it", 20_000, build(func(int, int) *format.TraceEntry {
 		e := spanEntry(0, 7)
 		e.Attributes = append(e.Attributes, attribute(format.AttrParentSpanID, hexID(7, 8)))
 		return e
 	}))
-	wantLinear(t, "a view of spans whose ids end alike", 20_000, build(func(n, id int) *format.TraceEntry {
+	wantLinear(t, "a view of spans whose ids end alike", 20_000, build(func(_, id int) *format.TraceEntry {
 		e := spanEntry(0, id<<32|1)
 		e.Attributes = append(e.Attributes, attribute(format.AttrParentSpanID, hexID((id+1)<<32|1, 8)))
 		return e
 	}))
 	wantLinear(t, "Entry of a chain of logs", 6000, func(n int) func() {
-		v := viewOf(t, fabricate(t, format.V1, format.IET, n, func(id int) *format.TraceEntry { return logEntry(id - 1) }))
+		v := viewOf(t, fabricate(t, format.IET, n, func(id int) *format.TraceEntry { return logEntry(id - 1) }))
 		return func() {
 			for r := range v.Rows() {
 				_, err := v.Entry(r)
@@ -180,7 +180,7 @@ func TestNothingIsQuadratic(t *testing.T) {
 		}
 	})
 	wantLinear(t, "Entry of a span with many attributes", 5000, func(n int) func() {
-		v := viewOf(t, fabricate(t, format.V1, format.IET, 2, func(id int) *format.TraceEntry {
+		v := viewOf(t, fabricate(t, format.IET, 2, func(id int) *format.TraceEntry {
 			e := spanEntry(id-1, 1)
 			if id == 2 {
 				e.Metadata.Name = format.NameSpanEnd

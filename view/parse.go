@@ -401,7 +401,7 @@ func (w *parser) attributes(b []byte, p, n int, guess *shape, v *values) (*shape
 		if end > len(b) {
 			return nil, wire.Nowhere
 		}
-		f := fieldNone
+		var f field
 		if at != nil {
 			at = w.step(at, b, p, end)
 		}

@@ -100,16 +100,16 @@ func (b *builder) extend(ctx context.Context) (*View, error) {
 	if more == 0 && b.latest != nil {
 		return b.latest, nil
 	}
-	was := b.n
-	if was == 0 {
+	if b.n == 0 {
 		b.reserve(more / 2)
 	}
 	if err := b.run(ctx, limits); err != nil {
 		return nil, err
 	}
-	if err := b.hang(was); err != nil {
+	if err := b.hang(b.joined); err != nil {
 		return nil, err
 	}
+	b.joined = b.n
 	v := b.view()
 	if !slices.ContainsFunc(b.files, (*growingFile).canGrow) {
 		b.forget()

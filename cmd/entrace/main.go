@@ -192,18 +192,6 @@ func isTerminal(w any) bool {
 // stdinName is what is printed as the name of the standard input.
 const stdinName = "standard input"
 
-// openTrace opens the trace name, for what is whole of it, and says on stderr what else
-// there is.
-func (a *app) openTrace(name string, o *format.OpenOptions) (*format.File, error) {
-	f, err := format.Open(name, o)
-	if err != nil {
-		return nil, known(name, err)
-	}
-	n, missing := f.Journal()
-	a.tellJournal(f.Name(), count(n, "entry is", "entries are"), n > 0, missing)
-	return f, nil
-}
-
 // content opens the bytes of the trace that name, "-" being the standard input, leads to, and
 // says on stderr what else there is.
 func (a *app) content(name string) (io.ReadCloser, error) {

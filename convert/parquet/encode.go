@@ -42,7 +42,7 @@ func Encode(ctx context.Context, w io.Writer, v *view.View, _ *EncodeOptions) er
 	}
 	e.free <- new(batch)
 	wait := e.write()
-	defer wait()
+	defer func() { _ = wait() }() // if reading panics
 	err := v.Stored(ctx, e.entry)
 	if err == nil {
 		err = e.flush()
@@ -426,7 +426,7 @@ func (e *encoder) bytes(b []byte) pq.Value {
 func (e *encoder) flush() error {
 	e.full <- e.batch
 	e.batch = <-e.free
-	return e.batch.err
+	return e.err
 }
 
 // names finds attributes whose name came before, which a map cannot hold.

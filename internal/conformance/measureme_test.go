@@ -126,7 +126,7 @@ func profileOf(t *testing.T, v *view.View) ([]string, map[string]profileLabel) {
 	t.Helper()
 	var events []string
 	labels := make(map[string]profileLabel)
-	names := make(map[uint32]string)
+	names := make(map[view.Row]string)
 	for id := range v.Rows() {
 		role := v.Role(id)
 		if role == view.RoleRoot || role == view.RoleResource {

@@ -24,6 +24,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/telemetry"
+	"github.com/entrace-go/entrace/view"
 )
 
 // tablesInstall runs commands in the cache folder unless they made the file made
@@ -198,19 +199,18 @@ func tablesExpect(t *testing.T, v *view.View) *duckTable {
 	source := telemetry.NewSource(v)
 	for id := range v.Rows() {
 		role := v.Role(id)
-		if role == view.RoleSpanEnd {
-			continue
-		}
+		_, entry := v.ID(id)
+		_, parent := v.ID(v.Parent(id))
 		want.Roles[role.String()]++
 		e, err := v.Entry(id)
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := source.Resource(source.ResourceID(id))
+		r, err := source.Resource(v.Resource(id))
 		if err != nil {
 			t.Fatal(err)
 		}
-		row := []any{float64(id), float64(v.Parent(id)), role.String(), e.Metadata.Name, nil, e.Metadata.Target, e.Metadata.Level.String(), nil, nil, nil, nil, nil, nil, nil}
+		row := []any{float64(entry), float64(parent), role.String(), e.Metadata.Name, nil, e.Metadata.Target, e.Metadata.Level.String(), nil, nil, nil, nil, nil, nil, nil}
 		if e.Message.Valid {
 			row[4] = e.Message.Value
 		}
@@ -242,7 +242,7 @@ func tablesExpect(t *testing.T, v *view.View) *duckTable {
 			}
 		}
 		want.Rows = append(want.Rows, row)
-		want.attributes(float64(id), e)
+		want.attributes(float64(entry), e)
 	}
 	want.Durations = strconv.FormatInt(durations, 10)
 	want.Children = want.Parents

@@ -124,9 +124,9 @@ func compareMoments(x, y moment) int {
 }
 
 // spans returns the spans that v has by their span ids, with the first time of all.
-func spans(t *testing.T, v *view.View) (map[string]uint32, int64) {
+func spans(t *testing.T, v *view.View) (map[string]view.Row, int64) {
 	t.Helper()
-	ids := make(map[string]uint32)
+	ids := make(map[string]view.Row)
 	first := int64(math.MaxInt64)
 	for id := range v.Rows() {
 		if at, ok := v.Time(id); ok && v.Role(id) != view.RoleRecorder {
@@ -399,7 +399,7 @@ var kinds = map[format.Kind]string{
 }
 
 // comparePerfetto compares each slice with its span.
-func comparePerfetto(t *testing.T, v *view.View, ids map[string]uint32, all []perfettoEvent) {
+func comparePerfetto(t *testing.T, v *view.View, ids map[string]view.Row, all []perfettoEvent) {
 	t.Helper()
 	typed := 0
 	seen := make(map[string]bool)
@@ -415,10 +415,7 @@ func comparePerfetto(t *testing.T, v *view.View, ids map[string]uint32, all []pe
 			t.Fatal(err)
 		}
 		start, _ := v.Time(id)
-		took, ended, err := v.Duration(id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		took, ended := v.Duration(id)
 		if s.Name != e.Metadata.Name || s.Start != start.UnixNano() || ended && s.End-s.Start != took.Nanoseconds() {
 			t.Errorf("%q is from %d to %d, the span %q from %d for %v", s.Name, s.Start, s.End, e.Metadata.Name, start.UnixNano(), took)
 		}

@@ -197,7 +197,7 @@ func BenchmarkEncode(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer f.Close()
-	v, err := view.New(t.Context(), []*format.File{f}, nil)
+	v, err := view.New(b.Context(), []*format.File{f}, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

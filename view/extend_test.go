@@ -1,0 +1,217 @@
+package view_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
+)
+
+// A growingTrace is a file that a test writes step by step.
+type growingTrace struct {
+	t       *testing.T
+	out     *os.File
+	w       *format.Writer
+	entries []*format.TraceEntry
+	file    *format.File
+}
+
+func grow(t *testing.T, v format.Version, sf format.StorageFormat) *growingTrace {
+	t.Helper()
+	out, err := os.Create(filepath.Join(t.TempDir(), "grows."+sf.String()))
+	must(t, err)
+	t.Cleanup(func() { _ = out.Close() })
+	w, err := format.NewWriter(out, v, sf, nil)
+	must(t, err)
+	must(t, w.Flush())
+	f, err := format.Open(out.Name(), nil)
+	must(t, err)
+	t.Cleanup(func() { _ = f.Close() })
+	return &growingTrace{t: t, out: out, w: w, file: f}
+}
+
+func (g *growingTrace) add(entries ...*format.TraceEntry) {
+	g.t.Helper()
+	for _, e := range entries {
+		_, err := g.w.Write(e)
+		must(g.t, err)
+	}
+	must(g.t, g.w.Flush())
+	g.entries = append(g.entries, entries...)
+}
+
+// modelOf returns the model of the first entries of files.
+func modelOf(files [][]*format.TraceEntry) *model {
+	m := emptyModel()
+	for k, entries := range files {
+		for id, e := range entries {
+			m.add(k, uint32(id), e)
+		}
+	}
+	m.hang(m.join(len(files)))
+	if len(m.rows) > 0 {
+		m.sort(0, 0)
+	}
+	return m
+}
+
+// uniqueSpans gives every span an id of its own and no parent that is below it, so that it does
+// not matter when what comes.
+func uniqueSpans(r *rand.Rand, entries []*format.TraceEntry) {
+	for i, e := range entries {
+		_, timed := e.Attribute(format.AttrTime)
+		for k := range e.Attributes {
+			switch a := &e.Attributes[k]; {
+			case a.Name == format.AttrSpanID && timed && !e.Message.Valid:
+				a.Value = hexID(i+1, 8)
+			case a.Name == format.AttrSpanID && timed:
+				a.Value = hexID(1+r.IntN(len(entries)), 8)
+			case a.Name == format.AttrParentSpanID:
+				a.Value = hexID(1+r.IntN(i+1), 8)
+			case a.Name == format.AttrTraceID:
+				a.Value = hexID(7, 16)
+			}
+		}
+		if timed {
+			e.Parent = 0
+		}
+	}
+}
+
+// TestExtend: a view that has grown is the view of what is there by then, and those before it
+// stay as they are.
+func TestExtend(t *testing.T) {
+	for seed := range 150 {
+		r := rand.New(rand.NewPCG(uint64(seed), 2))
+		g := grow(t, format.Version(1+seed%2), []format.StorageFormat{format.IET, format.IETPrefix}[seed/2%2])
+		entries := randomEntries(r, 20+r.IntN(100), 0)
+		uniqueSpans(r, entries)
+		g.add(entries[0])
+		v := viewOf(t, g.file)
+		type step struct {
+			v *view.View
+			n int
+		}
+		steps := []step{}
+		for len(g.entries) < len(entries) {
+			g.add(entries[len(g.entries):min(len(entries), len(g.entries)+1+r.IntN(20))]...)
+			next, err := v.Extend(t.Context())
+			must(t, err)
+			v = next
+			steps = append(steps, step{v, len(g.entries)})
+		}
+		if same, err := v.Extend(t.Context()); err != nil || same != v {
+			t.Errorf("seed %d: another view when nothing was added, %v", seed, err)
+		}
+		for _, s := range steps {
+			modelOf([][]*format.TraceEntry{g.entries[:s.n]}).compare(t, s.v)
+		}
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+// TestExtendWhileReading extends a view of two files, whose entries break an easy algorithm,
+// beside those who read it.
+func TestExtendWhileReading(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	a, b := grow(t, format.V1, format.IET), grow(t, format.V2, format.IET)
+	all := [2][]*format.TraceEntry{randomEntries(r, 3000, 0), randomEntries(r, 3000, 1)}
+	a.add(all[0][0])
+	b.add(all[1][0])
+	v := viewOf(t, a.file, b.file)
+	var readers sync.WaitGroup
+	read := func(v *view.View) {
+		defer readers.Done()
+		n := 0
+		err := v.Walk(0, func(r view.Row, _ int, _ bool) error {
+			n++
+			_, err := v.Entry(r)
+			return err
+		})
+		folded := 0
+		for r := range v.Rows() {
+			if file, id := v.ID(r); v.Role(r) == view.RoleFolded {
+				folded++
+			} else if got, ok := v.Row(file, id); !ok || got != r {
+				t.Errorf("row %d is not found", r)
+			}
+		}
+		if err != nil || n != v.Len()-folded {
+			t.Errorf("%d of %d rows are in the tree, %v", n, v.Len()-folded, err)
+		}
+	}
+	for len(a.entries) < 3000 || len(b.entries) < 3000 {
+		readers.Add(1)
+		go read(v)
+		for k, g := range []*growingTrace{a, b} {
+			n := len(g.entries)
+			g.add(all[k][n:min(3000, n+r.IntN(200))]...)
+		}
+		next, err := v.Extend(t.Context())
+		must(t, err)
+		v = next
+	}
+	readers.Wait()
+	if got := v.Entries(0) + v.Entries(1); got != 6000 {
+		t.Errorf("%d entries of 6000", got)
+	}
+}
+
+// TestExtendPartOfAnEntry: what is not whole yet, or nothing but zeros, comes later.
+func TestExtendPartOfAnEntry(t *testing.T) {
+	g := grow(t, format.V1, format.IET)
+	g.add(format.Root(), logEntry(0))
+	v := viewOf(t, g.file)
+	raw := format.AppendTraceEntry(nil, format.V1, logEntry(1))
+	for i := range raw {
+		_, err := g.out.Write(raw[i : i+1])
+		must(t, err)
+		next, err := v.Extend(t.Context())
+		must(t, err)
+		if want := 2 + (i+1)/len(raw); next.Len() != want {
+			t.Fatalf("%d rows with %d of %d bytes, want %d", next.Len(), i+1, len(raw), want)
+		}
+		if damage := next.Damage(0); (damage != nil) != (i+1 < len(raw)) && damage != nil {
+			t.Errorf("damage %v with %d bytes", damage, i+1)
+		}
+		v = next
+	}
+	_, err := g.out.Write(make([]byte, 30))
+	must(t, err)
+	next, err := v.Extend(t.Context())
+	must(t, err)
+	if next.Len() != 3 {
+		t.Errorf("zeros at the end are %d rows", next.Len()-3)
+	}
+	_, err = g.out.Write([]byte{0, 0, 0, 0, 255, 255, 255})
+	must(t, err)
+	if next, err = v.Extend(t.Context()); err != nil || next.Damage(0) == nil || errors.Is(next.Damage(0), format.ErrTruncated) {
+		t.Errorf("of damage: %v, %v", err, next.Damage(0))
+	}
+	must(t, g.out.Truncate(20))
+	if _, err := v.Extend(t.Context()); !errors.Is(err, format.ErrShrunk) {
+		t.Errorf("of a file that was cut: %v", err)
+	}
+}
+
+// TestCanceled: building stops when its context ends.
+func TestCanceled(t *testing.T) {
+	f := fabricate(t, format.ET, 100_000, func(id int) *format.TraceEntry { return spanEntry(id-1, id) })
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if v, err := view.New(ctx, []*format.File{f}, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, %v", v, err)
+	}
+	if got := fmt.Sprint(view.Role(77), view.RoleLog, view.KindServer, view.StatusError); got != "unknown log server error" {
+		t.Error(got)
+	}
+}
