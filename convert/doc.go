@@ -1,5 +1,5 @@
-// Package convert turns trace files into other trace files: ET, IET and IETPrefix
-// into each other, in disk version 1 or 2.
+// Package convert opens traces of any format as one view, and turns trace files into other
+// trace files: ET, IET and IETPrefix into each other, in disk version 1 or 2.
 //
 // A conversion within one version copies every entry byte for byte: there and
 // back again gives the identical file. From version 1 to 2 the attributes of an
@@ -20,8 +20,14 @@
 //		return otlp.Decode(ctx, r, w, nil)
 //	}, convert.Options{})
 //
-// # Several services
+// # Any files as one view
 //
-// Merge joins traces: a span hangs below the one that it names as its parent in
-// another of them.
+// [Open] opens files and folders, also of other formats and compressed ones, as one
+// [view.View], in which spans hang below their callers in other files. [Merge] makes one file
+// of that:
+//
+//	t, err := convert.Open(ctx, []string{"shop.et", "stock.jsonl.gz", "traces/"}, nil)
+//	…
+//	defer t.Close()
+//	err = t.MergeFile(ctx, "all.et", convert.Options{})
 package convert

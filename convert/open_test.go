@@ -1,0 +1,159 @@
+package convert_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/entrace-go/entrace/convert"
+	"github.com/entrace-go/entrace/convert/otlp"
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
+)
+
+// names returns the names of the spans of a trace and what they are below, sorted by the tree.
+func outlineOf(t *testing.T, v *view.View) string {
+	t.Helper()
+	var all []string
+	err := v.Walk(0, func(r view.Row, depth int, _ bool) error {
+		switch v.Role(r) {
+		case view.RoleSpan:
+			all = append(all, strings.Repeat(" ", depth)+v.Name(r))
+		case view.RoleLog:
+			m, _ := v.Message(r)
+			all = append(all, strings.Repeat(" ", depth)+m)
+		case view.RoleResource:
+			all = append(all, strings.Repeat(" ", depth)+v.Service(r))
+		}
+		return nil
+	})
+	must(t, err)
+	return strings.Join(all, "\n")
+}
+
+func opened(t *testing.T, o *convert.OpenOptions, names ...string) *convert.Trace {
+	t.Helper()
+	tr, err := convert.Open(t.Context(), names, o)
+	must(t, err)
+	t.Cleanup(func() { _ = tr.Close() })
+	return tr
+}
+
+// TestOpenAnything opens the same trace in all the ways in which it can lie there.
+func TestOpenAnything(t *testing.T) {
+	dir := t.TempDir()
+	f := service(t, format.V1, "client", []part{{name: "call", span: 1, at: 10, below: -1}, {name: "said", span: 1, at: 11, log: true, below: 0}})
+	want := outlineOf(t, viewOf(t, f))
+	b, err := os.ReadFile(f.Name())
+	must(t, err)
+	write := func(name string, b []byte) string {
+		name = filepath.Join(dir, name)
+		must(t, os.WriteFile(name, b, 0o600))
+		return name
+	}
+	var lines bytes.Buffer
+	must(t, otlp.Encode(t.Context(), &lines, viewOf(t, f), nil))
+	zipped := func(b []byte) []byte {
+		var out bytes.Buffer
+		w := gzip.NewWriter(&out)
+		_, err := w.Write(b)
+		must(t, errors.Join(err, w.Close()))
+		return out.Bytes()
+	}
+	z, err := zstd.NewWriter(nil)
+	must(t, err)
+	for _, x := range []struct {
+		name string
+		o    *convert.OpenOptions
+	}{
+		{write("a.et", b), nil},
+		{write("strange", b), nil},
+		{write("a.jsonl", lines.Bytes()), nil},
+		{write("a.jsonl.gz", zipped(lines.Bytes())), nil},
+		{write("a.et.gz", zipped(b)), nil},
+		{write("a.et.zst", z.EncodeAll(b, nil)), nil},
+		{write("lines", lines.Bytes()), &convert.OpenOptions{From: "otlp"}},
+		{"-", &convert.OpenOptions{Stdin: bytes.NewReader(b)}},
+		{"-", &convert.OpenOptions{Stdin: &lines}},
+	} {
+		tr := opened(t, x.o, x.name)
+		if got := outlineOf(t, tr.View()); got != want || tr.Damage() != nil {
+			t.Errorf("%s:\n%s\nwant\n%s (%v)", x.name, got, want, tr.Damage())
+		}
+	}
+	left, err := filepath.Glob(filepath.Join(os.TempDir(), "entrace-*"))
+	must(t, err)
+	for _, name := range left {
+		if fi, err := os.Stat(name); err == nil && time.Since(fi.ModTime()) < time.Second {
+			t.Errorf("%s is left", name)
+		}
+	}
+	_, err = convert.Open(t.Context(), []string{filepath.Join(dir, "a.jsonl")}, &convert.OpenOptions{MaxTemp: 100})
+	if !errors.Is(err, convert.ErrTempFull) {
+		t.Errorf("with little room: %v", err)
+	}
+}
+
+// TestOpenFolder: a folder is the traces in it, of which an ET hides its IET.
+func TestOpenFolder(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := convert.Open(t.Context(), []string{dir}, nil); !errors.Is(err, convert.ErrNoTrace) {
+		t.Errorf("of an empty folder: %v", err)
+	}
+	put := func(name string, f *format.File) {
+		b, err := os.ReadFile(f.Name())
+		must(t, err)
+		must(t, os.WriteFile(filepath.Join(dir, name), b, 0o600))
+	}
+	client := service(t, format.V1, "client", []part{{name: "call", span: 1, at: 10, below: -1}})
+	server := service(t, format.V2, "server", []part{{name: "serve", span: 11, up: 1, at: 25, below: -1}})
+	put("client.et", client)
+	put("client.iet", client) // of which the ET was made
+	put("server.et", server)
+	must(t, os.WriteFile(filepath.Join(dir, "notes.txt"), []byte("no trace"), 0o600))
+	must(t, os.Mkdir(filepath.Join(dir, "more.et"), 0o700))
+	tr := opened(t, nil, dir)
+	if got := outlineOf(t, tr.View()); got != " client\n  call\n   serve\n server" || len(tr.View().Files()) != 2 {
+		t.Errorf("%d files:\n%s", len(tr.View().Files()), got)
+	}
+	// A clock that goes wrong is set right by the name of the file or the service.
+	for _, name := range []string{"server", "server.et", filepath.Join(dir, "server.et")} {
+		v := opened(t, &convert.OpenOptions{Clock: map[string]time.Duration{name: -7}}, dir).View()
+		serve, _ := v.Span(format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{11}})
+		call, _ := v.Span(format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{1}})
+		at, _ := v.Start(serve)
+		other, _ := v.Start(call)
+		e, err := v.Entry(serve)
+		must(t, err)
+		said, _ := e.Attribute(format.AttrTime)
+		if n, _ := said.I64(); at != 18 || other != 10 || n != 18 {
+			t.Errorf("with the clock of %s the times are %d, %d and %d, want 18, 10 and 18", name, at, other, n)
+		}
+	}
+}
+
+// TestOpenDamaged: what is whole is in the view, and where it ends is told.
+func TestOpenDamaged(t *testing.T) {
+	f := service(t, format.V1, "one", []part{{name: "a", span: 1, at: 1, below: -1}, {name: "b", span: 2, at: 2, below: -1}})
+	b, err := os.ReadFile(f.Name())
+	must(t, err)
+	name := filepath.Join(t.TempDir(), "bad.et")
+	at := bytes.LastIndex(b, []byte("\x01b\x00")) + 2 // the length of b's target
+	b[at] = 255
+	must(t, os.WriteFile(name, b, 0o600))
+	tr := opened(t, nil, name, f.Name())
+	var corrupt *format.CorruptError
+	if err := tr.Damage(); !errors.As(err, &corrupt) || !strings.Contains(err.Error(), name) || corrupt.Entry != 3 {
+		t.Errorf("damage: %v", err)
+	}
+	if got := outlineOf(t, tr.View()); strings.Count(got, "a") != 2 || strings.Count(got, "b") != 1 {
+		t.Errorf("the view is\n%s", got)
+	}
+}
