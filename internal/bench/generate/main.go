@@ -41,7 +41,7 @@ func write(name string, entries int, version format.Version) error {
 	if err != nil {
 		return err
 	}
-	s := shop{w: w, rand: rand.New(rand.NewPCG(1, 2)), clock: 1_790_000_000_000_000_000}
+	s := shop{w: w, rand: rand.New(rand.NewPCG(1, 2)) /* #nosec G404 -- it is to be the same every time */, clock: 1_790_000_000_000_000_000}
 	s.put(0, format.TraceEntry{Metadata: format.Metadata{Name: "root"}})
 	for i := range 3 {
 		s.resources[i] = s.put(0, format.TraceEntry{
