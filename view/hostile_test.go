@@ -20,7 +20,9 @@ func attribute(name string, v format.Value) format.Attribute {
 	return format.Attribute{Name: name, Value: v}
 }
 
-func hexID[T int | int64](id T, size int) format.Value { return format.StringValue(fmt.Sprintf("%0*x", 2*size, id)) }
+func hexID[T int | int64](id T, size int) format.Value {
+	return format.StringValue(fmt.Sprintf("%0*x", 2*size, id))
+}
 
 func spanEntry(parent, id int) *format.TraceEntry {
 	return &format.TraceEntry{
