@@ -34,9 +34,13 @@ func checkAllocs(t *testing.T, fn func()) {
 	for range 10 {
 		fn()
 	}
-	if got := testing.AllocsPerRun(500, fn); got != 0 {
-		t.Errorf("%v allocations, want 0", got)
+	got := 0.0
+	for range 3 { // what the recorder's own goroutines do meanwhile counts, too
+		if got = testing.AllocsPerRun(500, fn); got == 0 {
+			return
+		}
 	}
+	t.Errorf("%v allocations, want 0", got)
 }
 
 var spanContext = trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}})
