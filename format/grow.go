@@ -16,7 +16,7 @@ func (e entries) Columns() bool          { return e.f.version.hasAttrColumns() }
 func (e entries) Gap() int               { return int(e.f.gap) }
 func (e entries) Offset(id uint32) int64 { return e.f.data + int64(e.f.offsets.Load().at(int(id))) }
 func (e entries) Grow(limit uint32) error {
-	return e.f.grow(int(limit))
+	return e.f.grow(int(min(uint64(limit), math.MaxInt)))
 }
 
 func (e entries) Read(buf []byte, id uint32, entry any) ([]byte, error) {
