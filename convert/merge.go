@@ -30,16 +30,16 @@ func Merge(ctx context.Context, w *format.Writer, v *view.View) error {
 	}
 	var ends []place
 	ended := true
-	for i, f := range m.files {
-		m.ids = append(m.ids, make([]uint32, v.Entries(i)))
-		last := uint32(0)
-		for _, r := range v.Children(0) {
-			if file, id := v.ID(r); file == i && v.Role(r) == view.RoleRecorder && f.Parent(id) == 0 {
-				ends = append(ends, place{i, id})
-				last = max(last, id)
-			}
+	last := make([]uint32, len(m.files)) // of the ends in each
+	for _, r := range v.Children(0) {
+		if file, id := v.ID(r); v.Role(r) == view.RoleRecorder && m.files[file].Parent(id) == 0 {
+			ends = append(ends, place{file, id})
+			last[file] = max(last[file], id)
 		}
-		ended = ended && last > 0 && int(last) == v.Entries(i)-1
+	}
+	for i := range m.files {
+		m.ids = append(m.ids, make([]uint32, max(1, v.Entries(i))))
+		ended = ended && last[i] > 0 && int(last[i]) == v.Entries(i)-1
 	}
 	slices.SortFunc(ends, func(a, b place) int {
 		if a.file != b.file {

@@ -33,11 +33,14 @@ func (e entries) View(off, n int64, fn func(b []byte)) error { return e.f.view(o
 // until there are as many as limit. What comes last and is not whole, or nothing but zeros,
 // can change, so it waits. An ET does not grow, nor what a dead writer has left in a journal.
 func (f *File) grow(limit int) error {
-	if f.format == ET || f.stored != f.src.Size() {
+	if f.format == ET {
 		return nil
 	}
 	f.growing.Lock()
 	defer f.growing.Unlock()
+	if f.stored != f.src.Size() {
+		return nil
+	}
 	fi, err := f.src.File().Stat()
 	if err != nil {
 		return err

@@ -43,6 +43,7 @@ type builder struct {
 	halves  []Row  // spans that began in an earlier file
 	first   map[Row]Row
 	last    map[Row]Row
+	begun   map[Row]beginning // of spans that have several ends
 }
 
 // A run is rows whose entries follow each other in one file, those that are folded apart.
@@ -89,7 +90,7 @@ func newBuilder(files []*format.File, o *Options) *builder {
 		options: *o, numbers: make(map[*parser]*numbers),
 		metaOf: make(map[Meta]uint16), messages: []string{""}, messageOf: map[string]uint32{"": 0},
 		shapeOf: make(map[string]uint16), traceAt: make([]uint32, 1<<10),
-		resources: make([]resource, 1), first: make(map[Row]Row), last: make(map[Row]Row),
+		resources: make([]resource, 1), first: make(map[Row]Row), last: make(map[Row]Row), begun: make(map[Row]beginning),
 	}
 	b.traces.add([16]byte{})
 	for _, f := range files {
@@ -158,10 +159,7 @@ func (b *builder) take(c *chunk) error {
 	for len(f.folded) < int(c.last)/64+1 {
 		f.folded, f.before = append(f.folded, 0), append(f.before, 0)
 	}
-	if len(f.runs) == 0 || f.runs[len(f.runs)-1].row+Row(f.visibleEnd()-f.runs[len(f.runs)-1].visible) != Row(b.n) {
-		f.runs = append(f.runs, fileRun{f.visibleEnd(), Row(b.n)})
-		b.runs = append(b.runs, run{Row(b.n), c.file})
-	}
+	b.beginRun(f, c.file)
 	t := taker{builder: b, file: f, chunk: c, numbers: m}
 	for i := range c.records {
 		t.record(&c.records[i], c.first+uint32(i))
@@ -173,6 +171,20 @@ func (b *builder) take(c *chunk) error {
 		return nil
 	}
 	return c.err
+}
+
+// beginRun begins a run of a file, unless its last one goes on.
+func (b *builder) beginRun(f *growingFile, file int) {
+	if n := len(b.runs); n > 0 {
+		switch last := b.runs[n-1]; {
+		case last.file == file:
+			return
+		case last.row == Row(b.n): // all that it was for is folded
+			b.runs = b.runs[:n-1]
+		}
+	}
+	f.runs = append(f.runs, fileRun{f.visibleEnd(), Row(b.n)})
+	b.runs = append(b.runs, run{Row(b.n), file})
 }
 
 // visibleEnd is visible of the entry that comes next.
@@ -314,9 +326,6 @@ func (t *taker) record(r *record, id uint32) {
 			parent = f.row(r.parent)
 		}
 		below = parent
-		if first, half := t.first[parent]; half && r.flags&recordIsEnd == 0 {
-			parent = first
-		}
 	}
 	if r.flags&recordIsEnd != 0 {
 		if !f.isFolded(r.parent) && r.parent > 0 && (t.flags(parent).Role() == RoleSpan || t.isHalf(parent)) {
@@ -328,6 +337,7 @@ func (t *taker) record(r *record, id uint32) {
 			r.flags |= uint32(RoleEvent)
 		}
 	}
+	parent = t.firstOf(parent)
 	row, b, s, i := t.add()
 	trace, resource := uint32(0), uint16(0)
 	if id > 0 {
@@ -356,7 +366,7 @@ func (t *taker) record(r *record, id uint32) {
 	if meta != unknown {
 		meta = t.numbers.metas[meta]
 	}
-	b.start[i], b.trace[i], b.text[i] = t.corrected(r.start, f, resource), trace, text
+	b.start[i], b.trace[i], b.text[i] = t.corrected(r.start, f, resource, parent), trace, text
 	t.setID(i, id)
 	s.duration[i], s.parent[i], s.flags[i] = r.duration, uint32(parent), uint16(r.flags)
 	s.meta[i], s.resource[i] = meta, resource
@@ -396,8 +406,12 @@ func (b *builder) endSpan(row Row, r *record, id uint32, name string, at place) 
 		// Only the last end counts: begin again.
 		flags, meta = b.began(row)
 	}
+	s.end[i] = id
+	if last, ok := b.last[row]; ok && b.end(last) != 0 {
+		return // the later half has said it
+	}
 	flags, meta = b.folded(flags, meta, r, name, at)
-	s.flags[i], s.meta[i], s.duration[i], s.end[i] = flags, meta, r.duration, id
+	s.flags[i], s.meta[i], s.duration[i] = flags, meta, r.duration
 	if first, half := b.first[row]; half {
 		b.join(first, row)
 	}
@@ -438,22 +452,34 @@ func (b *builder) folded(flags, meta uint16, r *record, name string, at place) (
 		if at.line.Valid {
 			m.line = at.line
 		}
-		meta = b.metaNumber(m)
+		if meta = unknown; len(name) <= maxPlaceSize {
+			meta = b.metaNumber(m)
+		}
 	}
 	return flags, meta
 }
 
+// A beginning is what a span says without its end.
+type beginning struct{ flags, meta uint16 }
+
 // began returns what the flags and the meta of a row were without its end.
 func (b *builder) began(row Row) (flags, meta uint16) {
-	f := b.fileOf(row)
 	old := b.flags(row)
-	e, err := f.file.Entry(b.id(row))
-	if err != nil {
-		return uint16(old), b.meta(row)
+	was, ok := b.begun[row]
+	if !ok {
+		e, err := b.fileOf(row).file.Entry(b.id(row))
+		if err != nil {
+			return uint16(old), b.meta(row)
+		}
+		var c chunk
+		newParser(false).parseEntry(&c, e, b.id(row))
+		was = beginning{uint16(c.records[0].flags), unknown}
+		if m := metaOfEntry(e); len(m.Name)+len(m.Target) <= maxPlaceSize {
+			was.meta = b.metaNumber(m)
+		}
+		b.begun[row] = was
 	}
-	var c chunk
-	newParser(false).parseEntry(&c, e, b.id(row))
-	return uint16(c.records[0].flags) | uint16(old)&flagMissing, b.metaNumber(metaOfEntry(e))
+	return was.flags | uint16(old)&flagMissing, was.meta
 }
 
 // fileOf returns the file of a row.
@@ -463,11 +489,22 @@ func (b *builder) fileOf(r Row) *growingFile {
 }
 
 // corrected returns a time by the clock of its file and service.
-func (b *builder) corrected(start int64, f *growingFile, resource uint16) int64 {
+func (b *builder) corrected(start int64, f *growingFile, resource uint16, parent Row) int64 {
 	if b.options.Clock == nil || start == noTime {
 		return start
 	}
-	return start + int64(b.options.Clock(f.file, b.serviceOf(resource)))
+	service := ""
+	if resource != unknown {
+		service = b.serviceOf(resource)
+	} else {
+		for parent != 0 && b.flags(parent).Role() != RoleResource { // there are very many
+			parent = b.parent(parent)
+		}
+		if e, err := b.fileOf(parent).file.Entry(b.id(parent)); err == nil && parent != 0 {
+			service = serviceIn(e)
+		}
+	}
+	return start + int64(b.options.Clock(f.file, service))
 }
 
 // serviceOf returns the service of a resource.
@@ -498,6 +535,16 @@ func (b *builder) view() *View {
 	for _, f := range b.files {
 		v.files = append(v.files, fileView{source: f.source, n: f.n, shapes: slices.Clip(f.shapes), damage: f.damage})
 	}
+	for i, run := range v.runs {
+		end := Row(v.n)
+		if i+1 < len(v.runs) {
+			end = v.runs[i+1].row
+		}
+		if run.row < end {
+			f := &v.files[run.file]
+			f.runs = append(f.runs, rowRun{run.row, end})
+		}
+	}
 	if len(b.last) > 0 {
 		v.last, v.first = maps.Clone(b.last), maps.Clone(b.first)
 	}
@@ -510,7 +557,7 @@ func (f *growingFile) canGrow() bool { return f.file.Format() != format.ET }
 
 // forget lets go of what only serves to take in more entries.
 func (b *builder) forget() {
-	b.parsers, b.numbers, b.metaOf, b.messageOf, b.shapeOf, b.traceAt = nil, nil, nil, nil, nil, nil
+	b.parsers, b.numbers, b.metaOf, b.messageOf, b.shapeOf, b.traceAt, b.begun = nil, nil, nil, nil, nil, nil, nil
 	for _, f := range b.files {
 		f.folded, f.before = nil, nil
 	}

@@ -232,17 +232,19 @@ func (v *View) Stored(ctx context.Context, fn func(r Row, e *format.TraceEntry) 
 			if id%4096 == 0 && ctx.Err() != nil {
 				return ctx.Err()
 			}
-			if r == end {
-				return errStop
-			}
 			if id != v.id(r) {
 				return nil // it is folded
 			}
 			r++
-			if v.Role(r-1) == RoleFolded {
-				return nil
+			if v.Role(r-1) != RoleFolded {
+				if err := fn(r-1, e); err != nil {
+					return err
+				}
 			}
-			return fn(r-1, e)
+			if r == end {
+				return errStop
+			}
+			return nil
 		})
 		if err != nil && !errors.Is(err, errStop) {
 			return err

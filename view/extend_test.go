@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -116,6 +117,118 @@ func TestExtend(t *testing.T) {
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
 		}
+	}
+}
+
+// TestExtendSeveral is TestExtend with three files that grow in turns. At first some have nothing
+// but their root, and later what comes is often nothing but ends.
+func TestExtendSeveral(t *testing.T) {
+	for seed := range 150 {
+		r := rand.New(rand.NewPCG(uint64(seed), 7))
+		var files []*format.File
+		var growing []*growingTrace
+		var all [][]*format.TraceEntry
+		m := emptyModel()
+		for k := range 3 {
+			g := grow(t, format.Version(1+seed%2), format.IET)
+			entries := randomEntries(r, 20+r.IntN(60), 0)
+			uniqueSpans(r, entries)
+			for _, e := range entries[1:] {
+				for i, a := range e.Attributes {
+					if id := a.Value.Text(); (a.Name == format.AttrSpanID || a.Name == format.AttrParentSpanID) && len(id) == 16 {
+						e.Attributes[i].Value = format.StringValue(strconv.Itoa(k+1) + id[1:])
+					}
+				}
+			}
+			files, growing, all = append(files, g.file), append(growing, g), append(all, entries)
+		}
+		add := func(k, n int) {
+			g := growing[k]
+			for _, e := range all[k][len(g.entries):min(len(all[k]), len(g.entries)+n)] {
+				m.add(k, uint32(len(g.entries)), e)
+				g.add(e)
+			}
+		}
+		v := viewOf(t, files...)
+		for step, left := 0, true; left; step++ {
+			left = false
+			for k, g := range growing {
+				add(k, max(1-step, r.IntN(4)))
+				left = left || len(g.entries) < len(all[k])
+			}
+			next, err := v.Extend(t.Context())
+			must(t, err)
+			v = next
+		}
+		m.hang(m.join(len(files)))
+		m.sort(0, 0)
+		m.compare(t, v)
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+// TestExtendHalves: a span that goes on in other files is one row, whatever comes when.
+func TestExtendHalves(t *testing.T) {
+	half := func(continued bool) *format.TraceEntry {
+		e := spanEntry(0, 5)
+		if continued {
+			e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrContinued, Value: format.BoolValue(true)})
+		}
+		return e
+	}
+	end := func(parent uint32, took uint64) *format.TraceEntry {
+		return &format.TraceEntry{Parent: parent, Metadata: format.Metadata{Name: format.NameSpanEnd}, Attributes: []format.Attribute{
+			{Name: format.AttrSpanID, Value: hexID(5, 8)}, {Name: format.AttrDuration, Value: format.U64Value(took)},
+		}}
+	}
+	a, b, c := grow(t, format.V1, format.IET), grow(t, format.V1, format.IET), grow(t, format.V1, format.IET)
+	a.add(format.Root(), half(true))
+	b.add(format.Root(), half(true))
+	c.add(format.Root())
+	v := viewOf(t, a.file, b.file, c.file)
+	for _, step := range []func(){
+		func() { b.add(end(1, 77), end(2, 78), spanEntry(3, 20), spanEntry(4, 21)) }, // an end below an end
+		func() { c.add(half(false)) }, // the first half comes last
+		func() { b.add(spanEntry(1, 22)) },
+		func() { c.add(end(1, 99)) }, // what the later halves have said stays
+	} {
+		step()
+		next, err := v.Extend(t.Context())
+		must(t, err)
+		v = next
+		seen, folded := 0, 0
+		must(t, v.Walk(0, func(r view.Row, _ int, _ bool) error {
+			if v.Role(r) == view.RoleFolded || v.Role(v.Parent(r)) == view.RoleFolded {
+				t.Errorf("row %d is in the tree, below %d", r, v.Parent(r))
+			}
+			_ = v.Children(r)
+			seen++
+			return nil
+		}))
+		for r := range v.Rows() {
+			if v.Role(r) == view.RoleFolded {
+				folded++
+			}
+		}
+		if seen+folded != v.Len() {
+			t.Errorf("%d rows are in the tree, %d folded, of %d", seen, folded, v.Len())
+		}
+	}
+	span, _ := v.Row(2, 1)
+	for file := range 2 {
+		if r, _ := v.Row(file, 1); r == span {
+			t.Errorf("the half in file %d is no row", file)
+		} else if first, half := v.FirstHalf(r); !half || first != span {
+			t.Errorf("row %d is a half of %d", r, first)
+		}
+	}
+	if took, _ := v.Duration(span); took != 77 {
+		t.Errorf("it took %d", took)
+	}
+	if n := len(v.Children(span)); n != 2 { // the other end, and what came late
+		t.Errorf("%d are below it", n)
 	}
 }
 

@@ -2,6 +2,7 @@ package view
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 
@@ -243,10 +244,10 @@ func (b *builder) joinHalves(moves []move) (below []move) {
 			continue
 		}
 		first := m.to
-		if up, half := b.first[first]; half {
+		for up, half := first, true; half; up, half = b.first[first] {
 			first = up
 		}
-		if first == m.row {
+		if _, half := b.first[m.row]; half || first == m.row {
 			continue
 		}
 		b.first[m.row] = first
@@ -255,12 +256,32 @@ func (b *builder) joinHalves(moves []move) (below []move) {
 		b.join(first, m.row)
 		joined = true
 	}
+	if joined {
+		b.shortenHalves()
+	}
 	for r := Row(1); joined && r < Row(b.n); r++ {
 		if first, half := b.first[b.parent(r)]; half {
 			below = append(below, move{want{row: r}, first})
 		}
 	}
 	return below
+}
+
+// shortenHalves makes each half lead to the first one at once, after that may have become a later
+// half itself.
+func (b *builder) shortenHalves() {
+	for h, first := range b.first {
+		for up, half := first, true; half; up, half = b.first[first] {
+			first = up
+		}
+		b.first[h] = first
+	}
+	for _, h := range slices.Sorted(maps.Keys(b.last)) {
+		if first, half := b.first[h]; half {
+			b.join(first, b.last[h])
+			delete(b.last, h)
+		}
+	}
 }
 
 // join gives the first half of a span what its later half says of its end.

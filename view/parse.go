@@ -103,6 +103,7 @@ const (
 	maxPlaceSize   = 8 << 10 // one head
 	maxNodes       = 1 << 16
 	maxNodeSize    = 4 << 20
+	maxPathSize    = 1 << 18
 )
 
 // A parser turns entries into records. It numbers what many of them share: the head of an
@@ -133,6 +134,7 @@ type parser struct {
 	root     *node
 	nodes    int
 	nodeSize int
+	pathSize int // names in all shapes
 }
 
 func newParser(columns bool) *parser {
@@ -275,10 +277,12 @@ func (w *parser) shapeOf(n *node) *shape {
 		s.ends = append(s.ends, int32(len(s.names)))
 		s.fields = append(s.fields, k.field)
 	}
-	if len(w.shapes) < unknown {
-		s.id = uint16(len(w.shapes))
-		w.shapes = append(w.shapes, s)
+	if len(w.shapes) >= unknown || w.pathSize+len(s.path) > maxPathSize {
+		return s
 	}
+	s.id = uint16(len(w.shapes))
+	w.shapes = append(w.shapes, s)
+	w.pathSize += len(s.path)
 	n.shape = s
 	return s
 }

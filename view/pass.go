@@ -39,11 +39,13 @@ func (s *source) chunkEnd(first, limit uint32) uint32 {
 // parse fills c with what its entries say. Without an error it has all of them.
 func (s *source) parse(w *parser, c *chunk) {
 	e, gap := s.entries, s.entries.Gap()
+	ahead := uint32(chunkEntries) // few behind an entry that the parser refuses, as it may refuse more
 	for id := c.first; id < c.last; {
-		from, end := e.Offset(id), e.Offset(c.last)
-		err := e.View(from, end-from, func(b []byte) {
+		from, last := e.Offset(id), min(c.last-id, ahead)+id
+		ahead *= 4
+		err := e.View(from, e.Offset(last)-from, func(b []byte) {
 			p := 0
-			for ; id < c.last; id++ {
+			for ; id < last; id++ {
 				next := int(e.Offset(id+1) - from)
 				if !w.parse(c, b, p+gap, next, id) {
 					return
@@ -51,7 +53,8 @@ func (s *source) parse(w *parser, c *chunk) {
 				p = next
 			}
 		})
-		if err == nil && id < c.last {
+		if err == nil && id < last {
+			ahead = 4
 			var entry *format.TraceEntry
 			if entry, err = s.file.Entry(id); err == nil {
 				w.parseEntry(c, entry, id)

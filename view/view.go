@@ -58,7 +58,11 @@ type fileView struct {
 	n      uint32
 	shapes []uint16
 	damage error
+	runs   []rowRun
 }
+
+// A rowRun is rows that follow each other, at least one.
+type rowRun struct{ row, end Row }
 
 // New makes the view of files, of which there is at least one. The earlier one of files that
 // followed each other comes first. A nil o means defaults.
@@ -179,22 +183,14 @@ func (v *View) Row(file int, id uint32) (Row, bool) {
 	if id == 0 {
 		return 0, true
 	}
-	for i, run := range v.runs {
-		if run.file != file {
-			continue
-		}
-		end := Row(v.n)
-		if i+1 < len(v.runs) {
-			end = v.runs[i+1].row
-		}
-		if end == run.row || v.id(end-1) < id {
-			continue
-		}
-		at := sort.Search(int(end-run.row), func(k int) bool { return v.id(run.row+Row(k)) >= id })
-		if r := run.row + Row(at); v.id(r) == id {
+	runs := v.files[file].runs
+	k := sort.Search(len(runs), func(i int) bool { return v.id(runs[i].end-1) >= id })
+	if k < len(runs) {
+		from, n := runs[k].row, int(runs[k].end-runs[k].row)
+		r := from + Row(sort.Search(n, func(i int) bool { return v.id(from+Row(i)) >= id }))
+		if v.id(r) == id {
 			return r, true
 		}
-		break
 	}
 	// It is folded: its parent is what it is folded into.
 	return v.Row(file, v.files[file].file.Parent(id))
