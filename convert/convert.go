@@ -147,7 +147,7 @@ func commit(tmp *osfile.Temp, out string, replace bool) error {
 
 // Stream converts the trace that r holds, whatever its format, to w. An input
 // that stops within an entry is converted up to there, and the error is
-// [format.ErrTruncated].
+// [format.ErrTruncated]; one that is damaged, too, and it is a [*format.CorruptError].
 //
 // Only for an ET is the output kept in a temporary file until the input ends.
 func Stream(ctx context.Context, w io.Writer, r io.Reader, o Options) error {
@@ -165,11 +165,12 @@ func Stream(ctx context.Context, w io.Writer, r io.Reader, o Options) error {
 	}
 	defer func() { _ = out.Abort() }() // if a callback panics
 	err = entries(ctx, out, in, v, o.Progress)
-	if err != nil && !errors.Is(err, format.ErrTruncated) {
+	_, corrupt := errors.AsType[*format.CorruptError](err)
+	if err != nil && !corrupt && !errors.Is(err, format.ErrTruncated) {
 		return errors.Join(err, out.Abort())
 	}
 	if cerr := out.Close(); cerr != nil {
-		return cerr // and not that the input was cut, which is no failure
+		return cerr // and not that the input is not whole, which is no failure
 	}
 	return err
 }

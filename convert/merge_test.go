@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -264,6 +265,103 @@ func TestMergeRing(t *testing.T) {
 	for _, name := range []string{"a", "b", "c", "d", "e"} {
 		if n := strings.Count(words(got)+" ", name+" ") + strings.Count(got, name+"["); n < 1 {
 			t.Errorf("%s is not there: %s", name, got)
+		}
+	}
+}
+
+// anything returns a file of entries that mean what they mean by chance: spans with few ids, ends
+// and log records that name others, parents of any kind. Each has a number of its own.
+func anything(t *testing.T, r *rand.Rand, v format.Version, n int, number *uint64) *format.File {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "any.iet")
+	out, err := os.Create(name)
+	must(t, err)
+	w, err := format.NewWriter(out, v, format.IET, nil)
+	must(t, err)
+	id := func() format.Value { return format.StringValue(fmt.Sprintf("%016x", 1+r.IntN(6))) }
+	for i := range n {
+		if i == 0 {
+			_, err := w.Write(format.Root())
+			must(t, err)
+			continue
+		}
+		e := &format.TraceEntry{Parent: uint32(r.IntN(i))}
+		add := func(n string, v format.Value) {
+			e.Attributes = append(e.Attributes, format.Attribute{Name: n, Value: v})
+		}
+		*number++
+		add("a.number", format.U64Value(*number))
+		switch r.IntN(4) {
+		case 0, 1:
+			e.Metadata.Name = "s"
+			add(format.AttrTraceID, format.StringValue(fmt.Sprintf("%032x", 7)))
+			add(format.AttrTime, format.U64Value(*number))
+			add(format.AttrSpanID, id())
+			if r.IntN(2) == 0 {
+				add(format.AttrParentSpanID, id())
+			}
+			if r.IntN(3) == 0 {
+				add(format.AttrContinued, format.BoolValue(true))
+			}
+		case 2:
+			e.Metadata.Name = format.NameSpanEnd
+			add(format.AttrSpanID, id())
+			add(format.AttrDuration, format.U64Value(*number))
+		case 3:
+			e.Metadata.Name, e.Message = "event x", format.Some("m")
+			add(format.AttrTime, format.U64Value(*number))
+			add(format.AttrSpanID, id())
+		}
+		format.SortAttributes(e.Attributes)
+		_, err := w.Write(e)
+		must(t, err)
+	}
+	must(t, w.Flush())
+	must(t, out.Close())
+	return openFile(t, name)
+}
+
+// TestMergeAnything: every entry comes once, but the later halves of spans, whatever is above what.
+func TestMergeAnything(t *testing.T) {
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		ver := format.Version(1 + r.IntN(2))
+		var files []*format.File
+		number := uint64(0)
+		for k := range 1 + r.IntN(4) {
+			n := r.IntN(12)
+			if k == 0 {
+				n *= r.IntN(2) // often nothing, not even the root
+			}
+			files = append(files, anything(t, r, ver, n, &number))
+		}
+		_, out := merge(t, ver, files...)
+		times := make(map[uint64]int)
+		merged := out.Files()[0]
+		for id := range uint32(merged.Len()) {
+			e, err := merged.Entry(id)
+			must(t, err)
+			if a, ok := e.Attribute("a.number"); ok {
+				n, _ := a.U64()
+				times[n]++
+			}
+		}
+		v, err := view.New(t.Context(), files, nil)
+		must(t, err)
+		for k, f := range files {
+			for id := uint32(1); int(id) < f.Len(); id++ {
+				e, err := f.Entry(id)
+				must(t, err)
+				row, _ := v.Row(k, id)
+				want := 1
+				if file, own := v.ID(row); file == k && own == id && v.Role(row) == view.RoleFolded {
+					want = 0
+				}
+				a, _ := e.Attribute("a.number")
+				if n, _ := a.U64(); times[n] != want {
+					t.Errorf("seed %d: entry %d of file %d comes %d times, want %d", seed, id, k, times[n], want)
+				}
+			}
 		}
 	}
 }

@@ -255,7 +255,7 @@ func (o *opener) file(name string) error {
 		return err
 	}
 	_, _, err = format.ParseMagic(head)
-	if o.options.From == "" && err == nil || isNative(o.options.From) || o.options.From == "" && !isCompressed(head) && FormatOf(head, name) == nil {
+	if from := o.options.From; !isCompressed(head) && (isNative(from) || from == "" && (err == nil || FormatOf(head, name) == nil)) {
 		return o.native(name)
 	}
 	src, err := openForeign(name)
@@ -342,20 +342,21 @@ func (o *opener) foreign(r io.Reader, title, name string, size int64) error {
 		}
 		r = b
 	}
+	var cut error // why what is compressed is not whole
 	if isCompressed(head) {
 		plain, err := decompressed(r, head)
 		if err != nil {
 			return fmt.Errorf("%s: %w", title, err)
 		}
 		defer plain.Close()
-		b := bufio.NewReaderSize(plain, 64<<10)
+		b := bufio.NewReaderSize(&wholeReader{plain, &cut}, 64<<10)
 		if head, err = b.Peek(SniffSize); err != nil && !errors.Is(err, io.EOF) {
 			return fmt.Errorf("%s: %w", title, err)
 		}
 		r = b
 		name = strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, ".gz"), ".zst"), ".zstd")
 	}
-	return o.decode(r, head, title, name)
+	return o.decode(r, &cut, head, title, name)
 }
 
 // decompressed returns what is compressed in r, which begins with head.
@@ -370,8 +371,9 @@ func decompressed(r io.Reader, head []byte) (io.ReadCloser, error) {
 	return d.IOReadCloser(), nil
 }
 
-// decode writes what r holds, which begins with head, to a temporary trace and opens that.
-func (o *opener) decode(r io.Reader, head []byte, title, name string) error {
+// decode writes what r holds, which begins with head, to a temporary trace and opens that. At the
+// end of r cut is why there is no more.
+func (o *opener) decode(r io.Reader, cut *error, head []byte, title, name string) error {
 	var f *Format
 	if from := o.options.From; from != "" && !isNative(from) {
 		if f = FormatNamed(from); f == nil || f.Decode == nil {
@@ -387,7 +389,8 @@ func (o *opener) decode(r io.Reader, head []byte, title, name string) error {
 	w := &limited{w: tmp, left: &o.left}
 	var damage error
 	if f == nil {
-		if err = Stream(o.ctx, w, r, Options{Format: format.IET}); errors.Is(err, format.ErrTruncated) {
+		err = Stream(o.ctx, w, r, Options{Format: format.IET})
+		if _, corrupt := errors.AsType[*format.CorruptError](err); corrupt || errors.Is(err, format.ErrTruncated) {
 			damage, err = err, nil
 		}
 	} else {
@@ -400,8 +403,32 @@ func (o *opener) decode(r io.Reader, head []byte, title, name string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", title, errors.Join(err, tmp.Close()))
 	}
-	o.add(opened.(*format.File), title, f, damage)
+	o.add(opened.(*format.File), title, f, errors.Join(*cut, damage))
 	return nil
+}
+
+// isCut reports whether err says that what is compressed is not whole.
+func isCut(err error) bool {
+	for _, of := range []error{io.ErrUnexpectedEOF, gzip.ErrChecksum, gzip.ErrHeader, zstd.ErrCRCMismatch, zstd.ErrMagicMismatch} {
+		if errors.Is(err, of) {
+			return true
+		}
+	}
+	return false
+}
+
+// A wholeReader reads what is whole of r, which is compressed, and notes why that is not all.
+type wholeReader struct {
+	r   io.Reader
+	cut *error
+}
+
+func (w *wholeReader) Read(p []byte) (int, error) {
+	n, err := w.r.Read(p)
+	if isCut(err) {
+		*w.cut, err = err, io.EOF
+	}
+	return n, err
 }
 
 // limited is a writer with so much room left.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -155,5 +156,50 @@ func TestOpenDamaged(t *testing.T) {
 	}
 	if got := outlineOf(t, tr.View()); strings.Count(got, "a") != 2 || strings.Count(got, "b") != 1 {
 		t.Errorf("the view is\n%s", got)
+	}
+}
+
+// TestOpenCompressedDamaged: what is whole of a compressed trace is in the view, and what is
+// behind it, or that it is not as its checksum says, is told.
+func TestOpenCompressedDamaged(t *testing.T) {
+	f := service(t, format.V1, "one", []part{{name: "a", span: 1, at: 1, below: -1}, {name: "b", span: 2, at: 2, below: -1}})
+	plain, err := os.ReadFile(f.Name())
+	must(t, err)
+	bad := bytes.Clone(plain)
+	bad[bytes.LastIndex(bad, []byte("\x01b\x00"))+2] = 255 // the length of b's target
+	packed := func(b []byte) []byte {
+		var out bytes.Buffer
+		w := gzip.NewWriter(&out)
+		_, err := w.Write(b)
+		must(t, errors.Join(err, w.Close()))
+		return out.Bytes()
+	}
+	whole := packed(plain)
+	sum := bytes.Clone(whole)
+	sum[len(sum)-8] ^= 1
+	for what, x := range map[string]struct {
+		b  []byte
+		is error
+		n  int
+	}{
+		"whole":    {whole, nil, f.Len()},
+		"cut":      {packed(plain)[:len(whole)-8], io.ErrUnexpectedEOF, f.Len()},
+		"checksum": {sum, gzip.ErrChecksum, f.Len()},
+		"garbage":  {append(bytes.Clone(whole), "garbage behind it"...), gzip.ErrHeader, f.Len()},
+		"damaged":  {packed(bad), nil, 3},
+	} {
+		name := filepath.Join(t.TempDir(), "x.et.gz")
+		must(t, os.WriteFile(name, x.b, 0o600))
+		for _, from := range []string{"", "et"} {
+			tr := opened(t, &convert.OpenOptions{From: from}, name)
+			err := tr.Damage()
+			_, corrupt := errors.AsType[*format.CorruptError](err)
+			if x.is != nil && !errors.Is(err, x.is) || (err == nil) != (what == "whole") || corrupt != (what == "damaged") {
+				t.Errorf("%s: damage %v, want %v", what, err, x.is)
+			}
+			if n := tr.View().Entries(0); n != x.n {
+				t.Errorf("%s: %d entries, want %d", what, n, x.n)
+			}
+		}
 	}
 }
