@@ -53,6 +53,7 @@ var layers = map[string][]string{
 	"internal/conformance": {},
 	"internal/telemetry":   {module + "internal/", module + "format", module + "view"},
 	"view":                 {module + "internal/", module + "format"},
+	"query":                {module + "internal/", module + "format", module + "view"},
 	"format":               {"golang.org/x/sys/", "github.com/edsrzf/mmap-go", module + "internal/"},
 	"control":              {"golang.org/x/sys/", module + "internal/", module + "format"},
 	"control/filesource":   {"go.yaml.in/yaml/v4", "go.yaml.in/yaml/v4/", "github.com/fsnotify/fsnotify", module + "internal/", module + "control"},
@@ -69,7 +70,7 @@ var layers = map[string][]string{
 	"convert/perfetto":     {module + "internal/", module + "format", module + "view"},
 	"remote":               {module + "internal/", module + "format"},
 	"cmd/entrace": {
-		module + "internal/", module + "format", module + "view", module + "convert", module + "convert/", module + "remote", module + "control",
+		module + "internal/", module + "format", module + "view", module + "query", module + "convert", module + "convert/", module + "remote", module + "control",
 		"github.com/spf13/cobra", "github.com/schollz/progressbar/v3", "golang.org/x/term",
 	},
 }

@@ -42,10 +42,11 @@ type View struct {
 	first     map[Row]Row // the first halves of those that are folded
 	late      bool
 
-	treeOnce   sync.Once
-	tree       *Tree
-	ownersOnce sync.Once
-	owners     []Row
+	treeOnce    sync.Once
+	tree        *Tree
+	columnsKept columnsKept
+	ownersOnce  sync.Once
+	owners      []Row
 }
 
 // A Shape is the names of the attributes of an entry, in order.

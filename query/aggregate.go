@@ -1,0 +1,788 @@
+package query
+
+import (
+	"context"
+	"math"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
+)
+
+// A group is the rows of which aggregates are computed together.
+type group struct {
+	keys []Value
+	rows int64
+	accs []accumulator
+}
+
+// An accumulator computes one aggregate.
+type accumulator struct {
+	n       int64
+	sum     float64
+	squares float64 // of differences from the mean, as Welford has it
+	mean    float64
+	min     Value
+	max     Value
+	kind    Kind // of the values: durations stay durations
+	ints    []int64
+	floats  []float64
+	counts  map[string]int64
+}
+
+// keeps says what an accumulator has to keep.
+type keeps struct {
+	fn       string
+	value    eval
+	args     []float64
+	duration bool // value is the duration of the row
+}
+
+func (a *accumulator) add(k *keeps, v Value) {
+	switch k.fn {
+	case "count":
+		a.n++
+		return
+	case "values":
+		if v.kind != KindNil {
+			if a.counts == nil {
+				a.counts = make(map[string]int64)
+			}
+			a.counts[v.String()]++
+		}
+		return
+	}
+	f, ok := v.number()
+	if !ok {
+		if k.fn == "min" || k.fn == "max" {
+			a.extreme(v)
+		}
+		return
+	}
+	if a.n == 0 {
+		a.kind = v.kind
+	} else if a.kind != v.kind && a.kind != KindFloat {
+		a.kind = max(a.kind, v.kind)
+		if v.kind == KindFloat || a.kind == KindFloat {
+			a.kind = KindFloat
+		}
+	}
+	a.n++
+	switch k.fn {
+	case "sum":
+		a.sum += f
+		if v.kind != KindFloat {
+			a.ints = append(a.ints[:0], last(a.ints)+v.n)
+		}
+	case "avg", "stddev":
+		a.sum += f
+		d := f - a.mean
+		a.mean += d / float64(a.n)
+		a.squares += d * (f - a.mean)
+	case "min", "max":
+		a.extreme(v)
+	case "histogram":
+		if a.counts == nil {
+			a.counts = make(map[string]int64)
+		}
+		a.ints = append(a.ints, int64(bucketOf(f)))
+	default: // quantiles
+		if v.kind == KindFloat {
+			a.floats = append(a.floats, f)
+		} else {
+			a.ints = append(a.ints, v.n)
+		}
+	}
+}
+
+// addQuantile is add of a duration whose quantiles are wanted.
+func (a *accumulator) addQuantile(d int64) {
+	a.n++
+	a.kind = KindDuration
+	a.ints = append(a.ints, d)
+}
+
+func last(s []int64) int64 {
+	if len(s) == 0 {
+		return 0
+	}
+	return s[len(s)-1]
+}
+
+func (a *accumulator) extreme(v Value) {
+	if v.kind == KindNil {
+		return
+	}
+	if n, ok := order(v, a.min); a.min.kind == KindNil || ok && n < 0 {
+		a.min = v
+	}
+	if n, ok := order(v, a.max); a.max.kind == KindNil || ok && n > 0 {
+		a.max = v
+	}
+}
+
+// merge adds what another goroutine has accumulated.
+func (a *accumulator) merge(b *accumulator, fn string) {
+	if b.n == 0 && b.counts == nil && b.min.kind == KindNil {
+		return
+	}
+	if a.n > 0 && b.n > 0 {
+		d := b.mean - a.mean
+		n := float64(a.n + b.n)
+		a.squares += b.squares + d*d*float64(a.n)*float64(b.n)/n
+		a.mean += d * float64(b.n) / n
+		if a.kind != b.kind {
+			a.kind = KindFloat
+		}
+	} else if b.n > 0 {
+		a.squares, a.mean, a.kind = b.squares, b.mean, b.kind
+	}
+	a.n += b.n
+	a.sum += b.sum
+	a.extreme(b.min)
+	a.extreme(b.max)
+	if fn == "sum" {
+		a.ints = append(a.ints[:0], last(a.ints)+last(b.ints))
+	} else {
+		a.ints = append(a.ints, b.ints...)
+	}
+	a.floats = append(a.floats, b.floats...)
+	for s, n := range b.counts {
+		if a.counts == nil {
+			a.counts = make(map[string]int64)
+		}
+		a.counts[s] += n
+	}
+}
+
+// of returns f as a value of the kind that was accumulated.
+func (a *accumulator) of(f float64) Value {
+	if a.kind == KindDuration || a.kind == KindTime {
+		return Value{kind: a.kind, n: int64(math.Round(f))}
+	}
+	return floatValue(f)
+}
+
+// results returns the columns of an aggregate.
+func (a *accumulator) results(k *keeps) []Value {
+	switch k.fn {
+	case "count":
+		return []Value{intValue(a.n)}
+	case "min":
+		return []Value{a.min}
+	case "max":
+		return []Value{a.max}
+	}
+	if a.n == 0 {
+		return make([]Value, max(1, len(k.args)))
+	}
+	switch k.fn {
+	case "sum":
+		if a.kind != KindFloat {
+			return []Value{{kind: a.kind, n: last(a.ints)}}
+		}
+		return []Value{floatValue(a.sum)}
+	case "avg":
+		return []Value{a.of(a.sum / float64(a.n))}
+	case "stddev":
+		return []Value{a.of(math.Sqrt(a.squares / float64(a.n)))}
+	}
+	return a.quantiles(k.args)
+}
+
+// quantiles returns exact quantiles: the smallest value that at least that share of all values
+// does not exceed.
+func (a *accumulator) quantiles(qs []float64) []Value {
+	out := make([]Value, len(qs))
+	if len(a.floats) == 0 {
+		for i, q := range qs {
+			out[i] = Value{kind: a.kind, n: Quantile(a.ints, q)}
+		}
+		return out
+	}
+	for _, n := range a.ints {
+		a.floats = append(a.floats, float64(n))
+	}
+	a.ints = nil
+	for i, q := range qs {
+		out[i] = floatValue(Quantile(a.floats, q))
+	}
+	return out
+}
+
+// Quantile returns the smallest of values that at least the share q of them does not exceed. It
+// changes the order of values, of which there is at least one.
+func Quantile[T int64 | float64](values []T, q float64) T {
+	k := min(max(int(math.Ceil(q*float64(len(values))))-1, 0), len(values)-1)
+	lo, hi := 0, len(values)-1
+	for lo < hi {
+		if hi-lo < 32 {
+			slices.Sort(values[lo : hi+1])
+			break
+		}
+		// The median of three; what is equal to it is in the middle then.
+		mid := lo + (hi-lo)/2
+		a, b, c := values[lo], values[mid], values[hi]
+		pivot := max(min(a, b), min(max(a, b), c))
+		lt, i, gt := lo, lo, hi
+		for i <= gt {
+			switch {
+			case values[i] < pivot:
+				values[i], values[lt] = values[lt], values[i]
+				lt++
+				i++
+			case values[i] > pivot:
+				values[i], values[gt] = values[gt], values[i]
+				gt--
+			default:
+				i++
+			}
+		}
+		switch {
+		case k < lt:
+			hi = lt - 1
+		case k > gt:
+			lo = gt + 1
+		default:
+			return values[k]
+		}
+	}
+	return values[k]
+}
+
+// A histogram's buckets are powers of two, each in four parts.
+const bucketParts = 4
+
+// bucketOf returns the bucket of a number: that with the largest lower end that is not above it.
+func bucketOf(f float64) int {
+	if f < 1 {
+		return -1
+	}
+	frac, exp := math.Frexp(f) // frac is from 0.5 on and below 1
+	return (exp-1)*bucketParts + int((frac-0.5)*2*bucketParts)
+}
+
+// bucketFrom returns the lower end of a bucket.
+func bucketFrom(b int) float64 {
+	if b < 0 {
+		return 0
+	}
+	return math.Ldexp(1+float64(b%bucketParts)/bucketParts, b/bucketParts)
+}
+
+// table computes aggregates of rows, for each group of by.
+func (m *machine) table(calls []*stageAggregate, by []expr, rows Set) (*Table, error) {
+	if len(calls) == 1 && calls[0].fn == "compare" {
+		return m.compareSets(calls[0], rows)
+	}
+	var keep []keeps
+	at := make([]int, len(calls)) // which of them each call uses
+	known := make(map[string]int)
+	for i, c := range calls {
+		if c.fn == "compare" {
+			return nil, &Error{Pos: c.pos, Text: "compare() stands alone"}
+		}
+		k := keeps{fn: c.fn, args: c.args}
+		if len(c.args) > 0 {
+			k.fn = "quantile" // all of them need the same
+		}
+		id := k.fn
+		if c.x != nil {
+			id += " " + c.x.String()
+			var err error
+			if k.value, err = m.value(c.x); err != nil {
+				return nil, err
+			}
+			f, ok := c.x.(*field)
+			k.duration = ok && f.kind == fieldDuration && !f.parent
+		}
+		n, ok := known[id]
+		if !ok {
+			n = len(keep)
+			known[id] = n
+			keep = append(keep, k)
+		}
+		at[i] = n
+	}
+	groups, err := m.group(keep, by, rows)
+	if err != nil {
+		return nil, err
+	}
+	t := &Table{groups: len(by)}
+	for _, x := range by {
+		t.Columns = append(t.Columns, x.String())
+	}
+	if len(calls) == 1 && (calls[0].fn == "histogram" || calls[0].fn == "values") {
+		return t.spread(calls[0].fn, groups), nil
+	}
+	for _, c := range calls {
+		if c.fn == "quantile" {
+			for _, q := range c.args {
+				t.Columns = append(t.Columns, "quantile("+c.x.String()+", "+floatValue(q).String()+")")
+			}
+			continue
+		}
+		t.Columns = append(t.Columns, c.text)
+	}
+	t.Lines = make([][]Value, len(groups))
+	var next atomic.Int64
+	work := func() {
+		for n := next.Add(1) - 1; n < int64(len(groups)); n = next.Add(1) - 1 {
+			g := groups[n]
+			line := slices.Clone(g.keys)
+			for i, c := range calls {
+				k := keep[at[i]]
+				k.args = c.args
+				line = append(line, g.accs[at[i]].results(&k)...)
+			}
+			t.Lines[n] = line
+		}
+	}
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(groups)) - 1 {
+		wg.Go(work)
+	}
+	work()
+	wg.Wait()
+	return t, nil
+}
+
+// spread makes a line of each bucket or value.
+func (t *Table) spread(fn string, groups []*group) *Table {
+	if fn == "values" {
+		t.Columns = append(t.Columns, "value", "count")
+	} else {
+		t.Columns = append(t.Columns, "from", "to", "count")
+	}
+	for _, g := range groups {
+		a := &g.accs[0]
+		if fn == "values" {
+			names := sortedKeys(a.counts)
+			slices.SortStableFunc(names, func(x, y string) int { return int(a.counts[y] - a.counts[x]) })
+			for _, s := range names {
+				t.Lines = append(t.Lines, append(slices.Clone(g.keys), stringValue(s), intValue(a.counts[s])))
+			}
+			continue
+		}
+		slices.Sort(a.ints)
+		for i := 0; i < len(a.ints); {
+			k := i
+			for k < len(a.ints) && a.ints[k] == a.ints[i] {
+				k++
+			}
+			b := int(a.ints[i])
+			t.Lines = append(t.Lines, append(slices.Clone(g.keys), a.of(bucketFrom(b)), a.of(bucketFrom(b+1)), intValue(int64(k-i))))
+			i = k
+		}
+	}
+	return t
+}
+
+// group accumulates rows by their keys.
+func (m *machine) group(keep []keeps, by []expr, rows Set) ([]*group, error) {
+	if c := m.coded(by); c != nil {
+		return m.groupCoded(keep, c, rows)
+	}
+	keys := make([]eval, len(by))
+	for i, x := range by {
+		var err error
+		if keys[i], err = m.value(x); err != nil {
+			return nil, err
+		}
+	}
+	var mu sync.Mutex
+	all := make(map[string]*group)
+	ctx, stop := context.WithCancel(m.ctx)
+	defer stop()
+	err := m.v.EachBlock(ctx, func() func(k int) {
+		e := &env{m: m, read: m.v.NewReader()}
+		var key []byte
+		return func(k int) {
+			own := make(map[string]*group)
+			for w, word := range rows[k*words64 : (k+1)*words64] {
+				for ; word != 0; word &= word - 1 {
+					e.row = view.Row(k*view.BlockRows + w*64 + trailing(word))
+					key = key[:0]
+					values := make([]Value, 0, 4)
+					for _, f := range keys {
+						v := f(e)
+						values = append(values, v)
+						key = appendKey(key, v)
+					}
+					g := own[string(key)]
+					if g == nil {
+						g = &group{keys: values, accs: make([]accumulator, len(keep))}
+						own[string(key)] = g
+					}
+					g.rows++
+					for i := range keep {
+						v := Value{}
+						if keep[i].value != nil {
+							v = keep[i].value(e)
+						}
+						g.accs[i].add(&keep[i], v)
+					}
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for s, g := range own {
+				if old := all[s]; old == nil {
+					all[s] = g
+				} else {
+					old.rows += g.rows
+					for i := range keep {
+						old.accs[i].merge(&g.accs[i], keep[i].fn)
+					}
+				}
+			}
+		}
+	})
+	if err != nil {
+		return nil, m.ctx.Err()
+	}
+	groups := make([]*group, 0, len(all))
+	for _, s := range sortedKeys(all) {
+		groups = append(groups, all[s])
+	}
+	if len(groups) == 0 && len(by) == 0 {
+		groups = append(groups, &group{accs: make([]accumulator, len(keep))})
+	}
+	return groups, nil
+}
+
+// codes are the groups of rows by a field that has a code in each block.
+type codes struct {
+	of     func(b *view.Block) []uint16
+	group  []int // by code, -1: ask key
+	keys   []Value
+	key    eval // of a code that is not known
+	number map[string]int
+}
+
+// coded returns the codes of what rows are grouped by, nil if that has none.
+func (m *machine) coded(by []expr) *codes {
+	if len(by) == 0 {
+		return &codes{of: func(b *view.Block) []uint16 { return b.Flags }, group: make([]int, 1<<16), keys: []Value{{}}}
+	}
+	f, ok := by[0].(*field)
+	if len(by) > 1 || !ok || f.parent {
+		return nil
+	}
+	c := &codes{number: make(map[string]int)}
+	add := func(v Value) {
+		key := string(appendKey(nil, v))
+		n, ok := c.number[key]
+		if !ok {
+			n = len(c.keys)
+			c.number[key] = n
+			c.keys = append(c.keys, v)
+		}
+		c.group = append(c.group, n)
+	}
+	switch f.kind {
+	case fieldName, fieldTarget:
+		metas := m.v.Metas()
+		for i := range metas {
+			add(metaValue(f.kind, &metas[i]))
+		}
+		c.of = func(b *view.Block) []uint16 { return b.Meta }
+	case fieldService:
+		for _, r := range m.v.Resources() {
+			if s := m.v.Service(r); r != 0 && s != "" {
+				add(stringValue(s))
+			} else {
+				add(Value{})
+			}
+		}
+		c.of = func(b *view.Block) []uint16 { return b.Resource }
+	case fieldLevel, fieldStatus, fieldKindOfSpan:
+		for i := range 1 << 16 {
+			add(flagsValue(f.kind, view.Flags(i)))
+		}
+		c.of = func(b *view.Block) []uint16 { return b.Flags }
+	default:
+		return nil
+	}
+	if key, err := m.fieldOf(f); err == nil {
+		c.key = key
+	}
+	return c
+}
+
+// groupCoded is group for rows that have codes.
+func (m *machine) groupCoded(keep []keeps, c *codes, rows Set) ([]*group, error) {
+	var mu sync.Mutex
+	var workers []*[]*group
+	extra := make(map[string]*group) // of codes that are not known
+	err := m.v.EachBlock(m.ctx, func() func(k int) {
+		e := &env{m: m, read: m.v.NewReader()}
+		own := make([]*group, len(c.keys))
+		mu.Lock()
+		workers = append(workers, &own)
+		mu.Unlock()
+		return func(k int) {
+			b := m.v.Block(k)
+			codes := c.of(&b)
+			for w, word := range rows[k*words64 : (k+1)*words64] {
+				for ; word != 0; word &= word - 1 {
+					i := w*64 + trailing(word)
+					e.row = b.First + view.Row(i)
+					code := int(codes[i])
+					if code >= len(c.group) {
+						mu.Lock()
+						m.addExtra(extra, keep, c.key(e), e)
+						mu.Unlock()
+						continue
+					}
+					n := c.group[code]
+					g := own[n]
+					if g == nil {
+						g = &group{keys: []Value{c.keys[n]}, accs: make([]accumulator, len(keep))}
+						own[n] = g
+					}
+					g.rows++
+					for x := range keep {
+						switch kp := &keep[x]; {
+						case kp.fn == "count":
+							g.accs[x].n++
+						case kp.duration:
+							d := b.Duration[i]
+							switch {
+							case d == view.NoDuration || view.Flags(b.Flags[i]).Role() != view.RoleSpan:
+							case kp.fn == "quantile":
+								g.accs[x].addQuantile(d)
+							default:
+								g.accs[x].add(kp, durationValue(d))
+							}
+						default:
+							g.accs[x].add(kp, kp.value(e))
+						}
+					}
+				}
+			}
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[string]*group)
+	merge := func(g *group) {
+		key := string(appendKey(nil, g.keys[0]))
+		old := all[key]
+		if old == nil {
+			all[key] = g
+			return
+		}
+		old.rows += g.rows
+		for i := range keep {
+			old.accs[i].merge(&g.accs[i], keep[i].fn)
+		}
+	}
+	for _, own := range workers {
+		for _, g := range *own {
+			if g != nil {
+				merge(g)
+			}
+		}
+	}
+	for _, g := range extra {
+		merge(g)
+	}
+	groups := make([]*group, 0, len(all))
+	for _, key := range sortedKeys(all) {
+		groups = append(groups, all[key])
+	}
+	if c.key == nil { // all rows are one group
+		if len(groups) == 0 {
+			groups = append(groups, &group{accs: make([]accumulator, len(keep))})
+		}
+		groups[0].keys = nil
+	}
+	return groups, nil
+}
+
+// addExtra adds a row to the group of a key.
+func (m *machine) addExtra(extra map[string]*group, keep []keeps, key Value, e *env) {
+	s := string(appendKey(nil, key))
+	g := extra[s]
+	if g == nil {
+		g = &group{keys: []Value{key}, accs: make([]accumulator, len(keep))}
+		extra[s] = g
+	}
+	g.rows++
+	for i := range keep {
+		v := Value{}
+		if keep[i].value != nil {
+			v = keep[i].value(e)
+		}
+		g.accs[i].add(&keep[i], v)
+	}
+}
+
+func (m *machine) appendTrace(b []byte, r view.Row) []byte {
+	n := m.v.Trace(r)
+	if n == 0 { // a trace of its own
+		return append(b, 1, byte(r>>24), byte(r>>16), byte(r>>8), byte(r))
+	}
+	return append(b, 0, byte(n>>24), byte(n>>16), byte(n>>8), byte(n))
+}
+
+// appendKey appends bytes that tell values apart, and sort as they do.
+func appendKey(b []byte, v Value) []byte {
+	b = append(b, byte(v.kind))
+	switch v.kind {
+	case KindString:
+		b = append(append(b, strings.ReplaceAll(v.s, "\x00", "\x00\x01")...), 0, 0)
+	case KindFloat:
+		bits := math.Float64bits(v.f)
+		if bits>>63 != 0 {
+			bits = ^bits
+		} else {
+			bits |= 1 << 63
+		}
+		b = appendUint64(b, bits)
+	default:
+		b = appendUint64(b, uint64(v.n)^1<<63)
+	}
+	return b
+}
+
+func appendUint64(b []byte, n uint64) []byte {
+	return append(b, byte(n>>56), byte(n>>48), byte(n>>40), byte(n>>32), byte(n>>24), byte(n>>16), byte(n>>8), byte(n))
+}
+
+// having keeps the rows of the traces, or of the groups of each trace, whose aggregate is as the
+// comparison wants it.
+func (m *machine) having(a *stageAggregate, by []expr, rows Set) (Set, error) {
+	if a.fn == "count" && len(by) == 0 {
+		return m.havingCount(a, rows), nil
+	}
+	k := keeps{fn: a.fn, args: a.args}
+	if a.x != nil {
+		var err error
+		if k.value, err = m.value(a.x); err != nil {
+			return nil, err
+		}
+	}
+	keys := make([]eval, len(by))
+	for i, x := range by {
+		var err error
+		if keys[i], err = m.value(x); err != nil {
+			return nil, err
+		}
+	}
+	e := &env{m: m, read: m.v.NewReader()}
+	groups := make(map[string]*accumulator)
+	var key []byte
+	keyOf := func(r view.Row) string {
+		e.row = r
+		key = m.appendTrace(key[:0], r)
+		for _, f := range keys {
+			key = appendKey(key, f(e))
+		}
+		return string(key)
+	}
+	n := 0
+	rows.Each(func(r view.Row) bool {
+		s := keyOf(r)
+		g := groups[s]
+		if g == nil {
+			g = new(accumulator)
+			groups[s] = g
+		}
+		v := Value{}
+		if k.value != nil {
+			v = k.value(e)
+		}
+		g.add(&k, v)
+		n++
+		return n%4096 != 0 || m.ctx.Err() == nil
+	})
+	if err := m.ctx.Err(); err != nil {
+		return nil, err
+	}
+	keep := make(map[string]bool, len(groups))
+	for s, g := range groups {
+		keep[s] = a.cond.holds(g.results(&k)[0])
+	}
+	out := make(Set, len(rows))
+	rows.Each(func(r view.Row) bool {
+		if keep[keyOf(r)] {
+			out.Add(r)
+		}
+		return true
+	})
+	return out, nil
+}
+
+// havingCount is having for count().
+func (m *machine) havingCount(a *stageAggregate, rows Set) Set {
+	counts := make([]uint32, m.v.Traces())
+	rows.Each(func(r view.Row) bool {
+		counts[m.v.Trace(r)]++
+		return true
+	})
+	keep := make([]bool, len(counts))
+	for i, n := range counts {
+		keep[i] = a.cond.holds(intValue(int64(n)))
+	}
+	keep[0] = a.cond.holds(intValue(1)) // a row without a trace is one of its own
+	out := make(Set, len(rows))
+	rows.Each(func(r view.Row) bool {
+		if keep[m.v.Trace(r)] {
+			out.Add(r)
+		}
+		return true
+	})
+	return out
+}
+
+// compareTop is how many values of an attribute compare() shows.
+const compareTop = 10
+
+// compareSets counts the values of every attribute in the rows that a filter selects, and in the
+// others.
+func (m *machine) compareSets(a *stageAggregate, rows Set) (*Table, error) {
+	chosen, err := m.set(a.set)
+	if err != nil {
+		return nil, err
+	}
+	t := &Table{Columns: []string{"attribute", "value", "selection", "baseline"}}
+	type pair struct{ in, out int64 }
+	for _, key := range m.v.Keys() {
+		name, own := format.UserName(key.Name)
+		if !own {
+			continue
+		}
+		at, err := m.attribute(name)
+		if err != nil {
+			return nil, err
+		}
+		counts := make(map[string]pair)
+		rows.Each(func(r view.Row) bool {
+			if v := at.own(r); v.kind != KindNil {
+				p := counts[v.String()]
+				if chosen.Has(r) {
+					p.in++
+				} else {
+					p.out++
+				}
+				counts[v.String()] = p
+			}
+			return true
+		})
+		values := sortedKeys(counts)
+		slices.SortStableFunc(values, func(x, y string) int {
+			return int(counts[y].in+counts[y].out) - int(counts[x].in+counts[x].out)
+		})
+		for _, s := range values[:min(len(values), compareTop)] {
+			t.Lines = append(t.Lines, []Value{stringValue(name), stringValue(s), intValue(counts[s].in), intValue(counts[s].out)})
+		}
+	}
+	return t, nil
+}

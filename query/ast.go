@@ -1,0 +1,235 @@
+package query
+
+import (
+	"regexp"
+	"strings"
+)
+
+// The parts of a query that compute a value for a row.
+type (
+	// An expr is one of the types below.
+	expr interface{ String() string }
+
+	// literal is a value that the query says.
+	literal struct {
+		value Value
+		word  string // of an enum or level, what was written
+		pos   int
+	}
+
+	// field is something of a row.
+	field struct {
+		kind   fieldKind
+		name   string // of an attribute
+		parent bool   // of the row's parent
+		text   string // as it was written
+		pos    int
+	}
+
+	// unary is !x or -x.
+	unary struct {
+		op  string
+		x   expr
+		pos int
+	}
+
+	// binary is a op b: arithmetic, && and ||.
+	binary struct {
+		op   string
+		a, b expr
+		pos  int
+	}
+
+	// compare compares a with what the query says, or with b.
+	compare struct {
+		comparison
+
+		a, b expr // b is nil if the comparison has all that is on its right side
+		pos  int
+	}
+
+	// words is free text.
+	words struct {
+		fold  string // in lower case
+		regex *regexp.Regexp
+		text  string
+		pos   int
+	}
+)
+
+// The parts of a query that select rows.
+type (
+	// A spanset is one of the types below.
+	spanset interface{ String() string }
+
+	// filter is {…}.
+	filter struct{ x expr } // nil: everything
+
+	// without is !{…}: the traces that have no such row.
+	without struct{ x spanset }
+
+	// both is a && b or a || b.
+	both struct {
+		op   string
+		a, b spanset
+	}
+
+	// structural is a >> b and its like.
+	structural struct {
+		op     string // ">>", ">", "<<", "<" or "~"
+		negate bool
+		union  bool
+		a, b   spanset
+	}
+
+	// nested is (…|…).
+	nested struct{ p *pipeline }
+)
+
+// A pipeline is a spanset and what is done with it.
+type pipeline struct {
+	set    spanset
+	stages []stage
+}
+
+// A stage is one of the types below.
+type stage interface{ String() string }
+
+type (
+	stageFilter   struct{ x expr }
+	stageBy       struct{ list []expr }
+	stageCoalesce struct{}
+	stageSelect   struct{ list []expr }
+	stageTop      struct {
+		n      int64
+		x      expr
+		bottom bool
+		pos    int
+	}
+	stageSort struct {
+		x    expr
+		desc bool
+		pos  int
+	}
+	stageLimit struct{ n int64 }
+
+	// stageAggregate computes something of rows: a table, or with a comparison which traces
+	// stay.
+	stageAggregate struct {
+		fn   string
+		x    expr // nil for count()
+		args []float64
+		set  spanset // of compare
+		cond *comparison
+		by   []expr
+		pos  int
+		text string // as a column is called
+	}
+)
+
+func (l *literal) String() string {
+	switch {
+	case l.word != "":
+		return l.word
+	case l.value.kind == KindString:
+		return quote(l.value.s)
+	}
+	return l.value.String()
+}
+
+func quote(s string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`, "\r", `\r`).Replace(s) + `"`
+}
+
+func (f *field) String() string { return f.text }
+func (u *unary) String() string { return "(" + u.op + u.x.String() + ")" }
+func (b *binary) String() string {
+	return "(" + b.a.String() + " " + b.op + " " + b.b.String() + ")"
+}
+
+func (c *compare) String() string {
+	right := ""
+	switch {
+	case c.b != nil:
+		right = c.b.String()
+	case c.regex != nil:
+		right = quote(c.value.s)
+	case c.list != nil:
+		var all []string
+		for _, v := range c.list {
+			all = append(all, (&literal{value: v}).String())
+		}
+		right = "(" + strings.Join(all, ", ") + ")"
+	default:
+		right = (&literal{value: c.value}).String()
+	}
+	return "(" + c.a.String() + " " + c.op + " " + right + ")"
+}
+
+func (w *words) String() string { return w.text }
+
+func (f *filter) String() string {
+	if f.x == nil {
+		return "{}"
+	}
+	return "{" + f.x.String() + "}"
+}
+func (w *without) String() string { return "!" + w.x.String() }
+func (b *both) String() string    { return "(" + b.a.String() + " " + b.op + " " + b.b.String() + ")" }
+
+func (s *structural) String() string {
+	op := s.op
+	if s.negate {
+		op = "!" + op
+	}
+	if s.union {
+		op = "&" + op
+	}
+	return "(" + s.a.String() + " " + op + " " + s.b.String() + ")"
+}
+func (n *nested) String() string { return "(" + n.p.String() + ")" }
+
+func (p *pipeline) String() string {
+	parts := []string{p.set.String()}
+	for _, st := range p.stages {
+		parts = append(parts, st.String())
+	}
+	return strings.Join(parts, " | ")
+}
+
+func list(all []expr) string {
+	texts := make([]string, len(all))
+	for i, x := range all {
+		texts[i] = x.String()
+	}
+	return strings.Join(texts, ", ")
+}
+
+func (s *stageFilter) String() string {
+	if s.x == nil {
+		return "{}"
+	}
+	return "{" + s.x.String() + "}"
+}
+func (s *stageBy) String() string       { return "by(" + list(s.list) + ")" }
+func (s *stageCoalesce) String() string { return "coalesce()" }
+func (s *stageSelect) String() string   { return "select(" + list(s.list) + ")" }
+func (s *stageTop) String() string {
+	name := "topk"
+	if s.bottom {
+		name = "bottomk"
+	}
+	return name + "(" + intValue(s.n).String() + ", " + s.x.String() + ")"
+}
+func (s *stageSort) String() string  { return "sort(" + s.x.String() + ")" }
+func (s *stageLimit) String() string { return "limit(" + intValue(s.n).String() + ")" }
+func (s *stageAggregate) String() string {
+	t := s.text
+	if s.cond != nil {
+		t += " " + s.cond.op + " " + s.cond.value.String()
+	}
+	if len(s.by) > 0 {
+		t += " by(" + list(s.by) + ")"
+	}
+	return t
+}

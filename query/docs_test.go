@@ -1,0 +1,156 @@
+package query_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/entrace-go/entrace/query"
+)
+
+// TestDocuments parses the queries that the documents show.
+func TestDocuments(t *testing.T) {
+	b, err := os.ReadFile("../docs/query.md")
+	must(t, err)
+	_, block, _ := strings.Cut(string(b), "```\n")
+	block, _, _ = strings.Cut(block, "```")
+	n := 0
+	for line := range strings.Lines(block) {
+		text := strings.TrimSpace(strings.SplitN(strings.TrimSpace(line), "   ", 2)[0])
+		if _, err := query.Parse(text); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+		n++
+	}
+	if n < 8 {
+		t.Errorf("there are %d queries", n)
+	}
+	b, err = os.ReadFile("../examples/queries/README.md")
+	must(t, err)
+	n = 0
+	for line := range strings.Lines(string(b)) {
+		_, rest, ok := strings.Cut(line, "-q '")
+		if !ok {
+			_, rest, ok = strings.Cut(line, "grep '")
+		}
+		if !ok {
+			continue
+		}
+		text, _, _ := strings.Cut(rest, "'")
+		if _, err := query.Parse(text); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+		n++
+	}
+	if n < 10 {
+		t.Errorf("there are %d queries in the examples", n)
+	}
+}
+
+// TestResults compares tables and orders with what they must be.
+func TestResults(t *testing.T) {
+	v := viewOf(t, fixed())
+	for text, want := range map[string]string{
+		`{} | count()`:                                           `count()=5`,
+		`duration > 0 | count() by(name)`:                        `name=a count()=2; name=b count()=1`,
+		`{ name = "a" } | p50(duration) | max(duration)`:         `p50(duration)=10ns max(duration)=30ns`,
+		`{} | avg(.n) by(service)`:                               `service=shop avg(.n)=2`,
+		`{} | sum(.n) | min(.n) | stddev(.n)`:                    `sum(.n)=6 min(.n)=1 stddev(.n)=0.816496580927726`,
+		`{} | values(.user)`:                                     `value=ada count=2; value=bob count=1`,
+		`{} | count() by(.user) | sort(count desc) | limit(1)`:   `.user=nil count()=2`,
+		`{} | count() by(.user) | topk(1, count)`:                `.user=nil count()=2`,
+		`{ kind = internal } | quantile(duration, 0, 1)`:         `quantile(duration, 0)=10ns quantile(duration, 1)=40ns`,
+		`{ name = "a" } | histogram(duration)`:                   `from=10ns to=12ns count=1; from=28ns to=32ns count=1`,
+		`{ name = "none" } | count()`:                            `count()=0`,
+		`{} | compare({ .user = "ada" }) | limit(2)`:             `attribute=n value=1 selection=1 baseline=0; attribute=n value=2 selection=0 baseline=1`,
+		`{} | by(.user) | count()`:                               `.user=nil count()=2; .user=ada count()=2; .user=bob count()=1`,
+		`{ duration > 0 } | self > 0 | count()`:                  `error`,
+		`{ duration > 0 } | { self = 0 } | count()`:              `count()=0`,
+		`{ name = "a" && self = 10 } | count()`:                  `count()=2`,
+		`{ trace:rootName = "a" } | count()`:                     `count()=5`,
+		`{ span:childCount = 1 } | count()`:                      `count()=1`,
+		`{ depth = 3 } | count()`:                                `count()=3`,
+		`{ entry:role = resource } | count()`:                    `count()=1`,
+		`{ start > "1970-01-01T00:00:00.000000105Z" } | count()`: `count()=3`,
+	} {
+		q, err := query.Parse(text)
+		if err != nil {
+			if want != "error" {
+				t.Errorf("%s: %v", text, err)
+			}
+			continue
+		}
+		r, err := q.Run(t.Context(), v)
+		must(t, err)
+		var lines []string
+		for _, line := range r.Table.Lines {
+			var cells []string
+			for i, c := range line {
+				cells = append(cells, r.Table.Columns[i]+"="+c.String())
+			}
+			lines = append(lines, strings.Join(cells, " "))
+		}
+		if got := strings.Join(lines, "; "); got != want {
+			t.Errorf("%s is\n%s, want\n%s", text, got, want)
+		}
+	}
+	for text, want := range map[string]string{
+		`{} | sort(duration desc)`:         "3 2 5 4 6",
+		`{} | topk(2, duration)`:           "3 2",
+		`{} | bottomk(1, .n)`:              "2",
+		`{} | limit(2)`:                    "2 4",
+		`{ name = "a" } | count() > 1`:     "2 5",
+		`{} | by(name) | count() > 1`:      "2 5",
+		`{} | { .user = "ada" }`:           "2 4",
+		`{ .n >= 1 } | avg(.n) > 2.5`:      "",
+		`{ parent.user = "ada" }`:          "4 3",
+		`{ span:open }`:                    "",
+		`{ .n * 2 = 4 }`:                   "3",
+		`{ parent = nil }`:                 "2 5",
+		`ada`:                              "2 4",
+		`"HELLO w"`:                        "4",
+		`/^h.*o/`:                          "4",
+		`{ message =~ "hello.*" }`:         "4",
+		`{ span:id = "0000000000000005" }`: "5",
+	} {
+		q, err := query.Parse(text)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		r, err := q.Run(t.Context(), v)
+		must(t, err)
+		order := r.Order
+		if order == nil {
+			order = query.InTime(v, r.Rows)
+		}
+		var ids []string
+		for _, row := range order {
+			ids = append(ids, string(rune('0'+row)))
+		}
+		if got := strings.Join(ids, " "); got != want {
+			t.Errorf("%s selects %q, want %q", text, got, want)
+		}
+	}
+}
+
+// FuzzQuery runs whatever is a query: it ends, and does not panic.
+func FuzzQuery(f *testing.F) {
+	for _, s := range []string{`{ .a = 1 } >> { level >= error } | count() by(name)`, `payment /fa.l/ .user != "x"`, `!{} && ({} | p50(duration) > 1)`, `{ -.n ^ 2 % 3 / 0 > 1d2h }`, "{ `x` contains \"y\" } // z"} {
+		f.Add(s)
+	}
+	v := viewOf(f, fixed())
+	f.Fuzz(func(t *testing.T, s string) {
+		q, err := query.Parse(s)
+		if err != nil {
+			if err.Error() == "" {
+				t.Error("an error without a text")
+			}
+			return
+		}
+		if _, err := query.Parse(q.Tree()); err != nil && len(s) < 1000 {
+			t.Logf("%s: its tree %s is none: %v", s, q.Tree(), err)
+		}
+		_, _ = q.Run(t.Context(), v)
+	})
+}

@@ -1,0 +1,227 @@
+package query
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
+)
+
+// A fieldKind is what a field means.
+type fieldKind uint8
+
+const (
+	fieldAttribute fieldKind = iota // of the row, else of its resource
+	fieldOwn                        // an attribute of the row alone, if it is a span
+	fieldOfLog                      // likewise, a log record
+	fieldOfEvent                    // an attribute of an event
+	fieldOfLink                     // an attribute of a link
+	fieldOfResource
+	fieldOfScope // an attribute of the instrumentation scope
+	fieldName
+	fieldLevel
+	fieldMessage
+	fieldTarget
+	fieldService
+	fieldFile
+	fieldLine
+	fieldStart
+	fieldRole
+	fieldEntry
+	fieldStatus
+	fieldStatusMessage
+	fieldKindOfSpan
+	fieldDuration
+	fieldSelf
+	fieldDepth
+	fieldOpen
+	fieldSpanID
+	fieldParentID
+	fieldChildCount
+	fieldTraceID
+	fieldTraceDuration
+	fieldRootName
+	fieldRootService
+	fieldEventName
+	fieldEventSince
+	fieldLinkTrace
+	fieldLinkSpan
+	fieldScopeVersion
+	fieldIsRoot // parent, compared with nil
+)
+
+// bareNames are the names that need no scope, in filters without braces.
+var bareNames = map[string]fieldKind{
+	"name": fieldName, "level": fieldLevel, "message": fieldMessage, "target": fieldTarget, "service": fieldService,
+	"status": fieldStatus, "kind": fieldKindOfSpan, "duration": fieldDuration, "self": fieldSelf, "start": fieldStart,
+	"depth": fieldDepth, "file": fieldFile, "line": fieldLine,
+}
+
+// braceNames are those that TraceQL has besides.
+var braceNames = map[string]fieldKind{
+	"statusMessage": fieldStatusMessage, "parent": fieldIsRoot, "rootName": fieldRootName, "rootServiceName": fieldRootService,
+	"traceDuration": fieldTraceDuration, "childCount": fieldChildCount,
+}
+
+// intrinsics are the names with a colon.
+var intrinsics = map[string]fieldKind{
+	"span:duration": fieldDuration, "span:name": fieldName, "span:kind": fieldKindOfSpan, "span:status": fieldStatus,
+	"span:statusMessage": fieldStatusMessage, "span:id": fieldSpanID, "span:parentID": fieldParentID, "span:childCount": fieldChildCount,
+	"span:self": fieldSelf, "span:depth": fieldDepth, "span:open": fieldOpen,
+	"trace:duration": fieldTraceDuration, "trace:rootName": fieldRootName, "trace:rootService": fieldRootService, "trace:id": fieldTraceID,
+	"event:name": fieldEventName, "event:timeSinceStart": fieldEventSince,
+	"link:traceID": fieldLinkTrace, "link:spanID": fieldLinkSpan,
+	"instrumentation:name": fieldTarget, "instrumentation:version": fieldScopeVersion,
+	"log:level": fieldLevel, "log:message": fieldMessage, "log:time": fieldStart,
+	"entry:id": fieldEntry, "entry:level": fieldLevel, "entry:target": fieldTarget, "entry:file": fieldFile, "entry:line": fieldLine, "entry:role": fieldRole,
+}
+
+// scopes are the words before a dot.
+var scopes = map[string]fieldKind{
+	"": fieldAttribute, "span": fieldOwn, "log": fieldOfLog, "resource": fieldOfResource, "event": fieldOfEvent, "link": fieldOfLink,
+	"instrumentation": fieldOfScope,
+}
+
+// enumWords are the values that have names.
+var enumWords = map[string][]Value{
+	"ok": {enumValue(KindStatus, uint8(view.StatusOK))}, "unset": {enumValue(KindStatus, uint8(view.StatusUnset))},
+	"error": {
+		enumValue(KindStatus, uint8(view.StatusError)), enumValue(KindLevel, uint8(format.LevelError)),
+	},
+	"trace": {enumValue(KindLevel, uint8(format.LevelTrace))}, "debug": {enumValue(KindLevel, uint8(format.LevelDebug))},
+	"info": {enumValue(KindLevel, uint8(format.LevelInfo))}, "warn": {enumValue(KindLevel, uint8(format.LevelWarn))},
+	"unspecified": {enumValue(KindSpanKind, uint8(view.KindUnspecified))}, "internal": {enumValue(KindSpanKind, uint8(view.KindInternal))},
+	"server": {enumValue(KindSpanKind, uint8(view.KindServer))}, "client": {enumValue(KindSpanKind, uint8(view.KindClient))},
+	"producer": {enumValue(KindSpanKind, uint8(view.KindProducer))}, "consumer": {enumValue(KindSpanKind, uint8(view.KindConsumer))},
+	"span": {enumValue(KindRole, uint8(view.RoleSpan))}, "event": {enumValue(KindRole, uint8(view.RoleEvent))},
+	"log": {enumValue(KindRole, uint8(view.RoleLog))}, "link": {enumValue(KindRole, uint8(view.RoleLink))},
+	"resource": {enumValue(KindRole, uint8(view.RoleResource))}, "recorder": {enumValue(KindRole, uint8(view.RoleRecorder))},
+	"root": {enumValue(KindRole, uint8(view.RoleRoot))}, "other": {enumValue(KindRole, uint8(view.RoleOther))},
+}
+
+// enumOf returns the kind of the values of a field, if they have names.
+func (k fieldKind) enumOf() Kind {
+	switch k {
+	case fieldLevel:
+		return KindLevel
+	case fieldStatus:
+		return KindStatus
+	case fieldKindOfSpan:
+		return KindSpanKind
+	case fieldRole:
+		return KindRole
+	}
+	return KindNil
+}
+
+// enumNamed returns the value of a kind that has that name, in any case.
+func enumNamed(kind Kind, word string) (Value, bool) {
+	word = strings.ToLower(word)
+	if word == "warning" {
+		word = "warn"
+	}
+	for _, v := range enumWords[word] {
+		if v.kind == kind {
+			return v, true
+		}
+	}
+	return Value{}, false
+}
+
+// enumNames returns the names of the values of a kind.
+func enumNames(kind Kind) string {
+	var names []string
+	for name, values := range enumWords {
+		for _, v := range values {
+			if v.kind == kind {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
+
+// fieldNamed returns the field that a word names; ok is false if it names none.
+func fieldNamed(t *token, inBraces bool) (f *field, ok bool) {
+	f = &field{text: t.text, pos: t.pos}
+	parts := t.parts
+	if len(parts) > 1 && parts[0] == "parent" {
+		f.parent = true
+		if parts = parts[1:]; len(parts) == 1 { // parent.x is an attribute
+			parts = append([]string{""}, parts...)
+		}
+	}
+	if len(parts) == 1 {
+		kind, known := intrinsics[parts[0]]
+		if !known {
+			kind, known = bareNames[parts[0]]
+		}
+		if !known && inBraces {
+			kind, known = braceNames[parts[0]]
+		}
+		f.kind = kind
+		return f, known
+	}
+	kind, known := scopes[parts[0]]
+	f.kind, f.name = kind, strings.Join(parts[1:], ".")
+	return f, known && f.name != ""
+}
+
+// similar returns a name that may have been meant by one that is none.
+func similar(word string) string {
+	best, least := "", len(word)/2+1
+	try := func(name string) {
+		if d := distance(strings.ToLower(word), strings.ToLower(name)); d < least {
+			best, least = name, d
+		}
+	}
+	for _, m := range []map[string]fieldKind{bareNames, braceNames, intrinsics} {
+		for _, name := range sortedKeys(m) {
+			try(name)
+		}
+	}
+	return best
+}
+
+func sortedKeys[T any](m map[string]T) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// distance returns how many letters tell two words apart.
+func distance(a, b string) int {
+	if len(a) > 64 || len(b) > 64 {
+		return 64
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		last := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			n := last
+			if a[i] != b[j] {
+				n = 1 + min(last, row[j], row[j+1])
+			}
+			last, row[j+1] = row[j+1], n
+		}
+	}
+	return row[len(b)]
+}
+
+// ofSpans reports whether only spans have such a field.
+func (k fieldKind) ofSpans() bool {
+	switch k {
+	case fieldStatus, fieldStatusMessage, fieldKindOfSpan, fieldDuration, fieldSelf, fieldOpen, fieldSpanID, fieldParentID, fieldChildCount, fieldIsRoot, fieldOwn:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,333 @@
+package query
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// An Error says what is wrong with a query, and where.
+type Error struct {
+	Query string
+	Pos   int    // the byte of Query where it is
+	Text  string // what is wrong
+	Hint  string // what may be meant, or empty
+}
+
+func (e *Error) Error() string {
+	s := e.Text
+	if e.Query != "" {
+		s += fmt.Sprintf(", at %d (%s)", e.Pos+1, e.near())
+	}
+	if e.Hint != "" {
+		s += ": " + e.Hint
+	}
+	return s
+}
+
+// near returns a few characters of the query from the place of the error on.
+func (e *Error) near() string {
+	if e.Pos >= len(e.Query) {
+		return "at the end"
+	}
+	rest := []rune(e.Query[e.Pos:])
+	if len(rest) > 16 {
+		return strconv.Quote(string(rest[:16]) + "…")
+	}
+	return strconv.Quote(string(rest))
+}
+
+type tokenKind uint8
+
+const (
+	tokenEnd      tokenKind = iota
+	tokenWord               // a name, with dots and a colon
+	tokenString             // "…" or `…`
+	tokenRegex              // /…/
+	tokenNumber             // 12, 1.5
+	tokenDuration           // 1h30m
+	tokenMark               // an operator or a bracket
+)
+
+// A token is a part of a query.
+type token struct {
+	kind  tokenKind
+	text  string // of a string or regex, what is between the quotes
+	pos   int
+	end   int
+	int   int64
+	float float64
+	isInt bool
+	space bool // there is a blank before it
+	// parts are those of a word, between its dots: some can be quoted.
+	parts []string
+}
+
+// maxQuery is how long a query can be, in bytes.
+const maxQuery = 64 << 10
+
+// A lexer cuts a query into tokens.
+type lexer struct {
+	s      string
+	pos    int
+	tokens []token
+}
+
+func (l *lexer) fail(pos int, hint, text string, args ...any) error {
+	return &Error{Query: l.s, Pos: pos, Text: fmt.Sprintf(text, args...), Hint: hint}
+}
+
+// marks are the operators and brackets, the longer ones first.
+var marks = []string{
+	"!>>", "!<<", "&>>", "&<<", "!=", "!~", "!>", "!<", "&>", "&<", "&~", "=~", ">=", "<=", ">>", "<<", "&&", "||", "==",
+	"=", ">", "<", "~", "!", "+", "-", "*", "/", "%", "^", "(", ")", "{", "}", ",", "|",
+}
+
+func lex(s string) ([]token, error) {
+	l := &lexer{s: s}
+	if len(s) > maxQuery {
+		return nil, l.fail(maxQuery, "", "the query is longer than %d bytes", maxQuery)
+	}
+	for {
+		before := l.pos
+		if err := l.skipSpace(); err != nil {
+			return nil, err
+		}
+		space := l.pos > before || l.pos == 0
+		if l.pos >= len(s) {
+			l.tokens = append(l.tokens, token{kind: tokenEnd, pos: len(s), end: len(s), space: space})
+			return l.tokens, nil
+		}
+		t, err := l.next(space)
+		if err != nil {
+			return nil, err
+		}
+		t.space, t.end = space, l.pos
+		l.tokens = append(l.tokens, t)
+	}
+}
+
+// skipSpace passes over blanks and comments.
+func (l *lexer) skipSpace() error {
+	for l.pos < len(l.s) {
+		rest := l.s[l.pos:]
+		r, n := utf8.DecodeRuneInString(rest)
+		switch {
+		case unicode.IsSpace(r):
+			l.pos += n
+		case strings.HasPrefix(rest, "//"):
+			end := strings.IndexByte(rest, '\n')
+			if end < 0 {
+				end = len(rest)
+			}
+			l.pos += end
+		case strings.HasPrefix(rest, "/*"):
+			end := strings.Index(rest[2:], "*/")
+			if end < 0 {
+				return l.fail(l.pos, "", "the comment does not end")
+			}
+			l.pos += end + 4
+		default:
+			return nil
+		}
+	}
+	return nil
+}
+
+// next reads the token at pos.
+func (l *lexer) next(space bool) (token, error) {
+	at := l.pos
+	rest := l.s[at:]
+	r, _ := utf8.DecodeRuneInString(rest)
+	switch {
+	case r == '"' || r == '`':
+		s, n, err := l.quoted(at)
+		l.pos += n
+		return token{kind: tokenString, text: s, pos: at}, err
+	case r == '\'':
+		return token{}, l.fail(at, `write "…"`, "texts have double quotes")
+	case r == '/' && l.regexCanBegin(space):
+		return l.regex()
+	case r >= '0' && r <= '9', r == '.' && len(rest) > 1 && rest[1] >= '0' && rest[1] <= '9':
+		return l.number()
+	case r == '.' || isWordRune(r) && r != '-':
+		return l.word()
+	}
+	for _, m := range marks {
+		if strings.HasPrefix(rest, m) {
+			l.pos += len(m)
+			return token{kind: tokenMark, text: m, pos: at}, nil
+		}
+	}
+	return token{}, l.fail(at, "", "unexpected %q", r)
+}
+
+// regexCanBegin reports whether a slash here begins a regular expression and is no division:
+// where a term can begin, and where no blank is behind it.
+func (l *lexer) regexCanBegin(space bool) bool {
+	if !space || l.pos+1 >= len(l.s) || l.s[l.pos+1] == ' ' {
+		return false
+	}
+	if len(l.tokens) == 0 {
+		return true
+	}
+	t := &l.tokens[len(l.tokens)-1]
+	if t.kind != tokenMark {
+		// Behind a value it divides, unless another slash ends it.
+		return strings.IndexByte(l.s[l.pos+1:], '/') >= 0
+	}
+	return t.text != ")" || strings.IndexByte(l.s[l.pos+1:], '/') >= 0
+}
+
+func (l *lexer) regex() (token, error) {
+	at := l.pos
+	var b strings.Builder
+	for i := at + 1; i < len(l.s); i++ {
+		switch c := l.s[i]; {
+		case c == '\\' && i+1 < len(l.s) && l.s[i+1] == '/':
+			b.WriteByte('/')
+			i++
+		case c == '\\' && i+1 < len(l.s):
+			b.WriteString(l.s[i : i+2])
+			i++
+		case c == '/':
+			l.pos = i + 1
+			return token{kind: tokenRegex, text: b.String(), pos: at}, nil
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return token{}, l.fail(at, "write /…/", "the regular expression does not end")
+}
+
+// quoted reads the text in quotes at a place, and returns how long it is with them.
+func (l *lexer) quoted(at int) (string, int, error) {
+	q := l.s[at]
+	var b strings.Builder
+	for i := at + 1; i < len(l.s); i++ {
+		switch c := l.s[i]; {
+		case c == q:
+			return b.String(), i + 1 - at, nil
+		case c == '\\' && q == '"' && i+1 < len(l.s):
+			i++
+			switch e := l.s[i]; e {
+			case 'n':
+				b.WriteByte('\n')
+			case 't':
+				b.WriteByte('\t')
+			case 'r':
+				b.WriteByte('\r')
+			case '"', '\\', '`', '\'':
+				b.WriteByte(e)
+			default: // as in a regular expression
+				b.WriteByte('\\')
+				b.WriteByte(e)
+			}
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return "", 0, l.fail(at, "", "the text does not end")
+}
+
+// isWordRune reports whether r can be in a name.
+func isWordRune(r rune) bool {
+	return r == '_' || r == '-' || r == '$' || r == '@' || r == '#' || unicode.IsLetter(r) || unicode.IsDigit(r)
+}
+
+// word reads a name: parts with dots between them, each plain or in quotes, with a colon behind
+// the first.
+func (l *lexer) word() (token, error) {
+	t := token{kind: tokenWord, pos: l.pos}
+	var part strings.Builder
+	for l.pos < len(l.s) {
+		r, n := utf8.DecodeRuneInString(l.s[l.pos:])
+		switch {
+		case r == '.':
+			t.parts = append(t.parts, part.String())
+			part.Reset()
+		case r == '"' && l.pos > t.pos && l.s[l.pos-1] == '.':
+			s, n, err := l.quoted(l.pos)
+			if err != nil {
+				return t, err
+			}
+			part.WriteString(s)
+			l.pos += n
+			continue
+		case r == ':' && l.pos+1 < len(l.s) && isWordRune(rune(l.s[l.pos+1])):
+			part.WriteByte(':')
+		case isWordRune(r):
+			part.WriteRune(r)
+		default:
+			goto end
+		}
+		l.pos += n
+	}
+end:
+	t.parts = append(t.parts, part.String())
+	t.text = l.s[t.pos:l.pos]
+	return t, nil
+}
+
+// number reads a number or a duration.
+func (l *lexer) number() (token, error) {
+	at := l.pos
+	end := at
+	for end < len(l.s) && (l.s[end] >= '0' && l.s[end] <= '9' || l.s[end] == '.' || l.s[end] == '_') {
+		end++
+	}
+	digits := l.s[at:end]
+	unit := end
+	for unit < len(l.s) {
+		r, n := utf8.DecodeRuneInString(l.s[unit:])
+		if !isWordRune(r) && r != '.' || r == '-' {
+			break
+		}
+		unit += n
+	}
+	if unit > end {
+		text := l.s[at:unit]
+		if d, err := parseDuration(text); err == nil {
+			l.pos = unit
+			return token{kind: tokenDuration, text: text, pos: at, int: int64(d), isInt: true}, nil
+		}
+		if f, err := strconv.ParseFloat(text, 64); err == nil { // 1e6
+			l.pos = unit
+			return token{kind: tokenNumber, text: text, pos: at, float: f}, nil
+		}
+		// A word that begins with a digit, as an id does.
+		l.pos = unit
+		return token{kind: tokenWord, text: text, parts: []string{text}, pos: at}, nil
+	}
+	l.pos = end
+	t := token{kind: tokenNumber, text: digits, pos: at}
+	var err error
+	if t.int, err = strconv.ParseInt(digits, 10, 64); err == nil {
+		t.isInt = true
+		return t, nil
+	}
+	if t.float, err = strconv.ParseFloat(digits, 64); err != nil {
+		return t, l.fail(at, "", "%s is no number", digits)
+	}
+	return t, nil
+}
+
+// parseDuration is time.ParseDuration with days.
+func parseDuration(s string) (time.Duration, error) {
+	if days, rest, ok := strings.Cut(s, "d"); ok {
+		n, err := strconv.ParseFloat(days, 64)
+		if err != nil {
+			return 0, err
+		}
+		d := time.Duration(n * float64(24*time.Hour))
+		if rest == "" {
+			return d, nil
+		}
+		more, err := time.ParseDuration(rest)
+		return d + more, err
+	}
+	return time.ParseDuration(s)
+}

@@ -1,0 +1,576 @@
+package query
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/entrace-go/entrace/view"
+)
+
+// A Set is rows of a view: a bit for each.
+type Set []uint64
+
+// NewSet returns an empty set of rows of v.
+func NewSet(v *view.View) Set { return make(Set, (v.Blocks()*view.BlockRows+63)/64) }
+
+// Has reports whether row r is in the set.
+func (s Set) Has(r view.Row) bool { return s[r/64]>>(r%64)&1 != 0 }
+
+// Add adds row r.
+func (s Set) Add(r view.Row) { s[r/64] |= 1 << (r % 64) }
+
+// Len returns the number of rows in the set.
+func (s Set) Len() int {
+	n := 0
+	for _, w := range s {
+		n += bits.OnesCount64(w)
+	}
+	return n
+}
+
+// Each calls fn for the rows, in the order of their numbers, until it returns false.
+func (s Set) Each(fn func(r view.Row) bool) {
+	for i, w := range s {
+		for ; w != 0; w &= w - 1 {
+			if !fn(view.Row(i*64 + bits.TrailingZeros64(w))) {
+				return
+			}
+		}
+	}
+}
+
+// Rows returns the rows, in the order of their numbers.
+func (s Set) Rows() []view.Row {
+	rows := make([]view.Row, 0, s.Len())
+	s.Each(func(r view.Row) bool {
+		rows = append(rows, r)
+		return true
+	})
+	return rows
+}
+
+// A Result is what a query selects or computes.
+type Result struct {
+	// Rows are the rows that are selected, of which a table is computed.
+	Rows Set
+	// Order are the rows in the order that the query wants, nil if it wants none.
+	Order []view.Row
+	// Table is what the query computes, nil if it computes nothing.
+	Table *Table
+	// Selected are what select(…) asks for.
+	Selected []string
+	// Hints say what may surprise.
+	Hints []string
+}
+
+// A Table is what aggregates compute: a line for each group.
+type Table struct {
+	Columns []string
+	Lines   [][]Value
+	groups  int // how many of the columns are those of by(…)
+}
+
+// Run runs the query on a view. The error is that of ctx, or an [*Error].
+func (q *Query) Run(ctx context.Context, v *view.View) (*Result, error) {
+	return q.RunBetween(ctx, v, nil)
+}
+
+// RunBetween is Run for what went on at some time between two, in nanoseconds since 1970, which
+// a function returns, nil for all.
+func (q *Query) RunBetween(ctx context.Context, v *view.View, times func(v *view.View) (from, to int64, err error)) (*Result, error) {
+	m := &machine{ctx: ctx, v: v, attrs: make(map[string]*attribute), lacks: make(map[string]*attribute)}
+	m.roles = asksForRoles(q.root)
+	r := &Result{Hints: q.Hints()}
+	rows, err := m.set(q.root.set)
+	if err != nil {
+		return nil, err
+	}
+	if times != nil {
+		from, to, err := times(v)
+		if err != nil {
+			return nil, err
+		}
+		if from != math.MinInt64 || to != math.MaxInt64 {
+			rows = Between(v, rows, from, to)
+		}
+	}
+	if r.Rows, err = m.stages(q.root.stages, rows, r); err != nil {
+		return nil, err
+	}
+	r.Hints = append(r.Hints, m.hints(r.Rows)...)
+	return r, nil
+}
+
+// asksForRoles reports whether a query says which roles it wants.
+func asksForRoles(p *pipeline) bool {
+	asks := false
+	look := func(x expr) {
+		if x != nil {
+			visit(x, func(f *field) { asks = asks || f.kind == fieldRole })
+		}
+	}
+	var inSet func(s spanset)
+	inSet = func(s spanset) {
+		switch s := s.(type) {
+		case *filter:
+			look(s.x)
+		case *without:
+			inSet(s.x)
+		case *both:
+			inSet(s.a)
+			inSet(s.b)
+		case *structural:
+			inSet(s.a)
+			inSet(s.b)
+		case *nested:
+			asks = asks || asksForRoles(s.p)
+		}
+	}
+	inSet(p.set)
+	for _, s := range p.stages {
+		if f, ok := s.(*stageFilter); ok {
+			look(f.x)
+		}
+	}
+	return asks
+}
+
+// hints says how many rows an inequality left out because they have no such attribute.
+func (m *machine) hints(Set) []string {
+	var hints []string
+	for _, text := range sortedKeys(m.lacks) {
+		a := m.lacks[text]
+		n := 0
+		for k := range m.v.Blocks() {
+			b := m.v.Block(k)
+			for i, f := range b.Flags {
+				if m.selectable(view.Flags(f)) && a.own(b.First+view.Row(i)).kind == KindNil {
+					n++
+				}
+			}
+		}
+		if n > 0 {
+			hints = append(hints, fmt.Sprintf("%d rows have no %s, and are not among these: for them write (%s != … || %s = nil)", n, text, text, text))
+		}
+	}
+	return hints
+}
+
+// selectable reports whether rows of these flags can be selected.
+func (m *machine) selectable(f view.Flags) bool {
+	switch f.Role() {
+	case view.RoleSpan, view.RoleEvent, view.RoleLog:
+		return true
+	case view.RoleFolded:
+		return false
+	}
+	return m.roles
+}
+
+// where returns the rows of within, or of all, for which an expression is true.
+func (m *machine) where(x expr, within Set) (Set, error) {
+	n, err := m.filter(x)
+	if err != nil {
+		return nil, err
+	}
+	out := NewSet(m.v)
+	err = m.v.EachBlock(m.ctx, func() func(k int) {
+		e := &env{m: m, read: m.v.NewReader()}
+		return func(k int) {
+			b := m.v.Block(k)
+			var set blockBits
+			for i, f := range b.Flags {
+				if m.selectable(view.Flags(f)) {
+					set[i/64] |= 1 << (i % 64)
+				}
+			}
+			if within != nil {
+				for i := range set {
+					set[i] &= within[k*words64+i]
+				}
+			}
+			n.refine(e, k, &b, &set)
+			copy(out[k*words64:], set[:])
+		}
+	})
+	return out, err
+}
+
+// set returns the rows that a spanset selects.
+func (m *machine) set(s spanset) (Set, error) {
+	switch s := s.(type) {
+	case *filter:
+		return m.where(s.x, nil)
+	case *nested:
+		rows, err := m.set(s.p.set)
+		if err != nil {
+			return nil, err
+		}
+		return m.stages(s.p.stages, rows, new(Result))
+	case *without:
+		has, err := m.set(s.x)
+		if err != nil {
+			return nil, err
+		}
+		traces := m.tracesOf(has)
+		return m.where2(func(r view.Row) bool { return !m.inTraces(traces, has, r) })
+	case *both:
+		return m.combine(s)
+	case *structural:
+		return m.structure(s)
+	}
+	return NewSet(m.v), nil
+}
+
+// where2 returns the rows that can be selected and for which a function is true.
+func (m *machine) where2(is func(r view.Row) bool) (Set, error) {
+	out := NewSet(m.v)
+	err := m.v.EachBlock(m.ctx, func() func(k int) {
+		return func(k int) {
+			b := m.v.Block(k)
+			for i, f := range b.Flags {
+				if r := b.First + view.Row(i); m.selectable(view.Flags(f)) && is(r) {
+					out.Add(r)
+				}
+			}
+		}
+	})
+	return out, err
+}
+
+// tracesOf returns the traces of rows, a bit each.
+func (m *machine) tracesOf(s Set) []uint64 {
+	t := make([]uint64, m.v.Traces()/64+1)
+	s.Each(func(r view.Row) bool {
+		n := m.v.Trace(r)
+		t[n/64] |= 1 << (n % 64)
+		return true
+	})
+	return t
+}
+
+// inTraces reports whether row r is of one of the traces of rows. A row without a trace is a
+// trace of its own.
+func (m *machine) inTraces(traces []uint64, rows Set, r view.Row) bool {
+	n := m.v.Trace(r)
+	if n == 0 {
+		return rows.Has(r)
+	}
+	return traces[n/64]>>(n%64)&1 != 0
+}
+
+// combine returns a && b, the rows of both in the traces that have rows of both, or a || b.
+func (m *machine) combine(s *both) (Set, error) {
+	a, err := m.set(s.a)
+	if err != nil {
+		return nil, err
+	}
+	b, err := m.set(s.b)
+	if err != nil {
+		return nil, err
+	}
+	out := NewSet(m.v)
+	if s.op == "||" {
+		for i := range out {
+			out[i] = a[i] | b[i]
+		}
+		return out, nil
+	}
+	ta, tb := m.tracesOf(a), m.tracesOf(b)
+	a.Each(func(r view.Row) bool {
+		if m.inTraces(tb, b, r) {
+			out.Add(r)
+		}
+		return true
+	})
+	b.Each(func(r view.Row) bool {
+		if m.inTraces(ta, a, r) {
+			out.Add(r)
+		}
+		return true
+	})
+	return out, nil
+}
+
+// structure returns the rows of b that are where the operator says of rows of a.
+func (m *machine) structure(s *structural) (Set, error) {
+	a, err := m.set(s.a)
+	if err != nil {
+		return nil, err
+	}
+	b, err := m.set(s.b)
+	if err != nil {
+		return nil, err
+	}
+	found := m.related(s.op, a, b)
+	switch {
+	case s.negate:
+		for i := range found {
+			found[i] = b[i] &^ found[i]
+		}
+	case s.union:
+		// Those of a for which there is one of b: the same the other way round.
+		other := map[string]string{">>": "<<", "<<": ">>", ">": "<", "<": ">", "~": "~"}[s.op]
+		back := m.related(other, b, a)
+		for i := range found {
+			found[i] |= back[i]
+		}
+	}
+	return found, m.ctx.Err()
+}
+
+// related returns the rows of b that have a row of a above (>>), right above (>), below (<<),
+// right below (<) or beside (~) them.
+func (m *machine) related(op string, a, b Set) Set {
+	v := m.v
+	out := NewSet(v)
+	switch op {
+	case ">":
+		b.Each(func(r view.Row) bool {
+			if a.Has(v.Parent(r)) && r != 0 {
+				out.Add(r)
+			}
+			return true
+		})
+	case "<":
+		a.Each(func(r view.Row) bool {
+			if up := v.Parent(r); b.Has(up) && r != 0 {
+				out.Add(up)
+			}
+			return true
+		})
+	case ">>":
+		m.below(a, b, out)
+	case "<<":
+		m.above(a, b, out)
+	case "~":
+		// How many of a are below each parent: none, one, or more.
+		one, more := NewSet(v), NewSet(v)
+		a.Each(func(r view.Row) bool {
+			if up := v.Parent(r); one.Has(up) {
+				more.Add(up)
+			} else {
+				one.Add(up)
+			}
+			return true
+		})
+		b.Each(func(r view.Row) bool {
+			up := v.Parent(r)
+			if v.Role(up) == view.RoleSpan && (more.Has(up) || one.Has(up) && !a.Has(r)) {
+				out.Add(r)
+			}
+			return true
+		})
+	}
+	return out
+}
+
+// below adds to out the rows of b that are below one of a.
+func (m *machine) below(a, b, out Set) {
+	v := m.v
+	under := NewSet(v) // below a row of a
+	visit := func(r view.Row) {
+		if up := v.Parent(r); r != 0 && (a.Has(up) || under.Has(up)) {
+			if under.Add(r); b.Has(r) {
+				out.Add(r)
+			}
+		}
+	}
+	if v.ParentsFirst() {
+		for r := range v.Rows() {
+			visit(r)
+		}
+		return
+	}
+	t := v.Tree()
+	for rank := range t.Len() {
+		visit(t.Row(rank))
+	}
+}
+
+// above adds to out the rows of b that are above one of a.
+func (m *machine) above(a, b, out Set) {
+	v := m.v
+	over := NewSet(v)
+	visit := func(r view.Row) {
+		if over.Has(r) && b.Has(r) {
+			out.Add(r)
+		}
+		if r != 0 && (over.Has(r) || a.Has(r)) {
+			over.Add(v.Parent(r))
+		}
+	}
+	if v.ParentsFirst() {
+		for r := view.Row(v.Len()); r > 0; r-- {
+			visit(r - 1)
+		}
+		return
+	}
+	t := v.Tree()
+	for rank := t.Len(); rank > 0; rank-- {
+		visit(t.Row(rank - 1))
+	}
+}
+
+// stages runs the stages on rows, and notes in r what they compute.
+func (m *machine) stages(list []stage, rows Set, r *Result) (Set, error) {
+	var by []expr
+	var err error
+	for i, s := range list {
+		switch s := s.(type) {
+		case *stageFilter:
+			rows, err = m.where(s.x, rows)
+		case *stageBy:
+			by = s.list
+		case *stageCoalesce:
+			by = nil
+		case *stageSelect:
+			for _, x := range s.list {
+				r.Selected = append(r.Selected, x.String())
+			}
+		case *stageAggregate:
+			if s.by != nil {
+				by = s.by
+			}
+			if s.cond != nil {
+				rows, err = m.having(s, by, rows)
+				continue
+			}
+			var calls []*stageAggregate
+			for _, other := range list[:i+1] {
+				if a, ok := other.(*stageAggregate); ok && a.cond == nil {
+					calls = append(calls, a)
+				}
+			}
+			if len(calls) < countTables(list) {
+				continue // the last one computes them all
+			}
+			r.Table, err = m.table(calls, by, rows)
+		case *stageSort:
+			err = m.sort(s.x, s.desc, rows, r)
+		case *stageTop:
+			if err = m.sort(s.x, !s.bottom, rows, r); err == nil {
+				rows = r.cut(int(min(s.n, int64(m.v.Len()))), rows)
+			}
+		case *stageLimit:
+			if r.Order == nil && r.Table == nil {
+				r.Order = m.byTime(rows)
+			}
+			rows = r.cut(int(min(s.n, int64(m.v.Len()))), rows)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return rows, nil
+}
+
+func countTables(list []stage) (n int) {
+	for _, s := range list {
+		if a, ok := s.(*stageAggregate); ok && a.cond == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// cut keeps the first n lines of the table or the first n rows.
+func (r *Result) cut(n int, rows Set) Set {
+	if r.Table != nil {
+		r.Table.Lines = r.Table.Lines[:min(n, len(r.Table.Lines))]
+		return rows
+	}
+	r.Order = r.Order[:min(n, len(r.Order))]
+	kept := make(Set, len(rows))
+	for _, row := range r.Order {
+		kept.Add(row)
+	}
+	return kept
+}
+
+// byTime returns rows in the order of time.
+func (m *machine) byTime(rows Set) []view.Row { return InTime(m.v, rows) }
+
+// InTime returns rows in the order of their times; those without a time come behind the row
+// before them.
+func InTime(v *view.View, rows Set) []view.Row {
+	list := rows.Rows()
+	times := make(map[view.Row]int64)
+	last := int64(0)
+	for _, r := range list {
+		if t, ok := v.Start(r); ok {
+			last = t
+		} else {
+			times[r] = last
+		}
+	}
+	at := func(r view.Row) int64 {
+		if t, ok := v.Start(r); ok {
+			return t
+		}
+		return times[r]
+	}
+	slices.SortStableFunc(list, func(a, b view.Row) int {
+		if x, y := at(a), at(b); x != y {
+			if x < y {
+				return -1
+			}
+			return 1
+		}
+		return 0
+	})
+	return list
+}
+
+// sort puts the lines of the table, or the rows, in the order of an expression.
+func (m *machine) sort(x expr, desc bool, rows Set, r *Result) error {
+	less := func(a, b Value) int {
+		switch {
+		case a.kind == KindNil && b.kind == KindNil:
+			return 0
+		case a.kind == KindNil:
+			return 1 // whatever the direction
+		case b.kind == KindNil:
+			return -1
+		}
+		n, ok := order(a, b)
+		if !ok {
+			n = int(a.kind) - int(b.kind)
+		}
+		if desc {
+			return -n
+		}
+		return n
+	}
+	if r.Table != nil {
+		at := len(r.Table.Columns) - 1
+		if l, ok := x.(*literal); !ok || l.value.kind != KindNil {
+			name := x.String()
+			at = slices.IndexFunc(r.Table.Columns, func(c string) bool {
+				return c == name || c == name+"()" || len(c) > len(name) && c[:len(name)+1] == name+"("
+			})
+			if at < 0 {
+				return &Error{Text: "the table has no column " + name, Hint: "its columns are " + fmt.Sprint(r.Table.Columns)}
+			}
+		}
+		slices.SortStableFunc(r.Table.Lines, func(a, b []Value) int { return less(a[at], b[at]) })
+		return nil
+	}
+	value, err := m.value(x)
+	if err != nil {
+		return err
+	}
+	e := &env{m: m, read: m.v.NewReader()}
+	list := m.byTime(rows)
+	keys := make(map[view.Row]Value, len(list))
+	for _, row := range list {
+		e.row = row
+		keys[row] = value(e)
+	}
+	slices.SortStableFunc(list, func(a, b view.Row) int { return less(keys[a], keys[b]) })
+	r.Order = list
+	return nil
+}

@@ -1,0 +1,460 @@
+package query_test
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/view"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// viewOf returns the view of a file of entries.
+func viewOf(t testing.TB, entries []*format.TraceEntry) *view.View {
+	t.Helper()
+	var b bytes.Buffer
+	w, err := format.NewWriter(&b, format.V1, format.IET, nil)
+	must(t, err)
+	for _, e := range entries {
+		_, err := w.Write(e)
+		must(t, err)
+	}
+	must(t, w.Close())
+	name := filepath.Join(t.TempDir(), "x.iet")
+	must(t, os.WriteFile(name, b.Bytes(), 0o600))
+	f, err := format.Open(name, nil)
+	must(t, err)
+	t.Cleanup(func() { _ = f.Close() })
+	v, err := view.New(t.Context(), []*format.File{f}, nil)
+	must(t, err)
+	return v
+}
+
+// shop returns a random trace of a few services.
+func shop(r *rand.Rand, n int) []*format.TraceEntry {
+	pick := func(s ...string) string { return s[r.IntN(len(s))] }
+	all := []*format.TraceEntry{format.Root()}
+	for _, s := range []string{"shop", "stock"} {
+		all = append(all, &format.TraceEntry{
+			Message: format.Some(s), Metadata: format.Metadata{Name: format.NameResource},
+			Attributes: []format.Attribute{{Name: "service.name", Value: format.StringValue(s)}, {Name: "env", Value: format.StringValue("prod")}},
+		})
+	}
+	spans := []uint32{}
+	for len(all) < n {
+		e := &format.TraceEntry{Parent: uint32(1 + r.IntN(2)), Metadata: format.Metadata{Name: pick("GET /cart", "SELECT price", "render"), Target: pick("http", "db"), Level: format.LevelInfo}}
+		add := func(name string, v format.Value) {
+			e.Attributes = append(e.Attributes, format.Attribute{Name: name, Value: v})
+		}
+		if len(spans) > 0 && r.IntN(4) > 0 {
+			e.Parent = spans[r.IntN(len(spans))]
+		}
+		add(format.AttrTime, format.U64Value(uint64(1000+r.IntN(1000))))
+		if r.IntN(3) > 0 {
+			add("user", format.StringValue(pick("ada", "bob", "Eve")))
+		}
+		if r.IntN(3) > 0 {
+			add("n", format.I64Value(int64(r.IntN(5))))
+		}
+		if r.IntN(5) == 0 {
+			add("ratio", format.FloatValue(float64(r.IntN(5))/2))
+		}
+		if r.IntN(5) == 0 {
+			add("ok", format.BoolValue(r.IntN(2) == 0))
+		}
+		switch r.IntN(5) {
+		case 0, 1:
+			e.Metadata.Name, e.Message = "event", format.Some(pick("payment failed", "cart shown", "retry 7"))
+			e.Metadata.Level = format.Level(r.IntN(5))
+		case 2:
+			e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrEvent, Value: format.BoolValue(true)})
+			e.Metadata.Name = pick("exception", "retry")
+		default:
+			spans = append(spans, uint32(len(all)))
+			add(format.AttrSpanID, format.StringValue(fmt.Sprintf("%016x", len(all))))
+			if e.Parent < 3 && r.IntN(5) > 0 {
+				add(format.AttrTraceID, format.StringValue(fmt.Sprintf("%032x", 1+r.IntN(6))))
+			}
+			if r.IntN(4) > 0 {
+				add(format.AttrDuration, format.U64Value(uint64(r.IntN(1000))))
+			}
+			if r.IntN(3) == 0 {
+				add(format.AttrStatusCode, format.StringValue(pick("OK", "ERROR")))
+			}
+			if r.IntN(3) == 0 {
+				add(format.AttrKind, format.StringValue(pick("server", "client")))
+			}
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+// A plain is a view as a test looks at it: entries, without columns.
+type plain struct {
+	t *testing.T
+	v *view.View
+	e []*format.TraceEntry // by row
+}
+
+func plainOf(t *testing.T, v *view.View) *plain {
+	p := &plain{t: t, v: v}
+	for r := range v.Rows() {
+		e, err := v.Entry(r)
+		must(t, err)
+		p.e = append(p.e, e)
+	}
+	return p
+}
+
+func (p *plain) selectable(r view.Row) bool {
+	return slices.Contains([]view.Role{view.RoleSpan, view.RoleLog, view.RoleEvent}, p.v.Role(r))
+}
+
+// attribute returns an attribute of the row, or of its resource.
+func (p *plain) attribute(r view.Row, name string) (format.Value, bool) {
+	if a, ok := p.e[r].Attribute(name); ok {
+		return a, true
+	}
+	for r != 0 && p.v.Role(r) != view.RoleResource {
+		r = view.Row(p.e[r].Parent)
+	}
+	if r == 0 {
+		return format.Value{}, false
+	}
+	return p.e[r].Attribute(name)
+}
+
+// A condition is a filter, and what it means.
+type condition struct {
+	text string
+	is   func(r view.Row) bool
+}
+
+func cmpInts(op string, a, b int64) bool {
+	switch op {
+	case "=":
+		return a == b
+	case "!=":
+		return a != b
+	case "<":
+		return a < b
+	case "<=":
+		return a <= b
+	case ">":
+		return a > b
+	}
+	return a >= b
+}
+
+// condition returns a random filter.
+func (p *plain) condition(r *rand.Rand, depth int) condition {
+	op := []string{"=", "!=", "<", "<=", ">", ">="}[r.IntN(6)]
+	eq := op[:min(len(op), 2)]
+	if eq != "=" && eq != "!=" {
+		eq = "="
+	}
+	is := func(a, b string) bool { return (a == b) == (eq == "=") }
+	role := func(row view.Row) view.Role { return p.v.Role(row) }
+	if depth > 0 && r.IntN(2) == 0 {
+		a, b := p.condition(r, depth-1), p.condition(r, depth-1)
+		switch r.IntN(3) {
+		case 0:
+			return condition{"(" + a.text + " && " + b.text + ")", func(x view.Row) bool { return a.is(x) && b.is(x) }}
+		case 1:
+			return condition{"(" + a.text + " || " + b.text + ")", func(x view.Row) bool { return a.is(x) || b.is(x) }}
+		}
+		return condition{"!(" + a.text + ")", func(x view.Row) bool { return !a.is(x) }}
+	}
+	kinds := 13
+	if depth == 2 {
+		kinds = 14 // what is about events is about the same one in the whole filter
+	}
+	switch r.IntN(kinds) {
+	case 0:
+		want := []string{"GET /cart", "exception", "nothing"}[r.IntN(3)]
+		return condition{fmt.Sprintf("name %s %q", eq, want), func(x view.Row) bool { return is(p.e[x].Metadata.Name, want) }}
+	case 1:
+		n := int64(r.IntN(1000))
+		return condition{fmt.Sprintf("duration %s %d", op, n), func(x view.Row) bool {
+			d, ok := p.e[x].Attribute(format.AttrDuration)
+			got, _ := d.I64()
+			return ok && role(x) == view.RoleSpan && cmpInts(op, got, n)
+		}}
+	case 2:
+		l := r.IntN(5)
+		return condition{fmt.Sprintf("level %s %s", op, []string{"trace", "debug", "info", "warn", "error"}[l]), func(x view.Row) bool { return cmpInts(op, int64(p.e[x].Metadata.Level), int64(l)) }}
+	case 3:
+		want := []string{"ada", "bob", "nobody"}[r.IntN(3)]
+		return condition{fmt.Sprintf(".user %s %q", eq, want), func(x view.Row) bool {
+			a, ok := p.attribute(x, "user")
+			return ok && is(a.Text(), want)
+		}}
+	case 4:
+		n := int64(r.IntN(5))
+		return condition{fmt.Sprintf("span.n %s %d", op, n), func(x view.Row) bool {
+			a, ok := p.e[x].Attribute("n")
+			got, _ := a.I64()
+			return ok && role(x) == view.RoleSpan && cmpInts(op, got, n)
+		}}
+	case 5:
+		return condition{".ratio > .n", func(x view.Row) bool {
+			a, ok := p.attribute(x, "ratio")
+			b, ok2 := p.attribute(x, "n")
+			n, _ := b.I64()
+			return ok && ok2 && a.Float() > float64(n)
+		}}
+	case 6:
+		want := []string{"shop", "stock"}[r.IntN(2)]
+		return condition{fmt.Sprintf("service %s %q", eq, want), func(x view.Row) bool {
+			a, ok := p.attribute(x, "service.name")
+			return ok && is(a.Text(), want)
+		}}
+	case 7:
+		want := []string{"ok", "error", "unset"}[r.IntN(3)]
+		return condition{fmt.Sprintf("status %s %s", eq, want), func(x view.Row) bool {
+			a, _ := p.e[x].Attribute(format.AttrStatusCode)
+			got := strings.ToLower(a.Text())
+			if got == "" {
+				got = "unset"
+			}
+			return role(x) == view.RoleSpan && is(got, want)
+		}}
+	case 8:
+		return condition{`message contains "PAY"`, func(x view.Row) bool {
+			return p.e[x].Message.Valid && strings.Contains(strings.ToLower(p.e[x].Message.Value), "pay")
+		}}
+	case 9:
+		return condition{`.user =~ "a.*|Eve"`, func(x view.Row) bool {
+			a, ok := p.attribute(x, "user")
+			return ok && (strings.HasPrefix(a.Text(), "a") || a.Text() == "Eve")
+		}}
+	case 10:
+		return condition{`parent.user = "ada"`, func(x view.Row) bool {
+			up := view.Row(p.e[x].Parent)
+			a, ok := p.attribute(up, "user")
+			return p.selectable(up) && ok && a.Text() == "ada"
+		}}
+	case 11:
+		return condition{`.user = nil`, func(x view.Row) bool { _, ok := p.attribute(x, "user"); return !ok }}
+	case 12:
+		return condition{`.n in (1, 3.0)`, func(x view.Row) bool {
+			a, ok := p.attribute(x, "n")
+			n, _ := a.I64()
+			return ok && (n == 1 || n == 3)
+		}}
+	}
+	return condition{`event:name = "exception" && event.n = 2`, func(x view.Row) bool {
+		is := func(y view.Row) bool {
+			a, ok := p.e[y].Attribute("n")
+			n, _ := a.I64()
+			name := p.e[y].Metadata.Name
+			if p.e[y].Message.Valid {
+				name = p.e[y].Message.Value
+			}
+			return name == "exception" && ok && n == 2
+		}
+		if role(x) != view.RoleSpan {
+			return is(x)
+		}
+		for y := range p.e {
+			if view.Row(p.e[y].Parent) == x && y > 0 && (role(view.Row(y)) == view.RoleEvent || role(view.Row(y)) == view.RoleLog) && is(view.Row(y)) {
+				return true
+			}
+		}
+		return false
+	}}
+}
+
+// A selection is a spanset, and the rows that it selects.
+type selection struct {
+	text string
+	rows map[view.Row]bool
+}
+
+// sameTrace reports whether two rows are of the same trace. A row without one is alone.
+func (p *plain) sameTrace(a, b view.Row) bool {
+	return a == b || p.v.TraceID(a) == p.v.TraceID(b) && p.v.TraceID(a) != [16]byte{}
+}
+
+func (p *plain) any(rows map[view.Row]bool, is func(r view.Row) bool) bool {
+	for r := range rows {
+		if is(r) {
+			return true
+		}
+	}
+	return false
+}
+
+// selection returns a random spanset.
+func (p *plain) selection(r *rand.Rand, depth int) selection {
+	if depth == 0 || r.IntN(3) == 0 {
+		c := p.condition(r, 2)
+		s := selection{"{ " + c.text + " }", make(map[view.Row]bool)}
+		for x := range p.v.Rows() {
+			if p.selectable(x) && c.is(x) {
+				s.rows[x] = true
+			}
+		}
+		return s
+	}
+	a := p.selection(r, depth-1)
+	out := make(map[view.Row]bool)
+	if r.IntN(6) == 0 {
+		for x := range p.v.Rows() {
+			if p.selectable(x) && !p.any(a.rows, func(y view.Row) bool { return p.sameTrace(x, y) }) {
+				out[x] = true
+			}
+		}
+		return selection{"!(" + a.text + ")", out}
+	}
+	b := p.selection(r, depth-1)
+	above := func(x, y view.Row) bool { // x is above y
+		for y != 0 {
+			if y = view.Row(p.e[y].Parent); y == x {
+				return true
+			}
+		}
+		return false
+	}
+	up := func(x view.Row) view.Row { return view.Row(p.e[x].Parent) }
+	related := map[string]func(x, y view.Row) bool{
+		">>": above, "<<": func(x, y view.Row) bool { return above(y, x) },
+		">": func(x, y view.Row) bool { return y != 0 && up(y) == x }, "<": func(x, y view.Row) bool { return x != 0 && up(x) == y },
+		"~": func(x, y view.Row) bool { return x != y && up(x) == up(y) && p.v.Role(up(x)) == view.RoleSpan },
+	}
+	ops := []string{"&&", "||", ">>", "<<", ">", "<", "~"}
+	op := ops[r.IntN(len(ops))]
+	mode := ""
+	switch op {
+	case "&&":
+		for x := range a.rows {
+			out[x] = p.any(b.rows, func(y view.Row) bool { return p.sameTrace(x, y) })
+		}
+		for x := range b.rows {
+			out[x] = out[x] || p.any(a.rows, func(y view.Row) bool { return p.sameTrace(x, y) })
+		}
+	case "||":
+		for x := range a.rows {
+			out[x] = true
+		}
+		for x := range b.rows {
+			out[x] = true
+		}
+	default:
+		mode = []string{"", "!", "&"}[r.IntN(3)]
+		for y := range b.rows {
+			has := p.any(a.rows, func(x view.Row) bool { return related[op](x, y) })
+			out[y] = has != (mode == "!")
+		}
+		if mode == "&" {
+			for x := range a.rows {
+				out[x] = out[x] || p.any(b.rows, func(y view.Row) bool { return related[op](x, y) })
+			}
+		}
+	}
+	for x, in := range out {
+		if !in {
+			delete(out, x)
+		}
+	}
+	return selection{"(" + a.text + " " + mode + op + " " + b.text + ")", out}
+}
+
+// TestRunAsBruteForce compares random queries with what they mean.
+func TestRunAsBruteForce(t *testing.T) {
+	n := 60
+	if testing.Short() {
+		n = 10
+	}
+	for seed := range n {
+		r := rand.New(rand.NewPCG(uint64(seed), 3))
+		v := viewOf(t, shop(r, 150))
+		p := plainOf(t, v)
+		for range 40 {
+			s := p.selection(r, 2)
+			q, err := query.Parse(s.text)
+			if err != nil {
+				t.Fatal(s.text, err)
+			}
+			res, err := q.Run(t.Context(), v)
+			must(t, err)
+			var want []view.Row
+			for x := range s.rows {
+				want = append(want, x)
+			}
+			slices.Sort(want)
+			if got := res.Rows.Rows(); !slices.Equal(got, want) {
+				t.Fatalf("seed %d: %s\n%s\nselects %v, want %v", seed, s.text, q.Tree(), got, want)
+			}
+		}
+	}
+}
+
+func TestBig(t *testing.T) {
+	name := os.Getenv("F")
+	if name == "" {
+		t.Skip()
+	}
+	f, err := format.Open(name, nil)
+	must(t, err)
+	v, err := view.New(t.Context(), []*format.File{f}, nil)
+	must(t, err)
+	for _, s := range []string{
+		`name = "SELECT price" && duration > 100us`, `level >= error`, `message contains "fail"`, `.db.system = "postgres"`, `.db.system = "postgres"`, `.url.path = "/cart/777"`, `.url.path = "/cart/777"`,
+		`{ name = "GET /cart" } >> { level >= error }`, `{ name = "GET /cart" } << { level >= error }`, `{} | p50(duration) | p95(duration) | p99(duration) by(name)`, `payment`, `.n = 77`, `.n = 78`,
+		`!{ level >= error }`, `{} | count() by(name)`, `{} | count() > 4`, `self > 100us`,
+	} {
+		q, err := query.Parse(s)
+		must(t, err)
+		t0 := time.Now()
+		r, err := q.Run(t.Context(), v)
+		must(t, err)
+		fmt.Printf("%8.1f ms %9d  %s\n", float64(time.Since(t0).Microseconds())/1000, r.Rows.Len(), s)
+		if r.Table != nil {
+			fmt.Println(r.Table.Columns, r.Table.Lines)
+		}
+	}
+}
+
+// fixed is a small trace that does not change: rows 2, 3, 5 and 6 are spans, or 4 a log record.
+func fixed() []*format.TraceEntry {
+	entry := func(parent uint32, name string, at int, attrs ...format.Attribute) *format.TraceEntry {
+		return &format.TraceEntry{
+			Parent: parent, Metadata: format.Metadata{Name: name, Level: format.LevelInfo},
+			Attributes: append([]format.Attribute{{Name: format.AttrTime, Value: format.U64Value(uint64(at))}}, attrs...),
+		}
+	}
+	span := func(parent uint32, name string, id, at, took int, attrs ...format.Attribute) *format.TraceEntry {
+		return entry(parent, name, at, append([]format.Attribute{
+			{Name: format.AttrSpanID, Value: format.StringValue(fmt.Sprintf("%016x", id))},
+			{Name: format.AttrDuration, Value: format.U64Value(uint64(took))},
+		}, attrs...)...)
+	}
+	attr := func(name string, v format.Value) format.Attribute { return format.Attribute{Name: name, Value: v} }
+	log := entry(2, "event", 102, attr("user", format.StringValue("ada")))
+	log.Message = format.Some("hello world")
+	return []*format.TraceEntry{
+		format.Root(),
+		{Message: format.Some("shop"), Metadata: format.Metadata{Name: format.NameResource}},
+		span(1, "a", 2, 100, 30, attr(format.AttrTraceID, format.StringValue(strings.Repeat("1", 32))), attr("user", format.StringValue("ada")), attr("n", format.I64Value(1))),
+		span(2, "b", 3, 110, 40, attr("n", format.U64Value(2))),
+		log,
+		span(1, "a", 5, 120, 10, attr(format.AttrTraceID, format.StringValue(strings.Repeat("1", 32))), attr("user", format.StringValue("bob")), attr("n", format.FloatValue(3))),
+		entry(5, "retry", 125, attr(format.AttrEvent, format.BoolValue(true))),
+	}
+}

@@ -1,0 +1,248 @@
+package query
+
+import (
+	"slices"
+	"strings"
+)
+
+// aggregates are the functions that compute something of rows, and whether they want an
+// expression.
+var aggregates = map[string]bool{
+	"count": false, "sum": true, "avg": true, "min": true, "max": true, "stddev": true, "p50": true, "p90": true, "p95": true, "p99": true,
+	"quantile": true, "histogram": true, "values": true, "compare": false,
+}
+
+// refused are functions of TraceQL that make time series, and what to write in their place.
+var refused = map[string]string{
+	"rate":                "count() by(…), and 'entrace stats' has a rate",
+	"count_over_time":     "count() by(…)",
+	"min_over_time":       "min(…) by(…)",
+	"max_over_time":       "max(…) by(…)",
+	"avg_over_time":       "avg(…) by(…)",
+	"sum_over_time":       "sum(…) by(…)",
+	"quantile_over_time":  "quantile(…, 0.95) by(…)",
+	"histogram_over_time": "histogram(…) by(…)",
+	"with":                "nothing: all rows are looked at",
+}
+
+// stage parses what is behind a |.
+func (p *parser) stage() (stage, error) {
+	t := p.peek()
+	if p.take("{") {
+		x, err := p.braced()
+		return &stageFilter{x}, err
+	}
+	if t.kind != tokenWord {
+		return nil, p.fail(t, "", "a function is wanted, not %s", describe(t))
+	}
+	p.next()
+	p.braces++ // names are fields
+	defer func() { p.braces-- }()
+	if hint, ok := refused[t.text]; ok {
+		return nil, p.fail(t, "write "+hint, "%s() makes a series over time, which is not computed here", t.text)
+	}
+	switch t.text {
+	case "by":
+		l, err := p.list()
+		return &stageBy{l}, err
+	case "select":
+		l, err := p.list()
+		return &stageSelect{l}, err
+	case "coalesce":
+		if err := p.want("("); err != nil {
+			return nil, err
+		}
+		return &stageCoalesce{}, p.want(")")
+	case "topk", "bottomk":
+		return p.top(t)
+	case "sort":
+		return p.sort(t)
+	case "limit":
+		n, err := p.count()
+		if err != nil {
+			return nil, err
+		}
+		return &stageLimit{n}, p.want(")")
+	}
+	if _, ok := aggregates[t.text]; !ok {
+		hint := ""
+		if t.text == "group" || t.text == "groupby" {
+			hint = "write by(…)"
+		}
+		for _, name := range append(sortedKeys(aggregates), "by", "coalesce", "limit", "select", "sort", "topk") {
+			if distance(t.text, name) <= 2 && hint == "" {
+				hint = "did you mean " + name + "?"
+			}
+		}
+		return nil, p.fail(t, hint, "there is no function %s()", t.text)
+	}
+	return p.aggregate(t)
+}
+
+// count parses ( and a number that is not negative.
+func (p *parser) count() (int64, error) {
+	if err := p.want("("); err != nil {
+		return 0, err
+	}
+	t := p.next()
+	if t.kind != tokenNumber || !t.isInt {
+		return 0, p.fail(t, "", "a number is wanted, not %s", describe(t))
+	}
+	return t.int, nil
+}
+
+func (p *parser) list() ([]expr, error) {
+	if err := p.want("("); err != nil {
+		return nil, err
+	}
+	var all []expr
+	for {
+		x, err := p.or()
+		if err != nil {
+			return nil, err
+		}
+		if all = append(all, x); !p.take(",") {
+			return all, p.want(")")
+		}
+	}
+}
+
+func (p *parser) top(t *token) (stage, error) {
+	n, err := p.count()
+	if err != nil {
+		return nil, err
+	}
+	s := &stageTop{n: n, bottom: t.text == "bottomk", pos: t.pos}
+	if p.take(",") {
+		if s.x, err = p.column(); err != nil {
+			return nil, err
+		}
+	} else {
+		s.x = &literal{} // the last column
+	}
+	return s, p.want(")")
+}
+
+func (p *parser) sort(t *token) (stage, error) {
+	if err := p.want("("); err != nil {
+		return nil, err
+	}
+	x, err := p.column()
+	if err != nil {
+		return nil, err
+	}
+	s := &stageSort{x: x, pos: t.pos}
+	if p.isWord("asc") || p.isWord("desc") {
+		s.desc = p.next().text == "desc"
+	}
+	return s, p.want(")")
+}
+
+// column parses what rows or lines of a table are sorted by: an expression, or a function whose
+// result is a column.
+func (p *parser) column() (expr, error) {
+	t := p.peek()
+	if _, ok := aggregates[t.text]; ok && t.kind == tokenWord && p.tokens[p.at+1].kind == tokenMark && p.tokens[p.at+1].text == "(" {
+		p.next()
+		a, err := p.call(t)
+		if err != nil {
+			return nil, err
+		}
+		return &field{text: a.text, pos: t.pos, kind: fieldColumn}, nil
+	}
+	if ok := aggregates[t.text]; t.kind == tokenWord && (ok || t.text == "count") {
+		p.next()
+		return &field{text: t.text, pos: t.pos, kind: fieldColumn}, nil
+	}
+	return p.sum()
+}
+
+// fieldColumn is a column of a table.
+const fieldColumn fieldKind = 255
+
+// aggregate parses a function with its comparison and its by(…).
+func (p *parser) aggregate(t *token) (stage, error) {
+	a, err := p.call(t)
+	if err != nil {
+		return nil, err
+	}
+	if op := p.peek(); op.kind == tokenMark && slices.Contains(comparisons, op.text) {
+		p.next()
+		x, err := p.sum()
+		if err != nil {
+			return nil, err
+		}
+		l, ok := x.(*literal)
+		if !ok || !l.value.isNumber() || op.text == "=~" || op.text == "!~" || op.text == "==" {
+			return nil, p.fail(op, "", "%s() is compared with a number", t.text)
+		}
+		switch t.text {
+		case "histogram", "values", "compare":
+			return nil, p.fail(op, "", "%s() makes a table, which cannot be compared", t.text)
+		}
+		a.cond = &comparison{op: op.text, value: l.value}
+		if t.text == "count" && l.value.kind == KindInt && l.value.n == 0 && (op.text == "=" || op.text == "<=") {
+			p.hint("a trace without any match is not there to be counted, so this finds nothing: write !{…} for traces that have no such row")
+		}
+	}
+	if p.isWord("by") {
+		p.next()
+		if a.by, err = p.list(); err != nil {
+			return nil, err
+		}
+	}
+	return a, nil
+}
+
+// call parses the arguments of a function.
+func (p *parser) call(t *token) (*stageAggregate, error) {
+	a := &stageAggregate{fn: t.text, pos: t.pos}
+	if err := p.want("("); err != nil {
+		return nil, err
+	}
+	var err error
+	switch {
+	case t.text == "compare":
+		if a.set, err = p.sets(); err != nil {
+			return nil, err
+		}
+		a.text = "compare(" + a.set.String() + ")"
+		return a, p.want(")")
+	case aggregates[t.text]:
+		if p.is(")") {
+			return nil, p.fail(p.peek(), "as in "+t.text+"(duration)", "%s() wants to know of what", t.text)
+		}
+		if a.x, err = p.or(); err != nil {
+			return nil, err
+		}
+	}
+	var texts []string
+	if a.x != nil {
+		texts = append(texts, a.x.String())
+	}
+	for p.take(",") {
+		x, err := p.sum()
+		if err != nil {
+			return nil, err
+		}
+		l, ok := x.(*literal)
+		q := 0.0
+		if ok {
+			q, ok = l.value.number()
+		}
+		if !ok || t.text != "quantile" || q < 0 || q > 1 {
+			return nil, p.fail(t, "as in quantile(duration, 0.5, 0.99)", "%s() has arguments that it does not take", t.text)
+		}
+		a.args = append(a.args, q)
+		texts = append(texts, l.String())
+	}
+	if t.text == "quantile" && len(a.args) == 0 {
+		return nil, p.fail(t, "as in quantile(duration, 0.5, 0.99)", "quantile() wants to know which")
+	}
+	if t.text[0] == 'p' {
+		q := map[string]float64{"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}[t.text]
+		a.args = []float64{q}
+	}
+	a.text = t.text + "(" + strings.Join(texts, ", ") + ")"
+	return a, p.want(")")
+}

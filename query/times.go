@@ -1,0 +1,103 @@
+package query
+
+import (
+	"fmt"
+	"math/bits"
+	"strings"
+	"time"
+
+	"github.com/entrace-go/entrace/view"
+)
+
+func trailing(w uint64) int { return bits.TrailingZeros64(w) }
+
+// parseTimestamp reads a time of RFC 3339, with or without a zone.
+func parseTimestamp(s string) (time.Time, error) {
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999", "2006-01-02"} {
+		if t, err := time.Parse(layout, s); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("%q is no time", s)
+}
+
+// ParseTime reads a time as --since and --until have it: RFC 3339; a time of day as 15:04 or
+// 15:04:05.000, on the day of the first row of v in a zone; +30s after the first row, or -10m
+// before the last one.
+func ParseTime(s string, v *view.View, zone *time.Location) (time.Time, error) {
+	first, last, ok := Span(v)
+	if d, err := time.ParseDuration(s); err == nil && (strings.HasPrefix(s, "+") || strings.HasPrefix(s, "-")) {
+		switch {
+		case !ok:
+			return time.Time{}, fmt.Errorf("%s: nothing in the trace has a time", s)
+		case d >= 0 && !strings.HasPrefix(s, "-"):
+			return time.Unix(0, first).Add(d), nil
+		}
+		return time.Unix(0, last).Add(d), nil
+	}
+	for _, layout := range []string{"15:04", "15:04:05", "15:04:05.999999999"} {
+		t, err := time.Parse(layout, s)
+		if err != nil {
+			continue
+		}
+		if !ok {
+			return time.Time{}, fmt.Errorf("%s: nothing in the trace has a time", s)
+		}
+		day := time.Unix(0, first).In(zone)
+		return time.Date(day.Year(), day.Month(), day.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), zone), nil
+	}
+	t, err := parseTimestamp(s)
+	if err != nil {
+		err = fmt.Errorf("%q is no time: write 15:04:05, +30s, -10m or 2026-11-22T15:04:05Z", s)
+	}
+	return t, err
+}
+
+// Span returns the first and the last time of spans and log records, and whether there is any.
+func Span(v *view.View) (first, last int64, ok bool) {
+	for k := range v.Blocks() {
+		b := v.Block(k)
+		for i, start := range b.Start {
+			switch view.Flags(b.Flags[i]).Role() {
+			case view.RoleSpan, view.RoleLog, view.RoleEvent:
+			default:
+				continue
+			}
+			if start == view.NoTime {
+				continue
+			}
+			end := start
+			if d := b.Duration[i]; d > 0 {
+				end += d
+			}
+			if !ok {
+				first, last, ok = start, end, true
+			}
+			first, last = min(first, start), max(last, end)
+		}
+	}
+	return first, last, ok
+}
+
+// Between returns the rows of a set that were going on at some time from one to another, in
+// nanoseconds since 1970. A span that has not ended goes on.
+func Between(v *view.View, rows Set, from, to int64) Set {
+	out := make(Set, len(rows))
+	rows.Each(func(r view.Row) bool {
+		start, ok := v.Start(r)
+		if !ok || start > to {
+			return true
+		}
+		end := start
+		if took, ended := v.Duration(r); ended {
+			end += int64(took)
+		} else if v.Role(r) == view.RoleSpan {
+			end = to
+		}
+		if end >= from {
+			out.Add(r)
+		}
+		return true
+	})
+	return out
+}

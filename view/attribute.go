@@ -1,0 +1,528 @@
+package view
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/wire"
+)
+
+// A Block is rows whose numbers follow each other. Its slices have one item a row and must not
+// be changed.
+type Block struct {
+	First    Row
+	Start    []int64  // nanoseconds since 1970, NoTime if there is none
+	Duration []int64  // nanoseconds, NoDuration if there is none
+	Flags    []uint16 // a Flags each
+	Meta     []uint16 // an index of View.Metas, or Unknown
+	Resource []uint16 // an index of View.Resources, or Unknown
+	Parent   []uint32
+	Trace    []uint32
+	Text     []uint32 // with a message, an index of View.Messages, or UnknownText
+}
+
+// What says in a [Block] that there is nothing, or that it is not among what the view knows.
+const (
+	NoTime      = noTime
+	NoDuration  = noTook
+	Unknown     = unknown
+	UnknownText = unknownText
+	// BlockRows is how many rows all blocks but the last have.
+	BlockRows = blockRows
+)
+
+// Blocks returns how many blocks there are.
+func (v *View) Blocks() int { return len(v.blocks) }
+
+// Block returns a block.
+func (v *View) Block(k int) Block {
+	n := min(v.n-uint32(k)*blockRows, blockRows)
+	b, s := v.blocks[k], v.states[k]
+	return Block{
+		First: Row(k) * blockRows, Start: b.start[:n], Trace: b.trace[:n], Text: b.text[:n],
+		Duration: s.duration[:n], Flags: s.flags[:n], Meta: s.meta[:n], Resource: s.resource[:n], Parent: s.parent[:n],
+	}
+}
+
+// Metas returns the metas that the view knows. They must not be changed.
+func (v *View) Metas() []Meta { return v.metas }
+
+// Messages returns the messages that the view knows. They must not be changed.
+func (v *View) Messages() []string { return v.messages }
+
+// Resources returns the rows of the resources, and 0 for none. The caller owns the slice.
+func (v *View) Resources() []Row {
+	rows := make([]Row, len(v.resources))
+	for i := range v.resources {
+		rows[i] = v.resources[i].row
+	}
+	return rows
+}
+
+// A Key is an attribute, and how many entries have it.
+type Key struct {
+	Name    string
+	Entries int
+}
+
+// Keys returns the attributes that there are, by their names. Entries whose list of attributes
+// is one of very many are not counted.
+func (v *View) Keys() []Key {
+	counts := make(map[string]int)
+	for i := range v.files {
+		shapes := make([]int, len(v.shapes))
+		for _, n := range v.files[i].shapes {
+			if n != unknown {
+				shapes[n]++
+			}
+		}
+		for n, count := range shapes {
+			for _, name := range v.shapes[n] {
+				counts[name] += count
+			}
+		}
+	}
+	keys := make([]Key, 0, len(counts))
+	for name, n := range counts {
+		keys = append(keys, Key{name, n})
+	}
+	slices.SortFunc(keys, func(a, b Key) int {
+		if a.Name < b.Name {
+			return -1
+		}
+		return 1
+	})
+	return keys
+}
+
+// An Attribute reads one attribute of rows. It is safe for concurrent use.
+type Attribute struct {
+	v    *View
+	name string
+	at   []int32 // by shape: which of the attributes it is, -1 for none
+	size []int32 // by shape: of the names together, as version 2 has them
+}
+
+// Attribute returns a reader of the attribute of that name, as it is stored.
+func (v *View) Attribute(name string) *Attribute {
+	a := &Attribute{v: v, name: name, at: make([]int32, len(v.shapes)), size: make([]int32, len(v.shapes))}
+	for i, s := range v.shapes {
+		a.at[i] = int32(slices.Index(s, name))
+		for _, name := range s {
+			n := len(name)
+			a.size[i] += int32(n + wire.UintSize(wire.AppendUint(nil, uint64(n))[0]))
+		}
+	}
+	return a
+}
+
+// raw calls fn with the encoded value of the attribute of row r, if it has one: that of the end
+// of a span, else that of the span.
+func (a *Attribute) raw(r Row, fn func(value []byte)) {
+	v := a.v
+	if last, ok := v.last[r]; ok && v.end(last) != 0 {
+		if a.rawOf(&v.files[v.fileOf(last)], v.end(last), fn) {
+			return
+		}
+	} else if id := v.end(r); id != 0 && a.rawOf(&v.files[v.fileOf(r)], id, fn) {
+		return
+	}
+	a.rawOf(&v.files[v.fileOf(r)], v.id(r), fn)
+}
+
+// rawOf is raw for an entry. It reports whether the entry has the attribute.
+func (a *Attribute) rawOf(f *fileView, id uint32, fn func(value []byte)) (has bool) {
+	shape := f.shapes[id]
+	if shape != unknown && a.at[shape] < 0 {
+		return false
+	}
+	off, gap := f.entries.Offset(id), int64(f.entries.Gap())
+	_ = f.entries.View(off+gap, f.entries.Offset(id+1)-off-gap, func(b []byte) {
+		at := wire.Nowhere
+		if shape != unknown {
+			at = a.find(b, f.entries.Columns(), shape)
+		}
+		if at == wire.Nowhere {
+			var ok bool
+			if at, ok = wire.FindAttribute(b, f.entries.Columns(), a.name); !ok {
+				at = wire.Nowhere
+			}
+		}
+		if end := wire.SkipValues(b, at, 1); at < len(b) && end <= len(b) {
+			has = true
+			fn(b[at:end:end])
+		}
+	})
+	return has
+}
+
+// find returns where the value is in the entry b of that shape.
+func (a *Attribute) find(b []byte, columns bool, shape uint16) int {
+	var l wire.Layout
+	n, p := wire.Count(b, l.Parse(b, 0))
+	at := int(a.at[shape])
+	if n <= at || p > len(b) {
+		return wire.Nowhere
+	}
+	if columns {
+		_, p = wire.Count(b, p+int(a.size[shape]))
+		return wire.SkipValues(b, p, at)
+	}
+	for range at {
+		p = wire.SkipValues(b, wire.SkipText(b, p), 1)
+	}
+	return wire.SkipText(b, p)
+}
+
+// Value returns the attribute of row r, and whether it has it.
+func (a *Attribute) Value(r Row) (value format.Value, ok bool) {
+	a.raw(r, func(b []byte) { value, ok = decodeValue(b) })
+	return value, ok
+}
+
+// decodeValue returns a copy of an encoded value.
+func decodeValue(b []byte) (format.Value, bool) {
+	// An entry that has nothing but this value.
+	e := make([]byte, 0, len(b)+16)
+	e = append(e, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0)
+	e = append(e, b...)
+	var t format.TraceEntry
+	if _, err := format.DecodeTraceEntry(e, format.V1, &t); err != nil || len(t.Attributes) != 1 {
+		return format.Value{}, false
+	}
+	return t.Attributes[0].Value, true
+}
+
+// A Column is an attribute of all rows: a number for each different value.
+type Column struct {
+	// Values are the values that the column knows. Code 0 means that a row has no such
+	// attribute, n means Values[n-1], and UnknownText that the column does not know it:
+	// the Attribute does.
+	Values    []format.Value
+	Attribute *Attribute
+	codes     []uint32
+}
+
+// Code returns the code of row r.
+func (c *Column) Code(r Row) uint32 { return c.codes[r] }
+
+// Codes returns the codes of the rows of a block.
+func (c *Column) Codes(k int) []uint32 {
+	return c.codes[k*blockRows : min(len(c.codes), (k+1)*blockRows)]
+}
+
+// Limits of columns: of one, and of all that a view keeps.
+const (
+	maxColumnValues = 1 << 18
+	maxColumnSize   = 16 << 20
+	columnBudget    = 100 << 20
+)
+
+// columnsKept are the columns of a view that were asked for last.
+type columnsKept struct {
+	mu   sync.Mutex
+	list []*Column // the latest last
+}
+
+// Column returns the column of an attribute, as it is stored. It is made when it is asked for,
+// which takes some ten nanoseconds a row, and kept as long as there is room: the columns of a
+// view take 100 MB together at most.
+func (v *View) Column(ctx context.Context, name string) (*Column, error) {
+	v.columnsKept.mu.Lock()
+	defer v.columnsKept.mu.Unlock()
+	list := v.columnsKept.list
+	for i, c := range list {
+		if c.Attribute.name == name {
+			v.columnsKept.list = append(slices.Delete(list, i, i+1), c)
+			return c, nil
+		}
+	}
+	c, err := v.newColumn(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	list = append(list, c)
+	size := 0
+	for i, c := range slices.Backward(list) {
+		if size += 4*len(c.codes) + 64*len(c.Values); size > columnBudget && i < len(list)-1 {
+			list = slices.Clone(list[i+1:])
+			break
+		}
+	}
+	v.columnsKept.list = list
+	return c, nil
+}
+
+// A dictionary numbers encoded values.
+type dictionary struct {
+	mu     sync.Mutex
+	number map[string]uint32
+	values []string
+	size   int
+}
+
+// of returns the code of a value, UnknownText if there is no room for it.
+func (d *dictionary) of(b string) uint32 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n, ok := d.number[b]
+	if !ok {
+		if len(d.values) >= maxColumnValues || d.size+len(b) > maxColumnSize {
+			return unknownText
+		}
+		d.values = append(d.values, b)
+		n = uint32(len(d.values))
+		d.number[b] = n
+		d.size += len(b)
+	}
+	return n
+}
+
+// A columnWriter finds the codes of values for one goroutine.
+type columnWriter struct {
+	d      *dictionary
+	known  map[string]uint32 // without the lock
+	full   bool              // there is no room for more
+	recent [1024]struct {
+		value string
+		code  uint32
+	}
+}
+
+func (w *columnWriter) code(b []byte) uint32 {
+	slot := &w.recent[hash(b)%uint32(len(w.recent))]
+	if slot.code != 0 && slot.value == string(b) {
+		return slot.code
+	}
+	code, ok := w.known[string(b)]
+	if !ok {
+		if w.full {
+			return unknownText
+		}
+		value := string(b)
+		if code = w.d.of(value); code == unknownText {
+			w.full = true
+			return code
+		}
+		w.known[value] = code
+		slot.value = value
+	} else {
+		slot.value = string(b)
+	}
+	slot.code = code
+	return code
+}
+
+// block calls fn for the rows of a block that have the attribute, with the encoded value. It
+// looks at the entries of the block at once.
+func (a *Attribute) block(k int, fn func(i int, value []byte)) {
+	v := a.v
+	first := Row(k * blockRows)
+	last := min(first+blockRows, Row(v.n)) - 1
+	slow := func(r Row) { a.raw(r, func(b []byte) { fn(int(r-first), b) }) }
+	file := v.fileOf(first)
+	f := &v.files[file]
+	whole := len(v.runs) == 1 || v.fileOf(last) == file && v.id(last) >= v.id(first)
+	id := v.id(last) + blockRows/4 // the ends of the last spans may be there, too
+	behind := min(id, f.n)
+	from, to := f.entries.Offset(v.id(first)), f.entries.Offset(behind)
+	if !whole || len(v.last) > 0 || to-from > 64<<20 {
+		for r := first; r <= last; r++ {
+			if v.flags(r).Role() != RoleFolded {
+				slow(r)
+			}
+		}
+		return
+	}
+	columns, gap := f.entries.Columns(), int64(f.entries.Gap())
+	var missed []Row
+	err := f.entries.View(from, to-from, func(b []byte) {
+		value := func(id uint32) []byte {
+			shape := f.shapes[id]
+			if shape != unknown && a.at[shape] < 0 {
+				return nil
+			}
+			off := f.entries.Offset(id) + gap - from
+			e := b[off : f.entries.Offset(id+1)-from]
+			at := wire.Nowhere
+			if shape != unknown {
+				at = a.find(e, columns, shape)
+			}
+			if at == wire.Nowhere {
+				at, _ = wire.FindAttribute(e, columns, a.name)
+			}
+			if end := wire.SkipValues(e, at, 1); at < len(e) && end <= len(e) {
+				return e[at:end:end]
+			}
+			return nil
+		}
+		for r := first; r <= last; r++ {
+			switch end := v.end(r); {
+			case v.flags(r).Role() == RoleFolded:
+			case end >= behind:
+				missed = append(missed, r)
+			default:
+				var found []byte
+				if end != 0 {
+					found = value(end)
+				}
+				if found == nil {
+					found = value(v.id(r))
+				}
+				if found != nil {
+					fn(int(r-first), found)
+				}
+			}
+		}
+	})
+	if err != nil {
+		missed = missed[:0]
+	}
+	for _, r := range missed {
+		slow(r)
+	}
+}
+
+// newColumn reads an attribute of all rows.
+func (v *View) newColumn(ctx context.Context, name string) (*Column, error) {
+	c := &Column{Attribute: v.Attribute(name), codes: make([]uint32, v.n)}
+	d := &dictionary{number: make(map[string]uint32)}
+	err := v.EachBlock(ctx, func() func(k int) {
+		w := &columnWriter{d: d, known: make(map[string]uint32)}
+		return func(k int) {
+			codes := c.Codes(k)
+			c.Attribute.block(k, func(i int, b []byte) { codes[i] = w.code(b) })
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.Values = make([]format.Value, len(d.values))
+	for i, b := range d.values {
+		c.Values[i], _ = decodeValue([]byte(b))
+	}
+	return c, nil
+}
+
+// EachBlock calls functions for all blocks, on all cores and in no order. Start makes a
+// function for each goroutine. The error is that of ctx.
+func (v *View) EachBlock(ctx context.Context, start func() func(k int)) error {
+	var mu sync.Mutex
+	next := 0
+	take := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		if next >= len(v.blocks) || ctx.Err() != nil {
+			return -1
+		}
+		next++
+		return next - 1
+	}
+	work := func() {
+		fn := start()
+		for k := take(); k >= 0; k = take() {
+			fn(k)
+		}
+	}
+	var wg sync.WaitGroup
+	for range workersFor(uint64(v.n), v.builder.options.Workers) - 1 {
+		wg.Go(work)
+	}
+	work()
+	wg.Wait()
+	return ctx.Err()
+}
+
+// SpanID returns the id of the span at row r, zero if it is none.
+func (v *View) SpanID(r Row) [8]byte {
+	if v.Role(r) != RoleSpan {
+		return [8]byte{}
+	}
+	id, _ := v.attributeID(r, format.AttrSpanID)
+	return id
+}
+
+// SelfTime returns how long the span at row r took without the time in which spans right below
+// it were open, and whether it has ended.
+func (v *View) SelfTime(r Row) (time.Duration, bool) {
+	took, ended := v.Duration(r)
+	if !ended {
+		return 0, false
+	}
+	from := v.start(r)
+	self, until, end := int64(took), from, from+int64(took)
+	t := v.Tree()
+	for rank, last := t.Rank(r)+1, t.End(r); rank < last; {
+		kid := t.Row(rank)
+		rank = t.End(kid)
+		if v.Role(kid) != RoleSpan {
+			continue
+		}
+		d := v.duration(kid)
+		kidEnd := end // it was open to the end
+		if d != noTook {
+			kidEnd = min(v.start(kid)+d, end)
+		}
+		if begin := max(v.start(kid), until); kidEnd > begin {
+			self -= kidEnd - begin
+			until = kidEnd
+		}
+	}
+	return time.Duration(max(self, 0)), true
+}
+
+// MayContain reports whether the entry of row r, or that of its end, can have a text that is
+// fold, in lower case: false is sure.
+func (v *View) MayContain(r Row, fold string) bool {
+	has := false
+	look := func(f *fileView, id uint32) {
+		off := f.entries.Offset(id)
+		_ = f.entries.View(off, f.entries.Offset(id+1)-off, func(b []byte) { has = has || mayContain(b, fold) })
+	}
+	look(&v.files[v.fileOf(r)], v.id(r))
+	if last, ok := v.last[r]; ok && v.end(last) != 0 {
+		look(&v.files[v.fileOf(last)], v.end(last))
+	} else if id := v.end(r); id != 0 {
+		look(&v.files[v.fileOf(r)], id)
+	}
+	return has
+}
+
+// mayContain looks for the letters of a text.
+func mayContain(b []byte, fold string) bool {
+	if fold == "" {
+		return true
+	}
+	for i := range len(fold) {
+		if fold[i] >= 0x80 {
+			return true // there is more than one way to write it
+		}
+	}
+	low, up := fold[0], upper(fold[0])
+	for i := 0; i+len(fold) <= len(b); i++ {
+		if b[i] != low && b[i] != up {
+			continue
+		}
+		k := 1
+		for k < len(fold) && (b[i+k] == fold[k] || b[i+k] == upper(fold[k])) {
+			k++
+		}
+		if k == len(fold) {
+			return true
+		}
+	}
+	return false
+}
+
+func upper(c byte) byte {
+	if c >= 'a' && c <= 'z' {
+		return c - 'a' + 'A'
+	}
+	return c
+}
+
+// ParentsFirst reports whether every row has a larger number than its parent.
+func (v *View) ParentsFirst() bool { return !v.late }
