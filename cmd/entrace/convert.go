@@ -168,18 +168,22 @@ func (a *app) encode(ctx context.Context, names []string, out, from string, to t
 // open opens files and folders as one view, and says on stderr what is not in them yet. From
 // is the format of the files, if they do not say it.
 func (a *app) open(ctx context.Context, names []string, from string) (*convert.Trace, error) {
-	if err := checkFrom(from); err != nil {
+	return a.openWith(ctx, names, convert.OpenOptions{From: from})
+}
+
+// openWith is open with options.
+func (a *app) openWith(ctx context.Context, names []string, o convert.OpenOptions) (*convert.Trace, error) {
+	if err := checkFrom(o.From); err != nil {
 		return nil, err
 	}
 	bar := a.progress()
 	defer bar.done()
-	t, err := convert.Open(ctx, names, &convert.OpenOptions{
-		From: from, Stdin: a.in, Progress: bar.update,
-		Opened: func(f *format.File) {
-			n, missing := f.Journal()
-			a.tellJournal(f.Name(), count(n, "entry is", "entries are"), n > 0, missing)
-		},
-	})
+	o.Stdin, o.Progress = a.in, bar.update
+	o.Opened = func(f *format.File) {
+		n, missing := f.Journal()
+		a.tellJournal(f.Name(), count(n, "entry is", "entries are"), n > 0, missing)
+	}
+	t, err := convert.Open(ctx, names, &o)
 	if err != nil && len(names) == 1 && names[0] != "-" {
 		err = known(names[0], err)
 	}

@@ -78,6 +78,9 @@ func run(ctx context.Context, args []string, in io.Reader, out, errw io.Writer) 
 		fmt.Fprintf(errw, "entrace: see '%s --help'\n", cmd.CommandPath())
 		return exitUsage
 	}
+	if _, check := errors.AsType[*checkError](err); check {
+		return exitUsage
+	}
 	return exitData
 }
 
@@ -133,7 +136,7 @@ func (a *app) root() *cobra.Command {
 		},
 	})
 	root.AddCommand(a.catCommand(), a.treeCommand(), a.infoCommand(), a.tailCommand(), a.convertCommand(),
-		a.mergeCommand(), a.recoverCommand(), a.verifyCommand(), a.receiveCommand())
+		a.grepCommand(), a.statsCommand(), a.checkCommand(), a.mergeCommand(), a.recoverCommand(), a.verifyCommand(), a.receiveCommand())
 	return root
 }
 

@@ -95,6 +95,10 @@ func (p *printer) attributes(r view.Row, e *format.TraceEntry, depth int) []form
 	if len(list) < 2 {
 		return list
 	}
+	if p.flat {
+		byInterest(list, nil)
+		return list
+	}
 	level := min(depth, maxIndent+1)
 	if a := &p.alike[level]; !a.known || a.parent != p.v.Parent(r) {
 		found, err := p.siblings(p.v.Parent(r))

@@ -22,6 +22,7 @@ import (
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -177,8 +178,11 @@ func (p *printer) all(ctx context.Context, w io.Writer, most int) error {
 	top := p.top()
 	for i, kid := range top {
 		err := p.v.Walk(kid, func(r view.Row, depth int, last bool) error {
-			if depth++; most > 0 && depth > most {
+			if depth++; most > 0 && depth > most || p.only != nil && !p.only.Has(r) {
 				return view.SkipChildren
+			}
+			if p.only != nil && depth > 1 {
+				last = p.isLast(r)
 			}
 			last = last && (depth > 1 || i == len(top)-1)
 			if now.rows = append(now.rows, treeLine{r, depth, last}); depth <= maxIndent {
@@ -200,6 +204,17 @@ func (p *printer) all(ctx context.Context, w io.Writer, most int) error {
 		return err
 	}
 	return finish(0)
+}
+
+// isLast reports whether no later sibling of row r is printed.
+func (p *printer) isLast(r view.Row) bool {
+	t := p.v.Tree()
+	for rank, end := t.End(r), t.End(p.v.Parent(r)); rank < end; rank = t.End(t.Row(rank)) {
+		if p.only.Has(t.Row(rank)) {
+			return false
+		}
+	}
+	return true
 }
 
 // batch prints a batch into its buffer.
@@ -236,6 +251,8 @@ type printer struct {
 	v     *view.View
 	w     io.Writer
 	bare  bool
+	flat  bool                // every row is one line
+	only  query.Set           // what is printed, nil for everything
 	width int                 // of the terminal in columns, 0 for none
 	lines [maxIndent + 1]bool // whether a level goes on below
 	time  timeStyle
@@ -252,7 +269,7 @@ func (p *printer) top() []view.Row {
 	var kids, own []view.Row
 	for _, r := range p.v.Children(0) {
 		switch {
-		case p.end.lossless[r]:
+		case p.end.lossless[r], p.only != nil && !p.only.Has(r):
 		case p.v.Role(r) == view.RoleRecorder:
 			own = append(own, r)
 		default:
@@ -392,9 +409,10 @@ func (p *printer) reason() string {
 	return ""
 }
 
-// line is what is printed of an entry behind so many columns, and the texts below it.
+// line is what is printed of an entry behind so many columns, and the texts below it unless
+// every row is one line.
 func (p *printer) line(r view.Row, e *format.TraceEntry, depth, indent int) (line string, more []string) {
-	if first, rest, several := strings.Cut(e.Message.Value, "\n"); several {
+	if first, rest, several := strings.Cut(e.Message.Value, "\n"); several && !p.flat {
 		e.Message.Value = first
 		more = append(more, rest)
 	}
@@ -411,7 +429,7 @@ func (p *printer) line(r view.Row, e *format.TraceEntry, depth, indent int) (lin
 		if end && isZero(a.Value) {
 			continue
 		}
-		if text := a.Value.Text(); a.Value.Kind() == format.KindString && strings.Contains(strings.TrimRight(text, "\n"), "\n") {
+		if text := a.Value.Text(); !p.flat && a.Value.Kind() == format.KindString && strings.Contains(strings.TrimRight(text, "\n"), "\n") {
 			more = append(more, a.Name+":\n    "+strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n    "))
 			continue
 		}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+type checkOptions struct {
+	lookFlags
+
+	expect       string
+	allowPartial bool
+	limit        int
+}
+
+func (a *app) checkCommand() *cobra.Command {
+	o := checkOptions{lookFlags: lookFlags{time: timeLocal}, expect: "none", limit: 20}
+	c := &cobra.Command{
+		Use:   "check -q QUERY --expect none|some|N|'>=N' FILE|DIR...",
+		Short: "Hold a trace against an expectation, for tests and CI",
+		Long: "check exits with 0 if QUERY selects as many rows of the files as --expect says, with 1\n" +
+			"if it does not, and prints what it selects then, and with 2 for anything else. A file\n" +
+			"that is damaged or not finished is such a thing, unless --allow-partial is given.\n\n" +
+			"  entrace check -q 'level = error' --expect none app.et\n" +
+			"  entrace check -q '{ name = \"GET /cart\" && duration > 100ms }' --expect '<=3' app.et",
+		Args:              someArgs,
+		RunE:              func(cmd *cobra.Command, args []string) error { return asCheck(a.check(cmd.Context(), args, &o)) },
+		ValidArgsFunction: completeTraces,
+	}
+	o.add(c, true)
+	c.Flags().StringVar(&o.expect, "expect", o.expect, "how many rows: none, some, `N`, or >=N and the like")
+	c.Flags().BoolVar(&o.allowPartial, "allow-partial", false, "take what is whole of a damaged or unfinished file")
+	c.Flags().IntVar(&o.limit, "limit", o.limit, "print no more than that many rows, 0 for all")
+	return c
+}
+
+// expected returns whether a number is as --expect has it.
+func expected(s string) (func(n int) bool, error) {
+	switch s {
+	case "none":
+		return func(n int) bool { return n == 0 }, nil
+	case "some":
+		return func(n int) bool { return n > 0 }, nil
+	}
+	for _, op := range []string{">=", "<=", "!=", "=", ">", "<", ""} {
+		rest, ok := strings.CutPrefix(s, op)
+		if !ok {
+			continue
+		}
+		want, err := strconv.Atoi(strings.TrimSpace(rest))
+		if err != nil || want < 0 {
+			break
+		}
+		switch op {
+		case ">=":
+			return func(n int) bool { return n >= want }, nil
+		case "<=":
+			return func(n int) bool { return n <= want }, nil
+		case "!=":
+			return func(n int) bool { return n != want }, nil
+		case ">":
+			return func(n int) bool { return n > want }, nil
+		case "<":
+			return func(n int) bool { return n < want }, nil
+		}
+		return func(n int) bool { return n == want }, nil
+	}
+	return nil, usagef("--expect is %q, it must be none, some, a number, or one behind >=, <=, <, > or !=", s)
+}
+
+// errPartial says that a file is not whole.
+var errPartial = errors.New("the trace is not finished; --allow-partial takes what there is")
+
+func (a *app) check(ctx context.Context, names []string, o *checkOptions) error {
+	if o.query == "" {
+		return usagef("-q must say what to look for")
+	}
+	want, err := expected(o.expect)
+	if err != nil {
+		return err
+	}
+	l, err := a.look(ctx, names, &o.lookFlags)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	if !o.allowPartial {
+		end, err := endingOf(l.v)
+		if err = errors.Join(err, l.Damage()); err != nil {
+			return err
+		}
+		if !end.clean && hasGrowing(l) {
+			return errPartial
+		}
+	}
+	rows := l.rows()
+	if l.result.Table != nil {
+		return usagef("the query makes a table, whose lines are not counted")
+	}
+	if want(len(rows)) {
+		return nil
+	}
+	w := bufio.NewWriter(a.out)
+	fmt.Fprintf(a.err, "entrace: %s, expected %s\n", count(len(rows), "row", "rows"), safe(o.expect))
+	if o.limit > 0 && len(rows) > o.limit {
+		rows = rows[:o.limit]
+	}
+	if err := errors.Join(a.rowPrinter(l, w, &o.lookFlags).all(rows), w.Flush()); err != nil {
+		return err
+	}
+	return errNone
+}
+
+// hasGrowing reports whether one of the files is a stream, which ends with an entry that says so
+// if it is complete.
+func hasGrowing(l *look) bool {
+	for i, f := range l.v.Files() {
+		if l.Format(i) == nil && f.Format() != 0 {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,242 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/view"
+)
+
+type grepOptions struct {
+	lookFlags
+
+	count, byFile, tree, logs bool
+	before, after, limit      int
+}
+
+func (a *app) grepCommand() *cobra.Command {
+	o := grepOptions{lookFlags: lookFlags{time: timeLocal}}
+	c := &cobra.Command{
+		Use:   "grep QUERY FILE|DIR...",
+		Short: "Print the spans and log records that a query selects",
+		Long: "grep prints a line for each span, event and log record of the files that QUERY selects,\n" +
+			"in the order of time: time, level, service, name or message, duration, attributes.\n\n" +
+			"  entrace grep 'payment failed' app.et                     words, in texts, names and keys\n" +
+			"  entrace grep 'level >= warn .user = \"ada\"' app.et        comparisons\n" +
+			"  entrace grep '{ name = \"GET /cart\" } >> { status = error }' app.et   below one another\n\n" +
+			"docs/query.md has the language. It exits with 0 if there is a match, 1 if there is none,\n" +
+			"and 2 for anything else.",
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return wrongArgs(c, args)
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.query = args[0]
+			return asCheck(a.grep(cmd.Context(), args[1:], &o))
+		},
+		ValidArgsFunction: completeTraces,
+	}
+	o.add(c, false)
+	c.Flags().BoolVarP(&o.count, "count", "c", false, "print how many there are, and nothing else")
+	c.Flags().BoolVar(&o.byFile, "by-file", false, "with --count, a line FILE:N for each file")
+	c.Flags().BoolVar(&o.tree, "tree", false, "print them in the tree, with what they are below")
+	c.Flags().BoolVar(&o.logs, "logs", false, "print all log records below them, too")
+	c.Flags().IntVarP(&o.before, "before", "B", 0, "print as many rows before each")
+	c.Flags().IntVarP(&o.after, "after", "A", 0, "print as many rows behind each")
+	c.Flags().IntVar(&o.limit, "limit", 0, "print no more than that many matches, 0 for all")
+	return c
+}
+
+// errNone says that a query selects nothing.
+var errNone = fmt.Errorf("%w: there is none", errQuiet)
+
+// asCheck makes every error but errNone and those of the command line one that ends the command
+// with 2.
+func asCheck(err error) error {
+	if err == nil || errors.Is(err, errNone) {
+		return err
+	}
+	return &checkError{err}
+}
+
+// A checkError ends a command with 2: it could not tell.
+type checkError struct{ err error }
+
+func (e *checkError) Error() string { return e.err.Error() }
+func (e *checkError) Unwrap() error { return e.err }
+
+func (a *app) grep(ctx context.Context, names []string, o *grepOptions) error {
+	l, err := a.look(ctx, names, &o.lookFlags)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	if l.result.Table != nil {
+		return usagef("the query makes a table, which 'entrace stats' prints")
+	}
+	w := bufio.NewWriterSize(a.out, 64<<10)
+	n := l.result.Rows.Len()
+	switch {
+	case o.count && o.byFile:
+		counts := make([]int, len(l.v.Files()))
+		l.result.Rows.Each(func(r view.Row) bool {
+			file, _ := l.v.ID(r)
+			counts[file]++
+			return true
+		})
+		for i, n := range counts {
+			fmt.Fprintf(w, "%s:%d\n", safe(l.Name(i)), n)
+		}
+	case o.count:
+		fmt.Fprintln(w, n)
+	default:
+		rows := l.rows()
+		if o.limit > 0 && len(rows) > o.limit {
+			rows = rows[:o.limit]
+		}
+		if o.logs {
+			rows = withLogs(l.v, rows)
+		}
+		if o.before > 0 || o.after > 0 {
+			rows = around(l.v, rows, o.before, o.after)
+		}
+		if o.tree {
+			err = a.grepTree(ctx, l, rows, w, o)
+		} else {
+			err = a.rowPrinter(l, w, &o.lookFlags).all(rows)
+		}
+	}
+	if err = errors.Join(err, w.Flush(), l.Damage()); err == nil && n == 0 {
+		return errNone
+	}
+	return err
+}
+
+// withLogs returns rows with all log records below them, in the order of time.
+func withLogs(v *view.View, rows []view.Row) []view.Row {
+	all := query.NewSet(v)
+	t := v.Tree()
+	for _, r := range rows {
+		all.Add(r)
+		for rank := t.Rank(r) + 1; rank < t.End(r); rank++ {
+			if kid := t.Row(rank); v.Role(kid) == view.RoleLog {
+				all.Add(kid)
+			}
+		}
+	}
+	return query.InTime(v, all)
+}
+
+// around returns rows with those before and behind them in time.
+func around(v *view.View, rows []view.Row, before, after int) []view.Row {
+	all := query.NewSet(v)
+	for r := range v.Rows() {
+		switch v.Role(r) {
+		case view.RoleSpan, view.RoleLog, view.RoleEvent:
+			all.Add(r)
+		}
+	}
+	order := query.InTime(v, all)
+	chosen := query.NewSet(v)
+	for _, r := range rows {
+		chosen.Add(r)
+	}
+	keep := make([]bool, len(order))
+	for i, r := range order {
+		if chosen.Has(r) {
+			for k := max(0, i-before); k <= min(len(order)-1, i+after); k++ {
+				keep[k] = true
+			}
+		}
+	}
+	var out []view.Row
+	for i, r := range order {
+		if keep[i] {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// grepTree prints rows in the tree, with those that they are below.
+func (a *app) grepTree(ctx context.Context, l *look, rows []view.Row, w io.Writer, o *grepOptions) error {
+	shown := query.NewSet(l.v)
+	for _, r := range rows {
+		for ; r != 0 && !shown.Has(r); r = l.v.Parent(r) {
+			shown.Add(r)
+		}
+	}
+	p := printer{app: a, v: l.v, width: terminalWidth(a.out), time: o.time, only: shown}
+	if first, _, ok := query.Span(l.v); ok {
+		p.first = time.Unix(0, first).UTC()
+	}
+	return p.all(ctx, w, 0)
+}
+
+// A rowPrinter prints a line for each row, as the tree has them.
+type rowPrinter struct {
+	printer
+
+	l    *look
+	json bool
+	buf  []byte
+}
+
+func (a *app) rowPrinter(l *look, w *bufio.Writer, o *lookFlags) *rowPrinter {
+	p := &rowPrinter{l: l, json: o.json, printer: printer{
+		app: a, v: l.v, w: w, width: terminalWidth(a.out), time: o.time, flat: true, read: l.v.NewReader(),
+	}}
+	if first, _, ok := query.Span(l.v); ok {
+		p.first = time.Unix(0, first).UTC()
+	}
+	return p
+}
+
+func (p *rowPrinter) print(r view.Row) error {
+	e, err := p.read.Entry(r)
+	if err != nil {
+		return err
+	}
+	if p.json {
+		p.buf = p.appendJSON(p.buf[:0], r, e)
+		_, err := p.w.Write(p.buf)
+		return err
+	}
+	before := p.timeOf(r)
+	indent := utf8.RuneCountInString(before)
+	before = p.paint(colorDim, before)
+	if service := safe(p.v.Service(r)); len(p.v.Services()) > 1 && service != "" {
+		before += p.paint(colorGreen, service) + " "
+		indent += utf8.RuneCountInString(service) + 1
+	}
+	line, _ := p.line(r, e, 0, indent)
+	_, err = fmt.Fprintln(p.w, before+line)
+	return err
+}
+
+// name returns FILE#ID of a row.
+func (l *look) name(r view.Row) string {
+	file, id := l.v.ID(r)
+	return l.Name(file) + "#" + strconv.FormatUint(uint64(id), 10)
+}
+
+// all prints rows.
+func (p *rowPrinter) all(rows []view.Row) error {
+	for _, r := range rows {
+		if err := p.print(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+// TestGrepCommand prints rows as lines, as a tree and as JSON, and counts them.
+func TestGrepCommand(t *testing.T) {
+	t.Chdir(t.TempDir())
+	rec, err := format.Create("app.et", nil)
+	must(t, err)
+	requests(t, rec)
+	must(t, rec.Close(t.Context()))
+	lines := func(args ...string) []string {
+		out := fine(t, nil, append([]string{"grep", "--time", "none"}, args...)...)
+		return strings.Split(strings.TrimSuffix(out, "\n"), "\n")
+	}
+	starts := func(what string, got []string, want ...string) {
+		t.Helper()
+		if !slices.EqualFunc(got, want, strings.HasPrefix) {
+			t.Errorf("%s prints\n%s\nwant\n%s", what, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	}
+	starts("a filter", lines("kind = internal and duration >= 0ns and .user = \"eve\"", "app.et"), "GET /cart")
+	starts("words", lines("broke", "app.et"), "ERROR GET /cart")
+	starts("a comparison", lines(`.user = "bob"`, "app.et"), "ERROR GET /cart")
+	starts("a structure", lines(`{ .user = "bob" } >> {}`, "app.et"), "INFO loaded", "ERROR first line")
+	starts("--logs", lines("--logs", `.user = "bob"`, "app.et"), "ERROR GET /cart", "INFO loaded", "ERROR first line")
+	starts("-A", lines("-A", "1", `.user = "eve"`, "app.et"), "GET /cart", "INFO loaded")
+	starts("--limit", lines("--limit", "1", `name = "GET /cart"`, "app.et"), "GET /cart")
+	starts("--tree", lines("--tree", `.user = "bob"`, "app.et"), "└─ unknown_service:entrace.test resource", "   └─ ERROR GET /cart")
+	if got := fine(t, nil, "grep", "--count", `name = "GET /cart"`, "app.et"); got != "3\n" {
+		t.Errorf("--count prints %q", got)
+	}
+	b, err := os.ReadFile("app.et")
+	must(t, err)
+	must(t, os.WriteFile("again.et", b, 0o600))
+	if got := fine(t, nil, "grep", "--count", "--by-file", "level = error", "app.et", "again.et"); got != "app.et:2\nagain.et:2\n" {
+		t.Errorf("--by-file prints %q", got)
+	}
+	out := fine(t, b, "grep", "--json", `.user = "bob"`, "-")
+	var row map[string]any
+	must(t, json.Unmarshal([]byte(out), &row))
+	attributes, _ := row["attributes"].(map[string]any)
+	if row["file"] != stdinName || row["role"] != "span" || row["status"] != "error" || attributes["user"] != "bob" || attributes["http.response.status_code"] != 500.0 || row["message"] != nil {
+		t.Errorf("--json prints %s", out)
+	}
+	var keys []string
+	for _, m := range regexp.MustCompile(`"(\w+)":`).FindAllStringSubmatch(out[:strings.Index(out, `"attributes"`)], -1) {
+		keys = append(keys, m[1])
+	}
+	if got := strings.Join(keys, " "); got != "file id role service name message level time_unix_nano duration_nano self_nano open kind status status_description target source trace_id span_id parent_span_id parent depth" {
+		t.Errorf("the keys are %s", got)
+	}
+	for _, x := range []struct {
+		args string
+		code int
+		errs string
+	}{
+		{"grep nothing app.et", 1, ""},
+		{"grep error app.et", 2, "level = error"},
+		{"grep x missing.et", 2, "missing.et"},
+		{"grep x", 2, "wants"},
+		{"grep --since yesterday x app.et", 2, "is no time"},
+		{"grep --clock x y app.et", 2, "--clock"},
+		{"check -q level=error app.et", 1, "2 rows, expected none"},
+		{"check -q level=error --expect 2 app.et", 0, ""},
+		{"check -q level=error --expect >=3 app.et", 1, "2 rows"},
+		{"check -q level=error --expect few app.et", 2, "--expect"},
+		{"check -q user=1 app.et", 2, "did you mean .user"},
+		{"check app.et", 2, "-q"},
+	} {
+		code, _, errs := entrace(t, nil, strings.Fields(x.args)...)
+		if code != x.code || !strings.Contains(errs, x.errs) {
+			t.Errorf("%s: exit %d, %s; want %d and %q", x.args, code, errs, x.code, x.errs)
+		}
+	}
+	must(t, os.WriteFile("cut.et", b[:len(b)-20], 0o600))
+	if code, _, errs := entrace(t, nil, "check", "-q", "nothing", "cut.et"); code != 2 || errs == "" {
+		t.Errorf("check of a file that was cut: exit %d, %s", code, errs)
+	}
+	if code, _, errs := entrace(t, nil, "check", "-q", "nothing", "--allow-partial", "cut.et"); code != 0 {
+		t.Errorf("check --allow-partial: exit %d, %s", code, errs)
+	}
+}
+
+// TestStatsCommand prints tables.
+func TestStatsCommand(t *testing.T) {
+	t.Chdir(t.TempDir())
+	rec, err := format.Create("app.et", nil)
+	must(t, err)
+	requests(t, rec)
+	must(t, rec.Close(t.Context()))
+	out := fine(t, nil, "stats", "app.et")
+	head, rest, _ := strings.Cut(out, "\n")
+	if got := strings.Join(strings.Fields(head), " "); got != "service name count errors rate p50 p95 p99 max total self" {
+		t.Errorf("the columns are %s", got)
+	}
+	if got := strings.Fields(rest); len(got) < 5 || strings.Join(got[1:5], " ") != "GET /cart 3 1" {
+		t.Errorf("the table is\n%s", out)
+	}
+	if out = fine(t, nil, "stats", "app.et", "-q", "level = error | count() by(.user)", "--csv"); out != ".user,count()\n,1\nbob,1\n" {
+		t.Errorf("--csv prints %q", out)
+	}
+	if out = fine(t, nil, "stats", "app.et", "-q", "{} | count()", "--json"); out != "{\"count()\":7}\n" {
+		t.Errorf("--json prints %q", out)
+	}
+	if out = fine(t, nil, "stats", "app.et", "--histogram"); strings.Count(out, "█") < 50 {
+		t.Errorf("--histogram prints\n%s", out)
+	}
+	if code, _, errs := entrace(t, nil, "stats", "app.et", "--sort", "color"); code != exitUsage || !strings.Contains(errs, "its columns are service, name") {
+		t.Errorf("exit %d, %s", code, errs)
+	}
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"encoding/hex"
+	"strconv"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/jsontext"
+	"github.com/entrace-go/entrace/view"
+)
+
+// appendJSON appends a row as the commands that look print it with --json: always the same keys
+// in the same order, null for what is not there.
+func (p *rowPrinter) appendJSON(b []byte, r view.Row, e *format.TraceEntry) []byte {
+	v := p.l.v
+	flags := v.Flags(r)
+	file, id := v.ID(r)
+	text := func(key, s string, ok bool) {
+		b = append(append(append(b, ",\""...), key...), "\":"...)
+		if !ok {
+			b = append(b, "null"...)
+			return
+		}
+		b = jsontext.AppendSafeString(b, s)
+	}
+	number := func(key string, n int64, ok bool) {
+		b = append(append(append(b, ",\""...), key...), "\":"...)
+		if !ok {
+			b = append(b, "null"...)
+			return
+		}
+		b = strconv.AppendInt(b, n, 10)
+	}
+	span := flags.Role() == view.RoleSpan
+	b = jsontext.AppendSafeString(append(b, `{"file":`...), p.l.Name(file))
+	number("id", int64(id), true)
+	text("role", flags.Role().String(), true)
+	service := v.Service(r)
+	text("service", service, service != "")
+	text("name", e.Metadata.Name, true)
+	text("message", e.Message.Value, e.Message.Valid)
+	text("level", flags.Level().String(), true)
+	start, timed := v.Start(r)
+	number("time_unix_nano", start, timed)
+	took, ended := v.Duration(r)
+	number("duration_nano", int64(took), ended)
+	self, _ := v.SelfTime(r)
+	number("self_nano", int64(self), ended)
+	b = strconv.AppendBool(append(b, `,"open":`...), flags.Open())
+	text("kind", flags.Kind().String(), span)
+	text("status", flags.Status().String(), span)
+	description, has := e.Attribute(format.AttrStatusDescription)
+	text("status_description", description.Text(), has)
+	text("target", e.Metadata.Target, e.Metadata.Target != "")
+	source := e.Metadata.File.Value
+	if e.Metadata.Line.Valid {
+		source += ":" + strconv.FormatUint(uint64(e.Metadata.Line.Value), 10)
+	}
+	text("source", source, e.Metadata.File.Valid)
+	ref := v.Ref(r)
+	text("trace_id", hex.EncodeToString(ref.TraceID[:]), ref.TraceID != [16]byte{})
+	text("span_id", hex.EncodeToString(ref.SpanID[:]), ref.SpanID != [8]byte{})
+	parent := v.Parent(r)
+	up := v.Ref(parent).SpanID
+	if missing, is, _ := v.Missing(r); is {
+		up = missing.SpanID
+	}
+	text("parent_span_id", hex.EncodeToString(up[:]), span && up != [8]byte{})
+	text("parent", p.l.name(parent), r != 0)
+	number("depth", int64(depthOf(v, r)), true)
+	b = append(b, `,"attributes":{`...)
+	seen := make(map[string]int)
+	for i, a := range e.UserAttributes() {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		name := a.Name
+		if seen[name]++; seen[name] > 1 {
+			name += "#" + strconv.Itoa(seen[name])
+		}
+		b = append(jsontext.AppendSafeString(b, name), ':')
+		b = appendValue(b, a.Value)
+	}
+	return append(b, "}}\n"...)
+}
+
+// depthOf returns how deep a row is in the tree.
+func depthOf(v *view.View, r view.Row) (depth int) {
+	for ; r != 0; r = v.Parent(r) {
+		depth++
+	}
+	return depth
+}
+
+// appendValue appends a value as JSON has it; bytes as a text of hex digits.
+func appendValue(b []byte, v format.Value) []byte {
+	switch v.Kind() {
+	case format.KindBool:
+		return strconv.AppendBool(b, v.Bool())
+	case format.KindFloat:
+		if out, ok := jsontext.AppendFloat(b, v.Float()); ok {
+			return out
+		}
+		return jsontext.AppendSafeString(b, jsontext.FloatName(v.Float()))
+	case format.KindString:
+		return jsontext.AppendSafeString(b, v.Text())
+	case format.KindBytes:
+		return jsontext.AppendSafeString(b, v.String())
+	}
+	return v.AppendDecimal(b)
+}

@@ -1,0 +1,234 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/entrace-go/entrace/internal/jsontext"
+	"github.com/entrace-go/entrace/query"
+)
+
+type statsOptions struct {
+	lookFlags
+
+	sort           string
+	csv, histogram bool
+}
+
+func (a *app) statsCommand() *cobra.Command {
+	o := statsOptions{lookFlags: lookFlags{time: timeLocal}}
+	c := &cobra.Command{
+		Use:   "stats FILE|DIR...",
+		Short: "Count spans, and say how long they take",
+		Long: "stats prints a table of the spans by service and name: how many there are, how many\n" +
+			"failed, how many began a second, how long they took and how long they did themselves\n" +
+			"what no span below them did. With a query it prints what that computes:\n\n" +
+			"  entrace stats app.et -q '{ kind = server } | p95(duration) by(name)'\n" +
+			"  entrace stats app.et -q 'level = error | count() by(.user) | topk(5, count)'\n\n" +
+			"docs/query.md has the language.",
+		Args:              someArgs,
+		RunE:              func(cmd *cobra.Command, args []string) error { return a.stats(cmd.Context(), args, &o) },
+		ValidArgsFunction: completeTraces,
+	}
+	o.add(c, true)
+	c.Flags().StringVar(&o.sort, "sort", "", "the `COLUMN` to sort by")
+	c.Flags().BoolVar(&o.csv, "csv", false, "print the table as CSV, times in nanoseconds")
+	c.Flags().BoolVar(&o.histogram, "histogram", false, "print how long the spans took as bars")
+	return c
+}
+
+func (a *app) stats(ctx context.Context, names []string, o *statsOptions) error {
+	if o.histogram {
+		o.query = strings.TrimSpace(o.query) + " | histogram(duration)"
+	}
+	l, err := a.look(ctx, names, &o.lookFlags)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	t := l.result.Table
+	if t == nil {
+		if t, err = query.Summary(ctx, l.v, l.result.Rows); err != nil {
+			return err
+		}
+		if o.sort == "" {
+			o.sort = "total"
+		}
+	}
+	if o.sort != "" {
+		if err := t.Sort(o.sort); err != nil {
+			return &usageError{err}
+		}
+	}
+	w := bufio.NewWriter(a.out)
+	switch {
+	case o.json:
+		err = tableJSON(w, t)
+	case o.csv:
+		err = tableCSV(w, t)
+	case o.histogram:
+		err = a.bars(w, t)
+	default:
+		err = a.table(w, t)
+	}
+	return errors.Join(err, w.Flush(), l.Damage())
+}
+
+// cell returns a value as a table shows it, and whether it is a number.
+func cell(v query.Value) (text string, number bool) {
+	switch v.Kind() {
+	case query.KindNil:
+		return "", false
+	case query.KindDuration:
+		n, _ := v.Any().(int64)
+		return duration(time.Duration(n)), true
+	case query.KindFloat:
+		f, _ := v.Any().(float64)
+		if a := math.Abs(f); a >= 1000 && a < 1e15 {
+			return strconv.FormatFloat(f, 'f', 0, 64), true
+		}
+		return strconv.FormatFloat(f, 'g', 4, 64), true
+	case query.KindInt:
+		return v.String(), true
+	}
+	return safe(v.String()), false
+}
+
+// table prints a table in columns, numbers on the right.
+func (a *app) table(w io.Writer, t *query.Table) error {
+	width := make([]int, len(t.Columns))
+	right := make([]bool, len(t.Columns))
+	for i, c := range t.Columns {
+		width[i] = utf8.RuneCountInString(c)
+	}
+	for _, line := range t.Lines {
+		for i, v := range line {
+			s, number := cell(v)
+			width[i] = max(width[i], utf8.RuneCountInString(s))
+			right[i] = right[i] || number
+		}
+	}
+	row := func(texts []string) error {
+		var b strings.Builder
+		for i, s := range texts {
+			pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(s))
+			switch {
+			case right[i]:
+				b.WriteString(pad + s)
+			case i < len(texts)-1:
+				b.WriteString(s + pad)
+			default:
+				b.WriteString(s)
+			}
+			if i < len(texts)-1 {
+				b.WriteString("  ")
+			}
+		}
+		_, err := fmt.Fprintln(w, b.String())
+		return err
+	}
+	heads := make([]string, len(t.Columns))
+	for i, c := range t.Columns {
+		heads[i] = safe(c)
+	}
+	if err := row(heads); err != nil {
+		return err
+	}
+	for _, line := range t.Lines {
+		texts := make([]string, len(line))
+		for i, v := range line {
+			texts[i], _ = cell(v)
+		}
+		if err := row(texts); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxBar is how long a bar is at most.
+const maxBar = 50
+
+// bars prints a histogram as bars.
+func (a *app) bars(w io.Writer, t *query.Table) error {
+	most := int64(1)
+	at := len(t.Columns) - 1
+	count := func(line []query.Value) int64 { n, _ := line[at].Any().(int64); return n }
+	for _, line := range t.Lines {
+		most = max(most, count(line))
+	}
+	for _, line := range t.Lines {
+		var keys []string
+		for _, v := range line[:at-2] {
+			s, _ := cell(v)
+			keys = append(keys, s)
+		}
+		from, _ := cell(line[at-2])
+		n := count(line)
+		bar := strings.Repeat("█", int(max(1, n*maxBar/most)))
+		if _, err := fmt.Fprintf(w, "%s%9s %s %d\n", strings.Join(append(keys, ""), " "), from, a.paint(colorBlue, bar), n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tableJSON prints a line as an object.
+func tableJSON(w io.Writer, t *query.Table) error {
+	for _, line := range t.Lines {
+		b := []byte{'{'}
+		for i, c := range t.Columns {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(jsontext.AppendSafeString(b, c), ':')
+			switch x := line[i].Any().(type) {
+			case nil:
+				b = append(b, "null"...)
+			case bool:
+				b = strconv.AppendBool(b, x)
+			case int64:
+				b = strconv.AppendInt(b, x, 10)
+			case float64:
+				var ok bool
+				if b, ok = jsontext.AppendFloat(b, x); !ok {
+					b = jsontext.AppendSafeString(b, jsontext.FloatName(x))
+				}
+			default:
+				b = jsontext.AppendSafeString(b, line[i].String())
+			}
+		}
+		if _, err := w.Write(append(b, "}\n"...)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tableCSV prints a table as CSV.
+func tableCSV(w io.Writer, t *query.Table) error {
+	out := csv.NewWriter(w)
+	err := out.Write(t.Columns)
+	for _, line := range t.Lines {
+		texts := make([]string, len(line))
+		for i, v := range line {
+			if x := v.Any(); x != nil {
+				texts[i] = fmt.Sprint(x)
+			}
+		}
+		err = errors.Join(err, out.Write(texts))
+	}
+	out.Flush()
+	return errors.Join(err, out.Error())
+}
