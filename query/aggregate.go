@@ -32,14 +32,15 @@ type accumulator struct {
 	ints    []int64
 	floats  []float64
 	counts  map[string]int64
+	spread  *spread // of the durations of which quantiles are wanted
 }
 
 // keeps says what an accumulator has to keep.
 type keeps struct {
 	fn       string
 	value    eval
-	args     []float64
-	duration bool // value is the duration of the row
+	args     []float64 // of all calls
+	duration bool      // value is the duration of the row
 }
 
 func (a *accumulator) add(k *keeps, v Value) {
@@ -100,10 +101,17 @@ func (a *accumulator) add(k *keeps, v Value) {
 }
 
 // addQuantile is add of a duration whose quantiles are wanted.
-func (a *accumulator) addQuantile(d int64) {
+func (a *accumulator) addQuantile(d int64, spreads bool) {
 	a.n++
 	a.kind = KindDuration
-	a.ints = append(a.ints, d)
+	if !spreads {
+		a.ints = append(a.ints, d)
+		return
+	}
+	if a.spread == nil {
+		a.spread = new(spread)
+	}
+	a.spread.counts[spreadBucket(d)]++
 }
 
 func last(s []int64) int64 {
@@ -151,6 +159,14 @@ func (a *accumulator) merge(b *accumulator, fn string) {
 		a.ints = append(a.ints, b.ints...)
 	}
 	a.floats = append(a.floats, b.floats...)
+	switch {
+	case a.spread == nil:
+		a.spread = b.spread
+	case b.spread != nil:
+		for i, n := range b.spread.counts {
+			a.spread.counts[i] += n
+		}
+	}
 	for s, n := range b.counts {
 		if a.counts == nil {
 			a.counts = make(map[string]int64)
@@ -198,6 +214,12 @@ func (a *accumulator) results(k *keeps) []Value {
 // does not exceed.
 func (a *accumulator) quantiles(qs []float64) []Value {
 	out := make([]Value, len(qs))
+	if a.spread != nil {
+		for i, q := range qs {
+			out[i] = Value{kind: a.kind, n: a.spread.quantile(q, a.n)}
+		}
+		return out
+	}
 	if len(a.floats) == 0 {
 		for i, q := range qs {
 			out[i] = Value{kind: a.kind, n: Quantile(a.ints, q)}
@@ -217,7 +239,16 @@ func (a *accumulator) quantiles(qs []float64) []Value {
 // Quantile returns the smallest of values that at least the share q of them does not exceed. It
 // changes the order of values, of which there is at least one.
 func Quantile[T int64 | float64](values []T, q float64) T {
-	k := min(max(int(math.Ceil(q*float64(len(values))))-1, 0), len(values)-1)
+	return nth(values, int(rank(q, int64(len(values)))))
+}
+
+// rank returns how many of n sorted values come before the quantile.
+func rank(q float64, n int64) int64 {
+	return min(max(int64(math.Ceil(q*float64(n)))-1, 0), n-1)
+}
+
+// nth returns the value that is at k once values are sorted. It changes their order.
+func nth[T int64 | float64](values []T, k int) T {
 	lo, hi := 0, len(values)-1
 	for lo < hi {
 		if hi-lo < 32 {
@@ -305,6 +336,8 @@ func (m *machine) table(calls []*stageAggregate, by []expr, rows Set) (*Table, e
 			n = len(keep)
 			known[id] = n
 			keep = append(keep, k)
+		} else {
+			keep[n].args = slices.Concat(keep[n].args, k.args)
 		}
 		at[i] = n
 	}
@@ -518,6 +551,7 @@ func (m *machine) coded(by []expr) *codes {
 func (m *machine) groupCoded(keep []keeps, c *codes, rows Set) ([]*group, error) {
 	var mu sync.Mutex
 	var workers []*[]*group
+	spreads := len(c.keys) <= maxSpreads
 	extra := make(map[string]*group) // of codes that are not known
 	err := m.v.EachBlock(m.ctx, func() func(k int) {
 		e := &env{m: m, read: m.v.NewReader()}
@@ -555,7 +589,7 @@ func (m *machine) groupCoded(keep []keeps, c *codes, rows Set) ([]*group, error)
 							switch {
 							case d == view.NoDuration || view.Flags(b.Flags[i]).Role() != view.RoleSpan:
 							case kp.fn == "quantile":
-								g.accs[x].addQuantile(d)
+								g.accs[x].addQuantile(d, spreads)
 							default:
 								g.accs[x].add(kp, durationValue(d))
 							}
@@ -592,6 +626,11 @@ func (m *machine) groupCoded(keep []keeps, c *codes, rows Set) ([]*group, error)
 	}
 	for _, g := range extra {
 		merge(g)
+	}
+	if spreads {
+		if err := m.sortOut(keep, c, rows, all); err != nil {
+			return nil, err
+		}
 	}
 	groups := make([]*group, 0, len(all))
 	for _, key := range sortedKeys(all) {

@@ -149,7 +149,8 @@ func fieldNamed(t *token, inBraces bool) (f *field, ok bool) {
 	parts := t.parts
 	if len(parts) > 1 && parts[0] == "parent" {
 		f.parent = true
-		if parts = parts[1:]; len(parts) == 1 { // parent.x is an attribute
+		parts = parts[1:]
+		if _, scoped := scopes[parts[0]]; !scoped || len(parts) == 1 { // parent.x.y is an attribute
 			parts = append([]string{""}, parts...)
 		}
 	}

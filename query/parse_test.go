@@ -27,6 +27,7 @@ func TestParse(t *testing.T) {
 		`{ -2 ^ 2 = -4 }`:                        `{(-4 = -4)}`,
 		`{ .a + 2 * 3 > 1 }`:                     `{((.a + 6) > 1)}`,
 		`{ span."odd name".y = 1 }`:              `{(span."odd name".y = 1)}`,
+		`{ parent.url.path = "/" }`:              `{(parent.url.path = "/")}`,
 		`{} | select(.a, .b)`:                    `{} | select(.a, .b)`,
 		`{ status = error } | avg(duration) > 5`: `{(status = error)} | avg(duration) > 5`,
 		`{.a=1} &>> {.b=1} !~ {.c=1}`:            `(({(.a = 1)} &>> {(.b = 1)}) !~ {(.c = 1)})`,

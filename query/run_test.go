@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/query"
@@ -401,32 +400,6 @@ func TestRunAsBruteForce(t *testing.T) {
 			if got := res.Rows.Rows(); !slices.Equal(got, want) {
 				t.Fatalf("seed %d: %s\n%s\nselects %v, want %v", seed, s.text, q.Tree(), got, want)
 			}
-		}
-	}
-}
-
-func TestBig(t *testing.T) {
-	name := os.Getenv("F")
-	if name == "" {
-		t.Skip()
-	}
-	f, err := format.Open(name, nil)
-	must(t, err)
-	v, err := view.New(t.Context(), []*format.File{f}, nil)
-	must(t, err)
-	for _, s := range []string{
-		`name = "SELECT price" && duration > 100us`, `level >= error`, `message contains "fail"`, `.db.system = "postgres"`, `.db.system = "postgres"`, `.url.path = "/cart/777"`, `.url.path = "/cart/777"`,
-		`{ name = "GET /cart" } >> { level >= error }`, `{ name = "GET /cart" } << { level >= error }`, `{} | p50(duration) | p95(duration) | p99(duration) by(name)`, `payment`, `.n = 77`, `.n = 78`,
-		`!{ level >= error }`, `{} | count() by(name)`, `{} | count() > 4`, `self > 100us`,
-	} {
-		q, err := query.Parse(s)
-		must(t, err)
-		t0 := time.Now()
-		r, err := q.Run(t.Context(), v)
-		must(t, err)
-		fmt.Printf("%8.1f ms %9d  %s\n", float64(time.Since(t0).Microseconds())/1000, r.Rows.Len(), s)
-		if r.Table != nil {
-			fmt.Println(r.Table.Columns, r.Table.Lines)
 		}
 	}
 }

@@ -76,7 +76,7 @@ func (a *app) stats(ctx context.Context, names []string, o *statsOptions) error 
 	case o.json:
 		err = tableJSON(w, t)
 	case o.csv:
-		err = tableCSV(w, t)
+		err = tableCSV(w, t, isTerminal(a.out))
 	case o.histogram:
 		err = a.bars(w, t)
 	default:
@@ -216,8 +216,8 @@ func tableJSON(w io.Writer, t *query.Table) error {
 	return nil
 }
 
-// tableCSV prints a table as CSV.
-func tableCSV(w io.Writer, t *query.Table) error {
+// tableCSV prints a table as CSV. A terminal gets no text that could act on it.
+func tableCSV(w io.Writer, t *query.Table, onTerminal bool) error {
 	out := csv.NewWriter(w)
 	err := out.Write(t.Columns)
 	for _, line := range t.Lines {
@@ -225,6 +225,9 @@ func tableCSV(w io.Writer, t *query.Table) error {
 		for i, v := range line {
 			if x := v.Any(); x != nil {
 				texts[i] = fmt.Sprint(x)
+			}
+			if onTerminal {
+				texts[i] = safe(texts[i])
 			}
 		}
 		err = errors.Join(err, out.Write(texts))

@@ -1,0 +1,104 @@
+package query_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/query"
+)
+
+// steps is a trace of so many spans, of a few names, in traces of ten. Every fifth has a log record.
+func steps(spans int) []*format.TraceEntry {
+	r := rand.New(rand.NewPCG(1, 2))
+	entries := []*format.TraceEntry{format.Root()}
+	attr := func(name string, v format.Value) format.Attribute { return format.Attribute{Name: name, Value: v} }
+	top := uint32(0)
+	for i := range spans {
+		id := uint32(len(entries))
+		e := &format.TraceEntry{Parent: top, Metadata: format.Metadata{Name: fmt.Sprintf("step %d", i%7), Level: format.LevelInfo}, Attributes: []format.Attribute{
+			attr(format.AttrSpanID, format.StringValue(fmt.Sprintf("%016x", i+1))),
+			attr(format.AttrTime, format.U64Value(uint64(i)*1000)),
+			attr(format.AttrDuration, format.U64Value(uint64(math.Exp(20*r.Float64()))-1)),
+			attr("user", format.StringValue(fmt.Sprintf("user %d", r.IntN(100)))),
+		}}
+		if i%10 == 0 {
+			e.Parent, top = 0, id
+			e.Metadata.Name = "GET /cart"
+			e.Attributes = append(e.Attributes, attr(format.AttrTraceID, format.StringValue(fmt.Sprintf("%032x", i+1))))
+		}
+		entries = append(entries, e)
+		if i%5 == 0 {
+			entries = append(entries, &format.TraceEntry{
+				Parent: id, Message: format.Some("payment failed"), Metadata: format.Metadata{Name: "event", Level: format.LevelError},
+				Attributes: []format.Attribute{attr(format.AttrTime, format.U64Value(uint64(i)*1000+1))},
+			})
+		}
+	}
+	return entries
+}
+
+// TestQuantiles compares quantiles with those of sorted durations.
+func TestQuantiles(t *testing.T) {
+	entries := steps(30_000)
+	long := fmt.Sprintf("%09000d", 7) // a name that is too long to have a number
+	for i, e := range entries {
+		if i%50 == 0 && i > 0 && !e.Message.Valid {
+			e.Metadata.Name = long
+		}
+	}
+	v := viewOf(t, entries)
+	took := make(map[string][]int64)
+	for _, e := range entries[1:] {
+		if d, ok := e.Attribute(format.AttrDuration); ok {
+			n, _ := d.I64()
+			took[e.Metadata.Name] = append(took[e.Metadata.Name], n)
+			took[""] = append(took[""], n)
+		}
+	}
+	for _, text := range []string{"", " by(name)"} {
+		q, err := query.Parse(`duration >= 0 | p50(duration) | p95(duration) | quantile(duration, 0, 0.001, 0.99, 1)` + text)
+		must(t, err)
+		r, err := q.Run(t.Context(), v)
+		must(t, err)
+		if want := map[string]int{"": 1, " by(name)": len(took) - 1}[text]; len(r.Table.Lines) != want {
+			t.Errorf("%d groups, want %d", len(r.Table.Lines), want)
+		}
+		for _, line := range r.Table.Lines {
+			name := ""
+			if text != "" {
+				name, line = line[0].String(), line[1:]
+			}
+			all := took[name]
+			slices.Sort(all)
+			for i, q := range []float64{0.5, 0.95, 0, 0.001, 0.99, 1} {
+				want := all[max(0, int(math.Ceil(q*float64(len(all))))-1)]
+				if got := line[i].Any(); got != want {
+					t.Errorf("%.10s: the quantile %g is %v, want %d", name, q, got, want)
+				}
+			}
+		}
+	}
+}
+
+// BenchmarkQuery takes half a million rows.
+func BenchmarkQuery(b *testing.B) {
+	v := viewOf(b, steps(420_000))
+	for _, text := range []string{
+		`name = "step 3" && duration > 100us`, `level >= error`, `message contains "fail"`, `.user = "user 77"`,
+		`{ name = "GET /cart" } >> { level >= error }`, `!{ level >= error }`, `{} | count() > 4`,
+		`{} | count() by(name)`, `{} | p50(duration) | p95(duration) | p99(duration) by(name)`, `payment`,
+	} {
+		b.Run(text, func(b *testing.B) {
+			q, err := query.Parse(text)
+			must(b, err)
+			for b.Loop() {
+				_, err := q.Run(b.Context(), v)
+				must(b, err)
+			}
+		})
+	}
+}
