@@ -53,7 +53,7 @@ func (s *spread) quantile(q float64, n int64) int64 {
 // sortOut finds the durations that the quantiles of groups need, in a second pass over the rows.
 func (m *machine) sortOut(keep []keeps, c *codes, rows Set, groups map[string]*group) error {
 	byNumber := make([]*group, len(c.keys))
-	any := false
+	spreads := false
 	for n, key := range c.keys {
 		g := groups[string(appendKey(nil, key))]
 		if byNumber[n] = g; g == nil {
@@ -76,10 +76,10 @@ func (m *machine) sortOut(keep []keeps, c *codes, rows Set, groups map[string]*g
 					a.spread.values = append(a.spread.values, d)
 				}
 			}
-			any = true
+			spreads = true
 		}
 	}
-	if !any {
+	if !spreads {
 		return nil
 	}
 	var mu sync.Mutex

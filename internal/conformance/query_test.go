@@ -50,7 +50,7 @@ func asked(t *testing.T) *view.View {
 	for _, service := range []string{"shop", "stock"} {
 		resources = append(resources, write(&format.TraceEntry{
 			Message: format.Some(service), Metadata: format.Metadata{Name: format.NameResource, Level: format.LevelInfo},
-			Attributes: []format.Attribute{attr("service.name", text(service)), attr("zone", text(service + "-1"))},
+			Attributes: []format.Attribute{attr("service.name", text(service)), attr("zone", text(service+"-1"))},
 		}))
 	}
 	var spans []uint32
