@@ -61,7 +61,7 @@ fuzz: ## run every fuzz target for FUZZTIME
 bench: $(BIN)/benchstat ## run the benchmarks COUNT times, print medians and what they are against others
 	@mkdir -p $(BIN) && rm -f $(BIN)/bench.txt
 	@set -e; for i in $$(seq $(COUNT)); do \
-	  $(GO) test -run '^$$' -bench . -benchtime $(BENCHTIME) ./format ./convert/... ./remote; \
+	  $(GO) test -run '^$$' -bench . -benchtime $(BENCHTIME) ./format ./view ./query ./convert/... ./remote; \
 	  (cd internal/bench && export GOWORK=off \
 	    && $(GO) test -run '^$$' -bench 'File|Buffered|Handler|Durability|Span|Provider' -benchtime $(BENCHTIME) . \
 	    && $(GO) test -run '^$$' -bench Finalize -benchtime 1000000x . \

@@ -87,13 +87,14 @@ func TestQuantiles(t *testing.T) {
 // BenchmarkQuery takes half a million rows.
 func BenchmarkQuery(b *testing.B) {
 	v := viewOf(b, steps(420_000))
-	for _, text := range []string{
-		`name = "step 3" && duration > 100us`, `level >= error`, `message contains "fail"`, `.user = "user 77"`,
-		`{ name = "GET /cart" } >> { level >= error }`, `!{ level >= error }`, `{} | count() > 4`,
-		`{} | count() by(name)`, `{} | p50(duration) | p95(duration) | p99(duration) by(name)`, `payment`,
+	for _, x := range []struct{ name, text string }{
+		{"Duration", `name = "step 3" && duration > 100us`}, {"Level", `level >= error`}, {"Message", `message contains "fail"`},
+		{"Attribute", `.user = "user 77"`}, {"Below", `{ name = "GET /cart" } >> { level >= error }`}, {"Traces", `!{ level >= error }`},
+		{"CountOfTraces", `{} | count() > 4`}, {"CountByName", `{} | count() by(name)`},
+		{"Percentiles", `{} | p50(duration) | p95(duration) | p99(duration) by(name)`}, {"FreeText", `payment`},
 	} {
-		b.Run(text, func(b *testing.B) {
-			q, err := query.Parse(text)
+		b.Run(x.name, func(b *testing.B) {
+			q, err := query.Parse(x.text)
 			must(b, err)
 			for b.Loop() {
 				_, err := q.Run(b.Context(), v)
