@@ -88,10 +88,16 @@ func TestQuantiles(t *testing.T) {
 func BenchmarkQuery(b *testing.B) {
 	v := viewOf(b, steps(420_000))
 	for _, x := range []struct{ name, text string }{
-		{"Duration", `name = "step 3" && duration > 100us`}, {"Level", `level >= error`}, {"Message", `message contains "fail"`},
-		{"Attribute", `.user = "user 77"`}, {"Below", `{ name = "GET /cart" } >> { level >= error }`}, {"Traces", `!{ level >= error }`},
-		{"CountOfTraces", `{} | count() > 4`}, {"CountByName", `{} | count() by(name)`},
-		{"Percentiles", `{} | p50(duration) | p95(duration) | p99(duration) by(name)`}, {"FreeText", `payment`},
+		{"Duration", `name = "step 3" && duration > 100us`},
+		{"Level", `level >= error`},
+		{"Message", `message contains "fail"`},
+		{"Attribute", `.user = "user 77"`},
+		{"Below", `{ name = "GET /cart" } >> { level >= error }`},
+		{"Traces", `!{ level >= error }`},
+		{"CountOfTraces", `{} | count() > 4`},
+		{"CountByName", `{} | count() by(name)`},
+		{"Percentiles", `{} | p50(duration) | p95(duration) | p99(duration) by(name)`},
+		{"FreeText", `payment`},
 	} {
 		b.Run(x.name, func(b *testing.B) {
 			q, err := query.Parse(x.text)

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/entrace-go/entrace/format"
 )
 
 type checkOptions struct {
@@ -121,7 +123,7 @@ func (a *app) check(ctx context.Context, names []string, o *checkOptions) error 
 // if it is complete.
 func hasGrowing(l *look) bool {
 	for i, f := range l.v.Files() {
-		if l.Format(i) == nil && f.Format() != 0 {
+		if l.Format(i) == nil && f.Format() != format.ET {
 			return true
 		}
 	}
