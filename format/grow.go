@@ -2,6 +2,7 @@ package format
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"math"
@@ -12,12 +13,10 @@ import (
 // entries is an inside.Entries.
 type entries struct{ f *File }
 
-func (e entries) Columns() bool          { return e.f.version.hasAttrColumns() }
-func (e entries) Gap() int               { return int(e.f.gap) }
-func (e entries) Offset(id uint32) int64 { return e.f.data + int64(e.f.offsets.Load().at(int(id))) }
-func (e entries) Grow(limit uint32) error {
-	return e.f.grow(int(min(uint64(limit), math.MaxInt)))
-}
+func (e entries) Columns() bool                  { return e.f.version.hasAttrColumns() }
+func (e entries) Gap() int                       { return int(e.f.gap) }
+func (e entries) Offset(id uint32) int64         { return e.f.data + int64(e.f.offsets.Load().at(int(id))) }
+func (e entries) Grow(ctx context.Context) error { return e.f.grow(ctx) }
 
 func (e entries) Read(buf []byte, id uint32, entry any) ([]byte, error) {
 	buf, err := e.f.AppendRaw(buf[:0], id)
@@ -29,10 +28,10 @@ func (e entries) Read(buf []byte, id uint32, entry any) ([]byte, error) {
 
 func (e entries) View(off, n int64, fn func(b []byte)) error { return e.f.view(off, n, fn) }
 
-// grow takes in the entries that were written to the file since it was opened or grew last,
-// until there are as many as limit. What comes last and is not whole, or nothing but zeros,
-// can change, so it waits. An ET does not grow, nor what a dead writer has left in a journal.
-func (f *File) grow(limit int) error {
+// grow takes in the entries that were written to the file since it was opened or grew last. What
+// comes last and is not whole, or nothing but zeros, can change, so it waits. An ET does not
+// grow, nor what a dead writer has left in a journal.
+func (f *File) grow(ctx context.Context) error {
 	if f.format == ET {
 		return nil
 	}
@@ -56,13 +55,16 @@ func (f *File) grow(limit int) error {
 	buf := make([]byte, min(fi.Size()-from, walkSize))
 	kept := was // up to the last entry that is not all zeros
 	damage := error(nil)
-	for at := from; at < fi.Size() && p.len()-1 < limit && damage == nil; {
+	for at := from; at < fi.Size() && damage == nil; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		n, err := f.src.File().ReadAt(buf[:min(int64(len(buf)), fi.Size()-at)], at)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
 		size := 0
-		size, damage = f.takeWhole(&d, buf[:n], at, &p, &kept, limit)
+		size, damage = f.takeWhole(&d, buf[:n], at, &p, &kept)
 		if at += int64(size); size == 0 {
 			if d.need <= len(buf) || int64(d.need) > fi.Size()-at {
 				break // its rest is not there yet
@@ -83,9 +85,9 @@ func (f *File) grow(limit int) error {
 // takeWhole adds to p the whole entries that b begins with, which lies at off in the file, and
 // returns how many bytes they take. Kept becomes the length of p behind the last that is not all
 // zeros.
-func (f *File) takeWhole(d *decoder, b []byte, off int64, p *positions, kept *int, limit int) (size int, damage error) {
+func (f *File) takeWhole(d *decoder, b []byte, off int64, p *positions, kept *int) (size int, damage error) {
 	var e TraceEntry
-	for p.len()-1 < limit {
+	for {
 		id := int64(p.len() - 1)
 		if id > math.MaxUint32 {
 			return size, &CorruptError{Offset: off + int64(size), Entry: id, Err: ErrFull}
@@ -109,5 +111,4 @@ func (f *File) takeWhole(d *decoder, b []byte, off int64, p *positions, kept *in
 			*kept = p.len()
 		}
 	}
-	return size, nil
 }

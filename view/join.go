@@ -31,7 +31,10 @@ type wantSlot struct {
 	span  uint64
 	trace uint32
 	first int32 // of wants.all, plus 1; 0: the slot is free
-	found []Row // at most two of each file: the first, and the first that did not begin earlier
+	// found are at most two rows of each file: the first, and the first that did not begin
+	// earlier. starts are the latter, files what there is of each once there are many.
+	found, starts []Row
+	files         map[*growingFile]hit
 }
 
 func wantHash(trace uint32, span uint64) uint64 {
@@ -98,21 +101,62 @@ func (b *builder) look(w *wants, from, to uint32) error {
 			return err
 		}
 		if s := w.slot(trace, id); s.first != 0 {
-			b.found(s, Row(r))
+			b.foundAt(s, Row(r))
 		}
 	}
 	return nil
 }
 
-// found notes that a span which is wanted is at row r.
-func (b *builder) found(s *wantSlot, r Row) {
-	file := b.fileOf(r)
-	for _, other := range s.found {
-		if b.fileOf(other) == file && (b.startsSpan(other) || !b.startsSpan(r)) {
-			return
+// fewRows is how many rows of a span are looked through rather than kept by their file.
+const fewRows = 8
+
+// A hit is what was found of a span in one file.
+type hit struct {
+	first  Row
+	starts bool // there is one that did not begin earlier
+}
+
+// hitIn returns what was found of a span in a file, and whether there is something.
+func (b *builder) hitIn(s *wantSlot, f *growingFile) (h hit, ok bool) {
+	if s.files != nil {
+		h, ok = s.files[f]
+		return h, ok
+	}
+	for _, r := range s.found {
+		if b.fileOf(r) == f {
+			if !ok {
+				h.first = r
+			}
+			ok, h.starts = true, h.starts || b.startsSpan(r)
 		}
 	}
+	return h, ok
+}
+
+// foundAt notes that a span which is wanted is at row r, which is behind those that are known.
+func (b *builder) foundAt(s *wantSlot, r Row) {
+	f, starts := b.fileOf(r), b.startsSpan(r)
+	h, ok := b.hitIn(s, f)
+	if ok && (h.starts || !starts) {
+		return
+	}
+	if len(s.found) == fewRows {
+		files := make(map[*growingFile]hit)
+		for _, r := range s.found {
+			files[b.fileOf(r)], _ = b.hitIn(s, b.fileOf(r))
+		}
+		s.files = files
+	}
 	s.found = append(s.found, r)
+	if starts {
+		s.starts = append(s.starts, r)
+	}
+	if s.files != nil {
+		if !ok {
+			h.first = r
+		}
+		s.files[f] = hit{h.first, starts}
+	}
 }
 
 // spanID returns the id of the span at row r.
@@ -126,25 +170,30 @@ func (b *builder) spanID(r Row) (uint64, error) {
 }
 
 // best returns which of the spans that were found the row wants: the first of its own file,
-// else the first.
-func (b *builder) best(x want, found []Row) Row {
-	best, own := noRow, b.fileOf(x.row)
-	for _, r := range found {
-		switch {
-		case x.half:
-			if b.fileOf(r) == own {
-				continue
-			}
-			if b.startsSpan(r) && (best == noRow || !b.startsSpan(best)) || best == noRow && r < x.row {
-				best = r
-			}
-		case b.fileOf(r) == own:
+// else the first. A later half wants the first of another file that did not begin earlier, else
+// the first before itself.
+func (b *builder) best(x want, s *wantSlot) Row {
+	own := b.fileOf(x.row)
+	if !x.half {
+		if h, ok := b.hitIn(s, own); ok {
+			return h.first
+		}
+		if len(s.found) > 0 {
+			return s.found[0]
+		}
+		return noRow
+	}
+	for _, r := range s.starts[:min(2, len(s.starts))] { // one of a file
+		if b.fileOf(r) != own {
 			return r
-		case best == noRow:
-			best = r
 		}
 	}
-	return best
+	for _, r := range s.found[:min(3, len(s.found))] { // two of a file
+		if b.fileOf(r) != own && r < x.row {
+			return r
+		}
+	}
+	return noRow
 }
 
 // startsSpan reports whether the span at row r did not begin in an earlier file.
@@ -180,7 +229,7 @@ func (b *builder) hang(was uint32) error {
 			}
 			for at := s.first - 1; at >= 0; at = w.next[at] {
 				x := w.all[at]
-				if to := b.best(x, s.found); to != noRow && to != x.row {
+				if to := b.best(x, s); to != noRow && to != x.row {
 					moves = append(moves, move{x, to})
 				}
 			}
@@ -218,7 +267,7 @@ func (b *builder) keepWaiting(fresh *wants) {
 			s := &w.slots[i]
 			for at := s.first - 1; at >= 0; at = w.next[at] {
 				x := w.all[at]
-				if b.best(x, s.found) != noRow {
+				if b.best(x, s) != noRow {
 					if b.flags(x.row).Missing() {
 						st, i := b.change(x.row)
 						st.flags[i] &^= flagMissing

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"math"
 	"slices"
 	"sort"
 	"sync"
@@ -82,7 +81,7 @@ func New(ctx context.Context, files []*format.File, o *Options) (*View, error) {
 // added is visible in it; v stays as it is. Rows keep their numbers.
 func (v *View) Extend(ctx context.Context) (*View, error) {
 	for _, f := range v.builder.files {
-		if err := f.entries.Grow(math.MaxUint32); err != nil {
+		if err := f.entries.Grow(ctx); err != nil {
 			return nil, err
 		}
 	}

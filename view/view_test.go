@@ -136,7 +136,11 @@ func TestViewAsModel(t *testing.T) {
 	for seed := range n {
 		r := rand.New(rand.NewPCG(uint64(seed), 1))
 		var files []*format.File
-		for k := range 1 + seed%3 {
+		count := 1 + seed%3
+		if seed%10 == 9 {
+			count = 12 + r.IntN(8) // more than are looked through one by one
+		}
+		for k := range count {
 			sf := []format.StorageFormat{format.ET, format.IET, format.IETPrefix}[r.IntN(3)]
 			files = append(files, write(t, format.Version(1+r.IntN(2)), sf, randomEntries(r, 2+r.IntN(60), k)))
 		}

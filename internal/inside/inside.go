@@ -4,6 +4,7 @@
 package inside
 
 import (
+	"context"
 	"os"
 
 	"github.com/entrace-go/entrace/internal/journal"
@@ -47,8 +48,8 @@ type Entries interface {
 	// Read reads entry id into a *format.TraceEntry, whose texts alias buf. It returns buf,
 	// which may have grown.
 	Read(buf []byte, id uint32, entry any) ([]byte, error)
-	// Grow looks for entries that were added to the file, at most up to one of that id.
-	Grow(limit uint32) error
+	// Grow looks for entries that were added to the file.
+	Grow(ctx context.Context) error
 }
 
 var (
