@@ -38,14 +38,14 @@ type OpenOptions struct {
 	// From is the format of the files, as [Format].Name or [format.StorageFormat.String] has
 	// it. By default each says itself what it is.
 	From string
-	// Stdin is what is read for the name "-". The default is os.Stdin.
+	// Stdin is read for the name "-". The default is os.Stdin.
 	Stdin io.Reader
 	// TempDir is the folder for temporary files. The default is os.TempDir().
 	TempDir string
 	// MaxTemp is how many bytes they have at most. The default is DefaultMaxTemp.
 	MaxTemp int64
-	// Clock is what is to be added to the times of a service, or of a file by its name or
-	// the last element of it, whose clock was wrong.
+	// Clock corrects clocks that were wrong: it has what to add to the times of a service, or
+	// of a file by its name or the last element of that.
 	Clock map[string]time.Duration
 	// Progress, if set, is called now and then while a file is decoded, with how many bytes
 	// of how many are done; total is 0 if it is not known.
@@ -133,8 +133,8 @@ func (t *Trace) Name(file int) string { return t.names[file] }
 // ENTRACE's own.
 func (t *Trace) Format(file int) *Format { return t.kinds[file] }
 
-// Damage returns what is wrong with the files, nil if nothing is. What comes before it in a
-// file is part of the view. That a file which a process writes ends within an entry is nothing
+// Damage returns why files could not be read to their ends, nil if all are whole. What comes
+// before that in a file is part of the view. That a file which a process writes ends within an entry is nothing
 // wrong.
 func (t *Trace) Damage() error {
 	var errs []error
@@ -359,7 +359,7 @@ func (o *opener) foreign(r io.Reader, title, name string, size int64) error {
 	return o.decode(r, &cut, head, title, name)
 }
 
-// decompressed returns what is compressed in r, which begins with head.
+// decompressed returns a reader of the plain bytes of r, whose first compressed ones are head.
 func decompressed(r io.Reader, head []byte) (io.ReadCloser, error) {
 	if bytes.HasPrefix(head, magicGzip) {
 		return gzip.NewReader(r)

@@ -2,7 +2,6 @@ package format
 
 import (
 	"bytes"
-	"encoding/hex"
 	"errors"
 	"io"
 
@@ -10,6 +9,7 @@ import (
 	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/internal/placer"
 	"github.com/entrace-go/entrace/internal/record"
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // fits reports whether the IET f is the one that the checkpoint is about.
@@ -109,7 +109,7 @@ func (b *deadBuffer) look(f io.ReaderAt, size int64) (*survey, error) {
 			of = trace[e.Parent]
 		}
 		if v, ok := e.Attribute(AttrTraceID); ok {
-			if t, ok := parseID[[16]byte](v.Text()); ok {
+			if t, ok := wire.ParseID[[16]byte](v.Text()); ok {
 				traces = append(traces, t)
 				of = uint32(len(traces))
 			}
@@ -118,7 +118,7 @@ func (b *deadBuffer) look(f io.ReaderAt, size int64) (*survey, error) {
 		if of > 0 && !e.Message.Valid {
 			v, _ := e.Attribute(AttrSpanID)
 			_, timed := e.Attribute(AttrTime)
-			if span, ok := parseID[[8]byte](v.Text()); ok && timed {
+			if span, ok := wire.ParseID[[8]byte](v.Text()); ok && timed {
 				ref := SpanRef{traces[of-1], span}
 				if key := ref.key(); wanted[key] {
 					s.spans[key] = id
@@ -178,19 +178,4 @@ func (b *deadBuffer) isOf(name string) bool {
 	defer f.Close()
 	fi, err := f.Stat()
 	return err == nil && b.fits(f, fi.Size())
-}
-
-// parseID reads an id of 16 or 8 bytes from hex digits.
-func parseID[T [16]byte | [8]byte](s string) (id T, ok bool) {
-	var b [16]byte
-	if len(s) == 0 || len(s) != 2*len(id) {
-		return id, false
-	}
-	if _, err := hex.Decode(b[:], []byte(s)); err != nil {
-		return id, false
-	}
-	for i := range len(id) {
-		id[i] = b[i]
-	}
-	return id, true
 }

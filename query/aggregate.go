@@ -2,7 +2,10 @@ package query
 
 import (
 	"context"
+	endian "encoding/binary"
+	"maps"
 	"math"
+	"math/bits"
 	"runtime"
 	"slices"
 	"strings"
@@ -18,291 +21,6 @@ type group struct {
 	keys []Value
 	rows int64
 	accs []accumulator
-}
-
-// An accumulator computes one aggregate.
-type accumulator struct {
-	n       int64
-	sum     float64
-	squares float64 // of differences from the mean, as Welford has it
-	mean    float64
-	min     Value
-	max     Value
-	kind    Kind // of the values: durations stay durations
-	ints    []int64
-	floats  []float64
-	counts  map[string]int64
-	spread  *spread // of the durations of which quantiles are wanted
-}
-
-// keeps says what an accumulator has to keep.
-type keeps struct {
-	fn       string
-	value    eval
-	args     []float64 // of all calls
-	duration bool      // value is the duration of the row
-}
-
-func (a *accumulator) add(k *keeps, v Value) {
-	switch k.fn {
-	case "count":
-		a.n++
-		return
-	case "values":
-		if v.kind != KindNil {
-			if a.counts == nil {
-				a.counts = make(map[string]int64)
-			}
-			a.counts[v.String()]++
-		}
-		return
-	}
-	f, ok := v.number()
-	if !ok {
-		if k.fn == "min" || k.fn == "max" {
-			a.extreme(v)
-		}
-		return
-	}
-	if a.n == 0 {
-		a.kind = v.kind
-	} else if a.kind != v.kind && a.kind != KindFloat {
-		a.kind = max(a.kind, v.kind)
-		if v.kind == KindFloat || a.kind == KindFloat {
-			a.kind = KindFloat
-		}
-	}
-	a.n++
-	switch k.fn {
-	case "sum":
-		a.sum += f
-		if v.kind != KindFloat {
-			a.ints = append(a.ints[:0], last(a.ints)+v.n)
-		}
-	case "avg", "stddev":
-		a.sum += f
-		d := f - a.mean
-		a.mean += d / float64(a.n)
-		a.squares += d * (f - a.mean)
-	case "min", "max":
-		a.extreme(v)
-	case "histogram":
-		if a.counts == nil {
-			a.counts = make(map[string]int64)
-		}
-		a.ints = append(a.ints, int64(bucketOf(f)))
-	default: // quantiles
-		if v.kind == KindFloat {
-			a.floats = append(a.floats, f)
-		} else {
-			a.ints = append(a.ints, v.n)
-		}
-	}
-}
-
-// addQuantile is add of a duration whose quantiles are wanted.
-func (a *accumulator) addQuantile(d int64, spreads bool) {
-	a.n++
-	a.kind = KindDuration
-	if !spreads {
-		a.ints = append(a.ints, d)
-		return
-	}
-	if a.spread == nil {
-		a.spread = new(spread)
-	}
-	a.spread.counts[spreadBucket(d)]++
-}
-
-func last(s []int64) int64 {
-	if len(s) == 0 {
-		return 0
-	}
-	return s[len(s)-1]
-}
-
-func (a *accumulator) extreme(v Value) {
-	if v.kind == KindNil {
-		return
-	}
-	if n, ok := order(v, a.min); a.min.kind == KindNil || ok && n < 0 {
-		a.min = v
-	}
-	if n, ok := order(v, a.max); a.max.kind == KindNil || ok && n > 0 {
-		a.max = v
-	}
-}
-
-// merge adds what another goroutine has accumulated.
-func (a *accumulator) merge(b *accumulator, fn string) {
-	if b.n == 0 && b.counts == nil && b.min.kind == KindNil {
-		return
-	}
-	if a.n > 0 && b.n > 0 {
-		d := b.mean - a.mean
-		n := float64(a.n + b.n)
-		a.squares += b.squares + d*d*float64(a.n)*float64(b.n)/n
-		a.mean += d * float64(b.n) / n
-		if a.kind != b.kind {
-			a.kind = KindFloat
-		}
-	} else if b.n > 0 {
-		a.squares, a.mean, a.kind = b.squares, b.mean, b.kind
-	}
-	a.n += b.n
-	a.sum += b.sum
-	a.extreme(b.min)
-	a.extreme(b.max)
-	if fn == "sum" {
-		a.ints = append(a.ints[:0], last(a.ints)+last(b.ints))
-	} else {
-		a.ints = append(a.ints, b.ints...)
-	}
-	a.floats = append(a.floats, b.floats...)
-	switch {
-	case a.spread == nil:
-		a.spread = b.spread
-	case b.spread != nil:
-		for i, n := range b.spread.counts {
-			a.spread.counts[i] += n
-		}
-	}
-	for s, n := range b.counts {
-		if a.counts == nil {
-			a.counts = make(map[string]int64)
-		}
-		a.counts[s] += n
-	}
-}
-
-// of returns f as a value of the kind that was accumulated.
-func (a *accumulator) of(f float64) Value {
-	if a.kind == KindDuration || a.kind == KindTime {
-		return Value{kind: a.kind, n: int64(math.Round(f))}
-	}
-	return floatValue(f)
-}
-
-// results returns the columns of an aggregate.
-func (a *accumulator) results(k *keeps) []Value {
-	switch k.fn {
-	case "count":
-		return []Value{intValue(a.n)}
-	case "min":
-		return []Value{a.min}
-	case "max":
-		return []Value{a.max}
-	}
-	if a.n == 0 {
-		return make([]Value, max(1, len(k.args)))
-	}
-	switch k.fn {
-	case "sum":
-		if a.kind != KindFloat {
-			return []Value{{kind: a.kind, n: last(a.ints)}}
-		}
-		return []Value{floatValue(a.sum)}
-	case "avg":
-		return []Value{a.of(a.sum / float64(a.n))}
-	case "stddev":
-		return []Value{a.of(math.Sqrt(a.squares / float64(a.n)))}
-	}
-	return a.quantiles(k.args)
-}
-
-// quantiles returns exact quantiles: the smallest value that at least that share of all values
-// does not exceed.
-func (a *accumulator) quantiles(qs []float64) []Value {
-	out := make([]Value, len(qs))
-	if a.spread != nil {
-		for i, q := range qs {
-			out[i] = Value{kind: a.kind, n: a.spread.quantile(q, a.n)}
-		}
-		return out
-	}
-	if len(a.floats) == 0 {
-		for i, q := range qs {
-			out[i] = Value{kind: a.kind, n: Quantile(a.ints, q)}
-		}
-		return out
-	}
-	for _, n := range a.ints {
-		a.floats = append(a.floats, float64(n))
-	}
-	a.ints = nil
-	for i, q := range qs {
-		out[i] = floatValue(Quantile(a.floats, q))
-	}
-	return out
-}
-
-// Quantile returns the smallest of values that at least the share q of them does not exceed. It
-// changes the order of values, of which there is at least one.
-func Quantile[T int64 | float64](values []T, q float64) T {
-	return nth(values, int(rank(q, int64(len(values)))))
-}
-
-// rank returns how many of n sorted values come before the quantile.
-func rank(q float64, n int64) int64 {
-	return min(max(int64(math.Ceil(q*float64(n)))-1, 0), n-1)
-}
-
-// nth returns the value that is at k once values are sorted. It changes their order.
-func nth[T int64 | float64](values []T, k int) T {
-	lo, hi := 0, len(values)-1
-	for lo < hi {
-		if hi-lo < 32 {
-			slices.Sort(values[lo : hi+1])
-			break
-		}
-		// The median of three; what is equal to it is in the middle then.
-		mid := lo + (hi-lo)/2
-		a, b, c := values[lo], values[mid], values[hi]
-		pivot := max(min(a, b), min(max(a, b), c))
-		lt, i, gt := lo, lo, hi
-		for i <= gt {
-			switch {
-			case values[i] < pivot:
-				values[i], values[lt] = values[lt], values[i]
-				lt++
-				i++
-			case values[i] > pivot:
-				values[i], values[gt] = values[gt], values[i]
-				gt--
-			default:
-				i++
-			}
-		}
-		switch {
-		case k < lt:
-			hi = lt - 1
-		case k > gt:
-			lo = gt + 1
-		default:
-			return values[k]
-		}
-	}
-	return values[k]
-}
-
-// A histogram's buckets are powers of two, each in four parts.
-const bucketParts = 4
-
-// bucketOf returns the bucket of a number: that with the largest lower end that is not above it.
-func bucketOf(f float64) int {
-	if f < 1 {
-		return -1
-	}
-	frac, exp := math.Frexp(f) // frac is from 0.5 on and below 1
-	return (exp-1)*bucketParts + int((frac-0.5)*2*bucketParts)
-}
-
-// bucketFrom returns the lower end of a bucket.
-func bucketFrom(b int) float64 {
-	if b < 0 {
-		return 0
-	}
-	return math.Ldexp(1+float64(b%bucketParts)/bucketParts, b/bucketParts)
 }
 
 // table computes aggregates of rows, for each group of by.
@@ -350,7 +68,7 @@ func (m *machine) table(calls []*stageAggregate, by []expr, rows Set) (*Table, e
 		t.Columns = append(t.Columns, x.String())
 	}
 	if len(calls) == 1 && (calls[0].fn == "histogram" || calls[0].fn == "values") {
-		return t.spread(calls[0].fn, groups), nil
+		return t.listed(calls[0].fn, groups), nil
 	}
 	for _, c := range calls {
 		if c.fn == "quantile" {
@@ -384,8 +102,8 @@ func (m *machine) table(calls []*stageAggregate, by []expr, rows Set) (*Table, e
 	return t, nil
 }
 
-// spread makes a line of each bucket or value.
-func (t *Table) spread(fn string, groups []*group) *Table {
+// listed makes a line of each bucket or value.
+func (t *Table) listed(fn string, groups []*group) *Table {
 	if fn == "values" {
 		t.Columns = append(t.Columns, "value", "count")
 	} else {
@@ -394,22 +112,15 @@ func (t *Table) spread(fn string, groups []*group) *Table {
 	for _, g := range groups {
 		a := &g.accs[0]
 		if fn == "values" {
-			names := sortedKeys(a.counts)
+			names := slices.Sorted(maps.Keys(a.counts))
 			slices.SortStableFunc(names, func(x, y string) int { return int(a.counts[y] - a.counts[x]) })
 			for _, s := range names {
 				t.Lines = append(t.Lines, append(slices.Clone(g.keys), stringValue(s), intValue(a.counts[s])))
 			}
 			continue
 		}
-		slices.Sort(a.ints)
-		for i := 0; i < len(a.ints); {
-			k := i
-			for k < len(a.ints) && a.ints[k] == a.ints[i] {
-				k++
-			}
-			b := int(a.ints[i])
-			t.Lines = append(t.Lines, append(slices.Clone(g.keys), a.of(bucketFrom(b)), a.of(bucketFrom(b+1)), intValue(int64(k-i))))
-			i = k
+		for _, b := range slices.Sorted(maps.Keys(a.buckets)) {
+			t.Lines = append(t.Lines, append(slices.Clone(g.keys), a.of(bucketFrom(b)), a.of(bucketFrom(b+1)), intValue(a.buckets[b])))
 		}
 	}
 	return t
@@ -438,7 +149,7 @@ func (m *machine) group(keep []keeps, by []expr, rows Set) ([]*group, error) {
 			own := make(map[string]*group)
 			for w, word := range rows[k*words64 : (k+1)*words64] {
 				for ; word != 0; word &= word - 1 {
-					e.row = view.Row(k*view.BlockRows + w*64 + trailing(word))
+					e.row = view.Row(k*view.BlockRows + w*64 + bits.TrailingZeros64(word))
 					key = key[:0]
 					values := make([]Value, 0, 4)
 					for _, f := range keys {
@@ -469,7 +180,7 @@ func (m *machine) group(keep []keeps, by []expr, rows Set) ([]*group, error) {
 				} else {
 					old.rows += g.rows
 					for i := range keep {
-						old.accs[i].merge(&g.accs[i], keep[i].fn)
+						old.accs[i].merge(&g.accs[i])
 					}
 				}
 			}
@@ -479,7 +190,7 @@ func (m *machine) group(keep []keeps, by []expr, rows Set) ([]*group, error) {
 		return nil, m.ctx.Err()
 	}
 	groups := make([]*group, 0, len(all))
-	for _, s := range sortedKeys(all) {
+	for _, s := range slices.Sorted(maps.Keys(all)) {
 		groups = append(groups, all[s])
 	}
 	if len(groups) == 0 && len(by) == 0 {
@@ -564,7 +275,7 @@ func (m *machine) groupCoded(keep []keeps, c *codes, rows Set) ([]*group, error)
 			codes := c.of(&b)
 			for w, word := range rows[k*words64 : (k+1)*words64] {
 				for ; word != 0; word &= word - 1 {
-					i := w*64 + trailing(word)
+					i := w*64 + bits.TrailingZeros64(word)
 					e.row = b.First + view.Row(i)
 					code := int(codes[i])
 					if code >= len(c.group) {
@@ -614,7 +325,7 @@ func (m *machine) groupCoded(keep []keeps, c *codes, rows Set) ([]*group, error)
 		}
 		old.rows += g.rows
 		for i := range keep {
-			old.accs[i].merge(&g.accs[i], keep[i].fn)
+			old.accs[i].merge(&g.accs[i])
 		}
 	}
 	for _, own := range workers {
@@ -633,7 +344,7 @@ func (m *machine) groupCoded(keep []keeps, c *codes, rows Set) ([]*group, error)
 		}
 	}
 	groups := make([]*group, 0, len(all))
-	for _, key := range sortedKeys(all) {
+	for _, key := range slices.Sorted(maps.Keys(all)) {
 		groups = append(groups, all[key])
 	}
 	if c.key == nil { // all rows are one group
@@ -666,9 +377,9 @@ func (m *machine) addExtra(extra map[string]*group, keep []keeps, key Value, e *
 func (m *machine) appendTrace(b []byte, r view.Row) []byte {
 	n := m.v.Trace(r)
 	if n == 0 { // a trace of its own
-		return append(b, 1, byte(r>>24), byte(r>>16), byte(r>>8), byte(r))
+		return endian.BigEndian.AppendUint32(append(b, 1), uint32(r))
 	}
-	return append(b, 0, byte(n>>24), byte(n>>16), byte(n>>8), byte(n))
+	return endian.BigEndian.AppendUint32(append(b, 0), n)
 }
 
 // appendKey appends bytes that tell values apart, and sort as they do.
@@ -684,15 +395,11 @@ func appendKey(b []byte, v Value) []byte {
 		} else {
 			bits |= 1 << 63
 		}
-		b = appendUint64(b, bits)
+		b = endian.BigEndian.AppendUint64(b, bits)
 	default:
-		b = appendUint64(b, uint64(v.n)^1<<63)
+		b = endian.BigEndian.AppendUint64(b, uint64(v.n)^1<<63)
 	}
 	return b
-}
-
-func appendUint64(b []byte, n uint64) []byte {
-	return append(b, byte(n>>56), byte(n>>48), byte(n>>40), byte(n>>32), byte(n>>24), byte(n>>16), byte(n>>8), byte(n))
 }
 
 // having keeps the rows of the traces, or of the groups of each trace, whose aggregate is as the
@@ -815,7 +522,7 @@ func (m *machine) compareSets(a *stageAggregate, rows Set) (*Table, error) {
 			}
 			return true
 		})
-		values := sortedKeys(counts)
+		values := slices.Sorted(maps.Keys(counts))
 		slices.SortStableFunc(values, func(x, y string) int {
 			return int(counts[y].in+counts[y].out) - int(counts[x].in+counts[x].out)
 		})

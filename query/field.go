@@ -1,6 +1,7 @@
 package query
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -179,20 +180,11 @@ func similar(word string) string {
 		}
 	}
 	for _, m := range []map[string]fieldKind{bareNames, braceNames, intrinsics} {
-		for _, name := range sortedKeys(m) {
+		for _, name := range slices.Sorted(maps.Keys(m)) {
 			try(name)
 		}
 	}
 	return best
-}
-
-func sortedKeys[T any](m map[string]T) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // distance returns how many letters tell two words apart.

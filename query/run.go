@@ -3,6 +3,7 @@ package query
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"math/bits"
 	"slices"
@@ -141,7 +142,7 @@ func asksForRoles(p *pipeline) bool {
 // hints says how many rows an inequality left out because they have no such attribute.
 func (m *machine) hints(Set) []string {
 	var hints []string
-	for _, text := range sortedKeys(m.lacks) {
+	for _, text := range slices.Sorted(maps.Keys(m.lacks)) {
 		a := m.lacks[text]
 		n := 0
 		for k := range m.v.Blocks() {

@@ -93,7 +93,7 @@ func (m *machine) sortOut(keep []keeps, c *codes, rows Set, groups map[string]*g
 			}
 			for w, word := range rows[k*words64 : (k+1)*words64] {
 				for ; word != 0; word &= word - 1 {
-					i := w*64 + trailing(word)
+					i := w*64 + bits.TrailingZeros64(word)
 					d := b.Duration[i]
 					if code := int(codes[i]); d == view.NoDuration || code >= len(c.group) || view.Flags(b.Flags[i]).Role() != view.RoleSpan {
 						continue

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
@@ -69,7 +70,7 @@ func (p *parser) stage() (stage, error) {
 		if t.text == "group" || t.text == "groupby" {
 			hint = "write by(…)"
 		}
-		for _, name := range append(sortedKeys(aggregates), "by", "coalesce", "limit", "select", "sort", "topk") {
+		for _, name := range append(slices.Sorted(maps.Keys(aggregates)), "by", "coalesce", "limit", "select", "sort", "topk") {
 			if distance(t.text, name) <= 2 && hint == "" {
 				hint = "did you mean " + name + "?"
 			}

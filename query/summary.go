@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"math/bits"
 	"slices"
 	"strings"
 
@@ -29,7 +30,7 @@ func Summary(ctx context.Context, v *view.View, rows Set) (*Table, error) {
 		b := v.Block(k)
 		for w, word := range rows[k*words64 : (k+1)*words64] {
 			for ; word != 0; word &= word - 1 {
-				i := w*64 + trailing(word)
+				i := w*64 + bits.TrailingZeros64(word)
 				f := view.Flags(b.Flags[i])
 				if f.Role() != view.RoleSpan {
 					continue

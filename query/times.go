@@ -2,14 +2,11 @@ package query
 
 import (
 	"fmt"
-	"math/bits"
 	"strings"
 	"time"
 
 	"github.com/entrace-go/entrace/view"
 )
-
-func trailing(w uint64) int { return bits.TrailingZeros64(w) }
 
 // parseTimestamp reads a time of RFC 3339, with or without a zone.
 func parseTimestamp(s string) (time.Time, error) {

@@ -276,3 +276,16 @@ func (v *View) maxDepth() int {
 	}
 	return int(most)
 }
+
+// Depth returns how many rows are above row r, the root included. The first call finds those of
+// all rows, 4 bytes each.
+func (v *View) Depth(r Row) int {
+	v.depthsOnce.Do(func() {
+		v.depths = make([]uint32, v.n)
+		_ = v.Walk(0, func(r Row, depth int, _ bool) error {
+			v.depths[r] = uint32(depth)
+			return nil
+		})
+	})
+	return int(v.depths[r])
+}

@@ -46,6 +46,8 @@ type View struct {
 	columnsKept columnsKept
 	ownersOnce  sync.Once
 	owners      []Row
+	depthsOnce  sync.Once
+	depths      []uint32
 }
 
 // A Shape is the names of the attributes of an entry, in order.

@@ -188,10 +188,9 @@ func (a *app) grepTree(ctx context.Context, l *look, rows []view.Row, w io.Write
 type rowPrinter struct {
 	printer
 
-	l      *look
-	json   bool
-	buf    []byte
-	depths []uint32 // of rows in the tree, 0: not known
+	l    *look
+	json bool
+	buf  []byte
 }
 
 func (a *app) rowPrinter(l *look, w *bufio.Writer, o *lookFlags) *rowPrinter {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/hex"
-	"slices"
 	"strconv"
 
 	"github.com/entrace-go/entrace/format"
@@ -68,7 +67,7 @@ func (p *rowPrinter) appendJSON(b []byte, r view.Row, e *format.TraceEntry) []by
 	}
 	text("parent_span_id", hex.EncodeToString(up[:]), span && up != [8]byte{})
 	text("parent", p.l.name(parent), r != 0)
-	number("depth", int64(p.depthOf(r)), true)
+	number("depth", int64(v.Depth(r)), true)
 	b = append(b, `,"attributes":{`...)
 	seen := make(map[string]int)
 	for i, a := range e.UserAttributes() {
@@ -83,23 +82,6 @@ func (p *rowPrinter) appendJSON(b []byte, r view.Row, e *format.TraceEntry) []by
 		b = appendValue(b, a.Value)
 	}
 	return append(b, "}}\n"...)
-}
-
-// depthOf returns how deep a row is in the tree. It remembers those above it.
-func (p *rowPrinter) depthOf(r view.Row) int {
-	if p.depths == nil {
-		p.depths = make([]uint32, p.v.Len())
-	}
-	var path []view.Row
-	for ; r != 0 && p.depths[r] == 0; r = p.v.Parent(r) {
-		path = append(path, r)
-	}
-	depth := p.depths[r]
-	for _, r := range slices.Backward(path) {
-		depth++
-		p.depths[r] = depth
-	}
-	return int(depth)
 }
 
 // appendValue appends a value as JSON has it; bytes as a text of hex digits.

@@ -280,7 +280,7 @@ type lines struct {
 	line  []byte
 }
 
-// A spanStart is what is kept from the beginning of a span, to print it when it ends.
+// A spanStart keeps the beginning of a span until its end comes and both are printed.
 type spanStart struct {
 	name       string
 	start      time.Time

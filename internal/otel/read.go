@@ -1,7 +1,6 @@
 package otel
 
 import (
-	"encoding/hex"
 	"log/slog"
 	"math"
 	"slices"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/placer"
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // A SpanKind is OTLP's Span.kind.
@@ -272,9 +272,9 @@ func ReadSpan(e *format.TraceEntry, up format.SpanRef) *Span {
 	made, _ := p.get(AttrMadeIDs)
 	open, marked := p.get(AttrOpen)
 	s.MadeIDs = made.Bool()
-	s.TraceID, _ = ParseID[[16]byte](p.text(format.AttrTraceID))
-	s.SpanID, _ = ParseID[[8]byte](p.text(format.AttrSpanID))
-	if parent, ok := ParseID[[8]byte](p.text(format.AttrParentSpanID)); ok {
+	s.TraceID, _ = wire.ParseID[[16]byte](p.text(format.AttrTraceID))
+	s.SpanID, _ = wire.ParseID[[8]byte](p.text(format.AttrSpanID))
+	if parent, ok := wire.ParseID[[8]byte](p.text(format.AttrParentSpanID)); ok {
 		s.Parent = parent
 	} else {
 		s.Parent = up.SpanID // also of one whose trace id is zero
@@ -308,8 +308,8 @@ func ReadLink(e *format.TraceEntry) Link {
 		TraceState: p.text(format.AttrLinkTraceState), Flags: p.number(format.AttrLinkFlags, format.DefaultTraceFlags),
 		Attributes: p.users, Dropped: p.count(format.AttrDroppedAttributes), Metadata: e.Metadata,
 	}
-	l.TraceID, _ = ParseID[[16]byte](p.text(format.AttrLinkTraceID))
-	l.SpanID, _ = ParseID[[8]byte](p.text(format.AttrLinkSpanID))
+	l.TraceID, _ = wire.ParseID[[16]byte](p.text(format.AttrLinkTraceID))
+	l.SpanID, _ = wire.ParseID[[8]byte](p.text(format.AttrLinkSpanID))
 	return l
 }
 
@@ -404,8 +404,8 @@ func ReadLog(e *format.TraceEntry) *Log {
 	if l.Observed, observed = p.time(AttrObserved); !observed {
 		l.Observed = l.defaultObserved()
 	}
-	l.TraceID, _ = ParseID[[16]byte](p.text(format.AttrTraceID))
-	l.SpanID, _ = ParseID[[8]byte](p.text(format.AttrSpanID))
+	l.TraceID, _ = wire.ParseID[[16]byte](p.text(format.AttrTraceID))
+	l.SpanID, _ = wire.ParseID[[8]byte](p.text(format.AttrSpanID))
 	l.Flags = p.number(format.AttrTraceFlags, l.defaultFlags())
 	return l
 }
@@ -425,19 +425,4 @@ func (r *Resource) Service() string {
 		}
 	}
 	return ""
-}
-
-// ParseID reads an id of 16 or 8 bytes from hex digits.
-func ParseID[T [16]byte | [8]byte](s string) (id T, ok bool) {
-	var b [16]byte
-	if len(s) == 0 || len(s) != 2*len(id) {
-		return id, false
-	}
-	if _, err := hex.Decode(b[:], []byte(s)); err != nil {
-		return id, false
-	}
-	for i := range len(id) {
-		id[i] = b[i]
-	}
-	return id, true
 }

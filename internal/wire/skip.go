@@ -72,8 +72,8 @@ func FindAttribute(b []byte, columns bool, name string) (at int, ok bool) {
 	return Nowhere, p == len(b)
 }
 
-// A Layout is what an entry has before its attributes: its parent and where in
-// the buffer the other fields begin.
+// A Layout says what the parent of an entry is, and where in the buffer its other fields
+// begin, up to the attributes.
 type Layout struct {
 	Parent                                           uint32
 	Message, Name, Target, Level, Module, File, Line int

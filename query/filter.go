@@ -1,0 +1,485 @@
+package query
+
+import (
+	"math/bits"
+	"slices"
+
+	"github.com/entrace-go/entrace/view"
+)
+
+// words64 is how many words the bits of a block take.
+const words64 = view.BlockRows / 64
+
+// blockBits are a bit for each row of a block.
+type blockBits [words64]uint64
+
+// A node is a part of a filter: it takes the rows that it does not want from a set.
+type node interface {
+	refine(e *env, k int, b *view.Block, set *blockBits)
+	cost() int
+}
+
+type (
+	allOf  []node
+	anyOf  []node
+	noneOf struct{ node }
+	// rows looks at one row after the other.
+	rows struct {
+		is    func(e *env) bool
+		price int
+	}
+	// bound is rows whose expression is about an event or a link of the row.
+	bound struct {
+		is          func(e *env) bool
+		event, link bool
+	}
+	// coded looks codes up in a table: 0 no, 1 yes, 2 ask is.
+	coded16 struct {
+		codes func(b *view.Block) []uint16
+		table []uint8
+		is    func(e *env) bool
+	}
+	coded32 struct {
+		codes func(b *view.Block, k int) []uint32
+		table []uint8
+		is    func(e *env) bool
+	}
+	numbers struct {
+		of   func(b *view.Block) []int64
+		none int64
+		op   string
+		n    int64
+	}
+)
+
+func (a allOf) refine(e *env, k int, b *view.Block, set *blockBits) {
+	for _, n := range a {
+		n.refine(e, k, b, set)
+	}
+}
+
+func (a allOf) cost() int {
+	sum := 0
+	for _, n := range a {
+		sum += n.cost()
+	}
+	return sum
+}
+
+func (a anyOf) refine(e *env, k int, b *view.Block, set *blockBits) {
+	var found blockBits
+	for _, n := range a {
+		left := *set
+		for i := range left {
+			left[i] &^= found[i]
+		}
+		n.refine(e, k, b, &left)
+		for i := range left {
+			found[i] |= left[i]
+		}
+	}
+	*set = found
+}
+
+func (a anyOf) cost() int { return allOf(a).cost() }
+
+func (n noneOf) refine(e *env, k int, b *view.Block, set *blockBits) {
+	not := *set
+	n.node.refine(e, k, b, &not)
+	for i := range set {
+		set[i] &^= not[i]
+	}
+}
+
+// each calls fn for the rows of a set, and takes those from it for which that is false.
+func each(set *blockBits, fn func(i int) bool) {
+	for w, word := range set {
+		for left := word; left != 0; left &= left - 1 {
+			bit := bits.TrailingZeros64(left)
+			if !fn(w*64 + bit) {
+				word &^= 1 << bit
+			}
+		}
+		set[w] = word
+	}
+}
+
+func (n *rows) refine(e *env, _ int, b *view.Block, set *blockBits) {
+	each(set, func(i int) bool {
+		e.row = b.First + view.Row(i)
+		return n.is(e)
+	})
+}
+func (n *rows) cost() int { return n.price }
+
+func (n *bound) refine(e *env, _ int, b *view.Block, set *blockBits) {
+	v := e.m.v
+	each(set, func(i int) bool {
+		e.row = b.First + view.Row(i)
+		defer func() { e.event, e.link = 0, 0 }()
+		var events, links []view.Row
+		if role := v.Role(e.row); role == view.RoleEvent || role == view.RoleLog {
+			events = append(events, e.row)
+		} else {
+			for _, kid := range v.Children(e.row) {
+				switch v.Role(kid) {
+				case view.RoleEvent, view.RoleLog:
+					events = append(events, kid)
+				case view.RoleLink:
+					links = append(links, kid)
+				}
+			}
+		}
+		if !n.event || len(events) == 0 {
+			events = []view.Row{0}
+		}
+		if !n.link || len(links) == 0 {
+			links = []view.Row{0}
+		}
+		for _, e.event = range events {
+			for _, e.link = range links {
+				if n.is(e) {
+					return true
+				}
+			}
+		}
+		return false
+	})
+}
+func (n *bound) cost() int { return 1000 }
+
+func (n *coded16) refine(e *env, _ int, b *view.Block, set *blockBits) {
+	codes := n.codes(b)
+	each(set, func(i int) bool {
+		switch c := codes[i]; {
+		case int(c) >= len(n.table) || n.table[c] == 2:
+			e.row = b.First + view.Row(i)
+			return n.is(e)
+		default:
+			return n.table[c] == 1
+		}
+	})
+}
+func (n *coded16) cost() int { return 1 }
+
+func (n *coded32) refine(e *env, k int, b *view.Block, set *blockBits) {
+	codes := n.codes(b, k)
+	each(set, func(i int) bool {
+		switch c := codes[i]; {
+		case uint64(c) >= uint64(len(n.table)) || n.table[c] == 2:
+			e.row = b.First + view.Row(i)
+			return n.is(e)
+		default:
+			return n.table[c] == 1
+		}
+	})
+}
+func (n *coded32) cost() int { return 3 }
+
+func (n *numbers) refine(_ *env, _ int, b *view.Block, set *blockBits) {
+	all := n.of(b)
+	none, want := n.none, n.n
+	var is func(x int64) bool
+	switch n.op {
+	case ">":
+		is = func(x int64) bool { return x > want }
+	case ">=":
+		is = func(x int64) bool { return x >= want }
+	case "<":
+		is = func(x int64) bool { return x < want }
+	case "<=":
+		is = func(x int64) bool { return x <= want }
+	case "=":
+		is = func(x int64) bool { return x == want }
+	default:
+		is = func(x int64) bool { return x != want }
+	}
+	each(set, func(i int) bool { return all[i] != none && is(all[i]) })
+}
+func (n *numbers) cost() int { return 2 }
+
+// filter compiles an expression that is true or false.
+func (m *machine) filter(x expr) (node, error) {
+	if x == nil {
+		return allOf(nil), nil
+	}
+	if event, link := m.binds(x); event || link {
+		return m.boundFilter(x, event, link)
+	}
+	switch x := x.(type) {
+	case *binary:
+		if x.op != "&&" && x.op != "||" {
+			break
+		}
+		a, err := m.filter(x.a)
+		if err != nil {
+			return nil, err
+		}
+		b, err := m.filter(x.b)
+		if err != nil {
+			return nil, err
+		}
+		if x.op == "||" {
+			return anyOf{a, b}, nil
+		}
+		all := allOf{a, b}
+		slices.SortStableFunc(all, func(a, b node) int { return a.cost() - b.cost() })
+		return all, nil
+	case *unary:
+		if x.op == "!" {
+			n, err := m.filter(x.x)
+			return noneOf{n}, err
+		}
+	case *compare:
+		f, ok := x.a.(*field)
+		if !ok || x.b != nil || f.parent {
+			break
+		}
+		n, err := m.quick(f, &x.comparison)
+		if err != nil {
+			return nil, err
+		}
+		if n == nil {
+			value, err := m.value(x)
+			if err != nil {
+				return nil, err
+			}
+			n = &rows{func(e *env) bool { return isTrue(value(e)) }, 50}
+		}
+		if f.kind.ofSpans() {
+			n = allOf{spansOnly, n} // that it is nil says nothing of other rows
+		}
+		return n, nil
+	case *words:
+		is := m.words(x)
+		return &rows{is, 500}, nil
+	}
+	value, err := m.value(x)
+	if err != nil {
+		return nil, err
+	}
+	return &rows{func(e *env) bool { return isTrue(value(e)) }, 50}, nil
+}
+
+// boundFilter compiles an expression about events or links: what is side by side is about the
+// same one.
+func (m *machine) boundFilter(x expr, event, link bool) (node, error) {
+	if b, ok := x.(*binary); ok && b.op == "&&" {
+		// What is not about them is cheaper, and comes first.
+		if ae, al := m.binds(b.a); !ae && !al {
+			return m.both(b.a, b.b)
+		}
+		if be, bl := m.binds(b.b); !be && !bl {
+			return m.both(b.b, b.a)
+		}
+	}
+	m.v.Tree()
+	value, err := m.value(x)
+	if err != nil {
+		return nil, err
+	}
+	return &bound{func(e *env) bool { return isTrue(value(e)) }, event, link}, nil
+}
+
+func (m *machine) both(first, second expr) (node, error) {
+	a, err := m.filter(first)
+	if err != nil {
+		return nil, err
+	}
+	b, err := m.filter(second)
+	return allOf{a, b}, err
+}
+
+// binds reports whether an expression is about an event or a link.
+func (m *machine) binds(x expr) (event, link bool) {
+	visit(x, func(f *field) {
+		switch f.kind {
+		case fieldOfEvent, fieldEventName, fieldEventSince:
+			event = true
+		case fieldOfLink, fieldLinkTrace, fieldLinkSpan:
+			link = true
+		}
+	})
+	return event, link
+}
+
+// visit calls fn for the fields of an expression.
+func visit(x expr, fn func(f *field)) {
+	switch x := x.(type) {
+	case *field:
+		fn(x)
+	case *unary:
+		visit(x.x, fn)
+	case *binary:
+		visit(x.a, fn)
+		visit(x.b, fn)
+	case *compare:
+		visit(x.a, fn)
+		if x.b != nil {
+			visit(x.b, fn)
+		}
+	}
+}
+
+// quick returns a node for the comparisons that columns answer, nil for others.
+func (m *machine) quick(f *field, c *comparison) (node, error) {
+	v := m.v
+	get, err := m.fieldOf(f)
+	if err != nil {
+		return nil, err
+	}
+	is := func(e *env) bool { return c.holds(get(e)) }
+	answer := func(x Value) uint8 {
+		if c.holds(x) {
+			return 1
+		}
+		return 0
+	}
+	switch f.kind {
+	case fieldName, fieldTarget, fieldFile, fieldLine:
+		metas := v.Metas()
+		table := make([]uint8, len(metas))
+		for i := range metas {
+			table[i] = answer(metaValue(f.kind, &metas[i]))
+		}
+		return &coded16{func(b *view.Block) []uint16 { return b.Meta }, table, is}, nil
+	case fieldService:
+		var table []uint8
+		for _, r := range v.Resources() {
+			x := Value{}
+			if s := v.Service(r); r != 0 && s != "" {
+				x = stringValue(s)
+			}
+			table = append(table, answer(x))
+		}
+		return &coded16{func(b *view.Block) []uint16 { return b.Resource }, table, is}, nil
+	case fieldLevel, fieldStatus, fieldKindOfSpan, fieldRole, fieldOpen:
+		table := make([]uint8, 1<<16)
+		for i := range table {
+			table[i] = answer(flagsValue(f.kind, view.Flags(i)))
+		}
+		return &coded16{func(b *view.Block) []uint16 { return b.Flags }, table, is}, nil
+	case fieldDuration:
+		if c.value.kind == KindInt || c.value.kind == KindDuration {
+			return allOf{spansOnly, &numbers{func(b *view.Block) []int64 { return b.Duration }, view.NoDuration, c.op, c.value.n}}, nil
+		}
+	case fieldStart:
+		if c.value.kind == KindTime || c.value.kind == KindInt {
+			return &numbers{func(b *view.Block) []int64 { return b.Start }, view.NoTime, c.op, c.value.n}, nil
+		}
+	case fieldMessage:
+		messages := v.Messages()
+		table := make([]uint8, len(messages))
+		for i, s := range messages {
+			table[i] = answer(stringValue(s))
+		}
+		none := answer(Value{})
+		return &messagesNode{table, none, is}, nil
+	case fieldAttribute, fieldOwn, fieldOfLog:
+		a, err := m.attribute(f.name)
+		if err != nil || len(a.columns) > 1 {
+			return nil, err
+		}
+		return m.quickAttribute(f, a, c, is), nil
+	}
+	return nil, nil //nolint:nilnil // there is none
+}
+
+// spansOnly are the rows that are spans.
+var spansOnly = func() *coded16 {
+	table := make([]uint8, 1<<16)
+	for i := range table {
+		if view.Flags(i).Role() == view.RoleSpan {
+			table[i] = 1
+		}
+	}
+	return &coded16{codes: func(b *view.Block) []uint16 { return b.Flags }, table: table}
+}()
+
+// quickAttribute returns the node of a comparison of an attribute.
+func (m *machine) quickAttribute(f *field, a *attribute, c *comparison, is func(e *env) bool) node {
+	table := make([]uint8, len(a.values[0]))
+	for i, x := range a.values[0] {
+		if c.holds(x) {
+			table[i] = 1
+		}
+	}
+	if f.kind == fieldAttribute {
+		// Without one of its own a row has that of its resource.
+		table[0] = 0
+		for _, x := range a.resources {
+			if c.holds(x) {
+				table[0] = 2
+			}
+		}
+	}
+	if c.op == "!=" || c.op == "!~" {
+		m.lacks[f.text] = a
+	}
+	col := a.columns[0]
+	n := &coded32{func(_ *view.Block, k int) []uint32 { return col.Codes(k) }, table, is}
+	switch f.kind {
+	case fieldOwn:
+		return allOf{spansOnly, n}
+	case fieldOfLog:
+		return allOf{&rows{func(e *env) bool { return m.v.Role(e.row) == view.RoleLog }, 2}, n}
+	}
+	return n
+}
+
+// messagesNode looks at messages.
+type messagesNode struct {
+	table []uint8
+	none  uint8 // for rows without a message
+	is    func(e *env) bool
+}
+
+func (n *messagesNode) refine(e *env, _ int, b *view.Block, set *blockBits) {
+	each(set, func(i int) bool {
+		if !view.Flags(b.Flags[i]).HasMessage() {
+			return n.none == 1
+		}
+		if c := b.Text[i]; c != view.UnknownText {
+			return n.table[c] == 1
+		}
+		e.row = b.First + view.Row(i)
+		return n.is(e)
+	})
+}
+func (n *messagesNode) cost() int { return 3 }
+
+// metaValue returns what a meta says of a field.
+func metaValue(kind fieldKind, m *view.Meta) Value {
+	switch kind {
+	case fieldName:
+		return stringValue(m.Name)
+	case fieldTarget:
+		return stringValue(m.Target)
+	case fieldFile:
+		if s, ok := m.File(); ok {
+			return stringValue(s)
+		}
+	case fieldLine:
+		if n, ok := m.Line(); ok {
+			return intValue(int64(n))
+		}
+	}
+	return Value{}
+}
+
+// flagsValue returns what flags say of a field.
+func flagsValue(kind fieldKind, f view.Flags) Value {
+	switch {
+	case kind == fieldLevel:
+		return enumValue(KindLevel, uint8(f.Level()))
+	case kind == fieldRole:
+		return enumValue(KindRole, uint8(f.Role()))
+	case f.Role() != view.RoleSpan:
+		return Value{}
+	case kind == fieldStatus:
+		return enumValue(KindStatus, uint8(f.Status()))
+	case kind == fieldOpen:
+		return boolValue(f.Open())
+	}
+	return enumValue(KindSpanKind, uint8(f.Kind()))
+}
