@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/view"
@@ -24,7 +25,12 @@ import (
 // The root of w must not be written yet. Merge does not close w. It takes 4 bytes
 // an entry.
 func Merge(ctx context.Context, w *format.Writer, v *view.View) error {
-	m := merger{w: w, v: v, files: v.Files()}
+	return merge(ctx, w, v, nil)
+}
+
+// merge is Merge of some rows, nil for all, which have what they are below with them.
+func merge(ctx context.Context, w *format.Writer, v *view.View, keep func(r view.Row) bool) error {
+	m := merger{w: w, v: v, files: v.Files(), keep: keep}
 	if _, err := w.Write(format.Root()); err != nil {
 		return err
 	}
@@ -63,7 +69,7 @@ func Merge(ctx context.Context, w *format.Writer, v *view.View) error {
 					return err
 				}
 			}
-			if p := (place{i, id}); !m.ends[p] {
+			if p := (place{i, id}); !m.ends[p] && m.wants(p) {
 				if err := m.write(p); err != nil {
 					return err
 				}
@@ -92,8 +98,9 @@ type merger struct {
 	w         *format.Writer
 	v         *view.View
 	files     []*format.File
-	ends      map[place]bool // that the recorders wrote
-	ids       [][]uint32     // of the entries in the output; 0: not there yet, or the root
+	keep      func(r view.Row) bool // nil: every row
+	ends      map[place]bool        // that the recorders wrote
+	ids       [][]uint32            // of the entries in the output; 0: not there yet, or the root
 	resources otel.Resources
 	stack     []place
 	cut       map[place]bool // they stay below the parent that they were written below
@@ -141,6 +148,18 @@ func (m *merger) first(r view.Row) view.Row {
 		return first
 	}
 	return r
+}
+
+// wants reports whether the entry at p is to be written: what is kept, and links of it.
+func (m *merger) wants(p place) bool {
+	if m.keep == nil {
+		return true
+	}
+	r, _ := m.at(p)
+	if r = m.first(r); m.v.Role(r) == view.RoleLink {
+		r = m.v.Parent(r)
+	}
+	return m.keep(r)
 }
 
 func (m *merger) done(p place) bool { return p.id == 0 || m.ids[p.file][p.id] != 0 }
@@ -201,7 +220,7 @@ func (m *merger) put(p, up place, moved bool) (err error) {
 	r, own := m.at(p)
 	resource := own && m.v.Role(r) == view.RoleResource
 	var id uint32
-	if !resource && !moved && f.Version() == m.w.Version() {
+	if !resource && !moved && !m.v.Corrected() && f.Version() == m.w.Version() {
 		if m.raw, err = f.AppendRaw(m.raw[:0], p.id); err != nil {
 			return err
 		}
@@ -217,6 +236,9 @@ func (m *merger) put(p, up place, moved bool) (err error) {
 		return err
 	}
 	e.Parent = parent
+	if own {
+		m.v.Correct(r, e)
+	}
 	if moved { // its place says now whose child it is
 		e.Attributes = slices.DeleteFunc(e.Attributes, func(a format.Attribute) bool {
 			return a.Name == format.AttrTraceID || a.Name == format.AttrParentSpanID || a.Name == format.AttrSpanID && m.v.Role(r) == view.RoleLog
@@ -243,6 +265,36 @@ func (t *Trace) MergeFile(ctx context.Context, out string, o Options) error {
 // Merge is [Merge] into a trace that is written to w. The default version is
 // that of the first file.
 func (t *Trace) Merge(ctx context.Context, w io.Writer, o Options) error {
+	return t.merge(ctx, w, o, nil)
+}
+
+// Select returns a trace of some rows of t: of those that keep returns true for, with their
+// links and what they are below, and of what the recorders say of themselves. It is in a
+// temporary file without a name, with times as t has them. Closing t does not close it.
+func (t *Trace) Select(ctx context.Context, keep func(r view.Row) bool) (*Trace, error) {
+	tmp, err := osfile.CreateSpool(t.options.TempDir)
+	if err != nil {
+		return nil, err
+	}
+	room := t.options.MaxTemp
+	if err := t.merge(ctx, &limited{w: tmp, left: &room}, Options{Format: format.IET}, keep); err != nil {
+		return nil, errors.Join(err, tmp.Close())
+	}
+	f, err := openSpool(tmp, t.Name(0))
+	if err != nil {
+		return nil, err
+	}
+	part := &Trace{
+		options: t.options, files: []*format.File{f}, names: t.names[:1], kinds: t.kinds[:1],
+		damage: []error{t.Damage()}, inputs: t.inputs,
+	}
+	if part.view, err = view.New(ctx, part.files, &view.Options{Workers: t.options.Workers}); err != nil {
+		return nil, errors.Join(err, part.Close())
+	}
+	return part, nil
+}
+
+func (t *Trace) merge(ctx context.Context, w io.Writer, o Options, keep func(r view.Row) bool) error {
 	if o.Version == 0 && len(t.files) > 0 {
 		o.Version = t.files[0].Version()
 	}
@@ -251,7 +303,7 @@ func (t *Trace) Merge(ctx context.Context, w io.Writer, o Options) error {
 		return err
 	}
 	defer func() { _ = out.Abort() }() // if a callback panics
-	if err := Merge(ctx, out, t.View()); err != nil {
+	if err := merge(ctx, out, t.View(), keep); err != nil {
 		return errors.Join(err, out.Abort())
 	}
 	return out.Close()

@@ -58,12 +58,13 @@ type OpenOptions struct {
 
 // A Trace is one or several files as one view. It is safe for concurrent use.
 type Trace struct {
-	view   *view.View
-	files  []*format.File
-	names  []string  // that were asked for, of each file
-	damage []error   // what is wrong with a file of another format, by file
-	kinds  []*Format // of the files, nil: one of ENTRACE's own
-	inputs []os.FileInfo
+	options OpenOptions
+	view    *view.View
+	files   []*format.File
+	names   []string  // that were asked for, of each file
+	damage  []error   // what is wrong with a file of another format, by file
+	kinds   []*Format // of the files, nil: one of ENTRACE's own
+	inputs  []os.FileInfo
 }
 
 // Open opens files and folders and makes one view of all of them:
@@ -82,10 +83,12 @@ func Open(ctx context.Context, names []string, o *OpenOptions) (*Trace, error) {
 	if o == nil {
 		o = &OpenOptions{}
 	}
-	op := opener{ctx: ctx, options: *o, left: o.MaxTemp, trace: new(Trace)}
-	if op.left <= 0 {
-		op.left = DefaultMaxTemp
+	op := opener{ctx: ctx, options: *o, trace: new(Trace)}
+	if op.options.MaxTemp <= 0 {
+		op.options.MaxTemp = DefaultMaxTemp
 	}
+	op.left = op.options.MaxTemp
+	op.trace.options = op.options
 	if op.options.Stdin == nil {
 		op.options.Stdin = os.Stdin
 	}
@@ -317,6 +320,12 @@ var (
 	magicZstd = []byte{0x28, 0xb5, 0x2f, 0xfd}
 )
 
+// IsCompressed reports whether the file is one that gzip or zstd has compressed.
+func IsCompressed(file string) bool {
+	head, err := beginning(file, len(magicZstd))
+	return err == nil && isCompressed(head)
+}
+
 func isCompressed(head []byte) bool {
 	return bytes.HasPrefix(head, magicGzip) || bytes.HasPrefix(head, magicZstd)
 }
@@ -399,12 +408,21 @@ func (o *opener) decode(r io.Reader, cut *error, head []byte, title, name string
 	if err != nil {
 		return fmt.Errorf("%s: %w", title, errors.Join(err, tmp.Close()))
 	}
-	opened, err := inside.OpenFile(tmp.File, title)
+	opened, err := openSpool(tmp, title)
 	if err != nil {
-		return fmt.Errorf("%s: %w", title, errors.Join(err, tmp.Close()))
+		return err
 	}
-	o.add(opened.(*format.File), title, f, errors.Join(*cut, damage))
+	o.add(opened, title, f, errors.Join(*cut, damage))
 	return nil
+}
+
+// openSpool opens the trace in a temporary file.
+func openSpool(tmp *osfile.Spool, title string) (*format.File, error) {
+	f, err := inside.OpenFile(tmp.File, title)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", title, errors.Join(err, tmp.Close()))
+	}
+	return f.(*format.File), nil
 }
 
 // isCut reports whether err says that what is compressed is not whole.

@@ -75,6 +75,15 @@ func Follow(name string, o *FollowOptions) (*Follower, error) {
 	return fl, nil
 }
 
+// SkipTo goes on with the entry that begins at an offset of the file, and has that id: with
+// [File.WholeSize] and [File.Len] behind what a File has. It is called before Next.
+func (f *Follower) SkipTo(offset int64, id uint32) {
+	if f.et == nil {
+		f.off = offset
+	}
+	f.id = int64(id) - 1
+}
+
 // Next waits for the next entry and returns it with its id; the entry is valid
 // until the next call. The error is [io.EOF] when the trace has come to a clean
 // end, [ErrTruncated] when its writer has died since Follow, [ErrShrunk] when the

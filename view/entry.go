@@ -47,7 +47,7 @@ func (rd *Reader) Entry(r Row) (*format.TraceEntry, error) {
 	parent := v.parent(r)
 	e.Parent = uint32(parent)
 	role := v.Role(r)
-	v.correct(r, e)
+	v.Correct(r, e)
 	if role != RoleSpan && role != RoleLog {
 		return e, nil
 	}
@@ -77,9 +77,13 @@ func (rd *Reader) Entry(r Row) (*format.TraceEntry, error) {
 	return e, nil
 }
 
-// correct sets the time of an entry by the clock of the view.
-func (v *View) correct(r Row, e *format.TraceEntry) {
-	if v.builder.options.Clock == nil || v.start(r) == noTime {
+// Corrected reports whether the view has a clock, so that its times can be others than those
+// that are stored.
+func (v *View) Corrected() bool { return v.builder.options.Clock != nil }
+
+// Correct sets the time of e, the stored entry of row r, to the one that the view has.
+func (v *View) Correct(r Row, e *format.TraceEntry) {
+	if !v.Corrected() || v.start(r) == noTime {
 		return
 	}
 	for i := range e.Attributes {

@@ -12,30 +12,37 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
 )
 
 func (a *app) catCommand() *cobra.Command {
-	var asJSON bool
+	o := lookFlags{time: timeLocal}
 	c := &cobra.Command{
 		Use:   "cat FILE...",
 		Short: "Print the entries of a trace as they are stored, a line each",
 		Long: "cat prints the entries of each FILE, or of the standard input for -, in the order\n" +
 			"of their ids and as they are stored:\n\n" +
 			"  ID <PARENT TIME LEVEL NAME: MESSAGE [TARGET] ATTRIBUTE=VALUE…\n\n" +
-			"Of a damaged file it prints what is whole and exits with 1. In JSON, U64 and I64 are\n" +
+			"With -q, --since or --until it prints the entries of the rows that these select, the\n" +
+			"ends of spans with them. Of a damaged file it prints what is whole and exits with 1. In JSON, U64 and I64 are\n" +
 			"numbers of up to 64 bits, which some programs, old versions of jq say, round.",
 		Args: someArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return each(args, func(name string) error { return a.cat(cmd.Context(), name, asJSON) })
+			return each(args, func(name string) error { return a.cat(cmd.Context(), name, &o) })
 		},
 		ValidArgsFunction: completeTraces,
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object an entry")
+	o.addQuery(c)
+	o.add(c)
+	c.Flags().BoolVar(&o.json, "json", false, "print one JSON object an entry")
 	return c
 }
 
-func (a *app) cat(ctx context.Context, name string, asJSON bool) error {
+func (a *app) cat(ctx context.Context, name string, o *lookFlags) error {
+	if o.selects() || len(o.clock) > 0 || o.from != "" || name != "-" && convert.IsCompressed(name) {
+		return a.catSelected(ctx, name, o)
+	}
 	f, err := a.content(name)
 	if err != nil {
 		return err
@@ -61,7 +68,7 @@ func (a *app) cat(ctx context.Context, name string, asJSON bool) error {
 			}
 			return errors.Join(w.Flush(), err)
 		}
-		line = a.appendLine(line[:0], r.ID(), e, asJSON)
+		line = a.appendLine(line[:0], r.ID(), e, o.json)
 		if _, err := w.Write(line); err != nil {
 			return err
 		}
@@ -69,6 +76,44 @@ func (a *app) cat(ctx context.Context, name string, asJSON bool) error {
 			return errors.Join(w.Flush(), ctx.Err())
 		}
 	}
+}
+
+// catSelected is cat of what the flags select, of a file of any format.
+func (a *app) catSelected(ctx context.Context, name string, o *lookFlags) error {
+	l, err := a.look(ctx, []string{name}, o)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	if l.result.Table != nil {
+		return errTable
+	}
+	w := bufio.NewWriterSize(a.out, 64<<10)
+	var line []byte
+	for i, f := range l.v.Files() {
+		entries := uint32(l.v.Entries(i))
+		err = f.Walk(0, func(id uint32, e *format.TraceEntry) error {
+			r, _ := l.v.Row(i, id)
+			switch {
+			case id >= entries:
+				return io.EOF // it has grown
+			case id%1024 == 0 && ctx.Err() != nil:
+				return ctx.Err()
+			case o.selects() && !l.result.Rows.Has(r):
+				return nil
+			}
+			if own, at := l.v.ID(r); own == i && at == id {
+				l.v.Correct(r, e)
+			}
+			line = a.appendLine(line[:0], int64(id), e, o.json)
+			_, err := w.Write(line)
+			return err
+		})
+		if err != nil && !errors.Is(err, io.EOF) {
+			return errors.Join(w.Flush(), err)
+		}
+	}
+	return errors.Join(w.Flush(), l.Damage())
 }
 
 // appendLine appends what cat and tail print of an entry.

@@ -35,7 +35,9 @@ func (a *app) checkCommand() *cobra.Command {
 		RunE:              func(cmd *cobra.Command, args []string) error { return asCheck(a.check(cmd.Context(), args, &o)) },
 		ValidArgsFunction: completeTraces,
 	}
-	o.add(c, true)
+	o.addQuery(c)
+	o.add(c)
+	o.addPrint(c)
 	c.Flags().StringVar(&o.expect, "expect", o.expect, "how many rows: none, some, `N`, or >=N and the like")
 	c.Flags().BoolVar(&o.allowPartial, "allow-partial", false, "take what is whole of a damaged or unfinished file")
 	c.Flags().IntVar(&o.limit, "limit", o.limit, "print no more than that many rows, 0 for all")

@@ -14,16 +14,19 @@ import (
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/quantity"
 )
 
 // convertFlags are what the command line says of a conversion.
 type convertFlags struct {
-	from, to, disk string
-	force, list    bool
+	lookFlags
+
+	to, disk    string
+	force, list bool
 }
 
 func (a *app) convertCommand() *cobra.Command {
-	var flags convertFlags
+	flags := convertFlags{lookFlags: lookFlags{time: timeLocal}}
 	c := &cobra.Command{
 		Use:   "convert IN [OUT]",
 		Short: "Convert a trace to another format or version",
@@ -43,7 +46,9 @@ func (a *app) convertCommand() *cobra.Command {
 			return a.convert(cmd.Context(), args[0], out, &flags)
 		},
 	}
-	c.Flags().StringVar(&flags.from, "from", "", "the format of IN")
+	flags.addQuery(c)
+	flags.addDescendants(c)
+	flags.add(c)
 	c.Flags().StringVar(&flags.to, "to", "", "the format of OUT")
 	c.Flags().StringVar(&flags.disk, "version", "", "the disk version of OUT: 1 or 2")
 	c.Flags().BoolVar(&flags.force, "force", false, "replace an OUT that is there")
@@ -90,7 +95,10 @@ func (a *app) convert(ctx context.Context, in, out string, flags *convertFlags) 
 		return convert.Stream(ctx, a.out, a.in, to.o) // as it comes
 	}
 	if to.foreign != nil {
-		return a.encode(ctx, []string{in}, out, flags.from, to)
+		return a.encode(ctx, []string{in}, out, &flags.lookFlags, to)
+	}
+	if in != "-" && convert.IsCompressed(in) || flags.selects() || len(flags.clock) > 0 {
+		return a.mergeTo(ctx, []string{in}, out, &flags.lookFlags, to)
 	}
 	path, done, err := a.seekable(in)
 	if err != nil {
@@ -148,8 +156,8 @@ func (a *app) convertFrom(ctx context.Context, in, out string, from *convert.For
 }
 
 // encode writes the files to out in a format of others.
-func (a *app) encode(ctx context.Context, names []string, out, from string, to target) error {
-	t, err := a.open(ctx, names, from)
+func (a *app) encode(ctx context.Context, names []string, out string, o *lookFlags, to target) error {
+	t, err := a.openPart(ctx, names, o)
 	if err != nil {
 		return err
 	}
@@ -165,25 +173,30 @@ func (a *app) encode(ctx context.Context, names []string, out, from string, to t
 	return errors.Join(err, t.Damage())
 }
 
-// open opens files and folders as one view, and says on stderr what is not in them yet. From
-// is the format of the files, if they do not say it.
-func (a *app) open(ctx context.Context, names []string, from string) (*convert.Trace, error) {
-	return a.openWith(ctx, names, convert.OpenOptions{From: from})
-}
-
-// openWith is open with options.
-func (a *app) openWith(ctx context.Context, names []string, o convert.OpenOptions) (*convert.Trace, error) {
-	if err := checkFrom(o.From); err != nil {
+// open opens files and folders as one view, and says on stderr what is not in them yet.
+func (a *app) open(ctx context.Context, names []string, o *lookFlags) (*convert.Trace, error) {
+	if err := checkFrom(o.from); err != nil {
 		return nil, err
+	}
+	clocks, err := o.clocks()
+	if err != nil {
+		return nil, err
+	}
+	room := int64(convert.DefaultMaxTemp)
+	if o.maxTemp != "" {
+		if room, err = quantity.ParseBytes(o.maxTemp); err != nil || room <= 0 {
+			return nil, usagef("--max-temp is %q, it must be a size such as 8GiB", o.maxTemp)
+		}
 	}
 	bar := a.progress()
 	defer bar.done()
-	o.Stdin, o.Progress = a.in, bar.update
-	o.Opened = func(f *format.File) {
-		n, missing := f.Journal()
-		a.tellJournal(f.Name(), count(n, "entry is", "entries are"), n > 0, missing)
-	}
-	t, err := convert.Open(ctx, names, &o)
+	t, err := convert.Open(ctx, names, &convert.OpenOptions{
+		From: o.from, Clock: clocks, MaxTemp: room, Stdin: a.in, Progress: bar.update,
+		Opened: func(f *format.File) {
+			n, missing := f.Journal()
+			a.tellJournal(f.Name(), count(n, "entry is", "entries are"), n > 0, missing)
+		},
+	})
 	if err != nil && len(names) == 1 && names[0] != "-" {
 		err = known(names[0], err)
 	}

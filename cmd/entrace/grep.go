@@ -47,7 +47,8 @@ func (a *app) grepCommand() *cobra.Command {
 		},
 		ValidArgsFunction: completeTraces,
 	}
-	o.add(c, false)
+	o.add(c)
+	o.addPrint(c)
 	c.Flags().BoolVarP(&o.count, "count", "c", false, "print how many there are, and nothing else")
 	c.Flags().BoolVar(&o.byFile, "by-file", false, "with --count, a line FILE:N for each file")
 	c.Flags().BoolVar(&o.tree, "tree", false, "print them in the tree, with what they are below")
@@ -83,7 +84,7 @@ func (a *app) grep(ctx context.Context, names []string, o *grepOptions) error {
 	}
 	defer l.Close()
 	if l.result.Table != nil {
-		return usagef("the query makes a table, which 'entrace stats' prints")
+		return errTable
 	}
 	w := bufio.NewWriterSize(a.out, 64<<10)
 	n := l.result.Rows.Len()
@@ -173,11 +174,9 @@ func around(v *view.View, rows []view.Row, before, after int) []view.Row {
 func (a *app) grepTree(ctx context.Context, l *look, rows []view.Row, w io.Writer, o *grepOptions) error {
 	shown := query.NewSet(l.v)
 	for _, r := range rows {
-		for ; r != 0 && !shown.Has(r); r = l.v.Parent(r) {
-			shown.Add(r)
-		}
+		shown.Add(r)
 	}
-	p := printer{app: a, v: l.v, width: terminalWidth(a.out), time: o.time, only: shown}
+	p := printer{app: a, v: l.v, width: terminalWidth(a.out), time: o.time, only: withAncestors(l.v, shown)}
 	if first, _, ok := query.Span(l.v); ok {
 		p.first = time.Unix(0, first).UTC()
 	}
@@ -229,6 +228,23 @@ func (p *rowPrinter) print(r view.Row) error {
 func (l *look) name(r view.Row) string {
 	file, id := l.v.ID(r)
 	return l.Name(file) + "#" + strconv.FormatUint(uint64(id), 10)
+}
+
+// tree prints the rows below the root, to a depth if that is not 0, in the order of the tree.
+func (p *rowPrinter) tree(ctx context.Context, only query.Set, most int) error {
+	n := 0
+	return p.v.Walk(0, func(r view.Row, depth int, _ bool) error {
+		switch {
+		case r == 0:
+			return nil
+		case most > 0 && depth > most || only != nil && !only.Has(r):
+			return view.SkipChildren
+		}
+		if n++; n%linesAtOnce == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return p.print(r)
+	})
 }
 
 // all prints rows.

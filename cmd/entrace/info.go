@@ -12,6 +12,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -43,30 +44,34 @@ type info struct {
 }
 
 func (a *app) infoCommand() *cobra.Command {
-	var asJSON bool
-	var from string
+	o := lookFlags{time: timeLocal}
 	c := &cobra.Command{
 		Use:   "info FILE|DIR...",
 		Short: "Say what is in a trace, and whether it is whole",
 		Args:  someArgs,
 		RunE: func(c *cobra.Command, args []string) error {
-			return each(args, func(name string) error { return a.info(c.Context(), name, from, asJSON) })
+			return each(args, func(name string) error { return a.info(c.Context(), name, &o) })
 		},
 		ValidArgsFunction: completeTraces,
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print a JSON object")
-	c.Flags().StringVar(&from, "from", "", "the format of the files")
+	o.addQuery(c)
+	o.add(c)
+	c.Flags().BoolVar(&o.json, "json", false, "print a JSON object")
 	return c
 }
 
-func (a *app) info(ctx context.Context, name, from string, asJSON bool) error {
+func (a *app) info(ctx context.Context, name string, o *lookFlags) error {
 	lock := lockOf(name)
-	t, err := a.open(ctx, []string{name}, from)
+	t, err := a.look(ctx, []string{name}, o)
 	if err != nil {
 		return err
 	}
 	defer t.Close()
-	v := t.View()
+	v := t.v
+	var only query.Set
+	if o.selects() {
+		only = t.result.Rows
+	}
 	in := info{File: name, Services: v.Services(), Live: lock.state == osfile.LockHeld, Cut: format.CutClean}
 	if in.Services == nil {
 		in.Services = []string{}
@@ -98,13 +103,13 @@ func (a *app) info(ctx context.Context, name, from string, asJSON bool) error {
 			in.File = files[0].Name()
 		}
 	}
-	in.count(v)
+	in.count(v, only)
 	end, err := endingOf(v)
 	if err != nil {
 		return err
 	}
 	in.Ended, in.Rotated = end.clean, end.rotated
-	if asJSON {
+	if o.json {
 		err = a.printJSON(in)
 	} else {
 		_, err = fmt.Fprint(a.out, in.text(end.state(files, lock)))
@@ -112,10 +117,13 @@ func (a *app) info(ctx context.Context, name, from string, asJSON bool) error {
 	return errors.Join(err, t.Damage())
 }
 
-// count looks at every row once.
-func (in *info) count(v *view.View) {
+// count looks at every row once, or at those of a set if that is not nil.
+func (in *info) count(v *view.View, only query.Set) {
 	first, last := int64(math.MaxInt64), int64(math.MinInt64)
 	for r := range v.Rows() {
+		if only != nil && !only.Has(r) {
+			continue
+		}
 		start, timed := v.Start(r)
 		switch f := v.Flags(r); f.Role() {
 		case view.RoleSpan:
@@ -138,7 +146,14 @@ func (in *info) count(v *view.View) {
 			first, last = min(first, start), max(last, start)
 		}
 	}
-	in.MaxDepth = v.MaxDepth()
+	if only == nil {
+		in.MaxDepth = v.MaxDepth()
+	} else {
+		only.Each(func(r view.Row) bool {
+			in.MaxDepth = max(in.MaxDepth, v.Depth(r))
+			return true
+		})
+	}
 	if first <= last {
 		from, to := time.Unix(0, first).UTC(), time.Unix(0, last).UTC()
 		in.FirstTime, in.LastTime = &from, &to

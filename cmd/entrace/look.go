@@ -17,24 +17,45 @@ import (
 
 // lookFlags say which rows of a trace a command looks at.
 type lookFlags struct {
-	query, since, until, from string
-	clock                     []string
-	time                      timeStyle
-	json                      bool
+	query, since, until, from, maxTemp string
+	clock                              []string
+	descendants                        bool
+	time                               timeStyle
+	json                               bool
 }
 
-// add adds the flags to a command.
-func (o *lookFlags) add(c *cobra.Command, withQuery bool) {
-	if withQuery {
-		c.Flags().StringVarP(&o.query, "query", "q", "", "look at what this `QUERY` selects")
-	}
+// add adds the flags that say what is opened, and which time of it.
+func (o *lookFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&o.since, "since", "", "from a `TIME` on: 15:04:05, +30s after the first row, -10m before the last, or RFC 3339")
 	c.Flags().StringVar(&o.until, "until", "", "up to a `TIME`")
 	c.Flags().StringVar(&o.from, "from", "", "the format of the files")
 	c.Flags().StringArrayVar(&o.clock, "clock", nil, "what a clock was late, as `NAME=+120ms` of a file or service")
-	c.Flags().StringVar((*string)(&o.time), "time", string(o.time), "print times: `offset` from the first, utc, local or none")
+	c.Flags().StringVar(&o.maxTemp, "max-temp", "", "how large temporary files may become, 8GiB by default; other formats and compressed files need them")
+}
+
+// addQuery adds -q.
+func (o *lookFlags) addQuery(c *cobra.Command) {
+	c.Flags().StringVarP(&o.query, "query", "q", "", "look at what this `QUERY` selects")
+}
+
+// addDescendants adds --descendants.
+func (o *lookFlags) addDescendants(c *cobra.Command) {
+	c.Flags().BoolVar(&o.descendants, "descendants", false, "with what is below that, too")
+}
+
+// addPrint adds the flags that say how rows are printed.
+func (o *lookFlags) addPrint(c *cobra.Command) {
+	o.addTime(c)
 	c.Flags().BoolVar(&o.json, "json", false, "print JSON, an object a line")
 }
+
+// addTime adds --time.
+func (o *lookFlags) addTime(c *cobra.Command) {
+	c.Flags().StringVar((*string)(&o.time), "time", string(o.time), "print times: `offset` from the first, utc, local or none")
+}
+
+// selects reports whether the flags say to look at a part of the trace alone.
+func (o *lookFlags) selects() bool { return o.query != "" || o.since != "" || o.until != "" }
 
 // clocks returns what --clock says.
 func (o *lookFlags) clocks() (map[string]time.Duration, error) {
@@ -67,11 +88,7 @@ func (a *app) look(ctx context.Context, names []string, o *lookFlags) (*look, er
 	if err != nil {
 		return nil, &usageError{err}
 	}
-	clocks, err := o.clocks()
-	if err != nil {
-		return nil, err
-	}
-	t, err := a.openWith(ctx, names, convert.OpenOptions{From: o.from, Clock: clocks})
+	t, err := a.open(ctx, names, o)
 	if err != nil {
 		return nil, err
 	}
@@ -109,6 +126,57 @@ func (o *lookFlags) between(v *view.View) (from, to int64, err error) {
 		*x.at = t.UnixNano()
 	}
 	return from, to, nil
+}
+
+// errTable says that rows are wanted and the query has none.
+var errTable = usagef("the query makes a table, which 'entrace stats' prints")
+
+// part returns the selected rows with those that they are below, and, if that is wanted, those
+// that are below them.
+func (l *look) part(o *lookFlags) (query.Set, error) {
+	if l.result.Table != nil {
+		return nil, errTable
+	}
+	part := withAncestors(l.v, l.result.Rows)
+	if o.descendants {
+		t := l.v.Tree()
+		l.result.Rows.Each(func(r view.Row) bool {
+			for rank := t.Rank(r) + 1; rank < t.End(r); rank++ {
+				part.Add(t.Row(rank))
+			}
+			return true
+		})
+	}
+	return part, nil
+}
+
+// withAncestors returns rows with those that they are below.
+func withAncestors(v *view.View, rows query.Set) query.Set {
+	all := query.NewSet(v)
+	rows.Each(func(r view.Row) bool {
+		for ; r != 0 && !all.Has(r); r = v.Parent(r) {
+			all.Add(r)
+		}
+		return true
+	})
+	return all
+}
+
+// openPart opens files, and of them what the flags select.
+func (a *app) openPart(ctx context.Context, names []string, o *lookFlags) (*convert.Trace, error) {
+	if !o.selects() {
+		return a.open(ctx, names, o)
+	}
+	l, err := a.look(ctx, names, o)
+	if err != nil {
+		return nil, err
+	}
+	part, err := l.part(o)
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	t, err := l.Select(ctx, part.Has)
+	return t, errors.Join(err, l.Close())
 }
 
 // rows returns the selected rows, in the order of the query or of time.

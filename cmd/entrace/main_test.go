@@ -295,7 +295,7 @@ func TestTreeColor(t *testing.T) {
 	sampleTrace(t, "app.et")
 	var out bytes.Buffer
 	a := &app{out: &out, err: io.Discard, color: true}
-	must(t, a.tree(t.Context(), []string{"app.et"}, treeOptions{}))
+	must(t, a.tree(t.Context(), []string{"app.et"}, &treeOptions{lookFlags: lookFlags{time: timeNone}}))
 	plain := regexp.MustCompile(`\x1b\[\d+m`).ReplaceAllString(out.String(), "")
 	if withoutPID(plain) != sampleTree || !strings.Contains(out.String(), "\x1b[31mERROR\x1b[0m") {
 		t.Errorf("with colors it prints\n%q", out.String())
@@ -475,7 +475,7 @@ func TestTailFollow(t *testing.T) {
 	var out lockedBuffer
 	done := make(chan int)
 	go func() {
-		done <- run(t.Context(), []string{"tail", "-f", "-n", "2", "--json", name}, nil, &out, io.Discard)
+		done <- run(t.Context(), []string{"tail", "-f", "-n", "2", "--raw", "--json", name}, nil, &out, io.Discard)
 	}()
 	for i := range 20 {
 		_, err := rec.Append(named(fmt.Sprint("more ", i)))

@@ -12,7 +12,7 @@ import (
 )
 
 func (a *app) mergeCommand() *cobra.Command {
-	var flags convertFlags
+	flags := convertFlags{lookFlags: lookFlags{time: timeLocal}}
 	var out string
 	c := &cobra.Command{
 		Use:   "merge FILE|DIR... -o OUT",
@@ -27,7 +27,9 @@ func (a *app) mergeCommand() *cobra.Command {
 		},
 	}
 	c.Flags().StringVarP(&out, "output", "o", "", "the file to write, - for the standard output")
-	c.Flags().StringVar(&flags.from, "from", "", "the format of the files")
+	flags.addQuery(c)
+	flags.addDescendants(c)
+	flags.add(c)
 	c.Flags().StringVar(&flags.to, "to", "", "the format of OUT")
 	c.Flags().StringVar(&flags.disk, "version", "", "the disk version of OUT: 1 or 2")
 	c.Flags().BoolVar(&flags.force, "force", false, "replace an OUT that is there")
@@ -52,9 +54,14 @@ func (a *app) merge(ctx context.Context, names []string, out string, flags *conv
 	}
 	to.o.Replace = flags.force
 	if to.foreign != nil {
-		return a.encode(ctx, names, out, flags.from, to)
+		return a.encode(ctx, names, out, &flags.lookFlags, to)
 	}
-	t, err := a.open(ctx, names, flags.from)
+	return a.mergeTo(ctx, names, out, &flags.lookFlags, to)
+}
+
+// mergeTo writes the files to out as one of ENTRACE's own formats.
+func (a *app) mergeTo(ctx context.Context, names []string, out string, o *lookFlags, to target) error {
+	t, err := a.openPart(ctx, names, o)
 	if err != nil {
 		return err
 	}

@@ -55,7 +55,7 @@ func plainTree(t *testing.T, width int, o treeOptions) string {
 	}
 	var out bytes.Buffer
 	a := &app{out: &out, err: io.Discard, width: width}
-	must(t, a.tree(t.Context(), []string{"app.et"}, o))
+	must(t, a.tree(t.Context(), []string{"app.et"}, &o))
 	return out.String()
 }
 
@@ -98,7 +98,7 @@ func TestTreeForPeople(t *testing.T) {
 		}
 	}
 	for style, column := range map[timeStyle]string{timeOffset: ` *\+[\d.]+(ns|µs|ms) `, timeUTC: `\d\d:\d\d:\d\d\.\d{6}Z `, timeLocal: `\d\d:\d\d:\d\d\.\d{6} `} {
-		out := plainTree(t, 0, treeOptions{time: style})
+		out := plainTree(t, 0, treeOptions{lookFlags: lookFlags{time: style}})
 		if n := len(regexp.MustCompile(`(?m)^`+column+`[│ ]*[├└]─ (ERROR )?GET /cart`).FindAllString(out, -1)); n != 3 {
 			t.Errorf("%s: %d requests have a time:\n%s", style, n, out)
 		}
@@ -222,7 +222,6 @@ func TestKnownFiles(t *testing.T) {
 	must(t, os.WriteFile("new.et", []byte("\x00ENTRACE\x09\x00"), 0o600))
 	must(t, os.WriteFile("app.pftrace", []byte("anything"), 0o600))
 	for _, x := range []struct{ args, want string }{
-		{"tail app.jsonl", "app.jsonl looks like otlp: 'entrace convert app.jsonl x.et'"},
 		{"cat app.jsonl", "looks like otlp"},
 		{"verify app.jsonl", "looks like otlp"},
 		{"cat empty.et", "empty.et: the file is empty"},

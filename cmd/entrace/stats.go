@@ -41,7 +41,9 @@ func (a *app) statsCommand() *cobra.Command {
 		RunE:              func(cmd *cobra.Command, args []string) error { return a.stats(cmd.Context(), args, &o) },
 		ValidArgsFunction: completeTraces,
 	}
-	o.add(c, true)
+	o.addQuery(c)
+	o.add(c)
+	o.addPrint(c)
 	c.Flags().StringVar(&o.sort, "sort", "", "the `COLUMN` to sort by")
 	c.Flags().BoolVar(&o.csv, "csv", false, "print the table as CSV, times in nanoseconds")
 	c.Flags().BoolVar(&o.histogram, "histogram", false, "print how long the spans took as bars")

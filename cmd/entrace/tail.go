@@ -14,17 +14,19 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
 )
 
 type tailOptions struct {
-	follow, json, raw bool
-	lines             int
-	time              timeStyle
+	lookFlags
+
+	follow, raw bool
+	lines       int
 }
 
 func (a *app) tailCommand() *cobra.Command {
-	o := tailOptions{lines: 10, time: timeLocal}
+	o := tailOptions{lines: 10, lookFlags: lookFlags{time: timeLocal}}
 	c := &cobra.Command{
 		Use:   "tail [FILE|DIR]",
 		Short: "Print what a trace has last, and with -f what comes",
@@ -32,7 +34,8 @@ func (a *app) tailCommand() *cobra.Command {
 			"ended in FILE, or in the newest trace in DIR, by default the current folder. With\n" +
 			"-f it goes on with those that a running program adds, each once, until the program\n" +
 			"ends or tail is interrupted; it waits for a FILE that is not there yet, and of a\n" +
-			"DIR it goes on with the next program's.\n\n" +
+			"DIR it goes on with the next program's. With -q, --since or --until it prints what\n" +
+			"that selects.\n\n" +
 			"--raw prints entries as they are stored, as cat does.",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 1 {
@@ -48,15 +51,19 @@ func (a *app) tailCommand() *cobra.Command {
 			if len(args) > 0 {
 				name = args[0]
 			}
+			if o.raw && o.selects() {
+				return usagef("--raw prints all entries, it does not go with -q, --since or --until")
+			}
 			return a.tail(cmd.Context(), name, o)
 		},
 		ValidArgsFunction: completeTraces,
 	}
 	c.Flags().BoolVarP(&o.follow, "follow", "f", false, "wait for more")
 	c.Flags().IntVarP(&o.lines, "lines", "n", o.lines, "how many lines to begin with, -1 for all")
-	c.Flags().BoolVar(&o.json, "json", false, "print entries as they are stored, one JSON object each")
-	c.Flags().BoolVar(&o.raw, "raw", false, "print entries as they are stored")
-	c.Flags().StringVar((*string)(&o.time), "time", string(timeLocal), "print times: `offset` from the first, utc, local or none")
+	c.Flags().BoolVar(&o.raw, "raw", false, "print entries as they are stored, with --json as cat --json does")
+	o.addQuery(c)
+	o.add(c)
+	o.addPrint(c)
 	return c
 }
 
@@ -130,13 +137,8 @@ func newestTrace(dir string) (newest string, err error) {
 }
 
 func (a *app) tailFile(ctx context.Context, name string, o tailOptions) error {
-	seekable, done, err := a.seekable(name)
-	if err != nil {
-		return err
-	}
-	defer done()
 	for told := false; o.follow; told = true {
-		if _, err := os.Stat(format.Find(seekable)); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(format.Find(name)); !errors.Is(err, fs.ErrNotExist) {
 			break
 		}
 		if !told {
@@ -146,39 +148,63 @@ func (a *app) tailFile(ctx context.Context, name string, o tailOptions) error {
 			return nil
 		}
 	}
+	if o.selects() || len(o.clock) > 0 || o.json && !o.raw {
+		return a.tailRows(ctx, name, o)
+	}
+	foreign := name == "-" || convert.IsCompressed(name)
+	if !foreign {
+		from, err := source(name, o.from)
+		if err != nil {
+			return err
+		}
+		foreign = from != nil
+	}
+	if foreign {
+		return a.tailForeign(ctx, name, o)
+	}
 	var grows *growing
 	if o.follow {
 		// It is open before anything is printed, which can take a while.
-		if grows, err = openGrowing(format.Find(seekable)); err != nil {
+		var err error
+		if grows, err = openGrowing(format.Find(name)); err != nil {
 			return known(name, err)
 		}
 		defer grows.close()
 	}
-	f, err := format.Open(seekable, &format.OpenOptions{Prefix: true})
-	if o.follow && errors.Is(err, format.ErrTruncated) { // it is only just made
-		return a.follow(ctx, grows, 0, &lines{app: a, o: o})
+	l := &lines{app: a, o: o, name: name}
+	defer func() { l.close() }()
+	err := l.open()
+	if o.follow && (errors.Is(err, format.ErrTruncated) || err == nil && !grows.is(l.path())) { // it is only just made, or another one already
+		l.close()
+		return a.follow(ctx, grows, l)
 	}
-	if err != nil {
-		return known(name, torn(name, err))
-	}
-	defer f.Close()
-	if o.follow && !grows.is(f.Name()) { // it is another one already
-		return a.follow(ctx, grows, 0, &lines{app: a, o: o})
-	}
-	n, missing := f.Journal()
-	if o.follow && errors.Is(missing, format.ErrLocked) {
-		missing = nil // it will come
-	}
-	a.tellJournal(f.Name(), count(n, "entry is", "entries are"), n > 0, missing)
-	l := &lines{app: a, o: o, f: f}
-	from, err := l.begin()
 	if err == nil {
-		err = f.Walk(from, l.show)
+		err = l.begin()
 	}
-	if !o.follow || f.Format() == format.ET || err != nil {
-		return errors.Join(err, torn(name, f.Damage()))
+	if !o.follow || err != nil || l.ended() {
+		return errors.Join(err, torn(name, l.damage()))
 	}
-	return a.follow(ctx, grows, int64(f.Len()), l)
+	if l.last != nil {
+		grows.SkipTo(l.last.WholeSize(), uint32(max(0, l.last.ID(l.last.Len()))))
+	} else {
+		grows.SkipTo(l.f.WholeSize(), uint32(l.f.Len()))
+	}
+	l.follows = true
+	return a.follow(ctx, grows, l)
+}
+
+// tailForeign is tailFile of a file of another format, or a compressed one.
+func (a *app) tailForeign(ctx context.Context, name string, o tailOptions) error {
+	if o.follow {
+		return usagef("tail -f follows ENTRACE's own formats alone")
+	}
+	t, err := a.open(ctx, []string{name}, &o.lookFlags)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	l := &lines{app: a, o: o, name: name, f: t.View().Files()[0]}
+	return errors.Join(l.begin(), t.Damage())
 }
 
 // A growing file is followed under whatever name it gets.
@@ -215,12 +241,22 @@ func (g *growing) is(path string) bool {
 
 func (g *growing) close() { _ = g.Close() } // nothing was written to it
 
-// follow shows the entries of a growing file from one on, and then those of the files that
-// follow it.
-func (a *app) follow(ctx context.Context, g *growing, from int64, l *lines) error {
-	defer func() { g.close() }()
+// follow shows the entries of a growing file, and then those of the files that follow it.
+func (a *app) follow(ctx context.Context, g *growing, l *lines) error {
+	return a.followFiles(ctx, g, func(g *growing) (bool, error) {
+		rotated, err := g.show(ctx, l)
+		if rotated {
+			l.close()
+		}
+		return rotated, err
+	})
+}
+
+// followFiles calls show for a growing file, and then for those that follow it.
+func (a *app) followFiles(ctx context.Context, g *growing, show func(g *growing) (rotated bool, err error)) error {
+	first := g
 	for {
-		rotated, err := g.show(ctx, from, l)
+		rotated, err := show(g)
 		if err != nil || !rotated {
 			return err
 		}
@@ -243,14 +279,16 @@ func (a *app) follow(ctx context.Context, g *growing, from int64, l *lines) erro
 		if err != nil {
 			return err
 		}
-		g.close()
-		g, from = next, 0
-		l.f, l.spans = nil, nil
+		if g != first { // which is its opener's
+			g.close()
+		}
+		g = next
+		defer next.close()
 	}
 }
 
-// show shows the entries from one on. It returns true when another file follows.
-func (g *growing) show(ctx context.Context, from int64, l *lines) (rotated bool, err error) {
+// show shows the entries that come. It returns true when another file follows.
+func (g *growing) show(ctx context.Context, l *lines) (rotated bool, err error) {
 	for {
 		id, e, err := g.Next(ctx)
 		switch {
@@ -260,10 +298,7 @@ func (g *growing) show(ctx context.Context, from int64, l *lines) (rotated bool,
 			return false, err
 		}
 		rotated = format.EndsRotated(e)
-		if int64(id) < from {
-			continue
-		}
-		if err := l.show(id, e); err != nil {
+		if err := l.show(int64(id), e); err != nil {
 			return false, err
 		}
 	}
@@ -273,11 +308,73 @@ func (g *growing) show(ctx context.Context, from int64, l *lines) (rotated bool,
 type lines struct {
 	*app
 
-	o     tailOptions
-	f     *format.File         // what was there in the beginning; nil: nothing
-	spans map[uint32]spanStart // that began later and have not ended
-	first time.Time
-	line  []byte
+	o       tailOptions
+	name    string
+	last    *format.Last         // what was there in the beginning, or the last of that
+	f       *format.File         // all of it, if it was needed
+	follows bool                 // what was there is printed
+	spans   map[string]spanStart // by span id: that began later and have not ended
+	first   time.Time
+	line    []byte
+}
+
+// open opens the last entries, or all of them if they are to be had in no other way.
+func (l *lines) open() (err error) {
+	if l.o.lines >= 0 && l.o.time != timeOffset {
+		if l.last, err = format.ReadLast(l.name); err == nil && l.last != nil && l.o.raw && l.last.ID(0) < 0 {
+			l.last = nil
+		}
+		if l.last != nil {
+			return nil
+		}
+	}
+	return l.openAll()
+}
+
+// openAll opens the file.
+func (l *lines) openAll() (err error) {
+	l.last = nil
+	if l.f, err = format.Open(l.name, &format.OpenOptions{Prefix: true}); err != nil {
+		return known(l.name, torn(l.name, err))
+	}
+	n, missing := l.f.Journal()
+	if l.o.follow && errors.Is(missing, format.ErrLocked) {
+		missing = nil // it will come
+	}
+	l.tellJournal(l.f.Name(), count(n, "entry is", "entries are"), n > 0, missing)
+	return nil
+}
+
+// path returns the name of the file that is open.
+func (l *lines) path() string {
+	if l.last != nil {
+		return l.last.Name()
+	}
+	return l.f.Name()
+}
+
+// ended reports whether the file is one that does not grow.
+func (l *lines) ended() bool {
+	if l.last != nil {
+		return l.last.Format() == format.ET
+	}
+	return l.f.Format() == format.ET
+}
+
+func (l *lines) damage() error {
+	if l.f == nil {
+		return nil
+	}
+	return l.f.Damage()
+}
+
+// close forgets the file, for the one that follows it.
+func (l *lines) close() {
+	if l.f != nil {
+		_ = l.f.Close() // nothing was written to it
+	}
+	l.f, l.last, l.spans = nil, nil, nil
+	l.follows = true
 }
 
 // A spanStart keeps the beginning of a span until its end comes and both are printed.
@@ -291,30 +388,88 @@ type spanStart struct {
 // name.
 const maxStarts = 100_000
 
-// begin returns the entry from which on there are as many lines as are wanted.
-func (l *lines) begin() (uint32, error) {
-	n := l.f.Len()
-	if l.o.lines < 0 || n == 0 {
-		return 0, nil
-	}
-	if l.o.raw || l.o.json {
-		return uint32(max(0, n-l.o.lines)), nil
-	}
-	if e, err := l.f.Entry(uint32(min(1, n-1))); err == nil {
-		l.first, _ = entryTime(e)
-	}
-	id, left := n, l.o.lines
-	for id > 0 && left > 0 {
-		id--
-		e, err := l.f.Entry(uint32(id))
+// begin prints the last lines of what is there.
+func (l *lines) begin() error {
+	if l.last != nil {
+		entry := func(i int) (int64, *format.TraceEntry, error) {
+			e, err := l.last.Entry(i)
+			return l.last.ID(i), e, err
+		}
+		from, enough, err := l.from(l.last.Len(), entry)
 		if err != nil {
-			return 0, err
+			return err
 		}
-		if l.shown(e) {
-			left--
+		if enough {
+			for i := from; i < l.last.Len(); i++ {
+				id, e, err := entry(i)
+				if err == nil {
+					err = l.show(id, e)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		if err := l.openAll(); err != nil {
+			return err
 		}
 	}
-	return uint32(id), nil
+	n := l.f.Len()
+	if n > 0 {
+		if e, err := l.f.Entry(uint32(min(1, n-1))); err == nil {
+			l.first, _ = entryTime(e)
+		}
+	}
+	from, _, err := l.from(n, func(i int) (int64, *format.TraceEntry, error) {
+		e, err := l.f.Entry(uint32(i))
+		return int64(i), e, err
+	})
+	if err != nil {
+		return err
+	}
+	return l.f.Walk(uint32(from), func(id uint32, e *format.TraceEntry) error { return l.show(int64(id), e) })
+}
+
+// from returns the entry of n from which on there are as many lines as are wanted, and whether
+// there are as many, with the beginnings of the spans that end in them.
+func (l *lines) from(n int, entry func(i int) (int64, *format.TraceEntry, error)) (from int, enough bool, err error) {
+	if l.o.lines < 0 || n == 0 {
+		return 0, false, nil
+	}
+	if l.o.raw {
+		return max(0, n-l.o.lines), n >= l.o.lines, nil
+	}
+	wanted := make(map[string]bool)
+	from = n
+	for i, left := n, l.o.lines; i > 0 && (left > 0 || l.last != nil && len(wanted) > 0); {
+		i--
+		_, e, err := entry(i)
+		if err != nil {
+			return 0, false, err
+		}
+		id, _ := e.Attribute(format.AttrSpanID)
+		switch {
+		case left > 0 && l.shown(e):
+			if left--; left == 0 {
+				enough = true
+			}
+			from = i
+			if e.Metadata.Name == format.NameSpanEnd {
+				wanted[id.Text()] = true
+			}
+		case wanted[id.Text()] && !e.Message.Valid:
+			delete(wanted, id.Text())
+			l.keep(id.Text(), e)
+		}
+	}
+	if l.last == nil {
+		clear(l.spans) // the file has them
+		if !enough {
+			from = 0
+		}
+	}
+	return from, (enough || l.o.lines == 0) && len(wanted) == 0, nil
 }
 
 // shown reports whether there is a line for an entry.
@@ -327,14 +482,14 @@ func (l *lines) shown(e *format.TraceEntry) bool {
 	return event.Bool() || took
 }
 
-func (l *lines) show(id uint32, e *format.TraceEntry) error {
-	if l.o.raw || l.o.json {
-		l.line = l.appendLine(l.line[:0], int64(id), e, l.o.json)
+func (l *lines) show(id int64, e *format.TraceEntry) error {
+	if l.o.raw {
+		l.line = l.appendLine(l.line[:0], id, e, l.o.json)
 		_, err := l.out.Write(l.line)
 		return err
 	}
-	if _, span := e.Attribute(format.AttrSpanID); span && !l.shown(e) && (l.f == nil || int64(id) >= int64(l.f.Len())) {
-		l.keep(id, e)
+	if span, ok := e.Attribute(format.AttrSpanID); ok && l.follows && !l.shown(e) {
+		l.keep(span.Text(), e)
 	}
 	if !l.shown(e) {
 		return nil
@@ -352,7 +507,7 @@ func (l *lines) show(id uint32, e *format.TraceEntry) error {
 	case span && !e.Message.Valid || span && e.Metadata.Name == format.NameSpanEnd:
 		s := spanStart{name: e.Metadata.Name, start: t}
 		if e.Metadata.Name == format.NameSpanEnd {
-			s = l.start(e.Parent)
+			s = l.start(e)
 			if e.Message.Valid { // it was renamed
 				s.name = e.Message.Value
 			}
@@ -394,12 +549,12 @@ func (l *lines) show(id uint32, e *format.TraceEntry) error {
 }
 
 // keep keeps the beginning of a span for its end.
-func (l *lines) keep(id uint32, e *format.TraceEntry) {
+func (l *lines) keep(id string, e *format.TraceEntry) {
 	if l.spans == nil {
-		l.spans = make(map[uint32]spanStart)
+		l.spans = make(map[string]spanStart)
 	}
 	if len(l.spans) < maxStarts {
-		l.spans[id] = startOf(e)
+		l.spans[strings.Clone(id)] = startOf(e)
 	}
 }
 
@@ -418,15 +573,23 @@ func startOf(e *format.TraceEntry) spanStart {
 	return s
 }
 
-// start returns the beginning of the span whose entry is id, which ends.
-func (l *lines) start(id uint32) spanStart {
-	if s, ok := l.spans[id]; ok {
-		delete(l.spans, id)
+// start returns the beginning of the span that the entry end ends.
+func (l *lines) start(end *format.TraceEntry) spanStart {
+	id, _ := end.Attribute(format.AttrSpanID)
+	if s, ok := l.spans[id.Text()]; ok {
+		delete(l.spans, id.Text())
 		return s
 	}
-	if l.f != nil && int64(id) < int64(l.f.Len()) {
-		if e, err := l.f.Entry(id); err == nil {
-			return startOf(e)
+	if l.f == nil && l.last != nil { // it is far back
+		if f, err := format.Open(l.last.Name(), &format.OpenOptions{Lenient: true}); err == nil {
+			l.f = f
+		}
+	}
+	if l.f != nil {
+		if e, err := l.f.Entry(end.Parent); err == nil {
+			if of, _ := e.Attribute(format.AttrSpanID); of.Text() == id.Text() {
+				return startOf(e)
+			}
 		}
 	}
 	return spanStart{name: "a span"}

@@ -27,7 +27,7 @@ import (
 )
 
 func (a *app) treeCommand() *cobra.Command {
-	o := treeOptions{time: timeNone}
+	o := treeOptions{lookFlags: lookFlags{time: timeNone}}
 	c := &cobra.Command{
 		Use:   "tree FILE|DIR...",
 		Short: "Print spans and log records as a tree, with durations",
@@ -42,18 +42,17 @@ func (a *app) treeCommand() *cobra.Command {
 			if o.depth < 0 {
 				return usagef("--depth is %d, it must not be below 0", o.depth)
 			}
-			if err := o.time.check(); err != nil {
-				return err
-			}
-			return a.tree(cmd.Context(), args, o)
+			return a.tree(cmd.Context(), args, &o)
 		},
 		ValidArgsFunction: completeTraces,
 	}
-	c.Flags().StringVar(&o.from, "from", "", "the format of the files")
+	o.addQuery(c)
+	o.addDescendants(c)
+	o.add(c)
+	o.addPrint(c)
 	c.Flags().IntVar(&o.depth, "depth", 0, "how many levels to print, 0 for all")
 	c.Flags().BoolVar(&o.bare, "no-attributes", false, "print no attributes")
 	c.Flags().BoolVar(&o.full, "full", false, "cut nothing on a terminal either")
-	c.Flags().StringVar((*string)(&o.time), "time", string(timeNone), "print times: `offset` from the first, utc, local or none")
 	return c
 }
 
@@ -74,23 +73,32 @@ func each(names []string, fn func(name string) error) error {
 const maxIndent = 40
 
 type treeOptions struct {
+	lookFlags
+
 	depth int  // 0: all levels
 	bare  bool // without attributes
 	full  bool // nothing is cut
-	time  timeStyle
-	from  string
 }
 
-func (a *app) tree(ctx context.Context, names []string, o treeOptions) error {
+func (a *app) tree(ctx context.Context, names []string, o *treeOptions) error {
 	lock := lockOf(names[0])
-	t, err := a.open(ctx, names, o.from)
+	l, err := a.look(ctx, names, &o.lookFlags)
 	if err != nil {
 		return torn(names[0], err)
 	}
-	defer t.Close()
-	v := t.View()
+	defer l.Close()
+	v := l.v
 	w := bufio.NewWriterSize(a.out, 64<<10)
-	p := printer{app: a, title: title(t), v: v, bare: o.bare, width: terminalWidth(a.out), time: o.time}
+	p := printer{app: a, title: title(l.Trace), v: v, bare: o.bare, width: terminalWidth(a.out), time: o.time}
+	if o.selects() {
+		if p.only, err = l.part(&o.lookFlags); err != nil {
+			return err
+		}
+	}
+	if o.json {
+		err = a.rowPrinter(l, w, &o.lookFlags).tree(ctx, p.only, o.depth)
+		return errors.Join(err, w.Flush(), l.Damage())
+	}
 	if a.width > 0 {
 		p.width = a.width
 	}
@@ -108,7 +116,7 @@ func (a *app) tree(ctx context.Context, names []string, o treeOptions) error {
 	if err == nil {
 		err = p.all(ctx, w, o.depth)
 	}
-	return errors.Join(err, w.Flush(), t.Damage())
+	return errors.Join(err, w.Flush(), l.Damage())
 }
 
 // A treeLine is a row to print, and where it is in the tree.
@@ -358,6 +366,9 @@ func (p *printer) summary() string {
 	spans, logs, errs := 0, 0, 0
 	first, last := int64(math.MaxInt64), int64(math.MinInt64)
 	for r := range p.v.Rows() {
+		if p.only != nil && !p.only.Has(r) {
+			continue
+		}
 		f := p.v.Flags(r)
 		start, timed := p.v.Start(r)
 		switch f.Role() {

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/view"
+)
+
+// tailRows is tailFile of what a query selects, or as rows in JSON.
+func (a *app) tailRows(ctx context.Context, name string, o tailOptions) error {
+	var grows *growing
+	if o.follow {
+		var err error
+		if grows, err = openGrowing(format.Find(name)); err != nil {
+			return known(name, err)
+		}
+		defer grows.close()
+	}
+	if !o.follow {
+		t, err := a.openTail(ctx, name, &o)
+		if err != nil {
+			return err
+		}
+		defer t.Close()
+		return errors.Join(t.show(ctx), t.Damage())
+	}
+	return a.followFiles(ctx, grows, func(g *growing) (bool, error) {
+		t, err := a.openTail(ctx, g.path, &o)
+		if err != nil {
+			return false, err
+		}
+		defer t.Close()
+		o.lines = -1 // of those that follow
+		return t.follow(ctx)
+	})
+}
+
+// A rowTail prints rows in the order in which they happened: a span when it ends.
+type rowTail struct {
+	*look
+
+	app   *app
+	o     *tailOptions
+	left  int // lines to begin with; -1: all
+	out   *bufio.Writer
+	shown query.Set
+	lines lines
+}
+
+func (a *app) openTail(ctx context.Context, name string, o *tailOptions) (*rowTail, error) {
+	l, err := a.look(ctx, []string{name}, &o.lookFlags)
+	if err != nil {
+		return nil, err
+	}
+	if l.result.Table != nil {
+		return nil, errors.Join(errTable, l.Close())
+	}
+	t := &rowTail{look: l, app: a, o: o, left: o.lines, out: bufio.NewWriter(a.out), shown: query.NewSet(l.v)}
+	t.lines = lines{app: &app{out: t.out, err: a.err, color: a.color}, o: *o}
+	if first, _, ok := query.Span(l.v); ok {
+		t.lines.first = time.Unix(0, first)
+	}
+	return t, nil
+}
+
+// A happened row is one that is over.
+type happened struct {
+	row view.Row
+	at  int64
+}
+
+// show prints the rows that have happened and were not printed.
+func (t *rowTail) show(ctx context.Context) error {
+	var list []happened
+	t.result.Rows.Each(func(r view.Row) bool {
+		if t.shown.Has(r) {
+			return true
+		}
+		took, ended := t.v.Duration(r)
+		if t.v.Role(r) == view.RoleSpan && !ended {
+			return true
+		}
+		t.shown.Add(r)
+		at, _ := t.v.Start(r)
+		list = append(list, happened{r, at + int64(took)})
+		return true
+	})
+	slices.SortStableFunc(list, func(a, b happened) int { return cmp.Compare(a.at, b.at) })
+	if t.left >= 0 {
+		list = list[max(0, len(list)-t.left):]
+		t.left = -1
+	}
+	p := t.app.rowPrinter(t.look, t.out, &t.o.lookFlags)
+	for i, h := range list {
+		if i%linesAtOnce == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		err := error(nil)
+		if t.o.json {
+			err = p.print(h.row)
+		} else {
+			var e *format.TraceEntry
+			if e, err = p.read.Entry(h.row); err == nil {
+				err = t.lines.show(0, e)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return t.out.Flush()
+}
+
+// follow prints what comes. It returns true when another file follows.
+func (t *rowTail) follow(ctx context.Context) (rotated bool, err error) {
+	file := t.v.Files()[0]
+	q, err := query.Parse(t.o.query)
+	if err != nil {
+		return false, err
+	}
+	alive := false
+	for {
+		if err := t.show(ctx); err != nil {
+			return false, err
+		}
+		end, err := endingOf(t.v)
+		if err != nil {
+			return false, err
+		}
+		if end.clean || file.Format() == format.ET {
+			return end.rotated, t.Damage()
+		}
+		locked := osfile.Locked(file.Name())
+		dead := alive && !locked
+		alive = alive || locked
+		v, err := t.v.Extend(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return false, nil
+		case err != nil:
+			return false, err
+		case v == t.v && dead:
+			return false, fmt.Errorf("%s: its writer is gone: %w", file.Name(), format.ErrTruncated)
+		case v == t.v:
+			if !wait(ctx) {
+				return false, nil
+			}
+			continue
+		}
+		if t.v = v; len(t.shown) < len(query.NewSet(v)) {
+			t.shown = append(t.shown, query.NewSet(v)[len(t.shown):]...)
+		}
+		if t.result, err = q.RunBetween(ctx, v, t.o.between); err != nil {
+			return false, err
+		}
+	}
+}

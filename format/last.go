@@ -1,0 +1,157 @@
+package format
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/entrace-go/entrace/internal/wire"
+)
+
+// A Last is the last entries of a trace file.
+type Last struct {
+	name    string
+	version Version
+	format  StorageFormat
+	gap     int
+	base    int64 // where buf is in the file
+	buf     []byte
+	at      []int // where the entries begin in buf, and where the last ends
+	first   int64 // the id of the first, -1 if it is not known
+}
+
+// lastSize is how much of a file ReadLast looks at.
+const lastSize = 4 << 20
+
+// ReadLast reads the last entries of the trace file name, of a few megabytes, which takes the same
+// moment for a file of any size. Where entries begin it finds by trying: a chain of entries that
+// leads to the end of the file is one. It returns nil if it finds none, if the file is so small
+// that [Open] takes no longer, and if some of the trace is in the journal of a dead writer.
+func ReadLast(name string) (*Last, error) {
+	src, err := openSource(Find(name), false)
+	if err != nil {
+		return nil, openError(err)
+	}
+	defer src.Close()
+	if src.Size() < 4*lastSize || src.Size() != src.stored || src.missing != nil && !errors.Is(src.missing, ErrLocked) {
+		return nil, nil //nolint:nilnil // none is an answer
+	}
+	// What an ET's table says is at its beginning.
+	var head [64]byte
+	if _, err := src.ReadAt(head[:], 0); err != nil {
+		return nil, err
+	}
+	l := &Last{name: src.name, base: src.Size() - lastSize, buf: make([]byte, lastSize), first: -1}
+	if _, err = src.ReadAt(l.buf, l.base); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if src.Shrunk() {
+		return nil, ErrShrunk
+	}
+	if l.version, l.format, err = ParseMagic(head[:]); err != nil {
+		return nil, fmt.Errorf("open %s: %w", src.name, err)
+	}
+	if l.format == IETPrefix {
+		l.gap = prefixSize
+	}
+	if !l.find(l.format != ET && src.missing != nil) {
+		return nil, nil //nolint:nilnil // as above
+	}
+	if l.format == ET {
+		d := decoder{version: l.version}
+		d.reset(head[:], 0, noEntry)
+		d.off = MagicSize
+		if l.first = int64(d.Uint("offsets", 64)) - int64(l.Len()); d.Err() != nil || l.first < 1 {
+			return nil, nil //nolint:nilnil // as above
+		}
+	}
+	return l, nil
+}
+
+// find finds the entries in buf. The first ones of a chain may be none: they only lead to one
+// that is. So what begins in the first eighth is not taken. All chains together are not longer
+// than a few times buf: bytes that are made for it make each of them long, and lead nowhere.
+func (l *Last) find(grows bool) bool {
+	left := 8 * len(l.buf)
+	for from := 0; from < len(l.buf)/8 && left > 0; from++ {
+		end := l.chain(from)
+		if l.at = append(l.at, end); l.isEnd(end, grows) {
+			return true
+		}
+		left -= end - from
+	}
+	return false
+}
+
+// fewEntries is how many entries a chain has at least.
+const fewEntries = 32
+
+// chain fills at with the entries that follow each other from a place on, and returns where the
+// last one ends.
+func (l *Last) chain(from int) (end int) {
+	l.at = l.at[:0]
+	columns := l.version.hasAttrColumns()
+	for pos := from; ; {
+		at := pos + l.gap
+		if at >= len(l.buf) {
+			return pos
+		}
+		_, size, ok := wire.SkipEntry(l.buf[at:], columns)
+		if !ok || l.gap > 0 && prefix(l.buf[pos:]) != uint64(size) {
+			return pos
+		}
+		if pos >= len(l.buf)/8 {
+			l.at = append(l.at, pos)
+		}
+		pos = at + size
+	}
+}
+
+// isEnd reports whether a chain that ends at a place leads to the end of the file, or, of one that
+// grows, to an entry that is being written. Zeros at the end of such a file are no entries yet.
+func (l *Last) isEnd(end int, grows bool) bool {
+	if end < len(l.buf) {
+		d := decoder{version: l.version, maxSize: DefaultMaxEntrySize}
+		_, size, err := d.next(l.buf[end:], l.base+int64(end), noEntry, l.gap > 0, new(TraceEntry))
+		if !grows || size > 0 || err != nil {
+			return false
+		}
+	}
+	for n := len(l.at); n > 1 && isZero(l.buf[l.at[n-2]:l.at[n-1]]); n-- {
+		if !grows {
+			return false
+		}
+		l.at = l.at[:n-1]
+	}
+	return len(l.at) > fewEntries
+}
+
+// Name returns the name of the file that was read.
+func (l *Last) Name() string { return l.name }
+
+// Format returns the storage format.
+func (l *Last) Format() StorageFormat { return l.format }
+
+// Len returns how many entries there are.
+func (l *Last) Len() int { return len(l.at) - 1 }
+
+// ID returns the id of the i-th entry, -1 if that cannot be known without reading the whole file.
+func (l *Last) ID(i int) int64 {
+	if l.first < 0 {
+		return -1
+	}
+	return l.first + int64(i)
+}
+
+// WholeSize returns where the last entry ends in the file, as [File.WholeSize] does.
+func (l *Last) WholeSize() int64 { return l.base + int64(l.at[len(l.at)-1]) }
+
+// Entry returns the i-th entry. The caller owns it.
+func (l *Last) Entry(i int) (*TraceEntry, error) {
+	d := decoder{version: l.version, maxSize: DefaultMaxEntrySize, whole: true}
+	from := l.at[i] + l.gap
+	d.reset(append([]byte(nil), l.buf[from:l.at[i+1]]...), l.base+int64(from), l.ID(i))
+	entry := new(TraceEntry)
+	d.traceEntry(entry)
+	return entry, d.Err()
+}

@@ -1,0 +1,101 @@
+package format_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+// TestReadLast: the last entries of a large file are those that Open has.
+func TestReadLast(t *testing.T) {
+	for _, version := range []format.Version{format.V1, format.V2} {
+		for _, f := range []format.StorageFormat{format.ET, format.IET, format.IETPrefix} {
+			t.Run(fmt.Sprint(f, version), func(t *testing.T) {
+				name := filepath.Join(t.TempDir(), "x."+f.String())
+				writeMany(t, name, version, f, 17<<20)
+				all, err := format.Open(name, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer all.Close()
+				last, err := format.ReadLast(name)
+				if err != nil || last == nil {
+					t.Fatal(last, err)
+				}
+				first := all.Len() - last.Len()
+				if last.Len() < 1000 || last.WholeSize() != all.WholeSize() || f == format.ET && last.ID(0) != int64(first) || f != format.ET && last.ID(0) != -1 {
+					t.Fatalf("%d of %d entries up to %d of %d, the first is %d", last.Len(), all.Len(), last.WholeSize(), all.WholeSize(), last.ID(0))
+				}
+				for i := range last.Len() {
+					got, err := last.Entry(i)
+					want, err2 := all.Entry(uint32(first + i))
+					if err != nil || err2 != nil || !reflect.DeepEqual(got, want) {
+						t.Fatalf("entry %d: %v %v\n%+v\n%+v", first+i, err, err2, got, want)
+					}
+				}
+			})
+		}
+	}
+}
+
+// writeMany writes a trace of so many bytes at least, whose texts look like entries.
+func writeMany(t *testing.T, name string, version format.Version, f format.StorageFormat, size int) {
+	t.Helper()
+	var b bytes.Buffer
+	w, err := format.NewWriter(&b, version, f, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(e *format.TraceEntry) {
+		t.Helper()
+		if _, err := w.Write(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(format.Root())
+	fake := bytes.Repeat(append([]byte{0, 0, 1, 'n', 0, 2, 0, 0, 0, 0}, make([]byte, 10)...), 40)
+	for i := 0; i*400 < size; i++ {
+		put(&format.TraceEntry{
+			Parent: uint32(i / 2), Message: format.Some(fmt.Sprint("message ", i)),
+			Metadata:   format.Metadata{Name: "event", Target: "t", Level: format.LevelInfo},
+			Attributes: []format.Attribute{{Name: "b", Value: format.BytesValue(fake[i%40 : 400])}, {Name: "i", Value: format.U64Value(uint64(i))}},
+		})
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestReadLastNone: of what is no such file there is nothing, after a bounded number of tries.
+func TestReadLastNone(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "x.iet")
+	writeMany(t, name, format.V2, format.IET, 17<<20)
+	whole, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, b := range map[string][]byte{
+		"small":  whole[:1<<20],
+		"cut":    whole[:len(whole)-5],
+		"zeros":  append(bytes.Clone(whole[:10]), make([]byte, 20<<20)...),
+		"chains": append(bytes.Clone(whole[:10]), bytes.Repeat([]byte{0, 0, 1, 'n', 0, 2, 0, 0, 0, 0, 0xff}, 2<<20)...),
+	} {
+		if err := os.WriteFile(name, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if last, err := format.ReadLast(name); last != nil || err != nil {
+			t.Errorf("%s: %v, %v", what, last.Len(), err)
+		}
+	}
+	if _, err := format.ReadLast(name + ".gone"); !os.IsNotExist(err) {
+		t.Errorf("of a file that is not there: %v", err)
+	}
+}
