@@ -47,7 +47,7 @@ func Summary(ctx context.Context, v *view.View, rows Set) (*Table, error) {
 					known[code] = s
 				}
 				s.n++
-				if f.Status() == view.StatusError || f.Level() >= 4 {
+				if isError(f) {
 					s.errors++
 				}
 				s.first, s.last = min(s.first, b.Start[i]), max(s.last, b.Start[i])

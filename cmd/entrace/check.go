@@ -95,12 +95,8 @@ func (a *app) check(ctx context.Context, names []string, o *checkOptions) error 
 	}
 	defer l.Close()
 	if !o.allowPartial {
-		end, err := endingOf(l.v)
-		if err = errors.Join(err, l.Damage()); err != nil {
+		if err := l.whole(); err != nil {
 			return err
-		}
-		if !end.clean && hasGrowing(l) {
-			return errPartial
 		}
 	}
 	rows := l.rows()
@@ -121,13 +117,17 @@ func (a *app) check(ctx context.Context, names []string, o *checkOptions) error 
 	return errNone
 }
 
-// hasGrowing reports whether one of the files is a stream, which ends with an entry that says so
+// whole returns why the trace is damaged or not finished. A stream ends with an entry that says so
 // if it is complete.
-func hasGrowing(l *look) bool {
+func (l *look) whole() error {
+	end, err := endingOf(l.v)
+	if err = errors.Join(err, l.Damage()); err != nil || end.clean {
+		return err
+	}
 	for i, f := range l.v.Files() {
 		if l.Format(i) == nil && f.Format() != format.ET {
-			return true
+			return errPartial
 		}
 	}
-	return false
+	return nil
 }

@@ -136,7 +136,8 @@ func (a *app) root() *cobra.Command {
 		},
 	})
 	root.AddCommand(a.catCommand(), a.treeCommand(), a.infoCommand(), a.tailCommand(), a.convertCommand(),
-		a.grepCommand(), a.statsCommand(), a.checkCommand(), a.mergeCommand(), a.recoverCommand(), a.verifyCommand(), a.receiveCommand())
+		a.grepCommand(), a.statsCommand(), a.topCommand(), a.criticalCommand(),
+		a.diffCommand(), a.checkCommand(), a.mergeCommand(), a.recoverCommand(), a.verifyCommand(), a.receiveCommand())
 	return root
 }
 

@@ -523,7 +523,25 @@ func TestSafeOutput(t *testing.T) {
 	must(t, rec.WriteSpan(s))
 	must(t, rec.Log(ref, &format.TraceEntry{Message: format.Some(evil), Metadata: md, Attributes: attrs}))
 	must(t, rec.Close(t.Context()))
-	for _, args := range [][]string{{"cat"}, {"cat", "--json"}, {"tree"}, {"info"}, {"info", "--json"}, {"tail"}, {"verify"}, {"recover"}} {
+	for _, args := range [][]string{
+		{"cat"},
+		{"cat", "--json"},
+		{"tree"},
+		{"info"},
+		{"info", "--json"},
+		{"tail"},
+		{"tail", "--json"},
+		{"tree", "--json"},
+		{"top"},
+		{"top", "--json"},
+		{"critical"},
+		{"critical", "--json"},
+		{"stats"},
+		{"diff", "--allow-partial", "app.iet"},
+		{"diff", "--allow-partial", "--json", "app.iet"},
+		{"verify"},
+		{"recover"},
+	} {
 		out := fine(t, nil, append(args, "app.iet")...)
 		for i, r := range out {
 			if r != '\n' && (unicode.IsControl(r) || jsontext.Acts(r)) {

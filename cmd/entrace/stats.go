@@ -109,50 +109,48 @@ func cell(v query.Value) (text string, number bool) {
 
 // table prints a table in columns, numbers on the right.
 func (a *app) table(w io.Writer, t *query.Table) error {
-	width := make([]int, len(t.Columns))
 	right := make([]bool, len(t.Columns))
+	lines := [][]string{make([]string, len(t.Columns))}
 	for i, c := range t.Columns {
-		width[i] = utf8.RuneCountInString(c)
-	}
-	for _, line := range t.Lines {
-		for i, v := range line {
-			s, number := cell(v)
-			width[i] = max(width[i], utf8.RuneCountInString(s))
-			right[i] = right[i] || number
-		}
-	}
-	row := func(texts []string) error {
-		var b strings.Builder
-		for i, s := range texts {
-			pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(s))
-			switch {
-			case right[i]:
-				b.WriteString(pad + s)
-			case i < len(texts)-1:
-				b.WriteString(s + pad)
-			default:
-				b.WriteString(s)
-			}
-			if i < len(texts)-1 {
-				b.WriteString("  ")
-			}
-		}
-		_, err := fmt.Fprintln(w, b.String())
-		return err
-	}
-	heads := make([]string, len(t.Columns))
-	for i, c := range t.Columns {
-		heads[i] = safe(c)
-	}
-	if err := row(heads); err != nil {
-		return err
+		lines[0][i] = safe(c)
 	}
 	for _, line := range t.Lines {
 		texts := make([]string, len(line))
 		for i, v := range line {
-			texts[i], _ = cell(v)
+			number := false
+			texts[i], number = cell(v)
+			right[i] = right[i] || number
 		}
-		if err := row(texts); err != nil {
+		lines = append(lines, texts)
+	}
+	return printColumns(w, lines, right)
+}
+
+// printColumns prints lines of texts that are safe in columns, some of them on the right.
+func printColumns(w io.Writer, lines [][]string, right []bool) error {
+	width := make([]int, len(right))
+	for _, line := range lines {
+		for i, s := range line {
+			width[i] = max(width[i], utf8.RuneCountInString(plain(s)))
+		}
+	}
+	for _, line := range lines {
+		var b strings.Builder
+		for i, s := range line {
+			pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(plain(s)))
+			switch {
+			case right[i]:
+				b.WriteString(pad + s)
+			case i < len(line)-1:
+				b.WriteString(s + pad)
+			default:
+				b.WriteString(s)
+			}
+			if i < len(line)-1 {
+				b.WriteString("  ")
+			}
+		}
+		if _, err := fmt.Fprintln(w, b.String()); err != nil {
 			return err
 		}
 	}

@@ -54,6 +54,12 @@ func (a *app) printJSON(v any) error {
 	if err != nil {
 		return err
 	}
+	_, err = io.WriteString(a.out, safeJSON(b)+"\n")
+	return err
+}
+
+// safeJSON returns JSON that does nothing to a terminal.
+func safeJSON(b []byte) string {
 	var out strings.Builder
 	for _, r := range string(b) { // what acts and is not escaped yet is in a string
 		if jsontext.Acts(r) && r != '\n' {
@@ -62,8 +68,7 @@ func (a *app) printJSON(v any) error {
 			out.WriteRune(r)
 		}
 	}
-	_, err = io.WriteString(a.out, out.String()+"\n")
-	return err
+	return out.String()
 }
 
 func hex2(c byte) string {

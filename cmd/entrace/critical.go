@@ -1,0 +1,192 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/view"
+)
+
+type criticalOptions struct {
+	lookFlags
+
+	all bool
+}
+
+func (a *app) criticalCommand() *cobra.Command {
+	o := criticalOptions{lookFlags: lookFlags{time: timeNone}}
+	c := &cobra.Command{
+		Use:   "critical FILE|DIR...",
+		Short: "Say what a span waited for, from its start to its end",
+		Long: "critical prints the critical path of the slowest span that -q selects: what it did itself\n" +
+			"and which spans below it it waited for, one after the other from its start to its end.\n" +
+			"That is inferred from their times: nothing says in a trace who waited for whom. Spans that\n" +
+			"go on behind the end of the one above are asynchronous, and are printed apart; a link or\n" +
+			"log record that names another span is printed beside what it belongs to.\n\n" +
+			"  entrace critical app.et -q 'name = \"GET /cart\"'",
+		Args:              someArgs,
+		RunE:              func(cmd *cobra.Command, args []string) error { return a.critical(cmd.Context(), args, &o) },
+		ValidArgsFunction: completeTraces,
+	}
+	o.addQuery(c)
+	o.add(c)
+	o.addPrint(c)
+	c.Flags().BoolVar(&o.all, "all", false, "of each span that is selected, the slowest first")
+	return c
+}
+
+func (a *app) critical(ctx context.Context, names []string, o *criticalOptions) error {
+	l, err := a.look(ctx, names, &o.lookFlags)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	if l.result.Table != nil {
+		return errTable
+	}
+	var spans []view.Row
+	l.result.Rows.Each(func(r view.Row) bool {
+		if _, timed := l.v.Start(r); timed && l.v.Role(r) == view.RoleSpan {
+			spans = append(spans, r)
+		}
+		return true
+	})
+	if len(spans) == 0 {
+		return errors.Join(fmt.Errorf("%s: there is no such span with a time", safe(title(l.Trace))), l.Damage())
+	}
+	slower := func(x, y view.Row) int {
+		a, _ := l.v.Duration(x)
+		b, _ := l.v.Duration(y)
+		return cmp.Compare(b, a)
+	}
+	if o.all {
+		slices.SortStableFunc(spans, slower)
+	} else {
+		spans = []view.Row{slices.MinFunc(spans, slower)}
+	}
+	w := bufio.NewWriter(a.out)
+	p := a.rowPrinter(l, w, &o.lookFlags)
+	for i, r := range spans {
+		if err = ctx.Err(); err != nil {
+			break
+		}
+		path, ok := query.Critical(l.v, r)
+		if !ok {
+			continue
+		}
+		if o.json {
+			err = p.criticalJSON(w, path)
+		} else {
+			if i > 0 {
+				fmt.Fprintln(w)
+			}
+			err = p.critical(w, path)
+		}
+		if err != nil {
+			break
+		}
+	}
+	return errors.Join(err, w.Flush(), l.Damage())
+}
+
+// critical prints a critical path for people.
+func (p *rowPrinter) critical(w *bufio.Writer, c *query.CriticalPath) error {
+	whole := time.Duration(c.To - c.From)
+	fmt.Fprintf(w, "%s %s, critical path, inferred from times\n", p.paint(colorBold, what(p.v, c.Span)), p.paint(colorBlue, duration(whole)))
+	if c.Open {
+		fmt.Fprintln(w, p.paint(colorYellow, "it has not ended: the path leads to what is recorded last"))
+	}
+	lines := [][]string{}
+	for _, s := range c.Steps {
+		took := time.Duration(s.To - s.From)
+		share := ""
+		if whole > 0 {
+			share = fmt.Sprintf("%.0f%%", 100*float64(took)/float64(whole))
+		}
+		indent := strings.Repeat("  ", min(s.Depth, maxIndent))
+		text := indent + what(p.v, s.Row)
+		if service := p.v.Service(s.Row); len(p.v.Services()) > 1 && service != "" {
+			text += " " + p.paint(colorGreen, safe(service))
+		}
+		lines = append(lines, []string{
+			p.paint(colorDim, "+"+duration(time.Duration(s.From-c.From))), p.paint(colorBlue, duration(took)), share, text,
+		})
+		for _, r := range s.Beside {
+			e, err := p.read.Entry(r)
+			if err != nil {
+				return err
+			}
+			line, _ := p.line(r, e, 0, 0)
+			lines = append(lines, []string{"", "", "", indent + "  " + line})
+		}
+	}
+	if err := printColumns(w, lines, []bool{true, true, true, false}); err != nil {
+		return err
+	}
+	if len(c.Async) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w, p.paint(colorBold, "asynchronous, beside the path"))
+	for _, r := range c.Async {
+		if err := p.print(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// criticalJSON prints a critical path as one JSON object.
+func (p *rowPrinter) criticalJSON(w *bufio.Writer, c *query.CriticalPath) error {
+	var failed error
+	row := func(r view.Row) json.RawMessage {
+		e, err := p.read.Entry(r)
+		if err != nil {
+			failed = errors.Join(failed, err)
+			return nil
+		}
+		return bytes.TrimSpace(p.appendJSON(nil, r, e))
+	}
+	rows := func(list []view.Row) []json.RawMessage {
+		out := make([]json.RawMessage, 0, len(list))
+		for _, r := range list {
+			out = append(out, row(r))
+		}
+		return out
+	}
+	type step struct {
+		From     int64             `json:"from_unix_nano"`
+		Duration int64             `json:"duration_nano"`
+		Depth    int               `json:"depth"`
+		Span     json.RawMessage   `json:"span"`
+		Beside   []json.RawMessage `json:"beside"`
+	}
+	out := struct {
+		Span     json.RawMessage   `json:"span"`
+		Inferred bool              `json:"inferred"`
+		Open     bool              `json:"open"`
+		From     int64             `json:"from_unix_nano"`
+		Duration int64             `json:"duration_nano"`
+		Steps    []step            `json:"steps"`
+		Async    []json.RawMessage `json:"async"`
+	}{row(c.Span), true, c.Open, c.From, c.To - c.From, []step{}, rows(c.Async)}
+	for _, s := range c.Steps {
+		out.Steps = append(out.Steps, step{s.From, s.To - s.From, s.Depth, row(s.Row), rows(s.Beside)})
+	}
+	b, err := json.Marshal(out)
+	if err = errors.Join(failed, err); err != nil {
+		return err
+	}
+	_, err = w.Write(append(b, '\n'))
+	return err
+}

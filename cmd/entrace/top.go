@@ -1,0 +1,217 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/view"
+)
+
+type topOptions struct {
+	lookFlags
+
+	limit int
+}
+
+func (a *app) topCommand() *cobra.Command {
+	o := topOptions{lookFlags: lookFlags{time: timeLocal}, limit: 10}
+	c := &cobra.Command{
+		Use:   "top FILE|DIR...",
+		Short: "Take a first look: what is slow, failed, or never ended",
+		Long: "top says what is most conspicuous in a trace: its services, the slowest spans, the names\n" +
+			"that took most time themselves, what errors say most often, spans that have not ended,\n" +
+			"and the longest times in which nothing happened. Errors are counted by what they have in\n" +
+			"common: numbers, UUIDs and quoted texts make no difference.",
+		Args: someArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.limit < 1 {
+				return usagef("--limit is %d, it must be above 0", o.limit)
+			}
+			return a.top(cmd.Context(), args, &o)
+		},
+		ValidArgsFunction: completeTraces,
+	}
+	o.addQuery(c)
+	o.add(c)
+	o.addPrint(c)
+	c.Flags().IntVar(&o.limit, "limit", o.limit, "how many of each to print")
+	return c
+}
+
+func (a *app) top(ctx context.Context, names []string, o *topOptions) error {
+	l, err := a.look(ctx, names, &o.lookFlags)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	if l.result.Table != nil {
+		return errTable
+	}
+	found, err := query.Top(ctx, l.v, l.result.Rows, o.limit)
+	if err != nil {
+		return err
+	}
+	if o.json {
+		err = a.topJSON(l, found, o)
+	} else {
+		w := bufio.NewWriter(a.out)
+		err = errors.Join(a.topText(w, l, found, o), w.Flush())
+	}
+	return errors.Join(err, l.Damage())
+}
+
+func (a *app) topText(w *bufio.Writer, l *look, o *query.Overview, options *topOptions) error {
+	fmt.Fprintf(w, "%s: %s, %s, %s", a.paint(colorBold, safe(title(l.Trace))),
+		count(o.Spans, "span", "spans"), count(o.Logs, "log record", "log records"), count(o.Events, "event", "events"))
+	if o.Errors > 0 {
+		fmt.Fprint(w, ", ", a.paint(colorRed, count(o.Errors, "error", "errors")))
+	}
+	if o.Timed {
+		fmt.Fprintf(w, ", %s from %s", duration(time.Duration(o.Last-o.First)), time.Unix(0, o.First).UTC().Format(time.RFC3339))
+	}
+	fmt.Fprintln(w)
+	head := func(text string) { fmt.Fprintf(w, "\n%s\n", a.paint(colorBold, text)) }
+	var err error
+	rows := func(text string, list []view.Row) {
+		if len(list) > 0 && err == nil {
+			head(text)
+			err = a.rowPrinter(l, w, &options.lookFlags).all(list)
+		}
+	}
+	if len(o.Services.Lines) > 1 {
+		head("Services")
+		err = a.table(w, o.Services)
+	}
+	rows("Slowest spans", o.Slowest)
+	if len(o.Self.Lines) > 0 && err == nil {
+		head("Most time of their own, without the spans below")
+		err = a.table(w, o.Self)
+	}
+	if len(o.Patterns) > 0 && err == nil {
+		head("Most frequent errors")
+		err = a.topPatterns(w, o)
+	}
+	rows(fmt.Sprintf("Never ended, the first of %d", o.Open), o.OldestOpen)
+	if len(o.Gaps) > 0 && err == nil {
+		head("Longest times without anything")
+		err = a.topGaps(w, l, o, options)
+	}
+	return err
+}
+
+func (a *app) topPatterns(w io.Writer, o *query.Overview) error {
+	lines := [][]string{}
+	for _, p := range o.Patterns {
+		lines = append(lines, []string{strconv.Itoa(p.Count), p.Role.String(), safe(p.Pattern)})
+	}
+	if o.OtherErrors > 0 {
+		lines = append(lines, []string{strconv.Itoa(o.OtherErrors), "", a.paint(colorDim, "others")})
+	}
+	return printColumns(w, lines, []bool{true, false, false})
+}
+
+func (a *app) topGaps(w io.Writer, l *look, o *query.Overview, options *topOptions) error {
+	lines := [][]string{}
+	for _, g := range o.Gaps {
+		from := ""
+		if options.time != timeNone {
+			from = a.paint(colorDim, options.time.format(time.Unix(0, g.From), time.Unix(0, o.First)))
+		}
+		lines = append(lines, []string{from + a.paint(colorBlue, duration(time.Duration(g.To-g.From))), "after " + what(l.v, g.Before), "before " + what(l.v, g.After)})
+	}
+	return printColumns(w, lines, []bool{false, false, false})
+}
+
+// what names a row in a few words.
+func what(v *view.View, r view.Row) string {
+	s, ok := v.Message(r)
+	if !ok || v.Role(r) != view.RoleLog {
+		s = v.Name(r)
+	}
+	return safe(short(s, maxValue))
+}
+
+// topJSON prints an overview as one JSON object.
+func (a *app) topJSON(l *look, o *query.Overview, options *topOptions) error {
+	var failed error
+	p := a.rowPrinter(l, nil, &options.lookFlags)
+	row := func(r view.Row) json.RawMessage {
+		e, err := p.read.Entry(r)
+		if err != nil {
+			failed = errors.Join(failed, err)
+			return nil
+		}
+		return bytes.TrimSpace(p.appendJSON(nil, r, e))
+	}
+	rows := func(list []view.Row) []json.RawMessage {
+		out := make([]json.RawMessage, 0, len(list))
+		for _, r := range list {
+			out = append(out, row(r))
+		}
+		return out
+	}
+	table := func(t *query.Table) []json.RawMessage {
+		var b bytes.Buffer
+		failed = errors.Join(failed, tableJSON(&b, t))
+		out := []json.RawMessage{}
+		for line := range bytes.Lines(b.Bytes()) {
+			out = append(out, bytes.Clone(bytes.TrimSpace(line)))
+		}
+		return out
+	}
+	type pattern struct {
+		Pattern string          `json:"pattern"`
+		Role    string          `json:"role"`
+		Count   int             `json:"count"`
+		First   json.RawMessage `json:"first"`
+	}
+	type gap struct {
+		From     int64           `json:"from_unix_nano"`
+		Duration int64           `json:"duration_nano"`
+		Before   json.RawMessage `json:"before"`
+		After    json.RawMessage `json:"after"`
+	}
+	out := struct {
+		First       *int64            `json:"first_unix_nano"`
+		Last        *int64            `json:"last_unix_nano"`
+		Spans       int               `json:"spans"`
+		Logs        int               `json:"logs"`
+		Events      int               `json:"events"`
+		Errors      int               `json:"errors"`
+		Open        int               `json:"open_spans"`
+		Services    []json.RawMessage `json:"services"`
+		Slowest     []json.RawMessage `json:"slowest"`
+		Self        []json.RawMessage `json:"self"`
+		Patterns    []pattern         `json:"error_patterns"`
+		OtherErrors int               `json:"other_errors"`
+		NeverEnded  []json.RawMessage `json:"never_ended"`
+		Gaps        []gap             `json:"gaps"`
+	}{
+		Spans: o.Spans, Logs: o.Logs, Events: o.Events, Errors: o.Errors, Open: o.Open,
+		Services: table(o.Services), Slowest: rows(o.Slowest), Self: table(o.Self),
+		Patterns: []pattern{}, OtherErrors: o.OtherErrors, NeverEnded: rows(o.OldestOpen), Gaps: []gap{},
+	}
+	if o.Timed {
+		out.First, out.Last = &o.First, &o.Last
+	}
+	for _, p := range o.Patterns {
+		out.Patterns = append(out.Patterns, pattern{p.Pattern, p.Role.String(), p.Count, row(p.First)})
+	}
+	for _, g := range o.Gaps {
+		out.Gaps = append(out.Gaps, gap{g.From, g.To - g.From, row(g.Before), row(g.After)})
+	}
+	if failed != nil {
+		return failed
+	}
+	return a.printJSON(out)
+}

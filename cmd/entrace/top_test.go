@@ -1,0 +1,146 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+// TestTopCommand prints each of the kinds, as text and as JSON.
+func TestTopCommand(t *testing.T) {
+	t.Chdir(t.TempDir())
+	rec, err := format.Create("app.et", nil)
+	must(t, err)
+	requests(t, rec)
+	must(t, rec.Close(t.Context()))
+	out := fine(t, nil, "top", "app.et", "--time", "none")
+	for _, want := range []string{"3 spans, 4 log records", "2 errors", "Slowest spans\n", "GET /cart", "Most frequent errors\n", "Longest times", "after loaded"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("there is no %q in\n%s", want, out)
+		}
+	}
+	var top struct {
+		Spans    int
+		Slowest  []struct{ Name string }
+		Patterns []struct {
+			Pattern string
+			Count   int
+			First   struct{ Role string }
+		} `json:"error_patterns"`
+	}
+	must(t, json.Unmarshal([]byte(fine(t, nil, "top", "--json", "--limit", "2", "app.et")), &top))
+	if top.Spans != 3 || len(top.Slowest) != 2 || top.Slowest[0].Name != "GET /cart" || len(top.Patterns) != 2 || top.Patterns[0].Count != 1 {
+		t.Errorf("--json: %+v", top)
+	}
+	if out := fine(t, nil, "top", "app.et", "-q", `.user = "eve"`); !strings.Contains(out, "1 span, 0 log records") {
+		t.Errorf("-q: %s", out)
+	}
+}
+
+// TestCriticalCommand prints a path of one span, or of all.
+func TestCriticalCommand(t *testing.T) {
+	t.Chdir(t.TempDir())
+	rec := sampleTrace(t, "app.et")
+	must(t, rec.Close(t.Context()))
+	out := fine(t, nil, "critical", "app.et")
+	if !strings.Contains(out, "inferred") || !strings.Contains(out, "100%") && !strings.Contains(out, "%  ") {
+		t.Errorf("it prints\n%s", out)
+	}
+	n := strings.Count(fine(t, nil, "critical", "--all", "app.et"), "inferred")
+	lines := strings.Split(strings.TrimSpace(fine(t, nil, "critical", "--all", "--json", "app.et")), "\n")
+	if n < 2 || len(lines) != n {
+		t.Errorf("of all there are %d, and %d in JSON", n, len(lines))
+	}
+	for _, line := range lines {
+		var path struct {
+			From     int64 `json:"from_unix_nano"`
+			Duration int64 `json:"duration_nano"`
+			Inferred bool
+			Steps    []struct {
+				From     int64 `json:"from_unix_nano"`
+				Duration int64 `json:"duration_nano"`
+			}
+		}
+		must(t, json.Unmarshal([]byte(line), &path))
+		sum := int64(0)
+		for _, s := range path.Steps {
+			sum += s.Duration
+		}
+		if !path.Inferred || sum != path.Duration {
+			t.Errorf("the steps take %d of %+v", sum, path)
+		}
+	}
+	if code, _, errs := entrace(t, nil, "critical", "app.et", "-q", "nothing"); code != exitData || !strings.Contains(errs, "no such span") {
+		t.Errorf("of nothing: exit %d, %s", code, errs)
+	}
+}
+
+// TestDiffCommand: the exit status says whether a limit is passed.
+func TestDiffCommand(t *testing.T) {
+	t.Chdir(t.TempDir())
+	record := func(name string, n int, took, fails uint64) {
+		rec, err := format.Create(name, nil)
+		must(t, err)
+		for i := range n {
+			e := named("GET /cart")
+			e.Attributes = []format.Attribute{
+				{Name: format.AttrSpanID, Value: format.StringValue(fmt.Sprintf("%016x", i+1))},
+				{Name: format.AttrTraceID, Value: format.StringValue(fmt.Sprintf("%032x", i+1))},
+				{Name: format.AttrTime, Value: format.U64Value(uint64(i) * 1000)},
+				{Name: format.AttrDuration, Value: format.U64Value(took + uint64(i%9))},
+			}
+			if uint64(i) < fails {
+				e.Metadata.Level = format.LevelError
+			}
+			_, err := rec.Append(e)
+			must(t, err)
+		}
+		must(t, rec.Close(t.Context()))
+	}
+	record("old.et", 40, 1000, 0)
+	record("slow.et", 40, 1500, 0)
+	record("more.et", 60, 1000, 0)
+	record("bad.et", 40, 1000, 20)
+	record("little.et", 40, 1000, 1)
+	record("few.et", 5, 1500, 0)
+	for _, x := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"old.et old.et --max-p95 +0% --max-count +0 --fail-on new-errors,new-spans --any-change", 0, "+0%"},
+		{"old.et slow.et", 0, "+50%  "},
+		{"old.et slow.et --max-p95 +40%", 1, "p95 has grown"},
+		{"old.et slow.et --max-p95 +60%", 0, "p<0.0001"},
+		{"old.et slow.et --max-p95 +400ns", 1, "p95 has grown"},
+		{"old.et slow.et --max-p95 1ms", 0, "1.01µs → 1.51µs"},
+		{"old.et few.et --max-p95 +10%", 0, "too few"},
+		{"old.et few.et --max-p95 +10% --any-change", 1, "p95 has grown"},
+		{"old.et more.et --max-count +19", 1, "there are more"},
+		{"old.et more.et --max-count +20", 0, "40 → 60"},
+		{"old.et bad.et --fail-on new-errors", 1, "the errors are new"},
+		{"old.et little.et --fail-on new-errors", 0, "0 → 1"},
+		{"old.et little.et --fail-on new-errors --any-change", 1, "the errors are new"},
+		{"old.et old.et -q nothing", 0, "path\n"},
+		{"old.et slow.et --json --max-p95 +40%", 1, `"passed":"p95 has grown"`},
+		{"old.et gone.et", 2, ""},
+		{"old.et", 2, ""},
+		{"old.et slow.et --max-p95 much", 2, ""},
+		{"old.et slow.et --fail-on spans", 2, ""},
+	} {
+		code, out, errs := entrace(t, nil, append([]string{"diff"}, strings.Fields(x.args)...)...)
+		if code != x.code || !strings.Contains(out, x.want) {
+			t.Errorf("diff %s: exit %d, want %d with %q:\n%s%s", x.args, code, x.code, x.want, out, errs)
+		}
+	}
+	b, err := os.ReadFile("old.et")
+	must(t, err)
+	must(t, os.WriteFile("cut.et", b[:len(b)-20], 0o600))
+	if code, _, errs := entrace(t, nil, "diff", "old.et", "cut.et"); code != 2 || !strings.Contains(errs, "cut.et") {
+		t.Errorf("of a file that was cut: exit %d, %s", code, errs)
+	}
+}

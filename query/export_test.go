@@ -1,0 +1,4 @@
+package query
+
+// Tail is tail, for its test.
+var Tail = tail

@@ -1,0 +1,132 @@
+package query
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// maxPattern is how many bytes of a text its pattern is made of.
+const maxPattern = 300
+
+// Pattern returns what texts of one kind have in common: the first line of text, with <number> for
+// digits, <hex> for hexadecimal numbers of six digits and more, <uuid> for a UUID, and <text> for
+// what stands in quotes.
+func Pattern(text string) string {
+	text, _, _ = strings.Cut(text, "\n")
+	if len(text) > maxPattern {
+		for text = text[:maxPattern]; len(text) > 0; text = text[:len(text)-1] {
+			if r, _ := utf8.DecodeLastRuneInString(text); r != utf8.RuneError {
+				break
+			}
+		}
+		text += "…"
+	}
+	if !strings.ContainsAny(text, "0123456789\"'`") {
+		return text
+	}
+	var b strings.Builder
+	for i := 0; i < len(text); {
+		inWord := i > 0 && isWordByte(text[i-1])
+		name, n := "", 0
+		switch c := text[i]; {
+		case c == '"' || c == '`' || c == '\'':
+			if n = quoted(text[i:], inWord); n > 0 {
+				b.WriteByte(c)
+				b.WriteString("<text>")
+				b.WriteByte(c)
+				i += n
+				continue
+			}
+		case !inWord && isHex(c):
+			if name, n = hexWord(text[i:]); n == 0 && isDigit(c) {
+				name, n = "<number>", numberSize(text[i:])
+			}
+		case isDigit(c):
+			name, n = "<number>", numberSize(text[i:])
+		}
+		if n == 0 {
+			b.WriteByte(text[i])
+			i++
+			continue
+		}
+		b.WriteString(name)
+		i += n
+	}
+	return b.String()
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+func isHex(c byte) bool { return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' }
+
+func isWordByte(c byte) bool {
+	return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'z' || c == '_' || c >= 0x80
+}
+
+// quoted returns how long the quoted text is that s begins with, 0 if it is none: the apostrophe
+// of a word begins none.
+func quoted(s string, inWord bool) int {
+	if s[0] == '\'' && inWord {
+		return 0
+	}
+	for i := 1; i < len(s); i++ {
+		switch {
+		case s[i] == '\\' && s[0] != '`':
+			i++
+		case s[i] == s[0] && (s[0] != '\'' || i+1 == len(s) || !isWordByte(s[i+1])):
+			return i + 1
+		}
+	}
+	return 0
+}
+
+// hexWord returns how long the hexadecimal number or UUID is that s begins with, and what is
+// written for it. A number has a digit and a letter, so that it is no word and no decimal.
+func hexWord(s string) (name string, n int) {
+	if n := uuidSize(s); n > 0 {
+		return "<uuid>", n
+	}
+	from := 0
+	if strings.HasPrefix(s, "0x") || strings.HasPrefix(s, "0X") {
+		from = 2
+	}
+	digits, letters := 0, 0
+	for n = from; n < len(s) && isHex(s[n]); n++ {
+		if isDigit(s[n]) {
+			digits++
+		} else {
+			letters++
+		}
+	}
+	switch {
+	case n < len(s) && isWordByte(s[n]):
+		return "", 0
+	case from > 0 && n > from, digits > 0 && letters > 0 && n >= 6:
+		return "<hex>", n
+	}
+	return "", 0
+}
+
+// uuidSize returns 36 if s begins with a UUID, else 0.
+func uuidSize(s string) int {
+	const size = 36
+	if len(s) < size || len(s) > size && isWordByte(s[size]) {
+		return 0
+	}
+	for i := range size {
+		if dash := i == 8 || i == 13 || i == 18 || i == 23; dash != (s[i] == '-') || !dash && !isHex(s[i]) {
+			return 0
+		}
+	}
+	return size
+}
+
+// numberSize returns how long the number is that s begins with: digits, also with dots, commas or
+// colons between them, as versions, addresses and times of day have.
+func numberSize(s string) int {
+	n := 0
+	for n < len(s) && (isDigit(s[n]) || n+1 < len(s) && (s[n] == '.' || s[n] == ',' || s[n] == ':') && isDigit(s[n+1])) {
+		n++
+	}
+	return n
+}

@@ -1,0 +1,339 @@
+package query
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
+)
+
+// An Overview is a first look at a trace that nobody knows yet.
+type Overview struct {
+	// First and Last are the times between which everything happened, in nanoseconds since
+	// 1970; Timed is false if nothing has a time.
+	First, Last         int64
+	Timed               bool
+	Spans, Logs, Events int
+	Errors, Open        int // of these
+	// Services has a line for each service, with those columns: service, spans, logs, errors.
+	Services *Table
+	// Slowest are the spans that took longest, and OldestOpen those that have not ended and
+	// began first.
+	Slowest, OldestOpen []view.Row
+	// Self is a table as [Summary] makes it, of the names whose spans took most time themselves.
+	Self *Table
+	// Patterns are what errors say most often; OtherErrors is how many errors have none of the
+	// patterns that are kept.
+	Patterns    []ErrorPattern
+	OtherErrors int
+	// Gaps are the longest times in which nothing began, ended or was logged.
+	Gaps []Gap
+}
+
+// An ErrorPattern is what several errors have in common.
+type ErrorPattern struct {
+	Pattern string // as [Pattern] makes it
+	Role    view.Role
+	Count   int
+	First   view.Row // the first of them
+}
+
+// A Gap is a time in which nothing happened.
+type Gap struct {
+	From, To      int64
+	Before, After view.Row // what happened last, and what did then
+}
+
+// MaxPatterns is how many patterns of errors are told apart.
+const MaxPatterns = 10_000
+
+// Top returns what is most conspicuous in rows of a view, of each kind no more than limit.
+func Top(ctx context.Context, v *view.View, rows Set, limit int) (*Overview, error) {
+	o := &Overview{First: math.MaxInt64, Last: math.MinInt64}
+	type sums struct{ spans, logs, errors int64 }
+	services := make(map[uint16]*sums)
+	slowest := best{limit: limit}
+	open := best{limit: limit}
+	var errs []view.Row
+	for k := range v.Blocks() {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		b := v.Block(k)
+		for w, word := range rows[k*words64 : (k+1)*words64] {
+			for ; word != 0; word &= word - 1 {
+				i := w*64 + bits.TrailingZeros64(word)
+				r, f := b.First+view.Row(i), view.Flags(b.Flags[i])
+				s := services[b.Resource[i]]
+				if s == nil {
+					s = new(sums)
+					services[b.Resource[i]] = s
+				}
+				switch f.Role() {
+				case view.RoleSpan:
+					o.Spans++
+					s.spans++
+					switch d := b.Duration[i]; {
+					case d != view.NoDuration:
+						slowest.add(d, r)
+					case f.Open():
+						o.Open++
+						open.add(-b.Start[i], r)
+					}
+				case view.RoleLog:
+					o.Logs++
+					s.logs++
+				case view.RoleEvent:
+					o.Events++
+				default:
+					continue
+				}
+				if at := b.Start[i]; at != view.NoTime {
+					o.Timed = true
+					o.First, o.Last = min(o.First, at), max(o.Last, endOf(&b, i))
+				}
+				if isError(f) {
+					o.Errors++
+					s.errors++
+					errs = append(errs, r)
+				}
+			}
+		}
+	}
+	o.Slowest, o.OldestOpen = slowest.rows(), open.rows()
+	byName := make(map[string]*sums)
+	resources := v.Resources()
+	for code, s := range services {
+		name := ""
+		if int(code) < len(resources) {
+			name = v.Service(resources[code])
+		}
+		if all := byName[name]; all != nil {
+			all.spans, all.logs, all.errors = all.spans+s.spans, all.logs+s.logs, all.errors+s.errors
+		} else {
+			byName[name] = s
+		}
+	}
+	o.Services = &Table{Columns: []string{"service", "spans", "logs", "errors"}, groups: 1}
+	for name, s := range byName {
+		o.Services.Lines = append(o.Services.Lines, []Value{stringValue(name), intValue(s.spans), intValue(s.logs), intValue(s.errors)})
+	}
+	slices.SortFunc(o.Services.Lines, func(a, b []Value) int {
+		return cmp.Or(cmp.Compare(b[3].n, a[3].n), cmp.Compare(a[0].s, b[0].s))
+	})
+	var err error
+	if o.Self, err = Summary(ctx, v, rows); err == nil {
+		err = o.Self.Sort("self")
+		o.Self.Lines = o.Self.Lines[:min(limit, len(o.Self.Lines))]
+	}
+	if err == nil {
+		err = o.patterns(ctx, v, errs, limit)
+	}
+	if o.Timed {
+		o.gaps(v, rows, limit)
+	}
+	return o, err
+}
+
+// isError reports whether a row is an error.
+func isError(f view.Flags) bool {
+	return f.Level() >= format.LevelError || f.Role() == view.RoleSpan && f.Status() == view.StatusError
+}
+
+// endOf returns the time at which row i of a block was over, which must have a time.
+func endOf(b *view.Block, i int) int64 {
+	start := b.Start[i]
+	if d := b.Duration[i]; d != view.NoDuration && start+d > start {
+		return start + d
+	}
+	return start
+}
+
+// best keeps the rows with the largest numbers.
+type best struct {
+	limit int
+	list  []ranked // ascending
+}
+
+type ranked struct {
+	n int64
+	r view.Row
+}
+
+func (b *best) add(n int64, r view.Row) {
+	full := len(b.list) >= b.limit
+	if b.limit == 0 || full && n <= b.list[0].n {
+		return
+	}
+	// The first of equal ones stays the better one.
+	at, _ := slices.BinarySearchFunc(b.list, n, func(x ranked, n int64) int { return cmp.Compare(x.n, n) })
+	if b.list = slices.Insert(b.list, at, ranked{n, r}); full {
+		b.list = slices.Delete(b.list, 0, 1)
+	}
+}
+
+func (b *best) rows() []view.Row {
+	rows := make([]view.Row, 0, len(b.list))
+	for _, x := range slices.Backward(b.list) {
+		rows = append(rows, x.r)
+	}
+	return rows
+}
+
+// patterns finds the patterns of errors.
+func (o *Overview) patterns(ctx context.Context, v *view.View, errs []view.Row, limit int) error {
+	type key struct {
+		role    view.Role
+		pattern string
+	}
+	found := make(map[key]int)
+	var list []ErrorPattern
+	known := make(map[string]string) // the patterns of texts
+	text := errorTexts{v: v, ctx: ctx}
+	for i, r := range errs {
+		if i%4096 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		s, err := text.of(r)
+		if err != nil {
+			return err
+		}
+		p, ok := known[s]
+		if !ok {
+			if p = Pattern(s); len(known) < MaxPatterns {
+				known[s] = p
+			}
+		}
+		k := key{v.Role(r), p}
+		n, ok := found[k]
+		switch {
+		case ok:
+			list[n].Count++
+		case len(list) < MaxPatterns:
+			found[k] = len(list)
+			list = append(list, ErrorPattern{Pattern: p, Role: k.role, Count: 1, First: r})
+		default:
+			o.OtherErrors++
+		}
+	}
+	slices.SortStableFunc(list, func(a, b ErrorPattern) int { return cmp.Compare(b.Count, a.Count) })
+	for _, p := range list[min(limit, len(list)):] {
+		o.OtherErrors += p.Count
+	}
+	o.Patterns = list[:min(limit, len(list))]
+	return nil
+}
+
+// errorTexts has what errors say: the message of a log record, that of an exception, or the name
+// of a span and the description of its status.
+type errorTexts struct {
+	v                      *view.View
+	ctx                    context.Context //nolint:containedctx // of the one call that it lives for
+	description, exception *view.Column
+}
+
+func (t *errorTexts) of(r view.Row) (string, error) {
+	switch t.v.Role(r) {
+	case view.RoleSpan:
+		s, err := t.attribute(&t.description, format.AttrStatusDescription, r)
+		if name := t.v.Name(r); s == "" {
+			return name, err
+		} else {
+			return name + ": " + s, err
+		}
+	case view.RoleEvent:
+		s, err := t.attribute(&t.exception, "exception.message", r)
+		if name := t.v.Name(r); s == "" {
+			return name, err
+		} else {
+			return name + ": " + s, err
+		}
+	}
+	if s, ok := t.v.Message(r); ok {
+		return s, nil
+	}
+	return t.v.Name(r), nil
+}
+
+// attribute returns an attribute of row r, of a column that is made when it is first needed.
+func (t *errorTexts) attribute(c **view.Column, name string, r view.Row) (s string, err error) {
+	if *c == nil {
+		if *c, err = t.v.Column(t.ctx, name); err != nil {
+			return "", err
+		}
+	}
+	switch code := (*c).Code(r); code {
+	case 0:
+		return "", nil
+	case view.UnknownText:
+		value, _ := (*c).Attribute.Value(r)
+		return value.Text(), nil
+	default:
+		return (*c).Values[code-1].Text(), nil
+	}
+}
+
+// gapBuckets is how many parts the time is cut into to find gaps. One that is longer than a part
+// is found.
+const gapBuckets = 1 << 16
+
+// gaps finds the longest gaps.
+func (o *Overview) gaps(v *view.View, rows Set, limit int) {
+	type bucket struct {
+		first, last       int64
+		firstRow, lastRow view.Row
+		any               bool
+	}
+	width := uint64(o.Last-o.First)/gapBuckets + 1
+	buckets := make([]bucket, gapBuckets)
+	add := func(at int64, r view.Row) {
+		b := &buckets[uint64(at-o.First)/width]
+		if !b.any || at < b.first {
+			b.first, b.firstRow = at, r
+		}
+		if !b.any || at >= b.last {
+			b.last, b.lastRow = at, r
+		}
+		b.any = true
+	}
+	for k := range v.Blocks() {
+		b := v.Block(k)
+		for w, word := range rows[k*words64 : (k+1)*words64] {
+			for ; word != 0; word &= word - 1 {
+				i := w*64 + bits.TrailingZeros64(word)
+				switch view.Flags(b.Flags[i]).Role() {
+				case view.RoleSpan, view.RoleLog, view.RoleEvent:
+				default:
+					continue
+				}
+				if start := b.Start[i]; start != view.NoTime {
+					add(start, b.First+view.Row(i))
+					if end := endOf(&b, i); end > start {
+						add(end, b.First+view.Row(i))
+					}
+				}
+			}
+		}
+	}
+	longest := best{limit: limit}
+	var found []Gap
+	var last *bucket
+	for i := range buckets {
+		b := &buckets[i]
+		if !b.any {
+			continue
+		}
+		if last != nil && uint64(b.first-last.last) > width {
+			longest.add(b.first-last.last, view.Row(len(found)))
+			found = append(found, Gap{From: last.last, To: b.first, Before: last.lastRow, After: b.firstRow})
+		}
+		last = b
+	}
+	for _, n := range longest.rows() {
+		o.Gaps = append(o.Gaps, found[n])
+	}
+}

@@ -1,0 +1,128 @@
+package query_test
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/view"
+)
+
+// TestTop compares an overview with one that is found by looking at everything.
+func TestTop(t *testing.T) {
+	for seed := range uint64(20) {
+		v := viewOf(t, shop(rand.New(rand.NewPCG(seed, 7)), 300))
+		rows := everything(t, v)
+		got, err := query.Top(t.Context(), v, rows, 5)
+		must(t, err)
+		var ended, open []view.Row
+		var times []int64
+		spans, errs := 0, 0
+		for r := range v.Rows() {
+			if !rows.Has(r) {
+				continue
+			}
+			start, timed := v.Start(r)
+			took, over := v.Duration(r)
+			if v.Role(r) == view.RoleSpan {
+				spans++
+				if over {
+					ended = append(ended, r)
+				} else {
+					open = append(open, r)
+				}
+			}
+			if timed {
+				times = append(times, start, start+int64(took))
+			}
+			if v.Flags(r).Level() == format.LevelError || v.Flags(r).Status() == view.StatusError {
+				errs++
+			}
+		}
+		slices.SortStableFunc(ended, func(a, b view.Row) int {
+			x, _ := v.Duration(a)
+			y, _ := v.Duration(b)
+			return cmp.Compare(y, x)
+		})
+		slices.SortStableFunc(open, func(a, b view.Row) int {
+			x, _ := v.Start(a)
+			y, _ := v.Start(b)
+			return cmp.Compare(x, y)
+		})
+		slices.Sort(times)
+		first := func(list []view.Row) []view.Row {
+			return slices.Clip(append([]view.Row{}, list[:min(5, len(list))]...))
+		}
+		if got.Spans != spans || got.Errors != errs || got.Open != len(open) || got.First != times[0] || got.Last != times[len(times)-1] {
+			t.Fatalf("seed %d: %+v", seed, got)
+		}
+		if !reflect.DeepEqual(got.Slowest, first(ended)) || !reflect.DeepEqual(got.OldestOpen, first(open)) {
+			t.Fatalf("seed %d: slowest %v, want %v; open %v, want %v", seed, got.Slowest, first(ended), got.OldestOpen, first(open))
+		}
+		var gaps []int64
+		for i := 1; i < len(times); i++ {
+			if d := times[i] - times[i-1]; d > 1 {
+				gaps = append(gaps, d)
+			}
+		}
+		slices.Sort(gaps)
+		slices.Reverse(gaps)
+		var found []int64
+		for _, g := range got.Gaps {
+			found = append(found, g.To-g.From)
+		}
+		if !slices.Equal(found, gaps[:min(5, len(gaps))]) {
+			t.Fatalf("seed %d: gaps %v, want %v", seed, found, gaps)
+		}
+	}
+}
+
+// TestTopPatterns counts errors by what they have in common.
+func TestTopPatterns(t *testing.T) {
+	all := []*format.TraceEntry{format.Root()}
+	log := func(text string) {
+		all = append(all, &format.TraceEntry{Message: format.Some(text), Metadata: format.Metadata{Name: "event", Level: format.LevelError}})
+	}
+	for i := range 7 {
+		log(fmt.Sprintf("user %d is unknown", i))
+	}
+	for i := range query.MaxPatterns + 10 {
+		log("other " + letters(i))
+	}
+	s := span(0, "1", "pay", 0, 5)
+	s.Metadata.Level = format.LevelError
+	s.Attributes = append(s.Attributes, format.Attribute{Name: format.AttrStatusCode, Value: format.StringValue("ERROR")}, format.Attribute{Name: format.AttrStatusDescription, Value: format.StringValue("no card 12")})
+	all = append(all, s)
+	v := viewOf(t, all)
+	got, err := query.Top(t.Context(), v, everything(t, v), 3)
+	must(t, err)
+	if got.Patterns[0] != (query.ErrorPattern{Pattern: "user <number> is unknown", Role: view.RoleLog, Count: 7, First: 1}) {
+		t.Errorf("the first one is %+v", got.Patterns[0])
+	}
+	if n := 9 + got.OtherErrors; n != got.Errors || n != 7+query.MaxPatterns+10+1 {
+		t.Errorf("%d of %d errors are told of", n, got.Errors)
+	}
+	q, err := query.Parse(`name = "pay"`)
+	must(t, err)
+	r, err := q.Run(t.Context(), v)
+	must(t, err)
+	got, err = query.Top(t.Context(), v, r.Rows, 3)
+	must(t, err)
+	if len(got.Patterns) != 1 || got.Patterns[0].Pattern != "pay: no card <number>" {
+		t.Errorf("of a span it is %+v", got.Patterns)
+	}
+}
+
+// letters writes a number in letters.
+func letters(n int) string {
+	s := ""
+	for ; n > 0; n /= 26 {
+		s += string(rune('a' + n%26))
+	}
+	return s
+}
