@@ -236,27 +236,21 @@ type errorTexts struct {
 	description, exception *view.Column
 }
 
-func (t *errorTexts) of(r view.Row) (string, error) {
+func (t *errorTexts) of(r view.Row) (s string, err error) {
 	switch t.v.Role(r) {
 	case view.RoleSpan:
-		s, err := t.attribute(&t.description, format.AttrStatusDescription, r)
-		if name := t.v.Name(r); s == "" {
-			return name, err
-		} else {
-			return name + ": " + s, err
-		}
+		s, err = t.attribute(&t.description, format.AttrStatusDescription, r)
 	case view.RoleEvent:
-		s, err := t.attribute(&t.exception, "exception.message", r)
-		if name := t.v.Name(r); s == "" {
-			return name, err
-		} else {
-			return name + ": " + s, err
+		s, err = t.attribute(&t.exception, "exception.message", r)
+	default:
+		if s, ok := t.v.Message(r); ok {
+			return s, nil
 		}
 	}
-	if s, ok := t.v.Message(r); ok {
-		return s, nil
+	if s == "" {
+		return t.v.Name(r), err
 	}
-	return t.v.Name(r), nil
+	return t.v.Name(r) + ": " + s, err
 }
 
 // attribute returns an attribute of row r, of a column that is made when it is first needed.
