@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
@@ -120,9 +121,9 @@ func TestTopPatterns(t *testing.T) {
 
 // letters writes a number in letters.
 func letters(n int) string {
-	s := ""
+	var s strings.Builder
 	for ; n > 0; n /= 26 {
-		s += string(rune('a' + n%26))
+		s.WriteString(string(rune('a' + n%26)))
 	}
-	return s
+	return s.String()
 }
