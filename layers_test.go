@@ -54,6 +54,7 @@ var layers = map[string][]string{
 	"internal/telemetry":   {module + "internal/", module + "format", module + "view"},
 	"view":                 {module + "internal/", module + "format"},
 	"query":                {module + "internal/", module + "format", module + "view"},
+	"query/lua":            {"github.com/yuin/gopher-lua", module + "internal/", module + "format"},
 	"format":               {"golang.org/x/sys/", "github.com/edsrzf/mmap-go", module + "internal/"},
 	"control":              {"golang.org/x/sys/", module + "internal/", module + "format"},
 	"control/filesource":   {"go.yaml.in/yaml/v4", "go.yaml.in/yaml/v4/", "github.com/fsnotify/fsnotify", module + "internal/", module + "control"},
@@ -70,7 +71,7 @@ var layers = map[string][]string{
 	"convert/perfetto":     {module + "internal/", module + "format", module + "view"},
 	"remote":               {module + "internal/", module + "format"},
 	"cmd/entrace": {
-		module + "internal/", module + "format", module + "view", module + "query", module + "convert", module + "convert/", module + "remote", module + "control",
+		module + "internal/", module + "format", module + "view", module + "query", module + "query/", module + "convert", module + "convert/", module + "remote", module + "control",
 		"github.com/spf13/cobra", "github.com/schollz/progressbar/v3", "golang.org/x/term",
 	},
 }
@@ -177,6 +178,7 @@ var commandLinks = []string{
 	"github.com/spf13/cobra",
 	"github.com/spf13/pflag",
 	"github.com/twpayne/go-geom",
+	"github.com/yuin/gopher-lua",
 	"golang.org/x/sys",
 	"golang.org/x/term",
 	"google.golang.org/protobuf",

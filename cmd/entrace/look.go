@@ -28,8 +28,13 @@ type lookFlags struct {
 func (o *lookFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&o.since, "since", "", "from a `TIME` on: 15:04:05, +30s after the first row, -10m before the last, or RFC 3339")
 	c.Flags().StringVar(&o.until, "until", "", "up to a `TIME`")
-	c.Flags().StringVar(&o.from, "from", "", "the format of the files")
+	o.addFrom(c)
 	c.Flags().StringArrayVar(&o.clock, "clock", nil, "what a clock was late, as `NAME=+120ms` of a file or service")
+}
+
+// addFrom adds the flags that say how files of other formats are opened.
+func (o *lookFlags) addFrom(c *cobra.Command) {
+	c.Flags().StringVar(&o.from, "from", "", "the format of the files")
 	c.Flags().StringVar(&o.maxTemp, "max-temp", "", "how large temporary files may become, 8GiB by default; other formats and compressed files need them")
 }
 

@@ -472,6 +472,7 @@ func (l *lockedBuffer) String() string {
 func TestTailFollow(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "app.et")
 	rec := sampleTrace(t, name)
+	must(t, rec.Flush(t.Context()))
 	var out lockedBuffer
 	done := make(chan int)
 	go func() {

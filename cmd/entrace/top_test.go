@@ -144,3 +144,43 @@ func TestDiffCommand(t *testing.T) {
 		t.Errorf("of a file that was cut: exit %d, %s", code, errs)
 	}
 }
+
+// TestLuaCommand prints what a script prints, then its ids.
+func TestLuaCommand(t *testing.T) {
+	t.Chdir(t.TempDir())
+	rec := sampleTrace(t, "app.et")
+	must(t, rec.Close(t.Context()))
+	write := func(name, text string) { must(t, os.WriteFile(name, []byte(text), 0o600)) }
+	write("ids.lua", `print("found") return en_foreach(function(i) return i > 0 and i < 4 end)`)
+	write("set.lua", `en_filterset_from_range(2, 3)`)
+	write("union.lua", `return en_filterset_union{en_filterset_from_range(1, 1), en_filterset_from_range(3, 3)}`)
+	write("fails.lua", "\nerror('no\\27')")
+	write("endless.lua", "while true do end")
+	for _, x := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"ids.lua app.et", 0, "found\n1\n2\n3\n"},
+		{"ids.lua app.et --json", 0, "found\n[1,2,3]\n"},
+		{"set.lua app.et", 0, "2\n3\n"},
+		{"union.lua app.et", 0, "1\n3\n"},
+		{"union.lua app.et --compat upstream", 0, ""},
+		{"ids.lua --threads 2 app.et", 0, "found\nfound\n1\n2\n3\n"},
+		{"fails.lua app.et", 1, "entrace: fails.lua:2: no\\x1b\n"},
+		{"endless.lua app.et --timeout 20ms", 1, "entrace: the script takes longer than 20ms\n"},
+		{"endless.lua app.et --compat ours", 2, ""},
+		{"missing.lua app.et", 1, ""},
+		{"set.lua missing.et", 1, ""},
+	} {
+		code, out, errs := entrace(t, nil, append([]string{"lua"}, strings.Fields(x.args)...)...)
+		if code != x.code || x.want != "" && out+errs != x.want {
+			t.Errorf("lua %s: exit %d, want %d with %q:\n%s%s", x.args, code, x.code, x.want, out, errs)
+		}
+	}
+	b, err := os.ReadFile("app.et")
+	must(t, err)
+	if out := fine(t, b, "lua", "set.lua", "-"); out != "2\n3\n" {
+		t.Errorf("of the standard input: %q", out)
+	}
+}

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/entrace-go/entrace/convert"
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/quantity"
+	"github.com/entrace-go/entrace/query/lua"
+)
+
+type luaOptions struct {
+	lookFlags
+
+	threads           int
+	compat, maxMemory string
+	timeout           time.Duration
+}
+
+func (a *app) luaCommand() *cobra.Command {
+	o := luaOptions{threads: 1, maxMemory: "1GiB"}
+	c := &cobra.Command{
+		Use:   "lua SCRIPT FILE",
+		Short: "Run a Lua script of ENTRACE's on a trace",
+		Long: "lua runs SCRIPT, which calls ENTRACE's functions en_…, on the entries of FILE as they are\n" +
+			"stored. It prints what the script prints, and if that returns a list of ids or a\n" +
+			"filterset, these ids, one a line.\n\n" +
+			"  return en_filterset_materialize(en_filter(\"meta.name\", \"EQ\", \"GET /cart\", en_filterset_universe()))",
+		Args:              exactArgs(2),
+		RunE:              func(cmd *cobra.Command, args []string) error { return a.lua(cmd.Context(), args[0], args[1], &o) },
+		ValidArgsFunction: nil,
+	}
+	o.addFrom(c)
+	c.Flags().BoolVar(&o.json, "json", false, "print the ids as a JSON list")
+	c.Flags().IntVar(&o.threads, "threads", o.threads, "run the script on that many parts of the file at once")
+	c.Flags().StringVar(&o.compat, "compat", "", "`upstream`: do what ENTRACE does where it errs")
+	c.Flags().DurationVar(&o.timeout, "timeout", 0, "how long the script may run, 0 for as long as it takes")
+	c.Flags().StringVar(&o.maxMemory, "max-memory", o.maxMemory, "about how much memory the script may use")
+	return c
+}
+
+func (a *app) lua(ctx context.Context, script, name string, o *luaOptions) error {
+	if o.compat != "" && o.compat != "upstream" {
+		return usagef("--compat is %q, it can be upstream", o.compat)
+	}
+	if o.threads < 1 || o.threads > 256 {
+		return usagef("--threads is %d, it must be 1 to 256", o.threads)
+	}
+	memory, err := quantity.ParseBytes(o.maxMemory)
+	if err != nil || memory <= 0 {
+		return usagef("--max-memory is %q, it must be a size such as 1GiB", o.maxMemory)
+	}
+	text, err := readScript(script)
+	if err != nil {
+		return err
+	}
+	f, damage, err := a.openEntries(ctx, name, o)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if o.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("the script takes longer than %s", o.timeout))
+		defer cancel()
+	}
+	w := bufio.NewWriterSize(a.out, 64<<10)
+	out := io.Writer(w)
+	if isTerminal(a.out) {
+		out = terminalWriter{w}
+	}
+	r, err := lua.Run(ctx, f.File, script, text, &lua.Options{Output: out, Threads: o.threads, Upstream: o.compat != "", MaxMemory: memory})
+	if err != nil {
+		return errors.Join(w.Flush(), err)
+	}
+	if r.Any && o.json {
+		b := []byte{'['}
+		for i, id := range r.IDs {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = strconv.AppendUint(b, uint64(id), 10)
+		}
+		_, err = w.Write(append(b, "]\n"...))
+	} else if r.Any {
+		var b []byte
+		for _, id := range r.IDs {
+			b = append(strconv.AppendUint(b[:0], uint64(id), 10), '\n')
+			if _, err = w.Write(b); err != nil {
+				break
+			}
+		}
+	}
+	return errors.Join(err, w.Flush(), damage)
+}
+
+func readScript(name string) (string, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, lua.MaxScript+1)) // Run complains of what is more
+	return string(b), err
+}
+
+// An entryFile is a file that is closed with whatever it was opened by.
+type entryFile struct {
+	*format.File
+
+	with io.Closer
+}
+
+func (f *entryFile) Close() error { return f.with.Close() }
+
+// openEntries opens a file of any format, for its entries, and returns what is wrong with it.
+func (a *app) openEntries(ctx context.Context, name string, o *luaOptions) (*entryFile, error, error) {
+	foreign := name == "-" || convert.IsCompressed(name)
+	if !foreign {
+		from, err := source(name, o.from)
+		if err != nil {
+			return nil, nil, err
+		}
+		foreign = from != nil
+	}
+	if foreign {
+		t, err := a.open(ctx, []string{name}, &o.lookFlags)
+		if err != nil {
+			return nil, nil, err
+		}
+		return &entryFile{t.View().Files()[0], t}, t.Damage(), nil
+	}
+	f, err := format.Open(name, &format.OpenOptions{Lenient: true})
+	if err != nil {
+		return nil, nil, known(name, torn(name, err))
+	}
+	n, missing := f.Journal()
+	a.tellJournal(f.Name(), count(n, "entry is", "entries are"), n > 0, missing)
+	return &entryFile{f, f}, torn(name, f.Damage()), nil
+}
+
+// A terminalWriter writes text so that it does nothing to a terminal but appear.
+type terminalWriter struct{ w io.Writer }
+
+func (t terminalWriter) Write(b []byte) (int, error) {
+	var out strings.Builder
+	for line := range strings.Lines(string(b)) {
+		for i, part := range strings.Split(strings.TrimSuffix(line, "\n"), "\t") {
+			if i > 0 {
+				out.WriteByte('\t')
+			}
+			out.WriteString(safe(part))
+		}
+		if strings.HasSuffix(line, "\n") {
+			out.WriteByte('\n')
+		}
+	}
+	_, err := io.WriteString(t.w, out.String())
+	return len(b), err
+}

@@ -1,0 +1,281 @@
+package lua
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	vm "github.com/yuin/gopher-lua"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+// The functions of this file write values as Rust's formatting for debugging does, since scripts
+// look for texts in that.
+
+// levelNames are the levels as they are written there.
+var levelNames = [...]string{"Trace", "Debug", "Info", "Warn", "Error"}
+
+// appendDebug appends an entry.
+func (t *thread) appendDebug(b []byte, id uint32) []byte {
+	e, err := t.read.full(id)
+	if err != nil {
+		t.fail(err)
+	}
+	m := &e.Metadata
+	b = appendQuoted(append(b, "Entry { meta: MetadataRefContainer { name: "...), m.Name)
+	b = appendQuoted(append(b, ", target: "...), m.Target)
+	b = append(append(b, ", level: "...), levelNames[min(int(m.Level), len(levelNames)-1)]...)
+	b = appendOption(append(b, ", module_path: "...), m.ModulePath)
+	b = appendOption(append(b, ", file: "...), m.File)
+	b = append(b, ", line: "...)
+	if m.Line.Valid {
+		b = append(strconv.AppendUint(append(b, "Some("...), uint64(m.Line.Value), 10), ')')
+	} else {
+		b = append(b, "None"...)
+	}
+	b = append(b, " }, attrs: ["...)
+	for i := range e.Attributes {
+		if i > 0 {
+			b = append(b, ", "...)
+		}
+		b = appendQuoted(append(b, '('), e.Attributes[i].Name)
+		b = append(appendDebugValue(append(b, ", "...), e.Attributes[i].Value), ')')
+	}
+	b = append(b, "], children: ["...)
+	for i, kid := range t.children(id) {
+		if i > 0 {
+			b = append(b, ", "...)
+		}
+		b = strconv.AppendUint(b, uint64(kid), 10)
+	}
+	return append(b, "] }"...)
+}
+
+func appendOption(b []byte, s format.Optional[string]) []byte {
+	if !s.Valid {
+		return append(b, "None"...)
+	}
+	return append(appendQuoted(append(b, "Some("...), s.Value), ')')
+}
+
+var kindNames = map[format.Kind]string{
+	format.KindString: "String", format.KindBytes: "Bytes", format.KindBool: "Bool", format.KindFloat: "Float",
+	format.KindU64: "U64", format.KindI64: "I64", format.KindU128: "U128", format.KindI128: "I128",
+}
+
+func appendDebugValue(b []byte, v format.Value) []byte {
+	b = append(append(b, kindNames[v.Kind()]...), '(')
+	switch v.Kind() {
+	case format.KindString:
+		b = appendQuoted(b, v.Text())
+	case format.KindBytes:
+		b = append(b, '[')
+		for i, c := range v.Bytes() {
+			if i > 0 {
+				b = append(b, ", "...)
+			}
+			b = strconv.AppendUint(b, uint64(c), 10)
+		}
+		b = append(b, ']')
+	case format.KindBool:
+		b = strconv.AppendBool(b, v.Bool())
+	case format.KindFloat:
+		b = append(b, debugFloat(v.Float())...)
+	default:
+		b = v.AppendDecimal(b)
+	}
+	return append(b, ')')
+}
+
+// debugFloat writes a number with a point, or with an exponent if it is very large or small.
+func debugFloat(f float64) string {
+	switch a := math.Abs(f); {
+	case math.IsNaN(f):
+		return "NaN"
+	case math.IsInf(f, 0):
+		return strings.TrimPrefix(strings.ToLower(fmt.Sprint(f)), "+")
+	case a != 0 && (a < 1e-4 || a >= 1e16):
+		s := strconv.FormatFloat(f, 'e', -1, 64)
+		mantissa, exponent, _ := strings.Cut(s, "e")
+		sign := ""
+		if exponent[0] == '-' {
+			sign = "-"
+		}
+		return mantissa + "e" + sign + strings.TrimLeft(exponent[1:], "0")
+	}
+	s := strconv.FormatFloat(f, 'f', -1, 64)
+	if !strings.Contains(s, ".") {
+		s += ".0"
+	}
+	return s
+}
+
+// displayFloat writes a number without an exponent.
+func displayFloat(f float64) string {
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return debugFloat(f)
+	}
+	return strconv.FormatFloat(f, 'f', -1, 64)
+}
+
+// appendQuoted appends a text in quotes.
+func appendQuoted(b []byte, s string) []byte {
+	b = append(b, '"')
+	for _, r := range s {
+		switch r {
+		case '"', '\\':
+			b = append(b, '\\', byte(r))
+		case '\n':
+			b = append(b, `\n`...)
+		case '\r':
+			b = append(b, `\r`...)
+		case '\t':
+			b = append(b, `\t`...)
+		case 0:
+			b = append(b, `\0`...)
+		default:
+			if unicode.IsPrint(r) && !unicode.In(r, unicode.Mn, unicode.Me) {
+				b = utf8.AppendRune(b, r)
+			} else {
+				b = fmt.Appendf(b, `\u{%x}`, r)
+			}
+		}
+	}
+	return append(b, '"')
+}
+
+// debugValue writes a value of Lua with its kind.
+func debugValue(v vm.LValue) string {
+	switch v := v.(type) {
+	case *vm.LNilType:
+		return "Nil"
+	case vm.LBool:
+		return "Boolean(" + v.String() + ")"
+	case vm.LString:
+		return "String(" + string(appendQuoted(nil, string(v))) + ")"
+	case vm.LNumber:
+		if isInteger(float64(v)) {
+			return "Integer(" + strconv.FormatInt(int64(v), 10) + ")"
+		}
+		return "Number(" + debugFloat(float64(v)) + ")"
+	case *vm.LTable:
+		return fmt.Sprintf("Table(Ref(%p))", v)
+	case *vm.LFunction:
+		return fmt.Sprintf("Function(Ref(%p))", v)
+	}
+	return v.Type().String()
+}
+
+// isInteger reports whether a number is a whole one of 64 bits.
+func isInteger(f float64) bool {
+	return f == math.Trunc(f) && f >= -1<<63 && f < 1<<63 && (f != 0 || !math.Signbit(f))
+}
+
+// prettyTable writes a table over several lines, its keys sorted.
+func prettyTable(t *vm.LTable) string {
+	var b strings.Builder
+	pretty(&b, t, "", make(map[*vm.LTable]bool))
+	return b.String()
+}
+
+func pretty(b *strings.Builder, v vm.LValue, indent string, seen map[*vm.LTable]bool) {
+	t, ok := v.(*vm.LTable)
+	switch {
+	case !ok:
+		b.WriteString(prettyScalar(v))
+		return
+	case seen[t] || len(indent) > 2*maxNesting:
+		fmt.Fprintf(b, "table: %p", t)
+		return
+	}
+	seen[t] = true
+	type pair struct{ k, v vm.LValue }
+	var pairs []pair
+	t.ForEach(func(k, v vm.LValue) { pairs = append(pairs, pair{k, v}) })
+	if len(pairs) == 0 {
+		b.WriteString("{}")
+		return
+	}
+	slices.SortStableFunc(pairs, func(x, y pair) int { return compareKeys(x.k, y.k) })
+	isList := true
+	for i, p := range pairs {
+		n, ok := p.k.(vm.LNumber)
+		isList = isList && ok && float64(n) == float64(i+1)
+	}
+	b.WriteString("{\n")
+	for _, p := range pairs {
+		b.WriteString(indent + "  ")
+		if !isList {
+			if s, ok := p.k.(vm.LString); ok && isIdentifier(string(s)) {
+				b.WriteString(string(s))
+			} else {
+				b.WriteString("[" + prettyScalar(p.k) + "]")
+			}
+			b.WriteString(" = ")
+		}
+		pretty(b, p.v, indent+"  ", seen)
+		b.WriteString(",\n")
+	}
+	b.WriteString(indent + "}")
+}
+
+func prettyScalar(v vm.LValue) string {
+	switch v := v.(type) {
+	case vm.LString:
+		return string(appendQuoted(nil, string(v)))
+	case vm.LNumber:
+		if isInteger(float64(v)) {
+			return strconv.FormatInt(int64(v), 10)
+		}
+		return displayFloat(float64(v))
+	}
+	return v.String()
+}
+
+// compareKeys sorts nil before booleans, numbers, texts, and what else there is.
+func compareKeys(x, y vm.LValue) int {
+	rank := func(v vm.LValue) int {
+		return slices.Index([]vm.LValueType{vm.LTNil, vm.LTBool, vm.LTNumber, vm.LTString}, v.Type()) & 0xff
+	}
+	if n := rank(x) - rank(y); n != 0 {
+		return n
+	}
+	switch x := x.(type) {
+	case vm.LBool:
+		y, _ := y.(vm.LBool)
+		switch {
+		case bool(x) == bool(y):
+			return 0
+		case bool(y):
+			return -1
+		}
+		return 1
+	case vm.LNumber:
+		y, _ := y.(vm.LNumber)
+		switch {
+		case x < y:
+			return -1
+		case x > y:
+			return 1
+		}
+		return 0
+	case vm.LString:
+		y, _ := y.(vm.LString)
+		return strings.Compare(string(x), string(y))
+	}
+	return 0
+}
+
+func isIdentifier(s string) bool {
+	for i, c := range []byte(s) {
+		if c != '_' && (c|0x20 < 'a' || c|0x20 > 'z') && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return s != ""
+}

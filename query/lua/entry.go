@@ -1,0 +1,460 @@
+package lua
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	vm "github.com/yuin/gopher-lua"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/inside"
+	"github.com/entrace-go/entrace/internal/wire"
+)
+
+// A reader reads the entries of a file, one after the other or at random. It is not safe for
+// concurrent use.
+type reader struct {
+	f        *format.File
+	entries  inside.Entries
+	n        int
+	upstream bool
+
+	window   []byte // a part of the file
+	from, to int64  // where that is
+	next     uint32 // behind the last one that was read
+	copied   []byte // of the entry
+	entry    format.TraceEntry
+}
+
+// windowSize is how much is read at once of what is read in order.
+const windowSize = 64 << 10
+
+func (r *reader) init(f *format.File, upstream bool) {
+	r.f, r.entries, r.n, r.upstream = f, inside.EntriesOf(f), f.Len(), upstream
+}
+
+// raw returns the encoding of an entry, which is valid until the next call.
+func (r *reader) raw(id uint32) ([]byte, error) {
+	if int(id) >= r.n {
+		return nil, &boundsError{id, r.n}
+	}
+	from, to := r.entries.Offset(id)+int64(r.entries.Gap()), r.entries.Offset(id+1)
+	if from < r.from || to > r.to {
+		last := to
+		if id == r.next {
+			last = max(to, min(from+windowSize, r.entries.Offset(uint32(r.n))))
+		}
+		r.window, r.from, r.to = r.window[:0], from, from
+		if err := r.entries.View(from, last-from, func(b []byte) { r.window = append(r.window, b...) }); err != nil {
+			return nil, err
+		}
+		r.to = last
+	}
+	r.next = id + 1
+	return r.window[from-r.from : to-r.from], nil
+}
+
+// full returns an entry, which is valid until the next call.
+func (r *reader) full(id uint32) (*format.TraceEntry, error) {
+	if int(id) >= r.n {
+		return nil, &boundsError{id, r.n}
+	}
+	var err error
+	if r.copied, err = r.entries.Read(r.copied, id, &r.entry); err != nil {
+		return nil, err
+	}
+	e := &r.entry
+	if !r.upstream && e.Message.Valid && !slices.ContainsFunc(e.Attributes, isMessage) {
+		e.Attributes = append(e.Attributes, format.Attribute{Name: messageName, Value: format.StringValue(e.Message.Value)})
+	}
+	if !slices.IsSortedFunc(e.Attributes, byName) {
+		slices.SortStableFunc(e.Attributes, byName)
+	}
+	return e, nil
+}
+
+const messageName = "message"
+
+func isMessage(a format.Attribute) bool { return a.Name == messageName }
+
+func byName(a, b format.Attribute) int { return strings.Compare(a.Name, b.Name) }
+
+// attribute returns an attribute of an entry as a value of Lua, nil if it has none.
+func (r *reader) attribute(id uint32, name string) (vm.LValue, error) {
+	b, err := r.raw(id)
+	if err != nil {
+		return nil, err
+	}
+	if at, ok := wire.FindAttribute(b, r.entries.Columns(), name); ok {
+		if at == wire.Nowhere && (r.upstream || name != messageName) {
+			return vm.LNil, nil
+		}
+		if at != wire.Nowhere {
+			if v, ok := rawValue(b, at); ok {
+				return v, nil
+			}
+		}
+	}
+	e, err := r.full(id)
+	if err != nil {
+		return nil, err
+	}
+	for i := range e.Attributes {
+		if e.Attributes[i].Name == name {
+			return luaValue(e.Attributes[i].Value), nil
+		}
+	}
+	return vm.LNil, nil
+}
+
+// rawValue returns the value that is encoded at a place as one of Lua, if it is of one of the
+// usual kinds.
+func rawValue(b []byte, at int) (vm.LValue, bool) {
+	switch kind := b[at]; kind {
+	case wire.KindString:
+		end := wire.SkipText(b, at+1)
+		if end > len(b) {
+			if n, from := wire.Uint32(b, at+1); from <= len(b) && int64(n) <= int64(len(b)-from) { // the last one
+				return vm.LString(b[from : from+int(n)]), true
+			}
+			return nil, false
+		}
+		return vm.LString(wire.TextAt(b, at+1, end)), true
+	case wire.KindBool:
+		return vm.LBool(b[at+1] != 0), true
+	case wire.KindU64:
+		n, ok := rawUint(b, at+1)
+		return vm.LNumber(n), ok
+	case wire.KindI64:
+		n, ok := rawUint(b, at+1)
+		return vm.LNumber(unzigzag(n)), ok
+	}
+	return nil, false
+}
+
+// rawUint reads a number of up to 64 bits.
+func rawUint(b []byte, at int) (n uint64, ok bool) {
+	size := 0
+	switch t := b[at]; {
+	case t < wire.Tag16:
+		return uint64(t), true
+	case t == wire.Tag16:
+		size = 2
+	case t == wire.Tag32:
+		size = 4
+	case t == wire.Tag64:
+		size = 8
+	default:
+		return 0, false
+	}
+	if at+1+size > len(b) {
+		return 0, false
+	}
+	for i := size; i > 0; i-- {
+		n = n<<8 | uint64(b[at+i])
+	}
+	return n, true
+}
+
+func unzigzag(n uint64) int64 { return int64(n>>1) ^ -int64(n&1) }
+
+// luaValue returns a value as one of Lua: bytes as a list, numbers as the nearest double.
+func luaValue(v format.Value) vm.LValue {
+	switch v.Kind() {
+	case format.KindString:
+		return vm.LString(strings.Clone(v.Text()))
+	case format.KindBool:
+		return vm.LBool(v.Bool())
+	case format.KindFloat:
+		return vm.LNumber(v.Float())
+	case format.KindBytes:
+		list := new(vm.LTable)
+		for i, c := range v.Bytes() {
+			list.RawSetInt(i+1, vm.LNumber(c))
+		}
+		return list
+	}
+	if n, ok := v.I64(); ok {
+		return vm.LNumber(n)
+	}
+	if n, ok := v.U64(); ok {
+		return vm.LNumber(n)
+	}
+	hi, lo := v.Words()
+	if v.Kind() == format.KindI128 {
+		return vm.LNumber(math.Ldexp(float64(int64(hi)), 64) + float64(lo))
+	}
+	return vm.LNumber(math.Ldexp(float64(hi), 64) + float64(lo))
+}
+
+// A boundsError says that there is no such entry.
+type boundsError struct {
+	id uint32
+	n  int
+}
+
+func (e *boundsError) Error() string {
+	return fmt.Sprintf("Out of bounds. Tried to access index %d from a collection of length %d", e.id, e.n)
+}
+
+var (
+	errRange  = errors.New("out of range")
+	errNumber = errors.New("expected number or string coercible to number")
+	errText   = errors.New("expected string")
+	errUTF8   = errors.New("the text is not UTF-8")
+)
+
+// toID returns the id or index that a value of Lua is: a number, also as a text, without its
+// fraction.
+func toID(v vm.LValue) (uint32, error) {
+	var f float64
+	switch v := v.(type) {
+	case vm.LNumber:
+		f = float64(v)
+	case vm.LString:
+		n, ok := parseNumber(string(v))
+		if !ok {
+			return 0, errNumber
+		}
+		f = n
+	default:
+		return 0, errNumber
+	}
+	if f = math.Trunc(f); !(f >= 0 && f <= math.MaxUint32) {
+		return 0, errRange
+	}
+	return uint32(f), nil
+}
+
+// toText returns the text that a value of Lua is: a text or a number.
+func toText(v vm.LValue) (string, error) {
+	switch v := v.(type) {
+	case vm.LString:
+		if !wire.IsValid(string(v)) {
+			return "", errUTF8
+		}
+		return string(v), nil
+	case vm.LNumber:
+		return numberText(float64(v)), nil
+	}
+	return "", errText
+}
+
+// fail raises an error in the script.
+func (t *thread) fail(err error) { t.l.RaiseError("%s", err.Error()) }
+
+// id returns an argument of a function as an id.
+func (t *thread) id(n int) uint32 {
+	id, err := toID(t.l.Get(n))
+	if err != nil {
+		t.l.ArgError(n, err.Error())
+	}
+	return id
+}
+
+// text returns an argument of a function as a text.
+func (t *thread) text(n int) string {
+	s, err := toText(t.l.Get(n))
+	if err != nil {
+		t.l.ArgError(n, err.Error())
+	}
+	return s
+}
+
+// table returns an argument of a function as a table.
+func (t *thread) table(n int) *vm.LTable { return t.l.CheckTable(n) }
+
+// entry returns the entry that the first argument names.
+func (t *thread) entry() *format.TraceEntry {
+	e, err := t.read.full(t.id(1))
+	if err != nil {
+		t.fail(err)
+	}
+	return e
+}
+
+// children returns the children of an entry.
+func (t *thread) children(id uint32) []uint32 {
+	if int(id) >= t.n {
+		t.fail(&boundsError{id, t.n})
+	}
+	return t.file.Children(id)
+}
+
+func idList(ids []uint32) *vm.LTable {
+	list := new(vm.LTable)
+	for i, id := range ids {
+		list.RawSetInt(i+1, vm.LNumber(id))
+	}
+	return list
+}
+
+// optional returns a text or nil.
+func optional(s format.Optional[string]) vm.LValue {
+	if !s.Valid {
+		return vm.LNil
+	}
+	return vm.LString(strings.Clone(s.Value))
+}
+
+// openEntries makes the functions that look at entries.
+func (t *thread) openEntries() {
+	set := func(name string, fn func() vm.LValue) {
+		t.l.SetGlobal(name, t.l.NewFunction(func(l *vm.LState) int {
+			l.Push(fn())
+			return 1
+		}))
+	}
+	t.l.SetGlobal("en_span_range", t.l.NewFunction(func(l *vm.LState) int {
+		l.Push(vm.LNumber(t.first))
+		l.Push(vm.LNumber(t.last))
+		return 2
+	}))
+	set("en_span_cnt", func() vm.LValue { return vm.LNumber(t.n) })
+	set("en_children", func() vm.LValue { return idList(t.children(t.id(1))) })
+	set("en_child_cnt", func() vm.LValue { return vm.LNumber(len(t.children(t.id(1)))) })
+
+	meta := func(name string, field func(e *format.TraceEntry) vm.LValue) {
+		set("en_metadata_"+name, func() vm.LValue { return field(t.entry()) })
+	}
+	fields := map[string]func(e *format.TraceEntry) vm.LValue{
+		"name":        func(e *format.TraceEntry) vm.LValue { return vm.LString(strings.Clone(e.Metadata.Name)) },
+		"target":      func(e *format.TraceEntry) vm.LValue { return vm.LString(strings.Clone(e.Metadata.Target)) },
+		"level":       func(e *format.TraceEntry) vm.LValue { return vm.LNumber(e.Metadata.Level + 1) },
+		"file":        func(e *format.TraceEntry) vm.LValue { return optional(e.Metadata.File) },
+		"module_path": func(e *format.TraceEntry) vm.LValue { return optional(e.Metadata.ModulePath) },
+		"line": func(e *format.TraceEntry) vm.LValue {
+			if !e.Metadata.Line.Valid {
+				return vm.LNil
+			}
+			return vm.LNumber(e.Metadata.Line.Value)
+		},
+	}
+	for name, field := range fields {
+		meta(name, field)
+	}
+	meta("table", func(e *format.TraceEntry) vm.LValue {
+		all := new(vm.LTable)
+		for name, field := range fields {
+			all.RawSetString(name, field(e))
+		}
+		return all
+	})
+	set("en_attrs", func() vm.LValue {
+		all := new(vm.LTable)
+		for _, a := range t.entry().Attributes {
+			all.RawSetString(strings.Clone(a.Name), luaValue(a.Value))
+		}
+		return all
+	})
+	list := func(name string, item func(a format.Attribute) vm.LValue) {
+		set(name, func() vm.LValue {
+			all := new(vm.LTable)
+			for i, a := range t.entry().Attributes {
+				all.RawSetInt(i+1, item(a))
+			}
+			return all
+		})
+	}
+	nameOf := func(a format.Attribute) vm.LValue { return vm.LString(strings.Clone(a.Name)) }
+	valueOf := func(a format.Attribute) vm.LValue { return luaValue(a.Value) }
+	list("en_attr_names", nameOf)
+	list("en_attr_values", valueOf)
+	at := func() format.Attribute {
+		i := t.id(2)
+		list := t.entry().Attributes
+		if int(i) >= len(list) {
+			t.fail(fmt.Errorf("Index out of bounds. Tried to access element %d of a container of size %d", i, len(list))) //nolint:staticcheck // as ENTRACE has it
+		}
+		return list[i]
+	}
+	set("en_attr_name", func() vm.LValue { return nameOf(at()) })
+	set("en_attr_value", func() vm.LValue { return valueOf(at()) })
+	t.l.SetGlobal("en_attr_by_idx", t.l.NewFunction(func(l *vm.LState) int {
+		a := at()
+		l.Push(nameOf(a))
+		l.Push(valueOf(a))
+		return 2
+	}))
+	set("en_attr_by_name", func() vm.LValue {
+		v, err := t.read.attribute(t.id(1), t.text(2))
+		if err != nil {
+			t.fail(err)
+		}
+		return v
+	})
+	set("en_as_string", func() vm.LValue { return vm.LString(t.appendDebug(nil, t.id(1))) })
+	var buf []byte
+	set("en_contains_anywhere", func() vm.LValue {
+		buf = t.appendDebug(buf[:0], t.id(1))
+		return vm.LBool(strings.Contains(string(buf), t.text(2)))
+	})
+	t.l.SetGlobal("en_log", t.l.NewFunction(func(l *vm.LState) int {
+		t.print("Lua log: " + debugValue(l.Get(1)))
+		return 0
+	}))
+	set("en_pretty_table", func() vm.LValue { return vm.LString(prettyTable(t.table(1))) })
+	set("en_foreach", t.foreach)
+	set("en_join", func() vm.LValue {
+		var ids []uint32
+		for list, i := t.table(1), 1; i <= list.Len(); i++ {
+			if id, err := toID(list.RawGetInt(i)); err == nil {
+				ids = append(ids, id)
+			}
+		}
+		all, goesOn := t.join.meet(t.number, ids)
+		if !goesOn {
+			t.stopped = true
+			t.cancelOwn()
+			t.fail(errors.New("another thread goes on"))
+		}
+		return idList(all)
+	})
+}
+
+// foreach calls a function for the ids of the thread's part, and returns those that it chooses.
+func (t *thread) foreach() vm.LValue {
+	fn := t.l.CheckFunction(1)
+	found, n := new(vm.LTable), 0
+	add := func(v vm.LNumber) {
+		if v >= 0 && v <= math.MaxUint32 {
+			n++
+			found.RawSetInt(n, v)
+		}
+	}
+	for i := t.first; i <= t.last && i < t.n; i++ {
+		t.l.Push(fn)
+		t.l.Push(vm.LNumber(i))
+		t.l.Call(1, 1)
+		result := t.l.Get(-1)
+		t.l.Pop(1)
+		switch v := result.(type) {
+		case *vm.LNilType:
+		case vm.LBool:
+			if v {
+				add(vm.LNumber(i))
+			}
+		case vm.LNumber:
+			if float64(v) != math.Trunc(float64(v)) {
+				t.fail(fmt.Errorf("Callback in en_foreach returned value of bad type: %s", debugValue(v))) //nolint:staticcheck // as ENTRACE has it
+			}
+			add(v)
+		case *vm.LTable:
+			for k := 1; ; k++ {
+				item := v.RawGetInt(k)
+				if item == vm.LNil {
+					break
+				}
+				if id, err := toID(item); err == nil {
+					add(vm.LNumber(id))
+				}
+			}
+		default:
+			t.fail(fmt.Errorf("Callback in en_foreach returned value of bad type: %s", debugValue(result))) //nolint:staticcheck // as ENTRACE has it
+		}
+	}
+	return found
+}

@@ -1,0 +1,670 @@
+package lua
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	vm "github.com/yuin/gopher-lua"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/wire"
+)
+
+// A filterset is a table in Lua: its items, each of which refers to others by their number, from 0
+// on, and which of them is the root. The functions that make one copy the items.
+
+// openFiltersets makes the functions of filtersets.
+func (t *thread) openFiltersets() {
+	set := func(name string, fn func() vm.LValue) {
+		t.l.SetGlobal(name, t.l.NewFunction(func(l *vm.LState) int {
+			l.Push(fn())
+			return 1
+		}))
+	}
+	set("en_filterset_from_list", func() vm.LValue {
+		return filterset(nil, item("prim_list", field{"value", t.table(1)}))
+	})
+	set("en_filterset_from_range", func() vm.LValue {
+		return filterset(nil, item("prim_range", field{"start", vm.LNumber(t.id(1))}, field{"end", vm.LNumber(t.id(2))}))
+	})
+	set("en_filterset_universe", func() vm.LValue {
+		return filterset(nil, item("prim_range", field{"start", vm.LNumber(t.first)}, field{"end", vm.LNumber(t.last)}))
+	})
+	set("en_filter", func() vm.LValue {
+		predicate, src := new(vm.LTable), 2
+		if given, ok := t.l.Get(1).(*vm.LTable); ok {
+			predicate = t.copyTable(given)
+		} else {
+			src = 4
+			for i, key := range []string{"target", "relation", "value"} {
+				predicate.RawSetString(key, t.l.Get(i+1))
+			}
+		}
+		return t.filtered(listOf(listOf(predicate)), t.table(src))
+	})
+	set("en_filterset_dnf", func() vm.LValue { return t.filtered(t.copyTable(t.table(1)), t.table(2)) })
+	set("en_filterset_union", func() vm.LValue { return t.joined("union") })
+	set("en_filterset_intersect", func() vm.LValue { return t.joined("intersect") })
+	set("en_filterset_invert", func() vm.LValue {
+		items, srcs := t.concatenated([]*vm.LTable{t.table(1), t.table(2)})
+		return filterset(items, item("invert", field{"src", vm.LNumber(srcs[0])}, field{"universe", vm.LNumber(srcs[1])}))
+	})
+	set("en_filterset_materialize", func() vm.LValue {
+		set, err := t.evaluate(t.table(1))
+		if err != nil {
+			t.fail(err)
+		}
+		return idList(set.list())
+	})
+}
+
+// item returns an item of a kind with fields and their values.
+func item(kind string, fields ...field) *vm.LTable {
+	i := new(vm.LTable)
+	i.RawSetString("type", vm.LString(kind))
+	for _, f := range fields {
+		i.RawSetString(f.name, f.value)
+	}
+	return i
+}
+
+// A field is one of an item.
+type field struct {
+	name  string
+	value vm.LValue
+}
+
+// filterset returns one of items, to which it adds the last, the root.
+func filterset(items *vm.LTable, last *vm.LTable) *vm.LTable {
+	if items == nil {
+		items = new(vm.LTable)
+	}
+	items.Append(last)
+	fs := item("filterset", field{"root", vm.LNumber(items.Len() - 1)})
+	fs.RawSetString("items", items)
+	return fs
+}
+
+func listOf(v vm.LValue) *vm.LTable {
+	list := new(vm.LTable)
+	list.Append(v)
+	return list
+}
+
+// maxNesting is how many tables may be within each other that are copied or printed.
+const maxNesting = 1000
+
+// copyTable copies a table and those in it, each once.
+func (t *thread) copyTable(from *vm.LTable) *vm.LTable {
+	copies := make(map[*vm.LTable]*vm.LTable)
+	depth := 0
+	var clone func(from *vm.LTable) *vm.LTable
+	clone = func(from *vm.LTable) *vm.LTable {
+		if out := copies[from]; out != nil {
+			return out
+		}
+		if depth++; depth > maxNesting {
+			t.fail(errNesting)
+		}
+		out := new(vm.LTable)
+		copies[from] = out
+		from.ForEach(func(k, v vm.LValue) {
+			if inner, ok := v.(*vm.LTable); ok {
+				v = clone(inner)
+			}
+			out.RawSet(k, v)
+		})
+		depth--
+		return out
+	}
+	return clone(from)
+}
+
+// itemsOf returns the items of a filterset.
+func (t *thread) itemsOf(fs *vm.LTable) *vm.LTable {
+	items, ok := fs.RawGetString("items").(*vm.LTable)
+	if !ok {
+		t.fail(errFilterset)
+	}
+	return items
+}
+
+var (
+	errFilterset = errors.New("this is no filterset: it has no items")
+	errNesting   = errors.New("there are too many tables within each other")
+)
+
+// filtered returns the part of a filterset for which one of the clauses is true.
+func (t *thread) filtered(clauses, src *vm.LTable) *vm.LTable {
+	return filterset(t.copyTable(t.itemsOf(src)), item("rel_dnf", field{"src", src.RawGetString("root")}, field{"clauses", clauses}))
+}
+
+// joined returns the union or intersection of a list of filtersets.
+func (t *thread) joined(kind string) *vm.LTable {
+	var list []*vm.LTable
+	for from, i := t.table(1), 1; i <= from.Len(); i++ {
+		fs, ok := from.RawGetInt(i).(*vm.LTable)
+		if !ok {
+			t.fail(errFilterset)
+		}
+		list = append(list, fs)
+	}
+	items, srcs := t.concatenated(list)
+	numbers := new(vm.LTable)
+	for _, n := range srcs {
+		numbers.Append(vm.LNumber(n))
+	}
+	return filterset(items, item(kind, field{"srcs", numbers}))
+}
+
+// concatenated returns the items of several filtersets, and the numbers that their last ones have.
+func (t *thread) concatenated(list []*vm.LTable) (all *vm.LTable, srcs []int) {
+	all = new(vm.LTable)
+	for _, fs := range list {
+		before := all.Len()
+		items := t.itemsOf(fs)
+		for i := 1; i <= items.Len(); i++ {
+			given, ok := items.RawGetInt(i).(*vm.LTable)
+			if !ok {
+				t.fail(errFilterset)
+			}
+			one := t.copyTable(given)
+			fields := []string{"src", "universe"}
+			if t.options.Upstream {
+				fields = fields[:1]
+			}
+			for _, field := range fields {
+				if n, ok := one.RawGetString(field).(vm.LNumber); ok {
+					one.RawSetString(field, n+vm.LNumber(before))
+				}
+			}
+			if list, ok := one.RawGetString("srcs").(*vm.LTable); ok {
+				for k := 1; k <= list.Len(); k++ {
+					if n, ok := list.RawGetInt(k).(vm.LNumber); ok {
+						list.RawSetInt(k, n+vm.LNumber(before))
+					}
+				}
+			}
+			all.Append(one)
+		}
+		srcs = append(srcs, all.Len()-1)
+	}
+	return all, srcs
+}
+
+// A set is ids: a bit for each.
+type set []uint64
+
+func (s set) add(id uint32) { s[id/64] |= 1 << (id % 64) }
+
+// list returns the ids, ascending.
+func (s set) list() []uint32 {
+	n := 0
+	for _, w := range s {
+		n += bits.OnesCount64(w)
+	}
+	ids := make([]uint32, 0, n)
+	for i, w := range s {
+		for ; w != 0; w &= w - 1 {
+			ids = append(ids, uint32(i*64+bits.TrailingZeros64(w)))
+		}
+	}
+	return ids
+}
+
+// An evaluator evaluates a filterset.
+type evaluator struct {
+	*thread
+
+	items []*vm.LTable
+	done  []set
+	busy  []bool
+	n     int // ids are below it
+}
+
+// evaluate returns the ids of a filterset.
+func (t *thread) evaluate(fs *vm.LTable) (set, error) {
+	items, ok := fs.RawGetString("items").(*vm.LTable)
+	if !ok {
+		return nil, errFilterset
+	}
+	e := evaluator{thread: t, n: t.n}
+	for i := 1; i <= items.Len(); i++ {
+		one, ok := items.RawGetInt(i).(*vm.LTable)
+		if !ok {
+			return nil, errFilterset
+		}
+		e.items = append(e.items, one)
+	}
+	e.done, e.busy = make([]set, len(e.items)), make([]bool, len(e.items))
+	if t.options.Upstream {
+		if err := e.widen(); err != nil {
+			return nil, err
+		}
+	}
+	return e.item(fs.RawGetString("root"))
+}
+
+// widen makes room for ids that are not in the file, which upstream returns.
+func (e *evaluator) widen() error {
+	for _, one := range e.items {
+		if one.RawGetString("type") != vm.LString("prim_range") {
+			continue
+		}
+		if end, err := toID(one.RawGetString("end")); err == nil {
+			if end >= 1<<30 {
+				return fmt.Errorf("the range ends at %d: %w", end, errRange)
+			}
+			e.n = max(e.n, int(end)+1)
+		}
+	}
+	return nil
+}
+
+// maxItems is how many items may be above each other.
+const maxItems = 1000
+
+// item evaluates the item of a number.
+func (e *evaluator) item(number vm.LValue) (set, error) {
+	n, err := toID(number)
+	if err != nil {
+		return nil, fmt.Errorf("the number of an item: %w", err)
+	}
+	if int(n) >= len(e.items) {
+		return nil, fmt.Errorf("there is no item %d", n)
+	}
+	if e.done[n] != nil {
+		return e.done[n], nil
+	}
+	depth := 0
+	for _, busy := range e.busy {
+		if busy {
+			depth++
+		}
+	}
+	if e.busy[n] || depth > maxItems {
+		return nil, fmt.Errorf("item %d of the filterset contains itself, or too many others", n)
+	}
+	e.busy[n] = true
+	s, err := e.compute(e.items[n])
+	e.busy[n] = false
+	e.done[n] = s
+	return s, err
+}
+
+func (e *evaluator) newSet() set { return make(set, max(1, (e.n+63)/64)) }
+
+func (e *evaluator) compute(one *vm.LTable) (set, error) {
+	kind := vm.LVAsString(one.RawGetString("type"))
+	switch kind {
+	case "prim_list":
+		list, ok := one.RawGetString("value").(*vm.LTable)
+		if !ok {
+			return nil, errFilterset
+		}
+		s := e.newSet()
+		for i := 1; i <= list.Len(); i++ {
+			id, err := toID(list.RawGetInt(i))
+			if err != nil {
+				return nil, err
+			}
+			if int(id) < e.n {
+				s.add(id)
+			}
+		}
+		return s, nil
+	case "prim_range":
+		first, err := toID(one.RawGetString("start"))
+		if err != nil {
+			return nil, err
+		}
+		last, err := toID(one.RawGetString("end"))
+		if err != nil {
+			return nil, err
+		}
+		s := e.newSet()
+		for id := int64(first); id <= int64(last) && id < int64(e.n); id++ {
+			s.add(uint32(id))
+		}
+		return s, nil
+	case "rel_dnf":
+		return e.dnf(one)
+	case "invert":
+		src, err := e.item(one.RawGetString("src"))
+		if err != nil {
+			return nil, err
+		}
+		universe, err := e.item(one.RawGetString("universe"))
+		if err != nil {
+			return nil, err
+		}
+		s := e.newSet()
+		for i := range s {
+			s[i] = universe[i] &^ src[i]
+		}
+		return s, nil
+	case "intersect", "union":
+		return e.combine(one, kind == "union" && !e.options.Upstream)
+	}
+	return nil, fmt.Errorf("unknown filterset item type %s", kind)
+}
+
+// combine returns the union or the intersection of the sources of an item, nothing of none.
+func (e *evaluator) combine(one *vm.LTable, union bool) (set, error) {
+	srcs, ok := one.RawGetString("srcs").(*vm.LTable)
+	if !ok {
+		return nil, errFilterset
+	}
+	s := e.newSet()
+	for i := 1; i <= srcs.Len(); i++ {
+		src, err := e.item(srcs.RawGetInt(i))
+		if err != nil {
+			return nil, err
+		}
+		for k := range s {
+			if union || i == 1 {
+				s[k] |= src[k]
+			} else {
+				s[k] &= src[k]
+			}
+		}
+	}
+	return s, nil
+}
+
+// A predicate compares a field of an entry with a constant.
+type predicate struct {
+	name    string
+	meta    bool // it is one of the entry, not an attribute
+	want    int  // what the comparison is to be
+	kind    format.Kind
+	text    string
+	encoded []byte // the text as an attribute has it
+	integer int64
+	float   float64
+	boolean bool
+}
+
+func newPredicate(t *vm.LTable) (p predicate, err error) {
+	if p.name, err = toText(t.RawGetString("target")); err != nil {
+		return p, fmt.Errorf("target: %w", err)
+	}
+	switch relation := t.RawGetString("relation").String(); relation {
+	case "EQ":
+	case "LT":
+		p.want = -1
+	case "GT":
+		p.want = 1
+	default:
+		return p, fmt.Errorf("Bad filter relation %s", relation) //nolint:staticcheck // as ENTRACE has it
+	}
+	switch v := t.RawGetString("value").(type) {
+	case vm.LString:
+		p.kind, p.text = format.KindString, wire.ValidText(string(v))
+		p.encoded = wire.AppendString([]byte{wire.KindString}, p.text)
+	case vm.LBool:
+		p.kind, p.boolean = format.KindBool, bool(v)
+	case vm.LNumber:
+		if p.kind, p.float = format.KindFloat, float64(v); isInteger(p.float) {
+			p.kind, p.integer = format.KindI64, int64(v)
+		}
+	default:
+		return p, fmt.Errorf("Cannot convert value %s to EnValue", debugValue(v)) //nolint:staticcheck // as ENTRACE has it
+	}
+	if name, ok := strings.CutPrefix(p.name, "meta."); ok {
+		p.name, p.meta = name, true
+		if !slices.Contains([]string{"name", "target", "level", "module_path", "file", "line"}, name) {
+			return p, fmt.Errorf("Bad meta field %s", name) //nolint:staticcheck // as ENTRACE has it
+		}
+	}
+	return p, nil
+}
+
+// dnf returns those ids of the source of an item for which one of its clauses is true.
+func (e *evaluator) dnf(one *vm.LTable) (set, error) {
+	src, err := e.item(one.RawGetString("src"))
+	if err != nil {
+		return nil, err
+	}
+	list, ok := one.RawGetString("clauses").(*vm.LTable)
+	if !ok {
+		return nil, errFilterset
+	}
+	var clauses [][]predicate
+	for i := 1; i <= list.Len(); i++ {
+		clause, ok := list.RawGetInt(i).(*vm.LTable)
+		if !ok {
+			return nil, errFilterset
+		}
+		var all []predicate
+		for k := 1; k <= clause.Len(); k++ {
+			one, ok := clause.RawGetInt(k).(*vm.LTable)
+			if !ok {
+				return nil, errFilterset
+			}
+			p, err := newPredicate(one)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, p)
+		}
+		clauses = append(clauses, all)
+	}
+	return e.filter(src, clauses)
+}
+
+// perPart is how many words of a set a goroutine looks at, one after the other.
+const perPart = 1 << 10
+
+// filter looks at the entries of a set, on all cores.
+func (e *evaluator) filter(src set, clauses [][]predicate) (set, error) {
+	out := e.newSet()
+	parts := make(chan int)
+	var wait sync.WaitGroup
+	var mu sync.Mutex
+	var failed error
+	ctx := e.l.Context()
+	for range min(runtime.GOMAXPROCS(0), 1+len(src)/perPart) {
+		wait.Go(func() {
+			m := matcher{clauses: clauses}
+			m.read.init(e.file, e.options.Upstream)
+			for from := range parts {
+				err := ctx.Err()
+				for w := from; w < min(from+perPart, len(src)) && err == nil; w++ {
+					err = m.word(src, out, w)
+				}
+				if err != nil {
+					mu.Lock()
+					failed = cmp.Or(failed, err)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	for from := 0; from < len(src); from += perPart {
+		parts <- from
+	}
+	close(parts)
+	wait.Wait()
+	return out, failed
+}
+
+// A matcher holds entries against clauses.
+type matcher struct {
+	read    reader
+	clauses [][]predicate
+}
+
+// word looks at the 64 ids of a word of a set.
+func (m *matcher) word(src, out set, w int) error {
+	for word := src[w]; word != 0; word &= word - 1 {
+		id := uint32(w*64 + bits.TrailingZeros64(word))
+		ok, err := m.matches(id)
+		if err != nil {
+			return err
+		}
+		if ok {
+			out.add(id)
+		}
+	}
+	return nil
+}
+
+func (m *matcher) matches(id uint32) (bool, error) {
+	b, err := m.read.raw(id)
+	if err != nil {
+		return false, err
+	}
+	for _, clause := range m.clauses {
+		all := true
+		for i := range clause {
+			ok, known := clause[i].quick(b, m.read.entries.Columns())
+			if !known {
+				e, err := m.read.full(id)
+				if err != nil {
+					return false, err
+				}
+				ok = clause[i].matches(e)
+			}
+			if all = ok; !all {
+				break
+			}
+		}
+		if all {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// quick holds an encoded entry against the predicate, if that is one of the usual ones.
+func (p *predicate) quick(b []byte, columns bool) (ok, known bool) {
+	if p.meta {
+		return false, false
+	}
+	if p.name == messageName && p.kind == format.KindString {
+		var l wire.Layout
+		if l.Parse(b, 0) > len(b) {
+			return false, false
+		}
+		if b[l.Message] == 0 {
+			return false, true
+		}
+		return bytes.Compare(wire.TextAt(b, l.Message+1, l.Name), []byte(p.text)) == p.want, true
+	}
+	at, found := wire.FindAttribute(b, columns, p.name)
+	if !found {
+		return false, false
+	}
+	if at == wire.Nowhere {
+		return false, true
+	}
+	switch kind := b[at]; {
+	case p.kind == format.KindString:
+		if kind != wire.KindString {
+			return false, true
+		}
+		if p.want == 0 {
+			return bytes.HasPrefix(b[at:], p.encoded), true
+		}
+		return false, false
+	case p.kind == format.KindI64 && kind == wire.KindU64:
+		n, ok := rawUint(b, at+1)
+		return cmp.Compare(int64(n), p.integer) == p.want, ok
+	case p.kind == format.KindI64 && kind == wire.KindI64:
+		n, ok := rawUint(b, at+1)
+		return cmp.Compare(unzigzag(n), p.integer) == p.want, ok
+	case kind <= wire.KindBytes, p.kind == format.KindI64 && kind <= wire.KindFloat:
+		return false, true // of another kind
+	}
+	return false, false
+}
+
+// matches holds an entry against the predicate.
+func (p *predicate) matches(e *format.TraceEntry) bool {
+	switch {
+	case p.meta:
+		return p.matchesMeta(e)
+	case p.name == messageName && p.kind == format.KindString:
+		return e.Message.Valid && p.isText(e.Message.Value)
+	}
+	for i := range e.Attributes {
+		if e.Attributes[i].Name == p.name {
+			return p.isValue(e.Attributes[i].Value)
+		}
+	}
+	return false
+}
+
+func (p *predicate) isText(s string) bool {
+	return p.kind == format.KindString && strings.Compare(s, p.text) == p.want
+}
+
+func (p *predicate) isValue(v format.Value) bool {
+	switch kind := v.Kind(); {
+	case kind == format.KindString:
+		return p.isText(v.Text())
+	case kind != p.kind && (p.kind != format.KindI64 || kind < format.KindU64):
+		return false
+	case p.kind == format.KindBool:
+		return boolOrder(v.Bool())-boolOrder(p.boolean) == p.want
+	case p.kind == format.KindFloat:
+		return cmp.Compare(totalOrder(v.Float()), totalOrder(p.float)) == p.want
+	case p.kind == format.KindI64:
+		_, low := v.Words()
+		return cmp.Compare(int64(low), p.integer) == p.want
+	}
+	return false
+}
+
+func boolOrder(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// totalOrder returns a number that is ordered as IEEE 754 orders all floats: with -0 below 0, and
+// NaN above everything or, with its sign, below.
+func totalOrder(f float64) int64 {
+	n := int64(math.Float64bits(f))
+	return n ^ int64(uint64(n>>63)>>1)
+}
+
+func (p *predicate) matchesMeta(e *format.TraceEntry) bool {
+	m := &e.Metadata
+	switch p.name {
+	case "name":
+		return p.isText(m.Name)
+	case "target":
+		return p.isText(m.Target)
+	case "module_path":
+		return m.ModulePath.Valid && p.isText(m.ModulePath.Value)
+	case "file":
+		return m.File.Valid && p.isText(m.File.Value)
+	case "level": // from 0 on, and not from 1 on as en_metadata_level has it
+		return p.kind == format.KindI64 && cmp.Compare(uint8(m.Level), uint8(p.integer)) == p.want
+	}
+	if !m.Line.Valid {
+		return false
+	}
+	switch p.kind {
+	case format.KindI64:
+		return cmp.Compare(m.Line.Value, uint32(p.integer)) == p.want
+	case format.KindFloat:
+		line := p.float
+		if math.IsNaN(line) {
+			line = 0
+		}
+		return cmp.Compare(m.Line.Value, uint32(min(max(math.Trunc(line), 0), math.MaxUint32))) == p.want
+	}
+	return false
+}

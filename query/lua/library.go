@@ -1,0 +1,315 @@
+package lua
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+	"runtime"
+	"strconv"
+	"strings"
+
+	vm "github.com/yuin/gopher-lua"
+)
+
+// The functions of this file do what LuaJIT does where gopher-lua does not.
+
+// openLibraries opens what scripts may use.
+func (t *thread) openLibraries() {
+	l := t.l
+	for _, lib := range []struct {
+		name string
+		open vm.LGFunction
+	}{
+		{vm.BaseLibName, vm.OpenBase},
+		{vm.TabLibName, vm.OpenTable},
+		{vm.StringLibName, vm.OpenString},
+		{vm.MathLibName, vm.OpenMath},
+		{vm.CoroutineLibName, vm.OpenCoroutine},
+	} {
+		l.Push(l.NewFunction(lib.open))
+		l.Push(vm.LString(lib.name))
+		l.Call(1, 0)
+	}
+	for _, name := range []string{"dofile", "loadfile", "module", "require", "newproxy", "_printregs", "_GOPHER_LUA_VERSION"} {
+		l.SetGlobal(name, vm.LNil)
+	}
+	set := func(name string, fn vm.LGFunction) { l.SetGlobal(name, l.NewFunction(fn)) }
+	set("print", func(l *vm.LState) int {
+		parts := make([]string, l.GetTop())
+		for i := range parts {
+			parts[i] = toString(l, l.Get(i+1))
+		}
+		t.print(strings.Join(parts, "\t"))
+		return 0
+	})
+	set("tostring", func(l *vm.LState) int {
+		l.Push(vm.LString(toString(l, l.CheckAny(1))))
+		return 1
+	})
+	tonumber := l.GetGlobal("tonumber")
+	set("tonumber", func(l *vm.LState) int {
+		if s, ok := l.Get(1).(vm.LString); ok && (l.Get(2) == vm.LNil || l.Get(2) == vm.LNumber(10)) {
+			if n, ok := parseNumber(string(s)); ok {
+				l.Push(vm.LNumber(n))
+			} else {
+				l.Push(vm.LNil)
+			}
+			return 1
+		}
+		return forward(l, tonumber)
+	})
+	set("collectgarbage", func(l *vm.LState) int {
+		n := 0.0
+		if l.OptString(1, "collect") == "count" {
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			n = float64(m.HeapAlloc) / 1024
+		}
+		l.Push(vm.LNumber(n))
+		return 1
+	})
+	load, loadstring := l.GetGlobal("load"), l.GetGlobal("loadstring")
+	set("load", func(l *vm.LState) int {
+		if _, ok := l.Get(1).(vm.LString); ok {
+			return forward(l, loadstring)
+		}
+		return forward(l, load)
+	})
+	set("xpcall", func(l *vm.LState) int {
+		fn, handler := l.CheckAny(1), l.CheckFunction(2)
+		top := l.GetTop()
+		l.Push(fn)
+		for i := 3; i <= top; i++ {
+			l.Push(l.Get(i))
+		}
+		if err := l.PCall(max(0, top-2), vm.MultRet, handler); err != nil {
+			l.SetTop(top)
+			l.Push(vm.LFalse)
+			if e, ok := errors.AsType[*vm.ApiError](err); ok {
+				l.Push(e.Object)
+			} else {
+				l.Push(vm.LString(err.Error()))
+			}
+			return 2
+		}
+		l.Insert(vm.LTrue, top+1)
+		return l.GetTop() - top
+	})
+	if m, ok := l.GetGlobal("math").(*vm.LTable); ok {
+		m.RawSetString("huge", vm.LNumber(math.Inf(1)))
+	}
+	if s, ok := l.GetGlobal("string").(*vm.LTable); ok {
+		s.RawSetString("rep", l.NewFunction(t.rep))
+		s.RawSetString("format", l.NewFunction(formatText))
+		s.RawSetString("dump", vm.LNil)
+	}
+	t.openBits()
+}
+
+// forward calls a function with the arguments of the one that is running.
+func forward(l *vm.LState, fn vm.LValue) int {
+	top := l.GetTop()
+	l.Push(fn)
+	for i := 1; i <= top; i++ {
+		l.Push(l.Get(i))
+	}
+	l.Call(top, vm.MultRet)
+	return l.GetTop() - top
+}
+
+// toString returns a value as print writes it.
+func toString(l *vm.LState, v vm.LValue) string {
+	if n, ok := v.(vm.LNumber); ok {
+		return numberText(float64(n))
+	}
+	return l.ToStringMeta(v).String()
+}
+
+// numberText writes a number with 14 digits at most.
+func numberText(f float64) string {
+	switch {
+	case math.IsNaN(f):
+		return "nan"
+	case math.IsInf(f, 0):
+		return strings.TrimPrefix(strings.ToLower(strconv.FormatFloat(f, 'g', -1, 64)), "+")
+	}
+	return fmt.Sprintf("%.14g", f)
+}
+
+// parseNumber reads a number: decimal, with an exponent or not, or hexadecimal.
+func parseNumber(s string) (float64, bool) {
+	s = strings.TrimSpace(s)
+	switch strings.ToLower(strings.TrimLeft(s, "+-")) {
+	case "inf", "infinity", "nan":
+		f, err := strconv.ParseFloat(s, 64)
+		return f, err == nil
+	}
+	if strings.Trim(s, "0123456789.eE+-xXabcdfABCDFpP") != "" {
+		return 0, false
+	}
+	digits := strings.TrimLeft(s, "+-")
+	if len(s)-len(digits) > 1 {
+		return 0, false
+	}
+	if hex, ok := strings.CutPrefix(strings.ToLower(digits), "0x"); ok {
+		if !strings.Contains(hex, "p") {
+			hex += "p0"
+		}
+		f, err := strconv.ParseFloat(s[:len(s)-len(digits)]+"0x"+hex, 64)
+		return f, err == nil || errors.Is(err, strconv.ErrRange)
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	return f, err == nil || errors.Is(err, strconv.ErrRange)
+}
+
+// rep is string.rep with a separator, and with a bound.
+func (t *thread) rep(l *vm.LState) int {
+	s, n, sep := l.CheckString(1), l.CheckInt(2), l.OptString(3, "")
+	if n <= 0 {
+		l.Push(vm.LString(""))
+		return 1
+	}
+	if size := uint64(len(s)) + uint64(len(sep)); size > 0 && uint64(n) > uint64(t.options.MaxMemory)/size {
+		l.RaiseError("resulting string too large")
+	}
+	l.Push(vm.LString(strings.Repeat(s+sep, n-1) + s))
+	return 1
+}
+
+// formatText is string.format.
+func formatText(l *vm.LState) int {
+	text := l.CheckString(1)
+	var b strings.Builder
+	arg := 1
+	for i := 0; i < len(text); i++ {
+		if text[i] != '%' {
+			b.WriteByte(text[i])
+			continue
+		}
+		from := i
+		if i += 1 + len(text[i+1:]) - len(strings.TrimLeft(text[i+1:], "-+ #0123456789.")); i == len(text) {
+			l.RaiseError("invalid option '%%' to 'format'")
+		}
+		spec, verb := text[from:i], text[i]
+		if verb == '%' {
+			b.WriteByte('%')
+			continue
+		}
+		for _, n := range strings.FieldsFunc(spec, func(r rune) bool { return r < '0' || r > '9' }) {
+			if len(n) > 2 && strings.TrimLeft(n, "0") != n[len(n)-min(2, len(n)):] {
+				l.RaiseError("invalid format (width or precision too long)")
+			}
+		}
+		arg++
+		switch verb {
+		case 'd', 'i':
+			fmt.Fprintf(&b, spec+"d", int64(l.CheckNumber(arg)))
+		case 'u', 'o', 'x', 'X':
+			if verb == 'u' {
+				verb = 'd'
+			}
+			fmt.Fprintf(&b, spec+string(verb), uint64(int64(l.CheckNumber(arg))))
+		case 'c':
+			b.WriteByte(byte(l.CheckInt(arg)))
+		case 'e', 'E', 'f', 'g', 'G', 'a', 'A':
+			f := float64(l.CheckNumber(arg))
+			switch {
+			case math.IsNaN(f) || math.IsInf(f, 0):
+				fmt.Fprintf(&b, strings.ReplaceAll(strings.SplitN(spec, ".", 2)[0], "0", "")+"s", numberText(f))
+			case verb == 'a' || verb == 'A':
+				fmt.Fprintf(&b, spec+string(verb-'a'+'x'), f)
+			default:
+				if !strings.Contains(spec, ".") {
+					spec += ".6"
+				}
+				fmt.Fprintf(&b, spec+string(verb), f)
+			}
+		case 's':
+			fmt.Fprintf(&b, spec+"s", toString(l, l.CheckAny(arg)))
+		case 'q':
+			b.WriteString(quoted(l.CheckString(arg)))
+		default:
+			l.RaiseError("invalid option '%%%s' to 'format'", string(verb))
+		}
+	}
+	l.Push(vm.LString(b.String()))
+	return 1
+}
+
+// quoted writes a text as Lua reads it.
+func quoted(s string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for i := range len(s) {
+		switch c := s[i]; c {
+		case '"', '\\', '\n':
+			b.WriteString("\\" + string(c))
+		case '\r':
+			b.WriteString(`\r`)
+		case 0:
+			b.WriteString(`\000`)
+		default:
+			b.WriteByte(c)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}
+
+// openBits makes the library bit, which computes with 32 bits.
+func (t *thread) openBits() {
+	lib := t.l.NewTable()
+	set := func(name string, fn func(l *vm.LState) int32) {
+		lib.RawSetString(name, t.l.NewFunction(func(l *vm.LState) int {
+			l.Push(vm.LNumber(fn(l)))
+			return 1
+		}))
+	}
+	set("tobit", func(l *vm.LState) int32 { return int32(bitsOf(l, 1)) })
+	set("bnot", func(l *vm.LState) int32 { return int32(^bitsOf(l, 1)) })
+	set("bswap", func(l *vm.LState) int32 { return int32(bits.ReverseBytes32(bitsOf(l, 1))) })
+	fold := func(name string, fn func(a, b uint32) uint32) {
+		set(name, func(l *vm.LState) int32 {
+			n := bitsOf(l, 1)
+			for i := 2; i <= l.GetTop(); i++ {
+				n = fn(n, bitsOf(l, i))
+			}
+			return int32(n)
+		})
+	}
+	fold("band", func(a, b uint32) uint32 { return a & b })
+	fold("bor", func(a, b uint32) uint32 { return a | b })
+	fold("bxor", func(a, b uint32) uint32 { return a ^ b })
+	shift := func(name string, fn func(n uint32, by int) uint32) {
+		set(name, func(l *vm.LState) int32 { return int32(fn(bitsOf(l, 1), int(bitsOf(l, 2)&31))) })
+	}
+	shift("lshift", func(n uint32, by int) uint32 { return n << by })
+	shift("rshift", func(n uint32, by int) uint32 { return n >> by })
+	shift("arshift", func(n uint32, by int) uint32 { return uint32(int32(n) >> by) })
+	shift("rol", bits.RotateLeft32)
+	shift("ror", func(n uint32, by int) uint32 { return bits.RotateLeft32(n, -by) })
+	lib.RawSetString("tohex", t.l.NewFunction(func(l *vm.LState) int {
+		n, digits := bitsOf(l, 1), l.OptInt(2, 8)
+		verb := "%08x"
+		if digits < 0 {
+			verb, digits = "%08X", -digits
+		}
+		s := fmt.Sprintf(verb, n)
+		l.Push(vm.LString(s[8-min(digits, 8):]))
+		return 1
+	}))
+	t.l.SetGlobal("bit", lib)
+}
+
+// bitsOf returns the bits of an argument.
+func bitsOf(l *vm.LState, n int) uint32 { return toBits(float64(l.CheckNumber(n))) }
+
+// toBits returns the low 32 bits of a number, which is rounded.
+func toBits(f float64) uint32 {
+	f = math.RoundToEven(f)
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return 0
+	}
+	return uint32(int64(math.Mod(f, 1<<32)))
+}
