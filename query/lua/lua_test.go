@@ -407,11 +407,11 @@ func TestSample(t *testing.T) {
 	var want strings.Builder
 	want.WriteString("0,3-4")
 	for i := 13; i <= 292; i += 9 {
-		want.WriteString(fmt.Sprint(",", i))
+		fmt.Fprint(&want, ",", i)
 	}
 	want.WriteString(",305-306")
 	for i := 315; i <= 603; i += 9 {
-		want.WriteString(fmt.Sprint(",", i))
+		fmt.Fprint(&want, ",", i)
 	}
 	want.WriteString(",614,677")
 	for script, want := range map[string]string{
