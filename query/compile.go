@@ -529,7 +529,8 @@ func (m *machine) words(w *words) func(e *env) bool {
 	return func(e *env) bool {
 		r := e.row
 		meta := v.Meta(r)
-		if match(meta.Name) || match(meta.Target) {
+		// The name of a log record is the same for all: what people see is its message.
+		if v.Role(r) != view.RoleLog && match(meta.Name) || match(meta.Target) {
 			return true
 		}
 		if s, ok := v.Message(r); ok && match(s) {

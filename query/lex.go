@@ -18,7 +18,12 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
+	// A word of the query can be as long as the query.
+	const maxErrorText = 200
 	s := e.Text
+	if len(s) > maxErrorText {
+		s = strings.ToValidUTF8(s[:maxErrorText], "") + "…"
+	}
 	if e.Query != "" {
 		s += fmt.Sprintf(", at %d (%s)", e.Pos+1, e.near())
 	}

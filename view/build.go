@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/spanmap"
 )
 
 // A builder makes views of some files, each with more of their entries than the one before.
@@ -285,8 +286,8 @@ func (b *builder) traceNumber(id [16]byte) uint32 {
 // traceSlot returns where in traceAt the index of a trace is or belongs.
 func (b *builder) traceSlot(id [16]byte) *uint32 {
 	mask := uint64(len(b.traceAt) - 1)
-	h := (binary.LittleEndian.Uint64(id[:]) ^ binary.LittleEndian.Uint64(id[8:])*0x9e3779b97f4a7c15) * 0xff51afd7ed558ccd
-	for i := h >> 20 & mask; ; i = (i + 1) & mask {
+	h := spanmap.Hash(binary.LittleEndian.Uint64(id[:]), binary.LittleEndian.Uint64(id[8:]))
+	for i := h & mask; ; i = (i + 1) & mask {
 		if t := b.traceAt[i]; t == 0 || b.traces.at(t) == id {
 			return &b.traceAt[i]
 		}

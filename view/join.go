@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/spanmap"
 )
 
 // A want is a row that names a span: its parent, the span of a log record, or itself, whose
@@ -37,10 +38,6 @@ type wantSlot struct {
 	files         map[*growingFile]hit
 }
 
-func wantHash(trace uint32, span uint64) uint64 {
-	return (span ^ uint64(trace)*0x9e3779b97f4a7c15) * 0xff51afd7ed558ccd >> 20
-}
-
 // add adds a want of a span of that trace.
 func (w *wants) add(x want, trace uint32) {
 	if 2*w.used >= len(w.slots) {
@@ -66,19 +63,19 @@ func (w *wants) add(x want, trace uint32) {
 
 // see notes that a span is wanted.
 func (w *wants) see(trace uint32, span uint64) {
-	bit := wantHash(trace, span&math.MaxUint32) % uint64(64*len(w.seen))
+	bit := spanmap.Hash(uint64(trace), span&math.MaxUint32) % uint64(64*len(w.seen))
 	w.seen[bit/64] |= 1 << (bit % 64)
 }
 
 // wanted reports whether a span whose id has that low half can be wanted.
 func (w *wants) wanted(trace, low uint32) bool {
-	bit := wantHash(trace, uint64(low)) % uint64(64*len(w.seen))
+	bit := spanmap.Hash(uint64(trace), uint64(low)) % uint64(64*len(w.seen))
 	return w.seen[bit/64]>>(bit%64)&1 != 0
 }
 
 func (w *wants) slot(trace uint32, span uint64) *wantSlot {
 	mask := uint64(len(w.slots) - 1)
-	for i := wantHash(trace, span) & mask; ; i = (i + 1) & mask {
+	for i := spanmap.Hash(uint64(trace), span) & mask; ; i = (i + 1) & mask {
 		if s := &w.slots[i]; s.first == 0 || s.trace == trace && s.span == span {
 			return s
 		}

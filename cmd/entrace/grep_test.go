@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"regexp"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/querytest"
 )
 
 // TestGrepCommand prints rows as lines, as a tree and as JSON, and counts them.
@@ -117,5 +119,41 @@ func TestStatsCommand(t *testing.T) {
 	}
 	if code, _, errs := entrace(t, nil, "stats", "app.et", "--sort", "color"); code != exitUsage || !strings.Contains(errs, "its columns are service, name") {
 		t.Errorf("exit %d, %s", code, errs)
+	}
+}
+
+// TestGrepCases: grep selects what package query does.
+func TestGrepCases(t *testing.T) {
+	t.Chdir(t.TempDir())
+	var b bytes.Buffer
+	w, err := format.NewWriter(&b, format.V2, format.ET, nil)
+	must(t, err)
+	for _, e := range querytest.Entries() {
+		_, err := w.Write(e)
+		must(t, err)
+	}
+	must(t, w.Close())
+	must(t, os.WriteFile("shop.et", b.Bytes(), 0o600))
+	for _, c := range querytest.Cases {
+		code, out, errs := entrace(t, nil, "grep", "--json", c.Query, "shop.et")
+		if want := exitFine; len(c.IDs) == 0 {
+			want = exitData
+			if code != want || out != "" {
+				t.Errorf("%s: exit %d, %s", c.Query, code, out)
+			}
+			continue
+		} else if code != want {
+			t.Errorf("%s: exit %d, %s", c.Query, code, errs)
+		}
+		var got []uint32
+		for line := range strings.Lines(out) {
+			var row struct{ ID uint32 }
+			must(t, json.Unmarshal([]byte(line), &row))
+			got = append(got, row.ID)
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, c.IDs) {
+			t.Errorf("%s prints %v, want %v", c.Query, got, c.IDs)
+		}
 	}
 }

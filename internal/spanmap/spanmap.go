@@ -34,9 +34,14 @@ const minSlots = 16
 // The seeds keep those who choose ids from choosing where they are.
 var seed0, seed1 = maphash.String(maphash.MakeSeed(), ""), maphash.String(maphash.MakeSeed(), "")
 
+// Hash mixes two numbers, which may be chosen to be alike.
+func Hash(a, b uint64) uint64 {
+	hi, lo := bits.Mul64(a^seed0, b^seed1)
+	return hi ^ lo
+}
+
 func hash(k *Key) int {
-	hi, lo := bits.Mul64(binary.LittleEndian.Uint64(k[16:])^seed0, binary.LittleEndian.Uint64(k[8:])^seed1)
-	return int(uint32(hi ^ lo))
+	return int(uint32(Hash(binary.LittleEndian.Uint64(k[16:]), binary.LittleEndian.Uint64(k[8:]))))
 }
 
 // Len returns the number of keys.

@@ -1,0 +1,95 @@
+package view_test
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
+)
+
+// TestHeap: a view takes so many bytes an entry, whatever the number of entries, and its tree a
+// few more.
+func TestHeap(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes seconds")
+	}
+	for _, n := range []int{1_000_000, 4_000_000} {
+		f, err := format.Open(manyEntries(t, n), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := heap()
+		v, err := view.New(t.Context(), []*format.File{f}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		columns := heap() - before
+		v.Tree()
+		tree := heap() - before - columns
+		if rows := v.Len(); columns > int64(rows)*44+int64(n)*2+16<<20 || tree > int64(rows)*13+1<<20 {
+			t.Errorf("of %d entries, %d rows, columns take %d bytes and the tree %d", n, rows, columns, tree)
+		}
+		runtime.KeepAlive(v)
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// manyEntries writes a file of spans with their ends, of which every third has a log record. Their
+// ids are alike.
+func manyEntries(t *testing.T, n int) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "many.iet")
+	file, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	b := bufio.NewWriterSize(file, 1<<20)
+	w, err := format.NewWriter(b, format.V1, format.IET, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(e *format.TraceEntry) uint32 {
+		id, err := w.Write(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	put(format.Root())
+	str, u64 := format.StringValue, format.U64Value
+	for i := uint64(0); ; i++ {
+		id := str(fmt.Sprintf("%016x", i+1))
+		span := put(&format.TraceEntry{Metadata: format.Metadata{Name: fmt.Sprint("span ", i%50)}, Attributes: []format.Attribute{
+			{Name: format.AttrSpanID, Value: id}, {Name: format.AttrTraceID, Value: str(fmt.Sprintf("%032x", i/8+1))}, {Name: format.AttrTime, Value: u64(i)},
+		}})
+		if i%3 == 0 {
+			put(&format.TraceEntry{Parent: span, Message: format.Some(fmt.Sprint("message ", i)), Metadata: format.Metadata{Name: "event"}, Attributes: []format.Attribute{{Name: format.AttrTime, Value: u64(i)}}})
+		}
+		if last := put(&format.TraceEntry{Parent: span, Metadata: format.Metadata{Name: format.NameSpanEnd}, Attributes: []format.Attribute{{Name: format.AttrSpanID, Value: id}, {Name: format.AttrDuration, Value: u64(i % 1000)}}}); int(last) >= n {
+			break
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
