@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
@@ -17,7 +18,7 @@ func TestReadLast(t *testing.T) {
 		for _, f := range []format.StorageFormat{format.ET, format.IET, format.IETPrefix} {
 			t.Run(fmt.Sprint(f, version), func(t *testing.T) {
 				name := filepath.Join(t.TempDir(), "x."+f.String())
-				writeMany(t, name, version, f, 17<<20)
+				writeMany(t, name, version, f, 17<<20, f == format.ET)
 				all, err := format.Open(name, nil)
 				if err != nil {
 					t.Fatal(err)
@@ -43,8 +44,8 @@ func TestReadLast(t *testing.T) {
 	}
 }
 
-// writeMany writes a trace of so many bytes at least, whose texts look like entries.
-func writeMany(t *testing.T, name string, version format.Version, f format.StorageFormat, size int) {
+// writeMany writes a trace of so many bytes at least, in whose attributes are entries if it fakes.
+func writeMany(t *testing.T, name string, version format.Version, f format.StorageFormat, size int, fakes bool) {
 	t.Helper()
 	var b bytes.Buffer
 	w, err := format.NewWriter(&b, version, f, nil)
@@ -59,6 +60,9 @@ func writeMany(t *testing.T, name string, version format.Version, f format.Stora
 	}
 	put(format.Root())
 	fake := bytes.Repeat(append([]byte{0, 0, 1, 'n', 0, 2, 0, 0, 0, 0}, make([]byte, 10)...), 40)
+	if !fakes {
+		fake = []byte(strings.Repeat("what is no entry. ", 40))
+	}
 	for i := 0; i*400 < size; i++ {
 		put(&format.TraceEntry{
 			Parent: uint32(i / 2), Message: format.Some(fmt.Sprint("message ", i)),
@@ -77,7 +81,7 @@ func writeMany(t *testing.T, name string, version format.Version, f format.Stora
 // TestReadLastNone: of what is no such file there is nothing, after a bounded number of tries.
 func TestReadLastNone(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "x.iet")
-	writeMany(t, name, format.V2, format.IET, 17<<20)
+	writeMany(t, name, format.V2, format.IET, 17<<20, false)
 	whole, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
@@ -97,5 +101,61 @@ func TestReadLastNone(t *testing.T) {
 	}
 	if _, err := format.ReadLast(name + ".gone"); !os.IsNotExist(err) {
 		t.Errorf("of a file that is not there: %v", err)
+	}
+}
+
+// TestReadLastForged: what is in an attribute of an ET is none of its entries, and in an IET it is
+// at least not taken where it can be told.
+func TestReadLastForged(t *testing.T) {
+	inner := filepath.Join(t.TempDir(), "inner.iet")
+	writeMany(t, inner, format.V1, format.IET, 5<<20, false)
+	body, err := os.ReadFile(inner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []format.StorageFormat{format.ET, format.IET} {
+		for _, size := range []int{1 << 20, 3 << 20, len(body) - 10} {
+			if f == format.IET && size > 3<<20 {
+				continue // it covers all that is looked at
+			}
+			name := filepath.Join(t.TempDir(), "x."+f.String())
+			var b bytes.Buffer
+			w, err := format.NewWriter(&b, format.V1, f, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			put := func(e *format.TraceEntry) {
+				if _, err := w.Write(e); err != nil {
+					t.Fatal(err)
+				}
+			}
+			put(format.Root())
+			for i := range 200_000 {
+				put(&format.TraceEntry{Message: format.Some(fmt.Sprint("real ", i)), Metadata: format.Metadata{Name: "event", Target: strings.Repeat("t", 80)}})
+			}
+			put(&format.TraceEntry{Metadata: format.Metadata{Name: "upload"}, Attributes: []format.Attribute{{Name: "body", Value: format.BytesValue(body[10:][:size])}}})
+			for i := range 40 {
+				put(&format.TraceEntry{Message: format.Some(fmt.Sprint("after ", i)), Metadata: format.Metadata{Name: "event"}})
+			}
+			if err := w.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(name, b.Bytes(), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			last, err := format.ReadLast(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if last == nil {
+				continue // the whole file has to be read
+			}
+			for i := range last.Len() {
+				e, err := last.Entry(i)
+				if err != nil || e.Metadata.Name != "upload" && e.Metadata.Target == "t" {
+					t.Fatalf("%s with %d bytes in an attribute: %v, %+v", f, size, err, e)
+				}
+			}
+		}
 	}
 }

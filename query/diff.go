@@ -71,8 +71,11 @@ func (p *PathDiff) HasNewErrors() (has, significant bool) {
 // Change returns by which share the 95th percentile of the durations has changed, and whether
 // that of all durations is significant; 0 if one side has none.
 func (p *PathDiff) Change() (share float64, significant bool) {
-	if p.Before.P95 == 0 || len(p.Before.took) == 0 || len(p.After.took) == 0 {
-		return 0, false
+	switch {
+	case len(p.Before.took) == 0 || len(p.After.took) == 0 || p.Before.P95 == p.After.P95:
+		return 0, p.P < Significant
+	case p.Before.P95 == 0:
+		return math.Inf(1), p.P < Significant
 	}
 	return float64(p.After.P95)/float64(p.Before.P95) - 1, p.P < Significant
 }
@@ -205,7 +208,7 @@ func (t *paths) add(ctx context.Context, v *view.View, rows Set, side int, d *Di
 		}
 		s := &t.list[n].stats[side]
 		s.Count++
-		if isError(f) {
+		if IsError(f) {
 			s.Errors++
 		}
 		if took, ended := v.Duration(r); ended {

@@ -47,7 +47,7 @@ func Summary(ctx context.Context, v *view.View, rows Set) (*Table, error) {
 					known[code] = s
 				}
 				s.n++
-				if isError(f) {
+				if IsError(f) {
 					s.errors++
 				}
 				s.first, s.last = min(s.first, b.Start[i]), max(s.last, b.Start[i])

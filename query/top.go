@@ -96,7 +96,7 @@ func Top(ctx context.Context, v *view.View, rows Set, limit int) (*Overview, err
 					o.Timed = true
 					o.First, o.Last = min(o.First, at), max(o.Last, endOf(&b, i))
 				}
-				if isError(f) {
+				if IsError(f) {
 					o.Errors++
 					s.errors++
 					errs = append(errs, r)
@@ -139,8 +139,8 @@ func Top(ctx context.Context, v *view.View, rows Set, limit int) (*Overview, err
 	return o, err
 }
 
-// isError reports whether a row is an error.
-func isError(f view.Flags) bool {
+// IsError reports whether a row is an error: a span that failed, or anything of level error.
+func IsError(f view.Flags) bool {
 	return f.Level() >= format.LevelError || f.Role() == view.RoleSpan && f.Status() == view.StatusError
 }
 

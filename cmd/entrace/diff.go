@@ -254,7 +254,9 @@ func diffChange(p *query.PathDiff) (change, sure string) {
 		return "gone", ""
 	}
 	share, _ := p.Change()
-	change = fmt.Sprintf("%+.0f%%", 100*share)
+	if change = fmt.Sprintf("%+.0f%%", 100*share); math.IsInf(share, 1) {
+		change = "from 0"
+	}
 	switch {
 	case math.IsNaN(p.P):
 		return change, "too few"
@@ -309,7 +311,7 @@ func diffJSON(w io.Writer, d *query.Diff, why []string) error {
 		for _, s := range p.Path {
 			line.Path = append(line.Path, step{s.Service, s.Name, s.Kind.String()})
 		}
-		if p.Before.P95 > 0 && p.After.Count > 0 {
+		if p.Before.P95 > 0 && p.After.Count > 0 { // else it is none, or infinite
 			share, _ := p.Change()
 			line.Change = &share
 		}

@@ -79,6 +79,17 @@ func (a *app) lua(ctx context.Context, script, name string, o *luaOptions) error
 	if isTerminal(a.out) {
 		out = terminalWriter{w}
 	}
+	// What a script calls, a pattern say, can take for ever and does not listen.
+	over := make(chan struct{})
+	defer close(over)
+	defer context.AfterFunc(ctx, func() {
+		select {
+		case <-over:
+		case <-time.After(graceTime):
+			fmt.Fprintln(a.err, "entrace:", safe(context.Cause(ctx).Error()))
+			a.exit(exitData)
+		}
+	})()
 	r, err := lua.Run(ctx, f.File, script, text, &lua.Options{Output: out, Threads: o.threads, Upstream: o.compat != "", MaxMemory: memory})
 	if err != nil {
 		return errors.Join(w.Flush(), err)
@@ -103,6 +114,9 @@ func (a *app) lua(ctx context.Context, script, name string, o *luaOptions) error
 	}
 	return errors.Join(err, w.Flush(), damage)
 }
+
+// graceTime is how long a script may take to end that is told to.
+const graceTime = time.Second
 
 func readScript(name string) (string, error) {
 	f, err := os.Open(name)

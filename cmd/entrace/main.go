@@ -53,10 +53,12 @@ type app struct {
 	color    bool // out is a terminal that wants it
 	started  bool // the command line was understood
 	width    int  // of out in columns; 0: ask
+
+	exit func(code int) // ends the process
 }
 
 func run(ctx context.Context, args []string, in io.Reader, out, errw io.Writer) int {
-	a := &app{in: in, out: out, err: errw}
+	a := &app{in: in, out: out, err: errw, exit: os.Exit}
 	root := a.root()
 	root.SetArgs(args)
 	root.SetIn(in)

@@ -43,7 +43,8 @@ func (a *app) topCommand() *cobra.Command {
 	}
 	o.addQuery(c)
 	o.add(c)
-	o.addPrint(c)
+	o.addTime(c)
+	c.Flags().BoolVar(&o.json, "json", false, "print one JSON object")
 	c.Flags().IntVar(&o.limit, "limit", o.limit, "how many of each to print")
 	return c
 }

@@ -114,6 +114,9 @@ func (t *thread) copyTable(from *vm.LTable) *vm.LTable {
 		if depth++; depth > maxNesting {
 			t.fail(errNesting)
 		}
+		if err := t.l.Context().Err(); err != nil {
+			t.fail(err)
+		}
 		out := new(vm.LTable)
 		copies[from] = out
 		from.ForEach(func(k, v vm.LValue) {
@@ -227,7 +230,8 @@ type evaluator struct {
 	items []*vm.LTable
 	done  []set
 	busy  []bool
-	n     int // ids are below it
+	n     int   // ids are below it
+	size  int64 // of the sets, in bytes
 }
 
 // evaluate returns the ids of a filterset.
@@ -300,7 +304,14 @@ func (e *evaluator) item(number vm.LValue) (set, error) {
 	return s, err
 }
 
-func (e *evaluator) newSet() set { return make(set, max(1, (e.n+63)/64)) }
+// newSet returns an empty set, unless there are too many already, or the run has ended.
+func (e *evaluator) newSet() (set, error) {
+	s := make(set, max(1, (e.n+63)/64))
+	if e.size += int64(8 * len(s)); e.size > e.options.MaxMemory {
+		return nil, ErrMemory
+	}
+	return s, e.l.Context().Err()
+}
 
 func (e *evaluator) compute(one *vm.LTable) (set, error) {
 	kind := vm.LVAsString(one.RawGetString("type"))
@@ -310,7 +321,10 @@ func (e *evaluator) compute(one *vm.LTable) (set, error) {
 		if !ok {
 			return nil, errFilterset
 		}
-		s := e.newSet()
+		s, err := e.newSet()
+		if err != nil {
+			return nil, err
+		}
 		for i := 1; i <= list.Len(); i++ {
 			id, err := toID(list.RawGetInt(i))
 			if err != nil {
@@ -330,9 +344,18 @@ func (e *evaluator) compute(one *vm.LTable) (set, error) {
 		if err != nil {
 			return nil, err
 		}
-		s := e.newSet()
-		for id := int64(first); id <= int64(last) && id < int64(e.n); id++ {
+		s, err := e.newSet()
+		if err != nil {
+			return nil, err
+		}
+		for id, end := int64(first), min(int64(last)+1, int64(e.n)); id < end; {
+			if id%64 == 0 && id+64 <= end {
+				s[id/64] = math.MaxUint64
+				id += 64
+				continue
+			}
 			s.add(uint32(id))
+			id++
 		}
 		return s, nil
 	case "rel_dnf":
@@ -346,7 +369,10 @@ func (e *evaluator) compute(one *vm.LTable) (set, error) {
 		if err != nil {
 			return nil, err
 		}
-		s := e.newSet()
+		s, err := e.newSet()
+		if err != nil {
+			return nil, err
+		}
 		for i := range s {
 			s[i] = universe[i] &^ src[i]
 		}
@@ -363,8 +389,14 @@ func (e *evaluator) combine(one *vm.LTable, union bool) (set, error) {
 	if !ok {
 		return nil, errFilterset
 	}
-	s := e.newSet()
+	s, err := e.newSet()
+	if err != nil {
+		return nil, err
+	}
 	for i := 1; i <= srcs.Len(); i++ {
+		if err := e.l.Context().Err(); err != nil {
+			return nil, err
+		}
 		src, err := e.item(srcs.RawGetInt(i))
 		if err != nil {
 			return nil, err
@@ -466,7 +498,10 @@ const perPart = 1 << 10
 
 // filter looks at the entries of a set, on all cores.
 func (e *evaluator) filter(src set, clauses [][]predicate) (set, error) {
-	out := e.newSet()
+	out, err := e.newSet()
+	if err != nil {
+		return nil, err
+	}
 	parts := make(chan int)
 	var wait sync.WaitGroup
 	var mu sync.Mutex

@@ -69,13 +69,34 @@ func (t *thread) openLibraries() {
 		l.Push(vm.LNumber(n))
 		return 1
 	})
-	load, loadstring := l.GetGlobal("load"), l.GetGlobal("loadstring")
-	set("load", func(l *vm.LState) int {
-		if _, ok := l.Get(1).(vm.LString); ok {
-			return forward(l, loadstring)
+	loadstring := l.GetGlobal("loadstring")
+	load := func(l *vm.LState) int {
+		text, name := "", l.OptString(2, "=(load)")
+		if fn, ok := l.Get(1).(*vm.LFunction); ok {
+			for {
+				l.Push(fn)
+				l.Call(0, 1)
+				piece := vm.LVAsString(l.Get(-1))
+				l.Pop(1)
+				if text += piece; piece == "" || len(text) > MaxScript {
+					break
+				}
+			}
+		} else {
+			text = l.CheckString(1)
 		}
-		return forward(l, load)
-	})
+		if len(text) > MaxScript {
+			l.Push(vm.LNil)
+			l.Push(vm.LString("the text is too long"))
+			return 2
+		}
+		l.SetTop(0)
+		l.Push(vm.LString(text))
+		l.Push(vm.LString(name))
+		return forward(l, loadstring)
+	}
+	set("load", load)
+	set("loadstring", load)
 	set("xpcall", func(l *vm.LState) int {
 		fn, handler := l.CheckAny(1), l.CheckFunction(2)
 		top := l.GetTop()
@@ -103,6 +124,24 @@ func (t *thread) openLibraries() {
 		s.RawSetString("rep", l.NewFunction(t.rep))
 		s.RawSetString("format", l.NewFunction(formatText))
 		s.RawSetString("dump", vm.LNil)
+		gsub := s.RawGetString("gsub")
+		s.RawSetString("gsub", l.NewFunction(func(l *vm.LState) int {
+			if with, ok := l.Get(3).(vm.LString); ok {
+				t.room(uint64(len(l.CheckString(1))), uint64(len(with)))
+			}
+			return forward(l, gsub)
+		}))
+	}
+	if tab, ok := l.GetGlobal("table").(*vm.LTable); ok {
+		concat := tab.RawGetString("concat")
+		tab.RawSetString("concat", l.NewFunction(func(l *vm.LState) int {
+			list, size := l.CheckTable(1), uint64(0)
+			for i := 1; i <= list.Len(); i++ {
+				size += uint64(len(vm.LVAsString(list.RawGetInt(i))) + len(l.OptString(2, "")))
+			}
+			t.room(size, 1)
+			return forward(l, concat)
+		}))
 	}
 	t.openBits()
 }
@@ -163,6 +202,13 @@ func parseNumber(s string) (float64, bool) {
 	return f, err == nil || errors.Is(err, strconv.ErrRange)
 }
 
+// room raises an error if n texts of a size take more memory than the script may use.
+func (t *thread) room(size, n uint64) {
+	if size > 0 && n > uint64(t.options.MaxMemory)/size {
+		t.l.RaiseError("resulting string too large")
+	}
+}
+
 // rep is string.rep with a separator, and with a bound.
 func (t *thread) rep(l *vm.LState) int {
 	s, n, sep := l.CheckString(1), l.CheckInt(2), l.OptString(3, "")
@@ -170,9 +216,7 @@ func (t *thread) rep(l *vm.LState) int {
 		l.Push(vm.LString(""))
 		return 1
 	}
-	if size := uint64(len(s)) + uint64(len(sep)); size > 0 && uint64(n) > uint64(t.options.MaxMemory)/size {
-		l.RaiseError("resulting string too large")
-	}
+	t.room(uint64(len(s))+uint64(len(sep)), uint64(n))
 	l.Push(vm.LString(strings.Repeat(s+sep, n-1) + s))
 	return 1
 }
@@ -196,10 +240,8 @@ func formatText(l *vm.LState) int {
 			b.WriteByte('%')
 			continue
 		}
-		for _, n := range strings.FieldsFunc(spec, func(r rune) bool { return r < '0' || r > '9' }) {
-			if len(n) > 2 && strings.TrimLeft(n, "0") != n[len(n)-min(2, len(n)):] {
-				l.RaiseError("invalid format (width or precision too long)")
-			}
+		if !isSpec(spec) {
+			l.RaiseError("invalid format (repeated flags or width or precision too long)")
 		}
 		arg++
 		switch verb {
@@ -235,6 +277,25 @@ func formatText(l *vm.LState) int {
 	}
 	l.Push(vm.LString(b.String()))
 	return 1
+}
+
+// isSpec reports whether a specification of a format is % with flags, two digits for the width
+// and, behind a point, two for the precision.
+func isSpec(spec string) bool {
+	digits := func(s string) string {
+		for range 2 {
+			if s != "" && s[0] >= '0' && s[0] <= '9' {
+				s = s[1:]
+			}
+		}
+		return s
+	}
+	flags := strings.TrimLeft(spec[1:], "-+ #0")
+	rest := digits(flags)
+	if after, ok := strings.CutPrefix(rest, "."); ok {
+		rest = digits(after)
+	}
+	return rest == "" && len(spec)-1-len(flags) <= 5
 }
 
 // quoted writes a text as Lua reads it.
@@ -290,7 +351,7 @@ func (t *thread) openBits() {
 	shift("rol", bits.RotateLeft32)
 	shift("ror", func(n uint32, by int) uint32 { return bits.RotateLeft32(n, -by) })
 	lib.RawSetString("tohex", t.l.NewFunction(func(l *vm.LState) int {
-		n, digits := bitsOf(l, 1), l.OptInt(2, 8)
+		n, digits := bitsOf(l, 1), max(-8, min(l.OptInt(2, 8), 8))
 		verb := "%08x"
 		if digits < 0 {
 			verb, digits = "%08X", -digits

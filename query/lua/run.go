@@ -12,6 +12,7 @@ import (
 	"time"
 
 	vm "github.com/yuin/gopher-lua"
+	"github.com/yuin/gopher-lua/parse"
 
 	"github.com/entrace-go/entrace/format"
 )
@@ -29,8 +30,9 @@ type Options struct {
 	MaxMemory int64
 }
 
-// MaxScript is how many bytes a script has at most.
-const MaxScript = 1 << 20
+// MaxScript is how many bytes a script, or a text that it loads, has at most: what compiles them
+// takes a kilobyte of its stack for each expression in another one.
+const MaxScript = 64 << 10
 
 // DefaultMaxMemory is the default of [Options].MaxMemory.
 const DefaultMaxMemory = 1 << 30
@@ -64,16 +66,20 @@ func Run(ctx context.Context, f *format.File, name, script string, o *Options) (
 	if len(script) > MaxScript {
 		return nil, &ScriptError{Message: fmt.Sprintf("%s: a script has at most %d bytes", name, MaxScript)}
 	}
-	r := &run{options: *o, n: f.Len(), script: script, name: name}
+	r := &run{options: *o, n: f.Len()}
 	if r.options.Output == nil {
 		r.options.Output = io.Discard
 	}
 	if r.options.MaxMemory <= 0 {
 		r.options.MaxMemory = DefaultMaxMemory
 	}
+	proto, err := compile(name, script)
+	if err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	r.cancel = cancel
+	r.cancel, r.proto = cancel, proto
 	defer r.watch(ctx)()
 
 	threads := max(1, min(o.Threads, r.n))
@@ -116,14 +122,16 @@ func Run(ctx context.Context, f *format.File, name, script string, o *Options) (
 type run struct {
 	options Options
 	n       int // entries
-	name    string
-	script  string
+	proto   *vm.FunctionProto
 	cancel  context.CancelCauseFunc
 	join    join
 
 	out      sync.Mutex
 	outError error
 }
+
+// A table whose keys are numbers is a list up to this, and is filled up to the largest of them.
+func init() { vm.MaxArrayIndex = 1 << 24 }
 
 // print writes a line.
 func (r *run) print(s string) {
@@ -256,17 +264,27 @@ func newThread(ctx context.Context, r *run, f *format.File, number int) *thread 
 	return t
 }
 
-// execute runs the script, as an expression if it is one, else as a block.
+// compile compiles a script, as an expression if it is one, else as a block.
+func compile(name, script string) (*vm.FunctionProto, error) {
+	chunk, err := parse.Parse(strings.NewReader("return "+script), name)
+	if err != nil {
+		chunk, err = parse.Parse(strings.NewReader(script), name)
+	}
+	if err != nil {
+		return nil, &ScriptError{Message: strings.TrimSpace(err.Error())}
+	}
+	proto, err := vm.Compile(chunk, name)
+	if err != nil {
+		return nil, &ScriptError{Message: strings.TrimSpace(err.Error())}
+	}
+	return proto, nil
+}
+
+// execute runs the script.
 func (t *thread) execute() {
 	defer t.l.Close()
 	defer t.cancelOwn()
-	fn, err := t.l.Load(strings.NewReader("return "+t.script), t.name)
-	if err != nil {
-		fn, err = t.l.Load(strings.NewReader(t.script), t.name)
-	}
-	if err == nil {
-		err = t.l.CallByParam(vm.P{Fn: fn, NRet: 1, Protect: true})
-	}
+	err := t.l.CallByParam(vm.P{Fn: t.l.NewFunctionFromProto(t.proto), NRet: 1, Protect: true})
 	if t.stopped {
 		return
 	}
@@ -308,7 +326,7 @@ func scriptError(err error) error {
 	if e, ok := errors.AsType[*vm.ApiError](err); ok {
 		switch {
 		case e.Object != vm.LNil && e.Object != nil:
-			return &ScriptError{Message: e.Object.String()}
+			return &ScriptError{Message: strings.TrimSpace(e.Object.String())}
 		case e.Cause != nil:
 			return &ScriptError{Message: strings.TrimSpace(e.Cause.Error())}
 		}
