@@ -63,6 +63,13 @@ func (m *machine) table(calls []*stageAggregate, by []expr, rows Set) (*Table, e
 	if err != nil {
 		return nil, err
 	}
+	if len(groups) == 1 && rows.Len() > 0 {
+		for i, x := range by {
+			if groups[0].keys[i].kind == KindNil {
+				m.more = append(m.more, "none of the rows has "+x.String())
+			}
+		}
+	}
 	t := &Table{groups: len(by)}
 	for _, x := range by {
 		t.Columns = append(t.Columns, x.String())

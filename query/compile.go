@@ -32,6 +32,7 @@ type machine struct {
 	lacks map[string]*attribute // of != and !~, for a hint
 
 	traces []traceInfo
+	more   []string // hints
 }
 
 // An attribute is one by the name that its application gave it: in rows, and in resources.

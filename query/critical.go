@@ -21,8 +21,9 @@ type CriticalPath struct {
 	Open bool
 	// Steps follow each other without a gap from From to To.
 	Steps []Step
-	// Async are the spans right below one of the path that go on behind its end, or have not
-	// ended, so that it cannot have waited for all of them.
+	// Async are the spans somewhere below that go on behind the end of the one that they are
+	// right below, or have not ended, so that it cannot have waited for all of them; the longest
+	// first.
 	Async []view.Row
 }
 
@@ -55,7 +56,31 @@ func Critical(v *view.View, r view.Row) (*CriticalPath, bool) {
 		c.path.To = max(start, lastBelow(v, r))
 	}
 	c.find()
+	c.findAsync()
 	return c.path, true
+}
+
+// findAsync finds the asynchronous spans.
+func (c *critical) findAsync() {
+	v, t := c.v, c.v.Tree()
+	for rank := t.Rank(c.path.Span) + 1; rank < t.End(c.path.Span); rank++ {
+		r := t.Row(rank)
+		up := v.Parent(r)
+		start, timed := v.Start(r)
+		begun, _ := v.Start(up)
+		whole, over := v.Duration(up)
+		if v.Role(r) != view.RoleSpan || v.Role(up) != view.RoleSpan || !timed || !over {
+			continue
+		}
+		if took, ended := v.Duration(r); !ended || start+int64(took) > begun+int64(whole) {
+			c.path.Async = append(c.path.Async, r)
+		}
+	}
+	slices.SortStableFunc(c.path.Async, func(a, b view.Row) int {
+		x, _ := v.Duration(a)
+		y, _ := v.Duration(b)
+		return cmp.Compare(y, x)
+	})
 }
 
 // lastBelow returns the last time of what is at or below row r.
@@ -144,8 +169,7 @@ func (c *critical) push(r view.Row, from, to int64) {
 		case !ended && !over:
 			until = to // both are still at it
 		case !ended || until > end || until < start:
-			c.path.Async = append(c.path.Async, kid)
-			continue
+			continue // it is asynchronous
 		}
 		children = append(children, child{kid, start, until})
 	}

@@ -655,7 +655,7 @@ func (p *parser) word() (expr, error) {
 			hint += ", or " + s
 		}
 		if at > 0 && p.tokens[at-1].kind == tokenMark && slices.Contains(comparisons, p.tokens[at-1].text) {
-			hint = "did you mean " + quote(t.text)
+			hint = "a text needs quotes: " + quote(t.text)
 		}
 		hint += "?"
 		return nil, p.fail(t, hint, "%s is no name that is known", t.text)

@@ -68,7 +68,7 @@ func TestParseErrors(t *testing.T) {
 		`{ .A = 1 AND .b = 2 }`:                 `at 10|`,
 		`{.a=1} && {.b=1} || {.c=1}`:            `at 18|parentheses`,
 		`user = "ada"`:                          `at 1|did you mean .user`,
-		`.user = ada`:                           `at 9|did you mean "ada"?`,
+		`.user = ada`:                           `at 9|a text needs quotes: "ada"`,
 		`duraton > 5ms`:                         `at 1|duration`,
 		`error`:                                 `at 1|level = error`,
 		`in`:                                    `at 1|"in"`,

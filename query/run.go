@@ -65,6 +65,35 @@ type Result struct {
 	Selected []string
 	// Hints say what may surprise.
 	Hints []string
+
+	m      *machine
+	values []eval // of Selected
+}
+
+// SelectedTable returns what select(…) asks for, a line for each row, in the order of the query or
+// of time; nil if there is no select(…).
+func (r *Result) SelectedTable(ctx context.Context) (*Table, error) {
+	if r.m == nil {
+		return nil, nil //nolint:nilnil // none is an answer
+	}
+	order := r.Order
+	if order == nil {
+		order = InTime(r.m.v, r.Rows)
+	}
+	t := &Table{Columns: r.Selected}
+	e := &env{m: r.m, read: r.m.v.NewReader()}
+	for i, row := range order {
+		if i%4096 == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		e.row = row
+		line := make([]Value, len(r.values))
+		for k, value := range r.values {
+			line[k] = value(e)
+		}
+		t.Lines = append(t.Lines, line)
+	}
+	return t, nil
 }
 
 // A Table is what aggregates compute: a line for each group.
@@ -101,7 +130,7 @@ func (q *Query) RunBetween(ctx context.Context, v *view.View, times func(v *view
 	if r.Rows, err = m.stages(q.root.stages, rows, r); err != nil {
 		return nil, err
 	}
-	r.Hints = append(r.Hints, m.hints(r.Rows)...)
+	r.Hints = append(append(r.Hints, m.hints(r.Rows)...), m.more...)
 	return r, nil
 }
 
@@ -430,8 +459,13 @@ func (m *machine) stages(list []stage, rows Set, r *Result) (Set, error) {
 			by = nil
 		case *stageSelect:
 			for _, x := range s.list {
-				r.Selected = append(r.Selected, x.String())
+				value, err := m.value(x)
+				if err != nil {
+					return nil, err
+				}
+				r.Selected, r.values = append(r.Selected, x.String()), append(r.values, value)
 			}
+			r.m = m
 		case *stageAggregate:
 			if s.by != nil {
 				by = s.by

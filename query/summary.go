@@ -60,7 +60,7 @@ func Summary(ctx context.Context, v *view.View, rows Set) (*Table, error) {
 			}
 		}
 	}
-	t := &Table{Columns: []string{"service", "name", "count", "errors", "rate", "p50", "p95", "p99", "max", "total", "self"}, groups: 2}
+	t := &Table{Columns: []string{"service", "name", "count", "errors", "rate/s", "p50", "p95", "p99", "max", "total", "self"}, groups: 2}
 	for _, s := range sums {
 		line := []Value{stringValue(s.service), stringValue(s.name), intValue(s.n), intValue(s.errors), {}}
 		if s.last > s.first {

@@ -18,7 +18,7 @@ type Overview struct {
 	First, Last         int64
 	Timed               bool
 	Spans, Logs, Events int
-	Errors, Open        int // of these
+	Errors, Open        int // of the spans and log records; and of the spans, those that have not ended
 	// Services has a line for each service, with those columns: service, spans, logs, errors.
 	Services *Table
 	// Slowest are the spans that took longest, and OldestOpen those that have not ended and
@@ -26,8 +26,8 @@ type Overview struct {
 	Slowest, OldestOpen []view.Row
 	// Self is a table as [Summary] makes it, of the names whose spans took most time themselves.
 	Self *Table
-	// Patterns are what errors say most often; OtherErrors is how many errors have none of the
-	// patterns that are kept.
+	// Patterns are what errors and exceptions say most often; OtherErrors is how many of these
+	// have none of the patterns that are kept.
 	Patterns    []ErrorPattern
 	OtherErrors int
 	// Gaps are the longest times in which nothing began, ended or was logged.
@@ -97,8 +97,10 @@ func Top(ctx context.Context, v *view.View, rows Set, limit int) (*Overview, err
 					o.First, o.Last = min(o.First, at), max(o.Last, endOf(&b, i))
 				}
 				if IsError(f) {
-					o.Errors++
-					s.errors++
+					if f.Role() != view.RoleEvent { // an exception is why its span failed
+						o.Errors++
+						s.errors++
+					}
 					errs = append(errs, r)
 				}
 			}

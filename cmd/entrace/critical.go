@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -100,10 +101,23 @@ func (a *app) critical(ctx context.Context, names []string, o *criticalOptions) 
 	return errors.Join(err, w.Flush(), l.Damage())
 }
 
+const (
+	criticalColumns = 30 // how wide the times are, about
+	maxAsync        = 20 // how many asynchronous spans are printed
+)
+
 // critical prints a critical path for people.
 func (p *rowPrinter) critical(w *bufio.Writer, c *query.CriticalPath) error {
 	whole := time.Duration(c.To - c.From)
-	fmt.Fprintf(w, "%s %s, critical path, inferred from times\n", p.paint(colorBold, what(p.v, c.Span)), p.paint(colorBlue, duration(whole)))
+	e, err := p.read.Entry(c.Span)
+	if err != nil {
+		return err
+	}
+	line, _ := p.line(c.Span, e, 0, 0)
+	if start, timed := p.v.Time(c.Span); timed {
+		line = p.paint(colorDim, start.UTC().Format("15:04:05.000000Z ")) + line
+	}
+	fmt.Fprintf(w, "critical path, inferred from times: %s\n", line)
 	if c.Open {
 		fmt.Fprintln(w, p.paint(colorYellow, "it has not ended: the path leads to what is recorded last"))
 	}
@@ -115,7 +129,12 @@ func (p *rowPrinter) critical(w *bufio.Writer, c *query.CriticalPath) error {
 			share = fmt.Sprintf("%.0f%%", 100*float64(took)/float64(whole))
 		}
 		indent := strings.Repeat("  ", min(s.Depth, maxIndent))
-		text := indent + what(p.v, s.Row)
+		e, err := p.read.Entry(s.Row)
+		if err != nil {
+			return err
+		}
+		line, _ := p.line(s.Row, e, 0, utf8.RuneCountInString(indent)+criticalColumns)
+		text := indent + line
 		if service := p.v.Service(s.Row); len(p.v.Services()) > 1 && service != "" {
 			text += " " + p.paint(colorGreen, safe(service))
 		}
@@ -137,8 +156,12 @@ func (p *rowPrinter) critical(w *bufio.Writer, c *query.CriticalPath) error {
 	if len(c.Async) == 0 {
 		return nil
 	}
-	fmt.Fprintln(w, p.paint(colorBold, "asynchronous, beside the path"))
-	for _, r := range c.Async {
+	fmt.Fprintln(w, p.paint(colorBold, "asynchronous: they go on behind the end of what is above them, so none of the path waits for them"))
+	for i, r := range c.Async {
+		if i == maxAsync {
+			fmt.Fprintln(w, p.paint(colorDim, "… "+count(len(c.Async)-i, "more", "more")))
+			break
+		}
 		if err := p.print(r); err != nil {
 			return err
 		}

@@ -38,10 +38,10 @@ func (a *app) diffCommand() *cobra.Command {
 			"change of durations stands what the test of Mann and Whitney says: how probable such a\n" +
 			"difference is by chance, or \"too few\" if there are less than " + strconv.Itoa(query.MinSamples) + " spans on either side.\n\n" +
 			"With --max-p95, --max-count and --fail-on it exits with 1 if a limit is passed, and with 2\n" +
-			"for anything else that goes wrong. What can be chance passes no limit, unless --any-change\n" +
-			"is given. A file that is damaged or not finished ends it with 2, unless --allow-partial is\n" +
+			"for anything else that goes wrong. What can be chance passes no limit, be it durations, a\n" +
+			"few new errors or a few new spans, unless --any-change is given. A file that is damaged or not finished ends it with 2, unless --allow-partial is\n" +
 			"given.\n\n" +
-			"  entrace diff old.et new.et --max-p95 +10% --fail-on new-errors,new-spans",
+			"  entrace diff old.et new.et --max-p95 +10% --fail-on new-errors,new-spans --any-change",
 		Args:              exactArgs(2),
 		RunE:              func(cmd *cobra.Command, args []string) error { return asCheck(a.diff(cmd.Context(), args, &o)) },
 		ValidArgsFunction: completeTraces,
@@ -140,6 +140,19 @@ func (l *diffLimits) passed(p *query.PathDiff) (why []string) {
 	return why
 }
 
+// passedByChance returns how many paths have what is not to be new, but so little of it that it can
+// be chance.
+func (l *diffLimits) passedByChance(d *query.Diff) (n int) {
+	for i := range d.Paths {
+		isNew, sure := d.Paths[i].IsNew()
+		fails, surely := d.Paths[i].HasNewErrors()
+		if !l.any && (l.newSpans && isNew && !sure || l.newErrors && fails && !surely) {
+			n++
+		}
+	}
+	return n
+}
+
 func (a *app) diff(ctx context.Context, names []string, o *diffOptions) error {
 	limits, err := o.limits()
 	if err != nil {
@@ -180,6 +193,9 @@ func (a *app) diff(ctx context.Context, names []string, o *diffOptions) error {
 	} else {
 		err = a.diffText(w, d, why, o.limit)
 	}
+	if n := limits.passedByChance(d); n > 0 && err == nil {
+		fmt.Fprintf(a.err, "entrace: %s new errors or new spans that can be chance; --any-change counts them\n", count(n, "path has", "paths have"))
+	}
 	if err = errors.Join(err, w.Flush()); err == nil && failed > 0 {
 		fmt.Fprintf(a.err, "entrace: %s a limit\n", count(failed, "path passes", "paths pass"))
 		return errNone
@@ -207,7 +223,7 @@ func (a *app) diffText(w io.Writer, d *query.Diff, why []string, most int) error
 		left = len(order) - most
 		order = order[:most]
 	}
-	lines := [][]string{{"count", "errors", "p50", "p95", "change", "self", "", "path"}}
+	lines := [][]string{{"count", "errors", "p50", "p95", "of p95", "self", "chance", "path"}}
 	for _, i := range order {
 		p := &d.Paths[i]
 		pair := func(x, y string) string {

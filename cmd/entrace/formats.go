@@ -116,6 +116,12 @@ func targetOf(out, to string) (t target, err error) {
 		return t, nil
 	}
 	if t.o.Format, err = format.ParseStorageFormat(to); err != nil {
+		if f := convert.FormatNamed(to); f != nil {
+			return t, usagef("files of %s end in %s; any other name needs --to %s", f.Name, f.Extensions[0], f.Name)
+		}
+		if to == "csv" {
+			return t, usagef("convert writes no CSV: 'entrace stats --csv -q \"{} | select(start, name, duration)\"' does")
+		}
 		return t, usagef("unknown format %q; known are %s", to, strings.Join(formatNames(false), ", "))
 	}
 	return t, nil

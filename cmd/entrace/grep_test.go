@@ -102,7 +102,7 @@ func TestStatsCommand(t *testing.T) {
 	must(t, rec.Close(t.Context()))
 	out := fine(t, nil, "stats", "app.et")
 	head, rest, _ := strings.Cut(out, "\n")
-	if got := strings.Join(strings.Fields(head), " "); got != "service name count errors rate p50 p95 p99 max total self" {
+	if got := strings.Join(strings.Fields(head), " "); got != "service name count errors rate/s p50 p95 p99 max total self" {
 		t.Errorf("the columns are %s", got)
 	}
 	if got := strings.Fields(rest); len(got) < 5 || strings.Join(got[1:5], " ") != "GET /cart 3 1" {

@@ -40,12 +40,12 @@ func (o *lookFlags) addFrom(c *cobra.Command) {
 
 // addQuery adds -q.
 func (o *lookFlags) addQuery(c *cobra.Command) {
-	c.Flags().StringVarP(&o.query, "query", "q", "", "look at what this `QUERY` selects")
+	c.Flags().StringVarP(&o.query, "query", "q", "", "look at what this `QUERY` selects alone")
 }
 
 // addDescendants adds --descendants.
 func (o *lookFlags) addDescendants(c *cobra.Command) {
-	c.Flags().BoolVar(&o.descendants, "descendants", false, "with what is below that, too")
+	c.Flags().BoolVar(&o.descendants, "descendants", false, "with -q, --since or --until: also what is below what they select, and not only what is above")
 }
 
 // addPrint adds the flags that say how rows are printed.
@@ -104,6 +104,7 @@ func (a *app) look(ctx context.Context, names []string, o *lookFlags) (*look, er
 		}
 		return nil, errors.Join(err, t.Close())
 	}
+	a.tellNone(l, o)
 	for _, h := range l.result.Hints {
 		fmt.Fprintln(a.err, "entrace:", safe(h))
 	}
@@ -130,7 +131,24 @@ func (o *lookFlags) between(v *view.View) (from, to int64, err error) {
 		}
 		*x.at = t.UnixNano()
 	}
+	if from > to {
+		return 0, 0, usagef("--until is before --since")
+	}
 	return from, to, nil
+}
+
+// tellNone says on stderr why there may be nothing between --since and --until.
+func (a *app) tellNone(l *look, o *lookFlags) {
+	if o.since == "" && o.until == "" || l.result.Rows.Len() > 0 {
+		return
+	}
+	if first, last, ok := query.Span(l.v); ok {
+		from, to := time.Unix(0, first), time.Unix(0, last)
+		if o.time == timeUTC {
+			from, to = from.UTC(), to.UTC()
+		}
+		fmt.Fprintf(a.err, "entrace: nothing was selected; the trace is from %s to %s\n", from.Format("2006-01-02 15:04:05.000"), to.Format("2006-01-02 15:04:05.000"))
+	}
 }
 
 // errTable says that rows are wanted and the query has none.
@@ -179,6 +197,9 @@ func (a *app) openPart(ctx context.Context, names []string, o *lookFlags) (*conv
 	part, err := l.part(o)
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
+	}
+	if l.result.Rows.Len() == 0 {
+		fmt.Fprintln(a.err, "entrace: the query selects nothing, so there will be nothing in the output")
 	}
 	t, err := l.Select(ctx, part.Has)
 	return t, errors.Join(err, l.Close())

@@ -35,7 +35,8 @@ func (a *app) luaCommand() *cobra.Command {
 		Long: "lua runs SCRIPT, which calls ENTRACE's functions en_…, on the entries of FILE as they are\n" +
 			"stored. It prints what the script prints, and if that returns a list of ids or a\n" +
 			"filterset, these ids, one a line.\n\n" +
-			"  return en_filterset_materialize(en_filter(\"meta.name\", \"EQ\", \"GET /cart\", en_filterset_universe()))",
+			"  return en_filter(\"meta.level\", \"EQ\", 4, en_filterset_universe())     -- errors\n\n" +
+			"docs/lua.md has the functions.",
 		Args:              exactArgs(2),
 		RunE:              func(cmd *cobra.Command, args []string) error { return a.lua(cmd.Context(), args[0], args[1], &o) },
 		ValidArgsFunction: nil,
@@ -60,7 +61,10 @@ func (a *app) lua(ctx context.Context, script, name string, o *luaOptions) error
 	if err != nil || memory <= 0 {
 		return usagef("--max-memory is %q, it must be a size such as 1GiB", o.maxMemory)
 	}
-	text, err := readScript(script)
+	if script == "-" && name == "-" {
+		return usagef("the standard input is either the script or the file")
+	}
+	text, err := readScript(a.in, script)
 	if err != nil {
 		return err
 	}
@@ -118,7 +122,11 @@ func (a *app) lua(ctx context.Context, script, name string, o *luaOptions) error
 // graceTime is how long a script may take to end that is told to.
 const graceTime = time.Second
 
-func readScript(name string) (string, error) {
+func readScript(in io.Reader, name string) (string, error) {
+	if name == "-" {
+		b, err := io.ReadAll(io.LimitReader(in, lua.MaxScript+1))
+		return string(b), err
+	}
 	f, err := os.Open(name)
 	if err != nil {
 		return "", err

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -174,6 +175,9 @@ func (s timeStyle) format(t, first time.Time) string {
 	switch s {
 	case timeOffset:
 		text := "+" + duration(t.Sub(first))
+		if d := t.Sub(first); d >= time.Second {
+			text = fmt.Sprintf("+%d.%06ds", d/time.Second, d%time.Second/time.Microsecond)
+		}
 		return strings.Repeat(" ", max(0, 8-len([]rune(text)))) + text + " "
 	case timeUTC:
 		return t.UTC().Format(clock) + "Z "

@@ -32,10 +32,11 @@ func (a *app) statsCommand() *cobra.Command {
 		Use:   "stats FILE|DIR...",
 		Short: "Count spans, and say how long they take",
 		Long: "stats prints a table of the spans by service and name: how many there are, how many\n" +
-			"failed, how many began a second, how long they took and how long they did themselves\n" +
-			"what no span below them did. With a query it prints what that computes:\n\n" +
+			"failed, how many began a second, how long they took, and as self the sum of the time in\n" +
+			"which no span right below them was open. With a query it prints what that computes:\n\n" +
 			"  entrace stats app.et -q '{ kind = server } | p95(duration) by(name)'\n" +
-			"  entrace stats app.et -q 'level = error | count() by(.user) | topk(5, count)'\n\n" +
+			"  entrace stats app.et -q 'level = error | count() by(.user) | topk(5, count)'\n" +
+			"  entrace stats app.et --csv -q '{ duration > 1s } | select(start, name, duration, .user)'\n\n" +
 			"docs/query.md has the language.",
 		Args:              someArgs,
 		RunE:              func(cmd *cobra.Command, args []string) error { return a.stats(cmd.Context(), args, &o) },
@@ -60,6 +61,11 @@ func (a *app) stats(ctx context.Context, names []string, o *statsOptions) error 
 	}
 	defer l.Close()
 	t := l.result.Table
+	if t == nil {
+		if t, err = l.result.SelectedTable(ctx); err != nil {
+			return err
+		}
+	}
 	if t == nil {
 		if t, err = query.Summary(ctx, l.v, l.result.Rows); err != nil {
 			return err

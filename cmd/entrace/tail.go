@@ -35,7 +35,7 @@ func (a *app) tailCommand() *cobra.Command {
 			"-f it goes on with those that a running program adds, each once, until the program\n" +
 			"ends or tail is interrupted; it waits for a FILE that is not there yet, and of a\n" +
 			"DIR it goes on with the next program's. With -q, --since or --until it prints what\n" +
-			"that selects.\n\n" +
+			"that selects. The time of a span is that of its end.\n\n" +
 			"--raw prints entries as they are stored, as cat does.",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 1 {
@@ -84,7 +84,7 @@ func (a *app) tail(ctx context.Context, name string, o tailOptions) error {
 		case newest != "" && newest != seen:
 			seen = newest
 			if !o.follow || strings.HasSuffix(newest, ".iet") { // what has ended is not followed
-				fmt.Fprintf(a.err, "entrace: %s\n", safe(newest))
+				fmt.Fprintf(a.err, "entrace: the newest is %s\n", safe(newest))
 				if err := a.tailFile(ctx, newest, o); err != nil || !o.follow {
 					return err
 				}

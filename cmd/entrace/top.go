@@ -102,9 +102,13 @@ func (a *app) topText(w *bufio.Writer, l *look, o *query.Overview, options *topO
 		head("Most frequent errors")
 		err = a.topPatterns(w, o)
 	}
-	rows(fmt.Sprintf("Never ended, the first of %d", o.Open), o.OldestOpen)
+	never := "Never ended"
+	if o.Open > len(o.OldestOpen) {
+		never = fmt.Sprintf("Never ended, the %d oldest of %d", len(o.OldestOpen), o.Open)
+	}
+	rows(never, o.OldestOpen)
 	if len(o.Gaps) > 0 && err == nil {
-		head("Longest times without anything")
+		head("Longest times in which nothing began, ended or was logged")
 		err = a.topGaps(w, l, o, options)
 	}
 	return err

@@ -424,3 +424,33 @@ func TestSample(t *testing.T) {
 		}
 	}
 }
+
+// TestDocs runs the script of docs/lua.md.
+func TestDocs(t *testing.T) {
+	b, err := os.ReadFile("../../docs/lua.md")
+	must(t, err)
+	_, script, _ := strings.Cut(string(b), "```lua\n")
+	script, _, _ = strings.Cut(script, "```")
+	span := func(id, name string) *format.TraceEntry {
+		return &format.TraceEntry{Metadata: format.Metadata{Name: name}, Attributes: []format.Attribute{{Name: format.AttrSpanID, Value: format.StringValue(id)}}}
+	}
+	end := func(parent uint32, id, status string) *format.TraceEntry {
+		e := span(id, format.NameSpanEnd)
+		e.Parent = parent
+		e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrStatusCode, Value: format.StringValue(status)})
+		return e
+	}
+	f := open(t, format.V1, []*format.TraceEntry{
+		format.Root(), span("a", "GET"), span("b", "GET"), span("c", "PUT"), end(1, "a", "ERROR"), end(3, "c", "OK"), end(2, "b", "ERROR"),
+	})
+	var out bytes.Buffer
+	_, err = lua.Run(t.Context(), f, "docs.lua", script, &lua.Options{Output: &out})
+	if err != nil || out.String() != "2\tGET\n" {
+		t.Errorf("it prints %q, %v", out.String(), err)
+	}
+	for _, name := range []string{"en_span_range", "en_filterset_dnf", "en_attr_by_idx"} {
+		if !strings.Contains(string(b), name) {
+			t.Errorf("docs/lua.md does not have %s", name)
+		}
+	}
+}
