@@ -1,9 +1,9 @@
 # Nothing here needs more than Go, but for conformance and golden, which need
-# Cargo, Python and npm, and lint and bench, which install their tools into bin
+# Cargo, Python and npm, web, web-test and shots, which need npm, and lint and bench, which install their tools into bin
 # through Go.
 
 GO       ?= go
-MODULES  := . exporter/autoexport examples internal/bench
+MODULES  := . exporter/autoexport examples internal/bench internal/webbuild
 BIN      := $(CURDIR)/bin
 FUZZTIME ?= 10s
 COUNT    ?= 10
@@ -21,7 +21,7 @@ REQUESTS ?= 8000
 GOLANGCI_VERSION := v2.15.0
 BENCHSTAT_VERSION := v0.0.0-20260908200009-22c9c6c9d4da
 
-.PHONY: help demo sizes test race soak fuzz bench lint vet golden conformance tools clean
+.PHONY: help demo sizes test race soak fuzz bench lint vet golden conformance web web-test shots tools clean
 
 help: ## say what there is to make
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -85,6 +85,15 @@ conformance: ## test against the other side, which needs Cargo, Python with venv
 	$(GO) vet -tags conformance ./internal/conformance
 	$(GO) test -count 1 -timeout 25m -tags conformance ./internal/conformance
 	cd internal/conformance/collector && export GOWORK=off && $(GO) vet -tags conformance . && $(GO) test -count 1 -tags conformance .
+
+web: ## bundle the viewer's page into viewer/dist, which needs npm
+	viewer/web/test/run build
+
+web-test: ## test the viewer in a browser, which needs npm
+	viewer/web/test/run
+
+shots: ## take the pictures of docs anew, which needs npm
+	SHOTS=$(CURDIR)/docs ONLY='first look|search: |accessible' viewer/web/test/run
 
 golden: ## let ENTRACE's own crate make the fixtures again, which needs Cargo
 	$(GO) test -count 1 -tags conformance -run '^TestReadTheirs$$' ./internal/conformance -update

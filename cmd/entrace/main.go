@@ -139,7 +139,7 @@ func (a *app) root() *cobra.Command {
 	})
 	root.AddCommand(a.catCommand(), a.treeCommand(), a.infoCommand(), a.tailCommand(), a.convertCommand(),
 		a.grepCommand(), a.statsCommand(), a.topCommand(), a.criticalCommand(),
-		a.diffCommand(), a.checkCommand(), a.luaCommand(), a.mergeCommand(), a.recoverCommand(), a.verifyCommand(), a.receiveCommand())
+		a.diffCommand(), a.checkCommand(), a.luaCommand(), a.viewCommand(), a.mergeCommand(), a.recoverCommand(), a.verifyCommand(), a.receiveCommand())
 	return root
 }
 

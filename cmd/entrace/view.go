@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/entrace-go/entrace/viewer"
+)
+
+type viewOptions struct {
+	lookFlags
+
+	listen, editor, state string
+	noOpen, once, follow  bool
+}
+
+func (a *app) viewCommand() *cobra.Command {
+	o := viewOptions{listen: "127.0.0.1:0", lookFlags: lookFlags{time: timeLocal}}
+	c := &cobra.Command{
+		Use:   "view FILE|DIR...",
+		Short: "Show a trace in the browser",
+		Long: "view serves a page that shows the files, and opens it in the browser. It listens on the\n" +
+			"loopback interface alone, and only who has the address that it prints can see the trace.\n" +
+			"With --follow the page shows what is written to the files meanwhile. It ends with ^C or,\n" +
+			"with --once, five seconds after the last page has gone.",
+		Args:              someArgs,
+		RunE:              func(cmd *cobra.Command, args []string) error { return a.view(cmd.Context(), args, &o) },
+		ValidArgsFunction: completeTraces,
+	}
+	o.addFrom(c)
+	c.Flags().StringArrayVar(&o.clock, "clock", nil, "what a clock was late, as `NAME=+120ms` of a file or service")
+	c.Flags().StringVar(&o.listen, "listen", o.listen, "the address to listen on")
+	c.Flags().BoolVar(&o.noOpen, "no-open", false, "open no browser")
+	c.Flags().BoolVar(&o.once, "once", false, "end when the last page has gone")
+	c.Flags().BoolVar(&o.follow, "follow", false, "show what is written to the files meanwhile")
+	c.Flags().StringVar(&o.editor, "editor", "", "a `URL` that opens a source file, as vscode://file{path}:{line}")
+	c.Flags().StringVar(&o.state, "state", "", "what the page shows first, as 'Copy link' has it")
+	return c
+}
+
+// onceAfter is how long --once waits for another page.
+const onceAfter = 5 * time.Second
+
+func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
+	if o.state != "" && !strings.HasPrefix(o.state, "?") {
+		return usagef("--state must begin with ?, as 'Copy link' has it")
+	}
+	if o.editor != "" {
+		if u, err := url.Parse(strings.NewReplacer("{path}", "/x", "{line}", "1").Replace(o.editor)); err != nil || u.Scheme == "" || u.Scheme == "javascript" || u.Scheme == "data" {
+			return usagef("--editor is %q, it must be a URL with {path} and {line}", o.editor)
+		}
+	}
+	l, err := net.Listen("tcp", o.listen)
+	if err != nil {
+		return err
+	}
+	addr, _ := l.Addr().(*net.TCPAddr)
+	if addr == nil || !addr.IP.IsLoopback() {
+		fmt.Fprintln(a.err, "entrace: others can reach this address; only the token keeps them from the trace, and it is sent without encryption")
+	}
+	token := rand.Text()
+	host := l.Addr().String()
+	// The address is there at once; the page waits until the trace is.
+	var h atomic.Pointer[viewer.Handler]
+	ready := make(chan struct{})
+	server := &http.Server{
+		ReadHeaderTimeout: 10 * time.Second,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			select {
+			case <-ready:
+			case <-r.Context().Done():
+				return
+			}
+			if h := h.Load(); h != nil {
+				h.ServeHTTP(w, r)
+			}
+		}),
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	defer server.Close()
+	address := "http://" + host + "/" + o.state + "#token=" + token
+	if _, err := fmt.Fprintln(a.out, "entrace: viewer at "+address); err != nil {
+		return err
+	}
+	t, err := a.open(ctx, names, &o.lookFlags)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	_, port, _ := net.SplitHostPort(host)
+	quoted := make([]string, len(names))
+	for i, n := range names {
+		quoted[i] = shellQuote(n)
+	}
+	handler := viewer.New(t.View(), &viewer.Options{
+		Authorize: func(r *http.Request) bool {
+			given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+			return ok && subtle.ConstantTimeCompare([]byte(given), []byte(token)) == 1
+		},
+		Hosts: []string{host, net.JoinHostPort("localhost", port), net.JoinHostPort("127.0.0.1", port), net.JoinHostPort("::1", port)},
+		Names: t.Name,
+		Notices: func() []string {
+			if err := t.Damage(); err != nil {
+				return strings.Split(err.Error(), "\n")
+			}
+			return nil
+		},
+		Editor: o.editor, Follow: o.follow, Command: "entrace view " + strings.Join(quoted, " "),
+	})
+	h.Store(handler)
+	close(ready)
+	if !o.noOpen {
+		if err := openBrowser(ctx, address); err != nil {
+			fmt.Fprintln(a.err, "entrace: no browser was opened:", safe(err.Error()))
+		}
+	}
+	var gone <-chan time.Time
+	idle := handler.Idle()
+	if !o.once {
+		idle = nil
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-served:
+			if errors.Is(err, http.ErrServerClosed) {
+				return nil
+			}
+			return err
+		case <-idle:
+			gone = time.After(onceAfter)
+		case <-gone:
+			if handler.Pages() == 0 {
+				return nil
+			}
+			gone = nil
+		}
+	}
+}
+
+// shellQuote writes an argument as a shell reads it.
+func shellQuote(s string) string {
+	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=+:,@%") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// openBrowser opens a page. The token is not among the arguments of a process, which others can
+// read, but in a file that goes on to the address.
+func openBrowser(ctx context.Context, address string) error {
+	var name string
+	switch runtime.GOOS {
+	case "darwin":
+		name = "open"
+	case "windows":
+		name = "explorer"
+	default:
+		name = "xdg-open"
+		if os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "" {
+			return errors.New("there is no display")
+		}
+	}
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp("", "entrace-*.html")
+	if err != nil {
+		return err
+	}
+	page := `<!doctype html><meta charset="utf-8"><title>entrace</title><meta http-equiv="refresh" content="0;url=` + strings.NewReplacer("&", "&amp;", `"`, "&quot;", "<", "&lt;").Replace(address) + `">`
+	_, err = f.WriteString(page)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	time.AfterFunc(10*time.Second, func() { _ = os.Remove(f.Name()) })
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), path, f.Name()) //nolint:gosec // the system's own
+	return cmd.Start()
+}

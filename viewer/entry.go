@@ -1,0 +1,240 @@
+package viewer
+
+import (
+	"context"
+	"encoding/hex"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/view"
+)
+
+// An attribute is one as the page gets it.
+type attribute struct {
+	Name  string `json:"name"`
+	Kind  string `json:"kind"`
+	Value string `json:"value"`
+	Size  int    `json:"size,omitempty"` // in bytes, of one that is cut
+}
+
+// cutSize is how many bytes of a value an answer has, unless all of it is asked for.
+const cutSize = 16 << 10
+
+func attributesOf(list []format.Attribute, most int) []attribute {
+	out := make([]attribute, 0, len(list))
+	for _, a := range list {
+		x := attribute{Name: a.Name, Kind: a.Value.Kind().String(), Value: a.Value.String()}
+		if len(x.Value) > most {
+			x.Size = len(x.Value)
+			x.Value = strings.ToValidUTF8(x.Value[:most], "")
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+// A place names a row.
+type place struct {
+	Row  view.Row `json:"row"`
+	Name string   `json:"name"`
+}
+
+// A linked is a link of a span.
+type linked struct {
+	Trace      string      `json:"trace"`
+	Span       string      `json:"span"`
+	To         *place      `json:"to"` // nil: it is not there
+	Attributes []attribute `json:"attributes"`
+}
+
+// details is everything about a row. Times are texts, since a number of JavaScript does not hold
+// all nanoseconds.
+type details struct {
+	Row         view.Row    `json:"row"`
+	ID          string      `json:"id"`
+	Role        string      `json:"role"`
+	Name        string      `json:"name"`
+	Message     *string     `json:"message"`
+	Level       string      `json:"level"`
+	Kind        string      `json:"kind"`
+	Status      string      `json:"status"`
+	Description string      `json:"description"`
+	Target      string      `json:"target"`
+	File        string      `json:"file"`
+	Line        uint32      `json:"line"`
+	Service     string      `json:"service"`
+	Trace       string      `json:"trace"`
+	Span        string      `json:"span"`
+	Start       *string     `json:"start"`
+	Took        *string     `json:"took"`
+	Self        *string     `json:"self"`
+	Open        bool        `json:"open"`
+	Path        []place     `json:"path"`
+	Below       int         `json:"below"`
+	Logs        int         `json:"logs"` // at and below it
+	Attributes  []attribute `json:"attributes"`
+	Resource    []attribute `json:"resource"`
+	Links       []linked    `json:"links"`
+}
+
+// entry answers with everything about a row; with all, values are not cut.
+func (h *Handler) entry(ctx context.Context, s *state, q url.Values) (answer, error) {
+	r, err := s.rowOf(q, "row")
+	if err != nil {
+		return answer{}, err
+	}
+	most := cutSize
+	if q.Has("all") {
+		most = 64 << 20
+	}
+	v := s.v
+	e, err := v.Entry(r)
+	if err != nil {
+		return answer{}, err
+	}
+	f := v.Flags(r)
+	file, id := v.ID(r)
+	d := details{
+		Row: r, ID: h.options.Names(file) + "#" + strconv.FormatUint(uint64(id), 10), Role: f.Role().String(),
+		Name: e.Metadata.Name, Level: f.Level().String(), Target: e.Metadata.Target, Service: v.Service(r),
+		File: e.Metadata.File.Value, Line: e.Metadata.Line.Value, Path: s.path(r), Attributes: attributesOf(e.UserAttributes(), most), Links: []linked{},
+	}
+	if e.Message.Valid {
+		d.Message = &e.Message.Value
+	}
+	if f.Role() == view.RoleSpan {
+		d.Kind, d.Status, d.Open = f.Kind().String(), f.Status().String(), f.Open()
+		description, _ := e.Attribute(format.AttrStatusDescription)
+		d.Description = description.Text()
+	}
+	ref := v.Ref(r)
+	if ref.TraceID != [16]byte{} {
+		d.Trace = hex.EncodeToString(ref.TraceID[:])
+	}
+	if ref.SpanID != [8]byte{} {
+		d.Span = hex.EncodeToString(ref.SpanID[:])
+	}
+	text := func(n int64) *string { s := strconv.FormatInt(n, 10); return &s }
+	if start, timed := v.Start(r); timed {
+		d.Start = text(start)
+	}
+	if took, ended := v.Duration(r); ended {
+		d.Took = text(int64(took))
+		self, _ := v.SelfTime(r)
+		d.Self = text(int64(self))
+	}
+	if res := v.Resource(r); res != 0 {
+		entry, err := v.Entry(res)
+		if err != nil {
+			return answer{}, err
+		}
+		d.Resource = attributesOf(entry.UserAttributes(), most)
+	}
+	t := v.Tree()
+	for rank := t.Rank(r); rank < t.End(r); rank++ {
+		if rank%(1<<16) == 0 && ctx.Err() != nil {
+			return answer{}, ctx.Err()
+		}
+		kid := t.Row(rank)
+		switch role := v.Role(kid); {
+		case role == view.RoleLog:
+			d.Logs++
+		case role == view.RoleLink && v.Parent(kid) == r:
+			if err := d.addLink(v, kid, most); err != nil {
+				return answer{}, err
+			}
+		}
+	}
+	d.Below = t.End(r) - t.Rank(r) - 1
+	return answer{json: d}, nil
+}
+
+func (d *details) addLink(v *view.View, r view.Row, most int) error {
+	e, err := v.Entry(r)
+	if err != nil {
+		return err
+	}
+	trace, _ := e.Attribute(format.AttrLinkTraceID)
+	span, _ := e.Attribute(format.AttrLinkSpanID)
+	l := linked{Trace: trace.Text(), Span: span.Text(), Attributes: attributesOf(e.UserAttributes(), most)}
+	traceID, ok := wire.ParseID[[16]byte](l.Trace)
+	spanID, ok2 := wire.ParseID[[8]byte](l.Span)
+	if ok && ok2 {
+		if to, there := v.Span(format.SpanRef{TraceID: traceID, SpanID: spanID}); there {
+			l.To = &place{to, v.Name(to)}
+		}
+	}
+	d.Links = append(d.Links, l)
+	return nil
+}
+
+// path returns the rows that a row is below, from the top.
+func (s *state) path(r view.Row) []place {
+	path := []place{}
+	for r = s.v.Parent(r); r != 0; r = s.v.Parent(r) {
+		if isShown(s.v, r) {
+			path = append(path, place{r, preview(s.v.Name(r))})
+		}
+	}
+	for i, k := 0, len(path)-1; i < k; i, k = i+1, k-1 {
+		path[i], path[k] = path[k], path[i]
+	}
+	return path
+}
+
+// A record is a log record below a row.
+type record struct {
+	Row   view.Row `json:"row"`
+	Time  *string  `json:"time"`
+	Level string   `json:"level"`
+	Text  string   `json:"text"`
+	More  string   `json:"more"` // its attributes
+	In    string   `json:"in"`   // the span that it is right below
+}
+
+// maxLogs is how many log records one answer has.
+const maxLogs = 1000
+
+// logs answers with the log records and events at a row and below, in the order of time.
+func (h *Handler) logs(ctx context.Context, s *state, q url.Values) (answer, error) {
+	r, err := s.rowOf(q, "row")
+	if err != nil {
+		return answer{}, err
+	}
+	v, t := s.v, s.v.Tree()
+	rows := query.NewSet(v)
+	for rank := t.Rank(r); rank < t.End(r); rank++ {
+		if rank%(1<<16) == 0 && ctx.Err() != nil {
+			return answer{}, ctx.Err()
+		}
+		if kid := t.Row(rank); v.Role(kid) == view.RoleLog || v.Role(kid) == view.RoleEvent {
+			rows.Add(kid)
+		}
+	}
+	list := []record{}
+	read := v.NewReader()
+	order := query.InTime(v, rows)
+	for _, r := range order[:min(len(order), maxLogs)] {
+		e, err := read.Entry(r)
+		if err != nil {
+			return answer{}, err
+		}
+		x := record{Row: r, Level: v.Flags(r).Level().String(), Text: strings.Clone(preview(e.Message.Value)), More: attributesText(e)}
+		if !e.Message.Valid {
+			x.Text = strings.Clone(preview(e.Metadata.Name))
+		}
+		if start, timed := v.Start(r); timed {
+			s := strconv.FormatInt(start, 10)
+			x.Time = &s
+		}
+		if up := v.Parent(r); v.Role(up) == view.RoleSpan {
+			x.In = preview(v.Name(up))
+		}
+		list = append(list, x)
+	}
+	return answer{json: map[string]any{"logs": list, "total": len(order)}}, nil
+}

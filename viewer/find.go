@@ -1,0 +1,299 @@
+package viewer
+
+import (
+	"cmp"
+	"context"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/view"
+)
+
+// find answers with how many rows a query selects, and with one of them: the next one behind the
+// row at, or with dir=prev before it. What=error and what=open look for errors and spans that have
+// not ended instead.
+func (h *Handler) find(ctx context.Context, s *state, q url.Values) (answer, error) {
+	at, err := s.rowOf(q, "at")
+	if err != nil {
+		return answer{}, err
+	}
+	var ranks *rankSet
+	var hints []string
+	switch what := q.Get("what"); what {
+	case "error":
+		ranks = s.errorRanks()
+	case "open":
+		f, err := s.found(ctx, "{ span:open }")
+		if err != nil {
+			return answer{}, err
+		}
+		ranks = f.ranks
+	case "":
+		f, err := s.found(ctx, q.Get("q"))
+		if err != nil {
+			return answer{}, err
+		}
+		ranks, hints = f.ranks, f.hints
+	default:
+		return answer{}, badRequest("what can be error or open")
+	}
+	out := struct {
+		Count int      `json:"count"`
+		Index int      `json:"index"` // of the row among them, from 1 on; 0: there is none
+		Row   view.Row `json:"row"`
+		Path  []place  `json:"path"`
+		Hints []string `json:"hints"`
+	}{Count: ranks.n, Path: []place{}, Hints: append([]string{}, hints...)}
+	t := s.v.Tree()
+	rank := t.Rank(at)
+	here := ranks.before(rank)
+	switch dir := q.Get("dir"); {
+	case ranks.n == 0:
+	case dir == "next":
+		k := here
+		if ranks.has(rank) {
+			k++
+		}
+		out.Index = k%ranks.n + 1
+	case dir == "prev":
+		out.Index = (here+ranks.n-1)%ranks.n + 1
+	case ranks.has(rank):
+		out.Index = here + 1
+	}
+	if out.Index > 0 {
+		out.Row = t.Row(ranks.at(out.Index - 1))
+		out.Path = s.path(out.Row)
+	}
+	return answer{json: out}, nil
+}
+
+// maxItems is how many completions one answer has.
+const maxItems = 30
+
+// An item is one way to go on with a query.
+type item struct {
+	Text  string `json:"text"`
+	Kind  string `json:"kind"` // name, attribute, value or operator
+	Count int    `json:"count,omitempty"`
+}
+
+// names are those of the language that need no dot, and what they are.
+var names = []string{"name", "level", "message", "target", "service", "status", "kind", "duration", "self", "start", "depth", "file", "line"}
+
+// fixed are the values of names that have only these.
+var fixed = map[string][]string{
+	"level":  {"trace", "debug", "info", "warn", "error"},
+	"status": {"unset", "ok", "error"},
+	"kind":   {"unspecified", "internal", "server", "client", "producer", "consumer"},
+}
+
+// complete answers with what can be written at the place at of a query.
+func (h *Handler) complete(ctx context.Context, s *state, q url.Values) (answer, error) {
+	text := q.Get("q")
+	at, err := number(q, "at", len(text), len(text)+1)
+	if err != nil {
+		return answer{}, err
+	}
+	from, field, part := wordBefore(text[:at])
+	out := []item{}
+	add := func(list ...item) {
+		for _, i := range list {
+			if strings.Contains(strings.ToLower(i.Text), strings.ToLower(part)) {
+				out = append(out, i)
+			}
+		}
+	}
+	if field != "" {
+		values, err := s.values(ctx, field)
+		if err != nil {
+			return answer{}, err
+		}
+		add(values...)
+	} else {
+		for _, n := range names {
+			add(item{Text: n, Kind: "name"})
+		}
+		keys := s.v.Keys()
+		slices.SortFunc(keys, func(a, b view.Key) int { return cmp.Or(cmp.Compare(b.Entries, a.Entries), cmp.Compare(a.Name, b.Name)) })
+		for _, k := range keys {
+			if own := query.FieldOf(k.Name); own != "" {
+				add(item{Text: own, Kind: "attribute", Count: k.Entries})
+			}
+		}
+	}
+	begins := func(i item) int {
+		if strings.HasPrefix(strings.ToLower(i.Text), strings.ToLower(part)) {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(out, func(a, b item) int { return begins(a) - begins(b) })
+	return answer{json: map[string]any{"from": from, "items": out[:min(len(out), maxItems)]}}, nil
+}
+
+// wordBefore returns where the word begins that a text ends with, that word, and the field whose
+// value it is, if a comparison stands before it.
+func wordBefore(text string) (from int, field, word string) {
+	from = len(text)
+	inside := strings.Count(text, `"`)%2 == 1
+	if inside {
+		from = strings.LastIndexByte(text, '"')
+	} else {
+		for from > 0 && !strings.ContainsRune(" (){}=<>!~|&,", rune(text[from-1])) {
+			from--
+		}
+	}
+	word = strings.TrimPrefix(text[from:], `"`)
+	before := strings.TrimRight(text[:from], " ")
+	name := strings.TrimRight(before, "=<>!~")
+	if name == before {
+		return from, "", word
+	}
+	name = strings.TrimRight(name, " ")
+	start := len(name)
+	for start > 0 && !strings.ContainsRune(" (){}=<>!~|&,", rune(name[start-1])) {
+		start--
+	}
+	return from, name[start:], word
+}
+
+// maxValues is how many different values are looked at for a completion.
+const maxValues = 10_000
+
+// values returns the values that a field has.
+func (s *state) values(ctx context.Context, field string) ([]item, error) {
+	var list []item
+	add := func(text string) { list = append(list, item{Text: text, Kind: "value"}) }
+	if values, ok := fixed[field]; ok {
+		for _, v := range values {
+			add(v)
+		}
+		return list, nil
+	}
+	quote := func(all []string) {
+		slices.Sort(all)
+		for _, s := range slices.Compact(all) {
+			add(strconv.Quote(preview(s)))
+		}
+	}
+	switch field {
+	case "service":
+		quote(s.v.Services())
+	case "name":
+		var all []string
+		for _, m := range s.v.Metas() {
+			all = append(all, m.Name)
+		}
+		quote(all)
+	case "target":
+		var all []string
+		for _, m := range s.v.Metas() {
+			all = append(all, m.Target)
+		}
+		quote(all)
+	default:
+		key, ok := query.KeyOf(field)
+		if !ok {
+			return nil, nil
+		}
+		c, err := s.v.Column(ctx, key)
+		if err != nil {
+			return nil, err
+		}
+		for i := range c.Values[:min(len(c.Values), maxValues)] {
+			add(query.Literal(c.Values[i]))
+		}
+	}
+	return list, nil
+}
+
+// top answers with an overview.
+func (h *Handler) top(ctx context.Context, s *state, _ url.Values) (answer, error) {
+	q, err := query.Parse("")
+	if err != nil {
+		return answer{}, err
+	}
+	r, err := q.Run(ctx, s.v)
+	if err != nil {
+		return answer{}, err
+	}
+	const few = 8
+	o, err := query.Top(ctx, s.v, r.Rows, few)
+	if err != nil {
+		return answer{}, err
+	}
+	type line struct {
+		Row     view.Row `json:"row"`
+		Name    string   `json:"name"`
+		Service string   `json:"service"`
+		Took    *string  `json:"took"`
+		Start   *string  `json:"start"`
+	}
+	lines := func(rows []view.Row) []line {
+		out := []line{}
+		for _, r := range rows {
+			l := line{Row: r, Name: preview(s.v.Name(r)), Service: s.v.Service(r)}
+			if took, ended := s.v.Duration(r); ended {
+				t := strconv.FormatInt(int64(took), 10)
+				l.Took = &t
+			}
+			if start, timed := s.v.Start(r); timed {
+				t := strconv.FormatInt(start, 10)
+				l.Start = &t
+			}
+			out = append(out, l)
+		}
+		return out
+	}
+	type pattern struct {
+		Row     view.Row `json:"row"`
+		Pattern string   `json:"pattern"`
+		Role    string   `json:"role"`
+		Count   int      `json:"count"`
+	}
+	patterns := []pattern{}
+	for _, p := range o.Patterns {
+		patterns = append(patterns, pattern{p.First, preview(p.Pattern), p.Role.String(), p.Count})
+	}
+	type gap struct {
+		Row    view.Row `json:"row"`
+		Took   string   `json:"took"`
+		Before string   `json:"before"`
+		After  string   `json:"after"`
+	}
+	gaps := []gap{}
+	for _, g := range o.Gaps {
+		gaps = append(gaps, gap{g.After, strconv.FormatInt(g.To-g.From, 10), preview(s.title(g.Before)), preview(s.title(g.After))})
+	}
+	table := func(t *query.Table) [][]any {
+		out := [][]any{}
+		for _, l := range t.Lines {
+			var row []any
+			for _, v := range l {
+				if n, ok := v.Any().(int64); ok {
+					row = append(row, strconv.FormatInt(n, 10))
+				} else {
+					row = append(row, v.Any())
+				}
+			}
+			out = append(out, row)
+		}
+		return out
+	}
+	return answer{json: map[string]any{
+		"spans": o.Spans, "logs": o.Logs, "events": o.Events, "errors": o.Errors, "open": o.Open,
+		"slowest": lines(o.Slowest), "never": lines(o.OldestOpen), "patterns": patterns, "otherErrors": o.OtherErrors, "gaps": gaps,
+		"services": table(o.Services), "self": table(o.Self), "selfColumns": o.Self.Columns,
+	}}, nil
+}
+
+// title names a row in a few words.
+func (s *state) title(r view.Row) string {
+	if m, ok := s.v.Message(r); ok && s.v.Role(r) == view.RoleLog {
+		return m
+	}
+	return s.v.Name(r)
+}

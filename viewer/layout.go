@@ -1,0 +1,272 @@
+package viewer
+
+import (
+	"context"
+	"math/bits"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/view"
+)
+
+// A rankSet is a set of numbers that counts and finds its members: here ranks of the tree.
+type rankSet struct {
+	bits []uint64
+	sums []uint32 // how many members are before each word
+	n    int
+}
+
+func newRankSet(n int) *rankSet { return &rankSet{bits: make([]uint64, n/64+1)} }
+
+func (s *rankSet) add(i int) { s.bits[i/64] |= 1 << (i % 64) }
+
+// done makes the sums, once all members are there.
+func (s *rankSet) done() {
+	s.sums = make([]uint32, len(s.bits))
+	s.n = 0
+	for i, w := range s.bits {
+		s.sums[i] = uint32(s.n)
+		s.n += bits.OnesCount64(w)
+	}
+}
+
+func (s *rankSet) has(i int) bool { return s.bits[i/64]>>(i%64)&1 != 0 }
+
+// before returns how many members are below i.
+func (s *rankSet) before(i int) int {
+	if i/64 >= len(s.bits) {
+		return s.n
+	}
+	return int(s.sums[i/64]) + bits.OnesCount64(s.bits[i/64]&(1<<(i%64)-1))
+}
+
+// between returns how many members are from one number up to another.
+func (s *rankSet) between(from, to int) int { return s.before(to) - s.before(from) }
+
+// at returns the k-th member, which must exist.
+func (s *rankSet) at(k int) int {
+	w, _ := slices.BinarySearchFunc(s.sums, uint32(k), func(sum, k uint32) int {
+		if sum <= k {
+			return -1
+		}
+		return 1
+	})
+	w--
+	word := s.bits[w]
+	for range k - int(s.sums[w]) {
+		word &= word - 1
+	}
+	return w*64 + bits.TrailingZeros64(word)
+}
+
+// isShown reports whether a row has a line of its own. What is below a resource is shown as if it
+// were not there; a link is part of its span.
+func isShown(v *view.View, r view.Row) bool {
+	switch v.Role(r) {
+	case view.RoleSpan, view.RoleEvent, view.RoleLog, view.RoleOther:
+		return true
+	}
+	return false
+}
+
+// A shape says which rows of the tree are open.
+type shape struct {
+	root    view.Row   // what is below it is shown
+	depth   int        // so many levels are open
+	toggled []view.Row // those that are closed if their level is open, and open if it is not; sorted
+	only    string     // the query whose rows are shown alone, with those that they are below
+}
+
+// maxToggled is how many rows a request can open and close.
+const maxToggled = 4000
+
+// shapeOf reads the shape of a request: root, depth, x (rows that are toggled, each as the
+// difference to the one before), and only.
+func (s *state) shapeOf(q url.Values) (h shape, err error) {
+	if h.root, err = s.rowOf(q, "root"); err != nil {
+		return h, err
+	}
+	if h.depth, err = number(q, "depth", 0, 1000); err != nil {
+		return h, err
+	}
+	at := uint64(0)
+	if x := q.Get("x"); x != "" {
+		for d := range strings.SplitSeq(x, ".") {
+			n, err := strconv.ParseUint(d, 36, 32)
+			if at += n; err != nil || at >= uint64(s.v.Len()) || len(h.toggled) == maxToggled {
+				return h, badRequest("x is not a list of rows")
+			}
+			h.toggled = append(h.toggled, view.Row(at))
+		}
+	}
+	h.only = q.Get("only")
+	return h, nil
+}
+
+func (h *shape) key() string {
+	var b strings.Builder
+	b.WriteString(strconv.Itoa(int(h.root)) + " " + strconv.Itoa(h.depth))
+	for _, r := range h.toggled {
+		b.WriteString("." + strconv.FormatUint(uint64(r), 36))
+	}
+	return b.String() + " " + h.only
+}
+
+func (h *shape) isToggled(r view.Row) bool {
+	_, is := slices.BinarySearch(h.toggled, r)
+	return is
+}
+
+// A layout is the rows that are visible, in order.
+type layout struct {
+	key   string
+	shape shape
+	ranks *rankSet
+}
+
+// fewLayouts is how many layouts and answers are kept.
+const fewLayouts = 4
+
+// layout returns the layout of a shape.
+func (s *state) layout(ctx context.Context, h shape) (*layout, error) {
+	key := h.key()
+	s.mu.Lock()
+	for _, l := range s.layouts {
+		if l.key == key {
+			s.mu.Unlock()
+			return l, nil
+		}
+	}
+	s.mu.Unlock()
+	var part *rankSet
+	if h.only != "" {
+		f, err := s.found(ctx, h.only)
+		if err != nil {
+			return nil, err
+		}
+		part = f.part(s.v)
+	}
+	t := s.v.Tree()
+	l := &layout{key: key, shape: h, ranks: newRankSet(t.Len())}
+	var ends []int // of the rows that the one at rank is below, as far as they are shown
+	first, end := t.Rank(h.root)+1, t.End(h.root)
+	if h.root == 0 {
+		first, end = 1, t.Len()
+	}
+	for rank, n := first, 0; rank < end; n++ {
+		if n%(1<<16) == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		r := t.Row(rank)
+		for len(ends) > 0 && ends[len(ends)-1] <= rank {
+			ends = ends[:len(ends)-1]
+		}
+		if part != nil && !part.has(rank) {
+			rank = t.End(r)
+			continue
+		}
+		if !isShown(s.v, r) {
+			if s.v.Role(r) == view.RoleResource {
+				rank++
+			} else {
+				rank = t.End(r)
+			}
+			continue
+		}
+		l.ranks.add(rank)
+		if below := t.End(r); below == rank+1 || (len(ends) < h.depth) == h.isToggled(r) {
+			rank = below
+		} else {
+			ends = append(ends, below)
+			rank++
+		}
+	}
+	l.ranks.done()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.layouts = append(s.layouts, l)
+	if len(s.layouts) > fewLayouts {
+		s.layouts = s.layouts[1:]
+	}
+	return l, nil
+}
+
+// errorRanks returns the ranks of the rows that are errors.
+func (s *state) errorRanks() *rankSet {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.errors == nil {
+		t := s.v.Tree()
+		s.errors = newRankSet(t.Len())
+		for r := range s.v.Rows() {
+			if f := s.v.Flags(r); isShown(s.v, r) && query.IsError(f) {
+				s.errors.add(t.Rank(r))
+			}
+		}
+		s.errors.done()
+	}
+	return s.errors
+}
+
+// A found is what a query selects.
+type found struct {
+	text  string
+	rows  query.Set
+	ranks *rankSet
+	hints []string
+}
+
+// found runs a query, or remembers what it selected.
+func (s *state) found(ctx context.Context, text string) (*found, error) {
+	s.mu.Lock()
+	for _, f := range s.finds {
+		if f.text == text {
+			s.mu.Unlock()
+			return f, nil
+		}
+	}
+	s.mu.Unlock()
+	q, err := query.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	r, err := q.Run(ctx, s.v)
+	if err != nil {
+		return nil, err
+	}
+	if r.Table != nil {
+		return nil, &query.Error{Query: text, Text: "this makes a table, which 'entrace stats' prints; here a query selects rows"}
+	}
+	t := s.v.Tree()
+	f := &found{text: text, rows: r.Rows, ranks: newRankSet(t.Len()), hints: r.Hints}
+	f.rows.Each(func(r view.Row) bool {
+		if isShown(s.v, r) {
+			f.ranks.add(t.Rank(r))
+		}
+		return true
+	})
+	f.ranks.done()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.finds = append(s.finds, f)
+	if len(s.finds) > fewLayouts {
+		s.finds = s.finds[1:]
+	}
+	return f, nil
+}
+
+// part returns the ranks of what was found and of what that is below.
+func (f *found) part(v *view.View) *rankSet {
+	t := v.Tree()
+	part := newRankSet(t.Len())
+	f.rows.Each(func(r view.Row) bool {
+		for ; r != 0 && !part.has(t.Rank(r)); r = v.Parent(r) {
+			part.add(t.Rank(r))
+		}
+		return true
+	})
+	return part
+}

@@ -1,0 +1,381 @@
+package viewer
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"math"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
+)
+
+// The flags of a row, as the page gets them: its role in the lowest four bits, then its level,
+// status and kind.
+const (
+	flagLevel    = 4
+	flagStatus   = 7
+	flagKind     = 9
+	flagOpen     = 1 << 12 // it has not ended
+	flagExpanded = 1 << 13
+	flagHit      = 1 << 14 // the query selects it
+	flagParent   = 1 << 15 // there are rows below it
+	flagSpans    = 1 << 16 // some of those right below it are spans
+)
+
+const (
+	maxRows  = 500 // in one answer
+	maxTicks = 50  // of one row
+	maxAbove = 100 // rows above the first one
+)
+
+// rowsHead is what stands before the columns of an answer.
+type rowsHead struct {
+	Total   int      `json:"total"` // visible rows
+	First   int      `json:"first"` // the place of the first one here
+	Above   int      `json:"above"` // so many come first in the columns, which the first is below
+	Rows    int      `json:"rows"`  // in the columns, with those above
+	Ticks   int      `json:"ticks"` // in their columns
+	From    string   `json:"from"`  // the first and the last time of what is below the root
+	To      string   `json:"to"`
+	Toggled []int    `json:"toggled"` // with fill: the rows that are open
+	Strings []string `json:"strings"`
+}
+
+// rows answers with visible rows: from the place first on, or around the row at. With fill, rows
+// are opened from the top on until so many are visible.
+//
+// The answer is the length of a JSON text in four bytes, that text, filled up to a multiple of
+// eight bytes, and columns, little-endian: of the rows start and duration (int64 nanoseconds),
+// row, rows below, errors below, name, service, text (strings by their number) and flags (uint32),
+// depth (uint16); and of the ticks, rounded up to eight bytes, time (int64), row's place (uint32)
+// and level (uint32).
+func (h *Handler) rows(ctx context.Context, s *state, q url.Values) (answer, error) {
+	form, err := s.shapeOf(q)
+	if err != nil {
+		return answer{}, err
+	}
+	n, err := number(q, "n", 60, maxRows+1)
+	if err != nil {
+		return answer{}, err
+	}
+	fill, err := number(q, "fill", 0, maxRows+1)
+	if err != nil {
+		return answer{}, err
+	}
+	var toggled []int
+	if fill > 0 && len(form.toggled) == 0 {
+		if toggled, err = s.fill(ctx, &form, fill); err != nil {
+			return answer{}, err
+		}
+	}
+	l, err := s.layout(ctx, form)
+	if err != nil {
+		return answer{}, err
+	}
+	first, err := number(q, "first", 0, math.MaxInt32)
+	if err != nil {
+		return answer{}, err
+	}
+	if q.Has("at") {
+		at, err := s.rowOf(q, "at")
+		if err != nil {
+			return answer{}, err
+		}
+		first = max(0, l.ranks.before(s.v.Tree().Rank(at))-n/3)
+	}
+	var hits *found
+	if text := q.Get("q"); text != "" {
+		if hits, err = s.found(ctx, text); err != nil {
+			return answer{}, err
+		}
+	}
+	first = min(first, max(0, l.ranks.n-1))
+	p := packer{s: s, l: l, hits: hits, read: s.v.NewReader(), numbers: make(map[string]uint32)}
+	p.head = rowsHead{Total: l.ranks.n, First: first, Toggled: toggled}
+	if l.ranks.n > 0 {
+		t := s.v.Tree()
+		top := t.Row(l.ranks.at(first))
+		var above []view.Row
+		for r := s.v.Parent(top); r != form.root && r != 0 && len(above) < maxAbove; r = s.v.Parent(r) {
+			if isShown(s.v, r) {
+				above = append(above, r)
+			}
+		}
+		p.head.Above = len(above)
+		for i, r := range slices.Backward(above) {
+			if err := p.add(r, len(above)-1-i); err != nil {
+				return answer{}, err
+			}
+		}
+		for i := first; i < min(first+n, l.ranks.n); i++ {
+			if i%64 == 0 && ctx.Err() != nil {
+				return answer{}, ctx.Err()
+			}
+			r := t.Row(l.ranks.at(i))
+			if err := p.add(r, s.depth(r, form.root)); err != nil {
+				return answer{}, err
+			}
+		}
+	}
+	from, to := s.extent(form.root)
+	p.head.From, p.head.To = strconv.FormatInt(from, 10), strconv.FormatInt(to, 10)
+	b, err := p.pack()
+	return answer{bytes: b}, err
+}
+
+// depth returns how many rows that are shown are above a row, up to a root.
+func (s *state) depth(r, root view.Row) (n int) {
+	for r = s.v.Parent(r); r != root && r != 0; r = s.v.Parent(r) {
+		if isShown(s.v, r) {
+			n++
+		}
+	}
+	return n
+}
+
+// fill opens rows from the top on until so many are visible, and returns them.
+func (s *state) fill(ctx context.Context, h *shape, want int) ([]int, error) {
+	toggled := []int{}
+	for {
+		l, err := s.layout(ctx, *h)
+		if err != nil {
+			return nil, err
+		}
+		t := s.v.Tree()
+		next := view.Row(0)
+		for i := range min(l.ranks.n, want) {
+			rank := l.ranks.at(i)
+			r := t.Row(rank)
+			if closed := i+1 >= l.ranks.n || l.ranks.at(i+1) >= t.End(r); closed && s.hasShown(r) && !h.isToggled(r) {
+				next = r
+				break
+			}
+		}
+		if l.ranks.n >= want || next == 0 {
+			return toggled, nil
+		}
+		at, _ := slices.BinarySearch(h.toggled, next)
+		h.toggled = slices.Insert(h.toggled, at, next)
+		toggled = append(toggled, int(next))
+	}
+}
+
+// hasShown reports whether there is a row below r that is shown.
+func (s *state) hasShown(r view.Row) bool {
+	t := s.v.Tree()
+	for rank := t.Rank(r) + 1; rank < t.End(r); rank = t.End(t.Row(rank)) {
+		if isShown(s.v, t.Row(rank)) {
+			return true
+		}
+	}
+	return false
+}
+
+// extent returns the first and the last time of what is at a row and below it.
+func (s *state) extent(root view.Row) (from, to int64) {
+	from, to = math.MaxInt64, math.MinInt64
+	look := func(r view.Row) {
+		start, timed := s.v.Start(r)
+		if !timed || !isShown(s.v, r) {
+			return
+		}
+		took, _ := s.v.Duration(r)
+		from, to = min(from, start), max(to, start, start+int64(took))
+	}
+	if root == 0 {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.whole == nil {
+			for r := range s.v.Rows() {
+				look(r)
+			}
+			s.whole = &[2]int64{from, to}
+		}
+		from, to = s.whole[0], s.whole[1]
+	} else {
+		t := s.v.Tree()
+		for rank := t.Rank(root); rank < t.End(root); rank++ {
+			look(t.Row(rank))
+		}
+	}
+	if from > to {
+		return 0, 0
+	}
+	return from, to
+}
+
+// A packer makes an answer of rows.
+type packer struct {
+	s       *state
+	l       *layout
+	hits    *found
+	read    *view.Reader
+	head    rowsHead
+	numbers map[string]uint32 // of strings
+
+	starts, tooks                                      []int64
+	rows, below, errors, names, services, texts, flags []uint32
+	depths                                             []uint16
+	tickTimes                                          []int64
+	tickRows, tickLevels                               []uint32
+}
+
+// text returns the number of a string.
+func (p *packer) text(s string) uint32 {
+	n, ok := p.numbers[s]
+	if !ok {
+		s = strings.Clone(s) // it is in the memory of the reader
+		n = uint32(len(p.head.Strings))
+		p.head.Strings = append(p.head.Strings, s)
+		p.numbers[s] = n
+	}
+	return n
+}
+
+func (p *packer) add(r view.Row, depth int) error {
+	v, t := p.s.v, p.s.v.Tree()
+	f := v.Flags(r)
+	rank, end := t.Rank(r), t.End(r)
+	start, _ := v.Start(r)
+	if _, timed := v.Start(r); !timed {
+		start = view.NoTime
+	}
+	took := int64(-1)
+	if d, ended := v.Duration(r); ended {
+		took = int64(d)
+	}
+	flags := uint32(f.Role()) | uint32(f.Level())<<flagLevel | uint32(f.Status())<<flagStatus | uint32(f.Kind())<<flagKind
+	if f.Role() == view.RoleSpan && f.Open() {
+		flags |= flagOpen
+	}
+	if p.s.hasShown(r) {
+		flags |= flagParent
+		if p.l.ranks.between(rank+1, end) > 0 {
+			flags |= flagExpanded
+		}
+	}
+	if p.hits != nil && p.hits.ranks.has(rank) {
+		flags |= flagHit
+	}
+	e, err := p.read.Entry(r)
+	if err != nil {
+		return err
+	}
+	name := e.Metadata.Name
+	if f.Role() == view.RoleLog || name == "" {
+		name = e.Message.Value
+	}
+	p.starts, p.tooks = append(p.starts, start), append(p.tooks, took)
+	p.rows, p.below = append(p.rows, uint32(r)), append(p.below, uint32(end-rank-1))
+	p.errors = append(p.errors, uint32(p.s.errorRanks().between(rank+1, end)))
+	p.names, p.services = append(p.names, p.text(preview(name))), append(p.services, p.text(v.Service(r)))
+	p.texts = append(p.texts, p.text(attributesText(e)))
+	p.depths, p.flags = append(p.depths, uint16(min(depth, math.MaxUint16))), append(p.flags, flags)
+	if p.ticks(r) {
+		p.flags[len(p.flags)-1] |= flagSpans
+	}
+	return nil
+}
+
+// ticks adds the moments of log records and events right below a span, and reports whether there
+// are spans there.
+func (p *packer) ticks(r view.Row) (spans bool) {
+	v, t := p.s.v, p.s.v.Tree()
+	if v.Role(r) != view.RoleSpan {
+		return false
+	}
+	n := 0
+	for rank, looked := t.Rank(r)+1, 0; rank < t.End(r) && n < maxTicks && looked < 10*maxTicks; looked++ {
+		kid := t.Row(rank)
+		switch v.Role(kid) {
+		case view.RoleSpan:
+			spans = true
+		case view.RoleLog, view.RoleEvent:
+			if at, timed := v.Start(kid); timed {
+				p.tickTimes, p.tickRows = append(p.tickTimes, at), append(p.tickRows, uint32(len(p.rows)-1))
+				p.tickLevels = append(p.tickLevels, uint32(v.Flags(kid).Level()))
+				n++
+			}
+		}
+		rank = t.End(kid)
+	}
+	return spans
+}
+
+// previewSize is how many bytes of a text a row shows at most.
+const previewSize = 300
+
+// preview returns the beginning of a text.
+func preview(s string) string {
+	if len(s) > previewSize {
+		s = strings.ToValidUTF8(s[:previewSize], "") + "…"
+	}
+	return s
+}
+
+// attributesText returns the first attributes of an entry as a line.
+func attributesText(e *format.TraceEntry) string {
+	var b strings.Builder
+	for _, a := range e.UserAttributes() {
+		if b.Len() > previewSize/2 {
+			break
+		}
+		if b.Len() > 0 {
+			b.WriteByte(' ')
+		}
+		value := a.Value.String()
+		if len(value) > 80 {
+			value = strings.ToValidUTF8(value[:80], "") + "…"
+		}
+		b.WriteString(a.Name + "=" + value)
+	}
+	return preview(b.String())
+}
+
+// pack returns the answer.
+func (p *packer) pack() ([]byte, error) {
+	p.head.Rows, p.head.Ticks = len(p.rows), len(p.tickTimes)
+	if p.head.Strings == nil {
+		p.head.Strings = []string{}
+	}
+	head, err := json.Marshal(p.head)
+	if err != nil {
+		return nil, err
+	}
+	b := binary.LittleEndian.AppendUint32(nil, uint32(len(head)))
+	b = append(b, head...)
+	pad := func() {
+		for len(b)%8 != 0 {
+			b = append(b, ' ')
+		}
+	}
+	pad()
+	for _, column := range [][]int64{p.starts, p.tooks} {
+		for _, n := range column {
+			b = binary.LittleEndian.AppendUint64(b, uint64(n))
+		}
+	}
+	for _, column := range [][]uint32{p.rows, p.below, p.errors, p.names, p.services, p.texts, p.flags} {
+		for _, n := range column {
+			b = binary.LittleEndian.AppendUint32(b, n)
+		}
+	}
+	for _, n := range p.depths {
+		b = binary.LittleEndian.AppendUint16(b, n)
+	}
+	pad()
+	for _, n := range p.tickTimes {
+		b = binary.LittleEndian.AppendUint64(b, uint64(n))
+	}
+	for _, column := range [][]uint32{p.tickRows, p.tickLevels} {
+		for _, n := range column {
+			b = binary.LittleEndian.AppendUint32(b, n)
+		}
+	}
+	return b, nil
+}

@@ -1,0 +1,475 @@
+package viewer
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/entrace-go/entrace/internal/inside"
+	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/view"
+)
+
+// Options change how the handler works.
+type Options struct {
+	// Authorize reports whether a request may see the trace. By default every one may.
+	Authorize func(r *http.Request) bool
+	// Hosts are the names, with their ports, by which the server may be called, as in the header
+	// Host. By default it may be called by any, which is only right behind a server that has
+	// looked at it.
+	Hosts []string
+	// Base is the path below which the handler is mounted, such as "/debug/trace".
+	Base string
+	// Names returns the name of a file of the view. By default it is that of the file.
+	Names func(file int) string
+	// Notices returns what people should know of the files: where one is damaged, say.
+	Notices func() []string
+	// Editor is the URL that opens a source file, with {path} and {line} in it; empty: none.
+	Editor string
+	// Follow lets the page show what is written to the files while it is open.
+	Follow bool
+	// Command is the command line that opens the same files again, for links; empty: none.
+	Command string
+}
+
+//go:embed dist
+var dist embed.FS
+
+// assets are the files of the page, by their paths.
+var assets = map[string]string{"": "index.html", "app.js": "app.js", "app.css": "app.css"}
+
+// A Handler serves a trace. It is safe for concurrent use.
+type Handler struct {
+	options Options
+
+	mu      sync.Mutex // held while the view is replaced
+	state   *state
+	clients int
+	idle    chan struct{} // has something once the last client has gone
+}
+
+// A state is a view with what was computed of it.
+type state struct {
+	v           *view.View
+	fingerprint string
+
+	mu      sync.Mutex
+	errors  *rankSet  // by rank
+	whole   *[2]int64 // the first and the last time
+	layouts []*layout
+	finds   []*found
+}
+
+// New returns a handler that shows a view. A nil o means defaults.
+func New(v *view.View, o *Options) *Handler {
+	if o == nil {
+		o = new(Options)
+	}
+	h := &Handler{options: *o, idle: make(chan struct{}, 1)}
+	h.options.Base = strings.TrimSuffix(o.Base, "/")
+	if h.options.Names == nil {
+		h.options.Names = func(file int) string { return h.view().v.Files()[file].Name() }
+	}
+	h.state = &state{v: v, fingerprint: Fingerprint(v)}
+	return h
+}
+
+// Idle returns a channel that gets something when the last page that was open has gone.
+func (h *Handler) Idle() <-chan struct{} { return h.idle }
+
+func (h *Handler) view() *state {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.state
+}
+
+// fingerprintSize is how many bytes of entries tell a trace from others.
+const fingerprintSize = 64 << 10
+
+// Fingerprint returns a text that stays the same when a file grows, and when an ET is made of an
+// IET: a hash of the first bytes of the entries of each file.
+func Fingerprint(v *view.View) string {
+	all := sha256.New()
+	for i, f := range v.Files() {
+		e := inside.EntriesOf(f)
+		left := int64(fingerprintSize)
+		h := sha256.New()
+		gap := int64(e.Gap())
+		for id := uint32(0); int(id) < v.Entries(i) && left > 0; id++ {
+			from := e.Offset(id) + gap
+			n := min(left, e.Offset(id+1)-from)
+			if e.View(from, n, func(b []byte) { h.Write(b) }) != nil {
+				break
+			}
+			left -= n
+		}
+		if len(v.Files()) == 1 {
+			all = h
+		} else {
+			all.Write(h.Sum(nil))
+		}
+	}
+	return hex.EncodeToString(all.Sum(nil)[:12])
+}
+
+// ServeHTTP answers a request.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	head := w.Header()
+	head.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+	head.Set("X-Content-Type-Options", "nosniff")
+	head.Set("Referrer-Policy", "no-referrer")
+	head.Set("Cross-Origin-Resource-Policy", "same-origin")
+	head.Set("Cross-Origin-Opener-Policy", "same-origin")
+	head.Set("Cache-Control", "no-store")
+	if !h.isOurs(r) {
+		fail(w, http.StatusForbidden, "this server is not called by that name")
+		return
+	}
+	path, ok := strings.CutPrefix(r.URL.Path, h.options.Base+"/")
+	name, isAsset := assets[path]
+	switch {
+	case ok && isAsset:
+		if h.isRead(w, r) {
+			h.asset(w, r, name)
+		}
+	case h.options.Authorize != nil && !h.options.Authorize(r):
+		fail(w, http.StatusUnauthorized, "open the address that 'entrace view' has printed")
+	case !ok:
+		fail(w, http.StatusNotFound, "there is nothing here")
+	default:
+		if h.isRead(w, r) {
+			h.api(w, r, path)
+		}
+	}
+}
+
+// isOurs reports whether a request is for this server, and not for another site by whose name it
+// is called, or from one.
+func (h *Handler) isOurs(r *http.Request) bool {
+	if len(h.options.Hosts) == 0 {
+		return true
+	}
+	if !slices.Contains(h.options.Hosts, r.Host) {
+		return false
+	}
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return true
+	}
+	u, err := url.Parse(origin)
+	return err == nil && slices.Contains(h.options.Hosts, u.Host)
+}
+
+func (h *Handler) isRead(w http.ResponseWriter, r *http.Request) bool {
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		return true
+	}
+	w.Header().Set("Allow", "GET, HEAD")
+	fail(w, http.StatusMethodNotAllowed, "nothing here can be changed")
+	return false
+}
+
+func (h *Handler) asset(w http.ResponseWriter, r *http.Request, name string) {
+	b, err := fs.ReadFile(dist, "dist/"+name)
+	if err != nil {
+		fail(w, http.StatusNotFound, "the page is not part of this program")
+		return
+	}
+	switch {
+	case strings.HasSuffix(name, ".js"):
+		w.Header().Set("Content-Type", "text/javascript; charset=utf-8")
+	case strings.HasSuffix(name, ".css"):
+		w.Header().Set("Content-Type", "text/css; charset=utf-8")
+	default:
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	}
+	sum := sha256.Sum256(b)
+	cached(w, r, hex.EncodeToString(sum[:8]), func() { _, _ = w.Write(b) })
+}
+
+// cached writes an answer unless the client has it.
+func cached(w http.ResponseWriter, r *http.Request, tag string, write func()) {
+	tag = strconv.Quote(tag)
+	w.Header().Set("ETag", tag)
+	w.Header().Set("Cache-Control", "private, no-cache")
+	if r.Header.Get("If-None-Match") == tag {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	if r.Method != http.MethodHead {
+		write()
+	}
+}
+
+// An answer is what a request of the API gets: something to write as JSON, or bytes.
+type answer struct {
+	json  any
+	bytes []byte
+}
+
+// A problem is an error that the client is told of.
+type problem struct {
+	status int
+	text   string
+}
+
+func (p *problem) Error() string { return p.text }
+
+func badRequest(text string) error { return &problem{http.StatusBadRequest, text} }
+
+// api answers a request for something of the trace.
+func (h *Handler) api(w http.ResponseWriter, r *http.Request, path string) {
+	if path == "api/events" {
+		h.events(w, r)
+		return
+	}
+	calls := map[string]func(ctx context.Context, s *state, q url.Values) (answer, error){
+		"api/meta": h.meta, "api/top": h.top, "api/rows": h.rows, "api/entry": h.entry, "api/logs": h.logs,
+		"api/find": h.find, "api/complete": h.complete, "api/row": h.row,
+	}
+	call := calls[path]
+	if call == nil {
+		fail(w, http.StatusNotFound, "there is nothing here")
+		return
+	}
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		fail(w, http.StatusBadRequest, "the query part of the address cannot be read")
+		return
+	}
+	s := h.view()
+	tag := s.fingerprint + "-" + strconv.Itoa(s.v.Len()) + "-" + strconv.FormatUint(uint64(hashText(r.URL.RawQuery)), 36)
+	a, err := call(r.Context(), s, values)
+	if err != nil {
+		h.failed(w, r, err)
+		return
+	}
+	cached(w, r, tag, func() {
+		if a.bytes != nil {
+			w.Header().Set("Content-Type", "application/octet-stream")
+			_, _ = w.Write(a.bytes)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json; charset=utf-8")
+		_ = json.NewEncoder(w).Encode(a.json)
+	})
+}
+
+func hashText(s string) (n uint32) {
+	for i := range len(s) {
+		n = n*16777619 ^ uint32(s[i])
+	}
+	return n
+}
+
+// A failure is what a client is told of an error.
+type failure struct {
+	Error string `json:"error"`
+	Pos   *int   `json:"pos,omitempty"` // the byte of the query where it is
+	Hint  string `json:"hint,omitempty"`
+}
+
+func (h *Handler) failed(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() != nil {
+		return // nobody is there
+	}
+	f, status := failure{Error: err.Error()}, http.StatusInternalServerError
+	if p, ok := errors.AsType[*problem](err); ok {
+		status = p.status
+	}
+	if q, ok := errors.AsType[*query.Error](err); ok {
+		status = http.StatusUnprocessableEntity
+		f = failure{Error: q.Text, Pos: &q.Pos, Hint: q.Hint}
+	}
+	writeFailure(w, status, f)
+}
+
+func fail(w http.ResponseWriter, status int, text string) {
+	writeFailure(w, status, failure{Error: text})
+}
+
+func writeFailure(w http.ResponseWriter, status int, f failure) {
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(f)
+}
+
+// number reads a number of a request, which is at least 0 and below a limit.
+func number(q url.Values, name string, missing, limit int) (int, error) {
+	s := q.Get(name)
+	if s == "" {
+		return missing, nil
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 0 || n >= limit {
+		return 0, badRequest(name + " is not a number from 0 to " + strconv.Itoa(limit-1))
+	}
+	return n, nil
+}
+
+// rowOf reads a row that is in the tree.
+func (s *state) rowOf(q url.Values, name string) (view.Row, error) {
+	n, err := number(q, name, 0, s.v.Len())
+	if err != nil {
+		return 0, err
+	}
+	if r := view.Row(n); s.v.Role(r) != view.RoleFolded {
+		return r, nil
+	}
+	return 0, badRequest(name + " is a row that is part of another one")
+}
+
+// row returns the row of an entry, FILE#ID, so that links outlive a conversion.
+func (h *Handler) row(_ context.Context, s *state, q url.Values) (answer, error) {
+	name, id, ok := strings.Cut(q.Get("id"), "#")
+	n, err := strconv.ParseUint(id, 10, 32)
+	if !ok || err != nil {
+		return answer{}, badRequest("id is not as in app.et#12")
+	}
+	for i := range s.v.Files() {
+		if name == "" && i == 0 || h.options.Names(i) == name {
+			if r, ok := s.v.Row(i, uint32(n)); ok {
+				return answer{json: map[string]any{"row": r}}, nil
+			}
+		}
+	}
+	return answer{}, &problem{http.StatusNotFound, "entry " + q.Get("id") + " is not in this trace"}
+}
+
+// meta says what the trace is.
+func (h *Handler) meta(_ context.Context, s *state, _ url.Values) (answer, error) {
+	v := s.v
+	type file struct {
+		Name    string `json:"name"`
+		Entries int    `json:"entries"`
+	}
+	var files []file
+	entries := 0
+	for i := range v.Files() {
+		files = append(files, file{h.options.Names(i), v.Entries(i)})
+		entries += v.Entries(i)
+	}
+	first, last, timed := query.Span(v)
+	var notices []string
+	if h.options.Notices != nil {
+		notices = h.options.Notices()
+	}
+	return answer{json: map[string]any{
+		"fingerprint": s.fingerprint, "files": files, "entries": entries, "rows": v.Len(), "services": s.services(),
+		"timed": timed, "first": strconv.FormatInt(first, 10), "last": strconv.FormatInt(last, 10),
+		"follow": h.options.Follow, "editor": h.options.Editor, "command": h.options.Command, "notices": append([]string{}, notices...),
+	}}, nil
+}
+
+// services returns the services, the ones with most rows first: that gives them their colors.
+func (s *state) services() []string {
+	counts := make(map[string]int)
+	byResource := make(map[uint16]int)
+	for k := range s.v.Blocks() {
+		for _, code := range s.v.Block(k).Resource {
+			byResource[code]++
+		}
+	}
+	resources := s.v.Resources()
+	for code, n := range byResource {
+		if int(code) < len(resources) {
+			if name := s.v.Service(resources[code]); name != "" {
+				counts[name] += n
+			}
+		}
+	}
+	names := s.v.Services()
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(counts[b], counts[a]) })
+	return append([]string{}, names...)
+}
+
+// growEvery is how often the files are looked at.
+const growEvery = 100 * time.Millisecond
+
+// events tells a client when the trace has grown, until one of both has gone.
+func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
+	flusher := http.NewResponseController(w)
+	w.Header().Set("Content-Type", "text/event-stream")
+	h.come()
+	defer h.leave()
+	told := -1
+	tick := time.NewTicker(growEvery)
+	defer tick.Stop()
+	for quiet := 0; ; quiet++ {
+		s, err := h.grow(r.Context())
+		if n := s.v.Len(); n != told || err != nil || quiet > 100 {
+			event := map[string]any{"rows": n}
+			if err != nil {
+				event["error"] = err.Error()
+			}
+			b, _ := json.Marshal(event) //nolint:errchkjson // of numbers and a text
+			if _, werr := w.Write(append(append([]byte("data: "), b...), '\n', '\n')); werr != nil || flusher.Flush() != nil {
+				return
+			}
+			told, quiet = n, 0
+		}
+		if err != nil {
+			return
+		}
+		select {
+		case <-r.Context().Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func (h *Handler) come() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.clients++
+	select {
+	case <-h.idle:
+	default:
+	}
+}
+
+// Pages returns how many pages are open.
+func (h *Handler) Pages() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.clients
+}
+
+func (h *Handler) leave() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.clients--; h.clients == 0 {
+		select {
+		case h.idle <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// grow takes in what was written to the files.
+func (h *Handler) grow(ctx context.Context) (*state, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.options.Follow {
+		return h.state, nil
+	}
+	v, err := h.state.v.Extend(ctx)
+	if err != nil || v == h.state.v {
+		return h.state, err
+	}
+	h.state = &state{v: v, fingerprint: h.state.fingerprint}
+	return h.state, nil
+}

@@ -1,0 +1,451 @@
+package viewer_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/querytest"
+	"github.com/entrace-go/entrace/view"
+	"github.com/entrace-go/entrace/viewer"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// viewOf returns the view of a file of entries.
+func viewOf(t testing.TB, f format.StorageFormat, entries []*format.TraceEntry) *view.View {
+	t.Helper()
+	var b bytes.Buffer
+	w, err := format.NewWriter(&b, format.V2, f, nil)
+	must(t, err)
+	for _, e := range entries {
+		_, err := w.Write(e)
+		must(t, err)
+	}
+	must(t, w.Close())
+	name := filepath.Join(t.TempDir(), "shop."+f.String())
+	must(t, os.WriteFile(name, b.Bytes(), 0o600))
+	file, err := format.Open(name, nil)
+	must(t, err)
+	t.Cleanup(func() { _ = file.Close() })
+	v, err := view.New(t.Context(), []*format.File{file}, nil)
+	must(t, err)
+	return v
+}
+
+const token = "a-token"
+
+func serve(t testing.TB, v *view.View, o viewer.Options) *viewer.Handler {
+	t.Helper()
+	o.Hosts = []string{"127.0.0.1:7"}
+	o.Names = func(int) string { return "shop.et" }
+	o.Authorize = func(r *http.Request) bool { return r.Header.Get("Authorization") == "Bearer "+token }
+	return viewer.New(v, &o)
+}
+
+func ask(h http.Handler, method, path string, header ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, path, nil)
+	r.Host = "127.0.0.1:7"
+	r.Header.Set("Authorization", "Bearer "+token)
+	for i := 0; i+1 < len(header); i += 2 {
+		if header[i] == "Host" {
+			r.Host = header[i+1]
+			continue
+		}
+		r.Header.Set(header[i], header[i+1])
+		if header[i+1] == "" {
+			r.Header.Del(header[i])
+		}
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// TestDoor: who is no friend gets nothing, not even what there is.
+func TestDoor(t *testing.T) {
+	h := serve(t, viewOf(t, format.ET, querytest.Entries()), viewer.Options{})
+	for _, x := range []struct {
+		method, path string
+		header       []string
+		want         int
+	}{
+		{"GET", "/", []string{"Authorization", ""}, 200},
+		{"GET", "/app.js", []string{"Authorization", ""}, 200},
+		{"GET", "/app.css", []string{"Authorization", ""}, 200},
+		{"GET", "/api/meta", nil, 200},
+		{"HEAD", "/api/meta", nil, 200},
+		{"GET", "/api/meta", []string{"Authorization", ""}, 401},
+		{"GET", "/api/meta", []string{"Authorization", "Bearer other"}, 401},
+		{"GET", "/api/events", []string{"Authorization", ""}, 401},
+		{"GET", "/nothing", []string{"Authorization", ""}, 401},
+		{"GET", "/index.html", []string{"Authorization", ""}, 401},
+		{"GET", "/../viewer.go", []string{"Authorization", ""}, 401},
+		{"GET", "/dist/app.js", []string{"Authorization", ""}, 401},
+		{"GET", "/nothing", nil, 404},
+		{"GET", "/api/nothing", nil, 404},
+		{"GET", "/", []string{"Host", "evil.example"}, 403},
+		{"GET", "/app.js", []string{"Host", "evil.example:7"}, 403},
+		{"GET", "/api/meta", []string{"Host", "127.0.0.1:8"}, 403},
+		{"GET", "/nothing", []string{"Host", "evil.example", "Authorization", ""}, 403},
+		{"GET", "/api/meta", []string{"Origin", "http://evil.example"}, 403},
+		{"GET", "/api/meta", []string{"Origin", "null"}, 403},
+		{"GET", "/api/meta", []string{"Origin", "http://127.0.0.1:7"}, 200},
+		{"POST", "/api/meta", nil, 405},
+		{"DELETE", "/", nil, 405},
+		{"OPTIONS", "/api/meta", []string{"Authorization", ""}, 401},
+	} {
+		w := ask(h, x.method, x.path, x.header...)
+		if w.Code != x.want {
+			t.Errorf("%s %s %v: %d, want %d", x.method, x.path, x.header, w.Code, x.want)
+		}
+		if w.Code >= 400 && strings.Contains(w.Body.String(), "shop") {
+			t.Errorf("%s %s says %s", x.method, x.path, w.Body)
+		}
+		head := w.Header()
+		if head.Get("Access-Control-Allow-Origin") != "" || !strings.HasPrefix(head.Get("Content-Security-Policy"), "default-src 'none'") || head.Get("X-Content-Type-Options") != "nosniff" || len(head.Values("Set-Cookie")) > 0 {
+			t.Errorf("%s %s has the header %v", x.method, x.path, head)
+		}
+	}
+	page := ask(h, "GET", "/").Body.String()
+	if strings.Contains(page, "<script>") || strings.Contains(page, "onclick") || strings.Contains(page, token) {
+		t.Errorf("the page has more than a link to its script: %s", page)
+	}
+	mounted := viewer.New(viewOf(t, format.ET, querytest.Entries()), &viewer.Options{Base: "/debug/trace/"})
+	for path, want := range map[string]int{"/debug/trace/": 200, "/debug/trace/api/meta": 200, "/api/meta": 404, "/debug/trace": 404, "/": 404} {
+		if w := ask(mounted, "GET", path); w.Code != want {
+			t.Errorf("mounted: %s: %d, want %d", path, w.Code, want)
+		}
+	}
+}
+
+// rows is an answer of api/rows.
+type rows struct {
+	Total, First, Above, Rows, Ticks int
+	From, To                         string
+	Toggled                          []int
+	Strings                          []string
+
+	starts, tooks                                     []int64
+	row, below, errors, names, services, texts, flags []uint32
+	depths                                            []uint16
+}
+
+func rowsOf(t testing.TB, h http.Handler, query string) *rows {
+	t.Helper()
+	w := ask(h, "GET", "/api/rows?"+query)
+	if w.Code != 200 {
+		t.Fatalf("%s: %d %s", query, w.Code, w.Body)
+	}
+	b := w.Body.Bytes()
+	n := int(binary.LittleEndian.Uint32(b))
+	r := new(rows)
+	must(t, json.Unmarshal(b[4:4+n], r))
+	b = b[(4+n+7)/8*8:]
+	read := bytes.NewReader(b)
+	column := func(to any) { must(t, binary.Read(read, binary.LittleEndian, to)) }
+	for _, c := range []*[]int64{&r.starts, &r.tooks} {
+		*c = make([]int64, r.Rows)
+		column(*c)
+	}
+	for _, c := range []*[]uint32{&r.row, &r.below, &r.errors, &r.names, &r.services, &r.texts, &r.flags} {
+		*c = make([]uint32, r.Rows)
+		column(*c)
+	}
+	r.depths = make([]uint16, r.Rows)
+	column(r.depths)
+	return r
+}
+
+func (r *rows) text() string {
+	var b strings.Builder
+	for i := r.Above; i < r.Rows; i++ {
+		if b.Len() > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%s%s", strings.Repeat("·", int(r.depths[i])), r.Strings[r.names[i]])
+	}
+	return b.String()
+}
+
+// TestRows: the rows that are visible, by what is open.
+func TestRows(t *testing.T) {
+	h := serve(t, viewOf(t, format.ET, querytest.Entries()), viewer.Options{})
+	for _, x := range []struct{ query, want string }{
+		{"", "GET /cart, GET /cart, render, hang, starting up"},
+		{"depth=1", "GET /cart, ·authorize, ·SELECT price, GET /cart, ·SELECT price, ·retry 7, render, ·SELECT price, hang, ·waiting, starting up"},
+		{"depth=9", "GET /cart, ·authorize, ·SELECT price, ··payment failed, ··exception, GET /cart, ·SELECT price, ·retry 7, render, ·SELECT price, hang, ·waiting, starting up"},
+		{"x=2.2", "GET /cart, ·authorize, ·SELECT price, ··payment failed, ··exception, GET /cart, render, hang, starting up"},
+		{"depth=1&x=7", "GET /cart, ·authorize, ·SELECT price, GET /cart, render, ·SELECT price, hang, ·waiting, starting up"},
+		{"root=4", "payment failed, exception"},
+		{"root=2&depth=1", "authorize, SELECT price, ·payment failed, ·exception"},
+		{"depth=9&first=2&n=2", "·SELECT price, ··payment failed"},
+		{"depth=9&only=" + url.QueryEscape("level >= error"), "GET /cart, ·SELECT price, ··payment failed, render, ·SELECT price"},
+		{"only=nothing", ""},
+		{"fill=8", "GET /cart, ·authorize, ·SELECT price, ··payment failed, ··exception, GET /cart, render, hang, starting up"},
+	} {
+		if got := rowsOf(t, h, x.query); got.text() != x.want {
+			t.Errorf("%s: %s\nwant %s", x.query, got.text(), x.want)
+		}
+	}
+	r := rowsOf(t, h, "depth=9&first=3&n=1&q=payment")
+	if r.Above != 2 || r.Total != 13 || r.row[0] != 2 || r.row[1] != 4 || r.flags[2]>>14&1 != 1 || r.flags[0]>>14&1 != 0 || r.errors[0] != 2 || r.below[0] != 4 {
+		t.Errorf("the rows are %+v", r)
+	}
+	if r = rowsOf(t, h, "fill=8"); !slices.Equal(r.Toggled, []int{2, 4}) {
+		t.Errorf("it opened %v", r.Toggled)
+	}
+	if r = rowsOf(t, h, "depth=9&at=11&n=3"); !slices.Contains(r.row, 11) {
+		t.Errorf("around row 11 are %v", r.row)
+	}
+	if r = rowsOf(t, h, ""); r.From != "0" || r.To != "500000000" {
+		t.Errorf("times are from %s to %s", r.From, r.To)
+	}
+}
+
+func jsonOf[T any](t testing.TB, h http.Handler, path string) (v T) {
+	t.Helper()
+	w := ask(h, "GET", path)
+	if w.Code != 200 {
+		t.Fatalf("%s: %d %s", path, w.Code, w.Body)
+	}
+	must(t, json.Unmarshal(w.Body.Bytes(), &v))
+	return v
+}
+
+// TestCases: the page finds what query and grep do, one hit after the other.
+func TestCases(t *testing.T) {
+	h := serve(t, viewOf(t, format.ET, querytest.Entries()), viewer.Options{})
+	for _, c := range querytest.Cases {
+		type found struct {
+			Count, Index int
+			Row          uint32
+		}
+		at := uint32(0)
+		var got []uint32
+		for range c.IDs {
+			f := jsonOf[found](t, h, "/api/find?dir=next&at="+strconv.Itoa(int(at))+"&q="+url.QueryEscape(c.Query))
+			if f.Count != len(c.IDs) || f.Index != len(got)+1 {
+				t.Errorf("%s: %+v", c.Query, f)
+			}
+			at = f.Row
+			got = append(got, at)
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, c.IDs) && len(c.IDs) > 0 {
+			t.Errorf("%s finds %v, want %v", c.Query, got, c.IDs)
+		}
+	}
+	w := ask(h, "GET", "/api/find?q="+url.QueryEscape("{ name ="))
+	var e struct {
+		Error string
+		Pos   int
+	}
+	must(t, json.Unmarshal(w.Body.Bytes(), &e))
+	if w.Code != 422 || e.Error == "" || e.Pos != 8 {
+		t.Errorf("of a wrong query: %d %+v", w.Code, e)
+	}
+	if w := ask(h, "GET", "/api/find?q="+url.QueryEscape("{} | count()")); w.Code != 422 {
+		t.Errorf("of a table: %d", w.Code)
+	}
+}
+
+// TestDetails: everything about a row.
+func TestDetails(t *testing.T) {
+	h := serve(t, viewOf(t, format.ET, querytest.Entries()), viewer.Options{})
+	type details struct {
+		ID, Name, Status, Description, Service, Trace string
+		Start, Took                                   *string
+		Below, Logs                                   int
+		Path                                          []struct{ Row int }
+		Attributes, Resource                          []struct{ Name, Kind, Value string }
+	}
+	d := jsonOf[details](t, h, "/api/entry?row=4")
+	if d.ID != "shop.et#4" || d.Status != "error" || d.Description != "timeout" || d.Service != "shop" || *d.Start != "10000000" || *d.Took != "60000000" || d.Logs != 1 || d.Below != 2 || len(d.Path) != 1 || d.Path[0].Row != 2 || len(d.Attributes) != 1 || d.Attributes[0].Value != "postgres" || len(d.Resource) != 2 {
+		t.Errorf("%+v", d)
+	}
+	logs := jsonOf[struct {
+		Logs  []struct{ Text, In string }
+		Total int
+	}](t, h, "/api/logs?row=2")
+	if logs.Total != 2 || logs.Logs[0].Text != "payment failed" || logs.Logs[1].Text != "exception" || logs.Logs[0].In != "SELECT price" {
+		t.Errorf("%+v", logs)
+	}
+	if r := jsonOf[struct{ Row int }](t, h, "/api/row?id="+url.QueryEscape("shop.et#7")); r.Row != 7 {
+		t.Errorf("%+v", r)
+	}
+	if w := ask(h, "GET", "/api/row?id=shop.et%2399"); w.Code != 404 {
+		t.Errorf("of an entry that is not there: %d", w.Code)
+	}
+}
+
+// TestComplete: what can be written next.
+func TestComplete(t *testing.T) {
+	h := serve(t, viewOf(t, format.ET, querytest.Entries()), viewer.Options{})
+	for text, want := range map[string]string{
+		"na":               "name",
+		".us":              ".user",
+		`.user = "a`:       `"ada"`,
+		".user = ":         `"ada"`,
+		"level >= w":       "warn",
+		"{ kind = s":       "server",
+		`name = "GET`:      `"GET /cart"`,
+		"service = ":       `"shop"`,
+		"level = error .n": ".n",
+	} {
+		items := jsonOf[struct {
+			From  int
+			Items []struct{ Text string }
+		}](t, h, "/api/complete?q="+url.QueryEscape(text)).Items
+		if len(items) == 0 || items[0].Text != want {
+			t.Errorf("%s: %v, want %s", text, items, want)
+		}
+	}
+}
+
+// TestHostile: a trace with everything that could act on a page comes as JSON, and values of a
+// megabyte are cut.
+func TestHostile(t *testing.T) {
+	evil := "</script><img src=x onerror=alert(1)>\u202e\x00\x1b[2J" + strings.Repeat("x", 1<<20)
+	all := []*format.TraceEntry{format.Root(), {
+		Message: format.Some(evil), Metadata: format.Metadata{Name: evil, Target: evil, File: format.Some(evil)},
+		Attributes: []format.Attribute{{Name: evil, Value: format.StringValue(evil)}, {Name: format.AttrTime, Value: format.I64Value(-1 << 63)}},
+	}}
+	h := serve(t, viewOf(t, format.IET, all), viewer.Options{})
+	for _, path := range []string{"/api/meta", "/api/top", "/api/entry?row=1", "/api/logs?row=0", "/api/find?q=img", "/api/complete?q=." + "&at=1"} {
+		w := ask(h, "GET", path)
+		if w.Code != 200 || !strings.HasPrefix(w.Header().Get("Content-Type"), "application/json") || strings.Contains(w.Body.String(), "<img") || w.Body.Len() > 10<<20 {
+			t.Errorf("%s: %d, %d bytes, %s", path, w.Code, w.Body.Len(), w.Header().Get("Content-Type"))
+		}
+	}
+	d := jsonOf[struct{ Attributes []struct{ Size int } }](t, h, "/api/entry?row=1")
+	if d.Attributes[0].Size != len(evil) {
+		t.Errorf("%+v", d)
+	}
+	if r := rowsOf(t, h, ""); len(r.Strings[r.names[0]]) > 400 {
+		t.Errorf("a row has a name of %d bytes", len(r.Strings[r.names[0]]))
+	}
+}
+
+// TestTags: what the client has is not sent again, until the trace has grown.
+func TestTags(t *testing.T) {
+	h := serve(t, viewOf(t, format.ET, querytest.Entries()), viewer.Options{})
+	tag := ask(h, "GET", "/api/rows?depth=1").Header().Get("ETag")
+	if w := ask(h, "GET", "/api/rows?depth=1", "If-None-Match", tag); w.Code != 304 || w.Body.Len() > 0 {
+		t.Errorf("with its tag: %d", w.Code)
+	}
+	if w := ask(h, "GET", "/api/rows?depth=2", "If-None-Match", tag); w.Code != 200 {
+		t.Errorf("with another tag: %d", w.Code)
+	}
+	et, iet := viewer.Fingerprint(viewOf(t, format.ET, querytest.Entries())), viewer.Fingerprint(viewOf(t, format.IETPrefix, querytest.Entries()))
+	if et != iet || len(et) != 24 {
+		t.Errorf("the fingerprint of an ET is %s, of its stream %s", et, iet)
+	}
+}
+
+// TestFollow: a page hears of what is written, and has it then.
+func TestFollow(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "live.et")
+	rec, err := format.Create(name, nil)
+	must(t, err)
+	defer rec.Close(t.Context())
+	log := func(text string) {
+		must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some(text), Metadata: format.Metadata{Name: "event"}}))
+		must(t, rec.Flush(t.Context()))
+	}
+	log("first")
+	f, err := format.Open(name, &format.OpenOptions{Lenient: true})
+	must(t, err)
+	defer f.Close()
+	v, err := view.New(t.Context(), []*format.File{f}, nil)
+	must(t, err)
+	h := viewer.New(v, &viewer.Options{Follow: true})
+	s := httptest.NewServer(h)
+	defer s.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/api/events", nil)
+	must(t, err)
+	answer, err := http.DefaultClient.Do(r)
+	must(t, err)
+	defer answer.Body.Close()
+	read := func() (rows int) {
+		b := make([]byte, 4096)
+		n, err := answer.Body.Read(b)
+		must(t, err)
+		var e struct{ Rows int }
+		must(t, json.Unmarshal(bytes.TrimPrefix(bytes.TrimSpace(b[:n]), []byte("data: ")), &e))
+		return e.Rows
+	}
+	was := read()
+	log("second")
+	for more := false; !more; {
+		more = read() > was
+	}
+	if got := rowsOf(t, h, "").text(); !strings.HasSuffix(got, "second") {
+		t.Errorf("the rows are %s", got)
+	}
+	if h.Pages() != 1 {
+		t.Errorf("%d pages are open", h.Pages())
+	}
+	cancel()
+	select {
+	case <-h.Idle():
+	case <-time.After(10 * time.Second):
+		t.Error("the last page has gone, and nobody says so")
+	}
+}
+
+// TestCutFile: a file that is cut while it is open ends no process.
+func TestCutFile(t *testing.T) {
+	v := viewOf(t, format.ET, querytest.Entries())
+	h := serve(t, v, viewer.Options{Follow: true})
+	must(t, os.Truncate(v.Files()[0].Name(), 20))
+	for _, path := range []string{"/api/meta", "/api/top", "/api/rows?depth=9", "/api/entry?row=4", "/api/logs?row=2", "/api/find?q=payment", "/api/find?q=.user%3D1"} {
+		if w := ask(h, "GET", path); w.Code != 200 && w.Code != 500 {
+			t.Errorf("%s: %d", path, w.Code)
+		}
+	}
+}
+
+// FuzzParameters: whatever a request asks for, it gets an answer or an error of its own.
+func FuzzParameters(f *testing.F) {
+	for _, q := range []string{"", "row=4", "depth=9&x=1.2&first=3&n=500", "at=11&n=0", "q=%7B%7D&dir=prev", "root=4&only=x&fill=40", "id=shop.et%232", "what=error", "q=.user%20=%20&at=8"} {
+		f.Add(q)
+	}
+	h := serve(f, viewOf(f, format.ET, querytest.Entries()), viewer.Options{})
+	f.Fuzz(func(t *testing.T, q string) {
+		for _, path := range []string{"meta", "top", "rows", "entry", "logs", "find", "complete", "row"} {
+			r := httptest.NewRequest(http.MethodGet, "/api/"+path, nil)
+			r.URL.RawQuery = q
+			r.Host = "127.0.0.1:7"
+			r.Header.Set("Authorization", "Bearer "+token)
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			switch w.Code {
+			case 200, 400, 404, 422:
+			default:
+				b, _ := io.ReadAll(w.Body)
+				t.Errorf("%s?%s: %d %s", path, q, w.Code, b)
+			}
+		}
+	})
+}

@@ -1,0 +1,150 @@
+// The bars of the visible rows, drawn onto one canvas.
+import { hasSpans, isError, isOpen, levelOf, noTime, roleEvent, roleLog, roleOf, roleSpan } from './source'
+
+export interface Bar {
+  y: number; row: number; start: bigint; took: bigint; flags: number; below: number; expanded: boolean; service: number; ticks: { time: bigint; level: number }[]
+}
+
+export interface Axis { from: bigint; to: bigint; width: number }
+
+// A Shape of a frame is what was drawn, for those who look at it.
+export interface Drawn { kind: 'bar' | 'ghost' | 'tick' | 'mark' | 'end' | 'line'; row: number; x: number; y: number; width: number; color: string }
+
+// A Renderer draws frames.
+export interface Renderer { draw(bars: Bar[], axis: Axis, height: number, last: bigint): Drawn[] }
+
+// x is where a time is on the axis, in pixels, cut where it is far outside.
+export function x(a: Axis, t: bigint): number {
+  const span = a.to > a.from ? a.to - a.from : 1n
+  const parts = (t - a.from) * 1_000_000n / span
+  return Math.max(-10, Math.min(a.width + 10, Number(parts) / 1e6 * a.width))
+}
+
+// steps returns the times of the axis' lines: round ones, and as many as there is room for.
+export function steps(a: Axis, room = 90): bigint[] {
+  const span = a.to - a.from
+  if (span <= 0n || a.width < room) return []
+  const want = span / BigInt(Math.max(1, Math.floor(a.width / room)))
+  let step = 1n
+  for (;;) {
+    const next = [2n, 5n, 10n].map(f => step * f).find(s => s > want)
+    if (step > want) break
+    if (next !== undefined) { step = next; break }
+    step *= 10n
+  }
+  const out: bigint[] = []
+  for (let t = 0n; t <= span; t += step) out.push(a.from + t)
+  return out
+}
+
+const barTop = 6, barHeight = 10
+
+export class Canvas2D implements Renderer {
+  constructor(private canvas: HTMLCanvasElement, private offset: () => number) {}
+
+  draw(bars: Bar[], axis: Axis, height: number, last: bigint): Drawn[] {
+    const ratio = window.devicePixelRatio || 1
+    const left = this.offset()
+    const width = left + axis.width + 16
+    if (this.canvas.width !== Math.round(width * ratio) || this.canvas.height !== Math.round(height * ratio)) {
+      this.canvas.width = Math.round(width * ratio)
+      this.canvas.height = Math.round(height * ratio)
+      this.canvas.style.width = width + 'px'
+      this.canvas.style.height = height + 'px'
+    }
+    const c = this.canvas.getContext('2d')!
+    const style = getComputedStyle(this.canvas)
+    const color = (name: string) => style.getPropertyValue('--' + name).trim()
+    const services = Array.from({ length: 8 }, (_, i) => [color(`s${i}`), color(`t${i}`)] as const)
+    const error = color('err'), warn = color('warn'), text = color('tx2'), line = color('line')
+    const drawn: Drawn[] = []
+    const note = (kind: Drawn['kind'], row: number, x: number, y: number, width: number, color: string) => drawn.push({ kind, row, x, y, width, color })
+    c.setTransform(ratio, 0, 0, ratio, 0, 0)
+    c.clearRect(0, 0, width, height)
+    c.translate(left, 0)
+    c.save()
+    c.beginPath()
+    c.rect(-10, 0, axis.width + 26, height)
+    c.clip()
+    c.fillStyle = line
+    for (const t of steps(axis)) {
+      const at = Math.round(x(axis, t))
+      c.fillRect(at, 0, 1, height)
+      note('line', 0, at, 0, 1, line)
+    }
+    for (const b of bars) {
+      if (b.start === noTime) continue
+      const role = roleOf(b.flags), at = x(axis, b.start)
+      if (role === roleLog || role === roleEvent || role !== roleSpan) {
+        const level = levelOf(b.flags)
+        c.fillStyle = level >= 4 ? error : level === 3 ? warn : text
+        mark(c, at, b.y + 11, level, role === roleEvent)
+        note('mark', b.row, at, b.y, 8, c.fillStyle)
+        continue
+      }
+      const open = isOpen(b.flags)
+      const end = x(axis, open ? last : b.start + (b.took > 0n ? b.took : 0n))
+      const w = Math.max(2, end - at)
+      const [solid, tint] = services[b.service % 8]!
+      const y = b.y + barTop
+      if (open) {
+        c.save()
+        c.beginPath()
+        c.rect(at, y, w, barHeight)
+        c.clip()
+        c.fillStyle = tint
+        c.fillRect(at, y, w, barHeight)
+        c.strokeStyle = solid
+        c.lineWidth = 1.5
+        c.beginPath()
+        for (let i = Math.max(at, -10) - barHeight; i < Math.min(at + w, axis.width + 10); i += 5) { c.moveTo(i, y + barHeight); c.lineTo(i + barHeight, y) }
+        c.stroke()
+        c.restore()
+        c.strokeStyle = solid
+        c.setLineDash([3, 2])
+        c.strokeRect(at + .5, y + .5, w - 1, barHeight - 1)
+        c.setLineDash([])
+        note('ghost', b.row, at, y, w, solid)
+      } else {
+        const whole = !hasSpans(b.flags)
+        c.fillStyle = whole ? solid : tint
+        c.fillRect(at, y, w, barHeight)
+        if (!whole && w > 2) {
+          c.strokeStyle = solid
+          c.lineWidth = 1
+          c.strokeRect(at + .5, y + .5, w - 1, barHeight - 1)
+        }
+        note('bar', b.row, at, y, w, whole ? solid : tint)
+      }
+      if (isError(b.flags)) {
+        c.fillStyle = error
+        c.fillRect(at + w - 3, y - 1, 3, barHeight + 2)
+        note('end', b.row, at + w - 3, y, 3, error)
+      }
+      for (const t of b.ticks) {
+        const tx = x(axis, t.time)
+        c.fillStyle = t.level >= 4 ? error : t.level === 3 ? warn : text
+        if (t.level >= 3) {
+          c.beginPath()
+          c.moveTo(tx - 3, b.y + 3)
+          c.lineTo(tx + 3, b.y + 3)
+          c.lineTo(tx, b.y + 7)
+          c.fill()
+        } else c.fillRect(tx - .5, b.y + 3, 1, 4)
+        note('tick', b.row, tx, b.y + 3, 1, c.fillStyle)
+      }
+    }
+    c.restore()
+    return drawn
+  }
+}
+
+// mark draws the sign of a log record: its level is its shape.
+function mark(c: CanvasRenderingContext2D, x: number, y: number, level: number, event: boolean) {
+  c.beginPath()
+  if (event) { c.moveTo(x, y - 5); c.lineTo(x + 5, y); c.lineTo(x, y + 5); c.lineTo(x - 5, y) }
+  else if (level >= 4) for (let i = 0; i < 8; i++) c.lineTo(x + 5 * Math.cos(Math.PI * (i / 4 + .125)), y + 5 * Math.sin(Math.PI * (i / 4 + .125)))
+  else if (level === 3) { c.moveTo(x, y - 5); c.lineTo(x + 5, y + 4); c.lineTo(x - 5, y + 4) }
+  else c.arc(x, y, 3, 0, 7)
+  c.fill()
+}

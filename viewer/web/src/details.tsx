@@ -1,0 +1,131 @@
+// Everything about the row that is selected.
+import { useSignal } from '@preact/signals'
+import { useEffect } from 'preact/hooks'
+import { Icon, Level } from './icons'
+import { Attribute, Entry, LogRecord } from './source'
+import * as s from './state'
+import { count, duration, fieldName, lines, literal, moment, plain, pretty, sql } from './text'
+
+const levels = ['trace', 'debug', 'info', 'warn', 'error']
+
+export function Details() {
+  const tab = useSignal<'attributes' | 'logs' | 'json'>('attributes')
+  const row = s.selected.value
+  useEffect(() => {
+    if (!row) { s.entry.value = null; return }
+    const stop = new AbortController()
+    const wait = setTimeout(() => s.src().entry(row, false, stop.signal).then(e => { s.entry.value = e }, () => {}), 80)
+    return () => { clearTimeout(wait); stop.abort() }
+  }, [row, s.rowsKnown.value])
+  const e = s.entry.value
+  if (!row || !e) return <aside class="det" aria-label="Details"><p class="none">Select a row to see all that was recorded of it.</p></aside>
+  const tabs: [typeof tab.value, string][] = [['attributes', 'Attributes'], ['logs', `Logs below ${count(e.logs)}`], ['json', 'JSON']]
+  return <aside class="det" aria-label="Details">
+    <div class="dh">
+      <h2>{e.role === 'span' ? <i class={'sw c' + Math.max(0, s.meta.value!.services.indexOf(e.service)) % 8} /> : <Level level={levels.indexOf(e.level)} event={e.role === 'event'} />}
+        <span>{plain(e.role === 'log' ? e.message ?? '' : e.name)}</span>
+        {e.role === 'span' && <button class="ib" title="Show this subtree alone (r)" onClick={() => { s.root.value = e.row; s.toggled.value = []; s.depth.value = 1 }}><Icon name="root" /></button>}</h2>
+      {e.path.length > 0 && <div class="p">{e.path.map((p, i) => <>{i > 0 && ' › '}<button class="lk" onClick={() => s.go(p.row)}>{plain(p.name)}</button></>)}</div>}
+      <dl class="facts">
+        {e.role === 'span' ? <>
+          <Fact name="Duration" value={e.open ? 'never ended' : e.took ? duration(BigInt(e.took)) : '-'} />
+          <Fact name="Self" value={e.self && !e.open ? duration(BigInt(e.self)) : '-'} />
+        </> : <Fact name="Level" value={e.level} />}
+        <Fact name={e.role === 'span' ? 'Start' : 'Time'} value={e.start ? moment(BigInt(e.start)) : '-'} />
+        {e.role === 'span' ? <Fact name="Status" value={e.status} /> : <Fact name="Service" value={e.service || '-'} />}
+      </dl>
+    </div>
+    <div class="dt" role="tablist">{tabs.map(([id, label]) => <button role="tab" aria-selected={tab.value === id} onClick={() => { tab.value = id }}>{label}</button>)}</div>
+    <div class="db" tabIndex={0} role="tabpanel">
+      {tab.value === 'attributes' ? <Attributes e={e} /> : tab.value === 'logs' ? <Logs row={row} /> : <JSONOf e={e} />}
+    </div>
+  </aside>
+}
+
+const Fact = ({ name, value }: { name: string; value: string }) => <div><dt>{name}</dt><dd>{plain(value)}</dd></div>
+
+function Attributes({ e }: { e: Entry }) {
+  const filter = useSignal('')
+  const part = filter.value.toLowerCase()
+  const some = (list: Attribute[] | null) => (list ?? []).filter(a => !part || a.name.toLowerCase().includes(part) || a.value.toLowerCase().includes(part))
+  const identity: [string, string, string][] = [
+    ['trace:id', e.trace, `{ trace:id = "${e.trace}" }`], ['span:id', e.span, `{ span:id = "${e.span}" }`], ['entry', e.id, ''],
+  ]
+  const all = some(e.attributes)
+  return <>
+    <div class="af"><Icon name="find" /><input type="search" placeholder="Search attributes" aria-label="Search attributes" value={filter.value} onInput={ev => { filter.value = ev.currentTarget.value }} /></div>
+    {e.description && <Section title="Why it failed"><pre tabIndex={0} class="code err">{lines(e.description)}</pre></Section>}
+    {e.role !== 'log' && e.message && <Section title="Message"><pre tabIndex={0} class="code">{lines(e.message)}</pre></Section>}
+    {all.length > 0 && <Section title="Attributes">{all.map(a => <One key={e.row + a.name} a={a} row={e.row} />)}</Section>}
+    {e.links.length > 0 && <Section title="Links">{e.links.map(l => <div class="kv"><span class="k">{l.to ? 'to' : 'not in this file'}</span><span class="v">
+      {l.to ? <button class="lk" onClick={() => s.go(l.to!.row)}>{plain(l.to.name)}</button> : <span class="mono">{plain(l.trace)} {plain(l.span)}</span>}
+      {(l.attributes ?? []).map(a => <div>{plain(a.name)}={plain(a.value)}</div>)}</span></div>)}</Section>}
+    {(e.file || e.target) && <Section title="Code">
+      {e.file && <div class="kv"><span class="k">file</span><span class="v"><Place file={e.file} line={e.line} /></span></div>}
+      {e.target && <Plain name="target" value={e.target} query={`target = ${literal('String', e.target)}`} />}
+    </Section>}
+    <Section title="Identity">
+      {e.kind && e.role === 'span' && <Plain name="kind" value={e.kind} query={`kind = ${e.kind}`} />}
+      {e.service && <Plain name="service" value={e.service} query={`service = ${literal('String', e.service)}`} />}
+      {identity.filter(([, v]) => v).map(([name, value, q]) => <Plain name={name} value={value} query={q} />)}
+    </Section>
+    {some(e.resource).length > 0 && <details class="sec" open={!!part}><summary>Resource, {count(e.resource!.length)} attributes</summary>{some(e.resource).map(a => <One key={e.row + a.name} a={a} row={e.row} scope="resource" />)}</details>}
+  </>
+}
+
+const Section = ({ title, children }: { title: string; children: preact.ComponentChildren }) => <section class="sec"><h3>{title}</h3>{children}</section>
+
+function Place({ file, line }: { file: string; line: number }) {
+  const editor = s.meta.value!.editor
+  const label = plain(file) + (line ? ':' + line : '')
+  if (!editor) return <span class="mono">{label}</span>
+  const path = file.split('/').map(encodeURIComponent).join('/')
+  return <a class="lk mono" href={editor.replace('{path}', path).replace('{line}', String(line))}>{label}</a>
+}
+
+const copy = (text: string) => navigator.clipboard.writeText(text).then(() => { s.spoken.value = 'Copied'; s.notice.value = '' }, () => { s.notice.value = 'The browser did not let it be copied' })
+
+const Actions = ({ query, value }: { query: string; value: string }) => <span class="ka">
+  {query && <button title={'Only ' + query} aria-label={'Only ' + query} onClick={() => s.add(query)}><Icon name="plus" /></button>}
+  {query && <button title={'Without ' + query} aria-label={'Without ' + query} onClick={() => s.add(query, true)}><Icon name="minus" /></button>}
+  <button title="Copy" aria-label="Copy the value" onClick={() => copy(value)}><Icon name="copy" /></button>
+</span>
+
+const Plain = ({ name, value, query }: { name: string; value: string; query: string }) => <div class="kv"><span class="k mono">{name}</span><span class="v">{plain(value)}</span><Actions query={query} value={value} /></div>
+
+function One({ a, row, scope = '' }: { a: Attribute; row: number; scope?: string }) {
+  const whole = useSignal<string | null>(null)
+  const value = whole.value ?? a.value
+  const shown = a.kind.toLowerCase() !== 'string' ? value : /^(db\.(query\.text|statement))$/.test(a.name) ? sql(value) : pretty(value)
+  const long = shown.includes('\n') || shown.length > 160
+  const query = a.size ? '' : `${scope ? scope : ''}${fieldName(a.name)} = ${literal(a.kind, a.value)}`
+  const all = async () => {
+    const e = await s.src().entry(row, true)
+    whole.value = (scope ? e.resource ?? [] : e.attributes).find(x => x.name === a.name)?.value ?? a.value
+  }
+  const kind = a.kind.toLowerCase()
+  return <div class={'kv' + (long ? ' long' : '')}><span class="k mono">{plain(a.name)}</span>
+    {long ? <pre tabIndex={0} class="code v">{lines(shown)}</pre> : <span class={'v' + (kind === 'string' ? '' : ' num')}>{plain(shown)}{kind !== 'string' && <span class="ty">{kind}</span>}</span>}
+    {a.size && whole.value === null && <button class="lk" onClick={all}>Show all {count(a.size)} bytes</button>}
+    <Actions query={long ? '' : query} value={value} /></div>
+}
+
+function Logs({ row }: { row: number }) {
+  const list = useSignal<LogRecord[] | null>(null), total = useSignal(0)
+  useEffect(() => {
+    const stop = new AbortController()
+    s.src().logs(row, stop.signal).then(r => { list.value = r.logs; total.value = r.total }, () => {})
+    return () => stop.abort()
+  }, [row, s.rowsKnown.value])
+  if (!list.value) return <p class="none">Reading…</p>
+  if (!list.value.length) return <p class="none">There are no log records at this row or below.</p>
+  return <div class="lgs">{list.value.map(l => <button class="lg" onClick={() => s.go(l.row)}>
+    <time>{l.time ? moment(BigInt(l.time)) : ''}</time><Level level={levels.indexOf(l.level)} />
+    <span><span class="lt">{plain(l.text)}</span> <span class="q">{plain(l.more)}</span>{l.in && <span class="wh"> in {plain(l.in)}</span>}</span>
+  </button>)}{total.value > list.value.length && <p class="none">{count(total.value - list.value.length)} more are not shown.</p>}</div>
+}
+
+function JSONOf({ e }: { e: Entry }) {
+  const body = JSON.stringify({ ...e, path: undefined }, null, 2)
+  return <div class="sec"><button class="btn s" onClick={() => copy(body)}><Icon name="copy" /> Copy</button><pre tabIndex={0} class="code">{lines(body)}</pre></div>
+}

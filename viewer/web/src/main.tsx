@@ -1,0 +1,146 @@
+// The page that shows a trace.
+import { batch, effect } from '@preact/signals'
+import { render } from 'preact'
+import { useEffect, useRef } from 'preact/hooks'
+import { Details } from './details'
+import { Icon } from './icons'
+import { Query } from './query'
+import { Problem } from './source'
+import * as s from './state'
+import { count, many, plain } from './text'
+import { Overview, title } from './top'
+import { lastFrame, list, renew, Tree } from './tree'
+
+declare global { interface Window { __entrace?: { frame: typeof lastFrame } } }
+
+function App() {
+  const m = s.meta.value!
+  return <>
+    <a class="skip" href="#rows" onClick={e => { e.preventDefault(); document.querySelector<HTMLElement>('.rows')?.focus() }}>To the rows</a>
+    <header class="top">
+      <span class="brand"><svg viewBox="0 0 16 16" aria-hidden="true"><path d="M1 2h9v3H1zM4 6.500h8v3H4zM7 11h8v3H7z" fill="currentColor" /></svg><span>entrace</span></span>
+      <span class="file el" title={m.files.map(f => f.name).join('\n')}>{plain(title())} <span class="q">{count(m.entries)} entries</span></span>
+      <nav class="tabs" role="tablist" aria-label="Views">
+        <button role="tab" aria-selected={s.view.value === 'top'} onClick={() => { s.view.value = 'top' }}>Top</button>
+        <button role="tab" aria-selected={s.view.value === 'tree'} onClick={() => { s.view.value = 'tree' }}>Tree</button>
+      </nav>
+      <span class="grow" />
+      {m.follow && <button class={'ib live' + (s.paused.value ? '' : ' on')} aria-pressed={!s.paused.value} onClick={pause}><i class="dotl" />{s.paused.value ? <>Paused{s.fresh.value > 0 && `, ${count(s.fresh.value)} new`}</> : 'Live'}</button>}
+      <button class="ib" aria-label="Copy link" title="Copy link (y)" onClick={copyLink}><Icon name="link" /> <span class="no-n">Copy link</span></button>
+      <button class="ib" aria-label="Keys" title="Keys (?)" onClick={() => { s.help.value = true }}>?</button>
+    </header>
+    <Query />
+    {m.notices.map(n => <div class="notice" role="status">{plain(n)}</div>)}
+    {s.other.value && <div class="notice" role="status">The link is to another file, {s.other.value}; this one is {m.fingerprint}. The query was kept. <button class="lk" onClick={() => { s.other.value = '' }}>Dismiss</button></div>}
+    {s.notice.value && <div class="notice" role="status">{plain(s.notice.value)} <button class="lk" onClick={() => { s.notice.value = '' }}>Dismiss</button></div>}
+    <main class={'body' + (s.details.value && s.view.value === 'tree' ? '' : ' nod') + (s.details.value && s.selected.value ? ' sheet' : '')}>
+      {s.view.value === 'top' ? <Overview /> : <div class="centre"><Tools /><Tree /></div>}
+      {s.view.value === 'tree' && s.details.value && <><div class="scrim" onClick={() => { s.selected.value = 0 }} /><Details /></>}
+    </main>
+    <footer class="stat"><span><kbd>/</kbd> query</span><span><kbd>e</kbd> next error</span><span><kbd>?</kbd> keys</span></footer>
+    <div class="sr" role="status" aria-live="polite">{s.spoken.value}</div>
+    {s.help.value && <Keys />}
+  </>
+}
+
+function Tools() {
+  const levels = [0, 1, 2, 3, 5, 9]
+  return <div class="tool">
+    {s.root.value ? <span class="crumb"><button class="lk" onClick={() => batch(() => { s.root.value = 0; s.toggled.value = []; s.axis.value = null })}>Whole file</button> › one subtree</span> : <span class="crumb">Whole file</span>}
+    <span class="grow" />
+    {s.axis.value && <button class="btn s" onClick={() => { s.axis.value = null }}>All of the time</button>}
+    <label class="q">Open <select aria-label="Levels that are open" value={s.depth.value} onChange={e => batch(() => { s.depth.value = Number(e.currentTarget.value); s.toggled.value = [] })}>
+      {levels.map(n => <option value={n}>{n ? many(n, 'level', 'levels') : 'none'}</option>)}<option value="999">all</option></select></label>
+    <button class="btn s" disabled={!s.query.value || !s.found.value?.count} onClick={() => { s.mode.value = 'only'; s.depth.value = 999; s.toggled.value = [] }}>To the hits</button>
+    <button class="btn s" aria-pressed={s.details.value} onClick={() => { s.details.value = !s.details.value }}>Details</button>
+  </div>
+}
+
+const keys: [string, [string, string][]][] = [
+  ['Rows', [['↓ j, ↑ k', 'next, previous'], ['→ l, ← h', 'open; close, or to the one above'], ['g, G', 'first, last'], ['Enter', 'details'], ['E', 'open a level more'], ['r', 'this subtree alone'], ['Esc', 'the whole file again']]],
+  ['Find', [['/', 'query'], ['n, N', 'next, previous hit'], ['e', 'next error'], ['u', 'next that never ended'], ['Ctrl Space', 'what can be written']]],
+  ['Time and more', [['w, s', 'closer, farther'], ['a, d', 'earlier, later'], ['f', 'fit to this row'], ['0', 'all of the time'], ['1, 2', 'Top, Tree'], [']', 'details'], ['y', 'copy link'], ['Space', 'pause']]],
+]
+
+function Keys() {
+  const el = useRef<HTMLDialogElement>(null)
+  useEffect(() => { el.current!.showModal() }, [])
+  return <dialog ref={el} aria-label="Keys" onClose={() => { s.help.value = false }} onClick={e => { if (e.target === el.current) el.current!.close() }}>
+    <h2>Keys</h2><div class="keys">{keys.map(([name, list]) => <div><h3>{name}</h3>{list.map(([k, what]) => <p><span>{what}</span><kbd>{k}</kbd></p>)}</div>)}</div>
+    <h2>Signs</h2><p class="q">A solid bar is a span without spans below, a light one has some. Hatched: never ended. A red end: it failed. Marks on a bar are log records: a triangle is a warning or an error.</p>
+    <button class="btn" onClick={() => el.current!.close()}>Close</button>
+  </dialog>
+}
+
+function copyLink() {
+  const m = s.meta.value!
+  const url = location.origin + location.pathname + s.address()
+  const command = m.command ? `${m.command} --state '${s.address().replace(/'/g, '%27')}'` : ''
+  navigator.clipboard.writeText(command ? url + '\n' + command : url).then(() => { s.spoken.value = 'The link is copied'; s.notice.value = command ? 'Copied: the link, and a command that opens it later' : 'The link is copied' }, () => { s.notice.value = 'The browser did not let it be copied; the address has everything' })
+}
+
+function pause() {
+  s.paused.value = !s.paused.value
+  if (!s.paused.value) take()
+}
+
+// take shows what has come.
+async function take() {
+  s.meta.value = await s.src().meta()
+  s.rowsKnown.value = s.meta.value.rows
+  s.fresh.value = 0
+  renew()
+  if (s.query.value) s.find()
+}
+
+function press(e: KeyboardEvent) {
+  const el = e.target as HTMLElement
+  if (e.ctrlKey || e.metaKey || e.altKey || el.closest('input,select,textarea') || document.querySelector('dialog[open]')) return
+  const tree: Record<string, () => void> = {
+    j: () => list.move!(1), ArrowDown: () => list.move!(1), k: () => list.move!(-1), ArrowUp: () => list.move!(-1), l: () => list.open!(true), ArrowRight: () => list.open!(true),
+    h: () => list.open!(false), ArrowLeft: () => list.open!(false), g: () => list.end!(false), Home: () => list.end!(false), G: () => list.end!(true), End: () => list.end!(true), PageDown: () => list.page!(1), PageUp: () => list.page!(-1),
+    w: () => list.zoom!(0.8), s: () => list.zoom!(1.25), a: () => list.pan!(-0.2), d: () => list.pan!(0.2), f: () => list.fit!(), 0: () => { s.axis.value = null },
+    E: () => batch(() => { s.depth.value = s.depth.value + 1; s.toggled.value = [] }), r: () => { if (s.selected.value) batch(() => { s.root.value = s.selected.value; s.toggled.value = []; s.depth.value = 1; s.axis.value = null }) },
+    Enter: () => { s.details.value = true }, Escape: () => { if (s.root.value) batch(() => { s.root.value = 0; s.toggled.value = []; s.axis.value = null }); else s.axis.value = null },
+    ']': () => { s.details.value = !s.details.value },
+  }
+  const all: Record<string, () => void> = {
+    '/': () => document.getElementById('query')!.focus(), '?': () => { s.help.value = true }, n: () => s.next('next'), N: () => s.next('prev'), e: () => s.next('next', 'error'), u: () => s.next('next', 'open'),
+    1: () => { s.view.value = 'top' }, 2: () => { s.view.value = 'tree' }, y: copyLink, ' ': () => { if (s.meta.value!.follow) pause() },
+  }
+  if (el.closest('button,a,summary') && (e.key === 'Enter' || e.key === ' ')) return
+  const act = all[e.key] ?? (s.view.value === 'tree' ? tree[e.key] : undefined)
+  if (!act) return
+  e.preventDefault()
+  if (tree[e.key] && s.view.value === 'tree' && !el.closest('.rows') && !el.closest('.det')) document.querySelector<HTMLElement>('.rows')?.focus()
+  act()
+}
+
+async function start() {
+  const app = document.getElementById('app')!
+  try {
+    await s.begin()
+  } catch (e) {
+    render(<div class="blank"><h2>{e instanceof Problem && e.status === 401 ? 'This page may not see the trace' : 'The trace cannot be shown'}</h2><p>{e instanceof Problem ? plain(e.message) : 'The program that serves it has gone.'}</p></div>, app)
+    return
+  }
+  document.title = title() + ' – entrace'
+  addEventListener('keydown', press)
+  window.__entrace = { frame: lastFrame }
+  if (s.query.value) s.find()
+  render(<App />, app)
+  effect(() => { const a = s.address(); if (a !== location.search) history.replaceState(null, '', location.pathname + a) })
+  if (s.selected.value) s.go(s.selected.value)
+  const m = s.meta.value!
+  let told = m.rows
+  s.src().follow((rows, error) => {
+    if (rows < 0) { s.notice.value = 'The program that served this page has ended'; return }
+    if (error) { s.notice.value = error; return }
+    if (rows === told) return
+    s.fresh.value += rows - told
+    told = rows
+    if (!s.paused.value) take()
+  })
+}
+
+start()

@@ -1,0 +1,92 @@
+// The query, and what can be written next.
+import { useSignal } from '@preact/signals'
+import { useEffect, useRef } from 'preact/hooks'
+import { Icon } from './icons'
+import { Item } from './source'
+import * as s from './state'
+import { count, plain } from './text'
+
+export function Query() {
+  const input = useRef<HTMLInputElement>(null)
+  const items = useSignal<Item[]>([]), from = useSignal(0), at = useSignal(-1), open = useSignal(false)
+  const timer = useRef<ReturnType<typeof setTimeout>>(undefined), asked = useRef<AbortController>(undefined)
+
+  const suggest = async (always: boolean) => {
+    const el = input.current!
+    const place = el.selectionStart ?? el.value.length
+    asked.current?.abort()
+    const own = asked.current = new AbortController()
+    const before = el.value.slice(0, place)
+    if (!always && !/[.=<>~!"\w]$/.test(before)) { open.value = false; return }
+    try {
+      const r = await s.src().complete(el.value, place, own.signal)
+      const start = new TextDecoder().decode(new TextEncoder().encode(el.value).slice(0, r.from)).length
+      const word = before.slice(start)
+      items.value = r.items.filter(i => i.text !== word)
+      from.value = start
+      at.value = always ? 0 : -1
+      open.value = items.value.length > 0 && document.activeElement === el
+    } catch { open.value = false }
+  }
+  const accept = (item: Item) => {
+    const el = input.current!
+    const place = el.selectionStart ?? el.value.length
+    const rest = el.value.slice(place)
+    const next = el.value.slice(0, from.value) + item.text + (item.kind === 'value' ? ' ' : '')
+    el.value = s.text.value = next + rest.replace(/^"/, item.text.endsWith('"') ? '' : '"')
+    open.value = false
+    el.focus()
+    el.setSelectionRange(next.length, next.length)
+    s.find()
+  }
+  const key = (e: KeyboardEvent) => {
+    if (open.value && (e.key === 'ArrowDown' || e.key === 'ArrowUp')) {
+      e.preventDefault()
+      const n = items.value.length
+      at.value = (at.value + (e.key === 'ArrowDown' ? 1 : n + (at.value < 0 ? 0 : -1)) + n) % n
+    } else if (open.value && at.value >= 0 && (e.key === 'Enter' || e.key === 'Tab')) {
+      e.preventDefault()
+      accept(items.value[at.value]!)
+    } else if (open.value && e.key === 'Tab' && items.value.length) {
+      e.preventDefault()
+      accept(items.value[0]!)
+    } else if (e.key === 'Enter') {
+      e.preventDefault()
+      open.value = false
+      clearTimeout(timer.current)
+      s.find().then(() => s.next(e.shiftKey ? 'prev' : 'next'))
+    } else if (e.key === 'Escape') {
+      e.stopPropagation()
+      if (open.value) open.value = false
+      else { input.current!.blur(); (document.querySelector('.rows [tabindex="0"]') as HTMLElement | null ?? document.querySelector<HTMLElement>('.rows'))?.focus() }
+    } else if (e.key === ' ' && e.ctrlKey) { e.preventDefault(); suggest(true) }
+  }
+  useEffect(() => {
+    if (at.value >= 0) document.getElementById('c' + at.value)?.scrollIntoView({ block: 'nearest' })
+  }, [at.value])
+  const f = s.found.value, p = s.problem.value
+  const position = p && p.pos >= 0 ? new TextDecoder().decode(new TextEncoder().encode(s.text.value).slice(0, p.pos)).length + 1 : 0
+  return <div class="qbar">
+    <div class={'qin' + (p ? ' wrong' : '')}>
+      <Icon name="find" />
+      <input ref={input} id="query" type="text" spellcheck={false} autocomplete="off" autocapitalize="off" role="combobox" aria-label="Query" aria-expanded={open.value} aria-controls="completion"
+        aria-activedescendant={open.value && at.value >= 0 ? 'c' + at.value : undefined} aria-invalid={!!p} aria-describedby={p ? 'wrong' : undefined}
+        placeholder="Find: words, level >= warn, .user = &quot;ada&quot;, { name = &quot;GET /cart&quot; } >> { status = error }" value={s.text.value}
+        onInput={e => { s.text.value = e.currentTarget.value; clearTimeout(timer.current); timer.current = setTimeout(() => { s.find(); suggest(false) }, 60) }}
+        onKeyDown={key} onBlur={() => setTimeout(() => { open.value = false }, 150)} />
+      {s.text.value && <span class="hits" aria-hidden="true">{p ? '' : s.searching.value ? '…' : f ? <>{f.index > 0 && <><b>{count(f.index)}</b> of </>}<b>{count(f.count)}</b> {f.count === 1 ? 'hit' : 'hits'}</> : ''}</span>}
+      {s.text.value && <button class="ib" aria-label="Clear the query" onClick={() => { s.text.value = ''; s.find(); input.current!.focus() }}><Icon name="close" /></button>}
+      {open.value && <ul class="pop comp" id="completion" role="listbox" aria-label="Completions">
+        {items.value.map((i, n) => <li id={'c' + n} role="option" aria-selected={n === at.value} onMouseDown={e => { e.preventDefault(); accept(i) }}><span class="mono el">{plain(i.text)}</span><span class="ty">{i.kind}</span>{i.count ? <span class="q n">{count(i.count)}</span> : null}</li>)}
+      </ul>}
+    </div>
+    <button class="ib" aria-label="Previous hit" title="Previous hit (N)" disabled={!f?.count} onClick={() => s.next('prev')}><Icon name="up" /></button>
+    <button class="ib" aria-label="Next hit" title="Next hit (n)" disabled={!f?.count} onClick={() => s.next('next')}><Icon name="down" /></button>
+    <div class="seg" role="group" aria-label="What the query does">
+      <button aria-pressed={s.mode.value === 'mark'} onClick={() => { s.mode.value = 'mark' }}>Mark</button>
+      <button aria-pressed={s.mode.value === 'only'} onClick={() => { s.mode.value = 'only' }}>Only hits</button>
+    </div>
+    {p && <div class="wrong" id="wrong" role="alert">{plain(p.message)}{position ? `, at ${position}` : ''}{p.hint && ': ' + plain(p.hint)}</div>}
+    {!p && f && f.hints.length > 0 && <div class="hint">{plain(f.hints[0]!)}</div>}
+  </div>
+}

@@ -1,0 +1,184 @@
+// What the page knows of a trace comes from a Source.
+
+export interface File { name: string; entries: number }
+
+export interface Meta {
+  fingerprint: string; files: File[]; entries: number; rows: number; services: string[]
+  timed: boolean; first: string; last: string; follow: boolean; editor: string; command: string; notices: string[]
+}
+
+export interface Attribute { name: string; kind: string; value: string; size?: number }
+export interface Place { row: number; name: string }
+export interface Link { trace: string; span: string; to: Place | null; attributes: Attribute[] | null }
+
+export interface Entry {
+  row: number; id: string; role: string; name: string; message: string | null; level: string; kind: string; status: string
+  description: string; target: string; file: string; line: number; service: string; trace: string; span: string
+  start: string | null; took: string | null; self: string | null; open: boolean; path: Place[]; below: number; logs: number
+  attributes: Attribute[]; resource: Attribute[] | null; links: Link[]
+}
+
+export interface LogRecord { row: number; time: string | null; level: string; text: string; more: string; in: string }
+export interface Found { count: number; index: number; row: number; path: Place[]; hints: string[] }
+export interface Item { text: string; kind: string; count?: number }
+export interface Line { row: number; name: string; service: string; took: string | null; start: string | null }
+
+export interface Top {
+  spans: number; logs: number; events: number; errors: number; open: number
+  slowest: Line[]; never: Line[]
+  patterns: { row: number; pattern: string; role: string; count: number }[]; otherErrors: number
+  gaps: { row: number; took: string; before: string; after: string }[]
+  services: string[][]; self: (string | number | null)[][]; selfColumns: string[]
+}
+
+// A Shape says which rows of the tree are open; see Form in layout.go.
+export interface Shape { root: number; depth: number; toggled: number[]; only: string }
+
+// Rows are some of the visible rows. Above of them come first: those that the first one is below.
+export interface Rows {
+  total: number; first: number; above: number; count: number; from: bigint; to: bigint; toggled: number[] | null
+  row: Uint32Array; start: BigInt64Array; took: BigInt64Array; below: Uint32Array; errors: Uint32Array
+  name: string[]; service: string[]; text: string[]; depth: Uint16Array; flags: Uint32Array
+  ticks: { row: number; time: bigint; level: number }[]
+}
+
+export interface Ask { first?: number; at?: number; n: number; fill?: number; q?: string }
+
+// A Problem is an error that people are told of; of a query with its place.
+export class Problem extends Error {
+  constructor(text: string, readonly status: number, readonly pos = -1, readonly hint = '') { super(text) }
+}
+
+export interface Source {
+  meta(signal?: AbortSignal): Promise<Meta>
+  top(signal?: AbortSignal): Promise<Top>
+  rows(shape: Shape, ask: Ask, signal?: AbortSignal): Promise<Rows>
+  entry(row: number, all: boolean, signal?: AbortSignal): Promise<Entry>
+  logs(row: number, signal?: AbortSignal): Promise<{ logs: LogRecord[]; total: number }>
+  find(ask: { q?: string; what?: string; at: number; dir?: string }, signal?: AbortSignal): Promise<Found>
+  complete(q: string, at: number, signal?: AbortSignal): Promise<{ from: number; items: Item[] }>
+  follow(grown: (rows: number, error?: string) => void): () => void
+}
+
+export const noTime = -(1n << 63n)
+
+// flags of a row, as in rows.go
+export const roleOf = (f: number) => f & 15
+export const levelOf = (f: number) => f >> 4 & 7
+export const statusOf = (f: number) => f >> 7 & 3
+export const kindOf = (f: number) => f >> 9 & 7
+export const isOpen = (f: number) => (f & 1 << 12) !== 0
+export const isExpanded = (f: number) => (f & 1 << 13) !== 0
+export const isHit = (f: number) => (f & 1 << 14) !== 0
+export const isParent = (f: number) => (f & 1 << 15) !== 0
+export const hasSpans = (f: number) => (f & 1 << 16) !== 0
+export const roleSpan = 3, roleEvent = 5, roleLog = 7
+export const isError = (f: number) => levelOf(f) >= 4 || roleOf(f) === roleSpan && statusOf(f) === 2
+
+// decode reads an answer of api/rows.
+export function decode(b: ArrayBuffer): Rows {
+  const view = new DataView(b)
+  const size = view.getUint32(0, true)
+  const head = JSON.parse(new TextDecoder().decode(new Uint8Array(b, 4, size)))
+  const pad = (n: number) => n + 7 & ~7
+  const n = head.rows as number, m = head.ticks as number
+  let at = pad(4 + size)
+  const take = <T>(make: new (b: ArrayBuffer, at: number, n: number) => T, bytes: number, count = n): T => {
+    const column = new make(b, at, count)
+    at += bytes * count
+    return column
+  }
+  const start = take(BigInt64Array, 8), took = take(BigInt64Array, 8)
+  const row = take(Uint32Array, 4), below = take(Uint32Array, 4), errors = take(Uint32Array, 4)
+  const name = take(Uint32Array, 4), service = take(Uint32Array, 4), text = take(Uint32Array, 4)
+  const flags = take(Uint32Array, 4), depth = take(Uint16Array, 2)
+  at = pad(at)
+  const times = take(BigInt64Array, 8, m), rows = take(Uint32Array, 4, m), levels = take(Uint32Array, 4, m)
+  const strings = head.strings as string[]
+  const words = (column: Uint32Array) => Array.from(column, i => strings[i] ?? '')
+  return {
+    total: head.total, first: head.first, above: head.above, count: n - head.above, from: BigInt(head.from), to: BigInt(head.to), toggled: head.toggled,
+    row, start, took, below, errors, name: words(name), service: words(service), text: words(text), depth, flags,
+    ticks: Array.from(times, (time, i) => ({ time, row: rows[i]!, level: levels[i]! })),
+  }
+}
+
+// query writes parameters; a list of rows is ascending.
+export function shapeQuery(s: Shape): Record<string, string> {
+  const q: Record<string, string> = {}
+  if (s.root) q.root = String(s.root)
+  if (s.depth) q.depth = String(s.depth)
+  if (s.only) q.only = s.only
+  if (s.toggled.length) {
+    let last = 0
+    q.x = s.toggled.map(r => { const d = r - last; last = r; return d.toString(36) }).join('.')
+  }
+  return q
+}
+
+// readToggled is the other direction of x in shapeQuery.
+export function readToggled(x: string | null): number[] {
+  let at = 0
+  return x ? x.split('.').map(d => at += parseInt(d, 36)).filter(n => Number.isSafeInteger(n)) : []
+}
+
+// A Server is the source of a page that 'entrace view' serves.
+export class Server implements Source {
+  constructor(private token: string) {}
+
+  private async ask(path: string, q: Record<string, string>, signal?: AbortSignal): Promise<Response> {
+    const r = await fetch('api/' + path + '?' + new URLSearchParams(q), { headers: this.headers(), signal: signal ?? null })
+    if (r.ok) return r
+    const f = await r.json().catch(() => ({ error: r.statusText }))
+    throw new Problem(f.error, r.status, f.pos ?? -1, f.hint ?? '')
+  }
+
+  private headers(): Record<string, string> { return this.token ? { Authorization: 'Bearer ' + this.token } : {} }
+
+  private async json<T>(path: string, q: Record<string, string>, signal?: AbortSignal): Promise<T> { return (await this.ask(path, q, signal)).json() }
+
+  meta(signal?: AbortSignal) { return this.json<Meta>('meta', {}, signal) }
+  top(signal?: AbortSignal) { return this.json<Top>('top', {}, signal) }
+  async rows(shape: Shape, ask: Ask, signal?: AbortSignal) {
+    const q = shapeQuery(shape)
+    q.n = String(ask.n)
+    if (ask.at !== undefined) q.at = String(ask.at)
+    else q.first = String(ask.first ?? 0)
+    if (ask.fill) q.fill = String(ask.fill)
+    if (ask.q) q.q = ask.q
+    return decode(await (await this.ask('rows', q, signal)).arrayBuffer())
+  }
+  entry(row: number, all: boolean, signal?: AbortSignal) { return this.json<Entry>('entry', all ? { row: String(row), all: '1' } : { row: String(row) }, signal) }
+  logs(row: number, signal?: AbortSignal) { return this.json<{ logs: LogRecord[]; total: number }>('logs', { row: String(row) }, signal) }
+  find(ask: { q?: string; what?: string; at: number; dir?: string }, signal?: AbortSignal) {
+    const q: Record<string, string> = { at: String(ask.at) }
+    if (ask.q) q.q = ask.q
+    if (ask.what) q.what = ask.what
+    if (ask.dir) q.dir = ask.dir
+    return this.json<Found>('find', q, signal)
+  }
+  complete(q: string, at: number, signal?: AbortSignal) {
+    return this.json<{ from: number; items: Item[] }>('complete', { q, at: String(new TextEncoder().encode(q.slice(0, at)).length) }, signal)
+  }
+
+  follow(grown: (rows: number, error?: string) => void): () => void {
+    const stop = new AbortController()
+    const run = async () => {
+      const r = await fetch('api/events', { headers: this.headers(), signal: stop.signal })
+      const reader = r.body!.pipeThrough(new TextDecoderStream()).getReader()
+      let rest = ''
+      for (;;) {
+        const { value, done } = await reader.read()
+        if (done) return
+        rest += value
+        for (let end = rest.indexOf('\n\n'); end >= 0; end = rest.indexOf('\n\n')) {
+          const event = JSON.parse(rest.slice(6, end))
+          rest = rest.slice(end + 2)
+          grown(event.rows, event.error)
+        }
+      }
+    }
+    run().then(() => grown(-1), () => { if (!stop.signal.aborted) grown(-1) })
+    return () => stop.abort()
+  }
+}

@@ -1,0 +1,66 @@
+// How numbers, times and texts of a trace are written.
+
+const thin = '\u202f'
+
+// duration writes nanoseconds with three digits.
+export function duration(n: bigint): string {
+  if (n < 0n) return '-' + duration(-n)
+  if (n < 1000n) return n + thin + 'ns'
+  if (n >= 60_000_000_000n) {
+    const s = n / 1_000_000_000n
+    const h = s / 3600n, m = s / 60n % 60n
+    return h ? `${h}${thin}h ${m}${thin}min` : `${m}${thin}min ${s % 60n}${thin}s`
+  }
+  const [unit, name] = n < 1_000_000n ? [1_000n, 'µs'] : n < 1_000_000_000n ? [1_000_000n, 'ms'] : [1_000_000_000n, 's']
+  const whole = n / unit
+  const digits = whole >= 100n ? 0 : whole >= 10n ? 1 : 2
+  if (!digits) return whole + thin + name
+  const fraction = (n % unit * 10n ** BigInt(digits) / unit).toString().padStart(digits, '0')
+  return `${whole}.${fraction}${thin}${name}`
+}
+
+// moment writes a time since 1970 as a time of day.
+export function moment(n: bigint, digits = 6): string {
+  const s = n / 1_000_000_000n
+  const rest = n - s * 1_000_000_000n
+  const d = new Date(Number(s) * 1000)
+  const two = (n: number) => String(n).padStart(2, '0')
+  const time = `${two(d.getHours())}:${two(d.getMinutes())}:${two(d.getSeconds())}`
+  return digits ? `${time}.${rest.toString().padStart(9, '0').slice(0, digits)}` : time
+}
+
+export const day = (n: bigint) => new Date(Number(n / 1_000_000n)).toLocaleDateString(undefined, { year: 'numeric', month: 'short', day: 'numeric' })
+
+// count writes a number with separators.
+export const count = (n: number) => n.toLocaleString('en-US')
+
+export const many = (n: number, one: string, more: string) => count(n) + ' ' + (n === 1 ? one : more)
+
+// plain shows what acts on a text instead of being one: controls, and what changes its direction.
+export function plain(s: string): string {
+  return s.replace(/[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g, c => c === '\n' ? '⏎' : c === '\t' ? ' ' : `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`)
+}
+
+// lines is plain for a text that keeps its lines.
+export const lines = (s: string) => s.split('\n').map(plain).join('\n')
+
+// pretty returns a text that is JSON with its parts below each other, and others as they are.
+export function pretty(s: string): string {
+  const t = s.trim()
+  if (t.length > 100_000 || !/^[[{]/.test(t)) return s
+  try { return JSON.stringify(JSON.parse(t), null, 2) } catch { return s }
+}
+
+// sql puts the parts of a statement below each other.
+export function sql(s: string): string {
+  if (s.includes('\n') || s.length > 100_000) return s
+  return s.replace(/\s+(FROM|WHERE|(?:LEFT |RIGHT |INNER |OUTER |CROSS )*JOIN|GROUP BY|ORDER BY|HAVING|LIMIT|VALUES|SET|UNION|RETURNING|FOR UPDATE)\b/gi, '\n$1')
+}
+
+// literal writes a value as a query has it.
+export function literal(kind: string, value: string): string {
+  return kind === 'String' || kind === 'string' ? '"' + value.replace(/[\\"]/g, c => '\\' + c).replace(/\n/g, '\\n').replace(/\t/g, '\\t').replace(/\r/g, '\\r') + '"' : value
+}
+
+// fieldName writes the name of an attribute as a query has it.
+export const fieldName = (name: string) => /^[^\s(){}[\]=<>!~|&,"'+\-*/%^`]+$/.test(name) ? '.' + name : '."' + name.replace(/[\\"]/g, c => '\\' + c) + '"'

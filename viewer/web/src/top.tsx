@@ -1,0 +1,54 @@
+// A first look at a trace that nobody knows yet.
+import { useSignal } from '@preact/signals'
+import { useEffect } from 'preact/hooks'
+import { Line, Top } from './source'
+import * as s from './state'
+import { count, day, duration, many, moment, plain } from './text'
+
+export function Overview() {
+  const top = useSignal<Top | null>(null)
+  const known = s.rowsKnown.value
+  useEffect(() => {
+    const stop = new AbortController()
+    s.src().top(stop.signal).then(t => { top.value = t }, () => {})
+    return () => stop.abort()
+  }, [known])
+  const t = top.value, m = s.meta.value!
+  if (!t) return <div class="topv"><p class="none">Looking through {count(m.entries)} entries…</p></div>
+  const first = BigInt(m.first), last = BigInt(m.last)
+  const find = (q: string) => { s.text.value = q; s.view.value = 'tree'; s.find().then(() => s.next('next')) }
+  return <div class="topv">
+    <h1>{plain(title())}</h1>
+    <dl class="fxs">
+      <Fact name="Spans" value={count(t.spans)} /><Fact name="Log records" value={count(t.logs)} />
+      {m.timed && <Fact name="From" value={`${day(first)}, ${moment(first, 3)}`} />}{m.timed && <Fact name="Length" value={duration(last - first)} />}
+    </dl>
+    <div class="tg">
+      <section class="tl3"><h2>Slowest spans</h2><Lines list={t.slowest} none="No span has ended." /></section>
+      <section class="tl3"><h2><span class={t.errors ? 'err' : ''}>{many(t.errors, 'error', 'errors')}</span></h2>
+        {t.patterns.length ? <ul>{t.patterns.map(p => <li><button onClick={() => s.go(p.row)}><span class="el">{plain(p.pattern)}</span><span class="n">{count(p.count)}×</span><span class="q">{p.role}</span></button></li>)}</ul> : <p class="none">Nothing failed.</p>}
+        {t.errors > 0 && <button class="lk" onClick={() => find('level >= error')}>Find all of them</button>}</section>
+      <section class="tl3"><h2>{t.open ? many(t.open, 'span never ended', 'spans never ended') : 'Never ended'}</h2><Lines list={t.never} none="Every span has ended." />
+        {t.open > t.never.length && <button class="lk" onClick={() => find('{ span:open }')}>Find all of them</button>}</section>
+      <section class="tl3"><h2>Services</h2><ul>{t.services.map(([name, spans, logs, errors]) => <li><button onClick={() => find(name ? `service = ${JSON.stringify(name)}` : '{}')}>
+        <span class="el"><i class={'dot c' + Math.max(0, m.services.indexOf(name!)) % 8} /> {plain(name!) || '(none)'}</span><span class="n">{count(Number(spans))} spans</span><span class="q">{count(Number(logs))} log records{Number(errors) ? `, ${count(Number(errors))} errors` : ''}</span></button></li>)}</ul></section>
+      <section class="tl3"><h2>Most time of their own</h2><ul>{t.self.map(l => { const at = (c: string) => l[t.selfColumns.indexOf(c)]; return <li><button onClick={() => find(`name = ${JSON.stringify(at('name'))}`)}>
+        <span class="el">{plain(String(at('name')))}</span><span class="n">{at('self') ? duration(BigInt(at('self')!)) : '-'}</span><span class="q">{count(Number(at('count')))} spans{at('p95') ? ', p95 ' + duration(BigInt(at('p95')!)) : ''}</span></button></li> })}</ul></section>
+      <section class="tl3"><h2>Longest times without anything</h2>{t.gaps.length ? <ul>{t.gaps.map(g => <li><button onClick={() => s.go(g.row)}><span class="el">before {plain(g.after)}</span><span class="n">{duration(BigInt(g.took))}</span><span class="q el">after {plain(g.before)}</span></button></li>)}</ul> : <p class="none">There is none.</p>}</section>
+    </div>
+  </div>
+}
+
+const Fact = ({ name, value }: { name: string; value: string }) => <div><dt>{name}</dt><dd>{value}</dd></div>
+
+function Lines({ list, none }: { list: Line[]; none: string }) {
+  if (!list.length) return <p class="none">{none}</p>
+  return <ul>{list.map(l => <li><button onClick={() => s.go(l.row)}><span class="el">{plain(l.name)}</span><span class="n">{l.took ? duration(BigInt(l.took)) : l.start ? '≥ ' + duration(s.lastTime() - BigInt(l.start)) : ''}</span>
+    <span class="q">{plain(l.service)}{l.start ? ' ' + moment(BigInt(l.start), 3) : ''}</span></button></li>)}</ul>
+}
+
+export function title(): string {
+  const files = s.meta.value?.files ?? []
+  const base = (name: string) => name.slice(name.lastIndexOf('/') + 1)
+  return files.length > 1 ? `${base(files[0]!.name)} and ${files.length - 1} other ${files.length === 2 ? 'file' : 'files'}` : base(files[0]?.name ?? '')
+}

@@ -1,0 +1,264 @@
+// The tree with its time axis.
+import { batch, effect, signal, useSignal } from '@preact/signals'
+import { useEffect, useMemo, useRef } from 'preact/hooks'
+import { Axis, Bar, Canvas2D, Drawn, steps, x } from './bars'
+import { Icon, Level } from './icons'
+import { isError, isExpanded, isHit, isOpen, isParent, levelOf, noTime, roleEvent, roleLog, roleOf, roleSpan, Rows } from './source'
+import * as s from './state'
+import { count, duration, many, moment, plain } from './text'
+
+export const rowHeight = () => matchMedia('(max-width:720px)').matches ? 46 : 22
+const frame: { drawn: Drawn[]; rows: number } = { drawn: [], rows: 0 }
+export const lastFrame = () => frame
+
+// list is what moves the tree by keys; the tree sets it.
+export const list: { move?: (by: number) => void; end?: (last: boolean) => void; page?: (by: number) => void; open?: (open: boolean) => void; zoom?: (by: number) => void; pan?: (by: number) => void; fit?: () => void } = {}
+
+interface At { page: Rows; k: number }
+
+// pages of the shape that is shown; made anew when it changes
+const version = signal(0)
+let pages: s.Pages | null = null
+let filling = true
+
+function current(): s.Pages {
+  const shape = s.shape.value, q = s.query.value
+  if (!pages || pages.shape !== shape || pages.q !== q) {
+    const old = pages
+    pages?.stop()
+    const fill = filling && !shape.toggled.length && !shape.depth && !shape.only ? 40 : 0
+    pages = new s.Pages(shape, q, () => { version.value++ }, fill)
+    if (old) { pages.total = old.total; pages.from = old.from; pages.to = old.to }
+  }
+  return pages
+}
+
+// renew asks for the rows again, because there are more.
+export function renew() {
+  pages?.stop()
+  pages = null
+  version.value++
+}
+
+// What the first answer opened becomes what is open.
+effect(() => {
+  const f = s.filled.value
+  if (!f) return
+  filling = false
+  batch(() => { s.filled.value = null; if (f.length) s.toggled.value = [...f].sort((a, b) => a - b) })
+  if (pages) pages.shape = s.shape.peek() // it has these rows already
+})
+
+export const atEnd = signal(true)
+
+export function Tree() {
+  const scroller = useRef<HTMLDivElement>(null), canvas = useRef<HTMLCanvasElement>(null), box = useRef<HTMLDivElement>(null)
+  const first = useSignal(0), size = useSignal({ width: 800, height: 400 }), nameWidth = useSignal(0.42)
+  const drawing = useMemo(() => ({ renderer: null as Canvas2D | null, moved: false }), [])
+  void version.value
+  const row = rowHeight()
+  const p = current()
+  const visible = Math.ceil(size.value.height / row) + 1
+  const most = Math.max(0, p.total - Math.floor(size.value.height / row))
+  const top = Math.min(Math.floor(first.value), most)
+  p.want(top, top + visible)
+  const narrow = row > 22
+  const left = narrow ? 0 : Math.max(200, Math.min(size.value.width - 220, size.value.width * nameWidth.value)) + 74
+  const axisWidth = Math.max(50, size.value.width - left - 26)
+  const range = s.axis.value ?? { from: p.from, to: p.to }
+  const axis: Axis = { ...range, width: axisWidth }
+  const last = p.to
+  atEnd.value = p.total >= 0 && top + Math.floor(size.value.height / row) >= p.total
+
+  const rows: { i: number; at: At | null }[] = []
+  for (let i = top; i < Math.min(top + visible, Math.max(0, p.total)); i++) rows.push({ i, at: p.at(i) })
+
+  // The rows that the first free one is below stay at the top.
+  let sticky: At[] = []
+  for (let n = 0; n < (narrow ? 1 : 6); n++) {
+    const above = p.above(top + n)
+    if (above.length <= n) { sticky = above.slice(0, n); break }
+    sticky = above.slice(0, n + 1)
+  }
+  const shownSticky = sticky.filter(a => { const i = p.place(a.page.row[a.k]!); return i < 0 || i < top + sticky.length })
+
+  const scrollTo = (i: number) => { first.value = Math.max(0, Math.min(most, i)) }
+  const show = (i: number) => {
+    const full = Math.floor(size.value.height / row)
+    const above = p.above(i).length
+    if (i < top + Math.min(above, 6)) scrollTo(i - Math.min(above, 6))
+    else if (i >= top + full) scrollTo(i - full + 1)
+  }
+  const select = (i: number) => {
+    const at = p.at(i)
+    if (!at) return
+    s.selected.value = at.page.row[at.k]!
+    speak(at)
+    show(i)
+  }
+  const speak = ({ page, k }: At) => {
+    const f = page.flags[k]!
+    s.spoken.value = [plain(page.name[k]!), roleOf(f) !== roleSpan ? '' : isOpen(f) ? 'never ended' : duration(page.took[k]!), page.below[k]! ? many(page.below[k]!, 'row below', 'rows below') : '', isError(f) ? 'error' : ''].filter(Boolean).join(', ')
+  }
+  const selectedAt = () => p.place(s.selected.value)
+
+  list.move = by => { const at = selectedAt(); select(at < 0 ? top : Math.max(0, Math.min(p.total - 1, at + by))) }
+  list.page = by => list.move!(by * (Math.floor(size.value.height / row) - 1))
+  list.end = end => { const i = end ? p.total - 1 : 0; scrollTo(i); p.want(i, i + 1); setTimeout(() => select(i), 60) }
+  list.open = open => {
+    const i = selectedAt(), at = i < 0 ? null : p.at(i)
+    if (!at) return
+    const f = at.page.flags[at.k]!
+    if (open) { if (isParent(f) && !isExpanded(f)) s.toggle(at.page.row[at.k]!); else list.move!(1) } else if (isExpanded(f)) s.toggle(at.page.row[at.k]!)
+    else { const up = p.above(i).at(-1); if (up) { s.selected.value = up.page.row[up.k]!; speak(up); const k = p.place(s.selected.value); if (k >= 0) show(k); else s.wanted.value = { row: s.selected.value } } }
+  }
+  const setAxis = (from: bigint, to: bigint) => {
+    if (to - from < 10n) to = from + 10n
+    s.axis.value = from <= p.from && to >= p.to ? null : { from, to }
+  }
+  list.zoom = by => {
+    const span = range.to - range.from
+    const next = BigInt(Math.round(Number(span) * by))
+    const middle = range.from + span / 2n
+    setAxis(middle - next / 2n, middle + next / 2n)
+  }
+  list.pan = by => { const d = (range.to - range.from) * BigInt(Math.round(by * 100)) / 100n; setAxis(range.from + d, range.to + d) }
+  list.fit = () => {
+    const i = selectedAt(), at = i < 0 ? null : p.at(i)
+    if (!at || at.page.start[at.k] === noTime) return
+    const from = at.page.start[at.k]!
+    const took = isOpen(at.page.flags[at.k]!) ? last - from : at.page.took[at.k]! > 0n ? at.page.took[at.k]! : 1000n
+    setAxis(from - took / 20n, from + took + took / 20n)
+  }
+
+  // A row that is wanted is brought into sight, whereever it is.
+  const want = s.wanted.value
+  useEffect(() => {
+    if (!want) return
+    const known = p.place(want.row)
+    const done = (i: number) => { s.wanted.value = null; const full = Math.floor(size.value.height / row); if (i < top + 6 || i >= top + full) scrollTo(i - Math.floor(full / 3)) }
+    if (known >= 0) { done(known); return }
+    s.src().rows(p.shape, { at: want.row, n: s.pageSize }).then(r => {
+      const k = Array.from(r.row).indexOf(want.row, r.above)
+      if (k >= 0) { first.value = Math.max(0, r.first + k - r.above - Math.floor(size.value.height / row / 3)) }
+      s.wanted.value = null
+    }, () => { s.wanted.value = null })
+  }, [want, p])
+
+  useEffect(() => {
+    const watch = new ResizeObserver(() => { if (!box.current) return; const r = box.current.getBoundingClientRect(); size.value = { width: r.width, height: r.height } })
+    watch.observe(box.current!)
+    return () => watch.disconnect()
+  }, [])
+
+  // The wheel scrolls rows, and with a key the time.
+  useEffect(() => {
+    const wheel = (e: WheelEvent) => {
+      e.preventDefault()
+      if (e.ctrlKey || e.metaKey) list.zoom!(e.deltaY > 0 ? 1.25 : 0.8)
+      else if (e.shiftKey || Math.abs(e.deltaX) > Math.abs(e.deltaY)) list.pan!((e.deltaX || e.deltaY) / 1000)
+      else first.value = Math.max(0, Math.min(Math.max(0, (pages?.total ?? 0) - Math.floor(size.value.height / rowHeight())), first.value + e.deltaY / rowHeight()))
+    }
+    const el = box.current!
+    el.addEventListener('wheel', wheel, { passive: false })
+    return () => el.removeEventListener('wheel', wheel)
+  }, [])
+
+  const bars: Bar[] = rows.flatMap(({ i, at }) => {
+    if (!at) return []
+    const { page, k } = at
+    return [{
+      y: (i - top) * row, row: page.row[k]!, start: page.start[k]!, took: page.took[k]!, flags: page.flags[k]!, below: page.below[k]!, expanded: isExpanded(page.flags[k]!),
+      service: Math.max(0, s.meta.value!.services.indexOf(page.service[k]!)), ticks: page.ticks.filter(t => t.row === k),
+    }]
+  })
+  useEffect(() => {
+    drawing.renderer ??= new Canvas2D(canvas.current!, () => 0)
+    frame.drawn = narrow ? [] : drawing.renderer.draw(bars, axis, size.value.height, last)
+    frame.rows = rows.length
+  })
+
+  const thumb = p.total > 0 ? Math.max(24, Math.min(size.value.height, size.value.height * size.value.height / (p.total * row))) : 0
+  const drag = (e: PointerEvent) => {
+    const bar = e.currentTarget as HTMLElement
+    bar.setPointerCapture(e.pointerId)
+    const move = (e: PointerEvent) => scrollTo(Math.round((e.clientY - box.current!.getBoundingClientRect().top - thumb / 2) / (size.value.height - thumb) * most))
+    move(e)
+    bar.onpointermove = move
+    bar.onpointerup = () => { bar.onpointermove = null }
+  }
+  const resize = (e: PointerEvent) => {
+    const bar = e.currentTarget as HTMLElement
+    bar.setPointerCapture(e.pointerId)
+    bar.onpointermove = e => { nameWidth.value = (e.clientX - box.current!.getBoundingClientRect().left) / size.value.width }
+    bar.onpointerup = () => { bar.onpointermove = null }
+  }
+  const columns = narrow ? '1fr auto' : `${left - 74}px 74px 1fr`
+  const axisLabels = steps(axis, 110)
+  return <div class="tree">
+    <div class="thead" style={{ gridTemplateColumns: columns }}>
+      {!narrow && <div>Name</div>}
+      {!narrow && <div class="n">Duration</div>}
+      <div class="ruler">{!narrow && axisLabels.map((t, i) => <span style={{ left: x(axis, t) + 4 + 'px' }}>{i === 0 ? moment(t, 3) : '+' + duration(t - axis.from)}</span>)}</div>
+      {!narrow && <div class="rsz" style={{ left: left - 78 + 'px' }} onPointerDown={resize} />}
+    </div>
+    <div class="rw" ref={box}>
+      <div class="rows" ref={scroller} role="treegrid" aria-label="Spans and log records" aria-rowcount={p.total} aria-colcount={3} tabIndex={s.selected.value && selectedAt() >= 0 ? -1 : 0}>
+        {rows.map(({ i, at }) => <Row key={i} i={i} at={at} top={(i - top) * row} columns={columns} onSelect={() => select(i)} />)}
+      </div>
+      {shownSticky.length > 0 && <div class="sticky on" role="presentation">
+        {shownSticky.map((at, n) => <Row key={'s' + n} i={-1} at={at} top={n * row} columns={columns} onSelect={() => s.go(at.page.row[at.k]!)} />)}
+      </div>}
+      {!narrow && <canvas ref={canvas} class="bars" style={{ left: left + 10 + 'px' }} />}
+      {narrow && <canvas ref={canvas} class="bars" hidden />}
+      {p.total * row > size.value.height && <div class="sb" aria-hidden="true" onPointerDown={drag}><i style={{ top: (most ? top / most : 0) * (size.value.height - thumb) + 'px', height: thumb + 'px' }} /></div>}
+      {p.total === 0 && <Empty />}
+      {s.fresh.value > 0 && !atEnd.value && <button class="btn p pill" onClick={() => { s.fresh.value = 0; scrollTo(most) }}>{count(s.fresh.value)} new</button>}
+    </div>
+  </div>
+}
+
+export function follow() { if (atEnd.value && list.end && pages) version.value++ }
+
+function Empty() {
+  return <div class="blank"><h2>{s.only.value ? 'Nothing matches' : 'There is nothing here'}</h2>
+    <p>{s.only.value ? 'No row is selected by the query.' : 'The file has no spans and log records yet.'}</p>
+    {s.only.value && <button class="btn" onClick={() => { s.mode.value = 'mark' }}>Show everything</button>}</div>
+}
+
+function Row({ i, at, top, columns, onSelect }: { i: number; at: At | null; top: number; columns: string; onSelect: () => void }) {
+  const el = useRef<HTMLDivElement>(null)
+  const row = at ? at.page.row[at.k]! : -1
+  const isSelected = row === s.selected.value && i >= 0
+  useEffect(() => { if (isSelected && document.activeElement?.closest('.rows')) el.current?.focus({ preventScroll: true }) }, [isSelected])
+  if (!at) return <div class="r wait" role="row" style={{ top: top + 'px', gridTemplateColumns: columns }}><div class="nm" role="gridcell">…</div></div>
+  const { page, k } = at
+  const f = page.flags[k]!, role = roleOf(f), depth = page.depth[k]!, service = page.service[k]!
+  const parent = depth ? aboveService(page, k) : ''
+  const closed = isParent(f) && !isExpanded(f)
+  const dim = s.only.value !== '' && !isHit(f)
+  const label = plain(page.name[k]!) || '(no name)'
+  return <div ref={el} role="row" class={'r' + (isHit(f) ? ' hit' : '') + (dim ? ' dim' : '') + (role === roleSpan ? '' : ' log')} data-row={row} tabIndex={isSelected ? 0 : -1}
+    aria-level={depth + 1} aria-rowindex={i + 1} aria-selected={isSelected} aria-expanded={isParent(f) ? isExpanded(f) : undefined}
+    style={{ top: top + 'px', gridTemplateColumns: columns }} onClick={onSelect} onDblClick={() => { if (role === roleSpan) batch(() => { s.root.value = row; s.toggled.value = []; s.depth.value = 1; s.axis.value = null }) }}>
+    <div class="nm" role="gridcell" style={{ paddingLeft: 8 + Math.min(depth, 30) * 15 + 'px' }}>
+      {isParent(f) ? <button class="tw" tabIndex={-1} aria-label={closed ? 'Open' : 'Close'} onClick={e => { e.stopPropagation(); s.toggle(row) }}><span class={closed ? 'chev' : 'chev o'}><Icon name="chevron" /></span></button> : <span class="tw" />}
+      {role === roleSpan ? <i class={'sw c' + Math.max(0, s.meta.value!.services.indexOf(service)) % 8} /> : <Level level={levelOf(f)} event={role === roleEvent} />}
+      <span class="t">{label}</span>
+      {service !== parent && role === roleSpan && <span class="svc">{plain(service)}</span>}
+      {isError(f) && role !== roleLog && <Level level={4} />}
+      {closed && page.errors[k]! > 0 && <span class="bd o err" title="errors below">{count(page.errors[k]!)}</span>}
+      {isOpen(f) && <span class="bd warn">never ended</span>}
+      {closed && <span class="at">{count(page.below[k]!)} below</span>}
+      {(!closed || role !== roleSpan) && <span class="at">{plain(page.text[k]!)}</span>}
+    </div>
+    <div role="gridcell" class={'du' + (page.took[k]! >= 1_000_000_000n ? ' s' : '')}>{role !== roleSpan ? '' : isOpen(f) ? '≥ ' + duration(s.lastTime() - page.start[k]!) : page.took[k]! >= 0n ? duration(page.took[k]!) : ''}</div>
+    <div role="gridcell" class="bc" />
+  </div>
+}
+
+// aboveService returns the service of the row that a row is below, as far as that is known here.
+function aboveService(page: Rows, k: number): string {
+  for (let i = k - 1; i >= 0; i--) if (page.depth[i]! < page.depth[k]!) return page.service[i]!
+  return ''
+}

@@ -1,0 +1,67 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { steps, x } from './bars'
+import { decode, readToggled, shapeQuery } from './source'
+import { duration, fieldName, literal, moment, plain, sql } from './text'
+
+test('durations have three digits', () => {
+  for (const [n, want] of [[0n, '0 ns'], [999n, '999 ns'], [1000n, '1.00 µs'], [12_345n, '12.3 µs'], [999_999n, '999 µs'], [1_840_000_000n, '1.84 s'], [59_999_999_999n, '59.9 s'], [61_000_000_000n, '1 min 1 s'], [7_260_000_000_000n, '2 h 1 min']] as const)
+    assert.equal(duration(n).replaceAll('\u202f', ' '), want)
+})
+
+test('no nanosecond is lost', () => {
+  assert.match(moment(1_700_000_000_123_456_789n, 9), /\.123456789$/)
+  const axis = { from: 1_700_000_000_000_000_000n, to: 1_700_000_000_000_000_100n, width: 1000 }
+  assert.equal(x(axis, axis.from + 1n), 10)
+  assert.equal(x(axis, axis.from + 99n), 990)
+  assert.equal(x(axis, 0n), -10)
+})
+
+test('the axis has round times, as many as there is room for', () => {
+  for (let span = 1n; span < 10n ** 15n; span = span * 37n / 10n + 1n) {
+    const list = steps({ from: 5n, to: 5n + span, width: 900 })
+    assert.ok(list.length <= 11, `${list.length} of ${span}`)
+    const step = list.length > 1 ? list[1]! - list[0]! : 1n
+    assert.match(String(step), /^[125]0*$/)
+  }
+})
+
+test('what acts on text is shown', () => {
+  assert.equal(plain('a\u202eb\u0007c\td\u200fe\nf'), 'a\\u202eb\\u0007c d\\u200fe⏎f')
+  assert.equal(plain('käse <b> 中'), 'käse <b> 中')
+})
+
+test('what is open goes into the address and back', () => {
+  const toggled = [3, 4, 1000, 999_999]
+  assert.deepEqual(readToggled(shapeQuery({ root: 0, depth: 0, toggled, only: '' }).x!), toggled)
+  assert.deepEqual(readToggled(null), [])
+})
+
+test('queries are written as they are read', () => {
+  assert.equal(literal('String', 'a"b\\c\n'), '"a\\"b\\\\c\\n"')
+  assert.equal(literal('U64', '5'), '5')
+  assert.equal(fieldName('http.route'), '.http.route')
+  assert.equal(fieldName('odd name'), '."odd name"')
+})
+
+test('a statement has a line for each of its parts', () => {
+  assert.equal(sql('select a from b left join c on d where e order by f'), 'select a\nfrom b\nleft join c on d\nwhere e\norder by f')
+})
+
+test('an answer is read as it was packed', () => {
+  const head = new TextEncoder().encode(JSON.stringify({ total: 7, first: 3, above: 0, rows: 1, ticks: 1, from: '1', to: '9', toggled: null, strings: ['a', 'b'] }))
+  const pad = (n: number) => n + 7 & ~7
+  const start = pad(4 + head.length), after = pad(start + 16 + 28 + 2)
+  const b = new ArrayBuffer(after + 16), v = new DataView(b)
+  v.setUint32(0, head.length, true)
+  new Uint8Array(b).set(head, 4)
+  v.setBigInt64(start, 123n, true)
+  v.setBigInt64(start + 8, -1n, true)
+  ;[5, 1, 2, 1, 0, 0, 1 << 16].forEach((n, i) => v.setUint32(start + 16 + 4 * i, n, true))
+  v.setUint16(start + 44, 4, true)
+  v.setBigInt64(after, 77n, true)
+  v.setUint32(after + 12, 3, true)
+  const r = decode(b)
+  assert.deepEqual([r.total, r.first, r.count, r.row[0], r.start[0], r.took[0], r.name[0], r.service[0], r.depth[0], r.flags[0]], [7, 3, 1, 5, 123n, -1n, 'b', 'a', 4, 1 << 16])
+  assert.deepEqual(r.ticks, [{ time: 77n, row: 0, level: 3 }])
+})

@@ -1,0 +1,349 @@
+// Tests of the page in a browser: each does what people do, with keys and a pointer, and reads what
+// they see.
+import chromium from '@sparticuz/chromium'
+import { spawn } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { after, afterEach, before, test } from 'node:test'
+import assert from 'node:assert/strict'
+import { chromium as playwright } from 'playwright-core'
+
+const { ENTRACE: entrace, TRACES: traces, LIVE: live, SHOTS: shots } = process.env
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+
+let browser
+const children = []
+before(async () => {
+  browser = await playwright.launch({ executablePath: await chromium.executablePath(), args: chromium.args.filter(a => !/single-process|no-zygote/.test(a)), headless: true })
+})
+after(async () => { await browser?.close(); for (const c of children) c.kill('SIGKILL') })
+
+// serve starts the viewer and returns its address.
+function serve(...args) {
+  const child = spawn(entrace, ['view', '--no-open', ...args], { stdio: ['ignore', 'pipe', 'pipe'], cwd: traces })
+  children.push(child)
+  return new Promise((resolve, reject) => {
+    let out = ''
+    child.stdout.on('data', d => {
+      out += d
+      const m = /^entrace: viewer at (http:\/\/127\.0\.0\.1:\d+\/\S*#token=\w+)\n/.exec(out)
+      if (m) resolve({ url: m[1], child })
+    })
+    child.on('exit', code => reject(new Error(`the viewer has ended with ${code}: ${out}`)))
+  })
+}
+
+const pages = []
+afterEach(async () => { for (const p of pages.splice(0)) { assert.deepEqual(p.problems, []); await p.page.context().close() } })
+
+async function open(url, options = {}) {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, permissions: ['clipboard-read', 'clipboard-write'], timezoneId: 'UTC', ...options })
+  const page = await context.newPage()
+  const problems = []
+  page.on('pageerror', e => problems.push(e.message))
+  page.on('console', m => { if (m.type() === 'error' && !/401|422/.test(m.text())) problems.push(m.text()) })
+  pages.push({ page, problems })
+  const requests = []
+  page.on('request', r => requests.push(r.url()))
+  page.requests = requests
+  await page.goto(url)
+  return page
+}
+
+const at = (url, state) => url.replace(/\/[^/#]*#/, '/' + state + '#')
+const names = page => page.$$eval('.rows .r .t', list => list.map(e => e.textContent))
+const selected = page => page.locator('.rows .r[aria-selected=true] .t').textContent()
+const until = async (what, is, ms = 5000) => {
+  for (const end = Date.now() + ms; ;) {
+    const got = await what()
+    if (is(got)) return got
+    if (Date.now() > end) assert.fail('it stays ' + JSON.stringify(got))
+    await new Promise(r => setTimeout(r, 20))
+  }
+}
+const rowsAre = (page, want) => until(() => names(page), got => JSON.stringify(got) === JSON.stringify(want))
+
+test('first look: the summary leads into the tree', async () => {
+  const { url } = await serve('shop.et')
+  const page = await open(url)
+  await page.getByRole('heading', { name: 'Slowest spans' }).waitFor()
+  assert.match(await page.textContent('.topv'), /3 errors/)
+  assert.match(await page.textContent('.topv'), /1 span never ended/)
+  if (shots) await page.screenshot({ path: shots + '/viewer-top.png' })
+  await page.getByRole('button', { name: /^payment failed/ }).click()
+  await until(() => selected(page), t => t === 'payment failed')
+  assert.equal(await page.locator('.tabs [aria-selected=true]').textContent(), 'Tree')
+})
+
+test('tree: a trace opens until the screen is full; keys and the pointer open and close', async () => {
+  const { url } = await serve('shop.et')
+  const page = await open(at(url, '?v=tree'))
+  await rowsAre(page, ['GET /cart', 'authorize', 'SELECT price', 'payment failed', 'exception', 'GET /cart', 'SELECT price', 'retry 7', 'render', 'SELECT price', 'hang', 'waiting', 'starting up'])
+  await page.keyboard.press('j')
+  await until(() => selected(page), t => t === 'GET /cart')
+  await page.keyboard.press('h')
+  await until(async () => (await names(page)).length, n => n === 9)
+  assert.equal(await page.locator('.rows .r').first().locator('.bd.o').textContent(), '2', 'errors bubble up')
+  assert.match(await page.locator('.rows .r').first().textContent(), /4 below/)
+  await page.keyboard.press('ArrowRight')
+  await until(async () => (await names(page)).length, n => n === 13)
+  await page.locator('.rows .r', { hasText: 'render' }).getByRole('button', { name: 'Close' }).click()
+  await until(async () => (await names(page)).length, n => n === 12)
+  await page.keyboard.press('G')
+  await until(() => selected(page), t => t === 'starting up')
+  await page.getByLabel('Levels that are open').selectOption('1')
+  await until(async () => (await names(page)).length, n => n === 11)
+  await page.locator('.rows .r', { hasText: 'SELECT price' }).first().dblclick()
+  await rowsAre(page, ['payment failed', 'exception'])
+  await page.keyboard.press('Escape')
+  await until(async () => (await names(page)).length, n => n === 11)
+})
+
+test('bars: on one axis, ghosts for what never ended, ticks, red ends', async () => {
+  const { url } = await serve('shop.et')
+  const page = await open(at(url, '?v=tree'))
+  await until(async () => (await names(page)).length, n => n === 13)
+  const frame = () => page.evaluate(() => window.__entrace.frame().drawn)
+  const drawn = await until(frame, d => d.length > 10)
+  const of = (kind, row) => drawn.filter(d => d.kind === kind && (!row || d.row === row))
+  assert.equal(of('ghost').length, 1)
+  assert.equal(of('ghost')[0].row, 12)
+  assert.equal(of('end').length, 2)
+  const [a, b] = [of('bar', 2)[0], of('bar', 7)[0]]
+  assert.ok(Math.abs(a.width / b.width - 5) < .1, 'a span that takes five times as long is five times as long')
+  assert.ok(b.x > a.x + a.width)
+  assert.ok(of('tick', 4).length === 2 && of('mark', 5).length === 1)
+  await page.locator('.rows .r').nth(5).click()
+  await page.keyboard.press('f')
+  await until(async () => (await frame()).find(d => d.kind === 'bar' && d.row === 7).width, w => w > 300)
+  await page.keyboard.press('0')
+  await until(async () => (await frame()).find(d => d.kind === 'bar' && d.row === 7).width, w => w < 60)
+  await page.mouse.move(800, 300)
+  await page.keyboard.down('Control')
+  await page.mouse.wheel(0, -100)
+  await page.keyboard.up('Control')
+  await until(async () => (await frame()).find(d => d.kind === 'bar' && d.row === 7).width, w => w > b.width * 1.2)
+})
+
+test('search: as you type, marked or alone, next and previous, wrong queries', async () => {
+  const { url } = await serve('shop.et')
+  const page = await open(at(url, '?v=tree'))
+  await until(async () => (await names(page)).length, n => n === 13)
+  await page.keyboard.press('/')
+  await page.keyboard.type('level >= error')
+  await until(() => page.textContent('.hits'), t => /3 hits/.test(t))
+  await page.keyboard.press('Enter')
+  await until(() => page.textContent('.hits'), t => /1 of 3/.test(t))
+  await until(() => page.locator('.r.hit').count(), n => n === 3)
+  await page.keyboard.press('Escape')
+  await page.keyboard.press('n')
+  await until(() => page.textContent('.hits'), t => /2 of 3/.test(t))
+  assert.equal(await selected(page), 'payment failed')
+  await page.keyboard.press('N')
+  await until(() => page.textContent('.hits'), t => /1 of 3/.test(t))
+  await page.getByRole('button', { name: 'Only hits' }).click()
+  await rowsAre(page, ['GET /cart', 'SELECT price', 'payment failed', 'render', 'SELECT price'])
+  assert.equal(await page.locator('.r.dim').count(), 2)
+  if (shots) await page.screenshot({ path: shots + '/viewer-tree.png' })
+  await page.getByRole('button', { name: 'Mark' }).click()
+  await until(async () => (await names(page)).length, n => n === 13)
+  await page.fill('#query', '{ name = ')
+  await until(() => page.locator('[role=alert]').textContent().catch(() => ''), t => /at \d+/.test(t))
+  assert.equal(await page.locator('.r.hit').count(), 3, 'the last good result stays')
+  await page.fill('#query', 'nothing at all')
+  await until(() => page.textContent('.hits'), t => /0 hits/.test(t))
+  await page.getByRole('button', { name: 'Only hits' }).click()
+  await page.getByRole('heading', { name: 'Nothing matches' }).waitFor()
+})
+
+test('completion: names, keys and values of the file', async () => {
+  const { url } = await serve('shop.et')
+  const page = await open(at(url, '?v=tree'))
+  await until(async () => (await names(page)).length, n => n === 13)
+  await page.keyboard.press('/')
+  await page.keyboard.type('.us')
+  await page.getByRole('option', { name: /\.user/ }).waitFor()
+  await page.keyboard.press('Tab')
+  await page.keyboard.type(' = "E')
+  await page.getByRole('option', { name: '"Eve"' }).waitFor()
+  await page.keyboard.press('ArrowDown')
+  await page.keyboard.press('Enter')
+  assert.equal((await page.inputValue('#query')).trim(), '.user = "Eve"')
+  await until(() => page.textContent('.hits'), t => /1 hit/.test(t))
+})
+
+test('errors and what never ended have keys', async () => {
+  const { url } = await serve('shop.et')
+  const page = await open(at(url, '?v=tree&d=0&x=0'))
+  await page.locator('.rows .r').first().waitFor()
+  const seen = []
+  for (let i = 0; i < 3; i++) { await page.keyboard.press('e'); await page.waitForTimeout(150); seen.push(await selected(page)) }
+  assert.deepEqual(seen, ['SELECT price', 'payment failed', 'SELECT price'])
+  await page.keyboard.press('u')
+  await until(() => selected(page), t => t === 'hang')
+})
+
+test('details: attributes, statements, JSON, links, logs below, source files, and conditions by a click', async () => {
+  const { url } = await serve('shop.et', '--editor', 'vscode://file{path}:{line}')
+  const page = await open(at(url, '?v=tree'))
+  await until(async () => (await names(page)).length, n => n === 13)
+  await page.locator('.rows .r').nth(2).click()
+  const det = page.locator('.det')
+  await det.getByText('timeout').waitFor()
+  assert.match(await det.textContent(), /SELECT sku, price\nFROM prices\nWHERE sku = \$1\nORDER BY price/)
+  assert.equal(await det.getByRole('link').getAttribute('href'), 'vscode://file/src/shop/price.go:42')
+  await det.getByRole('button', { name: /Show all 50,0\d\d bytes/ }).click()
+  await until(() => det.textContent(), t => /long long long " *\n?\}/.test(t))
+  await det.getByRole('searchbox').fill('db.system')
+  await until(() => det.locator('.kv').allTextContents(), list => list.some(t => /postgres/.test(t)) && !list.some(t => /^body/.test(t)))
+  await det.locator('.kv', { hasText: 'db.system' }).hover()
+  await det.getByRole('button', { name: 'Only .db.system = "postgres"' }).click()
+  await until(() => page.inputValue('#query'), q => q === '.db.system = "postgres"')
+  await until(() => page.textContent('.hits'), t => /2 hits/.test(t))
+  await det.getByRole('searchbox').fill('')
+  await det.locator('.kv', { hasText: 'db.system' }).getByRole('button', { name: 'Copy the value' }).click()
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), 'postgres')
+  await det.getByRole('tab', { name: 'Logs below 1' }).click()
+  await det.getByRole('button', { name: /payment failed/ }).click()
+  await until(() => selected(page), t => t === 'payment failed')
+  await page.locator('.rows .r').nth(6).click()
+  await det.getByRole('tab', { name: 'Attributes' }).click()
+  await det.getByRole('button', { name: 'authorize', exact: true }).click()
+  await until(() => selected(page), t => t === 'authorize')
+  await det.getByRole('tab', { name: 'JSON' }).click()
+  await until(() => det.textContent(), t => /"name": "authorize"/.test(t))
+})
+
+test('link: the address has the state, and a link to another file says so', async () => {
+  const { url } = await serve('shop.et')
+  const page = await open(at(url, '?v=tree'))
+  await until(async () => (await names(page)).length, n => n === 13)
+  assert.ok(!page.url().includes('token'), 'the token is not in the address')
+  await page.fill('#query', 'payment')
+  await page.locator('.rows .r').first().click()
+  await page.keyboard.press('h')
+  await until(async () => (await names(page)).length, n => n === 9)
+  await page.keyboard.press('w')
+  await until(() => page.url(), u => /[?&]w=/.test(u) && /q=payment/.test(u) && /s=2/.test(u))
+  await page.getByRole('button', { name: 'Copy link' }).click()
+  const copied = (await page.evaluate(() => navigator.clipboard.readText())).split('\n')
+  assert.equal(copied[0], page.url())
+  const state = /^entrace view shop\.et --state '(\?[^']+)'$/.exec(copied[1])[1]
+  const again = await serve('shop.et', '--state', state)
+  const other = await open(again.url)
+  await until(async () => (await names(other)).length, n => n === 9)
+  assert.equal(await other.inputValue('#query'), 'payment')
+  assert.equal(await selected(other), 'GET /cart')
+  await page.reload()
+  await until(async () => (await names(page)).length, n => n === 9)
+  const wrong = await open(at(url, '?f=000000&v=tree&q=payment&s=4'))
+  await wrong.getByText('The link is to another file').waitFor()
+  assert.equal(await wrong.inputValue('#query'), 'payment')
+})
+
+test('live: new rows come, it stays where it is unless the end is in sight, and pauses', async () => {
+  const recorder = spawn(live, [traces, 'live'], { stdio: ['pipe', 'pipe', 'inherit'] })
+  children.push(recorder)
+  const say = text => new Promise(r => { recorder.stdout.once('data', r); recorder.stdin.write(text + '\n') })
+  await say('first')
+  const { url } = await serve('live.et', '--follow')
+  const page = await open(at(url, '?v=tree'))
+  await rowsAre(page, ['first'])
+  await say('second')
+  await rowsAre(page, ['first', 'second'])
+  await page.getByRole('button', { name: 'Live' }).click()
+  await say('third')
+  await page.getByRole('button', { name: /Paused, 1 new/ }).waitFor()
+  assert.deepEqual(await names(page), ['first', 'second'])
+  await page.getByRole('button', { name: /Paused/ }).click()
+  await rowsAre(page, ['first', 'second', 'third'])
+  recorder.stdin.end()
+})
+
+test('a million entries: few rows in the page, few requests a step, one trace of half a million spans', async () => {
+  const { url } = await serve('million.et')
+  const page = await open(at(url, '?v=tree'))
+  await page.locator('.rows .r .t').first().waitFor()
+  await page.mouse.move(300, 400)
+  for (let i = 0; i < 20; i++) {
+    const before = page.requests.length
+    await page.mouse.wheel(0, 600)
+    await page.waitForTimeout(60)
+    assert.ok(page.requests.length - before <= 2, 'at most two requests a step')
+    assert.ok(await page.locator('.r').count() <= 100, 'at most a hundred rows')
+  }
+  await page.keyboard.press('G')
+  await until(() => selected(page).catch(() => ''), t => t === 'nightly batch')
+  await page.keyboard.press('ArrowRight')
+  await until(() => page.locator('.rows').getAttribute('aria-rowcount'), n => Number(n) > 500_000)
+  await page.keyboard.press('G')
+  await until(() => selected(page).catch(() => ''), t => t === 'item 99')
+  await until(() => page.locator('.sticky .t').allTextContents(), t => t.length === 1 && t[0] === 'nightly batch')
+  await page.fill('#query', '.n = 700000')
+  await until(() => page.textContent('.hits'), t => /1 hit/.test(t))
+  await page.keyboard.press('Enter')
+  await until(() => page.locator('.det').textContent(), t => /700000/.test(t))
+  assert.ok(await page.locator('.r').count() <= 100)
+})
+
+test('hostile: markup and what acts on text is shown as text', async () => {
+  const { url } = await serve('hostile.et')
+  const page = await open(at(url, '?v=tree'))
+  await page.locator('.rows .r').first().click()
+  await until(() => page.locator('.det').textContent(), t => t.includes('<img src=x onerror') && t.includes('\\u202e') && t.includes('\\u0007'))
+  await page.getByRole('button', { name: /Show all 1,04\d,\d+ bytes/ }).click()
+  await page.getByRole('tab', { name: 'JSON' }).click()
+  await page.keyboard.press('1')
+  await page.getByRole('heading', { name: 'Services' }).waitFor()
+  assert.equal(await page.evaluate(() => window.broken), undefined)
+  assert.equal(await page.locator('img').count(), 0)
+})
+
+test('door: without the token the page says what to do, and has nothing', async () => {
+  const { url } = await serve('shop.et')
+  const page = await open(url.replace(/#.*/, ''))
+  await page.getByText('This page may not see the trace').waitFor()
+  assert.ok(!(await page.content()).includes('GET /cart'))
+})
+
+test('once: it ends after the last page, and a reload is no end', async () => {
+  const { url, child } = await serve('shop.et', '--once')
+  const ended = new Promise(r => child.once('exit', r))
+  const page = await open(url)
+  await page.locator('.topv h1').waitFor()
+  await page.reload()
+  await page.locator('.topv h1').waitFor()
+  const first = await Promise.race([ended, new Promise(r => setTimeout(r, 6500, 'runs'))])
+  assert.equal(first, 'runs')
+  await page.close()
+  assert.equal(await ended, 0)
+})
+
+test('accessible: axe finds nothing, in light and dark, at every width', async () => {
+  const { url } = await serve('shop.et')
+  for (const [colorScheme, width] of [['light', 1280], ['dark', 1280], ['light', 640], ['dark', 390]]) {
+    const page = await open(at(url, '?v=tree'), { colorScheme, viewport: { width, height: 800 } })
+    await until(async () => (await names(page)).length, n => n >= 10)
+    await page.locator('.rows .r').nth(2).click()
+    await page.locator('.det').getByText('timeout').waitFor()
+    if (shots && width === 1280 && colorScheme === 'dark') await page.screenshot({ path: shots + '/viewer-dark.png' })
+    for (const view of ['tree', 'top']) {
+      if (view === 'top') { if (width > 720) await page.keyboard.press('1'); else { await page.locator('.scrim').click({ position: { x: 5, y: 5 } }); await page.getByRole('tab', { name: 'Top' }).click() } await page.locator('.topv h1').waitFor() }
+      await page.evaluate(axe)
+      const found = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }))
+      assert.deepEqual(found.violations.filter(v => v.impact === 'serious' || v.impact === 'critical').map(v => v.id + ': ' + v.nodes.map(n => n.target + ' ' + n.failureSummary).join('; ')), [], `${view}, ${colorScheme}, ${width}`)
+    }
+  }
+})
+
+test('keys: every action has one, and ? shows them', async () => {
+  const { url } = await serve('shop.et')
+  const page = await open(at(url, '?v=tree'))
+  await until(async () => (await names(page)).length, n => n === 13)
+  await page.keyboard.press('?')
+  await page.getByRole('dialog').waitFor()
+  await page.keyboard.press('Escape')
+  await until(() => page.getByRole('dialog').count(), n => n === 0)
+  await page.keyboard.press('j')
+  await until(() => page.locator('[aria-live]').textContent(), t => /GET \/cart, 100.ms, 4 rows below/.test(t))
+})

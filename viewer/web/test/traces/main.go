@@ -1,0 +1,150 @@
+// Command traces writes the files that the browser tests open, into the folder that it is given;
+// with a second argument it writes to live.et there, a log record for each line that it reads.
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/querytest"
+)
+
+func main() {
+	log.SetFlags(0)
+	if err := run(os.Args[1:]); err != nil {
+		log.Fatal("traces: ", err)
+	}
+}
+
+func run(args []string) error {
+	dir := args[0]
+	if len(args) > 1 {
+		return live(filepath.Join(dir, "live.et"))
+	}
+	if err := write(filepath.Join(dir, "shop.et"), shop()); err != nil {
+		return err
+	}
+	if err := write(filepath.Join(dir, "hostile.et"), hostile()); err != nil {
+		return err
+	}
+	return many(filepath.Join(dir, "million.et"), 1_000_000)
+}
+
+func write(name string, entries []*format.TraceEntry) error {
+	var b bytes.Buffer
+	w, err := format.NewWriter(&b, format.V2, format.ET, nil)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if _, err := w.Write(e); err != nil {
+			return err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	return os.WriteFile(name, b.Bytes(), 0o600) //nolint:gosec // into the folder that it is given
+}
+
+// shop is the shop of querytest, with a statement, a source file, a long value and a link.
+func shop() []*format.TraceEntry {
+	all := querytest.Entries()
+	str := format.StringValue
+	all[4].Attributes = append(all[4].Attributes, format.Attribute{Name: "db.query.text", Value: str("SELECT sku, price FROM prices WHERE sku = $1 ORDER BY price")},
+		format.Attribute{Name: "body", Value: str(`{"items":[1,2,3],"note":"` + strings.Repeat("long ", 10_000) + `"}`)})
+	all[4].Metadata.File, all[4].Metadata.Line = format.Some("/src/shop/price.go"), format.Some(uint32(42))
+	return append(all, &format.TraceEntry{Parent: 8, Metadata: format.Metadata{Name: format.NameLink}, Attributes: []format.Attribute{
+		{Name: format.AttrLinkTraceID, Value: str(fmt.Sprintf("%032s", "a"))}, {Name: format.AttrLinkSpanID, Value: str(fmt.Sprintf("%016s", "3"))},
+	}})
+}
+
+// hostile has markup and what acts on text in every field.
+func hostile() []*format.TraceEntry {
+	const evil = "<img src=x onerror=\"window.broken=1\">\u202e\u0007</script><script>window.broken=1</script>"
+	s := format.StringValue(evil)
+	e := &format.TraceEntry{Parent: 1, Message: format.Some(evil), Metadata: format.Metadata{Name: evil, Target: evil, File: format.Some("javascript:" + evil), Line: format.Some(uint32(1)), Level: format.LevelError}, Attributes: []format.Attribute{
+		{Name: evil, Value: s}, {Name: format.AttrTime, Value: format.U64Value(1)}, {Name: "big", Value: format.StringValue(strings.Repeat("<b>x</b>", 1<<17))},
+	}}
+	return []*format.TraceEntry{format.Root(), {Message: format.Some(evil), Metadata: format.Metadata{Name: format.NameResource}, Attributes: []format.Attribute{{Name: "service.name", Value: s}}}, e}
+}
+
+// many writes n entries: requests of four spans and a log record, and last one of them with half
+// of all entries.
+func many(name string, n int) error {
+	f, err := os.OpenFile(strings.TrimSuffix(name, ".et")+".iet", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600) //nolint:gosec // as above
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	b := bufio.NewWriterSize(f, 1<<20)
+	w, err := format.NewWriter(b, format.V2, format.IET, nil)
+	if err != nil {
+		return err
+	}
+	id := uint64(0)
+	var failed error
+	put := func(e *format.TraceEntry) uint32 {
+		at, err := w.Write(e)
+		if failed == nil {
+			failed = err
+		}
+		return at
+	}
+	span := func(parent uint32, name string, start, took int64) uint32 {
+		id++
+		return put(&format.TraceEntry{Parent: parent, Metadata: format.Metadata{Name: name, Level: format.LevelInfo}, Attributes: []format.Attribute{
+			{Name: format.AttrSpanID, Value: format.StringValue(fmt.Sprintf("%016x", id))},
+			{Name: format.AttrTraceID, Value: format.StringValue(fmt.Sprintf("%032x", id/4+1))},
+			{Name: format.AttrTime, Value: format.U64Value(uint64(start))},
+			{Name: format.AttrDuration, Value: format.U64Value(uint64(took))},
+			{Name: "n", Value: format.U64Value(id)},
+		}})
+	}
+	put(format.Root())
+	shop := put(&format.TraceEntry{Message: format.Some("shop"), Metadata: format.Metadata{Name: format.NameResource}, Attributes: []format.Attribute{{Name: "service.name", Value: format.StringValue("shop")}}})
+	at := int64(1_700_000_000_000_000_000)
+	for k := 0; k < n/2; k += 5 {
+		request := span(shop, fmt.Sprint("GET /page/", k%7), at, 1_000_000)
+		span(request, "authorize", at+1000, 200_000)
+		query := span(request, "SELECT price", at+300_000, 500_000)
+		put(&format.TraceEntry{Parent: query, Message: format.Some(fmt.Sprint("row ", k)), Metadata: format.Metadata{Name: "event", Level: format.LevelInfo}, Attributes: []format.Attribute{{Name: format.AttrTime, Value: format.U64Value(uint64(at + 400_000))}}})
+		span(request, "render", at+850_000, 100_000)
+		at += 2_000_000
+	}
+	batch := span(shop, "nightly batch", at, int64(n)*1000)
+	for k := range n / 2 {
+		span(batch, fmt.Sprint("item ", k%100), at+int64(k)*2000, 1900)
+	}
+	for _, err := range []error{failed, w.Close(), b.Flush()} {
+		if err != nil {
+			return err
+		}
+	}
+	return format.Finalize(context.Background(), f.Name(), name, nil)
+}
+
+// live records a log record for each line.
+func live(name string) error {
+	rec, err := format.Create(name, nil)
+	if err != nil {
+		return err
+	}
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		if err := rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some(in.Text()), Metadata: format.Metadata{Name: "event", Level: format.LevelInfo}}); err != nil {
+			return err
+		}
+		if err := rec.Flush(context.Background()); err != nil {
+			return err
+		}
+		fmt.Println(in.Text())
+	}
+	return rec.Close(context.Background())
+}
