@@ -28,6 +28,9 @@ type HandlerOptions struct {
 	// machine, and none that says that a proxy has passed it on. A proxy here that
 	// does not say so makes all requests look like that: behind one, set a Token.
 	Token string
+	// Viewer, if set, is the URL of a page that shows the traces, such as one of package
+	// viewer. GET / has it.
+	Viewer string
 	// AllowConfig lets PUT /config replace the configuration for a while.
 	AllowConfig bool
 	// Parse reads what PUT /config brings, such as filesource.Parse. It must be
@@ -396,7 +399,7 @@ func (h *handler) index(w http.ResponseWriter, r *http.Request) error {
 			base = (&url.URL{Path: path.Base(u.Path)}).EscapedPath() + "/"
 		}
 	}
-	v := indexView{Stats: h.c.Stats(), Running: []*runningView{}, Files: []fileView{}}
+	v := indexView{Viewer: h.o.Viewer, Stats: h.c.Stats(), Running: []*runningView{}, Files: []fileView{}}
 	if c := h.c.Config(); c != nil {
 		v.Config = viewConfig(c)
 	}

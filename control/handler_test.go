@@ -484,3 +484,14 @@ func TestHandlerConcurrent(t *testing.T) {
 		t.Errorf("there are %d traces, want 160 and more", len(names))
 	}
 }
+
+// TestHandlerViewer: the page that shows traces is named, if there is one.
+func TestHandlerViewer(t *testing.T) {
+	f := newHandlerFake(t)
+	if w := handlerAsk(f.handler(nil), "GET", "/", ""); strings.Contains(w.Body.String(), `"viewer"`) {
+		t.Errorf("without a viewer: %s", w.Body)
+	}
+	if w := handlerAsk(f.handler(&HandlerOptions{Viewer: "/debug/trace/"}), "GET", "/", ""); !strings.Contains(w.Body.String(), `"viewer": "/debug/trace/"`) && !strings.Contains(w.Body.String(), `"viewer":"/debug/trace/"`) {
+		t.Errorf("with a viewer: %s", w.Body)
+	}
+}

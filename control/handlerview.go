@@ -46,6 +46,7 @@ type fileView struct {
 }
 
 type indexView struct {
+	Viewer  string         `json:"viewer,omitempty"`
 	Config  *configView    `json:"config,omitempty"`
 	Stats   any            `json:"stats"`
 	Running []*runningView `json:"running"`

@@ -65,6 +65,7 @@ type Trace struct {
 	damage  []error   // what is wrong with a file of another format, by file
 	kinds   []*Format // of the files, nil: one of ENTRACE's own
 	inputs  []os.FileInfo
+	opened  []os.FileInfo // by file; nil: it has no name
 }
 
 // Open opens files and folders and makes one view of all of them:
@@ -152,6 +153,21 @@ func (t *Trace) Damage() error {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// Replaced returns the names of those files whose names are those of other files by now, as a
+// recorder's is that has begun a new one. The view still has what it had.
+func (t *Trace) Replaced() []string {
+	var names []string
+	for i, fi := range t.opened {
+		if fi == nil {
+			continue
+		}
+		if now, err := os.Stat(t.files[i].Name()); err == nil && !os.SameFile(fi, now) {
+			names = append(names, t.names[i])
+		}
+	}
+	return names
 }
 
 // Close closes the files. The view is of no use any more.
@@ -287,10 +303,14 @@ func (o *opener) native(name string) error {
 			return err
 		}
 	}
-	if fi, err := os.Stat(f.Name()); err == nil {
+	fi, err := os.Stat(f.Name())
+	if err == nil {
 		o.trace.inputs = append(o.trace.inputs, fi)
+	} else {
+		fi = nil
 	}
 	o.add(f, name, nil, nil)
+	o.trace.opened[len(o.trace.opened)-1] = fi
 	return nil
 }
 
@@ -310,6 +330,7 @@ func (o *opener) add(f *format.File, name string, kind *Format, damage error) {
 	t := o.trace
 	t.files, t.names = append(t.files, f), append(t.names, name)
 	t.kinds, t.damage = append(t.kinds, kind), append(t.damage, damage)
+	t.opened = append(t.opened, nil)
 	if o.options.Opened != nil {
 		o.options.Opened(f)
 	}

@@ -203,3 +203,52 @@ func TestOpenCompressedDamaged(t *testing.T) {
 		}
 	}
 }
+
+// TestReplaced: who has opened a file hears that its name is another's now.
+func TestReplaced(t *testing.T) {
+	dir := t.TempDir()
+	name, other := filepath.Join(dir, "app.iet"), filepath.Join(dir, "new.iet")
+	for _, n := range []string{name, other} {
+		if err := os.WriteFile(n, encodeTrace(t, n), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tr, err := convert.Open(t.Context(), []string{name}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	if got := tr.Replaced(); got != nil {
+		t.Errorf("at first it says %v", got)
+	}
+	if err := os.Rename(other, name); err != nil {
+		t.Fatal(err)
+	}
+	if got := tr.Replaced(); len(got) != 1 || got[0] != name {
+		t.Errorf("then it says %v", got)
+	}
+	if err := os.Remove(name); err != nil {
+		t.Fatal(err)
+	}
+	if got := tr.Replaced(); got != nil {
+		t.Errorf("without another one it says %v", got)
+	}
+}
+
+func encodeTrace(t *testing.T, message string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w, err := format.NewWriter(&b, format.V2, format.IET, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range []*format.TraceEntry{format.Root(), {Message: format.Some(message), Metadata: format.Metadata{Name: "event"}}} {
+		if _, err := w.Write(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}

@@ -362,15 +362,19 @@ func (h *Handler) meta(_ context.Context, s *state, _ url.Values) (answer, error
 		entries += v.Entries(i)
 	}
 	first, last, timed := query.Span(v)
-	var notices []string
-	if h.options.Notices != nil {
-		notices = h.options.Notices()
-	}
 	return answer{json: map[string]any{
 		"fingerprint": s.fingerprint, "files": files, "entries": entries, "rows": v.Len(), "services": s.services(),
 		"timed": timed, "first": strconv.FormatInt(first, 10), "last": strconv.FormatInt(last, 10),
-		"follow": h.options.Follow, "editor": h.options.Editor, "command": h.options.Command, "notices": append([]string{}, notices...),
+		"follow": h.options.Follow, "editor": h.options.Editor, "command": h.options.Command, "notices": h.notices(),
 	}}, nil
+}
+
+// notices returns what people should know of the files.
+func (h *Handler) notices() []string {
+	if h.options.Notices == nil {
+		return []string{}
+	}
+	return append([]string{}, h.options.Notices()...)
 }
 
 // services returns the services, the ones with most rows first: that gives them their colors.
@@ -404,13 +408,18 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	h.come()
 	defer h.leave()
-	told := -1
+	told, notices := -1, h.notices()
 	tick := time.NewTicker(growEvery)
 	defer tick.Stop()
 	for quiet := 0; ; quiet++ {
 		s, err := h.grow(r.Context())
-		if n := s.v.Len(); n != told || err != nil || quiet > 100 {
+		news := quiet%10 == 9 && !slices.Equal(notices, h.notices())
+		if n := s.v.Len(); n != told || err != nil || news || quiet > 100 {
 			event := map[string]any{"rows": n}
+			if news {
+				notices = h.notices()
+				event["notices"] = notices
+			}
 			if err != nil {
 				event["error"] = err.Error()
 			}

@@ -114,11 +114,14 @@ func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
 		},
 		Hosts: []string{host, net.JoinHostPort("localhost", port), net.JoinHostPort("127.0.0.1", port), net.JoinHostPort("::1", port)},
 		Names: t.Name,
-		Notices: func() []string {
+		Notices: func() (all []string) {
 			if err := t.Damage(); err != nil {
-				return strings.Split(err.Error(), "\n")
+				all = strings.Split(err.Error(), "\n")
 			}
-			return nil
+			for _, name := range t.Replaced() {
+				all = append(all, name+" is another file now: this page shows the one before; open it again to see the new one")
+			}
+			return all
 		},
 		Editor: o.editor, Follow: o.follow, Command: "entrace view " + strings.Join(quoted, " "),
 	})

@@ -133,7 +133,8 @@ async function start() {
   if (s.selected.value) s.go(s.selected.value)
   const m = s.meta.value!
   let told = m.rows
-  s.src().follow((rows, error) => {
+  s.src().follow((rows, error, notices) => {
+    if (notices) s.meta.value = { ...s.meta.value!, notices }
     if (rows < 0) { s.notice.value = 'The program that served this page has ended'; return }
     if (error) { s.notice.value = error; return }
     if (rows === told) return

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestViewCommand serves a trace to who has the address, and ends when it is told to.
+func TestViewCommand(t *testing.T) {
+	t.Chdir(t.TempDir())
+	rec := sampleTrace(t, "app.et")
+	must(t, rec.Close(t.Context()))
+	ctx, cancel := context.WithCancel(t.Context())
+	var out, errs lockedBuffer
+	done := make(chan int)
+	go func() {
+		done <- run(ctx, []string{"view", "--no-open", "app.et"}, nil, &out, &errs)
+	}()
+	line := regexp.MustCompile(`^entrace: viewer at (http://127\.0\.0\.1:\d+/)#token=(\w{20,})\n$`)
+	var found []string
+	for found == nil {
+		time.Sleep(time.Millisecond)
+		found = line.FindStringSubmatch(out.String())
+	}
+	get := func(path, token, host string) int {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, found[1]+path, nil)
+		must(t, err)
+		if token != "" {
+			r.Header.Set("Authorization", "Bearer "+token)
+		}
+		if host != "" {
+			r.Host = host
+		}
+		answer, err := http.DefaultClient.Do(r)
+		must(t, err)
+		defer answer.Body.Close()
+		_, err = io.Copy(io.Discard, answer.Body)
+		must(t, err)
+		return answer.StatusCode
+	}
+	for _, x := range []struct {
+		path, token, host string
+		want              int
+	}{
+		{"", "", "", 200}, {"api/meta", found[2], "", 200}, {"api/meta", "", "", 401}, {"api/meta", found[2] + "x", "", 401},
+		{"api/meta", found[2], "evil.example", 403}, {"", "", "evil.example", 403},
+	} {
+		if got := get(x.path, x.token, x.host); got != x.want {
+			t.Errorf("%+v: %d", x, got)
+		}
+	}
+	cancel()
+	if code := <-done; code != exitFine || errs.String() != "" {
+		t.Errorf("exit %d, %s", code, errs.String())
+	}
+	for _, args := range []string{"view", "view missing.et --no-open", "view app.et --state x", "view app.et --editor javascript:alert(1)", "view app.et --listen nowhere:x"} {
+		if code, _, errs := entrace(t, nil, strings.Fields(args)...); code == exitFine || errs == "" {
+			t.Errorf("%s: exit %d, %s", args, code, errs)
+		}
+	}
+}
