@@ -69,6 +69,7 @@ bench: $(BIN)/benchstat ## run the benchmarks COUNT times, print medians and wha
 	done | tee $(BIN)/bench.txt
 	$(BIN)/benchstat $(BIN)/bench.txt
 	cd internal/bench && GOWORK=off $(GO) run ./ratios $(BIN)/bench.txt
+	$(GO) test -tags conformance -run '^$$' -bench QueryDuckDB -benchtime 20x ./internal/conformance
 	cd internal/conformance/collector && GOWORK=off $(GO) test -tags conformance -run '^$$' -bench TimesAsFast -benchtime 20x .
 
 lint: $(BIN)/golangci-lint ## golangci-lint, go fix and go mod tidy find nothing to change

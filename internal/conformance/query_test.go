@@ -5,6 +5,7 @@ package conformance_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -21,8 +22,9 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// asked is a trace in which many rows have what the queries ask for, and many nearly.
-func asked(t *testing.T) *view.View {
+// asked is a trace of so many entries in which many rows have what the queries ask for, and many
+// nearly.
+func asked(t testing.TB, n int) *view.View {
 	t.Helper()
 	r := rand.New(rand.NewPCG(14, 1))
 	name := filepath.Join(t.TempDir(), "asked.iet")
@@ -54,7 +56,7 @@ func asked(t *testing.T) *view.View {
 		}))
 	}
 	var spans []uint32
-	for i := range 6000 {
+	for i := range n {
 		e := &format.TraceEntry{Parent: resources[i%2], Metadata: format.Metadata{Level: format.LevelInfo, Target: pick("net/http", "sql")}}
 		at := uint64(1e18) + uint64(r.IntN(1e9))
 		e.Attributes = append(e.Attributes, attr(format.AttrTime, format.U64Value(at)))
@@ -144,7 +146,7 @@ func TestQueryDuckDB(t *testing.T) {
 		{`{} | sum(duration) | min(duration) by(kind, status)`, `select coalesce(kind, 'nil'), coalesce(lower(status), 'nil'), coalesce(cast(sum(duration_nano) as varchar), 'nil'), coalesce(cast(min(duration_nano) as varchar), 'nil') from entries where ` + isRow + ` group by all`},
 		{`{} | values(.user)`, `select attributes_string['user'], count(*) from entries where attributes_string['user'] is not null group by all`},
 	}
-	v := asked(t)
+	v := asked(t, 6000)
 	table := filepath.Join(t.TempDir(), "asked.parquet")
 	var b bytes.Buffer
 	if err := parquet.Encode(t.Context(), &b, v, nil); err != nil {
@@ -213,4 +215,68 @@ func TestQueryDuckDB(t *testing.T) {
 		}
 	}
 	t.Logf("%d queries give what DuckDB gives", len(tests))
+}
+
+// BenchmarkQueryDuckDB times queries once the columns are there, and DuckDB on the same rows as
+// Parquet, whose counts must be the same. The metric of interest is times-as-fast.
+func BenchmarkQueryDuckDB(b *testing.B) {
+	python, err := duckdb()
+	if err != nil {
+		b.Fatal(err)
+	}
+	tests := []struct{ query, sql string }{
+		{`name = "pay" && duration > 500us`, `select count(*) from entries where name = 'pay' and duration_nano > 500000`},
+		{`level >= warn`, `select count(*) from entries where level in ('WARN', 'ERROR') and role in ('span', 'log', 'event')`},
+		{`.user = "ada"`, `select count(*) from entries where attributes_string['user'] = 'ada'`},
+		{`{ name = "pay" } > { status = error }`, `select count(*) from entries c join entries p on c.parent = p.id where p.name = 'pay' and c.status = 'ERROR'`},
+		{`{ kind != nil } | p50(duration) | p95(duration) | p99(duration) by(name)`, `select sum(n), max(q) from (select count(*) n, quantile_disc(duration_nano, [0.5, 0.95, 0.99]) q from entries where role = 'span' group by name)`},
+	}
+	v := asked(b, 1_000_000)
+	table := filepath.Join(b.TempDir(), "asked.parquet")
+	out, err := os.Create(table)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := errors.Join(parquet.Encode(b.Context(), out, v, nil), out.Close()); err != nil {
+		b.Fatal(err)
+	}
+	var sqls []string
+	for _, x := range tests {
+		sqls = append(sqls, x.sql)
+	}
+	in, err := json.Marshal(sqls)
+	if err != nil {
+		b.Fatal(err)
+	}
+	cmd := exec.Command(python, "testdata/tables/ask.py", table, "times")
+	var answer, errs bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(in), &answer, &errs
+	if err := cmd.Run(); err != nil {
+		b.Fatalf("%v: %s", err, errs.Bytes())
+	}
+	var theirs []struct {
+		Count string
+		Nanos float64
+	}
+	if err := json.Unmarshal(answer.Bytes(), &theirs); err != nil {
+		b.Fatal(err)
+	}
+	for i, x := range tests {
+		q, err := query.Parse(x.query)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(x.query, func(b *testing.B) {
+			r, err := q.Run(b.Context(), v) // so that the columns are there
+			if err != nil || strconv.Itoa(r.Rows.Len()) != theirs[i].Count {
+				b.Fatalf("%v: %d rows, DuckDB has %s", err, r.Rows.Len(), theirs[i].Count)
+			}
+			for b.Loop() {
+				if _, err := q.Run(b.Context(), v); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(theirs[i].Nanos/(float64(b.Elapsed())/float64(b.N)), "times-as-fast")
+		})
+	}
 }

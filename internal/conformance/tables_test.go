@@ -96,7 +96,7 @@ func tablesFiles(t *testing.T) map[string]string {
 	return files
 }
 
-func tablesView(t *testing.T, name string) *view.View {
+func tablesView(t testing.TB, name string) *view.View {
 	t.Helper()
 	f, err := format.Open(name, nil)
 	if err != nil {
