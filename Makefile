@@ -21,7 +21,7 @@ REQUESTS ?= 8000
 GOLANGCI_VERSION := v2.15.0
 BENCHSTAT_VERSION := v0.0.0-20260908200009-22c9c6c9d4da
 
-.PHONY: help demo sizes test race soak fuzz bench lint vet golden conformance web web-test shots tools clean
+.PHONY: help demo sizes test race soak fuzz bench lint vet golden conformance web web-test web-bench shots tools clean
 
 help: ## say what there is to make
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -92,6 +92,9 @@ web: ## bundle the viewer's page into viewer/dist, which needs npm
 
 web-test: ## test the viewer in a browser, which needs npm
 	viewer/web/test/run
+
+web-bench: ## time the viewer with ten million entries in a browser, which needs npm
+	viewer/web/test/run bench
 
 shots: ## take the pictures of docs anew, which needs npm
 	SHOTS=$(CURDIR)/docs ONLY='first look|search: |accessible' viewer/web/test/run

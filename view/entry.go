@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/jsontext"
@@ -299,4 +300,25 @@ func (s *SpanIDs) Of(r Row) [8]byte {
 // Ref is [View.Ref].
 func (s *SpanIDs) Ref(r Row) format.SpanRef {
 	return format.SpanRef{TraceID: s.v.TraceID(r), SpanID: s.Of(s.v.Owner(r))}
+}
+
+// Readable returns the application's attributes of an entry as people read them: one that was
+// recorded as a duration is a text such as 24ms.
+func Readable(e *format.TraceEntry) []format.Attribute {
+	list := e.UserAttributes()
+	v, ok := e.Attribute(format.AttrDurations)
+	if !ok {
+		return list
+	}
+	var names []string
+	if json.Unmarshal(v.Bytes(), &names) != nil {
+		return list
+	}
+	for i := range list {
+		n, isInt := list[i].Value.I64()
+		if isInt && (slices.Contains(names, list[i].Name) || slices.Contains(names, "otel.attr."+list[i].Name)) {
+			list[i].Value = format.StringValue(time.Duration(n).String())
+		}
+	}
+	return list
 }

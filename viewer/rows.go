@@ -321,7 +321,7 @@ func preview(s string) string {
 // attributesText returns the first attributes of an entry as a line.
 func attributesText(e *format.TraceEntry) string {
 	var b strings.Builder
-	for _, a := range e.UserAttributes() {
+	for _, a := range view.Readable(e) {
 		if b.Len() > previewSize/2 {
 			break
 		}

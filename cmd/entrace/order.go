@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -92,7 +91,7 @@ func (p *printer) siblings(parent view.Row) (alike, error) {
 // attributes returns the application's attributes of an entry: what tells siblings apart
 // first, and last what is the same in all of them.
 func (p *printer) attributes(r view.Row, e *format.TraceEntry, depth int) []format.Attribute {
-	list := people(e)
+	list := view.Readable(e)
 	if len(list) < 2 {
 		return list
 	}
@@ -127,26 +126,6 @@ func byInterest(list []format.Attribute, same map[string]bool) {
 		return 1
 	}
 	slices.SortStableFunc(list, func(a, b format.Attribute) int { return cmp.Compare(rank(a), rank(b)) })
-}
-
-// people returns the application's attributes as people read them: a duration as 24ms.
-func people(e *format.TraceEntry) []format.Attribute {
-	list := e.UserAttributes()
-	v, ok := e.Attribute(format.AttrDurations)
-	if !ok {
-		return list
-	}
-	var names []string
-	if json.Unmarshal(v.Bytes(), &names) != nil {
-		return list
-	}
-	for i := range list {
-		n, isInt := list[i].Value.I64()
-		if isInt && (slices.Contains(names, list[i].Name) || slices.Contains(names, "otel.attr."+list[i].Name)) {
-			list[i].Value = format.StringValue(time.Duration(n).String())
-		}
-	}
-	return list
 }
 
 // A timeStyle is how times are printed.

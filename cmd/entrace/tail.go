@@ -16,6 +16,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
 )
 
 type tailOptions struct {
@@ -502,7 +503,7 @@ func (l *lines) show(id int64, e *format.TraceEntry) error {
 			parts = append(parts, s)
 		}
 	}
-	attributes := people(e)
+	attributes := view.Readable(e)
 	switch d, span := e.Attribute(format.AttrDuration); {
 	case span && !e.Message.Valid || span && e.Metadata.Name == format.NameSpanEnd:
 		s := spanStart{name: e.Metadata.Name, start: t}
@@ -561,7 +562,7 @@ func (l *lines) keep(id string, e *format.TraceEntry) {
 func startOf(e *format.TraceEntry) spanStart {
 	s := spanStart{name: strings.Clone(e.Metadata.Name)}
 	s.start, _ = entryTime(e)
-	for _, a := range people(e) {
+	for _, a := range view.Readable(e) {
 		v := a.Value
 		if v.Kind() == format.KindString {
 			v = format.StringValue(strings.Clone(v.Text()))
