@@ -47,8 +47,12 @@ func TestViewCommand(t *testing.T) {
 		path, token, host string
 		want              int
 	}{
-		{"", "", "", 200}, {"api/meta", found[2], "", 200}, {"api/meta", "", "", 401}, {"api/meta", found[2] + "x", "", 401},
-		{"api/meta", found[2], "evil.example", 403}, {"", "", "evil.example", 403},
+		{"", "", "", 200},
+		{"api/meta", found[2], "", 200},
+		{"api/meta", "", "", 401},
+		{"api/meta", found[2] + "x", "", 401},
+		{"api/meta", found[2], "evil.example", 403},
+		{"", "", "evil.example", 403},
 	} {
 		if got := get(x.path, x.token, x.host); got != x.want {
 			t.Errorf("%+v: %d", x, got)
