@@ -75,7 +75,7 @@ type details struct {
 	Open        bool        `json:"open"`
 	Path        []place     `json:"path"`
 	Below       int         `json:"below"`
-	Logs        int         `json:"logs"` // at and below it
+	Logs        int         `json:"logs"` // and events, at and below it
 	Attributes  []attribute `json:"attributes"`
 	Resource    []attribute `json:"resource"`
 	Links       []linked    `json:"links"`
@@ -141,7 +141,7 @@ func (h *Handler) entry(ctx context.Context, s *state, q url.Values) (answer, er
 		}
 		kid := t.Row(rank)
 		switch role := v.Role(kid); {
-		case role == view.RoleLog:
+		case role == view.RoleLog || role == view.RoleEvent:
 			d.Logs++
 		case role == view.RoleLink && v.Parent(kid) == r:
 			if err := d.addLink(v, kid, most); err != nil {

@@ -202,7 +202,8 @@ func (s *state) errorRanks() *rankSet {
 		t := s.v.Tree()
 		s.errors = newRankSet(t.Len())
 		for r := range s.v.Rows() {
-			if f := s.v.Flags(r); isShown(s.v, r) && query.IsError(f) {
+			// As Top counts them: an exception is why its span failed.
+			if f := s.v.Flags(r); isShown(s.v, r) && query.IsError(f) && f.Role() != view.RoleEvent {
 				s.errors.add(t.Rank(r))
 			}
 		}

@@ -3,6 +3,7 @@ package viewer
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
@@ -54,6 +55,7 @@ var assets = map[string]string{"": "index.html", "app.js": "app.js", "app.css": 
 type Handler struct {
 	options Options
 
+	nonce   string     // tells the answers of this handler from those of another one
 	mu      sync.Mutex // held while the view is replaced
 	state   *state
 	clients int
@@ -77,7 +79,7 @@ func New(v *view.View, o *Options) *Handler {
 	if o == nil {
 		o = new(Options)
 	}
-	h := &Handler{options: *o, idle: make(chan struct{}, 1)}
+	h := &Handler{options: *o, idle: make(chan struct{}, 1), nonce: rand.Text()[:8]}
 	h.options.Base = strings.TrimSuffix(o.Base, "/")
 	if h.options.Names == nil {
 		h.options.Names = func(file int) string { return h.view().v.Files()[file].Name() }
@@ -98,30 +100,36 @@ func (h *Handler) view() *state {
 // fingerprintSize is how many bytes of entries tell a trace from others.
 const fingerprintSize = 64 << 10
 
-// Fingerprint returns a text that stays the same when a file grows, and when an ET is made of an
-// IET: a hash of the first bytes of the entries of each file.
-func Fingerprint(v *view.View) string {
-	all := sha256.New()
-	for i, f := range v.Files() {
-		e := inside.EntriesOf(f)
-		left := int64(fingerprintSize)
-		h := sha256.New()
-		gap := int64(e.Gap())
-		for id := uint32(0); int(id) < v.Entries(i) && left > 0; id++ {
-			from := e.Offset(id) + gap
-			n := min(left, e.Offset(id+1)-from)
-			if e.View(from, n, func(b []byte) { h.Write(b) }) != nil {
-				break
-			}
-			left -= n
-		}
-		if len(v.Files()) == 1 {
-			all = h
-		} else {
-			all.Write(h.Sum(nil))
-		}
+// Fingerprint returns a text that tells a trace from others: a hash of the first bytes of the
+// entries of its first file, how many these are, and how many files there are. It is the same for
+// an IET and for the ET that is made of it. See [SameTrace] for a file that has grown.
+func Fingerprint(v *view.View) string { return fingerprint(v, fingerprintSize) }
+
+// SameTrace reports whether a trace is the one, or has grown out of the one, of which known is the
+// fingerprint.
+func SameTrace(v *view.View, known string) bool {
+	parts := strings.Split(known, "-")
+	if len(parts) != 3 {
+		return false
 	}
-	return hex.EncodeToString(all.Sum(nil)[:12])
+	n, err := strconv.ParseInt(parts[1], 36, 32)
+	return err == nil && n > 0 && n <= fingerprintSize && fingerprint(v, n) == known
+}
+
+// fingerprint is Fingerprint of at most so many bytes.
+func fingerprint(v *view.View, most int64) string {
+	e := inside.EntriesOf(v.Files()[0])
+	h := sha256.New()
+	left, gap := most, int64(e.Gap())
+	for id := uint32(0); int(id) < v.Entries(0) && left > 0; id++ {
+		from := e.Offset(id) + gap
+		n := min(left, e.Offset(id+1)-from)
+		if e.View(from, n, func(b []byte) { h.Write(b) }) != nil {
+			break
+		}
+		left -= n
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8]) + "-" + strconv.FormatInt(most-left, 36) + "-" + strconv.Itoa(len(v.Files()))
 }
 
 // ServeHTTP answers a request.
@@ -250,7 +258,7 @@ func (h *Handler) api(w http.ResponseWriter, r *http.Request, path string) {
 		return
 	}
 	s := h.view()
-	tag := s.fingerprint + "-" + strconv.Itoa(s.v.Len()) + "-" + strconv.FormatUint(uint64(hashText(r.URL.RawQuery)), 36)
+	tag := h.nonce + "-" + strconv.Itoa(s.v.Len()) + "-" + strconv.FormatUint(uint64(hashText(r.URL.RawQuery)), 36)
 	a, err := call(r.Context(), s, values)
 	if err != nil {
 		h.failed(w, r, err)
@@ -325,10 +333,10 @@ func (s *state) rowOf(q url.Values, name string) (view.Row, error) {
 	if err != nil {
 		return 0, err
 	}
-	if r := view.Row(n); s.v.Role(r) != view.RoleFolded {
+	if r := view.Row(n); r == 0 || isShown(s.v, r) {
 		return r, nil
 	}
-	return 0, badRequest(name + " is a row that is part of another one")
+	return 0, badRequest(name + " is a row that is not shown")
 }
 
 // row returns the row of an entry, FILE#ID, so that links outlive a conversion.
@@ -349,7 +357,7 @@ func (h *Handler) row(_ context.Context, s *state, q url.Values) (answer, error)
 }
 
 // meta says what the trace is.
-func (h *Handler) meta(_ context.Context, s *state, _ url.Values) (answer, error) {
+func (h *Handler) meta(_ context.Context, s *state, q url.Values) (answer, error) {
 	v := s.v
 	type file struct {
 		Name    string `json:"name"`
@@ -363,7 +371,7 @@ func (h *Handler) meta(_ context.Context, s *state, _ url.Values) (answer, error
 	}
 	first, last, timed := query.Span(v)
 	return answer{json: map[string]any{
-		"fingerprint": s.fingerprint, "files": files, "entries": entries, "rows": v.Len(), "services": s.services(),
+		"fingerprint": s.fingerprint, "same": q.Get("f") == "" || SameTrace(v, q.Get("f")), "files": files, "entries": entries, "rows": v.Len(), "services": s.services(),
 		"timed": timed, "first": strconv.FormatInt(first, 10), "last": strconv.FormatInt(last, 10),
 		"follow": h.options.Follow, "editor": h.options.Editor, "command": h.options.Command, "notices": h.notices(),
 	}}, nil
@@ -399,7 +407,7 @@ func (s *state) services() []string {
 	return append([]string{}, names...)
 }
 
-// growEvery is how often the files are looked at.
+// growEvery is how often the files are looked at, at most: what takes longer is done less often.
 const growEvery = 100 * time.Millisecond
 
 // events tells a client when the trace has grown, until one of both has gone.
@@ -409,10 +417,10 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 	h.come()
 	defer h.leave()
 	told, notices := -1, h.notices()
-	tick := time.NewTicker(growEvery)
-	defer tick.Stop()
 	for quiet := 0; ; quiet++ {
+		begun := time.Now()
 		s, err := h.grow(r.Context())
+		wait := max(growEvery, 5*time.Since(begun))
 		news := quiet%10 == 9 && !slices.Equal(notices, h.notices())
 		if n := s.v.Len(); n != told || err != nil || news || quiet > 100 {
 			event := map[string]any{"rows": n}
@@ -435,7 +443,7 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-r.Context().Done():
 			return
-		case <-tick.C:
+		case <-time.After(wait):
 		}
 	}
 }
@@ -479,6 +487,6 @@ func (h *Handler) grow(ctx context.Context) (*state, error) {
 	if err != nil || v == h.state.v {
 		return h.state, err
 	}
-	h.state = &state{v: v, fingerprint: h.state.fingerprint}
+	h.state = &state{v: v, fingerprint: Fingerprint(v)}
 	return h.state, nil
 }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -56,7 +57,7 @@ func (a *app) viewCommand() *cobra.Command {
 const onceAfter = 5 * time.Second
 
 func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
-	if o.state != "" && !strings.HasPrefix(o.state, "?") {
+	if o.state != "" && (!strings.HasPrefix(o.state, "?") || strings.Contains(o.state, "#")) {
 		return usagef("--state must begin with ?, as 'Copy link' has it")
 	}
 	if o.editor != "" {
@@ -74,6 +75,10 @@ func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
 	}
 	token := rand.Text()
 	host := l.Addr().String()
+	hosts := hostsOf(addr, host)
+	if addr != nil && addr.IP.IsUnspecified() {
+		host = net.JoinHostPort("127.0.0.1", strconv.Itoa(addr.Port))
+	}
 	// The address is there at once; the page waits until the trace is.
 	var h atomic.Pointer[viewer.Handler]
 	ready := make(chan struct{})
@@ -102,7 +107,6 @@ func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
 		return err
 	}
 	defer t.Close()
-	_, port, _ := net.SplitHostPort(host)
 	quoted := make([]string, len(names))
 	for i, n := range names {
 		quoted[i] = shellQuote(n)
@@ -112,7 +116,7 @@ func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
 			given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 			return ok && subtle.ConstantTimeCompare([]byte(given), []byte(token)) == 1
 		},
-		Hosts: []string{host, net.JoinHostPort("localhost", port), net.JoinHostPort("127.0.0.1", port), net.JoinHostPort("::1", port)},
+		Hosts: hosts,
 		Names: t.Name,
 		Notices: func() (all []string) {
 			if err := t.Damage(); err != nil {
@@ -128,9 +132,11 @@ func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
 	h.Store(handler)
 	close(ready)
 	if !o.noOpen {
-		if err := openBrowser(ctx, address); err != nil {
+		remove, err := openBrowser(ctx, address)
+		if err != nil {
 			fmt.Fprintln(a.err, "entrace: no browser was opened:", safe(err.Error()))
 		}
+		defer remove()
 	}
 	var gone <-chan time.Time
 	idle := handler.Idle()
@@ -157,6 +163,37 @@ func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
 	}
 }
 
+// hostsOf returns the names by which a server that listens on an address may be called.
+func hostsOf(addr *net.TCPAddr, host string) []string {
+	names := []string{"localhost", "127.0.0.1", "::1"}
+	port := ""
+	if addr != nil {
+		port = strconv.Itoa(addr.Port)
+		if addr.IP.IsUnspecified() {
+			if own, err := net.InterfaceAddrs(); err == nil {
+				for _, a := range own {
+					if ip, ok := a.(*net.IPNet); ok {
+						names = append(names, ip.IP.String())
+					}
+				}
+			}
+			if name, err := os.Hostname(); err == nil {
+				names = append(names, name)
+			}
+		} else {
+			names = append(names, addr.IP.String())
+		}
+	}
+	hosts := []string{host}
+	for _, name := range names {
+		hosts = append(hosts, net.JoinHostPort(name, port))
+		if port == "80" { // which clients leave out
+			hosts = append(hosts, strings.TrimSuffix(net.JoinHostPort(name, port), ":80"))
+		}
+	}
+	return hosts
+}
+
 // shellQuote writes an argument as a shell reads it.
 func shellQuote(s string) string {
 	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=+:,@%") == "" {
@@ -166,8 +203,9 @@ func shellQuote(s string) string {
 }
 
 // openBrowser opens a page. The token is not among the arguments of a process, which others can
-// read, but in a file that goes on to the address.
-func openBrowser(ctx context.Context, address string) error {
+// read, but in a file that goes on to the address, and which remove removes.
+func openBrowser(ctx context.Context, address string) (remove func(), err error) {
+	remove = func() {}
 	var name string
 	switch runtime.GOOS {
 	case "darwin":
@@ -177,23 +215,24 @@ func openBrowser(ctx context.Context, address string) error {
 	default:
 		name = "xdg-open"
 		if os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "" {
-			return errors.New("there is no display")
+			return remove, errors.New("there is no display")
 		}
 	}
 	path, err := exec.LookPath(name)
 	if err != nil {
-		return err
+		return remove, err
 	}
 	f, err := os.CreateTemp("", "entrace-*.html")
 	if err != nil {
-		return err
+		return remove, err
 	}
+	remove = func() { _ = os.Remove(f.Name()) }
 	page := `<!doctype html><meta charset="utf-8"><title>entrace</title><meta http-equiv="refresh" content="0;url=` + strings.NewReplacer("&", "&amp;", `"`, "&quot;", "<", "&lt;").Replace(address) + `">`
 	_, err = f.WriteString(page)
 	if err = errors.Join(err, f.Close()); err != nil {
-		return err
+		return remove, err
 	}
-	time.AfterFunc(10*time.Second, func() { _ = os.Remove(f.Name()) })
+	time.AfterFunc(10*time.Second, remove)
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), path, f.Name()) //nolint:gosec // the system's own
-	return cmd.Start()
+	return remove, cmd.Start()
 }

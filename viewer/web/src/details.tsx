@@ -4,7 +4,7 @@ import { useEffect } from 'preact/hooks'
 import { Icon, Level } from './icons'
 import { Attribute, Entry, LogRecord } from './source'
 import * as s from './state'
-import { count, duration, fieldName, lines, literal, moment, plain, pretty, sql } from './text'
+import { count, day, duration, fieldName, lines, literal, moment, plain, pretty, sql } from './text'
 
 const levels = ['trace', 'debug', 'info', 'warn', 'error']
 
@@ -24,14 +24,14 @@ export function Details() {
     <div class="dh">
       <h2>{e.role === 'span' ? <i class={'sw c' + Math.max(0, s.meta.value!.services.indexOf(e.service)) % 8} /> : <Level level={levels.indexOf(e.level)} event={e.role === 'event'} />}
         <span>{plain(e.role === 'log' ? e.message ?? '' : e.name)}</span>
-        {e.role === 'span' && <button class="ib" title="Show this subtree alone (r)" onClick={() => { s.root.value = e.row; s.toggled.value = []; s.depth.value = 1 }}><Icon name="root" /></button>}</h2>
+        {e.below > 0 && <button class="ib" title="Show what is below this alone (r)" aria-label="Show what is below this alone" onClick={() => s.subtree(e.row)}><Icon name="root" /></button>}</h2>
       {e.path.length > 0 && <div class="p">{e.path.map((p, i) => <>{i > 0 && ' › '}<button class="lk" onClick={() => s.go(p.row)}>{plain(p.name)}</button></>)}</div>}
       <dl class="facts">
         {e.role === 'span' ? <>
           <Fact name="Duration" value={e.open ? 'never ended' : e.took ? duration(BigInt(e.took)) : '-'} />
           <Fact name="Self" value={e.self && !e.open ? duration(BigInt(e.self)) : '-'} />
         </> : <Fact name="Level" value={e.level} />}
-        <Fact name={e.role === 'span' ? 'Start' : 'Time'} value={e.start ? moment(BigInt(e.start)) : '-'} />
+        <Fact name={e.role === 'span' ? 'Start' : 'Time'} value={e.start ? moment(BigInt(e.start)) : '-'} title={e.start ? day(BigInt(e.start)) + ', ' + moment(BigInt(e.start), 9) : ''} />
         {e.role === 'span' ? <Fact name="Status" value={e.status} /> : <Fact name="Service" value={e.service || '-'} />}
       </dl>
     </div>
@@ -42,14 +42,14 @@ export function Details() {
   </aside>
 }
 
-const Fact = ({ name, value }: { name: string; value: string }) => <div><dt>{name}</dt><dd>{plain(value)}</dd></div>
+const Fact = ({ name, value, title = '' }: { name: string; value: string; title?: string }) => <div title={title}><dt>{name}</dt><dd>{plain(value)}</dd></div>
 
 function Attributes({ e }: { e: Entry }) {
   const filter = useSignal('')
   const part = filter.value.toLowerCase()
   const some = (list: Attribute[] | null) => (list ?? []).filter(a => !part || a.name.toLowerCase().includes(part) || a.value.toLowerCase().includes(part))
   const identity: [string, string, string][] = [
-    ['trace:id', e.trace, `{ trace:id = "${e.trace}" }`], ['span:id', e.span, `{ span:id = "${e.span}" }`], ['entry', e.id, ''],
+    ['trace:id', e.trace, `trace:id = "${e.trace}"`], ['span:id', e.span, `span:id = "${e.span}"`], ['entry', e.id, ''],
   ]
   const all = some(e.attributes)
   return <>
@@ -79,7 +79,7 @@ function Place({ file, line }: { file: string; line: number }) {
   const editor = s.meta.value!.editor
   const label = plain(file) + (line ? ':' + line : '')
   if (!editor) return <span class="mono">{label}</span>
-  const path = file.split('/').map(encodeURIComponent).join('/')
+  const path = ('/' + file.replace(/\\/g, '/').replace(/^\/+/, '')).split('/').map(encodeURIComponent).join('/')
   return <a class="lk mono" href={editor.replace('{path}', path).replace('{line}', String(line))}>{label}</a>
 }
 

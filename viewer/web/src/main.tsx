@@ -46,12 +46,12 @@ function App() {
 function Tools() {
   const levels = [0, 1, 2, 3, 5, 9]
   return <div class="tool">
-    {s.root.value ? <span class="crumb"><button class="lk" onClick={() => batch(() => { s.root.value = 0; s.toggled.value = []; s.axis.value = null })}>Whole file</button> › one subtree</span> : <span class="crumb">Whole file</span>}
+    {s.root.value ? <span class="crumb el"><button class="lk" onClick={() => s.subtree(0)}>Whole file</button> › below {plain(s.rootName.value)}</span> : <span class="crumb">Whole file</span>}
     <span class="grow" />
     {s.axis.value && <button class="btn s" onClick={() => { s.axis.value = null }}>All of the time</button>}
-    <label class="q">Open <select aria-label="Levels that are open" value={s.depth.value} onChange={e => batch(() => { s.depth.value = Number(e.currentTarget.value); s.toggled.value = [] })}>
+    <label class="q">Open <select aria-label="Levels that are open" value={s.toggled.value.length ? -1 : s.depth.value} onChange={e => batch(() => { s.opened.value = true; s.depth.value = Number(e.currentTarget.value); s.toggled.value = [] })}>
+      {s.toggled.value.length > 0 && <option value={-1}>some</option>}
       {levels.map(n => <option value={n}>{n ? many(n, 'level', 'levels') : 'none'}</option>)}<option value="999">all</option></select></label>
-    <button class="btn s" disabled={!s.query.value || !s.found.value?.count} onClick={() => { s.mode.value = 'only'; s.depth.value = 999; s.toggled.value = [] }}>To the hits</button>
     <button class="btn s" aria-pressed={s.details.value} onClick={() => { s.details.value = !s.details.value }}>Details</button>
   </div>
 }
@@ -76,7 +76,7 @@ function copyLink() {
   const m = s.meta.value!
   const url = location.origin + location.pathname + s.address()
   const command = m.command ? `${m.command} --state '${s.address().replace(/'/g, '%27')}'` : ''
-  navigator.clipboard.writeText(command ? url + '\n' + command : url).then(() => { s.spoken.value = 'The link is copied'; s.notice.value = command ? 'Copied: the link, and a command that opens it later' : 'The link is copied' }, () => { s.notice.value = 'The browser did not let it be copied; the address has everything' })
+  navigator.clipboard.writeText(command ? url + '\n' + command : url).then(() => { s.spoken.value = 'The link is copied'; s.notice.value = command ? 'Copied: the link, for this browser while the program runs, and a command that opens the same later' : 'The link is copied' }, () => { s.notice.value = 'The browser did not let it be copied; the address has everything' })
 }
 
 function pause() {
@@ -84,13 +84,22 @@ function pause() {
   if (!s.paused.value) take()
 }
 
-// take shows what has come.
+// take shows what has come: once at a time, and then with a rest as long as it took.
+let taking = false, again = false
 async function take() {
-  s.meta.value = await s.src().meta()
-  s.rowsKnown.value = s.meta.value.rows
-  s.fresh.value = 0
-  renew()
-  if (s.query.value) s.find()
+  if (taking) { again = true; return }
+  taking = true
+  const begun = performance.now()
+  try {
+    const print = s.meta.value!.fingerprint
+    s.meta.value = { ...await s.src().meta(print), same: s.meta.value!.same }
+    s.rowsKnown.value = s.meta.value.rows
+    renew()
+    if (s.query.value && !s.searching.value) await s.find()
+  } catch { /* the stream says it */ }
+  await new Promise(r => setTimeout(r, Math.max(100, performance.now() - begun)))
+  taking = false
+  if (again && !s.paused.value) { again = false; take() }
 }
 
 function press(e: KeyboardEvent) {
@@ -100,8 +109,8 @@ function press(e: KeyboardEvent) {
     j: () => list.move!(1), ArrowDown: () => list.move!(1), k: () => list.move!(-1), ArrowUp: () => list.move!(-1), l: () => list.open!(true), ArrowRight: () => list.open!(true),
     h: () => list.open!(false), ArrowLeft: () => list.open!(false), g: () => list.end!(false), Home: () => list.end!(false), G: () => list.end!(true), End: () => list.end!(true), PageDown: () => list.page!(1), PageUp: () => list.page!(-1),
     w: () => list.zoom!(0.8), s: () => list.zoom!(1.25), a: () => list.pan!(-0.2), d: () => list.pan!(0.2), f: () => list.fit!(), 0: () => { s.axis.value = null },
-    E: () => batch(() => { s.depth.value = s.depth.value + 1; s.toggled.value = [] }), r: () => { if (s.selected.value) batch(() => { s.root.value = s.selected.value; s.toggled.value = []; s.depth.value = 1; s.axis.value = null }) },
-    Enter: () => { s.details.value = true }, Escape: () => { if (s.root.value) batch(() => { s.root.value = 0; s.toggled.value = []; s.axis.value = null }); else s.axis.value = null },
+    E: () => batch(() => { s.opened.value = true; s.depth.value = Math.min(s.maxDepth, s.depth.value + 1); s.toggled.value = [] }), r: () => { if (s.entry.value?.row === s.selected.value && s.entry.value.below) s.subtree(s.selected.value) },
+    Enter: () => { s.details.value = true }, Escape: () => { if (s.root.value) s.subtree(0); else s.axis.value = null },
     ']': () => { s.details.value = !s.details.value },
   }
   const all: Record<string, () => void> = {
@@ -121,27 +130,37 @@ async function start() {
   try {
     await s.begin()
   } catch (e) {
+    addEventListener('hashchange', () => location.reload())
     render(<div class="blank"><h2>{e instanceof Problem && e.status === 401 ? 'This page may not see the trace' : 'The trace cannot be shown'}</h2><p>{e instanceof Problem ? plain(e.message) : 'The program that serves it has gone.'}</p></div>, app)
     return
   }
   document.title = title() + ' – entrace'
   addEventListener('keydown', press)
   window.__entrace = { frame: lastFrame }
-  if (s.query.value) s.find()
+  if (s.text.value) await s.find()
   render(<App />, app)
   effect(() => { const a = s.address(); if (a !== location.search) history.replaceState(null, '', location.pathname + a) })
   if (s.selected.value) s.go(s.selected.value)
-  const m = s.meta.value!
-  let told = m.rows
-  s.src().follow((rows, error, notices) => {
+  s.resume.value = () => { if (s.paused.value) pause() }
+  effect(() => {
+    const row = s.root.value
+    if (row) s.src().entry(row, false).then(e => { s.rootName.value = e.role === 'log' ? e.message ?? '' : e.name }, () => {})
+  })
+  let told = s.meta.value!.rows, failed = ''
+  const listen = () => s.src().follow((rows, error, notices) => {
     if (notices) s.meta.value = { ...s.meta.value!, notices }
-    if (rows < 0) { s.notice.value = 'The program that served this page has ended'; return }
-    if (error) { s.notice.value = error; return }
+    if (error) { s.notice.value = failed = error; return }
+    if (rows < 0) { // the stream has ended: is anybody there?
+      if (!failed) setTimeout(() => s.src().meta().then(() => listen(), () => { s.notice.value = 'The program that served this page has ended' }), 1000)
+      return
+    }
     if (rows === told) return
-    s.fresh.value += rows - told
+    if (told >= 0 && rows > told) s.fresh.value += rows - told
     told = rows
     if (!s.paused.value) take()
   })
+  listen()
+  addEventListener('hashchange', () => { if (location.hash.includes('token=')) location.reload() })
 }
 
 start()

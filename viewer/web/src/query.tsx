@@ -54,7 +54,7 @@ export function Query() {
       e.preventDefault()
       open.value = false
       clearTimeout(timer.current)
-      s.find().then(() => s.next(e.shiftKey ? 'prev' : 'next'))
+      s.find().then(ok => { if (ok) s.next(e.shiftKey ? 'prev' : 'next') })
     } else if (e.key === 'Escape') {
       e.stopPropagation()
       if (open.value) open.value = false
@@ -83,8 +83,8 @@ export function Query() {
     <button class="ib" aria-label="Previous hit" title="Previous hit (N)" disabled={!f?.count} onClick={() => s.next('prev')}><Icon name="up" /></button>
     <button class="ib" aria-label="Next hit" title="Next hit (n)" disabled={!f?.count} onClick={() => s.next('next')}><Icon name="down" /></button>
     <div class="seg" role="group" aria-label="What the query does">
-      <button aria-pressed={s.mode.value === 'mark'} onClick={() => { s.mode.value = 'mark' }}>Mark</button>
-      <button aria-pressed={s.mode.value === 'only'} onClick={() => { s.mode.value = 'only' }}>Only hits</button>
+      <button aria-pressed={s.mode.value === 'mark'} onClick={() => s.setMode('mark')}>Mark</button>
+      <button aria-pressed={s.mode.value === 'only'} onClick={() => s.setMode('only')}>Only hits</button>
     </div>
     {p && <div class="wrong" id="wrong" role="alert">{plain(p.message)}{position ? `, at ${position}` : ''}{p.hint && ': ' + plain(p.hint)}</div>}
     {!p && f && f.hints.length > 0 && <div class="hint">{plain(f.hints[0]!)}</div>}

@@ -3,7 +3,7 @@
 export interface File { name: string; entries: number }
 
 export interface Meta {
-  fingerprint: string; files: File[]; entries: number; rows: number; services: string[]
+  fingerprint: string; same: boolean; files: File[]; entries: number; rows: number; services: string[]
   timed: boolean; first: string; last: string; follow: boolean; editor: string; command: string; notices: string[]
 }
 
@@ -50,7 +50,7 @@ export class Problem extends Error {
 }
 
 export interface Source {
-  meta(signal?: AbortSignal): Promise<Meta>
+  meta(print?: string): Promise<Meta>
   top(signal?: AbortSignal): Promise<Top>
   rows(shape: Shape, ask: Ask, signal?: AbortSignal): Promise<Rows>
   entry(row: number, all: boolean, signal?: AbortSignal): Promise<Entry>
@@ -119,7 +119,8 @@ export function shapeQuery(s: Shape): Record<string, string> {
 // readToggled is the other direction of x in shapeQuery.
 export function readToggled(x: string | null): number[] {
   let at = 0
-  return x ? x.split('.').map(d => at += parseInt(d, 36)).filter(n => Number.isSafeInteger(n)) : []
+  const list = x ? x.split('.').map(d => at += parseInt(d, 36)) : []
+  return list.every((n, i) => Number.isSafeInteger(n) && n > (list[i - 1] ?? 0)) ? list : []
 }
 
 // A Server is the source of a page that 'entrace view' serves.
@@ -137,7 +138,7 @@ export class Server implements Source {
 
   private async json<T>(path: string, q: Record<string, string>, signal?: AbortSignal): Promise<T> { return (await this.ask(path, q, signal)).json() }
 
-  meta(signal?: AbortSignal) { return this.json<Meta>('meta', {}, signal) }
+  meta(print?: string) { return this.json<Meta>('meta', print ? { f: print } : {}) }
   top(signal?: AbortSignal) { return this.json<Top>('top', {}, signal) }
   async rows(shape: Shape, ask: Ask, signal?: AbortSignal) {
     const q = shapeQuery(shape)

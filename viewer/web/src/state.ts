@@ -44,7 +44,7 @@ export async function begin() {
     history.replaceState(null, '', location.pathname + location.search)
   }
   source = new Server(given ?? sessionStorage.getItem(token) ?? '')
-  meta.value = await source.meta()
+  meta.value = await source.meta(new URLSearchParams(location.search).get('f') ?? '')
   rowsKnown.value = meta.value.rows
   readAddress(location.search)
 }
@@ -55,14 +55,16 @@ export function readAddress(search: string) {
   const number = (name: string) => { const n = Number(q.get(name)); return Number.isSafeInteger(n) && n >= 0 ? n : 0 }
   batch(() => {
     const print = q.get('f')
-    other.value = print && meta.value && print !== meta.value.fingerprint ? print : ''
+    other.value = print && meta.value && !meta.value.same ? print : ''
     const known = (n: number) => n < (meta.value?.rows ?? 0) ? n : 0
     view.value = q.get('v') === 'top' || !q.size && (meta.value?.rows ?? 0) > 0 ? 'top' : 'tree'
-    text.value = query.value = q.get('q') ?? ''
+    text.value = q.get('q') ?? ''
+    details.value = !q.has('p')
+    opened.value = q.has('x') || q.has('d') || q.get('m') === 'only'
     mode.value = q.get('m') === 'only' ? 'only' : 'mark'
     selected.value = other.value ? 0 : known(number('s'))
     root.value = other.value ? 0 : known(number('root'))
-    depth.value = number('d')
+    depth.value = Math.min(maxDepth, number('d'))
     toggled.value = other.value ? [] : readToggled(q.get('x')).filter(r => known(r) > 0)
     const w = /^(-?\d+)-(-?\d+)$/.exec(q.get('w') ?? '')
     axis.value = w ? { from: BigInt(w[1]!), to: BigInt(w[2]!) } : null
@@ -80,14 +82,38 @@ export function address(): string {
   const s = shapeQuery({ ...shape.value, only: '' })
   if (s.root) q.set('root', s.root)
   if (s.depth) q.set('d', s.depth)
-  if (s.x) q.set('x', s.x)
+  if (s.x || opened.value && !s.depth) q.set('x', s.x ?? '')
+  if (!details.value) q.set('p', '0')
   if (axis.value) q.set('w', `${axis.value.from}-${axis.value.to}`)
   return '?' + q
 }
 
+// maxDepth is how many levels can be open; maxToggled how many rows can be opened and closed beside.
+export const maxDepth = 999
+const maxToggled = 3900
+
+// opened says that somebody has chosen what is open: then the first screen is not filled.
+export const opened = signal(false)
+
+let before: { depth: number; toggled: number[] } | null = null
+
+// setMode shows everything and marks the hits, or opens the way to all hits and shows nothing else.
+export function setMode(to: Mode) {
+  if (to === mode.value) return
+  batch(() => {
+    opened.value = true
+    if (to === 'only') before = { depth: depth.value, toggled: toggled.value }
+    depth.value = to === 'only' ? maxDepth : before?.depth ?? 0
+    toggled.value = to === 'only' ? [] : before?.toggled ?? []
+    mode.value = to
+  })
+}
+
 // toggle opens or closes a row.
 export function toggle(row: number) {
-  const list = toggled.value
+  opened.value = true
+  const list = toggled.value.length < maxToggled ? toggled.value : []
+  if (list !== toggled.value) notice.value = 'So many rows were opened or closed one by one that the others are as they were'
   toggled.value = list.includes(row) ? list.filter(r => r !== row) : [...list, row].sort((a, b) => a - b)
 }
 
@@ -99,7 +125,8 @@ export function reveal(row: number, path: { row: number }[]) {
     let from = root.value ? path.findIndex(p => p.row === root.value) + 1 : 0
     if (root.value && from === 0) root.value = 0
     if (!root.value) from = 0
-    const open = new Set(toggled.value)
+    opened.value = true
+    const open = new Set(toggled.value.length + path.length < maxToggled ? toggled.value : [])
     path.slice(from).forEach((p, level) => {
       const byDefault = level < depth.value
       if (byDefault === open.has(p.row)) open[byDefault ? 'delete' : 'add'](p.row)
@@ -118,21 +145,23 @@ export async function go(row: number) {
 let search: AbortController | null = null
 
 // find counts what the query selects.
-export async function find() {
+export async function find(): Promise<boolean> {
   search?.abort()
   const own = search = new AbortController()
   const q = text.value.trim()
   if (!q) {
     batch(() => { query.value = ''; found.value = null; problem.value = null; searching.value = false })
-    return
+    return false
   }
   searching.value = true
   try {
     const f = await source.find({ q, at: selected.value }, own.signal)
     batch(() => { query.value = q; found.value = f; problem.value = null; searching.value = false; spoken.value = f.count.toLocaleString('en-US') + ' hits' })
+    return true
   } catch (e) {
-    if (own.signal.aborted) return
+    if (own.signal.aborted) return false
     batch(() => { searching.value = false; problem.value = e instanceof Problem ? e : new Problem(String(e), 0) })
+    return false
   }
 }
 
@@ -142,12 +171,13 @@ export async function next(dir: 'next' | 'prev', what = '') {
   const f = await source.find({ at: selected.value, dir, what, q: what ? '' : query.value })
   if (!f.count) { notice.value = what === 'error' ? 'There is no error' : what ? 'Every span has ended' : 'Nothing is found'; return }
   if (!what) found.value = f
+  else setMode('mark') // it may be none of the hits
   reveal(f.row, f.path)
 }
 
 // add adds a condition to the query.
 export function add(condition: string, without = false) {
-  const c = without ? `not (${condition})` : condition
+  const c = without ? `!(${condition})` : condition
   const now = text.value.trim()
   text.value = now ? now.startsWith('{') ? `${now} | { ${c} }` : `(${now}) && ${c}` : c
   find()
@@ -158,17 +188,26 @@ export const pageSize = 100
 export class Pages {
   private pages = new Map<number, Rows>()
   private asked = new Map<number, AbortController>()
+  private failed = new Set<number>()
   total = -1
   from = 0n
   to = 0n
 
-  constructor(public shape: Shape, readonly q: string, private changed: () => void, readonly fill = 0) {}
+  // Old are the pages before, which are shown until these are here.
+  constructor(public shape: Shape, readonly q: string, private changed: () => void, readonly fill = 0, private old: Pages | null = null) {
+    if (old) {
+      old.old = null
+      this.total = old.total
+      this.from = old.from
+      this.to = old.to
+    }
+  }
 
   // want makes the rows from one place up to another come.
   want(from: number, to: number) {
     for (let p = Math.floor(Math.max(0, from) / pageSize); p <= Math.floor(Math.max(0, to - 1) / pageSize); p++) {
       if (this.total >= 0 && p * pageSize >= Math.max(1, this.total)) break
-      if (!this.pages.has(p) && !this.asked.has(p)) this.load(p)
+      if (!this.pages.has(p) && !this.asked.has(p) && !this.failed.has(p)) this.load(p)
     }
   }
 
@@ -179,9 +218,13 @@ export class Pages {
       const fill = p === 0 && this.fill ? { fill: this.fill } : {}
       this.take(p, await source.rows(this.shape, { first: p * pageSize, n: pageSize, q: this.q, ...fill }, stop.signal))
     } catch (e) {
-      if (!stop.signal.aborted) notice.value = e instanceof Error ? e.message : String(e)
+      if (stop.signal.aborted) return
+      this.failed.add(p)
+      notice.value = e instanceof Problem ? e.message : 'The program that serves this page does not answer'
+      if (!(e instanceof Problem)) setTimeout(() => { this.failed.delete(p); this.changed() }, 2000)
     }
     this.asked.delete(p)
+    if (!this.asked.size) this.old = null
     this.changed()
   }
 
@@ -191,14 +234,14 @@ export class Pages {
     this.to = r.to
     if (this.pages.size > 20) this.pages.delete(this.pages.keys().next().value!)
     this.pages.set(p, r)
-    if (r.toggled) filled.value = r.toggled
+    if (this.fill) filled.value = r.toggled ?? []
   }
 
   // at returns where a row is: its page and its index in the page's columns.
   at(i: number): { page: Rows; k: number } | null {
     const page = this.pages.get(Math.floor(i / pageSize))
     const k = i % pageSize
-    return page && k < page.count && page.first === i - k ? { page, k: page.above + k } : null
+    return page && k < page.count && page.first === i - k ? { page, k: page.above + k } : this.old?.at(i) ?? null
   }
 
   // place returns where a row is, if that page is here.
@@ -206,7 +249,7 @@ export class Pages {
     for (const [p, page] of this.pages) {
       for (let k = 0; k < page.count; k++) if (page.row[page.above + k] === row) return p * pageSize + k
     }
-    return -1
+    return this.old?.place(row) ?? -1
   }
 
   // above returns the rows that the one at a place is below, from the top.
@@ -233,3 +276,12 @@ export const entry = signal<Entry | null>(null)
 
 // lastTime is the last time in the trace.
 export const lastTime = () => BigInt(meta.value?.last ?? '0')
+
+// resume goes on after a pause; the page sets it.
+export const resume = signal<(() => void) | null>(null)
+
+// subtree shows what is below a row alone.
+export const rootName = signal('')
+export function subtree(row: number) {
+  batch(() => { opened.value = true; root.value = row; toggled.value = []; depth.value = row ? 1 : 0; axis.value = null; if (!row) depth.value = 1 })
+}

@@ -1,6 +1,6 @@
 // A first look at a trace that nobody knows yet.
 import { useSignal } from '@preact/signals'
-import { useEffect } from 'preact/hooks'
+import { useEffect, useRef } from 'preact/hooks'
 import { Line, Top } from './source'
 import * as s from './state'
 import { count, day, duration, many, moment, plain } from './text'
@@ -8,15 +8,23 @@ import { count, day, duration, many, moment, plain } from './text'
 export function Overview() {
   const top = useSignal<Top | null>(null)
   const known = s.rowsKnown.value
+  const busy = useRef(0) // the rows that the request is about, 0: there is none
   useEffect(() => {
-    const stop = new AbortController()
-    s.src().top(stop.signal).then(t => { top.value = t }, () => {})
-    return () => stop.abort()
+    const ask = () => {
+      if (busy.current) return
+      busy.current = s.rowsKnown.peek()
+      s.src().top().then(t => { top.value = t }, () => {}).then(() => {
+        const was = busy.current
+        busy.current = 0
+        if (was && was !== s.rowsKnown.peek()) setTimeout(ask, 500)
+      })
+    }
+    ask()
   }, [known])
   const t = top.value, m = s.meta.value!
   if (!t) return <div class="topv"><p class="none">Looking through {count(m.entries)} entries…</p></div>
   const first = BigInt(m.first), last = BigInt(m.last)
-  const find = (q: string) => { s.text.value = q; s.view.value = 'tree'; s.find().then(() => s.next('next')) }
+  const find = (q: string) => { s.text.value = q; s.view.value = 'tree'; s.find().then(ok => { if (ok) s.next('next') }) }
   return <div class="topv">
     <h1>{plain(title())}</h1>
     <dl class="fxs">
@@ -27,7 +35,7 @@ export function Overview() {
       <section class="tl3"><h2>Slowest spans</h2><Lines list={t.slowest} none="No span has ended." /></section>
       <section class="tl3"><h2><span class={t.errors ? 'err' : ''}>{many(t.errors, 'error', 'errors')}</span></h2>
         {t.patterns.length ? <ul>{t.patterns.map(p => <li><button onClick={() => s.go(p.row)}><span class="el">{plain(p.pattern)}</span><span class="n">{count(p.count)}×</span><span class="q">{p.role}</span></button></li>)}</ul> : <p class="none">Nothing failed.</p>}
-        {t.errors > 0 && <button class="lk" onClick={() => find('level >= error')}>Find all of them</button>}</section>
+        {t.errors > 0 && <button class="lk" onClick={() => find('{ status = error || entry:role = log && level >= error }')}>Find all of them</button>}</section>
       <section class="tl3"><h2>{t.open ? many(t.open, 'span never ended', 'spans never ended') : 'Never ended'}</h2><Lines list={t.never} none="Every span has ended." />
         {t.open > t.never.length && <button class="lk" onClick={() => find('{ span:open }')}>Find all of them</button>}</section>
       <section class="tl3"><h2>Services</h2><ul>{t.services.map(([name, spans, logs, errors]) => <li><button onClick={() => find(name ? `service = ${JSON.stringify(name)}` : '{}')}>

@@ -12,31 +12,32 @@ const frame: { drawn: Drawn[]; rows: number } = { drawn: [], rows: 0 }
 export const lastFrame = () => frame
 
 // list is what moves the tree by keys; the tree sets it.
-export const list: { move?: (by: number) => void; end?: (last: boolean) => void; page?: (by: number) => void; open?: (open: boolean) => void; zoom?: (by: number) => void; pan?: (by: number) => void; fit?: () => void } = {}
+export const list: { move?: (by: number) => void; end?: (last: boolean) => void; page?: (by: number) => void; open?: (open: boolean) => void; zoom?: (by: number, at?: number) => void; pan?: (by: number) => void; fit?: () => void } = {}
 
 interface At { page: Rows; k: number }
 
 // pages of the shape that is shown; made anew when it changes
 const version = signal(0)
 let pages: s.Pages | null = null
-let filling = true
+let stick = false // the end stays in sight
 
 function current(): s.Pages {
   const shape = s.shape.value, q = s.query.value
   if (!pages || pages.shape !== shape || pages.q !== q) {
-    const old = pages
     pages?.stop()
-    const fill = filling && !shape.toggled.length && !shape.depth && !shape.only ? 40 : 0
-    pages = new s.Pages(shape, q, () => { version.value++ }, fill)
-    if (old) { pages.total = old.total; pages.from = old.from; pages.to = old.to }
+    const same = pages && pages.shape === shape ? pages : null
+    pages = new s.Pages(shape, q, () => { version.value++ }, s.opened.value ? 0 : 40, same)
   }
   return pages
 }
 
 // renew asks for the rows again, because there are more.
 export function renew() {
-  pages?.stop()
-  pages = null
+  stick = atEnd.value && (pages?.total ?? 0) > 0
+  if (pages) {
+    pages.stop()
+    pages = new s.Pages(pages.shape, pages.q, () => { version.value++ }, 0, pages)
+  }
   version.value++
 }
 
@@ -44,8 +45,7 @@ export function renew() {
 effect(() => {
   const f = s.filled.value
   if (!f) return
-  filling = false
-  batch(() => { s.filled.value = null; if (f.length) s.toggled.value = [...f].sort((a, b) => a - b) })
+  batch(() => { s.opened.value = true; s.filled.value = null; if (f.length) s.toggled.value = [...f].sort((a, b) => a - b) })
   if (pages) pages.shape = s.shape.peek() // it has these rows already
 })
 
@@ -60,7 +60,9 @@ export function Tree() {
   const p = current()
   const visible = Math.ceil(size.value.height / row) + 1
   const most = Math.max(0, p.total - Math.floor(size.value.height / row))
-  const top = Math.min(Math.floor(first.value), most)
+  const scrolled = first.value // read in any case, so that a change is seen
+  const top = stick ? most : Math.min(Math.floor(scrolled), most)
+  if (stick && scrolled !== top) first.value = top
   p.want(top, top + visible)
   const narrow = row > 22
   const left = narrow ? 0 : Math.max(200, Math.min(size.value.width - 220, size.value.width * nameWidth.value)) + 74
@@ -69,6 +71,7 @@ export function Tree() {
   const axis: Axis = { ...range, width: axisWidth }
   const last = p.to
   atEnd.value = p.total >= 0 && top + Math.floor(size.value.height / row) >= p.total
+  if (atEnd.value && !s.paused.value) s.fresh.value = 0
 
   const rows: { i: number; at: At | null }[] = []
   for (let i = top; i < Math.min(top + visible, Math.max(0, p.total)); i++) rows.push({ i, at: p.at(i) })
@@ -82,7 +85,7 @@ export function Tree() {
   }
   const shownSticky = sticky.filter(a => { const i = p.place(a.page.row[a.k]!); return i < 0 || i < top + sticky.length })
 
-  const scrollTo = (i: number) => { first.value = Math.max(0, Math.min(most, i)) }
+  const scrollTo = (i: number) => { stick = false; first.value = Math.max(0, Math.min(most, i)) }
   const show = (i: number) => {
     const full = Math.floor(size.value.height / row)
     const above = p.above(i).length
@@ -116,11 +119,11 @@ export function Tree() {
     if (to - from < 10n) to = from + 10n
     s.axis.value = from <= p.from && to >= p.to ? null : { from, to }
   }
-  list.zoom = by => {
+  list.zoom = (by, at = 0.5) => {
     const span = range.to - range.from
-    const next = BigInt(Math.round(Number(span) * by))
-    const middle = range.from + span / 2n
-    setAxis(middle - next / 2n, middle + next / 2n)
+    const next = span * BigInt(Math.round(by * 100)) / 100n
+    const from = range.from + (span - next) * BigInt(Math.round(at * 1000)) / 1000n
+    setAxis(from, from + next)
   }
   list.pan = by => { const d = (range.to - range.from) * BigInt(Math.round(by * 100)) / 100n; setAxis(range.from + d, range.to + d) }
   list.fit = () => {
@@ -155,7 +158,9 @@ export function Tree() {
   useEffect(() => {
     const wheel = (e: WheelEvent) => {
       e.preventDefault()
-      if (e.ctrlKey || e.metaKey) list.zoom!(e.deltaY > 0 ? 1.25 : 0.8)
+      stick = false
+      const r = canvas.current!.getBoundingClientRect()
+      if (e.ctrlKey || e.metaKey) list.zoom!(e.deltaY > 0 ? 1.25 : 0.8, Math.max(0, Math.min(1, (e.clientX - r.left - 10) / Math.max(1, r.width - 26))))
       else if (e.shiftKey || Math.abs(e.deltaX) > Math.abs(e.deltaY)) list.pan!((e.deltaX || e.deltaY) / 1000)
       else first.value = Math.max(0, Math.min(Math.max(0, (pages?.total ?? 0) - Math.floor(size.value.height / rowHeight())), first.value + e.deltaY / rowHeight()))
     }
@@ -173,7 +178,7 @@ export function Tree() {
     }]
   })
   useEffect(() => {
-    drawing.renderer ??= new Canvas2D(canvas.current!, () => 0)
+    drawing.renderer ??= new Canvas2D(canvas.current!, () => 10)
     frame.drawn = narrow ? [] : drawing.renderer.draw(bars, axis, size.value.height, last)
     frame.rows = rows.length
   })
@@ -194,7 +199,7 @@ export function Tree() {
     bar.onpointerup = () => { bar.onpointermove = null }
   }
   const columns = narrow ? '1fr auto' : `${left - 74}px 74px 1fr`
-  const axisLabels = steps(axis, 110)
+  const axisLabels = steps(axis)
   return <div class="tree">
     <div class="thead" style={{ gridTemplateColumns: columns }}>
       {!narrow && <div>Name</div>}
@@ -209,21 +214,19 @@ export function Tree() {
       {shownSticky.length > 0 && <div class="sticky on" role="presentation">
         {shownSticky.map((at, n) => <Row key={'s' + n} i={-1} at={at} top={n * row} columns={columns} onSelect={() => s.go(at.page.row[at.k]!)} />)}
       </div>}
-      {!narrow && <canvas ref={canvas} class="bars" style={{ left: left + 10 + 'px' }} />}
+      {!narrow && <canvas ref={canvas} class="bars" style={{ left: left + 'px' }} />}
       {narrow && <canvas ref={canvas} class="bars" hidden />}
       {p.total * row > size.value.height && <div class="sb" aria-hidden="true" onPointerDown={drag}><i style={{ top: (most ? top / most : 0) * (size.value.height - thumb) + 'px', height: thumb + 'px' }} /></div>}
       {p.total === 0 && <Empty />}
-      {s.fresh.value > 0 && !atEnd.value && <button class="btn p pill" onClick={() => { s.fresh.value = 0; scrollTo(most) }}>{count(s.fresh.value)} new</button>}
+      {s.fresh.value > 0 && !atEnd.value && <button class="btn p pill" onClick={() => { if (s.paused.value) s.resume.value?.(); scrollTo(most); stick = true; version.value++ }}>{count(s.fresh.value)} new</button>}
     </div>
   </div>
 }
 
-export function follow() { if (atEnd.value && list.end && pages) version.value++ }
-
 function Empty() {
   return <div class="blank"><h2>{s.only.value ? 'Nothing matches' : 'There is nothing here'}</h2>
-    <p>{s.only.value ? 'No row is selected by the query.' : 'The file has no spans and log records yet.'}</p>
-    {s.only.value && <button class="btn" onClick={() => { s.mode.value = 'mark' }}>Show everything</button>}</div>
+    <p>{s.only.value ? 'No row is selected by the query.' : s.root.value ? 'There is nothing below this row.' : 'The file has no spans and log records yet.'}</p>
+    {s.only.value && <button class="btn" onClick={() => s.setMode('mark')}>Show everything</button>}</div>
 }
 
 function Row({ i, at, top, columns, onSelect }: { i: number; at: At | null; top: number; columns: string; onSelect: () => void }) {
@@ -240,7 +243,7 @@ function Row({ i, at, top, columns, onSelect }: { i: number; at: At | null; top:
   const label = plain(page.name[k]!) || '(no name)'
   return <div ref={el} role="row" class={'r' + (isHit(f) ? ' hit' : '') + (dim ? ' dim' : '') + (role === roleSpan ? '' : ' log')} data-row={row} tabIndex={isSelected ? 0 : -1}
     aria-level={depth + 1} aria-rowindex={i + 1} aria-selected={isSelected} aria-expanded={isParent(f) ? isExpanded(f) : undefined}
-    style={{ top: top + 'px', gridTemplateColumns: columns }} onClick={onSelect} onDblClick={() => { if (role === roleSpan) batch(() => { s.root.value = row; s.toggled.value = []; s.depth.value = 1; s.axis.value = null }) }}>
+    style={{ top: top + 'px', gridTemplateColumns: columns }} onClick={onSelect} onDblClick={() => { if (isParent(f)) s.subtree(row) }}>
     <div class="nm" role="gridcell" style={{ paddingLeft: 8 + Math.min(depth, 30) * 15 + 'px' }}>
       {isParent(f) ? <button class="tw" tabIndex={-1} aria-label={closed ? 'Open' : 'Close'} onClick={e => { e.stopPropagation(); s.toggle(row) }}><span class={closed ? 'chev' : 'chev o'}><Icon name="chevron" /></span></button> : <span class="tw" />}
       {role === roleSpan ? <i class={'sw c' + Math.max(0, s.meta.value!.services.indexOf(service)) % 8} /> : <Level level={levelOf(f)} event={role === roleEvent} />}
@@ -249,7 +252,7 @@ function Row({ i, at, top, columns, onSelect }: { i: number; at: At | null; top:
       {isError(f) && role !== roleLog && <Level level={4} />}
       {closed && page.errors[k]! > 0 && <span class="bd o err" title="errors below">{count(page.errors[k]!)}</span>}
       {isOpen(f) && <span class="bd warn">never ended</span>}
-      {closed && <span class="at">{count(page.below[k]!)} below</span>}
+      {closed && !s.only.value && <span class="at">{count(page.below[k]!)} below</span>}
       {(!closed || role !== roleSpan) && <span class="at">{plain(page.text[k]!)}</span>}
     </div>
     <div role="gridcell" class={'du' + (page.took[k]! >= 1_000_000_000n ? ' s' : '')}>{role !== roleSpan ? '' : isOpen(f) ? '≥ ' + duration(s.lastTime() - page.start[k]!) : page.took[k]! >= 0n ? duration(page.took[k]!) : ''}</div>

@@ -203,7 +203,7 @@ test('details: attributes, statements, JSON, links, logs below, source files, an
   await det.getByRole('searchbox').fill('')
   await det.locator('.kv', { hasText: 'db.system' }).getByRole('button', { name: 'Copy the value' }).click()
   assert.equal(await page.evaluate(() => navigator.clipboard.readText()), 'postgres')
-  await det.getByRole('tab', { name: 'Logs below 1' }).click()
+  await det.getByRole('tab', { name: 'Logs below 2' }).click()
   await det.getByRole('button', { name: /payment failed/ }).click()
   await until(() => selected(page), t => t === 'payment failed')
   await page.locator('.rows .r').nth(6).click()
@@ -257,6 +257,16 @@ test('live: new rows come, it stays where it is unless the end is in sight, and 
   assert.deepEqual(await names(page), ['first', 'second'])
   await page.getByRole('button', { name: /Paused/ }).click()
   await rowsAre(page, ['first', 'second', 'third'])
+  for (let i = 0; i < 60; i++) await say('line ' + i)
+  await until(async () => (await names(page)).at(-1), t => t === 'line 59')
+  await page.mouse.move(300, 400)
+  await page.mouse.wheel(0, -2000)
+  await until(async () => (await names(page))[0], t => t === 'first')
+  for (let i = 60; i < 70; i++) await say('line ' + i)
+  await page.getByRole('button', { name: '10 new' }).waitFor()
+  assert.equal((await names(page))[0], 'first', 'it stays where it is')
+  await page.getByRole('button', { name: '10 new' }).click()
+  await until(async () => (await names(page)).at(-1), t => t === 'line 69')
   recorder.stdin.end()
 })
 
@@ -299,11 +309,34 @@ test('hostile: markup and what acts on text is shown as text', async () => {
   assert.equal(await page.locator('img').count(), 0)
 })
 
+test('failures: a link with what cannot be asks a few times, and not for ever', async () => {
+  const { url, child } = await serve('shop.et')
+  for (const state of ['?v=tree&q=level+%3E%3E%3E', '?v=tree&d=1000', '?v=tree&x=5.-3', '?v=tree&root=99&s=99&w=5-1', '?v=tree&m=only&q=%7B']) {
+    const page = await open(at(url, state))
+    await page.locator('.rows .r').first().waitFor()
+    await page.waitForTimeout(300)
+    assert.ok(page.requests.length < 25, `${state}: ${page.requests.length} requests`)
+  }
+  const page = await open(at(url, '?v=tree'))
+  await until(async () => (await names(page)).length, n => n === 13)
+  child.kill('SIGKILL')
+  const before = page.requests.length
+  await page.getByLabel('Levels that are open').selectOption('1')
+  await page.getByText('does not answer').waitFor()
+  await page.waitForTimeout(1000)
+  assert.ok(page.requests.length - before < 6)
+  await page.waitForTimeout(1000)
+  for (const p of pages) p.problems.length = 0 // that nobody answers
+})
+
 test('door: without the token the page says what to do, and has nothing', async () => {
   const { url } = await serve('shop.et')
   const page = await open(url.replace(/#.*/, ''))
   await page.getByText('This page may not see the trace').waitFor()
   assert.ok(!(await page.content()).includes('GET /cart'))
+  await page.goto(url) // in the same tab
+  await page.locator('.topv h1').waitFor()
+  assert.ok(!page.url().includes('token'))
 })
 
 test('once: it ends after the last page, and a reload is no end', async () => {
