@@ -25,6 +25,9 @@ func TestCases(t *testing.T) {
 			_, id := v.ID(row)
 			got = append(got, id)
 		}
+		if first, ok, err := q.First(t.Context(), v, 2); err != nil || ok && !slices.Equal(first, r.Rows.Rows()[:min(2, len(got))]) || !ok && strings.HasPrefix(c.Query, "name") {
+			t.Errorf("the first of %s are %v, %v, %v", c.Query, first, ok, err)
+		}
 		if !slices.Equal(got, c.IDs) {
 			t.Errorf("%s selects %v, want %v", c.Query, got, c.IDs)
 		}

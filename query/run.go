@@ -210,23 +210,58 @@ func (m *machine) where(x expr, within Set) (Set, error) {
 	err = m.v.EachBlock(m.ctx, func() func(k int) {
 		e := &env{m: m, read: m.v.NewReader()}
 		return func(k int) {
-			b := m.v.Block(k)
-			var set blockBits
-			for i, f := range b.Flags {
-				if m.selectable(view.Flags(f)) {
-					set[i/64] |= 1 << (i % 64)
-				}
-			}
-			if within != nil {
-				for i := range set {
-					set[i] &= within[k*words64+i]
-				}
-			}
-			n.refine(e, k, &b, &set)
+			set := m.block(e, n, k, within)
 			copy(out[k*words64:], set[:])
 		}
 	})
 	return out, err
+}
+
+// block returns the rows of a block that a filter takes.
+func (m *machine) block(e *env, n node, k int, within Set) blockBits {
+	b := m.v.Block(k)
+	var set blockBits
+	for i, f := range b.Flags {
+		if m.selectable(view.Flags(f)) {
+			set[i/64] |= 1 << (i % 64)
+		}
+	}
+	if within != nil {
+		for i := range set {
+			set[i] &= within[k*words64+i]
+		}
+	}
+	n.refine(e, k, &b, &set)
+	return set
+}
+
+// First returns the first n rows that the query selects, in the order of their numbers, without
+// looking at the others, and whether it can: whether the query is one filter. That is what people
+// can be shown while Run is at it.
+func (q *Query) First(ctx context.Context, v *view.View, n int) (rows []view.Row, ok bool, err error) {
+	f, ok := q.root.set.(*filter)
+	if !ok || len(q.root.stages) > 0 {
+		return nil, false, nil
+	}
+	m := &machine{ctx: ctx, v: v, attrs: make(map[string]*attribute), lacks: make(map[string]*attribute)}
+	m.roles = asksForRoles(q.root)
+	node, err := m.filter(f.x)
+	if err != nil {
+		return nil, true, err
+	}
+	e := &env{m: m, read: v.NewReader()}
+	for k := 0; k < v.Blocks() && len(rows) < n; k++ {
+		if err := ctx.Err(); err != nil {
+			return nil, true, err
+		}
+		set := m.block(e, node, k, nil)
+		for i, word := range set {
+			for ; word != 0 && len(rows) < n; word &= word - 1 {
+				rows = append(rows, v.Block(k).First+view.Row(i*64+bits.TrailingZeros64(word)))
+			}
+		}
+	}
+	return rows, true, nil
 }
 
 // set returns the rows that a spanset selects.

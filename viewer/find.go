@@ -12,13 +12,38 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
+// fewHits is how many hits are looked for that a page is shown first.
+const fewHits = 200
+
+// first answers with the first hits of a query, whose number is the least that there are.
+func (s *state) first(ctx context.Context, text string) (answer, error) {
+	q, err := query.Parse(text)
+	if err != nil {
+		return answer{}, err
+	}
+	rows, ok, err := q.First(ctx, s.v, fewHits)
+	if err != nil {
+		return answer{}, err
+	}
+	n := 0
+	for _, r := range rows {
+		if isShown(s.v, r) {
+			n++
+		}
+	}
+	return answer{json: map[string]any{"count": n, "index": 0, "row": 0, "path": []place{}, "hints": []string{}, "more": ok && len(rows) == fewHits, "known": ok}}, nil
+}
+
 // find answers with how many rows a query selects, and with one of them: the next one behind the
 // row at, or with dir=prev before it. What=error and what=open look for errors and spans that have
-// not ended instead.
+// not ended instead. With first it answers with the first hits alone, at once.
 func (h *Handler) find(ctx context.Context, s *state, q url.Values) (answer, error) {
 	at, err := s.rowOf(q, "at")
 	if err != nil {
 		return answer{}, err
+	}
+	if q.Has("first") {
+		return s.first(ctx, q.Get("q"))
 	}
 	var ranks *rankSet
 	var hints []string

@@ -255,6 +255,13 @@ func TestCases(t *testing.T) {
 			t.Errorf("%s finds %v, want %v", c.Query, got, c.IDs)
 		}
 	}
+	first := jsonOf[struct {
+		Count       int
+		Known, More bool
+	}](t, h, "/api/find?first=1&q="+url.QueryEscape("level >= error"))
+	if first.Count != 3 || !first.Known || first.More {
+		t.Errorf("the first hits: %+v", first)
+	}
 	w := ask(h, "GET", "/api/find?q="+url.QueryEscape("{ name ="))
 	var e struct {
 		Error string

@@ -74,7 +74,7 @@ export function Query() {
         placeholder="Find: words, level >= warn, .user = &quot;ada&quot;, { name = &quot;GET /cart&quot; } >> { status = error }" value={s.text.value}
         onInput={e => { s.text.value = e.currentTarget.value; clearTimeout(timer.current); timer.current = setTimeout(() => { s.find(); suggest(false) }, 60) }}
         onKeyDown={key} onBlur={() => setTimeout(() => { open.value = false }, 150)} />
-      {s.text.value && <span class="hits" aria-hidden="true">{p ? '' : s.searching.value ? '…' : f ? <>{f.index > 0 && <><b>{count(f.index)}</b> of </>}<b>{count(f.count)}</b> {f.count === 1 ? 'hit' : 'hits'}</> : ''}</span>}
+      {s.text.value && <span class="hits" aria-hidden="true">{p ? '' : s.searching.value ? s.least.value > 0 ? <><b>{count(s.least.value)}</b>+ hits</> : '…' : f ? <>{f.index > 0 && <><b>{count(f.index)}</b> of </>}<b>{count(f.count)}</b> {f.count === 1 ? 'hit' : 'hits'}</> : ''}</span>}
       {s.text.value && <button class="ib" aria-label="Clear the query" onClick={() => { s.text.value = ''; s.find(); input.current!.focus() }}><Icon name="close" /></button>}
       {open.value && <ul class="pop comp" id="completion" role="listbox" aria-label="Completions">
         {items.value.map((i, n) => <li id={'c' + n} role="option" aria-selected={n === at.value} onMouseDown={e => { e.preventDefault(); accept(i) }}><span class="mono el">{plain(i.text)}</span><span class="ty">{i.kind}</span>{i.count ? <span class="q n">{count(i.count)}</span> : null}</li>)}

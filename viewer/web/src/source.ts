@@ -19,7 +19,7 @@ export interface Entry {
 }
 
 export interface LogRecord { row: number; time: string | null; level: string; text: string; more: string; in: string }
-export interface Found { count: number; index: number; row: number; path: Place[]; hints: string[] }
+export interface Found { count: number; index: number; row: number; path: Place[]; hints: string[]; more?: boolean; known?: boolean }
 export interface Item { text: string; kind: string; count?: number }
 export interface Line { row: number; name: string; service: string; took: string | null; start: string | null }
 
@@ -55,7 +55,7 @@ export interface Source {
   rows(shape: Shape, ask: Ask, signal?: AbortSignal): Promise<Rows>
   entry(row: number, all: boolean, signal?: AbortSignal): Promise<Entry>
   logs(row: number, signal?: AbortSignal): Promise<{ logs: LogRecord[]; total: number }>
-  find(ask: { q?: string; what?: string; at: number; dir?: string }, signal?: AbortSignal): Promise<Found>
+  find(ask: { q?: string; what?: string; at: number; dir?: string; first?: boolean }, signal?: AbortSignal): Promise<Found>
   complete(q: string, at: number, signal?: AbortSignal): Promise<{ from: number; items: Item[] }>
   follow(grown: (rows: number, error?: string, notices?: string[]) => void): () => void
 }
@@ -151,11 +151,12 @@ export class Server implements Source {
   }
   entry(row: number, all: boolean, signal?: AbortSignal) { return this.json<Entry>('entry', all ? { row: String(row), all: '1' } : { row: String(row) }, signal) }
   logs(row: number, signal?: AbortSignal) { return this.json<{ logs: LogRecord[]; total: number }>('logs', { row: String(row) }, signal) }
-  find(ask: { q?: string; what?: string; at: number; dir?: string }, signal?: AbortSignal) {
+  find(ask: { q?: string; what?: string; at: number; dir?: string; first?: boolean }, signal?: AbortSignal) {
     const q: Record<string, string> = { at: String(ask.at) }
     if (ask.q) q.q = ask.q
     if (ask.what) q.what = ask.what
     if (ask.dir) q.dir = ask.dir
+    if (ask.first) q.first = '1'
     return this.json<Found>('find', q, signal)
   }
   complete(q: string, at: number, signal?: AbortSignal) {

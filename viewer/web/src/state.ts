@@ -17,6 +17,7 @@ export const toggled = signal<number[]>([])
 export const axis = signal<{ from: bigint; to: bigint } | null>(null) // null: all of it
 export const found = signal<Found | null>(null)
 export const searching = signal(false)
+export const least = signal(-1) // as many hits there are at least, while it is searching
 export const problem = signal<Problem | null>(null) // of the query
 export const notice = signal('')
 export const details = signal(true)
@@ -154,8 +155,11 @@ export async function find(): Promise<boolean> {
     return false
   }
   searching.value = true
+  least.value = -1
+  // What takes a while shows its first hits before.
+  const soon = setTimeout(() => source.find({ q, at: 0, first: true }, own.signal).then(f => { if (f.known && searching.value) least.value = f.count }, () => {}), 40)
   try {
-    const f = await source.find({ q, at: selected.value }, own.signal)
+    const f = await source.find({ q, at: selected.value }, own.signal).finally(() => clearTimeout(soon))
     batch(() => { query.value = q; found.value = f; problem.value = null; searching.value = false; spoken.value = f.count.toLocaleString('en-US') + ' hits' })
     return true
   } catch (e) {
