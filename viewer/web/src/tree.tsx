@@ -164,9 +164,36 @@ export function Tree() {
       else if (e.shiftKey || Math.abs(e.deltaX) > Math.abs(e.deltaY)) list.pan!((e.deltaX || e.deltaY) / 1000)
       else first.value = Math.max(0, Math.min(Math.max(0, (pages?.total ?? 0) - Math.floor(size.value.height / rowHeight())), first.value + e.deltaY / rowHeight()))
     }
+    // A finger moves the rows, which go on for a while when it lets go.
+    let at = 0, speed = 0, time = 0, glide = 0
+    const by = (pixels: number) => { first.value = Math.max(0, Math.min(Math.max(0, (pages?.total ?? 0) - Math.floor(size.value.height / rowHeight())), first.value + pixels / rowHeight())) }
+    const touch = (e: TouchEvent) => { cancelAnimationFrame(glide); at = e.touches[0]!.clientY; time = e.timeStamp; speed = 0; stick = false }
+    const drag = (e: TouchEvent) => {
+      if (e.touches.length > 1) return
+      e.preventDefault()
+      const y = e.touches[0]!.clientY
+      speed = (at - y) / Math.max(1, e.timeStamp - time)
+      by(at - y)
+      at = y
+      time = e.timeStamp
+    }
+    const leave = () => {
+      if (matchMedia('(prefers-reduced-motion: reduce)').matches) return
+      const on = () => { by(speed * 16); speed *= 0.95; if (Math.abs(speed) > 0.02) glide = requestAnimationFrame(on) }
+      glide = requestAnimationFrame(on)
+    }
     const el = box.current!
     el.addEventListener('wheel', wheel, { passive: false })
-    return () => el.removeEventListener('wheel', wheel)
+    el.addEventListener('touchstart', touch, { passive: true })
+    el.addEventListener('touchmove', drag, { passive: false })
+    el.addEventListener('touchend', leave, { passive: true })
+    return () => {
+      cancelAnimationFrame(glide)
+      el.removeEventListener('wheel', wheel)
+      el.removeEventListener('touchstart', touch)
+      el.removeEventListener('touchmove', drag)
+      el.removeEventListener('touchend', leave)
+    }
   }, [])
 
   const bars: Bar[] = rows.flatMap(({ i, at }) => {

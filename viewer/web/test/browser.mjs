@@ -369,6 +369,22 @@ test('accessible: axe finds nothing, in light and dark, at every width', async (
   }
 })
 
+test('phone: one column, a finger scrolls, details are a sheet', async () => {
+  const { url } = await serve('million.et')
+  const page = await open(at(url, '?v=tree'), { viewport: { width: 390, height: 800 }, hasTouch: true, isMobile: true })
+  await until(async () => (await names(page)).length, n => n > 10)
+  const before = await page.locator('.rows .r').first().getAttribute('aria-rowindex')
+  const touch = await page.context().newCDPSession(page)
+  const point = y => [{ x: 200, y }]
+  await touch.send('Input.dispatchTouchEvent', { type: 'touchStart', touchPoints: point(600) })
+  for (let y = 560; y >= 200; y -= 40) await touch.send('Input.dispatchTouchEvent', { type: 'touchMove', touchPoints: point(y) })
+  await touch.send('Input.dispatchTouchEvent', { type: 'touchEnd', touchPoints: [] })
+  await until(() => page.locator('.rows .r').first().getAttribute('aria-rowindex'), i => Number(i) > Number(before) + 5)
+  await page.locator('.rows .r').nth(3).tap()
+  await page.locator('.sheet .det').waitFor()
+  assert.ok((await page.locator('.det').boundingBox()).y > 200)
+})
+
 test('keys: every action has one, and ? shows them', async () => {
   const { url } = await serve('shop.et')
   const page = await open(at(url, '?v=tree'))
