@@ -56,6 +56,7 @@ type Handler struct {
 	options Options
 
 	nonce   string     // tells the answers of this handler from those of another one
+	growing sync.Mutex // held while the files are looked at
 	mu      sync.Mutex // held while the view is replaced
 	state   *state
 	clients int
@@ -258,7 +259,11 @@ func (h *Handler) api(w http.ResponseWriter, r *http.Request, path string) {
 		return
 	}
 	s := h.view()
-	tag := h.nonce + "-" + strconv.Itoa(s.v.Len()) + "-" + strconv.FormatUint(uint64(hashText(r.URL.RawQuery)), 36)
+	tag := h.nonce + "-" + strconv.Itoa(s.entries()) + "-" + strconv.FormatUint(uint64(hashText(r.URL.RawQuery)), 36)
+	if r.Header.Get("If-None-Match") == strconv.Quote(tag) {
+		cached(w, r, tag, nil)
+		return
+	}
 	a, err := call(r.Context(), s, values)
 	if err != nil {
 		h.failed(w, r, err)
@@ -364,17 +369,24 @@ func (h *Handler) meta(_ context.Context, s *state, q url.Values) (answer, error
 		Entries int    `json:"entries"`
 	}
 	var files []file
-	entries := 0
 	for i := range v.Files() {
 		files = append(files, file{h.options.Names(i), v.Entries(i)})
-		entries += v.Entries(i)
 	}
 	first, last, timed := query.Span(v)
 	return answer{json: map[string]any{
-		"fingerprint": s.fingerprint, "same": q.Get("f") == "" || SameTrace(v, q.Get("f")), "files": files, "entries": entries, "rows": v.Len(), "services": s.services(),
+		"fingerprint": s.fingerprint, "same": q.Get("f") == "" || SameTrace(v, q.Get("f")), "files": files, "entries": s.entries(), "rows": v.Len(), "services": s.services(),
 		"timed": timed, "first": strconv.FormatInt(first, 10), "last": strconv.FormatInt(last, 10),
 		"follow": h.options.Follow, "editor": h.options.Editor, "command": h.options.Command, "notices": h.notices(),
 	}}, nil
+}
+
+// entries returns how many entries there are. More of them are news even if they are no rows: the
+// ends of spans.
+func (s *state) entries() (n int) {
+	for i := range s.v.Files() {
+		n += s.v.Entries(i)
+	}
+	return n
 }
 
 // notices returns what people should know of the files.
@@ -422,8 +434,8 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 		s, err := h.grow(r.Context())
 		wait := max(growEvery, 5*time.Since(begun))
 		news := quiet%10 == 9 && !slices.Equal(notices, h.notices())
-		if n := s.v.Len(); n != told || err != nil || news || quiet > 100 {
-			event := map[string]any{"rows": n}
+		if n := s.entries(); n != told || err != nil || news || quiet > 100 {
+			event := map[string]any{"rows": s.v.Len(), "entries": n}
 			if news {
 				notices = h.notices()
 				event["notices"] = notices
@@ -478,15 +490,18 @@ func (h *Handler) leave() {
 
 // grow takes in what was written to the files.
 func (h *Handler) grow(ctx context.Context) (*state, error) {
+	if !h.options.Follow {
+		return h.view(), nil
+	}
+	h.growing.Lock()
+	defer h.growing.Unlock()
+	was := h.view()
+	v, err := was.v.Extend(ctx)
+	if err != nil || v == was.v {
+		return was, err
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.options.Follow {
-		return h.state, nil
-	}
-	v, err := h.state.v.Extend(ctx)
-	if err != nil || v == h.state.v {
-		return h.state, err
-	}
 	h.state = &state{v: v, fingerprint: Fingerprint(v)}
 	return h.state, nil
 }

@@ -146,17 +146,18 @@ async function start() {
     const row = s.root.value
     if (row) s.src().entry(row, false).then(e => { s.rootName.value = e.role === 'log' ? e.message ?? '' : e.name }, () => {})
   })
-  let told = s.meta.value!.rows, failed = ''
-  const listen = () => s.src().follow((rows, error, notices) => {
+  let told = s.meta.value!.rows, known = s.meta.value!.entries, failed = ''
+  const listen = () => s.src().follow((rows, entries, error, notices) => {
     if (notices) s.meta.value = { ...s.meta.value!, notices }
     if (error) { s.notice.value = failed = error; return }
     if (rows < 0) { // the stream has ended: is anybody there?
       if (!failed) setTimeout(() => s.src().meta().then(() => listen(), () => { s.notice.value = 'The program that served this page has ended' }), 1000)
       return
     }
-    if (rows === told) return
-    if (told >= 0 && rows > told) s.fresh.value += rows - told
+    if (entries === known) return
+    if (rows > told) s.fresh.value += rows - told
     told = rows
+    known = entries
     if (!s.paused.value) take()
   })
   listen()

@@ -57,7 +57,7 @@ export interface Source {
   logs(row: number, signal?: AbortSignal): Promise<{ logs: LogRecord[]; total: number }>
   find(ask: { q?: string; what?: string; at: number; dir?: string; first?: boolean }, signal?: AbortSignal): Promise<Found>
   complete(q: string, at: number, signal?: AbortSignal): Promise<{ from: number; items: Item[] }>
-  follow(grown: (rows: number, error?: string, notices?: string[]) => void): () => void
+  follow(grown: (rows: number, entries: number, error?: string, notices?: string[]) => void): () => void
 }
 
 export const noTime = -(1n << 63n)
@@ -163,7 +163,7 @@ export class Server implements Source {
     return this.json<{ from: number; items: Item[] }>('complete', { q, at: String(new TextEncoder().encode(q.slice(0, at)).length) }, signal)
   }
 
-  follow(grown: (rows: number, error?: string, notices?: string[]) => void): () => void {
+  follow(grown: (rows: number, entries: number, error?: string, notices?: string[]) => void): () => void {
     const stop = new AbortController()
     const run = async () => {
       const r = await fetch('api/events', { headers: this.headers(), signal: stop.signal })
@@ -176,11 +176,11 @@ export class Server implements Source {
         for (let end = rest.indexOf('\n\n'); end >= 0; end = rest.indexOf('\n\n')) {
           const event = JSON.parse(rest.slice(6, end))
           rest = rest.slice(end + 2)
-          grown(event.rows, event.error, event.notices)
+          grown(event.rows, event.entries, event.error, event.notices)
         }
       }
     }
-    run().then(() => grown(-1), () => { if (!stop.signal.aborted) grown(-1) })
+    run().then(() => grown(-1, -1), () => { if (!stop.signal.aborted) grown(-1, -1) })
     return () => stop.abort()
   }
 }
