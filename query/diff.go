@@ -33,7 +33,7 @@ type PathDiff struct {
 	ErrorsP, CountP float64
 }
 
-// A PathStep is what the spans of a step of a path have in common.
+// A PathStep is one level of a path.
 type PathStep struct {
 	Service, Name string
 	Kind          view.Kind

@@ -9,7 +9,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A fieldKind is what a field means.
+// A fieldKind says where a field is read from: a column, an attribute, the trace.
 type fieldKind uint8
 
 const (

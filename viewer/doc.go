@@ -3,7 +3,7 @@
 //
 //	t, err := convert.Open(ctx, []string{"app.et"}, nil)
 //	…
-//	h := viewer.New(t.View(), &viewer.Options{Names: t.Name})
+//	h := viewer.New(t.View(), &viewer.Options{Base: "/trace", Names: t.Name})
 //	http.Handle("/trace/", h)
 //
 // The handler answers GET and HEAD alone and changes no file. Whoever mounts it says who may see
@@ -19,6 +19,7 @@
 //	api/top             what is most conspicuous in it
 //	api/rows            rows of the tree that are visible, as columns
 //	api/entry?row=      everything about a row
+//	api/row?id=FILE#ID  the row of an entry
 //	api/logs?row=       log records at and below a row, by time
 //	api/find?q=         how many rows a query selects, and the next one
 //	api/complete?q=     what can be written at a place of a query

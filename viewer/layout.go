@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
@@ -122,25 +123,43 @@ func (h *shape) isToggled(r view.Row) bool {
 
 // A layout is the rows that are visible, in order.
 type layout struct {
-	key   string
 	shape shape
 	ranks *rankSet
 }
 
-// fewLayouts is how many layouts and answers are kept.
-const fewLayouts = 4
+// latest keeps the last few things that were computed, by what they were computed of. It is safe
+// for concurrent use.
+type latest[T any] struct {
+	mu   sync.Mutex
+	keys []string
+	list []T
+}
+
+const fewLatest = 4
+
+func (l *latest[T]) get(key string) (v T, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if i := slices.Index(l.keys, key); i >= 0 {
+		return l.list[i], true
+	}
+	return v, false
+}
+
+func (l *latest[T]) put(key string, v T) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.keys, l.list = append(l.keys, key), append(l.list, v); len(l.keys) > fewLatest {
+		l.keys, l.list = l.keys[1:], l.list[1:]
+	}
+}
 
 // layout returns the layout of a shape.
 func (s *state) layout(ctx context.Context, h shape) (*layout, error) {
 	key := h.key()
-	s.mu.Lock()
-	for _, l := range s.layouts {
-		if l.key == key {
-			s.mu.Unlock()
-			return l, nil
-		}
+	if l, ok := s.layouts.get(key); ok {
+		return l, nil
 	}
-	s.mu.Unlock()
 	var part *rankSet
 	if h.only != "" {
 		f, err := s.found(ctx, h.only)
@@ -150,7 +169,7 @@ func (s *state) layout(ctx context.Context, h shape) (*layout, error) {
 		part = f.part(s.v)
 	}
 	t := s.v.Tree()
-	l := &layout{key: key, shape: h, ranks: newRankSet(t.Len())}
+	l := &layout{shape: h, ranks: newRankSet(t.Len())}
 	var ends []int // of the rows that the one at rank is below, as far as they are shown
 	first, end := t.Rank(h.root)+1, t.End(h.root)
 	if h.root == 0 {
@@ -185,12 +204,7 @@ func (s *state) layout(ctx context.Context, h shape) (*layout, error) {
 		}
 	}
 	l.ranks.done()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.layouts = append(s.layouts, l)
-	if len(s.layouts) > fewLayouts {
-		s.layouts = s.layouts[1:]
-	}
+	s.layouts.put(key, l)
 	return l, nil
 }
 
@@ -214,7 +228,6 @@ func (s *state) errorRanks() *rankSet {
 
 // A found is what a query selects.
 type found struct {
-	text  string
 	rows  query.Set
 	ranks *rankSet
 	hints []string
@@ -222,14 +235,9 @@ type found struct {
 
 // found runs a query, or remembers what it selected.
 func (s *state) found(ctx context.Context, text string) (*found, error) {
-	s.mu.Lock()
-	for _, f := range s.finds {
-		if f.text == text {
-			s.mu.Unlock()
-			return f, nil
-		}
+	if f, ok := s.finds.get(text); ok {
+		return f, nil
 	}
-	s.mu.Unlock()
 	q, err := query.Parse(text)
 	if err != nil {
 		return nil, err
@@ -242,7 +250,7 @@ func (s *state) found(ctx context.Context, text string) (*found, error) {
 		return nil, &query.Error{Query: text, Text: "this makes a table, which 'entrace stats' prints; here a query selects rows"}
 	}
 	t := s.v.Tree()
-	f := &found{text: text, rows: r.Rows, ranks: newRankSet(t.Len()), hints: r.Hints}
+	f := &found{rows: r.Rows, ranks: newRankSet(t.Len()), hints: r.Hints}
 	f.rows.Each(func(r view.Row) bool {
 		if isShown(s.v, r) {
 			f.ranks.add(t.Rank(r))
@@ -250,12 +258,7 @@ func (s *state) found(ctx context.Context, text string) (*found, error) {
 		return true
 	})
 	f.ranks.done()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.finds = append(s.finds, f)
-	if len(s.finds) > fewLayouts {
-		s.finds = s.finds[1:]
-	}
+	s.finds.put(text, f)
 	return f, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"hash/crc32"
 	"io/fs"
 	"net/http"
 	"net/url"
@@ -71,8 +72,8 @@ type state struct {
 	mu      sync.Mutex
 	errors  *rankSet  // by rank
 	whole   *[2]int64 // the first and the last time
-	layouts []*layout
-	finds   []*found
+	layouts latest[*layout]
+	finds   latest[*found]
 }
 
 // New returns a handler that shows a view. A nil o means defaults.
@@ -259,7 +260,7 @@ func (h *Handler) api(w http.ResponseWriter, r *http.Request, path string) {
 		return
 	}
 	s := h.view()
-	tag := h.nonce + "-" + strconv.Itoa(s.entries()) + "-" + strconv.FormatUint(uint64(hashText(r.URL.RawQuery)), 36)
+	tag := h.nonce + "-" + strconv.Itoa(s.entries()) + "-" + strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(r.URL.RawQuery))), 36)
 	if r.Header.Get("If-None-Match") == strconv.Quote(tag) {
 		cached(w, r, tag, nil)
 		return
@@ -278,13 +279,6 @@ func (h *Handler) api(w http.ResponseWriter, r *http.Request, path string) {
 		w.Header().Set("Content-Type", "application/json; charset=utf-8")
 		_ = json.NewEncoder(w).Encode(a.json)
 	})
-}
-
-func hashText(s string) (n uint32) {
-	for i := range len(s) {
-		n = n*16777619 ^ uint32(s[i])
-	}
-	return n
 }
 
 // A failure is what a client is told of an error.

@@ -80,14 +80,11 @@ func (a *app) cat(ctx context.Context, name string, o *lookFlags) error {
 
 // catSelected is cat of what the flags select, of a file of any format.
 func (a *app) catSelected(ctx context.Context, name string, o *lookFlags) error {
-	l, err := a.look(ctx, []string{name}, o)
+	l, err := a.lookRows(ctx, []string{name}, o)
 	if err != nil {
 		return err
 	}
 	defer l.Close()
-	if l.result.Table != nil {
-		return errTable
-	}
 	w := bufio.NewWriterSize(a.out, 64<<10)
 	var line []byte
 	for i, f := range l.v.Files() {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -48,14 +47,11 @@ func (a *app) criticalCommand() *cobra.Command {
 }
 
 func (a *app) critical(ctx context.Context, names []string, o *criticalOptions) error {
-	l, err := a.look(ctx, names, &o.lookFlags)
+	l, err := a.lookRows(ctx, names, &o.lookFlags)
 	if err != nil {
 		return err
 	}
 	defer l.Close()
-	if l.result.Table != nil {
-		return errTable
-	}
 	var spans []view.Row
 	l.result.Rows.Each(func(r view.Row) bool {
 		if _, timed := l.v.Start(r); timed && l.v.Role(r) == view.RoleSpan {
@@ -171,22 +167,7 @@ func (p *rowPrinter) critical(w *bufio.Writer, c *query.CriticalPath) error {
 
 // criticalJSON prints a critical path as one JSON object.
 func (p *rowPrinter) criticalJSON(w *bufio.Writer, c *query.CriticalPath) error {
-	var failed error
-	row := func(r view.Row) json.RawMessage {
-		e, err := p.read.Entry(r)
-		if err != nil {
-			failed = errors.Join(failed, err)
-			return nil
-		}
-		return bytes.TrimSpace(p.appendJSON(nil, r, e))
-	}
-	rows := func(list []view.Row) []json.RawMessage {
-		out := make([]json.RawMessage, 0, len(list))
-		for _, r := range list {
-			out = append(out, row(r))
-		}
-		return out
-	}
+	raw := rawRows{p: p}
 	type step struct {
 		From     int64             `json:"from_unix_nano"`
 		Duration int64             `json:"duration_nano"`
@@ -202,12 +183,12 @@ func (p *rowPrinter) criticalJSON(w *bufio.Writer, c *query.CriticalPath) error 
 		Duration int64             `json:"duration_nano"`
 		Steps    []step            `json:"steps"`
 		Async    []json.RawMessage `json:"async"`
-	}{row(c.Span), true, c.Open, c.From, c.To - c.From, []step{}, rows(c.Async)}
+	}{raw.row(c.Span), true, c.Open, c.From, c.To - c.From, []step{}, raw.rows(c.Async)}
 	for _, s := range c.Steps {
-		out.Steps = append(out.Steps, step{s.From, s.To - s.From, s.Depth, row(s.Row), rows(s.Beside)})
+		out.Steps = append(out.Steps, step{s.From, s.To - s.From, s.Depth, raw.row(s.Row), raw.rows(s.Beside)})
 	}
 	b, err := json.Marshal(out)
-	if err = errors.Join(failed, err); err != nil {
+	if err = errors.Join(raw.err, err); err != nil {
 		return err
 	}
 	_, err = w.Write(append(b, '\n'))

@@ -160,14 +160,11 @@ func (a *app) diff(ctx context.Context, names []string, o *diffOptions) error {
 	}
 	var looks [2]*look
 	for i, name := range names {
-		l, err := a.look(ctx, []string{name}, &o.lookFlags)
+		l, err := a.lookRows(ctx, []string{name}, &o.lookFlags)
 		if err != nil {
 			return err
 		}
 		defer l.Close()
-		if l.result.Table != nil {
-			return errTable
-		}
 		if !o.allowPartial {
 			if err := l.whole(); err != nil {
 				return fmt.Errorf("%s: %w", name, err)

@@ -79,14 +79,11 @@ func (e *checkError) Error() string { return e.err.Error() }
 func (e *checkError) Unwrap() error { return e.err }
 
 func (a *app) grep(ctx context.Context, names []string, o *grepOptions) error {
-	l, err := a.look(ctx, names, &o.lookFlags)
+	l, err := a.lookRows(ctx, names, &o.lookFlags)
 	if err != nil {
 		return err
 	}
 	defer l.Close()
-	if l.result.Table != nil {
-		return errTable
-	}
 	w := bufio.NewWriterSize(a.out, 64<<10)
 	n := l.result.Rows.Len()
 	switch {

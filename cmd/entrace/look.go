@@ -111,6 +111,15 @@ func (a *app) look(ctx context.Context, names []string, o *lookFlags) (*look, er
 	return l, nil
 }
 
+// lookRows is look where rows are wanted, and no table.
+func (a *app) lookRows(ctx context.Context, names []string, o *lookFlags) (*look, error) {
+	l, err := a.look(ctx, names, o)
+	if err == nil && l.result.Table != nil {
+		return nil, errors.Join(errTable, l.Close())
+	}
+	return l, err
+}
+
 // between returns what --since and --until say, in nanoseconds since 1970.
 func (o *lookFlags) between(v *view.View) (from, to int64, err error) {
 	zone := time.Local
@@ -156,10 +165,7 @@ var errTable = usagef("the query makes a table, which 'entrace stats' prints")
 
 // part returns the selected rows with those that they are below, and, if that is wanted, those
 // that are below them.
-func (l *look) part(o *lookFlags) (query.Set, error) {
-	if l.result.Table != nil {
-		return nil, errTable
-	}
+func (l *look) part(o *lookFlags) query.Set {
 	part := withAncestors(l.v, l.result.Rows)
 	if o.descendants {
 		t := l.v.Tree()
@@ -170,7 +176,7 @@ func (l *look) part(o *lookFlags) (query.Set, error) {
 			return true
 		})
 	}
-	return part, nil
+	return part
 }
 
 // withAncestors returns rows with those that they are below.
@@ -190,14 +196,11 @@ func (a *app) openPart(ctx context.Context, names []string, o *lookFlags) (*conv
 	if !o.selects() {
 		return a.open(ctx, names, o)
 	}
-	l, err := a.look(ctx, names, o)
+	l, err := a.lookRows(ctx, names, o)
 	if err != nil {
 		return nil, err
 	}
-	part, err := l.part(o)
-	if err != nil {
-		return nil, errors.Join(err, l.Close())
-	}
+	part := l.part(o)
 	if l.result.Rows.Len() == 0 {
 		fmt.Fprintln(a.err, "entrace: the query selects nothing, so there will be nothing in the output")
 	}

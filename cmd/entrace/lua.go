@@ -145,7 +145,8 @@ type entryFile struct {
 
 func (f *entryFile) Close() error { return f.with.Close() }
 
-// openEntries opens a file of any format, for its entries, and returns what is wrong with it.
+// openEntries opens a file of any format for a script. The first error is what is wrong with the
+// file, of which the whole entries are there; the second one is why it could not be opened.
 func (a *app) openEntries(ctx context.Context, name string, o *luaOptions) (*entryFile, error, error) {
 	foreign := name == "-" || convert.IsCompressed(name)
 	if !foreign {

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"encoding/hex"
+	"encoding/json"
+	"errors"
 	"strconv"
 
 	"github.com/entrace-go/entrace/format"
@@ -100,4 +103,27 @@ func appendValue(b []byte, v format.Value) []byte {
 		return jsontext.AppendSafeString(b, v.String())
 	}
 	return v.AppendDecimal(b)
+}
+
+// rawRows makes rows that are parts of a larger JSON text, and keeps the errors of reading them.
+type rawRows struct {
+	p   *rowPrinter
+	err error
+}
+
+func (w *rawRows) row(r view.Row) json.RawMessage {
+	e, err := w.p.read.Entry(r)
+	if err != nil {
+		w.err = errors.Join(w.err, err)
+		return nil
+	}
+	return bytes.TrimSpace(w.p.appendJSON(nil, r, e))
+}
+
+func (w *rawRows) rows(list []view.Row) []json.RawMessage {
+	out := make([]json.RawMessage, 0, len(list))
+	for _, r := range list {
+		out = append(out, w.row(r))
+	}
+	return out
 }

@@ -57,12 +57,9 @@ type rowTail struct {
 }
 
 func (a *app) openTail(ctx context.Context, name string, o *tailOptions) (*rowTail, error) {
-	l, err := a.look(ctx, []string{name}, &o.lookFlags)
+	l, err := a.lookRows(ctx, []string{name}, &o.lookFlags)
 	if err != nil {
 		return nil, err
-	}
-	if l.result.Table != nil {
-		return nil, errors.Join(errTable, l.Close())
 	}
 	t := &rowTail{look: l, app: a, o: o, left: o.lines, out: bufio.NewWriter(a.out), shown: query.NewSet(l.v)}
 	t.lines = lines{app: &app{out: t.out, err: a.err, color: a.color}, o: *o}

@@ -50,14 +50,11 @@ func (a *app) topCommand() *cobra.Command {
 }
 
 func (a *app) top(ctx context.Context, names []string, o *topOptions) error {
-	l, err := a.look(ctx, names, &o.lookFlags)
+	l, err := a.lookRows(ctx, names, &o.lookFlags)
 	if err != nil {
 		return err
 	}
 	defer l.Close()
-	if l.result.Table != nil {
-		return errTable
-	}
 	found, err := query.Top(ctx, l.v, l.result.Rows, o.limit)
 	if err != nil {
 		return err
@@ -148,26 +145,10 @@ func what(v *view.View, r view.Row) string {
 
 // topJSON prints an overview as one JSON object.
 func (a *app) topJSON(l *look, o *query.Overview, options *topOptions) error {
-	var failed error
-	p := a.rowPrinter(l, nil, &options.lookFlags)
-	row := func(r view.Row) json.RawMessage {
-		e, err := p.read.Entry(r)
-		if err != nil {
-			failed = errors.Join(failed, err)
-			return nil
-		}
-		return bytes.TrimSpace(p.appendJSON(nil, r, e))
-	}
-	rows := func(list []view.Row) []json.RawMessage {
-		out := make([]json.RawMessage, 0, len(list))
-		for _, r := range list {
-			out = append(out, row(r))
-		}
-		return out
-	}
+	raw := rawRows{p: a.rowPrinter(l, nil, &options.lookFlags)}
 	table := func(t *query.Table) []json.RawMessage {
 		var b bytes.Buffer
-		failed = errors.Join(failed, tableJSON(&b, t))
+		raw.err = errors.Join(raw.err, tableJSON(&b, t))
 		out := []json.RawMessage{}
 		for line := range bytes.Lines(b.Bytes()) {
 			out = append(out, bytes.Clone(bytes.TrimSpace(line)))
@@ -203,20 +184,20 @@ func (a *app) topJSON(l *look, o *query.Overview, options *topOptions) error {
 		Gaps        []gap             `json:"gaps"`
 	}{
 		Spans: o.Spans, Logs: o.Logs, Events: o.Events, Errors: o.Errors, Open: o.Open,
-		Services: table(o.Services), Slowest: rows(o.Slowest), Self: table(o.Self),
-		Patterns: []pattern{}, OtherErrors: o.OtherErrors, NeverEnded: rows(o.OldestOpen), Gaps: []gap{},
+		Services: table(o.Services), Slowest: raw.rows(o.Slowest), Self: table(o.Self),
+		Patterns: []pattern{}, OtherErrors: o.OtherErrors, NeverEnded: raw.rows(o.OldestOpen), Gaps: []gap{},
 	}
 	if o.Timed {
 		out.First, out.Last = &o.First, &o.Last
 	}
 	for _, p := range o.Patterns {
-		out.Patterns = append(out.Patterns, pattern{p.Pattern, p.Role.String(), p.Count, row(p.First)})
+		out.Patterns = append(out.Patterns, pattern{p.Pattern, p.Role.String(), p.Count, raw.row(p.First)})
 	}
 	for _, g := range o.Gaps {
-		out.Gaps = append(out.Gaps, gap{g.From, g.To - g.From, row(g.Before), row(g.After)})
+		out.Gaps = append(out.Gaps, gap{g.From, g.To - g.From, raw.row(g.Before), raw.row(g.After)})
 	}
-	if failed != nil {
-		return failed
+	if raw.err != nil {
+		return raw.err
 	}
 	return a.printJSON(out)
 }

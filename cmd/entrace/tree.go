@@ -82,7 +82,7 @@ type treeOptions struct {
 
 func (a *app) tree(ctx context.Context, names []string, o *treeOptions) error {
 	lock := lockOf(names[0])
-	l, err := a.look(ctx, names, &o.lookFlags)
+	l, err := a.lookRows(ctx, names, &o.lookFlags)
 	if err != nil {
 		return torn(names[0], err)
 	}
@@ -91,9 +91,7 @@ func (a *app) tree(ctx context.Context, names []string, o *treeOptions) error {
 	w := bufio.NewWriterSize(a.out, 64<<10)
 	p := printer{app: a, title: title(l.Trace), v: v, bare: o.bare, width: terminalWidth(a.out), time: o.time}
 	if o.selects() {
-		if p.only, err = l.part(&o.lookFlags); err != nil {
-			return err
-		}
+		p.only = l.part(&o.lookFlags)
 	}
 	if o.json {
 		err = a.rowPrinter(l, w, &o.lookFlags).tree(ctx, p.only, o.depth)

@@ -51,7 +51,7 @@ type ScriptError struct {
 
 func (e *ScriptError) Error() string { return e.Message }
 
-// Result is what a script returns.
+// A Result has the ids of the list or filterset that a script returns.
 type Result struct {
 	IDs []uint32 // of entries, in the order of the script
 	Any bool     // it returns a list or filterset, which can be empty, and not a value of another kind

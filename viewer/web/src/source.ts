@@ -31,7 +31,7 @@ export interface Top {
   services: string[][]; self: (string | number | null)[][]; selfColumns: string[]
 }
 
-// A Shape says which rows of the tree are open; see Form in layout.go.
+// A Shape says which rows of the tree are open; see shape in layout.go.
 export interface Shape { root: number; depth: number; toggled: number[]; only: string }
 
 // Rows are some of the visible rows. Above of them come first: those that the first one is below.
@@ -66,7 +66,6 @@ export const noTime = -(1n << 63n)
 export const roleOf = (f: number) => f & 15
 export const levelOf = (f: number) => f >> 4 & 7
 export const statusOf = (f: number) => f >> 7 & 3
-export const kindOf = (f: number) => f >> 9 & 7
 export const isOpen = (f: number) => (f & 1 << 12) !== 0
 export const isExpanded = (f: number) => (f & 1 << 13) !== 0
 export const isHit = (f: number) => (f & 1 << 14) !== 0
@@ -103,7 +102,7 @@ export function decode(b: ArrayBuffer): Rows {
   }
 }
 
-// query writes parameters; a list of rows is ascending.
+// shapeQuery writes the parameters of a shape; toggled rows are ascending.
 export function shapeQuery(s: Shape): Record<string, string> {
   const q: Record<string, string> = {}
   if (s.root) q.root = String(s.root)

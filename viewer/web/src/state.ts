@@ -1,6 +1,6 @@
 // What the page shows: all of it is in the address, so that a link shows the same again.
 import { batch, computed, signal } from '@preact/signals'
-import { Entry, Found, isExpanded, isParent, Meta, Problem, readToggled, Rows, Server, Shape, shapeQuery, Source } from './source'
+import { Entry, Found, Meta, Problem, readToggled, Rows, Server, Shape, shapeQuery, Source } from './source'
 
 export type View = 'top' | 'tree'
 export type Mode = 'mark' | 'only'
@@ -275,7 +275,6 @@ export class Pages {
 // filled are the rows that the first answer of a trace has opened.
 export const filled = signal<number[] | null>(null)
 
-export const canOpen = (flags: number) => isParent(flags) && !isExpanded(flags)
 export const entry = signal<Entry | null>(null)
 
 // lastTime is the last time in the trace.

@@ -54,7 +54,7 @@ export const atEnd = signal(true)
 export function Tree() {
   const scroller = useRef<HTMLDivElement>(null), canvas = useRef<HTMLCanvasElement>(null), box = useRef<HTMLDivElement>(null)
   const first = useSignal(0), size = useSignal({ width: 800, height: 400 }), nameWidth = useSignal(0.42)
-  const drawing = useMemo(() => ({ renderer: null as Canvas2D | null, moved: false }), [])
+  const drawing = useMemo(() => ({ renderer: null as Canvas2D | null }), [])
   void version.value
   const row = rowHeight()
   const p = current()
@@ -134,7 +134,7 @@ export function Tree() {
     setAxis(from - took / 20n, from + took + took / 20n)
   }
 
-  // A row that is wanted is brought into sight, whereever it is.
+  // A row that is wanted is brought into sight, wherever it is.
   const want = s.wanted.value
   useEffect(() => {
     if (!want) return

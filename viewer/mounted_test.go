@@ -1,0 +1,21 @@
+package viewer_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/querytest"
+	"github.com/entrace-go/entrace/viewer"
+)
+
+// TestMounted: what the package's documentation says serves the page and the trace.
+func TestMounted(t *testing.T) {
+	mux := http.NewServeMux()
+	mux.Handle("/trace/", viewer.New(viewOf(t, format.ET, querytest.Entries()), &viewer.Options{Base: "/trace", Names: func(int) string { return "shop.et" }}))
+	for _, path := range []string{"/trace/", "/trace/app.js", "/trace/api/meta"} {
+		if w := ask(mux, "GET", path); w.Code != http.StatusOK {
+			t.Errorf("%s: %d", path, w.Code)
+		}
+	}
+}
