@@ -50,13 +50,14 @@ func ParseTime(s string, v *view.View, zone *time.Location) (time.Time, error) {
 	return t, err
 }
 
-// Span returns the first and the last time of spans and log records, and whether there is any.
+// Span returns the first and the last time of spans, log records and what else is recorded, and
+// whether there is any.
 func Span(v *view.View) (first, last int64, ok bool) {
 	for k := range v.Blocks() {
 		b := v.Block(k)
 		for i, start := range b.Start {
 			switch view.Flags(b.Flags[i]).Role() {
-			case view.RoleSpan, view.RoleLog, view.RoleEvent:
+			case view.RoleSpan, view.RoleLog, view.RoleEvent, view.RoleOther:
 			default:
 				continue
 			}

@@ -42,6 +42,10 @@ func (h *Handler) find(ctx context.Context, s *state, q url.Values) (answer, err
 	if err != nil {
 		return answer{}, err
 	}
+	aims, err := s.aims(ctx, q.Get("to"))
+	if err != nil {
+		return answer{}, err
+	}
 	if q.Has("first") {
 		return s.first(ctx, q.Get("q"))
 	}
@@ -90,7 +94,7 @@ func (h *Handler) find(ctx context.Context, s *state, q url.Values) (answer, err
 	}
 	if out.Index > 0 {
 		out.Row = t.Row(ranks.at(out.Index - 1))
-		out.Path = s.path(out.Row)
+		out.Path = s.path(out.Row, aims)
 	}
 	return answer{json: out}, nil
 }

@@ -274,7 +274,11 @@ func (p *packer) add(r view.Row, depth int) error {
 	p.rows, p.below = append(p.rows, uint32(r)), append(p.below, uint32(end-rank-1))
 	p.errors = append(p.errors, uint32(p.s.errorRanks().between(rank+1, end)))
 	p.names, p.services = append(p.names, p.text(preview(name))), append(p.services, p.text(v.Service(r)))
-	p.texts = append(p.texts, p.text(attributesText(e)))
+	text := attributesText(e)
+	if e.Message.Value != "" && name != e.Message.Value {
+		text = strings.TrimRight(preview(e.Message.Value)+" "+text, " ")
+	}
+	p.texts = append(p.texts, p.text(text))
 	p.depths, p.flags = append(p.depths, uint16(min(depth, math.MaxUint16))), append(p.flags, flags)
 	if p.ticks(r) {
 		p.flags[len(p.flags)-1] |= flagSpans

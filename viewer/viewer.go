@@ -60,6 +60,7 @@ type Handler struct {
 	growing sync.Mutex // held while the files are looked at
 	mu      sync.Mutex // held while the view is replaced
 	state   *state
+	pins    map[string]*state // what pages show that are paused
 	clients int
 	idle    chan struct{} // has something once the last client has gone
 }
@@ -81,7 +82,7 @@ func New(v *view.View, o *Options) *Handler {
 	if o == nil {
 		o = new(Options)
 	}
-	h := &Handler{options: *o, idle: make(chan struct{}, 1), nonce: rand.Text()[:8]}
+	h := &Handler{options: *o, idle: make(chan struct{}, 1), pins: make(map[string]*state), nonce: rand.Text()[:8]}
 	h.options.Base = strings.TrimSuffix(o.Base, "/")
 	if h.options.Names == nil {
 		h.options.Names = func(file int) string { return h.view().v.Files()[file].Name() }
@@ -259,7 +260,7 @@ func (h *Handler) api(w http.ResponseWriter, r *http.Request, path string) {
 		fail(w, http.StatusBadRequest, "the query part of the address cannot be read")
 		return
 	}
-	s := h.view()
+	s := h.pinned(values.Get("pin"))
 	tag := h.nonce + "-" + strconv.Itoa(s.entries()) + "-" + strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(r.URL.RawQuery))), 36)
 	if r.Header.Get("If-None-Match") == strconv.Quote(tag) {
 		cached(w, r, tag, nil)
@@ -416,20 +417,32 @@ func (s *state) services() []string {
 // growEvery is how often the files are looked at, at most: what takes longer is done less often.
 const growEvery = 100 * time.Millisecond
 
-// events tells a client when the trace has grown, until one of both has gone.
+// events tells a client when the trace has grown, until one of both has gone. With pause the first
+// event has a pin, with which requests are answered as of now for that long.
 func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 	flusher := http.NewResponseController(w)
 	w.Header().Set("Content-Type", "text/event-stream")
 	h.come()
 	defer h.leave()
+	pin := ""
+	if r.URL.Query().Has("pause") {
+		pin = h.pin()
+		defer h.unpin(pin)
+	}
 	told, notices := -1, h.notices()
 	for quiet := 0; ; quiet++ {
 		begun := time.Now()
-		s, err := h.grow(r.Context())
+		s, err := h.pinned(pin), error(nil)
+		if told >= 0 || pin == "" {
+			s, err = h.grow(r.Context())
+		}
 		wait := max(growEvery, 5*time.Since(begun))
 		news := quiet%10 == 9 && !slices.Equal(notices, h.notices())
 		if n := s.entries(); n != told || err != nil || news || quiet > 100 {
 			event := map[string]any{"rows": s.v.Len(), "entries": n}
+			if told < 0 && pin != "" {
+				event["pin"] = pin
+			}
 			if news {
 				notices = h.notices()
 				event["notices"] = notices
@@ -452,6 +465,31 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 		case <-time.After(wait):
 		}
 	}
+}
+
+// pin keeps the trace as it is now, and returns its name.
+func (h *Handler) pin() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	name := rand.Text()
+	h.pins[name] = h.state
+	return name
+}
+
+func (h *Handler) unpin(name string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.pins, name)
+}
+
+// pinned returns the trace that has a name, or else as it is now.
+func (h *Handler) pinned(name string) *state {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if s := h.pins[name]; s != nil {
+		return s
+	}
+	return h.state
 }
 
 func (h *Handler) come() {

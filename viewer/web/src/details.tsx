@@ -2,9 +2,9 @@
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { Icon, Level } from './icons'
-import { Attribute, Entry, LogRecord } from './source'
+import { Attribute, Entry, LogRecord, Stack } from './source'
 import * as s from './state'
-import { count, day, duration, fieldName, lines, literal, moment, plain, pretty, sql } from './text'
+import { count, day, duration, fieldName, frames, groups, lines, literal, moment, plain, pretty, sql } from './text'
 
 const levels = ['trace', 'debug', 'info', 'warn', 'error']
 
@@ -14,7 +14,7 @@ export function Details() {
   useEffect(() => {
     if (!row) { s.entry.value = null; return }
     const stop = new AbortController()
-    const wait = setTimeout(() => s.src().entry(row, false, stop.signal).then(e => { s.entry.value = e }, () => {}), 80)
+    const wait = setTimeout(() => s.src().entry(row, false, '', stop.signal).then(e => { s.entry.value = e }, () => {}), 80)
     return () => { clearTimeout(wait); stop.abort() }
   }, [row, s.rowsKnown.value])
   const e = s.entry.value
@@ -55,8 +55,9 @@ function Attributes({ e }: { e: Entry }) {
   return <>
     <div class="af"><Icon name="find" /><input type="search" placeholder="Search attributes" aria-label="Search attributes" value={filter.value} onInput={ev => { filter.value = ev.currentTarget.value }} /></div>
     {e.description && <Section title="Why it failed"><pre tabIndex={0} class="code err">{lines(e.description)}</pre></Section>}
+    {e.stacks.map(k => <Waits k={k} of={e.stacksOf} />)}
     {e.role !== 'log' && e.message && <Section title="Message"><pre tabIndex={0} class="code">{lines(e.message)}</pre></Section>}
-    {all.length > 0 && <Section title="Attributes">{all.map(a => <One key={e.row + a.name} a={a} row={e.row} />)}</Section>}
+    {groups(all).map(([title, list]) => <Section title={title}>{list.map(a => <One key={e.row + a.name} a={a} row={e.row} />)}</Section>)}
     {e.links.length > 0 && <Section title="Links">{e.links.map(l => <div class="kv"><span class="k">{l.to ? 'to' : 'not in this file'}</span><span class="v">
       {l.to ? <button class="lk" onClick={() => s.go(l.to!.row)}>{plain(l.to.name)}</button> : <span class="mono">{plain(l.trace)} {plain(l.span)}</span>}
       {(l.attributes ?? []).map(a => <div>{plain(a.name)}={plain(a.value)}</div>)}</span></div>)}</Section>}
@@ -73,14 +74,21 @@ function Attributes({ e }: { e: Entry }) {
   </>
 }
 
+// Waits is where goroutines were that worked for a span which has not ended.
+const Waits = ({ k, of }: { k: Stack; of?: string | undefined }) => <Section title={`Where ${k.count === '1' ? 'a goroutine' : k.count + ' goroutines'}${of ? ' of ' + plain(of) : ''} waited at ${moment(BigInt(k.time), 3)}`}><Frames stack={k.stack} /></Section>
+
+// Frames are the lines of a stack; those of Go's runtime say less than the others.
+const Frames = ({ stack }: { stack: string }) => <pre tabIndex={0} class="code v">{frames(stack.trimEnd()).map(f => <span class={/^(runtime|sync|internal\/\w+)\./.test(f.text) ? 'fr q' : 'fr'}>{plain(f.text)}{f.file && <> <Place file={f.file} line={f.line!} short /></>}</span>)}</pre>
+
 const Section = ({ title, children }: { title: string; children: preact.ComponentChildren }) => <section class="sec"><h3>{title}</h3>{children}</section>
 
-function Place({ file, line }: { file: string; line: number }) {
+function Place({ file, line, short = false }: { file: string; line: number; short?: boolean }) {
   const editor = s.meta.value!.editor
-  const label = plain(file) + (line ? ':' + line : '')
-  if (!editor) return <span class="mono">{label}</span>
+  const whole = plain(file) + (line ? ':' + line : '')
+  const label = short ? whole.split('/').slice(-2).join('/') : whole
+  if (!editor) return <span class="mono q" title={whole}>{label}</span>
   const path = ('/' + file.replace(/\\/g, '/').replace(/^\/+/, '')).split('/').map(encodeURIComponent).join('/')
-  return <a class="lk mono" href={editor.replace('{path}', path).replace('{line}', String(line))}>{label}</a>
+  return <a class="lk mono" title={whole} href={editor.replace('{path}', path).replace('{line}', String(line))}>{label}</a>
 }
 
 const copy = (text: string) => navigator.clipboard.writeText(text).then(() => { s.spoken.value = 'Copied'; s.notice.value = '' }, () => { s.notice.value = 'The browser did not let it be copied' })
@@ -105,7 +113,7 @@ function One({ a, row, scope = '' }: { a: Attribute; row: number; scope?: string
   }
   const kind = a.kind.toLowerCase()
   return <div class={'kv' + (long ? ' long' : '')}><span class="k mono">{plain(a.name)}</span>
-    {long ? <pre tabIndex={0} class="code v">{lines(shown)}</pre> : <span class={'v' + (kind === 'string' ? '' : ' num')}>{plain(shown)}{kind !== 'string' && <span class="ty">{kind}</span>}</span>}
+    {long ? /(^|\.)(stack|stacktrace)$/.test(a.name) ? <Frames stack={shown} /> : <pre tabIndex={0} class="code v">{lines(shown)}</pre> : <span class={'v' + (kind === 'string' ? '' : ' num')}>{plain(shown)}{kind !== 'string' && <span class="ty">{kind}</span>}</span>}
     {a.size && whole.value === null && <button class="lk" onClick={all}>Show all {count(a.size)} bytes</button>}
     <Actions query={long ? '' : query} value={value} /></div>
 }

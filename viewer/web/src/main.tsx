@@ -49,15 +49,15 @@ function Tools() {
     {s.root.value ? <span class="crumb el"><button class="lk" onClick={() => s.subtree(0)}>Whole file</button> › below {plain(s.rootName.value)}</span> : <span class="crumb">Whole file</span>}
     <span class="grow" />
     {s.axis.value && <button class="btn s" onClick={() => { s.axis.value = null }}>All of the time</button>}
-    <label class="q">Open <select aria-label="Levels that are open" value={s.toggled.value.length ? -1 : s.depth.value} onChange={e => batch(() => { s.opened.value = true; s.depth.value = Number(e.currentTarget.value); s.toggled.value = [] })}>
-      {s.toggled.value.length > 0 && <option value={-1}>some</option>}
-      {levels.map(n => <option value={n}>{n ? many(n, 'level', 'levels') : 'none'}</option>)}<option value="999">all</option></select></label>
+    <label class="q">Open <select aria-label="What is open" value={s.toggled.value.length ? 'some' : s.toHits.value ? 'hits' : String(s.depth.value)} onChange={e => { const what = e.currentTarget.value; s.open(what === 'hits' ? what : Number(what)) }}>
+      {s.toggled.value.length > 0 && <option value="some">some</option>}
+      {levels.map(n => <option value={n}>{n ? many(n, 'level', 'levels') : 'none'}</option>)}<option value={s.maxDepth}>all</option><option value="hits" disabled={!s.query.value}>to the hits</option></select></label>
     <button class="btn s" aria-pressed={s.details.value} onClick={() => { s.details.value = !s.details.value }}>Details</button>
   </div>
 }
 
 const keys: [string, [string, string][]][] = [
-  ['Rows', [['↓ j, ↑ k', 'next, previous'], ['→ l, ← h', 'open; close, or to the one above'], ['g, G', 'first, last'], ['Enter', 'details'], ['E', 'open a level more'], ['r', 'this subtree alone'], ['Esc', 'the whole file again']]],
+  ['Rows', [['↓ j, ↑ k', 'next, previous'], ['→ l, ← h', 'open; close, or to the one above'], ['g, G', 'first, last'], ['Enter', 'details'], ['E', 'open a level more'], ['x', 'open to the hits'], ['r', 'this subtree alone'], ['Esc', 'the whole file again']]],
   ['Find', [['/', 'query'], ['n, N', 'next, previous hit'], ['e', 'next error'], ['u', 'next that never ended'], ['Ctrl Space', 'what can be written']]],
   ['Time and more', [['w, s', 'closer, farther'], ['a, d', 'earlier, later'], ['f', 'fit to this row'], ['0', 'all of the time'], ['1, 2', 'Top, Tree'], [']', 'details'], ['y', 'copy link'], ['Space', 'pause']]],
 ]
@@ -81,7 +81,32 @@ function copyLink() {
 
 function pause() {
   s.paused.value = !s.paused.value
+  s.fresh.value = 0
+  listen()
   if (!s.paused.value) take()
+}
+
+// listen hears what is new. A pause is another stream, which begins with what is shown meanwhile.
+let deaf = () => {}, told = 0, known = 0, failed = ''
+function listen() {
+  deaf()
+  deaf = s.src().follow(s.paused.value, ({ rows, entries, error, notices, pin }) => {
+    if (notices) s.meta.value = { ...s.meta.value!, notices }
+    if (error) { s.notice.value = failed = error; return }
+    if (rows < 0) { // the stream has ended: is anybody there?
+      if (!failed) setTimeout(() => s.src().meta().then(() => listen(), () => { s.notice.value = 'The program that served this page has ended' }), 1000)
+      return
+    }
+    if (pin) {
+      told = rows
+      take()
+    }
+    if (entries === known) return
+    if (rows > told) s.fresh.value += rows - told
+    told = rows
+    known = entries
+    if (!s.paused.value) take()
+  })
 }
 
 // take shows what has come: once at a time, and then with a rest as long as it took.
@@ -99,7 +124,7 @@ async function take() {
   } catch { /* the stream says it */ }
   await new Promise(r => setTimeout(r, Math.max(100, performance.now() - begun)))
   taking = false
-  if (again && !s.paused.value) { again = false; take() }
+  if (again) { again = false; take() }
 }
 
 function press(e: KeyboardEvent) {
@@ -109,7 +134,7 @@ function press(e: KeyboardEvent) {
     j: () => list.move!(1), ArrowDown: () => list.move!(1), k: () => list.move!(-1), ArrowUp: () => list.move!(-1), l: () => list.open!(true), ArrowRight: () => list.open!(true),
     h: () => list.open!(false), ArrowLeft: () => list.open!(false), g: () => list.end!(false), Home: () => list.end!(false), G: () => list.end!(true), End: () => list.end!(true), PageDown: () => list.page!(1), PageUp: () => list.page!(-1),
     w: () => list.zoom!(0.8), s: () => list.zoom!(1.25), a: () => list.pan!(-0.2), d: () => list.pan!(0.2), f: () => list.fit!(), 0: () => { s.axis.value = null },
-    E: () => batch(() => { s.opened.value = true; s.depth.value = Math.min(s.maxDepth, s.depth.value + 1); s.toggled.value = [] }), r: () => { if (s.entry.value?.row === s.selected.value && s.entry.value.below) s.subtree(s.selected.value) },
+    E: () => s.open(s.depth.value + 1), x: () => { if (s.query.value) s.open('hits') }, r: () => list.root!(),
     Enter: () => { s.details.value = true }, Escape: () => { if (s.root.value) s.subtree(0); else s.axis.value = null },
     ']': () => { s.details.value = !s.details.value },
   }
@@ -139,27 +164,21 @@ async function start() {
   window.__entrace = { frame: lastFrame }
   if (s.text.value) await s.find()
   render(<App />, app)
-  effect(() => { const a = s.address(); if (a !== location.search) history.replaceState(null, '', location.pathname + a) })
-  if (s.selected.value) s.go(s.selected.value)
+  let step = s.step()
+  effect(() => {
+    const a = s.address(), to = s.step()
+    if (a !== location.search) history[to === step ? 'replaceState' : 'pushState'](null, '', location.pathname + a)
+    step = to
+  })
+  addEventListener('popstate', () => { s.back(location.search); step = s.step() })
+  if (s.selected.value) s.go(s.selected.value, false)
   s.resume.value = () => { if (s.paused.value) pause() }
   effect(() => {
     const row = s.root.value
     if (row) s.src().entry(row, false).then(e => { s.rootName.value = e.role === 'log' ? e.message ?? '' : e.name }, () => {})
   })
-  let told = s.meta.value!.rows, known = s.meta.value!.entries, failed = ''
-  const listen = () => s.src().follow((rows, entries, error, notices) => {
-    if (notices) s.meta.value = { ...s.meta.value!, notices }
-    if (error) { s.notice.value = failed = error; return }
-    if (rows < 0) { // the stream has ended: is anybody there?
-      if (!failed) setTimeout(() => s.src().meta().then(() => listen(), () => { s.notice.value = 'The program that served this page has ended' }), 1000)
-      return
-    }
-    if (entries === known) return
-    if (rows > told) s.fresh.value += rows - told
-    told = rows
-    known = entries
-    if (!s.paused.value) take()
-  })
+  told = s.meta.value!.rows
+  known = s.meta.value!.entries
   listen()
   addEventListener('hashchange', () => { if (location.hash.includes('token=')) location.reload() })
 }

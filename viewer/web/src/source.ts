@@ -8,14 +8,15 @@ export interface Meta {
 }
 
 export interface Attribute { name: string; kind: string; value: string; size?: number }
-export interface Place { row: number; name: string }
+export interface Place { row: number; name: string; open?: boolean }
+export interface Stack { row: number; time: string; count: string; stack: string }
 export interface Link { trace: string; span: string; to: Place | null; attributes: Attribute[] | null }
 
 export interface Entry {
   row: number; id: string; role: string; name: string; message: string | null; level: string; kind: string; status: string
   description: string; target: string; file: string; line: number; service: string; trace: string; span: string
   start: string | null; took: string | null; self: string | null; open: boolean; path: Place[]; below: number; logs: number
-  attributes: Attribute[]; resource: Attribute[] | null; links: Link[]
+  attributes: Attribute[]; resource: Attribute[] | null; links: Link[]; stacks: Stack[]; stacksOf?: string
 }
 
 export interface LogRecord { row: number; time: string | null; level: string; text: string; more: string; in: string }
@@ -32,7 +33,7 @@ export interface Top {
 }
 
 // A Shape says which rows of the tree are open; see shape in layout.go.
-export interface Shape { root: number; depth: number; toggled: number[]; only: string }
+export interface Shape { root: number; depth: number; to: string; toggled: number[]; only: string }
 
 // Rows are some of the visible rows. Above of them come first: those that the first one is below.
 export interface Rows {
@@ -49,15 +50,20 @@ export class Problem extends Error {
   constructor(text: string, readonly status: number, readonly pos = -1, readonly hint = '') { super(text) }
 }
 
+// News are what a file has now; rows below 0 say that nobody tells any more.
+export interface News { rows: number; entries: number; error?: string; notices?: string[]; pin?: string }
+
 export interface Source {
   meta(print?: string): Promise<Meta>
   top(signal?: AbortSignal): Promise<Top>
   rows(shape: Shape, ask: Ask, signal?: AbortSignal): Promise<Rows>
-  entry(row: number, all: boolean, signal?: AbortSignal): Promise<Entry>
+  entry(row: number, all: boolean, to?: string, signal?: AbortSignal): Promise<Entry>
   logs(row: number, signal?: AbortSignal): Promise<{ logs: LogRecord[]; total: number }>
-  find(ask: { q?: string; what?: string; at: number; dir?: string; first?: boolean }, signal?: AbortSignal): Promise<Found>
+  find(ask: { q?: string; what?: string; at: number; dir?: string; first?: boolean; to?: string }, signal?: AbortSignal): Promise<Found>
   complete(q: string, at: number, signal?: AbortSignal): Promise<{ from: number; items: Item[] }>
-  follow(grown: (rows: number, entries: number, error?: string, notices?: string[]) => void): () => void
+  // follow tells what is new, until it is stopped. While it is paused, all answers are of the moment
+  // when that began.
+  follow(paused: boolean, grown: (n: News) => void): () => void
 }
 
 export const noTime = -(1n << 63n)
@@ -107,6 +113,7 @@ export function shapeQuery(s: Shape): Record<string, string> {
   const q: Record<string, string> = {}
   if (s.root) q.root = String(s.root)
   if (s.depth) q.depth = String(s.depth)
+  if (s.to) q.to = s.to
   if (s.only) q.only = s.only
   if (s.toggled.length) {
     let last = 0
@@ -124,9 +131,12 @@ export function readToggled(x: string | null): number[] {
 
 // A Server is the source of a page that 'entrace view' serves.
 export class Server implements Source {
+  private pin = ''
+
   constructor(private token: string) {}
 
   private async ask(path: string, q: Record<string, string>, signal?: AbortSignal): Promise<Response> {
+    if (this.pin) q = { ...q, pin: this.pin }
     const r = await fetch('api/' + path + '?' + new URLSearchParams(q), { headers: this.headers(), signal: signal ?? null })
     if (r.ok) return r
     const f = await r.json().catch(() => ({ error: r.statusText }))
@@ -148,24 +158,25 @@ export class Server implements Source {
     if (ask.q) q.q = ask.q
     return decode(await (await this.ask('rows', q, signal)).arrayBuffer())
   }
-  entry(row: number, all: boolean, signal?: AbortSignal) { return this.json<Entry>('entry', all ? { row: String(row), all: '1' } : { row: String(row) }, signal) }
+  entry(row: number, all: boolean, to = '', signal?: AbortSignal) { return this.json<Entry>('entry', { row: String(row), ...all ? { all: '1' } : {}, ...to ? { to } : {} }, signal) }
   logs(row: number, signal?: AbortSignal) { return this.json<{ logs: LogRecord[]; total: number }>('logs', { row: String(row) }, signal) }
-  find(ask: { q?: string; what?: string; at: number; dir?: string; first?: boolean }, signal?: AbortSignal) {
+  find(ask: { q?: string; what?: string; at: number; dir?: string; first?: boolean; to?: string }, signal?: AbortSignal) {
     const q: Record<string, string> = { at: String(ask.at) }
     if (ask.q) q.q = ask.q
     if (ask.what) q.what = ask.what
     if (ask.dir) q.dir = ask.dir
     if (ask.first) q.first = '1'
+    if (ask.to) q.to = ask.to
     return this.json<Found>('find', q, signal)
   }
   complete(q: string, at: number, signal?: AbortSignal) {
     return this.json<{ from: number; items: Item[] }>('complete', { q, at: String(new TextEncoder().encode(q.slice(0, at)).length) }, signal)
   }
 
-  follow(grown: (rows: number, entries: number, error?: string, notices?: string[]) => void): () => void {
+  follow(paused: boolean, grown: (n: News) => void): () => void {
     const stop = new AbortController()
     const run = async () => {
-      const r = await fetch('api/events', { headers: this.headers(), signal: stop.signal })
+      const r = await fetch(paused ? 'api/events?pause=1' : 'api/events', { headers: this.headers(), signal: stop.signal })
       const reader = r.body!.pipeThrough(new TextDecoderStream()).getReader()
       let rest = ''
       for (;;) {
@@ -173,13 +184,15 @@ export class Server implements Source {
         if (done) return
         rest += value
         for (let end = rest.indexOf('\n\n'); end >= 0; end = rest.indexOf('\n\n')) {
-          const event = JSON.parse(rest.slice(6, end))
+          const news: News = JSON.parse(rest.slice(6, end))
           rest = rest.slice(end + 2)
-          grown(event.rows, event.entries, event.error, event.notices)
+          if (news.pin) this.pin = news.pin
+          grown(news)
         }
       }
     }
-    run().then(() => grown(-1, -1), () => { if (!stop.signal.aborted) grown(-1, -1) })
-    return () => stop.abort()
+    const ended = () => { if (!stop.signal.aborted) { this.pin = ''; grown({ rows: -1, entries: -1 }) } }
+    run().then(ended, ended)
+    return () => { this.pin = ''; stop.abort() }
   }
 }

@@ -31,8 +31,10 @@ export const other = signal('') // the fingerprint of the link's file, if it is 
 let source: Source
 export const src = () => source
 
+export const toHits = signal(false) // what hits are below is open
 export const only = computed(() => mode.value === 'only' ? query.value : '')
-export const shape = computed<Shape>(() => ({ root: root.value, depth: depth.value, toggled: toggled.value, only: only.value }))
+const to = computed(() => toHits.value ? query.value : '')
+export const shape = computed<Shape>(() => ({ root: root.value, depth: depth.value, to: to.value, toggled: toggled.value, only: only.value }))
 
 const token = 'entrace-token'
 
@@ -61,7 +63,8 @@ export function readAddress(search: string) {
     view.value = q.get('v') === 'top' || !q.size && (meta.value?.rows ?? 0) > 0 ? 'top' : 'tree'
     text.value = q.get('q') ?? ''
     details.value = !q.has('p')
-    opened.value = q.has('x') || q.has('d') || q.get('m') === 'only'
+    toHits.value = q.has('h')
+    opened.value = q.has('x') || q.has('d') || q.has('h') || q.get('m') === 'only'
     mode.value = q.get('m') === 'only' ? 'only' : 'mark'
     selected.value = other.value ? 0 : known(number('s'))
     root.value = other.value ? 0 : known(number('root'))
@@ -80,13 +83,28 @@ export function address(): string {
   if (query.value) q.set('q', query.value)
   if (mode.value === 'only') q.set('m', 'only')
   if (selected.value) q.set('s', String(selected.value))
-  const s = shapeQuery({ ...shape.value, only: '' })
+  const s = shapeQuery({ ...shape.value, to: '', only: '' })
   if (s.root) q.set('root', s.root)
   if (s.depth) q.set('d', s.depth)
+  if (toHits.value) q.set('h', '1')
   if (s.x || opened.value && !s.depth) q.set('x', s.x ?? '')
   if (!details.value) q.set('p', '0')
   if (axis.value) q.set('w', `${axis.value.from}-${axis.value.to}`)
   return '?' + q
+}
+
+// step tells the states apart between which the browser's Back goes; within one it does not.
+const jumps = signal(0)
+export const step = () => [view.value, root.value, mode.value, axis.value === null, jumps.value].join()
+
+// back shows what an address shows that was left.
+export function back(search: string) {
+  batch(() => {
+    readAddress(search)
+    query.value = text.value
+    if (selected.value) wanted.value = { row: selected.value }
+  })
+  find()
 }
 
 // maxDepth is how many levels can be open; maxToggled how many rows can be opened and closed beside.
@@ -97,6 +115,16 @@ const maxToggled = 3900
 export const opened = signal(false)
 
 let before: { depth: number; toggled: number[] } | null = null
+
+// open makes so many levels open, and with 'hits' what hits are below.
+export function open(what: number | 'hits') {
+  batch(() => {
+    opened.value = true
+    toHits.value = what === 'hits'
+    depth.value = what === 'hits' ? 0 : Math.min(maxDepth, what)
+    toggled.value = []
+  })
+}
 
 // setMode shows everything and marks the hits, or opens the way to all hits and shows nothing else.
 export function setMode(to: Mode) {
@@ -120,7 +148,7 @@ export function toggle(row: number) {
 
 // reveal opens what a row is below, selects it and brings it into sight.
 export const wanted = signal<{ row: number } | null>(null)
-export function reveal(row: number, path: { row: number }[]) {
+export function reveal(row: number, path: { row: number; open?: boolean }[]) {
   batch(() => {
     view.value = 'tree'
     let from = root.value ? path.findIndex(p => p.row === root.value) + 1 : 0
@@ -129,7 +157,7 @@ export function reveal(row: number, path: { row: number }[]) {
     opened.value = true
     const open = new Set(toggled.value.length + path.length < maxToggled ? toggled.value : [])
     path.slice(from).forEach((p, level) => {
-      const byDefault = level < depth.value
+      const byDefault = level < depth.value || !!p.open
       if (byDefault === open.has(p.row)) open[byDefault ? 'delete' : 'add'](p.row)
     })
     toggled.value = [...open].sort((a, b) => a - b)
@@ -138,9 +166,9 @@ export function reveal(row: number, path: { row: number }[]) {
   })
 }
 
-export async function go(row: number) {
-  const e = await source.entry(row, false)
-  reveal(row, e.path)
+export async function go(row: number, jump = true) {
+  const e = await source.entry(row, false, to.value)
+  batch(() => { if (jump) jumps.value++; reveal(row, e.path) })
 }
 
 let search: AbortController | null = null
@@ -172,7 +200,7 @@ export async function find(): Promise<boolean> {
 // next goes to the next or the previous hit, error, or span that never ended.
 export async function next(dir: 'next' | 'prev', what = '') {
   if (!what && !query.value) return
-  const f = await source.find({ at: selected.value, dir, what, q: what ? '' : query.value })
+  const f = await source.find({ at: selected.value, dir, what, q: what ? '' : query.value, to: to.value })
   if (!f.count) { notice.value = what === 'error' ? 'There is no error' : what ? 'Every span has ended' : 'Nothing is found'; return }
   if (!what) found.value = f
   else setMode('mark') // it may be none of the hits
@@ -286,5 +314,5 @@ export const resume = signal<(() => void) | null>(null)
 // subtree shows what is below a row alone.
 export const rootName = signal('')
 export function subtree(row: number) {
-  batch(() => { opened.value = true; root.value = row; toggled.value = []; depth.value = row ? 1 : 0; axis.value = null; if (!row) depth.value = 1 })
+  batch(() => { opened.value = true; root.value = row; toggled.value = []; toHits.value = false; depth.value = 1; axis.value = null })
 }

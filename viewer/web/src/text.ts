@@ -57,6 +57,26 @@ export function sql(s: string): string {
   return s.replace(/\s+(FROM|WHERE|(?:LEFT |RIGHT |INNER |OUTER |CROSS )*JOIN|GROUP BY|ORDER BY|HAVING|LIMIT|VALUES|SET|UNION|RETURNING|FOR UPDATE)\b/gi, '\n$1')
 }
 
+// frames takes a stack apart: the lines that name a place in a source file have that place.
+export function frames(stack: string): { text: string; file?: string; line?: number }[] {
+  return stack.split('\n').map(text => {
+    const m = /^(\S* +|\s+)(?!at )([^()"]*[/\\.][^()"]*):(\d+)( \+0x\w+)?$/.exec(text)
+    return m ? { text: m[1]!.trimEnd(), file: m[2]!, line: Number(m[3]) } : { text }
+  })
+}
+
+const domains: [string, RegExp][] = [
+  ['HTTP', /^(http|url|client|server|network|user_agent)\./], ['Database', /^db\./], ['Messages', /^messaging\./], ['RPC', /^rpc\./], ['Exception', /^exception\./],
+]
+
+// groups puts attributes that OpenTelemetry has conventions for below each other, before all others;
+// each group is in the order of the names.
+export function groups<T extends { name: string }>(list: T[]): [string, T[]][] {
+  const of = (a: T) => domains.find(([, names]) => names.test(a.name))?.[0] ?? 'Attributes'
+  const sorted = [...list].sort((a, b) => a.name < b.name ? -1 : 1)
+  return [...domains.map(d => d[0]), 'Attributes'].map((title): [string, T[]] => [title, sorted.filter(a => of(a) === title)]).filter(g => g[1].length)
+}
+
 // literal writes a value as a query has it.
 export function literal(kind: string, value: string): string {
   return kind === 'String' || kind === 'string' ? '"' + value.replace(/[\\"]/g, c => '\\' + c).replace(/\n/g, '\\n').replace(/\t/g, '\\t').replace(/\r/g, '\\r') + '"' : value

@@ -7,12 +7,13 @@ import { isError, isExpanded, isHit, isOpen, isParent, levelOf, noTime, roleEven
 import * as s from './state'
 import { count, duration, many, moment, plain } from './text'
 
-export const rowHeight = () => matchMedia('(max-width:720px)').matches ? 46 : 22
+const phone = () => matchMedia('(max-width:720px)').matches
+export const rowHeight = () => phone() ? 46 : 22
 const frame: { drawn: Drawn[]; rows: number } = { drawn: [], rows: 0 }
 export const lastFrame = () => frame
 
 // list is what moves the tree by keys; the tree sets it.
-export const list: { move?: (by: number) => void; end?: (last: boolean) => void; page?: (by: number) => void; open?: (open: boolean) => void; zoom?: (by: number, at?: number) => void; pan?: (by: number) => void; fit?: () => void } = {}
+export const list: { move?: (by: number) => void; end?: (last: boolean) => void; page?: (by: number) => void; open?: (open: boolean) => void; root?: () => void; zoom?: (by: number, at?: number) => void; pan?: (by: number) => void; fit?: () => void } = {}
 
 interface At { page: Rows; k: number }
 
@@ -20,12 +21,14 @@ interface At { page: Rows; k: number }
 const version = signal(0)
 let pages: s.Pages | null = null
 let stick = false // the end stays in sight
+let awaited = -1 // the place of a row that is to be selected once it is here
 
 function current(): s.Pages {
   const shape = s.shape.value, q = s.query.value
   if (!pages || pages.shape !== shape || pages.q !== q) {
     pages?.stop()
     const same = pages && pages.shape === shape ? pages : null
+    if (!same) awaited = -1
     pages = new s.Pages(shape, q, () => { version.value++ }, s.opened.value ? 0 : 40, same)
   }
   return pages
@@ -65,8 +68,9 @@ export function Tree() {
   if (stick && scrolled !== top) first.value = top
   p.want(top, top + visible)
   const narrow = row > 22
-  const left = narrow ? 0 : Math.max(200, Math.min(size.value.width - 220, size.value.width * nameWidth.value)) + 74
+  const left = narrow ? 4 : Math.max(200, Math.min(size.value.width - 220, size.value.width * nameWidth.value)) + 74
   const axisWidth = Math.max(50, size.value.width - left - 26)
+  const axisLeft = left + 10
   const range = s.axis.value ?? { from: p.from, to: p.to }
   const axis: Axis = { ...range, width: axisWidth }
   const last = p.to
@@ -85,7 +89,7 @@ export function Tree() {
   }
   const shownSticky = sticky.filter(a => { const i = p.place(a.page.row[a.k]!); return i < 0 || i < top + sticky.length })
 
-  const scrollTo = (i: number) => { stick = false; first.value = Math.max(0, Math.min(most, i)) }
+  const scrollTo = (i: number) => { stick = false; awaited = -1; first.value = Math.max(0, Math.min(most, i)) }
   const show = (i: number) => {
     const full = Math.floor(size.value.height / row)
     const above = p.above(i).length
@@ -94,20 +98,23 @@ export function Tree() {
   }
   const select = (i: number) => {
     const at = p.at(i)
+    show(i)
+    awaited = at ? -1 : i
     if (!at) return
     s.selected.value = at.page.row[at.k]!
     speak(at)
-    show(i)
   }
+  useEffect(() => { if (awaited >= 0 && p.at(awaited)) select(awaited) })
   const speak = ({ page, k }: At) => {
     const f = page.flags[k]!
     s.spoken.value = [plain(page.name[k]!), roleOf(f) !== roleSpan ? '' : isOpen(f) ? 'never ended' : duration(page.took[k]!), page.below[k]! ? many(page.below[k]!, 'row below', 'rows below') : '', isError(f) ? 'error' : ''].filter(Boolean).join(', ')
   }
-  const selectedAt = () => p.place(s.selected.value)
+  const selectedAt = () => awaited >= 0 ? awaited : p.place(s.selected.value)
+  const choose = (i: number) => { if (p.total > 0) select(Math.max(0, Math.min(p.total - 1, i))) }
 
-  list.move = by => { const at = selectedAt(); select(at < 0 ? top : Math.max(0, Math.min(p.total - 1, at + by))) }
+  list.move = by => { const at = selectedAt(); choose(at < 0 ? top : at + by) }
   list.page = by => list.move!(by * (Math.floor(size.value.height / row) - 1))
-  list.end = end => { const i = end ? p.total - 1 : 0; scrollTo(i); p.want(i, i + 1); setTimeout(() => select(i), 60) }
+  list.end = end => choose(end ? p.total : 0)
   list.open = open => {
     const i = selectedAt(), at = i < 0 ? null : p.at(i)
     if (!at) return
@@ -115,11 +122,15 @@ export function Tree() {
     if (open) { if (isParent(f) && !isExpanded(f)) s.toggle(at.page.row[at.k]!); else list.move!(1) } else if (isExpanded(f)) s.toggle(at.page.row[at.k]!)
     else { const up = p.above(i).at(-1); if (up) { s.selected.value = up.page.row[up.k]!; speak(up); const k = p.place(s.selected.value); if (k >= 0) show(k); else s.wanted.value = { row: s.selected.value } } }
   }
+  list.root = () => {
+    const i = selectedAt(), at = i < 0 ? null : p.at(i)
+    if (at && isParent(at.page.flags[at.k]!)) s.subtree(at.page.row[at.k]!)
+  }
   const setAxis = (from: bigint, to: bigint) => {
     if (to - from < 10n) to = from + 10n
     s.axis.value = from <= p.from && to >= p.to ? null : { from, to }
   }
-  list.zoom = (by, at = 0.5) => {
+  list.zoom = (by, at = cross.peek() ?? 0.5) => {
     const span = range.to - range.from
     const next = span * BigInt(Math.round(by * 100)) / 100n
     const from = range.from + (span - next) * BigInt(Math.round(at * 1000)) / 1000n
@@ -159,6 +170,7 @@ export function Tree() {
     const wheel = (e: WheelEvent) => {
       e.preventDefault()
       stick = false
+      awaited = -1
       const r = canvas.current!.getBoundingClientRect()
       if (e.ctrlKey || e.metaKey) list.zoom!(e.deltaY > 0 ? 1.25 : 0.8, Math.max(0, Math.min(1, (e.clientX - r.left - 10) / Math.max(1, r.width - 26))))
       else if (e.shiftKey || Math.abs(e.deltaX) > Math.abs(e.deltaY)) list.pan!((e.deltaX || e.deltaY) / 1000)
@@ -167,7 +179,7 @@ export function Tree() {
     // A finger moves the rows, which go on for a while when it lets go.
     let at = 0, speed = 0, time = 0, glide = 0
     const by = (pixels: number) => { first.value = Math.max(0, Math.min(Math.max(0, (pages?.total ?? 0) - Math.floor(size.value.height / rowHeight())), first.value + pixels / rowHeight())) }
-    const touch = (e: TouchEvent) => { cancelAnimationFrame(glide); at = e.touches[0]!.clientY; time = e.timeStamp; speed = 0; stick = false }
+    const touch = (e: TouchEvent) => { cancelAnimationFrame(glide); at = e.touches[0]!.clientY; time = e.timeStamp; speed = 0; stick = false; awaited = -1 }
     const drag = (e: TouchEvent) => {
       if (e.touches.length > 1) return
       e.preventDefault()
@@ -199,14 +211,15 @@ export function Tree() {
   const bars: Bar[] = rows.flatMap(({ i, at }) => {
     if (!at) return []
     const { page, k } = at
+    if (narrow && roleOf(page.flags[k]!) !== roleSpan) return [] // its attributes are there
     return [{
-      y: (i - top) * row, row: page.row[k]!, start: page.start[k]!, took: page.took[k]!, flags: page.flags[k]!, below: page.below[k]!, expanded: isExpanded(page.flags[k]!),
+      y: (i - top) * row + (narrow ? 22 : 0), row: page.row[k]!, start: page.start[k]!, took: page.took[k]!, flags: page.flags[k]!, below: page.below[k]!, expanded: isExpanded(page.flags[k]!),
       service: Math.max(0, s.meta.value!.services.indexOf(page.service[k]!)), ticks: page.ticks.filter(t => t.row === k),
     }]
   })
   useEffect(() => {
     drawing.renderer ??= new Canvas2D(canvas.current!, () => 10)
-    frame.drawn = narrow ? [] : drawing.renderer.draw(bars, axis, size.value.height, last)
+    frame.drawn = drawing.renderer.draw(bars, axis, size.value.height, last)
     frame.rows = rows.length
   })
 
@@ -227,27 +240,59 @@ export function Tree() {
   }
   const columns = narrow ? '1fr auto' : `${left - 74}px 74px 1fr`
   const axisLabels = steps(axis)
+  const place = (e: PointerEvent) => Math.max(0, Math.min(1, (e.clientX - box.current!.getBoundingClientRect().left - axisLeft) / axisWidth))
+  // A part of the axis that the pointer is drawn over becomes all of it.
+  const brush = (e: PointerEvent) => {
+    const ruler = e.currentTarget as HTMLElement
+    if (p.total <= 0 || e.button) return
+    ruler.setPointerCapture(e.pointerId)
+    const from = place(e)
+    ruler.onpointermove = e => { brushed.value = [Math.min(from, place(e)), Math.max(from, place(e))] }
+    ruler.onpointerup = ruler.onpointercancel = e => {
+      ruler.onpointermove = ruler.onpointerup = ruler.onpointercancel = null
+      const b = brushed.value
+      brushed.value = null
+      if (e.type !== 'pointerup' || !b || (b[1] - b[0]) * axisWidth < 4) return
+      const time = (at: number) => range.from + (range.to - range.from) * BigInt(Math.round(at * 1e6)) / 1_000_000n
+      setAxis(time(b[0]), time(b[1]))
+    }
+  }
+  const point = (e: PointerEvent) => { cross.value = narrow || e.pointerType === 'touch' || e.clientX < box.current!.getBoundingClientRect().left + axisLeft ? null : place(e) }
   return <div class="tree">
     <div class="thead" style={{ gridTemplateColumns: columns }}>
       {!narrow && <div>Name</div>}
       {!narrow && <div class="n">Duration</div>}
-      <div class="ruler">{!narrow && axisLabels.map((t, i) => <span style={{ left: x(axis, t) + 4 + 'px' }}>{i === 0 ? moment(t, 3) : '+' + duration(t - axis.from)}</span>)}</div>
+      <div class="ruler" title="Drag over a part to see it alone" onPointerDown={brush} onDblClick={() => { s.axis.value = null }}>{axisLabels.map((t, i) => <span style={{ left: x(axis, t) + 4 + 'px' }}>{i === 0 ? moment(t, 3) : '+' + duration(t - axis.from)}</span>)}</div>
       {!narrow && <div class="rsz" style={{ left: left - 78 + 'px' }} onPointerDown={resize} />}
     </div>
-    <div class="rw" ref={box}>
+    <div class="rw" ref={box} onPointerMove={point} onPointerLeave={() => { cross.value = null }}>
       <div class="rows" ref={scroller} role="treegrid" aria-label="Spans and log records" aria-rowcount={p.total} aria-colcount={3} tabIndex={s.selected.value && selectedAt() >= 0 ? -1 : 0}>
         {rows.map(({ i, at }) => <Row key={i} i={i} at={at} top={(i - top) * row} columns={columns} onSelect={() => select(i)} />)}
       </div>
       {shownSticky.length > 0 && <div class="sticky on" role="presentation">
         {shownSticky.map((at, n) => <Row key={'s' + n} i={-1} at={at} top={n * row} columns={columns} onSelect={() => s.go(at.page.row[at.k]!)} />)}
       </div>}
-      {!narrow && <canvas ref={canvas} class="bars" style={{ left: left + 'px' }} />}
-      {narrow && <canvas ref={canvas} class="bars" hidden />}
+      <canvas ref={canvas} class="bars" style={{ left: left + 'px' }} />
+      <Over axis={axis} left={axisLeft} />
       {p.total * row > size.value.height && <div class="sb" aria-hidden="true" onPointerDown={drag}><i style={{ top: (most ? top / most : 0) * (size.value.height - thumb) + 'px', height: thumb + 'px' }} /></div>}
       {p.total === 0 && <Empty />}
       {s.fresh.value > 0 && !atEnd.value && <button class="btn p pill" onClick={() => { if (s.paused.value) s.resume.value?.(); scrollTo(most); stick = true; version.value++ }}>{count(s.fresh.value)} new</button>}
     </div>
   </div>
+}
+
+// cross is where the pointer is on the axis, and brushed the part that it has been drawn over, from
+// 0 to 1.
+const cross = signal<number | null>(null), brushed = signal<[number, number] | null>(null)
+
+// Over lies over the bars.
+function Over({ axis, left }: { axis: Axis; left: number }) {
+  const c = cross.value, b = brushed.value
+  const text = (part: number) => duration((axis.to - axis.from) * BigInt(Math.round(part * 1e6)) / 1_000_000n)
+  return <>
+    {c !== null && !b && axis.to > axis.from && <div class="cross" style={{ left: left + c * axis.width + 'px' }}><span class={c > .8 ? 'l' : ''}>+{text(c)}</span></div>}
+    {b && <div class="brush" style={{ left: left + b[0] * axis.width + 'px', width: (b[1] - b[0]) * axis.width + 'px' }}><span>{text(b[1] - b[0])}</span></div>}
+  </>
 }
 
 function Empty() {

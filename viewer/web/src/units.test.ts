@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { steps, x } from './bars'
 import { decode, readToggled, shapeQuery } from './source'
-import { duration, fieldName, literal, moment, plain, sql } from './text'
+import { duration, fieldName, frames, groups, literal, moment, plain, sql } from './text'
 
 test('durations have three digits', () => {
   for (const [n, want] of [[0n, '0 ns'], [999n, '999 ns'], [1000n, '1.00 µs'], [12_345n, '12.3 µs'], [999_999n, '999 µs'], [1_840_000_000n, '1.84 s'], [59_999_999_999n, '59.9 s'], [61_000_000_000n, '1 min 1 s'], [7_260_000_000_000n, '2 h 1 min']] as const)
@@ -33,7 +33,7 @@ test('what acts on text is shown', () => {
 
 test('what is open goes into the address and back', () => {
   const toggled = [3, 4, 1000, 999_999]
-  assert.deepEqual(readToggled(shapeQuery({ root: 0, depth: 0, toggled, only: '' }).x!), toggled)
+  assert.deepEqual(readToggled(shapeQuery({ root: 0, depth: 0, to: '', toggled, only: '' }).x!), toggled)
   assert.deepEqual(readToggled(null), [])
 })
 
@@ -46,6 +46,20 @@ test('queries are written as they are read', () => {
 
 test('a statement has a line for each of its parts', () => {
   assert.equal(sql('select a from b left join c on d where e order by f'), 'select a\nfrom b\nleft join c on d\nwhere e\norder by f')
+})
+
+test('the lines of stacks have their places', () => {
+  assert.deepEqual(frames('time.Sleep /go/src/runtime/time.go:363\nmain.(*shop).hang /src/shop/main.go:42\n…'), [
+    { text: 'time.Sleep', file: '/go/src/runtime/time.go', line: 363 }, { text: 'main.(*shop).hang', file: '/src/shop/main.go', line: 42 }, { text: '…' }])
+  assert.deepEqual(frames('main.f(0x1)\n\t/src/a b/main.go:7 +0x1d')[1], { text: '', file: '/src/a b/main.go', line: 7 })
+  assert.deepEqual(frames('  at f (C:\\x\\app.js:10:5)')[0], { text: '  at f (C:\\x\\app.js:10:5)' })
+  assert.deepEqual(frames('panic: 12:30'), [{ text: 'panic: 12:30' }])
+})
+
+test('attributes are in groups', () => {
+  const of = (...names: string[]) => groups(names.map(name => ({ name }))).map(([title, list]) => [title, ...list.map(a => a.name)])
+  assert.deepEqual(of('user', 'url.path', 'http.route', 'db.system', 'age'), [['HTTP', 'http.route', 'url.path'], ['Database', 'db.system'], ['Attributes', 'age', 'user']])
+  assert.deepEqual(of(), [])
 })
 
 test('an answer is read as it was packed', () => {

@@ -52,8 +52,8 @@ async function open(url, options = {}) {
 
 const at = (url, state) => url.replace(/\/[^/#]*#/, '/' + state + '#')
 const names = page => page.$$eval('.rows .r .t', list => list.map(e => e.textContent))
-const selected = page => page.locator('.rows .r[aria-selected=true] .t').textContent()
-const until = async (what, is, ms = 5000) => {
+const selected = async page => (await page.locator('.rows .r[aria-selected=true] .t').allTextContents())[0]
+const until = async (what, is, ms = 20_000) => {
   for (const end = Date.now() + ms; ;) {
     const got = await what()
     if (is(got)) return got
@@ -91,7 +91,7 @@ test('tree: a trace opens until the screen is full; keys and the pointer open an
   await until(async () => (await names(page)).length, n => n === 12)
   await page.keyboard.press('G')
   await until(() => selected(page), t => t === 'starting up')
-  await page.getByLabel('Levels that are open').selectOption('1')
+  await page.getByLabel('What is open').selectOption('1')
   await until(async () => (await names(page)).length, n => n === 11)
   await page.locator('.rows .r', { hasText: 'SELECT price' }).first().dblclick()
   await rowsAre(page, ['payment failed', 'exception'])
@@ -177,10 +177,89 @@ test('errors and what never ended have keys', async () => {
   const page = await open(at(url, '?v=tree&d=0&x=0'))
   await page.locator('.rows .r').first().waitFor()
   const seen = []
-  for (let i = 0; i < 3; i++) { await page.keyboard.press('e'); await page.waitForTimeout(150); seen.push(await selected(page)) }
+  const row = () => page.locator('.rows .r[aria-selected=true]').evaluateAll(list => list.map(e => e.dataset.row).join())
+  for (let i = 0, last = ''; i < 3; i++) {
+    await page.keyboard.press('e')
+    last = await until(row, r => r && r !== last)
+    seen.push(await selected(page))
+  }
   assert.deepEqual(seen, ['SELECT price', 'payment failed', 'SELECT price'])
   await page.keyboard.press('u')
   await until(() => selected(page), t => t === 'hang')
+})
+
+test('never ended: the stack of the goroutine that worked for it', async () => {
+  const { url } = await serve('hang.et', '--editor', 'vscode://file{path}:{line}')
+  const page = await open(url)
+  await page.getByRole('button', { name: /^mutex ≥ 20\d/ }).click()
+  await until(() => selected(page), t => t === 'mutex')
+  const det = page.locator('.det')
+  await det.getByRole('heading', { name: /^Where a goroutine of POST \/checkout waited at / }).first().waitFor()
+  const line = det.locator('.fr', { hasText: 'main.waitForLock' })
+  assert.match(await line.getByRole('link').getAttribute('href'), /^vscode:\/\/file\/.*\/main\.go:\d+$/)
+  await page.keyboard.press('k')
+  await page.keyboard.press('k')
+  await until(() => selected(page), t => t === 'POST /checkout')
+  await det.getByRole('heading', { name: /^Where a goroutine waited at / }).first().waitFor()
+})
+
+test('back: to the view, the row and the time before', async () => {
+  const { url } = await serve('shop.et')
+  const page = await open(url)
+  await page.getByRole('button', { name: /^payment failed/ }).click()
+  await until(() => selected(page), t => t === 'payment failed')
+  await page.locator('.det').getByRole('button', { name: 'GET /cart' }).click()
+  await until(() => selected(page), t => t === 'GET /cart')
+  await page.keyboard.press('r')
+  await page.getByRole('button', { name: 'Whole file' }).waitFor()
+  await page.goBack()
+  await until(async () => [await selected(page), await page.getByRole('button', { name: 'Whole file' }).count()].join(), t => t === 'GET /cart,0')
+  await page.goBack()
+  await until(() => selected(page), t => t === 'payment failed')
+  await page.goBack()
+  await page.getByRole('heading', { name: 'Slowest spans' }).waitFor()
+  await page.goForward()
+  await until(() => selected(page), t => t === 'payment failed')
+})
+
+test('hits: the tree opens as far as to them', async () => {
+  const { url } = await serve('shop.et')
+  const page = await open(at(url, '?v=tree&x='))
+  await until(async () => (await names(page)).length, n => n === 5)
+  await page.fill('#query', 'payment')
+  await until(() => page.textContent('.hits'), t => /1 hit/.test(t))
+  await page.getByLabel('What is open').selectOption('hits')
+  await rowsAre(page, ['GET /cart', 'authorize', 'SELECT price', 'payment failed', 'exception', 'GET /cart', 'render', 'hang', 'starting up'])
+  await page.fill('#query', 'retry')
+  await rowsAre(page, ['GET /cart', 'GET /cart', 'SELECT price', 'retry 7', 'render', 'hang', 'starting up'])
+  await page.keyboard.press('Enter')
+  await until(() => selected(page), t => t === 'retry 7')
+  await page.locator('.rows .r', { hasText: 'retry 7' }).click()
+  await page.keyboard.press('e') // an error elsewhere
+  await until(() => selected(page), t => t === 'SELECT price')
+  await rowsAre(page, ['GET /cart', 'GET /cart', 'SELECT price', 'retry 7', 'render', 'SELECT price', 'hang', 'starting up'])
+  const state = new URL(page.url()).search
+  const again = await open(at(url, state))
+  await rowsAre(again, ['GET /cart', 'GET /cart', 'SELECT price', 'retry 7', 'render', 'SELECT price', 'hang', 'starting up'])
+})
+
+test('axis: the pointer draws the part that is shown', async () => {
+  const { url } = await serve('shop.et')
+  const page = await open(at(url, '?v=tree'))
+  await until(async () => (await names(page)).length, n => n === 13)
+  const bar = row => page.evaluate(row => window.__entrace.frame().drawn.find(d => d.kind === 'bar' && d.row === row), row)
+  const whole = await until(() => bar(2), b => b)
+  const ruler = await page.locator('.ruler').boundingBox()
+  await page.mouse.move(ruler.x + 1, ruler.y + 10)
+  await page.mouse.down()
+  await page.mouse.move(ruler.x + whole.width / 2, ruler.y + 10, { steps: 5 })
+  await page.locator('.brush').waitFor()
+  await page.mouse.up()
+  await until(() => bar(2), b => b.width > 3 * whole.width)
+  await page.mouse.move(ruler.x + 100, ruler.y + 60)
+  assert.match(await page.locator('.cross').textContent(), /^\+[\d.]+\s?ms$/)
+  await page.goBack()
+  await until(() => bar(2), b => Math.abs(b.width - whole.width) < 1)
 })
 
 test('details: attributes, statements, JSON, links, logs below, source files, and conditions by a click', async () => {
@@ -255,6 +334,11 @@ test('live: new rows come, it stays where it is unless the end is in sight, and 
   await say('third')
   await page.getByRole('button', { name: /Paused, 1 new/ }).waitFor()
   assert.deepEqual(await names(page), ['first', 'second'])
+  await page.getByLabel('What is open').selectOption('1') // asks for rows again
+  await page.fill('#query', 'third')
+  await until(() => page.textContent('.hits'), t => /0 hits/.test(t))
+  await page.fill('#query', '')
+  assert.deepEqual(await names(page), ['first', 'second'], 'it is as it was when the pause began')
   await page.getByRole('button', { name: /Paused/ }).click()
   await rowsAre(page, ['first', 'second', 'third'])
   for (let i = 0; i < 60; i++) await say('line ' + i)
@@ -283,11 +367,11 @@ test('a million entries: few rows in the page, few requests a step, one trace of
     assert.ok(await page.locator('.r').count() <= 100, 'at most a hundred rows')
   }
   await page.keyboard.press('G')
-  await until(() => selected(page).catch(() => ''), t => t === 'nightly batch')
+  await until(() => selected(page), t => t === 'nightly batch')
   await page.keyboard.press('ArrowRight')
   await until(() => page.locator('.rows').getAttribute('aria-rowcount'), n => Number(n) > 500_000)
   await page.keyboard.press('G')
-  await until(() => selected(page).catch(() => ''), t => t === 'item 99')
+  await until(() => selected(page), t => t === 'item 99')
   await until(() => page.locator('.sticky .t').allTextContents(), t => t.length === 1 && t[0] === 'nightly batch')
   await page.fill('#query', '.n = 700000')
   await until(() => page.textContent('.hits'), t => /1 hit/.test(t))
@@ -321,7 +405,7 @@ test('failures: a link with what cannot be asks a few times, and not for ever', 
   await until(async () => (await names(page)).length, n => n === 13)
   child.kill('SIGKILL')
   const before = page.requests.length
-  await page.getByLabel('Levels that are open').selectOption('1')
+  await page.getByLabel('What is open').selectOption('1')
   await page.getByText('does not answer').waitFor()
   await page.waitForTimeout(1000)
   assert.ok(page.requests.length - before < 6)

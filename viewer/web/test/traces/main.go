@@ -6,12 +6,19 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
+	"go.opentelemetry.io/otel"
+
+	"github.com/entrace-go/entrace"
+	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/control/provider"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/querytest"
 )
@@ -32,6 +39,9 @@ func run(args []string) error {
 		return err
 	}
 	if err := write(filepath.Join(dir, "hostile.et"), hostile()); err != nil {
+		return err
+	}
+	if err := hang(dir); err != nil {
 		return err
 	}
 	return many(filepath.Join(dir, "million.et"), 1_000_000)
@@ -147,4 +157,44 @@ func live(name string) error {
 		fmt.Println(in.Text())
 	}
 	return rec.Close(context.Background())
+}
+
+// hang records a span that does not end, and waits until the watchdog has made a trace of it.
+func hang(dir string) error {
+	made := make(chan string, 1)
+	ctl, err := control.New(&control.Options{
+		Config: &control.Config{
+			ID: "traces", Dir: dir, Ring: control.RingConfig{Bytes: 4 << 20, Always: control.Spans | control.Logs},
+			Traces: []control.TraceConfig{{
+				Name: "hang", On: []control.On{{Trigger: control.TriggerWatchdog, LongerThan: 200 * time.Millisecond}},
+				Providers: control.Spans | control.Logs | control.Goroutines, Window: time.Minute, PerHour: 1,
+			}},
+		},
+		Providers: provider.All(), Service: "shop",
+		OnTrace: func(t *control.Trace) { made <- t.Path() },
+	})
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	p, err := entrace.Setup(ctx, entrace.WithControl(ctl))
+	if err != nil {
+		return err
+	}
+	ctx, checkout := otel.Tracer("shop").Start(ctx, "POST /checkout")
+	ctx, lock := otel.Tracer("shop").Start(ctx, "wait for the lock")
+	done := make(chan struct{})
+	go waitForLock(ctx, done)
+	path := <-made
+	close(done)
+	lock.End()
+	checkout.End()
+	return errors.Join(p.Shutdown(ctx), ctl.Shutdown(ctx), os.Rename(path, filepath.Join(dir, "hang.et")))
+}
+
+// waitForLock has the labels of the span for which it works.
+func waitForLock(ctx context.Context, done <-chan struct{}) {
+	_, span := otel.Tracer("shop").Start(ctx, "mutex")
+	defer span.End()
+	<-done
 }
