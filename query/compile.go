@@ -29,6 +29,7 @@ type machine struct {
 	v     *view.View
 	attrs map[string]*attribute
 	roles bool                  // the query asks for roles, so that all rows can be selected
+	few   bool                  // a few rows are looked at: columns that are not there are not worth making
 	lacks map[string]*attribute // of != and !~, for a hint
 
 	traces []traceInfo
@@ -37,9 +38,10 @@ type machine struct {
 
 // An attribute is one by the name that its application gave it: in rows, and in resources.
 type attribute struct {
-	columns   []*view.Column
-	values    [][]Value // of the columns, by code
-	resources []Value   // by the number of the resource
+	columns   []*view.Column    // those that are there
+	values    [][]Value         // of the columns, by code
+	rest      []*view.Attribute // those without a column
+	resources []Value           // by the number of the resource
 	v         *view.View
 }
 
@@ -54,6 +56,12 @@ func (m *machine) attribute(name string) (*attribute, error) {
 		stored = []string{"otel.attr." + name, name}
 	}
 	for _, s := range stored {
+		if m.few {
+			if _, kept := m.v.KeptColumn(s); !kept {
+				a.rest = append(a.rest, m.v.Attribute(s))
+				continue
+			}
+		}
 		c, err := m.v.Column(m.ctx, s)
 		if err != nil {
 			return nil, err
@@ -86,6 +94,11 @@ func (a *attribute) own(r view.Row) Value {
 			}
 		default:
 			return a.values[i][code]
+		}
+	}
+	for _, x := range a.rest {
+		if v, ok := x.Value(r); ok {
+			return valueOf(v)
 		}
 	}
 	return Value{}

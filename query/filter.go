@@ -377,7 +377,7 @@ func (m *machine) quick(f *field, c *comparison) (node, error) {
 		return &messagesNode{table, none, is}, nil
 	case fieldAttribute, fieldOwn, fieldOfLog:
 		a, err := m.attribute(f.name)
-		if err != nil || len(a.columns) > 1 {
+		if err != nil || len(a.columns) != 1 || len(a.rest) > 0 {
 			return nil, err
 		}
 		return m.quickAttribute(f, a, c, is), nil

@@ -3,6 +3,7 @@ package query
 import (
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"math"
 	"math/bits"
@@ -30,6 +31,16 @@ func (s Set) Len() int {
 		n += bits.OnesCount64(w)
 	}
 	return n
+}
+
+// anyOf reports whether a row of block k is in the set.
+func (s Set) anyOf(k int) bool {
+	for _, w := range s[k*words64 : min(len(s), (k+1)*words64)] {
+		if w != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // Each calls fn for the rows, in the order of their numbers, until it returns false.
@@ -235,33 +246,48 @@ func (m *machine) block(e *env, n node, k int, within Set) blockBits {
 	return set
 }
 
-// First returns the first n rows that the query selects, in the order of their numbers, without
-// looking at the others, and whether it can: whether the query is one filter. That is what people
-// can be shown while Run is at it.
-func (q *Query) First(ctx context.Context, v *view.View, n int) (rows []view.Row, ok bool, err error) {
+// First returns the rows that the query selects, in the order of their numbers, as they are found,
+// and whether it can: whether the query is one filter. Only rows of within are looked at, all if it
+// is nil. It makes no column for that, so the first ones are there at once, and all of them later
+// than from Run: people can be shown them while Run is at it.
+func (q *Query) First(ctx context.Context, v *view.View, within Set) (rows iter.Seq2[view.Row, error], ok bool) {
 	f, ok := q.root.set.(*filter)
 	if !ok || len(q.root.stages) > 0 {
-		return nil, false, nil
+		return nil, false
 	}
-	m := &machine{ctx: ctx, v: v, attrs: make(map[string]*attribute), lacks: make(map[string]*attribute)}
+	return func(yield func(view.Row, error) bool) {
+		if err := q.first(ctx, v, f, within, func(r view.Row) bool { return yield(r, nil) }); err != nil {
+			yield(0, err)
+		}
+	}, true
+}
+
+// first calls fn for the rows of a filter until it returns false.
+func (q *Query) first(ctx context.Context, v *view.View, f *filter, within Set, fn func(r view.Row) bool) error {
+	m := &machine{ctx: ctx, v: v, few: true, attrs: make(map[string]*attribute), lacks: make(map[string]*attribute)}
 	m.roles = asksForRoles(q.root)
 	node, err := m.filter(f.x)
 	if err != nil {
-		return nil, true, err
+		return err
 	}
 	e := &env{m: m, read: v.NewReader()}
-	for k := 0; k < v.Blocks() && len(rows) < n; k++ {
+	for k := range v.Blocks() {
 		if err := ctx.Err(); err != nil {
-			return nil, true, err
+			return err
 		}
-		set := m.block(e, node, k, nil)
+		if within != nil && !within.anyOf(k) {
+			continue
+		}
+		set := m.block(e, node, k, within)
 		for i, word := range set {
-			for ; word != 0 && len(rows) < n; word &= word - 1 {
-				rows = append(rows, v.Block(k).First+view.Row(i*64+bits.TrailingZeros64(word)))
+			for ; word != 0; word &= word - 1 {
+				if !fn(v.Block(k).First + view.Row(i*64+bits.TrailingZeros64(word))) {
+					return nil
+				}
 			}
 		}
 	}
-	return rows, true, nil
+	return nil
 }
 
 // set returns the rows that a spanset selects.

@@ -223,37 +223,82 @@ const (
 
 // columnsKept are the columns of a view that were asked for last.
 type columnsKept struct {
-	mu   sync.Mutex
-	list []*Column // the latest last
+	mu     sync.Mutex
+	list   []*Column                // the latest last
+	making map[string]chan struct{} // closed once that column is made, or was given up
+}
+
+// get returns a column that is there.
+func (k *columnsKept) get(name string) *Column {
+	for i, c := range k.list {
+		if c.Attribute.name == name {
+			k.list = append(slices.Delete(k.list, i, i+1), c)
+			return c
+		}
+	}
+	return nil
+}
+
+// put adds a column, and forgets those for which there is no room then.
+func (k *columnsKept) put(c *Column) {
+	k.list = append(k.list, c)
+	size := 0
+	for i, c := range slices.Backward(k.list) {
+		if size += 4*len(c.codes) + 64*len(c.Values); size > columnBudget && i < len(k.list)-1 {
+			k.list = slices.Clone(k.list[i+1:])
+			break
+		}
+	}
 }
 
 // Column returns the column of an attribute, as it is stored. It is made when it is asked for,
 // which takes some ten nanoseconds a row, and kept as long as there is room: the columns of a
 // view take 100 MB together at most.
 func (v *View) Column(ctx context.Context, name string) (*Column, error) {
-	v.columnsKept.mu.Lock()
-	defer v.columnsKept.mu.Unlock()
-	list := v.columnsKept.list
-	for i, c := range list {
-		if c.Attribute.name == name {
-			v.columnsKept.list = append(slices.Delete(list, i, i+1), c)
+	k := &v.columnsKept
+	k.mu.Lock()
+	for {
+		if c := k.get(name); c != nil {
+			k.mu.Unlock()
 			return c, nil
 		}
+		made, busy := k.making[name]
+		if !busy {
+			break
+		}
+		k.mu.Unlock()
+		select {
+		case <-made:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		k.mu.Lock()
 	}
+	if k.making == nil {
+		k.making = make(map[string]chan struct{})
+	}
+	made := make(chan struct{})
+	k.making[name] = made
+	k.mu.Unlock()
 	c, err := v.newColumn(ctx, name)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.making, name)
+	close(made)
 	if err != nil {
 		return nil, err
 	}
-	list = append(list, c)
-	size := 0
-	for i, c := range slices.Backward(list) {
-		if size += 4*len(c.codes) + 64*len(c.Values); size > columnBudget && i < len(list)-1 {
-			list = slices.Clone(list[i+1:])
-			break
-		}
-	}
-	v.columnsKept.list = list
+	k.put(c)
 	return c, nil
+}
+
+// KeptColumn returns the column of an attribute if there is one already, without making it.
+func (v *View) KeptColumn(name string) (*Column, bool) {
+	k := &v.columnsKept
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	c := k.get(name)
+	return c, c != nil
 }
 
 // A dictionary numbers encoded values.

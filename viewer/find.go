@@ -7,31 +7,40 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
 
-// fewHits is how many hits are looked for that a page is shown first.
-const fewHits = 200
+// The first hits of a query are looked for until there are so many, or for so long and there is one.
+const (
+	fewHits  = 200
+	fewAfter = 10 * time.Millisecond
+)
 
-// first answers with the first hits of a query, whose number is the least that there are.
+// first answers with how many hits there are at least.
 func (s *state) first(ctx context.Context, text string) (answer, error) {
 	q, err := query.Parse(text)
 	if err != nil {
 		return answer{}, err
 	}
-	rows, ok, err := q.First(ctx, s.v, fewHits)
-	if err != nil {
-		return answer{}, err
-	}
-	n := 0
-	for _, r := range rows {
-		if isShown(s.v, r) {
-			n++
+	begun, n := time.Now(), 0
+	rows, ok := q.First(ctx, s.v, nil)
+	if ok {
+		for r, err := range rows {
+			if err != nil {
+				return answer{}, err
+			}
+			if isShown(s.v, r) {
+				n++
+			}
+			if n == fewHits || n > 0 && time.Since(begun) > fewAfter {
+				break
+			}
 		}
 	}
-	return answer{json: map[string]any{"count": n, "index": 0, "row": 0, "path": []place{}, "hints": []string{}, "more": ok && len(rows) == fewHits, "known": ok}}, nil
+	return answer{json: map[string]any{"count": n, "known": ok}}, nil
 }
 
 // find answers with how many rows a query selects, and with one of them: the next one behind the

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -88,44 +89,85 @@ func (h *Handler) rows(ctx context.Context, s *state, q url.Values) (answer, err
 		}
 		first = max(0, l.ranks.before(s.v.Tree().Rank(at))-n/3)
 	}
-	var hits *found
-	if text := q.Get("q"); text != "" {
-		if hits, err = s.found(ctx, text); err != nil {
-			return answer{}, err
-		}
-	}
 	first = min(first, max(0, l.ranks.n-1))
-	p := packer{s: s, l: l, hits: hits, read: s.v.NewReader(), numbers: make(map[string]uint32)}
-	p.head = rowsHead{Total: l.ranks.n, First: first, Toggled: toggled}
-	if l.ranks.n > 0 {
-		t := s.v.Tree()
-		top := t.Row(l.ranks.at(first))
-		var above []view.Row
-		for r := s.v.Parent(top); r != form.root && r != 0 && len(above) < maxAbove; r = s.v.Parent(r) {
-			if isShown(s.v, r) {
-				above = append(above, r)
-			}
+	above, rows := s.between(l, first, min(first+n, l.ranks.n))
+	p := packer{s: s, l: l, read: s.v.NewReader(), numbers: make(map[string]uint32)}
+	p.head = rowsHead{Total: l.ranks.n, First: first, Above: above, Toggled: toggled}
+	if p.hits, err = s.hits(ctx, q.Get("q"), rows); err != nil {
+		return answer{}, err
+	}
+	for i, r := range rows {
+		if i%64 == 0 && ctx.Err() != nil {
+			return answer{}, ctx.Err()
 		}
-		p.head.Above = len(above)
-		for i, r := range slices.Backward(above) {
-			if err := p.add(r, len(above)-1-i); err != nil {
-				return answer{}, err
-			}
+		depth := i
+		if i >= above {
+			depth = s.depth(r, form.root)
 		}
-		for i := first; i < min(first+n, l.ranks.n); i++ {
-			if i%64 == 0 && ctx.Err() != nil {
-				return answer{}, ctx.Err()
-			}
-			r := t.Row(l.ranks.at(i))
-			if err := p.add(r, s.depth(r, form.root)); err != nil {
-				return answer{}, err
-			}
+		if err := p.add(r, depth); err != nil {
+			return answer{}, err
 		}
 	}
 	from, to := s.extent(form.root)
 	p.head.From, p.head.To = strconv.FormatInt(from, 10), strconv.FormatInt(to, 10)
 	b, err := p.pack()
 	return answer{bytes: b}, err
+}
+
+// between returns the rows of a layout from one place up to another, and before them those that
+// the first is below, from the top; above is how many these are.
+func (s *state) between(l *layout, first, end int) (above int, rows []view.Row) {
+	if first >= end {
+		return 0, nil
+	}
+	t := s.v.Tree()
+	for r := s.v.Parent(t.Row(l.ranks.at(first))); r != l.shape.root && r != 0 && len(rows) < maxAbove; r = s.v.Parent(r) {
+		if isShown(s.v, r) {
+			rows = append(rows, r)
+		}
+	}
+	slices.Reverse(rows)
+	above = len(rows)
+	for i := first; i < end; i++ {
+		rows = append(rows, t.Row(l.ranks.at(i)))
+	}
+	return above, rows
+}
+
+// hits returns which of some rows a query selects. Unless that is known it looks at these alone,
+// if it can, for the sake of what people see first.
+func (s *state) hits(ctx context.Context, text string, rows []view.Row) (map[view.Row]bool, error) {
+	if text == "" {
+		return nil, nil //nolint:nilnil // without a query there are none
+	}
+	hits := make(map[view.Row]bool)
+	if _, known := s.finds.get(text); !known {
+		q, err := query.Parse(text)
+		if err != nil {
+			return nil, err
+		}
+		within := query.NewSet(s.v)
+		for _, r := range rows {
+			within.Add(r)
+		}
+		if all, ok := q.First(ctx, s.v, within); ok {
+			for r, err := range all {
+				if err != nil {
+					return nil, err
+				}
+				hits[r] = true
+			}
+			return hits, nil
+		}
+	}
+	f, err := s.found(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range rows {
+		hits[r] = f.rows.Has(r)
+	}
+	return hits, nil
 }
 
 // depth returns how many rows that are shown are above a row, up to a root.
@@ -213,7 +255,7 @@ func (s *state) extent(root view.Row) (from, to int64) {
 type packer struct {
 	s       *state
 	l       *layout
-	hits    *found
+	hits    map[view.Row]bool
 	read    *view.Reader
 	head    rowsHead
 	numbers map[string]uint32 // of strings
@@ -259,7 +301,7 @@ func (p *packer) add(r view.Row, depth int) error {
 			flags |= flagExpanded
 		}
 	}
-	if p.hits != nil && p.hits.ranks.has(rank) {
+	if p.hits[r] {
 		flags |= flagHit
 	}
 	e, err := p.read.Entry(r)

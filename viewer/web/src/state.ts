@@ -185,9 +185,14 @@ export async function find(): Promise<boolean> {
   searching.value = true
   least.value = -1
   // What takes a while shows its first hits before.
-  const soon = setTimeout(() => source.find({ q, at: 0, first: true }, own.signal).then(f => { if (f.known && searching.value) least.value = f.count }, () => {}), 40)
+  const early = new AbortController()
+  const soon = setTimeout(() => source.find({ q, at: 0, first: true }, AbortSignal.any([own.signal, early.signal])).then(f => {
+    if (!f.known || !searching.value) return
+    least.value = f.count
+    if (!only.value && !toHits.value) query.value = q // what is in sight is marked
+  }, () => {}), 15)
   try {
-    const f = await source.find({ q, at: selected.value }, own.signal).finally(() => clearTimeout(soon))
+    const f = await source.find({ q, at: selected.value }, own.signal).finally(() => { clearTimeout(soon); early.abort() })
     batch(() => { query.value = q; found.value = f; problem.value = null; searching.value = false; spoken.value = f.count.toLocaleString('en-US') + ' hits' })
     return true
   } catch (e) {

@@ -189,7 +189,7 @@ func hang(dir string) error {
 	close(done)
 	lock.End()
 	checkout.End()
-	return errors.Join(p.Shutdown(ctx), ctl.Shutdown(ctx), os.Rename(path, filepath.Join(dir, "hang.et")))
+	return errors.Join(p.Shutdown(ctx), ctl.Shutdown(ctx), os.Rename(path, filepath.Join(dir, "hang.et"))) //nolint:gosec // within the folder that it is given
 }
 
 // waitForLock has the labels of the span for which it works.
