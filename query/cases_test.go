@@ -58,3 +58,18 @@ func firstTwo(t *testing.T, q *query.Query, v *view.View) (rows []view.Row, ok b
 	}
 	return rows, true
 }
+
+func TestWords(t *testing.T) {
+	for text, want := range map[string][]string{
+		`payment "Not Found" /re/`:               {"payment", "not found"},
+		`retry (level = error || "timed out")`:   {"retry", "timed out"},
+		`boom | { level = error } | count() > 1`: {"boom"},
+		`name = "a"`:                             nil,
+	} {
+		q, err := query.Parse(text)
+		must(t, err)
+		if got := q.Words(); !slices.Equal(got, want) {
+			t.Errorf("%s has the words %q, want %q", text, got, want)
+		}
+	}
+}

@@ -292,22 +292,26 @@ func (m *machine) both(first, second expr) (node, error) {
 
 // binds reports whether an expression is about an event or a link.
 func (m *machine) binds(x expr) (event, link bool) {
-	visit(x, func(f *field) {
-		switch f.kind {
-		case fieldOfEvent, fieldEventName, fieldEventSince:
-			event = true
-		case fieldOfLink, fieldLinkTrace, fieldLinkSpan:
-			link = true
+	visit(x, func(x expr) {
+		if f, ok := x.(*field); ok {
+			switch f.kind {
+			case fieldOfEvent, fieldEventName, fieldEventSince:
+				event = true
+			case fieldOfLink, fieldLinkTrace, fieldLinkSpan:
+				link = true
+			}
 		}
 	})
 	return event, link
 }
 
-// visit calls fn for the fields of an expression.
-func visit(x expr, fn func(f *field)) {
+// visit calls fn for an expression and those that it is made of.
+func visit(x expr, fn func(x expr)) {
+	if x == nil {
+		return
+	}
+	fn(x)
 	switch x := x.(type) {
-	case *field:
-		fn(x)
 	case *unary:
 		visit(x.x, fn)
 	case *binary:
@@ -315,9 +319,7 @@ func visit(x expr, fn func(f *field)) {
 		visit(x.b, fn)
 	case *compare:
 		visit(x.a, fn)
-		if x.b != nil {
-			visit(x.b, fn)
-		}
+		visit(x.b, fn)
 	}
 }
 

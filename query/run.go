@@ -146,18 +146,22 @@ func (q *Query) RunBetween(ctx context.Context, v *view.View, times func(v *view
 }
 
 // asksForRoles reports whether a query says which roles it wants.
-func asksForRoles(p *pipeline) bool {
-	asks := false
-	look := func(x expr) {
-		if x != nil {
-			visit(x, func(f *field) { asks = asks || f.kind == fieldRole })
+func asksForRoles(p *pipeline) (asks bool) {
+	visitFilters(p, func(x expr) {
+		if f, ok := x.(*field); ok && f.kind == fieldRole {
+			asks = true
 		}
-	}
+	})
+	return asks
+}
+
+// visitFilters calls fn for what the filters of a pipeline are made of.
+func visitFilters(p *pipeline, fn func(x expr)) {
 	var inSet func(s spanset)
 	inSet = func(s spanset) {
 		switch s := s.(type) {
 		case *filter:
-			look(s.x)
+			visit(s.x, fn)
 		case *without:
 			inSet(s.x)
 		case *both:
@@ -167,16 +171,27 @@ func asksForRoles(p *pipeline) bool {
 			inSet(s.a)
 			inSet(s.b)
 		case *nested:
-			asks = asks || asksForRoles(s.p)
+			visitFilters(s.p, fn)
 		}
 	}
 	inSet(p.set)
 	for _, s := range p.stages {
 		if f, ok := s.(*stageFilter); ok {
-			look(f.x)
+			visit(f.x, fn)
 		}
 	}
-	return asks
+}
+
+// Words returns the free text that the query looks for, in lower case, without what regular
+// expressions match. It may not be in all rows that the query selects.
+func (q *Query) Words() []string {
+	var all []string
+	visitFilters(q.root, func(x expr) {
+		if w, ok := x.(*words); ok && w.fold != "" {
+			all = append(all, w.fold)
+		}
+	})
+	return all
 }
 
 // hints says how many rows an inequality left out because they have no such attribute.

@@ -59,7 +59,7 @@ func (h *Handler) find(ctx context.Context, s *state, q url.Values) (answer, err
 		return s.first(ctx, q.Get("q"))
 	}
 	var ranks *rankSet
-	var hints []string
+	var hints, words []string
 	switch what := q.Get("what"); what {
 	case "error":
 		ranks = s.errorRanks()
@@ -74,7 +74,7 @@ func (h *Handler) find(ctx context.Context, s *state, q url.Values) (answer, err
 		if err != nil {
 			return answer{}, err
 		}
-		ranks, hints = f.ranks, f.hints
+		ranks, hints, words = f.ranks, f.hints, f.words
 	default:
 		return answer{}, badRequest("what can be error or open")
 	}
@@ -84,7 +84,8 @@ func (h *Handler) find(ctx context.Context, s *state, q url.Values) (answer, err
 		Row   view.Row `json:"row"`
 		Path  []place  `json:"path"`
 		Hints []string `json:"hints"`
-	}{Count: ranks.n, Path: []place{}, Hints: append([]string{}, hints...)}
+		Words []string `json:"words"` // to be marked in the rows
+	}{Count: ranks.n, Path: []place{}, Hints: append([]string{}, hints...), Words: append([]string{}, words...)}
 	t := s.v.Tree()
 	rank := t.Rank(at)
 	here := ranks.before(rank)

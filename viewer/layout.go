@@ -250,6 +250,7 @@ type found struct {
 	rows  query.Set
 	ranks *rankSet
 	hints []string
+	words []string // of free text
 }
 
 // found runs a query, or remembers what it selected.
@@ -269,7 +270,7 @@ func (s *state) found(ctx context.Context, text string) (*found, error) {
 		return nil, &query.Error{Query: text, Text: "this makes a table, which 'entrace stats' prints; here a query selects rows"}
 	}
 	t := s.v.Tree()
-	f := &found{rows: r.Rows, ranks: newRankSet(t.Len()), hints: r.Hints}
+	f := &found{rows: r.Rows, ranks: newRankSet(t.Len()), hints: r.Hints, words: q.Words()}
 	f.rows.Each(func(r view.Row) bool {
 		if isShown(s.v, r) {
 			f.ranks.add(t.Rank(r))

@@ -4,10 +4,12 @@ import { useEffect, useRef } from 'preact/hooks'
 import { Icon } from './icons'
 import { Item } from './source'
 import * as s from './state'
-import { count, plain } from './text'
+import { count, painted, plain } from './text'
 
 export function Query() {
-  const input = useRef<HTMLInputElement>(null)
+  const input = useRef<HTMLInputElement>(null), paint = useRef<HTMLPreElement>(null)
+  const follow = () => { paint.current!.style.transform = `translateX(${-input.current!.scrollLeft}px)` }
+  useEffect(follow)
   const items = useSignal<Item[]>([]), from = useSignal(0), at = useSignal(-1), open = useSignal(false)
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined), asked = useRef<AbortController>(undefined)
 
@@ -69,11 +71,12 @@ export function Query() {
   return <div class="qbar">
     <div class={'qin' + (p ? ' wrong' : '')}>
       <Icon name="find" />
-      <input ref={input} id="query" type="text" spellcheck={false} autocomplete="off" autocapitalize="off" role="combobox" aria-label="Query" aria-expanded={open.value} aria-controls="completion"
+      <div class="qt"><pre ref={paint} aria-hidden="true">{painted(s.text.value).map(t => t.kind ? <span class={'t-' + t.kind}>{t.text}</span> : t.text)}</pre>
+      <input ref={input} id="query" onScroll={follow} type="text" spellcheck={false} autocomplete="off" autocapitalize="off" role="combobox" aria-label="Query" aria-expanded={open.value} aria-controls="completion"
         aria-activedescendant={open.value && at.value >= 0 ? 'c' + at.value : undefined} aria-invalid={!!p} aria-describedby={p ? 'wrong' : undefined}
         placeholder="Find: words, level >= warn, .user = &quot;ada&quot;, { name = &quot;GET /cart&quot; } >> { status = error }" value={s.text.value}
         onInput={e => { s.text.value = e.currentTarget.value; clearTimeout(timer.current); timer.current = setTimeout(() => { s.find(); suggest(false) }, 60) }}
-        onKeyDown={key} onBlur={() => setTimeout(() => { open.value = false }, 150)} />
+        onKeyDown={key} onBlur={() => setTimeout(() => { open.value = false }, 150)} /></div>
       {s.text.value && <span class="hits" aria-hidden="true">{p ? '' : s.searching.value ? s.least.value > 0 ? <><b>{count(s.least.value)}</b>+ hits</> : '…' : f ? <>{f.index > 0 && <><b>{count(f.index)}</b> of </>}<b>{count(f.count)}</b> {f.count === 1 ? 'hit' : 'hits'}</> : ''}</span>}
       {s.text.value && <button class="ib" aria-label="Clear the query" onClick={() => { s.text.value = ''; s.find(); input.current!.focus() }}><Icon name="close" /></button>}
       {open.value && <ul class="pop comp" id="completion" role="listbox" aria-label="Completions">

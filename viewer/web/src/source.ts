@@ -20,7 +20,7 @@ export interface Entry {
 }
 
 export interface LogRecord { row: number; time: string | null; level: string; text: string; more: string; in: string }
-export interface Found { count: number; index: number; row: number; path: Place[]; hints: string[]; known?: boolean }
+export interface Found { count: number; index: number; row: number; path: Place[]; hints: string[]; words: string[]; known?: boolean }
 export interface Item { text: string; kind: string; count?: number }
 export interface Line { row: number; name: string; service: string; took: string | null; start: string | null }
 

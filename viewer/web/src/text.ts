@@ -77,6 +77,36 @@ export function groups<T extends { name: string }>(list: T[]): [string, T[]][] {
   return [...domains.map(d => d[0]), 'Attributes'].map((title): [string, T[]] => [title, sorted.filter(a => of(a) === title)]).filter(g => g[1].length)
 }
 
+// marked takes a text apart: every second part is one of the words, in lower case as they are.
+export function marked(text: string, words: string[]): string[] {
+  const low = text.toLowerCase()
+  if (!words.length || low.length !== text.length) return [text]
+  const parts: string[] = []
+  let from = 0
+  for (;;) {
+    let at = -1, size = 0
+    for (const w of words) {
+      const i = low.indexOf(w, from)
+      if (w && i >= 0 && (at < 0 || i < at || i === at && w.length > size)) { at = i; size = w.length }
+    }
+    if (at < 0) return [...parts, text.slice(from)]
+    parts.push(text.slice(from, at), text.slice(at, at + size))
+    from = at + size
+  }
+}
+
+// painted takes a query apart: texts, numbers and what stands behind an operator, and operators.
+export function painted(query: string): { text: string; kind: '' | 's' | 'n' | 'o' }[] {
+  let behind = false
+  return (query.match(/"(?:\\.|[^"\\])*"?|`[^`]*`?|\s+|[{}()|&!=<>~+\-*/%^,]+|[^\s"`{}()|&!=<>~+*/%^,]+/g) ?? []).map(text => {
+    const c = text[0]!
+    const kind = c === '"' || c === '`' ? 's' : /[{}()|&!=<>~+\-*/%^,]/.test(c) && !/\w/.test(text) ? 'o' : /^-?\d/.test(text) || behind && /^[a-z]+$/.test(text) ? 'n' : ''
+    if (kind === 'o') behind = /[=<>~]$/.test(text)
+    else if (text.trim()) behind = false
+    return { text, kind }
+  })
+}
+
 // literal writes a value as a query has it.
 export function literal(kind: string, value: string): string {
   return kind === 'String' || kind === 'string' ? '"' + value.replace(/[\\"]/g, c => '\\' + c).replace(/\n/g, '\\n').replace(/\t/g, '\\t').replace(/\r/g, '\\r') + '"' : value

@@ -5,7 +5,7 @@ import { Axis, Bar, Canvas2D, Drawn, steps, x } from './bars'
 import { Icon, Level } from './icons'
 import { isError, isExpanded, isHit, isOpen, isParent, levelOf, noTime, roleEvent, roleLog, roleOf, roleSpan, Rows } from './source'
 import * as s from './state'
-import { count, duration, many, moment, plain } from './text'
+import { count, duration, many, marked, moment, plain } from './text'
 
 const phone = () => matchMedia('(max-width:720px)').matches
 export const rowHeight = () => phone() ? 46 : 22
@@ -319,17 +319,23 @@ function Row({ i, at, top, columns, onSelect }: { i: number; at: At | null; top:
     <div class="nm" role="gridcell" style={{ paddingLeft: 8 + Math.min(depth, 30) * 15 + 'px' }}>
       {isParent(f) ? <button class="tw" tabIndex={-1} aria-label={closed ? 'Open' : 'Close'} onClick={e => { e.stopPropagation(); s.toggle(row) }}><span class={closed ? 'chev' : 'chev o'}><Icon name="chevron" /></span></button> : <span class="tw" />}
       {role === roleSpan ? <i class={'sw c' + Math.max(0, s.meta.value!.services.indexOf(service)) % 8} /> : <Level level={levelOf(f)} event={role === roleEvent} />}
-      <span class="t">{label}</span>
+      <span class="t"><Marked text={label} on={isHit(f)} /></span>
       {service !== parent && role === roleSpan && <span class="svc">{plain(service)}</span>}
       {isError(f) && role !== roleLog && <Level level={4} />}
       {closed && page.errors[k]! > 0 && <span class="bd o err" title="errors below">{count(page.errors[k]!)}</span>}
       {isOpen(f) && <span class="bd warn">never ended</span>}
       {closed && !s.only.value && <span class="at">{count(page.below[k]!)} below</span>}
-      {(!closed || role !== roleSpan) && <span class="at">{plain(page.text[k]!)}</span>}
+      {(!closed || role !== roleSpan) && <span class="at"><Marked text={plain(page.text[k]!)} on={isHit(f)} /></span>}
     </div>
     <div role="gridcell" class={'du' + (page.took[k]! >= 1_000_000_000n ? ' s' : '')}>{role !== roleSpan ? '' : isOpen(f) ? '≥ ' + duration(s.lastTime() - page.start[k]!) : page.took[k]! >= 0n ? duration(page.took[k]!) : ''}</div>
     <div role="gridcell" class="bc" />
   </div>
+}
+
+// Marked shows the words of the query in the text of a hit.
+function Marked({ text, on }: { text: string; on: boolean }) {
+  const words = s.found.value?.words
+  return <>{on && words?.length ? marked(text, words).map((part, i) => i % 2 ? <mark>{part}</mark> : part) : text}</>
 }
 
 // aboveService returns the service of the row that a row is below, as far as that is known here.

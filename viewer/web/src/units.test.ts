@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { steps, x } from './bars'
 import { decode, readToggled, shapeQuery } from './source'
-import { duration, fieldName, frames, groups, literal, moment, plain, sql } from './text'
+import { duration, fieldName, frames, groups, literal, marked, moment, painted, plain, sql } from './text'
 
 test('durations have three digits', () => {
   for (const [n, want] of [[0n, '0 ns'], [999n, '999 ns'], [1000n, '1.00 µs'], [12_345n, '12.3 µs'], [999_999n, '999 µs'], [1_840_000_000n, '1.84 s'], [59_999_999_999n, '59.9 s'], [61_000_000_000n, '1 min 1 s'], [7_260_000_000_000n, '2 h 1 min']] as const)
@@ -54,6 +54,17 @@ test('the lines of stacks have their places', () => {
   assert.deepEqual(frames('main.f(0x1)\n\t/src/a b/main.go:7 +0x1d')[1], { text: '', file: '/src/a b/main.go', line: 7 })
   assert.deepEqual(frames('  at f (C:\\x\\app.js:10:5)')[0], { text: '  at f (C:\\x\\app.js:10:5)' })
   assert.deepEqual(frames('panic: 12:30'), [{ text: 'panic: 12:30' }])
+})
+
+test('words are marked', () => {
+  assert.deepEqual(marked('Payment failed, payment', ['payment', 'fail']), ['', 'Payment', ' ', 'fail', 'ed, ', 'payment', ''])
+  assert.deepEqual(marked('nothing', []), ['nothing'])
+  assert.deepEqual(marked('aaa', ['a', 'aa']), ['', 'aa', '', 'a', ''])
+})
+
+test('queries are painted', () => {
+  for (const q of ['', 'payment failed', '{ name = "GET /cart" && duration > 50ms } >> { status = error } | count() > 2', 'a.b-c="x\\"y', '"open', '`raw', '!~ -5 / ü']) assert.equal(painted(q).map(t => t.text).join(''), q)
+  assert.deepEqual(painted('{ status = error && n > 5 } "x"').filter(t => t.kind).map(t => t.kind + t.text), ['o{', 'o=', 'nerror', 'o&&', 'o>', 'n5', 'o}', 's"x"'])
 })
 
 test('attributes are in groups', () => {

@@ -150,6 +150,8 @@ test('search: as you type, marked or alone, next and previous, wrong queries', a
   await page.fill('#query', '{ name = ')
   await until(() => page.locator('[role=alert]').textContent().catch(() => ''), t => /at \d+/.test(t))
   assert.equal(await page.locator('.r.hit').count(), 3, 'the last good result stays')
+  await page.fill('#query', 'payment')
+  await until(() => page.locator('.r.hit mark').allTextContents(), t => t.join() === 'payment')
   await page.fill('#query', 'nothing at all')
   await until(() => page.textContent('.hits'), t => /0 hits/.test(t))
   await page.getByRole('button', { name: 'Only hits' }).click()
