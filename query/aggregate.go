@@ -3,6 +3,7 @@ package query
 import (
 	"context"
 	endian "encoding/binary"
+	"fmt"
 	"maps"
 	"math"
 	"math/bits"
@@ -133,10 +134,18 @@ func (t *Table) listed(fn string, groups []*group) *Table {
 	return t
 }
 
+// maxGroups is how many groups a table can have: each takes some hundred bytes.
+var maxGroups = 1 << 20
+
+// tooManyGroups is what a query gets that makes more.
+func tooManyGroups(by []expr) error {
+	return &Error{Text: fmt.Sprintf("by(%s) makes more than %d groups", list(by), maxGroups), Hint: "select rows before it, or group by less"}
+}
+
 // group accumulates rows by their keys.
 func (m *machine) group(keep []keeps, by []expr, rows Set) ([]*group, error) {
 	if c := m.coded(by); c != nil {
-		return m.groupCoded(keep, c, rows)
+		return m.groupCoded(keep, by, c, rows)
 	}
 	keys := make([]eval, len(by))
 	for i, x := range by {
@@ -147,6 +156,7 @@ func (m *machine) group(keep []keeps, by []expr, rows Set) ([]*group, error) {
 	}
 	var mu sync.Mutex
 	all := make(map[string]*group)
+	tooMany := false
 	ctx, stop := context.WithCancel(m.ctx)
 	defer stop()
 	err := m.v.EachBlock(ctx, func() func(k int) {
@@ -183,6 +193,11 @@ func (m *machine) group(keep []keeps, by []expr, rows Set) ([]*group, error) {
 			defer mu.Unlock()
 			for s, g := range own {
 				if old := all[s]; old == nil {
+					if len(all) == maxGroups {
+						tooMany = true
+						stop()
+						return
+					}
 					all[s] = g
 				} else {
 					old.rows += g.rows
@@ -193,6 +208,9 @@ func (m *machine) group(keep []keeps, by []expr, rows Set) ([]*group, error) {
 			}
 		}
 	})
+	if tooMany {
+		return nil, tooManyGroups(by)
+	}
 	if err != nil {
 		return nil, m.ctx.Err()
 	}
@@ -266,12 +284,14 @@ func (m *machine) coded(by []expr) *codes {
 }
 
 // groupCoded is group for rows that have codes.
-func (m *machine) groupCoded(keep []keeps, c *codes, rows Set) ([]*group, error) {
+func (m *machine) groupCoded(keep []keeps, by []expr, c *codes, rows Set) ([]*group, error) {
 	var mu sync.Mutex
 	var workers []*[]*group
 	spreads := len(c.keys) <= maxSpreads
 	extra := make(map[string]*group) // of codes that are not known
-	err := m.v.EachBlock(m.ctx, func() func(k int) {
+	ctx, stop := context.WithCancel(m.ctx)
+	defer stop()
+	err := m.v.EachBlock(ctx, func() func(k int) {
 		e := &env{m: m, read: m.v.NewReader()}
 		own := make([]*group, len(c.keys))
 		mu.Lock()
@@ -288,6 +308,9 @@ func (m *machine) groupCoded(keep []keeps, c *codes, rows Set) ([]*group, error)
 					if code >= len(c.group) {
 						mu.Lock()
 						m.addExtra(extra, keep, c.key(e), e)
+						if len(extra) > maxGroups {
+							stop()
+						}
 						mu.Unlock()
 						continue
 					}
@@ -319,8 +342,11 @@ func (m *machine) groupCoded(keep []keeps, c *codes, rows Set) ([]*group, error)
 			}
 		}
 	})
+	if len(extra) > maxGroups {
+		return nil, tooManyGroups(by)
+	}
 	if err != nil {
-		return nil, err
+		return nil, m.ctx.Err()
 	}
 	all := make(map[string]*group)
 	merge := func(g *group) {

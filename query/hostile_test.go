@@ -52,3 +52,18 @@ func TestHostileQueries(t *testing.T) {
 		}
 	}
 }
+
+// TestManyGroups: a table has a bound.
+func TestManyGroups(t *testing.T) {
+	defer func(n int) { *query.MaxGroups = n }(*query.MaxGroups)
+	*query.MaxGroups = 3
+	v := viewOf(t, querytest.Entries())
+	for _, text := range []string{"{ kind != nil } | count() by(span:id)", "{ kind != nil } | count() by(start, name)"} {
+		q, err := query.Parse(text)
+		must(t, err)
+		_, err = q.Run(t.Context(), v)
+		if e, ok := errors.AsType[*query.Error](err); !ok || !strings.Contains(e.Error(), "more than 3 groups") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}

@@ -222,7 +222,12 @@ func openBrowser(ctx context.Context, address string) (remove func(), err error)
 	if err != nil {
 		return remove, err
 	}
-	f, err := os.CreateTemp("", "entrace-*.html")
+	dir := ""
+	if _, err := os.Stat("/snap/bin"); err == nil && runtime.GOOS == "linux" {
+		// A browser out of a snap has a /tmp of its own, and sees no hidden folder.
+		dir, _ = os.UserHomeDir()
+	}
+	f, err := os.CreateTemp(dir, "entrace-*.html")
 	if err != nil {
 		return remove, err
 	}
