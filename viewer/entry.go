@@ -90,6 +90,7 @@ type stack struct {
 	Row   view.Row `json:"row"`
 	Time  string   `json:"time"`
 	Count string   `json:"count"` // goroutines
+	In    string   `json:"in"`    // the function that waits
 	Stack string   `json:"stack"`
 }
 
@@ -141,7 +142,7 @@ func (d *details) addStack(v *view.View, r view.Row) error {
 	}
 	text, _ := e.Attribute("stack")
 	count, _ := e.Attribute("count")
-	d.Stacks = append(d.Stacks, stack{r, strconv.FormatInt(at, 10), count.String(), text.Text()})
+	d.Stacks = append(d.Stacks, stack{r, strconv.FormatInt(at, 10), count.String(), preview(e.Message.Value), text.Text()})
 	return nil
 }
 

@@ -11,7 +11,7 @@ export interface Axis { from: bigint; to: bigint; width: number }
 export interface Drawn { kind: 'bar' | 'ghost' | 'tick' | 'mark' | 'end' | 'line'; row: number; x: number; y: number; width: number; color: string }
 
 // A Renderer draws frames.
-export interface Renderer { draw(bars: Bar[], axis: Axis, height: number, last: bigint): Drawn[] }
+export interface Renderer { draw(bars: Bar[], axis: Axis, lines: bigint[], height: number, last: bigint): Drawn[] }
 
 // x is where a time is on the axis, in pixels, cut where it is far outside.
 export function x(a: Axis, t: bigint): number {
@@ -42,7 +42,7 @@ const barTop = 6, barHeight = 10
 export class Canvas2D implements Renderer {
   constructor(private canvas: HTMLCanvasElement, private offset: () => number) {}
 
-  draw(bars: Bar[], axis: Axis, height: number, last: bigint): Drawn[] {
+  draw(bars: Bar[], axis: Axis, lines: bigint[], height: number, last: bigint): Drawn[] {
     const ratio = window.devicePixelRatio || 1
     const left = this.offset()
     const width = left + axis.width + 16
@@ -67,7 +67,7 @@ export class Canvas2D implements Renderer {
     c.rect(-10, 0, axis.width + 26, height)
     c.clip()
     c.fillStyle = line
-    for (const t of steps(axis)) {
+    for (const t of lines) {
       const at = Math.round(x(axis, t))
       c.fillRect(at, 0, 1, height)
       note('line', 0, at, 0, 1, line)

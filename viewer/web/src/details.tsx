@@ -19,7 +19,7 @@ export function Details() {
   }, [row, s.rowsKnown.value])
   const e = s.entry.value
   if (!row || !e) return <aside class="det" aria-label="Details"><p class="none">Select a row to see all that was recorded of it.</p></aside>
-  const tabs: [typeof tab.value, string][] = [['attributes', 'Attributes'], ['logs', `Logs below ${count(e.logs)}`], ['json', 'JSON']]
+  const tabs: [typeof tab.value, string][] = [['attributes', 'Attributes'], ['logs', `Logs and events ${count(e.logs)}`], ['json', 'JSON']]
   return <aside class="det" aria-label="Details">
     <div class="dh">
       <h2>{e.role === 'span' ? <i class={'sw c' + Math.max(0, s.meta.value!.services.indexOf(e.service)) % 8} /> : <Level level={levels.indexOf(e.level)} event={e.role === 'event'} />}
@@ -75,10 +75,10 @@ function Attributes({ e }: { e: Entry }) {
 }
 
 // Waits is where goroutines were that worked for a span which has not ended.
-const Waits = ({ k, of }: { k: Stack; of?: string | undefined }) => <Section title={`Where ${k.count === '1' ? 'a goroutine' : k.count + ' goroutines'}${of ? ' of ' + plain(of) : ''} waited at ${moment(BigInt(k.time), 3)}`}><Frames stack={k.stack} /></Section>
+const Waits = ({ k, of }: { k: Stack; of?: string | undefined }) => <Section title={`In ${plain(k.in)} at ${moment(BigInt(k.time), 3)}`}><p class="q">{k.count === '1' ? 'a goroutine' : k.count + ' goroutines'} that worked for {of ? plain(of) : 'it'}</p><Frames stack={k.stack} here={k.in} /></Section>
 
 // Frames are the lines of a stack; those of Go's runtime say less than the others.
-const Frames = ({ stack }: { stack: string }) => <pre tabIndex={0} class="code v">{frames(stack.trimEnd()).map(f => <span class={/^(runtime|sync|internal\/\w+)\./.test(f.text) ? 'fr q' : 'fr'}>{plain(f.text)}{f.file && <> <Place file={f.file} line={f.line!} short /></>}</span>)}</pre>
+const Frames = ({ stack, here = '' }: { stack: string; here?: string }) => <pre tabIndex={0} class="code v">{frames(stack.trimEnd()).map(f => <span class={/^(runtime|sync|internal\/\w+)\./.test(f.text) ? 'fr q' : 'fr'}>{f.text === here ? <b>{plain(f.text)}</b> : plain(f.text)}{f.file && <> <Place file={f.file} line={f.line!} short /></>}</span>)}</pre>
 
 const Section = ({ title, children }: { title: string; children: preact.ComponentChildren }) => <section class="sec"><h3>{title}</h3>{children}</section>
 

@@ -50,9 +50,9 @@ function Tools() {
     <span class="grow" />
     {s.axis.value && <button class="btn s" onClick={() => { s.axis.value = null }}>All of the time</button>}
     <label class="q">Open <select aria-label="What is open" value={s.toggled.value.length ? 'some' : s.toHits.value ? 'hits' : String(s.depth.value)} onChange={e => { const what = e.currentTarget.value; s.open(what === 'hits' ? what : Number(what)) }}>
-      {s.toggled.value.length > 0 && <option value="some">some</option>}
-      {levels.map(n => <option value={n}>{n ? many(n, 'level', 'levels') : 'none'}</option>)}<option value={s.maxDepth}>all</option><option value="hits" disabled={!s.query.value}>to the hits</option></select></label>
-    <button class="btn s" aria-pressed={s.details.value} onClick={() => { s.details.value = !s.details.value }}>Details</button>
+      {s.toggled.value.length > 0 && <option value="some">some rows</option>}
+      {levels.map(n => <option value={n}>{n ? many(n, 'level', 'levels') : 'no row'}</option>)}<option value={s.maxDepth}>all rows</option><option value="hits" disabled={!s.query.value}>to the hits</option></select></label>
+    <button class="btn s no-n" aria-pressed={s.details.value} onClick={() => { s.details.value = !s.details.value }}>Details</button>
   </div>
 }
 

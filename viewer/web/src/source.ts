@@ -9,7 +9,7 @@ export interface Meta {
 
 export interface Attribute { name: string; kind: string; value: string; size?: number }
 export interface Place { row: number; name: string; open?: boolean }
-export interface Stack { row: number; time: string; count: string; stack: string }
+export interface Stack { row: number; time: string; count: string; in: string; stack: string }
 export interface Link { trace: string; span: string; to: Place | null; attributes: Attribute[] | null }
 
 export interface Entry {

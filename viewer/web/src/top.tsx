@@ -39,10 +39,10 @@ export function Overview() {
       <section class="tl3"><h2>{t.open ? many(t.open, 'span never ended', 'spans never ended') : 'Never ended'}</h2><Lines list={t.never} none="Every span has ended." />
         {t.open > t.never.length && <button class="lk" onClick={() => find('{ span:open }')}>Find all of them</button>}</section>
       <section class="tl3"><h2>Services</h2><ul>{t.services.map(([name, spans, logs, errors]) => <li><button onClick={() => find(name ? `service = ${JSON.stringify(name)}` : '{}')}>
-        <span class="el"><i class={'dot c' + Math.max(0, m.services.indexOf(name!)) % 8} /> {plain(name!) || '(none)'}</span><span class="n">{count(Number(spans))} spans</span><span class="q">{count(Number(logs))} log records{Number(errors) ? `, ${count(Number(errors))} errors` : ''}</span></button></li>)}</ul></section>
+        <span class="el"><i class={'dot c' + Math.max(0, m.services.indexOf(name!)) % 8} /> {plain(name!) || '(none)'}</span><span class="n">{many(Number(spans), 'span', 'spans')}</span><span class="q">{many(Number(logs), 'log record', 'log records')}{Number(errors) ? ', ' + many(Number(errors), 'error', 'errors') : ''}</span></button></li>)}</ul></section>
       <section class="tl3"><h2>Most time of their own</h2><ul>{t.self.map(l => { const at = (c: string) => l[t.selfColumns.indexOf(c)]; return <li><button onClick={() => find(`name = ${JSON.stringify(at('name'))}`)}>
-        <span class="el">{plain(String(at('name')))}</span><span class="n">{at('self') ? duration(BigInt(at('self')!)) : '-'}</span><span class="q">{count(Number(at('count')))} spans{at('p95') ? ', p95 ' + duration(BigInt(at('p95')!)) : ''}</span></button></li> })}</ul></section>
-      <section class="tl3"><h2>Longest times without anything</h2>{t.gaps.length ? <ul>{t.gaps.map(g => <li><button onClick={() => s.go(g.row)}><span class="el">before {plain(g.after)}</span><span class="n">{duration(BigInt(g.took))}</span><span class="q el">after {plain(g.before)}</span></button></li>)}</ul> : <p class="none">There is none.</p>}</section>
+        <span class="el">{plain(String(at('name')))}</span><span class="n">{at('self') ? duration(BigInt(at('self')!)) : '-'}</span><span class="q">{many(Number(at('count')), 'span', 'spans')}{at('p95') ? ', duration p95 ' + duration(BigInt(at('p95')!)) : ''}</span></button></li> })}</ul></section>
+      <section class="tl3"><h2>Longest times without a record</h2>{t.gaps.length ? <ul>{t.gaps.map(g => <li><button onClick={() => s.go(g.row)}><span class="el">after {plain(g.before)}</span><span class="n">{duration(BigInt(g.took))}</span><span class="q el">before {plain(g.after)}</span></button></li>)}</ul> : <p class="none">There is none.</p>}</section>
     </div>
   </div>
 }

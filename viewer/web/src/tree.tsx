@@ -219,7 +219,7 @@ export function Tree() {
   })
   useEffect(() => {
     drawing.renderer ??= new Canvas2D(canvas.current!, () => 10)
-    frame.drawn = drawing.renderer.draw(bars, axis, size.value.height, last)
+    frame.drawn = drawing.renderer.draw(bars, axis, narrow ? [] : axisLabels, size.value.height, last)
     frame.rows = rows.length
   })
 
@@ -262,7 +262,7 @@ export function Tree() {
     <div class="thead" style={{ gridTemplateColumns: columns }}>
       {!narrow && <div>Name</div>}
       {!narrow && <div class="n">Duration</div>}
-      <div class="ruler" title="Drag over a part to see it alone" onPointerDown={brush} onDblClick={() => { s.axis.value = null }}>{axisLabels.map((t, i) => <span style={{ left: x(axis, t) + 4 + 'px' }}>{i === 0 ? moment(t, 3) : '+' + duration(t - axis.from)}</span>)}</div>
+      <div class="ruler" title="Drag over a part to see it alone" onPointerDown={brush} onDblClick={() => { s.axis.value = null }}>{axisLabels.filter((t, i) => x(axis, t) < axis.width - (i ? 55 : 80)).map((t, i) => <span style={{ left: x(axis, t) + 4 + 'px' }}>{i === 0 ? moment(t, 3) : '+' + duration(t - axis.from)}</span>)}</div>
       {!narrow && <div class="rsz" style={{ left: left - 78 + 'px' }} onPointerDown={resize} />}
     </div>
     <div class="rw" ref={box} onPointerMove={point} onPointerLeave={() => { cross.value = null }}>
