@@ -64,8 +64,10 @@ func (t *Timeline) Details(r view.Row, d *Details) error {
 	switch d.Role {
 	case view.RoleSpan:
 		d.span(v, e)
-		if err := d.links(v, r); err != nil {
-			return err
+		if t.links { // else the tree is not wanted, which has the children
+			if err := d.links(v, r); err != nil {
+				return err
+			}
 		}
 	case view.RoleEvent:
 		d.Category = "event"

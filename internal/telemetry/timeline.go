@@ -40,6 +40,7 @@ type Timeline struct {
 	Flows  int        // how many there are
 
 	v     *view.View
+	links bool    // there are links
 	order []int32 // Slices by their beginnings, as package lane has it
 	ends  []FlowEnd
 }
@@ -121,7 +122,7 @@ type timelineBuilder struct {
 	groups map[view.Row]int32 // of resources
 	none   int32              // the group of what has none, -1 as long as there is none
 	slots  []int32            // rows' indices in Slices and 1
-	links  []link
+	to     []link
 }
 
 type link struct {
@@ -178,7 +179,8 @@ func (b *timelineBuilder) room(role view.Role) {
 		marks += counts[view.RoleOther]
 	}
 	b.Marks = make([]Mark, 0, marks)
-	b.links = make([]link, 0, counts[view.RoleLink])
+	b.to = make([]link, 0, counts[view.RoleLink])
+	b.links = counts[view.RoleLink] > 0
 }
 
 func (b *timelineBuilder) slice(r view.Row, start, end int64, parent int32) int32 {
@@ -233,42 +235,62 @@ func (b *timelineBuilder) spans(ctx context.Context) error {
 
 // hang finds what is in which span.
 func (b *timelineBuilder) hang(ctx context.Context) error {
-	type level struct {
-		slice int32
-		time  int64
-		timed bool
-	}
-	var up []level // of the entries above
-	n := 0
-	return b.v.Walk(0, func(r view.Row, depth int, _ bool) error {
-		if n++; n%4096 == 0 && ctx.Err() != nil {
+	var times []int32 // the rows whose times others have, once one has none of its own
+	for r := range b.v.Rows() {
+		if r%4096 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		here := level{slice: -1}
-		if depth > 0 {
-			here = up[depth-1]
-		}
-		role := b.v.Role(r)
-		if at, ok := b.v.Time(r); ok && role != view.RoleRecorder {
-			here.time, here.timed = at.UnixNano(), true
-		}
-		switch role {
+		switch b.v.Role(r) {
 		case view.RoleSpan:
-			at := b.slots[r] - 1
-			b.Slices[at].Parent = here.slice
-			here.slice = at
+			if at := b.slots[r]; at > 0 {
+				b.Slices[at-1].Parent = b.above(b.slots, b.v.Parent(r), nil)
+			}
 		case view.RoleLink:
-			if err := b.link(r, here.slice); err != nil {
+			if err := b.link(r, b.above(b.slots, b.v.Parent(r), nil)); err != nil {
 				return err
 			}
 		case view.RoleEvent, view.RoleLog, view.RoleOther:
-			if here.timed {
-				b.mark(r, here.time, here.slice)
+			from := r
+			if _, timed := b.v.Start(r); !timed {
+				if times == nil {
+					times = make([]int32, b.v.Len())
+				}
+				from = view.Row(max(b.above(times, r, b.timeOf), 0)) // the root has none
+			}
+			if at, timed := b.v.Start(from); timed {
+				b.mark(r, at, b.above(b.slots, b.v.Parent(r), nil))
 			}
 		}
-		up = append(up[:depth], here)
-		return nil
-	})
+	}
+	return nil
+}
+
+// above returns what is known of the first entry from r upwards of which anything is known, less
+// one, and -1 for nothing. What of, if there is one, tells of a row becomes known; and so does
+// what is above a row, so that none is passed twice.
+func (b *timelineBuilder) above(known []int32, r view.Row, of func(r view.Row) int32) int32 {
+	found, from := int32(-1), r
+	for ; r != 0; r = b.v.Parent(r) {
+		if known[r] == 0 && of != nil {
+			known[r] = of(r)
+		}
+		if found = known[r]; found != 0 {
+			break
+		}
+		found = -1
+	}
+	for ; from != r; from = b.v.Parent(from) {
+		known[from] = found
+	}
+	return max(found, 0) - 1
+}
+
+// timeOf returns a row that has a time, and 1.
+func (b *timelineBuilder) timeOf(r view.Row) int32 {
+	if _, timed := b.v.Start(r); timed && b.v.Role(r) != view.RoleRecorder {
+		return int32(r) + 1
+	}
+	return 0
 }
 
 // link notes a link of the span from.
@@ -283,7 +305,7 @@ func (b *timelineBuilder) link(r view.Row, from int32) error {
 	l := otel.ReadLink(e)
 	to := format.SpanRef{TraceID: l.TraceID, SpanID: l.SpanID}
 	if to.IsValid() {
-		b.links = append(b.links, link{to, from, -1})
+		b.to = append(b.to, link{to, from, -1})
 	}
 	return nil
 }
@@ -366,7 +388,7 @@ func (b *timelineBuilder) flows(ctx context.Context) error {
 	elsewhere := func(i int, s *view.Interval) bool {
 		return s.Parent >= 0 && (b.Slices[s.Parent].Group != s.Group || b.Lanes[s.Parent] != b.Lanes[i])
 	}
-	n := len(b.links)
+	n := len(b.to)
 	for i := range b.Slices {
 		if elsewhere(i, &b.Slices[i]) {
 			n++
@@ -385,30 +407,30 @@ func (b *timelineBuilder) flows(ctx context.Context) error {
 			add(s.Parent, int32(i), false)
 		}
 	}
-	if len(b.links) > 0 {
-		slices.SortFunc(b.links, func(x, y link) int { return cmp.Or(compareRefs(&x.to, &y.to), cmp.Compare(x.from, y.from)) })
+	if len(b.to) > 0 {
+		slices.SortFunc(b.to, func(x, y link) int { return cmp.Or(compareRefs(&x.to, &y.to), cmp.Compare(x.from, y.from)) })
 		for i, r := range b.Rows {
 			if i%4096 == 0 && ctx.Err() != nil {
 				return ctx.Err()
 			}
 			ref := b.v.Ref(r)
-			at, found := slices.BinarySearchFunc(b.links, ref, func(l link, ref format.SpanRef) int { return compareRefs(&l.to, &ref) })
-			if !found || b.links[at].found >= 0 {
+			at, found := slices.BinarySearchFunc(b.to, ref, func(l link, ref format.SpanRef) int { return compareRefs(&l.to, &ref) })
+			if !found || b.to[at].found >= 0 {
 				continue
 			}
-			b.links[at].found = int32(i) // the first one of that id, as in the view
+			b.to[at].found = int32(i) // the first one of that id, as in the view
 		}
 		found := int32(-1)
-		for i := range b.links {
-			l := &b.links[i]
-			if i == 0 || l.to != b.links[i-1].to {
+		for i := range b.to {
+			l := &b.to[i]
+			if i == 0 || l.to != b.to[i-1].to {
 				found = l.found
 			}
 			if found >= 0 && found != l.from {
 				add(found, l.from, true)
 			}
 		}
-		b.links = nil
+		b.to = nil
 	}
 	slices.SortFunc(b.ends, func(x, y FlowEnd) int {
 		return cmp.Or(cmp.Compare(ranks[x.Slice], ranks[y.Slice]), cmp.Compare(x.Flow, y.Flow))
