@@ -38,11 +38,16 @@ type machine struct {
 
 // An attribute is one by the name that its application gave it: in rows, and in resources.
 type attribute struct {
-	columns   []*view.Column    // those that are there
-	values    [][]Value         // of the columns, by code
-	rest      []*view.Attribute // those without a column
-	resources []Value           // by the number of the resource
+	parts     []part  // by the names that it may be stored under, the first that is there counts
+	resources []Value // by the number of the resource
 	v         *view.View
+}
+
+// A part is what is stored under one name.
+type part struct {
+	column *view.Column
+	values []Value         // of the column, by code
+	rows   *view.Attribute // if there is no column
 }
 
 // attribute returns the attribute of that name.
@@ -58,7 +63,7 @@ func (m *machine) attribute(name string) (*attribute, error) {
 	for _, s := range stored {
 		if m.few {
 			if _, kept := m.v.KeptColumn(s); !kept {
-				a.rest = append(a.rest, m.v.Attribute(s))
+				a.parts = append(a.parts, part{rows: m.v.Attribute(s)})
 				continue
 			}
 		}
@@ -70,7 +75,7 @@ func (m *machine) attribute(name string) (*attribute, error) {
 		for i, x := range c.Values {
 			values[i+1] = valueOf(x)
 		}
-		a.columns, a.values = append(a.columns, c), append(a.values, values)
+		a.parts = append(a.parts, part{column: c, values: values})
 	}
 	for _, r := range m.v.Resources() {
 		v := Value{}
@@ -85,19 +90,19 @@ func (m *machine) attribute(name string) (*attribute, error) {
 
 // own returns the attribute of row r itself.
 func (a *attribute) own(r view.Row) Value {
-	for i, c := range a.columns {
-		switch code := c.Code(r); code {
-		case 0:
-		case view.UnknownText:
-			if v, ok := c.Attribute.Value(r); ok {
-				return valueOf(v)
+	for i := range a.parts {
+		p, rows := &a.parts[i], a.parts[i].rows
+		if p.column != nil {
+			code := p.column.Code(r)
+			if code == 0 {
+				continue
 			}
-		default:
-			return a.values[i][code]
+			if code != view.UnknownText {
+				return p.values[code]
+			}
+			rows = p.column.Attribute
 		}
-	}
-	for _, x := range a.rest {
-		if v, ok := x.Value(r); ok {
+		if v, ok := rows.Value(r); ok {
 			return valueOf(v)
 		}
 	}

@@ -246,8 +246,12 @@ func (m *machine) filter(x expr) (node, error) {
 			}
 			n = &rows{func(e *env) bool { return isTrue(value(e)) }, 50}
 		}
-		if f.kind.ofSpans() {
-			n = allOf{spansOnly, n} // that it is nil says nothing of other rows
+		// That it is nil says nothing of other rows.
+		switch {
+		case f.kind.ofSpans():
+			n = allOf{spansOnly, n}
+		case f.kind == fieldOfLog:
+			n = allOf{logsOnly, n}
 		}
 		return n, nil
 	case *words:
@@ -379,7 +383,7 @@ func (m *machine) quick(f *field, c *comparison) (node, error) {
 		return &messagesNode{table, none, is}, nil
 	case fieldAttribute, fieldOwn, fieldOfLog:
 		a, err := m.attribute(f.name)
-		if err != nil || len(a.columns) != 1 || len(a.rest) > 0 {
+		if err != nil || len(a.parts) != 1 || a.parts[0].column == nil {
 			return nil, err
 		}
 		return m.quickAttribute(f, a, c, is), nil
@@ -387,21 +391,23 @@ func (m *machine) quick(f *field, c *comparison) (node, error) {
 	return nil, nil //nolint:nilnil // there is none
 }
 
-// spansOnly are the rows that are spans.
-var spansOnly = func() *coded16 {
+// The rows that are spans, and those that are log records.
+var spansOnly, logsOnly = onlyRole(view.RoleSpan), onlyRole(view.RoleLog)
+
+func onlyRole(role view.Role) *coded16 {
 	table := make([]uint8, 1<<16)
 	for i := range table {
-		if view.Flags(i).Role() == view.RoleSpan {
+		if view.Flags(i).Role() == role {
 			table[i] = 1
 		}
 	}
 	return &coded16{codes: func(b *view.Block) []uint16 { return b.Flags }, table: table}
-}()
+}
 
 // quickAttribute returns the node of a comparison of an attribute.
 func (m *machine) quickAttribute(f *field, a *attribute, c *comparison, is func(e *env) bool) node {
-	table := make([]uint8, len(a.values[0]))
-	for i, x := range a.values[0] {
+	table := make([]uint8, len(a.parts[0].values))
+	for i, x := range a.parts[0].values {
 		if c.holds(x) {
 			table[i] = 1
 		}
@@ -418,15 +424,8 @@ func (m *machine) quickAttribute(f *field, a *attribute, c *comparison, is func(
 	if c.op == "!=" || c.op == "!~" {
 		m.lacks[f.text] = a
 	}
-	col := a.columns[0]
-	n := &coded32{func(_ *view.Block, k int) []uint32 { return col.Codes(k) }, table, is}
-	switch f.kind {
-	case fieldOwn:
-		return allOf{spansOnly, n}
-	case fieldOfLog:
-		return allOf{&rows{func(e *env) bool { return m.v.Role(e.row) == view.RoleLog }, 2}, n}
-	}
-	return n
+	col := a.parts[0].column
+	return &coded32{func(_ *view.Block, k int) []uint32 { return col.Codes(k) }, table, is}
 }
 
 // messagesNode looks at messages.

@@ -78,6 +78,7 @@ const maxQuery = 64 << 10
 type lexer struct {
 	s      string
 	pos    int
+	braces int // that are open
 	tokens []token
 }
 
@@ -154,6 +155,8 @@ func (l *lexer) next(space bool) (token, error) {
 		return token{kind: tokenString, text: s, pos: at}, err
 	case r == '\'':
 		return token{}, l.fail(at, `write "…"`, "texts have double quotes")
+	case r == '/' && l.pathCanBegin(space):
+		return l.path(), nil
 	case r == '/' && l.regexCanBegin(space):
 		return l.regex()
 	case r >= '0' && r <= '9', r == '.' && len(rest) > 1 && rest[1] >= '0' && rest[1] <= '9':
@@ -164,10 +167,40 @@ func (l *lexer) next(space bool) (token, error) {
 	for _, m := range marks {
 		if strings.HasPrefix(rest, m) {
 			l.pos += len(m)
+			switch m {
+			case "{":
+				l.braces++
+			case "}":
+				l.braces--
+			}
 			return token{kind: tokenMark, text: m, pos: at}, nil
 		}
 	}
 	return token{}, l.fail(at, "", "unexpected %q", r)
+}
+
+// pathCanBegin reports whether a slash here begins a text such as /cart: outside of braces, where a
+// blank is before it and a letter behind, and no other slash ends a regular expression.
+func (l *lexer) pathCanBegin(space bool) bool {
+	if !space || l.braces > 0 {
+		return false
+	}
+	r, _ := utf8.DecodeRuneInString(l.s[l.pos+1:])
+	return (r == '_' || unicode.IsLetter(r)) && strings.IndexByte(l.s[l.pos+1:], '/') < 0
+}
+
+// path reads a slash and a word.
+func (l *lexer) path() token {
+	at := l.pos
+	l.pos++
+	for l.pos < len(l.s) {
+		r, n := utf8.DecodeRuneInString(l.s[l.pos:])
+		if !isWordRune(r) && r != '.' {
+			break
+		}
+		l.pos += n
+	}
+	return token{kind: tokenString, text: l.s[at:l.pos], pos: at}
 }
 
 // regexCanBegin reports whether a slash here begins a regular expression and is no division:

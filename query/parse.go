@@ -455,6 +455,12 @@ func (p *parser) fit(x expr, l *literal) (Value, error) {
 			return v, &Error{Query: p.text, Pos: l.pos, Text: f.text + " has no value " + name, Hint: "known are " + enumNames(kind)}
 		}
 		return v, nil
+	case kind != KindNil && (l.value.kind == KindInt || l.value.kind == KindFloat):
+		hint := "known are " + enumNames(kind)
+		if kind == KindStatus {
+			hint += "; that of HTTP is .http.response.status_code"
+		}
+		return l.value, &Error{Query: p.text, Pos: l.pos, Text: f.text + " is no number", Hint: hint}
 	case l.word != "" && isField && (f.kind <= fieldOfScope || f.kind == fieldName || f.kind == fieldMessage):
 		return l.value, &Error{Query: p.text, Pos: l.pos, Text: l.word + " is a status, kind or level, and no text", Hint: "write " + quote(l.word)}
 	case isField && f.kind == fieldStart && l.value.kind == KindString:
@@ -582,6 +588,9 @@ func (p *parser) primary() (expr, error) {
 		return &literal{value: durationValue(t.int), pos: t.pos}, nil
 	case tokenString:
 		if p.next(); p.braces == 0 && !p.compared(p.at-1) {
+			if p.text[t.pos] == '/' {
+				p.hint(t.text + " is a text here; a regular expression has a slash at its end, too")
+			}
 			return p.freeText(t)
 		}
 		return &literal{value: stringValue(t.text), pos: t.pos}, nil
@@ -601,13 +610,19 @@ func (p *parser) compared(i int) bool {
 	is := func(t *token) bool {
 		switch t.kind {
 		case tokenMark:
-			return slices.Contains(comparisons, t.text) || strings.Contains("+*%^,", t.text)
+			return slices.Contains(comparisons, t.text) || strings.Contains("+*/%^,", t.text)
 		case tokenWord:
 			return t.text == "in" || t.text == "contains"
 		}
 		return false
 	}
 	return is(&p.tokens[i+1]) || i > 0 && is(&p.tokens[i-1])
+}
+
+// isUnit reports whether a word is what stands behind the number of a duration.
+func isUnit(word string) bool {
+	_, err := parseDuration("1" + word)
+	return err == nil
 }
 
 // word parses a field, a named value or a word of free text.
@@ -646,6 +661,9 @@ func (p *parser) word() (expr, error) {
 		slices.Sort(hints)
 		return nil, p.fail(t, "as a text, write "+quote(t.text)+strings.Join(hints, ""), "%s is a name of a value", t.text)
 	case p.braces == 0 && !compared && len(t.parts) == 1:
+		if before := &p.tokens[max(0, at-1)]; before.kind == tokenNumber && isUnit(t.text) {
+			return nil, p.fail(t, "write "+p.text[before.pos:before.end]+t.text, "a duration has no blank in it")
+		}
 		return p.freeText(t)
 	}
 	// A name that is none.
@@ -656,6 +674,9 @@ func (p *parser) word() (expr, error) {
 		}
 		if at > 0 && p.tokens[at-1].kind == tokenMark && slices.Contains(comparisons, p.tokens[at-1].text) {
 			hint = "a text needs quotes: " + quote(t.text)
+			if f, ok := fieldNamed(&p.tokens[max(0, at-2)], p.braces > 0); ok && f.kind.enumOf() != KindNil {
+				return nil, p.fail(t, "known are "+enumNames(f.kind.enumOf()), "%s has no value %s", f.text, t.text)
+			}
 		}
 		hint += "?"
 		return nil, p.fail(t, hint, "%s is no name that is known", t.text)

@@ -224,8 +224,8 @@ const (
 // columnsKept are the columns of a view that were asked for last.
 type columnsKept struct {
 	mu     sync.Mutex
-	list   []*Column                // the latest last
-	making map[string]chan struct{} // closed once that column is made, or was given up
+	list   []*Column     // the latest last
+	making chan struct{} // has one while a column is made, which takes all processors
 }
 
 // get returns a column that is there.
@@ -255,39 +255,25 @@ func (k *columnsKept) put(c *Column) {
 // which takes some ten nanoseconds a row, and kept as long as there is room: the columns of a
 // view take 100 MB together at most.
 func (v *View) Column(ctx context.Context, name string) (*Column, error) {
+	if c, ok := v.KeptColumn(name); ok {
+		return c, nil
+	}
 	k := &v.columnsKept
-	k.mu.Lock()
-	for {
-		if c := k.get(name); c != nil {
-			k.mu.Unlock()
-			return c, nil
-		}
-		made, busy := k.making[name]
-		if !busy {
-			break
-		}
-		k.mu.Unlock()
-		select {
-		case <-made:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-		k.mu.Lock()
+	select {
+	case k.making <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
-	if k.making == nil {
-		k.making = make(map[string]chan struct{})
+	defer func() { <-k.making }()
+	if c, ok := v.KeptColumn(name); ok { // somebody else has made it
+		return c, nil
 	}
-	made := make(chan struct{})
-	k.making[name] = made
-	k.mu.Unlock()
 	c, err := v.newColumn(ctx, name)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	delete(k.making, name)
-	close(made)
 	if err != nil {
 		return nil, err
 	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	k.put(c)
 	return c, nil
 }

@@ -532,6 +532,7 @@ func (b *builder) view() *View {
 		columns: b.share(), builder: b, runs: slices.Clone(b.runs), metas: slices.Clip(b.metas),
 		messages: slices.Clip(b.messages), shapes: slices.Clip(b.shapes),
 		traces: b.traces.share(), resources: slices.Clone(b.resources), late: b.late,
+		columnsKept: columnsKept{making: make(chan struct{}, 1)},
 	}
 	for _, f := range b.files {
 		v.files = append(v.files, fileView{source: f.source, n: f.n, shapes: slices.Clip(f.shapes), damage: f.damage})

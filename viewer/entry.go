@@ -42,7 +42,6 @@ func attributesOf(list []format.Attribute, most int) []attribute {
 type place struct {
 	Row  view.Row `json:"row"`
 	Name string   `json:"name"`
-	Open bool     `json:"open,omitempty"` // of a path: it is open because of what the shape leads to
 }
 
 // A linked is a link of a span.
@@ -97,34 +96,41 @@ type stack struct {
 // maxStacks is how many stacks of a span are shown.
 const maxStacks = 8
 
-// isStack reports whether an entry is a stack of goroutines, as package control/provider writes it.
-func isStack(v *view.View, r view.Row) bool {
-	if v.Role(r) != view.RoleOther {
-		return false
-	}
-	m := v.Meta(r)
-	return m.Name == "goroutines" && m.Target == "runtime/pprof"
-}
-
-// addStacks looks for stacks at the spans that r is below, if there are none at r: a goroutine's
-// labels may name the request for which it works, and not its innermost span.
-func (d *details) addStacks(v *view.View, r view.Row) error {
+// addStacks adds the stacks at row r and below it, the latest ones. If there are none, those at
+// the spans that it is below: a goroutine's labels may name the request for which it works, and not
+// its innermost span.
+func (d *details) addStacks(ctx context.Context, v *view.View, r view.Row, most int) error {
 	t := v.Tree()
+	for rank := t.Rank(r) + 1; rank < t.End(r); rank++ {
+		if rank%(1<<16) == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := d.addStack(v, t.Row(rank), most); err != nil {
+			return err
+		}
+	}
 	for up := v.Parent(r); len(d.Stacks) == 0 && v.Role(up) == view.RoleSpan; up = v.Parent(up) {
 		for rank := t.Rank(up) + 1; rank < t.End(up); rank = t.End(t.Row(rank)) {
-			if kid := t.Row(rank); isStack(v, kid) {
-				if err := d.addStack(v, kid); err != nil {
-					return err
-				}
+			if err := d.addStack(v, t.Row(rank), most); err != nil {
+				return err
 			}
 		}
-		d.StacksOf = preview(v.Name(up))
+		if len(d.Stacks) > 0 {
+			d.StacksOf = preview(v.Name(up))
+		}
 	}
 	return nil
 }
 
-// addStack adds a stack, and removes those before that are older.
-func (d *details) addStack(v *view.View, r view.Row) error {
+// addStack adds row r if it is a stack of goroutines, as package control/provider writes it, and
+// none is later; those before that are older go.
+func (d *details) addStack(v *view.View, r view.Row, most int) error {
+	if v.Role(r) != view.RoleOther {
+		return nil
+	}
+	if m := v.Meta(r); m.Name != "goroutines" || m.Target != "runtime/pprof" {
+		return nil
+	}
 	at, timed := v.Start(r)
 	last := int64(math.MinInt64)
 	if len(d.Stacks) > 0 {
@@ -142,17 +148,15 @@ func (d *details) addStack(v *view.View, r view.Row) error {
 	}
 	text, _ := e.Attribute("stack")
 	count, _ := e.Attribute("count")
-	d.Stacks = append(d.Stacks, stack{r, strconv.FormatInt(at, 10), count.String(), preview(e.Message.Value), text.Text()})
+	lines := text.Text()
+	lines = strings.ToValidUTF8(lines[:min(len(lines), most)], "")
+	d.Stacks = append(d.Stacks, stack{r, strconv.FormatInt(at, 10), count.String(), preview(e.Message.Value), lines})
 	return nil
 }
 
 // entry answers with everything about a row; with all, values are not cut.
 func (h *Handler) entry(ctx context.Context, s *state, q url.Values) (answer, error) {
 	r, err := s.rowOf(q, "row")
-	if err != nil {
-		return answer{}, err
-	}
-	aims, err := s.aims(ctx, q.Get("to"))
 	if err != nil {
 		return answer{}, err
 	}
@@ -170,7 +174,7 @@ func (h *Handler) entry(ctx context.Context, s *state, q url.Values) (answer, er
 	d := details{
 		Row: r, ID: h.options.Names(file) + "#" + strconv.FormatUint(uint64(id), 10), Role: f.Role().String(),
 		Name: e.Metadata.Name, Level: f.Level().String(), Target: e.Metadata.Target, Service: v.Service(r),
-		File: e.Metadata.File.Value, Line: e.Metadata.Line.Value, Path: s.path(r, aims), Attributes: attributesOf(e.UserAttributes(), most), Links: []linked{}, Stacks: []stack{},
+		File: e.Metadata.File.Value, Line: e.Metadata.Line.Value, Path: s.path(r), Attributes: attributesOf(e.UserAttributes(), most), Links: []linked{}, Stacks: []stack{},
 	}
 	if e.Message.Valid {
 		d.Message = &e.Message.Value
@@ -212,18 +216,14 @@ func (h *Handler) entry(ctx context.Context, s *state, q url.Values) (answer, er
 		switch role := v.Role(kid); {
 		case role == view.RoleLog || role == view.RoleEvent:
 			d.Logs++
-		case d.Open && isStack(v, kid):
-			if err := d.addStack(v, kid); err != nil {
-				return answer{}, err
-			}
 		case role == view.RoleLink && v.Parent(kid) == r:
 			if err := d.addLink(v, kid, most); err != nil {
 				return answer{}, err
 			}
 		}
 	}
-	if d.Open && len(d.Stacks) == 0 {
-		if err := d.addStacks(v, r); err != nil {
+	if d.Open {
+		if err := d.addStacks(ctx, v, r, most); err != nil {
 			return answer{}, err
 		}
 	}
@@ -243,20 +243,19 @@ func (d *details) addLink(v *view.View, r view.Row, most int) error {
 	spanID, ok2 := wire.ParseID[[8]byte](l.Span)
 	if ok && ok2 {
 		if to, there := v.Span(format.SpanRef{TraceID: traceID, SpanID: spanID}); there {
-			l.To = &place{Row: to, Name: v.Name(to)}
+			l.To = &place{to, v.Name(to)}
 		}
 	}
 	d.Links = append(d.Links, l)
 	return nil
 }
 
-// path returns the rows that a row is below, from the top; those that lead to aims are open.
-func (s *state) path(r view.Row, aims *rankSet) []place {
-	t := s.v.Tree()
+// path returns the rows that a row is below, from the top.
+func (s *state) path(r view.Row) []place {
 	path := []place{}
 	for r = s.v.Parent(r); r != 0; r = s.v.Parent(r) {
 		if isShown(s.v, r) {
-			path = append(path, place{r, preview(s.v.Name(r)), aims.between(t.Rank(r)+1, t.End(r)) > 0})
+			path = append(path, place{r, preview(s.v.Name(r))})
 		}
 	}
 	for i, k := 0, len(path)-1; i < k; i, k = i+1, k-1 {

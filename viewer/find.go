@@ -40,7 +40,52 @@ func (s *state) first(ctx context.Context, text string) (answer, error) {
 			}
 		}
 	}
-	return answer{json: map[string]any{"count": n, "known": ok}}, nil
+	return answer{json: map[string]any{"count": n, "known": ok, "words": append([]string{}, q.Words()...)}}, nil
+}
+
+// maxWay is how many rows are opened for hits, so that a few can be opened by hand, too.
+const maxWay = maxToggled - 200
+
+// way answers with the rows below root that must be open so that what a query selects is visible,
+// the first ones if there are too many for a shape.
+func (h *Handler) way(ctx context.Context, s *state, q url.Values) (answer, error) {
+	root, err := s.rowOf(q, "root")
+	if err != nil {
+		return answer{}, err
+	}
+	f, err := s.found(ctx, q.Get("q"))
+	if err != nil {
+		return answer{}, err
+	}
+	out := struct {
+		Rows []view.Row `json:"rows"` // ascending
+		More bool       `json:"more"`
+	}{Rows: []view.Row{}}
+	t := s.v.Tree()
+	from, end := t.Rank(root)+1, t.End(root)
+	if root == 0 {
+		end = t.Len()
+	}
+	seen := newRankSet(t.Len())
+	last := f.ranks.before(end)
+	for k := f.ranks.before(from); k < last && !out.More; k++ {
+		if k%1024 == 0 && ctx.Err() != nil {
+			return answer{}, ctx.Err()
+		}
+		for r := s.v.Parent(t.Row(f.ranks.at(k))); r != 0 && !seen.has(t.Rank(r)); r = s.v.Parent(r) {
+			seen.add(t.Rank(r))
+			if isShown(s.v, r) {
+				out.Rows = append(out.Rows, r)
+			}
+			if r == root {
+				break
+			}
+		}
+		out.More = len(out.Rows) > maxWay
+	}
+	slices.Sort(out.Rows)
+	out.Rows = out.Rows[:min(len(out.Rows), maxWay)]
+	return answer{json: out}, nil
 }
 
 // find answers with how many rows a query selects, and with one of them: the next one behind the
@@ -48,10 +93,6 @@ func (s *state) first(ctx context.Context, text string) (answer, error) {
 // not ended instead. With first it answers with the first hits alone, at once.
 func (h *Handler) find(ctx context.Context, s *state, q url.Values) (answer, error) {
 	at, err := s.rowOf(q, "at")
-	if err != nil {
-		return answer{}, err
-	}
-	aims, err := s.aims(ctx, q.Get("to"))
 	if err != nil {
 		return answer{}, err
 	}
@@ -104,7 +145,7 @@ func (h *Handler) find(ctx context.Context, s *state, q url.Values) (answer, err
 	}
 	if out.Index > 0 {
 		out.Row = t.Row(ranks.at(out.Index - 1))
-		out.Path = s.path(out.Row, aims)
+		out.Path = s.path(out.Row)
 	}
 	return answer{json: out}, nil
 }
@@ -164,7 +205,7 @@ func (h *Handler) complete(ctx context.Context, s *state, q url.Values) (answer,
 		}
 	}
 	begins := func(i item) int {
-		if strings.HasPrefix(strings.ToLower(i.Text), strings.ToLower(part)) {
+		if strings.HasPrefix(strings.ToLower(strings.TrimPrefix(i.Text, `"`)), strings.ToLower(part)) {
 			return 0
 		}
 		return 1
@@ -270,8 +311,9 @@ func (h *Handler) top(ctx context.Context, s *state, _ url.Values) (answer, erro
 		Service string   `json:"service"`
 		Took    *string  `json:"took"`
 		Start   *string  `json:"start"`
+		In      string   `json:"in,omitempty"` // where it hangs
 	}
-	lines := func(rows []view.Row) []line {
+	lines := func(rows []view.Row) ([]line, error) {
 		out := []line{}
 		for _, r := range rows {
 			l := line{Row: r, Name: preview(s.v.Name(r)), Service: s.v.Service(r)}
@@ -283,9 +325,26 @@ func (h *Handler) top(ctx context.Context, s *state, _ url.Values) (answer, erro
 				t := strconv.FormatInt(start, 10)
 				l.Start = &t
 			}
+			if s.v.Flags(r).Open() {
+				var d details
+				if err := d.addStacks(ctx, s.v, r, 0); err != nil {
+					return nil, err
+				}
+				if len(d.Stacks) > 0 {
+					l.In = d.Stacks[0].In
+				}
+			}
 			out = append(out, l)
 		}
-		return out
+		return out, nil
+	}
+	slowest, err := lines(o.Slowest)
+	if err != nil {
+		return answer{}, err
+	}
+	never, err := lines(o.OldestOpen)
+	if err != nil {
+		return answer{}, err
 	}
 	type pattern struct {
 		Row     view.Row `json:"row"`
@@ -295,6 +354,9 @@ func (h *Handler) top(ctx context.Context, s *state, _ url.Values) (answer, erro
 	}
 	patterns := []pattern{}
 	for _, p := range o.Patterns {
+		if p.Role == view.RoleEvent {
+			continue // an exception is why its span failed, and not counted
+		}
 		patterns = append(patterns, pattern{p.First, preview(p.Pattern), p.Role.String(), p.Count})
 	}
 	type gap struct {
@@ -324,7 +386,7 @@ func (h *Handler) top(ctx context.Context, s *state, _ url.Values) (answer, erro
 	}
 	return answer{json: map[string]any{
 		"spans": o.Spans, "logs": o.Logs, "events": o.Events, "errors": o.Errors, "open": o.Open,
-		"slowest": lines(o.Slowest), "never": lines(o.OldestOpen), "patterns": patterns, "otherErrors": o.OtherErrors, "gaps": gaps,
+		"slowest": slowest, "never": never, "patterns": patterns, "otherErrors": o.OtherErrors, "gaps": gaps,
 		"services": table(o.Services), "self": table(o.Self), "selfColumns": o.Self.Columns,
 	}}, nil
 }

@@ -75,17 +75,16 @@ func isShown(v *view.View, r view.Row) bool {
 
 // A shape says which rows of the tree are open.
 type shape struct {
-	root    view.Row   // what is below it is shown
+	root    view.Row   // it and what is below it is shown; 0: everything
 	depth   int        // so many levels are open
-	to      string     // a query: what its rows are below is open, too
-	toggled []view.Row // those that are closed if they would be open, and open if not; sorted
+	toggled []view.Row // those that are closed if their level is open, and open if it is not; sorted
 	only    string     // the query whose rows are shown alone, with those that they are below
 }
 
 // maxToggled is how many rows a request can open and close.
 const maxToggled = 4000
 
-// shapeOf reads the shape of a request: root, depth, to, x (rows that are toggled, each as the
+// shapeOf reads the shape of a request: root, depth, x (rows that are toggled, each as the
 // difference to the one before), and only.
 func (s *state) shapeOf(q url.Values) (h shape, err error) {
 	if h.root, err = s.rowOf(q, "root"); err != nil {
@@ -104,7 +103,7 @@ func (s *state) shapeOf(q url.Values) (h shape, err error) {
 			h.toggled = append(h.toggled, view.Row(at))
 		}
 	}
-	h.to, h.only = q.Get("to"), q.Get("only")
+	h.only = q.Get("only")
 	return h, nil
 }
 
@@ -114,7 +113,7 @@ func (h *shape) key() string {
 	for _, r := range h.toggled {
 		b.WriteString("." + strconv.FormatUint(uint64(r), 36))
 	}
-	return b.String() + " " + strconv.Quote(h.to) + h.only
+	return b.String() + " " + h.only
 }
 
 func (h *shape) isToggled(r view.Row) bool {
@@ -169,14 +168,10 @@ func (s *state) layout(ctx context.Context, h shape) (*layout, error) {
 		}
 		part = f.part(s.v)
 	}
-	aims, err := s.aims(ctx, h.to)
-	if err != nil {
-		return nil, err
-	}
 	t := s.v.Tree()
 	l := &layout{shape: h, ranks: newRankSet(t.Len())}
 	var ends []int // of the rows that the one at rank is below, as far as they are shown
-	first, end := t.Rank(h.root)+1, t.End(h.root)
+	first, end := t.Rank(h.root), t.End(h.root)
 	if h.root == 0 {
 		first, end = 1, t.Len()
 	}
@@ -201,7 +196,7 @@ func (s *state) layout(ctx context.Context, h shape) (*layout, error) {
 			continue
 		}
 		l.ranks.add(rank)
-		if below := t.End(r); below == rank+1 || (len(ends) < h.depth || aims.between(rank+1, below) > 0) == h.isToggled(r) {
+		if below := t.End(r); below == rank+1 || (len(ends) < h.depth) == h.isToggled(r) {
 			rank = below
 		} else {
 			ends = append(ends, below)
@@ -211,20 +206,6 @@ func (s *state) layout(ctx context.Context, h shape) (*layout, error) {
 	l.ranks.done()
 	s.layouts.put(key, l)
 	return l, nil
-}
-
-// aims returns the ranks of what the query selects that a shape is open to: none without one.
-func (s *state) aims(ctx context.Context, to string) (*rankSet, error) {
-	if to == "" {
-		none := newRankSet(0)
-		none.done()
-		return none, nil
-	}
-	f, err := s.found(ctx, to)
-	if err != nil {
-		return nil, err
-	}
-	return f.ranks, nil
 }
 
 // errorRanks returns the ranks of the rows that are errors.

@@ -121,7 +121,10 @@ func (s *state) between(l *layout, first, end int) (above int, rows []view.Row) 
 		return 0, nil
 	}
 	t := s.v.Tree()
-	for r := s.v.Parent(t.Row(l.ranks.at(first))); r != l.shape.root && r != 0 && len(rows) < maxAbove; r = s.v.Parent(r) {
+	for r := t.Row(l.ranks.at(first)); r != l.shape.root && len(rows) < maxAbove; {
+		if r = s.v.Parent(r); r == 0 {
+			break
+		}
 		if isShown(s.v, r) {
 			rows = append(rows, r)
 		}
@@ -170,9 +173,12 @@ func (s *state) hits(ctx context.Context, text string, rows []view.Row) (map[vie
 	return hits, nil
 }
 
-// depth returns how many rows that are shown are above a row, up to a root.
+// depth returns how many rows that are shown are above a row, with the root and no further.
 func (s *state) depth(r, root view.Row) (n int) {
-	for r = s.v.Parent(r); r != root && r != 0; r = s.v.Parent(r) {
+	for r != root {
+		if r = s.v.Parent(r); r == 0 {
+			break
+		}
 		if isShown(s.v, r) {
 			n++
 		}

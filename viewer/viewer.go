@@ -60,7 +60,7 @@ type Handler struct {
 	growing sync.Mutex // held while the files are looked at
 	mu      sync.Mutex // held while the view is replaced
 	state   *state
-	pins    map[string]*state // what pages show that are paused
+	pins    map[string]*pin // what pages show that are paused
 	clients int
 	idle    chan struct{} // has something once the last client has gone
 }
@@ -82,7 +82,7 @@ func New(v *view.View, o *Options) *Handler {
 	if o == nil {
 		o = new(Options)
 	}
-	h := &Handler{options: *o, idle: make(chan struct{}, 1), pins: make(map[string]*state), nonce: rand.Text()[:8]}
+	h := &Handler{options: *o, idle: make(chan struct{}, 1), pins: make(map[string]*pin), nonce: rand.Text()[:8]}
 	h.options.Base = strings.TrimSuffix(o.Base, "/")
 	if h.options.Names == nil {
 		h.options.Names = func(file int) string { return h.view().v.Files()[file].Name() }
@@ -248,7 +248,7 @@ func (h *Handler) api(w http.ResponseWriter, r *http.Request, path string) {
 	}
 	calls := map[string]func(ctx context.Context, s *state, q url.Values) (answer, error){
 		"api/meta": h.meta, "api/top": h.top, "api/rows": h.rows, "api/entry": h.entry, "api/logs": h.logs,
-		"api/find": h.find, "api/complete": h.complete, "api/row": h.row,
+		"api/find": h.find, "api/complete": h.complete, "api/row": h.row, "api/way": h.way,
 	}
 	call := calls[path]
 	if call == nil {
@@ -418,15 +418,16 @@ func (s *state) services() []string {
 const growEvery = 100 * time.Millisecond
 
 // events tells a client when the trace has grown, until one of both has gone. With pause the first
-// event has a pin, with which requests are answered as of now for that long.
+// event has the name of a pin, with which requests are answered as of now. If pause is the name of
+// one that is still there, it is the same.
 func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 	flusher := http.NewResponseController(w)
 	w.Header().Set("Content-Type", "text/event-stream")
 	h.come()
 	defer h.leave()
 	pin := ""
-	if r.URL.Query().Has("pause") {
-		pin = h.pin()
+	if q := r.URL.Query(); q.Has("pause") {
+		pin = h.pin(q.Get("pause"))
 		defer h.unpin(pin)
 	}
 	told, notices := -1, h.notices()
@@ -467,27 +468,52 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// pin keeps the trace as it is now, and returns its name.
-func (h *Handler) pin() string {
+// A pin keeps the trace as it was for those who have its name.
+type pin struct {
+	state *state
+	users int
+}
+
+// pinAfter is how long a pin stays after its last user has gone, who may come back: a connection
+// can break.
+const pinAfter = 10 * time.Second
+
+// pin keeps the trace as it is now, or as the pin of that name has it, and returns its name.
+func (h *Handler) pin(name string) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	name := rand.Text()
-	h.pins[name] = h.state
+	p := h.pins[name]
+	if p == nil {
+		name = rand.Text()
+		p = &pin{state: h.state}
+		h.pins[name] = p
+	}
+	p.users++
 	return name
 }
 
 func (h *Handler) unpin(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	delete(h.pins, name)
+	p := h.pins[name]
+	if p.users--; p.users > 0 {
+		return
+	}
+	time.AfterFunc(pinAfter, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if p.users == 0 {
+			delete(h.pins, name)
+		}
+	})
 }
 
-// pinned returns the trace that has a name, or else as it is now.
+// pinned returns the trace that a pin keeps, or else as it is now.
 func (h *Handler) pinned(name string) *state {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if s := h.pins[name]; s != nil {
-		return s
+	if p := h.pins[name]; p != nil {
+		return p.state
 	}
 	return h.state
 }

@@ -1,6 +1,7 @@
 package viewer_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/binary"
@@ -196,8 +197,9 @@ func TestRows(t *testing.T) {
 		{"depth=9", "GET /cart, ·authorize, ·SELECT price, ··payment failed, ··exception, GET /cart, ·SELECT price, ·retry 7, render, ·SELECT price, hang, ·waiting, starting up"},
 		{"x=2.2", "GET /cart, ·authorize, ·SELECT price, ··payment failed, ··exception, GET /cart, render, hang, starting up"},
 		{"depth=1&x=7", "GET /cart, ·authorize, ·SELECT price, GET /cart, render, ·SELECT price, hang, ·waiting, starting up"},
-		{"root=4", "payment failed, exception"},
-		{"root=2&depth=1", "authorize, SELECT price, ·payment failed, ·exception"},
+		{"root=4", "SELECT price"},
+		{"root=4&depth=1", "SELECT price, ·payment failed, ·exception"},
+		{"root=2&depth=2", "GET /cart, ·authorize, ·SELECT price, ··payment failed, ··exception"},
 		{"depth=9&first=2&n=2", "·SELECT price, ··payment failed"},
 		{"depth=9&only=" + url.QueryEscape("level >= error"), "GET /cart, ·SELECT price, ··payment failed, render, ·SELECT price"},
 		{"only=nothing", ""},
@@ -458,6 +460,89 @@ func TestFollow(t *testing.T) {
 	case <-h.Idle():
 	case <-time.After(10 * time.Second):
 		t.Error("the last page has gone, and nobody says so")
+	}
+}
+
+// TestPause: a page that is paused gets what there was when the pause began, also if its
+// connection broke meanwhile.
+func TestPause(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "live.et")
+	rec, err := format.Create(name, nil)
+	must(t, err)
+	defer rec.Close(t.Context())
+	log := func(text string) {
+		must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some(text), Metadata: format.Metadata{Name: "event"}}))
+		must(t, rec.Flush(t.Context()))
+	}
+	log("first")
+	f, err := format.Open(name, &format.OpenOptions{Lenient: true})
+	must(t, err)
+	defer f.Close()
+	v, err := view.New(t.Context(), []*format.File{f}, nil)
+	must(t, err)
+	h := viewer.New(v, &viewer.Options{Follow: true})
+	s := httptest.NewServer(h)
+	defer s.Close()
+	type news struct {
+		Rows int
+		Pin  string
+	}
+	pause := func(pin string) (read func() news, stop func()) {
+		answer, err := s.Client().Get(s.URL + "/api/events?pause=" + pin)
+		must(t, err)
+		lines := bufio.NewScanner(answer.Body)
+		return func() (n news) {
+			for lines.Scan() {
+				if line, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+					must(t, json.Unmarshal([]byte(line), &n))
+					return n
+				}
+			}
+			t.Fatal(lines.Err())
+			return n
+		}, func() { answer.Body.Close() }
+	}
+	read, stop := pause("")
+	first := read()
+	log("second")
+	for n := first; n.Rows == first.Rows; {
+		n = read()
+	}
+	want := func(pin, rows string) {
+		t.Helper()
+		if got := rowsOf(t, h, "pin="+pin).text(); got != rows {
+			t.Errorf("with the pin %q there are %s, want %s", pin, got, rows)
+		}
+	}
+	want(first.Pin, "first")
+	want("", "first, second")
+	want("unknown", "first, second")
+	stop()
+	want(first.Pin, "first")
+	read, stop = pause(first.Pin)
+	defer stop()
+	if again := read(); again != first {
+		t.Errorf("the connection after it has %+v, the first one had %+v", again, first)
+	}
+}
+
+// TestWay: the rows that lead to hits.
+func TestWay(t *testing.T) {
+	h := serve(t, viewOf(t, format.ET, querytest.Entries()), viewer.Options{})
+	for query, want := range map[string][]int{
+		"q=payment":                             {2, 4},
+		"q=" + url.QueryEscape("level >= warn"): {2, 4, 7, 10},
+		"root=4&q=payment":                      {4},
+		"root=7&q=payment":                      {},
+		"q=" + url.QueryEscape(`name = "hang"`): {},
+	} {
+		got := jsonOf[struct {
+			Rows []int
+			More bool
+		}](t, h, "/api/way?"+query)
+		if !slices.Equal(got.Rows, want) || got.More {
+			t.Errorf("%s: %v, want %v", query, got, want)
+		}
 	}
 }
 

@@ -8,7 +8,7 @@ export interface Bar {
 export interface Axis { from: bigint; to: bigint; width: number }
 
 // A Shape of a frame is what was drawn, for those who look at it.
-export interface Drawn { kind: 'bar' | 'ghost' | 'tick' | 'mark' | 'end' | 'line'; row: number; x: number; y: number; width: number; color: string }
+export interface Drawn { kind: 'bar' | 'ghost' | 'tick' | 'mark' | 'end' | 'line' | 'out'; row: number; x: number; y: number; width: number; color: string }
 
 // A Renderer draws frames.
 export interface Renderer { draw(bars: Bar[], axis: Axis, lines: bigint[], height: number, last: bigint): Drawn[] }
@@ -74,7 +74,19 @@ export class Canvas2D implements Renderer {
     }
     for (const b of bars) {
       if (b.start === noTime) continue
-      const role = roleOf(b.flags), at = x(axis, b.start)
+      const role = roleOf(b.flags), at = x(axis, b.start), open = isOpen(b.flags)
+      const ends = role !== roleSpan ? b.start : open ? last : b.start + (b.took > 0n ? b.took : 0n)
+      if (ends < axis.from || b.start > axis.to) { // an arrow says where it is
+        const [tip, back] = ends < axis.from ? [-8, -3] : [axis.width + 14, axis.width + 9]
+        c.fillStyle = text
+        c.beginPath()
+        c.moveTo(back, b.y + 7)
+        c.lineTo(tip, b.y + 11)
+        c.lineTo(back, b.y + 15)
+        c.fill()
+        note('out', b.row, tip, b.y, 5, text)
+        continue
+      }
       if (role === roleLog || role === roleEvent || role !== roleSpan) {
         const level = levelOf(b.flags)
         c.fillStyle = level >= 4 ? error : level === 3 ? warn : text
@@ -82,8 +94,7 @@ export class Canvas2D implements Renderer {
         note('mark', b.row, at, b.y, 8, c.fillStyle)
         continue
       }
-      const open = isOpen(b.flags)
-      const end = x(axis, open ? last : b.start + (b.took > 0n ? b.took : 0n))
+      const end = x(axis, ends)
       const w = Math.max(2, end - at)
       const [solid, tint] = services[b.service % 8]!
       const y = b.y + barTop
@@ -116,12 +127,13 @@ export class Canvas2D implements Renderer {
         }
         note('bar', b.row, at, y, w, whole ? solid : tint)
       }
-      if (isError(b.flags)) {
+      if (isError(b.flags) && ends <= axis.to) {
         c.fillStyle = error
         c.fillRect(at + w - 3, y - 1, 3, barHeight + 2)
         note('end', b.row, at + w - 3, y, 3, error)
       }
       for (const t of b.ticks) {
+        if (t.time < axis.from || t.time > axis.to) continue
         const tx = x(axis, t.time)
         c.fillStyle = t.level >= 4 ? error : t.level === 3 ? warn : text
         if (t.level >= 3) {

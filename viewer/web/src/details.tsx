@@ -6,7 +6,7 @@ import { Attribute, Entry, LogRecord, Stack } from './source'
 import * as s from './state'
 import { count, day, duration, fieldName, frames, groups, lines, literal, moment, plain, pretty, sql } from './text'
 
-const levels = ['trace', 'debug', 'info', 'warn', 'error']
+const levelOfName = (name: string) => ['TRACE', 'DEBUG', 'INFO', 'WARN', 'ERROR'].indexOf(name)
 
 export function Details() {
   const tab = useSignal<'attributes' | 'logs' | 'json'>('attributes')
@@ -14,7 +14,7 @@ export function Details() {
   useEffect(() => {
     if (!row) { s.entry.value = null; return }
     const stop = new AbortController()
-    const wait = setTimeout(() => s.src().entry(row, false, '', stop.signal).then(e => { s.entry.value = e }, () => {}), 80)
+    const wait = setTimeout(() => s.src().entry(row, false, stop.signal).then(e => { s.entry.value = e }, () => {}), 80)
     return () => { clearTimeout(wait); stop.abort() }
   }, [row, s.rowsKnown.value])
   const e = s.entry.value
@@ -22,8 +22,9 @@ export function Details() {
   const tabs: [typeof tab.value, string][] = [['attributes', 'Attributes'], ['logs', `Logs and events ${count(e.logs)}`], ['json', 'JSON']]
   return <aside class="det" aria-label="Details">
     <div class="dh">
-      <h2>{e.role === 'span' ? <i class={'sw c' + Math.max(0, s.meta.value!.services.indexOf(e.service)) % 8} /> : <Level level={levels.indexOf(e.level)} event={e.role === 'event'} />}
+      <h2>{e.role === 'span' ? <i class={'sw c' + Math.max(0, s.meta.value!.services.indexOf(e.service)) % 8} /> : <Level level={levelOfName(e.level)} event={e.role === 'event'} />}
         <span>{plain(e.role === 'log' ? e.message ?? '' : e.name)}</span>
+        <button class="ib only-n" aria-label="Close the details" onClick={() => { s.sheet.value = false }}><Icon name="close" /></button>
         {e.below > 0 && <button class="ib" title="Show what is below this alone (r)" aria-label="Show what is below this alone" onClick={() => s.subtree(e.row)}><Icon name="root" /></button>}</h2>
       {e.path.length > 0 && <div class="p">{e.path.map((p, i) => <>{i > 0 && ' › '}<button class="lk" onClick={() => s.go(p.row)}>{plain(p.name)}</button></>)}</div>}
       <dl class="facts">
@@ -75,7 +76,7 @@ function Attributes({ e }: { e: Entry }) {
 }
 
 // Waits is where goroutines were that worked for a span which has not ended.
-const Waits = ({ k, of }: { k: Stack; of?: string | undefined }) => <Section title={`In ${plain(k.in)} at ${moment(BigInt(k.time), 3)}`}><p class="q">{k.count === '1' ? 'a goroutine' : k.count + ' goroutines'} that worked for {of ? plain(of) : 'it'}</p><Frames stack={k.stack} here={k.in} /></Section>
+const Waits = ({ k, of }: { k: Stack; of?: string | undefined }) => <Section title={`In ${plain(k.in)} at ${moment(BigInt(k.time), 3)}`}><p class="q">{k.count === '1' ? 'a goroutine' : plain(k.count) + ' goroutines'} that worked for {of ? plain(of) : 'it'}</p><Frames stack={k.stack} here={k.in} /></Section>
 
 // Frames are the lines of a stack; those of Go's runtime say less than the others.
 const Frames = ({ stack, here = '' }: { stack: string; here?: string }) => <pre tabIndex={0} class="code v">{frames(stack.trimEnd()).map(f => <span class={/^(runtime|sync|internal\/\w+)\./.test(f.text) ? 'fr q' : 'fr'}>{f.text === here ? <b>{plain(f.text)}</b> : plain(f.text)}{f.file && <> <Place file={f.file} line={f.line!} short /></>}</span>)}</pre>
@@ -91,7 +92,7 @@ function Place({ file, line, short = false }: { file: string; line: number; shor
   return <a class="lk mono" title={whole} href={editor.replace('{path}', path).replace('{line}', String(line))}>{label}</a>
 }
 
-const copy = (text: string) => navigator.clipboard.writeText(text).then(() => { s.spoken.value = 'Copied'; s.notice.value = '' }, () => { s.notice.value = 'The browser did not let it be copied' })
+const copy = (text: string) => navigator.clipboard.writeText(text).then(() => { s.spoken.value = 'Copied' }, () => { s.notice.value = 'The browser did not let it be copied' })
 
 const Actions = ({ query, value }: { query: string; value: string }) => <span class="ka">
   {query && <button title={'Only ' + query} aria-label={'Only ' + query} onClick={() => s.add(query)}><Icon name="plus" /></button>}
@@ -128,12 +129,12 @@ function Logs({ row }: { row: number }) {
   if (!list.value) return <p class="none">Reading…</p>
   if (!list.value.length) return <p class="none">There are no log records at this row or below.</p>
   return <div class="lgs">{list.value.map(l => <button class="lg" onClick={() => s.go(l.row)}>
-    <time>{l.time ? moment(BigInt(l.time)) : ''}</time><Level level={levels.indexOf(l.level)} />
+    <time>{l.time ? moment(BigInt(l.time)) : ''}</time><Level level={levelOfName(l.level)} />
     <span><span class="lt">{plain(l.text)}</span> <span class="q">{plain(l.more)}</span>{l.in && <span class="wh"> in {plain(l.in)}</span>}</span>
   </button>)}{total.value > list.value.length && <p class="none">{count(total.value - list.value.length)} more are not shown.</p>}</div>
 }
 
 function JSONOf({ e }: { e: Entry }) {
   const body = JSON.stringify({ ...e, path: undefined }, null, 2)
-  return <div class="sec"><button class="btn s" onClick={() => copy(body)}><Icon name="copy" /> Copy</button><pre tabIndex={0} class="code">{lines(body)}</pre></div>
+  return <div class="sec json"><button class="btn s" onClick={() => copy(body)}><Icon name="copy" /> Copy</button><pre tabIndex={0} class="code">{lines(body)}</pre></div>
 }

@@ -9,7 +9,7 @@ import { Problem } from './source'
 import * as s from './state'
 import { count, many, plain } from './text'
 import { Overview, title } from './top'
-import { lastFrame, list, renew, Tree } from './tree'
+import { lastFrame, list, phone, renew, Tree } from './tree'
 
 declare global { interface Window { __entrace?: { frame: typeof lastFrame } } }
 
@@ -33,9 +33,9 @@ function App() {
     {m.notices.map(n => <div class="notice" role="status">{plain(n)}</div>)}
     {s.other.value && <div class="notice" role="status">The link is to another file, {s.other.value}; this one is {m.fingerprint}. The query was kept. <button class="lk" onClick={() => { s.other.value = '' }}>Dismiss</button></div>}
     {s.notice.value && <div class="notice" role="status">{plain(s.notice.value)} <button class="lk" onClick={() => { s.notice.value = '' }}>Dismiss</button></div>}
-    <main class={'body' + (s.details.value && s.view.value === 'tree' ? '' : ' nod') + (s.details.value && s.selected.value ? ' sheet' : '')}>
+    <main class={'body' + (s.details.value && s.view.value === 'tree' ? '' : ' nod') + (s.sheet.value ? ' sheet' : '')}>
       {s.view.value === 'top' ? <Overview /> : <div class="centre"><Tools /><Tree /></div>}
-      {s.view.value === 'tree' && s.details.value && <><div class="scrim" onClick={() => { s.selected.value = 0 }} /><Details /></>}
+      {s.view.value === 'tree' && s.details.value && <><div class="scrim" onClick={() => { s.sheet.value = false }} /><Details /></>}
     </main>
     <footer class="stat"><span><kbd>/</kbd> query</span><span><kbd>e</kbd> next error</span><span><kbd>?</kbd> keys</span></footer>
     <div class="sr" role="status" aria-live="polite">{s.spoken.value}</div>
@@ -46,10 +46,10 @@ function App() {
 function Tools() {
   const levels = [0, 1, 2, 3, 5, 9]
   return <div class="tool">
-    {s.root.value ? <span class="crumb el"><button class="lk" onClick={() => s.subtree(0)}>Whole file</button> › below {plain(s.rootName.value)}</span> : <span class="crumb">Whole file</span>}
+    {s.root.value ? <span class="crumb el"><button class="lk" onClick={() => s.subtree(0)}>Whole file</button> › {plain(s.rootName.value)}</span> : <span class="crumb">Whole file</span>}
     <span class="grow" />
     {s.axis.value && <button class="btn s" onClick={() => { s.axis.value = null }}>All of the time</button>}
-    <label class="q">Open <select aria-label="What is open" value={s.toggled.value.length ? 'some' : s.toHits.value ? 'hits' : String(s.depth.value)} onChange={e => { const what = e.currentTarget.value; s.open(what === 'hits' ? what : Number(what)) }}>
+    <label class="q">Open <select aria-label="What is open" value={s.toggled.value.length ? 'some' : String(s.depth.value)} onChange={e => { const what = e.currentTarget.value; if (what === 'hits') s.openToHits(); else s.open(Number(what)) }}>
       {s.toggled.value.length > 0 && <option value="some">some rows</option>}
       {levels.map(n => <option value={n}>{n ? many(n, 'level', 'levels') : 'no row'}</option>)}<option value={s.maxDepth}>all rows</option><option value="hits" disabled={!s.query.value}>to the hits</option></select></label>
     <button class="btn s no-n" aria-pressed={s.details.value} onClick={() => { s.details.value = !s.details.value }}>Details</button>
@@ -76,7 +76,7 @@ function copyLink() {
   const m = s.meta.value!
   const url = location.origin + location.pathname + s.address()
   const command = m.command ? `${m.command} --state '${s.address().replace(/'/g, '%27')}'` : ''
-  navigator.clipboard.writeText(command ? url + '\n' + command : url).then(() => { s.spoken.value = 'The link is copied'; s.notice.value = command ? 'Copied: the link, for this browser while the program runs, and a command that opens the same later' : 'The link is copied' }, () => { s.notice.value = 'The browser did not let it be copied; the address has everything' })
+  navigator.clipboard.writeText(command ? url + '\n' + command : url).then(() => { s.spoken.value = 'The link is copied'; s.tell(command ? 'Copied: the link, for this browser while the program runs, and a command that opens the same later' : 'The link is copied') }, () => { s.notice.value = 'The browser did not let it be copied; the address has everything' })
 }
 
 function pause() {
@@ -90,7 +90,7 @@ function pause() {
 let deaf = () => {}, told = 0, known = 0, failed = ''
 function listen() {
   deaf()
-  deaf = s.src().follow(s.paused.value, ({ rows, entries, error, notices, pin }) => {
+  deaf = s.src().follow(s.paused.value, ({ rows, entries, error, notices, pin, other }) => {
     if (notices) s.meta.value = { ...s.meta.value!, notices }
     if (error) { s.notice.value = failed = error; return }
     if (rows < 0) { // the stream has ended: is anybody there?
@@ -99,7 +99,7 @@ function listen() {
     }
     if (pin) {
       told = rows
-      take()
+      if (other) { s.fresh.value = 0; take() }
     }
     if (entries === known) return
     if (rows > told) s.fresh.value += rows - told
@@ -134,8 +134,8 @@ function press(e: KeyboardEvent) {
     j: () => list.move!(1), ArrowDown: () => list.move!(1), k: () => list.move!(-1), ArrowUp: () => list.move!(-1), l: () => list.open!(true), ArrowRight: () => list.open!(true),
     h: () => list.open!(false), ArrowLeft: () => list.open!(false), g: () => list.end!(false), Home: () => list.end!(false), G: () => list.end!(true), End: () => list.end!(true), PageDown: () => list.page!(1), PageUp: () => list.page!(-1),
     w: () => list.zoom!(0.8), s: () => list.zoom!(1.25), a: () => list.pan!(-0.2), d: () => list.pan!(0.2), f: () => list.fit!(), 0: () => { s.axis.value = null },
-    E: () => s.open(s.depth.value + 1), x: () => { if (s.query.value) s.open('hits') }, r: () => list.root!(),
-    Enter: () => { s.details.value = true }, Escape: () => { if (s.root.value) s.subtree(0); else s.axis.value = null },
+    E: () => s.open(s.depth.value + 1), x: () => s.openToHits(), r: () => list.root!(),
+    Enter: () => { s.details.value = true; s.sheet.value = phone() }, Escape: () => { if (s.sheet.value) s.sheet.value = false; else if (s.root.value) s.subtree(0); else s.axis.value = null },
     ']': () => { s.details.value = !s.details.value },
   }
   const all: Record<string, () => void> = {
@@ -164,18 +164,23 @@ async function start() {
   window.__entrace = { frame: lastFrame }
   if (s.text.value) await s.find()
   render(<App />, app)
-  let step = s.step()
+  let step = s.step(), back = false
   effect(() => {
     const a = s.address(), to = s.step()
-    if (a !== location.search) history[to === step ? 'replaceState' : 'pushState'](null, '', location.pathname + a)
+    if (a !== location.search) history[back || to === step ? 'replaceState' : 'pushState'](null, '', location.pathname + a)
     step = to
   })
-  addEventListener('popstate', () => { s.back(location.search); step = s.step() })
-  if (s.selected.value) s.go(s.selected.value, false)
+  addEventListener('popstate', () => {
+    back = true
+    s.back(location.search)
+    back = false
+  })
+  if (s.selected.value && s.view.value === 'tree') s.go(s.selected.value, false)
+  effect(s.count)
   s.resume.value = () => { if (s.paused.value) pause() }
   effect(() => {
     const row = s.root.value
-    if (row) s.src().entry(row, false).then(e => { s.rootName.value = e.role === 'log' ? e.message ?? '' : e.name }, () => {})
+    if (row) s.src().entry(row, false).then(e => { if (s.root.value === row) s.rootName.value = e.role === 'log' ? e.message ?? '' : e.name }, () => {})
   })
   told = s.meta.value!.rows
   known = s.meta.value!.entries

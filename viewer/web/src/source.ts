@@ -8,7 +8,7 @@ export interface Meta {
 }
 
 export interface Attribute { name: string; kind: string; value: string; size?: number }
-export interface Place { row: number; name: string; open?: boolean }
+export interface Place { row: number; name: string }
 export interface Stack { row: number; time: string; count: string; in: string; stack: string }
 export interface Link { trace: string; span: string; to: Place | null; attributes: Attribute[] | null }
 
@@ -22,7 +22,7 @@ export interface Entry {
 export interface LogRecord { row: number; time: string | null; level: string; text: string; more: string; in: string }
 export interface Found { count: number; index: number; row: number; path: Place[]; hints: string[]; words: string[]; known?: boolean }
 export interface Item { text: string; kind: string; count?: number }
-export interface Line { row: number; name: string; service: string; took: string | null; start: string | null }
+export interface Line { row: number; name: string; service: string; took: string | null; start: string | null; in?: string }
 
 export interface Top {
   spans: number; logs: number; events: number; errors: number; open: number
@@ -33,7 +33,7 @@ export interface Top {
 }
 
 // A Shape says which rows of the tree are open; see shape in layout.go.
-export interface Shape { root: number; depth: number; to: string; toggled: number[]; only: string }
+export interface Shape { root: number; depth: number; toggled: number[]; only: string }
 
 // Rows are some of the visible rows. Above of them come first: those that the first one is below.
 export interface Rows {
@@ -51,18 +51,19 @@ export class Problem extends Error {
 }
 
 // News are what a file has now; rows below 0 say that nobody tells any more.
-export interface News { rows: number; entries: number; error?: string; notices?: string[]; pin?: string }
+export interface News { rows: number; entries: number; error?: string; notices?: string[]; pin?: string; other?: boolean }
 
 export interface Source {
   meta(print?: string): Promise<Meta>
   top(signal?: AbortSignal): Promise<Top>
   rows(shape: Shape, ask: Ask, signal?: AbortSignal): Promise<Rows>
-  entry(row: number, all: boolean, to?: string, signal?: AbortSignal): Promise<Entry>
+  entry(row: number, all: boolean, signal?: AbortSignal): Promise<Entry>
   logs(row: number, signal?: AbortSignal): Promise<{ logs: LogRecord[]; total: number }>
-  find(ask: { q?: string; what?: string; at: number; dir?: string; first?: boolean; to?: string }, signal?: AbortSignal): Promise<Found>
+  find(ask: { q?: string; what?: string; at: number; dir?: string; first?: boolean }, signal?: AbortSignal): Promise<Found>
+  way(q: string, root: number): Promise<{ rows: number[]; more: boolean }>
   complete(q: string, at: number, signal?: AbortSignal): Promise<{ from: number; items: Item[] }>
   // follow tells what is new, until it is stopped. While it is paused, all answers are of the moment
-  // when that began.
+  // when that began; other says that the first news are of another moment than before.
   follow(paused: boolean, grown: (n: News) => void): () => void
 }
 
@@ -113,7 +114,6 @@ export function shapeQuery(s: Shape): Record<string, string> {
   const q: Record<string, string> = {}
   if (s.root) q.root = String(s.root)
   if (s.depth) q.depth = String(s.depth)
-  if (s.to) q.to = s.to
   if (s.only) q.only = s.only
   if (s.toggled.length) {
     let last = 0
@@ -158,17 +158,17 @@ export class Server implements Source {
     if (ask.q) q.q = ask.q
     return decode(await (await this.ask('rows', q, signal)).arrayBuffer())
   }
-  entry(row: number, all: boolean, to = '', signal?: AbortSignal) { return this.json<Entry>('entry', { row: String(row), ...all ? { all: '1' } : {}, ...to ? { to } : {} }, signal) }
+  entry(row: number, all: boolean, signal?: AbortSignal) { return this.json<Entry>('entry', all ? { row: String(row), all: '1' } : { row: String(row) }, signal) }
   logs(row: number, signal?: AbortSignal) { return this.json<{ logs: LogRecord[]; total: number }>('logs', { row: String(row) }, signal) }
-  find(ask: { q?: string; what?: string; at: number; dir?: string; first?: boolean; to?: string }, signal?: AbortSignal) {
+  find(ask: { q?: string; what?: string; at: number; dir?: string; first?: boolean }, signal?: AbortSignal) {
     const q: Record<string, string> = { at: String(ask.at) }
     if (ask.q) q.q = ask.q
     if (ask.what) q.what = ask.what
     if (ask.dir) q.dir = ask.dir
     if (ask.first) q.first = '1'
-    if (ask.to) q.to = ask.to
     return this.json<Found>('find', q, signal)
   }
+  way(q: string, root: number) { return this.json<{ rows: number[]; more: boolean }>('way', { q, root: String(root) }) }
   complete(q: string, at: number, signal?: AbortSignal) {
     return this.json<{ from: number; items: Item[] }>('complete', { q, at: String(new TextEncoder().encode(q.slice(0, at)).length) }, signal)
   }
@@ -176,7 +176,7 @@ export class Server implements Source {
   follow(paused: boolean, grown: (n: News) => void): () => void {
     const stop = new AbortController()
     const run = async () => {
-      const r = await fetch(paused ? 'api/events?pause=1' : 'api/events', { headers: this.headers(), signal: stop.signal })
+      const r = await fetch(paused ? 'api/events?pause=' + this.pin : 'api/events', { headers: this.headers(), signal: stop.signal })
       const reader = r.body!.pipeThrough(new TextDecoderStream()).getReader()
       let rest = ''
       for (;;) {
@@ -186,13 +186,17 @@ export class Server implements Source {
         for (let end = rest.indexOf('\n\n'); end >= 0; end = rest.indexOf('\n\n')) {
           const news: News = JSON.parse(rest.slice(6, end))
           rest = rest.slice(end + 2)
-          if (news.pin) this.pin = news.pin
+          if (news.pin) {
+            news.other = news.pin !== this.pin
+            this.pin = news.pin
+          }
           grown(news)
         }
       }
     }
-    const ended = () => { if (!stop.signal.aborted) { this.pin = ''; grown({ rows: -1, entries: -1 }) } }
+    const ended = () => { if (!stop.signal.aborted) grown({ rows: -1, entries: -1 }) }
+    if (!paused) this.pin = ''
     run().then(ended, ended)
-    return () => { this.pin = ''; stop.abort() }
+    return () => stop.abort()
   }
 }

@@ -21,6 +21,7 @@ export const least = signal(-1) // as many hits there are at least, while it is 
 export const problem = signal<Problem | null>(null) // of the query
 export const notice = signal('')
 export const details = signal(true)
+export const sheet = signal(false) // on a phone the details are in sight
 export const help = signal(false)
 export const paused = signal(false)
 export const fresh = signal(0) // rows that came since it was paused, or since the end was in sight
@@ -31,22 +32,38 @@ export const other = signal('') // the fingerprint of the link's file, if it is 
 let source: Source
 export const src = () => source
 
-export const toHits = signal(false) // what hits are below is open
+export const words = signal<string[]>([]) // of the query, to be marked
 export const only = computed(() => mode.value === 'only' ? query.value : '')
-const to = computed(() => toHits.value ? query.value : '')
-export const shape = computed<Shape>(() => ({ root: root.value, depth: depth.value, to: to.value, toggled: toggled.value, only: only.value }))
+export const shape = computed<Shape>(() => ({ root: root.value, depth: depth.value, toggled: toggled.value, only: only.value }))
 
 const token = 'entrace-token'
+
+// askOthers gets the token from another page of this server in this browser, if there is one.
+function askOthers(): Promise<string> {
+  const others = new BroadcastChannel(token)
+  others.postMessage('')
+  return new Promise(r => {
+    others.onmessage = e => { if (e.data) r(e.data) }
+    setTimeout(r, 300, '')
+  })
+}
+
+function tellOthers(own: string) {
+  const others = new BroadcastChannel(token)
+  others.onmessage = e => { if (!e.data) others.postMessage(own) }
+}
 
 // begin reads the address and opens the source.
 export async function begin() {
   const hash = new URLSearchParams(location.hash.slice(1))
   const given = hash.get('token')
-  if (given) {
-    sessionStorage.setItem(token, given)
-    history.replaceState(null, '', location.pathname + location.search)
+  if (given) history.replaceState(null, '', location.pathname + location.search)
+  const own = given ?? sessionStorage.getItem(token) ?? await askOthers()
+  source = new Server(own)
+  if (own) {
+    sessionStorage.setItem(token, own)
+    tellOthers(own)
   }
-  source = new Server(given ?? sessionStorage.getItem(token) ?? '')
   meta.value = await source.meta(new URLSearchParams(location.search).get('f') ?? '')
   rowsKnown.value = meta.value.rows
   readAddress(location.search)
@@ -63,13 +80,13 @@ export function readAddress(search: string) {
     view.value = q.get('v') === 'top' || !q.size && (meta.value?.rows ?? 0) > 0 ? 'top' : 'tree'
     text.value = q.get('q') ?? ''
     details.value = !q.has('p')
-    toHits.value = q.has('h')
-    opened.value = q.has('x') || q.has('d') || q.has('h') || q.get('m') === 'only'
+    opened.value = q.has('x') || q.has('d') || q.get('m') === 'only'
     mode.value = q.get('m') === 'only' ? 'only' : 'mark'
     selected.value = other.value ? 0 : known(number('s'))
     root.value = other.value ? 0 : known(number('root'))
     depth.value = Math.min(maxDepth, number('d'))
-    toggled.value = other.value ? [] : readToggled(q.get('x')).filter(r => known(r) > 0)
+    const open = other.value ? [] : readToggled(q.get('x')).filter(r => known(r) > 0)
+    if (open.join() !== toggled.peek().join()) toggled.value = open // else the rows are there
     const w = /^(-?\d+)-(-?\d+)$/.exec(q.get('w') ?? '')
     axis.value = w ? { from: BigInt(w[1]!), to: BigInt(w[2]!) } : null
   })
@@ -83,10 +100,9 @@ export function address(): string {
   if (query.value) q.set('q', query.value)
   if (mode.value === 'only') q.set('m', 'only')
   if (selected.value) q.set('s', String(selected.value))
-  const s = shapeQuery({ ...shape.value, to: '', only: '' })
+  const s = shapeQuery({ ...shape.value, only: '' })
   if (s.root) q.set('root', s.root)
   if (s.depth) q.set('d', s.depth)
-  if (toHits.value) q.set('h', '1')
   if (s.x || opened.value && !s.depth) q.set('x', s.x ?? '')
   if (!details.value) q.set('p', '0')
   if (axis.value) q.set('w', `${axis.value.from}-${axis.value.to}`)
@@ -99,6 +115,7 @@ export const step = () => [view.value, root.value, mode.value, axis.value === nu
 
 // back shows what an address shows that was left.
 export function back(search: string) {
+  going?.abort()
   batch(() => {
     readAddress(search)
     query.value = text.value
@@ -116,14 +133,19 @@ export const opened = signal(false)
 
 let before: { depth: number; toggled: number[] } | null = null
 
-// open makes so many levels open, and with 'hits' what hits are below.
-export function open(what: number | 'hits') {
-  batch(() => {
-    opened.value = true
-    toHits.value = what === 'hits'
-    depth.value = what === 'hits' ? 0 : Math.min(maxDepth, what)
-    toggled.value = []
-  })
+// open makes so many levels open.
+export function open(levels: number) {
+  batch(() => { opened.value = true; depth.value = Math.min(maxDepth, levels); toggled.value = [] })
+}
+
+// openToHits opens what the hits are below, and nothing else.
+export async function openToHits() {
+  if (!query.value) return
+  const at = root.value
+  const w = await source.way(query.value, at)
+  if (root.value !== at) return
+  batch(() => { setMode('mark'); open(0); toggled.value = w.rows })
+  if (w.more) notice.value = `These are too many hits: ${w.rows.length.toLocaleString('en-US')} rows are open, which lead to the first ones`
 }
 
 // setMode shows everything and marks the hits, or opens the way to all hits and shows nothing else.
@@ -136,6 +158,7 @@ export function setMode(to: Mode) {
     toggled.value = to === 'only' ? [] : before?.toggled ?? []
     mode.value = to
   })
+  if (selected.value) go(selected.value, false)
 }
 
 // toggle opens or closes a row.
@@ -146,18 +169,24 @@ export function toggle(row: number) {
   toggled.value = list.includes(row) ? list.filter(r => r !== row) : [...list, row].sort((a, b) => a - b)
 }
 
+// tell shows a text for a while.
+export function tell(text: string) {
+  notice.value = text
+  setTimeout(() => { if (notice.value === text) notice.value = '' }, 8000)
+}
+
 // reveal opens what a row is below, selects it and brings it into sight.
 export const wanted = signal<{ row: number } | null>(null)
-export function reveal(row: number, path: { row: number; open?: boolean }[]) {
+export function reveal(row: number, path: { row: number }[]) {
+  going?.abort()
   batch(() => {
     view.value = 'tree'
-    let from = root.value ? path.findIndex(p => p.row === root.value) + 1 : 0
-    if (root.value && from === 0) root.value = 0
-    if (!root.value) from = 0
+    let from = root.value === row ? path.length : path.findIndex(p => p.row === root.value)
+    if (from < 0) from = root.value = 0
     opened.value = true
     const open = new Set(toggled.value.length + path.length < maxToggled ? toggled.value : [])
     path.slice(from).forEach((p, level) => {
-      const byDefault = level < depth.value || !!p.open
+      const byDefault = level < depth.value
       if (byDefault === open.has(p.row)) open[byDefault ? 'delete' : 'add'](p.row)
     })
     toggled.value = [...open].sort((a, b) => a - b)
@@ -166,9 +195,12 @@ export function reveal(row: number, path: { row: number; open?: boolean }[]) {
   })
 }
 
+let going: AbortController | null = null // to a row
 export async function go(row: number, jump = true) {
-  const e = await source.entry(row, false, to.value)
-  batch(() => { if (jump) jumps.value++; reveal(row, e.path) })
+  going?.abort()
+  const own = going = new AbortController()
+  const e = await source.entry(row, false, own.signal).catch(e => { if (!own.signal.aborted) throw e })
+  if (e && !own.signal.aborted) batch(() => { if (jump) jumps.value++; reveal(row, e.path) })
 }
 
 let search: AbortController | null = null
@@ -179,34 +211,44 @@ export async function find(): Promise<boolean> {
   const own = search = new AbortController()
   const q = text.value.trim()
   if (!q) {
-    batch(() => { query.value = ''; found.value = null; problem.value = null; searching.value = false })
+    batch(() => { query.value = ''; words.value = []; found.value = null; problem.value = null; searching.value = false })
     return false
   }
   searching.value = true
   least.value = -1
+  notice.value = ''
   // What takes a while shows its first hits before.
   const early = new AbortController()
   const soon = setTimeout(() => source.find({ q, at: 0, first: true }, AbortSignal.any([own.signal, early.signal])).then(f => {
     if (!f.known || !searching.value) return
     least.value = f.count
-    if (!only.value && !toHits.value) query.value = q // what is in sight is marked
+    if (!only.value) batch(() => { query.value = q; words.value = f.words }) // what is in sight is marked
   }, () => {}), 15)
   try {
     const f = await source.find({ q, at: selected.value }, own.signal).finally(() => { clearTimeout(soon); early.abort() })
-    batch(() => { query.value = q; found.value = f; problem.value = null; searching.value = false; spoken.value = f.count.toLocaleString('en-US') + ' hits' })
+    batch(() => { query.value = q; words.value = f.words; found.value = f; problem.value = null; searching.value = false; spoken.value = f.count.toLocaleString('en-US') + ' hits' })
     return true
   } catch (e) {
     if (own.signal.aborted) return false
-    batch(() => { searching.value = false; problem.value = e instanceof Problem ? e : new Problem(String(e), 0) })
+    batch(() => { searching.value = false; problem.value = e instanceof Problem ? e : new Problem('The program that serves this page does not answer', 0) })
     return false
   }
+}
+
+// count says which of the hits is selected.
+let counting: ReturnType<typeof setTimeout> | undefined
+export function count() {
+  clearTimeout(counting)
+  const q = query.value, at = selected.value
+  if (!q || !at || searching.peek()) return
+  counting = setTimeout(() => source.find({ q, at }).then(f => { if (q === query.peek() && at === selected.peek() && !searching.peek()) found.value = f }, () => {}), 150)
 }
 
 // next goes to the next or the previous hit, error, or span that never ended.
 export async function next(dir: 'next' | 'prev', what = '') {
   if (!what && !query.value) return
-  const f = await source.find({ at: selected.value, dir, what, q: what ? '' : query.value, to: to.value })
-  if (!f.count) { notice.value = what === 'error' ? 'There is no error' : what ? 'Every span has ended' : 'Nothing is found'; return }
+  const f = await source.find({ at: selected.value, dir, what, q: what ? '' : query.value })
+  if (!f.count) { tell(what === 'error' ? 'There is no error' : what ? 'Every span has ended' : 'Nothing is found'); return }
   if (!what) found.value = f
   else setMode('mark') // it may be none of the hits
   reveal(f.row, f.path)
@@ -316,8 +358,18 @@ export const lastTime = () => BigInt(meta.value?.last ?? '0')
 // resume goes on after a pause; the page sets it.
 export const resume = signal<(() => void) | null>(null)
 
-// subtree shows what is below a row alone.
+// subtree shows a row and what is below it alone, and 0 everything again, as it was.
 export const rootName = signal('')
+let whole: { depth: number; toggled: number[]; axis: typeof axis.value } | null = null
 export function subtree(row: number) {
-  batch(() => { opened.value = true; root.value = row; toggled.value = []; toHits.value = false; depth.value = 1; axis.value = null })
+  batch(() => {
+    if (row && !root.value) whole = { depth: depth.value, toggled: toggled.value, axis: axis.value }
+    const to = !row && whole ? whole : { depth: 1, toggled: [], axis: null }
+    opened.value = true
+    root.value = row
+    depth.value = to.depth
+    toggled.value = to.toggled
+    axis.value = to.axis
+    if (selected.value) wanted.value = { row: selected.value }
+  })
 }

@@ -11,12 +11,12 @@ export function duration(n: bigint): string {
     const h = s / 3600n, m = s / 60n % 60n
     return h ? `${h}${thin}h ${m}${thin}min` : `${m}${thin}min ${s % 60n}${thin}s`
   }
-  const [unit, name] = n < 1_000_000n ? [1_000n, 'µs'] : n < 1_000_000_000n ? [1_000_000n, 'ms'] : [1_000_000_000n, 's']
-  const whole = n / unit
-  const digits = whole >= 100n ? 0 : whole >= 10n ? 1 : 2
-  if (!digits) return whole + thin + name
-  const fraction = (n % unit * 10n ** BigInt(digits) / unit).toString().padStart(digits, '0')
-  return `${whole}.${fraction}${thin}${name}`
+  // Rounded to three digits, 999.6 is 1000, which is for the next unit.
+  const [unit, name] = n < 999_500n ? [1_000n, 'µs'] : n < 999_500_000n ? [1_000_000n, 'ms'] : [1_000_000_000n, 's']
+  const digits = n * 100n >= unit * 9995n ? 0 : n * 1000n >= unit * 9995n ? 1 : 2
+  const scale = 10n ** BigInt(digits)
+  const text = ((n * scale * 2n + unit) / (unit * 2n)).toString()
+  return (digits ? text.slice(0, -digits) + '.' + text.slice(-digits) : text) + thin + name
 }
 
 // moment writes a time since 1970 as a time of day.
@@ -54,16 +54,27 @@ export function pretty(s: string): string {
 // sql puts the parts of a statement below each other.
 export function sql(s: string): string {
   if (s.includes('\n') || s.length > 100_000) return s
-  return s.replace(/\s+(FROM|WHERE|(?:LEFT |RIGHT |INNER |OUTER |CROSS )*JOIN|GROUP BY|ORDER BY|HAVING|LIMIT|VALUES|SET|UNION|RETURNING|FOR UPDATE)\b/gi, '\n$1')
+  return s.replace(/(?<!\s)\s+(FROM|WHERE|(?:LEFT |RIGHT |INNER |OUTER |CROSS )*JOIN|GROUP BY|ORDER BY|HAVING|LIMIT|VALUES|SET|UNION|RETURNING|FOR UPDATE)\b/gi, '\n$1')
 }
 
-// frames takes a stack apart: the lines that name a place in a source file have that place.
+// frames takes a stack apart: the lines that name a place in a source file, behind a function or
+// below it, have that place. What is behind the first lines is one.
 export function frames(stack: string): { text: string; file?: string; line?: number }[] {
-  return stack.split('\n').map(text => {
-    const m = /^(\S* +|\s+)(?!at )([^()"]*[/\\.][^()"]*):(\d+)( \+0x\w+)?$/.exec(text)
-    return m ? { text: m[1]!.trimEnd(), file: m[2]!, line: Number(m[3]) } : { text }
+  const lines = stack.split('\n')
+  const first = lines.length > maxFrames ? [...lines.slice(0, maxFrames), lines.slice(maxFrames).join('\n')] : lines
+  return first.map(text => {
+    const m = text.length < 2000 ? /:(\d{1,7})( \+0x\w{1,16})?$/.exec(text) : null
+    const head = text.slice(0, m?.index)
+    const begins = /^\s/.test(head) ? head.search(/\S/) : head.indexOf(' ') + 1
+    const file = head.slice(begins)
+    return m && begins > 0 && isSource(file) ? { text: head.slice(0, begins).trim(), file, line: Number(m[1]) } : { text }
   })
 }
+
+const maxFrames = 300
+
+// isSource reports whether a text is the path of a source file: from the root, or without blanks.
+const isSource = (file: string) => /\.[A-Za-z]\w{0,7}$/.test(file) && !/[()":]/.test(file.slice(2)) && (/^(\/|[A-Za-z]:[\\/])/.test(file) || /^[^\s:]+$/.test(file))
 
 const domains: [string, RegExp][] = [
   ['HTTP', /^(http|url|client|server|network|user_agent)\./], ['Database', /^db\./], ['Messages', /^messaging\./], ['RPC', /^rpc\./], ['Exception', /^exception\./],

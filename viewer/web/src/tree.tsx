@@ -7,7 +7,7 @@ import { isError, isExpanded, isHit, isOpen, isParent, levelOf, noTime, roleEven
 import * as s from './state'
 import { count, duration, many, marked, moment, plain } from './text'
 
-const phone = () => matchMedia('(max-width:720px)').matches
+export const phone = () => matchMedia('(max-width:720px)').matches
 export const rowHeight = () => phone() ? 46 : 22
 const frame: { drawn: Drawn[]; rows: number } = { drawn: [], rows: 0 }
 export const lastFrame = () => frame
@@ -20,6 +20,7 @@ interface At { page: Rows; k: number }
 // pages of the shape that is shown; made anew when it changes
 const version = signal(0)
 let pages: s.Pages | null = null
+let shown: s.Pages | null = null // the same, or those before as long as none of these is here
 let stick = false // the end stays in sight
 let awaited = -1 // the place of a row that is to be selected once it is here
 
@@ -57,24 +58,31 @@ export const atEnd = signal(true)
 export function Tree() {
   const scroller = useRef<HTMLDivElement>(null), canvas = useRef<HTMLCanvasElement>(null), box = useRef<HTMLDivElement>(null)
   const first = useSignal(0), size = useSignal({ width: 800, height: 400 }), nameWidth = useSignal(0.42)
-  const drawing = useMemo(() => ({ renderer: null as Canvas2D | null }), [])
+  const drawing = useMemo(() => ({
+    renderer: null as Canvas2D | null, drew: false, place: (_: PointerEvent): number => 0, time: (_: PointerEvent): bigint => 0n, set: (_from: bigint, _to: bigint): void => {},
+  }), [])
   void version.value
   const row = rowHeight()
-  const p = current()
+  const coming = current()
+  if (coming.total >= 0 || !shown) shown = coming
+  const p = shown
   const visible = Math.ceil(size.value.height / row) + 1
-  const most = Math.max(0, p.total - Math.floor(size.value.height / row))
+  const full = Math.floor(size.value.height / row)
+  // An effect may run when there are more rows than when it was made.
+  const lastTop = () => Math.max(0, (shown?.total ?? 0) - full)
+  const most = lastTop()
   const scrolled = first.value // read in any case, so that a change is seen
   const top = stick ? most : Math.min(Math.floor(scrolled), most)
   if (stick && scrolled !== top) first.value = top
-  p.want(top, top + visible)
+  coming.want(top, top + visible)
   const narrow = row > 22
-  const left = narrow ? 4 : Math.max(200, Math.min(size.value.width - 220, size.value.width * nameWidth.value)) + 74
+  const left = narrow ? 4 : !s.meta.value!.timed ? size.value.width - 26 : Math.max(200, Math.min(size.value.width - 220, size.value.width * nameWidth.value)) + 74
   const axisWidth = Math.max(50, size.value.width - left - 26)
   const axisLeft = left + 10
   const range = s.axis.value ?? { from: p.from, to: p.to }
   const axis: Axis = { ...range, width: axisWidth }
   const last = p.to
-  atEnd.value = p.total >= 0 && top + Math.floor(size.value.height / row) >= p.total
+  atEnd.value = p.total >= 0 && top + full >= p.total
   if (atEnd.value && !s.paused.value) s.fresh.value = 0
 
   const rows: { i: number; at: At | null }[] = []
@@ -89,9 +97,8 @@ export function Tree() {
   }
   const shownSticky = sticky.filter(a => { const i = p.place(a.page.row[a.k]!); return i < 0 || i < top + sticky.length })
 
-  const scrollTo = (i: number) => { stick = false; awaited = -1; first.value = Math.max(0, Math.min(most, i)) }
+  const scrollTo = (i: number) => { stick = false; awaited = -1; first.value = Math.max(0, Math.min(lastTop(), i)) }
   const show = (i: number) => {
-    const full = Math.floor(size.value.height / row)
     const above = p.above(i).length
     if (i < top + Math.min(above, 6)) scrollTo(i - Math.min(above, 6))
     else if (i >= top + full) scrollTo(i - full + 1)
@@ -113,7 +120,7 @@ export function Tree() {
   const choose = (i: number) => { if (p.total > 0) select(Math.max(0, Math.min(p.total - 1, i))) }
 
   list.move = by => { const at = selectedAt(); choose(at < 0 ? top : at + by) }
-  list.page = by => list.move!(by * (Math.floor(size.value.height / row) - 1))
+  list.page = by => list.move!(by * (full - 1))
   list.end = end => choose(end ? p.total : 0)
   list.open = open => {
     const i = selectedAt(), at = i < 0 ? null : p.at(i)
@@ -123,8 +130,8 @@ export function Tree() {
     else { const up = p.above(i).at(-1); if (up) { s.selected.value = up.page.row[up.k]!; speak(up); const k = p.place(s.selected.value); if (k >= 0) show(k); else s.wanted.value = { row: s.selected.value } } }
   }
   list.root = () => {
-    const i = selectedAt(), at = i < 0 ? null : p.at(i)
-    if (at && isParent(at.page.flags[at.k]!)) s.subtree(at.page.row[at.k]!)
+    const i = selectedAt(), at = i < 0 ? null : p.at(i), e = s.entry.value
+    if (at ? isParent(at.page.flags[at.k]!) : e?.row === s.selected.value && e.below > 0) s.subtree(at ? at.page.row[at.k]! : s.selected.value)
   }
   const setAxis = (from: bigint, to: bigint) => {
     if (to - from < 10n) to = from + 10n
@@ -148,16 +155,26 @@ export function Tree() {
   // A row that is wanted is brought into sight, wherever it is.
   const want = s.wanted.value
   useEffect(() => {
-    if (!want) return
+    if (!want || coming !== p) return // until it is here
     const known = p.place(want.row)
-    const done = (i: number) => { s.wanted.value = null; const full = Math.floor(size.value.height / row); if (i < top + 6 || i >= top + full) scrollTo(i - Math.floor(full / 3)) }
+    stick = false
+    // What is not in the part of the time that is shown brings that with it.
+    const follow = (page: Rows, k: number) => {
+      const a = s.axis.peek(), start = page.start[k]!
+      const end = isOpen(page.flags[k]!) ? last : page.took[k]! > 0n ? start + page.took[k]! : start
+      if (!a || start === noTime || end >= a.from && start <= a.to) return
+      const from = start - (a.to - a.from) / 5n
+      s.axis.value = { from, to: from + a.to - a.from }
+    }
+    const done = (i: number) => { s.wanted.value = null; const at = p.at(i); if (at) follow(at.page, at.k); if (i < top + 6 || i >= top + full) scrollTo(i - Math.floor(full / 3)) }
     if (known >= 0) { done(known); return }
     s.src().rows(p.shape, { at: want.row, n: s.pageSize }).then(r => {
+      if (s.wanted.peek() !== want) return
       const k = Array.from(r.row).indexOf(want.row, r.above)
-      if (k >= 0) { first.value = Math.max(0, r.first + k - r.above - Math.floor(size.value.height / row / 3)) }
+      if (k >= 0) { follow(r, k); first.value = Math.max(0, r.first + k - r.above - Math.floor(full / 3)) }
       s.wanted.value = null
-    }, () => { s.wanted.value = null })
-  }, [want, p])
+    }, () => { if (s.wanted.peek() === want) s.wanted.value = null })
+  }, [want, coming, p])
 
   useEffect(() => {
     const watch = new ResizeObserver(() => { if (!box.current) return; const r = box.current.getBoundingClientRect(); size.value = { width: r.width, height: r.height } })
@@ -174,11 +191,11 @@ export function Tree() {
       const r = canvas.current!.getBoundingClientRect()
       if (e.ctrlKey || e.metaKey) list.zoom!(e.deltaY > 0 ? 1.25 : 0.8, Math.max(0, Math.min(1, (e.clientX - r.left - 10) / Math.max(1, r.width - 26))))
       else if (e.shiftKey || Math.abs(e.deltaX) > Math.abs(e.deltaY)) list.pan!((e.deltaX || e.deltaY) / 1000)
-      else first.value = Math.max(0, Math.min(Math.max(0, (pages?.total ?? 0) - Math.floor(size.value.height / rowHeight())), first.value + e.deltaY / rowHeight()))
+      else first.value = Math.max(0, Math.min(Math.max(0, (shown?.total ?? 0) - Math.floor(size.value.height / rowHeight())), first.value + e.deltaY / rowHeight()))
     }
     // A finger moves the rows, which go on for a while when it lets go.
     let at = 0, speed = 0, time = 0, glide = 0
-    const by = (pixels: number) => { first.value = Math.max(0, Math.min(Math.max(0, (pages?.total ?? 0) - Math.floor(size.value.height / rowHeight())), first.value + pixels / rowHeight())) }
+    const by = (pixels: number) => { first.value = Math.max(0, Math.min(Math.max(0, (shown?.total ?? 0) - Math.floor(size.value.height / rowHeight())), first.value + pixels / rowHeight())) }
     const touch = (e: TouchEvent) => { cancelAnimationFrame(glide); at = e.touches[0]!.clientY; time = e.timeStamp; speed = 0; stick = false; awaited = -1 }
     const drag = (e: TouchEvent) => {
       if (e.touches.length > 1) return
@@ -240,34 +257,45 @@ export function Tree() {
   }
   const columns = narrow ? '1fr auto' : `${left - 74}px 74px 1fr`
   const axisLabels = steps(axis)
-  const place = (e: PointerEvent) => Math.max(0, Math.min(1, (e.clientX - box.current!.getBoundingClientRect().left - axisLeft) / axisWidth))
-  // A part of the axis that the pointer is drawn over becomes all of it.
+  // The pointer's place on the axis as it is now, from 0 to 1, and its time.
+  drawing.place = e => Math.max(0, Math.min(1, (e.clientX - box.current!.getBoundingClientRect().left - axisLeft) / axisWidth))
+  drawing.time = e => axis.from + (axis.to - axis.from) * BigInt(Math.round(drawing.place(e) * 1e6)) / 1_000_000n
+  drawing.set = setAxis
+  // A part of the axis that the pointer is drawn over becomes all of it: over the ruler, and with a
+  // mouse over the bars, too.
   const brush = (e: PointerEvent) => {
-    const ruler = e.currentTarget as HTMLElement
-    if (p.total <= 0 || e.button) return
-    ruler.setPointerCapture(e.pointerId)
-    const from = place(e)
-    ruler.onpointermove = e => { brushed.value = [Math.min(from, place(e)), Math.max(from, place(e))] }
-    ruler.onpointerup = ruler.onpointercancel = e => {
-      ruler.onpointermove = ruler.onpointerup = ruler.onpointercancel = null
+    const el = e.currentTarget as HTMLElement
+    const isRuler = el !== box.current
+    drawing.drew = false
+    if (p.total <= 0 || e.button || !isRuler && (e.pointerType !== 'mouse' || e.clientX < el.getBoundingClientRect().left + axisLeft || (e.target as HTMLElement).closest('button,.sb'))) return
+    const from = drawing.time(e), at = e.clientX
+    el.onpointermove = e => {
+      if (!drawing.drew && Math.abs(e.clientX - at) < 5) return
+      if (!drawing.drew) el.setPointerCapture(e.pointerId)
+      drawing.drew = true
+      const to = drawing.time(e)
+      brushed.value = from < to ? [from, to] : [to, from]
+    }
+    el.onpointerup = el.onpointercancel = e => {
+      el.onpointermove = el.onpointerup = el.onpointercancel = null
       const b = brushed.value
       brushed.value = null
-      if (e.type !== 'pointerup' || !b || (b[1] - b[0]) * axisWidth < 4) return
-      const time = (at: number) => range.from + (range.to - range.from) * BigInt(Math.round(at * 1e6)) / 1_000_000n
-      setAxis(time(b[0]), time(b[1]))
+      if (e.type === 'pointerup' && b) drawing.set(...b)
+      setTimeout(() => { drawing.drew = false }) // behind the click that comes of it
     }
   }
-  const point = (e: PointerEvent) => { cross.value = narrow || e.pointerType === 'touch' || e.clientX < box.current!.getBoundingClientRect().left + axisLeft ? null : place(e) }
+  useEffect(() => () => { brushed.value = cross.value = null }, [])
+  const point = (e: PointerEvent) => { cross.value = narrow || e.pointerType === 'touch' || e.clientX < box.current!.getBoundingClientRect().left + axisLeft ? null : drawing.place(e) }
   return <div class="tree">
     <div class="thead" style={{ gridTemplateColumns: columns }}>
       {!narrow && <div>Name</div>}
       {!narrow && <div class="n">Duration</div>}
-      <div class="ruler" title="Drag over a part to see it alone" onPointerDown={brush} onDblClick={() => { s.axis.value = null }}>{axisLabels.filter((t, i) => x(axis, t) < axis.width - (i ? 55 : 80)).map((t, i) => <span style={{ left: x(axis, t) + 4 + 'px' }}>{i === 0 ? moment(t, 3) : '+' + duration(t - axis.from)}</span>)}</div>
+      <div class="ruler" title="Drag over a part to see it alone" onPointerDown={brush} onDblClick={() => { s.axis.value = null }}>{axisLabels.filter((t, i) => x(axis, t) < axis.width - (i ? 55 : 110)).map((t, i) => <span style={{ left: x(axis, t) + 4 + 'px' }}>{i === 0 ? moment(t, axis.to - axis.from < 10_000n ? 9 : axis.to - axis.from < 10_000_000n ? 6 : 3) : '+' + duration(t - axis.from)}</span>)}</div>
       {!narrow && <div class="rsz" style={{ left: left - 78 + 'px' }} onPointerDown={resize} />}
     </div>
-    <div class="rw" ref={box} onPointerMove={point} onPointerLeave={() => { cross.value = null }}>
+    <div class="rw" ref={box} onPointerDown={brush} onPointerMove={point} onPointerLeave={() => { cross.value = null }}>
       <div class="rows" ref={scroller} role="treegrid" aria-label="Spans and log records" aria-rowcount={p.total} aria-colcount={3} tabIndex={s.selected.value && selectedAt() >= 0 ? -1 : 0}>
-        {rows.map(({ i, at }) => <Row key={i} i={i} at={at} top={(i - top) * row} columns={columns} onSelect={() => select(i)} />)}
+        {rows.map(({ i, at }) => <Row key={i} i={i} at={at} top={(i - top) * row} columns={columns} onSelect={() => { if (!drawing.drew) { s.sheet.value = narrow; select(i) } }} />)}
       </div>
       {shownSticky.length > 0 && <div class="sticky on" role="presentation">
         {shownSticky.map((at, n) => <Row key={'s' + n} i={-1} at={at} top={n * row} columns={columns} onSelect={() => s.go(at.page.row[at.k]!)} />)}
@@ -281,17 +309,18 @@ export function Tree() {
   </div>
 }
 
-// cross is where the pointer is on the axis, and brushed the part that it has been drawn over, from
-// 0 to 1.
-const cross = signal<number | null>(null), brushed = signal<[number, number] | null>(null)
+// cross is where the pointer is on the axis, from 0 to 1, and brushed the time that it has been drawn
+// over.
+const cross = signal<number | null>(null), brushed = signal<[bigint, bigint] | null>(null)
 
 // Over lies over the bars.
 function Over({ axis, left }: { axis: Axis; left: number }) {
   const c = cross.value, b = brushed.value
-  const text = (part: number) => duration((axis.to - axis.from) * BigInt(Math.round(part * 1e6)) / 1_000_000n)
+  const since = (part: number) => duration((axis.to - axis.from) * BigInt(Math.round(part * 1e6)) / 1_000_000n)
+  const [from, to] = b ? [x(axis, b[0]), x(axis, b[1])] : [0, 0]
   return <>
-    {c !== null && !b && axis.to > axis.from && <div class="cross" style={{ left: left + c * axis.width + 'px' }}><span class={c > .8 ? 'l' : ''}>+{text(c)}</span></div>}
-    {b && <div class="brush" style={{ left: left + b[0] * axis.width + 'px', width: (b[1] - b[0]) * axis.width + 'px' }}><span>{text(b[1] - b[0])}</span></div>}
+    {c !== null && !b && axis.to > axis.from && <div class="cross" style={{ left: left + c * axis.width + 'px' }}><span class={c > .8 ? 'l' : ''}>+{since(c)}</span></div>}
+    {b && <div class="brush" style={{ left: left + from + 'px', width: to - from + 'px' }}><span>{duration(b[1] - b[0])}</span></div>}
   </>
 }
 
@@ -334,8 +363,8 @@ function Row({ i, at, top, columns, onSelect }: { i: number; at: At | null; top:
 
 // Marked shows the words of the query in the text of a hit.
 function Marked({ text, on }: { text: string; on: boolean }) {
-  const words = s.found.value?.words
-  return <>{on && words?.length ? marked(text, words).map((part, i) => i % 2 ? <mark>{part}</mark> : part) : text}</>
+  const words = s.words.value
+  return <>{on && words.length ? marked(text, words).map((part, i) => i % 2 ? <mark>{part}</mark> : part) : text}</>
 }
 
 // aboveService returns the service of the row that a row is below, as far as that is known here.

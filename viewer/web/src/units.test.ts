@@ -2,10 +2,10 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { steps, x } from './bars'
 import { decode, readToggled, shapeQuery } from './source'
-import { duration, fieldName, frames, groups, literal, marked, moment, painted, plain, sql } from './text'
+import { duration, fieldName, frames, groups, literal, marked, moment, painted, plain, pretty, sql } from './text'
 
 test('durations have three digits', () => {
-  for (const [n, want] of [[0n, '0 ns'], [999n, '999 ns'], [1000n, '1.00 µs'], [12_345n, '12.3 µs'], [999_999n, '999 µs'], [1_840_000_000n, '1.84 s'], [59_999_999_999n, '59.9 s'], [61_000_000_000n, '1 min 1 s'], [7_260_000_000_000n, '2 h 1 min']] as const)
+  for (const [n, want] of [[0n, '0 ns'], [999n, '999 ns'], [1000n, '1.00 µs'], [12_345n, '12.3 µs'], [999_499n, '999 µs'], [999_999n, '1.00 ms'], [9_994_999n, '9.99 ms'], [9_995_000n, '10.0 ms'], [61_050_000n, '61.1 ms'], [99_949_000n, '99.9 ms'], [99_950_000n, '100 ms'], [1_840_000_000n, '1.84 s'], [59_999_999_999n, '60.0 s'], [61_000_000_000n, '1 min 1 s'], [7_260_000_000_000n, '2 h 1 min']] as const)
     assert.equal(duration(n).replaceAll('\u202f', ' '), want)
 })
 
@@ -33,7 +33,7 @@ test('what acts on text is shown', () => {
 
 test('what is open goes into the address and back', () => {
   const toggled = [3, 4, 1000, 999_999]
-  assert.deepEqual(readToggled(shapeQuery({ root: 0, depth: 0, to: '', toggled, only: '' }).x!), toggled)
+  assert.deepEqual(readToggled(shapeQuery({ root: 0, depth: 0, toggled, only: '' }).x!), toggled)
   assert.deepEqual(readToggled(null), [])
 })
 
@@ -52,8 +52,11 @@ test('the lines of stacks have their places', () => {
   assert.deepEqual(frames('time.Sleep /go/src/runtime/time.go:363\nmain.(*shop).hang /src/shop/main.go:42\n…'), [
     { text: 'time.Sleep', file: '/go/src/runtime/time.go', line: 363 }, { text: 'main.(*shop).hang', file: '/src/shop/main.go', line: 42 }, { text: '…' }])
   assert.deepEqual(frames('main.f(0x1)\n\t/src/a b/main.go:7 +0x1d')[1], { text: '', file: '/src/a b/main.go', line: 7 })
-  assert.deepEqual(frames('  at f (C:\\x\\app.js:10:5)')[0], { text: '  at f (C:\\x\\app.js:10:5)' })
-  assert.deepEqual(frames('panic: 12:30'), [{ text: 'panic: 12:30' }])
+  assert.deepEqual(frames('main.f C:\\src\\main.go:3 +0x1d')[0], { text: 'main.f', file: 'C:\\src\\main.go', line: 3 })
+  for (const text of ['  at f (C:\\x\\app.js:10:5)', '    at /x/app.js:10:5', 'panic: 12:30', 'Error: GET http://api.example.com/users/10.2:80', 'connect ECONNREFUSED 127.0.0.1:5432', 'a http://x.com:80']) assert.deepEqual(frames(text), [{ text }])
+  assert.equal(frames('x\n'.repeat(1000)).length, 301)
+  // A step for each byte of each byte would take hours.
+  for (const text of ['x' + ' '.repeat(1 << 20) + '.'.repeat(1 << 20), ':1'.repeat(1 << 20), ' '.repeat(99_000) + 'x']) { frames(text); sql(text); painted(text); pretty(text) }
 })
 
 test('words are marked', () => {
