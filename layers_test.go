@@ -55,7 +55,7 @@ var layers = map[string][]string{
 	"internal/telemetry":     {module + "internal/", module + "format", module + "view"},
 	"view":                   {module + "internal/", module + "format"},
 	"query":                  {module + "internal/", module + "format", module + "view"},
-	"viewer/web/test/traces": {module + "internal/", module + "format"},
+	"viewer/web/test/traces": {"go.opentelemetry.io/otel", root, module + "internal/", module + "format", module + "control", module + "control/provider"}, // a program
 	"viewer":                 {module + "internal/", module + "format", module + "view", module + "query"},
 	"query/lua":              {"github.com/yuin/gopher-lua", "github.com/yuin/gopher-lua/", module + "internal/", module + "format"},
 	"format":                 {"golang.org/x/sys/", "github.com/edsrzf/mmap-go", module + "internal/"},
