@@ -408,6 +408,36 @@ func TestFullWithoutEvict(t *testing.T) {
 	}
 }
 
+// TestCheckpointWhileItGrows takes checkpoints while the journal gets more segments; the race
+// detector looks on.
+func TestCheckpointWhileItGrows(t *testing.T) {
+	for _, m := range []Medium{Mapped, Written} {
+		j := create(t, Options{Medium: m, Segments: 8 * growBy})
+		full := make(chan error)
+		go func() {
+			hint := j.NewHint()
+			var err error
+			for n := 0; err == nil; n++ {
+				_, err = j.Append(record(1, n, 60_000, false), &hint)
+			}
+			full <- err
+		}()
+		for appending := true; appending; {
+			if err := j.Checkpoint([]byte("a checkpoint")); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case err := <-full:
+				if !errors.Is(err, ErrFull) {
+					t.Errorf("%v: %v", m, err)
+				}
+				appending = false
+			default:
+			}
+		}
+	}
+}
+
 // TestSpanComesBeforeItsLeaf merges a leaf that seems older than the span that it needs.
 func TestSpanComesBeforeItsLeaf(t *testing.T) {
 	j := create(t, Options{Medium: Heap})

@@ -43,10 +43,11 @@ type pool struct {
 	medium Medium
 	f      *os.File // nil: Heap
 	name   string
+	head   *mapfile.Region // Mapped: the header
 
 	mu sync.Mutex
 
-	regions  []*mapfile.Region // Mapped: the header, then the segments
+	regions  []*mapfile.Region // Mapped: the segments
 	count    int               // segments
 	most     int
 	free     []*Segment // those used last are taken first: they are in the cache
@@ -117,7 +118,7 @@ func (p *pool) begin(beside string, n int) error {
 		if err != nil {
 			return err
 		}
-		p.regions = append(p.regions, r)
+		p.head = r
 	}
 	var head [16]byte
 	copy(head[:], magic[:])
@@ -133,7 +134,7 @@ func (p *pool) begin(beside string, n int) error {
 func (p *pool) write(b []byte, at int) error {
 	switch p.medium {
 	case Mapped:
-		m := p.regions[0].Bytes()
+		m := p.head.Bytes()
 		return mapfile.Guard(m, func() { copy(m[at:], b) })
 	case Written:
 		_, err := p.f.WriteAt(b, int64(at))
@@ -229,8 +230,11 @@ func appendCheckpoint(b []byte, sequence uint64, data []byte, at int) []byte {
 func (p *pool) unmap() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.head != nil {
+		_ = p.head.Unmap() // nothing can be done about it
+	}
 	for _, r := range p.regions {
-		_ = r.Unmap() // nothing can be done about it
+		_ = r.Unmap() // as above
 	}
 	p.regions, p.free = nil, nil
 }
