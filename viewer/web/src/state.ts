@@ -42,10 +42,10 @@ const token = 'entrace-token'
 function askOthers(): Promise<string> {
   const others = new BroadcastChannel(token)
   others.postMessage('')
-  return new Promise(r => {
+  return new Promise<string>(r => {
     others.onmessage = e => { if (e.data) r(e.data) }
     setTimeout(r, 300, '')
-  })
+  }).finally(() => others.close())
 }
 
 function tellOthers(own: string) {
@@ -142,10 +142,12 @@ export function open(levels: number) {
 export async function openToHits() {
   if (!query.value) return
   const at = root.value
-  const w = await source.way(query.value, at)
-  if (root.value !== at) return
-  batch(() => { setMode('mark'); open(0); toggled.value = w.rows })
-  if (w.more) notice.value = `These are too many hits: ${w.rows.length.toLocaleString('en-US')} rows are open, which lead to the first ones`
+  try {
+    const w = await source.way(query.value, at)
+    if (root.value !== at) return
+    batch(() => { setMode('mark'); open(0); toggled.value = w.rows })
+    if (w.more) tell(`These are too many hits: ${w.rows.length.toLocaleString('en-US')} rows are open, which lead to the first ones`)
+  } catch (e) { tell(textOf(e)) }
 }
 
 // setMode shows everything and marks the hits, or opens the way to all hits and shows nothing else.
@@ -195,13 +197,21 @@ export function reveal(row: number, path: { row: number }[]) {
   })
 }
 
-let going: AbortController | null = null // to a row
+// go reveals a row, of which nothing is known yet. A jump is a step of the browser's Back.
+let going: AbortController | null = null
 export async function go(row: number, jump = true) {
   going?.abort()
   const own = going = new AbortController()
-  const e = await source.entry(row, false, own.signal).catch(e => { if (!own.signal.aborted) throw e })
-  if (e && !own.signal.aborted) batch(() => { if (jump) jumps.value++; reveal(row, e.path) })
+  try {
+    const e = await source.entry(row, false, own.signal)
+    if (!own.signal.aborted) batch(() => { if (jump) jumps.value++; reveal(row, e.path) })
+  } catch (e) {
+    if (!own.signal.aborted) tell(textOf(e))
+  }
 }
+
+const silent = 'The program that serves this page does not answer'
+const textOf = (e: unknown) => e instanceof Problem ? e.message : silent
 
 let search: AbortController | null = null
 
@@ -230,7 +240,7 @@ export async function find(): Promise<boolean> {
     return true
   } catch (e) {
     if (own.signal.aborted) return false
-    batch(() => { searching.value = false; problem.value = e instanceof Problem ? e : new Problem('The program that serves this page does not answer', 0) })
+    batch(() => { searching.value = false; problem.value = e instanceof Problem ? e : new Problem(silent, 0) })
     return false
   }
 }
@@ -247,7 +257,8 @@ export function count() {
 // next goes to the next or the previous hit, error, or span that never ended.
 export async function next(dir: 'next' | 'prev', what = '') {
   if (!what && !query.value) return
-  const f = await source.find({ at: selected.value, dir, what, q: what ? '' : query.value })
+  const f = await source.find({ at: selected.value, dir, what, q: what ? '' : query.value }).catch(e => tell(textOf(e)))
+  if (!f) return
   if (!f.count) { tell(what === 'error' ? 'There is no error' : what ? 'Every span has ended' : 'Nothing is found'); return }
   if (!what) found.value = f
   else setMode('mark') // it may be none of the hits
@@ -299,7 +310,7 @@ export class Pages {
     } catch (e) {
       if (stop.signal.aborted) return
       this.failed.add(p)
-      notice.value = e instanceof Problem ? e.message : 'The program that serves this page does not answer'
+      notice.value = textOf(e)
       if (!(e instanceof Problem)) setTimeout(() => { this.failed.delete(p); this.changed() }, 2000)
     }
     this.asked.delete(p)

@@ -269,17 +269,25 @@ export function Tree() {
     drawing.drew = false
     if (p.total <= 0 || e.button || !isRuler && (e.pointerType !== 'mouse' || e.clientX < el.getBoundingClientRect().left + axisLeft || (e.target as HTMLElement).closest('button,.sb'))) return
     const from = drawing.time(e), at = e.clientX
+    const end = () => {
+      el.onpointermove = el.onpointerup = el.onpointercancel = null
+      el.style.userSelect = ''
+      brushed.value = null
+    }
     el.onpointermove = e => {
+      if (!e.buttons) { end(); return } // it was released elsewhere
       if (!drawing.drew && Math.abs(e.clientX - at) < 5) return
-      if (!drawing.drew) el.setPointerCapture(e.pointerId)
+      if (!drawing.drew) {
+        el.setPointerCapture(e.pointerId)
+        el.style.userSelect = 'none'
+      }
       drawing.drew = true
       const to = drawing.time(e)
       brushed.value = from < to ? [from, to] : [to, from]
     }
     el.onpointerup = el.onpointercancel = e => {
-      el.onpointermove = el.onpointerup = el.onpointercancel = null
       const b = brushed.value
-      brushed.value = null
+      end()
       if (e.type === 'pointerup' && b) drawing.set(...b)
       setTimeout(() => { drawing.drew = false }) // behind the click that comes of it
     }
