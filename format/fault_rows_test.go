@@ -549,7 +549,7 @@ func TestAccountIsExact(t *testing.T) {
 	for _, d := range durabilities {
 		for _, entries := range []uint32{0, 700} {
 			t.Run(fmt.Sprint(d, " ", entries), func(t *testing.T) {
-				rec, err := format.Create(filepath.Join(t.TempDir(), "app.et"), &format.RecorderOptions{Durability: d, MaxFileEntries: entries, MaxWaitingSpans: 5})
+				rec, err := format.Create(filepath.Join(t.TempDir(), "app.et"), &format.RecorderOptions{Durability: d, MaxFileEntries: entries, MaxWaitingSpans: 5, MaxBlock: time.Minute})
 				must(t, err)
 				res, err := rec.Resource(named(format.NameResource))
 				must(t, err)
