@@ -180,22 +180,48 @@ func (l *lexer) next(space bool) (token, error) {
 }
 
 // pathCanBegin reports whether a slash here begins a text such as /cart: outside of braces, where a
-// blank is before it and a letter behind, and no other slash ends a regular expression.
+// blank is before it and a letter behind, what is before it cannot be divided, and no other slash
+// ends a regular expression.
 func (l *lexer) pathCanBegin(space bool) bool {
-	if !space || l.braces > 0 {
+	r, _ := utf8.DecodeRuneInString(l.s[l.pos+1:])
+	if !space || l.braces > 0 || r != '_' && !unicode.IsLetter(r) || l.regexEnds() {
 		return false
 	}
-	r, _ := utf8.DecodeRuneInString(l.s[l.pos+1:])
-	return (r == '_' || unicode.IsLetter(r)) && strings.IndexByte(l.s[l.pos+1:], '/') < 0
+	if len(l.tokens) == 0 {
+		return true
+	}
+	switch t := &l.tokens[len(l.tokens)-1]; t.kind {
+	case tokenMark:
+		return t.text != ")" && t.text != "}"
+	case tokenWord:
+		_, isField := fieldNamed(t, true)
+		return !isField
+	case tokenString:
+		return true
+	}
+	return false
 }
 
-// path reads a slash and a word.
+// regexEnds reports whether the next slash can be the end of a regular expression that begins here.
+func (l *lexer) regexEnds() bool {
+	for i := l.pos + 1; i < len(l.s); i++ {
+		switch l.s[i] {
+		case '\\':
+			i++
+		case '/':
+			return l.s[i-1] != ' ' && (i+1 == len(l.s) || strings.IndexByte(" \t\n)|&", l.s[i+1]) >= 0)
+		}
+	}
+	return false
+}
+
+// path reads slashes and words.
 func (l *lexer) path() token {
 	at := l.pos
 	l.pos++
 	for l.pos < len(l.s) {
 		r, n := utf8.DecodeRuneInString(l.s[l.pos:])
-		if !isWordRune(r) && r != '.' {
+		if !isWordRune(r) && r != '.' && (r != '/' || strings.HasPrefix(l.s[l.pos:], "//") || strings.HasPrefix(l.s[l.pos:], "/*")) {
 			break
 		}
 		l.pos += n

@@ -607,16 +607,21 @@ func (p *parser) primary() (expr, error) {
 
 // compared reports whether an operator is beside the token at i.
 func (p *parser) compared(i int) bool {
-	is := func(t *token) bool {
+	is := func(i int) bool {
+		t, next := &p.tokens[i], &p.tokens[min(i+1, len(p.tokens)-1)]
 		switch t.kind {
 		case tokenMark:
-			return slices.Contains(comparisons, t.text) || strings.Contains("+*/%^,", t.text)
+			return slices.Contains(comparisons, t.text) || strings.Contains("+*/%^,", t.text) || t.text == "-" && t.space && next.space
 		case tokenWord:
-			return t.text == "in" || t.text == "contains"
+			return t.text == "in" || t.text == "contains" || t.text == "not" && next.text == "in"
 		}
 		return false
 	}
-	return is(&p.tokens[i+1]) || i > 0 && is(&p.tokens[i-1])
+	before, behind := i-1, i+1
+	for before >= 0 && p.tokens[before].text == "(" && p.tokens[behind].text == ")" {
+		before, behind = before-1, behind+1
+	}
+	return is(behind) || before >= 0 && is(before)
 }
 
 // isUnit reports whether a word is what stands behind the number of a duration.
@@ -674,8 +679,10 @@ func (p *parser) word() (expr, error) {
 		}
 		if at > 0 && p.tokens[at-1].kind == tokenMark && slices.Contains(comparisons, p.tokens[at-1].text) {
 			hint = "a text needs quotes: " + quote(t.text)
-			if f, ok := fieldNamed(&p.tokens[max(0, at-2)], p.braces > 0); ok && f.kind.enumOf() != KindNil {
-				return nil, p.fail(t, "known are "+enumNames(f.kind.enumOf()), "%s has no value %s", f.text, t.text)
+			if before := &p.tokens[max(0, at-2)]; before.kind == tokenWord {
+				if f, ok := fieldNamed(before, p.braces > 0); ok && f.kind.enumOf() != KindNil {
+					return nil, p.fail(t, "known are "+enumNames(f.kind.enumOf()), "%s has no value %s", f.text, t.text)
+				}
 			}
 		}
 		hint += "?"

@@ -218,7 +218,7 @@ func (m *machine) hints(Set) []string {
 // selectable reports whether rows of these flags can be selected.
 func (m *machine) selectable(f view.Flags) bool {
 	switch f.Role() {
-	case view.RoleSpan, view.RoleEvent, view.RoleLog:
+	case view.RoleSpan, view.RoleEvent, view.RoleLog, view.RoleOther:
 		return true
 	case view.RoleFolded:
 		return false

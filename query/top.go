@@ -222,7 +222,14 @@ func (o *Overview) patterns(ctx context.Context, v *view.View, errs []view.Row, 
 			o.OtherErrors++
 		}
 	}
-	slices.SortStableFunc(list, func(a, b ErrorPattern) int { return cmp.Compare(b.Count, a.Count) })
+	// Exceptions, which say why something else failed, come last.
+	last := func(p *ErrorPattern) int {
+		if p.Role == view.RoleEvent {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(list, func(a, b ErrorPattern) int { return cmp.Or(last(&a)-last(&b), cmp.Compare(b.Count, a.Count)) })
 	for _, p := range list[min(limit, len(list)):] {
 		o.OtherErrors += p.Count
 	}

@@ -472,6 +472,7 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 type pin struct {
 	state *state
 	users int
+	gone  *time.Timer // runs when there are no users
 }
 
 // pinAfter is how long a pin stays after its last user has gone, who may come back: a connection
@@ -488,6 +489,9 @@ func (h *Handler) pin(name string) string {
 		p = &pin{state: h.state}
 		h.pins[name] = p
 	}
+	if p.gone != nil {
+		p.gone.Stop()
+	}
 	p.users++
 	return name
 }
@@ -499,7 +503,7 @@ func (h *Handler) unpin(name string) {
 	if p.users--; p.users > 0 {
 		return
 	}
-	time.AfterFunc(pinAfter, func() {
+	p.gone = time.AfterFunc(pinAfter, func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		if p.users == 0 {

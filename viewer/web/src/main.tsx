@@ -59,7 +59,7 @@ function Tools() {
 const keys: [string, [string, string][]][] = [
   ['Rows', [['↓ j, ↑ k', 'next, previous'], ['→ l, ← h', 'open; close, or to the one above'], ['g, G', 'first, last'], ['Enter', 'details'], ['E', 'open a level more'], ['x', 'open to the hits'], ['r', 'this subtree alone'], ['Esc', 'the whole file again']]],
   ['Find', [['/', 'query'], ['n, N', 'next, previous hit'], ['e', 'next error'], ['u', 'next that never ended'], ['Ctrl Space', 'what can be written']]],
-  ['Time and more', [['w, s', 'closer, farther'], ['a, d', 'earlier, later'], ['f', 'fit to this row'], ['0', 'all of the time'], ['1, 2', 'Top, Tree'], [']', 'details'], ['y', 'copy link'], ['Space', 'pause']]],
+  ['Time and more', [['w, s', 'closer, farther'], ['a, d', 'earlier, later'], ['f', 'fit to this row'], ['0', 'all of the time'], ['drag', 'that part of the time'], ['Ctrl wheel', 'closer, farther'], ['Shift wheel', 'earlier, later'], ['1, 2', 'Top, Tree'], [']', 'details'], ['y', 'copy link'], ['Space', 'pause']]],
 ]
 
 function Keys() {
@@ -134,9 +134,9 @@ function press(e: KeyboardEvent) {
     j: () => list.move!(1), ArrowDown: () => list.move!(1), k: () => list.move!(-1), ArrowUp: () => list.move!(-1), l: () => list.open!(true), ArrowRight: () => list.open!(true),
     h: () => list.open!(false), ArrowLeft: () => list.open!(false), g: () => list.end!(false), Home: () => list.end!(false), G: () => list.end!(true), End: () => list.end!(true), PageDown: () => list.page!(1), PageUp: () => list.page!(-1),
     w: () => list.zoom!(0.8), s: () => list.zoom!(1.25), a: () => list.pan!(-0.2), d: () => list.pan!(0.2), f: () => list.fit!(), 0: () => { s.axis.value = null },
-    E: () => s.open(s.depth.value + 1), x: () => s.openToHits(), r: () => list.root!(),
-    Enter: () => { s.details.value = true; s.sheet.value = phone() }, Escape: () => { if (s.sheet.value) s.sheet.value = false; else if (s.root.value) s.subtree(0); else s.axis.value = null },
-    ']': () => { s.details.value = !s.details.value },
+    E: () => list.more!(), x: () => s.openToHits(), r: () => list.root!(),
+    Enter: () => { s.details.value = true; s.sheet.value = phone() }, Escape: () => { if (list.cancel) list.cancel(); else if (s.sheet.value) s.sheet.value = false; else if (s.root.value) s.subtree(0); else s.axis.value = null },
+    ']': () => { const on = phone() ? s.sheet : s.details; on.value = !on.value },
   }
   const all: Record<string, () => void> = {
     '/': () => document.getElementById('query')!.focus(), '?': () => { s.help.value = true }, n: () => s.next('next'), N: () => s.next('prev'), e: () => s.next('next', 'error'), u: () => s.next('next', 'open'),

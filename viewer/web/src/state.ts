@@ -38,18 +38,19 @@ export const shape = computed<Shape>(() => ({ root: root.value, depth: depth.val
 
 const token = 'entrace-token'
 
-// askOthers gets the token from another page of this server in this browser, if there is one.
-function askOthers(): Promise<string> {
-  const others = new BroadcastChannel(token)
+// askOthers gets the tokens of the other pages of this address in this browser: another tab may be
+// open, and one may be left of a program that has ended.
+async function askOthers(): Promise<string[]> {
+  const others = new BroadcastChannel(token + location.pathname), all = new Set<string>()
+  others.onmessage = e => { if (e.data) all.add(e.data) }
   others.postMessage('')
-  return new Promise<string>(r => {
-    others.onmessage = e => { if (e.data) r(e.data) }
-    setTimeout(r, 300, '')
-  }).finally(() => others.close())
+  await new Promise(r => setTimeout(r, 300))
+  others.close()
+  return [...all]
 }
 
 function tellOthers(own: string) {
-  const others = new BroadcastChannel(token)
+  const others = new BroadcastChannel(token + location.pathname)
   others.onmessage = e => { if (!e.data) others.postMessage(own) }
 }
 
@@ -58,14 +59,21 @@ export async function begin() {
   const hash = new URLSearchParams(location.hash.slice(1))
   const given = hash.get('token')
   if (given) history.replaceState(null, '', location.pathname + location.search)
-  const own = given ?? sessionStorage.getItem(token) ?? await askOthers()
-  source = new Server(own)
-  if (own) {
+  const look = async (own: string) => {
+    source = new Server(own)
+    meta.value = await source.meta(new URLSearchParams(location.search).get('f') ?? '')
+    if (!own) return
     sessionStorage.setItem(token, own)
     tellOthers(own)
   }
-  meta.value = await source.meta(new URLSearchParams(location.search).get('f') ?? '')
-  rowsKnown.value = meta.value.rows
+  try {
+    await look(given ?? sessionStorage.getItem(token) ?? '')
+  } catch (e) {
+    if (given || !(e instanceof Problem && e.status === 401)) throw e
+    for (const own of await askOthers()) if (!meta.value) await look(own).catch(() => {})
+    if (!meta.value) throw e
+  }
+  rowsKnown.value = meta.value!.rows
   readAddress(location.search)
 }
 
@@ -116,8 +124,10 @@ export const step = () => [view.value, root.value, mode.value, axis.value === nu
 // back shows what an address shows that was left.
 export function back(search: string) {
   going?.abort()
+  acts++
   batch(() => {
     readAddress(search)
+    if (!root.value) whole = null
     query.value = text.value
     if (selected.value) wanted.value = { row: selected.value }
   })
@@ -131,20 +141,26 @@ const maxToggled = 3900
 // opened says that somebody has chosen what is open: then the first screen is not filled.
 export const opened = signal(false)
 
-let before: { depth: number; toggled: number[] } | null = null
+// What is open in the tree, and what was before Only hits, and before a subtree.
+interface Open { depth: number; toggled: number[] }
+let before: Open | null = null
+let whole: Open & { axis: typeof axis.value; mode: Mode; before: Open | null } | null = null
+
+let acts = 0 // counts what people did, so that an answer that comes late changes nothing
 
 // open makes so many levels open.
 export function open(levels: number) {
+  acts++
   batch(() => { opened.value = true; depth.value = Math.min(maxDepth, levels); toggled.value = [] })
 }
 
 // openToHits opens what the hits are below, and nothing else.
 export async function openToHits() {
   if (!query.value) return
-  const at = root.value
+  const at = ++acts
   try {
-    const w = await source.way(query.value, at)
-    if (root.value !== at) return
+    const w = await source.way(query.value, root.value)
+    if (acts !== at) return
     batch(() => { setMode('mark'); open(0); toggled.value = w.rows })
     if (w.more) tell(`These are too many hits: ${w.rows.length.toLocaleString('en-US')} rows are open, which lead to the first ones`)
   } catch (e) { tell(textOf(e)) }
@@ -153,10 +169,11 @@ export async function openToHits() {
 // setMode shows everything and marks the hits, or opens the way to all hits and shows nothing else.
 export function setMode(to: Mode) {
   if (to === mode.value) return
+  acts++
   batch(() => {
     opened.value = true
     if (to === 'only') before = { depth: depth.value, toggled: toggled.value }
-    depth.value = to === 'only' ? maxDepth : before?.depth ?? 0
+    depth.value = to === 'only' ? maxDepth : before?.depth ?? (root.value ? 1 : 0)
     toggled.value = to === 'only' ? [] : before?.toggled ?? []
     mode.value = to
   })
@@ -166,6 +183,7 @@ export function setMode(to: Mode) {
 // toggle opens or closes a row.
 export function toggle(row: number) {
   opened.value = true
+  acts++
   const list = toggled.value.length < maxToggled ? toggled.value : []
   if (list !== toggled.value) notice.value = 'So many rows were opened or closed one by one that the others are as they were'
   toggled.value = list.includes(row) ? list.filter(r => r !== row) : [...list, row].sort((a, b) => a - b)
@@ -178,13 +196,18 @@ export function tell(text: string) {
 }
 
 // reveal opens what a row is below, selects it and brings it into sight.
-export const wanted = signal<{ row: number } | null>(null)
-export function reveal(row: number, path: { row: number }[]) {
+// With follow the part of the time that is shown goes there, too.
+export const wanted = signal<{ row: number; follow?: boolean } | null>(null)
+export function reveal(row: number, path: { row: number }[], follow = true) {
   going?.abort()
+  acts++
   batch(() => {
     view.value = 'tree'
-    let from = root.value === row ? path.length : path.findIndex(p => p.row === root.value)
-    if (from < 0) from = root.value = 0
+    let from = !root.value ? 0 : root.value === row ? path.length : path.findIndex(p => p.row === root.value)
+    if (from < 0) {
+      leave()
+      from = 0
+    }
     opened.value = true
     const open = new Set(toggled.value.length + path.length < maxToggled ? toggled.value : [])
     path.slice(from).forEach((p, level) => {
@@ -193,7 +216,7 @@ export function reveal(row: number, path: { row: number }[]) {
     })
     toggled.value = [...open].sort((a, b) => a - b)
     selected.value = row
-    wanted.value = { row }
+    wanted.value = { row, follow }
   })
 }
 
@@ -204,7 +227,7 @@ export async function go(row: number, jump = true) {
   const own = going = new AbortController()
   try {
     const e = await source.entry(row, false, own.signal)
-    if (!own.signal.aborted) batch(() => { if (jump) jumps.value++; reveal(row, e.path) })
+    if (!own.signal.aborted) batch(() => { if (jump) jumps.value++; reveal(row, e.path, jump) })
   } catch (e) {
     if (!own.signal.aborted) tell(textOf(e))
   }
@@ -250,15 +273,16 @@ let counting: ReturnType<typeof setTimeout> | undefined
 export function count() {
   clearTimeout(counting)
   const q = query.value, at = selected.value
-  if (!q || !at || searching.peek()) return
+  if (!q || !at || searching.value) return
   counting = setTimeout(() => source.find({ q, at }).then(f => { if (q === query.peek() && at === selected.peek() && !searching.peek()) found.value = f }, () => {}), 150)
 }
 
 // next goes to the next or the previous hit, error, or span that never ended.
 export async function next(dir: 'next' | 'prev', what = '') {
   if (!what && !query.value) return
+  const was = acts
   const f = await source.find({ at: selected.value, dir, what, q: what ? '' : query.value }).catch(e => tell(textOf(e)))
-  if (!f) return
+  if (!f || acts !== was) return
   if (!f.count) { tell(what === 'error' ? 'There is no error' : what ? 'Every span has ended' : 'Nothing is found'); return }
   if (!what) found.value = f
   else setMode('mark') // it may be none of the hits
@@ -369,18 +393,33 @@ export const lastTime = () => BigInt(meta.value?.last ?? '0')
 // resume goes on after a pause; the page sets it.
 export const resume = signal<(() => void) | null>(null)
 
+// leave shows everything again, as it was before the subtree.
+function leave() {
+  root.value = 0
+  opened.value = true
+  depth.value = whole?.depth ?? 1
+  toggled.value = whole?.toggled ?? []
+  axis.value = whole?.axis ?? null
+  mode.value = whole?.mode ?? mode.value
+  before = whole?.before ?? null
+  whole = null
+}
+
 // subtree shows a row and what is below it alone, and 0 everything again, as it was.
 export const rootName = signal('')
-let whole: { depth: number; toggled: number[]; axis: typeof axis.value } | null = null
 export function subtree(row: number) {
+  acts++
   batch(() => {
-    if (row && !root.value) whole = { depth: depth.value, toggled: toggled.value, axis: axis.value }
-    const to = !row && whole ? whole : { depth: 1, toggled: [], axis: null }
-    opened.value = true
-    root.value = row
-    depth.value = to.depth
-    toggled.value = to.toggled
-    axis.value = to.axis
+    sheet.value = false
+    if (!row) leave()
+    else {
+      if (!root.value) whole = { depth: depth.value, toggled: toggled.value, axis: axis.value, mode: mode.value, before }
+      opened.value = mode.value === 'only' // else as much is opened as there is room for
+      root.value = row
+      depth.value = mode.value === 'only' ? maxDepth : 0
+      toggled.value = []
+      axis.value = before = null
+    }
     if (selected.value) wanted.value = { row: selected.value }
   })
 }

@@ -54,7 +54,7 @@ export function pretty(s: string): string {
 // sql puts the parts of a statement below each other.
 export function sql(s: string): string {
   if (s.includes('\n') || s.length > 100_000) return s
-  return s.replace(/(?<!\s)\s+(FROM|WHERE|(?:LEFT |RIGHT |INNER |OUTER |CROSS )*JOIN|GROUP BY|ORDER BY|HAVING|LIMIT|VALUES|SET|UNION|RETURNING|FOR UPDATE)\b/gi, '\n$1')
+  return s.replace(/(?<!\s)\s+(FROM|WHERE|(?:LEFT |RIGHT |INNER |OUTER |CROSS ){0,2}JOIN|GROUP BY|ORDER BY|HAVING|LIMIT|VALUES|SET|UNION|RETURNING|FOR UPDATE)\b/gi, '\n$1')
 }
 
 // frames takes a stack apart: the lines that name a place in a source file, behind a function or
@@ -73,8 +73,9 @@ export function frames(stack: string): { text: string; file?: string; line?: num
 
 const maxFrames = 300
 
-// isSource reports whether a text is the path of a source file: from the root, or without blanks.
-const isSource = (file: string) => /\.[A-Za-z]\w{0,7}$/.test(file) && !/[()":]/.test(file.slice(2)) && (/^(\/|[A-Za-z]:[\\/])/.test(file) || /^[^\s:]+$/.test(file))
+// isSource reports whether a text is the path of a source file: from the root, or with folders and
+// without blanks.
+const isSource = (file: string) => /\.[A-Za-z]\w{0,7}$/.test(file) && !/[":]/.test(file.slice(2)) && (/^(\/|[A-Za-z]:[\\/])/.test(file) || /^[^\s:()]+[\\/][^\s:()]+$/.test(file))
 
 const domains: [string, RegExp][] = [
   ['HTTP', /^(http|url|client|server|network|user_agent)\./], ['Database', /^db\./], ['Messages', /^messaging\./], ['RPC', /^rpc\./], ['Exception', /^exception\./],

@@ -13,7 +13,7 @@ const frame: { drawn: Drawn[]; rows: number } = { drawn: [], rows: 0 }
 export const lastFrame = () => frame
 
 // list is what moves the tree by keys; the tree sets it.
-export const list: { move?: (by: number) => void; end?: (last: boolean) => void; page?: (by: number) => void; open?: (open: boolean) => void; root?: () => void; zoom?: (by: number, at?: number) => void; pan?: (by: number) => void; fit?: () => void } = {}
+export const list: { move?: (by: number) => void; end?: (last: boolean) => void; page?: (by: number) => void; open?: (open: boolean) => void; root?: () => void; zoom?: (by: number, at?: number) => void; pan?: (by: number) => void; fit?: () => void; more?: () => void; cancel?: () => void } = {}
 
 interface At { page: Rows; k: number }
 
@@ -99,8 +99,8 @@ export function Tree() {
 
   const scrollTo = (i: number) => { stick = false; awaited = -1; first.value = Math.max(0, Math.min(lastTop(), i)) }
   const show = (i: number) => {
-    const above = p.above(i).length
-    if (i < top + Math.min(above, 6)) scrollTo(i - Math.min(above, 6))
+    const above = Math.min(p.above(i).length, narrow ? 1 : 6, Math.max(0, full - 2)) // they stay at the top
+    if (i < top + above) scrollTo(i - above)
     else if (i >= top + full) scrollTo(i - full + 1)
   }
   const select = (i: number) => {
@@ -129,6 +129,7 @@ export function Tree() {
     if (open) { if (isParent(f) && !isExpanded(f)) s.toggle(at.page.row[at.k]!); else list.move!(1) } else if (isExpanded(f)) s.toggle(at.page.row[at.k]!)
     else { const up = p.above(i).at(-1); if (up) { s.selected.value = up.page.row[up.k]!; speak(up); const k = p.place(s.selected.value); if (k >= 0) show(k); else s.wanted.value = { row: s.selected.value } } }
   }
+  list.more = () => s.open(1 + Math.max(0, ...rows.map(({ at }) => at && isExpanded(at.page.flags[at.k]!) ? at.page.depth[at.k]! + 1 : 0)))
   list.root = () => {
     const i = selectedAt(), at = i < 0 ? null : p.at(i), e = s.entry.value
     if (at ? isParent(at.page.flags[at.k]!) : e?.row === s.selected.value && e.below > 0) s.subtree(at ? at.page.row[at.k]! : s.selected.value)
@@ -160,7 +161,7 @@ export function Tree() {
     stick = false
     // What is not in the part of the time that is shown brings that with it.
     const follow = (page: Rows, k: number) => {
-      const a = s.axis.peek(), start = page.start[k]!
+      const a = want.follow ? s.axis.peek() : null, start = page.start[k]!
       const end = isOpen(page.flags[k]!) ? last : page.took[k]! > 0n ? start + page.took[k]! : start
       if (!a || start === noTime || end >= a.from && start <= a.to) return
       const from = start - (a.to - a.from) / 5n
@@ -169,7 +170,7 @@ export function Tree() {
     const done = (i: number) => { s.wanted.value = null; const at = p.at(i); if (at) follow(at.page, at.k); if (i < top + 6 || i >= top + full) scrollTo(i - Math.floor(full / 3)) }
     if (known >= 0) { done(known); return }
     s.src().rows(p.shape, { at: want.row, n: s.pageSize }).then(r => {
-      if (s.wanted.peek() !== want) return
+      if (s.wanted.peek() !== want || pages !== p) return // the rows may be elsewhere now
       const k = Array.from(r.row).indexOf(want.row, r.above)
       if (k >= 0) { follow(r, k); first.value = Math.max(0, r.first + k - r.above - Math.floor(full / 3)) }
       s.wanted.value = null
@@ -261,47 +262,46 @@ export function Tree() {
   drawing.place = e => Math.max(0, Math.min(1, (e.clientX - box.current!.getBoundingClientRect().left - axisLeft) / axisWidth))
   drawing.time = e => axis.from + (axis.to - axis.from) * BigInt(Math.round(drawing.place(e) * 1e6)) / 1_000_000n
   drawing.set = setAxis
+  const overBars = (e: MouseEvent) => e.clientX >= box.current!.getBoundingClientRect().left + axisLeft && !(e.target as HTMLElement).closest('button,.sb')
   // A part of the axis that the pointer is drawn over becomes all of it: over the ruler, and with a
   // mouse over the bars, too.
   const brush = (e: PointerEvent) => {
-    const el = e.currentTarget as HTMLElement
-    const isRuler = el !== box.current
+    list.cancel?.()
     drawing.drew = false
-    if (p.total <= 0 || e.button || !isRuler && (e.pointerType !== 'mouse' || e.clientX < el.getBoundingClientRect().left + axisLeft || (e.target as HTMLElement).closest('button,.sb'))) return
+    if (p.total <= 0 || e.button || e.currentTarget === box.current && (e.pointerType !== 'mouse' || !overBars(e))) return
     const from = drawing.time(e), at = e.clientX
-    const end = () => {
-      el.onpointermove = el.onpointerup = el.onpointercancel = null
-      el.style.userSelect = ''
+    const listen = new AbortController(), options = { signal: listen.signal }
+    list.cancel = () => {
+      listen.abort()
       brushed.value = null
+      delete list.cancel
     }
-    el.onpointermove = e => {
-      if (!e.buttons) { end(); return } // it was released elsewhere
+    addEventListener('pointermove', e => {
+      if (!e.buttons) { list.cancel!(); return } // it was released outside of the window
       if (!drawing.drew && Math.abs(e.clientX - at) < 5) return
-      if (!drawing.drew) {
-        el.setPointerCapture(e.pointerId)
-        el.style.userSelect = 'none'
-      }
       drawing.drew = true
       const to = drawing.time(e)
       brushed.value = from < to ? [from, to] : [to, from]
-    }
-    el.onpointerup = el.onpointercancel = e => {
+    }, options)
+    const end = (e: PointerEvent) => {
       const b = brushed.value
-      end()
+      list.cancel!()
       if (e.type === 'pointerup' && b) drawing.set(...b)
       setTimeout(() => { drawing.drew = false }) // behind the click that comes of it
     }
+    addEventListener('pointerup', end, options)
+    addEventListener('pointercancel', end, options)
   }
-  useEffect(() => () => { brushed.value = cross.value = null }, [])
+  useEffect(() => () => { list.cancel?.(); cross.value = null }, [])
   const point = (e: PointerEvent) => { cross.value = narrow || e.pointerType === 'touch' || e.clientX < box.current!.getBoundingClientRect().left + axisLeft ? null : drawing.place(e) }
   return <div class="tree">
     <div class="thead" style={{ gridTemplateColumns: columns }}>
       {!narrow && <div>Name</div>}
       {!narrow && <div class="n">Duration</div>}
-      <div class="ruler" title="Drag over a part to see it alone" onPointerDown={brush} onDblClick={() => { s.axis.value = null }}>{axisLabels.filter((t, i) => x(axis, t) < axis.width - (i ? 55 : 110)).map((t, i) => <span style={{ left: x(axis, t) + 4 + 'px' }}>{i === 0 ? moment(t, axis.to - axis.from < 10_000n ? 9 : axis.to - axis.from < 10_000_000n ? 6 : 3) : '+' + duration(t - axis.from)}</span>)}</div>
+      <div class="ruler" title="Drag over a part to see it alone" onPointerDown={brush} onMouseDown={e => e.preventDefault()} onDblClick={() => { s.axis.value = null }}>{axisLabels.filter((t, i) => x(axis, t) < axis.width - (i ? 55 : 110)).map((t, i) => <span style={{ left: x(axis, t) + 4 + 'px' }}>{i === 0 ? moment(t, axis.to - axis.from < 10_000n ? 9 : axis.to - axis.from < 10_000_000n ? 6 : 3) : '+' + duration(t - axis.from)}</span>)}</div>
       {!narrow && <div class="rsz" style={{ left: left - 78 + 'px' }} onPointerDown={resize} />}
     </div>
-    <div class="rw" ref={box} onPointerDown={brush} onPointerMove={point} onPointerLeave={() => { cross.value = null }}>
+    <div class="rw" ref={box} onPointerDown={brush} onMouseDown={e => { if (overBars(e) || e.detail > 1) e.preventDefault() }} onPointerMove={point} onPointerLeave={() => { cross.value = null }}>
       <div class="rows" ref={scroller} role="treegrid" aria-label="Spans and log records" aria-rowcount={p.total} aria-colcount={3} tabIndex={s.selected.value && selectedAt() >= 0 ? -1 : 0}>
         {rows.map(({ i, at }) => <Row key={i} i={i} at={at} top={(i - top) * row} columns={columns} onSelect={() => { if (!drawing.drew) { s.sheet.value = narrow; select(i) } }} />)}
       </div>
@@ -354,7 +354,7 @@ function Row({ i, at, top, columns, onSelect }: { i: number; at: At | null; top:
     aria-level={depth + 1} aria-rowindex={i + 1} aria-selected={isSelected} aria-expanded={isParent(f) ? isExpanded(f) : undefined}
     style={{ top: top + 'px', gridTemplateColumns: columns }} onClick={onSelect} onDblClick={() => { if (isParent(f)) s.subtree(row) }}>
     <div class="nm" role="gridcell" style={{ paddingLeft: 8 + Math.min(depth, 30) * 15 + 'px' }}>
-      {isParent(f) ? <button class="tw" tabIndex={-1} aria-label={closed ? 'Open' : 'Close'} onClick={e => { e.stopPropagation(); s.toggle(row) }}><span class={closed ? 'chev' : 'chev o'}><Icon name="chevron" /></span></button> : <span class="tw" />}
+      {isParent(f) ? <button class="tw" tabIndex={-1} aria-label={closed ? 'Open' : 'Close'} onClick={e => { e.stopPropagation(); s.toggle(row) }} onDblClick={e => e.stopPropagation()}><span class={closed ? 'chev' : 'chev o'}><Icon name="chevron" /></span></button> : <span class="tw" />}
       {role === roleSpan ? <i class={'sw c' + Math.max(0, s.meta.value!.services.indexOf(service)) % 8} /> : <Level level={levelOf(f)} event={role === roleEvent} />}
       <span class="t"><Marked text={label} on={isHit(f)} /></span>
       {service !== parent && role === roleSpan && <span class="svc">{plain(service)}</span>}

@@ -53,7 +53,7 @@ test('the lines of stacks have their places', () => {
     { text: 'time.Sleep', file: '/go/src/runtime/time.go', line: 363 }, { text: 'main.(*shop).hang', file: '/src/shop/main.go', line: 42 }, { text: '…' }])
   assert.deepEqual(frames('main.f(0x1)\n\t/src/a b/main.go:7 +0x1d')[1], { text: '', file: '/src/a b/main.go', line: 7 })
   assert.deepEqual(frames('main.f C:\\src\\main.go:3 +0x1d')[0], { text: 'main.f', file: 'C:\\src\\main.go', line: 3 })
-  for (const text of ['  at f (C:\\x\\app.js:10:5)', '    at /x/app.js:10:5', 'panic: 12:30', 'Error: GET http://api.example.com/users/10.2:80', 'connect ECONNREFUSED 127.0.0.1:5432', 'a http://x.com:80']) assert.deepEqual(frames(text), [{ text }])
+  for (const text of ['  at f (C:\\x\\app.js:10:5)', '    at /x/app.js:10:5', 'panic: 12:30', 'Error: GET http://api.example.com/users/10.2:80', 'connect ECONNREFUSED 127.0.0.1:5432', 'a http://x.com:80', 'proxy db.prod.svc:5432']) assert.deepEqual(frames(text), [{ text }])
   assert.equal(frames('x\n'.repeat(1000)).length, 301)
   // A step for each byte of each byte would take hours.
   for (const text of ['x' + ' '.repeat(1 << 20) + '.'.repeat(1 << 20), ':1'.repeat(1 << 20), ' '.repeat(99_000) + 'x']) { frames(text); sql(text); painted(text); pretty(text) }

@@ -97,6 +97,13 @@ test('tree: a trace opens until the screen is full; keys and the pointer open an
   await rowsAre(page, ['SELECT price', 'payment failed', 'exception'])
   await page.keyboard.press('Escape')
   await until(async () => (await names(page)).length, n => n === 11)
+  await page.locator('.rows .r', { hasText: 'SELECT price' }).first().dblclick()
+  await rowsAre(page, ['SELECT price', 'payment failed', 'exception'])
+  await page.keyboard.press('e')
+  await until(() => selected(page), t => t === 'payment failed')
+  await page.keyboard.press('e') // which is not below that row: everything is as it was
+  await until(() => selected(page), t => t === 'SELECT price')
+  assert.equal((await names(page)).length, 11)
 })
 
 test('bars: on one axis, ghosts for what never ended, ticks, red ends', async () => {
@@ -280,6 +287,15 @@ test('axis: the pointer draws the part that is shown', async () => {
   await page.keyboard.press('u') // which is later: that time is shown then
   await until(() => page.evaluate(() => window.__entrace.frame().drawn), d => d.some(d => d.kind === 'ghost' && d.row === 12))
   await page.keyboard.press('0')
+  await until(() => bar(2), b => b && Math.abs(b.width - whole.width) < 1)
+  await page.mouse.move(ruler.x + 1, ruler.y + 20)
+  await page.mouse.down()
+  await page.mouse.move(ruler.x + 60, ruler.y + 100) // it may leave the ruler
+  await page.locator('.brush').waitFor()
+  await page.keyboard.press('Escape')
+  await until(() => page.locator('.brush').count(), n => n === 0)
+  await page.mouse.up()
+  assert.ok(Math.abs((await bar(2)).width - whole.width) < 1)
   await page.mouse.move(ruler.x + 1, ruler.y + 10)
   await page.mouse.down()
   await page.mouse.move(ruler.x + 60, ruler.y + 10)
