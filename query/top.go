@@ -89,6 +89,7 @@ func Top(ctx context.Context, v *view.View, rows Set, limit int) (*Overview, err
 					s.logs++
 				case view.RoleEvent:
 					o.Events++
+				case view.RoleOther:
 				default:
 					continue
 				}

@@ -142,7 +142,7 @@ func around(v *view.View, rows []view.Row, before, after int) []view.Row {
 	all := query.NewSet(v)
 	for r := range v.Rows() {
 		switch v.Role(r) {
-		case view.RoleSpan, view.RoleLog, view.RoleEvent:
+		case view.RoleSpan, view.RoleLog, view.RoleEvent, view.RoleOther:
 			all.Add(r)
 		}
 	}

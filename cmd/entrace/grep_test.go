@@ -157,3 +157,18 @@ func TestGrepCases(t *testing.T) {
 		}
 	}
 }
+
+// TestGrepOthers looks for entries that ENTRACE's own crate wrote, which are neither spans nor log
+// records of OpenTelemetry.
+func TestGrepOthers(t *testing.T) {
+	const name = "../../format/testdata/v2.et"
+	if got := fine(t, nil, "grep", "--count", `"step 77"`, name); got != "1\n" {
+		t.Errorf("free text finds %q", got)
+	}
+	if got := fine(t, nil, "grep", "--count", "level = debug .square = 49", name); got != "1\n" {
+		t.Errorf("a filter finds %q", got)
+	}
+	if got := fine(t, nil, "grep", "-A", "1", `"step 77"`, name); strings.Count(got, "step") < 2 {
+		t.Errorf("with the row behind it:\n%s", got)
+	}
+}
