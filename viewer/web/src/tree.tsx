@@ -350,29 +350,25 @@ function Row({ i, at, top, columns, onSelect }: { i: number; at: At | null; top:
   const closed = isParent(f) && !isExpanded(f)
   const dim = s.only.value !== '' && !isHit(f)
   const label = plain(page.name[k]!) || '(no name)'
+  const words = isHit(f) ? s.words.value : []
+  const shown = (text: string) => words.length ? marked(text, words).map((part, i) => i % 2 ? <mark>{part}</mark> : part) : text
   return <div ref={el} role="row" class={'r' + (isHit(f) ? ' hit' : '') + (dim ? ' dim' : '') + (role === roleSpan ? '' : ' log')} data-row={row} tabIndex={isSelected ? 0 : -1}
     aria-level={depth + 1} aria-rowindex={i + 1} aria-selected={isSelected} aria-expanded={isParent(f) ? isExpanded(f) : undefined}
     style={{ top: top + 'px', gridTemplateColumns: columns }} onClick={onSelect} onDblClick={() => { if (isParent(f)) s.subtree(row) }}>
     <div class="nm" role="gridcell" style={{ paddingLeft: 8 + Math.min(depth, 30) * 15 + 'px' }}>
       {isParent(f) ? <button class="tw" tabIndex={-1} aria-label={closed ? 'Open' : 'Close'} onClick={e => { e.stopPropagation(); s.toggle(row) }} onDblClick={e => e.stopPropagation()}><span class={closed ? 'chev' : 'chev o'}><Icon name="chevron" /></span></button> : <span class="tw" />}
       {role === roleSpan ? <i class={'sw c' + Math.max(0, s.meta.value!.services.indexOf(service)) % 8} /> : <Level level={levelOf(f)} event={role === roleEvent} />}
-      <span class="t"><Marked text={label} on={isHit(f)} /></span>
+      <span class="t">{shown(label)}</span>
       {service !== parent && role === roleSpan && <span class="svc">{plain(service)}</span>}
       {isError(f) && role !== roleLog && <Level level={4} />}
       {closed && page.errors[k]! > 0 && <span class="bd o err" title="errors below">{count(page.errors[k]!)}</span>}
       {isOpen(f) && <span class="bd warn">never ended</span>}
       {closed && !s.only.value && <span class="at">{count(page.below[k]!)} below</span>}
-      {(!closed || role !== roleSpan) && <span class="at"><Marked text={plain(page.text[k]!)} on={isHit(f)} /></span>}
+      {(!closed || role !== roleSpan) && <span class="at">{shown(plain(page.text[k]!))}</span>}
     </div>
     <div role="gridcell" class={'du' + (page.took[k]! >= 1_000_000_000n ? ' s' : '')}>{role !== roleSpan ? '' : isOpen(f) ? '≥ ' + duration(s.lastTime() - page.start[k]!) : page.took[k]! >= 0n ? duration(page.took[k]!) : ''}</div>
     <div role="gridcell" class="bc" />
   </div>
-}
-
-// Marked shows the words of the query in the text of a hit.
-function Marked({ text, on }: { text: string; on: boolean }) {
-  const words = s.words.value
-  return <>{on && words.length ? marked(text, words).map((part, i) => i % 2 ? <mark>{part}</mark> : part) : text}</>
 }
 
 // aboveService returns the service of the row that a row is below, as far as that is known here.
