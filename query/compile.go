@@ -38,12 +38,12 @@ type machine struct {
 
 // An attribute is one by the name that its application gave it: in rows, and in resources.
 type attribute struct {
-	parts     []part  // by the names that it may be stored under, the first that is there counts
+	parts     []part  // one for each name that it may be stored under; the first that a row has counts
 	resources []Value // by the number of the resource
 	v         *view.View
 }
 
-// A part is what is stored under one name.
+// A part has the values of all rows that are stored under one name.
 type part struct {
 	column *view.Column
 	values []Value         // of the column, by code

@@ -122,8 +122,7 @@ func (q *Query) Run(ctx context.Context, v *view.View) (*Result, error) {
 // RunBetween is Run for what went on at some time between two, in nanoseconds since 1970, which
 // a function returns, nil for all.
 func (q *Query) RunBetween(ctx context.Context, v *view.View, times func(v *view.View) (from, to int64, err error)) (*Result, error) {
-	m := &machine{ctx: ctx, v: v, attrs: make(map[string]*attribute), lacks: make(map[string]*attribute)}
-	m.roles = asksForRoles(q.root)
+	m := q.machine(ctx, v)
 	r := &Result{Hints: q.Hints()}
 	rows, err := m.set(q.root.set)
 	if err != nil {
@@ -143,6 +142,11 @@ func (q *Query) RunBetween(ctx context.Context, v *view.View, times func(v *view
 	}
 	r.Hints = append(append(r.Hints, m.hints(r.Rows)...), m.more...)
 	return r, nil
+}
+
+// machine returns what runs the query on a view.
+func (q *Query) machine(ctx context.Context, v *view.View) *machine {
+	return &machine{ctx: ctx, v: v, roles: asksForRoles(q.root), attrs: make(map[string]*attribute), lacks: make(map[string]*attribute)}
 }
 
 // asksForRoles reports whether a query says which roles it wants.
@@ -279,8 +283,8 @@ func (q *Query) First(ctx context.Context, v *view.View, within Set) (rows iter.
 
 // first calls fn for the rows of a filter until it returns false.
 func (q *Query) first(ctx context.Context, v *view.View, f *filter, within Set, fn func(r view.Row) bool) error {
-	m := &machine{ctx: ctx, v: v, few: true, attrs: make(map[string]*attribute), lacks: make(map[string]*attribute)}
-	m.roles = asksForRoles(q.root)
+	m := q.machine(ctx, v)
+	m.few = true
 	node, err := m.filter(f.x)
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/querytest"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
@@ -126,4 +127,25 @@ func letters(n int) string {
 		s.WriteString(string(rune('a' + n%26)))
 	}
 	return s.String()
+}
+
+// TestTopExceptionsLast: an exception says why its span failed, and pushes out no error.
+func TestTopExceptionsLast(t *testing.T) {
+	entries := querytest.Entries()
+	entries[6].Metadata.Level = format.LevelError // the exception, which comes before another error
+	v := viewOf(t, entries)
+	q, err := query.Parse("")
+	must(t, err)
+	r, err := q.Run(t.Context(), v)
+	must(t, err)
+	o, err := query.Top(t.Context(), v, r.Rows, 10)
+	must(t, err)
+	if len(o.Patterns) != 4 {
+		t.Errorf("there are %d patterns", len(o.Patterns))
+	}
+	for i, p := range o.Patterns {
+		if isLast := i == len(o.Patterns)-1; (p.Role == view.RoleEvent) != isLast {
+			t.Errorf("pattern %d of %d is %q, role %s", i+1, len(o.Patterns), p.Pattern, p.Role)
+		}
+	}
 }

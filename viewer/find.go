@@ -46,8 +46,8 @@ func (s *state) first(ctx context.Context, text string) (answer, error) {
 // maxWay is how many rows are opened for hits, so that a few can be opened by hand, too.
 const maxWay = maxToggled - 200
 
-// way answers with the rows below root that must be open so that what a query selects is visible,
-// the first ones if there are too many for a shape.
+// way answers with the rows, root and below, that must be open so that what a query selects is
+// visible: the first ones if there are too many for a shape.
 func (h *Handler) way(ctx context.Context, s *state, q url.Values) (answer, error) {
 	root, err := s.rowOf(q, "root")
 	if err != nil {

@@ -393,25 +393,32 @@ func TestTags(t *testing.T) {
 	}
 }
 
-// TestFollow: a page hears of what is written, and has it then.
-func TestFollow(t *testing.T) {
+// live serves a file that grows: with a first log record, and more by log.
+func live(t *testing.T) (h *viewer.Handler, s *httptest.Server, rec *format.Recorder, log func(text string)) {
+	t.Helper()
 	name := filepath.Join(t.TempDir(), "live.et")
 	rec, err := format.Create(name, nil)
 	must(t, err)
-	defer rec.Close(t.Context())
-	log := func(text string) {
+	t.Cleanup(func() { must(t, rec.Close(context.Background())) })
+	log = func(text string) {
 		must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some(text), Metadata: format.Metadata{Name: "event"}}))
 		must(t, rec.Flush(t.Context()))
 	}
 	log("first")
 	f, err := format.Open(name, &format.OpenOptions{Lenient: true})
 	must(t, err)
-	defer f.Close()
+	t.Cleanup(func() { f.Close() })
 	v, err := view.New(t.Context(), []*format.File{f}, nil)
 	must(t, err)
-	h := viewer.New(v, &viewer.Options{Follow: true})
-	s := httptest.NewServer(h)
-	defer s.Close()
+	h = viewer.New(v, &viewer.Options{Follow: true})
+	s = httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return h, s, rec, log
+}
+
+// TestFollow: a page hears of what is written, and has it then.
+func TestFollow(t *testing.T) {
+	h, s, rec, log := live(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/api/events", nil)
 	must(t, err)
@@ -466,23 +473,7 @@ func TestFollow(t *testing.T) {
 // TestPause: a page that is paused gets what there was when the pause began, also if its
 // connection broke meanwhile.
 func TestPause(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "live.et")
-	rec, err := format.Create(name, nil)
-	must(t, err)
-	defer rec.Close(t.Context())
-	log := func(text string) {
-		must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some(text), Metadata: format.Metadata{Name: "event"}}))
-		must(t, rec.Flush(t.Context()))
-	}
-	log("first")
-	f, err := format.Open(name, &format.OpenOptions{Lenient: true})
-	must(t, err)
-	defer f.Close()
-	v, err := view.New(t.Context(), []*format.File{f}, nil)
-	must(t, err)
-	h := viewer.New(v, &viewer.Options{Follow: true})
-	s := httptest.NewServer(h)
-	defer s.Close()
+	h, s, _, log := live(t)
 	type news struct {
 		Rows int
 		Pin  string

@@ -265,9 +265,10 @@ func (b *timelineBuilder) hang(ctx context.Context) error {
 	return nil
 }
 
-// above returns what is known of the first entry from r upwards of which anything is known, less
-// one, and -1 for nothing. What of, if there is one, tells of a row becomes known; and so does
-// what is above a row, so that none is passed twice.
+// above climbs from row r towards the root and returns the first number in known, less one; -1
+// without any. In known, 0 means that nothing is known of a row yet, and -1 that there is nothing
+// above it. Of, unless it is nil, is asked for a row of which nothing is known. What was found is
+// noted for all rows on the way, so that none is passed twice.
 func (b *timelineBuilder) above(known []int32, r view.Row, of func(r view.Row) int32) int32 {
 	found, from := int32(-1), r
 	for ; r != 0; r = b.v.Parent(r) {
@@ -285,7 +286,7 @@ func (b *timelineBuilder) above(known []int32, r view.Row, of func(r view.Row) i
 	return max(found, 0) - 1
 }
 
-// timeOf returns a row that has a time, and 1.
+// timeOf returns the number of a row plus one if it has a time, else 0.
 func (b *timelineBuilder) timeOf(r view.Row) int32 {
 	if _, timed := b.v.Start(r); timed && b.v.Role(r) != view.RoleRecorder {
 		return int32(r) + 1

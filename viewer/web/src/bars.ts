@@ -1,5 +1,5 @@
 // The bars of the visible rows, drawn onto one canvas.
-import { hasSpans, isError, isOpen, levelOf, noTime, roleEvent, roleLog, roleOf, roleSpan } from './source'
+import { hasSpans, isError, isOpen, levelOf, noTime, roleEvent, roleOf, roleSpan } from './source'
 
 export interface Bar {
   y: number; row: number; start: bigint; took: bigint; flags: number; below: number; expanded: boolean; service: number; ticks: { time: bigint; level: number }[]
@@ -87,7 +87,7 @@ export class Canvas2D implements Renderer {
         note('out', b.row, tip, b.y, 5, text)
         continue
       }
-      if (role === roleLog || role === roleEvent || role !== roleSpan) {
+      if (role !== roleSpan) {
         const level = levelOf(b.flags)
         c.fillStyle = level >= 4 ? error : level === 3 ? warn : text
         mark(c, at, b.y + 11, level, role === roleEvent)

@@ -25,7 +25,7 @@ export function Details() {
       <h2>{e.role === 'span' ? <i class={'sw c' + Math.max(0, s.meta.value!.services.indexOf(e.service)) % 8} /> : <Level level={levelOfName(e.level)} event={e.role === 'event'} />}
         <span>{plain(e.role === 'log' ? e.message ?? '' : e.name)}</span>
         <button class="ib only-n" aria-label="Close the details" onClick={() => { s.sheet.value = false }}><Icon name="close" /></button>
-        {e.below > 0 && <button class="ib" title="Show what is below this alone (r)" aria-label="Show what is below this alone" onClick={() => s.subtree(e.row)}><Icon name="root" /></button>}</h2>
+        {e.below > 0 && <button class="ib" title="Show this and what is below alone (r)" aria-label="Show this and what is below alone" onClick={() => s.subtree(e.row)}><Icon name="root" /></button>}</h2>
       {e.path.length > 0 && <div class="p">{e.path.map((p, i) => <>{i > 0 && ' › '}<button class="lk" onClick={() => s.go(p.row)}>{plain(p.name)}</button></>)}</div>}
       <dl class="facts">
         {e.role === 'span' ? <>

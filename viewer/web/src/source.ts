@@ -62,8 +62,10 @@ export interface Source {
   find(ask: { q?: string; what?: string; at: number; dir?: string; first?: boolean }, signal?: AbortSignal): Promise<Found>
   way(q: string, root: number): Promise<{ rows: number[]; more: boolean }>
   complete(q: string, at: number, signal?: AbortSignal): Promise<{ from: number; items: Item[] }>
-  // follow tells what is new, until it is stopped. While it is paused, all answers are of the moment
-  // when that began; other says that the first news are of another moment than before.
+  // follow calls grown with what is new, until the function that it returns is called. Paused, it
+  // also stops the time: from the first news on, all other methods answer as of the moment when
+  // the pause began. If that moment was lost, as after a long break of the connection, the first
+  // news have other set, and the pause begins anew.
   follow(paused: boolean, grown: (n: News) => void): () => void
 }
 

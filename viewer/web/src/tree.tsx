@@ -334,7 +334,7 @@ function Over({ axis, left }: { axis: Axis; left: number }) {
 
 function Empty() {
   return <div class="blank"><h2>{s.only.value ? 'Nothing matches' : 'There is nothing here'}</h2>
-    <p>{s.only.value ? 'No row is selected by the query.' : s.root.value ? 'There is nothing below this row.' : 'The file has no spans and log records yet.'}</p>
+    <p>{s.only.value ? 'No row is selected by the query.' : 'The file has no spans and log records yet.'}</p>
     {s.only.value && <button class="btn" onClick={() => s.setMode('mark')}>Show everything</button>}</div>
 }
 
