@@ -18,12 +18,12 @@ func (e entries) Gap() int                       { return int(e.f.gap) }
 func (e entries) Offset(id uint32) int64         { return e.f.data + int64(e.f.offsets.Load().at(int(id))) }
 func (e entries) Grow(ctx context.Context) error { return e.f.grow(ctx) }
 
-func (e entries) Read(buf []byte, id uint32, entry any) ([]byte, error) {
-	buf, err := e.f.AppendRaw(buf[:0], id)
-	if err == nil {
-		err = e.f.decode(buf, id, entry.(*TraceEntry))
-	}
-	return buf, err
+func (e entries) End() int64 { return e.f.WholeSize() }
+
+func (e entries) Append(buf []byte, id uint32) ([]byte, error) { return e.f.AppendRaw(buf, id) }
+
+func (e entries) Decode(raw []byte, id uint32, entry any) error {
+	return e.f.decode(raw, id, entry.(*TraceEntry))
 }
 
 func (e entries) View(off, n int64, fn func(b []byte)) error { return e.f.view(off, n, fn) }

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"math"
 	"math/bits"
-	"strings"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/view"
@@ -18,6 +17,8 @@ type env struct {
 	row   view.Row
 	event view.Row // that event. is about, 0 for none
 	link  view.Row // that link. is about
+
+	finders map[*textNode]*view.Finder
 }
 
 // eval computes the value of an expression for the row of an env.
@@ -534,81 +535,4 @@ func (m *machine) traceOf(r view.Row) *traceInfo {
 		return &m.traces[n]
 	}
 	return nil
-}
-
-// words compiles free text.
-func (m *machine) words(w *words) func(e *env) bool {
-	v := m.v
-	match := func(s string) bool {
-		if w.regex != nil {
-			return w.regex.MatchString(s)
-		}
-		return containsFold(s, w.fold)
-	}
-	return func(e *env) bool {
-		r := e.row
-		meta := v.Meta(r)
-		// The name of a log record is the same for all: what people see is its message.
-		if v.Role(r) != view.RoleLog && match(meta.Name) || match(meta.Target) {
-			return true
-		}
-		if s, ok := v.Message(r); ok && match(s) {
-			return true
-		}
-		if w.regex == nil && !v.MayContain(r, w.fold) {
-			return false
-		}
-		entry, err := e.read.Entry(r)
-		if err != nil {
-			return false
-		}
-		for i := range entry.Attributes {
-			a := &entry.Attributes[i]
-			name, own := format.UserName(a.Name)
-			if !own && a.Name != format.AttrStatusDescription {
-				continue
-			}
-			if own && match(name) || a.Value.Kind() == format.KindString && match(a.Value.Text()) {
-				return true
-			}
-		}
-		return false
-	}
-}
-
-// containsFold reports whether s contains a text in lower case, whatever the case of s.
-func containsFold(s, fold string) bool {
-	if fold == "" {
-		return true
-	}
-	if len(s) < len(fold) {
-		return false
-	}
-	first := fold[0]
-	if first >= 0x80 {
-		return strings.Contains(strings.ToLower(s), fold)
-	}
-	for i := 0; i+len(fold) <= len(s); i++ {
-		if c := s[i]; c|0x20 != first|0x20 && c < 0x80 {
-			continue
-		}
-		k := 0
-		for k < len(fold) && lower(s[i+k]) == fold[k] {
-			k++
-		}
-		if k == len(fold) {
-			return true
-		}
-		if s[i] >= 0x80 || k < len(fold) && s[i+k] >= 0x80 {
-			return strings.Contains(strings.ToLower(s), fold)
-		}
-	}
-	return false
-}
-
-func lower(c byte) byte {
-	if c >= 'A' && c <= 'Z' {
-		return c + 'a' - 'A'
-	}
-	return c
 }

@@ -255,8 +255,7 @@ func (m *machine) filter(x expr) (node, error) {
 		}
 		return n, nil
 	case *words:
-		is := m.words(x)
-		return &rows{is, 500}, nil
+		return &textNode{is: m.words(x), texts: textsOf(x)}, nil
 	}
 	value, err := m.value(x)
 	if err != nil {

@@ -354,13 +354,8 @@ func (a *Attribute) block(k int, fn func(i int, value []byte)) {
 	first := Row(k * blockRows)
 	last := min(first+blockRows, Row(v.n)) - 1
 	slow := func(r Row) { a.raw(r, func(b []byte) { fn(int(r-first), b) }) }
-	file := v.fileOf(first)
-	f := &v.files[file]
-	whole := len(v.runs) == 1 || v.fileOf(last) == file && v.id(last) >= v.id(first)
-	id := v.id(last) + blockRows/4 // the ends of the last spans may be there, too
-	behind := min(id, f.n)
-	from, to := f.entries.Offset(v.id(first)), f.entries.Offset(behind)
-	if !whole || len(v.last) > 0 || to-from > 64<<20 {
+	in, ok := v.bytesOf(k)
+	if !ok {
 		for r := first; r <= last; r++ {
 			if v.flags(r).Role() != RoleFolded {
 				slow(r)
@@ -368,9 +363,10 @@ func (a *Attribute) block(k int, fn func(i int, value []byte)) {
 		}
 		return
 	}
+	f, from := in.file, in.from
 	columns, gap := f.entries.Columns(), int64(f.entries.Gap())
 	var missed []Row
-	err := f.entries.View(from, to-from, func(b []byte) {
+	err := f.entries.View(from, in.to-from, func(b []byte) {
 		value := func(id uint32) []byte {
 			shape := f.shapes[id]
 			if shape != unknown && a.at[shape] < 0 {
@@ -393,7 +389,7 @@ func (a *Attribute) block(k int, fn func(i int, value []byte)) {
 		for r := first; r <= last; r++ {
 			switch end := v.end(r); {
 			case v.flags(r).Role() == RoleFolded:
-			case end >= behind:
+			case end >= in.behind:
 				missed = append(missed, r)
 			default:
 				var found []byte
@@ -415,6 +411,27 @@ func (a *Attribute) block(k int, fn func(i int, value []byte)) {
 	for _, r := range missed {
 		slow(r)
 	}
+}
+
+// A blockBytes is where in a file the entries of a block lie.
+type blockBytes struct {
+	file          *fileView
+	first, behind uint32 // the entries; the ends of the last spans may be among them
+	from, to      int64
+}
+
+// bytesOf returns where the entries of a block lie, if they lie together.
+func (v *View) bytesOf(k int) (b blockBytes, ok bool) {
+	first := Row(k * blockRows)
+	last := min(first+blockRows, Row(v.n)) - 1
+	run := v.runOf(first)
+	if len(v.last) > 0 || v.runOf(last) != run {
+		return b, false
+	}
+	b.file, b.first = &v.files[v.runs[run].file], v.id(first)
+	b.behind = min(v.id(last)+blockRows/4, b.file.n)
+	b.from, b.to = b.file.entries.Offset(b.first), b.file.entries.Offset(b.behind)
+	return b, b.to-b.from <= 64<<20
 }
 
 // newColumn reads an attribute of all rows.
@@ -503,56 +520,6 @@ func (v *View) SelfTime(r Row) (time.Duration, bool) {
 		}
 	}
 	return time.Duration(max(self, 0)), true
-}
-
-// MayContain reports whether the entry of row r, or that of its end, can have a text that is
-// fold, in lower case: false is sure.
-func (v *View) MayContain(r Row, fold string) bool {
-	has := false
-	look := func(f *fileView, id uint32) {
-		off := f.entries.Offset(id)
-		_ = f.entries.View(off, f.entries.Offset(id+1)-off, func(b []byte) { has = has || mayContain(b, fold) })
-	}
-	look(&v.files[v.fileOf(r)], v.id(r))
-	if last, ok := v.last[r]; ok && v.end(last) != 0 {
-		look(&v.files[v.fileOf(last)], v.end(last))
-	} else if id := v.end(r); id != 0 {
-		look(&v.files[v.fileOf(r)], id)
-	}
-	return has
-}
-
-// mayContain looks for the letters of a text.
-func mayContain(b []byte, fold string) bool {
-	if fold == "" {
-		return true
-	}
-	for i := range len(fold) {
-		if fold[i] >= 0x80 {
-			return true // there is more than one way to write it
-		}
-	}
-	low, up := fold[0], upper(fold[0])
-	for i := 0; i+len(fold) <= len(b); i++ {
-		if b[i] != low && b[i] != up {
-			continue
-		}
-		k := 1
-		for k < len(fold) && (b[i+k] == fold[k] || b[i+k] == upper(fold[k])) {
-			k++
-		}
-		if k == len(fold) {
-			return true
-		}
-	}
-	return false
-}
-
-func upper(c byte) byte {
-	if c >= 'a' && c <= 'z' {
-		return c - 'a' + 'A'
-	}
-	return c
 }
 
 // ParentsFirst reports whether every row has a larger number than its parent.

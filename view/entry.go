@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/inside"
 	"github.com/entrace-go/entrace/internal/jsontext"
 )
 
@@ -21,7 +22,7 @@ func (v *View) Entry(r Row) (*format.TraceEntry, error) { return v.NewReader().E
 // concurrent use.
 type Reader struct {
 	v          *View
-	raw, later []byte
+	raw, later inside.Window
 	entry, end format.TraceEntry
 }
 
@@ -31,8 +32,7 @@ func (v *View) NewReader() *Reader { return &Reader{v: v} }
 // Entry returns the entry of row r, which is valid until the next call.
 func (rd *Reader) Entry(r Row) (*format.TraceEntry, error) {
 	v, e := rd.v, &rd.entry
-	var err error
-	if rd.raw, err = v.files[v.fileOf(r)].entries.Read(rd.raw, v.id(r), e); err != nil {
+	if err := read(&rd.raw, v.files[v.fileOf(r)].entries, v.id(r), e); err != nil {
 		return nil, err
 	}
 	from := r
@@ -40,7 +40,7 @@ func (rd *Reader) Entry(r Row) (*format.TraceEntry, error) {
 		from = last
 	}
 	if id := v.end(from); id != 0 {
-		if rd.later, err = v.files[v.fileOf(from)].entries.Read(rd.later, id, &rd.end); err != nil {
+		if err := read(&rd.later, v.files[v.fileOf(from)].entries, id, &rd.end); err != nil {
 			return nil, err
 		}
 		fold(e, &rd.end)
@@ -76,6 +76,14 @@ func (rd *Reader) Entry(r Row) (*format.TraceEntry, error) {
 		format.SortAttributes(e.Attributes)
 	}
 	return e, nil
+}
+
+func read(w *inside.Window, entries inside.Entries, id uint32, e *format.TraceEntry) error {
+	raw, err := w.Entry(entries, id)
+	if err != nil {
+		return err
+	}
+	return entries.Decode(raw, id, e)
 }
 
 // Corrected reports whether the view has a clock, so that its times can be others than those

@@ -165,12 +165,14 @@ func (v *View) Damage(file int) error {
 }
 
 // fileOf returns the number of the file that row r is in.
-func (v *View) fileOf(r Row) int {
+func (v *View) fileOf(r Row) int { return v.runs[v.runOf(r)].file }
+
+// runOf returns the number of the run that row r is in.
+func (v *View) runOf(r Row) int {
 	if len(v.runs) == 1 {
-		return v.runs[0].file
+		return 0
 	}
-	i := sort.Search(len(v.runs), func(i int) bool { return v.runs[i].row > r })
-	return v.runs[i-1].file
+	return sort.Search(len(v.runs), func(i int) bool { return v.runs[i].row > r }) - 1
 }
 
 // ID returns the number of the file that row r is in, and the id of its entry there.

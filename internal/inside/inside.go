@@ -42,12 +42,16 @@ type Entries interface {
 	// Offset returns where in the file entry id begins; the one behind the last is where
 	// that ends.
 	Offset(id uint32) int64
+	// End returns where the last whole entry ends.
+	End() int64
 	// View calls fn with n bytes at off of the file. fn must not keep them, and call
 	// nothing of the file.
 	View(off, n int64, fn func(b []byte)) error
-	// Read reads entry id into a *format.TraceEntry, whose texts alias buf. It returns buf,
-	// which may have grown.
-	Read(buf []byte, id uint32, entry any) ([]byte, error)
+	// Append appends the encoding of entry id to buf and returns that.
+	Append(buf []byte, id uint32) ([]byte, error)
+	// Decode decodes raw, the encoding of entry id, into a *format.TraceEntry, whose texts
+	// alias raw.
+	Decode(raw []byte, id uint32, entry any) error
 	// Grow looks for entries that were added to the file.
 	Grow(ctx context.Context) error
 }

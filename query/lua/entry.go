@@ -22,15 +22,9 @@ type reader struct {
 	n        int
 	upstream bool
 
-	window   []byte // a part of the file
-	from, to int64  // where that is
-	next     uint32 // behind the last one that was read
-	copied   []byte // of the entry
-	entry    format.TraceEntry
+	window inside.Window
+	entry  format.TraceEntry
 }
-
-// windowSize is how much is read at once of what is read in order.
-const windowSize = 64 << 10
 
 func (r *reader) init(f *format.File, upstream bool) {
 	r.f, r.entries, r.n, r.upstream = f, inside.EntriesOf(f), f.Len(), upstream
@@ -41,29 +35,16 @@ func (r *reader) raw(id uint32) ([]byte, error) {
 	if int(id) >= r.n {
 		return nil, &boundsError{id, r.n}
 	}
-	from, to := r.entries.Offset(id)+int64(r.entries.Gap()), r.entries.Offset(id+1)
-	if from < r.from || to > r.to {
-		last := to
-		if id == r.next {
-			last = max(to, min(from+windowSize, r.entries.Offset(uint32(r.n))))
-		}
-		r.window, r.from, r.to = r.window[:0], from, from
-		if err := r.entries.View(from, last-from, func(b []byte) { r.window = append(r.window, b...) }); err != nil {
-			return nil, err
-		}
-		r.to = last
-	}
-	r.next = id + 1
-	return r.window[from-r.from : to-r.from], nil
+	return r.window.Entry(r.entries, id)
 }
 
 // full returns an entry, which is valid until the next call.
 func (r *reader) full(id uint32) (*format.TraceEntry, error) {
-	if int(id) >= r.n {
-		return nil, &boundsError{id, r.n}
+	raw, err := r.raw(id)
+	if err != nil {
+		return nil, err
 	}
-	var err error
-	if r.copied, err = r.entries.Read(r.copied, id, &r.entry); err != nil {
+	if err := r.entries.Decode(raw, id, &r.entry); err != nil {
 		return nil, err
 	}
 	e := &r.entry

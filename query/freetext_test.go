@@ -1,0 +1,85 @@
+package query_test
+
+import (
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/view"
+)
+
+// TestFreeTextLooksAtEveryRow compares free text, which passes over entries by their bytes,
+// with a look at the texts of each entry.
+func TestFreeTextLooksAtEveryRow(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 4))
+	entries := shop(r, 9000)
+	notes := []string{"Timeout of 12.5s", "TIMED OUT", "time\u017f up", "\u212aelvin", "größe", "a/b"}
+	for _, e := range entries[3:] {
+		if r.IntN(40) == 0 {
+			e.Attributes = append(e.Attributes, format.Attribute{Name: "note", Value: format.StringValue(notes[r.IntN(len(notes))])})
+		}
+	}
+	v := viewOf(t, entries)
+	all, err := query.Parse("{}")
+	must(t, err)
+	every, err := all.Run(t.Context(), v)
+	must(t, err)
+	for _, c := range []struct {
+		query string
+		match func(s string) bool
+	}{
+		{`"timeout"`, lowerContains("timeout")},
+		{`"kelvin"`, lowerContains("kelvin")},
+		{`"größe"`, lowerContains("größe")},
+		{`"price"`, lowerContains("price")},
+		{`/time.?out/`, regexp.MustCompile("(?i:time.?out)").MatchString},
+		{`/(times|größe) ?u?/`, regexp.MustCompile("(?i:(times|größe) ?u?)").MatchString},
+		{`/t.m.o.t/`, regexp.MustCompile("(?i:t.m.o.t)").MatchString},
+	} {
+		q, err := query.Parse(c.query)
+		must(t, err)
+		result, err := q.Run(t.Context(), v)
+		must(t, err)
+		found := 0
+		for row := range v.Rows() {
+			want := every.Rows.Has(row) && hasText(t, v, row, c.match)
+			if want {
+				found++
+			}
+			if got := result.Rows.Has(row); got != want {
+				t.Fatalf("%s: row %d is selected: %t, want %t", c.query, row, got, want)
+			}
+		}
+		if found == 0 && !strings.Contains(c.query, "t.m.o.t") {
+			t.Errorf("%s is in no row, so that nothing is tested", c.query)
+		}
+	}
+}
+
+func lowerContains(text string) func(s string) bool {
+	return func(s string) bool { return strings.Contains(strings.ToLower(s), text) }
+}
+
+func hasText(t *testing.T, v *view.View, r view.Row, match func(s string) bool) bool {
+	t.Helper()
+	e, err := v.Entry(r)
+	must(t, err)
+	texts := []string{e.Metadata.Target, e.Message.Value}
+	if v.Role(r) != view.RoleLog {
+		texts = append(texts, e.Metadata.Name)
+	}
+	for _, a := range e.Attributes {
+		name, own := format.UserName(a.Name)
+		if own {
+			texts = append(texts, name)
+		}
+		if a.Value.Kind() == format.KindString && (own || a.Name == format.AttrStatusDescription) {
+			texts = append(texts, a.Value.Text())
+		}
+	}
+	return slices.ContainsFunc(texts, match)
+}

@@ -1,0 +1,177 @@
+package query
+
+import (
+	"regexp/syntax"
+	"strings"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
+)
+
+// A textNode is free text as a part of a filter. It reads only entries whose bytes can have
+// the text.
+type textNode struct {
+	is    func(e *env) bool
+	texts []string // each text that matches has one of them, in some case; none: any entry can
+}
+
+func (n *textNode) refine(e *env, k int, b *view.Block, set *blockBits) {
+	if f := e.finders[n]; len(n.texts) > 0 {
+		if f == nil {
+			f = e.m.v.NewFinder(n.texts...)
+			if e.finders == nil {
+				e.finders = make(map[*textNode]*view.Finder)
+			}
+			e.finders[n] = f
+		}
+		f.Block(k, (*[words64]uint64)(set))
+	}
+	each(set, func(i int) bool {
+		e.row = b.First + view.Row(i)
+		return n.is(e)
+	})
+}
+
+func (n *textNode) cost() int { return 500 }
+
+// textsOf returns texts in lower case of which everything that x matches has one.
+func textsOf(x *words) []string {
+	if x.regex == nil {
+		return []string{x.fold}
+	}
+	re, err := syntax.Parse(x.regex.String(), syntax.Perl)
+	if err != nil {
+		return nil // it was parsed already
+	}
+	texts := required(re.Simplify())
+	if shortest(texts) < minText {
+		return nil
+	}
+	return texts
+}
+
+const (
+	// maxTexts is how many texts are looked for at most.
+	maxTexts = 8
+	// minText is how long each of them is at least. Nearly every entry has a shorter one.
+	minText = 3
+)
+
+// required returns texts of which everything that a regular expression matches has one, none
+// if there are no such texts. Of several choices it takes the one whose texts are longest.
+func required(re *syntax.Regexp) []string {
+	switch re.Op {
+	case syntax.OpLiteral:
+		return []string{strings.ToLower(string(re.Rune))}
+	case syntax.OpCapture, syntax.OpPlus:
+		return required(re.Sub[0])
+	case syntax.OpRepeat:
+		if re.Min > 0 {
+			return required(re.Sub[0])
+		}
+	case syntax.OpConcat:
+		var best []string
+		for _, sub := range re.Sub {
+			if texts := required(sub); shortest(texts) > shortest(best) {
+				best = texts
+			}
+		}
+		return best
+	case syntax.OpAlternate:
+		var all []string
+		for _, sub := range re.Sub {
+			texts := required(sub)
+			if all = append(all, texts...); len(texts) == 0 || len(all) > maxTexts {
+				return nil
+			}
+		}
+		return all
+	}
+	return nil
+}
+
+// shortest returns the length of the shortest of texts, 0 if there are none.
+func shortest(texts []string) int {
+	if len(texts) == 0 {
+		return 0
+	}
+	n := len(texts[0])
+	for _, text := range texts[1:] {
+		n = min(n, len(text))
+	}
+	return n
+}
+
+// words compiles free text.
+func (m *machine) words(w *words) func(e *env) bool {
+	v := m.v
+	match := func(s string) bool {
+		if w.regex != nil {
+			return w.regex.MatchString(s)
+		}
+		return containsFold(s, w.fold)
+	}
+	return func(e *env) bool {
+		r := e.row
+		meta := v.Meta(r)
+		// The name of a log record is the same for all: what people see is its message.
+		if v.Role(r) != view.RoleLog && match(meta.Name) || match(meta.Target) {
+			return true
+		}
+		if s, ok := v.Message(r); ok && match(s) {
+			return true
+		}
+		entry, err := e.read.Entry(r)
+		if err != nil {
+			return false
+		}
+		for i := range entry.Attributes {
+			a := &entry.Attributes[i]
+			name, own := format.UserName(a.Name)
+			if !own && a.Name != format.AttrStatusDescription {
+				continue
+			}
+			if own && match(name) || a.Value.Kind() == format.KindString && match(a.Value.Text()) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// containsFold reports whether s contains a text in lower case, whatever the case of s.
+func containsFold(s, fold string) bool {
+	if fold == "" {
+		return true
+	}
+	if len(s) < len(fold) {
+		return false
+	}
+	first := fold[0]
+	if first >= 0x80 {
+		return strings.Contains(strings.ToLower(s), fold)
+	}
+	for i := 0; i+len(fold) <= len(s); i++ {
+		if c := s[i]; c|0x20 != first|0x20 && c < 0x80 {
+			continue
+		}
+		k := 0
+		for k < len(fold) && lower(s[i+k]) == fold[k] {
+			k++
+		}
+		if k == len(fold) {
+			return true
+		}
+		if s[i] >= 0x80 || k < len(fold) && s[i+k] >= 0x80 {
+			return strings.Contains(strings.ToLower(s), fold)
+		}
+	}
+	return false
+}
+
+func lower(c byte) byte {
+	if c >= 'A' && c <= 'Z' {
+		return c + 'a' - 'A'
+	}
+	return c
+}

@@ -1,0 +1,37 @@
+package query
+
+import (
+	"regexp/syntax"
+	"slices"
+	"testing"
+)
+
+func TestTextsThatARegularExpressionNeeds(t *testing.T) {
+	for _, c := range []struct {
+		regex string
+		want  []string
+	}{
+		{"timeout", []string{"timeout"}},
+		{"(?i:TimeOut)", []string{"timeout"}},
+		{"^GET /cart$", []string{"get /cart"}},
+		{"(cart|payment)", []string{"cart", "payment"}},
+		{"cart|pay.*", []string{"cart", "pay"}},
+		{"cart|.*", nil},
+		{"a.+timeout[0-9]x", []string{"timeout"}},
+		{"(timeout)+", []string{"timeout"}},
+		{"(timeout){2,}", []string{"timeout"}},
+		{"(timeout)*", nil},
+		{"(timeout)?x", []string{"x"}},
+		{"[ab]c", []string{"c"}},
+		{"", nil},
+		{"ab|cd|ef|gh|ij|kl|mn|op|qr", nil},
+	} {
+		re, err := syntax.Parse(c.regex, syntax.Perl)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := required(re.Simplify()); !slices.Equal(got, c.want) {
+			t.Errorf("%q needs %q, want %q", c.regex, got, c.want)
+		}
+	}
+}

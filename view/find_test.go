@@ -1,0 +1,112 @@
+package view_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
+)
+
+// textsOf returns everything of row r in which a text can be found.
+func textsOf(t *testing.T, v *view.View, r view.Row) string {
+	t.Helper()
+	e, err := v.Entry(r)
+	must(t, err)
+	all := []string{e.Metadata.Name, e.Metadata.Target, e.Message.Value}
+	for _, a := range e.Attributes {
+		if name, own := format.UserName(a.Name); own {
+			all = append(all, name, a.Value.Text())
+		}
+	}
+	return strings.ToLower(strings.Join(all, "\n"))
+}
+
+func TestFinderFindsEveryRowThatHasAText(t *testing.T) {
+	words := []string{"Timeout", "timeout", "TIMEOUT", "tim\u0130ng", "\u212aelvin", "größe", "GRÖSSE", "12.5", "a~b", "x", ""}
+	looked := []string{"timeout", "timing", "kelvin", "größe", "12.5", "a~b", "x", "no such text", "ime", ""}
+	for seed := range 12 {
+		r := rand.New(rand.NewPCG(uint64(seed), 3))
+		var files []*format.File
+		for k := range 1 + seed%2 {
+			entries := randomEntries(r, 30+r.IntN(9000), k)
+			for _, e := range entries[1:] {
+				if r.IntN(50) == 0 {
+					e.Attributes = append(e.Attributes, format.Attribute{Name: "text", Value: format.StringValue(words[r.IntN(len(words))])})
+				}
+			}
+			sf := []format.StorageFormat{format.ET, format.IET, format.IETPrefix}[seed%3]
+			files = append(files, write(t, format.Version(1+seed%2), sf, entries))
+		}
+		v := viewOf(t, files...)
+		has := make([]string, v.Len())
+		for r := range v.Rows() {
+			if v.Role(r) != view.RoleFolded {
+				has[r] = textsOf(t, v, r)
+			}
+		}
+		for _, text := range looked {
+			f := v.NewFinder(text)
+			kept := 0
+			for k := range v.Blocks() {
+				var rows [view.BlockRows / 64]uint64
+				b := v.Block(k)
+				for i := range b.Flags {
+					rows[i/64] |= 1 << (i % 64)
+				}
+				f.Block(k, &rows)
+				for i, flags := range b.Flags {
+					found := rows[i/64]>>(i%64)&1 != 0
+					if found {
+						kept++
+					}
+					if !found && view.Flags(flags).Role() != view.RoleFolded && strings.Contains(has[int(b.First)+i], text) {
+						t.Fatalf("seed %d: row %d has %q and is not found", seed, b.First+view.Row(i), text)
+					}
+				}
+			}
+			if text == "no such text" && kept > 0 {
+				t.Errorf("seed %d: %d rows are found that do not have the text", seed, kept)
+			}
+		}
+	}
+}
+
+// TestColumnOfFilesThatGrowInTurns: a block can begin and end in one file and have rows of
+// another one in between.
+func TestColumnOfFilesThatGrowInTurns(t *testing.T) {
+	a, b := grow(t, format.V1, format.IET), grow(t, format.V1, format.IET)
+	entry := func(value string) *format.TraceEntry {
+		e := logEntry(0)
+		e.Attributes = []format.Attribute{attribute("of", format.StringValue(value))}
+		return e
+	}
+	a.add(format.Root())
+	b.add(format.Root())
+	v := viewOf(t, a.file, b.file)
+	for turn := range 3 {
+		g := []*growingTrace{a, b}[turn%2]
+		for i := range 20 {
+			g.add(entry(fmt.Sprintf("file %d, turn %d, entry %d", turn%2, turn, i)))
+		}
+		next, err := v.Extend(t.Context())
+		must(t, err)
+		v = next
+	}
+	c, err := v.Column(t.Context(), "of")
+	must(t, err)
+	for r := range v.Rows() {
+		e, err := v.Entry(r)
+		must(t, err)
+		want, _ := e.Attribute("of")
+		got := format.Value{}
+		if code := c.Code(r); code > 0 {
+			got = c.Values[code-1]
+		}
+		if got.Text() != want.Text() {
+			t.Errorf("row %d has %q in the column, want %q", r, got.Text(), want.Text())
+		}
+	}
+}
