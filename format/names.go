@@ -49,10 +49,11 @@ const (
 
 // The names of entries that are not spans or log records of an application.
 const (
-	NameResource = "resource"
-	NameLink     = "link"
-	NameSpanEnd  = "span end"
-	NameEnd      = "entrace.end"
+	NameResource  = "resource"
+	NameLink      = "link"
+	NameSpanEnd   = "span end"
+	NameException = "exception" // of an event that says why its span failed
+	NameEnd       = "entrace.end"
 )
 
 // UserAttributes returns the attributes of the application alone, under the names that it gave

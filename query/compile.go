@@ -354,6 +354,8 @@ func (m *machine) fieldOf(f *field) (eval, error) {
 		return func(e *env) Value { return intValue(int64(v.Depth(e.row))) }, nil
 	case fieldOpen:
 		return ofSpan(func(r view.Row) Value { return boolValue(v.Flags(r).Open()) }), nil
+	case fieldFailed:
+		return ofSpan(func(r view.Row) Value { return boolValue(v.Flags(r).Failed()) }), nil
 	case fieldSpanID:
 		return ofSpan(func(r view.Row) Value { return hexValue(v.SpanID(r)) }), nil
 	case fieldParentID:

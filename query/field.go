@@ -37,6 +37,7 @@ const (
 	fieldSelf
 	fieldDepth
 	fieldOpen
+	fieldFailed
 	fieldSpanID
 	fieldParentID
 	fieldChildCount
@@ -69,7 +70,7 @@ var braceNames = map[string]fieldKind{
 var intrinsics = map[string]fieldKind{
 	"span:duration": fieldDuration, "span:name": fieldName, "span:kind": fieldKindOfSpan, "span:status": fieldStatus,
 	"span:statusMessage": fieldStatusMessage, "span:id": fieldSpanID, "span:parentID": fieldParentID, "span:childCount": fieldChildCount,
-	"span:self": fieldSelf, "span:depth": fieldDepth, "span:open": fieldOpen,
+	"span:self": fieldSelf, "span:depth": fieldDepth, "span:open": fieldOpen, "span:failed": fieldFailed,
 	"trace:duration": fieldTraceDuration, "trace:rootName": fieldRootName, "trace:rootService": fieldRootService, "trace:id": fieldTraceID,
 	"event:name": fieldEventName, "event:timeSinceStart": fieldEventSince,
 	"link:traceID": fieldLinkTrace, "link:spanID": fieldLinkSpan,
@@ -213,7 +214,7 @@ func distance(a, b string) int {
 // ofSpans reports whether only spans have such a field.
 func (k fieldKind) ofSpans() bool {
 	switch k {
-	case fieldStatus, fieldStatusMessage, fieldKindOfSpan, fieldDuration, fieldSelf, fieldOpen, fieldSpanID, fieldParentID, fieldChildCount, fieldIsRoot, fieldOwn:
+	case fieldStatus, fieldStatusMessage, fieldKindOfSpan, fieldDuration, fieldSelf, fieldOpen, fieldFailed, fieldSpanID, fieldParentID, fieldChildCount, fieldIsRoot, fieldOwn:
 		return true
 	}
 	return false

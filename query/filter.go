@@ -358,7 +358,7 @@ func (m *machine) quick(f *field, c *comparison) (node, error) {
 			table = append(table, answer(x))
 		}
 		return &coded16{func(b *view.Block) []uint16 { return b.Resource }, table, is}, nil
-	case fieldLevel, fieldStatus, fieldKindOfSpan, fieldRole, fieldOpen:
+	case fieldLevel, fieldStatus, fieldKindOfSpan, fieldRole, fieldOpen, fieldFailed:
 		table := make([]uint8, 1<<16)
 		for i := range table {
 			table[i] = answer(flagsValue(f.kind, view.Flags(i)))
@@ -480,6 +480,8 @@ func flagsValue(kind fieldKind, f view.Flags) Value {
 		return enumValue(KindStatus, uint8(f.Status()))
 	case kind == fieldOpen:
 		return boolValue(f.Open())
+	case kind == fieldFailed:
+		return boolValue(f.Failed())
 	}
 	return enumValue(KindSpanKind, uint8(f.Kind()))
 }

@@ -26,8 +26,8 @@ type Overview struct {
 	Slowest, OldestOpen []view.Row
 	// Self is a table as [Summary] makes it, of the names whose spans took most time themselves.
 	Self *Table
-	// Patterns are what errors and exceptions say most often; OtherErrors is how many of these
-	// have none of the patterns that are kept.
+	// Patterns are what errors say most often; OtherErrors is how many have none of the patterns
+	// that are kept.
 	Patterns    []ErrorPattern
 	OtherErrors int
 	// Gaps are the longest times in which nothing began, ended or was logged.
@@ -98,10 +98,8 @@ func Top(ctx context.Context, v *view.View, rows Set, limit int) (*Overview, err
 					o.First, o.Last = min(o.First, at), max(o.Last, endOf(&b, i))
 				}
 				if IsError(f) {
-					if f.Role() != view.RoleEvent { // an exception is why its span failed
-						o.Errors++
-						s.errors++
-					}
+					o.Errors++
+					s.errors++
 					errs = append(errs, r)
 				}
 			}
@@ -142,9 +140,10 @@ func Top(ctx context.Context, v *view.View, rows Set, limit int) (*Overview, err
 	return o, err
 }
 
-// IsError reports whether a row is an error: a span that failed, or anything of level error.
+// IsError reports whether a row counts as an error: a span that failed, or anything of level error
+// but an event, which says why its span failed.
 func IsError(f view.Flags) bool {
-	return f.Level() >= format.LevelError || f.Role() == view.RoleSpan && f.Status() == view.StatusError
+	return f.Failed() || f.Level() >= format.LevelError && f.Role() != view.RoleEvent
 }
 
 // endOf returns the time at which row i of a block was over, which must have a time.
@@ -223,14 +222,7 @@ func (o *Overview) patterns(ctx context.Context, v *view.View, errs []view.Row, 
 			o.OtherErrors++
 		}
 	}
-	// Exceptions, which say why something else failed, come last.
-	last := func(p *ErrorPattern) int {
-		if p.Role == view.RoleEvent {
-			return 1
-		}
-		return 0
-	}
-	slices.SortStableFunc(list, func(a, b ErrorPattern) int { return cmp.Or(last(&a)-last(&b), cmp.Compare(b.Count, a.Count)) })
+	slices.SortStableFunc(list, func(a, b ErrorPattern) int { return cmp.Compare(b.Count, a.Count) })
 	for _, p := range list[min(limit, len(list)):] {
 		o.OtherErrors += p.Count
 	}
@@ -238,8 +230,8 @@ func (o *Overview) patterns(ctx context.Context, v *view.View, errs []view.Row, 
 	return nil
 }
 
-// errorTexts has what errors say: the message of a log record, that of an exception, or the name
-// of a span and the description of its status.
+// errorTexts has what errors say: the message of a log record, or the name of a span and the
+// description of its status, else the message of its first exception.
 type errorTexts struct {
 	v                      *view.View
 	ctx                    context.Context //nolint:containedctx // of the one call that it lives for
@@ -247,20 +239,28 @@ type errorTexts struct {
 }
 
 func (t *errorTexts) of(r view.Row) (s string, err error) {
-	switch t.v.Role(r) {
-	case view.RoleSpan:
-		s, err = t.attribute(&t.description, format.AttrStatusDescription, r)
-	case view.RoleEvent:
-		s, err = t.attribute(&t.exception, "exception.message", r)
-	default:
-		if s, ok := t.v.Message(r); ok {
-			return s, nil
+	if t.v.Role(r) == view.RoleSpan {
+		if s, err = t.attribute(&t.description, format.AttrStatusDescription, r); s == "" && err == nil {
+			s, err = t.exceptionOf(r)
 		}
+	} else if s, ok := t.v.Message(r); ok {
+		return s, nil
 	}
 	if s == "" {
 		return t.v.Name(r), err
 	}
 	return t.v.Name(r) + ": " + s, err
+}
+
+// exceptionOf returns the message of the first exception of the span at row r, "" if it has none.
+func (t *errorTexts) exceptionOf(r view.Row) (string, error) {
+	tree := t.v.Tree()
+	for rank, end := tree.Rank(r)+1, tree.End(r); rank < end; rank = tree.End(tree.Row(rank)) {
+		if kid := tree.Row(rank); t.v.Role(kid) == view.RoleEvent && t.v.Name(kid) == format.NameException {
+			return t.attribute(&t.exception, "exception.message", kid)
+		}
+	}
+	return "", nil
 }
 
 // attribute returns an attribute of row r, of a column that is made when it is first needed.

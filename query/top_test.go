@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/querytest"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
@@ -42,7 +41,7 @@ func TestTop(t *testing.T) {
 			if timed {
 				times = append(times, start, start+int64(took))
 			}
-			if v.Role(r) != view.RoleEvent && (v.Flags(r).Level() == format.LevelError || v.Flags(r).Status() == view.StatusError) {
+			if v.Role(r) != view.RoleEvent && (v.Flags(r).Level() == format.LevelError || v.Flags(r).Status() == view.StatusError || hasException(v, r)) {
 				errs++
 			}
 		}
@@ -129,23 +128,73 @@ func letters(n int) string {
 	return s.String()
 }
 
-// TestTopExceptionsLast: an exception says why its span failed, and pushes out no error.
-func TestTopExceptionsLast(t *testing.T) {
-	entries := querytest.Entries()
-	entries[6].Metadata.Level = format.LevelError // the exception, which comes before another error
-	v := viewOf(t, entries)
-	q, err := query.Parse("")
-	must(t, err)
-	r, err := q.Run(t.Context(), v)
-	must(t, err)
-	o, err := query.Top(t.Context(), v, r.Rows, 10)
-	must(t, err)
-	if len(o.Patterns) != 4 {
-		t.Errorf("there are %d patterns", len(o.Patterns))
+// hasException reports whether the row is a span of unset status that has an exception.
+func hasException(v *view.View, r view.Row) bool {
+	return v.Role(r) == view.RoleSpan && v.Flags(r).Status() == view.StatusUnset && slices.ContainsFunc(v.Children(r), func(kid view.Row) bool {
+		return v.Role(kid) == view.RoleEvent && v.Name(kid) == "exception"
+	})
+}
+
+// recovered returns a trace of spans that have an exception, as that of a panic: one whose status
+// is unset, one that failed, one that is ok, and one with another event.
+func recovered() []*format.TraceEntry {
+	event := func(parent uint32, name, message string) *format.TraceEntry {
+		return &format.TraceEntry{Parent: parent, Metadata: format.Metadata{Name: name, Level: format.LevelError}, Attributes: []format.Attribute{
+			{Name: format.AttrEvent, Value: format.BoolValue(true)}, {Name: "exception.message", Value: format.StringValue(message)},
+		}}
 	}
-	for i, p := range o.Patterns {
-		if isLast := i == len(o.Patterns)-1; (p.Role == view.RoleEvent) != isLast {
-			t.Errorf("pattern %d of %d is %q, role %s", i+1, len(o.Patterns), p.Pattern, p.Role)
+	all := []*format.TraceEntry{
+		format.Root(), span(0, "1", "GET /panic", 0, 9), span(0, "2", "GET /fail", 10, 9), span(0, "3", "GET /ok", 20, 9), span(0, "4", "GET /retry", 30, 9),
+		event(1, "exception", "nil map"), event(1, "exception", "again"), event(2, "exception", "refused"), event(3, "exception", "handled"), event(4, "retry", "once"),
+	}
+	all[2].Metadata.Level = format.LevelError
+	all[2].Attributes = append(all[2].Attributes, format.Attribute{Name: format.AttrStatusCode, Value: format.StringValue("ERROR")})
+	all[3].Attributes = append(all[3].Attributes, format.Attribute{Name: format.AttrStatusCode, Value: format.StringValue("OK")})
+	return all
+}
+
+// TestExceptionFailsItsSpan: a span of unset status that has an exception is one error in every
+// count, and its status stays what it was.
+func TestExceptionFailsItsSpan(t *testing.T) {
+	v := viewOf(t, recovered())
+	for text, want := range map[string][]view.Row{
+		`{ span:failed }`:                       {1, 2},
+		`{ span:failed = false }`:               {3, 4},
+		`{ span:failed != true }`:               {3, 4},
+		`{ span:failed && name = "GET /panic"}`: {1},
+		`{ status = error }`:                    {2},
+		`{ status = unset }`:                    {1, 4},
+		`level >= error`:                        {2, 5, 6, 7, 8, 9},
+	} {
+		q, err := query.Parse(text)
+		must(t, err)
+		r, err := q.Run(t.Context(), v)
+		must(t, err)
+		if got := r.Rows.Rows(); !slices.Equal(got, want) {
+			t.Errorf("%s selects %v, want %v", text, got, want)
+		}
+	}
+	rows := everything(t, v)
+	o, err := query.Top(t.Context(), v, rows, 10)
+	must(t, err)
+	if o.Errors != 2 || o.OtherErrors != 0 {
+		t.Errorf("Top counts %d errors, and %d others", o.Errors, o.OtherErrors)
+	}
+	want := []query.ErrorPattern{
+		{Pattern: "GET /panic: nil map", Role: view.RoleSpan, Count: 1, First: 1}, {Pattern: "GET /fail: refused", Role: view.RoleSpan, Count: 1, First: 2},
+	}
+	if !slices.Equal(o.Patterns, want) {
+		t.Errorf("the patterns are %+v, want %+v", o.Patterns, want)
+	}
+	table, err := query.Summary(t.Context(), v, rows)
+	must(t, err)
+	for _, line := range table.Lines {
+		want := "0"
+		if name := line[1].String(); name == "GET /panic" || name == "GET /fail" {
+			want = "1"
+		}
+		if got := line[3].String(); got != want {
+			t.Errorf("Summary has %s errors of %s, want %s", got, line[1], want)
 		}
 	}
 }

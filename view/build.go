@@ -45,6 +45,8 @@ type builder struct {
 	first   map[Row]Row
 	last    map[Row]Row
 	begun   map[Row]beginning // of spans that have several ends
+
+	exceptions []uint64 // a bit for each row that is a span with an exception, as far as there are any
 }
 
 // A run is rows whose entries follow each other in one file, those that are folded apart.
@@ -339,6 +341,9 @@ func (t *taker) record(r *record, id uint32) {
 		}
 	}
 	parent = t.firstOf(parent)
+	if r.flags&recordExcepts != 0 {
+		t.addException(parent)
+	}
 	row, b, s, i := t.add()
 	trace, resource := uint32(0), uint16(0)
 	if id > 0 {
@@ -412,7 +417,7 @@ func (b *builder) endSpan(row Row, r *record, id uint32, name string, at place) 
 		return // the later half has said it
 	}
 	flags, meta = b.folded(flags, meta, r, name, at)
-	s.flags[i], s.meta[i], s.duration[i] = flags, meta, r.duration
+	s.flags[i], s.meta[i], s.duration[i] = b.withException(row, flags), meta, r.duration
 	if first, half := b.first[row]; half {
 		b.join(first, row)
 	}
@@ -458,6 +463,34 @@ func (b *builder) folded(flags, meta uint16, r *record, name string, at place) (
 		}
 	}
 	return flags, meta
+}
+
+// addException notes that the span at row has an exception.
+func (b *builder) addException(row Row) {
+	if b.flags(row).Role() != RoleSpan {
+		return
+	}
+	if n := int(row)/64 + 1; n > len(b.exceptions) {
+		b.exceptions = append(b.exceptions, make([]uint64, n-len(b.exceptions))...)
+	}
+	b.exceptions[row/64] |= 1 << (row % 64)
+	s, i := b.change(row)
+	s.flags[i] = b.withException(row, s.flags[i])
+}
+
+func (b *builder) hasException(row Row) bool {
+	return int(row/64) < len(b.exceptions) && b.exceptions[row/64]>>(row%64)&1 != 0
+}
+
+// withException returns the flags of the span at row with what its exceptions make of its status.
+func (b *builder) withException(row Row, flags uint16) uint16 {
+	if Flags(flags).Status() != StatusUnset {
+		return flags
+	}
+	if flags &^= statusBits; b.hasException(row) {
+		flags |= statusExcepted << statusShift
+	}
+	return flags
 }
 
 // A beginning is what a span says without its end.
@@ -559,7 +592,7 @@ func (f *growingFile) canGrow() bool { return f.file.Format() != format.ET }
 
 // forget lets go of what only serves to take in more entries.
 func (b *builder) forget() {
-	b.parsers, b.numbers, b.metaOf, b.messageOf, b.shapeOf, b.traceAt, b.begun = nil, nil, nil, nil, nil, nil, nil
+	b.parsers, b.numbers, b.metaOf, b.messageOf, b.shapeOf, b.traceAt, b.begun, b.exceptions = nil, nil, nil, nil, nil, nil, nil, nil
 	for _, f := range b.files {
 		f.folded, f.before = nil, nil
 	}

@@ -24,6 +24,10 @@
 // ids, the first of the same file counts, then the first of the others. Children are in the
 // order of time, links first; one without a time stays behind its earlier sibling.
 //
+// A span failed if its status is error, or if it is unset and the span has an event named
+// exception, as the SDK records when a span ends in a panic: [Flags.Failed] is the one place that
+// says so. [Flags.Status] stays what was recorded.
+//
 // A span that was open when its recorder began a new file is in both files: its later half is
 // part of the earlier one's row, as an end is, if both files are in the view.
 //

@@ -297,6 +297,9 @@ func (b *builder) joinHalves(moves []move) (below []move) {
 			continue
 		}
 		b.first[m.row] = first
+		if b.hasException(m.row) {
+			b.addException(first)
+		}
 		s, i := b.change(m.row)
 		s.flags[i] = s.flags[i]&^roleBits | uint16(RoleFolded)
 		b.join(first, m.row)
@@ -357,7 +360,7 @@ func (b *builder) join(first, half Row) {
 	flags, meta := b.began(first)
 	flags, meta = b.folded(flags, meta, r, name, at)
 	s, i := b.change(first)
-	s.flags[i], s.meta[i], s.duration[i] = flags, meta, r.duration
+	s.flags[i], s.meta[i], s.duration[i] = b.withException(first, flags), meta, r.duration
 }
 
 func (b *builder) setParent(r, to Row) {

@@ -33,6 +33,7 @@ type modelRow struct {
 	continues bool
 	wants     string
 	whole     bool // the entry itself says how long the span took
+	failed    bool
 }
 
 // A model is the view of some files, made as simply as can be.
@@ -44,6 +45,7 @@ type model struct {
 	order    []int
 	depth    map[int]int
 	services map[int]string // by the row of the resource
+	excepted []int          // the rows that exceptions are below
 }
 
 // attributesOf returns the first attribute of each name.
@@ -167,7 +169,9 @@ func (m *model) add(k int, id uint32, e *format.TraceEntry) {
 	case e.Parent == 0 && strings.HasPrefix(e.Metadata.Name, "entrace."):
 		r.role = view.RoleRecorder
 	case a[format.AttrEvent].Bool():
-		r.role = view.RoleEvent
+		if r.role = view.RoleEvent; e.Metadata.Name == "exception" {
+			m.excepted = append(m.excepted, parent)
+		}
 	case isLink && e.Metadata.Name == format.NameLink:
 		r.role = view.RoleLink
 	}
@@ -279,6 +283,14 @@ func (m *model) hang(found map[int]int) {
 				e(f)
 			}
 		}
+	}
+	excepted := make(map[int]bool)
+	for _, i := range m.excepted {
+		excepted[firstOf(i)] = true
+	}
+	for i := range m.rows {
+		r := &m.rows[i]
+		r.failed = r.role == view.RoleSpan && (r.status == view.StatusError || r.status == view.StatusUnset && excepted[i])
 	}
 	moves := make(map[int]int)
 	for i := 1; i < len(m.rows); i++ {
@@ -402,6 +414,7 @@ func (m *model) compare(t *testing.T, v *view.View) {
 		got := modelRow{
 			file: file, id: id, role: flags.Role(), parent: int(v.Parent(r)), start: start, timed: timed, took: took, trace: trace,
 			level: flags.Level(), name: name, message: message, resource: int(v.Resource(r)), missing: flags.Missing(),
+			failed: flags.Failed(),
 		}
 		if want.role == view.RoleSpan {
 			got.status, got.kind = flags.Status(), flags.Kind()

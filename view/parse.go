@@ -33,6 +33,7 @@ const (
 	recordIsMarked // it would be an event
 	recordTraces   // it says its trace
 	recordWants    // it says its parent or span
+	recordExcepts  // it is an exception of its span
 )
 
 const (
@@ -618,7 +619,9 @@ func (w *parser) add(c *chunk, h *head, v *values) (wantsPlace bool) {
 		case v.event && flags&recordIsEnd != 0:
 			flags |= recordIsMarked
 		case v.event:
-			role = RoleEvent
+			if role = RoleEvent; string(h.name) == format.NameException {
+				flags |= recordExcepts
+			}
 		case v.link && string(h.name) == format.NameLink:
 			role = RoleLink
 		}

@@ -79,6 +79,9 @@ const (
 	statusBits = 3 << statusShift
 
 	statusShift = 10
+	// statusExcepted is what the bits of the status say of a span whose status is unset and that
+	// has an exception.
+	statusExcepted = 3
 
 	flagMessage   = 1 << 12
 	flagOpen      = 1 << 13
@@ -95,8 +98,19 @@ func (f Flags) Level() format.Level { return format.Level(f & levelBits >> level
 // Kind returns the kind of a span.
 func (f Flags) Kind() Kind { return Kind(f & kindBits >> kindShift) }
 
-// Status returns the status of a span.
-func (f Flags) Status() Status { return Status(f & statusBits >> statusShift) }
+// Status returns the status of a span, as it was recorded.
+func (f Flags) Status() Status {
+	if s := f & statusBits >> statusShift; s != statusExcepted {
+		return Status(s)
+	}
+	return StatusUnset
+}
+
+// Failed reports whether the row is a span that failed: its status is error, or it is unset and
+// the span has an event named [format.NameException].
+func (f Flags) Failed() bool {
+	return f.Role() == RoleSpan && f&statusBits>>statusShift >= Flags(StatusError)
+}
 
 // HasMessage reports whether the row has a message.
 func (f Flags) HasMessage() bool { return f&flagMessage != 0 }

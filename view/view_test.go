@@ -91,6 +91,9 @@ func randomEntries(r *rand.Rand, n, file int) []*format.TraceEntry {
 			if add(format.AttrEvent, format.BoolValue(true)); r.IntN(3) > 0 {
 				add(format.AttrTime, at())
 			}
+			if r.IntN(2) == 0 {
+				e.Metadata.Name = "exception"
+			}
 		case 11:
 			e.Metadata.Name = pick(format.NameLink, format.NameEnd)
 			add(format.AttrLinkTraceID, trace())

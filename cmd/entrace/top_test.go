@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
 )
 
@@ -182,5 +185,42 @@ func TestLuaCommand(t *testing.T) {
 	must(t, err)
 	if out := fine(t, b, "lua", "set.lua", "-"); out != "2\n3\n" {
 		t.Errorf("of the standard input: %q", out)
+	}
+}
+
+// TestPanickedSpanIsOneError: a span that ended in a panic, whose status nobody set, is marked and
+// counted as an error once.
+func TestPanickedSpanIsOneError(t *testing.T) {
+	t.Chdir(t.TempDir())
+	rec, err := format.Create("app.et", nil)
+	must(t, err)
+	p, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec))
+	must(t, err)
+	tracer := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p)).Tracer("t")
+	func() {
+		defer func() { _ = recover() }()
+		_, s := tracer.Start(t.Context(), "GET /panic")
+		defer s.End()
+		panic("no such page")
+	}()
+	_, s := tracer.Start(t.Context(), "GET /cart")
+	s.End()
+	must(t, p.Shutdown(t.Context()))
+	must(t, rec.Close(t.Context()))
+	for _, c := range []struct {
+		want string
+		args []string
+	}{
+		{"1 error,", []string{"tree", "app.et"}},
+		{"ERROR GET /panic", []string{"tree", "app.et"}},
+		{"1 error", []string{"top", "app.et"}},
+		{"1  span  GET /panic: no such page\n", []string{"top", "app.et"}},
+		{",GET /panic,1,1,", []string{"stats", "--csv", "app.et"}},
+		{",GET /cart,1,0,", []string{"stats", "--csv", "app.et"}},
+		{"1\n", []string{"grep", "--count", "{ span:failed }", "app.et"}},
+	} {
+		if out := fine(t, nil, c.args...); !strings.Contains(out, c.want) {
+			t.Errorf("%v has no %q:\n%s", c.args, c.want, out)
+		}
 	}
 }

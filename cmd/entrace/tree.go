@@ -377,10 +377,11 @@ func (p *printer) summary() string {
 			}
 		case view.RoleLog:
 			logs++
+		case view.RoleOther:
 		default:
 			continue
 		}
-		if f.Level() == format.LevelError {
+		if query.IsError(f) {
 			errs++
 		}
 		if timed {
@@ -465,8 +466,8 @@ func (p *printer) head(r view.Row, e *format.TraceEntry) []string {
 	name := safe(e.Metadata.Name)
 	switch p.v.Role(r) {
 	case view.RoleSpan:
-		if e.Metadata.Level == format.LevelError {
-			parts = append(parts, p.level(e.Metadata.Level))
+		if query.IsError(p.v.Flags(r)) {
+			parts = append(parts, p.level(format.LevelError))
 		}
 		parts = append(parts, p.paint(colorBold, name), p.took(e))
 		parts = append(parts, p.attr(e, format.AttrKind), p.attr(e, format.AttrStatusDescription))

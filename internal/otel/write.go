@@ -355,7 +355,7 @@ func (l *Link) Entry(scope string) *format.TraceEntry {
 // Write writes the entry of an event of a span of that scope.
 func (ev *Event) Write(w Writer, scope string, u Users) {
 	ev.Metadata = format.Metadata{Name: ev.Name, Target: scope, Level: format.LevelInfo}
-	if ev.Name == "exception" {
+	if ev.Name == format.NameException {
 		ev.Metadata.Level = format.LevelError
 	}
 	w.Begin(format.Optional[string]{}, &ev.Metadata)
