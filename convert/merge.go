@@ -15,8 +15,9 @@ import (
 )
 
 // Merge writes the entries of the files of v to w as one trace. What the view has below a span
-// of another file hangs below it. Equal resources become one. Within each file
-// entries keep their order, as far as parents come first. A span that goes on in another file,
+// of another file hangs below it if both have the same resource; else it stays below its own
+// resource and names the span, below which a view of the output has it again. Equal resources
+// become one. Within each file entries keep their order, as far as parents come first. A span that goes on in another file,
 // as one does that was open when its recorder began a new one, is one span, and what is below
 // either half is below that. What the recorders say
 // of their ends stays, in the order of the files. It comes last only if every file has an
@@ -53,6 +54,9 @@ func merge(ctx context.Context, w *format.Writer, v *view.View, keep func(r view
 		}
 		return int(a.id) - int(b.id)
 	})
+	if err := m.numberResources(); err != nil {
+		return err
+	}
 	m.ends = make(map[place]bool)
 	for _, p := range ends {
 		m.ends[p] = true
@@ -102,10 +106,40 @@ type merger struct {
 	ends      map[place]bool        // that the recorders wrote
 	ids       [][]uint32            // of the entries in the output; 0: not there yet, or the root
 	resources otel.Resources
+	numbers   map[view.Row]int // of the resources, the same for equal ones
 	stack     []place
 	cut       map[place]bool // they stay below the parent that they were written below
 	waits     map[place]bool // they are in stack
 	raw, buf  []byte
+}
+
+// numberResources finds out which resources are equal, if there are several files.
+func (m *merger) numberResources() error {
+	if len(m.files) < 2 {
+		return nil
+	}
+	m.numbers = make(map[view.Row]int)
+	known := make(map[string]int)
+	for _, r := range m.v.Resources()[1:] {
+		e, err := m.v.Entry(r)
+		if err != nil {
+			return err
+		}
+		key := m.resources.Key(e)
+		n, ok := known[string(key)]
+		if !ok {
+			n = len(known) + 1
+			known[string(key)] = n
+		}
+		m.numbers[r] = n
+	}
+	return nil
+}
+
+// sameResource reports whether two rows have equal resources, or neither has one.
+func (m *merger) sameResource(a, b view.Row) bool {
+	x, y := m.v.Resource(a), m.v.Resource(b)
+	return x == y || m.numbers[x] == m.numbers[y] && m.numbers[x] != 0
 }
 
 // at returns the row of the entry at p, and whether it has one of its own.
@@ -128,8 +162,8 @@ func (m *merger) parent(p place) (up place, moved bool) {
 		return stored, false
 	}
 	file, id := m.v.ID(m.v.Parent(r))
-	if file == p.file || m.cut[p] || m.v.Parent(r) == 0 {
-		// The view finds the place of what is late within its file.
+	if file == p.file || m.cut[p] || m.v.Parent(r) == 0 || !m.sameResource(r, m.v.Parent(r)) {
+		// The view finds the place of what is late within its file, or of another resource.
 		if below, own := m.at(stored); own && m.first(below) != below {
 			file, id := m.v.ID(m.first(below))
 			return place{file, id}, false

@@ -140,25 +140,25 @@ func TestMerge(t *testing.T) {
 		{name: "of another trace", span: 14, up: 2, at: 29, below: -1, otherTrace: true},
 	}
 	other := []part{{name: "said", span: 12, at: 30, log: true, below: -1}, {name: "alone", at: 31, log: true, below: -1}}
-	const want = "root(client(call[trace_id](retry(serve(query(said) served)))) " +
-		"server(stranger[trace_id parent_span_id] of another trace[trace_id parent_span_id]) other(alone[trace_id]) " +
-		"entrace.end entrace.end entrace.end)"
+	again := []part{{name: "second try", span: 15, up: 1, at: 32, below: -1}, {name: "tried", span: 15, at: 33, log: true, below: 0}}
+	const want = "root(client(call[trace_id](retry second try(tried))) " +
+		"server(serve[trace_id parent_span_id](query served) stranger[trace_id parent_span_id] of another trace[trace_id parent_span_id]) other(said[trace_id] alone[trace_id]) " +
+		"entrace.end entrace.end entrace.end entrace.end)"
 	for _, v := range []format.Version{format.V1, format.V2} {
-		parts := map[string]*format.File{"client": service(t, v, "client", client), "server": service(t, 3-v, "server", server), "other": service(t, v, "other", other)}
-		got, _ := merge(t, v, parts["client"], parts["server"], parts["other"])
+		parts := map[string]*format.File{"client": service(t, v, "client", client), "server": service(t, 3-v, "server", server), "other": service(t, v, "other", other), "again": service(t, 3-v, "client", again)}
+		got, _ := merge(t, v, parts["client"], parts["server"], parts["other"], parts["again"])
 		if got = sortMarks(got); got != sortMarks(want) {
 			t.Errorf("version %d:\n%s, want\n%s", v, got, want)
 		}
 		// Whatever the order, the tree is the same but for that of siblings.
-		for _, names := range [][]string{{"server", "client", "other"}, {"other", "server", "client"}, {"other", "client", "server"}} {
-			got, out := merge(t, v, parts[names[0]], parts[names[1]], parts[names[2]])
+		for _, names := range [][]string{{"server", "again", "client", "other"}, {"other", "again", "server", "client"}, {"other", "client", "server", "again"}} {
+			got, out := merge(t, v, parts[names[0]], parts[names[1]], parts[names[2]], parts[names[3]])
 			if words(got) != words(want) {
 				t.Errorf("version %d, %v:\n%s, want the words of\n%s", v, names, got, want)
 			}
 			serve, _ := out.Span(format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{11}})
 			retry, _ := out.Span(format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{2}})
-			_, at := out.ID(serve)
-			if _, up := out.ID(retry); serve == 0 || out.Files()[0].Parent(at) != up {
+			if serve == 0 || out.Parent(serve) != retry || out.Service(serve) != "server" {
 				t.Errorf("version %d, %v: serve is not below retry", v, names)
 			}
 		}

@@ -14,13 +14,8 @@ type Resources struct {
 // same resource, Write only returns the id of that. Version 1 keeps the order of the
 // attributes.
 func (r *Resources) Write(w *format.Writer, e *format.TraceEntry) (id uint32, err error) {
-	// The key is encoded in version 2 and sorted, whatever the version of w.
-	r.sorted = append(r.sorted[:0], e.Attributes...)
-	format.SortAttributes(r.sorted)
-	canonical := *e
-	canonical.Attributes = r.sorted
-	r.key = format.AppendTraceEntry(r.key[:0], format.V2, &canonical)
-	if id, known := r.ids[string(r.key)]; known {
+	key := r.Key(e)
+	if id, known := r.ids[string(key)]; known {
 		return id, nil
 	}
 	if id, err = w.Write(e); err != nil {
@@ -29,6 +24,18 @@ func (r *Resources) Write(w *format.Writer, e *format.TraceEntry) (id uint32, er
 	if r.ids == nil {
 		r.ids = make(map[string]uint32)
 	}
-	r.ids[string(r.key)] = id
+	r.ids[string(key)] = id
 	return id, nil
+}
+
+// Key returns bytes that are the same for the entries of equal resources. They are valid until the
+// next call of Key or Write.
+func (r *Resources) Key(e *format.TraceEntry) []byte {
+	// They are encoded in version 2 and sorted, whatever the version of the trace.
+	r.sorted = append(r.sorted[:0], e.Attributes...)
+	format.SortAttributes(r.sorted)
+	canonical := *e
+	canonical.Parent, canonical.Attributes = 0, r.sorted
+	r.key = format.AppendTraceEntry(r.key[:0], format.V2, &canonical)
+	return r.key
 }
