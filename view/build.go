@@ -407,24 +407,25 @@ func (b *builder) resourceNumber(row Row) uint16 {
 // endSpan folds the end of a span, entry id, into its row.
 func (b *builder) endSpan(row Row, r *record, id uint32, name string, at place) {
 	s, i := b.change(row)
-	flags, meta := s.flags[i], s.meta[i]
+	was := beginning{s.flags[i], s.meta[i], s.duration[i]}
 	if s.end[i] != 0 {
 		// Only the last end counts: begin again.
-		flags, meta = b.began(row)
+		was = b.began(row)
 	}
 	s.end[i] = id
 	if last, ok := b.last[row]; ok && b.end(last) != 0 {
 		return // the later half has said it
 	}
-	flags, meta = b.folded(flags, meta, r, name, at)
-	s.flags[i], s.meta[i], s.duration[i] = b.withException(row, flags), meta, r.duration
+	b.fold(row, was, r, name, at)
 	if first, half := b.first[row]; half {
 		b.join(first, row)
 	}
 }
 
-// folded returns the flags and the meta of a span with what its end says.
-func (b *builder) folded(flags, meta uint16, r *record, name string, at place) (uint16, uint16) {
+// fold makes of the span at row, as it began, what its end says. As for [View.Entry], what the end
+// does not say stays.
+func (b *builder) fold(row Row, was beginning, r *record, name string, at place) {
+	flags, meta, duration := was.flags, was.meta, was.duration
 	if r.flags&recordHasStatus != 0 {
 		if Flags(r.flags).Status() != StatusError {
 			flags = flags&^levelBits | uint16(format.LevelInfo)<<levelShift
@@ -440,9 +441,9 @@ func (b *builder) folded(flags, meta uint16, r *record, name string, at place) (
 	if r.flags&flagContinued != 0 {
 		flags |= flagContinued
 	}
-	flags &^= flagOpen
-	if r.duration == noTook {
-		flags |= flagOpen
+	if r.flags&recordHasTook != 0 {
+		duration = r.duration
+		flags &^= flagOpen
 	}
 	if meta != unknown && r.flags&(recordRenames|recordPlaces) != 0 {
 		m := b.metas[meta]
@@ -462,7 +463,8 @@ func (b *builder) folded(flags, meta uint16, r *record, name string, at place) (
 			meta = b.metaNumber(m)
 		}
 	}
-	return flags, meta
+	s, i := b.change(row)
+	s.flags[i], s.meta[i], s.duration[i] = b.withException(row, flags), meta, duration
 }
 
 // addException notes that the span at row has an exception.
@@ -494,26 +496,30 @@ func (b *builder) withException(row Row, flags uint16) uint16 {
 }
 
 // A beginning is what a span says without its end.
-type beginning struct{ flags, meta uint16 }
+type beginning struct {
+	flags, meta uint16
+	duration    int64
+}
 
-// began returns what the flags and the meta of a row were without its end.
-func (b *builder) began(row Row) (flags, meta uint16) {
+// began returns what a row was without its end.
+func (b *builder) began(row Row) beginning {
 	old := b.flags(row)
 	was, ok := b.begun[row]
 	if !ok {
 		e, err := b.fileOf(row).file.Entry(b.id(row))
 		if err != nil {
-			return uint16(old), b.meta(row)
+			return beginning{uint16(old), b.meta(row), b.duration(row)}
 		}
 		var c chunk
 		newParser(false).parseEntry(&c, e, b.id(row))
-		was = beginning{uint16(c.records[0].flags), unknown}
+		was = beginning{uint16(c.records[0].flags), unknown, c.records[0].duration}
 		if m := metaOfEntry(e); len(m.Name)+len(m.Target) <= maxPlaceSize {
 			was.meta = b.metaNumber(m)
 		}
 		b.begun[row] = was
 	}
-	return was.flags | uint16(old)&flagMissing, was.meta
+	was.flags |= uint16(old) & flagMissing
+	return was
 }
 
 // fileOf returns the file of a row.

@@ -357,10 +357,7 @@ func (b *builder) join(first, half Row) {
 	if len(c.places) > 0 {
 		at = c.places[0]
 	}
-	flags, meta := b.began(first)
-	flags, meta = b.folded(flags, meta, r, name, at)
-	s, i := b.change(first)
-	s.flags[i], s.meta[i], s.duration[i] = b.withException(first, flags), meta, r.duration
+	b.fold(first, b.began(first), r, name, at)
 }
 
 func (b *builder) setParent(r, to Row) {

@@ -140,7 +140,9 @@ func (m *model) add(k int, id uint32, e *format.TraceEntry) {
 				if hasKind {
 					s.kind = kind
 				}
-				s.took = took
+				if took >= 0 {
+					s.took = took
+				}
 			}
 			end(s)
 			m.ends[parent] = end
@@ -275,10 +277,8 @@ func (m *model) hang(found map[int]int) {
 	}
 	for first, half := range last {
 		if m.ended(half) {
-			f, h := &m.rows[first], &m.rows[half]
-			b := m.began[first]
-			f.took = h.took
-			f.level, f.status, f.kind, f.name = b.level, b.status, b.kind, b.name
+			f, b := &m.rows[first], m.began[first]
+			f.level, f.status, f.kind, f.name, f.took = b.level, b.status, b.kind, b.name, b.took
 			if e := m.ends[half]; e != nil {
 				e(f)
 			}
@@ -405,6 +405,11 @@ func (m *model) compare(t *testing.T, v *view.View) {
 		}
 		if want.role != view.RoleSpan {
 			want.took = -1
+		}
+		if e, err := v.Entry(r); err != nil {
+			t.Error(err)
+		} else if says, ok := e.Attribute(format.AttrDuration); want.role == view.RoleSpan && ok != (took >= 0) {
+			t.Errorf("row %d took %d, but its entry says %s", i, took, says)
 		}
 		message, _ := v.Message(r)
 		trace := fmt.Sprintf("%x", v.TraceID(r))

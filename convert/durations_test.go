@@ -1,0 +1,92 @@
+package convert_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/entrace-go/entrace/convert"
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
+)
+
+// TestLastEndWithoutDuration: how long a span took is the same in every format, whether its entry,
+// its last end or an earlier one says it.
+func TestLastEndWithoutDuration(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "ends.iet")
+	out, err := os.Create(name)
+	must(t, err)
+	w, err := format.NewWriter(out, format.V1, format.IET, nil)
+	must(t, err)
+	write := func(e *format.TraceEntry, span string, took int) uint32 {
+		e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrSpanID, Value: format.StringValue(span)})
+		if took >= 0 {
+			e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrDuration, Value: format.U64Value(uint64(took))})
+		}
+		id, err := w.Write(e)
+		must(t, err)
+		return id
+	}
+	_, err = w.Write(format.Root())
+	must(t, err)
+	want := []string{}
+	for i, c := range []struct {
+		name   string
+		own    int
+		ends   []int
+		expect string
+	}{
+		{"only its entry says it", 5, []int{-1}, "5ns"},
+		{"its end says it", -1, []int{6}, "6ns"},
+		{"an earlier end says it", -1, []int{7, -1}, "open"},
+		{"entry and earlier end say it", 8, []int{9, -1}, "8ns"},
+		{"all say it", 8, []int{9, 10}, "10ns"},
+	} {
+		span := fmt.Sprintf("%016x", i+1)
+		id := write(&format.TraceEntry{Metadata: format.Metadata{Name: c.name}, Attributes: []format.Attribute{
+			{Name: format.AttrTraceID, Value: format.StringValue(strings.Repeat("1", 32))}, {Name: format.AttrTime, Value: format.U64Value(100)},
+		}}, span, c.own)
+		for _, took := range c.ends {
+			write(&format.TraceEntry{Parent: id, Metadata: format.Metadata{Name: format.NameSpanEnd}}, span, took)
+		}
+		want = append(want, c.name+": "+c.expect)
+	}
+	slices.Sort(want)
+	must(t, w.Close())
+	must(t, out.Close())
+	tr, err := convert.Open(t.Context(), []string{name}, nil)
+	must(t, err)
+	defer tr.Close()
+	check := func(what string, v *view.View) {
+		t.Helper()
+		got := []string{}
+		for r := range v.Rows() {
+			if v.Role(r) != view.RoleSpan {
+				continue
+			}
+			took := "open"
+			if d, ended := v.Duration(r); ended {
+				took = d.String()
+			}
+			if v.Flags(r).Open() != (took == "open") {
+				t.Errorf("%s: %s took %s, and is open: %t", what, v.Name(r), took, v.Flags(r).Open())
+			}
+			got = append(got, v.Name(r)+": "+took)
+		}
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Errorf("%s has %q, want %q", what, got, want)
+		}
+	}
+	check("the file", tr.View())
+	for format, write := range outputs(t, tr) {
+		out := filepath.Join(t.TempDir(), "out")
+		must(t, os.WriteFile(out, write(), 0o600))
+		read, err := convert.Open(t.Context(), []string{out}, &convert.OpenOptions{From: strings.Fields(format)[0]})
+		must(t, err)
+		defer read.Close()
+		check(format, read.View())
+	}
+}
