@@ -114,7 +114,7 @@ const (
 // The entries of a trace itself. Part of the traces.
 const (
 	// NameTrace is the first entry of a trace below the root.
-	NameTrace = "entrace.trace"
+	NameTrace = format.NameTrace
 	// NameTraceEnd is the last one below that, of a stream.
 	NameTraceEnd = "trace end"
 	// NameProviderOff is below that where a provider could not go on.

@@ -169,8 +169,8 @@ func (f *File) Format() StorageFormat { return f.format }
 func (f *File) Size() int64 { return f.src.Size() }
 
 // Journal returns how many of the entries are not in the file, but came from the journal of
-// its writer, which died. Missing says why there are more, or may be: [ErrLocked] while a
-// process writes the file, whose latest entries come to it within a tenth of a second,
+// its writer, which died. Missing says why there are more, or may be: [ErrLocked] while the
+// process that writes the file has entries that are not in it, as they come to it within a tenth of a second,
 // [ErrJournalGone], [ErrJournalElsewhere], or why the journal cannot be read.
 func (f *File) Journal() (entries int, missing error) {
 	f.growing.Lock()

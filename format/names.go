@@ -54,6 +54,7 @@ const (
 	NameSpanEnd   = "span end"
 	NameException = "exception" // of an event that says why its span failed
 	NameEnd       = "entrace.end"
+	NameTrace     = "entrace.trace" // says why a flight recorder has made the file
 )
 
 // UserAttributes returns the attributes of the application alone, under the names that it gave

@@ -98,36 +98,55 @@ func readBuffer(f *journal.DeadFile, name string, change bool) (*deadBuffer, err
 	if err := take(f.File, change); err != nil {
 		return nil, err
 	}
+	b := newDeadBuffer(f, name, change)
+	return b, b.read()
+}
+
+// isWaiting reports whether the journal of a living writer of stream holds records that are not in
+// the file. It is read without its lock: the writer goes on meanwhile. What cannot be read counts.
+func isWaiting(stream string) bool {
+	name := stream + extBuffer
+	f, err := journal.OpenDead(name, false)
+	if err != nil {
+		return true
+	}
+	defer f.Close()
+	b := newDeadBuffer(f, name, false)
+	return b.read() != nil || b.unreadable || b.dead.Damaged > 0 || b.records > 0
+}
+
+// read reads the records that are not in the file.
+func (b *deadBuffer) read() error {
+	f := b.f
 	fi, err := f.Stat()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	b := newDeadBuffer(f, name, change)
 	d, err := journal.ReadDead(f, fi.Size(), func(data []byte) func(uint32) uint64 {
 		b.point = parseCheckpoint(data)
 		return b.point.position
 	})
 	if layout, ok := errors.AsType[*journal.LayoutError](err); ok {
 		b.layout, b.unreadable = layout, true
-		return b, nil
+		return nil
 	}
 	switch {
 	case errors.Is(err, journal.ErrNotJournal): // it may not have been whole yet
 	case err != nil:
-		return nil, err
+		return err
 	default:
 		b.dead, b.table = d, record.ReadTable(d)
 	}
 	if b.point.size < 0 {
 		empty, err := journal.IsEmpty(f, fi.Size())
 		b.unreadable = err != nil || !empty
-		return b, nil
+		return nil
 	}
 	b.each(func(e *journal.Entry) {
 		b.records++
 		b.entries += e.Info.Entries()
 	})
-	return b, nil
+	return nil
 }
 
 // parked calls fn for the records of spans that were pending.

@@ -28,6 +28,8 @@ func openSource(name string, lenient bool) (*source, error) {
 		// Before the file, so that no recovery comes in between.
 		if b, missing = openBuffer(name, false); b == nil && missing == nil && osfile.Locked(name) {
 			missing = ErrLocked
+		} else if errors.Is(missing, ErrLocked) && !isWaiting(name) {
+			missing = nil
 		}
 	}
 	m, err := mapfile.Open(name)

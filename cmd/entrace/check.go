@@ -9,8 +9,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-
-	"github.com/entrace-go/entrace/format"
 )
 
 type checkOptions struct {
@@ -78,9 +76,6 @@ func expected(s string) (func(n int) bool, error) {
 	return nil, usagef("--expect is %q, it must be none, some, a number, or one behind >=, <=, <, > or !=", s)
 }
 
-// errPartial says that a file is not whole.
-var errPartial = errors.New("the trace is not finished; --allow-partial takes what there is")
-
 func (a *app) check(ctx context.Context, names []string, o *checkOptions) error {
 	if o.query == "" {
 		return usagef("-q must say what to look for")
@@ -115,19 +110,4 @@ func (a *app) check(ctx context.Context, names []string, o *checkOptions) error 
 		return err
 	}
 	return errNone
-}
-
-// whole returns why the trace is damaged or not finished. A stream ends with an entry that says so
-// if it is complete.
-func (l *look) whole() error {
-	end, err := endingOf(l.v)
-	if err = errors.Join(err, l.Damage()); err != nil || end.clean {
-		return err
-	}
-	for i, f := range l.v.Files() {
-		if l.Format(i) == nil && f.Format() != format.ET {
-			return errPartial
-		}
-	}
-	return nil
 }

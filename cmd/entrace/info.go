@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
@@ -34,13 +34,23 @@ type info struct {
 	Services   []string         `json:"services"`
 	FirstTime  *time.Time       `json:"first_time"`        // null without any
 	LastTime   *time.Time       `json:"last_time"`         // the end of what took longest
-	Ended      bool             `json:"ended"`             // the recorder was closed
+	Ended      bool             `json:"ended"`             // all files are whole and closed
 	Rotated    bool             `json:"rotated"`           // another file follows
 	Live       bool             `json:"live"`              // a process is writing
 	Pending    int              `json:"in_crash_buffer"`   // of the entries, those that are not in the file
 	Journal    string           `json:"journal,omitempty"` // why there may be more
+	State      string           `json:"state"`             // in words; of several files a summary
+	States     []fileState      `json:"states"`            // of each file
 	Cut        format.CutReason `json:"cut"`
 	Damage     string           `json:"damage,omitempty"`
+}
+
+// A fileState is the state of one file in the output of 'entrace info --json'.
+type fileState struct {
+	File    string `json:"file"`
+	State   string `json:"state"`
+	Trigger string `json:"trigger,omitempty"` // of a flight recorder's file
+	Reason  string `json:"reason,omitempty"`
 }
 
 func (a *app) infoCommand() *cobra.Command {
@@ -61,7 +71,6 @@ func (a *app) infoCommand() *cobra.Command {
 }
 
 func (a *app) info(ctx context.Context, name string, o *lookFlags) error {
-	lock := lockOf(name)
 	t, err := a.look(ctx, []string{name}, o)
 	if err != nil {
 		return err
@@ -72,13 +81,19 @@ func (a *app) info(ctx context.Context, name string, o *lookFlags) error {
 	if o.selects() {
 		only = t.result.Rows
 	}
-	in := info{File: name, Services: v.Services(), Live: lock.state == osfile.LockHeld, Cut: format.CutClean}
+	states := statesOf(t.Trace)
+	in := info{File: name, Services: v.Services(), State: stateText(states), Ended: true, Cut: format.CutClean}
 	if in.Services == nil {
 		in.Services = []string{}
 	}
 	files := v.Files()
 	var journals []string
 	for i, f := range files {
+		s := states[i]
+		in.States = append(in.States, fileState{fileName(t.Trace, i), s.String(), s.Trigger, s.Reason})
+		in.Ended = in.Ended && s.Word == convert.StateEnded
+		in.Live = in.Live || s.Word == convert.StateRunning
+		in.Rotated = s.Rotated // of the last one
 		in.Version, in.Format = f.Version(), f.Format().String()
 		if foreign := t.Format(i); foreign != nil {
 			in.Format = foreign.Name
@@ -98,21 +113,13 @@ func (a *app) info(ctx context.Context, name string, o *lookFlags) error {
 	if len(files) > 1 {
 		in.Files = len(files)
 	} else {
-		in.File = t.Name(0)
-		if t.Format(0) == nil && name != "-" {
-			in.File = files[0].Name()
-		}
+		in.File = fileName(t.Trace, 0)
 	}
 	in.count(v, only)
-	end, err := endingOf(v)
-	if err != nil {
-		return err
-	}
-	in.Ended, in.Rotated = end.clean, end.rotated
 	if o.json {
 		err = a.printJSON(in)
 	} else {
-		_, err = fmt.Fprint(a.out, in.text(end.state(files, lock)))
+		_, err = fmt.Fprint(a.out, in.text())
 	}
 	return errors.Join(err, t.Damage())
 }
@@ -160,7 +167,7 @@ func (in *info) count(v *view.View, only query.Set) {
 	}
 }
 
-func (in *info) text(state string) string {
+func (in *info) text() string {
 	var b strings.Builder
 	row := func(name string, v any) { fmt.Fprintf(&b, "%-12s %s\n", name, safe(fmt.Sprint(v))) }
 	row("file", in.File)
@@ -186,7 +193,12 @@ func (in *info) text(state string) string {
 		row("journal", in.Journal)
 	}
 	row("bytes", fmt.Sprintf("%d, %d of them whole", in.Bytes, in.ValidBytes))
-	row("state", state)
+	row("state", in.State)
+	if in.Files > 0 {
+		for _, s := range in.States {
+			row("", s.File+" "+s.State)
+		}
+	}
 	if in.Damage != "" && !in.Live {
 		row("damage", fmt.Sprintf("%s: %s", in.Cut, in.Damage))
 	}

@@ -254,11 +254,11 @@ func (a *app) tellJournal(name, what string, some bool, missing error) {
 	switch {
 	case missing == nil:
 	case errors.Is(missing, format.ErrLocked):
-		by := "a process"
-		if l := lockOf(name); l.pid > 0 {
-			by = fmt.Sprintf("process %d", l.pid)
+		by := ""
+		if _, pid := osfile.LockHolder(format.Find(name)); pid > 0 {
+			by = fmt.Sprintf(" (pid %d)", pid)
 		}
-		fmt.Fprintf(a.err, "entrace: %s: %s is recording, its latest entries are not in the file yet\n", safe(name), by)
+		fmt.Fprintf(a.err, "entrace: %s: still running%s: run again for what is newer\n", safe(name), by)
 	case errors.Is(missing, fs.ErrPermission):
 		fmt.Fprintf(a.err, "entrace: %s: the last entries are missing, its crash buffer is another user's: %s\n", safe(name), safe(missing.Error()))
 	default:

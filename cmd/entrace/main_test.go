@@ -39,7 +39,7 @@ func entrace(t *testing.T, stdin []byte, args ...string) (code int, out, errs st
 }
 
 // isRecording is what the command says on standard error of a growing file.
-var isRecording = regexp.MustCompile(`entrace: .* is recording, its latest entries are not in the file yet\n`)
+var isRecording = regexp.MustCompile(`entrace: .*: still running.*: run again for what is newer\n`)
 
 // fine runs the command and wants exit status 0 and nothing on standard error, but that a file
 // is growing.
@@ -171,7 +171,7 @@ func TestCatText(t *testing.T) {
 	}
 }
 
-const sampleTree = `app.iet still recording: 2 spans, 1 log record, 1 error, 999ms
+const sampleTree = `app.iet running: 2 spans, 1 log record, 1 error, 999ms
 └─ shop resource
    └─ ERROR GET /cart 12.3ms server no luck path="/cart?x=1 2"
       ├─ → link ab cd
@@ -182,7 +182,7 @@ const sampleTree = `app.iet still recording: 2 spans, 1 log record, 1 error, 999
 
 // withoutPID removes the process id from the first line, which not all systems know.
 func withoutPID(tree string) string {
-	return strings.Replace(tree, fmt.Sprintf("still recording (pid %d)", os.Getpid()), "still recording", 1)
+	return strings.Replace(tree, fmt.Sprintf("running (pid %d)", os.Getpid()), "running", 1)
 }
 
 func TestTree(t *testing.T) {
@@ -203,7 +203,7 @@ func TestTree(t *testing.T) {
 	}
 }
 
-// TestTreeState checks that the first line says whether the trace is complete, and that
+// TestTreeState checks that the first line says what the state of the trace is, and that
 // entrace.end is shown only if something was dropped.
 func TestTreeState(t *testing.T) {
 	t.Chdir(t.TempDir())
@@ -218,32 +218,32 @@ func TestTreeState(t *testing.T) {
 	}
 	rec := sampleTrace(t, "app.et")
 	must(t, os.WriteFile("killed.iet", read(t, "app.iet"), 0o600)) // which nobody has locked
-	want := "still recording"
+	want := "running"
 	if state, pid := osfile.LockHolder("app.iet"); state != osfile.LockHeld {
 		t.Errorf("the lock of a recording is %v", state)
 	} else if pid > 0 {
-		want = fmt.Sprintf("still recording (pid %d)", os.Getpid())
+		want = fmt.Sprintf("running (pid %d)", os.Getpid())
 	}
 	if got := first("app.et"); got != want {
 		t.Errorf("of a recording it says %q, want %q", got, want)
 	}
 	must(t, rec.Close(t.Context()))
 	_, rest, _ := strings.Cut(sampleTree, "\n")
-	want = "app.et complete: 2 spans, 1 log record, 1 error, 999ms\n" + rest
+	want = "app.et ended: 2 spans, 1 log record, 1 error, 999ms\n" + rest
 	if got := fine(t, nil, "tree", "app.et"); got != want {
 		t.Errorf("of what has ended it prints\n%s, want\n%s", got, want)
 	}
-	if got := first("killed.iet"); got != "killed (no end entry)" {
+	if got := first("killed.iet"); got != "killed" {
 		t.Errorf("of what was killed it says %q", got)
 	}
-	if got := fine(t, read(t, "killed.iet"), "tree", "-"); !strings.HasPrefix(got, "standard input not finished: 2 spans") {
+	if got := fine(t, read(t, "killed.iet"), "tree", "-"); !strings.HasPrefix(got, "standard input killed: 2 spans") {
 		t.Errorf("of the standard input it says %q", got)
 	}
 	fine(t, nil, "convert", "killed.iet", "killed.et")
-	if got := first("killed.et"); got != "no end entry" {
+	if got := first("killed.et"); got != "killed, recovered" {
 		t.Errorf("of an ET without an end it says %q", got)
 	}
-	if text := fine(t, nil, "info", "killed.iet"); !strings.Contains(text, "state        killed (no end entry)\n") {
+	if text := fine(t, nil, "info", "killed.iet"); !strings.Contains(text, "state        killed\n") {
 		t.Errorf("info says\n%s", text)
 	}
 
@@ -270,7 +270,7 @@ func TestTreeState(t *testing.T) {
 	// A merged trace is not complete if one of its parts is not.
 	for _, names := range [][]string{{"killed.et", "app.et"}, {"app.et", "killed.et"}} {
 		fine(t, nil, "merge", names[0], names[1], "-o", "half.et", "--force")
-		if got := first("half.et"); got != "no end entry" {
+		if got := first("half.et"); got != "killed, recovered" {
 			t.Errorf("of %q together it says %q", names, got)
 		}
 	}
@@ -285,7 +285,7 @@ func TestTreeState(t *testing.T) {
 	must(t, rec.Close(t.Context()))
 	parts, err := filepath.Glob("long.2*.et")
 	must(t, err)
-	if len(parts) != 1 || first(parts[0]) != "complete, another file follows" || first("long.et") != "complete" {
+	if len(parts) != 1 || first(parts[0]) != "ended, another file follows" || first("long.et") != "ended" {
 		t.Errorf("of %q it says %q, of the last one %q", parts, first(parts[0]), first("long.et"))
 	}
 }
@@ -341,7 +341,7 @@ func TestInfo(t *testing.T) {
 		}
 	}
 	text := fine(t, nil, "info", "app.et")
-	for _, want := range []string{"ET, version 1", "2, 1 of them not ended", "shop", "999ms later", "state        complete"} {
+	for _, want := range []string{"ET, version 1", "2, 1 of them not ended", "shop", "999ms later", "state        ended"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("it prints\n%s, want %q in it", text, want)
 		}
@@ -435,7 +435,7 @@ func TestRecoverCommand(t *testing.T) {
 		t.Error("recover -o changed the source")
 	}
 	out = fine(t, nil, "recover", "app.et")
-	if !strings.Contains(out, "app.et: finished, 332 entries\n") || !strings.Contains(out, "cut at offset") {
+	if !strings.Contains(out, "app.et: finished, 332 entries; killed, recovered\n") || !strings.Contains(out, "cut at offset") {
 		t.Errorf("it says %s", out)
 	}
 	fine(t, nil, "verify", "app.et")
@@ -695,11 +695,11 @@ func TestRecoverPlainFolder(t *testing.T) {
 	growing, err := format.Create("growing.et", nil)
 	must(t, err)
 	defer growing.Close(t.Context())
-	if out := fine(t, nil, "recover", "a-1.iet", "a-2.et"); out != "a-1.et: finished, 2 entries (1 from the crash buffer)\na-2.et: finished, 2 entries (1 from the crash buffer)\n" {
+	if out := fine(t, nil, "recover", "a-1.iet", "a-2.et"); out != "a-1.et: finished, 2 entries (1 from the crash buffer); killed, recovered\na-2.et: finished, 2 entries (1 from the crash buffer); killed, recovered\n" {
 		t.Errorf("of two files it prints\n%s", out)
 	}
 	must(t, os.Remove("a-4.iet")) // its journal is left
-	if out := fine(t, nil, "recover", "."); !strings.Contains(out, "a-3.et: finished, 2 entries (1 from the crash buffer)\n") || !strings.Contains(out, "a-4.et: finished, 2 entries") || strings.Count(out, "\n") != 2 {
+	if out := fine(t, nil, "recover", "."); !strings.Contains(out, "a-3.et: finished, 2 entries (1 from the crash buffer); killed, recovered\n") || !strings.Contains(out, "a-4.et: finished, 2 entries") || strings.Count(out, "\n") != 2 {
 		t.Errorf("of a folder it prints\n%s", out)
 	}
 	if out := fine(t, nil, "recover", "."); out != ".: nothing to recover\n" {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
 )
 
@@ -30,6 +31,7 @@ type recovery struct {
 	CutOffset  int64            `json:"cut_offset"`
 	Damage     string           `json:"damage,omitempty"`
 	Ended      bool             `json:"ended"`
+	State      string           `json:"state"`             // of the output, in words
 	Pending    int              `json:"from_crash_buffer"` // entries that were not in the file
 	Journal    string           `json:"journal,omitempty"` // why records are missing
 }
@@ -92,7 +94,7 @@ func (a *app) recover(ctx context.Context, name, output string, asJSON bool) err
 	if name == "-" {
 		r.Name = stdinName
 	}
-	return a.recovered(r, asJSON)
+	return a.recovered(ctx, r, asJSON)
 }
 
 // toFinish returns the name under which the file name is to be finished: an ET for an IET,
@@ -117,7 +119,7 @@ func toFinish(name string) (string, error) {
 	return base + ".et", nil
 }
 
-func (a *app) recovered(r *format.Report, asJSON bool) error {
+func (a *app) recovered(ctx context.Context, r *format.Report, asJSON bool) error {
 	v := recovery{
 		File: r.Name, Output: r.Output, Broken: r.Broken, Version: r.Version, Format: r.Format.String(), Entries: r.Entries,
 		Bytes: r.Size, ValidBytes: r.GoodBytes, Discarded: r.Size - r.GoodBytes, Cut: r.Reason, CutOffset: r.GoodBytes, Ended: r.Ended, Pending: r.Pending,
@@ -128,11 +130,16 @@ func (a *app) recovered(r *format.Report, asJSON bool) error {
 	if r.Damage != nil {
 		v.Damage = r.Damage.Error()
 	}
+	state, _ := stateOfFile(ctx, r.Output)
+	if state.Word == convert.StateEnded && !r.Ended {
+		state.Word, state.Recovered = convert.StateKilled, true
+	}
+	v.State = state.String()
 	var err error
 	if asJSON {
 		err = a.printJSON(v)
 	} else {
-		err = a.printRecovery(&v, r.Finished())
+		err = a.printRecovery(&v, r.Finished()+"; "+v.State)
 	}
 	if err == nil && r.Reason == format.CutCorrupt {
 		err = errQuiet
@@ -193,7 +200,7 @@ func (a *app) recoverFolder(ctx context.Context, dir string, asJSON bool) error 
 	ferr := format.RecoverFolder(ctx, dir, func(r *format.Report, rerr error) {
 		plain++
 		if rerr == nil {
-			rerr = a.recovered(r, asJSON)
+			rerr = a.recovered(ctx, r, asJSON)
 		}
 		err = errors.Join(err, rerr)
 	})

@@ -1,95 +1,110 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
-	"math"
+	"slices"
+	"strings"
 
+	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/view"
 )
 
-// An ending summarizes the entries entrace.end of a trace. A merged trace has one for
-// each of its parts.
-type ending struct {
-	clean    bool              // the last entry of the file is such an entry
-	rotated  bool              // and says that another file follows
-	dropped  uint64            // entries, by all of them together
-	lossless map[view.Row]bool // those that count no dropped entries
+// statesOf returns the states of all files of a trace.
+func statesOf(t *convert.Trace) []convert.State {
+	states := make([]convert.State, len(t.View().Files()))
+	for i := range states {
+		states[i] = t.State(i)
+	}
+	return states
 }
 
-// endingOf reads the entries entrace.end below the root. The trace is clean if all its files
-// are.
-func endingOf(v *view.View) (ending, error) {
-	e := ending{lossless: make(map[view.Row]bool), clean: true}
-	clean := make([]bool, len(v.Files()))
-	for r := range v.Rows() {
-		if v.Role(r) != view.RoleRecorder || v.Name(r) != format.NameEnd {
-			continue
-		}
-		entry, err := v.Entry(r)
-		if err != nil {
-			return e, err
-		}
-		dropped, _ := entry.Attribute("dropped")
-		n, _ := dropped.U64()
-		e.dropped += n
-		if n == 0 {
-			e.lossless[r] = true
-		}
-		if file, id := v.ID(r); int(id) == v.Entries(file)-1 {
-			rotated, _ := entry.Attribute(format.AttrRotated)
-			clean[file] = true
-			e.rotated = rotated.Bool()
-		}
+// stateOfFile returns the state of the file name, and why entries are missing in it as
+// [format.File.Journal] does. A file that cannot be opened is damaged.
+func stateOfFile(ctx context.Context, name string) (s convert.State, missing error) {
+	t, err := convert.Open(ctx, []string{name}, nil)
+	if err != nil {
+		return convert.State{Word: convert.StateDamaged}, nil
 	}
-	for _, c := range clean {
-		e.clean = e.clean && c
-	}
-	e.rotated = e.rotated && e.clean
-	return e, nil
+	defer t.Close()
+	_, missing = t.View().Files()[0].Journal()
+	return t.State(0), missing
 }
 
-// A recorderLock says whether a process is recording to a file. Read it before the
-// file: if the process ends in between, the file is complete.
-type recorderLock struct {
-	state osfile.LockState
-	pid   int // 0 if unknown
+// stateText says in a few words what the states of files are: that of one file, or how many
+// files have which word.
+func stateText(states []convert.State) string {
+	if len(states) == 1 {
+		return states[0].String()
+	}
+	var parts []string
+	for _, word := range []convert.StateWord{convert.StateRunning, convert.StateEnded, convert.StateKilled, convert.StateDamaged} {
+		n := 0
+		for _, s := range states {
+			if s.Word == word {
+				n++
+			}
+		}
+		switch n {
+		case 0:
+		case len(states):
+			return string(word)
+		default:
+			parts = append(parts, fmt.Sprintf("%d %s", n, word))
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
-// lockOf reads the lock of the file name. Standard input, "-", has none.
-func lockOf(name string) (l recorderLock) {
-	if name != "-" {
-		l.state, l.pid = osfile.LockHolder(format.Find(name))
+// stateLines returns a line for each of several files whose state has more to tell than that it
+// has ended.
+func stateLines(t *convert.Trace, states []convert.State) (lines []string) {
+	if len(states) == 1 {
+		return nil
 	}
-	return l
+	for i, s := range states {
+		if s.Rotated = false; s.String() != string(convert.StateEnded) {
+			lines = append(lines, fileName(t, i)+" "+s.String())
+		}
+	}
+	return lines
 }
 
-// state says whether the files of a trace are complete.
-func (e *ending) state(files []*format.File, l recorderLock) string {
-	if e.clean {
-		s := "complete"
-		if e.dropped > 0 {
-			s = "ended, " + count(int(min(e.dropped, math.MaxInt32)), "entry", "entries") + " dropped"
+// fileName returns the name under which a file of a trace was found.
+func fileName(t *convert.Trace, file int) string {
+	if t.Format(file) == nil && t.Name(file) != stdinName {
+		return t.View().Files()[file].Name()
+	}
+	return t.Name(file)
+}
+
+// errPartial says that a file is not whole.
+var errPartial = errors.New("--allow-partial takes what there is")
+
+// whole returns why a trace is damaged, or may get more entries.
+func (l *look) whole() error {
+	if err := l.Damage(); err != nil {
+		return err
+	}
+	for i, s := range statesOf(l.Trace) {
+		if s.Word != convert.StateEnded && !s.Recovered {
+			return fmt.Errorf("%s is %s; %w", fileName(l.Trace, i), s, errPartial)
 		}
-		if e.rotated {
-			s += ", another file follows"
-		}
-		return s
 	}
-	if len(files) > 1 {
-		return fmt.Sprintf("%d files, not all of them complete", len(files))
+	return nil
+}
+
+// tellsNothing reports whether row r is the end of a recording that has lost nothing, which the
+// state of its file says already.
+func tellsNothing(v *view.View, r view.Row) bool {
+	if v.Role(r) != view.RoleRecorder || v.Name(r) != format.NameEnd {
+		return false
 	}
-	if files[0].Format() == format.ET {
-		return "no end entry" // recovered, or made by another program
+	e, err := v.Entry(r)
+	if err != nil {
+		return false
 	}
-	switch {
-	case l.state == osfile.LockHeld && l.pid > 0:
-		return fmt.Sprintf("still recording (pid %d)", l.pid)
-	case l.state == osfile.LockHeld:
-		return "still recording"
-	case l.state == osfile.LockFree:
-		return "killed (no end entry)"
-	}
-	return "not finished"
+	return !slices.ContainsFunc(e.Attributes, func(a format.Attribute) bool { return a.Name == "dropped" && !isZero(a.Value) })
 }

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
@@ -129,16 +129,13 @@ func (t *rowTail) follow(ctx context.Context) (rotated bool, err error) {
 		if err := t.show(ctx); err != nil {
 			return false, err
 		}
-		end, err := endingOf(t.v)
-		if err != nil {
-			return false, err
+		state := t.StateIn(t.v, 0)
+		running := state.Word == convert.StateRunning
+		if state.Word == convert.StateEnded || file.Format() == format.ET {
+			return state.Rotated, t.Damage()
 		}
-		if end.clean || file.Format() == format.ET {
-			return end.rotated, t.Damage()
-		}
-		locked := osfile.Locked(file.Name())
-		dead := alive && !locked
-		alive = alive || locked
+		dead := alive && !running
+		alive = alive || running
 		v, err := t.v.Extend(ctx)
 		switch {
 		case ctx.Err() != nil:

@@ -19,7 +19,6 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/query"
@@ -81,7 +80,6 @@ type treeOptions struct {
 }
 
 func (a *app) tree(ctx context.Context, names []string, o *treeOptions) error {
-	lock := lockOf(names[0])
 	l, err := a.lookRows(ctx, names, &o.lookFlags)
 	if err != nil {
 		return torn(names[0], err)
@@ -103,12 +101,16 @@ func (a *app) tree(ctx context.Context, names []string, o *treeOptions) error {
 	if o.full {
 		p.width = 0
 	}
-	if p.end, err = endingOf(v); err != nil {
-		return err
-	}
-	p.state = p.end.state(v.Files(), lock)
+	p.states = statesOf(l.Trace)
 	if v.Len() > 0 {
 		_, err = fmt.Fprintln(w, p.summary())
+		for i, line := range stateLines(l.Trace, p.states) {
+			if i == maxStates && !o.full {
+				fmt.Fprintln(w, p.paint(colorDim, "  … 'entrace info' has the states of all files"))
+				break
+			}
+			fmt.Fprintln(w, "  "+safe(line))
+		}
 		err = errors.Join(err, w.Flush()) // there is more to do before the next line
 	}
 	if err == nil {
@@ -235,34 +237,32 @@ func (p *printer) batch(b *treeBatch) {
 	}
 }
 
+// maxStates is how many states of files are printed below the first line.
+const maxStates = 20
+
 // title is what a trace is called: its file, or how many there are.
 func title(t *convert.Trace) string {
-	files := t.View().Files()
-	switch {
-	case len(files) > 1:
-		return fmt.Sprintf("%s and %s", t.Name(0), count(len(files)-1, "other file", "other files"))
-	case t.Format(0) == nil && t.Name(0) != stdinName:
-		return files[0].Name()
+	if n := len(t.View().Files()); n > 1 {
+		return fmt.Sprintf("%s and %s", t.Name(0), count(n-1, "other file", "other files"))
 	}
-	return t.Name(0)
+	return fileName(t, 0)
 }
 
 // A printer draws one entry after the other.
 type printer struct {
 	*app
 
-	title string
-	end   ending
-	state string
-	v     *view.View
-	w     io.Writer
-	bare  bool
-	flat  bool                // every row is one line
-	only  query.Set           // what is printed, nil for everything
-	width int                 // of the terminal in columns, 0 for none
-	lines [maxIndent + 1]bool // whether a level goes on below
-	time  timeStyle
-	first time.Time // of all entries
+	title  string
+	states []convert.State // of the files; nil: not asked for
+	v      *view.View
+	w      io.Writer
+	bare   bool
+	flat   bool                // every row is one line
+	only   query.Set           // what is printed, nil for everything
+	width  int                 // of the terminal in columns, 0 for none
+	lines  [maxIndent + 1]bool // whether a level goes on below
+	time   timeStyle
+	first  time.Time // of all entries
 
 	alike [maxIndent + 2]alike // by depth
 	read  *view.Reader         // of the row that is printed
@@ -275,7 +275,7 @@ func (p *printer) top() []view.Row {
 	var kids, own []view.Row
 	for _, r := range p.v.Children(0) {
 		switch {
-		case p.end.lossless[r], p.only != nil && !p.only.Has(r):
+		case tellsNothing(p.v, r), p.only != nil && !p.only.Has(r):
 		case p.v.Role(r) == view.RoleRecorder:
 			own = append(own, r)
 		default:
@@ -398,25 +398,7 @@ func (p *printer) summary() string {
 	if last > first {
 		what += ", " + duration(time.Unix(0, last).Sub(p.first))
 	}
-	if why := p.reason(); why != "" {
-		what += ": " + safe(why)
-	}
-	return fmt.Sprintf("%s %s: %s", p.paint(colorBold, safe(p.title)), p.state, what)
-}
-
-// reason returns why a flight recorder made the trace, "" if none did.
-func (p *printer) reason() string {
-	// It is among the first entries.
-	for r := view.Row(1); int(r) < p.v.Len() && r < 100; r++ {
-		if p.v.Name(r) != control.NameTrace || p.v.Parent(r) != 0 {
-			continue
-		}
-		if e, err := p.v.Entry(r); err == nil {
-			v, _ := e.Attribute("reason")
-			return v.Text()
-		}
-	}
-	return ""
+	return fmt.Sprintf("%s %s: %s", p.paint(colorBold, safe(p.title)), safe(stateText(p.states)), what)
 }
 
 // line is what is printed of an entry behind so many columns, and the texts below it unless
@@ -469,7 +451,7 @@ func (p *printer) head(r view.Row, e *format.TraceEntry) []string {
 		if query.IsError(p.v.Flags(r)) {
 			parts = append(parts, p.level(format.LevelError))
 		}
-		parts = append(parts, p.paint(colorBold, name), p.took(e))
+		parts = append(parts, p.paint(colorBold, name), p.took(r, e))
 		parts = append(parts, p.attr(e, format.AttrKind), p.attr(e, format.AttrStatusDescription))
 		if before, _ := e.Attribute(format.AttrContinued); before.Bool() {
 			parts = append(parts, p.paint(colorDim, "began in the file before"))
@@ -507,10 +489,10 @@ func isZero(v format.Value) bool {
 }
 
 // took is how long a span took.
-func (p *printer) took(e *format.TraceEntry) string {
+func (p *printer) took(r view.Row, e *format.TraceEntry) string {
 	v, ok := e.Attribute(format.AttrDuration)
 	if !ok {
-		if p.end.rotated {
+		if file, _ := p.v.ID(r); file < len(p.states) && p.states[file].Rotated {
 			return p.paint(colorDim, "goes on in the next file")
 		}
 		return p.paint(colorYellow, "not ended")

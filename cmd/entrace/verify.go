@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 
@@ -17,14 +19,16 @@ func (a *app) verifyCommand() *cobra.Command {
 			"tables say, whether the tree is one, whether other readers can read it. It prints\n" +
 			"a line for each problem and exits with 1 if there is any. It cannot find a bit\n" +
 			"that flipped within a text.",
-		Args:              someArgs,
-		RunE:              func(_ *cobra.Command, args []string) error { return each(args, a.verify) },
+		Args: someArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			return each(args, func(name string) error { return a.verify(c.Context(), name) })
+		},
 		ValidArgsFunction: completeTraces,
 	}
 	return c
 }
 
-func (a *app) verify(name string) error {
+func (a *app) verify(ctx context.Context, name string) error {
 	path, done, err := a.seekable(name)
 	if err != nil {
 		return err
@@ -41,19 +45,12 @@ func (a *app) verify(name string) error {
 	if err != nil {
 		return known(name, err)
 	}
-	missing := r.Journal
-	if r.Live {
-		missing = format.ErrLocked
-	}
-	a.tellJournal(r.Name, count(r.Pending, "entry is", "entries are"), r.Pending > 0, missing)
-	end := ""
-	if !r.Ended && !r.Live && r.Format != format.ET {
-		end = "; the program was killed (no end entry)"
-	}
+	state, missing := stateOfFile(ctx, path)
+	a.tellJournal(r.Name, count(r.Pending, "entry is", "entries are"), r.Pending > 0, cmp.Or(r.Journal, missing))
 	if name == "-" {
 		r.Name = stdinName
 	}
-	_, err = fmt.Fprintf(a.out, "%s: %s, %s%s\n", safe(r.Name), count(r.Entries, "entry", "entries"), count(problems, "problem", "problems"), end)
+	_, err = fmt.Fprintf(a.out, "%s: %s, %s; %s\n", safe(r.Name), count(r.Entries, "entry", "entries"), count(problems, "problem", "problems"), safe(state.String()))
 	if err == nil && problems > 0 {
 		err = errQuiet
 	}

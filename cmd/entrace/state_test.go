@@ -1,0 +1,87 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/ring"
+)
+
+// snapshot makes a flight recorder's file.
+func snapshot(t *testing.T, name, trigger, reason string) {
+	t.Helper()
+	rec, err := format.Create(name, nil)
+	must(t, err)
+	_, err = ring.AppendAnchor(rec, &format.TraceEntry{Metadata: format.Metadata{Name: control.NameTrace, Level: format.LevelInfo}, Attributes: []format.Attribute{
+		{Name: "trigger", Value: format.StringValue(trigger)}, {Name: "reason", Value: format.StringValue(reason)},
+	}})
+	must(t, err)
+	must(t, rec.Close(t.Context()))
+}
+
+// TestStateIsTheSameInAllCommands: tree, info, verify and recover use the same words, of one file
+// and of those of a folder, and each reason stands with its file.
+func TestStateIsTheSameInAllCommands(t *testing.T) {
+	t.Chdir(t.TempDir())
+	must(t, os.Mkdir("traces", 0o700))
+	rec := sampleTrace(t, "app.et")
+	must(t, os.WriteFile("traces/killed.iet", read(t, "app.iet"), 0o600))
+	must(t, os.WriteFile("dead.iet", read(t, "app.iet"), 0o600))
+	must(t, rec.Close(t.Context()))
+	must(t, os.Rename("app.et", "traces/app.et"))
+	snapshot(t, "traces/hang.et", "watchdog", "GET hangs")
+	snapshot(t, "traces/crash.et", "crash", "panic: no")
+
+	want := []string{
+		"traces/crash.et killed, recovered (crash: panic: no)",
+		"traces/hang.et snapshot of a running process (watchdog: GET hangs)",
+		"traces/killed.iet killed",
+	}
+	out := fine(t, nil, "tree", "traces")
+	if !strings.HasPrefix(out, "traces/app.et and 3 other files 2 ended, 2 killed: 4 spans, 2 log records, 2 errors, 999ms\n  "+strings.Join(want, "\n  ")+"\n") {
+		t.Errorf("tree prints\n%s", out)
+	}
+	info := fine(t, nil, "info", "traces")
+	for _, line := range append(want, "traces/app.et ended") {
+		if !strings.Contains(info, " "+line+"\n") {
+			t.Errorf("info prints no %q:\n%s", line, info)
+		}
+		name, state, _ := strings.Cut(line, " ")
+		if out := fine(t, nil, "tree", name); !strings.HasPrefix(out, line+": ") {
+			t.Errorf("tree %s prints\n%s", name, out)
+		}
+		if out := fine(t, nil, "info", name); !strings.Contains(out, "state        "+state+"\n") {
+			t.Errorf("info %s prints\n%s", name, out)
+		}
+		if out := fine(t, nil, "verify", name); !strings.HasSuffix(out, "; "+state+"\n") {
+			t.Errorf("verify %s prints\n%s", name, out)
+		}
+	}
+	if out := fine(t, nil, "recover", "dead.iet"); out != "dead.et: finished, 7 entries; killed, recovered\n" {
+		t.Errorf("recover prints\n%s", out)
+	}
+}
+
+// TestRunningIsToldWhenEntriesMayBeMissing: while a process writes, a command says so only if
+// something may be missing in what it shows.
+func TestRunningIsToldWhenEntriesMayBeMissing(t *testing.T) {
+	t.Chdir(t.TempDir())
+	rec, err := format.Create("app.et", &format.RecorderOptions{BufferDir: "."})
+	must(t, err)
+	defer rec.Close(t.Context())
+	if d, err := rec.Durability(); d != format.DurabilityProcess {
+		t.Skip("no crash buffer here:", err)
+	}
+	for range 3 {
+		must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("said"), Metadata: named("event").Metadata}))
+	}
+	must(t, rec.Flush(t.Context()))
+	for _, command := range []string{"tree", "info", "cat", "tail", "verify"} {
+		if code, _, errs := entrace(t, nil, command, "app.et"); code != exitFine || errs != "" {
+			t.Errorf("with all entries in the file %s says: %d, %s", command, code, errs)
+		}
+	}
+}

@@ -1,0 +1,198 @@
+package convert
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/view"
+)
+
+// A StateWord is the one word for the state of a file.
+type StateWord string
+
+// The words for the state of a file.
+const (
+	StateRunning StateWord = "running" // a process is writing it
+	StateEnded   StateWord = "ended"   // its writer has closed it, or it is of another program and whole
+	StateKilled  StateWord = "killed"  // its writer died before it closed the file
+	StateDamaged StateWord = "damaged" // it cannot be read to its end
+)
+
+// A State says whether a file is whole, and why if it is not.
+type State struct {
+	Word      StateWord
+	Recovered bool   // the writer was killed, and the file was finished after that
+	Rotated   bool   // the writer went on in another file
+	Snapshot  bool   // a flight recorder has taken it from a process that went on
+	Dropped   uint64 // entries that were not written
+	PID       int    // of the process that writes it, 0 if unknown
+	// Trigger and Reason say why a flight recorder has made the file; they are empty if none did.
+	// They are texts of the file: escape them before a terminal or page shows them.
+	Trigger, Reason string
+}
+
+// String returns the state in plain words, such as "killed, recovered".
+func (s State) String() string {
+	text := string(s.Word)
+	if s.Snapshot && s.Word == StateEnded {
+		text = "snapshot of a running process"
+	}
+	if s.Word == StateRunning && s.PID > 0 {
+		text += fmt.Sprintf(" (pid %d)", s.PID)
+	}
+	if s.Recovered {
+		text += ", recovered"
+	}
+	switch {
+	case s.Dropped == 1:
+		text += ", 1 entry dropped"
+	case s.Dropped > 1:
+		text += fmt.Sprintf(", %d entries dropped", s.Dropped)
+	}
+	if s.Rotated {
+		text += ", another file follows"
+	}
+	if why := s.Why(); why != "" {
+		text += " (" + why + ")"
+	}
+	return text
+}
+
+// Why returns the trigger and the reason of a flight recorder's file, "" for any other one.
+func (s State) Why() string {
+	if s.Trigger == "" || s.Reason == "" {
+		return s.Trigger + s.Reason
+	}
+	return s.Trigger + ": " + s.Reason
+}
+
+// State returns the state of a file of t as it is now.
+func (t *Trace) State(file int) State { return t.StateIn(t.view, file) }
+
+// StateIn is [Trace.State] of a view that Extend has made of that of t.
+func (t *Trace) StateIn(v *view.View, file int) State {
+	// The lock is read before the entries: if the writer closes the file in between, its end is
+	// among them.
+	live, pid := t.writer(file)
+	if !live && t.mayHaveGrown(v, file) {
+		if now, err := v.Extend(context.Background()); err == nil {
+			v = now
+		}
+	}
+	s, mode, recorded := stateOf(v, file)
+	damage := errors.Join(t.damage[file], v.Damage(file))
+	switch {
+	case live && (damage == nil || errors.Is(damage, format.ErrTruncated)) && s.Word != StateEnded:
+		s.Word, s.PID = StateRunning, pid
+	case damage != nil:
+		s.Word = StateDamaged
+	case s.Word == StateEnded && s.Trigger == triggerCrash: // the ring of a process that died
+		s.Word, s.Recovered = StateKilled, true
+	case s.Word == StateEnded:
+	case t.kinds[file] != nil || !recorded:
+		s.Word = StateEnded
+	default:
+		s.Word, s.Recovered = StateKilled, v.Files()[file].Format() == format.ET
+	}
+	s.Snapshot = s.Trigger != "" && s.Trigger != triggerCrash && mode != modeStream
+	return s
+}
+
+// These are texts of package control, which writes them to its traces.
+const (
+	triggerCrash = "crash"
+	modeStream   = "stream"
+)
+
+// writer reports whether a process is writing a file, and its id, 0 if that is unknown.
+func (t *Trace) writer(file int) (live bool, pid int) {
+	was := t.opened[file]
+	if was == nil {
+		return false, 0
+	}
+	name := t.files[file].Name()
+	state, pid := osfile.LockHolder(name)
+	if now, err := os.Stat(name); err != nil || !os.SameFile(was, now) {
+		return false, 0 // another file has the name
+	}
+	return state == osfile.LockHeld, pid
+}
+
+// mayHaveGrown reports whether a file that nobody writes can have entries that v lacks.
+func (t *Trace) mayHaveGrown(v *view.View, file int) bool {
+	was := t.opened[file]
+	if was == nil || v.Files()[file].Format() == format.ET {
+		return false
+	}
+	now, err := os.Stat(t.files[file].Name())
+	return err != nil || !os.SameFile(was, now) || now.Size() > v.Files()[file].Size()
+}
+
+// stateOf returns what the entries of a file say: Word is StateEnded if the last one says that
+// the file was closed, else "". Recorded says that a recorder of this module has written them.
+func stateOf(v *view.View, file int) (s State, mode string, recorded bool) {
+	for _, r := range v.Children(0) {
+		of, id := v.ID(r)
+		if of != file || v.Role(r) != view.RoleRecorder {
+			continue
+		}
+		recorded = true
+		e, err := v.Entry(r)
+		if err != nil {
+			continue
+		}
+		switch e.Metadata.Name {
+		case format.NameEnd:
+			dropped, _ := e.Attribute("dropped")
+			n, _ := dropped.U64()
+			s.Dropped += n
+			if int(id) == v.Entries(file)-1 {
+				s.Word, s.Rotated = StateEnded, format.EndsRotated(e)
+			}
+		case format.NameTrace:
+			if s.Trigger != "" {
+				continue // of another part of a merged trace
+			}
+			text := func(name string) string {
+				v, _ := e.Attribute(name)
+				return strings.Clone(v.Text())
+			}
+			s.Trigger, s.Reason, mode = text("trigger"), text("reason"), text("mode")
+		}
+	}
+	return s, mode, recorded || s.Word == "" && isRecorded(v, file)
+}
+
+// isRecorded reports whether the entries of a file that has no end look as a recorder of this
+// module writes them. What other programs write has no times. Converters make ETs, in which a
+// span has ended and is one entry, and log records come with spans.
+func isRecorded(v *view.View, file int) bool {
+	growing := v.Files()[file].Format() != format.ET
+	spans, logs := false, false
+	for id := uint32(1); int(id) < v.Entries(file); id++ {
+		r, _ := v.Row(file, id)
+		if of, own := v.ID(r); of != file || own != id {
+			return true // the end of a span
+		}
+		f := v.Flags(r)
+		_, timed := v.Start(r)
+		switch f.Role() {
+		case view.RoleRecorder:
+			return true
+		case view.RoleSpan:
+			if spans = true; f.Open() || growing {
+				return true
+			}
+		case view.RoleLog:
+			if logs = logs || timed; timed && growing {
+				return true
+			}
+		}
+	}
+	return logs && !spans || growing && v.Entries(file) <= 1
+}

@@ -1,0 +1,128 @@
+package convert_test
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/convert"
+	"github.com/entrace-go/entrace/convert/otlp"
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/ring"
+	"github.com/entrace-go/entrace/view"
+)
+
+// said records a log record.
+func said(t *testing.T, rec *format.Recorder, text string) {
+	t.Helper()
+	must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{
+		Message: format.Some(text), Metadata: format.Metadata{Name: "event"},
+		Attributes: []format.Attribute{{Name: format.AttrTime, Value: format.U64Value(1e18)}},
+	}))
+	must(t, rec.Flush(t.Context()))
+}
+
+// TestStateOfFile: each file has one of four words, from the first entry on until after its
+// recovery.
+func TestStateOfFile(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	state := func(name string) convert.State {
+		t.Helper()
+		return opened(t, nil, in(name)).State(0)
+	}
+	copyOf := func(name, to string, cut int64) {
+		t.Helper()
+		b, err := os.ReadFile(in(name))
+		must(t, err)
+		must(t, os.WriteFile(in(to), b[:int64(len(b))-cut], 0o600))
+	}
+
+	rec, err := format.Create(in("app.et"), nil)
+	must(t, err)
+	said(t, rec, "one")
+	running := opened(t, nil, in("app.et"))
+	if got := running.State(0); got.Word != convert.StateRunning || !strings.HasPrefix(got.String(), "running") {
+		t.Errorf("while it is written the state is %q", got)
+	}
+	copyOf("app.iet", "killed.iet", 0)
+	must(t, rec.Close(t.Context()))
+	if got := running.State(0).String(); got != "ended" {
+		t.Errorf("a file that was closed since it was opened is %q", got)
+	}
+	_, err = format.Recover(in("killed.iet"), in("recovered.et"))
+	must(t, err)
+	copyOf("app.et", "half.et", 20)
+	copyOf("killed.iet", "torn.iet", 30)
+
+	if rec, err = format.Create(in("long.et"), &format.RecorderOptions{MaxFileEntries: 10}); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		said(t, rec, "one")
+	}
+	if err := rec.Log(format.SpanRef{}, &format.TraceEntry{Metadata: format.Metadata{Name: "event", Level: 200}}); err == nil {
+		t.Error("an entry of no level is taken")
+	}
+	must(t, rec.Close(context.Background()))
+	parts, err := filepath.Glob(in("long.2*.et"))
+	must(t, err)
+	must(t, os.Rename(parts[0], in("rotated.et")))
+
+	// What came from another program is whole, even if it has no end.
+	must(t, opened(t, nil, in("killed.iet")).EncodeFile(t.Context(), in("x.jsonl"), convert.FormatNamed("otlp").Encode, convert.Options{}))
+	other := service(t, format.V1, "shop", []part{{name: "call", span: 1, at: 10, below: -1}, {name: "said", span: 1, at: 11, log: true, below: 0}})
+	must(t, convert.FileTo(t.Context(), other.Name(), in("y.jsonl"), func(ctx context.Context, w io.Writer, v *view.View) error { return otlp.Encode(ctx, w, v, nil) }, convert.Options{}))
+	must(t, convert.FileFrom(t.Context(), in("y.jsonl"), in("y.et"), func(ctx context.Context, r io.Reader, w *format.Writer) error { return otlp.Decode(ctx, r, w, nil) }, convert.Options{Format: format.ET}))
+
+	for _, x := range []struct{ name, want string }{
+		{"app.et", "ended"},
+		{"killed.iet", "killed"},
+		{"recovered.et", "killed, recovered"},
+		{"half.et", "damaged"},
+		{"torn.iet", "damaged"},
+		{"rotated.et", "ended, another file follows"},
+		{"long.et", "ended, 1 entry dropped"},
+		{"x.jsonl", "ended"},
+		{"y.jsonl", "ended"},
+		{"y.et", "ended"},
+	} {
+		if got := state(x.name).String(); got != x.want {
+			t.Errorf("the state of %s is %q, want %q", x.name, got, x.want)
+		}
+	}
+	t.Run("of each file of several", func(t *testing.T) {
+		tr := opened(t, nil, in("killed.iet"), in("app.et"), in("recovered.et"))
+		for i, want := range []string{"killed", "ended", "killed, recovered"} {
+			if got := tr.State(i).String(); got != want {
+				t.Errorf("of file %d it is %q, want %q", i, got, want)
+			}
+		}
+	})
+}
+
+// TestStateSaysWhySnapshotExists: a flight recorder's file has its trigger and reason.
+func TestStateSaysWhySnapshotExists(t *testing.T) {
+	for _, x := range []struct{ trigger, mode, want string }{
+		{"watchdog", "snapshot", "snapshot of a running process (watchdog: GET hangs)"},
+		{"http", "stream", "ended (http: GET hangs)"},
+		{"crash", "", "killed, recovered (crash: GET hangs)"},
+	} {
+		rec, err := format.Create(filepath.Join(t.TempDir(), "a.et"), nil)
+		must(t, err)
+		e := &format.TraceEntry{Metadata: format.Metadata{Name: control.NameTrace, Level: format.LevelInfo}}
+		for _, a := range [][2]string{{"trigger", x.trigger}, {"reason", "GET hangs"}, {"mode", x.mode}} {
+			e.Attributes = append(e.Attributes, format.Attribute{Name: a[0], Value: format.StringValue(a[1])})
+		}
+		_, err = ring.AppendAnchor(rec, e)
+		must(t, err)
+		must(t, rec.Close(t.Context()))
+		if got := opened(t, nil, rec.Path()).State(0).String(); got != x.want {
+			t.Errorf("of trigger %s it is %q, want %q", x.trigger, got, x.want)
+		}
+	}
+}
