@@ -84,6 +84,15 @@ func everything(t *testing.T, v *view.View) query.Set {
 	return r.Rows
 }
 
+// runs returns runs of views with all their rows.
+func runs(t *testing.T, views ...*view.View) (all []query.Run) {
+	t.Helper()
+	for _, v := range views {
+		all = append(all, query.Run{View: v, Rows: everything(t, v)})
+	}
+	return all
+}
+
 // TestCompare: what is new, gone, slower or the same.
 func TestCompare(t *testing.T) {
 	build := func(slow int64, fails int, extra string) *view.View {
@@ -106,7 +115,7 @@ func TestCompare(t *testing.T) {
 		return viewOf(t, all)
 	}
 	a, b := build(0, 0, "old"), build(50, 10, "new")
-	d, err := query.Compare(t.Context(), a, everything(t, a), b, everything(t, b))
+	d, err := query.Compare(t.Context(), runs(t, a), runs(t, b))
 	must(t, err)
 	got := make(map[string]*query.PathDiff)
 	for i, p := range d.Paths {
@@ -150,7 +159,7 @@ func TestCompareManyPaths(t *testing.T) {
 		all = append(all, span(uint32(i), fmt.Sprintf("%x", i+1), fmt.Sprint("n", i%10), int64(i), 5))
 	}
 	v := viewOf(t, all)
-	d, err := query.Compare(t.Context(), v, everything(t, v), v, everything(t, v))
+	d, err := query.Compare(t.Context(), runs(t, v), runs(t, v))
 	must(t, err)
 	n := 0
 	for _, p := range d.Paths {

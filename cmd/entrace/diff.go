@@ -21,6 +21,7 @@ import (
 type diffOptions struct {
 	lookFlags
 
+	before, after           []string
 	maxP95, maxCount        string
 	failOn                  []string
 	anyChange, allowPartial bool
@@ -30,33 +31,63 @@ type diffOptions struct {
 func (a *app) diffCommand() *cobra.Command {
 	o := diffOptions{lookFlags: lookFlags{time: timeLocal}, limit: 30}
 	c := &cobra.Command{
-		Use:   "diff BEFORE AFTER",
-		Short: "Compare two traces, and fail on what got worse",
-		Long: "diff compares the spans of two traces by their path: service, name and kind, and those of\n" +
-			"the spans above. It prints how many there are, how many failed, quantiles of their\n" +
-			"durations and the sum of their self times, the largest change of the latter first. Behind a\n" +
-			"change of durations stands what the test of Mann and Whitney says: how probable such a\n" +
-			"difference is by chance, or \"too few\" if there are less than " + strconv.Itoa(query.MinSamples) + " spans on either side.\n\n" +
-			"With --max-p95, --max-count and --fail-on it exits with 1 if a limit is passed, and with 2\n" +
-			"for anything else that goes wrong. What can be chance passes no limit, be it durations, a\n" +
-			"few new errors or a few new spans, unless --any-change is given. A file that is damaged or not finished ends it with 2, unless --allow-partial is\n" +
-			"given.\n\n" +
-			"  entrace diff old.et new.et --max-p95 +10% --fail-on new-errors,new-spans --any-change",
-		Args:              exactArgs(2),
-		RunE:              func(cmd *cobra.Command, args []string) error { return asCheck(a.diff(cmd.Context(), args, &o)) },
+		Use:   "diff BEFORE AFTER | diff --before FILE,... --after FILE,...",
+		Short: "Compare runs of a program, and fail on what got worse",
+		Long: "diff compares the spans of runs by their path: service, name and kind, and those of the\n" +
+			"spans above. Each FILE is a run. It prints how many spans there are, how many failed,\n" +
+			"quantiles of their durations and the sum of their self times, and first the paths that\n" +
+			"exceed a limit. It exits with 1 if there is one, and with 2 for anything else that goes wrong.\n\n" +
+			"One run on each side: machine noise is not in its \"chance\", which takes the spans of a run\n" +
+			"as independent of each other (test of Mann and Whitney). The same program is slower on a\n" +
+			"busy machine, and one run cannot tell that from a change. So by default durations exceed no\n" +
+			"limit; spans for each request, errors and new spans can. --max-p95 limits durations, too.\n\n" +
+			"Several runs on each side, five if possible and recorded in turn: the test is between runs\n" +
+			"(all ways to exchange runs, largest change of all paths), and --max-p95 is +10% by default.\n\n" +
+			"\"Chance\" holds over all paths together. A change that can be chance exceeds no limit unless\n" +
+			"--any-change is given. \"Too few\" are less than " + strconv.Itoa(query.MinSamples) + " spans of a run, or a path that some run\n" +
+			"does not have. A file that is damaged or still running ends it with 2, unless --allow-partial\n" +
+			"is given.\n\n" +
+			"  entrace diff old.et new.et\n" +
+			"  entrace diff --before a1.et,a2.et,a3.et,a4.et,a5.et --after b1.et,b2.et,b3.et,b4.et,b5.et",
+		Args: func(c *cobra.Command, args []string) error {
+			switch several := len(o.before)+len(o.after) > 0; {
+			case several && len(args) > 0:
+				return usagef("--before and --after name the files, and nothing else does")
+			case several && (len(o.before) == 0 || len(o.after) == 0):
+				return usagef("--before and --after go together")
+			case !several && len(args) != 2:
+				return usagef("%s wants BEFORE AFTER, or --before FILE,... --after FILE,..., not %s", c.CommandPath(), count(len(args), "argument", "arguments"))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 2 {
+				o.before, o.after = args[:1], args[1:]
+			}
+			return asCheck(a.diff(cmd.Context(), &o))
+		},
 		ValidArgsFunction: completeTraces,
 	}
 	o.addQuery(c)
 	o.add(c)
+	c.Flags().StringSliceVar(&o.before, "before", nil, "the `FILES` of the runs before")
+	c.Flags().StringSliceVar(&o.after, "after", nil, "the `FILES` of the runs after")
 	c.Flags().BoolVar(&o.json, "json", false, "print JSON, an object for each path")
-	c.Flags().StringVar(&o.maxP95, "max-p95", "", "how much the 95th percentile may grow, as +10% or +5ms")
-	c.Flags().StringVar(&o.maxCount, "max-count", "", "how many more spans of a path there may be, as +5 or +10%")
-	c.Flags().StringSliceVar(&o.failOn, "fail-on", nil, "new-errors, new-spans, or both with a comma")
-	c.Flags().BoolVar(&o.anyChange, "any-change", false, "a change that can be chance passes a limit, too")
+	c.Flags().StringVar(&o.maxP95, "max-p95", "", "how much the 95th percentile may `GROW`, as +10% or +5ms, or none; +10% for three runs or more, else none")
+	c.Flags().StringVar(&o.maxCount, "max-count", "+10%", "how many more spans of a path there may be for each root span, as +1 or +10%, or none")
+	c.Flags().StringSliceVar(&o.failOn, "fail-on", []string{failErrors, failSpans}, "new-errors, new-spans, both with a comma, or none")
+	c.Flags().BoolVar(&o.anyChange, "any-change", false, "a change that can be chance exceeds a limit, too")
 	c.Flags().BoolVar(&o.allowPartial, "allow-partial", false, "take what is whole of a damaged or unfinished file")
 	c.Flags().IntVar(&o.limit, "limit", o.limit, "how many paths to print, 0 for all")
 	return c
 }
+
+// The words of --fail-on, and the one that switches a limit off.
+const (
+	failErrors = "new-errors"
+	failSpans  = "new-spans"
+	noLimit    = "none"
+)
 
 // A limit is by how much a number may grow.
 type limit struct {
@@ -64,9 +95,9 @@ type limit struct {
 	by    float64
 }
 
-// parseLimit reads +10%, or + and what number reads. An empty text is no limit.
+// parseLimit reads +10%, or + and what number reads. An empty text, or none, is no limit.
 func parseLimit(flag, s, like string, number func(s string) (float64, error)) (*limit, error) {
-	if s == "" {
+	if s == "" || s == noLimit {
 		return nil, nil //nolint:nilnil // none is an answer
 	}
 	text := strings.TrimPrefix(s, "+")
@@ -77,140 +108,283 @@ func parseLimit(flag, s, like string, number func(s string) (float64, error)) (*
 	} else if n, err := number(text); err == nil && n >= 0 {
 		return &limit{by: n}, nil
 	}
-	return nil, usagef("--%s is %q, it must be as in %s", flag, s, like)
+	return nil, usagef("--%s is %q, it must be as in %s, or none", flag, s, like)
 }
 
-// passed reports whether a number has grown by more than the limit.
-func (l *limit) passed(before, after float64) bool {
+// exceeded reports whether a number has grown by more than the limit.
+func (l *limit) exceeded(before, after float64) bool {
 	return l != nil && after > before*(1+l.share)+l.by
+}
+
+// A worse is one way in which a path can be worse.
+type worse int
+
+const (
+	slower worse = iota
+	moreSpans
+	newErrors
+	newSpans
+	numWorse
+)
+
+// A finding is what is worse with a path.
+type finding [numWorse]bool
+
+func (f *finding) any() bool { return *f != finding{} }
+
+// String says what is worse, in a few words.
+func (f *finding) String() string {
+	var words []string
+	for i, word := range [numWorse]string{"slower", "more spans", "new errors", "new spans"} {
+		if f[i] {
+			words = append(words, word)
+		}
+	}
+	return strings.Join(words, ", ")
 }
 
 // diffLimits are the limits of a command line.
 type diffLimits struct {
 	p95, count          *limit
+	p95Text, countText  string // as they were given
 	newErrors, newSpans bool
 	any                 bool
 }
 
+// usualP95 is --max-p95 where it is not given and there are enough runs to tell.
+const usualP95 = "+10%"
+
+// limits returns the limits of the flags, given whether several runs are compared.
 func (o *diffOptions) limits() (l diffLimits, err error) {
-	l.any = o.anyChange
-	if l.p95, err = parseLimit("max-p95", o.maxP95, "+10% or +5ms", func(s string) (float64, error) {
+	l.any, l.p95Text, l.countText = o.anyChange, o.maxP95, o.maxCount
+	if l.p95Text == "" && min(len(o.before), len(o.after)) >= 3 {
+		l.p95Text = usualP95
+	}
+	if l.p95, err = parseLimit("max-p95", l.p95Text, "+10% or +5ms", func(s string) (float64, error) {
 		d, err := time.ParseDuration(s)
 		return float64(d), err
 	}); err != nil {
 		return l, err
 	}
-	if l.count, err = parseLimit("max-count", o.maxCount, "+5 or +10%", func(s string) (float64, error) {
-		n, err := strconv.Atoi(s)
-		return float64(n), err
+	if l.count, err = parseLimit("max-count", o.maxCount, "+1 or +10%", func(s string) (float64, error) {
+		return strconv.ParseFloat(s, 64)
 	}); err != nil {
 		return l, err
 	}
 	for _, f := range o.failOn {
 		switch f {
-		case "new-errors":
+		case failErrors:
 			l.newErrors = true
-		case "new-spans":
+		case failSpans:
 			l.newSpans = true
+		case noLimit:
 		default:
-			return l, usagef("--fail-on is %q, it can be new-errors and new-spans", f)
+			return l, usagef("--fail-on is %q, it can be new-errors, new-spans and none", f)
 		}
 	}
 	return l, nil
 }
 
-// passed returns which limits a path passes.
-func (l *diffLimits) passed(p *query.PathDiff) (why []string) {
-	is, significant := p.IsNew()
-	if l.newSpans && is && (significant || l.any) {
-		why = append(why, "the spans are new")
-	}
-	if has, significant := p.HasNewErrors(); l.newErrors && has && (significant || l.any) {
-		why = append(why, "the errors are new")
-	}
-	if is {
-		return why
-	}
-	if _, significant := p.Change(); (significant || l.any) && l.p95.passed(float64(p.Before.P95), float64(p.After.P95)) {
-		why = append(why, "p95 has grown")
-	}
-	if l.count.passed(float64(p.Before.Count), float64(p.After.Count)) {
-		why = append(why, "there are more")
-	}
-	return why
-}
-
-// passedByChance returns how many paths have what is not to be new, but so little of it that it can
-// be chance.
-func (l *diffLimits) passedByChance(d *query.Diff) (n int) {
-	for i := range d.Paths {
-		isNew, sure := d.Paths[i].IsNew()
-		fails, surely := d.Paths[i].HasNewErrors()
-		if !l.any && (l.newSpans && isNew && !sure || l.newErrors && fails && !surely) {
-			n++
+// String names the limits as the command line has them.
+func (l *diffLimits) String() string {
+	var all []string
+	for i, text := range l.texts() {
+		if text != "" && worse(i) != newSpans {
+			all = append(all, text)
 		}
 	}
-	return n
+	if l.newErrors && l.newSpans {
+		all[len(all)-1] += "," + failSpans
+	} else if l.newSpans {
+		all = append(all, l.texts()[newSpans])
+	}
+	return strings.Join(all, " ")
 }
 
-func (a *app) diff(ctx context.Context, names []string, o *diffOptions) error {
+// texts returns the flag of each limit, "" where there is none.
+func (l *diffLimits) texts() (all [numWorse]string) {
+	if l.p95 != nil {
+		all[slower] = "--max-p95 " + l.p95Text
+	}
+	if l.count != nil {
+		all[moreSpans] = "--max-count " + l.countText
+	}
+	if l.newErrors {
+		all[newErrors] = "--fail-on " + failErrors
+	}
+	if l.newSpans {
+		all[newSpans] = "--fail-on " + failSpans
+	}
+	return all
+}
+
+// find returns which limits a path exceeds, and which ones it does if chance is left out of account.
+func (l *diffLimits) find(p *query.PathDiff) (found, seen finding) {
+	is, surely := p.IsNew()
+	seen[newSpans], found[newSpans] = l.newSpans && is, surely
+	has, surely := p.HasNewErrors()
+	seen[newErrors], found[newErrors] = l.newErrors && has, surely
+	if !is {
+		_, surely = p.Change()
+		seen[slower], found[slower] = l.p95.exceeded(float64(p.Before.P95), float64(p.After.P95)), surely
+		share, surely := p.MoreSpans()
+		seen[moreSpans], found[moreSpans] = share > 0 && l.count.exceeded(p.Before.Rate(), p.After.Rate()), surely
+	}
+	for i := range found {
+		found[i] = seen[i] && (found[i] || l.any)
+	}
+	return found, seen
+}
+
+// runs opens files, each of which is a run.
+func (a *app) runs(ctx context.Context, names []string, o *diffOptions) (runs []query.Run, closeAll func(), err error) {
+	var looks []*look
+	closeAll = func() {
+		for _, l := range looks {
+			_ = l.Close() // nothing was written to it
+		}
+	}
+	for _, name := range names {
+		l, err := a.lookRows(ctx, []string{name}, &o.lookFlags)
+		if err != nil {
+			return nil, closeAll, err
+		}
+		looks = append(looks, l)
+		if !o.allowPartial {
+			if err := l.whole(); err != nil {
+				return nil, closeAll, fmt.Errorf("%s: %w", name, err)
+			}
+		}
+		runs = append(runs, query.Run{View: l.v, Rows: l.result.Rows})
+	}
+	return runs, closeAll, nil
+}
+
+func (a *app) diff(ctx context.Context, o *diffOptions) error {
 	limits, err := o.limits()
 	if err != nil {
 		return err
 	}
-	var looks [2]*look
-	for i, name := range names {
-		l, err := a.lookRows(ctx, []string{name}, &o.lookFlags)
-		if err != nil {
-			return err
-		}
-		defer l.Close()
-		if !o.allowPartial {
-			if err := l.whole(); err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
-		}
-		looks[i] = l
-	}
-	d, err := query.Compare(ctx, looks[0].v, looks[0].result.Rows, looks[1].v, looks[1].result.Rows)
+	before, done, err := a.runs(ctx, o.before, o)
+	defer done()
 	if err != nil {
 		return err
 	}
-	why := make([]string, len(d.Paths))
-	failed := 0
+	after, doneAfter, err := a.runs(ctx, o.after, o)
+	defer doneAfter()
+	if err != nil {
+		return err
+	}
+	d, err := query.Compare(ctx, before, after)
+	if err != nil {
+		return err
+	}
+	r := diffReport{app: a, d: d, limits: &limits, found: make([]finding, len(d.Paths))}
 	for i := range d.Paths {
-		if list := limits.passed(&d.Paths[i]); len(list) > 0 {
-			why[i] = strings.Join(list, ", ")
-			failed++
+		found, seen := limits.find(&d.Paths[i])
+		r.found[i] = found
+		if seen != found {
+			r.chance++
+		}
+		if found.any() {
+			r.failed++
+		}
+		for w, is := range found {
+			if is {
+				r.worse[w]++
+			}
 		}
 	}
 	w := bufio.NewWriter(a.out)
 	if o.json {
-		err = diffJSON(w, d, why)
+		err = r.json(w)
 	} else {
-		err = a.diffText(w, d, why, o.limit)
+		fmt.Fprintln(w, a.paint(colorBold, safe(runNames(o.before)+" → "+runNames(o.after))+": "+r.summary()))
+		fmt.Fprintln(w, a.paint(colorDim, r.method()))
+		err = r.table(w, o.limit)
+		r.verdict(w)
 	}
-	if n := limits.passedByChance(d); n > 0 && err == nil {
-		fmt.Fprintf(a.err, "entrace: %s new errors or new spans that can be chance; --any-change counts them\n", count(n, "path has", "paths have"))
-	}
-	if err = errors.Join(err, w.Flush()); err == nil && failed > 0 {
-		fmt.Fprintf(a.err, "entrace: %s a limit\n", count(failed, "path passes", "paths pass"))
+	if err = errors.Join(err, w.Flush()); err == nil && r.failed > 0 {
+		if o.json {
+			r.verdict(a.err)
+		}
 		return errNone
 	}
 	return err
 }
 
-// diffText prints a comparison for people: first what passes a limit.
-func (a *app) diffText(w io.Writer, d *query.Diff, why []string, most int) error {
-	order := make([]int, len(d.Paths))
+// runNames names the files of one side.
+func runNames(names []string) string {
+	if len(names) > 3 {
+		return fmt.Sprintf("%s, … %s (%d runs)", names[0], names[len(names)-1], len(names))
+	}
+	return strings.Join(names, ", ")
+}
+
+// A diffReport is a comparison with what is worse in it.
+type diffReport struct {
+	*app
+
+	d              *query.Diff
+	limits         *diffLimits
+	found          []finding // of each path
+	worse          [numWorse]int
+	failed, chance int // paths that exceed a limit; that do so, but can by chance
+}
+
+// summary says how many paths are worse, of all that there are limits for.
+func (r *diffReport) summary() string {
+	var parts []string
+	names := [numWorse][2]string{{"slower", "slower"}, {"with more spans", "with more spans"}, {"with new errors", "with new errors"}, {"new", "new"}}
+	for i, text := range r.limits.texts() {
+		if text != "" {
+			parts = append(parts, count(r.worse[i], names[i][0], names[i][1]))
+		}
+	}
+	if len(parts) == 0 {
+		return "no limit is set"
+	}
+	return strings.Join(parts, ", ") + " of " + count(len(r.d.Paths), "path", "paths")
+}
+
+// method says what the column "chance" means.
+func (r *diffReport) method() string {
+	switch {
+	case r.d.LeastP == 0:
+		return "one run on each side: machine noise is not in \"chance\"; --before and --after take several runs"
+	case r.d.LeastP > r.d.Level:
+		return fmt.Sprintf("%d and %d runs are too few to tell a change from chance: three on each side can", r.d.Runs[0], r.d.Runs[1])
+	}
+	return fmt.Sprintf("\"chance\" is that between %d and %d runs, over all paths together", r.d.Runs[0], r.d.Runs[1])
+}
+
+// verdict says which limits are exceeded, or that none is.
+func (r *diffReport) verdict(w io.Writer) {
+	texts := r.limits.texts()
+	for i, n := range r.worse {
+		if n > 0 {
+			fmt.Fprintln(w, r.paint(colorRed, fmt.Sprintf("FAIL: %s %s", count(n, "path exceeds", "paths exceed"), texts[i])))
+		}
+	}
+	if r.failed == 0 && r.limits.String() != "" {
+		fmt.Fprintln(w, "ok: no path exceeds "+r.limits.String())
+	}
+	if r.chance > 0 {
+		fmt.Fprintf(w, "%s a limit by what can be chance; --any-change counts that\n", count(r.chance, "path exceeds", "paths exceed"))
+	}
+}
+
+// table prints the paths for people, first those that exceed a limit.
+func (r *diffReport) table(w io.Writer, most int) error {
+	order := make([]int, len(r.d.Paths))
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(x, y int) int {
 		switch {
-		case (why[x] == "") == (why[y] == ""):
+		case r.found[x].any() == r.found[y].any():
 			return 0
-		case why[x] != "":
+		case r.found[x].any():
 			return -1
 		}
 		return 1
@@ -220,9 +394,9 @@ func (a *app) diffText(w io.Writer, d *query.Diff, why []string, most int) error
 		left = len(order) - most
 		order = order[:most]
 	}
-	lines := [][]string{{"count", "errors", "p50", "p95", "of p95", "self", "chance", "path"}}
+	lines := [][]string{{"", "count", "errors", "p50", "p95", "p95 change", "self", "chance", "path", "why"}}
 	for _, i := range order {
-		p := &d.Paths[i]
+		p := &r.d.Paths[i]
 		pair := func(x, y string) string {
 			if x == y {
 				return x
@@ -235,31 +409,38 @@ func (a *app) diffText(w io.Writer, d *query.Diff, why []string, most int) error
 			}
 			return duration(time.Duration(n))
 		}
-		path := diffPath(p)
-		if why[i] != "" {
-			path += " " + a.paint(colorRed, why[i])
+		fail := ""
+		if r.found[i].any() {
+			fail = r.paint(colorRed, "FAIL")
 		}
-		change, sure := diffChange(p)
+		change, chance := diffChange(p, r.d)
 		lines = append(lines, []string{
-			pair(strconv.Itoa(p.Before.Count), strconv.Itoa(p.After.Count)), pair(strconv.Itoa(p.Before.Errors), strconv.Itoa(p.After.Errors)),
+			fail, pair(strconv.Itoa(p.Before.Count), strconv.Itoa(p.After.Count)), pair(strconv.Itoa(p.Before.Errors), strconv.Itoa(p.After.Errors)),
 			pair(took(&p.Before, p.Before.P50), took(&p.After, p.After.P50)), pair(took(&p.Before, p.Before.P95), took(&p.After, p.After.P95)),
-			change, pair(took(&p.Before, p.Before.Self), took(&p.After, p.After.Self)), a.paint(colorDim, sure), path,
+			change, pair(took(&p.Before, p.Before.Self), took(&p.After, p.After.Self)), r.paint(colorDim, chance), diffPath(p), r.paint(colorRed, r.found[i].String()),
 		})
 	}
-	if err := printColumns(w, lines, []bool{true, true, true, true, true, true, false, false}); err != nil {
+	if r.failed == 0 { // two columns have nothing to say
+		for i := range lines {
+			lines[i] = lines[i][1 : len(lines[i])-1]
+		}
+		if err := printColumns(w, lines, []bool{true, true, true, true, true, true, false, false}); err != nil {
+			return err
+		}
+	} else if err := printColumns(w, lines, []bool{false, true, true, true, true, true, true, false, false, false}); err != nil {
 		return err
 	}
 	if left > 0 {
-		fmt.Fprintln(w, a.paint(colorDim, fmt.Sprintf("… %s with less change, which --limit 0 shows", count(left, "path", "paths"))))
+		fmt.Fprintln(w, r.paint(colorDim, fmt.Sprintf("… %s with less change, which --limit 0 shows", count(left, "path", "paths"))))
 	}
-	if n := d.Other[0] + d.Other[1]; n > 0 {
-		fmt.Fprintln(w, a.paint(colorDim, count(n, "span is", "spans are")+" not compared: there are too many paths"))
+	if n := r.d.Other[0] + r.d.Other[1]; n > 0 {
+		fmt.Fprintln(w, r.paint(colorDim, count(n, "span is", "spans are")+" not compared: there are too many paths"))
 	}
 	return nil
 }
 
-// diffChange returns how p95 has changed, and how sure that is.
-func diffChange(p *query.PathDiff) (change, sure string) {
+// diffChange returns how p95 has changed, and how probable that is by chance.
+func diffChange(p *query.PathDiff, d *query.Diff) (change, chance string) {
 	switch {
 	case p.Before.Count == 0:
 		return "new", ""
@@ -271,7 +452,7 @@ func diffChange(p *query.PathDiff) (change, sure string) {
 		change = "from 0"
 	}
 	switch {
-	case math.IsNaN(p.P):
+	case math.IsNaN(p.P) || d.LeastP > d.Level:
 		return change, "too few"
 	case p.P < 0.0001:
 		return change, "p<0.0001"
@@ -294,8 +475,8 @@ func diffPath(p *query.PathDiff) string {
 	return strings.Join(parts, " > ")
 }
 
-// diffJSON prints a comparison, an object for each path.
-func diffJSON(w io.Writer, d *query.Diff, why []string) error {
+// json prints the comparison, an object for each path.
+func (r *diffReport) json(w io.Writer) error {
 	type step struct {
 		Service string `json:"service"`
 		Name    string `json:"name"`
@@ -309,8 +490,8 @@ func diffJSON(w io.Writer, d *query.Diff, why []string) error {
 		Self   int64 `json:"self_nano"`
 	}
 	of := func(s *query.PathStats) stats { return stats{s.Count, s.Errors, s.P50, s.P95, s.Self} }
-	for i := range d.Paths {
-		p := &d.Paths[i]
+	for i := range r.d.Paths {
+		p := &r.d.Paths[i]
 		line := struct {
 			Path    []step   `json:"path"`
 			Before  stats    `json:"before"`
@@ -319,8 +500,9 @@ func diffJSON(w io.Writer, d *query.Diff, why []string) error {
 			P       *float64 `json:"p"`          // null if there are too few
 			ErrorsP float64  `json:"errors_p"`
 			CountP  float64  `json:"count_p"`
-			Passed  string   `json:"passed,omitempty"`
-		}{Before: of(&p.Before), After: of(&p.After), ErrorsP: p.ErrorsP, CountP: p.CountP, Passed: why[i]}
+			Runs    [2]int   `json:"runs"`
+			Fail    string   `json:"fail,omitempty"` // which limits are exceeded
+		}{Before: of(&p.Before), After: of(&p.After), ErrorsP: p.ErrorsP, CountP: p.CountP, Runs: r.d.Runs, Fail: r.found[i].String()}
 		for _, s := range p.Path {
 			line.Path = append(line.Path, step{s.Service, s.Name, s.Kind.String()})
 		}
