@@ -68,7 +68,7 @@ func (s Set) Rows() []view.Row {
 type Result struct {
 	// Rows are the rows that are selected, of which a table is computed.
 	Rows Set
-	// Order are the rows in the order that the query wants, nil if it wants none.
+	// Order are the same rows in the order that the query asks for, nil if it asks for none.
 	Order []view.Row
 	// Table is what the query computes, nil if it computes nothing.
 	Table *Table
@@ -533,6 +533,7 @@ func (m *machine) stages(list []stage, rows Set, r *Result) (Set, error) {
 		switch s := s.(type) {
 		case *stageFilter:
 			rows, err = m.where(s.x, rows)
+			r.keep(rows)
 		case *stageBy:
 			by = s.list
 		case *stageCoalesce:
@@ -552,7 +553,8 @@ func (m *machine) stages(list []stage, rows Set, r *Result) (Set, error) {
 			}
 			if s.cond != nil {
 				rows, err = m.having(s, by, rows)
-				continue
+				r.keep(rows)
+				break
 			}
 			var calls []*stageAggregate
 			for _, other := range list[:i+1] {
@@ -590,6 +592,13 @@ func countTables(list []stage) (n int) {
 		}
 	}
 	return n
+}
+
+// keep takes from the order what is not in rows.
+func (r *Result) keep(rows Set) {
+	if r.Order != nil && rows != nil {
+		r.Order = slices.DeleteFunc(r.Order, func(row view.Row) bool { return !rows.Has(row) })
+	}
 }
 
 // cut keeps the first n lines of the table or the first n rows.

@@ -2,6 +2,7 @@ package query_test
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -399,6 +400,84 @@ func TestRunAsBruteForce(t *testing.T) {
 			slices.Sort(want)
 			if got := res.Rows.Rows(); !slices.Equal(got, want) {
 				t.Fatalf("seed %d: %s\n%s\nselects %v, want %v", seed, s.text, q.Tree(), got, want)
+			}
+		}
+	}
+}
+
+// stages returns random stages behind a selection, and the rows that they leave, in their order.
+func (p *plain) stages(r *rand.Rand, s selection) (text string, order []view.Row) {
+	set := query.NewSet(p.v)
+	for x := range s.rows {
+		set.Add(x)
+	}
+	text, order = s.text, query.InTime(p.v, set)
+	for range 1 + r.IntN(4) {
+		switch r.IntN(4) {
+		case 0:
+			c := p.condition(r, 1)
+			text += " | { " + c.text + " }"
+			order = slices.DeleteFunc(order, func(x view.Row) bool { return !c.is(x) })
+		case 1:
+			n := r.IntN(20)
+			text += fmt.Sprintf(" | limit(%d)", n)
+			order = order[:min(n, len(order))]
+		case 2:
+			text += " | sort(duration desc)"
+			set := query.NewSet(p.v)
+			for _, x := range order {
+				set.Add(x)
+			}
+			order = query.InTime(p.v, set)
+			slices.SortStableFunc(order, func(x, y view.Row) int {
+				a, ok := p.v.Duration(x)
+				b, ok2 := p.v.Duration(y)
+				switch {
+				case ok && ok2:
+					return cmp.Compare(b, a)
+				case ok:
+					return -1
+				case ok2:
+					return 1
+				}
+				return 0
+			})
+		case 3:
+			n := r.IntN(4)
+			text += fmt.Sprintf(" | count() > %d", n)
+			before := slices.Clone(order)
+			order = slices.DeleteFunc(order, func(x view.Row) bool {
+				same := 0
+				for _, y := range before {
+					if p.sameTrace(x, y) {
+						same++
+					}
+				}
+				return same <= n
+			})
+		}
+	}
+	return text, order
+}
+
+// TestStagesAsBruteForce compares what random stages leave with what they mean: as many rows, and
+// in that order.
+func TestStagesAsBruteForce(t *testing.T) {
+	for seed := range 20 {
+		r := rand.New(rand.NewPCG(uint64(seed), 4))
+		p := plainOf(t, viewOf(t, shop(r, 150)))
+		for range 40 {
+			text, want := p.stages(r, p.selection(r, 1))
+			q, err := query.Parse(text)
+			must(t, err)
+			res, err := q.Run(t.Context(), p.v)
+			must(t, err)
+			got := res.Order
+			if got == nil {
+				got = query.InTime(p.v, res.Rows)
+			}
+			if !slices.Equal(got, want) || res.Rows.Len() != len(want) {
+				t.Fatalf("seed %d: %s\nselects %v, and counts %d, want %v", seed, text, got, res.Rows.Len(), want)
 			}
 		}
 	}
