@@ -1,25 +1,35 @@
 package query
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
 
-// An accumulator computes one aggregate.
+// An accumulator computes one aggregate. What it says does not depend on the order in which the
+// values come, so that it is the same however they are spread over goroutines.
 type accumulator struct {
-	n       int64
-	sum     float64
-	squares float64 // of differences from the mean, as Welford has it
-	mean    float64
-	min     Value
-	max     Value
-	kind    Kind  // of the values: durations stay durations
-	total   int64 // sum of whole numbers
-	ints    []int64
+	n    int64 // values that are there
+	kind Kind  // of the numbers: durations stay durations
+	*kept
+}
+
+// kept is what an accumulator keeps besides their number, nil until there is a value.
+type kept struct {
+	best    Value // of min and max
+	sums    *sums
+	ints    []int64  // of quantiles, as are the next two
+	uints   []uint64 // from 2^63 on
 	floats  []float64
-	counts  map[string]int64 // of each value
-	buckets map[int]int64    // of a histogram
-	spread  *spread          // of the durations of which quantiles are wanted
+	values  map[string]*counted // by key
+	buckets map[int]int64       // of a histogram
+	spread  *spread             // of the durations of which quantiles are computed
+}
+
+// counted is a value, and how often it is there.
+type counted struct {
+	value Value
+	n     int64
 }
 
 // keeps says what an accumulator has to keep.
@@ -31,57 +41,60 @@ type keeps struct {
 }
 
 func (a *accumulator) add(k *keeps, v Value) {
-	switch k.fn {
-	case "count":
+	if k.fn == "count" {
 		a.n++
 		return
+	}
+	if v.kind == KindNil {
+		return
+	}
+	if a.kept == nil {
+		a.kept = new(kept)
+	}
+	switch k.fn {
 	case "values":
-		if v.kind != KindNil {
-			if a.counts == nil {
-				a.counts = make(map[string]int64)
-			}
-			a.counts[v.String()]++
-		}
+		a.addCounted(string(appendKey(nil, v)), canonical(v), 1)
+		return
+	case "min", "max":
+		a.extreme(k.fn, v)
 		return
 	}
 	f, ok := v.number()
-	if !ok {
-		if k.fn == "min" || k.fn == "max" {
-			a.extreme(v)
-		}
+	if !ok || math.IsNaN(f) {
 		return
 	}
 	a.kind = a.kindWith(v.kind)
 	a.n++
 	switch k.fn {
-	case "sum":
-		a.sum += f
-		a.total += v.n
-	case "avg", "stddev":
-		a.sum += f
-		d := f - a.mean
-		a.mean += d / float64(a.n)
-		a.squares += d * (f - a.mean)
-	case "min", "max":
-		a.extreme(v)
+	case "sum", "avg", "stddev":
+		if a.sums == nil {
+			a.sums = &sums{withSquares: k.fn == "stddev"}
+		}
+		a.sums.add(v)
 	case "histogram":
 		if a.buckets == nil {
 			a.buckets = make(map[int]int64)
 		}
 		a.buckets[bucketOf(f)]++
 	default: // quantiles
-		if v.kind == KindFloat {
+		switch v.kind {
+		case KindFloat:
 			a.floats = append(a.floats, f)
-		} else {
+		case KindUint:
+			a.uints = append(a.uints, uint64(v.n))
+		default:
 			a.ints = append(a.ints, v.n)
 		}
 	}
 }
 
-// addQuantile is add of a duration whose quantiles are wanted.
+// addQuantile is add of a duration whose quantiles are computed.
 func (a *accumulator) addQuantile(d int64, spreads bool) {
 	a.n++
 	a.kind = KindDuration
+	if a.kept == nil {
+		a.kept = new(kept)
+	}
 	if !spreads {
 		a.ints = append(a.ints, d)
 		return
@@ -92,9 +105,24 @@ func (a *accumulator) addQuantile(d int64, spreads bool) {
 	a.spread.counts[spreadBucket(d)]++
 }
 
+func (a *accumulator) addCounted(key string, v Value, n int64) {
+	if a.values == nil {
+		a.values = make(map[string]*counted)
+	}
+	c := a.values[key]
+	if c == nil {
+		c = &counted{value: v}
+		a.values[key] = c
+	}
+	c.n += n
+}
+
 // kindWith returns the kind of the values with one more of a kind: that of all, or a time or
 // duration if numbers are beside it, or a float.
 func (a *accumulator) kindWith(k Kind) Kind {
+	if k == KindUint {
+		k = KindInt
+	}
 	switch {
 	case a.n == 0 || a.kind == k:
 		return k
@@ -104,43 +132,44 @@ func (a *accumulator) kindWith(k Kind) Kind {
 	return max(a.kind, k)
 }
 
-func (a *accumulator) extreme(v Value) {
-	if v.kind == KindNil {
-		return
+// extreme keeps a value if it is the least or the largest: among numbers if there is one, else
+// among texts, and so on.
+func (a *accumulator) extreme(fn string, v Value) {
+	n := orderAll(v, a.best)
+	if fn == "max" && v.class() == a.best.class() {
+		n = -n
 	}
-	if n, ok := order(v, a.min); a.min.kind == KindNil || ok && n < 0 {
-		a.min = v
-	}
-	if n, ok := order(v, a.max); a.max.kind == KindNil || ok && n > 0 {
-		a.max = v
+	// Numbers that are equal can be of two kinds: one of them is always kept.
+	if n < 0 || n == 0 && v.kind < a.best.kind {
+		a.best = v
 	}
 }
 
 // merge adds what another goroutine has accumulated.
-func (a *accumulator) merge(b *accumulator) {
-	if b.n == 0 && b.counts == nil && b.min.kind == KindNil {
+func (a *accumulator) merge(k *keeps, b *accumulator) {
+	if b.kept == nil {
+		a.n += b.n
 		return
 	}
-	if a.buckets == nil && b.buckets != nil {
-		a.buckets = make(map[int]int64)
+	if a.kept == nil {
+		*a = *b
+		return
 	}
-	if a.n > 0 && b.n > 0 {
-		d := b.mean - a.mean
-		n := float64(a.n + b.n)
-		a.squares += b.squares + d*d*float64(a.n)*float64(b.n)/n
-		a.mean += d * float64(b.n) / n
-	} else if b.n > 0 {
-		a.squares, a.mean = b.squares, b.mean
+	if b.best.kind != KindNil {
+		a.extreme(k.fn, b.best)
 	}
 	if b.n > 0 {
 		a.kind = a.kindWith(b.kind)
 	}
 	a.n += b.n
-	a.sum += b.sum
-	a.total += b.total
-	a.extreme(b.min)
-	a.extreme(b.max)
+	switch {
+	case a.sums == nil:
+		a.sums = b.sums
+	case b.sums != nil:
+		a.sums.merge(b.sums)
+	}
 	a.ints = append(a.ints, b.ints...)
+	a.uints = append(a.uints, b.uints...)
 	a.floats = append(a.floats, b.floats...)
 	switch {
 	case a.spread == nil:
@@ -150,14 +179,15 @@ func (a *accumulator) merge(b *accumulator) {
 			a.spread.counts[i] += n
 		}
 	}
-	for bucket, n := range b.buckets {
-		a.buckets[bucket] += n
-	}
-	for s, n := range b.counts {
-		if a.counts == nil {
-			a.counts = make(map[string]int64)
+	if a.buckets == nil {
+		a.buckets = b.buckets
+	} else {
+		for bucket, n := range b.buckets {
+			a.buckets[bucket] += n
 		}
-		a.counts[s] += n
+	}
+	for key, c := range b.values {
+		a.addCounted(key, c.value, c.n)
 	}
 }
 
@@ -174,24 +204,26 @@ func (a *accumulator) results(k *keeps) []Value {
 	switch k.fn {
 	case "count":
 		return []Value{intValue(a.n)}
-	case "min":
-		return []Value{a.min}
-	case "max":
-		return []Value{a.max}
+	case "min", "max":
+		if a.kept == nil {
+			return []Value{{}}
+		}
+		return []Value{a.best}
 	}
 	if a.n == 0 {
 		return make([]Value, max(1, len(k.args)))
 	}
 	switch k.fn {
 	case "sum":
-		if a.kind != KindFloat && math.Abs(a.sum) < 1<<62 { // a whole one can overflow
-			return []Value{{kind: a.kind, n: a.total}}
-		}
-		return []Value{floatValue(a.sum)}
+		return []Value{a.sums.sum(a.kind)}
 	case "avg":
-		return []Value{a.of(a.sum / float64(a.n))}
+		return []Value{a.sums.mean(a.kind)}
 	case "stddev":
-		return []Value{a.of(math.Sqrt(a.squares / float64(a.n)))}
+		kind := a.kind
+		if kind == KindTime {
+			kind = KindDuration
+		}
+		return []Value{a.sums.deviation(kind)}
 	}
 	return a.quantiles(k.args)
 }
@@ -206,18 +238,34 @@ func (a *accumulator) quantiles(qs []float64) []Value {
 		}
 		return out
 	}
-	if len(a.floats) == 0 {
+	switch {
+	case len(a.floats) == 0:
 		for i, q := range qs {
-			out[i] = Value{kind: a.kind, n: Quantile(a.ints, q)}
+			if r := rank(q, a.n) - int64(len(a.ints)); r < 0 {
+				out[i] = Value{kind: a.kind, n: nth(a.ints, int(rank(q, a.n)))}
+			} else {
+				out[i] = uintValue(nth(a.uints, int(r)))
+			}
 		}
-		return out
-	}
-	for _, n := range a.ints {
-		a.floats = append(a.floats, float64(n))
-	}
-	a.ints = nil
-	for i, q := range qs {
-		out[i] = floatValue(Quantile(a.floats, q))
+	case int64(len(a.floats)) == a.n:
+		for i, q := range qs {
+			out[i] = floatValue(Quantile(a.floats, q))
+		}
+	default:
+		var all []Value
+		for _, n := range a.ints {
+			all = append(all, intValue(n))
+		}
+		for _, n := range a.uints {
+			all = append(all, uintValue(n))
+		}
+		for _, f := range a.floats {
+			all = append(all, floatValue(f))
+		}
+		slices.SortFunc(all, func(x, y Value) int { return cmp.Or(orderAll(x, y), cmp.Compare(x.kind, y.kind)) })
+		for i, q := range qs {
+			out[i] = all[rank(q, a.n)]
+		}
 	}
 	return out
 }
@@ -234,7 +282,7 @@ func rank(q float64, n int64) int64 {
 }
 
 // nth returns the value that is at k once values are sorted. It changes their order.
-func nth[T int64 | float64](values []T, k int) T {
+func nth[T int64 | uint64 | float64](values []T, k int) T {
 	lo, hi := 0, len(values)-1
 	for lo < hi {
 		if hi-lo < 32 {

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cmp"
 	"context"
 	endian "encoding/binary"
 	"fmt"
@@ -119,11 +120,15 @@ func (t *Table) listed(fn string, groups []*group) *Table {
 	}
 	for _, g := range groups {
 		a := &g.accs[0]
+		if a.kept == nil {
+			continue
+		}
 		if fn == "values" {
-			names := slices.Sorted(maps.Keys(a.counts))
-			slices.SortStableFunc(names, func(x, y string) int { return int(a.counts[y] - a.counts[x]) })
-			for _, s := range names {
-				t.Lines = append(t.Lines, append(slices.Clone(g.keys), stringValue(s), intValue(a.counts[s])))
+			values := slices.SortedFunc(maps.Values(a.values), func(x, y *counted) int {
+				return cmp.Or(cmp.Compare(y.n, x.n), orderAll(x.value, y.value))
+			})
+			for _, c := range values {
+				t.Lines = append(t.Lines, append(slices.Clone(g.keys), c.value, intValue(c.n)))
 			}
 			continue
 		}
@@ -170,7 +175,7 @@ func (m *machine) group(keep []keeps, by []expr, rows Set) ([]*group, error) {
 					key = key[:0]
 					values := make([]Value, 0, 4)
 					for _, f := range keys {
-						v := f(e)
+						v := canonical(f(e))
 						values = append(values, v)
 						key = appendKey(key, v)
 					}
@@ -202,7 +207,7 @@ func (m *machine) group(keep []keeps, by []expr, rows Set) ([]*group, error) {
 				} else {
 					old.rows += g.rows
 					for i := range keep {
-						old.accs[i].merge(&g.accs[i])
+						old.accs[i].merge(&keep[i], &g.accs[i])
 					}
 				}
 			}
@@ -358,7 +363,7 @@ func (m *machine) groupCoded(keep []keeps, by []expr, c *codes, rows Set) ([]*gr
 		}
 		old.rows += g.rows
 		for i := range keep {
-			old.accs[i].merge(&g.accs[i])
+			old.accs[i].merge(&keep[i], &g.accs[i])
 		}
 	}
 	for _, own := range workers {
@@ -394,7 +399,7 @@ func (m *machine) addExtra(extra map[string]*group, keep []keeps, key Value, e *
 	s := string(appendKey(nil, key))
 	g := extra[s]
 	if g == nil {
-		g = &group{keys: []Value{key}, accs: make([]accumulator, len(keep))}
+		g = &group{keys: []Value{canonical(key)}, accs: make([]accumulator, len(keep))}
 		extra[s] = g
 	}
 	g.rows++
@@ -415,24 +420,47 @@ func (m *machine) appendTrace(b []byte, r view.Row) []byte {
 	return endian.BigEndian.AppendUint32(append(b, 0), n)
 }
 
-// appendKey appends bytes that tell values apart, and sort as they do.
+// canonical returns the one value that stands for all that are equal to a number.
+func canonical(v Value) Value {
+	switch {
+	case v.kind != KindFloat:
+		return v
+	case math.IsNaN(v.f):
+		return floatValue(math.NaN())
+	case v.f != math.Trunc(v.f) || v.f < -1<<63 || v.f >= 1<<64:
+		return v
+	case v.f >= 1<<63:
+		return uintValue(uint64(v.f))
+	}
+	return intValue(int64(v.f))
+}
+
+// appendKey appends bytes that tell values apart, and sort as they do. Numbers that are equal have
+// the same.
 func appendKey(b []byte, v Value) []byte {
-	b = append(b, byte(v.kind))
+	v = canonical(v)
+	kind := v.kind
+	if kind == KindInt || kind == KindUint {
+		kind = KindFloat // numbers are equal whatever their kind
+	}
+	b = append(b, byte(kind))
 	switch v.kind {
 	case KindString:
-		b = append(append(b, strings.ReplaceAll(v.s, "\x00", "\x00\x01")...), 0, 0)
-	case KindFloat:
-		bits := math.Float64bits(v.f)
+		return append(append(b, strings.ReplaceAll(v.s, "\x00", "\x00\x01")...), 0, 0)
+	case KindInt, KindUint, KindFloat:
+		f, _ := v.number()
+		bits := math.Float64bits(f)
 		if bits>>63 != 0 {
 			bits = ^bits
 		} else {
 			bits |= 1 << 63
 		}
 		b = endian.BigEndian.AppendUint64(b, bits)
-	default:
-		b = endian.BigEndian.AppendUint64(b, uint64(v.n)^1<<63)
+		if v.kind == KindInt && magnitude(v.n) < 1<<53 {
+			return b // which tells it
+		}
 	}
-	return b
+	return endian.BigEndian.AppendUint64(b, uint64(v.n)^1<<63)
 }
 
 // having keeps the rows of the traces, or of the groups of each trace, whose aggregate is as the

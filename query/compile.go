@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"math"
+	"math/big"
 	"math/bits"
 
 	"github.com/entrace-go/entrace/format"
@@ -138,7 +139,7 @@ func (m *machine) value(x expr) (eval, error) {
 		if x.op == "!" {
 			return func(e *env) Value { return boolValue(!isTrue(a(e))) }, nil
 		}
-		return func(e *env) Value { return calculate("-", intValue(0), a(e)) }, nil
+		return func(e *env) Value { return negative(a(e)) }, nil
 	case *binary:
 		a, err := m.value(x.a)
 		if err != nil {
@@ -180,6 +181,13 @@ func (m *machine) value(x expr) (eval, error) {
 	return func(*env) Value { return Value{} }, nil
 }
 
+func negative(v Value) Value {
+	if v.kind == KindFloat {
+		return floatValue(-v.f)
+	}
+	return calculate("-", intValue(0), v)
+}
+
 func isTrue(v Value) bool { return v.kind == KindBool && v.n != 0 }
 
 // calculate returns a op b, nil if that is not defined.
@@ -216,19 +224,22 @@ func calculate(op string, a, b Value) Value {
 		}
 		return floatValue(z)
 	}
+	if a.kind == KindUint || b.kind == KindUint {
+		return calculateLarge(op, a, b, kind)
+	}
 	n := int64(0)
 	switch op {
 	case "+":
 		if n = a.n + b.n; (n > a.n) != (b.n > 0) && b.n != 0 {
-			return floatValue(float64(a.n) + float64(b.n))
+			return calculateLarge(op, a, b, kind)
 		}
 	case "-":
 		if n = a.n - b.n; (n < a.n) != (b.n > 0) && b.n != 0 {
-			return floatValue(float64(a.n) - float64(b.n))
+			return calculateLarge(op, a, b, kind)
 		}
 	case "*":
 		if hi, lo := bits.Mul64(magnitude(a.n), magnitude(b.n)); hi != 0 || lo > math.MaxInt64 {
-			return floatValue(float64(a.n) * float64(b.n))
+			return calculateLarge(op, a, b, kind)
 		}
 		n = a.n * b.n
 	default:
@@ -242,6 +253,37 @@ func calculate(op string, a, b Value) Value {
 		}
 	}
 	return Value{kind: kind, n: n}
+}
+
+// calculateLarge is calculate for whole numbers that an int64 does not hold.
+func calculateLarge(op string, a, b Value, kind Kind) Value {
+	x, y := a.whole(), b.whole()
+	switch op {
+	case "+":
+		x.Add(x, y)
+	case "-":
+		x.Sub(x, y)
+	case "*":
+		x.Mul(x, y)
+	default:
+		if y.Sign() == 0 {
+			return Value{}
+		}
+		if op == "/" {
+			x.Quo(x, y)
+		} else {
+			x.Rem(x, y)
+		}
+	}
+	return wholeValue(x, kind)
+}
+
+// whole returns a whole number.
+func (v Value) whole() *big.Int {
+	if v.kind == KindUint {
+		return new(big.Int).SetUint64(uint64(v.n))
+	}
+	return big.NewInt(v.n)
 }
 
 func magnitude(n int64) uint64 {

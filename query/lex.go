@@ -63,10 +63,8 @@ type token struct {
 	text  string // of a string or regex, what is between the quotes
 	pos   int
 	end   int
-	int   int64
-	float float64
-	isInt bool
-	space bool // there is a blank before it
+	value Value // of a number or duration
+	space bool  // there is a blank before it
 	// parts are those of a word, between its dots: some can be quoted.
 	parts []string
 }
@@ -356,11 +354,11 @@ func (l *lexer) number() (token, error) {
 		text := l.s[at:unit]
 		if d, err := parseDuration(text); err == nil {
 			l.pos = unit
-			return token{kind: tokenDuration, text: text, pos: at, int: int64(d), isInt: true}, nil
+			return token{kind: tokenDuration, text: text, pos: at, value: durationValue(int64(d))}, nil
 		}
 		if f, err := strconv.ParseFloat(text, 64); err == nil { // 1e6
 			l.pos = unit
-			return token{kind: tokenNumber, text: text, pos: at, float: f}, nil
+			return token{kind: tokenNumber, text: text, pos: at, value: floatValue(f)}, nil
 		}
 		// A word that begins with a digit, as an id does.
 		l.pos = unit
@@ -368,14 +366,15 @@ func (l *lexer) number() (token, error) {
 	}
 	l.pos = end
 	t := token{kind: tokenNumber, text: digits, pos: at}
-	var err error
-	if t.int, err = strconv.ParseInt(digits, 10, 64); err == nil {
-		t.isInt = true
+	if n, err := strconv.ParseUint(digits, 10, 64); err == nil {
+		t.value = uintValue(n)
 		return t, nil
 	}
-	if t.float, err = strconv.ParseFloat(digits, 64); err != nil {
+	f, err := strconv.ParseFloat(digits, 64)
+	if err != nil {
 		return t, l.fail(at, "", "%s is no number", digits)
 	}
+	t.value = floatValue(f)
 	return t, nil
 }
 

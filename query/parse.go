@@ -455,7 +455,7 @@ func (p *parser) fit(x expr, l *literal) (Value, error) {
 			return v, &Error{Query: p.text, Pos: l.pos, Text: f.text + " has no value " + name, Hint: "known are " + enumNames(kind)}
 		}
 		return v, nil
-	case kind != KindNil && (l.value.kind == KindInt || l.value.kind == KindFloat):
+	case kind != KindNil && (l.value.kind == KindInt || l.value.kind == KindUint || l.value.kind == KindFloat):
 		hint := "known are " + enumNames(kind)
 		if kind == KindStatus {
 			hint += "; that of HTTP is .http.response.status_code"
@@ -531,9 +531,7 @@ func (p *parser) power() (expr, error) {
 			return nil, err
 		}
 		if l, ok := x.(*literal); ok && l.value.isNumber() {
-			v := l.value
-			v.n, v.f = -v.n, -v.f
-			return &literal{value: v, pos: t.pos}, nil
+			return &literal{value: negative(l.value), pos: t.pos}, nil
 		}
 		return &unary{op: "-", x: x, pos: t.pos}, nil
 	}
@@ -577,15 +575,9 @@ func (p *parser) primary() (expr, error) {
 			return nil, err
 		}
 		return x, p.want(")")
-	case tokenNumber:
+	case tokenNumber, tokenDuration:
 		p.next()
-		if t.isInt {
-			return &literal{value: intValue(t.int), pos: t.pos}, nil
-		}
-		return &literal{value: floatValue(t.float), pos: t.pos}, nil
-	case tokenDuration:
-		p.next()
-		return &literal{value: durationValue(t.int), pos: t.pos}, nil
+		return &literal{value: t.value, pos: t.pos}, nil
 	case tokenString:
 		if p.next(); p.braces == 0 && !p.compared(p.at-1) {
 			if p.text[t.pos] == '/' {

@@ -649,26 +649,18 @@ func InTime(v *view.View, rows Set) []view.Row {
 	return list
 }
 
+// orderIn compares two values in a direction. What is not there comes last in both.
+func orderIn(desc bool, a, b Value) int {
+	n := orderAll(a, b)
+	if desc && a.class() != math.MaxInt && b.class() != math.MaxInt {
+		return -n
+	}
+	return n
+}
+
 // sort puts the lines of the table, or the rows, in the order of an expression.
 func (m *machine) sort(x expr, desc bool, rows Set, r *Result) error {
-	less := func(a, b Value) int {
-		switch {
-		case a.kind == KindNil && b.kind == KindNil:
-			return 0
-		case a.kind == KindNil:
-			return 1 // whatever the direction
-		case b.kind == KindNil:
-			return -1
-		}
-		n, ok := order(a, b)
-		if !ok {
-			n = int(a.kind) - int(b.kind)
-		}
-		if desc {
-			return -n
-		}
-		return n
-	}
+	less := func(a, b Value) int { return orderIn(desc, a, b) }
 	if r.Table != nil {
 		at := len(r.Table.Columns) - 1
 		if l, ok := x.(*literal); !ok || l.value.kind != KindNil {

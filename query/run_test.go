@@ -26,6 +26,11 @@ func must(t testing.TB, err error) {
 // viewOf returns the view of a file of entries.
 func viewOf(t testing.TB, entries []*format.TraceEntry) *view.View {
 	t.Helper()
+	return viewWith(t, entries, nil)
+}
+
+func viewWith(t testing.TB, entries []*format.TraceEntry, o *view.Options) *view.View {
+	t.Helper()
 	var b bytes.Buffer
 	w, err := format.NewWriter(&b, format.V1, format.IET, nil)
 	must(t, err)
@@ -39,7 +44,7 @@ func viewOf(t testing.TB, entries []*format.TraceEntry) *view.View {
 	f, err := format.Open(name, nil)
 	must(t, err)
 	t.Cleanup(func() { _ = f.Close() })
-	v, err := view.New(t.Context(), []*format.File{f}, nil)
+	v, err := view.New(t.Context(), []*format.File{f}, o)
 	must(t, err)
 	return v
 }

@@ -61,7 +61,7 @@ func (m *machine) sortOut(keep []keeps, c *codes, rows Set, groups map[string]*g
 		}
 		for i := range g.accs {
 			a := &g.accs[i]
-			if a.spread == nil {
+			if a.kept == nil || a.spread == nil {
 				continue
 			}
 			for _, d := range a.ints { // of rows without a code
@@ -99,7 +99,8 @@ func (m *machine) sortOut(keep []keeps, c *codes, rows Set, groups map[string]*g
 						continue
 					} else if g := byNumber[c.group[code]]; g != nil {
 						for x := range g.accs {
-							if s := g.accs[x].spread; s != nil && s.wanted[spreadBucket(d)] {
+							if a := &g.accs[x]; a.kept != nil && a.spread != nil && a.spread.wanted[spreadBucket(d)] {
+								s := a.spread
 								found = append(found, struct {
 									s *spread
 									d int64

@@ -86,10 +86,10 @@ func (p *parser) count() (int64, error) {
 		return 0, err
 	}
 	t := p.next()
-	if t.kind != tokenNumber || !t.isInt {
+	if t.kind != tokenNumber || t.value.kind != KindInt {
 		return 0, p.fail(t, "", "a number is wanted, not %s", describe(t))
 	}
-	return t.int, nil
+	return t.value.n, nil
 }
 
 func (p *parser) list() ([]expr, error) {

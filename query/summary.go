@@ -95,15 +95,7 @@ func (t *Table) Sort(column string) error {
 		return &Error{Text: "the table has no column " + column, Hint: "its columns are " + strings.Join(t.Columns, ", ")}
 	}
 	slices.SortStableFunc(t.Lines, func(a, b []Value) int {
-		x, y := a[at], b[at]
-		switch {
-		case x.kind == KindNil || y.kind == KindNil:
-			return int(y.kind) - int(x.kind)
-		case x.kind == KindString && y.kind == KindString:
-			return strings.Compare(x.s, y.s)
-		}
-		n, _ := order(y, x)
-		return n
+		return orderIn(a[at].kind != KindString || b[at].kind != KindString, a[at], b[at])
 	})
 	return nil
 }

@@ -20,7 +20,8 @@ type Kind uint8
 const (
 	KindNil      Kind = iota // there is none
 	KindBool                 // true or false
-	KindInt                  // a number
+	KindInt                  // a whole number below 2^63
+	KindUint                 // a whole number from 2^63 on
 	KindFloat                // a number
 	KindDuration             // a number of nanoseconds
 	KindTime                 // nanoseconds since 1970
@@ -35,7 +36,7 @@ const (
 type Value struct {
 	s    string
 	f    float64
-	n    int64
+	n    int64 // of KindUint, the bits
 	kind Kind
 }
 
@@ -49,7 +50,14 @@ func boolValue(b bool) Value {
 	return Value{kind: KindBool}
 }
 
-func intValue(n int64) Value             { return Value{kind: KindInt, n: n} }
+func intValue(n int64) Value { return Value{kind: KindInt, n: n} }
+func uintValue(n uint64) Value {
+	if n <= math.MaxInt64 {
+		return intValue(int64(n))
+	}
+	return Value{kind: KindUint, n: int64(n)}
+}
+
 func floatValue(f float64) Value         { return Value{kind: KindFloat, f: f} }
 func stringValue(s string) Value         { return Value{kind: KindString, s: s} }
 func durationValue(n int64) Value        { return Value{kind: KindDuration, n: n} }
@@ -63,13 +71,16 @@ func (v Value) number() (float64, bool) {
 	switch {
 	case v.kind == KindFloat:
 		return v.f, true
+	case v.kind == KindUint:
+		return float64(uint64(v.n)), true
 	case v.isNumber():
 		return float64(v.n), true
 	}
 	return 0, false
 }
 
-// Any returns v as a nil, bool, int64, float64 or string; durations as int64 nanoseconds.
+// Any returns v as a nil, bool, int64, uint64 from 2^63 on, float64 or string; durations as int64
+// nanoseconds.
 func (v Value) Any() any {
 	switch v.kind {
 	case KindNil:
@@ -78,6 +89,8 @@ func (v Value) Any() any {
 		return v.n != 0
 	case KindInt, KindDuration, KindTime:
 		return v.n
+	case KindUint:
+		return uint64(v.n)
 	case KindFloat:
 		return v.f
 	}
@@ -93,6 +106,8 @@ func (v Value) String() string {
 		return strconv.FormatBool(v.n != 0)
 	case KindInt:
 		return strconv.FormatInt(v.n, 10)
+	case KindUint:
+		return strconv.FormatUint(uint64(v.n), 10)
 	case KindFloat:
 		return strconv.FormatFloat(v.f, 'g', -1, 64)
 	case KindDuration:
@@ -124,6 +139,9 @@ func valueOf(a format.Value) Value {
 	if n, ok := a.I64(); ok {
 		return intValue(n)
 	}
+	if n, ok := a.U64(); ok {
+		return uintValue(n)
+	}
 	f, _ := new(big.Float).SetString(string(a.AppendDecimal(nil)))
 	if f == nil {
 		return Value{}
@@ -146,36 +164,71 @@ func order(a, b Value) (n int, ok bool) {
 }
 
 func orderNumbers(a, b Value) (int, bool) {
-	if a.kind != KindFloat && b.kind != KindFloat {
-		return cmp.Compare(a.n, b.n), true
-	}
-	if a.kind == KindFloat && b.kind == KindFloat {
-		if math.IsNaN(a.f) || math.IsNaN(b.f) {
-			return 0, false
-		}
-		return cmp.Compare(a.f, b.f), true
-	}
-	if a.kind == KindFloat {
+	switch {
+	case a.kind == KindFloat && b.kind == KindFloat:
+		return cmp.Compare(a.f, b.f), !math.IsNaN(a.f) && !math.IsNaN(b.f)
+	case a.kind == KindFloat:
 		n, ok := orderNumbers(b, a)
 		return -n, ok
-	}
-	// An integer with a float, exactly.
-	switch {
-	case math.IsNaN(b.f):
-		return 0, false
-	case b.f >= 1<<63:
-		return -1, true
-	case b.f < -1<<63:
+	case b.kind == KindFloat:
+		return orderFloat(a, b.f), !math.IsNaN(b.f)
+	case a.kind == KindUint && b.kind == KindUint:
+		return cmp.Compare(uint64(a.n), uint64(b.n)), true
+	case a.kind == KindUint:
 		return 1, true
-	}
-	whole := math.Floor(b.f)
-	if n := cmp.Compare(a.n, int64(whole)); n != 0 {
-		return n, true
-	}
-	if b.f > whole {
+	case b.kind == KindUint:
 		return -1, true
 	}
-	return 0, true
+	return cmp.Compare(a.n, b.n), true
+}
+
+// orderFloat compares a whole number with a float, exactly.
+func orderFloat(a Value, f float64) int {
+	n, whole := 0, math.Floor(f)
+	switch {
+	case f >= 1<<64:
+		return -1
+	case f < -1<<63:
+		return 1
+	case a.kind == KindUint && f < 1<<63:
+		return 1
+	case a.kind == KindUint:
+		n = cmp.Compare(uint64(a.n), uint64(whole))
+	case f >= 1<<63:
+		return -1
+	default:
+		n = cmp.Compare(a.n, int64(whole))
+	}
+	if n == 0 && f > whole {
+		return -1
+	}
+	return n
+}
+
+// isNaN reports whether v is a float that is no number. Aggregates and sort take it as not there.
+func (v Value) isNaN() bool { return v.kind == KindFloat && math.IsNaN(v.f) }
+
+// class returns the place of a value's kind in the order of kinds: numbers, texts, true and
+// false, then those with names; last is what is not there.
+func (v Value) class() int {
+	switch {
+	case v.kind == KindNil || v.isNaN():
+		return math.MaxInt
+	case v.isNumber():
+		return 0
+	case v.kind == KindString:
+		return 1
+	}
+	return 1 + int(v.kind)
+}
+
+// orderAll compares any two values: by their kinds first.
+func orderAll(a, b Value) int {
+	if n := cmp.Compare(a.class(), b.class()); n != 0 {
+		return n
+	}
+	n, _ := order(a, b)
+	return n
 }
 
 // A comparison is an operator with what is on its right side.

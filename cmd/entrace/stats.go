@@ -107,7 +107,7 @@ func cell(v query.Value) (text string, number bool) {
 			return strconv.FormatFloat(f, 'f', 0, 64), true
 		}
 		return strconv.FormatFloat(f, 'g', 4, 64), true
-	case query.KindInt:
+	case query.KindInt, query.KindUint:
 		return v.String(), true
 	}
 	return safe(v.String()), false
@@ -206,6 +206,8 @@ func tableJSON(w io.Writer, t *query.Table) error {
 				b = strconv.AppendBool(b, x)
 			case int64:
 				b = strconv.AppendInt(b, x, 10)
+			case uint64:
+				b = strconv.AppendUint(b, x, 10)
 			case float64:
 				var ok bool
 				if b, ok = jsontext.AppendFloat(b, x); !ok {

@@ -1,0 +1,257 @@
+package query
+
+import (
+	"math"
+	"math/big"
+	"math/bits"
+)
+
+// exactBits is the precision with which sums are put together: every sum of 2^32 floats, and of
+// their squares, is exact in it.
+const exactBits = 4500
+
+// A floatSum adds floats without rounding, so that their order does not change the sum.
+type floatSum struct {
+	parts []float64  // they do not overlap, and their sum is the sum
+	wide  *big.Float // of floats whose squares a float cannot hold exactly
+}
+
+// midRange are the floats whose squares, and the sums of these, are exact in parts.
+func midRange(x float64) bool {
+	a := math.Abs(x)
+	return x == 0 || a > 0x1p-480 && a < 0x1p480
+}
+
+// add adds a float that is in the range for parts.
+func (s *floatSum) add(x float64) {
+	n := 0
+	for _, y := range s.parts {
+		if math.Abs(x) < math.Abs(y) {
+			x, y = y, x
+		}
+		hi := x + y
+		if lo := y - (hi - x); lo != 0 {
+			s.parts[n] = lo
+			n++
+		}
+		x = hi
+	}
+	s.parts = append(s.parts[:n], x)
+}
+
+func (s *floatSum) addWide(x *big.Float) {
+	if s.wide == nil {
+		s.wide = new(big.Float).SetPrec(exactBits)
+	}
+	s.wide.Add(s.wide, x)
+}
+
+// merge adds another sum.
+func (s *floatSum) merge(b *floatSum) {
+	for _, x := range b.parts {
+		s.add(x)
+	}
+	if b.wide != nil {
+		s.addWide(b.wide)
+	}
+}
+
+// addTo adds the sum to a number.
+func (s *floatSum) addTo(x *big.Float) {
+	for _, y := range s.parts {
+		x.Add(x, new(big.Float).SetFloat64(y))
+	}
+	if s.wide != nil {
+		x.Add(x, s.wide)
+	}
+}
+
+// A sums has the sum of numbers, and of their squares, exactly: what it says does not depend on
+// the order in which they come.
+type sums struct {
+	n           int64
+	low         uint64 // of whole numbers, with high, in two's complement
+	high        int64
+	low2        [3]uint64 // of their squares, the lowest bits first
+	floats      floatSum
+	floats2     floatSum
+	rise, fall  bool // there was an infinity, one below zero
+	withSquares bool
+}
+
+// add adds a number that is no NaN.
+func (s *sums) add(v Value) {
+	s.n++
+	if v.kind == KindFloat {
+		s.addFloat(v.f)
+		return
+	}
+	high := int64(0)
+	if v.kind != KindUint && v.n < 0 {
+		high = -1
+	}
+	var carry uint64
+	s.low, carry = bits.Add64(s.low, uint64(v.n), 0)
+	s.high += high + int64(carry)
+	if s.withSquares {
+		m := uint64(v.n)
+		if high < 0 {
+			m = -m
+		}
+		hi, lo := bits.Mul64(m, m)
+		s.addSquare([3]uint64{lo, hi, 0})
+	}
+}
+
+func (s *sums) addSquare(x [3]uint64) {
+	var carry uint64
+	for i := range s.low2 {
+		s.low2[i], carry = bits.Add64(s.low2[i], x[i], carry)
+	}
+}
+
+func (s *sums) addFloat(x float64) {
+	switch {
+	case math.IsInf(x, 1):
+		s.rise = true
+	case math.IsInf(x, -1):
+		s.fall = true
+	case midRange(x):
+		s.floats.add(x)
+		if s.withSquares {
+			hi := x * x
+			s.floats2.add(hi)
+			s.floats2.add(math.FMA(x, x, -hi))
+		}
+	default:
+		b := new(big.Float).SetPrec(exactBits).SetFloat64(x)
+		s.floats.addWide(b)
+		if s.withSquares {
+			s.floats2.addWide(new(big.Float).SetPrec(exactBits).Mul(b, b))
+		}
+	}
+}
+
+// merge adds the numbers of another one.
+func (s *sums) merge(b *sums) {
+	s.n += b.n
+	var carry uint64
+	s.low, carry = bits.Add64(s.low, b.low, 0)
+	s.high += b.high + int64(carry)
+	s.addSquare(b.low2)
+	s.floats.merge(&b.floats)
+	s.floats2.merge(&b.floats2)
+	s.rise, s.fall = s.rise || b.rise, s.fall || b.fall
+	s.withSquares = s.withSquares || b.withSquares
+}
+
+// whole returns the sum of the whole numbers.
+func (s *sums) whole() *big.Int {
+	x := big.NewInt(s.high)
+	x.Lsh(x, 64)
+	return x.Add(x, new(big.Int).SetUint64(s.low))
+}
+
+// total returns the sum.
+func (s *sums) total() *big.Float {
+	x := new(big.Float).SetPrec(exactBits).SetInt(s.whole())
+	s.floats.addTo(x)
+	return x
+}
+
+// infinite returns the sum if it is not finite: nil if there were both infinities.
+func (s *sums) infinite() (v Value, is bool) {
+	switch {
+	case s.rise && s.fall:
+		return Value{}, true
+	case s.rise:
+		return floatValue(math.Inf(1)), true
+	case s.fall:
+		return floatValue(math.Inf(-1)), true
+	}
+	return Value{}, false
+}
+
+// sum returns the sum of numbers of a kind, as a float if that cannot hold it.
+func (s *sums) sum(kind Kind) Value {
+	if v, is := s.infinite(); is {
+		return v
+	}
+	if kind != KindFloat {
+		return wholeValue(s.whole(), kind)
+	}
+	f, _ := s.total().Float64()
+	return floatValue(f)
+}
+
+// mean returns the mean of numbers of a kind.
+func (s *sums) mean(kind Kind) Value {
+	if v, is := s.infinite(); is {
+		return v
+	}
+	if whole := int64(s.low); s.high == whole>>63 && kind != KindFloat {
+		switch {
+		case kind == KindDuration || kind == KindTime:
+			mean, rest := whole/s.n, whole%s.n
+			if rest >= s.n-rest {
+				mean++
+			} else if -rest >= s.n+rest {
+				mean--
+			}
+			return Value{kind: kind, n: mean}
+		case magnitude(whole) < 1<<53:
+			return floatValue(float64(whole) / float64(s.n))
+		}
+	}
+	x := s.total()
+	return rounded(x.Quo(x, new(big.Float).SetInt64(s.n)), kind)
+}
+
+// deviation returns the standard deviation, nil if a number is infinite.
+func (s *sums) deviation(kind Kind) Value {
+	if s.rise || s.fall {
+		return Value{}
+	}
+	// (n·Σx² − (Σx)²) / n²
+	squares := new(big.Int)
+	for i := len(s.low2) - 1; i >= 0; i-- {
+		squares.Or(squares.Lsh(squares, 64), new(big.Int).SetUint64(s.low2[i]))
+	}
+	n := new(big.Float).SetInt64(s.n)
+	x := new(big.Float).SetPrec(exactBits).SetInt(squares)
+	s.floats2.addTo(x)
+	x.Mul(x, n)
+	sum := s.total()
+	x.Sub(x, sum.Mul(sum, sum))
+	x.Quo(x.Quo(x, n), n).SetPrec(128)
+	return rounded(x.Sqrt(x), kind)
+}
+
+// rounded returns a number as one of a kind: durations and times are whole nanoseconds.
+func rounded(x *big.Float, kind Kind) Value {
+	if kind == KindDuration || kind == KindTime {
+		half := 0.5
+		if x.Signbit() {
+			half = -half
+		}
+		if n, _ := x.Add(x, big.NewFloat(half)).Int(nil); n.IsInt64() {
+			return Value{kind: kind, n: n.Int64()}
+		}
+	}
+	f, _ := x.Float64()
+	return floatValue(f)
+}
+
+// wholeValue returns a whole number as one of a kind, or as a float if it is too large.
+func wholeValue(x *big.Int, kind Kind) Value {
+	switch {
+	case x.IsInt64() && kind == KindUint:
+		return intValue(x.Int64())
+	case x.IsInt64():
+		return Value{kind: kind, n: x.Int64()}
+	case x.IsUint64() && kind <= KindUint:
+		return uintValue(x.Uint64())
+	}
+	f, _ := new(big.Float).SetInt(x).Float64()
+	return floatValue(f)
+}
