@@ -73,3 +73,54 @@ func TestWords(t *testing.T) {
 		}
 	}
 }
+
+// TestHintsAreTrue has inequalities that leave rows out, and those that do not.
+func TestHintsAreTrue(t *testing.T) {
+	v := viewOf(t, querytest.Entries())
+	for text, want := range map[string]string{
+		`.service.name != "x"`:                   "",
+		`.env !~ "x"`:                            "",
+		`.user != nil`:                           "",
+		`.user != "ada" || .user = nil`:          "",
+		`.user != "ada"`:                         "10 rows have no .user, and are not among these: for them write (.user != … || .user = nil)",
+		`span.user != "ada"`:                     "5 rows have no span.user, and are not among these: for them write (span.user != … || span.user = nil)",
+		`log.n != 1`:                             "2 rows have no log.n, and are not among these: for them write (log.n != … || log.n = nil)",
+		`{ name = "authorize" || .user != "x" }`: "9 rows have no .user, and are not among these: for them write (.user != … || .user = nil)",
+	} {
+		q, err := query.Parse(text)
+		must(t, err)
+		r, err := q.Run(t.Context(), v)
+		must(t, err)
+		if got := strings.Join(r.Hints, "; "); got != want {
+			t.Errorf("%s has the hints %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestConditionsMeanTheSameBesideEvents puts conditions in parentheses, and beside others about
+// events and links that are never true.
+func TestConditionsMeanTheSameBesideEvents(t *testing.T) {
+	v := viewOf(t, querytest.Entries())
+	rows := func(text string) []view.Row {
+		q, err := query.Parse(text)
+		must(t, err)
+		r, err := q.Run(t.Context(), v)
+		must(t, err)
+		return r.Rows.Rows()
+	}
+	for _, c := range []string{
+		"duration = nil", "duration != nil", "status = nil", "kind != nil", "self = nil", "span.user = nil", "log.n = nil", "span:open = nil", "parent = nil",
+		"span:statusMessage = nil", "span:id != nil", "span:childCount = 0", ".user = nil", "message = nil", "duration > 1ms", `log.n != 3`, `span.user != "ada"`, "level = error",
+	} {
+		want := rows("{ " + c + " }")
+		for _, same := range []string{"{ (%s) = true }", "{ %s || event.none = 1 }", "{ %s || link.none = 1 }", "{ !(!(%s)) }", "{ (%s) && (event.none = 1 || true) }"} {
+			text := strings.ReplaceAll(same, "%s", c)
+			if got := rows(text); !slices.Equal(got, want) {
+				t.Errorf("%s selects %v, want %v", text, got, want)
+			}
+		}
+	}
+	if got := rows("{ duration = nil }"); len(got) != 1 {
+		t.Errorf("the spans that have not ended are %v, want one", got)
+	}
+}

@@ -30,12 +30,18 @@ type machine struct {
 	ctx   context.Context //nolint:containedctx // of the one call that it lives for
 	v     *view.View
 	attrs map[string]*attribute
-	roles bool                  // the query asks for roles, so that all rows can be selected
-	few   bool                  // a few rows are looked at: columns that are not there are not worth making
-	lacks map[string]*attribute // of != and !~, for a hint
+	roles bool            // the query asks for roles, so that all rows can be selected
+	few   bool            // a few rows are looked at: columns that are not there are not worth making
+	lacks map[string]lack // by the field of a != or !~, for a hint
 
 	traces []traceInfo
 	more   []string // hints
+}
+
+// A lack is a field that an inequality asks for, which leaves out the rows without it.
+type lack struct {
+	field *field
+	a     *attribute
 }
 
 // An attribute is one by the name that its application gave it: in rows, and in resources.
@@ -161,6 +167,11 @@ func (m *machine) value(x expr) (eval, error) {
 		a, err := m.value(x.a)
 		if err != nil {
 			return nil, err
+		}
+		if f, ok := x.a.(*field); ok && x.b == nil {
+			if role, ok := f.role(); ok {
+				return func(e *env) Value { return boolValue(m.v.Role(e.row) == role && x.holds(a(e))) }, nil
+			}
 		}
 		if x.b == nil {
 			return func(e *env) Value { return boolValue(x.holds(a(e))) }, nil

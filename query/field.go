@@ -211,6 +211,18 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
+// role returns the role of the rows that a comparison of the field is about, if it is one: for all
+// others it is false, so that a field that is nil there does not select them.
+func (f *field) role() (role view.Role, ok bool) {
+	switch {
+	case f.parent:
+		return 0, false
+	case f.kind.ofSpans():
+		return view.RoleSpan, true
+	}
+	return view.RoleLog, f.kind == fieldOfLog
+}
+
 // ofSpans reports whether only spans have such a field.
 func (k fieldKind) ofSpans() bool {
 	switch k {

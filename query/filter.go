@@ -246,12 +246,8 @@ func (m *machine) filter(x expr) (node, error) {
 			}
 			n = &rows{func(e *env) bool { return isTrue(value(e)) }, 50}
 		}
-		// That it is nil says nothing of other rows.
-		switch {
-		case f.kind.ofSpans():
-			n = allOf{spansOnly, n}
-		case f.kind == fieldOfLog:
-			n = allOf{logsOnly, n}
+		if role, ok := f.role(); ok {
+			n = allOf{onlyRole[role], n}
 		}
 		return n, nil
 	case *words:
@@ -366,7 +362,7 @@ func (m *machine) quick(f *field, c *comparison) (node, error) {
 		return &coded16{func(b *view.Block) []uint16 { return b.Flags }, table, is}, nil
 	case fieldDuration:
 		if c.value.kind == KindInt || c.value.kind == KindDuration {
-			return allOf{spansOnly, &numbers{func(b *view.Block) []int64 { return b.Duration }, view.NoDuration, c.op, c.value.n}}, nil
+			return &numbers{func(b *view.Block) []int64 { return b.Duration }, view.NoDuration, c.op, c.value.n}, nil
 		}
 	case fieldStart:
 		if c.value.kind == KindTime || c.value.kind == KindInt {
@@ -390,10 +386,10 @@ func (m *machine) quick(f *field, c *comparison) (node, error) {
 	return nil, nil //nolint:nilnil // there is none
 }
 
-// The rows that are spans, and those that are log records.
-var spansOnly, logsOnly = onlyRole(view.RoleSpan), onlyRole(view.RoleLog)
+// onlyRole are the nodes that take the rows of a role, of those that fields have.
+var onlyRole = map[view.Role]*coded16{view.RoleSpan: newOnlyRole(view.RoleSpan), view.RoleLog: newOnlyRole(view.RoleLog)}
 
-func onlyRole(role view.Role) *coded16 {
+func newOnlyRole(role view.Role) *coded16 {
 	table := make([]uint8, 1<<16)
 	for i := range table {
 		if view.Flags(i).Role() == role {
@@ -420,8 +416,8 @@ func (m *machine) quickAttribute(f *field, a *attribute, c *comparison, is func(
 			}
 		}
 	}
-	if c.op == "!=" || c.op == "!~" {
-		m.lacks[f.text] = a
+	if c.op == "!~" || c.op == "!=" && c.value.kind != KindNil {
+		m.lacks[f.text] = lack{f, a}
 	}
 	col := a.parts[0].column
 	return &coded32{func(_ *view.Block, k int) []uint32 { return col.Codes(k) }, table, is}

@@ -78,6 +78,10 @@ type lexer struct {
 	pos    int
 	braces int // that are open
 	tokens []token
+
+	parens  int  // that are open
+	inStage bool // behind a |, where the arguments of functions are no free text
+	stageAt int  // how many parentheses were open at that |
 }
 
 func (l *lexer) fail(pos int, hint, text string, args ...any) error {
@@ -170,6 +174,13 @@ func (l *lexer) next(space bool) (token, error) {
 				l.braces++
 			case "}":
 				l.braces--
+			case "(":
+				l.parens++
+			case ")":
+				l.parens--
+				l.inStage = l.inStage && l.parens >= l.stageAt
+			case "|":
+				l.inStage, l.stageAt = true, l.parens
 			}
 			return token{kind: tokenMark, text: m, pos: at}, nil
 		}
@@ -177,27 +188,12 @@ func (l *lexer) next(space bool) (token, error) {
 	return token{}, l.fail(at, "", "unexpected %q", r)
 }
 
-// pathCanBegin reports whether a slash here begins a text such as /cart: outside of braces, where a
-// blank is before it and a letter behind, what is before it cannot be divided, and no other slash
-// ends a regular expression.
+// pathCanBegin reports whether a slash here begins a text such as /cart: where free text can stand,
+// a blank is before the slash and a letter behind it, and no other slash ends a regular expression.
+// To divide, a blank is behind it, or none before.
 func (l *lexer) pathCanBegin(space bool) bool {
 	r, _ := utf8.DecodeRuneInString(l.s[l.pos+1:])
-	if !space || l.braces > 0 || r != '_' && !unicode.IsLetter(r) || l.regexEnds() {
-		return false
-	}
-	if len(l.tokens) == 0 {
-		return true
-	}
-	switch t := &l.tokens[len(l.tokens)-1]; t.kind {
-	case tokenMark:
-		return t.text != ")" && t.text != "}"
-	case tokenWord:
-		_, isField := fieldNamed(t, true)
-		return !isField
-	case tokenString:
-		return true
-	}
-	return false
+	return space && l.braces == 0 && !l.inStage && (r == '_' || unicode.IsLetter(r)) && !l.regexEnds()
 }
 
 // regexEnds reports whether the next slash can be the end of a regular expression that begins here.

@@ -579,9 +579,14 @@ func (p *parser) primary() (expr, error) {
 		p.next()
 		return &literal{value: t.value, pos: t.pos}, nil
 	case tokenString:
-		if p.next(); p.braces == 0 && !p.compared(p.at-1) {
-			if p.text[t.pos] == '/' {
-				p.hint(t.text + " is a text here; a regular expression has a slash at its end, too")
+		p.next()
+		isPath := p.text[t.pos] == '/'
+		if isPath && p.compared(p.at-1) && p.operatorAt(p.at) {
+			return nil, p.fail(t, "to divide, write a blank behind the slash: / "+t.text[1:], "%s is a text", t.text)
+		}
+		if p.braces == 0 && !p.compared(p.at-1) {
+			if isPath {
+				p.hint(t.text + " is a text here; a regular expression ends with a slash")
 			}
 			return p.freeText(t)
 		}
@@ -599,21 +604,23 @@ func (p *parser) primary() (expr, error) {
 
 // compared reports whether an operator is beside the token at i.
 func (p *parser) compared(i int) bool {
-	is := func(i int) bool {
-		t, next := &p.tokens[i], &p.tokens[min(i+1, len(p.tokens)-1)]
-		switch t.kind {
-		case tokenMark:
-			return slices.Contains(comparisons, t.text) || strings.Contains("+*/%^,", t.text) || t.text == "-" && t.space && next.space
-		case tokenWord:
-			return t.text == "in" || t.text == "contains" || t.text == "not" && next.text == "in"
-		}
-		return false
-	}
 	before, behind := i-1, i+1
 	for before >= 0 && p.tokens[before].text == "(" && p.tokens[behind].text == ")" {
 		before, behind = before-1, behind+1
 	}
-	return is(behind) || before >= 0 && is(before)
+	return p.operatorAt(behind) || before >= 0 && p.operatorAt(before)
+}
+
+// operatorAt reports whether the token at i is an operator between two values.
+func (p *parser) operatorAt(i int) bool {
+	t, next := &p.tokens[i], &p.tokens[min(i+1, len(p.tokens)-1)]
+	switch t.kind {
+	case tokenMark:
+		return slices.Contains(comparisons, t.text) || strings.Contains("+*/%^,", t.text) || t.text == "-" && t.space && next.space
+	case tokenWord:
+		return t.text == "in" || t.text == "contains" || t.text == "not" && next.text == "in"
+	}
+	return false
 }
 
 // isUnit reports whether a word is what stands behind the number of a duration.

@@ -146,7 +146,7 @@ func (q *Query) RunBetween(ctx context.Context, v *view.View, times func(v *view
 
 // machine returns what runs the query on a view.
 func (q *Query) machine(ctx context.Context, v *view.View) *machine {
-	return &machine{ctx: ctx, v: v, roles: asksForRoles(q.root), attrs: make(map[string]*attribute), lacks: make(map[string]*attribute)}
+	return &machine{ctx: ctx, v: v, roles: asksForRoles(q.root), attrs: make(map[string]*attribute), lacks: make(map[string]lack)}
 }
 
 // asksForRoles reports whether a query says which roles it wants.
@@ -198,16 +198,22 @@ func (q *Query) Words() []string {
 	return all
 }
 
-// hints says how many rows an inequality left out because they have no such attribute.
-func (m *machine) hints(Set) []string {
+// hints says how many rows an inequality left out because they have no such attribute. Rows that
+// were selected, or that the field is not about, do not count.
+func (m *machine) hints(selected Set) []string {
 	var hints []string
 	for _, text := range slices.Sorted(maps.Keys(m.lacks)) {
-		a := m.lacks[text]
+		l := m.lacks[text]
+		role, ofRole := l.field.role()
 		n := 0
 		for k := range m.v.Blocks() {
 			b := m.v.Block(k)
 			for i, f := range b.Flags {
-				if m.selectable(view.Flags(f)) && a.own(b.First+view.Row(i)).kind == KindNil {
+				r, f := b.First+view.Row(i), view.Flags(f)
+				if !m.selectable(f) || ofRole && f.Role() != role || selected.Has(r) || l.a.own(r).kind != KindNil {
+					continue
+				}
+				if l.field.kind != fieldAttribute || l.a.resource(r).kind == KindNil {
 					n++
 				}
 			}
