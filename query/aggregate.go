@@ -68,7 +68,7 @@ func (m *machine) table(calls []*stageAggregate, by []expr, rows Set) (*Table, e
 	if len(groups) == 1 && rows.Len() > 0 {
 		for i, x := range by {
 			if groups[0].keys[i].kind == KindNil {
-				m.more = append(m.more, "none of the rows has "+x.String())
+				m.more = append(m.more, Hint{Text: "none of the rows has " + x.String()})
 			}
 		}
 	}

@@ -12,9 +12,9 @@ type (
 
 	// literal is a value that the query says.
 	literal struct {
-		value Value
-		word  string // of an enum or level, what was written
-		pos   int
+		value    Value
+		word     string // of an enum or level, what was written
+		pos, end int
 	}
 
 	// field is something of a row.
@@ -24,6 +24,7 @@ type (
 		parent bool   // of the row's parent
 		text   string // as it was written
 		pos    int
+		end    int
 	}
 
 	// unary is !x or -x.
@@ -44,8 +45,9 @@ type (
 	compare struct {
 		comparison
 
-		a, b expr // b is nil if the comparison has all that is on its right side
-		pos  int
+		a, b  expr     // b is nil if the comparison has all that is on its right side
+		right *literal // what was written there, nil if that is a list or no literal
+		pos   int
 	}
 
 	// words is free text.

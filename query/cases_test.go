@@ -37,7 +37,7 @@ func TestCases(t *testing.T) {
 		if !slices.Equal(got, c.IDs) {
 			t.Errorf("%s selects %v, want %v", c.Query, got, c.IDs)
 		}
-		if c.Query == querytest.Lacks && (len(r.Hints) == 0 || !strings.Contains(r.Hints[0], "user")) {
+		if c.Query == querytest.Lacks && (len(r.Hints) == 0 || !strings.Contains(r.Hints[0].Text, "user")) {
 			t.Errorf("%s has the hints %q", c.Query, r.Hints)
 		}
 	}
@@ -91,7 +91,14 @@ func TestHintsAreTrue(t *testing.T) {
 		must(t, err)
 		r, err := q.Run(t.Context(), v)
 		must(t, err)
-		if got := strings.Join(r.Hints, "; "); got != want {
+		var texts []string
+		for _, h := range r.Hints {
+			if texts = append(texts, h.Text); h.Query != "" {
+				_, err := query.Parse(h.Query)
+				must(t, err)
+			}
+		}
+		if got := strings.Join(texts, "; "); got != want {
 			t.Errorf("%s has the hints %q, want %q", text, got, want)
 		}
 	}
@@ -122,5 +129,37 @@ func TestConditionsMeanTheSameBesideEvents(t *testing.T) {
 	}
 	if got := rows("{ duration = nil }"); len(got) != 1 {
 		t.Errorf("the spans that have not ended are %v, want one", got)
+	}
+}
+
+// TestHintsWhenNothingIsSelected: attributes that no row has, and values of another kind.
+func TestHintsWhenNothingIsSelected(t *testing.T) {
+	v := viewOf(t, querytest.Entries())
+	for text, want := range map[string][2]string{
+		`.http.response.status_code = "402"`: {".http.response.status_code is a number here: write 402", `.http.response.status_code = 402`},
+		`{ .user = 7 }`:                      {".user is a text here: write \"7\"", `{ .user = "7" }`},
+		`.uesr = "eve"`:                      {"no row has .uesr; did you mean .user?", `.user = "eve"`},
+		`span.uesr = eve`:                    {"no row has span.uesr; did you mean span.user?", `span.user = eve`},
+		`user:eve`:                           {"user:eve is a text here; of the attribute, write .user = \"eve\"", `.user = "eve"`},
+		`.user`:                              {".user alone selects the rows where it is true; for all that have it, write .user != nil", `.user != nil`},
+		`not "a" not served .n = 12345`:      {"not served selects what has no served; for the text, write \"not served\"", `not "a" "not served" .n = 12345`},
+		`{ name = "none" }`:                  {},
+		`{ .n = 7 }`:                         {},
+		`{ .env = "test" }`:                  {},
+	} {
+		q, err := query.Parse(text)
+		must(t, err)
+		r, err := q.Run(t.Context(), v)
+		must(t, err)
+		if n := r.Rows.Len(); n != 0 {
+			t.Errorf("%s selects %d rows, want none", text, n)
+		}
+		var got [2]string
+		for _, h := range r.Hints {
+			got = [2]string{h.Text, h.Query}
+		}
+		if got != want {
+			t.Errorf("%s has the hints %q, want %q", text, r.Hints, want)
+		}
 	}
 }

@@ -35,11 +35,12 @@ type machine struct {
 	lacks map[string]lack // by the field of a != or !~, for a hint
 
 	traces []traceInfo
-	more   []string // hints
+	more   []Hint
 }
 
-// A lack is a field that an inequality asks for, which leaves out the rows without it.
+// A lack is an inequality of a field, which leaves out the rows without it.
 type lack struct {
+	x     *compare
 	field *field
 	a     *attribute
 }
@@ -207,7 +208,12 @@ func calculate(op string, a, b Value) Value {
 		return Value{}
 	}
 	kind := KindInt
-	if a.kind == KindDuration || b.kind == KindDuration {
+	switch {
+	case a.kind == KindTime && b.kind == KindTime:
+		kind = KindDuration
+	case a.kind == KindTime || b.kind == KindTime:
+		kind = KindTime
+	case a.kind == KindDuration || b.kind == KindDuration:
 		kind = KindDuration
 	}
 	if a.kind == KindFloat || b.kind == KindFloat || op == "^" {

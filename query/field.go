@@ -147,7 +147,7 @@ func enumNames(kind Kind) string {
 
 // fieldNamed returns the field that a word names; ok is false if it names none.
 func fieldNamed(t *token, inBraces bool) (f *field, ok bool) {
-	f = &field{text: t.text, pos: t.pos}
+	f = &field{text: t.text, pos: t.pos, end: t.end}
 	parts := t.parts
 	if len(parts) > 1 && parts[0] == "parent" {
 		f.parent = true
@@ -174,15 +174,19 @@ func fieldNamed(t *token, inBraces bool) (f *field, ok bool) {
 
 // similar returns a name that may have been meant by one that is none.
 func similar(word string) string {
+	var names []string
+	for _, m := range []map[string]fieldKind{bareNames, braceNames, intrinsics} {
+		names = append(names, slices.Sorted(maps.Keys(m))...)
+	}
+	return nearest(word, names)
+}
+
+// nearest returns the name that differs least from a word, "" if all differ much.
+func nearest(word string, names []string) string {
 	best, least := "", len(word)/2+1
-	try := func(name string) {
+	for _, name := range names {
 		if d := distance(strings.ToLower(word), strings.ToLower(name)); d < least {
 			best, least = name, d
-		}
-	}
-	for _, m := range []map[string]fieldKind{bareNames, braceNames, intrinsics} {
-		for _, name := range slices.Sorted(maps.Keys(m)) {
-			try(name)
 		}
 	}
 	return best

@@ -239,6 +239,9 @@ func (m *machine) filter(x expr) (node, error) {
 		if err != nil {
 			return nil, err
 		}
+		if a := m.attrs[f.name]; n != nil && a != nil && (x.op == "!~" || x.op == "!=" && x.value.kind != KindNil) {
+			m.lacks[f.text] = lack{x, f, a}
+		}
 		if n == nil {
 			value, err := m.value(x)
 			if err != nil {
@@ -415,9 +418,6 @@ func (m *machine) quickAttribute(f *field, a *attribute, c *comparison, is func(
 				table[0] = 2
 			}
 		}
-	}
-	if c.op == "!~" || c.op == "!=" && c.value.kind != KindNil {
-		m.lacks[f.text] = lack{f, a}
 	}
 	col := a.parts[0].column
 	return &coded32{func(_ *view.Block, k int) []uint32 { return col.Codes(k) }, table, is}

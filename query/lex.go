@@ -9,42 +9,6 @@ import (
 	"unicode/utf8"
 )
 
-// An Error says what is wrong with a query, and where.
-type Error struct {
-	Query string
-	Pos   int    // the byte of Query where it is
-	Text  string // what is wrong
-	Hint  string // what may be meant, or empty
-}
-
-func (e *Error) Error() string {
-	// A word of the query can be as long as the query.
-	const maxErrorText = 200
-	s := e.Text
-	if len(s) > maxErrorText {
-		s = strings.ToValidUTF8(s[:maxErrorText], "") + "…"
-	}
-	if e.Query != "" {
-		s += fmt.Sprintf(", at %d (%s)", e.Pos+1, e.near())
-	}
-	if e.Hint != "" {
-		s += ": " + e.Hint
-	}
-	return s
-}
-
-// near returns a few characters of the query from the place of the error on.
-func (e *Error) near() string {
-	if e.Pos >= len(e.Query) {
-		return "at the end"
-	}
-	rest := []rune(e.Query[e.Pos:])
-	if len(rest) > 16 {
-		return strconv.Quote(string(rest[:16]) + "…")
-	}
-	return strconv.Quote(string(rest))
-}
-
 type tokenKind uint8
 
 const (
@@ -84,7 +48,7 @@ type lexer struct {
 	stageAt int  // how many parentheses were open at that |
 }
 
-func (l *lexer) fail(pos int, hint, text string, args ...any) error {
+func (l *lexer) fail(pos int, hint, text string, args ...any) *Error {
 	return &Error{Query: l.s, Pos: pos, Text: fmt.Sprintf(text, args...), Hint: hint}
 }
 
@@ -135,7 +99,7 @@ func (l *lexer) skipSpace() error {
 		case strings.HasPrefix(rest, "/*"):
 			end := strings.Index(rest[2:], "*/")
 			if end < 0 {
-				return l.fail(l.pos, "", "the comment does not end")
+				return l.fail(l.pos, "", "the comment does not end").trying(l.s + " */")
 			}
 			l.pos += end + 4
 		default:
@@ -150,13 +114,21 @@ func (l *lexer) next(space bool) (token, error) {
 	at := l.pos
 	rest := l.s[at:]
 	r, _ := utf8.DecodeRuneInString(rest)
+	if n := l.textLength(space); n > 0 {
+		l.pos += n
+		return token{kind: tokenString, text: rest[:n], pos: at}, nil
+	}
 	switch {
 	case r == '"' || r == '`':
 		s, n, err := l.quoted(at)
 		l.pos += n
 		return token{kind: tokenString, text: s, pos: at}, err
 	case r == '\'':
-		return token{}, l.fail(at, `write "…"`, "texts have double quotes")
+		err := l.fail(at, `write "…"`, "texts have double quotes")
+		if text, behind, ok := strings.Cut(rest[1:], "'"); ok {
+			_ = err.trying(l.s[:at] + quote(text) + behind)
+		}
+		return token{}, err
 	case r == '/' && l.pathCanBegin(space):
 		return l.path(), nil
 	case r == '/' && l.regexCanBegin(space):
@@ -188,6 +160,65 @@ func (l *lexer) next(space bool) (token, error) {
 	return token{}, l.fail(at, "", "unexpected %q", r)
 }
 
+// textLength returns how long the text without quotes is that begins here, as 127.0.0.1, price: or
+// a->b, 0 if it is none but a part of the language: what is between blanks in a filter without
+// braces, has something in it that nothing of the language has, and no comparison.
+func (l *lexer) textLength(space bool) int {
+	if n := len(l.tokens); !space && (n == 0 || l.tokens[n-1].text != "(" && l.tokens[n-1].text != "!") || l.braces > 0 || l.inStage {
+		return 0
+	}
+	rest := l.s[l.pos:]
+	if strings.IndexByte("\"`/(){}|!=<>~,&'*+%^", rest[0]) >= 0 {
+		return 0
+	}
+	depth := l.parens
+	end := strings.IndexFunc(rest, func(r rune) bool {
+		switch r {
+		case '(':
+			depth++
+		case ')':
+			depth--
+		}
+		return unicode.IsSpace(r) || r == '|' || r == '"' || r == '`' || r == '{' || r == '}' || r == ')' && depth < l.parens && l.parens > 0
+	})
+	if end < 0 {
+		end = len(rest)
+	}
+	if isText(rest[:end], l.parens > 0) {
+		return end
+	}
+	return 0
+}
+
+// isText reports whether s, which has no blanks, is a text and nothing of the language.
+func isText(s string, inParens bool) bool {
+	last, slash := s[len(s)-1], strings.IndexByte(s, '/')
+	switch {
+	case len(s) < 2:
+		return strings.Contains(";?[]\\:", s)
+	case strings.Contains(s, "://"), strings.Contains(s, "->"):
+		return true
+	case strings.ContainsAny(s, "=<>~()"):
+		return false
+	case strings.ContainsAny(s, ";?[]\\'"), strings.IndexByte(":!%&", last) >= 0, !inParens && strings.Contains(s, ","):
+		return true
+	case strings.HasPrefix(s, "./"), strings.HasPrefix(s, ".."), strings.HasPrefix(s, "--"):
+		return true
+	case s[0] >= '0' && s[0] <= '9':
+		if !strings.ContainsAny(s, ".:-_") || strings.ContainsAny(s, "*^+%,") {
+			return false
+		}
+		_, err := strconv.ParseFloat(s, 64)
+		_, err2 := parseDuration(s)
+		return err != nil && err2 != nil
+	case slash > 0 && s[0] != '.':
+		parts := strings.Split(s[:slash], ".")
+		_, isField := fieldNamed(&token{text: s[:slash], parts: parts}, true)
+		return !isField
+	}
+	return false
+}
+
 // pathCanBegin reports whether a slash here begins a text such as /cart: where free text can stand,
 // a blank is before the slash and a letter behind it, and no other slash ends a regular expression.
 // To divide, a blank is behind it, or none before.
@@ -211,10 +242,15 @@ func (l *lexer) regexEnds() bool {
 
 // path reads slashes and words.
 func (l *lexer) path() token {
-	at := l.pos
+	at, query := l.pos, false
 	l.pos++
 	for l.pos < len(l.s) {
 		r, n := utf8.DecodeRuneInString(l.s[l.pos:])
+		query = query || r == '?'
+		if query && !unicode.IsSpace(r) && !strings.ContainsRune("()|\"`", r) {
+			l.pos += n
+			continue
+		}
 		if !isWordRune(r) && r != '.' && (r != '/' || strings.HasPrefix(l.s[l.pos:], "//") || strings.HasPrefix(l.s[l.pos:], "/*")) {
 			break
 		}
@@ -258,7 +294,7 @@ func (l *lexer) regex() (token, error) {
 			b.WriteByte(c)
 		}
 	}
-	return token{}, l.fail(at, "write /…/", "the regular expression does not end")
+	return token{}, l.fail(at, "write /…/", "the regular expression does not end").trying(l.s + "/")
 }
 
 // quoted reads the text in quotes at a place, and returns how long it is with them.
@@ -288,7 +324,7 @@ func (l *lexer) quoted(at int) (string, int, error) {
 			b.WriteByte(c)
 		}
 	}
-	return "", 0, l.fail(at, "", "the text does not end")
+	return "", 0, l.fail(at, "", "the text does not end").trying(l.s + string(q))
 }
 
 // isWordRune reports whether r can be in a name.

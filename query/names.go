@@ -13,12 +13,18 @@ func FieldOf(stored string) string {
 	if !own {
 		return ""
 	}
+	return "." + attributeName(name)
+}
+
+// attributeName returns the name of an attribute as a query writes it behind the dot: in quotes if
+// it must.
+func attributeName(name string) string {
 	for _, c := range name {
 		if c <= ' ' || strings.ContainsRune(`(){}[]=<>!~|&,"'+-*/%^`+"`", c) || c == 0x7f {
-			return "." + quote(name)
+			return quote(name)
 		}
 	}
-	return "." + name
+	return name
 }
 
 // KeyOf returns the name under which the attribute is stored that a query writes so, and whether

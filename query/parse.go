@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -11,7 +12,13 @@ import (
 type Query struct {
 	text  string
 	root  *pipeline
-	hints []string
+	hints []Hint
+}
+
+// A Hint says what may surprise in a query or its result.
+type Hint struct {
+	Text  string // for people
+	Query string // a whole query that may be meant, or empty
 }
 
 // String returns the text of the query.
@@ -21,21 +28,33 @@ func (q *Query) String() string { return q.text }
 func (q *Query) Tree() string { return q.root.String() }
 
 // Hints returns what may surprise in the query.
-func (q *Query) Hints() []string { return slices.Clone(q.hints) }
+func (q *Query) Hints() []Hint { return slices.Clone(q.hints) }
 
 // Parse parses a query. The empty one selects everything. The error is an [*Error].
 func Parse(text string) (*Query, error) {
+	q, err := parse(text)
+	if err != nil {
+		err.findTry()
+		return nil, err
+	}
+	return q, nil
+}
+
+func parse(text string) (*Query, *Error) {
 	tokens, err := lex(text)
 	if err != nil {
-		return nil, err
+		return nil, asError(err)
 	}
 	p := &parser{text: text, tokens: tokens}
 	root, err := p.query()
-	if err != nil {
-		return nil, err
+	if t := p.peek(); err == nil && t.kind != tokenEnd {
+		err = p.fail(t, "", "unexpected %s", describe(t))
 	}
-	if t := p.peek(); t.kind != tokenEnd {
-		return nil, p.fail(t, "", "unexpected %s", describe(t))
+	if err != nil {
+		if e := p.metrics(); e != nil {
+			err = e
+		}
+		return nil, asError(err)
 	}
 	return &Query{text: text, root: root, hints: p.hints}, nil
 }
@@ -49,7 +68,8 @@ type parser struct {
 	at     int
 	depth  int
 	braces int // in how many {…}
-	hints  []string
+	hints  []Hint
+	bare   bool // a word that is no name is a text, as on the right of a comparison
 }
 
 func (p *parser) peek() *token { return &p.tokens[p.at] }
@@ -76,18 +96,25 @@ func (p *parser) take(mark string) bool {
 
 func (p *parser) want(mark string) error {
 	if !p.take(mark) {
-		return p.fail(p.peek(), "", "%s is wanted, not %s", mark, describe(p.peek()))
+		return p.fail(p.peek(), "", "%s must come here, and not %s", mark, describe(p.peek()))
 	}
 	return nil
 }
 
-func (p *parser) fail(t *token, hint, text string, args ...any) error {
-	return &Error{Query: p.text, Pos: t.pos, Text: fmt.Sprintf(text, args...), Hint: hint}
+func (p *parser) fail(t *token, hint, text string, args ...any) *Error {
+	return p.failAt(t.pos, hint, text, args...)
 }
 
-func (p *parser) hint(text string) {
-	if !slices.Contains(p.hints, text) {
-		p.hints = append(p.hints, text)
+func (p *parser) failAt(pos int, hint, text string, args ...any) *Error {
+	return &Error{Query: p.text, Pos: pos, Text: fmt.Sprintf(text, args...), Hint: hint}
+}
+
+// with returns the query with another text at a place.
+func (p *parser) with(from, to int, text string) string { return p.text[:from] + text + p.text[to:] }
+
+func (p *parser) hint(text, query string) {
+	if h := (Hint{text, query}); !slices.Contains(p.hints, h) {
+		p.hints = append(p.hints, h)
 	}
 }
 
@@ -118,7 +145,7 @@ func (p *parser) query() (*pipeline, error) {
 	if p.isFilter() {
 		var x expr
 		if t := p.peek(); t.kind != tokenEnd && !p.is("|") && !p.is(")") {
-			if x, err = p.or(); err != nil {
+			if x, err = p.condition(); err != nil {
 				return nil, err
 			}
 		}
@@ -263,7 +290,7 @@ func (p *parser) set() (spanset, error) {
 		}
 		return &nested{q}, nil
 	}
-	return nil, p.fail(t, "", "a filter in {…} is wanted, not %s", describe(t))
+	return nil, p.noSet(t)
 }
 
 // braced parses what is behind a {, with the }.
@@ -273,7 +300,7 @@ func (p *parser) braced() (x expr, err error) {
 	}
 	p.braces++
 	defer func() { p.braces-- }()
-	if x, err = p.or(); err != nil {
+	if x, err = p.condition(); err != nil {
 		return nil, err
 	}
 	return x, p.want("}")
@@ -287,7 +314,7 @@ func (p *parser) or() (expr, error) {
 		return nil, err
 	}
 	defer done()
-	a, err := p.compare()
+	a, err := p.term()
 	if err != nil {
 		return nil, err
 	}
@@ -311,10 +338,13 @@ func (p *parser) or() (expr, error) {
 			first = op
 		}
 		if op != first {
-			p.hint("&& and || without parentheses are read from left to right, as TraceQL does: (a || b) && c")
+			p.hint("&& and || without parentheses are read from left to right, as TraceQL does: (a || b) && c", "")
 		}
-		b, err := p.compare()
+		b, err := p.term()
 		if err != nil {
+			return nil, err
+		}
+		if err := cmp.Or(p.wantBool(a), p.wantBool(b)); err != nil {
 			return nil, err
 		}
 		a = &binary{op: op, a: a, b: b, pos: t.pos}
@@ -351,7 +381,7 @@ func (p *parser) compare() (expr, error) {
 		case t.kind == tokenMark && slices.Contains(comparisons, t.text):
 			op = t.text
 			if op == "==" {
-				return nil, p.fail(t, "write =", "== is no operator")
+				return nil, p.fail(t, "write =", "== is no operator").trying(p.with(t.pos, t.end, "="))
 			}
 			p.next()
 		case p.isWord("in"), p.isWord("contains"):
@@ -373,104 +403,141 @@ func (p *parser) compare() (expr, error) {
 func (p *parser) comparison(a expr, op string, t *token) (expr, error) {
 	c := &compare{a: a, pos: t.pos}
 	c.op = op
+	if k := typeOf(a); p.braces == 0 && (k == KindString || k == KindNil) {
+		defer func(was bool) { p.bare = was }(p.bare)
+		p.bare = true
+	}
 	if op == "in" || op == "not in" {
-		if err := p.want("("); err != nil {
-			return nil, err
-		}
-		for {
-			b, err := p.sum()
-			if err != nil {
-				return nil, err
-			}
-			l, ok := b.(*literal)
-			if !ok {
-				return nil, p.fail(t, "", "a list has only values")
-			}
-			v, err := p.fit(a, l)
-			if err != nil {
-				return nil, err
-			}
-			if c.list = append(c.list, v); !p.take(",") {
-				return c, p.want(")")
-			}
-		}
+		return p.inList(c, t)
 	}
 	b, err := p.sum()
 	if err != nil {
 		return nil, err
 	}
 	l, ok := b.(*literal)
-	if !ok && op != "=~" && op != "!~" && op != "contains" {
+	isPattern := op == "=~" || op == "!~" || op == "contains"
+	switch {
+	case isPattern && !ok:
+		return nil, p.fail(t, "put it in quotes", "%s is followed by a text", op)
+	case isPattern && l.value.kind != KindString:
+		return nil, p.failAt(l.pos, "put it in quotes", "%s is followed by a text", op).trying(p.with(l.pos, l.end, quote(p.text[l.pos:l.end])))
+	case isPattern && typeOf(a) != KindString && typeOf(a) != KindNil:
+		return nil, p.failAt(t.pos, "", "%s is no text, so that %s cannot be asked of it", a, op)
+	case op != "=" && op != "!=" && ok && l.value.kind == KindNil:
+		return nil, p.failAt(l.pos, "", "nil can be compared with = and != alone")
+	case !ok:
 		if left, ok := a.(*literal); ok {
 			if left.value, err = p.fit(b, left); err != nil {
 				return nil, err
 			}
 		}
 		c.b = b
-		return c, nil
+		return c, p.comparable(a, b)
 	}
-	if !ok || op != "=" && op != "!=" && l.value.kind == KindNil {
-		return nil, p.fail(t, "", "%s wants a text", op)
-	}
+	c.right = l
 	switch op {
-	case "=~", "!~", "contains":
-		if l.value.kind != KindString {
-			return nil, &Error{Query: p.text, Pos: l.pos, Text: op + " wants a text", Hint: "put it in quotes"}
-		}
-		if c.value = l.value; op == "contains" {
-			c.fold = strings.ToLower(l.value.s)
-			return c, nil
-		}
+	case "=~", "!~":
+		c.value = l.value
 		c.regex, err = p.regex("^(?:"+l.value.s+")$", l.pos)
 		return c, err
+	case "contains":
+		c.value, c.fold = l.value, strings.ToLower(l.value.s)
+		return c, nil
 	}
-	c.value, err = p.fit(a, l)
-	return c, err
+	if c.value, err = p.fit(a, l); err != nil {
+		return nil, err
+	}
+	return c, p.comparable(a, &literal{value: c.value, word: l.word, pos: l.pos, end: l.end})
+}
+
+// inList parses the list behind in.
+func (p *parser) inList(c *compare, t *token) (expr, error) {
+	if err := p.want("("); err != nil {
+		return nil, err
+	}
+	for {
+		b, err := p.sum()
+		if err != nil {
+			return nil, err
+		}
+		l, ok := b.(*literal)
+		if !ok {
+			return nil, p.fail(t, "", "a list has only values")
+		}
+		v, err := p.fit(c.a, l)
+		if err != nil {
+			return nil, err
+		}
+		if err := p.comparable(c.a, &literal{value: v, pos: l.pos, end: l.end}); err != nil {
+			return nil, err
+		}
+		if c.list = append(c.list, v); !p.take(",") {
+			return c, p.want(")")
+		}
+	}
 }
 
 // regex compiles a regular expression.
 func (p *parser) regex(s string, pos int) (*regexp.Regexp, error) {
 	r, err := regexp.Compile(s)
 	if err != nil {
-		return nil, &Error{Query: p.text, Pos: pos, Text: strings.ReplaceAll(err.Error(), s, "the expression"), Hint: "the syntax is that of RE2"}
+		return nil, p.failAt(pos, "the syntax is that of RE2", "%s", strings.ReplaceAll(err.Error(), s, "the expression"))
 	}
 	return r, nil
 }
 
 // fit returns the value of a literal that is compared with x.
 func (p *parser) fit(x expr, l *literal) (Value, error) {
-	f, isField := x.(*field)
-	kind := KindNil
-	if isField {
-		kind = f.kind.enumOf()
+	kind := typeOf(x)
+	enum := KindNil
+	if kind >= KindLevel {
+		enum = kind
 	}
 	switch {
-	case kind != KindNil && (l.word != "" || l.value.kind == KindString):
+	case enum != KindNil && (l.word != "" || l.value.kind == KindString):
 		name := l.word
 		if name == "" {
 			name = l.value.s
 		}
-		v, ok := enumNamed(kind, name)
+		v, ok := enumNamed(enum, name)
 		if !ok {
-			return v, &Error{Query: p.text, Pos: l.pos, Text: f.text + " has no value " + name, Hint: "known are " + enumNames(kind)}
+			err := p.failAt(l.pos, "known are "+enumNames(enum), "%s has no value %s", x, name)
+			if s := nearest(strings.ToLower(name), strings.Split(enumNames(enum), ", ")); s != "" {
+				_ = err.trying(p.with(l.pos, l.end, s))
+			}
+			return v, err
 		}
 		return v, nil
-	case kind != KindNil && (l.value.kind == KindInt || l.value.kind == KindUint || l.value.kind == KindFloat):
-		hint := "known are " + enumNames(kind)
-		if kind == KindStatus {
-			hint += "; that of HTTP is .http.response.status_code"
+	case enum != KindNil && l.value.isNumber():
+		err := p.failAt(l.pos, "known are "+enumNames(enum), "%s is no number", x)
+		if f, ok := x.(*field); ok && enum == KindStatus {
+			err.Hint += "; that of HTTP is .http.response.status_code"
+			_ = err.trying(p.with(f.pos, f.end, ".http.response.status_code"))
 		}
-		return l.value, &Error{Query: p.text, Pos: l.pos, Text: f.text + " is no number", Hint: hint}
-	case l.word != "" && isField && (f.kind <= fieldOfScope || f.kind == fieldName || f.kind == fieldMessage):
-		return l.value, &Error{Query: p.text, Pos: l.pos, Text: l.word + " is a status, kind or level, and no text", Hint: "write " + quote(l.word)}
-	case isField && f.kind == fieldStart && l.value.kind == KindString:
+		return l.value, err
+	case l.word != "" && p.bare && p.braces == 0:
+		return stringValue(l.word), nil
+	case l.word != "" && (kind == KindNil || kind == KindString):
+		return l.value, p.failAt(l.pos, "write "+quote(l.word), "%s is a status, kind or level, and no text", l.word).trying(p.with(l.pos, l.end, quote(l.word)))
+	case kind == KindTime && l.value.kind == KindString:
 		t, err := parseTimestamp(l.value.s)
 		if err != nil {
-			return l.value, &Error{Query: p.text, Pos: l.pos, Text: err.Error(), Hint: `write "2026-11-22T15:04:05Z"`}
+			return l.value, p.failAt(l.pos, `write "2026-11-22T15:04:05Z"`, "%s", err).trying(p.with(l.pos, l.end, `"2026-11-22T15:04:05Z"`))
 		}
 		return Value{kind: KindTime, n: t.UnixNano()}, nil
-	case isField && (f.kind == fieldDuration || f.kind == fieldSelf || f.kind == fieldTraceDuration || f.kind == fieldEventSince) && l.value.kind == KindString:
-		return l.value, &Error{Query: p.text, Pos: l.pos, Text: f.text + " is a number", Hint: "write it without quotes, as 5ms"}
+	case kind == KindDuration && l.value.kind == KindString:
+		err := p.failAt(l.pos, "write it without quotes, as 5ms", "%s is a duration", x)
+		return l.value, err.trying(p.with(l.pos, l.end, l.value.s))
+	case kind == KindDuration && (l.value.kind == KindInt || l.value.kind == KindFloat || l.value.kind == KindUint) && l.end > l.pos && l.value != intValue(0):
+		text := p.text[l.pos:l.end]
+		if t := p.peek(); t.kind == tokenWord && isUnit(t.text) {
+			return l.value, p.fail(t, "write "+text+t.text, "a duration has no blank in it").trying(p.with(l.end, t.pos, ""))
+		}
+		if p.braces > 0 {
+			p.hint(text+" is "+text+" nanoseconds: a duration has a unit, as in "+text+"ms", p.with(l.pos, l.end, text+"ms"))
+			return l.value, nil
+		}
+		return l.value, p.failAt(l.pos, "write "+text+"ms, or "+text+"ns", "%s is a duration, and %s has no unit", x, text).trying(p.with(l.pos, l.end, text+"ms"))
 	}
 	return l.value, nil
 }
@@ -497,11 +564,20 @@ func (p *parser) not() (expr, error) {
 		defer done()
 		t := p.next()
 		if t.kind == tokenWord { // not a = b is the whole comparison
-			x, err := p.compare()
-			return &unary{op: "!", x: x, pos: t.pos}, err
+			x, err := p.term()
+			if err != nil {
+				return nil, err
+			}
+			if w, ok := x.(*words); ok && p.braces == 0 {
+				p.hint("not "+w.text+" selects what has no "+w.text+"; for the text, write "+quote("not "+w.text), p.with(t.pos, p.tokens[p.at-1].end, quote("not "+w.text)))
+			}
+			return &unary{op: "!", x: x, pos: t.pos}, p.wantBool(x).orNil()
 		}
 		x, err := p.not()
-		return &unary{op: "!", x: x, pos: t.pos}, err
+		if err != nil {
+			return nil, err
+		}
+		return &unary{op: "!", x: x, pos: t.pos}, p.wantBool(x).orNil()
 	}
 	return p.product()
 }
@@ -531,9 +607,9 @@ func (p *parser) power() (expr, error) {
 			return nil, err
 		}
 		if l, ok := x.(*literal); ok && l.value.isNumber() {
-			return &literal{value: negative(l.value), pos: t.pos}, nil
+			return &literal{value: negative(l.value), pos: t.pos, end: l.end}, nil
 		}
-		return &unary{op: "-", x: x, pos: t.pos}, nil
+		return &unary{op: "-", x: x, pos: t.pos}, p.wantNumber(x, t).orNil()
 	}
 	a, err := p.primary()
 	if err != nil || !p.is("^") {
@@ -550,6 +626,9 @@ func (p *parser) power() (expr, error) {
 // arithmetic returns a op b, which is computed at once if both are numbers.
 func (p *parser) arithmetic(t *token, a, b expr) (expr, error) {
 	x := &binary{op: t.text, a: a, b: b, pos: t.pos}
+	if err := cmp.Or(p.wantNumber(a, t), p.wantNumber(b, t)); err != nil {
+		return nil, err
+	}
 	l, ok := a.(*literal)
 	m, ok2 := b.(*literal)
 	if !ok || !ok2 {
@@ -559,7 +638,7 @@ func (p *parser) arithmetic(t *token, a, b expr) (expr, error) {
 	if v.kind == KindNil {
 		return nil, p.fail(t, "", "%s %s %s has no value", l, t.text, m)
 	}
-	return &literal{value: v, pos: l.pos}, nil
+	return &literal{value: v, pos: l.pos, end: m.end}, nil
 }
 
 // primary parses a value, a field, free text or what is in parentheses.
@@ -568,7 +647,7 @@ func (p *parser) primary() (expr, error) {
 	switch t.kind {
 	case tokenMark:
 		if !p.take("(") {
-			return nil, p.fail(t, "", "a value is wanted, not %s", describe(t))
+			return nil, p.fail(t, "", "a value must come here, and not %s", describe(t))
 		}
 		x, err := p.or()
 		if err != nil {
@@ -577,20 +656,20 @@ func (p *parser) primary() (expr, error) {
 		return x, p.want(")")
 	case tokenNumber, tokenDuration:
 		p.next()
-		return &literal{value: t.value, pos: t.pos}, nil
+		return &literal{value: t.value, pos: t.pos, end: t.end}, nil
 	case tokenString:
 		p.next()
 		isPath := p.text[t.pos] == '/'
-		if isPath && p.compared(p.at-1) && p.operatorAt(p.at) {
-			return nil, p.fail(t, "to divide, write a blank behind the slash: / "+t.text[1:], "%s is a text", t.text)
+		if isPath && p.compared(p.at-1, p.at-1) && p.operatorAt(p.at) {
+			return nil, p.fail(t, "to divide, write a blank behind the slash: / "+t.text[1:], "%s is a text", t.text).trying(p.with(t.pos, t.pos+1, "/ "))
 		}
-		if p.braces == 0 && !p.compared(p.at-1) {
+		if p.braces == 0 && !p.compared(p.at-1, p.at-1) {
 			if isPath {
-				p.hint(t.text + " is a text here; a regular expression ends with a slash")
+				p.hint(t.text+" is a text here; a regular expression ends with a slash", "")
 			}
 			return p.freeText(t)
 		}
-		return &literal{value: stringValue(t.text), pos: t.pos}, nil
+		return &literal{value: stringValue(t.text), pos: t.pos, end: t.end}, nil
 	case tokenRegex:
 		if p.next(); p.braces > 0 {
 			return nil, p.fail(t, "write .x =~ \"…\"", "a regular expression alone is for filters without braces")
@@ -599,12 +678,13 @@ func (p *parser) primary() (expr, error) {
 	case tokenWord:
 		return p.word()
 	}
-	return nil, p.fail(t, "", "a value is wanted, not %s", describe(t))
+	return nil, p.fail(t, "", "a value must come here, and not %s", describe(t))
 }
 
-// compared reports whether an operator is beside the token at i.
-func (p *parser) compared(i int) bool {
-	before, behind := i-1, i+1
+// compared reports whether an operator is beside the tokens from one to another, or beside the
+// parentheses around them.
+func (p *parser) compared(first, last int) bool {
+	before, behind := first-1, last+1
 	for before >= 0 && p.tokens[before].text == "(" && p.tokens[behind].text == ")" {
 		before, behind = before-1, behind+1
 	}
@@ -633,61 +713,64 @@ func isUnit(word string) bool {
 func (p *parser) word() (expr, error) {
 	t := p.next()
 	at := p.at - 1
+	constant := func(v Value) (expr, error) { return &literal{value: v, pos: t.pos, end: t.end}, nil }
 	switch t.text {
 	case "true", "false":
-		return &literal{value: boolValue(t.text == "true"), pos: t.pos}, nil
+		return constant(boolValue(t.text == "true"))
 	case "nil":
-		return &literal{pos: t.pos}, nil
+		return constant(Value{})
 	case "minInt":
-		return &literal{value: intValue(-1 << 63), pos: t.pos}, nil
+		return constant(intValue(-1 << 63))
 	case "maxInt":
-		return &literal{value: intValue(1<<63 - 1), pos: t.pos}, nil
+		return constant(intValue(1<<63 - 1))
 	case "and", "or", "in", "not", "contains":
-		return nil, p.fail(t, "as a text, write "+quote(t.text), "%s is an operator, and there is nothing for it to work on", t.text)
+		err := p.fail(t, "as a text, write "+quote(t.text), "%s is an operator, and there is nothing for it to work on", t.text)
+		return nil, err.trying(p.with(t.pos, t.end, quote(t.text)))
 	}
 	if p.is("(") && !p.peek().space {
-		return nil, p.fail(t, "", "%s() is no part of a filter", t.text)
+		return nil, p.noCall(t)
 	}
-	compared := p.compared(at)
+	compared := p.compared(at, at)
 	values, isEnum := enumWords[t.text]
 	f, isField := fieldNamed(t, p.braces > 0)
 	switch {
 	case isField && (compared || p.braces > 0 || len(t.parts) > 1):
 		return f, nil
 	case isEnum && (compared || p.braces > 0):
-		return &literal{value: values[0], word: t.text, pos: t.pos}, nil
+		return &literal{value: values[0], word: t.text, pos: t.pos, end: t.end}, nil
 	case isEnum:
-		var hints []string
-		for _, v := range values {
-			name := map[Kind]string{KindLevel: "level", KindStatus: "status", KindSpanKind: "kind"}[v.kind]
-			hints = append(hints, "; or "+name+" = "+t.text)
-		}
-		slices.Sort(hints)
-		return nil, p.fail(t, "as a text, write "+quote(t.text)+strings.Join(hints, ""), "%s is a name of a value", t.text)
-	case p.braces == 0 && !compared && len(t.parts) == 1:
-		if before := &p.tokens[max(0, at-1)]; before.kind == tokenNumber && isUnit(t.text) {
-			return nil, p.fail(t, "write "+p.text[before.pos:before.end]+t.text, "a duration has no blank in it")
-		}
+		return p.namedOrText(t, values)
+	case p.bare && p.braces == 0:
+		return constant(stringValue(t.text))
+	case p.braces == 0 && !compared:
 		return p.freeText(t)
 	}
-	// A name that is none.
-	if len(t.parts) == 1 {
-		hint := "did you mean ." + t.text
-		if s := similar(t.text); s != "" {
-			hint += ", or " + s
-		}
-		if at > 0 && p.tokens[at-1].kind == tokenMark && slices.Contains(comparisons, p.tokens[at-1].text) {
-			hint = "a text needs quotes: " + quote(t.text)
-			if before := &p.tokens[max(0, at-2)]; before.kind == tokenWord {
-				if f, ok := fieldNamed(before, p.braces > 0); ok && f.kind.enumOf() != KindNil {
-					return nil, p.fail(t, "known are "+enumNames(f.kind.enumOf()), "%s has no value %s", f.text, t.text)
-				}
-			}
-		}
-		hint += "?"
-		return nil, p.fail(t, hint, "%s is no name that is known", t.text)
+	return nil, p.noName(t, at)
+}
+
+// namedOrText returns the expression for the name of a value that stands alone: the fields that
+// can have it, or the text.
+func (p *parser) namedOrText(t *token, values []Value) (expr, error) {
+	x, err := p.freeText(t)
+	if err != nil {
+		return nil, err
 	}
-	return nil, p.fail(t, "scopes are span., resource., event., link., instrumentation., log. and parent., or none", "%s. is no scope", t.parts[0])
+	for _, v := range values {
+		f := &field{pos: t.pos, end: t.end}
+		switch v.kind {
+		case KindLevel:
+			f.kind, f.text = fieldLevel, "level"
+		case KindStatus:
+			f.kind, f.text = fieldStatus, "status"
+		case KindSpanKind:
+			f.kind, f.text = fieldKindOfSpan, "kind"
+		default: // a role is nothing that people look for
+			continue
+		}
+		c := &compare{comparison: comparison{op: "=", value: v}, a: f, pos: t.pos}
+		x = &binary{op: "||", a: c, b: x, pos: t.pos}
+	}
+	return x, nil
 }
 
 // freeText returns the expression that looks for a text.

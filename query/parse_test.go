@@ -91,9 +91,8 @@ func TestParseErrors(t *testing.T) {
 		`{ .A = 1 AND .b = 2 }`:                 `at 10|`,
 		`{.a=1} && {.b=1} || {.c=1}`:            `at 18|parentheses`,
 		`user = "ada"`:                          `at 1|did you mean .user`,
-		`.user = ada`:                           `at 9|a text needs quotes: "ada"`,
+		`{ .user = ada }`:                       `at 11|a text needs quotes: "ada"`,
 		`duraton > 5ms`:                         `at 1|duration`,
-		`error`:                                 `at 1|level = error`,
 		`in`:                                    `at 1|"in"`,
 		`status = 403`:                          `at 10|.http.response.status_code`,
 		`duration > 1 ms`:                       `at 14|write 1ms`,
@@ -124,6 +123,154 @@ func TestParseErrors(t *testing.T) {
 		var e *query.Error
 		if !errors.As(err, &e) || !strings.Contains(err.Error(), place) || !strings.Contains(err.Error(), hint) {
 			t.Errorf("%.60s: %v, want an error with %q and %q", text, err, place, hint)
+		}
+	}
+}
+
+// TestTextWithoutQuotes: what people paste is a text, in filters without braces.
+func TestTextWithoutQuotes(t *testing.T) {
+	for text, want := range map[string]string{
+		`request 12`:                    `{(request && 12)}`,
+		`404`:                           `{404}`,
+		`took 2ms`:                      `{(took && 2ms)}`,
+		`took 2 ms`:                     `{((took && 2) && ms)}`,
+		`127.0.0.1`:                     `{127.0.0.1}`,
+		`at 10:32:05.123`:               `{(at && 10:32:05.123)}`,
+		`2026-11-22`:                    `{2026-11-22}`,
+		`127.0.0.1:8080 status = error`: `{(127.0.0.1:8080 && (status = error))}`,
+		`main.go`:                       `{main.go}`,
+		`main.go:42`:                    `{main.go:42}`,
+		`price:`:                        `{price:}`,
+		`it's`:                          `{it's}`,
+		`http://127.0.0.1`:              `{http://127.0.0.1}`,
+		`GET http://a.b/c?d=1&e`:        `{(GET && http://a.b/c?d=1&e)}`,
+		`GET /cart?id=7`:                `{(GET && /cart?id=7)}`,
+		`transfer a->b`:                 `{(transfer && a->b)}`,
+		`github.com/entrace-go/entrace`: `{github.com/entrace-go/entrace}`,
+		`(main.go || 404) warn?`:        `{((main.go || 404) && warn?)}`,
+		`user:eve`:                      `{user:eve}`,
+		`[db] done, 50%`:                `{(([db] && done,) && 50%)}`,
+		`done. bye!`:                    `{(done. && bye!)}`,
+		`a@b.com`:                       `{a@b.com}`,
+		`--flag ./x`:                    `{(--flag && ./x)}`,
+		`-5`:                            `{-5}`,
+		`error`:                         `{((level = ERROR) || ((status = error) || error))}`,
+		`warn`:                          `{((level = WARN) || warn)}`,
+		`server .n > 1`:                 `{(((kind = server) || server) && (.n > 1))}`,
+		`log`:                           `{log}`,
+		`.user = eve`:                   `{(.user = "eve")}`,
+		`.user = error`:                 `{(.user = "error")}`,
+		`name = GET`:                    `{(name = "GET")}`,
+		`name != error`:                 `{(name != "error")}`,
+		`.host = 127.0.0.1`:             `{(.host = "127.0.0.1")}`,
+		`.file = main.go .n = 1`:        `{((.file = "main.go") && (.n = 1))}`,
+		`.url.path = /cart`:             `{(.url.path = "/cart")}`,
+		`.user in (eve, bob)`:           `{(.user in ("eve", "bob"))}`,
+		`.user = name`:                  `{(.user = name)}`,
+		`trace:id = 00ab`:               `{(trace:id = "00ab")}`,
+		`status = error error`:          `{((status = error) && ((level = ERROR) || ((status = error) || error)))}`,
+		// What is no text.
+		`(200 + 5) > .x`:                       `{(205 > .x)}`,
+		`duration/2 > 1ms`:                     `{((duration / 2) > 1ms)}`,
+		`.n/2 = 1`:                             `{((.n / 2) = 1)}`,
+		`.n in (1,2)`:                          `{(.n in (1, 2))}`,
+		`duration > 0`:                         `{(duration > 0)}`,
+		`true`:                                 `{true}`,
+		`.a.b`:                                 `{.a.b}`,
+		`start + 1s > "1970-01-01T00:00:00Z"`:  `{((start + 1s) > 1970-01-01T00:00:00Z)}`,
+		`"2026-11-22T15:04:05Z" < start`:       `{(2026-11-22T15:04:05Z < start)}`,
+		`{ duration > 100 }`:                   `{(duration > 100)}`,
+		`{ status = error } >> { .a = "b" }`:   `({(status = error)} >> {(.a = "b")})`,
+		`not served`:                           `{(!served)}`,
+		`{} | select(start, name, .a)`:         `{} | select(start, name, .a)`,
+		`{ .a } && { !.b }`:                    `({.a} && {(!.b)})`,
+		`level = error | count() by(.a, name)`: `{(level = ERROR)} | count() by(.a, name)`,
+	} {
+		q, err := query.Parse(text)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if got := q.Tree(); got != want {
+			t.Errorf("%s is read as\n%s, want\n%s", text, got, want)
+		}
+	}
+}
+
+// TestErrorsOfferAQuery: an error has a whole query that works, and may be meant.
+func TestErrorsOfferAQuery(t *testing.T) {
+	for text, want := range map[string]string{
+		`user = eve`:                  `.user = eve`,
+		`{ user = eve }`:              `{ .user = "eve" }`,
+		`user = "ada" lvl = eror`:     `.user = "ada" .lvl = eror`,
+		`duration > 100`:              `duration > 100ms`,
+		`duration in (5, 6ms)`:        `duration in (5ms, 6ms)`,
+		`duration > 1 ms`:             `duration > 1ms`,
+		`self > "5ms"`:                `self > 5ms`,
+		`{} | p96(duration)`:          `{} | quantile(duration, 0.96)`,
+		`{} | count() by name`:        `{} | count() by(name)`,
+		`{} | cuont()`:                `{} | count()`,
+		`{} | avg()`:                  `{} | avg(duration)`,
+		`status = 403`:                `.http.response.status_code = 403`,
+		`level == error`:              `level = error`,
+		`kind = sever`:                `kind = server`,
+		`{ name = 5 }`:                `{ name = "5" }`,
+		`name = 404`:                  `name = "404"`,
+		`{ rootServiceName = 1 }`:     `{ rootServiceName = "1" }`,
+		`{ duration }`:                `{ duration != nil }`,
+		`{ status }`:                  `{ status != nil }`,
+		`{ ok }`:                      `{ status = ok }`,
+		`{ "foo" }`:                   `"foo"`,
+		`{ .a = error }`:              `{ .a = "error" }`,
+		`{ 'a' = .b }`:                `{ "a" = .b }`,
+		`{ .a = "x`:                   `{ .a = "x" }`,
+		`{ .a = "x"`:                  `{ .a = "x" }`,
+		`({ .a = 1 }`:                 `({ .a = 1 })`,
+		`foo.bar = 1`:                 `.foo.bar = 1`,
+		`{} | by("foo") | count()`:    `{} | by(.foo) | count()`,
+		`max(duration) > 1s`:          `{} | max(duration) > 1s`,
+		`by(.a) | { true }`:           `{} | by(.a) | { true }`,
+		`count() > 1 | { .a = true }`: `{} | count() > 1 | { .a = true }`,
+		`in`:                          `"in"`,
+		`.n /depth > 0`:               `.n / depth > 0`,
+		`level = "information"`:       ``,
+		`{"a": 1}`:                    `"{\"a\": 1}"`,
+		`job is in queue`:             `"job is in queue"`,
+		`{ 1.1 }`:                     ``,
+		`{ .a + 1 }`:                  ``,
+		`{ !1 = 1 }`:                  ``,
+		`{ 1 && "foo" }`:              ``,
+		`{ "foo" = span:childCount }`: ``,
+		`{ name + 1 = 2 }`:            ``,
+		`{ duration =~ "1.*" }`:       ``,
+		`{ span:open = 1 }`:           ``,
+		`{ status = 1 }`:              `{ .http.response.status_code = 1 }`,
+		`{ name < duration }`:         ``,
+		`{ -name = "x" }`:             ``,
+		`{} | avg(name)`:              ``,
+		`{} | select("x")`:            `{} | select(.x)`,
+		`{} | avg(name) > 1`:          ``,
+		`{ nestedSetLeft < 3 }`:       ``,
+		`100 * ({} | rate())`:         ``,
+		`-5 + ({} | rate())`:          ``,
+		`(1 + 2) + ({} | rate())`:     ``,
+		`{} | rate() by(.a)`:          ``,
+		`lockA()`:                     `"lockA()"`,
+	} {
+		_, err := query.Parse(text)
+		e, ok := errors.AsType[*query.Error](err)
+		if !ok {
+			t.Errorf("%s: %v, want an error", text, err)
+			continue
+		}
+		if want != "" && e.Try != want {
+			t.Errorf("%s: %v: offers %s, want %s", text, err, e.Try, want)
+		}
+		if _, err := query.Parse(e.Try); err != nil || e.Try == "" {
+			t.Errorf("%s: offers %s: %v", text, e.Try, err)
+		}
+		if strings.Contains(text, "rate") && !strings.Contains(err.Error(), "bucket(start, 1s)") {
+			t.Errorf("%s: %v, want an error that says what to write", text, err)
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"maps"
 	"math"
 	"math/bits"
 	"slices"
@@ -75,7 +74,7 @@ type Result struct {
 	// Selected are what select(…) asks for.
 	Selected []string
 	// Hints say what may surprise.
-	Hints []string
+	Hints []Hint
 
 	m      *machine
 	values []eval // of Selected
@@ -128,19 +127,23 @@ func (q *Query) RunBetween(ctx context.Context, v *view.View, times func(v *view
 	if err != nil {
 		return nil, err
 	}
+	cut := false // to a part of the time
 	if times != nil {
 		from, to, err := times(v)
 		if err != nil {
 			return nil, err
 		}
-		if from != math.MinInt64 || to != math.MaxInt64 {
+		if cut = from != math.MinInt64 || to != math.MaxInt64; cut {
 			rows = Between(v, rows, from, to)
 		}
 	}
 	if r.Rows, err = m.stages(q.root.stages, rows, r); err != nil {
 		return nil, err
 	}
-	r.Hints = append(append(r.Hints, m.hints(r.Rows)...), m.more...)
+	r.Hints = append(append(r.Hints, q.lackHints(m, r.Rows)...), m.more...)
+	if r.Rows.Len() == 0 && !cut {
+		r.Hints = append(r.Hints, q.emptyHints(m)...)
+	}
 	return r, nil
 }
 
@@ -180,8 +183,13 @@ func visitFilters(p *pipeline, fn func(x expr)) {
 	}
 	inSet(p.set)
 	for _, s := range p.stages {
-		if f, ok := s.(*stageFilter); ok {
-			visit(f.x, fn)
+		switch s := s.(type) {
+		case *stageFilter:
+			visit(s.x, fn)
+		case *stageAggregate:
+			if s.set != nil {
+				inSet(s.set)
+			}
 		}
 	}
 }
@@ -196,33 +204,6 @@ func (q *Query) Words() []string {
 		}
 	})
 	return all
-}
-
-// hints says how many rows an inequality left out because they have no such attribute. Rows that
-// were selected, or that the field is not about, do not count.
-func (m *machine) hints(selected Set) []string {
-	var hints []string
-	for _, text := range slices.Sorted(maps.Keys(m.lacks)) {
-		l := m.lacks[text]
-		role, ofRole := l.field.role()
-		n := 0
-		for k := range m.v.Blocks() {
-			b := m.v.Block(k)
-			for i, f := range b.Flags {
-				r, f := b.First+view.Row(i), view.Flags(f)
-				if !m.selectable(f) || ofRole && f.Role() != role || selected.Has(r) || l.a.own(r).kind != KindNil {
-					continue
-				}
-				if l.field.kind != fieldAttribute || l.a.resource(r).kind == KindNil {
-					n++
-				}
-			}
-		}
-		if n > 0 {
-			hints = append(hints, fmt.Sprintf("%d rows have no %s, and are not among these: for them write (%s != … || %s = nil)", n, text, text, text))
-		}
-	}
-	return hints
 }
 
 // selectable reports whether rows of these flags can be selected.

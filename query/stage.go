@@ -1,7 +1,6 @@
 package query
 
 import (
-	"maps"
 	"slices"
 	"strings"
 )
@@ -15,16 +14,25 @@ var aggregates = map[string]bool{
 
 // refused are functions of TraceQL that make time series, and what to write in their place.
 var refused = map[string]string{
-	"rate":                "count() by(…), and 'entrace stats' has a rate",
-	"count_over_time":     "count() by(…)",
-	"min_over_time":       "min(…) by(…)",
-	"max_over_time":       "max(…) by(…)",
-	"avg_over_time":       "avg(…) by(…)",
-	"sum_over_time":       "sum(…) by(…)",
-	"quantile_over_time":  "quantile(…, 0.95) by(…)",
-	"histogram_over_time": "histogram(…) by(…)",
+	"rate":                "count() by(bucket(start, 1s))",
+	"count_over_time":     "count() by(bucket(start, 1s))",
+	"min_over_time":       "min(…) by(bucket(start, 1s))",
+	"max_over_time":       "max(…) by(bucket(start, 1s))",
+	"avg_over_time":       "avg(…) by(bucket(start, 1s))",
+	"sum_over_time":       "sum(…) by(bucket(start, 1s))",
+	"quantile_over_time":  "quantile(…, 0.95) by(bucket(start, 1s))",
+	"histogram_over_time": "histogram(…) by(bucket(start, 1s))",
 	"with":                "nothing: all rows are looked at",
 }
+
+// isStage reports whether a name is that of a stage.
+func isStage(name string) bool {
+	_, ok := aggregates[name]
+	return ok || slices.Contains(otherStages, name)
+}
+
+// otherStages are the stages that are no aggregates.
+var otherStages = []string{"by", "bottomk", "coalesce", "limit", "select", "sort", "topk"}
 
 // stage parses what is behind a |.
 func (p *parser) stage() (stage, error) {
@@ -34,13 +42,13 @@ func (p *parser) stage() (stage, error) {
 		return &stageFilter{x}, err
 	}
 	if t.kind != tokenWord {
-		return nil, p.fail(t, "", "a function is wanted, not %s", describe(t))
+		return nil, p.fail(t, "", "a function must come here, and not %s", describe(t))
 	}
 	p.next()
 	p.braces++ // names are fields
 	defer func() { p.braces-- }()
-	if hint, ok := refused[t.text]; ok {
-		return nil, p.fail(t, "write "+hint, "%s() makes a series over time, which is not computed here", t.text)
+	if refused[t.text] != "" {
+		return nil, p.refuse(t)
 	}
 	switch t.text {
 	case "by":
@@ -66,16 +74,7 @@ func (p *parser) stage() (stage, error) {
 		return &stageLimit{n}, p.want(")")
 	}
 	if _, ok := aggregates[t.text]; !ok {
-		hint := ""
-		if t.text == "group" || t.text == "groupby" {
-			hint = "write by(…)"
-		}
-		for _, name := range append(slices.Sorted(maps.Keys(aggregates)), "by", "coalesce", "limit", "select", "sort", "topk") {
-			if distance(t.text, name) <= 2 && hint == "" {
-				hint = "did you mean " + name + "?"
-			}
-		}
-		return nil, p.fail(t, hint, "there is no function %s()", t.text)
+		return nil, p.noStage(t)
 	}
 	return p.aggregate(t)
 }
@@ -87,12 +86,16 @@ func (p *parser) count() (int64, error) {
 	}
 	t := p.next()
 	if t.kind != tokenNumber || t.value.kind != KindInt {
-		return 0, p.fail(t, "", "a number is wanted, not %s", describe(t))
+		return 0, p.fail(t, "", "a number must come here, and not %s", describe(t))
 	}
 	return t.value.n, nil
 }
 
 func (p *parser) list() ([]expr, error) {
+	if t := p.peek(); t.kind == tokenWord && p.tokens[p.at-1].kind == tokenWord {
+		by := p.tokens[p.at-1]
+		return nil, p.fail(t, "write "+by.text+"("+t.text+")", "%s has its fields in parentheses", by.text).trying(p.with(by.end, t.end, "("+t.text+")"))
+	}
 	if err := p.want("("); err != nil {
 		return nil, err
 	}
@@ -100,6 +103,13 @@ func (p *parser) list() ([]expr, error) {
 	for {
 		x, err := p.or()
 		if err != nil {
+			return nil, err
+		}
+		if l, ok := x.(*literal); ok {
+			err := p.failAt(l.pos, "a field has no quotes, and an attribute a dot: ."+strings.Trim(p.text[l.pos:l.end], `"`), "%s is the same for all rows", l)
+			if l.value.kind == KindString {
+				_ = err.trying(p.with(l.pos, l.end, "."+attributeName(l.value.s)))
+			}
 			return nil, err
 		}
 		if all = append(all, x); !p.take(",") {
@@ -177,13 +187,18 @@ func (p *parser) aggregate(t *token) (stage, error) {
 		if !ok || !l.value.isNumber() || op.text == "=~" || op.text == "!~" || op.text == "==" {
 			return nil, p.fail(op, "", "%s() is compared with a number", t.text)
 		}
+		if a.x != nil {
+			if l.value, err = p.fit(a.x, l); err != nil {
+				return nil, err
+			}
+		}
 		switch t.text {
 		case "histogram", "values", "compare":
 			return nil, p.fail(op, "", "%s() makes a table, which cannot be compared", t.text)
 		}
 		a.cond = &comparison{op: op.text, value: l.value}
 		if t.text == "count" && l.value.kind == KindInt && l.value.n == 0 && (op.text == "=" || op.text == "<=") {
-			p.hint("a trace without any match is not there to be counted, so this finds nothing: write !{…} for traces that have no such row")
+			p.hint("a trace without any match is not there to be counted, so this finds nothing: write !{…} for traces that have no such row", "")
 		}
 	}
 	if p.isWord("by") {
@@ -211,10 +226,16 @@ func (p *parser) call(t *token) (*stageAggregate, error) {
 		return a, p.want(")")
 	case aggregates[t.text]:
 		if p.is(")") {
-			return nil, p.fail(p.peek(), "as in "+t.text+"(duration)", "%s() wants to know of what", t.text)
+			err := p.fail(p.peek(), "as in "+t.text+"(duration)", "%s() must be of something", t.text)
+			return nil, err.trying(p.with(p.peek().pos, p.peek().pos, "duration"))
 		}
 		if a.x, err = p.or(); err != nil {
 			return nil, err
+		}
+		if t.text != "min" && t.text != "max" && t.text != "values" {
+			if err := p.wantNumber(a.x, t); err != nil {
+				return nil, err
+			}
 		}
 	}
 	var texts []string
@@ -238,7 +259,7 @@ func (p *parser) call(t *token) (*stageAggregate, error) {
 		texts = append(texts, l.String())
 	}
 	if t.text == "quantile" && len(a.args) == 0 {
-		return nil, p.fail(t, "as in quantile(duration, 0.5, 0.99)", "quantile() wants to know which")
+		return nil, p.fail(t, "as in quantile(duration, 0.5, 0.99)", "quantile() must say which")
 	}
 	if t.text[0] == 'p' {
 		q := map[string]float64{"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}[t.text]

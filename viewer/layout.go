@@ -251,7 +251,7 @@ func (s *state) found(ctx context.Context, text string) (*found, error) {
 		return nil, &query.Error{Query: text, Text: "this makes a table, which 'entrace stats' prints; here a query selects rows"}
 	}
 	t := s.v.Tree()
-	f := &found{rows: r.Rows, ranks: newRankSet(t.Len()), hints: r.Hints, words: q.Words()}
+	f := &found{rows: r.Rows, ranks: newRankSet(t.Len()), hints: hintTexts(r.Hints), words: q.Words()}
 	f.rows.Each(func(r view.Row) bool {
 		if isShown(s.v, r) {
 			f.ranks.add(t.Rank(r))
@@ -274,4 +274,12 @@ func (f *found) part(v *view.View) *rankSet {
 		return true
 	})
 	return part
+}
+
+// hintTexts returns what hints say.
+func hintTexts(hints []query.Hint) (texts []string) {
+	for _, h := range hints {
+		texts = append(texts, h.Text)
+	}
+	return texts
 }

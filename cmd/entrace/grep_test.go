@@ -67,7 +67,9 @@ func TestGrepCommand(t *testing.T) {
 		errs string
 	}{
 		{"grep nothing app.et", 1, ""},
-		{"grep error app.et", 2, "level = error"},
+		{"grep error app.et", 0, ""},
+		{"grep lvl=error app.et", 2, "entrace: try '.lvl=error'\n"},
+		{"grep .usr=bob app.et", 1, "entrace: try '.user=bob'\n"},
 		{"grep x missing.et", 2, "missing.et"},
 		{"grep x", 2, "wants"},
 		{"grep --since yesterday x app.et", 2, "is no time"},
@@ -76,7 +78,7 @@ func TestGrepCommand(t *testing.T) {
 		{"check -q level=error --expect 2 app.et", 0, ""},
 		{"check -q level=error --expect >=3 app.et", 1, "2 rows"},
 		{"check -q level=error --expect few app.et", 2, "--expect"},
-		{"check -q user=1 app.et", 2, "did you mean .user"},
+		{"check -q user=1 app.et", 2, "try '.user=1'"},
 		{"check app.et", 2, "-q"},
 	} {
 		code, _, errs := entrace(t, nil, strings.Fields(x.args)...)

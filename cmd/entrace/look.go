@@ -106,9 +106,17 @@ func (a *app) look(ctx context.Context, names []string, o *lookFlags) (*look, er
 	}
 	a.tellNone(l, o)
 	for _, h := range l.result.Hints {
-		fmt.Fprintln(a.err, "entrace:", safe(h))
+		fmt.Fprintln(a.err, "entrace:", safe(h.Text))
+		a.tellTry(h.Query)
 	}
 	return l, nil
+}
+
+// tellTry prints a query that may be meant on a line of its own, quoted for a shell.
+func (a *app) tellTry(text string) {
+	if text != "" {
+		fmt.Fprintln(a.err, "entrace: try", safe("'"+strings.ReplaceAll(text, "'", `'\''`)+"'"))
+	}
 }
 
 // lookRows is look where rows are wanted, and no table.

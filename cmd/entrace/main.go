@@ -22,6 +22,7 @@ import (
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/query"
 )
 
 // What the command ends with.
@@ -75,6 +76,9 @@ func run(ctx context.Context, args []string, in io.Reader, out, errw io.Writer) 
 	}
 	for line := range strings.SplitSeq(err.Error(), "\n") { // of errors that were joined
 		fmt.Fprintln(errw, "entrace:", safe(line))
+	}
+	if q, ok := errors.AsType[*query.Error](err); ok {
+		a.tellTry(q.Try)
 	}
 	if _, usage := errors.AsType[*usageError](err); usage || !a.started {
 		fmt.Fprintf(errw, "entrace: see '%s --help'\n", cmd.CommandPath())

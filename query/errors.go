@@ -1,0 +1,198 @@
+package query
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// An Error says what is wrong with a query, and where.
+type Error struct {
+	Query string
+	Pos   int    // the byte of Query where it is
+	Text  string // what is wrong
+	Hint  string // what may be meant, or empty
+	Try   string // a whole query that works and may be meant, or empty
+}
+
+func (e *Error) Error() string {
+	// A word of the query can be as long as the query.
+	const maxErrorText = 200
+	s := e.Text
+	if len(s) > maxErrorText {
+		s = strings.ToValidUTF8(s[:maxErrorText], "") + "…"
+	}
+	if e.Query != "" {
+		s += fmt.Sprintf(", at %d (%s)", e.Pos+1, e.near())
+	}
+	if e.Hint != "" {
+		s += ": " + e.Hint
+	}
+	return s
+}
+
+// near returns a few characters of the query from the place of the error on.
+func (e *Error) near() string {
+	if e.Pos >= len(e.Query) {
+		return "at the end"
+	}
+	rest := []rune(e.Query[e.Pos:])
+	if len(rest) > 16 {
+		return strconv.Quote(string(rest[:16]) + "…")
+	}
+	return strconv.Quote(string(rest))
+}
+
+// trying returns an error that says which query may be meant.
+func (e *Error) trying(query string) *Error {
+	e.Try = query
+	return e
+}
+
+func asError(err error) *Error {
+	e, _ := errors.AsType[*Error](err)
+	return e
+}
+
+// maxTry is how long a query can be for which another one is looked for that works.
+const maxTry = 1000
+
+// findTry finds a whole query that works: what the error proposes, mended further where that has
+// another mistake; else the query with brackets that are missing; else its text as a phrase.
+func (e *Error) findTry() {
+	next, err := e.Try, e
+	e.Try = ""
+	if len(e.Query) > maxTry {
+		return
+	}
+	for range 8 {
+		if next == "" {
+			next = err.closed()
+		}
+		if next == "" {
+			break
+		}
+		if _, err = parse(next); err == nil {
+			e.Try = next
+			return
+		}
+		next = err.Try
+	}
+	phrase := quote(strings.ToValidUTF8(strings.TrimSpace(e.Query), "\uFFFD"))
+	if _, err := parse(phrase); err == nil {
+		e.Try = phrase
+	}
+}
+
+// closed returns the query with the brackets that are missing at its end, "" if it is not that.
+func (e *Error) closed() string {
+	text := strings.TrimSpace(e.Query)
+	if e.Pos < len(text) || !strings.ContainsAny(text, "{(") {
+		return ""
+	}
+	for _, end := range []string{" }", ")", " })", " }))"} {
+		if _, err := parse(text + end); err == nil {
+			return text + end
+		}
+	}
+	return ""
+}
+
+// noName returns the error for a word that is no name, at a place among the tokens.
+func (p *parser) noName(t *token, at int) *Error {
+	if len(t.parts) > 1 {
+		err := p.fail(t, "scopes are span., resource., event., link., instrumentation., log. and parent., or none", "%s. is no scope", t.parts[0])
+		return err.trying(p.with(t.pos, t.end, "."+t.text))
+	}
+	if strings.HasPrefix(t.text, "nestedSet") {
+		return p.fail(t, "write {…} >> {…} for what is below, and depth = 1 for roots", "%s is a number of Tempo's, which is not stored here", t.text)
+	}
+	fix := "." + t.text
+	hint := "did you mean ." + t.text
+	if s := similar(t.text); s != "" {
+		hint += ", or " + s
+		if distance(strings.ToLower(t.text), strings.ToLower(s)) <= 2 {
+			fix = s
+		}
+	}
+	if at > 0 && p.tokens[at-1].kind == tokenMark && slices.Contains(comparisons, p.tokens[at-1].text) {
+		hint, fix = "a text needs quotes: "+quote(t.text), quote(t.text)
+		if before := &p.tokens[max(0, at-2)]; before.kind == tokenWord {
+			if f, ok := fieldNamed(before, p.braces > 0); ok && f.kind.enumOf() != KindNil {
+				names := enumNames(f.kind.enumOf())
+				err := p.fail(t, "known are "+names, "%s has no value %s", f.text, t.text)
+				if s := nearest(strings.ToLower(t.text), strings.Split(names, ", ")); s != "" {
+					_ = err.trying(p.with(t.pos, t.end, s))
+				}
+				return err
+			}
+		}
+	}
+	return p.fail(t, hint+"?", "%s is no name that is known", t.text).trying(p.with(t.pos, t.end, fix))
+}
+
+// noCall returns the error for a function where a filter is.
+func (p *parser) noCall(t *token) *Error {
+	if isStage(t.text) {
+		return p.fail(t, "write a | before it", "%s() comes behind the filter", t.text).trying("{} | " + p.text)
+	}
+	return p.fail(t, "as a text, write it in quotes", "%s() is no part of a filter", t.text)
+}
+
+// noSet returns the error for what stands where a spanset must be.
+func (p *parser) noSet(t *token) *Error {
+	if next := &p.tokens[min(p.at+1, len(p.tokens)-1)]; t.kind == tokenWord && isStage(t.text) && next.text == "(" {
+		return p.noCall(t)
+	}
+	return p.fail(t, "", "a filter in {…} must come here, and not %s", describe(t))
+}
+
+// metrics returns the error for a query of TraceQL's about series of numbers, nil if it is none.
+func (p *parser) metrics() *Error {
+	for i, t := range p.tokens[:len(p.tokens)-1] {
+		if t.kind == tokenWord && p.tokens[i+1].text == "(" && refused[t.text] != "" {
+			return p.refuse(&p.tokens[i])
+		}
+	}
+	return nil
+}
+
+// refuse returns the error for such a function.
+func (p *parser) refuse(t *token) *Error {
+	return p.fail(t, "write "+refused[t.text], "%s() is of TraceQL's metrics, which are not computed here", t.text)
+}
+
+// noStage returns the error for a stage that there is not.
+func (p *parser) noStage(t *token) *Error {
+	if n, err := strconv.ParseFloat(strings.TrimPrefix(t.text, "p"), 64); err == nil && t.text[0] == 'p' && n >= 0 && n <= 100 {
+		q := strconv.FormatFloat(n/100, 'f', -1, 64)
+		e := p.fail(t, "write quantile(…, "+q+")", "there is no function %s()", t.text)
+		for i := p.at; i < len(p.tokens); i++ { // its end
+			if p.tokens[i].text == ")" {
+				end := p.tokens[i].pos
+				return e.trying(p.text[:t.pos] + "quantile" + p.text[t.end:end] + ", " + q + p.text[end:])
+			}
+		}
+		return e
+	}
+	names := append(slices.Sorted(maps.Keys(aggregates)), otherStages...)
+	name := nearest(t.text, names)
+	if t.text == "group" || t.text == "groupby" {
+		name = "by"
+	}
+	if name == "" {
+		return p.fail(t, "functions are "+strings.Join(names, ", "), "there is no function %s()", t.text)
+	}
+	return p.fail(t, "did you mean "+name+"?", "there is no function %s()", t.text).trying(p.with(t.pos, t.end, name))
+}
+
+// orNil returns the error, as no error if it is none.
+func (e *Error) orNil() error {
+	if e == nil {
+		return nil
+	}
+	return e
+}

@@ -1,0 +1,221 @@
+package query
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
+)
+
+// with returns the query with another text at a place, "" if that is none.
+func (q *Query) with(from, to int, text string) string {
+	if from < 0 || to <= from || to > len(q.text) {
+		return ""
+	}
+	return q.text[:from] + text + q.text[to:]
+}
+
+// lackHints says how many rows an inequality left out because they have no such attribute. Rows
+// that were selected, or that the field is not about, do not count.
+func (q *Query) lackHints(m *machine, selected Set) []Hint {
+	var hints []Hint
+	for _, text := range slices.Sorted(maps.Keys(m.lacks)) {
+		l := m.lacks[text]
+		role, ofRole := l.field.role()
+		n := 0
+		for k := range m.v.Blocks() {
+			b := m.v.Block(k)
+			for i, f := range b.Flags {
+				r, f := b.First+view.Row(i), view.Flags(f)
+				if !m.selectable(f) || ofRole && f.Role() != role || selected.Has(r) || l.a.own(r).kind != KindNil {
+					continue
+				}
+				if l.field.kind != fieldAttribute || l.a.resource(r).kind == KindNil {
+					n++
+				}
+			}
+		}
+		if n == 0 {
+			continue
+		}
+		h := Hint{Text: fmt.Sprintf("%d rows have no %s, and are not among these: for them write (%s %s … || %s = nil)", n, text, text, l.x.op, text)}
+		if from, to := place(l.x); from < to && to <= len(q.text) {
+			h.Query = q.with(from, to, "("+q.text[from:to]+" || "+text+" = nil)")
+		}
+		hints = append(hints, h)
+	}
+	return hints
+}
+
+// maxHints is how many hints are given why nothing was selected.
+const maxHints = 5
+
+// emptyHints says why a query may select nothing: it asks for attributes that no row has, or for
+// values of a kind that they never are.
+func (q *Query) emptyHints(m *machine) []Hint {
+	var hints []Hint
+	add := func(h Hint) {
+		if !slices.Contains(hints, h) && len(hints) < maxHints {
+			hints = append(hints, h)
+		}
+	}
+	names := make(map[string]bool)
+	for _, k := range m.v.Keys() {
+		if name, own := format.UserName(k.Name); own {
+			names[name] = true
+		}
+	}
+	compared := make(map[expr]bool)
+	visitFilters(q.root, func(x expr) {
+		switch x := x.(type) {
+		case *compare:
+			f, ok := x.a.(*field)
+			compared[x.a], compared[x.b] = true, true
+			if !ok || !f.kind.isAttribute() {
+				return
+			}
+			if !names[f.name] {
+				if m.hasNone(f.name) {
+					add(q.unknown(f, names))
+				}
+			} else if x.right != nil && x.right.value.kind != KindNil {
+				if h, ok := q.otherKind(m, f, x.right); ok {
+					add(h)
+				}
+			}
+		case *field:
+			if f := x; f.kind.isAttribute() && !compared[f] && q.isAlone(f) {
+				if names[f.name] {
+					add(Hint{f.text + " alone selects the rows where it is true; for all that have it, write " + f.text + " != nil", q.with(f.pos, f.end, f.text+" != nil")})
+				} else if m.hasNone(f.name) {
+					add(q.unknown(f, names))
+				}
+			}
+		case *words:
+			if key, value, ok := strings.Cut(x.text, ":"); ok && names[key] && value != "" {
+				field := "." + attributeName(key)
+				add(Hint{x.text + " is a text here; of the attribute, write " + field + " = " + quote(value), q.with(x.pos, x.pos+len(x.text), field+" = "+quote(value))})
+			}
+		}
+	})
+	return hints
+}
+
+// knowsAll reports whether the values of a part are all that rows have.
+func (p *part) knowsAll(v *view.View) bool {
+	if p.column == nil {
+		return false
+	}
+	for k := range v.Blocks() {
+		if slices.Contains(p.column.Codes(k), view.UnknownText) {
+			return false
+		}
+	}
+	return true
+}
+
+// hasNone reports whether no row has an attribute of that name.
+func (m *machine) hasNone(name string) bool {
+	a, err := m.attribute(name)
+	if err != nil {
+		return false
+	}
+	for i := range a.parts {
+		if p := &a.parts[i]; len(p.values) > 1 || !p.knowsAll(m.v) {
+			return false
+		}
+	}
+	return true
+}
+
+// isAttribute reports whether a field is an attribute by the name that its application gave it.
+func (k fieldKind) isAttribute() bool {
+	switch k {
+	case fieldAttribute, fieldOwn, fieldOfLog, fieldOfResource, fieldOfEvent, fieldOfLink:
+		return true
+	}
+	return false
+}
+
+// isAlone reports whether a field is a term of the query, and no part of a comparison.
+func (q *Query) isAlone(f *field) bool {
+	alone := false
+	var inside func(x expr)
+	inside = func(x expr) {
+		switch x := x.(type) {
+		case *field:
+			alone = alone || x == f
+		case *binary:
+			if x.op == "&&" || x.op == "||" {
+				inside(x.a)
+				inside(x.b)
+			}
+		}
+	}
+	visitFilters(q.root, inside)
+	return alone
+}
+
+// unknown says that no row has an attribute.
+func (q *Query) unknown(f *field, names map[string]bool) Hint {
+	h := Hint{Text: "no row has " + f.text}
+	if name := nearest(f.name, slices.Sorted(maps.Keys(names))); name != "" {
+		scope := strings.TrimSuffix(f.text, attributeName(f.name))
+		if !strings.HasSuffix(scope, ".") {
+			scope = "."
+		}
+		other := scope + attributeName(name)
+		h.Text += "; did you mean " + other + "?"
+		h.Query = q.with(f.pos, f.end, other)
+	}
+	return h
+}
+
+// otherKind says that an attribute is never of the kind of a value that it is compared with.
+func (q *Query) otherKind(m *machine, f *field, l *literal) (h Hint, ok bool) {
+	a, err := m.attribute(f.name)
+	if err != nil {
+		return h, false
+	}
+	kinds := make(map[int]string) // by their class
+	note := func(v Value) {
+		if v.kind == KindNil {
+			return
+		}
+		kind := v.kind
+		if v.isNumber() {
+			kind = KindInt
+		}
+		kinds[v.class()] = kindName(kind)
+	}
+	for i := range a.parts {
+		for _, v := range a.parts[i].values {
+			note(v)
+		}
+		if !a.parts[i].knowsAll(m.v) {
+			return h, false
+		}
+	}
+	for _, v := range a.resources {
+		note(v)
+	}
+	if _, has := kinds[l.value.class()]; has || len(kinds) == 0 {
+		return h, false
+	}
+	written := q.text[l.pos:l.end]
+	h.Text = f.text + " is " + strings.Join(slices.Sorted(maps.Values(kinds)), ", or ") + " here"
+	other := quote(written)
+	if l.value.kind == KindString {
+		other = l.value.s
+		if _, err := strconv.ParseFloat(other, 64); err != nil && other != "true" && other != "false" {
+			return h, true
+		}
+	}
+	h.Text += ": write " + other
+	h.Query = q.with(l.pos, l.end, other)
+	return h, true
+}

@@ -1,0 +1,187 @@
+package query
+
+// typeOf returns the kind that all values of an expression are of, KindNil if that is not known:
+// attributes can be of any. KindInt stands for all plain numbers.
+func typeOf(x expr) Kind {
+	switch x := x.(type) {
+	case *literal:
+		if x.value.kind == KindUint || x.value.kind == KindFloat {
+			return KindInt
+		}
+		return x.value.kind
+	case *field:
+		return x.kind.valueKind()
+	case *words, *compare:
+		return KindBool
+	case *unary:
+		if x.op == "!" {
+			return KindBool
+		}
+		return max(KindInt, typeOf(x.x))
+	case *binary:
+		if x.op == "&&" || x.op == "||" {
+			return KindBool
+		}
+		a, b := typeOf(x.a), typeOf(x.b)
+		switch {
+		case a == KindTime && b == KindTime:
+			return KindDuration
+		case a == KindTime || b == KindTime:
+			return KindTime
+		}
+		return max(KindInt, a, b)
+	}
+	return KindNil
+}
+
+// valueKind returns the kind of the values of a field, KindNil if they can be of any.
+func (k fieldKind) valueKind() Kind {
+	switch k {
+	case fieldName, fieldMessage, fieldTarget, fieldService, fieldFile, fieldStatusMessage, fieldSpanID, fieldParentID, fieldTraceID,
+		fieldRootName, fieldRootService, fieldEventName, fieldLinkTrace, fieldLinkSpan:
+		return KindString
+	case fieldLine, fieldEntry, fieldDepth, fieldChildCount:
+		return KindInt
+	case fieldDuration, fieldSelf, fieldTraceDuration, fieldEventSince:
+		return KindDuration
+	case fieldStart:
+		return KindTime
+	case fieldOpen:
+		return KindBool
+	}
+	return k.enumOf()
+}
+
+// kindName says what values of a kind are.
+func kindName(k Kind) string {
+	switch k {
+	case KindBool:
+		return "true or false"
+	case KindInt:
+		return "a number"
+	case KindDuration:
+		return "a duration"
+	case KindTime:
+		return "a time"
+	case KindString:
+		return "a text"
+	}
+	return "one of " + enumNames(k)
+}
+
+// place returns where an expression is in the query.
+func place(x expr) (pos, end int) {
+	switch x := x.(type) {
+	case *literal:
+		return x.pos, x.end
+	case *field:
+		return x.pos, x.end
+	case *words:
+		return x.pos, x.pos + len(x.text)
+	case *unary:
+		_, end := place(x.x)
+		return x.pos, end
+	case *binary:
+		pos, _ := place(x.a)
+		_, end := place(x.b)
+		return pos, end
+	case *compare:
+		pos, end := place(x.a)
+		if x.right != nil {
+			_, end = place(x.right)
+		}
+		return pos, end
+	}
+	return 0, 0
+}
+
+// condition parses an expression that selects rows.
+func (p *parser) condition() (expr, error) {
+	x, err := p.or()
+	if err != nil {
+		return nil, err
+	}
+	return x, p.wantBool(x).orNil()
+}
+
+// term parses a comparison, or what can stand without one: in a filter without braces a number is a
+// text there.
+func (p *parser) term() (expr, error) {
+	first := p.at
+	x, err := p.compare()
+	if err != nil || p.braces > 0 {
+		return x, err
+	}
+	if l, ok := x.(*literal); ok && l.value.isNumber() && !p.compared(first, p.at-1) {
+		pos, end := p.tokens[first].pos, p.tokens[p.at-1].end
+		return p.freeText(&token{kind: tokenNumber, text: p.text[pos:end], pos: pos, end: end})
+	}
+	return x, nil
+}
+
+// wantBool returns an error if an expression cannot be true or false.
+func (p *parser) wantBool(x expr) *Error {
+	k := typeOf(x)
+	if k == KindBool || k == KindNil {
+		if l, ok := x.(*literal); !ok || l.value.kind != KindNil {
+			return nil
+		}
+	}
+	pos, end := place(x)
+	err := p.failAt(pos, "compare it with something", "%s is %s, and selects nothing by itself", x, kindName(k))
+	switch l, ok := x.(*literal); {
+	case !ok:
+		_ = err.trying(p.with(end, end, " != nil"))
+	case l.value.kind == KindNil:
+		err.Text = "nil selects nothing by itself"
+	case l.word != "":
+		for _, name := range []string{"level", "status", "kind", "entry:role"} {
+			f, _ := fieldNamed(&token{text: name, parts: []string{name}}, true)
+			if f.kind.enumOf() == l.value.kind {
+				err.Hint = "write " + name + " = " + l.word
+				return err.trying(p.with(pos, end, name+" = "+l.word))
+			}
+		}
+	case l.value.kind == KindString:
+		err.Hint = "free text stands in no braces"
+		_ = err.trying(quote(l.value.s))
+	}
+	return err
+}
+
+// wantNumber returns an error if an expression that something is computed of is no number.
+func (p *parser) wantNumber(x expr, t *token) *Error {
+	switch k := typeOf(x); k {
+	case KindNil, KindInt, KindDuration, KindTime:
+		if l, ok := x.(*literal); !ok || l.value.kind != KindNil {
+			return nil
+		}
+		return p.failAt(t.pos, "", "nothing can be computed of nil")
+	default:
+		pos, _ := place(x)
+		return p.failAt(pos, "", "%s is %s, of which %s computes nothing", x, kindName(k), t.text)
+	}
+}
+
+// comparable returns an error if two expressions are of kinds that are never equal.
+func (p *parser) comparable(a, b expr) error {
+	j, k := typeOf(a), typeOf(b)
+	isNumber := func(k Kind) bool { return k == KindInt || k == KindDuration || k == KindTime }
+	if j == k || j == KindNil || k == KindNil || isNumber(j) && isNumber(k) {
+		return nil
+	}
+	x, y := a, b
+	if _, ok := a.(*literal); ok {
+		x, y, j, k = b, a, k, j
+	}
+	pos, end := place(y)
+	err := p.failAt(pos, "", "%s is %s, and %s %s", x, kindName(j), y, kindName(k))
+	if l, ok := y.(*literal); ok && j == KindString && l.word == "" {
+		err.Hint = "write " + quote(p.text[pos:end])
+		_ = err.trying(p.with(pos, end, quote(p.text[pos:end])))
+	} else if ok && l.value.kind == KindString {
+		err.Hint = "write it without quotes"
+		_ = err.trying(p.with(pos, end, l.value.s))
+	}
+	return err
+}
