@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
@@ -63,12 +64,16 @@ func (s *rankSet) at(k int) int {
 	return w*64 + bits.TrailingZeros64(word)
 }
 
-// isShown reports whether a row has a line of its own. What is below a resource is shown as if it
-// were not there; a link is part of its span.
+// isShown reports whether a row has a line in the tree. Hits, errors and the time axis count these
+// rows and no others. The rows below one without a line are shown as if that were not there: those
+// of a resource, say. A link is part of its span, and the recorder's last entry only says that the
+// file is whole.
 func isShown(v *view.View, r view.Row) bool {
 	switch v.Role(r) {
 	case view.RoleSpan, view.RoleEvent, view.RoleLog, view.RoleOther:
 		return true
+	case view.RoleRecorder:
+		return v.Name(r) != format.NameEnd
 	}
 	return false
 }
@@ -188,11 +193,7 @@ func (s *state) layout(ctx context.Context, h shape) (*layout, error) {
 			continue
 		}
 		if !isShown(s.v, r) {
-			if s.v.Role(r) == view.RoleResource {
-				rank++
-			} else {
-				rank = t.End(r)
-			}
+			rank++
 			continue
 		}
 		l.ranks.add(rank)
@@ -216,8 +217,10 @@ func (s *state) errorRanks() *rankSet {
 		t := s.v.Tree()
 		s.errors = newRankSet(t.Len())
 		for r := range s.v.Rows() {
-			// As Top counts them: an exception is why its span failed.
-			if f := s.v.Flags(r); isShown(s.v, r) && query.IsError(f) && f.Role() != view.RoleEvent {
+			// As Top counts them: an exception is why its span failed, and the recorder's entry
+			// of a crash says of which kind the file is.
+			f := s.v.Flags(r)
+			if role := f.Role(); isShown(s.v, r) && query.IsError(f) && role != view.RoleEvent && role != view.RoleRecorder {
 				s.errors.add(t.Rank(r))
 			}
 		}
@@ -268,6 +271,9 @@ func (f *found) part(v *view.View) *rankSet {
 	t := v.Tree()
 	part := newRankSet(t.Len())
 	f.rows.Each(func(r view.Row) bool {
+		if !isShown(v, r) {
+			return true
+		}
 		for ; r != 0 && !part.has(t.Rank(r)); r = v.Parent(r) {
 			part.add(t.Rank(r))
 		}

@@ -31,7 +31,7 @@ const (
 const (
 	maxRows  = 500 // in one answer
 	maxTicks = 50  // of one row
-	maxAbove = 100 // rows above the first one
+	maxAbove = 100 // rows above the first one, the nearest
 )
 
 // rowsHead is what stands before the columns of an answer.
@@ -96,19 +96,16 @@ func (h *Handler) rows(ctx context.Context, s *state, q url.Values) (answer, err
 	if p.hits, err = s.hits(ctx, q.Get("q"), rows); err != nil {
 		return answer{}, err
 	}
+	depths := s.depths(rows, form.root)
 	for i, r := range rows {
 		if i%64 == 0 && ctx.Err() != nil {
 			return answer{}, ctx.Err()
 		}
-		depth := i
-		if i >= above {
-			depth = s.depth(r, form.root)
-		}
-		if err := p.add(r, depth); err != nil {
+		if err := p.add(r, depths[i]); err != nil {
 			return answer{}, err
 		}
 	}
-	from, to := s.extent(form.root)
+	from, to, _ := s.extent(form.root)
 	p.head.From, p.head.To = strconv.FormatInt(from, 10), strconv.FormatInt(to, 10)
 	b, err := p.pack()
 	return answer{bytes: b}, err
@@ -173,17 +170,33 @@ func (s *state) hits(ctx context.Context, text string, rows []view.Row) (map[vie
 	return hits, nil
 }
 
-// depth returns how many rows that are shown are above a row, with the root and no further.
-func (s *state) depth(r, root view.Row) (n int) {
-	for r != root {
+// depths returns how many rows with a line are above each of some rows, with the root and no
+// further. The rows are in the order of the tree, and of each the ones above it that are there come
+// before it.
+func (s *state) depths(rows []view.Row, root view.Row) []int {
+	if len(rows) == 0 {
+		return nil
+	}
+	t := s.v.Tree()
+	var ends []int // of the rows above the current one, the innermost last
+	for r := rows[0]; r != root; {
 		if r = s.v.Parent(r); r == 0 {
 			break
 		}
 		if isShown(s.v, r) {
-			n++
+			ends = append(ends, t.End(r))
 		}
 	}
-	return n
+	slices.Reverse(ends)
+	depths := make([]int, len(rows))
+	for i, r := range rows {
+		for len(ends) > 0 && ends[len(ends)-1] <= t.Rank(r) {
+			ends = ends[:len(ends)-1]
+		}
+		depths[i] = len(ends)
+		ends = append(ends, t.End(r))
+	}
+	return depths
 }
 
 // fill opens rows from the top on until so many are visible, and returns them.
@@ -199,7 +212,8 @@ func (s *state) fill(ctx context.Context, h *shape, want int) ([]int, error) {
 		for i := range min(l.ranks.n, want) {
 			rank := l.ranks.at(i)
 			r := t.Row(rank)
-			if closed := i+1 >= l.ranks.n || l.ranks.at(i+1) >= t.End(r); closed && s.hasShown(r) && !h.isToggled(r) {
+			// The recorder's measurements are of less interest than the program's rows.
+			if closed := i+1 >= l.ranks.n || l.ranks.at(i+1) >= t.End(r); closed && s.v.Role(r) != view.RoleRecorder && s.hasShown(r) && !h.isToggled(r) {
 				next = r
 				break
 			}
@@ -216,7 +230,7 @@ func (s *state) fill(ctx context.Context, h *shape, want int) ([]int, error) {
 // hasShown reports whether there is a row below r that is shown.
 func (s *state) hasShown(r view.Row) bool {
 	t := s.v.Tree()
-	for rank := t.Rank(r) + 1; rank < t.End(r); rank = t.End(t.Row(rank)) {
+	for rank := t.Rank(r) + 1; rank < t.End(r); rank++ {
 		if isShown(s.v, t.Row(rank)) {
 			return true
 		}
@@ -224,12 +238,13 @@ func (s *state) hasShown(r view.Row) bool {
 	return false
 }
 
-// extent returns the first and the last time of what is at a row and below it.
-func (s *state) extent(root view.Row) (from, to int64) {
+// extent returns the first and the last time of the rows with a line at a row and below it, and
+// whether one of them has a time.
+func (s *state) extent(root view.Row) (from, to int64, timed bool) {
 	from, to = math.MaxInt64, math.MinInt64
 	look := func(r view.Row) {
-		start, timed := s.v.Start(r)
-		if !timed || !isShown(s.v, r) {
+		start, has := s.v.Start(r)
+		if !has || !isShown(s.v, r) {
 			return
 		}
 		took, _ := s.v.Duration(r)
@@ -252,9 +267,9 @@ func (s *state) extent(root view.Row) (from, to int64) {
 		}
 	}
 	if from > to {
-		return 0, 0
+		return 0, 0, false
 	}
-	return from, to
+	return from, to, true
 }
 
 // A packer makes an answer of rows.

@@ -367,7 +367,7 @@ func (h *Handler) meta(_ context.Context, s *state, q url.Values) (answer, error
 	for i := range v.Files() {
 		files = append(files, file{h.options.Names(i), v.Entries(i)})
 	}
-	first, last, timed := query.Span(v)
+	first, last, timed := s.extent(0)
 	return answer{json: map[string]any{
 		"fingerprint": s.fingerprint, "same": q.Get("f") == "" || SameTrace(v, q.Get("f")), "files": files, "entries": s.entries(), "rows": v.Len(), "services": s.services(),
 		"timed": timed, "first": strconv.FormatInt(first, 10), "last": strconv.FormatInt(last, 10),

@@ -1,0 +1,78 @@
+package viewer_test
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/viewer"
+)
+
+// flight is the trace of a flight recorder of a process that crashed: its entry entrace.trace, with
+// a measurement and the crash below it, and a span that never ended.
+func flight() []*format.TraceEntry {
+	str, ms := format.StringValue, func(n uint64) format.Value { return format.U64Value(1_000_000 * n) }
+	entry := func(parent uint32, name, message string, level format.Level, at uint64, more ...format.Attribute) *format.TraceEntry {
+		e := &format.TraceEntry{Parent: parent, Metadata: format.Metadata{Name: name, Level: level}}
+		if message != "" {
+			e.Message = format.Some(message)
+		}
+		e.Attributes = append(more, format.Attribute{Name: format.AttrTime, Value: ms(at)})
+		return e
+	}
+	return []*format.TraceEntry{
+		format.Root(),
+		entry(0, "entrace.trace", "", format.LevelError, 900, format.Attribute{Name: "trigger", Value: str("crash")}, format.Attribute{Name: "reason", Value: str("panic: out of stock")}, format.Attribute{Name: "dropped.full", Value: format.U64Value(3)}),
+		entry(0, format.NameResource, "shop", format.LevelInfo, 0, format.Attribute{Name: "service.name", Value: str("shop")}),
+		entry(2, "GET /cart", "", format.LevelInfo, 100, format.Attribute{Name: format.AttrSpanID, Value: str("0000000000000003")}, format.Attribute{Name: format.AttrTraceID, Value: str("0000000000000000000000000000000a")}),
+		entry(1, "runtime.metrics", "", format.LevelInfo, 50, format.Attribute{Name: "interval_nano", Value: format.U64Value(5)}),
+		entry(1, "runtime.metrics", "", format.LevelInfo, 250, format.Attribute{Name: "interval_nano", Value: format.U64Value(5)}),
+		entry(1, format.NameCrash, "panic: out of stock\n\ngoroutine 7 [running]:", format.LevelError, 950),
+		entry(3, format.NameLink, "", format.LevelError, 100, format.Attribute{Name: format.AttrLinkTraceID, Value: str("00")}),
+		entry(0, format.NameEnd, "", format.LevelTrace, 5000),
+	}
+}
+
+// TestHitsErrorsAndTimesAreThoseOfTheTree compares what the page counts with the rows that it has
+// when all of them are open.
+func TestHitsErrorsAndTimesAreThoseOfTheTree(t *testing.T) {
+	h := serve(t, viewOf(t, format.ET, flight()), viewer.Options{})
+	all := rowsOf(t, h, "depth=9")
+	if got, want := all.text(), "GET /cart, entrace.trace, ·runtime.metrics, ·runtime.metrics, ·crash"; got != want {
+		t.Errorf("the tree has %s, want %s", got, want)
+	}
+	type found struct{ Count, Row int }
+	for _, q := range []string{"{}", ".interval_nano > 0", "runtime", "stock", "level >= error", "{ entry:role = recorder }", "{ entry:role = resource }"} {
+		r := rowsOf(t, h, "depth=9&q="+url.QueryEscape(q))
+		hits := 0
+		for _, f := range r.flags {
+			hits += int(f >> 14 & 1)
+		}
+		if got := jsonOf[found](t, h, "/api/find?q="+url.QueryEscape(q)).Count; got != hits {
+			t.Errorf("%s: %d hits are counted, the tree has %d", q, got, hits)
+		}
+		only := rowsOf(t, h, "depth=9&only="+url.QueryEscape(q)+"&q="+url.QueryEscape(q))
+		marked := 0
+		for _, f := range only.flags {
+			marked += int(f >> 14 & 1)
+		}
+		if marked != hits || hits == 0 && only.Total > 0 {
+			t.Errorf("%s: the hits alone are %d rows, %d of them hits, want %d", q, only.Total, marked, hits)
+		}
+	}
+	if f := jsonOf[found](t, h, "/api/find?what=error&dir=next"); f.Count != 1 || !slices.Contains(all.row, uint32(f.Row)) {
+		t.Errorf("of the errors there are %d, the first is row %d: want the crash alone", f.Count, f.Row)
+	}
+	meta := jsonOf[struct{ First, Last string }](t, h, "/api/meta")
+	if first, last := strconv.FormatInt(slices.Min(all.starts), 10), strconv.FormatInt(slices.Max(all.starts), 10); all.From != first || all.To != last || meta.First != first || meta.Last != last {
+		t.Errorf("the axis is from %s to %s, the trace from %s to %s, the rows from %s to %s", all.From, all.To, meta.First, meta.Last, first, last)
+	}
+	for _, r := range all.row {
+		if w := ask(h, http.MethodGet, "/api/entry?row="+strconv.Itoa(int(r))); w.Code != http.StatusOK {
+			t.Errorf("row %d has no details: %d", r, w.Code)
+		}
+	}
+}
