@@ -2,6 +2,7 @@ package viewer
 
 import (
 	"context"
+	"math"
 	"math/bits"
 	"net/url"
 	"slices"
@@ -95,7 +96,7 @@ func (s *state) shapeOf(q url.Values) (h shape, err error) {
 	if h.root, err = s.rowOf(q, "root"); err != nil {
 		return h, err
 	}
-	if h.depth, err = number(q, "depth", 0, 1000); err != nil {
+	if h.depth, err = number(q, "depth", 0, math.MaxInt32); err != nil {
 		return h, err
 	}
 	at := uint64(0)

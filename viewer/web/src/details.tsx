@@ -2,9 +2,10 @@
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { Icon, Level } from './icons'
-import { Attribute, Entry, LogRecord, Stack } from './source'
+import { Attribute, Entry, LogRecord, Place as Step, Stack } from './source'
 import * as s from './state'
-import { count, day, duration, fieldName, frames, groups, lines, literal, moment, plain, pretty, sql } from './text'
+import { folded } from './rows'
+import { count, day, duration, fieldName, frames, groups, headline, isLong, lines, literal, many, moment, plain, pretty, sql } from './text'
 
 const levelOfName = (name: string) => ['TRACE', 'DEBUG', 'INFO', 'WARN', 'ERROR'].indexOf(name)
 
@@ -20,13 +21,13 @@ export function Details() {
   const e = s.entry.value
   if (!row || !e) return <aside class="det" aria-label="Details"><p class="none">Select a row to see all that was recorded of it.</p></aside>
   const tabs: [typeof tab.value, string][] = [['attributes', 'Attributes'], ['logs', `Logs and events ${count(e.logs)}`], ['json', 'JSON']]
-  return <aside class="det" aria-label="Details">
+  return <aside class="det" aria-label="Details" tabIndex={0}>
     <div class="dh">
       <h2>{e.role === 'span' ? <i class={'sw c' + Math.max(0, s.meta.value!.services.indexOf(e.service)) % 8} /> : <Level level={levelOfName(e.level)} event={e.role === 'event'} />}
-        <span>{plain(e.role === 'log' ? e.message ?? '' : e.name)}</span>
+        <span class="ttl">{plain(headline(titleOf(e)))}</span>
         <button class="ib only-n" aria-label="Close the details" onClick={() => { s.sheet.value = false }}><Icon name="close" /></button>
         {e.below > 0 && <button class="ib" title="Show this and what is below alone (r)" aria-label="Show this and what is below alone" onClick={() => s.subtree(e.row)}><Icon name="root" /></button>}</h2>
-      {e.path.length > 0 && <div class="p">{e.path.map((p, i) => <>{i > 0 && ' › '}<button class="lk" onClick={() => s.go(p.row)}>{plain(p.name)}</button></>)}</div>}
+      {e.path.length > 0 && <Path key={e.row} path={e.path} />}
       <dl class="facts">
         {e.role === 'span' ? <>
           <Fact name="Duration" value={e.open ? 'never ended' : e.took ? duration(BigInt(e.took)) : '-'} />
@@ -37,10 +38,22 @@ export function Details() {
       </dl>
     </div>
     <div class="dt" role="tablist">{tabs.map(([id, label]) => <button role="tab" aria-selected={tab.value === id} onClick={() => { tab.value = id }}>{label}</button>)}</div>
-    <div class="db" tabIndex={0} role="tabpanel">
+    <div class="db" role="tabpanel">
       {tab.value === 'attributes' ? <Attributes e={e} /> : tab.value === 'logs' ? <Logs row={row} /> : <JSONOf e={e} />}
     </div>
   </aside>
+}
+
+// titleOf is the text that names an entry: of a log record its message.
+const titleOf = (e: Entry) => e.role === 'log' ? e.message ?? '' : e.name
+
+// Path leads to the rows that this one is below.
+function Path({ path }: { path: Step[] }) {
+  const all = useSignal(false)
+  const { first, hidden, last } = all.value ? { first: path, hidden: 0, last: [] } : folded(path)
+  const step = (p: Step) => <button class="lk" onClick={() => s.go(p.row)} title={plain(headline(p.name))}>{plain(p.name.length > 60 ? p.name.slice(0, 60) + '…' : p.name)}</button>
+  const steps = [...first.map(step), ...(hidden ? [<button class="lk" onClick={() => { all.value = true }}>{many(hidden, 'level', 'levels')} more</button>] : []), ...last.map(step)]
+  return <div class="p">{steps.map((step, i) => <>{i > 0 && ' › '}{step}</>)}</div>
 }
 
 const Fact = ({ name, value, title = '' }: { name: string; value: string; title?: string }) => <div title={title}><dt>{name}</dt><dd>{plain(value)}</dd></div>
@@ -55,15 +68,16 @@ function Attributes({ e }: { e: Entry }) {
   const all = some(e.attributes)
   return <>
     <div class="af"><Icon name="find" /><input type="search" placeholder="Search attributes" aria-label="Search attributes" value={filter.value} onInput={ev => { filter.value = ev.currentTarget.value }} /></div>
-    {e.description && <Section title="Why it failed"><pre tabIndex={0} class="code err">{lines(e.description)}</pre></Section>}
+    {e.description && <Section title="Why it failed"><pre class="code err">{lines(e.description)}</pre></Section>}
     {e.stacks.map(k => <Waits k={k} of={e.stacksOf} />)}
-    {e.role !== 'log' && e.message && <Section title="Message"><pre tabIndex={0} class="code">{lines(e.message)}</pre></Section>}
+    {e.role !== 'log' && isLong(e.name) && <Section title="Name"><pre class="code">{lines(e.name)}</pre></Section>}
+    {e.message && (e.role !== 'log' || isLong(e.message)) && <Section title="Message"><pre class="code">{lines(e.message)}</pre></Section>}
     {groups(all).map(([title, list]) => <Section title={title}>{list.map(a => <One key={e.row + a.name} a={a} row={e.row} />)}</Section>)}
-    {e.links.length > 0 && <Section title="Links">{e.links.map(l => <div class="kv"><span class="k">{l.to ? 'to' : 'not in this file'}</span><span class="v">
+    {e.links.length > 0 && <Section title="Links">{e.links.map(l => <div class="kv" tabIndex={-1}><span class="k">{l.to ? 'to' : 'not in this file'}</span><span class="v">
       {l.to ? <button class="lk" onClick={() => s.go(l.to!.row)}>{plain(l.to.name)}</button> : <span class="mono">{plain(l.trace)} {plain(l.span)}</span>}
       {(l.attributes ?? []).map(a => <div>{plain(a.name)}={plain(a.value)}</div>)}</span></div>)}</Section>}
     {(e.file || e.target) && <Section title="Code">
-      {e.file && <div class="kv"><span class="k">file</span><span class="v"><Place file={e.file} line={e.line} /></span></div>}
+      {e.file && <div class="kv" tabIndex={-1}><span class="k">file</span><span class="v"><Place file={e.file} line={e.line} /></span></div>}
       {e.target && <Plain name="target" value={e.target} query={`target = ${literal('String', e.target)}`} />}
     </Section>}
     <Section title="Identity">
@@ -79,7 +93,7 @@ function Attributes({ e }: { e: Entry }) {
 const Waits = ({ k, of }: { k: Stack; of?: string | undefined }) => <Section title={`In ${plain(k.in)} at ${moment(BigInt(k.time), 3)}`}><p class="q">{k.count === '1' ? 'a goroutine' : plain(k.count) + ' goroutines'} that worked for {of ? plain(of) : 'it'}</p><Frames stack={k.stack} here={k.in} /></Section>
 
 // Frames are the lines of a stack; those of Go's runtime say less than the others.
-const Frames = ({ stack, here = '' }: { stack: string; here?: string }) => <pre tabIndex={0} class="code v">{frames(stack.trimEnd()).map(f => <span class={/^(runtime|sync|internal\/\w+)\./.test(f.text) ? 'fr q' : 'fr'}>{f.text === here ? <b>{plain(f.text)}</b> : plain(f.text)}{f.file && <> <Place file={f.file} line={f.line!} short /></>}</span>)}</pre>
+const Frames = ({ stack, here = '' }: { stack: string; here?: string }) => <pre class="code v">{frames(stack.trimEnd()).map(f => <span class={/^(runtime|sync|internal\/\w+)\./.test(f.text) ? 'fr q' : 'fr'}>{f.text === here ? <b>{plain(f.text)}</b> : plain(f.text)}{f.file && <> <Place file={f.file} line={f.line!} short /></>}</span>)}</pre>
 
 const Section = ({ title, children }: { title: string; children: preact.ComponentChildren }) => <section class="sec"><h3>{title}</h3>{children}</section>
 
@@ -100,7 +114,7 @@ const Actions = ({ query, value }: { query: string; value: string }) => <span cl
   <button title="Copy" aria-label="Copy the value" onClick={() => copy(value)}><Icon name="copy" /></button>
 </span>
 
-const Plain = ({ name, value, query }: { name: string; value: string; query: string }) => <div class="kv"><span class="k mono">{name}</span><span class="v">{plain(value)}</span><Actions query={query} value={value} /></div>
+const Plain = ({ name, value, query }: { name: string; value: string; query: string }) => <div class="kv" tabIndex={-1}><span class="k mono">{name}</span><span class="v">{plain(value)}</span><Actions query={query} value={value} /></div>
 
 function One({ a, row, scope = '' }: { a: Attribute; row: number; scope?: string }) {
   const whole = useSignal<string | null>(null)
@@ -113,8 +127,8 @@ function One({ a, row, scope = '' }: { a: Attribute; row: number; scope?: string
     whole.value = (scope ? e.resource ?? [] : e.attributes).find(x => x.name === a.name)?.value ?? a.value
   }
   const kind = a.kind.toLowerCase()
-  return <div class={'kv' + (long ? ' long' : '')}><span class="k mono">{plain(a.name)}</span>
-    {long ? /(^|\.)(stack|stacktrace)$/.test(a.name) ? <Frames stack={shown} /> : <pre tabIndex={0} class="code v">{lines(shown)}</pre> : <span class={'v' + (kind === 'string' ? '' : ' num')}>{plain(shown)}{kind !== 'string' && <span class="ty">{kind}</span>}</span>}
+  return <div class={'kv' + (long ? ' long' : '')} tabIndex={-1}><span class="k mono">{plain(a.name)}</span>
+    {long ? /(^|\.)(stack|stacktrace)$/.test(a.name) ? <Frames stack={shown} /> : <pre class="code v">{lines(shown)}</pre> : <span class={'v' + (kind === 'string' ? '' : ' num')}>{plain(shown)}{kind !== 'string' && <span class="ty">{kind}</span>}</span>}
     {a.size && whole.value === null && <button class="lk" onClick={all}>Show all {count(a.size)} bytes</button>}
     <Actions query={long ? '' : query} value={value} /></div>
 }
@@ -136,5 +150,5 @@ function Logs({ row }: { row: number }) {
 
 function JSONOf({ e }: { e: Entry }) {
   const body = JSON.stringify({ ...e, path: undefined }, null, 2)
-  return <div class="sec json"><button class="btn s" onClick={() => copy(body)}><Icon name="copy" /> Copy</button><pre tabIndex={0} class="code">{lines(body)}</pre></div>
+  return <div class="sec json"><button class="btn s" onClick={() => copy(body)}><Icon name="copy" /> Copy</button><pre class="code">{lines(body)}</pre></div>
 }

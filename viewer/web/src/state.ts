@@ -134,8 +134,9 @@ export function back(search: string) {
   find()
 }
 
-// maxDepth is how many levels can be open; maxToggled how many rows can be opened and closed beside.
-export const maxDepth = 999
+// maxDepth is more levels than there can be; maxToggled is how many rows can be opened and closed
+// beside the levels.
+export const maxDepth = 1_000_000_000
 const maxToggled = 3900
 
 // opened says that somebody has chosen what is open: then the first screen is not filled.
@@ -210,6 +211,7 @@ export function reveal(row: number, path: { row: number }[], follow = true) {
     }
     opened.value = true
     const open = new Set(toggled.value.length + path.length < maxToggled ? toggled.value : [])
+    if (path.length >= maxToggled) depth.value = maxDepth
     path.slice(from).forEach((p, level) => {
       const byDefault = level < depth.value
       if (byDefault === open.has(p.row)) open[byDefault ? 'delete' : 'add'](p.row)

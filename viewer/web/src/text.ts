@@ -44,6 +44,10 @@ export function plain(s: string): string {
 // lines is plain for a text that keeps its lines.
 export const lines = (s: string) => s.split('\n').map(plain).join('\n')
 
+// isLong reports whether a text needs a block of its own; headline is then the line that names it.
+export const isLong = (s: string) => s.length > 120 || s.includes('\n')
+export const headline = (s: string) => s.trim().split('\n', 1)[0]!.slice(0, 1000)
+
 // pretty returns a text that is JSON with its parts below each other, and others as they are.
 export function pretty(s: string): string {
   const t = s.trim()

@@ -4,11 +4,12 @@ import { useEffect, useMemo, useRef } from 'preact/hooks'
 import { Axis, Bar, Canvas2D, Drawn, steps, x } from './bars'
 import { Icon, Level } from './icons'
 import { isError, isExpanded, isHit, isOpen, isParent, levelOf, noTime, roleEvent, roleLog, roleOf, roleSpan, Rows } from './source'
+import { indents, staying } from './rows'
 import * as s from './state'
 import { count, duration, many, marked, moment, plain } from './text'
 
 export const phone = () => matchMedia('(max-width:720px)').matches
-export const rowHeight = () => phone() ? 46 : 22
+export const rowHeight = () => !phone() ? 22 : matchMedia('(pointer:coarse)').matches ? 46 : 36
 const frame: { drawn: Drawn[]; rows: number } = { drawn: [], rows: 0 }
 export const lastFrame = () => frame
 
@@ -89,13 +90,9 @@ export function Tree() {
   for (let i = top; i < Math.min(top + visible, Math.max(0, p.total)); i++) rows.push({ i, at: p.at(i) })
 
   // The rows that the first free one is below stay at the top.
-  let sticky: At[] = []
-  for (let n = 0; n < (narrow ? 1 : 6); n++) {
-    const above = p.above(top + n)
-    if (above.length <= n) { sticky = above.slice(0, n); break }
-    sticky = above.slice(0, n + 1)
-  }
+  const sticky = staying(n => p.above(top + n), narrow ? 1 : 6)
   const shownSticky = sticky.filter(a => { const i = p.place(a.page.row[a.k]!); return i < 0 || i < top + sticky.length })
+  const indent = indents([...shownSticky, ...rows.flatMap(({ at }) => at ?? [])].map(at => at.page.depth[at.k]!), (narrow ? size.value.width : left - 74) * .45)
 
   const scrollTo = (i: number) => { stick = false; awaited = -1; first.value = Math.max(0, Math.min(lastTop(), i)) }
   const show = (i: number) => {
@@ -231,7 +228,7 @@ export function Tree() {
     const { page, k } = at
     if (narrow && roleOf(page.flags[k]!) !== roleSpan) return [] // its attributes are there
     return [{
-      y: (i - top) * row + (narrow ? 22 : 0), row: page.row[k]!, start: page.start[k]!, took: page.took[k]!, flags: page.flags[k]!, below: page.below[k]!, expanded: isExpanded(page.flags[k]!),
+      y: (i - top) * row + row - (narrow ? 24 : 22), row: page.row[k]!, start: page.start[k]!, took: page.took[k]!, flags: page.flags[k]!, below: page.below[k]!, expanded: isExpanded(page.flags[k]!),
       service: Math.max(0, s.meta.value!.services.indexOf(page.service[k]!)), ticks: page.ticks.filter(t => t.row === k),
     }]
   })
@@ -303,10 +300,10 @@ export function Tree() {
     </div>
     <div class="rw" ref={box} onPointerDown={brush} onMouseDown={e => { if (overBars(e) || e.detail > 1) e.preventDefault() }} onPointerMove={point} onPointerLeave={() => { cross.value = null }}>
       <div class="rows" ref={scroller} role="treegrid" aria-label="Spans and log records" aria-rowcount={p.total} aria-colcount={3} tabIndex={s.selected.value && selectedAt() >= 0 ? -1 : 0}>
-        {rows.map(({ i, at }) => <Row key={i} i={i} at={at} top={(i - top) * row} columns={columns} onSelect={() => { if (!drawing.drew) { s.sheet.value = narrow; select(i) } }} />)}
+        {rows.map(({ i, at }) => <Row key={i} i={i} at={at} top={(i - top) * row} columns={columns} indent={indent} onSelect={() => { if (!drawing.drew) { s.sheet.value = narrow; select(i) } }} />)}
       </div>
       {shownSticky.length > 0 && <div class="sticky on" role="presentation">
-        {shownSticky.map((at, n) => <Row key={'s' + n} i={-1} at={at} top={n * row} columns={columns} onSelect={() => s.go(at.page.row[at.k]!)} />)}
+        {shownSticky.map((at, n) => <Row key={'s' + n} i={-1} at={at} top={n * row} columns={columns} indent={indent} onSelect={() => s.go(at.page.row[at.k]!)} />)}
       </div>}
       <canvas ref={canvas} class="bars" style={{ left: left + 'px' }} />
       <Over axis={axis} left={axisLeft} />
@@ -338,7 +335,7 @@ function Empty() {
     {s.only.value && <button class="btn" onClick={() => s.setMode('mark')}>Show everything</button>}</div>
 }
 
-function Row({ i, at, top, columns, onSelect }: { i: number; at: At | null; top: number; columns: string; onSelect: () => void }) {
+function Row({ i, at, top, columns, indent, onSelect }: { i: number; at: At | null; top: number; columns: string; indent: ReturnType<typeof indents>; onSelect: () => void }) {
   const el = useRef<HTMLDivElement>(null)
   const row = at ? at.page.row[at.k]! : -1
   const isSelected = row === s.selected.value && i >= 0
@@ -355,10 +352,10 @@ function Row({ i, at, top, columns, onSelect }: { i: number; at: At | null; top:
   return <div ref={el} role="row" class={'r' + (isHit(f) ? ' hit' : '') + (dim ? ' dim' : '') + (role === roleSpan ? '' : ' log')} data-row={row} tabIndex={isSelected ? 0 : -1}
     aria-level={depth + 1} aria-rowindex={i + 1} aria-selected={isSelected} aria-expanded={isParent(f) ? isExpanded(f) : undefined}
     style={{ top: top + 'px', gridTemplateColumns: columns }} onClick={onSelect} onDblClick={() => { if (isParent(f)) s.subtree(row) }}>
-    <div class="nm" role="gridcell" style={{ paddingLeft: 8 + Math.min(depth, 30) * 15 + 'px' }}>
+    <div class="nm" role="gridcell" style={{ paddingLeft: 8 + Math.max(0, depth - indent.base) * indent.step + 'px' }}>
       {isParent(f) ? <button class="tw" tabIndex={-1} aria-label={closed ? 'Open' : 'Close'} onClick={e => { e.stopPropagation(); s.toggle(row) }} onDblClick={e => e.stopPropagation()}><span class={closed ? 'chev' : 'chev o'}><Icon name="chevron" /></span></button> : <span class="tw" />}
       {role === roleSpan ? <i class={'sw c' + Math.max(0, s.meta.value!.services.indexOf(service)) % 8} /> : <Level level={levelOf(f)} event={role === roleEvent} />}
-      <span class="t">{shown(label)}</span>
+      <span class="t" title={label}>{shown(label)}</span>
       {service !== parent && role === roleSpan && <span class="svc">{plain(service)}</span>}
       {isError(f) && role !== roleLog && <Level level={4} />}
       {closed && page.errors[k]! > 0 && <span class="bd o err" title="errors below">{count(page.errors[k]!)}</span>}

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { steps, x } from './bars'
+import { folded, indents, staying } from './rows'
 import { decode, readToggled, shapeQuery } from './source'
 import { duration, fieldName, frames, groups, literal, marked, moment, painted, plain, pretty, sql } from './text'
 
@@ -29,6 +30,29 @@ test('the axis has round times, as many as there is room for', () => {
 test('what acts on text is shown', () => {
   assert.equal(plain('a\u202eb\u0007c\td\u200fe\nf'), 'a\\u202eb\\u0007c d\\u200fe⏎f')
   assert.equal(plain('käse <b> 中'), 'käse <b> 中')
+})
+
+test('names of deep rows have room', () => {
+  const all = (from: number, n: number) => Array.from({ length: n }, (_, i) => from + i)
+  assert.deepEqual(indents([0, 1, 2], 170), { base: 0, step: 15 })
+  for (const depths of [[], [0], all(0, 12), all(0, 40), all(30, 40), all(1800, 46), [5, 2000]]) {
+    const { base, step } = indents(depths, 170)
+    assert.ok(step > 0 && depths.every(d => d >= base || base === 0) && (Math.max(0, ...depths) - base) * step <= 171, `${depths.length}: ${base} ${step}`)
+  }
+})
+
+test('the innermost rows stay at the top', () => {
+  const chain = (depth: number) => Array.from({ length: depth }, (_, i) => i)
+  assert.deepEqual(staying(() => [], 6), [])
+  assert.deepEqual(staying(n => chain(3 + n), 6), [3, 4, 5, 6, 7, 8])
+  assert.deepEqual(staying(() => chain(2), 6), [0, 1])
+  assert.deepEqual(staying(() => chain(2000), 6), [1994, 1995, 1996, 1997, 1998, 1999])
+  assert.deepEqual(staying(() => chain(9), 1), [8])
+})
+
+test('long paths are folded', () => {
+  assert.deepEqual(folded([1, 2, 3]), { first: [1, 2, 3], hidden: 0, last: [] })
+  assert.deepEqual(folded([1, 2, 3, 4, 5, 6, 7]), { first: [1], hidden: 3, last: [5, 6, 7] })
 })
 
 test('what is open goes into the address and back', () => {

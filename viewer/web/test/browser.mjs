@@ -339,6 +339,85 @@ test('details: attributes, statements, JSON, links, logs below, source files, an
   await until(() => det.textContent(), t => /"name": "authorize"/.test(t))
 })
 
+test('long texts: a heading of two lines, the whole text in a block, and the attributes in reach', async () => {
+  const { url } = await serve('long.et')
+  for (const width of [1280, 390]) {
+    const page = await open(at(url, '?v=tree'), width < 720 ? { viewport: { width, height: 800 }, hasTouch: true, isMobile: true } : {})
+    for (const [row, heading, first, user] of [[1, /^http: panic serving 127.0.0.1:58192: assignment to entry in nil map$/, /nil map\nmain.handler/, 'mallory'], [2, /^a long name/, /^(a long name ){800}/, 'eve']]) {
+      await page.locator('.rows .r').nth(row).click()
+      const det = page.locator('.det')
+      await until(() => det.locator('h2 .ttl').textContent(), t => heading.test(t))
+      assert.ok((await det.locator('h2 .ttl').boundingBox()).height <= 40)
+      assert.match(await det.locator('.code').first().textContent(), first)
+      await det.locator('.kv', { hasText: user }).scrollIntoViewIfNeeded()
+      const [value, pane] = [await det.locator('.kv', { hasText: user }).boundingBox(), await det.boundingBox()]
+      assert.ok(value.y >= pane.y && value.y + value.height <= pane.y + pane.height && value.y < 800, 'the attribute is in sight')
+      await det.evaluate(e => e.scrollTo(0, 0))
+      const inner = await det.evaluate(e => [...e.querySelectorAll('*')].filter(x => x.scrollHeight > x.clientHeight + 1 && /auto|scroll/.test(getComputedStyle(x).overflowY)).length)
+      assert.equal(inner, 0, 'the pane scrolls, and nothing in it')
+      if (width < 720) await page.locator('.scrim').click({ position: { x: 5, y: 5 } })
+    }
+    if (width < 720) {
+      const text = page.locator('.rows .r').nth(1)
+      const [name, more, all] = await Promise.all([text.locator('.t').boundingBox(), text.locator('.at').boundingBox(), text.boundingBox()])
+      assert.ok(name.y < more.y && more.y + 14 <= all.y + all.height && more.width > 200, 'attributes are below the message, within the row')
+      assert.match(await text.locator('.at').textContent(), /mallory/)
+    }
+  }
+})
+
+test('deep traces: names have room, the innermost rows stay at the top, and details can be reached', async () => {
+  const { url } = await serve('deep.et')
+  const page = await open(at(url, '?v=tree&d=1000000000'))
+  await until(() => page.locator('.rows').getAttribute('aria-rowcount'), n => n === '2000')
+  await page.locator('.rows .r').first().click()
+  const readable = async () => {
+    const cut = await page.locator('.rows .r .t, .sticky .t').evaluateAll(list => list.filter(e => e.clientWidth < Math.min(50, e.scrollWidth)).map(e => e.textContent))
+    assert.deepEqual(cut, [], 'names without room')
+  }
+  await readable()
+  await page.mouse.move(300, 400)
+  await page.mouse.wheel(0, 22 * 900)
+  await until(() => names(page), n => n.includes('level 907'))
+  await readable()
+  const sticky = await page.locator('.sticky .t').allTextContents()
+  assert.deepEqual(sticky.map(t => Number(t.slice(6)) - Number(sticky[0].slice(6))), [0, 1, 2, 3, 4, 5])
+  assert.ok(Number(sticky[0].slice(6)) > 890, 'the rows at the top are near: ' + sticky)
+  await page.fill('#query', 'bottom')
+  await until(() => page.textContent('.hits'), t => /1 hit/.test(t))
+  await page.getByRole('button', { name: 'Only hits' }).click()
+  await page.keyboard.press('Escape')
+  await page.locator('#query').press('Enter')
+  await until(() => selected(page), t => t === 'bottom')
+  const det = page.locator('.det')
+  await det.getByText('at last').waitFor()
+  assert.deepEqual(await det.locator('.p button').allTextContents(), ['level 1', '1,995 levels more', 'level 1997', 'level 1998', 'level 1999'])
+  assert.ok((await det.locator('.dh').boundingBox()).height < 200)
+  await det.getByRole('button', { name: '1,995 levels more' }).click()
+  await until(() => det.locator('.p button').count(), n => n === 1999)
+  await det.getByText('at last').scrollIntoViewIfNeeded()
+})
+
+test('zoom: a narrow window of a mouse has the controls of a mouse', async () => {
+  const { url } = await serve('shop.et')
+  const page = await open(at(url, '?v=tree'), { viewport: { width: 640, height: 400 } })
+  await page.locator('.rows .r').first().waitFor()
+  assert.ok(await page.locator('.rows .r').count() >= 6)
+  for (const control of await page.locator('.tool .btn, .qbar .ib, .seg button').all()) if (await control.isVisible()) assert.ok((await control.boundingBox()).height < 30)
+})
+
+test('touch: on a wide page the values keep their room, and a tap shows what can be done with one', async () => {
+  const { url } = await serve('shop.et')
+  const page = await open(at(url, '?v=tree&s=2'), { viewport: { width: 1024, height: 800 }, hasTouch: true, isMobile: true })
+  const value = page.locator('.det .kv', { hasText: 'user' }).first()
+  await value.waitFor()
+  assert.ok((await value.locator('.v').boundingBox()).width > 120)
+  const height = (await value.boundingBox()).height
+  await value.tap()
+  await until(async () => (await value.getByRole('button', { name: 'Copy the value' }).boundingBox())?.height ?? 0, h => h >= 36)
+  assert.ok((await value.boundingBox()).height > height)
+})
+
 test('link: the address has the state, and a link to another file says so', async () => {
   const { url } = await serve('shop.et')
   const page = await open(at(url, '?v=tree'))

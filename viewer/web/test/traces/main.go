@@ -41,6 +41,12 @@ func run(args []string) error {
 	if err := write(filepath.Join(dir, "hostile.et"), hostile()); err != nil {
 		return err
 	}
+	if err := write(filepath.Join(dir, "deep.et"), deep(2000)); err != nil {
+		return err
+	}
+	if err := write(filepath.Join(dir, "long.et"), long()); err != nil {
+		return err
+	}
 	if err := hang(dir); err != nil {
 		return err
 	}
@@ -84,6 +90,41 @@ func hostile() []*format.TraceEntry {
 		{Name: evil, Value: s}, {Name: format.AttrTime, Value: format.U64Value(1)}, {Name: "big", Value: format.StringValue(strings.Repeat("<b>x</b>", 1<<17))},
 	}}
 	return []*format.TraceEntry{format.Root(), {Message: format.Some(evil), Metadata: format.Metadata{Name: format.NameResource}, Attributes: []format.Attribute{{Name: "service.name", Value: s}}}, e}
+}
+
+// span returns a span of a millisecond, whose id it is given.
+func span(parent uint32, id uint64, name string, more ...format.Attribute) *format.TraceEntry {
+	return &format.TraceEntry{Parent: parent, Metadata: format.Metadata{Name: name, Level: format.LevelInfo}, Attributes: append([]format.Attribute{
+		{Name: format.AttrSpanID, Value: format.StringValue(fmt.Sprintf("%016x", id))},
+		{Name: format.AttrTraceID, Value: format.StringValue(fmt.Sprintf("%032x", 1))},
+		{Name: format.AttrTime, Value: format.U64Value(1000 * id)},
+		{Name: format.AttrDuration, Value: format.U64Value(1_000_000)},
+	}, more...)}
+}
+
+// deep has n spans, each below the one before.
+func deep(n uint32) []*format.TraceEntry {
+	all := []*format.TraceEntry{format.Root()}
+	for id := range n {
+		all = append(all, span(id, uint64(id)+1, fmt.Sprint("level ", id+1)))
+	}
+	all[n].Metadata.Name = "bottom"
+	all[n].Attributes = append(all[n].Attributes, format.Attribute{Name: "found", Value: format.StringValue("at last")})
+	return all
+}
+
+// long has a log record of many lines, as net/http writes of a handler that panics, and a span with
+// a name of 10 KB.
+func long() []*format.TraceEntry {
+	stack := strings.Repeat("main.handler(0x1)\n\t/src/shop/main.go:42 +0x1d\n", 30)
+	return []*format.TraceEntry{
+		format.Root(),
+		span(0, 1, "GET /panic"),
+		{Parent: 1, Message: format.Some("http: panic serving 127.0.0.1:58192: assignment to entry in nil map\n" + stack), Metadata: format.Metadata{Name: "event", Level: format.LevelInfo}, Attributes: []format.Attribute{
+			{Name: format.AttrTime, Value: format.U64Value(2000)}, {Name: "user", Value: format.StringValue("mallory")},
+		}},
+		span(0, 3, strings.Repeat("a long name ", 900), format.Attribute{Name: "user", Value: format.StringValue("eve")}),
+	}
 }
 
 // many writes n entries: requests of four spans and a log record, and last one of them with half

@@ -1,0 +1,32 @@
+package viewer_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/viewer"
+)
+
+// TestDeepTraceOpensToItsLastRow opens all levels of a trace that is as deep as a recursion, and
+// looks for its last row alone.
+func TestDeepTraceOpensToItsLastRow(t *testing.T) {
+	const levels = 2000
+	all := []*format.TraceEntry{format.Root()}
+	for id := range uint32(levels) {
+		all = append(all, &format.TraceEntry{Parent: id, Metadata: format.Metadata{Name: fmt.Sprint("level ", id+1)}})
+	}
+	h := serve(t, viewOf(t, format.ET, all), viewer.Options{})
+	if r := rowsOf(t, h, "depth=1000000000"); r.Total != levels {
+		t.Errorf("with all levels open there are %d rows, want %d", r.Total, levels)
+	}
+	r := rowsOf(t, h, fmt.Sprintf("depth=1000000000&only=%%22level+%d%%22&first=%d&n=1", levels, levels-1))
+	if r.Total != levels || r.text()[len(r.text())-len("level 2000"):] != "level 2000" {
+		t.Errorf("of the hit alone there are %d rows, the last is %s", r.Total, r.text())
+	}
+	for i, depth := range r.depths {
+		if want := levels - len(r.depths) + i; int(depth) != want {
+			t.Fatalf("row %d of those above is at level %d, want %d", i, depth, want)
+		}
+	}
+}

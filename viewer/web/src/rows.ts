@@ -1,0 +1,29 @@
+// Where the names of rows begin, and which rows stay in sight at the top.
+
+// indents returns how far names are indented: step pixels for each level below base. Where the rows
+// in sight are so deep that all their levels need more room than there is, the levels get narrower,
+// and then the outermost row in sight begins at the left.
+export function indents(depths: number[], room: number): { base: number; step: number } {
+  const widest = 15, narrowest = 4
+  const deepest = Math.max(0, ...depths)
+  if (deepest * narrowest <= room) return { base: 0, step: Math.min(widest, Math.floor(room / Math.max(1, deepest))) }
+  const base = Math.min(...depths)
+  return { base, step: Math.min(widest, room / Math.max(1, deepest - base)) }
+}
+
+// staying returns the rows that stay at the top of the list: those that the first row behind them is
+// below, the innermost ones if there are more than most. Above returns the rows that the n-th row in
+// sight is below, from the top.
+export function staying<T>(above: (n: number) => T[], most: number): T[] {
+  for (let n = 0; ; n++) {
+    const all = above(n)
+    if (n >= Math.min(most, all.length)) return all.slice(all.length - Math.min(n, all.length))
+  }
+}
+
+// folded returns what a path of many steps shows: the first, how many are left out, and the last few.
+export function folded<T>(path: T[]): { first: T[]; hidden: number; last: T[] } {
+  const ends = 4
+  if (path.length <= ends + 1) return { first: path, hidden: 0, last: [] }
+  return { first: path.slice(0, 1), hidden: path.length - ends, last: path.slice(1 - ends) }
+}
