@@ -206,6 +206,9 @@ func (q *Query) Words() []string {
 	return all
 }
 
+// MakesTable reports whether the query computes a table instead of selecting rows alone.
+func (q *Query) MakesTable() bool { return countTables(q.root.stages) > 0 }
+
 // selectable reports whether rows of these flags can be selected.
 func (m *machine) selectable(f view.Flags) bool {
 	switch f.Role() {

@@ -238,6 +238,13 @@ type found struct {
 	words []string // of free text
 }
 
+// A tableError says that a query computes a table, which the page does not show.
+type tableError struct{ query string }
+
+func (e *tableError) Error() string {
+	return "this computes a table, and the page shows rows: 'entrace stats' prints it"
+}
+
 // found runs a query, or remembers what it selected.
 func (s *state) found(ctx context.Context, text string) (*found, error) {
 	if f, ok := s.finds.get(text); ok {
@@ -247,12 +254,12 @@ func (s *state) found(ctx context.Context, text string) (*found, error) {
 	if err != nil {
 		return nil, err
 	}
+	if q.MakesTable() {
+		return nil, &tableError{text}
+	}
 	r, err := q.Run(ctx, s.v)
 	if err != nil {
 		return nil, err
-	}
-	if r.Table != nil {
-		return nil, &query.Error{Query: text, Text: "this makes a table, which 'entrace stats' prints; here a query selects rows"}
 	}
 	t := s.v.Tree()
 	f := &found{rows: r.Rows, ranks: newRankSet(t.Len()), hints: hintTexts(r.Hints), words: q.Words()}

@@ -42,8 +42,9 @@ type Options struct {
 	Editor string
 	// Follow lets the page show what is written to the files while it is open.
 	Follow bool
-	// Command is the command line that opens the same files again, for links; empty: none.
-	Command string
+	// Arguments are those with which a command, such as 'entrace view', opens the same files
+	// again: the page offers commands to paste if there are any.
+	Arguments []string
 }
 
 //go:embed dist
@@ -238,7 +239,7 @@ type problem struct {
 
 func (p *problem) Error() string { return p.text }
 
-func badRequest(text string) error { return &problem{http.StatusBadRequest, text} }
+func badRequest(text string) error { return &problem{status: http.StatusBadRequest, text: text} }
 
 // api answers a request for something of the trace.
 func (h *Handler) api(w http.ResponseWriter, r *http.Request, path string) {
@@ -284,9 +285,10 @@ func (h *Handler) api(w http.ResponseWriter, r *http.Request, path string) {
 
 // A failure is what a client is told of an error.
 type failure struct {
-	Error string `json:"error"`
-	Pos   *int   `json:"pos,omitempty"` // the byte of the query where it is
-	Hint  string `json:"hint,omitempty"`
+	Error   string `json:"error"`
+	Pos     *int   `json:"pos,omitempty"` // the byte of the query where it is
+	Hint    string `json:"hint,omitempty"`
+	Command string `json:"command,omitempty"` // that does what the page does not
 }
 
 func (h *Handler) failed(w http.ResponseWriter, r *http.Request, err error) {
@@ -300,6 +302,9 @@ func (h *Handler) failed(w http.ResponseWriter, r *http.Request, err error) {
 	if q, ok := errors.AsType[*query.Error](err); ok {
 		status = http.StatusUnprocessableEntity
 		f = failure{Error: q.Text, Pos: &q.Pos, Hint: q.Hint}
+	}
+	if t, ok := errors.AsType[*tableError](err); ok {
+		status, f.Command = http.StatusUnprocessableEntity, h.command("stats", "-q", t.query)
 	}
 	writeFailure(w, status, f)
 }
@@ -353,7 +358,7 @@ func (h *Handler) row(_ context.Context, s *state, q url.Values) (answer, error)
 			}
 		}
 	}
-	return answer{}, &problem{http.StatusNotFound, "entry " + q.Get("id") + " is not in this trace"}
+	return answer{}, &problem{status: http.StatusNotFound, text: "entry " + q.Get("id") + " is not in this trace"}
 }
 
 // meta says what the trace is.
@@ -371,8 +376,30 @@ func (h *Handler) meta(_ context.Context, s *state, q url.Values) (answer, error
 	return answer{json: map[string]any{
 		"fingerprint": s.fingerprint, "same": q.Get("f") == "" || SameTrace(v, q.Get("f")), "files": files, "entries": s.entries(), "rows": v.Len(), "services": s.services(),
 		"timed": timed, "first": strconv.FormatInt(first, 10), "last": strconv.FormatInt(last, 10),
-		"follow": h.options.Follow, "editor": h.options.Editor, "command": h.options.Command, "notices": h.notices(),
+		"follow": h.options.Follow, "editor": h.options.Editor, "command": h.command("view"), "notices": h.notices(),
 	}}, nil
+}
+
+// command returns a command line of 'entrace' with that verb and flags for the same files, quoted for
+// a shell, "" if no command opens them.
+func (h *Handler) command(verb string, flags ...string) string {
+	if len(h.options.Arguments) == 0 {
+		return ""
+	}
+	var line strings.Builder
+	line.WriteString("entrace " + verb)
+	for _, arg := range slices.Concat(flags, h.options.Arguments) {
+		line.WriteString(" " + shellQuote(arg))
+	}
+	return line.String()
+}
+
+// shellQuote writes an argument as a shell reads it.
+func shellQuote(s string) string {
+	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=+:,@%") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // entries returns how many entries there are. More of them are news even if they are no rows: the

@@ -121,11 +121,10 @@ func (a *app) tellTry(text string) {
 
 // lookRows is look where rows are wanted, and no table.
 func (a *app) lookRows(ctx context.Context, names []string, o *lookFlags) (*look, error) {
-	l, err := a.look(ctx, names, o)
-	if err == nil && l.result.Table != nil {
-		return nil, errors.Join(errTable, l.Close())
+	if q, err := query.Parse(o.query); err == nil && q.MakesTable() {
+		return nil, errTable
 	}
-	return l, err
+	return a.look(ctx, names, o)
 }
 
 // between returns what --since and --until say, in nanoseconds since 1970.

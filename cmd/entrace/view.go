@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -107,10 +108,6 @@ func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
 		return err
 	}
 	defer t.Close()
-	quoted := make([]string, len(names))
-	for i, n := range names {
-		quoted[i] = shellQuote(n)
-	}
 	handler := viewer.New(t.View(), &viewer.Options{
 		Authorize: func(r *http.Request) bool {
 			given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
@@ -127,7 +124,7 @@ func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
 			}
 			return all
 		},
-		Editor: o.editor, Follow: o.follow, Command: "entrace view " + strings.Join(quoted, " "),
+		Editor: o.editor, Follow: o.follow, Arguments: o.arguments(names),
 	})
 	h.Store(handler)
 	close(ready)
@@ -163,6 +160,22 @@ func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
 	}
 }
 
+// arguments returns what opens the same files in the same way.
+func (o *viewOptions) arguments(names []string) []string {
+	args := slices.Clone(names)
+	for _, flag := range []struct {
+		name   string
+		values []string
+	}{{"--from", []string{o.from}}, {"--max-temp", []string{o.maxTemp}}, {"--clock", o.clock}} {
+		for _, v := range flag.values {
+			if v != "" {
+				args = append(args, flag.name, v)
+			}
+		}
+	}
+	return args
+}
+
 // hostsOf returns the names by which a server that listens on an address may be called.
 func hostsOf(addr *net.TCPAddr, host string) []string {
 	names := []string{"localhost", "127.0.0.1", "::1"}
@@ -192,14 +205,6 @@ func hostsOf(addr *net.TCPAddr, host string) []string {
 		}
 	}
 	return hosts
-}
-
-// shellQuote writes an argument as a shell reads it.
-func shellQuote(s string) string {
-	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=+:,@%") == "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // openBrowser opens a page. The token is not among the arguments of a process, which others can

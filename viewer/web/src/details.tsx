@@ -106,12 +106,10 @@ function Place({ file, line, short = false }: { file: string; line: number; shor
   return <a class="lk mono" title={whole} href={editor.replace('{path}', path).replace('{line}', String(line))}>{label}</a>
 }
 
-const copy = (text: string) => navigator.clipboard.writeText(text).then(() => { s.spoken.value = 'Copied' }, () => { s.notice.value = 'The browser did not let it be copied' })
-
 const Actions = ({ query, value }: { query: string; value: string }) => <span class="ka">
   {query && <button title={'Only ' + query} aria-label={'Only ' + query} onClick={() => s.add(query)}><Icon name="plus" /></button>}
   {query && <button title={'Without ' + query} aria-label={'Without ' + query} onClick={() => s.add(query, true)}><Icon name="minus" /></button>}
-  <button title="Copy" aria-label="Copy the value" onClick={() => copy(value)}><Icon name="copy" /></button>
+  <button title="Copy" aria-label="Copy the value" onClick={() => s.copy(value)}><Icon name="copy" /></button>
 </span>
 
 const Plain = ({ name, value, query }: { name: string; value: string; query: string }) => <div class="kv" tabIndex={-1}><span class="k mono">{name}</span><span class="v">{plain(value)}</span><Actions query={query} value={value} /></div>
@@ -150,5 +148,5 @@ function Logs({ row }: { row: number }) {
 
 function JSONOf({ e }: { e: Entry }) {
   const body = JSON.stringify({ ...e, path: undefined }, null, 2)
-  return <div class="sec json"><button class="btn s" onClick={() => copy(body)}><Icon name="copy" /> Copy</button><pre class="code">{lines(body)}</pre></div>
+  return <div class="sec json"><button class="btn s" onClick={() => s.copy(body)}><Icon name="copy" /> Copy</button><pre class="code">{lines(body)}</pre></div>
 }

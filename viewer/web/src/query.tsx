@@ -89,7 +89,7 @@ export function Query() {
       <button aria-pressed={s.mode.value === 'mark'} onClick={() => s.setMode('mark')}>Mark</button>
       <button aria-pressed={s.mode.value === 'only'} onClick={() => s.setMode('only')}>Only hits</button>
     </div>
-    {p && <div class="wrong" id="wrong" role="alert">{plain(p.message)}{position ? `, at ${position}` : ''}{p.hint && ': ' + plain(p.hint)}</div>}
+    {p && <div class="wrong" id="wrong" role="alert">{plain(p.message)}{position ? `, at ${position}` : ''}{p.hint && ': ' + plain(p.hint)}{p.command && <div class="cmd"><code class="mono">{plain(p.command)}</code> <button class="btn s" onClick={() => s.copy(p.command)}>Copy the command</button></div>}</div>}
     {!p && f && f.hints.length > 0 && <div class="hint">{plain(f.hints[0]!)}</div>}
   </div>
 }

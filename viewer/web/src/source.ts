@@ -47,7 +47,7 @@ export interface Ask { first?: number; at?: number; n: number; fill?: number; q?
 
 // A Problem is an error that people are told of; of a query with its place.
 export class Problem extends Error {
-  constructor(text: string, readonly status: number, readonly pos = -1, readonly hint = '') { super(text) }
+  constructor(text: string, readonly status: number, readonly pos = -1, readonly hint = '', readonly command = '') { super(text) }
 }
 
 // News are what a file has now; rows below 0 say that nobody tells any more.
@@ -142,7 +142,7 @@ export class Server implements Source {
     const r = await fetch('api/' + path + '?' + new URLSearchParams(q), { headers: this.headers(), signal: signal ?? null })
     if (r.ok) return r
     const f = await r.json().catch(() => ({ error: r.statusText }))
-    throw new Problem(f.error, r.status, f.pos ?? -1, f.hint ?? '')
+    throw new Problem(f.error, r.status, f.pos ?? -1, f.hint ?? '', f.command ?? '')
   }
 
   private headers(): Record<string, string> { return this.token ? { Authorization: 'Bearer ' + this.token } : {} }

@@ -196,6 +196,9 @@ export function tell(text: string) {
   setTimeout(() => { if (notice.value === text) notice.value = '' }, 8000)
 }
 
+// copy takes a text to the clipboard.
+export const copy = (text: string) => navigator.clipboard.writeText(text).then(() => { spoken.value = 'Copied' }, () => { notice.value = 'The browser did not let it be copied' })
+
 // reveal opens what a row is below, selects it and brings it into sight.
 // With follow the part of the time that is shown goes there, too.
 export const wanted = signal<{ row: number; follow?: boolean } | null>(null)

@@ -418,6 +418,15 @@ test('touch: on a wide page the values keep their room, and a tap shows what can
   assert.ok((await value.boundingBox()).height > height)
 })
 
+test('tables: a query that makes one is refused with the command that prints it', async () => {
+  const { url } = await serve('shop.et', '--clock', 'shop.et=+1ms')
+  const page = await open(at(url, '?v=tree'))
+  await until(async () => (await names(page)).length, n => n === 13)
+  await page.fill('#query', `{ name != "it's" } | count() by(name)`)
+  await page.locator('[role=alert]').getByRole('button', { name: 'Copy the command' }).click()
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), `entrace stats -q '{ name != "it'\\''s" } | count() by(name)' shop.et --clock shop.et=+1ms`)
+})
+
 test('link: the address has the state, and a link to another file says so', async () => {
   const { url } = await serve('shop.et')
   const page = await open(at(url, '?v=tree'))
