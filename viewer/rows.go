@@ -47,8 +47,8 @@ type rowsHead struct {
 	Strings []string `json:"strings"`
 }
 
-// rows answers with visible rows: from the place first on, or around the row at. With fill, rows
-// are opened from the top on until so many are visible.
+// rows answers with visible rows: from the place first on, around the row at, or with last the last
+// ones. With fill, rows are opened from the top on until so many are visible.
 //
 // The answer is the length of a JSON text in four bytes, that text, filled up to a multiple of
 // eight bytes, and columns, little-endian: of the rows start and duration (int64 nanoseconds),
@@ -89,7 +89,10 @@ func (h *Handler) rows(ctx context.Context, s *state, q url.Values) (answer, err
 		}
 		first = max(0, l.ranks.before(s.v.Tree().Rank(at))-n/3)
 	}
-	first = min(first, max(0, l.ranks.n-1))
+	if q.Has("last") {
+		first = l.ranks.n - n
+	}
+	first = max(0, min(first, l.ranks.n-1))
 	above, rows := s.between(l, first, min(first+n, l.ranks.n))
 	p := packer{s: s, l: l, read: s.v.NewReader(), numbers: make(map[string]uint32)}
 	p.head = rowsHead{Total: l.ranks.n, First: first, Above: above, Toggled: toggled}

@@ -120,7 +120,7 @@ async function take() {
     s.meta.value = { ...await s.src().meta(print), same: s.meta.value!.same }
     s.rowsKnown.value = s.meta.value.rows
     renew()
-    if (s.query.value && !s.searching.value) await s.find()
+    if (s.query.value && !s.searching.value) await s.find(true)
   } catch { /* the stream says it */ }
   await new Promise(r => setTimeout(r, Math.max(100, performance.now() - begun)))
   taking = false

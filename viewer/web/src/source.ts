@@ -43,7 +43,7 @@ export interface Rows {
   ticks: { row: number; time: bigint; level: number }[]
 }
 
-export interface Ask { first?: number; at?: number; n: number; fill?: number; q?: string }
+export interface Ask { first?: number; at?: number; last?: boolean; n: number; fill?: number; q?: string }
 
 // A Problem is an error that people are told of; of a query with its place.
 export class Problem extends Error {
@@ -154,7 +154,8 @@ export class Server implements Source {
   async rows(shape: Shape, ask: Ask, signal?: AbortSignal) {
     const q = shapeQuery(shape)
     q.n = String(ask.n)
-    if (ask.at !== undefined) q.at = String(ask.at)
+    if (ask.last) q.last = '1'
+    else if (ask.at !== undefined) q.at = String(ask.at)
     else q.first = String(ask.first ?? 0)
     if (ask.fill) q.fill = String(ask.fill)
     if (ask.q) q.q = ask.q

@@ -243,8 +243,9 @@ const textOf = (e: unknown) => e instanceof Problem ? e.message : silent
 
 let search: AbortController | null = null
 
-// find counts what the query selects.
-export async function find(): Promise<boolean> {
+// find counts what the query selects. Quietly it leaves what is shown until it knows better, as when
+// the trace has grown.
+export async function find(quietly = false): Promise<boolean> {
   search?.abort()
   const own = search = new AbortController()
   const q = text.value.trim()
@@ -252,19 +253,17 @@ export async function find(): Promise<boolean> {
     batch(() => { query.value = ''; words.value = []; found.value = null; problem.value = null; searching.value = false })
     return false
   }
-  searching.value = true
-  least.value = -1
-  notice.value = ''
+  if (!quietly) batch(() => { searching.value = true; least.value = -1; notice.value = '' })
   // What takes a while shows its first hits before.
   const early = new AbortController()
-  const soon = setTimeout(() => source.find({ q, at: 0, first: true }, AbortSignal.any([own.signal, early.signal])).then(f => {
+  const soon = quietly ? undefined : setTimeout(() => source.find({ q, at: 0, first: true }, AbortSignal.any([own.signal, early.signal])).then(f => {
     if (!f.known || !searching.value) return
     least.value = f.count
     if (!only.value) batch(() => { query.value = q; words.value = f.words }) // what is in sight is marked
   }, () => {}), 15)
   try {
     const f = await source.find({ q, at: selected.value }, own.signal).finally(() => { clearTimeout(soon); early.abort() })
-    batch(() => { query.value = q; words.value = f.words; found.value = f; problem.value = null; searching.value = false; spoken.value = f.count.toLocaleString('en-US') + ' hits' })
+    batch(() => { query.value = q; words.value = f.words; found.value = f; problem.value = null; searching.value = false; if (!quietly) spoken.value = f.count.toLocaleString('en-US') + ' hits' })
     return true
   } catch (e) {
     if (own.signal.aborted) return false
@@ -302,19 +301,20 @@ export function add(condition: string, without = false) {
   find()
 }
 
-// A Pages keeps the rows of a shape, a hundred at a time.
+// A Pages keeps the rows of a shape, in the parts in which they came.
 export const pageSize = 100
 export class Pages {
-  private pages = new Map<number, Rows>()
+  private parts: Rows[] = []
   private asked = new Map<number, AbortController>()
   private failed = new Set<number>()
   total = -1
   from = 0n
   to = 0n
 
-  // Old are the pages before, which are shown until these are here.
+  // Old are the rows before, which are shown until these are here.
   constructor(public shape: Shape, readonly q: string, private changed: () => void, readonly fill = 0, private old: Pages | null = null) {
     if (old) {
+      this.old = old.parts.length ? old : old.old
       old.old = null
       this.total = old.total
       this.from = old.from
@@ -322,20 +322,26 @@ export class Pages {
     }
   }
 
+  // waits reports whether rows were asked for that have not come; of the last ones if those.
+  waits(last = false): boolean { return last ? this.asked.has(-1) : this.asked.size > 0 }
+
   // want makes the rows from one place up to another come.
   want(from: number, to: number) {
     for (let p = Math.floor(Math.max(0, from) / pageSize); p <= Math.floor(Math.max(0, to - 1) / pageSize); p++) {
-      if (this.total >= 0 && p * pageSize >= Math.max(1, this.total)) break
-      if (!this.pages.has(p) && !this.asked.has(p) && !this.failed.has(p)) this.load(p)
+      const begin = Math.max(from, p * pageSize), end = Math.min(to, (p + 1) * pageSize, this.total < 0 ? to : Math.max(1, this.total))
+      if (begin < end && !this.asked.has(p) && !this.failed.has(p) && !this.parts.some(r => r.first <= begin && (end <= r.first + r.count || r.first + r.count === r.total))) this.load(p)
     }
   }
 
-  private async load(p: number) {
+  // wantLast makes the last n rows come, however many there are by now.
+  wantLast(n: number) { if (!this.asked.has(-1)) this.load(-1, n) }
+
+  private async load(p: number, n = pageSize) {
     const stop = new AbortController()
     this.asked.set(p, stop)
     try {
       const fill = p === 0 && this.fill ? { fill: this.fill } : {}
-      this.take(p, await source.rows(this.shape, { first: p * pageSize, n: pageSize, q: this.q, ...fill }, stop.signal))
+      this.take(await source.rows(this.shape, { ...(p < 0 ? { last: true } : { first: p * pageSize }), n, q: this.q, ...fill }, stop.signal))
     } catch (e) {
       if (stop.signal.aborted) return
       this.failed.add(p)
@@ -347,26 +353,25 @@ export class Pages {
     this.changed()
   }
 
-  private take(p: number, r: Rows) {
+  private take(r: Rows) {
     this.total = r.total
     this.from = r.from
     this.to = r.to
-    if (this.pages.size > 20) this.pages.delete(this.pages.keys().next().value!)
-    this.pages.set(p, r)
+    if (this.parts.length > 20) this.parts.shift()
+    this.parts.push(r)
     if (this.fill) filled.value = r.toggled ?? []
   }
 
-  // at returns where a row is: its page and its index in the page's columns.
+  // at returns where a row is: its part and its index in the columns of that.
   at(i: number): { page: Rows; k: number } | null {
-    const page = this.pages.get(Math.floor(i / pageSize))
-    const k = i % pageSize
-    return page && k < page.count && page.first === i - k ? { page, k: page.above + k } : this.old?.at(i) ?? null
+    const page = this.parts.findLast(r => r.first <= i && i < r.first + r.count)
+    return page ? { page, k: page.above + i - page.first } : this.old?.at(i) ?? null
   }
 
-  // place returns where a row is, if that page is here.
+  // place returns where a row is, if it is here.
   place(row: number): number {
-    for (const [p, page] of this.pages) {
-      for (let k = 0; k < page.count; k++) if (page.row[page.above + k] === row) return p * pageSize + k
+    for (const page of this.parts) {
+      for (let k = 0; k < page.count; k++) if (page.row[page.above + k] === row) return page.first + k
     }
     return this.old?.place(row) ?? -1
   }

@@ -24,6 +24,9 @@ let pages: s.Pages | null = null
 let shown: s.Pages | null = null // the same, or those before as long as none of these is here
 let stick = false // the end stays in sight
 let awaited = -1 // the place of a row that is to be selected once it is here
+let chooseLast = false // the last row is to be selected once it is here
+let late = false // there are more rows than those that were asked for last
+let lastRows = 60 // as many are asked for at the end
 
 function current(): s.Pages {
   const shape = s.shape.value, q = s.query.value
@@ -31,19 +34,33 @@ function current(): s.Pages {
     pages?.stop()
     const same = pages && pages.shape === shape ? pages : null
     if (!same) awaited = -1
-    pages = new s.Pages(shape, q, () => { version.value++ }, s.opened.value ? 0 : 40, same)
+    pages = new s.Pages(shape, q, changed, s.opened.value ? 0 : 40, same)
   }
   return pages
 }
 
-// renew asks for the rows again, because there are more.
+// renew asks for the rows again, because there are more: not more often than answers come.
 export function renew() {
-  stick = atEnd.value && (pages?.total ?? 0) > 0
+  late = pages?.waits() ?? false
+  if (late) return
+  if (atEnd.value && (pages?.total ?? 0) > 0) stick = true
+  askAgain()
+}
+
+// askAgain makes the pages anew; those before are shown until the new ones are here. If the end
+// stays in sight one request gets it, wherever it is by now.
+function askAgain() {
   if (pages) {
     pages.stop()
-    pages = new s.Pages(pages.shape, pages.q, () => { version.value++ }, 0, pages)
+    pages = new s.Pages(pages.shape, pages.q, changed, 0, pages)
+    if (stick && s.view.value === 'tree') pages.wantLast(lastRows)
   }
   version.value++
+}
+
+function changed() {
+  version.value++
+  if (late && !pages?.waits()) renew()
 }
 
 // What the first answer opened becomes what is open.
@@ -73,9 +90,11 @@ export function Tree() {
   const lastTop = () => Math.max(0, (shown?.total ?? 0) - full)
   const most = lastTop()
   const scrolled = first.value // read in any case, so that a change is seen
-  const top = stick ? most : Math.min(Math.floor(scrolled), most)
-  if (stick && scrolled !== top) first.value = top
-  coming.want(top, top + visible)
+  const ending = coming.waits(true)
+  const top = stick && !ending ? most : Math.min(Math.floor(scrolled), most)
+  if (stick && !ending && scrolled !== top) first.value = top
+  if (!ending) coming.want(top, top + visible)
+  lastRows = Math.min(500, visible + 20)
   const narrow = row > 22
   const left = narrow ? 4 : !s.meta.value!.timed ? size.value.width - 26 : Math.max(200, Math.min(size.value.width - 220, size.value.width * nameWidth.value)) + 74
   const axisWidth = Math.max(50, size.value.width - left - 26)
@@ -94,7 +113,7 @@ export function Tree() {
   const shownSticky = sticky.filter(a => { const i = p.place(a.page.row[a.k]!); return i < 0 || i < top + sticky.length })
   const indent = indents([...shownSticky, ...rows.flatMap(({ at }) => at ?? [])].map(at => at.page.depth[at.k]!), (narrow ? size.value.width : left - 74) * .45)
 
-  const scrollTo = (i: number) => { stick = false; awaited = -1; first.value = Math.max(0, Math.min(lastTop(), i)) }
+  const scrollTo = (i: number) => { stick = chooseLast = false; awaited = -1; first.value = Math.max(0, Math.min(lastTop(), i)) }
   const show = (i: number) => {
     const above = Math.min(p.above(i).length, narrow ? 1 : 6, Math.max(0, full - 2)) // they stay at the top
     if (i < top + above) scrollTo(i - above)
@@ -109,6 +128,8 @@ export function Tree() {
     speak(at)
   }
   useEffect(() => { if (awaited >= 0 && p.at(awaited)) select(awaited) })
+  useEffect(() => { if (chooseLast && !ending && p.total > 0) { chooseLast = false; select(p.total - 1) } })
+  const toEnd = () => { stick = true; awaited = -1; askAgain() }
   const speak = ({ page, k }: At) => {
     const f = page.flags[k]!
     s.spoken.value = [plain(page.name[k]!), roleOf(f) !== roleSpan ? '' : isOpen(f) ? 'never ended' : duration(page.took[k]!), page.below[k]! ? many(page.below[k]!, 'row below', 'rows below') : '', isError(f) ? 'error' : ''].filter(Boolean).join(', ')
@@ -118,7 +139,7 @@ export function Tree() {
 
   list.move = by => { const at = selectedAt(); choose(at < 0 ? top : at + by) }
   list.page = by => list.move!(by * (full - 1))
-  list.end = end => choose(end ? p.total : 0)
+  list.end = end => { if (end) { chooseLast = true; toEnd() } else choose(0) }
   list.open = open => {
     const i = selectedAt(), at = i < 0 ? null : p.at(i)
     if (!at) return
@@ -184,7 +205,7 @@ export function Tree() {
   useEffect(() => {
     const wheel = (e: WheelEvent) => {
       e.preventDefault()
-      stick = false
+      stick = chooseLast = false
       awaited = -1
       const r = canvas.current!.getBoundingClientRect()
       if (e.ctrlKey || e.metaKey) list.zoom!(e.deltaY > 0 ? 1.25 : 0.8, Math.max(0, Math.min(1, (e.clientX - r.left - 10) / Math.max(1, r.width - 26))))
@@ -194,7 +215,7 @@ export function Tree() {
     // A finger moves the rows, which go on for a while when it lets go.
     let at = 0, speed = 0, time = 0, glide = 0
     const by = (pixels: number) => { first.value = Math.max(0, Math.min(Math.max(0, (shown?.total ?? 0) - Math.floor(size.value.height / rowHeight())), first.value + pixels / rowHeight())) }
-    const touch = (e: TouchEvent) => { cancelAnimationFrame(glide); at = e.touches[0]!.clientY; time = e.timeStamp; speed = 0; stick = false; awaited = -1 }
+    const touch = (e: TouchEvent) => { cancelAnimationFrame(glide); at = e.touches[0]!.clientY; time = e.timeStamp; speed = 0; stick = chooseLast = false; awaited = -1 }
     const drag = (e: TouchEvent) => {
       if (e.touches.length > 1) return
       e.preventDefault()
@@ -309,7 +330,7 @@ export function Tree() {
       <Over axis={axis} left={axisLeft} />
       {p.total * row > size.value.height && <div class="sb" aria-hidden="true" onPointerDown={drag}><i style={{ top: (most ? top / most : 0) * (size.value.height - thumb) + 'px', height: thumb + 'px' }} /></div>}
       {p.total === 0 && <Empty />}
-      {s.fresh.value > 0 && !atEnd.value && <button class="btn p pill" onClick={() => { if (s.paused.value) s.resume.value?.(); scrollTo(most); stick = true; version.value++ }}>{count(s.fresh.value)} new</button>}
+      {s.fresh.value > 0 && !atEnd.value && <button class="btn p pill" onClick={() => { if (s.paused.value) s.resume.value?.(); toEnd() }}>{count(s.fresh.value)} new</button>}
     </div>
   </div>
 }

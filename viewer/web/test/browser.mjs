@@ -498,6 +498,53 @@ test('live: new rows come, it stays where it is unless the end is in sight, and 
   recorder.stdin.end()
 })
 
+test('live, fast: rows stay until newer ones are there, the end is followed, and the hits are counted without a break', async () => {
+  const recorder = spawn(live, [traces, 'fast'], { stdio: ['pipe', 'pipe', 'inherit'] })
+  children.push(recorder)
+  let answers = 0
+  recorder.stdout.on('data', d => { answers += d.toString().split('\n').length - 1 })
+  let lines = 0
+  const burst = async n => {
+    for (let i = 0; i < n; i++) recorder.stdin.write(`line ${++lines}\n`)
+    await until(() => answers, got => got === lines)
+  }
+  await burst(300)
+  const { url } = await serve('fast.et', '--follow')
+  const page = await open(at(url, '?v=tree&q=line'))
+  await until(() => page.textContent('.hits'), t => /300 hits/.test(t))
+  await page.evaluate(() => {
+    window.seen = { waiting: 0, blinks: [], frames: 0 }
+    const look = () => {
+      window.seen.frames++
+      if (document.querySelector('.rows .r.wait')) window.seen.waiting++
+      const hits = document.querySelector('.hits').textContent
+      if (!/^(1 of |[\d,]+ of )?[\d,]+ hits$/.test(hits)) window.seen.blinks.push(hits)
+      requestAnimationFrame(look)
+    }
+    look()
+  })
+  await page.locator('.rows').focus()
+  await page.keyboard.press('G')
+  await until(() => selected(page), t => t === 'line 300')
+  for (let i = 0; i < 40; i++) await burst(25)
+  await until(async () => (await names(page)).at(-1), t => t === 'line 1300')
+  await page.mouse.move(300, 400)
+  await page.mouse.wheel(0, -3000)
+  await until(async () => (await names(page)).at(-1), t => t !== 'line 1300')
+  await until(() => page.locator('.rows .r.wait').count(), n => n === 0)
+  await page.evaluate(() => { window.seen.waiting = 0 })
+  await burst(200)
+  await page.locator('.pill').click()
+  await until(async () => (await names(page)).at(-1), t => t === 'line 1500')
+  for (let i = 0; i < 8; i++) await burst(25)
+  await until(async () => (await names(page)).at(-1), t => t === 'line 1700')
+  await until(() => page.textContent('.hits'), t => /1,700 hits/.test(t))
+  const seen = await page.evaluate(() => window.seen)
+  assert.equal(seen.waiting, 0, `of ${seen.frames} frames so many had rows without a text`)
+  assert.deepEqual(seen.blinks, [])
+  recorder.stdin.end()
+})
+
 test('a million entries: few rows in the page, few requests a step, one trace of half a million spans', async () => {
   const { url } = await serve('million.et')
   const page = await open(at(url, '?v=tree'))

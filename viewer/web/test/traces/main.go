@@ -1,5 +1,6 @@
 // Command traces writes the files that the browser tests open, into the folder that it is given;
-// with a second argument it writes to live.et there, a log record for each line that it reads.
+// with a second argument it writes to the file of that name there, a log record for each line that
+// it reads.
 package main
 
 import (
@@ -33,7 +34,7 @@ func main() {
 func run(args []string) error {
 	dir := args[0]
 	if len(args) > 1 {
-		return live(filepath.Join(dir, "live.et"))
+		return live(filepath.Join(dir, args[1]+".et"))
 	}
 	if err := write(filepath.Join(dir, "shop.et"), shop()); err != nil {
 		return err
