@@ -66,6 +66,13 @@ type Trace struct {
 	kinds   []*Format // of the files, nil: one of ENTRACE's own
 	inputs  []os.FileInfo
 	opened  []os.FileInfo // by file; nil: it has no name
+	folders []folder      // that were asked for
+}
+
+// A folder is one that was opened, with the traces in it.
+type folder struct {
+	dir   string
+	found []string
 }
 
 // Open opens files and folders and makes one view of all of them:
@@ -170,6 +177,17 @@ func (t *Trace) Replaced() []string {
 	return names
 }
 
+// Outdated reports whether [Open] would open other files for the same names by now: the name of a
+// file is another one's, or a folder has other traces in it.
+func (t *Trace) Outdated() bool {
+	for _, f := range t.folders {
+		if found, err := tracesIn(f.dir); err == nil && !slices.Equal(found, f.found) {
+			return true
+		}
+	}
+	return len(t.Replaced()) > 0
+}
+
 // Close closes the files. The view is of no use any more.
 func (t *Trace) Close() error {
 	var errs []error
@@ -218,11 +236,28 @@ func (o *opener) all(names []string) error {
 
 // folder opens the traces in a folder.
 func (o *opener) folder(dir string) error {
-	list, err := os.ReadDir(dir)
+	found, err := tracesIn(dir)
 	if err != nil {
 		return err
 	}
-	var found []string
+	if len(found) == 0 {
+		return fmt.Errorf("%s: %w", dir, ErrNoTrace)
+	}
+	o.trace.folders = append(o.trace.folders, folder{dir, found})
+	for _, name := range found {
+		if err := o.native(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tracesIn returns the names of the traces in a folder.
+func tracesIn(dir string) (found []string, err error) {
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
 	for _, e := range list {
 		if !e.Type().IsRegular() || strings.HasPrefix(e.Name(), ".") {
 			continue
@@ -235,19 +270,10 @@ func (o *opener) folder(dir string) error {
 		}
 	}
 	all := slices.Clone(found)
-	found = slices.DeleteFunc(found, func(name string) bool {
+	return slices.DeleteFunc(found, func(name string) bool {
 		base, isIET := strings.CutSuffix(name, ".iet")
 		return isIET && slices.Contains(all, base+".et")
-	})
-	if len(found) == 0 {
-		return fmt.Errorf("%s: %w", dir, ErrNoTrace)
-	}
-	for _, name := range found {
-		if err := o.native(name); err != nil {
-			return err
-		}
-	}
-	return nil
+	}), nil
 }
 
 func beginning(name string, n int) ([]byte, error) {

@@ -172,7 +172,7 @@ func (h *Handler) entry(ctx context.Context, s *state, q url.Values) (answer, er
 	f := v.Flags(r)
 	file, id := v.ID(r)
 	d := details{
-		Row: r, ID: h.options.Names(file) + "#" + strconv.FormatUint(uint64(id), 10), Role: f.Role().String(),
+		Row: r, ID: s.names[file] + "#" + strconv.FormatUint(uint64(id), 10), Role: f.Role().String(),
 		Name: e.Metadata.Name, Level: f.Level().String(), Target: e.Metadata.Target, Service: v.Service(r),
 		File: e.Metadata.File.Value, Line: e.Metadata.Line.Value, Path: s.path(r), Attributes: attributesOf(e.UserAttributes(), most), Links: []linked{}, Stacks: []stack{},
 	}

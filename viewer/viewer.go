@@ -42,6 +42,11 @@ type Options struct {
 	Editor string
 	// Follow lets the page show what is written to the files while it is open.
 	Follow bool
+	// Reopen, if set, returns the view of the files for which the names stand by now, nil while
+	// these are the ones that are shown. The page goes on with it. Names and Notices are those
+	// of the new files from then on. It is called once a second while a page is open, by one
+	// goroutine at a time.
+	Reopen func(ctx context.Context) (*view.View, error)
 	// Arguments are those with which a command, such as 'entrace view', opens the same files
 	// again: the page offers commands to paste if there are any.
 	Arguments []string
@@ -70,6 +75,8 @@ type Handler struct {
 type state struct {
 	v           *view.View
 	fingerprint string
+	names       []string // of the files
+	generation  int      // grows when rows get other numbers
 
 	mu      sync.Mutex
 	errors  *rankSet  // by rank
@@ -85,11 +92,21 @@ func New(v *view.View, o *Options) *Handler {
 	}
 	h := &Handler{options: *o, idle: make(chan struct{}, 1), pins: make(map[string]*pin), nonce: rand.Text()[:8]}
 	h.options.Base = strings.TrimSuffix(o.Base, "/")
-	if h.options.Names == nil {
-		h.options.Names = func(file int) string { return h.view().v.Files()[file].Name() }
-	}
-	h.state = &state{v: v, fingerprint: Fingerprint(v)}
+	h.state = h.stateOf(v, 0)
 	return h
+}
+
+// stateOf returns what is shown of a view.
+func (h *Handler) stateOf(v *view.View, generation int) *state {
+	s := &state{v: v, fingerprint: Fingerprint(v), generation: generation}
+	for i, f := range v.Files() {
+		if h.options.Names != nil {
+			s.names = append(s.names, h.options.Names(i))
+		} else {
+			s.names = append(s.names, f.Name())
+		}
+	}
+	return s
 }
 
 // Idle returns a channel that gets something when the last page that was open has gone.
@@ -107,7 +124,7 @@ const fingerprintSize = 64 << 10
 // Fingerprint returns a text that tells a trace from others: a hash of the first bytes of the
 // entries of its first file, how many these are, and how many files there are. It is the same for
 // an IET and for the ET that is made of it. See [SameTrace] for a file that has grown.
-func Fingerprint(v *view.View) string { return fingerprint(v, fingerprintSize) }
+func Fingerprint(v *view.View) string { return fingerprintOf(v, fingerprintSize) }
 
 // SameTrace reports whether a trace is the one, or has grown out of the one, of which known is the
 // fingerprint.
@@ -117,15 +134,20 @@ func SameTrace(v *view.View, known string) bool {
 		return false
 	}
 	n, err := strconv.ParseInt(parts[1], 36, 32)
-	return err == nil && n > 0 && n <= fingerprintSize && fingerprint(v, n) == known
+	return err == nil && n > 0 && n <= fingerprintSize && fingerprintOf(v, n) == known
 }
 
-// fingerprint is Fingerprint of at most so many bytes.
-func fingerprint(v *view.View, most int64) string {
-	e := inside.EntriesOf(v.Files()[0])
+func fingerprintOf(v *view.View, most int64) string {
+	hash, n := fingerprint(v, 0, most)
+	return hash + "-" + strconv.FormatInt(n, 36) + "-" + strconv.Itoa(len(v.Files()))
+}
+
+// fingerprint returns a hash of the first bytes of a file's entries, and how many these are.
+func fingerprint(v *view.View, file int, most int64) (hash string, n int64) {
+	e := inside.EntriesOf(v.Files()[file])
 	h := sha256.New()
 	left, gap := most, int64(e.Gap())
-	for id := uint32(0); int(id) < v.Entries(0) && left > 0; id++ {
+	for id := uint32(0); int(id) < v.Entries(file) && left > 0; id++ {
 		from := e.Offset(id) + gap
 		n := min(left, e.Offset(id+1)-from)
 		if e.View(from, n, func(b []byte) { h.Write(b) }) != nil {
@@ -133,7 +155,7 @@ func fingerprint(v *view.View, most int64) string {
 		}
 		left -= n
 	}
-	return hex.EncodeToString(h.Sum(nil)[:8]) + "-" + strconv.FormatInt(most-left, 36) + "-" + strconv.Itoa(len(v.Files()))
+	return hex.EncodeToString(h.Sum(nil)[:8]), most - left
 }
 
 // ServeHTTP answers a request.
@@ -262,7 +284,7 @@ func (h *Handler) api(w http.ResponseWriter, r *http.Request, path string) {
 		return
 	}
 	s := h.pinned(values.Get("pin"))
-	tag := h.nonce + "-" + strconv.Itoa(s.entries()) + "-" + strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(r.URL.RawQuery))), 36)
+	tag := h.nonce + "-" + strconv.Itoa(s.generation) + "-" + strconv.Itoa(s.entries()) + "-" + strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(r.URL.RawQuery))), 36)
 	if r.Header.Get("If-None-Match") == strconv.Quote(tag) {
 		cached(w, r, tag, nil)
 		return
@@ -352,7 +374,7 @@ func (h *Handler) row(_ context.Context, s *state, q url.Values) (answer, error)
 		return answer{}, badRequest("id is not as in app.et#12")
 	}
 	for i := range s.v.Files() {
-		if name == "" && i == 0 || h.options.Names(i) == name {
+		if name == "" && i == 0 || s.names[i] == name {
 			if r, ok := s.v.Row(i, uint32(n)); ok {
 				return answer{json: map[string]any{"row": r}}, nil
 			}
@@ -370,11 +392,11 @@ func (h *Handler) meta(_ context.Context, s *state, q url.Values) (answer, error
 	}
 	var files []file
 	for i := range v.Files() {
-		files = append(files, file{h.options.Names(i), v.Entries(i)})
+		files = append(files, file{s.names[i], v.Entries(i)})
 	}
 	first, last, timed := s.extent(0)
 	return answer{json: map[string]any{
-		"fingerprint": s.fingerprint, "same": q.Get("f") == "" || SameTrace(v, q.Get("f")), "files": files, "entries": s.entries(), "rows": v.Len(), "services": s.services(),
+		"fingerprint": s.fingerprint, "same": q.Get("f") == "" || SameTrace(v, q.Get("f")), "files": files, "entries": s.entries(), "rows": v.Len(), "generation": s.generation, "services": s.services(),
 		"timed": timed, "first": strconv.FormatInt(first, 10), "last": strconv.FormatInt(last, 10),
 		"follow": h.options.Follow, "editor": h.options.Editor, "command": h.command("view"), "notices": h.notices(),
 	}}, nil
@@ -457,17 +479,21 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 		pin = h.pin(q.Get("pause"))
 		defer h.unpin(pin)
 	}
-	told, notices := -1, h.notices()
-	for quiet := 0; ; quiet++ {
+	told, generation, notices := -1, -1, h.notices()
+	for round, quiet := 1, 0; ; round, quiet = round+1, quiet+1 {
 		begun := time.Now()
+		sometimes := round%10 == 0
+		if sometimes {
+			h.reopen(r.Context())
+		}
 		s, err := h.pinned(pin), error(nil)
 		if told >= 0 || pin == "" {
 			s, err = h.grow(r.Context())
 		}
 		wait := max(growEvery, 5*time.Since(begun))
-		news := quiet%10 == 9 && !slices.Equal(notices, h.notices())
-		if n := s.entries(); n != told || err != nil || news || quiet > 100 {
-			event := map[string]any{"rows": s.v.Len(), "entries": n}
+		news := sometimes && !slices.Equal(notices, h.notices())
+		if n := s.entries(); n != told || s.generation != generation || err != nil || news || quiet > 100 {
+			event := map[string]any{"rows": s.v.Len(), "entries": n, "generation": s.generation}
 			if told < 0 && pin != "" {
 				event["pin"] = pin
 			}
@@ -482,7 +508,7 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 			if _, werr := w.Write(append(append([]byte("data: "), b...), '\n', '\n')); werr != nil || flusher.Flush() != nil {
 				return
 			}
-			told, quiet = n, 0
+			told, generation, quiet = n, s.generation, 0
 		}
 		if err != nil {
 			return
@@ -591,6 +617,48 @@ func (h *Handler) grow(ctx context.Context) (*state, error) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.state = &state{v: v, fingerprint: Fingerprint(v)}
+	h.state = h.stateOf(v, was.generation)
 	return h.state, nil
+}
+
+// reopen goes on with the files for which the names stand by now. If these cannot be read, the ones
+// that are shown stay, and it is tried again.
+func (h *Handler) reopen(ctx context.Context) {
+	if h.options.Reopen == nil {
+		return
+	}
+	h.growing.Lock()
+	defer h.growing.Unlock()
+	v, err := h.options.Reopen(ctx)
+	if v == nil || err != nil {
+		return
+	}
+	was := h.view()
+	next := h.stateOf(v, was.generation)
+	if !continues(v, was.v) {
+		next.generation++
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.state = next
+}
+
+// continues reports whether all rows of a view are in another one, with the same numbers.
+func continues(v, was *view.View) bool {
+	if v.Len() < was.Len() || len(v.Files()) < len(was.Files()) {
+		return false
+	}
+	for i := range was.Files() {
+		known, n := fingerprint(was, i, fingerprintSize)
+		if now, m := fingerprint(v, i, n); now != known || m != n {
+			return false
+		}
+	}
+	for r := range was.Rows() {
+		file, id := was.ID(r)
+		if f, i := v.ID(r); f != file || i != id {
+			return false
+		}
+	}
+	return true
 }

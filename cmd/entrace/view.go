@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
@@ -15,11 +16,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/entrace-go/entrace/convert"
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
 	"github.com/entrace-go/entrace/viewer"
 )
 
@@ -37,8 +42,9 @@ func (a *app) viewCommand() *cobra.Command {
 		Short: "Show a trace in the browser",
 		Long: "view serves a page that shows the files, and opens it in the browser. It listens on the\n" +
 			"loopback interface alone, and only who has the address that it prints can see the trace.\n" +
-			"With --follow the page shows what is written to the files meanwhile. It ends with ^C or,\n" +
-			"with --once, five seconds after the last page has gone.",
+			"With --follow the page shows what is written to the files meanwhile, waits for files\n" +
+			"that are not there yet, and goes on with those of the next program. It ends with ^C\n" +
+			"or, with --once, five seconds after the last page has gone.",
 		Args:              someArgs,
 		RunE:              func(cmd *cobra.Command, args []string) error { return a.view(cmd.Context(), args, &o) },
 		ValidArgsFunction: completeTraces,
@@ -103,29 +109,34 @@ func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
 	if _, err := fmt.Fprintln(a.out, "entrace: viewer at "+address); err != nil {
 		return err
 	}
-	t, err := a.open(ctx, names, &o.lookFlags)
-	if err != nil {
+	t, err := a.openShown(ctx, names, o)
+	if t == nil {
 		return err
 	}
-	defer t.Close()
-	handler := viewer.New(t.View(), &viewer.Options{
+	defer t.close()
+	options := viewer.Options{
 		Authorize: func(r *http.Request) bool {
 			given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 			return ok && subtle.ConstantTimeCompare([]byte(given), []byte(token)) == 1
 		},
 		Hosts: hosts,
-		Names: t.Name,
+		Names: func(file int) string { return t.now().Name(file) },
 		Notices: func() (all []string) {
-			if err := t.Damage(); err != nil {
+			now := t.now()
+			if err := now.Damage(); err != nil {
 				all = strings.Split(err.Error(), "\n")
 			}
-			for _, name := range t.Replaced() {
+			for _, name := range now.Replaced() {
 				all = append(all, name+" is another file now: this page shows the one before; open it again to see the new one")
 			}
 			return all
 		},
 		Editor: o.editor, Follow: o.follow, Arguments: o.arguments(names),
-	})
+	}
+	if o.follow {
+		options.Reopen = t.reopen
+	}
+	handler := viewer.New(t.now().View(), &options)
 	h.Store(handler)
 	close(ready)
 	if !o.noOpen {
@@ -157,6 +168,65 @@ func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
 			}
 			gone = nil
 		}
+	}
+}
+
+// A shownTrace is the trace that the page shows. With --follow it is another one once the names
+// stand for other files.
+type shownTrace struct {
+	open func(ctx context.Context) (*convert.Trace, error)
+
+	mu  sync.Mutex
+	all []*convert.Trace // the last one is shown; a page that is paused still shows one before
+}
+
+// openShown opens the trace, and with --follow it waits for one. The result is nil if there is an
+// error, or if waiting has ended.
+func (a *app) openShown(ctx context.Context, names []string, o *viewOptions) (*shownTrace, error) {
+	s := &shownTrace{open: func(ctx context.Context) (*convert.Trace, error) { return a.open(ctx, names, &o.lookFlags) }}
+	for told := false; ; told = true {
+		t, err := s.open(ctx)
+		if err == nil {
+			s.all = append(s.all, t)
+			return s, nil
+		}
+		// The file may be there without its first entry.
+		if notYet := errors.Is(err, convert.ErrNoTrace) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, format.ErrTruncated); !o.follow || !notYet {
+			return nil, err
+		}
+		if !told {
+			fmt.Fprintf(a.err, "entrace: waiting for %s\n", safe(strings.Join(names, ", ")))
+		}
+		if !wait(ctx) {
+			return nil, nil //nolint:nilnil // it is interrupted
+		}
+	}
+}
+
+func (s *shownTrace) now() *convert.Trace {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.all[len(s.all)-1]
+}
+
+// reopen returns the view of the files for which the names stand by now, nil if it is shown.
+func (s *shownTrace) reopen(ctx context.Context) (*view.View, error) {
+	if !s.now().Outdated() {
+		return nil, nil //nolint:nilnil // there is no other one
+	}
+	t, err := s.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = append(s.all, t)
+	return t.View(), nil
+}
+
+func (s *shownTrace) close() {
+	for _, t := range s.all {
+		_ = t.Close() // nothing was written to it
 	}
 }
 

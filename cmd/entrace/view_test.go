@@ -68,3 +68,36 @@ func TestViewCommand(t *testing.T) {
 		}
 	}
 }
+
+// TestViewFollowWaitsForTheFirstFile serves a folder that has no trace yet.
+func TestViewFollowWaitsForTheFirstFile(t *testing.T) {
+	t.Chdir(t.TempDir())
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var out, errs lockedBuffer
+	done := make(chan int)
+	go func() { done <- run(ctx, []string{"view", "--no-open", "--follow", "."}, nil, &out, &errs) }()
+	for !strings.Contains(errs.String(), "waiting for .") {
+		select {
+		case code := <-done:
+			t.Fatalf("exit %d: %s", code, errs.String())
+		case <-time.After(time.Millisecond):
+		}
+	}
+	rec := sampleTrace(t, "app.et")
+	must(t, rec.Close(t.Context()))
+	address, token, _ := strings.Cut(strings.TrimSpace(strings.TrimPrefix(out.String(), "entrace: viewer at ")), "#token=")
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address+"api/meta", nil)
+	must(t, err)
+	r.Header.Set("Authorization", "Bearer "+token)
+	answer, err := http.DefaultClient.Do(r)
+	must(t, err)
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		t.Errorf("the trace that came later is answered with %d", answer.StatusCode)
+	}
+	cancel()
+	if code := <-done; code != exitFine {
+		t.Errorf("exit %d: %s", code, errs.String())
+	}
+}

@@ -87,10 +87,10 @@ function pause() {
 }
 
 // listen hears what is new. A pause is another stream, which begins with what is shown meanwhile.
-let deaf = () => {}, told = 0, known = 0, failed = ''
+let deaf = () => {}, told = 0, known = '', failed = ''
 function listen() {
   deaf()
-  deaf = s.src().follow(s.paused.value, ({ rows, entries, error, notices, pin, other }) => {
+  deaf = s.src().follow(s.paused.value, ({ rows, entries, generation, error, notices, pin, other }) => {
     if (notices) s.meta.value = { ...s.meta.value!, notices }
     if (error) { s.notice.value = failed = error; return }
     if (rows < 0) { // the stream has ended: is anybody there?
@@ -101,10 +101,11 @@ function listen() {
       told = rows
       if (other) { s.fresh.value = 0; take() }
     }
-    if (entries === known) return
+    const now = `${generation} ${entries}`
+    if (now === known) return
     if (rows > told) s.fresh.value += rows - told
     told = rows
-    known = entries
+    known = now
     if (!s.paused.value) take()
   })
 }
@@ -116,9 +117,7 @@ async function take() {
   taking = true
   const begun = performance.now()
   try {
-    const print = s.meta.value!.fingerprint
-    s.meta.value = { ...await s.src().meta(print), same: s.meta.value!.same }
-    s.rowsKnown.value = s.meta.value.rows
+    s.grow(await s.src().meta(s.meta.value!.fingerprint))
     renew()
     if (s.query.value && !s.searching.value) await s.find(true)
   } catch { /* the stream says it */ }
@@ -183,7 +182,7 @@ async function start() {
     if (row) s.src().entry(row, false).then(e => { if (s.root.value === row) s.rootName.value = e.role === 'log' ? e.message ?? '' : e.name }, () => {})
   })
   told = s.meta.value!.rows
-  known = s.meta.value!.entries
+  known = `${s.meta.value!.generation} ${s.meta.value!.entries}`
   listen()
   addEventListener('hashchange', () => { if (location.hash.includes('token=')) location.reload() })
 }

@@ -3,7 +3,7 @@
 export interface File { name: string; entries: number }
 
 export interface Meta {
-  fingerprint: string; same: boolean; files: File[]; entries: number; rows: number; services: string[]
+  fingerprint: string; same: boolean; files: File[]; entries: number; rows: number; generation: number; services: string[]
   timed: boolean; first: string; last: string; follow: boolean; editor: string; command: string; notices: string[]
 }
 
@@ -50,8 +50,9 @@ export class Problem extends Error {
   constructor(text: string, readonly status: number, readonly pos = -1, readonly hint = '', readonly command = '') { super(text) }
 }
 
-// News are what a file has now; rows below 0 say that nobody tells any more.
-export interface News { rows: number; entries: number; error?: string; notices?: string[]; pin?: string; other?: boolean }
+// News are what the files have now; rows below 0 say that nobody tells any more. Rows of another
+// generation have other numbers.
+export interface News { rows: number; entries: number; generation?: number; error?: string; notices?: string[]; pin?: string; other?: boolean }
 
 export interface Source {
   meta(print?: string): Promise<Meta>

@@ -77,6 +77,26 @@ export async function begin() {
   readAddress(location.search)
 }
 
+// grow takes in what the files are by now. If the rows have got other numbers, what was selected and
+// open is given up.
+export function grow(m: Meta) {
+  const was = meta.value!, news = m.files.filter(f => !was.files.some(o => o.name === f.name)).map(f => f.name)
+  batch(() => {
+    meta.value = { ...m, same: was.same }
+    rowsKnown.value = m.rows
+    if (m.generation !== was.generation) {
+      acts++
+      selected.value = root.value = depth.value = 0
+      toggled.value = []
+      opened.value = false
+      axis.value = before = whole = null
+      wanted.value = null
+    }
+  })
+  if (news.length && (m.generation !== was.generation || m.files.length > was.files.length)) tell(`The page goes on with ${news.join(', ')}`)
+  else if (m.generation !== was.generation) tell('The files are others by now, and the page shows them')
+}
+
 // readAddress takes in the query part of an address.
 export function readAddress(search: string) {
   const q = new URLSearchParams(search)

@@ -2,8 +2,9 @@
 // they see.
 import chromium from '@sparticuz/chromium'
 import { spawn } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { mkdirSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
+import { join } from 'node:path'
 import { after, afterEach, before, test } from 'node:test'
 import assert from 'node:assert/strict'
 import { chromium as playwright } from 'playwright-core'
@@ -543,6 +544,31 @@ test('live, fast: rows stay until newer ones are there, the end is followed, and
   assert.equal(seen.waiting, 0, `of ${seen.frames} frames so many had rows without a text`)
   assert.deepEqual(seen.blinks, [])
   recorder.stdin.end()
+})
+
+test('live, restarts: the page waits for the first file, and goes on with the next program', async () => {
+  const folder = join(traces, 'restarts')
+  mkdirSync(folder)
+  const { url } = await serve('--follow', 'restarts')
+  const record = (name, text) => new Promise(r => {
+    const recorder = spawn(live, [folder, name], { stdio: ['pipe', 'pipe', 'inherit'] })
+    children.push(recorder)
+    recorder.stdout.once('data', () => r(recorder))
+    recorder.stdin.write(text + '\n')
+  })
+  const first = await record('app-1', 'one')
+  const page = await open(at(url, '?v=tree'))
+  await rowsAre(page, ['one'])
+  await page.locator('.rows .r').click()
+  first.kill('SIGKILL')
+  const second = await record('app-2', 'two')
+  await rowsAre(page, ['one', 'two'])
+  await page.getByText('The page goes on with').waitFor()
+  assert.equal(await selected(page), 'one', 'what is selected stays')
+  second.stdin.end()
+  const third = await record('app-0', 'three') // its file comes before the others
+  await rowsAre(page, ['three', 'one', 'two'])
+  third.stdin.end()
 })
 
 test('a million entries: few rows in the page, few requests a step, one trace of half a million spans', async () => {
