@@ -69,10 +69,10 @@ type Trace struct {
 	folders []folder      // that were asked for
 }
 
-// A folder is one that was opened, with the traces in it.
+// A folder is one that was opened.
 type folder struct {
-	dir   string
-	found []string
+	dir         string
+	found, left []string // the traces in it, and what looks like one and is none
 }
 
 // Open opens files and folders and makes one view of all of them:
@@ -181,11 +181,20 @@ func (t *Trace) Replaced() []string {
 // file is another one's, or a folder has other traces in it.
 func (t *Trace) Outdated() bool {
 	for _, f := range t.folders {
-		if found, err := tracesIn(f.dir); err == nil && !slices.Equal(found, f.found) {
+		if found, _, err := tracesIn(f.dir); err == nil && !slices.Equal(found, f.found) {
 			return true
 		}
 	}
 	return len(t.Replaced()) > 0
+}
+
+// LeftOut says of each file in the folders that was not opened, though its name is one of a trace,
+// why it was not.
+func (t *Trace) LeftOut() (all []string) {
+	for _, f := range t.folders {
+		all = append(all, f.left...)
+	}
+	return all
 }
 
 // Close closes the files. The view is of no use any more.
@@ -236,14 +245,14 @@ func (o *opener) all(names []string) error {
 
 // folder opens the traces in a folder.
 func (o *opener) folder(dir string) error {
-	found, err := tracesIn(dir)
+	found, left, err := tracesIn(dir)
 	if err != nil {
 		return err
 	}
 	if len(found) == 0 {
 		return fmt.Errorf("%s: %w", dir, ErrNoTrace)
 	}
-	o.trace.folders = append(o.trace.folders, folder{dir, found})
+	o.trace.folders = append(o.trace.folders, folder{dir, found, left})
 	for _, name := range found {
 		if err := o.native(name); err != nil {
 			return err
@@ -252,28 +261,40 @@ func (o *opener) folder(dir string) error {
 	return nil
 }
 
-// tracesIn returns the names of the traces in a folder.
-func tracesIn(dir string) (found []string, err error) {
+// tracesIn returns the names of the traces in a folder, and why others that are named like one are
+// left out.
+func tracesIn(dir string) (found, left []string, err error) {
 	list, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, e := range list {
-		if !e.Type().IsRegular() || strings.HasPrefix(e.Name(), ".") {
+		if e.IsDir() || strings.HasPrefix(e.Name(), ".") {
 			continue
 		}
-		name := filepath.Join(dir, e.Name())
-		if head, err := beginning(name, format.MagicSize); err == nil {
-			if _, _, err := format.ParseMagic(head); err == nil {
-				found = append(found, name)
+		name, why := filepath.Join(dir, e.Name()), "it is no regular file, and links are not followed"
+		if e.Type().IsRegular() {
+			head, err := beginning(name, format.MagicSize)
+			if err == nil {
+				_, _, err = format.ParseMagic(head)
 			}
+			if err == nil {
+				found = append(found, name)
+				continue
+			}
+			if why = "it is no trace"; len(head) == 0 {
+				why = "it is empty"
+			}
+		}
+		if ext := filepath.Ext(name); ext == ".et" || ext == ".iet" {
+			left = append(left, name+" is left out: "+why)
 		}
 	}
 	all := slices.Clone(found)
 	return slices.DeleteFunc(found, func(name string) bool {
 		base, isIET := strings.CutSuffix(name, ".iet")
 		return isIET && slices.Contains(all, base+".et")
-	}), nil
+	}), left, nil
 }
 
 func beginning(name string, n int) ([]byte, error) {

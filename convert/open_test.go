@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -251,4 +252,29 @@ func encodeTrace(t *testing.T, message string) []byte {
 		t.Fatal(err)
 	}
 	return b.Bytes()
+}
+
+// TestOpenFolderSaysWhatItLeavesOut opens a folder with links, an empty file and one of another kind.
+func TestOpenFolderSaysWhatItLeavesOut(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	var b bytes.Buffer
+	w, err := format.NewWriter(&b, format.V2, format.ET, nil)
+	if err == nil {
+		_, err = w.Write(format.Root())
+	}
+	if err = errors.Join(err, w.Close(), os.WriteFile(in("app.et"), b.Bytes(), 0o600), os.WriteFile(in("empty.et"), nil, 0o600), os.WriteFile(in("notes.txt"), []byte("notes"), 0o600),
+		os.WriteFile(in("text.iet"), []byte("this is only text"), 0o600), os.Symlink("gone.et", in("dangling.et")), os.Symlink("app.et", in("link.et"))); err != nil {
+		t.Fatal(err)
+	}
+	c, err := convert.Open(t.Context(), []string{dir}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	const link = " is left out: it is no regular file, and links are not followed"
+	want := []string{in("dangling.et") + link, in("empty.et") + " is left out: it is empty", in("link.et") + link, in("text.iet") + " is left out: it is no trace"}
+	if got := c.LeftOut(); !slices.Equal(got, want) {
+		t.Errorf("LeftOut is %q, want %q", got, want)
+	}
 }

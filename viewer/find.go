@@ -7,26 +7,30 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
 
-// The first hits of a query are looked for until there are so many, or for so long and there is one.
+// The first hits of a query are looked for in so many rows, until there are so many of them.
 const (
-	fewHits  = 200
-	fewAfter = 10 * time.Millisecond
+	firstRows = 16 * view.BlockRows
+	fewHits   = 200
 )
 
-// first answers with how many hits there are at least.
+// first answers with how many hits there are at least. It looks at few rows, since the whole search
+// goes on beside it.
 func (s *state) first(ctx context.Context, text string) (answer, error) {
 	q, err := query.Parse(text)
 	if err != nil {
 		return answer{}, err
 	}
-	begun, n := time.Now(), 0
-	rows, ok := q.First(ctx, s.v, nil)
+	within := query.NewSet(s.v)
+	for r := range view.Row(min(firstRows, s.v.Len())) {
+		within.Add(r)
+	}
+	n := 0
+	rows, ok := q.First(ctx, s.v, within)
 	if ok {
 		for r, err := range rows {
 			if err != nil {
@@ -35,7 +39,7 @@ func (s *state) first(ctx context.Context, text string) (answer, error) {
 			if isShown(s.v, r) {
 				n++
 			}
-			if n == fewHits || n > 0 && time.Since(begun) > fewAfter {
+			if n == fewHits {
 				break
 			}
 		}

@@ -30,3 +30,22 @@ func TestDeepTraceOpensToItsLastRow(t *testing.T) {
 		}
 	}
 }
+
+// TestFirstHitsLookAtFewRows has a hit behind many rows without one.
+func TestFirstHitsLookAtFewRows(t *testing.T) {
+	all := []*format.TraceEntry{format.Root()}
+	for range 70_000 {
+		all = append(all, &format.TraceEntry{Metadata: format.Metadata{Name: "common"}})
+	}
+	all[len(all)-1].Metadata.Name = "rare"
+	h := serve(t, viewOf(t, format.ET, all), viewer.Options{})
+	for word, want := range map[string]int{"common": 200, "rare": 0} {
+		got := jsonOf[struct {
+			Count int
+			Known bool
+		}](t, h, "/api/find?first=1&q="+word)
+		if got.Count != want || !got.Known {
+			t.Errorf("of %s there are at least %d hits, want %d", word, got.Count, want)
+		}
+	}
+}

@@ -126,6 +126,7 @@ func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
 			if err := now.Damage(); err != nil {
 				all = strings.Split(err.Error(), "\n")
 			}
+			all = append(all, now.LeftOut()...)
 			for _, name := range now.Replaced() {
 				all = append(all, name+" is another file now: this page shows the one before; open it again to see the new one")
 			}
