@@ -294,14 +294,14 @@ func (h *Handler) logs(ctx context.Context, s *state, q url.Values) (answer, err
 		}
 	}
 	list := []record{}
-	read := v.NewReader()
+	read, ranker := v.NewReader(), v.NewRanker()
 	order := query.InTime(v, rows)
 	for _, r := range order[:min(len(order), maxLogs)] {
 		e, err := read.Entry(r)
 		if err != nil {
 			return answer{}, err
 		}
-		x := record{Row: r, Level: v.Flags(r).Level().String(), Text: strings.Clone(preview(e.Message.Value)), More: attributesText(e)}
+		x := record{Row: r, Level: v.Flags(r).Level().String(), Text: strings.Clone(preview(e.Message.Value)), More: attributesText(ranker.Attributes(r, e))}
 		if !e.Message.Valid {
 			x.Text = strings.Clone(preview(e.Metadata.Name))
 		}

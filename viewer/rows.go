@@ -94,7 +94,7 @@ func (h *Handler) rows(ctx context.Context, s *state, q url.Values) (answer, err
 	}
 	first = max(0, min(first, l.ranks.n-1))
 	above, rows := s.between(l, first, min(first+n, l.ranks.n))
-	p := packer{s: s, l: l, read: s.v.NewReader(), numbers: make(map[string]uint32)}
+	p := packer{s: s, l: l, read: s.v.NewReader(), ranker: s.v.NewRanker(), numbers: make(map[string]uint32)}
 	p.head = rowsHead{Total: l.ranks.n, First: first, Above: above, Toggled: toggled}
 	if p.hits, err = s.hits(ctx, q.Get("q"), rows); err != nil {
 		return answer{}, err
@@ -281,6 +281,7 @@ type packer struct {
 	l       *layout
 	hits    map[view.Row]bool
 	read    *view.Reader
+	ranker  *view.Ranker
 	head    rowsHead
 	numbers map[string]uint32 // of strings
 
@@ -340,7 +341,7 @@ func (p *packer) add(r view.Row, depth int) error {
 	p.rows, p.below = append(p.rows, uint32(r)), append(p.below, uint32(end-rank-1))
 	p.errors = append(p.errors, uint32(p.s.errorRanks().between(rank+1, end)))
 	p.names, p.services = append(p.names, p.text(preview(name))), append(p.services, p.text(v.Service(r)))
-	text := attributesText(e)
+	text := attributesText(p.ranker.Attributes(r, e))
 	if e.Message.Value != "" && name != e.Message.Value {
 		text = strings.TrimRight(preview(e.Message.Value)+" "+text, " ")
 	}
@@ -388,10 +389,10 @@ func preview(s string) string {
 	return s
 }
 
-// attributesText returns the first attributes of an entry as a line.
-func attributesText(e *format.TraceEntry) string {
+// attributesText returns the first of some attributes as a line.
+func attributesText(list []format.Attribute) string {
 	var b strings.Builder
-	for _, a := range view.Readable(e) {
+	for _, a := range list {
 		if b.Len() > previewSize/2 {
 			break
 		}

@@ -539,7 +539,7 @@ func (l *lines) show(id int64, e *format.TraceEntry) error {
 	if timed {
 		b.WriteString(l.paint(colorDim, l.o.time.format(t, l.first)))
 	}
-	byInterest(attributes, nil)
+	view.ByInterest(attributes)
 	for i := range attributes {
 		at := &attributes[i]
 		add(l.paint(colorDim, safe(at.Name)+"=") + valueText(at.Value))

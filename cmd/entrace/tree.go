@@ -147,7 +147,7 @@ func (p *printer) all(ctx context.Context, w io.Writer, most int) error {
 	workers := min(runtime.GOMAXPROCS(0), 8)
 	for range workers {
 		own := *p
-		own.read, own.other = p.v.NewReader(), p.v.NewReader()
+		own.read, own.ranker = p.v.NewReader(), p.v.NewRanker()
 		wait.Go(func() {
 			for b := range jobs {
 				own.batch(b)
@@ -264,9 +264,8 @@ type printer struct {
 	time   timeStyle
 	first  time.Time // of all entries
 
-	alike [maxIndent + 2]alike // by depth
-	read  *view.Reader         // of the row that is printed
-	other *view.Reader         // of those that it is compared with
+	read   *view.Reader
+	ranker *view.Ranker
 }
 
 // top returns the children of the root that are shown: those of the application, then what
@@ -417,7 +416,7 @@ func (p *printer) line(r view.Row, e *format.TraceEntry, depth, indent int) (lin
 		return strings.Join(kept, " "), nil
 	}
 	end := e.Metadata.Name == format.NameEnd && p.v.Role(r) == view.RoleRecorder
-	for _, a := range p.attributes(r, e, depth) {
+	for _, a := range p.attributes(r, e) {
 		if end && isZero(a.Value) {
 			continue
 		}
