@@ -2,6 +2,7 @@ package control
 
 import (
 	"maps"
+	"strings"
 	"sync"
 	"time"
 )
@@ -82,7 +83,7 @@ func (v *verdicts) count(trigger string, what Verdict) {
 		}
 		if m == nil {
 			m = make(map[Verdict]uint64)
-			v.n[trigger] = m
+			v.n[strings.Clone(trigger)] = m // which may be a part of something large
 		}
 	}
 	m[what]++

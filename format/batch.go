@@ -51,8 +51,8 @@ type CallSite struct {
 	place *record.Place
 }
 
-// CallSite returns the call site that m describes. Records whose message is the very
-// string message need no room for it.
+// CallSite returns the call site that m describes. Records with that message need no room
+// for it.
 func (r *Recorder) CallSite(m *Metadata, message string) *CallSite {
 	c := &CallSite{owner: r}
 	if !r.Discards() {
@@ -69,8 +69,7 @@ func (r *Recorder) CallSite(m *Metadata, message string) *CallSite {
 // Write.
 //
 // A Batch can be used again after Write, by one goroutine at a time. What is written with
-// one is written in that order, whatever the clock says. Names may be retained and must not
-// change.
+// one is written in that order, whatever the clock says. It keeps no text that it is given.
 type Batch struct {
 	r    *Recorder
 	b    record.Builder

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 
 	"go.opentelemetry.io/otel/trace"
@@ -47,7 +48,7 @@ type Handler struct {
 	// What With and WithGroup have added. It does not change any more.
 	with   *format.Attributes // nil: nothing
 	used   usage              // of the limits
-	groups []string           // for ReplaceAttr
+	groups []string           // copies, for ReplaceAttr if there is one
 	prefix int                // size of the names of the groups, with a dot behind each
 }
 
@@ -120,7 +121,9 @@ func (h *Handler) WithGroup(name string) slog.Handler {
 		return h
 	}
 	c := *h
-	c.groups = append(slices.Clip(h.groups), name)
+	if h.shared.replace != nil {
+		c.groups = append(slices.Clip(h.groups), strings.Clone(name)) // which may be a part of something large
+	}
 	e := h.shared.encoder()
 	defer e.release()
 	e.usage, e.prefix = h.used, h.prefix

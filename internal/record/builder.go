@@ -11,8 +11,8 @@ import (
 )
 
 // A Builder builds the data of one record. Reset comes first, then for each entry Place
-// or Head, its attributes, and End. A name that it is given may be retained: it must
-// never change. The zero Builder gives no numbers to names.
+// or Head, its attributes, and End. It keeps no text that it is given. The zero Builder
+// gives no numbers to names.
 //
 // A Builder is not safe for concurrent use.
 type Builder struct {
@@ -112,7 +112,7 @@ func (b *Builder) Place(p *Place, level uint8, message string) {
 	if names := p.names.Load(); names != nil {
 		b.known = *names
 	}
-	if p.head.HasMessage && len(p.head.Message) == len(message) && address(p.head.Message) == address(message) {
+	if p.head.HasMessage && p.head.Message == message {
 		b.buf = appendNumber(append(b.buf, headPlace|headPlaceMessage, level), number)
 		return
 	}
@@ -191,7 +191,7 @@ const (
 func (b *Builder) learn() {
 	if p := b.place; b.missed != nil && p.learnt.Load() < maxLearn {
 		p.learnt.Add(1)
-		names := append(slices.Clip(b.known[:b.next]), b.missed...)
+		names := slices.Concat(b.known[:b.next], b.missed)
 		p.names.Store(&names)
 	}
 	b.place, b.known, b.missed = nil, nil, nil
@@ -201,7 +201,8 @@ func (b *Builder) learn() {
 func (b *Builder) number(s string) uint16 {
 	n := b.In.name(s, b.own)
 	if b.place != nil && n != 0 && b.next+len(b.missed) < maxKnown {
-		b.missed = append(b.missed, interned{address(s), len(s), b.own, n})
+		b.known = b.known[:b.next] // the names that follow are compared with none
+		b.missed = append(b.missed, *newInterned(n, b.In.Get(n)))
 	}
 	return n
 }
@@ -258,18 +259,27 @@ func (b *Builder) Append(items []byte) { b.buf = append(b.buf, items...) }
 // name begins an attribute and makes room for size bytes.
 func (b *Builder) name(s string, size int) {
 	b.attrs++
-	if b.next < len(b.known) && b.missed == nil {
-		if k := &b.known[b.next]; k.size == len(s) && k.at == address(s) && k.own == b.own {
-			b.next++
-			b.grow(2 + size)
-			b.buf = appendNumber(b.buf, k.number)
-			return
+	if cap(b.buf)-len(b.buf) < 2+size {
+		b.grow(2 + size)
+	}
+	if b.next < len(b.known) {
+		if k := &b.known[b.next]; k.own == b.own && len(k.text) == len(s) {
+			if first, last := ends(s); first == k.first && last == k.last && (len(s) <= 16 || k.text == s) {
+				b.next++
+				b.appendNumber(k.number)
+				return
+			}
 		}
 	}
+	b.otherName(s, size)
+}
+
+// otherName is name for one that is not the next of those that the place expects. There is
+// room for a number.
+func (b *Builder) otherName(s string, size int) {
 	if b.In != nil {
 		if n := b.number(s); n != 0 {
-			b.grow(2 + size)
-			b.buf = appendNumber(b.buf, n)
+			b.appendNumber(n)
 			return
 		}
 	}
@@ -282,11 +292,22 @@ func (b *Builder) name(s string, size int) {
 	b.buf = appendBytes(append(b.buf, 0, code), s)
 }
 
-func (b *Builder) grow(n int) {
-	if cap(b.buf)-len(b.buf) < n {
-		b.buf = slices.Grow(b.buf, n)
+// appendNumber is the function of that name where there is room.
+func (b *Builder) appendNumber(n uint16) {
+	at := len(b.buf)
+	if n < 1<<7 {
+		b.buf = b.buf[:at+1]
+		b.buf[at] = byte(n)
+		return
 	}
+	b.buf = b.buf[:at+2]
+	b.buf[at], b.buf[at+1] = byte(n>>8)|1<<7, byte(n)
 }
+
+// grow makes room for n bytes.
+//
+//go:noinline
+func (b *Builder) grow(n int) { b.buf = slices.Grow(b.buf, n) }
 
 // String adds an attribute.
 func (b *Builder) String(name, s string) { b.attribute(name, valueString, s) }
@@ -378,12 +399,11 @@ func (b *Builder) Duration(name string, d time.Duration) {
 
 // integer appends n without its leading zeros. There is room for 9 bytes.
 func (b *Builder) integer(kind byte, n uint64) {
-	size := (bits.Len64(n) + 7) / 8
-	end := len(b.buf) + 1 + size
-	room := b.buf[:len(b.buf)+9]
-	room[len(b.buf)] = kind | byte(size)<<4
-	binary.LittleEndian.PutUint64(room[len(b.buf)+1:], n)
-	b.buf = room[:end]
+	size, at := (bits.Len64(n)+7)/8, len(b.buf)
+	b.buf = b.buf[:at+9]
+	b.buf[at] = kind | byte(size)<<4
+	binary.LittleEndian.PutUint64(b.buf[at+1:], n)
+	b.buf = b.buf[:at+1+size]
 }
 
 // Wide adds an attribute that is hi<<64 | lo, signed or not.

@@ -1,7 +1,5 @@
 package record
 
-import "strings"
-
 // Renumber returns items with numbers for the names in place that have one by now, or get
 // one as they come again; nil if there are none. It is for items that many records share:
 // they were built when their names came for the first time.
@@ -25,14 +23,14 @@ func (in *Interner) Renumber(items []byte) []byte {
 		case codeName, codeOwn:
 			c.at += 2
 			name := c.bytes()
-			if n := in.name(strings.Clone(name), code == codeOwn); n != 0 {
+			if n := in.name(name, code == codeOwn); n != 0 {
 				replace(at, nil, n)
 			}
 			c.value(&i)
 		case codeGroup:
 			c.at += 2
 			if t := c.text(); t.Number == 0 {
-				if n := in.name(strings.Clone(t.Text), false); n != 0 {
+				if n := in.name(t.Text, false); n != 0 {
 					replace(at, []byte{0, codeGroup}, n)
 				}
 			}

@@ -3,7 +3,9 @@ package record
 import (
 	"errors"
 	"hash/maphash"
+	"math/bits"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -78,12 +80,12 @@ type Interner struct {
 	Table
 
 	cache [cacheSize]atomic.Pointer[interned]
-	seed  maphash.Seed
+	seed  uint64      // keeps those who choose names from choosing where they are
 	full  atomic.Bool // there is no room for another definition
 
 	mu sync.Mutex // may be held while a file is written
 
-	victim  uint              // which way is replaced next
+	victim  uint64            // which way is replaced next
 	once    [cacheSize]uint64 // hashes of names that came once
 	streams []definitions     // where the definitions are written
 	last    uint16
@@ -112,12 +114,20 @@ const (
 	maxMessage = 1 << 10
 )
 
-// An interned name. The string is retained, so that no other string can have its address.
+// An interned name. Its text is that of the definition: the caller's may be a part of
+// something large, which must not be kept alive.
 type interned struct {
-	at     *byte
-	size   int
+	text   string
 	own    bool
 	number uint16
+	// The first and the last bytes of the text, see ends.
+	first, last uint64
+}
+
+func newInterned(number uint16, d *Definition) *interned {
+	c := &interned{text: d.Text, own: d.Kind == DefOwn, number: number}
+	c.first, c.last = ends(c.text)
+	return c
 }
 
 // definitions are the stream of definitions of a journal.
@@ -130,7 +140,7 @@ type definitions struct {
 // and goes on behind them.
 func NewInterner(t *Table) *Interner {
 	in := &Interner{
-		seed: maphash.MakeSeed(), numbers: [2]map[string]uint16{make(map[string]uint16), make(map[string]uint16)},
+		seed: maphash.String(maphash.MakeSeed(), ""), numbers: [2]map[string]uint16{make(map[string]uint16), make(map[string]uint16)},
 		entries: make(map[string]uint16),
 	}
 	if t == nil {
@@ -199,42 +209,46 @@ func (d *definitions) write(number uint16, kind uint8, data []byte) error {
 	return err
 }
 
-// slot returns the first of the ways places in the cache for the string at an address.
-func slot(at *byte, size int, own bool) uint {
-	h := hashAddress(at, size)
+// hash returns the hash of a name of n bytes that has these ends.
+func (in *Interner) hash(first, last uint64, n int, own bool) uint64 {
 	if own {
-		h = ^h
+		last = ^last
 	}
-	return uint(h>>53) % cacheSize
+	hi, lo := bits.Mul64(first^in.seed, last^bits.Reverse64(in.seed)^uint64(n)<<56)
+	return hi ^ lo
 }
 
 // name returns the number of a name, 0 if it has none.
 func (in *Interner) name(s string, own bool) uint16 {
-	at := address(s)
-	first := slot(at, len(s), own)
-	for i := range uint(ways) {
-		c := in.cache[(first+i)%cacheSize].Load()
+	if s == "" || len(s) > maxName {
+		return 0
+	}
+	first, last := ends(s)
+	h := in.hash(first, last, len(s), own)
+	for i := range uint64(ways) {
+		c := in.cache[(h+i)%cacheSize].Load()
 		if c == nil {
 			break
 		}
-		if c.at == at && c.size == len(s) && c.own == own {
+		if c.first == first && c.last == last && len(c.text) == len(s) && c.own == own && (len(s) <= 16 || c.text == s) {
 			return c.number
 		}
 	}
-	return in.lookUp(s, own)
+	return in.lookUp(s, own, h)
 }
 
-// keep puts a name into the cache. The lock is held.
-func (in *Interner) keep(c *interned) {
-	first := slot(c.at, c.size, c.own)
-	for i := range uint(ways) {
-		if p := &in.cache[(first+i)%cacheSize]; p.Load() == nil {
+// keep puts a name that has the hash h into the cache. The lock is held.
+func (in *Interner) keep(number uint16, h uint64) {
+	c := newInterned(number, in.Get(number))
+	for i := range uint64(ways) {
+		p := &in.cache[(h+i)%cacheSize]
+		if old := p.Load(); old == nil || old.number == number {
 			p.Store(c)
 			return
 		}
 	}
 	in.victim++
-	in.cache[(first+in.victim%ways)%cacheSize].Store(c)
+	in.cache[(h+in.victim%ways)%cacheSize].Store(c)
 }
 
 // names returns the numbers of the names of a kind. The lock is held.
@@ -245,15 +259,8 @@ func (in *Interner) names(own bool) map[string]uint16 {
 	return in.numbers[0]
 }
 
-// lookUp is name for one that is not in the cache.
-func (in *Interner) lookUp(s string, own bool) uint16 {
-	if s == "" || len(s) > maxName {
-		return 0
-	}
-	h := maphash.String(in.seed, s)
-	if own {
-		h = ^h
-	}
+// lookUp is name for one that has the hash h and is not in the cache.
+func (in *Interner) lookUp(s string, own bool, h uint64) uint16 {
 	if !in.mu.TryLock() { // who has the lock may wait for a disk
 		return 0
 	}
@@ -268,20 +275,20 @@ func (in *Interner) lookUp(s string, own bool) uint16 {
 			in.mu.Unlock()
 			return 0
 		}
-		data := appendBytes(nil, s)
+		data, size := appendBytes(nil, s), len(s) // s may be gone when the definition is written
 		kind := uint8(DefName)
 		if own {
 			kind = DefOwn
 		}
 		number, _ = in.define(kind, data, shortWait, func(number uint16) {
-			text := string(data[len(data)-len(s):]) // a copy
+			text := string(data[len(data)-size:])
 			in.names(own)[text] = number
 			in.set(number, &Definition{Kind: kind, Text: text})
-			in.keep(&interned{address(s), len(s), own, number})
+			in.keep(number, h)
 		})
 		return number
 	}
-	in.keep(&interned{address(s), len(s), own, number})
+	in.keep(number, h)
 	in.mu.Unlock()
 	return number
 }
@@ -350,11 +357,15 @@ type Place struct {
 }
 
 // Place returns the Place that h describes. Its message, if it has one, is that of most
-// records. The texts must not change.
+// records.
 func (in *Interner) Place(h *wire.Head) *Place {
 	p := &Place{in: in, head: *h}
 	if len(h.Message) > maxMessage {
 		p.head.Message, p.head.HasMessage = "", false
+	}
+	// The caller's texts may be parts of something large.
+	for _, text := range []*string{&p.head.Message, &p.head.Name, &p.head.Target, &p.head.Module, &p.head.File} {
+		*text = strings.Clone(*text)
 	}
 	p.define()
 	return p

@@ -2,14 +2,20 @@ package record
 
 import "unsafe"
 
-// address returns where the bytes of s are. Two strings that are alive at the same time
-// and have one address and one length are the same.
-func address(s string) *byte { return unsafe.StringData(s) }
-
-// hashAddress returns a hash of an address and a size.
-func hashAddress(at *byte, size int) uint64 {
-	return uint64(uintptr(unsafe.Pointer(at)))*0x9e3779b97f4a7c15 + uint64(size)*0xd1342543de82ef95
-}
-
 // view returns the string that b is, without a copy: it changes when b does.
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+
+// ends returns the first and the last bytes of s, which are all of it if there are no more
+// than 16.
+func ends(s string) (first, last uint64) {
+	p, n := unsafe.Pointer(unsafe.StringData(s)), len(s)
+	switch {
+	case n >= 8:
+		return *(*uint64)(p), *(*uint64)(unsafe.Add(p, n-8))
+	case n >= 4:
+		return uint64(*(*uint32)(p)), uint64(*(*uint32)(unsafe.Add(p, n-4)))
+	case n > 0:
+		return uint64(s[0]) | uint64(s[n/2])<<8, uint64(s[n-1])
+	}
+	return 0, 0
+}
