@@ -511,3 +511,38 @@ func TestFailedDefinitionsTakeNoNumbers(t *testing.T) {
 		t.Errorf("a name of %d bytes still takes %d", len(long), n)
 	}
 }
+
+// TestSimilarNamesAreToldApart records names of all small sizes that differ in one byte, at a
+// place that expects the other one.
+func TestSimilarNamesAreToldApart(t *testing.T) {
+	r := newRig(t)
+	place := r.in.Place(&wire.Head{Name: "event", HasMessage: true, Message: "m"})
+	var names []string
+	for n := 1; n <= 24; n++ {
+		for at := range n {
+			name := bytes.Repeat([]byte("a"), n)
+			name[at] = 'b'
+			names = append(names, string(name))
+		}
+	}
+	for range 3 { // a name gets a number when it comes again
+		for _, name := range names {
+			r.b.Reset(0, nil, nil)
+			r.b.Place(place, 2, "m")
+			r.b.User()
+			r.b.Bool(name, true)
+			r.b.End()
+			r.append(t, record.KindLog)
+		}
+	}
+	m, table := r.dead(t)
+	var rec record.Record
+	for i := range 3 * len(names) {
+		if e := m.Next(); e == nil || !rec.Parse(e) {
+			t.Fatal("a record is missing")
+		}
+		if got, want := show(t, table, &rec), " "+names[i%len(names)]+"=1"; !strings.Contains(got, want) {
+			t.Fatalf("record %d is %s, want %s", i, got, want)
+		}
+	}
+}
