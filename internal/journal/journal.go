@@ -101,6 +101,7 @@ func numLeaves() int {
 
 // New returns an empty journal.
 func New(o Options) (*Journal, error) {
+	o.limit()
 	p, err := newPool(&o)
 	if err != nil {
 		return nil, err

@@ -75,7 +75,7 @@ func sameDir(a, b string) bool {
 // smaller if it may.
 func inMemory(o *Options) string {
 	root := sharedMemory()
-	if root == "" || !osfile.InFirstPIDNamespace() || !osfile.OnTmpfs(root) || !o.fit(room(root)) {
+	if root == "" || !o.fit(room(root)) {
 		return ""
 	}
 	dir := filepath.Join(root, "entrace-"+strconv.Itoa(os.Geteuid()))
@@ -85,14 +85,25 @@ func inMemory(o *Options) string {
 	return dir
 }
 
-// room returns how many bytes of memory a journal may take: half of what is free, and an
-// eighth of what the process may use.
+// room returns how many bytes of shared memory a journal may take: half of what is free, and
+// an eighth of what the process may use.
 func room(dir string) int64 {
 	n := osfile.FreeBytes(dir) / 2
-	if limit := osfile.MemoryLimit(); limit > 0 {
+	if limit := memoryLimit(); limit > 0 {
 		n = min(n, limit/8)
 	}
 	return n
+}
+
+// memoryLimit is osfile.MemoryLimit, but in tests.
+var memoryLimit = osfile.MemoryLimit
+
+// limit makes a journal smaller whose size is fixed, if it would take more than an eighth of
+// the memory that the process may use. Wherever its file lies, its segments are in memory.
+func (o *Options) limit() {
+	if limit := memoryLimit(); limit > 0 && o.Evict != nil && o.Least > 0 {
+		o.Segments = max(o.Least, int(min(int64(o.Segments), limit/8/SegmentSize-int64(o.Extra))))
+	}
 }
 
 // fit reports whether a journal has room in so many bytes, if need be with fewer segments.

@@ -20,8 +20,8 @@ import (
 // where journals lie.
 func memoryRoot(t *testing.T) (own string) {
 	t.Helper()
-	if !osfile.OnTmpfs("/dev/shm") || !osfile.InFirstPIDNamespace() {
-		t.Skip("no shared memory, or in a container")
+	if !osfile.OnTmpfs("/dev/shm") {
+		t.Skip("no shared memory")
 	}
 	root, err := os.MkdirTemp("/dev/shm", "entrace-test-") //nolint:usetesting // it has to be in tmpfs
 	if err != nil {
@@ -261,29 +261,59 @@ func TestLostJournalsAreSwept(t *testing.T) {
 
 const namespaceEnv = "ENTRACE_JOURNAL_CHILD"
 
-// TestSmallSharedMemory runs in a container of its own with a shared memory of 8 MiB, of
-// which a journal gets no more than half.
-func TestSmallSharedMemory(t *testing.T) {
-	if os.Getenv(namespaceEnv) == "" {
-		cmd := exec.Command("/proc/self/exe", "-test.run=^TestSmallSharedMemory$", "-test.v")
-		cmd.Env = append(os.Environ(), namespaceEnv+"=1")
-		cmd.SysProcAttr = &syscall.SysProcAttr{
-			Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
-			UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
-			GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+// inOwnMounts runs a test of this program with mounts of its own, among them a shared memory
+// of 8 MiB, and reports whether this is the process that has them.
+func inOwnMounts(t *testing.T) bool {
+	t.Helper()
+	if os.Getenv(namespaceEnv) != "" {
+		if err := syscall.Mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=8m"); err != nil {
+			t.Fatal(err)
 		}
-		out, err := cmd.CombinedOutput()
-		if err != nil && len(out) == 0 && os.Getenv("ENTRACE_CI") == "" {
-			t.Skip("no namespaces:", err)
-		}
-		if err != nil || !bytes.Contains(out, []byte("--- PASS")) {
-			t.Errorf("%v\n%s", err, out)
-		}
+		return true
+	}
+	cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v")
+	cmd.Env = append(os.Environ(), namespaceEnv+"=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+	}
+	out, err := cmd.CombinedOutput()
+	if err != nil && len(out) == 0 && os.Getenv("ENTRACE_CI") == "" {
+		t.Skip("no namespaces:", err)
+	}
+	if err != nil || !bytes.Contains(out, []byte("--- PASS")) {
+		t.Errorf("%v\n%s", err, out)
+	}
+	return false
+}
+
+// TestPrivateSharedMemoryIsNotUsed: the shared memory of a process with mounts of its own
+// goes with it, so its journal is beside the trace.
+func TestPrivateSharedMemoryIsNotUsed(t *testing.T) {
+	if !inOwnMounts(t) {
 		return
 	}
-	if err := syscall.Mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=8m"); err != nil {
+	beside := filepath.Join(t.TempDir(), "j")
+	j, err := Create(Place{Beside: beside}, small)
+	if err != nil {
 		t.Fatal(err)
 	}
+	if j.Name() != beside {
+		t.Errorf("the journal is %s, want %s", j.Name(), beside)
+	}
+	if err := j.Remove(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSmallSharedMemory has a shared memory of 8 MiB, of which a journal gets no more than
+// half.
+func TestSmallSharedMemory(t *testing.T) {
+	if !inOwnMounts(t) {
+		return
+	}
+	sharedMemory = func() string { return "/dev/shm" } // though the machine has another one
 	beside := filepath.Join(t.TempDir(), "j")
 	evict := func(*Journal, *Segment) {}
 	for _, c := range []struct {
@@ -319,6 +349,53 @@ func TestSmallSharedMemory(t *testing.T) {
 	}
 	if err := j.Remove(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestJournalFollowsMemoryLimit gives the control group little memory: a journal of a fixed
+// size is made smaller wherever its segments are, another one does not grow.
+func TestJournalFollowsMemoryLimit(t *testing.T) {
+	memoryRoot(t)
+	memoryLimit = func() int64 { return 8 * 40 * SegmentSize }
+	t.Cleanup(func() { memoryLimit = osfile.MemoryLimit })
+	evict := func(*Journal, *Segment) {}
+	for name, create := range map[string]func(o Options) (*Journal, error){
+		"heap": New,
+		"shared memory": func(o Options) (*Journal, error) {
+			return Create(Place{Beside: filepath.Join(t.TempDir(), "j")}, o)
+		},
+		"folder": func(o Options) (*Journal, error) {
+			dir := t.TempDir()
+			return Create(Place{Beside: filepath.Join(dir, "j"), Dir: dir}, o)
+		},
+	} {
+		for _, test := range []struct{ least, want int }{{10, 30}, {50, 50}} {
+			j, err := create(Options{Segments: 500, Extra: 10, Least: test.least, Evict: evict, MaxWait: time.Second})
+			if err != nil {
+				t.Fatal(err)
+			}
+			// In shared memory the header takes room as well.
+			if got := j.Segments(); got != test.want && (name != "shared memory" || got != test.want-1) {
+				t.Errorf("%s: it has %d segments, want %d", name, got, test.want)
+			}
+			if err := j.Remove(); err != nil {
+				t.Error(err)
+			}
+		}
+		j, err := create(Options{Segments: 500, Extra: 10, MaxWait: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, n := j.NewStream(StreamParked), 0
+		for ; err == nil && n < 500; n++ {
+			_, err = s.Append(1, NewInfo(1, 0, 0), make([]byte, SegmentSize/2))
+		}
+		if want := growBy + 1; !errors.Is(err, ErrFull) || n != want {
+			t.Errorf("%s: append %d: %v, want %v at %d", name, n, err, ErrFull, want)
+		}
+		if err := j.Remove(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -151,8 +151,8 @@ func (p *pool) grow(n int) error {
 		return ErrFull
 	}
 	off := headerSize + int64(p.count)*SegmentSize
-	if p.medium == Mapped && p.count > 0 && room(filepath.Dir(p.name)) < int64(n)*SegmentSize {
-		return ErrFull // memory is for others, too
+	if p.count > 0 && !p.hasRoom(n) {
+		return ErrFull
 	}
 	if p.f != nil {
 		if err := osfile.Allocate(p.f, off, int64(n)*SegmentSize); err != nil {
@@ -177,6 +177,14 @@ func (p *pool) grow(n int) error {
 		})
 	}
 	return nil
+}
+
+// hasRoom reports whether n more segments leave enough memory to others.
+func (p *pool) hasRoom(n int) bool {
+	if limit := memoryLimit(); limit > 0 && int64(p.count+n)*SegmentSize > limit/8 {
+		return false
+	}
+	return p.medium != Mapped || osfile.FreeBytes(filepath.Dir(p.name))/2 >= int64(n)*SegmentSize
 }
 
 // take returns an empty segment. The error is ErrFull, a failure to get space, or a fault

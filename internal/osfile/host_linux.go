@@ -3,6 +3,7 @@ package osfile
 import (
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,16 +19,48 @@ func BootID() string {
 	return strings.TrimSpace(string(b))
 }
 
-// InFirstPIDNamespace reports whether the process is not in a container of the usual kinds,
-// as each has a namespace of its own.
-func InFirstPIDNamespace() bool {
+// SharedMemory returns the folder in memory that all processes of the machine have, "" if
+// this process does not have that one. A container, and a process with mounts of its own,
+// may have another one at the same place, which goes with it.
+func SharedMemory() string {
+	if inFirstPIDNamespace() && OnTmpfs(sharedMemory) && isOfMachine("/proc", sharedMemory) {
+		return sharedMemory
+	}
+	return ""
+}
+
+const sharedMemory = "/dev/shm"
+
+// inFirstPIDNamespace reports whether process 1 is that of the machine.
+func inFirstPIDNamespace() bool {
 	const first = "pid:[4026531836]" // PROC_PID_INIT_INO of Linux
 	link, err := os.Readlink("/proc/self/ns/pid")
 	return err == nil && link == first
 }
 
-// SharedMemory returns the folder that Linux has in memory for all processes.
-func SharedMemory() string { return "/dev/shm" }
+// isOfMachine reports whether process 1 has the same mounted on a folder. What it has is
+// shown to every user. Where that is hidden, nothing is known.
+func isOfMachine(proc, folder string) bool {
+	own := mountOn(path.Join(proc, "self/mountinfo"), folder)
+	return own != "" && own == mountOn(path.Join(proc, "1/mountinfo"), folder)
+}
+
+// mountOn returns the device, and the folder in it, that a mountinfo file has for a mount
+// point, "" if there is none.
+func mountOn(mountinfo, folder string) (mounted string) {
+	b, err := os.ReadFile(mountinfo)
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(b)) {
+		// The fields are those of proc_pid_mountinfo(5): id, id of the parent, device, folder in
+		// it, mount point. The last mount covers those before it.
+		if w := strings.Fields(line); len(w) > 4 && w[4] == folder {
+			mounted = w[2] + " " + w[3]
+		}
+	}
+	return mounted
+}
 
 // FreeBytes returns how many bytes a file system has free for this user, 0 if that is
 // unknown.
@@ -41,29 +74,49 @@ func FreeBytes(dir string) int64 {
 
 // MemoryLimit returns how many bytes of memory the control group of the process may use, 0
 // if there is no limit.
-func MemoryLimit() int64 {
-	b, err := os.ReadFile("/proc/self/cgroup")
+func MemoryLimit() int64 { return memoryLimit("/") }
+
+// memoryLimit is MemoryLimit with a folder that plays the root.
+func memoryLimit(root string) int64 {
+	b, err := os.ReadFile(path.Join(root, "proc/self/cgroup"))
 	if err != nil {
 		return 0
 	}
 	least := int64(0)
 	for line := range strings.Lines(string(b)) {
-		group, ok := strings.CutPrefix(strings.TrimSpace(line), "0::")
-		if !ok {
-			continue // version 1
+		// number:controllers:group, where version 2 has the number 0 and no controllers.
+		w := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(w) < 3 {
+			continue
 		}
-		for ; ; group = path.Dir(group) { // the limits of those above hold, too
-			text, _ := os.ReadFile(path.Join("/sys/fs/cgroup", group, "memory.max"))
-			if n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && (least == 0 || n < least) {
+		var at, file string
+		switch {
+		case w[0] == "0":
+			at, file = "sys/fs/cgroup", "memory.max"
+		case slices.Contains(strings.Split(w[1], ","), "memory"):
+			at, file = "sys/fs/cgroup/memory", "memory.limit_in_bytes"
+		default:
+			continue
+		}
+		// The limits of the groups above hold as well. Those that a container cannot see are
+		// not there, and what it has at the top is its own group.
+		for group := path.Join("/", w[2]); ; group = path.Dir(group) {
+			text, _ := os.ReadFile(path.Join(root, at, group, file))
+			n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+			if err == nil && n < noLimit && (least == 0 || n < least) {
 				least = n
 			}
-			if group == "/" || group == "." {
+			if group == "/" {
 				break
 			}
 		}
 	}
 	return least
 }
+
+// noLimit is above all limits. Where there is none, version 1 shows the largest multiple of
+// a page.
+const noLimit = 1 << 60
 
 // OwnFolder makes the folder name, or finds it, and reports whether it is a folder of this
 // user that nobody else may use.

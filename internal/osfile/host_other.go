@@ -7,9 +7,6 @@ import "os"
 // BootID returns "": only Linux says it.
 func BootID() string { return "" }
 
-// InFirstPIDNamespace returns false: only Linux has such namespaces.
-func InFirstPIDNamespace() bool { return false }
-
 // SharedMemory returns "": only Linux has such a folder.
 func SharedMemory() string { return "" }
 

@@ -1,0 +1,65 @@
+package control_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/entrace-go/entrace/internal/osfile"
+)
+
+func init() { children["small memory"] = inSmallMemory }
+
+const smallMemory = 32 << 20
+
+// inSmallMemory fills a ring of the default size, and takes a snapshot.
+func inSmallMemory(dir string) error {
+	if got := osfile.MemoryLimit(); got != smallMemory {
+		return fmt.Errorf("the limit is %d bytes, want %d", got, smallMemory)
+	}
+	var told []string
+	r, err := recordingTold(dir, 0, &told)
+	if err != nil {
+		return err
+	}
+	text := strings.Repeat("x", 1000)
+	for range 2 * smallMemory / len(text) {
+		r.log.Info(text)
+	}
+	if err := errors.Join(r.snapshots(1), r.end()); err != nil {
+		return err
+	}
+	if len(told) != 1 || !strings.Contains(told[0], "there is no room for more in memory") {
+		return fmt.Errorf("it is told %q", told)
+	}
+	return nil
+}
+
+// TestFlightRecorderInSmallMemoryGroup runs in a control group of 32 MiB, which the kernel
+// ends with SIGKILL if it takes more.
+func TestFlightRecorderInSmallMemoryGroup(t *testing.T) {
+	group := filepath.Join("/sys/fs/cgroup/memory", fmt.Sprint("entrace-test-", os.Getpid())) // version 1
+	if err := os.Mkdir(group, 0o755); err != nil {
+		if _, serr := os.Stat("/sys/fs/cgroup/memory/memory.limit_in_bytes"); serr == nil && os.Getenv(ciEnv) != "" && os.Geteuid() == 0 {
+			t.Fatal(err)
+		}
+		t.Skip("no control group can be made: ", err)
+	}
+	defer os.Remove(group)
+	must(t, os.WriteFile(filepath.Join(group, "memory.limit_in_bytes"), []byte(fmt.Sprint(smallMemory)), 0o600))
+	exe, err := os.Executable()
+	must(t, err)
+	dir := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", `echo 0 > "$0/cgroup.procs" && exec "$1"`, group, exe)
+	cmd.Env = append(os.Environ(), childEnv+"=small memory", dirEnv+"="+dir)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if files := traceFiles(t, dir); len(files) != 1 {
+		t.Errorf("the traces are %q", files)
+	}
+}
