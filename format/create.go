@@ -331,8 +331,7 @@ func importJournal(f *os.File, stream string, report func(error)) (int, error) {
 	b, err := openBuffer(stream, true)
 	if errors.Is(err, journal.ErrGone) {
 		report(fmt.Errorf("%s is lost: %w", stream, err))
-		_, err = journal.RemoveGone(stream + extBuffer)
-		return 0, err
+		return 0, journal.RemoveUnreachable(stream + extBuffer)
 	}
 	if errors.Is(err, journal.ErrElsewhere) {
 		report(fmt.Errorf("%s: %w", stream, err))

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/internal/crashtext"
+	"github.com/entrace-go/entrace/internal/journal"
 	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/internal/retain"
 )
@@ -161,10 +162,9 @@ func (w *writer) finishFamily(ctx context.Context) (finished []string) {
 	}
 	own := strings.TrimSuffix(filepath.Base(w.name), extIET)
 	is := func(base string) bool { return base != own && w.o.Family(base) }
-	f := folderRecovery{et: w.final != w.name, is: is, sameLayout: true}
+	f := folderRecovery{et: w.final != w.name, is: is, starts: true}
 	err := f.run(ctx, filepath.Dir(w.name), func(r *Report, err error) {
 		switch {
-		case errors.Is(err, ErrJournalElsewhere): // it may live
 		case errors.Is(err, context.Canceled): // the next start goes on
 		case err != nil:
 			w.report(err)
@@ -194,9 +194,9 @@ func RecoverFolder(ctx context.Context, dir string, each func(*Report, error)) e
 
 // A folderRecovery finishes what dead writers have left in a folder.
 type folderRecovery struct {
-	et         bool // as ETs
-	is         func(base string) bool
-	sameLayout bool // those with a journal of another layout are left to the program that knows it
+	et     bool // as ETs
+	is     func(base string) bool
+	starts bool // a program starts: what others can finish better is left to them
 }
 
 func (f *folderRecovery) run(ctx context.Context, dir string, each func(*Report, error)) error {
@@ -214,13 +214,13 @@ func (f *folderRecovery) run(ctx context.Context, dir string, each func(*Report,
 			}
 			continue
 		}
-		name, journal := strings.CutSuffix(e.Name(), extBuffer)
+		name, isJournal := strings.CutSuffix(e.Name(), extBuffer)
 		_, base, _, ok := splitName(name)
-		if !ok || !strings.HasSuffix(name, extIET) || !e.Type().IsRegular() && !journal || !f.is(base) {
+		if !ok || !strings.HasSuffix(name, extIET) || !e.Type().IsRegular() && !isJournal || !f.is(base) {
 			continue
 		}
 		name = filepath.Join(dir, name)
-		if journal && (exists(name) || !exists(name+extBuffer)) {
+		if isJournal && (exists(name) || !exists(name+extBuffer)) {
 			continue // it was looked at
 		}
 		r, err := f.finish(ctx, name)
@@ -240,8 +240,10 @@ func (f *folderRecovery) finish(ctx context.Context, name string) (*Report, erro
 	case osfile.Locked(name):
 		return nil, ErrLocked
 	case exists(name + extBuffer):
-		if f.sameLayout && hasOtherLayout(name) {
-			return nil, nil
+		if f.starts {
+			if others, err := isForOthers(name); others || err != nil {
+				return nil, err
+			}
 		}
 	case !isIET(name), !exists(name+crashtext.Ext) && endsCleanly(name):
 		return nil, nil // nothing of ours, or nothing to do
@@ -261,14 +263,25 @@ func (f *folderRecovery) finish(ctx context.Context, name string) (*Report, erro
 	return recoverFile(ctx, final, "")
 }
 
-// hasOtherLayout reports whether the journal of a stream is of another version of this module.
-func hasOtherLayout(stream string) bool {
+// isForOthers reports whether the journal of a stream is of another version of this module,
+// or cannot be reached from here. The first time the latter is an error.
+func isForOthers(stream string) (bool, error) {
 	b, err := openBuffer(stream, false)
+	if errors.Is(err, ErrJournalElsewhere) {
+		if !exists(stream) {
+			return true, nil // its writer may live, and rotate
+		}
+		isNews, giveUp := journal.NoteElsewhere(stream + extBuffer)
+		if isNews {
+			return true, awaits(stream, err)
+		}
+		return !giveUp, nil
+	}
 	if err != nil || b == nil {
-		return false // whoever opens it again learns why
+		return false, nil //nolint:nilerr // whoever opens it again learns why
 	}
 	_ = b.close() // nothing was written to it
-	return b.layout != nil
+	return b.layout != nil, nil
 }
 
 // isIET reports whether the file name begins as an IET does.

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/entrace-go/entrace/format"
 )
@@ -162,6 +163,31 @@ func TestContainers(t *testing.T) {
 	}
 }
 
+// copyFolder returns a copy of a folder.
+func copyFolder(t *testing.T, dir string) string {
+	t.Helper()
+	to := filepath.Join(t.TempDir(), "copy")
+	must(t, os.CopyFS(to, os.DirFS(dir)))
+	for _, name := range dirNames(t, to) {
+		must(t, os.Chmod(filepath.Join(to, name), 0o600))
+	}
+	return to
+}
+
+// startAndEnd records nothing to a path, and returns what OnError was told.
+func startAndEnd(t *testing.T, path string) (told []string) {
+	t.Helper()
+	var mu sync.Mutex
+	rec, err := format.Create(path, &format.RecorderOptions{Family: func(string) bool { return true }, OnError: func(err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		told = append(told, err.Error())
+	}})
+	must(t, err)
+	closeRecorder(t, rec)
+	return told
+}
+
 func testInContainer(t *testing.T, c *crashRun) {
 	must(t, syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""))
 	must(t, syscall.Mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=64m"))
@@ -169,24 +195,47 @@ func testInContainer(t *testing.T, c *crashRun) {
 	if err != nil || !errors.Is(r.Journal, format.ErrJournalElsewhere) {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	if _, err := format.Recover(c.path, ""); !errors.Is(err, format.ErrJournalElsewhere) {
-		t.Fatalf("Recover: %v", err)
+	whole := copyFolder(t, filepath.Dir(c.path))
+	if r, err := format.Recover(filepath.Join(whole, "app.et"), ""); err != nil || !errors.Is(r.Journal, format.ErrJournalElsewhere) || r.Entries == 0 {
+		t.Fatalf("Recover: %+v, %v", r, err)
+	}
+	if names := fmt.Sprint(dirNames(t, whole)); strings.Contains(names, ".iet") {
+		t.Errorf("Recover leaves %s", names)
+	}
+	siblings := copyFolder(t, filepath.Dir(c.path))
+	for _, want := range []int{1, 0} {
+		if told := startAndEnd(t, filepath.Join(siblings, "other.et")); len(told) != want || want > 0 && !strings.Contains(told[0], "entrace recover") {
+			t.Errorf("a sibling's OnError was told %q", told)
+		}
+	}
+	if names := fmt.Sprint(dirNames(t, siblings)); !strings.Contains(names, "app.iet app.iet.buffer") {
+		t.Errorf("a sibling leaves %s", names)
 	}
 	copied := filepath.Join(t.TempDir(), "copy.et")
 	if r, err := format.Recover(c.path, copied); err != nil || r.Entries == 0 {
 		t.Fatalf("Recover of a copy: %+v, %v", r, err)
 	}
-	var told []string
-	var mu sync.Mutex
-	rec, err := format.Create(c.path, &format.RecorderOptions{OnError: func(err error) {
-		mu.Lock()
-		defer mu.Unlock()
-		told = append(told, err.Error())
-	}})
-	must(t, err)
-	closeRecorder(t, rec)
-	if fmt.Sprint(told) == "[]" || !strings.Contains(told[0], format.ErrJournalElsewhere.Error()) {
-		t.Errorf("OnError was told %q", told)
+	for _, want := range []int{1, 0} { // it is told once
+		if told := startAndEnd(t, c.path); len(told) != want || want > 0 && !strings.Contains(told[0], format.ErrJournalElsewhere.Error()) {
+			t.Errorf("OnError was told %q", told)
+		}
+	}
+	// After a day nobody else is waited for.
+	late := copyFolder(t, filepath.Dir(c.path))
+	pointers, err := filepath.Glob(filepath.Join(late, "*.iet.buffer"))
+	if err != nil || len(pointers) != 1 {
+		t.Fatalf("%q, %v", pointers, err)
+	}
+	text := string(readFile(t, pointers[0]))
+	at := strings.Index(text, "missed ")
+	must(t, os.WriteFile(pointers[0], []byte(text[:at]+fmt.Sprintf("missed %d\n", time.Now().Add(-25*time.Hour).Unix())), 0o600))
+	for _, want := range []int{1, 0} {
+		if told := startAndEnd(t, filepath.Join(late, "app.et")); len(told) != want || want > 0 && !strings.Contains(told[0], "without its last records") {
+			t.Errorf("after a day OnError was told %q", told)
+		}
+	}
+	if names := fmt.Sprint(dirNames(t, late)); strings.Contains(names, ".iet") {
+		t.Errorf("after a day a start leaves %s", names)
 	}
 	must(t, os.Remove(c.path))
 	second := *c

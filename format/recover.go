@@ -44,7 +44,8 @@ type Report struct {
 	Pending int
 	// Journal is why what a dead writer left in its journal cannot be read, nil if it can:
 	// [ErrJournalGone], [ErrJournalElsewhere], or the damage. Recover renames a damaged
-	// journal to NAME.TIME.buffer.broken, and speaks of one that is gone once.
+	// journal to NAME.TIME.buffer.broken, and finishes the file without one that is gone or
+	// out of reach, of which it speaks once.
 	Journal error
 
 	// What Recover has made, which is Name again when there was nothing to do.
@@ -77,9 +78,13 @@ var (
 	// machine was started anew, or somebody has removed it.
 	ErrJournalGone = journal.ErrGone
 	// ErrJournalElsewhere says that the journal of a dead writer is in the memory of another
-	// machine or container. Recovering there brings it in.
+	// machine or container. Recovering there brings it in. Recovering here gives it up.
 	ErrJournalElsewhere = journal.ErrElsewhere
 )
+
+func isUnreachable(err error) bool {
+	return errors.Is(err, ErrJournalGone) || errors.Is(err, ErrJournalElsewhere)
+}
 
 // Inspect says what is whole in the file name, or in what [Create] left of it.
 // It changes nothing. A file that is no trace at all is an error, as in [Open].
@@ -115,7 +120,7 @@ func Inspect(name string) (*Report, error) {
 // not in f, and why data in it cannot be read.
 func pending(f *File) (n int, missing, err error) {
 	b, err := openBuffer(f.name, false)
-	if errors.Is(err, ErrJournalGone) || errors.Is(err, ErrJournalElsewhere) {
+	if isUnreachable(err) {
 		missing, err = err, nil
 	}
 	if err != nil || b == nil {
@@ -297,8 +302,8 @@ func (r *Report) bringIn() (*Report, error) {
 		}
 	}
 	b, err := openBuffer(r.Name, true)
-	if errors.Is(err, ErrJournalGone) {
-		_, err = journal.RemoveGone(r.Name + extBuffer)
+	if isUnreachable(err) {
+		b, err = withoutJournal(r.Name)
 	}
 	if err != nil {
 		return r, err

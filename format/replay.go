@@ -386,16 +386,34 @@ func crashRecord(text string, at time.Time) *journal.Entry {
 	return &journal.Entry{Time: at.UnixNano(), Info: record.Info(record.KindLog, uint8(record.ProviderLogs), 0, 0, 1), Data: b.b.Data()}
 }
 
+// awaits returns the error of a stream whose journal cannot be reached from here.
+func awaits(stream string, err error) error {
+	return fmt.Errorf("%s waits for its last records; 'entrace recover' finishes it without them: %w", stream, err)
+}
+
+// withoutJournal removes the file that names the journal of a stream, which cannot be
+// reached, and returns what else the dead writer left.
+func withoutJournal(stream string) (*deadBuffer, error) {
+	if err := journal.RemoveUnreachable(stream + extBuffer); err != nil {
+		return nil, err
+	}
+	return openBuffer(stream, true)
+}
+
 // replayBuffer brings what a dead writer left in its journal into its IET f, which is
 // locked. It reports a journal that cannot be read.
 func replayBuffer(f *os.File, stream string, report func(error)) (entries int, err error) {
 	b, err := openBuffer(stream, true)
-	if errors.Is(err, journal.ErrGone) {
-		report(fmt.Errorf("%s is finished without its last records: %w", stream, err))
-		_, err = journal.RemoveGone(stream + extBuffer)
-	}
+	giveUp := errors.Is(err, journal.ErrGone)
 	if errors.Is(err, journal.ErrElsewhere) {
-		report(fmt.Errorf("%s waits for its last records: %w", stream, err))
+		var isNews bool
+		if isNews, giveUp = journal.NoteElsewhere(stream + extBuffer); isNews {
+			report(awaits(stream, err))
+		}
+	}
+	if giveUp {
+		report(fmt.Errorf("%s is finished without its last records: %w", stream, err))
+		b, err = withoutJournal(stream)
 	}
 	if err == nil && b == nil {
 		_ = os.Remove(stream + crashtext.Ext) // there is nothing in it

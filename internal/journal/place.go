@@ -29,6 +29,7 @@ import (
 //	boot 7d0b9e36-…
 //	host build-7
 //	uid 1000
+//	missed 1795406400 // when somebody first looked for it who does not reach it
 
 // A Place says where a journal is to lie.
 type Place struct {
@@ -394,17 +395,38 @@ func (d *DeadFile) Close() error {
 	return err
 }
 
-// RemoveGone removes a file that names a journal which is gone, and reports whether it was
-// one.
-func RemoveGone(beside string) (bool, error) {
+// RemoveUnreachable removes a file that names a journal which is gone or cannot be reached.
+// Another file stays as it is.
+func RemoveUnreachable(beside string) error {
 	d, err := OpenDead(beside, true)
 	if err == nil {
-		return false, d.Close()
+		return d.Close()
 	}
-	if !errors.Is(err, ErrGone) {
-		return false, nil
+	if !errors.Is(err, ErrGone) && !errors.Is(err, ErrElsewhere) {
+		return err
 	}
-	return true, errors.Join(os.Remove(beside), osfile.SyncDir(beside))
+	return errors.Join(os.Remove(beside), osfile.SyncDir(beside))
+}
+
+// NoteElsewhere notes in a file that names a journal that the journal cannot be reached, which
+// is news the first time. It is given up when that was noted a day ago, in this boot of the
+// machine: nobody who reaches it has come since.
+func NoteElsewhere(beside string) (isNews, giveUp bool) {
+	f, err := osfile.OpenWrite(beside)
+	if err != nil {
+		return true, false
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.NewSectionReader(f, 0, maxPointer))
+	if err != nil {
+		return true, false
+	}
+	said := maps.Collect(lines(b))
+	if since, err := strconv.ParseInt(said["missed"], 10, 64); err == nil {
+		return false, time.Since(time.Unix(since, 0)) >= keepFor && said["boot"] != "" && said["boot"] == osfile.BootID()
+	}
+	_, _ = fmt.Fprintf(io.NewOffsetWriter(f, int64(len(b))), "missed %d\n", time.Now().Unix()) // else it is news again
+	return true, false
 }
 
 // readBeside returns which file named the journal f first, "" if it does not say so.

@@ -164,7 +164,7 @@ func (d *Dead) Snapshot(o SnapshotOptions) *Snapshot {
 func (d *Dead) Remove() error {
 	switch {
 	case d.f == nil:
-		_, err := journal.RemoveGone(d.name)
+		err := journal.RemoveUnreachable(d.name)
 		return err
 	case !d.f.HasName():
 		return d.Close()
