@@ -64,6 +64,7 @@ type crashRun struct {
 	signals    bool   // a storm of them
 	waiting    bool   // a span waits for a parent that never comes
 	orphans    bool   // a span may not have waited for its parent, as it was not safe
+	replaces   bool   // the journal is replaced at unit 20
 	journals   string // the folder where they lie, "": that of the trace, "default": as Create decides
 
 	keptAcks []byte // of the program that crashed
@@ -74,7 +75,7 @@ func (c *crashRun) encode() string {
 		"run": {strconv.Itoa(c.run)}, "path": {c.path}, "durability": {c.durability.String()}, "version": {strconv.Itoa(int(c.version))},
 		"goroutines": {strconv.Itoa(c.goroutines)}, "units": {strconv.Itoa(c.units)}, "flush": {strconv.Itoa(c.flushEvery)},
 		"entries": {strconv.Itoa(c.entries)}, "large": {strconv.FormatBool(c.large)}, "end": {c.end}, "signals": {strconv.FormatBool(c.signals)}, "waiting": {strconv.FormatBool(c.waiting)},
-		"journals": {c.journals},
+		"journals": {c.journals}, "replaces": {strconv.FormatBool(c.replaces)},
 	}.Encode()
 }
 
@@ -104,7 +105,7 @@ func decodeCrashRun(t *testing.T, s string) *crashRun {
 		run: number("run"), path: v.Get("path"), durability: d, version: format.Version(number("version")),
 		goroutines: number("goroutines"), units: number("units"), flushEvery: number("flush"), entries: number("entries"),
 		large: v.Get("large") == "true", end: v.Get("end"), signals: v.Get("signals") == "true", waiting: v.Get("waiting") == "true",
-		journals: v.Get("journals"),
+		journals: v.Get("journals"), replaces: v.Get("replaces") == "true",
 	}
 }
 
@@ -148,6 +149,10 @@ func TestCrashChild(t *testing.T) {
 	work := func(g int) {
 		begun, returned := counter(m, 2*g), counter(m, 2*g+1)
 		for i := 0; c.units == 0 || i < c.units; i++ {
+			if c.replaces && i == 20 {
+				// So often that no other thread makes as many system calls.
+				must(t, format.ReplaceJournal(t.Context(), rec, 5))
+			}
 			atomic.StoreUint64(begun, uint64(i+1))
 			if err := c.unit(rec, res, g, i); err != nil {
 				t.Errorf("unit %d of %d: %v", i, g, err)

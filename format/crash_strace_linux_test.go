@@ -51,7 +51,7 @@ func (c *crashRun) traced(t *testing.T, args ...string) (output string, err erro
 // most.
 func (c *crashRun) calls(t *testing.T, names []string) map[string]int {
 	t.Helper()
-	if out, err := c.traced(t, "-e", "trace="+strings.Join(names, ",")); err != nil {
+	if out, err := c.traced(t, "-e", "trace="+strings.Join(names, ",")); err != nil && c.end != "exit" {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	log := readFile(t, filepath.Join(filepath.Dir(c.acks()), ".strace"))
@@ -80,10 +80,10 @@ func killAtEveryCall(t *testing.T, names []string, prepare func(t *testing.T) *c
 		for n := 1; n <= most[name]+2; n++ {
 			c := prepare(t)
 			out, err := c.traced(t, "-e", "trace="+name, "-e", fmt.Sprintf("inject=%s:signal=KILL:when=%d", name, n))
-			if err != nil && !killed(err) {
+			if err != nil && !killed(err) && c.end != "exit" {
 				t.Fatalf("%s %d: %v\n%s", name, n, err, out)
 			}
-			if n == 1 && most[name] > 0 && err == nil {
+			if n == 1 && most[name] > 0 && (err == nil || !killed(err)) {
 				t.Fatalf("it was not killed at %s", name)
 			}
 			check(t, c)
@@ -506,6 +506,40 @@ func TestFaultySyscalls(t *testing.T) {
 			if want := begun[0] != returned[0]; want != x.lost {
 				t.Errorf("%d units were begun and %d recorded", begun[0], returned[0])
 			}
+		})
+	}
+}
+
+// TestKillWhileJournalIsReplaced kills a program at each system call of replacing its
+// journal, and of what follows: what was acknowledged is there once, a span that waits
+// included, whether the journal lies beside the trace or elsewhere.
+func TestKillWhileJournalIsReplaced(t *testing.T) {
+	needStrace(t)
+	names := []string{"pwrite64", "renameat", "unlinkat"}
+	if os.Getenv(soakEnv) != "" {
+		names = append(slices.Clone(changing), "renameat")
+	}
+	for _, journals := range []string{"beside", "elsewhere"} {
+		t.Run(journals, func(t *testing.T) {
+			odd := false
+			killAtEveryCall(t, names, func(t *testing.T) *crashRun {
+				dir := t.TempDir()
+				c := &crashRun{path: filepath.Join(dir, "app.et"), version: format.V1, goroutines: 1, units: 22, flushEvery: 50, waiting: true, replaces: true, end: "exit"}
+				if journals == "elsewhere" {
+					c.journals = filepath.Join(dir, "journals")
+					must(t, os.Mkdir(c.journals, 0o700))
+				}
+				return c
+			}, func(t *testing.T, c *crashRun) {
+				odd = !odd
+				_, returned := c.acked(t)
+				c.settled(t, odd)
+				units := collect(t, filepath.Dir(c.path))
+				c.check(t, units)
+				if waiting := units[unitName(0, 1, 0)]; len(waiting) > 1 || len(waiting) == 0 && returned[0] > 0 {
+					t.Errorf("the span that waits is there %d times: %v", len(waiting), waiting)
+				}
+			})
 		})
 	}
 }

@@ -201,7 +201,6 @@ func open(stream, final string, o *RecorderOptions, in *record.Interner, died bo
 	for _, err := range notes {
 		w.report(err)
 	}
-	w.checkpoint()
 	own := make(chan []string, 1)
 	w.finished.start(func(ctx context.Context) error {
 		own <- w.finished.finishAbandoned(ctx, stream, dead, final != stream, w.report)

@@ -21,16 +21,21 @@ const (
 	definitionSegments = 20
 )
 
-// newJournal returns the journal that o asks for, and why it is not, if it is not.
-func newJournal(o *RecorderOptions, name string) (*journal.Journal, error) {
-	jo := journal.Options{
+func journalOptions(o *RecorderOptions) journal.Options {
+	return journal.Options{
 		Segments: journalSegments, MaxWait: o.MaxBlock,
 		Extra: definitionSegments + 2*(o.MaxWaitingBytes/journal.SegmentSize+1) + 2*(o.MaxEntrySize/journal.SegmentSize+1),
 	}
+}
+
+// newJournal returns the journal that o asks for, or one in memory and why. With replace it
+// is to take the place of another one.
+func newJournal(o *RecorderOptions, name string, replace bool) (*journal.Journal, error) {
+	jo := journalOptions(o)
 	var err error
 	if o.Durability == DurabilityProcess {
 		var j *journal.Journal
-		if j, err = journal.Create(journal.Place{Beside: name, Dir: o.BufferDir}, jo); err == nil {
+		if j, err = journal.Create(journal.Place{Beside: name, Dir: o.BufferDir, Replace: replace}, jo); err == nil {
 			return j, nil
 		}
 		err = fmt.Errorf("no journal: %w", err)
@@ -42,73 +47,131 @@ func newJournal(o *RecorderOptions, name string) (*journal.Journal, error) {
 	return j, err
 }
 
-// openJournal gives w a journal, in the place of the one that it has. The error says why
-// it does not survive the process as it should.
+// openJournal gives w its first journal. The error says why it does not survive the process
+// as it should.
 func (w *writer) openJournal() error {
-	j, fallback := newJournal(w.o, w.journalName())
+	j, fallback := newJournal(w.o, w.journalName(), false)
 	if j == nil {
 		return fallback
 	}
-	if err := w.intern.Attach(j); err != nil {
-		fallback = errors.Join(fallback, err)
-	}
-	w.parking = parking{}
+	fallback = errors.Join(fallback, w.intern.Attach(j))
+	w.useJournal(j)
+	w.checkpoint()
+	w.publishJournal(fallback)
+	return fallback
+}
+
+// useJournal makes w read j and park there. Calls go on with the one that they have until
+// publishJournal.
+func (w *writer) useJournal(j *journal.Journal) {
+	w.journal, w.parking = j, parking{}
 	if j.Medium() != journal.Heap {
 		w.parking = parking{stream: j.NewStream(journal.StreamParked), live: make(map[*journal.Segment]int), done: make(map[*journal.Segment]bool)}
 	}
 	w.reader = j.NewReader()
 	w.reader.Needs = w.placer.Needs
+}
+
+// publishJournal lets calls append to the journal of w. Fallback says why it does not survive
+// the process as it should.
+func (w *writer) publishJournal(fallback error) {
 	w.mu.Lock()
 	if old := w.live.Load(); old != nil {
 		entries, spans := old.Appended()
 		w.published.previous[0] += entries
 		w.published.previous[1] += spans
 	}
-	w.live.Store(j)
+	w.live.Store(w.journal)
 	if fallback != nil {
 		w.published.durability, w.published.fallback = DurabilityWriteThrough, fallback
 	}
 	d := w.published.durability
 	w.mu.Unlock()
 	w.wait.Store(d == DurabilityWriteThrough || d == DurabilityPower)
-	return fallback
 }
 
 func (w *writer) journalName() string { return w.name + extBuffer }
 
-// replaceJournal makes a new journal because the one that there is has failed, or has
-// lost its name.
+// replaceJournal makes a new journal because the one that there is has failed, or has lost
+// its name. The new one is complete before it gets the name of the old one and before calls
+// append to it, so that a crash at any moment finds a journal with everything that is not in
+// the file. Until then calls wait.
 func (w *writer) replaceJournal(cause error) {
 	w.broken.Store(nil)
-	if b, _ := w.placer.Out(); len(b) > 0 {
-		w.broken.CompareAndSwap(nil, &cause) // what is in it is not in the file yet: later
+	if w.staged() { // what is in it is not in the file yet
+		w.broken.CompareAndSwap(nil, &cause)
 		return
 	}
-	old, reader := w.live.Load(), w.reader
-	old.CloseShards()
-	reader.Capture()
-	for e := reader.Next(); e != nil; e = reader.Next() {
-		w.placer.Place(e)
+	old := w.live.Load()
+	if w.journal == old {
+		old.CloseShards()
+		w.reader.Capture()
+		for e := w.reader.Next(); e != nil; e = w.reader.Next() {
+			w.placer.Place(e)
+		}
+		_ = w.dropLost() // which is why it is replaced
 	}
-	if err := w.flush(); err != nil {
+	err := w.flush()
+	var fallback error
+	if err == nil {
+		if fallback = w.succeed(old); fallback != nil {
+			err = w.doWithout(old)
+		}
+	}
+	if err != nil {
 		// The shards stay closed, so that calls wait until this has worked.
 		w.broken.CompareAndSwap(nil, &cause)
 		return
 	}
 	w.intern.Detach(old)
-	_ = old.Remove() // what it held is in the file
-	fallback := w.openJournal()
-	if !w.placer.Repark() { // they are safe in the file
-		for w.placer.StagePending() {
+	w.publishJournal(fallback)
+	what := "the journal failed"
+	if errors.Is(cause, ErrUnlinked) {
+		what = "the journal was lost"
+	}
+	w.report(errors.Join(fmt.Errorf("%s: %w", what, cause), fallback))
+}
+
+// succeed makes the journal that takes the place of old, which holds nothing but spans that
+// wait. When it fails, old is as it was.
+func (w *writer) succeed(old *journal.Journal) error {
+	j, err := newJournal(w.o, w.journalName(), true)
+	if err != nil {
+		return err
+	}
+	if err = w.intern.Attach(j); err == nil {
+		w.useJournal(j)
+		if !w.placer.Repark() {
+			err = errNoRoomToPark
+		} else if w.checkpoint(); w.broken.Load() != nil {
+			err = *w.broken.Swap(nil)
+		} else {
+			err = j.Replace(old)
 		}
-		_ = w.flush() // which notes its error
 	}
-	w.checkpoint()
-	err := fmt.Errorf("the journal was lost: %w", cause)
-	if fallback != nil {
-		err = errors.Join(err, fallback)
+	if err != nil {
+		w.intern.Detach(j)
+		_ = j.Remove() // nobody has appended to it
 	}
-	w.report(err)
+	return err
+}
+
+// doWithout makes a journal in memory take the place of old. The spans that wait are safe in
+// the file alone then.
+func (w *writer) doWithout(old *journal.Journal) error {
+	j, err := journal.New(journalOptions(w.o))
+	if err != nil {
+		return err // cannot be: memory is there
+	}
+	w.useJournal(j)
+	w.placer.Repark()
+	for w.placer.StagePending() {
+	}
+	if err := w.flush(); err != nil {
+		return err
+	}
+	_ = old.Remove() // what it held is in the file
+	return nil
 }
 
 // parking keeps the records of pending spans in the journal, in a stream of their own.
@@ -177,7 +240,7 @@ func (w *writer) checkpoint() {
 		for _, p := range positions {
 			b = binary.LittleEndian.AppendUint64(b, p)
 		}
-		if err := w.live.Load().Checkpoint(b); err != nil {
+		if err := w.journal.Checkpoint(b); err != nil {
 			w.broken.CompareAndSwap(nil, &err)
 			return // and leave the segments alone
 		}

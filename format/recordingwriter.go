@@ -25,8 +25,9 @@ type writer struct {
 	file     *fileSink // sink, if that is a file
 	tee      *teeQueue // nil: none
 	placer   *placer.Placer
-	reader   *journal.Reader
-	parking  parking // of the journal
+	journal  *journal.Journal // the live one, or that which is to be
+	reader   *journal.Reader  // of journal
+	parking  parking          // of journal
 
 	timer    *time.Timer
 	timerAt  time.Time // when it fires; zero: it need not
@@ -125,8 +126,7 @@ func (w *writer) drain() error {
 			w.rotateIfDue()
 		}
 	}
-	if entries, spans, err := w.reader.Lost(); err != nil {
-		w.drop(fmt.Errorf("journal %s: %w", w.reader.Name(), err), int(entries), int(spans))
+	if err := w.dropLost(); err != nil {
 		w.broken.CompareAndSwap(nil, &err)
 	}
 	for done := false; !done; {
@@ -141,6 +141,15 @@ func (w *writer) drain() error {
 		w.replaceJournal(*err)
 	}
 	return nil
+}
+
+// dropLost counts what the journal cannot give back, and says why.
+func (w *writer) dropLost() error {
+	entries, spans, err := w.reader.Lost()
+	if err != nil {
+		w.drop(fmt.Errorf("journal %s: %w", w.reader.Name(), err), int(entries), int(spans))
+	}
+	return err
 }
 
 // flush writes what is staged. What is not whole in the sink stays staged.

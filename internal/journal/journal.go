@@ -55,7 +55,8 @@ type Journal struct {
 	fresh  atomic.Int64 // about how many bytes were appended since the last Capture
 	hurry  atomic.Bool  // see SetHurry
 
-	pointer atomic.Pointer[os.FileInfo] // of Beside; nil: it is not ours
+	pointer  atomic.Pointer[os.FileInfo] // of Beside; nil: it is not ours
+	replaces string                      // the name that Replace gives the file
 
 	mu sync.Mutex // taken with a shard locked, never the other way round
 

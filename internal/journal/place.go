@@ -38,6 +38,9 @@ type Place struct {
 	// Dir, if not empty, is the folder that it is to be in. By default it is one in shared
 	// memory if that survives the process, else that of Beside.
 	Dir string
+	// Replace says that the journal has no name at Beside until its method Replace gives it
+	// that of another one.
+	Replace bool
 }
 
 // sharedMemory is osfile.SharedMemory, but in tests.
@@ -47,8 +50,7 @@ var sharedMemory = osfile.SharedMemory
 func Create(at Place, o Options) (*Journal, error) {
 	dir, elsewhere := filepath.Dir(at.Beside), at.Dir
 	if elsewhere != "" && sameDir(elsewhere, dir) {
-		o.Medium, o.Name = MediumOf(dir), at.Beside
-		return New(o)
+		return createBeside(at, o)
 	}
 	fitting := o
 	if elsewhere == "" && !osfile.OnTmpfs(dir) {
@@ -56,13 +58,26 @@ func Create(at Place, o Options) (*Journal, error) {
 	}
 	if elsewhere != "" {
 		sweep(elsewhere)
-		j, err := createElsewhere(elsewhere, at.Beside, fitting)
+		j, err := createElsewhere(elsewhere, at, fitting)
 		if err == nil || at.Dir != "" {
 			return j, err
 		}
 	}
-	o.Medium, o.Name = MediumOf(dir), at.Beside
-	return New(o)
+	return createBeside(at, o)
+}
+
+// createBeside makes a journal that is the file beside itself.
+func createBeside(at Place, o Options) (*Journal, error) {
+	o.Medium, o.Name = MediumOf(filepath.Dir(at.Beside)), at.Beside
+	if !at.Replace {
+		return New(o)
+	}
+	o.Name = osfile.TempName(at.Beside)
+	j, err := New(o)
+	if err == nil {
+		j.replaces = at.Beside
+	}
+	return j, err
 }
 
 func sameDir(a, b string) bool {
@@ -124,24 +139,30 @@ func (o *Options) fit(room int64) bool {
 }
 
 // createElsewhere makes a journal in a folder, and the file beside that says so.
-func createElsewhere(dir, beside string, o Options) (*Journal, error) {
-	o.Medium, o.Name, o.Beside = MediumOf(dir), filepath.Join(dir, rand.Text()+bufferExt), beside
+func createElsewhere(dir string, at Place, o Options) (*Journal, error) {
+	o.Medium, o.Name, o.Beside = MediumOf(dir), filepath.Join(dir, rand.Text()+bufferExt), at.Beside
 	j, err := New(o)
-	if err != nil {
-		return nil, err
+	if err != nil || at.Replace {
+		return j, err
 	}
 	// Not before: a file that names no journal says that records are lost.
-	pointer, err := pointTo(o.Name, beside)
-	if err != nil {
+	if err := j.pointTo(osfile.RenameNew); err != nil {
 		return nil, errors.Join(err, j.Remove())
 	}
-	j.pointer.Store(&pointer)
 	return j, nil
 }
 
-// pointTo makes the file beside, which must not exist, name a journal. Nobody sees a part of
-// it.
-func pointTo(name, beside string) (os.FileInfo, error) {
+// pointTo makes the file beside name the journal. Nobody sees a part of that file: rename
+// gives it its name.
+func (j *Journal) pointTo(rename func(from, to string) error) error {
+	fi, err := writePointer(j.Name(), j.o.Beside, rename)
+	if err == nil {
+		j.pointer.Store(&fi)
+	}
+	return err
+}
+
+func writePointer(name, beside string, rename func(from, to string) error) (os.FileInfo, error) {
 	f, err := osfile.CreateTempAppend(beside)
 	if err != nil {
 		return nil, err
@@ -151,7 +172,7 @@ func pointTo(name, beside string) (os.FileInfo, error) {
 		pointerHead, name, osfile.Device(filepath.Dir(name)), osfile.BootID(), host, os.Geteuid())
 	fi, serr := f.Stat()
 	if err = errors.Join(err, serr, f.Close()); err == nil {
-		err = osfile.RenameNew(f.Name(), beside)
+		err = rename(f.Name(), beside)
 	}
 	if err != nil {
 		_ = os.Remove(f.Name())

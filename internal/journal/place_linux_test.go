@@ -428,3 +428,34 @@ func TestPointerOfAnother(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestNoRoomToGrow: a journal that cannot grow is full, and holds what it did.
+func TestNoRoomToGrow(t *testing.T) {
+	dir, err := os.MkdirTemp("/dev/shm", "journal") //nolint:usetesting // it is to be a tmpfs
+	if err != nil {
+		t.Skip(err)
+	}
+	defer os.RemoveAll(dir)
+	j, err := New(Options{Medium: Mapped, Name: filepath.Join(dir, "j"), Segments: growBy, Extra: growBy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := j.pool.f
+	defer whole.Close()
+	if j.pool.f, err = os.Open(j.Name()); err != nil { // which nothing can be allocated in
+		t.Fatal(err)
+	}
+	s, n := j.NewStream(StreamParked), 0
+	for ; err == nil && n <= growBy; n++ {
+		_, err = s.Append(1, NewInfo(1, 0, 0), make([]byte, SegmentSize/2))
+	}
+	if !errors.Is(err, ErrFull) || n != growBy+1 {
+		t.Errorf("append %d: %v, want %d and %v", n, err, growBy+1, ErrFull)
+	}
+	if !j.HasName() {
+		t.Error("it counts as lost")
+	}
+	if err := j.Remove(); err != nil {
+		t.Error(err)
+	}
+}

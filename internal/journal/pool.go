@@ -156,14 +156,14 @@ func (p *pool) grow(n int) error {
 	}
 	if p.f != nil {
 		if err := osfile.Allocate(p.f, off, int64(n)*SegmentSize); err != nil {
-			return err
+			return p.noRoom(err)
 		}
 	}
 	var mem []byte
 	if p.medium == Mapped {
 		r, err := mapfile.Map(p.f, off, n*SegmentSize)
 		if err != nil {
-			return err
+			return p.noRoom(err)
 		}
 		p.regions = append(p.regions, r)
 		mem = r.Bytes()
@@ -185,6 +185,15 @@ func (p *pool) hasRoom(n int) bool {
 		return false
 	}
 	return p.medium != Mapped || osfile.FreeBytes(filepath.Dir(p.name))/2 >= int64(n)*SegmentSize
+}
+
+// noRoom returns the error of a pool that could not grow because of err. One that has
+// segments is full: they are as good as before.
+func (p *pool) noRoom(err error) error {
+	if p.count == 0 {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrFull, err)
 }
 
 // take returns an empty segment. The error is ErrFull, a failure to get space, or a fault

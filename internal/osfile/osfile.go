@@ -174,13 +174,18 @@ func RemoveDead(name string) {
 // CreateTempAppend makes a temporary file in the folder of name for writing at
 // its end. Who makes it gives it its name, or removes it.
 func CreateTempAppend(name string) (*os.File, error) {
-	dir, base := filepath.Split(name)
 	for {
-		f, err := CreateAppend(filepath.Join(dir, "."+base+".tmp-"+rand.Text()))
+		f, err := CreateAppend(TempName(name))
 		if !errors.Is(err, fs.ErrExist) {
 			return f, err
 		}
 	}
+}
+
+// TempName returns a name for a temporary file in the folder of name.
+func TempName(name string) string {
+	dir, base := filepath.Split(name)
+	return filepath.Join(dir, "."+base+".tmp-"+rand.Text())
 }
 
 // Commit syncs the file, gives it its name and syncs the folder. Without replace
@@ -230,6 +235,26 @@ func RenameOpen(f *os.File, from, to string) error {
 		}
 	}
 	return RenameNew(from, to)
+}
+
+// ReplaceOpen gives the file from, which f is and which is locked, the name to, and replaces
+// what has that name. It returns the file, which is f, but where an open file cannot be
+// renamed.
+func ReplaceOpen(f *os.File, from, to string) (*os.File, error) {
+	if !closeFirst {
+		return f, os.Rename(from, to)
+	}
+	if err := f.Close(); err != nil {
+		return f, err
+	}
+	if err := os.Rename(from, to); err != nil {
+		return f, err
+	}
+	g, err := OpenWrite(to)
+	if err != nil {
+		return f, err
+	}
+	return g, Lock(g, true)
 }
 
 // closeFirst says that Windows neither removes nor renames open files.

@@ -1,0 +1,31 @@
+package journal
+
+import (
+	"os"
+	"runtime"
+
+	"github.com/entrace-go/entrace/internal/osfile"
+)
+
+// Replace gives j, which was made to replace old and which nobody appends to yet, the name
+// of old in one step, and removes old. The shards of old are closed, and a checkpoint of j
+// says that what they held is in the trace. When it fails, old is as it was. On Windows,
+// where an open file cannot be replaced, old goes first.
+func (j *Journal) Replace(old *Journal) error {
+	if runtime.GOOS == "windows" {
+		_ = old.Remove() // what it held is in the trace
+	}
+	if j.o.Beside != "" {
+		if err := j.pointTo(os.Rename); err != nil {
+			return err
+		}
+	} else {
+		f, err := osfile.ReplaceOpen(j.pool.f, j.pool.name, j.replaces)
+		if err != nil {
+			return err
+		}
+		j.pool.f, j.pool.name = f, j.replaces
+	}
+	_ = old.Remove() // only what is still its own
+	return nil
+}
