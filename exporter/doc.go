@@ -110,6 +110,12 @@
 // attribute that is new or different; a changed name is its message. The view of
 // package format puts the two together again.
 //
+// When a new file begins, spans that are open are written again in it, with
+// entrace.continued true: the youngest at once, in at most a quarter of the file,
+// each of the others before the first entry that belongs to it, such as its end,
+// with its ids, name, kind and start. What belongs to a span from then on goes
+// there. A view of the files shows one span.
+//
 // Not kept are the number of children, which the tree has, the parent's trace
 // state, and bytes of names and keys that are not UTF-8.
 package exporter

@@ -158,7 +158,7 @@ func (w *writer) lose(err error) {
 	_, staged := w.placer.Out()
 	entries, spans := len(staged), 0
 	for i := range staged {
-		if staged[i].IsSpan {
+		if staged[i].IsSpan && !staged[i].IsContinued {
 			spans++
 		}
 	}

@@ -29,6 +29,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/view"
 )
 
 // The crash tests run this test binary again as a program that records units, each
@@ -64,6 +65,7 @@ type crashRun struct {
 	signals    bool   // a storm of them
 	waiting    bool   // a span waits for a parent that never comes
 	orphans    bool   // a span may not have waited for its parent, as it was not safe
+	leaks      int    // spans that begin first and end last, see leakRef
 	replaces   bool   // the journal is replaced at unit 20
 	journals   string // the folder where they lie, "": that of the trace, "default": as Create decides
 
@@ -75,7 +77,7 @@ func (c *crashRun) encode() string {
 		"run": {strconv.Itoa(c.run)}, "path": {c.path}, "durability": {c.durability.String()}, "version": {strconv.Itoa(int(c.version))},
 		"goroutines": {strconv.Itoa(c.goroutines)}, "units": {strconv.Itoa(c.units)}, "flush": {strconv.Itoa(c.flushEvery)},
 		"entries": {strconv.Itoa(c.entries)}, "large": {strconv.FormatBool(c.large)}, "end": {c.end}, "signals": {strconv.FormatBool(c.signals)}, "waiting": {strconv.FormatBool(c.waiting)},
-		"journals": {c.journals}, "replaces": {strconv.FormatBool(c.replaces)},
+		"journals": {c.journals}, "replaces": {strconv.FormatBool(c.replaces)}, "leaks": {strconv.Itoa(c.leaks)},
 	}.Encode()
 }
 
@@ -105,7 +107,7 @@ func decodeCrashRun(t *testing.T, s string) *crashRun {
 		run: number("run"), path: v.Get("path"), durability: d, version: format.Version(number("version")),
 		goroutines: number("goroutines"), units: number("units"), flushEvery: number("flush"), entries: number("entries"),
 		large: v.Get("large") == "true", end: v.Get("end"), signals: v.Get("signals") == "true", waiting: v.Get("waiting") == "true",
-		journals: v.Get("journals"), replaces: v.Get("replaces") == "true",
+		journals: v.Get("journals"), replaces: v.Get("replaces") == "true", leaks: number("leaks"),
 	}
 }
 
@@ -145,6 +147,9 @@ func TestCrashChild(t *testing.T) {
 		s.Parent, s.Wait = unitRef(c.run, c.goroutines, 1), true
 		must(t, rec.WriteSpan(s))
 	}
+	for k := range c.leaks {
+		must(t, rec.WriteSpan(c.leak(res, k)))
+	}
 	var wg sync.WaitGroup
 	work := func(g int) {
 		begun, returned := counter(m, 2*g), counter(m, 2*g+1)
@@ -171,6 +176,18 @@ func TestCrashChild(t *testing.T) {
 	}
 	work(0) // in this thread
 	wg.Wait()
+	begun, returned := counter(m, 2*leaker), counter(m, 2*leaker+1)
+	for k := range c.leaks {
+		e := named(format.NameSpanEnd)
+		id := leakRef(k).SpanID
+		e.Attributes = []format.Attribute{
+			{Name: format.AttrSpanID, Value: format.StringValue(string(wire.AppendHex(nil, id[:])))},
+			{Name: format.AttrDuration, Value: format.U64Value(leakDuration)},
+		}
+		atomic.StoreUint64(begun, uint64(k+1))
+		must(t, rec.EndSpan(leakRef(k), nil, e))
+		atomic.StoreUint64(returned, uint64(k+1))
+	}
 	switch c.end {
 	case "exit":
 		os.Exit(3)
@@ -207,6 +224,52 @@ func unitRef(run, g, i int) format.SpanRef {
 	r.TraceID[15] = byte(g + 1)
 	binary.BigEndian.PutUint64(r.SpanID[:], uint64(i+1))
 	return r
+}
+
+// leaker is the goroutine that crashRun.leaks count as, leakDuration how long they take.
+const (
+	leaker       = maxGoroutines - 1
+	leakDuration = 5
+)
+
+func leakRef(k int) format.SpanRef { return unitRef(0, leaker, k) }
+
+// leak returns the kth span that ends last.
+func (*crashRun) leak(res *format.Resource, k int) *format.Span {
+	s := &format.Span{Entry: *named(fmt.Sprint("leak ", k)), SpanHead: format.SpanHead{Ref: leakRef(k), Resource: res, Time: int64(k + 1), Open: true}}
+	s.Entry.Attributes = []format.Attribute{
+		{Name: format.AttrSpanID, Value: format.StringValue(string(wire.AppendHex(nil, s.Ref.SpanID[:])))},
+		{Name: format.AttrTime, Value: format.U64Value(uint64(k + 1))},
+	}
+	return s
+}
+
+// checkLeaks wants each span that has ended to be one that has, in a view of all files.
+func (c *crashRun) checkLeaks(t *testing.T) {
+	t.Helper()
+	b := readFile(t, c.acks())
+	begun, returned := int(binary.NativeEndian.Uint64(b[16*leaker:])), int(binary.NativeEndian.Uint64(b[16*leaker+8:]))
+	v := viewOf(t, traces(t, filepath.Dir(c.path))...)
+	found := make(map[string]int)
+	for r := range v.Rows() {
+		name := v.Name(r)
+		k, ok := strings.CutPrefix(name, "leak ")
+		if !ok || v.Role(r) != view.RoleSpan {
+			continue
+		}
+		n, err := strconv.Atoi(k)
+		must(t, err)
+		found[name]++
+		d, ended := v.Duration(r)
+		if start, _ := v.Start(r); start != int64(n+1) || ended && (d != leakDuration || n >= begun) || !ended && n < returned {
+			t.Errorf("%s began at %d and took %d; %d ends had begun, %d returned", name, start, d, begun, returned)
+		}
+	}
+	for n := range returned {
+		if name := fmt.Sprint("leak ", n); found[name] != 1 {
+			t.Errorf("%s is there %d times", name, found[name])
+		}
+	}
 }
 
 // unit records unit i of goroutine g.

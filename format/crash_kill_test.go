@@ -170,6 +170,26 @@ func TestDeathWithoutClose(t *testing.T) {
 	}
 }
 
+// TestDeathWithSpansLeftBehind ends a program when the journal alone has the ends of spans
+// that stayed behind in earlier files: each is whole after a recovery, without those files.
+func TestDeathWithSpansLeftBehind(t *testing.T) {
+	for i, journals := range []string{"", "default", "", "default"} {
+		c := &crashRun{path: filepath.Join(t.TempDir(), "app.et"), version: format.V2, goroutines: 1, units: 90, flushEvery: 9, entries: 40, leaks: 30, replaces: i >= 2, end: "exit", journals: journals}
+		if out, err := c.finish(t); err == nil || strings.Contains(out, "FAIL:") {
+			t.Fatalf("it ended with %v:\n%s", err, out)
+		}
+		if i >= 2 {
+			for _, name := range traces(t, filepath.Dir(c.path)) {
+				if filepath.Base(name) != "app.iet" {
+					must(t, os.Remove(name))
+				}
+			}
+		}
+		c.settled(t, i%2 == 0)
+		c.checkLeaks(t)
+	}
+}
+
 // TestSignals records in a storm of signals: the file is what it would be.
 func TestSignals(t *testing.T) {
 	for _, d := range durabilities {

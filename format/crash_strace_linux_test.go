@@ -544,6 +544,25 @@ func TestKillWhileJournalIsReplaced(t *testing.T) {
 	}
 }
 
+// TestKillWithSpansLeftBehind kills a program at its system calls in which spans end that
+// stayed behind in files of several rotations ago: each that was acknowledged has ended.
+func TestKillWithSpansLeftBehind(t *testing.T) {
+	needStrace(t)
+	names := []string{"renameat2"}
+	if os.Getenv(soakEnv) != "" {
+		names = changing[:8]
+	}
+	odd := false
+	killAtEveryCall(t, names, func(t *testing.T) *crashRun {
+		return &crashRun{path: filepath.Join(t.TempDir(), "app.et"), version: format.V1, goroutines: 1, units: 90, flushEvery: 9, entries: 40, leaks: 30, end: "close"}
+	}, func(t *testing.T, c *crashRun) {
+		odd = !odd
+		c.settled(t, odd)
+		c.check(t, collect(t, filepath.Dir(c.path)))
+		c.checkLeaks(t)
+	})
+}
+
 // TestRotationFails lets the renames of a rotation fail: the file goes on as it was, and
 // has one end.
 func TestRotationFails(t *testing.T) {

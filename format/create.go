@@ -229,6 +229,7 @@ func newWriter(t *recording, v Version) *writer {
 		Columns: v.hasAttrColumns(), MaxEntrySize: t.o.MaxEntrySize,
 		MaxPendingSpans: t.o.MaxWaitingSpans, MaxPendingBytes: t.o.MaxWaitingBytes, MaxPendingAge: t.o.MaxWaitingAge,
 		Park: w.park, Unpark: w.unpark,
+		ParkLeft: w.parkLeft, UnparkLeft: func(seg *journal.Segment) { w.left.drop(seg) },
 	}
 	w.placer = placer.New(&t.intern.Table, po)
 	w.placer.Drop = w.drop

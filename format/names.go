@@ -35,7 +35,7 @@ const (
 	AttrJSON              = "otel.json"     // String, a JSON array of the names of attributes that are JSON texts
 	AttrAnyValue          = "otel.anyvalue" // likewise, OTLP/JSON AnyValue texts
 
-	AttrContinued = "entrace.continued" // Bool, on a span that began in the file before
+	AttrContinued = "entrace.continued" // Bool, on a span that began in an earlier file
 	AttrRotated   = "entrace.rotated"   // Bool, on the end of a file that another one follows
 	AttrDurations = "entrace.duration"  // String, a JSON array of the names of attributes that are durations, I64 of nanoseconds
 

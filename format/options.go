@@ -86,8 +86,10 @@ type RecorderOptions struct {
 	// new file when the growing one reaches one of them. The old one is finished
 	// under a name with its time, app.20261120T212712.021Z.et, as if Close had
 	// been called; spans that are open go on in the new one, where they are
-	// written again and marked with [AttrContinued]. On Windows, where open files
-	// cannot be renamed, they are an error.
+	// written again and marked with [AttrContinued]. At most a quarter of a file is
+	// such spans, the youngest. The others stay behind, which OnError says: each is
+	// written again, with its ids, name and start, when something of it comes, such
+	// as its end. On Windows, where open files cannot be renamed, they are an error.
 	MaxFileSize    int64
 	MaxFileAge     time.Duration
 	MaxFileEntries uint32

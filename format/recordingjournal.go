@@ -64,10 +64,9 @@ func (w *writer) openJournal() error {
 // useJournal makes w read j and park there. Calls go on with the one that they have until
 // publishJournal.
 func (w *writer) useJournal(j *journal.Journal) {
-	w.journal, w.parking = j, parking{}
-	if j.Medium() != journal.Heap {
-		w.parking = parking{stream: j.NewStream(journal.StreamParked), live: make(map[*journal.Segment]int), done: make(map[*journal.Segment]bool)}
-	}
+	w.journal = j
+	w.parking = parking{parked: newParked(j, journal.StreamParked)}
+	w.left = newParked(j, journal.StreamLeft)
 	w.reader = j.NewReader()
 	w.reader.Needs = w.placer.Needs
 }
@@ -141,6 +140,7 @@ func (w *writer) succeed(old *journal.Journal) error {
 	}
 	if err = w.intern.Attach(j); err == nil {
 		w.useJournal(j)
+		w.placer.ReparkLeft()
 		if !w.placer.Repark() {
 			err = errNoRoomToPark
 		} else if w.checkpoint(); w.broken.Load() != nil {
@@ -164,6 +164,7 @@ func (w *writer) doWithout(old *journal.Journal) error {
 		return err // cannot be: memory is there
 	}
 	w.useJournal(j)
+	w.placer.ReparkLeft()
 	w.placer.Repark()
 	for w.placer.StagePending() {
 	}
@@ -174,38 +175,77 @@ func (w *writer) doWithout(old *journal.Journal) error {
 	return nil
 }
 
-// parking keeps the records of pending spans in the journal, in a stream of their own.
-type parking struct {
+// parked are records of spans in the journal, in a stream of their own.
+type parked struct {
 	stream *journal.Stream // nil: they are lost with the process, as everything is
-	from   uint64          // what was parked before counts no more
 	live   map[*journal.Segment]int
 	done   map[*journal.Segment]bool // those that the last checkpoint needs still
 }
 
-// park implements placer.Options.Park.
-func (w *writer) park(e *journal.Entry) (*journal.Segment, bool) {
-	p := &w.parking
-	if p.stream == nil {
-		return nil, w.o.Durability != DurabilityPower // there it would not be safe
+func newParked(j *journal.Journal, stream uint32) parked {
+	if j.Medium() == journal.Heap {
+		return parked{}
 	}
-	seg, err := p.stream.Append(e.Time, e.Info, e.Data)
-	if err != nil {
-		return nil, false
-	}
-	p.live[seg]++
-	return seg, true
+	return parked{j.NewStream(stream), make(map[*journal.Segment]int), make(map[*journal.Segment]bool)}
 }
 
-// unpark implements placer.Options.Unpark.
-func (w *writer) unpark(seg *journal.Segment) {
-	p := &w.parking
-	if seg == nil {
-		return
+// add returns the segment of a copy of e, nil if there is no room.
+func (p *parked) add(e *journal.Entry) *journal.Segment {
+	seg, err := p.stream.Append(e.Time, e.Info, e.Data)
+	if err != nil {
+		return nil
 	}
+	p.live[seg]++
+	return seg
+}
+
+// drop gives up a copy in seg.
+func (p *parked) drop(seg *journal.Segment) {
 	if p.live[seg]--; p.live[seg] <= 0 {
 		delete(p.live, seg)
 		p.done[seg] = true
 	}
+}
+
+// release gives back the segments without copies, which no checkpoint needs any more.
+func (p *parked) release() {
+	for seg := range p.done {
+		if p.live[seg] == 0 {
+			p.stream.Release(seg)
+		}
+	}
+	clear(p.done)
+}
+
+// parking are the pending spans.
+type parking struct {
+	parked
+
+	from uint64 // what was parked before counts no more
+}
+
+// park implements placer.Options.Park.
+func (w *writer) park(e *journal.Entry) (*journal.Segment, bool) {
+	if w.parking.stream == nil {
+		return nil, w.o.Durability != DurabilityPower // there it would not be safe
+	}
+	seg := w.parking.add(e)
+	return seg, seg != nil
+}
+
+// unpark implements placer.Options.Unpark.
+func (w *writer) unpark(seg *journal.Segment) {
+	if seg != nil {
+		w.parking.drop(seg)
+	}
+}
+
+// parkLeft implements placer.Options.ParkLeft.
+func (w *writer) parkLeft(e *journal.Entry) *journal.Segment {
+	if w.left.stream == nil {
+		return nil
+	}
+	return w.left.add(e)
 }
 
 // The data of a checkpoint are:
@@ -246,12 +286,8 @@ func (w *writer) checkpoint() {
 		}
 	}
 	w.reader.Release()
-	for seg := range w.parking.done {
-		if w.parking.live[seg] == 0 {
-			w.parking.stream.Release(seg)
-		}
-	}
-	clear(w.parking.done)
+	w.parking.release()
+	w.left.release()
 }
 
 // A checkpoint says how much of a journal is in which file.
@@ -286,7 +322,7 @@ func parseCheckpoint(b []byte) (c checkpoint) {
 // position returns where a stream goes on that is not in the IET.
 func (c *checkpoint) position(stream uint32) uint64 {
 	switch {
-	case stream == journal.StreamDefinitions:
+	case stream == journal.StreamDefinitions, stream == journal.StreamLeft:
 		return 0
 	case stream == journal.StreamParked:
 		return c.parkedFrom

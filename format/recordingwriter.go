@@ -28,6 +28,7 @@ type writer struct {
 	journal  *journal.Journal // the live one, or that which is to be
 	reader   *journal.Reader  // of journal
 	parking  parking          // of journal
+	left     parked           // of journal: open spans that are in earlier files
 
 	timer    *time.Timer
 	timerAt  time.Time // when it fires; zero: it need not
@@ -164,7 +165,7 @@ func (w *writer) flush() error {
 	kept, err := w.sink.write(b, staged)
 	spans := uint64(0)
 	for i := range staged[:kept] {
-		if staged[i].IsSpan {
+		if staged[i].IsSpan && !staged[i].IsContinued {
 			spans++
 		}
 	}

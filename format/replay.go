@@ -309,6 +309,7 @@ func (b *deadBuffer) replayer(to sink, s *survey) *replayer {
 	for number, id := range s.resources {
 		p.KnowResource(number, id)
 	}
+	b.dead.Each(journal.StreamLeft, func(_ uint64, e *journal.Entry) { p.Leave(e) })
 	if s.same && !b.point.moved && int64(b.point.anchor) < int64(s.entries) {
 		p.SetAnchor(b.point.anchor)
 	}

@@ -99,6 +99,7 @@ func (b *background) wait(ctx context.Context) error {
 type rotation struct {
 	began     time.Time // the file
 	first     uint64    // the id of what came to it first
+	head      int64     // size of what precedes that
 	notBefore time.Time // the next attempt
 }
 
@@ -113,9 +114,15 @@ func (r *rotation) tooBig(o *RecorderOptions, p *placer.Placer) bool {
 		return false
 	}
 	b, _ := p.Out()
+	size := p.Size() + int64(len(b)) - r.head
 	next := p.Entries()
-	return o.MaxFileSize > 0 && p.Size()+int64(len(b)) >= o.MaxFileSize || o.MaxFileEntries > 0 && next >= uint64(o.MaxFileEntries) || next >= fullAt
+	return o.MaxFileSize > 0 && size >= bound(o.MaxFileSize, r.head) ||
+		o.MaxFileEntries > 0 && next-r.first >= uint64(bound(int64(o.MaxFileEntries), int64(r.first))) || next >= fullAt
 }
+
+// bound returns how much may come behind what a file begins with. It is most of the file, so
+// that files hold what is new however many spans are open.
+func bound(most, head int64) int64 { return max(most-head, most-most/headShare) }
 
 // due returns in how long the file is to be looked at because of its age.
 func (r *rotation) due(o *RecorderOptions, p *placer.Placer) time.Duration {
@@ -136,6 +143,11 @@ const (
 	// minFileEntries keeps a bound that is too small from making nothing but files.
 	minFileEntries = 16
 	rotateAgain    = time.Minute // after it failed
+
+	// headShare is which part of a file the open spans may take with which it begins. Where
+	// files have no bound it is that of a file of headSize bytes.
+	headShare = 4
+	headSize  = 256 << 20
 )
 
 // rotateIfDue begins a new file when that is due and everything is in the old one.
@@ -169,13 +181,14 @@ func (w *writer) rotate(now time.Time) error {
 	if err != nil {
 		return err
 	}
+	n := nextFile{sink: newFileSink(tmp, w.name), placer: w.placer.Next(), keeps: w.tee != nil}
 	discard := func(err error) error {
+		n.placer.DropLeft()
 		return errors.Join(err, osfile.Remove(tmp, tmp.Name()), closedErr(tmp.Close()))
 	}
 	if err := osfile.Lock(tmp, true); err != nil {
 		return discard(err)
 	}
-	n := nextFile{sink: newFileSink(tmp, w.name), placer: w.placer.Next(), keeps: w.tee != nil}
 	if err := w.continueIn(&n); err != nil {
 		return discard(err)
 	}
@@ -205,11 +218,12 @@ func (w *writer) rotate(now time.Time) error {
 		w.failed(err) // it is a whole IET all the same
 	}
 	old := w.file
+	left := n.placer.Left()
 	n.placer.Drop = w.placer.Drop
 	n.placer.Adopt(w.placer)
 	w.placer, w.sink, w.file = n.placer, n.sink, n.sink
 	w.reader.Needs = w.placer.Needs
-	w.rotation = rotation{began: now, first: w.placer.Entries()}
+	w.rotation = rotation{began: now, first: w.placer.Entries(), head: w.placer.Size()}
 	w.placer.Extra() // they are counted here
 	w.mu.Lock()
 	w.published.extra[0] += w.placer.Entries()
@@ -227,6 +241,9 @@ func (w *writer) rotate(now time.Time) error {
 	}
 	w.checkpoint()
 	w.finishOld(old, aside)
+	if left > 0 {
+		w.report(fmt.Errorf("rotate %s: %d spans that have not ended stay behind in %s: each is written again when something of it comes", w.name, left, aside))
+	}
 	if w.o.Durability == DurabilityPower {
 		if err := osfile.SyncDir(w.name); err != nil {
 			w.failed(fmt.Errorf("rotate %s: %w", w.name, err)) // both are there, until a loss of power
@@ -307,22 +324,59 @@ func (n *nextFile) flush(size int) error {
 }
 
 // continueIn writes to the next file what has to be there at its beginning: the root and
-// the spans that are open, with their resources.
+// the spans that are open, with their resources, the youngest of them if they would take too
+// much of it. The others stay behind.
 func (w *writer) continueIn(n *nextFile) error {
 	n.sink.begin(w.version)
 	n.placer.Resume(0, n.sink.n, 0)
 	n.placer.Root()
-	for _, s := range w.placer.OpenSpans() {
-		e, err := w.readBack(s.Offset)
+	spans := w.placer.OpenSpans()
+	goesOn := w.rotation.carried(w.o, spans)
+	for i := range spans {
+		s := &spans[i]
+		e, err := w.readBack(s)
 		if err != nil {
-			continue // it goes on without its start
+			n.placer.Forget()
+			continue
 		}
-		n.placer.Place(continuedSpan(&s, e))
+		if !goesOn[i] {
+			n.placer.Leave(continuedSpan(s, &TraceEntry{Metadata: e.Metadata, Attributes: slices.DeleteFunc(e.Attributes, isDetail)}))
+			continue
+		}
+		n.placer.Continue(continuedSpan(s, e))
 		if err := n.flush(flushSize); err != nil {
 			return err
 		}
 	}
 	return n.flush(0)
+}
+
+// isDetail reports whether a span that stays behind can do without the attribute when it is
+// written again.
+func isDetail(a Attribute) bool {
+	return a.Name != AttrSpanID && a.Name != AttrTime && a.Name != AttrKind
+}
+
+// carried returns which of the spans the next file begins with: the youngest that fit into
+// its share.
+func (*rotation) carried(o *RecorderOptions, spans []placer.OpenSpan) []bool {
+	const added = 128 // about how many bytes are added to each
+	size, most := int64(headSize), uint64(fullAt)
+	if o.MaxFileSize > 0 {
+		size = o.MaxFileSize
+	}
+	if o.MaxFileEntries > 0 {
+		most = uint64(max(o.MaxFileEntries, minFileEntries))
+	}
+	size, most = size/headShare, most/headShare
+	goesOn := make([]bool, len(spans))
+	for i := len(spans) - 1; i >= 0 && most > 0; i-- {
+		if n := int64(spans[i].Size) + added; n <= size {
+			goesOn[i] = true
+			size, most = size-n, most-1
+		}
+	}
+	return goesOn
 }
 
 // continuedSpan returns a record of the open span s, whose entry is e, marked as one that
@@ -387,19 +441,18 @@ func (w *writer) finishOld(old *fileSink, aside string) {
 	})
 }
 
-// readBack reads the entry at off of the growing file.
-func (w *writer) readBack(off int64) (*TraceEntry, error) {
-	for size := int64(4 << 10); ; size *= 8 {
-		b := make([]byte, min(size, w.file.n-off))
-		if _, err := w.file.w.ReadAt(b, off); err != nil {
-			return nil, err
-		}
-		e := new(TraceEntry)
-		_, err := DecodeTraceEntry(b, w.version, e)
-		if err == nil || !errors.Is(err, ErrTruncated) || size >= w.file.n-off {
-			return e, err
-		}
+// readBack reads the entry of an open span from the growing file.
+func (w *writer) readBack(s *placer.OpenSpan) (*TraceEntry, error) {
+	b := make([]byte, s.Size)
+	if _, err := w.file.w.ReadAt(b, s.Offset); err != nil {
+		return nil, err
 	}
+	e := new(TraceEntry)
+	n, err := DecodeTraceEntry(b, w.version, e)
+	if err == nil && n != len(b) {
+		err = ErrTruncated
+	}
+	return e, err
 }
 
 // undoRotation gives the IET of a dead writer its name back if the writer died after it

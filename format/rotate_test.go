@@ -2,13 +2,16 @@ package format_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,6 +30,18 @@ func rotated(t testing.TB, dir string) []string {
 		}
 	}
 	return append(ets, filepath.Join(dir, "app.et"))
+}
+
+// viewOf returns a view of some files.
+func viewOf(t testing.TB, names ...string) *view.View {
+	t.Helper()
+	var files []*format.File
+	for _, name := range names {
+		files = append(files, open(t, name))
+	}
+	v, err := view.New(t.Context(), files, nil)
+	must(t, err)
+	return v
 }
 
 func logRecord(n int) *format.TraceEntry {
@@ -352,3 +367,110 @@ func TestRotateStranger(t *testing.T) {
 
 func renameAway(dir string) error { return os.Rename(dir, dir+"-away") }
 func renameBack(dir string) error { return os.Rename(dir+"-away", dir) }
+
+// TestSpansThatNeverEnd leaks spans that are together larger than a file: what rotates is
+// what is new, and the spans that stay behind are exact when they end after all.
+func TestSpansThatNeverEnd(t *testing.T) {
+	const leaked, maxSize = 60_000, 10 << 20
+	var told atomic.Int64
+	dir := t.TempDir()
+	rec, err := format.Create(filepath.Join(dir, "app.et"), &format.RecorderOptions{
+		MaxFileSize: maxSize, KeepFiles: 100, MaxBlock: time.Minute,
+		OnError: func(err error) {
+			if !strings.Contains(err.Error(), "stay behind") {
+				t.Error(err)
+			}
+			told.Add(1)
+		},
+	})
+	must(t, err)
+	res, err := rec.Resource(named("resource"))
+	must(t, err)
+	ref := func(i int) (r format.SpanRef) {
+		binary.BigEndian.PutUint64(r.TraceID[:], uint64(i/100+1))
+		binary.BigEndian.PutUint64(r.SpanID[:], uint64(i+1))
+		return r
+	}
+	size := int64(0)
+	const overhead = 160 // of ids, times and a copy of a name
+	for i := range leaked {
+		s := &format.Span{Entry: *named(fmt.Sprint("leaked ", i)), SpanHead: format.SpanHead{Ref: ref(i), Resource: res, Time: int64(i + 1), Open: true}}
+		if i%100 > 0 {
+			s.Parent = ref(i - i%100)
+		}
+		s.Entry.Attributes = []format.Attribute{
+			{Name: format.AttrSpanID, Value: format.StringValue(fmt.Sprintf("%016x", i+1))},
+			{Name: format.AttrTime, Value: format.U64Value(uint64(i + 1))},
+			{Name: "url", Value: format.StringValue(strings.Repeat("u", 150))},
+		}
+		must(t, rec.WriteSpan(s))
+		size += 150 + overhead
+	}
+	for i := 0; rec.Stats().Files < 3; i++ {
+		e := logRecord(i)
+		e.Attributes = append(e.Attributes, format.Attribute{Name: "pad", Value: format.StringValue(strings.Repeat("p", 1000))})
+		must(t, rec.Log(format.SpanRef{}, e))
+		if i%100 == 0 {
+			must(t, rec.Flush(t.Context()))
+		}
+		size += 1000 + overhead
+	}
+	if n := told.Load(); n == 0 {
+		t.Error("OnError was not told how many spans stay behind")
+	}
+	// What belongs to one goes where it goes.
+	must(t, rec.Log(ref(4), named("log of 4")))
+	child := &format.Span{Entry: *named("child of 5"), SpanHead: format.SpanHead{Ref: ref(leaked), Parent: ref(5), Resource: res, Time: 7, Wait: true}}
+	child.Ref.TraceID = ref(5).TraceID
+	must(t, rec.WriteSpan(child))
+	for i := range leaked {
+		e := named(format.NameSpanEnd)
+		e.Attributes = []format.Attribute{
+			{Name: format.AttrSpanID, Value: format.StringValue(fmt.Sprintf("%016x", i+1))},
+			{Name: format.AttrDuration, Value: format.U64Value(5)},
+		}
+		must(t, rec.EndSpan(ref(i), nil, e))
+		size += 2 * overhead
+	}
+	must(t, rec.Close(t.Context()))
+	st := rec.Stats()
+	if st.Entries.Dropped.Total() != 0 || st.Entries.Waiting != 0 || st.Entries.Offered != st.Entries.Written || st.Spans.Written != leaked+1 {
+		t.Errorf("the account is %+v", st)
+	}
+	names := append(rotated(t, dir), rec.Path())
+	slices.Sort(names)
+	names = slices.Compact(names)
+	if most := size/(maxSize*3/4) + 2; int64(len(names)) > most {
+		t.Errorf("there are %d files of %d bytes, want at most %d", len(names), size, most)
+	}
+	ended := func(names ...string) (n int) {
+		v := viewOf(t, names...)
+		whole := make(map[string]int)
+		for r := range v.Rows() {
+			if v.Role(r) != view.RoleSpan {
+				continue
+			}
+			name := v.Name(r)
+			if k, ok := strings.CutPrefix(name, "leaked "); ok {
+				i, err := strconv.Atoi(k)
+				must(t, err)
+				d, _ := v.Duration(r)
+				if start, _ := v.Start(r); d == 5 && start == int64(i+1) {
+					whole[name]++
+				}
+			}
+		}
+		for name, k := range whole {
+			if k != 1 {
+				t.Fatalf("%s is there %d times", name, k)
+			}
+		}
+		return len(whole)
+	}
+	if n := ended(names...); n != leaked {
+		t.Errorf("%d of %d spans have ended in the folder", n, leaked)
+	}
+	if n := ended(names[1:]...); n != leaked {
+		t.Errorf("%d of %d spans have ended in all files but the first", n, leaked)
+	}
+}

@@ -119,6 +119,7 @@ const (
 	StreamDefinitions = 64
 	StreamParked      = 65
 	StreamRetained    = 66
+	StreamLeft        = 67 // records of open spans that are in earlier files
 
 	maxLeaves = 16
 )

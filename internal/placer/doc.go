@@ -8,6 +8,9 @@
 // comes before the first one that needs it. The end of a span is an entry below it: a
 // reader folds the two.
 //
+// A recording can go over several files. An open span is written again in the next file: at
+// its beginning, or when the first record comes that refers to it.
+//
 // A recorder that runs, a snapshot of a ring and a recovery after a crash all use it in
 // the same way. It is synchronous and starts no goroutine.
 package placer

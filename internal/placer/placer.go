@@ -34,6 +34,10 @@ type Options struct {
 	// is then not pending. Unpark is called when that copy is not needed any more.
 	Park   func(*journal.Entry) (*journal.Segment, bool)
 	Unpark func(*journal.Segment)
+	// ParkLeft and UnparkLeft do the same for the record of an open span that is in an
+	// earlier file only. A span without a copy, nil, does not survive the process.
+	ParkLeft   func(*journal.Entry) *journal.Segment
+	UnparkLeft func(*journal.Segment)
 }
 
 // A Staged entry is encoded in Out and has its id.
@@ -43,6 +47,8 @@ type Staged struct {
 	Ref        record.Ref // of a span
 	IsSpan     bool
 	IsResource bool
+	// IsContinued says that the span began in an earlier file, where it was counted.
+	IsContinued bool
 }
 
 // Counts says how many entries and spans were dropped.
@@ -54,7 +60,7 @@ type Placer struct {
 	// ErrFull or ErrBadRecord.
 	Drop func(err error, entries, spans int)
 	// KeepOrphans makes the end of a span that has no entry go below the span's resource.
-	// By default it is dropped.
+	// By default it is dropped, unless an open span had to be forgotten.
 	KeepOrphans bool
 
 	o         Options
@@ -65,6 +71,8 @@ type Placer struct {
 	spans     spanTable
 	pending   pendingSpans
 	ready     []*pendingSpan
+	left      map[record.Ref]leftSpan // open, in earlier files
+	leftBytes int
 	resources map[uint16]uint32 // ids by number
 	anchor    uint32
 	rec       record.Record
@@ -102,7 +110,12 @@ func (p *Placer) Needs(e *journal.Entry) bool {
 	if e.Info.User()>>10&record.FlagRef == 0 || len(e.Data) < record.RefSize {
 		return false
 	}
-	return p.spans.get((*record.Ref)(e.Data)) == nil
+	ref := (*record.Ref)(e.Data)
+	if p.spans.get(ref) != nil {
+		return false
+	}
+	_, left := p.left[*ref]
+	return !left
 }
 
 // Out returns the entries that are staged, valid until p is used again.
@@ -201,6 +214,9 @@ func (p *Placer) drop(err error, entries, spans int) {
 // told to Drop. So is what makes it panic: the goroutine that places records belongs to us, and
 // nobody else could keep it from ending the program.
 func (p *Placer) Place(e *journal.Entry) {
+	if len(p.left) > 0 {
+		p.continueLeft(e)
+	}
 	out, staged := p.enc.B, len(p.staged)
 	defer func() {
 		if recover() != nil {
@@ -444,8 +460,11 @@ func (p *Placer) putSpan(r *record.Record) bool {
 	s.Ref, s.IsSpan = r.Ref, true
 	if r.Flags&record.FlagRef != 0 {
 		p.spans.put(&r.Ref, span{
-			id: id, ended: r.Flags&record.FlagOpen == 0, off: off, resource: r.Resource, parent: [8]byte(r.Parent.SpanID()),
+			id: id, ended: r.Flags&record.FlagOpen == 0, off: off, size: uint32(int64(s.End) + p.size - off), resource: r.Resource, parent: [8]byte(r.Parent.SpanID()),
 		})
+		if p.spans.lost {
+			p.Forget()
+		}
 	}
 	p.children(&c, r.Entries-1, id)
 	return true
@@ -541,6 +560,7 @@ type OpenSpan struct {
 	Parent   [8]byte // zero: none
 	Resource uint16
 	Offset   int64 // of its entry in the file
+	Size     int   // of its entry, in bytes
 	id       uint32
 }
 
@@ -549,7 +569,7 @@ func (p *Placer) OpenSpans() []OpenSpan {
 	var open []OpenSpan
 	for key, s := range p.spans.ids.All() {
 		if !s.ended {
-			open = append(open, OpenSpan{record.Ref(key), s.parent, s.resource, s.off, s.id})
+			open = append(open, OpenSpan{record.Ref(key), s.parent, s.resource, s.off, int(s.size), s.id})
 		}
 	}
 	slices.SortFunc(open, func(a, b OpenSpan) int { return cmp.Compare(a.id, b.id) })
@@ -557,7 +577,7 @@ func (p *Placer) OpenSpans() []OpenSpan {
 }
 
 // Next returns a Placer for the file that follows, with the names that p has cached. What
-// is pending stays with p until Adopt.
+// is pending, or left in earlier files, stays with p until Adopt.
 func (p *Placer) Next() *Placer {
 	n := &Placer{o: p.o, resources: make(map[uint16]uint32), KeepOrphans: p.KeepOrphans}
 	n.enc = encoder{names: p.enc.names, maxSize: p.enc.maxSize}
@@ -565,8 +585,11 @@ func (p *Placer) Next() *Placer {
 	return n
 }
 
-// Adopt moves what is pending in q to p.
-func (p *Placer) Adopt(q *Placer) { p.pending, q.pending = q.pending, pendingSpans{} }
+// Adopt moves what is pending in q, or left in earlier files, to p.
+func (p *Placer) Adopt(q *Placer) {
+	p.pending, q.pending = q.pending, pendingSpans{}
+	p.adoptLeft(q)
+}
 
 // DropStaged forgets what is staged, which will not be written. Later entries get its
 // ids.

@@ -21,12 +21,14 @@ type spanTable struct {
 	open  int
 	ended []record.Ref // a ring of those that may be forgotten, the oldest at next
 	next  int
+	lost  bool // one that is open may have been forgotten
 }
 
 type span struct {
 	off      int64 // of its entry in the file
 	parent   [8]byte
 	id       uint32
+	size     uint32 // of its entry
 	resource uint16
 	ended    bool
 }
@@ -41,7 +43,7 @@ func (t *spanTable) put(ref *record.Ref, s span) {
 		t.open--
 	}
 	if !s.ended && t.open >= maxOpenSpans {
-		s.ended = true // forget it sooner rather than grow for ever
+		s.ended, t.lost = true, true // forget it sooner rather than grow for ever
 	}
 	*at = s
 	if !s.ended {
