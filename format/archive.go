@@ -85,7 +85,7 @@ func finishArchived(ctx context.Context, f *os.File, name string, et, abandoned 
 		return nil // it may have been finished long ago
 	case isCorrupt(damage):
 		// What is behind the damage may be worth a look: it stays as it is.
-		_, err := setBroken(f, name)
+		_, err := setBroken(name)
 		return err
 	default:
 		return damage
@@ -106,12 +106,12 @@ func finishArchived(ctx context.Context, f *os.File, name string, et, abandoned 
 	return errors.Join(f.Truncate(whole), f.Sync())
 }
 
-// setBroken renames the file name, which f is and which is corrupt, to name.broken, and
-// returns the name that it has then.
-func setBroken(f *os.File, name string) (broken string, err error) {
+// setBroken renames the file name, which is corrupt, to name.broken, and returns the name
+// that it has then.
+func setBroken(name string) (broken string, err error) {
 	err = untilFree(name, ".broken", func(to string) error {
 		broken = to
-		return osfile.RenameOpen(f, name, to)
+		return osfile.RenameNew(name, to)
 	})
 	return broken, errors.Join(err, osfile.SyncDir(name))
 }
@@ -176,7 +176,7 @@ func archiveDead(stream string) (name string, err error) {
 			return fs.ErrExist
 		}
 		name = to
-		if err := osfile.RenameOpen(f, stream, to); err != nil {
+		if err := osfile.RenameNew(stream, to); err != nil {
 			return err
 		}
 		_ = os.Rename(stream+crashtext.Ext, to+crashtext.Ext) // there is seldom one

@@ -186,7 +186,7 @@ func (w *writer) rotate(now time.Time) error {
 		n.placer.DropLeft()
 		return errors.Join(err, osfile.Remove(tmp, tmp.Name()), closedErr(tmp.Close()))
 	}
-	if err := osfile.Lock(tmp, true); err != nil {
+	if err := osfile.Lock(tmp, true); err != nil && !errors.Is(err, osfile.ErrNoLocks) {
 		return discard(err)
 	}
 	if err := w.continueIn(&n); err != nil {

@@ -159,7 +159,7 @@ func (in *incoming) createFile(service string) error {
 			return err
 		}
 		in.f = f
-		if err := osfile.Lock(f, true); err != nil {
+		if err := osfile.Lock(f, true); err != nil && !errors.Is(err, osfile.ErrNoLocks) {
 			return err
 		}
 		_, err = f.Write(format.AppendMagic(nil, in.version, format.IET))

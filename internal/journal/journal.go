@@ -472,7 +472,7 @@ func (j *Journal) RemoveNames() {
 		_ = os.Remove(j.o.Beside)
 	}
 	j.pointer.Store(nil)
-	if runtime.GOOS != "windows" && osfile.SameFile(j.pool.f, j.pool.name) {
+	if osfile.SameFile(j.pool.f, j.pool.name) {
 		_ = os.Remove(j.pool.name)
 	}
 }

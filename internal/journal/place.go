@@ -382,11 +382,7 @@ func (d *DeadFile) HasName() bool {
 
 // Rename gives what lies beside another name, which must not be taken.
 func (d *DeadFile) Rename(to string) error {
-	f := d.pointer
-	if f == nil {
-		f = d.File
-	}
-	err := osfile.RenameOpen(f, d.beside, to)
+	err := osfile.RenameNew(d.beside, to)
 	if err == nil {
 		d.beside = to
 		if d.pointer == nil {

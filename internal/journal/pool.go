@@ -92,9 +92,6 @@ func createLocked(name string) (*os.File, error) {
 			time.Sleep(time.Millisecond)
 			err = osfile.Lock(f, true)
 		}
-		if errors.Is(err, errors.ErrUnsupported) {
-			err = nil
-		}
 		if err == nil && osfile.SameFile(f, name) {
 			return f, nil
 		}

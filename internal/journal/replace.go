@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"os"
 	"runtime"
 
 	"github.com/entrace-go/entrace/internal/osfile"
@@ -16,15 +15,14 @@ func (j *Journal) Replace(old *Journal) error {
 		_ = old.Remove() // what it held is in the trace
 	}
 	if j.o.Beside != "" {
-		if err := j.pointTo(os.Rename); err != nil {
+		if err := j.pointTo(osfile.RenameOver); err != nil {
 			return err
 		}
 	} else {
-		f, err := osfile.ReplaceOpen(j.pool.f, j.pool.name, j.replaces)
-		if err != nil {
+		if err := osfile.RenameOver(j.pool.name, j.replaces); err != nil {
 			return err
 		}
-		j.pool.f, j.pool.name = f, j.replaces
+		j.pool.name = j.replaces
 	}
 	_ = old.Remove() // only what is still its own
 	return nil

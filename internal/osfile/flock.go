@@ -8,8 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const haveLocks = true
-
 func flock(f *os.File, how int) error {
 	return control(f, func(fd int) error { return unix.Flock(fd, how) })
 }

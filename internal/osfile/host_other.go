@@ -4,9 +4,6 @@ package osfile
 
 import "os"
 
-// BootID returns "": only Linux says it.
-func BootID() string { return "" }
-
 // SharedMemory returns "": only Linux has such a folder.
 func SharedMemory() string { return "" }
 

@@ -20,8 +20,11 @@ var ErrNotRegular = errors.New("not a regular file")
 // ErrLocked is returned by Lock when another open file holds the lock.
 var ErrLocked = errors.New("locked")
 
-// ErrNoLocks is returned by Lock where the file system has none.
+// ErrNoLocks is returned by Lock where the system or the file system has none.
 var ErrNoLocks = errors.New("the file system has no locks")
+
+// On Windows every file that this package opens may be renamed and removed while it is open,
+// as on other systems.
 
 // OpenRead opens a regular file for reading. It never blocks, on a pipe either.
 func OpenRead(name string) (*os.File, error) { return openRegular(name, os.O_RDONLY|openNonblock) }
@@ -38,12 +41,12 @@ func OpenWrite(name string) (*os.File, error) {
 // CreateAppend creates a file that must not exist, for reading and for writing
 // at its end.
 func CreateAppend(name string) (*os.File, error) {
-	return os.OpenFile(name, os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL|openNofollow, 0o600)
+	return openFile(name, os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL|openNofollow)
 }
 
 // CreateNew creates a file that must not exist, for reading and writing.
 func CreateNew(name string) (*os.File, error) {
-	return os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL|openNofollow, 0o600)
+	return openFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL|openNofollow)
 }
 
 // Allocate makes the n bytes at off of f, its end, exist on disk, as zeros.
@@ -62,7 +65,7 @@ func Allocate(f *os.File, off, n int64) error {
 }
 
 func openRegular(name string, flag int) (*os.File, error) {
-	f, err := os.OpenFile(name, flag, 0)
+	f, err := openFile(name, flag)
 	if err != nil {
 		return nil, err
 	}
@@ -85,16 +88,6 @@ func notSymlink(name string) error {
 	return err
 }
 
-// SameFile reports whether the open file f is still what name leads to.
-func SameFile(f *os.File, name string) bool {
-	a, err := f.Stat()
-	if err != nil {
-		return false
-	}
-	b, err := os.Lstat(name)
-	return err == nil && os.SameFile(a, b)
-}
-
 // SyncDir makes the names in the folder of the file name durable.
 func SyncDir(name string) error { return syncDir(filepath.Dir(name)) }
 
@@ -108,11 +101,7 @@ type Temp struct {
 
 // CreateTemp makes a temporary file in the folder of name.
 func CreateTemp(name string) (*Temp, error) {
-	dir, base := filepath.Split(name)
-	if dir == "" {
-		dir = "." // and not the system's folder for temporary files
-	}
-	f, err := os.CreateTemp(dir, "."+base+".tmp-*")
+	f, err := createUnique(tempPrefix(name), CreateNew)
 	if err != nil {
 		return nil, err
 	}
@@ -121,22 +110,25 @@ func CreateTemp(name string) (*Temp, error) {
 }
 
 // A Spool is a temporary file for data that does not fit into memory. It has no name,
-// so it disappears when the process ends in any way. On Windows it has a name until
-// Close.
+// so it disappears when the process ends in any way. Some file systems of Windows show the
+// name until then.
 type Spool struct {
 	*os.File
 
-	name string // empty if the name is already removed
+	name string // not empty if the name could not be removed yet
 }
 
 // CreateSpool makes a Spool in the folder dir. An empty dir means os.TempDir.
 func CreateSpool(dir string) (*Spool, error) {
-	f, err := os.CreateTemp(dir, "entrace-*")
+	if dir == "" {
+		dir = os.TempDir()
+	}
+	f, err := createUnique(filepath.Join(dir, "entrace-"), CreateNew)
 	if err != nil {
 		return nil, err
 	}
 	s := &Spool{File: f, name: f.Name()}
-	if !closeFirst && os.Remove(s.name) == nil {
+	if os.Remove(s.name) == nil {
 		s.name = ""
 	}
 	return s, nil
@@ -174,18 +166,26 @@ func RemoveDead(name string) {
 // CreateTempAppend makes a temporary file in the folder of name for writing at
 // its end. Who makes it gives it its name, or removes it.
 func CreateTempAppend(name string) (*os.File, error) {
+	return createUnique(tempPrefix(name), CreateAppend)
+}
+
+// TempName returns a name for a temporary file in the folder of name.
+func TempName(name string) string { return tempPrefix(name) + rand.Text() }
+
+// tempPrefix returns how the names of temporary files for the file name begin.
+func tempPrefix(name string) string {
+	dir, base := filepath.Split(name)
+	return filepath.Join(dir, "."+base+".tmp-")
+}
+
+// createUnique creates a file whose name begins with prefix and is not taken.
+func createUnique(prefix string, create func(name string) (*os.File, error)) (*os.File, error) {
 	for {
-		f, err := CreateAppend(TempName(name))
+		f, err := create(prefix + rand.Text())
 		if !errors.Is(err, fs.ErrExist) {
 			return f, err
 		}
 	}
-}
-
-// TempName returns a name for a temporary file in the folder of name.
-func TempName(name string) string {
-	dir, base := filepath.Split(name)
-	return filepath.Join(dir, "."+base+".tmp-"+rand.Text())
 }
 
 // Commit syncs the file, gives it its name and syncs the folder. Without replace
@@ -195,17 +195,17 @@ func (t *Temp) Commit(replace bool) error {
 	if err := t.Sync(); err != nil {
 		return fmt.Errorf("sync %s: %w", t.Name(), err)
 	}
-	if err := t.Close(); err != nil {
-		return fmt.Errorf("close %s: %w", t.Name(), err)
-	}
 	rename := RenameNew
 	if replace {
-		rename = os.Rename
+		rename = RenameOver
 	}
 	if err := rename(t.Name(), t.name); err != nil {
 		return err
 	}
 	t.done = true
+	if err := t.Close(); err != nil { // not before: RemoveDead removes files that nobody holds
+		return fmt.Errorf("close %s: %w", t.name, err)
+	}
 	return SyncDir(t.name)
 }
 
@@ -217,45 +217,11 @@ func (t *Temp) Discard() {
 	}
 }
 
-// Remove removes the file name, which f is. Where an open file cannot be removed
-// it closes f first.
+// Remove removes the file name, which f is. On Windows it closes f first, because some
+// file systems there keep the name until the file is closed.
 func Remove(f *os.File, name string) error {
-	if closeFirst {
-		_ = f.Close() // what was written to it is elsewhere, or not wanted
+	if runtime.GOOS == "windows" {
+		_ = f.Close() // what was written to it is elsewhere, or not needed
 	}
-	return os.Remove(name)
+	return remove(name)
 }
-
-// RenameOpen is RenameNew of the file from, which f is. Where an open file cannot
-// be renamed it closes f first.
-func RenameOpen(f *os.File, from, to string) error {
-	if closeFirst {
-		if err := f.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
-			return err
-		}
-	}
-	return RenameNew(from, to)
-}
-
-// ReplaceOpen gives the file from, which f is and which is locked, the name to, and replaces
-// what has that name. It returns the file, which is f, but where an open file cannot be
-// renamed.
-func ReplaceOpen(f *os.File, from, to string) (*os.File, error) {
-	if !closeFirst {
-		return f, os.Rename(from, to)
-	}
-	if err := f.Close(); err != nil {
-		return f, err
-	}
-	if err := os.Rename(from, to); err != nil {
-		return f, err
-	}
-	g, err := OpenWrite(to)
-	if err != nil {
-		return f, err
-	}
-	return g, Lock(g, true)
-}
-
-// closeFirst says that Windows neither removes nor renames open files.
-const closeFirst = runtime.GOOS == "windows"

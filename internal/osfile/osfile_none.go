@@ -9,10 +9,9 @@ const (
 	openNofollow = 0
 )
 
-const haveLocks = false
-
-// Lock does nothing here: two processes must not be given one path.
-func Lock(*os.File, bool) error { return nil }
+// Lock returns ErrNoLocks, so that nobody takes the files of living processes for those of
+// dead ones.
+func Lock(*os.File, bool) error { return ErrNoLocks }
 
 // Unlock undoes Lock.
 func Unlock(*os.File) error { return nil }

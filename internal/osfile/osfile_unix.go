@@ -29,7 +29,7 @@ func Lock(f *os.File, exclusive bool) error {
 		case errors.Is(err, unix.EINTR):
 		case errors.Is(err, unix.EWOULDBLOCK):
 			return ErrLocked
-		case errors.Is(err, unix.ENOLCK), errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENOTSUP):
+		case errors.Is(err, ErrNoLocks), errors.Is(err, unix.ENOLCK), errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENOTSUP):
 			return ErrNoLocks
 		default:
 			return &os.PathError{Op: "lock", Path: f.Name(), Err: err}

@@ -3,6 +3,7 @@ package osfile
 import (
 	"errors"
 	"os"
+	"time"
 
 	"golang.org/x/sys/windows"
 )
@@ -15,8 +16,6 @@ const (
 // lockOffset lies behind every byte that is ever read, since a lock of Windows
 // also keeps others from reading what it covers.
 const lockOffset = 1 << 62
-
-const haveLocks = true
 
 // Lock takes the lock that tells others that f is being written, exclusive or
 // shared, or returns ErrLocked at once. It is gone with the process.
@@ -41,3 +40,102 @@ func Unlock(f *os.File) error {
 
 // A folder cannot be synced on Windows; a rename is durable with the journal.
 func syncDir(string) error { return nil }
+
+// openLink makes openFile open a symbolic link itself.
+const openLink = 1 << 30
+
+// openFile is os.OpenFile with the flags that this package uses. Others may rename and
+// remove the file while it is open, which package os does not allow.
+func openFile(name string, flag int) (*os.File, error) {
+	access, create := uint32(windows.GENERIC_READ), uint32(windows.OPEN_EXISTING)
+	attributes := uint32(windows.FILE_ATTRIBUTE_NORMAL)
+	switch {
+	case flag&os.O_APPEND != 0:
+		// With the right to write anywhere the system would not append.
+		access |= windows.FILE_APPEND_DATA | windows.FILE_WRITE_ATTRIBUTES | windows.FILE_WRITE_EA | windows.STANDARD_RIGHTS_WRITE
+	case flag&os.O_RDWR != 0:
+		access |= windows.GENERIC_WRITE
+	default:
+		attributes |= windows.FILE_FLAG_BACKUP_SEMANTICS // a folder is opened, and found to be no regular file
+	}
+	if flag&os.O_EXCL != 0 {
+		create = windows.CREATE_NEW
+	}
+	if flag&(os.O_EXCL|openLink) != 0 {
+		attributes |= windows.FILE_FLAG_OPEN_REPARSE_POINT // a symbolic link is not followed
+	}
+	var h windows.Handle
+	err := withPath(name, func(path *uint16) (err error) {
+		h, err = windows.CreateFile(path, access, windows.FILE_SHARE_READ|windows.FILE_SHARE_WRITE|windows.FILE_SHARE_DELETE, nil, create, attributes, 0)
+		return err
+	})
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: name, Err: err}
+	}
+	return os.NewFile(uintptr(h), name), nil
+}
+
+// RenameNew renames a file, which may be open, and fails with fs.ErrExist when to exists
+// already.
+func RenameNew(from, to string) error { return rename(from, to, 0) }
+
+// RenameOver renames a file, which may be open, and replaces what has the name to, if that is
+// not open.
+func RenameOver(from, to string) error {
+	return rename(from, to, windows.MOVEFILE_REPLACE_EXISTING)
+}
+
+func rename(from, to string, flags uint32) error {
+	err := patiently(func() error {
+		return withPath(from, func(from *uint16) error {
+			return withPath(to, func(to *uint16) error { return windows.MoveFileEx(from, to, flags) })
+		})
+	})
+	if err != nil {
+		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
+	}
+	return nil
+}
+
+// SameFile reports whether the open file f is still what name leads to.
+func SameFile(f *os.File, name string) bool {
+	g, err := openFile(name, os.O_RDONLY|openLink)
+	if err != nil {
+		return false
+	}
+	defer g.Close()
+	// The volume is not compared, as os.SameFile does: a file stays on it when it is renamed,
+	// and wine does not know it any more then.
+	var a, b windows.ByHandleFileInformation
+	return windows.GetFileInformationByHandle(windows.Handle(f.Fd()), &a) == nil &&
+		windows.GetFileInformationByHandle(windows.Handle(g.Fd()), &b) == nil &&
+		a.FileIndexHigh == b.FileIndexHigh && a.FileIndexLow == b.FileIndexLow
+}
+
+func remove(name string) error { return patiently(func() error { return os.Remove(name) }) }
+
+func withPath(name string, fn func(*uint16) error) error {
+	path, err := windows.UTF16PtrFromString(name)
+	if err != nil {
+		return err
+	}
+	return fn(path)
+}
+
+// Programs that look at every new file, such as virus scanners, have a file open for
+// less than this.
+const (
+	renameTries = 10
+	renamePause = 10 * time.Millisecond
+)
+
+// patiently calls fn again for a while if another program has a file open.
+func patiently(fn func() error) error {
+	for try := 1; ; try++ {
+		err := fn()
+		if try == renameTries || !errors.Is(err, windows.ERROR_SHARING_VIOLATION) && !errors.Is(err, windows.ERROR_ACCESS_DENIED) {
+			return err
+		}
+		time.Sleep(renamePause)
+	}
+}

@@ -1,0 +1,20 @@
+package osfile
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// RenameNew renames a file and fails with fs.ErrExist when to exists already.
+func RenameNew(from, to string) error {
+	err := unix.RenamexNp(from, to, unix.RENAME_EXCL)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, unix.ENOTSUP), errors.Is(err, unix.EINVAL): // the file system cannot
+		return renameLink(from, to)
+	}
+	return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
+}
