@@ -35,7 +35,7 @@
 //	OTEL_EXPORTER_ENTRACE_MAX_AGE     0                       WithRotation
 //	    the size, such as 64MiB, and the age, such as 5m, at which a new file begins;
 //	    numbers without a unit are bytes and milliseconds, here and below, and 0 is no
-//	    bound; on Windows there is one file, and no bound
+//	    bound
 //	OTEL_EXPORTER_ENTRACE_KEEP        50                      WithRotation
 //	OTEL_EXPORTER_ENTRACE_KEEP_BYTES  2GiB                    WithKeepBytes
 //	    how many finished files of this service are kept in the folder, and of how many

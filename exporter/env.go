@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strings"
 
 	"github.com/entrace-go/entrace/format"
@@ -47,9 +46,6 @@ const defaultPath = "{service}-{pid}.et"
 // defaultMaxFileSize is large, as spans are cut in two at the end of a file, and small beside
 // what is kept.
 const defaultMaxFileSize = 256 << 20
-
-// rotates is whether files can be renamed while they are open.
-const rotates = runtime.GOOS != "windows"
 
 // environment sets what options left open.
 func (s *Settings) environment() {
@@ -94,7 +90,7 @@ func (s *Settings) environment() {
 		o.BufferDir = v
 	}
 	if !s.bounded {
-		if !env.Bytes(envMaxFileSize, &o.MaxFileSize) && rotates {
+		if !env.Bytes(envMaxFileSize, &o.MaxFileSize) {
 			o.MaxFileSize = defaultMaxFileSize
 		}
 		env.Duration(envMaxAge, &o.MaxFileAge)

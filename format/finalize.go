@@ -58,7 +58,11 @@ func (e *FinalizeError) Unwrap() error { return e.Err }
 // never before. Errors are [*FinalizeError], fs.ErrExist within when et is there
 // already.
 func Finalize(ctx context.Context, iet, et string, o *FinalizeOptions) error {
-	f, err := osfile.OpenRead(iet)
+	open := osfile.OpenRead
+	if o != nil && o.RemoveSource {
+		open = osfile.OpenWrite // Windows syncs no file that is open for reading
+	}
+	f, err := open(iet)
 	if err != nil {
 		return &FinalizeError{Step: "open", IET: iet, ET: et, Err: openError(err)}
 	}

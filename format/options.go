@@ -1,9 +1,7 @@
 package format
 
 import (
-	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 	"time"
 )
@@ -89,7 +87,7 @@ type RecorderOptions struct {
 	// written again and marked with [AttrContinued]. At most a quarter of a file is
 	// such spans, the youngest. The others stay behind, which OnError says: each is
 	// written again, with its ids, name and start, when something of it comes, such
-	// as its end. On Windows, where open files cannot be renamed, they are an error.
+	// as its end.
 	MaxFileSize    int64
 	MaxFileAge     time.Duration
 	MaxFileEntries uint32
@@ -166,8 +164,6 @@ func (o *RecorderOptions) check() error {
 		return fmt.Errorf("a recorder leaves et or iet, not %v", o.Format.Value)
 	case o.Durability >= numDurabilities:
 		return fmt.Errorf("unknown %v", o.Durability)
-	case runtime.GOOS == "windows" && (o.MaxFileSize > 0 || o.MaxFileAge > 0 || o.MaxFileEntries > 0):
-		return fmt.Errorf("rotation: %w on Windows, which does not rename open files", errors.ErrUnsupported)
 	case o.MaxFileSize < 0 || o.MaxFileAge < 0 || o.KeepFiles < 0 || o.KeepBytes < 0:
 		return fmt.Errorf("a bound of the files is negative")
 	}
