@@ -256,11 +256,28 @@ func (f *folderRecovery) finish(ctx context.Context, name string) (*Report, erro
 	if err != nil || !exists(name) || r.Output == name {
 		return r, err
 	}
-	// An earlier trace has the name.
-	if err := archiveExisting(final, name); err != nil {
+	if err := archiveEarlier(final, name); err != nil {
 		return nil, err
 	}
 	return recoverFile(ctx, final, "")
+}
+
+// archiveEarlier renames an earlier trace that has the name of the dead stream name. It holds
+// the stream's lock, because another process may just have finished the stream: the trace
+// final is not the earlier one then.
+func archiveEarlier(final, name string) error {
+	f, err := osfile.OpenWrite(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := lock(f, true); err != nil {
+		return err
+	}
+	if !osfile.SameFile(f, name) || !exists(final) {
+		return fs.ErrNotExist // another process finishes it
+	}
+	return archiveExisting(final, name)
 }
 
 // isForOthers reports whether the journal of a stream is of another version of this module,

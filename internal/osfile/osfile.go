@@ -217,11 +217,12 @@ func (t *Temp) Discard() {
 	}
 }
 
-// Remove removes the file name, which f is. On Windows it closes f first, because some
-// file systems there keep the name until the file is closed.
+// Remove removes the file name, which f is. On Windows it closes f, because some file systems
+// there keep the file until then. It does so last, because f may be locked.
 func Remove(f *os.File, name string) error {
+	err := remove(name)
 	if runtime.GOOS == "windows" {
 		_ = f.Close() // what was written to it is elsewhere, or not needed
 	}
-	return remove(name)
+	return err
 }

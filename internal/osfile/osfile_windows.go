@@ -1,6 +1,7 @@
 package osfile
 
 import (
+	"crypto/rand"
 	"errors"
 	"os"
 	"time"
@@ -112,7 +113,14 @@ func SameFile(f *os.File, name string) bool {
 		a.FileIndexHigh == b.FileIndexHigh && a.FileIndexLow == b.FileIndexLow
 }
 
-func remove(name string) error { return patiently(func() error { return os.Remove(name) }) }
+// remove frees the name at once. The file itself may stay until all who have it open close
+// it, under the name of a temporary file.
+func remove(name string) error {
+	if tmp := tempPrefix(name) + rand.Text(); RenameNew(name, tmp) == nil {
+		name = tmp
+	}
+	return patiently(func() error { return os.Remove(name) })
+}
 
 func withPath(name string, fn func(*uint16) error) error {
 	path, err := windows.UTF16PtrFromString(name)
