@@ -23,8 +23,9 @@ import (
 // with their time, and removes the temporary files of dead finalizers.
 //
 // Where IETs stay as they are, those are finished that are in dead or have a journal, and the
-// latest. It returns the paths of what it has finished, without an extension.
-func (b *background) finishAbandoned(ctx context.Context, stream string, dead []string, et bool, report func(error)) (finished []string) {
+// latest. It calls told for what it has finished, and returns the paths of that, without an
+// extension.
+func (b *background) finishAbandoned(ctx context.Context, stream string, dead []string, et bool, report func(error), told func(*Report)) (finished []string) {
 	sweep(stream)
 	names, err := archived(stream)
 	if err != nil {
@@ -56,9 +57,15 @@ func (b *background) finishAbandoned(ctx context.Context, stream string, dead []
 		if err != nil {
 			continue
 		}
-		if osfile.Lock(f, true) == nil && osfile.SameFile(f, name) && finishArchived(ctx, f, name, et, abandoned, report) == nil && abandoned { // on an error the next start tries again
-			finished = append(finished, strings.TrimSuffix(name, extIET))
-			b.ended.Add(finished[len(finished)-1])
+		if osfile.Lock(f, true) == nil && osfile.SameFile(f, name) {
+			r, err := finishArchived(ctx, f, name, et, abandoned, report)
+			if err == nil && abandoned { // on an error the next start tries again
+				finished = append(finished, strings.TrimSuffix(name, extIET))
+				b.ended.Add(finished[len(finished)-1])
+			}
+			if err == nil && r != nil {
+				told(r)
+			}
 		}
 		_ = f.Close() // nothing was written to it
 	}
@@ -66,54 +73,54 @@ func (b *background) finishAbandoned(ctx context.Context, stream string, dead []
 }
 
 // finishArchived finishes the IET f that a dead writer has left under a name with its
-// time. It may be finished if it is not known to be abandoned.
-func finishArchived(ctx context.Context, f *os.File, name string, et, abandoned bool, report func(error)) error {
-	if _, err := replayBuffer(f, name, report); err != nil && !isOther(err) {
-		return err
+// time, as Recover does. It may be finished if it is not known to be abandoned. It returns no
+// report if there was nothing to finish.
+func finishArchived(ctx context.Context, f *os.File, name string, et, abandoned bool, report func(error)) (*Report, error) {
+	pending, err := replayBuffer(f, name, report)
+	if err != nil && !isOther(err) {
+		return nil, err
 	}
 	fi, err := f.Stat()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if fi.Size() == 0 {
-		return osfile.Remove(f, name) // a loss of power left nothing of it
+		return nil, osfile.Remove(f, name) // a loss of power left nothing of it
+	}
+	final := name
+	if et {
+		final = strings.TrimSuffix(name, extIET) + extET
 	}
 	t, damage := scanEntries(io.NewSectionReader(f, 0, fi.Size()), nil)
 	switch {
 	case damage == nil, errors.Is(damage, ErrTruncated):
 	case isCorrupt(damage) && !abandoned:
-		return nil // it may have been finished long ago
+		return nil, nil // it may have been finished long ago
 	case isCorrupt(damage):
-		// What is behind the damage may be worth a look: it stays as it is.
-		_, err := setBroken(name)
-		return err
+		if err := f.Close(); err != nil { // and its lock
+			return nil, err
+		}
+		return recoverFile(ctx, final, "")
 	default:
-		return damage
+		return nil, damage
 	}
-	final := strings.TrimSuffix(name, extIET) + extET
+	r := &Report{Name: name, Output: final, Entries: len(t.parents), Pending: pending, Reason: CutReasonOf(damage)}
 	switch {
 	case len(t.parents) <= 1:
-		return osfile.Remove(f, name) // its writer died before it recorded anything
+		return nil, osfile.Remove(f, name) // its writer died before it recorded anything
 	case et && (exists(final) && sameEntries(final, f, t) || hasSameArchived(name, f, t)):
-		return osfile.Remove(f, name) // who made the ET died before it could do so itself
+		return nil, osfile.Remove(f, name) // who made the ET died before it could do so itself
 	case et:
-		return finalizeOpen(ctx, f, name, final, &FinalizeOptions{RemoveSource: true})
+		return r, finalizeOpen(ctx, f, name, final, &FinalizeOptions{RemoveSource: true})
 	}
 	whole := t.data + int64(t.offsets.last())
-	if whole == fi.Size() {
-		return nil
+	switch {
+	case whole < fi.Size():
+		return r, errors.Join(f.Truncate(whole), f.Sync())
+	case abandoned:
+		return r, nil
 	}
-	return errors.Join(f.Truncate(whole), f.Sync())
-}
-
-// setBroken renames the file name, which is corrupt, to name.broken, and returns the name
-// that it has then.
-func setBroken(name string) (broken string, err error) {
-	err = untilFree(name, ".broken", func(to string) error {
-		broken = to
-		return osfile.RenameNew(name, to)
-	})
-	return broken, errors.Join(err, osfile.SyncDir(name))
+	return nil, nil // it was finished long ago
 }
 
 // sweep removes temporary files of a stream whose makers are dead.

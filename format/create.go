@@ -203,7 +203,7 @@ func open(stream, final string, o *RecorderOptions, in *record.Interner, died bo
 	}
 	own := make(chan []string, 1)
 	w.finished.start(func(ctx context.Context) error {
-		own <- w.finished.finishAbandoned(ctx, stream, dead, final != stream, w.report)
+		own <- w.finished.finishAbandoned(ctx, stream, dead, final != stream, w.report, func(r *Report) { w.notice(r.Finished()) })
 		return nil
 	})
 	w.family.start(func(ctx context.Context) error {

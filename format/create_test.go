@@ -86,6 +86,8 @@ func deadStream(t *testing.T, name string, tail ...byte) []byte {
 	return b[:whole]
 }
 
+// TestCreateSettlesDead: Create leaves of a dead trace what Recover leaves, under a name with
+// its time, and says so.
 func TestCreateSettlesDead(t *testing.T) {
 	for _, x := range []struct {
 		name  string
@@ -96,16 +98,17 @@ func TestCreateSettlesDead(t *testing.T) {
 		{"whole", nil, ".et", "app.20260102T030405.678Z.et app.et"},
 		{"torn", []byte{0, 0, 5, 'a'}, ".et", "app.20260102T030405.678Z.et app.et"},
 		{"zeros", make([]byte, 100), ".et", "app.20260102T030405.678Z.et app.et"},
-		{"corrupt", []byte{77, 0, 1, 'x', 0, 0, 0, 0, 0, 0}, ".et", "app.20260102T030405.678Z.iet.broken app.et"},
+		{"corrupt", []byte{77, 0, 1, 'x', 0, 0, 0, 0, 0, 0}, ".et", "app.20260102T030405.678Z.et app.20260102T030405.678Z.iet.broken app.et"},
 		{"torn", []byte{0, 0, 5, 'a'}, ".iet", "app.20260102T030405.678Z.iet app.iet"},
-		{"corrupt", []byte{0, 7}, ".iet", "app.20260102T030405.678Z.iet.broken app.iet"},
+		{"corrupt", []byte{0, 7}, ".iet", "app.20260102T030405.678Z.iet app.20260102T030405.678Z.iet.broken app.iet"},
 	} {
 		t.Run(x.name+x.ext, func(t *testing.T) {
 			dir := t.TempDir()
 			stream := filepath.Join(dir, "app.iet")
 			whole := deadStream(t, stream, x.tail...)
 			before := readFile(t, stream)
-			rec, err := format.Create(filepath.Join(dir, "app"+x.ext), nil)
+			var told []string
+			rec, err := format.Create(filepath.Join(dir, "app"+x.ext), &format.RecorderOptions{OnNotice: func(text string) { told = append(told, text) }})
 			must(t, err)
 			closeRecorder(t, rec)
 			names := dirNames(t, dir)
@@ -113,17 +116,24 @@ func TestCreateSettlesDead(t *testing.T) {
 				t.Fatalf("the folder has %s, want %s", got, x.files)
 			}
 			first := filepath.Join(dir, names[0])
-			if strings.HasSuffix(first, ".broken") {
-				if !bytes.Equal(readFile(t, first), before) {
-					t.Error("the corrupt file is not as it was")
-				}
-				return
+			if want := first + ": finished, 2 entries"; len(told) != 1 || told[0] != want {
+				t.Errorf("OnNotice was told %q, want %q", told, want)
+			}
+			if len(names) == 3 && !bytes.Equal(readFile(t, filepath.Join(dir, names[1])), before) {
+				t.Error("the corrupt file is not as it was")
 			}
 			if got, want := rawOutline(t, open(t, first)), "root(whole)"; got != want {
 				t.Errorf("the dead trace has %s, want %s", got, want)
 			}
 			if x.ext == ".iet" && !bytes.Equal(readFile(t, first), whole) {
 				t.Error("the dead IET is not its whole prefix")
+			}
+			recovered := t.TempDir()
+			must(t, os.WriteFile(filepath.Join(recovered, "app.iet"), before, 0o600))
+			r, err := format.Recover(filepath.Join(recovered, "app"+x.ext), "")
+			must(t, err)
+			if !bytes.Equal(readFile(t, first), readFile(t, r.Output)) || (r.Broken != "") != (len(names) == 3) {
+				t.Errorf("Recover leaves something else: %+v", r)
 			}
 		})
 	}
