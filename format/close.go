@@ -137,6 +137,10 @@ func (w *writer) end() (whole bool, err error) {
 	if err == nil {
 		err = w.flush()
 	}
+	if err == nil && w.file != nil {
+		w.checkSize()
+		w.rotateIfDue()
+	}
 	survives := w.live.Load().Medium() != journal.Heap
 	if err != nil && !survives {
 		w.lose(err)

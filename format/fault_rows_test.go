@@ -160,30 +160,112 @@ func TestUnlinked(t *testing.T) {
 	}
 }
 
-// TestTruncatedByAnother cuts the stream under a recorder: Close says that the
-// file is not what was written.
+// TestTruncatedByAnother cuts the stream under a recorder, or appends to it: what is lost is
+// what was cut, a new file begins, and OnError is told once.
 func TestTruncatedByAnother(t *testing.T) {
-	for _, d := range durabilities {
-		t.Run(d.String(), func(t *testing.T) {
-			rec, err := format.Create(filepath.Join(t.TempDir(), "app.et"), &format.RecorderOptions{Durability: d})
-			must(t, err)
-			var sizes []int64
-			for i := range 10 {
-				must(t, rec.Log(format.SpanRef{}, named(fmt.Sprint("entry ", i))))
-				must(t, rec.Flush(context.Background()))
-				sizes = append(sizes, rec.Stats().Bytes)
+	const before, after = 60, 60
+	for _, x := range []struct {
+		name string
+		cut  func(sizes []int64) int64 // -1: append
+		left int                       // of the records before
+	}{
+		{"to nothing", func([]int64) int64 { return 0 }, 0},
+		{"within the magic", func([]int64) int64 { return 5 }, 0},
+		{"within the root", func([]int64) int64 { return 12 }, 0},
+		{"within a record", func(sizes []int64) int64 { return sizes[29] + 7 }, 30},
+		{"behind a record", func(sizes []int64) int64 { return sizes[29] }, 30},
+		{"one byte", func(sizes []int64) int64 { return sizes[before-1] - 1 }, before - 1},
+		{"appended to", func([]int64) int64 { return -1 }, before},
+	} {
+		for _, d := range durabilities {
+			for _, rotates := range []bool{false, true} {
+				for _, written := range []bool{false, true} {
+					if written && d != format.DurabilityProcess {
+						continue
+					}
+					t.Run(fmt.Sprint(x.name, " ", d, " rotates=", rotates, " written=", written), func(t *testing.T) {
+						dir := t.TempDir()
+						var mu sync.Mutex
+						var told []error
+						o := &format.RecorderOptions{Durability: d, OnError: func(err error) {
+							mu.Lock()
+							told = append(told, err)
+							mu.Unlock()
+						}}
+						if rotates {
+							o.MaxFileEntries = before + 20
+						}
+						if written {
+							o.BufferDir = dir
+						}
+						rec, err := format.Create(filepath.Join(dir, "app.et"), o)
+						must(t, err)
+						open := span("open", 1, 0)
+						open.Open = true
+						must(t, rec.WriteSpan(open))
+						var sizes []int64
+						for i := range before {
+							must(t, rec.Log(spanRef(1, 1), named(fmt.Sprint("entry ", i))))
+							must(t, rec.Flush(t.Context()))
+							sizes = append(sizes, rec.Stats().Bytes)
+						}
+						if to := x.cut(sizes); to >= 0 {
+							must(t, os.Truncate(rec.StreamPath(), to))
+						} else {
+							f, err := os.OpenFile(rec.StreamPath(), os.O_WRONLY|os.O_APPEND, 0)
+							must(t, err)
+							_, err = f.WriteString("garbage by somebody")
+							must(t, err)
+							must(t, f.Close())
+						}
+						for i := range after {
+							must(t, rec.Log(spanRef(1, 1), named(fmt.Sprint("entry ", before+i))))
+							if i%7 == 0 {
+								must(t, rec.Flush(t.Context()))
+							}
+						}
+						must(t, rec.EndSpan(spanRef(1, 1), nil, named(format.NameSpanEnd)))
+						if err := rec.Close(t.Context()); (err == nil) != (x.left == before) {
+							t.Errorf("Close: %v, %d records are lost", err, before-x.left)
+						}
+						if len(told) != 1 || !strings.Contains(told[0].Error(), "somebody else changed it") {
+							t.Errorf("OnError was told %v", told)
+						}
+						found, entries := make(map[string]int), 0
+						names := traces(t, dir)
+						for _, name := range names {
+							if _, err := format.Verify(name, func(problem error) { t.Errorf("%s: %v", name, problem) }); err != nil {
+								t.Fatal(err)
+							}
+							f, err := format.Open(name, nil)
+							must(t, err)
+							entries += f.Len()
+							must(t, f.Walk(0, func(_ uint32, e *format.TraceEntry) error {
+								found[strings.Clone(e.Metadata.Name)]++
+								return nil
+							}))
+							must(t, f.Close())
+						}
+						for i := range before + after {
+							want := 1
+							if i >= x.left && i < before {
+								want = 0
+							}
+							if n := found[fmt.Sprint("entry ", i)]; n != want {
+								t.Errorf("entry %d is there %d times, want %d", i, n, want)
+							}
+						}
+						if found[format.NameSpanEnd] != 1 || len(names) < 2 {
+							t.Errorf("the files are %q, with %v", names, found)
+						}
+						st := rec.Stats().Entries
+						if st.Written != uint64(entries) || st.Waiting != 0 || st.Offered != st.Written+st.Dropped.Total() {
+							t.Errorf("%d entries are in the files; %+v", entries, st)
+						}
+					})
+				}
 			}
-			must(t, os.Truncate(rec.StreamPath(), sizes[4]))
-			must(t, rec.Log(format.SpanRef{}, named("after")))
-			if err := rec.Close(context.Background()); err == nil {
-				t.Error("Close does not tell that half of the file is gone")
-			}
-			r, err := format.Recover(rec.Path(), "")
-			must(t, err)
-			if r.Entries < 7 {
-				t.Errorf("%d entries are left, want those before the cut and after it", r.Entries)
-			}
-		})
+		}
 	}
 }
 

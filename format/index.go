@@ -4,7 +4,7 @@ import "github.com/entrace-go/entrace/internal/wire"
 
 // An index knows, of every entry of the growing file, how long it is and where
 // its parent is, in a few bytes each: lengths, from which the offsets follow, and
-// parents as the nearer of two numbers. Closing the file does not have to read it
+// parents as the nearer of two numbers, with a bit that says whether it is a span. Closing the file does not have to read it
 // again then.
 type index struct {
 	chunks  [][]byte
@@ -15,8 +15,8 @@ type index struct {
 
 const indexChunk = 64 << 10
 
-// add adds entry id.
-func (x *index) add(size int, id, parent uint32) {
+// add adds entry id. Counts says that it counts as a span.
+func (x *index) add(size int, id, parent uint32, counts bool) {
 	if int(id) != x.entries {
 		x.broken = true
 	}
@@ -33,9 +33,38 @@ func (x *index) add(size int, id, parent uint32) {
 	if back := uint64(id-parent) << 1; back < p {
 		p = back
 	}
+	p <<= 1
+	if counts {
+		p |= 1
+	}
 	x.chunks[n-1] = wire.AppendUint(wire.AppendUint(x.chunks[n-1], uint64(size)), p)
 	x.entries++
 	x.size += int64(size)
+}
+
+// each calls fn for the size and parent of each entry, and whether it counts as a span,
+// until fn returns false.
+func (x *index) each(fn func(size, parent uint32, span bool) bool) {
+	var d decoder
+	id := uint64(0)
+	for _, c := range x.chunks {
+		d.b, d.off = c, 0
+		for d.off < len(c) {
+			size := d.Uint("", 64)
+			p := d.Uint("", 64)
+			span := p&1 != 0
+			p >>= 1
+			if p&1 != 0 {
+				p >>= 1
+			} else {
+				p = id - p>>1
+			}
+			if !fn(uint32(size), uint32(p), span) {
+				return
+			}
+			id++
+		}
+	}
 }
 
 // table returns the index as Finalize wants it, nil if it is not whole.
@@ -46,21 +75,30 @@ func (x *index) table() *table {
 	t := newTable()
 	t.offsets.grow(x.entries + 1)
 	t.parents = make([]uint32, 0, x.entries)
-	var d decoder
 	off := uint64(0)
-	for _, c := range x.chunks {
-		d.b, d.off = c, 0
-		for d.off < len(c) {
-			off += d.Uint("", 64)
-			p := d.Uint("", 64)
-			if p&1 != 0 {
-				p >>= 1
-			} else {
-				p = uint64(len(t.parents)) - p>>1
-			}
-			t.offsets.add(off)
-			t.parents = append(t.parents, uint32(p))
-		}
-	}
+	x.each(func(size, parent uint32, _ bool) bool {
+		off += uint64(size)
+		t.offsets.add(off)
+		t.parents = append(t.parents, parent)
+		return true
+	})
 	return t
+}
+
+// cutTo forgets all entries but the first n. It returns how many it has forgotten, and how
+// many of them are spans.
+func (x *index) cutTo(n int) (entries, spans int) {
+	var left index
+	x.each(func(size, parent uint32, span bool) bool {
+		switch {
+		case left.entries < n:
+			left.add(int(size), uint32(left.entries), parent, span)
+		case span:
+			spans++
+		}
+		return true
+	})
+	entries = x.entries - left.entries
+	*x = left
+	return entries, spans
 }

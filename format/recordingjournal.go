@@ -64,7 +64,7 @@ func (w *writer) openJournal() error {
 // useJournal makes w read j and park there. Calls go on with the one that they have until
 // publishJournal.
 func (w *writer) useJournal(j *journal.Journal) {
-	w.journal = j
+	w.journal, w.noted = j, nil
 	w.parking = parking{parked: newParked(j, journal.StreamParked)}
 	w.left = newParked(j, journal.StreamLeft)
 	w.reader = j.NewReader()
@@ -284,10 +284,25 @@ func (w *writer) checkpoint() {
 			w.broken.CompareAndSwap(nil, &err)
 			return // and leave the segments alone
 		}
+		w.noted = append(w.noted[:0], b...)
 	}
 	w.reader.Release()
 	w.parking.release()
 	w.left.release()
+}
+
+// moveCheckpoint makes the last checkpoint be about the file as it is now, which is shorter:
+// what was written to it since is in the journal still.
+func (w *writer) moveCheckpoint() {
+	if len(w.noted) == 0 {
+		return
+	}
+	binary.LittleEndian.PutUint64(w.noted, uint64(w.file.n))
+	copy(w.noted[8:], w.file.tail.b[:])
+	binary.LittleEndian.PutUint32(w.noted[8+tailSize+4:], w.placer.Anchor())
+	if err := w.journal.Checkpoint(w.noted); err != nil {
+		w.broken.CompareAndSwap(nil, &err)
+	}
 }
 
 // A checkpoint says how much of a journal is in which file.

@@ -26,6 +26,7 @@ type writer struct {
 	tee      *teeQueue // nil: none
 	placer   *placer.Placer
 	journal  *journal.Journal // the live one, or that which is to be
+	noted    []byte           // the last checkpoint of journal
 	reader   *journal.Reader  // of journal
 	parking  parking          // of journal
 	left     parked           // of journal: open spans that are in earlier files
@@ -163,13 +164,20 @@ func (w *writer) flush() error {
 		return nil
 	}
 	kept, err := w.sink.write(b, staged)
+	if errors.Is(err, errChanged) {
+		if err = w.mend(err); err == nil {
+			b, staged = w.placer.Out()
+			kept, err = w.sink.write(b, staged)
+		}
+	}
 	spans := uint64(0)
 	for i := range staged[:kept] {
 		if staged[i].IsSpan && !staged[i].IsContinued {
 			spans++
 		}
 	}
-	if kept > 0 && w.tee != nil {
+	// After a mend the ids are those of another stream, until the next file begins.
+	if kept > 0 && w.tee != nil && !w.rotation.mended {
 		if terr := w.tee.take(b, staged[:kept]); terr != nil {
 			w.report(terr)
 		}
@@ -252,6 +260,9 @@ func (w *writer) append(e *journal.Entry, parent uint32, anchor bool) (uint32, e
 	w.mu.Lock()
 	w.published.extra[0]++
 	w.mu.Unlock()
+	if w.rotation.stranger {
+		parent = 0 // it is an id of another file
+	}
 	if err == nil && (uint64(parent) >= w.placer.Entries() || parent > 0 && w.rotation.on(w.o)) {
 		err = ErrBadParent
 	}
@@ -285,9 +296,52 @@ func (w *writer) check() {
 	}
 	w.checked = time.Now()
 	_ = w.checkFile()
+	w.checkSize()
+	w.rotateIfDue()
 	if !w.reader.HasName() {
 		w.replaceJournal(ErrUnlinked)
 	}
+}
+
+// checkSize mends the file if somebody else has changed it.
+func (w *writer) checkSize() {
+	if w.file == nil {
+		return
+	}
+	if err := w.file.checkSize(); err != nil {
+		if err = w.mend(err); err != nil {
+			w.failed(err)
+		}
+	}
+}
+
+// mend cuts the file to what is whole, after somebody else has changed it, and makes a new one
+// take its place as soon as everything is in it. The error says why that cannot be.
+func (w *writer) mend(cause error) error {
+	root := placer.New(&w.intern.Table, &placer.Options{Columns: w.version.hasAttrColumns(), MaxEntrySize: w.o.MaxEntrySize})
+	root.Root()
+	b, _ := root.Out()
+	left, entries, spans, err := w.file.mend(w.version, b)
+	if err != nil {
+		return errors.Join(cause, err)
+	}
+	w.placer.CutTo(uint64(left), w.file.n)
+	w.rotation.mended = true
+	err = fmt.Errorf("%w; %d entries of it are lost, and a new file begins", cause, entries)
+	w.mu.Lock()
+	p := &w.published
+	p.written[0] -= uint64(entries)
+	p.dropped[0].IO += uint64(entries)
+	p.written[1] -= uint64(spans)
+	p.dropped[1].IO += uint64(spans)
+	p.bytes = w.file.n
+	if entries > 0 {
+		p.err = err
+	}
+	w.mu.Unlock()
+	w.report(err)
+	w.moveCheckpoint()
+	return nil
 }
 
 func (w *writer) checkFile() error {

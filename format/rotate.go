@@ -101,6 +101,8 @@ type rotation struct {
 	first     uint64    // the id of what came to it first
 	head      int64     // size of what precedes that
 	notBefore time.Time // the next attempt
+	mended    bool      // somebody else has changed the file: it is to be the last of its name
+	stranger  bool      // that has happened to an earlier file, whatever the bounds
 }
 
 // on reports whether the recording goes over several files.
@@ -150,14 +152,20 @@ const (
 	headSize  = 256 << 20
 )
 
+// isDue reports whether a new file is to begin because of the bounds.
+func (r *rotation) isDue(o *RecorderOptions, p *placer.Placer, now time.Time) bool {
+	return r.on(o) && p.Entries() >= r.first+minFileEntries &&
+		(r.tooBig(o, p) || o.MaxFileAge > 0 && now.Sub(r.began) >= o.MaxFileAge)
+}
+
 // rotateIfDue begins a new file when that is due and everything is in the old one.
 func (w *writer) rotateIfDue() {
 	r := &w.rotation
-	if w.file == nil || !r.on(w.o) || w.file.dead != nil || w.staged() || w.broken.Load() != nil || w.placer.Entries() < r.first+minFileEntries {
+	if w.file == nil || w.file.dead != nil || w.staged() || w.broken.Load() != nil {
 		return
 	}
 	now := time.Now()
-	if !r.tooBig(w.o, w.placer) && (w.o.MaxFileAge <= 0 || now.Sub(r.began) < w.o.MaxFileAge) || now.Before(r.notBefore) {
+	if !r.mended && !r.isDue(w.o, w.placer, now) || now.Before(r.notBefore) {
 		return
 	}
 	err := w.checkFile() // the name may be another's by now
@@ -166,6 +174,7 @@ func (w *writer) rotateIfDue() {
 	}
 	if err != nil {
 		r.notBefore = now.Add(rotateAgain)
+		r.mended = r.mended && r.on(w.o) // else this file, which is whole, goes on
 		err = fmt.Errorf("rotate %s: %w", w.name, err)
 		w.mu.Lock()
 		w.published.err = err
@@ -214,8 +223,11 @@ func (w *writer) rotate(now time.Time) error {
 		// The old one goes on under its old name, if it can get that again.
 		return discard(errors.Join(err, osfile.RenameNew(aside, w.name)))
 	}
-	if err := w.writeEnd(true); err != nil {
-		w.failed(err) // it is a whole IET all the same
+	// Without an end the old file says that it is not all that was written.
+	if !w.rotation.mended {
+		if err := w.writeEnd(true); err != nil {
+			w.failed(err) // it is a whole IET all the same
+		}
 	}
 	old := w.file
 	left := n.placer.Left()
@@ -223,7 +235,7 @@ func (w *writer) rotate(now time.Time) error {
 	n.placer.Adopt(w.placer)
 	w.placer, w.sink, w.file = n.placer, n.sink, n.sink
 	w.reader.Needs = w.placer.Needs
-	w.rotation = rotation{began: now, first: w.placer.Entries(), head: w.placer.Size()}
+	w.rotation = rotation{began: now, first: w.placer.Entries(), head: w.placer.Size(), stranger: w.rotation.mended || w.rotation.stranger}
 	w.placer.Extra() // they are counted here
 	w.mu.Lock()
 	w.published.extra[0] += w.placer.Entries()

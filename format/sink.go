@@ -93,6 +93,9 @@ func (s *fileSink) write(b []byte, entries []placer.Staged) (kept int, err error
 	if s.dead != nil {
 		return 0, s.dead
 	}
+	if err := s.checkSize(); err != nil {
+		return 0, err
+	}
 	data := b
 	if s.magic != nil {
 		data = slices.Concat(s.magic, b)
@@ -112,7 +115,7 @@ func (s *fileSink) write(b []byte, entries []placer.Staged) (kept int, err error
 	from := 0
 	for i := range entries[:kept] {
 		e := &entries[i]
-		s.index.add(e.End-from, e.ID, e.Parent)
+		s.index.add(e.End-from, e.ID, e.Parent, e.IsSpan && !e.IsContinued)
 		from = e.End
 	}
 	s.n += int64(from)
@@ -135,6 +138,85 @@ func (s *fileSink) write(b []byte, entries []placer.Staged) (kept int, err error
 }
 
 func (s *fileSink) size() int64 { return s.n }
+
+// stored returns the size that the file has, unless somebody else has changed it.
+func (s *fileSink) stored() int64 {
+	if s.magic != nil {
+		return 0
+	}
+	return s.n
+}
+
+// errChanged is why a file is not written to any more.
+var errChanged = errors.New("somebody else changed it")
+
+// checkSize returns errChanged if somebody else has cut the file, or appended to it.
+func (s *fileSink) checkSize() error {
+	fi, err := s.f.Stat()
+	if err != nil || s.dead != nil || fi.Size() == s.stored() {
+		return nil //nolint:nilerr // the write says what is wrong
+	}
+	return fmt.Errorf("record to %s: %w: it has %d bytes, %d were written", s.name, errChanged, fi.Size(), s.stored())
+}
+
+// mend cuts a file that somebody else has changed to the entries that are whole, of which the
+// first is root. It returns how many those are, and how many entries and spans are gone.
+func (s *fileSink) mend(v Version, root []byte) (left, entries, spans int, err error) {
+	fi, err := s.f.Stat()
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	left, size := s.wholePrefix(v, min(fi.Size(), s.stored()))
+	if err := s.w.Truncate(size); err != nil || s.magic != nil {
+		return 0, 0, 0, err
+	}
+	if left == 0 {
+		magic := AppendMagic(nil, v, IET)
+		n, err := s.w.Write(append(magic, root...))
+		if err != nil {
+			return 0, 0, 0, errors.Join(err, s.w.Truncate(0))
+		}
+		left, size, s.magic = 1, int64(n), nil
+	}
+	entries, spans = s.index.cutTo(left)
+	s.n = size
+	s.tail, err = tailOf(s.w, size)
+	return left, entries, spans, err
+}
+
+// wholePrefix returns how many entries are as they were written in the first so many bytes
+// of the file, and how many bytes these are with the magic. It looks at the last of them
+// alone: what replaced the beginning of the file would have to have the same sizes.
+func (s *fileSink) wholePrefix(v Version, within int64) (entries int, size int64) {
+	type entry struct {
+		end    int64
+		parent uint32
+	}
+	var all []entry
+	end := int64(MagicSize)
+	s.index.each(func(size, parent uint32, _ bool) bool {
+		end += int64(size)
+		if end <= within {
+			all = append(all, entry{end, parent})
+		}
+		return end <= within
+	})
+	var e TraceEntry
+	for n := len(all); n > 0; n-- {
+		from := int64(MagicSize)
+		if n > 1 {
+			from = all[n-2].end
+		}
+		b := make([]byte, all[n-1].end-from)
+		if _, err := s.w.ReadAt(b, from); err != nil {
+			continue
+		}
+		if k, err := DecodeTraceEntry(b, v, &e); err == nil && k == len(b) && e.Parent == all[n-1].parent {
+			return n, all[n-1].end
+		}
+	}
+	return 0, 0
+}
 
 func (s *fileSink) sync() error {
 	if s.syncErr == nil {

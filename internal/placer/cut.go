@@ -1,0 +1,79 @@
+package placer
+
+import (
+	"github.com/entrace-go/entrace/internal/record"
+	"github.com/entrace-go/entrace/internal/wire"
+)
+
+// CutTo says that of the file only the first n entries are left, in size bytes. The entries
+// that are staged follow those. What was below an entry that is gone goes below the root, and
+// an open span that is gone is forgotten.
+func (p *Placer) CutTo(n uint64, size int64) {
+	first := p.next - uint64(len(p.staged))
+	gone := first - n
+	// now returns the id that an entry has now, and whether it is still there.
+	now := func(id uint32) (uint32, bool) {
+		if uint64(id) < first {
+			return id, uint64(id) < n
+		}
+		return id - uint32(gone), true
+	}
+	offsets := make(map[uint32]int64) // of what is staged, by new id
+	var b []byte
+	from := 0
+	for i := range p.staged {
+		s := &p.staged[i]
+		raw := p.enc.B[from:s.End]
+		from = s.End
+		head := len(wire.AppendUint(nil, uint64(s.Parent)))
+		s.ID, _ = now(s.ID)
+		if parent, ok := now(s.Parent); ok {
+			s.Parent = parent
+		} else {
+			s.Parent = 0
+		}
+		offsets[s.ID] = size + int64(len(b))
+		b = append(wire.AppendUint(b, uint64(s.Parent)), raw[head:]...)
+		s.End = len(b)
+	}
+	p.enc.B = append(p.enc.B[:0], b...)
+	p.next, p.size = p.next-gone, size
+	p.spans.renumber(now, offsets, p.Forget)
+	for number, id := range p.resources {
+		if id, ok := now(id); ok {
+			p.resources[number] = id
+		} else {
+			delete(p.resources, number)
+		}
+	}
+	if anchor, ok := now(p.anchor); ok {
+		p.anchor = anchor
+	} else {
+		p.anchor = 0
+	}
+}
+
+// renumber gives the spans the ids that they have now. It drops those that are gone, and
+// calls forgot if one of them was open.
+func (t *spanTable) renumber(now func(uint32) (uint32, bool), offsets map[uint32]int64, forgot func()) {
+	refs := make([]record.Ref, 0, t.ids.Len())
+	for key := range t.ids.All() {
+		refs = append(refs, record.Ref(key))
+	}
+	for i := range refs {
+		s := t.get(&refs[i])
+		id, ok := now(s.id)
+		switch {
+		case ok:
+			s.id = id
+			if off, staged := offsets[id]; staged {
+				s.off = off
+			}
+		case !s.ended:
+			forgot()
+			fallthrough
+		default:
+			t.drop(&refs[i], s.id)
+		}
+	}
+}
