@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -140,7 +141,7 @@ func New(o *Options) (*Control, error) {
 		c.members = append(c.members, &member{m: m, provides: m.Provides()})
 	}
 	c.worker.start()
-	c.worker.do(func() { c.apply(cfg) })
+	_ = c.worker.do(func() { c.apply(cfg) }) // it has just begun
 	if o.Source != nil {
 		stop, err := o.Source.Watch(c.sourceChanged)
 		if err != nil {
@@ -216,7 +217,8 @@ func (c *Control) Dir() string {
 }
 
 // SetConfig puts another configuration in force. If it is wrong the old one stays.
-// The folder, and size and place of the ring, stay what they are.
+// The folder, and size and place of the ring, stay what they are. The error may be
+// [ErrLate].
 func (c *Control) SetConfig(cfg *Config) error {
 	if c == nil || c.closed.Load() {
 		return errClosed
@@ -225,20 +227,22 @@ func (c *Control) SetConfig(cfg *Config) error {
 		c.refused()
 		return err
 	}
-	ok := c.worker.do(func() {
+	return c.worker.doSoon(func() {
 		if c.override.timer != nil {
 			c.override.base = cfg // it comes when that is over
 			return
 		}
 		c.apply(cfg)
 	})
-	if !ok {
-		return errClosed
-	}
-	return nil
 }
 
 var errClosed = errors.New("control: shut down")
+
+var errFull = errors.New("control: too much waits for the file of the ring or of a trace, which does not answer: try again later")
+
+// ErrLate says that a [Control] did not come to what it was asked for within a second, as
+// the file of its ring or of a trace does not answer. It does it as soon as that answers.
+var ErrLate = errors.New("control: done when the file of the ring or of a trace answers, which it did not for a second")
 
 func (c *Control) refused() {
 	c.mu.Lock()
@@ -253,13 +257,18 @@ func (c *Control) sourceChanged(cfg *Config, err error) {
 	} else {
 		c.refused()
 	}
-	if err != nil && !errors.Is(err, errClosed) {
+	switch {
+	case err == nil, errors.Is(err, errClosed):
+	case errors.Is(err, ErrLate):
+		c.report(fmt.Errorf("configuration %s: %w", cfg.ID, err))
+	default:
 		c.report(fmt.Errorf("configuration %s stays in force: %w", c.Config().ID, err))
 	}
 }
 
 // Override puts a configuration in force for a while, after which the one before
-// comes back, or what the source has brought meanwhile. A nil cfg ends that now.
+// comes back, or what the source has brought meanwhile. A nil cfg ends that now. The error
+// may be [ErrLate].
 func (c *Control) Override(cfg *Config, d time.Duration) error {
 	if c == nil || c.closed.Load() {
 		return errClosed
@@ -270,7 +279,7 @@ func (c *Control) Override(cfg *Config, d time.Duration) error {
 			return err
 		}
 	}
-	ok := c.worker.do(func() {
+	return c.worker.doSoon(func() {
 		c.endOverride()
 		if cfg == nil || c.over {
 			return
@@ -278,7 +287,7 @@ func (c *Control) Override(cfg *Config, d time.Duration) error {
 		c.override.base = c.force.Load().cfg
 		var t *time.Timer
 		t = time.AfterFunc(d, func() {
-			c.worker.do(func() {
+			c.worker.post(context.Background(), func() {
 				if c.override.timer == t {
 					c.endOverride()
 				}
@@ -287,10 +296,6 @@ func (c *Control) Override(cfg *Config, d time.Duration) error {
 		c.override.timer = t
 		c.apply(cfg)
 	})
-	if !ok {
-		return errClosed
-	}
-	return nil
 }
 
 func (c *Control) endOverride() {
@@ -310,15 +315,15 @@ func (c *Control) apply(cfg *Config) {
 	}
 	f := compile(cfg)
 	c.force.Store(f)
-	if err := c.ring.SetNote(c.note(cfg)); err != nil {
-		c.report(err)
-	}
 	c.ring.SetBuffered(record.Providers(cfg.inRing()))
 	c.ring.SetObserved(record.Providers(cfg.heard()))
 	c.ring.SetLogLevel(f.noticed)
 	c.switchProviders()
 	c.signals.follow(f.signals, c.onSignal)
 	c.watchdog.follow(c, f)
+	if err := c.ring.SetNote(c.note(cfg)); err != nil { // last, as the file may not answer
+		c.report(err)
+	}
 }
 
 // Start asks for a trace. Of a snapshot it returns when the file is there, of a
@@ -393,7 +398,7 @@ func (c *Control) Fire(r Request) {
 }
 
 // Stop ends the streams that r asked for, and reports whether there was one. They
-// are finished when it returns.
+// are finished when it returns, or later if a file does not answer for a second.
 func (c *Control) Stop(r Request) bool {
 	return c.endAll(func(t *Trace) bool { return same(c.controller(&r), t.request, r) }, endStopped, "")
 }
@@ -403,19 +408,26 @@ func (c *Control) Abort(r Request, why string) bool {
 	return c.endAll(func(t *Trace) bool { return same(c.controller(&r), t.request, r) }, endAborted, why)
 }
 
-func (c *Control) endAll(which func(*Trace) bool, how endReason, why string) (ended bool) {
+func (c *Control) endAll(which func(*Trace) bool, how endReason, why string) bool {
 	if c == nil {
 		return false
 	}
-	c.worker.do(func() {
+	late := slices.ContainsFunc(c.Running(), which)
+	ended := false
+	switch err := c.worker.doSoon(func() {
 		for _, t := range append([]*Trace(nil), c.running...) {
 			if which(t) {
 				ended = true
 				c.end(t, how, why)
 			}
 		}
-	})
-	return ended
+	}); {
+	case err == nil:
+		return ended
+	case errors.Is(err, ErrLate):
+		return late
+	}
+	return false
 }
 
 // Running returns the streams that have not ended.
@@ -454,12 +466,12 @@ func (c *Control) Shutdown(ctx context.Context) error {
 	go func() {
 		c.stop()
 		var err error
-		if !c.worker.do(func() { err = c.finish() }) {
+		if c.worker.do(func() { err = c.finish() }) != nil {
 			err = errors.Join(c.ring.Close(), errors.New("control: its goroutine is gone"))
 			c.crash.Close()
 		}
 		c.worker.stop()
-		c.told.do(func() {}) // what waits is told
+		_ = c.told.do(func() {}) // what waits is told
 		c.told.stop()
 		finished <- err
 	}()

@@ -2,7 +2,9 @@ package control
 
 import (
 	"context"
+	"errors"
 	"sync"
+	"time"
 )
 
 // A worker does what is asked of it, one thing after the other, on a goroutine of
@@ -61,23 +63,50 @@ func (w *worker) post(ctx context.Context, fn func()) bool {
 	}
 }
 
-// do has fn done and reports whether it was. The worker itself must not call it.
-func (w *worker) do(fn func()) bool {
+// do has fn done. The error is errClosed if the worker ended before. The worker itself must
+// not call it.
+func (w *worker) do(fn func()) error {
 	done := make(chan struct{})
 	if !w.post(context.Background(), func() { defer close(done); fn() }) {
-		return false
+		return errClosed
 	}
+	return w.wait(context.Background(), done)
+}
+
+// wait waits until what was posted is done. The error is that of ctx, or errClosed if the
+// worker ended before.
+func (w *worker) wait(ctx context.Context, done <-chan struct{}) error {
 	select {
 	case <-done:
-		return true
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	case <-w.ended:
 	}
 	select {
-	case <-done:
-		return true
+	case <-done: // it was the last thing
+		return nil
 	default:
-		return false
+		return errClosed
 	}
+}
+
+// doSoon is do for a caller who has no context. After a second the error is [ErrLate], or
+// errFull if fn is not even in the queue.
+func (w *worker) doSoon(fn func()) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	done := make(chan struct{})
+	if !w.post(ctx, func() { defer close(done); fn() }) {
+		if ctx.Err() != nil {
+			return errFull
+		}
+		return errClosed
+	}
+	if err := w.wait(ctx, done); !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return ErrLate
 }
 
 // stop ends the worker when it has done what it does, whatever waits still.
