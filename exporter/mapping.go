@@ -102,7 +102,7 @@ func (m *mapper) begin(s sdktrace.ReadOnlySpan, start time.Time, name string, re
 func (m *mapper) end(s sdktrace.ReadOnlySpan) {
 	to, end := &m.span, s.EndTime()
 	if to.Ended = !end.IsZero(); to.Ended {
-		to.Duration = int64(end.Sub(s.StartTime()))
+		to.Duration = int64(duration(s.StartTime(), end))
 	}
 	status := s.Status()
 	to.Status, to.Description = statusOf(status.Code), status.Description
@@ -152,6 +152,11 @@ func unixNano(t time.Time) int64 {
 	}
 	return t.UnixNano()
 }
+
+// duration returns the time between the times that are stored. Their monotonic readings, if
+// both have one, are of slightly different moments: an end that the program gave would not
+// come back as it was. The end that the SDK takes has no other reading than its start.
+func duration(start, end time.Time) time.Duration { return end.Round(0).Sub(start.Round(0)) }
 
 // count returns a number of what the SDK has dropped.
 func count(n int) uint32 { return uint32(min(uint64(max(n, 0)), math.MaxUint32)) }

@@ -184,7 +184,7 @@ func (p *SpanProcessor) end(s sdktrace.ReadOnlySpan) (err error) {
 // ended tells the flight recorder of a span that has ended, which is recorded.
 func (p *SpanProcessor) ended(name string, r format.SpanRef, start, end time.Time) {
 	if p.flight != nil {
-		p.flight.SpanEnded(name, r, end.Sub(start))
+		p.flight.SpanEnded(name, r, duration(start, end))
 	}
 }
 

@@ -1,0 +1,76 @@
+package exporter_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/entrace-go/entrace/exporter"
+	"github.com/entrace-go/entrace/view"
+)
+
+// TestGivenTimesComeBack gives spans times that have a monotonic reading of their own, which
+// is of another moment than the time itself.
+func TestGivenTimesComeBack(t *testing.T) {
+	const spans = 4000 // of which some readings differ
+	ctx := context.Background()
+	for _, live := range []bool{true, false} {
+		rec := create(t, nil)
+		var p sdktrace.SpanProcessor
+		if live {
+			var err error
+			p, err = exporter.NewSpanProcessor(exporter.WithRecorder(rec))
+			must(t, err)
+		} else {
+			e, err := exporter.New(exporter.WithRecorder(rec))
+			must(t, err)
+			p = sdktrace.NewSimpleSpanProcessor(e)
+		}
+		want := make(map[[8]byte][2]int64, spans)
+		ended := tracetest.NewSpanRecorder()
+		tracer := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p), sdktrace.WithSpanProcessor(ended)).Tracer("times")
+		for i := range spans {
+			_, s := tracer.Start(ctx, "span", trace.WithTimestamp(time.Now().Add(-2*time.Hour)))
+			switch i % 4 {
+			case 0:
+				s.End(trace.WithTimestamp(time.Now().Add(-time.Hour)))
+			case 1:
+				s.End(trace.WithTimestamp(time.Now().Add(time.Hour)))
+			case 2:
+				s.End(trace.WithTimestamp(time.Unix(1_900_000_000, 123_456_789)))
+			default:
+				s.End()
+			}
+		}
+		for _, s := range ended.Ended() {
+			want[s.SpanContext().SpanID()] = [2]int64{s.StartTime().UnixNano(), s.EndTime().UnixNano()}
+		}
+		v := finish(t, rec)
+		if len(want) != spans {
+			t.Fatalf("%d spans have ended, want %d", len(want), spans)
+		}
+		wrong := 0
+		for row := range view.Row(v.Len()) {
+			id := v.SpanID(row)
+			times, ok := want[id]
+			if !ok {
+				continue
+			}
+			delete(want, id)
+			start, _ := v.Start(row)
+			took, _ := v.Duration(row)
+			if got := [2]int64{start, start + int64(took)}; got != times {
+				if wrong++; wrong == 1 {
+					t.Errorf("live %t: a span is from %d to %d, want from %d to %d", live, got[0], got[1], times[0], times[1])
+				}
+			}
+		}
+		if wrong > 0 || len(want) > 0 {
+			t.Errorf("live %t: %d of %d spans have other times, %d are missing", live, wrong, spans, len(want))
+		}
+	}
+}
