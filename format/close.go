@@ -19,7 +19,8 @@ import (
 //
 // With a context that is done, or as soon as it is, Close leaves a whole IET
 // beside the name of the ET and returns the context's error: the next Create on
-// that path, or Recover, finishes it. It returns then even if the disk does not answer.
+// that path, or Recover, finishes it. It returns at most half a second later then, which it
+// has for what is in memory, even if the disk does not answer.
 // Whatever fails, nothing recorded is lost: what cannot be written stays in the journal.
 func (r *Recorder) Close(ctx context.Context) error {
 	if r.Discards() {
@@ -57,11 +58,24 @@ func (t *recording) Close(ctx context.Context) error {
 	var err error
 	select {
 	case err = <-c.done:
-	case <-patience.Done():
-		err = fmt.Errorf("%s is left unfinished, since the disk does not answer: %w", t.name, context.Cause(ctx))
+	case <-ctx.Done():
+		before := t.Stats().Entries
+		select {
+		case err = <-c.done:
+		case <-patience.Done():
+			err = fmt.Errorf("%s is left unfinished, since %s: %w", t.name, unfinished(before, t.Stats().Entries), context.Cause(ctx))
+		}
 	}
 	t.callbacks.wait(patience)
 	return err
+}
+
+// unfinished says why a file could not be finished in time.
+func unfinished(before, now Counts) string {
+	if now.Written == before.Written {
+		return "the disk does not answer"
+	}
+	return fmt.Sprintf("there was no time to write the %d entries that wait", now.Waiting)
 }
 
 // closing is what Close asks of the writer.
