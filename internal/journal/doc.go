@@ -80,7 +80,7 @@ const (
 	slotAt     = 1024
 	slotSize   = 1536
 	numSlots   = 2
-	lostAt     = 512 // int64: when it was found to be lost, in seconds since 1970; 0: it was not
+	lostAt     = 512 // int64: when it was found to be lost, in seconds since 1970; 0: it was not; 1: see unneeded
 	besideAt   = 4096
 	maxBeside  = 4096
 

@@ -469,6 +469,7 @@ func (j *Journal) RemoveNames() {
 		return
 	}
 	if j.o.Beside != "" && j.isNamed() {
+		_ = j.pool.noteLost(unneeded)
 		_ = os.Remove(j.o.Beside)
 	}
 	j.pointer.Store(nil)
@@ -499,11 +500,12 @@ func (j *Journal) Remove() error {
 	if j.pool.f == nil {
 		return nil
 	}
-	j.pool.unmap()
 	var err error
 	if j.o.Beside != "" && j.isNamed() { // first: one that names no journal says that records are lost
+		_ = j.pool.noteLost(unneeded) // else it stays for a day if this process dies now
 		err = os.Remove(j.o.Beside)
 	}
+	j.pool.unmap()
 	if osfile.SameFile(j.pool.f, j.pool.name) {
 		err = errors.Join(err, osfile.Remove(j.pool.f, j.pool.name))
 	}

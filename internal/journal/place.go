@@ -156,10 +156,11 @@ func createElsewhere(dir string, at Place, o Options) (*Journal, error) {
 // gives it its name.
 func (j *Journal) pointTo(rename func(from, to string) error) error {
 	fi, err := writePointer(j.Name(), j.o.Beside, rename)
-	if err == nil {
-		j.pointer.Store(&fi)
+	if err != nil {
+		return err
 	}
-	return err
+	j.pointer.Store(&fi)
+	return j.pool.noteLost(0)
 }
 
 func writePointer(name, beside string, rename func(from, to string) error) (os.FileInfo, error) {
@@ -293,15 +294,15 @@ const keepFor = 24 * time.Hour
 // ownName matches the names that createElsewhere makes: the folder may hold other files.
 var ownName = regexp.MustCompile(`^[A-Z2-7]{26}\.buffer$`)
 
-// sweep removes journals of dead processes from a folder of this package if the files that
-// named them have been gone for long.
+// sweep removes journals of dead processes from a folder of this package: those of which
+// nothing is needed, and those whose names have been gone for long.
 func sweep(dir string) {
 	list, err := os.ReadDir(dir)
 	if err != nil {
 		return
 	}
 	for _, e := range list {
-		if fi, err := e.Info(); err == nil && ownName.MatchString(e.Name()) && time.Since(fi.ModTime()) > keepFor {
+		if ownName.MatchString(e.Name()) {
 			removeLost(filepath.Join(dir, e.Name()))
 		}
 	}
@@ -326,8 +327,6 @@ func removeLost(name string) {
 			_ = noteLost(f, 0)
 			return
 		}
-		// A journal in memory has the time of its last growth: what counts is when it was
-		// found to be lost.
 		if since := readLost(f); since == 0 || time.Since(time.Unix(since, 0)) < keepFor {
 			if since == 0 {
 				_ = noteLost(f, time.Now().Unix())
@@ -338,8 +337,12 @@ func removeLost(name string) {
 	_ = osfile.Remove(f, name)
 }
 
-// readLost returns when the journal f was found to be lost, in seconds since 1970, 0 if it
-// was not.
+// unneeded stands for the time when a journal was found to be lost, and says that nothing of
+// it is needed if no file names it: it is not complete yet, or all of it is in the trace.
+const unneeded = 1
+
+// readLost returns when the journal f was found to be lost, in seconds since 1970, unneeded,
+// or 0.
 func readLost(f io.ReaderAt) int64 {
 	var b [8]byte
 	if _, err := f.ReadAt(b[:], lostAt); err != nil {
@@ -352,11 +355,11 @@ func noteLost(f *os.File, at int64) error {
 	if readLost(f) == at {
 		return nil
 	}
-	var b [8]byte
-	binary.LittleEndian.PutUint64(b[:], uint64(at))
-	_, err := f.WriteAt(b[:], lostAt)
+	_, err := f.WriteAt(appendLost(at), lostAt)
 	return err
 }
+
+func appendLost(at int64) []byte { return binary.LittleEndian.AppendUint64(nil, uint64(at)) }
 
 // isNamed reports whether another file may name the journal f.
 func isNamed(f io.ReaderAt, name string) bool {
@@ -398,6 +401,7 @@ func (d *DeadFile) Rename(to string) error {
 func (d *DeadFile) Remove() error {
 	var err error
 	if d.pointer != nil { // first: one that names no journal says that records are lost
+		_ = noteLost(d.File, unneeded) // else it stays for a day if this process dies now
 		err = errors.Join(osfile.Remove(d.pointer, d.beside), osfile.SyncDir(d.beside))
 	}
 	return errors.Join(err, osfile.Remove(d.File, d.name), osfile.SyncDir(d.name), d.Close())

@@ -259,6 +259,105 @@ func TestLostJournalsAreSwept(t *testing.T) {
 	}
 }
 
+// TestKilledBetweenRemovalsLeavesNothing stops where a process that dies would leave a
+// journal without a name: the next one that is made in the folder removes it.
+func TestKilledBetweenRemovalsLeavesNothing(t *testing.T) {
+	create := func(t *testing.T) (j *Journal, beside string) {
+		t.Helper()
+		beside = filepath.Join(t.TempDir(), "j")
+		j, err := Create(Place{Beside: beside}, small)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := j.NewStream(StreamParked).Append(1, NewInfo(1, 0, 0), []byte("text")); err != nil {
+			t.Fatal(err)
+		}
+		return j, beside
+	}
+	for name, die := range map[string]func(t *testing.T, own string){
+		"Create": func(t *testing.T, own string) {
+			// What comes behind New is the file that names it.
+			j, err := New(Options{Medium: Mapped, Name: filepath.Join(own, "ABCDEFGHIJKLMNOPQRSTUVWXYZ.buffer"), Beside: filepath.Join(t.TempDir(), "j"), Segments: 2})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := j.Close(); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"Remove": func(t *testing.T, own string) {
+			j, _ := create(t)
+			restore := keepJournal(t, j.Name())
+			if err := j.Remove(); err != nil {
+				t.Fatal(err)
+			}
+			restore()
+		},
+		"Remove of a dead one": func(t *testing.T, own string) {
+			j, beside := create(t)
+			if err := j.Close(); err != nil {
+				t.Fatal(err)
+			}
+			d, err := OpenDead(beside, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			restore := keepJournal(t, d.Name())
+			if err := d.Remove(); err != nil {
+				t.Fatal(err)
+			}
+			restore()
+		},
+		"Replace": func(t *testing.T, own string) {
+			old, beside := create(t)
+			j, err := Create(Place{Beside: beside, Replace: true}, small)
+			if err != nil {
+				t.Fatal(err)
+			}
+			restore := keepJournal(t, old.Name())
+			if err := j.Replace(old); err != nil {
+				t.Fatal(err)
+			}
+			restore()
+			if err := j.Remove(); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			own := memoryRoot(t)
+			if err := os.Mkdir(own, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			die(t, own)
+			if left := names(t, own); len(left) != 1 {
+				t.Fatalf("the process that died has left %q, want a journal", left)
+			}
+			j, _ := create(t)
+			if left := names(t, own); len(left) != 1 || left[0] != filepath.Base(j.Name()) {
+				t.Errorf("the next start leaves %q", left)
+			}
+			if err := j.Remove(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// keepJournal has a second name keep a journal, and returns what gives it its name back.
+func keepJournal(t *testing.T, name string) (restore func()) {
+	t.Helper()
+	kept := filepath.Join(filepath.Dir(filepath.Dir(name)), "kept")
+	if err := os.Link(name, kept); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := os.Rename(kept, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 const namespaceEnv = "ENTRACE_JOURNAL_CHILD"
 
 // inOwnMounts runs a test of this program with mounts of its own, among them a shared memory

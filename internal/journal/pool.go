@@ -124,14 +124,25 @@ func (p *pool) begin(beside string, n int) error {
 	if err := errors.Join(p.write(head[:], 0), p.write(appendBeside(nil, beside), besideAt)); err != nil {
 		return err
 	}
+	if beside != "" {
+		if err := p.noteLost(unneeded); err != nil { // until a file names it
+			return err
+		}
+	}
 	return p.grow(n)
 }
+
+// noteLost is the function of that name for a journal in use.
+func (p *pool) noteLost(at int64) error { return p.write(appendLost(at), lostAt) }
 
 // write writes b to the header.
 func (p *pool) write(b []byte, at int) error {
 	switch p.medium {
 	case Mapped:
 		m := p.head.Bytes()
+		if m == nil {
+			return mapfile.ErrClosed
+		}
 		return mapfile.Guard(m, func() { copy(m[at:], b) })
 	case Written:
 		_, err := p.f.WriteAt(b, int64(at))

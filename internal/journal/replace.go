@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"errors"
 	"runtime"
 
 	"github.com/entrace-go/entrace/internal/osfile"
@@ -15,8 +16,9 @@ func (j *Journal) Replace(old *Journal) error {
 		_ = old.Remove() // what it held is in the trace
 	}
 	if j.o.Beside != "" {
+		_ = old.pool.noteLost(unneeded) // else it stays for a day if this process dies before it is removed
 		if err := j.pointTo(osfile.RenameOver); err != nil {
-			return err
+			return errors.Join(err, old.pool.noteLost(0))
 		}
 	} else {
 		if err := osfile.RenameOver(j.pool.name, j.replaces); err != nil {
