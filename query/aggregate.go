@@ -167,21 +167,20 @@ func (m *machine) group(keep []keeps, by []expr, rows Set) ([]*group, error) {
 	err := m.v.EachBlock(ctx, func() func(k int) {
 		e := &env{m: m, read: m.v.NewReader()}
 		var key []byte
+		values := make([]Value, len(keys))
 		return func(k int) {
 			own := make(map[string]*group)
 			for w, word := range rows[k*words64 : (k+1)*words64] {
 				for ; word != 0; word &= word - 1 {
 					e.row = view.Row(k*view.BlockRows + w*64 + bits.TrailingZeros64(word))
 					key = key[:0]
-					values := make([]Value, 0, 4)
-					for _, f := range keys {
-						v := canonical(f(e))
-						values = append(values, v)
-						key = appendKey(key, v)
+					for i, f := range keys {
+						values[i] = canonical(f(e))
+						key = appendKey(key, values[i])
 					}
 					g := own[string(key)]
 					if g == nil {
-						g = &group{keys: values, accs: make([]accumulator, len(keep))}
+						g = &group{keys: slices.Clone(values), accs: make([]accumulator, len(keep))}
 						own[string(key)] = g
 					}
 					g.rows++

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cmp"
 	"context"
 	"math/bits"
 	"slices"
@@ -9,79 +10,201 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// Summary returns a table of the spans of a set by service and name: how many there are, how
-// many failed, how many began a second between the first and the last start, quantiles of their
-// durations, the longest, the sum of all, and the sum of their self times.
-func Summary(ctx context.Context, v *view.View, rows Set) (*Table, error) {
-	type sum struct {
-		service, name string
-		n, errors     int64
-		first, last   int64
-		total, self   int64
-		took          []int64
+// A sum is what Summary knows of the spans of one service and name.
+type sum struct {
+	service, name string
+	n, errors     int64
+	longest       int64
+	total, self   int64
+	durations     durations
+}
+
+// maxNames is how many services and names Summary tells apart, the first ones of the file.
+var maxNames = 100_000
+
+// otherNames is the name of the line for all others.
+const otherNames = "(all other names)"
+
+// A summary collects sums.
+type summary struct {
+	v      *view.View
+	rows   Set
+	sums   []*sum
+	byName map[[2]string]*sum
+	known  map[[2]uint16]*sum // by meta and resource
+	others *sum
+}
+
+// of returns the sum of row i of a block.
+func (y *summary) of(b *view.Block, i int) *sum {
+	code := [2]uint16{b.Meta[i], b.Resource[i]}
+	isKnown := code[0] != view.Unknown && code[1] != view.Unknown
+	if s := y.known[code]; isKnown && s != nil {
+		return s
 	}
-	v.Tree() // for the self times
-	sums := make(map[[2]string]*sum)
-	known := make(map[[2]uint16]*sum) // by meta and resource
-	for k := range v.Blocks() {
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
+	r := b.First + view.Row(i)
+	key := [2]string{y.v.Service(r), y.v.Name(r)}
+	s := y.byName[key]
+	switch {
+	case s != nil:
+	case len(y.sums) < maxNames:
+		s = &sum{service: key[0], name: key[1]}
+		y.byName[key] = s
+		y.sums = append(y.sums, s)
+	default:
+		if y.others == nil {
+			y.others = &sum{name: otherNames}
 		}
-		b := v.Block(k)
-		for w, word := range rows[k*words64 : (k+1)*words64] {
+		s = y.others
+	}
+	if isKnown {
+		y.known[code] = s
+	}
+	return s
+}
+
+// each calls fn for the spans of the blocks from one to another.
+func (y *summary) each(from, to int, fn func(s *sum, b *view.Block, i int)) {
+	for k := from; k < to; k++ {
+		b := y.v.Block(k)
+		for w, word := range y.rows[k*words64 : (k+1)*words64] {
 			for ; word != 0; word &= word - 1 {
-				i := w*64 + bits.TrailingZeros64(word)
-				f := view.Flags(b.Flags[i])
-				if f.Role() != view.RoleSpan {
-					continue
-				}
-				r := b.First + view.Row(i)
-				code := [2]uint16{b.Meta[i], b.Resource[i]}
-				s := known[code]
-				if s == nil || code[0] == view.Unknown || code[1] == view.Unknown {
-					key := [2]string{v.Service(r), v.Name(r)}
-					if s = sums[key]; s == nil {
-						s = &sum{service: key[0], name: key[1], first: b.Start[i], last: b.Start[i]}
-						sums[key] = s
-					}
-					known[code] = s
-				}
-				s.n++
-				if IsError(f) {
-					s.errors++
-				}
-				s.first, s.last = min(s.first, b.Start[i]), max(s.last, b.Start[i])
-				if d := b.Duration[i]; d != view.NoDuration {
-					self, _ := v.SelfTime(r)
-					s.took = append(s.took, d)
-					s.total += d
-					s.self += int64(self)
+				if i := w*64 + bits.TrailingZeros64(word); view.Flags(b.Flags[i]).Role() == view.RoleSpan {
+					fn(y.of(&b, i), &b, i)
 				}
 			}
 		}
 	}
-	t := &Table{Columns: []string{"service", "name", "count", "errors", "rate/s", "p50", "p95", "p99", "max", "total", "self"}, groups: 2}
-	for _, s := range sums {
-		line := []Value{stringValue(s.service), stringValue(s.name), intValue(s.n), intValue(s.errors), {}}
-		if s.last > s.first {
-			line[4] = floatValue(float64(s.n) / (float64(s.last-s.first) / 1e9))
+}
+
+// minForRate is how many spans there must be for a rate.
+const minForRate = 20
+
+// Summary returns a table of the spans of a set by service and name: how many there are, how
+// many failed, how many there are for each second of the trace if they are 20 or more, quantiles
+// of their durations, the longest, the sum of all, and the sum of their self times. The first
+// 100,000 names have a line each, and all others one together, without quantiles.
+func Summary(ctx context.Context, v *view.View, rows Set) (*Table, error) {
+	y := &summary{v: v, rows: rows, byName: make(map[[2]string]*sum), known: make(map[[2]uint16]*sum)}
+	self := selfTimes{v: v}
+	for k := 0; k < v.Blocks(); k += selfRows / view.BlockRows {
+		if err := self.compute(ctx, v.Block(k).First); err != nil {
+			return nil, err
 		}
-		if len(s.took) == 0 {
-			t.Lines = append(t.Lines, append(line, Value{}, Value{}, Value{}, Value{}, Value{}, Value{}))
+		y.each(k, min(k+selfRows/view.BlockRows, v.Blocks()), func(s *sum, b *view.Block, i int) {
+			s.n++
+			if IsError(view.Flags(b.Flags[i])) {
+				s.errors++
+			}
+			if d := b.Duration[i]; d != view.NoDuration {
+				if s != y.others {
+					s.durations.add(d)
+				}
+				s.longest = max(s.longest, d)
+				s.total += d
+				s.self += d - self.of(b.First+view.Row(i))
+			}
+		})
+	}
+	if y.others != nil {
+		y.sums = append(y.sums, y.others)
+	}
+	// Of many durations, those that may be a quantile are looked at once more.
+	again := false
+	for _, s := range y.sums {
+		again = s.durations.want(summaryQuantiles) || again
+	}
+	if again {
+		y.each(0, v.Blocks(), func(s *sum, b *view.Block, i int) {
+			if d := b.Duration[i]; d != view.NoDuration && s.durations.spread != nil {
+				s.durations.addWanted(d)
+			}
+		})
+	}
+	seconds := 0.0
+	if first, last, ok := Span(v); ok {
+		seconds = float64(last-first) / 1e9
+	}
+	slices.SortFunc(y.sums, func(a, b *sum) int {
+		return cmp.Or(strings.Compare(a.service, b.service), strings.Compare(a.name, b.name))
+	})
+	t := &Table{Columns: []string{"service", "name", "count", "errors", "rate/s", "p50", "p95", "p99", "max", "total", "self"}, groups: 2}
+	for _, s := range y.sums {
+		line := make([]Value, 5, len(t.Columns))
+		line[0], line[1], line[2], line[3] = stringValue(s.service), stringValue(s.name), intValue(s.n), intValue(s.errors)
+		if s.n >= minForRate && seconds > 0 {
+			line[4] = floatValue(float64(s.n) / seconds)
+		}
+		if s.durations.n == 0 && s != y.others {
+			t.Lines = append(t.Lines, line[:len(t.Columns)])
 			continue
 		}
-		for _, q := range []float64{0.5, 0.95, 0.99, 1} {
-			line = append(line, durationValue(Quantile(s.took, q)))
+		for _, q := range summaryQuantiles {
+			if s == y.others {
+				line = append(line, Value{})
+				continue
+			}
+			line = append(line, durationValue(s.durations.quantile(q)))
 		}
-		t.Lines = append(t.Lines, append(line, durationValue(s.total), durationValue(s.self)))
+		t.Lines = append(t.Lines, append(line, durationValue(s.longest), durationValue(s.total), durationValue(s.self)))
 	}
-	slices.SortFunc(t.Lines, func(a, b []Value) int {
-		if n := strings.Compare(a[0].s, b[0].s); n != 0 {
-			return n
-		}
-		return strings.Compare(a[1].s, b[1].s)
-	})
 	return t, nil
+}
+
+// summaryQuantiles are those that Summary has.
+var summaryQuantiles = []float64{0.5, 0.95, 0.99}
+
+// maxTook is how many durations are kept one by one.
+var maxTook = 1 << 10
+
+// durations are many durations of which quantiles are computed: all of them up to maxTook, then
+// how many are alike.
+type durations struct {
+	n      int64
+	all    []int64
+	spread *spread
+}
+
+func (d *durations) add(x int64) {
+	d.n++
+	switch {
+	case d.spread != nil:
+		d.spread.counts[spreadBucket(x)]++
+	case len(d.all) < maxTook:
+		d.all = append(d.all, x)
+	default:
+		d.spread = new(spread)
+		for _, y := range append(d.all, x) {
+			d.spread.counts[spreadBucket(y)]++
+		}
+		d.all = nil
+	}
+}
+
+// want says which quantiles are asked for, and reports whether the durations must be added once
+// more for them, with addWanted.
+func (d *durations) want(qs []float64) bool {
+	if d.spread == nil {
+		return false
+	}
+	for _, q := range qs {
+		bucket, _ := d.spread.find(rank(q, d.n))
+		d.spread.wanted[bucket] = true
+	}
+	return true
+}
+
+func (d *durations) addWanted(x int64) {
+	if d.spread.wanted[spreadBucket(x)] {
+		d.spread.values = append(d.spread.values, x)
+	}
+}
+
+func (d *durations) quantile(q float64) int64 {
+	if d.spread != nil {
+		return d.spread.quantile(q, d.n)
+	}
+	return Quantile(d.all, q)
 }
 
 // Sort sorts the lines by a column, of whose name the beginning is enough: numbers with the

@@ -1,0 +1,105 @@
+package query_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/view"
+)
+
+// TestSummaryAsBruteForce compares the table with what the tree and sorted durations say, of files
+// whose children come in any order, some below parents that come later.
+func TestSummaryAsBruteForce(t *testing.T) {
+	defer query.SmallSummaries(1000)()
+	for seed := range 4 {
+		r := rand.New(rand.NewPCG(uint64(seed), 6))
+		entries := shop(r, 9000)
+		if seed%2 == 1 {
+			for _, e := range entries[4000:] { // parents that come late
+				if _, isSpan := e.Attribute(format.AttrSpanID); isSpan && r.IntN(3) == 0 {
+					e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrParentSpanID, Value: format.StringValue(fmt.Sprintf("%016x", 3+r.IntN(8990)))})
+				}
+			}
+		}
+		v := viewOf(t, entries)
+		table, err := query.Summary(t.Context(), v, everything(t, v))
+		must(t, err)
+		type want struct {
+			took []int64
+			self int64
+			n    int64
+		}
+		wants := make(map[[2]string]*want)
+		for x := range v.Rows() {
+			if v.Role(x) != view.RoleSpan {
+				continue
+			}
+			key := [2]string{v.Service(x), v.Name(x)}
+			w := wants[key]
+			if w == nil {
+				w = new(want)
+				wants[key] = w
+			}
+			w.n++
+			if d, ended := v.Duration(x); ended {
+				self, _ := v.SelfTime(x)
+				w.took, w.self = append(w.took, int64(d)), w.self+int64(self)
+			}
+		}
+		if len(table.Lines) != len(wants) {
+			t.Fatalf("seed %d: %d lines, want %d", seed, len(table.Lines), len(wants))
+		}
+		for _, line := range table.Lines {
+			w := wants[[2]string{line[0].String(), line[1].String()}]
+			slices.Sort(w.took)
+			quantile := func(q float64) int64 { return w.took[max(0, int(float64(len(w.took))*q+0.999999)-1)] }
+			got := []any{line[2].Any(), line[5].Any(), line[6].Any(), line[7].Any(), line[8].Any(), line[10].Any()}
+			if want := []any{w.n, quantile(0.5), quantile(0.95), quantile(0.99), w.took[len(w.took)-1], w.self}; !slices.Equal(got, want) {
+				t.Errorf("seed %d: %s has %v, want %v", seed, line[1], got, want)
+			}
+		}
+	}
+}
+
+// TestSummaryOfManyNames: the names beyond the bound are one line.
+func TestSummaryOfManyNames(t *testing.T) {
+	defer query.SmallSummaries(3)()
+	v := viewOf(t, steps(30))
+	table, err := query.Summary(t.Context(), v, everything(t, v))
+	must(t, err)
+	n := int64(0)
+	for _, line := range table.Lines {
+		count, _ := line[2].Any().(int64)
+		n += count
+	}
+	if len(table.Lines) != 4 || n != 30 || table.Lines[0][1].String() != "(all other names)" {
+		t.Errorf("%d lines of %d spans, the first is %s", len(table.Lines), n, table.Lines[0][1])
+	}
+}
+
+// TestRateIsOfTheWholeTrace: few spans have none, and a burst is not taken for the length of the
+// trace.
+func TestRateIsOfTheWholeTrace(t *testing.T) {
+	entries := steps(300)
+	entries[1].Metadata.Name = "rare"
+	v := viewOf(t, entries)
+	first, last, _ := query.Span(v)
+	table, err := query.Summary(t.Context(), v, everything(t, v))
+	must(t, err)
+	for _, line := range table.Lines {
+		n, _ := line[2].Any().(int64)
+		want := any(nil)
+		if n >= 20 {
+			want = float64(n) / (float64(last-first) / 1e9)
+		} else if line[1].String() != "rare" {
+			t.Errorf("%s has %d spans", line[1], n)
+		}
+		if got := line[4].Any(); got != want {
+			t.Errorf("%s: %d spans have the rate %v, want %v", line[1], n, got, want)
+		}
+	}
+}
