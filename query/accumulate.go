@@ -2,6 +2,7 @@ package query
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 )
@@ -319,22 +320,63 @@ func nth[T int64 | uint64 | float64](values []T, k int) T {
 	return values[k]
 }
 
-// A histogram's buckets are powers of two, each in four parts.
-const bucketParts = 4
+// A histogram's buckets are powers of two, each in four parts; bucket 0 is from 0 to 1, and those of
+// numbers below 0 are the same the other way round. An infinity has one of its own.
+const (
+	bucketParts      = 4
+	bucketOfInf      = math.MaxInt
+	bucketOfMinusInf = math.MinInt
+)
 
 // bucketOf returns the bucket of a number: that with the largest lower end that is not above it.
 func bucketOf(f float64) int {
-	if f < 1 {
-		return -1
-	}
-	frac, exp := math.Frexp(f) // frac is from 0.5 on and below 1
-	return (exp-1)*bucketParts + int((frac-0.5)*2*bucketParts)
-}
-
-// bucketFrom returns the lower end of a bucket.
-func bucketFrom(b int) float64 {
-	if b < 0 {
+	switch {
+	case math.IsInf(f, 1):
+		return bucketOfInf
+	case math.IsInf(f, -1):
+		return bucketOfMinusInf
+	case f < 0:
+		return -1 - bucketOf(-f)
+	case f < 1:
 		return 0
 	}
-	return math.Ldexp(1+float64(b%bucketParts)/bucketParts, b/bucketParts)
+	frac, exp := math.Frexp(f) // frac is from 0.5 on and below 1
+	return 1 + (exp-1)*bucketParts + int((frac-0.5)*2*bucketParts)
+}
+
+// bucketEnds returns the ends of a bucket.
+func bucketEnds(b int) (from, to float64) {
+	switch {
+	case b == bucketOfInf:
+		return math.Inf(1), math.Inf(1)
+	case b == bucketOfMinusInf:
+		return math.Inf(-1), math.Inf(-1)
+	case b < 0:
+		from, to = bucketEnds(-1 - b)
+		return 0 - to, 0 - from // and no -0
+	case b == 0:
+		return 0, 1
+	}
+	end := func(b int) float64 { return math.Ldexp(1+float64(b%bucketParts)/bucketParts, b/bucketParts) }
+	return end(b - 1), end(b)
+}
+
+// maxBuckets is how many buckets of a histogram are shown with those between them that are empty.
+const maxBuckets = 256
+
+// histogram returns the buckets in their order, those between them that are empty included unless
+// they are very many.
+func (a *accumulator) histogram() []int {
+	list := slices.Sorted(maps.Keys(a.buckets))
+	finite := slices.DeleteFunc(slices.Clone(list), func(b int) bool { return b == bucketOfInf || b == bucketOfMinusInf })
+	if len(finite) == 0 || finite[len(finite)-1]-finite[0] > maxBuckets {
+		return list
+	}
+	for b := finite[0]; b < finite[len(finite)-1]; b++ {
+		if from, to := bucketEnds(b); a.buckets[b] == 0 && a.of(from) != a.of(to) {
+			list = append(list, b)
+		}
+	}
+	slices.Sort(list)
+	return list
 }

@@ -132,8 +132,9 @@ func (t *Table) listed(fn string, groups []*group) *Table {
 			}
 			continue
 		}
-		for _, b := range slices.Sorted(maps.Keys(a.buckets)) {
-			t.Lines = append(t.Lines, append(slices.Clone(g.keys), a.of(bucketFrom(b)), a.of(bucketFrom(b+1)), intValue(a.buckets[b])))
+		for _, b := range a.histogram() {
+			from, to := bucketEnds(b)
+			t.Lines = append(t.Lines, append(slices.Clone(g.keys), a.of(from), a.of(to), intValue(a.buckets[b])))
 		}
 	}
 	return t
@@ -548,47 +549,108 @@ func (m *machine) havingCount(a *stageAggregate, rows Set) Set {
 	return out
 }
 
-// compareTop is how many values of an attribute compare() shows.
-const compareTop = 10
+const (
+	// compareTop is how many values of an attribute compare() shows.
+	compareTop = 10
+	// maxCompared is how many values of an attribute compare() counts: more are ids.
+	maxCompared = 10_000
+)
 
-// compareSets counts the values of every attribute in the rows that a filter selects, and in the
-// others.
+// A shareOf counts a value in the selection and in the baseline.
+type shareOf struct {
+	name    string
+	value   Value
+	in, out int64
+}
+
+// compareSets compares how often attributes have their values in the rows that a filter selects
+// and in the others: in percent of the rows, what differs most first. Attributes that have one
+// value everywhere, or another one in nearly every row, tell nothing and are left out.
 func (m *machine) compareSets(a *stageAggregate, rows Set) (*Table, error) {
 	chosen, err := m.set(a.set)
 	if err != nil {
 		return nil, err
 	}
-	t := &Table{Columns: []string{"attribute", "value", "selection", "baseline"}}
-	type pair struct{ in, out int64 }
+	t := &Table{Columns: []string{"attribute", "value", "selection %", "baseline %", "difference", "selection", "baseline"}}
+	in, out := int64(0), int64(0)
+	rows.Each(func(r view.Row) bool {
+		if chosen.Has(r) {
+			in++
+		} else {
+			out++
+		}
+		return true
+	})
+	share := func(n, of int64) float64 { return math.Round(1000*float64(n)/float64(max(of, 1))) / 10 }
+	var all []shareOf
 	for _, key := range m.v.Keys() {
 		name, own := format.UserName(key.Name)
 		if !own {
 			continue
 		}
-		at, err := m.attribute(name)
+		list, err := m.shares(name, rows, chosen)
 		if err != nil {
 			return nil, err
 		}
-		counts := make(map[string]pair)
-		rows.Each(func(r view.Row) bool {
-			if v := at.own(r); v.kind != KindNil {
-				p := counts[v.String()]
-				if chosen.Has(r) {
-					p.in++
-				} else {
-					p.out++
-				}
-				counts[v.String()] = p
-			}
-			return true
-		})
-		values := slices.Sorted(maps.Keys(counts))
-		slices.SortStableFunc(values, func(x, y string) int {
-			return int(counts[y].in+counts[y].out) - int(counts[x].in+counts[x].out)
-		})
-		for _, s := range values[:min(len(values), compareTop)] {
-			t.Lines = append(t.Lines, []Value{stringValue(name), stringValue(s), intValue(counts[s].in), intValue(counts[s].out)})
+		total := int64(0)
+		for _, s := range list {
+			total += s.in + s.out
 		}
+		isConstant := len(list) == 1 && total == in+out
+		isID := total > 20 && int64(len(list)) > total/2 // a value is in less than two rows
+		if isConstant || isID || len(list) > maxCompared {
+			continue
+		}
+		all = append(all, list...)
+	}
+	difference := func(s *shareOf) float64 { return share(s.in, in) - share(s.out, out) }
+	slices.SortFunc(all, func(x, y shareOf) int {
+		return cmp.Or(cmp.Compare(math.Abs(difference(&y)), math.Abs(difference(&x))), cmp.Compare(difference(&y), difference(&x)),
+			cmp.Compare(x.name, y.name), orderAll(x.value, y.value))
+	})
+	shown := make(map[string]int)
+	for i := range all {
+		s := &all[i]
+		d := math.Round(10*difference(s)) / 10
+		if shown[s.name]++; shown[s.name] > compareTop || d == 0 {
+			continue
+		}
+		t.Lines = append(t.Lines, []Value{
+			stringValue(s.name), s.value, floatValue(share(s.in, in)), floatValue(share(s.out, out)), floatValue(d), intValue(s.in), intValue(s.out),
+		})
 	}
 	return t, nil
+}
+
+// shares counts the values of an attribute, until there are too many.
+func (m *machine) shares(name string, rows, chosen Set) ([]shareOf, error) {
+	at, err := m.attribute(name)
+	if err != nil {
+		return nil, err
+	}
+	var list []shareOf
+	known := make(map[string]int)
+	var key []byte
+	n := 0
+	rows.Each(func(r view.Row) bool {
+		v := at.own(r)
+		if v.kind == KindNil {
+			return true
+		}
+		key = appendKey(key[:0], v)
+		i, ok := known[string(key)]
+		if !ok {
+			i = len(list)
+			known[string(key)] = i
+			list = append(list, shareOf{name: name, value: canonical(v)})
+		}
+		if chosen.Has(r) {
+			list[i].in++
+		} else {
+			list[i].out++
+		}
+		n++
+		return len(list) <= maxCompared && (n%4096 != 0 || m.ctx.Err() == nil)
+	})
+	return list, m.ctx.Err()
 }

@@ -34,7 +34,7 @@ type (
 		pos int
 	}
 
-	// binary is a op b: arithmetic, && and ||.
+	// binary is a op b: arithmetic, && and ||, and bucket(a, b).
 	binary struct {
 		op   string
 		a, b expr
@@ -146,6 +146,9 @@ func quote(s string) string {
 func (f *field) String() string { return f.text }
 func (u *unary) String() string { return "(" + u.op + u.x.String() + ")" }
 func (b *binary) String() string {
+	if b.op == "bucket" {
+		return "bucket(" + b.a.String() + ", " + b.b.String() + ")"
+	}
 	return "(" + b.a.String() + " " + b.op + " " + b.b.String() + ")"
 }
 

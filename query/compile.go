@@ -216,6 +216,9 @@ func calculate(op string, a, b Value) Value {
 	case a.kind == KindDuration || b.kind == KindDuration:
 		kind = KindDuration
 	}
+	if op == "bucket" {
+		kind = a.kind
+	}
 	if a.kind == KindFloat || b.kind == KindFloat || op == "^" {
 		x, _ := a.number()
 		y, _ := b.number()
@@ -231,6 +234,8 @@ func calculate(op string, a, b Value) Value {
 			z = x / y
 		case "%":
 			z = math.Mod(x, y)
+		case "bucket":
+			z = math.Floor(x/y) * y
 		case "^":
 			if z = math.Pow(x, y); a.kind != KindFloat && b.kind != KindFloat && z == math.Trunc(z) && math.Abs(z) < 1<<63 {
 				return Value{kind: kind, n: int64(z)}
@@ -246,6 +251,17 @@ func calculate(op string, a, b Value) Value {
 	}
 	n := int64(0)
 	switch op {
+	case "bucket":
+		if b.n <= 0 {
+			return Value{}
+		}
+		rest := a.n % b.n
+		if rest < 0 {
+			rest += b.n
+		}
+		if n = a.n - rest; n > a.n {
+			return Value{} // below all numbers
+		}
 	case "+":
 		if n = a.n + b.n; (n > a.n) != (b.n > 0) && b.n != 0 {
 			return calculateLarge(op, a, b, kind)
@@ -286,10 +302,13 @@ func calculateLarge(op string, a, b Value, kind Kind) Value {
 		if y.Sign() == 0 {
 			return Value{}
 		}
-		if op == "/" {
+		switch op {
+		case "/":
 			x.Quo(x, y)
-		} else {
+		case "%":
 			x.Rem(x, y)
+		default: // bucket, of which Div rounds down
+			x.Mul(x.Div(x, y), y)
 		}
 	}
 	return wholeValue(x, kind)

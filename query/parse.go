@@ -728,6 +728,9 @@ func (p *parser) word() (expr, error) {
 		return nil, err.trying(p.with(t.pos, t.end, quote(t.text)))
 	}
 	if p.is("(") && !p.peek().space {
+		if t.text == "bucket" {
+			return p.bucket(t)
+		}
 		return nil, p.noCall(t)
 	}
 	compared := p.compared(at, at)
@@ -746,6 +749,42 @@ func (p *parser) word() (expr, error) {
 		return p.freeText(t)
 	}
 	return nil, p.noName(t, at)
+}
+
+// bucket parses bucket(start, 1s): the largest multiple of a number that is not above another one.
+func (p *parser) bucket(t *token) (expr, error) {
+	p.next()
+	p.braces++ // names are fields
+	defer func() { p.braces-- }()
+	a, err := p.sum()
+	if err != nil {
+		return nil, err
+	}
+	if err := p.wantNumber(a, t); err != nil {
+		return nil, err
+	}
+	if !p.take(",") {
+		return nil, p.fail(p.peek(), "as in bucket("+a.String()+", 1s)", "bucket() must say how large").trying(p.with(p.peek().pos, p.peek().pos, ", 1s"))
+	}
+	size := p.peek()
+	b, err := p.sum()
+	if err != nil {
+		return nil, err
+	}
+	l, ok := b.(*literal)
+	if ok {
+		n, isNumber := l.value.number()
+		ok = isNumber && n > 0
+	}
+	if !ok {
+		return nil, p.fail(size, "as in bucket("+a.String()+", 1s)", "the size of a bucket is a number above 0")
+	}
+	if k := typeOf(a); k == KindTime || k == KindDuration {
+		if l.value, err = p.fit(&literal{value: durationValue(1)}, l); err != nil {
+			return nil, err
+		}
+	}
+	return &binary{op: "bucket", a: a, b: b, pos: t.pos}, p.want(")")
 }
 
 // namedOrText returns the expression for the name of a value that stands alone: the fields that

@@ -2,6 +2,7 @@ package query_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -101,5 +102,92 @@ func TestRateIsOfTheWholeTrace(t *testing.T) {
 		if got := line[4].Any(); got != want {
 			t.Errorf("%s: %d spans have the rate %v, want %v", line[1], n, got, want)
 		}
+	}
+}
+
+// TestCompareSaysWhatDiffers: what all rows share, and ids, are left out, and the rest is sorted by
+// how much the shares differ.
+func TestCompareSaysWhatDiffers(t *testing.T) {
+	entries := []*format.TraceEntry{format.Root()}
+	for i := range 100 {
+		user := "ada"
+		if i >= 90 {
+			user = "eve"
+		}
+		attr := func(name string, v format.Value) format.Attribute { return format.Attribute{Name: name, Value: v} }
+		entries = append(entries, &format.TraceEntry{
+			Message: format.Some("m"), Metadata: format.Metadata{Name: "event"},
+			Attributes: []format.Attribute{
+				attr("port", format.I64Value(8090)), attr("request.id", format.StringValue(fmt.Sprint("id", i))), attr("slow", format.BoolValue(i >= 90)),
+				attr("half", format.I64Value(int64(i%2))), attr("user", format.StringValue(user)),
+			},
+		})
+	}
+	got := tableText(t, viewOf(t, entries), "| compare({ .slow = true })")
+	want := "7:slow 1:true 4:100 4:0 4:100 2:10 2:0; 7:user 7:eve 4:100 4:0 4:100 2:10 2:0; 7:slow 1:false 4:0 4:100 4:-100 2:0 2:90; 7:user 7:ada 4:0 4:100 4:-100 2:0 2:90"
+	if got != want {
+		t.Errorf("compare is\n%s, want\n%s", got, want)
+	}
+}
+
+// TestSeriesAsBruteForce counts the spans of each step, those without any included.
+func TestSeriesAsBruteForce(t *testing.T) {
+	defer query.SmallSummaries(3)()
+	v := viewOf(t, shop(rand.New(rand.NewPCG(1, 8)), 3000))
+	const every = 37
+	table, err := query.Series(t.Context(), v, everything(t, v), every)
+	must(t, err)
+	took := make(map[int64][]int64)
+	counts, errs := make(map[int64]int64), make(map[int64]int64)
+	for r := range v.Rows() {
+		if v.Role(r) != view.RoleSpan {
+			continue
+		}
+		start, _ := v.Start(r)
+		at := start / every * every
+		counts[at]++
+		if query.IsError(v.Flags(r)) {
+			errs[at]++
+		}
+		if d, ended := v.Duration(r); ended {
+			took[at] = append(took[at], int64(d))
+		}
+	}
+	n := int64(0)
+	for i, line := range table.Lines {
+		at, _ := line[0].Any().(int64)
+		if first, _ := table.Lines[0][0].Any().(int64); at != first+int64(i)*every {
+			t.Fatalf("step %d is at %d", i, at)
+		}
+		slices.Sort(took[at])
+		want := any(nil)
+		if k := len(took[at]); k > 0 {
+			want = took[at][(k+1)/2-1]
+		}
+		if line[1].Any() != counts[at] || line[2].Any() != errs[at] || line[3].Any() != want {
+			t.Errorf("at %d: %v, want %d, %d and %v", at, line, counts[at], errs[at], want)
+		}
+		n += counts[at]
+	}
+	all := int64(0)
+	for _, c := range counts {
+		all += c
+	}
+	if n != all {
+		t.Errorf("the steps have %d spans, want %d", n, all)
+	}
+	if _, err := query.Series(t.Context(), v, everything(t, v), 0); err == nil {
+		t.Error("a step without a length is no error")
+	}
+}
+
+// TestHistogramOfOddNumbers: infinities and numbers below zero have buckets of their own.
+func TestHistogramOfOddNumbers(t *testing.T) {
+	f := format.FloatValue
+	v := viewOf(t, records(f(math.NaN()), f(math.Inf(1)), f(math.Inf(-1)), f(-3), f(-0.5), f(0), f(1.5)))
+	want := "4:-Inf 4:-Inf 2:1; 4:-3.5 4:-3 2:1; 4:-3 4:-2.5 2:0; 4:-2.5 4:-2 2:0; 4:-2 4:-1.75 2:0; 4:-1.75 4:-1.5 2:0; 4:-1.5 4:-1.25 2:0; 4:-1.25 4:-1 2:0; 4:-1 4:0 2:1; 4:0 4:1 2:1; " +
+		"4:1 4:1.25 2:0; 4:1.25 4:1.5 2:0; 4:1.5 4:1.75 2:1; 4:+Inf 4:+Inf 2:1"
+	if got := tableText(t, v, "| histogram(.x)"); got != want {
+		t.Errorf("the histogram is\n%s, want\n%s", got, want)
 	}
 }

@@ -24,6 +24,8 @@ func typeOf(x expr) Kind {
 		}
 		a, b := typeOf(x.a), typeOf(x.b)
 		switch {
+		case x.op == "bucket":
+			return max(KindInt, a)
 		case a == KindTime && b == KindTime:
 			return KindDuration
 		case a == KindTime || b == KindTime:

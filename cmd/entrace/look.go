@@ -99,10 +99,7 @@ func (a *app) look(ctx context.Context, names []string, o *lookFlags) (*look, er
 	}
 	l := &look{Trace: t, v: t.View()}
 	if l.result, err = q.RunBetween(ctx, l.v, func(v *view.View) (from, to int64, err error) { return o.between(v) }); err != nil {
-		if _, wrong := errors.AsType[*query.Error](err); wrong {
-			err = &usageError{err}
-		}
-		return nil, errors.Join(err, t.Close())
+		return nil, errors.Join(asUsage(err), t.Close())
 	}
 	a.tellNone(l, o)
 	for _, h := range l.result.Hints {
@@ -110,6 +107,14 @@ func (a *app) look(ctx context.Context, names []string, o *lookFlags) (*look, er
 		a.tellTry(h.Query)
 	}
 	return l, nil
+}
+
+// asUsage makes an error of the query one of the command line.
+func asUsage(err error) error {
+	if _, wrong := errors.AsType[*query.Error](err); wrong {
+		return &usageError{err}
+	}
+	return err
 }
 
 // tellTry prints a query that may be meant on a line of its own, quoted for a shell.

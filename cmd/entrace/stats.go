@@ -24,6 +24,7 @@ type statsOptions struct {
 
 	sort           string
 	csv, histogram bool
+	every          time.Duration
 }
 
 func (a *app) statsCommand() *cobra.Command {
@@ -36,6 +37,7 @@ func (a *app) statsCommand() *cobra.Command {
 			"which no span right below them was open. With a query it prints what that computes:\n\n" +
 			"  entrace stats app.et -q '{ kind = server } | p95(duration) by(name)'\n" +
 			"  entrace stats app.et -q 'level = error | count() by(.user) | topk(5, count)'\n" +
+			"  entrace stats app.et --every 1s -q 'kind = server'              when did it begin?\n" +
 			"  entrace stats app.et --csv -q '{ duration > 1s } | select(start, name, duration, .user)'\n\n" +
 			"docs/query.md has the language.",
 		Args:              someArgs,
@@ -47,11 +49,20 @@ func (a *app) statsCommand() *cobra.Command {
 	o.addPrint(c)
 	c.Flags().StringVar(&o.sort, "sort", "", "the `COLUMN` to sort by")
 	c.Flags().BoolVar(&o.csv, "csv", false, "print the table as CSV, times in nanoseconds")
+	c.Flags().DurationVar(&o.every, "every", 0, "print how many spans began in each `STEP` of the time, as 1s, and how long they took")
 	c.Flags().BoolVar(&o.histogram, "histogram", false, "print how long the spans took as bars")
 	return c
 }
 
 func (a *app) stats(ctx context.Context, names []string, o *statsOptions) error {
+	switch {
+	case o.csv && o.json:
+		return usagef("--csv and --json are two formats, of which the table has one")
+	case o.every < 0:
+		return usagef("--every is %s, it must be a duration such as 1s", o.every)
+	case o.every > 0 && o.histogram:
+		return usagef("--every and --histogram are two tables")
+	}
 	if o.histogram {
 		o.query = strings.TrimSpace(o.query) + " | histogram(duration)"
 	}
@@ -66,7 +77,14 @@ func (a *app) stats(ctx context.Context, names []string, o *statsOptions) error 
 			return err
 		}
 	}
-	if t == nil {
+	switch {
+	case t != nil && o.every > 0:
+		return usagef("the query makes a table of its own, which --every does not")
+	case o.every > 0:
+		if t, err = query.Series(ctx, l.v, l.result.Rows, o.every); err != nil {
+			return asUsage(err)
+		}
+	case t == nil:
 		if t, err = query.Summary(ctx, l.v, l.result.Rows); err != nil {
 			return err
 		}
@@ -181,9 +199,13 @@ func (a *app) bars(w io.Writer, t *query.Table) error {
 			keys = append(keys, s)
 		}
 		from, _ := cell(line[at-2])
+		to, _ := cell(line[at-1])
 		n := count(line)
-		bar := strings.Repeat("█", int(max(1, n*maxBar/most)))
-		if _, err := fmt.Fprintf(w, "%s%9s %s %d\n", strings.Join(append(keys, ""), " "), from, a.paint(colorBlue, bar), n); err != nil {
+		bar := ""
+		if n > 0 {
+			bar = a.paint(colorBlue, strings.Repeat("█", int(max(1, n*maxBar/most)))) + " "
+		}
+		if _, err := fmt.Fprintf(w, "%sfrom %8s to %8s  %s%d\n", strings.Join(append(keys, ""), " "), from, to, bar, n); err != nil {
 			return err
 		}
 	}

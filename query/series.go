@@ -1,0 +1,120 @@
+package query
+
+import (
+	"context"
+	"fmt"
+	"math/bits"
+	"time"
+
+	"github.com/entrace-go/entrace/view"
+)
+
+// maxSteps is how many lines a series has at most.
+const maxSteps = 100_000
+
+// A step is one line of a series.
+type step struct {
+	n, errors int64
+	durations durations
+}
+
+// Series returns a table of the spans of a set by the time at which they began, a line for each
+// step of that length from the first to the last: how many there are, how many failed, and
+// quantiles of their durations. If there is no span in the set, it counts its other rows.
+func Series(ctx context.Context, v *view.View, rows Set, every time.Duration) (*Table, error) {
+	if every <= 0 {
+		return nil, &Error{Text: fmt.Sprintf("a step of %s has no length", every), Hint: "write 1s"}
+	}
+	y := &series{ctx: ctx, v: v, rows: rows, width: int64(every)}
+	t := &Table{Columns: []string{"time", "count", "errors", "p50", "p95"}, groups: 1}
+	first, last, n := int64(0), int64(0), 0
+	bounds := func(at int64, _ view.Flags, _ int64) {
+		if n++; n == 1 {
+			first, last = at, at
+		}
+		first, last = min(first, at), max(last, at)
+	}
+	if err := y.each(bounds); err != nil {
+		return nil, err
+	}
+	if n == 0 {
+		y.any = true
+		if err := y.each(bounds); err != nil || n == 0 {
+			return t, err
+		}
+	}
+	number := uint64(last-first) / uint64(y.width)
+	if number >= maxSteps {
+		return nil, &Error{Text: fmt.Sprintf("steps of %s are more than %d", every, maxSteps), Hint: "make them longer"}
+	}
+	steps := make([]step, number+1)
+	at := func(start int64) *step { return &steps[uint64(start-first)/uint64(y.width)] }
+	if err := y.each(func(start int64, f view.Flags, took int64) {
+		s := at(start)
+		s.n++
+		if IsError(f) {
+			s.errors++
+		}
+		if took != view.NoDuration {
+			s.durations.add(took)
+		}
+	}); err != nil {
+		return nil, err
+	}
+	qs := []float64{0.5, 0.95}
+	again := false
+	for i := range steps {
+		again = steps[i].durations.want(qs) || again
+	}
+	if again {
+		if err := y.each(func(start int64, _ view.Flags, took int64) {
+			if s := at(start); took != view.NoDuration && s.durations.spread != nil {
+				s.durations.addWanted(took)
+			}
+		}); err != nil {
+			return nil, err
+		}
+	}
+	for i := range steps {
+		s := &steps[i]
+		line := []Value{{kind: KindTime, n: first + int64(i)*y.width}, intValue(s.n), intValue(s.errors), {}, {}}
+		for k, q := range qs {
+			if s.durations.n > 0 {
+				line[3+k] = durationValue(s.durations.quantile(q))
+			}
+		}
+		t.Lines = append(t.Lines, line)
+	}
+	return t, nil
+}
+
+// A series goes over rows by the beginning of the step that they are in.
+type series struct {
+	ctx   context.Context //nolint:containedctx // of the one call that it lives for
+	v     *view.View
+	rows  Set
+	width int64
+	any   bool // rows of all roles
+}
+
+func (y *series) each(fn func(step int64, f view.Flags, took int64)) error {
+	for k := range y.v.Blocks() {
+		if y.ctx.Err() != nil {
+			return y.ctx.Err()
+		}
+		b := y.v.Block(k)
+		for w, word := range y.rows[k*words64 : (k+1)*words64] {
+			for ; word != 0; word &= word - 1 {
+				i := w*64 + bits.TrailingZeros64(word)
+				f := view.Flags(b.Flags[i])
+				if b.Start[i] != view.NoTime && (y.any || f.Role() == view.RoleSpan) {
+					at := calculate("bucket", Value{kind: KindTime, n: b.Start[i]}, durationValue(y.width))
+					if at.kind == KindTime {
+						fn(at.n, f, b.Duration[i])
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
