@@ -80,6 +80,9 @@ func (a *app) check(ctx context.Context, names []string, o *checkOptions) error 
 	if o.query == "" {
 		return usagef("-q must say what to look for")
 	}
+	if err := notNegative("limit", o.limit); err != nil {
+		return err
+	}
 	want, err := expected(o.expect)
 	if err != nil {
 		return err

@@ -79,6 +79,12 @@ func (e *checkError) Error() string { return e.err.Error() }
 func (e *checkError) Unwrap() error { return e.err }
 
 func (a *app) grep(ctx context.Context, names []string, o *grepOptions) error {
+	if o.tree && o.json {
+		return usagef("--tree and --json are two formats: JSON has the parent of each row")
+	}
+	if err := errors.Join(notNegative("limit", o.limit), notNegative("after", o.after), notNegative("before", o.before)); err != nil {
+		return err
+	}
 	l, err := a.lookRows(ctx, names, &o.lookFlags)
 	if err != nil {
 		return err
@@ -120,6 +126,14 @@ func (a *app) grep(ctx context.Context, names []string, o *grepOptions) error {
 		return errNone
 	}
 	return err
+}
+
+// notNegative returns an error if a flag has a number below 0.
+func notNegative(flag string, n int) error {
+	if n < 0 {
+		return usagef("--%s is %d, it cannot be below 0", flag, n)
+	}
+	return nil
 }
 
 // withLogs returns rows with all log records below them, in the order of time.

@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"regexp"
 	"slices"
@@ -80,6 +82,14 @@ func TestGrepCommand(t *testing.T) {
 		{"check -q level=error --expect few app.et", 2, "--expect"},
 		{"check -q user=1 app.et", 2, "try '.user=1'"},
 		{"check app.et", 2, "-q"},
+		{"grep --tree --json x app.et", 2, "--tree and --json"},
+		{"grep --limit -1 x app.et", 2, "--limit is -1"},
+		{"grep -A -1 x app.et", 2, "--after is -1"},
+		{"grep -B -2 x app.et", 2, "--before is -2"},
+		{"check --limit -1 -q x app.et", 2, "--limit is -1"},
+		{"stats --csv --json app.et", 2, "--csv and --json"},
+		{"stats --every 0.5 app.et", 2, "every"},
+		{"stats --every 1s --histogram app.et", 2, "--histogram"},
 	} {
 		code, _, errs := entrace(t, nil, strings.Fields(x.args)...)
 		if code != x.code || !strings.Contains(errs, x.errs) {
@@ -124,9 +134,9 @@ func TestStatsCommand(t *testing.T) {
 	}
 }
 
-// TestGrepCases: grep selects what package query does.
-func TestGrepCases(t *testing.T) {
-	t.Chdir(t.TempDir())
+// shopFile returns the bytes of an ET with the entries of the cases.
+func shopFile(t *testing.T) []byte {
+	t.Helper()
 	var b bytes.Buffer
 	w, err := format.NewWriter(&b, format.V2, format.ET, nil)
 	must(t, err)
@@ -135,7 +145,13 @@ func TestGrepCases(t *testing.T) {
 		must(t, err)
 	}
 	must(t, w.Close())
-	must(t, os.WriteFile("shop.et", b.Bytes(), 0o600))
+	return b.Bytes()
+}
+
+// TestGrepCases: grep selects what package query does.
+func TestGrepCases(t *testing.T) {
+	t.Chdir(t.TempDir())
+	must(t, os.WriteFile("shop.et", shopFile(t), 0o600))
 	for _, c := range querytest.Cases {
 		code, out, errs := entrace(t, nil, "grep", "--json", c.Query, "shop.et")
 		if want := exitFine; len(c.IDs) == 0 {
@@ -172,5 +188,36 @@ func TestGrepOthers(t *testing.T) {
 	}
 	if got := fine(t, nil, "grep", "-A", "1", `"step 77"`, name); strings.Count(got, "step") < 2 {
 		t.Errorf("with the row behind it:\n%s", got)
+	}
+}
+
+// TestInterruptedCommands say so, and exit as shells expect.
+func TestInterruptedCommands(t *testing.T) {
+	t.Chdir(t.TempDir())
+	must(t, os.WriteFile("app.et", shopFile(t), 0o600))
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("interrupt signal received"))
+	must(t, os.WriteFile("x.lua", []byte("while true do end"), 0o600))
+	for _, args := range []string{"grep x app.et", "stats app.et", "top app.et", "lua x.lua app.et"} {
+		var out, errs bytes.Buffer
+		code := run(ctx, strings.Fields(args), nil, &out, &errs)
+		if code != 130 || errs.String() != "entrace: interrupted\n" {
+			t.Errorf("%s: exit %d, %s", args, code, errs.String())
+		}
+	}
+}
+
+// TestMergeReadsAFileOnce: a hard link of an input does not double its spans.
+func TestMergeReadsAFileOnce(t *testing.T) {
+	t.Chdir(t.TempDir())
+	must(t, os.WriteFile("a.et", shopFile(t), 0o600))
+	must(t, os.Link("a.et", "b.et"))
+	code, _, errs := entrace(t, nil, "merge", "a.et", "b.et", "-o", "c.et")
+	if code != 0 || !strings.Contains(errs, "b.et is a file that is named before, and is read once") {
+		t.Fatalf("merge: exit %d, %s", code, errs)
+	}
+	want := fine(t, nil, "grep", "--count", "", "a.et")
+	if got := fine(t, nil, "grep", "--count", "", "c.et"); got != want {
+		t.Errorf("the output has %s rows, want %s", got, want)
 	}
 }

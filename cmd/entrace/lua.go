@@ -90,6 +90,11 @@ func (a *app) lua(ctx context.Context, script, name string, o *luaOptions) error
 		select {
 		case <-over:
 		case <-time.After(graceTime):
+			if errors.Is(ctx.Err(), context.Canceled) {
+				fmt.Fprintln(a.err, "entrace: interrupted")
+				a.exit(exitInterrupted)
+				return
+			}
 			fmt.Fprintln(a.err, "entrace:", safe(context.Cause(ctx).Error()))
 			a.exit(exitData)
 		}

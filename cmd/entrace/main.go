@@ -30,6 +30,8 @@ const (
 	exitFine  = 0
 	exitData  = 1
 	exitUsage = 2
+	// exitInterrupted is what shells expect of a program that an interrupt ended.
+	exitInterrupted = 130
 )
 
 func main() {
@@ -73,6 +75,9 @@ func run(ctx context.Context, args []string, in io.Reader, out, errw io.Writer) 
 		return exitData
 	case errors.Is(err, syscall.EPIPE):
 		return exitFine // whoever reads has had enough
+	case isInterrupt(ctx, err):
+		fmt.Fprintln(errw, "entrace: interrupted")
+		return exitInterrupted
 	}
 	for line := range strings.SplitSeq(err.Error(), "\n") { // of errors that were joined
 		fmt.Fprintln(errw, "entrace:", safe(line))
@@ -88,6 +93,11 @@ func run(ctx context.Context, args []string, in io.Reader, out, errw io.Writer) 
 		return exitUsage
 	}
 	return exitData
+}
+
+// isInterrupt reports whether an error is that the command was told to end.
+func isInterrupt(ctx context.Context, err error) bool {
+	return ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(ctx)))
 }
 
 // errQuiet ends the command with a problem that it has reported already.

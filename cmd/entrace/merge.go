@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -61,7 +63,7 @@ func (a *app) merge(ctx context.Context, names []string, out string, flags *conv
 
 // mergeTo writes the files to out as one of ENTRACE's own formats.
 func (a *app) mergeTo(ctx context.Context, names []string, out string, o *lookFlags, to target) error {
-	t, err := a.openPart(ctx, names, o)
+	t, err := a.openPart(ctx, a.eachOnce(names), o)
 	if err != nil {
 		return err
 	}
@@ -75,4 +77,22 @@ func (a *app) mergeTo(ctx context.Context, names []string, out string, o *lookFl
 		return fmt.Errorf("%w; --force replaces it", thereAlready(out))
 	}
 	return errors.Join(err, t.Damage())
+}
+
+// eachOnce returns names without those of a file that another one leads to, as a hard link does,
+// and says so: its spans would be there twice.
+func (a *app) eachOnce(names []string) []string {
+	var infos []fs.FileInfo
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		info, err := os.Stat(name)
+		if err != nil || !info.Mode().IsRegular() {
+			return false
+		}
+		if slices.ContainsFunc(infos, func(other fs.FileInfo) bool { return os.SameFile(info, other) }) {
+			fmt.Fprintf(a.err, "entrace: %s is a file that is named before, and is read once\n", safe(name))
+			return true
+		}
+		infos = append(infos, info)
+		return false
+	})
 }

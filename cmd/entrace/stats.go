@@ -147,6 +147,13 @@ func (a *app) table(w io.Writer, t *query.Table) error {
 		}
 		lines = append(lines, texts)
 	}
+	for n, line := range t.Lines { // a text beside numbers that reads as one
+		for i, v := range line {
+			if _, err := strconv.ParseFloat(v.String(), 64); err == nil && right[i] && v.Kind() == query.KindString {
+				lines[n+1][i] = strconv.Quote(lines[n+1][i])
+			}
+		}
+	}
 	return printColumns(w, lines, right)
 }
 

@@ -2,7 +2,7 @@
 // trace file:
 //
 //	local all = en_filterset_universe()
-//	local slow = en_filter("duration", "GT", 1000000, all)
+//	local slow = en_filter("duration_nano", "GT", 1000000, all) -- more than a millisecond
 //	return en_filterset_materialize(slow)
 //
 // Ids are those of the entries of the file: nothing is folded, a span and its end are two
@@ -13,7 +13,7 @@
 //   - en_filterset_union is what one or the other of filtersets has. In ENTRACE it is what all have.
 //   - en_filterset_invert within another filterset has its own universe.
 //   - A range or list of ids that are not in the file is cut.
-//   - A span's or event's message is an attribute "message", too, where it is not stored as one.
+//   - A span's or event's message is also an attribute "message" where it is not stored as one.
 //   - The comparison of a field meta.… that does not exist is an error. In ENTRACE it ends the
 //     program.
 //
