@@ -69,7 +69,6 @@ func (t *thread) openLibraries() {
 		l.Push(vm.LNumber(n))
 		return 1
 	})
-	loadstring := l.GetGlobal("loadstring")
 	load := func(l *vm.LState) int {
 		text, name := "", l.OptString(2, "=(load)")
 		if fn, ok := l.Get(1).(*vm.LFunction); ok {
@@ -90,10 +89,14 @@ func (t *thread) openLibraries() {
 			l.Push(vm.LString("the text is too long"))
 			return 2
 		}
-		l.SetTop(0)
-		l.Push(vm.LString(text))
-		l.Push(vm.LString(name))
-		return forward(l, loadstring)
+		proto, err := compileBlock(name, text)
+		if err != nil {
+			l.Push(vm.LNil)
+			l.Push(vm.LString(err.Error()))
+			return 2
+		}
+		l.Push(l.NewFunctionFromProto(proto))
+		return 1
 	}
 	set("load", load)
 	set("loadstring", load)
@@ -121,6 +124,7 @@ func (t *thread) openLibraries() {
 		m.RawSetString("huge", vm.LNumber(math.Inf(1)))
 	}
 	if s, ok := l.GetGlobal("string").(*vm.LTable); ok {
+		s.RawSetString(concatKey, l.NewFunction(t.concat))
 		s.RawSetString("rep", l.NewFunction(t.rep))
 		s.RawSetString("format", l.NewFunction(formatText))
 		s.RawSetString("dump", vm.LNil)
@@ -202,10 +206,26 @@ func parseNumber(s string) (float64, bool) {
 	return f, err == nil || errors.Is(err, strconv.ErrRange)
 }
 
-// room raises an error if n texts of a size take more memory than the script may use.
+// smallText is how large a text can be of which room does not ask how much memory there is.
+const smallText = 64 << 10
+
+// room raises an error if n texts of a size take more memory than the script may use, and ends the
+// script if they do with what it uses already.
 func (t *thread) room(size, n uint64) {
-	if size > 0 && n > uint64(t.options.MaxMemory)/size {
+	most := uint64(t.options.MaxMemory)
+	if n > 1 && size > 0 && n > most/size {
 		t.l.RaiseError("resulting string too large")
+	}
+	if size *= n; size < smallText {
+		return
+	}
+	if t.used()+int64(size) <= t.options.MaxMemory {
+		return
+	}
+	runtime.GC() // what nobody needs any more does not count
+	if t.used()+int64(size) > t.options.MaxMemory {
+		t.cancel(ErrMemory)
+		t.l.RaiseError("%s", ErrMemory.Error())
 	}
 }
 

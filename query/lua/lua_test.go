@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -391,6 +392,54 @@ func TestLimits(t *testing.T) {
 	} {
 		if _, err := lua.Run(t.Context(), f, "test.lua", script, nil); err != nil {
 			t.Errorf("%s: %v", script, err)
+		}
+	}
+}
+
+// TestConcat: the operator .. does what it does elsewhere, within functions, tables, conditions and
+// loaded texts.
+func TestConcat(t *testing.T) {
+	f := open(t, format.V2, types())
+	for script, want := range map[string]string{
+		`print(1 .. "a" .. 2.5 .. "b")`:                                                                                                                           "1a2.5b\n",
+		`local function f(...) return "x" .. ... end print(f("a", "b"), f("c") .. 1)`:                                                                             "xa\txc1\n",
+		`local t = {["k" .. 1] = "v" .. 2, f = function(a) return a .. "!" end} print(t.k1, t.f("w"), #("a" .. "bc"))`:                                            "v2\tw!\t3\n",
+		`local m = setmetatable({}, {__concat = function(a, b) return (a == 1 and "one" or "m") .. type(b) end}) print(1 .. m, m .. "x" .. "y", "a" .. (1 .. m))`: "onetable\tmstring\taonetable\n",
+		`print(pcall(function() return {} .. "x" end))`:                                                                                                           "false\ttest.lua:1: cannot perform concat operation between table and string\n",
+		`for i = 1, 2 do if "a" .. i == "a2" then print(loadstring("return 'l' .. 'd'")()) end end`:                                                               "ld\n",
+		`local g = setfenv(function() return "e" .. "f" end, {}) print(g())`:                                                                                      "ef\n",
+		`local s = "" repeat s = s .. "z" until s .. "z" == "zzz" while s .. "" ~= "zzz" do s = s .. "z" end print(s)`:                                            "zzz\n",
+		"print(" + strings.Repeat("'a' .. ", 180) + "'b')":                                                                                                        strings.Repeat("a", 180) + "b\n",
+	} {
+		var out strings.Builder
+		if _, err := lua.Run(t.Context(), f, "test.lua", script, &lua.Options{Output: &out}); err != nil || out.String() != want {
+			t.Errorf("%s: %v, %q, want %q", script, err, out.String(), want)
+		}
+	}
+}
+
+// TestMemoryOfTextsIsBound: what is never made takes no memory, whatever makes it.
+func TestMemoryOfTextsIsBound(t *testing.T) {
+	f := open(t, format.V2, types())
+	const most = 64 << 20
+	for _, script := range []string{
+		"local s = string.rep('x', 1000) while true do s = s .. s end",
+		"local s = string.rep('x', 1000) while true do s = s .. s .. s .. s .. s end",
+		"local s = string.rep('x', 1000) while true do s = loadstring('local s = ... return s .. s')(s) end",
+		"local s, t = string.rep('x', 1000000), {} while true do t[#t+1] = s .. #t end",
+		"local s = string.rep('x', 1000) while true do s = table.concat({s, s, s}) end",
+	} {
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		_, err := lua.Run(t.Context(), f, "test.lua", script, &lua.Options{MaxMemory: most})
+		runtime.ReadMemStats(&after)
+		if err == nil {
+			t.Errorf("%s: there is no error", script)
+		}
+		// What was taken from the system and is not yet given back.
+		if got := int64(after.HeapSys) - int64(before.HeapSys); got > most*3/2 {
+			t.Errorf("%s: took %d MiB more, want no more than %d", script, got>>20, most*3/2>>20)
 		}
 	}
 }

@@ -26,7 +26,9 @@ type Options struct {
 	Threads int
 	// Upstream makes functions do what ENTRACE's do where these err.
 	Upstream bool
-	// MaxMemory is about how many bytes the script may use. The default is 1 GiB.
+	// MaxMemory is about how many bytes the script may use: texts are bound before they are made,
+	// tables are looked at every 5 ms, so that it may be half as much more for a moment. The
+	// default is 1 GiB.
 	MaxMemory int64
 }
 
@@ -125,6 +127,7 @@ type run struct {
 	proto   *vm.FunctionProto
 	cancel  context.CancelCauseFunc
 	join    join
+	before  int64 // the memory in use when the run began
 
 	out      sync.Mutex
 	outError error
@@ -145,14 +148,19 @@ func (r *run) print(s string) {
 	}
 }
 
+// heap returns how much memory is in use, with what nobody needs any more.
+func heap() int64 {
+	s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(s)
+	return int64(min(s[0].Value.Uint64(), math.MaxInt64))
+}
+
+// used returns how much more memory is in use than when the run began.
+func (r *run) used() int64 { return heap() - r.before }
+
 // watch ends the run when it uses too much memory. The function that it returns ends the watch.
 func (r *run) watch(ctx context.Context) (stop func()) {
-	heap := func() int64 {
-		s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
-		metrics.Read(s)
-		return int64(min(s[0].Value.Uint64(), math.MaxInt64))
-	}
-	before := heap()
+	r.before = heap()
 	done := make(chan struct{})
 	var wait sync.WaitGroup
 	wait.Go(func() {
@@ -165,7 +173,7 @@ func (r *run) watch(ctx context.Context) (stop func()) {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				if heap()-before > r.options.MaxMemory {
+				if r.used() > r.options.MaxMemory {
 					r.cancel(ErrMemory)
 					return
 				}
@@ -266,13 +274,18 @@ func newThread(ctx context.Context, r *run, f *format.File, number int) *thread 
 
 // compile compiles a script, as an expression if it is one, else as a block.
 func compile(name, script string) (*vm.FunctionProto, error) {
-	chunk, err := parse.Parse(strings.NewReader("return "+script), name)
-	if err != nil {
-		chunk, err = parse.Parse(strings.NewReader(script), name)
+	if proto, err := compileBlock(name, "return "+script); err == nil {
+		return proto, nil
 	}
+	return compileBlock(name, script)
+}
+
+func compileBlock(name, script string) (*vm.FunctionProto, error) {
+	chunk, err := parse.Parse(strings.NewReader(script), name)
 	if err != nil {
 		return nil, &ScriptError{Message: strings.TrimSpace(err.Error())}
 	}
+	bound(chunk)
 	proto, err := vm.Compile(chunk, name)
 	if err != nil {
 		return nil, &ScriptError{Message: strings.TrimSpace(err.Error())}

@@ -1,0 +1,176 @@
+package lua
+
+import (
+	"strings"
+
+	vm "github.com/yuin/gopher-lua"
+	"github.com/yuin/gopher-lua/ast"
+)
+
+// concatKey is under which the table of string functions has the one that does what the operator ..
+// does. No script can write it as a name.
+const concatKey = "\x00concat"
+
+// bound replaces the operator .. by calls of a function that makes sure of the memory first: the
+// operator itself doubles a text as often as it likes before anybody can see how much there is.
+func bound(stmts []ast.Stmt) {
+	for _, s := range stmts {
+		switch s := s.(type) {
+		case *ast.AssignStmt:
+			boundAll(s.Lhs)
+			boundAll(s.Rhs)
+		case *ast.LocalAssignStmt:
+			boundAll(s.Exprs)
+		case *ast.FuncCallStmt:
+			s.Expr = boundExpr(s.Expr)
+		case *ast.DoBlockStmt:
+			bound(s.Stmts)
+		case *ast.WhileStmt:
+			s.Condition = boundExpr(s.Condition)
+			bound(s.Stmts)
+		case *ast.RepeatStmt:
+			s.Condition = boundExpr(s.Condition)
+			bound(s.Stmts)
+		case *ast.IfStmt:
+			s.Condition = boundExpr(s.Condition)
+			bound(s.Then)
+			bound(s.Else)
+		case *ast.NumberForStmt:
+			s.Init, s.Limit, s.Step = boundExpr(s.Init), boundExpr(s.Limit), boundExpr(s.Step)
+			bound(s.Stmts)
+		case *ast.GenericForStmt:
+			boundAll(s.Exprs)
+			bound(s.Stmts)
+		case *ast.FuncDefStmt:
+			s.Name.Func, s.Name.Receiver = boundExpr(s.Name.Func), boundExpr(s.Name.Receiver)
+			bound(s.Func.Stmts)
+		case *ast.ReturnStmt:
+			boundAll(s.Exprs)
+		}
+	}
+}
+
+func boundAll(list []ast.Expr) {
+	for i, x := range list {
+		list[i] = boundExpr(x)
+	}
+}
+
+// boundExpr returns an expression without the operator.
+func boundExpr(x ast.Expr) ast.Expr {
+	switch x := x.(type) {
+	case *ast.AttrGetExpr:
+		x.Object, x.Key = boundExpr(x.Object), boundExpr(x.Key)
+	case *ast.TableExpr:
+		for _, f := range x.Fields {
+			f.Key, f.Value = boundExpr(f.Key), boundExpr(f.Value)
+		}
+	case *ast.FuncCallExpr:
+		x.Func, x.Receiver = boundExpr(x.Func), boundExpr(x.Receiver)
+		boundAll(x.Args)
+	case *ast.LogicalOpExpr:
+		x.Lhs, x.Rhs = boundExpr(x.Lhs), boundExpr(x.Rhs)
+	case *ast.RelationalOpExpr:
+		x.Lhs, x.Rhs = boundExpr(x.Lhs), boundExpr(x.Rhs)
+	case *ast.ArithmeticOpExpr:
+		x.Lhs, x.Rhs = boundExpr(x.Lhs), boundExpr(x.Rhs)
+	case *ast.UnaryMinusOpExpr:
+		x.Expr = boundExpr(x.Expr)
+	case *ast.UnaryNotOpExpr:
+		x.Expr = boundExpr(x.Expr)
+	case *ast.UnaryLenOpExpr:
+		x.Expr = boundExpr(x.Expr)
+	case *ast.FunctionExpr:
+		bound(x.Stmts)
+	case *ast.StringConcatOpExpr:
+		return concatCall(x)
+	}
+	return x
+}
+
+// maxOperands is how many texts one call takes: a function has 250 registers.
+const maxOperands = 50
+
+// concatCall returns the call for a .. b .. c, which is one expression in another.
+func concatCall(x *ast.StringConcatOpExpr) ast.Expr {
+	at := func(e ast.Expr) {
+		e.SetLine(x.Line())
+		e.SetLastLine(x.LastLine())
+	}
+	one := func(e ast.Expr) ast.Expr { // a call or ... may have several values
+		switch e := e.(type) {
+		case *ast.FuncCallExpr:
+			e.AdjustRet = true
+		case *ast.Comma3Expr:
+			e.AdjustRet = true
+		}
+		return e
+	}
+	texts, key := &ast.StringExpr{}, &ast.StringExpr{Value: concatKey}
+	get := &ast.AttrGetExpr{Object: texts, Key: key}
+	call := &ast.FuncCallExpr{Func: get, AdjustRet: true}
+	for _, e := range []ast.Expr{texts, key, get, call} {
+		at(e)
+	}
+	rest := ast.Expr(x)
+	for len(call.Args) < maxOperands {
+		next, more := rest.(*ast.StringConcatOpExpr)
+		if !more {
+			break
+		}
+		call.Args = append(call.Args, one(boundExpr(next.Lhs)))
+		rest = next.Rhs
+	}
+	call.Args = append(call.Args, one(boundExpr(rest)))
+	return call
+}
+
+// concat is the operator .. for all arguments.
+func (t *thread) concat(l *vm.LState) int {
+	n := l.GetTop()
+	size, plain := uint64(0), true
+	for i := 1; i <= n; i++ {
+		switch v := l.Get(i).(type) {
+		case vm.LString:
+			size += uint64(len(v))
+		case vm.LNumber:
+			size += 32
+		default:
+			plain = false
+		}
+	}
+	t.room(size, 1)
+	if plain {
+		texts := make([]string, n)
+		for i := range texts {
+			texts[i] = vm.LVAsString(l.Get(i + 1))
+		}
+		l.Push(vm.LString(strings.Join(texts, "")))
+		return 1
+	}
+	right := l.Get(n)
+	for i := n - 1; i > 0; i-- {
+		left := l.Get(i)
+		if vm.LVCanConvToString(left) && vm.LVCanConvToString(right) {
+			a, b := vm.LVAsString(left), vm.LVAsString(right)
+			t.room(uint64(len(a)+len(b)), 1)
+			right = vm.LString(a + b)
+			continue
+		}
+		op := l.GetMetaField(left, "__concat")
+		if op == vm.LNil {
+			op = l.GetMetaField(right, "__concat")
+		}
+		if op.Type() != vm.LTFunction {
+			l.RaiseError("cannot perform concat operation between %v and %v", left.Type().String(), right.Type().String())
+		}
+		l.Push(op)
+		l.Push(left)
+		l.Push(right)
+		l.Call(2, 1)
+		right = l.Get(-1)
+		l.Pop(1)
+	}
+	l.Push(right)
+	return 1
+}
