@@ -273,8 +273,8 @@ func writeCrash(base string, c *Crash, d *ring.Dead, note *deathNote, text strin
 	add("reason", format.StringValue(cut(crashReason(c.Reason))))
 	add("config.id", format.StringValue(note.Config))
 	add("config.name", format.StringValue(crashName))
-	add("process.pid", format.U64Value(uint64(max(note.PID, 0))))
-	add("host.name", format.StringValue(note.Host))
+	add(format.AttrProcessID, format.U64Value(uint64(max(note.PID, 0))))
+	add(format.AttrHostName, format.StringValue(note.Host))
 	if note.Service != "" {
 		add("service.name", format.StringValue(note.Service))
 	}

@@ -70,6 +70,8 @@
 //	                   the span in which, how long that took, the request's attributes
 //	config.id, config.name, mode, providers
 //	                   which configuration, which of its traces, and what feeds it
+//	process.pid, host.name
+//	                   the process, whose traces can have entries in common
 //	manual             Bool true: by hand
 //	window.asked_nano, window.got_nano
 //	                   of a snapshot: how far back it was to go, and goes

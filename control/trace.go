@@ -283,6 +283,8 @@ func (t *Trace) head() *format.TraceEntry {
 	text("config.id", t.cfg.ID)
 	text("config.name", t.tc.Name)
 	text("mode", string(t.tc.mode()))
+	e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrProcessID, Value: format.U64Value(uint64(os.Getpid()))})
+	text(format.AttrHostName, thisHost())
 	text("providers", t.tc.Providers.String())
 	if t.request.Manual {
 		e.Attributes = append(e.Attributes, format.Attribute{Name: "manual", Value: format.BoolValue(true)})

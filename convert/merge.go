@@ -19,8 +19,8 @@ import (
 // resource and names the span, below which a view of the output has it again. Equal resources
 // become one. Within each file entries keep their order, as far as parents come first. A span that goes on in another file,
 // as one does that was open when its recorder began a new one, is one span, and what is below
-// either half is below that. What the recorders say
-// of their ends stays, in the order of the files. It comes last only if every file has an
+// either half is below that. What several files have of one process is written once. What the
+// recorders say of their ends stays, in the order of the files. It comes last only if every file has an
 // end, because a last entry entrace.end marks the whole output as complete.
 //
 // The root of w must not be written yet. Merge does not close w. It takes 4 bytes
@@ -236,10 +236,11 @@ func (m *merger) write(p place) error {
 	return nil
 }
 
-// isHalf reports whether the entry at p is a later half of a span.
+// isHalf reports whether the entry at p is a later half of a span, or a copy of what is in another
+// file, with its end.
 func (m *merger) isHalf(p place) bool {
 	r, own := m.at(p)
-	return own && m.first(r) != r
+	return own && m.first(r) != r || m.v.IsCopy(r)
 }
 
 // put writes the entry at p below up, which is there.

@@ -57,6 +57,12 @@ const (
 	NameTrace     = "entrace.trace" // says why a flight recorder has made the file
 )
 
+// The attributes of a NameTrace that tell which process the file is of.
+const (
+	AttrProcessID = "process.pid" // U64
+	AttrHostName  = "host.name"   // String
+)
+
 // UserAttributes returns the attributes of the application alone, under the names that it gave
 // them, without those that describe the entry.
 func (e *TraceEntry) UserAttributes() []Attribute {

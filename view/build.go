@@ -46,7 +46,8 @@ type builder struct {
 	last    map[Row]Row
 	begun   map[Row]beginning // of spans that have several ends
 
-	exceptions []uint64 // a bit for each row that is a span with an exception, as far as there are any
+	exceptions rowBits // the spans that have one
+	copies     copies
 }
 
 // A run is rows whose entries follow each other in one file, those that are folded apart.
@@ -72,6 +73,7 @@ type growingFile struct {
 	runs   []fileRun
 	shapes []uint16 // of entries
 	damage error
+	flight Row // what a flight recorder says of the file, 0 if none made it
 }
 
 // A fileRun is a run in its file: how many entries before it are not folded.
@@ -373,6 +375,9 @@ func (t *taker) record(r *record, id uint32) {
 		meta = t.numbers.metas[meta]
 	}
 	b.start[i], b.trace[i], b.text[i] = t.corrected(r.start, f, resource, parent), trace, text
+	if role == RoleRecorder && meta != unknown && t.metas[meta].Name == format.NameTrace {
+		f.flight = row
+	}
 	t.setID(i, id)
 	s.duration[i], s.parent[i], s.flags[i] = r.duration, uint32(parent), uint16(r.flags)
 	s.meta[i], s.resource[i] = meta, resource
@@ -390,9 +395,10 @@ func (t *taker) unfolded(id, below uint32) Row {
 	return t.file.row(id)
 }
 
+// isHalf reports whether row r is a span that is part of another row.
 func (b *builder) isHalf(r Row) bool {
-	_, half := b.first[r]
-	return half
+	first, half := b.first[r]
+	return half && b.flags(first).Role() == RoleSpan
 }
 
 // resourceNumber returns the number of the resource at row.
@@ -472,16 +478,9 @@ func (b *builder) addException(row Row) {
 	if b.flags(row).Role() != RoleSpan {
 		return
 	}
-	if n := int(row)/64 + 1; n > len(b.exceptions) {
-		b.exceptions = append(b.exceptions, make([]uint64, n-len(b.exceptions))...)
-	}
-	b.exceptions[row/64] |= 1 << (row % 64)
+	b.exceptions.add(row)
 	s, i := b.change(row)
 	s.flags[i] = b.withException(row, s.flags[i])
-}
-
-func (b *builder) hasException(row Row) bool {
-	return int(row/64) < len(b.exceptions) && b.exceptions[row/64]>>(row%64)&1 != 0
 }
 
 // withException returns the flags of the span at row with what its exceptions make of its status.
@@ -489,7 +488,7 @@ func (b *builder) withException(row Row, flags uint16) uint16 {
 	if Flags(flags).Status() != StatusUnset {
 		return flags
 	}
-	if flags &^= statusBits; b.hasException(row) {
+	if flags &^= statusBits; b.exceptions.has(row) {
 		flags |= statusExcepted << statusShift
 	}
 	return flags
@@ -523,9 +522,12 @@ func (b *builder) began(row Row) beginning {
 }
 
 // fileOf returns the file of a row.
-func (b *builder) fileOf(r Row) *growingFile {
+func (b *builder) fileOf(r Row) *growingFile { return b.files[b.fileNumber(r)] }
+
+// fileNumber returns the number of the file of a row.
+func (b *builder) fileNumber(r Row) int {
 	i := sort.Search(len(b.runs), func(i int) bool { return b.runs[i].row > r })
-	return b.files[b.runs[i-1].file]
+	return b.runs[i-1].file
 }
 
 // corrected returns a time by the clock of its file and service.
@@ -586,8 +588,9 @@ func (b *builder) view() *View {
 			f.runs = append(f.runs, rowRun{run.row, end})
 		}
 	}
-	if len(b.last) > 0 {
+	if len(b.first) > 0 {
 		v.last, v.first = maps.Clone(b.last), maps.Clone(b.first)
+		v.copies, v.copied = b.copies.n, slices.Clone(b.copies.rows)
 	}
 	b.latest = v
 	return v
@@ -599,6 +602,7 @@ func (f *growingFile) canGrow() bool { return f.file.Format() != format.ET }
 // forget lets go of what only serves to take in more entries.
 func (b *builder) forget() {
 	b.parsers, b.numbers, b.metaOf, b.messageOf, b.shapeOf, b.traceAt, b.begun, b.exceptions = nil, nil, nil, nil, nil, nil, nil, nil
+	b.copies = copies{}
 	for _, f := range b.files {
 		f.folded, f.before = nil, nil
 	}

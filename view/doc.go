@@ -31,6 +31,10 @@
 // A span that was open when its recorder began a new file is in both files: its later half is
 // part of the earlier one's row, as an end is, if both files are in the view.
 //
+// What several files of one process have, as the snapshots of a flight recorder do, is one row: a
+// span of the same ids, start and resource, and what says the same at the same place. See
+// [View.Copies].
+//
 // # Memory and time
 //
 // A view takes about 40 bytes a row and 2 an entry, and the texts that it knows, at most a few

@@ -235,8 +235,20 @@ func (b *builder) hang(was uint32) error {
 	slices.SortFunc(moves, func(x, y move) int { return cmp.Compare(x.row, y.row) })
 	b.keepWaiting(&fresh)
 	b.fresh = nil
-	b.moveAll(append(b.joinHalves(moves), moves...))
-	return nil
+	joined := b.joinHalves(moves)
+	copied, err := b.joinSpanCopies(was)
+	if err != nil {
+		return err
+	}
+	var below []move
+	if joined || copied {
+		below = b.belowHalves()
+	}
+	b.moveAll(append(below, moves...))
+	if below, err = b.joinOtherCopies(was); err == nil {
+		b.moveAll(below)
+	}
+	return err
 }
 
 // A move puts a row below another one.
@@ -281,10 +293,9 @@ func (b *builder) keepWaiting(fresh *wants) {
 	}
 }
 
-// joinHalves makes each later half of a span part of the first one. It returns the moves of
-// what hangs below a later half.
-func (b *builder) joinHalves(moves []move) (below []move) {
-	joined := false
+// joinHalves makes each later half of a span part of the first one. It reports whether there are
+// any.
+func (b *builder) joinHalves(moves []move) (joined bool) {
 	for _, m := range moves {
 		if !m.half {
 			continue
@@ -297,7 +308,7 @@ func (b *builder) joinHalves(moves []move) (below []move) {
 			continue
 		}
 		b.first[m.row] = first
-		if b.hasException(m.row) {
+		if b.exceptions.has(m.row) {
 			b.addException(first)
 		}
 		s, i := b.change(m.row)
@@ -308,7 +319,12 @@ func (b *builder) joinHalves(moves []move) (below []move) {
 	if joined {
 		b.shortenHalves()
 	}
-	for r := Row(1); joined && r < Row(b.n); r++ {
+	return joined
+}
+
+// belowHalves returns the moves of what hangs below a row that is part of another one.
+func (b *builder) belowHalves() (below []move) {
+	for r := Row(1); r < Row(b.n); r++ {
 		if first, half := b.first[b.parent(r)]; half {
 			below = append(below, move{want{row: r}, first})
 		}

@@ -40,6 +40,8 @@ type View struct {
 	last      map[Row]Row // the last halves of spans whose first half is a row
 	first     map[Row]Row // the first halves of those that are folded
 	late      bool
+	copies    int // how many of first are copies
+	copied    rowBits
 
 	treeOnce    sync.Once
 	tree        *Tree
@@ -48,6 +50,9 @@ type View struct {
 	owners      []Row
 	depthsOnce  sync.Once
 	depths      []uint32
+	lastsOnce   sync.Once
+	lasts       []int64       // the last time in each file
+	lastOf      map[Row]int64 // likewise, of the rows that are in several
 }
 
 // A Shape is the names of the attributes of an entry, in order.

@@ -2,6 +2,7 @@ package view_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -19,16 +20,17 @@ func randomEntries(r *rand.Rand, n, file int) []*format.TraceEntry {
 	pick := func(s ...string) string { return s[r.IntN(len(s))] }
 	span := func() format.Value { return format.StringValue(fmt.Sprintf("%016x", r.IntN(n/3+2))) }
 	trace := func() format.Value { return format.StringValue(fmt.Sprintf("%032x", r.IntN(4))) }
+	const files = 20 // no two have a time in common, so that nothing of one is a copy
 	at := func() format.Value {
 		switch r.IntN(20) {
 		case 0:
-			return format.I64Value(-int64(r.IntN(1000)))
+			return format.I64Value(-int64(r.IntN(1000)*files - file))
 		case 1:
-			return format.U64Value(1 << 63)
+			return format.U64Value(math.MaxInt64 - uint64(file))
 		case 2:
 			return format.U128Value(0, uint64(r.IntN(1000)))
 		}
-		return format.U64Value(uint64(1000 + r.IntN(500)))
+		return format.U64Value(uint64(1000 + r.IntN(500)*files + file))
 	}
 	for len(all) < n {
 		e := &format.TraceEntry{Parent: uint32(r.IntN(len(all))), Metadata: format.Metadata{Name: pick("a", "b", "GET /cart"), Target: pick("", "scope"), Level: format.Level(r.IntN(5))}}

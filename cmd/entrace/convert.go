@@ -200,6 +200,11 @@ func (a *app) open(ctx context.Context, names []string, o *lookFlags) (*convert.
 	if err != nil && len(names) == 1 && names[0] != "-" {
 		err = known(names[0], err)
 	}
+	if err == nil {
+		if n := t.View().Copies(); n > 0 {
+			fmt.Fprintf(a.err, "entrace: %s in several files, shown once\n", count(n, "row is", "rows are"))
+		}
+	}
 	return t, err
 }
 

@@ -46,8 +46,9 @@ func TestGrepCommand(t *testing.T) {
 	b, err := os.ReadFile("app.et")
 	must(t, err)
 	must(t, os.WriteFile("again.et", b, 0o600))
-	if got := fine(t, nil, "grep", "--count", "--by-file", "level = error", "app.et", "again.et"); got != "app.et:2\nagain.et:2\n" {
-		t.Errorf("--by-file prints %q", got)
+	code, got, errs := entrace(t, nil, "grep", "--count", "--by-file", "level = error", "app.et", "again.et")
+	if code != exitFine || got != "app.et:2\nagain.et:0\n" || errs != "entrace: 7 rows are in several files, shown once\n" {
+		t.Errorf("--by-file prints %q, and %q", got, errs)
 	}
 	out := fine(t, b, "grep", "--json", `.user = "bob"`, "-")
 	var row map[string]any

@@ -112,7 +112,7 @@ func TestTreeForPeople(t *testing.T) {
 	if out := fine(t, nil, "tree", "--color=always", "app.et"); !strings.Contains(out, "\x1b[31mERROR") {
 		t.Error("--color=always has no color in a pipe")
 	}
-	if out := fine(t, nil, "tree", "app.et", "app.et"); !strings.HasPrefix(out, "app.et and 1 other file ended: 6 spans, 8 log records, 4 errors, ") {
+	if out := fine(t, nil, "tree", "app.et", "app.et"); !strings.HasPrefix(out, "app.et and 1 other file ended: 3 spans, 4 log records, 2 errors, ") {
 		t.Errorf("of two files it prints\n%s", out)
 	}
 }

@@ -1,0 +1,494 @@
+package view
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/spanmap"
+)
+
+// A rowBits has a bit for each row, as far as any is set.
+type rowBits []uint64
+
+func (s rowBits) has(r Row) bool { return int(r/64) < len(s) && s[r/64]>>(r%64)&1 != 0 }
+
+func (s *rowBits) add(r Row) {
+	if n := int(r)/64 + 1; n > len(*s) {
+		*s = append(*s, make([]uint64, n-len(*s))...)
+	}
+	(*s)[r/64] |= 1 << (r % 64)
+}
+
+// copies finds the rows that several files of one process share, as the snapshots of a flight
+// recorder do. Spans of different files are the same one if trace id, span id, start and resource
+// are equal. Files that share a span, or that a flight recorder made in one process, are of one
+// process: their other rows are the same if they hang below the same row and say the same.
+type copies struct {
+	rows      rowBits // that are copies of others
+	n         int
+	resources otel.Resources
+	known     map[string]uint32
+	numbers   []uint32             // of the resources: the same for equal ones
+	times     map[holding]interval // of all rows that have one
+	process   []int                // of each file, the first file of the same process
+	names     []string             // of the processes, by file; "": it does not say
+}
+
+// A holding is what a file has of one resource.
+type holding struct {
+	file     int
+	resource uint32
+}
+
+// An interval is from one time to another one, which is part of it.
+type interval struct{ from, to int64 }
+
+func (i interval) with(j interval) interval { return interval{min(i.from, j.from), max(i.to, j.to)} }
+
+func (i interval) has(t int64) bool { return i.from <= t && t <= i.to }
+
+// none is the interval of nothing.
+var none = interval{math.MaxInt64, math.MinInt64}
+
+// canShare reports whether there can be copies.
+func (b *builder) canShare() bool { return len(b.files) > 1 }
+
+// joinSpanCopies makes spans that are in several files one row, of those that were taken in since
+// row was and those before them. It reports whether there are any.
+func (b *builder) joinSpanCopies(was uint32) (joined bool, err error) {
+	if !b.canShare() {
+		return false, nil
+	}
+	if err := b.numberResources(); err != nil {
+		return false, err
+	}
+	b.noteTimes(was)
+	if err := b.joinProcesses(); err != nil {
+		return false, err
+	}
+	groups, err := b.shared(b.timesSince(was), func(_ int, role Role) bool { return role == RoleSpan }, b.spanKey)
+	for _, group := range groups {
+		kept := group[0]
+		if i := slices.IndexFunc(group, func(r Row) bool { return !b.flags(r).Open() }); i >= 0 {
+			kept = group[i]
+		}
+		b.joinCopies(group, kept)
+	}
+	if len(groups) > 0 {
+		b.shortenHalves()
+	}
+	return len(groups) > 0, err
+}
+
+// joinOtherCopies is joinSpanCopies for what is no span. The rows must be where they belong by
+// then. It returns the moves of what is below copies.
+func (b *builder) joinOtherCopies(was uint32) (below []move, err error) {
+	if !b.canShare() {
+		return nil, nil
+	}
+	sharing := b.copies.sharing()
+	if !slices.Contains(sharing, true) {
+		return nil, nil
+	}
+	groups, err := b.shared(b.timesSince(was), func(file int, role Role) bool {
+		switch role {
+		case RoleLog, RoleEvent, RoleLink, RoleOther:
+			return sharing[file]
+		}
+		return false
+	}, b.contentKey)
+	if err != nil || len(groups) == 0 {
+		return nil, err
+	}
+	for _, group := range groups {
+		b.joinCopies(group, group[0])
+	}
+	return b.belowHalves(), nil
+}
+
+// joinCopies makes the rows of a group part of kept, which is one of them.
+func (b *builder) joinCopies(group []Row, kept Row) {
+	for _, r := range group {
+		if r == kept {
+			continue
+		}
+		s, i := b.change(r)
+		s.flags[i] = s.flags[i]&^roleBits | uint16(RoleFolded)
+		b.first[r] = kept
+		b.copies.rows.add(r)
+		b.copies.n++
+		if b.exceptions.has(r) {
+			b.addException(kept)
+		}
+		b.copies.join(b.fileNumber(r), b.fileNumber(kept))
+	}
+}
+
+// numberResources gives equal resources equal numbers.
+func (b *builder) numberResources() error {
+	c := &b.copies
+	if c.known == nil {
+		c.known, c.times, c.numbers = make(map[string]uint32), make(map[holding]interval), []uint32{0}
+		for i := range b.files {
+			c.process = append(c.process, i)
+		}
+		c.names = make([]string, len(b.files))
+	}
+	for n := len(c.numbers); n < len(b.resources); n++ {
+		r := b.resources[n].row
+		e, err := b.fileOf(r).file.Entry(b.id(r))
+		if err != nil {
+			return err
+		}
+		e.Parent = 0
+		key := c.resources.Key(e)
+		number, ok := c.known[string(key)]
+		if !ok {
+			number = uint32(len(c.known) + 1)
+			c.known[string(key)] = number
+		}
+		c.numbers = append(c.numbers, number)
+	}
+	return nil
+}
+
+// eachRun calls fn for the rows from was on, with their file.
+func (b *builder) eachRun(was uint32, fn func(file int, from, to Row)) {
+	for i, run := range b.runs {
+		end := Row(b.n)
+		if i+1 < len(b.runs) {
+			end = b.runs[i+1].row
+		}
+		if from := max(run.row, Row(was)); from < end {
+			fn(run.file, from, end)
+		}
+	}
+}
+
+// noteTimes notes when files have rows of which resource, for the rows from was on.
+func (b *builder) noteTimes(was uint32) {
+	b.eachRun(was, func(file int, from, to Row) {
+		at, last := none, holding{file: -1}
+		note := func() {
+			if at != none {
+				if old, ok := b.copies.times[last]; ok {
+					at = at.with(old)
+				}
+				b.copies.times[last] = at
+			}
+			at = none
+		}
+		for r := from; r < to; r++ {
+			if n := b.resource(r); n != unknown && b.start(r) != noTime {
+				if h := (holding{file, b.copies.numbers[n]}); h != last {
+					note()
+					last = h
+				}
+				at = at.with(interval{b.start(r), b.start(r)})
+			}
+		}
+		note()
+	})
+}
+
+// timesSince returns between which times the rows from was on are.
+func (b *builder) timesSince(was uint32) interval {
+	if was == 0 {
+		return interval{math.MinInt64, math.MaxInt64}
+	}
+	all := none
+	for r := Row(was); r < Row(b.n); r++ {
+		if t := b.start(r); t != noTime {
+			all = all.with(interval{t, t})
+		}
+	}
+	return all
+}
+
+// windows returns for what files have the times at which others have rows of the same resource.
+func (c *copies) windows() map[holding]interval {
+	byResource := make(map[uint32][]holding)
+	for h := range c.times {
+		byResource[h.resource] = append(byResource[h.resource], h)
+	}
+	all := make(map[holding]interval)
+	for _, list := range byResource {
+		slices.SortFunc(list, func(g, h holding) int { return cmp.Compare(c.times[g].from, c.times[h].from) })
+		until := int64(math.MinInt64) // of those before
+		for i, h := range list {
+			own, window := c.times[h], none
+			if i > 0 && own.from <= until {
+				window = interval{own.from, min(own.to, until)}
+			}
+			if i+1 < len(list) && c.times[list[i+1]].from <= own.to {
+				window = window.with(interval{c.times[list[i+1]].from, own.to})
+			}
+			if window != none {
+				all[h] = window
+			}
+			until = max(until, own.to)
+		}
+	}
+	return all
+}
+
+// A rowKey is the same for rows that are copies of each other.
+type rowKey [4]uint64
+
+// shared returns the groups of rows that are the same one and not known to be, each row of another
+// file, in their order: those that are wanted and have a time in an interval.
+func (b *builder) shared(in interval, wanted func(file int, role Role) bool, key func(r Row) (rowKey, error)) ([][]Row, error) {
+	windows := b.copies.windows()
+	if len(windows) == 0 {
+		return nil, nil
+	}
+	each := func(fn func(r Row, hash uint64)) {
+		b.eachRun(1, func(file int, from, to Row) {
+			last, window := holding{file: -1}, none
+			for r := from; r < to; r++ {
+				role, n := b.flags(r).Role(), b.resource(r)
+				if role == RoleFolded && b.copies.rows.has(r) {
+					role = b.flags(b.firstOf(r)).Role() // it is counted, so that each copy has one row
+				}
+				if n == unknown || !wanted(file, role) {
+					continue
+				}
+				if h := (holding{file, b.copies.numbers[n]}); h != last {
+					last, window = h, none
+					if w, ok := windows[h]; ok {
+						window = w
+					}
+				}
+				t := b.start(r)
+				if timed := t != noTime; timed && (!in.has(t) || !window.has(t)) || !timed && window == none {
+					continue
+				}
+				text := uint64(0)
+				if role == RoleSpan {
+					text = uint64(b.text(r))
+				}
+				fn(r, spanmap.Hash(uint64(t), uint64(b.copies.numbers[n])<<32^text))
+			}
+		})
+	}
+	// Most rows are in one file alone: only those are looked at whose hash comes again.
+	size := uint64(64)
+	for size < uint64(b.n)*4 {
+		size *= 2
+	}
+	seen, again := make([]uint64, size/64), make([]uint64, size/64)
+	each(func(_ Row, hash uint64) {
+		at, bit := hash%size/64, uint64(1)<<(hash%64)
+		again[at] |= seen[at] & bit
+		seen[at] |= bit
+	})
+	type keyed struct {
+		key rowKey
+		row Row
+	}
+	var all []keyed
+	var err error
+	each(func(r Row, hash uint64) {
+		if again[hash%size/64]>>(hash%64)&1 == 0 || err != nil {
+			return
+		}
+		var k rowKey
+		if k, err = key(r); err == nil {
+			all = append(all, keyed{k, r})
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(all, func(x, y keyed) int { return cmp.Or(slices.Compare(x.key[:], y.key[:]), cmp.Compare(x.row, y.row)) })
+	var groups [][]Row
+	for from := 0; from < len(all); {
+		to := from + 1
+		for to < len(all) && all[to].key == all[from].key {
+			to++
+		}
+		// What a file has several times is as many: the first is the first of the others.
+		var equal [][]Row
+		times := make(map[int]int)
+		for _, x := range all[from:to] {
+			file := b.fileNumber(x.row)
+			n := times[file]
+			if times[file]++; n == len(equal) {
+				equal = append(equal, nil)
+			}
+			equal[n] = append(equal[n], x.row)
+		}
+		for _, group := range equal {
+			group = slices.DeleteFunc(group, func(r Row) bool { return b.flags(r).Role() == RoleFolded })
+			if len(group) > 1 {
+				groups = append(groups, b.ofOneProcess(group)...)
+			}
+		}
+		from = to
+	}
+	return groups, nil
+}
+
+// ofOneProcess splits a group by the processes that the files are known to be of.
+func (b *builder) ofOneProcess(group []Row) (groups [][]Row) {
+	for _, r := range group {
+		i := slices.IndexFunc(groups, func(g []Row) bool { return !b.copies.differ(b.fileNumber(g[0]), b.fileNumber(r)) })
+		if i < 0 {
+			i, groups = len(groups), append(groups, nil)
+		}
+		groups[i] = append(groups[i], r)
+	}
+	return slices.DeleteFunc(groups, func(g []Row) bool { return len(g) < 2 })
+}
+
+// spanKey is the key of a span.
+func (b *builder) spanKey(r Row) (k rowKey, err error) {
+	id, err := b.spanID(r)
+	return rowKey{uint64(b.start(r)), uint64(b.trace(r)), id, uint64(b.copies.numbers[b.resource(r)])}, err
+}
+
+// contentKey is the key of what is no span: where it hangs, and what it says but for the ids that
+// tell where it hangs.
+func (b *builder) contentKey(r Row) (k rowKey, err error) {
+	e, err := b.fileOf(r).file.Entry(b.id(r))
+	if err != nil {
+		return k, err
+	}
+	up := b.firstOf(b.parent(r))
+	if role := b.flags(up).Role(); role == RoleResource && b.resource(up) != unknown {
+		e.Parent = math.MaxUint32 - b.copies.numbers[b.resource(up)]
+	} else {
+		e.Parent = uint32(up)
+	}
+	e.Attributes = slices.DeleteFunc(e.Attributes, func(a format.Attribute) bool {
+		return a.Name == format.AttrTraceID || a.Name == format.AttrSpanID
+	})
+	format.SortAttributes(e.Attributes)
+	sum := sha256.Sum256(format.AppendTraceEntry(nil, format.V2, e))
+	for i := range k {
+		k[i] = binary.LittleEndian.Uint64(sum[8*i:])
+	}
+	return k, nil
+}
+
+// joinProcesses finds out which files flight recorders of one process have written: those that name
+// the same process, or that have something of the same resource and do not name another process.
+func (b *builder) joinProcesses() error {
+	c := &b.copies
+	flights := make(map[any]int) // the first file of a process or resource
+	join := func(key any, file int) {
+		if first, ok := flights[key]; !ok {
+			flights[key] = file
+		} else if !c.differ(first, file) {
+			c.join(first, file)
+		}
+	}
+	for i, f := range b.files {
+		if f.flight == 0 {
+			continue
+		}
+		if c.names[i] == "" {
+			e, err := f.file.Entry(b.id(f.flight))
+			if err != nil {
+				return err
+			}
+			if pid, ok := e.Attribute(format.AttrProcessID); ok {
+				host, _ := e.Attribute(format.AttrHostName)
+				c.names[i] = pid.String() + "@" + host.Text()
+			}
+		}
+		if c.names[i] != "" {
+			join(c.names[i], i)
+		}
+	}
+	for h := range c.times {
+		if h.resource != 0 && b.files[h.file].flight != 0 {
+			join(h.resource, h.file)
+		}
+	}
+	return nil
+}
+
+// differ reports whether two files are known to be of different processes.
+func (c *copies) differ(i, j int) bool {
+	return c.names[i] != c.names[j] && c.names[i] != "" && c.names[j] != ""
+}
+
+// first returns the first file of the process that wrote a file.
+func (c *copies) first(file int) int {
+	for c.process[file] != file {
+		file = c.process[file]
+	}
+	return file
+}
+
+// join notes that one process wrote two files.
+func (c *copies) join(i, j int) {
+	i, j = c.first(i), c.first(j)
+	c.process[max(i, j)] = min(i, j)
+}
+
+// sharing returns of which files there are others of the same process.
+func (c *copies) sharing() []bool {
+	count := make([]int, len(c.process))
+	for i := range c.process {
+		count[c.first(i)]++
+	}
+	all := make([]bool, len(c.process))
+	for i := range all {
+		all[i] = count[c.first(i)] > 1
+	}
+	return all
+}
+
+// Copies returns how many rows are the same as others: several files have what one process
+// recorded, as the snapshots of a flight recorder do. They are folded into those that know most.
+func (v *View) Copies() int { return v.copies }
+
+// IsCopy reports whether row r is the same as the one that [View.FirstHalf] returns, which has all
+// that r has.
+func (v *View) IsCopy(r Row) bool { return v.copied.has(r) && v.last[v.first[r]] != r }
+
+// OpenFor returns for how long the span at row r was open at least, and whether it has not ended:
+// up to the last time in the files that have it.
+func (v *View) OpenFor(r Row) (d time.Duration, open bool) {
+	start := v.start(r)
+	if f := v.flags(r); f.Role() != RoleSpan || !f.Open() || start == noTime {
+		return 0, false
+	}
+	v.lastsOnce.Do(v.findLasts)
+	last, several := v.lastOf[r]
+	if !several {
+		last = v.lasts[v.fileOf(r)]
+	}
+	return max(0, time.Duration(last-start)), true
+}
+
+// findLasts finds the last time of each file, and of the rows that are in several.
+func (v *View) findLasts() {
+	v.lasts = make([]int64, len(v.files))
+	for i := range v.lasts {
+		v.lasts[i] = math.MinInt64
+		for _, run := range v.files[i].runs {
+			for r := run.row; r < run.end; r++ {
+				if t := v.start(r); t != noTime {
+					v.lasts[i] = max(v.lasts[i], t, t+max(0, v.duration(r)))
+				}
+			}
+		}
+	}
+	v.lastOf = make(map[Row]int64)
+	for r, first := range v.first {
+		last, ok := v.lastOf[first]
+		if !ok {
+			last = v.lasts[v.fileOf(first)]
+		}
+		v.lastOf[first] = max(last, v.lasts[v.fileOf(r)])
+	}
+}

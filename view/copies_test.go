@@ -1,0 +1,252 @@
+package view_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
+)
+
+// A snapshot is what a flight recorder has of a process at a time.
+type snapshot struct {
+	pid     int
+	service string
+	entries []*format.TraceEntry
+	open    map[int]uint32 // the spans, by their number
+}
+
+func newSnapshot(pid int, service string) *snapshot {
+	s := &snapshot{pid: pid, service: service, open: make(map[int]uint32)}
+	s.add(format.Root())
+	own := &format.TraceEntry{Metadata: format.Metadata{Name: format.NameTrace}}
+	if pid > 0 {
+		own.Attributes = []format.Attribute{attribute(format.AttrProcessID, format.U64Value(uint64(pid))), attribute(format.AttrHostName, format.StringValue("host"))}
+	}
+	s.add(own)
+	s.add(&format.TraceEntry{Message: format.Some(service), Metadata: format.Metadata{Name: format.NameResource}, Attributes: []format.Attribute{attribute("service.name", format.StringValue(service))}})
+	return s
+}
+
+func (s *snapshot) add(e *format.TraceEntry) uint32 {
+	s.entries = append(s.entries, e)
+	return uint32(len(s.entries) - 1)
+}
+
+// span adds a span below another one, below the resource if that is not there.
+func (s *snapshot) span(number, above int) *snapshot {
+	e := spanEntry(2, number)
+	if up, ok := s.open[above]; ok {
+		e.Parent = up
+	} else if above > 0 {
+		e.Attributes = append(e.Attributes, attribute(format.AttrParentSpanID, hexID(above, 8)))
+	}
+	e.Metadata.Name = fmt.Sprint("span ", number)
+	s.open[number] = s.add(e)
+	return s
+}
+
+func (s *snapshot) end(number int) *snapshot {
+	s.add(&format.TraceEntry{Parent: s.open[number], Metadata: format.Metadata{Name: format.NameSpanEnd}, Attributes: []format.Attribute{
+		attribute(format.AttrSpanID, hexID(number, 8)), attribute(format.AttrDuration, format.U64Value(1000)),
+	}})
+	return s
+}
+
+// log adds a log record of a span, or of none, at a time.
+func (s *snapshot) log(span int, at int, text string) *snapshot {
+	e := &format.TraceEntry{Parent: 2, Message: format.Some(text), Metadata: format.Metadata{Name: "event"}, Attributes: []format.Attribute{attribute(format.AttrTime, format.U64Value(uint64(at)))}}
+	if up, ok := s.open[span]; ok {
+		e.Parent = up
+	} else if span > 0 {
+		e.Attributes = append(e.Attributes, attribute(format.AttrTraceID, hexID(1, 16)), attribute(format.AttrSpanID, hexID(span, 8)))
+	}
+	s.add(e)
+	return s
+}
+
+// exceptions adds two equal exceptions to a span.
+func (s *snapshot) exceptions(span int) *snapshot {
+	for range 2 {
+		s.add(&format.TraceEntry{Parent: s.open[span], Metadata: format.Metadata{Name: format.NameException, Level: format.LevelError}, Attributes: []format.Attribute{
+			attribute(format.AttrEvent, format.BoolValue(true)), attribute(format.AttrTime, format.U64Value(120)),
+		}})
+	}
+	return s
+}
+
+// outline returns the rows that are spans, log records and events, each with what it hangs below.
+func outline(v *view.View) string {
+	title := func(r view.Row) string {
+		if s, ok := v.Message(r); ok {
+			return s
+		}
+		return v.Name(r)
+	}
+	var lines []string
+	_ = v.Walk(0, func(r view.Row, _ int, _ bool) error {
+		switch f := v.Flags(r); f.Role() {
+		case view.RoleSpan, view.RoleLog, view.RoleEvent:
+			line := title(v.Parent(r)) + " > " + title(r)
+			if f.Open() {
+				line += " open"
+			}
+			if f.Failed() {
+				line += " failed"
+			}
+			lines = append(lines, line)
+		}
+		return nil
+	})
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
+// overlapping returns a snapshot of process 7, a shop, and a later one, which has lost what was
+// first: of the same process if that is what its number and service say.
+func overlapping(pid int, service string) (first, second *snapshot) {
+	first = newSnapshot(7, "shop").
+		log(0, 90, "same").log(0, 90, "same").
+		span(100, 0).log(100, 110, "working").
+		span(101, 100).exceptions(101).end(101).
+		span(102, 100).log(102, 200, "goroutines")
+	second = newSnapshot(pid, service).
+		log(0, 90, "same").log(0, 90, "same").log(0, 90, "same").
+		log(100, 110, "working").
+		span(101, 100).exceptions(101).end(101).
+		span(102, 100).log(102, 300, "goroutines").end(102).
+		span(103, 102).log(103, 310, "later")
+	return first, second
+}
+
+const together = `shop > same
+shop > same
+shop > same
+shop > span 100 open
+span 100 > span 101 failed
+span 100 > span 102
+span 100 > working
+span 101 > exception
+span 101 > exception
+span 102 > goroutines
+span 102 > goroutines
+span 102 > span 103 open
+span 103 > later`
+
+// TestSnapshotsOfOneProcess: what several files of one process have is one row, which knows what
+// any of them does.
+func TestSnapshotsOfOneProcess(t *testing.T) {
+	first, second := overlapping(7, "shop")
+	for _, versions := range [][2]format.Version{{1, 1}, {1, 2}, {2, 1}} {
+		a, b := write(t, versions[0], format.ET, sorted(first.entries)), write(t, versions[1], format.IET, sorted(second.entries))
+		for _, files := range [][]*format.File{{a, b}, {b, a}, {a, b, a}, {b, a, b, a}} {
+			v := viewOf(t, files...)
+			if got := outline(v); got != together {
+				t.Errorf("the rows of %d files are\n%s\nwant\n%s", len(files), got, together)
+			}
+			seen, folded := 0, 0
+			for r := range v.Rows() {
+				if v.IsCopy(r) {
+					folded++
+				} else if v.Role(r) != view.RoleFolded {
+					seen++
+				}
+			}
+			if folded != v.Copies() || seen+folded != v.Len() || v.Tree().Len() != seen {
+				t.Errorf("%d of %d rows are copies, and %d in the tree; Copies says %d", folded, v.Len(), seen, v.Copies())
+			}
+			if len(files) == 2 && v.Copies() != 7 {
+				t.Errorf("%d rows are copies, want 7", v.Copies())
+			}
+		}
+		if v := viewOf(t, b); v.Copies() != 0 || strings.Count(outline(v), "> same") != 3 {
+			t.Errorf("in one file %d rows are copies:\n%s", v.Copies(), outline(v))
+		}
+	}
+}
+
+// sorted returns entries whose attributes are in the order of version 2.
+func sorted(entries []*format.TraceEntry) []*format.TraceEntry {
+	var all []*format.TraceEntry
+	for _, e := range entries {
+		c := e.Clone()
+		format.SortAttributes(c.Attributes)
+		all = append(all, c)
+	}
+	return all
+}
+
+// TestOtherProcessesHaveNoCopies: files that name other processes, or have another resource, keep
+// all that they have.
+func TestOtherProcessesHaveNoCopies(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		pid     int
+		service string
+		copies  int
+	}{
+		{"the same", 7, "shop", 7},
+		{"one that says no process", 0, "shop", 7},
+		{"another process", 8, "shop", 0},
+		{"another resource", 7, "stock", 0},
+	} {
+		first, second := overlapping(c.pid, c.service)
+		v := viewOf(t, write(t, format.V1, format.ET, first.entries), write(t, format.V1, format.ET, second.entries))
+		if got := v.Copies(); got != c.copies {
+			t.Errorf("%s: %d rows are copies, want %d\n%s", c.name, got, c.copies, outline(v))
+		}
+	}
+}
+
+// TestEqualLogRecordsOfServices: log records that say the same at the same time are copies only if
+// one process has written them.
+func TestEqualLogRecordsOfServices(t *testing.T) {
+	entries := newSnapshot(0, "shop").log(0, 90, "tick").entries
+	entries[1] = &format.TraceEntry{Metadata: format.Metadata{Name: "a"}}
+	v := viewOf(t, write(t, format.V1, format.ET, entries), write(t, format.V1, format.ET, entries))
+	if got := v.Copies(); got != 0 {
+		t.Errorf("%d log records of files that nothing joins are copies", got)
+	}
+}
+
+// TestOpenForUntilItsOwnFileEnds: a span that has not ended is open up to the end of the files that
+// have it, whatever others go on.
+func TestOpenForUntilItsOwnFileEnds(t *testing.T) {
+	first, second := overlapping(7, "shop")
+	later := newSnapshot(8, "shop").span(5000, 0).log(0, 9000, "much later")
+	files := []*format.File{write(t, format.V1, format.ET, first.entries), write(t, format.V1, format.ET, second.entries), write(t, format.V1, format.ET, later.entries)}
+	want := map[string]string{"span 100": "1.001µs", "span 103": "999ns", "span 5000": "4µs"} // 101 and 102 took 1 µs
+	v := viewOf(t, files...)
+	for r := range v.Rows() {
+		if d, open := v.OpenFor(r); open != (want[v.Name(r)] != "" && v.Role(r) == view.RoleSpan) || open && d.String() != want[v.Name(r)] {
+			t.Errorf("%s is open (%t) for %v, want %s", v.Name(r), open, d, want[v.Name(r)])
+		}
+	}
+}
+
+// TestCopiesInGrowingFiles: a view that grows ends up as one that is made of what is there then.
+func TestCopiesInGrowingFiles(t *testing.T) {
+	first, second := overlapping(7, "shop")
+	for _, turns := range []int{1, 2, 5} {
+		a, b := grow(t, format.V1, format.IET), grow(t, format.V1, format.IET)
+		a.add(first.entries[:3]...)
+		b.add(second.entries[0])
+		v := viewOf(t, a.file, b.file)
+		for len(a.entries) < len(first.entries) || len(b.entries) < len(second.entries) {
+			if rest := first.entries[len(a.entries):]; len(rest) > 0 && len(b.entries)%turns == 0 {
+				a.add(rest[:min(turns, len(rest))]...)
+			}
+			if rest := second.entries[len(b.entries):]; len(rest) > 0 {
+				b.add(rest[0])
+			}
+			next, err := v.Extend(t.Context())
+			must(t, err)
+			v = next
+		}
+		if got := outline(v); got != together {
+			t.Errorf("with %d at once the rows are\n%s\nwant\n%s", turns, got, together)
+		}
+	}
+}
