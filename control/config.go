@@ -114,7 +114,7 @@ const (
 	TriggerLog      = "log"      // a log record; key: its message
 	TriggerSpan     = "span"     // a span that has ended; key: its name
 	TriggerWatchdog = "watchdog" // a span that is still open; key: its name
-	TriggerPanic    = "panic"    // CapturePanic; key: what panicked with
+	TriggerPanic    = "panic"    // CapturePanic, a span that ends by a panic, net/http's log of one; key: what panicked with
 	TriggerStart    = "start"    // the start of the process
 	TriggerExit     = "exit"     // its end, Shutdown
 )

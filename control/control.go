@@ -74,6 +74,7 @@ type Control struct {
 	verdicts verdicts
 	signals  signals
 	watchdog watchdog
+	panics   lastPanic
 	stop     func() // ends the watch on the source
 
 	workerState
@@ -318,6 +319,7 @@ func (c *Control) apply(cfg *Config) {
 	c.ring.SetBuffered(record.Providers(cfg.inRing()))
 	c.ring.SetObserved(record.Providers(cfg.heard()))
 	c.ring.SetLogLevel(f.noticed)
+	c.ring.SetPanics(len(f.rules[TriggerPanic]) > 0)
 	c.switchProviders()
 	c.signals.follow(f.signals, c.onSignal)
 	c.watchdog.follow(c, f)

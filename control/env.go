@@ -26,9 +26,10 @@ import (
 //	PREFIX_ON_SLOW     a span that takes longer asks for a trace; off
 //	PREFIX_ON_HANG     a span that is open for longer asks for a trace; off
 //
-// Snapshots are taken, too, when the signal SIGUSR1 comes, the application asks by
-// the key "snapshot" or over HTTP, or [Control.CapturePanic] meets a panic; over HTTP a
-// stream can be had, named "stream", with a profile of the processor. What there is
+// Snapshots are also taken when the signal SIGUSR1 comes, when the application asks by
+// the key "snapshot" or over HTTP, and when something panics: a span ends by the panic, net/http
+// logs that of a handler, or [Control.CapturePanic] meets it. For panics there is one
+// a minute and six an hour at most. Over HTTP a stream can be had, named "stream", with a profile of the processor. What there is
 // once stays out of what is recorded all the time: the goroutines are in every
 // snapshot.
 //

@@ -3,10 +3,13 @@ package control
 import (
 	"context"
 	"log/slog"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/ring"
 )
 
 // LogHandler returns a handler that hands records to next and fires for those that
-// the trigger log is for. It is for handlers that do not record to the control's
+// the triggers log and panic are for. It is for handlers that do not record to the control's
 // ring, whose records fire by themselves.
 func (c *Control) LogHandler(next slog.Handler) slog.Handler {
 	if c == nil {
@@ -24,6 +27,9 @@ func (h logHandler) Enabled(ctx context.Context, l slog.Level) bool { return h.n
 
 func (h logHandler) Handle(ctx context.Context, r slog.Record) error {
 	err := h.next.Handle(ctx, r)
+	if text, is := ring.ServedPanic(r.Message); is {
+		h.c.firePanic(text, "panic: "+text, format.SpanRef{})
+	}
 	if f := h.c.force.Load(); levelOf(r.Level) >= f.noticed {
 		h.c.Fire(Request{Trigger: TriggerLog, Key: r.Message, Reason: r.Level.String() + ": " + r.Message, Level: r.Level})
 	}

@@ -238,7 +238,7 @@ func (c *Control) admit(ctl Controller, r *Request, tc *TraceConfig) Verdict {
 	}
 	l, now := c.limitOf(tc), time.Now()
 	switch r.Trigger {
-	case TriggerLog, TriggerSpan, TriggerWatchdog:
+	case TriggerLog, TriggerSpan, TriggerWatchdog, TriggerPanic:
 		// What went wrong may have been logged, which is a request again.
 		if now.Before(l.until) {
 			return RateLimited

@@ -19,6 +19,12 @@ import (
 
 // logged is told of log records by the ring.
 func (c *Control) logged(s *ring.LogEvent) {
+	if text, is := ring.ServedPanic(s.Message); is {
+		c.firePanic(text, "panic: "+text, s.Span)
+	}
+	if f := c.force.Load(); f == nil || s.Level < f.noticed {
+		return
+	}
 	c.Fire(Request{
 		Trigger: TriggerLog, Key: s.Message, Reason: s.Level.String() + ": " + s.Message, Span: s.Span, Level: slogLevel(s.Level),
 	})
@@ -42,6 +48,49 @@ func (c *Control) SpanEnded(name string, span format.SpanRef, took time.Duration
 	c.Fire(Request{
 		Trigger: TriggerSpan, Key: name, Span: span, Took: took, Reason: fmt.Sprintf("span %s took %v", name, took),
 	})
+}
+
+// SpanPanicked tells of a span that ended because its goroutine panics, and with what. It is for the
+// span processor. The panic of [http.ErrAbortHandler] is none.
+func (c *Control) SpanPanicked(name string, span format.SpanRef, text string) {
+	if c == nil || text == http.ErrAbortHandler.Error() {
+		return
+	}
+	c.firePanic(text, "panic in "+name+": "+text, span)
+}
+
+// samePanic is how long requests for a panic with the same text are one: each span that ends by it,
+// CapturePanic and the server's log record tell of it.
+const samePanic = 2 * time.Second
+
+// A lastPanic is the panic that was told of last.
+type lastPanic struct {
+	mu   sync.Mutex
+	text string
+	at   time.Time
+}
+
+// first reports whether a panic is not the one that was told of a moment ago.
+func (l *lastPanic) first(text string, now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.text == text && now.Sub(l.at) < samePanic && !l.at.IsZero() {
+		return false
+	}
+	l.text, l.at = text, now
+	return true
+}
+
+func (c *Control) firePanic(text, reason string, span format.SpanRef) {
+	if f := c.force.Load(); f == nil || len(f.rules[TriggerPanic]) == 0 {
+		return
+	}
+	text = cut(text)
+	if !c.panics.first(text, time.Now()) {
+		c.verdicts.count(TriggerPanic, Coalesced)
+		return
+	}
+	c.Fire(Request{Trigger: TriggerPanic, Key: text, Reason: cut(reason), Span: span})
 }
 
 // WantsLabels reports whether the goroutine of a span is to have the labels span_id
@@ -305,6 +354,7 @@ func (c *Control) panicked(p any, stack []byte) {
 	_ = b.Write() // kept and counted
 	ctx, cancel := context.WithTimeout(context.Background(), panicTime)
 	defer cancel()
+	c.panics.first(cut(text), now)                                                           // the spans that end by it ask for no other one
 	_, _ = c.Start(ctx, Request{Trigger: TriggerPanic, Key: text, Reason: "panic: " + text}) // which is counted, and reported
 }
 

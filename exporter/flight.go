@@ -18,6 +18,9 @@ type Flight interface {
 	WantsLabels(first bool) bool
 	// SpanEnded tells of a span that has ended and is recorded.
 	SpanEnded(name string, span format.SpanRef, took time.Duration)
+	// SpanPanicked tells of a span that has ended, and is recorded, because its goroutine panics,
+	// and with what.
+	SpanPanicked(name string, span format.SpanRef, text string)
 	// WatchSpans hands over what tells of the spans that are open, until stop is called: it
 	// passes those that began before a time to fn until that returns false.
 	WatchSpans(spans func(before time.Time, fn func(name string, span format.SpanRef, start time.Time) bool)) (stop func())

@@ -3,6 +3,7 @@ package exporter
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -164,27 +165,65 @@ func (p *SpanProcessor) end(s sdktrace.ReadOnlySpan) (err error) {
 	b, ok := p.open.Delete(key(&r))
 	if !ok {
 		err := p.endUnknown(m, s)
-		p.ended(s.Name(), r, s.StartTime(), s.EndTime())
+		p.ended(s, s.Events(), r)
 		return err
 	}
 	b.labels.unlabel()
-	start, end := s.StartTime(), s.EndTime()
-	m.b.EndSpan(r, end.UnixNano())
+	m.b.EndSpan(r, s.EndTime().UnixNano())
 	scope := s.InstrumentationScope().Name
 	if links := s.Links(); len(links) > 0 {
 		m.links(b.later(links, s.DroppedLinks()), scope)
 	}
-	m.events(s.Events(), scope)
+	events := s.Events()
+	m.events(events, scope)
 	m.finish(s, &b)
 	err = m.b.Write()
-	p.ended(m.span.Name, r, start, end)
+	p.ended(s, events, r)
 	return err
 }
 
 // ended tells the flight recorder of a span that has ended, which is recorded.
-func (p *SpanProcessor) ended(name string, r format.SpanRef, start, end time.Time) {
-	if p.flight != nil {
-		p.flight.SpanEnded(name, r, duration(start, end))
+func (p *SpanProcessor) ended(s sdktrace.ReadOnlySpan, events []sdktrace.Event, r format.SpanRef) {
+	if p.flight == nil {
+		return
+	}
+	p.flight.SpanEnded(s.Name(), r, duration(s.StartTime(), s.EndTime()))
+	if text, is := panicOf(s, events); is {
+		p.flight.SpanPanicked(s.Name(), r, text)
+	}
+}
+
+// panicOf returns what the goroutine panics with that ends a span now, if it does. The SDK records
+// that as an exception, the last one, when it has taken the time of the end; RecordError records
+// one before.
+func panicOf(s sdktrace.ReadOnlySpan, events []sdktrace.Event) (text string, is bool) {
+	if len(events) == 0 {
+		return "", false
+	}
+	last := &events[len(events)-1]
+	if last.Name != format.NameException || last.Time.Before(s.EndTime()) || !panics() {
+		return "", false
+	}
+	for _, a := range last.Attributes {
+		if a.Key == "exception.message" {
+			text = a.Value.AsString()
+		}
+	}
+	return text, true
+}
+
+// panics reports whether the calling goroutine runs a function that was deferred, for a panic.
+func panics() bool {
+	var pcs [64]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
+	for {
+		f, more := frames.Next()
+		if f.Function == "runtime.gopanic" {
+			return true
+		}
+		if !more {
+			return false
+		}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,8 +52,8 @@ type Options struct {
 	// one or on the heap. No lock is held then.
 	OnError func(error)
 	// OnLog, if set, is called with log records of a level that was asked for by
-	// SetLogLevel, when they are in the ring. No lock is held; it must return at once
-	// and must not record.
+	// SetLogLevel, and with those that SetPanics asked for, when they are in the ring. No lock
+	// is held; it must return at once and must not record.
 	OnLog func(*LogEvent)
 }
 
@@ -95,6 +96,7 @@ type Ring struct {
 
 	buffered atomic.Uint64 // record.Providers that are kept
 	level    atomic.Uint32 // the least of log records that OnLog is told of
+	panics   atomic.Bool   // OnLog is told of panics of handlers
 	streams  atomic.Pointer[[]*Stream]
 	open     openSpans
 	dropped  drops
@@ -282,6 +284,32 @@ func (g *Ring) updateProviders() {
 // with a level that does not exist, such as LevelError+1, of none.
 func (g *Ring) SetLogLevel(least format.Level) { g.level.Store(uint32(min(least, noLevel))) }
 
+// SetPanics says whether OnLog is told of what net/http logs when a handler has panicked, whatever
+// the level.
+func (g *Ring) SetPanics(told bool) { g.panics.Store(told) }
+
+// ServedPanic returns what a handler has panicked with, if that is what a message of net/http says.
+func ServedPanic(message string) (text string, is bool) {
+	rest, is := strings.CutPrefix(message, "http: panic serving ")
+	if !is {
+		if rest, is = strings.CutPrefix(message, "http2: panic serving "); !is {
+			return "", false
+		}
+	}
+	_, text, _ = strings.Cut(rest, ": ") // behind the address
+	text, _, _ = strings.Cut(text, "\ngoroutine ")
+	return strings.TrimRight(text, "\n"), true
+}
+
+// tellsOf reports whether OnLog is told of a log record.
+func (g *Ring) tellsOf(e *inside.Event) bool {
+	if uint32(e.Level) >= g.level.Load() {
+		return true
+	}
+	_, is := ServedPanic(e.Message)
+	return is && g.panics.Load()
+}
+
 // Stats says how a [Ring] does.
 type Stats struct {
 	Bytes   int64     // that are in use
@@ -443,7 +471,7 @@ func (g target) Put(r *journal.Record, hint *journal.Hint, e *inside.Event) erro
 			}
 		}
 	}
-	if err == nil && e != nil && g.o.OnLog != nil && uint32(e.Level) >= g.level.Load() {
+	if err == nil && e != nil && g.o.OnLog != nil && g.tellsOf(e) {
 		told := LogEvent{
 			Level: format.Level(e.Level), Message: string(append([]byte(nil), e.Message...)),
 			Span: format.SpanRef{TraceID: [16]byte(e.Ref.TraceID()), SpanID: [8]byte(e.Ref.SpanID())},

@@ -1,0 +1,138 @@
+package control_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/entrace-go/entrace/control"
+)
+
+// panicRig is a rig whose configuration is that of the environment, as far as panics go.
+func panicRig(t *testing.T) *rig {
+	t.Helper()
+	t.Setenv("PANICS_ON_ERROR", "off")
+	cfg, err := control.Env("PANICS", t.TempDir(), nil).Config()
+	must(t, err)
+	cfg.Ring.Bytes, cfg.Ring.Persist = control.MinRingBytes, false
+	return newRig(t, control.Options{Config: cfg})
+}
+
+// serve answers one request with a real server, which logs to the rig.
+func (r *rig) serve(h http.HandlerFunc) {
+	r.t.Helper()
+	s := httptest.NewUnstartedServer(h)
+	s.Config.ErrorLog = slog.NewLogLogger(r.log.Handler(), slog.LevelInfo)
+	s.Start()
+	defer s.Close()
+	q, err := http.NewRequestWithContext(r.t.Context(), http.MethodGet, s.URL, http.NoBody)
+	must(r.t, err)
+	if a, err := http.DefaultClient.Do(q); err == nil {
+		_ = a.Body.Close()
+	}
+}
+
+// TestPanicOfAHandlerMakesASnapshot: a handler that panics leaves a trace that says so, one for one
+// panic, whether it has a span or not.
+func TestPanicOfAHandlerMakesASnapshot(t *testing.T) {
+	var m map[string]int
+	for _, c := range []struct {
+		name   string
+		reason string
+		span   bool
+		h      func(r *rig) http.HandlerFunc
+	}{
+		{"in a span", "panic in compute: assignment to entry in nil map", true, func(r *rig) http.HandlerFunc {
+			return func(_ http.ResponseWriter, q *http.Request) {
+				ctx, outer := r.tracer.Start(q.Context(), "GET /panic")
+				defer outer.End()
+				_, inner := r.tracer.Start(ctx, "compute")
+				defer inner.End()
+				m["a"] = 1
+			}
+		}},
+		{"with a stack", "panic in GET /panic: no such page", true, func(r *rig) http.HandlerFunc {
+			return func(_ http.ResponseWriter, q *http.Request) {
+				_, s := r.tracer.Start(q.Context(), "GET /panic")
+				defer s.End(trace.WithStackTrace(true))
+				panic("no such page")
+			}
+		}},
+		{"without a span", "panic: no such page", false, func(*rig) http.HandlerFunc {
+			return func(http.ResponseWriter, *http.Request) { panic(errors.New("no such page")) }
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := panicRig(t)
+			r.serve(c.h(r))
+			w := everyLink(t, r.wait(1)[0].Path())
+			if got := w.attr(w.head, "reason"); got != c.reason {
+				t.Errorf("the reason is %q, want %q", got, c.reason)
+			}
+			if got := w.attr(w.head, "trigger"); got != control.TriggerPanic {
+				t.Errorf("the trigger is %q", got)
+			}
+			if has := w.attr(w.head, "request.span_id") != ""; has != c.span {
+				t.Errorf("it names its span: %t, want %t", has, c.span)
+			}
+			r.quiet()
+			r.wait(1) // what else told of the same panic made no other one
+		})
+	}
+}
+
+// TestHandledErrorsMakeNoSnapshot: an error that a span records, whenever, and a request that was
+// given up are no panics.
+func TestHandledErrorsMakeNoSnapshot(t *testing.T) {
+	r := panicRig(t)
+	r.serve(func(_ http.ResponseWriter, q *http.Request) {
+		_, s := r.tracer.Start(q.Context(), "handled")
+		s.RecordError(errors.New("no such page"), trace.WithStackTrace(true))
+		s.End()
+		_, s = r.tracer.Start(q.Context(), "late")
+		s.RecordError(errors.New("no such page"), trace.WithTimestamp(time.Now().Add(time.Hour)))
+		s.End()
+		func() {
+			_, s := r.tracer.Start(q.Context(), "recovered before its end")
+			defer s.End()
+			defer func() { s.RecordError(recover().(error)) }()
+			panic(errors.New("handled"))
+		}()
+		r.log.InfoContext(q.Context(), "somebody said: http: panic serving nothing")
+		_, s = r.tracer.Start(q.Context(), "given up")
+		defer s.End()
+		panic(http.ErrAbortHandler)
+	})
+	must(t, r.p.Recorder().Flush(context.Background()))
+	r.quiet()
+	for _, tr := range r.traces() {
+		t.Errorf("there is a trace: %s", tr.Request().Reason)
+	}
+	if got := r.ctl.Stats().Verdicts[control.TriggerPanic]; len(got) > 0 {
+		t.Errorf("of panics there is %v", got)
+	}
+}
+
+// TestPanicsAreLimited: different panics are as rare as the configuration says.
+func TestPanicsAreLimited(t *testing.T) {
+	r := panicRig(t)
+	for i := range 5 {
+		r.serve(func(_ http.ResponseWriter, q *http.Request) {
+			_, s := r.tracer.Start(q.Context(), "GET /panic")
+			defer s.End()
+			panic(strings.Repeat("again ", i+1))
+		})
+	}
+	r.wait(1)
+	r.quiet()
+	if n := len(r.traces()); n != 1 {
+		t.Errorf("%d traces, want 1", n)
+	}
+}
