@@ -354,7 +354,8 @@ func (c *Control) panicked(p any, stack []byte) {
 	_ = b.Write() // kept and counted
 	ctx, cancel := context.WithTimeout(context.Background(), panicTime)
 	defer cancel()
-	c.panics.first(cut(text), now)                                                           // the spans that end by it ask for no other one
+	// The spans that end by it ask for no other one.
+	c.panics.first(cut(text), now)
 	_, _ = c.Start(ctx, Request{Trigger: TriggerPanic, Key: text, Reason: "panic: " + text}) // which is counted, and reported
 }
 

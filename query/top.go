@@ -21,8 +21,8 @@ type Overview struct {
 	Errors, Open        int // of the spans and log records; and of the spans, those that have not ended
 	// Services has a line for each service, with those columns: service, spans, logs, errors.
 	Services *Table
-	// Slowest are the spans that took longest, and OldestOpen those that have not ended and
-	// began first.
+	// Slowest are the spans that took longest, of each request the outermost that has ended, and
+	// OldestOpen those that have not ended and began first.
 	Slowest, OldestOpen []view.Row
 	// Self is a table as [Summary] makes it, of the names whose spans took most time themselves.
 	Self *Table
@@ -79,7 +79,9 @@ func Top(ctx context.Context, v *view.View, rows Set, limit int) (*Overview, err
 					s.spans++
 					switch d := b.Duration[i]; {
 					case d != view.NoDuration:
-						slowest.add(d, r)
+						if slowest.takes(d) && !insideOf(v, rows, r) {
+							slowest.add(d, r)
+						}
 					case f.Open():
 						o.Open++
 						open.add(-b.Start[i], r)
@@ -90,6 +92,9 @@ func Top(ctx context.Context, v *view.View, rows Set, limit int) (*Overview, err
 				case view.RoleEvent:
 					o.Events++
 				case view.RoleOther:
+					if v.Role(view.Row(b.Parent[i])) == view.RoleRecorder {
+						continue // of no span, and maybe of another time
+					}
 				default:
 					continue
 				}
@@ -121,6 +126,9 @@ func Top(ctx context.Context, v *view.View, rows Set, limit int) (*Overview, err
 	}
 	o.Services = &Table{Columns: []string{"service", "spans", "logs", "errors"}, groups: 1}
 	for name, s := range byName {
+		if *s == (sums{}) {
+			continue // it has nothing but what a recorder says
+		}
 		o.Services.Lines = append(o.Services.Lines, []Value{stringValue(name), intValue(s.spans), intValue(s.logs), intValue(s.errors)})
 	}
 	slices.SortFunc(o.Services.Lines, func(a, b []Value) int {
@@ -146,6 +154,30 @@ func IsError(f view.Flags) bool {
 	return f.Failed() || f.Level() >= format.LevelError && f.Role() != view.RoleEvent
 }
 
+// insideOf reports whether a span of the rows that has ended is above the one at row r: as part of
+// that it is no request of its own.
+func insideOf(v *view.View, rows Set, r view.Row) bool {
+	for up := v.Parent(r); up != 0; up = v.Parent(up) {
+		if f := v.Flags(up); f.Role() == view.RoleSpan && !f.Open() && rows.Has(up) {
+			return true
+		}
+	}
+	return false
+}
+
+// SlowestPart returns the span below row r that took most time itself, and whether there is one
+// that took more than r did itself.
+func SlowestPart(v *view.View, r view.Row) (part view.Row, ok bool) {
+	most, _ := v.SelfTime(r)
+	t := v.Tree()
+	for rank, end := t.Rank(r)+1, t.End(r); rank < end; rank++ {
+		if self, ended := v.SelfTime(t.Row(rank)); ended && self > most {
+			part, most, ok = t.Row(rank), self, true
+		}
+	}
+	return part, ok
+}
+
 // endOf returns the time at which row i of a block was over, which must have a time.
 func endOf(b *view.Block, i int) int64 {
 	start := b.Start[i]
@@ -166,11 +198,16 @@ type ranked struct {
 	r view.Row
 }
 
+// takes reports whether a number is among the largest.
+func (b *best) takes(n int64) bool {
+	return b.limit > 0 && (len(b.list) < b.limit || n > b.list[0].n)
+}
+
 func (b *best) add(n int64, r view.Row) {
-	full := len(b.list) >= b.limit
-	if b.limit == 0 || full && n <= b.list[0].n {
+	if !b.takes(n) {
 		return
 	}
+	full := len(b.list) >= b.limit
 	// The first of equal ones stays the better one.
 	at, _ := slices.BinarySearchFunc(b.list, n, func(x ranked, n int64) int { return cmp.Compare(x.n, n) })
 	if b.list = slices.Insert(b.list, at, ranked{n, r}); full {

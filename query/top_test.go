@@ -32,9 +32,13 @@ func TestTop(t *testing.T) {
 			took, over := v.Duration(r)
 			if v.Role(r) == view.RoleSpan {
 				spans++
-				if over {
+				inside := false
+				for up := v.Parent(r); up != 0; up = v.Parent(up) {
+					inside = inside || v.Role(up) == view.RoleSpan && !v.Flags(up).Open()
+				}
+				if over && !inside {
 					ended = append(ended, r)
-				} else {
+				} else if !over {
 					open = append(open, r)
 				}
 			}

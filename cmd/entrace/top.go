@@ -3,12 +3,14 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -28,9 +30,10 @@ func (a *app) topCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "top FILE|DIR...",
 		Short: "Take a first look: what is slow, failed, or never ended",
-		Long: "top says what is most conspicuous in a trace: its services, the slowest spans, the names\n" +
-			"that took most time themselves, what errors say most often, spans that have not ended,\n" +
-			"and the longest times in which nothing happened. Errors are counted by what they have in\n" +
+		Long: "top says what is most conspicuous in a trace: the state of the file and why a flight\n" +
+			"recorder made it, what errors say most often, spans that have not ended with the place\n" +
+			"in the program where they wait, the services, the slowest requests with their slowest\n" +
+			"part, the names that took most time themselves, and the longest times in which nothing happened. Errors are counted by what they have in\n" +
 			"common: numbers, UUIDs and quoted texts make no difference.",
 		Args: someArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -69,33 +72,33 @@ func (a *app) top(ctx context.Context, names []string, o *topOptions) error {
 }
 
 func (a *app) topText(w *bufio.Writer, l *look, o *query.Overview, options *topOptions) error {
-	fmt.Fprintf(w, "%s: %s, %s, %s", a.paint(colorBold, safe(title(l.Trace))),
+	states := statesOf(l.Trace)
+	fmt.Fprintf(w, "%s %s: %s, %s, %s", a.paint(colorBold, safe(title(l.Trace))), safe(stateText(states)),
 		count(o.Spans, "span", "spans"), count(o.Logs, "log record", "log records"), count(o.Events, "event", "events"))
 	if o.Errors > 0 {
 		fmt.Fprint(w, ", ", a.paint(colorRed, count(o.Errors, "error", "errors")))
 	}
 	if o.Timed {
-		fmt.Fprintf(w, ", %s from %s", duration(time.Duration(o.Last-o.First)), time.Unix(0, o.First).UTC().Format(time.RFC3339))
+		fmt.Fprintf(w, ", %s from %s", duration(time.Duration(o.Last-o.First)), a.topFrom(o, options))
 	}
 	fmt.Fprintln(w)
 	head := func(text string) { fmt.Fprintf(w, "\n%s\n", a.paint(colorBold, text)) }
 	var err error
-	rows := func(text string, list []view.Row) {
-		if len(list) > 0 && err == nil {
-			head(text)
-			err = a.rowPrinter(l, w, &options.lookFlags).all(list)
+	rows := func(text string, list []view.Row, more func(r view.Row) string) {
+		if len(list) == 0 || err != nil {
+			return
+		}
+		head(text)
+		p := a.rowPrinter(l, w, &options.lookFlags)
+		for _, r := range list {
+			if err = errors.Join(err, p.print(r)); err == nil {
+				if s := more(r); s != "" {
+					fmt.Fprintf(w, "    %s\n", s)
+				}
+			}
 		}
 	}
-	if len(o.Services.Lines) > 1 {
-		head("Services")
-		err = a.table(w, o.Services)
-	}
-	rows("Slowest spans", o.Slowest)
-	if len(o.Self.Lines) > 0 && err == nil {
-		head("Most time of their own, without the spans below")
-		err = a.table(w, o.Self)
-	}
-	if len(o.Patterns) > 0 && err == nil {
+	if len(o.Patterns) > 0 {
 		head("Most frequent errors")
 		err = a.topPatterns(w, o)
 	}
@@ -103,12 +106,77 @@ func (a *app) topText(w *bufio.Writer, l *look, o *query.Overview, options *topO
 	if o.Open > len(o.OldestOpen) {
 		never = fmt.Sprintf("Never ended, the %d oldest of %d", len(o.OldestOpen), o.Open)
 	}
-	rows(never, o.OldestOpen)
+	rows(never, o.OldestOpen, func(r view.Row) string { return openPlace(l.v, r) })
+	if len(o.Services.Lines) > 1 && err == nil {
+		head("Services")
+		err = a.table(w, o.Services)
+	}
+	rows("Slowest requests", o.Slowest, func(r view.Row) string { return slowestPart(l.v, r) })
+	if len(o.Self.Lines) > 0 && err == nil {
+		head("Most time of their own, without the spans below")
+		err = a.table(w, o.Self)
+	}
 	if len(o.Gaps) > 0 && err == nil {
 		head("Longest times in which nothing began, ended or was logged")
 		err = a.topGaps(w, l, o, options)
 	}
 	return err
+}
+
+// topFrom is when a trace begins, in the style of the times.
+func (a *app) topFrom(o *query.Overview, options *topOptions) string {
+	t := time.Unix(0, o.First)
+	if options.time == timeUTC {
+		t = t.UTC()
+	}
+	return t.Format(time.RFC3339)
+}
+
+// openPlace says for how long a span was open at least, and where its goroutine was.
+func openPlace(v *view.View, r view.Row) string {
+	var parts []string
+	if d, open := v.OpenFor(r); open {
+		parts = append(parts, "open for at least "+duration(d))
+	}
+	for up := r; v.Role(up) == view.RoleSpan; up = v.Parent(up) {
+		if place := stackBelow(v, up); place != "" {
+			parts = append(parts, "in "+safe(place))
+			break
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// stackBelow returns the place in the program of the last stack right below row r, "" if there is
+// none.
+func stackBelow(v *view.View, r view.Row) (place string) {
+	t := v.Tree()
+	for rank, end := t.Rank(r)+1, t.End(r); rank < end; rank = t.End(t.Row(rank)) {
+		kid := t.Row(rank)
+		if role := v.Role(kid); role != view.RoleOther && role != view.RoleLog {
+			continue
+		}
+		e, err := v.Entry(kid)
+		if err != nil {
+			continue
+		}
+		for _, a := range e.Attributes {
+			if isStack(a.Name) {
+				place = cmp.Or(placeIn(a.Value.Text(), ""), place)
+			}
+		}
+	}
+	return place
+}
+
+// slowestPart names the span below a slow one that took most time itself.
+func slowestPart(v *view.View, r view.Row) string {
+	part, ok := query.SlowestPart(v, r)
+	if !ok {
+		return ""
+	}
+	self, _ := v.SelfTime(part)
+	return fmt.Sprintf("%s of it in %s", duration(self), what(v, part))
 }
 
 func (a *app) topPatterns(w io.Writer, o *query.Overview) error {

@@ -21,7 +21,7 @@ func TestTopCommand(t *testing.T) {
 	requests(t, rec)
 	must(t, rec.Close(t.Context()))
 	out := fine(t, nil, "top", "app.et", "--time", "none")
-	for _, want := range []string{"3 spans, 4 log records", "2 errors", "Slowest spans\n", "GET /cart", "Most frequent errors\n", "Longest times", "after loaded"} {
+	for _, want := range []string{"3 spans, 4 log records", "2 errors", "Slowest requests\n", "GET /cart", "Most frequent errors\n", "Longest times", "after loaded"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("there is no %q in\n%s", want, out)
 		}

@@ -376,7 +376,11 @@ func (p *printer) summary() string {
 			}
 		case view.RoleLog:
 			logs++
+		case view.RoleEvent:
 		case view.RoleOther:
+			if p.v.Role(p.v.Parent(r)) == view.RoleRecorder {
+				continue // of no span, and maybe of another time
+			}
 		default:
 			continue
 		}
@@ -415,12 +419,23 @@ func (p *printer) line(r view.Row, e *format.TraceEntry, depth, indent int) (lin
 	if p.bare || p.v.Role(r) == view.RoleResource {
 		return strings.Join(kept, " "), nil
 	}
+	for _, a := range e.Attributes {
+		if place := ""; isStack(a.Name) {
+			if place = placeIn(a.Value.Text(), e.Message.Value); place != "" {
+				kept = append(kept, p.paint(colorBold, safe(place)))
+				used += 1 + utf8.RuneCountInString(place)
+			}
+		}
+	}
 	end := e.Metadata.Name == format.NameEnd && p.v.Role(r) == view.RoleRecorder
 	for _, a := range p.attributes(r, e) {
 		if end && isZero(a.Value) {
 			continue
 		}
 		if text := a.Value.Text(); !p.flat && a.Value.Kind() == format.KindString && strings.Contains(strings.TrimRight(text, "\n"), "\n") {
+			if isStack(a.Name) && p.width > 0 {
+				text = foldStack(text)
+			}
 			more = append(more, a.Name+":\n    "+strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n    "))
 			continue
 		}
