@@ -74,7 +74,7 @@ func TestGrepCommand(t *testing.T) {
 		{"grep lvl=error app.et", 2, "entrace: try '.lvl=error'\n"},
 		{"grep .usr=bob app.et", 1, "entrace: try '.user=bob'\n"},
 		{"grep x missing.et", 2, "missing.et"},
-		{"grep x", 2, "wants"},
+		{"grep", 2, "wants"},
 		{"grep --since yesterday x app.et", 2, "is no time"},
 		{"grep --clock x y app.et", 2, "--clock"},
 		{"check -q level=error app.et", 1, "2 rows, expected none"},

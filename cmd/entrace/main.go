@@ -151,9 +151,18 @@ func (a *app) root() *cobra.Command {
 			return err
 		},
 	})
-	root.AddCommand(a.catCommand(), a.treeCommand(), a.infoCommand(), a.tailCommand(), a.convertCommand(),
-		a.grepCommand(), a.statsCommand(), a.topCommand(), a.criticalCommand(),
-		a.diffCommand(), a.checkCommand(), a.luaCommand(), a.viewCommand(), a.mergeCommand(), a.recoverCommand(), a.verifyCommand(), a.receiveCommand())
+	for _, c := range []*cobra.Command{
+		a.catCommand(), a.treeCommand(), a.infoCommand(), a.statsCommand(), a.topCommand(), a.criticalCommand(),
+		a.checkCommand(), a.viewCommand(), a.verifyCommand(),
+	} {
+		a.takesNewest(c, 0)
+		root.AddCommand(c)
+	}
+	for _, c := range []*cobra.Command{a.grepCommand(), a.luaCommand()} {
+		a.takesNewest(c, 1) // behind the query or script
+		root.AddCommand(c)
+	}
+	root.AddCommand(a.tailCommand(), a.convertCommand(), a.diffCommand(), a.mergeCommand(), a.recoverCommand(), a.receiveCommand())
 	return root
 }
 

@@ -410,7 +410,7 @@ func TestConvertCommand(t *testing.T) {
 		{"convert", v1},
 		{"convert", v1, "d.et", "--nonsense"},
 		{"nonsense"},
-		{"cat"},
+		{"merge"},
 		{"tail", "-n", "x", v1},
 	} {
 		if code, _, errs := entrace(t, nil, args...); code != exitUsage || errs == "" {

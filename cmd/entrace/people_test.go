@@ -103,7 +103,7 @@ func TestTreeForPeople(t *testing.T) {
 			t.Errorf("%s: %d requests have a time:\n%s", style, n, out)
 		}
 	}
-	for _, args := range [][]string{{"tree", "--time", "never", "app.et"}, {"tree", "--depth", "-1", "app.et"}, {"tree"}, {"--color", "blue", "tree", "app.et"}, {"grep", "x"}} {
+	for _, args := range [][]string{{"tree", "--time", "never", "app.et"}, {"tree", "--depth", "-1", "app.et"}, {"diff"}, {"--color", "blue", "tree", "app.et"}, {"grep"}} {
 		code, _, errs := entrace(t, nil, args...)
 		if code != exitUsage || strings.Contains(errs, `\n`) {
 			t.Errorf("%q: exit %d, %s", args, code, errs)

@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -109,32 +108,6 @@ func wait(ctx context.Context) bool {
 	case <-time.After(50 * time.Millisecond):
 		return true
 	}
-}
-
-// newestTrace returns the trace in a folder that was changed last, "" if there is none.
-func newestTrace(dir string) (newest string, err error) {
-	list, err := os.ReadDir(dir)
-	if err != nil {
-		return "", err
-	}
-	var latest time.Time
-	for _, e := range list {
-		ext := filepath.Ext(e.Name())
-		if ext != ".et" && ext != ".iet" || !e.Type().IsRegular() || strings.HasPrefix(e.Name(), ".") {
-			continue
-		}
-		fi, err := e.Info()
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return "", err
-		}
-		if t := fi.ModTime(); newest == "" || t.After(latest) {
-			newest, latest = filepath.Join(dir, e.Name()), t
-		}
-	}
-	return newest, nil
 }
 
 func (a *app) tailFile(ctx context.Context, name string, o tailOptions) error {

@@ -72,6 +72,12 @@ func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
 			return usagef("--editor is %q, it must be a URL with {path} and {line}", o.editor)
 		}
 	}
+	for _, name := range names {
+		// Before the address is there, which nobody needs of a trace that is not.
+		if _, err := os.Stat(format.Find(name)); err != nil && name != "-" && !o.follow {
+			return err
+		}
+	}
 	l, err := net.Listen("tcp", o.listen)
 	if err != nil {
 		return err

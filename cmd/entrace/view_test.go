@@ -62,9 +62,9 @@ func TestViewCommand(t *testing.T) {
 	if code := <-done; code != exitFine || errs.String() != "" {
 		t.Errorf("exit %d, %s", code, errs.String())
 	}
-	for _, args := range []string{"view", "view missing.et --no-open", "view app.et --state x", "view app.et --state ?a#b", "view app.et --editor javascript:alert(1)", "view app.et --listen nowhere:x"} {
-		if code, _, errs := entrace(t, nil, strings.Fields(args)...); code == exitFine || errs == "" {
-			t.Errorf("%s: exit %d, %s", args, code, errs)
+	for _, args := range []string{"view missing.et --no-open", "view app.et --state x", "view app.et --state ?a#b", "view app.et --editor javascript:alert(1)", "view app.et --listen nowhere:x"} {
+		if code, out, errs := entrace(t, nil, strings.Fields(args)...); code == exitFine || errs == "" || out != "" {
+			t.Errorf("%s: exit %d, %s%s", args, code, out, errs)
 		}
 	}
 }

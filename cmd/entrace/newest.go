@@ -1,0 +1,83 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// takesNewest makes the newest trace of the current folder the file of a command that only looks,
+// when none is named. Before the files the command has so many other arguments.
+func (a *app) takesNewest(c *cobra.Command, others int) {
+	most := func([]string) bool { return false }
+	if name := strings.Fields(c.Use); name[len(name)-1] == "FILE" {
+		most = func(args []string) bool { return len(args) > others+1 }
+	}
+	c.Use = strings.Replace(strings.Replace(c.Use, "FILE|DIR...", "[FILE|DIR]...", 1), " FILE", " [FILE]", 1)
+	c.Args = func(c *cobra.Command, args []string) error {
+		if len(args) < others || most(args) {
+			return wrongArgs(c, args)
+		}
+		return nil
+	}
+	c.Long = strings.TrimSpace(c.Long + "\n\nWithout a FILE it takes the newest trace in the current folder.")
+	do := c.RunE
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) > others {
+			return do(c, args)
+		}
+		if others > 0 {
+			if last := args[others-1]; isTraceName(last) {
+				return usagef("%s is a file: name it behind %s, or write %s . for that text", last, strings.Fields(c.Use)[others], last)
+			}
+		}
+		newest, err := newestTrace(".")
+		if err != nil {
+			return err
+		}
+		if newest == "" {
+			return usagef("no FILE is named, and there is no trace in the current folder")
+		}
+		fmt.Fprintf(a.err, "entrace: the newest is %s\n", safe(newest))
+		return do(c, append(args, newest))
+	}
+}
+
+// isTraceName reports whether s is the name of a trace or folder that is there.
+func isTraceName(s string) bool {
+	fi, err := os.Stat(s)
+	ext := filepath.Ext(s)
+	return err == nil && (fi.IsDir() || ext == ".et" || ext == ".iet")
+}
+
+// newestTrace returns the trace in a folder that was changed last, "" if there is none.
+func newestTrace(dir string) (newest string, err error) {
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		return "", err
+	}
+	var latest time.Time
+	for _, e := range list {
+		ext := filepath.Ext(e.Name())
+		if ext != ".et" && ext != ".iet" || !e.Type().IsRegular() || strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		fi, err := e.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		if t := fi.ModTime(); newest == "" || t.After(latest) {
+			newest, latest = filepath.Join(dir, e.Name()), t
+		}
+	}
+	return newest, nil
+}
