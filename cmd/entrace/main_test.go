@@ -626,7 +626,7 @@ func TestCrashBuffer(t *testing.T) {
 		must(t, err)
 		must(t, os.WriteFile("app"+ext, b, 0o600))
 	}
-	if code, _, errs := entrace(t, nil, "cat", filepath.Join(dir, "live.et")); code != exitFine || !isRecording.MatchString(errs) {
+	if code, _, errs := entrace(t, nil, "cat", filepath.Join(dir, "live.et")); code != exitFine || isRecording.ReplaceAllString(errs, "") != "" {
 		t.Errorf("of a growing file cat says %s", errs)
 	}
 	// Every reader shows it, and changes nothing.
