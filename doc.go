@@ -25,7 +25,8 @@
 // # Environment
 //
 // An option beats the environment, which beats the default. Empty is unset. A value that is
-// not understood is reported on the console with its text and ignored. What is about the
+// not understood is reported on the console with its text and ignored. docs/environment.md has
+// all variables on one page. What is about the
 // file is in the table of package exporter; Setup reads that and
 //
 //	variable                          default                 option
@@ -37,8 +38,9 @@
 //	    debug, info, warn, error or one with a number, as info+2: what LogHandler and
 //	    WithSlogDefault record; debug for a flight recorder
 //	OTEL_EXPORTER_ENTRACE_ENDPOINT    –                       WithEndpoint
-//	    tcp://host:port, tls://host:port or unix:///path: where entrace receive or ENTRACE
-//	    takes what is recorded, beside the file; without a port 6142; see package remote
+//	    tcp://host:port, tls://host:port, unix:///path or host:port, which is tcp: where
+//	    entrace receive or ENTRACE takes what is recorded, beside the file; without a port
+//	    6142; see package remote
 //	OTEL_EXPORTER_ENTRACE_TOKEN       –                       WithEndpoint
 //	    what is shown to the receiver, 16 to 256 bytes
 //	OTEL_EXPORTER_ENTRACE_CONTROL     off                     WithControl

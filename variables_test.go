@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,7 +30,7 @@ func TestControlEnvironmentWrong(t *testing.T) {
 		{map[string]string{"_PROVIDERS": "spans,lgos"}, []string{envControl + "_PROVIDERS", "lgos", "runtime.metrics"}},
 		{map[string]string{"_ON_ERROR": "soon"}, []string{envControl + "_ON_ERROR", "soon"}},
 		{map[string]string{"_ON_SLOW": "-1s"}, []string{envControl + "_ON_SLOW"}},
-		{map[string]string{"_ON_HANG": "5"}, []string{envControl + "_ON_HANG"}},
+		{map[string]string{"_ON_HANG": "5"}, []string{envControl + "_ON_HANG", "5 is milliseconds", "5s?"}},
 		{map[string]string{"_ON_HANG": "x", "_ON_SLOW": "y"}, []string{envControl + "_ON_HANG", envControl + "_ON_SLOW"}},
 		{map[string]string{"_CONFIG": "nosuch.yaml"}, []string{envControl + "_CONFIG", "nosuch.yaml"}},
 		{map[string]string{"_CONFIG": "broken.yaml"}, []string{envControl + "_CONFIG", "broken.yaml"}},
@@ -180,5 +181,22 @@ func TestOddPaths(t *testing.T) {
 		if got := told(); (want == "") != (got == "") || !strings.Contains(got, want) {
 			t.Errorf("%s: it told %q, want %q", path, got, want)
 		}
+	}
+}
+
+// TestEnvironmentPageHasAllVariables: docs/environment.md has a row for each variable that the code
+// reads, and for no other one.
+func TestEnvironmentPageHasAllVariables(t *testing.T) {
+	page, err := os.ReadFile("docs/environment.md")
+	must(t, err)
+	var got []string
+	for _, m := range regexp.MustCompile("(?m)^\\| `(OTEL_EXPORTER_ENTRACE_[A-Z0-9_]+)` \\|").FindAllStringSubmatch(string(page), -1) {
+		got = append(got, m[1])
+	}
+	want := slices.Clone(entrace.Variables)
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("docs/environment.md has\n%s, the code reads\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -103,6 +104,9 @@ func (e env) Config() (*Config, error) {
 		d, err := quantity.ParseTime(s)
 		if err == nil && d < minAfter {
 			err = fmt.Errorf("must be at least %v", minAfter)
+			if n, nerr := strconv.Atoi(s); nerr == nil {
+				err = fmt.Errorf("%d is milliseconds, and it %w; %ds?", n, err, n)
+			}
 		}
 		if err != nil {
 			bad(name, err)

@@ -17,7 +17,8 @@
 //
 //	variable                          default                 option
 //	OTEL_EXPORTER_ENTRACE_PATH        {service}-{pid}.et      WithPath, WithRecorder
-//	    the file, also as a file:// URL; {service}, {pid} and {time} expand, to
+//	    the file, also as a file:// URL, or a folder, in which it has its default
+//	    name; {service}, {pid} and {time} expand, to
 //	    the resource's service.name, made safe for a file name, the process id
 //	    and the UTC time; none or -: no file, so that nothing survives the
 //	    process, and nothing is recorded without an endpoint

@@ -3,6 +3,7 @@ package exporter
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -54,7 +55,10 @@ func (s *Settings) environment() {
 		if err != nil {
 			env.ReportValue(envPath, v, err)
 		}
-		s.Path = path
+		if isFolder(path) {
+			path = filepath.Join(path, defaultPath)
+		}
+		s.Path, s.fromEnv = path, true
 		oddPath(path)
 	}
 	if s.Path == "" {
@@ -104,6 +108,15 @@ func (s *Settings) environment() {
 	env.Number(envWaitingSpans, &o.MaxWaitingSpans)
 	env.Bytes(envWaitingBytes, &o.MaxWaitingBytes)
 	env.Duration(envWaitingAge, &o.MaxWaitingAge)
+}
+
+// isFolder reports whether a path is that of a folder, which one is that ends with a slash.
+func isFolder(path string) bool {
+	if path == "" || noFile(path) {
+		return false
+	}
+	fi, err := os.Stat(path)
+	return os.IsPathSeparator(path[len(path)-1]) || err == nil && fi.IsDir()
 }
 
 // oddPath tells of a path that does not mean what it seems to.

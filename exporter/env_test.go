@@ -1,7 +1,9 @@
 package exporter_test
 
 import (
+	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -48,4 +50,29 @@ func TestVariablesOfSetup(t *testing.T) {
 		t.Setenv(test.name, "")
 	}
 	notice.SetErrorHandler(func(error) {})
+}
+
+// TestPathOfFolder: a folder, or a path with a slash at its end, means the default name in it, and
+// an error for a folder names the variable.
+func TestPathOfFolder(t *testing.T) {
+	const variable = "OTEL_EXPORTER_ENTRACE_PATH"
+	for _, path := range []string{"there", "new/", "new/deeper/"} {
+		t.Chdir(t.TempDir())
+		must(t, os.Mkdir("there", 0o700))
+		t.Setenv(variable, path)
+		e, err := exporter.New()
+		must(t, err)
+		must(t, e.Shutdown(t.Context()))
+		list, err := filepath.Glob(filepath.Join(path, "*-"+strconv.Itoa(os.Getpid())+".et"))
+		must(t, err)
+		if len(list) != 1 {
+			t.Errorf("%s=%s: there are %q", variable, path, list)
+		}
+	}
+	t.Chdir(t.TempDir())
+	must(t, os.WriteFile("taken", nil, 0o600))
+	t.Setenv(variable, "taken/")
+	if _, err := exporter.New(); err == nil || !strings.Contains(err.Error(), variable+`="taken/`) {
+		t.Errorf("of a folder that cannot be the error is %v", err)
+	}
 }

@@ -26,6 +26,7 @@ type Settings struct {
 	Path      string           // with its placeholders; "none" and "-": no file
 	Recording format.RecorderOptions
 
+	fromEnv   bool // Path is of the environment
 	durable   bool // Recording.Durability is set
 	bounded   bool // the bounds of files are set
 	unsampled bool
@@ -123,6 +124,9 @@ func (s *Settings) Open(res *resource.Resource) (*format.Recorder, error) {
 	switch {
 	case !noFile(s.Path):
 		r, err := create(s.Path, serviceName(res), &o)
+		if err != nil && s.fromEnv {
+			return nil, fmt.Errorf("exporter: %s=%q: %w", envPath, s.Path, err)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("exporter: %w", err)
 		}

@@ -17,12 +17,17 @@ type endpoint struct {
 // DefaultPort is the port of tcp and tls endpoints that name none.
 const DefaultPort = "6142"
 
-// parseEndpoint reads tcp://host:port, tls://host:port or unix:///path. The port may be left out.
+// parseEndpoint reads tcp://host:port, tls://host:port or unix:///path. The port may be left out;
+// host:port alone is of tcp.
 func parseEndpoint(s string) (endpoint, error) {
 	fail := func(text string, args ...any) (endpoint, error) {
 		return endpoint{}, fmt.Errorf("endpoint %q: %w", s, fmt.Errorf(text, args...))
 	}
-	u, err := url.Parse(s)
+	text := s
+	if host, port, err := net.SplitHostPort(s); err == nil && !strings.Contains(host, "/") && !strings.Contains(port, "/") {
+		text = "tcp://" + s // localhost:6142
+	}
+	u, err := url.Parse(text)
 	if err != nil {
 		return endpoint{}, fmt.Errorf("endpoint: %w", err)
 	}
@@ -48,7 +53,7 @@ func parseEndpoint(s string) (endpoint, error) {
 		}
 		return endpoint{network: "unix", address: u.Path}, nil
 	}
-	return fail("the scheme is none of tcp, tls, unix")
+	return fail("want tcp://host:port, tls://host:port or unix:///path")
 }
 
 // private reports whether nobody but this machine's users can come from there,

@@ -334,7 +334,7 @@ func TestRotation(t *testing.T) {
 func TestEndpoint(t *testing.T) {
 	for target, ok := range map[string]bool{
 		"tcp://localhost:1": true, "TLS://[::1]:1": true, "unix:///tmp/s": true, "tcp://h:1/": true,
-		"": false, "localhost:1": false, "tcp://localhost": true, "tls://[::1]": true, "tcp://": false, "tcp://h:": false, "unix://tmp/s": false, "unix://": false,
+		"": false, "localhost:1": true, "localhost": false, "tcp://localhost": true, "tls://[::1]": true, "tcp://": false, "tcp://h:": false, "unix://tmp/s": false, "unix://": false,
 		"http://h:1": false, "tcp://h:1/x": false, "tcp://u:p@h:1": false, "tcp://h:1?x": false, "tcp://h:1#x": false, "\x00": false,
 	} {
 		if _, err := remote.NewSender(target, nil); (err == nil) != ok {
