@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -22,6 +23,7 @@ type criticalOptions struct {
 	lookFlags
 
 	all bool
+	min string // the least share of a step that is printed
 }
 
 func (a *app) criticalCommand() *cobra.Command {
@@ -42,11 +44,17 @@ func (a *app) criticalCommand() *cobra.Command {
 	o.addQuery(c)
 	o.add(c)
 	o.addPrint(c)
+	c.Flags().StringVar(&o.min, "min", "1%", "fold steps that take less than that `SHARE` of the whole")
 	c.Flags().BoolVar(&o.all, "all", false, "of each span that is selected, the slowest first")
 	return c
 }
 
 func (a *app) critical(ctx context.Context, names []string, o *criticalOptions) error {
+	text, percent := strings.CutSuffix(o.min, "%")
+	least, err := strconv.ParseFloat(text, 64)
+	if err != nil || !percent || least < 0 || least > 100 {
+		return usagef("--min is %q, it must be a share such as 1%%", o.min)
+	}
 	l, err := a.lookRows(ctx, names, &o.lookFlags)
 	if err != nil {
 		return err
@@ -88,7 +96,7 @@ func (a *app) critical(ctx context.Context, names []string, o *criticalOptions) 
 			if i > 0 {
 				fmt.Fprintln(w)
 			}
-			err = p.critical(w, path)
+			err = p.critical(w, path, least/100)
 		}
 		if err != nil {
 			break
@@ -103,7 +111,8 @@ const (
 )
 
 // critical prints a critical path for people.
-func (p *rowPrinter) critical(w *bufio.Writer, c *query.CriticalPath) error {
+// Steps with less than a share of the whole are folded.
+func (p *rowPrinter) critical(w *bufio.Writer, c *query.CriticalPath, least float64) error {
 	whole := time.Duration(c.To - c.From)
 	e, err := p.read.Entry(c.Span)
 	if err != nil {
@@ -111,15 +120,34 @@ func (p *rowPrinter) critical(w *bufio.Writer, c *query.CriticalPath) error {
 	}
 	line, _ := p.line(c.Span, e, 0, 0)
 	if start, timed := p.v.Time(c.Span); timed {
-		line = p.paint(colorDim, start.UTC().Format("15:04:05.000000Z ")) + line
+		if p.time == timeUTC {
+			start = start.UTC()
+		} else {
+			start = start.Local()
+		}
+		line = p.paint(colorDim, start.Format("15:04:05.000000 ")) + line
 	}
 	fmt.Fprintf(w, "critical path, inferred from times: %s\n", line)
 	if c.Open {
 		fmt.Fprintln(w, p.paint(colorYellow, "it has not ended: the path leads to what is recorded last"))
 	}
 	lines := [][]string{}
+	folded, short := 0, time.Duration(0)
+	fold := func() {
+		if folded > 0 {
+			lines = append(lines, []string{"", "", "", p.paint(colorDim, fmt.Sprintf("… %s, %s", count(folded, "step", "steps"), duration(short)))})
+		}
+		folded, short = 0, 0
+	}
+	seen := make(map[view.Row]bool) // their attributes are printed
 	for _, s := range c.Steps {
 		took := time.Duration(s.To - s.From)
+		if float64(took) < least*float64(whole) && len(s.Beside) == 0 {
+			folded++
+			short += took
+			continue
+		}
+		fold()
 		share := ""
 		if whole > 0 {
 			share = fmt.Sprintf("%.0f%%", 100*float64(took)/float64(whole))
@@ -129,7 +157,10 @@ func (p *rowPrinter) critical(w *bufio.Writer, c *query.CriticalPath) error {
 		if err != nil {
 			return err
 		}
-		line, _ := p.line(s.Row, e, 0, utf8.RuneCountInString(indent)+criticalColumns)
+		again := p.printer
+		again.bare = again.bare || seen[s.Row]
+		seen[s.Row] = true
+		line, _ := again.line(s.Row, e, 0, utf8.RuneCountInString(indent)+criticalColumns)
 		text := indent + line
 		if service := p.v.Service(s.Row); len(p.v.Services()) > 1 && service != "" {
 			text += " " + p.paint(colorGreen, safe(service))
@@ -146,6 +177,7 @@ func (p *rowPrinter) critical(w *bufio.Writer, c *query.CriticalPath) error {
 			lines = append(lines, []string{"", "", "", indent + "  " + line})
 		}
 	}
+	fold()
 	if err := printColumns(w, lines, []bool{true, true, true, false}); err != nil {
 		return err
 	}

@@ -56,7 +56,7 @@ func (o *lookFlags) addPrint(c *cobra.Command) {
 
 // addTime adds --time.
 func (o *lookFlags) addTime(c *cobra.Command) {
-	c.Flags().StringVar((*string)(&o.time), "time", string(o.time), "print times: `offset` from the first, utc, local or none")
+	c.Flags().StringVar((*string)(&o.time), "time", string(o.time), "print times as `MODE` says: offset from the first, utc, local or none")
 }
 
 // selects reports whether the flags say to look at a part of the trace alone.

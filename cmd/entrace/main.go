@@ -3,7 +3,9 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -121,6 +123,7 @@ func (a *app) root() *cobra.Command {
 		Long: "entrace looks at, converts and repairs trace files in ENTRACE's formats ET and IET.\n\n" +
 			"FILE may be the name that a program was given for its trace, whatever is left of\n" +
 			"it: for app.et also the app.iet of one that still runs or was killed.\n\n" +
+			"Files that it writes can be read by their user alone (mode 0600).\n\n" +
 			"Exit status: 0 fine, 1 a problem with the data, 2 wrong usage.",
 		Version:           version(),
 		SilenceErrors:     true,
@@ -167,10 +170,25 @@ func (a *app) root() *cobra.Command {
 }
 
 func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "(devel)"
 	}
-	return "(devel)"
+	return versionOf(info)
+}
+
+// versionOf returns the version of a build, with the commit unless the version has it already.
+func versionOf(info *debug.BuildInfo) string {
+	text := cmp.Or(info.Main.Version, "(devel)")
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && len(s.Value) >= 12 && !strings.Contains(text, s.Value[:12]) {
+			text += " " + s.Value[:12]
+		}
+		if s.Key == "vcs.modified" && s.Value == "true" && !strings.Contains(text, "dirty") {
+			text += " (modified)"
+		}
+	}
+	return text
 }
 
 // fileArgs wants n arguments and completes the names of traces.
@@ -262,10 +280,36 @@ func known(name string, err error) error {
 		}
 		return fmt.Errorf("%s is the ring of a process that died: 'entrace recover %s' makes a trace of it", name, filepath.Dir(name))
 	}
+	if what := unreadable(head, name); what != "" {
+		return fmt.Errorf("%s %s", name, what)
+	}
 	if f := convert.FormatOf(head, name); f != nil {
 		return fmt.Errorf("%s looks like %s: 'entrace convert %s x.et' makes a trace of it", name, f.Name, name)
 	}
 	return err
+}
+
+// unreadable says of a file that is no trace what it is and what to do, "" if that is unknown.
+func unreadable(head []byte, name string) string {
+	if f := convert.FormatByExtension(name); f != nil && f.Decode == nil {
+		return "is of format " + f.Name + ", which entrace writes and does not read"
+	}
+	switch {
+	case len(head) == 0:
+		return ""
+	case head[0] == 0x0a && isMessage(head):
+		return "looks like one OTLP message of protobuf without its length before it: --from otlp reads it"
+	case mostlyText(head) && convert.FormatOf(head, name) == nil:
+		return "is a text; entrace reads et, iet and the formats that 'entrace convert --list' names"
+	}
+	return ""
+}
+
+// isMessage reports whether head begins with a field 1 of bytes of a protobuf message, as OTLP's
+// requests do, and with a field of bytes in that.
+func isMessage(head []byte) bool {
+	n, size := binary.Uvarint(head[1:])
+	return size > 0 && n > 1 && len(head) > 1+size && head[1+size] == 0x0a
 }
 
 // tellJournal says on stderr that what is in the journal of the file name, if anything is, and

@@ -179,7 +179,7 @@ const sampleTree = `app.iet running: 2 spans, 1 log record, 1 error, 999ms
    └─ ERROR GET /cart 12.3ms server no luck path="/cart?x=1 2"
       ├─ → link ab cd
       ├─ ERROR • exception
-      ├─ SELECT not ended path="/cart?x=1 2"
+      ├─ SELECT not ended, ≥ 998ms path="/cart?x=1 2"
       └─ WARN cart loaded n=-3 f=2.0 ok=true raw=0x01ff
 `
 
@@ -197,7 +197,7 @@ func TestTree(t *testing.T) {
 	if got, want := withoutPID(fine(t, nil, "tree", "--depth", "1", "app.et")), strings.Join(strings.SplitAfter(sampleTree, "\n")[:2], ""); got != want {
 		t.Errorf("with --depth 1 it prints\n%s, want\n%s", got, want)
 	}
-	if got := fine(t, nil, "tree", "--no-attributes", "app.et"); strings.Contains(got, "path=") || !strings.Contains(got, "SELECT not ended\n") {
+	if got := fine(t, nil, "tree", "--no-attributes", "app.et"); strings.Contains(got, "path=") || !strings.Contains(got, "SELECT not ended, ≥ 998ms\n") {
 		t.Errorf("with --no-attributes it prints\n%s", got)
 	}
 	out := fine(t, read(t, "app.iet"), "tree", "-")

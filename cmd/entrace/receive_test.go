@@ -109,7 +109,7 @@ func TestReceiveUsage(t *testing.T) {
 		{"--listen 127.0.0.1:0 --dir empty.pem", exitData, "empty.pem: not a directory"},
 		{"--listen 127.0.0.1:0 --tls-cert empty.pem --tls-key empty.pem", exitData, "PEM"},
 		{"--listen 0.0.0.0:0", exitData, "wants a token or client certificates"},
-		{"--listen http://127.0.0.1:0", exitData, "scheme"},
+		{"--listen http://127.0.0.1:0", exitData, "want tcp://"},
 		{"--listen " + filepath.Join("unix:", "x"), exitData, "port"},
 		{"file", exitUsage, "file"},
 	} {

@@ -141,6 +141,9 @@ func (a *app) recovered(ctx context.Context, r *format.Report, asJSON bool) erro
 	} else {
 		err = a.printRecovery(&v, r.Finished()+"; "+v.State)
 	}
+	if err == nil && r.Entries == 0 && r.Reason != format.CutClean {
+		return fmt.Errorf("%s: the file was cut before its first entry: there is nothing to recover", r.Name)
+	}
 	if err == nil && r.Reason == format.CutCorrupt {
 		err = errQuiet
 	}

@@ -156,6 +156,9 @@ func (a *app) tailFile(ctx context.Context, name string, o tailOptions) error {
 		err = l.begin()
 	}
 	if !o.follow || err != nil || l.ended() {
+		if err == nil && !o.json {
+			a.tellKilled(ctx, l.path())
+		}
 		return errors.Join(err, torn(name, l.damage()))
 	}
 	if l.last != nil {
@@ -166,6 +169,38 @@ func (a *app) tailFile(ctx context.Context, name string, o tailOptions) error {
 	l.follows = true
 	return a.follow(ctx, grows, l)
 }
+
+// tellKilled says on stderr that the program that wrote a file was killed, and which spans were open.
+func (a *app) tellKilled(ctx context.Context, name string) {
+	t, err := convert.Open(ctx, []string{name}, nil)
+	if err != nil {
+		return
+	}
+	defer t.Close()
+	s := t.State(0)
+	if s.Word != convert.StateKilled {
+		return
+	}
+	v := t.View()
+	var open []string
+	for r := range v.Rows() {
+		if f := v.Flags(r); f.Role() == view.RoleSpan && f.Open() && !slices.Contains(open, v.Name(r)) {
+			open = append(open, v.Name(r))
+		}
+	}
+	text := s.String()
+	if n := len(open); n > 0 {
+		more := ""
+		if n > maxOpen {
+			open, more = open[:maxOpen], ", …"
+		}
+		text += "; these spans were open: " + strings.Join(open, ", ") + more
+	}
+	fmt.Fprintf(a.err, "entrace: %s: %s\n", safe(name), safe(text))
+}
+
+// maxOpen is how many names of open spans tellKilled prints.
+const maxOpen = 10
 
 // tailForeign is tailFile of a file of another format, or a compressed one.
 func (a *app) tailForeign(ctx context.Context, name string, o tailOptions) error {
@@ -513,11 +548,21 @@ func (l *lines) show(id int64, e *format.TraceEntry) error {
 		b.WriteString(l.paint(colorDim, l.o.time.format(t, l.first)))
 	}
 	view.ByInterest(attributes)
+	var stacks []string // texts of several lines
 	for i := range attributes {
 		at := &attributes[i]
+		if text := strings.TrimRight(at.Value.Text(), "\n"); at.Value.Kind() == format.KindString && strings.Contains(text, "\n") {
+			stacks = append(stacks, at.Name+":\n    "+strings.ReplaceAll(text, "\n", "\n    "))
+			continue
+		}
 		add(l.paint(colorDim, safe(at.Name)+"=") + valueText(at.Value))
 	}
 	b.WriteString(strings.Join(parts, " "))
+	for _, text := range stacks {
+		for line := range strings.Lines(text) {
+			b.WriteString("\n    " + l.paint(colorDim, safe(strings.ReplaceAll(strings.TrimRight(line, "\r\n"), "\t", "    "))))
+		}
+	}
 	_, err := fmt.Fprintln(l.out, b.String())
 	return err
 }

@@ -101,20 +101,24 @@ func (a *app) tree(ctx context.Context, names []string, o *treeOptions) error {
 	if o.full {
 		p.width = 0
 	}
-	p.states = statesOf(l.Trace)
+	p.states, p.last = statesOf(l.Trace), lastTimes(v)
+	var lines io.Writer = w
+	if isASCII() {
+		lines = asciiWriter{w}
+	}
 	if v.Len() > 0 {
-		_, err = fmt.Fprintln(w, p.summary())
+		_, err = fmt.Fprintln(lines, p.cut(p.summary()))
 		for i, line := range stateLines(l.Trace, p.states) {
 			if i == maxStates && !o.full {
-				fmt.Fprintln(w, p.paint(colorDim, "  … 'entrace info' has the states of all files"))
+				fmt.Fprintln(lines, p.paint(colorDim, "  … 'entrace info' has the states of all files"))
 				break
 			}
-			fmt.Fprintln(w, "  "+safe(line))
+			fmt.Fprintln(lines, p.cut("  "+safe(line)))
 		}
 		err = errors.Join(err, w.Flush()) // there is more to do before the next line
 	}
 	if err == nil {
-		err = p.all(ctx, w, o.depth)
+		err = p.all(ctx, lines, o.depth)
 	}
 	return errors.Join(err, w.Flush(), l.Damage())
 }
@@ -254,6 +258,7 @@ type printer struct {
 
 	title  string
 	states []convert.State // of the files; nil: not asked for
+	last   []int64         // the latest time in each file, in nanoseconds since 1970; nil likewise
 	v      *view.View
 	w      io.Writer
 	bare   bool
@@ -325,6 +330,30 @@ func (p *printer) entry(r view.Row, depth int, last bool) error {
 		}
 	}
 	return nil
+}
+
+// cut returns a line without the colors of what does not fit on the terminal.
+func (p *printer) cut(line string) string {
+	if text := plain(line); p.width > 0 && utf8.RuneCountInString(text) > p.width {
+		return short(text, p.width-1)
+	}
+	return line
+}
+
+// lastTimes returns the latest time in each file, 0 where there is none.
+func lastTimes(v *view.View) []int64 {
+	last := make([]int64, len(v.Files()))
+	for r := range v.Rows() {
+		if v.Role(r) == view.RoleRecorder && v.Name(r) == format.NameEnd {
+			continue // the program may have done nothing for long before it
+		}
+		if start, timed := v.Start(r); timed && r != 0 {
+			took, _ := v.Duration(r)
+			file, _ := v.ID(r)
+			last[file] = max(last[file], start+int64(took))
+		}
+	}
+	return last
 }
 
 // bar is what a level looks like in a line below it.
@@ -465,7 +494,7 @@ func (p *printer) head(r view.Row, e *format.TraceEntry) []string {
 		if query.IsError(p.v.Flags(r)) {
 			parts = append(parts, p.level(format.LevelError))
 		}
-		parts = append(parts, p.paint(colorBold, name), p.took(r, e))
+		parts = append(parts, p.paint(colorBold, name), p.service(r), p.took(r, e))
 		parts = append(parts, p.attr(e, format.AttrKind), p.attr(e, format.AttrStatusDescription))
 		if before, _ := e.Attribute(format.AttrContinued); before.Bool() {
 			parts = append(parts, p.paint(colorDim, "began in the file before"))
@@ -509,10 +538,28 @@ func (p *printer) took(r view.Row, e *format.TraceEntry) string {
 		if file, _ := p.v.ID(r); file < len(p.states) && p.states[file].Rotated {
 			return p.paint(colorDim, "goes on in the next file")
 		}
-		return p.paint(colorYellow, "not ended")
+		text := "not ended"
+		if start, timed := p.v.Start(r); timed {
+			if file, _ := p.v.ID(r); file < len(p.last) && p.last[file] > start {
+				text += ", ≥ " + duration(time.Duration(p.last[file]-start))
+			}
+		}
+		return p.paint(colorYellow, text)
 	}
 	n, _ := v.U64()
 	return p.paint(colorBlue, duration(clampDuration(n)))
+}
+
+// service is the service of a span in brackets, if the span above it is of another one.
+func (p *printer) service(r view.Row) string {
+	up := p.v.Parent(r)
+	if p.flat || p.v.Role(up) != view.RoleSpan {
+		return ""
+	}
+	if service := p.v.Service(r); service != "" && service != p.v.Service(up) {
+		return p.paint(colorGreen, "["+safe(service)+"]")
+	}
+	return ""
 }
 
 func (p *printer) attr(e *format.TraceEntry, name string) string {
