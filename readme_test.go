@@ -2,10 +2,12 @@ package entrace_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,29 +15,13 @@ import (
 	"go.opentelemetry.io/otel"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
-	"github.com/entrace-go/entrace"
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/slogadapter"
 	"github.com/entrace-go/entrace/view"
 )
 
-// The snippets of the README are the bodies of these functions.
-
-func environment(ctx context.Context) error {
-	// README
-	p, err := entrace.Setup(ctx, entrace.WithSlogDefault()) // the environment says where to and how
-	if err != nil {
-		slog.Warn("no trace is recorded", "err", err)
-	}
-	defer p.Shutdown(context.WithoutCancel(ctx))
-
-	ctx, span := otel.Tracer("shop").Start(ctx, "checkout")
-	slog.InfoContext(ctx, "cart loaded", "items", 3) // hangs below the span
-	span.End()
-	// END
-	return err
-}
+// The snippets of the README behind the first program are the bodies of these functions.
 
 func byHand(ctx context.Context) error {
 	// README
@@ -92,8 +78,8 @@ func TestReadmeSnippets(t *testing.T) {
 		t.Fatal(err)
 	}
 	parts := strings.Split(string(source), "\t// README\n")
-	if len(parts) != 5 {
-		t.Fatalf("there are %d snippets, want 4", len(parts)-1)
+	if len(parts) != 4 {
+		t.Fatalf("there are %d snippets, want 3", len(parts)-1)
 	}
 	for _, part := range parts[1:] {
 		body, _, _ := strings.Cut(part, "\t// END\n")
@@ -107,19 +93,46 @@ func TestReadmeSnippets(t *testing.T) {
 	}
 }
 
+// TestReadmeProgram builds the first Go block of the README as it stands, and runs it.
+func TestReadmeProgram(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	must(t, err)
+	_, rest, _ := strings.Cut(string(readme), "```go\n")
+	program, _, _ := strings.Cut(rest, "```\n")
+	dir := t.TempDir()
+	file, overlay := filepath.Join(dir, "main.go"), filepath.Join(dir, "overlay.json")
+	must(t, os.WriteFile(file, []byte(program), 0o600))
+	at, err := filepath.Abs("internal/readme/main.go") // which only the overlay has
+	must(t, err)
+	list, err := json.Marshal(map[string]map[string]string{"Replace": {at: file}})
+	must(t, err)
+	must(t, os.WriteFile(overlay, list, 0o600))
+	exe := filepath.Join(dir, "shop.exe")
+	if out, err := exec.Command("go", "build", "-overlay", overlay, "-o", exe, "./internal/readme").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	cmd := exec.Command(exe)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "OTEL_EXPORTER_ENTRACE_PATH=shop.et")
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "cart loaded") {
+		t.Fatalf("%v: %s", err, out)
+	}
+	r, err := format.Inspect(filepath.Join(dir, "shop.et"))
+	if err != nil || r.Entries != 6 || !r.Ended {
+		t.Errorf("%+v, %v; want 6 entries and a clean end", r, err)
+	}
+}
+
 func TestReadmeSnippetsRun(t *testing.T) {
-	t.Setenv("OTEL_EXPORTER_ENTRACE_PATH", filepath.Join(t.TempDir(), "env.et"))
 	t.Chdir(t.TempDir())
 	before := slog.Default()
 	defer slog.SetDefault(before)
 	ctx := t.Context()
-	if err := errors.Join(environment(ctx), byHand(ctx), readBack(ctx)); err != nil {
+	if err := errors.Join(byHand(ctx), readBack(ctx)); err != nil {
 		t.Error(err)
 	}
-	for name, want := range map[string]int{os.Getenv("OTEL_EXPORTER_ENTRACE_PATH"): 6, "app.et": 6} {
-		r, err := format.Inspect(name)
-		if err != nil || r.Entries != want || !r.Ended {
-			t.Errorf("%s: %+v, %v; want %d entries and a clean end", name, r, err, want)
-		}
+	r, err := format.Inspect("app.et")
+	if err != nil || r.Entries != 6 || !r.Ended {
+		t.Errorf("%+v, %v; want 6 entries and a clean end", r, err)
 	}
 }
