@@ -227,7 +227,7 @@ func (h *Handler) entry(ctx context.Context, s *state, q url.Values) (answer, er
 			return answer{}, err
 		}
 	}
-	d.Below = t.End(r) - t.Rank(r) - 1
+	d.Below = s.below(r)
 	return answer{json: d}, nil
 }
 

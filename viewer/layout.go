@@ -2,6 +2,7 @@ package viewer
 
 import (
 	"context"
+	"iter"
 	"math"
 	"math/bits"
 	"net/url"
@@ -63,6 +64,19 @@ func (s *rankSet) at(k int) int {
 		word &= word - 1
 	}
 	return w*64 + bits.TrailingZeros64(word)
+}
+
+// all returns the members, ascending.
+func (s *rankSet) all() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for i, w := range s.bits {
+			for ; w != 0; w &= w - 1 {
+				if !yield(i*64 + bits.TrailingZeros64(w)) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // isShown reports whether a row has a line in the tree. Hits, errors and the time axis count these
@@ -208,6 +222,23 @@ func (s *state) layout(ctx context.Context, h shape) (*layout, error) {
 	l.ranks.done()
 	s.layouts.put(key, l)
 	return l, nil
+}
+
+// hiddenRanks returns the ranks of the rows without a line.
+func (s *state) hiddenRanks() *rankSet {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.hidden == nil {
+		t := s.v.Tree()
+		s.hidden = newRankSet(t.Len())
+		for r := range s.v.Rows() {
+			if role := s.v.Role(r); role != view.RoleFolded && !isShown(s.v, r) {
+				s.hidden.add(t.Rank(r))
+			}
+		}
+		s.hidden.done()
+	}
+	return s.hidden
 }
 
 // errorRanks returns the ranks of the rows that are errors.

@@ -47,8 +47,9 @@ type rowsHead struct {
 	Strings []string `json:"strings"`
 }
 
-// rows answers with visible rows: from the place first on, around the row at, or with last the last
-// ones. With fill, rows are opened from the top on until so many are visible.
+// rows answers with visible rows: from the place first on, around the row at, with last the last
+// ones, or with since and until from the first one on that begins between these times, or else goes
+// on then: none if there is none. With fill, rows are opened from the top on until so many are visible.
 //
 // The answer is the length of a JSON text in four bytes, that text, filled up to a multiple of
 // eight bytes, and columns, little-endian: of the rows start and duration (int64 nanoseconds),
@@ -89,10 +90,19 @@ func (h *Handler) rows(ctx context.Context, s *state, q url.Values) (answer, err
 		}
 		first = max(0, l.ranks.before(s.v.Tree().Rank(at))-n/3)
 	}
+	first = min(first, l.ranks.n-1)
 	if q.Has("last") {
 		first = l.ranks.n - n
 	}
-	first = max(0, min(first, l.ranks.n-1))
+	if q.Has("since") {
+		since, serr := strconv.ParseInt(q.Get("since"), 10, 64)
+		until, uerr := strconv.ParseInt(q.Get("until"), 10, 64)
+		if serr != nil || uerr != nil {
+			return answer{}, badRequest("since and until are not nanoseconds")
+		}
+		first = s.firstIn(l, since, until)
+	}
+	first = max(0, min(first, l.ranks.n))
 	above, rows := s.between(l, first, min(first+n, l.ranks.n))
 	p := packer{s: s, l: l, read: s.v.NewReader(), ranker: s.v.NewRanker(), numbers: make(map[string]uint32)}
 	p.head = rowsHead{Total: l.ranks.n, First: first, Above: above, Toggled: toggled}
@@ -108,10 +118,30 @@ func (h *Handler) rows(ctx context.Context, s *state, q url.Values) (answer, err
 			return answer{}, err
 		}
 	}
-	from, to, _ := s.extent(form.root)
-	p.head.From, p.head.To = strconv.FormatInt(from, 10), strconv.FormatInt(to, 10)
+	x := s.extent(form.root)
+	p.head.From, p.head.To = strconv.FormatInt(x.from, 10), strconv.FormatInt(x.to, 10)
 	b, err := p.pack()
 	return answer{bytes: b}, err
+}
+
+// firstIn returns the place of the first row of a layout that begins between two times, else of the
+// first that goes on then, and how many rows there are if none does.
+func (s *state) firstIn(l *layout, since, until int64) int {
+	place, goesOn := 0, l.ranks.n
+	for rank := range l.ranks.all() {
+		r := s.v.Tree().Row(rank)
+		if start, timed := s.v.Start(r); timed && start <= until {
+			if start >= since {
+				return place
+			}
+			took, ended := s.v.Duration(r)
+			if open := s.v.Flags(r).Open(); goesOn == l.ranks.n && (open || ended && start+int64(took) >= since) {
+				goesOn = place
+			}
+		}
+		place++
+	}
+	return goesOn
 }
 
 // between returns the rows of a layout from one place up to another, and before them those that
@@ -230,6 +260,13 @@ func (s *state) fill(ctx context.Context, h *shape, want int) ([]int, error) {
 	}
 }
 
+// below returns how many rows with a line are below r.
+func (s *state) below(r view.Row) int {
+	t := s.v.Tree()
+	rank, end := t.Rank(r), t.End(r)
+	return end - rank - 1 - s.hiddenRanks().between(rank+1, end)
+}
+
 // hasShown reports whether there is a row below r that is shown.
 func (s *state) hasShown(r view.Row) bool {
 	t := s.v.Tree()
@@ -241,38 +278,48 @@ func (s *state) hasShown(r view.Row) bool {
 	return false
 }
 
-// extent returns the first and the last time of the rows with a line at a row and below it, and
-// whether one of them has a time.
-func (s *state) extent(root view.Row) (from, to int64, timed bool) {
-	from, to = math.MaxInt64, math.MinInt64
+// An extent is what rows take of the time.
+type extent struct {
+	from, to int64 // the first and the last time, 0 if there is none
+	timed    bool  // one of them has a time
+	spans    bool  // one of them is a span
+}
+
+// extent returns the extent of the rows with a line at a row and below it.
+func (s *state) extent(root view.Row) extent {
+	x := extent{from: math.MaxInt64, to: math.MinInt64}
 	look := func(r view.Row) {
-		start, has := s.v.Start(r)
-		if !has || !isShown(s.v, r) {
+		if !isShown(s.v, r) {
 			return
 		}
-		took, _ := s.v.Duration(r)
-		from, to = min(from, start), max(to, start, start+int64(took))
+		x.spans = x.spans || s.v.Role(r) == view.RoleSpan
+		if start, timed := s.v.Start(r); timed {
+			took, _ := s.v.Duration(r)
+			x.from, x.to, x.timed = min(x.from, start), max(x.to, start, start+int64(took)), true
+		}
 	}
 	if root == 0 {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.whole == nil {
-			for r := range s.v.Rows() {
-				look(r)
-			}
-			s.whole = &[2]int64{from, to}
+		if s.whole != nil {
+			return *s.whole
 		}
-		from, to = s.whole[0], s.whole[1]
+		for r := range s.v.Rows() {
+			look(r)
+		}
 	} else {
 		t := s.v.Tree()
 		for rank := t.Rank(root); rank < t.End(root); rank++ {
 			look(t.Row(rank))
 		}
 	}
-	if from > to {
-		return 0, 0, false
+	if !x.timed {
+		x.from, x.to = 0, 0
 	}
-	return from, to, true
+	if root == 0 {
+		s.whole = &x
+	}
+	return x
 }
 
 // A packer makes an answer of rows.
@@ -338,7 +385,7 @@ func (p *packer) add(r view.Row, depth int) error {
 		name = e.Message.Value
 	}
 	p.starts, p.tooks = append(p.starts, start), append(p.tooks, took)
-	p.rows, p.below = append(p.rows, uint32(r)), append(p.below, uint32(end-rank-1))
+	p.rows, p.below = append(p.rows, uint32(r)), append(p.below, uint32(p.s.below(r)))
 	p.errors = append(p.errors, uint32(p.s.errorRanks().between(rank+1, end)))
 	p.names, p.services = append(p.names, p.text(preview(name))), append(p.services, p.text(v.Service(r)))
 	text := attributesText(p.ranker.Attributes(r, e))

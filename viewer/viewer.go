@@ -79,8 +79,10 @@ type state struct {
 	generation  int      // grows when rows get other numbers
 
 	mu      sync.Mutex
-	errors  *rankSet  // by rank
-	whole   *[2]int64 // the first and the last time
+	errors  *rankSet // by rank, as hidden
+	hidden  *rankSet // rows without a line
+	whole   *extent  // of all rows
+	clocks  []skew   // nil: not known
 	layouts latest[*layout]
 	finds   latest[*found]
 }
@@ -394,11 +396,11 @@ func (h *Handler) meta(_ context.Context, s *state, q url.Values) (answer, error
 	for i := range v.Files() {
 		files = append(files, file{s.names[i], v.Entries(i)})
 	}
-	first, last, timed := s.extent(0)
+	whole := s.extent(0)
 	return answer{json: map[string]any{
 		"fingerprint": s.fingerprint, "same": q.Get("f") == "" || SameTrace(v, q.Get("f")), "files": files, "entries": s.entries(), "rows": v.Len(), "generation": s.generation, "services": s.services(),
-		"timed": timed, "first": strconv.FormatInt(first, 10), "last": strconv.FormatInt(last, 10),
-		"follow": h.options.Follow, "editor": h.options.Editor, "command": h.command("view"), "notices": h.notices(),
+		"timed": whole.timed, "spans": whole.spans, "first": strconv.FormatInt(whole.from, 10), "last": strconv.FormatInt(whole.to, 10),
+		"follow": h.options.Follow, "editor": h.options.Editor, "command": h.command("view"), "notices": h.notices(), "clocks": s.skews(), "clockCommand": h.clockCommand(s),
 	}}, nil
 }
 
@@ -414,6 +416,18 @@ func (h *Handler) command(verb string, flags ...string) string {
 		line.WriteString(" " + shellQuote(arg))
 	}
 	return line.String()
+}
+
+// clockCommand returns the command that opens the files with clocks that agree, "" if they do.
+func (h *Handler) clockCommand(s *state) string {
+	var flags []string
+	for _, c := range s.skews() {
+		flags = append(flags, "--clock", c.Name+"="+c.Late)
+	}
+	if len(flags) == 0 {
+		return ""
+	}
+	return h.command("view", flags...)
 }
 
 // shellQuote writes an argument as a shell reads it.

@@ -21,7 +21,7 @@ export function x(a: Axis, t: bigint): number {
 }
 
 // steps returns the times of the axis' lines: round ones, and as many as there is room for.
-export function steps(a: Axis, room = 110): bigint[] {
+export function steps(a: Axis, room = 70): bigint[] {
   const span = a.to - a.from
   if (span <= 0n || a.width < room) return []
   const want = span / BigInt(Math.max(1, Math.floor(a.width / room)))

@@ -85,7 +85,7 @@ function Attributes({ e }: { e: Entry }) {
       {e.service && <Plain name="service" value={e.service} query={`service = ${literal('String', e.service)}`} />}
       {identity.filter(([, v]) => v).map(([name, value, q]) => <Plain name={name} value={value} query={q} />)}
     </Section>
-    {some(e.resource).length > 0 && <details class="sec" open={!!part}><summary>Resource, {count(e.resource!.length)} attributes</summary>{some(e.resource).map(a => <One key={e.row + a.name} a={a} row={e.row} scope="resource" />)}</details>}
+    {some(e.resource).length > 0 && <details class="sec" open={!!part}><summary>Resource, {many(e.resource!.length, 'attribute', 'attributes')}</summary>{some(e.resource).map(a => <One key={e.row + a.name} a={a} row={e.row} scope="resource" />)}</details>}
   </>
 }
 

@@ -16,10 +16,10 @@ declare global { interface Window { __entrace?: { frame: typeof lastFrame } } }
 function App() {
   const m = s.meta.value!
   return <>
-    <a class="skip" href="#rows" onClick={e => { e.preventDefault(); document.querySelector<HTMLElement>('.rows')?.focus() }}>To the rows</a>
+    <a class="skip" href="#main" onClick={e => { e.preventDefault(); document.querySelector<HTMLElement>(s.view.value === 'tree' ? '.rows' : '#main')?.focus() }}>To the rows</a>
     <header class="top">
-      <span class="brand"><svg viewBox="0 0 16 16" aria-hidden="true"><path d="M1 2h9v3H1zM4 6.500h8v3H4zM7 11h8v3H7z" fill="currentColor" /></svg><span>entrace</span></span>
-      <span class="file el" title={m.files.map(f => f.name).join('\n')}>{plain(title())} <span class="q">{count(m.entries)} entries</span></span>
+      {s.view.value === 'tree' && <h1 class="sr">{plain(title())}</h1>}<span class="brand"><svg viewBox="0 0 16 16" aria-hidden="true"><path d="M1 2h9v3H1zM4 6.500h8v3H4zM7 11h8v3H7z" fill="currentColor" /></svg><span>entrace</span></span>
+      <span class="file el" title={m.files.map(f => plain(f.name)).join('\n')}>{plain(title())} <span class="q">{count(m.entries)} entries</span></span>
       <nav class="tabs" role="tablist" aria-label="Views">
         <button role="tab" aria-selected={s.view.value === 'top'} onClick={() => { s.view.value = 'top' }}>Top</button>
         <button role="tab" aria-selected={s.view.value === 'tree'} onClick={() => { s.view.value = 'tree' }}>Tree</button>
@@ -27,17 +27,18 @@ function App() {
       <span class="grow" />
       {m.follow && <button class={'ib live' + (s.paused.value ? '' : ' on')} aria-pressed={!s.paused.value} onClick={pause}><i class="dotl" />{s.paused.value ? <>Paused{s.fresh.value > 0 && `, ${count(s.fresh.value)} new`}</> : 'Live'}</button>}
       <button class="ib" aria-label="Copy link" title="Copy link (y)" onClick={copyLink}><Icon name="link" /> <span class="no-n">Copy link</span></button>
+      <button class="ib" aria-label={'Theme: ' + s.theme.value} title={'Theme: ' + s.theme.value} onClick={() => { s.theme.value = s.theme.value === 'auto' ? 'light' : s.theme.value === 'light' ? 'dark' : 'auto' }}>◐</button>
       <button class="ib" aria-label="Keys" title="Keys (?)" onClick={() => { s.help.value = true }}>?</button>
     </header>
     <Query />
-    {m.notices.map(n => <div class="notice" role="status">{plain(n)}</div>)}
+    <section aria-label="Notices">{m.notices.map(n => <div class="notice" role="status">{plain(n)}</div>)}
     {s.other.value && <div class="notice" role="status">The link is to another file, {s.other.value}; this one is {m.fingerprint}. The query was kept. <button class="lk" onClick={() => { s.other.value = '' }}>Dismiss</button></div>}
-    {s.notice.value && <div class="notice" role="status">{plain(s.notice.value)} <button class="lk" onClick={() => { s.notice.value = '' }}>Dismiss</button></div>}
-    <main class={'body' + (s.details.value && s.view.value === 'tree' ? '' : ' nod') + (s.sheet.value ? ' sheet' : '')}>
+    {s.notice.value && <div class="notice" role="status">{plain(s.notice.value)} <button class="lk" onClick={() => { s.notice.value = '' }}>Dismiss</button></div>}</section>
+    <main id="main" tabIndex={-1} class={'body' + (s.details.value && s.view.value === 'tree' ? '' : ' nod') + (s.sheet.value ? ' sheet' : '')}>
       {s.view.value === 'top' ? <Overview /> : <div class="centre"><Tools /><Tree /></div>}
       {s.view.value === 'tree' && s.details.value && <><div class="scrim" onClick={() => { s.sheet.value = false }} /><Details /></>}
     </main>
-    <footer class="stat"><span><kbd>/</kbd> query</span><span><kbd>e</kbd> next error</span><span><kbd>?</kbd> keys</span></footer>
+    <footer class="stat"><span><kbd>/</kbd> query</span><span><kbd>e</kbd> next error</span><span><kbd>double click</kbd> this request alone</span><span><kbd>?</kbd> keys</span></footer>
     <div class="sr" role="status" aria-live="polite">{s.spoken.value}</div>
     {s.help.value && <Keys />}
   </>
@@ -59,7 +60,7 @@ function Tools() {
 const keys: [string, [string, string][]][] = [
   ['Rows', [['↓ j, ↑ k', 'next, previous'], ['→ l, ← h', 'open; close, or to the one above'], ['g, G', 'first, last'], ['Enter', 'details'], ['E', 'open a level more'], ['x', 'open to the hits'], ['r', 'this subtree alone'], ['Esc', 'the whole file again']]],
   ['Find', [['/', 'query'], ['n, N', 'next, previous hit'], ['e', 'next error'], ['u', 'next that never ended'], ['Ctrl Space', 'what can be written']]],
-  ['Time and more', [['w, s', 'closer, farther'], ['a, d', 'earlier, later'], ['f', 'fit to this row'], ['0', 'all of the time'], ['drag', 'that part of the time'], ['Ctrl wheel', 'closer, farther'], ['Shift wheel', 'earlier, later'], ['1, 2', 'Top, Tree'], [']', 'details'], ['y', 'copy link'], ['Space', 'pause']]],
+  ['Time and more', [['w, s', 'closer, farther'], ['a, d', 'earlier, later'], ['f', 'fit to this row'], ['double click', 'this request alone'], ['0', 'all of the time'], ['drag', 'that part of the time'], ['Ctrl wheel', 'closer, farther'], ['Shift wheel', 'earlier, later'], ['1, 2', 'Top, Tree'], [']', 'details'], ['y', 'copy link'], ['Space', 'pause']]],
 ]
 
 function Keys() {
@@ -76,7 +77,7 @@ function copyLink() {
   const m = s.meta.value!
   const url = location.origin + location.pathname + s.address()
   const command = m.command ? `${m.command} --state '${s.address().replace(/'/g, '%27')}'` : ''
-  navigator.clipboard.writeText(command ? url + '\n' + command : url).then(() => { s.spoken.value = 'The link is copied'; s.tell(command ? 'Copied: the link, for this browser while the program runs, and a command that opens the same later' : 'The link is copied') }, () => { s.notice.value = 'The browser did not let it be copied; the address has everything' })
+  navigator.clipboard.writeText(command ? command + '\n' + url : url).then(() => { s.spoken.value = 'The link is copied'; s.tell(command ? 'Copied: a command that opens the same later, and the link, for this browser while the program runs' : 'The link is copied') }, () => { s.notice.value = 'The browser did not let it be copied; the address has everything' })
 }
 
 function pause() {
@@ -158,7 +159,7 @@ async function start() {
     render(<div class="blank"><h2>{e instanceof Problem && e.status === 401 ? 'This page may not see the trace' : 'The trace cannot be shown'}</h2><p>{e instanceof Problem ? plain(e.message) : 'The program that serves it has gone.'}</p></div>, app)
     return
   }
-  document.title = title() + ' – entrace'
+  document.title = plain(title()) + ' – entrace'
   addEventListener('keydown', press)
   window.__entrace = { frame: lastFrame }
   if (s.text.value) await s.find()
@@ -176,6 +177,7 @@ async function start() {
   })
   if (s.selected.value && s.view.value === 'tree') s.go(s.selected.value, false)
   effect(s.count)
+  effect(() => { document.documentElement.style.colorScheme = s.theme.value === 'auto' ? '' : s.theme.value })
   s.resume.value = () => { if (s.paused.value) pause() }
   effect(() => {
     const row = s.root.value

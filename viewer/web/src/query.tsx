@@ -19,7 +19,7 @@ export function Query() {
     asked.current?.abort()
     const own = asked.current = new AbortController()
     const before = el.value.slice(0, place)
-    if (!always && !/[.=<>~!"\w]$/.test(before)) { open.value = false; return }
+    if (!always && !/([.<>~!"\w]|[=<>~] *)$/.test(before)) { open.value = false; return }
     try {
       const r = await s.src().complete(el.value, place, own.signal)
       const start = new TextDecoder().decode(new TextEncoder().encode(el.value).slice(0, r.from)).length
@@ -68,7 +68,7 @@ export function Query() {
   }, [at.value])
   const f = s.found.value, p = s.problem.value
   const position = p && p.pos >= 0 ? new TextDecoder().decode(new TextEncoder().encode(s.text.value).slice(0, p.pos)).length + 1 : 0
-  return <div class="qbar">
+  return <search class="qbar">
     <div class={'qin' + (p ? ' wrong' : '')}>
       <Icon name="find" />
       <div class="qt"><pre ref={paint} aria-hidden="true">{painted(s.text.value).map(t => t.kind ? <span class={'t-' + t.kind}>{t.text}</span> : t.text)}</pre>
@@ -77,7 +77,7 @@ export function Query() {
         placeholder="Find: words, level >= warn, .user = &quot;ada&quot;, { name = &quot;GET /cart&quot; } >> { status = error }" value={s.text.value}
         onInput={e => { s.text.value = e.currentTarget.value; clearTimeout(timer.current); timer.current = setTimeout(() => { s.find(); suggest(false) }, 60) }}
         onKeyDown={key} onBlur={() => setTimeout(() => { open.value = false }, 150)} /></div>
-      {s.text.value && <span class="hits" aria-hidden="true">{p ? '' : s.searching.value ? s.least.value > 0 ? <><b>{count(s.least.value)}</b>+ hits</> : '…' : f ? <>{f.index > 0 && <><b>{count(f.index)}</b> of </>}<b>{count(f.count)}</b> {f.count === 1 ? 'hit' : 'hits'}</> : ''}</span>}
+      {s.text.value && <span class="hits" aria-hidden="true">{p ? '' : s.searching.value ? s.least.value > 0 ? <>at least <b>{count(s.least.value)}</b> {s.least.value === 1 ? 'hit' : 'hits'}</> : 'searching…' : f ? <>{f.index > 0 && <><b>{count(f.index)}</b> of </>}<b>{count(f.count)}</b> {f.count === 1 ? 'hit' : 'hits'}</> : ''}</span>}
       {s.text.value && <button class="ib" aria-label="Clear the query" onClick={() => { s.text.value = ''; s.find(); input.current!.focus() }}><Icon name="close" /></button>}
       {open.value && <ul class="pop comp" id="completion" role="listbox" aria-label="Completions">
         {items.value.map((i, n) => <li id={'c' + n} role="option" aria-selected={n === at.value} onMouseDown={e => { e.preventDefault(); accept(i) }}><span class="mono el">{plain(i.text)}</span><span class="ty">{i.kind}</span>{i.count ? <span class="q n">{count(i.count)}</span> : null}</li>)}
@@ -91,5 +91,5 @@ export function Query() {
     </div>
     {p && <div class="wrong" id="wrong" role="alert">{plain(p.message)}{position ? `, at ${position}` : ''}{p.hint && ': ' + plain(p.hint)}{p.command && <div class="cmd"><code class="mono">{plain(p.command)}</code> <button class="btn s" onClick={() => s.copy(p.command)}>Copy the command</button></div>}</div>}
     {!p && f && f.hints.length > 0 && <div class="hint">{plain(f.hints[0]!)}</div>}
-  </div>
+  </search>
 }

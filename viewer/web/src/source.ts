@@ -4,7 +4,7 @@ export interface File { name: string; entries: number }
 
 export interface Meta {
   fingerprint: string; same: boolean; files: File[]; entries: number; rows: number; generation: number; services: string[]
-  timed: boolean; first: string; last: string; follow: boolean; editor: string; command: string; notices: string[]
+  timed: boolean; spans: boolean; first: string; last: string; follow: boolean; editor: string; command: string; notices: string[]; clocks: { name: string; late: string }[]; clockCommand: string
 }
 
 export interface Attribute { name: string; kind: string; value: string; size?: number }
@@ -43,7 +43,7 @@ export interface Rows {
   ticks: { row: number; time: bigint; level: number }[]
 }
 
-export interface Ask { first?: number; at?: number; last?: boolean; n: number; fill?: number; q?: string }
+export interface Ask { first?: number; at?: number; last?: boolean; within?: { from: bigint; to: bigint }; n: number; fill?: number; q?: string }
 
 // A Problem is an error that people are told of; of a query with its place.
 export class Problem extends Error {
@@ -155,7 +155,7 @@ export class Server implements Source {
   async rows(shape: Shape, ask: Ask, signal?: AbortSignal) {
     const q = shapeQuery(shape)
     q.n = String(ask.n)
-    if (ask.last) q.last = '1'
+    if (ask.within) { q.since = String(ask.within.from); q.until = String(ask.within.to) } else if (ask.last) q.last = '1'
     else if (ask.at !== undefined) q.at = String(ask.at)
     else q.first = String(ask.first ?? 0)
     if (ask.fill) q.fill = String(ask.fill)

@@ -1,5 +1,5 @@
 // What the page shows: all of it is in the address, so that a link shows the same again.
-import { batch, computed, signal } from '@preact/signals'
+import { batch, computed, effect, signal } from '@preact/signals'
 import { Entry, Found, Meta, Problem, readToggled, Rows, Server, Shape, shapeQuery, Source } from './source'
 
 export type View = 'top' | 'tree'
@@ -258,6 +258,26 @@ export async function go(row: number, jump = true) {
   }
 }
 
+// goToRequest reveals a row, and zooms to the request that it is part of: the outermost row above it.
+export async function goToRequest(row: number) {
+  going?.abort()
+  const own = going = new AbortController()
+  try {
+    const e = await source.entry(row, false, own.signal), up = e.path[0]
+    const request = up ? await source.entry(up.row, false, own.signal) : e
+    if (own.signal.aborted) return
+    batch(() => {
+      jumps.value++
+      reveal(row, e.path, false)
+      if (!request.start || request.role !== 'span') return
+      const from = BigInt(request.start), took = request.open ? lastTime() - from : BigInt(request.took ?? 0), room = took / 20n
+      if (took > 0n) axis.value = { from: from - room, to: from + took + room }
+    })
+  } catch (e) {
+    if (!own.signal.aborted) tell(textOf(e))
+  }
+}
+
 const silent = 'The program that serves this page does not answer'
 const textOf = (e: unknown) => e instanceof Problem ? e.message : silent
 
@@ -369,7 +389,7 @@ export class Pages {
       if (!(e instanceof Problem)) setTimeout(() => { this.failed.delete(p); this.changed() }, 2000)
     }
     this.asked.delete(p)
-    if (!this.asked.size) this.old = null
+    if (!this.asked.size && !this.failed.size) this.old = null
     this.changed()
   }
 
@@ -381,6 +401,9 @@ export class Pages {
     this.parts.push(r)
     if (this.fill) filled.value = r.toggled ?? []
   }
+
+  // unreadable reports whether the rows at a place were asked for and cannot be read.
+  unreadable(i: number): boolean { return this.failed.has(Math.floor(i / pageSize)) }
 
   // at returns where a row is: its part and its index in the columns of that.
   at(i: number): { page: Rows; k: number } | null {
@@ -421,6 +444,16 @@ export const entry = signal<Entry | null>(null)
 export const lastTime = () => BigInt(meta.value?.last ?? '0')
 
 // resume goes on after a pause; the page sets it.
+// kept remembers a choice of the user over a reload.
+export function kept(name: string, otherwise: string) {
+  const key = 'entrace-' + name, s = signal(localStorage.getItem(key) ?? otherwise)
+  effect(() => { if (s.value !== otherwise) localStorage.setItem(key, s.value); else localStorage.removeItem(key) })
+  return s
+}
+
+export const theme = kept('theme', 'auto')
+export const nameShare = kept('name', '') // of the width, '' for what suits the trace
+
 export const resume = signal<(() => void) | null>(null)
 
 // leave shows everything again, as it was before the subtree.

@@ -31,18 +31,19 @@ export function Overview() {
       <Fact name="Spans" value={count(t.spans)} /><Fact name="Log records" value={count(t.logs)} />
       {m.timed && <Fact name="From" value={`${day(first)}, ${moment(first, 3)}`} />}{m.timed && <Fact name="Length" value={duration(last - first)} />}
     </dl>
+    {m.clocks.length > 0 && <p class="clocks">{m.clocks.map(c => `The clock of ${plain(c.name)} seems ${c.late.startsWith('-') ? c.late.slice(1) + ' fast' : c.late.slice(1) + ' late'}`).join('. ')}. {m.clockCommand && <><code class="mono">{plain(m.clockCommand)}</code> <button class="btn s" onClick={() => s.copy(m.clockCommand)}>Copy the command</button></>}</p>}
     <div class="tg">
       <section class="tl3"><h2>Slowest spans</h2><Lines list={t.slowest} none="No span has ended." /></section>
       <section class="tl3"><h2><span class={t.errors ? 'err' : ''}>{many(t.errors, 'error', 'errors')}</span></h2>
-        {t.patterns.length ? <ul>{t.patterns.map(p => <li><button onClick={() => s.go(p.row)}><span class="el">{plain(p.pattern)}</span><span class="n">{count(p.count)}×</span><span class="q">{p.role}</span></button></li>)}</ul> : <p class="none">Nothing failed.</p>}
+        {t.patterns.length ? <ul>{t.patterns.map(p => <li><button title={plain(p.pattern)} onClick={() => s.goToRequest(p.row)}><span class="el">{plain(p.pattern)}</span><span class="n">{count(p.count)}×</span><span class="q">{p.role}</span></button></li>)}</ul> : <p class="none">Nothing failed.</p>}
         {t.errors > 0 && <button class="lk" onClick={() => find('{ (status = error || level >= error) && entry:role != event }')}>Find all of them</button>}</section>
       <section class="tl3"><h2>{t.open ? many(t.open, 'span never ended', 'spans never ended') : 'Never ended'}</h2><Lines list={t.never} none="Every span has ended." />
         {t.open > t.never.length && <button class="lk" onClick={() => find('{ span:open }')}>Find all of them</button>}</section>
       <section class="tl3"><h2>Services</h2><ul>{t.services.map(([name, spans, logs, errors]) => <li><button onClick={() => find(name ? `service = ${JSON.stringify(name)}` : '{}')}>
         <span class="el"><i class={'dot c' + Math.max(0, m.services.indexOf(name!)) % 8} /> {plain(name!) || '(none)'}</span><span class="n">{many(Number(spans), 'span', 'spans')}</span><span class="q">{many(Number(logs), 'log record', 'log records')}{Number(errors) ? ', ' + many(Number(errors), 'error', 'errors') : ''}</span></button></li>)}</ul></section>
-      <section class="tl3"><h2>Most time of their own</h2><ul>{t.self.map(l => { const at = (c: string) => l[t.selfColumns.indexOf(c)]; return <li><button onClick={() => find(`name = ${JSON.stringify(at('name'))}`)}>
-        <span class="el">{plain(String(at('name')))}</span><span class="n">{at('self') ? duration(BigInt(at('self')!)) : '-'}</span><span class="q">{many(Number(at('count')), 'span', 'spans')}{at('p95') ? ', duration p95 ' + duration(BigInt(at('p95')!)) : ''}</span></button></li> })}</ul></section>
-      <section class="tl3"><h2 title="No span began or ended, and nothing was logged">Longest times without a record</h2>{t.gaps.length ? <ul>{t.gaps.map(g => <li><button onClick={() => s.go(g.row)}><span class="el">after {plain(g.before)}</span><span class="n">{duration(BigInt(g.took))}</span><span class="q el">before {plain(g.after)}</span></button></li>)}</ul> : <p class="none">There is none.</p>}</section>
+      <section class="tl3"><h2>Most time of their own</h2>{t.self.length ? <ul>{t.self.map(l => { const at = (c: string) => l[t.selfColumns.indexOf(c)], name = String(at('name')), service = String(at('service') ?? ''); return <li><button title={plain(name)} onClick={() => find(`{ entry:role = span && name = ${JSON.stringify(name)} && ${service ? `service = ${JSON.stringify(service)}` : 'service = nil'} }`)}>
+        <span class="el">{plain(name)} {service && <span class="q">{plain(service)}</span>}</span><span class="n">{at('self') ? duration(BigInt(at('self')!)) : '-'}</span><span class="q">{many(Number(at('count')), 'span', 'spans')}{at('p95') ? ', duration p95 ' + duration(BigInt(at('p95')!)) : ''}</span></button></li> })}</ul> : <p class="none">No span has ended.</p>}</section>
+      <section class="tl3"><h2 title="No span began or ended, and nothing was logged">Longest times without a record</h2>{t.gaps.length ? <ul>{t.gaps.map(g => <li><button title={`after ${plain(g.before)}, before ${plain(g.after)}`} onClick={() => s.go(g.row)}><span class="el">after {plain(g.before)}</span><span class="n">{duration(BigInt(g.took))}</span><span class="q el">before {plain(g.after)}</span></button></li>)}</ul> : <p class="none">There is none.</p>}</section>
     </div>
   </div>
 }
@@ -51,7 +52,7 @@ const Fact = ({ name, value }: { name: string; value: string }) => <div><dt>{nam
 
 function Lines({ list, none }: { list: Line[]; none: string }) {
   if (!list.length) return <p class="none">{none}</p>
-  return <ul>{list.map(l => <li><button onClick={() => s.go(l.row)}><span class="el">{plain(l.name)}</span><span class="n">{l.took ? duration(BigInt(l.took)) : l.start ? '≥ ' + duration(s.lastTime() - BigInt(l.start)) : ''}</span>
+  return <ul>{list.map(l => <li><button title={plain(l.name)} onClick={() => s.goToRequest(l.row)}><span class="el">{plain(l.name)}</span><span class="n">{l.took ? duration(BigInt(l.took)) : l.start ? '≥ ' + duration(s.lastTime() - BigInt(l.start)) : ''}</span>
     <span class="q">{l.in && <b>in {plain(l.in)} </b>}{plain(l.service)}{l.start ? ' ' + moment(BigInt(l.start), 3) : ''}</span></button></li>)}</ul>
 }
 

@@ -10,6 +10,7 @@ import { count, duration, many, marked, moment, plain } from './text'
 
 export const phone = () => matchMedia('(max-width:720px)').matches
 export const rowHeight = () => !phone() ? 22 : matchMedia('(pointer:coarse)').matches ? 46 : 36
+const durationWidth = 86 // pixels; a time of day needs most of them
 const frame: { drawn: Drawn[]; rows: number } = { drawn: [], rows: 0 }
 export const lastFrame = () => frame
 
@@ -75,9 +76,9 @@ export const atEnd = signal(true)
 
 export function Tree() {
   const scroller = useRef<HTMLDivElement>(null), canvas = useRef<HTMLCanvasElement>(null), box = useRef<HTMLDivElement>(null)
-  const first = useSignal(0), size = useSignal({ width: 800, height: 400 }), nameWidth = useSignal(0.42)
+  const first = useSignal(0), size = useSignal({ width: 800, height: 400 }), nameWidth = Number(s.nameShare.value) || (s.meta.value!.spans ? .42 : .7)
   const drawing = useMemo(() => ({
-    renderer: null as Canvas2D | null, drew: false, place: (_: PointerEvent): number => 0, time: (_: PointerEvent): bigint => 0n, set: (_from: bigint, _to: bigint): void => {},
+    renderer: null as Canvas2D | null, drew: false, place: (_: PointerEvent): number => 0, time: (_: PointerEvent): bigint => 0n, show: (_from: bigint, _to: bigint): void => {},
   }), [])
   void version.value
   const row = rowHeight()
@@ -96,7 +97,7 @@ export function Tree() {
   if (!ending) coming.want(top, top + visible)
   lastRows = Math.min(500, visible + 20)
   const narrow = row > 22
-  const left = narrow ? 4 : !s.meta.value!.timed ? size.value.width - 26 : Math.max(200, Math.min(size.value.width - 220, size.value.width * nameWidth.value)) + 74
+  const left = narrow ? 4 : !s.meta.value!.timed ? size.value.width - 26 : Math.max(200, Math.min(size.value.width - 220, size.value.width * nameWidth)) + durationWidth
   const axisWidth = Math.max(50, size.value.width - left - 26)
   const axisLeft = left + 10
   const range = s.axis.value ?? { from: p.from, to: p.to }
@@ -111,7 +112,7 @@ export function Tree() {
   // The rows that the first free one is below stay at the top.
   const sticky = staying(n => p.above(top + n), narrow ? 1 : 6)
   const shownSticky = sticky.filter(a => { const i = p.place(a.page.row[a.k]!); return i < 0 || i < top + sticky.length })
-  const indent = indents([...shownSticky, ...rows.flatMap(({ at }) => at ?? [])].map(at => at.page.depth[at.k]!), (narrow ? size.value.width : left - 74) * .45)
+  const indent = indents([...shownSticky, ...rows.flatMap(({ at }) => at ?? [])].map(at => at.page.depth[at.k]!), (narrow ? size.value.width : left - durationWidth) * .45)
 
   const scrollTo = (i: number) => { stick = chooseLast = false; awaited = -1; first.value = Math.max(0, Math.min(lastTop(), i)) }
   const show = (i: number) => {
@@ -244,7 +245,8 @@ export function Tree() {
     }
   }, [])
 
-  const bars: Bar[] = rows.flatMap(({ i, at }) => {
+  const bars: Bar[] = rows.flatMap(({ i, at: behind }) => {
+    const at = shownSticky[i - top] ?? behind
     if (!at) return []
     const { page, k } = at
     if (narrow && roleOf(page.flags[k]!) !== roleSpan) return [] // its attributes are there
@@ -253,6 +255,7 @@ export function Tree() {
       service: Math.max(0, s.meta.value!.services.indexOf(page.service[k]!)), ticks: page.ticks.filter(t => t.row === k),
     }]
   })
+  void s.theme.value // colors are drawn
   useEffect(() => {
     drawing.renderer ??= new Canvas2D(canvas.current!, () => 10)
     frame.drawn = drawing.renderer.draw(bars, axis, narrow ? [] : axisLabels, size.value.height, last)
@@ -271,15 +274,20 @@ export function Tree() {
   const resize = (e: PointerEvent) => {
     const bar = e.currentTarget as HTMLElement
     bar.setPointerCapture(e.pointerId)
-    bar.onpointermove = e => { nameWidth.value = (e.clientX - box.current!.getBoundingClientRect().left) / size.value.width }
+    bar.onpointermove = e => { s.nameShare.value = ((e.clientX - box.current!.getBoundingClientRect().left) / size.value.width).toFixed(3) }
     bar.onpointerup = () => { bar.onpointermove = null }
   }
-  const columns = narrow ? '1fr auto' : `${left - 74}px 74px 1fr`
+  const columns = narrow ? '1fr auto' : `${left - durationWidth}px ${durationWidth}px 1fr`
   const axisLabels = steps(axis)
   // The pointer's place on the axis as it is now, from 0 to 1, and its time.
   drawing.place = e => Math.max(0, Math.min(1, (e.clientX - box.current!.getBoundingClientRect().left - axisLeft) / axisWidth))
   drawing.time = e => axis.from + (axis.to - axis.from) * BigInt(Math.round(drawing.place(e) * 1e6)) / 1_000_000n
-  drawing.set = setAxis
+  // A part of the time that was drawn brings its first row into sight, unless one is there.
+  drawing.show = (from, to) => {
+    setAxis(from, to)
+    const inSight = rows.slice(shownSticky.length, full).some(({ at }) => at && at.page.start[at.k]! !== noTime && at.page.start[at.k]! >= from && at.page.start[at.k]! <= to)
+    if (!inSight) s.src().rows(p.shape, { within: { from, to }, n: 1 }).then(r => { if (pages === p && r.count) scrollTo(Math.max(0, r.first - 6)) }, () => {})
+  }
   const overBars = (e: MouseEvent) => e.clientX >= box.current!.getBoundingClientRect().left + axisLeft && !(e.target as HTMLElement).closest('button,.sb')
   // A part of the axis that the pointer is drawn over becomes all of it: over the ruler, and with a
   // mouse over the bars, too.
@@ -304,7 +312,7 @@ export function Tree() {
     const end = (e: PointerEvent) => {
       const b = brushed.value
       list.cancel!()
-      if (e.type === 'pointerup' && b) drawing.set(...b)
+      if (e.type === 'pointerup' && b) drawing.show(...b)
       setTimeout(() => { drawing.drew = false }) // behind the click that comes of it
     }
     addEventListener('pointerup', end, options)
@@ -315,13 +323,13 @@ export function Tree() {
   return <div class="tree">
     <div class="thead" style={{ gridTemplateColumns: columns }}>
       {!narrow && <div>Name</div>}
-      {!narrow && <div class="n">Duration</div>}
-      <div class="ruler" title="Drag over a part to see it alone" onPointerDown={brush} onMouseDown={e => e.preventDefault()} onDblClick={() => { s.axis.value = null }}>{axisLabels.filter((t, i) => x(axis, t) < axis.width - (i ? 55 : 110)).map((t, i) => <span style={{ left: x(axis, t) + 4 + 'px' }}>{i === 0 ? moment(t, axis.to - axis.from < 10_000n ? 9 : axis.to - axis.from < 10_000_000n ? 6 : 3) : '+' + duration(t - axis.from)}</span>)}</div>
-      {!narrow && <div class="rsz" style={{ left: left - 78 + 'px' }} onPointerDown={resize} />}
+      {!narrow && <div class="n">{s.meta.value!.spans ? 'Duration' : 'Time'}</div>}
+      <div class="ruler" title="Drag over a part to see it alone" onPointerDown={brush} onMouseDown={e => e.preventDefault()} onDblClick={() => { s.axis.value = null }}>{axisLabels.filter((t, i) => (!i || x(axis, t) > 105) && x(axis, t) < axis.width - (i ? 55 : 110)).map((t, i) => <span style={{ left: x(axis, t) + 4 + 'px' }}>{i === 0 ? moment(t, axis.to - axis.from < 10_000n ? 9 : axis.to - axis.from < 10_000_000n ? 6 : 3) : '+' + duration(t - axis.from)}</span>)}</div>
+      {!narrow && <div class="rsz" style={{ left: left - durationWidth - 4 + 'px' }} onPointerDown={resize} />}
     </div>
     <div class="rw" ref={box} onPointerDown={brush} onMouseDown={e => { if (overBars(e) || e.detail > 1) e.preventDefault() }} onPointerMove={point} onPointerLeave={() => { cross.value = null }}>
       <div class="rows" ref={scroller} role="treegrid" aria-label="Spans and log records" aria-rowcount={p.total} aria-colcount={3} tabIndex={s.selected.value && selectedAt() >= 0 ? -1 : 0}>
-        {rows.map(({ i, at }) => <Row key={i} i={i} at={at} top={(i - top) * row} columns={columns} indent={indent} onSelect={() => { if (!drawing.drew) { s.sheet.value = narrow; select(i) } }} />)}
+        {rows.map(({ i, at }) => <Row key={i} i={i} at={at} top={(i - top) * row} columns={columns} indent={indent} unreadable={!at && p.unreadable(i)} onSelect={() => { if (!drawing.drew) { s.sheet.value = narrow; select(i) } }} />)}
       </div>
       {shownSticky.length > 0 && <div class="sticky on" role="presentation">
         {shownSticky.map((at, n) => <Row key={'s' + n} i={-1} at={at} top={n * row} columns={columns} indent={indent} onSelect={() => s.go(at.page.row[at.k]!)} />)}
@@ -356,12 +364,12 @@ function Empty() {
     {s.only.value && <button class="btn" onClick={() => s.setMode('mark')}>Show everything</button>}</div>
 }
 
-function Row({ i, at, top, columns, indent, onSelect }: { i: number; at: At | null; top: number; columns: string; indent: ReturnType<typeof indents>; onSelect: () => void }) {
+function Row({ i, at, top, columns, indent, unreadable, onSelect }: { i: number; at: At | null; top: number; columns: string; indent: ReturnType<typeof indents>; unreadable?: boolean; onSelect: () => void }) {
   const el = useRef<HTMLDivElement>(null)
   const row = at ? at.page.row[at.k]! : -1
   const isSelected = row === s.selected.value && i >= 0
   useEffect(() => { if (isSelected && document.activeElement?.closest('.rows')) el.current?.focus({ preventScroll: true }) }, [isSelected])
-  if (!at) return <div class="r wait" role="row" style={{ top: top + 'px', gridTemplateColumns: columns }}><div class="nm" role="gridcell">…</div></div>
+  if (!at) return <div class="r wait" role="row" style={{ top: top + 'px', gridTemplateColumns: columns }}><div class="nm" role="gridcell">{unreadable ? 'this row cannot be read' : '…'}</div></div>
   const { page, k } = at
   const f = page.flags[k]!, role = roleOf(f), depth = page.depth[k]!, service = page.service[k]!
   const parent = depth ? aboveService(page, k) : ''
@@ -381,10 +389,10 @@ function Row({ i, at, top, columns, indent, onSelect }: { i: number; at: At | nu
       {isError(f) && role !== roleLog && <Level level={4} />}
       {closed && page.errors[k]! > 0 && <span class="bd o err" title="errors below">{count(page.errors[k]!)}</span>}
       {isOpen(f) && <span class="bd warn">never ended</span>}
-      {closed && !s.only.value && <span class="at">{count(page.below[k]!)} below</span>}
-      {(!closed || role !== roleSpan) && <span class="at">{shown(plain(page.text[k]!))}</span>}
+      <span class="at">{shown(plain(page.text[k]!))}</span>
+      {closed && !s.only.value && <span class="bl">{count(page.below[k]!)} below</span>}
     </div>
-    <div role="gridcell" class={'du' + (page.took[k]! >= 1_000_000_000n ? ' s' : '')}>{role !== roleSpan ? '' : isOpen(f) ? '≥ ' + duration(s.lastTime() - page.start[k]!) : page.took[k]! >= 0n ? duration(page.took[k]!) : ''}</div>
+    <div role="gridcell" class={'du' + (page.took[k]! >= 1_000_000_000n ? ' s' : '')}>{role !== roleSpan ? page.start[k]! === noTime ? '' : <time>{moment(page.start[k]!, phone() ? 0 : 3)}</time> : isOpen(f) ? '≥ ' + duration(s.lastTime() - page.start[k]!) : page.took[k]! >= 0n ? duration(page.took[k]!) : ''}</div>
     <div role="gridcell" class="bc" />
   </div>
 }

@@ -2,7 +2,7 @@
 // they see.
 import chromium from '@sparticuz/chromium'
 import { spawn } from 'node:child_process'
-import { mkdirSync, readFileSync } from 'node:fs'
+import { copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { after, afterEach, before, test } from 'node:test'
@@ -185,6 +185,16 @@ test('completion: names, keys and values of the file', async () => {
   await until(() => page.textContent('.hits'), t => /1 hit/.test(t))
 })
 
+test('completion: values behind an operator and a blank', async () => {
+  const { url } = await serve('shop.et')
+  const page = await open(at(url, '?v=tree'))
+  await page.locator('.rows .r').first().waitFor()
+  for (const [text, value] of [['level = ', 'error'], ['.user = ', '"ada"']]) {
+    await page.fill('#query', text)
+    await page.getByRole('option', { name: value }).waitFor()
+  }
+})
+
 test('errors and what never ended have keys', async () => {
   const { url } = await serve('shop.et')
   const page = await open(at(url, '?v=tree&d=0&x=0'))
@@ -340,6 +350,103 @@ test('details: attributes, statements, JSON, links, logs below, source files, an
   await until(() => det.textContent(), t => /"name": "authorize"/.test(t))
 })
 
+test('top: names have their services, a click zooms to the request, and clocks that differ are said', async () => {
+  const { url } = await serve('two')
+  const page = await open(url)
+  const own = page.locator('section', { hasText: 'Most time of their own' })
+  await own.getByText('render').first().waitFor()
+  assert.deepEqual((await own.locator('li .el', { hasText: 'render' }).allTextContents()).sort(), ['render back', 'render front'])
+  assert.match(await page.locator('.clocks').textContent(), /^The clock of back\.et seems 120ms late\. entrace view --clock back\.et=\+120ms two/)
+  await own.getByRole('button', { name: /^render front/ }).click()
+  await until(() => page.textContent('.hits'), t => /1 of 40 hits/.test(t))
+  await page.keyboard.press('1')
+  await page.getByRole('button', { name: /^GET \// }).nth(3).click()
+  await until(() => selected(page), t => t === 'GET /')
+  const row = Number(await page.locator('.rows .r[aria-selected=true]').getAttribute('data-row'))
+  await until(() => page.evaluate(row => window.__entrace.frame().drawn.find(d => d.row === row && d.kind === 'bar')?.width ?? 0, row), w => w > 300)
+  assert.match(await page.locator('.stat').textContent(), /double click this request alone/)
+  const wrong = await serve('--clock', 'back.et=120ms', 'two')
+  const right = await open(wrong.url)
+  await right.locator('.topv h1').waitFor()
+  assert.equal(await right.locator('.clocks').count(), 0)
+})
+
+test('rows: what tells siblings apart, times of log records, bars of the rows at the top, and a ruler', async () => {
+  const { url } = await serve('shop.et')
+  const page = await open(at(url, '?v=tree&x='))
+  await rowsAre(page, ['GET /cart', 'GET /cart', 'render', 'hang', 'starting up'])
+  assert.deepEqual(await page.locator('.rows .r .nm').evaluateAll(list => list.slice(0, 2).map(e => [e.querySelector('.at').textContent, e.querySelector('.bl').textContent])), [
+    ['http.response.status_code=200 user=ada', '4 below'], ['http.response.status_code=500 user=bob', '2 below']])
+  assert.equal(await page.locator('.rows .r').nth(4).locator('.du time').textContent(), '00:00:00.500')
+  const labels = await page.locator('.ruler span').evaluateAll(list => list.map(e => e.getBoundingClientRect()).map(r => [r.left, r.right]))
+  assert.ok(labels.length >= 4 && labels.every(([left], i) => !i || left >= labels[i - 1][1]), JSON.stringify(labels))
+  const many = await open(at((await serve('million.et')).url, '?v=tree'))
+  await many.locator('.rows .r').first().waitFor()
+  await many.keyboard.press('G')
+  await until(() => selected(many), t => t === 'nightly batch')
+  const batch = Number(await many.locator('.rows .r[aria-selected=true]').getAttribute('data-row'))
+  await many.locator('.det summary').waitFor()
+  assert.equal(await many.locator('.det summary').textContent(), 'Resource, 1 attribute')
+  await many.keyboard.press('ArrowRight')
+  await until(() => many.locator('.rows').getAttribute('aria-rowcount'), n => Number(n) > 500_000)
+  await many.keyboard.press('G')
+  await until(() => many.locator('.sticky .t').allTextContents(), t => t.join() === 'nightly batch')
+  const bar = await until(() => many.evaluate(row => window.__entrace.frame().drawn.find(d => d.row === row && d.kind === 'bar'), batch), b => b)
+  assert.ok(bar.y < 22)
+})
+
+test('axis: a part that is drawn brings its rows into sight', async () => {
+  const { url } = await serve('two')
+  const page = await open(at(url, '?v=tree&d=9'), { viewport: { width: 1280, height: 400 } })
+  await page.locator('.rows .r').first().waitFor()
+  const ruler = await page.locator('.ruler').boundingBox()
+  await page.mouse.move(ruler.x + ruler.width * .6, ruler.y + 10)
+  await page.mouse.down()
+  await page.mouse.move(ruler.x + ruler.width * .7, ruler.y + 10, { steps: 5 })
+  await page.mouse.up()
+  const drawn = await until(() => page.evaluate(() => window.__entrace.frame().drawn.filter(d => d.kind !== 'line')), d => d.filter(d => d.kind === 'bar').length > 4)
+  assert.ok(drawn.filter(d => d.kind === 'out').length <= 7, 'few rows are outside')
+})
+
+test('choices: the theme and the width of the names stay over a reload; grid lines are pale', async () => {
+  const { url } = await serve('shop.et')
+  const page = await open(at(url, '?v=tree'))
+  await until(async () => (await names(page)).length, n => n === 13)
+  const line = () => page.evaluate(() => window.__entrace.frame().drawn.find(d => d.kind === 'line')?.color)
+  const light = await line()
+  const theme = page.getByRole('button', { name: /^Theme/ })
+  await theme.click()
+  await theme.click()
+  await until(line, c => c !== light)
+  assert.deepEqual(await page.evaluate(() => [getComputedStyle(document.body).backgroundColor, window.__entrace.frame().drawn.find(d => d.kind === 'line').color]), ['rgb(16, 19, 24)', 'rgb(35, 41, 50)'])
+  const edge = await page.locator('.rsz').boundingBox()
+  await page.mouse.move(edge.x + 3, edge.y + 5)
+  await page.mouse.down()
+  await page.mouse.move(edge.x + 103, edge.y + 5)
+  await page.mouse.up()
+  await page.reload()
+  await until(async () => (await names(page)).length, n => n === 13)
+  assert.ok(Math.abs((await page.locator('.rsz').boundingBox()).x - edge.x - 100) < 12)
+  assert.equal(await page.evaluate(() => getComputedStyle(document.body).backgroundColor), 'rgb(16, 19, 24)')
+  assert.equal(await page.locator('.bang').first().evaluate(e => getComputedStyle(e).strokeLinecap), 'round')
+})
+
+test('files: what cannot be read any more and what a folder has beside its traces is said', async () => {
+  const folder = join(traces, 'odd')
+  mkdirSync(folder)
+  copyFileSync(join(traces, 'deep.et'), join(folder, 'a.et'))
+  symlinkSync('gone.et', join(folder, 'dangling.et'))
+  writeFileSync(join(folder, 'empty.et'), '')
+  const page = await open(at((await serve('odd')).url, '?v=tree&d=3000'))
+  await until(async () => (await names(page)).length, n => n > 20)
+  assert.match(await page.locator('section[aria-label=Notices]').textContent(), /dangling\.et is left out: it is no regular file.*empty\.et is left out: it is empty/)
+  writeFileSync(join(folder, 'a.et'), 'junk'.repeat(20_000))
+  await page.mouse.move(300, 400)
+  await page.mouse.wheel(0, 22 * 1000)
+  await page.locator('.rows .r', { hasText: 'this row cannot be read' }).first().waitFor()
+  pages.at(-1).deserted = true // the failed answer is in the console
+})
+
 test('long texts: a heading of two lines, the whole text in a block, and the attributes in reach', async () => {
   const { url } = await serve('long.et')
   for (const width of [1280, 390]) {
@@ -441,8 +548,8 @@ test('link: the address has the state, and a link to another file says so', asyn
   await until(() => page.url(), u => /[?&]w=/.test(u) && /q=payment/.test(u) && /s=2/.test(u))
   await page.getByRole('button', { name: 'Copy link' }).click()
   const copied = (await page.evaluate(() => navigator.clipboard.readText())).split('\n')
-  assert.equal(copied[0], page.url())
-  const state = /^entrace view shop\.et --state '(\?[^']+)'$/.exec(copied[1])[1]
+  assert.equal(copied[1], page.url())
+  const state = /^entrace view shop\.et --state '(\?[^']+)'$/.exec(copied[0])[1]
   const again = await serve('shop.et', '--state', state)
   const other = await open(again.url)
   await until(async () => (await names(other)).length, n => n === 9)
@@ -670,7 +777,7 @@ test('accessible: axe finds nothing, in light and dark, at every width', async (
       if (view === 'top') { if (width > 720) await page.keyboard.press('1'); else { await page.locator('.scrim').click({ position: { x: 5, y: 5 } }); await page.getByRole('tab', { name: 'Top' }).click() } await page.locator('.topv h1').waitFor() }
       await page.evaluate(axe)
       const found = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }))
-      assert.deepEqual(found.violations.filter(v => v.impact === 'serious' || v.impact === 'critical').map(v => v.id + ': ' + v.nodes.map(n => n.target + ' ' + n.failureSummary).join('; ')), [], `${view}, ${colorScheme}, ${width}`)
+      assert.deepEqual(found.violations.map(v => v.id + ': ' + v.nodes.map(n => n.target + ' ' + n.failureSummary).join('; ')), [], `${view}, ${colorScheme}, ${width}`)
     }
   }
 })

@@ -48,6 +48,14 @@ func run(args []string) error {
 	if err := write(filepath.Join(dir, "long.et"), long()); err != nil {
 		return err
 	}
+	if err := os.Mkdir(filepath.Join(dir, "two"), 0o700); err != nil { //nolint:gosec // within the folder that it is given
+		return err
+	}
+	for _, service := range []string{"front", "back"} {
+		if err := write(filepath.Join(dir, "two", service+".et"), calls(service)); err != nil {
+			return err
+		}
+	}
 	if err := hang(dir); err != nil {
 		return err
 	}
@@ -126,6 +134,33 @@ func long() []*format.TraceEntry {
 		}},
 		span(0, 3, strings.Repeat("a long name ", 900), format.Attribute{Name: "user", Value: format.StringValue("eve")}),
 	}
+}
+
+// calls is one of two services: front calls back, whose clock is 120 ms late. Both render.
+func calls(service string) []*format.TraceEntry {
+	str := format.StringValue
+	all := []*format.TraceEntry{format.Root(), {Message: format.Some(service), Metadata: format.Metadata{Name: format.NameResource}, Attributes: []format.Attribute{{Name: "service.name", Value: str(service)}}}}
+	at := func(id uint64, start, took int64, parent uint64, name, kind string) {
+		e := span(1, id, name, format.Attribute{Name: format.AttrKind, Value: str(kind)})
+		e.Attributes[2].Value, e.Attributes[3].Value = format.U64Value(uint64(start)), format.U64Value(uint64(took))
+		if parent > 0 {
+			e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrParentSpanID, Value: str(fmt.Sprintf("%016x", parent))})
+		}
+		all = append(all, e)
+	}
+	const ms, begin, late = 1_000_000, 1_700_000_000_000_000_000, 120_000_000
+	for k := range uint64(40) {
+		start := int64(begin + k*1000*ms)
+		if service == "front" {
+			at(100+k, start, 20*ms, 0, "GET /", "server")
+			at(200+k, start+2*ms, 12*ms, 100+k, "call", "client")
+			at(300+k, start+15*ms, 3*ms, 100+k, "render", "internal")
+		} else {
+			at(400+k, start+4*ms-late, 8*ms, 200+k, "POST /", "server")
+			at(500+k, start+5*ms-late, 2*ms, 400+k, "render", "internal")
+		}
+	}
+	return all
 }
 
 // many writes n entries: requests of four spans and a log record, and last one of them with half
