@@ -64,6 +64,7 @@ type details struct {
 	Kind        string      `json:"kind"`
 	Status      string      `json:"status"`
 	Description string      `json:"description"`
+	Exception   *exception  `json:"exception"` // of a span that failed, the first one
 	Target      string      `json:"target"`
 	File        string      `json:"file"`
 	Line        uint32      `json:"line"`
@@ -82,6 +83,37 @@ type details struct {
 	Links       []linked    `json:"links"`
 	Stacks      []stack     `json:"stacks"`             // of a span that has not ended, when they were looked at last
 	StacksOf    string      `json:"stacksOf,omitempty"` // the span above for which these goroutines worked
+}
+
+// An exception is an event that says why a span failed.
+type exception struct {
+	Row     view.Row `json:"row"`
+	Type    string   `json:"type"`
+	Message string   `json:"message"`
+	Stack   string   `json:"stack"`
+}
+
+// addException adds the first exception right below the span at row r.
+func (d *details) addException(v *view.View, r view.Row, most int) error {
+	t := v.Tree()
+	for rank := t.Rank(r) + 1; rank < t.End(r); rank = t.End(t.Row(rank)) {
+		kid := t.Row(rank)
+		if v.Role(kid) != view.RoleEvent || v.Name(kid) != format.NameException {
+			continue
+		}
+		e, err := v.Entry(kid)
+		if err != nil {
+			return err
+		}
+		text := func(name string) string {
+			a, _ := e.Attribute(name)
+			s := a.Text()
+			return strings.ToValidUTF8(s[:min(len(s), most)], "")
+		}
+		d.Exception = &exception{kid, text("exception.type"), text("exception.message"), text("exception.stacktrace")}
+		return nil
+	}
+	return nil
 }
 
 // A stack is where goroutines were that worked for a span.
@@ -220,6 +252,11 @@ func (h *Handler) entry(ctx context.Context, s *state, q url.Values) (answer, er
 			if err := d.addLink(v, kid, most); err != nil {
 				return answer{}, err
 			}
+		}
+	}
+	if f.Failed() {
+		if err := d.addException(v, r, most); err != nil {
+			return answer{}, err
 		}
 	}
 	if d.Open {

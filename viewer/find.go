@@ -104,7 +104,8 @@ func (h *Handler) find(ctx context.Context, s *state, q url.Values) (answer, err
 		return s.first(ctx, q.Get("q"))
 	}
 	var ranks *rankSet
-	var hints, words []string
+	var hints []query.Hint
+	var words []string
 	switch what := q.Get("what"); what {
 	case "error":
 		ranks = s.errorRanks()
@@ -128,9 +129,9 @@ func (h *Handler) find(ctx context.Context, s *state, q url.Values) (answer, err
 		Index int      `json:"index"` // of the row among them, from 1 on; 0: there is none
 		Row   view.Row `json:"row"`
 		Path  []place  `json:"path"`
-		Hints []string `json:"hints"`
+		Hints []hint   `json:"hints"`
 		Words []string `json:"words"` // to be marked in the rows
-	}{Count: ranks.n, Path: []place{}, Hints: append([]string{}, hints...), Words: append([]string{}, words...)}
+	}{Count: ranks.n, Path: []place{}, Hints: hintsOf(hints), Words: append([]string{}, words...)}
 	t := s.v.Tree()
 	rank := t.Rank(at)
 	here := ranks.before(rank)
@@ -152,6 +153,20 @@ func (h *Handler) find(ctx context.Context, s *state, q url.Values) (answer, err
 		out.Path = s.path(out.Row)
 	}
 	return answer{json: out}, nil
+}
+
+// A hint says what may surprise in a query.
+type hint struct {
+	Text  string `json:"text"`
+	Query string `json:"query,omitempty"` // that may be meant
+}
+
+func hintsOf(list []query.Hint) []hint {
+	out := []hint{}
+	for _, h := range list {
+		out = append(out, hint{h.Text, h.Query})
+	}
+	return out
 }
 
 // maxItems is how many completions one answer has.
@@ -358,9 +373,6 @@ func (h *Handler) top(ctx context.Context, s *state, _ url.Values) (answer, erro
 	}
 	patterns := []pattern{}
 	for _, p := range o.Patterns {
-		if p.Role == view.RoleEvent {
-			continue // an exception is why its span failed, and not counted
-		}
 		patterns = append(patterns, pattern{p.First, preview(p.Pattern), p.Role.String(), p.Count})
 	}
 	type gap struct {

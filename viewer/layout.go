@@ -249,10 +249,8 @@ func (s *state) errorRanks() *rankSet {
 		t := s.v.Tree()
 		s.errors = newRankSet(t.Len())
 		for r := range s.v.Rows() {
-			// As Top counts them: an exception is why its span failed, and the recorder's entry
-			// of a crash says of which kind the file is.
-			f := s.v.Flags(r)
-			if role := f.Role(); isShown(s.v, r) && query.IsError(f) && role != view.RoleEvent && role != view.RoleRecorder {
+			// As Top counts them: the recorder's entry of a crash says of which kind the file is.
+			if f := s.v.Flags(r); isShown(s.v, r) && query.IsError(f) && f.Role() != view.RoleRecorder {
 				s.errors.add(t.Rank(r))
 			}
 		}
@@ -265,7 +263,7 @@ func (s *state) errorRanks() *rankSet {
 type found struct {
 	rows  query.Set
 	ranks *rankSet
-	hints []string
+	hints []query.Hint
 	words []string // of free text
 }
 
@@ -293,7 +291,7 @@ func (s *state) found(ctx context.Context, text string) (*found, error) {
 		return nil, err
 	}
 	t := s.v.Tree()
-	f := &found{rows: r.Rows, ranks: newRankSet(t.Len()), hints: hintTexts(r.Hints), words: q.Words()}
+	f := &found{rows: r.Rows, ranks: newRankSet(t.Len()), hints: r.Hints, words: q.Words()}
 	f.rows.Each(func(r view.Row) bool {
 		if isShown(s.v, r) {
 			f.ranks.add(t.Rank(r))
@@ -319,12 +317,4 @@ func (f *found) part(v *view.View) *rankSet {
 		return true
 	})
 	return part
-}
-
-// hintTexts returns what hints say.
-func hintTexts(hints []query.Hint) (texts []string) {
-	for _, h := range hints {
-		texts = append(texts, h.Text)
-	}
-	return texts
 }

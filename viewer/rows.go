@@ -26,6 +26,7 @@ const (
 	flagHit      = 1 << 14 // the query selects it
 	flagParent   = 1 << 15 // there are rows below it
 	flagSpans    = 1 << 16 // some of those right below it are spans
+	flagError    = 1 << 17 // it counts as an error
 )
 
 const (
@@ -375,6 +376,9 @@ func (p *packer) add(r view.Row, depth int) error {
 	}
 	if p.hits[r] {
 		flags |= flagHit
+	}
+	if p.s.errorRanks().has(rank) {
+		flags |= flagError
 	}
 	e, err := p.read.Entry(r)
 	if err != nil {

@@ -312,6 +312,7 @@ type failure struct {
 	Error   string `json:"error"`
 	Pos     *int   `json:"pos,omitempty"` // the byte of the query where it is
 	Hint    string `json:"hint,omitempty"`
+	Try     string `json:"try,omitempty"`     // a query that may be meant
 	Command string `json:"command,omitempty"` // that does what the page does not
 }
 
@@ -325,7 +326,7 @@ func (h *Handler) failed(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	if q, ok := errors.AsType[*query.Error](err); ok {
 		status = http.StatusUnprocessableEntity
-		f = failure{Error: q.Text, Pos: &q.Pos, Hint: q.Hint}
+		f = failure{Error: q.Text, Pos: &q.Pos, Hint: q.Hint, Try: q.Try}
 	}
 	if t, ok := errors.AsType[*tableError](err); ok {
 		status, f.Command = http.StatusUnprocessableEntity, h.command("stats", "-q", t.query)

@@ -24,11 +24,11 @@ export function x(a: Axis, t: bigint): number {
 export function steps(a: Axis, room = 70): bigint[] {
   const span = a.to - a.from
   if (span <= 0n || a.width < room) return []
-  const want = span / BigInt(Math.max(1, Math.floor(a.width / room)))
+  const most = BigInt(Math.max(1, Math.floor(a.width / room))), want = (span + most - 1n) / most
   let step = 1n
   for (;;) {
-    const next = [2n, 5n, 10n].map(f => step * f).find(s => s > want)
-    if (step > want) break
+    const next = [2n, 5n, 10n].map(f => step * f).find(s => s >= want)
+    if (step >= want) break
     if (next !== undefined) { step = next; break }
     step *= 10n
   }

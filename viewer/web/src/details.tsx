@@ -68,7 +68,11 @@ function Attributes({ e }: { e: Entry }) {
   const all = some(e.attributes)
   return <>
     <div class="af"><Icon name="find" /><input type="search" placeholder="Search attributes" aria-label="Search attributes" value={filter.value} onInput={ev => { filter.value = ev.currentTarget.value }} /></div>
-    {e.description && <Section title="Why it failed"><pre class="code err">{lines(e.description)}</pre></Section>}
+    {(e.description || e.exception) && <Section title="Why it failed">
+      {e.description && <pre class="code err">{lines(e.description)}</pre>}
+      {e.exception && <><pre class="code err">{lines([e.exception.type, e.exception.message].filter(Boolean).join(': '))}</pre>
+        {e.exception.stack && <Frames stack={e.exception.stack} />}<button class="lk" onClick={() => s.go(e.exception!.row)}>To the exception</button></>}
+    </Section>}
     {e.stacks.map(k => <Waits k={k} of={e.stacksOf} />)}
     {e.role !== 'log' && isLong(e.name) && <Section title="Name"><pre class="code">{lines(e.name)}</pre></Section>}
     {e.message && (e.role !== 'log' || isLong(e.message)) && <Section title="Message"><pre class="code">{lines(e.message)}</pre></Section>}

@@ -6,6 +6,9 @@ import { Item } from './source'
 import * as s from './state'
 import { count, painted, plain } from './text'
 
+// Try is a button that writes a query which may be meant.
+const Try = ({ query }: { query: string }) => <button class="btn s" onClick={() => { s.text.value = query; s.find(); document.getElementById('query')!.focus() }}>Find <code class="mono">{plain(query)}</code></button>
+
 export function Query() {
   const input = useRef<HTMLInputElement>(null), paint = useRef<HTMLPreElement>(null)
   const follow = () => { paint.current!.style.transform = `translateX(${-input.current!.scrollLeft}px)` }
@@ -67,11 +70,11 @@ export function Query() {
     if (at.value >= 0) document.getElementById('c' + at.value)?.scrollIntoView({ block: 'nearest' })
   }, [at.value])
   const f = s.found.value, p = s.problem.value
-  const position = p && p.pos >= 0 ? new TextDecoder().decode(new TextEncoder().encode(s.text.value).slice(0, p.pos)).length + 1 : 0
+  const position = p && p.pos >= 0 ? new TextDecoder().decode(new TextEncoder().encode(p.of).slice(0, p.pos)).length + 1 : 0
   return <search class="qbar">
     <div class={'qin' + (p ? ' wrong' : '')}>
       <Icon name="find" />
-      <div class="qt"><pre ref={paint} aria-hidden="true">{painted(s.text.value).map(t => t.kind ? <span class={'t-' + t.kind}>{t.text}</span> : t.text)}</pre>
+      <div class="qt"><pre ref={paint} aria-hidden="true">{painted(s.text.value, p?.of === s.text.value.trim() ? position : 0).map(t => <span class={`t-${t.kind}${t.wrong ? ' bad' : ''}`}>{t.text}</span>)}</pre>
       <input ref={input} id="query" onScroll={follow} type="text" spellcheck={false} autocomplete="off" autocapitalize="off" role="combobox" aria-label="Query" aria-expanded={open.value} aria-controls="completion"
         aria-activedescendant={open.value && at.value >= 0 ? 'c' + at.value : undefined} aria-invalid={!!p} aria-describedby={p ? 'wrong' : undefined}
         placeholder="Find: words, level >= warn, .user = &quot;ada&quot;, { name = &quot;GET /cart&quot; } >> { status = error }" value={s.text.value}
@@ -89,7 +92,7 @@ export function Query() {
       <button aria-pressed={s.mode.value === 'mark'} onClick={() => s.setMode('mark')}>Mark</button>
       <button aria-pressed={s.mode.value === 'only'} onClick={() => s.setMode('only')}>Only hits</button>
     </div>
-    {p && <div class="wrong" id="wrong" role="alert">{plain(p.message)}{position ? `, at ${position}` : ''}{p.hint && ': ' + plain(p.hint)}{p.command && <div class="cmd"><code class="mono">{plain(p.command)}</code> <button class="btn s" onClick={() => s.copy(p.command)}>Copy the command</button></div>}</div>}
-    {!p && f && f.hints.length > 0 && <div class="hint">{plain(f.hints[0]!)}</div>}
+    {p && <div class="wrong" id="wrong" role="alert">{plain(p.message)}{position ? `, at ${position}` : ''}{p.hint && ': ' + plain(p.hint)} {p.attempt && <Try query={p.attempt} />}{p.command && <div class="cmd"><code class="mono">{plain(p.command)}</code> <button class="btn s" onClick={() => s.copy(p.command)}>Copy the command</button></div>}</div>}
+    {!p && f?.hints.map(h => <div class="hint">{plain(h.text)} {h.query && <Try query={h.query} />}</div>)}
   </search>
 }

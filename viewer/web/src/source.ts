@@ -14,13 +14,13 @@ export interface Link { trace: string; span: string; to: Place | null; attribute
 
 export interface Entry {
   row: number; id: string; role: string; name: string; message: string | null; level: string; kind: string; status: string
-  description: string; target: string; file: string; line: number; service: string; trace: string; span: string
+  description: string; exception: { row: number; type: string; message: string; stack: string } | null; target: string; file: string; line: number; service: string; trace: string; span: string
   start: string | null; took: string | null; self: string | null; open: boolean; path: Place[]; below: number; logs: number
   attributes: Attribute[]; resource: Attribute[] | null; links: Link[]; stacks: Stack[]; stacksOf?: string
 }
 
 export interface LogRecord { row: number; time: string | null; level: string; text: string; more: string; in: string }
-export interface Found { count: number; index: number; row: number; path: Place[]; hints: string[]; words: string[]; known?: boolean }
+export interface Found { count: number; index: number; row: number; path: Place[]; hints: { text: string; query?: string }[]; words: string[]; known?: boolean }
 export interface Item { text: string; kind: string; count?: number }
 export interface Line { row: number; name: string; service: string; took: string | null; start: string | null; in?: string }
 
@@ -47,7 +47,8 @@ export interface Ask { first?: number; at?: number; last?: boolean; within?: { f
 
 // A Problem is an error that people are told of; of a query with its place.
 export class Problem extends Error {
-  constructor(text: string, readonly status: number, readonly pos = -1, readonly hint = '', readonly command = '') { super(text) }
+  of = '' // the query
+  constructor(text: string, readonly status: number, readonly pos = -1, readonly hint = '', readonly command = '', readonly attempt = '') { super(text) }
 }
 
 // News are what the files have now; rows below 0 say that nobody tells any more. Rows of another
@@ -75,14 +76,13 @@ export const noTime = -(1n << 63n)
 // flags of a row, as in rows.go
 export const roleOf = (f: number) => f & 15
 export const levelOf = (f: number) => f >> 4 & 7
-export const statusOf = (f: number) => f >> 7 & 3
 export const isOpen = (f: number) => (f & 1 << 12) !== 0
 export const isExpanded = (f: number) => (f & 1 << 13) !== 0
 export const isHit = (f: number) => (f & 1 << 14) !== 0
 export const isParent = (f: number) => (f & 1 << 15) !== 0
 export const hasSpans = (f: number) => (f & 1 << 16) !== 0
 export const roleSpan = 3, roleEvent = 5, roleLog = 7
-export const isError = (f: number) => levelOf(f) >= 4 || roleOf(f) === roleSpan && statusOf(f) === 2
+export const isError = (f: number) => (f & 1 << 17) !== 0
 
 // decode reads an answer of api/rows.
 export function decode(b: ArrayBuffer): Rows {
@@ -143,7 +143,7 @@ export class Server implements Source {
     const r = await fetch('api/' + path + '?' + new URLSearchParams(q), { headers: this.headers(), signal: signal ?? null })
     if (r.ok) return r
     const f = await r.json().catch(() => ({ error: r.statusText }))
-    throw new Problem(f.error, r.status, f.pos ?? -1, f.hint ?? '', f.command ?? '')
+    throw new Problem(f.error, r.status, f.pos ?? -1, f.hint ?? '', f.command ?? '', f.try ?? '')
   }
 
   private headers(): Record<string, string> { return this.token ? { Authorization: 'Bearer ' + this.token } : {} }

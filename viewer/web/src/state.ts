@@ -307,7 +307,9 @@ export async function find(quietly = false): Promise<boolean> {
     return true
   } catch (e) {
     if (own.signal.aborted) return false
-    batch(() => { searching.value = false; problem.value = e instanceof Problem ? e : new Problem(silent, 0) })
+    const wrong = e instanceof Problem ? e : new Problem(silent, 0)
+    wrong.of = q
+    batch(() => { searching.value = false; problem.value = wrong })
     return false
   }
 }

@@ -112,15 +112,17 @@ export function marked(text: string, words: string[]): string[] {
   }
 }
 
-// painted takes a query apart: texts, numbers and what stands behind an operator, and operators.
-export function painted(query: string): { text: string; kind: '' | 's' | 'n' | 'o' }[] {
-  let behind = false
+// painted takes a query apart: texts, numbers and what stands behind an operator, and operators. The
+// part at the place wrong, counted from 1 without the blanks before the query, is marked.
+export function painted(query: string, wrong = 0): { text: string; kind: '' | 's' | 'n' | 'o'; wrong?: boolean }[] {
+  let behind = false, at = query.trimStart().length - query.length
+  const place = (text: string) => { const from = at; at += text.length; return text.trim() && wrong > 0 && wrong - 1 >= from && wrong - 1 < at ? { wrong: true } : {} }
   return (query.match(/"(?:\\.|[^"\\])*"?|`[^`]*`?|\s+|[{}()|&!=<>~+\-*/%^,]+|[^\s"`{}()|&!=<>~+*/%^,]+/g) ?? []).map(text => {
     const c = text[0]!
     const kind = c === '"' || c === '`' ? 's' : /[{}()|&!=<>~+\-*/%^,]/.test(c) && !/\w/.test(text) ? 'o' : /^-?\d/.test(text) || behind && /^[a-z]+$/.test(text) ? 'n' : ''
     if (kind === 'o') behind = /[=<>~]$/.test(text)
     else if (text.trim()) behind = false
-    return { text, kind }
+    return { text, kind, ...place(text) }
   })
 }
 

@@ -36,7 +36,7 @@ export function Overview() {
       <section class="tl3"><h2>Slowest spans</h2><Lines list={t.slowest} none="No span has ended." /></section>
       <section class="tl3"><h2><span class={t.errors ? 'err' : ''}>{many(t.errors, 'error', 'errors')}</span></h2>
         {t.patterns.length ? <ul>{t.patterns.map(p => <li><button title={plain(p.pattern)} onClick={() => s.goToRequest(p.row)}><span class="el">{plain(p.pattern)}</span><span class="n">{count(p.count)}×</span><span class="q">{p.role}</span></button></li>)}</ul> : <p class="none">Nothing failed.</p>}
-        {t.errors > 0 && <button class="lk" onClick={() => find('{ (status = error || level >= error) && entry:role != event }')}>Find all of them</button>}</section>
+        {t.errors > 0 && <button class="lk" onClick={() => find('{ span:failed || (level >= error && entry:role != event) }')}>Find all of them</button>}</section>
       <section class="tl3"><h2>{t.open ? many(t.open, 'span never ended', 'spans never ended') : 'Never ended'}</h2><Lines list={t.never} none="Every span has ended." />
         {t.open > t.never.length && <button class="lk" onClick={() => find('{ span:open }')}>Find all of them</button>}</section>
       <section class="tl3"><h2>Services</h2><ul>{t.services.map(([name, spans, logs, errors]) => <li><button onClick={() => find(name ? `service = ${JSON.stringify(name)}` : '{}')}>

@@ -378,7 +378,7 @@ function Row({ i, at, top, columns, indent, unreadable, onSelect }: { i: number;
   const label = plain(page.name[k]!) || '(no name)'
   const words = isHit(f) ? s.words.value : []
   const shown = (text: string) => words.length ? marked(text, words).map((part, i) => i % 2 ? <mark>{part}</mark> : part) : text
-  return <div ref={el} role="row" class={'r' + (isHit(f) ? ' hit' : '') + (dim ? ' dim' : '') + (role === roleSpan ? '' : ' log')} data-row={row} tabIndex={isSelected ? 0 : -1}
+  return <div ref={el} role="row" class={'r' + (isHit(f) ? ' hit' : '') + (dim ? ' dim' : '') + (role === roleSpan ? '' : ' log') + (isError(f) ? ' bad' : '')} data-row={row} tabIndex={isSelected ? 0 : -1}
     aria-level={depth + 1} aria-rowindex={i + 1} aria-selected={isSelected} aria-expanded={isParent(f) ? isExpanded(f) : undefined}
     style={{ top: top + 'px', gridTemplateColumns: columns }} onClick={onSelect} onDblClick={() => { if (isParent(f)) s.subtree(row) }}>
     <div class="nm" role="gridcell" style={{ paddingLeft: 8 + Math.max(0, depth - indent.base) * indent.step + 'px' }}>
@@ -386,7 +386,7 @@ function Row({ i, at, top, columns, indent, unreadable, onSelect }: { i: number;
       {role === roleSpan ? <i class={'sw c' + Math.max(0, s.meta.value!.services.indexOf(service)) % 8} /> : <Level level={levelOf(f)} event={role === roleEvent} />}
       <span class="t" title={label}>{shown(label)}</span>
       {service !== parent && role === roleSpan && <span class="svc">{plain(service)}</span>}
-      {isError(f) && role !== roleLog && <Level level={4} />}
+      {isError(f) && role === roleSpan && <Level level={4} />}
       {closed && page.errors[k]! > 0 && <span class="bd o err" title="errors below">{count(page.errors[k]!)}</span>}
       {isOpen(f) && <span class="bd warn">never ended</span>}
       <span class="at">{shown(plain(page.text[k]!))}</span>

@@ -95,6 +95,14 @@ test('queries are painted', () => {
   assert.deepEqual(painted('{ status = error && n > 5 } "x"').filter(t => t.kind).map(t => t.kind + t.text), ['o{', 'o=', 'nerror', 'o&&', 'o>', 'n5', 'o}', 's"x"'])
 })
 
+test('the wrong part of a query is marked', () => {
+  const wrong = (q: string, at: number) => painted(q, at).filter(t => t.wrong).map(t => t.text)
+  assert.deepEqual(wrong('user = eve', 1), ['user'])
+  assert.deepEqual(wrong('  user = eve', 8), ['eve'])
+  assert.deepEqual(wrong('level = error', 0), [])
+  assert.deepEqual(wrong('{ name = ', 9), [])
+})
+
 test('attributes are in groups', () => {
   const of = (...names: string[]) => groups(names.map(name => ({ name }))).map(([title, list]) => [title, ...list.map(a => a.name)])
   assert.deepEqual(of('user', 'url.path', 'http.route', 'db.system', 'age'), [['HTTP', 'http.route', 'url.path'], ['Database', 'db.system'], ['Attributes', 'age', 'user']])

@@ -371,6 +371,39 @@ test('top: names have their services, a click zooms to the request, and clocks t
   assert.equal(await right.locator('.clocks').count(), 0)
 })
 
+test('panic: a span with an exception and no status is an error, and says why', async () => {
+  const { url } = await serve('long.et')
+  const page = await open(url)
+  await page.getByRole('heading', { name: '1 error' }).waitFor()
+  await page.getByRole('button', { name: 'Find all of them' }).click()
+  await until(() => page.textContent('.hits'), t => /1 of 1 hit/.test(t))
+  await page.keyboard.press('Escape')
+  await page.locator('.rows').focus()
+  await page.keyboard.press('e')
+  await until(() => selected(page), t => t === 'GET /panic')
+  assert.equal(await page.locator('.rows .r.bad .t').allTextContents().then(t => t.join()), 'GET /panic')
+  assert.ok((await page.evaluate(() => window.__entrace.frame().drawn)).some(d => d.kind === 'end' && d.row === 1))
+  const why = page.locator('.det section', { hasText: 'Why it failed' })
+  await until(() => why.textContent(), t => /runtime\.plainError: assignment to entry in nil map/.test(t) && /main\.handler/.test(t))
+})
+
+test('offers: a query that may be meant is a button, and the wrong word is marked', async () => {
+  const { url } = await serve('shop.et')
+  const page = await open(at(url, '?v=tree'))
+  await page.locator('.rows .r').first().waitFor()
+  await page.fill('#query', 'user = "eve" &&')
+  await page.locator('[role=alert]').waitFor()
+  await page.fill('#query', 'level == error')
+  await page.locator('[role=alert]').getByRole('button', { name: /^Find level = error/ }).waitFor()
+  assert.deepEqual(await page.locator('.qt .bad').allTextContents(), ['=='])
+  await page.locator('[role=alert]').getByRole('button', { name: /^Find/ }).click()
+  await until(() => page.inputValue('#query'), q => q === 'level = error')
+  await until(() => page.textContent('.hits'), t => /3 hits/.test(t))
+  await page.fill('#query', '.usr = "ada"')
+  await page.locator('.hint').getByRole('button', { name: /^Find \.user = "ada"/ }).click()
+  await until(() => page.textContent('.hits'), t => /1 hit/.test(t))
+})
+
 test('rows: what tells siblings apart, times of log records, bars of the rows at the top, and a ruler', async () => {
   const { url } = await serve('shop.et')
   const page = await open(at(url, '?v=tree&x='))
@@ -451,7 +484,7 @@ test('long texts: a heading of two lines, the whole text in a block, and the att
   const { url } = await serve('long.et')
   for (const width of [1280, 390]) {
     const page = await open(at(url, '?v=tree'), width < 720 ? { viewport: { width, height: 800 }, hasTouch: true, isMobile: true } : {})
-    for (const [row, heading, first, user] of [[1, /^http: panic serving 127.0.0.1:58192: assignment to entry in nil map$/, /nil map\nmain.handler/, 'mallory'], [2, /^a long name/, /^(a long name ){800}/, 'eve']]) {
+    for (const [row, heading, first, user] of [[1, /^http: panic serving 127.0.0.1:58192: assignment to entry in nil map$/, /nil map\nmain.handler/, 'mallory'], [3, /^a long name/, /^(a long name ){800}/, 'eve']]) {
       await page.locator('.rows .r').nth(row).click()
       const det = page.locator('.det')
       await until(() => det.locator('h2 .ttl').textContent(), t => heading.test(t))

@@ -132,6 +132,11 @@ func long() []*format.TraceEntry {
 		{Parent: 1, Message: format.Some("http: panic serving 127.0.0.1:58192: assignment to entry in nil map\n" + stack), Metadata: format.Metadata{Name: "event", Level: format.LevelInfo}, Attributes: []format.Attribute{
 			{Name: format.AttrTime, Value: format.U64Value(2000)}, {Name: "user", Value: format.StringValue("mallory")},
 		}},
+		{Parent: 1, Metadata: format.Metadata{Name: format.NameException, Level: format.LevelError}, Attributes: []format.Attribute{
+			{Name: format.AttrTime, Value: format.U64Value(3000)}, {Name: format.AttrEvent, Value: format.BoolValue(true)},
+			{Name: "exception.type", Value: format.StringValue("runtime.plainError")}, {Name: "exception.message", Value: format.StringValue("assignment to entry in nil map")},
+			{Name: "exception.stacktrace", Value: format.StringValue(stack)},
+		}},
 		span(0, 3, strings.Repeat("a long name ", 900), format.Attribute{Name: "user", Value: format.StringValue("eve")}),
 	}
 }
