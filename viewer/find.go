@@ -3,6 +3,7 @@ package viewer
 import (
 	"cmp"
 	"context"
+	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -309,6 +310,48 @@ func (s *state) values(ctx context.Context, field string) ([]item, error) {
 	return list, nil
 }
 
+// A gap is a time in which nothing began, ended or was logged.
+type gap struct {
+	Row    view.Row `json:"row"`
+	Took   string   `json:"took"`
+	Before string   `json:"before"`
+	After  string   `json:"after"` // empty: the end of the trace
+
+	took int64
+}
+
+func newGap(row view.Row, took int64, before, after string) gap {
+	return gap{row, strconv.FormatInt(took, 10), before, after, took}
+}
+
+// silentEnd returns the time from the program's last sign of life to the end of the trace, if
+// something else is there at the end: what a recorder wrote of a process that hung, say.
+func (s *state) silentEnd() (gap, bool) {
+	var last view.Row
+	at := int64(math.MinInt64)
+	for k := range s.v.Blocks() {
+		b := s.v.Block(k)
+		for i, start := range b.Start {
+			switch view.Flags(b.Flags[i]).Role() {
+			case view.RoleSpan, view.RoleLog, view.RoleEvent:
+			default:
+				continue
+			}
+			if start == view.NoTime {
+				continue
+			}
+			if end := start + max(0, b.Duration[i]); end >= at {
+				at, last = end, b.First+view.Row(i)
+			}
+		}
+	}
+	end := s.extent(0).to
+	if last == 0 || end <= at {
+		return gap{}, false
+	}
+	return newGap(last, end-at, preview(s.title(last)), ""), true
+}
+
 // top answers with an overview.
 func (h *Handler) top(ctx context.Context, s *state, _ url.Values) (answer, error) {
 	q, err := query.Parse("")
@@ -375,16 +418,19 @@ func (h *Handler) top(ctx context.Context, s *state, _ url.Values) (answer, erro
 	for _, p := range o.Patterns {
 		patterns = append(patterns, pattern{p.First, preview(p.Pattern), p.Role.String(), p.Count})
 	}
-	type gap struct {
-		Row    view.Row `json:"row"`
-		Took   string   `json:"took"`
-		Before string   `json:"before"`
-		After  string   `json:"after"`
-	}
 	gaps := []gap{}
 	for _, g := range o.Gaps {
-		gaps = append(gaps, gap{g.After, strconv.FormatInt(g.To-g.From, 10), preview(s.title(g.Before)), preview(s.title(g.After))})
+		gaps = append(gaps, newGap(g.After, g.To-g.From, preview(s.title(g.Before)), preview(s.title(g.After))))
 	}
+	if end, ok := s.silentEnd(); ok {
+		gaps = append(gaps, end)
+		slices.SortStableFunc(gaps, func(a, b gap) int { return cmp.Compare(b.took, a.took) })
+		gaps = gaps[:min(few, len(gaps))]
+	}
+	// The recorder's own entries are of no service.
+	o.Services.Lines = slices.DeleteFunc(o.Services.Lines, func(l []query.Value) bool {
+		return l[0].String() == "" && l[1].String() == "0" && l[2].String() == "0"
+	})
 	table := func(t *query.Table) [][]any {
 		out := [][]any{}
 		for _, l := range t.Lines {

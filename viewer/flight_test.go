@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
 	"github.com/entrace-go/entrace/viewer"
 )
 
@@ -74,5 +75,31 @@ func TestHitsErrorsAndTimesAreThoseOfTheTree(t *testing.T) {
 		if w := ask(h, http.MethodGet, "/api/entry?row="+strconv.Itoa(int(r))); w.Code != http.StatusOK {
 			t.Errorf("row %d has no details: %d", r, w.Code)
 		}
+	}
+}
+
+// TestTopOfFlightRecorderSaysWhyAndHowLongNothingHappened looks at what the page shows first of a
+// file that a flight recorder has made.
+func TestTopOfFlightRecorderSaysWhyAndHowLongNothingHappened(t *testing.T) {
+	state := viewer.State{Word: "killed", Text: "killed, recovered, 3 entries dropped (crash: panic: out of stock)", Why: "crash: panic: out of stock"}
+	h := serve(t, viewOf(t, format.ET, flight()), viewer.Options{States: func(*view.View) []viewer.State { return []viewer.State{state} }})
+	if got := jsonOf[struct{ States []viewer.State }](t, h, "/api/meta").States; len(got) != 1 || got[0] != state {
+		t.Errorf("the states are %v, want %v", got, state)
+	}
+	top := jsonOf[struct {
+		Errors   int
+		Gaps     []struct{ Took, Before, After string }
+		Services [][]string
+	}](t, h, "/api/top")
+	if len(top.Gaps) == 0 || top.Gaps[0].Took != "850000000" || top.Gaps[0].Before != "GET /cart" || top.Gaps[0].After != "" {
+		t.Errorf("the longest silence is %+v, want 850 ms after the span's start until the end", top.Gaps)
+	}
+	for _, l := range top.Services {
+		if l[0] == "" {
+			t.Errorf("the recorder's own entries are of the service %q", l)
+		}
+	}
+	if top.Errors != 1 {
+		t.Errorf("there are %d errors, want the crash alone", top.Errors)
 	}
 }

@@ -38,6 +38,8 @@ type Options struct {
 	Names func(file int) string
 	// Notices returns what people should know of the files: where one is damaged, say.
 	Notices func() []string
+	// States returns the state of each file of a view, nil if that is not known.
+	States func(v *view.View) []State
 	// Editor is the URL that opens a source file, with {path} and {line} in it; empty: none.
 	Editor string
 	// Follow lets the page show what is written to the files while it is open.
@@ -50,6 +52,13 @@ type Options struct {
 	// Arguments are those with which a command, such as 'entrace view', opens the same files
 	// again: the page offers commands to paste if there are any.
 	Arguments []string
+}
+
+// A State says how a file ended, or that it grows.
+type State struct {
+	Word string `json:"word"` // running, ended, killed or damaged
+	Text string `json:"text"` // the same, with what else is known of it
+	Why  string `json:"why"`  // why a flight recorder has made the file, empty if none did
 }
 
 //go:embed dist
@@ -401,7 +410,7 @@ func (h *Handler) meta(_ context.Context, s *state, q url.Values) (answer, error
 	return answer{json: map[string]any{
 		"fingerprint": s.fingerprint, "same": q.Get("f") == "" || SameTrace(v, q.Get("f")), "files": files, "entries": s.entries(), "rows": v.Len(), "generation": s.generation, "services": s.services(),
 		"timed": whole.timed, "spans": whole.spans, "first": strconv.FormatInt(whole.from, 10), "last": strconv.FormatInt(whole.to, 10),
-		"follow": h.options.Follow, "editor": h.options.Editor, "command": h.command("view"), "notices": h.notices(), "clocks": s.skews(), "clockCommand": h.clockCommand(s),
+		"follow": h.options.Follow, "editor": h.options.Editor, "command": h.command("view"), "notices": h.notices(), "states": h.states(v), "clocks": s.skews(), "clockCommand": h.clockCommand(s),
 	}}, nil
 }
 
@@ -456,6 +465,14 @@ func (h *Handler) notices() []string {
 	return append([]string{}, h.options.Notices()...)
 }
 
+// states returns the states of the files of a view.
+func (h *Handler) states(v *view.View) []State {
+	if h.options.States == nil {
+		return []State{}
+	}
+	return append([]State{}, h.options.States(v)...)
+}
+
 // services returns the services, the ones with most rows first: that gives them their colors.
 func (s *state) services() []string {
 	counts := make(map[string]int)
@@ -494,7 +511,7 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 		pin = h.pin(q.Get("pause"))
 		defer h.unpin(pin)
 	}
-	told, generation, notices := -1, -1, h.notices()
+	told, generation, notices, states := -1, -1, h.notices(), h.states(h.view().v)
 	for round, quiet := 1, 0; ; round, quiet = round+1, quiet+1 {
 		begun := time.Now()
 		sometimes := round%10 == 0
@@ -506,15 +523,15 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 			s, err = h.grow(r.Context())
 		}
 		wait := max(growEvery, 5*time.Since(begun))
-		news := sometimes && !slices.Equal(notices, h.notices())
+		news := sometimes && (!slices.Equal(notices, h.notices()) || !slices.Equal(states, h.states(s.v)))
 		if n := s.entries(); n != told || s.generation != generation || err != nil || news || quiet > 100 {
 			event := map[string]any{"rows": s.v.Len(), "entries": n, "generation": s.generation}
 			if told < 0 && pin != "" {
 				event["pin"] = pin
 			}
 			if news {
-				notices = h.notices()
-				event["notices"] = notices
+				notices, states = h.notices(), h.states(s.v)
+				event["notices"], event["states"] = notices, states
 			}
 			if err != nil {
 				event["error"] = err.Error()

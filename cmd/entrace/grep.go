@@ -231,7 +231,7 @@ func (p *rowPrinter) print(r view.Row) error {
 		before += p.paint(colorGreen, service) + " "
 		indent += utf8.RuneCountInString(service) + 1
 	}
-	line, _ := p.line(r, e, 0, indent)
+	line, _ := p.line(r, e, indent)
 	_, err = fmt.Fprintln(p.w, before+line)
 	return err
 }

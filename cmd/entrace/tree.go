@@ -311,7 +311,7 @@ func (p *printer) entry(r view.Row, depth int, last bool) error {
 		b.WriteString("├─ ")
 	}
 	column := p.timeOf(r)
-	line, more := p.line(r, e, depth, utf8.RuneCountInString(column+b.String()))
+	line, more := p.line(r, e, utf8.RuneCountInString(column+b.String()))
 	if _, err := fmt.Fprintln(p.w, p.paint(colorDim, column+b.String())+line); err != nil {
 		return err
 	}
@@ -435,7 +435,7 @@ func (p *printer) summary() string {
 
 // line is what is printed of an entry behind so many columns, and the texts below it unless
 // every row is one line.
-func (p *printer) line(r view.Row, e *format.TraceEntry, depth, indent int) (line string, more []string) {
+func (p *printer) line(r view.Row, e *format.TraceEntry, indent int) (line string, more []string) {
 	if first, rest, several := strings.Cut(e.Message.Value, "\n"); several && !p.flat {
 		e.Message.Value = first
 		more = append(more, rest)

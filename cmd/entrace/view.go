@@ -138,6 +138,7 @@ func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
 			}
 			return all
 		},
+		States: t.states,
 		Editor: o.editor, Follow: o.follow, Arguments: o.arguments(names),
 	}
 	if o.follow {
@@ -229,6 +230,23 @@ func (s *shownTrace) reopen(ctx context.Context) (*view.View, error) {
 	defer s.mu.Unlock()
 	s.all = append(s.all, t)
 	return t.View(), nil
+}
+
+// states returns the states of the files of a view of s.
+func (s *shownTrace) states(v *view.View) (states []viewer.State) {
+	s.mu.Lock()
+	all := slices.Clone(s.all)
+	s.mu.Unlock()
+	for _, t := range all {
+		if t.View().Files()[0] != v.Files()[0] {
+			continue
+		}
+		for i := range v.Files() {
+			state := t.StateIn(v, i)
+			states = append(states, viewer.State{Word: string(state.Word), Text: state.String(), Why: state.Why()})
+		}
+	}
+	return states
 }
 
 func (s *shownTrace) close() {

@@ -30,7 +30,7 @@ export function Details() {
       {e.path.length > 0 && <Path key={e.row} path={e.path} />}
       <dl class="facts">
         {e.role === 'span' ? <>
-          <Fact name="Duration" value={e.open ? 'never ended' : e.took ? duration(BigInt(e.took)) : '-'} />
+          <Fact name="Duration" value={e.open ? unended(e) : e.took ? duration(BigInt(e.took)) : '-'} />
           <Fact name="Self" value={e.self && !e.open ? duration(BigInt(e.self)) : '-'} />
         </> : <Fact name="Level" value={e.level} />}
         <Fact name={e.role === 'span' ? 'Start' : 'Time'} value={e.start ? moment(BigInt(e.start)) : '-'} title={e.start ? day(BigInt(e.start)) + ', ' + moment(BigInt(e.start), 9) : ''} />
@@ -46,6 +46,13 @@ export function Details() {
 
 // titleOf is the text that names an entry: of a log record its message.
 const titleOf = (e: Entry) => e.role === 'log' ? e.message ?? '' : e.name
+
+// unended says how long a span has been open that has not ended.
+function unended(e: Entry): string {
+  const m = s.meta.value!, file = m.files.findIndex(f => f.name === e.id.slice(0, e.id.lastIndexOf('#')))
+  const since = e.start ? duration(s.lastTime() - BigInt(e.start)) : ''
+  return m.states[file]?.word === 'running' ? `running for ${since}` : `never ended${since && ', ≥ ' + since}`
+}
 
 // Path leads to the rows that this one is below.
 function Path({ path }: { path: Step[] }) {

@@ -19,13 +19,13 @@ function App() {
     <a class="skip" href="#main" onClick={e => { e.preventDefault(); document.querySelector<HTMLElement>(s.view.value === 'tree' ? '.rows' : '#main')?.focus() }}>To the rows</a>
     <header class="top">
       {s.view.value === 'tree' && <h1 class="sr">{plain(title())}</h1>}<span class="brand"><svg viewBox="0 0 16 16" aria-hidden="true"><path d="M1 2h9v3H1zM4 6.500h8v3H4zM7 11h8v3H7z" fill="currentColor" /></svg><span>entrace</span></span>
-      <span class="file el" title={m.files.map(f => plain(f.name)).join('\n')}>{plain(title())} <span class="q">{count(m.entries)} entries</span></span>
+      <span class="file el" title={m.files.map(f => plain(f.name)).join('\n')}>{plain(title())} <span class="q">{count(m.entries)} entries</span> <StateOf /></span>
       <nav class="tabs" role="tablist" aria-label="Views">
         <button role="tab" aria-selected={s.view.value === 'top'} onClick={() => { s.view.value = 'top' }}>Top</button>
         <button role="tab" aria-selected={s.view.value === 'tree'} onClick={() => { s.view.value = 'tree' }}>Tree</button>
       </nav>
       <span class="grow" />
-      {m.follow && <button class={'ib live' + (s.paused.value ? '' : ' on')} aria-pressed={!s.paused.value} onClick={pause}><i class="dotl" />{s.paused.value ? <>Paused{s.fresh.value > 0 && `, ${count(s.fresh.value)} new`}</> : 'Live'}</button>}
+      {m.follow && <button class={'ib live' + (s.paused.value || !s.running() ? '' : ' on')} aria-pressed={!s.paused.value} onClick={pause}><i class="dotl" />{s.paused.value ? <>Paused{s.fresh.value > 0 && `, ${count(s.fresh.value)} new`}</> : s.running() ? 'Live' : s.ending()}</button>}
       <button class="ib" aria-label="Copy link" title="Copy link (y)" onClick={copyLink}><Icon name="link" /> <span class="no-n">Copy link</span></button>
       <button class="ib" aria-label={'Theme: ' + s.theme.value} title={'Theme: ' + s.theme.value} onClick={() => { s.theme.value = s.theme.value === 'auto' ? 'light' : s.theme.value === 'light' ? 'dark' : 'auto' }}>◐</button>
       <button class="ib" aria-label="Keys" title="Keys (?)" onClick={() => { s.help.value = true }}>?</button>
@@ -42,6 +42,15 @@ function App() {
     <div class="sr" role="status" aria-live="polite">{s.spoken.value}</div>
     {s.help.value && <Keys />}
   </>
+}
+
+// StateOf says in the header how the files ended; of many it counts them.
+function StateOf() {
+  const all = s.meta.value!.states
+  if (!all.length) return null
+  const words = [...new Set(all.map(x => x.word))], one = all.length === 1 ? all[0]! : null
+  const whys = all.filter(x => x.why).map(x => x.why)
+  return <span class="q" title={plain(one ? one.text : whys.join('; '))}>{plain(one ? one.text : words.map(w => `${all.filter(x => x.word === w).length} ${w}`).join(', '))}</span>
 }
 
 function Tools() {
@@ -91,8 +100,8 @@ function pause() {
 let deaf = () => {}, told = 0, known = '', failed = ''
 function listen() {
   deaf()
-  deaf = s.src().follow(s.paused.value, ({ rows, entries, generation, error, notices, pin, other }) => {
-    if (notices) s.meta.value = { ...s.meta.value!, notices }
+  deaf = s.src().follow(s.paused.value, ({ rows, entries, generation, error, notices, states, pin, other }) => {
+    if (notices) s.meta.value = { ...s.meta.value!, notices, states: states ?? [] }
     if (error) { s.notice.value = failed = error; return }
     if (rows < 0) { // the stream has ended: is anybody there?
       if (!failed) setTimeout(() => s.src().meta().then(() => listen(), () => { s.notice.value = 'The program that served this page has ended' }), 1000)

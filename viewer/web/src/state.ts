@@ -1,6 +1,7 @@
 // What the page shows: all of it is in the address, so that a link shows the same again.
 import { batch, computed, effect, signal } from '@preact/signals'
 import { Entry, Found, Meta, Problem, readToggled, Rows, Server, Shape, shapeQuery, Source } from './source'
+import { moment } from './text'
 
 export type View = 'top' | 'tree'
 export type Mode = 'mark' | 'only'
@@ -444,6 +445,13 @@ export const entry = signal<Entry | null>(null)
 
 // lastTime is the last time in the trace.
 export const lastTime = () => BigInt(meta.value?.last ?? '0')
+
+// running reports whether a process writes one of the files; ending says how the last of them ended.
+export const running = () => !meta.value!.states.length || meta.value!.states.some(x => x.word === 'running')
+export function ending(): string {
+  const word = meta.value!.states.some(x => x.word === 'killed') ? 'Killed' : 'Ended'
+  return word === 'Killed' && meta.value!.timed ? `Killed at ${moment(lastTime(), 0)}` : word
+}
 
 // resume goes on after a pause; the page sets it.
 // kept remembers a choice of the user over a reload.

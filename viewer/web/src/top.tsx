@@ -30,7 +30,9 @@ export function Overview() {
     <dl class="fxs">
       <Fact name="Spans" value={count(t.spans)} /><Fact name="Log records" value={count(t.logs)} />
       {m.timed && <Fact name="From" value={`${day(first)}, ${moment(first, 3)}`} />}{m.timed && <Fact name="Length" value={duration(last - first)} />}
+      {m.states.length === 1 && <Fact name="State" value={plain(m.states[0]!.text)} wide />}
     </dl>
+    {m.states.length > 1 && <ul class="states">{m.states.map((x, i) => <li class="el" title={plain(x.text)}><b>{plain(base(m.files[i]?.name ?? ''))}</b> {plain(x.text)}</li>)}</ul>}
     {m.clocks.length > 0 && <p class="clocks">{m.clocks.map(c => `The clock of ${plain(c.name)} seems ${c.late.startsWith('-') ? c.late.slice(1) + ' fast' : c.late.slice(1) + ' late'}`).join('. ')}. {m.clockCommand && <><code class="mono">{plain(m.clockCommand)}</code> <button class="btn s" onClick={() => s.copy(m.clockCommand)}>Copy the command</button></>}</p>}
     <div class="tg">
       <section class="tl3"><h2>Slowest spans</h2><Lines list={t.slowest} none="No span has ended." /></section>
@@ -43,12 +45,12 @@ export function Overview() {
         <span class="el"><i class={'dot c' + Math.max(0, m.services.indexOf(name!)) % 8} /> {plain(name!) || '(none)'}</span><span class="n">{many(Number(spans), 'span', 'spans')}</span><span class="q">{many(Number(logs), 'log record', 'log records')}{Number(errors) ? ', ' + many(Number(errors), 'error', 'errors') : ''}</span></button></li>)}</ul></section>
       <section class="tl3"><h2>Most time of their own</h2>{t.self.length ? <ul>{t.self.map(l => { const at = (c: string) => l[t.selfColumns.indexOf(c)], name = String(at('name')), service = String(at('service') ?? ''); return <li><button title={plain(name)} onClick={() => find(`{ entry:role = span && name = ${JSON.stringify(name)} && ${service ? `service = ${JSON.stringify(service)}` : 'service = nil'} }`)}>
         <span class="el">{plain(name)} {service && <span class="q">{plain(service)}</span>}</span><span class="n">{at('self') ? duration(BigInt(at('self')!)) : '-'}</span><span class="q">{many(Number(at('count')), 'span', 'spans')}{at('p95') ? ', duration p95 ' + duration(BigInt(at('p95')!)) : ''}</span></button></li> })}</ul> : <p class="none">No span has ended.</p>}</section>
-      <section class="tl3"><h2 title="No span began or ended, and nothing was logged">Longest times without a record</h2>{t.gaps.length ? <ul>{t.gaps.map(g => <li><button title={`after ${plain(g.before)}, before ${plain(g.after)}`} onClick={() => s.go(g.row)}><span class="el">after {plain(g.before)}</span><span class="n">{duration(BigInt(g.took))}</span><span class="q el">before {plain(g.after)}</span></button></li>)}</ul> : <p class="none">There is none.</p>}</section>
+      <section class="tl3"><h2 title="No span began or ended, and nothing was logged">Longest times without a record</h2>{t.gaps.length ? <ul>{t.gaps.map(g => <li><button title={`after ${plain(g.before)}, ${g.after ? 'before ' + plain(g.after) : 'until the end'}`} onClick={() => s.go(g.row)}><span class="el">after {plain(g.before)}</span><span class="n">{duration(BigInt(g.took))}</span><span class="q el">{g.after ? `before ${plain(g.after)}` : 'until the end'}</span></button></li>)}</ul> : <p class="none">There is none.</p>}</section>
     </div>
   </div>
 }
 
-const Fact = ({ name, value }: { name: string; value: string }) => <div><dt>{name}</dt><dd>{value}</dd></div>
+const Fact = ({ name, value, wide = false }: { name: string; value: string; wide?: boolean }) => <div class={wide ? 'wide' : ''}><dt>{name}</dt><dd>{value}</dd></div>
 
 function Lines({ list, none }: { list: Line[]; none: string }) {
   if (!list.length) return <p class="none">{none}</p>
@@ -56,8 +58,9 @@ function Lines({ list, none }: { list: Line[]; none: string }) {
     <span class="q">{l.in && <b>in {plain(l.in)} </b>}{plain(l.service)}{l.start ? ' ' + moment(BigInt(l.start), 3) : ''}</span></button></li>)}</ul>
 }
 
+const base = (name: string) => name.slice(name.lastIndexOf('/') + 1)
+
 export function title(): string {
   const files = s.meta.value?.files ?? []
-  const base = (name: string) => name.slice(name.lastIndexOf('/') + 1)
   return files.length > 1 ? `${base(files[0]!.name)} and ${files.length - 1} other ${files.length === 2 ? 'file' : 'files'}` : base(files[0]?.name ?? '')
 }

@@ -215,6 +215,9 @@ test('never ended: the stack of the goroutine that worked for it', async () => {
   const { url } = await serve('hang.et', '--editor', 'vscode://file{path}:{line}')
   const page = await open(url)
   await page.locator('.topv', { hasText: 'in main.waitForLock' }).waitFor()
+  assert.match(await page.textContent('.top .file'), /snapshot of a running process \(watchdog: span POST \/checkout is open for 20\d/)
+  assert.match(await page.textContent('.topv .wide'), /watchdog: span POST/)
+  assert.match(await page.locator('.topv section', { hasText: 'Longest times' }).textContent(), /after mutex.*until the end/)
   await page.getByRole('button', { name: /^mutex ≥ 20\d/ }).click()
   await until(() => selected(page), t => t === 'mutex')
   const det = page.locator('.det')
@@ -480,6 +483,17 @@ test('files: what cannot be read any more and what a folder has beside its trace
   pages.at(-1).deserted = true // the failed answer is in the console
 })
 
+test('live, ended: a service that has ended is said to have', async () => {
+  const recorder = spawn(live, [traces, 'ends'], { stdio: ['pipe', 'pipe', 'inherit'] })
+  children.push(recorder)
+  await new Promise(r => { recorder.stdout.once('data', r); recorder.stdin.write('only\n') })
+  const page = await open(at((await serve('--follow', 'ends.et')).url, '?v=tree'))
+  await page.getByRole('button', { name: 'Live' }).waitFor()
+  recorder.stdin.end()
+  await page.getByRole('button', { name: 'Ended' }).waitFor()
+  await rowsAre(page, ['only'])
+})
+
 test('long texts: a heading of two lines, the whole text in a block, and the attributes in reach', async () => {
   const { url } = await serve('long.et')
   for (const width of [1280, 390]) {
@@ -701,13 +715,14 @@ test('live, restarts: the page waits for the first file, and goes on with the ne
   await rowsAre(page, ['one'])
   await page.locator('.rows .r').click()
   first.kill('SIGKILL')
+  await page.getByRole('button', { name: /^Killed at \d\d:\d\d:\d\d$/ }).waitFor()
   const second = await record('app-2', 'two')
   await rowsAre(page, ['one', 'two'])
   await page.getByText('The page goes on with').waitFor()
   assert.equal(await selected(page), 'one', 'what is selected stays')
   second.stdin.end()
   const third = await record('app-0', 'three') // its file comes before the others
-  await rowsAre(page, ['three', 'one', 'two'])
+  await rowsAre(page, ['one', 'two', 'three'])
   third.stdin.end()
 })
 

@@ -133,8 +133,10 @@ func long() []*format.TraceEntry {
 			{Name: format.AttrTime, Value: format.U64Value(2000)}, {Name: "user", Value: format.StringValue("mallory")},
 		}},
 		{Parent: 1, Metadata: format.Metadata{Name: format.NameException, Level: format.LevelError}, Attributes: []format.Attribute{
-			{Name: format.AttrTime, Value: format.U64Value(3000)}, {Name: format.AttrEvent, Value: format.BoolValue(true)},
-			{Name: "exception.type", Value: format.StringValue("runtime.plainError")}, {Name: "exception.message", Value: format.StringValue("assignment to entry in nil map")},
+			{Name: format.AttrTime, Value: format.U64Value(3000)},
+			{Name: format.AttrEvent, Value: format.BoolValue(true)},
+			{Name: "exception.type", Value: format.StringValue("runtime.plainError")},
+			{Name: "exception.message", Value: format.StringValue("assignment to entry in nil map")},
 			{Name: "exception.stacktrace", Value: format.StringValue(stack)},
 		}},
 		span(0, 3, strings.Repeat("a long name ", 900), format.Attribute{Name: "user", Value: format.StringValue("eve")}),
@@ -230,7 +232,7 @@ func live(name string) error {
 		return err
 	}
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-		if err := rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some(in.Text()), Metadata: format.Metadata{Name: "event", Level: format.LevelInfo}}); err != nil {
+		if err := rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some(in.Text()), Metadata: format.Metadata{Name: "event", Level: format.LevelInfo}, Attributes: []format.Attribute{{Name: format.AttrTime, Value: format.TimeValue(time.Now())}}}); err != nil {
 			return err
 		}
 		if err := rec.Flush(context.Background()); err != nil {
