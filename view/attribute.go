@@ -287,6 +287,15 @@ func (v *View) KeptColumn(name string) (*Column, bool) {
 	return c, c != nil
 }
 
+// DropColumns forgets the columns that were made, which frees their memory as soon as nobody uses
+// them.
+func (v *View) DropColumns() {
+	k := &v.columnsKept
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.list = nil
+}
+
 // A dictionary numbers encoded values.
 type dictionary struct {
 	mu     sync.Mutex

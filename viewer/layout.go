@@ -157,6 +157,13 @@ type latest[T any] struct {
 
 const fewLatest = 4
 
+// drop forgets all of them.
+func (l *latest[T]) drop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.keys, l.list = nil, nil
+}
+
 func (l *latest[T]) get(key string) (v T, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -49,6 +49,10 @@ type Options struct {
 	// of the new files from then on. It is called once a second while a page is open, by one
 	// goroutine at a time.
 	Reopen func(ctx context.Context) (*view.View, error)
+	// Released, if set, is called when the handler has dropped what requests made, such as columns
+	// of attributes: a while after the last request. A program that does nothing else can give the
+	// memory back to the system then.
+	Released func()
 	// Arguments are those with which a command, such as 'entrace view', opens the same files
 	// again: the page offers commands to paste if there are any.
 	Arguments []string
@@ -78,6 +82,7 @@ type Handler struct {
 	pins    map[string]*pin // what pages show that are paused
 	clients int
 	idle    chan struct{} // has something once the last client has gone
+	resting *time.Timer   // runs since the last request; nil before the first one
 }
 
 // A state is a view with what was computed of it.
@@ -301,6 +306,7 @@ func (h *Handler) api(w http.ResponseWriter, r *http.Request, path string) {
 		return
 	}
 	a, err := call(r.Context(), s, values)
+	h.restLater()
 	if err != nil {
 		h.failed(w, r, err)
 		return
@@ -605,6 +611,38 @@ func (h *Handler) pinned(name string) *state {
 		return p.state
 	}
 	return h.state
+}
+
+// restAfter is how long what a request made is kept for the next one.
+const restAfter = 30 * time.Second
+
+// restLater makes the handler rest when no request has come for a while.
+func (h *Handler) restLater() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.resting == nil {
+		h.resting = time.AfterFunc(restAfter, h.rest)
+		return
+	}
+	h.resting.Reset(restAfter)
+}
+
+// rest drops what requests made, but for what every page needs.
+func (h *Handler) rest() {
+	h.mu.Lock()
+	states := []*state{h.state}
+	for _, p := range h.pins {
+		states = append(states, p.state)
+	}
+	h.mu.Unlock()
+	for _, s := range states {
+		s.finds.drop()
+		s.layouts.drop()
+		s.v.DropColumns()
+	}
+	if h.options.Released != nil {
+		h.options.Released()
+	}
 }
 
 func (h *Handler) come() {

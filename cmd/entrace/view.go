@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -95,19 +96,16 @@ func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
 	// The address is there at once; the page waits until the trace is.
 	var h atomic.Pointer[viewer.Handler]
 	ready := make(chan struct{})
-	server := &http.Server{
-		ReadHeaderTimeout: 10 * time.Second,
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			select {
-			case <-ready:
-			case <-r.Context().Done():
-				return
-			}
-			if h := h.Load(); h != nil {
-				h.ServeHTTP(w, r)
-			}
-		}),
-	}
+	server := viewServer(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-ready:
+		case <-r.Context().Done():
+			return
+		}
+		if h := h.Load(); h != nil {
+			h.ServeHTTP(w, r)
+		}
+	})
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
 	defer server.Close()
@@ -138,7 +136,7 @@ func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
 			}
 			return all
 		},
-		States: t.states,
+		States: t.states, Released: debug.FreeOSMemory,
 		Editor: o.editor, Follow: o.follow, Arguments: o.arguments(names),
 	}
 	if o.follow {
@@ -177,6 +175,12 @@ func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
 			gone = nil
 		}
 	}
+}
+
+// viewServer returns a server that waits for nobody without end: not for the head of a request, and
+// not for the next one of a connection.
+func viewServer(handler http.HandlerFunc) *http.Server {
+	return &http.Server{ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, Handler: handler}
 }
 
 // A shownTrace is the trace that the page shows. With --follow it is another one once the names

@@ -101,3 +101,11 @@ func TestViewFollowWaitsForTheFirstFile(t *testing.T) {
 		t.Errorf("exit %d: %s", code, errs.String())
 	}
 }
+
+// TestViewServerEndsIdleConnections looks at the limits of the server.
+func TestViewServerEndsIdleConnections(t *testing.T) {
+	s := viewServer(nil)
+	if s.IdleTimeout <= 0 || s.ReadHeaderTimeout <= 0 {
+		t.Errorf("a connection may be idle for %v and send a head for %v, want limits", s.IdleTimeout, s.ReadHeaderTimeout)
+	}
+}
