@@ -19,7 +19,6 @@ func TestRestFreesWhatQueriesMade(t *testing.T) {
 	}
 	released := 0
 	v := viewOf(t, format.ET, all)
-	all = nil
 	h := serve(t, v, viewer.Options{Released: func() { released++ }})
 	ask(h, "GET", "/api/rows?depth=9")
 	heap := func() int64 {
