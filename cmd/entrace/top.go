@@ -33,7 +33,8 @@ func (a *app) topCommand() *cobra.Command {
 		Long: "top says what is most conspicuous in a trace: the state of the file and why a flight\n" +
 			"recorder made it, what errors say most often, spans that have not ended with the place\n" +
 			"in the program where they wait, the services, the slowest requests with their slowest\n" +
-			"part, the names that took most time themselves, and the longest times in which nothing happened. Errors are counted by what they have in\n" +
+			"part, the names that took most time themselves, and the longest times in which nothing\n" +
+			"happened. Errors are counted by what they have in\n" +
 			"common: numbers, UUIDs and quoted texts make no difference.",
 		Args: someArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
