@@ -210,7 +210,7 @@ func (f *folderRecovery) run(ctx context.Context, dir string, each func(*Report,
 		}
 		if made, _, ok := strings.Cut(e.Name(), ".tmp-"); ok && strings.HasPrefix(made, ".") && e.Type().IsRegular() {
 			if _, base, _, ok := splitName(strings.TrimSuffix(strings.TrimPrefix(made, "."), extBuffer)); ok && f.is(base) {
-				osfile.RemoveDead(filepath.Join(dir, e.Name()))
+				f.removeTemp(ctx, filepath.Join(dir, e.Name()))
 			}
 			continue
 		}
@@ -245,8 +245,17 @@ func (f *folderRecovery) finish(ctx context.Context, name string) (*Report, erro
 				return nil, err
 			}
 		}
-	case !isIET(name), !exists(name+crashtext.Ext) && endsCleanly(name):
-		return nil, nil // nothing of ours, or nothing to do
+	case !isIET(name):
+		return nil, removeEmpty(name) // else it is not ours
+	case !exists(name+crashtext.Ext) && endsCleanly(name):
+		if !f.et {
+			return nil, nil
+		}
+		r, err := Inspect(strings.TrimSuffix(name, extIET) + extET)
+		if err != nil || r.Format != ET {
+			return nil, nil //nolint:nilerr // there is nothing to do
+		}
+		return nil, r.removeSource()
 	}
 	if !f.et {
 		return recoverFile(ctx, name, "")
@@ -278,6 +287,33 @@ func archiveEarlier(final, name string) error {
 		return fs.ErrNotExist // another process finishes it
 	}
 	return archiveExisting(final, name)
+}
+
+// removeTemp removes a temporary file whose maker is dead. One that was made just now may not
+// be locked yet: who asks for a recovery waits until it would be.
+func (f *folderRecovery) removeTemp(ctx context.Context, name string) {
+	if fi, err := os.Lstat(name); err == nil && !f.starts && !osfile.Locked(name) {
+		select {
+		case <-time.After(min(osfile.SettleTime-time.Since(fi.ModTime()), osfile.SettleTime)):
+		case <-ctx.Done():
+		}
+	}
+	osfile.RemoveDead(name)
+}
+
+// removeEmpty removes the file name if nothing was ever written to it and nobody has it locked.
+// Who makes it, and has not locked it yet, makes it again.
+func removeEmpty(name string) error {
+	f, err := osfile.OpenWrite(name)
+	if err != nil {
+		return nil //nolint:nilerr // it is not ours
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil || fi.Size() > 0 || osfile.Lock(f, true) != nil || !osfile.SameFile(f, name) {
+		return err
+	}
+	return errors.Join(osfile.Remove(f, name), osfile.SyncDir(name))
 }
 
 // isForOthers reports whether the journal of a stream is of another version of this module,

@@ -285,7 +285,7 @@ func TestKilledBetweenRemovalsLeavesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 		},
-		"Remove": func(t *testing.T, own string) {
+		"Remove": func(t *testing.T, _ string) {
 			j, _ := create(t)
 			restore := keepJournal(t, j.Name())
 			if err := j.Remove(); err != nil {
@@ -293,7 +293,7 @@ func TestKilledBetweenRemovalsLeavesNothing(t *testing.T) {
 			}
 			restore()
 		},
-		"Remove of a dead one": func(t *testing.T, own string) {
+		"Remove of a dead one": func(t *testing.T, _ string) {
 			j, beside := create(t)
 			if err := j.Close(); err != nil {
 				t.Fatal(err)
@@ -308,7 +308,7 @@ func TestKilledBetweenRemovalsLeavesNothing(t *testing.T) {
 			}
 			restore()
 		},
-		"Replace": func(t *testing.T, own string) {
+		"Replace": func(t *testing.T, _ string) {
 			old, beside := create(t)
 			j, err := Create(Place{Beside: beside, Replace: true}, small)
 			if err != nil {

@@ -147,6 +147,9 @@ func (s *Spool) Close() error {
 	return err
 }
 
+// SettleTime is how long a file may be there before it is locked.
+const SettleTime = time.Second
+
 // RemoveDead removes a temporary file whose maker is dead. One that was made just
 // now may not be locked yet.
 func RemoveDead(name string) {
@@ -155,7 +158,7 @@ func RemoveDead(name string) {
 		return
 	}
 	defer f.Close()
-	if fi, err := f.Stat(); err != nil || time.Since(fi.ModTime()) < time.Second {
+	if fi, err := f.Stat(); err != nil || time.Since(fi.ModTime()) < SettleTime {
 		return
 	}
 	if Lock(f, true) == nil && SameFile(f, name) {
