@@ -295,6 +295,41 @@ func TestKillDuringRecoveryOfCorrupt(t *testing.T) {
 	}
 }
 
+// TestCreateSettlesCorruptWithJournal: after a kill and damage in the file the next Create
+// leaves what Recover leaves, with what the journal held.
+func TestCreateSettlesCorruptWithJournal(t *testing.T) {
+	for _, ext := range []string{".et", ".iet"} {
+		c := crashed(t, filepath.Join(t.TempDir(), "app"+ext), format.V1)
+		dir, other := filepath.Dir(c.path), filepath.Join(t.TempDir(), "other")
+		corrupt, _ := breakEntry(t, filepath.Join(dir, "app.iet"))
+		must(t, os.CopyFS(other, os.DirFS(dir)))
+		r, err := format.Recover(filepath.Join(other, "app"+ext), "")
+		must(t, err)
+		var told []string
+		rec, err := format.Create(c.path, &format.RecorderOptions{OnNotice: func(text string) { told = append(told, text) }})
+		must(t, err)
+		must(t, rec.Close(t.Context()))
+		var settled, broken string
+		for _, name := range dirNames(t, dir) {
+			switch name := filepath.Join(dir, name); {
+			case strings.HasSuffix(name, ".broken"):
+				broken = name
+			case strings.HasSuffix(name, "Z"+ext):
+				settled = name
+			}
+		}
+		if settled == "" || broken == "" {
+			t.Fatalf("%s: the folder has %q", ext, dirNames(t, dir))
+		}
+		if !bytes.Equal(readFile(t, settled), readFile(t, r.Output)) || !bytes.Equal(readFile(t, broken), corrupt) {
+			t.Errorf("%s: Create left %s, Recover %s", ext, rawOutline(t, open(t, settled)), rawOutline(t, open(t, r.Output)))
+		}
+		if r.Pending == 0 || len(told) != 1 || !strings.HasPrefix(told[0], settled) {
+			t.Errorf("%s: %d entries were in the journal, OnNotice was told %q", ext, r.Pending, told)
+		}
+	}
+}
+
 // breakEntry makes the fifth entry of a file one that cannot be, and returns the file as it
 // is then, and how many entries precede it.
 func breakEntry(t *testing.T, name string) (b []byte, whole int) {
