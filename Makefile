@@ -9,7 +9,7 @@ FUZZTIME ?= 10s
 COUNT    ?= 10
 # The tests that soak runs, each of which has to be there.
 SOAK     := TestKillUnderLoad TestKillChain TestWaitingSpans TestKillAtEverySyscall TestKillDuringRecovery \
-  TestKillWhileJournalIsReplaced TestKillWithSpansLeftBehind TestKillDuringRecoveryOfRotation TestKillDuringRecoveryOfCorrupt TestKillDuringFinalize TestPowerCut \
+  TestKillWhileJournalIsReplaced TestKillWithSpansLeftBehind TestKillWhileFileIsMended TestKillDuringRecoveryOfRotation TestKillDuringRecoveryOfCorrupt TestKillDuringFinalize TestPowerCut \
   TestPowerCutDuringFinalize TestFullDisk TestMoreThan4GiB TestCreateOnFullDisk \
   TestFrozenDisk
 SOAKRING := TestKillAndRecover TestKillWhileTracing TestRingOnFullDisk TestHammer TestTornRing TestWaysToDie

@@ -66,6 +66,7 @@ type crashRun struct {
 	waiting    bool   // a span waits for a parent that never comes
 	orphans    bool   // a span may not have waited for its parent, as it was not safe
 	leaks      int    // spans that begin first and end last, see leakRef
+	spoils     bool   // somebody appends to the file at unit 20
 	replaces   bool   // the journal is replaced at unit 20
 	journals   string // the folder where they lie, "": that of the trace, "default": as Create decides
 
@@ -77,7 +78,7 @@ func (c *crashRun) encode() string {
 		"run": {strconv.Itoa(c.run)}, "path": {c.path}, "durability": {c.durability.String()}, "version": {strconv.Itoa(int(c.version))},
 		"goroutines": {strconv.Itoa(c.goroutines)}, "units": {strconv.Itoa(c.units)}, "flush": {strconv.Itoa(c.flushEvery)},
 		"entries": {strconv.Itoa(c.entries)}, "large": {strconv.FormatBool(c.large)}, "end": {c.end}, "signals": {strconv.FormatBool(c.signals)}, "waiting": {strconv.FormatBool(c.waiting)},
-		"journals": {c.journals}, "replaces": {strconv.FormatBool(c.replaces)}, "leaks": {strconv.Itoa(c.leaks)},
+		"journals": {c.journals}, "replaces": {strconv.FormatBool(c.replaces)}, "leaks": {strconv.Itoa(c.leaks)}, "spoils": {strconv.FormatBool(c.spoils)},
 	}.Encode()
 }
 
@@ -107,7 +108,7 @@ func decodeCrashRun(t *testing.T, s string) *crashRun {
 		run: number("run"), path: v.Get("path"), durability: d, version: format.Version(number("version")),
 		goroutines: number("goroutines"), units: number("units"), flushEvery: number("flush"), entries: number("entries"),
 		large: v.Get("large") == "true", end: v.Get("end"), signals: v.Get("signals") == "true", waiting: v.Get("waiting") == "true",
-		journals: v.Get("journals"), replaces: v.Get("replaces") == "true", leaks: number("leaks"),
+		journals: v.Get("journals"), replaces: v.Get("replaces") == "true", leaks: number("leaks"), spoils: v.Get("spoils") == "true",
 	}
 }
 
@@ -154,6 +155,12 @@ func TestCrashChild(t *testing.T) {
 	work := func(g int) {
 		begun, returned := counter(m, 2*g), counter(m, 2*g+1)
 		for i := 0; c.units == 0 || i < c.units; i++ {
+			if c.spoils && i == 20 {
+				f, err := os.OpenFile(rec.StreamPath(), os.O_WRONLY|os.O_APPEND, 0)
+				must(t, err)
+				_, err = f.WriteString("garbage by somebody")
+				must(t, errors.Join(err, f.Close()))
+			}
 			if c.replaces && i == 20 {
 				// So often that no other thread makes as many system calls.
 				must(t, format.ReplaceJournal(t.Context(), rec, 5))

@@ -598,6 +598,24 @@ func TestKillWithSpansLeftBehind(t *testing.T) {
 	})
 }
 
+// TestKillWhileFileIsMended kills a program at its system calls when somebody else has
+// appended to its file: what was acknowledged is there once.
+func TestKillWhileFileIsMended(t *testing.T) {
+	needStrace(t)
+	names := []string{"ftruncate", "renameat2", "write"}
+	if os.Getenv(soakEnv) != "" {
+		names = changing[:8]
+	}
+	odd := false
+	killAtEveryCall(t, names, func(t *testing.T) *crashRun {
+		return &crashRun{path: filepath.Join(t.TempDir(), "app.et"), version: format.V1, goroutines: 1, units: 58, flushEvery: 7, waiting: true, spoils: true, end: "close"}
+	}, func(t *testing.T, c *crashRun) {
+		odd = !odd
+		c.settled(t, odd)
+		c.check(t, collect(t, filepath.Dir(c.path)))
+	})
+}
+
 // TestRotationFails lets the renames of a rotation fail: the file goes on as it was, and
 // has one end.
 func TestRotationFails(t *testing.T) {
