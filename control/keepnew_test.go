@@ -128,7 +128,7 @@ func deadStream(t *testing.T, dir string, at time.Time, records int) (et string)
 	for range records {
 		must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("why it died"), Metadata: format.Metadata{Name: "event", Level: format.LevelInfo}}))
 	}
-	for _, ext := range []string{".iet", ".iet.buffer"} {
+	for _, ext := range []string{".iet.buffer", ".iet"} {
 		copyFile(t, from+ext, filepath.Join(dir, name+ext))
 	}
 	must(t, rec.Close(t.Context()))

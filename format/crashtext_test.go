@@ -21,7 +21,7 @@ func panicked(t *testing.T, journal bool) (stream string) {
 	if !journal {
 		must(t, rec.Flush(t.Context()))
 	}
-	for _, ext := range []string{".iet", ".iet.buffer"} {
+	for _, ext := range []string{".iet.buffer", ".iet"} {
 		b, err := os.ReadFile(filepath.Join(from, "app"+ext))
 		must(t, err)
 		if ext == ".iet" || journal {

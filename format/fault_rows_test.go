@@ -30,6 +30,7 @@ import (
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/alonetest"
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
@@ -319,7 +320,7 @@ func TestCreateNotRegular(t *testing.T) {
 	TestCreateRefuses(t)
 	for _, name := range []string{"app.iet", "app.et", "app.iet.buffer"} {
 		dir := t.TempDir()
-		must(t, syscall.Mkfifo(filepath.Join(dir, name), 0o600))
+		must(t, unix.Mkfifo(filepath.Join(dir, name), 0o600))
 		done := make(chan error, 1)
 		go func() {
 			rec, err := format.Create(filepath.Join(dir, "app.et"), nil)
@@ -695,12 +696,10 @@ func TestFullDiskAtFinalize(t *testing.T) {
 		iet := filepath.Join(dir, "app.iet")
 		whole := readFile(t, iet)
 		et := filepath.Join(dir, "app.et")
-		var old unix.Rlimit
-		must(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &old))
 		for n := 0; ; n += step {
-			must(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: uint64(n), Max: old.Max}))
+			restore := alonetest.LimitFiles(t, int64(n))
 			err := format.Finalize(t.Context(), iet, et, &format.FinalizeOptions{RemoveSource: true})
-			must(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &old))
+			restore()
 			if err == nil {
 				return
 			}

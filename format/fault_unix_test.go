@@ -13,9 +13,8 @@ import (
 	"syscall"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/alonetest"
 )
 
 const limitEnv = "ENTRACE_TEST_LIMIT"
@@ -25,7 +24,7 @@ const limitEnv = "ENTRACE_TEST_LIMIT"
 // goes on when there is room again.
 func TestFileSizeLimit(t *testing.T) {
 	if limit := os.Getenv(limitEnv); limit != "" {
-		n, err := strconv.ParseUint(limit, 10, 64)
+		n, err := strconv.ParseInt(limit, 10, 64)
 		must(t, err)
 		recordLimited(t, n)
 		return
@@ -46,16 +45,12 @@ func TestFileSizeLimit(t *testing.T) {
 }
 
 // recordLimited runs in a process of its own, since the limit is the process's.
-func recordLimited(t *testing.T, limit uint64) {
+func recordLimited(t *testing.T, limit int64) {
 	signal.Ignore(syscall.SIGXFSZ)
 	path := os.Getenv(pathEnv)
 	rec, err := format.Create(path, &format.RecorderOptions{Durability: format.DurabilityWriteThrough})
 	must(t, err)
-	var old unix.Rlimit
-	must(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &old))
-	now := old
-	now.Cur = limit
-	must(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &now))
+	restore := alonetest.LimitFiles(t, limit)
 
 	// One write of a span with two children, and then a log record.
 	parent := span("parent", 1, 0)
@@ -79,7 +74,7 @@ func recordLimited(t *testing.T, limit uint64) {
 	}
 	must(t, f.Close())
 
-	must(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &old))
+	restore()
 	must(t, rec.WriteSpan(span("child", 2, 1)))
 	if err := rec.Close(t.Context()); !errors.Is(err, syscall.EFBIG) {
 		t.Errorf("Close does not tell of the loss: %v", err)

@@ -621,7 +621,7 @@ func TestCrashBuffer(t *testing.T) {
 		must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some(fmt.Sprint("record ", i)), Metadata: named("event").Metadata}))
 	}
 	t.Chdir(t.TempDir())
-	for _, ext := range []string{".iet", ".iet.buffer"} {
+	for _, ext := range []string{".iet.buffer", ".iet"} {
 		b, err := os.ReadFile(filepath.Join(dir, "live"+ext))
 		must(t, err)
 		must(t, os.WriteFile("app"+ext, b, 0o600))
@@ -688,7 +688,7 @@ func TestRecoverPlainFolder(t *testing.T) {
 	}
 	must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("record"), Metadata: named("event").Metadata}))
 	for _, name := range []string{"a-1", "a-2", "a-3", "a-4"} {
-		for _, ext := range []string{".iet", ".iet.buffer"} {
+		for _, ext := range []string{".iet.buffer", ".iet"} {
 			must(t, os.WriteFile(name+ext, read(t, filepath.Join(live, "live"+ext)), 0o600))
 		}
 	}
