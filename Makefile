@@ -21,7 +21,7 @@ REQUESTS ?= 8000
 GOLANGCI_VERSION := v2.15.0
 BENCHSTAT_VERSION := v0.0.0-20260908200009-22c9c6c9d4da
 
-.PHONY: help demo sizes test race soak fuzz bench lint vet golden conformance web web-test web-bench shots tools clean
+.PHONY: help demo sizes test race soak fuzz bench lint vet ports golden conformance web web-test web-bench shots tools clean
 
 help: ## say what there is to make
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -80,8 +80,11 @@ lint: $(BIN)/golangci-lint ## golangci-lint, go fix and go mod tidy find nothing
 
 vet: ## vet what a service links and the command for other systems, the rest for this one
 	@set -e; for m in $(MODULES); do echo "== $$m"; (cd $$m && GOWORK=off $(GO) vet ./...); done
-	@set -e; for t in linux/arm64 linux/386 darwin/arm64 windows/amd64; do echo "== $$t"; \
+	@set -e; for t in linux/arm64 linux/386 darwin/arm64 windows/amd64 freebsd/amd64 openbsd/amd64 netbsd/amd64; do echo "== $$t"; \
 	  GOWORK=off GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0 $(GO) vet ./...; done
+
+ports: ## test on other processors under qemu and on Windows under wine, which needs root and Debian or Ubuntu
+	internal/ports/run
 
 conformance: ## test against the other side, which needs Cargo, Python with venv, and npm
 	$(GO) vet -tags conformance ./internal/conformance

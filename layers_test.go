@@ -38,6 +38,7 @@ var layers = map[string][]string{
 	"internal/jsontext":      {},
 	"internal/scratch":       {},
 	"internal/sizes":         {},
+	"internal/ports":         {module + "format"}, // a program
 	"internal/inside":        {module + "internal/journal", module + "internal/record", module + "internal/placer"},
 	"internal/source":        {},
 	"internal/osfile":        {"golang.org/x/sys/"},

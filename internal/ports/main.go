@@ -1,0 +1,71 @@
+// Command ports records a trace and kills itself, so that smoke can see on every system what is
+// left. The folder to record in is its only argument.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+func main() {
+	log.SetFlags(0)
+	if len(os.Args) != 2 {
+		log.Fatal("usage: ports FOLDER")
+	}
+	if err := record(os.Args[1]); err != nil {
+		log.Fatal(err)
+	}
+	p, err := os.FindProcess(os.Getpid())
+	if err == nil {
+		err = p.Kill()
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	select {} // until it is dead
+}
+
+// record fills two files, leaves a span open, and the last records in the journal. The times are
+// made up, so that all systems record the same.
+func record(dir string) error {
+	rec, err := format.Create(filepath.Join(dir, "app.et"), &format.RecorderOptions{BufferDir: dir, MaxFileEntries: 64})
+	if err != nil {
+		return err
+	}
+	if d, err := rec.Durability(); d != format.DurabilityProcess {
+		return fmt.Errorf("durability %v: %w", d, err)
+	}
+	start := time.Date(2026, time.January, 2, 3, 4, 5, 0, time.UTC)
+	ref := format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{2}}
+	named := func(name string) format.Metadata { return format.Metadata{Name: name, Level: format.LevelInfo} }
+	err = rec.WriteSpan(&format.Span{
+		Entry:    format.TraceEntry{Message: format.Some("the open span"), Metadata: named("span")},
+		SpanHead: format.SpanHead{Ref: ref, Time: start.UnixNano(), Open: true},
+	})
+	if err != nil {
+		return err
+	}
+	for i := range 100 {
+		m := named("event")
+		b := rec.Batch()
+		b.Log(ref, start.Add(time.Duration(i)*time.Millisecond).UnixNano())
+		b.Begin(format.Some(fmt.Sprintf("record %d", i)), &m)
+		b.I64("number", int64(i))
+		b.End()
+		if err := b.Write(); err != nil {
+			return err
+		}
+		if i < 90 {
+			if err := rec.Flush(context.Background()); err != nil {
+				return err
+			}
+		}
+	}
+	return rec.Err()
+}
