@@ -226,9 +226,8 @@ func testInContainer(t *testing.T, c *crashRun) {
 	if err != nil || len(pointers) != 1 {
 		t.Fatalf("%q, %v", pointers, err)
 	}
-	text := string(readFile(t, pointers[0]))
-	at := strings.Index(text, "missed ")
-	must(t, os.WriteFile(pointers[0], []byte(text[:at]+fmt.Sprintf("missed %d\n", time.Now().Add(-25*time.Hour).Unix())), 0o600))
+	before, _, _ := strings.Cut(string(readFile(t, pointers[0])), "missed ")
+	must(t, os.WriteFile(pointers[0], fmt.Appendf(nil, "%smissed %d\n", before, time.Now().Add(-25*time.Hour).Unix()), 0o600))
 	for _, want := range []int{1, 0} {
 		if told := startAndEnd(t, filepath.Join(late, "app.et")); len(told) != want || want > 0 && !strings.Contains(told[0], "without its last records") {
 			t.Errorf("after a day OnError was told %q", told)

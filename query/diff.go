@@ -72,8 +72,9 @@ func (s *PathStats) Rate() float64 { return float64(s.Count) / float64(max(1, s.
 const (
 	// MinSamples is how many spans each side must have for a test of their durations.
 	MinSamples = 20
-	// Significant is the level for one run on each side, and SignificantRuns that for several.
-	Significant     = 0.01
+	// Significant is the level of a test of one run on each side.
+	Significant = 0.01
+	// SignificantRuns is that of a test of several runs on each side.
 	SignificantRuns = 0.05
 	// maxPaths is how many paths are told apart, and maxPathDepth how deep they are.
 	maxPaths     = 100_000

@@ -77,11 +77,13 @@ func Series(ctx context.Context, v *view.View, rows Set, every time.Duration) (*
 	}
 	for i := range steps {
 		s := &steps[i]
-		line := []Value{{kind: KindTime, n: first + int64(i)*y.width}, intValue(s.n), intValue(s.errors), {}, {}}
-		for k, q := range qs {
+		line := []Value{{kind: KindTime, n: first + int64(i)*y.width}, intValue(s.n), intValue(s.errors)}
+		for _, q := range qs {
+			took := Value{}
 			if s.durations.n > 0 {
-				line[3+k] = durationValue(s.durations.quantile(q))
+				took = durationValue(s.durations.quantile(q))
 			}
+			line = append(line, took)
 		}
 		t.Lines = append(t.Lines, line)
 	}

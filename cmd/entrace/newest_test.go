@@ -22,8 +22,17 @@ func TestLookingTakesNewestTrace(t *testing.T) {
 	}
 	must(t, os.Chtimes("old.et", time.Time{}, time.Unix(1e9, 0)))
 	for _, args := range [][]string{
-		{"cat"}, {"tree"}, {"info"}, {"stats"}, {"top"}, {"critical"}, {"check", "-q", "no such text"}, {"verify"}, {"tail"},
-		{"grep", ""}, {"lua", "ids.lua"},
+		{"cat"},
+		{"tree"},
+		{"info"},
+		{"stats"},
+		{"top"},
+		{"critical"},
+		{"check", "-q", "no such text"},
+		{"verify"},
+		{"tail"},
+		{"grep", ""},
+		{"lua", "ids.lua"},
 	} {
 		code, out, errs := entrace(t, nil, args...)
 		if code != exitFine || errs != "entrace: the newest is new.et\n" {
