@@ -88,7 +88,7 @@ func TestControlImplied(t *testing.T) {
 		{map[string]string{"_ON_SLOW": "1s", "_RING_BYTES": "8MiB"}, true, ""},
 		{map[string]string{"_ON_ERROR": "off"}, false, ""},
 		{map[string]string{"_ON_HANG": "5s", "": "off"}, false, ""},
-		{map[string]string{"_ON_HANG": "5"}, true, "_ON_HANG=\"5\" is ignored: must be at least 10ms"},
+		{map[string]string{"_ON_HANG": "5"}, true, "_ON_HANG=\"5\" is ignored: 5 is milliseconds, and it must be at least 10ms; 5s?"},
 		{map[string]string{"_ON_HANG": "5s", "OTEL_EXPORTER_ENTRACE_PATH": "x.et"}, true, "OTEL_EXPORTER_ENTRACE_PATH=\"x.et\" is ignored"},
 	} {
 		t.Run(fmt.Sprint(tt.env), func(t *testing.T) {
