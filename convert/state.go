@@ -181,7 +181,11 @@ func isRecorded(v *view.View, file int) bool {
 		}
 		f := v.Flags(r)
 		_, timed := v.Start(r)
-		switch f.Role() {
+		role := f.Role()
+		if first, copied := v.FirstHalf(r); copied {
+			role = v.Role(first)
+		}
+		switch role {
 		case view.RoleRecorder:
 			return true
 		case view.RoleSpan:

@@ -41,7 +41,7 @@ func TestStateIsTheSameInAllCommands(t *testing.T) {
 		"traces/killed.iet killed",
 	}
 	out := fine(t, nil, "tree", "traces")
-	if !strings.HasPrefix(out, "traces/app.et and 3 other files 2 ended, 2 killed: 4 spans, 2 log records, 2 errors, 999ms\n  "+strings.Join(want, "\n  ")+"\n") {
+	if !strings.HasPrefix(out, "traces/app.et and 3 other files 2 ended, 2 killed: 2 spans, 1 log record, 1 error, 999ms\n  "+strings.Join(want, "\n  ")+"\n") {
 		t.Errorf("tree prints\n%s", out)
 	}
 	info := fine(t, nil, "info", "traces")

@@ -79,7 +79,7 @@ func TestTreeFitsTerminal(t *testing.T) {
 	}
 	t.Setenv("LC_ALL", "C")
 	text := fine(t, nil, "tree", name, "stock.et")
-	if strings.ContainsFunc(text, func(r rune) bool { return r > 127 }) || !strings.Contains(text, "|- GET /stock [stock]") || !strings.Contains(text, "`- hang not ended, >= 500ms") {
+	if strings.ContainsFunc(text, func(r rune) bool { return r > 127 }) || !strings.Contains(text, "|- GET /stock [stock]") || !strings.Contains(text, "|- hang not ended, >= 500ms") {
 		t.Errorf("in the locale C it prints\n%s", text)
 	}
 }
@@ -89,7 +89,7 @@ func TestCriticalFoldsShortSteps(t *testing.T) {
 	t.Chdir(t.TempDir())
 	twoServices(t, "app.et")
 	out := fine(t, nil, "critical", "app.et", "stock.et")
-	if strings.Contains(out, "parse") || !strings.Contains(out, "… 1 step, 1ms") || strings.Count(out, "SELECT") != 1 || strings.Count(out, "user=ada") != 4 {
+	if strings.Contains(out, "parse") || !strings.Contains(out, "… 1 step, 1ms") || strings.Count(out, "SELECT") != 1 || strings.Count(out, "user=ada") != 5 {
 		t.Errorf("it prints\n%s", out)
 	}
 	if out := fine(t, nil, "critical", "app.et", "stock.et", "--min", "0%"); !strings.Contains(out, "parse") {
