@@ -93,7 +93,11 @@ func Top(ctx context.Context, v *view.View, rows Set, limit int) (*Overview, err
 					o.Events++
 				case view.RoleOther:
 					if v.Role(view.Row(b.Parent[i])) == view.RoleRecorder {
-						continue // of no span, and maybe of another time
+						if IsError(f) { // why the process died
+							o.Errors++
+							errs = append(errs, r)
+						}
+						continue // of no service, and maybe of another time
 					}
 				default:
 					continue
