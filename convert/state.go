@@ -133,7 +133,7 @@ func (t *Trace) mayHaveGrown(v *view.View, file int) bool {
 	return err != nil || !os.SameFile(was, now) || now.Size() > v.Files()[file].Size()
 }
 
-// stateOf returns what the entries of a file say: Word is StateEnded if the last one says that
+// stateOf returns the state that the entries of a file name: Word is StateEnded if the last one says that
 // the file was closed, else "". Recorded says that a recorder of this module has written them.
 func stateOf(v *view.View, file int) (s State, mode string, recorded bool) {
 	for _, r := range v.Children(0) {

@@ -24,7 +24,7 @@ const (
 	// are drawn.
 	maxLabelings = 2000
 	// leastScatter is the standard deviation of a logarithm that is added to that of the runs,
-	// since a few equal figures do not say that the next one is equal, too.
+	// since a few equal figures do not say that the next one is equal.
 	leastScatter = 0.01
 	// scatterSample is of how many figures the usual scatter is found.
 	scatterSample = 1000

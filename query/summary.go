@@ -10,7 +10,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A sum is what Summary knows of the spans of one service and name.
+// A sum holds counts and durations of the spans of one service and name.
 type sum struct {
 	service, name string
 	n, errors     int64

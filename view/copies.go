@@ -40,7 +40,7 @@ type copies struct {
 	names     []string             // of the processes, by file; "": it does not say
 }
 
-// A holding is what a file has of one resource.
+// A holding is a pair of a file and a resource that it has rows of.
 type holding struct {
 	file     int
 	resource uint32

@@ -10,7 +10,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A snapshot is what a flight recorder has of a process at a time.
+// A snapshot is a file of a flight recorder.
 type snapshot struct {
 	pid     int
 	service string

@@ -1,4 +1,4 @@
 package viewer
 
-// Rest is what the handler does when no request has come for a while.
+// Rest gives back what queries made, as the handler does when no request has come for a while.
 func (h *Handler) Rest() { h.rest() }

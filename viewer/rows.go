@@ -279,7 +279,7 @@ func (s *state) hasShown(r view.Row) bool {
 	return false
 }
 
-// An extent is what rows take of the time.
+// An extent is the time from the first to the last of some rows.
 type extent struct {
 	from, to int64 // the first and the last time, 0 if there is none
 	timed    bool  // one of them has a time

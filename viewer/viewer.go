@@ -112,7 +112,7 @@ func New(v *view.View, o *Options) *Handler {
 	return h
 }
 
-// stateOf returns what is shown of a view.
+// stateOf returns the state that shows a view.
 func (h *Handler) stateOf(v *view.View, generation int) *state {
 	s := &state{v: v, fingerprint: Fingerprint(v), generation: generation}
 	for i, f := range v.Files() {

@@ -76,7 +76,7 @@ func (a *app) diffCommand() *cobra.Command {
 	c.Flags().StringVar(&o.maxP95, "max-p95", "", "how much the 95th percentile may `GROW`, as +10% or +5ms, or none; +10% for three runs or more, else none")
 	c.Flags().StringVar(&o.maxCount, "max-count", "+10%", "how many more spans of a path there may be for each root span, as +1 or +10%, or none")
 	c.Flags().StringSliceVar(&o.failOn, "fail-on", []string{failErrors, failSpans}, "new-errors, new-spans, both with a comma, or none")
-	c.Flags().BoolVar(&o.anyChange, "any-change", false, "a change that can be chance exceeds a limit, too")
+	c.Flags().BoolVar(&o.anyChange, "any-change", false, "a change that can be chance exceeds a limit as well")
 	c.Flags().BoolVar(&o.allowPartial, "allow-partial", false, "take what is whole of a damaged or unfinished file")
 	c.Flags().IntVar(&o.limit, "limit", o.limit, "how many paths to print, 0 for all")
 	return c
@@ -127,12 +127,12 @@ const (
 	numWorse
 )
 
-// A finding is what is worse with a path.
+// A finding holds the ways in which a path got worse.
 type finding [numWorse]bool
 
 func (f *finding) any() bool { return *f != finding{} }
 
-// String says what is worse, in a few words.
+// String names these ways in a few words.
 func (f *finding) String() string {
 	var words []string
 	for i, word := range [numWorse]string{"slower", "more spans", "new errors", "new spans"} {

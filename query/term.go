@@ -1,0 +1,189 @@
+package query
+
+import (
+	"slices"
+	"strings"
+)
+
+// primary parses a value, a field, free text or what is in parentheses.
+func (p *parser) primary() (expr, error) {
+	t := p.peek()
+	switch t.kind {
+	case tokenMark:
+		if !p.take("(") {
+			return nil, p.fail(t, "", "a value must come here, and not %s", describe(t))
+		}
+		x, err := p.or()
+		if err != nil {
+			return nil, err
+		}
+		return x, p.want(")")
+	case tokenNumber, tokenDuration:
+		p.next()
+		return &literal{value: t.value, pos: t.pos, end: t.end}, nil
+	case tokenString:
+		p.next()
+		isPath := p.text[t.pos] == '/'
+		if isPath && p.compared(p.at-1, p.at-1) && p.operatorAt(p.at) {
+			return nil, p.fail(t, "to divide, write a blank behind the slash: / "+t.text[1:], "%s is a text", t.text).trying(p.with(t.pos, t.pos+1, "/ "))
+		}
+		if p.braces == 0 && !p.compared(p.at-1, p.at-1) {
+			if isPath {
+				p.hint(t.text+" is a text here; a regular expression ends with a slash", "")
+			}
+			return p.freeText(t)
+		}
+		return &literal{value: stringValue(t.text), pos: t.pos, end: t.end}, nil
+	case tokenRegex:
+		if p.next(); p.braces > 0 {
+			return nil, p.fail(t, "write .x =~ \"…\"", "a regular expression alone is for filters without braces")
+		}
+		return p.freeText(t)
+	case tokenWord:
+		return p.word()
+	}
+	return nil, p.fail(t, "", "a value must come here, and not %s", describe(t))
+}
+
+// compared reports whether an operator is beside the tokens from one to another, or beside the
+// parentheses around them.
+func (p *parser) compared(first, last int) bool {
+	before, behind := first-1, last+1
+	for before >= 0 && p.tokens[before].text == "(" && p.tokens[behind].text == ")" {
+		before, behind = before-1, behind+1
+	}
+	return p.operatorAt(behind) || before >= 0 && p.operatorAt(before)
+}
+
+// operatorAt reports whether the token at i is an operator between two values.
+func (p *parser) operatorAt(i int) bool {
+	t, next := &p.tokens[i], &p.tokens[min(i+1, len(p.tokens)-1)]
+	switch t.kind {
+	case tokenMark:
+		return slices.Contains(comparisons, t.text) || strings.Contains("+*/%^,", t.text) || t.text == "-" && t.space && next.space
+	case tokenWord:
+		return t.text == "in" || t.text == "contains" || t.text == "not" && next.text == "in"
+	}
+	return false
+}
+
+// isUnit reports whether a word is what stands behind the number of a duration.
+func isUnit(word string) bool {
+	_, err := parseDuration("1" + word)
+	return err == nil
+}
+
+// word parses a field, a named value or a word of free text.
+func (p *parser) word() (expr, error) {
+	t := p.next()
+	at := p.at - 1
+	constant := func(v Value) (expr, error) { return &literal{value: v, pos: t.pos, end: t.end}, nil }
+	switch t.text {
+	case "true", "false":
+		return constant(boolValue(t.text == "true"))
+	case "nil":
+		return constant(Value{})
+	case "minInt":
+		return constant(intValue(-1 << 63))
+	case "maxInt":
+		return constant(intValue(1<<63 - 1))
+	case "and", "or", "in", "not", "contains":
+		err := p.fail(t, "as a text, write "+quote(t.text), "%s is an operator, and there is nothing for it to work on", t.text)
+		return nil, err.trying(p.with(t.pos, t.end, quote(t.text)))
+	}
+	if p.is("(") && !p.peek().space {
+		if t.text == "bucket" {
+			return p.bucket(t)
+		}
+		return nil, p.noCall(t)
+	}
+	compared := p.compared(at, at)
+	values, isEnum := enumWords[t.text]
+	f, isField := fieldNamed(t, p.braces > 0)
+	switch {
+	case isField && (compared || p.braces > 0 || len(t.parts) > 1):
+		return f, nil
+	case isEnum && (compared || p.braces > 0):
+		return &literal{value: values[0], word: t.text, pos: t.pos, end: t.end}, nil
+	case isEnum:
+		return p.namedOrText(t, values)
+	case p.bare && p.braces == 0:
+		return constant(stringValue(t.text))
+	case p.braces == 0 && !compared:
+		return p.freeText(t)
+	}
+	return nil, p.noName(t, at)
+}
+
+// bucket parses bucket(start, 1s): the largest multiple of a number that is not above another one.
+func (p *parser) bucket(t *token) (expr, error) {
+	p.next()
+	p.braces++ // names are fields
+	defer func() { p.braces-- }()
+	a, err := p.sum()
+	if err != nil {
+		return nil, err
+	}
+	if err := p.wantNumber(a, t); err != nil {
+		return nil, err
+	}
+	if !p.take(",") {
+		return nil, p.fail(p.peek(), "as in bucket("+a.String()+", 1s)", "bucket() must say how large").trying(p.with(p.peek().pos, p.peek().pos, ", 1s"))
+	}
+	size := p.peek()
+	b, err := p.sum()
+	if err != nil {
+		return nil, err
+	}
+	l, ok := b.(*literal)
+	if ok {
+		n, isNumber := l.value.number()
+		ok = isNumber && n > 0
+	}
+	if !ok {
+		return nil, p.fail(size, "as in bucket("+a.String()+", 1s)", "the size of a bucket is a number above 0")
+	}
+	if k := typeOf(a); k == KindTime || k == KindDuration {
+		if l.value, err = p.fit(&literal{value: durationValue(1)}, l); err != nil {
+			return nil, err
+		}
+	}
+	return &binary{op: "bucket", a: a, b: b, pos: t.pos}, p.want(")")
+}
+
+// namedOrText returns the expression for the name of a value that stands alone: the fields that
+// can have it, or the text.
+func (p *parser) namedOrText(t *token, values []Value) (expr, error) {
+	x, err := p.freeText(t)
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range values {
+		f := &field{pos: t.pos, end: t.end}
+		switch v.kind {
+		case KindLevel:
+			f.kind, f.text = fieldLevel, "level"
+		case KindStatus:
+			f.kind, f.text = fieldStatus, "status"
+		case KindSpanKind:
+			f.kind, f.text = fieldKindOfSpan, "kind"
+		default: // a role is nothing that people look for
+			continue
+		}
+		c := &compare{comparison: comparison{op: "=", value: v}, a: f, pos: t.pos}
+		x = &binary{op: "||", a: c, b: x, pos: t.pos}
+	}
+	return x, nil
+}
+
+// freeText returns the expression that looks for a text.
+func (p *parser) freeText(t *token) (expr, error) {
+	w := &words{text: p.text[t.pos:t.end], pos: t.pos}
+	if t.kind != tokenRegex {
+		w.fold = strings.ToLower(t.text)
+		return w, nil
+	}
+	var err error
+	w.regex, err = p.regex("(?i:"+t.text+")", t.pos)
+	return w, err
+}
