@@ -50,7 +50,7 @@ func TestFlightRecorderInSmallMemoryGroup(t *testing.T) {
 		t.Skip("no control group can be made: ", err)
 	}
 	defer os.Remove(group)
-	must(t, os.WriteFile(filepath.Join(group, "memory.limit_in_bytes"), []byte(fmt.Sprint(smallMemory)), 0o600))
+	must(t, os.WriteFile(filepath.Join(group, "memory.limit_in_bytes"), fmt.Append(nil, smallMemory), 0o600))
 	exe, err := os.Executable()
 	must(t, err)
 	dir := t.TempDir()
