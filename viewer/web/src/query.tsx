@@ -14,6 +14,7 @@ export function Query() {
   const follow = () => { paint.current!.style.transform = `translateX(${-input.current!.scrollLeft}px)` }
   useEffect(follow)
   const items = useSignal<Item[]>([]), from = useSignal(0), at = useSignal(-1), open = useSignal(false)
+  const of = useRef('') // the text that the completions are of
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined), asked = useRef<AbortController>(undefined)
 
   const suggest = async (always: boolean) => {
@@ -21,20 +22,25 @@ export function Query() {
     const place = el.selectionStart ?? el.value.length
     asked.current?.abort()
     const own = asked.current = new AbortController()
+    const text = el.value
     const before = el.value.slice(0, place)
     if (!always && !/([.<>~!"\w]|[=<>~] *)$/.test(before)) { open.value = false; return }
     try {
-      const r = await s.src().complete(el.value, place, own.signal)
-      const start = new TextDecoder().decode(new TextEncoder().encode(el.value).slice(0, r.from)).length
+      const r = await s.src().complete(text, place, own.signal)
+      const start = new TextDecoder().decode(new TextEncoder().encode(text).slice(0, r.from)).length
       const word = before.slice(start)
       items.value = r.items.filter(i => i.text !== word)
       from.value = start
+      of.current = text
       at.value = always ? 0 : -1
       open.value = items.value.length > 0 && document.activeElement === el
     } catch { open.value = false }
   }
+  // What was typed since the completions came must not be lost.
+  const offers = () => open.value && of.current === input.current!.value
   const accept = (item: Item) => {
     const el = input.current!
+    if (!offers()) return
     const place = el.selectionStart ?? el.value.length
     const rest = el.value.slice(place)
     const next = el.value.slice(0, from.value) + item.text + (item.kind === 'value' ? ' ' : '')
@@ -45,14 +51,14 @@ export function Query() {
     s.find()
   }
   const key = (e: KeyboardEvent) => {
-    if (open.value && (e.key === 'ArrowDown' || e.key === 'ArrowUp')) {
+    if (offers() && (e.key === 'ArrowDown' || e.key === 'ArrowUp')) {
       e.preventDefault()
       const n = items.value.length
       at.value = (at.value + (e.key === 'ArrowDown' ? 1 : n + (at.value < 0 ? 0 : -1)) + n) % n
-    } else if (open.value && at.value >= 0 && (e.key === 'Enter' || e.key === 'Tab')) {
+    } else if (offers() && at.value >= 0 && (e.key === 'Enter' || e.key === 'Tab')) {
       e.preventDefault()
       accept(items.value[at.value]!)
-    } else if (open.value && e.key === 'Tab' && items.value.length) {
+    } else if (offers() && e.key === 'Tab' && items.value.length) {
       e.preventDefault()
       accept(items.value[0]!)
     } else if (e.key === 'Enter') {
