@@ -32,10 +32,10 @@ demo: ## run the quickstart, which records itself into trace.et, and show the tr
 	@echo "now try: $(GO) run ./cmd/entrace view trace.et    (or top, grep user=mallory, stats; --help has all)"
 
 test: ## test every module
-	@set -e; for m in $(MODULES); do echo "== $$m"; (cd $$m && GOWORK=off $(GO) test ./...); done
+	@set -e; for m in $(MODULES); do echo "== $$m"; (cd $$m && GOWORK=off $(GO) test -timeout 30m ./...); done
 
 race: ## test under the race detector
-	@set -e; for m in . exporter/autoexport; do (cd $$m && GOWORK=off $(GO) test -race ./...); done
+	@set -e; for m in . exporter/autoexport; do (cd $$m && GOWORK=off $(GO) test -race -timeout 30m ./...); done
 
 soak: ## kill, fill and cut the power for half an hour, which needs root, strace and mkfs.ext4
 	@[ "$$(id -u)" = 0 ] || { echo "soak mounts file systems: it needs root" >&2; exit 1; }

@@ -279,7 +279,8 @@ func TestProcessesCompete(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				time.Sleep(time.Duration(40+(w*37+i*53)%90) * time.Millisecond)
+				// The later ones live longer, so that some record something on a slow machine.
+				time.Sleep(time.Duration((1+i)*(40+(w*37+i*53)%90)) * time.Millisecond)
 				_ = cmd.Process.Kill() // it may have ended
 				_ = cmd.Wait()
 				mu.Lock()

@@ -115,7 +115,7 @@ func TestQueryDuckDB(t *testing.T) {
 		{`{}`, `select id from entries where ` + isRow},
 		{`name = "GET /cart"`, `select id from entries where name = 'GET /cart' and ` + isRow},
 		{`name = "pay" && duration > 500us`, `select id from entries where name = 'pay' and duration_nano > 500000`},
-		{`duration <= 1000 or kind = server`, `select id from entries where role = 'span' and (duration_nano <= 1000 or kind = 'server')`},
+		{`duration <= 1000ns or kind = server`, `select id from entries where role = 'span' and (duration_nano <= 1000 or kind = 'server')`},
 		{`status = error`, `select id from entries where status = 'ERROR'`},
 		{`level >= warn`, `select id from entries where level in ('WARN', 'ERROR') and ` + isRow},
 		{`message contains "PAYMENT"`, `select id from entries where role = 'log' and message ilike '%payment%'`},
