@@ -154,7 +154,7 @@ var errChanged = errors.New("somebody else changed it")
 func (s *fileSink) checkSize() error {
 	fi, err := s.f.Stat()
 	if err != nil || s.dead != nil || fi.Size() == s.stored() {
-		return nil //nolint:nilerr // the write says what is wrong
+		return nil //nolint:nilerr // the write returns the error
 	}
 	return fmt.Errorf("record to %s: %w: it has %d bytes, %d were written", s.name, errChanged, fi.Size(), s.stored())
 }

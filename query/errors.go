@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// An Error says what is wrong with a query, and where.
+// An Error is a mistake in a query, with its place.
 type Error struct {
 	Query string
 	Pos   int    // the byte of Query where it is
