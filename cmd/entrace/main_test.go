@@ -607,26 +607,38 @@ func TestBrokenPipe(t *testing.T) {
 	}
 }
 
+// crashBuffer makes a recording of n records which are in its crash buffer alone. It returns the
+// name of the trace, which is growing until the test ends, and copies of its buffer and its file.
+func crashBuffer(t *testing.T, n int) (name string, buffer, file []byte) {
+	t.Helper()
+	for {
+		dir := t.TempDir()
+		name = filepath.Join(dir, "live.et")
+		rec, err := format.Create(name, &format.RecorderOptions{BufferDir: dir})
+		must(t, err)
+		t.Cleanup(func() { must(t, rec.Close(context.Background())) })
+		if d, err := rec.Durability(); d != format.DurabilityProcess {
+			t.Skip("no crash buffer here:", err)
+		}
+		for i := range n {
+			must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some(fmt.Sprint("record ", i)), Metadata: named("event").Metadata}))
+		}
+		buffer = read(t, filepath.Join(dir, "live.iet.buffer"))
+		// A record that is not in the file now was in the buffer when that was read.
+		if file = read(t, filepath.Join(dir, "live.iet")); !bytes.Contains(file, []byte("record ")) {
+			return name, buffer, file
+		}
+	}
+}
+
 // TestCrashBuffer recovers what a program that was killed had not written to its
 // file yet: copies of its files, at that moment, are what is left.
 func TestCrashBuffer(t *testing.T) {
-	dir := t.TempDir()
-	rec, err := format.Create(filepath.Join(dir, "live.et"), &format.RecorderOptions{BufferDir: dir})
-	must(t, err)
-	defer rec.Close(t.Context())
-	if d, err := rec.Durability(); d != format.DurabilityProcess {
-		t.Skip("no crash buffer here:", err)
-	}
-	for i := range 5 {
-		must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some(fmt.Sprint("record ", i)), Metadata: named("event").Metadata}))
-	}
+	live, buffer, file := crashBuffer(t, 5)
 	t.Chdir(t.TempDir())
-	for _, ext := range []string{".iet.buffer", ".iet"} {
-		b, err := os.ReadFile(filepath.Join(dir, "live"+ext))
-		must(t, err)
-		must(t, os.WriteFile("app"+ext, b, 0o600))
-	}
-	if code, _, errs := entrace(t, nil, "cat", filepath.Join(dir, "live.et")); code != exitFine || isRecording.ReplaceAllString(errs, "") != "" {
+	must(t, os.WriteFile("app.iet.buffer", buffer, 0o600))
+	must(t, os.WriteFile("app.iet", file, 0o600))
+	if code, _, errs := entrace(t, nil, "cat", live); code != exitFine || isRecording.ReplaceAllString(errs, "") != "" {
 		t.Errorf("of a growing file cat says %s", errs)
 	}
 	// Every reader shows it, and changes nothing.
@@ -679,21 +691,17 @@ func TestCrashBuffer(t *testing.T) {
 // TestRecoverPlainFolder finishes what killed programs left in a folder, and leaves alone what
 // is whole or growing.
 func TestRecoverPlainFolder(t *testing.T) {
-	live := t.TempDir()
-	t.Chdir(t.TempDir())
-	rec, err := format.Create(filepath.Join(live, "live.et"), &format.RecorderOptions{BufferDir: live})
+	_, buffer, file := crashBuffer(t, 1)
+	ended := filepath.Join(t.TempDir(), "ended.et")
+	rec, err := format.Create(ended, nil)
 	must(t, err)
-	if d, err := rec.Durability(); d != format.DurabilityProcess {
-		t.Skip("no crash buffer here:", err)
-	}
-	must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("record"), Metadata: named("event").Metadata}))
-	for _, name := range []string{"a-1", "a-2", "a-3", "a-4"} {
-		for _, ext := range []string{".iet.buffer", ".iet"} {
-			must(t, os.WriteFile(name+ext, read(t, filepath.Join(live, "live"+ext)), 0o600))
-		}
-	}
 	must(t, rec.Close(t.Context()))
-	fine(t, nil, "convert", filepath.Join(live, "live.et"), "whole.iet")
+	t.Chdir(t.TempDir())
+	for _, name := range []string{"a-1", "a-2", "a-3", "a-4"} {
+		must(t, os.WriteFile(name+".iet.buffer", buffer, 0o600))
+		must(t, os.WriteFile(name+".iet", file, 0o600))
+	}
+	fine(t, nil, "convert", ended, "whole.iet")
 	must(t, os.WriteFile("text.iet", []byte("no trace"), 0o600))
 	growing, err := format.Create("growing.et", nil)
 	must(t, err)
