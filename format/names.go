@@ -66,7 +66,11 @@ const (
 // UserAttributes returns the attributes of the application alone, under the names that it gave
 // them, without those that describe the entry.
 func (e *TraceEntry) UserAttributes() []Attribute {
-	own := make([]Attribute, 0, len(e.Attributes))
+	return e.AppendUserAttributes(make([]Attribute, 0, len(e.Attributes)))
+}
+
+// AppendUserAttributes appends what UserAttributes returns to own.
+func (e *TraceEntry) AppendUserAttributes(own []Attribute) []Attribute {
 	for i := range e.Attributes {
 		if name, ok := UserName(e.Attributes[i].Name); ok {
 			own = append(own, Attribute{name, e.Attributes[i].Value})

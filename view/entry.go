@@ -31,24 +31,11 @@ func (v *View) NewReader() *Reader { return &Reader{v: v} }
 
 // Entry returns the entry of row r, which is valid until the next call.
 func (rd *Reader) Entry(r Row) (*format.TraceEntry, error) {
-	v, e := rd.v, &rd.entry
-	if err := read(&rd.raw, v.files[v.fileOf(r)].entries, v.id(r), e); err != nil {
+	e, err := rd.WithoutIDs(r)
+	if err != nil {
 		return nil, err
 	}
-	from := r
-	if last, ok := v.last[r]; ok && v.end(last) != 0 {
-		from = last
-	}
-	if id := v.end(from); id != 0 {
-		if err := read(&rd.later, v.files[v.fileOf(from)].entries, id, &rd.end); err != nil {
-			return nil, err
-		}
-		fold(e, &rd.end)
-	}
-	parent := v.parent(r)
-	e.Parent = uint32(parent)
-	role := v.Role(r)
-	v.Correct(r, e)
+	v, role, parent := rd.v, rd.v.Role(r), rd.v.parent(r)
 	if role != RoleSpan && role != RoleLog {
 		return e, nil
 	}
@@ -75,6 +62,31 @@ func (rd *Reader) Entry(r Row) (*format.TraceEntry, error) {
 	if v.files[v.fileOf(r)].file.Version() == format.V2 {
 		format.SortAttributes(e.Attributes)
 	}
+	return e, nil
+}
+
+// WithoutIDs returns what Entry does but for the ids of traces and spans, which are as they are
+// stored. It costs less. The entry is valid until the next call.
+func (rd *Reader) WithoutIDs(r Row) (*format.TraceEntry, error) {
+	v, e := rd.v, &rd.entry
+	if err := read(&rd.raw, v.files[v.fileOf(r)].entries, v.id(r), e); err != nil {
+		return nil, err
+	}
+	from := r
+	if last, ok := v.last[r]; ok && v.end(last) != 0 {
+		from = last
+	}
+	if id := v.end(from); id != 0 {
+		if err := read(&rd.later, v.files[v.fileOf(from)].entries, id, &rd.end); err != nil {
+			return nil, err
+		}
+		fold(e, &rd.end)
+		if v.files[v.fileOf(r)].file.Version() == format.V2 {
+			format.SortAttributes(e.Attributes)
+		}
+	}
+	e.Parent = uint32(v.parent(r))
+	v.Correct(r, e)
 	return e, nil
 }
 
@@ -144,9 +156,30 @@ func fold(e, end *format.TraceEntry) {
 
 // foldAttributes puts the attributes of end in place of those of the same names.
 func foldAttributes(e, end *format.TraceEntry) {
-	// The marks are of the attributes beside them: one that has another value
-	// now has other marks, too.
-	var marks []format.Attribute
+	marks := marksOf(e, end)
+	first := firstOf(e.Attributes, len(end.Attributes))
+	e.Attributes = slices.Grow(e.Attributes, len(end.Attributes)+len(marks))
+	for _, a := range end.Attributes {
+		if a.Name == format.AttrSpanID || isMark(a) {
+			continue
+		}
+		if i := first.of(e.Attributes, a.Name); i >= 0 {
+			e.Attributes[i].Value = a.Value
+		} else {
+			first.add(a.Name, len(e.Attributes))
+			e.Attributes = append(e.Attributes, a)
+		}
+	}
+	if len(marks) > 0 || slices.ContainsFunc(e.Attributes, isMark) {
+		e.Attributes = append(slices.DeleteFunc(e.Attributes, isMark), marks...)
+	}
+}
+
+// marksOf returns the marks of the attributes of a span: of one that its end has, those there.
+func marksOf(e, end *format.TraceEntry) (marks []format.Attribute) {
+	if !slices.ContainsFunc(e.Attributes, isMark) && !slices.ContainsFunc(end.Attributes, isMark) {
+		return nil
+	}
 	for _, mark := range marksOfNames {
 		old, has := e.Attribute(mark)
 		now, hasNow := end.Attribute(mark)
@@ -165,22 +198,10 @@ func foldAttributes(e, end *format.TraceEntry) {
 			marks = append(marks, format.Attribute{Name: mark, Value: format.StringValue(string(jsontext.AppendStrings(nil, names)))})
 		}
 	}
-	first := firstOf(e.Attributes, len(end.Attributes))
-	e.Attributes = slices.Grow(e.Attributes, len(end.Attributes)+len(marks))
-	for _, a := range end.Attributes {
-		if a.Name == format.AttrSpanID || slices.Contains(marksOfNames, a.Name) {
-			continue
-		}
-		if i := first.of(e.Attributes, a.Name); i >= 0 {
-			e.Attributes[i].Value = a.Value
-		} else {
-			first.add(a.Name, len(e.Attributes))
-			e.Attributes = append(e.Attributes, a)
-		}
-	}
-	e.Attributes = slices.DeleteFunc(e.Attributes, func(a format.Attribute) bool { return slices.Contains(marksOfNames, a.Name) })
-	e.Attributes = append(e.Attributes, marks...)
+	return marks
 }
+
+func isMark(a format.Attribute) bool { return slices.Contains(marksOfNames, a.Name) }
 
 // firsts finds the first attribute of each name. It is nil if there are so few that looking at
 // all of them is fastest.
@@ -312,8 +333,10 @@ func (s *SpanIDs) Ref(r Row) format.SpanRef {
 
 // Readable returns the application's attributes of an entry as people read them: one that was
 // recorded as a duration is a text such as 24ms.
-func Readable(e *format.TraceEntry) []format.Attribute {
-	list := e.UserAttributes()
+func Readable(e *format.TraceEntry) []format.Attribute { return readable(e.UserAttributes(), e) }
+
+// readable is Readable of the list of the application's attributes.
+func readable(list []format.Attribute, e *format.TraceEntry) []format.Attribute {
 	v, ok := e.Attribute(format.AttrDurations)
 	if !ok {
 		return list

@@ -11,99 +11,160 @@ import (
 // A Ranker sorts the attributes of rows so that what tells a row from its siblings comes first. It
 // must not be used concurrently.
 type Ranker struct {
-	v       *View
-	read    *Reader
-	parents [64]siblings // those of the parents that were asked for last, each at its number modulo 64
+	v     *View
+	read  *Reader
+	first [RoleRecorder + 1]*Reader // of the first of some siblings, by role
+	// The parents that were asked for last, each at its number modulo 64: those with many
+	// children stay when one with few is asked for.
+	few, many    [64]siblings
+	list, sorted []format.Attribute
+	ranks        []int
+	names        map[string]string // the same name is one string
 }
 
 // NewRanker returns a Ranker of v.
-func (v *View) NewRanker() *Ranker { return &Ranker{v: v, read: v.NewReader()} }
+func (v *View) NewRanker() *Ranker {
+	return &Ranker{v: v, read: v.NewReader(), names: make(map[string]string)}
+}
 
 // siblings says which attributes are the same in all children of a parent.
 type siblings struct {
 	parent Row
 	known  bool
-	same   [RoleRecorder + 1]map[string]bool // by the role of the children
+	same   [RoleRecorder + 1][]string // names, by the role of the children
 }
 
-// fewSiblings is how many of the children of a row are compared.
-const fewSiblings = 200
+const (
+	// fewSiblings is how many of the children of a row are compared.
+	fewSiblings = 200
+	// manySiblings is from where on comparing them is worth remembering for longer.
+	manySiblings = 16
+	// fewNames is how many attributes of an entry are compared with those of its siblings.
+	fewNames = 128
+	// maxNames is how many names a Ranker remembers.
+	maxNames = 4096
+)
 
 // Attributes returns the application's attributes of e, the entry of row r, as [Readable] does: those
-// that people look for first, and those that are the same in all siblings last.
+// that people look for first, and those that are the same in all siblings last. The list is valid
+// until the next call.
 func (k *Ranker) Attributes(r Row, e *format.TraceEntry) []format.Attribute {
-	list := Readable(e)
-	if len(list) < 2 {
-		return list
+	k.list = readable(e.AppendUserAttributes(k.list[:0]), e)
+	if len(k.list) < 2 {
+		return k.list
 	}
-	parent := k.v.Parent(r)
-	s := &k.parents[parent%Row(len(k.parents))]
-	if !s.known || s.parent != parent {
-		*s = k.siblings(parent)
+	same := k.of(k.v.Parent(r)).same[k.v.Role(r)]
+	k.ranks = k.ranks[:0]
+	for i := range k.list {
+		k.ranks = append(k.ranks, rankOf(k.list[i].Name, same))
 	}
-	byInterest(list, s.same[k.v.Role(r)])
-	return list
+	k.sorted = k.sorted[:0]
+	for rank := range ranks {
+		for i := range k.list {
+			if k.ranks[i] == rank {
+				k.sorted = append(k.sorted, k.list[i])
+			}
+		}
+	}
+	return k.sorted
 }
 
-// siblings compares the children of a row. Each role counts by itself. A child that cannot be read
-// is left out.
-func (k *Ranker) siblings(parent Row) siblings {
-	out := siblings{parent: parent, known: true}
-	kids := k.v.FirstChildren(parent, fewSiblings)
-	var counts [RoleRecorder + 1]int
-	for _, r := range kids {
-		counts[k.v.Role(r)]++
+// of returns what the children of a row have in common.
+func (k *Ranker) of(parent Row) *siblings {
+	at := parent % Row(len(k.few))
+	for _, s := range []*siblings{&k.few[at], &k.many[at]} {
+		if s.known && s.parent == parent {
+			return s
+		}
 	}
-	var first [RoleRecorder + 1][]format.Attribute
+	kids := k.v.FirstChildren(parent, fewSiblings)
+	s := &k.few[at]
+	if len(kids) >= manySiblings {
+		s = &k.many[at]
+	}
+	s.parent, s.known = parent, true
+	k.compare(kids, s)
+	return s
+}
+
+// compare compares siblings. Each role counts by itself. One that cannot be read is left out.
+func (k *Ranker) compare(kids []Row, s *siblings) {
+	var first [RoleRecorder + 1]*format.TraceEntry
+	var differs [RoleRecorder + 1][fewNames]bool
+	var compared [RoleRecorder + 1]bool
 	for _, r := range kids {
 		role := k.v.Role(r)
-		if counts[role] < 2 {
-			continue // there is nothing to compare it with
-		}
-		if out.same[role] == nil {
-			e, err := k.v.Entry(r) // which stays
-			if err != nil {
-				continue
+		if first[role] == nil {
+			if k.first[role] == nil {
+				k.first[role] = k.v.NewReader()
 			}
-			first[role] = e.UserAttributes()
-			out.same[role] = make(map[string]bool, len(first[role]))
-			for _, a := range first[role] {
-				out.same[role][a.Name] = true
-			}
+			first[role], _ = k.first[role].WithoutIDs(r)
 			continue
 		}
-		e, err := k.read.Entry(r)
+		e, err := k.read.WithoutIDs(r)
 		if err != nil {
 			continue
 		}
-		list := e.UserAttributes()
-		for _, a := range first[role] {
-			if out.same[role][a.Name] && !slices.ContainsFunc(list, func(b format.Attribute) bool { return a.Name == b.Name && a.Value.Equal(b.Value) }) {
-				delete(out.same[role], a.Name)
+		compared[role] = true
+		for i := range min(len(first[role].Attributes), fewNames) {
+			if !differs[role][i] {
+				differs[role][i] = !has(e.Attributes, &first[role].Attributes[i], i)
 			}
 		}
 	}
-	return out
+	for role, e := range first {
+		s.same[role] = s.same[role][:0]
+		if !compared[role] {
+			continue // there is nothing to compare it with
+		}
+		for i := range min(len(e.Attributes), fewNames) {
+			if name, own := format.UserName(e.Attributes[i].Name); own && !differs[role][i] {
+				s.same[role] = append(s.same[role], k.name(name))
+			}
+		}
+	}
+}
+
+// has reports whether a list has an attribute, which is at index i of a list that is mostly like it.
+func has(list []format.Attribute, a *format.Attribute, i int) bool {
+	is := func(b format.Attribute) bool { return a.Name == b.Name && a.Value.Equal(b.Value) }
+	return i < len(list) && is(list[i]) || slices.ContainsFunc(list, is)
+}
+
+// name returns a copy of a name.
+func (k *Ranker) name(name string) string {
+	if known, ok := k.names[name]; ok {
+		return known
+	}
+	if len(k.names) == maxNames {
+		clear(k.names)
+	}
+	name = strings.Clone(name)
+	k.names[name] = name
+	return name
 }
 
 // ByInterest sorts attributes: those that people look for first, and last those that seldom tell
 // anything.
-func ByInterest(list []format.Attribute) { byInterest(list, nil) }
+func ByInterest(list []format.Attribute) {
+	slices.SortStableFunc(list, func(a, b format.Attribute) int { return cmp.Compare(rankOf(a.Name, nil), rankOf(b.Name, nil)) })
+}
 
-// byInterest is ByInterest with those of some names at the end.
-func byInterest(list []format.Attribute, same map[string]bool) {
-	rank := func(a format.Attribute) int {
-		switch {
-		case same[a.Name]:
-			return 3
-		case telling[a.Name]:
-			return 0
-		case dull(a.Name):
-			return 2
-		}
-		return 1
+// ranks is how many ranks of attributes there are.
+const ranks = 4
+
+// rankOf returns the rank of an attribute, 0 for the first; same are those that are the same in all
+// siblings.
+func rankOf(name string, same []string) int {
+	switch {
+	case slices.Contains(same, name):
+		return 3
+	case telling[name]:
+		return 0
+	case dull(name):
+		return 2
 	}
-	slices.SortStableFunc(list, func(a, b format.Attribute) int { return cmp.Compare(rank(a), rank(b)) })
+	return 1
 }
 
 // telling are attributes that people look for first.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -138,7 +139,7 @@ func (a *app) appendLine(b []byte, id int64, e *format.TraceEntry, asJSON bool) 
 			continue
 		}
 		b = append(append(b, ' '), a.paint(colorDim, safe(at.Name)+"=")...)
-		b = append(b, valueText(at.Value)...)
+		b = appendValue(b, at.Value)
 	}
 	return append(b, '\n')
 }
@@ -146,27 +147,31 @@ func (a *app) appendLine(b []byte, id int64, e *format.TraceEntry, asJSON bool) 
 func appendTime(b []byte, v format.Value) []byte {
 	n, ok := v.I64()
 	if !ok {
-		return append(b, valueText(v)...)
+		return appendValue(b, v)
 	}
 	return time.Unix(0, n).UTC().AppendFormat(b, "2006-01-02T15:04:05.000000000Z")
 }
 
 // duration returns d with about three digits.
-func duration(d time.Duration) string {
-	for _, unit := range []struct {
-		d    time.Duration
-		name string
-	}{{time.Second, "s"}, {time.Millisecond, "ms"}, {time.Microsecond, "µs"}} {
-		if d >= time.Minute {
-			return d.Round(100 * time.Millisecond).String()
-		}
-		if d >= unit.d {
-			s := strconv.FormatFloat(float64(d)/float64(unit.d), 'g', 3, 64)
-			if strings.Contains(s, "e") {
-				s = strconv.FormatInt(int64(d/unit.d), 10)
-			}
-			return s + unit.name
-		}
+func duration(d time.Duration) string { return string(appendDuration(nil, d)) }
+
+// appendDuration appends d with about three digits.
+func appendDuration(b []byte, d time.Duration) []byte {
+	unit, name := time.Second, "s"
+	switch {
+	case d >= time.Minute:
+		return append(b, d.Round(100*time.Millisecond).String()...)
+	case d >= time.Second:
+	case d >= time.Millisecond:
+		unit, name = time.Millisecond, "ms"
+	case d >= time.Microsecond:
+		unit, name = time.Microsecond, "µs"
+	default:
+		return append(strconv.AppendInt(b, int64(d), 10), "ns"...)
 	}
-	return strconv.FormatInt(int64(d), 10) + "ns"
+	from := len(b)
+	if b = strconv.AppendFloat(b, float64(d)/float64(unit), 'g', 3, 64); bytes.IndexByte(b[from:], 'e') >= 0 {
+		b = strconv.AppendInt(b[:from], int64(d/unit), 10)
+	}
+	return append(b, name...)
 }

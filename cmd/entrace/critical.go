@@ -118,7 +118,7 @@ func (p *rowPrinter) critical(w *bufio.Writer, c *query.CriticalPath, least floa
 	if err != nil {
 		return err
 	}
-	line, _ := p.line(c.Span, e, 0)
+	line := p.lineOf(c.Span, e, 0)
 	if start, timed := p.v.Time(c.Span); timed {
 		if p.time == timeUTC {
 			start = start.UTC()
@@ -160,7 +160,7 @@ func (p *rowPrinter) critical(w *bufio.Writer, c *query.CriticalPath, least floa
 		again := p.printer
 		again.bare = again.bare || seen[s.Row]
 		seen[s.Row] = true
-		line, _ := again.line(s.Row, e, utf8.RuneCountInString(indent)+criticalColumns)
+		line := again.lineOf(s.Row, e, utf8.RuneCountInString(indent)+criticalColumns)
 		text := indent + line
 		if service := p.v.Service(s.Row); len(p.v.Services()) > 1 && service != "" {
 			text += " " + p.paint(colorGreen, safe(service))
@@ -173,8 +173,7 @@ func (p *rowPrinter) critical(w *bufio.Writer, c *query.CriticalPath, least floa
 			if err != nil {
 				return err
 			}
-			line, _ := p.line(r, e, 0)
-			lines = append(lines, []string{"", "", "", indent + "  " + line})
+			lines = append(lines, []string{"", "", "", indent + "  " + p.lineOf(r, e, 0)})
 		}
 	}
 	fold()

@@ -8,7 +8,6 @@ import (
 	"io"
 	"strconv"
 	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -188,7 +187,8 @@ func (a *app) grepTree(ctx context.Context, l *look, rows []view.Row, w io.Write
 	for _, r := range rows {
 		shown.Add(r)
 	}
-	p := printer{app: a, v: l.v, width: terminalWidth(a.out), time: o.time, only: withAncestors(l.v, shown)}
+	p := a.printer(l.v, o.time)
+	p.only = withAncestors(l.v, shown)
 	if first, _, ok := query.Span(l.v); ok {
 		p.first = time.Unix(0, first).UTC()
 	}
@@ -201,13 +201,12 @@ type rowPrinter struct {
 
 	l    *look
 	json bool
-	buf  []byte
+	w    *bufio.Writer
 }
 
 func (a *app) rowPrinter(l *look, w *bufio.Writer, o *lookFlags) *rowPrinter {
-	p := &rowPrinter{l: l, json: o.json, printer: printer{
-		app: a, v: l.v, w: w, width: terminalWidth(a.out), time: o.time, flat: true, read: l.v.NewReader(),
-	}}
+	p := &rowPrinter{printer: a.printer(l.v, o.time), l: l, json: o.json, w: w}
+	p.flat = true
 	if first, _, ok := query.Span(l.v); ok {
 		p.first = time.Unix(0, first).UTC()
 	}
@@ -220,19 +219,18 @@ func (p *rowPrinter) print(r view.Row) error {
 		return err
 	}
 	if p.json {
-		p.buf = p.appendJSON(p.buf[:0], r, e)
-		_, err := p.w.Write(p.buf)
+		p.b = p.appendJSON(p.b[:0], r, e)
+		_, err := p.w.Write(p.b)
 		return err
 	}
-	before := p.timeOf(r)
-	indent := utf8.RuneCountInString(before)
-	before = p.paint(colorDim, before)
-	if service := safe(p.v.Service(r)); len(p.v.Services()) > 1 && service != "" {
-		before += p.paint(colorGreen, service) + " "
-		indent += utf8.RuneCountInString(service) + 1
+	p.b = p.b[:0]
+	p.begin(0)
+	p.text(colorDim, p.timeOf(r))
+	if len(p.v.Services()) > 1 {
+		p.word(colorGreen, safe(p.v.Service(r)))
 	}
-	line, _ := p.line(r, e, indent)
-	_, err = fmt.Fprintln(p.w, before+line)
+	p.row(r, e)
+	_, err = p.w.Write(append(p.b, '\n'))
 	return err
 }
 

@@ -82,13 +82,13 @@ func (p *rowPrinter) appendJSON(b []byte, r view.Row, e *format.TraceEntry) []by
 			name += "#" + strconv.Itoa(seen[name])
 		}
 		b = append(jsontext.AppendSafeString(b, name), ':')
-		b = appendValue(b, a.Value)
+		b = appendJSONValue(b, a.Value)
 	}
 	return append(b, "}}\n"...)
 }
 
-// appendValue appends a value as JSON has it; bytes as a text of hex digits.
-func appendValue(b []byte, v format.Value) []byte {
+// appendJSONValue appends a value as JSON has it; bytes as a text of hex digits.
+func appendJSONValue(b []byte, v format.Value) []byte {
 	switch v.Kind() {
 	case format.KindBool:
 		return strconv.AppendBool(b, v.Bool())

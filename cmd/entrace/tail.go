@@ -533,7 +533,11 @@ func (l *lines) show(id int64, e *format.TraceEntry) error {
 		status, _ := e.Attribute(format.AttrStatusDescription)
 		add(safe(status.Text()))
 	case e.Message.Valid:
-		add(l.logLevel(e))
+		if own, ok := e.Attribute(format.AttrLogLevel); ok {
+			add(safe(own.Text()))
+		} else {
+			add(l.level(e.Metadata.Level))
+		}
 		add(safe(e.Message.Value))
 	default:
 		if e.Metadata.Level == format.LevelError {

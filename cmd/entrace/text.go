@@ -14,38 +14,41 @@ import (
 // safe returns s so that it does nothing to a terminal but appear: controls, what
 // changes the direction of text, and bytes that are no text are escaped.
 func safe(s string) string {
-	plain := true
-	for _, r := range s {
-		if r == utf8.RuneError || jsontext.Acts(r) {
-			plain = false
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' {
+			if at := strings.IndexFunc(s[i:], func(r rune) bool { return r == utf8.RuneError || jsontext.Acts(r) }); at >= 0 {
+				return escaped(s, i+at)
+			}
 			break
 		}
 	}
-	if plain {
-		return s
-	}
-	var b strings.Builder
-	for i := 0; i < len(s); {
+	return s
+}
+
+// escaped returns s with all that acts behind offset i escaped.
+func escaped(s string, i int) string {
+	b := append(make([]byte, 0, len(s)+16), s[:i]...)
+	for i < len(s) {
 		r, n := utf8.DecodeRuneInString(s[i:])
 		switch {
 		case r == utf8.RuneError && n == 1:
-			b.WriteString(`\x` + hex2(s[i]))
+			b = append(append(b, `\x`...), hex2(s[i])...)
 		case r == '\n':
-			b.WriteString(`\n`)
+			b = append(b, `\n`...)
 		case r == '\t':
-			b.WriteString(`\t`)
+			b = append(b, `\t`...)
 		case r == '\r':
-			b.WriteString(`\r`)
+			b = append(b, `\r`...)
 		case jsontext.Acts(r) && r < 0x80:
-			b.WriteString(`\x` + hex2(byte(r)))
+			b = append(append(b, `\x`...), hex2(byte(r))...)
 		case jsontext.Acts(r):
-			b.WriteString(`\u` + hex2(byte(r>>8)) + hex2(byte(r)))
+			b = append(append(append(b, `\u`...), hex2(byte(r>>8))...), hex2(byte(r))...)
 		default:
-			b.WriteString(s[i : i+n])
+			b = append(b, s[i:i+n]...)
 		}
 		i += n
 	}
-	return b.String()
+	return string(b)
 }
 
 // printJSON prints v as one JSON object that does nothing to a terminal either.
@@ -88,25 +91,31 @@ func short(s string, n int) string {
 }
 
 // valueText returns a value for people to read.
-func valueText(v format.Value) string {
+func valueText(v format.Value) string { return string(appendValue(nil, v)) }
+
+// appendValue appends a value for people to read.
+func appendValue(b []byte, v format.Value) []byte {
 	switch v.Kind() {
 	case format.KindString:
 		s := v.Text()
 		if s == "" || strings.ContainsAny(s, " \"=\n\t") {
 			s = strconv.Quote(strings.ToValidUTF8(s, "\ufffd"))
 		}
-		return safe(s)
+		return append(b, safe(s)...)
 	case format.KindBytes:
 		if mostlyText(v.Bytes()) { // a text with a byte that is not UTF-8
-			return safe("b" + strconv.Quote(v.Text()))
+			return append(b, safe("b"+strconv.Quote(v.Text()))...)
 		}
+		return append(b, v.String()...)
+	case format.KindBool:
+		return strconv.AppendBool(b, v.Bool())
 	case format.KindFloat:
-		if b, ok := jsontext.AppendFloat(nil, v.Float()); ok {
-			return string(b)
+		if b, ok := jsontext.AppendFloat(b, v.Float()); ok {
+			return b
 		}
-		return jsontext.FloatName(v.Float())
+		return append(b, jsontext.FloatName(v.Float())...)
 	}
-	return v.String()
+	return v.AppendDecimal(b)
 }
 
 // mostlyText reports whether most of b reads as text.
@@ -139,17 +148,78 @@ func (a *app) paint(color, s string) string {
 	return "\x1b[" + color + "m" + s + "\x1b[0m"
 }
 
-func (a *app) level(l format.Level) string {
-	s := l.String()
+func (a *app) level(l format.Level) string { return a.paint(levelColor(l), l.String()) }
+
+func levelColor(l format.Level) string {
 	switch l {
 	case format.LevelTrace:
-		return a.paint(colorDim, s)
+		return colorDim
 	case format.LevelDebug:
-		return a.paint(colorBlue, s)
+		return colorBlue
 	case format.LevelInfo:
-		return a.paint(colorGreen, s)
+		return colorGreen
 	case format.LevelWarn:
-		return a.paint(colorYellow, s)
+		return colorYellow
 	}
-	return a.paint(colorRed, s)
+	return colorRed
+}
+
+// A line appends a line for people: words with a space between them.
+type line struct {
+	b        []byte
+	colors   bool
+	measured bool // columns counts
+	columns  int  // that the line takes
+	begun    bool // it has a word
+	from, at int  // where in b the color and the text that start began are
+}
+
+// begin begins a line behind so many columns.
+func (l *line) begin(columns int) { l.columns, l.begun = columns, false }
+
+// next begins a word.
+func (l *line) next() {
+	if l.begun {
+		l.b = append(l.b, ' ')
+	}
+	l.begun = true
+	l.columns++
+}
+
+// start begins text of a color, "" for none, which ends at stop.
+func (l *line) start(color string) {
+	if l.from = len(l.b); l.colors && color != "" {
+		l.b = append(append(append(l.b, "\x1b["...), color...), 'm')
+	}
+	l.at = len(l.b)
+}
+
+func (l *line) stop() {
+	if len(l.b) == l.at {
+		l.b = l.b[:l.from] // a color of nothing
+		return
+	}
+	if l.measured {
+		l.columns += utf8.RuneCount(l.b[l.at:])
+	}
+	if l.at > l.from {
+		l.b = append(l.b, "\x1b[0m"...)
+	}
+}
+
+// text appends texts of a color to the word.
+func (l *line) text(color string, texts ...string) {
+	l.start(color)
+	for _, s := range texts {
+		l.b = append(l.b, s...)
+	}
+	l.stop()
+}
+
+// word appends a word, unless s is empty.
+func (l *line) word(color, s string) {
+	if s != "" {
+		l.next()
+		l.text(color, s)
+	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -87,7 +86,8 @@ func (a *app) tree(ctx context.Context, names []string, o *treeOptions) error {
 	defer l.Close()
 	v := l.v
 	w := bufio.NewWriterSize(a.out, 64<<10)
-	p := printer{app: a, title: title(l.Trace), v: v, bare: o.bare, width: terminalWidth(a.out), time: o.time}
+	p := a.printer(v, o.time)
+	p.title, p.bare = title(l.Trace), o.bare
 	if o.selects() {
 		p.only = l.part(&o.lookFlags)
 	}
@@ -95,11 +95,8 @@ func (a *app) tree(ctx context.Context, names []string, o *treeOptions) error {
 		err = a.rowPrinter(l, w, &o.lookFlags).tree(ctx, p.only, o.depth)
 		return errors.Join(err, w.Flush(), l.Damage())
 	}
-	if a.width > 0 {
-		p.width = a.width
-	}
 	if o.full {
-		p.width = 0
+		p.width, p.measured = 0, false
 	}
 	p.states, p.last = statesOf(l.Trace), lastTimes(v)
 	var lines io.Writer = w
@@ -137,7 +134,7 @@ const linesAtOnce = 512
 type treeBatch struct {
 	rows  []treeLine
 	lines [maxIndent + 1]bool // as they are before the first
-	out   bytes.Buffer
+	out   []byte
 	err   error
 	done  chan struct{}
 }
@@ -151,6 +148,7 @@ func (p *printer) all(ctx context.Context, w io.Writer, most int) error {
 	workers := min(runtime.GOMAXPROCS(0), 8)
 	for range workers {
 		own := *p
+		own.b, own.value = nil, nil
 		own.read, own.ranker = p.v.NewReader(), p.v.NewRanker()
 		wait.Go(func() {
 			for b := range jobs {
@@ -164,7 +162,7 @@ func (p *printer) all(ctx context.Context, w io.Writer, most int) error {
 			b := ahead[0]
 			ahead = ahead[1:]
 			<-b.done
-			if _, err := w.Write(b.out.Bytes()); err != nil || b.err != nil {
+			if _, err := w.Write(b.out); err != nil || b.err != nil {
 				return errors.Join(err, b.err)
 			}
 			free = append(free, b)
@@ -232,13 +230,13 @@ func (p *printer) isLast(r view.Row) bool {
 // batch prints a batch into its buffer.
 func (p *printer) batch(b *treeBatch) {
 	defer close(b.done)
-	b.out.Reset()
-	p.lines, p.w, b.err = b.lines, &b.out, nil
+	p.lines, p.b, b.err = b.lines, b.out[:0], nil
 	for _, l := range b.rows {
 		if b.err = p.entry(l.row, l.depth, l.last); b.err != nil {
-			return
+			break
 		}
 	}
+	b.out = p.b
 }
 
 // maxStates is how many states of files are printed below the first line.
@@ -252,15 +250,15 @@ func title(t *convert.Trace) string {
 	return fileName(t, 0)
 }
 
-// A printer draws one entry after the other.
+// A printer draws one entry after the other, behind each other in its line.
 type printer struct {
 	*app
+	line
 
 	title  string
 	states []convert.State // of the files; nil: not asked for
 	last   []int64         // the latest time in each file, in nanoseconds since 1970; nil likewise
 	v      *view.View
-	w      io.Writer
 	bare   bool
 	flat   bool                // every row is one line
 	only   query.Set           // what is printed, nil for everything
@@ -271,6 +269,15 @@ type printer struct {
 
 	read   *view.Reader
 	ranker *view.Ranker
+	value  []byte // of an attribute
+}
+
+func (a *app) printer(v *view.View, style timeStyle) printer {
+	width := a.width
+	if width == 0 {
+		width = terminalWidth(a.out)
+	}
+	return printer{app: a, line: line{colors: a.color, measured: width > 0}, v: v, width: width, time: style, read: v.NewReader()}
 }
 
 // top returns the children of the root that are shown: those of the application, then what
@@ -290,44 +297,45 @@ func (p *printer) top() []view.Row {
 }
 
 func (p *printer) entry(r view.Row, depth int, last bool) error {
-	e, err := p.read.Entry(r)
+	e, err := p.read.WithoutIDs(r)
 	if err != nil {
 		return err
 	}
-	var b strings.Builder
+	p.begin(0)
+	p.start(colorDim)
+	time := p.timeOf(r)
+	p.b = append(p.b, time...)
 	for i := 1; i < min(depth, maxIndent); i++ {
-		b.WriteString(p.bar(i))
+		p.b = append(p.b, p.bar(i)...)
 	}
-	before := b.String()
 	if depth <= maxIndent {
 		p.lines[depth] = !last
 	}
 	switch {
 	case depth > maxIndent:
-		fmt.Fprintf(&b, "⋯%d ", depth)
+		p.b = fmt.Appendf(p.b, "⋯%d ", depth)
 	case last:
-		b.WriteString("└─ ")
+		p.b = append(p.b, "└─ "...)
 	default:
-		b.WriteString("├─ ")
+		p.b = append(p.b, "├─ "...)
 	}
-	column := p.timeOf(r)
-	line, more := p.line(r, e, utf8.RuneCountInString(column+b.String()))
-	if _, err := fmt.Fprintln(p.w, p.paint(colorDim, column+b.String())+line); err != nil {
-		return err
-	}
+	p.stop()
+	more := p.row(r, e)
+	p.b = append(p.b, '\n')
 	if len(more) == 0 {
 		return nil
 	}
-	if before += p.bar(min(depth, maxIndent)); p.v.HasChildren(r) {
-		before += "│ "
-	} else {
-		before += "  "
+	before := slices.Repeat([]byte(" "), utf8.RuneCountInString(time))
+	for i := 1; i <= min(depth, maxIndent); i++ {
+		before = append(before, p.bar(i)...)
 	}
-	before = strings.Repeat(" ", utf8.RuneCountInString(column)) + before
+	if p.v.HasChildren(r) {
+		before = append(before, "│ "...)
+	} else {
+		before = append(before, "  "...)
+	}
 	for _, text := range more {
-		if err := p.text(before, text); err != nil {
-			return err
-		}
+		p.below(string(before), text)
 	}
 	return nil
 }
@@ -367,24 +375,23 @@ func (p *printer) bar(level int) string {
 // fewLines is how many lines of a text a terminal shows.
 const fewLines = 6
 
-// text prints a text of several lines.
-func (p *printer) text(before, text string) error {
+// below prints a text of several lines.
+func (p *printer) below(before, text string) {
 	n := 0
 	for line := range strings.Lines(text) {
 		if p.width > 0 && n == fewLines {
-			_, err := fmt.Fprintln(p.w, p.paint(colorDim, fmt.Sprintf("%s… %d more lines, which --full shows", before, strings.Count(text, "\n")+1-n)))
-			return err
+			p.text(colorDim, fmt.Sprintf("%s… %d more lines, which --full shows", before, strings.Count(text, "\n")+1-n))
+			p.b = append(p.b, '\n')
+			return
 		}
 		line = before + safe(strings.ReplaceAll(strings.TrimRight(line, "\r\n"), "\t", "    "))
 		if p.width > 0 {
 			line = short(line, p.width-1)
 		}
-		if _, err := fmt.Fprintln(p.w, p.paint(colorDim, line)); err != nil {
-			return err
-		}
+		p.text(colorDim, line)
+		p.b = append(p.b, '\n')
 		n++
 	}
-	return nil
 }
 
 // summary is the line for the root.
@@ -433,31 +440,34 @@ func (p *printer) summary() string {
 	return fmt.Sprintf("%s %s: %s", p.paint(colorBold, safe(p.title)), safe(stateText(p.states)), what)
 }
 
-// line is what is printed of an entry behind so many columns, and the texts below it unless
-// every row is one line.
-func (p *printer) line(r view.Row, e *format.TraceEntry, indent int) (line string, more []string) {
+// lineOf returns the line of an entry behind so many columns.
+func (p *printer) lineOf(r view.Row, e *format.TraceEntry, indent int) string {
+	p.b = p.b[:0]
+	p.begin(indent)
+	p.row(r, e)
+	return string(p.b)
+}
+
+// row prints an entry, and returns the texts for the lines below it unless every row is one line.
+func (p *printer) row(r view.Row, e *format.TraceEntry) (more []string) {
 	if first, rest, several := strings.Cut(e.Message.Value, "\n"); several && !p.flat {
 		e.Message.Value = first
 		more = append(more, rest)
 	}
-	kept := slices.DeleteFunc(p.head(r, e), func(s string) bool { return s == "" })
-	used := indent
-	for _, s := range kept {
-		used += 1 + utf8.RuneCountInString(plain(s))
+	role := p.v.Role(r)
+	p.head(r, role, e)
+	if p.bare || role == view.RoleResource {
+		return nil
 	}
-	if p.bare || p.v.Role(r) == view.RoleResource {
-		return strings.Join(kept, " "), nil
-	}
-	for _, a := range e.Attributes {
-		if place := ""; isStack(a.Name) {
-			if place = placeIn(a.Value.Text(), e.Message.Value); place != "" {
-				kept = append(kept, p.paint(colorBold, safe(place)))
-				used += 1 + utf8.RuneCountInString(place)
-			}
+	list := p.attributes(r, e)
+	for i := range e.Attributes {
+		if a := &e.Attributes[i]; isStack(a.Name) {
+			p.word(colorBold, safe(placeIn(a.Value.Text(), e.Message.Value)))
 		}
 	}
-	end := e.Metadata.Name == format.NameEnd && p.v.Role(r) == view.RoleRecorder
-	for _, a := range p.attributes(r, e) {
+	end := e.Metadata.Name == format.NameEnd && role == view.RoleRecorder
+	for i := range list {
+		a := &list[i]
 		if end && isZero(a.Value) {
 			continue
 		}
@@ -468,56 +478,71 @@ func (p *printer) line(r view.Row, e *format.TraceEntry, indent int) (line strin
 			more = append(more, a.Name+":\n    "+strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n    "))
 			continue
 		}
-		name, value := safe(a.Name)+"=", valueText(a.Value)
-		if p.width > 0 {
-			room := p.width - used - 1 - utf8.RuneCountInString(name)
-			if room < min(minValue, utf8.RuneCountInString(value)) {
-				kept = append(kept, p.paint(colorDim, "…"))
+		name := safe(a.Name)
+		if p.value = appendValue(p.value[:0], a.Value); p.width > 0 {
+			runes := utf8.RuneCount(p.value)
+			room := p.width - p.columns - 2 - utf8.RuneCountInString(name)
+			if room < min(minValue, runes) {
+				p.word(colorDim, "…")
 				break
 			}
-			if most := min(room, maxValue); utf8.RuneCountInString(value) > most {
-				value = short(value, most-1)
+			if most := min(room, maxValue); runes > most {
+				p.value = append(p.value[:0], short(string(p.value), most-1)...)
 			}
 		}
-		used += 1 + utf8.RuneCountInString(name) + utf8.RuneCountInString(value)
-		kept = append(kept, p.paint(colorDim, name)+value)
+		p.next()
+		p.text(colorDim, name, "=")
+		p.start("")
+		p.b = append(p.b, p.value...)
+		p.stop()
 	}
-	return strings.Join(kept, " "), more
+	return more
 }
 
-// head is what is printed of an entry before its attributes; empty parts are not.
-func (p *printer) head(r view.Row, e *format.TraceEntry) []string {
-	var parts []string
+// head prints what comes before the attributes of an entry.
+func (p *printer) head(r view.Row, role view.Role, e *format.TraceEntry) {
 	name := safe(e.Metadata.Name)
-	switch p.v.Role(r) {
+	switch role {
 	case view.RoleSpan:
 		if query.IsError(p.v.Flags(r)) {
-			parts = append(parts, p.level(format.LevelError))
+			p.level(format.LevelError)
 		}
-		parts = append(parts, p.paint(colorBold, name), p.service(r), p.took(r, e))
-		parts = append(parts, p.attr(e, format.AttrKind), p.attr(e, format.AttrStatusDescription))
+		p.word(colorBold, name)
+		p.service(r)
+		p.took(r, e)
+		p.attr(e, format.AttrKind)
+		p.attr(e, format.AttrStatusDescription)
 		if before, _ := e.Attribute(format.AttrContinued); before.Bool() {
-			parts = append(parts, p.paint(colorDim, "began in the file before"))
+			p.word(colorDim, "began in the file before")
 		}
 	case view.RoleLog:
-		parts = append(parts, p.logLevel(e), safe(e.Message.Value))
+		if own, ok := e.Attribute(format.AttrLogLevel); ok {
+			p.word("", safe(own.Text()))
+		} else {
+			p.level(e.Metadata.Level)
+		}
+		p.word("", safe(e.Message.Value))
 	case view.RoleResource:
-		parts = append(parts, p.paint(colorBold, safe(e.Message.Value)), p.paint(colorDim, "resource"))
+		p.word(colorBold, safe(e.Message.Value))
+		p.word(colorDim, "resource")
 	case view.RoleEvent:
 		if e.Metadata.Level == format.LevelError {
-			parts = append(parts, p.level(e.Metadata.Level))
+			p.level(e.Metadata.Level)
 		}
-		parts = append(parts, "• "+name)
+		p.next()
+		p.text("", "• ", name)
 	case view.RoleLink:
-		parts = append(parts, "→ link", p.attr(e, format.AttrLinkTraceID), p.attr(e, format.AttrLinkSpanID))
+		p.word("", "→ link")
+		p.attr(e, format.AttrLinkTraceID)
+		p.attr(e, format.AttrLinkSpanID)
 	default:
-		parts = append(parts, p.level(e.Metadata.Level), name)
-		if e.Message.Valid {
-			parts = append(parts, safe(e.Message.Value))
-		}
+		p.level(e.Metadata.Level)
+		p.word("", name)
+		p.word("", safe(e.Message.Value))
 	}
-	return parts
 }
+
+func (p *printer) level(l format.Level) { p.word(levelColor(l), l.String()) }
 
 // Of a value a terminal shows at most so many runes, and at least so many or nothing.
 const (
@@ -531,50 +556,45 @@ func isZero(v format.Value) bool {
 	return ok && n == 0
 }
 
-// took is how long a span took.
-func (p *printer) took(r view.Row, e *format.TraceEntry) string {
-	v, ok := e.Attribute(format.AttrDuration)
-	if !ok {
-		if file, _ := p.v.ID(r); file < len(p.states) && p.states[file].Rotated {
-			return p.paint(colorDim, "goes on in the next file")
-		}
-		text := "not ended"
-		if start, timed := p.v.Start(r); timed {
-			if file, _ := p.v.ID(r); file < len(p.last) && p.last[file] > start {
-				text += ", ≥ " + duration(time.Duration(p.last[file]-start))
-			}
-		}
-		return p.paint(colorYellow, text)
+// took prints how long a span took.
+func (p *printer) took(r view.Row, e *format.TraceEntry) {
+	if v, ok := e.Attribute(format.AttrDuration); ok {
+		n, _ := v.U64()
+		p.next()
+		p.start(colorBlue)
+		p.b = appendDuration(p.b, clampDuration(n))
+		p.stop()
+		return
 	}
-	n, _ := v.U64()
-	return p.paint(colorBlue, duration(clampDuration(n)))
+	file, _ := p.v.ID(r)
+	if file < len(p.states) && p.states[file].Rotated {
+		p.word(colorDim, "goes on in the next file")
+		return
+	}
+	text := "not ended"
+	if start, timed := p.v.Start(r); timed && file < len(p.last) && p.last[file] > start {
+		text += ", ≥ " + duration(time.Duration(p.last[file]-start))
+	}
+	p.word(colorYellow, text)
 }
 
-// service is the service of a span in brackets, if the span above it is of another one.
-func (p *printer) service(r view.Row) string {
+// service prints the service of a span in brackets, if the span above it is of another one.
+func (p *printer) service(r view.Row) {
 	up := p.v.Parent(r)
 	if p.flat || p.v.Role(up) != view.RoleSpan {
-		return ""
+		return
 	}
 	if service := p.v.Service(r); service != "" && service != p.v.Service(up) {
-		return p.paint(colorGreen, "["+safe(service)+"]")
+		p.next()
+		p.text(colorGreen, "[", safe(service), "]")
 	}
-	return ""
 }
 
-func (p *printer) attr(e *format.TraceEntry, name string) string {
+// attr prints an attribute that describes the entry.
+func (p *printer) attr(e *format.TraceEntry, name string) {
 	if v, ok := e.Attribute(name); ok {
-		return p.paint(colorDim, safe(v.Text()))
+		p.word(colorDim, safe(v.Text()))
 	}
-	return ""
-}
-
-// logLevel is a log record's own word for its level.
-func (a *app) logLevel(e *format.TraceEntry) string {
-	if v, ok := e.Attribute(format.AttrLogLevel); ok {
-		return safe(v.Text())
-	}
-	return a.level(e.Metadata.Level)
 }
 
 // terminalWidth returns the columns of the terminal that w is, or 0.
