@@ -95,6 +95,16 @@ func Inspect(name string) (*Report, error) {
 		return nil, err
 	}
 	defer f.Close()
+	r, err := f.report(name)
+	if err != nil || r.Live || !strings.HasSuffix(name, extIET) {
+		return r, err
+	}
+	r.Pending, r.Journal, err = pending(f)
+	return r, err
+}
+
+// report returns the report on f, the file name, without a journal.
+func (f *File) report(name string) (*Report, error) {
 	r := &Report{
 		Name: name, Version: f.version, Format: f.format, Entries: f.Len(), Size: f.Size(), GoodBytes: f.WholeSize(),
 		Reason: CutReasonOf(f.damage), Damage: f.damage, Live: osfile.Locked(name),
@@ -109,11 +119,7 @@ func Inspect(name string) (*Report, error) {
 		}
 		r.Ended = isEnd(last)
 	}
-	if r.Live || !strings.HasSuffix(name, extIET) {
-		return r, nil
-	}
-	r.Pending, r.Journal, err = pending(f)
-	return r, err
+	return r, nil
 }
 
 // pending returns how many entries the crash buffer of the dead writer of f holds that are

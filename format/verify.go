@@ -24,10 +24,6 @@ var (
 // holds is a part of it. It returns what [Inspect] does, with those entries.
 // That no entry marks a clean end is not a problem: see [Report].Ended.
 func Verify(name string, found func(problem error)) (*Report, error) {
-	r, err := Inspect(name)
-	if err != nil {
-		return nil, err
-	}
 	// With the tables of an ET as they are, if they can be read.
 	f, pool, err := openPool(name)
 	if err != nil {
@@ -36,21 +32,32 @@ func Verify(name string, found func(problem error)) (*Report, error) {
 		}
 	}
 	defer f.Close()
-	r.Entries = f.Len()
-	v := verifier{f: f, pool: pool, found: found}
+	odd := false
+	tell := func(problem error) {
+		odd = true
+		found(problem)
+	}
+	v := verifier{f: f, pool: pool, found: tell}
 	if f.Len() == 0 && f.damage == nil {
-		found(&CorruptError{Offset: f.data, Entry: noEntry, Err: errMissingEntry})
+		tell(&CorruptError{Offset: f.data, Entry: noEntry, Err: errMissingEntry})
 	}
 	if f.longer {
-		found(&CorruptError{Offset: MagicSize, Entry: noEntry, Field: "offsets and pool", Err: errNotShortest})
+		tell(&CorruptError{Offset: MagicSize, Entry: noEntry, Field: "offsets and pool", Err: errNotShortest})
 	}
 	if err := f.walkRaw(0, v.entry); err != nil {
 		return nil, err
 	}
 	if f.damage != nil {
-		found(f.damage)
+		tell(f.damage)
 	}
-	return r, nil
+	if f.format == ET && !odd { // all of it is known
+		return f.report(Find(name))
+	}
+	r, err := Inspect(name)
+	if err == nil {
+		r.Entries = f.Len()
+	}
+	return r, err
 }
 
 type verifier struct {
