@@ -50,6 +50,7 @@ type Journal struct {
 	pool *pool
 
 	shards []shard // the spans, then the leaves
+	tick   *tick   // of the leaves' times; nil where the clock is fine enough
 	hints  atomic.Uint32
 	epoch  uint32       // guarded by the locks of all shards, one of which is enough for reading
 	fresh  atomic.Int64 // about how many bytes were appended since the last Capture
@@ -110,6 +111,9 @@ func New(o Options) (*Journal, error) {
 	j := &Journal{o: o, pool: p, limit: o.Segments, shards: make([]shard, numLeaves()+1)}
 	for i := range j.shards {
 		j.shards[i].stream = StreamSpans + uint32(i)
+	}
+	if runtime.GOOS != "linux" {
+		j.tick = new(tick)
 	}
 	return j, nil
 }
@@ -177,8 +181,12 @@ func (j *Journal) lock(leaf bool, hint *Hint) (*shard, error) {
 
 // Append appends a record. When it returns nil, the record is as safe as the medium. It
 // reports whether so much has come that Capture should be called soon. The errors are
-// ErrFull, ErrBusy, ErrClosed, ErrTooLarge, and those of the file.
+// ErrFull, ErrBusy, ErrClosed, ErrTooLarge, and those of the file. Where the clock is coarse
+// it moves the time of a leaf within a tick.
 func (j *Journal) Append(r *Record, hint *Hint) (soon bool, err error) {
+	if j.tick != nil && r.Leaf {
+		r.Time = j.tick.next(r.Time)
+	}
 	s, err := j.lock(r.Leaf, hint)
 	if err != nil {
 		return false, err

@@ -76,6 +76,64 @@ func check(t *testing.T, e *Entry) (g, n int) {
 	return g, n
 }
 
+// TestOrderWhileClockStandsStill has goroutines append leaves in turn, with hints of their
+// own, while the clock gives one time for all.
+func TestOrderWhileClockStandsStill(t *testing.T) {
+	j := create(t, Options{})
+	j.tick = new(tick)
+	const at, leaves = 1_767_323_045_000_000_000, 100
+	for n := range leaves {
+		r := record(0, n, 0, true)
+		r.Time = at
+		done := make(chan error)
+		go func() {
+			hint := j.NewHint()
+			_, err := j.Append(r, &hint)
+			done <- err
+		}()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	}
+	rd := j.NewReader()
+	rd.Capture()
+	for want := range leaves {
+		e := rd.Next()
+		if e == nil {
+			t.Fatalf("%d records, want %d", want, leaves)
+		}
+		if got := int(binary.LittleEndian.Uint64(e.Data[8:])); got != want || e.Time != at+int64(want) {
+			t.Errorf("record %d at %d ns comes when record %d is due", got, e.Time-at, want)
+		}
+	}
+}
+
+// TestTick checks which times are moved, and that a wrong time does not keep those after
+// it from being told apart.
+func TestTick(t *testing.T) {
+	const (
+		tooth = 16_000_000
+		hour  = int64(time.Hour)
+	)
+	for name, test := range map[string]struct{ read, want []int64 }{
+		"one reading":             {[]int64{5, 5, 5}, []int64{5, 6, 7}},
+		"readings move":           {[]int64{5, 5, tooth, tooth}, []int64{5, 6, tooth, tooth + 1}},
+		"a record comes late":     {[]int64{5, tooth, 5, tooth}, []int64{5, tooth, 5, tooth + 1}},
+		"a record is tried twice": {[]int64{5, 5, 6, 5}, []int64{5, 6, 7, 8}},
+		"a time of the future":    {[]int64{5, hour, 5, 5}, []int64{5, hour, 5, 6}},
+		"the clock is set back":   {[]int64{hour, 5, 5}, []int64{hour, 5, 6}},
+	} {
+		c := new(tick)
+		var got []int64
+		for _, at := range test.read {
+			got = append(got, c.next(at))
+		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%s: %v became %v, want %v", name, test.read, got, test.want)
+		}
+	}
+}
+
 // TestAppendAndRead has goroutines append while another one reads, takes checkpoints and
 // releases segments. Every record comes once, those of a goroutine and kind in order.
 func TestAppendAndRead(t *testing.T) {
