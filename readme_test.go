@@ -108,9 +108,7 @@ func TestReadmeProgram(t *testing.T) {
 	must(t, err)
 	must(t, os.WriteFile(overlay, list, 0o600))
 	exe := filepath.Join(dir, "shop.exe")
-	if out, err := exec.Command("go", "build", "-overlay", overlay, "-o", exe, "./internal/readme").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	goCommand(t, "build", "-overlay", overlay, "-o", exe, "./internal/readme")
 	cmd := exec.Command(exe)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "OTEL_EXPORTER_ENTRACE_PATH=shop.et")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"os"
@@ -122,7 +123,11 @@ func TestEnvironmentSays(t *testing.T) {
 	dir := clean(t)
 	told := reports(t)
 	t.Setenv("OTEL_SERVICE_NAME", "shop")
-	t.Setenv("OTEL_EXPORTER_ENTRACE_PATH", "file://"+filepath.ToSlash(dir)+"/%7Bservice%7D-{pid}-{time}.et")
+	path := filepath.ToSlash(dir)
+	if !strings.HasPrefix(path, "/") {
+		path = "/" + path // a drive of Windows
+	}
+	t.Setenv("OTEL_EXPORTER_ENTRACE_PATH", "file://"+path+"/%7Bservice%7D-{pid}-{time}.et")
 	t.Setenv("OTEL_EXPORTER_ENTRACE_FORMAT", "IET")
 	t.Setenv("OTEL_EXPORTER_ENTRACE_VERSION", "2")
 	t.Setenv("OTEL_EXPORTER_ENTRACE_MODE", "Batch")
@@ -274,8 +279,8 @@ func TestSetupFails(t *testing.T) {
 	must(t, os.WriteFile("file", nil, 0o600))
 	p, err := entrace.Setup(t.Context(), exporter.WithPath("file/a.et"),
 		entrace.WithSpanExporter("mine", func(context.Context) (sdktrace.SpanExporter, error) { return mine, nil }))
-	if err == nil || !strings.Contains(err.Error(), "not a directory") || p == nil {
-		t.Fatalf("Setup: %v, %v; want an error and a Pipeline", p, err)
+	if _, ok := errors.AsType[*fs.PathError](err); !ok || p == nil {
+		t.Fatalf("Setup: %v, %v; want the error of a path and a Pipeline", p, err)
 	}
 	oneSpan(t, p)
 	if !p.Recorder().Discards() {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -254,7 +255,8 @@ func TestWritesAreTold(t *testing.T) {
 		if len(made) != 1 {
 			t.Fatalf("there is %q", made)
 		}
-		if told := strings.Contains(console(), `level=INFO msg="entrace: wrote `+made[0]+": ERROR: it broke"); told == quiet {
+		message := strconv.Quote("entrace: wrote " + made[0] + ": ERROR: it broke")
+		if told := strings.Contains(console(), "level=INFO msg="+strings.TrimSuffix(message, `"`)); told == quiet {
 			t.Errorf("stderr has %s", console())
 		}
 	}

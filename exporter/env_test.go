@@ -72,7 +72,8 @@ func TestPathOfFolder(t *testing.T) {
 	t.Chdir(t.TempDir())
 	must(t, os.WriteFile("taken", nil, 0o600))
 	t.Setenv(variable, "taken/")
-	if _, err := exporter.New(); err == nil || !strings.Contains(err.Error(), variable+`="taken/`) {
+	said := variable + "=" + strings.TrimSuffix(strconv.Quote(filepath.FromSlash("taken/")), `"`)
+	if _, err := exporter.New(); err == nil || !strings.Contains(err.Error(), said) {
 		t.Errorf("of a folder that cannot be the error is %v", err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/alonetest"
+	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/remote"
 )
 
@@ -306,8 +307,13 @@ func TestQuotaOfBytes(t *testing.T) {
 		t.Errorf("the folder has %q", names)
 	}
 	must(t, os.Remove(before))
-	time.Sleep(1100 * time.Millisecond) // after which it looks again
-	if got := r.sendAll(append(stream(format.Root()), thousand(5)...)); got.Err != nil || got.Entries != 6 {
+	for range 500 { // it looks again, a second or more after it did so last
+		if got = r.sendAll(append(stream(format.Root()), thousand(5)...)); got.Err == nil {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if got.Err != nil || got.Entries != 6 {
 		t.Errorf("with room again: %+v", got)
 	}
 }
@@ -368,7 +374,11 @@ func TestRemovedWhileItGrows(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	must(t, os.Remove(filepath.Join(r.dir, names[0])))
+	name := filepath.Join(r.dir, names[0])
+	f, err := osfile.OpenRead(name)
+	must(t, err)
+	must(t, osfile.Remove(f, name)) // so that the name is free at once on Windows too
+	defer f.Close()
 	c.Close()
 	if got := r.await(1)[0]; got.Path != "" || got.Err == nil {
 		t.Errorf("received %+v", got)

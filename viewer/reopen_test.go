@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -90,6 +91,9 @@ func TestFollowGoesOnWithOtherFiles(t *testing.T) {
 		{"a.iet", []string{"zero"}, "zero, one, two", 3, true},
 		{"c.iet", []string{"three"}, "zero, one, three", 3, true},
 	} {
+		if step.texts[0] == "three" && runtime.GOOS == "windows" {
+			break // no file that is mapped is replaced there
+		}
 		writeLogs(t, filepath.Join(dir, step.name), step.texts...)
 		n := next()
 		for n == last {

