@@ -1,6 +1,7 @@
 package ring_test
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/journal"
+	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/internal/ring"
 	"github.com/entrace-go/entrace/view"
 )
@@ -43,14 +45,15 @@ func TestRingKill(t *testing.T) {
 			t.Fatal(err)
 		}
 		var acks bytes.Buffer
-		read := make(chan struct{})
-		go func() { _, _ = io.Copy(&acks, out); close(read) }()
-		for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-			if _, err := os.Stat(path); err == nil {
-				break
-			}
-		}
-		time.Sleep(20 * time.Millisecond) // it is made and used
+		begun, read := make(chan struct{}), make(chan struct{})
+		go func() {
+			in := bufio.NewReader(out)
+			_, _ = in.Peek(1)
+			close(begun)
+			_, _ = io.Copy(&acks, in)
+			close(read)
+		}()
+		<-begun // the 20 spans are open
 		if _, err := ring.Open(path); !errors.Is(err, format.ErrLocked) {
 			t.Errorf("the ring of a living process: %v, want ErrLocked", err)
 		}
@@ -181,7 +184,13 @@ func TestRingLosesItsNames(t *testing.T) {
 			if which == "pointer" {
 				name = path
 			}
-			if err := os.Remove(name); err != nil {
+			f, err := osfile.OpenRead(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			// Windows keeps the name of an open file that is only removed.
+			if err := osfile.Remove(f, name); err != nil {
 				t.Fatal(err)
 			}
 			if err := <-told; !errors.Is(err, format.ErrUnlinked) {
