@@ -502,6 +502,9 @@ func TestWatchStop(t *testing.T) {
 }
 
 func TestWatchConcurrentSafe(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("no file is replaced while somebody reads it, and here somebody always does")
+	}
 	file := filepath.Join(t.TempDir(), "control.yaml")
 	write(t, file, config("a"))
 	s := New(file, &Options{Poll: time.Millisecond, Debounce: time.Millisecond})
@@ -515,11 +518,7 @@ func TestWatchConcurrentSafe(t *testing.T) {
 					t.Error(err)
 				}
 				for range 10 {
-					_, err := s.Config()
-					if runtime.GOOS == "windows" && errors.Is(err, fs.ErrNotExist) {
-						continue // wine replaces a file in two steps
-					}
-					if err != nil {
+					if _, err := s.Config(); err != nil {
 						t.Error(err)
 					}
 				}
