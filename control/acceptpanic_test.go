@@ -49,7 +49,7 @@ func TestPanicOfAHandlerMakesASnapshot(t *testing.T) {
 		span   bool
 		h      func(r *rig) http.HandlerFunc
 	}{
-		{"in a span", "panic in compute: assignment to entry in nil map", true, func(r *rig) http.HandlerFunc {
+		{"in a span", "panic in compute: assignment to entry in nil map (request GET /panic, trace ID)", true, func(r *rig) http.HandlerFunc {
 			return func(_ http.ResponseWriter, q *http.Request) {
 				ctx, outer := r.tracer.Start(q.Context(), "GET /panic")
 				defer outer.End()
@@ -58,7 +58,7 @@ func TestPanicOfAHandlerMakesASnapshot(t *testing.T) {
 				m["a"] = 1
 			}
 		}},
-		{"with a stack", "panic in GET /panic: no such page", true, func(r *rig) http.HandlerFunc {
+		{"with a stack", "panic in GET /panic: no such page (trace ID)", true, func(r *rig) http.HandlerFunc {
 			return func(_ http.ResponseWriter, q *http.Request) {
 				_, s := r.tracer.Start(q.Context(), "GET /panic")
 				defer s.End(trace.WithStackTrace(true))
@@ -73,8 +73,9 @@ func TestPanicOfAHandlerMakesASnapshot(t *testing.T) {
 			r := panicRig(t)
 			r.serve(c.h(r))
 			w := everyLink(t, r.wait(1)[0].Path())
-			if got := w.attr(w.head, "reason"); got != c.reason {
-				t.Errorf("the reason is %q, want %q", got, c.reason)
+			want := strings.Replace(c.reason, "ID", w.attr(w.head, "request.trace_id"), 1)
+			if got := w.attr(w.head, "reason"); got != want {
+				t.Errorf("the reason is %q, want %q", got, want)
 			}
 			if got := w.attr(w.head, "trigger"); got != control.TriggerPanic {
 				t.Errorf("the trigger is %q", got)

@@ -65,7 +65,9 @@
 //
 //	time_unix_nano     when it was asked for
 //	trigger, key, reason
-//	                   what asked for it
+//	                   what asked for it; the reason names the request, which is the span that
+//	                   began the local trace, if it is open, and the trace id; of a snapshot for
+//	                   a span that does not end, the place too where its goroutine waits
 //	request.trace_id, request.span_id, request.took_nano, request.attr.KEY
 //	                   the span in which, how long that took, the request's attributes
 //	config.id, config.name, mode, providers

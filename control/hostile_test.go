@@ -300,15 +300,15 @@ func TestWatchdogRules(t *testing.T) {
 	}
 	begun := time.Now().Add(-time.Second)
 	var asked atomic.Int64
-	stop := ctl.WatchSpans(func(_ time.Time, fn func(string, format.SpanRef, time.Time) bool) {
+	stop := ctl.WatchSpans(func(_ time.Time, fn func(string, format.SpanRef, format.SpanRef, time.Time) bool) {
 		asked.Add(1)
 		for i := range 20_000 { // as long, and of no rule
-			if !fn("websocket", format.SpanRef{TraceID: [16]byte{2}, SpanID: [8]byte{byte(i), byte(i >> 8), 1}}, begun) {
+			if !fn("websocket", format.SpanRef{TraceID: [16]byte{2}, SpanID: [8]byte{byte(i), byte(i >> 8), 1}}, format.SpanRef{}, begun) {
 				return
 			}
 		}
-		fn("checkout", ref(1), begun)
-		fn("search", ref(2), begun)
+		fn("checkout", ref(1), format.SpanRef{}, begun)
+		fn("search", ref(2), format.SpanRef{}, begun)
 	})
 	defer stop()
 	count := func(trigger string, v control.Verdict) uint64 { return ctl.Stats().Verdicts[trigger][v] }

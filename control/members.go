@@ -217,6 +217,8 @@ const dumpTime = 5 * time.Second
 
 // dumps are what dumpers had to tell.
 type dumps struct {
+	open func() openTree // the spans that are open meanwhile
+
 	mu     sync.Mutex
 	closed bool
 	list   []dumped
@@ -241,7 +243,7 @@ const maxDump = 128 << 20
 
 // dump asks the dumpers of a trace, now.
 func (c *Control) dump(t *Trace) *dumps {
-	d := new(dumps)
+	d := &dumps{open: sync.OnceValue(c.watchdog.openTree)}
 	for _, m := range c.members {
 		p, ok := m.m.(Dumper)
 		on := m.provides & t.tc.Providers
@@ -256,7 +258,7 @@ func (c *Control) dump(t *Trace) *dumps {
 		done := make(chan error, 1)
 		go func() { // which may not come back
 			defer m.busy.Store(false)
-			done <- c.guard(func() error { return p.Dump(ctx, &Session{on: on, params: t.params(), write: d.add}) })
+			done <- c.guard(func() error { return p.Dump(ctx, &Session{on: on, params: t.params(), write: d.add, open: d.open}) })
 		}()
 		var err error
 		select {

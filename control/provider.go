@@ -50,6 +50,7 @@ type Session struct {
 	params map[string]string
 	write  func(p record.Provider, ref format.SpanRef, at time.Time, e *format.TraceEntry) error
 	failed func(error)
+	open   func() openTree // nil: no span is known to be open
 }
 
 // NewSession returns a session that writes to what write does, for the tests of
@@ -72,6 +73,16 @@ func (s *Session) On() Set { return s.on }
 // Write copies e. It is safe for concurrent use.
 func (s *Session) Write(p Set, ref format.SpanRef, at time.Time, e *format.TraceEntry) error {
 	return s.write(p.number(), ref, at, e)
+}
+
+// Innermost returns the open span that a goroutine is in which does the work of span ref alone:
+// as long as a span has a single open child in this process, the child. It returns ref where it
+// has none or several, and outside of [Dumper.Dump].
+func (s *Session) Innermost(ref format.SpanRef) format.SpanRef {
+	if s.open == nil {
+		return ref
+	}
+	return s.open().innermost(ref)
 }
 
 // Fail tells that the provider cannot go on; it must not write any more. It

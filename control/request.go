@@ -15,7 +15,8 @@ type Request struct {
 	Key     string // what the patterns of the configuration are matched against
 	Reason  string // for people: what happened
 	// Span is the span in which it happened, if there was one, with its trace.
-	Span format.SpanRef
+	Span    format.SpanRef
+	request string // the span that began the trace of Span, if it is known already
 	// Took is how long a span took, or has been open.
 	Took time.Duration
 	// Level is that of a log record.

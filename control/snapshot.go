@@ -38,6 +38,7 @@ func (c *Control) snapshot(t *Trace) (Verdict, error) {
 	if t.rec, err = c.create(t, &format.RecorderOptions{Durability: format.DurabilityWriteThrough}); err != nil {
 		return Failed, err
 	}
+	t.explain(dumps.open(), dumps)
 	e := t.head()
 	number := func(name string, n uint64) {
 		e.Attributes = append(e.Attributes, format.Attribute{Name: name, Value: format.U64Value(n)})

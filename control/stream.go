@@ -26,6 +26,7 @@ func (c *Control) beginStream(t *Trace) error {
 	if t.rec, err = c.create(t, o); err != nil {
 		return err
 	}
+	t.explain(c.watchdog.openTree(), nil)
 	if _, err := ring.AppendAnchor(t.rec, t.head()); err != nil {
 		return errors.Join(err, t.discard())
 	}

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -90,7 +91,8 @@ func (c *Control) firePanic(text, reason string, span format.SpanRef) {
 		c.verdicts.count(TriggerPanic, Coalesced)
 		return
 	}
-	c.Fire(Request{Trigger: TriggerPanic, Key: text, Reason: cut(reason), Span: span})
+	_, request := c.watchdog.openTree().request(span.TraceID) // now, as the panic ends that too
+	c.Fire(Request{Trigger: TriggerPanic, Key: text, Reason: cut(reason), Span: span, request: request})
 }
 
 // WantsLabels reports whether the goroutine of a span is to have the labels span_id
@@ -111,12 +113,12 @@ func (c *Control) WantsLabels(first bool) bool {
 
 // openSpans passes the spans to fn that are open and began before a time, until fn returns
 // false.
-type openSpans = func(before time.Time, fn func(name string, span format.SpanRef, start time.Time) bool)
+type openSpans = func(before time.Time, fn func(name string, span, parent format.SpanRef, start time.Time) bool)
 
 // WatchSpans has the watchdog look at the spans that spans passes to fn: those that
-// are open and began before a time, until fn returns false; until stop is called. It
-// is for span processors.
-func (c *Control) WatchSpans(spans func(before time.Time, fn func(name string, span format.SpanRef, start time.Time) bool)) (stop func()) {
+// are open and began before a time, until fn returns false; until stop is called. The parent
+// of a span that begins a local trace is the zero SpanRef. It is for span processors.
+func (c *Control) WatchSpans(spans func(before time.Time, fn func(name string, span, parent format.SpanRef, start time.Time) bool)) (stop func()) {
 	if c == nil {
 		return func() {}
 	}
@@ -129,6 +131,16 @@ func (c *Control) WatchSpans(spans func(before time.Time, fn func(name string, s
 		w.spansMu.Lock()
 		defer w.spansMu.Unlock()
 		w.spans = slices.DeleteFunc(slices.Clone(w.spans), func(s *openSpans) bool { return s == own })
+	}
+}
+
+// each passes the spans to fn that are open and began before a time, until fn returns false.
+func (w *watchdog) each(before time.Time, fn func(name string, span, parent format.SpanRef, start time.Time) bool) {
+	w.spansMu.Lock()
+	all := w.spans
+	w.spansMu.Unlock()
+	for _, spans := range all {
+		(*spans)(before, fn)
 	}
 }
 
@@ -229,32 +241,29 @@ const maxFires = 1000
 // returns those that are, with how long; seen are those of the sweep before.
 func (c *Control) sweep(f *inForce, seen map[format.SpanRef]time.Duration) map[format.SpanRef]time.Duration {
 	w := &c.watchdog
-	w.spansMu.Lock()
-	all := w.spans
-	w.spansMu.Unlock()
 	now := time.Now()
 	stuck := make(map[format.SpanRef]time.Duration)
 	var fire []Request
-	for _, spans := range all {
-		(*spans)(now.Add(-f.stuck), func(name string, span format.SpanRef, start time.Time) bool {
-			took, before := now.Sub(start), seen[span]
-			for _, rule := range f.rules[TriggerWatchdog] {
-				if took <= rule.LongerThan || rule.Key != "" && !wildcard(rule.Key, name) {
-					continue
-				}
-				stuck[span] = took
-				if before <= rule.LongerThan && len(fire) < maxFires { // when it passes its bound
-					fire = append(fire, Request{
-						Trigger: TriggerWatchdog, Key: name, Span: span, Took: took,
-						Name:   f.cfg.Traces[rule.trace].Name,
-						Reason: fmt.Sprintf("span %s is open for %v", name, took.Round(time.Millisecond)),
-					})
-				}
+	w.each(now.Add(-f.stuck), func(name string, span, _ format.SpanRef, start time.Time) bool {
+		took, before := now.Sub(start), seen[span]
+		for _, rule := range f.rules[TriggerWatchdog] {
+			if took <= rule.LongerThan || rule.Key != "" && !wildcard(rule.Key, name) {
+				continue
 			}
-			return true
-		})
-	}
+			stuck[span] = took
+			if before <= rule.LongerThan && len(fire) < maxFires { // when it passes its bound
+				fire = append(fire, Request{
+					Trigger: TriggerWatchdog, Key: name, Span: span, Took: took,
+					Name:   f.cfg.Traces[rule.trace].Name,
+					Reason: fmt.Sprintf("span %s is open for %v", name, took.Round(time.Millisecond)),
+				})
+			}
+		}
+		return true
+	})
 	w.prune(stuck)
+	// Those of one trace are one request, which names the span that contains the others.
+	slices.SortStableFunc(fire, func(a, b Request) int { return cmp.Compare(b.Took, a.Took) })
 	for _, r := range fire {
 		c.Fire(r)
 	}

@@ -22,6 +22,7 @@ type Flight interface {
 	// and with what.
 	SpanPanicked(name string, span format.SpanRef, text string)
 	// WatchSpans hands over what tells of the spans that are open, until stop is called: it
-	// passes those that began before a time to fn until that returns false.
-	WatchSpans(spans func(before time.Time, fn func(name string, span format.SpanRef, start time.Time) bool)) (stop func())
+	// passes those that began before a time to fn until that returns false. The parent of a span
+	// that begins a local trace is the zero SpanRef.
+	WatchSpans(spans func(before time.Time, fn func(name string, span, parent format.SpanRef, start time.Time) bool)) (stop func())
 }

@@ -25,10 +25,12 @@ type goroutineLabels struct {
 	ended  atomic.Bool
 }
 
-// label labels the goroutine, which begins a span, and returns nil if it did not.
+// label labels the goroutine, which begins a span, and returns nil if it did not. The parent
+// is the local one, zero if there is none.
 // Labels that ctx has stay; those that were set otherwise are not known here, and
 // are lost.
-func (p *SpanProcessor) label(ctx context.Context, ref, parent format.SpanRef, local bool) *goroutineLabels {
+func (p *SpanProcessor) label(ctx context.Context, ref, parent format.SpanRef) *goroutineLabels {
+	local := parent.IsValid()
 	if !p.flight.WantsLabels(!local) {
 		return nil
 	}

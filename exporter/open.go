@@ -43,13 +43,13 @@ func (o openSpans) labels(r format.SpanRef) *goroutineLabels {
 	return nil
 }
 
-// each calls fn for the spans that began before a time, until it returns false. No
-// lock is held then.
-func (o openSpans) each(before time.Time, fn func(name string, span format.SpanRef, start time.Time) bool) {
+// each calls fn for the spans that began before a time, with their local parents, until it
+// returns false. No lock is held then.
+func (o openSpans) each(before time.Time, fn func(name string, span, parent format.SpanRef, start time.Time) bool) {
 	type open struct {
-		name  string
-		span  format.SpanRef
-		start time.Duration
+		name         string
+		span, parent format.SpanRef
+		start        time.Duration
 	}
 	limit := before.Sub(clock)
 	var list []open
@@ -58,12 +58,12 @@ func (o openSpans) each(before time.Time, fn func(name string, span format.SpanR
 		m := o.LockAt(i)
 		for k, b := range m.All() {
 			if b.start < limit {
-				list = append(list, open{b.name, format.SpanRef{TraceID: [16]byte(k[:16]), SpanID: [8]byte(k[16:])}, b.start})
+				list = append(list, open{b.name, format.SpanRef{TraceID: [16]byte(k[:16]), SpanID: [8]byte(k[16:])}, b.parent, b.start})
 			}
 		}
 		m.Unlock()
 		for _, s := range list {
-			if !fn(s.name, s.span, clock.Add(s.start)) {
+			if !fn(s.name, s.span, s.parent, clock.Add(s.start)) {
 				return
 			}
 		}

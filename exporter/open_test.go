@@ -29,7 +29,7 @@ func TestOpenSpansKeepMonotonicTime(t *testing.T) {
 	_, now := tp.Tracer("t").Start(t.Context(), "now")
 	_, old := tp.Tracer("t").Start(t.Context(), "old", trace.WithTimestamp(before.Add(-time.Hour).Round(0)))
 	seen := make(map[string]time.Time)
-	see := func(name string, _ format.SpanRef, start time.Time) bool { seen[name] = start; return true }
+	see := func(name string, _, _ format.SpanRef, start time.Time) bool { seen[name] = start; return true }
 	p.open.each(time.Now().Add(-time.Minute), see)
 	if _, early := seen["now"]; early || len(seen) != 1 {
 		t.Errorf("%v are open for a minute", seen)

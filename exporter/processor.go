@@ -39,6 +39,7 @@ type begun struct {
 	links        int
 	droppedLinks int
 	start        time.Duration    // since clock
+	parent       format.SpanRef   // zero: it begins a local trace, or nobody watches
 	labels       *goroutineLabels // nil: it got none
 }
 
@@ -128,7 +129,10 @@ func (p *SpanProcessor) start(ctx context.Context, s sdktrace.ReadWriteSpan) (er
 		return errors.Join(rerr, err)
 	}
 	if p.flight != nil {
-		b.labels = p.label(ctx, h.Ref, h.Parent, h.Parent.IsValid() && !h.Remote)
+		if !h.Remote {
+			b.parent = h.Parent
+		}
+		b.labels = p.label(ctx, h.Ref, b.parent)
 	}
 	p.open.Set(key(&h.Ref), &b)
 	return rerr

@@ -118,8 +118,9 @@
 // # Spans
 //
 // The labels trace_id and span_id of package runtime/pprof, in 32 and 16 hexadecimal
-// digits, put an entry below that span. The two are not told again as label.KEY
-// then. Of the other labels there are 32 at most, names up to 128 bytes and values
+// digits, put an entry below that span. A goroutine that works for the span alone is below the
+// innermost span there that is open, as far as each has one open child. The two are not told
+// again as label.KEY then. Of the other labels there are 32 at most, names up to 128 bytes and values
 // up to 1 KiB.
 //
 // # Secrets

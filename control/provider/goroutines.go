@@ -50,7 +50,25 @@ func (*Goroutines) Dump(ctx context.Context, s *control.Session) error {
 		return err
 	}
 	groups = slices.DeleteFunc(groups, (*group).own)
+	moveInside(s, groups)
 	return writeGoroutines(ctx, s, now, groups)
+}
+
+// moveInside moves each goroutine that works for a span alone into the innermost open span there,
+// since only spans that begin a local trace have labels. Goroutines that the standard library
+// runs for it do not count.
+func moveInside(s *control.Session, groups []*group) {
+	working := make(map[format.SpanRef]int64)
+	for _, g := range groups {
+		if g.ref.IsValid() && g.ofProgram() {
+			working[g.ref] += g.values[0]
+		}
+	}
+	for _, g := range groups {
+		if working[g.ref] == 1 && g.ofProgram() {
+			g.ref = s.Innermost(g.ref)
+		}
+	}
 }
 
 func writeGoroutines(ctx context.Context, s *control.Session, at time.Time, groups []*group) error {

@@ -1,9 +1,11 @@
 package provider
 
 import (
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/google/pprof/profile"
 )
@@ -99,6 +101,36 @@ func fromApplication(name string) bool {
 	}
 	return !strings.HasPrefix(name, "golang.org/x/sys/")
 }
+
+// ofProgram reports whether a function of the stack is not of the standard library, which runs
+// goroutines of its own for what the program does.
+func (g *group) ofProgram() bool {
+	for _, l := range g.locations {
+		for i := range l.Line {
+			if name := functionName(l, i); name != "" && !inStandardLibrary(packageOf(name)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// inStandardLibrary reports whether a package is not of a module. The name of a module that is not
+// the program's own has a dot in its first element.
+func inStandardLibrary(pkg string) bool {
+	first, _, _ := strings.Cut(pkg, "/")
+	return pkg != "main" && !strings.Contains(first, ".") && first != firstOfMain()
+}
+
+// firstOfMain returns the first element of the path of the program's module.
+var firstOfMain = sync.OnceValue(func() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	first, _, _ := strings.Cut(info.Main.Path, "/")
+	return first
+})
 
 // packageOf returns the import path in the name of a function, "" for one that has
 // none, such as of C.

@@ -1,0 +1,123 @@
+package control_test
+
+import (
+	"context"
+	"fmt"
+	"runtime/pprof"
+	"strings"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/format"
+)
+
+// A foreignContext is one that package context watches with a goroutine of its own.
+type foreignContext struct {
+	context.Context
+	done chan struct{}
+}
+
+func (c foreignContext) Done() <-chan struct{} { return c.done }
+
+func (c foreignContext) Err() error {
+	select {
+	case <-c.done:
+		return context.Canceled
+	default:
+		return nil
+	}
+}
+
+// TestStackIsBelowTheSpanThatWaits makes a snapshot while a span inside a request waits.
+func TestStackIsBelowTheSpanThatWaits(t *testing.T) {
+	const place = ", at github.com/entrace-go/entrace/control_test.blockedHere acceptrequest_test.go:176"
+	for _, c := range []struct {
+		name   string
+		helper func(ctx context.Context, tracer trace.Tracer, release chan struct{})
+		below  string // the span that has the stack of the goroutine
+		where  string // in the reason
+	}{
+		{"one goroutine", func(context.Context, trace.Tracer, chan struct{}) {}, "transfer", ", now in transfer" + place},
+		{"and one of the standard library", func(_ context.Context, _ trace.Tracer, release chan struct{}) {
+			context.AfterFunc(foreignContext{context.Background(), release}, func() {})
+		}, "transfer", ", now in transfer" + place},
+		{"and one of the program", func(_ context.Context, _ trace.Tracer, release chan struct{}) {
+			go func() { <-release }()
+		}, "GET /b", ", now in transfer"},
+		{"several open children", func(ctx context.Context, tracer trace.Tracer, _ chan struct{}) {
+			_, _ = tracer.Start(ctx, "audit")
+		}, "GET /b", place},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t, control.Options{Config: base(t.TempDir(), control.Spans, control.TraceConfig{
+				Name: "hang", Providers: control.Spans | control.Goroutines,
+				On: []control.On{{Trigger: control.TriggerWatchdog, LongerThan: time.Hour}},
+			})})
+			release, done := make(chan struct{}), make(chan struct{})
+			root := make(chan trace.SpanContext, 1)
+			go func() {
+				defer close(done)
+				ctx, get := r.tracer.Start(context.Background(), "GET /b")
+				c.helper(ctx, r.tracer, release)
+				_, transfer := r.tracer.Start(ctx, "transfer")
+				root <- get.SpanContext()
+				blockedHere(release)
+				transfer.End()
+				get.End()
+			}()
+			sc := <-root
+			eventually(t, "the goroutines wait", func() bool {
+				var b strings.Builder
+				must(t, pprof.Lookup("goroutine").WriteTo(&b, 1))
+				return strings.Contains(b.String(), "control_test.blockedHere")
+			})
+			w := everyLink(t, r.start(control.Request{
+				Trigger: control.TriggerWatchdog, Key: "GET /b", Reason: "span GET /b is open for 2h0m0s", Took: 2 * time.Hour, Manual: true,
+				Span: format.SpanRef{TraceID: sc.TraceID(), SpanID: sc.SpanID()},
+			}).Path())
+			close(release)
+			<-done
+			got := ""
+			for _, g := range w.named("goroutines") {
+				if strings.HasSuffix(w.entries[g].Message.Value, "control_test.blockedHere") {
+					got = w.entries[w.up(g)].Metadata.Name
+				}
+			}
+			if got != c.below {
+				t.Errorf("the stack is below %q, want %q", got, c.below)
+			}
+			want := "span GET /b is open for 2h0m0s"
+			want += c.where
+			want += fmt.Sprintf(" (trace %s)", sc.TraceID())
+			if got := w.attr(w.head, "reason"); got != want {
+				t.Errorf("the reason is\n%q, want\n%q", got, want)
+			}
+		})
+	}
+}
+
+// TestReasonNamesTheRequest asks for a trace in a span inside a request.
+func TestReasonNamesTheRequest(t *testing.T) {
+	for _, mode := range []control.Mode{control.ModeSnapshot, control.ModeStream} {
+		t.Run(string(mode), func(t *testing.T) {
+			r := newRig(t, control.Options{Config: base(t.TempDir(), control.Spans|control.Logs, control.TraceConfig{
+				Name: "error", Mode: mode, Providers: control.Spans | control.Logs, On: onError(),
+			})})
+			ctx, get := r.tracer.Start(context.Background(), "GET /orders")
+			ctx, price := r.tracer.Start(ctx, "price")
+			r.log.ErrorContext(ctx, "pricing failed")
+			eventually(t, "there is a trace", func() bool { return len(r.ctl.Running())+len(r.traces()) > 0 })
+			price.End()
+			get.End()
+			must(t, r.ctl.Shutdown(t.Context()))
+			w := everyLink(t, r.traces()[0].Path())
+			want := "ERROR: pricing failed (request GET /orders, trace " + get.SpanContext().TraceID().String() + ")"
+			if got := w.attr(w.head, "reason"); got != want {
+				t.Errorf("the reason is %q, want %q", got, want)
+			}
+		})
+	}
+}
