@@ -66,6 +66,7 @@ type Control struct {
 	crash  *crashtext.Output
 	worker worker
 	told   worker // what OnError and OnTrace are told
+	notes  *noteWriter
 	force  atomic.Pointer[inForce]
 	closed atomic.Bool
 	ending atomic.Bool // Shutdown was called
@@ -141,6 +142,7 @@ func New(o *Options) (*Control, error) {
 	for _, m := range o.Providers {
 		c.members = append(c.members, &member{m: m, provides: m.Provides()})
 	}
+	c.notes = newNoteWriter(c.ring.SetNote, c.report)
 	c.worker.start()
 	_ = c.worker.do(func() { c.apply(cfg) }) // it has just begun
 	if o.Source != nil {
@@ -323,9 +325,7 @@ func (c *Control) apply(cfg *Config) {
 	c.switchProviders()
 	c.signals.follow(f.signals, c.onSignal)
 	c.watchdog.follow(c, f)
-	if err := c.ring.SetNote(c.note(cfg)); err != nil { // last, as the file may not answer
-		c.report(err)
-	}
+	c.notes.put(c.note(cfg))
 }
 
 // Start asks for a trace. Of a snapshot it returns when the file is there, of a
@@ -497,6 +497,7 @@ func (c *Control) finish() error {
 		c.end(t, endShutdown, "")
 	}
 	c.stopProviders()
+	c.notes.stop()
 	err := c.ring.Close()
 	c.crash.Close()
 	return err

@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"testing"
 	"time"
@@ -69,5 +70,49 @@ func TestCallsEndWhileDiskStands(t *testing.T) {
 	}
 	if err := c.Shutdown(context.Background()); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestOnlyNotesWaitForTheDiskOfTheRing lets the write of a note stand.
+func TestOnlyNotesWaitForTheDiskOfTheRing(t *testing.T) {
+	dir := t.TempDir()
+	config := func(id string) *Config {
+		return &Config{
+			ID: id, Dir: dir, Ring: RingConfig{Bytes: 4 << 20, Persist: true, Always: Logs},
+			Traces: []TraceConfig{{Name: "shot", Providers: Logs, On: []On{{Trigger: TriggerAPI}}}},
+		}
+	}
+	c, err := New(&Options{Config: config("first")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := make(chan struct{})
+	var written []string
+	if err := c.worker.do(func() {
+		c.notes.stop()
+		c.notes = newNoteWriter(func(note []byte) error {
+			<-answer
+			var n deathNote
+			err := json.Unmarshal(note, &n)
+			written = append(written, n.Config)
+			return errors.Join(err, c.ring.SetNote(note))
+		}, c.report)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"second", "third", "fourth"} {
+		if err := c.SetConfig(config(id)); err != nil {
+			t.Errorf("SetConfig of %s: %v", id, err)
+		}
+	}
+	if _, err := c.Start(t.Context(), Request{Trigger: TriggerAPI}); err != nil {
+		t.Error(err)
+	}
+	close(answer)
+	if err := c.Shutdown(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if last := len(written) - 1; last < 0 || last > 1 || written[last] != "fourth" {
+		t.Errorf("the notes are of %q, want that of fourth behind one at most", written)
 	}
 }

@@ -114,3 +114,36 @@ func (w *worker) stop() {
 	w.once.Do(func() { close(w.quit) })
 	<-w.ended
 }
+
+// A noteWriter writes the note of the ring's file on a goroutine of its own, as the disk may not
+// answer. Its methods are for one goroutine.
+type noteWriter struct {
+	next  chan []byte // has the last one that is not being written yet
+	ended chan struct{}
+}
+
+func newNoteWriter(write func(note []byte) error, report func(error)) *noteWriter {
+	n := &noteWriter{make(chan []byte, 1), make(chan struct{})}
+	go func() {
+		defer close(n.ended)
+		for note := range n.next {
+			report(write(note))
+		}
+	}()
+	return n
+}
+
+// put has a note written in place of one that still waits.
+func (n *noteWriter) put(note []byte) {
+	select {
+	case <-n.next:
+	default:
+	}
+	n.next <- note
+}
+
+// stop waits until the last note is written.
+func (n *noteWriter) stop() {
+	close(n.next)
+	<-n.ended
+}

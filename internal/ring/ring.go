@@ -108,7 +108,11 @@ type Ring struct {
 	files   sync.Mutex
 	removed bool        // guarded by files: Close has run
 	failing atomic.Bool // another journal is being made
-	state   state
+
+	// notes is held by who writes the note, for which a disk can let it wait, and by who removes the
+	// journal. It is taken after files.
+	notes sync.Mutex
+	state state
 
 	mu sync.Mutex // never held while a file is used
 
@@ -225,8 +229,8 @@ func (g *Ring) SetNote(note []byte) error {
 	if len(note) > MaxNote {
 		return fmt.Errorf("a note of %d bytes: there is room for %d", len(note), MaxNote)
 	}
-	g.files.Lock()
-	defer g.files.Unlock()
+	g.notes.Lock()
+	defer g.notes.Unlock()
 	g.o.Note = note
 	j := g.live.Load()
 	if j == nil || g.isClosed() {
@@ -357,6 +361,8 @@ func (g *Ring) Close() error {
 	g.mu.Unlock()
 	g.files.Lock()
 	defer g.files.Unlock()
+	g.notes.Lock()
+	defer g.notes.Unlock()
 	if g.removed {
 		return nil
 	}
@@ -409,6 +415,8 @@ func (g *Ring) failed(j *journal.Journal, err error) {
 func (g *Ring) replace(old *journal.Journal, cause error) {
 	g.files.Lock()
 	defer g.files.Unlock()
+	g.notes.Lock()
+	defer g.notes.Unlock()
 	defer g.failing.Store(false)
 	if g.live.Load() != old || g.isClosed() {
 		return
