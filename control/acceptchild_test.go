@@ -133,10 +133,14 @@ func nobody() *recording { return nil }
 
 // die records something and dies.
 func die(dir, how string) error {
-	r, err := newRecording(persistent(dir))
+	r, err := newRecording(persistent(dir, control.TraceConfig{ // for which goroutines have labels
+		Name: "shot", Providers: control.Spans | control.Goroutines, On: onAPI("shot"),
+	}))
 	if err != nil {
 		return err
 	}
+	_, before := r.tracer.Start(context.Background(), "one that ended")
+	before.End()
 	ctx, _ := r.tracer.Start(context.Background(), "the last one")
 	for n := range 100 {
 		r.log.InfoContext(ctx, "load", "g", 0, "n", n)

@@ -249,6 +249,7 @@ func TestRecoverAtOnce(t *testing.T) {
 
 // TestWaysToDie is the table of the ways to die.
 func TestWaysToDie(t *testing.T) {
+	t.Setenv("GODEBUG", "tracebacklabels=1") // so that the runtime names the span
 	tests := []struct {
 		how  string
 		sig  syscall.Signal // 0: it dies by itself
@@ -285,6 +286,10 @@ func TestWaysToDie(t *testing.T) {
 			id := w.one("the last one")
 			if _, ended := w.ended(id); ended {
 				t.Error("the last span has ended")
+			}
+			goes := slices.Contains([]string{"nil", "map", "panic"}, tt.how)
+			if failed := w.v.Flags(w.row(id)).Failed(); failed != goes {
+				t.Errorf("the span failed: %t, want %t", failed, goes)
 			}
 			texts := w.named(control.NameCrash)
 			if tt.text == nil {

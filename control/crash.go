@@ -3,6 +3,7 @@ package control
 import (
 	"cmp"
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -296,6 +297,9 @@ func writeCrash(base string, c *Crash, d *ring.Dead, note *deathNote, text strin
 			Message:  format.Some(text),
 			Metadata: format.Metadata{Name: NameCrash, Target: target, Level: format.LevelError},
 		}, c.Time)
+		if err == nil {
+			err = failSpan(rec, c, text)
+		}
 	}
 	if err != nil {
 		_ = rec.Close(dead)
@@ -306,6 +310,36 @@ func writeCrash(base string, c *Crash, d *ring.Dead, note *deathNote, text strin
 		return nil // an entry that is too large would be dropped again
 	}
 	return cmp.Or(err, errors.New("the disk did not take all of it"))
+}
+
+// failSpan writes an exception to the span whose work the goroutine did that ended the process, if
+// the text names it and it is open.
+func failSpan(rec *format.Recorder, c *Crash, text string) error {
+	trace, span := crashtext.Span(text)
+	if trace == "" {
+		return nil
+	}
+	var ref format.SpanRef
+	for _, id := range []struct {
+		to   []byte
+		text string
+	}{{ref.TraceID[:], trace}, {ref.SpanID[:], span}} {
+		if _, err := hex.Decode(id.to, []byte(id.text)); err != nil {
+			return err
+		}
+	}
+	open, err := ring.IsOpen(rec, ref)
+	if err != nil || !open {
+		return err
+	}
+	return write(rec, childProvider, ref, c.Time, &format.TraceEntry{
+		Metadata: format.Metadata{Name: format.NameException, Level: format.LevelError},
+		Attributes: []format.Attribute{
+			{Name: format.AttrTime, Value: format.TimeValue(c.Time)},
+			{Name: format.AttrEvent, Value: format.BoolValue(true)},
+			{Name: "exception.message", Value: format.StringValue(cut(c.Reason))},
+		},
+	})
 }
 
 func crashReason(first string) string {

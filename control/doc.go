@@ -99,7 +99,11 @@
 // is in the folder. The next control in that folder, or "entrace recover DIR", turns
 // the rings whose processes are dead into DATE-HOST-PID-0001-crash.et, where DATE is
 // that of the last record and "crash", below entrace.trace, what the runtime wrote
-// when the process died. Whatever ends a process leaves its ring: a panic, a fatal
+// when the process died. If the runtime was told to write labels (tracebacklabels=1 in
+// GODEBUG), it names the span whose work the goroutine did that panicked: if that is open,
+// an event "exception" marks it as failed. Nothing else tells which span it was, so that
+// without these labels none is marked. A span that ends while the panic goes up has such an
+// event in any case. Whatever ends a process leaves its ring: a panic, a fatal
 // error of the runtime, os.Exit, SIGKILL, the kernel's OOM killer. A loss of power
 // may leave less. A ring is removed when its trace is on disk. A ring that cannot be
 // read stays, and so does one of which no trace can be made; the error is reported. One of

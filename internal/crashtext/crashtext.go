@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"regexp"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -79,4 +80,30 @@ func Reason(text string) string {
 	}
 	where, _, _ := strings.Cut(rest, "\n")
 	return "fatal error of the runtime in " + where
+}
+
+// The goroutine that is told of first, which runs, with its labels: the runtime writes them if
+// GODEBUG has tracebacklabels=1.
+var (
+	firstGoroutine = regexp.MustCompile(`(?m)^goroutine \d+ .*$`)
+	runningLabels  = regexp.MustCompile(`^goroutine \d+ [^\[]*\[running.* labels:(\{.*\})\]:$`)
+	traceLabel     = regexp.MustCompile(`[{ ]"trace_id": "([0-9a-f]{32})"`)
+	spanLabel      = regexp.MustCompile(`[{ ]"span_id": "([0-9a-f]{16})"`)
+)
+
+// Span returns the ids of the span whose work the goroutine did that ended the process by a panic
+// or a fatal error, in hexadecimal digits; "" if the text does not say.
+func Span(text string) (trace, span string) {
+	if !strings.HasPrefix(text, "panic: ") && !strings.HasPrefix(text, "fatal error: ") && !strings.HasPrefix(text, "goroutine ") {
+		return "", "" // a signal, which any goroutine may get
+	}
+	m := runningLabels.FindStringSubmatch(firstGoroutine.FindString(text))
+	if m == nil {
+		return "", ""
+	}
+	t, s := traceLabel.FindStringSubmatch(m[1]), spanLabel.FindStringSubmatch(m[1])
+	if t == nil || s == nil {
+		return "", ""
+	}
+	return t[1], s[1]
 }

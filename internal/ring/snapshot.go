@@ -10,6 +10,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/inside"
 	"github.com/entrace-go/entrace/internal/journal"
+	"github.com/entrace-go/entrace/internal/placer"
 	"github.com/entrace-go/entrace/internal/record"
 	"github.com/entrace-go/entrace/internal/spanmap"
 )
@@ -267,6 +268,17 @@ func (sn *Snapshot) Copy(r *format.Recorder) error {
 		to.Flush(true)
 		return to.Err()
 	})
+}
+
+// IsOpen reports whether a span is in what r has written and has not ended there.
+func IsOpen(r *format.Recorder, span format.SpanRef) (open bool, err error) {
+	err = inside.WithFile(r, func(to inside.Import) error {
+		open = slices.ContainsFunc(to.Placer().OpenSpans(), func(s placer.OpenSpan) bool {
+			return [16]byte(s.Ref.TraceID()) == span.TraceID && [8]byte(s.Ref.SpanID()) == span.SpanID
+		})
+		return nil
+	})
+	return open, err
 }
 
 // readRetained notes the beginnings that were retained, and which spans have ended.
