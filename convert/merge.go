@@ -162,7 +162,7 @@ func (m *merger) parent(p place) (up place, moved bool) {
 		return stored, false
 	}
 	file, id := m.v.ID(m.v.Parent(r))
-	if file == p.file || m.cut[p] || m.v.Parent(r) == 0 || !m.sameResource(r, m.v.Parent(r)) {
+	if m.first(r) != r || file == p.file || m.cut[p] || m.v.Parent(r) == 0 || !m.sameResource(r, m.v.Parent(r)) {
 		// The view finds the place of what is late within its file, or of another resource.
 		if below, own := m.at(stored); own && m.first(below) != below {
 			file, id := m.v.ID(m.first(below))

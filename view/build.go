@@ -42,7 +42,6 @@ type builder struct {
 	fresh   []want // of what was taken in since the last join
 	waiting wants  // what was not there yet
 	halves  []Row  // spans that began in an earlier file
-	first   map[Row]Row
 	last    map[Row]Row
 	begun   map[Row]beginning // of spans that have several ends
 
@@ -95,7 +94,7 @@ func newBuilder(files []*format.File, o *Options) *builder {
 		options: *o, numbers: make(map[*parser]*numbers),
 		metaOf: make(map[Meta]uint16), messages: []string{""}, messageOf: map[string]uint32{"": 0},
 		shapeOf: make(map[string]uint16), traceAt: make([]uint32, 1<<10),
-		resources: make([]resource, 1), first: make(map[Row]Row), last: make(map[Row]Row), begun: make(map[Row]beginning),
+		resources: make([]resource, 1), last: make(map[Row]Row), begun: make(map[Row]beginning),
 	}
 	b.traces.add([16]byte{})
 	for _, f := range files {
@@ -397,8 +396,7 @@ func (t *taker) unfolded(id, below uint32) Row {
 
 // isHalf reports whether row r is a span that is part of another row.
 func (b *builder) isHalf(r Row) bool {
-	first, half := b.first[r]
-	return half && b.flags(first).Role() == RoleSpan
+	return b.isFolded(r) && b.flags(b.firstOf(r)).Role() == RoleSpan
 }
 
 // resourceNumber returns the number of the resource at row.
@@ -423,8 +421,8 @@ func (b *builder) endSpan(row Row, r *record, id uint32, name string, at place) 
 		return // the later half has said it
 	}
 	b.fold(row, was, r, name, at)
-	if first, half := b.first[row]; half {
-		b.join(first, row)
+	if b.isFolded(row) {
+		b.join(b.firstOf(row), row)
 	}
 }
 
@@ -588,10 +586,7 @@ func (b *builder) view() *View {
 			f.runs = append(f.runs, rowRun{run.row, end})
 		}
 	}
-	if len(b.first) > 0 {
-		v.last, v.first = maps.Clone(b.last), maps.Clone(b.first)
-		v.copies, v.copied = b.copies.n, slices.Clone(b.copies.rows)
-	}
+	v.last, v.copies, v.copied = maps.Clone(b.last), b.copies.n, slices.Clone(b.copies.rows)
 	b.latest = v
 	return v
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
-	"time"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
@@ -56,13 +55,10 @@ func (i interval) has(t int64) bool { return i.from <= t && t <= i.to }
 // none is the interval of nothing.
 var none = interval{math.MaxInt64, math.MinInt64}
 
-// canShare reports whether there can be copies.
-func (b *builder) canShare() bool { return len(b.files) > 1 }
-
 // joinSpanCopies makes spans that are in several files one row, of those that were taken in since
 // row was and those before them. It reports whether there are any.
 func (b *builder) joinSpanCopies(was uint32) (joined bool, err error) {
-	if !b.canShare() {
+	if len(b.files) < 2 {
 		return false, nil
 	}
 	if err := b.numberResources(); err != nil {
@@ -81,21 +77,19 @@ func (b *builder) joinSpanCopies(was uint32) (joined bool, err error) {
 		b.joinCopies(group, kept)
 	}
 	if len(groups) > 0 {
-		b.shortenHalves()
+		b.moveLast()
 	}
 	return len(groups) > 0, err
 }
 
-// joinOtherCopies is joinSpanCopies for what is no span. The rows must be where they belong by
+// joinOtherCopies is joinSpanCopies for what is no span, resources among it. The rows must be where they belong by
 // then. It returns the moves of what is below copies.
 func (b *builder) joinOtherCopies(was uint32) (below []move, err error) {
-	if !b.canShare() {
-		return nil, nil
-	}
 	sharing := b.copies.sharing()
 	if !slices.Contains(sharing, true) {
 		return nil, nil
 	}
+	joined := b.joinResources(sharing)
 	groups, err := b.shared(b.timesSince(was), func(file int, role Role) bool {
 		switch role {
 		case RoleLog, RoleEvent, RoleLink, RoleOther:
@@ -103,7 +97,7 @@ func (b *builder) joinOtherCopies(was uint32) (below []move, err error) {
 		}
 		return false
 	}, b.contentKey)
-	if err != nil || len(groups) == 0 {
+	if err != nil || len(groups) == 0 && !joined {
 		return nil, err
 	}
 	for _, group := range groups {
@@ -112,20 +106,34 @@ func (b *builder) joinOtherCopies(was uint32) (below []move, err error) {
 	return b.belowHalves(), nil
 }
 
+// joinResources makes equal resources of one process one row, in which case it returns true.
+func (b *builder) joinResources(sharing []bool) (joined bool) {
+	kept := make(map[holding]int)
+	for n := 1; n < len(b.resources); n++ {
+		r := b.resources[n].row
+		if file := b.fileNumber(r); sharing[file] {
+			of := holding{b.copies.first(file), b.copies.numbers[n]}
+			first, ok := kept[of]
+			if !ok {
+				kept[of] = n
+			} else if to := b.resources[first].row; to != r {
+				b.joinCopies([]Row{r}, to)
+				b.resources[n].row, joined = to, true
+			}
+		}
+	}
+	return joined
+}
+
 // joinCopies makes the rows of a group part of kept, which is one of them.
 func (b *builder) joinCopies(group []Row, kept Row) {
 	for _, r := range group {
 		if r == kept {
 			continue
 		}
-		s, i := b.change(r)
-		s.flags[i] = s.flags[i]&^roleBits | uint16(RoleFolded)
-		b.first[r] = kept
+		b.foldInto(r, kept)
 		b.copies.rows.add(r)
 		b.copies.n++
-		if b.exceptions.has(r) {
-			b.addException(kept)
-		}
 		b.copies.join(b.fileNumber(r), b.fileNumber(kept))
 	}
 }
@@ -356,6 +364,7 @@ func (b *builder) spanKey(r Row) (k rowKey, err error) {
 // contentKey is the key of what is no span: where it hangs, and what it says but for the ids that
 // tell where it hangs.
 func (b *builder) contentKey(r Row) (k rowKey, err error) {
+	r = b.firstOf(r)
 	e, err := b.fileOf(r).file.Entry(b.id(r))
 	if err != nil {
 		return k, err
@@ -453,42 +462,7 @@ func (v *View) Copies() int { return v.copies }
 
 // IsCopy reports whether row r is the same as the one that [View.FirstHalf] returns, which has all
 // that r has.
-func (v *View) IsCopy(r Row) bool { return v.copied.has(r) && v.last[v.first[r]] != r }
-
-// OpenFor returns for how long the span at row r was open at least, and whether it has not ended:
-// up to the last time in the files that have it.
-func (v *View) OpenFor(r Row) (d time.Duration, open bool) {
-	start := v.start(r)
-	if f := v.flags(r); f.Role() != RoleSpan || !f.Open() || start == noTime {
-		return 0, false
-	}
-	v.lastsOnce.Do(v.findLasts)
-	last, several := v.lastOf[r]
-	if !several {
-		last = v.lasts[v.fileOf(r)]
-	}
-	return max(0, time.Duration(last-start)), true
-}
-
-// findLasts finds the last time of each file, and of the rows that are in several.
-func (v *View) findLasts() {
-	v.lasts = make([]int64, len(v.files))
-	for i := range v.lasts {
-		v.lasts[i] = math.MinInt64
-		for _, run := range v.files[i].runs {
-			for r := run.row; r < run.end; r++ {
-				if t := v.start(r); t != noTime {
-					v.lasts[i] = max(v.lasts[i], t, t+max(0, v.duration(r)))
-				}
-			}
-		}
-	}
-	v.lastOf = make(map[Row]int64)
-	for r, first := range v.first {
-		last, ok := v.lastOf[first]
-		if !ok {
-			last = v.lasts[v.fileOf(first)]
-		}
-		v.lastOf[first] = max(last, v.lasts[v.fileOf(r)])
-	}
+func (v *View) IsCopy(r Row) bool {
+	first, _ := v.FirstHalf(r)
+	return v.copied.has(r) && v.last[first] != r
 }

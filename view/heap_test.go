@@ -93,3 +93,32 @@ func manyEntries(t *testing.T, n int) string {
 	}
 	return name
 }
+
+// TestHeapOfCopies: what a second file has in common with the first takes its columns and no more.
+func TestHeapOfCopies(t *testing.T) {
+	name := manyEntries(t, 200_000)
+	sizeOf := func(files int) (size int64, copies int) {
+		var all []*format.File
+		for range files {
+			f, err := format.Open(name, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			all = append(all, f)
+		}
+		before := heap()
+		v, err := view.New(t.Context(), all, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size = heap() - before
+		runtime.KeepAlive(v)
+		return size, v.Copies()
+	}
+	one, _ := sizeOf(1)
+	two, copies := sizeOf(2)
+	if copies < 100_000 || 4*two > 7*one {
+		t.Errorf("a file takes %d bytes, and two with %d rows in common %d", one, copies, two)
+	}
+}

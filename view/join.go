@@ -300,50 +300,45 @@ func (b *builder) joinHalves(moves []move) (joined bool) {
 		if !m.half {
 			continue
 		}
-		first := m.to
-		for up, half := first, true; half; up, half = b.first[first] {
-			first = up
-		}
-		if _, half := b.first[m.row]; half || first == m.row {
+		first := b.firstOf(m.to)
+		if b.isFolded(m.row) || first == m.row {
 			continue
 		}
-		b.first[m.row] = first
-		if b.exceptions.has(m.row) {
-			b.addException(first)
-		}
-		s, i := b.change(m.row)
-		s.flags[i] = s.flags[i]&^roleBits | uint16(RoleFolded)
+		b.foldInto(m.row, first)
 		b.join(first, m.row)
 		joined = true
 	}
 	if joined {
-		b.shortenHalves()
+		b.moveLast()
 	}
 	return joined
+}
+
+// foldInto makes row r part of another one, which its parent is from then on.
+func (b *builder) foldInto(r, first Row) {
+	b.setParent(r, first)
+	s, i := b.change(r)
+	s.flags[i] = s.flags[i]&^roleBits | uint16(RoleFolded)
+	if b.exceptions.has(r) {
+		b.addException(first)
+	}
 }
 
 // belowHalves returns the moves of what hangs below a row that is part of another one.
 func (b *builder) belowHalves() (below []move) {
 	for r := Row(1); r < Row(b.n); r++ {
-		if first, half := b.first[b.parent(r)]; half {
-			below = append(below, move{want{row: r}, first})
+		if up := b.parent(r); b.isFolded(up) {
+			below = append(below, move{want{row: r}, b.firstOf(up)})
 		}
 	}
 	return below
 }
 
-// shortenHalves makes each half lead to the first one at once, after that may have become a later
-// half itself.
-func (b *builder) shortenHalves() {
-	for h, first := range b.first {
-		for up, half := first, true; half; up, half = b.first[first] {
-			first = up
-		}
-		b.first[h] = first
-	}
+// moveLast gives the last half of a first one that has become a later half itself to the first.
+func (b *builder) moveLast() {
 	for _, h := range slices.Sorted(maps.Keys(b.last)) {
-		if first, half := b.first[h]; half {
-			b.join(first, b.last[h])
+		if b.isFolded(h) {
+			b.join(b.firstOf(h), b.last[h])
 			delete(b.last, h)
 		}
 	}
@@ -457,10 +452,14 @@ func (b *builder) inheritResources() {
 	}
 }
 
-// firstOf returns the first half of the span at row r, which can be r.
+// isFolded reports whether row r is part of another one. The root's parent is looked at before
+// there is a row.
+func (b *builder) isFolded(r Row) bool { return uint32(r) < b.n && b.flags(r).Role() == RoleFolded }
+
+// firstOf returns the row that row r is part of, which can be r.
 func (b *builder) firstOf(r Row) Row {
-	if first, half := b.first[r]; half {
-		return first
+	for b.isFolded(r) {
+		r = b.parent(r)
 	}
 	return r
 }

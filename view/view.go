@@ -38,9 +38,8 @@ type View struct {
 	traces    traces
 	resources []resource
 	last      map[Row]Row // the last halves of spans whose first half is a row
-	first     map[Row]Row // the first halves of those that are folded
 	late      bool
-	copies    int // how many of first are copies
+	copies    int // how many of the folded rows are copies
 	copied    rowBits
 
 	treeOnce    sync.Once
@@ -211,8 +210,8 @@ func (v *View) Flags(r Row) Flags { return v.flags(r) }
 // Role returns what row r is.
 func (v *View) Role(r Row) Role { return v.flags(r).Role() }
 
-// Parent returns the row that row r hangs below, which may have a larger number. That of the
-// root is the root.
+// Parent returns the row that row r hangs below, or is part of if it is folded, which may have a
+// larger number. That of the root is the root.
 func (v *View) Parent(r Row) Row { return v.parent(r) }
 
 // Start returns the time of row r in nanoseconds since 1970, of a span its start, and
@@ -242,8 +241,11 @@ func (v *View) Duration(r Row) (time.Duration, bool) {
 
 // FirstHalf returns the row of the span that row r is a later half of, and whether it is one.
 func (v *View) FirstHalf(r Row) (Row, bool) {
-	first, half := v.first[r]
-	return first, half
+	first := r
+	for v.flags(first).Role() == RoleFolded {
+		first = v.parent(first)
+	}
+	return first, first != r
 }
 
 // HasEnd reports whether row r is a span whose end was written later than itself.
