@@ -93,6 +93,8 @@ func (t *Trace) StateIn(v *view.View, file int) State {
 		s.Word = StateDamaged
 	case s.Word == StateEnded && s.Trigger == triggerCrash: // the ring of a process that died
 		s.Word, s.Recovered = StateKilled, true
+	case s.Word == StateKilled:
+		s.Recovered = v.Files()[file].Format() == format.ET
 	case s.Word == StateEnded:
 	case t.kinds[file] != nil || !recorded:
 		s.Word = StateEnded
@@ -134,7 +136,7 @@ func (t *Trace) mayHaveGrown(v *view.View, file int) bool {
 }
 
 // stateOf returns the state that the entries of a file name: Word is StateEnded if the last one says that
-// the file was closed, else "". Recorded says that a recorder of this module has written them.
+// the file was closed, StateKilled if it says that recovery has finished the file, else "". Recorded says that a recorder of this module has written them.
 func stateOf(v *view.View, file int) (s State, mode string, recorded bool) {
 	for _, r := range v.Children(0) {
 		of, id := v.ID(r)
@@ -154,6 +156,10 @@ func stateOf(v *view.View, file int) (s State, mode string, recorded bool) {
 			if int(id) == v.Entries(file)-1 {
 				s.Word, s.Rotated = StateEnded, format.EndsRotated(e)
 			}
+		case format.NameRecovered:
+			if int(id) == v.Entries(file)-1 {
+				s.Word = StateKilled
+			}
 		case format.NameTrace:
 			if s.Trigger != "" {
 				continue // of another part of a merged trace
@@ -168,8 +174,8 @@ func stateOf(v *view.View, file int) (s State, mode string, recorded bool) {
 	return s, mode, recorded || s.Word == "" && isRecorded(v, file)
 }
 
-// isRecorded reports whether the entries of a file that has no end look as a recorder of this
-// module writes them. What other programs write has no times. Converters make ETs, in which a
+// isRecorded reports whether the entries of a file whose last one does not name its state look as
+// a recorder of this module writes them. What other programs write has no times. Converters make ETs, in which a
 // span has ended and is one entry, and log records come with spans.
 func isRecorded(v *view.View, file int) bool {
 	growing := v.Files()[file].Format() != format.ET

@@ -126,3 +126,42 @@ func TestStateSaysWhySnapshotExists(t *testing.T) {
 		}
 	}
 }
+
+// TestStateOfRecoveredBatch recovers a recording whose spans were all recorded when they had ended,
+// as a converter's are.
+func TestStateOfRecoveredBatch(t *testing.T) {
+	dir, dead := t.TempDir(), t.TempDir()
+	rec, err := format.Create(filepath.Join(dir, "app.et"), &format.RecorderOptions{BufferDir: dir})
+	must(t, err)
+	_, err = rec.Append(&format.TraceEntry{
+		Metadata: format.Metadata{Name: "GET", Level: format.LevelInfo},
+		Attributes: []format.Attribute{
+			{Name: format.AttrTraceID, Value: format.StringValue("4bf92f3577b34da6a3ce929d0e0e4736")},
+			{Name: format.AttrSpanID, Value: format.StringValue("00f067aa0ba902b7")},
+			{Name: format.AttrTime, Value: format.U64Value(1e18)},
+			{Name: format.AttrDuration, Value: format.U64Value(1e9)},
+		},
+	})
+	must(t, err)
+	must(t, rec.Flush(t.Context()))
+	for _, name := range []string{"app.iet", "app.iet.buffer"} { // as a kill at this moment leaves them
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		must(t, err)
+		must(t, os.WriteFile(filepath.Join(dead, name), b, 0o600))
+	}
+	must(t, rec.Close(t.Context()))
+	name := filepath.Join(dead, "app.et")
+	if got := opened(t, nil, filepath.Join(dead, "app.iet")).State(0).String(); got != "killed" {
+		t.Errorf("before recovery the state is %q, want killed", got)
+	}
+	for range 2 { // the second time there is nothing to do
+		r, err := format.Recover(name, "")
+		must(t, err)
+		if r.Entries != 3 {
+			t.Errorf("recovery makes a file of %d entries, want root, span and the end", r.Entries)
+		}
+	}
+	if got := opened(t, nil, name).State(0).String(); got != "killed, recovered" {
+		t.Errorf("after recovery the state is %q, want killed, recovered", got)
+	}
+}

@@ -159,7 +159,7 @@ func (w *writer) end() (whole bool, err error) {
 	if err != nil && !survives {
 		w.lose(err)
 	}
-	if (err == nil || !survives) && !w.died {
+	if err == nil || !survives {
 		err = errors.Join(err, w.writeEnd(false))
 	}
 	w.rounds.endAll(err) // of calls that came just before
@@ -190,16 +190,25 @@ func (w *writer) lose(err error) {
 	w.placer.DropPending()
 }
 
-// writeEnd writes the entry that marks a clean end.
-func (w *writer) writeEnd(rotated bool) error {
+// recorderRecord returns the record of an entry of the recorder's own.
+func recorderRecord(e *TraceEntry) *journal.Entry {
 	b := Batch{r: &Recorder{}}
 	b.b.Reset(0, nil, nil)
-	b.Entry(w.endEntry(rotated))
-	e := journal.Entry{Info: record.Info(record.KindLog, 0, 0, 0, 1), Data: b.b.Data()}
+	b.Entry(e)
+	return &journal.Entry{Info: record.Info(record.KindLog, 0, 0, 0, 1), Data: b.b.Data()}
+}
+
+// writeEnd writes the entry that marks a clean end, or that what was recorded comes from a process
+// that was killed.
+func (w *writer) writeEnd(rotated bool) error {
+	end := recoveredEntry()
+	if !w.died {
+		end = w.endEntry(rotated)
+	}
 	w.mu.Lock()
 	w.published.extra[0]++
 	w.mu.Unlock()
-	if _, err := w.placer.Append(&e, 0); err != nil {
+	if _, err := w.placer.Append(recorderRecord(end), 0); err != nil {
 		w.drop(err, 1, 0)
 		return nil // it was reported before
 	}

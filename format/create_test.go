@@ -366,8 +366,8 @@ func TestOtherProcess(t *testing.T) {
 	_ = cmd.Wait() // killed
 	r, err := format.Recover(path, filepath.Join(dir, "copy.et"))
 	must(t, err)
-	if r.Live || r.Ended || r.Entries != 101 {
-		t.Errorf("Recover says %+v; want 101 entries of a dead writer", r)
+	if r.Live || r.Ended || r.Entries != 102 {
+		t.Errorf("Recover says %+v; want 101 entries of a dead writer and the one that says so", r)
 	}
 	rec, err := format.Create(path, nil)
 	must(t, err)
@@ -377,8 +377,8 @@ func TestOtherProcess(t *testing.T) {
 		t.Fatalf("the folder has %q", names)
 	}
 	for _, name := range []string{names[0], "copy.et"} {
-		if f := open(t, filepath.Join(dir, name)); f.Len() != 101 || f.Format() != format.ET {
-			t.Errorf("%s has %d entries as %v, want 101 as et", name, f.Len(), f.Format())
+		if f := open(t, filepath.Join(dir, name)); f.Len() != 102 || f.Format() != format.ET {
+			t.Errorf("%s has %d entries as %v, want 102 as et", name, f.Len(), f.Format())
 		}
 	}
 }

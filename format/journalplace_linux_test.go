@@ -51,7 +51,7 @@ func TestJournalIsGone(t *testing.T) {
 			if err != nil || !errors.Is(r.Journal, format.ErrJournalGone) || r.Entries == 0 {
 				t.Fatalf("%+v, %v", r, err)
 			}
-			want := r.Entries
+			want := r.Entries + 1 // that the writer was killed
 			var told []string
 			var mu sync.Mutex
 			start := func() {

@@ -54,7 +54,8 @@ const (
 	NameSpanEnd   = "span end"
 	NameException = "exception" // of an event that says why its span failed
 	NameEnd       = "entrace.end"
-	NameTrace     = "entrace.trace" // says why a flight recorder has made the file
+	NameRecovered = "entrace.recovered" // the last one if recovery has finished the file of a writer that was killed
+	NameTrace     = "entrace.trace"     // says why a flight recorder has made the file
 )
 
 // The attributes of a NameTrace that tell which process the file is of.

@@ -18,7 +18,7 @@ type writer struct {
 
 	version  Version
 	final    string     // the file that close leaves
-	died     bool       // what is recorded comes from a process that died: there is no clean end
+	died     bool       // what is recorded comes from a process that died: the last entry is NameRecovered
 	finished background // of the files of this path
 	family   background // of those of others
 	sink     sink

@@ -152,6 +152,10 @@ func EndsRotated(e *TraceEntry) bool {
 
 func isEnd(e *TraceEntry) bool { return e.Parent == 0 && e.Metadata.Name == NameEnd }
 
+// isRecovered reports whether e says that recovery has finished the file of a writer that was
+// killed.
+func isRecovered(e *TraceEntry) bool { return e.Parent == 0 && e.Metadata.Name == NameRecovered }
+
 // CutReasonOf returns the reason for a cut that err, such as [File.Damage], is.
 func CutReasonOf(err error) CutReason {
 	if err == nil {
@@ -172,7 +176,8 @@ func CutReasonOf(err error) CutReason {
 // With an output it writes that, a new file, IET if it is called x.iet and else
 // ET, and leaves the source as it is. Without one it finishes the file in place:
 // a trace that was to become app.et becomes that, an x.iet is cut to its whole
-// entries. A corrupt original is kept beside it as FILE.broken. A file that a
+// entries. If there was a journal and no clean end, the last entry is [NameRecovered] then.
+// A corrupt original is kept beside it as FILE.broken. A file that a
 // living process writes is [ErrLocked] then. An IET cannot end with entries of nothing
 // but zeros: those are left out of it, and not counted. Recovering a whole file again does
 // nothing.
@@ -315,10 +320,7 @@ func (r *Report) bringIn() (*Report, error) {
 		return r, err
 	}
 	if b != nil {
-		if b.layout == nil || b.text != "" {
-			err = b.replay(f, broken != "")
-		}
-		if err != nil {
+		if err := b.replay(f, broken != ""); err != nil {
 			return r, errors.Join(err, b.close())
 		}
 		if err := b.remove(); err != nil {

@@ -188,6 +188,10 @@ func (b *deadBuffer) close() error {
 // empty reports whether there is nothing that the IET lacks.
 func (b *deadBuffer) empty() bool { return b.records == 0 && b.text == "" }
 
+// adds reports whether recovery writes something behind the IET that s describes: what that lacks,
+// or that its writer was killed. One that recorded nothing stays empty.
+func (b *deadBuffer) adds(s *survey) bool { return !b.empty() || !s.ended && s.entries > 1 }
+
 // remove removes the journal, whose records are all in the IET by now. It renames one
 // that cannot be read.
 func (b *deadBuffer) remove() error {
@@ -246,7 +250,7 @@ func (b *deadBuffer) replay(f *os.File, lenient bool) error {
 		return err
 	}
 	s, err := b.survey(f, fi.Size(), lenient)
-	if err != nil || b.empty() && s.size == fi.Size() {
+	if err != nil || !b.adds(s) && s.size == fi.Size() {
 		return err
 	}
 	if err := f.Truncate(s.end()); err != nil {
@@ -266,7 +270,7 @@ func (b *deadBuffer) replay(f *os.File, lenient bool) error {
 			return err
 		}
 	}
-	if err := r.write(b, s.spans); err != nil {
+	if err := r.write(b, s); err != nil {
 		return err
 	}
 	return f.Sync()
@@ -276,7 +280,7 @@ func (b *deadBuffer) replay(f *os.File, lenient bool) error {
 // writing it.
 func (b *deadBuffer) tail(f io.ReaderAt, size int64, lenient bool) (at int64, tail []byte, err error) {
 	s, err := b.survey(f, size, lenient)
-	if err != nil || b.empty() {
+	if err != nil || !b.adds(s) {
 		return 0, nil, err
 	}
 	sink := new(memorySink)
@@ -285,7 +289,7 @@ func (b *deadBuffer) tail(f io.ReaderAt, size int64, lenient bool) (at int64, ta
 	if err := r.begin(s); err != nil {
 		return 0, nil, err
 	}
-	err = r.write(b, s.spans)
+	err = r.write(b, s)
 	return s.end(), sink.b, err
 }
 
@@ -338,8 +342,9 @@ func (r *replayer) flush(size int) error {
 	return err
 }
 
-// write writes the records of b in their order, except for spans that are written.
-func (r *replayer) write(b *deadBuffer, written map[record.Ref]uint32) (err error) {
+// write writes the records of b in their order, except for spans that s found, and in the end that
+// the writer was killed.
+func (r *replayer) write(b *deadBuffer, s *survey) (err error) {
 	place := func(e *journal.Entry) {
 		if err == nil {
 			r.placer.Place(e) // what could not be recorded cannot be now
@@ -353,7 +358,7 @@ func (r *replayer) write(b *deadBuffer, written map[record.Ref]uint32) (err erro
 			return
 		}
 		parked[rec.Ref] = true
-		if _, ok := written[rec.Ref]; !ok && r.placer.Needs(e) { // else it did not wait any more
+		if _, ok := s.spans[rec.Ref]; !ok && r.placer.Needs(e) { // else it did not wait any more
 			place(e)
 		}
 	})
@@ -371,7 +376,18 @@ func (r *replayer) write(b *deadBuffer, written map[record.Ref]uint32) (err erro
 	if b.text != "" {
 		r.placer.Place(crashRecord(b.text, b.died))
 	}
+	if b.adds(s) {
+		if _, err := r.placer.Append(recorderRecord(recoveredEntry()), 0); err != nil {
+			return err
+		}
+	}
 	return r.flush(0)
+}
+
+// recoveredEntry is the last entry of a file whose writer was killed. It is the same whenever
+// recovery writes it.
+func recoveredEntry() *TraceEntry {
+	return &TraceEntry{Metadata: Metadata{Name: NameRecovered, Level: LevelTrace}}
 }
 
 // NameCrash is the name of the log record that says why a process died, and in which stacks.
@@ -398,7 +414,11 @@ func withoutJournal(stream string) (*deadBuffer, error) {
 	if err := journal.RemoveUnreachable(stream + extBuffer); err != nil {
 		return nil, err
 	}
-	return openBuffer(stream, true)
+	b, err := openBuffer(stream, true)
+	if err == nil && b == nil {
+		b = newDeadBuffer(nil, stream+extBuffer, true)
+	}
+	return b, err
 }
 
 // replayBuffer brings what a dead writer left in its journal into its IET f, which is
@@ -422,10 +442,7 @@ func replayBuffer(f *os.File, stream string, report func(error)) (entries int, e
 	if err != nil || b == nil {
 		return 0, err
 	}
-	if b.layout == nil || b.text != "" {
-		err = b.replay(f, false)
-	}
-	if err != nil {
+	if err := b.replay(f, false); err != nil {
 		return 0, errors.Join(fmt.Errorf("journal %s: %w", b.name, err), b.close())
 	}
 	b.reportUnreadable(report)

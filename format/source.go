@@ -49,9 +49,6 @@ func openSource(name string, lenient bool) (*source, error) {
 
 // extend makes what b holds a part of the source, and returns why some of that is missing.
 func (s *source) extend(b *deadBuffer, lenient bool) error {
-	if b.empty() {
-		return b.damage()
-	}
 	err := safely(func() error {
 		at, tail, err := b.tail(s, s.stored, lenient)
 		if err != nil || tail == nil {

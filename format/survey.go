@@ -39,7 +39,8 @@ type survey struct {
 	same      bool // the IET is the one that the checkpoint is about
 	entries   int
 	size      int64 // of the whole entries, with the magic
-	crashed   bool  // the last entry is the text of the runtime
+	ended     bool  // the last entry says how the recording ended
+	crashed   bool  // the last entry but that one is the text of the runtime
 	spans     map[record.Ref]uint32
 	resources map[uint16]uint32 // ids by number
 }
@@ -132,7 +133,8 @@ func (b *deadBuffer) look(f io.ReaderAt, size int64) (*survey, error) {
 		}
 		s.entries++
 		s.size = r.Offset()
-		s.crashed = b.text != "" && isCrash(e, b.text)
+		s.ended = isEnd(e) || isRecovered(e)
+		s.crashed = b.text != "" && isCrash(e, b.text) || s.crashed && isRecovered(e)
 	}
 }
 
@@ -147,6 +149,9 @@ func (b *deadBuffer) hasText(f *File) bool {
 		return false
 	}
 	e, err := f.Entry(uint32(f.Len() - 1))
+	if err == nil && isRecovered(e) {
+		e, err = f.Entry(uint32(f.Len() - 2))
+	}
 	return err == nil && isCrash(e, b.text)
 }
 

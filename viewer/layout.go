@@ -88,7 +88,7 @@ func isShown(v *view.View, r view.Row) bool {
 	case view.RoleSpan, view.RoleEvent, view.RoleLog, view.RoleOther:
 		return true
 	case view.RoleRecorder:
-		return v.Name(r) != format.NameEnd
+		return v.Name(r) != format.NameEnd && v.Name(r) != format.NameRecovered
 	}
 	return false
 }

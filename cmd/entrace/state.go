@@ -100,7 +100,7 @@ func (l *look) whole() error {
 // state of its file says already.
 func tellsNothing(v *view.View, r view.Row) bool {
 	if v.Role(r) != view.RoleRecorder || v.Name(r) != format.NameEnd {
-		return false
+		return v.Role(r) == view.RoleRecorder && v.Name(r) == format.NameRecovered
 	}
 	e, err := v.Entry(r)
 	if err != nil {

@@ -66,8 +66,8 @@ var (
 	// format. Texts of more than maxText bytes are cut.
 	NewRecorder func(target any, in *record.Interner, version uint8, maxText int) any
 	// Create is format.Create with *format.RecorderOptions for a recorder whose names in
-	// has. Died says that what is recorded comes from a process that died: Close leaves
-	// out the entry that marks a clean end.
+	// has. Died says that what is recorded comes from a process that died: Close writes that
+	// instead of a clean end.
 	Create func(name string, options any, in *record.Interner, died bool) (any, error)
 	// Put hands to a *format.Recorder a record that was built with its interner.
 	Put func(recorder any, r *journal.Record, hint *journal.Hint) error
