@@ -175,8 +175,14 @@ func (f *File) Size() int64 { return f.src.Size() }
 func (f *File) Journal() (entries int, missing error) {
 	f.growing.Lock()
 	defer f.growing.Unlock()
-	for i := f.Len(); i > 0 && f.data+int64(f.offsets.Load().at(i)) > f.stored; i-- {
+	n := f.Len()
+	for i := n; i > 0 && f.data+int64(f.offsets.Load().at(i)) > f.stored; i-- {
 		entries++
+	}
+	if entries > 0 {
+		if e, err := f.Entry(uint32(n - 1)); err == nil && isRecovered(e) {
+			entries-- // no journal has it
+		}
 	}
 	return entries, f.missing
 }

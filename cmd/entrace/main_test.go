@@ -650,7 +650,7 @@ func TestCrashBuffer(t *testing.T) {
 		{[]string{"tree", "app.et"}, "record 4"},
 		{[]string{"cat", "app.iet"}, "record 4"},
 		{[]string{"tail", "-n", "1", "app.et"}, "record 4"},
-		{[]string{"verify", "app.et"}, "6 entries, 0 problems"},
+		{[]string{"verify", "app.et"}, "7 entries, 0 problems"},
 		{[]string{"convert", "app.iet", "-", "--to", "iet"}, "record 4"},
 		{[]string{"convert", "app.et", "-", "--to", "otlp"}, "record 4"},
 		{[]string{"merge", "app.et", "-o", "-", "--to", "iet"}, "record 4"},
@@ -667,10 +667,10 @@ func TestCrashBuffer(t *testing.T) {
 		}
 		must(t, os.Remove(name))
 	}
-	if out := fine(t, nil, "recover", "-o", "copy.et", "app.et"); !strings.Contains(out, "copy.et: saved, 6 entries (5 from the crash buffer)") {
+	if out := fine(t, nil, "recover", "-o", "copy.et", "app.et"); !strings.Contains(out, "copy.et: saved, 7 entries (5 from the crash buffer)") {
 		t.Errorf("recover -o prints\n%s", out)
 	}
-	if out := fine(t, nil, "recover", "app.et"); !strings.Contains(out, "app.et: finished, 6 entries (5 from the crash buffer)") {
+	if out := fine(t, nil, "recover", "app.et"); !strings.Contains(out, "app.et: finished, 7 entries (5 from the crash buffer)") {
 		t.Errorf("recover prints\n%s", out)
 	}
 	for _, name := range []string{"copy.et", "app.et"} {
@@ -706,11 +706,11 @@ func TestRecoverPlainFolder(t *testing.T) {
 	growing, err := format.Create("growing.et", nil)
 	must(t, err)
 	defer growing.Close(t.Context())
-	if out := fine(t, nil, "recover", "a-1.iet", "a-2.et"); out != "a-1.et: finished, 2 entries (1 from the crash buffer); killed, recovered\na-2.et: finished, 2 entries (1 from the crash buffer); killed, recovered\n" {
+	if out := fine(t, nil, "recover", "a-1.iet", "a-2.et"); out != "a-1.et: finished, 3 entries (1 from the crash buffer); killed, recovered\na-2.et: finished, 3 entries (1 from the crash buffer); killed, recovered\n" {
 		t.Errorf("of two files it prints\n%s", out)
 	}
 	must(t, os.Remove("a-4.iet")) // its journal is left
-	if out := fine(t, nil, "recover", "."); !strings.Contains(out, "a-3.et: finished, 2 entries (1 from the crash buffer); killed, recovered\n") || !strings.Contains(out, "a-4.et: finished, 2 entries") || strings.Count(out, "\n") != 2 {
+	if out := fine(t, nil, "recover", "."); !strings.Contains(out, "a-3.et: finished, 3 entries (1 from the crash buffer); killed, recovered\n") || !strings.Contains(out, "a-4.et: finished, 3 entries") || strings.Count(out, "\n") != 2 {
 		t.Errorf("of a folder it prints\n%s", out)
 	}
 	if out := fine(t, nil, "recover", "."); out != ".: nothing to recover\n" {
