@@ -1,7 +1,7 @@
 // Package query selects rows of a view, and computes tables of them, in the language that
 // docs/query.md describes: TraceQL's shape, for whole files.
 //
-//	q, err := query.Parse(`{ name = "GET /cart" } >> { status = error }`)
+//	q, err := query.Parse(`{ name = "GET /cart" } >> { span:failed }`)
 //	…
 //	r, err := q.Run(ctx, v)
 //	…

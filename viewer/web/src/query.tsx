@@ -83,7 +83,7 @@ export function Query() {
       <div class="qt"><pre ref={paint} aria-hidden="true">{painted(s.text.value, p?.of === s.text.value.trim() ? position : 0).map(t => <span class={`t-${t.kind}${t.wrong ? ' bad' : ''}`}>{t.text}</span>)}</pre>
       <input ref={input} id="query" onScroll={follow} type="text" spellcheck={false} autocomplete="off" autocapitalize="off" role="combobox" aria-label="Query" aria-expanded={open.value} aria-controls="completion"
         aria-activedescendant={open.value && at.value >= 0 ? 'c' + at.value : undefined} aria-invalid={!!p} aria-describedby={p ? 'wrong' : undefined}
-        placeholder="Find: words, level >= warn, .user = &quot;ada&quot;, { name = &quot;GET /cart&quot; } >> { status = error }" value={s.text.value}
+        placeholder="Find: words, level >= warn, .user = &quot;ada&quot;, { name = &quot;GET /cart&quot; } >> { span:failed }" value={s.text.value}
         onInput={e => { s.text.value = e.currentTarget.value; clearTimeout(timer.current); timer.current = setTimeout(() => { s.find(); suggest(false) }, 60) }}
         onKeyDown={key} onBlur={() => setTimeout(() => { open.value = false }, 150)} /></div>
       {s.text.value && <span class="hits" aria-hidden="true">{p ? '' : s.searching.value ? s.least.value > 0 ? <>at least <b>{count(s.least.value)}</b> {s.least.value === 1 ? 'hit' : 'hits'}</> : 'searching…' : f ? <>{f.index > 0 && <><b>{count(f.index)}</b> of </>}<b>{count(f.count)}</b> {f.count === 1 ? 'hit' : 'hits'}</> : ''}</span>}
