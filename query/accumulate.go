@@ -8,29 +8,23 @@ import (
 )
 
 // An accumulator computes one aggregate. What it says does not depend on the order in which the
-// values come, so that it is the same however they are spread over goroutines.
+// values come, so that it is the same however they are spread over goroutines. Groups are many and
+// mostly small, so it takes nothing else for its first value.
 type accumulator struct {
 	n    int64 // values that are there
+	one  Value // the least or largest; else the first one, until there is another
 	kind Kind  // of the numbers: durations stay durations
 	*kept
 }
 
-// kept is what an accumulator keeps besides their number, nil until there is a value.
+// kept is what an accumulator keeps of several values, nil until there are.
 type kept struct {
-	best    Value // of min and max
 	sums    *sums
 	ints    []int64  // of quantiles, as are the next two
 	uints   []uint64 // from 2^63 on
 	floats  []float64
-	values  map[string]*counted // by key
-	buckets map[int]int64       // of a histogram
-	spread  *spread             // of the durations of which quantiles are computed
-}
-
-// counted is a value, and how often it is there.
-type counted struct {
-	value Value
-	n     int64
+	buckets map[int]int64 // of a histogram
+	spread  *spread       // of the durations of which quantiles are computed
 }
 
 // keeps says what an accumulator has to keep.
@@ -41,6 +35,14 @@ type keeps struct {
 	duration bool      // value is the duration of the row
 }
 
+// of returns the value of a row, nil for count.
+func (k *keeps) of(e *env) Value {
+	if k.value == nil {
+		return Value{}
+	}
+	return k.value(e)
+}
+
 func (a *accumulator) add(k *keeps, v Value) {
 	if k.fn == "count" {
 		a.n++
@@ -49,23 +51,35 @@ func (a *accumulator) add(k *keeps, v Value) {
 	if v.kind == KindNil {
 		return
 	}
-	if a.kept == nil {
-		a.kept = new(kept)
-	}
-	switch k.fn {
-	case "values":
-		a.addCounted(string(appendKey(nil, v)), canonical(v), 1)
-		return
-	case "min", "max":
+	if k.isExtreme() {
 		a.extreme(k.fn, v)
 		return
 	}
-	f, ok := v.number()
-	if !ok || math.IsNaN(f) {
+	if !v.isNumber() || v.isNaN() {
 		return
 	}
 	a.kind = a.kindWith(v.kind)
-	a.n++
+	if a.n++; a.n == 1 {
+		a.one = v
+		return
+	}
+	a.keep(k)
+	a.put(k, v)
+}
+
+// isExtreme reports whether all that is kept of the values is one of them.
+func (k *keeps) isExtreme() bool { return k.fn == "min" || k.fn == "max" }
+
+// keep makes room for more than the first value.
+func (a *accumulator) keep(k *keeps) {
+	if a.kept == nil {
+		a.kept = new(kept)
+		a.put(k, a.one)
+	}
+}
+
+// put adds a number to what is kept.
+func (a *accumulator) put(k *keeps, v Value) {
 	switch k.fn {
 	case "sum", "avg", "stddev":
 		if a.sums == nil {
@@ -76,11 +90,12 @@ func (a *accumulator) add(k *keeps, v Value) {
 		if a.buckets == nil {
 			a.buckets = make(map[int]int64)
 		}
+		f, _ := v.number()
 		a.buckets[bucketOf(f)]++
 	default: // quantiles
 		switch v.kind {
 		case KindFloat:
-			a.floats = append(a.floats, f)
+			a.floats = append(a.floats, v.float())
 		case KindUint:
 			a.uints = append(a.uints, uint64(v.n))
 		default:
@@ -89,33 +104,14 @@ func (a *accumulator) add(k *keeps, v Value) {
 	}
 }
 
-// addQuantile is add of a duration whose quantiles are computed.
-func (a *accumulator) addQuantile(d int64, spreads bool) {
+// addSpread is add of a duration whose quantiles are computed of a spread.
+func (a *accumulator) addSpread(d int64) {
 	a.n++
 	a.kind = KindDuration
 	if a.kept == nil {
-		a.kept = new(kept)
-	}
-	if !spreads {
-		a.ints = append(a.ints, d)
-		return
-	}
-	if a.spread == nil {
-		a.spread = new(spread)
+		a.kept = &kept{spread: new(spread)}
 	}
 	a.spread.counts[spreadBucket(d)]++
-}
-
-func (a *accumulator) addCounted(key string, v Value, n int64) {
-	if a.values == nil {
-		a.values = make(map[string]*counted)
-	}
-	c := a.values[key]
-	if c == nil {
-		c = &counted{value: v}
-		a.values[key] = c
-	}
-	c.n += n
 }
 
 // kindWith returns the kind of the values with one more of a kind: that of all, or a time or
@@ -136,59 +132,53 @@ func (a *accumulator) kindWith(k Kind) Kind {
 // extreme keeps a value if it is the least or the largest: among numbers if there is one, else
 // among texts, and so on.
 func (a *accumulator) extreme(fn string, v Value) {
-	n := orderAll(v, a.best)
-	if fn == "max" && v.class() == a.best.class() {
+	n := orderAll(v, a.one)
+	if fn == "max" && v.class() == a.one.class() {
 		n = -n
 	}
 	// Numbers that are equal can be of two kinds: one of them is always kept.
-	if n < 0 || n == 0 && v.kind < a.best.kind {
-		a.best = v
+	if n < 0 || n == 0 && v.kind < a.one.kind {
+		a.one = v
 	}
 }
 
 // merge adds what another goroutine has accumulated.
 func (a *accumulator) merge(k *keeps, b *accumulator) {
-	if b.kept == nil {
-		a.n += b.n
+	switch {
+	case k.isExtreme():
+		if b.one.kind != KindNil {
+			a.extreme(k.fn, b.one)
+		}
 		return
-	}
-	if a.kept == nil {
+	case a.n == 0:
 		*a = *b
 		return
+	case k.fn == "count":
+		a.n += b.n
+		return
+	case b.n == 0:
+		return
 	}
-	if b.best.kind != KindNil {
-		a.extreme(k.fn, b.best)
-	}
-	if b.n > 0 {
-		a.kind = a.kindWith(b.kind)
-	}
+	a.kind = a.kindWith(b.kind)
 	a.n += b.n
-	switch {
-	case a.sums == nil:
-		a.sums = b.sums
-	case b.sums != nil:
+	a.keep(k)
+	if b.kept == nil {
+		a.put(k, b.one)
+		return
+	}
+	if b.sums != nil {
 		a.sums.merge(b.sums)
 	}
 	a.ints = append(a.ints, b.ints...)
 	a.uints = append(a.uints, b.uints...)
 	a.floats = append(a.floats, b.floats...)
-	switch {
-	case a.spread == nil:
-		a.spread = b.spread
-	case b.spread != nil:
+	if b.spread != nil {
 		for i, n := range b.spread.counts {
 			a.spread.counts[i] += n
 		}
 	}
-	if a.buckets == nil {
-		a.buckets = b.buckets
-	} else {
-		for bucket, n := range b.buckets {
-			a.buckets[bucket] += n
-		}
-	}
-	for key, c := range b.values {
-		a.addCounted(key, c.value, c.n)
+	for bucket, n := range b.buckets {
+		a.buckets[bucket] += n
 	}
 }
 
@@ -200,57 +190,66 @@ func (a *accumulator) of(f float64) Value {
 	return floatValue(f)
 }
 
-// results returns the columns of an aggregate.
-func (a *accumulator) results(k *keeps) []Value {
+// appendResults appends the columns of an aggregate to a line.
+func (a *accumulator) appendResults(line []Value, k *keeps) []Value {
 	switch k.fn {
 	case "count":
-		return []Value{intValue(a.n)}
+		return append(line, intValue(a.n))
 	case "min", "max":
-		if a.kept == nil {
-			return []Value{{}}
-		}
-		return []Value{a.best}
+		return append(line, a.one)
+	}
+	if len(k.args) > 0 {
+		return a.appendQuantiles(line, k.args)
 	}
 	if a.n == 0 {
-		return make([]Value, max(1, len(k.args)))
+		return append(line, Value{})
+	}
+	s := &sums{withSquares: k.fn == "stddev"}
+	if a.kept != nil {
+		s = a.sums
+	} else {
+		s.add(a.one)
 	}
 	switch k.fn {
 	case "sum":
-		return []Value{a.sums.sum(a.kind)}
+		return append(line, s.sum(a.kind))
 	case "avg":
-		return []Value{a.sums.mean(a.kind)}
-	case "stddev":
-		kind := a.kind
-		if kind == KindTime {
-			kind = KindDuration
-		}
-		return []Value{a.sums.deviation(kind)}
+		return append(line, s.mean(a.kind))
 	}
-	return a.quantiles(k.args)
+	kind := a.kind
+	if kind == KindTime {
+		kind = KindDuration
+	}
+	return append(line, s.deviation(kind))
 }
 
-// quantiles returns exact quantiles: the smallest value that at least that share of all values
+// appendQuantiles appends exact quantiles: the smallest value that at least that share of all values
 // does not exceed.
-func (a *accumulator) quantiles(qs []float64) []Value {
-	out := make([]Value, len(qs))
-	if a.spread != nil {
-		for i, q := range qs {
-			out[i] = Value{kind: a.kind, n: a.spread.quantile(q, a.n)}
+func (a *accumulator) appendQuantiles(line []Value, qs []float64) []Value {
+	if a.kept == nil { // there is one value, or none
+		for range qs {
+			line = append(line, a.one)
 		}
-		return out
+		return line
+	}
+	if a.spread != nil {
+		for _, q := range qs {
+			line = append(line, Value{kind: a.kind, n: a.spread.quantile(q, a.n)})
+		}
+		return line
 	}
 	switch {
 	case len(a.floats) == 0:
-		for i, q := range qs {
+		for _, q := range qs {
 			if r := rank(q, a.n) - int64(len(a.ints)); r < 0 {
-				out[i] = Value{kind: a.kind, n: nth(a.ints, int(rank(q, a.n)))}
+				line = append(line, Value{kind: a.kind, n: nth(a.ints, int(rank(q, a.n)))})
 			} else {
-				out[i] = uintValue(nth(a.uints, int(r)))
+				line = append(line, uintValue(nth(a.uints, int(r))))
 			}
 		}
 	case int64(len(a.floats)) == a.n:
-		for i, q := range qs {
-			out[i] = floatValue(Quantile(a.floats, q))
+		for _, q := range qs {
+			line = append(line, floatValue(Quantile(a.floats, q)))
 		}
 	default:
 		var all []Value
@@ -264,11 +263,11 @@ func (a *accumulator) quantiles(qs []float64) []Value {
 			all = append(all, floatValue(f))
 		}
 		slices.SortFunc(all, func(x, y Value) int { return cmp.Or(orderAll(x, y), cmp.Compare(x.kind, y.kind)) })
-		for i, q := range qs {
-			out[i] = all[rank(q, a.n)]
+		for _, q := range qs {
+			line = append(line, all[rank(q, a.n)])
 		}
 	}
-	return out
+	return line
 }
 
 // Quantile returns the smallest of values that at least the share q of them does not exceed. It
@@ -366,7 +365,11 @@ const maxBuckets = 256
 
 // histogram returns the buckets in their order, those between them that are empty included unless
 // they are very many.
-func (a *accumulator) histogram() []int {
+func (a *accumulator) histogram(k *keeps) []int {
+	if a.n == 0 {
+		return nil
+	}
+	a.keep(k)
 	list := slices.Sorted(maps.Keys(a.buckets))
 	finite := slices.DeleteFunc(slices.Clone(list), func(b int) bool { return b == bucketOfInf || b == bucketOfMinusInf })
 	if len(finite) == 0 || finite[len(finite)-1]-finite[0] > maxBuckets {

@@ -5,12 +5,10 @@ import (
 	"context"
 	endian "encoding/binary"
 	"fmt"
-	"maps"
 	"math"
 	"math/bits"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -18,25 +16,22 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A group is the rows of which aggregates are computed together.
-type group struct {
-	keys []Value
-	rows int64
-	accs []accumulator
-}
-
 // table computes aggregates of rows, for each group of by.
 func (m *machine) table(calls []*stageAggregate, by []expr, rows Set) (*Table, error) {
-	if len(calls) == 1 && calls[0].fn == "compare" {
-		return m.compareSets(calls[0], rows)
+	for _, c := range calls {
+		switch alone := len(calls) == 1; {
+		case !alone && (c.fn == "compare" || c.fn == "histogram" || c.fn == "values"):
+			return nil, &Error{Pos: c.pos, Text: c.fn + "() stands alone"}
+		case c.fn == "compare":
+			return m.compareSets(c, rows)
+		case c.fn == "values":
+			return m.valuesOf(c, by, rows)
+		}
 	}
 	var keep []keeps
 	at := make([]int, len(calls)) // which of them each call uses
 	known := make(map[string]int)
 	for i, c := range calls {
-		if c.fn == "compare" {
-			return nil, &Error{Pos: c.pos, Text: "compare() stands alone"}
-		}
 		k := keeps{fn: c.fn, args: c.args}
 		if len(c.args) > 0 {
 			k.fn = "quantile" // all of them need the same
@@ -61,23 +56,25 @@ func (m *machine) table(calls []*stageAggregate, by []expr, rows Set) (*Table, e
 		}
 		at[i] = n
 	}
-	groups, err := m.group(keep, by, rows)
+	g, err := m.group(keep, by, rows)
 	if err != nil {
 		return nil, err
 	}
-	if len(groups) == 1 && rows.Len() > 0 {
-		for i, x := range by {
-			if groups[0].keys[i].kind == KindNil {
-				m.more = append(m.more, Hint{Text: "none of the rows has " + x.String()})
-			}
-		}
-	}
+	order := g.sorted()
 	t := &Table{groups: len(by)}
 	for _, x := range by {
 		t.Columns = append(t.Columns, x.String())
 	}
-	if len(calls) == 1 && (calls[0].fn == "histogram" || calls[0].fn == "values") {
-		return t.listed(calls[0].fn, groups), nil
+	if calls[0].fn == "histogram" {
+		t.Columns = append(t.Columns, "from", "to", "count")
+		for _, n := range order {
+			a := g.acc(n, 0)
+			for _, b := range a.histogram(&keep[0]) {
+				from, to := bucketEnds(b)
+				t.Lines = append(t.Lines, append(appendValues(nil, g.keys[n]), a.of(from), a.of(to), intValue(a.buckets[b])))
+			}
+		}
+		return t, nil
 	}
 	for _, c := range calls {
 		if c.fn == "quantile" {
@@ -88,56 +85,65 @@ func (m *machine) table(calls []*stageAggregate, by []expr, rows Set) (*Table, e
 		}
 		t.Columns = append(t.Columns, c.text)
 	}
-	t.Lines = make([][]Value, len(groups))
+	t.Lines = make([][]Value, len(order))
+	cells := make([]Value, len(order)*len(t.Columns))
 	var next atomic.Int64
 	work := func() {
-		for n := next.Add(1) - 1; n < int64(len(groups)); n = next.Add(1) - 1 {
-			g := groups[n]
-			line := slices.Clone(g.keys)
+		for n := int(next.Add(1) - 1); n < len(order); n = int(next.Add(1) - 1) {
+			line := appendValues(cells[n*len(t.Columns):n*len(t.Columns)], g.keys[order[n]])
 			for i, c := range calls {
 				k := keep[at[i]]
 				k.args = c.args
-				line = append(line, g.accs[at[i]].results(&k)...)
+				line = g.acc(order[n], at[i]).appendResults(line, &k)
 			}
 			t.Lines[n] = line
 		}
 	}
 	var wg sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(groups)) - 1 {
+	for range min(runtime.GOMAXPROCS(0), len(order)) - 1 {
 		wg.Go(work)
 	}
 	work()
 	wg.Wait()
+	if len(t.Lines) == 1 && rows.Len() > 0 {
+		for i, x := range by {
+			if t.Lines[0][i].kind == KindNil {
+				m.more = append(m.more, Hint{Text: "none of the rows has " + x.String()})
+			}
+		}
+	}
 	return t, nil
 }
 
-// listed makes a line of each bucket or value.
-func (t *Table) listed(fn string, groups []*group) *Table {
-	if fn == "values" {
-		t.Columns = append(t.Columns, "value", "count")
-	} else {
-		t.Columns = append(t.Columns, "from", "to", "count")
+// appendValues appends the values of a key to a line.
+func appendValues(line []Value, key string) []Value {
+	for key != "" {
+		var v Value
+		v, key = cutKey(key)
+		line = append(line, v)
 	}
-	for _, g := range groups {
-		a := &g.accs[0]
-		if a.kept == nil {
-			continue
-		}
-		if fn == "values" {
-			values := slices.SortedFunc(maps.Values(a.values), func(x, y *counted) int {
-				return cmp.Or(cmp.Compare(y.n, x.n), orderAll(x.value, y.value))
-			})
-			for _, c := range values {
-				t.Lines = append(t.Lines, append(slices.Clone(g.keys), c.value, intValue(c.n)))
-			}
-			continue
-		}
-		for _, b := range a.histogram() {
-			from, to := bucketEnds(b)
-			t.Lines = append(t.Lines, append(slices.Clone(g.keys), a.of(from), a.of(to), intValue(a.buckets[b])))
-		}
+	return line
+}
+
+// valuesOf returns the values of an expression, of each group those that are there most often first.
+func (m *machine) valuesOf(a *stageAggregate, by []expr, rows Set) (*Table, error) {
+	t, err := m.table([]*stageAggregate{{fn: "count", text: "count"}}, slices.Concat(by, []expr{a.x}), rows)
+	if err != nil {
+		return nil, err
 	}
-	return t
+	at := len(by)
+	t.groups, t.Columns[at] = at, "value"
+	t.Lines = slices.DeleteFunc(t.Lines, func(line []Value) bool { return line[at].kind == KindNil })
+	for from, to := 0, 0; from < len(t.Lines); from = to {
+		to = from + 1
+		for to < len(t.Lines) && slices.Equal(t.Lines[from][:at], t.Lines[to][:at]) {
+			to++
+		}
+		slices.SortFunc(t.Lines[from:to], func(x, y []Value) int {
+			return cmp.Or(cmp.Compare(y[at+1].n, x[at+1].n), orderAll(x[at], y[at]))
+		})
+	}
+	return t, nil
 }
 
 // maxGroups is how many groups a table can have: each takes some hundred bytes.
@@ -149,96 +155,71 @@ func tooManyGroups(by []expr) error {
 }
 
 // group accumulates rows by their keys.
-func (m *machine) group(keep []keeps, by []expr, rows Set) ([]*group, error) {
+func (m *machine) group(keep []keeps, by []expr, rows Set) (*groups, error) {
 	if c := m.coded(by); c != nil {
-		return m.groupCoded(keep, by, c, rows)
+		return m.groupCoded(keep, c, rows)
 	}
-	keys := make([]eval, len(by))
-	for i, x := range by {
-		var err error
-		if keys[i], err = m.value(x); err != nil {
-			return nil, err
-		}
+	keys, err := m.evals(by)
+	if err != nil {
+		return nil, err
 	}
 	var mu sync.Mutex
-	all := make(map[string]*group)
-	tooMany := false
+	all := newGroups(len(keep))
 	ctx, stop := context.WithCancel(m.ctx)
 	defer stop()
-	err := m.v.EachBlock(ctx, func() func(k int) {
+	err = m.v.EachBlock(ctx, func() func(k int) {
 		e := &env{m: m, read: m.v.NewReader()}
+		own := newGroups(len(keep))
 		var key []byte
-		values := make([]Value, len(keys))
 		return func(k int) {
-			own := make(map[string]*group)
+			own.clear()
 			for w, word := range rows[k*words64 : (k+1)*words64] {
 				for ; word != 0; word &= word - 1 {
 					e.row = view.Row(k*view.BlockRows + w*64 + bits.TrailingZeros64(word))
 					key = key[:0]
-					for i, f := range keys {
-						values[i] = canonical(f(e))
-						key = appendKey(key, values[i])
+					for _, f := range keys {
+						key = appendKey(key, f(e))
 					}
-					g := own[string(key)]
-					if g == nil {
-						g = &group{keys: slices.Clone(values), accs: make([]accumulator, len(keep))}
-						own[string(key)] = g
-					}
-					g.rows++
-					for i := range keep {
-						v := Value{}
-						if keep[i].value != nil {
-							v = keep[i].value(e)
-						}
-						g.accs[i].add(&keep[i], v)
-					}
+					own.add(e, keep, key)
 				}
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			for s, g := range own {
-				if old := all[s]; old == nil {
-					if len(all) == maxGroups {
-						tooMany = true
-						stop()
-						return
-					}
-					all[s] = g
-				} else {
-					old.rows += g.rows
-					for i := range keep {
-						old.accs[i].merge(&keep[i], &g.accs[i])
-					}
-				}
+			if !all.merge(keep, own, maxGroups) {
+				stop()
 			}
 		}
 	})
-	if tooMany {
+	if len(all.keys) > maxGroups {
 		return nil, tooManyGroups(by)
 	}
 	if err != nil {
 		return nil, m.ctx.Err()
 	}
-	groups := make([]*group, 0, len(all))
-	for _, s := range slices.Sorted(maps.Keys(all)) {
-		groups = append(groups, all[s])
+	return all, nil
+}
+
+// evals compiles expressions.
+func (m *machine) evals(list []expr) ([]eval, error) {
+	all := make([]eval, len(list))
+	for i, x := range list {
+		var err error
+		if all[i], err = m.value(x); err != nil {
+			return nil, err
+		}
 	}
-	if len(groups) == 0 && len(by) == 0 {
-		groups = append(groups, &group{accs: make([]accumulator, len(keep))})
-	}
-	return groups, nil
+	return all, nil
 }
 
 // codes are the groups of rows by a field that has a code in each block.
 type codes struct {
 	of     func(b *view.Block) []uint16
-	group  []int // by code, -1: ask key
+	group  []int // by code
 	keys   []Value
-	key    eval // of a code that is not known
 	number map[string]int
 }
 
-// coded returns the codes of what rows are grouped by, nil if that has none.
+// coded returns the codes of what rows are grouped by, nil if that has none, or none for some rows.
 func (m *machine) coded(by []expr) *codes {
 	if len(by) == 0 {
 		return &codes{of: func(b *view.Block) []uint16 { return b.Flags }, group: make([]int, 1<<16), keys: []Value{{}}}
@@ -282,25 +263,34 @@ func (m *machine) coded(by []expr) *codes {
 	default:
 		return nil
 	}
-	if key, err := m.fieldOf(f); err == nil {
-		c.key = key
+	for k := range m.v.Blocks() {
+		b := m.v.Block(k)
+		for _, code := range c.of(&b) {
+			if int(code) >= len(c.group) {
+				return nil
+			}
+		}
 	}
 	return c
 }
 
 // groupCoded is group for rows that have codes.
-func (m *machine) groupCoded(keep []keeps, by []expr, c *codes, rows Set) ([]*group, error) {
+func (m *machine) groupCoded(keep []keeps, c *codes, rows Set) (*groups, error) {
+	type worker struct {
+		accs  []accumulator // of each key those of keep
+		found []bool        // by key
+	}
+	newWorker := func() *worker {
+		return &worker{make([]accumulator, len(c.keys)*len(keep)), make([]bool, len(c.keys))}
+	}
 	var mu sync.Mutex
-	var workers []*[]*group
+	var workers []*worker
 	spreads := len(c.keys) <= maxSpreads
-	extra := make(map[string]*group) // of codes that are not known
-	ctx, stop := context.WithCancel(m.ctx)
-	defer stop()
-	err := m.v.EachBlock(ctx, func() func(k int) {
+	err := m.v.EachBlock(m.ctx, func() func(k int) {
 		e := &env{m: m, read: m.v.NewReader()}
-		own := make([]*group, len(c.keys))
+		own := newWorker()
 		mu.Lock()
-		workers = append(workers, &own)
+		workers = append(workers, own)
 		mu.Unlock()
 		return func(k int) {
 			b := m.v.Block(k)
@@ -309,115 +299,64 @@ func (m *machine) groupCoded(keep []keeps, by []expr, c *codes, rows Set) ([]*gr
 				for ; word != 0; word &= word - 1 {
 					i := w*64 + bits.TrailingZeros64(word)
 					e.row = b.First + view.Row(i)
-					code := int(codes[i])
-					if code >= len(c.group) {
-						mu.Lock()
-						m.addExtra(extra, keep, c.key(e), e)
-						if len(extra) > maxGroups {
-							stop()
-						}
-						mu.Unlock()
-						continue
-					}
-					n := c.group[code]
-					g := own[n]
-					if g == nil {
-						g = &group{keys: []Value{c.keys[n]}, accs: make([]accumulator, len(keep))}
-						own[n] = g
-					}
-					g.rows++
+					n := c.group[codes[i]]
+					own.found[n] = true
 					for x := range keep {
+						a := &own.accs[n*len(keep)+x]
 						switch kp := &keep[x]; {
 						case kp.fn == "count":
-							g.accs[x].n++
+							a.n++
 						case kp.duration:
 							d := b.Duration[i]
 							switch {
 							case d == view.NoDuration || view.Flags(b.Flags[i]).Role() != view.RoleSpan:
-							case kp.fn == "quantile":
-								g.accs[x].addQuantile(d, spreads)
+							case kp.fn == "quantile" && spreads:
+								a.addSpread(d)
 							default:
-								g.accs[x].add(kp, durationValue(d))
+								a.add(kp, durationValue(d))
 							}
 						default:
-							g.accs[x].add(kp, kp.value(e))
+							a.add(kp, kp.value(e))
 						}
 					}
 				}
 			}
 		}
 	})
-	if len(extra) > maxGroups {
-		return nil, tooManyGroups(by)
-	}
 	if err != nil {
-		return nil, m.ctx.Err()
+		return nil, err
 	}
-	all := make(map[string]*group)
-	merge := func(g *group) {
-		key := string(appendKey(nil, g.keys[0]))
-		old := all[key]
-		if old == nil {
-			all[key] = g
-			return
-		}
-		old.rows += g.rows
-		for i := range keep {
-			old.accs[i].merge(&keep[i], &g.accs[i])
-		}
-	}
+	all := newWorker()
 	for _, own := range workers {
-		for _, g := range *own {
-			if g != nil {
-				merge(g)
-			}
+		for n, found := range own.found {
+			all.found[n] = all.found[n] || found
 		}
-	}
-	for _, g := range extra {
-		merge(g)
+		for i := range own.accs {
+			all.accs[i].merge(&keep[i%len(keep)], &own.accs[i])
+		}
 	}
 	if spreads {
-		if err := m.sortOut(keep, c, rows, all); err != nil {
+		if err := m.sortOut(keep, c, rows, all.accs); err != nil {
 			return nil, err
 		}
 	}
-	groups := make([]*group, 0, len(all))
-	for _, key := range slices.Sorted(maps.Keys(all)) {
-		groups = append(groups, all[key])
-	}
-	if c.key == nil { // all rows are one group
-		if len(groups) == 0 {
-			groups = append(groups, &group{accs: make([]accumulator, len(keep))})
+	g := newGroups(len(keep))
+	for number, found := range all.found {
+		key := []byte{}
+		if c.number != nil { // else all rows are one group
+			key = appendKey(nil, c.keys[number])
+		} else {
+			found = true
 		}
-		groups[0].keys = nil
-	}
-	return groups, nil
-}
-
-// addExtra adds a row to the group of a key.
-func (m *machine) addExtra(extra map[string]*group, keep []keeps, key Value, e *env) {
-	s := string(appendKey(nil, key))
-	g := extra[s]
-	if g == nil {
-		g = &group{keys: []Value{canonical(key)}, accs: make([]accumulator, len(keep))}
-		extra[s] = g
-	}
-	g.rows++
-	for i := range keep {
-		v := Value{}
-		if keep[i].value != nil {
-			v = keep[i].value(e)
+		if !found {
+			continue
 		}
-		g.accs[i].add(&keep[i], v)
+		n := g.of(key)
+		for i := range keep {
+			*g.acc(n, i) = all.accs[number*len(keep)+i]
+		}
 	}
-}
-
-func (m *machine) appendTrace(b []byte, r view.Row) []byte {
-	n := m.v.Trace(r)
-	if n == 0 { // a trace of its own
-		return endian.BigEndian.AppendUint32(append(b, 1), uint32(r))
-	}
-	return endian.BigEndian.AppendUint32(append(b, 0), n)
+	return g, nil
 }
 
 // canonical returns the one value that stands for all that are equal to a number.
@@ -425,115 +364,102 @@ func canonical(v Value) Value {
 	switch {
 	case v.kind != KindFloat:
 		return v
-	case math.IsNaN(v.f):
+	case math.IsNaN(v.float()):
 		return floatValue(math.NaN())
-	case v.f != math.Trunc(v.f) || v.f < -1<<63 || v.f >= 1<<64:
+	case v.float() != math.Trunc(v.float()) || v.float() < -1<<63 || v.float() >= 1<<64:
 		return v
-	case v.f >= 1<<63:
-		return uintValue(uint64(v.f))
+	case v.float() >= 1<<63:
+		return uintValue(uint64(v.float()))
 	}
-	return intValue(int64(v.f))
-}
-
-// appendKey appends bytes that tell values apart, and sort as they do. Numbers that are equal have
-// the same.
-func appendKey(b []byte, v Value) []byte {
-	v = canonical(v)
-	kind := v.kind
-	if kind == KindInt || kind == KindUint {
-		kind = KindFloat // numbers are equal whatever their kind
-	}
-	b = append(b, byte(kind))
-	switch v.kind {
-	case KindString:
-		return append(append(b, strings.ReplaceAll(v.s, "\x00", "\x00\x01")...), 0, 0)
-	case KindInt, KindUint, KindFloat:
-		f, _ := v.number()
-		bits := math.Float64bits(f)
-		if bits>>63 != 0 {
-			bits = ^bits
-		} else {
-			bits |= 1 << 63
-		}
-		b = endian.BigEndian.AppendUint64(b, bits)
-		if v.kind == KindInt && magnitude(v.n) < 1<<53 {
-			return b // which tells it
-		}
-	}
-	return endian.BigEndian.AppendUint64(b, uint64(v.n)^1<<63)
+	return intValue(int64(v.float()))
 }
 
 // having keeps the rows of the traces, or of the groups of each trace, whose aggregate is as the
-// comparison wants it.
+// comparison wants it. It looks at some traces after the others, so that the groups that there are
+// at once are no more than maxGroups, or than the rows of one trace.
 func (m *machine) having(a *stageAggregate, by []expr, rows Set) (Set, error) {
 	if a.fn == "count" && len(by) == 0 {
 		return m.havingCount(a, rows), nil
 	}
-	k := keeps{fn: a.fn, args: a.args}
+	keep := []keeps{{fn: a.fn, args: a.args}}
 	if a.x != nil {
 		var err error
-		if k.value, err = m.value(a.x); err != nil {
+		if keep[0].value, err = m.value(a.x); err != nil {
 			return nil, err
 		}
 	}
-	keys := make([]eval, len(by))
-	for i, x := range by {
-		var err error
-		if keys[i], err = m.value(x); err != nil {
-			return nil, err
-		}
+	keys, err := m.evals(by)
+	if err != nil {
+		return nil, err
 	}
 	e := &env{m: m, read: m.v.NewReader()}
-	groups := make(map[string]*accumulator)
 	var key []byte
-	keyOf := func(r view.Row) string {
+	keyOf := func(r view.Row) []byte {
 		e.row = r
-		key = m.appendTrace(key[:0], r)
+		key = endian.BigEndian.AppendUint32(key[:0], m.v.Trace(r))
 		for _, f := range keys {
 			key = appendKey(key, f(e))
 		}
-		return string(key)
-	}
-	n := 0
-	rows.Each(func(r view.Row) bool {
-		s := keyOf(r)
-		g := groups[s]
-		if g == nil {
-			g = new(accumulator)
-			groups[s] = g
-		}
-		v := Value{}
-		if k.value != nil {
-			v = k.value(e)
-		}
-		g.add(&k, v)
-		n++
-		return n%4096 != 0 || m.ctx.Err() == nil
-	})
-	if err := m.ctx.Err(); err != nil {
-		return nil, err
-	}
-	keep := make(map[string]bool, len(groups))
-	for s, g := range groups {
-		keep[s] = a.cond.holds(g.results(&k)[0])
+		return key
 	}
 	out := make(Set, len(rows))
-	rows.Each(func(r view.Row) bool {
-		if keep[keyOf(r)] {
+	g := newGroups(len(keep))
+	var result []Value
+	holds := func(acc *accumulator) bool {
+		result = acc.appendResults(result[:0], &keep[0])
+		return a.cond.holds(result[0])
+	}
+	// each calls fn for the rows of some traces.
+	each := func(from, to int, fn func(r view.Row)) {
+		n := 0
+		rows.Each(func(r view.Row) bool {
+			if t := int(m.v.Trace(r)); from <= t && t < to {
+				fn(r)
+			}
+			n++
+			return n%4096 != 0 || m.ctx.Err() == nil
+		})
+	}
+	counts := m.tracesCounts(rows)
+	each(0, 1, func(r view.Row) { // each is a trace of its own
+		e.row = r
+		var acc accumulator
+		if acc.add(&keep[0], keep[0].of(e)); holds(&acc) {
 			out.Add(r)
 		}
-		return true
 	})
-	return out, nil
+	for from, to := 1, 1; from < len(counts); from = to {
+		for n := 0; to < len(counts) && (to == from || n+int(counts[to]) <= maxGroups); to++ {
+			n += int(counts[to])
+		}
+		g.clear()
+		each(from, to, func(r view.Row) { g.add(e, keep, keyOf(r)) })
+		taken := make([]bool, len(g.keys))
+		for n := range taken {
+			taken[n] = holds(g.acc(n, 0))
+		}
+		each(from, to, func(r view.Row) {
+			if taken[g.of(keyOf(r))] {
+				out.Add(r)
+			}
+		})
+	}
+	return out, m.ctx.Err()
 }
 
-// havingCount is having for count().
-func (m *machine) havingCount(a *stageAggregate, rows Set) Set {
+// tracesCounts returns how many of the rows each trace has.
+func (m *machine) tracesCounts(rows Set) []uint32 {
 	counts := make([]uint32, m.v.Traces())
 	rows.Each(func(r view.Row) bool {
 		counts[m.v.Trace(r)]++
 		return true
 	})
+	return counts
+}
+
+// havingCount is having for count().
+func (m *machine) havingCount(a *stageAggregate, rows Set) Set {
+	counts := m.tracesCounts(rows)
 	keep := make([]bool, len(counts))
 	for i, n := range counts {
 		keep[i] = a.cond.holds(intValue(int64(n)))

@@ -195,7 +195,7 @@ func (m *machine) value(x expr) (eval, error) {
 
 func negative(v Value) Value {
 	if v.kind == KindFloat {
-		return floatValue(-v.f)
+		return floatValue(-v.float())
 	}
 	return calculate("-", intValue(0), v)
 }
@@ -362,7 +362,7 @@ func (m *machine) fieldOf(f *field) (eval, error) {
 	case fieldAttribute, fieldOwn, fieldOfLog, fieldOfResource, fieldOfEvent, fieldOfLink, fieldOfScope, fieldStatusMessage, fieldLinkTrace, fieldLinkSpan, fieldScopeVersion:
 		return m.attributeField(f)
 	case fieldName:
-		return func(e *env) Value { return stringValue(v.Name(e.row)) }, nil
+		return func(e *env) Value { return stringValue(e.read.Name(e.row)) }, nil
 	case fieldLevel:
 		return func(e *env) Value { return enumValue(KindLevel, uint8(v.Flags(e.row).Level())) }, nil
 	case fieldMessage:

@@ -83,7 +83,7 @@ type sums struct {
 func (s *sums) add(v Value) {
 	s.n++
 	if v.kind == KindFloat {
-		s.addFloat(v.f)
+		s.addFloat(v.float())
 		return
 	}
 	high := int64(0)

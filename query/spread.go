@@ -51,33 +51,19 @@ func (s *spread) quantile(q float64, n int64) int64 {
 }
 
 // sortOut finds the durations that the quantiles of groups need, in a second pass over the rows.
-func (m *machine) sortOut(keep []keeps, c *codes, rows Set, groups map[string]*group) error {
-	byNumber := make([]*group, len(c.keys))
+// The accumulators are those of keep for each of the codes' keys.
+func (m *machine) sortOut(keep []keeps, c *codes, rows Set, accs []accumulator) error {
 	spreads := false
-	for n, key := range c.keys {
-		g := groups[string(appendKey(nil, key))]
-		if byNumber[n] = g; g == nil {
+	for i := range accs {
+		a := &accs[i]
+		if a.kept == nil || a.spread == nil {
 			continue
 		}
-		for i := range g.accs {
-			a := &g.accs[i]
-			if a.kept == nil || a.spread == nil {
-				continue
-			}
-			for _, d := range a.ints { // of rows without a code
-				a.spread.counts[spreadBucket(d)]++
-			}
-			for _, q := range keep[i].args {
-				bucket, _ := a.spread.find(rank(q, a.n))
-				a.spread.wanted[bucket] = true
-			}
-			for _, d := range a.ints {
-				if a.spread.wanted[spreadBucket(d)] {
-					a.spread.values = append(a.spread.values, d)
-				}
-			}
-			spreads = true
+		for _, q := range keep[i%len(keep)].args {
+			bucket, _ := a.spread.find(rank(q, a.n))
+			a.spread.wanted[bucket] = true
 		}
+		spreads = true
 	}
 	if !spreads {
 		return nil
@@ -95,17 +81,16 @@ func (m *machine) sortOut(keep []keeps, c *codes, rows Set, groups map[string]*g
 				for ; word != 0; word &= word - 1 {
 					i := w*64 + bits.TrailingZeros64(word)
 					d := b.Duration[i]
-					if code := int(codes[i]); d == view.NoDuration || code >= len(c.group) || view.Flags(b.Flags[i]).Role() != view.RoleSpan {
+					if d == view.NoDuration || view.Flags(b.Flags[i]).Role() != view.RoleSpan {
 						continue
-					} else if g := byNumber[c.group[code]]; g != nil {
-						for x := range g.accs {
-							if a := &g.accs[x]; a.kept != nil && a.spread != nil && a.spread.wanted[spreadBucket(d)] {
-								s := a.spread
-								found = append(found, struct {
-									s *spread
-									d int64
-								}{s, d})
-							}
+					}
+					n := c.group[codes[i]] * len(keep)
+					for x := range keep {
+						if a := &accs[n+x]; a.kept != nil && a.spread != nil && a.spread.wanted[spreadBucket(d)] {
+							found = append(found, struct {
+								s *spread
+								d int64
+							}{a.spread, d})
 						}
 					}
 				}

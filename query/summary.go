@@ -28,6 +28,7 @@ const otherNames = "(all other names)"
 // A summary collects sums.
 type summary struct {
 	v      *view.View
+	read   *view.Reader
 	rows   Set
 	sums   []*sum
 	byName map[[2]string]*sum
@@ -43,7 +44,7 @@ func (y *summary) of(b *view.Block, i int) *sum {
 		return s
 	}
 	r := b.First + view.Row(i)
-	key := [2]string{y.v.Service(r), y.v.Name(r)}
+	key := [2]string{y.v.Service(r), y.read.Name(r)}
 	s := y.byName[key]
 	switch {
 	case s != nil:
@@ -85,7 +86,7 @@ const minForRate = 20
 // of their durations, the longest, the sum of all, and the sum of their self times. The first
 // 100,000 names have a line each, and all others one together, without quantiles.
 func Summary(ctx context.Context, v *view.View, rows Set) (*Table, error) {
-	y := &summary{v: v, rows: rows, byName: make(map[[2]string]*sum), known: make(map[[2]uint16]*sum)}
+	y := &summary{v: v, read: v.NewReader(), rows: rows, byName: make(map[[2]string]*sum), known: make(map[[2]uint16]*sum)}
 	self := selfTimes{v: v}
 	for k := 0; k < v.Blocks(); k += selfRows / view.BlockRows {
 		if err := self.compute(ctx, v.Block(k).First); err != nil {

@@ -57,6 +57,7 @@ func Top(ctx context.Context, v *view.View, rows Set, limit int) (*Overview, err
 	type sums struct{ spans, logs, errors int64 }
 	services := make(map[uint16]*sums)
 	slowest := best{limit: limit}
+	requests := ended{v: v, rows: rows, looked: NewSet(v), is: NewSet(v)}
 	open := best{limit: limit}
 	var errs []view.Row
 	for k := range v.Blocks() {
@@ -79,7 +80,7 @@ func Top(ctx context.Context, v *view.View, rows Set, limit int) (*Overview, err
 					s.spans++
 					switch d := b.Duration[i]; {
 					case d != view.NoDuration:
-						if slowest.takes(d) && !insideOf(v, rows, r) {
+						if slowest.takes(d) && !requests.above(r) {
 							slowest.add(d, r)
 						}
 					case f.Open():
@@ -158,15 +159,29 @@ func IsError(f view.Flags) bool {
 	return f.Failed() || f.Level() >= format.LevelError && f.Role() != view.RoleEvent
 }
 
-// insideOf reports whether a span of the rows that has ended is above the one at row r: as part of
-// that it is no request of its own.
-func insideOf(v *view.View, rows Set, r view.Row) bool {
-	for up := v.Parent(r); up != 0; up = v.Parent(up) {
-		if f := v.Flags(up); f.Role() == view.RoleSpan && !f.Open() && rows.Has(up) {
-			return true
+// ended finds spans of the rows that have ended and are above others: what is below one is no
+// request of its own. It looks at each row once.
+type ended struct {
+	v      *view.View
+	rows   Set
+	looked Set // rows of which is says
+	is     Set // whether they, or a row above them, are such a span
+}
+
+// above reports whether such a span is above row r.
+func (x *ended) above(r view.Row) bool {
+	up, is := x.v.Parent(r), false
+	for ; up != 0 && !is && !x.looked.Has(up); up = x.v.Parent(up) {
+		f := x.v.Flags(up)
+		is = f.Role() == view.RoleSpan && !f.Open() && x.rows.Has(up)
+	}
+	is = is || x.is.Has(up)
+	for r = x.v.Parent(r); r != up; r = x.v.Parent(r) {
+		if x.looked.Add(r); is {
+			x.is.Add(r)
 		}
 	}
-	return false
+	return is
 }
 
 // SlowestPart returns the span below row r that took most time itself, and whether there is one

@@ -35,8 +35,7 @@ const (
 // A Value is what a query computes. The zero Value is nil: there is none.
 type Value struct {
 	s    string
-	f    float64
-	n    int64 // of KindUint, the bits
+	n    int64 // of KindUint and KindFloat, the bits
 	kind Kind
 }
 
@@ -58,10 +57,13 @@ func uintValue(n uint64) Value {
 	return Value{kind: KindUint, n: int64(n)}
 }
 
-func floatValue(f float64) Value         { return Value{kind: KindFloat, f: f} }
+func floatValue(f float64) Value         { return Value{kind: KindFloat, n: int64(math.Float64bits(f))} }
 func stringValue(s string) Value         { return Value{kind: KindString, s: s} }
 func durationValue(n int64) Value        { return Value{kind: KindDuration, n: n} }
 func enumValue(kind Kind, n uint8) Value { return Value{kind: kind, n: int64(n)} }
+
+// float returns the number of a KindFloat.
+func (v Value) float() float64 { return math.Float64frombits(uint64(v.n)) }
 
 // isNumber reports whether v is a number.
 func (v Value) isNumber() bool { return v.kind >= KindInt && v.kind <= KindTime }
@@ -70,7 +72,7 @@ func (v Value) isNumber() bool { return v.kind >= KindInt && v.kind <= KindTime 
 func (v Value) number() (float64, bool) {
 	switch {
 	case v.kind == KindFloat:
-		return v.f, true
+		return v.float(), true
 	case v.kind == KindUint:
 		return float64(uint64(v.n)), true
 	case v.isNumber():
@@ -92,7 +94,7 @@ func (v Value) Any() any {
 	case KindUint:
 		return uint64(v.n)
 	case KindFloat:
-		return v.f
+		return v.float()
 	}
 	return v.String()
 }
@@ -109,7 +111,7 @@ func (v Value) String() string {
 	case KindUint:
 		return strconv.FormatUint(uint64(v.n), 10)
 	case KindFloat:
-		return strconv.FormatFloat(v.f, 'g', -1, 64)
+		return strconv.FormatFloat(v.float(), 'g', -1, 64)
 	case KindDuration:
 		return time.Duration(v.n).String()
 	case KindTime:
@@ -166,12 +168,12 @@ func order(a, b Value) (n int, ok bool) {
 func orderNumbers(a, b Value) (int, bool) {
 	switch {
 	case a.kind == KindFloat && b.kind == KindFloat:
-		return cmp.Compare(a.f, b.f), !math.IsNaN(a.f) && !math.IsNaN(b.f)
+		return cmp.Compare(a.float(), b.float()), !math.IsNaN(a.float()) && !math.IsNaN(b.float())
 	case a.kind == KindFloat:
 		n, ok := orderNumbers(b, a)
 		return -n, ok
 	case b.kind == KindFloat:
-		return orderFloat(a, b.f), !math.IsNaN(b.f)
+		return orderFloat(a, b.float()), !math.IsNaN(b.float())
 	case a.kind == KindUint && b.kind == KindUint:
 		return cmp.Compare(uint64(a.n), uint64(b.n)), true
 	case a.kind == KindUint:
@@ -206,7 +208,7 @@ func orderFloat(a Value, f float64) int {
 }
 
 // isNaN reports whether v is a float that is no number. Aggregates and sort take it as not there.
-func (v Value) isNaN() bool { return v.kind == KindFloat && math.IsNaN(v.f) }
+func (v Value) isNaN() bool { return v.kind == KindFloat && math.IsNaN(v.float()) }
 
 // class returns the place of a value's kind in the order of kinds: numbers, texts, true and
 // false, then those with names; last is what is not there.

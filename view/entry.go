@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/entrace-go/entrace/format"
@@ -28,6 +29,18 @@ type Reader struct {
 
 // NewReader returns a Reader of v.
 func (v *View) NewReader() *Reader { return &Reader{v: v} }
+
+// Name is [View.Name] of the Reader's view.
+func (rd *Reader) Name(r Row) string {
+	if n := rd.v.meta(r); n != unknown {
+		return rd.v.metas[n].Name
+	}
+	e, err := rd.WithoutIDs(r)
+	if err != nil {
+		return ""
+	}
+	return strings.Clone(e.Metadata.Name)
+}
 
 // Entry returns the entry of row r, which is valid until the next call.
 func (rd *Reader) Entry(r Row) (*format.TraceEntry, error) {

@@ -271,8 +271,7 @@ func (v *View) Name(r Row) string {
 	if n := v.meta(r); n != unknown {
 		return v.metas[n].Name
 	}
-	m := v.Meta(r)
-	return m.Name
+	return v.NewReader().Name(r)
 }
 
 // Message returns the message of row r, and whether it has one.

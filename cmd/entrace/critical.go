@@ -177,7 +177,7 @@ func (p *rowPrinter) critical(w *bufio.Writer, c *query.CriticalPath, least floa
 		}
 	}
 	fold()
-	if err := printColumns(w, lines, []bool{true, true, true, false}); err != nil {
+	if err := printColumns(w, slices.Values(lines), []bool{true, true, true, false}); err != nil {
 		return err
 	}
 	if len(c.Async) == 0 {

@@ -111,6 +111,19 @@ func TestWorkIsLinear(t *testing.T) {
 			}
 		})
 	}
+	t.Run("ended spans in a chain of open ones", func(t *testing.T) {
+		chain := func(n int) int {
+			var entries []*format.TraceEntry
+			for i := range n {
+				open, leaf := spanOf(2*i, max(2*i-1, 0)), spanOf(2*i+1, 2*i+1)
+				open.Attributes = open.Attributes[:3]
+				leaf.Attributes[3].Value = format.U64Value(uint64(i + 1))
+				entries = append(entries, open, leaf)
+			}
+			return work("top", write("open.iet", entries...))
+		}
+		check(t, "top", chain(n), chain(4*n))
+	})
 	t.Run("rings of two traces", func(t *testing.T) {
 		// The first trace is a chain of spans. Each of them names a span of the second
 		// trace as its parent, which names it as its parent in turn.

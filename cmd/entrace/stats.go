@@ -2,11 +2,13 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"math"
 	"strconv"
 	"strings"
@@ -111,81 +113,97 @@ func (a *app) stats(ctx context.Context, names []string, o *statsOptions) error 
 	return errors.Join(err, w.Flush(), l.Damage())
 }
 
-// cell returns a value as a table shows it, and whether it is a number.
-func cell(v query.Value) (text string, number bool) {
+// cell returns a value as a table shows it.
+func cell(v query.Value) string {
 	switch v.Kind() {
 	case query.KindNil:
-		return "", false
+		return ""
 	case query.KindDuration:
 		n, _ := v.Any().(int64)
-		return duration(time.Duration(n)), true
+		return duration(time.Duration(n))
 	case query.KindFloat:
 		f, _ := v.Any().(float64)
 		if a := math.Abs(f); a >= 1000 && a < 1e15 {
-			return strconv.FormatFloat(f, 'f', 0, 64), true
+			return strconv.FormatFloat(f, 'f', 0, 64)
 		}
-		return strconv.FormatFloat(f, 'g', 4, 64), true
-	case query.KindInt, query.KindUint:
-		return v.String(), true
+		return strconv.FormatFloat(f, 'g', 4, 64)
 	}
-	return safe(v.String()), false
+	return safe(v.String())
 }
 
-// table prints a table in columns, numbers on the right.
+// table prints a table in columns, numbers on the right. It keeps no more than a line of texts.
 func (a *app) table(w io.Writer, t *query.Table) error {
 	right := make([]bool, len(t.Columns))
-	lines := [][]string{make([]string, len(t.Columns))}
-	for i, c := range t.Columns {
-		lines[0][i] = safe(c)
-	}
 	for _, line := range t.Lines {
-		texts := make([]string, len(line))
 		for i, v := range line {
-			number := false
-			texts[i], number = cell(v)
-			right[i] = right[i] || number
-		}
-		lines = append(lines, texts)
-	}
-	for n, line := range t.Lines { // a text beside numbers that reads as one
-		for i, v := range line {
-			if _, err := strconv.ParseFloat(v.String(), 64); err == nil && right[i] && v.Kind() == query.KindString {
-				lines[n+1][i] = strconv.Quote(lines[n+1][i])
+			switch v.Kind() {
+			case query.KindDuration, query.KindFloat, query.KindInt, query.KindUint:
+				right[i] = true
 			}
 		}
 	}
-	return printColumns(w, lines, right)
+	texts := make([]string, len(t.Columns))
+	return printColumns(w, func(yield func(line []string) bool) {
+		for i, c := range t.Columns {
+			texts[i] = safe(c)
+		}
+		if !yield(texts) {
+			return
+		}
+		for _, line := range t.Lines {
+			for i, v := range line {
+				texts[i] = cell(v)
+				if right[i] && v.Kind() == query.KindString { // beside numbers, and may read as one
+					if _, err := strconv.ParseFloat(v.String(), 64); err == nil {
+						texts[i] = strconv.Quote(texts[i])
+					}
+				}
+			}
+			if !yield(texts) {
+				return
+			}
+		}
+	}, right)
 }
 
-// printColumns prints lines of texts that are safe in columns, some of them on the right.
-func printColumns(w io.Writer, lines [][]string, right []bool) error {
+// printColumns prints lines of texts that are safe in columns, some of them on the right. It goes
+// over the lines twice.
+func printColumns(w io.Writer, lines iter.Seq[[]string], right []bool) error {
 	width := make([]int, len(right))
-	for _, line := range lines {
+	for line := range lines {
 		for i, s := range line {
 			width[i] = max(width[i], utf8.RuneCountInString(plain(s)))
 		}
 	}
-	for _, line := range lines {
-		var b strings.Builder
+	var b bytes.Buffer
+	for line := range lines {
+		b.Reset()
 		for i, s := range line {
-			pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(plain(s)))
-			switch {
-			case right[i]:
-				b.WriteString(pad + s)
-			case i < len(line)-1:
-				b.WriteString(s + pad)
-			default:
-				b.WriteString(s)
+			pad := width[i] - utf8.RuneCountInString(plain(s))
+			last := i == len(line)-1
+			if right[i] {
+				writeSpaces(&b, pad)
 			}
-			if i < len(line)-1 {
-				b.WriteString("  ")
+			b.WriteString(s)
+			if !right[i] && !last {
+				writeSpaces(&b, pad)
+			}
+			if !last {
+				writeSpaces(&b, 2)
 			}
 		}
-		if _, err := fmt.Fprintln(w, b.String()); err != nil {
+		b.WriteByte('\n')
+		if _, err := w.Write(b.Bytes()); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func writeSpaces(b *bytes.Buffer, n int) {
+	for range n {
+		b.WriteByte(' ')
+	}
 }
 
 // maxBar is how long a bar is at most.
@@ -202,11 +220,9 @@ func (a *app) bars(w io.Writer, t *query.Table) error {
 	for _, line := range t.Lines {
 		var keys []string
 		for _, v := range line[:at-2] {
-			s, _ := cell(v)
-			keys = append(keys, s)
+			keys = append(keys, cell(v))
 		}
-		from, _ := cell(line[at-2])
-		to, _ := cell(line[at-1])
+		from, to := cell(line[at-2]), cell(line[at-1])
 		n := count(line)
 		bar := ""
 		if n > 0 {
@@ -221,8 +237,9 @@ func (a *app) bars(w io.Writer, t *query.Table) error {
 
 // tableJSON prints a line as an object.
 func tableJSON(w io.Writer, t *query.Table) error {
+	var b []byte
 	for _, line := range t.Lines {
-		b := []byte{'{'}
+		b = append(b[:0], '{')
 		for i, c := range t.Columns {
 			if i > 0 {
 				b = append(b, ',')
@@ -246,7 +263,8 @@ func tableJSON(w io.Writer, t *query.Table) error {
 				b = jsontext.AppendSafeString(b, line[i].String())
 			}
 		}
-		if _, err := w.Write(append(b, "}\n"...)); err != nil {
+		b = append(b, "}\n"...)
+		if _, err := w.Write(b); err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -188,7 +189,7 @@ func (a *app) topPatterns(w io.Writer, o *query.Overview) error {
 	if o.OtherErrors > 0 {
 		lines = append(lines, []string{strconv.Itoa(o.OtherErrors), "", a.paint(colorDim, "others")})
 	}
-	return printColumns(w, lines, []bool{true, false, false})
+	return printColumns(w, slices.Values(lines), []bool{true, false, false})
 }
 
 func (a *app) topGaps(w io.Writer, l *look, o *query.Overview, options *topOptions) error {
@@ -200,7 +201,7 @@ func (a *app) topGaps(w io.Writer, l *look, o *query.Overview, options *topOptio
 		}
 		lines = append(lines, []string{from + a.paint(colorBlue, duration(time.Duration(g.To-g.From))), "after " + what(l.v, g.Before), "before " + what(l.v, g.After)})
 	}
-	return printColumns(w, lines, []bool{false, false, false})
+	return printColumns(w, slices.Values(lines), []bool{false, false, false})
 }
 
 // what names a row in a few words.
