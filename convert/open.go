@@ -67,6 +67,8 @@ type Trace struct {
 	inputs  []os.FileInfo
 	opened  []os.FileInfo // by file; nil: it has no name
 	folders []folder      // that were asked for
+
+	recorders recorders
 }
 
 // A folder is one that was opened.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/osfile"
@@ -84,7 +85,7 @@ func (t *Trace) StateIn(v *view.View, file int) State {
 			v = now
 		}
 	}
-	s, mode, recorded := stateOf(v, file)
+	s, mode, recorded := t.recorders.stateOf(v, file)
 	damage := errors.Join(t.damage[file], v.Damage(file))
 	switch {
 	case live && (damage == nil || errors.Is(damage, format.ErrTruncated)) && s.Word != StateEnded:
@@ -135,14 +136,40 @@ func (t *Trace) mayHaveGrown(v *view.View, file int) bool {
 	return err != nil || !os.SameFile(was, now) || now.Size() > v.Files()[file].Size()
 }
 
-// stateOf returns the state that the entries of a file name: Word is StateEnded if the last one says that
-// the file was closed, StateKilled if it says that recovery has finished the file, else "". Recorded says that a recorder of this module has written them.
-func stateOf(v *view.View, file int) (s State, mode string, recorded bool) {
-	for _, r := range v.Children(0) {
-		of, id := v.ID(r)
-		if of != file || v.Role(r) != view.RoleRecorder {
-			continue
+// A recorders knows what recorders have written of a trace. A view grows at its end, so that it
+// looks at each row once. It is safe for concurrent use.
+type recorders struct {
+	mu    sync.Mutex
+	seen  int        // rows that were looked at
+	rows  []view.Row // of recorders
+	files map[int]*signs
+}
+
+// rowsIn returns the rows of recorders in a file, which hang below the root.
+func (k *recorders) rowsIn(v *view.View, file int) (rows []view.Row) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for ; k.seen < v.Len(); k.seen++ {
+		if r := view.Row(k.seen); v.Role(r) == view.RoleRecorder {
+			k.rows = append(k.rows, r)
 		}
+	}
+	for _, r := range k.rows {
+		if int(r) < v.Len() && v.Parent(r) == 0 {
+			if of, _ := v.ID(r); of == file {
+				rows = append(rows, r)
+			}
+		}
+	}
+	return rows
+}
+
+// stateOf returns the state that the entries of a file name: Word is StateEnded if the last one says that
+// the file was closed, StateKilled if it says that recovery has finished the file, else "". Recorded
+// says that a recorder of this module has written them.
+func (k *recorders) stateOf(v *view.View, file int) (s State, mode string, recorded bool) {
+	for _, r := range k.rowsIn(v, file) {
+		_, id := v.ID(r)
 		recorded = true
 		e, err := v.Entry(r)
 		if err != nil {
@@ -171,19 +198,36 @@ func stateOf(v *view.View, file int) (s State, mode string, recorded bool) {
 			s.Trigger, s.Reason, mode = text("trigger"), text("reason"), text("mode")
 		}
 	}
-	return s, mode, recorded || s.Word == "" && isRecorded(v, file)
+	return s, mode, recorded || s.Word == "" && k.isRecorded(v, file)
+}
+
+// signs are what the first entries of a file say of who has written them.
+type signs struct {
+	next        uint32 // the entry to look at
+	spans, logs bool
+	recorded    bool // one that only a recorder of this module writes
 }
 
 // isRecorded reports whether the entries of a file whose last one does not name its state look as
-// a recorder of this module writes them. What other programs write has no times. Converters make ETs, in which a
-// span has ended and is one entry, and log records come with spans.
-func isRecorded(v *view.View, file int) bool {
+// a recorder of this module writes them. What other programs write has no times. Converters make
+// ETs, in which a span has ended and is one entry, and log records come with spans.
+func (k *recorders) isRecorded(v *view.View, file int) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	x := k.files[file]
+	if x == nil {
+		x = &signs{next: 1}
+		if k.files == nil {
+			k.files = make(map[int]*signs)
+		}
+		k.files[file] = x
+	}
 	growing := v.Files()[file].Format() != format.ET
-	spans, logs := false, false
-	for id := uint32(1); int(id) < v.Entries(file); id++ {
-		r, _ := v.Row(file, id)
-		if of, own := v.ID(r); of != file || own != id {
-			return true // the end of a span
+	for ; !x.recorded && int(x.next) < v.Entries(file); x.next++ {
+		r, _ := v.Row(file, x.next)
+		if of, own := v.ID(r); of != file || own != x.next {
+			x.recorded = true // the end of a span
+			break
 		}
 		f := v.Flags(r)
 		_, timed := v.Start(r)
@@ -193,16 +237,12 @@ func isRecorded(v *view.View, file int) bool {
 		}
 		switch role {
 		case view.RoleRecorder:
-			return true
+			x.recorded = true
 		case view.RoleSpan:
-			if spans = true; f.Open() || growing {
-				return true
-			}
+			x.spans, x.recorded = true, f.Open() || growing
 		case view.RoleLog:
-			if logs = logs || timed; timed && growing {
-				return true
-			}
+			x.logs, x.recorded = x.logs || timed, timed && growing
 		}
 	}
-	return logs && !spans || growing && v.Entries(file) <= 1
+	return x.recorded || x.logs && !x.spans || growing && v.Entries(file) <= 1
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -163,5 +164,45 @@ func TestStateOfRecoveredBatch(t *testing.T) {
 	}
 	if got := opened(t, nil, name).State(0).String(); got != "killed, recovered" {
 		t.Errorf("after recovery the state is %q, want killed, recovered", got)
+	}
+}
+
+// TestStateOfGrowingFileIsCheap: what was looked at once is not looked at again, however many rows
+// hang below the root.
+func TestStateOfGrowingFileIsCheap(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "app.iet")
+	b := format.AppendTraceEntry(format.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())
+	entry := format.AppendTraceEntry(nil, format.V1, &format.TraceEntry{Message: format.Some("said"), Metadata: format.Metadata{Name: "event"}})
+	for range 50_000 {
+		b = append(b, entry...)
+	}
+	must(t, os.WriteFile(name, b, 0o600))
+	tr := opened(t, nil, name)
+	tr.State(0)
+	file, err := os.OpenFile(name, os.O_APPEND|os.O_WRONLY, 0)
+	must(t, err)
+	defer file.Close()
+	_, err = file.Write(entry)
+	must(t, err)
+	v, err := tr.View().Extend(t.Context())
+	must(t, err)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	got := tr.StateIn(v, 0).Word
+	runtime.ReadMemStats(&after)
+	if want := convert.StateEnded; got != want {
+		t.Errorf("the state is %q, want %q", got, want)
+	}
+	if got := after.TotalAlloc - before.TotalAlloc; got > 100_000 {
+		t.Errorf("the state of a view of %d rows, of which one is new, takes %d bytes", v.Len(), got)
+	}
+	end := format.AppendTraceEntry(nil, format.V1, &format.TraceEntry{Metadata: format.Metadata{Name: format.NameEnd}, Attributes: []format.Attribute{{Name: "dropped", Value: format.U64Value(7)}}})
+	_, err = file.Write(end)
+	must(t, err)
+	if v, err = v.Extend(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := tr.StateIn(v, 0).String(), "ended, 7 entries dropped"; got != want {
+		t.Errorf("the state of the ended file is %q, want %q", got, want)
 	}
 }
