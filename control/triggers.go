@@ -71,15 +71,17 @@ type lastPanic struct {
 	at   time.Time
 }
 
-// first reports whether a panic is not the one that was told of a moment ago.
-func (l *lastPanic) first(text string, now time.Time) bool {
+// first reports whether a panic is not the one that was told of a moment ago, and whether there
+// was none at all a moment ago.
+func (l *lastPanic) first(text string, now time.Time) (first, only bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.text == text && now.Sub(l.at) < samePanic && !l.at.IsZero() {
-		return false
+	only = l.at.IsZero() || now.Sub(l.at) >= samePanic
+	if l.text == text && !only {
+		return false, false
 	}
 	l.text, l.at = text, now
-	return true
+	return true, only
 }
 
 func (c *Control) firePanic(text, reason string, span format.SpanRef) {
@@ -87,12 +89,16 @@ func (c *Control) firePanic(text, reason string, span format.SpanRef) {
 		return
 	}
 	text = cut(text)
-	if !c.panics.first(text, time.Now()) {
+	first, only := c.panics.first(text, time.Now())
+	if !first {
 		c.verdicts.count(TriggerPanic, Coalesced)
 		return
 	}
-	_, request := c.watchdog.openTree().request(span.TraceID) // now, as the panic ends that too
-	c.Fire(Request{Trigger: TriggerPanic, Key: text, Reason: cut(reason), Span: span, request: request})
+	r := Request{Trigger: TriggerPanic, Key: text, Reason: cut(reason), Span: span}
+	if only { // a storm of panics does not look through all open spans each time
+		_, r.request = c.watchdog.openTree().request(span.TraceID) // now, as the panic ends that too
+	}
+	c.Fire(r)
 }
 
 // WantsLabels reports whether the goroutine of a span is to have the labels span_id
