@@ -185,8 +185,7 @@ func (b *Batch) handOver() {
 // is written below that span, or when that one is not in the file below the latest
 // resource, else the root, and then gets the attributes trace_id and span_id, which it
 // must not have itself. The time, in nanoseconds since 1970, is for the order of entries;
-// zero is now. Elsewhere than on Linux, where a clock may stand still for 16 ms, records of
-// one time get times a nanosecond apart.
+// zero is now.
 func (b *Batch) Log(ref SpanRef, unixNano int64) {
 	if !ref.IsValid() {
 		b.begin(record.KindLog, 0, nil, nil, uint16(b.r.latest.Load()), unixNano)

@@ -85,7 +85,8 @@ func (b *Batch) Float(name string, value float64) { b.b.Float(name, FloatValue(v
 
 // U64 adds an attribute.
 func (b *Batch) U64(name string, value uint64) {
-	if value == uint64(b.time) && value != 0 && b.kind != 0 && name == AttrTime && b.b.Own() { // 0 becomes now
+	// 0 becomes now.
+	if !journal.CoarseClock && value == uint64(b.time) && value != 0 && b.kind != 0 && name == AttrTime && b.b.Own() {
 		b.b.RecordTime()
 		return
 	}

@@ -50,7 +50,7 @@ type Journal struct {
 	pool *pool
 
 	shards []shard // the spans, then the leaves
-	tick   *tick   // of the leaves' times; nil where the clock is fine enough
+	tick   *tick   // nil without CoarseClock
 	hints  atomic.Uint32
 	epoch  uint32       // guarded by the locks of all shards, one of which is enough for reading
 	fresh  atomic.Int64 // about how many bytes were appended since the last Capture
@@ -112,7 +112,7 @@ func New(o Options) (*Journal, error) {
 	for i := range j.shards {
 		j.shards[i].stream = StreamSpans + uint32(i)
 	}
-	if runtime.GOOS != "linux" {
+	if CoarseClock {
 		j.tick = new(tick)
 	}
 	return j, nil
@@ -181,8 +181,8 @@ func (j *Journal) lock(leaf bool, hint *Hint) (*shard, error) {
 
 // Append appends a record. When it returns nil, the record is as safe as the medium. It
 // reports whether so much has come that Capture should be called soon. The errors are
-// ErrFull, ErrBusy, ErrClosed, ErrTooLarge, and those of the file. Where the clock is coarse
-// it moves the time of a leaf within a tick.
+// ErrFull, ErrBusy, ErrClosed, ErrTooLarge, and those of the file. See CoarseClock for
+// what becomes of the time of a leaf.
 func (j *Journal) Append(r *Record, hint *Hint) (soon bool, err error) {
 	if j.tick != nil && r.Leaf {
 		r.Time = j.tick.next(r.Time)

@@ -1,13 +1,18 @@
 package journal
 
 import (
+	"runtime"
 	"sync"
 	"time"
 )
 
+// CoarseClock says that Append moves the times of leaves, by less than a tick of the clock.
+// Whoever needs the exact time has it in the data of the record too. Only Linux has a clock
+// that moves between two records; that of Windows stands still for up to 16 ms.
+const CoarseClock = runtime.GOOS != "linux"
+
 // A tick gives records whose times are one reading of a clock times of their own, so that
-// they are read in the order in which they were appended. Only Linux has a clock that moves
-// between two records; that of Windows stands still for up to 16 ms.
+// they are read in the order in which they were appended.
 type tick struct {
 	mu          sync.Mutex
 	first, last int64 // of the times that one reading became
