@@ -50,6 +50,31 @@ func TestRenameNew(t *testing.T) {
 	}
 }
 
+// TestRenameOver replaces a file that is open, and no folder.
+func TestRenameOver(t *testing.T) {
+	dir := t.TempDir()
+	a, b, folder := filepath.Join(dir, "a"), filepath.Join(dir, "b"), filepath.Join(dir, "folder")
+	must(t, os.WriteFile(a, []byte("a"), 0o600))
+	must(t, os.WriteFile(b, []byte("b"), 0o600))
+	must(t, os.Mkdir(folder, 0o700))
+	if err := RenameOver(a, folder); err == nil {
+		t.Error("a folder was replaced")
+	}
+	f, err := OpenRead(b)
+	must(t, err)
+	defer f.Close()
+	must(t, RenameOver(a, b))
+	if got, err := os.ReadFile(b); err != nil || string(got) != "a" {
+		t.Errorf("there is %q, %v", got, err)
+	}
+	if got, err := io.ReadAll(f); err != nil || string(got) != "b" {
+		t.Errorf("who had it open reads %q, %v", got, err)
+	}
+	if fi, err := os.Stat(folder); err != nil || !fi.IsDir() {
+		t.Errorf("the folder is gone: %v", err)
+	}
+}
+
 func TestLock(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "x")
 	f, err := CreateAppend(name)

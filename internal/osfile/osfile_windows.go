@@ -80,10 +80,18 @@ func openFile(name string, flag int) (*os.File, error) {
 // already.
 func RenameNew(from, to string) error { return rename(from, to, 0) }
 
-// RenameOver renames a file, which may be open, and replaces what has the name to, if that is
-// not open.
+// RenameOver renames a file, which may be open, and replaces what has the name to. The system
+// replaces no file that is open: such a one is removed first.
 func RenameOver(from, to string) error {
-	return rename(from, to, windows.MOVEFILE_REPLACE_EXISTING)
+	err := rename(from, to, windows.MOVEFILE_REPLACE_EXISTING)
+	if !errors.Is(err, windows.ERROR_ACCESS_DENIED) {
+		return err
+	}
+	if fi, lerr := os.Lstat(to); lerr != nil || !fi.Mode().IsRegular() {
+		return err
+	}
+	_ = remove(to) // RenameNew tells whether the name is free
+	return RenameNew(from, to)
 }
 
 func rename(from, to string, flags uint32) error {
