@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -39,7 +40,7 @@ func TestGrepCommand(t *testing.T) {
 	starts("--logs", lines("--logs", `.user = "bob"`, "app.et"), "ERROR GET /cart", "INFO loaded", "ERROR first line")
 	starts("-A", lines("-A", "1", `.user = "eve"`, "app.et"), "GET /cart", "INFO loaded")
 	starts("--limit", lines("--limit", "1", `name = "GET /cart"`, "app.et"), "GET /cart")
-	starts("--tree", lines("--tree", `.user = "bob"`, "app.et"), "└─ unknown_service:entrace.test resource", "   └─ ERROR GET /cart")
+	starts("--tree", lines("--tree", `.user = "bob"`, "app.et"), "└─ unknown_service:"+filepath.Base(os.Args[0])+" resource", "   └─ ERROR GET /cart")
 	if got := fine(t, nil, "grep", "--count", `name = "GET /cart"`, "app.et"); got != "3\n" {
 		t.Errorf("--count prints %q", got)
 	}

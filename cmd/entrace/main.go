@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -75,7 +76,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errw io.Writer) 
 		return exitFine
 	case errors.Is(err, errQuiet):
 		return exitData
-	case errors.Is(err, syscall.EPIPE):
+	case isBrokenPipe(err):
 		return exitFine // whoever reads has had enough
 	case isInterrupt(ctx, err):
 		fmt.Fprintln(errw, "entrace: interrupted")
@@ -95,6 +96,15 @@ func run(ctx context.Context, args []string, in io.Reader, out, errw io.Writer) 
 		return exitUsage
 	}
 	return exitData
+}
+
+// isBrokenPipe reports whether nobody reads what is written any more.
+func isBrokenPipe(err error) bool {
+	if runtime.GOOS == "windows" {
+		const brokenPipe, noData = syscall.Errno(109), syscall.Errno(232)
+		return errors.Is(err, brokenPipe) || errors.Is(err, noData)
+	}
+	return errors.Is(err, syscall.EPIPE)
 }
 
 // isInterrupt reports whether an error is that the command was told to end.
@@ -273,6 +283,8 @@ func known(name string, err error) error {
 		switch {
 		case state == osfile.LockHeld && pid > 0:
 			return fmt.Errorf("%s is the ring of process %d, which runs: kill -USR1 %d makes a trace of it", name, pid, pid)
+		case state == osfile.LockHeld && runtime.GOOS == "windows":
+			return fmt.Errorf("%s is the ring of a process that runs: it makes a trace of it when it is asked to", name)
 		case state == osfile.LockHeld:
 			return fmt.Errorf("%s is the ring of a process that runs: SIGUSR1 makes a trace of it", name)
 		case strings.HasSuffix(name, ".buffer"):

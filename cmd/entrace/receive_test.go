@@ -106,7 +106,7 @@ func TestReceiveUsage(t *testing.T) {
 		{"--listen 127.0.0.1:0 --max-bytes 1.5GiB", exitUsage, "not a size such as 1000, 10KB, 64MiB or 2GiB"},
 		{"--listen 127.0.0.1:0 --max-files -1", exitUsage, "max-files"},
 		{"--listen 127.0.0.1:0 --max-buffer 0", exitUsage, "max-buffer"},
-		{"--listen 127.0.0.1:0 --dir empty.pem", exitData, "empty.pem: not a directory"},
+		{"--listen 127.0.0.1:0 --dir empty.pem", exitData, "mkdir empty.pem: "},
 		{"--listen 127.0.0.1:0 --tls-cert empty.pem --tls-key empty.pem", exitData, "PEM"},
 		{"--listen 0.0.0.0:0", exitData, "wants a token or client certificates"},
 		{"--listen http://127.0.0.1:0", exitData, "want tcp://"},

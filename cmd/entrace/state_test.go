@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -36,16 +37,17 @@ func TestStateIsTheSameInAllCommands(t *testing.T) {
 	snapshot(t, "traces/crash.et", "crash", "panic: no")
 
 	want := []string{
-		"traces/crash.et killed, recovered (crash: panic: no)",
-		"traces/hang.et snapshot of a running process (watchdog: GET hangs)",
-		"traces/killed.iet killed",
+		filepath.FromSlash("traces/crash.et") + " killed, recovered (crash: panic: no)",
+		filepath.FromSlash("traces/hang.et") + " snapshot of a running process (watchdog: GET hangs)",
+		filepath.FromSlash("traces/killed.iet") + " killed",
 	}
+	app := filepath.FromSlash("traces/app.et")
 	out := fine(t, nil, "tree", "traces")
-	if !strings.HasPrefix(out, "traces/app.et and 3 other files 2 ended, 2 killed: 2 spans, 1 log record, 1 error, 999ms\n  "+strings.Join(want, "\n  ")+"\n") {
+	if !strings.HasPrefix(out, app+" and 3 other files 2 ended, 2 killed: 2 spans, 1 log record, 1 error, 999ms\n  "+strings.Join(want, "\n  ")+"\n") {
 		t.Errorf("tree prints\n%s", out)
 	}
 	info := fine(t, nil, "info", "traces")
-	for _, line := range append(want, "traces/app.et ended") {
+	for _, line := range append(want, app+" ended") {
 		if !strings.Contains(info, " "+line+"\n") {
 			t.Errorf("info prints no %q:\n%s", line, info)
 		}

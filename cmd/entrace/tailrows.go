@@ -71,8 +71,25 @@ func (a *app) openTail(ctx context.Context, name string, o *tailOptions) (*rowTa
 
 // A happened row is one that is over.
 type happened struct {
-	row view.Row
-	at  int64
+	row  view.Row
+	at   int64
+	span bool
+}
+
+// compare orders rows by when they were over. Of what a coarse clock does not tell apart, a span ends
+// after all that is below it.
+func (a happened) compare(b happened) int {
+	switch {
+	case a.at != b.at:
+		return cmp.Compare(a.at, b.at)
+	case a.span && b.span:
+		return cmp.Compare(b.row, a.row)
+	case a.span:
+		return 1
+	case b.span:
+		return -1
+	}
+	return cmp.Compare(a.row, b.row)
 }
 
 // show prints the rows that have happened and were not printed.
@@ -83,15 +100,16 @@ func (t *rowTail) show(ctx context.Context) error {
 			return true
 		}
 		took, ended := t.v.Duration(r)
-		if t.v.Role(r) == view.RoleSpan && !ended {
+		span := t.v.Role(r) == view.RoleSpan
+		if span && !ended {
 			return true
 		}
 		t.shown.Add(r)
 		at, _ := t.v.Start(r)
-		list = append(list, happened{r, at + int64(took)})
+		list = append(list, happened{r, at + int64(took), span})
 		return true
 	})
-	slices.SortStableFunc(list, func(a, b happened) int { return cmp.Compare(a.at, b.at) })
+	slices.SortFunc(list, happened.compare)
 	if t.left >= 0 {
 		list = list[max(0, len(list)-t.left):]
 		t.left = -1

@@ -218,7 +218,7 @@ func TestPanickedSpanIsOneError(t *testing.T) {
 		want string
 		args []string
 	}{
-		{"1 error,", []string{"tree", "app.et"}},
+		{"1 error", []string{"tree", "app.et"}},
 		{"ERROR GET /panic", []string{"tree", "app.et"}},
 		{"1 error", []string{"top", "app.et"}},
 		{"1  span  GET /panic: no such page\n", []string{"top", "app.et"}},
