@@ -162,7 +162,67 @@ func (p *parser) metrics() *Error {
 
 // refuse returns the error for such a function.
 func (p *parser) refuse(t *token) *Error {
-	return p.fail(t, "write "+refused[t.text], "%s() is of TraceQL's metrics, which are not computed here", t.text)
+	e := p.fail(t, "write "+refused[t.text], "%s() is of TraceQL's metrics, which are not computed here", t.text)
+	for i := range p.tokens {
+		if &p.tokens[i] == t && t.text != "with" {
+			return e.trying(p.tableAt(i))
+		}
+	}
+	return e
+}
+
+// tableAt returns the pipeline of such a function, at a place among the tokens, with a table in place
+// of that.
+func (p *parser) tableAt(at int) string {
+	inside := func(open int) (text string, next int) {
+		next = p.closing(open)
+		text = p.text[p.tokens[open].end:p.tokens[next].pos]
+		return text, min(next+1, len(p.tokens)-1)
+	}
+	args, next := inside(at + 1)
+	form := refused[p.tokens[at].text]
+	if strings.Contains(args, ",") {
+		form = strings.Replace(form, "…, 0.95", "…", 1)
+	}
+	form = strings.Replace(form, "…", args, 1)
+	for name := p.tokens[next].text; name == "by" || name == "with"; name = p.tokens[next].text {
+		var list string
+		if list, next = inside(next + 1); name == "by" {
+			form = strings.TrimSuffix(form, ")") + ", " + list + ")"
+		}
+	}
+	from := 0
+	for i, depth := at, 0; i >= 0 && depth >= 0; i-- {
+		switch t := &p.tokens[i]; {
+		case t.is(")"):
+			depth++
+		case t.is("("):
+			if depth--; depth < 0 {
+				from = t.end
+			}
+		}
+	}
+	if t := &p.tokens[next]; t.is("|") { // arithmetic goes
+		form += " " + p.text[t.pos:p.tokens[p.closing(next)].pos]
+	}
+	return strings.TrimSpace(p.text[from:p.tokens[at].pos] + form)
+}
+
+// closing returns the place of the bracket that closes the one at a place among the tokens, or the one
+// around what is there; that of the end if there is none.
+func (p *parser) closing(at int) int {
+	depth := 1
+	for at++; at < len(p.tokens)-1; at++ {
+		switch t := &p.tokens[at]; {
+		case t.is("("):
+			depth++
+		case t.is(")"):
+			if depth--; depth == 0 {
+				return at
+			}
+		}
+	}
+	return len(p.tokens) - 1
 }
 
 // noStage returns the error for a stage that there is not.

@@ -33,6 +33,9 @@ type token struct {
 	parts []string
 }
 
+// is reports whether the token is that mark.
+func (t *token) is(mark string) bool { return t.kind == tokenMark && t.text == mark }
+
 // maxQuery is how long a query can be, in bytes.
 const maxQuery = 64 << 10
 

@@ -48,7 +48,11 @@ func parse(text string) (*Query, *Error) {
 	p := &parser{text: text, tokens: tokens}
 	root, err := p.query()
 	if t := p.peek(); err == nil && t.kind != tokenEnd {
-		err = p.fail(t, "", "unexpected %s", describe(t))
+		hint := ""
+		if strings.Contains("+-*/^%", t.text) && t.kind == tokenMark {
+			hint = "an aggregate is compared with a number"
+		}
+		err = p.fail(t, hint, "unexpected %s", describe(t))
 	}
 	if err != nil {
 		if e := p.metrics(); e != nil {
@@ -83,7 +87,7 @@ func (p *parser) next() *token {
 }
 
 // is reports whether the next token is that mark.
-func (p *parser) is(mark string) bool { return p.peek().kind == tokenMark && p.peek().text == mark }
+func (p *parser) is(mark string) bool { return p.peek().is(mark) }
 
 // take takes the next token if it is that mark.
 func (p *parser) take(mark string) bool {

@@ -253,11 +253,18 @@ func TestErrorsOfferAQuery(t *testing.T) {
 		`{} | select("x")`:            `{} | select(.x)`,
 		`{} | avg(name) > 1`:          ``,
 		`{ nestedSetLeft < 3 }`:       ``,
-		`100 * ({} | rate())`:         ``,
-		`-5 + ({} | rate())`:          ``,
-		`(1 + 2) + ({} | rate())`:     ``,
-		`{} | rate() by(.a)`:          ``,
-		`lockA()`:                     `"lockA()"`,
+		`100 * ({} | rate())`:         `{} | count() by(bucket(start, 1s))`,
+		`-5 + ({} | rate())`:          `{} | count() by(bucket(start, 1s))`,
+		`(1 + 2) + ({} | rate())`:     `{} | count() by(bucket(start, 1s))`,
+		`{} | rate() by(.a)`:          `{} | count() by(bucket(start, 1s), .a)`,
+		`{} | rate() > 5`:             `{} | count() by(bucket(start, 1s))`,
+		`({} | rate()) / ({ status = error } | rate())`:                      `{} | count() by(bucket(start, 1s))`,
+		`{ kind = server } | count_over_time() by (name) with(sample=0.1)`:   `{ kind = server } | count() by(bucket(start, 1s), name)`,
+		`{} | quantile_over_time(duration, 0.5, 0.9) by (span.a) | topk(10)`: `{} | quantile(duration, 0.5, 0.9) by(bucket(start, 1s), span.a) | topk(10)`,
+		`{} | avg_over_time(duration)`:                                       `{} | avg(duration) by(bucket(start, 1s))`,
+		`{} | rate(`:                                                         ``,
+		`rate() by(`:                                                         ``,
+		`lockA()`:                                                            `"lockA()"`,
 	} {
 		_, err := query.Parse(text)
 		e, ok := errors.AsType[*query.Error](err)
