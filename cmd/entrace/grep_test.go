@@ -48,7 +48,7 @@ func TestGrepCommand(t *testing.T) {
 	must(t, err)
 	must(t, os.WriteFile("again.et", b, 0o600))
 	code, got, errs := entrace(t, nil, "grep", "--count", "--by-file", "level = error", "app.et", "again.et")
-	if code != exitFine || got != "app.et:2\nagain.et:0\n" || errs != "entrace: 7 rows are in several files, shown once\n" {
+	if code != exitFine || got != "app.et:2\nagain.et:0\n" || errs != "entrace: 8 rows are in several files, shown once\n" {
 		t.Errorf("--by-file prints %q, and %q", got, errs)
 	}
 	out := fine(t, b, "grep", "--json", `.user = "bob"`, "-")

@@ -227,7 +227,7 @@ func TestRingStreamKilled(t *testing.T) {
 	if _, err := format.Recover(name, ""); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := rawOutline(t, open(t, name)), "root(entrace.trace(sample) resource(span))"; got != want {
+	if got, want := rawOutline(t, open(t, name)), "root(entrace.trace(sample) resource(span) entrace.recovered)"; got != want {
 		t.Errorf("recovered is %s, want %s", got, want)
 	}
 }
