@@ -1,7 +1,6 @@
 package query
 
 import (
-	"cmp"
 	endian "encoding/binary"
 	"hash/maphash"
 	"math"
@@ -114,7 +113,7 @@ func (g *groups) sorted() []int {
 	for i := range list {
 		list[i] = i
 	}
-	slices.SortFunc(list, func(a, b int) int { return cmp.Compare(g.keys[a], g.keys[b]) })
+	slices.SortFunc(list, func(a, b int) int { return strings.Compare(g.keys[a], g.keys[b]) })
 	return list
 }
 
