@@ -356,6 +356,9 @@ func TestRenumber(t *testing.T) {
 		}
 		shown = append(shown, show(t, table, &rec))
 	}
+	if journal.CoarseClock && len(shown) == 2 { // Append has moved it
+		shown[1] = strings.Replace(shown[1], "time=2 ", "time=1 ", 1)
+	}
 	if len(shown) != 2 || shown[0] != shown[1] || !strings.Contains(shown[0], "time=1 ") || strings.Count(shown[0], "=") != 8 {
 		t.Errorf("there are %q", shown)
 	}
