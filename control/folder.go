@@ -280,8 +280,8 @@ func folderTemp(name string) bool {
 	if strings.HasPrefix(of, ringPrefix) && strings.HasSuffix(of, ringExt) {
 		return true
 	}
-	if base, ok := strings.CutSuffix(of, streamExt); ok {
-		of = base + fileExt
+	if name, ok := folderStream(of); ok { // of a stream or its journal
+		of = name
 	}
 	_, ok := parseFileName(of)
 	return ok

@@ -213,7 +213,7 @@ func TestFolderSweepLeftovers(t *testing.T) {
 	t.Run("temporary files", func(t *testing.T) {
 		f := folderOf(t)
 		const name = "20261120T212712.021345Z-h-1-0001-a.tmp-b"
-		for _, s := range []string{".et", ".iet", ".iet.broken", ".20261120T212712.021Z.et"} {
+		for _, s := range []string{".et", ".iet", ".iet.buffer", ".iet.broken", ".20261120T212712.021Z.et"} {
 			folderMust(t, os.WriteFile(f.path("."+name+s+".tmp-123"), nil, 0o600))
 		}
 		folderAge(t, f)
