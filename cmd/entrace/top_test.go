@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -82,34 +83,37 @@ func TestCriticalCommand(t *testing.T) {
 	}
 }
 
+// record makes a file of n requests, so many of which fail.
+func record(t *testing.T, name string, n int, took, fails uint64) {
+	t.Helper()
+	rec, err := format.Create(name, nil)
+	must(t, err)
+	for i := range n {
+		e := named("GET /cart")
+		e.Attributes = []format.Attribute{
+			{Name: format.AttrSpanID, Value: format.StringValue(fmt.Sprintf("%016x", i+1))},
+			{Name: format.AttrTraceID, Value: format.StringValue(fmt.Sprintf("%032x", i+1))},
+			{Name: format.AttrTime, Value: format.U64Value(uint64(i) * 1000)},
+			{Name: format.AttrDuration, Value: format.U64Value(took + uint64(i%9))},
+		}
+		if uint64(i) < fails {
+			e.Metadata.Level = format.LevelError
+		}
+		_, err := rec.Append(e)
+		must(t, err)
+	}
+	must(t, rec.Close(t.Context()))
+}
+
 // TestDiffCommand: the exit status says whether a limit is passed.
 func TestDiffCommand(t *testing.T) {
 	t.Chdir(t.TempDir())
-	record := func(name string, n int, took, fails uint64) {
-		rec, err := format.Create(name, nil)
-		must(t, err)
-		for i := range n {
-			e := named("GET /cart")
-			e.Attributes = []format.Attribute{
-				{Name: format.AttrSpanID, Value: format.StringValue(fmt.Sprintf("%016x", i+1))},
-				{Name: format.AttrTraceID, Value: format.StringValue(fmt.Sprintf("%032x", i+1))},
-				{Name: format.AttrTime, Value: format.U64Value(uint64(i) * 1000)},
-				{Name: format.AttrDuration, Value: format.U64Value(took + uint64(i%9))},
-			}
-			if uint64(i) < fails {
-				e.Metadata.Level = format.LevelError
-			}
-			_, err := rec.Append(e)
-			must(t, err)
-		}
-		must(t, rec.Close(t.Context()))
-	}
-	record("old.et", 40, 1000, 0)
-	record("slow.et", 40, 1500, 0)
-	record("more.et", 60, 1000, 0)
-	record("bad.et", 40, 1000, 20)
-	record("little.et", 40, 1000, 1)
-	record("few.et", 5, 1500, 0)
+	record(t, "old.et", 40, 1000, 0)
+	record(t, "slow.et", 40, 1500, 0)
+	record(t, "more.et", 60, 1000, 0)
+	record(t, "bad.et", 40, 1000, 20)
+	record(t, "little.et", 40, 1000, 1)
+	record(t, "few.et", 5, 1500, 0)
 	for _, x := range []struct {
 		args string
 		code int
@@ -152,6 +156,34 @@ func TestDiffCommand(t *testing.T) {
 	must(t, os.WriteFile("cut.et", b[:len(b)-20], 0o600))
 	if code, _, errs := entrace(t, nil, "diff", "old.et", "cut.et"); code != 2 || !strings.Contains(errs, "cut.et") {
 		t.Errorf("of a file that was cut: exit %d, %s", code, errs)
+	}
+}
+
+// TestDocumentedGatesPassNoise runs the gates of the documents on runs of one program, each of which
+// was as fast as the machine was then.
+func TestDocumentedGatesPassNoise(t *testing.T) {
+	document := string(read(t, filepath.Join(here, "..", "..", "examples", "queries", "README.md")))
+	t.Chdir(t.TempDir())
+	for name, took := range map[string]uint64{
+		"main": 1000, "branch": 1500,
+		"m1": 1000, "m2": 1400, "m3": 1100, "m4": 1500, "m5": 1200, "b1": 1300, "b2": 1050, "b3": 1600, "b4": 1150, "b5": 1450,
+	} {
+		record(t, name+".et", 60, took, 0)
+	}
+	n := 0
+	for line := range strings.Lines(document) {
+		command, ok := strings.CutPrefix(strings.TrimSpace(line), "entrace diff ")
+		if !ok {
+			continue
+		}
+		n++
+		command, _, _ = strings.Cut(command, "#")
+		if code, out, errs := entrace(t, nil, append([]string{"diff"}, strings.Fields(command)...)...); code != exitFine {
+			t.Errorf("diff %s: exit %d\n%s%s", command, code, out, errs)
+		}
+	}
+	if n < 2 {
+		t.Errorf("%d gates are documented, want one for a run on each side and one for several", n)
 	}
 }
 
