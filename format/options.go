@@ -93,7 +93,7 @@ type RecorderOptions struct {
 	MaxFileEntries uint32
 	// KeepFiles and KeepBytes, if not zero, are how many finished files of this path there
 	// are at most, those with a time in their name, and how large they are together: when
-	// one more is finished, the oldest are removed. A file that is dated more than five
+	// a new one begins, the oldest are removed, so that there is one more after Close. A file that is dated more than five
 	// minutes in the future counts as the oldest, because the clock was wrong when it was
 	// made.
 	KeepFiles int

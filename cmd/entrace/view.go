@@ -41,8 +41,9 @@ func (a *app) viewCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "view FILE|DIR...",
 		Short: "Show a trace in the browser",
-		Long: "view serves a page that shows the files, and opens it in the browser. It listens on the\n" +
-			"loopback interface alone, and only who has the address that it prints can see the trace.\n" +
+		Long: "view serves a page that shows the files, and opens it in the browser. By default it listens\n" +
+			"on the loopback interface alone, and only who has the address that it prints can see the\n" +
+			"trace. --listen 0.0.0.0:8080 listens on all interfaces, without encryption.\n" +
 			"With --follow the page shows what is written to the files meanwhile, waits for files\n" +
 			"that are not there yet, and goes on with those of the next program. It ends with ^C\n" +
 			"or, with --once, five seconds after the last page has gone.",
@@ -85,7 +86,7 @@ func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
 	}
 	addr, _ := l.Addr().(*net.TCPAddr)
 	if addr == nil || !addr.IP.IsLoopback() {
-		fmt.Fprintln(a.err, "entrace: others can reach this address; only the token keeps them from the trace, and it is sent without encryption")
+		fmt.Fprintf(a.err, "entrace: others can reach %s; only the token keeps them from the trace, and it is sent without encryption\n", l.Addr())
 	}
 	token := rand.Text()
 	host := l.Addr().String()

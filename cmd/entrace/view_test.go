@@ -102,6 +102,36 @@ func TestViewFollowWaitsForTheFirstFile(t *testing.T) {
 	}
 }
 
+// TestViewSaysWhereItListens listens on all interfaces.
+func TestViewSaysWhereItListens(t *testing.T) {
+	t.Chdir(t.TempDir())
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var out, errs lockedBuffer
+	done := make(chan int)
+	go func() {
+		done <- run(ctx, []string{"view", "--no-open", "--follow", "--listen", "0.0.0.0:0", "."}, nil, &out, &errs)
+	}()
+	for !strings.Contains(errs.String(), "waiting for .") {
+		select {
+		case code := <-done:
+			t.Fatalf("exit %d: %s", code, errs.String())
+		case <-time.After(time.Millisecond):
+		}
+	}
+	port := regexp.MustCompile(`http://127\.0\.0\.1:(\d+)/`).FindStringSubmatch(out.String())
+	if port == nil {
+		t.Fatalf("it prints no address for this machine: %s", out.String())
+	}
+	if all := regexp.MustCompile(`others can reach (0\.0\.0\.0|\[::\]):` + port[1] + `;`); !all.MatchString(errs.String()) {
+		t.Errorf("it does not say that it listens on all interfaces: %s", errs.String())
+	}
+	cancel()
+	if code := <-done; code != exitFine {
+		t.Errorf("exit %d: %s", code, errs.String())
+	}
+}
+
 // TestViewServerEndsIdleConnections looks at the limits of the server.
 func TestViewServerEndsIdleConnections(t *testing.T) {
 	s := viewServer(nil)
