@@ -29,7 +29,7 @@ type State struct {
 	Word      StateWord
 	Recovered bool   // the writer was killed, and the file was finished after that
 	Rotated   bool   // the writer went on in another file
-	Snapshot  bool   // a flight recorder has taken it from a process that went on
+	Snapshot  bool   // a flight recorder has taken it, whole, from a process that went on
 	Dropped   uint64 // entries that were not written
 	PID       int    // of the process that writes it, 0 if unknown
 	// Trigger and Reason say why a flight recorder has made the file; they are empty if none did.
@@ -40,7 +40,7 @@ type State struct {
 // String returns the state in plain words, such as "killed, recovered".
 func (s State) String() string {
 	text := string(s.Word)
-	if s.Snapshot && s.Word == StateEnded {
+	if s.Snapshot {
 		text = "snapshot of a running process"
 	}
 	if s.Word == StateRunning && s.PID > 0 {
@@ -102,7 +102,7 @@ func (t *Trace) StateIn(v *view.View, file int) State {
 	default:
 		s.Word, s.Recovered = StateKilled, v.Files()[file].Format() == format.ET
 	}
-	s.Snapshot = s.Trigger != "" && s.Trigger != triggerCrash && mode != modeStream
+	s.Snapshot = s.Word == StateEnded && s.Trigger != "" && s.Trigger != triggerCrash && mode != modeStream
 	return s
 }
 

@@ -3,10 +3,12 @@ package view
 import (
 	"math"
 	"time"
+
+	"github.com/entrace-go/entrace/format"
 )
 
 // OpenFor returns for how long the span at row r was open at least, and whether it has not ended:
-// up to the last time in the files that have it.
+// up to the last time in the files that have it. When a recorder closed them does not count.
 func (v *View) OpenFor(r Row) (d time.Duration, open bool) {
 	start := v.start(r)
 	if f := v.flags(r); f.Role() != RoleSpan || !f.Open() || start == noTime {
@@ -27,6 +29,9 @@ func (v *View) findLasts() {
 		v.lasts[i] = math.MinInt64
 		for _, run := range v.files[i].runs {
 			for r := run.row; r < run.end; r++ {
+				if v.Role(r) == RoleRecorder && v.Name(r) == format.NameEnd {
+					continue // the program may have done nothing for long before it, or be dead
+				}
 				if t := v.start(r); t != noTime {
 					v.lasts[i] = max(v.lasts[i], t, t+max(0, v.duration(r)))
 				}

@@ -72,7 +72,7 @@ type details struct {
 	Trace       string      `json:"trace"`
 	Span        string      `json:"span"`
 	Start       *string     `json:"start"`
-	Took        *string     `json:"took"`
+	Took        *string     `json:"took"` // of one that has not ended, for how long it was open at least
 	Self        *string     `json:"self"`
 	Open        bool        `json:"open"`
 	Path        []place     `json:"path"`
@@ -227,9 +227,10 @@ func (h *Handler) entry(ctx context.Context, s *state, q url.Values) (answer, er
 	if start, timed := v.Start(r); timed {
 		d.Start = text(start)
 	}
-	if took, ended := v.Duration(r); ended {
+	if took, known := lasted(v, r); known {
 		d.Took = text(int64(took))
-		self, _ := v.SelfTime(r)
+	}
+	if self, ended := v.SelfTime(r); ended {
 		d.Self = text(int64(self))
 	}
 	if res := v.Resource(r); res != 0 {

@@ -373,13 +373,14 @@ func (h *Handler) top(ctx context.Context, s *state, _ url.Values) (answer, erro
 		Service string   `json:"service"`
 		Took    *string  `json:"took"`
 		Start   *string  `json:"start"`
+		Open    bool     `json:"open"`
 		In      string   `json:"in,omitempty"` // where it hangs
 	}
 	lines := func(rows []view.Row) ([]line, error) {
 		out := []line{}
 		for _, r := range rows {
 			l := line{Row: r, Name: preview(s.v.Name(r)), Service: s.v.Service(r)}
-			if took, ended := s.v.Duration(r); ended {
+			if took, known := lasted(s.v, r); known {
 				t := strconv.FormatInt(int64(took), 10)
 				l.Took = &t
 			}
@@ -387,7 +388,7 @@ func (h *Handler) top(ctx context.Context, s *state, _ url.Values) (answer, erro
 				t := strconv.FormatInt(start, 10)
 				l.Start = &t
 			}
-			if s.v.Flags(r).Open() {
+			if l.Open = s.v.Flags(r).Open(); l.Open {
 				var d details
 				if err := d.addStacks(ctx, s.v, r, 0); err != nil {
 					return nil, err

@@ -103,3 +103,28 @@ func TestTopOfFlightRecorderSaysWhyAndHowLongNothingHappened(t *testing.T) {
 		t.Errorf("there are %d errors, want the crash alone", top.Errors)
 	}
 }
+
+// TestOpenSpanIsOpenForAsLongAsItsFileSays: the tree, the details and the first look name one time,
+// whatever another file goes on with.
+func TestOpenSpanIsOpenForAsLongAsItsFileSays(t *testing.T) {
+	later := []*format.TraceEntry{format.Root(), {Message: format.Some("later"), Metadata: format.Metadata{Name: "event"}, Attributes: []format.Attribute{{Name: format.AttrTime, Value: format.U64Value(9e9)}}}}
+	v, err := view.New(t.Context(), []*format.File{viewOf(t, format.ET, flight()).Files()[0], viewOf(t, format.ET, later).Files()[0]}, nil)
+	must(t, err)
+	h := serve(t, v, viewer.Options{})
+	const want = 850_000_000 // from 100 ms until the crash
+	all := rowsOf(t, h, "depth=9")
+	at := slices.IndexFunc(all.flags, func(f uint32) bool { return f&(1<<12) != 0 })
+	if at < 0 || all.tooks[at] != want {
+		t.Fatalf("of row %d of %s it is %v", at, all.text(), all.tooks)
+	}
+	type line struct {
+		Took string
+		Open bool
+	}
+	if got := jsonOf[line](t, h, "/api/entry?row="+strconv.Itoa(int(all.row[at]))); got != (line{strconv.Itoa(want), true}) {
+		t.Errorf("the details have %+v", got)
+	}
+	if got := jsonOf[struct{ Never []line }](t, h, "/api/top").Never; len(got) != 1 || got[0] != (line{strconv.Itoa(want), true}) {
+		t.Errorf("the first look has %+v", got)
+	}
+}

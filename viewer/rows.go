@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/query"
@@ -352,6 +353,14 @@ func (p *packer) text(s string) uint32 {
 	return n
 }
 
+// lasted returns how long a span took, or for how long one was open at least that has not ended.
+func lasted(v *view.View, r view.Row) (d time.Duration, known bool) {
+	if d, known = v.Duration(r); !known {
+		d, known = v.OpenFor(r)
+	}
+	return d, known
+}
+
 func (p *packer) add(r view.Row, depth int) error {
 	v, t := p.s.v, p.s.v.Tree()
 	f := v.Flags(r)
@@ -361,7 +370,7 @@ func (p *packer) add(r view.Row, depth int) error {
 		start = view.NoTime
 	}
 	took := int64(-1)
-	if d, ended := v.Duration(r); ended {
+	if d, known := lasted(v, r); known {
 		took = int64(d)
 	}
 	flags := uint32(f.Role()) | uint32(f.Level())<<flagLevel | uint32(f.Status())<<flagStatus | uint32(f.Kind())<<flagKind

@@ -87,7 +87,7 @@ func TestTopOfAHang(t *testing.T) {
 	at := -1
 	for _, want := range []string{
 		"hang.et snapshot of a running process (watchdog: span GET /b is open for 2s): 5 spans", ", 3s from 1970-01-01T00:00:01Z\n",
-		"Never ended\n", "GET /b not ended", "    open for at least ", ", in main.(*server).lockA main.go:121\n", "transfer b->a",
+		"Never ended\n", "GET /b not ended, ≥ 7s\n", "    in main.(*server).lockA main.go:121\n", "transfer b->a",
 		"Slowest requests\n", "GET /a", "    350ms of it in tax service\n", "Most time of their own",
 	} {
 		i := strings.Index(out, want)

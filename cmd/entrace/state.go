@@ -34,26 +34,34 @@ func stateOfFile(ctx context.Context, name string) (s convert.State, missing err
 }
 
 // stateText says in a few words what the states of files are: that of one file, or how many
-// files have which word.
+// files are what.
 func stateText(states []convert.State) string {
 	if len(states) == 1 {
 		return states[0].String()
 	}
 	var parts []string
-	for _, word := range []convert.StateWord{convert.StateRunning, convert.StateEnded, convert.StateKilled, convert.StateDamaged} {
-		n := 0
-		for _, s := range states {
-			if s.Word == word {
-				n++
-			}
+	add := func(n int, what string) {
+		if n == len(states) {
+			parts = []string{what}
+		} else if n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, what))
 		}
-		switch n {
-		case 0:
-		case len(states):
-			return string(word)
-		default:
-			parts = append(parts, fmt.Sprintf("%d %s", n, word))
+	}
+	words, snapshots := make(map[convert.StateWord]int), 0
+	for _, s := range states {
+		if s.Snapshot {
+			snapshots++
+		} else {
+			words[s.Word]++
 		}
+	}
+	if add(words[convert.StateRunning], string(convert.StateRunning)); snapshots == 1 {
+		add(1, "snapshot of a running process")
+	} else {
+		add(snapshots, "snapshots of a running process")
+	}
+	for _, word := range []convert.StateWord{convert.StateEnded, convert.StateKilled, convert.StateDamaged} {
+		add(words[word], string(word))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -43,7 +43,7 @@ func TestStateIsTheSameInAllCommands(t *testing.T) {
 	}
 	app := filepath.FromSlash("traces/app.et")
 	out := fine(t, nil, "tree", "traces")
-	if !strings.HasPrefix(out, app+" and 3 other files 2 ended, 2 killed: 2 spans, 1 log record, 1 error, 999ms\n  "+strings.Join(want, "\n  ")+"\n") {
+	if !strings.HasPrefix(out, app+" and 3 other files 1 snapshot of a running process, 1 ended, 2 killed: 2 spans, 1 log record, 1 error, 999ms\n  "+strings.Join(want, "\n  ")+"\n") {
 		t.Errorf("tree prints\n%s", out)
 	}
 	info := fine(t, nil, "info", "traces")
@@ -84,6 +84,33 @@ func TestRunningIsToldWhenEntriesMayBeMissing(t *testing.T) {
 	for _, command := range []string{"tree", "info", "cat", "tail", "verify"} {
 		if code, _, errs := entrace(t, nil, command, "app.et"); code != exitFine || errs != "" {
 			t.Errorf("with all entries in the file %s says: %d, %s", command, code, errs)
+		}
+	}
+}
+
+// TestOpenSpanIsOpenForAsLongInAllCommands: a span that snapshots of one process have is open up to
+// the end of the last of them, whatever command shows it.
+func TestOpenSpanIsOpenForAsLongInAllCommands(t *testing.T) {
+	t.Chdir(t.TempDir())
+	must(t, os.Mkdir("traces", 0o700))
+	for name, last := range map[string]uint64{"traces/a.et": 2_000, "traces/b.et": 5_000} {
+		rec, err := format.Create(name, nil)
+		must(t, err)
+		own := named(format.NameTrace)
+		own.Attributes = []format.Attribute{{Name: format.AttrProcessID, Value: format.U64Value(7)}, {Name: format.AttrHostName, Value: format.StringValue("host")}}
+		span := named("GET /hang")
+		span.Attributes = []format.Attribute{{Name: format.AttrSpanID, Value: format.StringValue("0000000000000001")}, {Name: format.AttrTraceID, Value: format.StringValue("00000000000000000000000000000001")}, {Name: format.AttrTime, Value: format.U64Value(1_000_000_000)}}
+		log := named("event")
+		log.Message, log.Attributes = format.Some("at "+name), []format.Attribute{{Name: format.AttrTime, Value: format.U64Value(last * 1_000_000)}}
+		for _, e := range []*format.TraceEntry{own, span, log} {
+			_, err := rec.Append(e)
+			must(t, err)
+		}
+		must(t, rec.Close(t.Context()))
+	}
+	for _, args := range []string{"tree", "top", "grep GET"} {
+		if out := fine(t, nil, append(strings.Fields(args), "traces")...); strings.Count(out, "GET /hang not ended, ≥ 4s") != 1 {
+			t.Errorf("%s prints\n%s", args, out)
 		}
 	}
 }

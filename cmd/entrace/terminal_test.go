@@ -66,8 +66,8 @@ func TestTreeSaysServiceAndTimeSoFar(t *testing.T) {
 	}
 }
 
-// TestTreeFitsTerminal: no line is longer than the terminal, the first one neither, and in the
-// locale C the tree is drawn in ASCII.
+// TestTreeFitsTerminal: no line is longer than the terminal, the reason of a snapshot is whole, and in
+// the locale C the tree is drawn in ASCII.
 func TestTreeFitsTerminal(t *testing.T) {
 	t.Chdir(t.TempDir())
 	name := strings.Repeat("long", 20) + ".et"
@@ -75,8 +75,17 @@ func TestTreeFitsTerminal(t *testing.T) {
 	var out bytes.Buffer
 	a := &app{out: &out, err: io.Discard, width: 40}
 	must(t, a.tree(t.Context(), []string{name}, &treeOptions{lookFlags: lookFlags{time: timeNone}}))
-	if line, _, _ := strings.Cut(out.String(), "\n"); utf8.RuneCountInString(line) > 40 {
-		t.Errorf("the first line is %q", line)
+	const reason = "span GET /b of orders is open for 2s, and no other has ended since"
+	snapshot(t, "hang.et", "watchdog", reason)
+	must(t, a.tree(t.Context(), []string{"hang.et"}, &treeOptions{lookFlags: lookFlags{time: timeNone}}))
+	must(t, a.tree(t.Context(), []string{"hang.et", name}, &treeOptions{lookFlags: lookFlags{time: timeNone}}))
+	for line := range strings.Lines(out.String()) {
+		if utf8.RuneCountInString(line) > 41 {
+			t.Errorf("a line is %q", line)
+		}
+	}
+	if got := strings.Count(strings.Join(strings.Fields(out.String()), " "), "(watchdog: "+reason+")"); got != 2 {
+		t.Errorf("the reason is whole %d times, want 2:\n%s", got, out.String())
 	}
 	if runtime.GOOS == "windows" {
 		return // which has no locale C

@@ -11,7 +11,6 @@ import (
 	"io"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -134,19 +133,14 @@ func (a *app) topFrom(o *query.Overview, options *topOptions) string {
 	return t.Format(time.RFC3339)
 }
 
-// openPlace says for how long a span was open at least, and where its goroutine was.
+// openPlace says where the goroutine of a span was that has not ended.
 func openPlace(v *view.View, r view.Row) string {
-	var parts []string
-	if d, open := v.OpenFor(r); open {
-		parts = append(parts, "open for at least "+duration(d))
-	}
 	for up := r; v.Role(up) == view.RoleSpan; up = v.Parent(up) {
 		if place := stackBelow(v, up); place != "" {
-			parts = append(parts, "in "+safe(place))
-			break
+			return "in " + safe(place)
 		}
 	}
-	return strings.Join(parts, ", ")
+	return ""
 }
 
 // stackBelow returns the place in the program of the last stack right below row r, "" if there is

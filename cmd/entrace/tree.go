@@ -98,19 +98,19 @@ func (a *app) tree(ctx context.Context, names []string, o *treeOptions) error {
 	if o.full {
 		p.width, p.measured = 0, false
 	}
-	p.states, p.last = statesOf(l.Trace), lastTimes(v)
+	p.states = statesOf(l.Trace)
 	var lines io.Writer = w
 	if isASCII() {
 		lines = asciiWriter{w}
 	}
 	if v.Len() > 0 {
-		_, err = fmt.Fprintln(lines, p.cut(p.summary()))
+		_, err = fmt.Fprintln(lines, p.wrapped(p.summary()))
 		for i, line := range stateLines(l.Trace, p.states) {
 			if i == maxStates && !o.full {
 				fmt.Fprintln(lines, p.paint(colorDim, "  … 'entrace info' has the states of all files"))
 				break
 			}
-			fmt.Fprintln(lines, p.cut("  "+safe(line)))
+			fmt.Fprintln(lines, p.wrapped("  "+safe(line)))
 		}
 		err = errors.Join(err, w.Flush()) // there is more to do before the next line
 	}
@@ -257,7 +257,6 @@ type printer struct {
 
 	title  string
 	states []convert.State // of the files; nil: not asked for
-	last   []int64         // the latest time in each file, in nanoseconds since 1970; nil likewise
 	v      *view.View
 	bare   bool
 	flat   bool                // every row is one line
@@ -340,28 +339,27 @@ func (p *printer) entry(r view.Row, depth int, last bool) error {
 	return nil
 }
 
-// cut returns a line without the colors of what does not fit on the terminal.
-func (p *printer) cut(line string) string {
-	if text := plain(line); p.width > 0 && utf8.RuneCountInString(text) > p.width {
-		return short(text, p.width-1)
-	}
-	return line
-}
+// minWrap is how many columns a terminal has at least for which lines are wrapped.
+const minWrap = 20
 
-// lastTimes returns the latest time in each file, 0 where there is none.
-func lastTimes(v *view.View) []int64 {
-	last := make([]int64, len(v.Files()))
-	for r := range v.Rows() {
-		if v.Role(r) == view.RoleRecorder && v.Name(r) == format.NameEnd {
-			continue // the program may have done nothing for long before it
-		}
-		if start, timed := v.Start(r); timed && r != 0 {
-			took, _ := v.Duration(r)
-			file, _ := v.ID(r)
-			last[file] = max(last[file], start+int64(took))
-		}
+// wrapped returns a line in lines that fit on the terminal, those behind the first indented and all
+// without the colors.
+func (p *printer) wrapped(line string) string {
+	const indent = "    "
+	text := plain(line)
+	if p.width < minWrap || utf8.RuneCountInString(text) <= p.width {
+		return line
 	}
-	return last
+	var b strings.Builder
+	for utf8.RuneCountInString(text) > p.width {
+		fits := len(string([]rune(text)[:p.width]))
+		if space := strings.LastIndexByte(text[:fits+1], ' '); strings.TrimLeft(text[:max(0, space)], " ") != "" {
+			fits = space
+		}
+		b.WriteString(text[:fits] + "\n")
+		text = indent + strings.TrimLeft(text[fits:], " ")
+	}
+	return b.String() + text
 }
 
 // bar is what a level looks like in a line below it.
@@ -572,8 +570,8 @@ func (p *printer) took(r view.Row, e *format.TraceEntry) {
 		return
 	}
 	text := "not ended"
-	if start, timed := p.v.Start(r); timed && file < len(p.last) && p.last[file] > start {
-		text += ", ≥ " + duration(time.Duration(p.last[file]-start))
+	if d, _ := p.v.OpenFor(r); d > 0 {
+		text += ", ≥ " + duration(d)
 	}
 	p.word(colorYellow, text)
 }

@@ -11,7 +11,7 @@ export interface Axis { from: bigint; to: bigint; width: number }
 export interface Drawn { kind: 'bar' | 'ghost' | 'tick' | 'mark' | 'end' | 'line' | 'out'; row: number; x: number; y: number; width: number; color: string }
 
 // A Renderer draws frames.
-export interface Renderer { draw(bars: Bar[], axis: Axis, lines: bigint[], height: number, last: bigint): Drawn[] }
+export interface Renderer { draw(bars: Bar[], axis: Axis, lines: bigint[], height: number): Drawn[] }
 
 // x is where a time is on the axis, in pixels, cut where it is far outside.
 export function x(a: Axis, t: bigint): number {
@@ -42,7 +42,7 @@ const barTop = 6, barHeight = 10
 export class Canvas2D implements Renderer {
   constructor(private canvas: HTMLCanvasElement, private offset: () => number) {}
 
-  draw(bars: Bar[], axis: Axis, lines: bigint[], height: number, last: bigint): Drawn[] {
+  draw(bars: Bar[], axis: Axis, lines: bigint[], height: number): Drawn[] {
     const ratio = window.devicePixelRatio || 1
     const left = this.offset()
     const width = left + axis.width + 16
@@ -75,7 +75,7 @@ export class Canvas2D implements Renderer {
     for (const b of bars) {
       if (b.start === noTime) continue
       const role = roleOf(b.flags), at = x(axis, b.start), open = isOpen(b.flags)
-      const ends = role !== roleSpan ? b.start : open ? last : b.start + (b.took > 0n ? b.took : 0n)
+      const ends = role !== roleSpan ? b.start : b.start + (b.took > 0n ? b.took : 0n)
       if (ends < axis.from || b.start > axis.to) { // an arrow says where it is
         const [tip, back] = ends < axis.from ? [-8, -3] : [axis.width + 14, axis.width + 9]
         c.fillStyle = text

@@ -50,7 +50,7 @@ const titleOf = (e: Entry) => e.role === 'log' ? e.message ?? '' : e.name
 // unended says how long a span has been open that has not ended.
 function unended(e: Entry): string {
   const m = s.meta.value!, file = m.files.findIndex(f => f.name === e.id.slice(0, e.id.lastIndexOf('#')))
-  const since = e.start ? duration(s.lastTime() - BigInt(e.start)) : ''
+  const since = e.took ? duration(BigInt(e.took)) : ''
   return m.states[file]?.word === 'running' ? `running for ${since}` : `never ended${since && ', ≥ ' + since}`
 }
 

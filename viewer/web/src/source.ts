@@ -23,7 +23,7 @@ export interface Entry {
 export interface LogRecord { row: number; time: string | null; level: string; text: string; more: string; in: string }
 export interface Found { count: number; index: number; row: number; path: Place[]; hints: { text: string; query?: string }[]; words: string[]; known?: boolean }
 export interface Item { text: string; kind: string; count?: number }
-export interface Line { row: number; name: string; service: string; took: string | null; start: string | null; in?: string }
+export interface Line { row: number; name: string; service: string; took: string | null; start: string | null; open: boolean; in?: string }
 
 export interface Top {
   spans: number; logs: number; events: number; errors: number; open: number
@@ -37,6 +37,7 @@ export interface Top {
 export interface Shape { root: number; depth: number; toggled: number[]; only: string }
 
 // Rows are some of the visible rows. Above of them come first: those that the first one is below.
+// Of a span that has not ended, took is for how long it was open at least.
 export interface Rows {
   total: number; first: number; above: number; count: number; from: bigint; to: bigint; toggled: number[] | null
   row: Uint32Array; start: BigInt64Array; took: BigInt64Array; below: Uint32Array; errors: Uint32Array

@@ -271,7 +271,7 @@ export async function goToRequest(row: number) {
       jumps.value++
       reveal(row, e.path, false)
       if (!request.start || request.role !== 'span') return
-      const from = BigInt(request.start), took = request.open ? lastTime() - from : BigInt(request.took ?? 0), room = took / 20n
+      const from = BigInt(request.start), took = BigInt(request.took ?? 0), room = took / 20n
       if (took > 0n) axis.value = { from: from - room, to: from + took + room }
     })
   } catch (e) {

@@ -102,7 +102,6 @@ export function Tree() {
   const axisLeft = left + 10
   const range = s.axis.value ?? { from: p.from, to: p.to }
   const axis: Axis = { ...range, width: axisWidth }
-  const last = p.to
   atEnd.value = p.total >= 0 && top + full >= p.total
   if (atEnd.value && !s.paused.value) s.fresh.value = 0
 
@@ -168,7 +167,7 @@ export function Tree() {
     const i = selectedAt(), at = i < 0 ? null : p.at(i)
     if (!at || at.page.start[at.k] === noTime) return
     const from = at.page.start[at.k]!
-    const took = isOpen(at.page.flags[at.k]!) ? last - from : at.page.took[at.k]! > 0n ? at.page.took[at.k]! : 1000n
+    const took = at.page.took[at.k]! > 0n ? at.page.took[at.k]! : 1000n
     setAxis(from - took / 20n, from + took + took / 20n)
   }
 
@@ -181,7 +180,7 @@ export function Tree() {
     // What is not in the part of the time that is shown brings that with it.
     const follow = (page: Rows, k: number) => {
       const a = want.follow ? s.axis.peek() : null, start = page.start[k]!
-      const end = isOpen(page.flags[k]!) ? last : page.took[k]! > 0n ? start + page.took[k]! : start
+      const end = page.took[k]! > 0n ? start + page.took[k]! : start
       if (!a || start === noTime || end >= a.from && start <= a.to) return
       const from = start - (a.to - a.from) / 5n
       s.axis.value = { from, to: from + a.to - a.from }
@@ -258,7 +257,7 @@ export function Tree() {
   void s.theme.value // colors are drawn
   useEffect(() => {
     drawing.renderer ??= new Canvas2D(canvas.current!, () => 10)
-    frame.drawn = drawing.renderer.draw(bars, axis, narrow ? [] : axisLabels, size.value.height, last)
+    frame.drawn = drawing.renderer.draw(bars, axis, narrow ? [] : axisLabels, size.value.height)
     frame.rows = rows.length
   })
 
@@ -392,7 +391,7 @@ function Row({ i, at, top, columns, indent, unreadable, onSelect }: { i: number;
       <span class="at">{shown(plain(page.text[k]!))}</span>
       {closed && !s.only.value && <span class="bl">{count(page.below[k]!)} below</span>}
     </div>
-    <div role="gridcell" class={'du' + (page.took[k]! >= 1_000_000_000n ? ' s' : '')}>{role !== roleSpan ? page.start[k]! === noTime ? '' : <time>{moment(page.start[k]!, phone() ? 0 : 3)}</time> : isOpen(f) ? '≥ ' + duration(s.lastTime() - page.start[k]!) : page.took[k]! >= 0n ? duration(page.took[k]!) : ''}</div>
+    <div role="gridcell" class={'du' + (page.took[k]! >= 1_000_000_000n ? ' s' : '')}>{role !== roleSpan ? page.start[k]! === noTime ? '' : <time>{moment(page.start[k]!, phone() ? 0 : 3)}</time> : page.took[k]! >= 0n ? (isOpen(f) ? '≥ ' : '') + duration(page.took[k]!) : ''}</div>
     <div role="gridcell" class="bc" />
   </div>
 }
