@@ -137,7 +137,7 @@ function One({ a, row, scope = '' }: { a: Attribute; row: number; scope?: string
   }
   const kind = a.kind.toLowerCase()
   return <div class={'kv' + (long ? ' long' : '')} tabIndex={-1}><span class="k mono">{plain(a.name)}</span>
-    {long ? /(^|\.)(stack|stacktrace)$/.test(a.name) ? <Frames stack={shown} /> : <pre class="code v">{lines(shown)}</pre> : <span class={'v' + (kind === 'string' ? '' : ' num')}>{plain(shown)}{kind !== 'string' && <span class="ty">{kind}</span>}</span>}
+    {long ? /(^|\.)(stack|stacktrace)$/.test(a.name) ? <Frames stack={shown} /> : <pre class="code v">{lines(shown)}</pre> : <span class={'v' + (kind === 'string' ? '' : ' num')} title={kind}>{plain(shown)}</span>}
     {a.size && whole.value === null && <button class="lk" onClick={all}>Show all {count(a.size)} bytes</button>}
     <Actions query={long ? '' : query} value={value} /></div>
 }

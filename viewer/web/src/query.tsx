@@ -50,6 +50,7 @@ export function Query() {
     el.setSelectionRange(next.length, next.length)
     s.find()
   }
+  const leave = () => { input.current!.blur(); (document.querySelector('.rows [tabindex="0"]') as HTMLElement | null ?? document.querySelector<HTMLElement>('.rows'))?.focus() }
   const key = (e: KeyboardEvent) => {
     if (offers() && (e.key === 'ArrowDown' || e.key === 'ArrowUp')) {
       e.preventDefault()
@@ -65,11 +66,12 @@ export function Query() {
       e.preventDefault()
       open.value = false
       clearTimeout(timer.current)
-      s.find().then(ok => { if (ok) s.next(e.shiftKey ? 'prev' : 'next') })
+      leave() // so that n and N step
+      s.find().then(ok => { if (ok && s.found.value?.count) s.next(e.shiftKey ? 'prev' : 'next'); else input.current?.focus() })
     } else if (e.key === 'Escape') {
       e.stopPropagation()
       if (open.value) open.value = false
-      else { input.current!.blur(); (document.querySelector('.rows [tabindex="0"]') as HTMLElement | null ?? document.querySelector<HTMLElement>('.rows'))?.focus() }
+      else leave()
     } else if (e.key === ' ' && e.ctrlKey) { e.preventDefault(); suggest(true) }
   }
   useEffect(() => {
