@@ -45,8 +45,8 @@ soak: ## kill, fill and cut the power for half an hour, which needs root, strace
 	ENTRACE_CI=1 ENTRACE_SOAK=1 $(GO) test -count 1 -timeout 60m -v -run '$(call pattern,$(SOAK))' ./format
 	ENTRACE_CI=1 ENTRACE_SOAK=1 $(GO) test -count 1 -timeout 60m -v -run '$(call pattern,$(SOAKRING))' ./control
 
-sizes: ## say how large each package is: lines, exported names, fields
-	@$(GO) run ./internal/sizes
+sizes: ## no package is larger than internal/sizes/sizes.txt allows, which UPDATE=-update writes anew
+	@$(GO) run ./internal/sizes $(UPDATE)
 
 # A run whose time is over while an input is on its way ends with an error that is
 # none, unless there is a failing input.

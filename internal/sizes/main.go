@@ -1,153 +1,247 @@
-// Command sizes prints how large each package of the module is, without its tests:
-// lines, its largest file, exported names (at package level, and methods and fields
-// of exported types), and its struct with most fields. `make sizes` runs it.
+// Command sizes keeps the packages of the module from growing unseen. It measures each of them
+// without its tests, compares that with sizes.txt beside this file, and fails if a number is larger
+// there than it may be. `make sizes` runs it, `make sizes UPDATE=-update` writes the file anew.
 //
-// A name is counted where a user reads it: each constant of a group is one.
+// The columns, for each of which less is better:
+//
+//   - code: lines with code, without blank lines and comments
+//   - names: exported names, with the methods of exported types, promoted ones too
+//   - fields: exported fields of exported structs
+//   - file: lines of code of the largest file
+//   - struct: fields of the largest struct
+//   - upward: pairs of files of which the lower one names something in the higher one, with the
+//     files in an order that has few such pairs
+//   - wording: sentences of comments and errors in a pattern that needs a second reading
+//
+// A row whose number is raised needs a reason behind a #, another one than it had before: the
+// history of sizes.txt is looked through for that.
 package main
 
 import (
-	"cmp"
+	"bytes"
+	"errors"
+	"flag"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
-	"io/fs"
 	"log"
+	"maps"
 	"os"
-	"path/filepath"
+	"os/exec"
+	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 )
 
-// size is what is counted of one package.
-type size struct {
-	folder                  string
-	lines, largest          int
-	largestFile             string
-	names, methods, members int // exported: at package level, on types, fields of structs
-	fields                  int
-	fieldsOf                string
+const file = "internal/sizes/sizes.txt"
+
+// columns are the names of what is measured.
+var columns = [...]string{"code", "names", "fields", "file", "struct", "upward", "wording"}
+
+// A row is what is measured of a package, or a sum.
+type row struct {
+	numbers [len(columns)]int
+	reason  string // why a number was raised last
+}
+
+// The sums: of the core, which a service that records links, and of everything.
+const (
+	sumCore = "core"
+	sumAll  = "all"
+)
+
+// inCore reports whether a package is a part of the core. A new package below internal is.
+func inCore(name string) bool {
+	switch name {
+	case "format", "recorder", "exporter", "slogadapter":
+		return true
+	case "internal/alonetest", "internal/jsontest", "internal/metrictest", "internal/querytest", // test kits
+		"internal/telemetry", "internal/timeline", "internal/ports", "internal/sizes":
+		return false
+	}
+	return strings.HasPrefix(name, "internal/") && !strings.HasPrefix(name, "internal/conformance") && !strings.HasPrefix(name, "internal/bench")
 }
 
 func main() {
 	log.SetFlags(0)
-	sizes := make(map[string]*size)
-	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && name != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata"):
-			return filepath.SkipDir
-		case d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
-			return nil
-		}
-		folder := filepath.ToSlash(filepath.Dir(name))
-		s := sizes[folder]
-		if s == nil {
-			s = &size{folder: folder}
-			sizes[folder] = s
-		}
-		return s.add(name)
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	all := make([]*size, 0, len(sizes))
-	for _, s := range sizes {
-		all = append(all, s)
-	}
-	slices.SortFunc(all, func(a, b *size) int { return cmp.Compare(a.folder, b.folder) })
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "folder\tlines\tlargest file\t\tnames\tmethods\tfields\tmost fields in")
-	for _, s := range all {
-		fmt.Fprintf(w, "%s\t%d\t%s\t%d\t%d\t%d\t%d\t%s %d\n",
-			s.folder, s.lines, s.largestFile, s.largest, s.names, s.methods, s.members, s.fieldsOf, s.fields)
-	}
-	if err := w.Flush(); err != nil {
+	update := flag.Bool("update", false, "write "+file+" anew")
+	flag.Parse()
+	if err := run(*update); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func (s *size) add(name string) error {
-	files := token.NewFileSet()
-	f, err := parser.ParseFile(files, name, nil, parser.SkipObjectResolution)
+func run(update bool) error {
+	text, err := os.ReadFile(file)
+	if err != nil && (!update || !errors.Is(err, os.ErrNotExist)) {
+		return err
+	}
+	allowed, err := parse(text)
 	if err != nil {
 		return err
 	}
-	lines := files.File(f.FileStart).LineCount()
-	s.lines += lines
-	if lines > s.largest {
-		s.largest, s.largestFile = lines, filepath.Base(name)
+	now, err := measure()
+	if err != nil {
+		return err
 	}
-	for _, d := range f.Decls {
-		switch d := d.(type) {
-		case *ast.FuncDecl:
-			switch {
-			case !d.Name.IsExported():
-			case d.Recv == nil:
-				s.names++
-			case ast.IsExported(receiver(d.Recv.List[0].Type)):
-				s.methods++
-			}
-		case *ast.GenDecl:
-			for _, spec := range d.Specs {
-				s.spec(spec)
+	core, all := &row{}, &row{}
+	for name, r := range now {
+		for i, n := range r.numbers {
+			if all.numbers[i] += n; inCore(name) {
+				core.numbers[i] += n
 			}
 		}
 	}
-	return nil
+	now[sumCore], now[sumAll] = core, all
+	for name, r := range now {
+		if old := allowed[name]; old != nil {
+			r.reason = old.reason
+		}
+	}
+	out := printed(now)
+	if update {
+		return os.WriteFile(file, out, 0o600)
+	}
+	if _, err := os.Stdout.Write(out); err != nil {
+		return err
+	}
+	errs := larger(now, allowed)
+	if len(errs) == 0 && !bytes.Equal(out, text) {
+		errs = append(errs, fmt.Errorf("%s is out of date: make sizes UPDATE=-update", file))
+	}
+	return errors.Join(append(errs, unexplained()...)...)
 }
 
-func (s *size) spec(spec ast.Spec) {
-	switch spec := spec.(type) {
-	case *ast.ValueSpec:
-		s.names += exported(spec.Names)
-	case *ast.TypeSpec:
-		if spec.Name.IsExported() {
-			s.names++
+// larger returns an error for each number that is larger than allowed.
+func larger(now, allowed map[string]*row) (errs []error) {
+	for _, name := range slices.Sorted(maps.Keys(now)) {
+		old := allowed[name]
+		if old == nil {
+			errs = append(errs, fmt.Errorf("%s is new: it needs a row in %s", name, file))
+			continue
 		}
-		switch t := spec.Type.(type) {
-		case *ast.StructType:
-			n := 0
-			for _, f := range t.Fields.List {
-				n += max(len(f.Names), 1)
-				if spec.Name.IsExported() {
-					s.members += exported(f.Names)
-				}
+		for i, n := range now[name].numbers {
+			if n > old.numbers[i] {
+				errs = append(errs, fmt.Errorf("%s: %s is %d, and may be %d: make it smaller, or raise it in %s with a reason", name, columns[i], n, old.numbers[i], file))
 			}
-			if n > s.fields {
-				s.fields, s.fieldsOf = n, spec.Name.Name
+		}
+	}
+	return errs
+}
+
+// unexplained returns an error for each row that a commit has raised, or added, without a reason.
+func unexplained() (errs []error) {
+	commits, err := git("log", "--format=%h", "--", file)
+	if err != nil {
+		return []error{err}
+	}
+	versions := []string{""} // the newest first, and before it what is in the folder
+	for commit := range strings.FieldsSeq(commits) {
+		versions = append(versions, commit)
+	}
+	read := func(commit string) (map[string]*row, error) {
+		if commit == "" {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				return nil, err
 			}
-		case *ast.InterfaceType:
-			for _, m := range t.Methods.List {
-				if spec.Name.IsExported() {
-					s.methods += exported(m.Names)
+			return parse(text)
+		}
+		text, err := git("show", commit+":"+file)
+		if err != nil {
+			return nil, err
+		}
+		return parse([]byte(text))
+	}
+	for i := range len(versions) - 1 {
+		later, err := read(versions[i])
+		if err != nil {
+			return append(errs, err)
+		}
+		before, err := read(versions[i+1])
+		if err != nil {
+			return append(errs, err)
+		}
+		for _, name := range slices.Sorted(maps.Keys(later)) {
+			r, old := later[name], before[name]
+			if old == nil {
+				old = &row{}
+			}
+			for k := range columns {
+				if r.numbers[k] > old.numbers[k] && (r.reason == "" || r.reason == old.reason) {
+					errs = append(errs, fmt.Errorf("%s: commit %s raised %s from %d to %d without a reason of its own", name, versions[i], columns[k], old.numbers[k], r.numbers[k]))
+					break
 				}
 			}
 		}
 	}
+	return errs
 }
 
-func exported(names []*ast.Ident) int {
+func git(args ...string) (string, error) {
+	out, err := exec.Command("git", args...).Output() //nolint:gosec // the arguments are ours
+	if err != nil {
+		return "", fmt.Errorf("git %s: %w", args[0], err)
+	}
+	return string(out), nil
+}
+
+// parse reads what printed has written.
+func parse(text []byte) (map[string]*row, error) {
+	rows := make(map[string]*row)
 	n := 0
-	for _, name := range names {
-		if name.IsExported() {
-			n++
+	for line := range strings.Lines(string(text)) {
+		n++
+		line, reason, _ := strings.Cut(strings.TrimSpace(line), "#")
+		fields := strings.Fields(line)
+		if len(fields) == 0 || n == 1 {
+			continue // a blank line, or the head
 		}
+		if len(fields) != 1+len(columns) {
+			return nil, fmt.Errorf("%s:%d: want %d columns, have %d", file, n, 1+len(columns), len(fields))
+		}
+		r := &row{reason: strings.TrimSpace(reason)}
+		for i := range columns {
+			var err error
+			if r.numbers[i], err = strconv.Atoi(fields[1+i]); err != nil {
+				return nil, fmt.Errorf("%s:%d: %w", file, n, err)
+			}
+		}
+		rows[fields[0]] = r
 	}
-	return n
+	return rows, nil
 }
 
-// receiver returns the name of the type of a receiver.
-func receiver(e ast.Expr) string {
-	switch e := e.(type) {
-	case *ast.StarExpr:
-		return receiver(e.X)
-	case *ast.IndexExpr:
-		return receiver(e.X)
-	case *ast.Ident:
-		return e.Name
+// printed returns rows as sizes.txt has them, the sums first.
+func printed(rows map[string]*row) []byte {
+	var b bytes.Buffer
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(w, "package\t%s\t\n", strings.Join(columns[:], "\t"))
+	names := slices.SortedFunc(maps.Keys(rows), func(a, b string) int {
+		return strings.Compare(place(a), place(b))
+	})
+	for _, name := range names {
+		r := rows[name]
+		fmt.Fprintf(w, "%s\t", name)
+		for _, n := range r.numbers {
+			fmt.Fprintf(w, "%d\t", n)
+		}
+		if r.reason != "" {
+			fmt.Fprintf(w, "  # %s", r.reason)
+		}
+		fmt.Fprintln(w)
 	}
-	return ""
+	_ = w.Flush() // into memory
+	return b.Bytes()
+}
+
+// place is where a row stands: the sums, the core, the rest.
+func place(name string) string {
+	switch {
+	case name == sumAll || name == sumCore:
+		return "0" + name
+	case inCore(name):
+		return path.Join("1", name)
+	}
+	return path.Join("2", name)
 }

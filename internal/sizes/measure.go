@@ -1,0 +1,267 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	"go/scanner"
+	"go/token"
+	"go/types"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// A listed package is what go list says of it.
+type listed struct {
+	ImportPath, Dir, Export, Name string
+	GoFiles                       []string
+	Module                        *struct{ Path, Dir string }
+	Standard, DepOnly             bool
+}
+
+// measure measures the packages of the module, as they are for Linux on amd64.
+func measure() (map[string]*row, error) {
+	cmd := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,Name,GoFiles,Module,Standard,DepOnly", "./...")
+	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64", "GOWORK=off")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list: %w", err)
+	}
+	exports := make(map[string]string)
+	var own []listed
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p listed
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return nil, err
+		}
+		if exports[p.ImportPath] = p.Export; !p.DepOnly {
+			own = append(own, p)
+		}
+	}
+	files := token.NewFileSet()
+	imports := importer.ForCompiler(files, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
+	rows := make(map[string]*row)
+	for _, p := range own {
+		name := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, p.Module.Path), "/")
+		if name == "" {
+			name = "."
+		}
+		r := &row{}
+		rows[name] = r
+		if err := r.text(p.Dir); err != nil {
+			return nil, err
+		}
+		if err := r.types(files, imports, &p); err != nil {
+			return nil, err
+		}
+	}
+	return rows, nil
+}
+
+func (r *row) at(column string) *int { return &r.numbers[slices.Index(columns[:], column)] }
+
+// text measures the files of a folder but for tests, those for other systems too.
+func (r *row) text(dir string) error {
+	list, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		return err
+	}
+	for _, name := range list {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		src, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		lines, odd := look(src)
+		*r.at("code") += lines
+		*r.at("wording") += odd
+		*r.at("file") = max(*r.at("file"), lines)
+	}
+	return nil
+}
+
+// odd are patterns of sentences that need a second reading.
+var odd = regexp.MustCompile(`\b[Aa]n? \w+ is what\b|\bis wanted\b|\b[Tt]here (is|are)\b[^.]*\bthat\b|, too\b`)
+
+// look counts the lines of code of a file, and the sentences of its comments and texts in an odd
+// pattern.
+func look(src []byte) (lines, wording int) {
+	files := token.NewFileSet()
+	f := files.AddFile("", -1, len(src))
+	var s scanner.Scanner
+	s.Init(f, src, nil, scanner.ScanComments)
+	coded := make(map[int]bool)
+	var comment strings.Builder // comments that follow each other are one
+	check := func(text string) { wording += len(odd.FindAllString(strings.Join(strings.Fields(text), " "), -1)) }
+	for {
+		pos, tok, lit := s.Scan()
+		if tok == token.COMMENT {
+			comment.WriteString(" " + strings.TrimPrefix(lit, "//"))
+			continue
+		}
+		if tok == token.SEMICOLON && lit == "\n" {
+			continue
+		}
+		check(comment.String())
+		comment.Reset()
+		if tok == token.EOF {
+			return len(coded), wording
+		}
+		if tok == token.STRING {
+			check(lit)
+		}
+		first := f.Line(pos)
+		for i := range 1 + strings.Count(lit, "\n") {
+			coded[first+i] = true
+		}
+	}
+}
+
+// types measures what takes the types of a package.
+func (r *row) types(files *token.FileSet, imports types.Importer, p *listed) error {
+	var parsed []*ast.File
+	for _, name := range p.GoFiles {
+		f, err := parser.ParseFile(files, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		parsed = append(parsed, f)
+	}
+	info := &types.Info{Uses: make(map[*ast.Ident]types.Object), Defs: make(map[*ast.Ident]types.Object)}
+	pkg, err := (&types.Config{Importer: imports}).Check(p.ImportPath, files, parsed, info)
+	if err != nil {
+		return err
+	}
+	for _, object := range info.Defs {
+		if t, ok := object.(*types.TypeName); ok {
+			if s, ok := t.Type().Underlying().(*types.Struct); ok {
+				*r.at("struct") = max(*r.at("struct"), s.NumFields())
+			}
+		}
+	}
+	*r.at("upward") = upward(references(files, pkg, info))
+	if p.Name == "main" {
+		return nil
+	}
+	for _, name := range pkg.Scope().Names() {
+		if !token.IsExported(name) {
+			continue
+		}
+		*r.at("names")++
+		t, ok := pkg.Scope().Lookup(name).(*types.TypeName)
+		if !ok {
+			continue
+		}
+		if n, ok := types.Unalias(t.Type()).(*types.Named); ok && n.Obj().Pkg() != nil && !strings.HasPrefix(n.Obj().Pkg().Path(), p.Module.Path) {
+			continue // another module's
+		}
+		of := t.Type()
+		if !types.IsInterface(of) {
+			of = types.NewPointer(of)
+		}
+		for m := range types.NewMethodSet(of).Methods() {
+			if m.Obj().Exported() {
+				*r.at("names")++
+			}
+		}
+		*r.at("fields") += len(fields(t.Type(), make(map[string]bool)))
+	}
+	return nil
+}
+
+// fields adds the exported fields of a struct, and those of what it embeds, to names.
+func fields(t types.Type, names map[string]bool) map[string]bool {
+	if p, ok := t.Underlying().(*types.Pointer); ok {
+		t = p.Elem()
+	}
+	if s, ok := t.Underlying().(*types.Struct); ok {
+		for f := range s.Fields() {
+			if f.Embedded() {
+				fields(f.Type(), names)
+			} else if f.Exported() {
+				names[f.Name()] = true
+			}
+		}
+	}
+	return names
+}
+
+// references returns which files of a package name something in which others.
+func references(files *token.FileSet, pkg *types.Package, info *types.Info) map[[2]string]bool {
+	found := make(map[[2]string]bool)
+	for ident, object := range info.Uses {
+		if object.Pkg() != pkg || !object.Pos().IsValid() {
+			continue
+		}
+		from, to := files.Position(ident.Pos()).Filename, files.Position(object.Pos()).Filename
+		if from != to {
+			found[[2]string{from, to}] = true
+		}
+	}
+	return found
+}
+
+// upward returns how many references go up in the best order of files that is found: one that no
+// move of a single file makes better.
+func upward(found map[[2]string]bool) int {
+	var order []string
+	for pair := range found {
+		for _, name := range pair {
+			if !slices.Contains(order, name) {
+				order = append(order, name)
+			}
+		}
+	}
+	slices.Sort(order)
+	for {
+		best, from, to := 0, 0, 0
+		for i, name := range order {
+			for _, step := range []int{1, -1} {
+				gain := 0
+				for k := i + step; k >= 0 && k < len(order); k += step {
+					before, behind := name, order[k] // as they stand now
+					if step < 0 {
+						before, behind = behind, before
+					}
+					if found[[2]string{before, behind}] {
+						gain-- // it would go up
+					}
+					if found[[2]string{behind, before}] {
+						gain++
+					}
+					if gain > best {
+						best, from, to = gain, i, k
+					}
+				}
+			}
+		}
+		if best == 0 {
+			break
+		}
+		name := order[from]
+		order = slices.Insert(slices.Delete(order, from, from+1), to, name)
+	}
+	n := 0
+	for i := range order {
+		for k := range i {
+			if found[[2]string{order[i], order[k]}] {
+				n++
+			}
+		}
+	}
+	return n
+}
