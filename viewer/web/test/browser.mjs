@@ -222,7 +222,7 @@ test('never ended: the stack of the goroutine that worked for it', async () => {
   const { url } = await serve('hang.et', '--editor', 'vscode://file{path}:{line}')
   const page = await open(url)
   await page.locator('.topv', { hasText: 'in main.waitForLock' }).waitFor()
-  assert.match(await page.textContent('.top .file'), /snapshot of a running process \(watchdog: span .+ is open for \d+ms\)/)
+  assert.match(await page.textContent('.top .file'), /snapshot of a running process \(watchdog: span .+ is open for \d+ms, now in mutex \(trace [0-9a-f]{32}\)\)/)
   assert.match(await page.textContent('.topv .wide'), /watchdog: span .+ is open/)
   assert.match(await page.locator('.topv section', { hasText: 'Longest times' }).textContent(), /after mutex.*until the end/)
   await page.getByRole('button', { name: /^mutex ≥ 20\d/ }).click()
