@@ -118,7 +118,7 @@ func TestHeapOfCopies(t *testing.T) {
 	}
 	one, _ := sizeOf(1)
 	two, copies := sizeOf(2)
-	if copies < 100_000 || 4*two > 7*one {
+	if copies < 100_000 || 8*two > 15*one {
 		t.Errorf("a file takes %d bytes, and two with %d rows in common %d", one, copies, two)
 	}
 }
