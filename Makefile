@@ -41,8 +41,8 @@ soak: ## kill, fill and cut the power for half an hour, which needs root, strace
 	@[ "$$(id -u)" = 0 ] || { echo "soak mounts file systems: it needs root" >&2; exit 1; }
 	@set -e; check() { n=$$($(GO) test -list "$$2" "$$1" | grep -c ^Test); \
 	  [ "$$n" = "$$3" ] || { echo "soak: $$1 has $$n of its $$3 tests" >&2; exit 1; }; }; \
-	  check ./format '$(call pattern,$(SOAK))' $(words $(SOAK)); check ./control '$(call pattern,$(SOAKRING))' $(words $(SOAKRING))
-	ENTRACE_CI=1 ENTRACE_SOAK=1 $(GO) test -count 1 -timeout 60m -v -run '$(call pattern,$(SOAK))' ./format
+	  check ./recorder '$(call pattern,$(SOAK))' $(words $(SOAK)); check ./control '$(call pattern,$(SOAKRING))' $(words $(SOAKRING))
+	ENTRACE_CI=1 ENTRACE_SOAK=1 $(GO) test -count 1 -timeout 60m -v -run '$(call pattern,$(SOAK))' ./recorder
 	ENTRACE_CI=1 ENTRACE_SOAK=1 $(GO) test -count 1 -timeout 60m -v -run '$(call pattern,$(SOAKRING))' ./control
 
 sizes: ## no package is larger than internal/sizes/sizes.txt allows, which UPDATE=-update writes anew

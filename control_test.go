@@ -30,6 +30,7 @@ import (
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/journal"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
 	"github.com/entrace-go/entrace/view"
 )
@@ -91,7 +92,7 @@ func ask(t *testing.T, ctl *control.Control, mode control.Mode) *control.Trace {
 // read returns a trace that was finished, closed with the test.
 func read(t *testing.T, name string) *view.View {
 	t.Helper()
-	if _, err := format.Verify(name, func(problem error) { t.Error(problem) }); err != nil {
+	if _, err := recorder.Verify(name, func(problem error) { t.Error(problem) }); err != nil {
 		t.Fatal(err)
 	}
 	f, err := format.Open(name, nil)

@@ -7,14 +7,14 @@
 //	}
 //	defer p.Shutdown(context.WithoutCancel(ctx))
 //
-// What was recorded survives the process, even kill -9; see [format.Durability].
+// What was recorded survives the process, even kill -9; see [recorder.Durability].
 //
 // # The house
 //
-//   - format reads and writes ENTRACE's formats, and has the Recorder, which takes entries
-//     from many goroutines.
+//   - recorder takes entries from many goroutines and writes them to a file that survives a
+//     kill; format reads and writes the formats of that file.
 //   - exporter records OpenTelemetry spans, slogadapter slog's records. Both write through
-//     format.Batch, as an adapter of your own would.
+//     recorder.Batch, as an adapter of your own would.
 //   - control is a flight recorder: it decides when what was recorded becomes a trace.
 //   - remote sends and receives over the network.
 //   - convert joins and translates traces; a package below it for each foreign format.

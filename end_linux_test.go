@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 // TestNoLocks: where the file system has no locks, what is there may be in use. The second
@@ -36,7 +36,7 @@ func TestNoLocks(t *testing.T) {
 		t.Fatalf("there is %q, want two", list)
 	}
 	for _, name := range list {
-		f, err := format.Open(name, nil)
+		f, err := recorder.Open(name, nil)
 		must(t, err)
 		if last, err := f.Entry(uint32(f.Len() - 1)); err != nil || last.Message.Value != "begun" {
 			t.Errorf("%s ends with %v, %v", name, last, err)

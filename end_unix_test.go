@@ -17,6 +17,7 @@ import (
 	"github.com/entrace-go/entrace"
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 func init() { program = child }
@@ -95,7 +96,7 @@ func TestPanicLeavesItsReason(t *testing.T) {
 					t.Fatalf("%v\n%s", state, out)
 				}
 				crash := func() (texts []string) {
-					f, err := format.Open("app.et", nil)
+					f, err := recorder.Open("app.et", nil)
 					must(t, err)
 					defer f.Close()
 					must(t, f.Walk(0, func(_ uint32, e *format.TraceEntry) error {
@@ -110,7 +111,7 @@ func TestPanicLeavesItsReason(t *testing.T) {
 					if c := crash(); len(c) != 1 || !strings.Contains(c[0], want) || !strings.Contains(c[0], "entrace_test.child") {
 						t.Errorf("%s there is %q", when, c)
 					}
-					_, err := format.Recover("app.et", "")
+					_, err := recorder.Recover("app.et", "")
 					must(t, err)
 				}
 				if list, err := os.ReadDir("."); err != nil || len(list) != 1 {
@@ -186,7 +187,7 @@ func TestEndsOnSignals(t *testing.T) {
 	if w, ok := state.Sys().(syscall.WaitStatus); !ok || !w.Signaled() || w.Signal() != syscall.SIGTERM {
 		t.Errorf("it ended with %v\n%s", state, out)
 	}
-	f, err := format.Open("app.et", nil)
+	f, err := recorder.Open("app.et", nil)
 	must(t, err)
 	defer f.Close()
 	if last, err := f.Entry(uint32(f.Len() - 1)); err != nil || last.Metadata.Name != format.NameEnd || f.Format() != format.ET {

@@ -9,7 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 // program is run instead of the tests if a test wants to see it end.
@@ -31,17 +31,17 @@ func must(t testing.TB, err error) {
 
 // flushed returns rec with everything in its file that does not wait, unless it
 // is closed.
-func flushed(t testing.TB, rec *format.Recorder) *format.Recorder {
+func flushed(t testing.TB, rec *recorder.Recorder) *recorder.Recorder {
 	t.Helper()
-	if err := rec.Flush(context.Background()); err != nil && !errors.Is(err, format.ErrClosed) {
+	if err := rec.Flush(context.Background()); err != nil && !errors.Is(err, recorder.ErrClosed) {
 		t.Error(err)
 	}
 	return rec
 }
 
-func create(t testing.TB, o *format.RecorderOptions) *format.Recorder {
+func create(t testing.TB, o *recorder.Options) *recorder.Recorder {
 	t.Helper()
-	rec, err := format.Create(filepath.Join(t.TempDir(), "app.et"), o)
+	rec, err := recorder.Create(filepath.Join(t.TempDir(), "app.et"), o)
 	must(t, err)
 	t.Cleanup(func() { must(t, rec.Close(context.Background())) })
 	return rec

@@ -17,6 +17,7 @@ import (
 
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
 	"github.com/entrace-go/entrace/view"
 )
@@ -25,7 +26,7 @@ import (
 
 func byHand(ctx context.Context) error {
 	// README
-	rec, err := format.Create("app.et", nil) // streams app.iet, Close makes app.et
+	rec, err := recorder.Create("app.et", nil) // streams app.iet, Close makes app.et
 	if err != nil {
 		return err
 	}
@@ -115,7 +116,7 @@ func TestReadmeProgram(t *testing.T) {
 	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "cart loaded") {
 		t.Fatalf("%v: %s", err, out)
 	}
-	r, err := format.Inspect(filepath.Join(dir, "shop.et"))
+	r, err := recorder.Inspect(filepath.Join(dir, "shop.et"))
 	if err != nil || r.Entries != 6 || !r.Ended {
 		t.Errorf("%+v, %v; want 6 entries and a clean end", r, err)
 	}
@@ -129,7 +130,7 @@ func TestReadmeSnippetsRun(t *testing.T) {
 	if err := errors.Join(byHand(ctx), readBack(ctx)); err != nil {
 		t.Error(err)
 	}
-	r, err := format.Inspect("app.et")
+	r, err := recorder.Inspect("app.et")
 	if err != nil || r.Entries != 6 || !r.Ended {
 		t.Errorf("%+v, %v; want 6 entries and a clean end", r, err)
 	}

@@ -17,17 +17,17 @@ import (
 	"github.com/entrace-go/entrace/control/filesource"
 	"github.com/entrace-go/entrace/control/provider"
 	"github.com/entrace-go/entrace/exporter"
-	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/crashtext"
 	"github.com/entrace-go/entrace/internal/env"
 	"github.com/entrace-go/entrace/internal/notice"
 	"github.com/entrace-go/entrace/internal/selfmetrics"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/remote"
 )
 
 // A recording is where spans and log records go.
 type recording struct {
-	recorder *format.Recorder
+	recorder *recorder.Recorder
 	owned    bool             // the recorder was opened here
 	control  *control.Control // nil: none
 	ours     bool             // the control was made here
@@ -45,7 +45,7 @@ func (c *config) open() (*recording, error) {
 	}
 	failed := c.openRecorder(r)
 	if failed != nil {
-		r.recorder = format.Discard()
+		r.recorder = recorder.Discard()
 	}
 	r.keepCrashText(!c.noCrash)
 	r.account = selfmetrics.Observe(r.recorder) // also when there are only logs
@@ -148,7 +148,7 @@ func (c *config) endpointEnvironment() {
 }
 
 // sender returns what sends to the endpoint, nil if there is none.
-func (c *config) sender() (format.Tee, error) {
+func (c *config) sender() (recorder.Tee, error) {
 	c.endpointEnvironment()
 	if c.endpoint == "" {
 		return nil, nil

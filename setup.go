@@ -19,9 +19,9 @@ import (
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/exporter"
-	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/env"
 	"github.com/entrace-go/entrace/internal/notice"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
@@ -78,7 +78,7 @@ func Setup(ctx context.Context, options ...Option) (*Pipeline, error) {
 }
 
 // levelFor returns the level from which log records are recorded to r.
-func (c *config) levelFor(r *format.Recorder) slog.Leveler {
+func (c *config) levelFor(r *recorder.Recorder) slog.Leveler {
 	if c.level != nil {
 		return c.level
 	}
@@ -166,7 +166,7 @@ const endGrace = 5 * time.Second
 // nothing returns a Pipeline that records nothing. A TracerProvider that was shut down hands
 // out tracers that do nothing and leave span contexts alone.
 func nothing(c *config) *Pipeline {
-	p := &Pipeline{recording: &recording{recorder: format.Discard()}, provider: sdktrace.NewTracerProvider(), done: true}
+	p := &Pipeline{recording: &recording{recorder: recorder.Discard()}, provider: sdktrace.NewTracerProvider(), done: true}
 	_ = p.provider.Shutdown(context.Background()) // it has no processors
 	c.globals(p, noop.NewTracerProvider())        // traces pass through all the same
 	return p
@@ -246,7 +246,7 @@ func propagator() propagation.TextMapPropagator {
 
 // Recorder returns the recorder of the process, for log records and entries of one's own.
 // When OTEL_SDK_DISABLED is set it drops everything.
-func (p *Pipeline) Recorder() *format.Recorder { return p.recording.recorder }
+func (p *Pipeline) Recorder() *recorder.Recorder { return p.recording.recorder }
 
 // TracerProvider returns the provider of the spans that are recorded.
 func (p *Pipeline) TracerProvider() *sdktrace.TracerProvider { return p.provider }
@@ -259,7 +259,7 @@ func (p *Pipeline) Control() *control.Control { return p.recording.control }
 // other processes can read them.
 func (p *Pipeline) ForceFlush(ctx context.Context) error {
 	err := p.provider.ForceFlush(ctx)
-	if ferr := p.Recorder().Flush(ctx); !errors.Is(ferr, format.ErrClosed) {
+	if ferr := p.Recorder().Flush(ctx); !errors.Is(ferr, recorder.ErrClosed) {
 		err = errors.Join(err, ferr)
 	}
 	return err

@@ -27,6 +27,7 @@ import (
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/notice"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
@@ -323,7 +324,7 @@ func slowNeighbour(t *testing.T, mode entrace.Mode) {
 		}
 		cancel()
 		close(hangs)
-		r, err := format.Inspect("a.et")
+		r, err := recorder.Inspect("a.et")
 		must(t, err)
 		if n := flushed(t, p.Recorder()).Stats().Spans.Written; r.Format != format.ET || n != 1 {
 			t.Errorf("%s, %v: an %v with %d spans, want an ET with 1", mode, timeout, r.Format, n)
@@ -367,7 +368,7 @@ func shutdownDead(t *testing.T, mode entrace.Mode, want int) {
 	if err := p.Shutdown(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("Shutdown: %v, want the context's error", err)
 	}
-	r, err := format.Inspect("a.et")
+	r, err := recorder.Inspect("a.et")
 	must(t, err)
 	if r.Format != format.IET || r.Reason != format.CutClean || !r.Ended || r.Entries != want {
 		t.Errorf("%s: what is left is %+v, want a whole IET of %d entries", mode, r, want)

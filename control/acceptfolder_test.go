@@ -11,7 +11,7 @@ import (
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/ring"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 // manual reports whether a file's name says that it was asked for by hand.
@@ -86,9 +86,9 @@ func mustResolve(t *testing.T, path string) string {
 func old(t *testing.T, dir string, at time.Time, seq string, size int) string {
 	t.Helper()
 	name := filepath.Join(dir, fmt.Sprintf("%s-host-1-%s-old.et", at.UTC().Format("20060102T150405.000000Z"), seq))
-	rec, err := format.Create(name, nil)
+	rec, err := recorder.Create(name, nil)
 	must(t, err)
-	_, err = ring.AppendAnchor(rec, &format.TraceEntry{Metadata: format.Metadata{Name: control.NameTrace}, Message: format.Some(strings.Repeat("z", size))})
+	_, err = rec.AppendAnchor(&format.TraceEntry{Metadata: format.Metadata{Name: control.NameTrace}, Message: format.Some(strings.Repeat("z", size))})
 	must(t, err)
 	must(t, rec.Close(t.Context()))
 	must(t, os.Chtimes(name, at, at))
@@ -144,8 +144,8 @@ func TestFolderBytesAndAge(t *testing.T) {
 // a trace and written nothing of it: no trace of nobody's is to come of that.
 func TestFolderNothingYet(t *testing.T) {
 	dir := t.TempDir()
-	rec, err := format.Create(filepath.Join(t.TempDir(), "20261120T212712.021345Z-host-1-0001-x.et"),
-		&format.RecorderOptions{Durability: format.DurabilityWriteThrough})
+	rec, err := recorder.Create(filepath.Join(t.TempDir(), "20261120T212712.021345Z-host-1-0001-x.et"),
+		&recorder.Options{Durability: recorder.DurabilityWriteThrough})
 	must(t, err)
 	data, err := os.ReadFile(rec.StreamPath())
 	must(t, err)

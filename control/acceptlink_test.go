@@ -11,7 +11,7 @@ import (
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/ring"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -76,7 +76,7 @@ func links(t testing.TB, name string) *walked {
 func walk(t testing.TB, name string) (*walked, []error) {
 	var problems []error
 	bad := func(text string, args ...any) { problems = append(problems, fmt.Errorf(text, args...)) }
-	if _, err := format.Verify(name, func(problem error) { bad("verify: %w", problem) }); err != nil {
+	if _, err := recorder.Verify(name, func(problem error) { bad("verify: %w", problem) }); err != nil {
 		return nil, append(problems, err)
 	}
 	f, err := format.Open(name, nil)
@@ -249,24 +249,24 @@ func TestEveryLinkFinds(t *testing.T) {
 	}
 	tests := []struct {
 		name string
-		fill func(r *format.Recorder) error
+		fill func(r *recorder.Recorder) error
 	}{
-		{"nothing", func(*format.Recorder) error { return nil }},
-		{"another entry first", func(r *format.Recorder) error {
+		{"nothing", func(*recorder.Recorder) error { return nil }},
+		{"another entry first", func(r *recorder.Recorder) error {
 			_, err := r.Append(&format.TraceEntry{Metadata: format.Metadata{Name: "other"}})
-			_, herr := ring.AppendAnchor(r, head(control.ModeStream))
+			_, herr := r.AppendAnchor(head(control.ModeStream))
 			return errors.Join(err, herr)
 		}},
-		{"a stream without end", func(r *format.Recorder) error {
-			_, err := ring.AppendAnchor(r, head(control.ModeStream))
+		{"a stream without end", func(r *recorder.Recorder) error {
+			_, err := r.AppendAnchor(head(control.ModeStream))
 			return err
 		}},
-		{"a snapshot without window", func(r *format.Recorder) error {
-			_, err := ring.AppendAnchor(r, head(control.ModeSnapshot))
+		{"a snapshot without window", func(r *recorder.Recorder) error {
+			_, err := r.AppendAnchor(head(control.ModeSnapshot))
 			return err
 		}},
-		{"an entry after the end", func(r *format.Recorder) error {
-			id, err := ring.AppendAnchor(r, head(control.ModeStream))
+		{"an entry after the end", func(r *recorder.Recorder) error {
+			id, err := r.AppendAnchor(head(control.ModeStream))
 			for _, name := range []string{control.NameTraceEnd, "late"} {
 				_, aerr := r.Append(&format.TraceEntry{Parent: id, Metadata: format.Metadata{Name: name}, Attributes: []format.Attribute{
 					{Name: "end.reason", Value: format.StringValue("stopped")}, {Name: format.AttrDuration, Value: format.U64Value(1)},
@@ -279,7 +279,7 @@ func TestEveryLinkFinds(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			name := filepath.Join(t.TempDir(), "x.et")
-			rec, err := format.Create(name, nil)
+			rec, err := recorder.Create(name, nil)
 			must(t, err)
 			must(t, tt.fill(rec))
 			must(t, rec.Close(t.Context()))

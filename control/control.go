@@ -14,6 +14,7 @@ import (
 	"github.com/entrace-go/entrace/internal/crashtext"
 	"github.com/entrace-go/entrace/internal/record"
 	"github.com/entrace-go/entrace/internal/ring"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 // Options are what a [Control] is made of. One of Config and Source is needed.
@@ -31,7 +32,7 @@ type Options struct {
 	// Version is the disk version of the traces. The default is
 	// [format.DefaultVersion].
 	Version format.Version
-	// BufferDir is the folder for the ring, as for [format.RecorderOptions]: by default it
+	// BufferDir is the folder for the ring, as for [recorder.Options]: by default it
 	// is in shared memory where that survives the process, and smaller if there is less
 	// room, else in the folder of the traces.
 	BufferDir string
@@ -193,9 +194,9 @@ func (c *Control) report(err error) {
 
 // Recorder returns the recorder of the ring: give it to the span processor and to
 // the slog handler. That of a nil Control drops everything.
-func (c *Control) Recorder() *format.Recorder {
+func (c *Control) Recorder() *recorder.Recorder {
 	if c == nil {
-		return format.Discard()
+		return recorder.Discard()
 	}
 	return c.ring.Recorder()
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/entrace-go/entrace/internal/placer"
 	"github.com/entrace-go/entrace/internal/record"
 	"github.com/entrace-go/entrace/internal/ring"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 const (
@@ -67,8 +68,8 @@ type Crash struct {
 	Reason  string // what the runtime wrote first, if it wrote anything
 	Damaged int    // parts of the ring that could not be read
 	// Err is why it was not recovered, or not all of it: what is left stays as it is. It is
-	// [format.ErrJournalGone] if the ring was in memory that is gone, and
-	// [format.ErrJournalElsewhere] if it is out of reach.
+	// [recorder.ErrJournalGone] if the ring was in memory that is gone, and
+	// [recorder.ErrJournalElsewhere] if it is out of reach.
 	Err error
 }
 
@@ -96,7 +97,7 @@ func (c *Control) saveDead(keep Keep) {
 	crashes, err := c.dir.recover()
 	c.report(err)
 	for i := range crashes {
-		if err := crashes[i].Err; err != nil && !errors.Is(err, format.ErrJournalElsewhere) { // it may live
+		if err := crashes[i].Err; err != nil && !errors.Is(err, recorder.ErrJournalElsewhere) { // it may live
 			c.report(fmt.Errorf("recover: %w", err))
 		}
 	}
@@ -262,7 +263,7 @@ func sameTraces(a, b string) bool {
 // writeCrash writes base.et from a ring.
 func writeCrash(base string, c *Crash, d *ring.Dead, note *deathNote, text string) error {
 	sn := d.Snapshot(ring.SnapshotOptions{Providers: record.Providers(^Set(0))})
-	rec, err := sn.Create(base+fileExt, &format.RecorderOptions{Durability: format.DurabilityWriteThrough})
+	rec, err := sn.Create(base+fileExt, &recorder.Options{Durability: recorder.DurabilityWriteThrough})
 	if err != nil {
 		return err
 	}
@@ -288,7 +289,7 @@ func writeCrash(base string, c *Crash, d *ring.Dead, note *deathNote, text strin
 		add("damaged", format.U64Value(uint64(d.Damaged)))
 	}
 	add(format.AttrTime, format.TimeValue(c.Time))
-	_, err = ring.AppendAnchor(rec, e)
+	_, err = rec.AppendAnchor(e)
 	if err == nil {
 		err = sn.Copy(rec)
 	}
@@ -314,7 +315,7 @@ func writeCrash(base string, c *Crash, d *ring.Dead, note *deathNote, text strin
 
 // failSpan writes an exception to the span whose work the goroutine did that ended the process, if
 // the text names it and it is open.
-func failSpan(rec *format.Recorder, c *Crash, text string) error {
+func failSpan(rec *recorder.Recorder, c *Crash, text string) error {
 	trace, span := crashtext.Span(text)
 	if trace == "" {
 		return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/internal/retain"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 // A TraceFile is a finished trace in the folder of a [Config].
@@ -301,7 +302,7 @@ func (f *folder) finish(name string) (bool, error) {
 	if gone, err := folderEmpty(stream); gone || err != nil {
 		return false, folderElsewhere(err)
 	}
-	r, err := format.Recover(trace, "")
+	r, err := recorder.Recover(trace, "")
 	if err != nil && osfile.Locked(stream) {
 		return false, nil // another process is at it, and changed it meanwhile
 	}
@@ -351,8 +352,8 @@ func folderEmpty(stream string) (bool, error) {
 		if fi.Size() > most {
 			return false
 		}
-		r, err := format.Inspect(stream)
-		return err == nil && r.Entries <= 1 && r.Pending == 0 && (r.Journal == nil || errors.Is(r.Journal, format.ErrJournalGone))
+		r, err := recorder.Inspect(stream)
+		return err == nil && r.Entries <= 1 && r.Pending == 0 && (r.Journal == nil || errors.Is(r.Journal, recorder.ErrJournalGone))
 	}
 	fi, err := os.Lstat(stream)
 	if err != nil || !nothing(fi) {
@@ -377,7 +378,7 @@ func folderEmpty(stream string) (bool, error) {
 // holds something else is an error.
 func folderLeftover(trace, stream string) error {
 	// Brings in what the crash buffer holds, and removes that.
-	if _, err := format.Recover(stream, ""); err != nil {
+	if _, err := recorder.Recover(stream, ""); err != nil {
 		return err
 	}
 	s, err := folderDead(stream)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 func folderMust(t testing.TB, err error) {
@@ -67,7 +68,7 @@ func TestFolderChild(t *testing.T) {
 	switch do {
 	case "write": // until it is killed
 		name := f.fileName(time.Now(), "deep", true)
-		r, err := format.Create(f.path(name), nil)
+		r, err := recorder.Create(f.path(name), nil)
 		folderMust(t, err)
 		for range 100 {
 			_, err := r.Append(&format.TraceEntry{Message: format.Some("m"), Metadata: format.Metadata{Name: "event", Level: format.LevelInfo}})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 func TestFolderSweep(t *testing.T) {
@@ -66,7 +67,7 @@ func folderAge(t *testing.T, f *folder) {
 // folderCheck checks what a killed child has left.
 func folderCheck(t *testing.T, f *folder, name string) {
 	t.Helper()
-	r, err := format.Inspect(f.path(name))
+	r, err := recorder.Inspect(f.path(name))
 	folderMust(t, err)
 	if r.Format != format.ET || r.Reason != format.CutClean || r.Entries != 102 {
 		t.Errorf("%s is %+v, want an ET of 102 entries, of which the last says that it was recovered", name, r)
@@ -125,7 +126,7 @@ func TestFolderSweepLeftovers(t *testing.T) {
 	t.Run("stream beside its trace", func(t *testing.T) {
 		f := folderOf(t)
 		name, path := stream(t, f)
-		_, err := format.Recover(path, "") // cuts it
+		_, err := recorder.Recover(path, "") // cuts it
 		folderMust(t, err)
 		iet := keep(t, path)
 		_, err = f.sweep()
@@ -139,7 +140,7 @@ func TestFolderSweepLeftovers(t *testing.T) {
 	t.Run("stream beside another trace", func(t *testing.T) {
 		f := folderOf(t)
 		name, path := stream(t, f)
-		_, err := format.Recover(path, "")
+		_, err := recorder.Recover(path, "")
 		folderMust(t, err)
 		iet := keep(t, path)
 		_, err = f.sweep()
@@ -181,7 +182,7 @@ func TestFolderSweepLeftovers(t *testing.T) {
 	t.Run("damaged", func(t *testing.T) {
 		f := folderOf(t)
 		name, path := stream(t, f)
-		_, err := format.Recover(path, "")
+		_, err := recorder.Recover(path, "")
 		folderMust(t, err)
 		iet := keep(t, path)
 		for i := range 20 {
@@ -194,7 +195,7 @@ func TestFolderSweepLeftovers(t *testing.T) {
 			}
 			folderOnly(t, f, name, filepath.Base(path)+".broken")
 		}
-		r, err := format.Inspect(f.path(name))
+		r, err := recorder.Inspect(f.path(name))
 		if err != nil || r.Reason != format.CutClean || r.Entries < 10 || r.Entries > 100 {
 			t.Errorf("what was before the damage is %+v, %v", r, err)
 		}

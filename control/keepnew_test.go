@@ -14,6 +14,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/record"
 	"github.com/entrace-go/entrace/internal/ring"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 func wantFile(t *testing.T, name string, want bool) {
@@ -100,7 +101,7 @@ func deadRing(t *testing.T, dir string, v format.Version, at time.Time, records 
 	for range records {
 		b := g.Recorder().Batch()
 		b.Log(format.SpanRef{}, at.UnixNano())
-		ring.SetProvider(b, record.ProviderLogs)
+		b.SetProvider(record.ProviderLogs)
 		b.Entry(&format.TraceEntry{Message: format.Some("why it died"), Metadata: format.Metadata{Name: "event", Level: format.LevelError}})
 		must(t, b.Write())
 	}
@@ -123,7 +124,7 @@ func deadStream(t *testing.T, dir string, at time.Time, records int) (et string)
 	t.Helper()
 	name := at.UTC().Format("20060102T150405.000000Z") + "-host-7-0001-deep"
 	from := filepath.Join(t.TempDir(), name)
-	rec, err := format.Create(from+".et", &format.RecorderOptions{BufferDir: filepath.Dir(from)})
+	rec, err := recorder.Create(from+".et", &recorder.Options{BufferDir: filepath.Dir(from)})
 	must(t, err)
 	for range records {
 		must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("why it died"), Metadata: format.Metadata{Name: "event", Level: format.LevelInfo}}))

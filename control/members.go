@@ -14,6 +14,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/record"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 // A member is a provider, and whether it runs. It is the worker's.
@@ -167,7 +168,7 @@ func (c *Control) nameOff(t *Trace) {
 }
 
 // writeTimed records an entry with its time.
-func writeTimed(rec *format.Recorder, p record.Provider, ref format.SpanRef, at time.Time, e *format.TraceEntry) error {
+func writeTimed(rec *recorder.Recorder, p record.Provider, ref format.SpanRef, at time.Time, e *format.TraceEntry) error {
 	own := *e
 	own.Attributes = append(make([]format.Attribute, 0, len(e.Attributes)+1), format.Attribute{Name: format.AttrTime, Value: format.TimeValue(at)})
 	own.Attributes = append(own.Attributes, e.Attributes...)

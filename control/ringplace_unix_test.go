@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/control"
-	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 // TestRingIsGone has a ring that was in memory which is gone: what the runtime wrote is in
@@ -26,7 +26,7 @@ func TestRingIsGone(t *testing.T) {
 		}
 		crashes, _, err := control.Recover(dir)
 		must(t, err)
-		if len(crashes) != 1 || !errors.Is(crashes[0].Err, format.ErrJournalGone) || (crashes[0].Path != "") != (text != "") {
+		if len(crashes) != 1 || !errors.Is(crashes[0].Err, recorder.ErrJournalGone) || (crashes[0].Path != "") != (text != "") {
 			t.Fatalf("%q: recovered are %+v", text, crashes)
 		}
 		list, err := filepath.Glob(filepath.Join(dir, "*"))
@@ -36,7 +36,7 @@ func TestRingIsGone(t *testing.T) {
 		}
 		if text != "" {
 			b, err := os.ReadFile(crashes[0].Path)
-			if err != nil || !strings.Contains(string(b), "panic: boom") || !strings.Contains(string(b), format.ErrJournalGone.Error()) {
+			if err != nil || !strings.Contains(string(b), "panic: boom") || !strings.Contains(string(b), recorder.ErrJournalGone.Error()) {
 				t.Errorf("the trace does not say what happened (%v)", err)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/record"
 	"github.com/entrace-go/entrace/internal/ring"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 // dead is a context that is done.
@@ -35,7 +36,7 @@ func (c *Control) snapshot(t *Trace) (Verdict, error) {
 	defer sn.Close()
 	dumps := c.dump(t)
 	var err error
-	if t.rec, err = c.create(t, &format.RecorderOptions{Durability: format.DurabilityWriteThrough}); err != nil {
+	if t.rec, err = c.create(t, &recorder.Options{Durability: recorder.DurabilityWriteThrough}); err != nil {
 		return Failed, err
 	}
 	t.explain(dumps.open(), dumps)
@@ -48,7 +49,7 @@ func (c *Control) snapshot(t *Trace) (Verdict, error) {
 	number("evicted", sn.Evicted)
 	st := c.ring.Recorder().Stats()
 	dropped(e, &st.Entries.Dropped)
-	_, err = ring.AppendAnchor(t.rec, e)
+	_, err = t.rec.AppendAnchor(e)
 	had := t.rec.Stats().Entries.Written
 	err = errors.Join(err, sn.Copy(t.rec))
 	c.nameOff(t)
@@ -60,7 +61,7 @@ func (c *Control) snapshot(t *Trace) (Verdict, error) {
 }
 
 // create makes the file of a trace.
-func (c *Control) create(t *Trace, o *format.RecorderOptions) (*format.Recorder, error) {
+func (c *Control) create(t *Trace, o *recorder.Options) (*recorder.Recorder, error) {
 	return c.ring.Create(t.path, o)
 }
 

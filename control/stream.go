@@ -8,7 +8,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/record"
-	"github.com/entrace-go/entrace/internal/ring"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 // streamBlock is how long the application waits at most where a stream's disk
@@ -17,7 +17,7 @@ const streamBlock = 20 * time.Millisecond
 
 // beginStream begins to write what comes from now on. The worker calls it.
 func (c *Control) beginStream(t *Trace) error {
-	o := &format.RecorderOptions{MaxBlock: streamBlock}
+	o := &recorder.Options{MaxBlock: streamBlock}
 	if t.tc.MaxBytes > 0 {
 		t.size = &sizeTee{most: t.tc.MaxBytes, full: func() { t.narrow(); c.later(t, endMaxBytes) }}
 		o.Tee = t.size
@@ -27,7 +27,7 @@ func (c *Control) beginStream(t *Trace) error {
 		return err
 	}
 	t.explain(c.watchdog.openTree(), nil)
-	if _, err := ring.AppendAnchor(t.rec, t.head()); err != nil {
+	if _, err := t.rec.AppendAnchor(t.head()); err != nil {
 		return errors.Join(err, t.discard())
 	}
 	c.flushProviders(t.tc.Providers) // what they have is of those that run already
@@ -117,11 +117,11 @@ func (t *Trace) writeEnd(how endReason, why string) {
 	_ = child(t.rec, e, time.Now()) // kept and counted
 }
 
-// Begin implements [format.Tee].
+// Begin implements [recorder.Tee].
 func (s *sizeTee) Begin(format.Version) {}
 
-// Take implements [format.Tee].
-func (s *sizeTee) Take(entries []format.TeeEntry) {
+// Take implements [recorder.Tee].
+func (s *sizeTee) Take(entries []recorder.TeeEntry) {
 	n := int64(0)
 	for i := range entries {
 		n += int64(len(entries[i].Raw))
@@ -132,5 +132,5 @@ func (s *sizeTee) Take(entries []format.TeeEntry) {
 	}
 }
 
-// Close implements [format.Tee].
+// Close implements [recorder.Tee].
 func (s *sizeTee) Close(context.Context) error { return nil }

@@ -15,6 +15,7 @@ import (
 	"github.com/entrace-go/entrace/internal/placer"
 	"github.com/entrace-go/entrace/internal/record"
 	"github.com/entrace-go/entrace/internal/ring"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 // A Trace is a file that is being written, or was. It is safe for concurrent use.
@@ -28,7 +29,7 @@ type Trace struct {
 	done    chan struct{}
 
 	// Of the worker.
-	rec     *format.Recorder
+	rec     *recorder.Recorder
 	stream  *ring.Stream
 	timer   *time.Timer
 	intake  atomic.Pointer[ring.Stream] // stream, for others
@@ -333,14 +334,14 @@ func attrValue(v slog.Value) (out format.Value) {
 }
 
 // dropped adds what the recorder dropped to e.
-func dropped(e *format.TraceEntry, d *format.Dropped) {
+func dropped(e *format.TraceEntry, d *recorder.Dropped) {
 	d.Each(func(reason string, n uint64) {
 		e.Attributes = append(e.Attributes, format.Attribute{Name: "dropped." + reason, Value: format.U64Value(n)})
 	})
 }
 
 // child writes an entry below the trace's own.
-func child(rec *format.Recorder, e *format.TraceEntry, at time.Time) error {
+func child(rec *recorder.Recorder, e *format.TraceEntry, at time.Time) error {
 	e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrTime, Value: format.TimeValue(at)})
 	return write(rec, childProvider, format.SpanRef{}, at, e)
 }
@@ -350,10 +351,10 @@ func child(rec *format.Recorder, e *format.TraceEntry, at time.Time) error {
 const childProvider = record.MaxProviders - 1
 
 // write records an entry of a provider.
-func write(rec *format.Recorder, p record.Provider, ref format.SpanRef, at time.Time, e *format.TraceEntry) error {
+func write(rec *recorder.Recorder, p record.Provider, ref format.SpanRef, at time.Time, e *format.TraceEntry) error {
 	b := rec.Batch()
 	b.Log(ref, at.UnixNano())
-	ring.SetProvider(b, p)
+	b.SetProvider(p)
 	b.Entry(e)
 	return b.Write()
 }

@@ -364,7 +364,7 @@ func (c *Control) panicked(p any, stack []byte) {
 	}
 	b := c.ring.Recorder().Batch()
 	b.Log(format.SpanRef{}, now.UnixNano())
-	ring.SetProvider(b, record.ProviderLogs) // it is no request of its own
+	b.SetProvider(record.ProviderLogs) // it is no request of its own
 	b.Entry(e)
 	_ = b.Write() // kept and counted
 	ctx, cancel := context.WithTimeout(context.Background(), panicTime)

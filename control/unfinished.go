@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 // An unfinished holds the traces that are still an IET, and when to try again to finish
@@ -66,7 +67,7 @@ func (c *Control) markFinished(t *Trace) {
 // outcome returns the verdict on a trace whose recorder returned err from Close: Started
 // if the ET exists, Unfinished if only the IET or its crash buffer does, Failed if
 // neither does.
-func outcome(rec *format.Recorder, err error) Verdict {
+func outcome(rec *recorder.Recorder, err error) Verdict {
 	f, failed := errors.AsType[*format.FinalizeError](err)
 	if err == nil || failed && f.Finished {
 		return Started

@@ -11,6 +11,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 // ErrSameFile is returned when output and input are one file, by whatever names.
@@ -43,7 +44,7 @@ func File(ctx context.Context, in, out string, o Options) error {
 	if err != nil {
 		return err
 	}
-	src, err := format.OpenContent(in)
+	src, err := recorder.OpenContent(in)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -283,7 +284,7 @@ func ExampleFile() {
 		fmt.Println(err)
 		return
 	}
-	r, err := format.Inspect(out)
+	r, err := recorder.Inspect(out)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -347,7 +348,7 @@ func TestFileFrom(t *testing.T) {
 				t.Errorf("the output is there: %v", there)
 			}
 			if x.there {
-				if _, err := format.Verify(out, func(problem error) { t.Error(problem) }); err != nil {
+				if _, err := recorder.Verify(out, func(problem error) { t.Error(problem) }); err != nil {
 					t.Error(err)
 				}
 			}
@@ -397,7 +398,7 @@ func TestFileTo(t *testing.T) {
 // TestReplaceNoRecording checks that no conversion writes to the name of a recording.
 func TestReplaceNoRecording(t *testing.T) {
 	dir := t.TempDir()
-	rec, err := format.Create(filepath.Join(dir, "app.et"), nil)
+	rec, err := recorder.Create(filepath.Join(dir, "app.et"), nil)
 	must(t, err)
 	must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("said"), Metadata: format.Metadata{Name: "event"}}))
 	in := fixture(format.V1, format.IET)

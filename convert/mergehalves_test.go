@@ -18,6 +18,7 @@ import (
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -26,7 +27,7 @@ import (
 // one is gone.
 func TestMergeHalves(t *testing.T) {
 	dir := t.TempDir()
-	rec, err := format.Create(filepath.Join(dir, "app.et"), &format.RecorderOptions{MaxFileEntries: 30})
+	rec, err := recorder.Create(filepath.Join(dir, "app.et"), &recorder.Options{MaxFileEntries: 30})
 	must(t, err)
 	p, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec))
 	must(t, err)

@@ -17,8 +17,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/inside"
 	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -346,7 +346,7 @@ func isNative(name string) bool {
 
 // native opens a trace of ENTRACE's own formats.
 func (o *opener) native(name string) error {
-	f, err := format.Open(name, nil)
+	f, err := recorder.Open(name, nil)
 	if err != nil {
 		if f, err = o.lenient(name, err); err != nil {
 			return err
@@ -368,7 +368,7 @@ func (o *opener) lenient(name string, err error) (*format.File, error) {
 	if _, ok := errors.AsType[*format.CorruptError](err); !ok {
 		return nil, err
 	}
-	f, lerr := format.Open(name, &format.OpenOptions{Lenient: true})
+	f, lerr := recorder.Open(name, &format.OpenOptions{Lenient: true})
 	if lerr != nil {
 		return nil, err
 	}
@@ -488,11 +488,11 @@ func (o *opener) decode(r io.Reader, cut *error, head []byte, title, name string
 
 // openSpool opens the trace in a temporary file.
 func openSpool(tmp *osfile.Spool, title string) (*format.File, error) {
-	f, err := inside.OpenFile(tmp.File, title)
+	f, err := format.OpenFile(tmp.File, title, nil)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", title, errors.Join(err, tmp.Close()))
 	}
-	return f.(*format.File), nil
+	return f, nil
 }
 
 // isCut reports whether err says that what is compressed is not whole.

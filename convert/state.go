@@ -181,7 +181,7 @@ func (k *recorders) stateOf(v *view.View, file int) (s State, mode string, recor
 			n, _ := dropped.U64()
 			s.Dropped += n
 			if int(id) == v.Entries(file)-1 {
-				s.Word, s.Rotated = StateEnded, format.EndsRotated(e)
+				s.Word, s.Rotated = StateEnded, e.IsRotated()
 			}
 		case format.NameRecovered:
 			if int(id) == v.Entries(file)-1 {

@@ -13,12 +13,12 @@ import (
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/ring"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
 
 // said records a log record.
-func said(t *testing.T, rec *format.Recorder, text string) {
+func said(t *testing.T, rec *recorder.Recorder, text string) {
 	t.Helper()
 	must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{
 		Message: format.Some(text), Metadata: format.Metadata{Name: "event"},
@@ -43,7 +43,7 @@ func TestStateOfFile(t *testing.T) {
 		must(t, os.WriteFile(in(to), b[:int64(len(b))-cut], 0o600))
 	}
 
-	rec, err := format.Create(in("app.et"), nil)
+	rec, err := recorder.Create(in("app.et"), nil)
 	must(t, err)
 	said(t, rec, "one")
 	running := opened(t, nil, in("app.et"))
@@ -55,12 +55,12 @@ func TestStateOfFile(t *testing.T) {
 	if got := running.State(0).String(); got != "ended" {
 		t.Errorf("a file that was closed since it was opened is %q", got)
 	}
-	_, err = format.Recover(in("killed.iet"), in("recovered.et"))
+	_, err = recorder.Recover(in("killed.iet"), in("recovered.et"))
 	must(t, err)
 	copyOf("app.et", "half.et", 20)
 	copyOf("killed.iet", "torn.iet", 30)
 
-	if rec, err = format.Create(in("long.et"), &format.RecorderOptions{MaxFileEntries: 10}); err != nil {
+	if rec, err = recorder.Create(in("long.et"), &recorder.Options{MaxFileEntries: 10}); err != nil {
 		t.Fatal(err)
 	}
 	for range 20 {
@@ -113,13 +113,13 @@ func TestStateSaysWhySnapshotExists(t *testing.T) {
 		{"http", "stream", "ended (http: GET hangs)"},
 		{"crash", "", "killed, recovered (crash: GET hangs)"},
 	} {
-		rec, err := format.Create(filepath.Join(t.TempDir(), "a.et"), nil)
+		rec, err := recorder.Create(filepath.Join(t.TempDir(), "a.et"), nil)
 		must(t, err)
 		e := &format.TraceEntry{Metadata: format.Metadata{Name: control.NameTrace, Level: format.LevelInfo}}
 		for _, a := range [][2]string{{"trigger", x.trigger}, {"reason", "GET hangs"}, {"mode", x.mode}} {
 			e.Attributes = append(e.Attributes, format.Attribute{Name: a[0], Value: format.StringValue(a[1])})
 		}
-		_, err = ring.AppendAnchor(rec, e)
+		_, err = rec.AppendAnchor(e)
 		must(t, err)
 		must(t, rec.Close(t.Context()))
 		if got := opened(t, nil, rec.Path()).State(0).String(); got != x.want {
@@ -132,7 +132,7 @@ func TestStateSaysWhySnapshotExists(t *testing.T) {
 // as a converter's are.
 func TestStateOfRecoveredBatch(t *testing.T) {
 	dir, dead := t.TempDir(), t.TempDir()
-	rec, err := format.Create(filepath.Join(dir, "app.et"), &format.RecorderOptions{BufferDir: dir})
+	rec, err := recorder.Create(filepath.Join(dir, "app.et"), &recorder.Options{BufferDir: dir})
 	must(t, err)
 	_, err = rec.Append(&format.TraceEntry{
 		Metadata: format.Metadata{Name: "GET", Level: format.LevelInfo},
@@ -156,7 +156,7 @@ func TestStateOfRecoveredBatch(t *testing.T) {
 		t.Errorf("before recovery the state is %q, want killed", got)
 	}
 	for range 2 { // the second time there is nothing to do
-		r, err := format.Recover(name, "")
+		r, err := recorder.Recover(name, "")
 		must(t, err)
 		if r.Entries != 3 {
 			t.Errorf("recovery makes a file of %d entries, want root, span and the end", r.Entries)

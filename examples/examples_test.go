@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -112,7 +113,7 @@ func TestLive(t *testing.T) {
 	}
 	_ = cmd.Wait() // killed
 	// What had not come to the file yet is in the crash buffer.
-	if r, err := format.Recover(filepath.Join(dir, "live.et"), ""); err != nil || r.Format != format.IET || r.Ended {
+	if r, err := recorder.Recover(filepath.Join(dir, "live.et"), ""); err != nil || r.Format != format.IET || r.Ended {
 		t.Errorf("Recover says %+v, %v", r, err)
 	}
 	f, err := format.Open(filepath.Join(dir, "live.et"), nil)

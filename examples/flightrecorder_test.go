@@ -13,19 +13,20 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
 
-// recorder is the flight recorder, running.
-type recorder struct {
+// flightRecorder is the flight recorder, running.
+type flightRecorder struct {
 	cmd *exec.Cmd
 	url string
 	dir string // of the traces
 }
 
-func startRecorder(t *testing.T, exe, dir string) *recorder {
+func startRecorder(t *testing.T, exe, dir string) *flightRecorder {
 	t.Helper()
-	r := &recorder{cmd: exec.Command(exe, "-listen", "127.0.0.1:0", "-dir", dir), dir: dir}
+	r := &flightRecorder{cmd: exec.Command(exe, "-listen", "127.0.0.1:0", "-dir", dir), dir: dir}
 	r.cmd.Stderr = os.Stderr
 	out, err := r.cmd.StdoutPipe()
 	if err != nil {
@@ -47,7 +48,7 @@ func startRecorder(t *testing.T, exe, dir string) *recorder {
 	return r
 }
 
-func (r *recorder) get(t *testing.T, path string) {
+func (r *flightRecorder) get(t *testing.T, path string) {
 	t.Helper()
 	if resp, err := http.Get(r.url + path); err == nil { // a panic ends the connection
 		_ = resp.Body.Close()
@@ -56,7 +57,7 @@ func (r *recorder) get(t *testing.T, path string) {
 
 // traces waits for so many finished traces and returns what those that are new are
 // called in the configuration.
-func (r *recorder) traces(t *testing.T, n int) (names []string) {
+func (r *flightRecorder) traces(t *testing.T, n int) (names []string) {
 	t.Helper()
 	var list []string
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
@@ -67,7 +68,7 @@ func (r *recorder) traces(t *testing.T, n int) (names []string) {
 	for _, name := range list {
 		parts := strings.Split(strings.TrimSuffix(filepath.Base(name), ".et"), "-")
 		names = append(names, parts[len(parts)-1])
-		if _, err := format.Verify(name, func(p error) { t.Errorf("%s: %v", name, p) }); err != nil {
+		if _, err := recorder.Verify(name, func(p error) { t.Errorf("%s: %v", name, p) }); err != nil {
 			t.Error(err)
 		}
 	}

@@ -3,10 +3,10 @@
 // [New] makes an ordinary span exporter, for a span processor of the SDK, and
 // [NewSpanProcessor] one that records live: a span is recorded when it starts, so
 // that what a killed process leaves says what it was doing. What is recorded
-// survives the process; see [format.Durability]. entrace.Setup wires it all, with
+// survives the process; see [recorder.Durability]. entrace.Setup wires it all, with
 // an endpoint and a flight recorder if there is to be one.
 //
-// All of them share a [format.Recorder] with package slogadapter, so that spans
+// All of them share a [recorder.Recorder] with package slogadapter, so that spans
 // and log records are in one file, in one order.
 //
 // # Environment
@@ -28,10 +28,10 @@
 //	    1, 2: ENTRACE's disk version
 //	OTEL_EXPORTER_ENTRACE_DURABILITY  process                 WithDurability
 //	    process, writethrough, power, buffered: what a record survives once the
-//	    call has returned that made it, see format.Durability
+//	    call has returned that made it, see recorder.Durability
 //	OTEL_EXPORTER_ENTRACE_BUFFER_DIR  –                       –
 //	    the folder of the journal; by default it is in shared memory, or beside
-//	    the file: see format.RecorderOptions
+//	    the file: see recorder.Options
 //	OTEL_EXPORTER_ENTRACE_MAX_FILE_SIZE  256MiB               WithRotation
 //	OTEL_EXPORTER_ENTRACE_MAX_AGE     0                       WithRotation
 //	    the size, such as 64MiB, and the age, such as 5m, at which a new file begins;

@@ -12,6 +12,7 @@ import (
 	"github.com/entrace-go/entrace/internal/env"
 	"github.com/entrace-go/entrace/internal/notice"
 	"github.com/entrace-go/entrace/internal/retain"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 // The variables, as the package documentation describes them.
@@ -84,7 +85,7 @@ func (s *Settings) environment() {
 		o.Version = version
 	}
 	if v, ok := env.Lookup(envDurability); ok && !s.durable {
-		d, err := format.ParseDurability(v)
+		d, err := recorder.ParseDurability(v)
 		if err != nil {
 			env.ReportValue(envDurability, v, err)
 		}

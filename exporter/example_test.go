@@ -10,7 +10,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/entrace-go/entrace/exporter"
-	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 func ExampleNewSpanProcessor() {
@@ -28,15 +28,15 @@ func ExampleNewSpanProcessor() {
 	}
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(live))
 	_, span := tp.Tracer("shop").Start(ctx, "checkout")
-	ferr := tp.ForceFlush(ctx)     // or a tenth of a second later
-	r, err := format.Inspect(path) // the span is there already
+	ferr := tp.ForceFlush(ctx)       // or a tenth of a second later
+	r, err := recorder.Inspect(path) // the span is there already
 	span.End()
 	if err = errors.Join(ferr, err, tp.Shutdown(ctx)); err != nil {
 		fmt.Println(err)
 		return
 	}
 	fmt.Println("while it runs:", r.Format, r.Entries, "entries")
-	if r, err = format.Inspect(path); err != nil {
+	if r, err = recorder.Inspect(path); err != nil {
 		fmt.Println(err)
 		return
 	}

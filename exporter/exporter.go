@@ -10,8 +10,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
-	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/selfmetrics"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 var _ sdktrace.SpanExporter = (*Exporter)(nil)
@@ -25,13 +25,13 @@ type Exporter struct{ target }
 
 // A target is where exporter and processor write to.
 type target struct {
-	recorder *format.Recorder
+	recorder *recorder.Recorder
 	owned    bool // closed by Shutdown
 	stopped  atomic.Bool
 
 	mappers   sync.Pool // of *mapper
 	latest    atomic.Pointer[known]
-	resources sync.Map     // *resource.Resource to *format.Resource
+	resources sync.Map     // *resource.Resource to *recorder.Resource
 	cached    atomic.Int32 // how many of them
 
 	instruments *selfmetrics.Instruments // nil: off
@@ -41,7 +41,7 @@ type target struct {
 // A known resource is one that is recorded.
 type known struct {
 	resource *resource.Resource
-	recorded *format.Resource
+	recorded *recorder.Resource
 }
 
 // measure creates the metrics, if there are to be any. No lock may be held.
@@ -66,7 +66,7 @@ func (e *Exporter) MarshalLog() any {
 }
 
 // Recorder returns the recorder that spans go to.
-func (t *target) Recorder() *format.Recorder { return t.recorder }
+func (t *target) Recorder() *recorder.Recorder { return t.recorder }
 
 // The values of OTEL_EXPORTER_ENTRACE_MODE.
 const (
@@ -77,7 +77,7 @@ const (
 func (t *target) open(s *Settings, mode string) error {
 	r, owned, err := s.recorder(mode)
 	if err != nil {
-		r = format.Discard()
+		r = recorder.Discard()
 	}
 	t.recorder, t.owned = r, owned
 	return err
@@ -99,13 +99,13 @@ func (t *target) release(m *mapper) {
 const maxResources = 256
 
 // resource returns the entry of a span's resource.
-func (t *target) resource(r *resource.Resource) (*format.Resource, error) {
+func (t *target) resource(r *resource.Resource) (*recorder.Resource, error) {
 	if k := t.latest.Load(); k != nil && k.resource == r {
 		return k.recorded, nil
 	}
 	if res, ok := t.resources.Load(r); ok {
-		t.latest.Store(&known{r, res.(*format.Resource)})
-		return res.(*format.Resource), nil
+		t.latest.Store(&known{r, res.(*recorder.Resource)})
+		return res.(*recorder.Resource), nil
 	}
 	res, err := t.recorder.Resource(resourceEntry(r))
 	if err == nil {
@@ -165,7 +165,7 @@ func (e *Exporter) export(spans []sdktrace.ReadOnlySpan) (exported int, err erro
 		added++
 	}
 	err = m.b.Write()
-	if refused, ok := errors.AsType[*format.RefusedError](err); ok {
+	if refused, ok := errors.AsType[*recorder.RefusedError](err); ok {
 		added -= refused.Records
 	}
 	if len(errs) == 0 {
@@ -196,7 +196,7 @@ func (t *target) add(m *mapper, s sdktrace.ReadOnlySpan) (err error) {
 }
 
 // Shutdown ends the exporter. It closes the recorder if New opened it: see
-// [format.Recorder.Close] for what a context that is done means. A recorder that
+// [recorder.Recorder.Close] for what a context that is done means. A recorder that
 // was handed in stays open, and spans that wait in it for their parents are
 // written when it is closed. Shutdown is idempotent.
 func (e *Exporter) Shutdown(ctx context.Context) error { return e.shutdown(ctx) }

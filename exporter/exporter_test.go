@@ -24,6 +24,7 @@ import (
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/notice"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -38,27 +39,27 @@ func must(t testing.TB, err error) {
 
 // flushed returns rec with everything in its file that does not wait, unless it
 // is closed.
-func flushed(t testing.TB, rec *format.Recorder) *format.Recorder {
+func flushed(t testing.TB, rec *recorder.Recorder) *recorder.Recorder {
 	t.Helper()
-	if err := rec.Flush(context.Background()); err != nil && !errors.Is(err, format.ErrClosed) {
+	if err := rec.Flush(context.Background()); err != nil && !errors.Is(err, recorder.ErrClosed) {
 		t.Error(err)
 	}
 	return rec
 }
 
-func create(t testing.TB, o *format.RecorderOptions) *format.Recorder {
+func create(t testing.TB, o *recorder.Options) *recorder.Recorder {
 	t.Helper()
-	rec, err := format.Create(filepath.Join(t.TempDir(), "app.et"), o)
+	rec, err := recorder.Create(filepath.Join(t.TempDir(), "app.et"), o)
 	must(t, err)
 	t.Cleanup(func() { must(t, rec.Close(context.Background())) })
 	return rec
 }
 
 // finish closes the recorder and returns the file and its view.
-func finish(t testing.TB, rec *format.Recorder) *view.View {
+func finish(t testing.TB, rec *recorder.Recorder) *view.View {
 	t.Helper()
 	must(t, rec.Close(context.Background()))
-	if _, err := format.Verify(rec.Path(), func(problem error) { t.Error(problem) }); err != nil {
+	if _, err := recorder.Verify(rec.Path(), func(problem error) { t.Error(problem) }); err != nil {
 		t.Fatal(err)
 	}
 	f, err := format.Open(rec.Path(), nil)
@@ -103,7 +104,7 @@ func text(e *format.TraceEntry) string {
 	return b.String()
 }
 
-func newExporter(t testing.TB, rec *format.Recorder) *exporter.Exporter {
+func newExporter(t testing.TB, rec *recorder.Recorder) *exporter.Exporter {
 	t.Helper()
 	e, err := exporter.New(exporter.WithRecorder(rec))
 	must(t, err)
@@ -307,7 +308,7 @@ func TestPlainSpan(t *testing.T) {
 }
 
 // both runs a program with the SDK, recorded live and by a batch exporter.
-func both(t *testing.T, fn func(t *testing.T, tp *sdktrace.TracerProvider, rec *format.Recorder) *view.View) map[string]*view.View {
+func both(t *testing.T, fn func(t *testing.T, tp *sdktrace.TracerProvider, rec *recorder.Recorder) *view.View) map[string]*view.View {
 	t.Helper()
 	views := make(map[string]*view.View)
 	for _, mode := range []string{"live", "batch"} {
@@ -349,7 +350,7 @@ func (c *counter) NewSpanID(context.Context, trace.TraceID) trace.SpanID {
 // TestLiveReadsLikeBatch: in the view it makes no difference how a span was
 // recorded.
 func TestLiveReadsLikeBatch(t *testing.T) {
-	views := both(t, func(t *testing.T, tp *sdktrace.TracerProvider, rec *format.Recorder) *view.View {
+	views := both(t, func(t *testing.T, tp *sdktrace.TracerProvider, rec *recorder.Recorder) *view.View {
 		tr := tp.Tracer("scope", trace.WithInstrumentationVersion("v1"))
 		at := func(n int) trace.SpanEventOption { return trace.WithTimestamp(epoch.Add(time.Duration(n))) }
 		link := func(n byte) trace.Link { return trace.Link{SpanContext: spanContext(n, trace.FlagsSampled, false, "")} }
@@ -505,7 +506,7 @@ func TestManyLinks(t *testing.T) {
 // TestSDKTrees records random traces with the SDK in both ways.
 func TestSDKTrees(t *testing.T) {
 	for seed := range uint64(10) {
-		views := both(t, func(t *testing.T, tp *sdktrace.TracerProvider, rec *format.Recorder) *view.View {
+		views := both(t, func(t *testing.T, tp *sdktrace.TracerProvider, rec *recorder.Recorder) *view.View {
 			rnd := rand.New(rand.NewPCG(seed, 1))
 			type open struct {
 				ctx context.Context
@@ -584,7 +585,7 @@ func TestShutdownDeadContext(t *testing.T) {
 		if err := e.Shutdown(ctx); !errors.Is(err, context.Canceled) {
 			t.Errorf("Shutdown: %v, want the context's error", err)
 		}
-		r, err := format.Inspect(path)
+		r, err := recorder.Inspect(path)
 		must(t, err)
 		if r.Format != format.IET || r.Reason != format.CutClean || !r.Ended {
 			t.Errorf("what is left is %+v, want a whole IET", r)
@@ -619,7 +620,7 @@ func TestSharedExporter(t *testing.T) {
 }
 
 func TestExportSpansJoinsErrors(t *testing.T) {
-	rec := create(t, &format.RecorderOptions{MaxEntrySize: 1}) // the least there is
+	rec := create(t, &recorder.Options{MaxEntrySize: 1}) // the least there is
 	var many []attribute.KeyValue
 	for i := range 200 {
 		many = append(many, attribute.Int(fmt.Sprint("attribute ", i), i))
@@ -775,12 +776,12 @@ func TestPanicInSpan(t *testing.T) {
 
 // TestForeignResource hands a recorder what another one made.
 func TestForeignResource(t *testing.T) {
-	rec, other := create(t, nil), create(t, &format.RecorderOptions{Version: format.V2})
+	rec, other := create(t, nil), create(t, &recorder.Options{Version: format.V2})
 	entry := &format.TraceEntry{Metadata: format.Metadata{Name: format.NameResource}}
-	for i, r := range []*format.Recorder{other, format.Discard()} {
+	for i, r := range []*recorder.Recorder{other, recorder.Discard()} {
 		res, err := r.Resource(entry)
 		must(t, err)
-		must(t, rec.WriteSpan(&format.Span{SpanHead: format.SpanHead{Resource: res, Ref: format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{byte(i + 1)}}}, Entry: *entry}))
+		must(t, rec.WriteSpan(&recorder.Span{SpanHead: recorder.SpanHead{Resource: res, Ref: format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{byte(i + 1)}}}, Entry: *entry}))
 	}
 	if v := finish(t, rec); v.Len() != 4 || v.Parent(1) != 0 || v.Parent(2) != 0 {
 		t.Errorf("the trace is\n%s", outlineOf(t, v))

@@ -17,6 +17,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/notice"
 	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 // leftover copies what a program has left that was killed to base.iet and its crash buffer.
@@ -26,9 +27,9 @@ func leftover(t *testing.T, bases ...string) {
 	var iet, buffer []byte
 	for iet == nil || bytes.Contains(iet, []byte(words)) { // the recorder was faster
 		dir := t.TempDir()
-		rec, err := format.Create(filepath.Join(dir, "app.et"), &format.RecorderOptions{BufferDir: dir})
+		rec, err := recorder.Create(filepath.Join(dir, "app.et"), &recorder.Options{BufferDir: dir})
 		must(t, err)
-		if d, err := rec.Durability(); d != format.DurabilityProcess {
+		if d, err := rec.Durability(); d != recorder.DurabilityProcess {
 			t.Skip("no crash buffer here:", err)
 		}
 		must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some(words)}))
@@ -239,7 +240,7 @@ func textHandler(f writerFunc) slog.Handler { return slog.NewTextHandler(f, nil)
 // finished makes a finished trace.
 func finished(t *testing.T, base string) {
 	t.Helper()
-	rec, err := format.Create(base+".et", nil)
+	rec, err := recorder.Create(base+".et", nil)
 	must(t, err)
 	must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("finished")}))
 	must(t, rec.Close(t.Context()))
@@ -263,7 +264,7 @@ func TestLivingDoNotCount(t *testing.T) {
 		finished(t, fmt.Sprint("shop-", 10+i))
 	}
 	for i := range 5 {
-		rec, err := format.Create(fmt.Sprintf("shop-%d.et", 100+i), nil)
+		rec, err := recorder.Create(fmt.Sprintf("shop-%d.et", 100+i), nil)
 		must(t, err)
 		defer rec.Close(t.Context())
 		must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some(strings.Repeat("x", 2<<20))}))

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 // A Flight is a flight recorder, as far as a [SpanProcessor] needs it. A *control.Control is
@@ -11,7 +12,7 @@ import (
 // Its methods are called with no lock held, concurrently.
 type Flight interface {
 	// Recorder returns the recorder that takes the spans.
-	Recorder() *format.Recorder
+	Recorder() *recorder.Recorder
 	// WantsLabels reports whether the goroutine that begins a span is to get the labels
 	// span_id and trace_id, by which profiles tell whose work it does. First says that the
 	// span begins a local trace.

@@ -13,11 +13,12 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 // A mapper turns spans into entries of a batch.
 type mapper struct {
-	b     *format.Batch
+	b     *recorder.Batch
 	order order
 	span  otel.Span
 	link  otel.Link
@@ -38,7 +39,7 @@ var below = otel.Where{Trace: true, Parent: true}
 
 // whole maps a span that has ended to an entry. With end, what follows tells of its end,
 // too, in case that its start was recorded.
-func (m *mapper) whole(s sdktrace.ReadOnlySpan, res *format.Resource, wait, end bool) {
+func (m *mapper) whole(s sdktrace.ReadOnlySpan, res *recorder.Resource, wait, end bool) {
 	h := m.begin(s, s.StartTime(), s.Name(), res)
 	if h.Wait = wait; end {
 		m.b.SpanOrEnd(&h)
@@ -51,7 +52,7 @@ func (m *mapper) whole(s sdktrace.ReadOnlySpan, res *format.Resource, wait, end 
 }
 
 // start maps a span that starts, as far as that tells anything.
-func (m *mapper) start(s sdktrace.ReadWriteSpan, b *begun, res *format.Resource) format.SpanHead {
+func (m *mapper) start(s sdktrace.ReadWriteSpan, b *begun, res *recorder.Resource) recorder.SpanHead {
 	start := s.StartTime()
 	b.start = start.Sub(clock)
 	h := m.begin(s, start, b.name, res)
@@ -76,9 +77,9 @@ func (m *mapper) finish(s sdktrace.ReadOnlySpan, b *begun) {
 
 // begin sets what is known of a span when it begins, and returns where it belongs. It sets
 // field by field: the span is large.
-func (m *mapper) begin(s sdktrace.ReadOnlySpan, start time.Time, name string, res *format.Resource) format.SpanHead {
+func (m *mapper) begin(s sdktrace.ReadOnlySpan, start time.Time, name string, res *recorder.Resource) recorder.SpanHead {
 	sc, parent, scope := s.SpanContext(), s.Parent(), s.InstrumentationScope()
-	h := format.SpanHead{Ref: ref(&sc), Resource: res, Time: start.UnixNano()}
+	h := recorder.SpanHead{Ref: ref(&sc), Resource: res, Time: start.UnixNano()}
 	if parent.IsValid() {
 		h.Parent = ref(&parent)
 		h.Remote = parent.IsRemote()

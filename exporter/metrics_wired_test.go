@@ -14,8 +14,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/metrictest"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 // stub is an ended span.
@@ -46,7 +46,7 @@ func wantComponents(t *testing.T, all, want string) {
 
 func TestExporterMetrics(t *testing.T) {
 	r := metrictest.Measured(t)
-	rec, err := format.Create(filepath.Join(t.TempDir(), "app.et"), &format.RecorderOptions{MaxEntrySize: 1}) // the least there is
+	rec, err := recorder.Create(filepath.Join(t.TempDir(), "app.et"), &recorder.Options{MaxEntrySize: 1}) // the least there is
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func TestExporterMetrics(t *testing.T) {
 	if err := rec.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if err := export(stub(5, "late")); !errors.Is(err, format.ErrClosed) {
+	if err := export(stub(5, "late")); !errors.Is(err, recorder.ErrClosed) {
 		t.Errorf("the error is %v", err)
 	}
 	if got := r.Collect(t); !strings.Contains(got, "spans.dropped{entrace_recorder/0,reason=too_large} 1\n") {
@@ -102,7 +102,7 @@ func TestExporterMetrics(t *testing.T) {
 func TestProcessorMetrics(t *testing.T) {
 	r := metrictest.Measured(t)
 	metrictest.Handled(t, func() {})
-	rec, err := format.Create(filepath.Join(t.TempDir(), "app.et"), nil)
+	rec, err := recorder.Create(filepath.Join(t.TempDir(), "app.et"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,12 +11,13 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 // TestOpenSpansKeepMonotonicTime checks that the start of an open span has a monotonic
 // reading, and that a start time that the application set is kept.
 func TestOpenSpansKeepMonotonicTime(t *testing.T) {
-	rec, err := format.Create(filepath.Join(t.TempDir(), "app.et"), nil)
+	rec, err := recorder.Create(filepath.Join(t.TempDir(), "app.et"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/entrace-go/entrace/internal/env"
 	"github.com/entrace-go/entrace/internal/notice"
 	"github.com/entrace-go/entrace/internal/selfmetrics"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 // ErrShutdown is returned by what was shut down.
@@ -21,10 +22,10 @@ var ErrShutdown = selfmetrics.ErrShutdown
 
 // Settings are what options say, and the environment where they are silent.
 type Settings struct {
-	Recorder  *format.Recorder // of WithRecorder; nil: one is opened
-	Flight    Flight           // of WithFlight; nil: none
-	Path      string           // with its placeholders; "none" and "-": no file
-	Recording format.RecorderOptions
+	Recorder  *recorder.Recorder // of WithRecorder; nil: one is opened
+	Flight    Flight             // of WithFlight; nil: none
+	Path      string             // with its placeholders; "none" and "-": no file
+	Recording recorder.Options
 
 	fromEnv   bool // Path is of the environment
 	durable   bool // Recording.Durability is set
@@ -47,7 +48,7 @@ func (o option) apply(c *Settings) { o(c) }
 func (option) SetupOption() {}
 
 // WithRecorder makes spans go to r, which stays the caller's to close.
-func WithRecorder(r *format.Recorder) Option { return option(func(c *Settings) { c.Recorder = r }) }
+func WithRecorder(r *recorder.Recorder) Option { return option(func(c *Settings) { c.Recorder = r }) }
 
 // WithPath sets the file, with {service}, {pid} and {time} in it expanded, as
 // OTEL_EXPORTER_ENTRACE_PATH does; "none" and "-" are no file. It has no effect
@@ -65,13 +66,13 @@ func WithVersion(v format.Version) Option {
 }
 
 // WithDurability sets what records survive.
-func WithDurability(d format.Durability) Option {
+func WithDurability(d recorder.Durability) Option {
 	return option(func(c *Settings) { c.Recording.Durability, c.durable = d, true })
 }
 
 // WithRotation begins a new file when the growing one has so many bytes or is so
 // old, and keeps so many finished ones of this service in the folder; zero is no bound. See
-// [format.RecorderOptions].
+// [recorder.Options].
 func WithRotation(maxSize int64, maxAge time.Duration, keep int) Option {
 	return option(func(c *Settings) {
 		c.Recording.MaxFileSize, c.Recording.MaxFileAge, c.Recording.KeepFiles = maxSize, maxAge, keep
@@ -84,7 +85,7 @@ func WithRotation(maxSize int64, maxAge time.Duration, keep int) Option {
 func WithKeepBytes(n int64) Option { return option(func(c *Settings) { c.Recording.KeepBytes = n }) }
 
 // WithWaiting bounds the spans that wait for their parents in number, bytes and
-// time; zero leaves the default. See [format.RecorderOptions].
+// time; zero leaves the default. See [recorder.Options].
 func WithWaiting(spans, size int, age time.Duration) Option {
 	return option(func(c *Settings) {
 		c.Recording.MaxWaitingSpans, c.Recording.MaxWaitingBytes, c.Recording.MaxWaitingAge = spans, size, age
@@ -115,8 +116,8 @@ func Resolve(options ...Option) *Settings {
 
 // Open opens a recorder for the settings, for the caller to close. {service} in the path is
 // the service of res, or the program if that has none; its folder is made if it is not there,
-// for the user alone. Without a file and a Tee it is [format.Discard]'s.
-func (s *Settings) Open(res *resource.Resource) (*format.Recorder, error) {
+// for the user alone. Without a file and a Tee it is [recorder.Discard]'s.
+func (s *Settings) Open(res *resource.Resource) (*recorder.Recorder, error) {
 	o := s.Recording
 	if o.OnError == nil {
 		o.OnError = notice.Error
@@ -132,14 +133,14 @@ func (s *Settings) Open(res *resource.Resource) (*format.Recorder, error) {
 		}
 		return r, nil
 	case o.Tee == nil:
-		return format.Discard(), nil
+		return recorder.Discard(), nil
 	}
-	return format.Stream(&o), nil
+	return recorder.Stream(&o), nil
 }
 
 // create opens a recorder for the template of a path. Where another process records, or may,
 // it takes another name.
-func create(template, service string, o *format.RecorderOptions) (*format.Recorder, error) {
+func create(template, service string, o *recorder.Options) (*recorder.Recorder, error) {
 	path := env.Expand(template, service)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
@@ -150,12 +151,12 @@ func create(template, service string, o *format.RecorderOptions) (*format.Record
 	if o.OnNotice == nil {
 		o.OnNotice = notice.Info
 	}
-	r, err := format.Create(path, o)
+	r, err := recorder.Create(path, o)
 	if !errors.Is(err, format.ErrLocked) {
 		return r, err
 	}
 	other := env.Unique(path)
-	r, oerr := format.Create(other, o)
+	r, oerr := recorder.Create(other, o)
 	if oerr != nil {
 		return nil, errors.Join(err, oerr)
 	}
@@ -169,7 +170,7 @@ func create(template, service string, o *format.RecorderOptions) (*format.Record
 
 // recorder returns the recorder to use and whether it was opened here. The mode is that of
 // the caller.
-func (s *Settings) recorder(mode string) (*format.Recorder, bool, error) {
+func (s *Settings) recorder(mode string) (*recorder.Recorder, bool, error) {
 	switch {
 	case s.Flight != nil:
 		return s.Flight.Recorder(), false, nil
@@ -207,6 +208,6 @@ func Resource(r *resource.Resource) (*resource.Resource, error) {
 
 // RecordResource records r as the resource of spans is: log records of the same process can
 // go below it.
-func RecordResource(rec *format.Recorder, r *resource.Resource) (*format.Resource, error) {
+func RecordResource(rec *recorder.Recorder, r *resource.Resource) (*recorder.Resource, error) {
 	return rec.Resource(resourceEntry(r))
 }

@@ -298,7 +298,7 @@ func (d *decoder) traceEntry(e *TraceEntry) {
 	e.Message = d.optionalString("message")
 	d.metadata(&e.Metadata)
 	e.Attributes = e.Attributes[:0]
-	if !d.version.hasAttrColumns() {
+	if !d.version.HasColumns() {
 		n := d.count("attributes", 3)
 		e.Attributes = slices.Grow(e.Attributes, n)
 		for i := range n {
@@ -394,7 +394,7 @@ func prefix(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
 // Its errors are [*TruncatedError] when b ends too early, [*CorruptError] for
 // other damage, and [*VersionError].
 func DecodeTraceEntry(b []byte, v Version, e *TraceEntry) (int, error) {
-	if !v.known() {
+	if !v.Known() {
 		return 0, &VersionError{Version: v}
 	}
 	d := decoder{version: v, maxSize: DefaultMaxEntrySize}

@@ -1,22 +1,12 @@
-// Package format records, reads and finishes traces in the two file formats of
+// Package format reads, writes and checks traces in the two file formats of
 // ENTRACE, a Rust project: IET, a stream that is easy to append to, and ET,
 // which puts a table of offsets and the tree in front of the same bytes and is
 // made for memory mapping.
 //
 // # Writing
 //
-// [Create] opens a [Recorder]. It streams an IET file while the program runs
-// and makes the ET file when it is closed:
-//
-//	rec, err := format.Create("app.et", nil) // streams app.iet
-//	…
-//	err = rec.Close(ctx) // leaves app.et
-//
-// What a call brings survives the death of the process once the call has returned,
-// and is in the file a tenth of a second later; [Durability] has other choices. A
-// recording can go over several files, see [RecorderOptions]. OpenTelemetry
-// spans reach a recorder through package exporter, log/slog records through
-// package slogadapter; [Recorder.Append] takes entries of one's own.
+// Package recorder records what a program does. Here, a [Writer] writes entries that are
+// at hand, one after the other, and [Finalize] makes an ET of an IET.
 //
 // # Reading
 //
@@ -25,8 +15,11 @@
 //     top, in which a span reads the same however it was recorded.
 //   - [NewReader] reads entries in order out of any stream, a pipe too.
 //   - [Follow] reads a file that is still growing.
-//   - [Inspect] says what is whole in a damaged file, [Recover] saves it and
-//     [Verify] finds whatever is odd.
+//   - [Inspect] says what is whole in a damaged file, and [Verify] finds whatever is
+//     odd. Package recorder's Recover saves what is whole.
+//
+// What a program that was killed had not yet written to its file is in its journal:
+// package recorder's Open reads both.
 //
 // # Terminology
 //

@@ -10,18 +10,18 @@ import (
 // unknown version or level, too. It does not look at the text, which every
 // other reader wants to be valid UTF-8.
 func AppendTraceEntry(b []byte, v Version, e *TraceEntry) []byte {
-	if !v.known() {
+	if !v.Known() {
 		panic("format: AppendTraceEntry in an unknown version")
 	}
 	if e.Metadata.Level >= numLevels {
 		panic("format: AppendTraceEntry with an unknown level")
 	}
-	if v.hasAttrColumns() && !isSorted(e.Attributes) {
+	if v.HasColumns() && !isSorted(e.Attributes) {
 		panic("format: AppendTraceEntry of version 2 with attributes that are not sorted")
 	}
-	h := head(e.Message, &e.Metadata)
+	h := e.Metadata.Head(e.Message)
 	enc := wire.Encoder{B: h.Append(wire.AppendUint(b, uint64(e.Parent)))}
-	if v.hasAttrColumns() {
+	if v.HasColumns() {
 		enc.B = wire.AppendNames(enc.B, len(e.Attributes), func(i int) string { return e.Attributes[i].Name })
 		for i := range e.Attributes {
 			encodeValue(&enc, &e.Attributes[i].Value)
@@ -35,6 +35,16 @@ func AppendTraceEntry(b []byte, v Version, e *TraceEntry) []byte {
 	}
 	enc.End()
 	return enc.B
+}
+
+// Head returns the beginning of an entry as package wire encodes it. It is for packages of this
+// module.
+func (m *Metadata) Head(message Optional[string]) wire.Head {
+	return wire.Head{
+		Message: message.Value, HasMessage: message.Valid, Name: m.Name, Target: m.Target, Level: uint8(m.Level),
+		Module: m.ModulePath.Value, HasModule: m.ModulePath.Valid, File: m.File.Value, HasFile: m.File.Valid,
+		Line: m.Line.Value, HasLine: m.Line.Valid,
+	}
 }
 
 // encodeValue adds the value of an attribute as it is.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+
+	"github.com/entrace-go/entrace/internal/osfile"
 )
 
 // noEntry is the entry of an error that lies in no entry: in the magic, the
@@ -24,16 +26,11 @@ var (
 	ErrLocked = errors.New("in use by a living process")
 	// ErrNotRegular is returned for a path that is a folder, a symbolic link
 	// that must not be followed, a pipe or a device.
-	ErrNotRegular = errors.New("not a regular file")
+	ErrNotRegular = osfile.ErrNotRegular
 	// ErrShrunk is returned when a file became shorter while it was open.
 	ErrShrunk = errors.New("the file was truncated while it was open")
 	// ErrFull is returned when a file holds all the entries that 32 bits count.
 	ErrFull = errors.New("format: the file is full: 4294967295 entries")
-	// ErrOverflow is returned for what comes faster than the disk takes it.
-	ErrOverflow = errors.New("format: the buffer is full: the disk does not keep up")
-	// ErrUnlinked is what a recorder reports when the name of the file that it
-	// writes leads elsewhere: somebody removed or renamed it.
-	ErrUnlinked = errors.New("format: the growing file was removed or renamed")
 	// ErrTooLarge is returned for an entry over the limit of a recorder.
 	ErrTooLarge = errors.New("format: entry too large")
 )

@@ -1,22 +1,15 @@
 package format
 
-import (
-	"context"
-	"runtime"
-)
-
 // RaceEnabled tells the external tests that pools drop what they are given.
 const RaceEnabled = raceEnabled
 
-// ReplaceJournal makes a recorder replace its journal n times, as it does when that has
-// failed, all in one thread.
-func ReplaceJournal(ctx context.Context, r *Recorder, n int) error {
-	return r.target.(*recording).ask(ctx, func(w *writer) error {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		for range n {
-			w.replaceJournal(ErrUnlinked)
-		}
-		return nil
-	})
+// Recover is recorder.Recover, which a test from outside sets: package recorder imports this one.
+var Recover func(name, output string) (*Recovered, error)
+
+// Recovered is a report of package recorder.
+type Recovered struct {
+	Report
+
+	Pending        int
+	Output, Broken string
 }

@@ -4,11 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/entrace-go/entrace/internal/mapfile"
+	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/internal/tracename"
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
@@ -59,42 +62,42 @@ type File struct {
 	kids  []uint32
 }
 
-// Open opens the trace file name, which must be a regular file. If there is no
-// file of that name it opens what [Create] leaves of it: the growing or dead
-// x.iet of x.et. A nil o means defaults.
-//
-// What the journal of a writer that died holds is read, too, as if [Recover] had
-// brought it in; no file is changed. See [File.Journal].
+// Open opens the trace file name, which must be a regular file. If there is no file of that name
+// it opens the growing or dead x.iet of x.et. A nil o means defaults. Package recorder's Open also
+// reads what the journal of a writer that died holds.
 //
 // A file that just stops, as one does whose writer died, opens with the whole
 // entries it has; [File.Damage] says where it stops. Any other damage is an
 // error, a [*CorruptError] mostly; see [OpenOptions].
 func Open(name string, o *OpenOptions) (*File, error) {
-	src, err := openSource(Find(name), false)
-	if err != nil {
-		return nil, openError(err)
-	}
-	return src.open(o)
-}
-
-// openStored is Open without what a journal holds.
-func openStored(name string, o *OpenOptions) (*File, error) {
+	name = Find(name)
 	m, err := mapfile.Open(name)
 	if err != nil {
-		return nil, openError(err)
+		return nil, err
 	}
-	src := &source{File: m, name: name, stored: m.Size()}
-	return src.open(o)
+	return OpenMapped(m, name, m.Size(), nil, o)
 }
 
-func (s *source) open(o *OpenOptions) (*File, error) {
+// OpenFile is [Open] of the open file f, whose name is used for errors. It owns f, and closes it on
+// an error.
+func OpenFile(f *os.File, name string, o *OpenOptions) (*File, error) {
+	m, err := mapfile.New(f)
+	if err != nil {
+		return nil, err
+	}
+	return OpenMapped(m, name, m.Size(), nil, o)
+}
+
+// OpenMapped is [OpenFile] for packages of this module. The first stored bytes of m are in the
+// file, the rest came from the journal of its writer; missing is for [File.Journal].
+func OpenMapped(m *mapfile.File, name string, stored int64, missing error, o *OpenOptions) (*File, error) {
 	if o == nil {
 		o = &OpenOptions{}
 	}
-	f := &File{src: s.File, name: s.name, stored: s.stored, missing: s.missing, maxSize: o.maxEntrySize()}
+	f := &File{src: m, name: name, stored: stored, missing: missing, maxSize: o.maxEntrySize()}
 	f.offsets.Store(new(positions))
 	if err := f.index(o); err != nil {
-		return nil, errors.Join(fmt.Errorf("open %s: %w", s.name, err), s.Close())
+		return nil, errors.Join(fmt.Errorf("open %s: %w", name, err), m.Close())
 	}
 	return f, nil
 }
@@ -169,9 +172,9 @@ func (f *File) Format() StorageFormat { return f.format }
 func (f *File) Size() int64 { return f.src.Size() }
 
 // Journal returns how many of the entries are not in the file, but came from the journal of
-// its writer, which died. Missing says why there are more, or may be: [ErrLocked] while the
-// process that writes the file has entries that are not in it, as they come to it within a tenth of a second,
-// [ErrJournalGone], [ErrJournalElsewhere], or why the journal cannot be read.
+// its writer, which died: package recorder's Open reads that. Missing says why there are more, or
+// may be: [ErrLocked] while the process that writes the file has entries that come to it within a
+// tenth of a second, or why the journal cannot be read.
 func (f *File) Journal() (entries int, missing error) {
 	f.growing.Lock()
 	defer f.growing.Unlock()
@@ -180,7 +183,7 @@ func (f *File) Journal() (entries int, missing error) {
 		entries++
 	}
 	if entries > 0 {
-		if e, err := f.Entry(uint32(n - 1)); err == nil && isRecovered(e) {
+		if e, err := f.Entry(uint32(n - 1)); err == nil && e.IsRecovered() {
 			entries-- // no journal has it
 		}
 	}
@@ -363,7 +366,7 @@ func (f *File) Attribute(id uint32, name string) (v Value, found bool, err error
 	}
 	var derr error
 	err = f.view(off, n, func(raw []byte) {
-		if at, ok := wire.FindAttribute(raw, f.version.hasAttrColumns(), name); ok {
+		if at, ok := wire.FindAttribute(raw, f.version.HasColumns(), name); ok {
 			if at == wire.Nowhere {
 				return
 			}
@@ -444,17 +447,17 @@ func (f *File) Close() error {
 }
 
 // Find returns the file to read when a user names name: that one if it exists,
-// else what [Create] has left of it, an x.iet for an x.et and the other way
-// round, else name again.
+// else what a recorder has left of it, an x.iet for an x.et and the other way round, else name
+// again.
 func Find(name string) string {
-	if exists(name) {
+	if osfile.Exists(name) {
 		return name
 	}
-	other := streamName(name)
-	if base, ok := strings.CutSuffix(name, extIET); ok {
-		other = base + extET
+	other := tracename.Stream(name)
+	if base, ok := strings.CutSuffix(name, tracename.IET); ok {
+		other = base + tracename.ET
 	}
-	if other != name && exists(other) {
+	if other != name && osfile.Exists(other) {
 		return other
 	}
 	return name

@@ -27,11 +27,11 @@ type FinalizeOptions struct {
 	// within an entry.
 	Torn func(error)
 
-	// lenient makes an ET of what is before damage, too.
-	lenient bool
-	// table, if set, is that of the IET as its writer knows it. It saves reading
-	// the file once if it ends where the file does.
-	table *table
+	// Lenient makes an ET of what is before damage as well.
+	Lenient bool
+	// Index, if set, is that of the IET. It saves reading the file once if it ends where the
+	// file does.
+	Index *Index
 }
 
 // A FinalizeError says which step did not succeed. The IET is as it was, and
@@ -64,13 +64,15 @@ func Finalize(ctx context.Context, iet, et string, o *FinalizeOptions) error {
 	}
 	f, err := open(iet)
 	if err != nil {
-		return &FinalizeError{Step: "open", IET: iet, ET: et, Err: openError(err)}
+		return &FinalizeError{Step: "open", IET: iet, ET: et, Err: err}
 	}
 	defer f.Close()
-	return finalizeOpen(ctx, f, iet, et, o)
+	return FinalizeFile(ctx, f, iet, et, o)
 }
 
-func finalizeOpen(ctx context.Context, f *os.File, iet, et string, o *FinalizeOptions) error {
+// FinalizeFile is Finalize of the open file f, whose name is iet. With RemoveSource it is open for
+// writing. It does not close f.
+func FinalizeFile(ctx context.Context, f *os.File, iet, et string, o *FinalizeOptions) error {
 	if o == nil {
 		o = &FinalizeOptions{}
 	}
@@ -78,7 +80,7 @@ func finalizeOpen(ctx context.Context, f *os.File, iet, et string, o *FinalizeOp
 		if err == nil {
 			return nil
 		}
-		return &FinalizeError{Step: step, IET: iet, ET: et, Err: openError(err)}
+		return &FinalizeError{Step: step, IET: iet, ET: et, Err: err}
 	}
 	fi, err := f.Stat()
 	if err != nil {
@@ -107,7 +109,7 @@ func finalizeOpen(ctx context.Context, f *os.File, iet, et string, o *FinalizeOp
 	} else {
 		synced <- nil
 	}
-	t, v, err := tableOf(f, size, o.table, step)
+	t, v, err := tableOf(f, size, o.Index, step)
 	serr := <-synced
 	if errors.Is(err, ErrTruncated) && t != nil {
 		if o.Torn != nil {
@@ -115,7 +117,7 @@ func finalizeOpen(ctx context.Context, f *os.File, iet, et string, o *FinalizeOp
 		}
 		err = nil
 	}
-	if err != nil && (!o.lenient || !isCorrupt(err)) {
+	if _, corrupt := errors.AsType[*CorruptError](err); err != nil && (!o.Lenient || !corrupt) {
 		return fail("read", err)
 	}
 	if serr != nil {
@@ -152,8 +154,8 @@ func finalizeOpen(ctx context.Context, f *os.File, iet, et string, o *FinalizeOp
 }
 
 // tableOf returns the table of the IET or IETPrefix f of size bytes, which may end
-// in a part of an entry: known, if that fits, else what a scan finds.
-func tableOf(f io.ReaderAt, size int64, known *table, step func(int64) error) (*table, Version, error) {
+// in a part of an entry: that of x, if it fits, else what a scan finds.
+func tableOf(f io.ReaderAt, size int64, x *Index, step func(int64) error) (*table, Version, error) {
 	var magic [MagicSize]byte
 	n, err := f.ReadAt(magic[:min(size, MagicSize)], 0)
 	if err != nil {
@@ -166,18 +168,12 @@ func tableOf(f io.ReaderAt, size int64, known *table, step func(int64) error) (*
 	if format == ET {
 		return nil, 0, &StorageFormatError{Format: format}
 	}
-	if known != nil && known.fits(size) && known.prefixed == (format == IETPrefix) {
-		return known, v, step(size)
+	if x != nil && format == IET && !x.broken && MagicSize+x.size == size {
+		return x.table(), v, step(size)
 	}
 	t, err := scanEntries(io.NewSectionReader(f, 0, size), step)
 	t.prefixed = format == IETPrefix
 	return t, v, err
-}
-
-// fits reports whether t can be the table of a whole file of size bytes.
-func (t *table) fits(size int64) bool {
-	n := len(t.parents)
-	return t.data == MagicSize && t.offsets.len() == n+1 && t.data+int64(t.offsets.last()) == size
 }
 
 // copySize is how much of a file is copied at once, and syncSize after how much
@@ -304,7 +300,7 @@ func copyUnprefixed(w io.Writer, t *table, src io.ReaderAt, buf []byte, step fun
 // writeTables writes what an ET has before its entries.
 func writeTables(w io.Writer, v Version, t *table) error {
 	n := len(t.parents)
-	b := make([]byte, 0, flushSize)
+	b := make([]byte, 0, walkSize)
 	put := func() error {
 		_, err := w.Write(b)
 		b = b[:0]
@@ -314,7 +310,7 @@ func writeTables(w io.Writer, v Version, t *table) error {
 	b = wire.AppendUint(b, uint64(n))
 	gap := uint64(t.gap())
 	for i := range n {
-		if len(b) > flushSize-16 {
+		if len(b) > walkSize-16 {
 			if err := put(); err != nil {
 				return err
 			}
@@ -327,13 +323,13 @@ func writeTables(w io.Writer, v Version, t *table) error {
 		b = wire.AppendUint(b, uint64(first[i+1]-first[i]))
 		for _, id := range kids[first[i]:first[i+1]] {
 			b = wire.AppendUint(b, uint64(id))
-			if len(b) > flushSize-32 {
+			if len(b) > walkSize-32 {
 				if err := put(); err != nil {
 					return err
 				}
 			}
 		}
-		if len(b) > flushSize-32 {
+		if len(b) > walkSize-32 {
 			if err := put(); err != nil {
 				return err
 			}

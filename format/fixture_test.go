@@ -14,6 +14,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/jsontest"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 // fixtures are files that entrace_core wrote: see testdata/README.md.
@@ -31,6 +32,13 @@ func readFile(t testing.TB, name string) []byte {
 		t.Fatal(err)
 	}
 	return b
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 func splitLines(b []byte) [][]byte {
@@ -202,7 +210,7 @@ func TestReencodeFixtures(t *testing.T) {
 
 func TestVerifyFixtures(t *testing.T) {
 	for _, name := range fixtures {
-		report, err := format.Verify(fixture(t, name), func(problem error) { t.Errorf("%s: %v", name, problem) })
+		report, err := recorder.Verify(fixture(t, name), func(problem error) { t.Errorf("%s: %v", name, problem) })
 		if err != nil {
 			t.Fatal(err)
 		}

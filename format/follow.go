@@ -53,13 +53,13 @@ func Follow(name string, o *FollowOptions) (*Follower, error) {
 	name = Find(name)
 	f, err := osfile.OpenRead(name)
 	if err != nil {
-		return nil, openError(err)
+		return nil, err
 	}
 	fl := &Follower{f: f, name: name, poll: o.Poll, id: -1, off: MagicSize}
 	if fl.poll <= 0 {
 		fl.poll = 50 * time.Millisecond
 	}
-	v, format, err := readMagic(f)
+	v, format, err := ReadMagic(f)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("follow %s: %w", name, err), f.Close())
 	}
@@ -104,7 +104,7 @@ func (f *Follower) Next(ctx context.Context) (uint32, *TraceEntry, error) {
 		}
 		if ok {
 			f.idle = 0
-			f.ended = isEnd(&f.entry)
+			f.ended = f.entry.IsEnd()
 			return uint32(f.id), &f.entry, nil
 		}
 		more, err := f.read()

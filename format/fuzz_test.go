@@ -101,7 +101,7 @@ func FuzzDecodeTraceEntry(f *testing.F) {
 			if n != 0 {
 				t.Errorf("%d bytes are taken in spite of %v", n, err)
 			}
-			if _, ok := errors.AsType[*VersionError](err); ok != !v.known() {
+			if _, ok := errors.AsType[*VersionError](err); ok != !v.Known() {
 				t.Errorf("version %d: %v", v, err)
 			} else if at, typed := errorOffset(err); !ok && (!typed || at < 0 || at > int64(len(b))) {
 				t.Errorf("%v: offset %d of %d bytes", err, at, len(b))
@@ -118,13 +118,13 @@ func FuzzDecodeTraceEntry(f *testing.F) {
 			}
 		}
 		// To pass over an entry finds what decoding it finds, if anything.
-		if parent, size, ok := wire.SkipEntry(b, v.hasAttrColumns()); ok && (size != n || parent != e.Parent) {
+		if parent, size, ok := wire.SkipEntry(b, v.HasColumns()); ok && (size != n || parent != e.Parent) {
 			t.Errorf("SkipEntry: %d bytes, parent %d; want %d and %d", size, parent, n, e.Parent)
 		}
 		d := decoder{version: v, maxSize: DefaultMaxEntrySize}
 		for i := range e.Attributes {
 			want, _ := e.Attribute(e.Attributes[i].Name)
-			at, ok := wire.FindAttribute(b[:n], v.hasAttrColumns(), e.Attributes[i].Name)
+			at, ok := wire.FindAttribute(b[:n], v.HasColumns(), e.Attributes[i].Name)
 			if !ok {
 				continue
 			}
@@ -141,7 +141,7 @@ func FuzzDecodeTraceEntry(f *testing.F) {
 				break
 			}
 		}
-		if at, ok := wire.FindAttribute(b[:n], v.hasAttrColumns(), "\x00none"); ok && at != wire.Nowhere {
+		if at, ok := wire.FindAttribute(b[:n], v.HasColumns(), "\x00none"); ok && at != wire.Nowhere {
 			if _, ok := e.Attribute("\x00none"); !ok {
 				t.Errorf("an attribute that is not there is at %d", at)
 			}

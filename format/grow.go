@@ -7,24 +7,27 @@ import (
 	"io"
 	"math"
 
+	"github.com/entrace-go/entrace/internal/raw"
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
-// entries is an inside.Entries.
+// Raw returns the encoded entries of f. It is for packages of this module.
+func (f *File) Raw() raw.Entries { return entries{f} }
+
+// DecodeRaw decodes b, the encoding of entry id, into e, whose texts alias b. It is for packages of
+// this module.
+func (f *File) DecodeRaw(b []byte, id uint32, e *TraceEntry) error { return f.decode(b, id, e) }
+
+// entries implements raw.Entries.
 type entries struct{ f *File }
 
-func (e entries) Columns() bool                  { return e.f.version.hasAttrColumns() }
+func (e entries) Columns() bool                  { return e.f.version.HasColumns() }
 func (e entries) Gap() int                       { return int(e.f.gap) }
 func (e entries) Offset(id uint32) int64         { return e.f.data + int64(e.f.offsets.Load().at(int(id))) }
+func (e entries) End() int64                     { return e.f.WholeSize() }
 func (e entries) Grow(ctx context.Context) error { return e.f.grow(ctx) }
 
-func (e entries) End() int64 { return e.f.WholeSize() }
-
 func (e entries) Append(buf []byte, id uint32) ([]byte, error) { return e.f.AppendRaw(buf, id) }
-
-func (e entries) Decode(raw []byte, id uint32, entry any) error {
-	return e.f.decode(raw, id, entry.(*TraceEntry))
-}
 
 func (e entries) View(off, n int64, fn func(b []byte)) error { return e.f.view(off, n, fn) }
 
@@ -95,7 +98,7 @@ func (f *File) takeWhole(d *decoder, b []byte, off int64, p *positions, kept *in
 		raw, n := b[size:], 0
 		parent, quick, ok := uint32(0), 0, false
 		if f.gap == 0 {
-			parent, quick, ok = wire.SkipEntry(raw, f.version.hasAttrColumns())
+			parent, quick, ok = wire.SkipEntry(raw, f.version.HasColumns())
 		}
 		if ok && quick <= f.maxSize && (parent == 0 || int64(parent) < id) {
 			raw, n = raw[:quick], quick

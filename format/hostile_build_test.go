@@ -434,3 +434,10 @@ func encodeValueAfterName(e *wire.Encoder, v *Value) {
 	e.Name("")
 	encodeValue(e, v)
 }
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -2,11 +2,10 @@ package format
 
 import "github.com/entrace-go/entrace/internal/wire"
 
-// An index knows, of every entry of the growing file, how long it is and where
-// its parent is, in a few bytes each: lengths, from which the offsets follow, and
-// parents as the nearer of two numbers, with a bit that says whether it is a span. Closing the file does not have to read it
-// again then.
-type index struct {
+// An Index holds the size and the parent of every entry of an IET, in a few bytes each. With
+// one, [FinalizeFile] does not have to read the file to find them. It is not safe for concurrent
+// use. The zero Index is empty.
+type Index struct {
 	chunks  [][]byte
 	entries int
 	size    int64 // of the entries
@@ -15,8 +14,9 @@ type index struct {
 
 const indexChunk = 64 << 10
 
-// add adds entry id. Counts says that it counts as a span.
-func (x *index) add(size int, id, parent uint32, counts bool) {
+// Add adds entry id, of size bytes. Span is what Each is to say of it. If an entry was left out,
+// the index is of no use to FinalizeFile.
+func (x *Index) Add(size int, id, parent uint32, span bool) {
 	if int(id) != x.entries {
 		x.broken = true
 	}
@@ -28,13 +28,13 @@ func (x *index) add(size int, id, parent uint32, counts bool) {
 		x.chunks = append(x.chunks, make([]byte, 0, indexChunk))
 		n++
 	}
-	// A parent is near its child, or near the root.
+	// The offsets follow from the sizes. A parent is near its child, or near the root.
 	p := uint64(parent)<<1 | 1
 	if back := uint64(id-parent) << 1; back < p {
 		p = back
 	}
 	p <<= 1
-	if counts {
+	if span {
 		p |= 1
 	}
 	x.chunks[n-1] = wire.AppendUint(wire.AppendUint(x.chunks[n-1], uint64(size)), p)
@@ -42,9 +42,9 @@ func (x *index) add(size int, id, parent uint32, counts bool) {
 	x.size += int64(size)
 }
 
-// each calls fn for the size and parent of each entry, and whether it counts as a span,
-// until fn returns false.
-func (x *index) each(fn func(size, parent uint32, span bool) bool) {
+// Each calls fn for the size and parent of each entry, and whether it was added as a span, until
+// fn returns false.
+func (x *Index) Each(fn func(size, parent uint32, span bool) bool) {
 	var d decoder
 	id := uint64(0)
 	for _, c := range x.chunks {
@@ -67,16 +67,13 @@ func (x *index) each(fn func(size, parent uint32, span bool) bool) {
 	}
 }
 
-// table returns the index as Finalize wants it, nil if it is not whole.
-func (x *index) table() *table {
-	if x.broken {
-		return nil
-	}
+// table returns the table of x, which is whole.
+func (x *Index) table() *table {
 	t := newTable()
 	t.offsets.grow(x.entries + 1)
 	t.parents = make([]uint32, 0, x.entries)
 	off := uint64(0)
-	x.each(func(size, parent uint32, _ bool) bool {
+	x.Each(func(size, parent uint32, _ bool) bool {
 		off += uint64(size)
 		t.offsets.add(off)
 		t.parents = append(t.parents, parent)
@@ -85,14 +82,14 @@ func (x *index) table() *table {
 	return t
 }
 
-// cutTo forgets all entries but the first n. It returns how many it has forgotten, and how
+// CutTo forgets all entries but the first n. It returns how many it has forgotten, and how
 // many of them are spans.
-func (x *index) cutTo(n int) (entries, spans int) {
-	var left index
-	x.each(func(size, parent uint32, span bool) bool {
+func (x *Index) CutTo(n int) (entries, spans int) {
+	var left Index
+	x.Each(func(size, parent uint32, span bool) bool {
 		switch {
 		case left.entries < n:
-			left.add(int(size), uint32(left.entries), parent, span)
+			left.Add(int(size), uint32(left.entries), parent, span)
 		case span:
 			spans++
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/entrace-go/entrace/internal/mapfile"
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
@@ -28,16 +29,17 @@ const lastSize = 4 << 20
 // ReadLast reads the last entries of the trace file name, of a few megabytes, which takes the same
 // moment for a file of any size. Where entries begin it finds by trying: a chain of entries that
 // leads to the end of the file is one, and the table of an ET must have it. It returns nil if it
-// finds none or several, if the file is so small that [Open] takes no longer, and if some of the
-// trace is in the journal of a dead writer. An IET has no table: where one has a trace of several
-// megabytes as an attribute within its last few, the entries of that can be taken for its own.
-func ReadLast(name string) (*Last, error) {
-	src, err := openSource(Find(name), false)
+// finds none or several, and if the file is so small that [Open] takes no longer. An IET that grows
+// may end within an entry. An IET has no table: where one has a trace of several megabytes as an
+// attribute within its last few, the entries of that can be taken for its own.
+func ReadLast(name string, grows bool) (*Last, error) {
+	name = Find(name)
+	src, err := mapfile.Open(name)
 	if err != nil {
-		return nil, openError(err)
+		return nil, err
 	}
 	defer src.Close()
-	if src.Size() < 4*lastSize || src.Size() != src.stored || src.missing != nil && !errors.Is(src.missing, ErrLocked) {
+	if src.Size() < 4*lastSize {
 		return nil, nil //nolint:nilnil // none is an answer
 	}
 	// What an ET's table says is at its beginning.
@@ -45,7 +47,7 @@ func ReadLast(name string) (*Last, error) {
 	if _, err := src.ReadAt(head[:], 0); err != nil {
 		return nil, err
 	}
-	l := &Last{name: src.name, base: src.Size() - lastSize, buf: make([]byte, lastSize), first: -1}
+	l := &Last{name: name, base: src.Size() - lastSize, buf: make([]byte, lastSize), first: -1}
 	if _, err = src.ReadAt(l.buf, l.base); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
@@ -53,12 +55,12 @@ func ReadLast(name string) (*Last, error) {
 		return nil, ErrShrunk
 	}
 	if l.version, l.format, err = ParseMagic(head[:]); err != nil {
-		return nil, fmt.Errorf("open %s: %w", src.name, err)
+		return nil, fmt.Errorf("open %s: %w", name, err)
 	}
 	if l.format == IETPrefix {
 		l.gap = prefixSize
 	}
-	if !l.find(l.format != ET && src.missing != nil) {
+	if !l.find(l.format != ET && grows) {
 		return nil, nil //nolint:nilnil // as above
 	}
 	if l.format == ET && !l.inTable(src, head[:]) {
@@ -169,7 +171,7 @@ const fewEntries = 32
 // last one ends, or comes to an entry of a chain that is known.
 func (l *Last) chain(from int, known []int) (end int, same bool) {
 	l.at = l.at[:0]
-	columns := l.version.hasAttrColumns()
+	columns := l.version.HasColumns()
 	for pos := from; ; {
 		at := pos + l.gap
 		if at >= len(l.buf) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 // TestReadLast: the last entries of a large file are those that Open has.
@@ -24,7 +25,7 @@ func TestReadLast(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer all.Close()
-				last, err := format.ReadLast(name)
+				last, err := recorder.ReadLast(name)
 				if err != nil || last == nil {
 					t.Fatal(last, err)
 				}
@@ -95,11 +96,11 @@ func TestReadLastNone(t *testing.T) {
 		if err := os.WriteFile(name, b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if last, err := format.ReadLast(name); last != nil || err != nil {
+		if last, err := recorder.ReadLast(name); last != nil || err != nil {
 			t.Errorf("%s: %v, %v", what, last.Len(), err)
 		}
 	}
-	if _, err := format.ReadLast(name + ".gone"); !os.IsNotExist(err) {
+	if _, err := recorder.ReadLast(name + ".gone"); !os.IsNotExist(err) {
 		t.Errorf("of a file that is not there: %v", err)
 	}
 }
@@ -143,7 +144,7 @@ func TestReadLastForged(t *testing.T) {
 			if err := os.WriteFile(name, b.Bytes(), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			last, err := format.ReadLast(name)
+			last, err := recorder.ReadLast(name)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -28,15 +28,15 @@ const (
 	DefaultVersion = V1
 )
 
-// known reports whether files of this version can be read and written.
-func (v Version) known() bool { return v == V1 || v == V2 }
+// Known reports whether files of this version can be read and written.
+func (v Version) Known() bool { return v == V1 || v == V2 }
 
-// hasAttrColumns reports whether names and values are stored apart, and sorted.
-func (v Version) hasAttrColumns() bool { return v >= V2 }
+// HasColumns reports whether names and values are stored apart, and sorted.
+func (v Version) HasColumns() bool { return v >= V2 }
 
 // minEntrySize is the size of the smallest entry: every length and tag 0.
 func (v Version) minEntrySize() int {
-	if v.hasAttrColumns() {
+	if v.HasColumns() {
 		return 10
 	}
 	return 9
@@ -90,7 +90,7 @@ func ParseVersion(s string) (Version, error) {
 // AppendMagic appends the ten bytes that a file of version v and format f begins
 // with. It panics when v or f is unknown.
 func AppendMagic(b []byte, v Version, f StorageFormat) []byte {
-	if !v.known() || f > IETPrefix {
+	if !v.Known() || f > IETPrefix {
 		panic(fmt.Sprintf("format: AppendMagic of version %d, format %d", v, f))
 	}
 	return append(append(b, magicName...), byte(v), byte(f))
@@ -109,7 +109,7 @@ func ParseMagic(b []byte) (Version, StorageFormat, error) {
 		return 0, 0, &TruncatedError{Entry: noEntry, Field: "magic", Empty: len(b) == 0}
 	}
 	v, f := Version(b[8]), StorageFormat(b[9])
-	if !v.known() {
+	if !v.Known() {
 		return 0, 0, &VersionError{Version: v}
 	}
 	if f > IETPrefix {
@@ -118,8 +118,8 @@ func ParseMagic(b []byte) (Version, StorageFormat, error) {
 	return v, f, nil
 }
 
-// readMagic is ParseMagic of what f begins with.
-func readMagic(f io.ReaderAt) (Version, StorageFormat, error) {
+// ReadMagic is ParseMagic of what f begins with.
+func ReadMagic(f io.ReaderAt) (Version, StorageFormat, error) {
 	var magic [MagicSize]byte
 	n, err := f.ReadAt(magic[:], 0)
 	if err != nil && !errors.Is(err, io.EOF) {

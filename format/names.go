@@ -47,6 +47,10 @@ const (
 	DefaultLogFlags = 1
 )
 
+// AttrTruncated is the attribute, Bool true, of an entry of which something was
+// cut off.
+const AttrTruncated = "!TRUNCATED"
+
 // The names of entries that are not spans or log records of an application.
 const (
 	NameResource  = "resource"
@@ -55,6 +59,7 @@ const (
 	NameException = "exception" // of an event that says why its span failed
 	NameEnd       = "entrace.end"
 	NameRecovered = "entrace.recovered" // the last one if recovery has finished the file of a writer that was killed
+	NameCrash     = "crash"             // of the log record that says why a process died, and in which stacks
 	NameTrace     = "entrace.trace"     // says why a flight recorder has made the file
 )
 
@@ -83,3 +88,16 @@ func (e *TraceEntry) AppendUserAttributes(own []Attribute) []Attribute {
 // UserName is the other direction: the user's name of a stored attribute, and
 // whether it is one of the user's at all.
 func UserName(stored string) (name string, ok bool) { return placer.UserName(stored) }
+
+// IsEnd reports whether e marks the clean end of a file.
+func (e *TraceEntry) IsEnd() bool { return e.Parent == 0 && e.Metadata.Name == NameEnd }
+
+// IsRotated reports whether e is the end of a file that another one follows.
+func (e *TraceEntry) IsRotated() bool {
+	v, _ := e.Attribute(AttrRotated)
+	return e.IsEnd() && v.Bool()
+}
+
+// IsRecovered reports whether e says that recovery has finished the file of a writer that was
+// killed.
+func (e *TraceEntry) IsRecovered() bool { return e.Parent == 0 && e.Metadata.Name == NameRecovered }

@@ -1,6 +1,7 @@
 package format
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"math"
@@ -193,7 +194,7 @@ func (r *Reader) skim(found func(parent uint32)) {
 			}
 			b = b[gap : gap+int(n)]
 		}
-		parent, n, ok := wire.SkipEntry(b, r.version.hasAttrColumns())
+		parent, n, ok := wire.SkipEntry(b, r.version.HasColumns())
 		switch {
 		case !ok, n > r.d.maxSize, parent != 0 && int64(parent) >= id, gap > 0 && n < len(b):
 			return
@@ -386,11 +387,4 @@ func (r *Reader) read() {
 	r.eof, r.rerr = true, io.ErrNoProgress
 }
 
-func isZero(b []byte) bool {
-	for _, c := range b {
-		if c != 0 {
-			return false
-		}
-	}
-	return true
-}
+func isZero(b []byte) bool { return len(bytes.TrimLeft(b, "\x00")) == 0 }

@@ -343,16 +343,19 @@ func TestFinalizeSizes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			tab.prefixed = sf == IETPrefix
-			few := tab.offsets
-			few.cut(3)
-			for what, known := range map[string]*table{
-				"no table":            nil,
-				"its table":           tab,
-				"a table of too few":  {data: MagicSize, offsets: few, parents: tab.parents[:2], prefixed: tab.prefixed},
-				"a table of nothing":  {},
-				"a table in disorder": {data: MagicSize, offsets: tab.offsets, parents: tab.parents[1:], prefixed: tab.prefixed},
-				"a table of another":  {data: MagicSize, offsets: tab.offsets, parents: tab.parents, prefixed: !tab.prefixed},
+			index := func(skip, entries int) *Index {
+				x := new(Index)
+				for id := skip; id < entries; id++ {
+					x.Add(int(tab.offsets.at(id+1)-tab.offsets.at(id)), uint32(id), tab.parents[id], false)
+				}
+				return x
+			}
+			for what, known := range map[string]*Index{
+				"no index":            nil,
+				"its index":           index(0, tab.len()),
+				"an index of too few": index(0, 3),
+				"an index of nothing": {},
+				"an index with a gap": index(1, tab.len()),
 			} {
 				f, err := os.Open(iet)
 				if err != nil {
@@ -360,13 +363,13 @@ func TestFinalizeSizes(t *testing.T) {
 				}
 				et := filepath.Join(t.TempDir(), "x.et")
 				last, total := int64(-1), int64(0)
-				o := &FinalizeOptions{table: known, Progress: func(done, of int64) {
+				o := &FinalizeOptions{Index: known, Progress: func(done, of int64) {
 					if done < last {
 						t.Errorf("%s: progress goes back from %d to %d", what, last, done)
 					}
 					last, total = done, of
 				}}
-				if err := finalizeOpen(context.Background(), f, iet, et, o); err != nil {
+				if err := FinalizeFile(context.Background(), f, iet, et, o); err != nil {
 					t.Errorf("v%d, %v, %s: %v", v, sf, what, err)
 				}
 				got, err := os.ReadFile(et)

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/big"
 	"strconv"
+	"time"
 	"unsafe"
 )
 
@@ -179,7 +180,7 @@ func (v Value) I64() (int64, bool) {
 }
 
 // Words returns the two halves of an integer: of a U128 or I128 as they were
-// given, of the smaller kinds extended to 128 bits.
+// given, of the smaller kinds extended to 128 bits. Of a Bool and a Float lo has the bits.
 func (v Value) Words() (hi, lo uint64) {
 	if v.kind == KindI64 {
 		return uint64(int64(v.lo) >> 63), v.lo
@@ -227,4 +228,19 @@ func (v Value) AppendDecimal(b []byte) []byte {
 		return n.Append(b, 10)
 	}
 	return b
+}
+
+// TimeValue returns t as attributes hold it: nanoseconds since 1970, a U64, or an
+// I64 before then. Times that 64 bits cannot hold become the nearest they can.
+func TimeValue(t time.Time) Value {
+	s := t.Unix()
+	switch {
+	case s <= math.MinInt64/1_000_000_000:
+		return I64Value(math.MinInt64 + 1) // the least is no time in a View
+	case s < 0:
+		return I64Value(t.UnixNano())
+	case s > math.MaxUint64/1_000_000_000-1:
+		return U64Value(math.MaxUint64)
+	}
+	return U64Value(uint64(s)*1_000_000_000 + uint64(t.Nanosecond()))
 }

@@ -18,46 +18,45 @@ var (
 	errMissingEntry = errors.New("no entries at all")
 )
 
-// Verify looks at every byte of the file name, or of what [Create] left of it,
-// and calls found with a [*CorruptError] or [*TruncatedError] for everything
-// that is wrong or odd, in the order of the file; what the journal of a dead writer
-// holds is a part of it. It returns what [Inspect] does, with those entries.
-// That no entry marks a clean end is not a problem: see [Report].Ended.
+// Verify looks at every byte of the file name, and calls found with a [*CorruptError] or
+// [*TruncatedError] for everything that is wrong or odd, in the order of the file. It returns what
+// [Inspect] does. That no entry marks a clean end is not a problem: see [Report].Ended.
 func Verify(name string, found func(problem error)) (*Report, error) {
-	// With the tables of an ET as they are, if they can be read.
-	f, pool, err := openPool(name)
+	f, err := Open(name, &OpenOptions{Lenient: true})
 	if err != nil {
-		if f, err = Open(name, &OpenOptions{Lenient: true}); err != nil {
-			return nil, err
-		}
-	}
-	defer f.Close()
-	odd := false
-	tell := func(problem error) {
-		odd = true
-		found(problem)
-	}
-	v := verifier{f: f, pool: pool, found: tell}
-	if f.Len() == 0 && f.damage == nil {
-		tell(&CorruptError{Offset: f.data, Entry: noEntry, Err: errMissingEntry})
-	}
-	if f.longer {
-		tell(&CorruptError{Offset: MagicSize, Entry: noEntry, Field: "offsets and pool", Err: errNotShortest})
-	}
-	if err := f.walkRaw(0, v.entry); err != nil {
 		return nil, err
 	}
+	defer f.Close()
+	if err := f.Verify(found); err != nil {
+		return nil, err
+	}
+	return Inspect(name)
+}
+
+// Verify is the function Verify of a file that was opened with [OpenOptions].Lenient.
+func (f *File) Verify(found func(problem error)) error {
+	// With the tables of an ET as they are, if they can be read.
+	var pool []uint32
+	if f.format == ET && f.damage == nil {
+		var err error
+		if pool, err = f.tables(true); err != nil {
+			return f.readError(err)
+		}
+	}
+	v := verifier{f: f, pool: pool, found: found}
+	if f.Len() == 0 && f.damage == nil {
+		found(&CorruptError{Offset: f.data, Entry: noEntry, Err: errMissingEntry})
+	}
+	if f.longer {
+		found(&CorruptError{Offset: MagicSize, Entry: noEntry, Field: "offsets and pool", Err: errNotShortest})
+	}
+	if err := f.walkRaw(0, v.entry); err != nil {
+		return err
+	}
 	if f.damage != nil {
-		tell(f.damage)
+		found(f.damage)
 	}
-	if f.format == ET && !odd { // all of it is known
-		return f.report(Find(name))
-	}
-	r, err := Inspect(name)
-	if err == nil {
-		r.Entries = f.Len()
-	}
-	return r, err
+	return nil
 }
 
 type verifier struct {
@@ -111,7 +110,7 @@ func (v *verifier) entry(id uint32, raw []byte) error {
 		if !utf8.ValidString(a.Name) || a.Value.kind == KindString && !utf8.ValidString(a.Value.Text()) {
 			report(fmt.Sprintf("attributes[%d]", i), errNotUTF8)
 		}
-		if !v.f.version.hasAttrColumns() || i == 0 {
+		if !v.f.version.HasColumns() || i == 0 {
 			continue
 		}
 		switch last := v.e.Attributes[i-1].Name; {

@@ -41,7 +41,7 @@ func NewWriter(w io.Writer, v Version, f StorageFormat, o *WriterOptions) (*Writ
 	if v == 0 {
 		v = DefaultVersion
 	}
-	if !v.known() {
+	if !v.Known() {
 		return nil, &VersionError{Version: v}
 	}
 	if f > IETPrefix {
@@ -53,7 +53,7 @@ func NewWriter(w io.Writer, v Version, f StorageFormat, o *WriterOptions) (*Writ
 	t := &Writer{version: v, format: f, dst: w}
 	t.table.offsets.add(0) // of the spool, which has entries alone
 	if f != ET {
-		t.w = bufio.NewWriterSize(w, flushSize)
+		t.w = bufio.NewWriterSize(w, walkSize)
 		_, err := t.w.Write(AppendMagic(nil, v, f))
 		return t, err
 	}
@@ -61,7 +61,7 @@ func NewWriter(w io.Writer, v Version, f StorageFormat, o *WriterOptions) (*Writ
 	if t.spool, err = osfile.CreateSpool(o.TempDir); err != nil {
 		return nil, err
 	}
-	t.w = bufio.NewWriterSize(t.spool, flushSize)
+	t.w = bufio.NewWriterSize(t.spool, walkSize)
 	return t, nil
 }
 
@@ -72,7 +72,7 @@ func (w *Writer) Write(e *TraceEntry) (uint32, error) {
 	if e.Metadata.Level >= numLevels {
 		return 0, ErrBadLevel
 	}
-	if w.version.hasAttrColumns() && !isSorted(e.Attributes) {
+	if w.version.HasColumns() && !isSorted(e.Attributes) {
 		c := *e
 		w.sorted = append(w.sorted[:0], e.Attributes...)
 		SortAttributes(w.sorted)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/remote"
 )
 
@@ -22,7 +23,7 @@ func TestAnnounced(t *testing.T) {
 			begun = append(begun, r)
 		}}, "tcp://127.0.0.1:0")
 		s := sender(t, v.addr, remote.SenderOptions{Token: strings.Repeat("t", 16)})
-		rec := format.Stream(&format.RecorderOptions{Tee: s})
+		rec := recorder.Stream(&recorder.Options{Tee: s})
 		res := &format.TraceEntry{Metadata: format.Metadata{Name: format.NameResource, Level: format.LevelInfo}}
 		if service != "" {
 			res.Message = format.Some(service)
@@ -66,7 +67,7 @@ func TestSaysWhatToChange(t *testing.T) {
 		v := receive(t, remote.Receiver{Dir: t.TempDir(), Token: strings.Repeat("t", 16)}, "tcp://127.0.0.1:0")
 		told := make(chan error, 100)
 		s := sender(t, v.addr, remote.SenderOptions{Token: token, OnError: func(err error) { told <- err }})
-		rec := format.Stream(&format.RecorderOptions{Tee: s})
+		rec := recorder.Stream(&recorder.Options{Tee: s})
 		must(t, rec.Log(format.SpanRef{}, named(0, "event")))
 		if err := <-told; !strings.Contains(err.Error(), "OTEL_EXPORTER_ENTRACE_TOKEN") {
 			t.Errorf("the sender with token %q is told %v", token, err)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/remote"
 )
 
@@ -43,9 +44,9 @@ func BenchmarkSend(b *testing.B) {
 	for b.Loop() {
 		s, err := remote.NewSender(r.addr, &remote.SenderOptions{MaxBuffer: 1 << 30})
 		must(b, err)
-		batch := make([]format.TeeEntry, 0, 256)
+		batch := make([]recorder.TeeEntry, 0, 256)
 		for id := uint32(1); id <= count; id++ {
-			e := format.TeeEntry{ID: id, Parent: 1, Raw: raw}
+			e := recorder.TeeEntry{ID: id, Parent: 1, Raw: raw}
 			if id == 1 {
 				e.Parent = 0
 			}

@@ -1,8 +1,8 @@
 // Package remote sends what a recorder records over the network and receives what
 // others send: TCP, TLS and unix sockets, in the way of ENTRACE's own clients.
 //
-// A [Sender] is a [format.Tee]: give it to a recorder beside its file, or instead
-// of one with [format.Stream]. A [Receiver] takes any number of senders, this
+// A [Sender] is a [recorder.Tee]: give it to a recorder beside its file, or instead
+// of one with [recorder.Stream]. A [Receiver] takes any number of senders, this
 // package's or ENTRACE's, and makes each connection a file.
 //
 // # Protocol

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/remote"
 )
 
@@ -34,7 +35,7 @@ func ExampleReceiver() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	rec := format.Stream(&format.RecorderOptions{Tee: sender})
+	rec := recorder.Stream(&recorder.Options{Tee: sender})
 	if _, err := rec.Append(&format.TraceEntry{Metadata: format.Metadata{Name: "hello"}}); err != nil {
 		log.Fatal(err)
 	}
@@ -57,7 +58,7 @@ func ExampleNewSender() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	rec, err := format.Create("app.et", &format.RecorderOptions{Tee: sender})
+	rec, err := recorder.Create("app.et", &recorder.Options{Tee: sender})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 // A reading connection is one that brings what a reader has, some of it at a time.
@@ -136,7 +137,7 @@ func TestQueue(t *testing.T) {
 	size := 0
 	for i := range 100 {
 		raw := bytes.Repeat([]byte{byte(i)}, 997*i)
-		q.put(&format.TeeEntry{ID: uint32(i), Parent: uint32(i / 2), Ref: format.SpanRef{SpanID: [8]byte{byte(i)}}, Resource: i%2 == 0, Raw: raw}, 1, format.V1)
+		q.put(&recorder.TeeEntry{ID: uint32(i), Parent: uint32(i / 2), Ref: format.SpanRef{SpanID: [8]byte{byte(i)}}, Resource: i%2 == 0, Raw: raw}, 1, format.V1)
 		size += recordHead + len(raw)
 	}
 	if q.size != size {
@@ -180,7 +181,7 @@ func TestSilentWhenIdle(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rec := format.Stream(&format.RecorderOptions{Tee: s})
+		rec := recorder.Stream(&recorder.Options{Tee: s})
 		entry := &format.TraceEntry{Metadata: format.Metadata{Name: "event"}}
 		want := len(format.AppendMagic(nil, format.V1, format.IETPrefix)) + prefixSize + len(format.AppendTraceEntry(nil, format.V1, format.Root())) +
 			prefixSize + len(format.AppendTraceEntry(nil, format.V1, entry))

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/remote"
 )
 
@@ -77,6 +78,6 @@ func TestKilledReceiver(t *testing.T) {
 		t.Errorf("%v of %d entries, want %d", f.Format(), n, whole+1)
 	}
 	must(t, f.Close())
-	_, err = format.Recover(name, "")
+	_, err = recorder.Recover(name, "")
 	must(t, err)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 // chunkSize is how many bytes go into one write, unless an entry is larger.
@@ -34,7 +35,7 @@ type record struct {
 	raw        []byte
 }
 
-func (c *chunk) add(e *format.TeeEntry) {
+func (c *chunk) add(e *recorder.TeeEntry) {
 	b := c.buf
 	b = binary.LittleEndian.AppendUint32(b, e.ID)
 	b = binary.LittleEndian.AppendUint32(b, e.Parent)
@@ -69,7 +70,7 @@ type queue struct {
 }
 
 // put appends an entry of a trace.
-func (q *queue) put(e *format.TeeEntry, trace uint32, v format.Version) {
+func (q *queue) put(e *recorder.TeeEntry, trace uint32, v format.Version) {
 	size := recordHead + len(e.Raw)
 	n := len(q.chunks)
 	if n == 0 || q.chunks[n-1].trace != trace || len(q.chunks[n-1].buf)+size > chunkSize {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/remote"
 )
 
@@ -458,7 +459,7 @@ func TestS12Token(t *testing.T) {
 	for _, token := range []string{secret, "another token of its own"} {
 		s, err := remote.NewSender(r.addr, &remote.SenderOptions{Token: token})
 		must(t, err)
-		rec := format.Stream(&format.RecorderOptions{Tee: s})
+		rec := recorder.Stream(&recorder.Options{Tee: s})
 		record(t, rec, 10)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		err = rec.Close(ctx)

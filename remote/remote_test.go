@@ -18,6 +18,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/remote"
 )
 
@@ -178,7 +179,7 @@ func TestRoundTrip(t *testing.T) {
 				s, err := remote.NewSender(r.addr, nil)
 				must(t, err)
 				path := filepath.Join(t.TempDir(), "a.et")
-				rec, err := format.Create(path, &format.RecorderOptions{Version: v, Tee: s})
+				rec, err := recorder.Create(path, &recorder.Options{Version: v, Tee: s})
 				must(t, err)
 				record(t, rec, 500)
 				must(t, rec.Close(t.Context()))
@@ -208,8 +209,8 @@ func TestRoundTrip(t *testing.T) {
 }
 
 // span returns the n-th span, below the parent-th, 0 for none.
-func span(res *format.Resource, n, parent int) *format.Span {
-	s := &format.Span{SpanHead: format.SpanHead{Ref: ref(n), Resource: res, Time: int64(n), Open: true}}
+func span(res *recorder.Resource, n, parent int) *recorder.Span {
+	s := &recorder.Span{SpanHead: recorder.SpanHead{Ref: ref(n), Resource: res, Time: int64(n), Open: true}}
 	if parent > 0 {
 		s.Parent = ref(parent)
 	}
@@ -230,7 +231,7 @@ func ref(n int) format.SpanRef {
 func itoa(n int) string { return string(wire.AppendHex(nil, []byte{byte(n >> 8), byte(n)})) }
 
 // record records a resource and n spans in chains of ten, with logs and ends.
-func record(t testing.TB, rec *format.Recorder, n int) {
+func record(t testing.TB, rec *recorder.Recorder, n int) {
 	t.Helper()
 	res, err := rec.Resource(&format.TraceEntry{Metadata: format.Metadata{Name: format.NameResource}, Message: format.Some("svc")})
 	must(t, err)

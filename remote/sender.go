@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 // SenderOptions change how a [Sender] works. The zero value means defaults.
@@ -65,7 +66,7 @@ type SenderStats struct {
 }
 
 // A Sender sends what a recorder records to a receiver, or to ENTRACE: it is a
-// [format.Tee]. It never makes the recorder wait: what the network does not take
+// [recorder.Tee]. It never makes the recorder wait: what the network does not take
 // is buffered, and dropped when there is too much of it. It connects when the
 // first entry comes, and again after a pause when the connection is lost; every
 // connection is a trace of its own. It is for one recorder.
@@ -93,7 +94,7 @@ type Sender struct {
 	err     error // the last one, of what was lost
 }
 
-var _ format.Tee = (*Sender)(nil)
+var _ recorder.Tee = (*Sender)(nil)
 
 // NewSender returns a Sender to an endpoint: tcp://host:port, tls://host:port or
 // unix:///path. A nil o means defaults. Nobody needs to close a Sender that was
@@ -153,7 +154,7 @@ func (s *Sender) Begin(v format.Version) {
 }
 
 // Take copies entries into the buffer, or drops them when there is no room.
-func (s *Sender) Take(entries []format.TeeEntry) {
+func (s *Sender) Take(entries []recorder.TeeEntry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stats.Offered += uint64(len(entries))
@@ -184,7 +185,7 @@ func (s *Sender) Take(entries []format.TeeEntry) {
 
 // drop counts an entry that is not sent, and remembers it for the sake of those
 // that come below it.
-func (s *Sender) drop(e *format.TeeEntry) {
+func (s *Sender) drop(e *recorder.TeeEntry) {
 	s.stats.Dropped++
 	if s.closed {
 		return

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/remote"
 )
 
@@ -56,7 +57,7 @@ func TestS13NobodyThere(t *testing.T) {
 	var reports atomic.Int32
 	s := sender(t, "tcp://"+closed(t), remote.SenderOptions{MaxBuffer: 10 << 10, OnError: func(error) { reports.Add(1) }})
 	path := filepath.Join(t.TempDir(), "a.et")
-	rec, err := format.Create(path, &format.RecorderOptions{Tee: s})
+	rec, err := recorder.Create(path, &recorder.Options{Tee: s})
 	must(t, err)
 	record(t, rec, 1000)
 	must(t, rec.Flush(context.Background()))
@@ -94,7 +95,7 @@ func TestS13Stall(t *testing.T) {
 	must(t, err)
 	defer l.Close()
 	s := sender(t, "tcp://"+l.Addr().String(), remote.SenderOptions{MaxBuffer: 1 << 20})
-	rec := format.Stream(&format.RecorderOptions{Tee: s})
+	rec := recorder.Stream(&recorder.Options{Tee: s})
 	long := strings.Repeat("x", 32<<10)
 	began := time.Now()
 	for range 300 { // far more than sockets take
@@ -128,7 +129,7 @@ func TestS13Timeout(t *testing.T) {
 	must(t, err)
 	defer l.Close()
 	s := sender(t, "tcp://"+l.Addr().String(), remote.SenderOptions{MaxBuffer: 64 << 20, WriteTimeout: 20 * time.Millisecond})
-	rec := format.Stream(&format.RecorderOptions{Tee: s})
+	rec := recorder.Stream(&recorder.Options{Tee: s})
 	long := strings.Repeat("x", 32<<10)
 	for range 1000 {
 		_, err := rec.Append(&format.TraceEntry{Message: format.Some(long), Metadata: format.Metadata{Name: "e"}})
@@ -170,7 +171,7 @@ func again(t *testing.T, v format.Version) {
 	}()
 	noticed := make(chan error, 10)
 	s := sender(t, "tcp://"+addr, remote.SenderOptions{OnError: func(err error) { noticed <- err }})
-	rec, err := format.Create(filepath.Join(t.TempDir(), "a.iet"), &format.RecorderOptions{Tee: s, Version: v})
+	rec, err := recorder.Create(filepath.Join(t.TempDir(), "a.iet"), &recorder.Options{Tee: s, Version: v})
 	must(t, err)
 	res, err := rec.Resource(&format.TraceEntry{Metadata: format.Metadata{Name: format.NameResource}, Message: format.Some("svc")})
 	must(t, err)
@@ -276,7 +277,7 @@ func (r *trace) full() string {
 func TestDroppedParent(t *testing.T) {
 	r := receive(t, remote.Receiver{}, "127.0.0.1:0")
 	s := sender(t, r.addr, remote.SenderOptions{MaxBuffer: 4 << 10})
-	rec, err := format.Create(filepath.Join(t.TempDir(), "a.iet"), &format.RecorderOptions{Tee: s})
+	rec, err := recorder.Create(filepath.Join(t.TempDir(), "a.iet"), &recorder.Options{Tee: s})
 	must(t, err)
 	res, err := rec.Resource(&format.TraceEntry{Metadata: format.Metadata{Name: format.NameResource}})
 	must(t, err)
@@ -311,7 +312,7 @@ func TestDroppedParent(t *testing.T) {
 func TestRotation(t *testing.T) {
 	r := receive(t, remote.Receiver{}, "127.0.0.1:0")
 	s := sender(t, r.addr, remote.SenderOptions{})
-	rec, err := format.Create(filepath.Join(t.TempDir(), "a.iet"), &format.RecorderOptions{Tee: s, MaxFileEntries: 40})
+	rec, err := recorder.Create(filepath.Join(t.TempDir(), "a.iet"), &recorder.Options{Tee: s, MaxFileEntries: 40})
 	must(t, err)
 	record(t, rec, 60)
 	must(t, rec.Close(t.Context()))
@@ -365,7 +366,7 @@ func TestS12TLS(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r := receive(t, remote.Receiver{TLS: tt.server}, "127.0.0.1:0")
 			s := sender(t, r.addr, remote.SenderOptions{TLS: tt.client})
-			rec := format.Stream(&format.RecorderOptions{Tee: s})
+			rec := recorder.Stream(&recorder.Options{Tee: s})
 			record(t, rec, 100)
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 			defer cancel()
@@ -418,7 +419,7 @@ func TestOneWrite(t *testing.T) {
 	must(t, err)
 	defer l.Close()
 	s := sender(t, "tcp://"+l.Addr().String(), remote.SenderOptions{})
-	rec := format.Stream(&format.RecorderOptions{Tee: s})
+	rec := recorder.Stream(&recorder.Options{Tee: s})
 	_, err = rec.Append(named(0, "a"))
 	must(t, err)
 	c, err := l.Accept()
@@ -442,7 +443,7 @@ func TestUnused(t *testing.T) {
 	must(t, err)
 	must(t, s.Close(t.Context()))
 	must(t, s.Close(t.Context()))
-	s.Take([]format.TeeEntry{{ID: 1}})
+	s.Take([]recorder.TeeEntry{{ID: 1}})
 	if st := balanced(t, s); st.Dropped != 1 {
 		t.Errorf("the account is %+v", st)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/remote"
 )
 
@@ -15,7 +16,7 @@ import (
 func TestRefusedEntry(t *testing.T) {
 	r := receive(t, remote.Receiver{MaxEntrySize: 64 << 10}, "127.0.0.1:0")
 	s := sender(t, r.addr, remote.SenderOptions{})
-	rec := format.Stream(&format.RecorderOptions{Tee: s})
+	rec := recorder.Stream(&recorder.Options{Tee: s})
 	put := func(message string) {
 		must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Metadata: format.Metadata{Name: "event"}, Message: format.Some(message)}))
 	}
@@ -44,7 +45,7 @@ func TestCloseInOnError(t *testing.T) {
 		_ = s.Close(ctx) // it does not end in time
 		close(returned)
 	}})
-	s.Take([]format.TeeEntry{{ID: 1, Raw: format.AppendTraceEntry(nil, format.V1, named(0, "a"))}})
+	s.Take([]recorder.TeeEntry{{ID: 1, Raw: format.AppendTraceEntry(nil, format.V1, named(0, "a"))}})
 	select {
 	case <-returned:
 	case <-time.After(time.Minute):

@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
@@ -64,7 +65,7 @@ func TestHandleAllocs(t *testing.T) {
 		slog.Any("lv", valuer(func() slog.Value { return slog.IntValue(1) })),
 	}
 	for _, version := range []format.Version{format.V1, format.V2} {
-		rec := newRecorder(t, &format.RecorderOptions{Version: version})
+		rec := newRecorder(t, &recorder.Options{Version: version})
 		plain := slogadapter.New(rec, nil)
 		for _, handler := range []struct {
 			name string

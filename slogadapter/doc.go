@@ -1,6 +1,6 @@
 // Package slogadapter records log/slog records with an ENTRACE recorder.
 //
-//	rec, err := format.Create("app.et", nil)
+//	rec, err := recorder.Create("app.et", nil)
 //	console := slog.NewTextHandler(os.Stderr, nil)
 //	slog.SetDefault(slog.New(slog.NewMultiHandler(console, slogadapter.New(rec, nil))))
 //
@@ -9,7 +9,7 @@
 //
 // A record that is logged with the context of an OpenTelemetry span hangs below
 // that span. A record survives the death of the process once the call has returned
-// that logged it; see [format.Durability].
+// that logged it; see [recorder.Durability].
 //
 // # What becomes of a record
 //

@@ -11,6 +11,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/placer"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 // An encoder adds the attributes of one record, or of one With, to its batch.
@@ -18,7 +19,7 @@ type encoder struct {
 	usage
 
 	shared *shared
-	b      *format.Batch
+	b      *recorder.Batch
 	each   func(slog.Attr) bool // attr, made once
 	groups []string             // that attr is in, for ReplaceAttr
 	prefix int                  // size of their names

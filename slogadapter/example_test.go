@@ -8,11 +8,12 @@ import (
 	"os"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
 func ExampleNew() {
-	rec, err := format.Create(os.TempDir()+"/slogadapter-example.et", nil)
+	rec, err := recorder.Create(os.TempDir()+"/slogadapter-example.et", nil)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
@@ -46,7 +47,7 @@ func FuzzHandle(f *testing.F) {
 				return a
 			}
 		}
-		rec, err := format.Create(filepath.Join(t.TempDir(), "log.iet"), &format.RecorderOptions{Version: version})
+		rec, err := recorder.Create(filepath.Join(t.TempDir(), "log.iet"), &recorder.Options{Version: version})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +85,7 @@ func FuzzHandle(f *testing.F) {
 		if err := rec.Close(ctx); err != nil {
 			t.Error(err)
 		}
-		report, err := format.Verify(rec.Path(), func(problem error) { t.Error(problem) })
+		report, err := recorder.Verify(rec.Path(), func(problem error) { t.Error(problem) })
 		if err != nil {
 			t.Fatal(err)
 		}

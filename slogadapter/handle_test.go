@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
@@ -246,7 +247,7 @@ func TestContext(t *testing.T) {
 // TestReentrant logs in methods that the handler calls, through the same handler.
 func TestReentrant(t *testing.T) {
 	// Written through, as entries come in the order of their times otherwise.
-	rec := newRecorder(t, &format.RecorderOptions{Durability: format.DurabilityWriteThrough})
+	rec := newRecorder(t, &recorder.Options{Durability: recorder.DurabilityWriteThrough})
 	h := slogadapter.New(rec, nil)
 	l := slog.New(h)
 	v := valuer(func() slog.Value {
@@ -271,7 +272,7 @@ func TestReentrant(t *testing.T) {
 // TestDefault bridges package log.
 func TestDefault(t *testing.T) {
 	// Written through, as entries come in the order of their times otherwise.
-	rec := newRecorder(t, &format.RecorderOptions{Durability: format.DurabilityWriteThrough})
+	rec := newRecorder(t, &recorder.Options{Durability: recorder.DurabilityWriteThrough})
 	h := slogadapter.New(rec, nil)
 	old, flags, out := slog.Default(), log.Flags(), log.Writer()
 	defer func() {
@@ -307,7 +308,7 @@ func TestDefault(t *testing.T) {
 }
 
 func TestClosedRecorder(t *testing.T) {
-	rec, err := format.Create(filepath.Join(t.TempDir(), "log.iet"), nil)
+	rec, err := recorder.Create(filepath.Join(t.TempDir(), "log.iet"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -318,11 +319,11 @@ func TestClosedRecorder(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := h.Handle(context.Background(), r); !errors.Is(err, format.ErrClosed) {
-			t.Errorf("Handle returned %v, want %v", err, format.ErrClosed)
+		if err := h.Handle(context.Background(), r); !errors.Is(err, recorder.ErrClosed) {
+			t.Errorf("Handle returned %v, want %v", err, recorder.ErrClosed)
 		}
 	}
-	if got := rec.Stats().Entries.Dropped; got != (format.Dropped{Closed: 2}) {
+	if got := rec.Stats().Entries.Dropped; got != (recorder.Dropped{Closed: 2}) {
 		t.Errorf("dropped %+v, want 2 that came after Close", got)
 	}
 	fi, err := os.Stat(rec.Path())
@@ -333,7 +334,7 @@ func TestClosedRecorder(t *testing.T) {
 
 func TestDiscard(t *testing.T) {
 	ctx := context.Background()
-	h := slogadapter.New(format.Discard(), &slogadapter.Options{Level: slog.LevelDebug})
+	h := slogadapter.New(recorder.Discard(), &slogadapter.Options{Level: slog.LevelDebug})
 	called := false
 	r := slog.NewRecord(time.Time{}, slog.LevelError, "", 0)
 	r.AddAttrs(slog.Any("v", valuer(func() slog.Value { called = true; return slog.Value{} })))

@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 var _ slog.Handler = (*Handler)(nil)
@@ -46,15 +47,15 @@ type Handler struct {
 	shared *shared
 
 	// What With and WithGroup have added. It does not change any more.
-	with   *format.Attributes // nil: nothing
-	used   usage              // of the limits
-	groups []string           // copies, for ReplaceAttr if there is one
-	prefix int                // size of the names of the groups, with a dot behind each
+	with   *recorder.Attributes // nil: nothing
+	used   usage                // of the limits
+	groups []string             // copies, for ReplaceAttr if there is one
+	prefix int                  // size of the names of the groups, with a dot behind each
 }
 
 // shared is what a handler has in common with those that are made of it.
 type shared struct {
-	recorder *format.Recorder
+	recorder *recorder.Recorder
 	level    slog.Leveler
 	replace  func([]string, slog.Attr) slog.Attr
 	maxAttrs int
@@ -64,7 +65,7 @@ type shared struct {
 }
 
 // New returns a handler that records to r. A nil o means defaults.
-func New(r *format.Recorder, o *Options) *Handler {
+func New(r *recorder.Recorder, o *Options) *Handler {
 	if o == nil {
 		o = &Options{}
 	}
@@ -100,7 +101,7 @@ func (h *Handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	e := h.shared.encoder()
 	defer e.release()
 	e.usage, e.prefix, e.groups = h.used, h.prefix, append(e.groups, h.groups...)
-	c.with = e.b.Attributes(h.with, func(b *format.Batch) {
+	c.with = e.b.Attributes(h.with, func(b *recorder.Batch) {
 		for _, a := range attrs {
 			e.attr(a)
 		}
@@ -129,7 +130,7 @@ func (h *Handler) WithGroup(name string) slog.Handler {
 	e.usage, e.prefix = h.used, h.prefix
 	name = e.groupName(name)
 	c.prefix, c.used.cut = h.prefix+len(name)+1, e.cut
-	c.with = e.b.Attributes(h.with, func(b *format.Batch) {
+	c.with = e.b.Attributes(h.with, func(b *recorder.Batch) {
 		b.Group(name)
 		if e.cut && !h.used.cut {
 			b.Truncated()

@@ -12,14 +12,15 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
 // newRecorder returns a recorder to a new file, in which nothing may be odd when
 // the test ends.
-func newRecorder(t testing.TB, o *format.RecorderOptions) *format.Recorder {
+func newRecorder(t testing.TB, o *recorder.Options) *recorder.Recorder {
 	t.Helper()
-	rec, err := format.Create(filepath.Join(t.TempDir(), "log.iet"), o)
+	rec, err := recorder.Create(filepath.Join(t.TempDir(), "log.iet"), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,21 +28,21 @@ func newRecorder(t testing.TB, o *format.RecorderOptions) *format.Recorder {
 		if err := rec.Close(context.Background()); err != nil {
 			t.Error(err)
 		}
-		if _, err := format.Verify(rec.Path(), func(problem error) { t.Error(problem) }); err != nil {
+		if _, err := recorder.Verify(rec.Path(), func(problem error) { t.Error(problem) }); err != nil {
 			t.Error(err)
 		}
 	})
 	return rec
 }
 
-func newHandler(t testing.TB, o *slogadapter.Options) (*format.Recorder, *slogadapter.Handler) {
+func newHandler(t testing.TB, o *slogadapter.Options) (*recorder.Recorder, *slogadapter.Handler) {
 	t.Helper()
 	rec := newRecorder(t, nil)
 	return rec, slogadapter.New(rec, o)
 }
 
 // entries returns all entries of rec but the root: entry id is at id-1.
-func entries(t testing.TB, rec *format.Recorder) []*format.TraceEntry {
+func entries(t testing.TB, rec *recorder.Recorder) []*format.TraceEntry {
 	t.Helper()
 	if err := rec.Flush(context.Background()); err != nil {
 		t.Fatal(err)

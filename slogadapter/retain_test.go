@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/ring"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
@@ -80,7 +80,7 @@ func TestRecordingKeepsNoCallersMemory(t *testing.T) {
 			}
 			defer flight.Close()
 			flight.SetBuffered(math.MaxUint64)
-			for name, rec := range map[string]*format.Recorder{"file": newRecorder(t, nil), "flight recorder": flight.Recorder()} {
+			for name, rec := range map[string]*recorder.Recorder{"file": newRecorder(t, nil), "flight recorder": flight.Recorder()} {
 				h := recorded{slogadapter.New(rec, nil), rec}
 				before := heapMB()
 				for i := range bodies {
@@ -101,5 +101,5 @@ func TestRecordingKeepsNoCallersMemory(t *testing.T) {
 type recorded struct {
 	slog.Handler
 
-	rec *format.Recorder
+	rec *recorder.Recorder
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/source"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 // A place is one in the source.
@@ -26,7 +27,7 @@ type place struct {
 type site struct {
 	place
 
-	call *format.CallSite // nil: none
+	call *recorder.CallSite // nil: none
 }
 
 // metadata returns what the entries of the site have in common.
@@ -51,7 +52,7 @@ type siteCache struct {
 }
 
 // of returns the site of a program counter, which records with the message.
-func (c *siteCache) of(r *format.Recorder, pc uintptr, message string) *site {
+func (c *siteCache) of(r *recorder.Recorder, pc uintptr, message string) *site {
 	if pc == 0 {
 		return c.none
 	}

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 func TestNewSite(t *testing.T) {
@@ -29,7 +29,7 @@ func TestNewSite(t *testing.T) {
 // up once in the end, and none gets lost.
 func TestSiteCache(t *testing.T) {
 	c := siteCache{none: new(site)}
-	r := format.Discard()
+	r := recorder.Discard()
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {

@@ -8,14 +8,15 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
 func TestSlogtestRun(t *testing.T) {
 	for _, version := range []format.Version{format.V1, format.V2} {
-		var rec *format.Recorder
+		var rec *recorder.Recorder
 		slogtest.Run(t, func(t *testing.T) slog.Handler {
-			rec = newRecorder(t, &format.RecorderOptions{Version: version})
+			rec = newRecorder(t, &recorder.Options{Version: version})
 			return slogadapter.New(rec, nil)
 		}, func(t *testing.T) map[string]any {
 			all := entries(t, rec)

@@ -12,12 +12,13 @@ import (
 
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
 	"github.com/entrace-go/entrace/view"
 )
 
 // newTracer returns a tracer whose spans go to rec live.
-func newTracer(t *testing.T, rec *format.Recorder) trace.Tracer {
+func newTracer(t *testing.T, rec *recorder.Recorder) trace.Tracer {
 	t.Helper()
 	p, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec))
 	if err != nil {
@@ -53,7 +54,7 @@ func find(t *testing.T, all []*format.TraceEntry, name string) (id uint32, e *fo
 
 func TestLogBelowSpan(t *testing.T) {
 	for _, version := range []format.Version{format.V1, format.V2} {
-		rec := newRecorder(t, &format.RecorderOptions{Version: version})
+		rec := newRecorder(t, &recorder.Options{Version: version})
 		tracer := newTracer(t, rec)
 		l := slog.New(slogadapter.New(rec, nil))
 
@@ -90,7 +91,7 @@ func TestLogWithoutSpan(t *testing.T) {
 	}))
 	const ids = "trace_id=010200000000000000000000000000ff span_id=03000000000000fe "
 	for _, version := range []format.Version{format.V1, format.V2} {
-		rec := newRecorder(t, &format.RecorderOptions{Version: version})
+		rec := newRecorder(t, &recorder.Options{Version: version})
 		l := slog.New(slogadapter.New(rec, nil)).WithGroup("g")
 		l.InfoContext(unknown, "below the root", "a", 1, "z", 2)
 		tracer := newTracer(t, rec)
@@ -137,7 +138,7 @@ func TestLogInView(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = rec.WriteSpan(&format.Span{SpanHead: format.SpanHead{Ref: ref}, Entry: format.TraceEntry{
+	err = rec.WriteSpan(&recorder.Span{SpanHead: recorder.SpanHead{Ref: ref}, Entry: format.TraceEntry{
 		Metadata: format.Metadata{Name: "late"},
 		Attributes: []format.Attribute{
 			{Name: format.AttrSpanID, Value: format.StringValue("0200000000000000")},

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/inside"
 	"github.com/entrace-go/entrace/internal/jsontext"
+	"github.com/entrace-go/entrace/internal/raw"
 )
 
 // Entry returns the entry of row r as it is in the view. The caller owns it. Its parent is a
@@ -23,7 +23,7 @@ func (v *View) Entry(r Row) (*format.TraceEntry, error) { return v.NewReader().E
 // concurrent use.
 type Reader struct {
 	v          *View
-	raw, later inside.Window
+	raw, later raw.Window
 	entry, end format.TraceEntry
 }
 
@@ -82,7 +82,7 @@ func (rd *Reader) Entry(r Row) (*format.TraceEntry, error) {
 // stored. It costs less. The entry is valid until the next call.
 func (rd *Reader) WithoutIDs(r Row) (*format.TraceEntry, error) {
 	v, e := rd.v, &rd.entry
-	if err := read(&rd.raw, v.files[v.fileOf(r)].entries, v.id(r), e); err != nil {
+	if err := read(&rd.raw, v.files[v.fileOf(r)].source, v.id(r), e); err != nil {
 		return nil, err
 	}
 	from := r
@@ -90,7 +90,7 @@ func (rd *Reader) WithoutIDs(r Row) (*format.TraceEntry, error) {
 		from = last
 	}
 	if id := v.end(from); id != 0 {
-		if err := read(&rd.later, v.files[v.fileOf(from)].entries, id, &rd.end); err != nil {
+		if err := read(&rd.later, v.files[v.fileOf(from)].source, id, &rd.end); err != nil {
 			return nil, err
 		}
 		fold(e, &rd.end)
@@ -103,12 +103,12 @@ func (rd *Reader) WithoutIDs(r Row) (*format.TraceEntry, error) {
 	return e, nil
 }
 
-func read(w *inside.Window, entries inside.Entries, id uint32, e *format.TraceEntry) error {
-	raw, err := w.Entry(entries, id)
+func read(w *raw.Window, s *source, id uint32, e *format.TraceEntry) error {
+	b, err := w.Entry(s.entries, id)
 	if err != nil {
 		return err
 	}
-	return entries.Decode(raw, id, e)
+	return s.file.DecodeRaw(b, id, e)
 }
 
 // Corrected reports whether the view has a clock, so that its times can be others than those

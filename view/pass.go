@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/inside"
+	"github.com/entrace-go/entrace/internal/raw"
 )
 
 const (
@@ -21,10 +21,10 @@ const (
 // A source is a file of a view.
 type source struct {
 	file    *format.File
-	entries inside.Entries
+	entries raw.Entries
 }
 
-func newSource(f *format.File) *source { return &source{f, inside.EntriesOf(f)} }
+func newSource(f *format.File) *source { return &source{f, f.Raw()} }
 
 // chunkEnd returns behind which entry a chunk that begins with first ends.
 func (s *source) chunkEnd(first, limit uint32) uint32 {

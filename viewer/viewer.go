@@ -19,7 +19,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/entrace-go/entrace/internal/inside"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
@@ -160,7 +159,7 @@ func fingerprintOf(v *view.View, most int64) string {
 
 // fingerprint returns a hash of the first bytes of a file's entries, and how many these are.
 func fingerprint(v *view.View, file int, most int64) (hash string, n int64) {
-	e := inside.EntriesOf(v.Files()[file])
+	e := v.Files()[file].Raw()
 	h := sha256.New()
 	left, gap := most, int64(e.Gap())
 	for id := uint32(0); int(id) < v.Entries(file) && left > 0; id++ {

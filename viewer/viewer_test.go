@@ -22,6 +22,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/querytest"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 	"github.com/entrace-go/entrace/viewer"
 )
@@ -392,10 +393,10 @@ func TestTags(t *testing.T) {
 }
 
 // live serves a file that grows: with a first log record, and more by log.
-func live(t *testing.T) (h *viewer.Handler, s *httptest.Server, rec *format.Recorder, log func(text string)) {
+func live(t *testing.T) (h *viewer.Handler, s *httptest.Server, rec *recorder.Recorder, log func(text string)) {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "live.et")
-	rec, err := format.Create(name, nil)
+	rec, err := recorder.Create(name, nil)
 	must(t, err)
 	t.Cleanup(func() { must(t, rec.Close(context.Background())) })
 	log = func(text string) {
@@ -433,7 +434,7 @@ func TestFollow(t *testing.T) {
 	}
 	was := read()
 	ref := format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{1}}
-	begin := &format.Span{SpanHead: format.SpanHead{Ref: ref, Open: true}, Entry: format.TraceEntry{Metadata: format.Metadata{Name: "work"}}}
+	begin := &recorder.Span{SpanHead: recorder.SpanHead{Ref: ref, Open: true}, Entry: format.TraceEntry{Metadata: format.Metadata{Name: "work"}}}
 	begin.Entry.Attributes = []format.Attribute{
 		{Name: format.AttrSpanID, Value: format.StringValue("0100000000000000")}, {Name: format.AttrTraceID, Value: format.StringValue("01000000000000000000000000000000")}, {Name: format.AttrTime, Value: format.U64Value(1)},
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/quantity"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 // convertFlags are what the command line says of a conversion.
@@ -131,7 +132,7 @@ func (a *app) convertNative(ctx context.Context, in, out string, o convert.Optio
 	if out != "-" {
 		return convert.File(ctx, in, out, o)
 	}
-	src, err := format.OpenContent(in)
+	src, err := recorder.OpenContent(in)
 	if err != nil {
 		return err
 	}

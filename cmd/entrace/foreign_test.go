@@ -14,6 +14,7 @@ import (
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 // smallTrace writes a trace with a span, an event, a link and a log record.
@@ -234,7 +235,7 @@ func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 func TestConvertLiveToFullDisk(t *testing.T) {
 	for _, to := range []string{"iet", "et", "heph"} {
 		name := filepath.Join(t.TempDir(), "live.iet")
-		rec, err := format.Create(name, nil)
+		rec, err := recorder.Create(name, nil)
 		must(t, err)
 		must(t, rec.Log(format.SpanRef{}, named("one")))
 		must(t, rec.Flush(context.Background()))

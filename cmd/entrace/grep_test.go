@@ -14,12 +14,13 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/querytest"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 // TestGrepCommand prints rows as lines, as a tree and as JSON, and counts them.
 func TestGrepCommand(t *testing.T) {
 	t.Chdir(t.TempDir())
-	rec, err := format.Create("app.et", nil)
+	rec, err := recorder.Create("app.et", nil)
 	must(t, err)
 	requests(t, rec)
 	must(t, rec.Close(t.Context()))
@@ -110,7 +111,7 @@ func TestGrepCommand(t *testing.T) {
 // TestStatsCommand prints tables.
 func TestStatsCommand(t *testing.T) {
 	t.Chdir(t.TempDir())
-	rec, err := format.Create("app.et", nil)
+	rec, err := recorder.Create("app.et", nil)
 	must(t, err)
 	requests(t, rec)
 	must(t, rec.Close(t.Context()))

@@ -13,12 +13,13 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 // TestSelect: the commands that look and those that write take what a query selects.
 func TestSelect(t *testing.T) {
 	t.Chdir(t.TempDir())
-	rec, err := format.Create("app.et", nil)
+	rec, err := recorder.Create("app.et", nil)
 	must(t, err)
 	requests(t, rec)
 	must(t, rec.Close(t.Context()))
@@ -104,7 +105,7 @@ func TestSelect(t *testing.T) {
 // TestTailRows follows what a query selects, over files that rotate, each row once.
 func TestTailRows(t *testing.T) {
 	t.Chdir(t.TempDir())
-	rec, err := format.Create("app.et", &format.RecorderOptions{MaxFileEntries: 30})
+	rec, err := recorder.Create("app.et", &recorder.Options{MaxFileEntries: 30})
 	must(t, err)
 	write := func(from, to int) {
 		for i := from; i < to; i++ {

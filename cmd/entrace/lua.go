@@ -17,6 +17,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/quantity"
 	"github.com/entrace-go/entrace/query/lua"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 type luaOptions struct {
@@ -168,7 +169,7 @@ func (a *app) openEntries(ctx context.Context, name string, o *luaOptions) (*ent
 		}
 		return &entryFile{t.View().Files()[0], t}, t.Damage(), nil
 	}
-	f, err := format.Open(name, &format.OpenOptions{Lenient: true})
+	f, err := recorder.Open(name, &format.OpenOptions{Lenient: true})
 	if err != nil {
 		return nil, nil, known(name, torn(name, err))
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 // What the command ends with.
@@ -255,7 +256,7 @@ func (a *app) content(name string) (io.ReadCloser, error) {
 	if name == "-" {
 		return io.NopCloser(a.in), nil
 	}
-	c, err := format.OpenContent(name)
+	c, err := recorder.OpenContent(name)
 	if err != nil {
 		return nil, known(name, err)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/entrace-go/entrace/internal/jsontext"
 	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 func must(t testing.TB, err error) {
@@ -73,16 +74,16 @@ func named(name string) *format.TraceEntry {
 }
 
 // sampleTrace records a little of everything and leaves it open.
-func sampleTrace(t *testing.T, name string) *format.Recorder {
+func sampleTrace(t *testing.T, name string) *recorder.Recorder {
 	t.Helper()
-	rec, err := format.Create(name, nil)
+	rec, err := recorder.Create(name, nil)
 	must(t, err)
 	t.Cleanup(func() { must(t, rec.Close(context.Background())) })
 	res, err := rec.Resource(&format.TraceEntry{Message: format.Some("shop"), Metadata: format.Metadata{Name: format.NameResource, Level: format.LevelInfo}})
 	must(t, err)
 	begun := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
-	span := func(id, parent byte, name string, d time.Duration) *format.Span {
-		s := &format.Span{SpanHead: format.SpanHead{Resource: res, Ref: format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{7: id}}}}
+	span := func(id, parent byte, name string, d time.Duration) *recorder.Span {
+		s := &recorder.Span{SpanHead: recorder.SpanHead{Resource: res, Ref: format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{7: id}}}}
 		if parent > 0 {
 			s.Parent = format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{7: parent}}
 		}
@@ -251,7 +252,7 @@ func TestTreeState(t *testing.T) {
 	}
 
 	// A trace with a dropped entry.
-	rec, err := format.Create("lossy.et", nil)
+	rec, err := recorder.Create("lossy.et", nil)
 	must(t, err)
 	must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("said"), Metadata: named("event").Metadata}))
 	if err := rec.Log(format.SpanRef{}, &format.TraceEntry{Metadata: format.Metadata{Name: "event", Level: 200}}); err == nil {
@@ -279,7 +280,7 @@ func TestTreeState(t *testing.T) {
 	}
 
 	// A rotated trace.
-	rec, err = format.Create("long.et", &format.RecorderOptions{MaxFileEntries: 20})
+	rec, err = recorder.Create("long.et", &recorder.Options{MaxFileEntries: 20})
 	must(t, err)
 	for range 30 {
 		must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("said"), Metadata: named("event").Metadata}))
@@ -512,7 +513,7 @@ func TestTailFollow(t *testing.T) {
 func TestSafeOutput(t *testing.T) {
 	evil := "a\x1b[2J\x1b]8;;http://x\x07\x00\r\n\t\x7f\u0085\u009b31m\u202e\u2066\u200f\u061c\u2028\xff" + strings.Repeat("x", 1000)
 	t.Chdir(t.TempDir())
-	rec, err := format.Create("app.iet", nil)
+	rec, err := recorder.Create("app.iet", nil)
 	must(t, err)
 	defer rec.Close(t.Context())
 	ref := format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{1}}
@@ -520,7 +521,7 @@ func TestSafeOutput(t *testing.T) {
 	md := format.Metadata{Name: "event " + evil, Target: evil, ModulePath: format.Some(evil), File: format.Some(evil)}
 	res, err := rec.Resource(&format.TraceEntry{Message: format.Some(evil), Metadata: format.Metadata{Name: format.NameResource, Target: evil}, Attributes: attrs})
 	must(t, err)
-	s := &format.Span{SpanHead: format.SpanHead{Ref: ref, Resource: res}, Entry: format.TraceEntry{Metadata: md, Attributes: append(attrs,
+	s := &recorder.Span{SpanHead: recorder.SpanHead{Ref: ref, Resource: res}, Entry: format.TraceEntry{Metadata: md, Attributes: append(attrs,
 		format.Attribute{Name: format.AttrSpanID, Value: format.StringValue("0100000000000000")}, format.Attribute{Name: format.AttrTime, Value: format.U64Value(1)},
 		format.Attribute{Name: format.AttrKind, Value: format.StringValue(evil)}, format.Attribute{Name: format.AttrStatusDescription, Value: format.StringValue(evil)})}}
 	s.Children = []format.TraceEntry{{Metadata: md, Attributes: append(attrs, format.Attribute{Name: format.AttrEvent, Value: format.BoolValue(true)})}}
@@ -614,10 +615,10 @@ func crashBuffer(t *testing.T, n int) (name string, buffer, file []byte) {
 	for {
 		dir := t.TempDir()
 		name = filepath.Join(dir, "live.et")
-		rec, err := format.Create(name, &format.RecorderOptions{BufferDir: dir})
+		rec, err := recorder.Create(name, &recorder.Options{BufferDir: dir})
 		must(t, err)
 		t.Cleanup(func() { must(t, rec.Close(context.Background())) })
-		if d, err := rec.Durability(); d != format.DurabilityProcess {
+		if d, err := rec.Durability(); d != recorder.DurabilityProcess {
 			t.Skip("no crash buffer here:", err)
 		}
 		for i := range n {
@@ -693,7 +694,7 @@ func TestCrashBuffer(t *testing.T) {
 func TestRecoverPlainFolder(t *testing.T) {
 	_, buffer, file := crashBuffer(t, 1)
 	ended := filepath.Join(t.TempDir(), "ended.et")
-	rec, err := format.Create(ended, nil)
+	rec, err := recorder.Create(ended, nil)
 	must(t, err)
 	must(t, rec.Close(t.Context()))
 	t.Chdir(t.TempDir())
@@ -703,7 +704,7 @@ func TestRecoverPlainFolder(t *testing.T) {
 	}
 	fine(t, nil, "convert", ended, "whole.iet")
 	must(t, os.WriteFile("text.iet", []byte("no trace"), 0o600))
-	growing, err := format.Create("growing.et", nil)
+	growing, err := recorder.Create("growing.et", nil)
 	must(t, err)
 	defer growing.Close(t.Context())
 	if out := fine(t, nil, "recover", "a-1.iet", "a-2.et"); out != "a-1.et: finished, 3 entries (1 from the crash buffer); killed, recovered\na-2.et: finished, 3 entries (1 from the crash buffer); killed, recovered\n" {
@@ -730,7 +731,7 @@ func TestRecoverPlainFolder(t *testing.T) {
 // TestTailRotation follows a recording from file to file.
 func TestTailRotation(t *testing.T) {
 	t.Chdir(t.TempDir())
-	rec, err := format.Create("app.et", &format.RecorderOptions{MaxFileEntries: 20})
+	rec, err := recorder.Create("app.et", &recorder.Options{MaxFileEntries: 20})
 	must(t, err)
 	var out bytes.Buffer
 	done := make(chan int, 1)

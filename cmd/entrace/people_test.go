@@ -24,11 +24,12 @@ import (
 
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
 // requests records three requests that differ little.
-func requests(t *testing.T, rec *format.Recorder) {
+func requests(t *testing.T, rec *recorder.Recorder) {
 	t.Helper()
 	p, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec))
 	must(t, err)
@@ -66,7 +67,7 @@ func plainTree(t *testing.T, width int, o treeOptions) string {
 // lines; a duration is one.
 func TestTreeForPeople(t *testing.T) {
 	t.Chdir(t.TempDir())
-	rec, err := format.Create("app.et", nil)
+	rec, err := recorder.Create("app.et", nil)
 	must(t, err)
 	requests(t, rec)
 	must(t, rec.Close(t.Context()))
@@ -150,7 +151,7 @@ func TestTailForPeople(t *testing.T) {
 	ofFile, stopFile := follow("-f", "app.et")
 	ofFolder, stopFolder := follow("-f", "-n", "-1")
 	time.Sleep(120 * time.Millisecond) // they wait
-	rec, err := format.Create("app.et", nil)
+	rec, err := recorder.Create("app.et", nil)
 	must(t, err)
 	requests(t, rec)
 	must(t, rec.Flush(t.Context()))
@@ -177,7 +178,7 @@ func TestTailForPeople(t *testing.T) {
 	}
 	stopFile()
 	// The folder goes on with the next program.
-	next, err := format.Create("next.et", nil)
+	next, err := recorder.Create("next.et", nil)
 	must(t, err)
 	must(t, next.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("of the next"), Metadata: format.Metadata{Name: "event", Level: format.LevelInfo}}))
 	must(t, next.Flush(t.Context()))
@@ -201,11 +202,11 @@ func TestTailForPeople(t *testing.T) {
 // TestKnownFiles: of what is no trace the command says what it is, and what to do.
 func TestKnownFiles(t *testing.T) {
 	t.Chdir(t.TempDir())
-	rec, err := format.Create("app.et", &format.RecorderOptions{BufferDir: "."})
+	rec, err := recorder.Create("app.et", &recorder.Options{BufferDir: "."})
 	must(t, err)
 	requests(t, rec)
 	must(t, rec.Flush(t.Context()))
-	if d, _ := rec.Durability(); d == format.DurabilityProcess {
+	if d, _ := rec.Durability(); d == recorder.DurabilityProcess {
 		living := fmt.Sprintf("ring of process %d, which runs: kill -USR1 %d", os.Getpid(), os.Getpid())
 		if runtime.GOOS != "linux" { // where nobody tells who has a lock
 			living = "ring of a process that runs"
@@ -271,7 +272,7 @@ func (w *onFirst) Write(b []byte) (int, error) {
 // TestTailSlow: a slow terminal misses nothing of a file that rotates while it prints.
 func TestTailSlow(t *testing.T) {
 	t.Chdir(t.TempDir())
-	rec, err := format.Create("app.et", &format.RecorderOptions{MaxFileEntries: 20})
+	rec, err := recorder.Create("app.et", &recorder.Options{MaxFileEntries: 20})
 	must(t, err)
 	n := 0
 	record := func(more int) {

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/remote"
 )
 
@@ -70,7 +70,7 @@ func TestReceive(t *testing.T) {
 	_, addr, _ := strings.Cut(strings.TrimSpace(errs.await(t, "listening at")), " at ")
 	s, err := remote.NewSender(addr, &remote.SenderOptions{Token: "0123456789abcdef"})
 	must(t, err)
-	rec := format.Stream(&format.RecorderOptions{Tee: s})
+	rec := recorder.Stream(&recorder.Options{Tee: s})
 	_, err = rec.Append(named("hello"))
 	must(t, err)
 	must(t, rec.Close(t.Context()))

@@ -14,6 +14,7 @@ import (
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 // recovery is what 'entrace recover --json' prints.
@@ -84,7 +85,7 @@ func (a *app) recover(ctx context.Context, name, output string, asJSON bool) err
 			return err
 		}
 	}
-	r, err := format.Recover(path, output)
+	r, err := recorder.Recover(path, output)
 	if errors.Is(err, fs.ErrExist) && output != "" {
 		return thereAlready(output)
 	}
@@ -107,7 +108,7 @@ func toFinish(name string) (string, error) {
 	if _, err := os.Lstat(base + ".et"); err == nil {
 		return name, nil
 	}
-	r, err := format.Inspect(name)
+	r, err := recorder.Inspect(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, format.ErrTruncated):
 		return name, nil
@@ -119,7 +120,7 @@ func toFinish(name string) (string, error) {
 	return base + ".et", nil
 }
 
-func (a *app) recovered(ctx context.Context, r *format.Report, asJSON bool) error {
+func (a *app) recovered(ctx context.Context, r *recorder.Report, asJSON bool) error {
 	v := recovery{
 		File: r.Name, Output: r.Output, Broken: r.Broken, Version: r.Version, Format: r.Format.String(), Entries: r.Entries,
 		Bytes: r.Size, ValidBytes: r.GoodBytes, Discarded: r.Size - r.GoodBytes, Cut: r.Reason, CutOffset: r.GoodBytes, Ended: r.Ended, Pending: r.Pending,
@@ -200,7 +201,7 @@ func (a *app) recoverFolder(ctx context.Context, dir string, asJSON bool) error 
 		}
 	}
 	plain := 0
-	ferr := format.RecoverFolder(ctx, dir, func(r *format.Report, rerr error) {
+	ferr := recorder.RecoverFolder(ctx, dir, func(r *recorder.Report, rerr error) {
 		plain++
 		if rerr == nil {
 			rerr = a.recovered(ctx, r, asJSON)

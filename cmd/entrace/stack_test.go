@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 const waiting = "runtime.gopark /go/src/runtime/proc.go:462\nruntime.goparkunlock /go/src/runtime/proc.go:468\nruntime.semacquire1 /go/src/runtime/sema.go:192\n" +
@@ -43,7 +44,7 @@ func TestStackBeginsWithTheProgram(t *testing.T) {
 // hanging records a request that waits for a lock, and two that are over.
 func hanging(t *testing.T, name string) {
 	t.Helper()
-	rec, err := format.Create(name, nil)
+	rec, err := recorder.Create(name, nil)
 	must(t, err)
 	at := func(e *format.TraceEntry, start int) *format.TraceEntry {
 		e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrTime, Value: format.U64Value(uint64(start) * 1_000_000)})

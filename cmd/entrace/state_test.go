@@ -8,15 +8,15 @@ import (
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/ring"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 // snapshot makes a flight recorder's file.
 func snapshot(t *testing.T, name, trigger, reason string) {
 	t.Helper()
-	rec, err := format.Create(name, nil)
+	rec, err := recorder.Create(name, nil)
 	must(t, err)
-	_, err = ring.AppendAnchor(rec, &format.TraceEntry{Metadata: format.Metadata{Name: control.NameTrace, Level: format.LevelInfo}, Attributes: []format.Attribute{
+	_, err = rec.AppendAnchor(&format.TraceEntry{Metadata: format.Metadata{Name: control.NameTrace, Level: format.LevelInfo}, Attributes: []format.Attribute{
 		{Name: "trigger", Value: format.StringValue(trigger)}, {Name: "reason", Value: format.StringValue(reason)},
 	}})
 	must(t, err)
@@ -71,10 +71,10 @@ func TestStateIsTheSameInAllCommands(t *testing.T) {
 // something may be missing in what it shows.
 func TestRunningIsToldWhenEntriesMayBeMissing(t *testing.T) {
 	t.Chdir(t.TempDir())
-	rec, err := format.Create("app.et", &format.RecorderOptions{BufferDir: "."})
+	rec, err := recorder.Create("app.et", &recorder.Options{BufferDir: "."})
 	must(t, err)
 	defer rec.Close(t.Context())
-	if d, err := rec.Durability(); d != format.DurabilityProcess {
+	if d, err := rec.Durability(); d != recorder.DurabilityProcess {
 		t.Skip("no crash buffer here:", err)
 	}
 	for range 3 {
@@ -94,7 +94,7 @@ func TestOpenSpanIsOpenForAsLongInAllCommands(t *testing.T) {
 	t.Chdir(t.TempDir())
 	must(t, os.Mkdir("traces", 0o700))
 	for name, last := range map[string]uint64{"traces/a.et": 2_000, "traces/b.et": 5_000} {
-		rec, err := format.Create(name, nil)
+		rec, err := recorder.Create(name, nil)
 		must(t, err)
 		own := named(format.NameTrace)
 		own.Attributes = []format.Attribute{{Name: format.AttrProcessID, Value: format.U64Value(7)}, {Name: format.AttrHostName, Value: format.StringValue("host")}}

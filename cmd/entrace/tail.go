@@ -15,6 +15,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -306,7 +307,7 @@ func (g *growing) show(ctx context.Context, l *lines) (rotated bool, err error) 
 		case err != nil:
 			return false, err
 		}
-		rotated = format.EndsRotated(e)
+		rotated = e.IsRotated()
 		if err := l.show(int64(id), e); err != nil {
 			return false, err
 		}
@@ -330,7 +331,7 @@ type lines struct {
 // open opens the last entries, or all of them if they are to be had in no other way.
 func (l *lines) open() (err error) {
 	if l.o.lines >= 0 && l.o.time != timeOffset {
-		if l.last, err = format.ReadLast(l.name); err == nil && l.last != nil && l.o.raw && l.last.ID(0) < 0 {
+		if l.last, err = recorder.ReadLast(l.name); err == nil && l.last != nil && l.o.raw && l.last.ID(0) < 0 {
 			l.last = nil
 		}
 		if l.last != nil {
@@ -343,7 +344,7 @@ func (l *lines) open() (err error) {
 // openAll opens the file.
 func (l *lines) openAll() (err error) {
 	l.last = nil
-	if l.f, err = format.Open(l.name, &format.OpenOptions{Prefix: true}); err != nil {
+	if l.f, err = recorder.Open(l.name, &format.OpenOptions{Prefix: true}); err != nil {
 		return known(l.name, torn(l.name, err))
 	}
 	n, missing := l.f.Journal()
@@ -604,7 +605,7 @@ func (l *lines) start(end *format.TraceEntry) spanStart {
 		return s
 	}
 	if l.f == nil && l.last != nil { // it is far back
-		if f, err := format.Open(l.last.Name(), &format.OpenOptions{Lenient: true}); err == nil {
+		if f, err := recorder.Open(l.last.Name(), &format.OpenOptions{Lenient: true}); err == nil {
 			l.f = f
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 // twoServices records a call from one service, in the file name, to another one, in stock.et, and a
@@ -25,12 +26,12 @@ func twoServices(t *testing.T, name string) {
 		at, took   time.Duration
 	}
 	record := func(file, service string, spans ...span) {
-		rec, err := format.Create(file, nil)
+		rec, err := recorder.Create(file, nil)
 		must(t, err)
 		res, err := rec.Resource(&format.TraceEntry{Message: format.Some(service), Metadata: format.Metadata{Name: format.NameResource, Level: format.LevelInfo}})
 		must(t, err)
 		for _, x := range spans {
-			s := &format.Span{SpanHead: format.SpanHead{Resource: res, Ref: format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{7: x.id}}}}
+			s := &recorder.Span{SpanHead: recorder.SpanHead{Resource: res, Ref: format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{7: x.id}}}}
 			if x.parent > 0 {
 				s.Parent = format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{7: x.parent}}
 				s.Remote = s.Parent.SpanID[7] == 1 && service == "stock"

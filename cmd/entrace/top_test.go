@@ -12,12 +12,13 @@ import (
 
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 // TestTopCommand prints each of the kinds, as text and as JSON.
 func TestTopCommand(t *testing.T) {
 	t.Chdir(t.TempDir())
-	rec, err := format.Create("app.et", nil)
+	rec, err := recorder.Create("app.et", nil)
 	must(t, err)
 	requests(t, rec)
 	must(t, rec.Close(t.Context()))
@@ -86,7 +87,7 @@ func TestCriticalCommand(t *testing.T) {
 // record makes a file of n requests, so many of which fail.
 func record(t *testing.T, name string, n int, took, fails uint64) {
 	t.Helper()
-	rec, err := format.Create(name, nil)
+	rec, err := recorder.Create(name, nil)
 	must(t, err)
 	for i := range n {
 		e := named("GET /cart")
@@ -231,7 +232,7 @@ func TestLuaCommand(t *testing.T) {
 // counted as an error once.
 func TestPanickedSpanIsOneError(t *testing.T) {
 	t.Chdir(t.TempDir())
-	rec, err := format.Create("app.et", nil)
+	rec, err := recorder.Create("app.et", nil)
 	must(t, err)
 	p, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec))
 	must(t, err)

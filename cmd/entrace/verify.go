@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 func (a *app) verifyCommand() *cobra.Command {
@@ -35,7 +36,7 @@ func (a *app) verify(ctx context.Context, name string) error {
 	}
 	defer done()
 	problems := 0
-	r, err := format.Verify(path, func(problem error) {
+	r, err := recorder.Verify(path, func(problem error) {
 		if errors.Is(problem, format.ErrTruncated) && torn(name, problem) == nil {
 			return
 		}

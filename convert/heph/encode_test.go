@@ -23,6 +23,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/telemetry"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
 	"github.com/entrace-go/entrace/view"
 )
@@ -248,7 +249,7 @@ func TestSpansThereAndBack(t *testing.T) {
 // entries there.
 func TestRecordedThereAndBack(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "x.et")
-	rec, err := format.Create(name, nil)
+	rec, err := recorder.Create(name, nil)
 	must(t, err)
 	live, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec))
 	must(t, err)

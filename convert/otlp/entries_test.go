@@ -17,6 +17,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
 	"github.com/entrace-go/entrace/view"
 )
@@ -184,7 +185,7 @@ func TestSlogRecords(t *testing.T) {
 	for _, version := range []format.Version{format.V1, format.V2} {
 		for _, flags := range []trace.TraceFlags{0, trace.FlagsSampled} {
 			path := filepath.Join(t.TempDir(), "app.et")
-			rec, err := format.Create(path, &format.RecorderOptions{Version: version})
+			rec, err := recorder.Create(path, &recorder.Options{Version: version})
 			if err != nil {
 				t.Fatal(err)
 			}

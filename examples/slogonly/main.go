@@ -10,7 +10,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
@@ -22,7 +22,7 @@ func main() {
 }
 
 func run(ctx context.Context, path string) (err error) {
-	rec, err := format.Create(path, nil)
+	rec, err := recorder.Create(path, nil)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 func must(b testing.TB, err error) {
@@ -90,11 +90,11 @@ func (f *bufferedFile) Flush() error {
 }
 
 // A recording is one that stays an IET.
-type recording struct{ *format.Recorder }
+type recording struct{ *recorder.Recorder }
 
-func createRecording(b testing.TB, dir string, d format.Durability) recording {
+func createRecording(b testing.TB, dir string, d recorder.Durability) recording {
 	b.Helper()
-	rec, err := format.Create(filepath.Join(dir, "app.iet"), &format.RecorderOptions{Durability: d})
+	rec, err := recorder.Create(filepath.Join(dir, "app.iet"), &recorder.Options{Durability: d})
 	must(b, err)
 	return recording{rec}
 }

@@ -13,7 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/entrace-go/entrace/exporter"
-	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
@@ -22,9 +22,9 @@ const maxEntries = 1_000_000
 
 // record returns a recording to path of about that many entries: spans, each
 // with its start, eight log records of ten attributes and its end.
-func record(b *testing.B, path string, entries int) *format.Recorder {
+func record(b *testing.B, path string, entries int) *recorder.Recorder {
 	b.Helper()
-	rec, err := format.Create(path, nil)
+	rec, err := recorder.Create(path, nil)
 	must(b, err)
 	p, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec))
 	must(b, err)
@@ -50,16 +50,16 @@ func record(b *testing.B, path string, entries int) *format.Recorder {
 func BenchmarkFinalize(b *testing.B) {
 	for _, x := range []struct {
 		name   string
-		finish func(b *testing.B, dir string, entries int) (*format.Recorder, error)
+		finish func(b *testing.B, dir string, entries int) (*recorder.Recorder, error)
 	}{
-		{"entrace", func(b *testing.B, dir string, entries int) (*format.Recorder, error) {
+		{"entrace", func(b *testing.B, dir string, entries int) (*recorder.Recorder, error) {
 			rec := record(b, filepath.Join(dir, "app.et"), entries)
 			b.StartTimer()
 			err := rec.Close(context.Background())
 			b.StopTimer()
 			return rec, err
 		}},
-		{"cp", func(b *testing.B, dir string, entries int) (*format.Recorder, error) {
+		{"cp", func(b *testing.B, dir string, entries int) (*recorder.Recorder, error) {
 			cp, err := exec.LookPath("cp")
 			if err != nil {
 				b.Skip(err)

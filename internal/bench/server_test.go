@@ -29,7 +29,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/entrace-go/entrace/exporter"
-	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
@@ -113,7 +113,7 @@ func newTelemetry(role string) (*telemetry, error) {
 			close: func() (uint64, error) { return 0, nil },
 		}, nil
 	case roleEntrace:
-		rec, err := format.Create(filepath.Join(dir, "shop.iet"), nil)
+		rec, err := recorder.Create(filepath.Join(dir, "shop.iet"), nil)
 		if err != nil {
 			return nil, err
 		}

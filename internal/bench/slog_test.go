@@ -11,7 +11,7 @@ import (
 
 	phuslu "github.com/phuslu/log"
 
-	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
@@ -95,7 +95,7 @@ type handler struct {
 	open func(b *testing.B, dir string) (slog.Handler, output)
 }
 
-func recorder(name string, d format.Durability) handler {
+func recorded(name string, d recorder.Durability) handler {
 	return handler{name, func(b *testing.B, dir string) (slog.Handler, output) {
 		rec := createRecording(b, dir, d)
 		return slogadapter.New(rec.Recorder, nil), rec
@@ -103,9 +103,9 @@ func recorder(name string, d format.Durability) handler {
 }
 
 var (
-	entraceDefault      = recorder("entrace", format.DurabilityProcess)
-	entraceBuffered     = recorder("entrace-buffered", format.DurabilityBuffered)
-	entraceWriteThrough = recorder("entrace-writethrough", format.DurabilityWriteThrough)
+	entraceDefault      = recorded("entrace", recorder.DurabilityProcess)
+	entraceBuffered     = recorded("entrace-buffered", recorder.DurabilityBuffered)
+	entraceWriteThrough = recorded("entrace-writethrough", recorder.DurabilityWriteThrough)
 
 	phusluFile = handler{"phuslu", func(b *testing.B, dir string) (slog.Handler, output) {
 		f := createFile(b, dir)

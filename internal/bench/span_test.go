@@ -19,7 +19,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/entrace-go/entrace/exporter"
-	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 func spanAttrs() []attribute.KeyValue {
@@ -134,7 +134,7 @@ func BenchmarkExportSpans(b *testing.B) {
 		open func(b *testing.B, dir string) (sdktrace.SpanExporter, output)
 	}{
 		{"entrace", func(b *testing.B, dir string) (sdktrace.SpanExporter, output) {
-			rec := createRecording(b, dir, format.DurabilityProcess)
+			rec := createRecording(b, dir, recorder.DurabilityProcess)
 			e, err := exporter.New(exporter.WithRecorder(rec.Recorder))
 			must(b, err)
 			return e, rec
@@ -205,13 +205,13 @@ func BenchmarkLiveSpan(b *testing.B) {
 		}{
 			{"nothing", func(*testing.B, string) (sdktrace.SpanProcessor, output) { return nothing{}, none{} }},
 			{"entrace", func(b *testing.B, dir string) (sdktrace.SpanProcessor, output) {
-				rec := createRecording(b, dir, format.DurabilityProcess)
+				rec := createRecording(b, dir, recorder.DurabilityProcess)
 				p, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec.Recorder))
 				must(b, err)
 				return p, rec
 			}},
 			{"entrace-batch", func(b *testing.B, dir string) (sdktrace.SpanProcessor, output) {
-				rec := createRecording(b, dir, format.DurabilityProcess)
+				rec := createRecording(b, dir, recorder.DurabilityProcess)
 				e, err := exporter.New(exporter.WithRecorder(rec.Recorder))
 				must(b, err)
 				// Blocking, lest it drop what comes too fast.

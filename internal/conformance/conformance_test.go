@@ -27,6 +27,7 @@ import (
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/jsontest"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
@@ -188,7 +189,7 @@ func record(t *testing.T, v format.Version, f format.StorageFormat) string {
 	if f == format.ET {
 		name = filepath.Join(dir, "ours.et")
 	}
-	rec, err := format.Create(name, &format.RecorderOptions{Version: v})
+	rec, err := recorder.Create(name, &recorder.Options{Version: v})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -383,7 +384,7 @@ func TestRecoveredIsReadable(t *testing.T) {
 				if err := os.WriteFile(name, whole[:cut], 0o600); err != nil {
 					t.Fatal(err)
 				}
-				if _, err := format.Recover(name, ""); err != nil {
+				if _, err := recorder.Recover(name, ""); err != nil {
 					t.Fatal(err)
 				}
 				compare(t, v, name)

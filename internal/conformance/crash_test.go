@@ -15,6 +15,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 const crashEnv = "ENTRACE_CONFORMANCE_CRASH"
@@ -30,11 +31,11 @@ func TestCrashChild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := format.ParseDurability(args[1])
+	d, err := recorder.ParseDurability(args[1])
 	if err != nil {
 		t.Fatal(err)
 	}
-	rec, err := format.Create(args[2], &format.RecorderOptions{Version: format.Version(v), Durability: d})
+	rec, err := recorder.Create(args[2], &recorder.Options{Version: format.Version(v), Durability: d})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +49,7 @@ func TestCrashChild(t *testing.T) {
 		}
 		now := time.Now()
 		ref := format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{byte(i >> 16), byte(i >> 8), byte(i), 1}}
-		s := &format.Span{SpanHead: format.SpanHead{Ref: ref, Resource: res, Time: now.UnixNano(), Open: i%3 == 0, Wait: i%3 != 0}}
+		s := &recorder.Span{SpanHead: recorder.SpanHead{Ref: ref, Resource: res, Time: now.UnixNano(), Open: i%3 == 0, Wait: i%3 != 0}}
 		if i%3 == 1 { // its parent comes next
 			s.Parent = format.SpanRef{TraceID: ref.TraceID, SpanID: [8]byte{byte((i + 1) >> 16), byte((i + 1) >> 8), byte(i + 1), 1}}
 		}
@@ -119,7 +120,7 @@ func TestCrashedIsReadable(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				r, err := format.Recover(name, "")
+				r, err := recorder.Recover(name, "")
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -25,6 +25,7 @@ import (
 	"github.com/entrace-go/entrace/convert/measureme"
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -318,7 +319,7 @@ fn main() {
 // TestAnalyzemeSpans compares on spans that overlap as those of a service do.
 func TestAnalyzemeSpans(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "spans.et")
-	rec, err := format.Create(name, nil)
+	rec, err := recorder.Create(name, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/remote"
 )
 
@@ -121,7 +122,7 @@ func TestSendOurs(t *testing.T) {
 func recordAndSend(t *testing.T, v format.Version, endpoint string) (name string, n int) {
 	t.Helper()
 	name = filepath.Join(t.TempDir(), "ours.iet")
-	o := &format.RecorderOptions{Version: v}
+	o := &recorder.Options{Version: v}
 	var s *remote.Sender
 	if endpoint != "" {
 		var err error
@@ -130,7 +131,7 @@ func recordAndSend(t *testing.T, v format.Version, endpoint string) (name string
 		}
 		o.Tee = s
 	}
-	rec, err := format.Create(name, o)
+	rec, err := recorder.Create(name, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +140,7 @@ func recordAndSend(t *testing.T, v format.Version, endpoint string) (name string
 		t.Fatal(err)
 	}
 	for i := range 2000 {
-		sp := &format.Span{SpanHead: format.SpanHead{Resource: res, Time: int64(i), Open: true}}
+		sp := &recorder.Span{SpanHead: recorder.SpanHead{Resource: res, Time: int64(i), Open: true}}
 		sp.Ref = format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{1, byte(i >> 8), byte(i)}}
 		if i%7 > 0 {
 			sp.Parent = format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{1, byte((i - 1) >> 8), byte(i - 1)}}

@@ -80,6 +80,12 @@ func openRegular(name string, flag int) (*os.File, error) {
 	return f, nil
 }
 
+// Exists reports whether there is something of that name, be it a symbolic link.
+func Exists(name string) bool {
+	_, err := os.Lstat(name)
+	return err == nil
+}
+
 func notSymlink(name string) error {
 	fi, err := os.Lstat(name)
 	if err == nil && !fi.Mode().IsRegular() {

@@ -11,9 +11,10 @@ import (
 	"github.com/entrace-go/entrace/internal/placer"
 	"github.com/entrace-go/entrace/internal/source"
 	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/recorder"
 )
 
-// A Writer takes an entry, attribute by attribute: a [format.Batch], or an [Entry].
+// A Writer takes an entry, attribute by attribute: a [recorder.Batch], or an [Entry].
 type Writer interface {
 	Begin(message format.Optional[string], m *format.Metadata)
 	ID(name string, id []byte)
@@ -33,7 +34,7 @@ type Writer interface {
 }
 
 var (
-	_ Writer = (*format.Batch)(nil)
+	_ Writer = (*recorder.Batch)(nil)
 	_ Writer = (*Entry)(nil)
 )
 

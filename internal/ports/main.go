@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 func main() {
@@ -34,19 +35,19 @@ func main() {
 // record fills two files, leaves a span open, and the last records in the journal. The times are
 // made up, so that all systems record the same.
 func record(dir string) error {
-	rec, err := format.Create(filepath.Join(dir, "app.et"), &format.RecorderOptions{BufferDir: dir, MaxFileEntries: 64})
+	rec, err := recorder.Create(filepath.Join(dir, "app.et"), &recorder.Options{BufferDir: dir, MaxFileEntries: 64})
 	if err != nil {
 		return err
 	}
-	if d, err := rec.Durability(); d != format.DurabilityProcess {
+	if d, err := rec.Durability(); d != recorder.DurabilityProcess {
 		return fmt.Errorf("durability %v: %w", d, err)
 	}
 	start := time.Date(2026, time.January, 2, 3, 4, 5, 0, time.UTC)
 	ref := format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{2}}
 	named := func(name string) format.Metadata { return format.Metadata{Name: name, Level: format.LevelInfo} }
-	err = rec.WriteSpan(&format.Span{
+	err = rec.WriteSpan(&recorder.Span{
 		Entry:    format.TraceEntry{Message: format.Some("the open span"), Metadata: named("span")},
-		SpanHead: format.SpanHead{Ref: ref, Time: start.UnixNano(), Open: true},
+		SpanHead: recorder.SpanHead{Ref: ref, Time: start.UnixNano(), Open: true},
 	})
 	if err != nil {
 		return err

@@ -27,7 +27,7 @@ type Dead struct {
 	// Damaged is of how many segments not everything could be read. Nothing but a
 	// loss of power, a bad disk or somebody else's hand leaves any.
 	Damaged int
-	// Gone is [format.ErrJournalGone] if the ring was in memory and is gone with it.
+	// Gone is [recorder.ErrJournalGone] if the ring was in memory and is gone with it.
 	Gone error
 
 	f     *journal.DeadFile // nil: it is gone
@@ -44,7 +44,7 @@ func (e *NotRingError) Error() string {
 }
 
 // Open reads the file of a ring. It is [format.ErrLocked] while its process lives,
-// [format.ErrJournalElsewhere] if it is out of reach, and a *journal.LayoutError if it is of
+// [recorder.ErrJournalElsewhere] if it is out of reach, and a *journal.LayoutError if it is of
 // another version of this package. The caller closes or removes it.
 func Open(name string) (*Dead, error) {
 	f, err := journal.OpenDead(name, true)

@@ -19,6 +19,7 @@ import (
 	"github.com/entrace-go/entrace/internal/journal"
 	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/internal/ring"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -193,7 +194,7 @@ func TestRingLosesItsNames(t *testing.T) {
 			if err := osfile.Remove(f, name); err != nil {
 				t.Fatal(err)
 			}
-			if err := <-told; !errors.Is(err, format.ErrUnlinked) {
+			if err := <-told; !errors.Is(err, recorder.ErrUnlinked) {
 				t.Errorf("%v was told", err)
 			}
 			s.log(format.SpanRef{}, "after", 0)
@@ -249,7 +250,7 @@ func TestOpenRingDamaged(t *testing.T) {
 			t.Errorf("%s: nothing is said to be damaged", what)
 		}
 		sn := d.Snapshot(ring.SnapshotOptions{Providers: allProviders})
-		rec, err := sn.Create(filepath.Join(t.TempDir(), "y.iet"), &format.RecorderOptions{Durability: format.DurabilityWriteThrough})
+		rec, err := sn.Create(filepath.Join(t.TempDir(), "y.iet"), &recorder.Options{Durability: recorder.DurabilityWriteThrough})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -257,7 +258,7 @@ func TestOpenRingDamaged(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 		closeRecorder(t, rec)
-		if r, err := format.Inspect(rec.Path()); err != nil || r.Damage != nil {
+		if r, err := recorder.Inspect(rec.Path()); err != nil || r.Damage != nil {
 			t.Errorf("%s: the trace is %+v, %v", what, r, err)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/ring"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -153,7 +154,7 @@ type standingTee struct {
 func (s *standingTee) Begin(format.Version)        {}
 func (s *standingTee) Close(context.Context) error { return nil }
 
-func (s *standingTee) Take([]format.TeeEntry) {
+func (s *standingTee) Take([]recorder.TeeEntry) {
 	s.once.Do(func() { close(s.stands) })
 	<-s.release
 }
@@ -163,7 +164,7 @@ func TestRingStandingStream(t *testing.T) {
 	g := newRing(t, nil, allProviders)
 	s := play(t, g.Recorder())
 	tee := &standingTee{stands: make(chan struct{}), release: make(chan struct{})}
-	rec := createFor(t, g, "stream.iet", &format.RecorderOptions{Tee: tee, MaxBlock: time.Millisecond})
+	rec := createFor(t, g, "stream.iet", &recorder.Options{Tee: tee, MaxBlock: time.Millisecond})
 	defer close(tee.release)
 	st, err := g.Stream(rec, allProviders)
 	if err != nil {
@@ -197,15 +198,15 @@ func TestRingStreamKilled(t *testing.T) {
 	g := newRing(t, nil, allProviders)
 	s := play(t, g.Recorder())
 	dir := t.TempDir()
-	rec, err := g.Create(filepath.Join(dir, "s.iet"), &format.RecorderOptions{BufferDir: dir})
+	rec, err := g.Create(filepath.Join(dir, "s.iet"), &recorder.Options{BufferDir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer closeRecorder(t, rec)
-	if d, err := rec.Durability(); d != format.DurabilityProcess {
+	if d, err := rec.Durability(); d != recorder.DurabilityProcess {
 		t.Skip("no crash buffer here:", err)
 	}
-	if _, err := ring.AppendAnchor(rec, &format.TraceEntry{Metadata: format.Metadata{Name: "entrace.trace"}}); err != nil {
+	if _, err := rec.AppendAnchor(&format.TraceEntry{Metadata: format.Metadata{Name: "entrace.trace"}}); err != nil {
 		t.Fatal(err)
 	}
 	st, err := g.Stream(rec, allProviders)
@@ -216,7 +217,7 @@ func TestRingStreamKilled(t *testing.T) {
 	s.start(ringRef(1, 1), format.SpanRef{}, "span", 0)
 	b := s.rec.Batch()
 	b.Log(format.SpanRef{}, s.tick())
-	ring.SetProvider(b, 5)
+	b.SetProvider(5)
 	b.Entry(ringEntry("sample", 0))
 	if err := b.Write(); err != nil {
 		t.Fatal(err)
@@ -224,7 +225,7 @@ func TestRingStreamKilled(t *testing.T) {
 	to := t.TempDir()
 	copyFile(t, filepath.Join(dir, "s.iet.buffer"), filepath.Join(to, "s.iet.buffer"))
 	name := copyFile(t, filepath.Join(dir, "s.iet"), filepath.Join(to, "s.iet"))
-	if _, err := format.Recover(name, ""); err != nil {
+	if _, err := recorder.Recover(name, ""); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := rawOutline(t, open(t, name)), "root(entrace.trace(sample) resource(span) entrace.recovered)"; got != want {
@@ -234,19 +235,19 @@ func TestRingStreamKilled(t *testing.T) {
 
 // TestHeadRotates: what an entry is to be hung below may be in the file before.
 func TestHeadRotates(t *testing.T) {
-	rec := create(t, "app.iet", &format.RecorderOptions{MaxFileEntries: 1000, Durability: format.DurabilityWriteThrough})
+	rec := create(t, "app.iet", &recorder.Options{MaxFileEntries: 1000, Durability: recorder.DurabilityWriteThrough})
 	for range 50 {
 		if _, err := rec.Append(ringEntry("x", 0)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := ring.AppendAnchor(rec, ringEntry("head", 0)); err != nil {
+	if _, err := rec.AppendAnchor(ringEntry("head", 0)); err != nil {
 		t.Fatal(err)
 	}
 	for range 2500 {
 		b := rec.Batch()
 		b.Log(format.SpanRef{}, 0)
-		ring.SetProvider(b, 5)
+		b.SetProvider(5)
 		b.Entry(ringEntry("sample", 0))
 		if err := b.Write(); err != nil {
 			t.Fatal(err)
@@ -257,7 +258,7 @@ func TestHeadRotates(t *testing.T) {
 	}
 	list, _ := filepath.Glob(filepath.Join(filepath.Dir(rec.StreamPath()), "*.iet"))
 	for _, name := range list {
-		if r, err := format.Inspect(name); err != nil || r.Damage != nil {
+		if r, err := recorder.Inspect(name); err != nil || r.Damage != nil {
 			t.Errorf("%s: %+v, %v", name, r, err)
 		}
 	}
@@ -311,11 +312,11 @@ func TestRingOddTimes(t *testing.T) {
 			for i, name := range []string{"child", "parent"} {
 				e := ringEntry(name, 0)
 				e.Attributes = []format.Attribute{{Name: format.AttrTime, Value: format.U64Value(uint64(s.tick()))}}
-				h := format.SpanHead{Ref: ringRef(1, i), Resource: s.res, Time: s.at, Wait: true}
+				h := recorder.SpanHead{Ref: ringRef(1, i), Resource: s.res, Time: s.at, Wait: true}
 				if i == 0 {
 					h.Parent = ringRef(1, 1)
 				}
-				_ = s.rec.WriteSpan(&format.Span{Entry: *e, SpanHead: h})
+				_ = s.rec.WriteSpan(&recorder.Span{Entry: *e, SpanHead: h})
 			}
 		},
 	}
@@ -365,7 +366,7 @@ func TestRingLargeWindow(t *testing.T) {
 		{Name: format.AttrTime, Value: format.U64Value(uint64(s.tick()))},
 		{Name: format.AttrDuration, Value: format.U64Value(59e9)},
 	}
-	span := &format.Span{Entry: *e, SpanHead: format.SpanHead{Ref: ringRef(1, 1), Resource: s.res, Time: s.at}}
+	span := &recorder.Span{Entry: *e, SpanHead: recorder.SpanHead{Ref: ringRef(1, 1), Resource: s.res, Time: s.at}}
 	for range 200 {
 		span.Children = append(span.Children, *ringEntry("event-of-span", 1000))
 	}
@@ -482,7 +483,7 @@ func TestRingSwept(t *testing.T) {
 // TestTwoStreams: each stream gets what comes, whatever others there are.
 func TestTwoStreams(t *testing.T) {
 	g := newRing(t, &ring.Options{Bytes: 4 << 20}, allProviders)
-	var recs []*format.Recorder
+	var recs []*recorder.Recorder
 	for i := range 3 {
 		rec := createFor(t, g, fmt.Sprint("stream", i, ".et"), nil)
 		st, err := g.Stream(rec, allProviders)

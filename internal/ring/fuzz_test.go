@@ -6,10 +6,10 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/journal"
 	"github.com/entrace-go/entrace/internal/record"
 	"github.com/entrace-go/entrace/internal/ring"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 // FuzzOpen reads rings whose records are anything, with right checksums: what
@@ -65,7 +65,7 @@ func FuzzOpen(f *testing.F) {
 		}
 		iet := filepath.Join(t.TempDir(), "y.iet")
 		sn := d.Snapshot(o)
-		r, err := sn.Create(iet, &format.RecorderOptions{Durability: format.DurabilityWriteThrough})
+		r, err := sn.Create(iet, &recorder.Options{Durability: recorder.DurabilityWriteThrough})
 		must(t, err)
 		must(t, sn.Copy(r))
 		st := r.Stats().Entries
@@ -73,7 +73,7 @@ func FuzzOpen(f *testing.F) {
 			t.Errorf("the account is %+v", st)
 		}
 		must(t, r.Close(context.Background()))
-		if rep, err := format.Inspect(iet); err != nil || rep.Damage != nil {
+		if rep, err := recorder.Inspect(iet); err != nil || rep.Damage != nil {
 			t.Errorf("the trace is %+v, %v", rep, err)
 		}
 		must(t, d.Remove())

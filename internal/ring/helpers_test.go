@@ -10,15 +10,16 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/ring"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // create makes a recorder in a folder of its own.
-func create(t testing.TB, name string, o *format.RecorderOptions) *format.Recorder {
+func create(t testing.TB, name string, o *recorder.Options) *recorder.Recorder {
 	t.Helper()
-	rec, err := format.Create(filepath.Join(t.TempDir(), name), o)
+	rec, err := recorder.Create(filepath.Join(t.TempDir(), name), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,10 +28,10 @@ func create(t testing.TB, name string, o *format.RecorderOptions) *format.Record
 }
 
 // createFor makes a recorder for a stream of g.
-func createFor(t testing.TB, g *ring.Ring, name string, o *format.RecorderOptions) *format.Recorder {
+func createFor(t testing.TB, g *ring.Ring, name string, o *recorder.Options) *recorder.Recorder {
 	t.Helper()
 	if o == nil {
-		o = &format.RecorderOptions{}
+		o = &recorder.Options{}
 	}
 	rec, err := g.Create(filepath.Join(t.TempDir(), name), o)
 	if err != nil {
@@ -40,7 +41,7 @@ func createFor(t testing.TB, g *ring.Ring, name string, o *format.RecorderOption
 	return rec
 }
 
-func closeRecorder(t testing.TB, rec *format.Recorder) {
+func closeRecorder(t testing.TB, rec *recorder.Recorder) {
 	t.Helper()
 	if err := rec.Close(context.Background()); err != nil {
 		t.Errorf("Close: %v", err)

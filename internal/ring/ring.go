@@ -19,10 +19,10 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/inside"
 	"github.com/entrace-go/entrace/internal/journal"
 	"github.com/entrace-go/entrace/internal/record"
 	"github.com/entrace-go/entrace/internal/spanmap"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 // Options change how a [Ring] works. The zero value means defaults.
@@ -45,7 +45,7 @@ type Options struct {
 	// MaxBlock is how long a call waits at most if the file does not answer. The default
 	// is one second.
 	MaxBlock time.Duration
-	// Taken, if set, always has what the recorder takes, see [format.Recorder.TakesSpans]: for
+	// Taken, if set, always has what the recorder takes, see [recorder.Recorder.TakesSpans]: for
 	// whoever wants to know that without going through the recorder.
 	Taken *atomic.Uint64
 	// OnError, if set, is called when the ring has lost its file, and goes on in another
@@ -90,7 +90,7 @@ type LogEvent struct {
 // It is safe for concurrent use.
 type Ring struct {
 	o      Options
-	rec    *format.Recorder
+	rec    *recorder.Recorder
 	intern *record.Interner
 	live   atomic.Pointer[journal.Journal] // nil: there is no ring
 
@@ -152,8 +152,8 @@ func New(o *Options) (*Ring, error) {
 		return nil, fmt.Errorf("a note of %d bytes: there is room for %d", len(o.Note), MaxNote)
 	}
 	g.level.Store(uint32(noLevel))
-	g.rec = inside.NewRecorder(target{g}, g.intern, uint8(g.o.Version), maxText).(*format.Recorder)
-	inside.SetProviders(g.rec, 0)
+	g.rec = recorder.New(target{g}, g.intern, g.o.Version, maxText)
+	g.rec.SetProviders(0)
 	if g.o.Bytes < 0 {
 		return g, nil
 	}
@@ -205,11 +205,11 @@ func (g *Ring) use(j *journal.Journal) {
 }
 
 // Recorder returns what records to the ring. It takes what the ring or one of its
-// streams wants, see [format.Recorder.TakesSpans]. Closing it closes the ring.
-func (g *Ring) Recorder() *format.Recorder { return g.rec }
+// streams wants, see [recorder.Recorder.TakesSpans]. Closing it closes the ring.
+func (g *Ring) Recorder() *recorder.Recorder { return g.rec }
 
-// Create is format.Create for a recorder that is to get a snapshot or a stream of the ring.
-func (g *Ring) Create(name string, o *format.RecorderOptions) (*format.Recorder, error) {
+// Create is recorder.Create for a recorder that is to get a snapshot or a stream of the ring.
+func (g *Ring) Create(name string, o *recorder.Options) (*recorder.Recorder, error) {
 	return createWith(name, o, g.o.Version, g.intern, false)
 }
 
@@ -278,7 +278,7 @@ func (g *Ring) updateProviders() {
 	if g.closed {
 		on = 0
 	}
-	inside.SetProviders(g.rec, record.Providers(on))
+	g.rec.SetProviders(record.Providers(on))
 	if g.o.Taken != nil {
 		g.o.Taken.Store(on)
 	}
@@ -306,7 +306,7 @@ func ServedPanic(message string) (text string, is bool) {
 }
 
 // tellsOf reports whether OnLog is told of a log record.
-func (g *Ring) tellsOf(e *inside.Event) bool {
+func (g *Ring) tellsOf(e *record.LogEvent) bool {
 	if uint32(e.Level) >= g.level.Load() {
 		return true
 	}
@@ -395,7 +395,7 @@ func (g *Ring) checkName() {
 	j := g.live.Load()
 	j.SetHurry(false)
 	if !j.HasName() {
-		g.replace(j, format.ErrUnlinked)
+		g.replace(j, recorder.ErrUnlinked)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -465,17 +465,17 @@ type target struct{ *Ring }
 type drops struct {
 	mu sync.Mutex
 
-	entries, spans format.Dropped
+	entries, spans recorder.Dropped
 }
 
 // Put implements the target of format.
-func (g target) Put(r *journal.Record, hint *journal.Hint, e *inside.Event) error {
+func (g target) Put(r *journal.Record, hint *journal.Hint, e *record.LogEvent) error {
 	streams, err := g.put(r, hint)
 	if epoch := r.Epoch; streams != nil { // a stream's journal has epochs of its own
 		provider := record.Provider(r.Info.User() >> 4 & 63)
 		for _, s := range *streams {
 			if record.Providers(s.providers.Load()).Has(provider) && epoch >= s.epoch {
-				_ = inside.Put(s.rec, r, hint) // which counts what it refuses
+				_ = s.rec.Put(r, hint) // which counts what it refuses
 			}
 		}
 	}
@@ -538,11 +538,11 @@ func (g *Ring) retry(r *journal.Record, hint *journal.Hint, j *journal.Journal, 
 		err = format.ErrTooLarge
 	case errors.Is(err, journal.ErrBusy):
 		j.SetHurry(true) // until the next look at the file
-		err = format.ErrOverflow
+		err = recorder.ErrOverflow
 	case errors.Is(err, journal.ErrFull):
-		err = format.ErrOverflow
+		err = recorder.ErrOverflow
 	case errors.Is(err, journal.ErrClosed):
-		err = format.ErrClosed
+		err = recorder.ErrClosed
 		if now := g.live.Load(); now != j {
 			if _, again := now.Append(r, hint); again == nil {
 				return nil
@@ -550,7 +550,7 @@ func (g *Ring) retry(r *journal.Record, hint *journal.Hint, j *journal.Journal, 
 		}
 	default:
 		g.failed(j, err)
-		err = format.ErrOverflow
+		err = recorder.ErrOverflow
 	}
 	target{g}.Drop(err, r.Info.Entries(), r.Info.Spans())
 	return err
@@ -618,7 +618,7 @@ func (g target) Close(ctx context.Context) error {
 const closeGrace = 500 * time.Millisecond
 
 // Stats implements the target of format. What the ring has taken is where it belongs.
-func (g target) Stats() (s format.Stats) {
+func (g target) Stats() (s recorder.Stats) {
 	g.mu.Lock()
 	entries, spans := g.previous[0], g.previous[1]
 	if j := g.live.Load(); j != nil {
@@ -628,8 +628,8 @@ func (g target) Stats() (s format.Stats) {
 	g.mu.Unlock()
 	g.dropped.mu.Lock()
 	defer g.dropped.mu.Unlock()
-	s.Entries = format.Counts{Offered: entries + g.dropped.entries.Total(), Written: entries, Dropped: g.dropped.entries}
-	s.Spans = format.Counts{Offered: spans + g.dropped.spans.Total(), Written: spans, Dropped: g.dropped.spans}
+	s.Entries = recorder.Counts{Offered: entries + g.dropped.entries.Total(), Written: entries, Dropped: g.dropped.entries}
+	s.Spans = recorder.Counts{Offered: spans + g.dropped.spans.Total(), Written: spans, Dropped: g.dropped.spans}
 	return s
 }
 
@@ -637,9 +637,9 @@ func (g target) Stats() (s format.Stats) {
 func (target) Err() error { return nil }
 
 // Durability implements the target of format.
-func (g target) Durability() (format.Durability, error) {
+func (g target) Durability() (recorder.Durability, error) {
 	if j := g.live.Load(); j != nil && j.Medium() != journal.Heap {
-		return format.DurabilityProcess, nil
+		return recorder.DurabilityProcess, nil
 	}
-	return format.DurabilityBuffered, nil
+	return recorder.DurabilityBuffered, nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/record"
 	"github.com/entrace-go/entrace/internal/ring"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -55,7 +56,7 @@ func writeSnapshot(t testing.TB, sn *ring.Snapshot) *format.File {
 	t.Helper()
 	defer sn.Close()
 	name := filepath.Join(t.TempDir(), "snapshot.et")
-	rec, err := sn.Create(name, &format.RecorderOptions{Durability: format.DurabilityWriteThrough})
+	rec, err := sn.Create(name, &recorder.Options{Durability: recorder.DurabilityWriteThrough})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,10 +75,10 @@ func writeSnapshot(t testing.TB, sn *ring.Snapshot) *format.File {
 	return open(t, name)
 }
 
-func problems2(t testing.TB, name string) (*format.Report, []error) {
+func problems2(t testing.TB, name string) (*recorder.Report, []error) {
 	t.Helper()
 	var found []error
-	r, err := format.Verify(name, func(p error) { found = append(found, p) })
+	r, err := recorder.Verify(name, func(p error) { found = append(found, p) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,13 +102,13 @@ func ringEntry(name string, pad int) *format.TraceEntry {
 
 // A script records the same wherever it is played.
 type script struct {
-	rec   *format.Recorder
-	batch *format.Batch // one, so that all but the beginnings of spans are in one shard
-	res   *format.Resource
+	rec   *recorder.Recorder
+	batch *recorder.Batch // one, so that all but the beginnings of spans are in one shard
+	res   *recorder.Resource
 	at    int64
 }
 
-func play(t testing.TB, rec *format.Recorder) *script {
+func play(t testing.TB, rec *recorder.Recorder) *script {
 	t.Helper()
 	res, err := rec.Resource(&format.TraceEntry{Metadata: format.Metadata{Name: format.NameResource, Level: format.LevelInfo}, Message: format.Some("shop")})
 	if err != nil {
@@ -125,7 +126,7 @@ func (s *script) start(ref, parent format.SpanRef, name string, pad int) {
 		{Name: format.AttrSpanID, Value: format.StringValue(fmt.Sprintf("%x", ref.SpanID))},
 		{Name: format.AttrTime, Value: format.U64Value(uint64(at))},
 	}, e.Attributes...)
-	_ = s.rec.WriteSpan(&format.Span{Entry: *e, SpanHead: format.SpanHead{Ref: ref, Parent: parent, Resource: s.res, Time: at, Open: true}})
+	_ = s.rec.WriteSpan(&recorder.Span{Entry: *e, SpanHead: recorder.SpanHead{Ref: ref, Parent: parent, Resource: s.res, Time: at, Open: true}})
 }
 
 func (s *script) log(ref format.SpanRef, message string, pad int) {
@@ -176,8 +177,8 @@ func TestRingSnapshotIsRecording(t *testing.T) {
 			o := &ring.Options{Version: v, Bytes: 16 << 20}
 			put(t, o, place)
 			g := newRing(t, o, allProviders)
-			rec := create(t, "app.et", &format.RecorderOptions{Version: v, Durability: format.DurabilityWriteThrough})
-			for _, to := range []*format.Recorder{g.Recorder(), rec} {
+			rec := create(t, "app.et", &recorder.Options{Version: v, Durability: recorder.DurabilityWriteThrough})
+			for _, to := range []*recorder.Recorder{g.Recorder(), rec} {
 				s := play(t, to)
 				rnd := rand.New(rand.NewPCG(1, 2))
 				var open []format.SpanRef
@@ -319,10 +320,10 @@ func TestRingWindow(t *testing.T) {
 	s.start(c, a, "ends within", 0)
 	whole := ringEntry("whole", 0)
 	whole.Attributes = []format.Attribute{{Name: format.AttrSpanID, Value: format.StringValue("0000000000000009")}, {Name: format.AttrTime, Value: format.U64Value(uint64(s.tick()))}, {Name: format.AttrDuration, Value: format.U64Value(1e9)}}
-	_ = s.rec.WriteSpan(&format.Span{Entry: *whole, SpanHead: format.SpanHead{Ref: ringRef(1, 9), Parent: a, Resource: s.res, Time: s.at}})
+	_ = s.rec.WriteSpan(&recorder.Span{Entry: *whole, SpanHead: recorder.SpanHead{Ref: ringRef(1, 9), Parent: a, Resource: s.res, Time: s.at}})
 	past := ringEntry("whole past", 0)
 	past.Attributes = []format.Attribute{{Name: format.AttrSpanID, Value: format.StringValue("0000000000000010")}, {Name: format.AttrTime, Value: format.U64Value(uint64(s.tick()))}, {Name: format.AttrDuration, Value: format.U64Value(1)}}
-	_ = s.rec.WriteSpan(&format.Span{Entry: *past, SpanHead: format.SpanHead{Ref: ringRef(1, 10), Parent: a, Resource: s.res, Time: s.at}})
+	_ = s.rec.WriteSpan(&recorder.Span{Entry: *past, SpanHead: recorder.SpanHead{Ref: ringRef(1, 10), Parent: a, Resource: s.res, Time: s.at}})
 	s.tick()
 	from := s.at
 	s.log(a, "within", 0)
@@ -351,7 +352,7 @@ func TestRingLarge(t *testing.T) {
 		if whole {
 			e := ringEntry("large", 0)
 			e.Attributes = []format.Attribute{{Name: format.AttrSpanID, Value: format.StringValue("0000000000000009")}, {Name: format.AttrTime, Value: format.U64Value(uint64(s.tick()))}}
-			span := &format.Span{Entry: *e, SpanHead: format.SpanHead{Ref: ref, Resource: s.res, Time: s.at}}
+			span := &recorder.Span{Entry: *e, SpanHead: recorder.SpanHead{Ref: ref, Resource: s.res, Time: s.at}}
 			for range 300 {
 				span.Children = append(span.Children, *ringEntry("event-of-span", 1000))
 			}
@@ -394,7 +395,7 @@ func TestRingStream(t *testing.T) {
 		s.start(b, a, "ended", 0)
 		s.end(b, 0, 0)
 		rec := createFor(t, g, "stream.et", nil)
-		if _, err := ring.AppendAnchor(rec, &format.TraceEntry{Metadata: format.Metadata{Name: "entrace.trace"}}); err != nil {
+		if _, err := rec.AppendAnchor(&format.TraceEntry{Metadata: format.Metadata{Name: "entrace.trace"}}); err != nil {
 			t.Fatal(err)
 		}
 		st, err := g.Stream(rec, 1<<record.ProviderSpans|1<<5)
@@ -411,10 +412,10 @@ func TestRingStream(t *testing.T) {
 		s.start(ringRef(2, 5), format.SpanRef{}, "of the second", 0)
 		other := s.rec.Batch()
 		other.Log(format.SpanRef{}, 0)
-		ring.SetProvider(other, 5)
+		other.SetProvider(5)
 		other.Entry(&format.TraceEntry{Message: format.Some("sample"), Metadata: format.Metadata{Name: "sample"}})
 		other.Log(c, 0)
-		ring.SetProvider(other, 5)
+		other.SetProvider(5)
 		other.Entry(&format.TraceEntry{Message: format.Some("below"), Metadata: format.Metadata{Name: "below"}})
 		if err := other.Write(); err != nil {
 			t.Fatal(err)
@@ -573,7 +574,7 @@ func TestRingOptions(t *testing.T) {
 	if err := rec.Close(context.Background()); err != nil {
 		t.Error(err)
 	}
-	if err := rec.Log(format.SpanRef{}, ringEntry("event", 0)); err != nil && !errors.Is(err, format.ErrClosed) {
+	if err := rec.Log(format.SpanRef{}, ringEntry("event", 0)); err != nil && !errors.Is(err, recorder.ErrClosed) {
 		t.Error(err)
 	}
 	if rec.TakesSpans() {

@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/inside"
 	"github.com/entrace-go/entrace/internal/journal"
 	"github.com/entrace-go/entrace/internal/placer"
 	"github.com/entrace-go/entrace/internal/record"
 	"github.com/entrace-go/entrace/internal/spanmap"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 // SnapshotOptions say what of a ring a [Snapshot] has.
@@ -191,7 +191,7 @@ func (sn *Snapshot) parts(list []*part, again bool) (parts []journal.Part) {
 // A copying is a [Snapshot] on its way to a recorder.
 type copying struct {
 	sn       *Snapshot
-	to       inside.Import
+	to       *recorder.Importer
 	from     int64
 	begun    bool                      // the window: what is older is done with
 	pending  spanmap.Map[startedSpan]  // spans that have not ended when the window begins
@@ -219,41 +219,24 @@ func hold(e *journal.Entry) heldBack {
 	return heldBack{c}
 }
 
-// Create is format.Create for a recorder that is to get the snapshot.
-func (sn *Snapshot) Create(name string, o *format.RecorderOptions) (*format.Recorder, error) {
+// Create is recorder.Create for a recorder that is to get the snapshot.
+func (sn *Snapshot) Create(name string, o *recorder.Options) (*recorder.Recorder, error) {
 	if sn.g != nil {
 		return sn.g.Create(name, o)
 	}
 	return createWith(name, o, sn.version, record.NewInterner(sn.table), true)
 }
 
-func createWith(name string, o *format.RecorderOptions, v format.Version, in *record.Interner, died bool) (*format.Recorder, error) {
+func createWith(name string, o *recorder.Options, v format.Version, in *record.Interner, died bool) (*recorder.Recorder, error) {
 	opt := *o
 	opt.Version = v
-	r, err := inside.Create(name, &opt, in, died)
-	if err != nil {
-		return nil, err
-	}
-	return r.(*format.Recorder), nil
+	return recorder.CreateWith(name, &opt, in, died)
 }
-
-// AppendAnchor writes e below the root of what r writes and returns its id. Entries of
-// providers other than spans, and log records that belong to no span, hang below it from
-// then on.
-func AppendAnchor(r *format.Recorder, e *format.TraceEntry) (uint32, error) {
-	return inside.AppendAnchor(r, e)
-}
-
-// SetProvider says that the record that b builds, which Log began, is of a provider that
-// is neither spans nor log records. It hangs below its span as those do, else below what
-// [AppendAnchor] has written. Its entry needs a message if it has a span. A record that is
-// said to be of ProviderLogs fires no trigger.
-func SetProvider(b *format.Batch, p record.Provider) { inside.SetProvider(b, p) }
 
 // Copy writes the snapshot to r, which [Snapshot.Create] or [Ring.Create] has made, behind
 // what is there already. It is done once.
-func (sn *Snapshot) Copy(r *format.Recorder) error {
-	return inside.WithFile(r, func(to inside.Import) error {
+func (sn *Snapshot) Copy(r *recorder.Recorder) error {
+	return r.WithFile(func(to *recorder.Importer) error {
 		c := &copying{sn: sn, to: to, from: math.MinInt64, late: make(map[record.Ref][]heldBack)}
 		if !sn.o.From.IsZero() {
 			c.from = sn.o.From.UnixNano()
@@ -271,8 +254,8 @@ func (sn *Snapshot) Copy(r *format.Recorder) error {
 }
 
 // IsOpen reports whether a span is in what r has written and has not ended there.
-func IsOpen(r *format.Recorder, span format.SpanRef) (open bool, err error) {
-	err = inside.WithFile(r, func(to inside.Import) error {
+func IsOpen(r *recorder.Recorder, span format.SpanRef) (open bool, err error) {
+	err = r.WithFile(func(to *recorder.Importer) error {
 		open = slices.ContainsFunc(to.Placer().OpenSpans(), func(s placer.OpenSpan) bool {
 			return [16]byte(s.Ref.TraceID()) == span.TraceID && [8]byte(s.Ref.SpanID()) == span.SpanID
 		})
@@ -479,23 +462,23 @@ func (c *copying) duration(r *record.Record) int64 {
 // A Stream gets what comes to a [Ring] as it comes.
 type Stream struct {
 	g         *Ring
-	rec       *format.Recorder
+	rec       *recorder.Recorder
 	epoch     uint32
 	providers atomic.Uint64 // record.Providers
 }
 
 // Stream has r, which [Ring.Create] has made, get what the providers record from now on,
 // and before it the beginnings of the spans that are open. A call that records to the ring
-// then waits for r as well, see [format.RecorderOptions].MaxBlock. What r refuses it
+// then waits for r as well, see [recorder.Options].MaxBlock. What r refuses it
 // counts. Close the stream before r.
-func (g *Ring) Stream(r *format.Recorder, p record.Providers) (*Stream, error) {
+func (g *Ring) Stream(r *recorder.Recorder, p record.Providers) (*Stream, error) {
 	if r.Discards() {
-		return nil, format.ErrClosed
+		return nil, recorder.ErrClosed
 	}
 	st := &Stream{g: g, rec: r}
 	st.providers.Store(uint64(p))
 	var sn *Snapshot
-	err := inside.WithFile(r, func(to inside.Import) error {
+	err := r.WithFile(func(to *recorder.Importer) error {
 		// What comes from now on is written after what is open.
 		sn = g.capture(SnapshotOptions{Providers: p & (1 << record.ProviderSpans)}, st)
 		if record.Providers(g.buffered.Load()).Has(record.ProviderSpans) {
@@ -553,5 +536,5 @@ func (st *Stream) Close() {
 }
 
 // SetProviders has the stream get only what comes from the providers in p, of those it
-// was made for. It may be called by a [format.Tee].
+// was made for. It may be called by a [recorder.Tee].
 func (st *Stream) SetProviders(p record.Providers) { st.providers.And(uint64(p)) }

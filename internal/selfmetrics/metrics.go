@@ -23,6 +23,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/notice"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 // The metrics are what OpenTelemetry's own exporters measure of themselves, and
@@ -63,7 +64,7 @@ var durations = []float64{
 // during OnEnd, not from OnStart on, for that would be the SDK's
 // otel.sdk.span.live. A span whose start could not be recorded counts as exported
 // if its end brings all of it into the file. What a processor ignores, because it
-// is not sampled or comes after Shutdown, and what goes to [format.Discard], is
+// is not sampled or comes after Shutdown, and what goes to [recorder.Discard], is
 // not counted; an exporter's spans after Shutdown count as failed.
 //
 // Nil instruments are off: they cost neither time nor memory. Instruments are
@@ -193,20 +194,20 @@ func (o Operation) End(ctx context.Context, exported int, err error) {
 // ErrShutdown is why an exporter that was shut down takes no spans.
 var ErrShutdown = errors.New("exporter: shut down")
 
-// reasons are the errors for which [format.Dropped] has a name, and the one that
+// reasons are the errors for which [recorder.Dropped] has a name, and the one that
 // comes before any recorder.
 var reasons = []struct {
 	err    error
 	reason string
 }{
 	{ErrShutdown, "shutdown"},
-	{format.ErrClosed, "closed"},
-	{format.ErrOverflow, "overflow"},
+	{recorder.ErrClosed, "closed"},
+	{recorder.ErrOverflow, "overflow"},
 	{format.ErrFull, "full"},
 	{format.ErrTooLarge, "too_large"},
 	{format.ErrBadParent, "invalid"},
 	{format.ErrBadLevel, "invalid"},
-	{format.ErrNotOpen, "invalid"},
+	{recorder.ErrNotOpen, "invalid"},
 }
 
 // errorType returns the attribute error.type. It has few values: the reasons for
@@ -239,7 +240,7 @@ func cause(err error) error {
 	}
 }
 
-// An Account mirrors the account of one recorder, [format.Stats], for all
+// An Account mirrors the account of one recorder, [recorder.Stats], for all
 // exporters and processors that share it:
 //
 //	entrace.recorder.entries.written, entrace.recorder.spans.written
@@ -251,7 +252,7 @@ func cause(err error) error {
 // under way, but neither it nor what holds the recorder's lock may ever lead into
 // OpenTelemetry.
 type Account struct {
-	recorder weak.Pointer[format.Recorder]
+	recorder weak.Pointer[recorder.Recorder]
 	attrs    []attribute.KeyValue
 	over     atomic.Bool // there is nothing to tell any more
 
@@ -263,13 +264,13 @@ type Account struct {
 var accounts struct {
 	mu sync.Mutex
 
-	of map[weak.Pointer[format.Recorder]]*Account
+	of map[weak.Pointer[recorder.Recorder]]*Account
 }
 
 // Observe makes the account of r a metric until each account that was returned
 // for r is closed. It returns nil when metrics are off or r keeps no account. An
 // error is reported, and the account has no metrics then. No lock may be held.
-func Observe(r *format.Recorder) *Account {
+func Observe(r *recorder.Recorder) *Account {
 	if r.Discards() || !observability() {
 		return nil
 	}
@@ -295,14 +296,14 @@ func Observe(r *format.Recorder) *Account {
 }
 
 // share returns the account of r for one more user, and whether it is the first.
-func share(r weak.Pointer[format.Recorder]) (a *Account, first bool) {
+func share(r weak.Pointer[recorder.Recorder]) (a *Account, first bool) {
 	accounts.mu.Lock()
 	defer accounts.mu.Unlock()
 	a = accounts.of[r]
 	if first = a == nil; first {
 		a = &Account{recorder: r, attrs: component(recorderComponent)}
 		if accounts.of == nil {
-			accounts.of = make(map[weak.Pointer[format.Recorder]]*Account)
+			accounts.of = make(map[weak.Pointer[recorder.Recorder]]*Account)
 		}
 		accounts.of[r] = a
 	}
@@ -366,7 +367,7 @@ func (a *Account) leave() metric.Registration {
 	return registration
 }
 
-// counters are the instruments for a [format.Counts].
+// counters are the instruments for a [recorder.Counts].
 type counters struct {
 	written metric.Int64ObservableCounter
 	waiting metric.Int64ObservableUpDownCounter
@@ -388,7 +389,7 @@ func (c *counters) observables() []metric.Observable {
 	return []metric.Observable{c.written, c.waiting, c.dropped}
 }
 
-func (c *counters) observe(o metric.Observer, attrs []attribute.KeyValue, n *format.Counts) {
+func (c *counters) observe(o metric.Observer, attrs []attribute.KeyValue, n *recorder.Counts) {
 	set := attributes(attrs)
 	o.ObserveInt64(c.written, int64(n.Written), set)
 	o.ObserveInt64(c.waiting, int64(n.Waiting), set)

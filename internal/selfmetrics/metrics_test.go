@@ -25,11 +25,12 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/metrictest"
+	"github.com/entrace-go/entrace/recorder"
 )
 
-func newRecorder(t testing.TB) *format.Recorder {
+func newRecorder(t testing.TB) *recorder.Recorder {
 	t.Helper()
-	r, err := format.Create(filepath.Join(t.TempDir(), "app.et"), nil)
+	r, err := recorder.Create(filepath.Join(t.TempDir(), "app.et"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,8 +38,8 @@ func newRecorder(t testing.TB) *format.Recorder {
 	return r
 }
 
-func spanOf(id byte, parent format.SpanRef) *format.Span {
-	s := &format.Span{}
+func spanOf(id byte, parent format.SpanRef) *recorder.Span {
+	s := &recorder.Span{}
 	s.Ref, s.Parent, s.Wait = spanRef(id), parent, true
 	s.Entry.Metadata.Name = "span"
 	return s
@@ -116,7 +117,7 @@ func TestMetricsOffCostNothing(t *testing.T) {
 
 func TestMetricsOfNothing(t *testing.T) {
 	r := metrictest.Measured(t)
-	if Observe(format.Discard()) != nil || Observe(nil) != nil {
+	if Observe(recorder.Discard()) != nil || Observe(nil) != nil {
 		t.Error("a recorder that discards has an account")
 	}
 	r.Want(t, "")
@@ -160,8 +161,8 @@ func TestInstrumentsFailure(t *testing.T) {
 		{"some", 3, fmt.Errorf("span 1: %w", format.ErrTooLarge), 3, 2, "too_large"},
 		{"none but an error", 5, format.ErrFull, 5, 0, "full"},
 		{"some without an error", 4, nil, 4, 1, "_OTHER"},
-		{"less than none", -7, format.ErrClosed, 0, 5, "closed"},
-		{"more than all", 9, format.ErrClosed, 5, 0, "closed"},
+		{"less than none", -7, recorder.ErrClosed, 0, 5, "closed"},
+		{"more than all", 9, recorder.ErrClosed, 5, 0, "closed"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := metrictest.Measured(t)
@@ -188,12 +189,12 @@ func TestErrorType(t *testing.T) {
 	}{
 		{nil, "_OTHER"},
 		{ErrShutdown, "shutdown"},
-		{fmt.Errorf("a: %w", errors.Join(io.EOF, fmt.Errorf("b: %w", format.ErrClosed))), "closed"},
+		{fmt.Errorf("a: %w", errors.Join(io.EOF, fmt.Errorf("b: %w", recorder.ErrClosed))), "closed"},
 		{errors.Join(format.ErrTooLarge, format.ErrFull), "full"},
 		{format.ErrBadParent, "invalid"},
 		{format.ErrBadLevel, "invalid"},
-		{format.ErrNotOpen, "invalid"},
-		{fmt.Errorf("span: %w", format.ErrOverflow), "overflow"},
+		{recorder.ErrNotOpen, "invalid"},
+		{fmt.Errorf("span: %w", recorder.ErrOverflow), "overflow"},
 		{noFile, "io"},
 		{fmt.Errorf("record: %w", &fs.PathError{Op: "write", Err: io.ErrShortWrite}), "io"},
 		{errors.Join(fmt.Errorf("a: %w", typedError{}), io.EOF), "github.com/entrace-go/entrace/internal/selfmetrics.typedError"},
@@ -242,7 +243,7 @@ func TestInstrumentsConcurrent(t *testing.T) {
 				if n%2 == 0 {
 					op.End(t.Context(), 3, nil)
 				} else {
-					op.End(t.Context(), 1, format.ErrClosed)
+					op.End(t.Context(), 1, recorder.ErrClosed)
 				}
 			}
 		})
@@ -383,7 +384,7 @@ func TestAccount(t *testing.T) {
 	if err := rec.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := rec.WriteSpan(child); !errors.Is(err, format.ErrClosed) {
+	if err := rec.WriteSpan(child); !errors.Is(err, recorder.ErrClosed) {
 		t.Fatalf("the error is %v", err)
 	}
 	r.Want(t, numbers(rec))
@@ -408,7 +409,7 @@ func TestAccount(t *testing.T) {
 }
 
 // settled waits for what the recorder does by itself.
-func settled(t testing.TB, rec *format.Recorder) format.Stats {
+func settled(t testing.TB, rec *recorder.Recorder) recorder.Stats {
 	t.Helper()
 	if err := rec.Sync(context.Background()); err != nil {
 		t.Fatal(err)
@@ -417,10 +418,10 @@ func settled(t testing.TB, rec *format.Recorder) format.Stats {
 }
 
 // numbers is what the account of the first recorder says.
-func numbers(rec *format.Recorder) string {
+func numbers(rec *recorder.Recorder) string {
 	var b strings.Builder
 	s := rec.Stats()
-	for what, n := range map[string]format.Counts{"entries": s.Entries, "spans": s.Spans} {
+	for what, n := range map[string]recorder.Counts{"entries": s.Entries, "spans": s.Spans} {
 		fmt.Fprintf(&b, "%s.written{entrace_recorder/0} %d\n", what, n.Written)
 		fmt.Fprintf(&b, "%s.waiting{entrace_recorder/0} %d\n", what, n.Waiting)
 		n.Dropped.Each(func(reason string, n uint64) {
@@ -465,7 +466,7 @@ func TestAccountIsShared(t *testing.T) {
 
 func TestAccountConcurrent(t *testing.T) {
 	r := metrictest.Measured(t)
-	recs := []*format.Recorder{newRecorder(t), newRecorder(t)}
+	recs := []*recorder.Recorder{newRecorder(t), newRecorder(t)}
 	var wg sync.WaitGroup
 	for n := range 8 {
 		wg.Go(func() {
@@ -516,9 +517,9 @@ func TestAccountKeepsNoRecorder(t *testing.T) {
 
 // newRecorderFor returns a recorder that was observed and closed. Nothing of the
 // test refers to it.
-func newRecorderFor(t *testing.T) *format.Recorder {
+func newRecorderFor(t *testing.T) *recorder.Recorder {
 	t.Helper()
-	r, err := format.Create(filepath.Join(t.TempDir(), "app.et"), nil)
+	r, err := recorder.Create(filepath.Join(t.TempDir(), "app.et"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -643,7 +644,7 @@ func TestErrorTypesAreReasons(t *testing.T) {
 	for _, r := range reasons {
 		known[r.reason] = true
 	}
-	format.Dropped{}.Each(func(reason string, _ uint64) {
+	recorder.Dropped{}.Each(func(reason string, _ uint64) {
 		if !known[reason] {
 			t.Errorf("no error has the type %q", reason)
 		}

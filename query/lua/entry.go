@@ -10,7 +10,7 @@ import (
 	vm "github.com/yuin/gopher-lua"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/inside"
+	"github.com/entrace-go/entrace/internal/raw"
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
@@ -18,16 +18,16 @@ import (
 // concurrent use.
 type reader struct {
 	f        *format.File
-	entries  inside.Entries
+	entries  raw.Entries
 	n        int
 	upstream bool
 
-	window inside.Window
+	window raw.Window
 	entry  format.TraceEntry
 }
 
 func (r *reader) init(f *format.File, upstream bool) {
-	r.f, r.entries, r.n, r.upstream = f, inside.EntriesOf(f), f.Len(), upstream
+	r.f, r.entries, r.n, r.upstream = f, f.Raw(), f.Len(), upstream
 }
 
 // raw returns the encoding of an entry, which is valid until the next call.
@@ -44,7 +44,7 @@ func (r *reader) full(id uint32) (*format.TraceEntry, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.entries.Decode(raw, id, &r.entry); err != nil {
+	if err := r.f.DecodeRaw(raw, id, &r.entry); err != nil {
 		return nil, err
 	}
 	e := &r.entry

@@ -19,6 +19,7 @@ import (
 
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
@@ -46,7 +47,7 @@ func line(severity int, text string, trace [16]byte, span [8]byte, flags uint32,
 func TestSlogBridge(t *testing.T) {
 	for _, version := range []format.Version{format.V1, format.V2} {
 		path := filepath.Join(t.TempDir(), "app.et")
-		rec, err := format.Create(path, &format.RecorderOptions{Version: version})
+		rec, err := recorder.Create(path, &recorder.Options{Version: version})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,7 +18,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/exporter"
-	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
@@ -26,7 +26,7 @@ import (
 // tree, and it must come back the same once it was decoded.
 func TestRecorded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "app.et")
-	rec, err := format.Create(path, nil)
+	rec, err := recorder.Create(path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/entrace-go/entrace/control/provider"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/querytest"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 func main() {
@@ -227,7 +228,7 @@ func many(name string, n int) error {
 
 // live records a log record for each line.
 func live(name string) error {
-	rec, err := format.Create(name, nil)
+	rec, err := recorder.Create(name, nil)
 	if err != nil {
 		return err
 	}

@@ -1,5 +1,0 @@
-package format
-
-// AttrTruncated is the attribute, Bool true, of an entry of which something was
-// cut off.
-const AttrTruncated = "!TRUNCATED"

@@ -1,0 +1,11 @@
+package format
+
+// A SpanRef names a span: its trace id and its span id. The zero SpanRef names
+// none.
+type SpanRef struct {
+	TraceID [16]byte
+	SpanID  [8]byte
+}
+
+// IsValid reports whether both ids are set.
+func (s SpanRef) IsValid() bool { return s.TraceID != [16]byte{} && s.SpanID != [8]byte{} }

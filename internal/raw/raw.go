@@ -1,0 +1,25 @@
+// Package raw reads the encoded entries of a trace file. It is what package format offers the
+// packages of this module that look at every entry.
+package raw
+
+import "context"
+
+// Entries are the encoded entries of a file. Its methods are safe for concurrent use.
+type Entries interface {
+	// Columns reports whether they are of version 2.
+	Columns() bool
+	// Gap is how many bytes there are before each entry.
+	Gap() int
+	// Offset returns where in the file entry id begins; the one behind the last is where
+	// that ends.
+	Offset(id uint32) int64
+	// End returns where the last whole entry ends.
+	End() int64
+	// View calls fn with n bytes at off of the file. fn must not keep them, and call
+	// nothing of the file.
+	View(off, n int64, fn func(b []byte)) error
+	// Append appends the encoding of entry id to buf and returns that.
+	Append(buf []byte, id uint32) ([]byte, error)
+	// Grow looks for entries that were added to the file.
+	Grow(ctx context.Context) error
+}

@@ -1,0 +1,353 @@
+package recorder
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/journal"
+	"github.com/entrace-go/entrace/internal/record"
+)
+
+// A Span is an OpenTelemetry span with its links and events.
+type Span struct {
+	// Entry is the span's entry; Parent is not used. It has no attributes
+	// trace_id and parent_span_id: the recorder adds them where they are needed.
+	Entry format.TraceEntry
+	// Children are the entries of its links and events, in their order.
+	Children []format.TraceEntry
+
+	SpanHead
+}
+
+// A SpanHead says where a span belongs.
+type SpanHead struct {
+	Ref      format.SpanRef
+	Parent   format.SpanRef // zero for the first span of a trace
+	Remote   bool           // the parent is a span of another process
+	Resource *Resource      // of this recorder; nil, or of another one: the root
+	// Time is when the span began, in nanoseconds since 1970. Where several
+	// goroutines record, entries are written in the order of their times. Zero is
+	// now.
+	Time int64
+	// Wait makes the span wait when its parent is local and not written yet, as
+	// an exporter meets children before their parents.
+	Wait bool
+	// Open says that the span has not ended: EndSpan will describe the rest.
+	Open bool
+}
+
+// A Resource is an entry that local root spans hang below.
+type Resource struct {
+	owner  *Recorder
+	number uint16
+}
+
+// A CallSite is a place in a program that records log records. It belongs to one
+// recorder and is safe for concurrent use.
+type CallSite struct {
+	owner *Recorder
+	place *record.Place
+}
+
+// CallSite returns the call site that m describes. Records with that message need no room
+// for it.
+func (r *Recorder) CallSite(m *format.Metadata, message string) *CallSite {
+	c := &CallSite{owner: r}
+	if !r.Discards() {
+		h := m.Head(format.Some(message))
+		c.place = r.intern.Place(&h)
+	}
+	return c
+}
+
+// A Batch builds records and hands them to a recorder. Log, Span and EndSpan begin a
+// record, to which the entries belong that follow. An entry begins with Begin or BeginAt,
+// has its attributes added by String and the like, and ends with End, otherwise it is
+// left out; Entry does all that. A record is handed over when the next one begins, or by
+// Write.
+//
+// A Batch can be used again after Write, by one goroutine at a time. What is written with
+// one is written in that order, whatever the clock says. It keeps no text that it is given.
+type Batch struct {
+	r    *Recorder
+	b    record.Builder
+	hint journal.Hint
+
+	// Of the record that is built.
+	kind     record.Kind // 0: none
+	flags    uint8
+	provider record.Provider
+	resource uint16
+	time     int64
+	event    record.LogEvent
+	silent   bool // nobody is told of it
+	err      error
+
+	rec    journal.Record // that is handed over
+	handed int            // records
+	errs   joined
+}
+
+// Batch returns an empty batch. Who writes often keeps it, as it is large.
+func (r *Recorder) Batch() *Batch {
+	b := &Batch{r: r, hint: newHint(r)}
+	b.b.In, b.b.MaxText = r.intern, r.maxText
+	return b
+}
+
+// batch returns a batch for release.
+func (r *Recorder) batch() *Batch {
+	if b, ok := r.batches.Get().(*Batch); ok {
+		return b
+	}
+	return r.Batch()
+}
+
+// release empties a batch and gives it back.
+func (b *Batch) release() {
+	b.Discard()
+	b.r.batches.Put(b)
+}
+
+// Discard takes back the record that is built, and forgets what came of those that were
+// handed over.
+func (b *Batch) Discard() {
+	b.kind, b.err, b.handed = 0, nil, 0
+	b.event.Message, b.rec.With = "", nil // it keeps nothing alive
+	if b.errs.refused > 0 {
+		b.errs.reset()
+	}
+}
+
+// begin begins a record.
+func (b *Batch) begin(kind record.Kind, flags uint8, ref, parent *format.SpanRef, resource uint16, unixNano int64) {
+	b.handOver()
+	provider := record.ProviderSpans
+	if kind == record.KindLog {
+		provider = record.ProviderLogs
+	}
+	b.kind, b.flags, b.provider, b.resource, b.time = kind, flags, provider, resource, unixNano
+	b.silent = kind != record.KindLog
+	if flags&(record.FlagRef|record.FlagParent) == 0 {
+		b.b.Reset(flags, nil, nil)
+		return
+	}
+	refs := [2]record.Ref{keyOf(ref)}
+	if flags&record.FlagParent != 0 {
+		refs[1] = keyOf(parent)
+	}
+	b.b.Reset(flags, &refs[0], &refs[1])
+}
+
+// handOver gives the record that was built to the recorder.
+func (b *Batch) handOver() {
+	kind := b.kind
+	if kind == 0 {
+		return
+	}
+	b.kind = 0
+	b.b.Drop()
+	entries := b.b.Entries()
+	if kind == record.KindEither {
+		entries--
+	}
+	err := b.err
+	b.err = nil
+	if entries <= 0 || b.r.Discards() {
+		return
+	}
+	if b.time == 0 {
+		b.time = time.Now().UnixNano()
+	}
+	rec := &b.rec
+	b.b.Record(rec)
+	rec.Time = b.time
+	rec.Info = record.Info(kind, uint8(b.provider), b.flags, b.resource, entries)
+	rec.Leaf, rec.End = kind == record.KindLog || kind == record.KindEnd, kind == record.KindEnd
+	b.handed++
+	if err == nil {
+		event := &b.event
+		if b.silent {
+			event = nil
+		}
+		err = b.r.target.Put(rec, &b.hint, event)
+	} else {
+		b.r.target.Drop(err, entries, rec.Info.Spans())
+	}
+	if err != nil {
+		b.errs.add(err)
+	}
+}
+
+// Log begins a log record, of one entry, of the span ref, or of none when ref is zero. It
+// is written below that span, or when that one is not in the file below the latest
+// resource, else the root, and then gets the attributes trace_id and span_id, which it
+// must not have itself. The time, in nanoseconds since 1970, is for the order of entries;
+// zero is now.
+func (b *Batch) Log(ref format.SpanRef, unixNano int64) {
+	if !ref.IsValid() {
+		b.begin(record.KindLog, 0, nil, nil, uint16(b.r.latest.Load()), unixNano)
+		b.event.Ref = record.Ref{}
+		return
+	}
+	b.begin(record.KindLog, record.FlagRef, &ref, nil, uint16(b.r.latest.Load()), unixNano)
+	b.event.Ref = keyOf(&ref)
+}
+
+// Span begins a span. The entries that follow are the span's own, then its links and
+// events.
+func (b *Batch) Span(h *SpanHead) { b.span(record.KindSpan, h) }
+
+func (b *Batch) span(kind record.Kind, h *SpanHead) {
+	flags := uint8(0)
+	for _, f := range []struct {
+		set bool
+		bit uint8
+	}{
+		{h.Ref.IsValid(), record.FlagRef},
+		{h.Parent.IsValid(), record.FlagParent},
+		{h.Remote, record.FlagRemote},
+		{h.Wait, record.FlagWait},
+		{h.Open, record.FlagOpen},
+	} {
+		if f.set {
+			flags |= f.bit
+		}
+	}
+	resource := uint16(0)
+	if h.Resource != nil && h.Resource.owner == b.r {
+		resource = h.Resource.number
+	}
+	b.begin(kind, flags, &h.Ref, &h.Parent, resource, h.Time)
+}
+
+// EndSpan begins the end of the span ref, which was written with Open. The entries that
+// follow are the links and events that came since it began, and last what describes its
+// end. They are written below its entry, or dropped as [ErrNotOpen] when there is none.
+func (b *Batch) EndSpan(ref format.SpanRef, unixNano int64) {
+	b.begin(record.KindEnd, record.FlagRef, &ref, nil, uint16(b.r.latest.Load()), unixNano)
+}
+
+// SpanOrEnd begins the end of a span of which the caller does not know whether its start
+// was recorded. The entries that follow are the span as a whole, its links and events, and
+// last what describes its end. Where the span is in the file the first is left out, else
+// the last.
+func (b *Batch) SpanOrEnd(h *SpanHead) { b.span(record.KindEither, h) }
+
+// Write hands over what was built. When it returns, the batch is as safe as the
+// recorder's [Durability] says. The error is a [*RefusedError].
+func (b *Batch) Write() error {
+	b.handOver()
+	defer b.Discard()
+	if b.handed > b.errs.refused && b.r.waits() {
+		if err := b.r.target.Wait(); err != nil {
+			b.errs.add(err)
+			b.errs.refused = b.handed
+		}
+	}
+	return b.errs.err()
+}
+
+// Undo takes back the entries of the record that is built.
+func (b *Batch) Undo() { b.kind, b.err = 0, nil }
+
+// A RefusedError says how many records of a [Batch] a recorder did not take, and
+// why.
+type RefusedError struct {
+	Records int
+	Errs    []error // each kind once
+}
+
+func (e *RefusedError) Error() string { return errors.Join(e.Errs...).Error() }
+
+// Unwrap returns Errs.
+func (e *RefusedError) Unwrap() []error { return e.Errs }
+
+// joined gathers the errors of records, each kind of which is enough once.
+type joined struct {
+	errs    []error
+	refused int
+}
+
+const maxJoined = 16
+
+func (j *joined) add(err error) {
+	j.refused++
+	if len(j.errs) < maxJoined && !slices.ContainsFunc(j.errs, func(e error) bool { return errors.Is(e, err) }) {
+		j.errs = append(j.errs, err)
+	}
+}
+
+func (j *joined) err() error {
+	if j.refused == 0 {
+		return nil
+	}
+	return &RefusedError{j.refused, slices.Clone(j.errs)}
+}
+
+func (j *joined) reset() {
+	clear(j.errs)
+	j.errs, j.refused = j.errs[:0], 0
+}
+
+// Add adds a span.
+func (b *Batch) Add(s *Span) {
+	h := s.SpanHead
+	if h.Time == 0 {
+		h.Time = entryTime(&s.Entry)
+	}
+	b.Span(&h)
+	b.Entry(&s.Entry)
+	for i := range s.Children {
+		b.Entry(&s.Children[i])
+	}
+}
+
+// WriteSpan is a batch of one span.
+func (r *Recorder) WriteSpan(s *Span) error {
+	if r.Discards() {
+		return nil
+	}
+	b := r.batch()
+	defer b.release()
+	b.Add(s)
+	return b.Write()
+}
+
+// entryTime returns when e happened.
+func entryTime(e *format.TraceEntry) int64 {
+	v, _ := e.Attribute(format.AttrTime)
+	if n, ok := v.I64(); ok {
+		return n
+	}
+	return 0
+}
+
+// EndSpan is a batch of one end: that of a span that was written with Open.
+func (r *Recorder) EndSpan(ref format.SpanRef, children []format.TraceEntry, end *format.TraceEntry) error {
+	if r.Discards() {
+		return nil
+	}
+	b := r.batch()
+	defer b.release()
+	b.EndSpan(ref, 0)
+	for i := range children {
+		b.Entry(&children[i])
+	}
+	b.Entry(end)
+	return b.Write()
+}
+
+// Log is a batch of one log record.
+func (r *Recorder) Log(ref format.SpanRef, e *format.TraceEntry) error {
+	if r.Discards() {
+		return nil
+	}
+	b := r.batch()
+	defer b.release()
+	b.Log(ref, entryTime(e))
+	b.Entry(e)
+	return b.Write()
+}

@@ -1,0 +1,182 @@
+package recorder
+
+import (
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/journal"
+	"github.com/entrace-go/entrace/internal/wire"
+)
+
+// Begin begins an entry. The recorder finds its parent.
+func (b *Batch) Begin(message format.Optional[string], m *format.Metadata) {
+	h := m.Head(message)
+	b.b.Head(&h)
+	b.level(m.Level, message.Value)
+}
+
+// BeginAt begins the entry of a log record at a call site of the same recorder.
+func (b *Batch) BeginAt(c *CallSite, l format.Level, message string) {
+	if c.owner != b.r || c.place == nil {
+		b.err = ErrForeign
+		return
+	}
+	b.b.Place(c.place, uint8(l), message)
+	b.level(l, message)
+}
+
+// level notes what the first entry of a record is.
+func (b *Batch) level(l format.Level, message string) {
+	if !l.Known() {
+		b.err = format.ErrBadLevel
+	}
+	b.event.Level, b.event.Message = uint8(l), message
+}
+
+// End ends an entry.
+func (b *Batch) End() { b.b.End() }
+
+// User says that the attributes that follow are the application's: a name that is reserved
+// is escaped, as the tables of package slogadapter say, and one that comes twice gets "#2".
+// Before User, names are stored as they are.
+func (b *Batch) User() { b.b.User() }
+
+// Group makes name and a dot the prefix of the application's attributes that follow, until
+// EndGroup or the end of the entry.
+func (b *Batch) Group(name string) { b.b.Group(name) }
+
+// EndGroup ends the last group.
+func (b *Batch) EndGroup() { b.b.EndGroup() }
+
+// Truncated marks the entry with [format.AttrTruncated].
+func (b *Batch) Truncated() { b.b.Truncated() }
+
+// String adds an attribute. A text that is not valid UTF-8 becomes Bytes.
+func (b *Batch) String(name, value string) { b.b.String(name, value) }
+
+// JSON adds an attribute whose value is a JSON text, and names it in [format.AttrJSON].
+func (b *Batch) JSON(name, value string) { b.b.JSON(name, value) }
+
+// AnyValue adds an attribute whose value is the OTLP/JSON text of an AnyValue, and names
+// it in [format.AttrAnyValue].
+func (b *Batch) AnyValue(name, value string) { b.b.AnyValue(name, value) }
+
+// Bytes adds an attribute.
+func (b *Batch) Bytes(name string, value []byte) {
+	v := format.BytesValue(value)
+	b.b.Bytes(name, v.Text())
+}
+
+// Bool adds an attribute.
+func (b *Batch) Bool(name string, value bool) { b.b.Bool(name, value) }
+
+// Float adds an attribute.
+func (b *Batch) Float(name string, value float64) { b.b.Float(name, math.Float64bits(value)) }
+
+// U64 adds an attribute.
+func (b *Batch) U64(name string, value uint64) {
+	// 0 becomes now.
+	if !journal.CoarseClock && value == uint64(b.time) && value != 0 && b.kind != 0 && name == format.AttrTime && b.b.Own() {
+		b.b.RecordTime()
+		return
+	}
+	b.b.U64(name, value)
+}
+
+// I64 adds an attribute.
+func (b *Batch) I64(name string, value int64) { b.b.I64(name, value) }
+
+// Duration adds an attribute that is an I64 of nanoseconds, and names it in [format.AttrDurations].
+func (b *Batch) Duration(name string, d time.Duration) { b.b.Duration(name, d) }
+
+// Time adds an attribute that is the text of t as [time.RFC3339Nano] has it.
+func (b *Batch) Time(name string, t time.Time) { b.b.Time(name, t) }
+
+// ID adds an attribute that is the text of a trace or span id: two lower-case hex digits
+// a byte.
+func (b *Batch) ID(name string, id []byte) { b.b.Hex(name, id) }
+
+// Value adds an attribute of any kind.
+func (b *Batch) Value(name string, v *format.Value) {
+	hi, lo := v.Words()
+	switch kind := v.Kind(); kind {
+	case format.KindString:
+		b.b.String(name, v.Text())
+	case format.KindBytes:
+		b.b.Bytes(name, v.Text())
+	case format.KindBool:
+		b.b.Bool(name, lo != 0)
+	case format.KindFloat:
+		b.b.Float(name, lo)
+	case format.KindU64:
+		b.U64(name, lo)
+	case format.KindI64:
+		b.b.I64(name, int64(lo))
+	case format.KindU128, format.KindI128:
+		b.b.Wide(name, kind == format.KindI128, hi, lo)
+	}
+}
+
+// Entry adds an entry. Its parent is not used.
+func (b *Batch) Entry(e *format.TraceEntry) {
+	b.Begin(e.Message, &e.Metadata)
+	for i := range e.Attributes {
+		b.Value(e.Attributes[i].Name, &e.Attributes[i].Value)
+	}
+	b.End()
+}
+
+// Attributes are attributes that many records have in common. They are made by
+// [Batch.Attributes], belong to one recorder, and are safe for concurrent use.
+type Attributes struct {
+	owner  *Recorder
+	shared atomic.Pointer[journal.Shared]
+	uses   atomic.Uint32 // up to the last of renumberAt
+}
+
+// After so many uses the names of Attributes get numbers. Those that are used less often, as
+// of a request, have to do without, so that names which never come again take none.
+var renumberAt = [2]uint32{8, 64}
+
+// used counts a use.
+func (a *Attributes) used() {
+	if a.uses.Load() >= renumberAt[1] {
+		return
+	}
+	if n := a.uses.Add(1); n != renumberAt[0] && n != renumberAt[1] || a.owner.Discards() {
+		return
+	}
+	if items := a.owner.intern.Renumber(a.shared.Load().Bytes()); items != nil {
+		a.shared.Store(journal.NewShared(items))
+	}
+}
+
+// Attributes returns the attributes and open groups of before, which may be nil, and those
+// that build adds to b, for Share. The record that b is building is lost.
+func (b *Batch) Attributes(before *Attributes, build func(*Batch)) *Attributes {
+	b.Undo()
+	b.b.Reset(0, nil, nil)
+	b.b.Head(&wire.Head{})
+	b.b.User()
+	from := b.b.Mark()
+	if before != nil && before.owner == b.r {
+		b.b.Append(before.shared.Load().Bytes())
+	}
+	build(b)
+	a := &Attributes{owner: b.r}
+	a.shared.Store(journal.NewShared(b.b.Items(from)))
+	return a
+}
+
+// Share adds attributes to a log record. Groups that they leave open stay so. Several
+// records together need little more room than one.
+func (b *Batch) Share(a *Attributes) {
+	if a.owner != b.r {
+		b.err = ErrForeign
+		return
+	}
+	a.used()
+	b.b.Share(a.shared.Load())
+}

@@ -1,0 +1,118 @@
+package recorder
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// callbacks runs functions of the application one after the other, on a goroutine that
+// is there while there is something to run. It bounds what waits.
+type callbacks struct {
+	mu sync.Mutex
+
+	queue   []callback
+	size    int // bytes that the queue keeps
+	running bool
+	idle    chan struct{} // closed when the queue is empty; nil: it is
+	started time.Time     // the function that runs
+}
+
+type callback struct {
+	fn   func()
+	size int
+}
+
+const (
+	maxCallbacks     = 1024
+	maxCallbackBytes = 8 << 20
+	// callbackGrace is how long Close waits for a function that does not return: it may be
+	// the one that calls Close.
+	callbackGrace = 2 * time.Second
+)
+
+// post queues fn, which keeps size bytes. It reports false if there is no room.
+func (c *callbacks) post(size int, fn func()) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.queue) >= maxCallbacks || c.size+size > maxCallbackBytes && c.size > 0 {
+		return false
+	}
+	c.add(callback{fn, size})
+	return true
+}
+
+// mustPost is post for what has to come, room or not, and is rare.
+func (c *callbacks) mustPost(fn func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.add(callback{fn, 0})
+}
+
+// add queues a function. The lock is held.
+func (c *callbacks) add(f callback) {
+	c.queue = append(c.queue, f)
+	c.size += f.size
+	if !c.running {
+		c.running, c.idle = true, make(chan struct{})
+		go c.run()
+	}
+}
+
+func (c *callbacks) run() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for len(c.queue) > 0 {
+		next := c.queue[0]
+		c.queue[0] = callback{}
+		c.queue = c.queue[1:]
+		c.started = time.Now()
+		c.mu.Unlock()
+		guarded(next.fn)
+		c.mu.Lock()
+		c.size -= next.size
+	}
+	c.queue, c.running = nil, false
+	close(c.idle)
+}
+
+// guarded calls fn, whose panic must not take the application along.
+func guarded(fn func()) {
+	defer func() { _ = recover() }()
+	fn()
+}
+
+// runningFor returns how long the function has run that runs now.
+func (c *callbacks) runningFor() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.running {
+		return 0
+	}
+	return time.Since(c.started)
+}
+
+// wait returns when nothing is queued and nothing runs, when ctx ends, or when a function
+// has run for callbackGrace.
+func (c *callbacks) wait(ctx context.Context) {
+	c.mu.Lock()
+	idle, running := c.idle, c.running
+	c.mu.Unlock()
+	if !running {
+		return
+	}
+	tick := time.NewTicker(callbackGrace / 20)
+	defer tick.Stop()
+	for {
+		select {
+		case <-idle:
+			return
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if c.runningFor() > callbackGrace {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,259 @@
+package recorder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/journal"
+	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/internal/record"
+)
+
+// Close writes what still waits and the entry that marks a clean end, and
+// finishes the file. There is to be one Close for each Create that returned this
+// recorder: the last one closes it, and more do nothing. Entries that come later
+// are dropped and counted. Close also returns the last error that cost entries.
+//
+// With a context that is done, or as soon as it is, Close leaves a whole IET
+// beside the name of the ET and returns the context's error: the next Create on
+// that path, or Recover, finishes it. It returns at most half a second later then, which it
+// has for what is in memory, even if the disk does not answer.
+// Whatever fails, nothing recorded is lost: what cannot be written stays in the journal.
+func (r *Recorder) Close(ctx context.Context) error {
+	if r.Discards() {
+		return nil
+	}
+	if ctx == nil {
+		ctx = context.Background() // a panic halfway would leave the file locked
+	}
+	if !r.unref() {
+		return nil
+	}
+	if s := r.slot; s != nil {
+		s.mu.Lock() // nobody makes another one until this one has ended
+		defer leaveSlot(r.stream, s)
+		defer s.mu.Unlock()
+		s.recorder = nil
+	}
+	return r.target.Close(ctx)
+}
+
+// closeGrace is how long Close waits for the writer when its context has ended: what it
+// has to do takes less, unless the disk does not answer.
+const closeGrace = 500 * time.Millisecond
+
+// Close implements Target.
+func (t *recording) Close(ctx context.Context) error {
+	t.closed.Store(true)
+	patience, cancel := graceful(ctx)
+	defer cancel()
+	// Not by a request: a writer that stands closes when the disk answers again, even if
+	// nobody waits for it any more.
+	c := &closing{ctx, make(chan error, 1)}
+	t.closing.Store(c)
+	t.wakeUp()
+	var err error
+	select {
+	case err = <-c.done:
+	case <-ctx.Done():
+		before := t.Stats().Entries
+		select {
+		case err = <-c.done:
+		case <-patience.Done():
+			err = fmt.Errorf("%s is left unfinished, since %s: %w", t.name, unfinished(before, t.Stats().Entries), context.Cause(ctx))
+		}
+	}
+	t.callbacks.wait(patience)
+	return err
+}
+
+// unfinished says why a file could not be finished in time.
+func unfinished(before, now Counts) string {
+	if now.Written == before.Written {
+		return "the disk does not answer"
+	}
+	return fmt.Sprintf("there was no time to write the %d entries that wait", now.Waiting)
+}
+
+// closing is what Close asks of the writer.
+type closing struct {
+	ctx  context.Context
+	done chan error // has room for one
+}
+
+// graceful returns a context that ends a little later than ctx.
+func graceful(ctx context.Context) (context.Context, context.CancelFunc) {
+	later, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(closeGrace, cancel) })
+	return later, func() { stop(); cancel() }
+}
+
+// close is the last request of a writer.
+func (w *writer) close(ctx context.Context) error {
+	whole, err := w.end()
+	if w.file == nil {
+		return errors.Join(err, w.closeTee(ctx))
+	}
+	f := w.file
+	if fi, serr := f.f.Stat(); serr == nil && fi.Size() != f.n {
+		err = errors.Join(err, fmt.Errorf("%s has %d bytes, %d were written: somebody else changed it", w.name, fi.Size(), f.n))
+	}
+	switch {
+	case !whole:
+		err = errors.Join(err, fmt.Errorf("%s is left unfinished, the rest of it is in %s", w.name, w.journalName()))
+	case w.final == w.name:
+		err = errors.Join(err, f.w.Sync(), f.syncErr, w.checkFile())
+	case ctx.Err() != nil:
+		err = errors.Join(err, fmt.Errorf("%s is left unfinished: %w", w.name, ctx.Err()))
+	default:
+		err = errors.Join(err, format.FinalizeFile(ctx, f.f, w.name, w.final, &format.FinalizeOptions{RemoveSource: true, Index: &f.index}))
+	}
+	if cerr := f.f.Close(); !errors.Is(cerr, os.ErrClosed) {
+		err = errors.Join(err, cerr)
+	}
+	err = errors.Join(err, w.finished.wait(ctx))
+	// The files of others can wait for the next start.
+	soon, cancel := context.WithTimeout(ctx, familyGrace)
+	defer cancel()
+	return errors.Join(err, w.family.wait(soon), w.closeTee(ctx))
+}
+
+// familyGrace is how long Close waits for what is done to the files of others.
+const familyGrace = time.Second
+
+func (w *writer) closeTee(ctx context.Context) error {
+	if w.tee == nil {
+		return nil
+	}
+	return w.tee.close(ctx)
+}
+
+// distinct returns err unless it is other.
+func distinct(err, other error) error {
+	if errors.Is(err, other) {
+		return nil
+	}
+	return err
+}
+
+// end writes what is left to write, and reports whether that is all in the file.
+func (w *writer) end() (whole bool, err error) {
+	w.live.Load().CloseShards()
+	err = w.write()
+	for err == nil && w.placer.StagePending() {
+		if b, _ := w.placer.Out(); len(b) >= flushSize {
+			err = w.flush()
+		}
+	}
+	if err == nil {
+		err = w.flush()
+	}
+	if err == nil && w.file != nil {
+		w.checkSize()
+		w.rotateIfDue()
+	}
+	survives := w.live.Load().Medium() != journal.Heap
+	if err != nil && !survives {
+		w.lose(err)
+	}
+	if err == nil || !survives {
+		err = errors.Join(err, w.writeEnd(false))
+	}
+	w.rounds.endAll(err) // of calls that came just before
+	whole = w.closeJournal(err == nil || !survives)
+	w.publish(err)
+	w.mu.Lock()
+	last := w.published.err
+	w.mu.Unlock()
+	return whole, errors.Join(err, distinct(last, err))
+}
+
+// lose counts what cannot be written, and what is still in the journal, as dropped.
+func (w *writer) lose(err error) {
+	_, staged := w.placer.Out()
+	entries, spans := len(staged), 0
+	for i := range staged {
+		if staged[i].IsSpan && !staged[i].IsContinued {
+			spans++
+		}
+	}
+	w.placer.DropStaged()
+	w.drop(err, entries, spans)
+	for e := w.reader.Next(); e != nil; e = w.reader.Next() {
+		w.drop(err, e.Info.Entries(), e.Info.Spans())
+	}
+	entries, spans, _ = w.placer.Pending()
+	w.drop(err, entries, spans)
+	w.placer.DropPending()
+}
+
+// recorderRecord returns the record of an entry of the recorder's own.
+func recorderRecord(e *format.TraceEntry) *journal.Entry {
+	b := Batch{r: &Recorder{}}
+	b.b.Reset(0, nil, nil)
+	b.Entry(e)
+	return &journal.Entry{Info: record.Info(record.KindLog, 0, 0, 0, 1), Data: b.b.Data()}
+}
+
+// writeEnd writes the entry that marks a clean end, or that what was recorded comes from a process
+// that was killed.
+func (w *writer) writeEnd(rotated bool) error {
+	end := recoveredEntry()
+	if !w.died {
+		end = w.endEntry(rotated)
+	}
+	w.mu.Lock()
+	w.published.extra[0]++
+	w.mu.Unlock()
+	if _, err := w.placer.Append(recorderRecord(end), 0); err != nil {
+		w.drop(err, 1, 0)
+		return nil // it was reported before
+	}
+	err := w.flush()
+	if err != nil {
+		w.placer.DropStaged()
+		w.drop(err, 1, 0)
+	}
+	return err
+}
+
+// endEntry is the entry that marks a clean end.
+func (w *writer) endEntry(rotated bool) *format.TraceEntry {
+	d := w.Stats().Entries.Dropped
+	e := &format.TraceEntry{Metadata: format.Metadata{Name: format.NameEnd, Level: format.LevelTrace}}
+	e.Attributes = append(e.Attributes,
+		format.Attribute{Name: format.AttrTime, Value: format.TimeValue(time.Now())},
+		format.Attribute{Name: "entries", Value: format.U64Value(w.placer.Entries())},
+		format.Attribute{Name: "dropped", Value: format.U64Value(d.Total())})
+	d.Each(func(reason string, n uint64) {
+		e.Attributes = append(e.Attributes, format.Attribute{Name: "dropped." + reason, Value: format.U64Value(n)})
+	})
+	if rotated {
+		e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrRotated, Value: format.BoolValue(true)})
+	}
+	return e
+}
+
+// Sync implements Target.
+func (t *recording) Sync(ctx context.Context) error {
+	if t.closed.Load() {
+		return ErrClosed
+	}
+	return t.ask(ctx, func(w *writer) error {
+		err := errors.Join(w.write(), w.finished.sync(), w.sink.sync())
+		if w.file == nil {
+			return err
+		}
+		// Recovery cuts the file to what the checkpoint says, so that on disk this must not
+		// be older than what is promised.
+		err = errors.Join(err, w.live.Load().Sync(), osfile.SyncDir(w.name))
+		if serr := w.file.syncErr; serr != nil {
+			w.failed(serr)
+		}
+		return err
+	})
+}

@@ -1,0 +1,21 @@
+package recorder
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestCloseSaysWhyItIsLate: only a disk that took nothing does not answer.
+func TestCloseSaysWhyItIsLate(t *testing.T) {
+	for _, test := range []struct {
+		before, now Counts
+		want        string
+	}{
+		{Counts{Written: 5, Waiting: 9}, Counts{Written: 5, Waiting: 9}, "disk does not answer"},
+		{Counts{Written: 5, Waiting: 9}, Counts{Written: 6, Waiting: 8}, "8 entries that wait"},
+	} {
+		if got := unfinished(test.before, test.now); !strings.Contains(got, test.want) {
+			t.Errorf("from %+v to %+v it says %q, want %q", test.before, test.now, got, test.want)
+		}
+	}
+}

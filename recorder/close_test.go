@@ -1,0 +1,74 @@
+package recorder_test
+
+import (
+	"context"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
+)
+
+// TestCloseInCleanup lets the garbage collector close a recorder whose owner is
+// gone, while its spans wait and its timer is set.
+func TestCloseInCleanup(t *testing.T) {
+	type owner struct{ rec *recorder.Recorder }
+	path := filepath.Join(t.TempDir(), "app.et")
+	closed := make(chan error, 1)
+	func() {
+		rec, err := recorder.Create(path, nil)
+		must(t, err)
+		o := &owner{rec}
+		runtime.AddCleanup(o, func(rec *recorder.Recorder) { closed <- rec.Close(context.Background()) }, rec)
+		must(t, o.rec.WriteSpan(span("waits", 2, 1)))
+		must(t, o.rec.Log(format.SpanRef{}, logRecord(1)))
+	}()
+	for begin := time.Now(); ; {
+		runtime.GC()
+		select {
+		case err := <-closed:
+			must(t, err)
+			if got, want := rawOutline(t, open(t, path)), "root(event waits entrace.end)"; got != want {
+				t.Errorf("the tree is %s, want %s", got, want)
+			}
+			return
+		case <-time.After(10 * time.Millisecond):
+			if time.Since(begin) > time.Minute {
+				t.Fatal("it was not closed")
+			}
+		}
+	}
+}
+
+// TestCloseOnError closes the recorder from the function that is told of its
+// error, which must not wait for itself.
+func TestCloseOnError(t *testing.T) {
+	for _, d := range []recorder.Durability{recorder.DurabilityProcess, recorder.DurabilityWriteThrough, recorder.DurabilityBuffered} {
+		t.Run(d.String(), func(t *testing.T) {
+			var rec *recorder.Recorder
+			done := make(chan struct{})
+			rec, err := recorder.Create(filepath.Join(t.TempDir(), "app.iet"), &recorder.Options{
+				Durability: d, MaxFileEntries: 20, OnError: func(error) {
+					_ = rec.Close(context.Background())
+					close(done)
+				},
+			})
+			must(t, err)
+			dir := filepath.Dir(rec.Path())
+			must(t, renameAway(dir)) // so that there can be no next file
+			defer func() { must(t, renameBack(dir)) }()
+			for i := range 2000 {
+				if rec.Log(format.SpanRef{}, logRecord(i)) != nil {
+					break
+				}
+			}
+			select {
+			case <-done:
+			case <-time.After(time.Minute):
+				t.Error("Close waits for itself")
+			}
+		})
+	}
+}

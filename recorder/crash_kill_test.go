@@ -1,0 +1,280 @@
+//go:build unix
+
+package recorder_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
+)
+
+// soakEnv makes the tests long that are short otherwise, and runs those that need
+// root.
+const soakEnv = "ENTRACE_SOAK"
+
+// kills returns how often a program is killed.
+func kills(t *testing.T, usual int) int {
+	t.Helper()
+	if s := os.Getenv("ENTRACE_SOAK_KILLS"); s != "" {
+		n, err := strconv.Atoi(s)
+		must(t, err)
+		return n
+	}
+	switch {
+	case os.Getenv(soakEnv) != "":
+		return 1000
+	case testing.Short() || recorder.RaceEnabled:
+		return usual / 2
+	}
+	return usual
+}
+
+var durabilities = []recorder.Durability{recorder.DurabilityProcess, recorder.DurabilityWriteThrough, recorder.DurabilityPower, recorder.DurabilityBuffered}
+
+// storm sends this process signals that mean nothing until it is told to stop.
+func storm() (stop func()) {
+	var over atomic.Bool
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for !over.Load() {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGURG)
+			time.Sleep(20 * time.Microsecond)
+		}
+	})
+	return func() {
+		over.Store(true)
+		wg.Wait()
+	}
+}
+
+// journalFolders are those of crashRun for a journal that is written, and one that is mapped
+// where the system has shared memory.
+var journalFolders = []string{"", "default"}
+
+// TestKillUnderLoad kills a program with eight goroutines that record, at any
+// moment: what was acknowledged is there once, below its parent. In the buffered
+// mode, row A4, the loss has a bound.
+func TestKillUnderLoad(t *testing.T) {
+	for _, d := range durabilities {
+		name := d.String()
+		if d == recorder.DurabilityBuffered {
+			name = "" + name
+		}
+		t.Run(name, func(t *testing.T) {
+			n := kills(t, 20)
+			units, lost, most := 0, 0, 0
+			for i := range n {
+				c := &crashRun{
+					path: filepath.Join(t.TempDir(), "app.et"), durability: d, version: format.Version(1 + i/2%2),
+					goroutines: 8, large: i%4 < 2, flushEvery: i % 3 * 70, journals: journalFolders[i/4%2],
+				}
+				c.kill(t, false)
+				c.settled(t, i%2 == 1)
+				l := c.check(t, collect(t, filepath.Dir(c.path)))
+				_, returned := c.acked(t)
+				units += sum(returned)
+				lost += l
+				most = max(most, l)
+				if t.Failed() {
+					t.Fatalf("kill %d of version %d, the files are in %s: %v", i, c.version, keep(t, c.path), dirNames(t, filepath.Dir(c.path)))
+				}
+				must(t, os.RemoveAll(filepath.Dir(c.path)))
+			}
+			// The heap that is not in the file yet is 64 segments at most.
+			if d == recorder.DurabilityBuffered && most > 4<<20/64 {
+				t.Errorf("%d records were lost at once", most)
+			}
+			t.Logf("%d kills, %d acknowledged units, %d without a file, at most %d at once", n, units, lost, most)
+		})
+	}
+}
+
+// keep copies a folder to where it stays.
+func keep(t *testing.T, path string) string {
+	dir, err := os.MkdirTemp("", "entrace-crash-") //nolint:usetesting // it is to stay
+	must(t, err)
+	must(t, os.CopyFS(filepath.Join(dir, "d"), os.DirFS(filepath.Dir(path))))
+	return dir
+}
+
+// TestKillChain kills program after program on the same path, also while it
+// settles what the one before has left, and with rotation: every acknowledged unit
+// of all of them is in one of the files, once.
+func TestKillChain(t *testing.T) {
+	for _, x := range []struct {
+		name    string
+		entries int
+	}{{"one file", 0}, {"rotating", 150}} {
+		for _, d := range durabilities[:3] {
+			for _, ext := range []string{".et", ".iet"} {
+				t.Run(x.name+" "+d.String()+ext, func(t *testing.T) {
+					n := kills(t, 8)
+					if n > 100 {
+						n /= 10
+					}
+					path := filepath.Join(t.TempDir(), "app"+ext)
+					var runs []*crashRun
+					total := 0
+					for i := range n {
+						c := &crashRun{run: i, path: path, durability: d, version: format.V1, goroutines: 4, entries: x.entries, large: i%3 == 0, flushEvery: i % 2 * 50, journals: journalFolders[i/2%2]}
+						if x.entries > 0 {
+							c.units = 2000
+							c.end = "wait"
+						}
+						c.kill(t, i%2 == 0)
+						runs = append(runs, c)
+						_, returned := c.acked(t)
+						total += sum(returned)
+					}
+					runs[0].settled(t, true)
+					units := collect(t, filepath.Dir(path))
+					for _, c := range runs {
+						c.check(t, units)
+					}
+					t.Logf("%d kills, %d acknowledged units, %d files", n, total, len(traces(t, filepath.Dir(path))))
+					if t.Failed() {
+						t.Logf("the files are in %s", keep(t, path))
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestDeathWithoutClose ends programs in other ways than by a signal.
+func TestDeathWithoutClose(t *testing.T) {
+	for _, end := range []string{"exit", "panic", "fatal"} {
+		for _, d := range durabilities[:3] {
+			t.Run(end+" "+d.String(), func(t *testing.T) {
+				c := &crashRun{path: filepath.Join(t.TempDir(), "app.et"), durability: d, version: format.V2, goroutines: 2, units: 128, end: end}
+				out, err := c.finish(t)
+				if err == nil || strings.Contains(out, "FAIL:") {
+					t.Fatalf("it ended with %v:\n%s", err, out)
+				}
+				if _, returned := c.acked(t); sum(returned) != 256 {
+					t.Fatalf("%d units were recorded, want 256:\n%s", sum(returned), out)
+				}
+				c.settled(t, true)
+				c.check(t, collect(t, filepath.Dir(c.path)))
+			})
+		}
+	}
+}
+
+// TestDeathWithSpansLeftBehind ends a program when the journal alone has the ends of spans
+// that stayed behind in earlier files: each is whole after a recovery, without those files.
+func TestDeathWithSpansLeftBehind(t *testing.T) {
+	for i, journals := range []string{"", "default", "", "default"} {
+		c := &crashRun{path: filepath.Join(t.TempDir(), "app.et"), version: format.V2, goroutines: 1, units: 90, flushEvery: 9, entries: 40, leaks: 30, replaces: i >= 2, end: "exit", journals: journals}
+		if out, err := c.finish(t); err == nil || strings.Contains(out, "FAIL:") {
+			t.Fatalf("it ended with %v:\n%s", err, out)
+		}
+		if i >= 2 {
+			for _, name := range traces(t, filepath.Dir(c.path)) {
+				if filepath.Base(name) != "app.iet" {
+					must(t, os.Remove(name))
+				}
+			}
+		}
+		c.settled(t, i%2 == 0)
+		c.checkLeaks(t)
+	}
+}
+
+// TestSignals records in a storm of signals: the file is what it would be.
+func TestSignals(t *testing.T) {
+	for _, d := range durabilities {
+		t.Run(d.String(), func(t *testing.T) {
+			c := &crashRun{path: filepath.Join(t.TempDir(), "app.et"), durability: d, version: format.V1, goroutines: 3, units: 300, flushEvery: 7, signals: true, end: "close", journals: "default"}
+			if out, err := c.finish(t); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			if lost := c.check(t, collect(t, filepath.Dir(c.path))); lost > 0 {
+				t.Errorf("%d units are lost", lost)
+			}
+		})
+	}
+}
+
+// TestWaitingSpans kills a program in which spans wait for parents that never
+// came, and finds them, those of them that have a parent below it.
+func TestWaitingSpans(t *testing.T) {
+	for _, v := range []format.Version{format.V1, format.V2} {
+		t.Run(fmt.Sprint("v", v), func(t *testing.T) {
+			c := &crashRun{path: filepath.Join(t.TempDir(), "app.et"), version: v, goroutines: 8, units: 8, flushEvery: 4, end: "exit"}
+			if out, err := c.finish(t); err == nil {
+				t.Fatal(out)
+			}
+			r, err := recorder.Inspect(c.path)
+			must(t, err)
+			if r.Pending == 0 {
+				t.Error("nothing waits")
+			}
+			r, err = recorder.Recover(c.path, "")
+			must(t, err)
+			units := collect(t, filepath.Dir(c.path))
+			c.check(t, units)
+			if len(units) != 64 || r.Entries != 64+3 { // root, resource and the end
+				t.Errorf("%d units in %d entries, want 64 in 67", len(units), r.Entries)
+			}
+			for g := range 8 {
+				if u := units[unitName(0, g, 7)][0]; u.parent != format.NameResource || u.parentSpan == "" {
+					t.Errorf("the span whose parent never came is %+v", u)
+				}
+			}
+		})
+	}
+}
+
+// TestLocks: a program that another one has started does not hold the lock of
+// its files, and a program that was killed holds none.
+func TestLocks(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "app.et")
+	rec, err := recorder.Create(path, nil)
+	must(t, err)
+	must(t, rec.Log(format.SpanRef{}, named("first")))
+	c := &crashRun{path: path, version: format.V1, goroutines: 1, units: 10, end: "close"}
+	out, err := c.finish(t)
+	if err == nil || !strings.Contains(out, format.ErrLocked.Error()) {
+		t.Errorf("the child that opens its parent's path: %v, %s; want %v", err, out, format.ErrLocked)
+	}
+	// One that lives on, with whatever it has got from this process.
+	other := &crashRun{path: filepath.Join(t.TempDir(), "other.et"), version: format.V1, goroutines: 1, units: 1, end: "wait"}
+	cmd := other.command(t)
+	must(t, cmd.Start())
+	for {
+		if _, returned := other.acked(t); sum(returned) > 0 {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	closeRecorder(t, rec)
+	must(t, os.Rename(path, path+".first.et"))
+	rec, err = recorder.Create(path, nil)
+	if err != nil {
+		t.Errorf("a program that was started meanwhile holds the lock: %v", err)
+	} else {
+		closeRecorder(t, rec)
+	}
+	must(t, cmd.Process.Kill())
+	_ = cmd.Wait() // killed
+	rec, err = recorder.Create(other.path, nil)
+	if err != nil {
+		t.Errorf("after the writer was killed: %v", err)
+	} else {
+		closeRecorder(t, rec)
+	}
+	if names := dirNames(t, filepath.Dir(path)); len(names) != 3 {
+		t.Errorf("the folder has %q, want two traces and the child's list", names)
+	}
+}

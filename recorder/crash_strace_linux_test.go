@@ -1,0 +1,651 @@
+package recorder_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
+)
+
+// needStrace skips a test where there is no strace, but not where CI has to have
+// it.
+func needStrace(t *testing.T) {
+	t.Helper()
+	err := exec.Command("strace", "-qq", "-o", os.DevNull, "true").Run()
+	switch {
+	case err == nil:
+	case os.Getenv("ENTRACE_CI") == "1":
+		t.Fatalf("strace: %v", err)
+	default:
+		t.Skipf("strace: %v", err)
+	}
+	if recorder.RaceEnabled {
+		t.Skip("the race detector makes a program of many system calls")
+	}
+}
+
+// traced runs the program of c under strace with some more arguments.
+func (c *crashRun) traced(t *testing.T, args ...string) (output string, err error) {
+	t.Helper()
+	cmd := c.command(t)
+	// Not with --seccomp-bpf, with which strace 6.1 sends no signal.
+	args = append([]string{"-f", "-qq", "-o", filepath.Join(filepath.Dir(c.acks()), ".strace")}, args...)
+	run := exec.Command("strace", append(append(args, "--"), cmd.Args...)...)
+	run.Env = append(cmd.Env, "GOMAXPROCS=2", "GODEBUG=asyncpreemptoff=1")
+	b, err := run.CombinedOutput()
+	return string(b), err
+}
+
+// calls returns how often one thread of the program makes each of some calls, at
+// most.
+func (c *crashRun) calls(t *testing.T, names []string) map[string]int {
+	t.Helper()
+	if out, err := c.traced(t, "-e", "trace="+strings.Join(names, ",")); err != nil && c.end != "exit" {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	log := readFile(t, filepath.Join(filepath.Dir(c.acks()), ".strace"))
+	counts, most := make(map[string]int), make(map[string]int)
+	for _, m := range regexp.MustCompile(`(?m)^(\d+) +(\w+)\(`).FindAllSubmatch(log, -1) {
+		key := string(m[1]) + string(m[2])
+		counts[key]++
+		most[string(m[2])] = max(most[string(m[2])], counts[key])
+	}
+	return most
+}
+
+// changing are the calls that change files.
+var changing = []string{"write", "pwrite64", "ftruncate", "fallocate", "fsync", "renameat2", "unlinkat", "copy_file_range", "openat", "flock", "close", "mmap", "munmap"}
+
+// killAtEveryCall runs the program that make prepares again and again, each time
+// killed at the next of its calls, and lets check look at what is left.
+func killAtEveryCall(t *testing.T, names []string, prepare func(t *testing.T) *crashRun, check func(t *testing.T, c *crashRun)) {
+	t.Helper()
+	runs := 0
+	first := prepare(t)
+	most := first.calls(t, names)
+	check(t, first)
+	for _, name := range names {
+		// The number of calls changes a little from run to run.
+		for n := 1; n <= most[name]+2; n++ {
+			c := prepare(t)
+			out, err := c.traced(t, "-e", "trace="+name, "-e", fmt.Sprintf("inject=%s:signal=KILL:when=%d", name, n))
+			if err != nil && !killed(err) && c.end != "exit" {
+				t.Fatalf("%s %d: %v\n%s", name, n, err, out)
+			}
+			if n == 1 && most[name] > 0 && (err == nil || !killed(err)) {
+				t.Fatalf("it was not killed at %s", name)
+			}
+			check(t, c)
+			if t.Failed() {
+				t.Fatalf("killed at %s %d; the files are in %s", name, n, keep(t, c.path))
+			}
+			must(t, os.RemoveAll(filepath.Dir(c.path)))
+			runs++
+		}
+	}
+	t.Logf("%d runs, calls %v", runs, most)
+}
+
+func killed(err error) bool {
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	if !ok {
+		return false
+	}
+	w := exit.Sys().(syscall.WaitStatus)
+	return w.Signaled() && w.Signal() == syscall.SIGKILL || exit.ExitCode() == 128+9
+}
+
+// TestKillAtEverySyscall kills a program at each of its system calls.
+func TestKillAtEverySyscall(t *testing.T) {
+	needStrace(t)
+	for _, x := range []struct {
+		durability recorder.Durability
+		entries    int
+	}{{recorder.DurabilityProcess, 0}, {recorder.DurabilityProcess, 20}, {recorder.DurabilityPower, 20}} {
+		t.Run(fmt.Sprint(x.durability, " ", x.entries), func(t *testing.T) {
+			names := changing[:8]
+			if os.Getenv(soakEnv) != "" {
+				names = changing
+			}
+			odd := false
+			killAtEveryCall(t, names, func(t *testing.T) *crashRun {
+				return &crashRun{
+					path: filepath.Join(t.TempDir(), "app.et"), durability: x.durability, version: format.V1,
+					goroutines: 1, units: 18 + 2*x.entries, flushEvery: 7, entries: x.entries, end: "close",
+				}
+			}, func(t *testing.T, c *crashRun) {
+				odd = !odd
+				c.settled(t, odd)
+				c.check(t, collect(t, filepath.Dir(c.path)))
+			})
+		})
+	}
+}
+
+// crashed returns a folder with what a program left that was killed with units in
+// its crash buffer, and in its file.
+func crashed(t *testing.T, path string, v format.Version) *crashRun {
+	t.Helper()
+	c := &crashRun{path: path, version: v, goroutines: 1, units: 28, flushEvery: 15, end: "exit"}
+	if out, err := c.finish(t); err == nil {
+		t.Fatal(out)
+	}
+	return c
+}
+
+// TestKillDuringRecovery kills a recovery at each of its system calls, and does
+// it again: what is in the crash buffer is in the file once then.
+func TestKillDuringRecovery(t *testing.T) {
+	needStrace(t)
+	for _, x := range []struct {
+		name string
+		ext  string
+		fate func(t *testing.T, stream string)
+	}{
+		{"same", ".et", func(*testing.T, string) {}},
+		{"same", ".iet", func(*testing.T, string) {}},
+		{"gone", ".et", func(t *testing.T, stream string) {
+			must(t, os.Rename(stream, strings.TrimSuffix(stream, ".iet")+".20260102T030405.678Z.iet"))
+		}},
+	} {
+		t.Run(x.name+x.ext, func(t *testing.T) {
+			killAtEveryCall(t, changing[:8], func(t *testing.T) *crashRun {
+				c := crashed(t, filepath.Join(t.TempDir(), "app"+x.ext), format.V1)
+				x.fate(t, filepath.Join(filepath.Dir(c.path), "app.iet"))
+				acks := readFile(t, c.acks())
+				c.end = "recover"
+				c.keptAcks = acks
+				return c
+			}, func(t *testing.T, c *crashRun) {
+				must(t, os.WriteFile(c.acks(), c.keptAcks, 0o600))
+				c.settled(t, true)
+				units := collect(t, filepath.Dir(c.path))
+				d := *c
+				if x.name != "same" {
+					d.entries = 1 // the parents are in another file
+				}
+				d.check(t, units)
+			})
+		})
+	}
+}
+
+// TestKillDuringRecoveryOfRotation is the same for a program that was killed when a new
+// file had its name already, and the journal knew the old one still.
+func TestKillDuringRecoveryOfRotation(t *testing.T) {
+	needStrace(t)
+	for _, ext := range []string{".et", ".iet"} {
+		t.Run(ext, func(t *testing.T) {
+			dir, kept := t.TempDir(), filepath.Join(t.TempDir(), "kept")
+			c := &crashRun{path: filepath.Join(dir, "app"+ext), version: format.V1, goroutines: 1, units: 88, flushEvery: 29, entries: 40, waiting: true, end: "wait"}
+			c.killInRotation(t)
+			c.keptAcks = readFile(t, c.acks())
+			c.end = "recover"
+			must(t, os.CopyFS(kept, os.DirFS(dir)))
+			killAtEveryCall(t, changing[:8], func(t *testing.T) *crashRun {
+				must(t, os.RemoveAll(dir))
+				must(t, os.CopyFS(dir, os.DirFS(kept)))
+				return c
+			}, func(t *testing.T, c *crashRun) {
+				must(t, os.WriteFile(c.acks(), c.keptAcks, 0o600))
+				c.settled(t, true)
+				units := collect(t, dir)
+				c.check(t, units)
+				if waiting := units[unitName(0, 1, 0)]; len(waiting) != 1 {
+					t.Errorf("the span that waits is there %d times: %v", len(waiting), waiting)
+				}
+			})
+		})
+	}
+}
+
+// killInRotation kills the program when two files of its trace have their names, and it
+// has not gone on since.
+func (c *crashRun) killInRotation(t *testing.T) {
+	t.Helper()
+	cmd := c.command(t)
+	run := exec.Command("strace", append([]string{"-f", "-qq", "-o", os.DevNull, "-e", "trace=renameat2", "-e", "inject=renameat2:delay_exit=1000000", "--"}, cmd.Args...)...)
+	run.Env, run.SysProcAttr = cmd.Env, &syscall.SysProcAttr{Setpgid: true}
+	must(t, run.Start())
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		if _, err := os.Stat(filepath.Join(filepath.Dir(c.path), "app.iet")); err == nil && len(traces(t, filepath.Dir(c.path))) == 2 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Error("it has not rotated")
+			break
+		}
+	}
+	must(t, syscall.Kill(-run.Process.Pid, syscall.SIGKILL))
+	_ = run.Wait() // it was killed
+}
+
+// TestKillDuringRecoveryOfCorrupt kills the recovery of a corrupt file at each of its
+// system calls, and does it again: what is whole is in the trace then, what the journal
+// held, too, and there is one copy of the file as it was.
+func TestKillDuringRecoveryOfCorrupt(t *testing.T) {
+	needStrace(t)
+	names := append(slices.Clone(changing[:8]), "linkat", "renameat", "rename")
+	for _, x := range []struct {
+		name    string
+		file    string // what is corrupt
+		journal bool
+	}{
+		{"x.iet", "x.iet", false},
+		{"x.et", "x.iet", false},
+		{"x.et", "x.et", false},
+		{"x.iet", "x.iet", true},
+		{"x.et", "x.iet", true},
+	} {
+		t.Run(fmt.Sprint(x.name, " of ", x.file, " ", x.journal), func(t *testing.T) {
+			var corrupt []byte
+			var whole int
+			killAtEveryCall(t, names, func(t *testing.T) *crashRun {
+				c := crashed(t, filepath.Join(t.TempDir(), x.name), format.V1)
+				dir := filepath.Dir(c.path)
+				name := filepath.Join(dir, x.file)
+				if !x.journal {
+					must(t, os.Remove(filepath.Join(dir, "x.iet.buffer")))
+				}
+				if x.file == "x.et" {
+					must(t, format.Finalize(t.Context(), filepath.Join(dir, "x.iet"), name, &format.FinalizeOptions{RemoveSource: true}))
+				}
+				corrupt, whole = breakEntry(t, name)
+				c.end = "recover"
+				return c
+			}, func(t *testing.T, c *crashRun) {
+				dir := filepath.Dir(c.path)
+				for range 2 { // the second has nothing to do
+					_, err := recorder.Recover(c.path, "")
+					must(t, err)
+				}
+				r, err := recorder.Inspect(c.path)
+				if err != nil || r.Reason != format.CutClean || x.journal != (r.Entries > whole) || r.Entries < whole || filepath.Base(r.Name) != x.name {
+					t.Errorf("%+v, %v; %d entries were whole", r, err, whole)
+				}
+				broken := 0
+				for _, name := range dirNames(t, dir) {
+					switch {
+					case strings.HasSuffix(name, ".broken"):
+						broken++
+						if !bytes.Equal(readFile(t, filepath.Join(dir, name)), corrupt) {
+							t.Errorf("%s is not what the file was", name)
+						}
+					case name == x.name, strings.Contains(name, ".acks"), name == ".strace", strings.Contains(name, ".tmp-"):
+					default:
+						t.Errorf("%s is left", name)
+					}
+				}
+				if broken != 1 {
+					t.Errorf("there are %d copies", broken)
+				}
+			})
+		})
+	}
+}
+
+// TestCreateSettlesCorruptWithJournal: after a kill and damage in the file the next Create
+// leaves what Recover leaves, with what the journal held.
+func TestCreateSettlesCorruptWithJournal(t *testing.T) {
+	for _, ext := range []string{".et", ".iet"} {
+		c := crashed(t, filepath.Join(t.TempDir(), "app"+ext), format.V1)
+		dir, other := filepath.Dir(c.path), filepath.Join(t.TempDir(), "other")
+		corrupt, _ := breakEntry(t, filepath.Join(dir, "app.iet"))
+		must(t, os.CopyFS(other, os.DirFS(dir)))
+		r, err := recorder.Recover(filepath.Join(other, "app"+ext), "")
+		must(t, err)
+		var told []string
+		rec, err := recorder.Create(c.path, &recorder.Options{OnNotice: func(text string) { told = append(told, text) }})
+		must(t, err)
+		must(t, rec.Close(t.Context()))
+		var settled, broken string
+		for _, name := range dirNames(t, dir) {
+			switch name := filepath.Join(dir, name); {
+			case strings.HasSuffix(name, ".broken"):
+				broken = name
+			case strings.HasSuffix(name, "Z"+ext):
+				settled = name
+			}
+		}
+		if settled == "" || broken == "" {
+			t.Fatalf("%s: the folder has %q", ext, dirNames(t, dir))
+		}
+		if !bytes.Equal(readFile(t, settled), readFile(t, r.Output)) || !bytes.Equal(readFile(t, broken), corrupt) {
+			t.Errorf("%s: Create left %s, Recover %s", ext, rawOutline(t, open(t, settled)), rawOutline(t, open(t, r.Output)))
+		}
+		if r.Pending == 0 || len(told) != 1 || !strings.HasPrefix(told[0], settled) {
+			t.Errorf("%s: %d entries were in the journal, OnNotice was told %q", ext, r.Pending, told)
+		}
+	}
+}
+
+// breakEntry makes the fifth entry of a file one that cannot be, and returns the file as it
+// is then, and how many entries precede it.
+func breakEntry(t *testing.T, name string) (b []byte, whole int) {
+	t.Helper()
+	const before = 5
+	f, err := recorder.Open(name, &format.OpenOptions{Prefix: true})
+	must(t, err)
+	at := f.Size()
+	for id := before; id < f.Len(); id++ {
+		raw, err := f.AppendRaw(nil, uint32(id))
+		must(t, err)
+		at -= int64(len(raw))
+	}
+	must(t, f.Close())
+	b = readFile(t, name)
+	for i := range 12 {
+		b[at+int64(i)] = 255
+	}
+	must(t, os.WriteFile(name, b, 0o600))
+	r, err := recorder.Inspect(name)
+	if err != nil || r.Reason != format.CutCorrupt || r.Entries != before {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	return b, before
+}
+
+// wantOneWhole wants the entry of deadStream in one file of a folder.
+func wantOneWhole(t *testing.T, dir string) {
+	t.Helper()
+	n := 0
+	for _, name := range traces(t, dir) {
+		f, err := recorder.Open(name, nil)
+		must(t, err)
+		must(t, f.Walk(0, func(_ uint32, e *format.TraceEntry) error {
+			if e.Metadata.Name == "whole" {
+				n++
+			}
+			return nil
+		}))
+		must(t, f.Close())
+	}
+	if n != 1 {
+		t.Errorf("the entry is there %d times", n)
+	}
+}
+
+// TestKillDuringFinalize kills the finalizer at each of its system calls:
+// either the IET is as it was, or the ET is whole. What is left over goes with the
+// next recording.
+func TestKillDuringFinalize(t *testing.T) {
+	needStrace(t)
+	var iet []byte
+	killAtEveryCall(t, changing[:11], func(t *testing.T) *crashRun {
+		dir := t.TempDir()
+		iet = deadStream(t, filepath.Join(dir, "app.iet"))
+		return &crashRun{path: filepath.Join(dir, "app.et"), goroutines: 1, end: "finalize"}
+	}, func(t *testing.T, c *crashRun) {
+		dir := filepath.Dir(c.path)
+		stream := filepath.Join(dir, "app.iet")
+		b, err := os.ReadFile(stream)
+		switch {
+		case err == nil && !bytes.Equal(b, iet):
+			t.Error("the IET was changed")
+		case err != nil:
+			wantWhole(t, c.path)
+		}
+		if _, err := os.Stat(c.path); err == nil {
+			wantWhole(t, c.path)
+		}
+		for _, name := range dirNames(t, dir) {
+			if strings.Contains(name, ".tmp-") { // it was made just now
+				must(t, os.Chtimes(filepath.Join(dir, name), time.Time{}, time.Now().Add(-time.Hour)))
+			}
+		}
+		c.settled(t, false)
+		names := slices.DeleteFunc(dirNames(t, dir), func(name string) bool { return name == ".strace" || strings.Contains(name, ".acks") })
+		if len(names) != 2 || names[1] != "app.et" {
+			t.Errorf("the folder has %q in the end", names)
+		}
+		wantOneWhole(t, dir)
+	})
+}
+
+// TestFaultyFinalize lets each sync and rename of the finalizer fail: it tells,
+// leaves the IET as it was, unless the ET is there and durable, and no temporary
+// file, and works the next time.
+func TestFaultyFinalize(t *testing.T) {
+	needStrace(t)
+	for call, errnos := range map[string][]string{
+		"fsync": {"EIO"}, "renameat2": {"EIO", "EXDEV"}, "unlinkat": {"EIO"},
+	} {
+		for _, errno := range errnos {
+			failed := 0
+			for n := 1; n <= 6; n++ {
+				dir := t.TempDir()
+				stream := filepath.Join(dir, "app.iet")
+				iet := deadStream(t, stream)
+				c := &crashRun{path: filepath.Join(dir, "app.et"), goroutines: 1, end: "finalize"}
+				out, err := c.traced(t, "-e", "trace="+call, "-e", fmt.Sprintf("inject=%s:error=%s:when=%d", call, errno, n))
+				if !bytes.Contains(readFile(t, filepath.Join(dir, ".strace")), []byte("INJECTED")) {
+					break // there are not so many
+				}
+				failed++
+				if err == nil {
+					t.Errorf("%s %s %d: it does not tell", call, errno, n)
+				}
+				b, err := os.ReadFile(stream)
+				if gone := errors.Is(err, fs.ErrNotExist); !gone && !bytes.Equal(b, iet) {
+					t.Errorf("%s %s %d: the IET is not as it was (%v)\n%s", call, errno, n, err, out)
+				} else if _, err := os.Stat(c.path); err == nil || gone {
+					wantWhole(t, c.path) // it is removed last
+				}
+				for _, name := range dirNames(t, dir) {
+					if strings.Contains(name, ".tmp-") && call != "unlinkat" {
+						t.Errorf("%s %s %d: %s is left", call, errno, n, name)
+					}
+				}
+				c.settled(t, false)
+				wantOneWhole(t, dir)
+			}
+			if failed == 0 {
+				t.Errorf("the finalizer makes no call of %s", call)
+			}
+		}
+	}
+}
+
+// wantWhole wants the ET of deadStream.
+func wantWhole(t *testing.T, name string) {
+	t.Helper()
+	if _, err := recorder.Verify(name, func(problem error) { t.Error(problem) }); err != nil {
+		t.Error(err)
+		return
+	}
+	f, err := recorder.Open(name, nil)
+	must(t, err)
+	defer f.Close()
+	if got, want := rawOutline(t, f), "root(whole)"; got != want {
+		t.Errorf("%s has %s, want %s", name, got, want)
+	}
+}
+
+// TestSyncReachesBuffer: recovery cuts the file to what the crash buffer says of
+// it, so that Sync has to sync both.
+func TestSyncReachesBuffer(t *testing.T) {
+	needStrace(t)
+	c := &crashRun{path: filepath.Join(t.TempDir(), "app.et"), version: format.V1, goroutines: 1, units: 20, end: "sync"}
+	if out, err := c.traced(t, "-y", "-e", "trace=fsync,fdatasync,msync,sync_file_range,syncfs"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if log := readFile(t, filepath.Join(filepath.Dir(c.path), ".strace")); !bytes.Contains(log, []byte("app.iet.buffer>")) {
+		t.Errorf("Sync syncs only\n%s", log)
+	}
+}
+
+// TestFaultySyscalls lets calls on the stream fail, and wants the account and the
+// files right. The program fails where a call does.
+func TestFaultySyscalls(t *testing.T) {
+	needStrace(t)
+	for _, x := range []struct {
+		name   string
+		d      recorder.Durability
+		file   string
+		inject string
+		said   string // by the program; "": nothing
+		lost   bool
+	}{
+		{"ENOSPC", recorder.DurabilityWriteThrough, "app.iet", "write:error=ENOSPC:when=9", "no space left", true},
+		{"EDQUOT", recorder.DurabilityWriteThrough, "app.iet", "write:error=EDQUOT:when=9", "quota exceeded", true},
+		{"EFBIG", recorder.DurabilityPower, "app.iet", "write:error=EFBIG:when=9", "file too large", true},
+		{"EIO", recorder.DurabilityPower, "app.iet", "write:error=EIO:when=9", "input/output error", true},
+		{"ENOSPC once", recorder.DurabilityProcess, "app.iet", "write:error=ENOSPC:when=2", "no space left", false},
+		{"EIO for some time", recorder.DurabilityProcess, "app.iet", "write:error=EIO:when=2..5", "input/output error", false},
+		{"EINTR of write", recorder.DurabilityWriteThrough, "app.iet", "write:error=EINTR:when=1+2", "", false},
+		{"EINTR of fsync", recorder.DurabilityPower, "app.iet", "fsync:error=EINTR:when=1+2", "", false},
+		{"EINTR of flock", recorder.DurabilityProcess, "app.iet.buffer", "flock:error=EINTR:when=1+2", "", false},
+		{"EINTR of fallocate", recorder.DurabilityProcess, "app.iet.buffer", "fallocate:error=EINTR:when=1+2", "", false},
+		{"fsync", recorder.DurabilityPower, "app.iet", "fsync:error=EIO:when=5", "input/output error", true},
+		{"close", recorder.DurabilityProcess, "app.iet", "close:error=EIO", "input/output error", false},
+		{"no room for the buffer", recorder.DurabilityProcess, "app.iet.buffer", "fallocate:error=ENOSPC", "", false},
+		{"no write to the buffer", recorder.DurabilityProcess, "app.iet.buffer", "pwrite64:error=ENOSPC:when=20", "", false},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			call, _, _ := strings.Cut(x.inject, ":")
+			var c *crashRun
+			var out string
+			var err error
+			// strace counts the calls of each thread, and which of them makes a
+			// call is left to the scheduler.
+			for try := 1; ; try++ {
+				c = &crashRun{path: filepath.Join(t.TempDir(), "app.et"), durability: x.d, version: format.V2, goroutines: 1, units: 40, flushEvery: 5, end: "close"}
+				c.orphans = x.file == "app.iet.buffer" && call == "pwrite64"
+				out, err = c.traced(t, "-P", filepath.Join(filepath.Dir(c.path), x.file), "-e", "trace="+call, "-e", "inject="+x.inject)
+				log := readFile(t, filepath.Join(filepath.Dir(c.path), ".strace"))
+				if bytes.Contains(log, []byte("INJECTED")) {
+					break
+				}
+				if try == 20 {
+					t.Fatalf("nothing was injected:\n%s", log)
+				}
+			}
+			if (err != nil) != (x.said != "") || !strings.Contains(out, x.said) {
+				t.Errorf("it ended with %v and said\n%s\nwant %q", err, out, x.said)
+			}
+			c.settled(t, true)
+			units := collect(t, filepath.Dir(c.path))
+			c.check(t, units)
+			begun, returned := c.acked(t)
+			if want := begun[0] != returned[0]; want != x.lost {
+				t.Errorf("%d units were begun and %d recorded", begun[0], returned[0])
+			}
+		})
+	}
+}
+
+// TestKillWhileJournalIsReplaced kills a program at each system call of replacing its
+// journal, and of what follows: what was acknowledged is there once, a span that waits
+// included, whether the journal lies beside the trace or elsewhere.
+func TestKillWhileJournalIsReplaced(t *testing.T) {
+	needStrace(t)
+	names := []string{"pwrite64", "renameat", "unlinkat"}
+	if os.Getenv(soakEnv) != "" {
+		names = append(slices.Clone(changing), "renameat")
+	}
+	for _, journals := range []string{"beside", "elsewhere"} {
+		t.Run(journals, func(t *testing.T) {
+			odd := false
+			killAtEveryCall(t, names, func(t *testing.T) *crashRun {
+				dir := t.TempDir()
+				c := &crashRun{path: filepath.Join(dir, "app.et"), version: format.V1, goroutines: 1, units: 22, flushEvery: 50, waiting: true, replaces: true, end: "exit"}
+				if journals == "elsewhere" {
+					c.journals = filepath.Join(dir, "journals")
+					must(t, os.Mkdir(c.journals, 0o700))
+				}
+				return c
+			}, func(t *testing.T, c *crashRun) {
+				odd = !odd
+				_, returned := c.acked(t)
+				c.settled(t, odd)
+				units := collect(t, filepath.Dir(c.path))
+				c.check(t, units)
+				if waiting := units[unitName(0, 1, 0)]; len(waiting) > 1 || len(waiting) == 0 && returned[0] > 0 {
+					t.Errorf("the span that waits is there %d times: %v", len(waiting), waiting)
+				}
+			})
+		})
+	}
+}
+
+// TestKillWithSpansLeftBehind kills a program at its system calls in which spans end that
+// stayed behind in files of several rotations ago: each that was acknowledged has ended.
+func TestKillWithSpansLeftBehind(t *testing.T) {
+	needStrace(t)
+	names := []string{"renameat2"}
+	if os.Getenv(soakEnv) != "" {
+		names = changing[:8]
+	}
+	odd := false
+	killAtEveryCall(t, names, func(t *testing.T) *crashRun {
+		return &crashRun{path: filepath.Join(t.TempDir(), "app.et"), version: format.V1, goroutines: 1, units: 90, flushEvery: 9, entries: 40, leaks: 30, end: "close"}
+	}, func(t *testing.T, c *crashRun) {
+		odd = !odd
+		c.settled(t, odd)
+		c.check(t, collect(t, filepath.Dir(c.path)))
+		c.checkLeaks(t)
+	})
+}
+
+// TestKillWhileFileIsMended kills a program at its system calls when somebody else has
+// appended to its file: what was acknowledged is there once.
+func TestKillWhileFileIsMended(t *testing.T) {
+	needStrace(t)
+	names := []string{"ftruncate", "renameat2", "write"}
+	if os.Getenv(soakEnv) != "" {
+		names = changing[:8]
+	}
+	odd := false
+	killAtEveryCall(t, names, func(t *testing.T) *crashRun {
+		return &crashRun{path: filepath.Join(t.TempDir(), "app.et"), version: format.V1, goroutines: 1, units: 58, flushEvery: 7, waiting: true, spoils: true, end: "close"}
+	}, func(t *testing.T, c *crashRun) {
+		odd = !odd
+		c.settled(t, odd)
+		c.check(t, collect(t, filepath.Dir(c.path)))
+	})
+}
+
+// TestRotationFails lets the renames of a rotation fail: the file goes on as it was, and
+// has one end.
+func TestRotationFails(t *testing.T) {
+	needStrace(t)
+	c := &crashRun{path: filepath.Join(t.TempDir(), "app.iet"), version: format.V1, goroutines: 1, units: 88, flushEvery: 29, entries: 40, end: "close"}
+	out, err := c.traced(t, "-e", "trace=renameat2", "-e", "inject=renameat2:error=EIO")
+	if err == nil || !strings.Contains(out, "rotate "+c.path) { // Close says so
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if log := readFile(t, filepath.Join(filepath.Dir(c.path), ".strace")); !bytes.Contains(log, []byte("INJECTED")) {
+		t.Fatalf("nothing was injected:\n%s", log)
+	}
+	c.check(t, collect(t, filepath.Dir(c.path)))
+	f, err := recorder.Open(c.path, nil)
+	must(t, err)
+	defer f.Close()
+	var ends []uint32
+	must(t, f.Walk(0, func(id uint32, e *format.TraceEntry) error {
+		if e.Metadata.Name == format.NameEnd {
+			ends = append(ends, id)
+		}
+		return nil
+	}))
+	if len(ends) != 1 || int(ends[0]) != f.Len()-1 || len(traces(t, filepath.Dir(c.path))) != 1 {
+		t.Errorf("of %d entries %v are ends, the files are %q", f.Len(), ends, traces(t, filepath.Dir(c.path)))
+	}
+	for _, name := range dirNames(t, filepath.Dir(c.path)) {
+		if strings.Contains(name, ".tmp-") {
+			t.Errorf("%s is left", name)
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package recorder
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/osfile"
+)
+
+const reason = "panic: the reason\n\ngoroutine 1 [running]:"
+
+// panicked returns the IET that a program has left which ended with a panic, with a record in
+// its journal if that is not gone.
+func panicked(t *testing.T, journal bool) (stream string) {
+	t.Helper()
+	from, dir := t.TempDir(), t.TempDir()
+	rec, err := Create(filepath.Join(from, "app.et"), &Options{BufferDir: from})
+	must(t, err)
+	defer rec.Close(t.Context())
+	must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("a record")}))
+	if !journal {
+		must(t, rec.Flush(t.Context()))
+	}
+	for _, ext := range []string{".iet.buffer", ".iet"} {
+		b, err := os.ReadFile(filepath.Join(from, "app"+ext))
+		must(t, err)
+		if ext == ".iet" || journal {
+			must(t, os.WriteFile(filepath.Join(dir, "app"+ext), b, 0o600))
+		}
+	}
+	stream = filepath.Join(dir, "app.iet")
+	must(t, os.WriteFile(stream+".crash", []byte(reason+"\n"), 0o600))
+	return stream
+}
+
+// wantReason complains unless the trace name holds the text once.
+func wantReason(t *testing.T, when, name string) {
+	t.Helper()
+	f, err := Open(name, nil)
+	must(t, err)
+	defer f.Close()
+	n := 0
+	for id := range uint32(f.Len()) {
+		e, err := f.Entry(id)
+		must(t, err)
+		if e.Metadata.Name == format.NameCrash && e.Message.Value == reason {
+			n++
+		}
+	}
+	if n != 1 {
+		t.Errorf("%s the text is there %d times", when, n)
+	}
+}
+
+// TestReasonOnce kills a recovery at each of its last steps: the text of a panic is in the
+// trace once.
+func TestReasonOnce(t *testing.T) {
+	for _, journal := range []bool{true, false} {
+		for _, killed := range []string{"before it", "behind what it writes", "before the text goes"} {
+			stream := panicked(t, journal)
+			wantReason(t, "before recovery", stream)
+			if killed != "before it" {
+				f, err := os.OpenFile(stream, os.O_RDWR, 0)
+				must(t, err)
+				b, err := openBuffer(stream, true)
+				must(t, err)
+				must(t, b.replay(f, false))
+				if killed == "before the text goes" && b.f != nil {
+					must(t, b.f.Remove())
+				} else {
+					must(t, b.close())
+				}
+				must(t, f.Close())
+			}
+			wantReason(t, "killed "+killed, stream)
+			r, err := Recover(filepath.Join(filepath.Dir(stream), "app.et"), "")
+			must(t, err)
+			wantReason(t, "after recovery", r.Output)
+			if osfile.Exists(stream + ".crash") {
+				t.Error("the text is there still")
+			}
+		}
+	}
+}
+
+// TestReasonWithoutJournal: the text of a panic lies beside the file, and stays when the journal
+// was in memory that is gone.
+func TestReasonWithoutJournal(t *testing.T) {
+	stream := panicked(t, false)
+	host, err := os.Hostname()
+	must(t, err)
+	must(t, os.WriteFile(stream+".buffer", []byte("entrace journal\npath /dev/shm/entrace-0/AAAAAAAAAAAAAAAAAAAAAAAAAA.buffer\ndevice 26\nboot another\nhost "+host+"\nuid 0\n"), 0o600))
+	wantReason(t, "before recovery", stream)
+	r, err := Recover(filepath.Join(filepath.Dir(stream), "app.et"), "")
+	must(t, err)
+	wantReason(t, "after recovery", r.Output)
+}
+
+// TestReasonBehindTheEnd: a panic after Close is brought in, too.
+func TestReasonBehindTheEnd(t *testing.T) {
+	dir := t.TempDir()
+	rec, err := Create(filepath.Join(dir, "app.iet"), nil)
+	must(t, err)
+	must(t, rec.Close(t.Context()))
+	must(t, os.WriteFile(rec.Path()+".crash", []byte(reason), 0o600))
+	n := 0
+	must(t, RecoverFolder(context.Background(), dir, func(r *Report, err error) {
+		must(t, err)
+		n++
+		wantReason(t, "after recovery", r.Output)
+	}))
+	if n != 1 {
+		t.Errorf("%d files were recovered", n)
+	}
+}
+
+// TestEndsCleanly compares a look at the last bytes with a pass over the file.
+func TestEndsCleanly(t *testing.T) {
+	for _, v := range []format.Version{format.V1, format.V2} {
+		name := filepath.Join(t.TempDir(), "app.iet")
+		rec, err := Create(name, &Options{Version: v})
+		must(t, err)
+		for range 300 {
+			must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("of entrace.end"), Metadata: format.Metadata{Name: format.NameEnd}}))
+		}
+		must(t, rec.Close(t.Context()))
+		if !endsCleanly(name) {
+			t.Errorf("v%d: a clean end is not seen", v)
+		}
+		b, err := os.ReadFile(name)
+		must(t, err)
+		for cut := 1; cut < 600; cut += 7 {
+			must(t, os.WriteFile(name, b[:len(b)-cut], 0o600))
+			r, err := Inspect(name)
+			must(t, err)
+			if got, want := endsCleanly(name), r.Ended && r.Reason == format.CutClean; got != want {
+				t.Errorf("v%d: %d bytes before the end it is %v, want %v", v, cut, got, want)
+			}
+		}
+	}
+}
+
+// TestFolderLeavesRotation: a living process that has no IET for a moment, as it rotates, is
+// left alone.
+func TestFolderLeavesRotation(t *testing.T) {
+	dir := t.TempDir()
+	rec, err := Create(filepath.Join(dir, "app.et"), &Options{BufferDir: dir})
+	must(t, err)
+	aside := rec.StreamPath() + ".aside"
+	must(t, os.Rename(rec.StreamPath(), aside))
+	must(t, RecoverFolder(context.Background(), dir, func(r *Report, err error) { t.Errorf("it did %+v, %v", r, err) }))
+	if osfile.Exists(rec.StreamPath()) {
+		t.Error("it has taken the name")
+	}
+	must(t, os.Rename(aside, rec.StreamPath()))
+	must(t, rec.Close(t.Context()))
+}
+
+// TestReasonWithOtherLayout: a journal of another version keeps the text of a panic from nobody.
+func TestReasonWithOtherLayout(t *testing.T) {
+	stream := panicked(t, true)
+	b, err := os.ReadFile(stream + ".buffer")
+	must(t, err)
+	b[8]++ // the version of the layout
+	must(t, os.WriteFile(stream+".buffer", b, 0o600))
+	r, err := Recover(filepath.Join(filepath.Dir(stream), "app.et"), "")
+	must(t, err)
+	wantReason(t, "after recovery", r.Output)
+}

@@ -1,0 +1,366 @@
+package recorder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/journal"
+	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/internal/placer"
+	"github.com/entrace-go/entrace/internal/record"
+	"github.com/entrace-go/entrace/internal/tracename"
+)
+
+// finalName returns the name of the file in the format of o that Close leaves.
+func finalName(name string, o *Options) string {
+	f := format.ET
+	if strings.HasSuffix(name, tracename.IET) {
+		f = format.IET
+	}
+	if o.Format.Valid {
+		f = o.Format.Value
+	}
+	if f == format.IET {
+		return tracename.Stream(name)
+	}
+	if base, ok := strings.CutSuffix(name, tracename.IET); ok {
+		return base + tracename.ET
+	}
+	return name
+}
+
+// A slot is the one place of this process for the recorder of a path.
+type slot struct {
+	mu sync.Mutex // held while a recorder is made or closed
+
+	recorder *Recorder // nil: none is open
+	users    int       // guarded by slotsMu; the slot goes with the last
+}
+
+var (
+	slotsMu sync.Mutex // never held while a file is used
+	slots   = make(map[string]*slot)
+)
+
+// enterSlot returns the slot of a stream, which the caller gives back.
+func enterSlot(stream string) *slot {
+	slotsMu.Lock()
+	defer slotsMu.Unlock()
+	s := slots[stream]
+	if s == nil {
+		s = new(slot)
+		slots[stream] = s
+	}
+	s.users++
+	return s
+}
+
+// leaveSlot gives a slot back.
+func leaveSlot(stream string, s *slot) {
+	slotsMu.Lock()
+	defer slotsMu.Unlock()
+	if s.users--; s.users == 0 && slots[stream] == s {
+		delete(slots, stream)
+	}
+}
+
+// retain adds a reference to r, unless it is being closed.
+func (r *Recorder) retain() bool {
+	slotsMu.Lock()
+	defer slotsMu.Unlock()
+	if r.refs == 0 {
+		return false
+	}
+	r.refs++
+	return true
+}
+
+// unref drops a reference to r and reports whether it was the last.
+func (r *Recorder) unref() bool {
+	slotsMu.Lock()
+	defer slotsMu.Unlock()
+	if r.refs == 0 {
+		return false
+	}
+	r.refs--
+	return r.refs == 0
+}
+
+// Create starts a trace. For app.et it streams app.iet and leaves app.et when it
+// is closed; x.iet stays an IET. The folder must exist. A nil o means defaults.
+//
+// Create never replaces a trace: a finished app.et that is there is renamed to
+// app.TIME.et, the UTC time of its last change, and an app.iet whose writer died
+// is finished under such a name. An app.iet that a living process writes is
+// [format.ErrLocked]. Within one process, Create on the same path returns the same
+// Recorder, whatever o says, which the last Close then closes.
+//
+// The file is readable by the user alone. A symbolic link is not followed; what
+// is no regular file is [format.ErrNotRegular].
+func Create(name string, o *Options) (*Recorder, error) {
+	return createWith(name, o, nil, false)
+}
+
+// createWith is Create with the names that another recorder knows, nil for none, so that
+// it can take that one's records, which may come from a process that died.
+func createWith(name string, o *Options, in *record.Interner, died bool) (*Recorder, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	if err := o.check(); err != nil {
+		return nil, fmt.Errorf("create %s: %w", name, err)
+	}
+	if in == nil {
+		in = record.NewInterner(nil)
+	}
+	r, err := create(name, o, in, died)
+	if err != nil {
+		return nil, fmt.Errorf("create %s: %w", name, err)
+	}
+	return r, nil
+}
+
+func create(name string, o *Options, in *record.Interner, died bool) (*Recorder, error) {
+	name, err := realPath(name)
+	if err != nil {
+		return nil, err
+	}
+	stream, final := tracename.Stream(name), finalName(name, o)
+	if len(filepath.Base(stream)) > maxNameSize {
+		return nil, fmt.Errorf("the name is longer than %d bytes", maxNameSize)
+	}
+	s := enterSlot(stream)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.recorder != nil {
+		if r := s.recorder; r.retain() {
+			leaveSlot(stream, s) // r has it already
+			return r, nil
+		}
+		// Its last Close has not got the lock yet.
+		s.mu.Unlock()
+		time.Sleep(time.Millisecond)
+		s.mu.Lock()
+	}
+	r, err := open(stream, final, o, in, died)
+	if err != nil {
+		leaveSlot(stream, s)
+		return nil, err
+	}
+	r.slot = s
+	s.recorder = r
+	return r, nil
+}
+
+// open makes the recorder of a stream.
+func open(stream, final string, o *Options, in *record.Interner, died bool) (*Recorder, error) {
+	opt := o.withDefaults()
+	var notes []error
+	f, dead, err := createStream(stream, func(err error) { notes = append(notes, err) })
+	if err != nil {
+		return nil, err
+	}
+	w := newWriter(newRecording(&opt, in, stream), opt.Version)
+	w.final, w.died = final, died
+	w.file = newFileSink(f, stream)
+	w.sink = w.file
+	err = archiveExisting(final, stream)
+	if err == nil {
+		err = w.begin()
+	}
+	if err == nil && opt.Durability == DurabilityPower {
+		err = osfile.SyncDir(stream) // what calls sync later is to have a name
+	}
+	if err != nil {
+		_ = osfile.Remove(f, stream) // it holds nothing yet
+		_ = f.Close()
+		return nil, err
+	}
+	if err := w.openJournal(); err != nil {
+		notes = append(notes, err)
+	}
+	for _, err := range notes {
+		w.report(err)
+	}
+	own := make(chan []string, 1)
+	w.finished.start(func(ctx context.Context) error {
+		own <- w.finished.finishAbandoned(ctx, stream, dead, final != stream, w.report, func(r *Report) { w.notice(r.Finished()) })
+		return nil
+	})
+	w.family.start(func(ctx context.Context) error {
+		select {
+		case spare := <-own:
+			if err := w.prune(ctx, time.Now(), append(spare, w.finishFamily(ctx)...)...); err != nil {
+				w.report(err)
+			}
+		case <-ctx.Done(): // the next start does it
+		}
+		return nil
+	})
+	r := newRecorder(w.recording, in, opt.Version, opt.MaxEntrySize)
+	r.stream, r.final, r.reports = stream, final, opt.OnError != nil
+	go w.run()
+	return r, nil
+}
+
+// newWriter returns a writer without a sink.
+func newWriter(t *recording, v format.Version) *writer {
+	w := &writer{recording: t, version: v, checked: time.Now()}
+	po := &placer.Options{
+		Columns: v.HasColumns(), MaxEntrySize: t.o.MaxEntrySize,
+		MaxPendingSpans: t.o.MaxWaitingSpans, MaxPendingBytes: t.o.MaxWaitingBytes, MaxPendingAge: t.o.MaxWaitingAge,
+		Park: w.park, Unpark: w.unpark,
+		ParkLeft: w.parkLeft, UnparkLeft: func(seg *journal.Segment) { w.left.drop(seg) },
+	}
+	w.placer = placer.New(&t.intern.Table, po)
+	w.placer.Drop = w.drop
+	if t.o.Tee != nil {
+		w.tee = &teeQueue{tee: t.o.Tee}
+	}
+	return w
+}
+
+// begin writes the magic and the root.
+func (w *writer) begin() error {
+	if w.tee != nil {
+		w.tee.begin(w.version)
+	}
+	w.sink.begin(w.version)
+	w.rotation = rotation{began: time.Now()}
+	w.placer.Resume(0, w.sink.size(), 0)
+	w.placer.Root()
+	return w.flush()
+}
+
+// Stream returns a recorder without a file: what it takes goes to the Tee of o
+// alone, nothing survives the process, and Close ends the Tee. Options that are
+// about files have no effect. It takes as many entries as 32 bits count.
+func Stream(o *Options) *Recorder {
+	opt := o.withDefaults()
+	opt.Durability = DurabilityBuffered
+	opt.MaxFileSize, opt.MaxFileAge, opt.MaxFileEntries = 0, 0, 0
+	in := record.NewInterner(nil)
+	w := newWriter(newRecording(&opt, in, "a stream"), opt.Version)
+	w.sink = new(noSink)
+	_ = w.begin()       // it has no file that could fail
+	_ = w.openJournal() // which is in memory
+	go w.run()
+	r := newRecorder(w.recording, in, opt.Version, opt.MaxEntrySize)
+	r.reports = opt.OnError != nil
+	return r
+}
+
+// realPath returns an absolute name with no symbolic link among its folders, so
+// that it stands for one file whatever the working directory becomes.
+func realPath(name string) (string, error) {
+	if name == "" {
+		return "", errors.New("empty name")
+	}
+	abs, err := filepath.Abs(name)
+	if err != nil {
+		return "", err
+	}
+	dir, err := filepath.EvalSymlinks(filepath.Dir(abs))
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(dir, filepath.Base(abs)), nil
+}
+
+// createStream makes the file stream, new and locked.
+// It also returns the names that dead streams got.
+func createStream(stream string, report func(error)) (f *os.File, dead []string, err error) {
+	for range 100 { // until nobody makes or removes one at the same moment
+		if err := undoRotation(stream); err != nil {
+			return nil, nil, err
+		}
+		f, err := osfile.CreateAppend(stream)
+		if errors.Is(err, fs.ErrExist) {
+			name, err := archiveDead(stream)
+			if err != nil {
+				return nil, nil, err
+			}
+			dead = append(dead, name)
+			continue
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		if err := lock(f, true); err != nil && !errors.Is(err, osfile.ErrNoLocks) {
+			_ = f.Close() // it is another's by now
+			return nil, nil, err
+		}
+		if !osfile.SameFile(f, stream) {
+			_ = f.Close() // somebody took it for a dead one
+			continue
+		}
+		n, err := importJournal(f, stream, report)
+		if err == nil && n == 0 {
+			return f, dead, nil
+		}
+		_ = f.Close() // it holds what another one left behind, so that it is to be archived
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	return nil, nil, fmt.Errorf("%s: %w", stream, format.ErrLocked)
+}
+
+// importJournal brings into f, which is new, what a journal holds whose IET is gone, and
+// returns how many entries that are.
+func importJournal(f *os.File, stream string, report func(error)) (int, error) {
+	b, err := openBuffer(stream, true)
+	if errors.Is(err, journal.ErrGone) {
+		report(fmt.Errorf("%s is lost: %w", stream, err))
+		return 0, journal.RemoveUnreachable(stream + tracename.Journal)
+	}
+	if errors.Is(err, journal.ErrElsewhere) {
+		report(fmt.Errorf("%s: %w", stream, err))
+		return 0, archiveName(stream, brokenExt, time.Now(), func(to string) error { return osfile.RenameNew(stream+tracename.Journal, to) })
+	}
+	if err != nil {
+		return 0, errors.Join(err, osfile.Remove(f, stream))
+	}
+	if b == nil {
+		return 0, nil
+	}
+	if b.records == 0 || !b.point.version.Known() {
+		b.unreadable = b.unreadable || b.records > 0
+		b.reportUnreadable(report)
+		return 0, b.remove()
+	}
+	if err := b.replay(f, false); err != nil {
+		return 0, errors.Join(err, osfile.Remove(f, stream), b.close())
+	}
+	return b.entries, b.remove()
+}
+
+func lock(f *os.File, exclusive bool) error { return lockError(f, osfile.LockPatiently(f, exclusive)) }
+
+// lockToRead is lock for who can do without.
+func lockToRead(f *os.File, exclusive bool) error { return lockError(f, osfile.Lock(f, exclusive)) }
+
+func lockError(f *os.File, err error) error {
+	if errors.Is(err, osfile.ErrLocked) {
+		if _, pid := osfile.LockHolder(f.Name()); pid > 0 {
+			return fmt.Errorf("%s: %w, %d", f.Name(), format.ErrLocked, pid)
+		}
+		return fmt.Errorf("%s: %w", f.Name(), format.ErrLocked)
+	}
+	if errors.Is(err, osfile.ErrNoLocks) {
+		return fmt.Errorf("%s: it may be %w: %w", f.Name(), format.ErrLocked, err)
+	}
+	return err
+}
+
+// maxNameSize leaves room for what is added to a name: most systems allow 255
+// bytes.
+const maxNameSize = 200

@@ -1,0 +1,70 @@
+package recorder_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
+)
+
+// TestTwoStartsFinishTheDeadOnce: of several processes that start in one folder at once, one
+// finishes what a dead one has left, and no earlier trace of that name is lost.
+func TestTwoStartsFinishTheDeadOnce(t *testing.T) {
+	from := t.TempDir()
+	rec, err := recorder.Create(filepath.Join(from, "app.et"), &recorder.Options{BufferDir: from})
+	must(t, err)
+	if d, err := rec.Durability(); d != recorder.DurabilityProcess {
+		t.Skip("no journal here:", err)
+	}
+	must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("the last words")}))
+	left := make(map[string][]byte)
+	for _, ext := range []string{".iet.buffer", ".iet"} { // in this order, else the buffer may say that its records are in the file
+		left[ext], err = os.ReadFile(filepath.Join(from, "app"+ext))
+		must(t, err)
+	}
+	must(t, rec.Close(t.Context()))
+	for range 10 {
+		dir := t.TempDir()
+		for ext, b := range left {
+			must(t, os.WriteFile(filepath.Join(dir, "app"+ext), b, 0o600))
+		}
+		must(t, os.WriteFile(filepath.Join(dir, "app.et"), left[".iet"], 0o600)) // an earlier trace
+		var starts sync.WaitGroup
+		for range 3 {
+			starts.Go(func() {
+				err := recorder.RecoverFolder(t.Context(), dir, func(_ *recorder.Report, err error) {
+					if err != nil {
+						t.Error(err)
+					}
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		starts.Wait()
+		// Two that look at it at the same moment can leave it to each other. The next one finishes it.
+		must(t, recorder.RecoverFolder(t.Context(), dir, func(_ *recorder.Report, err error) { must(t, err) }))
+		var got []string
+		for _, name := range dirNames(t, dir) {
+			f, err := recorder.Open(filepath.Join(dir, name), nil)
+			must(t, err)
+			last, err := f.Entry(uint32(f.Len() - 1))
+			must(t, err)
+			if last.Metadata.Name == format.NameRecovered {
+				last, err = f.Entry(uint32(f.Len() - 2))
+				must(t, err)
+			}
+			base, _, _ := strings.Cut(name, ".")
+			got = append(got, base+filepath.Ext(name)+": "+last.Message.Value)
+			must(t, f.Close())
+		}
+		if len(got) != 2 || got[0] != "app.et: " || got[1] != "app.et: the last words" {
+			t.Fatalf("there is %q, want the earlier trace and what was finished", got)
+		}
+	}
+}

@@ -1,0 +1,779 @@
+//go:build unix
+
+package recorder_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/resource"
+	"golang.org/x/sys/unix"
+
+	"github.com/entrace-go/entrace"
+	"github.com/entrace-go/entrace/convert"
+	"github.com/entrace-go/entrace/exporter"
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/alonetest"
+	"github.com/entrace-go/entrace/recorder"
+	"github.com/entrace-go/entrace/slogadapter"
+)
+
+func sane(t *testing.T, st recorder.Stats) {
+	t.Helper()
+	for what, c := range map[string]recorder.Counts{"entries": st.Entries, "spans": st.Spans} {
+		if c.Offered != c.Written+c.Waiting+c.Dropped.Total() {
+			t.Errorf("the account of %s is %+v", what, c)
+		}
+	}
+}
+
+// TestCutAtEveryByte recovers an IET in place that ends anywhere.
+func TestCutAtEveryByte(t *testing.T) {
+	whole := format.AppendMagic(nil, format.V2, format.IET)
+	ends := []int{}
+	for i := range 4 {
+		e := named(fmt.Sprint("entry ", i))
+		if i == 0 {
+			e = format.Root()
+		}
+		e.Attributes = append(e.Attributes, format.Attribute{Name: "a", Value: format.StringValue("v")})
+		whole = format.AppendTraceEntry(whole, format.V2, e)
+		ends = append(ends, len(whole))
+	}
+	name := filepath.Join(t.TempDir(), "a.iet")
+	for n := range len(whole) + 1 {
+		must(t, os.WriteFile(name, whole[:n], 0o600))
+		entries, good := 0, format.MagicSize
+		for i, end := range ends {
+			if end <= n {
+				entries, good = i+1, end
+			}
+		}
+		r, err := recorder.Recover(name, "")
+		if n < format.MagicSize {
+			if !errors.Is(err, format.ErrTruncated) {
+				t.Errorf("%d bytes: %v", n, err)
+			}
+			continue
+		}
+		must(t, err)
+		reason := format.CutTorn
+		switch {
+		case good == n:
+			reason = format.CutClean
+		case len(bytes.Trim(whole[good:n], "\x00")) == 0:
+			reason = format.CutZeroTail
+		}
+		if r.Entries != entries || int(r.GoodBytes) != good || entries > 0 && r.Reason != reason {
+			t.Errorf("%d bytes: Recover says %+v, want %d entries in %d bytes, %s", n, r, entries, good, reason)
+		}
+		if got := readFile(t, name); !bytes.Equal(got, whole[:good]) {
+			t.Errorf("%d bytes: %d are left, want %d", n, len(got), good)
+		}
+		again, err := recorder.Recover(name, "")
+		must(t, err)
+		if again.Size != int64(good) || again.Broken != "" || len(dirNames(t, filepath.Dir(name))) != 1 {
+			t.Errorf("%d bytes: Recover again says %+v", n, again)
+		}
+	}
+}
+
+// TestMovedAway removes or renames the stream under a recorder: Close makes
+// the whole ET all the same.
+func TestMovedAway(t *testing.T) {
+	for _, d := range durabilities {
+		for _, fate := range []string{"unlinked", "renamed"} {
+			t.Run(fmt.Sprint(d, " ", fate), func(t *testing.T) {
+				rec := create(t, "app.et", &recorder.Options{Durability: d})
+				must(t, rec.Log(format.SpanRef{}, named("before")))
+				must(t, rec.Flush(context.Background()))
+				if fate == "unlinked" {
+					must(t, os.Remove(rec.StreamPath()))
+				} else {
+					must(t, os.Rename(rec.StreamPath(), rec.StreamPath()+".moved"))
+				}
+				must(t, rec.Log(format.SpanRef{}, named("after")))
+				sane(t, rec.Stats())
+				closeRecorder(t, rec)
+				if got, want := rawOutline(t, open(t, rec.Path())), "root(before after entrace.end)"; got != want {
+					t.Errorf("the trace is %s, want %s", got, want)
+				}
+			})
+		}
+	}
+}
+
+// TestUnlinked: a recorder whose file lost its name says so, once, and Close
+// does where the file was to stay under it.
+func TestUnlinked(t *testing.T) {
+	for _, d := range durabilities {
+		for _, name := range []string{"app.et", "app.iet"} {
+			t.Run(fmt.Sprint(d, " ", name), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					var told []error
+					rec := create(t, name, &recorder.Options{Durability: d, OnError: func(err error) { told = append(told, err) }})
+					record := func() {
+						must(t, rec.Log(format.SpanRef{}, named("event")))
+						must(t, rec.Flush(context.Background()))
+						time.Sleep(2 * time.Second)
+						synctest.Wait()
+					}
+					record()
+					if err := rec.Err(); err != nil {
+						t.Fatal(err)
+					}
+					moved := rec.StreamPath() + ".moved"
+					must(t, os.Rename(rec.StreamPath(), moved))
+					record()
+					record()
+					if err := rec.Err(); !errors.Is(err, recorder.ErrUnlinked) || len(told) != 1 || !errors.Is(told[0], recorder.ErrUnlinked) {
+						t.Errorf("Err: %v; told %v", err, told)
+					}
+					if name == "app.et" {
+						must(t, os.Rename(moved, rec.StreamPath()))
+						record()
+						if err := rec.Err(); err != nil {
+							t.Errorf("Err with the file back: %v", err)
+						}
+					}
+					if err := rec.Close(context.Background()); errors.Is(err, recorder.ErrUnlinked) != (name == "app.iet") {
+						t.Errorf("Close: %v", err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestTruncatedByAnother cuts the stream under a recorder, or appends to it: what is lost is
+// what was cut, a new file begins, and OnError is told once.
+func TestTruncatedByAnother(t *testing.T) {
+	const before, after = 60, 60
+	for _, x := range []struct {
+		name string
+		cut  func(sizes []int64) int64 // -1: append
+		left int                       // of the records before
+	}{
+		{"to nothing", func([]int64) int64 { return 0 }, 0},
+		{"within the magic", func([]int64) int64 { return 5 }, 0},
+		{"within the root", func([]int64) int64 { return 12 }, 0},
+		{"within a record", func(sizes []int64) int64 { return sizes[29] + 7 }, 30},
+		{"behind a record", func(sizes []int64) int64 { return sizes[29] }, 30},
+		{"one byte", func(sizes []int64) int64 { return sizes[before-1] - 1 }, before - 1},
+		{"appended to", func([]int64) int64 { return -1 }, before},
+	} {
+		for _, d := range durabilities {
+			for _, rotates := range []bool{false, true} {
+				for _, written := range []bool{false, true} {
+					if written && d != recorder.DurabilityProcess {
+						continue
+					}
+					t.Run(fmt.Sprint(x.name, " ", d, " rotates=", rotates, " written=", written), func(t *testing.T) {
+						dir := t.TempDir()
+						var mu sync.Mutex
+						var told []error
+						o := &recorder.Options{Durability: d, OnError: func(err error) {
+							mu.Lock()
+							told = append(told, err)
+							mu.Unlock()
+						}}
+						if rotates {
+							o.MaxFileEntries = before + 20
+						}
+						if written {
+							o.BufferDir = dir
+						}
+						rec, err := recorder.Create(filepath.Join(dir, "app.et"), o)
+						must(t, err)
+						open := span("open", 1, 0)
+						open.Open = true
+						must(t, rec.WriteSpan(open))
+						var sizes []int64
+						for i := range before {
+							must(t, rec.Log(spanRef(1, 1), named(fmt.Sprint("entry ", i))))
+							must(t, rec.Flush(t.Context()))
+							sizes = append(sizes, rec.Stats().Bytes)
+						}
+						if to := x.cut(sizes); to >= 0 {
+							must(t, os.Truncate(rec.StreamPath(), to))
+						} else {
+							f, err := os.OpenFile(rec.StreamPath(), os.O_WRONLY|os.O_APPEND, 0)
+							must(t, err)
+							_, err = f.WriteString("garbage by somebody")
+							must(t, err)
+							must(t, f.Close())
+						}
+						for i := range after {
+							must(t, rec.Log(spanRef(1, 1), named(fmt.Sprint("entry ", before+i))))
+							if i%7 == 0 {
+								must(t, rec.Flush(t.Context()))
+							}
+						}
+						must(t, rec.EndSpan(spanRef(1, 1), nil, named(format.NameSpanEnd)))
+						if err := rec.Close(t.Context()); (err == nil) != (x.left == before) {
+							t.Errorf("Close: %v, %d records are lost", err, before-x.left)
+						}
+						if len(told) != 1 || !strings.Contains(told[0].Error(), "somebody else changed it") {
+							t.Errorf("OnError was told %v", told)
+						}
+						found, entries := make(map[string]int), 0
+						names := traces(t, dir)
+						for _, name := range names {
+							if _, err := recorder.Verify(name, func(problem error) { t.Errorf("%s: %v", name, problem) }); err != nil {
+								t.Fatal(err)
+							}
+							f, err := recorder.Open(name, nil)
+							must(t, err)
+							entries += f.Len()
+							must(t, f.Walk(0, func(_ uint32, e *format.TraceEntry) error {
+								found[strings.Clone(e.Metadata.Name)]++
+								return nil
+							}))
+							must(t, f.Close())
+						}
+						for i := range before + after {
+							want := 1
+							if i >= x.left && i < before {
+								want = 0
+							}
+							if n := found[fmt.Sprint("entry ", i)]; n != want {
+								t.Errorf("entry %d is there %d times, want %d", i, n, want)
+							}
+						}
+						if found[format.NameSpanEnd] != 1 || len(names) < 2 {
+							t.Errorf("the files are %q, with %v", names, found)
+						}
+						st := rec.Stats().Entries
+						if st.Written != uint64(entries) || st.Waiting != 0 || st.Offered != st.Written+st.Dropped.Total() {
+							t.Errorf("%d entries are in the files; %+v", entries, st)
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
+// TestMoreThan4GiB reads a sparse IET of more than 4 GiB.
+func TestMoreThan4GiB(t *testing.T) {
+	if strconv.IntSize == 32 || os.Getenv(soakEnv) == "" {
+		t.Skip("takes long: set " + soakEnv)
+	}
+	name := filepath.Join(t.TempDir(), "big.iet")
+	f, err := os.Create(name)
+	must(t, err)
+	defer f.Close()
+	const large, entries = 60 << 20, 72
+	e := named("large")
+	e.Attributes = []format.Attribute{{Name: "x", Value: format.BytesValue(make([]byte, large))}}
+	b := format.AppendTraceEntry(nil, format.V1, e)
+	head := b[:len(b)-large]
+	off := int64(0)
+	put := func(b []byte) {
+		_, err := f.WriteAt(b, off)
+		must(t, err)
+		off += int64(len(b))
+	}
+	put(format.AppendMagic(nil, format.V1, format.IET))
+	put(format.AppendTraceEntry(nil, format.V1, format.Root()))
+	for range entries {
+		put(head)
+		off += large
+	}
+	put(format.AppendTraceEntry(nil, format.V1, named("last")))
+	g := open(t, name)
+	last, err := g.Entry(entries + 1)
+	if err != nil || last.Metadata.Name != "last" || g.Len() != entries+2 || g.Size() != off || off < 1<<32 {
+		t.Errorf("entry %d of %d is %v, %v", entries+1, g.Len(), last, err)
+	}
+	et := filepath.Join(t.TempDir(), "big.et")
+	must(t, format.Finalize(t.Context(), name, et, nil))
+	h := open(t, et)
+	last, err = h.Entry(entries + 1)
+	if err != nil || last.Metadata.Name != "last" || h.Len() != entries+2 {
+		t.Errorf("in the ET entry %d of %d is %v, %v", entries+1, h.Len(), last, err)
+	}
+}
+
+// TestTwoWriters: see TestLocks for two processes.
+func TestTwoWriters(t *testing.T) {
+	TestOtherProcess(t)
+}
+
+func TestCreateNotRegular(t *testing.T) {
+	TestCreateRefuses(t)
+	for _, name := range []string{"app.iet", "app.et", "app.iet.buffer"} {
+		dir := t.TempDir()
+		must(t, unix.Mkfifo(filepath.Join(dir, name), 0o600))
+		done := make(chan error, 1)
+		go func() {
+			rec, err := recorder.Create(filepath.Join(dir, "app.et"), nil)
+			if err == nil {
+				err = rec.Close(context.Background())
+			}
+			done <- err
+		}()
+		select {
+		case err := <-done:
+			if !errors.Is(err, format.ErrNotRegular) {
+				t.Errorf("%s is a pipe: %v, want ErrNotRegular", name, err)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("%s is a pipe: Create hangs", name)
+		}
+	}
+	// A link in the place of the buffer is not written through.
+	dir := t.TempDir()
+	target := filepath.Join(dir, "target")
+	must(t, os.WriteFile(target, []byte("precious"), 0o600))
+	must(t, os.Symlink(target, filepath.Join(dir, "app.iet.buffer")))
+	rec, err := recorder.Create(filepath.Join(dir, "app.et"), nil)
+	if err == nil {
+		_ = rec.Close(context.Background()) // whatever it made of that
+	}
+	if got := string(readFile(t, target)); got != "precious" {
+		t.Errorf("what the link led to is %q now", got)
+	}
+}
+
+func TestNoPlaceForTheFile(t *testing.T) {
+	if _, err := recorder.Create(filepath.Join(t.TempDir(), "missing", "app.et"), nil); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("in a folder that is not there: %v", err)
+	}
+	if s := os.Getenv(limitEnv); s == "files" {
+		var l unix.Rlimit
+		must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &l))
+		must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: l.Max}))
+		_, err := recorder.Create(os.Getenv(pathEnv), nil)
+		must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &l))
+		if !errors.Is(err, syscall.EMFILE) {
+			t.Errorf("without descriptors: %v", err)
+		}
+		return
+	}
+	dir := t.TempDir()
+	if out, err := limited(t, "files", filepath.Join(dir, "app.et")); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if names := dirNames(t, dir); len(names) > 0 {
+		t.Errorf("the folder has %q", names)
+	}
+	if os.Geteuid() == 0 {
+		return // may write everywhere
+	}
+	must(t, os.Chmod(dir, 0o500))
+	if _, err := recorder.Create(filepath.Join(dir, "app.et"), nil); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("in a folder that is read only: %v", err)
+	}
+}
+
+// limited runs this test as another process, with a limit.
+func limited(t *testing.T, limit, path string) (output string, err error) {
+	t.Helper()
+	exe, err := os.Executable()
+	must(t, err)
+	cmd := exec.Command(exe, "-test.run=^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), limitEnv+"="+limit, pathEnv+"="+path)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// TestPermissions: nobody else may read what is recorded.
+func TestPermissions(t *testing.T) {
+	old := syscall.Umask(0)
+	defer syscall.Umask(old)
+	dir := t.TempDir()
+	private := func(what string) {
+		t.Helper()
+		for _, name := range dirNames(t, dir) {
+			fi, err := os.Lstat(filepath.Join(dir, name))
+			if errors.Is(err, fs.ErrNotExist) {
+				continue // it was finished meanwhile, under another name
+			}
+			must(t, err)
+			if fi.Mode().Perm()&0o077 != 0 {
+				t.Errorf("%s: %s has mode %v", what, name, fi.Mode())
+			}
+		}
+	}
+	rec, err := recorder.Create(filepath.Join(dir, "app.et"), &recorder.Options{MaxFileEntries: 30})
+	must(t, err)
+	private("created")
+	for range 100 {
+		must(t, rec.Log(format.SpanRef{}, named("x")))
+		must(t, rec.Flush(context.Background()))
+	}
+	private("rotated")
+	must(t, rec.Close(context.Background()))
+	private("closed")
+	deadStream(t, filepath.Join(dir, "broken.iet"), 77, 0, 1)
+	_, err = recorder.Recover(filepath.Join(dir, "broken.iet"), "")
+	must(t, err)
+	_, err = recorder.Recover(filepath.Join(dir, "broken.iet"), filepath.Join(dir, "copy.et"))
+	must(t, err)
+	private("recovered")
+}
+
+// TestHostileServiceName: a file stays in its folder whatever the service is
+// called, and different names give different files.
+func TestHostileServiceName(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "in")
+	must(t, os.Mkdir(dir, 0o700))
+	seen := make(map[string]string)
+	for _, service := range []string{
+		"../../x", "a/b", "a%2Fb", "a\x00b", "a\nb", "CON", "nul.txt", strings.Repeat("x", 300), strings.Repeat("x", 299) + "y", " ", "..", ".", ".hidden",
+		"ü", "\xff", "a:b", `a\b`, "COM1", "a b", "-rf", "~",
+	} {
+		p, err := entrace.Setup(t.Context(), exporter.WithPath(filepath.Join(dir, "{service}.et")), entrace.WithoutGlobals(),
+			entrace.WithResource(resource.NewSchemaless(attribute.String("service.name", service))))
+		if err != nil {
+			t.Errorf("service %q: %v", service, err)
+			continue
+		}
+		path := p.Recorder().Path()
+		base := filepath.Base(path)
+		if in, _ := filepath.EvalSymlinks(dir); filepath.Dir(path) != in || len(base) > 120 || strings.HasPrefix(base, ".") || strings.Trim(strings.ToLower(base), "abcdefghijklmnopqrstuvwxyz0123456789._-%~") != "" {
+			t.Errorf("service %q is recorded to %q", service, path)
+		}
+		if other, taken := seen[strings.ToLower(base)]; taken {
+			t.Errorf("services %q and %q have one file %s", service, other, base)
+		}
+		seen[strings.ToLower(base)] = service
+		must(t, p.Shutdown(context.Background()))
+	}
+	if names := dirNames(t, filepath.Dir(dir)); len(names) != 1 {
+		t.Errorf("beside the folder there is %q", names)
+	}
+}
+
+func TestHugeAttributes(t *testing.T) {
+	t.Run("limits", TestTooLarge)
+	for _, v := range []format.Version{format.V1, format.V2} {
+		rec := create(t, "app.et", &recorder.Options{Version: v, MaxEntrySize: 1 << 20})
+		e := named("large")
+		e.Attributes = []format.Attribute{{Name: "x", Value: format.StringValue(strings.Repeat("ü", 100<<20))}}
+		must(t, rec.Log(format.SpanRef{}, e))
+		e = named("many")
+		for i := range 1_000_000 {
+			e.Attributes = append(e.Attributes, format.Attribute{Name: "a" + strconv.Itoa(i), Value: format.BoolValue(true)})
+		}
+		must(t, rec.Log(format.SpanRef{}, e))
+		closeRecorder(t, rec)
+		if _, err := recorder.Verify(rec.Path(), func(problem error) { t.Errorf("version %d: %v", v, problem) }); err != nil {
+			t.Fatal(err)
+		}
+		f := open(t, rec.Path())
+		for id := uint32(1); id <= 2; id++ {
+			raw, err := f.AppendRaw(nil, id)
+			must(t, err)
+			mark, ok, err := f.Attribute(id, format.AttrTruncated)
+			if len(raw) > 1<<20 || err != nil || !ok || !mark.Bool() {
+				t.Errorf("version %d: entry %d has %d bytes, mark %v, %v", v, id, len(raw), ok, err)
+			}
+		}
+	}
+}
+
+func TestBadTextAndNothing(t *testing.T) { TestHygiene(t) }
+
+// A badValue panics in whatever it is asked.
+type badValue struct{}
+
+func (badValue) LogValue() slog.Value { panic("on purpose") }
+func (badValue) Error() string        { panic("on purpose") }
+
+// TestPanickingValue: a value that panics costs itself, and no lock stays held.
+func TestPanickingValue(t *testing.T) {
+	rec := create(t, "app.et", nil)
+	log := slog.New(slogadapter.New(rec, nil))
+	log.Info("first", "bad", badValue{}, "good", 1)
+	log.Info("second", "bad", error(badValue{}))
+	log.Info("third")
+	closeRecorder(t, rec)
+	f := open(t, rec.Path())
+	if f.Len() != 5 {
+		t.Errorf("%d entries", f.Len())
+	}
+	a, _, err := f.Attribute(1, "bad")
+	if err != nil || !strings.Contains(a.Text(), "LogValue panicked") { // in slog's words
+		t.Errorf("the value is %q, %v", a.Text(), err)
+	}
+	a, _, err = f.Attribute(2, "bad")
+	if err != nil || !strings.HasPrefix(a.Text(), "!PANIC: on purpose") && !strings.Contains(a.Text(), "LogValue panicked") {
+		t.Errorf("the error is %q, %v", a.Text(), err)
+	}
+	if a, _, _ := f.Attribute(1, "good"); !a.Equal(format.I64Value(1)) {
+		t.Errorf("the value beside is %s", a.AppendDecimal(nil))
+	}
+}
+
+// TestErrorIsLogged lets OnError log through the recorder that failed.
+func TestErrorIsLogged(t *testing.T) {
+	if s := os.Getenv(limitEnv); s != "" {
+		signal.Ignore(syscall.SIGXFSZ)
+		for _, d := range durabilities {
+			var log *slog.Logger
+			var told atomic.Int32
+			rec, err := recorder.Create(os.Getenv(pathEnv)+d.String(), &recorder.Options{Durability: d, OnError: func(err error) {
+				if strings.Contains(err.Error(), "journal") {
+					return // its file has the limit, too
+				}
+				told.Add(1)
+				log.Error("recording fails", "error", err)
+			}})
+			must(t, err)
+			log = slog.New(slogadapter.New(rec, nil))
+			var old unix.Rlimit
+			must(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &old))
+			must(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 40, Max: old.Max}))
+			for range 10 {
+				log.Info("x")
+				_ = rec.Flush(context.Background()) // it fails
+			}
+			must(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &old))
+			if !eventually(func() bool { return told.Load() == 1 }) {
+				t.Errorf("%v: OnError was told %d times in one episode", d, told.Load())
+			}
+			log.Info("y")
+			must(t, rec.Flush(context.Background()))
+			sane(t, rec.Stats())
+			must(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 40, Max: old.Max}))
+			log.Info("z")
+			_ = rec.Flush(context.Background()) // it fails again
+			must(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &old))
+			if !eventually(func() bool { return told.Load() == 2 }) {
+				t.Errorf("%v: OnError was told %d times in two episodes", d, told.Load())
+			}
+			_ = rec.Close(context.Background()) // it tells of the error
+		}
+		return
+	}
+	if out, err := limited(t, "40", filepath.Join(t.TempDir(), "app")); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestCloseRaces closes in several ways while others record.
+func TestCloseRaces(t *testing.T) {
+	t.Run("append", TestCloseRace)
+	for _, d := range durabilities {
+		t.Run(d.String(), func(t *testing.T) {
+			rec, err := recorder.Create(filepath.Join(t.TempDir(), "app.et"), &recorder.Options{Durability: d, MaxFileEntries: 500})
+			must(t, err)
+			var wg sync.WaitGroup
+			var taken, refused, begun atomic.Int64
+			for range 8 {
+				wg.Go(func() {
+					for {
+						begun.Add(1)
+						err := rec.Log(format.SpanRef{}, named("x"))
+						if errors.Is(err, recorder.ErrClosed) {
+							refused.Add(1)
+							return
+						}
+						if err != nil {
+							t.Error(err)
+						}
+						taken.Add(1)
+						_ = rec.Stats()
+					}
+				})
+			}
+			for begun.Load() < 1000 {
+				time.Sleep(time.Millisecond)
+			}
+			for range 3 {
+				wg.Go(func() { _ = rec.Close(context.Background()) })
+			}
+			wg.Wait()
+			closeRecorder(t, rec)
+			st := rec.Stats()
+			sane(t, st)
+			if st.Entries.Dropped.Closed != uint64(refused.Load()) || st.Entries.Waiting != 0 {
+				t.Errorf("%d were refused; %+v", refused.Load(), st.Entries)
+			}
+			found := int64(0)
+			for _, name := range traces(t, filepath.Dir(rec.Path())) {
+				f := open(t, name)
+				must(t, f.Walk(1, func(_ uint32, e *format.TraceEntry) error {
+					if e.Metadata.Name == "x" {
+						found++
+					}
+					return nil
+				}))
+			}
+			if found != taken.Load() {
+				t.Errorf("%d entries are there, %d were taken", found, taken.Load())
+			}
+		})
+	}
+	t.Run("deadline", TestDeadContext)
+}
+
+// TestAccountIsExact records from 64 goroutines in every durability, with rotation
+// and bounds for what waits.
+func TestAccountIsExact(t *testing.T) {
+	for _, d := range durabilities {
+		for _, entries := range []uint32{0, 700} {
+			t.Run(fmt.Sprint(d, " ", entries), func(t *testing.T) {
+				rec, err := recorder.Create(filepath.Join(t.TempDir(), "app.et"), &recorder.Options{Durability: d, MaxFileEntries: entries, MaxWaitingSpans: 5, MaxBlock: time.Minute})
+				must(t, err)
+				res, err := rec.Resource(named(format.NameResource))
+				must(t, err)
+				c := &crashRun{durability: d, goroutines: 64, large: true, entries: int(entries)}
+				var wg sync.WaitGroup
+				rounds := 40
+				if d == recorder.DurabilityPower {
+					rounds = 20
+				}
+				for g := range c.goroutines {
+					wg.Go(func() {
+						for i := range rounds {
+							if err := c.unit(rec, res, g, i); err != nil {
+								t.Errorf("unit %d of %d: %v", i, g, err)
+							}
+							if i%10 == 0 {
+								sane(t, rec.Stats())
+							}
+							if i%17 == 0 {
+								must(t, rec.Flush(context.Background()))
+							}
+						}
+					})
+				}
+				wg.Wait()
+				sane(t, rec.Stats())
+				must(t, rec.Close(context.Background()))
+				st := rec.Stats()
+				sane(t, st)
+				if st.Entries.Dropped.Total()+st.Spans.Dropped.Total() != 0 || st.Spans.Waiting != 0 || st.Spans.Offered < uint64(64*rounds*3/10) {
+					t.Errorf("the account is %+v", st)
+				}
+				total := uint64(0)
+				for _, name := range traces(t, filepath.Dir(rec.Path())) {
+					total += uint64(open(t, name).Len())
+				}
+				if total != st.Entries.Written {
+					t.Errorf("%d entries are in the files, %d were written", total, st.Entries.Written)
+				}
+				units := collect(t, filepath.Dir(rec.Path()))
+				for g := range c.goroutines {
+					for i := range rounds {
+						if n := len(units[unitName(0, g, i)]); n != 1 {
+							t.Errorf("unit %d of %d is there %d times", i, g, n)
+						}
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestFullDiskAtFinalize lets the disk be full at every so many bytes of the
+// ET: the IET stays, and nothing else.
+func TestFullDiskAtFinalize(t *testing.T) {
+	if s := os.Getenv(limitEnv); s != "" {
+		signal.Ignore(syscall.SIGXFSZ)
+		step, err := strconv.Atoi(s)
+		must(t, err)
+		dir := filepath.Dir(os.Getenv(pathEnv))
+		iet := filepath.Join(dir, "app.iet")
+		whole := readFile(t, iet)
+		et := filepath.Join(dir, "app.et")
+		for n := 0; ; n += step {
+			restore := alonetest.LimitFiles(t, int64(n))
+			err := format.Finalize(t.Context(), iet, et, &format.FinalizeOptions{RemoveSource: true})
+			restore()
+			if err == nil {
+				return
+			}
+			if step, ok := errors.AsType[*format.FinalizeError](err); !ok || step.Step != "write" || !errors.Is(err, syscall.EFBIG) {
+				t.Errorf("%d bytes: %v", n, err)
+			}
+			if names := dirNames(t, dir); len(names) != 1 || !bytes.Equal(readFile(t, iet), whole) {
+				t.Fatalf("%d bytes: the folder has %q", n, names)
+			}
+		}
+	}
+	dir := t.TempDir()
+	deadStream(t, filepath.Join(dir, "app.iet"))
+	if out, err := limited(t, "1", filepath.Join(dir, "app.et")); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	wantWholeET(t, filepath.Join(dir, "app.et"))
+}
+
+func wantWholeET(t *testing.T, name string) {
+	t.Helper()
+	if got, want := rawOutline(t, open(t, name)), "root(whole)"; got != want {
+		t.Errorf("%s has %s, want %s", name, got, want)
+	}
+}
+
+func TestFinalizeTargets(t *testing.T) { TestFinalizeRefuses(t) }
+
+// TestFinalizeDamaged brings torn, zero and corrupt tails to an end, and records on
+// the same path then.
+func TestFinalizeDamaged(t *testing.T) {
+	t.Run("in place", TestRecoverInPlace)
+	t.Run("strict", TestFinalizeCorrupt)
+	t.Run("next recorder", TestCreateSettlesDead)
+}
+
+func TestConvertRoundTrip(t *testing.T) {
+	for _, v := range []format.Version{format.V1, format.V2} {
+		var sizes []int
+		for n := range 40 {
+			sizes = append(sizes, n)
+		}
+		for _, n := range append(sizes, 250, 251, 252, 1000) {
+			dir := t.TempDir()
+			b := format.AppendMagic(nil, v, format.IET)
+			for i := range n {
+				e := named(fmt.Sprint("entry ", i))
+				if i == 0 {
+					e = format.Root()
+				} else {
+					e.Parent = uint32(i / 2)
+				}
+				if i%100 == 99 {
+					e.Message = format.Some(strings.Repeat("m", 1<<16))
+				}
+				b = format.AppendTraceEntry(b, v, e)
+			}
+			in := filepath.Join(dir, "a.iet")
+			must(t, os.WriteFile(in, b, 0o600))
+			from := in
+			for i, f := range []format.StorageFormat{format.ET, format.IETPrefix, format.ET, format.IET} {
+				to := filepath.Join(dir, fmt.Sprint(i, ".", f))
+				must(t, convert.File(t.Context(), from, to, convert.Options{Format: f}))
+				from = to
+			}
+			if !bytes.Equal(readFile(t, from), b) {
+				t.Errorf("version %d: an IET of %d entries is not what it was", v, n)
+			}
+		}
+	}
+}
+
+func TestFinalizeEmpty(t *testing.T) {
+	t.Run("create", TestCreateDropsEmpty)
+	t.Run("finalize", TestFinalizeEmptyTrace)
+}

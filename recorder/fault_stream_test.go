@@ -1,0 +1,615 @@
+package recorder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+// A faultyStream is a file whose calls fail as a test wants.
+type faultyStream struct {
+	*os.File
+
+	mu sync.Mutex
+
+	onWrite  func(call int, b []byte) (n int, err error) // n bytes of b are written then
+	truncate error
+	sync     error
+	calls    int
+}
+
+// fail sets what fails from now on, and counts writes anew.
+func (f *faultyStream) fail(write func(call int, b []byte) (int, error), truncate, sync error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.onWrite, f.truncate, f.sync, f.calls = write, truncate, sync, 0
+}
+
+func (f *faultyStream) Write(b []byte) (int, error) {
+	f.mu.Lock()
+	f.calls++
+	call, write := f.calls, f.onWrite
+	f.mu.Unlock()
+	n, err := len(b), error(nil)
+	if write != nil {
+		n, err = write(call, b)
+	}
+	m, werr := f.File.Write(b[:n])
+	return m, errors.Join(err, werr)
+}
+
+func (f *faultyStream) Truncate(size int64) error {
+	f.mu.Lock()
+	err := f.truncate
+	f.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return f.File.Truncate(size)
+}
+
+func (f *faultyStream) Sync() error {
+	f.mu.Lock()
+	err := f.sync
+	f.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return f.File.Sync()
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// faultRecorder makes a recorder over a faulty stream.
+func faultRecorder(t *testing.T, o Options) (*Recorder, *faultyStream) {
+	t.Helper()
+	r, err := Create(filepath.Join(t.TempDir(), "app.et"), &o)
+	must(t, err)
+	t.Cleanup(func() { _ = r.Close(context.Background()) }) // it may have failed
+	var f *faultyStream
+	must(t, onWriter(r, func(w *writer) {
+		f = &faultyStream{File: w.file.f}
+		w.file.w = f
+	}))
+	return r, f
+}
+
+// onWriter runs fn on the goroutine that writes the file.
+func onWriter(r *Recorder, fn func(w *writer)) error {
+	return r.target.(*recording).ask(context.Background(), func(w *writer) error {
+		fn(w)
+		return nil
+	})
+}
+
+func faultEntry(name string) *format.TraceEntry {
+	return &format.TraceEntry{
+		Message: format.Some("m"), Metadata: format.Metadata{Name: name, Level: format.LevelInfo},
+		Attributes: []format.Attribute{{Name: format.AttrTime, Value: format.U64Value(1)}},
+	}
+}
+
+func faultRef(id byte) format.SpanRef {
+	return format.SpanRef{TraceID: [16]byte{15: 1}, SpanID: [8]byte{7: id}}
+}
+
+func faultSpan(name string, id, parent byte) *Span {
+	s := &Span{Entry: *faultEntry(name), SpanHead: SpanHead{Ref: faultRef(id), Time: 1}}
+	s.Entry.Message = format.Optional[string]{}
+	s.Entry.Attributes = append(s.Entry.Attributes, format.Attribute{Name: format.AttrSpanID, Value: format.StringValue(fmt.Sprintf("%016x", id))})
+	if parent != 0 {
+		s.Parent = faultRef(parent)
+	}
+	return s
+}
+
+// balanced wants an exact account.
+func balanced(t *testing.T, st Stats) {
+	t.Helper()
+	for what, c := range map[string]Counts{"entries": st.Entries, "spans": st.Spans} {
+		if c.Offered != c.Written+c.Waiting+c.Dropped.Total() {
+			t.Errorf("the account of %s is %+v", what, c)
+		}
+	}
+}
+
+// faultNames returns the names of the entries of a file, which must be whole.
+func faultNames(t *testing.T, name string) (names []string) {
+	t.Helper()
+	f, err := Open(name, nil)
+	must(t, err)
+	defer f.Close()
+	if f.Damage() != nil {
+		t.Errorf("%s: %v", name, f.Damage())
+	}
+	must(t, f.Walk(1, func(_ uint32, e *format.TraceEntry) error {
+		names = append(names, strings.Clone(e.Metadata.Name))
+		return nil
+	}))
+	return names
+}
+
+// onEntryEnd wants the growing file to end where an entry does, as the account
+// says. The writer may write between a look at the one and at the other.
+func onEntryEnd(t *testing.T, r *Recorder, what string) {
+	t.Helper()
+	for try := 1; ; try++ {
+		st := r.Stats()
+		f, err := Open(r.StreamPath(), nil)
+		must(t, err)
+		if f.Damage() == nil && f.Size() == st.Bytes && uint64(f.Len()) == st.Entries.Written {
+			must(t, f.Close())
+			return
+		}
+		if try == 200 {
+			t.Errorf("%s: the file has %d entries in %d bytes, %v; the account is %+v", what, f.Len(), f.Size(), f.Damage(), st)
+			must(t, f.Close())
+			return
+		}
+		must(t, f.Close())
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func allDurabilities(t *testing.T, fn func(t *testing.T, d Durability)) {
+	for d := range numDurabilities {
+		t.Run(d.String(), func(t *testing.T) { fn(t, d) })
+	}
+}
+
+// waitsForFile reports whether a call waits for the file, and so is told of its errors.
+func waitsForFile(d Durability) bool { return d == DurabilityWriteThrough || d == DurabilityPower }
+
+// TestErrorAtEveryWrite lets the write k fail, alone or with the next two.
+func TestErrorAtEveryWrite(t *testing.T) {
+	allDurabilities(t, func(t *testing.T, d Durability) {
+		for _, errno := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG, syscall.EIO} {
+			for k := 1; k <= 8; k++ {
+				for _, times := range []int{1, 3} {
+					errorAtWrite(t, d, errno, k, times)
+				}
+			}
+		}
+	})
+}
+
+func errorAtWrite(t *testing.T, d Durability, errno error, k, times int) {
+	t.Helper()
+	what := fmt.Sprintf("%v at write %d, %d times", errno, k, times)
+	var mu sync.Mutex
+	var told []error
+	r, f := faultRecorder(t, Options{Durability: d, OnError: func(err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		told = append(told, err)
+	}})
+	f.fail(func(call int, b []byte) (int, error) {
+		if call >= k && call < k+times {
+			return 0, errno
+		}
+		return len(b), nil
+	}, nil, nil)
+	var want []string
+	refused := 0
+	for i := range 12 {
+		name := fmt.Sprint("e", i)
+		var err error
+		switch i % 4 {
+		case 0:
+			s := faultSpan(name, byte(i+1), 0)
+			s.Open = true
+			err = r.WriteSpan(s)
+		case 3:
+			err = r.EndSpan(faultRef(byte(i-2)), nil, faultEntry(name))
+			if errors.Is(err, ErrNotOpen) { // its start was refused
+				err = nil
+				continue
+			}
+		default:
+			err = r.Log(faultRef(byte(i-i%4+1)), faultEntry(name))
+		}
+		want = append(want, name) // a call that was refused may have its record written later
+		if err != nil {
+			refused++
+			if !errors.Is(err, errno) {
+				t.Errorf("%s: %s was refused as %v", what, name, err)
+			}
+		}
+		_ = r.Flush(context.Background()) // it fails with the write
+		onEntryEnd(t, r, what)
+		balanced(t, r.Stats())
+	}
+	st := r.Stats()
+	if waitsForFile(d) != (refused > 0) || st.Entries.Dropped.Total() > 0 {
+		t.Errorf("%s: %d were refused, %+v", what, refused, st.Entries)
+	}
+	if !errors.Is(r.Err(), errno) {
+		t.Errorf("%s: Err is %v", what, r.Err())
+	}
+	if err := r.Close(context.Background()); !errors.Is(err, errno) {
+		t.Errorf("%s: Close returned %v", what, err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(told) != 1 || !errors.Is(told[0], errno) {
+		t.Errorf("%s: OnError was told %v", what, told)
+	}
+	got := faultNames(t, r.Path())
+	slices.Sort(got)
+	want = append(want, format.NameEnd)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: the file has %q, want %q", what, got, want)
+	}
+}
+
+// TestChildOfRefused: a span whose call failed is written later all the same, and so are
+// those below it.
+func TestChildOfRefused(t *testing.T) {
+	r, f := faultRecorder(t, Options{Durability: DurabilityWriteThrough})
+	res, err := r.Resource(faultEntry(format.NameResource))
+	must(t, err)
+	f.fail(func(int, []byte) (int, error) { return 0, syscall.ENOSPC }, nil, nil)
+	lost := faultSpan("lost", 1, 0)
+	lost.Open, lost.Resource = true, res
+	if err := r.WriteSpan(lost); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("WriteSpan: %v", err)
+	}
+	f.fail(nil, nil, nil)
+	child := faultSpan("child", 2, 1)
+	child.Resource = res
+	must(t, r.WriteSpan(child))
+	must(t, r.Log(faultRef(1), faultEntry("log")))
+	_ = r.Close(context.Background()) // it tells of the loss
+	g, err := Open(r.Path(), nil)
+	must(t, err)
+	defer g.Close()
+	for id, parent := range map[uint32]uint32{2: 1, 3: 2, 4: 2} {
+		e, err := g.Entry(id)
+		must(t, err)
+		if e.Parent != parent {
+			t.Errorf("%s is below %d, want %d", e.Metadata.Name, e.Parent, parent)
+		}
+	}
+}
+
+// TestShortWriteAtEveryByte lets a write end after every number of bytes.
+func TestShortWriteAtEveryByte(t *testing.T) {
+	allDurabilities(t, func(t *testing.T, d Durability) {
+		for n := 0; ; n++ {
+			what := fmt.Sprintf("%v, %d bytes", d, n)
+			r, f := faultRecorder(t, Options{Durability: d})
+			must(t, r.Log(format.SpanRef{}, faultEntry("before")))
+			must(t, r.Flush(context.Background()))
+			var size atomic.Int64
+			f.fail(func(call int, b []byte) (int, error) {
+				if call > 1 {
+					return 0, syscall.ENOSPC
+				}
+				size.Store(int64(len(b)))
+				return min(n, len(b)), syscall.ENOSPC
+			}, nil, nil)
+			s := faultSpan("span", 1, 0)
+			s.Children = []format.TraceEntry{*faultEntry("event 1"), *faultEntry("event 2")}
+			err := errors.Join(r.WriteSpan(s), r.Flush(context.Background()))
+			if !errors.Is(err, syscall.ENOSPC) && int64(n) < size.Load() {
+				t.Errorf("%s: %v", what, err)
+			}
+			onEntryEnd(t, r, what)
+			balanced(t, r.Stats())
+			f.fail(nil, nil, nil)
+			must(t, r.Log(faultRef(1), faultEntry("after")))
+			must(t, r.Flush(context.Background()))
+			onEntryEnd(t, r, what)
+			_ = r.Close(context.Background()) // it tells of the error
+			want := []string{"before", "span", "event 1", "event 2", "after", format.NameEnd}
+			if got := faultNames(t, r.Path()); !slices.Equal(got, want) {
+				t.Fatalf("%s: the file has %q, want %q", what, got, want)
+			}
+			if int64(n) >= size.Load() {
+				return
+			}
+		}
+	})
+}
+
+// TestTruncateFails leaves a part of an entry in the file that cannot be taken
+// back: nothing is written behind it, ever, and the next one cuts it off.
+func TestTruncateFails(t *testing.T) {
+	allDurabilities(t, func(t *testing.T, d Durability) {
+		r, f := faultRecorder(t, Options{Durability: d})
+		must(t, r.Log(format.SpanRef{}, faultEntry("before")))
+		must(t, r.Flush(context.Background()))
+		f.fail(func(int, []byte) (int, error) { return 7, syscall.EIO }, syscall.EROFS, nil)
+		err := errors.Join(r.Log(format.SpanRef{}, faultEntry("torn")), r.Flush(context.Background()))
+		if !errors.Is(err, syscall.EIO) || !errors.Is(err, syscall.EROFS) {
+			t.Errorf("the error is %v", err)
+		}
+		f.fail(nil, nil, nil)
+		want := []string{"before"}
+		if d == DurabilityProcess {
+			want = append(want, "torn")
+		}
+		refused := 0
+		for i := range 300 { // more than the buffer holds
+			e := faultEntry(fmt.Sprint("e", i))
+			e.Message = format.Some(strings.Repeat("x", 30000))
+			if err := r.Log(format.SpanRef{}, e); err != nil {
+				refused++
+				if !errors.Is(err, syscall.EIO) {
+					t.Errorf("entry %d: %v", i, err)
+				}
+			} else if d == DurabilityProcess {
+				want = append(want, e.Metadata.Name)
+			}
+		}
+		if _, err := r.Append(faultEntry("append")); !errors.Is(err, syscall.EIO) {
+			t.Errorf("Append: %v", err)
+		}
+		if err := r.Sync(context.Background()); !errors.Is(err, syscall.EIO) {
+			t.Errorf("Sync: %v", err)
+		}
+		st := r.Stats()
+		balanced(t, st)
+		if f.calls > 0 || r.Err() == nil || !waitsForFile(d) && st.Entries.Dropped.IO < uint64(refused) || refused == 0 {
+			t.Errorf("%d writes, Err %v, %d refused; %+v", f.calls, r.Err(), refused, st.Entries)
+		}
+		if err := r.Close(context.Background()); !errors.Is(err, syscall.EIO) {
+			t.Errorf("Close: %v", err)
+		}
+		_, err = Recover(r.Path(), "")
+		must(t, err)
+		got := slices.DeleteFunc(faultNames(t, r.Path()), func(s string) bool { return s == format.NameEnd || s == format.NameRecovered })
+		slices.Sort(got)
+		if slices.Sort(want); !slices.Equal(got, want) {
+			t.Errorf("after recovery the file has %d entries, want %d; the first are %q", len(got), len(want), got[:min(4, len(got))])
+		}
+	})
+}
+
+// TestSyncFailsOnce: what was lost once is not found by asking again.
+func TestSyncFailsOnce(t *testing.T) {
+	allDurabilities(t, func(t *testing.T, d Durability) {
+		r, f := faultRecorder(t, Options{Durability: d})
+		must(t, r.Sync(context.Background()))
+		f.fail(nil, nil, syscall.EIO)
+		err := errors.Join(r.Log(format.SpanRef{}, faultEntry("x")), r.Sync(context.Background()))
+		if !errors.Is(err, syscall.EIO) {
+			t.Errorf("Sync: %v", err)
+		}
+		f.fail(nil, nil, nil)
+		for range 3 {
+			if err := r.Sync(context.Background()); !errors.Is(err, syscall.EIO) {
+				t.Errorf("Sync again: %v", err)
+			}
+		}
+		if err := r.Log(format.SpanRef{}, faultEntry("y")); d == DurabilityPower != errors.Is(err, syscall.EIO) {
+			t.Errorf("Log: %v", err)
+		}
+		if err := r.Flush(context.Background()); d == DurabilityPower != errors.Is(err, syscall.EIO) {
+			t.Errorf("Flush: %v", err)
+		}
+		balanced(t, r.Stats())
+		if err := r.Close(context.Background()); !errors.Is(err, syscall.EIO) {
+			t.Errorf("Close: %v", err)
+		}
+		if got, want := faultNames(t, r.Path()), []string{"x", "y", format.NameEnd}; !slices.Equal(got, want) {
+			t.Errorf("the file has %q, want %q", got, want)
+		}
+	})
+}
+
+// TestTraceIsFull counts up to the last id that 32 bits have.
+func TestTraceIsFull(t *testing.T) {
+	for _, rotates := range []bool{false, true} {
+		t.Run(fmt.Sprint("rotates ", rotates), func(t *testing.T) {
+			o := Options{Durability: DurabilityWriteThrough}
+			if rotates {
+				o.MaxFileSize = 1 << 40
+			}
+			r, err := Create(filepath.Join(t.TempDir(), "app.iet"), &o)
+			must(t, err)
+			next := uint64(1<<32 - 3)
+			if rotates {
+				next = fullAt - 1
+			}
+			must(t, onWriter(r, func(w *writer) { w.placer.Resume(next, w.file.n, 0) }))
+			for range 6 {
+				must(t, r.Log(format.SpanRef{}, faultEntry("x")))
+			}
+			st := r.Stats()
+			refused := int(st.Entries.Dropped.Full)
+			balanced(t, st)
+			switch {
+			case !rotates && (refused != 3 || st.Entries.Dropped.Full != 3 || st.Files != 0):
+				t.Errorf("%d were refused; %+v", refused, st)
+			case rotates && (refused != 0 || st.Entries.Dropped.Total() != 0 || st.Files != 1):
+				t.Errorf("%d were refused; %+v", refused, st)
+			}
+			if err := r.Close(context.Background()); !rotates != errors.Is(err, format.ErrFull) {
+				t.Errorf("Close: %v", err)
+			}
+			names, err := archived(r.stream)
+			must(t, err)
+			n := 0
+			for _, name := range append(names, r.stream) {
+				n += len(slices.DeleteFunc(faultNames(t, name), func(s string) bool { return s == format.NameEnd }))
+			}
+			if n != 6-refused {
+				t.Errorf("%d entries are in the files, %d were refused", n, refused)
+			}
+		})
+	}
+}
+
+// TestDiskStands: while a write does not return, calls wait no longer than
+// MaxBlock, and what is dropped is told and counted.
+func TestDiskStands(t *testing.T) {
+	for _, d := range []Durability{DurabilityProcess, DurabilityBuffered} {
+		t.Run(d.String(), func(t *testing.T) {
+			r, f := faultRecorder(t, Options{Durability: d, MaxBlock: 10 * time.Millisecond})
+			release, once := make(chan struct{}), sync.Once{}
+			let := func() { once.Do(func() { close(release) }) }
+			defer let()
+			f.fail(func(_ int, b []byte) (int, error) {
+				<-release
+				return len(b), nil
+			}, nil, nil)
+			watchdog := time.AfterFunc(20*time.Second, func() {
+				t.Error("a call waits for the disk for longer than MaxBlock")
+				let()
+			})
+			defer watchdog.Stop()
+			var wg sync.WaitGroup
+			var taken, refused atomic.Uint64
+			for g := range 64 {
+				wg.Go(func() {
+					for i := range 12 {
+						e := faultEntry(fmt.Sprint(g, " ", i))
+						e.Message = format.Some(strings.Repeat("x", 20000))
+						switch err := r.Log(format.SpanRef{}, e); {
+						case err == nil:
+							taken.Add(1)
+						case errors.Is(err, ErrOverflow):
+							refused.Add(1)
+						default:
+							t.Error(err)
+						}
+					}
+				})
+			}
+			wg.Wait()
+			let()
+			st := r.Stats()
+			balanced(t, st)
+			if refused.Load() == 0 || st.Entries.Dropped.Overflow != refused.Load() || taken.Load()+refused.Load() != 64*12 {
+				t.Errorf("%d taken, %d refused; %+v", taken.Load(), refused.Load(), st.Entries)
+			}
+			_ = r.Close(context.Background()) // it tells of the loss
+			if n := len(faultNames(t, r.Path())); uint64(n) != taken.Load()+1 {
+				t.Errorf("%d entries are in the file, want %d", n, taken.Load()+1)
+			}
+		})
+	}
+}
+
+// TestLargeParentSurvivesFullDisk: a span that is larger than a segment was taken, and so
+// was one that waits for it, so that a write that fails costs neither.
+func TestLargeParentSurvivesFullDisk(t *testing.T) {
+	r, f := faultRecorder(t, Options{})
+	child := faultSpan("child", 2, 1)
+	child.Wait = true
+	must(t, r.WriteSpan(child))
+	must(t, r.Flush(context.Background()))
+	f.fail(func(int, []byte) (int, error) { return 0, syscall.ENOSPC }, nil, nil)
+	parent := faultSpan("parent", 1, 0)
+	parent.Entry.Attributes = append(parent.Entry.Attributes, format.Attribute{Name: "x", Value: format.StringValue(strings.Repeat("x", 100_000))})
+	must(t, r.WriteSpan(parent))
+	if err := r.Flush(context.Background()); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("Flush: %v", err)
+	}
+	f.fail(nil, nil, nil)
+	balanced(t, r.Stats())
+	_ = r.Close(context.Background()) // it tells of the loss
+	if got, want := faultNames(t, r.Path()), []string{"parent", "child", format.NameEnd}; !slices.Equal(got, want) {
+		t.Errorf("the file has %q, want %q", got, want)
+	}
+}
+
+// TestWaitingAgeEverywhere: a span waits no longer than it may, in a quiet program
+// too, and the timer rests when there is nothing to do.
+func TestWaitingAgeEverywhere(t *testing.T) {
+	allDurabilities(t, func(t *testing.T, d Durability) {
+		synctest.Test(t, func(t *testing.T) {
+			r, _ := faultRecorder(t, Options{Durability: d, MaxWaitingAge: 10 * time.Second})
+			s := faultSpan("span", 2, 9)
+			s.Wait = true
+			must(t, r.WriteSpan(s))
+			time.Sleep(30 * time.Second)
+			synctest.Wait()
+			if n := r.Stats().Spans.Waiting; n != 0 {
+				t.Errorf("%d spans wait", n)
+			}
+			must(t, r.Close(context.Background()))
+		})
+	})
+}
+
+// TestAgeInQuietProgram begins a new file when it is time, with nobody there to
+// record.
+func TestAgeInQuietProgram(t *testing.T) {
+	allDurabilities(t, func(t *testing.T, d Durability) {
+		synctest.Test(t, func(t *testing.T) {
+			r, _ := faultRecorder(t, Options{Durability: d, MaxFileAge: 10 * time.Second})
+			for range 20 {
+				must(t, r.Log(format.SpanRef{}, faultEntry("x")))
+			}
+			time.Sleep(15 * time.Second)
+			synctest.Wait()
+			if n := r.Stats().Files; n != 1 {
+				t.Errorf("%d files were rotated out, want 1", n)
+			}
+			must(t, r.Close(context.Background()))
+		})
+	})
+}
+
+// TestClockGoesBack: entries of one caller stay in their order whatever the clock says,
+// and files that are rotated out at one moment have different names.
+func TestClockGoesBack(t *testing.T) {
+	allDurabilities(t, func(t *testing.T, d Durability) {
+		r, err := Create(filepath.Join(t.TempDir(), "app.iet"), &Options{Durability: d})
+		must(t, err)
+		now := time.Now().UnixNano()
+		var want []string
+		b := r.Batch()
+		for i, off := range []int64{0, 0, -int64(time.Hour), int64(time.Hour), 0, -now, -2 * now, now, 5, 4, 3} {
+			name := fmt.Sprint("e", i)
+			b.Log(format.SpanRef{}, now+off)
+			b.Entry(faultEntry(name))
+			must(t, b.Write())
+			want = append(want, name)
+		}
+		must(t, r.Close(context.Background()))
+		if got := faultNames(t, r.Path()); !slices.Equal(got, append(want, format.NameEnd)) && !raceEnabled {
+			t.Errorf("%v: the order is %q", d, got)
+		}
+		synctest.Test(t, func(t *testing.T) { // where the clock stands
+			r, err := Create(filepath.Join(t.TempDir(), "app.et"), &Options{Durability: d, MaxFileEntries: 20})
+			must(t, err)
+			for i := range 200 {
+				must(t, r.Log(format.SpanRef{}, faultEntry(fmt.Sprint(i))))
+				must(t, r.Flush(context.Background()))
+			}
+			must(t, r.Close(context.Background()))
+			names, err := archived(r.stream)
+			must(t, err)
+			found := make(map[string]bool)
+			for _, name := range append(names, r.Path()) {
+				for _, n := range faultNames(t, name) {
+					found[n] = true
+				}
+			}
+			if len(names) < 8 || len(found) != 201 {
+				t.Errorf("%v: %d files with %d names", d, len(names), len(found))
+			}
+		})
+	})
+}

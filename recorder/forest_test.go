@@ -1,0 +1,123 @@
+package recorder_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/recorder"
+	"github.com/entrace-go/entrace/view"
+)
+
+// TestRandomTrees offers random forests in random orders and batches, with
+// parents that are late, missing or remote, and wants them back whole.
+func TestRandomTrees(t *testing.T) {
+	sizes := []int{1, 10, 100, 1000, 10000}
+	for seed := range uint64(40) {
+		rnd := rand.New(rand.NewPCG(seed, 7))
+		n := sizes[rnd.IntN(len(sizes))]
+		if seed < 36 {
+			n = min(n, 1000)
+		}
+		rec := create(t, "app.et", &recorder.Options{Version: format.Version(1 + seed%2)})
+		spans := make([]*recorder.Span, n)
+		parent := make([]int, n) // -1 none, -2 missing, -3 remote
+		for i := range spans {
+			s := &recorder.Span{SpanHead: recorder.SpanHead{Wait: true, Ref: format.SpanRef{TraceID: [16]byte{1}, SpanID: id8(i + 1)}}}
+			switch p := rnd.IntN(20); {
+			case i == 0 || p == 0:
+				parent[i] = -1
+			case p == 1:
+				parent[i], s.Parent = -2, format.SpanRef{TraceID: s.Ref.TraceID, SpanID: id8(n + 1 + i)}
+			case p == 2:
+				parent[i], s.Parent, s.Remote = -3, format.SpanRef{TraceID: s.Ref.TraceID, SpanID: id8(3*n + i)}, true
+			default:
+				parent[i] = rnd.IntN(i)
+				s.Parent = format.SpanRef{TraceID: s.Ref.TraceID, SpanID: id8(parent[i] + 1)}
+			}
+			s.Entry.Metadata.Name = fmt.Sprint(i)
+			s.Entry.Attributes = []format.Attribute{
+				{Name: format.AttrSpanID, Value: format.StringValue(string(wire.AppendHex(nil, s.Ref.SpanID[:])))},
+				{Name: format.AttrTime, Value: format.U64Value(uint64(i))},
+			}
+			for range rnd.IntN(3) {
+				s.Children = append(s.Children, format.TraceEntry{Metadata: format.Metadata{Name: "event"}})
+			}
+			spans[i] = s
+		}
+		order := rnd.Perm(n)
+		for len(order) > 0 {
+			b := rec.Batch()
+			k := 1 + rnd.IntN(min(len(order), 600))
+			for _, i := range order[:k] {
+				b.Add(spans[i])
+			}
+			must(t, b.Write())
+			order = order[k:]
+		}
+		closeRecorder(t, rec)
+		checkForest(t, seed, rec.Path(), spans, parent)
+	}
+}
+
+func checkForest(t *testing.T, seed uint64, path string, spans []*recorder.Span, parent []int) {
+	t.Helper()
+	if _, err := recorder.Verify(path, func(problem error) { t.Errorf("seed %d: %v", seed, problem) }); err != nil {
+		t.Fatal(err)
+	}
+	f := open(t, path)
+	v, err := view.New(t.Context(), []*format.File{f}, nil)
+	must(t, err)
+	at := make(map[string]view.Row)
+	for id := range v.Rows() {
+		if v.Role(id) != view.RoleSpan {
+			continue
+		}
+		e, err := v.Entry(id)
+		must(t, err)
+		if _, twice := at[e.Metadata.Name]; twice {
+			t.Fatalf("seed %d: span %s comes twice", seed, e.Metadata.Name)
+		}
+		at[e.Metadata.Name] = id
+		if ref := v.Ref(id); ref.TraceID != ([16]byte{1}) {
+			t.Errorf("seed %d: span %s has trace id %x", seed, e.Metadata.Name, ref.TraceID)
+		}
+	}
+	if len(at) != len(spans) {
+		t.Fatalf("seed %d: %d spans came back of %d", seed, len(at), len(spans))
+	}
+	for i, s := range spans {
+		id := at[fmt.Sprint(i)]
+		want := view.Row(0)
+		if parent[i] >= 0 {
+			want = at[fmt.Sprint(parent[i])]
+		}
+		if got := v.Parent(id); got != want {
+			t.Errorf("seed %d: span %d is below entry %d, want %d", seed, i, got, want)
+		}
+		events := 0
+		for _, kid := range v.Children(id) {
+			if v.Role(kid) != view.RoleSpan {
+				events++
+			}
+		}
+		if events != len(s.Children) {
+			t.Errorf("seed %d: span %d has %d events, want %d", seed, i, events, len(s.Children))
+		}
+		e, err := f.Entry(uint32(id))
+		must(t, err)
+		_, has := e.Attribute(format.AttrParentSpanID)
+		if orphan := parent[i] < -1; has != orphan {
+			t.Errorf("seed %d: span %d has parent_span_id: %t, want %t", seed, i, has, orphan)
+		}
+	}
+}
+
+func id8(n int) (id [8]byte) {
+	for i := range 8 {
+		id[7-i] = byte(n >> (8 * i))
+	}
+	return id
+}

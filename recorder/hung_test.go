@@ -1,0 +1,339 @@
+package recorder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/journal"
+)
+
+// hang makes the writes of f stand until the function that it returns is called.
+func hang(t *testing.T, f *faultyStream) (resume func()) {
+	t.Helper()
+	release := make(chan struct{})
+	resume = sync.OnceFunc(func() { close(release) })
+	t.Cleanup(resume)
+	f.fail(func(_ int, b []byte) (int, error) {
+		<-release
+		return len(b), nil
+	}, nil, nil)
+	return resume
+}
+
+// within runs fn and reports how long it took; more than a limit is an error.
+func within(t *testing.T, what string, limit time.Duration, fn func()) {
+	t.Helper()
+	start := time.Now()
+	done := make(chan struct{})
+	go func() { defer close(done); fn() }()
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		t.Fatalf("%s stands for ever", what)
+	}
+	if took := time.Since(start); took > limit {
+		t.Errorf("%s took %v, want at most %v", what, took, limit)
+	}
+}
+
+// TestHungDisk has the disk stand while a file is written: no call waits longer than it
+// says (docs/faults.md, review 2).
+func TestHungDisk(t *testing.T) {
+	const maxBlock = 100 * time.Millisecond
+	const soon = 2 * time.Second // for a busy machine; what stands never returns
+	allDurabilities(t, func(t *testing.T, d Durability) {
+		r, f := faultRecorder(t, Options{Durability: d, MaxBlock: maxBlock})
+		resume := hang(t, f)
+		large := faultEntry("large")
+		large.Attributes = append(large.Attributes, format.Attribute{Name: "x", Value: format.StringValue(strings.Repeat("x", 100_000))})
+		within(t, "a small record", soon, func() { _ = r.Log(format.SpanRef{}, faultEntry("small")) })
+		within(t, "a large record", soon, func() { _ = r.Log(format.SpanRef{}, large) })
+		within(t, "a new resource", soon, func() {
+			if _, err := r.Resource(faultEntry(format.NameResource)); err != nil {
+				t.Error(err)
+			}
+		})
+		within(t, "Stats and Err", soon, func() { balanced(t, r.Stats()); _ = r.Err() })
+		within(t, "Flush", soon, func() {
+			ctx, cancel := context.WithTimeout(t.Context(), maxBlock)
+			defer cancel()
+			if err := r.Flush(ctx); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Flush: %v", err)
+			}
+		})
+		for range 300 { // more than the journal has room for
+			if errors.Is(r.Log(format.SpanRef{}, large), ErrOverflow) {
+				break
+			}
+		}
+		within(t, "100 calls after the first that overflowed", soon, func() {
+			for range 100 {
+				_ = r.Log(format.SpanRef{}, large)
+			}
+		})
+		balanced(t, r.Stats())
+		within(t, "Close", soon, func() {
+			ctx, cancel := context.WithTimeout(context.Background(), maxBlock)
+			defer cancel()
+			if err := r.Close(ctx); err == nil {
+				t.Error("Close returned nil")
+			}
+		})
+		resume()
+		<-r.target.(*recording).ended
+		if _, err := Inspect(r.StreamPath()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestCallsGoOnAfterHang: after the disk has answered again calls succeed.
+func TestCallsGoOnAfterHang(t *testing.T) {
+	r, f := faultRecorder(t, Options{MaxBlock: 20 * time.Millisecond})
+	resume := hang(t, f)
+	e := faultEntry("x")
+	e.Message = format.Some(strings.Repeat("x", 50_000))
+	refused := 0
+	for range 200 {
+		if r.Log(format.SpanRef{}, e) != nil {
+			refused++
+		}
+	}
+	if refused == 0 {
+		t.Fatal("no call was refused")
+	}
+	resume()
+	must(t, r.Flush(t.Context()))
+	must(t, r.Log(format.SpanRef{}, e))
+	if st := r.Stats().Entries; st.Dropped.Overflow != uint64(refused) {
+		t.Errorf("%d were refused; %+v", refused, st)
+	}
+}
+
+// TestCallbacksMayDoAnything: OnError and the Tee log, flush, close and panic.
+func TestCallbacksMayDoAnything(t *testing.T) {
+	for what, do := range map[string]func(r *Recorder){
+		"log":   func(r *Recorder) { _ = r.Log(format.SpanRef{}, faultEntry("of a callback")) },
+		"flush": func(r *Recorder) { _ = r.Flush(context.Background()) },
+		"close": func(r *Recorder) { _ = r.Close(context.Background()) },
+		"panic": func(*Recorder) { panic("in a callback") },
+	} {
+		t.Run(what, func(t *testing.T) {
+			var r *Recorder
+			called := make(chan bool, 100)
+			do := func() { called <- true; do(r) }
+			tee := &doingTee{do: do}
+			var f *faultyStream
+			r, f = faultRecorder(t, Options{Tee: tee, OnError: func(error) { do() }})
+			must(t, r.Log(format.SpanRef{}, faultEntry("x")))
+			_ = r.Flush(t.Context())
+			<-called
+			f.fail(func(int, []byte) (int, error) { return 0, errors.New("broken") }, nil, nil)
+			_ = r.Log(format.SpanRef{}, faultEntry("y"))
+			_ = r.Flush(t.Context())
+			f.fail(nil, nil, nil)
+			within(t, "Close", 8*time.Second, func() { _ = r.Close(context.Background()) })
+			<-r.target.(*recording).ended // a callback that closes returns before
+		})
+	}
+}
+
+type doingTee struct {
+	do   func()
+	once sync.Once
+}
+
+func (*doingTee) Begin(format.Version)        {}
+func (t *doingTee) Take([]TeeEntry)           { t.once.Do(t.do) }
+func (*doingTee) Close(context.Context) error { return nil }
+
+// TestOnErrorOfClose: an error of Close itself is told to an OnError that closes (review 11).
+func TestOnErrorOfClose(t *testing.T) {
+	var r *Recorder
+	r, f := faultRecorder(t, Options{OnError: func(error) { _ = r.Close(context.Background()) }})
+	must(t, r.Log(format.SpanRef{}, faultEntry("x")))
+	f.fail(func(int, []byte) (int, error) { return 0, errors.New("broken") }, nil, nil)
+	within(t, "Close", 5*time.Second, func() { _ = r.Close(context.Background()) })
+}
+
+// TestUnfinishedEntryIsLeftOut: an entry that was begun and not ended harms nothing that
+// follows (review 6, 19).
+func TestUnfinishedEntryIsLeftOut(t *testing.T) {
+	for _, v := range []format.Version{format.V1, format.V2} {
+		r, _ := faultRecorder(t, Options{Version: v})
+		for range 3 {
+			b := r.Batch()
+			b.Log(format.SpanRef{}, 0)
+			b.Begin(format.Some("never"), &format.Metadata{Name: "ended"})
+			b.String("secret", "s")
+			must(t, b.Write())
+			b = r.Batch()
+			b.Log(format.SpanRef{}, 0)
+			b.Begin(format.Some("first"), &format.Metadata{Name: "begun twice"})
+			b.String("a", "1")
+			b.Begin(format.Some("second"), &format.Metadata{Name: "kept"})
+			b.String("b", "2")
+			b.End()
+			must(t, b.Write())
+		}
+		last := faultEntry("behind")
+		last.Attributes = nil // its time is now
+		must(t, r.Log(format.SpanRef{}, last))
+		must(t, r.Close(t.Context()))
+		st := r.Stats().Entries
+		if got := faultNames(t, r.Path()); fmt.Sprint(got) != "[kept kept kept behind entrace.end]" || st.Waiting != 0 || st.Offered != st.Written {
+			t.Errorf("version %d: the file has %q; %+v", v, got, st)
+		}
+	}
+}
+
+// TestJournalLosesItsName: somebody removes the journal while it is used, and what was
+// acknowledged a moment later survives all the same (review 8).
+func TestJournalLosesItsName(t *testing.T) {
+	told := make(chan error, 10)
+	r, _ := faultRecorder(t, Options{BufferDir: t.TempDir(), OnError: func(err error) { told <- err }})
+	j := r.target.(*recording).live.Load()
+	must(t, os.Remove(j.Name()))
+	deadline := time.After(20 * time.Second)
+	for done := false; !done; {
+		must(t, r.Log(format.SpanRef{}, faultEntry("x")))
+		must(t, r.Flush(t.Context()))
+		select {
+		case err := <-told:
+			done = true
+			if !errors.Is(err, ErrUnlinked) {
+				t.Errorf("OnError was told %v", err)
+			}
+		case <-deadline:
+			t.Fatal("OnError was not told")
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	if now := r.target.(*recording).live.Load(); now == j || !now.HasName() {
+		t.Error("there is no other journal")
+	}
+	if d, err := r.Durability(); d != DurabilityProcess || err != nil {
+		t.Errorf("Durability is %v, %v", d, err)
+	}
+	balanced(t, r.Stats())
+	must(t, r.Close(t.Context()))
+}
+
+// TestSlotsAreGivenBack: a path costs nothing when its recorder is closed (review 18).
+func TestSlotsAreGivenBack(t *testing.T) {
+	slotsMu.Lock()
+	before := len(slots)
+	slotsMu.Unlock()
+	dir := t.TempDir()
+	for i := range 50 {
+		r, err := Create(filepath.Join(dir, fmt.Sprint(i, ".et")), nil)
+		must(t, err)
+		same, err := Create(filepath.Join(dir, fmt.Sprint(i, ".et")), nil)
+		must(t, err)
+		must(t, errors.Join(r.Close(t.Context()), same.Close(t.Context()), same.Close(t.Context())))
+	}
+	slotsMu.Lock()
+	defer slotsMu.Unlock()
+	if len(slots) != before {
+		t.Errorf("%d paths are remembered, %d before", len(slots), before)
+	}
+}
+
+// TestOtherLayoutIsSetAside: the journal of another release is kept under another name, is
+// named once, and the trace beside it is finished (review 17).
+func TestOtherLayoutIsSetAside(t *testing.T) {
+	for _, withIET := range []bool{true, false} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "app.et")
+		if withIET {
+			b := format.AppendTraceEntry(format.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())
+			b = format.AppendTraceEntry(b, format.V1, faultEntry("of the dead"))
+			must(t, os.WriteFile(filepath.Join(dir, "app.iet"), b, 0o600))
+		}
+		old := make([]byte, 128<<10)
+		copy(old, "ENTRACEB\x01\x00\x00\x00\x00\x00\x01\x00")
+		must(t, os.WriteFile(filepath.Join(dir, "app.iet.buffer"), old, 0o600))
+		told := make(chan error, 10)
+		for i := range 2 {
+			r, err := Create(path, &Options{OnError: func(err error) { told <- err }})
+			must(t, err)
+			must(t, r.Log(format.SpanRef{}, faultEntry("new")))
+			must(t, r.Close(t.Context()))
+			switch i {
+			case 0:
+				l, ok := errors.AsType[*journal.LayoutError](<-told)
+				if !ok || l.Version != 1 {
+					t.Errorf("OnError was told %v", l)
+				}
+			case 1:
+				if len(told) > 0 {
+					t.Errorf("OnError was told again: %v", <-told)
+				}
+			}
+		}
+		kept, err := filepath.Glob(filepath.Join(dir, "*.buffer.broken"))
+		must(t, err)
+		if len(kept) != 1 {
+			t.Errorf("kept are %q", kept)
+		}
+		all, err := filepath.Glob(filepath.Join(dir, "*.et"))
+		must(t, err)
+		if want := map[bool]int{true: 3, false: 2}[withIET]; len(all) != want {
+			t.Errorf("there are %q, want %d traces", all, want)
+		}
+	}
+}
+
+// TestWaitingCallsAreServed has calls that wait for the file come while it is being written
+// for others: each is served by the next write, and none waits in vain.
+func TestWaitingCallsAreServed(t *testing.T) {
+	rec, err := Create(filepath.Join(t.TempDir(), "app.iet"), &Options{Durability: DurabilityWriteThrough, MaxBlock: 10 * time.Second})
+	must(t, err)
+	var wg sync.WaitGroup
+	var done [2]atomic.Int64
+	for i := range done {
+		wg.Go(func() {
+			defer done[i].Store(math.MaxInt64)
+			for n := range int64(60_000) {
+				if err := rec.Log(format.SpanRef{}, faultEntry("x")); err != nil {
+					t.Error(err)
+					return
+				}
+				done[i].Store(n + 1)
+				for done[1-i].Load() <= n { // both together: the one comes while the other's is written
+					runtime.Gosched()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	must(t, rec.Close(context.Background()))
+}
+
+// TestAnchorWaitsLonger has the disk stand for longer than MaxBlock: an entry of the
+// application is refused, the head of a flight recorder's trace is not.
+func TestAnchorWaitsLonger(t *testing.T) {
+	r, f := faultRecorder(t, Options{MaxBlock: 20 * time.Millisecond})
+	resume := hang(t, f)
+	must(t, r.Log(format.SpanRef{}, faultEntry("staged")))
+	go func() { _ = r.Flush(context.Background()) }()
+	time.Sleep(50 * time.Millisecond) // the writer stands
+	if _, err := r.Append(faultEntry("refused")); !errors.Is(err, ErrOverflow) {
+		t.Errorf("Append: %v", err)
+	}
+	time.AfterFunc(300*time.Millisecond, resume)
+	if _, err := r.append(faultEntry("head"), true); err != nil {
+		t.Errorf("the head: %v", err)
+	}
+}

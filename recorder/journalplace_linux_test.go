@@ -1,0 +1,249 @@
+package recorder_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
+)
+
+// crashedElsewhere returns a program that died, and the folder of its journal.
+func crashedElsewhere(t *testing.T) (c *crashRun, journals string) {
+	t.Helper()
+	journals, err := os.MkdirTemp("/dev/shm", "entrace-test-") //nolint:usetesting // it has to be in tmpfs
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(journals) })
+	c = &crashRun{path: filepath.Join(t.TempDir(), "app.et"), version: format.V2, goroutines: 1, units: 58, flushEvery: 15, end: "exit", journals: journals}
+	for {
+		out, err := c.finish(t)
+		if err == nil {
+			t.Fatal(out)
+		}
+		if r, err := recorder.Inspect(c.path); err == nil && r.Pending > 0 && r.Journal == nil {
+			return c, journals
+		}
+		for _, name := range []string{"app.iet", "app.iet.buffer"} { // it was written in the meantime
+			must(t, os.Remove(filepath.Join(filepath.Dir(c.path), name)))
+		}
+	}
+}
+
+// TestJournalIsGone removes the journal of a dead program, as starting the machine anew
+// does: the next one finishes what the file has, says once that records are lost, and
+// leaves nothing about.
+func TestJournalIsGone(t *testing.T) {
+	for _, how := range []string{"Create", "Create without the IET", "Recover"} {
+		t.Run(how, func(t *testing.T) {
+			c, journals := crashedElsewhere(t)
+			must(t, os.RemoveAll(journals))
+			must(t, os.Mkdir(journals, 0o700))
+			r, err := recorder.Inspect(c.path)
+			if err != nil || !errors.Is(r.Journal, recorder.ErrJournalGone) || r.Entries == 0 {
+				t.Fatalf("%+v, %v", r, err)
+			}
+			want := r.Entries + 1 // that the writer was killed
+			var told []string
+			var mu sync.Mutex
+			start := func() {
+				rec, err := recorder.Create(c.path, &recorder.Options{BufferDir: journals, OnError: func(err error) {
+					mu.Lock()
+					defer mu.Unlock()
+					told = append(told, err.Error())
+				}})
+				must(t, err)
+				closeRecorder(t, rec)
+			}
+			switch how {
+			case "Recover":
+				r, err = recorder.Recover(c.path, "")
+				if err != nil || !errors.Is(r.Journal, recorder.ErrJournalGone) || r.Entries != want {
+					t.Fatalf("%+v, %v", r, err)
+				}
+			case "Create without the IET":
+				must(t, os.Remove(r.Name))
+				fallthrough
+			default:
+				start()
+				if len(told) != 1 || !strings.Contains(told[0], recorder.ErrJournalGone.Error()) {
+					t.Errorf("OnError was told %q", told)
+				}
+			}
+			start()
+			if len(told) > 1 {
+				t.Errorf("then OnError was told %q", told)
+			}
+			most := 0
+			for _, name := range dirNames(t, filepath.Dir(c.path)) {
+				switch filepath.Ext(name) {
+				case ".et":
+					r, err := recorder.Inspect(filepath.Join(filepath.Dir(c.path), name))
+					must(t, err)
+					most = max(most, r.Entries)
+				case ".acks0":
+				default:
+					t.Errorf("%s is left", name)
+				}
+			}
+			if how != "Create without the IET" && most != want {
+				t.Errorf("the largest file has %d entries, want %d", most, want)
+			}
+			if left := dirNames(t, journals); len(left) > 0 {
+				t.Errorf("%q are left", left)
+			}
+		})
+	}
+}
+
+const containerEnv = "ENTRACE_CONTAINER"
+
+// inContainer runs a test of this program in other namespaces of processes and of mounts,
+// which has a shared memory of its own.
+func inContainer(t *testing.T, name string, c *crashRun) {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe", "-test.run=^"+name+"$", "-test.v")
+	cmd.Env = append(os.Environ(), containerEnv+"="+c.encode())
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+	}
+	out, err := cmd.CombinedOutput()
+	if err != nil && len(out) == 0 && os.Getenv("ENTRACE_CI") == "" {
+		t.Skip("no namespaces: ", err)
+	}
+	if err != nil || !strings.Contains(string(out), "--- PASS") {
+		t.Fatalf("in the container: %v\n%s", err, out)
+	}
+}
+
+// TestContainers has two containers that share the folder of a trace and nothing else. One
+// finds that the journal of the other is out of reach: it goes on, and leaves it to the
+// other. What it leaves itself anybody can finish.
+func TestContainers(t *testing.T) {
+	if s := os.Getenv(containerEnv); s != "" {
+		testInContainer(t, decodeCrashRun(t, s))
+		return
+	}
+	c, journals := crashedElsewhere(t)
+	inContainer(t, "TestContainers", c)
+	dir := filepath.Dir(c.path)
+	names := strings.Join(dirNames(t, dir), " ")
+	if len(dirNames(t, journals)) != 1 || !strings.Contains(names, "Z.iet.buffer") {
+		t.Fatalf("after the container there are %s, %q", names, dirNames(t, journals))
+	}
+	second := *c
+	second.run = 1
+	rec, err := recorder.Create(c.path, nil)
+	must(t, err)
+	closeRecorder(t, rec)
+	units := collect(t, dir)
+	for _, x := range []*crashRun{c, &second} {
+		x.goroutines = 1
+		if lost := x.check(t, units); lost > 0 {
+			t.Errorf("run %d: %d units are lost", x.run, lost)
+		}
+	}
+	for _, name := range dirNames(t, dir) {
+		if strings.Contains(name, ".buffer") {
+			t.Errorf("%s is left", name)
+		}
+	}
+	if left := dirNames(t, journals); len(left) > 0 {
+		t.Errorf("%q are left", left)
+	}
+}
+
+// copyFolder returns a copy of a folder.
+func copyFolder(t *testing.T, dir string) string {
+	t.Helper()
+	to := filepath.Join(t.TempDir(), "copy")
+	must(t, os.CopyFS(to, os.DirFS(dir)))
+	for _, name := range dirNames(t, to) {
+		must(t, os.Chmod(filepath.Join(to, name), 0o600))
+	}
+	return to
+}
+
+// startAndEnd records nothing to a path, and returns what OnError was told.
+func startAndEnd(t *testing.T, path string) (told []string) {
+	t.Helper()
+	var mu sync.Mutex
+	rec, err := recorder.Create(path, &recorder.Options{Family: func(string) bool { return true }, OnError: func(err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		told = append(told, err.Error())
+	}})
+	must(t, err)
+	closeRecorder(t, rec)
+	return told
+}
+
+func testInContainer(t *testing.T, c *crashRun) {
+	must(t, syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""))
+	must(t, syscall.Mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=64m"))
+	r, err := recorder.Inspect(c.path)
+	if err != nil || !errors.Is(r.Journal, recorder.ErrJournalElsewhere) {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	whole := copyFolder(t, filepath.Dir(c.path))
+	if r, err := recorder.Recover(filepath.Join(whole, "app.et"), ""); err != nil || !errors.Is(r.Journal, recorder.ErrJournalElsewhere) || r.Entries == 0 {
+		t.Fatalf("Recover: %+v, %v", r, err)
+	}
+	if names := fmt.Sprint(dirNames(t, whole)); strings.Contains(names, ".iet") {
+		t.Errorf("Recover leaves %s", names)
+	}
+	siblings := copyFolder(t, filepath.Dir(c.path))
+	for _, want := range []int{1, 0} {
+		if told := startAndEnd(t, filepath.Join(siblings, "other.et")); len(told) != want || want > 0 && !strings.Contains(told[0], "entrace recover") {
+			t.Errorf("a sibling's OnError was told %q", told)
+		}
+	}
+	if names := fmt.Sprint(dirNames(t, siblings)); !strings.Contains(names, "app.iet app.iet.buffer") {
+		t.Errorf("a sibling leaves %s", names)
+	}
+	copied := filepath.Join(t.TempDir(), "copy.et")
+	if r, err := recorder.Recover(c.path, copied); err != nil || r.Entries == 0 {
+		t.Fatalf("Recover of a copy: %+v, %v", r, err)
+	}
+	for _, want := range []int{1, 0} { // it is told once
+		if told := startAndEnd(t, c.path); len(told) != want || want > 0 && !strings.Contains(told[0], recorder.ErrJournalElsewhere.Error()) {
+			t.Errorf("OnError was told %q", told)
+		}
+	}
+	// After a day nobody else is waited for.
+	late := copyFolder(t, filepath.Dir(c.path))
+	pointers, err := filepath.Glob(filepath.Join(late, "*.iet.buffer"))
+	if err != nil || len(pointers) != 1 {
+		t.Fatalf("%q, %v", pointers, err)
+	}
+	before, _, _ := strings.Cut(string(readFile(t, pointers[0])), "missed ")
+	must(t, os.WriteFile(pointers[0], fmt.Appendf(nil, "%smissed %d\n", before, time.Now().Add(-25*time.Hour).Unix()), 0o600))
+	for _, want := range []int{1, 0} {
+		if told := startAndEnd(t, filepath.Join(late, "app.et")); len(told) != want || want > 0 && !strings.Contains(told[0], "without its last records") {
+			t.Errorf("after a day OnError was told %q", told)
+		}
+	}
+	if names := fmt.Sprint(dirNames(t, late)); strings.Contains(names, ".iet") {
+		t.Errorf("after a day a start leaves %s", names)
+	}
+	must(t, os.Remove(c.path))
+	second := *c
+	second.run, second.journals = 1, "default"
+	if out, err := second.finish(t); err == nil {
+		t.Fatal(out)
+	}
+	if b := readFile(t, filepath.Join(filepath.Dir(c.path), "app.iet.buffer")); !strings.HasPrefix(string(b), "ENTRACEB") {
+		t.Errorf("in a container the journal is not in the folder of the trace: %q", b[:min(len(b), 80)])
+	}
+}

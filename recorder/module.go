@@ -1,0 +1,108 @@
+package recorder
+
+import (
+	"context"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/journal"
+	"github.com/entrace-go/entrace/internal/placer"
+	"github.com/entrace-go/entrace/internal/record"
+)
+
+// New returns a recorder that hands its records to t. Texts of more than maxText bytes are cut. It
+// is for packages of this module.
+func New(t Target, in *record.Interner, v format.Version, maxText int) *Recorder {
+	r := newRecorder(t, in, v, maxText)
+	r.ring = true
+	return r
+}
+
+// CreateWith is [Create] for a recorder whose names in has, so that it can take the records of
+// another one. Died says that what is recorded comes from a process that died: Close writes that
+// instead of a clean end. It is for packages of this module.
+func CreateWith(name string, o *Options, in *record.Interner, died bool) (*Recorder, error) {
+	return createWith(name, o, in, died)
+}
+
+// Put takes a record that was built with the interner of r. It is for packages of this module.
+func (r *Recorder) Put(rec *journal.Record, hint *journal.Hint) error {
+	return r.target.Put(rec, hint, nil)
+}
+
+// SetProviders says which providers r takes. It is for packages of this module.
+func (r *Recorder) SetProviders(p record.Providers) { r.on.Store(uint64(p)) }
+
+// AppendAnchor writes e below the root and returns its id. Entries of providers other than spans,
+// and log records that belong to no span, hang below it from then on. It is for packages of this
+// module.
+func (r *Recorder) AppendAnchor(e *format.TraceEntry) (uint32, error) { return r.append(e, true) }
+
+// SetProvider says that the record that b builds, which Log began, is of a provider that is neither
+// spans nor log records. It hangs below its span as those do, else below what AppendAnchor has
+// written. Its entry needs a message if it has a span. A record of ProviderLogs fires no trigger. It
+// is for packages of this module.
+func (b *Batch) SetProvider(p record.Provider) { b.provider, b.silent = p, true }
+
+// An Importer writes journal records to the file of a recorder whose interner has their names. It is
+// for packages of this module, and is valid while the function runs that [Recorder.WithFile] calls.
+type Importer struct {
+	w   *writer
+	err error
+}
+
+// WithFile runs fn on the goroutine that writes the file of r, if it has one. It is for packages of
+// this module.
+func (r *Recorder) WithFile(fn func(*Importer) error) error {
+	t, ok := r.target.(*recording)
+	if !ok {
+		return nil
+	}
+	return t.ask(context.Background(), func(w *writer) error {
+		if err := w.write(); err != nil && w.file != nil && w.file.dead != nil {
+			return err
+		}
+		err := fn(&Importer{w: w})
+		w.checkpoint()
+		w.publish(err)
+		return err
+	})
+}
+
+// Placer returns what gives the entries their places.
+func (i *Importer) Placer() *placer.Placer { return i.w.placer }
+
+// Err returns why the file cannot be written to any more.
+func (i *Importer) Err() error { return i.err }
+
+// Place counts a record as offered and places it.
+func (i *Importer) Place(e *journal.Entry) {
+	i.w.mu.Lock()
+	i.w.published.extra[0] += uint64(e.Info.Entries())
+	i.w.published.extra[1] += uint64(e.Info.Spans())
+	i.w.mu.Unlock()
+	i.w.placer.Place(e)
+}
+
+// Flush writes what is staged, if that is much, or now. If that fails it drops and counts it and goes
+// on, as a later write may succeed.
+func (i *Importer) Flush(now bool) {
+	b, _ := i.w.placer.Out()
+	if i.err != nil || len(b) < flushSize && (!now || len(b) == 0) {
+		return
+	}
+	if err := i.w.flush(); err != nil {
+		_, staged := i.w.placer.Out()
+		spans := 0
+		for k := range staged {
+			if staged[k].IsSpan {
+				spans++
+			}
+		}
+		n := len(staged)
+		i.w.placer.DropStaged()
+		i.w.drop(err, n, spans)
+		if i.w.file != nil {
+			i.err = i.w.file.dead
+		}
+	}
+}

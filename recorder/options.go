@@ -1,0 +1,173 @@
+package recorder
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+// A Durability says what a record survives once the call has returned that
+// handed it to a [Recorder].
+type Durability uint8
+
+const (
+	// DurabilityProcess is the death of the process, kill -9 included. Records go
+	// to a journal, and from there to the file within a tenth of a second; see
+	// [Options].BufferDir for where it lies. Where there can be no journal it is
+	// DurabilityWriteThrough.
+	DurabilityProcess Durability = iota
+	// DurabilityWriteThrough is the same: a call waits until the file has its record, at
+	// most for MaxBlock. Only spans that wait for their parents are not in the file then,
+	// and are lost with the process.
+	DurabilityWriteThrough
+	// DurabilityPower is a loss of power, too, by one fsync for all calls that wait
+	// for one.
+	DurabilityPower
+	// DurabilityBuffered is nothing. What the last tenth of a second, or the last
+	// 256 KiB, brought is lost with the process; more, 4 MiB at most, when the disk
+	// does not keep up.
+	DurabilityBuffered
+
+	numDurabilities
+)
+
+var durabilityNames = [numDurabilities]string{"process", "writethrough", "power", "buffered"}
+
+// String returns the name that ParseDurability takes.
+func (d Durability) String() string {
+	if d < numDurabilities {
+		return durabilityNames[d]
+	}
+	return fmt.Sprintf("Durability(%d)", uint8(d))
+}
+
+// ParseDurability is the other direction: process, writethrough, power or
+// buffered.
+func ParseDurability(s string) (Durability, error) {
+	for d, name := range durabilityNames {
+		if strings.EqualFold(s, name) {
+			return Durability(d), nil
+		}
+	}
+	return 0, fmt.Errorf("durability %q: want process, writethrough, power or buffered", s)
+}
+
+// Options change how a [Recorder] works. The zero value means defaults.
+type Options struct {
+	// Version is the disk version that is written. The default is
+	// [format.DefaultVersion].
+	Version format.Version
+	// Format is what Close leaves. By default the name says it: IET for x.iet,
+	// else ET.
+	Format format.Optional[format.StorageFormat]
+	// Durability is what records survive. The default is [DurabilityProcess].
+	Durability Durability
+	// BufferDir is the folder of the journal of [DurabilityProcess]. By default the journal
+	// is in /dev/shm if the process is not in a container and there is room, else in the
+	// folder of the trace. In a memory-backed folder recording is fastest; the journal is
+	// lost when that is, with the machine or the container.
+	BufferDir string
+	// MaxEntrySize is the size in bytes above which an entry is cut and marked
+	// with [format.AttrTruncated]. The default, and the most, is [format.DefaultMaxEntrySize],
+	// 64 MiB; the least is 2 KiB.
+	MaxEntrySize int
+
+	// MaxWaitingSpans, MaxWaitingBytes and MaxWaitingAge bound the spans that
+	// wait for their parents. A span that goes over a bound, or is larger than
+	// 64 KiB with its links and events, is written below the resource, with its
+	// parent_span_id. The defaults are 16,384 spans, 64 MiB and one minute.
+	MaxWaitingSpans int
+	MaxWaitingBytes int
+	MaxWaitingAge   time.Duration
+
+	// MaxFileSize in bytes, MaxFileAge and MaxFileEntries, if not zero, begin a
+	// new file when the growing one reaches one of them. The old one is finished
+	// under a name with its time, app.20261120T212712.021Z.et, as if Close had
+	// been called; spans that are open go on in the new one, where they are
+	// written again and marked with [format.AttrContinued]. At most a quarter of a file is
+	// such spans, the youngest. The others stay behind, which OnError says: each is
+	// written again, with its ids, name and start, when something of it comes, such
+	// as its end.
+	MaxFileSize    int64
+	MaxFileAge     time.Duration
+	MaxFileEntries uint32
+	// KeepFiles and KeepBytes, if not zero, are how many finished files of this path there
+	// are at most, those with a time in their name, and how large they are together: when
+	// a new one begins, the oldest are removed, so that there is one more after Close. A file that is dated more than five
+	// minutes in the future counts as the oldest, because the clock was wrong when it was
+	// made.
+	KeepFiles int
+	KeepBytes int64
+	// Family, if set, reports whether a file in the folder belongs with this path, such as
+	// one of the same service with another process id. It gets the name without what makes
+	// room for others, the time, and without extension. Files of the family count for
+	// KeepFiles and KeepBytes, and what a writer of one that died has left is finished in
+	// the background.
+	Family func(base string) bool
+
+	// Tee, if set, gets every entry that is written to the file, too. When Create
+	// returns a recorder that another one has made, that one's Tee stays the only
+	// one.
+	Tee Tee
+
+	// MaxBlock is how long a call waits when the disk cannot keep up before what
+	// it brought is dropped as [Dropped].Overflow. The default is one second.
+	MaxBlock time.Duration
+	// OnError, if set, is called when recording begins to fail: once, until it
+	// works again. No lock is held then. It must not block for long.
+	OnError func(error)
+	// OnNotice, if set, is told of what happens to other files: one that a dead process has
+	// left was finished, or old ones were removed. It is called as OnError is.
+	OnNotice func(text string)
+}
+
+const (
+	defaultWaitingSpans = 16384
+	defaultWaitingBytes = 64 << 20
+	defaultWaitingAge   = time.Minute
+	defaultBlock        = time.Second
+)
+
+// withDefaults returns a copy of o in which nothing is left open.
+func (o Options) withDefaults() Options {
+	if o.Version == 0 {
+		o.Version = format.DefaultVersion
+	}
+	if o.MaxEntrySize <= 0 || o.MaxEntrySize > format.DefaultMaxEntrySize {
+		o.MaxEntrySize = format.DefaultMaxEntrySize
+	}
+	o.MaxEntrySize = max(o.MaxEntrySize, minMaxEntrySize)
+	if o.MaxWaitingSpans <= 0 {
+		o.MaxWaitingSpans = defaultWaitingSpans
+	}
+	if o.MaxWaitingBytes <= 0 {
+		o.MaxWaitingBytes = defaultWaitingBytes
+	}
+	if o.MaxWaitingAge <= 0 {
+		o.MaxWaitingAge = defaultWaitingAge
+	}
+	if o.MaxBlock <= 0 {
+		o.MaxBlock = defaultBlock
+	}
+	return o
+}
+
+// minMaxEntrySize leaves a span all that tells where it belongs.
+const minMaxEntrySize = 2 << 10
+
+// check returns what is wrong with the options.
+func (o *Options) check() error {
+	switch {
+	case o.Version != 0 && !o.Version.Known():
+		return &format.VersionError{Version: o.Version}
+	case o.Format.Valid && o.Format.Value > format.IET:
+		return fmt.Errorf("a recorder leaves et or iet, not %v", o.Format.Value)
+	case o.Durability >= numDurabilities:
+		return fmt.Errorf("unknown %v", o.Durability)
+	case o.MaxFileSize < 0 || o.MaxFileAge < 0 || o.KeepFiles < 0 || o.KeepBytes < 0:
+		return fmt.Errorf("a bound of the files is negative")
+	}
+	return nil
+}

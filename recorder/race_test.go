@@ -1,0 +1,6 @@
+//go:build race
+
+package recorder
+
+// raceEnabled makes large tests smaller.
+const raceEnabled = true

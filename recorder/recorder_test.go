@@ -1,0 +1,767 @@
+package recorder_test
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/recorder"
+	"github.com/entrace-go/entrace/view"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// create makes a recorder in a folder of its own, which drops nothing because the machine is slow.
+func create(t testing.TB, name string, o *recorder.Options) *recorder.Recorder {
+	t.Helper()
+	own := recorder.Options{}
+	if o != nil {
+		own = *o
+	}
+	own.MaxBlock = cmp.Or(own.MaxBlock, time.Minute)
+	rec, err := recorder.Create(filepath.Join(t.TempDir(), name), &own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeRecorder(t, rec) })
+	return rec
+}
+
+func closeRecorder(t testing.TB, rec *recorder.Recorder) {
+	t.Helper()
+	if err := rec.Close(context.Background()); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+}
+
+// open opens a file for the rest of the test.
+func open(t testing.TB, name string) *format.File {
+	t.Helper()
+	f, err := recorder.Open(name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	return f
+}
+
+// outline is a trace in a line: name(children…).
+func outline[ID uint32 | view.Row](f interface{ Children(id ID) []ID }, name func(ID) string, id ID) string {
+	var kids []string
+	for _, kid := range f.Children(id) {
+		kids = append(kids, outline(f, name, kid))
+	}
+	if len(kids) == 0 {
+		return name(id)
+	}
+	return name(id) + "(" + strings.Join(kids, " ") + ")"
+}
+
+func rawOutline(t testing.TB, f *format.File) string {
+	return outline(f, func(id uint32) string {
+		e, err := f.Entry(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e.Metadata.Name
+	}, 0)
+}
+
+func viewOutline(t testing.TB, f *format.File) string {
+	v, err := view.New(t.Context(), []*format.File{f}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return outline(v, func(r view.Row) string {
+		e, err := v.Entry(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e.Metadata.Name
+	}, 0)
+}
+
+// rowOf returns the row of an entry of the one file of v.
+func rowOf(t testing.TB, v *view.View, id uint32) view.Row {
+	t.Helper()
+	r, ok := v.Row(0, id)
+	if !ok {
+		t.Fatalf("entry %d has no row", id)
+	}
+	return r
+}
+
+func spanRef(trace, span byte) format.SpanRef {
+	return format.SpanRef{TraceID: [16]byte{15: trace}, SpanID: [8]byte{7: span}}
+}
+
+// span is a span of trace 1, with the attributes that a span has.
+func span(name string, id, parent byte) *recorder.Span {
+	s := &recorder.Span{SpanHead: recorder.SpanHead{Ref: spanRef(1, id), Wait: true}}
+	if parent != 0 {
+		s.Parent = spanRef(1, parent)
+	}
+	s.Entry.Metadata = format.Metadata{Name: name, Level: format.LevelInfo}
+	s.Entry.Attributes = []format.Attribute{
+		{Name: format.AttrSpanID, Value: format.StringValue(fmt.Sprintf("%016x", id))},
+		{Name: format.AttrTime, Value: format.U64Value(uint64(id))},
+	}
+	return s
+}
+
+func named(name string) *format.TraceEntry {
+	return &format.TraceEntry{Metadata: format.Metadata{Name: name}}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func readFile(t testing.TB, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	must(t, err)
+	return b
+}
+
+// eventually reports whether a condition comes true within a few seconds.
+func eventually(fn func() bool) bool {
+	for range 1000 {
+		if fn() {
+			return true
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return false
+}
+
+// TestAppendIsInFile looks for an entry right after the call that took it.
+func TestAppendIsInFile(t *testing.T) {
+	for _, v := range []format.Version{format.V1, format.V2} {
+		rec := create(t, "a.et", &recorder.Options{Version: v})
+		for i := range 100 {
+			name := fmt.Sprint("entry ", i)
+			id, err := rec.Append(named(name))
+			must(t, err)
+			f, err := recorder.Open(rec.StreamPath(), nil)
+			must(t, err)
+			e, err := f.Entry(id)
+			must(t, err)
+			if e.Metadata.Name != name || f.Len() != i+2 {
+				t.Errorf("entry %d is %q of %d, want %q of %d", id, e.Metadata.Name, f.Len(), name, i+2)
+			}
+			must(t, f.Close())
+		}
+	}
+}
+
+func TestCloseFinishesAsET(t *testing.T) {
+	rec := create(t, "app.et", nil)
+	id, err := rec.Append(named("a"))
+	must(t, err)
+	_, err = rec.Append(&format.TraceEntry{Parent: id, Metadata: format.Metadata{Name: "b"}})
+	must(t, err)
+	stream := readFile(t, rec.StreamPath())
+	closeRecorder(t, rec)
+	if _, err := os.Stat(rec.StreamPath()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the IET is still there: %v", err)
+	}
+	f := open(t, rec.Path())
+	if got, want := rawOutline(t, f), "root(a(b) entrace.end)"; got != want {
+		t.Errorf("the tree is %s, want %s", got, want)
+	}
+	if f.Format() != format.ET {
+		t.Errorf("the format is %v, want et", f.Format())
+	}
+	if !bytes.Contains(readFile(t, rec.Path()), stream[format.MagicSize:]) {
+		t.Error("the data section is not what the IET held")
+	}
+	fi, err := os.Stat(rec.Path())
+	must(t, err)
+	if runtime.GOOS != "windows" && fi.Mode().Perm() != 0o600 {
+		t.Errorf("the file's mode is %v, want 0600", fi.Mode())
+	}
+	if _, err := rec.Append(named("late")); !errors.Is(err, recorder.ErrClosed) {
+		t.Errorf("Append after Close: %v, want ErrClosed", err)
+	}
+	if err := rec.Sync(context.Background()); !errors.Is(err, recorder.ErrClosed) {
+		t.Errorf("Sync after Close: %v, want ErrClosed", err)
+	}
+	closeRecorder(t, rec)
+}
+
+func TestCloseKeepsIET(t *testing.T) {
+	rec := create(t, "app.iet", nil)
+	closeRecorder(t, rec)
+	f := open(t, rec.Path())
+	if f.Format() != format.IET || filepath.Ext(rec.Path()) != ".iet" {
+		t.Errorf("%s has format %v, want iet", rec.Path(), f.Format())
+	}
+}
+
+func TestFormatBeatsName(t *testing.T) {
+	dir := t.TempDir()
+	for _, x := range []struct {
+		name         string
+		f            format.StorageFormat
+		path, stream string
+	}{
+		{"a.et", format.IET, "a.iet", "a.iet"},
+		{"b.iet", format.ET, "b.et", "b.iet"},
+		{"c", format.ET, "c", "c.iet"},
+		{"d.trace", format.IET, "d.trace.iet", "d.trace.iet"},
+	} {
+		rec, err := recorder.Create(filepath.Join(dir, x.name), &recorder.Options{Format: format.Some(x.f)})
+		must(t, err)
+		if got, want := filepath.Base(rec.Path()), x.path; got != want {
+			t.Errorf("%s as %v: Path is %s, want %s", x.name, x.f, got, want)
+		}
+		if got, want := filepath.Base(rec.StreamPath()), x.stream; got != want {
+			t.Errorf("%s as %v: StreamPath is %s, want %s", x.name, x.f, got, want)
+		}
+		closeRecorder(t, rec)
+		if f := open(t, rec.Path()); f.Format() != x.f {
+			t.Errorf("%s has format %v, want %v", rec.Path(), f.Format(), x.f)
+		}
+	}
+}
+
+// TestDeadContext leaves a whole IET, which the next Create finishes.
+func TestDeadContext(t *testing.T) {
+	rec := create(t, "app.et", nil)
+	_, err := rec.Append(named("a"))
+	must(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := rec.Close(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("Close returned %v, want the context's error", err)
+	}
+	f := open(t, rec.StreamPath())
+	if got, want := rawOutline(t, f), "root(a entrace.end)"; got != want || f.Damage() != nil {
+		t.Errorf("the IET has %s, %v, want %s", got, f.Damage(), want)
+	}
+	again, err := recorder.Create(rec.Path(), nil)
+	must(t, err)
+	closeRecorder(t, again)
+	names := dirNames(t, filepath.Dir(rec.Path()))
+	if len(names) != 2 || !strings.HasPrefix(names[0], "app.2") || names[1] != "app.et" {
+		t.Fatalf("the folder has %q, want app.TIME.et and app.et", names)
+	}
+	if got, want := rawOutline(t, open(t, filepath.Join(filepath.Dir(rec.Path()), names[0]))), "root(a entrace.end)"; got != want {
+		t.Errorf("the first trace has %s, want %s", got, want)
+	}
+}
+
+func dirNames(t testing.TB, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	must(t, err)
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// TestParentsFirst exports a trace in every order of its spans.
+func TestParentsFirst(t *testing.T) {
+	spans := []*recorder.Span{span("a", 1, 0), span("b", 2, 1), span("c", 3, 2), span("d", 4, 1), span("e", 5, 4)}
+	spans[2].Children = []format.TraceEntry{*named("link"), *named("event")}
+	permute(len(spans), func(order []int) {
+		rec := create(t, "app.et", nil)
+		for _, i := range order {
+			must(t, rec.WriteSpan(spans[i]))
+		}
+		closeRecorder(t, rec)
+		f := open(t, rec.Path())
+		v, err := view.New(t.Context(), []*format.File{f}, nil)
+		must(t, err)
+		for id := range uint32(f.Len()) {
+			if id > 0 && f.Parent(id) >= id {
+				t.Errorf("order %v: the parent of %d is %d", order, id, f.Parent(id))
+			}
+			if e, _ := f.Entry(id); v.Role(rowOf(t, v, id)) == view.RoleSpan {
+				_, hasParent := e.Attribute(format.AttrParentSpanID)
+				_, hasTrace := e.Attribute(format.AttrTraceID)
+				if top := f.Parent(id) == 0; hasParent || hasTrace != top {
+					t.Errorf("order %v: span %s below %d has parent_span_id %t, trace_id %t", order, e.Metadata.Name, f.Parent(id), hasParent, hasTrace)
+				}
+			}
+		}
+		if got, want := viewOutline(t, f), "root(a(b(c(link event)) d(e)) entrace.end)"; got != want {
+			t.Errorf("order %v gives %s, want %s", order, got, want)
+		}
+	})
+}
+
+// permute calls fn with every order of n things.
+func permute(n int, fn func([]int)) {
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	var rec func(int)
+	rec = func(k int) {
+		if k == n {
+			fn(order)
+			return
+		}
+		for i := k; i < n; i++ {
+			order[k], order[i] = order[i], order[k]
+			rec(k + 1)
+			order[k], order[i] = order[i], order[k]
+		}
+	}
+	rec(0)
+}
+
+// TestOrphans writes spans whose parents never come, and such that wait for each
+// other, at Close.
+func TestOrphans(t *testing.T) {
+	for _, v := range []format.Version{format.V1, format.V2} {
+		rec := create(t, "app.et", &recorder.Options{Version: v})
+		res, err := rec.Resource(named("resource"))
+		must(t, err)
+		for _, s := range []*recorder.Span{
+			span("child of none", 2, 9), span("its child", 3, 2), span("sibling", 4, 9),
+			span("ring 1", 5, 6), span("ring 2", 6, 5), span("own parent", 7, 7),
+		} {
+			s.Resource = res
+			must(t, rec.WriteSpan(s))
+		}
+		remote := span("remote", 8, 99)
+		remote.Remote, remote.Resource = true, res
+		must(t, rec.WriteSpan(remote))
+		must(t, rec.Flush(context.Background()))
+		if st := rec.Stats(); st.Spans.Waiting != 5 || st.Spans.Written != 2 || st.Spans.Offered != 7 {
+			t.Errorf("before Close: %+v", st.Spans)
+		}
+		closeRecorder(t, rec)
+		if st := rec.Stats(); st.Spans.Waiting != 0 || st.Spans.Written != 7 || st.Entries.Offered != st.Entries.Written {
+			t.Errorf("after Close: %+v", st)
+		}
+		f := open(t, rec.Path())
+		want := "root(resource(own parent remote child of none(its child) sibling ring 1(ring 2)) entrace.end)"
+		if got := rawOutline(t, f); got != want {
+			t.Errorf("version %d: the tree is\n%s, want\n%s", v, got, want)
+		}
+		for id := range uint32(f.Len()) {
+			e, err := f.Entry(id)
+			must(t, err)
+			parent, has := e.Attribute(format.AttrParentSpanID)
+			if orphan := f.Parent(id) == 1; has != orphan || orphan && len(parent.Text()) != 16 {
+				t.Errorf("%s has parent_span_id %q", e.Metadata.Name, parent.Text())
+			}
+		}
+	}
+}
+
+// TestRemoteParentInFile goes below a remote parent that is there already.
+func TestRemoteParentInFile(t *testing.T) {
+	rec := create(t, "app.et", nil)
+	must(t, rec.WriteSpan(span("client", 1, 0)))
+	server := span("server", 2, 1)
+	server.Remote = true
+	must(t, rec.WriteSpan(server))
+	closeRecorder(t, rec)
+	f := open(t, rec.Path())
+	if got, want := rawOutline(t, f), "root(client(server) entrace.end)"; got != want {
+		t.Errorf("the tree is %s, want %s", got, want)
+	}
+	e, err := f.Entry(2)
+	must(t, err)
+	if len(e.Attributes) != 2 {
+		t.Errorf("the server span repeats what its parent says: %v", e.Attributes)
+	}
+}
+
+func TestWaitingBounds(t *testing.T) {
+	for _, x := range []struct {
+		name string
+		o    recorder.Options
+	}{
+		{"spans", recorder.Options{MaxWaitingSpans: 3}},
+		{"bytes", recorder.Options{MaxWaitingBytes: 300}},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			rec := create(t, "app.et", &x.o)
+			for i := byte(2); i < 12; i++ {
+				must(t, rec.WriteSpan(span(fmt.Sprint("s", i), i, i-1)))
+				must(t, rec.Flush(context.Background()))
+				if n := rec.Stats().Spans.Waiting; n > 3 {
+					t.Errorf("%d spans wait", n)
+				}
+			}
+			must(t, rec.WriteSpan(span("s1", 1, 0)))
+			must(t, rec.Flush(context.Background()))
+			if n := rec.Stats().Spans.Waiting; n > 3 {
+				t.Errorf("%d spans wait", n)
+			}
+			closeRecorder(t, rec)
+			want := "root(s1(s2(s3(s4(s5(s6(s7(s8(s9(s10(s11)))))))))) entrace.end)"
+			if got := viewOutline(t, open(t, rec.Path())); got != want {
+				t.Errorf("the view is %s, want %s", got, want)
+			}
+		})
+	}
+}
+
+func TestWaitingAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rec := create(t, "app.et", &recorder.Options{MaxWaitingAge: 10 * time.Second})
+		must(t, rec.WriteSpan(span("first", 2, 9)))
+		time.Sleep(6 * time.Second)
+		must(t, rec.WriteSpan(span("second", 3, 8)))
+		for _, want := range []uint64{2, 1, 0} {
+			synctest.Wait()
+			if got := rec.Stats().Spans.Waiting; got != want {
+				t.Errorf("%d spans wait, want %d", got, want)
+			}
+			time.Sleep(6 * time.Second)
+		}
+		closeRecorder(t, rec)
+	})
+}
+
+// TestLiveSpan ends a span that was written when it began.
+func TestLiveSpan(t *testing.T) {
+	for _, v := range []format.Version{format.V1, format.V2} {
+		rec := create(t, "app.et", &recorder.Options{Version: v})
+		s := span("span", 1, 0)
+		s.Open, s.Wait = true, false
+		s.Entry.Attributes = append(s.Entry.Attributes,
+			format.Attribute{Name: "kept", Value: format.I64Value(1)},
+			format.Attribute{Name: "changed", Value: format.StringValue("[1]")},
+			format.Attribute{Name: format.AttrJSON, Value: format.StringValue(`["changed"]`)})
+		must(t, rec.WriteSpan(s))
+		must(t, rec.Log(s.Ref, &format.TraceEntry{Message: format.Some("m"), Metadata: format.Metadata{Name: "event"}}))
+		end := &format.TraceEntry{Message: format.Some("renamed"), Metadata: format.Metadata{Name: format.NameSpanEnd, Level: format.LevelError}}
+		end.Attributes = []format.Attribute{
+			{Name: format.AttrSpanID, Value: s.Entry.Attributes[0].Value},
+			{Name: format.AttrDuration, Value: format.U64Value(5)},
+			{Name: "changed", Value: format.I64Value(2)},
+			{Name: "new", Value: format.StringValue("[]")},
+			{Name: format.AttrJSON, Value: format.StringValue(`["new"]`)},
+		}
+		event := *named("event 1")
+		event.Attributes = []format.Attribute{{Name: format.AttrEvent, Value: format.BoolValue(true)}}
+		must(t, rec.EndSpan(s.Ref, []format.TraceEntry{event}, end))
+		must(t, rec.Log(s.Ref, &format.TraceEntry{Message: format.Some("late"), Metadata: format.Metadata{Name: "event"}}))
+		must(t, rec.EndSpan(spanRef(1, 77), nil, end))
+		must(t, rec.Flush(context.Background()))
+		if n := rec.Stats().Entries.Dropped.Invalid; n != 1 {
+			t.Errorf("%d entries were invalid, want the end of an unknown span", n)
+		}
+		closeRecorder(t, rec)
+		f := open(t, rec.Path())
+		if got, want := rawOutline(t, f), "root(span(event event 1 span end event) entrace.end)"; got != want {
+			t.Errorf("the tree is %s, want %s", got, want)
+		}
+		if got, want := viewOutline(t, f), "root(renamed(event event 1 event) entrace.end)"; got != want {
+			t.Errorf("the view is %s, want %s", got, want)
+		}
+		vw, err := view.New(t.Context(), []*format.File{f}, nil)
+		must(t, err)
+		e, err := vw.Entry(1)
+		must(t, err)
+		for name, want := range map[string]format.Value{
+			"kept": format.I64Value(1), "changed": format.I64Value(2), "new": format.StringValue("[]"),
+			format.AttrDuration: format.U64Value(5), format.AttrJSON: format.StringValue(`["new"]`), format.AttrTime: format.U64Value(1),
+			format.AttrTraceID: format.StringValue(strings.Repeat("0", 31) + "1"),
+		} {
+			if got, ok := e.Attribute(name); !ok || !got.Equal(want) {
+				t.Errorf("version %d: %s is %s %q, want %q", v, name, got.AppendDecimal(nil), got.Text(), want.Text())
+			}
+		}
+		if e.Metadata.Level != format.LevelError {
+			t.Errorf("the level is %v, want ERROR", e.Metadata.Level)
+		}
+	}
+}
+
+// TestLogs puts log records where they belong.
+func TestLogs(t *testing.T) {
+	rec := create(t, "app.et", &recorder.Options{Durability: recorder.DurabilityWriteThrough})
+	log := func(message string, ref format.SpanRef) {
+		must(t, rec.Log(ref, &format.TraceEntry{Message: format.Some(message), Metadata: format.Metadata{Name: "event"}}))
+	}
+	log("before the resource", format.SpanRef{})
+	res, err := rec.Resource(named("resource"))
+	must(t, err)
+	if again, err := rec.Resource(named("resource")); *again != *res || err != nil {
+		t.Errorf("an equal resource is another one, %v", err)
+	}
+	log("without a span", format.SpanRef{})
+	log("before its span", spanRef(1, 1))
+	s := span("span", 1, 0)
+	s.Resource = res
+	must(t, rec.WriteSpan(s))
+	log("in its span", spanRef(1, 1))
+	log("of another", spanRef(1, 2))
+	closeRecorder(t, rec)
+	f := open(t, rec.Path())
+	v, err := view.New(t.Context(), []*format.File{f}, nil)
+	must(t, err)
+	for id, want := range map[uint32]struct {
+		message   string
+		raw, view uint32
+		ids       int
+	}{
+		1: {"before the resource", 0, 0, 0},
+		3: {"without a span", 2, 2, 0},
+		4: {"before its span", 2, 5, 2},
+		6: {"in its span", 5, 5, 0},
+		7: {"of another", 2, 2, 2},
+	} {
+		e, err := f.Entry(id)
+		must(t, err)
+		if e.Message.Value != want.message || f.Parent(id) != want.raw || v.Parent(view.Row(id)) != view.Row(want.view) || len(e.Attributes) != want.ids {
+			t.Errorf("entry %d is %q below %d, in the view below %d, with %d ids; want %+v", id, e.Message.Value, f.Parent(id), v.Parent(view.Row(id)), len(e.Attributes), want)
+		}
+	}
+}
+
+// TestHygiene records text that no other reader would take.
+func TestHygiene(t *testing.T) {
+	for _, v := range []format.Version{format.V1, format.V2} {
+		rec := create(t, "app.iet", &recorder.Options{Version: v})
+		e := &format.TraceEntry{
+			Message:  format.Some("m\xff\xfe"),
+			Metadata: format.Metadata{Name: "n\xff", Target: "t\xff", File: format.Some("f\xff"), ModulePath: format.Some("p\xff")},
+			Attributes: []format.Attribute{
+				{Name: "z\xff", Value: format.StringValue("bad\xff")},
+				{Name: "a", Value: format.StringValue("good")},
+			},
+		}
+		id, err := rec.Append(e)
+		must(t, err)
+		empty, err := rec.Append(&format.TraceEntry{})
+		must(t, err)
+		closeRecorder(t, rec)
+		if _, err := recorder.Verify(rec.Path(), func(problem error) { t.Errorf("version %d: %v", v, problem) }); err != nil {
+			t.Fatal(err)
+		}
+		f := open(t, rec.Path())
+		got, err := f.Entry(id)
+		must(t, err)
+		if got.Message.Value != "m\ufffd\ufffd" || got.Metadata.Name != "n\ufffd" || got.Metadata.Target != "t\ufffd" ||
+			got.Metadata.File.Value != "f\ufffd" || got.Metadata.ModulePath.Value != "p\ufffd" {
+			t.Errorf("the texts are %q %+v", got.Message.Value, got.Metadata)
+		}
+		if b, _ := got.Attribute("z\ufffd"); !b.Equal(format.BytesValue([]byte("bad\xff"))) {
+			t.Errorf("a value that is no text is %v %q, want Bytes", b.Kind(), b.Text())
+		}
+		if raw, err := f.AppendRaw(nil, empty); err != nil || len(bytes.Trim(raw, "\x00")) == 0 {
+			t.Errorf("an empty entry is stored as %x, which reads as the mark of a crash", raw)
+		}
+		if e.Attributes[0].Name != "z\xff" {
+			t.Error("Append changed its argument")
+		}
+	}
+}
+
+func TestTooLarge(t *testing.T) {
+	for _, v := range []format.Version{format.V1, format.V2} {
+		rec := create(t, "app.et", &recorder.Options{Version: v, MaxEntrySize: 10000})
+		e := named("big")
+		e.Message = format.Some(strings.Repeat("m", 20000))
+		e.Attributes = []format.Attribute{
+			{Name: "text", Value: format.StringValue(strings.Repeat("ü", 20000))},
+			{Name: "bytes", Value: format.BytesValue(make([]byte, 20000))},
+			{Name: "small", Value: format.StringValue("kept")},
+		}
+		id, err := rec.Append(e)
+		must(t, err)
+		many := named("many")
+		for i := range format.MaxAttributes + 10 {
+			many.Attributes = append(many.Attributes, format.Attribute{Name: fmt.Sprint("otel.", i)})
+		}
+		if _, err := rec.Append(many); !errors.Is(err, format.ErrTooLarge) {
+			t.Errorf("an entry of attributes that must stay: %v, want ErrTooLarge", err)
+		}
+		if st := rec.Stats().Entries; st.Dropped.TooLarge != 1 || st.Offered != st.Written+st.Dropped.Total() {
+			t.Errorf("the account is %+v", st)
+		}
+		closeRecorder(t, rec)
+		f := open(t, rec.Path())
+		raw, err := f.AppendRaw(nil, id)
+		must(t, err)
+		got, err := f.Entry(id)
+		must(t, err)
+		text, _ := got.Attribute("text")
+		small, _ := got.Attribute("small")
+		mark, _ := got.Attribute(format.AttrTruncated)
+		if len(raw) > 10000 || !strings.HasSuffix(text.Text(), "…") || text.Kind() != format.KindString || small.Text() != "kept" || !mark.Bool() {
+			t.Errorf("%d bytes; text ends in %q, small is %q, mark %t", len(raw), text.Text()[max(0, len(text.Text())-4):], small.Text(), mark.Bool())
+		}
+	}
+}
+
+func TestBadEntries(t *testing.T) {
+	rec := create(t, "app.et", nil)
+	if _, err := rec.Append(&format.TraceEntry{Parent: 1}); !errors.Is(err, format.ErrBadParent) {
+		t.Errorf("Append below an entry to come: %v, want ErrBadParent", err)
+	}
+	if _, err := rec.Append(&format.TraceEntry{Metadata: format.Metadata{Level: 5}}); !errors.Is(err, format.ErrBadLevel) {
+		t.Errorf("Append with level 5: %v, want ErrBadLevel", err)
+	}
+	if st := rec.Stats().Entries; st.Dropped.Invalid != 2 || st.Offered != 3 || st.Written != 1 {
+		t.Errorf("the account is %+v", st)
+	}
+}
+
+// TestConcurrent records from many goroutines and wants an exact account.
+func TestConcurrent(t *testing.T) {
+	rec := create(t, "app.et", nil)
+	var wg sync.WaitGroup
+	const workers, rounds = 16, 50
+	for w := range workers {
+		wg.Go(func() {
+			for i := range rounds {
+				ref := format.SpanRef{TraceID: [16]byte{byte(w + 1)}, SpanID: id8(i + 1)}
+				s := &recorder.Span{SpanHead: recorder.SpanHead{Ref: ref, Open: true}}
+				s.Entry.Metadata.Name = "s"
+				s.Entry.Attributes = []format.Attribute{{Name: format.AttrSpanID, Value: format.StringValue(string(wire.AppendHex(nil, ref.SpanID[:])))}, {Name: format.AttrTime, Value: format.U64Value(1)}}
+				if i > 0 {
+					s.Parent = format.SpanRef{TraceID: ref.TraceID, SpanID: id8(i)}
+				}
+				err := errors.Join(rec.WriteSpan(s), rec.Log(ref, &format.TraceEntry{Message: format.Some("m"), Metadata: format.Metadata{Name: "event"}}))
+				if err = errors.Join(err, rec.EndSpan(ref, nil, named(format.NameSpanEnd))); err != nil {
+					t.Error(err)
+				}
+				if st := rec.Stats(); st.Entries.Offered != st.Entries.Written+st.Entries.Waiting+st.Entries.Dropped.Total() {
+					t.Errorf("the account is %+v", st.Entries)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	closeRecorder(t, rec)
+	if f := open(t, rec.Path()); f.Len() != 2+workers*rounds*3 {
+		t.Errorf("%d entries, want %d", f.Len(), 2+workers*rounds*3)
+	}
+	if _, err := recorder.Verify(rec.Path(), func(problem error) { t.Error(problem) }); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCloseRace closes while others still record: what was taken is in the file,
+// and what came later is counted.
+func TestCloseRace(t *testing.T) {
+	rec := create(t, "app.et", nil)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	taken := 0
+	for range 8 {
+		wg.Go(func() {
+			for {
+				_, err := rec.Append(named("x"))
+				if errors.Is(err, recorder.ErrClosed) {
+					return
+				}
+				if err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				taken++
+				mu.Unlock()
+			}
+		})
+	}
+	time.Sleep(time.Millisecond)
+	closeRecorder(t, rec)
+	wg.Wait()
+	if f := open(t, rec.Path()); f.Len() != taken+2 {
+		t.Errorf("%d entries are in the file, want %d", f.Len(), taken+2)
+	}
+	if st := rec.Stats().Entries; st.Dropped.Closed != 8 || st.Offered != st.Written+8 {
+		t.Errorf("the account is %+v", st)
+	}
+}
+
+func TestDiscard(t *testing.T) {
+	rec := recorder.Discard()
+	b := rec.Batch()
+	with := b.Attributes(nil, func(b *recorder.Batch) { b.String("a", "b") })
+	for range 100 {
+		b.Log(format.SpanRef{}, 0)
+		b.Begin(format.Some("m"), &format.Metadata{})
+		b.Share(with)
+		b.End()
+		must(t, b.Write())
+	}
+	if !rec.Discards() {
+		t.Error("Discards is false")
+	}
+	_, err := rec.Append(named("x"))
+	res, rerr := rec.Resource(named("resource"))
+	s := span("s", 1, 0)
+	s.Resource = res
+	err = errors.Join(err, rerr, rec.WriteSpan(s), rec.EndSpan(s.Ref, nil, named("end")), rec.Log(s.Ref, named("event")), rec.Sync(context.Background()), rec.Close(t.Context()))
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRecorderAllocations counts what recording allocates.
+func TestRecorderAllocations(t *testing.T) {
+	if recorder.RaceEnabled {
+		t.Skip("the race detector makes pools forget")
+	}
+	for _, v := range []format.Version{format.V1, format.V2} {
+		rec := create(t, "app.iet", &recorder.Options{Version: v})
+		e := named("event")
+		e.Message = format.Some("m")
+		for i := range 10 {
+			e.Attributes = append(e.Attributes, format.Attribute{Name: fmt.Sprint("a", 9-i), Value: format.U64Value(uint64(i))})
+		}
+		s := span("s", 1, 0)
+		s.Open, s.Wait = true, false
+		must(t, rec.WriteSpan(s))
+		for what, fn := range map[string]func(){
+			"Log in span": func() { _ = rec.Log(s.Ref, e) },
+			"Log apart":   func() { _ = rec.Log(spanRef(3, 3), e) },
+		} {
+			if n := testing.AllocsPerRun(100, fn); n > 0 {
+				t.Errorf("version %d: %s allocates %v times, want 0", v, what, n)
+			}
+		}
+	}
+}
+
+func TestCodecAllocations(t *testing.T) {
+	e := named("event")
+	for i := range 10 {
+		e.Attributes = append(e.Attributes, format.Attribute{Name: fmt.Sprint("a", i), Value: format.StringValue("value")})
+	}
+	for _, v := range []format.Version{format.V1, format.V2} {
+		b := make([]byte, 0, 1024)
+		var d format.TraceEntry
+		n := testing.AllocsPerRun(100, func() {
+			b = format.AppendTraceEntry(b[:0], v, e)
+			if _, err := format.DecodeTraceEntry(b, v, &d); err != nil {
+				t.Error(err)
+			}
+		})
+		if n > 0 {
+			t.Errorf("version %d: encoding and decoding allocate %v times, want 0", v, n)
+		}
+	}
+}

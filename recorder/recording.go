@@ -1,0 +1,440 @@
+package recorder
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/journal"
+	"github.com/entrace-go/entrace/internal/record"
+)
+
+// A recording is the target of a Recorder that writes a file, or gives entries to a Tee.
+// Calls append to its journal and return. One goroutine, that of its writer, takes the
+// records out of the journal and writes them. Nothing that a call can wait for is held
+// while that goroutine uses a file.
+type recording struct {
+	o      *Options // nothing is left open
+	intern *record.Interner
+	name   string // of the IET, for errors
+
+	live   atomic.Pointer[journal.Journal] // what calls append to
+	wait   atomic.Bool                     // calls wait for the file
+	closed atomic.Bool
+	stuck  atomic.Bool           // a call found no room, and nothing was written since
+	broken atomic.Pointer[error] // the journal cannot be appended to
+	armed  atomic.Bool           // the writer knows that something has come
+	urgent atomic.Bool           // it is to write at once
+	due    atomic.Bool           // its timer has fired
+
+	closing  atomic.Pointer[closing]
+	wake     chan struct{}
+	requests chan *request
+	ended    chan struct{} // closed when the writer is gone
+
+	rounds    rounds
+	dropped   droppedCalls
+	callbacks callbacks
+
+	mu sync.Mutex // never held while a file is used
+
+	published published
+}
+
+// published is what the writer last said of itself.
+type published struct {
+	written    [2]uint64  // entries, spans
+	dropped    [2]Dropped // entries, spans; by the writer
+	extra      [2]uint64  // entries and spans that no record counted for
+	previous   [2]uint64  // what was appended to journals before the live one
+	bytes      int64
+	files      int
+	err        error // the last that cost entries
+	failing    bool  // it was reported, and nothing has worked since
+	unlinked   error
+	flushes    uint64 // how often something was written or could not be
+	flushErr   error  // of the last flush
+	durability Durability
+	fallback   error // why it is not what was asked for
+}
+
+// A request is a function that the writer runs.
+type request struct {
+	fn   func(*writer) error
+	done chan error // has room for one
+}
+
+// droppedCalls counts what calls could not append, by reason.
+type droppedCalls struct {
+	mu sync.Mutex
+
+	entries, spans Dropped
+}
+
+func (d *droppedCalls) add(err error, entries, spans int) {
+	d.mu.Lock()
+	*d.entries.reason(err) += uint64(entries)
+	*d.spans.reason(err) += uint64(spans)
+	d.mu.Unlock()
+}
+
+const (
+	// writeAfter is how long records wait for the writer at most.
+	writeAfter = 100 * time.Millisecond
+	// flushSize is how much is gathered for one write.
+	flushSize = 256 << 10
+)
+
+// newRecording returns a recording whose writer does not run yet.
+func newRecording(o *Options, in *record.Interner, name string) *recording {
+	return &recording{
+		o: o, intern: in, name: name, wake: make(chan struct{}, 1), requests: make(chan *request), ended: make(chan struct{}),
+		published: published{durability: o.Durability},
+	}
+}
+
+// NewHint implements Target.
+func (t *recording) NewHint() journal.Hint { return t.live.Load().NewHint() }
+
+// Waits implements Target.
+func (t *recording) Waits() bool { return t.wait.Load() }
+
+// Put implements Target.
+func (t *recording) Put(r *journal.Record, hint *journal.Hint, _ *record.LogEvent) error {
+	soon, err := t.live.Load().Append(r, hint)
+	if err != nil {
+		return t.putLater(r, hint, err)
+	}
+	switch {
+	case soon:
+		t.now()
+	case t.wait.Load(): // the caller asks for a write when it has appended all
+	case !t.armed.Load() && !t.armed.Swap(true):
+		t.wakeUp()
+	}
+	return nil
+}
+
+// now makes the writer write at once.
+func (t *recording) now() {
+	if !t.urgent.Load() && !t.urgent.Swap(true) {
+		t.wakeUp()
+	}
+}
+
+func (t *recording) wakeUp() {
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+// putLater appends a record for which there was no room, or counts it as dropped. It
+// waits for the writer, for MaxBlock at most. After a first call that waited in vain, the
+// others do not wait until something was written again.
+func (t *recording) putLater(r *journal.Record, hint *journal.Hint, err error) error {
+	const shortest, longest = 100 * time.Microsecond, 5 * time.Millisecond
+	flushes, _ := t.flushed()
+	pause := shortest
+	for start := time.Now(); ; {
+		j := t.live.Load()
+		switch {
+		case errors.Is(err, journal.ErrTooLarge):
+			return t.refuse(format.ErrTooLarge, r)
+		case t.closed.Load():
+			return t.refuse(ErrClosed, r)
+		case errors.Is(err, journal.ErrFull), errors.Is(err, journal.ErrBusy), errors.Is(err, journal.ErrClosed):
+		default: // the file of the journal failed
+			t.broken.CompareAndSwap(nil, &err)
+		}
+		t.now()
+		if now, ferr := t.flushed(); ferr != nil && (now != flushes || t.stuck.Load()) {
+			t.setStuck(true)
+			return t.refuse(ferr, r) // the disk is full, or worse
+		}
+		waited := errors.Is(err, journal.ErrBusy) // as long as it may, for its shard
+		if t.stuck.Load() || waited || time.Since(start) >= t.o.MaxBlock {
+			t.setStuck(true)
+			t.failed(ErrOverflow)
+			return t.refuse(ErrOverflow, r)
+		}
+		if j == t.live.Load() {
+			time.Sleep(pause)
+			pause = min(2*pause, longest)
+		}
+		if _, err = t.live.Load().Append(r, hint); err == nil {
+			t.now()
+			return nil
+		}
+	}
+}
+
+// setStuck notes that a call has waited in vain, or that it need not any more.
+func (t *recording) setStuck(on bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stuck.Store(on)
+	t.live.Load().SetHurry(on)
+}
+
+// flushed returns how often the writer has written, and what came of the last time.
+func (t *recording) flushed() (n uint64, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.published.flushes, t.published.flushErr
+}
+
+// refuse counts a record as dropped and returns err.
+func (t *recording) refuse(err error, r *journal.Record) error {
+	t.Drop(err, r.Info.Entries(), r.Info.Spans())
+	return err
+}
+
+// Drop implements Target.
+func (t *recording) Drop(err error, entries, spans int) { t.dropped.add(err, entries, spans) }
+
+// failed notes an error that costs entries, or delays them.
+func (t *recording) failed(err error) {
+	t.mu.Lock()
+	first := !t.published.failing
+	t.published.err, t.published.failing = err, true
+	t.mu.Unlock()
+	if first {
+		t.report(err)
+	}
+}
+
+// report tells OnError.
+func (t *recording) report(err error) {
+	if t.o.OnError != nil {
+		t.callbacks.post(0, func() { t.o.OnError(err) })
+	}
+}
+
+// notice tells OnNotice.
+func (t *recording) notice(text string) {
+	if t.o.OnNotice != nil {
+		t.callbacks.post(0, func() { t.o.OnNotice(text) })
+	}
+}
+
+// Stats implements Target.
+func (t *recording) Stats() Stats {
+	t.mu.Lock()
+	p := t.published
+	entries, spans := t.live.Load().Appended()
+	t.mu.Unlock()
+	t.dropped.mu.Lock()
+	de, ds := t.dropped.entries, t.dropped.spans
+	t.dropped.mu.Unlock()
+	count := func(appended, previous, extra, written uint64, byWriter, byCalls Dropped) Counts {
+		c := Counts{Offered: appended + previous + extra + byCalls.Total(), Written: written, Dropped: byWriter}
+		c.Dropped.add(&byCalls)
+		c.Waiting = c.Offered - c.Written - c.Dropped.Total()
+		return c
+	}
+	return Stats{
+		Entries: count(entries, p.previous[0], p.extra[0], p.written[0], p.dropped[0], de),
+		Spans:   count(spans, p.previous[1], p.extra[1], p.written[1], p.dropped[1], ds),
+		Bytes:   p.bytes, Files: p.files,
+	}
+}
+
+// Err implements Target.
+func (t *recording) Err() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return cmp.Or(t.published.err, t.published.unlinked)
+}
+
+// Durability implements Target.
+func (t *recording) Durability() (Durability, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.published.durability, t.published.fallback
+}
+
+// ask has the writer run fn, and returns what that returns, or the error of ctx.
+func (t *recording) ask(ctx context.Context, fn func(*writer) error) error {
+	q, err := t.send(ctx, fn)
+	if err != nil {
+		return err
+	}
+	return q.wait(ctx)
+}
+
+// send hands a function to the writer.
+func (t *recording) send(ctx context.Context, fn func(*writer) error) (*request, error) {
+	q := &request{fn, make(chan error, 1)}
+	select {
+	case t.requests <- q:
+		return q, nil
+	case <-t.ended:
+		return nil, ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// wait returns what the function has returned, or the error of ctx.
+func (q *request) wait(ctx context.Context) error {
+	select {
+	case err := <-q.done:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-q.done: // both were ready
+		return err
+	default:
+		return ctx.Err()
+	}
+}
+
+// Flush implements Target.
+func (t *recording) Flush(ctx context.Context) error {
+	if t.closed.Load() {
+		return ErrClosed
+	}
+	return t.ask(ctx, (*writer).write)
+}
+
+// anchorWait is how long the head of a flight recorder's trace waits for the file: it is no
+// call of the application, and a trace without it is given up.
+const anchorWait = 10 * time.Second
+
+// Append implements Target.
+func (t *recording) Append(r *journal.Record, parent uint32, anchor bool) (id uint32, err error) {
+	patience := t.o.MaxBlock
+	if anchor {
+		patience = max(patience, anchorWait)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	e := journal.Entry{Time: r.Time, Info: r.Info, Data: append([]byte(nil), r.Data[journal.HeadSize:]...)}
+	var n atomic.Uint32
+	q, err := t.send(ctx, func(w *writer) error {
+		id, err := w.append(&e, parent, anchor)
+		n.Store(id)
+		return err
+	})
+	switch {
+	case err == nil:
+		if err = q.wait(ctx); errors.Is(err, context.DeadlineExceeded) {
+			return 0, ErrOverflow // it may be written later, and is counted then
+		}
+	case errors.Is(err, ErrClosed):
+		t.Drop(err, 1, 0)
+	default:
+		err = ErrOverflow
+		t.Drop(err, 1, 0)
+	}
+	return n.Load(), err
+}
+
+// Wait implements Target.
+func (t *recording) Wait() error {
+	n, patience := t.rounds.next(), t.o.MaxBlock
+	if t.stuck.Load() {
+		patience = min(patience, shortWait)
+	}
+	t.now()
+	err := t.rounds.wait(n, patience)
+	if errors.Is(err, ErrOverflow) {
+		t.setStuck(true)
+	}
+	return err
+}
+
+// shortWait is how long a call waits for the file while the disk does not answer.
+const shortWait = time.Millisecond
+
+// rounds tell those who wait for the file what came of the next time that it was written.
+type rounds struct {
+	mu sync.Mutex
+
+	begun, ended uint64
+	err          error         // of the last that ended
+	woken        chan struct{} // closed when one has ended, or some time has passed; nil: nobody waits
+	ticks        bool          // some time will pass
+}
+
+// next returns the first round that has everything that was appended before the call.
+func (r *rounds) next() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.begun + 1
+}
+
+// begin begins a round: what was appended before is in it.
+func (r *rounds) begin() {
+	r.mu.Lock()
+	r.begun++
+	r.mu.Unlock()
+}
+
+func (r *rounds) end(err error) { r.endAt(0, err) }
+
+// endAll ends all rounds that may come.
+func (r *rounds) endAll(err error) { r.endAt(math.MaxUint64, err) }
+
+func (r *rounds) endAt(n uint64, err error) {
+	r.mu.Lock()
+	r.ended, r.err = max(n, r.begun, r.ended), err
+	r.wake()
+	r.mu.Unlock()
+}
+
+// wake wakes those who wait. The lock is held.
+func (r *rounds) wake() {
+	if r.woken != nil {
+		close(r.woken)
+		r.woken = nil
+	}
+}
+
+// roundTick is how often those who wait look at the time. There is one timer for all of
+// them, as one for each call would cost more than the rest of it.
+const roundTick = time.Millisecond
+
+// wait returns when round n has ended, or after a time.
+func (r *rounds) wait(n uint64, most time.Duration) error {
+	var start time.Time
+	for {
+		r.mu.Lock()
+		if r.ended >= n {
+			err := r.err
+			r.mu.Unlock()
+			return err
+		}
+		if r.woken == nil {
+			r.woken = make(chan struct{})
+		}
+		woken := r.woken
+		if !r.ticks {
+			r.ticks = true
+			time.AfterFunc(roundTick, r.tick)
+		}
+		r.mu.Unlock()
+		switch {
+		case start.IsZero():
+			start = time.Now()
+		case time.Since(start) >= most:
+			return fmt.Errorf("%w: it is not safe yet", ErrOverflow)
+		}
+		<-woken
+	}
+}
+
+func (r *rounds) tick() {
+	r.mu.Lock()
+	r.ticks = false
+	r.wake()
+	r.mu.Unlock()
+}

@@ -1,0 +1,365 @@
+package recorder
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/journal"
+	"github.com/entrace-go/entrace/internal/tracename"
+)
+
+// The journal app.iet.buffer lies beside the growing app.iet. A checkpoint says how much
+// of each of its streams is in the first so many bytes of the IET. Recovery cuts the IET
+// to that and writes the rest of the streams behind it, so that each record is there
+// exactly once.
+
+const (
+	// journalSegments are 4 MiB, for what is on its way to the file.
+	journalSegments = 64
+	// definitionSegments are for names and the like.
+	definitionSegments = 20
+)
+
+func journalOptions(o *Options) journal.Options {
+	return journal.Options{
+		Segments: journalSegments, MaxWait: o.MaxBlock,
+		Extra: definitionSegments + 2*(o.MaxWaitingBytes/journal.SegmentSize+1) + 2*(o.MaxEntrySize/journal.SegmentSize+1),
+	}
+}
+
+// newJournal returns the journal that o asks for, or one in memory and why. With replace it
+// is to take the place of another one.
+func newJournal(o *Options, name string, replace bool) (*journal.Journal, error) {
+	jo := journalOptions(o)
+	var err error
+	if o.Durability == DurabilityProcess {
+		var j *journal.Journal
+		if j, err = journal.Create(journal.Place{Beside: name, Dir: o.BufferDir, Replace: replace}, jo); err == nil {
+			return j, nil
+		}
+		err = fmt.Errorf("no journal: %w", err)
+	}
+	j, herr := journal.New(jo)
+	if herr != nil {
+		return nil, herr // cannot be: memory is there
+	}
+	return j, err
+}
+
+// openJournal gives w its first journal. The error says why it does not survive the process
+// as it should.
+func (w *writer) openJournal() error {
+	j, fallback := newJournal(w.o, w.journalName(), false)
+	if j == nil {
+		return fallback
+	}
+	fallback = errors.Join(fallback, w.intern.Attach(j))
+	w.useJournal(j)
+	w.checkpoint()
+	w.publishJournal(fallback)
+	return fallback
+}
+
+// useJournal makes w read j and park there. Calls go on with the one that they have until
+// publishJournal.
+func (w *writer) useJournal(j *journal.Journal) {
+	w.journal, w.noted = j, nil
+	w.parking = parking{parked: newParked(j, journal.StreamParked)}
+	w.left = newParked(j, journal.StreamLeft)
+	w.reader = j.NewReader()
+	w.reader.Needs = w.placer.Needs
+}
+
+// publishJournal lets calls append to the journal of w. Fallback says why it does not survive
+// the process as it should.
+func (w *writer) publishJournal(fallback error) {
+	w.mu.Lock()
+	if old := w.live.Load(); old != nil {
+		entries, spans := old.Appended()
+		w.published.previous[0] += entries
+		w.published.previous[1] += spans
+	}
+	w.live.Store(w.journal)
+	if fallback != nil {
+		w.published.durability, w.published.fallback = DurabilityWriteThrough, fallback
+	}
+	d := w.published.durability
+	w.mu.Unlock()
+	w.wait.Store(d == DurabilityWriteThrough || d == DurabilityPower)
+}
+
+func (w *writer) journalName() string { return w.name + tracename.Journal }
+
+// replaceJournal makes a new journal because the one that there is has failed, or has lost
+// its name. The new one is complete before it gets the name of the old one and before calls
+// append to it, so that a crash at any moment finds a journal with everything that is not in
+// the file. Until then calls wait.
+func (w *writer) replaceJournal(cause error) {
+	w.broken.Store(nil)
+	if w.staged() { // what is in it is not in the file yet
+		w.broken.CompareAndSwap(nil, &cause)
+		return
+	}
+	old := w.live.Load()
+	if w.journal == old {
+		old.CloseShards()
+		w.reader.Capture()
+		for e := w.reader.Next(); e != nil; e = w.reader.Next() {
+			w.placer.Place(e)
+		}
+		_ = w.dropLost() // which is why it is replaced
+	}
+	err := w.flush()
+	var fallback error
+	if err == nil {
+		if fallback = w.succeed(old); fallback != nil {
+			err = w.doWithout(old)
+		}
+	}
+	if err != nil {
+		// The shards stay closed, so that calls wait until this has worked.
+		w.broken.CompareAndSwap(nil, &cause)
+		return
+	}
+	w.intern.Detach(old)
+	w.publishJournal(fallback)
+	what := "the journal failed"
+	if errors.Is(cause, ErrUnlinked) {
+		what = "the journal was lost"
+	}
+	w.report(errors.Join(fmt.Errorf("%s: %w", what, cause), fallback))
+}
+
+// succeed makes the journal that takes the place of old, which holds nothing but spans that
+// wait. When it fails, old is as it was.
+func (w *writer) succeed(old *journal.Journal) error {
+	j, err := newJournal(w.o, w.journalName(), true)
+	if err != nil {
+		return err
+	}
+	if err = w.intern.Attach(j); err == nil {
+		w.useJournal(j)
+		w.placer.ReparkLeft()
+		if !w.placer.Repark() {
+			err = errNoRoomToPark
+		} else if w.checkpoint(); w.broken.Load() != nil {
+			err = *w.broken.Swap(nil)
+		} else {
+			err = j.Replace(old)
+		}
+	}
+	if err != nil {
+		w.intern.Detach(j)
+		_ = j.Remove() // nobody has appended to it
+	}
+	return err
+}
+
+// doWithout makes a journal in memory take the place of old. The spans that wait are safe in
+// the file alone then.
+func (w *writer) doWithout(old *journal.Journal) error {
+	j, err := journal.New(journalOptions(w.o))
+	if err != nil {
+		return err // cannot be: memory is there
+	}
+	w.useJournal(j)
+	w.placer.ReparkLeft()
+	w.placer.Repark()
+	for w.placer.StagePending() {
+	}
+	if err := w.flush(); err != nil {
+		return err
+	}
+	_ = old.Remove() // what it held is in the file
+	return nil
+}
+
+// parked are records of spans in the journal, in a stream of their own.
+type parked struct {
+	stream *journal.Stream // nil: they are lost with the process, as everything is
+	live   map[*journal.Segment]int
+	done   map[*journal.Segment]bool // those that the last checkpoint needs still
+}
+
+func newParked(j *journal.Journal, stream uint32) parked {
+	if j.Medium() == journal.Heap {
+		return parked{}
+	}
+	return parked{j.NewStream(stream), make(map[*journal.Segment]int), make(map[*journal.Segment]bool)}
+}
+
+// add returns the segment of a copy of e, nil if there is no room.
+func (p *parked) add(e *journal.Entry) *journal.Segment {
+	seg, err := p.stream.Append(e.Time, e.Info, e.Data)
+	if err != nil {
+		return nil
+	}
+	p.live[seg]++
+	return seg
+}
+
+// drop gives up a copy in seg.
+func (p *parked) drop(seg *journal.Segment) {
+	if p.live[seg]--; p.live[seg] <= 0 {
+		delete(p.live, seg)
+		p.done[seg] = true
+	}
+}
+
+// release gives back the segments without copies, which no checkpoint needs any more.
+func (p *parked) release() {
+	for seg := range p.done {
+		if p.live[seg] == 0 {
+			p.stream.Release(seg)
+		}
+	}
+	clear(p.done)
+}
+
+// parking are the pending spans.
+type parking struct {
+	parked
+
+	from uint64 // what was parked before counts no more
+}
+
+// park implements placer.Options.Park.
+func (w *writer) park(e *journal.Entry) (*journal.Segment, bool) {
+	if w.parking.stream == nil {
+		return nil, w.o.Durability != DurabilityPower // there it would not be safe
+	}
+	seg := w.parking.add(e)
+	return seg, seg != nil
+}
+
+// unpark implements placer.Options.Unpark.
+func (w *writer) unpark(seg *journal.Segment) {
+	if seg != nil {
+		w.parking.drop(seg)
+	}
+}
+
+// parkLeft implements placer.Options.ParkLeft.
+func (w *writer) parkLeft(e *journal.Entry) *journal.Segment {
+	if w.left.stream == nil {
+		return nil
+	}
+	return w.left.add(e)
+}
+
+// The data of a checkpoint are:
+//
+//	size      uint64   // of the IET
+//	tail      [64]byte // its last bytes; those before a shorter one are zero
+//	version   uint8    // of the format
+//	moved     uint8    // 1: entry ids and positions of parked spans are those of another IET
+//	reserved  uint16
+//	anchor    uint32   // see Recorder.AppendAnchor; 0: there is none
+//	parked    [2]uint64 // from, to: between them lie the records of pending spans
+//	streams   uint64
+//	positions [streams]uint64
+const checkpointHead = 8 + tailSize + 8 + 16 + 8
+
+// checkpoint notes in the journal how much of it is in the file, and gives back the
+// segments that are not needed any more.
+func (w *writer) checkpoint() {
+	if b, _ := w.placer.Out(); len(b) > 0 {
+		return
+	}
+	if w.parking.stream != nil && w.file != nil {
+		var buf [checkpointHead + 8*32]byte
+		b := binary.LittleEndian.AppendUint64(buf[:0], uint64(w.file.n))
+		b = append(b, w.file.tail.b[:]...)
+		b = binary.LittleEndian.AppendUint64(b, uint64(w.version)|uint64(w.placer.Anchor())<<32)
+		b = binary.LittleEndian.AppendUint64(b, w.parking.from)
+		b = binary.LittleEndian.AppendUint64(b, w.parking.stream.Position())
+		var room [32]uint64
+		positions := w.reader.Positions(room[:0])
+		b = binary.LittleEndian.AppendUint64(b, uint64(len(positions)))
+		for _, p := range positions {
+			b = binary.LittleEndian.AppendUint64(b, p)
+		}
+		if err := w.journal.Checkpoint(b); err != nil {
+			w.broken.CompareAndSwap(nil, &err)
+			return // and leave the segments alone
+		}
+		w.noted = append(w.noted[:0], b...)
+	}
+	w.reader.Release()
+	w.parking.release()
+	w.left.release()
+}
+
+// moveCheckpoint makes the last checkpoint be about the file as it is now, which is shorter:
+// what was written to it since is in the journal still.
+func (w *writer) moveCheckpoint() {
+	if len(w.noted) == 0 {
+		return
+	}
+	binary.LittleEndian.PutUint64(w.noted, uint64(w.file.n))
+	copy(w.noted[8:], w.file.tail.b[:])
+	binary.LittleEndian.PutUint32(w.noted[8+tailSize+4:], w.placer.Anchor())
+	if err := w.journal.Checkpoint(w.noted); err != nil {
+		w.broken.CompareAndSwap(nil, &err)
+	}
+}
+
+// A checkpoint says how much of a journal is in which file.
+type checkpoint struct {
+	size       int64 // -1: there is no checkpoint
+	tail       [tailSize]byte
+	version    format.Version
+	moved      bool
+	anchor     uint32
+	parkedFrom uint64
+	parkedTo   uint64
+	positions  []uint64
+}
+
+func parseCheckpoint(b []byte) (c checkpoint) {
+	if len(b) < checkpointHead {
+		return checkpoint{size: -1}
+	}
+	c.size = int64(binary.LittleEndian.Uint64(b))
+	copy(c.tail[:], b[8:])
+	b = b[8+tailSize:]
+	c.version, c.moved, c.anchor = format.Version(b[0]), b[1] != 0, binary.LittleEndian.Uint32(b[4:])
+	c.parkedFrom, c.parkedTo = binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[16:])
+	n := binary.LittleEndian.Uint64(b[24:])
+	for b = b[32:]; n > 0 && len(b) >= 8; n-- {
+		c.positions = append(c.positions, binary.LittleEndian.Uint64(b))
+		b = b[8:]
+	}
+	return c
+}
+
+// position returns where a stream goes on that is not in the IET.
+func (c *checkpoint) position(stream uint32) uint64 {
+	switch {
+	case stream == journal.StreamDefinitions, stream == journal.StreamLeft:
+		return 0
+	case stream == journal.StreamParked:
+		return c.parkedFrom
+	case int(stream) < len(c.positions):
+		return c.positions[stream]
+	}
+	return 1<<64 - 1
+}
+
+// closeJournal removes the journal when everything is in the file, and reports whether
+// that is so.
+func (w *writer) closeJournal(whole bool) bool {
+	j := w.live.Load()
+	w.intern.Detach(j)
+	if b, _ := w.placer.Out(); len(b) > 0 || w.file != nil && w.file.dead != nil {
+		whole = false
+	}
+	if whole {
+		_ = j.Remove() // a file that stays is found to hold nothing new
+	} else {
+		_ = j.Close()
+	}
+	return whole
+}

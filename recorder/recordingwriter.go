@@ -1,0 +1,358 @@
+package recorder
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/journal"
+	"github.com/entrace-go/entrace/internal/placer"
+)
+
+// A writer takes the records of a recording out of its journal and writes their entries.
+// It owns the placer and the sink: nobody else uses them. Its methods run on one
+// goroutine.
+type writer struct {
+	*recording
+
+	version  format.Version
+	final    string     // the file that close leaves
+	died     bool       // what is recorded comes from a process that died: the last entry is NameRecovered
+	finished background // of the files of this path
+	family   background // of those of others
+	sink     sink
+	file     *fileSink // sink, if that is a file
+	tee      *teeQueue // nil: none
+	placer   *placer.Placer
+	journal  *journal.Journal // the live one, or that which is to be
+	noted    []byte           // the last checkpoint of journal
+	reader   *journal.Reader  // of journal
+	parking  parking          // of journal
+	left     parked           // of journal: open spans that are in earlier files
+
+	timer    *time.Timer
+	timerAt  time.Time // when it fires; zero: it need not
+	checked  time.Time
+	rotation rotation
+
+	toldTooLarge time.Time // when OnError was last told of that
+}
+
+// run is the goroutine of a writer.
+func (w *writer) run() {
+	defer close(w.ended)
+	// It is no channel to wait at: that would have to be noted in the runtime's timers
+	// each time.
+	w.timer = time.AfterFunc(time.Hour, func() { w.due.Store(true); w.wakeUp() })
+	defer w.timer.Stop()
+	w.setTimer()
+	for {
+		if c := w.closing.Load(); c != nil {
+			c.done <- w.close(c.ctx)
+			return
+		}
+		select {
+		case <-w.wake:
+			if w.due.Load() {
+				w.due.Store(false)
+				w.timerAt = time.Time{}
+				w.writeAndReport()
+			} else if w.urgent.Load() {
+				w.writeAndReport()
+			}
+		case q := <-w.requests:
+			q.done <- q.fn(w)
+		}
+		w.setTimer()
+	}
+}
+
+func (w *writer) writeAndReport() { _ = w.write() } // which notes its error
+
+// setTimer sets the timer for what is to be done next, unless it fires before that.
+func (w *writer) setTimer() {
+	next := time.Duration(math.MaxInt64)
+	if w.armed.Load() || w.staged() {
+		next = writeAfter
+	}
+	if _, spans, since := w.placer.Pending(); spans > 0 {
+		next = min(next, max(time.Until(since.Add(w.o.MaxWaitingAge)), writeAfter))
+	}
+	if w.file != nil {
+		next = min(next, w.rotation.due(w.o, w.placer))
+	}
+	if next == math.MaxInt64 {
+		return
+	}
+	if at := time.Now().Add(next); w.timerAt.IsZero() || at.Before(w.timerAt) {
+		w.timerAt = at
+		w.timer.Reset(next)
+	}
+}
+
+func (w *writer) staged() bool {
+	b, _ := w.placer.Out()
+	return len(b) > 0
+}
+
+// write writes what is in the journal, in the order of time as far as that goes.
+func (w *writer) write() error {
+	// First, so that who asks for the round after this one, and finds that it was asked for
+	// already, is right.
+	w.armed.Store(false)
+	w.urgent.Store(false)
+	w.rounds.begin()
+	err := w.drain()
+	if err == nil && w.o.Durability == DurabilityPower {
+		err = w.sink.sync()
+	}
+	w.rounds.end(err)
+	w.publish(err)
+	w.check()
+	return err
+}
+
+func (w *writer) drain() error {
+	if err := w.flush(); err != nil { // of an earlier time
+		return err
+	}
+	w.reader.Capture()
+	for e := w.reader.Next(); e != nil; e = w.reader.Next() {
+		w.placer.Place(e)
+		if b, _ := w.placer.Out(); len(b) >= flushSize || w.file != nil && w.rotation.tooBig(w.o, w.placer) {
+			if err := w.flush(); err != nil {
+				return err
+			}
+			w.checkpoint()
+			w.rotateIfDue()
+		}
+	}
+	if err := w.dropLost(); err != nil {
+		w.broken.CompareAndSwap(nil, &err)
+	}
+	for done := false; !done; {
+		done = w.placer.EnforceBounds(time.Now())
+		if err := w.flush(); err != nil {
+			return err
+		}
+	}
+	w.checkpoint()
+	w.rotateIfDue()
+	if err := w.broken.Load(); err != nil {
+		w.replaceJournal(*err)
+	}
+	return nil
+}
+
+// dropLost counts what the journal cannot give back, and says why.
+func (w *writer) dropLost() error {
+	entries, spans, err := w.reader.Lost()
+	if err != nil {
+		w.drop(fmt.Errorf("journal %s: %w", w.reader.Name(), err), int(entries), int(spans))
+	}
+	return err
+}
+
+// flush writes what is staged. What is not whole in the sink stays staged.
+func (w *writer) flush() error {
+	b, staged := w.placer.Out()
+	if len(staged) == 0 {
+		if w.file != nil {
+			return w.file.dead
+		}
+		return nil
+	}
+	kept, err := w.sink.write(b, staged)
+	if errors.Is(err, errChanged) {
+		if err = w.mend(err); err == nil {
+			b, staged = w.placer.Out()
+			kept, err = w.sink.write(b, staged)
+		}
+	}
+	spans := uint64(0)
+	for i := range staged[:kept] {
+		if staged[i].IsSpan && !staged[i].IsContinued {
+			spans++
+		}
+	}
+	// After a mend the ids are those of another stream, until the next file begins.
+	if kept > 0 && w.tee != nil && !w.rotation.mended {
+		if terr := w.tee.take(b, staged[:kept]); terr != nil {
+			w.report(terr)
+		}
+	}
+	w.placer.Flushed(kept)
+	w.mu.Lock()
+	w.countExtra()
+	p := &w.published
+	p.written[0] += uint64(kept)
+	p.written[1] += spans
+	p.bytes = w.sink.size()
+	w.mu.Unlock()
+	if err != nil {
+		w.failed(err)
+	}
+	return err
+}
+
+// publish says what came of a write.
+func (w *writer) publish(err error) {
+	w.mu.Lock()
+	w.countExtra()
+	p := &w.published
+	p.flushes++
+	p.flushErr = err
+	if err == nil {
+		p.failing = false
+	}
+	w.mu.Unlock()
+	if err == nil && w.stuck.Load() {
+		w.setStuck(false)
+	}
+}
+
+// countExtra adds the entries and spans that no record counted for to what was offered.
+// The lock is held.
+func (w *writer) countExtra() {
+	entries, spans := w.placer.Extra()
+	w.published.extra[0] += entries
+	w.published.extra[1] += spans
+}
+
+// drop counts what was taken out of the journal and cannot be written.
+func (w *writer) drop(err error, entries, spans int) {
+	err = ownError(err)
+	w.mu.Lock()
+	w.countExtra()
+	d := &w.published.dropped
+	n := d[0].reason(err)
+	*n += uint64(entries)
+	lost := n == &d[0].IO || n == &d[0].Full
+	tooLarge := n == &d[0].TooLarge && time.Since(w.toldTooLarge) > time.Minute
+	*d[1].reason(err) += uint64(spans)
+	w.mu.Unlock()
+	switch {
+	case lost:
+		w.failed(err)
+	case tooLarge:
+		w.toldTooLarge = time.Now()
+		w.report(err)
+	}
+}
+
+// ownError returns this package's error for one of the placer's.
+func ownError(err error) error {
+	switch {
+	case errors.Is(err, placer.ErrTooLarge), errors.Is(err, placer.ErrBadRecord):
+		return format.ErrTooLarge
+	case errors.Is(err, placer.ErrFull):
+		return format.ErrFull
+	case errors.Is(err, placer.ErrNotOpen):
+		return ErrNotOpen
+	}
+	return err
+}
+
+// append writes an entry below another one.
+func (w *writer) append(e *journal.Entry, parent uint32, anchor bool) (uint32, error) {
+	err := w.write()
+	w.mu.Lock()
+	w.published.extra[0]++
+	w.mu.Unlock()
+	if w.rotation.stranger {
+		parent = 0 // it is an id of another file
+	}
+	if err == nil && (uint64(parent) >= w.placer.Entries() || parent > 0 && w.rotation.on(w.o)) {
+		err = format.ErrBadParent
+	}
+	var id uint32
+	if err == nil {
+		id, err = w.placer.Append(e, parent)
+	}
+	if err != nil {
+		w.drop(err, 1, 0)
+		return 0, ownError(err)
+	}
+	if anchor {
+		w.placer.SetAnchor(id)
+	}
+	err = w.flush()
+	if err == nil {
+		w.checkpoint()
+	}
+	w.publish(err)
+	return id, err
+}
+
+// checkEvery is how often a writer looks whether its files have their names still.
+const checkEvery = time.Second
+
+// check reports once that the file has lost its name, and replaces a journal that has.
+// The file goes on: Close makes the ET of it all the same.
+func (w *writer) check() {
+	if time.Since(w.checked) < checkEvery {
+		return
+	}
+	w.checked = time.Now()
+	_ = w.checkFile()
+	w.checkSize()
+	w.rotateIfDue()
+	if !w.reader.HasName() {
+		w.replaceJournal(ErrUnlinked)
+	}
+}
+
+// checkSize mends the file if somebody else has changed it.
+func (w *writer) checkSize() {
+	if w.file == nil {
+		return
+	}
+	if err := w.file.checkSize(); err != nil {
+		if err = w.mend(err); err != nil {
+			w.failed(err)
+		}
+	}
+}
+
+// mend cuts the file to what is whole, after somebody else has changed it, and makes a new one
+// take its place as soon as everything is in it. The error says why that cannot be.
+func (w *writer) mend(cause error) error {
+	root := placer.New(&w.intern.Table, &placer.Options{Columns: w.version.HasColumns(), MaxEntrySize: w.o.MaxEntrySize})
+	root.Root()
+	b, _ := root.Out()
+	left, entries, spans, err := w.file.mend(w.version, b)
+	if err != nil {
+		return errors.Join(cause, err)
+	}
+	w.placer.CutTo(uint64(left), w.file.n)
+	w.rotation.mended = true
+	err = fmt.Errorf("%w; %d entries of it are lost, and a new file begins", cause, entries)
+	w.mu.Lock()
+	p := &w.published
+	p.written[0] -= uint64(entries)
+	p.dropped[0].IO += uint64(entries)
+	p.written[1] -= uint64(spans)
+	p.dropped[1].IO += uint64(spans)
+	p.bytes = w.file.n
+	if entries > 0 {
+		p.err = err
+	}
+	w.mu.Unlock()
+	w.report(err)
+	w.moveCheckpoint()
+	return nil
+}
+
+func (w *writer) checkFile() error {
+	err := w.sink.check()
+	w.mu.Lock()
+	first := err != nil && w.published.unlinked == nil
+	w.published.unlinked = err
+	w.mu.Unlock()
+	if first {
+		w.report(err)
+	}
+	return err
+}

@@ -1,0 +1,497 @@
+package recorder
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/journal"
+	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/internal/placer"
+	"github.com/entrace-go/entrace/internal/record"
+	"github.com/entrace-go/entrace/internal/retain"
+	"github.com/entrace-go/entrace/internal/tracename"
+)
+
+// background is the finishing of files that were rotated out.
+type background struct {
+	cancel context.CancelFunc
+	ctx    context.Context
+	wg     sync.WaitGroup
+
+	mu sync.Mutex
+
+	err   error
+	files []*os.File // that were rotated out and may not be on disk yet
+	ended retain.Log // by path, without an extension
+}
+
+// sync makes the files that were rotated out survive a loss of power.
+func (b *background) sync() error {
+	b.mu.Lock()
+	files := slices.Clone(b.files)
+	b.mu.Unlock()
+	var err error
+	for _, f := range files {
+		err = errors.Join(err, closedErr(f.Sync()))
+	}
+	return err
+}
+
+func (b *background) add(f *os.File) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.files = append(b.files, f)
+}
+
+func (b *background) remove(f *os.File) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.files = slices.DeleteFunc(b.files, func(g *os.File) bool { return f == g })
+}
+
+func (b *background) start(fn func(context.Context) error) {
+	if b.ctx == nil {
+		b.ctx, b.cancel = context.WithCancel(context.Background())
+	}
+	b.wg.Go(func() {
+		if err := safely(func() error { return fn(b.ctx) }); err != nil {
+			b.mu.Lock()
+			b.err = errors.Join(b.err, err)
+			b.mu.Unlock()
+		}
+	})
+}
+
+// safely calls fn and makes an error of its panic: what a dead process has left must not
+// end the application.
+func safely(fn func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	return fn()
+}
+
+// wait waits for what was started, or cancels it when ctx is done.
+func (b *background) wait(ctx context.Context) error {
+	if b.ctx == nil {
+		return nil
+	}
+	stop := context.AfterFunc(ctx, b.cancel)
+	b.wg.Wait()
+	stop()
+	b.cancel()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.err
+}
+
+// A rotation is when a writer begins another file.
+type rotation struct {
+	began     time.Time // the file
+	first     uint64    // the id of what came to it first
+	head      int64     // size of what precedes that
+	notBefore time.Time // the next attempt
+	mended    bool      // somebody else has changed the file: it is to be the last of its name
+	stranger  bool      // that has happened to an earlier file, whatever the bounds
+}
+
+// on reports whether the recording goes over several files.
+func (*rotation) on(o *Options) bool {
+	return o.MaxFileSize > 0 || o.MaxFileAge > 0 || o.MaxFileEntries > 0
+}
+
+// tooBig reports whether the file, with what is staged, has reached a bound.
+func (r *rotation) tooBig(o *Options, p *placer.Placer) bool {
+	if !r.on(o) {
+		return false
+	}
+	b, _ := p.Out()
+	size := p.Size() + int64(len(b)) - r.head
+	next := p.Entries()
+	return o.MaxFileSize > 0 && size >= bound(o.MaxFileSize, r.head) ||
+		o.MaxFileEntries > 0 && next-r.first >= uint64(bound(int64(o.MaxFileEntries), int64(r.first))) || next >= fullAt
+}
+
+// bound returns how much may come behind what a file begins with. It is most of the file, so
+// that files hold what is new however many spans are open.
+func bound(most, head int64) int64 { return max(most-head, most-most/headShare) }
+
+// due returns in how long the file is to be looked at because of its age.
+func (r *rotation) due(o *Options, p *placer.Placer) time.Duration {
+	if o.MaxFileAge <= 0 {
+		return math.MaxInt64
+	}
+	d := max(time.Until(r.began.Add(o.MaxFileAge)), time.Until(r.notBefore), writeAfter)
+	if p.Entries() < r.first+minFileEntries {
+		d = max(d, checkEvery) // it waits for more
+	}
+	return d
+}
+
+// fullAt is when a file that may rotate does so before it is full.
+const fullAt = 1<<32 - 1<<16
+
+const (
+	// minFileEntries keeps a bound that is too small from making nothing but files.
+	minFileEntries = 16
+	rotateAgain    = time.Minute // after it failed
+
+	// headShare is which part of a file the open spans may take with which it begins. Where
+	// files have no bound it is that of a file of headSize bytes.
+	headShare = 4
+	headSize  = 256 << 20
+)
+
+// isDue reports whether a new file is to begin because of the bounds.
+func (r *rotation) isDue(o *Options, p *placer.Placer, now time.Time) bool {
+	return r.on(o) && p.Entries() >= r.first+minFileEntries &&
+		(r.tooBig(o, p) || o.MaxFileAge > 0 && now.Sub(r.began) >= o.MaxFileAge)
+}
+
+// rotateIfDue begins a new file when that is due and everything is in the old one.
+func (w *writer) rotateIfDue() {
+	r := &w.rotation
+	if w.file == nil || w.file.dead != nil || w.staged() || w.broken.Load() != nil {
+		return
+	}
+	now := time.Now()
+	if !r.mended && !r.isDue(w.o, w.placer, now) || now.Before(r.notBefore) {
+		return
+	}
+	err := w.checkFile() // the name may be another's by now
+	if err == nil {
+		err = w.rotate(now)
+	}
+	if err != nil {
+		r.notBefore = now.Add(rotateAgain)
+		r.mended = r.mended && r.on(w.o) // else this file, which is whole, goes on
+		err = fmt.Errorf("rotate %s: %w", w.name, err)
+		w.mu.Lock()
+		w.published.err = err
+		w.mu.Unlock()
+		w.report(err) // the old file goes on
+	}
+}
+
+// rotate puts a new file in the place of the growing one. Until both have their names
+// nothing has changed.
+func (w *writer) rotate(now time.Time) error {
+	tmp, err := osfile.CreateTempAppend(w.name)
+	if err != nil {
+		return err
+	}
+	n := nextFile{sink: newFileSink(tmp, w.name), placer: w.placer.Next(), keeps: w.tee != nil}
+	discard := func(err error) error {
+		n.placer.DropLeft()
+		return errors.Join(err, osfile.Remove(tmp, tmp.Name()), closedErr(tmp.Close()))
+	}
+	if err := osfile.Lock(tmp, true); err != nil && !errors.Is(err, osfile.ErrNoLocks) {
+		return discard(err)
+	}
+	if err := w.continueIn(&n); err != nil {
+		return discard(err)
+	}
+	if w.o.Durability == DurabilityPower {
+		if err := w.sink.sync(); err != nil { // those who wait for a sync get that of the new file
+			return discard(err)
+		}
+	}
+	// Whoever finds both files, and a checkpoint about the old one, has to know which
+	// spans of the old one are pending: they go to the new one.
+	if err := w.repark(); err != nil {
+		return discard(err)
+	}
+	w.checkpoint()
+	if err := w.broken.Load(); err != nil {
+		return discard(*err)
+	}
+	aside, err := w.archiveGrowing(now)
+	if err != nil {
+		return discard(err)
+	}
+	if err := osfile.RenameNew(tmp.Name(), w.name); err != nil {
+		// The old one goes on under its old name, if it can get that again.
+		return discard(errors.Join(err, osfile.RenameNew(aside, w.name)))
+	}
+	// Without an end the old file says that it is not all that was written.
+	if !w.rotation.mended {
+		if err := w.writeEnd(true); err != nil {
+			w.failed(err) // it is a whole IET all the same
+		}
+	}
+	old := w.file
+	left := n.placer.Left()
+	n.placer.Drop = w.placer.Drop
+	n.placer.Adopt(w.placer)
+	w.placer, w.sink, w.file = n.placer, n.sink, n.sink
+	w.reader.Needs = w.placer.Needs
+	w.rotation = rotation{began: now, first: w.placer.Entries(), head: w.placer.Size(), stranger: w.rotation.mended || w.rotation.stranger}
+	w.placer.Extra() // they are counted here
+	w.mu.Lock()
+	w.published.extra[0] += w.placer.Entries()
+	w.published.written[0] += w.placer.Entries()
+	w.published.files++
+	w.published.bytes = w.file.n
+	w.mu.Unlock()
+	if w.tee != nil {
+		w.tee.begin(w.version)
+		for _, k := range n.kept {
+			if err := w.tee.take(k.b, k.staged); err != nil {
+				w.report(err)
+			}
+		}
+	}
+	w.checkpoint()
+	w.finishOld(old, aside)
+	if left > 0 {
+		w.report(fmt.Errorf("rotate %s: %d spans that have not ended stay behind in %s: each is written again when something of it comes", w.name, left, aside))
+	}
+	if w.o.Durability == DurabilityPower {
+		if err := osfile.SyncDir(w.name); err != nil {
+			w.failed(fmt.Errorf("rotate %s: %w", w.name, err)) // both are there, until a loss of power
+		}
+	}
+	return nil
+}
+
+// errNoRoomToPark is why a rotation waits.
+var errNoRoomToPark = errors.New("the journal has no room for the spans that wait")
+
+// repark parks the pending spans anew, so that nothing else is parked behind from.
+func (w *writer) repark() error {
+	k := &w.parking
+	if k.stream == nil {
+		return nil
+	}
+	at, old := k.stream.Position(), k.live
+	k.live = make(map[*journal.Segment]int)
+	if !w.placer.Repark() {
+		// What was parked before counts still, and what was now, twice.
+		for seg, n := range old {
+			k.live[seg] += n
+		}
+		return errNoRoomToPark
+	}
+	k.from = at
+	for seg := range old {
+		k.done[seg] = true
+	}
+	return nil
+}
+
+func closedErr(err error) error {
+	if errors.Is(err, os.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// finishFile finishes a file that was rotated out.
+func finishFile(ctx context.Context, f *os.File, iet string, et bool, x *format.Index) error {
+	err := osfile.SyncDir(iet)
+	if et {
+		err = format.FinalizeFile(ctx, f, iet, strings.TrimSuffix(iet, tracename.IET)+tracename.ET, &format.FinalizeOptions{RemoveSource: true, Index: x})
+	}
+	if err != nil || !et {
+		err = errors.Join(err, f.Sync())
+	}
+	return errors.Join(err, closedErr(f.Close()))
+}
+
+// A nextFile is one that is to take the place of the growing one.
+type nextFile struct {
+	sink   *fileSink
+	placer *placer.Placer
+	keeps  bool // what was written is kept for a Tee
+	kept   []keptEntries
+}
+
+type keptEntries struct {
+	b      []byte
+	staged []placer.Staged
+}
+
+// flush writes what is staged when that is more than a size.
+func (n *nextFile) flush(size int) error {
+	b, staged := n.placer.Out()
+	if len(b) <= size {
+		return nil
+	}
+	kept, err := n.sink.write(b, staged)
+	if n.keeps {
+		n.kept = append(n.kept, keptEntries{slices.Clone(b), slices.Clone(staged)})
+	}
+	n.placer.Flushed(kept)
+	return err
+}
+
+// continueIn writes to the next file what has to be there at its beginning: the root and
+// the spans that are open, with their resources, the youngest of them if they would take too
+// much of it. The others stay behind.
+func (w *writer) continueIn(n *nextFile) error {
+	n.sink.begin(w.version)
+	n.placer.Resume(0, n.sink.n, 0)
+	n.placer.Root()
+	spans := w.placer.OpenSpans()
+	goesOn := w.rotation.carried(w.o, spans)
+	for i := range spans {
+		s := &spans[i]
+		e, err := w.readBack(s)
+		if err != nil {
+			n.placer.Forget()
+			continue
+		}
+		if !goesOn[i] {
+			n.placer.Leave(continuedSpan(s, &format.TraceEntry{Metadata: e.Metadata, Attributes: slices.DeleteFunc(e.Attributes, isDetail)}))
+			continue
+		}
+		n.placer.Continue(continuedSpan(s, e))
+		if err := n.flush(flushSize); err != nil {
+			return err
+		}
+	}
+	return n.flush(0)
+}
+
+// isDetail reports whether a span that stays behind can do without the attribute when it is
+// written again.
+func isDetail(a format.Attribute) bool {
+	return a.Name != format.AttrSpanID && a.Name != format.AttrTime && a.Name != format.AttrKind
+}
+
+// carried returns which of the spans the next file begins with: the youngest that fit into
+// its share.
+func (*rotation) carried(o *Options, spans []placer.OpenSpan) []bool {
+	const added = 128 // about how many bytes are added to each
+	size, most := int64(headSize), uint64(fullAt)
+	if o.MaxFileSize > 0 {
+		size = o.MaxFileSize
+	}
+	if o.MaxFileEntries > 0 {
+		most = uint64(max(o.MaxFileEntries, minFileEntries))
+	}
+	size, most = size/headShare, most/headShare
+	goesOn := make([]bool, len(spans))
+	for i := len(spans) - 1; i >= 0 && most > 0; i-- {
+		if n := int64(spans[i].Size) + added; n <= size {
+			goesOn[i] = true
+			size, most = size-n, most-1
+		}
+	}
+	return goesOn
+}
+
+// continuedSpan returns a record of the open span s, whose entry is e, marked as one that
+// began in another file.
+func continuedSpan(s *placer.OpenSpan, e *format.TraceEntry) *journal.Entry {
+	flags := uint8(record.FlagRef | record.FlagOpen)
+	var parent record.Ref
+	if s.Parent != [8]byte{} {
+		flags |= record.FlagParent
+		copy(parent[:], s.Ref.TraceID())
+		copy(parent[16:], s.Parent[:])
+	}
+	var b Batch
+	b.b.Reset(flags, &s.Ref, &parent)
+	b.Begin(e.Message, &e.Metadata)
+	for i := range e.Attributes {
+		switch a := &e.Attributes[i]; a.Name {
+		case format.AttrTraceID, format.AttrParentSpanID, format.AttrContinued:
+		default:
+			b.Value(a.Name, &a.Value)
+		}
+	}
+	b.Bool(format.AttrContinued, true)
+	b.End()
+	return &journal.Entry{
+		Time: entryTime(e), Info: record.Info(record.KindSpan, uint8(record.ProviderSpans), flags, s.Resource, 1),
+		Data: b.b.Data(),
+	}
+}
+
+// archiveGrowing gives the growing file a name with its time.
+func (w *writer) archiveGrowing(now time.Time) (aside string, err error) {
+	final := w.final != w.name
+	err = archiveName(w.name, tracename.IET, now, func(to string) error {
+		et := strings.TrimSuffix(to, tracename.IET) + tracename.ET
+		if final && osfile.Exists(et) {
+			return fs.ErrExist
+		}
+		aside = to
+		if err := osfile.RenameNew(w.name, to); err != nil {
+			return err
+		}
+		if final && osfile.Exists(et) {
+			// One of that name was finished just now.
+			return cmp.Or(osfile.RenameNew(to, w.name), fs.ErrExist)
+		}
+		return nil
+	})
+	return aside, err
+}
+
+// finishOld finishes the file that was renamed, in the background.
+func (w *writer) finishOld(old *fileSink, aside string) {
+	final := w.final != w.name
+	// Here and not when it is finished: files are finished concurrently, in any order.
+	w.finished.ended.Add(strings.TrimSuffix(aside, tracename.IET))
+	w.finished.add(old.f)
+	w.finished.start(func(ctx context.Context) error {
+		err := finishFile(ctx, old.f, aside, final, &old.index)
+		w.finished.remove(old.f)
+		return errors.Join(err, w.prune(ctx, time.Now()))
+	})
+}
+
+// readBack reads the entry of an open span from the growing file.
+func (w *writer) readBack(s *placer.OpenSpan) (*format.TraceEntry, error) {
+	b := make([]byte, s.Size)
+	if _, err := w.file.w.ReadAt(b, s.Offset); err != nil {
+		return nil, err
+	}
+	e := new(format.TraceEntry)
+	n, err := format.DecodeTraceEntry(b, w.version, e)
+	if err == nil && n != len(b) {
+		err = format.ErrTruncated
+	}
+	return e, err
+}
+
+// undoRotation gives the IET of a dead writer its name back if the writer died after it
+// had given it a name with its time, and before the next one had the name: the journal
+// belongs to it.
+func undoRotation(stream string) error {
+	if osfile.Exists(stream) || !osfile.Exists(stream+tracename.Journal) {
+		return nil
+	}
+	b, err := openBuffer(stream, true)
+	if err != nil || b == nil {
+		if errors.Is(err, ErrJournalGone) || errors.Is(err, ErrJournalElsewhere) {
+			return nil // importJournal says so
+		}
+		return distinct(err, format.ErrLocked) // its writer is at it
+	}
+	defer func() { _ = b.close() }() // nothing was written to it
+	names, err := archived(stream)
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Backward(names) {
+		if strings.HasSuffix(name, tracename.IET) && b.isOf(name) {
+			return distinct(osfile.RenameNew(name, stream), fs.ErrExist)
+		}
+	}
+	return nil
+}

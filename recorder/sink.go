@@ -1,0 +1,254 @@
+package recorder
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/internal/placer"
+)
+
+// A sink takes the entries of a recording. It is used by one goroutine.
+type sink interface {
+	// write appends entries, whose encodings are in b, and returns how many of them are
+	// whole in the sink, which is all unless there is an error.
+	write(b []byte, entries []placer.Staged) (kept int, err error)
+	// begin is called once before the first write.
+	begin(v format.Version)
+	// sync makes what was written survive a loss of power.
+	sync() error
+	// check returns an error while the sink is not where it should be.
+	check() error
+	// size returns the size of what was written, in bytes.
+	size() int64
+}
+
+// A memorySink keeps what it takes.
+type memorySink struct {
+	noSink
+
+	b []byte
+}
+
+func (s *memorySink) begin(v format.Version) {
+	s.noSink.begin(v)
+	s.b = format.AppendMagic(s.b, v, format.IET)
+}
+
+func (s *memorySink) write(b []byte, entries []placer.Staged) (int, error) {
+	s.b = append(s.b, b...)
+	return s.noSink.write(b, entries)
+}
+
+// A noSink takes everything and keeps nothing: a Tee gets it.
+type noSink struct{ n int64 }
+
+func (s *noSink) write(b []byte, entries []placer.Staged) (int, error) {
+	s.n += int64(len(b))
+	return len(entries), nil
+}
+
+func (s *noSink) begin(format.Version) { s.n = format.MagicSize }
+func (*noSink) sync() error            { return nil }
+func (*noSink) check() error           { return nil }
+func (s *noSink) size() int64          { return s.n }
+
+// A growingFile has the methods of *os.File that a fileSink uses, so that tests can have
+// them fail.
+type growingFile interface {
+	io.Writer
+	io.ReaderAt
+	Truncate(size int64) error
+	Sync() error
+}
+
+// A fileSink writes an IET file. The file ends at the end of an entry, always, unless
+// dead is set.
+type fileSink struct {
+	f    *os.File
+	w    growingFile // f, but in tests of what happens when f fails
+	name string
+	n    int64 // size of what is whole in the file
+	dead error // the file cannot be written to any more
+
+	// magic is to be written together with the first entry: a kill must not leave a file
+	// without a root.
+	magic []byte
+
+	index format.Index
+	tail  tail
+
+	syncErr error // sticky: a file that failed once is never safe again
+}
+
+func newFileSink(f *os.File, name string) *fileSink { return &fileSink{f: f, w: f, name: name} }
+
+func (s *fileSink) begin(v format.Version) {
+	s.magic = format.AppendMagic(nil, v, format.IET)
+	s.n = format.MagicSize
+	s.tail.add(s.magic)
+}
+
+func (s *fileSink) write(b []byte, entries []placer.Staged) (kept int, err error) {
+	if s.dead != nil {
+		return 0, s.dead
+	}
+	if err := s.checkSize(); err != nil {
+		return 0, err
+	}
+	data := b
+	if s.magic != nil {
+		data = slices.Concat(s.magic, b)
+	}
+	n, err := s.w.Write(data)
+	n -= len(data) - len(b)
+	if n >= 0 {
+		s.magic = nil
+	}
+	kept = len(entries)
+	if err != nil {
+		kept = 0
+		for kept < len(entries) && entries[kept].End <= n {
+			kept++
+		}
+	}
+	from := 0
+	for i := range entries[:kept] {
+		e := &entries[i]
+		s.index.Add(e.End-from, e.ID, e.Parent, e.IsSpan && !e.IsContinued)
+		from = e.End
+	}
+	s.n += int64(from)
+	s.tail.add(b[:from])
+	if err == nil {
+		return kept, nil
+	}
+	if n != from {
+		size := s.n
+		if s.magic != nil {
+			size = 0
+		}
+		if terr := s.w.Truncate(size); terr != nil {
+			// Bytes behind a part of an entry could never be read again.
+			s.dead = fmt.Errorf("record to %s: %w", s.name, errors.Join(err, terr))
+			return kept, s.dead
+		}
+	}
+	return kept, fmt.Errorf("record to %s: %w", s.name, err)
+}
+
+func (s *fileSink) size() int64 { return s.n }
+
+// stored returns the size that the file has, unless somebody else has changed it.
+func (s *fileSink) stored() int64 {
+	if s.magic != nil {
+		return 0
+	}
+	return s.n
+}
+
+// errChanged is why a file is not written to any more.
+var errChanged = errors.New("somebody else changed it")
+
+// checkSize returns errChanged if somebody else has cut the file, or appended to it.
+func (s *fileSink) checkSize() error {
+	fi, err := s.f.Stat()
+	if err != nil || s.dead != nil || fi.Size() == s.stored() {
+		return nil //nolint:nilerr // the write returns the error
+	}
+	return fmt.Errorf("record to %s: %w: it has %d bytes, %d were written", s.name, errChanged, fi.Size(), s.stored())
+}
+
+// mend cuts a file that somebody else has changed to the entries that are whole, of which the
+// first is root. It returns how many those are, and how many entries and spans are gone.
+func (s *fileSink) mend(v format.Version, root []byte) (left, entries, spans int, err error) {
+	fi, err := s.f.Stat()
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	left, size := s.wholePrefix(v, min(fi.Size(), s.stored()))
+	if err := s.w.Truncate(size); err != nil || s.magic != nil {
+		return 0, 0, 0, err
+	}
+	if left == 0 {
+		magic := format.AppendMagic(nil, v, format.IET)
+		n, err := s.w.Write(append(magic, root...))
+		if err != nil {
+			return 0, 0, 0, errors.Join(err, s.w.Truncate(0))
+		}
+		left, size, s.magic = 1, int64(n), nil
+	}
+	entries, spans = s.index.CutTo(left)
+	s.n = size
+	s.tail, err = tailOf(s.w, size)
+	return left, entries, spans, err
+}
+
+// wholePrefix returns how many entries are as they were written in the first so many bytes
+// of the file, and how many bytes these are with the magic. It looks at the last of them
+// alone: what replaced the beginning of the file would have to have the same sizes.
+func (s *fileSink) wholePrefix(v format.Version, within int64) (entries int, size int64) {
+	type entry struct {
+		end    int64
+		parent uint32
+	}
+	var all []entry
+	end := int64(format.MagicSize)
+	s.index.Each(func(size, parent uint32, _ bool) bool {
+		end += int64(size)
+		if end <= within {
+			all = append(all, entry{end, parent})
+		}
+		return end <= within
+	})
+	var e format.TraceEntry
+	for n := len(all); n > 0; n-- {
+		from := int64(format.MagicSize)
+		if n > 1 {
+			from = all[n-2].end
+		}
+		b := make([]byte, all[n-1].end-from)
+		if _, err := s.w.ReadAt(b, from); err != nil {
+			continue
+		}
+		if k, err := format.DecodeTraceEntry(b, v, &e); err == nil && k == len(b) && e.Parent == all[n-1].parent {
+			return n, all[n-1].end
+		}
+	}
+	return 0, 0
+}
+
+func (s *fileSink) sync() error {
+	if s.syncErr == nil {
+		if err := s.w.Sync(); err != nil && !errors.Is(err, os.ErrClosed) {
+			s.syncErr = fmt.Errorf("sync %s: %w", s.name, err)
+		}
+	}
+	return s.syncErr
+}
+
+func (s *fileSink) check() error {
+	if osfile.SameFile(s.f, s.name) {
+		return nil
+	}
+	return fmt.Errorf("record to %s: %w", s.name, ErrUnlinked)
+}
+
+// tailSize is how many of its last bytes tell one IET from another.
+const tailSize = 64
+
+// A tail is the last bytes of a file.
+type tail struct{ b [tailSize]byte }
+
+func (t *tail) add(b []byte) {
+	if len(b) >= tailSize {
+		copy(t.b[:], b[len(b)-tailSize:])
+		return
+	}
+	copy(t.b[:], t.b[len(b):])
+	copy(t.b[tailSize-len(b):], b)
+}

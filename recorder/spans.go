@@ -1,0 +1,18 @@
+package recorder
+
+import (
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/record"
+)
+
+// keyOf returns s as journal records have it.
+func keyOf(s *format.SpanRef) (r record.Ref) {
+	copy(r[:16], s.TraceID[:])
+	copy(r[16:], s.SpanID[:])
+	return r
+}
+
+// refOf is the other direction.
+func refOf(r *record.Ref) format.SpanRef {
+	return format.SpanRef{TraceID: [16]byte(r.TraceID()), SpanID: [8]byte(r.SpanID())}
+}

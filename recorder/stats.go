@@ -1,0 +1,75 @@
+package recorder
+
+import (
+	"errors"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+// Dropped counts what could not be recorded, by reason.
+type Dropped struct {
+	IO       uint64 // the file could not be written
+	TooLarge uint64 // larger than the limit, after cutting too
+	Full     uint64 // the file holds all the entries that 32 bits count
+	Closed   uint64 // came after Close
+	Invalid  uint64 // no entry: an unknown parent or level, the end of a span that never began
+	Overflow uint64 // came faster than the disk takes it, for longer than MaxBlock
+}
+
+// Total returns the sum of all reasons.
+func (d Dropped) Total() uint64 {
+	return d.IO + d.TooLarge + d.Full + d.Closed + d.Invalid + d.Overflow
+}
+
+// Each calls fn for every reason, by the name that [format.NameEnd] has it under.
+func (d Dropped) Each(fn func(reason string, n uint64)) {
+	fn("io", d.IO)
+	fn("too_large", d.TooLarge)
+	fn("full", d.Full)
+	fn("closed", d.Closed)
+	fn("invalid", d.Invalid)
+	fn("overflow", d.Overflow)
+}
+
+// Counts is the account of one kind of thing that was recorded.
+// Offered = Written + Waiting + Dropped.Total() at every moment.
+type Counts struct {
+	Offered uint64
+	Written uint64 // in the file
+	Waiting uint64 // taken, but not in the file yet
+	Dropped Dropped
+}
+
+// Add counts n more that were dropped because of err.
+func (d *Dropped) Add(err error, n uint64) { *d.reason(err) += n }
+
+// add adds the counts of e.
+func (d *Dropped) add(e *Dropped) {
+	d.IO, d.TooLarge, d.Full = d.IO+e.IO, d.TooLarge+e.TooLarge, d.Full+e.Full
+	d.Closed, d.Invalid, d.Overflow = d.Closed+e.Closed, d.Invalid+e.Invalid, d.Overflow+e.Overflow
+}
+
+// Stats is the account of a [Recorder].
+type Stats struct {
+	Entries Counts // everything, spans and the recorder's own entries included
+	Spans   Counts
+	Bytes   int64 // size of the growing IET file
+	Files   int   // how many were rotated out
+}
+
+// reason returns the counter for err.
+func (d *Dropped) reason(err error) *uint64 {
+	switch {
+	case errors.Is(err, format.ErrTooLarge):
+		return &d.TooLarge
+	case errors.Is(err, format.ErrFull):
+		return &d.Full
+	case errors.Is(err, ErrClosed):
+		return &d.Closed
+	case errors.Is(err, format.ErrBadParent), errors.Is(err, format.ErrBadLevel), errors.Is(err, ErrNotOpen):
+		return &d.Invalid
+	case errors.Is(err, ErrOverflow):
+		return &d.Overflow
+	}
+	return &d.IO
+}

@@ -1,0 +1,153 @@
+package recorder
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/wire"
+)
+
+// A listTee keeps what it gets, a file each.
+type listTee struct {
+	files  [][]TeeEntry
+	closed int
+}
+
+func (l *listTee) Begin(format.Version) { l.files = append(l.files, nil) }
+
+func (l *listTee) Take(entries []TeeEntry) {
+	for _, e := range entries {
+		e.Raw = append([]byte(nil), e.Raw...)
+		l.files[len(l.files)-1] = append(l.files[len(l.files)-1], e)
+	}
+}
+
+func (l *listTee) Close(context.Context) error { l.closed++; return errTee }
+
+var errTee = errors.New("tee")
+
+// same wants of what was handed over for a file that it is what the file holds.
+func (l *listTee) same(t *testing.T, file int, name string) {
+	t.Helper()
+	f, err := os.Open(name)
+	must(t, err)
+	defer f.Close()
+	r, err := format.NewReader(f, nil)
+	must(t, err)
+	_, err = r.Next()
+	must(t, err)
+	for i, e := range l.files[file] {
+		x, err := r.Next()
+		must(t, err)
+		if int64(e.ID) != r.ID() || int(e.ID) != i+1 || e.Parent != x.Parent || string(e.Raw) != string(r.Raw()) {
+			t.Fatalf("entry %d of file %d was handed over as %d below %d", r.ID(), file, e.ID, e.Parent)
+		}
+		span, hasSpan := x.Attribute(format.AttrSpanID)
+		if hasSpan != (e.Ref != format.SpanRef{}) || hasSpan && span.Text() != string(wire.AppendHex(nil, e.Ref.SpanID[:])) {
+			t.Errorf("entry %d: the span is %v, the attribute %q", i+1, e.Ref, span.Text())
+		}
+		if e.Resource != (x.Metadata.Name == format.NameResource) {
+			t.Errorf("entry %d: resource %v", i+1, e.Resource)
+		}
+	}
+	if _, err := r.Next(); err == nil {
+		t.Errorf("the file has more than the %d entries that were handed over", len(l.files[file]))
+	}
+}
+
+// teed waits until the Tee has what was written.
+func teed(t *testing.T, r *Recorder) {
+	t.Helper()
+	must(t, onWriter(r, func(w *writer) { w.tee.calls.wait(t.Context()) }))
+}
+
+// TestTee: what the file holds is handed over, and nothing else, whatever the
+// durability and though writes fail.
+func TestTee(t *testing.T) {
+	for d := range numDurabilities {
+		t.Run(d.String(), func(t *testing.T) {
+			tee := &listTee{}
+			r, f := faultRecorder(t, Options{Tee: tee, Durability: d})
+			res, err := r.Resource(faultEntry(format.NameResource))
+			must(t, err)
+			for i := range byte(100) {
+				switch i {
+				case 30: // a part of it gets through
+					f.fail(func(_ int, b []byte) (int, error) { return len(b) / 2, syscall.ENOSPC }, nil, nil)
+				case 60:
+					f.fail(nil, nil, nil)
+				}
+				s := faultSpan("span", i+1, i)
+				s.Resource = res
+				_ = r.WriteSpan(s)
+				if i%10 == 5 {
+					_ = r.Flush(context.Background())
+				}
+			}
+			must(t, r.Flush(context.Background()))
+			teed(t, r)
+			tee.same(t, 0, r.StreamPath())
+			if err := r.Close(t.Context()); !errors.Is(err, errTee) || tee.closed != 1 {
+				t.Errorf("Close: %v; the Tee was closed %d times", err, tee.closed)
+			}
+			tee.same(t, 0, r.Path())
+		})
+	}
+}
+
+// TestTeeRotation hands over every file of a recording from its beginning.
+func TestTeeRotation(t *testing.T) {
+	tee := &listTee{}
+	dir := t.TempDir()
+	r, err := Create(filepath.Join(dir, "app.iet"), &Options{Tee: tee, MaxFileEntries: 40, Durability: DurabilityWriteThrough})
+	must(t, err)
+	res, err := r.Resource(faultEntry(format.NameResource))
+	must(t, err)
+	for i := range byte(100) {
+		s := faultSpan("span", i+1, i/2)
+		s.Resource, s.Open = res, i < 3
+		must(t, r.WriteSpan(s))
+	}
+	_ = r.Close(t.Context()) // the error of the Tee
+	names, err := archived(r.StreamPath())
+	must(t, err)
+	names = append(names, r.StreamPath())
+	if len(names) != len(tee.files) || len(names) < 3 {
+		t.Fatalf("there are %d files, %d were handed over", len(names), len(tee.files))
+	}
+	for i, name := range names {
+		tee.same(t, i, name)
+	}
+}
+
+// TestStream records without a file.
+func TestStream(t *testing.T) {
+	t.Chdir(t.TempDir())
+	tee := &listTee{}
+	r := Stream(&Options{Tee: tee, Durability: DurabilityPower, MaxFileEntries: 20})
+	res, err := r.Resource(faultEntry(format.NameResource))
+	must(t, err)
+	for i := range byte(100) {
+		s := faultSpan("span", i+1, i)
+		s.Resource = res
+		must(t, r.WriteSpan(s))
+	}
+	must(t, errors.Join(r.Flush(context.Background()), r.Sync(context.Background())))
+	teed(t, r)
+	st := r.Stats().Entries
+	if r.Discards() || len(tee.files) != 1 || len(tee.files[0]) != 101 || st.Written != 102 || st.Offered != 102 {
+		t.Errorf("%d files, the account is %+v", len(tee.files), st)
+	}
+	if err := r.Close(t.Context()); !errors.Is(err, errTee) || len(tee.files[0]) != 102 {
+		t.Errorf("Close: %v", err)
+	}
+	must(t, r.Close(t.Context()))
+	if list, err := os.ReadDir("."); err != nil || len(list) > 0 {
+		t.Errorf("the folder has %v, %v", list, err)
+	}
+}
