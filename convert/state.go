@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/crashtext"
 	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/view"
 )
@@ -32,7 +33,8 @@ type State struct {
 	Snapshot  bool   // a flight recorder has taken it, whole, from a process that went on
 	Dropped   uint64 // entries that were not written
 	PID       int    // of the process that writes it, 0 if unknown
-	// Trigger and Reason say why a flight recorder has made the file; they are empty if none did.
+	// Trigger and Reason say why a flight recorder has made the file; both are empty if none did.
+	// Reason without a trigger says why the program died that was writing the file.
 	// They are texts of the file: escape them before a terminal or page shows them.
 	Trigger, Reason string
 }
@@ -64,7 +66,7 @@ func (s State) String() string {
 	return text
 }
 
-// Why returns the trigger and the reason of a flight recorder's file, "" for any other one.
+// Why returns the trigger and the reason in one text, "" if there are none.
 func (s State) Why() string {
 	if s.Trigger == "" || s.Reason == "" {
 		return s.Trigger + s.Reason
@@ -85,7 +87,7 @@ func (t *Trace) StateIn(v *view.View, file int) State {
 			v = now
 		}
 	}
-	s, mode, recorded := t.recorders.stateOf(v, file)
+	s, mode, crash, recorded := t.recorders.stateOf(v, file)
 	damage := errors.Join(t.damage[file], v.Damage(file))
 	switch {
 	case live && (damage == nil || errors.Is(damage, format.ErrTruncated)) && s.Word != StateEnded:
@@ -101,6 +103,9 @@ func (t *Trace) StateIn(v *view.View, file int) State {
 		s.Word = StateEnded
 	default:
 		s.Word, s.Recovered = StateKilled, v.Files()[file].Format() == format.ET
+	}
+	if s.Reason == "" && (s.Word == StateKilled || s.Word == StateDamaged) {
+		s.Reason = crash
 	}
 	s.Snapshot = s.Word == StateEnded && s.Trigger != "" && s.Trigger != triggerCrash && mode != modeStream
 	return s
@@ -145,12 +150,14 @@ type recorders struct {
 	files map[int]*signs
 }
 
-// rowsIn returns the rows of recorders in a file, which hang below the root.
+// rowsIn returns the rows of recorders in a file, which hang below the root, and those that say why
+// a program died.
 func (k *recorders) rowsIn(v *view.View, file int) (rows []view.Row) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for ; k.seen < v.Len(); k.seen++ {
-		if r := view.Row(k.seen); v.Role(r) == view.RoleRecorder {
+		r := view.Row(k.seen)
+		if role := v.Role(r); role == view.RoleRecorder || role == view.RoleOther && v.Name(r) == format.NameCrash {
 			k.rows = append(k.rows, r)
 		}
 	}
@@ -165,10 +172,16 @@ func (k *recorders) rowsIn(v *view.View, file int) (rows []view.Row) {
 }
 
 // stateOf returns the state that the entries of a file name: Word is StateEnded if the last one says that
-// the file was closed, StateKilled if it says that recovery has finished the file, else "". Recorded
-// says that a recorder of this module has written them.
-func (k *recorders) stateOf(v *view.View, file int) (s State, mode string, recorded bool) {
+// the file was closed, StateKilled if it says that recovery has finished the file, else "". Crash
+// is why the program died, "" if no entry says so. Recorded says that a recorder of this module has
+// written the entries.
+func (k *recorders) stateOf(v *view.View, file int) (s State, mode, crash string, recorded bool) {
 	for _, r := range k.rowsIn(v, file) {
+		if v.Role(r) == view.RoleOther {
+			text, _ := v.Message(r)
+			crash = strings.Clone(crashtext.Reason(text))
+			continue
+		}
 		_, id := v.ID(r)
 		recorded = true
 		e, err := v.Entry(r)
@@ -198,7 +211,7 @@ func (k *recorders) stateOf(v *view.View, file int) (s State, mode string, recor
 			s.Trigger, s.Reason, mode = text("trigger"), text("reason"), text("mode")
 		}
 	}
-	return s, mode, recorded || s.Word == "" && k.isRecorded(v, file)
+	return s, mode, crash, recorded || s.Word == "" && k.isRecorded(v, file)
 }
 
 // signs are what the first entries of a file say of who has written them.

@@ -167,6 +167,37 @@ func TestStateOfRecoveredBatch(t *testing.T) {
 	}
 }
 
+// TestStateSaysWhyProgramDied: the state of a file whose program panicked has the panic, before and
+// after recovery. A file that only has such an entry is not one of a killed program.
+func TestStateSaysWhyProgramDied(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	rec, err := format.Create(in("app.et"), nil)
+	must(t, err)
+	said(t, rec, "one")
+	b, err := os.ReadFile(in("app.iet"))
+	must(t, err)
+	must(t, rec.Close(t.Context()))
+	must(t, os.WriteFile(in("dead.iet"), b, 0o600))
+	must(t, os.WriteFile(in("dead.iet.crash"), []byte("panic: out of stock\n\ngoroutine 7 [running]:\n"), 0o600))
+	check := func(name, want string) {
+		t.Helper()
+		if got := opened(t, nil, in(name)).State(0).String(); got != want {
+			t.Errorf("the state of %s is %q, want %q", name, got, want)
+		}
+	}
+	check("dead.iet", "killed (panic: out of stock)")
+	_, err = format.Recover(in("dead.et"), "")
+	must(t, err)
+	check("dead.et", "killed, recovered (panic: out of stock)")
+
+	other := format.AppendTraceEntry(format.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())
+	other = format.AppendTraceEntry(other, format.V1, &format.TraceEntry{Message: format.Some("said"), Metadata: format.Metadata{Name: "event"}})
+	other = format.AppendTraceEntry(other, format.V1, &format.TraceEntry{Message: format.Some("into a wall"), Metadata: format.Metadata{Name: format.NameCrash}})
+	must(t, os.WriteFile(in("other.iet"), other, 0o600))
+	check("other.iet", "ended")
+}
+
 // TestStateOfGrowingFileIsCheap: what was looked at once is not looked at again, however many rows
 // hang below the root.
 func TestStateOfGrowingFileIsCheap(t *testing.T) {
