@@ -172,7 +172,7 @@ func TestStateOfRecoveredBatch(t *testing.T) {
 func TestStateSaysWhyProgramDied(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
-	rec, err := format.Create(in("app.et"), nil)
+	rec, err := recorder.Create(in("app.et"), nil)
 	must(t, err)
 	said(t, rec, "one")
 	b, err := os.ReadFile(in("app.iet"))
@@ -187,7 +187,7 @@ func TestStateSaysWhyProgramDied(t *testing.T) {
 		}
 	}
 	check("dead.iet", "killed (panic: out of stock)")
-	_, err = format.Recover(in("dead.et"), "")
+	_, err = recorder.Recover(in("dead.et"), "")
 	must(t, err)
 	check("dead.et", "killed, recovered (panic: out of stock)")
 

@@ -38,7 +38,7 @@ type Follower struct {
 	zeros    int64         // up to here the file has nothing but zeros from off on
 	kept     int64         // zeros up to here are entries, since something follows
 	idle     time.Duration // since the last entry
-	alive    bool          // somebody held the lock once
+	alive    bool          // somebody held the lock at Follow, or later
 	ended    bool          // the last entry marks a clean end
 	prefixed bool          // a length comes before each entry
 	et       *File         // an ET does not grow
@@ -64,10 +64,10 @@ func Follow(name string, o *FollowOptions) (*Follower, error) {
 		return nil, errors.Join(fmt.Errorf("follow %s: %w", name, err), f.Close())
 	}
 	fl.d = decoder{version: v, maxSize: o.maxEntrySize()}
-	switch format {
-	case IETPrefix:
-		fl.prefixed = true
-	case ET:
+	fl.prefixed = format == IETPrefix
+	if format != ET {
+		fl.alive = locked(f) // a writer locks a file before it has a magic, and may die before the next look
+	} else {
 		if fl.et, err = Open(name, &OpenOptions{ReaderOptions: o.ReaderOptions}); err != nil {
 			return nil, errors.Join(err, f.Close())
 		}
@@ -76,12 +76,13 @@ func Follow(name string, o *FollowOptions) (*Follower, error) {
 }
 
 // SkipTo goes on with the entry that begins at an offset of the file, and has that id: with
-// [File.WholeSize] and [File.Len] behind what a File has. It is called before Next.
-func (f *Follower) SkipTo(offset int64, id uint32) {
+// [File.WholeSize] and [File.Len] behind what a File has. Last is the entry before it, nil if there
+// is none: nothing comes after one that marks a clean end. SkipTo is called before Next.
+func (f *Follower) SkipTo(offset int64, id uint32, last *TraceEntry) {
 	if f.et == nil {
 		f.off = offset
 	}
-	f.id = int64(id) - 1
+	f.id, f.ended = int64(id)-1, last != nil && last.IsEnd()
 }
 
 // Next waits for the next entry and returns it with its id; the entry is valid

@@ -325,13 +325,13 @@ func TestProcessesCompete(t *testing.T) {
 	t.Logf("%d entries in %d files", len(told), len(dirNames(t, dir)))
 }
 
-// other starts this test as another process and waits until it is ready.
-func other(t *testing.T, role, path string) (cmd *exec.Cmd, stdin io.Closer) {
+// other starts this test as another process that holds a recorder, and waits until it is ready.
+func other(t *testing.T, path string) (cmd *exec.Cmd, stdin io.Closer) {
 	t.Helper()
 	exe, err := os.Executable()
 	must(t, err)
 	cmd = exec.Command(exe, "-test.run=^TestRole$")
-	cmd.Env = append(os.Environ(), roleEnv+"="+role, pathEnv+"="+path)
+	cmd.Env = append(os.Environ(), roleEnv+"="+roleHold, pathEnv+"="+path)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	must(t, err)
@@ -349,7 +349,7 @@ func other(t *testing.T, role, path string) (cmd *exec.Cmd, stdin io.Closer) {
 func TestOtherProcess(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "app.et")
-	cmd, _ := other(t, roleHold, path)
+	cmd, _ := other(t, path)
 	begun := time.Now()
 	if _, err := recorder.Create(path, nil); !errors.Is(err, format.ErrLocked) {
 		t.Errorf("Create beside a living writer: %v, want ErrLocked", err)
@@ -387,7 +387,7 @@ func TestOtherProcess(t *testing.T) {
 // TestOtherProcessEnds lets another process close while this one follows it.
 func TestOtherProcessEnds(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "app.et")
-	cmd, in := other(t, roleHold, path)
+	cmd, in := other(t, path)
 	f, err := format.Follow(path, &format.FollowOptions{Poll: time.Millisecond})
 	must(t, err)
 	defer f.Close()
@@ -413,7 +413,7 @@ func TestOtherProcessEnds(t *testing.T) {
 // TestOtherProcessDies lets another process be killed while this one follows it.
 func TestOtherProcessDies(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "app.et")
-	cmd, _ := other(t, roleHold, path)
+	cmd, _ := other(t, path)
 	f, err := format.Follow(path, &format.FollowOptions{Poll: 10 * time.Millisecond})
 	must(t, err)
 	defer f.Close()
@@ -432,6 +432,46 @@ func TestOtherProcessDies(t *testing.T) {
 	defer cancel()
 	if _, _, err := f.Next(ctx); !errors.Is(err, format.ErrTruncated) {
 		t.Errorf("Next after the writer died: %v, want ErrTruncated", err)
+	}
+}
+
+// TestOtherProcessDiesBeforeFirstLook: a follower does not wait for a writer that dies before the
+// follower looks at the lock for the first time.
+func TestOtherProcessDiesBeforeFirstLook(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "app.et")
+	cmd, _ := other(t, path)
+	f, err := format.Follow(path, &format.FollowOptions{Poll: time.Millisecond})
+	must(t, err)
+	defer f.Close()
+	must(t, cmd.Process.Kill())
+	_ = cmd.Wait() // killed
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for err == nil {
+		_, _, err = f.Next(ctx)
+	}
+	if !errors.Is(err, format.ErrTruncated) {
+		t.Errorf("Next after the writer died: %v, want ErrTruncated", err)
+	}
+}
+
+// TestFollowerThatSkipsEndIsAtTheEnd: behind the entry that marks a clean end nothing is waited for.
+func TestFollowerThatSkipsEndIsAtTheEnd(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "app.iet")
+	rec, err := recorder.Create(path, nil)
+	must(t, err)
+	closeRecorder(t, rec)
+	whole := open(t, path)
+	last, err := whole.Entry(uint32(whole.Len() - 1))
+	must(t, err)
+	f, err := format.Follow(path, &format.FollowOptions{Poll: time.Millisecond})
+	must(t, err)
+	defer f.Close()
+	f.SkipTo(whole.WholeSize(), uint32(whole.Len()), last)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if _, _, err := f.Next(ctx); !errors.Is(err, io.EOF) {
+		t.Errorf("Next: %v, want io.EOF", err)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
@@ -148,6 +149,7 @@ func (a *app) tailFile(ctx context.Context, name string, o tailOptions) error {
 	}
 	l := &lines{app: a, o: o, name: name}
 	defer func() { l.close() }()
+	was, _ := osfile.LockHolder(format.Find(name))
 	err := l.open()
 	if o.follow && (errors.Is(err, format.ErrTruncated) || err == nil && !grows.is(l.path())) { // it is only just made, or another one already
 		l.close()
@@ -158,29 +160,42 @@ func (a *app) tailFile(ctx context.Context, name string, o tailOptions) error {
 	}
 	if !o.follow || err != nil || l.ended() {
 		if err == nil && !o.json {
-			a.tellKilled(ctx, l.path())
+			if word, died := a.died(ctx, l.path()); word == convert.StateKilled {
+				fmt.Fprintln(a.err, "entrace:", safe(died.Error()))
+			}
 		}
 		return errors.Join(err, torn(name, l.damage()))
 	}
-	if l.last != nil {
-		grows.SkipTo(l.last.WholeSize(), uint32(max(0, l.last.ID(l.last.Len()))))
-	} else {
-		grows.SkipTo(l.f.WholeSize(), uint32(l.f.Len()))
+	for was == osfile.LockHeld && l.hasJournal() && wait(ctx) { // its program is about to die
+		was, _ = osfile.LockHolder(l.path())
+	}
+	if was == osfile.LockFree || l.hasJournal() { // nothing comes if its program is dead
+		if word, died := a.died(ctx, l.path()); word == convert.StateKilled || l.hasJournal() {
+			return died
+		}
+	}
+	if err := l.skipIn(grows); err != nil {
+		return err
 	}
 	l.follows = true
 	return a.follow(ctx, grows, l)
 }
 
-// tellKilled says on stderr that the program that wrote a file was killed, and which spans were open.
-func (a *app) tellKilled(ctx context.Context, name string) {
+// died returns an error that says how the program died that wrote a file, which spans were open, and
+// what finishes the file. The word is the state of the file; the error is nil if no program died.
+func (a *app) died(ctx context.Context, name string) (word convert.StateWord, died error) {
+	name = format.Find(name)
+	if lock, _ := osfile.LockHolder(name); lock != osfile.LockFree {
+		return "", nil
+	}
 	t, err := convert.Open(ctx, []string{name}, nil)
 	if err != nil {
-		return
+		return "", nil
 	}
 	defer t.Close()
 	s := t.State(0)
-	if s.Word != convert.StateKilled {
-		return
+	if s.Word == convert.StateEnded {
+		return s.Word, nil
 	}
 	v := t.View()
 	var open []string
@@ -189,7 +204,7 @@ func (a *app) tellKilled(ctx context.Context, name string) {
 			open = append(open, v.Name(r))
 		}
 	}
-	text := s.String()
+	text := name + ": " + s.String()
 	if n := len(open); n > 0 {
 		more := ""
 		if n > maxOpen {
@@ -197,10 +212,13 @@ func (a *app) tellKilled(ctx context.Context, name string) {
 		}
 		text += "; these spans were open: " + strings.Join(open, ", ") + more
 	}
-	fmt.Fprintf(a.err, "entrace: %s: %s\n", safe(name), safe(text))
+	if !s.Recovered {
+		text += "; 'entrace recover " + name + "' finishes the file"
+	}
+	return s.Word, errors.New(text)
 }
 
-// maxOpen is how many names of open spans tellKilled prints.
+// maxOpen is how many names of open spans died returns.
 const maxOpen = 10
 
 // tailForeign is tailFile of a file of another format, or a compressed one.
@@ -221,8 +239,9 @@ func (a *app) tailForeign(ctx context.Context, name string, o tailOptions) error
 type growing struct {
 	*format.Follower
 
-	path string
-	was  os.FileInfo
+	path    string
+	was     os.FileInfo
+	rotated bool // the last entry says that another file follows
 }
 
 func openGrowing(path string) (*growing, error) {
@@ -235,7 +254,7 @@ func openGrowing(path string) (*growing, error) {
 		if err != nil {
 			return nil, err
 		}
-		g := &growing{fl, path, was}
+		g := &growing{Follower: fl, path: path, was: was}
 		if g.is(path) {
 			return g, nil
 		}
@@ -272,6 +291,9 @@ func (a *app) followFiles(ctx context.Context, g *growing, show func(g *growing)
 		}
 		// The next file is about to get the name.
 		for g.is(g.path) {
+			if lock, _ := osfile.LockHolder(g.path); lock == osfile.LockFree && g.is(g.path) {
+				return nil // its program died before that, or the file got its last name long ago
+			}
 			if !wait(ctx) {
 				return nil
 			}
@@ -303,11 +325,16 @@ func (g *growing) show(ctx context.Context, l *lines) (rotated bool, err error) 
 		id, e, err := g.Next(ctx)
 		switch {
 		case errors.Is(err, io.EOF), ctx.Err() != nil:
-			return rotated, nil
+			return g.rotated, nil
+		case errors.Is(err, format.ErrTruncated):
+			if _, died := l.died(ctx, g.path); died != nil {
+				return false, died
+			}
+			return false, err
 		case err != nil:
 			return false, err
 		}
-		rotated = e.IsRotated()
+		g.rotated = e.IsRotated()
 		if err := l.show(int64(id), e); err != nil {
 			return false, err
 		}
@@ -361,6 +388,31 @@ func (l *lines) path() string {
 		return l.last.Name()
 	}
 	return l.f.Name()
+}
+
+// hasJournal reports whether some of the file was in the journal of a program that is dead.
+func (l *lines) hasJournal() bool {
+	if l.f == nil {
+		return false
+	}
+	n, _ := l.f.Journal()
+	return n > 0
+}
+
+// skipIn has a follower of the file go on behind what l has.
+func (l *lines) skipIn(g *growing) (err error) {
+	size, id, last := int64(0), int64(0), new(format.TraceEntry)
+	if l.last != nil {
+		size, id = l.last.WholeSize(), max(0, l.last.ID(l.last.Len()))
+		last, err = l.last.Entry(l.last.Len() - 1)
+	} else if size, id = l.f.WholeSize(), int64(l.f.Len()); id > 0 {
+		last, err = l.f.Entry(uint32(id - 1))
+	}
+	if err == nil {
+		g.SkipTo(size, uint32(id), last)
+		g.rotated = last.IsRotated()
+	}
+	return err
 }
 
 // ended reports whether the file is one that does not grow.

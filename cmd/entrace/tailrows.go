@@ -152,7 +152,7 @@ func (t *rowTail) follow(ctx context.Context) (rotated bool, err error) {
 		if state.Word == convert.StateEnded || file.Format() == format.ET {
 			return state.Rotated, t.Damage()
 		}
-		dead := alive && !running
+		dead := !running && (alive || state.Word == convert.StateKilled)
 		alive = alive || running
 		v, err := t.v.Extend(ctx)
 		switch {
@@ -160,9 +160,16 @@ func (t *rowTail) follow(ctx context.Context) (rotated bool, err error) {
 			return false, nil
 		case err != nil:
 			return false, err
-		case v == t.v && dead:
-			return false, fmt.Errorf("%s: its writer is gone: %w", file.Name(), format.ErrTruncated)
 		case v == t.v:
+			if dead {
+				word, died := t.app.died(ctx, file.Name())
+				if died != nil {
+					return false, died
+				}
+				if alive && word == "" {
+					return false, fmt.Errorf("%s: its writer is gone: %w", file.Name(), format.ErrTruncated)
+				}
+			}
 			if !wait(ctx) {
 				return false, nil
 			}

@@ -140,7 +140,7 @@ func TestTailOfKilledProgram(t *testing.T) {
 	must(t, rec.Flush(t.Context()))
 	must(t, os.WriteFile("killed.iet", read(t, "app.iet"), 0o600))
 	code, out, errs := entrace(t, nil, "tail", "killed.iet")
-	if code != exitFine || errs != "entrace: killed.iet: killed; these spans were open: SELECT\n" || !strings.Contains(out, "failed\n    stack:\n        main.go:1\n            main.go:2\n") {
+	if code != exitFine || errs != "entrace: killed.iet: killed; these spans were open: SELECT; 'entrace recover killed.iet' finishes the file\n" || !strings.Contains(out, "failed\n    stack:\n        main.go:1\n            main.go:2\n") {
 		t.Errorf("exit %d, %s\n%s", code, errs, out)
 	}
 }

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/recorder"
+)
+
+// followed runs tail -f, which must end by itself.
+func followed(t *testing.T, args ...string) (code int, errs string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	var out, e bytes.Buffer
+	code = run(ctx, append([]string{"tail", "-f"}, args...), nil, &out, &e)
+	if ctx.Err() != nil {
+		t.Fatalf("tail -f %q does not end; it prints\n%s%s", args, &out, &e)
+	}
+	return code, e.String()
+}
+
+// TestTailFollowEndsWhenProgramDies: tail -f says the state of the file as the other commands do, and
+// how to finish it, whether the program died before tail looked or after that.
+func TestTailFollowEndsWhenProgramDies(t *testing.T) {
+	t.Chdir(t.TempDir())
+	rec := sampleTrace(t, "app.et")
+	must(t, rec.Flush(t.Context()))
+	b := read(t, "app.iet")
+	const want = "entrace: %: killed (panic: no stock); these spans were open: SELECT; 'entrace recover %' finishes the file\n"
+	for _, args := range [][]string{{}, {"-q", "{}"}} {
+		for _, when := range []string{"before", "after"} {
+			name := when + strings.Join(args, "")[:min(2, len(args))] + ".iet"
+			must(t, os.WriteFile(name, b, 0o600))
+			must(t, os.WriteFile(name+".crash", []byte("panic: no stock\n"), 0o600))
+			lock, err := os.OpenFile(name, os.O_RDWR, 0)
+			must(t, err)
+			defer lock.Close()
+			if when == "after" {
+				must(t, osfile.Lock(lock, true))
+				time.AfterFunc(time.Second, func() { _ = osfile.Unlock(lock) })
+			}
+			if code, errs := followed(t, append(args, name)...); code != exitData || !strings.HasSuffix(errs, strings.ReplaceAll(want, "%", name)) {
+				t.Errorf("%q, it died %s: exit %d, %s", args, when, code, errs)
+			}
+		}
+	}
+}
+
+// TestTailFollowEndsWithEndedFile: tail -f of an IET that is closed, or that another one follows
+// under a name of its own, ends.
+func TestTailFollowEndsWithEndedFile(t *testing.T) {
+	t.Chdir(t.TempDir())
+	must(t, sampleTrace(t, "closed.iet").Close(t.Context()))
+	rec, err := recorder.Create("long.iet", &recorder.Options{MaxFileEntries: 10})
+	must(t, err)
+	for range 20 {
+		must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("said"), Metadata: named("event").Metadata}))
+	}
+	must(t, rec.Close(t.Context()))
+	names, err := filepath.Glob("long.2*")
+	must(t, err)
+	if len(names) == 0 {
+		t.Fatal("no file was rotated")
+	}
+	for _, name := range []string{"closed.iet", names[0]} {
+		for _, args := range [][]string{{}, {"-n", "-1"}, {"-q", "{}"}} {
+			if code, errs := followed(t, append(args, name)...); code != exitFine || errs != "" {
+				t.Errorf("%q of %s: exit %d, %s", args, name, code, errs)
+			}
+		}
+	}
+}
