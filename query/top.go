@@ -19,7 +19,8 @@ type Overview struct {
 	Timed               bool
 	Spans, Logs, Events int
 	Errors, Open        int // of the spans and log records; and of the spans, those that have not ended
-	// Services has a line for each service, with those columns: service, spans, logs, errors.
+	// Services has a line for each service that has spans or log records, with those columns:
+	// service, spans, logs, errors.
 	Services *Table
 	// Slowest are the spans that took longest, of each request the outermost that has ended, and
 	// OldestOpen those that have not ended and began first.
@@ -131,8 +132,8 @@ func Top(ctx context.Context, v *view.View, rows Set, limit int) (*Overview, err
 	}
 	o.Services = &Table{Columns: []string{"service", "spans", "logs", "errors"}, groups: 1}
 	for name, s := range byName {
-		if *s == (sums{}) {
-			continue // it has nothing but what a recorder says
+		if s.spans == 0 && s.logs == 0 {
+			continue // it has nothing but what a recorder says, such as why the process died
 		}
 		o.Services.Lines = append(o.Services.Lines, []Value{stringValue(name), intValue(s.spans), intValue(s.logs), intValue(s.errors)})
 	}

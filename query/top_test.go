@@ -123,6 +123,19 @@ func TestTopPatterns(t *testing.T) {
 	}
 }
 
+// TestTopCountsNoServiceOfCrash: why a process died is an error, and not one of a service without a
+// name.
+func TestTopCountsNoServiceOfCrash(t *testing.T) {
+	resource := &format.TraceEntry{Message: format.Some("shop"), Metadata: format.Metadata{Name: format.NameResource}}
+	crash := &format.TraceEntry{Message: format.Some("panic: no stock"), Metadata: format.Metadata{Name: format.NameCrash, Level: format.LevelError}}
+	v := viewOf(t, []*format.TraceEntry{format.Root(), resource, span(1, "1", "pay", 0, 5), crash})
+	got, err := query.Top(t.Context(), v, everything(t, v), 3)
+	must(t, err)
+	if len(got.Services.Lines) != 1 || got.Services.Lines[0][0].String() != "shop" || got.Errors != 1 {
+		t.Errorf("the services are %v; %d errors", got.Services.Lines, got.Errors)
+	}
+}
+
 // letters writes a number in letters.
 func letters(n int) string {
 	var s strings.Builder
