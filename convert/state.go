@@ -28,7 +28,7 @@ const (
 // A State says whether a file is whole, and why if it is not.
 type State struct {
 	Word      StateWord
-	Recovered bool   // the writer was killed, and the file was finished after that
+	Recovered bool   // the file was finished after its writer was killed, or has what was whole in a damaged one
 	Rotated   bool   // the writer went on in another file
 	Snapshot  bool   // a flight recorder has taken it, whole, from a process that went on
 	Dropped   uint64 // entries that were not written
@@ -60,18 +60,48 @@ func (s State) String() string {
 	if s.Rotated {
 		text += ", another file follows"
 	}
-	if why := s.Why(); why != "" {
-		text += " (" + why + ")"
+	switch {
+	case s.Trigger != "" && s.Reason != "":
+		text += " (" + s.Trigger + ": " + s.Reason + ")"
+	case s.Trigger+s.Reason != "":
+		text += " (" + s.Trigger + s.Reason + ")"
 	}
 	return text
 }
 
-// Why returns the trigger and the reason in one text, "" if there are none.
-func (s State) Why() string {
-	if s.Trigger == "" || s.Reason == "" {
-		return s.Trigger + s.Reason
+// StateText says in a few words what the states of files are: that of one file, or how many files
+// have which, "" of none.
+func StateText(states []State) string {
+	if len(states) == 1 {
+		return states[0].String()
 	}
-	return s.Trigger + ": " + s.Reason
+	var parts []string
+	add := func(n int, what string) {
+		switch n {
+		case 0:
+		case len(states):
+			parts = []string{what}
+		default:
+			parts = append(parts, fmt.Sprintf("%d %s", n, what))
+		}
+	}
+	words, snapshots := make(map[StateWord]int), 0
+	for _, s := range states {
+		if s.Snapshot {
+			snapshots++
+		} else {
+			words[s.Word]++
+		}
+	}
+	if add(words[StateRunning], string(StateRunning)); snapshots == 1 {
+		add(1, "snapshot of a running process")
+	} else {
+		add(snapshots, "snapshots of a running process")
+	}
+	for _, word := range []StateWord{StateEnded, StateKilled, StateDamaged} {
+		add(words[word], string(word))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // State returns the state of a file of t as it is now.
@@ -94,6 +124,8 @@ func (t *Trace) StateIn(v *view.View, file int) State {
 		s.Word, s.PID = StateRunning, pid
 	case damage != nil:
 		s.Word = StateDamaged
+	case s.Word == StateDamaged:
+		s.Recovered = true
 	case s.Word == StateEnded && s.Trigger == triggerCrash: // the ring of a process that died
 		s.Word, s.Recovered = StateKilled, true
 	case s.Word == StateKilled:
@@ -172,9 +204,9 @@ func (k *recorders) rowsIn(v *view.View, file int) (rows []view.Row) {
 }
 
 // stateOf returns the state that the entries of a file name: Word is StateEnded if the last one says that
-// the file was closed, StateKilled if it says that recovery has finished the file, else "". Crash
-// is why the program died, "" if no entry says so. Recorded says that a recorder of this module has
-// written the entries.
+// the file was closed, StateKilled if it says that recovery has finished the file, StateDamaged if it
+// says that recovery has saved what was whole in a damaged one, else "". Crash is why the program died,
+// "" if no entry says so. Recorded says that a recorder of this module has written the entries.
 func (k *recorders) stateOf(v *view.View, file int) (s State, mode, crash string, recorded bool) {
 	for _, r := range k.rowsIn(v, file) {
 		if v.Role(r) == view.RoleOther {
@@ -199,6 +231,9 @@ func (k *recorders) stateOf(v *view.View, file int) (s State, mode, crash string
 		case format.NameRecovered:
 			if int(id) == v.Entries(file)-1 {
 				s.Word = StateKilled
+				if _, damaged := e.Attribute(format.AttrDamage); damaged {
+					s.Word = StateDamaged
+				}
 			}
 		case format.NameTrace:
 			if s.Trigger != "" {

@@ -58,6 +58,8 @@ func TestStateOfFile(t *testing.T) {
 	_, err = recorder.Recover(in("killed.iet"), in("recovered.et"))
 	must(t, err)
 	copyOf("app.et", "half.et", 20)
+	_, err = recorder.Recover(in("half.et"), in("mended.et"))
+	must(t, err)
 	copyOf("killed.iet", "torn.iet", 30)
 
 	if rec, err = recorder.Create(in("long.et"), &recorder.Options{MaxFileEntries: 10}); err != nil {
@@ -85,6 +87,7 @@ func TestStateOfFile(t *testing.T) {
 		{"killed.iet", "killed"},
 		{"recovered.et", "killed, recovered"},
 		{"half.et", "damaged"},
+		{"mended.et", "damaged, recovered"},
 		{"torn.iet", "damaged"},
 		{"rotated.et", "ended, another file follows"},
 		{"long.et", "ended, 1 entry dropped"},
@@ -104,6 +107,21 @@ func TestStateOfFile(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestStateTextCountsFiles: one text is for all files.
+func TestStateTextCountsFiles(t *testing.T) {
+	ended, killed, snapshot := convert.State{Word: convert.StateEnded}, convert.State{Word: convert.StateKilled, Recovered: true}, convert.State{Word: convert.StateEnded, Snapshot: true}
+	for want, states := range map[string][]convert.State{
+		"":                  nil,
+		"killed, recovered": {killed},
+		"ended":             {ended, ended},
+		"2 snapshots of a running process, 1 ended, 1 killed": {killed, snapshot, ended, snapshot},
+	} {
+		if got := convert.StateText(states); got != want {
+			t.Errorf("of %v it is %q, want %q", states, got, want)
+		}
+	}
 }
 
 // TestStateSaysWhySnapshotExists: a flight recorder's file has its trigger and reason.

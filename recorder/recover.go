@@ -111,7 +111,8 @@ func pending(f *format.File) (n int, missing, err error) {
 // With an output it writes that, a new file, IET if it is called x.iet and else
 // ET, and leaves the source as it is. Without one it finishes the file in place:
 // a trace that was to become app.et becomes that, an x.iet is cut to its whole
-// entries. If there was a journal and no clean end, the last entry is [format.NameRecovered] then.
+// entries. If there was a journal and no clean end, the last entry is [format.NameRecovered] then. It is,
+// with [format.AttrDamage], of an ET that has lost its end.
 // A corrupt original is kept beside it as FILE.broken. A file that a
 // living process writes is [format.ErrLocked] then. An IET cannot end with entries of nothing
 // but zeros: those are left out of it, and not counted. Recovering a whole file again does
@@ -392,8 +393,8 @@ func linkBroken(f *os.File, name string) (broken string, err error) {
 	return broken, nil
 }
 
-// copyTo writes the entries of f to output, and returns how many that are. With replace
-// output is the file that f is, and keeps its format.
+// copyTo writes the entries of f to output, and returns how many that are. If f is an ET that has
+// lost its end, one more says so. With replace output is the file that f is, and keeps its format.
 func copyTo(f *format.File, output string, replace bool) (n int, err error) {
 	tmp, err := osfile.CreateTemp(output)
 	if err != nil {
@@ -433,6 +434,11 @@ func copyTo(f *format.File, output string, replace bool) (n int, err error) {
 			return 0, errors.Join(err, out.Abort())
 		}
 	}
+	if f.Format() == format.ET && f.Damage() != nil && f.Len() > 0 {
+		if err := markDamaged(out, f); err != nil {
+			return 0, errors.Join(err, out.Abort())
+		}
+	}
 	if err := out.Close(); err != nil {
 		return 0, err
 	}
@@ -441,3 +447,16 @@ func copyTo(f *format.File, output string, replace bool) (n int, err error) {
 
 // isZero reports whether b is nothing but zeros.
 func isZero(b []byte) bool { return len(bytes.TrimLeft(b, "\x00")) == 0 }
+
+// markDamaged appends to what is whole in f why there is no more, if its last entry does not say how
+// it ended.
+func markDamaged(out *format.Writer, f *format.File) error {
+	last, err := f.Entry(uint32(f.Len() - 1))
+	if err != nil || last.IsEnd() || last.IsRecovered() {
+		return err
+	}
+	e := recoveredEntry()
+	e.Attributes = []format.Attribute{{Name: format.AttrDamage, Value: format.StringValue(string(format.CutReasonOf(f.Damage())))}}
+	_, err = out.Write(e)
+	return err
+}

@@ -133,7 +133,9 @@ func (a *app) recovered(ctx context.Context, r *recorder.Report, asJSON bool) er
 	}
 	state, _ := stateOfFile(ctx, r.Output)
 	if state.Word == convert.StateEnded && !r.Ended {
-		state.Word, state.Recovered = convert.StateKilled, true
+		if state.Word, state.Recovered = convert.StateKilled, true; r.Format == format.ET {
+			state.Word = convert.StateDamaged
+		}
 	}
 	v.State = state.String()
 	var err error
