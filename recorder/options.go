@@ -95,9 +95,9 @@ type Options struct {
 	MaxFileEntries uint32
 	// KeepFiles and KeepBytes, if not zero, are how many finished files of this path there
 	// are at most, those with a time in their name, and how large they are together: when
-	// a new one begins, the oldest are removed, so that there is one more after Close. A file that is dated more than five
-	// minutes in the future counts as the oldest, because the clock was wrong when it was
-	// made.
+	// a new one begins, the oldest are removed, so that there is one more after Close. A
+	// file that is dated more than five minutes in the future counts as the oldest, because
+	// the clock was wrong when it was made.
 	KeepFiles int
 	KeepBytes int64
 	// Family, if set, reports whether a file in the folder belongs with this path, such as
