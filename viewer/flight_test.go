@@ -81,10 +81,14 @@ func TestHitsErrorsAndTimesAreThoseOfTheTree(t *testing.T) {
 // TestTopOfFlightRecorderSaysWhyAndHowLongNothingHappened looks at what the page shows first of a
 // file that a flight recorder has made.
 func TestTopOfFlightRecorderSaysWhyAndHowLongNothingHappened(t *testing.T) {
-	state := viewer.State{Word: "killed", Text: "killed, recovered, 3 entries dropped (crash: panic: out of stock)", Why: "crash: panic: out of stock"}
-	h := serve(t, viewOf(t, format.ET, flight()), viewer.Options{States: func(*view.View) []viewer.State { return []viewer.State{state} }})
-	if got := jsonOf[struct{ States []viewer.State }](t, h, "/api/meta").States; len(got) != 1 || got[0] != state {
-		t.Errorf("the states are %v, want %v", got, state)
+	state := viewer.State{Word: "killed", Text: "killed, recovered, 3 entries dropped (crash: panic: out of stock)"}
+	h := serve(t, viewOf(t, format.ET, flight()), viewer.Options{States: func(*view.View) (string, []viewer.State) { return "the states", []viewer.State{state} }})
+	meta := jsonOf[struct {
+		State  string
+		States []viewer.State
+	}](t, h, "/api/meta")
+	if meta.State != "the states" || len(meta.States) != 1 || meta.States[0] != state {
+		t.Errorf("the states are %+v, want %v", meta, state)
 	}
 	top := jsonOf[struct {
 		Errors   int
@@ -101,6 +105,20 @@ func TestTopOfFlightRecorderSaysWhyAndHowLongNothingHappened(t *testing.T) {
 	}
 	if top.Errors != 1 {
 		t.Errorf("there are %d errors, want the crash alone", top.Errors)
+	}
+}
+
+// TestNewestFileHasTheLastTime: how that file ended is how the page says that all has ended.
+func TestNewestFileHasTheLastTime(t *testing.T) {
+	later := []*format.TraceEntry{format.Root(), {Message: format.Some("later"), Metadata: format.Metadata{Name: "event"}, Attributes: []format.Attribute{{Name: format.AttrTime, Value: format.U64Value(9e9)}}}}
+	files := []*format.File{viewOf(t, format.ET, flight()).Files()[0], viewOf(t, format.ET, later).Files()[0]}
+	for _, want := range []int{1, 0} {
+		v, err := view.New(t.Context(), files, nil)
+		must(t, err)
+		if got := jsonOf[struct{ Newest int }](t, serve(t, v, viewer.Options{}), "/api/meta").Newest; got != want {
+			t.Errorf("file %d is said to be the newest, want %d", got, want)
+		}
+		slices.Reverse(files)
 	}
 }
 

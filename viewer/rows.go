@@ -285,6 +285,7 @@ type extent struct {
 	from, to int64 // the first and the last time, 0 if there is none
 	timed    bool  // one of them has a time
 	spans    bool  // one of them is a span
+	newest   int   // the file of the last time
 }
 
 // extent returns the extent of the rows with a line at a row and below it.
@@ -297,7 +298,11 @@ func (s *state) extent(root view.Row) extent {
 		x.spans = x.spans || s.v.Role(r) == view.RoleSpan
 		if start, timed := s.v.Start(r); timed {
 			took, _ := s.v.Duration(r)
-			x.from, x.to, x.timed = min(x.from, start), max(x.to, start, start+int64(took)), true
+			if end := max(start, start+int64(took)); end > x.to {
+				x.to = end
+				x.newest, _ = s.v.ID(r)
+			}
+			x.from, x.timed = min(x.from, start), true
 		}
 	}
 	if root == 0 {

@@ -37,12 +37,15 @@ type Options struct {
 	Names func(file int) string
 	// Notices returns what people should know of the files: where one is damaged, say.
 	Notices func() []string
-	// States returns the state of each file of a view, nil if that is not known.
-	States func(v *view.View) []State
+	// States returns the state of each file of a view, and a text for all of them in a few words.
+	// Both are empty if that is not known.
+	States func(v *view.View) (all string, files []State)
 	// Editor is the URL that opens a source file, with {path} and {line} in it; empty: none.
 	Editor string
 	// Follow lets the page show what is written to the files while it is open.
 	Follow bool
+	// Waiting is what the page says while there is no view, such as "waiting for app.et".
+	Waiting string
 	// Reopen, if set, returns the view of the files for which the names stand by now, nil while
 	// these are the ones that are shown. The page goes on with it. Names and Notices are those
 	// of the new files from then on. It is called once a second while a page is open, by one
@@ -61,7 +64,6 @@ type Options struct {
 type State struct {
 	Word string `json:"word"` // running, ended, killed or damaged
 	Text string `json:"text"` // the same, with what else is known of it
-	Why  string `json:"why"`  // why a flight recorder has made the file, empty if none did
 }
 
 //go:embed dist
@@ -100,14 +102,17 @@ type state struct {
 	finds   latest[*found]
 }
 
-// New returns a handler that shows a view. A nil o means defaults.
+// New returns a handler that shows a view. A nil o means defaults. Without a view the page says what
+// it waits for, and asks again until another handler has its address.
 func New(v *view.View, o *Options) *Handler {
 	if o == nil {
 		o = new(Options)
 	}
 	h := &Handler{options: *o, idle: make(chan struct{}, 1), pins: make(map[string]*pin), nonce: rand.Text()[:8]}
 	h.options.Base = strings.TrimSuffix(o.Base, "/")
-	h.state = h.stateOf(v, 0)
+	if v != nil {
+		h.state = h.stateOf(v, 0)
+	}
 	return h
 }
 
@@ -197,10 +202,14 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusUnauthorized, "open the address that 'entrace view' has printed")
 	case !ok:
 		fail(w, http.StatusNotFound, "there is nothing here")
+	case !h.isRead(w, r):
+	case h.view() != nil:
+		h.api(w, r, path)
+	case path == "api/meta":
+		w.Header().Set("Content-Type", "application/json; charset=utf-8")
+		_ = json.NewEncoder(w).Encode(map[string]string{"waiting": h.options.Waiting})
 	default:
-		if h.isRead(w, r) {
-			h.api(w, r, path)
-		}
+		fail(w, http.StatusServiceUnavailable, h.options.Waiting)
 	}
 }
 
@@ -412,10 +421,11 @@ func (h *Handler) meta(_ context.Context, s *state, q url.Values) (answer, error
 		files = append(files, file{s.names[i], v.Entries(i)})
 	}
 	whole := s.extent(0)
+	state, states := h.states(v)
 	return answer{json: map[string]any{
 		"fingerprint": s.fingerprint, "same": q.Get("f") == "" || SameTrace(v, q.Get("f")), "files": files, "entries": s.entries(), "rows": v.Len(), "generation": s.generation, "services": s.services(),
 		"timed": whole.timed, "spans": whole.spans, "first": strconv.FormatInt(whole.from, 10), "last": strconv.FormatInt(whole.to, 10),
-		"follow": h.options.Follow, "editor": h.options.Editor, "command": h.command("view"), "notices": h.notices(), "states": h.states(v), "clocks": s.skews(), "clockCommand": h.clockCommand(s),
+		"follow": h.options.Follow, "editor": h.options.Editor, "command": h.command("view"), "notices": h.notices(), "state": state, "states": states, "newest": whole.newest, "clocks": s.skews(), "clockCommand": h.clockCommand(s),
 	}}, nil
 }
 
@@ -470,12 +480,12 @@ func (h *Handler) notices() []string {
 	return append([]string{}, h.options.Notices()...)
 }
 
-// states returns the states of the files of a view.
-func (h *Handler) states(v *view.View) []State {
-	if h.options.States == nil {
-		return []State{}
+// states returns the states of the files of a view, and a text for all of them.
+func (h *Handler) states(v *view.View) (all string, files []State) {
+	if h.options.States != nil {
+		all, files = h.options.States(v)
 	}
-	return append([]State{}, h.options.States(v)...)
+	return all, append([]State{}, files...)
 }
 
 // services returns the services, the ones with most rows first: that gives them their colors.
@@ -516,7 +526,8 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 		pin = h.pin(q.Get("pause"))
 		defer h.unpin(pin)
 	}
-	told, generation, notices, states := -1, -1, h.notices(), h.states(h.view().v)
+	told, generation, notices := -1, -1, h.notices()
+	_, states := h.states(h.view().v)
 	for round, quiet := 1, 0; ; round, quiet = round+1, quiet+1 {
 		begun := time.Now()
 		sometimes := round%10 == 0
@@ -528,14 +539,19 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 			s, err = h.grow(r.Context())
 		}
 		wait := max(growEvery, 5*time.Since(begun))
-		news := sometimes && (!slices.Equal(notices, h.notices()) || !slices.Equal(states, h.states(s.v)))
+		news := false
+		if sometimes {
+			_, now := h.states(s.v)
+			news = !slices.Equal(notices, h.notices()) || !slices.Equal(states, now)
+		}
 		if n := s.entries(); n != told || s.generation != generation || err != nil || news || quiet > 100 {
 			event := map[string]any{"rows": s.v.Len(), "entries": n, "generation": s.generation}
 			if told < 0 && pin != "" {
 				event["pin"] = pin
 			}
 			if news {
-				notices, states = h.notices(), h.states(s.v)
+				notices = h.notices()
+				event["state"], states = h.states(s.v)
 				event["notices"], event["states"] = notices, states
 			}
 			if err != nil {

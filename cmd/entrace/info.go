@@ -82,7 +82,7 @@ func (a *app) info(ctx context.Context, name string, o *lookFlags) error {
 		only = t.result.Rows
 	}
 	states := statesOf(t.Trace)
-	in := info{File: name, Services: v.Services(), State: stateText(states), Ended: true, Cut: format.CutClean}
+	in := info{File: name, Services: v.Services(), State: convert.StateText(states), Ended: true, Cut: format.CutClean}
 	if in.Services == nil {
 		in.Services = []string{}
 	}

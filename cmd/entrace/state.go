@@ -33,37 +33,13 @@ func stateOfFile(ctx context.Context, name string) (s convert.State, missing err
 	return t.State(0), missing
 }
 
-// stateText says in a few words what the states of files are: that of one file, or how many
-// files are what.
-func stateText(states []convert.State) string {
-	if len(states) == 1 {
-		return states[0].String()
+// stateOfTitle returns the states of files as they stand behind the title of a trace.
+func stateOfTitle(states []convert.State) string {
+	text := convert.StateText(states)
+	if len(states) > 1 && strings.Contains(text, ", ") {
+		return "(" + text + ")"
 	}
-	var parts []string
-	add := func(n int, what string) {
-		if n == len(states) {
-			parts = []string{what}
-		} else if n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, what))
-		}
-	}
-	words, snapshots := make(map[convert.StateWord]int), 0
-	for _, s := range states {
-		if s.Snapshot {
-			snapshots++
-		} else {
-			words[s.Word]++
-		}
-	}
-	if add(words[convert.StateRunning], string(convert.StateRunning)); snapshots == 1 {
-		add(1, "snapshot of a running process")
-	} else {
-		add(snapshots, "snapshots of a running process")
-	}
-	for _, word := range []convert.StateWord{convert.StateEnded, convert.StateKilled, convert.StateDamaged} {
-		add(words[word], string(word))
-	}
-	return strings.Join(parts, ", ")
+	return text
 }
 
 // stateLines returns a line for each of several files whose state has more to tell than that it

@@ -43,7 +43,7 @@ func TestStateIsTheSameInAllCommands(t *testing.T) {
 	}
 	app := filepath.FromSlash("traces/app.et")
 	out := fine(t, nil, "tree", "traces")
-	if !strings.HasPrefix(out, app+" and 3 other files 1 snapshot of a running process, 1 ended, 2 killed: 2 spans, 1 log record, 1 error, 999ms\n  "+strings.Join(want, "\n  ")+"\n") {
+	if !strings.HasPrefix(out, app+" and 3 other files (1 snapshot of a running process, 1 ended, 2 killed): 2 spans, 1 log record, 1 error, 999ms\n  "+strings.Join(want, "\n  ")+"\n") {
 		t.Errorf("tree prints\n%s", out)
 	}
 	info := fine(t, nil, "info", "traces")

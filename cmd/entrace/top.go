@@ -74,7 +74,7 @@ func (a *app) top(ctx context.Context, names []string, o *topOptions) error {
 
 func (a *app) topText(w *bufio.Writer, l *look, o *query.Overview, options *topOptions) error {
 	states := statesOf(l.Trace)
-	fmt.Fprintf(w, "%s %s: %s, %s, %s", a.paint(colorBold, safe(title(l.Trace))), safe(stateText(states)),
+	fmt.Fprintf(w, "%s %s: %s, %s, %s", a.paint(colorBold, safe(title(l.Trace))), safe(stateOfTitle(states)),
 		count(o.Spans, "span", "spans"), count(o.Logs, "log record", "log records"), count(o.Events, "event", "events"))
 	if o.Errors > 0 {
 		fmt.Fprint(w, ", ", a.paint(colorRed, count(o.Errors, "error", "errors")))

@@ -435,7 +435,7 @@ func (p *printer) summary() string {
 	if last > first {
 		what += ", " + duration(time.Unix(0, last).Sub(p.first))
 	}
-	return fmt.Sprintf("%s %s: %s", p.paint(colorBold, safe(p.title)), safe(stateText(p.states)), what)
+	return fmt.Sprintf("%s %s: %s", p.paint(colorBold, safe(p.title)), safe(stateOfTitle(p.states)), what)
 }
 
 // lineOf returns the line of an entry behind so many columns.

@@ -94,7 +94,8 @@ func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
 	if addr != nil && addr.IP.IsUnspecified() {
 		host = net.JoinHostPort("127.0.0.1", strconv.Itoa(addr.Port))
 	}
-	// The address is there at once; the page waits until the trace is.
+	// The address is there at once. A request waits until the trace is open, or until it is known that
+	// there is none yet.
 	var h atomic.Pointer[viewer.Handler]
 	ready := make(chan struct{})
 	server := viewServer(func(w http.ResponseWriter, r *http.Request) {
@@ -114,45 +115,53 @@ func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
 	if _, err := fmt.Fprintln(a.out, "entrace: viewer at "+address); err != nil {
 		return err
 	}
-	t, err := a.openShown(ctx, names, o)
-	if t == nil {
-		return err
+	remove := func() {}
+	defer func() { remove() }()
+	show := func(handler *viewer.Handler) {
+		if h.Swap(handler) != nil {
+			return
+		}
+		close(ready)
+		if !o.noOpen {
+			if remove, err = openBrowser(ctx, address); err != nil {
+				fmt.Fprintln(a.err, "entrace: no browser was opened:", safe(err.Error()))
+			}
+		}
 	}
-	defer t.close()
 	options := viewer.Options{
 		Authorize: func(r *http.Request) bool {
 			given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 			return ok && subtle.ConstantTimeCompare([]byte(given), []byte(token)) == 1
 		},
-		Hosts: hosts,
-		Names: func(file int) string { return t.now().Name(file) },
-		Notices: func() (all []string) {
-			now := t.now()
-			if err := now.Damage(); err != nil {
-				all = strings.Split(err.Error(), "\n")
-			}
-			all = append(all, now.LeftOut()...)
-			for _, name := range now.Replaced() {
-				all = append(all, name+" is another file now: this page shows the one before; open it again to see the new one")
-			}
-			return all
-		},
-		States: t.states, Released: debug.FreeOSMemory,
+		Hosts: hosts, Waiting: "waiting for " + strings.Join(names, ", "), Released: debug.FreeOSMemory,
 		Editor: o.editor, Follow: o.follow, Arguments: o.arguments(names),
 	}
+	t, err := a.openShown(ctx, names, o, func() {
+		fmt.Fprintf(a.err, "entrace: %s\n", safe(options.Waiting))
+		show(viewer.New(nil, &options))
+	})
+	if t == nil {
+		return err
+	}
+	defer t.close()
+	options.Names = func(file int) string { return t.now().Name(file) }
+	options.Notices = func() (all []string) {
+		now := t.now()
+		if err := now.Damage(); err != nil {
+			all = strings.Split(err.Error(), "\n")
+		}
+		all = append(all, now.LeftOut()...)
+		for _, name := range now.Replaced() {
+			all = append(all, name+" is another file now: this page shows the one before; open it again to see the new one")
+		}
+		return all
+	}
+	options.States = t.states
 	if o.follow {
 		options.Reopen = t.reopen
 	}
 	handler := viewer.New(t.now().View(), &options)
-	h.Store(handler)
-	close(ready)
-	if !o.noOpen {
-		remove, err := openBrowser(ctx, address)
-		if err != nil {
-			fmt.Fprintln(a.err, "entrace: no browser was opened:", safe(err.Error()))
-		}
-		defer remove()
-	}
+	show(handler)
 	var gone <-chan time.Time
 	idle := handler.Idle()
 	if !o.once {
@@ -193,9 +202,9 @@ type shownTrace struct {
 	all []*convert.Trace // the last one is shown; a page that is paused still shows one before
 }
 
-// openShown opens the trace, and with --follow it waits for one. The result is nil if there is an
-// error, or if waiting has ended.
-func (a *app) openShown(ctx context.Context, names []string, o *viewOptions) (*shownTrace, error) {
+// openShown opens the trace, and with --follow it waits for one, of which it tells by a call of waits.
+// The result is nil if there is an error, or if waiting has ended.
+func (a *app) openShown(ctx context.Context, names []string, o *viewOptions, waits func()) (*shownTrace, error) {
 	s := &shownTrace{open: func(ctx context.Context) (*convert.Trace, error) { return a.open(ctx, names, &o.lookFlags) }}
 	for told := false; ; told = true {
 		t, err := s.open(ctx)
@@ -208,7 +217,7 @@ func (a *app) openShown(ctx context.Context, names []string, o *viewOptions) (*s
 			return nil, err
 		}
 		if !told {
-			fmt.Fprintf(a.err, "entrace: waiting for %s\n", safe(strings.Join(names, ", ")))
+			waits()
 		}
 		if !wait(ctx) {
 			return nil, nil //nolint:nilnil // it is interrupted
@@ -238,20 +247,23 @@ func (s *shownTrace) reopen(ctx context.Context) (*view.View, error) {
 }
 
 // states returns the states of the files of a view of s.
-func (s *shownTrace) states(v *view.View) (states []viewer.State) {
+func (s *shownTrace) states(v *view.View) (all string, files []viewer.State) {
 	s.mu.Lock()
-	all := slices.Clone(s.all)
+	traces := slices.Clone(s.all)
 	s.mu.Unlock()
-	for _, t := range all {
+	var states []convert.State
+	for _, t := range traces {
 		if t.View().Files()[0] != v.Files()[0] {
 			continue
 		}
+		states, files = nil, nil
 		for i := range v.Files() {
 			state := t.StateIn(v, i)
-			states = append(states, viewer.State{Word: string(state.Word), Text: state.String(), Why: state.Why()})
+			states = append(states, state)
+			files = append(files, viewer.State{Word: string(state.Word), Text: state.String()})
 		}
 	}
-	return states
+	return convert.StateText(states), files
 }
 
 func (s *shownTrace) close() {

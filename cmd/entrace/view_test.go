@@ -69,36 +69,63 @@ func TestViewCommand(t *testing.T) {
 	}
 }
 
-// TestViewFollowWaitsForTheFirstFile serves a folder that has no trace yet.
+// TestViewFollowWaitsForTheFirstFile serves a folder that has no trace yet, and a file that is not
+// there: the page is there at once, says what it waits for, and shows the trace when it comes.
 func TestViewFollowWaitsForTheFirstFile(t *testing.T) {
-	t.Chdir(t.TempDir())
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var out, errs lockedBuffer
-	done := make(chan int)
-	go func() { done <- run(ctx, []string{"view", "--no-open", "--follow", "."}, nil, &out, &errs) }()
-	for !strings.Contains(errs.String(), "waiting for .") {
-		select {
-		case code := <-done:
-			t.Fatalf("exit %d: %s", code, errs.String())
-		case <-time.After(time.Millisecond):
+	for _, name := range []string{".", "app.et"} {
+		t.Chdir(t.TempDir())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		var out, errs lockedBuffer
+		done := make(chan int)
+		go func() { done <- run(ctx, []string{"view", "--no-open", "--follow", name}, nil, &out, &errs) }()
+		for !strings.Contains(errs.String(), "waiting for "+name+"\n") {
+			select {
+			case code := <-done:
+				t.Fatalf("exit %d: %s", code, errs.String())
+			case <-time.After(time.Millisecond):
+			}
 		}
-	}
-	rec := sampleTrace(t, "app.et")
-	must(t, rec.Close(t.Context()))
-	address, token, _ := strings.Cut(strings.TrimSpace(strings.TrimPrefix(out.String(), "entrace: viewer at ")), "#token=")
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address+"api/meta", nil)
-	must(t, err)
-	r.Header.Set("Authorization", "Bearer "+token)
-	answer, err := http.DefaultClient.Do(r)
-	must(t, err)
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		t.Errorf("the trace that came later is answered with %d", answer.StatusCode)
-	}
-	cancel()
-	if code := <-done; code != exitFine {
-		t.Errorf("exit %d: %s", code, errs.String())
+		address, token, _ := strings.Cut(strings.TrimSpace(strings.TrimPrefix(out.String(), "entrace: viewer at ")), "#token=")
+		get := func(path, token string) (status int, body string) {
+			t.Helper()
+			r, err := http.NewRequestWithContext(ctx, http.MethodGet, address+path, nil)
+			must(t, err)
+			r.Header.Set("Authorization", "Bearer "+token)
+			answer, err := http.DefaultClient.Do(r)
+			must(t, err)
+			defer answer.Body.Close()
+			b, err := io.ReadAll(answer.Body)
+			must(t, err)
+			return answer.StatusCode, string(b)
+		}
+		for _, x := range []struct {
+			path, token string
+			status      int
+			has         string
+		}{
+			{"", "", http.StatusOK, "<title>entrace</title>"},
+			{"api/meta", token, http.StatusOK, `{"waiting":"waiting for ` + name + `"}`},
+			{"api/meta", "", http.StatusUnauthorized, "error"},
+			{"api/top", token, http.StatusServiceUnavailable, "waiting for " + name},
+		} {
+			if status, body := get(x.path, x.token); status != x.status || !strings.Contains(body, x.has) {
+				t.Errorf("while there is no %s, /%s is answered with %d, %s", name, x.path, status, body)
+			}
+		}
+		must(t, sampleTrace(t, "app.et").Close(t.Context()))
+		for ctx.Err() == nil {
+			if status, body := get("api/meta", token); !strings.Contains(body, "waiting") {
+				if status != http.StatusOK || !strings.Contains(body, `"state":"ended"`) {
+					t.Errorf("the trace that came later is answered with %d, %s", status, body)
+				}
+				break
+			}
+		}
+		cancel()
+		if code := <-done; code != exitFine {
+			t.Errorf("exit %d: %s", code, errs.String())
+		}
 	}
 }
 

@@ -19,7 +19,7 @@ function App() {
     <a class="skip" href="#main" onClick={e => { e.preventDefault(); document.querySelector<HTMLElement>(s.view.value === 'tree' ? '.rows' : '#main')?.focus() }}>To the rows</a>
     <header class="top">
       {s.view.value === 'tree' && <h1 class="sr">{plain(title())}</h1>}<span class="brand"><svg viewBox="0 0 16 16" aria-hidden="true"><path d="M1 2h9v3H1zM4 6.500h8v3H4zM7 11h8v3H7z" fill="currentColor" /></svg><span>entrace</span></span>
-      <span class="file el" title={m.files.map(f => plain(f.name)).join('\n')}>{plain(title())} <span class="q">{count(m.entries)} entries</span> <StateOf /></span>
+      <span class="file el" title={m.files.map(f => plain(f.name)).join('\n')}>{plain(title())} <span class="q">{count(m.entries)} entries</span> <span class="q" title={m.states.map((x, i) => plain(`${m.files[i]?.name} ${x.text}`)).join('\n')}>{plain(m.state)}</span></span>
       <nav class="tabs" role="tablist" aria-label="Views">
         <button role="tab" aria-selected={s.view.value === 'top'} onClick={() => { s.view.value = 'top' }}>Top</button>
         <button role="tab" aria-selected={s.view.value === 'tree'} onClick={() => { s.view.value = 'tree' }}>Tree</button>
@@ -42,15 +42,6 @@ function App() {
     <div class="sr" role="status" aria-live="polite">{s.spoken.value}</div>
     {s.help.value && <Keys />}
   </>
-}
-
-// StateOf says in the header how the files ended; of many it counts them.
-function StateOf() {
-  const all = s.meta.value!.states
-  if (!all.length) return null
-  const words = [...new Set(all.map(x => x.word))], one = all.length === 1 ? all[0]! : null
-  const whys = all.filter(x => x.why).map(x => x.why)
-  return <span class="q" title={plain(one ? one.text : whys.join('; '))}>{plain(one ? one.text : words.map(w => `${all.filter(x => x.word === w).length} ${w}`).join(', '))}</span>
 }
 
 function Tools() {
@@ -100,8 +91,8 @@ function pause() {
 let deaf = () => {}, told = 0, known = '', failed = ''
 function listen() {
   deaf()
-  deaf = s.src().follow(s.paused.value, ({ rows, entries, generation, error, notices, states, pin, other }) => {
-    if (notices) s.meta.value = { ...s.meta.value!, notices, states: states ?? [] }
+  deaf = s.src().follow(s.paused.value, ({ rows, entries, generation, error, notices, state, states, pin, other }) => {
+    if (notices) s.meta.value = { ...s.meta.value!, notices, state: state ?? '', states: states ?? [] }
     if (error) { s.notice.value = failed = error; return }
     if (rows < 0) { // the stream has ended: is anybody there?
       if (!failed) setTimeout(() => s.src().meta().then(() => listen(), () => { s.notice.value = 'The program that served this page has ended' }), 1000)
@@ -162,7 +153,7 @@ function press(e: KeyboardEvent) {
 async function start() {
   const app = document.getElementById('app')!
   try {
-    await s.begin()
+    await s.begin(text => render(<div class="blank" role="status"><h2>There is no trace yet</h2><p>{plain(text[0]!.toUpperCase() + text.slice(1))}…</p></div>, app))
   } catch (e) {
     addEventListener('hashchange', () => location.reload())
     render(<div class="blank"><h2>{e instanceof Problem && e.status === 401 ? 'This page may not see the trace' : 'The trace cannot be shown'}</h2><p>{e instanceof Problem ? plain(e.message) : 'The program that serves it has gone.'}</p></div>, app)

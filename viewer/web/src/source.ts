@@ -3,11 +3,12 @@
 export interface File { name: string; entries: number }
 
 export interface Meta {
+  waiting?: string // for a first trace, and nothing else is known
   fingerprint: string; same: boolean; files: File[]; entries: number; rows: number; generation: number; services: string[]
-  timed: boolean; spans: boolean; first: string; last: string; follow: boolean; editor: string; command: string; notices: string[]; states: State[]; clocks: { name: string; late: string }[]; clockCommand: string
+  timed: boolean; spans: boolean; first: string; last: string; follow: boolean; editor: string; command: string; notices: string[]; state: string; states: State[]; newest: number; clocks: { name: string; late: string }[]; clockCommand: string
 }
 
-export interface State { word: string; text: string; why: string }
+export interface State { word: string; text: string }
 export interface Attribute { name: string; kind: string; value: string; size?: number }
 export interface Place { row: number; name: string }
 export interface Stack { row: number; time: string; count: string; in: string; stack: string }
@@ -55,7 +56,7 @@ export class Problem extends Error {
 
 // News are what the files have now; rows below 0 say that nobody tells any more. Rows of another
 // generation have other numbers.
-export interface News { rows: number; entries: number; generation?: number; error?: string; notices?: string[]; states?: State[]; pin?: string; other?: boolean }
+export interface News { rows: number; entries: number; generation?: number; error?: string; notices?: string[]; state?: string; states?: State[]; pin?: string; other?: boolean }
 
 export interface Source {
   meta(print?: string): Promise<Meta>

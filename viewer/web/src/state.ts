@@ -55,17 +55,26 @@ function tellOthers(own: string) {
   others.onmessage = e => { if (!e.data) others.postMessage(own) }
 }
 
-// begin reads the address and opens the source.
-export async function begin() {
+// begin reads the address and opens the source. While there is no trace yet, it calls waits with what
+// the page waits for.
+export async function begin(waits: (text: string) => void) {
   const hash = new URLSearchParams(location.hash.slice(1))
   const given = hash.get('token')
   if (given) history.replaceState(null, '', location.pathname + location.search)
   const look = async (own: string) => {
     source = new Server(own)
-    meta.value = await source.meta(new URLSearchParams(location.search).get('f') ?? '')
-    if (!own) return
-    sessionStorage.setItem(token, own)
-    tellOthers(own)
+    const ask = () => source.meta(new URLSearchParams(location.search).get('f') ?? '')
+    let m = await ask()
+    if (own) {
+      sessionStorage.setItem(token, own)
+      tellOthers(own)
+    }
+    while (m.waiting) {
+      waits(m.waiting)
+      await new Promise(r => setTimeout(r, 300))
+      m = await ask()
+    }
+    meta.value = m
   }
   try {
     await look(given ?? sessionStorage.getItem(token) ?? '')
@@ -446,11 +455,11 @@ export const entry = signal<Entry | null>(null)
 // lastTime is the last time in the trace.
 export const lastTime = () => BigInt(meta.value?.last ?? '0')
 
-// running reports whether a process writes one of the files; ending says how the last of them ended.
+// running reports whether a process writes one of the files; ending says how the newest of them ended.
 export const running = () => !meta.value!.states.length || meta.value!.states.some(x => x.word === 'running')
 export function ending(): string {
-  const word = meta.value!.states.some(x => x.word === 'killed') ? 'Killed' : 'Ended'
-  return word === 'Killed' && meta.value!.timed ? `Killed at ${moment(lastTime(), 0)}` : word
+  const m = meta.value!, word = m.states[m.newest]?.word ?? 'ended'
+  return word === 'killed' && m.timed ? `Killed at ${moment(lastTime(), 0)}` : word[0]!.toUpperCase() + word.slice(1)
 }
 
 // resume goes on after a pause; the page sets it.

@@ -717,8 +717,9 @@ test('live, restarts: the page waits for the first file, and goes on with the ne
     recorder.stdout.once('data', () => r(recorder))
     recorder.stdin.write(text + '\n')
   })
-  const first = await record('app-1', 'one')
   const page = await open(at(url, '?v=tree'))
+  await page.getByText('Waiting for restarts…').waitFor()
+  const first = await record('app-1', 'one')
   await rowsAre(page, ['one'])
   await page.locator('.rows .r').click()
   first.kill('SIGKILL')
@@ -727,7 +728,10 @@ test('live, restarts: the page waits for the first file, and goes on with the ne
   await rowsAre(page, ['one', 'two'])
   await page.getByText('The page goes on with').waitFor()
   assert.equal(await selected(page), 'one', 'what is selected stays')
+  assert.match(await page.textContent('.top .file'), /1 running, 1 killed$/)
   second.stdin.end()
+  await page.getByRole('button', { name: 'Ended' }).waitFor() // the newest, not the one that was killed
+  assert.match(await page.textContent('.top .file'), /1 ended, 1 killed$/)
   const third = await record('app-0', 'three') // its file comes before the others
   await rowsAre(page, ['one', 'two', 'three'])
   third.stdin.end()
