@@ -123,9 +123,11 @@ func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
 		}
 		close(ready)
 		if !o.noOpen {
-			if remove, err = openBrowser(ctx, address); err != nil {
+			r, err := openBrowser(ctx, address)
+			if err != nil {
 				fmt.Fprintln(a.err, "entrace: no browser was opened:", safe(err.Error()))
 			}
+			remove = r
 		}
 	}
 	options := viewer.Options{
