@@ -76,22 +76,30 @@ func (a *app) tail(ctx context.Context, name string, o tailOptions) error {
 	if fi, err := os.Stat(name); name == "-" || err != nil || !fi.IsDir() {
 		return a.tailFile(ctx, name, o)
 	}
-	seen := ""
+	seen, was := "", os.FileInfo(nil)
 	for {
 		newest, err := newestTrace(name)
 		if err != nil {
 			return err
 		}
+		now, _ := os.Stat(newest)
 		switch {
-		case newest != "" && newest != seen:
-			seen = newest
+		case newest != "" && (newest != seen || !os.SameFile(now, was)):
+			seen, was = newest, now
 			if !o.follow || strings.HasSuffix(newest, ".iet") { // what has ended is not followed
 				fmt.Fprintf(a.err, "entrace: the newest is %s\n", safe(newest))
-				if err := a.tailFile(ctx, newest, o); err != nil || !o.follow {
+				err := a.tailFile(ctx, newest, o)
+				if died, ok := errors.AsType[diedError](err); ok { // the next program may come
+					fmt.Fprintln(a.err, "entrace:", safe(died.Error()))
+					err = nil
+				}
+				if err != nil || !o.follow {
 					return err
 				}
 				o.lines = -1 // of what begins later
-				seen = format.Find(newest)
+				if seen = format.Find(newest); seen != newest {
+					was, _ = os.Stat(seen)
+				}
 			}
 		case newest == "" && !o.follow:
 			return fmt.Errorf("%s: there is no trace", name)
@@ -181,8 +189,13 @@ func (a *app) tailFile(ctx context.Context, name string, o tailOptions) error {
 	return a.follow(ctx, grows, l)
 }
 
-// died returns an error that says how the program died that wrote a file, which spans were open, and
-// what finishes the file. The word is the state of the file; the error is nil if no program died.
+// A diedError says how the program died that wrote a file.
+type diedError string
+
+func (e diedError) Error() string { return string(e) }
+
+// died returns a [diedError] with the state of a file, which spans were open, and what finishes the file.
+// The word is the state of the file; the error is nil if no program died.
 func (a *app) died(ctx context.Context, name string) (word convert.StateWord, died error) {
 	name = format.Find(name)
 	if lock, _ := osfile.LockHolder(name); lock != osfile.LockFree {
@@ -215,7 +228,7 @@ func (a *app) died(ctx context.Context, name string) (word convert.StateWord, di
 	if !s.Recovered {
 		text += "; 'entrace recover " + name + "' finishes the file"
 	}
-	return s.Word, errors.New(text)
+	return s.Word, diedError(text)
 }
 
 // maxOpen is how many names of open spans died returns.
@@ -527,7 +540,7 @@ func (l *lines) from(n int, entry func(i int) (int64, *format.TraceEntry, error)
 	}
 	if l.last == nil {
 		clear(l.spans) // the file has them
-		if !enough {
+		if !enough && l.o.lines > 0 {
 			from = 0
 		}
 	}

@@ -78,3 +78,46 @@ func TestTailFollowEndsWithEndedFile(t *testing.T) {
 		}
 	}
 }
+
+// TestTailFollowGoesOnAfterKilledProgram follows a folder in which the file of a program that died is the
+// newest, until the next program writes a file of the same name.
+func TestTailFollowGoesOnAfterKilledProgram(t *testing.T) {
+	t.Chdir(t.TempDir())
+	rec := sampleTrace(t, "live.et")
+	must(t, rec.Flush(t.Context()))
+	b := read(t, "live.iet")
+	must(t, rec.Close(t.Context()))
+	must(t, os.Remove("live.et"))
+	must(t, os.WriteFile("app.iet", b, 0o600))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var out, errs lockedBuffer
+	done := make(chan int)
+	go func() { done <- run(ctx, []string{"tail", "-f", "-n", "0", "."}, nil, &out, &errs) }()
+	until := func(what *lockedBuffer, text string, do func()) {
+		t.Helper()
+		for !strings.Contains(what.String(), text) {
+			do()
+			select {
+			case code := <-done:
+				t.Fatalf("exit %d\n%s%s", code, &out, &errs)
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}
+	until(&errs, "app.iet: killed", func() {})
+	if out.String() != "" {
+		t.Errorf("-n 0 begins with\n%s", &out)
+	}
+	rec, err := recorder.Create("app.et", nil)
+	must(t, err)
+	until(&out, "the next program", func() { // the finished file of the other one may be newer for a while
+		must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("the next program"), Metadata: named("event").Metadata}))
+		must(t, rec.Flush(t.Context()))
+	})
+	must(t, rec.Close(t.Context()))
+	cancel()
+	if code := <-done; code != exitFine {
+		t.Errorf("exit %d\n%s", code, &errs)
+	}
+}
