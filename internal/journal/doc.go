@@ -12,7 +12,7 @@
 // mapped into memory. It is for tmpfs only: a store to a mapped page of another file
 // system can wait for the disk in a page fault, and Go runs nothing else on that
 // processor meanwhile. [Written] is a file in any file system: Append writes each record
-// with pwrite(2), and readers use a copy in memory.
+// with pwrite(2), one that crosses a page with two, and readers use a copy in memory.
 //
 // # Layout
 //
@@ -56,8 +56,9 @@
 //
 // A commit word is written last, in one store, after the word behind the record was set
 // to zero. A reader takes records until it meets a zero, so that it never meets what an
-// earlier use of the segment has left. The checksum depends on the record's place. It
-// is there for what a loss of power leaves, and for a pwrite that was cut short.
+// earlier use of the segment has left. One pwrite writes the word with the record only
+// within a page, where no kill cuts it short. The checksum depends on the record's place.
+// It is there for what a loss of power leaves.
 //
 // A stream is a sequence of records in segments. The position of a record is the base of
 // its segment plus its offset in it. The bases of a stream ascend.

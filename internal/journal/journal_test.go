@@ -289,8 +289,8 @@ func dead(t *testing.T, name string, from func([]byte) func(uint32) uint64) *Dea
 
 func everything([]byte) func(uint32) uint64 { return func(uint32) uint64 { return 0 } }
 
-// TestDeadAtEveryCut cuts the second half of a record off at every byte, as a pwrite that
-// was cut short leaves it: what precedes it is there, and nothing else.
+// TestDeadAtEveryCut cuts the second half of a record off at every byte, as a loss of power
+// may leave it: what precedes it is there, and nothing else.
 func TestDeadAtEveryCut(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "j")
 	j := create(t, Options{Medium: Written, Name: name})

@@ -115,14 +115,24 @@ func (s *Segment) begin(stream uint32, base uint64) error {
 	})
 }
 
+// pageSize is the size of the smallest page of a file. A kill cuts a pwrite short between
+// two pages, and nowhere else.
+const pageSize = 4 << 10
+
 // change runs fn, which changes the n bytes of s at off, and makes them survive the
-// process.
+// process. A process that is killed leaves the commit word at off as it was, or all of them.
 func (s *Segment) change(off, n int, fn func()) error {
 	switch s.pool.medium {
 	case Mapped:
 		return mapfile.Guard(s.mem, fn)
 	case Written:
 		fn()
+		if off/pageSize != (off+n-1)/pageSize {
+			if _, err := s.pool.f.WriteAt(s.mem[off+8:off+n], s.off+int64(off)+8); err != nil {
+				return err
+			}
+			n = 8
+		}
 		_, err := s.pool.f.WriteAt(s.mem[off:off+n], s.off+int64(off))
 		return err
 	}

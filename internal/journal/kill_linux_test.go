@@ -1,0 +1,81 @@
+package journal
+
+import (
+	"bytes"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestKillBetweenPagesDamagesNothing cuts the pwrite of a record short at each page that it
+// crosses, as a kill does: the record is not there, what precedes it is, and nothing is
+// damaged. The largest size of a file does the cutting.
+func TestKillBetweenPagesDamagesNothing(t *testing.T) {
+	signal.Ignore(syscall.SIGXFSZ)
+	defer signal.Reset(syscall.SIGXFSZ)
+	var unlimited unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &unlimited); err != nil {
+		t.Fatal(err)
+	}
+	const size = 3 * pageSize
+	for _, x := range []struct {
+		name   string
+		append func(*Segment) error
+	}{
+		{"record", func(s *Segment) error {
+			_, err := s.append(record(1, 2, size, false))
+			return err
+		}},
+		{"part of a chain", func(s *Segment) error { return s.appendPart(make([]byte, size), chainMore) }},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			name := filepath.Join(t.TempDir(), "j")
+			j := create(t, Options{Medium: Written, Name: name, Segments: 2})
+			s, err := j.pool.take(StreamSpans, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// What an earlier use has left must not be taken for a record.
+			if err := s.appendPart(bytes.Repeat([]byte{0xff}, maxPart-8), 0); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.begin(StreamSpans, 0); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.append(record(1, 1, 100, false)); err != nil {
+				t.Fatal(err)
+			}
+			end := s.End()
+			for cut := pageSize; cut < end+size; cut += pageSize {
+				limit := unix.Rlimit{Cur: uint64(s.off) + uint64(cut), Max: unlimited.Max}
+				if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &limit); err != nil {
+					t.Fatal(err)
+				}
+				err := x.append(s)
+				if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unlimited); err != nil {
+					t.Fatal(err)
+				}
+				if err == nil {
+					t.Fatalf("cut at %d: the pwrite was not cut short", cut)
+				}
+				d := dead(t, name, everything)
+				if d.Damaged != 0 {
+					t.Errorf("cut at %d: %d segments are damaged", cut, d.Damaged)
+				}
+				if parts := d.Parts(StreamSpans); len(parts) != 1 || parts[0].End != end {
+					t.Errorf("cut at %d: the parts are %+v, want one that ends at %d", cut, parts, end)
+				}
+			}
+			if err := x.append(s); err != nil {
+				t.Fatal(err)
+			}
+			d := dead(t, name, everything)
+			if parts := d.Parts(StreamSpans); d.Damaged != 0 || len(parts) != 1 || parts[0].End != s.End() {
+				t.Errorf("%d segments are damaged, the parts are %+v, want one that ends at %d", d.Damaged, parts, s.End())
+			}
+		})
+	}
+}
