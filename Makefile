@@ -29,7 +29,7 @@ help: ## say what there is to make
 demo: ## run the quickstart, which records itself into trace.et, and show the tree
 	$(GO) run ./examples/quickstart > /dev/null
 	$(GO) run ./cmd/entrace tree trace.et
-	@echo "now try: $(GO) run ./cmd/entrace view trace.et    (or top, grep .user=mallory, stats; --help has all)"
+	@echo "now try: $(GO) run ./cmd/entrace view trace.et    (or top, grep user=mallory, stats; --help has all)"
 
 test: ## test every module
 	@set -e; for m in $(MODULES); do echo "== $$m"; (cd $$m && GOWORK=off $(GO) test -timeout 30m ./...); done

@@ -105,16 +105,19 @@ func (e *Error) closed() string {
 func (p *parser) noName(t *token, at int) *Error {
 	if len(t.parts) > 1 {
 		err := p.fail(t, "scopes are span., resource., event., link., instrumentation., log. and parent., or none", "%s. is no scope", t.parts[0])
+		if scope := nearest(t.parts[0], slices.Sorted(maps.Keys(scopes))); scope != "" {
+			return err.trying(p.with(t.pos, t.pos+len(t.parts[0]), scope))
+		}
 		return err.trying(p.with(t.pos, t.end, "."+t.text))
 	}
-	if strings.HasPrefix(t.text, "nestedSet") {
+	if isNestedSet(t.text) {
 		return p.fail(t, "write {…} >> {…} for what is below, and depth = 1 for roots", "%s is a number of Tempo's, which is not stored here", t.text)
 	}
 	fix := "." + t.text
 	hint := "did you mean ." + t.text
-	if s := similar(t.text); s != "" {
+	if s := similar(t.text, p.braces > 0); s != "" {
 		hint += ", or " + s
-		if distance(strings.ToLower(t.text), strings.ToLower(s)) <= 2 {
+		if _, known := braceNames[t.text]; known || isTypo(t.text, s) {
 			fix = s
 		}
 	}
@@ -133,6 +136,9 @@ func (p *parser) noName(t *token, at int) *Error {
 	}
 	return p.fail(t, hint+"?", "%s is no name that is known", t.text).trying(p.with(t.pos, t.end, fix))
 }
+
+// isNestedSet reports whether a word is one of Tempo's names for the numbering of its tree.
+func isNestedSet(word string) bool { return strings.HasPrefix(word, "nestedSet") }
 
 // noCall returns the error for a function where a filter is.
 func (p *parser) noCall(t *token) *Error {

@@ -172,18 +172,25 @@ func fieldNamed(t *token, inBraces bool) (f *field, ok bool) {
 	return f, known && f.name != ""
 }
 
-// similar returns a name that may have been meant by one that is none.
-func similar(word string) string {
-	var names []string
-	for _, m := range []map[string]fieldKind{bareNames, braceNames, intrinsics} {
-		names = append(names, slices.Sorted(maps.Keys(m))...)
+// similar returns a name that may have been meant by one that is none, in or outside of braces.
+func similar(word string, inBraces bool) string {
+	names := slices.AppendSeq(slices.Collect(maps.Keys(bareNames)), maps.Keys(intrinsics))
+	if inBraces {
+		names = slices.AppendSeq(names, maps.Keys(braceNames))
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if kind, known := braceNames[word]; known && intrinsics[name] == kind {
+			return name
+		}
 	}
 	return nearest(word, names)
 }
 
-// nearest returns the name that differs least from a word, "" if all differ much.
+// nearest returns the name that differs least from a word, "" if all differ in more than a third of
+// its letters.
 func nearest(word string, names []string) string {
-	best, least := "", len(word)/2+1
+	best, least := "", (len(word)+1)/3+1
 	for _, name := range names {
 		if d := distance(strings.ToLower(word), strings.ToLower(name)); d < least {
 			best, least = name, d
@@ -192,25 +199,33 @@ func nearest(word string, names []string) string {
 	return best
 }
 
-// distance returns how many letters tell two words apart.
+// isTypo reports whether a word is so near to a name that it is rather that name than another one.
+func isTypo(word, name string) bool {
+	return distance(strings.ToLower(word), strings.ToLower(name)) <= 1+len(word)/8
+}
+
+// distance returns how many letters tell two words apart. Two letters that changed places are one.
 func distance(a, b string) int {
 	if len(a) > 64 || len(b) > 64 {
 		return 64
 	}
-	row := make([]int, len(b)+1)
+	before, row, next := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
 	}
 	for i := range len(a) {
-		last := row[0]
-		row[0] = i + 1
+		next[0] = i + 1
 		for j := range len(b) {
-			n := last
+			n := row[j]
 			if a[i] != b[j] {
-				n = 1 + min(last, row[j], row[j+1])
+				n = 1 + min(n, row[j+1], next[j])
 			}
-			last, row[j+1] = row[j+1], n
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				n = min(n, 1+before[j-1])
+			}
+			next[j+1] = n
 		}
+		before, row, next = row, next, before
 	}
 	return row[len(b)]
 }

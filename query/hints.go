@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -63,6 +64,9 @@ func (q *Query) emptyHints(m *machine) []Hint {
 			hints = append(hints, h)
 		}
 	}
+	for _, h := range q.ifNone {
+		add(h)
+	}
 	names := make(map[string]bool)
 	for _, k := range m.v.Keys() {
 		if name, own := format.UserName(k.Name); own {
@@ -78,14 +82,21 @@ func (q *Query) emptyHints(m *machine) []Hint {
 			if !ok || !f.kind.isAttribute() {
 				return
 			}
+			var h Hint
 			if !names[f.name] {
 				if m.hasNone(f.name) {
-					add(q.unknown(f, names))
+					h = q.unknown(f, names)
 				}
 			} else if x.right != nil && x.right.value.kind != KindNil {
-				if h, ok := q.otherKind(m, f, x.right); ok {
-					add(h)
-				}
+				h = q.otherKind(m, f, x.right)
+			}
+			if h.Query == "" && x.right != nil && !strings.HasPrefix(q.text[f.pos:], f.text) { // user = eve
+				from, to := place(x)
+				text := quote(q.text[from:to])
+				h = Hint{cmp.Or(h.Text, f.text+" is an attribute") + "; for the text, write " + text, q.with(from, to, text)}
+			}
+			if h.Text != "" {
+				add(h)
 			}
 		case *field:
 			if f := x; f.kind.isAttribute() && !compared[f] && q.isAlone(f) {
@@ -175,11 +186,12 @@ func (q *Query) unknown(f *field, names map[string]bool) Hint {
 	return h
 }
 
-// otherKind says that an attribute is never of the kind of a value that it is compared with.
-func (q *Query) otherKind(m *machine, f *field, l *literal) (h Hint, ok bool) {
+// otherKind says that an attribute is never of the kind of a value that it is compared with. It
+// returns no hint if that is not so.
+func (q *Query) otherKind(m *machine, f *field, l *literal) (h Hint) {
 	a, err := m.attribute(f.name)
 	if err != nil {
-		return h, false
+		return h
 	}
 	kinds := make(map[int]string) // by their class
 	note := func(v Value) {
@@ -197,14 +209,14 @@ func (q *Query) otherKind(m *machine, f *field, l *literal) (h Hint, ok bool) {
 			note(v)
 		}
 		if !a.parts[i].knowsAll(m.v) {
-			return h, false
+			return h
 		}
 	}
 	for _, v := range a.resources {
 		note(v)
 	}
 	if _, has := kinds[l.value.class()]; has || len(kinds) == 0 {
-		return h, false
+		return h
 	}
 	written := q.text[l.pos:l.end]
 	h.Text = f.text + " is " + strings.Join(slices.Sorted(maps.Values(kinds)), ", or ") + " here"
@@ -212,10 +224,10 @@ func (q *Query) otherKind(m *machine, f *field, l *literal) (h Hint, ok bool) {
 	if l.value.kind == KindString {
 		other = l.value.s
 		if _, err := strconv.ParseFloat(other, 64); err != nil && other != "true" && other != "false" {
-			return h, true
+			return h
 		}
 	}
 	h.Text += ": write " + other
 	h.Query = q.with(l.pos, l.end, other)
-	return h, true
+	return h
 }

@@ -2,6 +2,7 @@ package query
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -167,7 +168,7 @@ func (l *lexer) next(space bool) (token, error) {
 // a->b, 0 if it is none but a part of the language: what is between blanks in a filter without
 // braces, has something in it that nothing of the language has, and no comparison.
 func (l *lexer) textLength(space bool) int {
-	if n := len(l.tokens); !space && (n == 0 || l.tokens[n-1].text != "(" && l.tokens[n-1].text != "!") || l.braces > 0 || l.inStage {
+	if !space && !l.isBehind("(", "!") && !l.isBehind(comparisons...) || l.braces > 0 || l.inStage {
 		return 0
 	}
 	rest := l.s[l.pos:]
@@ -191,6 +192,12 @@ func (l *lexer) textLength(space bool) int {
 		return end
 	}
 	return 0
+}
+
+// isBehind reports whether the last token is one of some marks.
+func (l *lexer) isBehind(marks ...string) bool {
+	n := len(l.tokens)
+	return n > 0 && l.tokens[n-1].kind == tokenMark && slices.Contains(marks, l.tokens[n-1].text)
 }
 
 // isText reports whether s, which has no blanks, is a text and nothing of the language.
@@ -223,11 +230,11 @@ func isText(s string, inParens bool) bool {
 }
 
 // pathCanBegin reports whether a slash here begins a text such as /cart: where free text can stand,
-// a blank is before the slash and a letter behind it, and no other slash ends a regular expression.
+// a blank or a comparison is before the slash and a letter behind it, and no other slash ends a regular expression.
 // To divide, a blank is behind it, or none before.
 func (l *lexer) pathCanBegin(space bool) bool {
 	r, _ := utf8.DecodeRuneInString(l.s[l.pos+1:])
-	return space && l.braces == 0 && !l.inStage && (r == '_' || unicode.IsLetter(r)) && !l.regexEnds()
+	return (space || l.isBehind(comparisons...)) && l.braces == 0 && !l.inStage && (r == '_' || unicode.IsLetter(r)) && !l.regexEnds()
 }
 
 // regexEnds reports whether the next slash can be the end of a regular expression that begins here.

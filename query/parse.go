@@ -10,9 +10,10 @@ import (
 
 // A Query is a query that was parsed. It is safe for concurrent use.
 type Query struct {
-	text  string
-	root  *pipeline
-	hints []Hint
+	text   string
+	root   *pipeline
+	hints  []Hint
+	ifNone []Hint // for a result without rows
 }
 
 // A Hint says what may surprise in a query or its result.
@@ -60,7 +61,7 @@ func parse(text string) (*Query, *Error) {
 		}
 		return nil, asError(err)
 	}
-	return &Query{text: text, root: root, hints: p.hints}, nil
+	return &Query{text: text, root: root, hints: p.hints, ifNone: p.ifNone}, nil
 }
 
 // maxDepth is how deep brackets can be nested.
@@ -73,7 +74,8 @@ type parser struct {
 	depth  int
 	braces int // in how many {…}
 	hints  []Hint
-	bare   bool // a word that is no name is a text, as on the right of a comparison
+	ifNone []Hint // hints for a result without rows
+	bare   bool   // a word that is no name is a text, as on the right of a comparison
 }
 
 func (p *parser) peek() *token { return &p.tokens[p.at] }

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
@@ -29,7 +30,7 @@ func (p *parser) primary() (expr, error) {
 		}
 		if p.braces == 0 && !p.compared(p.at-1, p.at-1) {
 			if isPath {
-				p.hint(t.text+" is a text here; a regular expression ends with a slash", "")
+				p.ifNone = append(p.ifNone, Hint{Text: t.text + " is a text here; a regular expression ends with a slash"})
 			}
 			return p.freeText(t)
 		}
@@ -58,13 +59,36 @@ func (p *parser) compared(first, last int) bool {
 // operatorAt reports whether the token at i is an operator between two values.
 func (p *parser) operatorAt(i int) bool {
 	t, next := &p.tokens[i], &p.tokens[min(i+1, len(p.tokens)-1)]
-	switch t.kind {
+	return p.comparisonAt(i) || t.kind == tokenMark && (strings.Contains("+*/%^,", t.text) || t.text == "-" && t.space && next.space)
+}
+
+// comparisonAt reports whether the token at i compares two values.
+func (p *parser) comparisonAt(i int) bool {
+	switch t := &p.tokens[i]; t.kind {
 	case tokenMark:
-		return slices.Contains(comparisons, t.text) || strings.Contains("+*/%^,", t.text) || t.text == "-" && t.space && next.space
+		return slices.Contains(comparisons, t.text)
 	case tokenWord:
-		return t.text == "in" || t.text == "contains" || t.text == "not" && next.text == "in"
+		return t.text == "in" || t.text == "contains" || t.text == "not" && p.tokens[i+1].text == "in"
 	}
 	return false
+}
+
+// isBareAttribute reports whether a word at a place among the tokens is the name of an attribute
+// whose dot was left out, as in user = eve: it is compared, and it does not look like a misspelled field or scope.
+func (p *parser) isBareAttribute(t *token, at int) bool {
+	if !p.comparisonAt(at+1) || at > 0 && p.operatorAt(at-1) || strings.Contains(t.parts[0], ":") || isNestedSet(t.text) {
+		return false
+	}
+	known := maps.Keys(scopes)
+	if len(t.parts) == 1 {
+		known = maps.Keys(bareNames)
+	}
+	for name := range known {
+		if name != "" && isTypo(t.parts[0], name) {
+			return false
+		}
+	}
+	return len(t.parts) > 1 || braceNames[t.text] == 0
 }
 
 // isUnit reports whether a word is what stands behind the number of a duration.
@@ -111,6 +135,8 @@ func (p *parser) word() (expr, error) {
 		return constant(stringValue(t.text))
 	case p.braces == 0 && !compared:
 		return p.freeText(t)
+	case p.braces == 0 && p.isBareAttribute(t, at):
+		return &field{name: t.text, text: "." + attributeName(t.text), pos: t.pos, end: t.end}, nil
 	}
 	return nil, p.noName(t, at)
 }

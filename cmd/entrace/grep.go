@@ -30,7 +30,7 @@ func (a *app) grepCommand() *cobra.Command {
 		Long: "grep prints a line for each span, event and log record of the files that QUERY selects,\n" +
 			"in the order of time: time, level, service, name or message, duration, attributes.\n\n" +
 			"  entrace grep 'payment failed' app.et                     words, in texts, names and keys\n" +
-			"  entrace grep 'level >= warn .user = \"ada\"' app.et        comparisons\n" +
+			"  entrace grep 'level >= warn user = ada' app.et           comparisons\n" +
 			"  entrace grep '{ name = \"GET /cart\" } >> { span:failed }' app.et      below one another\n\n" +
 			"'' selects everything. A word finds parts of words, too: user-1 also user-17.\n" +
 			"docs/query.md has the language. It exits with 0 if there is a match, 1 if there is none,\n" +
