@@ -61,7 +61,8 @@ func asError(err error) *Error {
 const maxTry = 1000
 
 // findTry finds a whole query that works: what the error proposes, mended further where that has
-// another mistake; else the query with brackets that are missing; else its text as a phrase.
+// another mistake; else the query with brackets that are missing; else its text as a phrase, if that
+// can be meant.
 func (e *Error) findTry() {
 	next, err := e.Try, e
 	e.Try = ""
@@ -82,9 +83,27 @@ func (e *Error) findTry() {
 		next = err.Try
 	}
 	phrase := quote(strings.ToValidUTF8(strings.TrimSpace(e.Query), "\uFFFD"))
-	if _, err := parse(phrase); err == nil {
+	if _, err := parse(phrase); err == nil && !isCondition(e.Query) {
 		e.Try = phrase
 	}
+}
+
+// isCondition reports whether a text that is no query was meant as one, and not as a text to look
+// for: it has braces or a | (but is no JSON), or compares a field.
+func isCondition(text string) bool {
+	if !strings.HasPrefix(text, `{"`) && strings.ContainsAny(text, "{|") {
+		return true
+	}
+	tokens, _ := lex(text)
+	p := &parser{tokens: append(tokens, token{})}
+	for i := range tokens {
+		if t := &p.tokens[i]; t.kind == tokenWord {
+			if _, isField := fieldNamed(t, true); isField && p.compared(i, i) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // closed returns the query with the brackets that are missing at its end, "" if it is not that.
@@ -113,7 +132,7 @@ func (p *parser) noName(t *token, at int) *Error {
 	if isNestedSet(t.text) {
 		return p.fail(t, "write {…} >> {…} for what is below, and depth = 1 for roots", "%s is a number of Tempo's, which is not stored here", t.text)
 	}
-	fix := "." + t.text
+	fix, end := "."+t.text, t.end
 	hint := "did you mean ." + t.text
 	if s := similar(t.text, p.braces > 0); s != "" {
 		hint += ", or " + s
@@ -122,7 +141,9 @@ func (p *parser) noName(t *token, at int) *Error {
 		}
 	}
 	if at > 0 && p.tokens[at-1].kind == tokenMark && slices.Contains(comparisons, p.tokens[at-1].text) {
-		hint, fix = "a text needs quotes: "+quote(t.text), quote(t.text)
+		end = p.textEnd(at)
+		fix = quote(p.text[t.pos:end])
+		hint = "a text needs quotes: " + fix
 		if before := &p.tokens[max(0, at-2)]; before.kind == tokenWord {
 			if f, ok := fieldNamed(before, p.braces > 0); ok && f.kind.enumOf() != KindNil {
 				names := enumNames(f.kind.enumOf())
@@ -134,7 +155,67 @@ func (p *parser) noName(t *token, at int) *Error {
 			}
 		}
 	}
-	return p.fail(t, hint+"?", "%s is no name that is known", t.text).trying(p.with(t.pos, t.end, fix))
+	return p.fail(t, hint+"?", "%s is no name that is known", t.text).trying(p.with(t.pos, end, fix))
+}
+
+// otherOperators are words that other languages have as operators, and what to write in their place.
+var otherOperators = map[string]string{"like": "contains", "is": "=", "equals": "=", "matches": "=~"}
+
+// otherOperator returns the error for such a word behind a field, nil if it can be a text.
+func (p *parser) otherOperator(a expr, t *token) error {
+	value := &p.tokens[min(p.at+1, len(p.tokens)-1)]
+	if value.kind != tokenWord && value.kind != tokenString && value.kind != tokenNumber {
+		return nil
+	}
+	text, end := p.text[value.pos:value.end], value.end
+	if !value.isQuoted(p.text) {
+		end = p.textEnd(p.at + 1)
+		text = quote(p.text[value.pos:end])
+	} else if t.text == "like" {
+		text = quote(strings.Trim(value.text, "%"))
+	}
+	other := otherOperators[t.text] + " " + text
+	switch a := a.(type) {
+	case *field:
+		return p.fail(t, "write "+other, "%s is no operator", t.text).trying(p.with(t.pos, end, other))
+	case *words:
+		if t.text == "like" {
+			p.ifNone = append(p.ifNone, Hint{"like is a text here; of an attribute, write ." + a.text + " " + other, p.with(a.pos, end, "."+a.text+" "+other)})
+		}
+	}
+	return nil
+}
+
+// unfinished returns the error for a comparison without a right side.
+func (p *parser) unfinished(a expr, operator *token) *Error {
+	f, ok := a.(*field)
+	if !ok {
+		return p.fail(p.peek(), "", "a value must come here, and not %s", describe(p.peek()))
+	}
+	examples := map[Kind]string{
+		KindInt: "1", KindDuration: "100ms", KindTime: `"2026-11-22T15:04:05Z"`, KindBool: "true",
+		KindLevel: "error", KindStatus: "error", KindSpanKind: "server", KindRole: "span",
+	}
+	condition := f.text + " != nil" // what has one, whichever
+	if example := examples[typeOf(f)]; example != "" && operator.kind == tokenMark && !strings.Contains(operator.text, "~") {
+		condition = f.text + " " + operator.text + " " + example
+	}
+	end := max(p.tokens[p.at-1].end, operator.end)
+	return p.fail(p.peek(), "as in "+condition, "a value must come here, and not %s", describe(p.peek())).trying(p.with(f.pos, end, condition))
+}
+
+// textEnd returns where a text without quotes ends that begins with the token at i.
+func (p *parser) textEnd(i int) (end int) {
+	for end = p.tokens[i].end; ; {
+		i++
+		t := &p.tokens[i]
+		switch {
+		case t.kind == tokenEnd, t.kind == tokenMark && strings.Contains("( ) { } && || | !", t.text), t.isQuoted(p.text),
+			t.kind == tokenWord && (t.text == "and" || t.text == "or" || t.text == "not" || p.comparisonAt(i) || p.comparisonAt(i+1)):
+			return end
+		}
+		end = t.end
+	}
 }
 
 // isNestedSet reports whether a word is one of Tempo's names for the numbering of its tree.

@@ -37,6 +37,11 @@ type token struct {
 // is reports whether the token is that mark.
 func (t *token) is(mark string) bool { return t.kind == tokenMark && t.text == mark }
 
+// isQuoted reports whether the token is a text in quotes, in a query.
+func (t *token) isQuoted(query string) bool {
+	return t.kind == tokenString && strings.IndexByte("\"`", query[t.pos]) >= 0
+}
+
 // maxQuery is how long a query can be, in bytes.
 const maxQuery = 64 << 10
 

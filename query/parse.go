@@ -396,6 +396,8 @@ func (p *parser) compare() (expr, error) {
 			p.next()
 			p.next()
 			op = "not in"
+		case t.kind == tokenWord && otherOperators[t.text] != "":
+			return a, p.otherOperator(a, t)
 		default:
 			return a, nil
 		}
@@ -413,14 +415,24 @@ func (p *parser) comparison(a expr, op string, t *token) (expr, error) {
 		defer func(was bool) { p.bare = was }(p.bare)
 		p.bare = true
 	}
+	if b := p.peek(); b.kind == tokenEnd || b.kind == tokenMark && strings.Contains(") } && || |", b.text) {
+		return nil, p.unfinished(a, t)
+	}
 	if op == "in" || op == "not in" {
 		return p.inList(c, t)
 	}
+	first := p.at
 	b, err := p.sum()
 	if err != nil {
 		return nil, err
 	}
 	l, ok := b.(*literal)
+	if ok && l.value.kind == KindString && p.bare && p.at == first+1 && !p.tokens[first].isQuoted(p.text) {
+		if end := p.textEnd(first); end > l.end { // name = GET /orders
+			text := quote(p.text[l.pos:end])
+			p.ifNone = append(p.ifNone, Hint{"a text of several words needs quotes: " + text, p.with(l.pos, end, text)})
+		}
+	}
 	isPattern := op == "=~" || op == "!~" || op == "contains"
 	switch {
 	case isPattern && !ok:

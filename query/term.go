@@ -29,7 +29,7 @@ func (p *parser) primary() (expr, error) {
 			return nil, p.fail(t, "to divide, write a blank behind the slash: / "+t.text[1:], "%s is a text", t.text).trying(p.with(t.pos, t.pos+1, "/ "))
 		}
 		if p.braces == 0 && !p.compared(p.at-1, p.at-1) {
-			if isPath {
+			if isPath && len(p.ifNone) == 0 {
 				p.ifNone = append(p.ifNone, Hint{Text: t.text + " is a text here; a regular expression ends with a slash"})
 			}
 			return p.freeText(t)
@@ -74,7 +74,8 @@ func (p *parser) comparisonAt(i int) bool {
 }
 
 // isBareAttribute reports whether a word at a place among the tokens is the name of an attribute
-// whose dot was left out, as in user = eve: it is compared, and it does not look like a misspelled field or scope.
+// whose dot was left out, as in user = eve: it is compared, and it does not look like a misspelled
+// field or scope.
 func (p *parser) isBareAttribute(t *token, at int) bool {
 	if !p.comparisonAt(at+1) || at > 0 && p.operatorAt(at-1) || strings.Contains(t.parts[0], ":") || isNestedSet(t.text) {
 		return false
