@@ -364,7 +364,7 @@ func (m *machine) fieldOf(f *field) (eval, error) {
 	case fieldName:
 		return func(e *env) Value { return stringValue(e.read.Name(e.row)) }, nil
 	case fieldLevel:
-		return func(e *env) Value { return enumValue(KindLevel, uint8(v.Flags(e.row).Level())) }, nil
+		return func(e *env) Value { return levelOf(v.Flags(e.row)) }, nil
 	case fieldMessage:
 		return func(e *env) Value {
 			s, ok := v.Message(e.row)

@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -467,7 +468,7 @@ func metaValue(kind fieldKind, m *view.Meta) Value {
 func flagsValue(kind fieldKind, f view.Flags) Value {
 	switch {
 	case kind == fieldLevel:
-		return enumValue(KindLevel, uint8(f.Level()))
+		return levelOf(f)
 	case kind == fieldRole:
 		return enumValue(KindRole, uint8(f.Role()))
 	case f.Role() != view.RoleSpan:
@@ -480,4 +481,12 @@ func flagsValue(kind fieldKind, f view.Flags) Value {
 		return boolValue(f.Failed())
 	}
 	return enumValue(KindSpanKind, uint8(f.Kind()))
+}
+
+// levelOf returns the level of a row, which is error for a span that failed, whatever was recorded.
+func levelOf(f view.Flags) Value {
+	if f.Failed() {
+		return enumValue(KindLevel, uint8(format.LevelError))
+	}
+	return enumValue(KindLevel, uint8(f.Level()))
 }

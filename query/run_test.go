@@ -202,7 +202,13 @@ func (p *plain) condition(r *rand.Rand, depth int) condition {
 		}}
 	case 2:
 		l := r.IntN(5)
-		return condition{fmt.Sprintf("level %s %s", op, []string{"trace", "debug", "info", "warn", "error"}[l]), func(x view.Row) bool { return cmpInts(op, int64(p.e[x].Metadata.Level), int64(l)) }}
+		return condition{fmt.Sprintf("level %s %s", op, []string{"trace", "debug", "info", "warn", "error"}[l]), func(x view.Row) bool {
+			level := p.e[x].Metadata.Level
+			if hasException(p.v, x) || role(x) == view.RoleSpan && p.v.Flags(x).Status() == view.StatusError {
+				level = format.LevelError
+			}
+			return cmpInts(op, int64(level), int64(l))
+		}}
 	case 3:
 		want := []string{"ada", "bob", "nobody"}[r.IntN(3)]
 		return condition{fmt.Sprintf(".user %s %q", eq, want), func(x view.Row) bool {

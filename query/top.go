@@ -28,7 +28,7 @@ type Overview struct {
 	// Self is a table as [Summary] makes it, of the names whose spans took most time themselves.
 	Self *Table
 	// Patterns are what errors say most often; OtherErrors is how many have none of the patterns
-	// that are kept.
+	// that are kept. An exception that passed through several spans is one error here.
 	Patterns    []ErrorPattern
 	OtherErrors int
 	// Gaps are the longest times in which nothing began, ended or was logged.
@@ -146,7 +146,7 @@ func Top(ctx context.Context, v *view.View, rows Set, limit int) (*Overview, err
 		o.Self.Lines = o.Self.Lines[:min(limit, len(o.Self.Lines))]
 	}
 	if err == nil {
-		err = o.patterns(ctx, v, errs, limit)
+		err = o.patterns(ctx, v, rows, errs, limit)
 	}
 	if o.Timed {
 		o.gaps(v, rows, limit)
@@ -244,7 +244,7 @@ func (b *best) rows() []view.Row {
 }
 
 // patterns finds the patterns of errors.
-func (o *Overview) patterns(ctx context.Context, v *view.View, errs []view.Row, limit int) error {
+func (o *Overview) patterns(ctx context.Context, v *view.View, rows Set, errs []view.Row, limit int) error {
 	type key struct {
 		role    view.Role
 		pattern string
@@ -256,6 +256,11 @@ func (o *Overview) patterns(ctx context.Context, v *view.View, errs []view.Row, 
 	for i, r := range errs {
 		if i%4096 == 0 && ctx.Err() != nil {
 			return ctx.Err()
+		}
+		if passed, err := text.passed(r, rows); err != nil {
+			return err
+		} else if passed {
+			continue
 		}
 		s, err := text.of(r)
 		if err != nil {
@@ -311,13 +316,35 @@ func (t *errorTexts) of(r view.Row) (s string, err error) {
 
 // exceptionOf returns the message of the first exception of the span at row r, "" if it has none.
 func (t *errorTexts) exceptionOf(r view.Row) (string, error) {
-	tree := t.v.Tree()
-	for rank, end := tree.Rank(r)+1, tree.End(r); rank < end; rank = tree.End(tree.Row(rank)) {
-		if kid := tree.Row(rank); t.v.Role(kid) == view.RoleEvent && t.v.Name(kid) == format.NameException {
+	for _, kid := range t.v.Children(r) {
+		if t.v.Role(kid) == view.RoleEvent && t.v.Name(kid) == format.NameException {
 			return t.attribute(&t.exception, "exception.message", kid)
 		}
 	}
 	return "", nil
+}
+
+// passed reports whether all that row r says of its failure is an exception that one of the rows
+// right below it has as well, as after a panic that passed through both.
+func (t *errorTexts) passed(r view.Row, rows Set) (bool, error) {
+	if t.v.Role(r) != view.RoleSpan {
+		return false, nil
+	}
+	if s, err := t.attribute(&t.description, format.AttrStatusDescription, r); s != "" || err != nil {
+		return false, err
+	}
+	own, err := t.exceptionOf(r)
+	if own == "" || err != nil {
+		return false, err
+	}
+	for _, kid := range t.v.Children(r) {
+		if t.v.Flags(kid).Failed() && rows.Has(kid) {
+			if s, err := t.exceptionOf(kid); s == own || err != nil {
+				return err == nil, err
+			}
+		}
+	}
+	return false, nil
 }
 
 // attribute returns an attribute of row r, of a column that is made when it is first needed.

@@ -136,6 +136,49 @@ func TestTopCountsNoServiceOfCrash(t *testing.T) {
 	}
 }
 
+// TestTopTellsAPanicOnce: a panic marks each span that it passes through with the same exception.
+func TestTopTellsAPanicOnce(t *testing.T) {
+	all := []*format.TraceEntry{format.Root()}
+	below := func(parent uint32, e *format.TraceEntry) uint32 {
+		e.Parent = parent
+		all = append(all, e)
+		return uint32(len(all) - 1)
+	}
+	exception := func(parent uint32, message string) {
+		below(parent, &format.TraceEntry{Metadata: format.Metadata{Name: format.NameException, Level: format.LevelError}, Attributes: []format.Attribute{
+			{Name: format.AttrEvent, Value: format.BoolValue(true)}, {Name: "exception.message", Value: format.StringValue(message)},
+		}})
+	}
+	get := below(0, span(0, "1", "GET", 0, 9))
+	compute := below(get, span(0, "2", "compute", 1, 7))
+	inner := below(compute, span(0, "3", "divide", 2, 5))
+	other := below(get, span(0, "4", "other", 8, 1))
+	for _, id := range []uint32{get, compute, inner} {
+		exception(id, "nil map")
+	}
+	exception(other, "refused")
+	v := viewOf(t, all)
+	for text, want := range map[string]string{
+		`{}`:                   "divide: nil map; other: refused",
+		`{ name = "GET" }`:     "GET: nil map",
+		`{ name != "divide" }`: "compute: nil map; other: refused",
+	} {
+		q, err := query.Parse(text)
+		must(t, err)
+		r, err := q.Run(t.Context(), v)
+		must(t, err)
+		o, err := query.Top(t.Context(), v, r.Rows, 5)
+		must(t, err)
+		var got []string
+		for _, p := range o.Patterns {
+			got = append(got, p.Pattern)
+		}
+		if slices.Sort(got); strings.Join(got, "; ") != want || o.OtherErrors != 0 {
+			t.Errorf("%s: errors say %q, and there are %d others; want %s", text, got, o.OtherErrors, want)
+		}
+	}
+}
+
 // letters writes a number in letters.
 func letters(n int) string {
 	var s strings.Builder
@@ -181,7 +224,9 @@ func TestExceptionFailsItsSpan(t *testing.T) {
 		`{ span:failed && name = "GET /panic"}`: {1},
 		`{ status = error }`:                    {2},
 		`{ status = unset }`:                    {1, 4},
-		`level >= error`:                        {2, 5, 6, 7, 8, 9},
+		`level >= error`:                        {1, 2, 5, 6, 7, 8, 9},
+		`{ level = info }`:                      {3, 4},
+		`error`:                                 {1, 2, 5, 6, 7, 8, 9},
 	} {
 		q, err := query.Parse(text)
 		must(t, err)

@@ -70,6 +70,12 @@ func asked(t testing.TB, n int) *view.View {
 		if below {
 			e.Parent = spans[len(spans)-1-r.IntN(min(len(spans), 9))]
 		}
+		if below && i%16 == 7 {
+			e.Metadata.Name, e.Metadata.Level = pick(format.NameException, "retry"), format.LevelError
+			e.Attributes = append(e.Attributes, attr(format.AttrEvent, format.BoolValue(true)))
+			write(e)
+			continue
+		}
 		if i%4 == 3 {
 			e.Message, e.Metadata.Name = format.Some(pick("payment failed", "Payment done", "hello")), "event"
 			e.Metadata.Level = []format.Level{format.LevelDebug, format.LevelInfo, format.LevelWarn, format.LevelError}[r.IntN(4)]
@@ -96,6 +102,9 @@ func asked(t testing.TB, n int) *view.View {
 	return tablesView(t, name)
 }
 
+// failedSQL selects the spans that failed, with which their level is error.
+const failedSQL = `select id from entries where role = 'span' and (status = 'ERROR' or status = 'UNSET' and id in (select parent from entries where role = 'event' and name = 'exception'))`
+
 // TestQueryDuckDB compares what queries select, and their tables, with what DuckDB finds in the
 // same trace as a table.
 func TestQueryDuckDB(t *testing.T) {
@@ -117,7 +126,10 @@ func TestQueryDuckDB(t *testing.T) {
 		{`name = "pay" && duration > 500us`, `select id from entries where name = 'pay' and duration_nano > 500000`},
 		{`duration <= 1000ns or kind = server`, `select id from entries where role = 'span' and (duration_nano <= 1000 or kind = 'server')`},
 		{`status = error`, `select id from entries where status = 'ERROR'`},
-		{`level >= warn`, `select id from entries where level in ('WARN', 'ERROR') and ` + isRow},
+		{`{ span:failed }`, failedSQL},
+		{`level = error`, `select id from entries where (level = 'ERROR' or id in (` + failedSQL + `)) and ` + isRow},
+		{`level >= warn`, `select id from entries where (level in ('WARN', 'ERROR') or id in (` + failedSQL + `)) and ` + isRow},
+		{`{} | count() by(level)`, `select if(id in (` + failedSQL + `), 'ERROR', level), count(*) from entries where ` + isRow + ` group by all`},
 		{`message contains "PAYMENT"`, `select id from entries where role = 'log' and message ilike '%payment%'`},
 		{`message =~ ".*failed"`, `select id from entries where role = 'log' and message like '%failed'`},
 		{`.user = "ada"`, `select id from entries where attributes_string['user'] = 'ada'`},
@@ -134,8 +146,8 @@ func TestQueryDuckDB(t *testing.T) {
 		{`{ parent.user = "ada" }`, `select c.id from entries c join entries p on c.parent = p.id where p.attributes_string['user'] = 'ada' and c.role <> 'resource'`},
 		{`{ name = "pay" } > { status = error }`, `select c.id from entries c join entries p on c.parent = p.id where p.name = 'pay' and c.status = 'ERROR'`},
 		{`{ status = error } < { name = "pay" }`, `select distinct p.id from entries c join entries p on c.parent = p.id where p.name = 'pay' and c.status = 'ERROR'`},
-		{`{ name = "pay" && .user = "eve" } >> { level = error }`, tree + `select distinct e.id from up join entries e on e.id = up.id join entries p on p.id = up.a where p.name = 'pay' and p.attributes_string['user'] = 'eve' and e.level = 'ERROR'`},
-		{`{ level = error } << { name = "pay" && .user = "eve" }`, tree + `select distinct p.id from up join entries e on e.id = up.id join entries p on p.id = up.a where p.name = 'pay' and p.attributes_string['user'] = 'eve' and e.level = 'ERROR'`},
+		{`{ name = "pay" && .user = "eve" } >> { level = error }`, tree + `select distinct e.id from up join entries e on e.id = up.id join entries p on p.id = up.a where p.name = 'pay' and p.attributes_string['user'] = 'eve' and (e.level = 'ERROR' or e.id in (` + failedSQL + `))`},
+		{`{ level = error } << { name = "pay" && .user = "eve" }`, tree + `select distinct p.id from up join entries e on e.id = up.id join entries p on p.id = up.a where p.name = 'pay' and p.attributes_string['user'] = 'eve' and (e.level = 'ERROR' or e.id in (` + failedSQL + `))`},
 		{`{ .user = "ada" } && { status = error }`, `select id from entries where (attributes_string['user'] = 'ada' or status = 'ERROR') and trace_id in (select trace_id from entries where attributes_string['user'] = 'ada' intersect select trace_id from entries where status = 'ERROR')`},
 		{`!{ status = error }`, `select id from entries where ` + isRow + ` and (trace_id is null or trace_id not in (select trace_id from entries where status = 'ERROR'))`},
 		{`{ kind = server } | count() > 3`, `select id from entries where kind = 'server' and trace_id in (select trace_id from entries where kind = 'server' group by trace_id having count(*) > 3)`},
@@ -226,7 +238,7 @@ func BenchmarkQueryDuckDB(b *testing.B) {
 	}
 	tests := []struct{ query, sql string }{
 		{`name = "pay" && duration > 500us`, `select count(*) from entries where name = 'pay' and duration_nano > 500000`},
-		{`level >= warn`, `select count(*) from entries where level in ('WARN', 'ERROR') and role in ('span', 'log', 'event')`},
+		{`level >= warn`, `select count(*) from entries where (level in ('WARN', 'ERROR') or id in (` + failedSQL + `)) and role in ('span', 'log', 'event')`},
 		{`.user = "ada"`, `select count(*) from entries where attributes_string['user'] = 'ada'`},
 		{`{ name = "pay" } > { status = error }`, `select count(*) from entries c join entries p on c.parent = p.id where p.name = 'pay' and c.status = 'ERROR'`},
 		{`{ kind != nil } | p50(duration) | p95(duration) | p99(duration) by(name)`, `select sum(n), max(q) from (select count(*) n, quantile_disc(duration_nano, [0.5, 0.95, 0.99]) q from entries where role = 'span' group by name)`},
