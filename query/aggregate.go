@@ -108,8 +108,13 @@ func (m *machine) table(calls []*stageAggregate, by []expr, rows Set) (*Table, e
 	if len(t.Lines) == 1 && rows.Len() > 0 {
 		for i, x := range by {
 			if t.Lines[0][i].kind == KindNil {
-				m.more = append(m.more, Hint{Text: "none of the rows has " + x.String()})
+				m.more = append(m.more, cmp.Or(m.noneHint(x), Hint{Text: "none of the rows has " + x.String()}))
 			}
+		}
+	}
+	for _, c := range calls {
+		if h := m.noneHint(c.x); h.Text != "" && rows.Len() > 0 {
+			m.more = append(m.more, h)
 		}
 	}
 	return t, nil

@@ -141,6 +141,8 @@ func TestHintsWhenNothingIsSelected(t *testing.T) {
 		`.uesr = "eve"`:                      {"no row has .uesr; did you mean .user?", `.user = "eve"`},
 		`span.uesr = eve`:                    {"no row has span.uesr; did you mean span.user?", `span.user = eve`},
 		`uesr = "eve"`:                       {"no row has .uesr; did you mean .user?", `.user = "eve"`},
+		`.duration > 5ms`:                    {"no row has .duration; did you mean duration?", `duration > 5ms`},
+		`.level = 5`:                         {"no row has .level; did you mean level?", ""},
 		`user = eve`:                         {`.user is an attribute; for the text, write "user = eve"`, `"user = eve"`},
 		`name = GET /orders`:                 {`a text of several words needs quotes: "GET /orders"`, `name = "GET /orders"`},
 		`user like nobody`:                   {`like is a text here; of an attribute, write .user contains "nobody"`, `.user contains "nobody"`},
@@ -166,6 +168,26 @@ func TestHintsWhenNothingIsSelected(t *testing.T) {
 			got = [2]string{h.Text, h.Query}
 		}
 		if got != want {
+			t.Errorf("%s has the hints %q, want %q", text, r.Hints, want)
+		}
+	}
+}
+
+// TestHintsOfTables: an aggregate or group of an attribute that no row has.
+func TestHintsOfTables(t *testing.T) {
+	v := viewOf(t, querytest.Entries())
+	for text, want := range map[string][]query.Hint{
+		`kind = server | avg(.duration) by(.user)`: {{"no row has .duration; did you mean duration?", `kind = server | avg(duration) by(.user)`}},
+		`{} | p50(.m)`:                  {{"no row has .m", ""}},
+		`{} | count() by(.uesr)`:        {{"no row has .uesr; did you mean .user?", `{} | count() by(.user)`}},
+		`{} | avg(duration) by(.user)`:  nil,
+		`{ name = "none" } | avg(.dur)`: nil,
+	} {
+		q, err := query.Parse(text)
+		must(t, err)
+		r, err := q.Run(t.Context(), v)
+		must(t, err)
+		if !slices.Equal(r.Hints, want) {
 			t.Errorf("%s has the hints %q, want %q", text, r.Hints, want)
 		}
 	}

@@ -27,6 +27,7 @@ type eval func(e *env) Value
 
 // A machine runs a query on a view.
 type machine struct {
+	q     *Query
 	ctx   context.Context //nolint:containedctx // of the one call that it lives for
 	v     *view.View
 	attrs map[string]*attribute

@@ -67,12 +67,7 @@ func (q *Query) emptyHints(m *machine) []Hint {
 	for _, h := range q.ifNone {
 		add(h)
 	}
-	names := make(map[string]bool)
-	for _, k := range m.v.Keys() {
-		if name, own := format.UserName(k.Name); own {
-			names[name] = true
-		}
-	}
+	names := m.names()
 	compared := make(map[expr]bool)
 	visitFilters(q.root, func(x expr) {
 		switch x := x.(type) {
@@ -84,9 +79,7 @@ func (q *Query) emptyHints(m *machine) []Hint {
 			}
 			var h Hint
 			if !names[f.name] {
-				if m.hasNone(f.name) {
-					h = q.unknown(f, names)
-				}
+				h = m.noneHint(f)
 			} else if x.right != nil && x.right.value.kind != KindNil {
 				h = q.otherKind(m, f, x.right)
 			}
@@ -102,8 +95,8 @@ func (q *Query) emptyHints(m *machine) []Hint {
 			if f := x; f.kind.isAttribute() && !compared[f] && q.isAlone(f) {
 				if names[f.name] {
 					add(Hint{f.text + " alone selects the rows where it is true; for all that have it, write " + f.text + " != nil", q.with(f.pos, f.end, f.text+" != nil")})
-				} else if m.hasNone(f.name) {
-					add(q.unknown(f, names))
+				} else if h := m.noneHint(f); h.Text != "" {
+					add(h)
 				}
 			}
 		case *words:
@@ -171,17 +164,43 @@ func (q *Query) isAlone(f *field) bool {
 	return alone
 }
 
-// unknown says that no row has an attribute.
-func (q *Query) unknown(f *field, names map[string]bool) Hint {
-	h := Hint{Text: "no row has " + f.text}
-	if name := nearest(f.name, slices.Sorted(maps.Keys(names))); name != "" {
+// names returns the names of the attributes that rows have.
+func (m *machine) names() map[string]bool {
+	names := make(map[string]bool)
+	for _, k := range m.v.Keys() {
+		if name, own := format.UserName(k.Name); own {
+			names[name] = true
+		}
+	}
+	return names
+}
+
+// noneHint says that no row has an attribute, and which field or other attribute may be meant. It
+// returns no hint if x is no attribute or rows have it.
+func (m *machine) noneHint(x expr) (h Hint) {
+	f, ok := x.(*field)
+	if !ok || !f.kind.isAttribute() || !m.hasNone(f.name) {
+		return h
+	}
+	h.Text = "no row has " + f.text
+	other := ""
+	if _, known := bareNames[f.name]; known && f.text == "."+f.name {
+		other = f.name
+	} else if name := nearest(f.name, slices.Sorted(maps.Keys(m.names()))); name != "" {
 		scope := strings.TrimSuffix(f.text, attributeName(f.name))
 		if !strings.HasSuffix(scope, ".") {
 			scope = "."
 		}
-		other := scope + attributeName(name)
-		h.Text += "; did you mean " + other + "?"
-		h.Query = q.with(f.pos, f.end, other)
+		other = scope + attributeName(name)
+	}
+	if other == "" {
+		return h
+	}
+	h.Text += "; did you mean " + other + "?"
+	if h.Query = m.q.with(f.pos, f.end, other); h.Query != "" {
+		if _, err := parse(h.Query); err != nil { // .level = 5
+			h.Query = ""
+		}
 	}
 	return h
 }

@@ -149,7 +149,7 @@ func (q *Query) RunBetween(ctx context.Context, v *view.View, times func(v *view
 
 // machine returns what runs the query on a view.
 func (q *Query) machine(ctx context.Context, v *view.View) *machine {
-	return &machine{ctx: ctx, v: v, roles: asksForRoles(q.root), attrs: make(map[string]*attribute), lacks: make(map[string]lack)}
+	return &machine{q: q, ctx: ctx, v: v, roles: asksForRoles(q.root), attrs: make(map[string]*attribute), lacks: make(map[string]lack)}
 }
 
 // asksForRoles reports whether a query says which roles it wants.

@@ -22,8 +22,8 @@ type Overview struct {
 	// Services has a line for each service that has spans or log records, with those columns:
 	// service, spans, logs, errors.
 	Services *Table
-	// Slowest are the spans that took longest, of each request the outermost that has ended, and
-	// OldestOpen those that have not ended and began first.
+	// Slowest are the spans that took longest of those that are below no other span, and OldestOpen
+	// those that have not ended and began first.
 	Slowest, OldestOpen []view.Row
 	// Self is a table as [Summary] makes it, of the names whose spans took most time themselves.
 	Self *Table
@@ -58,7 +58,7 @@ func Top(ctx context.Context, v *view.View, rows Set, limit int) (*Overview, err
 	type sums struct{ spans, logs, errors int64 }
 	services := make(map[uint16]*sums)
 	slowest := best{limit: limit}
-	requests := ended{v: v, rows: rows, looked: NewSet(v), is: NewSet(v)}
+	requests := outermost{v: v, rows: rows, looked: NewSet(v), is: NewSet(v)}
 	open := best{limit: limit}
 	var errs []view.Row
 	for k := range v.Blocks() {
@@ -160,21 +160,19 @@ func IsError(f view.Flags) bool {
 	return f.Failed() || f.Level() >= format.LevelError && f.Role() != view.RoleEvent
 }
 
-// ended finds spans of the rows that have ended and are above others: what is below one is no
-// request of its own. It looks at each row once.
-type ended struct {
+// outermost tells requests from what is below one, and looks at each row once.
+type outermost struct {
 	v      *view.View
 	rows   Set
 	looked Set // rows of which is says
-	is     Set // whether they, or a row above them, are such a span
+	is     Set // whether they, or a row above them, are a span of the rows
 }
 
-// above reports whether such a span is above row r.
-func (x *ended) above(r view.Row) bool {
+// above reports whether a span of the rows is above row r.
+func (x *outermost) above(r view.Row) bool {
 	up, is := x.v.Parent(r), false
 	for ; up != 0 && !is && !x.looked.Has(up); up = x.v.Parent(up) {
-		f := x.v.Flags(up)
-		is = f.Role() == view.RoleSpan && !f.Open() && x.rows.Has(up)
+		is = x.v.Role(up) == view.RoleSpan && x.rows.Has(up)
 	}
 	is = is || x.is.Has(up)
 	for r = x.v.Parent(r); r != up; r = x.v.Parent(r) {

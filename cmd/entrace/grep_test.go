@@ -94,6 +94,8 @@ func TestGrepCommand(t *testing.T) {
 		{"check --limit -1 -q x app.et", 2, "--limit is -1"},
 		{"stats --csv --json app.et", 2, "--csv and --json"},
 		{"stats --every 0.5 app.et", 2, "every"},
+		{"stats --every 0s app.et", 2, "--every is 0s"},
+		{"stats --every -1s app.et", 2, "--every is -1s"},
 		{"stats --every 1s --histogram app.et", 2, "--histogram"},
 	} {
 		code, _, errs := entrace(t, nil, strings.Fields(x.args)...)

@@ -42,8 +42,13 @@ func (a *app) statsCommand() *cobra.Command {
 			"  entrace stats app.et --every 1s -q 'kind = server'              when did it begin?\n" +
 			"  entrace stats app.et --csv -q '{ duration > 1s } | select(start, name, duration, .user)'\n\n" +
 			"docs/query.md has the language.",
-		Args:              someArgs,
-		RunE:              func(cmd *cobra.Command, args []string) error { return a.stats(cmd.Context(), args, &o) },
+		Args: someArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("every") && o.every <= 0 {
+				return usagef("--every is %s, it must be a duration such as 1s", o.every)
+			}
+			return a.stats(cmd.Context(), args, &o)
+		},
 		ValidArgsFunction: completeTraces,
 	}
 	o.addQuery(c)
@@ -60,8 +65,6 @@ func (a *app) stats(ctx context.Context, names []string, o *statsOptions) error 
 	switch {
 	case o.csv && o.json:
 		return usagef("--csv and --json are two formats, of which the table has one")
-	case o.every < 0:
-		return usagef("--every is %s, it must be a duration such as 1s", o.every)
 	case o.every > 0 && o.histogram:
 		return usagef("--every and --histogram are two tables")
 	}
