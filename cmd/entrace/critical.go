@@ -120,12 +120,7 @@ func (p *rowPrinter) critical(w *bufio.Writer, c *query.CriticalPath, least floa
 	}
 	line := p.lineOf(c.Span, e, 0)
 	if start, timed := p.v.Time(c.Span); timed {
-		if p.time == timeUTC {
-			start = start.UTC()
-		} else {
-			start = start.Local()
-		}
-		line = p.paint(colorDim, start.Format("15:04:05.000000 ")) + line
+		line = p.paint(colorDim, start.In(p.time.zone()).Format("15:04:05.000000 ")) + line
 	}
 	fmt.Fprintf(w, "critical path, inferred from times: %s\n", line)
 	if c.Open {

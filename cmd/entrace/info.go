@@ -66,6 +66,7 @@ func (a *app) infoCommand() *cobra.Command {
 	}
 	o.addQuery(c)
 	o.add(c)
+	o.addTime(c)
 	c.Flags().BoolVar(&o.json, "json", false, "print a JSON object")
 	return c
 }
@@ -119,7 +120,7 @@ func (a *app) info(ctx context.Context, name string, o *lookFlags) error {
 	if o.json {
 		err = a.printJSON(in)
 	} else {
-		_, err = fmt.Fprint(a.out, in.text())
+		_, err = fmt.Fprint(a.out, in.text(o.time.zone()))
 	}
 	return errors.Join(err, t.Damage())
 }
@@ -167,7 +168,7 @@ func (in *info) count(v *view.View, only query.Set) {
 	}
 }
 
-func (in *info) text() string {
+func (in *info) text(zone *time.Location) string {
 	var b strings.Builder
 	row := func(name string, v any) { fmt.Fprintf(&b, "%-12s %s\n", name, safe(fmt.Sprint(v))) }
 	row("file", in.File)
@@ -183,8 +184,8 @@ func (in *info) text() string {
 	row("links", in.Links)
 	row("services", strings.Join(in.Services, ", "))
 	if in.FirstTime != nil {
-		row("from", in.FirstTime.Format(time.RFC3339Nano))
-		row("to", fmt.Sprintf("%s, %s later", in.LastTime.Format(time.RFC3339Nano), duration(in.LastTime.Sub(*in.FirstTime))))
+		row("from", in.FirstTime.In(zone).Format(time.RFC3339Nano))
+		row("to", fmt.Sprintf("%s, %s later", in.LastTime.In(zone).Format(time.RFC3339Nano), duration(in.LastTime.Sub(*in.FirstTime))))
 	}
 	if in.Pending > 0 {
 		row("pending", fmt.Sprintf("%d of the entries are in the crash buffer, which recover brings in", in.Pending))

@@ -134,10 +134,6 @@ func (a *app) lookRows(ctx context.Context, names []string, o *lookFlags) (*look
 
 // between returns what --since and --until say, in nanoseconds since 1970.
 func (o *lookFlags) between(v *view.View) (from, to int64, err error) {
-	zone := time.Local
-	if o.time == timeUTC {
-		zone = time.UTC
-	}
 	from, to = math.MinInt64, math.MaxInt64
 	for _, x := range []struct {
 		flag, text string
@@ -146,7 +142,7 @@ func (o *lookFlags) between(v *view.View) (from, to int64, err error) {
 		if x.text == "" {
 			continue
 		}
-		t, err := query.ParseTime(x.text, v, zone)
+		t, err := query.ParseTime(x.text, v, o.time.zone())
 		if err != nil {
 			return 0, 0, usagef("--%s: %w", x.flag, err)
 		}
@@ -164,10 +160,7 @@ func (a *app) tellNone(l *look, o *lookFlags) {
 		return
 	}
 	if first, last, ok := query.Span(l.v); ok {
-		from, to := time.Unix(0, first), time.Unix(0, last)
-		if o.time == timeUTC {
-			from, to = from.UTC(), to.UTC()
-		}
+		from, to := time.Unix(0, first).In(o.time.zone()), time.Unix(0, last).In(o.time.zone())
 		fmt.Fprintf(a.err, "entrace: nothing was selected; the trace is from %s to %s\n", from.Format("2006-01-02 15:04:05.000"), to.Format("2006-01-02 15:04:05.000"))
 	}
 }

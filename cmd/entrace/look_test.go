@@ -144,3 +144,35 @@ func TestTailRows(t *testing.T) {
 		}
 	}
 }
+
+// TestDatesAreInTheZoneOfTheFlag: every command that prints a date does so in local time, or with
+// --time utc in UTC.
+func TestDatesAreInTheZoneOfTheFlag(t *testing.T) {
+	t.Chdir(t.TempDir())
+	sampleTrace(t, "app.et")
+	was := time.Local
+	t.Cleanup(func() { time.Local = was })
+	time.Local = time.FixedZone("east", 2*60*60)
+	for _, args := range [][]string{
+		{"stats", "--every", "1h", "app.et"},
+		{"stats", "-q", `{} | count() by(bucket(start, 1h))`, "app.et"},
+		{"stats", "-q", `{ name = "GET /cart" } | select(start)`, "app.et"},
+		{"info", "app.et"},
+		{"top", "app.et"},
+	} {
+		for style, want := range map[string]string{"local": "2026-01-02T05:", "none": "2026-01-02T05:", "utc": "2026-01-02T03:"} {
+			_, out, _ := entrace(t, nil, append(args, "--time", style)...)
+			if zone := map[bool]string{true: "Z", false: "+02:00"}[style == "utc"]; !strings.Contains(out, want) || !strings.Contains(out, zone) {
+				t.Errorf("%q with --time %s has no %s…%s:\n%s", args, style, want, zone, out)
+			}
+		}
+	}
+	for _, format := range []string{"--json", "--csv"} { // for programs: nanoseconds
+		if out := fine(t, nil, "stats", format, "--every", "1h", "app.et"); strings.Contains(out, "+02:00") {
+			t.Errorf("%s has a zone:\n%s", format, out)
+		}
+	}
+	if out := fine(t, nil, "info", "--json", "app.et"); !strings.Contains(out, `"first_time": "2026-01-02T03:04:05.001000006Z"`) {
+		t.Errorf("info --json is\n%s", out)
+	}
+}

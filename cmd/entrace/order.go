@@ -38,6 +38,14 @@ func (s timeStyle) check() error {
 	return usagef("--time is %q, it can be offset, utc, local or none", string(s))
 }
 
+// zone returns where dates are printed and read.
+func (s timeStyle) zone() *time.Location {
+	if s == timeUTC {
+		return time.UTC
+	}
+	return time.Local
+}
+
 // clock is the layout of a time of day.
 const clock = "15:04:05.000000"
 

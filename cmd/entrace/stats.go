@@ -109,21 +109,24 @@ func (a *app) stats(ctx context.Context, names []string, o *statsOptions) error 
 	case o.csv:
 		err = tableCSV(w, t, isTerminal(a.out))
 	case o.histogram:
-		err = a.bars(w, t)
+		err = a.bars(w, t, o.time)
 	default:
-		err = a.table(w, t)
+		err = a.table(w, t, o.time)
 	}
 	return errors.Join(err, w.Flush(), l.Damage())
 }
 
-// cell returns a value as a table shows it.
-func cell(v query.Value) string {
+// cell returns a value as a table shows it, a time in the zone of a style.
+func cell(v query.Value, style timeStyle) string {
 	switch v.Kind() {
 	case query.KindNil:
 		return ""
 	case query.KindDuration:
 		n, _ := v.Any().(int64)
 		return duration(time.Duration(n))
+	case query.KindTime:
+		n, _ := v.Any().(int64)
+		return time.Unix(0, n).In(style.zone()).Format(time.RFC3339Nano)
 	case query.KindFloat:
 		f, _ := v.Any().(float64)
 		if a := math.Abs(f); a >= 1000 && a < 1e15 {
@@ -135,7 +138,7 @@ func cell(v query.Value) string {
 }
 
 // table prints a table in columns, numbers on the right. It keeps no more than a line of texts.
-func (a *app) table(w io.Writer, t *query.Table) error {
+func (a *app) table(w io.Writer, t *query.Table, style timeStyle) error {
 	right := make([]bool, len(t.Columns))
 	for _, line := range t.Lines {
 		for i, v := range line {
@@ -155,7 +158,7 @@ func (a *app) table(w io.Writer, t *query.Table) error {
 		}
 		for _, line := range t.Lines {
 			for i, v := range line {
-				texts[i] = cell(v)
+				texts[i] = cell(v, style)
 				if right[i] && v.Kind() == query.KindString { // beside numbers, and may read as one
 					if _, err := strconv.ParseFloat(v.String(), 64); err == nil {
 						texts[i] = strconv.Quote(texts[i])
@@ -213,7 +216,7 @@ func writeSpaces(b *bytes.Buffer, n int) {
 const maxBar = 50
 
 // bars prints a histogram as bars.
-func (a *app) bars(w io.Writer, t *query.Table) error {
+func (a *app) bars(w io.Writer, t *query.Table, style timeStyle) error {
 	most := int64(1)
 	at := len(t.Columns) - 1
 	count := func(line []query.Value) int64 { n, _ := line[at].Any().(int64); return n }
@@ -223,9 +226,9 @@ func (a *app) bars(w io.Writer, t *query.Table) error {
 	for _, line := range t.Lines {
 		var keys []string
 		for _, v := range line[:at-2] {
-			keys = append(keys, cell(v))
+			keys = append(keys, cell(v, style))
 		}
-		from, to := cell(line[at-2]), cell(line[at-1])
+		from, to := cell(line[at-2], style), cell(line[at-1], style)
 		n := count(line)
 		bar := ""
 		if n > 0 {

@@ -110,12 +110,12 @@ func (a *app) topText(w *bufio.Writer, l *look, o *query.Overview, options *topO
 	rows(never, o.OldestOpen, func(r view.Row) string { return openPlace(l.v, r) })
 	if len(o.Services.Lines) > 1 && err == nil {
 		head("Services")
-		err = a.table(w, o.Services)
+		err = a.table(w, o.Services, options.time)
 	}
 	rows("Slowest requests", o.Slowest, func(r view.Row) string { return slowestPart(l.v, r) })
 	if len(o.Self.Lines) > 0 && err == nil {
 		head("Most time of their own, without the spans below")
-		err = a.table(w, o.Self)
+		err = a.table(w, o.Self, options.time)
 	}
 	if len(o.Gaps) > 0 && err == nil {
 		head("Longest times in which nothing began, ended or was logged")
@@ -126,11 +126,7 @@ func (a *app) topText(w *bufio.Writer, l *look, o *query.Overview, options *topO
 
 // topFrom is when a trace begins, in the style of the times.
 func (a *app) topFrom(o *query.Overview, options *topOptions) string {
-	t := time.Unix(0, o.First)
-	if options.time == timeUTC {
-		t = t.UTC()
-	}
-	return t.Format(time.RFC3339)
+	return time.Unix(0, o.First).In(options.time.zone()).Format(time.RFC3339)
 }
 
 // openPlace says where the goroutine of a span was that has not ended.
