@@ -11,6 +11,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/crashtext"
 	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -117,8 +118,62 @@ func (t *Trace) StateIn(v *view.View, file int) State {
 			v = now
 		}
 	}
-	s, mode, crash, recorded := t.recorders.stateOf(v, file)
-	damage := errors.Join(t.damage[file], v.Damage(file))
+	x := t.recorders.saidIn(v, file)
+	x.recorded = t.kinds[file] == nil && (x.recorded || x.state.Word == "" && t.recorders.isRecorded(v, file))
+	return x.stateOf(v.Files()[file], live, pid, errors.Join(t.damage[file], v.Damage(file)))
+}
+
+// StateOf returns the state of the file name, and why entries are missing in it as
+// [format.File.Journal] does. Whole says that all entries are known to be whole: then it needs no
+// view, which takes time and memory, of a file that was closed. A file that cannot be opened is damaged.
+func StateOf(ctx context.Context, name string, whole bool) (s State, missing error) {
+	if whole {
+		if f, err := recorder.Open(name, nil); err == nil {
+			s = stateAtEnd(f)
+			_, missing = f.Journal()
+			if _ = f.Close(); s.Word != "" {
+				return s, missing
+			}
+		}
+	}
+	t, err := Open(ctx, []string{name}, nil)
+	if err != nil {
+		return State{Word: StateDamaged}, nil
+	}
+	defer t.Close()
+	_, missing = t.View().Files()[0].Journal()
+	return t.State(0), missing
+}
+
+// stateAtEnd returns the state of a file whose last entry says that it was closed or recovered, an
+// empty one of any other.
+func stateAtEnd(f *format.File) State {
+	n := uint32(f.Len())
+	if n == 0 || f.Damage() != nil {
+		return State{}
+	}
+	last, err := f.Entry(n - 1)
+	if err != nil || last.Metadata.Name != format.NameEnd && (last.Metadata.Name != format.NameRecovered || f.Format() != format.ET) {
+		return State{}
+	}
+	var x said
+	for id := uint32(1); id < n; id++ {
+		if f.Parent(id) != 0 {
+			continue
+		}
+		if e, err := f.Entry(id); err == nil {
+			x.add(e, id == n-1)
+		}
+	}
+	if x.state.Word == "" { // the last entry is another one's
+		return State{}
+	}
+	return x.stateOf(f, false, 0, nil)
+}
+
+// stateOf returns the state of a file of which the entries have said x.
+func (x *said) stateOf(f *format.File, live bool, pid int, damage error) State {
+	s := x.state
 	switch {
 	case live && (damage == nil || errors.Is(damage, format.ErrTruncated)) && s.Word != StateEnded:
 		s.Word, s.PID = StateRunning, pid
@@ -129,17 +184,17 @@ func (t *Trace) StateIn(v *view.View, file int) State {
 	case s.Word == StateEnded && s.Trigger == triggerCrash: // the ring of a process that died
 		s.Word, s.Recovered = StateKilled, true
 	case s.Word == StateKilled:
-		s.Recovered = v.Files()[file].Format() == format.ET
+		s.Recovered = f.Format() == format.ET
 	case s.Word == StateEnded:
-	case t.kinds[file] != nil || !recorded:
+	case !x.recorded:
 		s.Word = StateEnded
 	default:
-		s.Word, s.Recovered = StateKilled, v.Files()[file].Format() == format.ET
+		s.Word, s.Recovered = StateKilled, f.Format() == format.ET
 	}
 	if s.Reason == "" && (s.Word == StateKilled || s.Word == StateDamaged) {
-		s.Reason = crash
+		s.Reason = x.crash
 	}
-	s.Snapshot = s.Word == StateEnded && s.Trigger != "" && s.Trigger != triggerCrash && mode != modeStream
+	s.Snapshot = s.Word == StateEnded && s.Trigger != "" && s.Trigger != triggerCrash && x.mode != modeStream
 	return s
 }
 
@@ -203,50 +258,59 @@ func (k *recorders) rowsIn(v *view.View, file int) (rows []view.Row) {
 	return rows
 }
 
-// stateOf returns the state that the entries of a file name: Word is StateEnded if the last one says that
-// the file was closed, StateKilled if it says that recovery has finished the file, StateDamaged if it
-// says that recovery has saved what was whole in a damaged one, else "". Crash is why the program died,
-// "" if no entry says so. Recorded says that a recorder of this module has written the entries.
-func (k *recorders) stateOf(v *view.View, file int) (s State, mode, crash string, recorded bool) {
+// said is what recorders have written of a file in its entries.
+type said struct {
+	// The Word of state is StateEnded if the last entry says that the file was closed, StateKilled
+	// if it says that recovery has finished it, StateDamaged if it says that recovery has saved what
+	// was whole in a damaged one, else "".
+	state    State
+	mode     string // of a flight recorder
+	crash    string // why the program died
+	recorded bool   // a recorder of this module has written the entries
+}
+
+// saidIn returns what the rows of recorders say of a file.
+func (k *recorders) saidIn(v *view.View, file int) (x said) {
 	for _, r := range k.rowsIn(v, file) {
-		if v.Role(r) == view.RoleOther {
-			text, _ := v.Message(r)
-			crash = strings.Clone(crashtext.Reason(text))
-			continue
-		}
-		_, id := v.ID(r)
-		recorded = true
-		e, err := v.Entry(r)
-		if err != nil {
-			continue
-		}
-		switch e.Metadata.Name {
-		case format.NameEnd:
-			dropped, _ := e.Attribute("dropped")
-			n, _ := dropped.U64()
-			s.Dropped += n
-			if int(id) == v.Entries(file)-1 {
-				s.Word, s.Rotated = StateEnded, e.IsRotated()
-			}
-		case format.NameRecovered:
-			if int(id) == v.Entries(file)-1 {
-				s.Word = StateKilled
-				if _, damaged := e.Attribute(format.AttrDamage); damaged {
-					s.Word = StateDamaged
-				}
-			}
-		case format.NameTrace:
-			if s.Trigger != "" {
-				continue // of another part of a merged trace
-			}
-			text := func(name string) string {
-				v, _ := e.Attribute(name)
-				return strings.Clone(v.Text())
-			}
-			s.Trigger, s.Reason, mode = text("trigger"), text("reason"), text("mode")
+		x.recorded = x.recorded || v.Role(r) == view.RoleRecorder
+		if e, err := v.Entry(r); err == nil {
+			_, id := v.ID(r)
+			x.add(e, int(id) == v.Entries(file)-1)
 		}
 	}
-	return s, mode, crash, recorded || s.Word == "" && k.isRecorded(v, file)
+	return x
+}
+
+// add adds what an entry of a recorder says, which can be the last of the file.
+func (x *said) add(e *format.TraceEntry, last bool) {
+	s := &x.state
+	switch e.Metadata.Name {
+	case format.NameEnd:
+		dropped, _ := e.Attribute("dropped")
+		n, _ := dropped.U64()
+		s.Dropped += n
+		if last {
+			s.Word, s.Rotated = StateEnded, e.IsRotated()
+		}
+	case format.NameRecovered:
+		if last {
+			s.Word = StateKilled
+			if _, damaged := e.Attribute(format.AttrDamage); damaged {
+				s.Word = StateDamaged
+			}
+		}
+	case format.NameCrash:
+		x.crash = strings.Clone(crashtext.Reason(e.Message.Value))
+	case format.NameTrace:
+		if s.Trigger != "" {
+			return // of another part of a merged trace
+		}
+		text := func(name string) string {
+			v, _ := e.Attribute(name)
+			return strings.Clone(v.Text())
+		}
+		s.Trigger, s.Reason, x.mode = text("trigger"), text("reason"), text("mode")
+	}
 }
 
 // signs are what the first entries of a file say of who has written them.

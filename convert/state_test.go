@@ -98,6 +98,11 @@ func TestStateOfFile(t *testing.T) {
 		if got := state(x.name).String(); got != x.want {
 			t.Errorf("the state of %s is %q, want %q", x.name, got, x.want)
 		}
+		for _, whole := range []bool{false, x.want != "damaged"} {
+			if got, _ := convert.StateOf(t.Context(), in(x.name), whole); got.String() != x.want {
+				t.Errorf("StateOf(%s, %t) is %q, want %q", x.name, whole, got, x.want)
+			}
+		}
 	}
 	t.Run("of each file of several", func(t *testing.T) {
 		tr := opened(t, nil, in("killed.iet"), in("app.et"), in("recovered.et"))
@@ -142,6 +147,9 @@ func TestStateSaysWhySnapshotExists(t *testing.T) {
 		must(t, rec.Close(t.Context()))
 		if got := opened(t, nil, rec.Path()).State(0).String(); got != x.want {
 			t.Errorf("of trigger %s it is %q, want %q", x.trigger, got, x.want)
+		}
+		if got, _ := convert.StateOf(t.Context(), rec.Path(), true); got.String() != x.want {
+			t.Errorf("of trigger %s StateOf has %q, want %q", x.trigger, got, x.want)
 		}
 	}
 }
@@ -253,5 +261,32 @@ func TestStateOfGrowingFileIsCheap(t *testing.T) {
 	}
 	if got, want := tr.StateIn(v, 0).String(), "ended, 7 entries dropped"; got != want {
 		t.Errorf("the state of the ended file is %q, want %q", got, want)
+	}
+}
+
+// TestStateOfClosedFileNeedsNoView: the last entry has the state, so that a large file takes little
+// memory.
+func TestStateOfClosedFileNeedsNoView(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "app.iet")
+	b := format.AppendTraceEntry(format.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())
+	b = format.AppendTraceEntry(b, format.V1, &format.TraceEntry{Message: format.Some("shop"), Metadata: format.Metadata{Name: format.NameResource}})
+	entry := format.AppendTraceEntry(nil, format.V1, &format.TraceEntry{Parent: 1, Message: format.Some("said"), Metadata: format.Metadata{Name: "event"}})
+	for range 50_000 {
+		b = append(b, entry...)
+	}
+	b = format.AppendTraceEntry(b, format.V1, &format.TraceEntry{Metadata: format.Metadata{Name: format.NameEnd}})
+	must(t, os.WriteFile(name, b, 0o600))
+	took := func(whole bool) uint64 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		got, _ := convert.StateOf(t.Context(), name, whole)
+		runtime.ReadMemStats(&after)
+		if want := convert.StateEnded; got.Word != want {
+			t.Errorf("the state is %q, want %q", got, want)
+		}
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	if whole, view := took(true), took(false); whole > view/4 {
+		t.Errorf("it takes %d bytes, and a view %d", whole, view)
 	}
 }

@@ -131,7 +131,7 @@ func (a *app) recovered(ctx context.Context, r *recorder.Report, asJSON bool) er
 	if r.Damage != nil {
 		v.Damage = r.Damage.Error()
 	}
-	state, _ := stateOfFile(ctx, r.Output)
+	state, _ := convert.StateOf(ctx, r.Output, false)
 	if state.Word == convert.StateEnded && !r.Ended {
 		if state.Word, state.Recovered = convert.StateKilled, true; r.Format == format.ET {
 			state.Word = convert.StateDamaged

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -19,18 +18,6 @@ func statesOf(t *convert.Trace) []convert.State {
 		states[i] = t.State(i)
 	}
 	return states
-}
-
-// stateOfFile returns the state of the file name, and why entries are missing in it as
-// [format.File.Journal] does. A file that cannot be opened is damaged.
-func stateOfFile(ctx context.Context, name string) (s convert.State, missing error) {
-	t, err := convert.Open(ctx, []string{name}, nil)
-	if err != nil {
-		return convert.State{Word: convert.StateDamaged}, nil
-	}
-	defer t.Close()
-	_, missing = t.View().Files()[0].Journal()
-	return t.State(0), missing
 }
 
 // stateOfTitle returns the states of files as they stand behind the title of a trace.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -46,7 +47,7 @@ func (a *app) verify(ctx context.Context, name string) error {
 	if err != nil {
 		return known(name, err)
 	}
-	state, missing := stateOfFile(ctx, path)
+	state, missing := convert.StateOf(ctx, path, problems == 0)
 	a.tellJournal(r.Name, count(r.Pending, "entry is", "entries are"), r.Pending > 0, cmp.Or(r.Journal, missing))
 	if name == "-" {
 		r.Name = stdinName
