@@ -1,12 +1,15 @@
 package query
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/entrace-go/entrace/view"
 )
 
 // An Error is a mistake in a query, with its place.
@@ -16,6 +19,11 @@ type Error struct {
 	Text  string // what is wrong
 	Hint  string // what may be meant, or empty
 	Try   string // a whole query that works and may be meant, or empty
+	// Unfinished is the field that an operator behind it compares with nothing, or empty: then
+	// WithValue has an offer with a value of the trace.
+	Unfinished string
+
+	valueAt, valueEnd int // the place in Query where the value is missing
 }
 
 func (e *Error) Error() string {
@@ -104,6 +112,34 @@ func isCondition(text string) bool {
 		}
 	}
 	return false
+}
+
+// WithValue returns the error, or one that offers the query with the value that the unfinished field
+// has most often in a view.
+func (e *Error) WithValue(ctx context.Context, v *view.View) *Error {
+	if e.Unfinished == "" {
+		return e
+	}
+	q, err := Parse("{} | values(" + e.Unfinished + ")")
+	if err != nil {
+		return e
+	}
+	r, err := q.Run(ctx, v)
+	if err != nil || len(r.Table.Lines) == 0 {
+		return e
+	}
+	value := r.Table.Lines[0][0]
+	text := value.String()
+	if value.kind == KindString {
+		text = quote(text)
+	}
+	whole := e.Query[:e.valueAt] + " " + text + e.Query[e.valueEnd:]
+	if _, err := parse(whole); err != nil || len(whole) > maxTry {
+		return e
+	}
+	offer := *e
+	offer.Try = whole
+	return &offer
 }
 
 // closed returns the query with the brackets that are missing at its end, "" if it is not that.
@@ -197,11 +233,16 @@ func (p *parser) unfinished(a expr, operator *token) *Error {
 		KindLevel: "error", KindStatus: "error", KindSpanKind: "server", KindRole: "span",
 	}
 	condition := f.text + " != nil" // what has one, whichever
-	if example := examples[typeOf(f)]; example != "" && operator.kind == tokenMark && !strings.Contains(operator.text, "~") {
+	example, end := examples[typeOf(f)], p.tokens[p.at-1].end
+	takesValue := operator.kind == tokenMark && !strings.Contains(operator.text, "~")
+	if example != "" && takesValue {
 		condition = f.text + " " + operator.text + " " + example
 	}
-	end := max(p.tokens[p.at-1].end, operator.end)
-	return p.fail(p.peek(), "as in "+condition, "a value must come here, and not %s", describe(p.peek())).trying(p.with(f.pos, end, condition))
+	e := p.fail(p.peek(), "as in "+condition, "a value must come here, and not %s", describe(p.peek())).trying(p.with(f.pos, end, condition))
+	if example == "" && takesValue {
+		e.Unfinished, e.valueAt, e.valueEnd = f.text, operator.end, end
+	}
+	return e
 }
 
 // textEnd returns where a text without quotes ends that begins with the token at i.

@@ -297,7 +297,9 @@ func (s *state) values(ctx context.Context, field string) ([]item, error) {
 	default:
 		key, ok := query.KeyOf(field)
 		if !ok {
-			return nil, nil
+			if key, ok = query.KeyOf("." + field); !ok { // user = eve
+				return nil, nil
+			}
 		}
 		c, err := s.v.Column(ctx, key)
 		if err != nil {

@@ -329,6 +329,7 @@ func TestComplete(t *testing.T) {
 		".us":              ".user",
 		`.user = "a`:       `"ada"`,
 		".user = ":         `"ada"`,
+		"user = ":          `"ada"`,
 		"level >= w":       "warn",
 		"{ kind = s":       "server",
 		`name = "GET`:      `"GET /cart"`,

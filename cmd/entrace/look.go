@@ -89,13 +89,17 @@ func (a *app) look(ctx context.Context, names []string, o *lookFlags) (*look, er
 	if err := o.time.check(); err != nil {
 		return nil, err
 	}
-	q, err := query.Parse(o.query)
-	if err != nil {
-		return nil, &usageError{err}
+	q, wrong := query.Parse(o.query)
+	unfinished, _ := errors.AsType[*query.Error](wrong)
+	if wrong != nil && unfinished.Unfinished == "" {
+		return nil, &usageError{wrong}
 	}
 	t, err := a.open(ctx, names, o)
 	if err != nil {
 		return nil, err
+	}
+	if wrong != nil {
+		return nil, errors.Join(&usageError{unfinished.WithValue(ctx, t.View())}, t.Close())
 	}
 	l := &look{Trace: t, v: t.View()}
 	if l.result, err = q.RunBetween(ctx, l.v, func(v *view.View) (from, to int64, err error) { return o.between(v) }); err != nil {
