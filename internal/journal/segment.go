@@ -120,7 +120,7 @@ func (s *Segment) begin(stream uint32, base uint64) error {
 const pageSize = 4 << 10
 
 // change runs fn, which changes the n bytes of s at off, and makes them survive the
-// process. A process that is killed leaves the commit word at off as it was, or all of them.
+// process. A kill leaves all of them changed, or the first word as it was.
 func (s *Segment) change(off, n int, fn func()) error {
 	switch s.pool.medium {
 	case Mapped:
