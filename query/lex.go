@@ -235,8 +235,8 @@ func isText(s string, inParens bool) bool {
 }
 
 // pathCanBegin reports whether a slash here begins a text such as /cart: where free text can stand,
-// a blank or a comparison is before the slash and a letter behind it, and no other slash ends a regular expression.
-// To divide, a blank is behind it, or none before.
+// a blank or a comparison is before the slash and a letter behind it, and no other slash ends a
+// regular expression. To divide, a blank is behind it, or none before.
 func (l *lexer) pathCanBegin(space bool) bool {
 	r, _ := utf8.DecodeRuneInString(l.s[l.pos+1:])
 	return (space || l.isBehind(comparisons...)) && l.braces == 0 && !l.inStage && (r == '_' || unicode.IsLetter(r)) && !l.regexEnds()
