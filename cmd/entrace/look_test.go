@@ -149,7 +149,7 @@ func TestTailRows(t *testing.T) {
 // --time utc in UTC.
 func TestDatesAreInTheZoneOfTheFlag(t *testing.T) {
 	t.Chdir(t.TempDir())
-	sampleTrace(t, "app.et")
+	must(t, sampleTrace(t, "app.et").Close(t.Context())) // its goroutine looks at the zone
 	was := time.Local
 	t.Cleanup(func() { time.Local = was })
 	time.Local = time.FixedZone("east", 2*60*60)
