@@ -91,9 +91,10 @@ var layers = map[string][]string{
 		module + "internal/raw", module + "internal/tracename", module + "internal/wire",
 	},
 	"control": {
-		"golang.org/x/sys/unix", module + "format", module + "internal/crashtext", module + "internal/journal", module + "internal/osfile",
-		module + "internal/placer", module + "internal/quantity", module + "internal/record", module + "internal/retain",
-		module + "internal/ring", module + "recorder",
+		"golang.org/x/sys/unix", module + "format", module + "internal/crashtext", module + "internal/deadtrace",
+		module + "internal/journal", module + "internal/osfile", module + "internal/placer", module + "internal/quantity",
+		module + "internal/record", module + "internal/retain", module + "internal/ring", module + "internal/tracename",
+		module + "recorder",
 	},
 	"control/filesource": {
 		"github.com/fsnotify/fsnotify", "go.yaml.in/yaml/v4", "go.yaml.in/yaml/v4/plugin/loaderlimits", module + "control",
@@ -138,6 +139,11 @@ var layers = map[string][]string{
 	"internal/raw":       {},
 	"internal/tracename": {},
 	"recorder": {
+		module + "format", module + "internal/deadtrace", module + "internal/journal", module + "internal/osfile",
+		module + "internal/placer", module + "internal/record", module + "internal/retain", module + "internal/tracename",
+		module + "internal/wire",
+	},
+	"internal/deadtrace": {
 		module + "format", module + "internal/crashtext", module + "internal/journal", module + "internal/mapfile",
 		module + "internal/osfile", module + "internal/placer", module + "internal/raw", module + "internal/record",
 		module + "internal/retain", module + "internal/tracename", module + "internal/wire",

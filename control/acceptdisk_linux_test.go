@@ -177,7 +177,7 @@ func recordingTold(dir string, bytes int64, told *[]string) (*recording, error) 
 // limited is what a disk is that takes no file of more than some bytes, which
 // needs no right to mount.
 func limited(dir string) error {
-	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 100_000, Max: unix.RLIM_INFINITY}); err != nil {
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 800_000, Max: unix.RLIM_INFINITY}); err != nil {
 		return err
 	}
 	var told []string
@@ -190,7 +190,7 @@ func limited(dir string) error {
 		return err
 	}
 	for range 1000 {
-		r.log.Info(strings.Repeat("x", 1000))
+		r.log.Info(strings.Repeat("x", 8000))
 	}
 	trace, err := r.ctl.Start(context.Background(), api("asked"))
 	if err != nil || !errors.Is(trace.Err(), syscall.EFBIG) { // it may be finished or not
@@ -226,7 +226,7 @@ func TestRingLimit(t *testing.T) {
 	// The second trace counts the records for which there was no room.
 	for i, want := range []int{0, 1000 - droppedIn(t, files[1]), 1000} {
 		w := everyLink(t, files[i])
-		if got := w.messages()[strings.Repeat("x", 1000)]; i == 1 && (got < 50 || got > 99) || got != want || w.messages()["small"] != 1 {
+		if got := w.messages()[strings.Repeat("x", 8000)]; i == 1 && (got < 50 || got > 99) || got != want || w.messages()["small"] != 1 {
 			t.Errorf("%s has %d records, want %d", w.name, got, want)
 		}
 	}

@@ -16,11 +16,13 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/crashtext"
+	"github.com/entrace-go/entrace/internal/deadtrace"
 	"github.com/entrace-go/entrace/internal/journal"
 	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/internal/placer"
 	"github.com/entrace-go/entrace/internal/record"
 	"github.com/entrace-go/entrace/internal/ring"
+	"github.com/entrace-go/entrace/internal/tracename"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -88,7 +90,7 @@ func Recover(dir string) (crashes []Crash, finished []string, err error) {
 	if crashes, err = d.recover(); err != nil {
 		return crashes, nil, err
 	}
-	finished, err = d.sweep()
+	finished, err = d.sweep(&deadtrace.Options{ET: true, Ended: true, Own: true})
 	return crashes, finished, err
 }
 
@@ -101,7 +103,7 @@ func (c *Control) saveDead(keep Keep) {
 			c.report(fmt.Errorf("recover: %w", err))
 		}
 	}
-	saved, err := c.dir.sweep()
+	saved, err := c.dir.sweep(&deadtrace.Options{ET: true, Ended: true, Own: true, AtStart: true, Report: c.report})
 	c.report(err)
 	for i := range crashes {
 		if crashes[i].Path != "" {
@@ -186,7 +188,7 @@ func (f *folder) recoverRing(c *Crash) error {
 			return fmt.Errorf("ring %s: nothing in it can be read, %d parts are damaged: it is left as it is", c.Ring, d.Damaged)
 		}
 		// It died before there was anything, or all of it is gone.
-		return errors.Join(d.Gone, d.Remove(), ignore(os.Remove(textName), fs.ErrNotExist))
+		return errors.Join(d.Gone, d.Remove(), osfile.Ignore(os.Remove(textName), fs.ErrNotExist))
 	}
 	if c.Time.IsZero() {
 		if c.Time = d.Began; d.Gone != nil {
@@ -209,14 +211,14 @@ func (f *folder) recoverRing(c *Crash) error {
 	if err = errors.Join(err, removeTrace(base)); err != nil {
 		return err
 	}
-	return errors.Join(d.Gone, d.Remove(), ignore(os.Remove(textName), fs.ErrNotExist))
+	return errors.Join(d.Gone, d.Remove(), osfile.Ignore(os.Remove(textName), fs.ErrNotExist))
 }
 
 // removeTrace removes base.iet and base.et.
 func removeTrace(base string) error {
 	var err error
-	for _, ext := range []string{streamExt, fileExt} {
-		err = errors.Join(err, ignore(os.Remove(base+ext), fs.ErrNotExist))
+	for _, ext := range []string{tracename.IET, fileExt} {
+		err = errors.Join(err, osfile.Ignore(os.Remove(base+ext), fs.ErrNotExist))
 	}
 	return err
 }
@@ -229,7 +231,7 @@ func (f *folder) publish(from string, name traceName) (string, error) {
 		to := f.path(name.String())
 		err := osfile.RenameNew(from, to)
 		if errors.Is(err, fs.ErrExist) {
-			if sameTraces(from, to) {
+			if deadtrace.SameBytes(from, to) {
 				err = nil
 			} else if name.seq < maxCrashes {
 				continue
@@ -243,21 +245,6 @@ func (f *folder) publish(from string, name traceName) (string, error) {
 		}
 		return to, nil
 	}
-}
-
-// sameTraces reports whether two files can be read and have the same entries.
-func sameTraces(a, b string) bool {
-	x, err := osfile.OpenRead(a)
-	if err != nil {
-		return false
-	}
-	defer x.Close()
-	y, err := osfile.OpenRead(b)
-	if err != nil {
-		return false
-	}
-	defer y.Close()
-	return sameEntries(x, y) == nil
 }
 
 // writeCrash writes base.et from a ring.

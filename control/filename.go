@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/entrace-go/entrace/internal/tracename"
 )
 
 // A traceName is what the name of a trace's file says:
@@ -26,9 +28,7 @@ type traceName struct {
 
 const (
 	fileTime    = "20060102T150405.000000Z"
-	fileExt     = ".et"     // of a finished trace
-	streamExt   = ".iet"    // of one that grows, or whose writer died
-	bufferExt   = ".buffer" // of the crash buffer beside that
+	fileExt     = ".et" // of a finished trace
 	maxFileHost = 32
 	maxFileName = 200 // what package format takes
 )
@@ -144,7 +144,7 @@ func (f *folder) fileName(at time.Time, name string, manual bool) string {
 // taken reports whether there is something of the trace name.
 func (f *folder) taken(name string) bool {
 	base := strings.TrimSuffix(name, fileExt)
-	for _, ext := range []string{fileExt, streamExt, streamExt + bufferExt} {
+	for _, ext := range []string{fileExt, tracename.IET, tracename.IET + tracename.Journal} {
 		if _, err := os.Lstat(f.path(base + ext)); err == nil {
 			return true
 		}

@@ -1,8 +1,8 @@
 package control
 
 import (
-	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,10 +13,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/internal/deadtrace"
 	"github.com/entrace-go/entrace/internal/retain"
-	"github.com/entrace-go/entrace/recorder"
+	"github.com/entrace-go/entrace/internal/tracename"
 )
 
 // A TraceFile is a finished trace in the folder of a [Config].
@@ -231,198 +230,37 @@ func (f *folder) open(name string) (*os.File, os.FileInfo, error) {
 // files are removed. What a living process writes is left alone. It may be called
 // at any time, by several processes at once. An error about one file does not keep
 // it from the others.
-func (f *folder) sweep() (finished []string, err error) {
-	streams := make(map[string]bool) // by the name that the trace will have
-	var temps []string               // not removed at once, since that could make ReadDir miss others
+func (f *folder) sweep(o *deadtrace.Options) (finished []string, err error) {
+	var temps []fs.DirEntry
 	eerr := f.each(func(e fs.DirEntry) {
-		if folderTemp(e.Name()) {
-			temps = append(temps, e.Name())
-		} else if name, ok := folderStream(e.Name()); ok {
-			streams[name] = true
+		if strings.HasPrefix(e.Name(), "."+ringPrefix) {
+			temps = append(temps, e)
 		}
 	})
-	if eerr != nil {
-		return nil, fmt.Errorf("sweep the traces: %w", eerr)
-	}
-	for _, name := range temps {
-		osfile.RemoveDead(f.path(name))
-	}
-	for name := range streams {
-		done, serr := f.finish(name)
-		if done {
-			finished = append(finished, name)
+	isRing := func(name string) bool { return strings.HasPrefix(name, ringPrefix) && strings.HasSuffix(name, ringExt) }
+	deadtrace.RemoveTemps(context.Background(), f.dir, temps, false, isRing)
+	is := func(_, base string) bool { _, ok := parseFileName(base + fileExt); return ok }
+	ferr := deadtrace.Folder(context.Background(), f.dir, is, o, func(r *deadtrace.Result, rerr error) {
+		switch {
+		case rerr != nil:
+			err = errors.Join(err, fmt.Errorf("finish a trace: %w", rerr))
+		case r.Changed:
+			finished = append(finished, filepath.Base(r.Output))
 		}
-		if serr != nil {
-			err = errors.Join(err, fmt.Errorf("finish %s: %w", name, serr))
-		}
+	})
+	if eerr = cmp.Or(eerr, ferr); eerr != nil {
+		err = errors.Join(fmt.Errorf("sweep the traces: %w", eerr), err)
 	}
 	slices.Sort(finished)
 	return finished, err
 }
 
-// folderStream returns the name of the trace that the file name is a stream or a
-// crash buffer of.
-func folderStream(name string) (string, bool) {
-	base, ok := strings.CutSuffix(strings.TrimSuffix(name, bufferExt), streamExt)
-	if !ok {
-		return "", false
-	}
-	_, ok = parseFileName(base + fileExt)
-	return base + fileExt, ok
-}
-
-// folderTemp reports whether name is what osfile calls a temporary file of a trace.
-func folderTemp(name string) bool {
-	i := strings.LastIndex(name, ".tmp-") // a configuration may have that in its name
-	if i < 1 || name[0] != '.' {
-		return false
-	}
-	of := strings.TrimSuffix(name[1:i], ".broken")
-	if strings.HasPrefix(of, ringPrefix) && strings.HasSuffix(of, ringExt) {
-		return true
-	}
-	if name, ok := folderStream(of); ok { // of a stream or its journal
-		of = name
-	}
-	_, ok := parseFileName(of)
-	return ok
-}
-
 // finish makes the trace name of what a dead writer has left of it, and reports
 // whether it has.
 func (f *folder) finish(name string) (bool, error) {
-	trace := f.path(name)
-	stream := strings.TrimSuffix(trace, fileExt) + streamExt
-	if osfile.Locked(stream) || osfile.Locked(stream+bufferExt) {
+	r, err := deadtrace.Finish(context.Background(), tracename.Stream(f.path(name)), &deadtrace.Options{ET: true, Ended: true, Own: true})
+	if deadtrace.IsOthers(err) {
 		return false, nil
 	}
-	if _, err := os.Lstat(trace); err == nil {
-		return false, folderElsewhere(folderLeftover(trace, stream))
-	}
-	if gone, err := folderEmpty(stream); gone || err != nil {
-		return false, folderElsewhere(err)
-	}
-	r, err := recorder.Recover(trace, "")
-	if err != nil && osfile.Locked(stream) {
-		return false, nil // another process is at it, and changed it meanwhile
-	}
-	if err != nil {
-		return false, folderElsewhere(err)
-	}
-	return r.Output == trace && r.Name != trace, nil
-}
-
-// folderElsewhere returns err unless it says that another process is at the same
-// file, or was faster.
-func folderElsewhere(err error) error {
-	for _, other := range []error{format.ErrLocked, osfile.ErrLocked, format.ErrShrunk, fs.ErrNotExist, fs.ErrExist} {
-		if errors.Is(err, other) {
-			return nil
-		}
-	}
-	return err
-}
-
-// folderDead opens the stream of a dead writer. Closing it gives the lock back.
-func folderDead(stream string) (*os.File, error) {
-	s, err := osfile.OpenWrite(stream)
-	if err != nil {
-		return nil, err
-	}
-	err = osfile.Lock(s, true)
-	if err == nil && !osfile.SameFile(s, stream) {
-		err = format.ErrLocked // another one has just finished it
-	}
-	if err != nil {
-		_ = s.Close() // nothing was written
-		return nil, err
-	}
-	return s, nil
-}
-
-// folderEmpty removes the stream of a writer that died before it wrote anything but
-// the root, or of which a loss of power left nothing, and reports whether it has.
-func folderEmpty(stream string) (bool, error) {
-	const most = 64 // bytes, that magic and root are below
-	nothing := func(fi fs.FileInfo) bool {
-		if fi.Size() < format.MagicSize {
-			_, err := os.Lstat(stream + bufferExt)
-			return errors.Is(err, fs.ErrNotExist)
-		}
-		if fi.Size() > most {
-			return false
-		}
-		r, err := recorder.Inspect(stream)
-		return err == nil && r.Entries <= 1 && r.Pending == 0 && (r.Journal == nil || errors.Is(r.Journal, recorder.ErrJournalGone))
-	}
-	fi, err := os.Lstat(stream)
-	if err != nil || !nothing(fi) {
-		return false, nil // without a stream there is a crash buffer, which may hold all
-	}
-	s, err := folderDead(stream)
-	if err != nil {
-		return false, err
-	}
-	defer s.Close()
-	if fi, err := s.Stat(); err != nil || !nothing(fi) {
-		return false, err
-	}
-	if err := os.Remove(stream + bufferExt); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return false, err
-	}
-	return true, osfile.Remove(s, stream)
-}
-
-// folderLeftover removes a stream whose trace is there: its writer, or who
-// recovered it, died when it had made that and not yet removed this. A stream that
-// holds something else is an error.
-func folderLeftover(trace, stream string) error {
-	// Brings in what the crash buffer holds, and removes that.
-	if _, err := recorder.Recover(stream, ""); err != nil {
-		return err
-	}
-	s, err := folderDead(stream)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	t, err := osfile.OpenRead(trace)
-	if err != nil {
-		return err
-	}
-	defer t.Close()
-	if err := sameEntries(s, t); err != nil {
-		return err
-	}
-	return osfile.Remove(s, stream)
-}
-
-var errOtherEntries = errors.New("the trace is there already, and its stream has other entries: look at both")
-
-// sameEntries returns errOtherEntries unless the traces a and b have the same.
-func sameEntries(a, b io.Reader) error {
-	ra, err := format.NewReader(a, nil)
-	if err != nil {
-		return err
-	}
-	rb, err := format.NewReader(b, nil)
-	if err != nil {
-		return err
-	}
-	for {
-		ea, aerr := ra.Next()
-		eb, berr := rb.Next()
-		if errors.Is(aerr, io.EOF) && errors.Is(berr, io.EOF) {
-			return nil
-		}
-		if err := errors.Join(aerr, berr); err != nil {
-			if errors.Is(aerr, io.EOF) || errors.Is(berr, io.EOF) {
-				return errOtherEntries
-			}
-			return err
-		}
-		if ea.Parent != eb.Parent || !bytes.Equal(ra.Raw(), rb.Raw()) {
-			return errOtherEntries
-		}
-	}
+	return err == nil && r != nil && r.Changed, err
 }

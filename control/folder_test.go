@@ -17,9 +17,13 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/deadtrace"
 	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/recorder"
 )
+
+// sweepAll is what a start finishes.
+var sweepAll = &deadtrace.Options{ET: true, Ended: true, Own: true, AtStart: true}
 
 func folderMust(t testing.TB, err error) {
 	t.Helper()
@@ -89,7 +93,7 @@ func TestFolderChild(t *testing.T) {
 	case "sweep":
 		fmt.Println("ready")
 		_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
-		done, err := f.sweep()
+		done, err := f.sweep(sweepAll)
 		folderMust(t, err)
 		fmt.Println("finished", len(done))
 	}
@@ -269,7 +273,7 @@ func TestFolderLeavesOthersAlone(t *testing.T) {
 	if n, err := f.trim(Keep{Files: 1, Bytes: 1, Age: 1}, time.Now()); n != 0 || err != nil {
 		t.Errorf("trim: %d, %v", n, err)
 	}
-	if done, err := f.sweep(); len(done) != 0 || err != nil {
+	if done, err := f.sweep(sweepAll); len(done) != 0 || err != nil {
 		t.Errorf("sweep: %v, %v", done, err)
 	}
 	list, err := os.ReadDir(f.dir)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/deadtrace"
 	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -22,7 +23,7 @@ func TestFolderSweep(t *testing.T) {
 	alive := q.line(t, "wrote")
 	before, err := os.ReadDir(f.dir)
 	folderMust(t, err)
-	if done, err := f.sweep(); len(done) != 0 || err != nil {
+	if done, err := f.sweep(sweepAll); len(done) != 0 || err != nil {
 		t.Errorf("sweep while both live: %v, %v", done, err)
 	}
 	if after, err := os.ReadDir(f.dir); err != nil || len(after) != len(before) {
@@ -30,7 +31,7 @@ func TestFolderSweep(t *testing.T) {
 	}
 	p.kill(t)
 	folderAge(t, f)
-	done, err := f.sweep()
+	done, err := f.sweep(sweepAll)
 	if err != nil || !slices.Equal(done, []string{name}) {
 		t.Errorf("sweep: %v, %v, want %s", done, err, name)
 	}
@@ -38,15 +39,15 @@ func TestFolderSweep(t *testing.T) {
 		t.Errorf("list has %v, want %s", got, name)
 	}
 	folderCheck(t, f, name)
-	if done, err := f.sweep(); len(done) != 0 || err != nil {
+	if done, err := f.sweep(sweepAll); len(done) != 0 || err != nil {
 		t.Errorf("a second sweep: %v, %v", done, err)
 	}
 	q.kill(t)
-	if done, err := f.sweep(); err != nil || !slices.Equal(done, []string{alive}) {
+	if done, err := f.sweep(sweepAll); err != nil || !slices.Equal(done, []string{alive}) {
 		t.Errorf("sweep: %v, %v, want %s", done, err, alive)
 	}
 	folderAge(t, f)
-	_, err = f.sweep()
+	_, err = f.sweep(sweepAll)
 	folderMust(t, err)
 	folderOnly(t, f, name, alive)
 }
@@ -101,7 +102,7 @@ func TestFolderSweepTwoProcesses(t *testing.T) {
 	if n := folderBoth(t, "sweep", "finished", f); n > len(names) {
 		t.Errorf("both together finished %d of %d", n, len(names))
 	}
-	_, err := f.sweep() // what one has held while the other looked
+	_, err := f.sweep(sweepAll) // what one has held while the other looked
 	folderMust(t, err)
 	for _, name := range names {
 		folderCheck(t, f, name)
@@ -129,10 +130,10 @@ func TestFolderSweepLeftovers(t *testing.T) {
 		_, err := recorder.Recover(path, "") // cuts it
 		folderMust(t, err)
 		iet := keep(t, path)
-		_, err = f.sweep()
+		_, err = f.sweep(sweepAll)
 		folderMust(t, err)
 		folderMust(t, os.WriteFile(path, iet, 0o600))
-		if done, err := f.sweep(); len(done) != 0 || err != nil {
+		if done, err := f.sweep(sweepAll); len(done) != 0 || err != nil {
 			t.Errorf("sweep: %v, %v", done, err)
 		}
 		folderOnly(t, f, name)
@@ -143,11 +144,11 @@ func TestFolderSweepLeftovers(t *testing.T) {
 		_, err := recorder.Recover(path, "")
 		folderMust(t, err)
 		iet := keep(t, path)
-		_, err = f.sweep()
+		_, err = f.sweep(sweepAll)
 		folderMust(t, err)
 		folderMust(t, os.WriteFile(path, iet[:len(iet)*2/3], 0o600))
-		if done, err := f.sweep(); len(done) != 0 || !errors.Is(err, errOtherEntries) {
-			t.Errorf("sweep: %v, %v, want errOtherEntries", done, err)
+		if done, err := f.sweep(sweepAll); len(done) != 0 || !errors.Is(err, deadtrace.ErrOtherEntries) {
+			t.Errorf("sweep: %v, %v, want deadtrace.ErrOtherEntries", done, err)
 		}
 		folderOnly(t, f, name, filepath.Base(path))
 	})
@@ -158,7 +159,7 @@ func TestFolderSweepLeftovers(t *testing.T) {
 			t.Skip("there are no crash buffers here")
 		}
 		folderMust(t, os.Remove(path))
-		_, err := f.sweep()
+		_, err := f.sweep(sweepAll)
 		folderMust(t, err)
 		if _, err := os.Lstat(path + ".buffer"); err == nil {
 			t.Error("the crash buffer stays")
@@ -173,7 +174,7 @@ func TestFolderSweepLeftovers(t *testing.T) {
 		for _, text := range []string{"", "ENTR"} {
 			f := folderOf(t)
 			folderMust(t, os.WriteFile(f.path("20261120T212712.021345Z-h-1-0001-c.iet"), []byte(text), 0o600))
-			if done, err := f.sweep(); len(done) != 0 || err != nil {
+			if done, err := f.sweep(sweepAll); len(done) != 0 || err != nil {
 				t.Errorf("sweep: %v, %v", done, err)
 			}
 			folderOnly(t, f)
@@ -190,7 +191,7 @@ func TestFolderSweepLeftovers(t *testing.T) {
 		}
 		folderMust(t, os.WriteFile(path, iet, 0o600))
 		for _, want := range [][]string{{name}, nil} {
-			if done, err := f.sweep(); err != nil || !slices.Equal(done, want) {
+			if done, err := f.sweep(sweepAll); err != nil || !slices.Equal(done, want) {
 				t.Errorf("sweep: %v, %v, want %v", done, err, want)
 			}
 			folderOnly(t, f, name, filepath.Base(path)+".broken")
@@ -205,7 +206,7 @@ func TestFolderSweepLeftovers(t *testing.T) {
 		const bad = "20261120T212712.021345Z-h-1-0001-c.iet"
 		folderMust(t, os.WriteFile(f.path(bad), []byte("this is no trace at all"), 0o600))
 		name, _ := stream(t, f)
-		done, err := f.sweep()
+		done, err := f.sweep(sweepAll)
 		if err == nil || !slices.Equal(done, []string{name}) {
 			t.Errorf("sweep: %v, %v, want an error and %s", done, err, name)
 		}
@@ -224,7 +225,7 @@ func TestFolderSweepLeftovers(t *testing.T) {
 		defer living.Discard()
 		long := time.Now().Add(-time.Hour)
 		folderMust(t, os.Chtimes(living.Name(), long, long))
-		_, err = f.sweep()
+		_, err = f.sweep(sweepAll)
 		folderMust(t, err)
 		folderOnly(t, f, "."+name+".et.tmp-new", filepath.Base(living.Name()))
 	})

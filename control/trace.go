@@ -12,9 +12,11 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/internal/placer"
 	"github.com/entrace-go/entrace/internal/record"
 	"github.com/entrace-go/entrace/internal/ring"
+	"github.com/entrace-go/entrace/internal/tracename"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -388,14 +390,7 @@ func (t *Trace) discard() error {
 	stream := t.rec.StreamPath()
 	_ = t.rec.Close(dead) // which leaves the IET, and tells of that
 	err := os.Remove(stream)
-	return errors.Join(ignore(err, os.ErrNotExist), ignore(os.Remove(stream+bufferExt), os.ErrNotExist))
-}
-
-func ignore(err, what error) error {
-	if errors.Is(err, what) {
-		return nil
-	}
-	return err
+	return errors.Join(osfile.Ignore(err, os.ErrNotExist), osfile.Ignore(os.Remove(stream+tracename.Journal), os.ErrNotExist))
 }
 
 // show makes the running streams known to others.

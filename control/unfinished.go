@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/tracename"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -75,7 +76,7 @@ func outcome(rec *recorder.Recorder, err error) Verdict {
 	if _, err := os.Lstat(rec.Path()); err == nil && !failed {
 		return Started
 	}
-	for _, name := range []string{rec.StreamPath(), rec.StreamPath() + bufferExt} {
+	for _, name := range []string{rec.StreamPath(), rec.StreamPath() + tracename.Journal} {
 		if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
 			return Unfinished // also if Lstat cannot tell
 		}

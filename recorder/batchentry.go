@@ -101,22 +101,11 @@ func (b *Batch) ID(name string, id []byte) { b.b.Hex(name, id) }
 // Value adds an attribute of any kind.
 func (b *Batch) Value(name string, v *format.Value) {
 	hi, lo := v.Words()
-	switch kind := v.Kind(); kind {
-	case format.KindString:
-		b.b.String(name, v.Text())
-	case format.KindBytes:
-		b.b.Bytes(name, v.Text())
-	case format.KindBool:
-		b.b.Bool(name, lo != 0)
-	case format.KindFloat:
-		b.b.Float(name, lo)
-	case format.KindU64:
+	if v.Kind() == format.KindU64 {
 		b.U64(name, lo)
-	case format.KindI64:
-		b.b.I64(name, int64(lo))
-	case format.KindU128, format.KindI128:
-		b.b.Wide(name, kind == format.KindI128, hi, lo)
+		return
 	}
+	b.b.Value(name, uint8(v.Kind()), v.Text(), hi, lo)
 }
 
 // Entry adds an entry. Its parent is not used.

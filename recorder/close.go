@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/deadtrace"
 	"github.com/entrace-go/entrace/internal/journal"
 	"github.com/entrace-go/entrace/internal/osfile"
-	"github.com/entrace-go/entrace/internal/record"
 )
 
 // Close writes what still waits and the entry that marks a clean end, and
@@ -132,14 +132,6 @@ func (w *writer) closeTee(ctx context.Context) error {
 	return w.tee.close(ctx)
 }
 
-// distinct returns err unless it is other.
-func distinct(err, other error) error {
-	if errors.Is(err, other) {
-		return nil
-	}
-	return err
-}
-
 // end writes what is left to write, and reports whether that is all in the file.
 func (w *writer) end() (whole bool, err error) {
 	w.live.Load().CloseShards()
@@ -169,7 +161,7 @@ func (w *writer) end() (whole bool, err error) {
 	w.mu.Lock()
 	last := w.published.err
 	w.mu.Unlock()
-	return whole, errors.Join(err, distinct(last, err))
+	return whole, errors.Join(err, osfile.Ignore(last, err))
 }
 
 // lose counts what cannot be written, and what is still in the journal, as dropped.
@@ -191,25 +183,17 @@ func (w *writer) lose(err error) {
 	w.placer.DropPending()
 }
 
-// recorderRecord returns the record of an entry of the recorder's own.
-func recorderRecord(e *format.TraceEntry) *journal.Entry {
-	b := Batch{r: &Recorder{}}
-	b.b.Reset(0, nil, nil)
-	b.Entry(e)
-	return &journal.Entry{Info: record.Info(record.KindLog, 0, 0, 0, 1), Data: b.b.Data()}
-}
-
 // writeEnd writes the entry that marks a clean end, or that what was recorded comes from a process
 // that was killed.
 func (w *writer) writeEnd(rotated bool) error {
-	end := recoveredEntry()
+	end := deadtrace.RecoveredEntry()
 	if !w.died {
 		end = w.endEntry(rotated)
 	}
 	w.mu.Lock()
 	w.published.extra[0]++
 	w.mu.Unlock()
-	if _, err := w.placer.Append(recorderRecord(end), 0); err != nil {
+	if _, err := w.placer.Append(deadtrace.RecordOf(end), 0); err != nil {
 		w.drop(err, 1, 0)
 		return nil // it was reported before
 	}

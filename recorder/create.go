@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/deadtrace"
 	"github.com/entrace-go/entrace/internal/journal"
 	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/internal/placer"
@@ -164,7 +163,7 @@ func create(name string, o *Options, in *record.Interner, died bool) (*Recorder,
 func open(stream, final string, o *Options, in *record.Interner, died bool) (*Recorder, error) {
 	opt := o.withDefaults()
 	var notes []error
-	f, dead, err := createStream(stream, func(err error) { notes = append(notes, err) })
+	f, dead, err := deadtrace.CreateStream(stream, func(err error) { notes = append(notes, err) })
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +171,7 @@ func open(stream, final string, o *Options, in *record.Interner, died bool) (*Re
 	w.final, w.died = final, died
 	w.file = newFileSink(f, stream)
 	w.sink = w.file
-	err = archiveExisting(final, stream)
+	err = deadtrace.ArchiveEarlier(final, stream)
 	if err == nil {
 		err = w.begin()
 	}
@@ -192,7 +191,7 @@ func open(stream, final string, o *Options, in *record.Interner, died bool) (*Re
 	}
 	own := make(chan []string, 1)
 	w.finished.start(func(ctx context.Context) error {
-		own <- w.finished.finishAbandoned(ctx, stream, dead, final != stream, w.report, func(r *Report) { w.notice(r.Finished()) })
+		own <- w.finishOwn(ctx, dead)
 		return nil
 	})
 	w.family.start(func(ctx context.Context) error {
@@ -273,92 +272,6 @@ func realPath(name string) (string, error) {
 		return "", err
 	}
 	return filepath.Join(dir, filepath.Base(abs)), nil
-}
-
-// createStream makes the file stream, new and locked.
-// It also returns the names that dead streams got.
-func createStream(stream string, report func(error)) (f *os.File, dead []string, err error) {
-	for range 100 { // until nobody makes or removes one at the same moment
-		if err := undoRotation(stream); err != nil {
-			return nil, nil, err
-		}
-		f, err := osfile.CreateAppend(stream)
-		if errors.Is(err, fs.ErrExist) {
-			name, err := archiveDead(stream)
-			if err != nil {
-				return nil, nil, err
-			}
-			dead = append(dead, name)
-			continue
-		}
-		if err != nil {
-			return nil, nil, err
-		}
-		if err := lock(f, true); err != nil && !errors.Is(err, osfile.ErrNoLocks) {
-			_ = f.Close() // it is another's by now
-			return nil, nil, err
-		}
-		if !osfile.SameFile(f, stream) {
-			_ = f.Close() // somebody took it for a dead one
-			continue
-		}
-		n, err := importJournal(f, stream, report)
-		if err == nil && n == 0 {
-			return f, dead, nil
-		}
-		_ = f.Close() // it holds what another one left behind, so that it is to be archived
-		if err != nil {
-			return nil, nil, err
-		}
-	}
-	return nil, nil, fmt.Errorf("%s: %w", stream, format.ErrLocked)
-}
-
-// importJournal brings into f, which is new, what a journal holds whose IET is gone, and
-// returns how many entries that are.
-func importJournal(f *os.File, stream string, report func(error)) (int, error) {
-	b, err := openBuffer(stream, true)
-	if errors.Is(err, journal.ErrGone) {
-		report(fmt.Errorf("%s is lost: %w", stream, err))
-		return 0, journal.RemoveUnreachable(stream + tracename.Journal)
-	}
-	if errors.Is(err, journal.ErrElsewhere) {
-		report(fmt.Errorf("%s: %w", stream, err))
-		return 0, archiveName(stream, brokenExt, time.Now(), func(to string) error { return osfile.RenameNew(stream+tracename.Journal, to) })
-	}
-	if err != nil {
-		return 0, errors.Join(err, osfile.Remove(f, stream))
-	}
-	if b == nil {
-		return 0, nil
-	}
-	if b.records == 0 || !b.point.version.Known() {
-		b.unreadable = b.unreadable || b.records > 0
-		b.reportUnreadable(report)
-		return 0, b.remove()
-	}
-	if err := b.replay(f, false); err != nil {
-		return 0, errors.Join(err, osfile.Remove(f, stream), b.close())
-	}
-	return b.entries, b.remove()
-}
-
-func lock(f *os.File, exclusive bool) error { return lockError(f, osfile.LockPatiently(f, exclusive)) }
-
-// lockToRead is lock for who can do without.
-func lockToRead(f *os.File, exclusive bool) error { return lockError(f, osfile.Lock(f, exclusive)) }
-
-func lockError(f *os.File, err error) error {
-	if errors.Is(err, osfile.ErrLocked) {
-		if _, pid := osfile.LockHolder(f.Name()); pid > 0 {
-			return fmt.Errorf("%s: %w, %d", f.Name(), format.ErrLocked, pid)
-		}
-		return fmt.Errorf("%s: %w", f.Name(), format.ErrLocked)
-	}
-	if errors.Is(err, osfile.ErrNoLocks) {
-		return fmt.Errorf("%s: it may be %w: %w", f.Name(), format.ErrLocked, err)
-	}
-	return err
 }
 
 // maxNameSize leaves room for what is added to a name: most systems allow 255

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/deadtrace"
 )
 
 // A faultyStream is a file whose calls fail as a test wants.
@@ -446,7 +447,7 @@ func TestTraceIsFull(t *testing.T) {
 			if err := r.Close(context.Background()); !rotates != errors.Is(err, format.ErrFull) {
 				t.Errorf("Close: %v", err)
 			}
-			names, err := archived(r.stream)
+			names, err := deadtrace.Archived(r.stream)
 			must(t, err)
 			n := 0
 			for _, name := range append(names, r.stream) {
@@ -599,7 +600,7 @@ func TestClockGoesBack(t *testing.T) {
 				must(t, r.Flush(context.Background()))
 			}
 			must(t, r.Close(context.Background()))
-			names, err := archived(r.stream)
+			names, err := deadtrace.Archived(r.stream)
 			must(t, err)
 			found := make(map[string]bool)
 			for _, name := range append(names, r.Path()) {

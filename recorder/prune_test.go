@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/entrace-go/entrace/internal/deadtrace"
 	"github.com/entrace-go/entrace/internal/tracename"
 )
 
@@ -20,7 +21,7 @@ func TestPruneOwnFiles(t *testing.T) {
 			stream := filepath.Join(dir, "app.iet")
 			w := &writer{recording: &recording{o: &Options{}, name: stream}}
 			file := func(at time.Time) string {
-				path := filepath.Join(dir, "app."+at.UTC().Format(archiveTime))
+				path := filepath.Join(dir, "app."+at.UTC().Format(deadtrace.TimeFormat))
 				must(t, os.WriteFile(path+tracename.ET, nil, 0o600))
 				must(t, os.Chtimes(path+tracename.ET, at, at))
 				return path

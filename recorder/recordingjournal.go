@@ -1,11 +1,10 @@
 package recorder
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 
-	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/deadtrace"
 	"github.com/entrace-go/entrace/internal/journal"
 	"github.com/entrace-go/entrace/internal/tracename"
 )
@@ -249,19 +248,6 @@ func (w *writer) parkLeft(e *journal.Entry) *journal.Segment {
 	return w.left.add(e)
 }
 
-// The data of a checkpoint are:
-//
-//	size      uint64   // of the IET
-//	tail      [64]byte // its last bytes; those before a shorter one are zero
-//	version   uint8    // of the format
-//	moved     uint8    // 1: entry ids and positions of parked spans are those of another IET
-//	reserved  uint16
-//	anchor    uint32   // see Recorder.AppendAnchor; 0: there is none
-//	parked    [2]uint64 // from, to: between them lie the records of pending spans
-//	streams   uint64
-//	positions [streams]uint64
-const checkpointHead = 8 + tailSize + 8 + 16 + 8
-
 // checkpoint notes in the journal how much of it is in the file, and gives back the
 // segments that are not needed any more.
 func (w *writer) checkpoint() {
@@ -269,23 +255,18 @@ func (w *writer) checkpoint() {
 		return
 	}
 	if w.parking.stream != nil && w.file != nil {
-		var buf [checkpointHead + 8*32]byte
-		b := binary.LittleEndian.AppendUint64(buf[:0], uint64(w.file.n))
-		b = append(b, w.file.tail.b[:]...)
-		b = binary.LittleEndian.AppendUint64(b, uint64(w.version)|uint64(w.placer.Anchor())<<32)
-		b = binary.LittleEndian.AppendUint64(b, w.parking.from)
-		b = binary.LittleEndian.AppendUint64(b, w.parking.stream.Position())
 		var room [32]uint64
-		positions := w.reader.Positions(room[:0])
-		b = binary.LittleEndian.AppendUint64(b, uint64(len(positions)))
-		for _, p := range positions {
-			b = binary.LittleEndian.AppendUint64(b, p)
+		c := deadtrace.Checkpoint{
+			Size: w.file.n, Tail: w.file.tail, Version: w.version, Anchor: w.placer.Anchor(),
+			Parked: [2]uint64{w.parking.from, w.parking.stream.Position()}, Positions: w.reader.Positions(room[:0]),
 		}
+		w.noting = c.Append(w.noting[:0])
+		b := w.noting
 		if err := w.journal.Checkpoint(b); err != nil {
 			w.broken.CompareAndSwap(nil, &err)
 			return // and leave the segments alone
 		}
-		w.noted = append(w.noted[:0], b...)
+		w.noted, w.noting = w.noting, w.noted
 	}
 	w.reader.Release()
 	w.parking.release()
@@ -298,54 +279,12 @@ func (w *writer) moveCheckpoint() {
 	if len(w.noted) == 0 {
 		return
 	}
-	binary.LittleEndian.PutUint64(w.noted, uint64(w.file.n))
-	copy(w.noted[8:], w.file.tail.b[:])
-	binary.LittleEndian.PutUint32(w.noted[8+tailSize+4:], w.placer.Anchor())
+	c := deadtrace.ParseCheckpoint(w.noted)
+	c.Size, c.Tail, c.Anchor = w.file.n, w.file.tail, w.placer.Anchor()
+	w.noted = c.Append(w.noted[:0])
 	if err := w.journal.Checkpoint(w.noted); err != nil {
 		w.broken.CompareAndSwap(nil, &err)
 	}
-}
-
-// A checkpoint says how much of a journal is in which file.
-type checkpoint struct {
-	size       int64 // -1: there is no checkpoint
-	tail       [tailSize]byte
-	version    format.Version
-	moved      bool
-	anchor     uint32
-	parkedFrom uint64
-	parkedTo   uint64
-	positions  []uint64
-}
-
-func parseCheckpoint(b []byte) (c checkpoint) {
-	if len(b) < checkpointHead {
-		return checkpoint{size: -1}
-	}
-	c.size = int64(binary.LittleEndian.Uint64(b))
-	copy(c.tail[:], b[8:])
-	b = b[8+tailSize:]
-	c.version, c.moved, c.anchor = format.Version(b[0]), b[1] != 0, binary.LittleEndian.Uint32(b[4:])
-	c.parkedFrom, c.parkedTo = binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[16:])
-	n := binary.LittleEndian.Uint64(b[24:])
-	for b = b[32:]; n > 0 && len(b) >= 8; n-- {
-		c.positions = append(c.positions, binary.LittleEndian.Uint64(b))
-		b = b[8:]
-	}
-	return c
-}
-
-// position returns where a stream goes on that is not in the IET.
-func (c *checkpoint) position(stream uint32) uint64 {
-	switch {
-	case stream == journal.StreamDefinitions, stream == journal.StreamLeft:
-		return 0
-	case stream == journal.StreamParked:
-		return c.parkedFrom
-	case int(stream) < len(c.positions):
-		return c.positions[stream]
-	}
-	return 1<<64 - 1
 }
 
 // closeJournal removes the journal when everything is in the file, and reports whether

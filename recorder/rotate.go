@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/deadtrace"
 	"github.com/entrace-go/entrace/internal/journal"
 	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/internal/placer"
@@ -42,7 +43,7 @@ func (b *background) sync() error {
 	b.mu.Unlock()
 	var err error
 	for _, f := range files {
-		err = errors.Join(err, closedErr(f.Sync()))
+		err = errors.Join(err, osfile.Ignore(f.Sync(), os.ErrClosed))
 	}
 	return err
 }
@@ -64,23 +65,12 @@ func (b *background) start(fn func(context.Context) error) {
 		b.ctx, b.cancel = context.WithCancel(context.Background())
 	}
 	b.wg.Go(func() {
-		if err := safely(func() error { return fn(b.ctx) }); err != nil {
+		if err := deadtrace.Safely(func() error { return fn(b.ctx) }); err != nil {
 			b.mu.Lock()
 			b.err = errors.Join(b.err, err)
 			b.mu.Unlock()
 		}
 	})
-}
-
-// safely calls fn and makes an error of its panic: what a dead process has left must not
-// end the application.
-func safely(fn func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v", p)
-		}
-	}()
-	return fn()
 }
 
 // wait waits for what was started, or cancels it when ctx is done.
@@ -195,7 +185,7 @@ func (w *writer) rotate(now time.Time) error {
 	n := nextFile{sink: newFileSink(tmp, w.name), placer: w.placer.Next(), keeps: w.tee != nil}
 	discard := func(err error) error {
 		n.placer.DropLeft()
-		return errors.Join(err, osfile.Remove(tmp, tmp.Name()), closedErr(tmp.Close()))
+		return errors.Join(err, osfile.Remove(tmp, tmp.Name()), osfile.Ignore(tmp.Close(), os.ErrClosed))
 	}
 	if err := osfile.Lock(tmp, true); err != nil && !errors.Is(err, osfile.ErrNoLocks) {
 		return discard(err)
@@ -291,13 +281,6 @@ func (w *writer) repark() error {
 	return nil
 }
 
-func closedErr(err error) error {
-	if errors.Is(err, os.ErrClosed) {
-		return nil
-	}
-	return err
-}
-
 // finishFile finishes a file that was rotated out.
 func finishFile(ctx context.Context, f *os.File, iet string, et bool, x *format.Index) error {
 	err := osfile.SyncDir(iet)
@@ -307,7 +290,7 @@ func finishFile(ctx context.Context, f *os.File, iet string, et bool, x *format.
 	if err != nil || !et {
 		err = errors.Join(err, f.Sync())
 	}
-	return errors.Join(err, closedErr(f.Close()))
+	return errors.Join(err, osfile.Ignore(f.Close(), os.ErrClosed))
 }
 
 // A nextFile is one that is to take the place of the growing one.
@@ -424,7 +407,7 @@ func continuedSpan(s *placer.OpenSpan, e *format.TraceEntry) *journal.Entry {
 // archiveGrowing gives the growing file a name with its time.
 func (w *writer) archiveGrowing(now time.Time) (aside string, err error) {
 	final := w.final != w.name
-	err = archiveName(w.name, tracename.IET, now, func(to string) error {
+	err = deadtrace.Aside(w.name, tracename.IET, now, func(to string) error {
 		et := strings.TrimSuffix(to, tracename.IET) + tracename.ET
 		if final && osfile.Exists(et) {
 			return fs.ErrExist
@@ -467,31 +450,4 @@ func (w *writer) readBack(s *placer.OpenSpan) (*format.TraceEntry, error) {
 		err = format.ErrTruncated
 	}
 	return e, err
-}
-
-// undoRotation gives the IET of a dead writer its name back if the writer died after it
-// had given it a name with its time, and before the next one had the name: the journal
-// belongs to it.
-func undoRotation(stream string) error {
-	if osfile.Exists(stream) || !osfile.Exists(stream+tracename.Journal) {
-		return nil
-	}
-	b, err := openBuffer(stream, true)
-	if err != nil || b == nil {
-		if errors.Is(err, ErrJournalGone) || errors.Is(err, ErrJournalElsewhere) {
-			return nil // importJournal says so
-		}
-		return distinct(err, format.ErrLocked) // its writer is at it
-	}
-	defer func() { _ = b.close() }() // nothing was written to it
-	names, err := archived(stream)
-	if err != nil {
-		return err
-	}
-	for _, name := range slices.Backward(names) {
-		if strings.HasSuffix(name, tracename.IET) && b.isOf(name) {
-			return distinct(osfile.RenameNew(name, stream), fs.ErrExist)
-		}
-	}
-	return nil
 }

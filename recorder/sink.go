@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/deadtrace"
 	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/internal/placer"
 )
@@ -25,23 +26,6 @@ type sink interface {
 	check() error
 	// size returns the size of what was written, in bytes.
 	size() int64
-}
-
-// A memorySink keeps what it takes.
-type memorySink struct {
-	noSink
-
-	b []byte
-}
-
-func (s *memorySink) begin(v format.Version) {
-	s.noSink.begin(v)
-	s.b = format.AppendMagic(s.b, v, format.IET)
-}
-
-func (s *memorySink) write(b []byte, entries []placer.Staged) (int, error) {
-	s.b = append(s.b, b...)
-	return s.noSink.write(b, entries)
 }
 
 // A noSink takes everything and keeps nothing: a Tee gets it.
@@ -80,7 +64,7 @@ type fileSink struct {
 	magic []byte
 
 	index format.Index
-	tail  tail
+	tail  deadtrace.Tail
 
 	syncErr error // sticky: a file that failed once is never safe again
 }
@@ -90,7 +74,7 @@ func newFileSink(f *os.File, name string) *fileSink { return &fileSink{f: f, w: 
 func (s *fileSink) begin(v format.Version) {
 	s.magic = format.AppendMagic(nil, v, format.IET)
 	s.n = format.MagicSize
-	s.tail.add(s.magic)
+	s.tail.Add(s.magic)
 }
 
 func (s *fileSink) write(b []byte, entries []placer.Staged) (kept int, err error) {
@@ -123,7 +107,7 @@ func (s *fileSink) write(b []byte, entries []placer.Staged) (kept int, err error
 		from = e.End
 	}
 	s.n += int64(from)
-	s.tail.add(b[:from])
+	s.tail.Add(b[:from])
 	if err == nil {
 		return kept, nil
 	}
@@ -184,7 +168,7 @@ func (s *fileSink) mend(v format.Version, root []byte) (left, entries, spans int
 	}
 	entries, spans = s.index.CutTo(left)
 	s.n = size
-	s.tail, err = tailOf(s.w, size)
+	s.tail, err = deadtrace.TailOf(s.w, size)
 	return left, entries, spans, err
 }
 
@@ -236,19 +220,4 @@ func (s *fileSink) check() error {
 		return nil
 	}
 	return fmt.Errorf("record to %s: %w", s.name, ErrUnlinked)
-}
-
-// tailSize is how many of its last bytes tell one IET from another.
-const tailSize = 64
-
-// A tail is the last bytes of a file.
-type tail struct{ b [tailSize]byte }
-
-func (t *tail) add(b []byte) {
-	if len(b) >= tailSize {
-		copy(t.b[:], b[len(b)-tailSize:])
-		return
-	}
-	copy(t.b[:], t.b[len(b):])
-	copy(t.b[tailSize-len(b):], b)
 }

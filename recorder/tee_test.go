@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/deadtrace"
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
@@ -114,7 +115,7 @@ func TestTeeRotation(t *testing.T) {
 		must(t, r.WriteSpan(s))
 	}
 	_ = r.Close(t.Context()) // the error of the Tee
-	names, err := archived(r.StreamPath())
+	names, err := deadtrace.Archived(r.StreamPath())
 	must(t, err)
 	names = append(names, r.StreamPath())
 	if len(names) != len(tee.files) || len(names) < 3 {

@@ -80,6 +80,14 @@ func openRegular(name string, flag int) (*os.File, error) {
 	return f, nil
 }
 
+// Ignore returns err unless it is other.
+func Ignore(err, other error) error {
+	if errors.Is(err, other) {
+		return nil
+	}
+	return err
+}
+
 // Exists reports whether there is something of that name, be it a symbolic link.
 func Exists(name string) bool {
 	_, err := os.Lstat(name)

@@ -417,6 +417,27 @@ func (b *Builder) Wide(name string, signed bool, hi, lo uint64) {
 	b.buf = binary.LittleEndian.AppendUint64(b.buf, hi)
 }
 
+// Value adds an attribute of a kind of package wire: text, or an integer of two halves; a Bool and a
+// Float are in lo.
+func (b *Builder) Value(name string, kind uint8, text string, hi, lo uint64) {
+	switch kind {
+	case wire.KindString:
+		b.String(name, text)
+	case wire.KindBytes:
+		b.Bytes(name, text)
+	case wire.KindBool:
+		b.Bool(name, lo != 0)
+	case wire.KindFloat:
+		b.Float(name, lo)
+	case wire.KindU64:
+		b.U64(name, lo)
+	case wire.KindI64:
+		b.I64(name, int64(lo))
+	default:
+		b.Wide(name, kind == wire.KindI128, hi, lo)
+	}
+}
+
 // Time adds an attribute that becomes a text as time.RFC3339Nano has it.
 func (b *Builder) Time(name string, t time.Time) {
 	b.name(name, 17)

@@ -1,4 +1,4 @@
-package recorder
+package deadtrace
 
 import (
 	"bytes"
@@ -14,23 +14,13 @@ import (
 )
 
 // fits reports whether the IET f is the one that the checkpoint is about.
-func (b *deadBuffer) fits(f io.ReaderAt, size int64) bool {
-	if b.point.size < format.MagicSize || b.point.size > size {
+func (b *rest) fits(f io.ReaderAt, size int64) bool {
+	if b.point.Size < format.MagicSize || b.point.Size > size {
 		return false
 	}
-	have, err := tailOf(f, b.point.size)
-	n := min(b.point.size, tailSize)
-	return err == nil && bytes.Equal(have.b[tailSize-n:], b.point.tail[tailSize-n:])
-}
-
-// tailOf returns the tail of the first size bytes of f.
-func tailOf(f io.ReaderAt, size int64) (t tail, err error) {
-	buf := make([]byte, min(size, tailSize))
-	if _, err := f.ReadAt(buf, size-int64(len(buf))); err != nil {
-		return t, err
-	}
-	t.add(buf)
-	return t, nil
+	have, err := TailOf(f, b.point.Size)
+	n := min(b.point.Size, TailSize)
+	return err == nil && bytes.Equal(have[TailSize-n:], b.point.Tail[TailSize-n:])
 }
 
 // A survey is the result of reading an IET before its journal is replayed: where the whole
@@ -40,8 +30,11 @@ type survey struct {
 	same      bool // the IET is the one that the checkpoint is about
 	entries   int
 	size      int64 // of the whole entries, with the magic
-	ended     bool  // the last entry says how the recording ended
-	crashed   bool  // the last entry but that one is the text of the runtime
+	index     format.Index
+	ended     bool // the last entry says how the recording ended
+	closed    bool // and that it was closed
+	behind    int  // entries behind what the checkpoint is about, which are in the journal as well
+	crashed   bool // the last entry but that one is the text of the runtime
 	spans     map[record.Ref]uint32
 	resources map[uint16]uint32 // ids by number
 }
@@ -55,15 +48,16 @@ func (s *survey) end() int64 {
 }
 
 // survey reads through what counts of the IET f of so many bytes, and finds what the
-// records refer to. With lenient, damage only ends it.
-func (b *deadBuffer) survey(f io.ReaderAt, size int64, lenient bool) (*survey, error) {
+// records refer to. Damage is where it ends early, if it does.
+func (b *rest) survey(f io.ReaderAt, size int64) (s *survey, damage, err error) {
 	same := b.fits(f, size)
+	until := size
 	if same {
-		size = b.point.size // what is behind it is in the journal, too
+		until = b.point.Size // what is behind it is in the journal, too
 	}
-	s, err := b.look(f, size)
-	if err != nil && (s == nil || !lenient || !isCorrupt(err)) {
-		return nil, err
+	s, damage = b.look(f, size, until)
+	if s == nil || damage != nil && !isCorrupt(damage) && !errors.Is(damage, format.ErrTruncated) {
+		return nil, nil, damage
 	}
 	s.same = same
 	if s.crashed {
@@ -71,21 +65,22 @@ func (b *deadBuffer) survey(f io.ReaderAt, size int64, lenient bool) (*survey, e
 	}
 	switch {
 	case s.entries == 0:
-		if b.point.version.Known() {
-			s.version = b.point.version
+		if b.point.Version.Known() {
+			s.version = b.point.Version
 		}
-	case b.records > 0 && s.version != b.point.version:
-		return nil, &format.VersionError{Version: s.version} // it is another file
+	case b.records > 0 && s.version != b.point.Version:
+		return nil, nil, &format.VersionError{Version: s.version} // it is another file
 	}
-	return s, nil
+	return s, damage, nil
 }
 
-// look is survey of the first size bytes, which returns what it has found with an error, too.
-func (b *deadBuffer) look(f io.ReaderAt, size int64) (*survey, error) {
+// look is survey of the first until bytes, behind which it counts entries. With an error it returns
+// what it found before.
+func (b *rest) look(f io.ReaderAt, size, until int64) (*survey, error) {
 	s := &survey{version: format.DefaultVersion, spans: make(map[record.Ref]uint32), resources: make(map[uint16]uint32)}
 	r, err := format.NewReader(io.NewSectionReader(f, 0, size), nil)
 	if errors.Is(err, format.ErrTruncated) {
-		return s, nil // not even the magic
+		return s, err // not even the magic
 	}
 	if err != nil {
 		return nil, err
@@ -95,15 +90,23 @@ func (b *deadBuffer) look(f io.ReaderAt, size int64) (*survey, error) {
 	}
 	s.version, s.size = r.Version(), format.MagicSize
 	wanted, resources := b.wanted(s.version)
+	whole, wholeSize := 0, s.size // up to the last entry that is not all zeros
 	var traces [][16]byte
 	var trace []uint32 // of each entry: its place in traces, from 1 on
 	for {
 		e, err := r.Next()
-		if errors.Is(err, io.EOF) || errors.Is(err, format.ErrTruncated) {
+		if errors.Is(err, io.EOF) {
 			return s, nil
 		}
 		if err != nil {
+			if s.behind == 0 {
+				s.dropZeros(whole, wholeSize)
+			}
 			return s, err
+		}
+		if r.Offset() > until {
+			s.behind++
+			continue
 		}
 		id := uint32(s.entries)
 		of := uint32(0)
@@ -121,8 +124,10 @@ func (b *deadBuffer) look(f io.ReaderAt, size int64) (*survey, error) {
 			v, _ := e.Attribute(format.AttrSpanID)
 			_, timed := e.Attribute(format.AttrTime)
 			if span, ok := wire.ParseID[[8]byte](v.Text()); ok && timed {
-				ref := format.SpanRef{TraceID: traces[of-1], SpanID: span}
-				if key := keyOf(&ref); wanted[key] {
+				var key record.Ref
+				copy(key[:], traces[of-1][:])
+				copy(key[16:], span[:])
+				if wanted[key] {
 					s.spans[key] = id
 				}
 			}
@@ -132,20 +137,61 @@ func (b *deadBuffer) look(f io.ReaderAt, size int64) (*survey, error) {
 				s.resources[number] = id
 			}
 		}
+		s.index.Add(int(r.Offset()-s.size), id, e.Parent, false)
 		s.entries++
 		s.size = r.Offset()
-		s.ended = e.IsEnd() || e.IsRecovered()
+		if !isZero(r.Raw()) {
+			whole, wholeSize = s.entries, s.size
+		}
+		s.closed = e.IsEnd()
+		s.ended = s.closed || e.IsRecovered()
 		s.crashed = b.text != "" && isCrash(e, b.text) || s.crashed && e.IsRecovered()
 	}
 }
+
+// dropZeros leaves the first n entries, which take size bytes with the magic: zeros before damage
+// belong to it.
+func (s *survey) dropZeros(n int, size int64) {
+	if n < s.entries {
+		s.index.CutTo(n)
+		s.entries, s.size = n, size
+	}
+}
+
+// isZero reports whether b is nothing but zeros.
+func isZero(b []byte) bool { return len(bytes.TrimLeft(b, "\x00")) == 0 }
 
 // isCrash reports whether e is the log record of such a text.
 func isCrash(e *format.TraceEntry, text string) bool {
 	return e.Metadata.Name == format.NameCrash && e.Message.Value == text
 }
 
+// pending returns how many entries only b has, of those of which s is the survey.
+func (b *rest) pending(s *survey) int {
+	n := b.entries
+	if b.text != "" {
+		n++
+	}
+	return max(n-s.behind, 0)
+}
+
+// pendingIn is pending of those that are not in f.
+func (b *rest) pendingIn(f *format.File) int {
+	n := b.entries
+	if b.text != "" && !b.hasText(f) {
+		n++
+	}
+	if b.point.Size <= f.WholeSize() {
+		all := f.Raw()
+		for i := f.Len(); i > 0 && all.Offset(uint32(i)) > b.point.Size; i-- {
+			n--
+		}
+	}
+	return max(n, 0)
+}
+
 // hasText reports whether the entry of the text is the last of f.
-func (b *deadBuffer) hasText(f *format.File) bool {
+func (b *rest) hasText(f *format.File) bool {
 	if f.Len() == 0 || b.f != nil {
 		return false
 	}
@@ -158,7 +204,7 @@ func (b *deadBuffer) hasText(f *format.File) bool {
 
 // wanted returns the spans that the records refer to, and the numbers of the resources by
 // their encodings.
-func (b *deadBuffer) wanted(v format.Version) (spans map[record.Ref]bool, resources map[string]uint16) {
+func (b *rest) wanted(v format.Version) (spans map[record.Ref]bool, resources map[string]uint16) {
 	spans, resources = make(map[record.Ref]bool), make(map[string]uint16)
 	p := placer.New(b.table, &placer.Options{Columns: v.HasColumns(), MaxEntrySize: format.DefaultMaxEntrySize})
 	var r record.Record
@@ -176,7 +222,7 @@ func (b *deadBuffer) wanted(v format.Version) (spans map[record.Ref]bool, resour
 }
 
 // isOf reports whether the IET name is the one that the checkpoint is about.
-func (b *deadBuffer) isOf(name string) bool {
+func (b *rest) isOf(name string) bool {
 	f, err := osfile.OpenRead(name)
 	if err != nil {
 		return false

@@ -1,4 +1,4 @@
-package recorder
+package deadtrace_test
 
 import (
 	"context"
@@ -7,7 +7,9 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/deadtrace"
 	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 const reason = "panic: the reason\n\ngoroutine 1 [running]:"
@@ -17,7 +19,7 @@ const reason = "panic: the reason\n\ngoroutine 1 [running]:"
 func panicked(t *testing.T, journal bool) (stream string) {
 	t.Helper()
 	from, dir := t.TempDir(), t.TempDir()
-	rec, err := Create(filepath.Join(from, "app.et"), &Options{BufferDir: from})
+	rec, err := recorder.Create(filepath.Join(from, "app.et"), &recorder.Options{BufferDir: from})
 	must(t, err)
 	defer rec.Close(t.Context())
 	must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("a record")}))
@@ -39,7 +41,7 @@ func panicked(t *testing.T, journal bool) (stream string) {
 // wantReason complains unless the trace name holds the text once.
 func wantReason(t *testing.T, when, name string) {
 	t.Helper()
-	f, err := Open(name, nil)
+	f, err := recorder.Open(name, nil)
 	must(t, err)
 	defer f.Close()
 	n := 0
@@ -63,20 +65,10 @@ func TestReasonOnce(t *testing.T) {
 			stream := panicked(t, journal)
 			wantReason(t, "before recovery", stream)
 			if killed != "before it" {
-				f, err := os.OpenFile(stream, os.O_RDWR, 0)
-				must(t, err)
-				b, err := openBuffer(stream, true)
-				must(t, err)
-				must(t, b.replay(f, false))
-				if killed == "before the text goes" && b.f != nil {
-					must(t, b.f.Remove())
-				} else {
-					must(t, b.close())
-				}
-				must(t, f.Close())
+				must(t, deadtrace.ReplayAndStop(stream, killed == "before the text goes"))
 			}
 			wantReason(t, "killed "+killed, stream)
-			r, err := Recover(filepath.Join(filepath.Dir(stream), "app.et"), "")
+			r, err := recorder.Recover(filepath.Join(filepath.Dir(stream), "app.et"), "")
 			must(t, err)
 			wantReason(t, "after recovery", r.Output)
 			if osfile.Exists(stream + ".crash") {
@@ -94,7 +86,7 @@ func TestReasonWithoutJournal(t *testing.T) {
 	must(t, err)
 	must(t, os.WriteFile(stream+".buffer", []byte("entrace journal\npath /dev/shm/entrace-0/AAAAAAAAAAAAAAAAAAAAAAAAAA.buffer\ndevice 26\nboot another\nhost "+host+"\nuid 0\n"), 0o600))
 	wantReason(t, "before recovery", stream)
-	r, err := Recover(filepath.Join(filepath.Dir(stream), "app.et"), "")
+	r, err := recorder.Recover(filepath.Join(filepath.Dir(stream), "app.et"), "")
 	must(t, err)
 	wantReason(t, "after recovery", r.Output)
 }
@@ -102,12 +94,12 @@ func TestReasonWithoutJournal(t *testing.T) {
 // TestReasonBehindTheEnd: a panic after Close is brought in, too.
 func TestReasonBehindTheEnd(t *testing.T) {
 	dir := t.TempDir()
-	rec, err := Create(filepath.Join(dir, "app.iet"), nil)
+	rec, err := recorder.Create(filepath.Join(dir, "app.iet"), nil)
 	must(t, err)
 	must(t, rec.Close(t.Context()))
 	must(t, os.WriteFile(rec.Path()+".crash", []byte(reason), 0o600))
 	n := 0
-	must(t, RecoverFolder(context.Background(), dir, func(r *Report, err error) {
+	must(t, recorder.RecoverFolder(context.Background(), dir, func(r *recorder.Report, err error) {
 		must(t, err)
 		n++
 		wantReason(t, "after recovery", r.Output)
@@ -121,22 +113,22 @@ func TestReasonBehindTheEnd(t *testing.T) {
 func TestEndsCleanly(t *testing.T) {
 	for _, v := range []format.Version{format.V1, format.V2} {
 		name := filepath.Join(t.TempDir(), "app.iet")
-		rec, err := Create(name, &Options{Version: v})
+		rec, err := recorder.Create(name, &recorder.Options{Version: v})
 		must(t, err)
 		for range 300 {
 			must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("of entrace.end"), Metadata: format.Metadata{Name: format.NameEnd}}))
 		}
 		must(t, rec.Close(t.Context()))
-		if !endsCleanly(name) {
+		if !deadtrace.EndsCleanly(name) {
 			t.Errorf("v%d: a clean end is not seen", v)
 		}
 		b, err := os.ReadFile(name)
 		must(t, err)
 		for cut := 1; cut < 600; cut += 7 {
 			must(t, os.WriteFile(name, b[:len(b)-cut], 0o600))
-			r, err := Inspect(name)
+			r, err := recorder.Inspect(name)
 			must(t, err)
-			if got, want := endsCleanly(name), r.Ended && r.Reason == format.CutClean; got != want {
+			if got, want := deadtrace.EndsCleanly(name), r.Ended && r.Reason == format.CutClean; got != want {
 				t.Errorf("v%d: %d bytes before the end it is %v, want %v", v, cut, got, want)
 			}
 		}
@@ -147,11 +139,11 @@ func TestEndsCleanly(t *testing.T) {
 // left alone.
 func TestFolderLeavesRotation(t *testing.T) {
 	dir := t.TempDir()
-	rec, err := Create(filepath.Join(dir, "app.et"), &Options{BufferDir: dir})
+	rec, err := recorder.Create(filepath.Join(dir, "app.et"), &recorder.Options{BufferDir: dir})
 	must(t, err)
 	aside := rec.StreamPath() + ".aside"
 	must(t, os.Rename(rec.StreamPath(), aside))
-	must(t, RecoverFolder(context.Background(), dir, func(r *Report, err error) { t.Errorf("it did %+v, %v", r, err) }))
+	must(t, recorder.RecoverFolder(context.Background(), dir, func(r *recorder.Report, err error) { t.Errorf("it did %+v, %v", r, err) }))
 	if osfile.Exists(rec.StreamPath()) {
 		t.Error("it has taken the name")
 	}
@@ -166,7 +158,14 @@ func TestReasonWithOtherLayout(t *testing.T) {
 	must(t, err)
 	b[8]++ // the version of the layout
 	must(t, os.WriteFile(stream+".buffer", b, 0o600))
-	r, err := Recover(filepath.Join(filepath.Dir(stream), "app.et"), "")
+	r, err := recorder.Recover(filepath.Join(filepath.Dir(stream), "app.et"), "")
 	must(t, err)
 	wantReason(t, "after recovery", r.Output)
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

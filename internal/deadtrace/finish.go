@@ -1,0 +1,428 @@
+package deadtrace
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/crashtext"
+	"github.com/entrace-go/entrace/internal/journal"
+	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/internal/tracename"
+)
+
+// Options say how traces are finished.
+type Options struct {
+	// ET makes ETs of IETs. Otherwise these are cut to what is whole.
+	ET bool
+	// Ended makes ETs of IETs that came to a clean end as well.
+	Ended bool
+	// AtStart is for a program that starts: a journal that is out of reach now is waited for, for
+	// a day.
+	AtStart bool
+	// Siblings is for traces of other processes: what another version of this module can finish
+	// better is left to it.
+	Siblings bool
+	// Earlier renames an earlier trace that has the name of the ET.
+	Earlier bool
+	// KeepEmpty makes a trace of a stream in which nothing was recorded.
+	KeepEmpty bool
+	// Own says that nobody else uses such names: what is too short for a trace goes, and what is none
+	// is an error.
+	Own bool
+	// Report, if set, is told why records are missing.
+	Report func(error)
+}
+
+func (o *Options) report(err error) {
+	if o.Report != nil {
+		o.Report(err)
+	}
+}
+
+// A Result says what was found and done.
+type Result struct {
+	format.Report
+
+	Pending int   // entries that were only in the journal
+	Journal error // why there are more, or may be
+	Output  string
+	Broken  string // where a corrupt original is
+	Changed bool   // something was done
+}
+
+// A dead is a stream that is looked at and finished.
+type dead struct {
+	o      *Options
+	stream string
+	f      *os.File // locked
+	size   int64    // of f
+	rest   *rest
+	has    bool  // there is a journal that can be reached, or a reason why the process died
+	gone   error // the journal is out of reach
+	s      *survey
+	damage error
+}
+
+// final returns the ET that the stream is to become.
+func (d *dead) final() string { return tracename.Base(d.stream) + tracename.ET }
+
+func (d *dead) close() error {
+	var err error
+	if d.rest != nil {
+		err = d.rest.close()
+	}
+	if d.f != nil {
+		err = errors.Join(err, osfile.Ignore(d.f.Close(), os.ErrClosed))
+	}
+	return err
+}
+
+// look opens and locks what there is of d.stream, reads it, and says its state. It changes nothing.
+func (d *dead) look() (State, error) {
+	f, err := osfile.OpenWrite(d.stream)
+	if errors.Is(err, fs.ErrNotExist) && osfile.Exists(d.stream+tracename.Journal) {
+		return JournalAlone, nil
+	}
+	if err != nil {
+		return Nothing, err
+	}
+	d.f = f
+	if osfile.Locked(d.stream) {
+		return Live, lockError(f, osfile.ErrLocked) // without patience
+	}
+	if err := lock(f, true); err != nil {
+		return Live, err
+	}
+	if !osfile.SameFile(f, d.stream) {
+		return Live, fmt.Errorf("%s: %w", d.stream, format.ErrLocked) // its writer, or somebody else, was at work until now
+	}
+	fi, err := f.Stat()
+	if err != nil {
+		return Nothing, err
+	}
+	d.size = fi.Size()
+	if state, err := d.openRest(); state != Nothing || err != nil {
+		return state, err
+	}
+	if d.o.Own && !d.has && d.size < format.MagicSize {
+		d.s = new(survey)
+		return Empty, nil
+	}
+	if d.size > 0 {
+		_, stored, err := format.ReadMagic(f)
+		if err == nil && stored != format.IET {
+			err = &format.StorageFormatError{Format: stored}
+		}
+		if err != nil && !errors.Is(err, format.ErrTruncated) {
+			return Foreign, err
+		}
+	}
+	becomesET := d.o.ET && (d.o.Ended || osfile.Exists(d.final()))
+	if !becomesET && !d.has && endsCleanly(f, d.size) {
+		return Whole, nil // without a look at the rest of it
+	}
+	if d.s, d.damage, err = d.rest.survey(f, d.size); err != nil {
+		return Nothing, err
+	}
+	switch {
+	case d.s.entries <= 1 && d.rest.empty() && d.rest.damage() == nil:
+		return Empty, nil
+	case d.o.ET && !d.has && hasTwin(d.stream, f, d.s):
+		return Leftover, nil
+	case isCorrupt(d.damage):
+		return Corrupt, nil
+	case d.s.closed && !d.has && d.damage == nil:
+		return Whole, nil
+	}
+	return Torn, nil
+}
+
+// openRest opens the journal. The state is Nothing, or why it is left alone.
+func (d *dead) openRest() (State, error) {
+	b, err := openRest(d.stream, true)
+	if isUnreachable(err) {
+		if d.gone = err; errors.Is(err, journal.ErrElsewhere) && d.o.AtStart {
+			isNews, giveUp := journal.NoteElsewhere(d.stream + tracename.Journal)
+			if isNews {
+				d.o.report(fmt.Errorf("%s waits for its last records; 'entrace recover' finishes it without them: %w", d.stream, err))
+			}
+			if !giveUp {
+				return Elsewhere, nil
+			}
+		}
+		err = nil
+	}
+	if err != nil {
+		if errors.Is(err, format.ErrLocked) {
+			return Live, err
+		}
+		return Nothing, err
+	}
+	d.rest, d.has = b, b != nil || d.gone != nil
+	if b == nil {
+		d.rest = newRest(nil, d.stream+tracename.Journal, true)
+	}
+	if d.rest.layout != nil && d.o.Siblings {
+		return Elsewhere, nil
+	}
+	return Nothing, nil
+}
+
+// Finish finishes what a dead process has left of the trace whose stream has that name: see the
+// states of this package. The result is nil if there was nothing to do, or nothing in it. It is
+// [format.ErrLocked] if a living process is at it, and [fs.ErrNotExist] if there is nothing.
+func Finish(ctx context.Context, stream string, o *Options) (*Result, error) {
+	d := &dead{o: o, stream: stream}
+	state, err := d.look()
+	if state == JournalAlone {
+		err = d.makeIET()
+		if errors.Is(err, journal.ErrElsewhere) && o.Siblings {
+			return nil, nil //nolint:nilnil // its writer may live, and rotate
+		}
+		if err == nil {
+			state, err = d.look()
+		}
+	}
+	var r *Result
+	if err == nil {
+		r, err = d.act(ctx, state)
+	}
+	return r, errors.Join(err, d.close())
+}
+
+// act does what the state asks for.
+func (d *dead) act(ctx context.Context, state State) (*Result, error) {
+	if d.gone != nil && state != Elsewhere {
+		d.o.report(fmt.Errorf("%s is finished without its last records: %w", d.stream, d.gone))
+		if err := journal.RemoveUnreachable(d.stream + tracename.Journal); err != nil {
+			return nil, err
+		}
+	}
+	r := d.result()
+	switch state {
+	case Empty:
+		if d.o.KeepEmpty {
+			if d.s.size == 0 { // not even the magic
+				return nil, fmt.Errorf("open %s: %w", d.stream, d.damage)
+			}
+			return r, d.finish(ctx, r)
+		}
+		return nil, errors.Join(d.rest.remove(), osfile.Remove(d.f, d.stream), osfile.SyncDir(d.stream))
+	case Leftover:
+		var err error
+		if isCorrupt(d.damage) {
+			_, err = linkBroken(d.f, d.stream)
+		}
+		return nil, errors.Join(err, osfile.Remove(d.f, d.stream), osfile.SyncDir(d.stream))
+	case Whole:
+		if d.s == nil || !d.o.ET || !d.o.Ended {
+			return nil, nil
+		}
+		return r, d.finish(ctx, r)
+	case Torn, Corrupt:
+		return r, d.finish(ctx, r)
+	}
+	return nil, nil
+}
+
+// result returns what d is before anything is done.
+func (d *dead) result() *Result {
+	if d.s == nil {
+		return nil
+	}
+	r := &Result{Report: format.Report{
+		Name: d.stream, Version: d.s.version, Format: format.IET, Entries: d.s.entries, Size: d.size, GoodBytes: d.s.size,
+		Reason: format.CutReasonOf(d.damage), Damage: d.damage, Ended: d.s.closed,
+	}, Output: d.stream, Journal: cmp.Or(d.gone, d.rest.damage())}
+	if d.o.ET {
+		r.Output = d.final()
+	}
+	r.Pending = d.rest.pending(d.s)
+	return r
+}
+
+// ErrOtherEntries is returned for a stream whose trace is there already.
+var ErrOtherEntries = errors.New("the trace is there already, and its stream has other entries: look at both")
+
+// finish brings the journal into the IET and makes of that what it is to become.
+func (d *dead) finish(ctx context.Context, r *Result) (err error) {
+	corrupt := isCorrupt(d.damage)
+	if d.o.ET && osfile.Exists(r.Output) {
+		if !d.o.Earlier {
+			return fmt.Errorf("%s: %w: %w", r.Output, ErrOtherEntries, fs.ErrExist)
+		}
+		if err := ArchiveEarlier(r.Output, d.stream); err != nil {
+			return err
+		}
+	}
+	if d.has {
+		if corrupt {
+			if r.Broken, err = copyBroken(d.f, d.stream); err != nil {
+				return err
+			}
+			corrupt = false
+		}
+		d.rest.reportUnreadable(d.o.report)
+		if err := d.rest.replay(d.f, d.s); err != nil {
+			return fmt.Errorf("journal %s: %w", d.rest.name, err)
+		}
+		b := d.rest
+		d.rest = nil
+		if err := b.remove(); err != nil {
+			return err
+		}
+		fi, err := d.f.Stat()
+		if err != nil {
+			return err
+		}
+		r.Entries, r.GoodBytes, r.Size = d.s.entries, d.s.size, fi.Size()
+		if r.Changed = true; r.Size == r.GoodBytes {
+			r.Reason, r.Damage = format.CutClean, nil
+		}
+		d.size = r.Size
+	} else if osfile.Exists(d.stream + crashtext.Ext) {
+		_ = os.Remove(d.stream + crashtext.Ext) // there is nothing in it
+	}
+	if corrupt {
+		if r.Broken, err = linkBroken(d.f, d.stream); err != nil {
+			return err
+		}
+	}
+	switch {
+	case d.o.ET:
+		r.Changed = true
+		return format.FinalizeFile(ctx, d.f, d.stream, r.Output, &format.FinalizeOptions{RemoveSource: true, Lenient: true, Index: &d.s.index})
+	case corrupt: // the original has its name, and its bytes
+		r.Changed = true
+		return replace(d.stream)
+	case d.s.size < d.size:
+		r.Changed = true
+		return errors.Join(d.f.Truncate(d.s.size), d.f.Sync())
+	}
+	return nil
+}
+
+// makeIET makes an IET of a journal that has none.
+func (d *dead) makeIET() error {
+	b, err := openRest(d.stream, false)
+	if err == nil {
+		err = b.close()
+	}
+	if errors.Is(err, format.ErrLocked) || errors.Is(err, journal.ErrElsewhere) {
+		return err // its writer may live, and rotate
+	}
+	if err := undoRotation(d.stream); err != nil || osfile.Exists(d.stream) {
+		return err
+	}
+	f, err := osfile.CreateAppend(d.stream)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := lock(f, true); err != nil {
+		return err
+	}
+	n, err := importJournal(f, d.stream, d.o.report)
+	if err == nil && n == 0 {
+		err = osfile.Remove(f, d.stream) // there was nothing in it
+	}
+	return err
+}
+
+// Mend finishes the file name in place, which is no stream of a recorder: it keeps what is whole.
+// If it is an ET, the stream of which it was made goes, if somebody was killed before that.
+func Mend(name string) (*Result, error) {
+	file, err := format.Inspect(name)
+	if err != nil {
+		return nil, err
+	}
+	r := &Result{Report: *file, Output: file.Name}
+	if r.Live {
+		return r, fmt.Errorf("recover %s: %w", r.Name, format.ErrLocked)
+	}
+	if r.Reason == format.CutClean {
+		return r, removeLeftover(r)
+	}
+	f, err := osfile.OpenWrite(r.Name)
+	if err != nil {
+		return r, fmt.Errorf("recover: %w", err)
+	}
+	defer f.Close()
+	if err := lock(f, true); err != nil {
+		return r, fmt.Errorf("recover: %w", err)
+	}
+	if fi, err := f.Stat(); err != nil || fi.Size() != r.Size || !osfile.SameFile(f, r.Name) {
+		// Its writer was at work until now, or finished it.
+		return nil, errors.Join(fmt.Errorf("recover %s: it changed meanwhile: %w", r.Name, format.ErrLocked), err)
+	}
+	r.Changed = true
+	if r.Reason != format.CutCorrupt && r.Format != format.ET {
+		return r, errors.Join(f.Truncate(r.GoodBytes), f.Sync())
+	}
+	if r.Broken, err = linkBroken(f, r.Name); err != nil {
+		return r, err
+	}
+	return r, replace(r.Name)
+}
+
+// removeLeftover removes the IET of the ET r.Name if a recovery was killed when it had made
+// the one of the other.
+func removeLeftover(r *Result) error {
+	stream := tracename.Stream(r.Name)
+	if r.Format != format.ET || stream == r.Name || !osfile.Exists(stream) {
+		return nil
+	}
+	d := &dead{o: &Options{ET: true}, stream: stream}
+	state, err := d.look()
+	if err != nil || state != Leftover {
+		return d.close() // it is not of this trace, or somebody records the next one
+	}
+	_, err = d.act(context.Background(), state)
+	return errors.Join(err, d.close())
+}
+
+// isStream reports whether name is that of an IET, or of what is to become one.
+func isStream(name string) bool { return strings.HasSuffix(name, tracename.IET) }
+
+// Inspect says what is in the file name and in the journal of its writer, if that died. It changes
+// nothing.
+func Inspect(name string) (*Result, error) {
+	f, err := format.Open(name, &format.OpenOptions{Prefix: true})
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	file, err := f.Report()
+	if err != nil {
+		return nil, err
+	}
+	r := &Result{Report: *file}
+	if r.Live || !isStream(r.Name) {
+		return r, nil
+	}
+	b, err := openRest(r.Name, false)
+	if isUnreachable(err) {
+		r.Journal, err = err, nil
+	}
+	if err != nil || b == nil {
+		return r, err
+	}
+	r.Pending, r.Journal = b.pendingIn(f), cmp.Or(r.Journal, b.damage())
+	return r, b.close()
+}
+
+// MendAs is [Mend] of an IETPrefix or ET called stream, of which the trace name is to be made.
+func MendAs(stream, name string) (*Result, error) {
+	r, err := Mend(stream)
+	if err != nil || r.Format == format.ET || name == stream {
+		return r, err
+	}
+	r.Output, r.Changed = name, true
+	return r, format.Finalize(context.Background(), stream, name, &format.FinalizeOptions{RemoveSource: true})
+}

@@ -1,0 +1,146 @@
+package deadtrace
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/internal/tracename"
+)
+
+// A Filter chooses the traces of a folder. Path is that of a trace without an extension, base the same
+// without the time that it got to make room for another, and without its folder.
+type Filter func(path, base string) bool
+
+// Folder finishes what dead processes have left in the folder dir, of the traces that is chooses, and
+// removes the temporary files of dead processes. It calls each with the result or the error of each
+// trace of which there is one. What a living process works on is passed over.
+func Folder(ctx context.Context, dir string, is Filter, o *Options, each func(*Result, error)) error {
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	var streams []string
+	for _, e := range list {
+		name := strings.TrimSuffix(e.Name(), tracename.Journal)
+		if _, _, _, ok := splitName(name); !ok || !isStream(name) || !e.Type().IsRegular() && name == e.Name() || slices.Contains(streams, name) {
+			continue
+		}
+		streams = append(streams, name)
+	}
+	RemoveTemps(ctx, dir, list, !o.AtStart, func(name string) bool {
+		path, base, _, ok := splitName(name)
+		return ok && is(filepath.Join(dir, path), base)
+	})
+	// Those with a journal first: what is in it may be in one of the others as well.
+	hasJournal := func(name string) int {
+		if osfile.Exists(filepath.Join(dir, name+tracename.Journal)) {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(streams, func(a, b string) int { return hasJournal(a) - hasJournal(b) })
+	for _, name := range streams {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		path, base, _, _ := splitName(name)
+		if !is(filepath.Join(dir, path), base) {
+			continue
+		}
+		r, err := Finish(ctx, filepath.Join(dir, name), o)
+		switch {
+		case IsOthers(err), isForeign(err) && !o.Own: // somebody else is at it
+		case r != nil || err != nil:
+			each(r, err)
+		}
+	}
+	return nil
+}
+
+// IsOthers reports whether err says that another process is at the same trace or was faster.
+func IsOthers(err error) bool {
+	for _, other := range []error{format.ErrLocked, format.ErrShrunk, fs.ErrNotExist} {
+		if errors.Is(err, other) {
+			return true
+		}
+	}
+	return errors.Is(err, fs.ErrExist) && !errors.Is(err, ErrOtherEntries)
+}
+
+// isForeign reports whether err says that a file is no trace that can be read.
+func isForeign(err error) bool {
+	_, version := errors.AsType[*format.VersionError](err)
+	_, kind := errors.AsType[*format.StorageFormatError](err)
+	return version || kind || errors.Is(err, format.ErrNotEntrace) || errors.Is(err, format.ErrNotRegular)
+}
+
+// RemoveTemps removes the temporary files of dead processes among the entries of the folder dir. Of
+// says whether a temporary file of that name goes, with the extension of its trace. The patient waits
+// until one that was made just now would be locked.
+func RemoveTemps(ctx context.Context, dir string, list []fs.DirEntry, patient bool, of func(name string) bool) {
+	for _, e := range list {
+		i := strings.LastIndex(e.Name(), ".tmp-")
+		if i < 1 || e.Name()[0] != '.' || !e.Type().IsRegular() {
+			continue
+		}
+		name := strings.TrimSuffix(e.Name()[1:i], tracename.Broken)
+		if !of(strings.TrimSuffix(name, tracename.Journal)) {
+			continue
+		}
+		name = filepath.Join(dir, e.Name())
+		if fi, err := os.Lstat(name); err == nil && patient && !osfile.Locked(name) {
+			select {
+			case <-time.After(min(osfile.SettleTime-time.Since(fi.ModTime()), osfile.SettleTime)):
+			case <-ctx.Done():
+			}
+		}
+		osfile.RemoveDead(name)
+	}
+}
+
+// EndsCleanly reports whether the last bytes of the IET name are the entry that marks a clean
+// end, without reading the others.
+func EndsCleanly(name string) bool {
+	f, err := osfile.OpenRead(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	return err == nil && endsCleanly(f, fi.Size())
+}
+
+// endsCleanly is EndsCleanly of an open file of so many bytes.
+func endsCleanly(f io.ReaderAt, size int64) bool {
+	v, stored, err := format.ReadMagic(f)
+	if err != nil || stored != format.IET {
+		return false
+	}
+	b := make([]byte, min(size-format.MagicSize, endSize))
+	if _, err := f.ReadAt(b, size-int64(len(b))); err != nil {
+		return false
+	}
+	at := bytes.LastIndex(b, []byte(format.NameEnd))
+	for from := max(0, at-maxBeforeName); from < at; from++ {
+		var e format.TraceEntry
+		if n, err := format.DecodeTraceEntry(b[from:], v, &e); err == nil && n == len(b)-from && e.IsEnd() {
+			return true
+		}
+	}
+	return false
+}
+
+const (
+	endSize       = 4 << 10 // more than such an entry takes
+	maxBeforeName = 64      // bytes of it
+)

@@ -1,0 +1,171 @@
+package deadtrace
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/internal/tracename"
+)
+
+// sameEntries reports whether the ET name holds the very entries t of the IET f.
+func sameEntries(name string, f io.ReaderAt, t *survey) bool {
+	et, err := format.Open(name, nil)
+	if err != nil {
+		return false
+	}
+	defer et.Close()
+	if et.Format() != format.ET || et.Version() != t.version || et.Len() != t.entries {
+		return false
+	}
+	all := et.Raw()
+	from, size := all.Offset(0), t.size-format.MagicSize
+	if all.End()-from != size {
+		return false
+	}
+	a := make([]byte, flushSize)
+	for at := int64(0); at < size; {
+		n := min(int64(len(a)), size-at)
+		_, err := f.ReadAt(a[:n], format.MagicSize+at)
+		same := false
+		err = errors.Join(err, all.View(from+at, n, func(b []byte) { same = bytes.Equal(a[:n], b) }))
+		if err != nil || !same {
+			return false
+		}
+		at += n
+	}
+	return true
+}
+
+// hasTwin reports whether an ET holds the very entries t of the dead IET f, called name: the one
+// that it was to become, or one that has made room since.
+func hasTwin(name string, f io.ReaderAt, t *survey) bool {
+	path, base, _, _ := splitName(name)
+	if own := path + tracename.ET; osfile.Exists(own) && sameEntries(own, f, t) {
+		return true
+	}
+	if path == base {
+		return false
+	}
+	if final := base + tracename.ET; osfile.Exists(final) && sameEntries(final, f, t) {
+		return true
+	}
+	fi, err := os.Lstat(name)
+	if err != nil {
+		return false
+	}
+	names, err := Archived(base + tracename.IET)
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(names, func(other string) bool {
+		o, err := os.Lstat(other)
+		return err == nil && strings.HasSuffix(other, tracename.ET) && !o.ModTime().Before(fi.ModTime().Add(-time.Second)) && sameEntries(other, f, t)
+	})
+}
+
+func isCorrupt(err error) bool {
+	_, ok := errors.AsType[*format.CorruptError](err)
+	return ok
+}
+
+// ArchiveEarlier renames a finished trace that has the name of a new one.
+func ArchiveEarlier(final, stream string) error {
+	if final == stream {
+		return nil
+	}
+	fi, err := os.Lstat(final)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !fi.Mode().IsRegular() {
+		return fmt.Errorf("%s: %w", final, format.ErrNotRegular)
+	}
+	if fi.Size() > 0 {
+		if err := checkMagic(final); err != nil {
+			return fmt.Errorf("%s: %w", final, err)
+		}
+	}
+	err = Aside(final, filepath.Ext(final), fi.ModTime(), func(to string) error { return osfile.RenameNew(final, to) })
+	return errors.Join(err, osfile.SyncDir(final))
+}
+
+func checkMagic(name string) error {
+	f, err := osfile.OpenRead(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, _, err = format.ReadMagic(f)
+	return osfile.Ignore(err, format.ErrTruncated)
+}
+
+// Aside calls try with names made of name, t and ext until one is free.
+func Aside(name, ext string, t time.Time, try func(to string) error) error {
+	return untilFree(strings.TrimSuffix(strings.TrimSuffix(name, tracename.ET), tracename.IET)+"."+t.UTC().Format(TimeFormat), ext, try)
+}
+
+// untilFree calls try with base and ext, then with base-1 and ext and so on, as long as it
+// says that the name is taken.
+func untilFree(base, ext string, try func(to string) error) error {
+	to := base + ext
+	for i := 1; ; i++ {
+		err := try(to)
+		if !errors.Is(err, fs.ErrExist) || i == 1000 {
+			return err
+		}
+		to = fmt.Sprintf("%s-%d%s", base, i, ext)
+	}
+}
+
+// archivedSuffix matches what Aside makes of a name without its extension.
+var archivedSuffix = regexp.MustCompile(`\.\d{8}T\d{6}\.\d{3}Z(-\d+)?\.(et|iet)$`)
+
+// isArchivedSuffix reports whether s is such a suffix as a whole.
+func isArchivedSuffix(s string) bool { return s != "" && archivedSuffix.FindString(s) == s }
+
+// Archived returns the finished files of a stream, or those that are to be, the
+// oldest first.
+func Archived(stream string) ([]string, error) {
+	dir, base := filepath.Split(strings.TrimSuffix(stream, tracename.IET))
+	list, err := os.ReadDir(filepath.Clean(dir))
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range list {
+		if rest, ok := strings.CutPrefix(e.Name(), base); ok && e.Type().IsRegular() && isArchivedSuffix(rest) {
+			names = append(names, dir+e.Name())
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int { return compareArchived(a[len(dir)+len(base):], b[len(dir)+len(base):]) })
+	return names, nil
+}
+
+// compareArchived compares by time, then by the number that tells two of one time
+// apart.
+func compareArchived(a, b string) int {
+	const n = len(".20060102T150405.000Z")
+	number := func(s string) (k int) {
+		_, _ = fmt.Sscanf(s[n:], "-%d", &k)
+		return k
+	}
+	return cmp.Or(strings.Compare(a[:n], b[:n]), number(a)-number(b))
+}
+
+// TimeFormat is the time in the name of a trace that makes room for another.
+const TimeFormat = "20060102T150405.000Z"
