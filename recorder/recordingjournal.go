@@ -260,13 +260,13 @@ func (w *writer) checkpoint() {
 			Size: w.file.n, Tail: w.file.tail, Version: w.version, Anchor: w.placer.Anchor(),
 			Parked: [2]uint64{w.parking.from, w.parking.stream.Position()}, Positions: w.reader.Positions(room[:0]),
 		}
-		w.noting = c.Append(w.noting[:0])
-		b := w.noting
+		var buf [512]byte
+		b := c.Append(buf[:0])
 		if err := w.journal.Checkpoint(b); err != nil {
 			w.broken.CompareAndSwap(nil, &err)
 			return // and leave the segments alone
 		}
-		w.noted, w.noting = w.noting, w.noted
+		w.noted = append(w.noted[:0], b...)
 	}
 	w.reader.Release()
 	w.parking.release()

@@ -28,7 +28,6 @@ type writer struct {
 	placer   *placer.Placer
 	journal  *journal.Journal // the live one, or that which is to be
 	noted    []byte           // the last checkpoint of journal
-	noting   []byte           // room for the next one
 	reader   *journal.Reader  // of journal
 	parking  parking          // of journal
 	left     parked           // of journal: open spans that are in earlier files
