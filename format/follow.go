@@ -44,7 +44,7 @@ type Follower struct {
 	et       *File         // an ET does not grow
 }
 
-// Follow opens a growing IET file, or the one that [Create] streams for name. A
+// Follow opens a growing IET file, or the one that a recorder streams for name. A
 // nil o means defaults. An ET is read to its end.
 func Follow(name string, o *FollowOptions) (*Follower, error) {
 	if o == nil {

@@ -17,7 +17,7 @@ type WriterOptions struct {
 }
 
 // A Writer writes a trace, entry by entry, to anything that can be written. It
-// suits converters; a [Recorder] suits services.
+// suits converters; package recorder suits services.
 //
 // A Writer is not safe for concurrent use.
 type Writer struct {

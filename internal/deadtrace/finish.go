@@ -131,7 +131,7 @@ func (d *dead) look() (State, error) {
 		return Nothing, err
 	}
 	switch {
-	case d.s.entries <= 1 && d.rest.empty() && d.rest.damage() == nil:
+	case d.s.entries <= 1 && d.rest.empty() && d.rest.damage() == nil && !errors.Is(d.gone, journal.ErrElsewhere):
 		return Empty, nil
 	case d.o.ET && !d.has && hasTwin(d.stream, f, d.s):
 		return Leftover, nil
