@@ -23,16 +23,17 @@ func TestTableIsInTheDocs(t *testing.T) {
 			return err
 		}))
 	}
-	want := "| what there is | what is done | it is | test |\n| --- | --- | --- | --- |\n"
+	var want strings.Builder
+	want.WriteString("| what there is | what is done | it is | test |\n| --- | --- | --- | --- |\n")
 	for _, r := range deadtrace.Table {
-		want += "| " + r.Is + " | " + r.Done + " | " + r.Word + " | `" + r.Test + "` |\n"
+		want.WriteString("| " + r.Is + " | " + r.Done + " | " + r.Word + " | `" + r.Test + "` |\n")
 		if !strings.Contains(tests.String(), "\nfunc "+r.Test+"(") {
 			t.Errorf("there is no test %s", r.Test)
 		}
 	}
 	doc, err := os.ReadFile("../../docs/durability.md")
 	must(t, err)
-	if !strings.Contains(strings.ReplaceAll(string(doc), "\r\n", "\n"), want) {
-		t.Errorf("docs/durability.md lacks this table:\n%s", want)
+	if !strings.Contains(strings.ReplaceAll(string(doc), "\r\n", "\n"), want.String()) {
+		t.Errorf("docs/durability.md lacks this table:\n%s", want.String())
 	}
 }
