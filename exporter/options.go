@@ -151,6 +151,7 @@ func create(template, service string, o *recorder.Options) (*recorder.Recorder, 
 	if o.OnNotice == nil {
 		o.OnNotice = notice.Info
 	}
+	o.Shared = true // all exporters of a process record to one file
 	r, err := recorder.Create(path, o)
 	if !errors.Is(err, format.ErrLocked) {
 		return r, err

@@ -71,15 +71,15 @@ func leaveSlot(stream string, s *slot) {
 	}
 }
 
-// retain adds a reference to r, unless it is being closed.
-func (r *Recorder) retain() bool {
+// share reports whether r is open, and not being closed. It adds a reference to r then, if shared.
+func (r *Recorder) share(shared bool) (open bool) {
 	slotsMu.Lock()
 	defer slotsMu.Unlock()
-	if r.refs == 0 {
-		return false
+	open = r.refs > 0
+	if open && shared {
+		r.refs++
 	}
-	r.refs++
-	return true
+	return open
 }
 
 // unref drops a reference to r and reports whether it was the last.
@@ -99,8 +99,7 @@ func (r *Recorder) unref() bool {
 // Create never replaces a trace: a finished app.et that is there is renamed to
 // app.TIME.et, the UTC time of its last change, and an app.iet whose writer died
 // is finished under such a name. An app.iet that a living process writes is
-// [format.ErrLocked]. Within one process, Create on the same path returns the same
-// Recorder, whatever o says, which the last Close then closes.
+// [format.ErrLocked], also if that is this one, unless o says Shared.
 //
 // The file is readable by the user alone. A symbolic link is not followed; what
 // is no regular file is [format.ErrNotRegular].
@@ -140,9 +139,12 @@ func create(name string, o *Options, in *record.Interner, died bool) (*Recorder,
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for s.recorder != nil {
-		if r := s.recorder; r.retain() {
+		if r := s.recorder; r.share(o.Shared) {
 			leaveSlot(stream, s) // r has it already
-			return r, nil
+			if o.Shared {
+				return r, nil
+			}
+			return nil, fmt.Errorf("%s: %w: this one, and Options.Shared is not set", stream, format.ErrLocked)
 		}
 		// Its last Close has not got the lock yet.
 		s.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// TestCreateTwiceSame: one path, one recorder, however it is spelled.
+// TestCreateTwiceSame: one path, one recorder, however it is spelled, for who shares it.
 func TestCreateTwiceSame(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.Symlink(dir, filepath.Join(dir, "link")))
@@ -28,7 +28,10 @@ func TestCreateTwiceSame(t *testing.T) {
 	first, err := recorder.Create(filepath.Join(dir, "app.et"), nil)
 	must(t, err)
 	for _, name := range []string{"app.et", "./app.et", "link/app.et", "app.iet"} {
-		again, err := recorder.Create(name, &recorder.Options{Version: format.V2})
+		if _, err := recorder.Create(name, nil); !errors.Is(err, format.ErrLocked) {
+			t.Errorf("Create(%s) without Shared: %v, want ErrLocked", name, err)
+		}
+		again, err := recorder.Create(name, &recorder.Options{Version: format.V2, Shared: true})
 		must(t, err)
 		if again != first {
 			t.Errorf("Create(%s) is another recorder", name)
@@ -482,7 +485,7 @@ func TestCreateRace(t *testing.T) {
 	for w := range 8 {
 		wg.Go(func() {
 			for range 5 {
-				rec, err := recorder.Create(path, nil)
+				rec, err := recorder.Create(path, &recorder.Options{Shared: true})
 				if err != nil {
 					t.Error(err)
 					return

@@ -230,7 +230,7 @@ func TestJournalLosesItsName(t *testing.T) {
 	must(t, r.Close(t.Context()))
 }
 
-// TestSlotsAreGivenBack: a path costs nothing when its recorder is closed (review 18).
+// TestSlotsAreGivenBack: a path costs nothing when its recorder is closed.
 func TestSlotsAreGivenBack(t *testing.T) {
 	slotsMu.Lock()
 	before := len(slots)
@@ -239,7 +239,7 @@ func TestSlotsAreGivenBack(t *testing.T) {
 	for i := range 50 {
 		r, err := Create(filepath.Join(dir, fmt.Sprint(i, ".et")), nil)
 		must(t, err)
-		same, err := Create(filepath.Join(dir, fmt.Sprint(i, ".et")), nil)
+		same, err := Create(filepath.Join(dir, fmt.Sprint(i, ".et")), &Options{Shared: true})
 		must(t, err)
 		must(t, errors.Join(r.Close(t.Context()), same.Close(t.Context()), same.Close(t.Context())))
 	}

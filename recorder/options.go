@@ -107,9 +107,11 @@ type Options struct {
 	// the background.
 	Family func(base string) bool
 
-	// Tee, if set, gets every entry that is written to the file, too. When Create
-	// returns a recorder that another one has made, that one's Tee stays the only
-	// one.
+	// Shared has Create return the Recorder that this process already has of the path, if it has
+	// one, whatever else the options say. The last of as many calls of Close closes it.
+	Shared bool
+
+	// Tee, if set, gets every entry that is written to the file as well.
 	Tee Tee
 
 	// MaxBlock is how long a call waits when the disk cannot keep up before what
