@@ -239,8 +239,8 @@ func (f *folder) sweep(o *deadtrace.Options) (finished []string, err error) {
 	})
 	isRing := func(name string) bool { return strings.HasPrefix(name, ringPrefix) && strings.HasSuffix(name, ringExt) }
 	deadtrace.RemoveTemps(context.Background(), f.dir, temps, false, isRing)
-	is := func(_, base string) bool { _, ok := parseFileName(base + fileExt); return ok }
-	ferr := deadtrace.Folder(context.Background(), f.dir, is, o, func(r *deadtrace.Result, rerr error) {
+	isTrace := func(base string) bool { _, ok := parseFileName(base + fileExt); return ok }
+	ferr := deadtrace.Folder(context.Background(), f.dir, func(_, base string) bool { return isTrace(base) }, isTrace, o, func(r *deadtrace.Result, rerr error) {
 		switch {
 		case rerr != nil:
 			err = errors.Join(err, fmt.Errorf("finish a trace: %w", rerr))

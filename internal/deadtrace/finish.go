@@ -30,6 +30,8 @@ type Options struct {
 	Siblings bool
 	// Earlier renames an earlier trace that has the name of the ET.
 	Earlier bool
+	// Final is the ET that the stream is to become, "" for that with its name.
+	Final string
 	// KeepEmpty makes a trace of a stream in which nothing was recorded.
 	KeepEmpty bool
 	// Own says that nobody else uses such names: what is too short for a trace goes, and what is none
@@ -54,6 +56,7 @@ type Result struct {
 	Output  string
 	Broken  string // where a corrupt original is
 	Changed bool   // something was done
+	Twin    bool   // the stream is gone, because Output has the same entries
 }
 
 // A dead is a stream that is looked at and finished.
@@ -67,10 +70,11 @@ type dead struct {
 	gone   error // the journal is out of reach
 	s      *survey
 	damage error
+	twin   string // an ET with the same entries
 }
 
 // final returns the ET that the stream is to become.
-func (d *dead) final() string { return tracename.Base(d.stream) + tracename.ET }
+func (d *dead) final() string { return cmp.Or(d.o.Final, tracename.Base(d.stream)+tracename.ET) }
 
 func (d *dead) close() error {
 	var err error
@@ -90,7 +94,7 @@ func (d *dead) look() (State, error) {
 		return JournalAlone, nil
 	}
 	if err != nil {
-		return Nothing, err
+		return d.cannotChange(err)
 	}
 	d.f = f
 	if osfile.Locked(d.stream) {
@@ -120,27 +124,57 @@ func (d *dead) look() (State, error) {
 			err = &format.StorageFormatError{Format: stored}
 		}
 		if err != nil && !errors.Is(err, format.ErrTruncated) {
-			return Foreign, err
+			return Foreign, fmt.Errorf("open %s: %w", d.stream, err)
 		}
 	}
-	becomesET := d.o.ET && (d.o.Ended || osfile.Exists(d.final()))
-	if !becomesET && !d.has && endsCleanly(f, d.size) {
+	stays := !d.o.Ended && !d.has && endsCleanly(f, d.size)
+	if stays && (!d.o.ET || !osfile.Exists(d.final())) {
 		return Whole, nil // without a look at the rest of it
 	}
 	if d.s, d.damage, err = d.rest.survey(f, d.size); err != nil {
-		return Nothing, err
+		return Nothing, fmt.Errorf("open %s: %w", d.stream, err)
 	}
 	switch {
-	case d.s.entries <= 1 && d.rest.empty() && d.rest.damage() == nil && !errors.Is(d.gone, journal.ErrElsewhere):
+	case d.isEmpty():
 		return Empty, nil
-	case d.o.ET && !d.has && hasTwin(d.stream, f, d.s):
+	case d.o.ET && d.rest.empty() && d.gone == nil && d.hasTwin():
 		return Leftover, nil
+	case stays:
+		return Whole, nil
 	case isCorrupt(d.damage):
 		return Corrupt, nil
 	case d.s.closed && !d.has && d.damage == nil:
 		return Whole, nil
 	}
 	return Torn, nil
+}
+
+// cannotChange returns the state of a stream that cannot be opened for writing because of err.
+func (d *dead) cannotChange(err error) (State, error) {
+	f, rerr := osfile.OpenRead(d.stream)
+	if rerr != nil || errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(rerr, fs.ErrPermission) && !d.o.KeepEmpty {
+			return Foreign, nil // it is another user's, who finishes it
+		}
+		return Nothing, err
+	}
+	defer f.Close()
+	if fi, serr := f.Stat(); serr == nil && !osfile.Exists(d.stream+tracename.Journal) && endsCleanly(f, fi.Size()) {
+		return Whole, nil
+	}
+	return Nothing, err
+}
+
+// isEmpty reports whether nothing was recorded.
+func (d *dead) isEmpty() bool {
+	lost := d.gone != nil && (!d.o.Own || !errors.Is(d.gone, journal.ErrGone))
+	return d.s.entries <= 1 && d.rest.empty() && d.rest.damage() == nil && !isCorrupt(d.damage) && !lost
+}
+
+// hasTwin reports whether there is an ET with the same entries, and finds it.
+func (d *dead) hasTwin() bool {
+	d.twin = twin(d.stream, d.final(), d.f, d.s)
+	return d.twin != ""
 }
 
 // openRest opens the journal. The state is Nothing, or why it is left alone.
@@ -215,11 +249,7 @@ func (d *dead) act(ctx context.Context, state State) (*Result, error) {
 		}
 		return nil, errors.Join(d.rest.remove(), osfile.Remove(d.f, d.stream), osfile.SyncDir(d.stream))
 	case Leftover:
-		var err error
-		if isCorrupt(d.damage) {
-			_, err = linkBroken(d.f, d.stream)
-		}
-		return nil, errors.Join(err, osfile.Remove(d.f, d.stream), osfile.SyncDir(d.stream))
+		return r, d.removeTwin(r)
 	case Whole:
 		if d.s == nil || !d.o.ET || !d.o.Ended {
 			return nil, nil
@@ -250,17 +280,26 @@ func (d *dead) result() *Result {
 // ErrOtherEntries is returned for a stream whose trace is there already.
 var ErrOtherEntries = errors.New("the trace is there already, and its stream has other entries: look at both")
 
-// finish brings the journal into the IET and makes of that what it is to become.
-func (d *dead) finish(ctx context.Context, r *Result) (err error) {
-	corrupt := isCorrupt(d.damage)
-	if d.o.ET && osfile.Exists(r.Output) {
-		if !d.o.Earlier {
-			return fmt.Errorf("%s: %w: %w", r.Output, ErrOtherEntries, fs.ErrExist)
-		}
-		if err := ArchiveEarlier(r.Output, d.stream); err != nil {
+// removeTwin removes the stream, whose entries d.twin has, and its journal, which has no others.
+func (d *dead) removeTwin(r *Result) error {
+	r.Output, r.Twin = d.twin, true
+	if isCorrupt(d.damage) {
+		var err error
+		if r.Broken, err = linkBroken(d.f, d.stream); err != nil {
 			return err
 		}
 	}
+	if d.rest != nil {
+		if err := d.rest.remove(); err != nil {
+			return err
+		}
+	}
+	return errors.Join(osfile.Remove(d.f, d.stream), osfile.SyncDir(d.stream))
+}
+
+// finish brings the journal into the IET and makes of that what it is to become.
+func (d *dead) finish(ctx context.Context, r *Result) (err error) {
+	corrupt := isCorrupt(d.damage)
 	if d.has {
 		if corrupt {
 			if r.Broken, err = copyBroken(d.f, d.stream); err != nil {
@@ -285,9 +324,20 @@ func (d *dead) finish(ctx context.Context, r *Result) (err error) {
 		if r.Changed = true; r.Size == r.GoodBytes {
 			r.Reason, r.Damage = format.CutClean, nil
 		}
-		d.size = r.Size
+		d.size, d.damage = r.Size, nil
 	} else if osfile.Exists(d.stream + crashtext.Ext) {
 		_ = os.Remove(d.stream + crashtext.Ext) // there is nothing in it
+	}
+	if d.o.ET && osfile.Exists(r.Output) {
+		switch {
+		case d.has && d.hasTwin():
+			return d.removeTwin(r)
+		case !d.o.Earlier:
+			return fmt.Errorf("%s: %w: %w", r.Output, ErrOtherEntries, fs.ErrExist)
+		}
+		if err := ArchiveEarlier(r.Output, d.stream); err != nil {
+			return err
+		}
 	}
 	if corrupt {
 		if r.Broken, err = linkBroken(d.f, d.stream); err != nil {
@@ -378,9 +428,9 @@ func removeLeftover(r *Result) error {
 	if r.Format != format.ET || stream == r.Name || !osfile.Exists(stream) {
 		return nil
 	}
-	d := &dead{o: &Options{ET: true}, stream: stream}
+	d := &dead{o: &Options{ET: true, Final: r.Name}, stream: stream}
 	state, err := d.look()
-	if err != nil || state != Leftover {
+	if err != nil || state != Leftover && state != Empty {
 		return d.close() // it is not of this trace, or somebody records the next one
 	}
 	_, err = d.act(context.Background(), state)

@@ -22,24 +22,26 @@ import (
 type Filter func(path, base string) bool
 
 // Folder finishes what dead processes have left in the folder dir, of the traces that is chooses, and
-// removes the temporary files of dead processes. It calls each with the result or the error of each
+// removes the temporary files of dead processes of those that temps chooses by their base. It calls each with the result or the error of each
 // trace of which there is one. What a living process works on is passed over.
-func Folder(ctx context.Context, dir string, is Filter, o *Options, each func(*Result, error)) error {
+func Folder(ctx context.Context, dir string, is Filter, temps func(base string) bool, o *Options, each func(*Result, error)) error {
 	list, err := os.ReadDir(dir)
 	if err != nil {
 		return err
 	}
 	var streams []string
+	seen := make(map[string]bool)
 	for _, e := range list {
 		name := strings.TrimSuffix(e.Name(), tracename.Journal)
-		if _, _, _, ok := splitName(name); !ok || !isStream(name) || !e.Type().IsRegular() && name == e.Name() || slices.Contains(streams, name) {
+		if _, _, _, ok := splitName(name); !ok || !isStream(name) || !e.Type().IsRegular() && name == e.Name() || seen[name] {
 			continue
 		}
+		seen[name] = true
 		streams = append(streams, name)
 	}
 	RemoveTemps(ctx, dir, list, !o.AtStart, func(name string) bool {
-		path, base, _, ok := splitName(name)
-		return ok && is(filepath.Join(dir, path), base)
+		_, base, _, ok := splitName(name)
+		return ok && temps(base)
 	})
 	// Those with a journal first: what is in it may be in one of the others as well.
 	hasJournal := func(name string) int {
@@ -60,7 +62,8 @@ func Folder(ctx context.Context, dir string, is Filter, o *Options, each func(*R
 		r, err := Finish(ctx, filepath.Join(dir, name), o)
 		switch {
 		case IsOthers(err), isForeign(err) && !o.Own: // somebody else is at it
-		case r != nil || err != nil:
+		case errors.Is(err, ErrOtherEntries) && !o.Own: // it was told of when it happened
+		case err != nil || r != nil && !r.Twin:
 			each(r, err)
 		}
 	}

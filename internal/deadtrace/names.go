@@ -48,31 +48,34 @@ func sameEntries(name string, f io.ReaderAt, t *survey) bool {
 	return true
 }
 
-// hasTwin reports whether an ET holds the very entries t of the dead IET f, called name: the one
-// that it was to become, or one that has made room since.
-func hasTwin(name string, f io.ReaderAt, t *survey) bool {
+// twin returns the ET that holds the very entries t of the dead IET f, called name: final, which it was
+// to become, or one that has made room since; "" if there is none.
+func twin(name, final string, f io.ReaderAt, t *survey) string {
+	if osfile.Exists(final) && sameEntries(final, f, t) {
+		return final
+	}
 	path, base, _, _ := splitName(name)
-	if own := path + tracename.ET; osfile.Exists(own) && sameEntries(own, f, t) {
-		return true
-	}
 	if path == base {
-		return false
+		return ""
 	}
-	if final := base + tracename.ET; osfile.Exists(final) && sameEntries(final, f, t) {
-		return true
+	if last := base + tracename.ET; osfile.Exists(last) && sameEntries(last, f, t) {
+		return last
 	}
 	fi, err := os.Lstat(name)
 	if err != nil {
-		return false
+		return ""
 	}
 	names, err := Archived(base + tracename.IET)
 	if err != nil {
-		return false
+		return ""
 	}
-	return slices.ContainsFunc(names, func(other string) bool {
+	for _, other := range names {
 		o, err := os.Lstat(other)
-		return err == nil && strings.HasSuffix(other, tracename.ET) && !o.ModTime().Before(fi.ModTime().Add(-time.Second)) && sameEntries(other, f, t)
-	})
+		if err == nil && strings.HasSuffix(other, tracename.ET) && !o.ModTime().Before(fi.ModTime().Add(-time.Second)) && sameEntries(other, f, t) {
+			return other
+		}
+	}
+	return ""
 }
 
 func isCorrupt(err error) bool {

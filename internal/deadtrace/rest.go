@@ -242,7 +242,7 @@ func (b *rest) replay(f *os.File, s *survey) error {
 	if err := r.begin(s); err != nil {
 		return err
 	}
-	if !s.same {
+	if !s.same || s.end() < b.point.Size {
 		if err := b.move(f, s.size); err != nil {
 			return err
 		}

@@ -59,7 +59,9 @@ func (b *rest) survey(f io.ReaderAt, size int64) (s *survey, damage, err error) 
 	if s == nil || damage != nil && !isCorrupt(damage) && !errors.Is(damage, format.ErrTruncated) {
 		return nil, nil, damage
 	}
-	s.same = same
+	if s.same = same; same && s.size == until {
+		damage = nil // of what the journal has as well
+	}
 	if s.crashed {
 		b.text = "" // a recovery was killed that had written it
 	}
