@@ -94,9 +94,11 @@ func TestDamageAtTheBeginningKeepsTheOriginal(t *testing.T) {
 // often a recovery is killed before it could remove it.
 func TestKillDuringRecoveryOfDamageDoublesNothing(t *testing.T) {
 	stream := killed(t, 500, 100)
-	fi, err := os.Stat(stream)
+	f, err := format.Open(stream, nil)
 	must(t, err)
-	damage(t, stream, fi.Size()/2)
+	at := f.Raw().Offset(250)
+	must(t, f.Close())
+	damage(t, stream, at)
 	for range 2 {
 		must(t, deadtrace.ReplayAndStop(stream, false))
 	}

@@ -91,10 +91,9 @@ func (b *rest) look(f io.ReaderAt, size, until int64) (*survey, error) {
 		return nil, &format.StorageFormatError{Format: r.Format()}
 	}
 	s.version, s.size = r.Version(), format.MagicSize
-	wanted, resources := b.wanted(s.version)
+	var refs refs
+	refs.wanted, refs.resources = b.wanted(s.version)
 	whole, wholeSize := 0, s.size // up to the last entry that is not all zeros
-	var traces [][16]byte
-	var trace []uint32 // of each entry: its place in traces, from 1 on
 	for {
 		e, err := r.Next()
 		if errors.Is(err, io.EOF) {
@@ -111,33 +110,8 @@ func (b *rest) look(f io.ReaderAt, size, until int64) (*survey, error) {
 			continue
 		}
 		id := uint32(s.entries)
-		of := uint32(0)
-		if id > 0 {
-			of = trace[e.Parent]
-		}
-		if v, ok := e.Attribute(format.AttrTraceID); ok {
-			if t, ok := wire.ParseID[[16]byte](v.Text()); ok {
-				traces = append(traces, t)
-				of = uint32(len(traces))
-			}
-		}
-		trace = append(trace, of)
-		if of > 0 && !e.Message.Valid {
-			v, _ := e.Attribute(format.AttrSpanID)
-			_, timed := e.Attribute(format.AttrTime)
-			if span, ok := wire.ParseID[[8]byte](v.Text()); ok && timed {
-				var key record.Ref
-				copy(key[:], traces[of-1][:])
-				copy(key[16:], span[:])
-				if wanted[key] {
-					s.spans[key] = id
-				}
-			}
-		}
-		if e.Parent == 0 && id > 0 && e.Metadata.Name == format.NameResource {
-			if number, ok := resources[string(r.Raw())]; ok {
-				s.resources[number] = id
-			}
+		if b.records > 0 {
+			refs.look(s, e, r.Raw())
 		}
 		s.index.Add(int(r.Offset()-s.size), id, e.Parent, false)
 		s.entries++
@@ -148,6 +122,46 @@ func (b *rest) look(f io.ReaderAt, size, until int64) (*survey, error) {
 		s.closed = e.IsEnd()
 		s.ended = s.closed || e.IsRecovered()
 		s.crashed = b.text != "" && isCrash(e, b.text) || s.crashed && e.IsRecovered()
+	}
+}
+
+// refs finds what the records of a journal refer to.
+type refs struct {
+	wanted    map[record.Ref]bool
+	resources map[string]uint16 // numbers by encodings
+	traces    [][16]byte
+	trace     []uint32 // of each entry: its place in traces, from 1 on
+}
+
+// look looks at e, the next entry that s counts, whose encoding is raw.
+func (x *refs) look(s *survey, e *format.TraceEntry, raw []byte) {
+	id, of := uint32(s.entries), uint32(0)
+	if id > 0 {
+		of = x.trace[e.Parent]
+	}
+	if v, ok := e.Attribute(format.AttrTraceID); ok {
+		if t, ok := wire.ParseID[[16]byte](v.Text()); ok {
+			x.traces = append(x.traces, t)
+			of = uint32(len(x.traces))
+		}
+	}
+	x.trace = append(x.trace, of)
+	if of > 0 && !e.Message.Valid {
+		v, _ := e.Attribute(format.AttrSpanID)
+		_, timed := e.Attribute(format.AttrTime)
+		if span, ok := wire.ParseID[[8]byte](v.Text()); ok && timed {
+			var key record.Ref
+			copy(key[:], x.traces[of-1][:])
+			copy(key[16:], span[:])
+			if x.wanted[key] {
+				s.spans[key] = id
+			}
+		}
+	}
+	if e.Parent == 0 && id > 0 && e.Metadata.Name == format.NameResource {
+		if number, ok := x.resources[string(raw)]; ok {
+			s.resources[number] = id
+		}
 	}
 }
 
