@@ -17,7 +17,7 @@ const (
 	CutCorrupt  CutReason = "corrupt"   // what follows is no entry
 )
 
-// A Report says what is whole in a file.
+// A Report describes the whole entries of a file, and why they end where they do.
 type Report struct {
 	Name      string // of the file that was looked at
 	Version   Version
@@ -31,8 +31,8 @@ type Report struct {
 	Live      bool      // a living process is writing it
 }
 
-// Inspect says what is whole in the file name. It changes nothing. A file that is no trace at all
-// is an error, as in [Open]. Package recorder's Inspect also says what waits in a journal.
+// Inspect reports on the whole entries of the file name. It changes nothing. A file that is no trace
+// is an error, as in [Open]. Package recorder's Inspect also counts what waits in a journal.
 func Inspect(name string) (*Report, error) {
 	f, err := Open(name, &OpenOptions{Prefix: true})
 	if err != nil {

@@ -104,12 +104,13 @@ func (r *Recorder) unref() bool {
 // The file is readable by the user alone. A symbolic link is not followed; what
 // is no regular file is [format.ErrNotRegular].
 func Create(name string, o *Options) (*Recorder, error) {
-	return createWith(name, o, nil, false)
+	return CreateWith(name, o, nil, false)
 }
 
-// createWith is Create with the names that another recorder knows, nil for none, so that
-// it can take that one's records, which may come from a process that died.
-func createWith(name string, o *Options, in *record.Interner, died bool) (*Recorder, error) {
+// CreateWith is [Create] for a recorder whose names in has, nil for none, so that it can take the
+// records of another one. Died says that they come from a process that died: Close writes that
+// instead of a clean end. It is for packages of this module.
+func CreateWith(name string, o *Options, in *record.Interner, died bool) (*Recorder, error) {
 	if o == nil {
 		o = &Options{}
 	}

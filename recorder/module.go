@@ -17,13 +17,6 @@ func New(t Target, in *record.Interner, v format.Version, maxText int) *Recorder
 	return r
 }
 
-// CreateWith is [Create] for a recorder whose names in has, so that it can take the records of
-// another one. Died says that what is recorded comes from a process that died: Close writes that
-// instead of a clean end. It is for packages of this module.
-func CreateWith(name string, o *Options, in *record.Interner, died bool) (*Recorder, error) {
-	return createWith(name, o, in, died)
-}
-
 // Put takes a record that was built with the interner of r. It is for packages of this module.
 func (r *Recorder) Put(rec *journal.Record, hint *journal.Hint) error {
 	return r.target.Put(rec, hint, nil)

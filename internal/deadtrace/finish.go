@@ -47,7 +47,7 @@ func (o *Options) report(err error) {
 	}
 }
 
-// A Result says what was found and done.
+// A Result is the report on one trace, before and after it was finished.
 type Result struct {
 	format.Report
 
@@ -66,7 +66,7 @@ type dead struct {
 	f      *os.File // locked
 	size   int64    // of f
 	rest   *rest
-	has    bool  // there is a journal that can be reached, or a reason why the process died
+	has    bool  // rest may hold something: records, why the process died, or a journal out of reach
 	gone   error // the journal is out of reach
 	s      *survey
 	damage error
@@ -440,8 +440,8 @@ func removeLeftover(r *Result) error {
 // isStream reports whether name is that of an IET, or of what is to become one.
 func isStream(name string) bool { return strings.HasSuffix(name, tracename.IET) }
 
-// Inspect says what is in the file name and in the journal of its writer, if that died. It changes
-// nothing.
+// Inspect reports on the whole entries of the file name and on the journal of its writer, if that
+// died. It changes nothing.
 func Inspect(name string) (*Result, error) {
 	f, err := format.Open(name, &format.OpenOptions{Prefix: true})
 	if err != nil {

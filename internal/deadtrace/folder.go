@@ -21,36 +21,34 @@ import (
 // without the time that it got to make room for another, and without its folder.
 type Filter func(path, base string) bool
 
-// Folder finishes what dead processes have left in the folder dir, of the traces that is chooses, and
-// removes the temporary files of dead processes of those that temps chooses by their base. It calls each with the result or the error of each
-// trace of which there is one. What a living process works on is passed over.
+// Folder finishes what dead processes have left of the traces in the folder dir that is chooses. It
+// removes the temporary files of dead processes whose trace temps chooses by its base. It calls each
+// with the result or the error of a trace. It passes over what a living process works on.
 func Folder(ctx context.Context, dir string, is Filter, temps func(base string) bool, o *Options, each func(*Result, error)) error {
 	list, err := os.ReadDir(dir)
 	if err != nil {
 		return err
 	}
 	var streams []string
-	seen := make(map[string]bool)
+	rank := make(map[string]int) // of each: 0 with a journal, 1 without
 	for _, e := range list {
-		name := strings.TrimSuffix(e.Name(), tracename.Journal)
-		if _, _, _, ok := splitName(name); !ok || !isStream(name) || !e.Type().IsRegular() && name == e.Name() || seen[name] {
+		name, isJournal := strings.CutSuffix(e.Name(), tracename.Journal)
+		if _, _, _, ok := splitName(name); !ok || !isStream(name) || !e.Type().IsRegular() && !isJournal {
 			continue
 		}
-		seen[name] = true
-		streams = append(streams, name)
+		if _, seen := rank[name]; !seen {
+			streams, rank[name] = append(streams, name), 1
+		}
+		if isJournal {
+			rank[name] = 0
+		}
 	}
 	RemoveTemps(ctx, dir, list, !o.AtStart, func(name string) bool {
 		_, base, _, ok := splitName(name)
 		return ok && temps(base)
 	})
 	// Those with a journal first: what is in it may be in one of the others as well.
-	hasJournal := func(name string) int {
-		if osfile.Exists(filepath.Join(dir, name+tracename.Journal)) {
-			return 0
-		}
-		return 1
-	}
-	slices.SortStableFunc(streams, func(a, b string) int { return hasJournal(a) - hasJournal(b) })
+	slices.SortStableFunc(streams, func(a, b string) int { return rank[a] - rank[b] })
 	for _, name := range streams {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -62,7 +60,7 @@ func Folder(ctx context.Context, dir string, is Filter, temps func(base string) 
 		r, err := Finish(ctx, filepath.Join(dir, name), o)
 		switch {
 		case IsOthers(err), isForeign(err) && !o.Own: // somebody else is at it
-		case errors.Is(err, ErrOtherEntries) && !o.Own: // it was told of when it happened
+		case errors.Is(err, ErrOtherEntries) && !o.Own: // both files stay as they are
 		case err != nil || r != nil && !r.Twin:
 			each(r, err)
 		}

@@ -20,8 +20,7 @@ import (
 	"github.com/entrace-go/entrace/internal/tracename"
 )
 
-// A rest is what a writer that died has not written to its IET: what is in its journal, and why it
-// died.
+// A rest holds the records that a dead writer had only in its journal, and the reason why it died.
 type rest struct {
 	f       *journal.DeadFile
 	name    string // of the file beside the IET

@@ -22,7 +22,7 @@ func copyBroken(f *os.File, name string) (broken string, err error) {
 	if err != nil {
 		return "", err
 	}
-	err = untilFree(name, ".broken", func(to string) error {
+	err = untilFree(name, tracename.Broken, func(to string) error {
 		broken = to
 		if same, err := hasBytes(to, f, fi.Size()); same || err != nil {
 			return err
@@ -86,7 +86,7 @@ func hasBytes(name string, f io.ReaderAt, size int64) (bool, error) {
 // linkBroken gives the file name, which f is and which is to be replaced, a second name, or
 // makes a copy where there are no links.
 func linkBroken(f *os.File, name string) (broken string, err error) {
-	err = untilFree(name, ".broken", func(to string) error {
+	err = untilFree(name, tracename.Broken, func(to string) error {
 		broken = to
 		err := os.Link(name, to)
 		if errors.Is(err, fs.ErrExist) && osfile.SameFile(f, to) {

@@ -1,6 +1,6 @@
 package deadtrace
 
-// A State is what there is of a trace under the name of its stream.
+// A State is one of the nine conditions in which a stream can be, see [Table]; Nothing is none of them.
 type State uint8
 
 // The states. See [Table] for what is done.
@@ -17,7 +17,7 @@ const (
 	Leftover
 )
 
-// A Row says what a state is and what is done.
+// A Row describes a state.
 type Row struct {
 	State State
 	Is    string // what is there
