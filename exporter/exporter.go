@@ -187,11 +187,9 @@ func (t *target) add(m *mapper, s sdktrace.ReadOnlySpan) (err error) {
 		}
 	}()
 	res, err := t.resource(s.Resource())
-	m.whole(s, res, true, false)
+	m.whole(s, res, true)
 	mapped = true
-	scope := s.InstrumentationScope().Name
-	m.links(s.Links(), scope)
-	m.events(s.Events(), scope)
+	m.children(s)
 	return err
 }
 

@@ -781,7 +781,10 @@ func TestForeignResource(t *testing.T) {
 	for i, r := range []*recorder.Recorder{other, recorder.Discard()} {
 		res, err := r.Resource(entry)
 		must(t, err)
-		must(t, rec.WriteSpan(&recorder.Span{SpanHead: recorder.SpanHead{Resource: res, Ref: format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{byte(i + 1)}}}, Entry: *entry}))
+		b := rec.Batch()
+		b.Span(&recorder.Span{Resource: res, Ref: format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{byte(i + 1)}}})
+		b.Entry(entry)
+		must(t, b.Write())
 	}
 	if v := finish(t, rec); v.Len() != 4 || v.Parent(1) != 0 || v.Parent(2) != 0 {
 		t.Errorf("the trace is\n%s", outlineOf(t, v))

@@ -37,22 +37,25 @@ func (m *mapper) reset() {
 // that does not say.
 var below = otel.Where{Trace: true, Parent: true}
 
-// whole maps a span that has ended to an entry. With end, what follows tells of its end,
-// too, in case that its start was recorded.
-func (m *mapper) whole(s sdktrace.ReadOnlySpan, res *recorder.Resource, wait, end bool) {
+// whole maps a span that has ended. Its links and events follow, see children.
+func (m *mapper) whole(s sdktrace.ReadOnlySpan, res *recorder.Resource, wait bool) {
 	h := m.begin(s, s.StartTime(), s.Name(), res)
-	if h.Wait = wait; end {
-		m.b.SpanOrEnd(&h)
-	} else {
-		m.b.Span(&h)
-	}
+	h.Wait = wait
+	m.b.Span(&h)
 	m.end(s)
 	m.users = s.Attributes()
 	m.span.Write(m.b, below, &m.users)
 }
 
+// children maps all links and events of a span.
+func (m *mapper) children(s sdktrace.ReadOnlySpan) {
+	scope := s.InstrumentationScope().Name
+	m.links(s.Links(), scope)
+	m.events(s.Events(), scope)
+}
+
 // start maps a span that starts, as far as that tells anything.
-func (m *mapper) start(s sdktrace.ReadWriteSpan, b *begun, res *recorder.Resource) recorder.SpanHead {
+func (m *mapper) start(s sdktrace.ReadWriteSpan, b *begun, res *recorder.Resource) recorder.Span {
 	start := s.StartTime()
 	b.start = start.Sub(clock)
 	h := m.begin(s, start, b.name, res)
@@ -77,9 +80,9 @@ func (m *mapper) finish(s sdktrace.ReadOnlySpan, b *begun) {
 
 // begin sets what is known of a span when it begins, and returns where it belongs. It sets
 // field by field: the span is large.
-func (m *mapper) begin(s sdktrace.ReadOnlySpan, start time.Time, name string, res *recorder.Resource) recorder.SpanHead {
+func (m *mapper) begin(s sdktrace.ReadOnlySpan, start time.Time, name string, res *recorder.Resource) recorder.Span {
 	sc, parent, scope := s.SpanContext(), s.Parent(), s.InstrumentationScope()
-	h := recorder.SpanHead{Ref: ref(&sc), Resource: res, Time: start.UnixNano()}
+	h := recorder.Span{Ref: ref(&sc), Resource: res, Time: start.UnixNano()}
 	if parent.IsValid() {
 		h.Parent = ref(&parent)
 		h.Remote = parent.IsRemote()

@@ -167,8 +167,11 @@ func (p *SpanProcessor) end(s sdktrace.ReadOnlySpan) (err error) {
 	sc := s.SpanContext()
 	r := ref(&sc)
 	b, ok := p.open.Delete(key(&r))
-	if !ok {
-		err := p.endUnknown(m, s)
+	if !ok { // it began before p was there, could not be written then, or was forgotten
+		res, rerr := p.resource(s.Resource())
+		m.whole(s, res, false)
+		m.children(s)
+		err = errors.Join(rerr, m.b.Write())
 		p.ended(s, s.Events(), r)
 		return err
 	}
@@ -229,18 +232,6 @@ func panics() bool {
 			return false
 		}
 	}
-}
-
-// endUnknown ends a span that began before the processor was there, could not be
-// written then, or was forgotten.
-func (p *SpanProcessor) endUnknown(m *mapper, s sdktrace.ReadOnlySpan) error {
-	res, rerr := p.resource(s.Resource())
-	m.whole(s, res, false, true)
-	scope := m.span.Scope.Name
-	m.links(s.Links(), scope)
-	m.events(s.Events(), scope)
-	m.finish(s, new(begun))
-	return errors.Join(rerr, m.b.Write())
 }
 
 // result reports an error, once until a call succeeds again. No lock is held.

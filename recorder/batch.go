@@ -10,19 +10,8 @@ import (
 	"github.com/entrace-go/entrace/internal/record"
 )
 
-// A Span is an OpenTelemetry span with its links and events.
+// A Span says where a span belongs.
 type Span struct {
-	// Entry is the span's entry; Parent is not used. It has no attributes
-	// trace_id and parent_span_id: the recorder adds them where they are needed.
-	Entry format.TraceEntry
-	// Children are the entries of its links and events, in their order.
-	Children []format.TraceEntry
-
-	SpanHead
-}
-
-// A SpanHead says where a span belongs.
-type SpanHead struct {
 	Ref      format.SpanRef
 	Parent   format.SpanRef // zero for the first span of a trace
 	Remote   bool           // the parent is a span of another process
@@ -34,7 +23,9 @@ type SpanHead struct {
 	// Wait makes the span wait when its parent is local and not written yet, as
 	// an exporter meets children before their parents.
 	Wait bool
-	// Open says that the span has not ended: EndSpan will describe the rest.
+	// Open says that the span has not ended: EndSpan will describe the rest. A span that is
+	// not Open ends the one of that Ref that is open in the file, if there is one: that gets what
+	// only an end has, all attributes of the application, links and events.
 	Open bool
 }
 
@@ -150,9 +141,6 @@ func (b *Batch) handOver() {
 	b.kind = 0
 	b.b.Drop()
 	entries := b.b.Entries()
-	if kind == record.KindEither {
-		entries--
-	}
 	err := b.err
 	b.err = nil
 	if entries <= 0 || b.r.Discards() {
@@ -198,9 +186,7 @@ func (b *Batch) Log(ref format.SpanRef, unixNano int64) {
 
 // Span begins a span. The entries that follow are the span's own, then its links and
 // events.
-func (b *Batch) Span(h *SpanHead) { b.span(record.KindSpan, h) }
-
-func (b *Batch) span(kind record.Kind, h *SpanHead) {
+func (b *Batch) Span(h *Span) {
 	flags := uint8(0)
 	for _, f := range []struct {
 		set bool
@@ -220,7 +206,7 @@ func (b *Batch) span(kind record.Kind, h *SpanHead) {
 	if h.Resource != nil && h.Resource.owner == b.r {
 		resource = h.Resource.number
 	}
-	b.begin(kind, flags, &h.Ref, &h.Parent, resource, h.Time)
+	b.begin(record.KindSpan, flags, &h.Ref, &h.Parent, resource, h.Time)
 }
 
 // EndSpan begins the end of the span ref, which was written with Open. The entries that
@@ -230,11 +216,8 @@ func (b *Batch) EndSpan(ref format.SpanRef, unixNano int64) {
 	b.begin(record.KindEnd, record.FlagRef, &ref, nil, uint16(b.r.latest.Load()), unixNano)
 }
 
-// SpanOrEnd begins the end of a span of which the caller does not know whether its start
-// was recorded. The entries that follow are the span as a whole, its links and events, and
-// last what describes its end. Where the span is in the file the first is left out, else
-// the last.
-func (b *Batch) SpanOrEnd(h *SpanHead) { b.span(record.KindEither, h) }
+// Undo takes back the entries of the record that is built.
+func (b *Batch) Undo() { b.kind, b.err = 0, nil }
 
 // Write hands over what was built. When it returns, the batch is as safe as the
 // recorder's [Durability] says. The error is a [*RefusedError].
@@ -249,9 +232,6 @@ func (b *Batch) Write() error {
 	}
 	return b.errs.err()
 }
-
-// Undo takes back the entries of the record that is built.
-func (b *Batch) Undo() { b.kind, b.err = 0, nil }
 
 // A RefusedError says how many records of a [Batch] a recorder did not take, and
 // why.
@@ -292,30 +272,6 @@ func (j *joined) reset() {
 	j.errs, j.refused = j.errs[:0], 0
 }
 
-// Add adds a span.
-func (b *Batch) Add(s *Span) {
-	h := s.SpanHead
-	if h.Time == 0 {
-		h.Time = entryTime(&s.Entry)
-	}
-	b.Span(&h)
-	b.Entry(&s.Entry)
-	for i := range s.Children {
-		b.Entry(&s.Children[i])
-	}
-}
-
-// WriteSpan is a batch of one span.
-func (r *Recorder) WriteSpan(s *Span) error {
-	if r.Discards() {
-		return nil
-	}
-	b := r.batch()
-	defer b.release()
-	b.Add(s)
-	return b.Write()
-}
-
 // entryTime returns when e happened.
 func entryTime(e *format.TraceEntry) int64 {
 	v, _ := e.Attribute(format.AttrTime)
@@ -323,21 +279,6 @@ func entryTime(e *format.TraceEntry) int64 {
 		return n
 	}
 	return 0
-}
-
-// EndSpan is a batch of one end: that of a span that was written with Open.
-func (r *Recorder) EndSpan(ref format.SpanRef, children []format.TraceEntry, end *format.TraceEntry) error {
-	if r.Discards() {
-		return nil
-	}
-	b := r.batch()
-	defer b.release()
-	b.EndSpan(ref, 0)
-	for i := range children {
-		b.Entry(&children[i])
-	}
-	b.Entry(end)
-	return b.Write()
 }
 
 // Log is a batch of one log record.

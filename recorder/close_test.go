@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -22,7 +23,7 @@ func TestCloseInCleanup(t *testing.T) {
 		must(t, err)
 		o := &owner{rec}
 		runtime.AddCleanup(o, func(rec *recorder.Recorder) { closed <- rec.Close(context.Background()) }, rec)
-		must(t, o.rec.WriteSpan(span("waits", 2, 1)))
+		must(t, tracetest.WriteSpan(o.rec, span("waits", 2, 1)))
 		must(t, o.rec.Log(format.SpanRef{}, logRecord(1)))
 	}()
 	for begin := time.Now(); ; {

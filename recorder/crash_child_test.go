@@ -28,6 +28,7 @@ import (
 	mmap "github.com/edsrzf/mmap-go"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
@@ -145,12 +146,12 @@ func TestCrashChild(t *testing.T) {
 	res, err := rec.Resource(&format.TraceEntry{Metadata: format.Metadata{Name: format.NameResource}, Attributes: []format.Attribute{{Name: "run", Value: format.I64Value(int64(c.run))}}})
 	must(t, err)
 	if c.waiting {
-		s := &recorder.Span{Entry: *named(unitName(c.run, c.goroutines, 0)), SpanHead: recorder.SpanHead{Ref: unitRef(c.run, c.goroutines, 0), Resource: res, Time: time.Now().UnixNano()}}
+		s := &tracetest.Span{Entry: *named(unitName(c.run, c.goroutines, 0)), Span: recorder.Span{Ref: unitRef(c.run, c.goroutines, 0), Resource: res, Time: time.Now().UnixNano()}}
 		s.Parent, s.Wait = unitRef(c.run, c.goroutines, 1), true
-		must(t, rec.WriteSpan(s))
+		must(t, tracetest.WriteSpan(rec, s))
 	}
 	for k := range c.leaks {
-		must(t, rec.WriteSpan(c.leak(res, k)))
+		must(t, tracetest.WriteSpan(rec, c.leak(res, k)))
 	}
 	var wg sync.WaitGroup
 	work := func(g int) {
@@ -193,7 +194,7 @@ func TestCrashChild(t *testing.T) {
 			{Name: format.AttrDuration, Value: format.U64Value(leakDuration)},
 		}
 		atomic.StoreUint64(begun, uint64(k+1))
-		must(t, rec.EndSpan(leakRef(k), nil, e))
+		must(t, tracetest.EndSpan(rec, leakRef(k), nil, e))
 		atomic.StoreUint64(returned, uint64(k+1))
 	}
 	switch c.end {
@@ -243,8 +244,8 @@ const (
 func leakRef(k int) format.SpanRef { return unitRef(0, leaker, k) }
 
 // leak returns the kth span that ends last.
-func (*crashRun) leak(res *recorder.Resource, k int) *recorder.Span {
-	s := &recorder.Span{Entry: *named(fmt.Sprint("leak ", k)), SpanHead: recorder.SpanHead{Ref: leakRef(k), Resource: res, Time: int64(k + 1), Open: true}}
+func (*crashRun) leak(res *recorder.Resource, k int) *tracetest.Span {
+	s := &tracetest.Span{Entry: *named(fmt.Sprint("leak ", k)), Span: recorder.Span{Ref: leakRef(k), Resource: res, Time: int64(k + 1), Open: true}}
 	s.Entry.Attributes = []format.Attribute{
 		{Name: format.AttrSpanID, Value: format.StringValue(string(wire.AppendHex(nil, s.Ref.SpanID[:])))},
 		{Name: format.AttrTime, Value: format.U64Value(uint64(k + 1))},
@@ -296,7 +297,7 @@ func (c *crashRun) unit(rec *recorder.Recorder, res *recorder.Resource, g, i int
 	}
 	switch k := i % 10; k {
 	case 0, 7, 8:
-		s := &recorder.Span{Entry: *e, SpanHead: recorder.SpanHead{Ref: ref, Resource: res, Time: now}}
+		s := &tracetest.Span{Entry: *e, Span: recorder.Span{Ref: ref, Resource: res, Time: now}}
 		s.Entry.Attributes = append(s.Entry.Attributes, spanID)
 		switch k {
 		case 0:
@@ -306,9 +307,9 @@ func (c *crashRun) unit(rec *recorder.Recorder, res *recorder.Resource, g, i int
 		case 8:
 			s.Parent, s.Wait = open, true
 		}
-		return rec.WriteSpan(s)
+		return tracetest.WriteSpan(rec, s)
 	case 9:
-		return rec.EndSpan(open, nil, e)
+		return tracetest.EndSpan(rec, open, nil, e)
 	}
 	e.Message = format.Some("m")
 	return rec.Log(open, e)

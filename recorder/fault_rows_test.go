@@ -31,6 +31,7 @@ import (
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/alonetest"
+	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
 )
@@ -204,7 +205,7 @@ func TestTruncatedByAnother(t *testing.T) {
 						must(t, err)
 						open := span("open", 1, 0)
 						open.Open = true
-						must(t, rec.WriteSpan(open))
+						must(t, tracetest.WriteSpan(rec, open))
 						var sizes []int64
 						for i := range before {
 							must(t, rec.Log(spanRef(1, 1), named(fmt.Sprint("entry ", i))))
@@ -226,7 +227,7 @@ func TestTruncatedByAnother(t *testing.T) {
 								must(t, rec.Flush(t.Context()))
 							}
 						}
-						must(t, rec.EndSpan(spanRef(1, 1), nil, named(format.NameSpanEnd)))
+						must(t, tracetest.EndSpan(rec, spanRef(1, 1), nil, named(format.NameSpanEnd)))
 						if err := rec.Close(t.Context()); (err == nil) != (x.left == before) {
 							t.Errorf("Close: %v, %d records are lost", err, before-x.left)
 						}

@@ -111,8 +111,8 @@ func faultRef(id byte) format.SpanRef {
 	return format.SpanRef{TraceID: [16]byte{15: 1}, SpanID: [8]byte{7: id}}
 }
 
-func faultSpan(name string, id, parent byte) *Span {
-	s := &Span{Entry: *faultEntry(name), SpanHead: SpanHead{Ref: faultRef(id), Time: 1}}
+func faultSpan(name string, id, parent byte) *testSpan {
+	s := &testSpan{Entry: *faultEntry(name), Span: Span{Ref: faultRef(id), Time: 1}}
 	s.Entry.Message = format.Optional[string]{}
 	s.Entry.Attributes = append(s.Entry.Attributes, format.Attribute{Name: format.AttrSpanID, Value: format.StringValue(fmt.Sprintf("%016x", id))})
 	if parent != 0 {
@@ -216,9 +216,9 @@ func errorAtWrite(t *testing.T, d Durability, errno error, k, times int) {
 		case 0:
 			s := faultSpan(name, byte(i+1), 0)
 			s.Open = true
-			err = r.WriteSpan(s)
+			err = writeSpan(r, s)
 		case 3:
-			err = r.EndSpan(faultRef(byte(i-2)), nil, faultEntry(name))
+			err = endSpan(r, faultRef(byte(i-2)), faultEntry(name))
 			if errors.Is(err, ErrNotOpen) { // its start was refused
 				err = nil
 				continue
@@ -270,13 +270,13 @@ func TestChildOfRefused(t *testing.T) {
 	f.fail(func(int, []byte) (int, error) { return 0, syscall.ENOSPC }, nil, nil)
 	lost := faultSpan("lost", 1, 0)
 	lost.Open, lost.Resource = true, res
-	if err := r.WriteSpan(lost); !errors.Is(err, syscall.ENOSPC) {
+	if err := writeSpan(r, lost); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("WriteSpan: %v", err)
 	}
 	f.fail(nil, nil, nil)
 	child := faultSpan("child", 2, 1)
 	child.Resource = res
-	must(t, r.WriteSpan(child))
+	must(t, writeSpan(r, child))
 	must(t, r.Log(faultRef(1), faultEntry("log")))
 	_ = r.Close(context.Background()) // it tells of the loss
 	g, err := Open(r.Path(), nil)
@@ -309,7 +309,7 @@ func TestShortWriteAtEveryByte(t *testing.T) {
 			}, nil, nil)
 			s := faultSpan("span", 1, 0)
 			s.Children = []format.TraceEntry{*faultEntry("event 1"), *faultEntry("event 2")}
-			err := errors.Join(r.WriteSpan(s), r.Flush(context.Background()))
+			err := errors.Join(writeSpan(r, s), r.Flush(context.Background()))
 			if !errors.Is(err, syscall.ENOSPC) && int64(n) < size.Load() {
 				t.Errorf("%s: %v", what, err)
 			}
@@ -517,12 +517,12 @@ func TestLargeParentSurvivesFullDisk(t *testing.T) {
 	r, f := faultRecorder(t, Options{})
 	child := faultSpan("child", 2, 1)
 	child.Wait = true
-	must(t, r.WriteSpan(child))
+	must(t, writeSpan(r, child))
 	must(t, r.Flush(context.Background()))
 	f.fail(func(int, []byte) (int, error) { return 0, syscall.ENOSPC }, nil, nil)
 	parent := faultSpan("parent", 1, 0)
 	parent.Entry.Attributes = append(parent.Entry.Attributes, format.Attribute{Name: "x", Value: format.StringValue(strings.Repeat("x", 100_000))})
-	must(t, r.WriteSpan(parent))
+	must(t, writeSpan(r, parent))
 	if err := r.Flush(context.Background()); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("Flush: %v", err)
 	}
@@ -542,7 +542,7 @@ func TestWaitingAgeEverywhere(t *testing.T) {
 			r, _ := faultRecorder(t, Options{Durability: d, MaxWaitingAge: 10 * time.Second})
 			s := faultSpan("span", 2, 9)
 			s.Wait = true
-			must(t, r.WriteSpan(s))
+			must(t, writeSpan(r, s))
 			time.Sleep(30 * time.Second)
 			synctest.Wait()
 			if n := r.Stats().Spans.Waiting; n != 0 {

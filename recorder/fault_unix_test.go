@@ -15,6 +15,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/alonetest"
+	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -56,7 +57,7 @@ func recordLimited(t *testing.T, limit int64) {
 	// One write of a span with two children, and then a log record.
 	parent := span("parent", 1, 0)
 	parent.Children = []format.TraceEntry{*named("event"), *named("event")}
-	serr := rec.WriteSpan(parent)
+	serr := tracetest.WriteSpan(rec, parent)
 	lerr := rec.Log(parent.Ref, &format.TraceEntry{Message: format.Some("m"), Metadata: format.Metadata{Name: "event"}})
 	if serr == nil && lerr == nil {
 		t.Error("nothing failed")
@@ -76,7 +77,7 @@ func recordLimited(t *testing.T, limit int64) {
 	must(t, f.Close())
 
 	restore()
-	must(t, rec.WriteSpan(span("child", 2, 1)))
+	must(t, tracetest.WriteSpan(rec, span("child", 2, 1)))
 	if err := rec.Close(t.Context()); !errors.Is(err, syscall.EFBIG) {
 		t.Errorf("Close does not tell of the loss: %v", err)
 	}

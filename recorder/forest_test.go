@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
@@ -22,10 +23,10 @@ func TestRandomTrees(t *testing.T) {
 			n = min(n, 1000)
 		}
 		rec := create(t, "app.et", &recorder.Options{Version: format.Version(1 + seed%2)})
-		spans := make([]*recorder.Span, n)
+		spans := make([]*tracetest.Span, n)
 		parent := make([]int, n) // -1 none, -2 missing, -3 remote
 		for i := range spans {
-			s := &recorder.Span{SpanHead: recorder.SpanHead{Wait: true, Ref: format.SpanRef{TraceID: [16]byte{1}, SpanID: id8(i + 1)}}}
+			s := &tracetest.Span{Span: recorder.Span{Wait: true, Ref: format.SpanRef{TraceID: [16]byte{1}, SpanID: id8(i + 1)}}}
 			switch p := rnd.IntN(20); {
 			case i == 0 || p == 0:
 				parent[i] = -1
@@ -52,7 +53,7 @@ func TestRandomTrees(t *testing.T) {
 			b := rec.Batch()
 			k := 1 + rnd.IntN(min(len(order), 600))
 			for _, i := range order[:k] {
-				b.Add(spans[i])
+				tracetest.Add(b, spans[i])
 			}
 			must(t, b.Write())
 			order = order[k:]
@@ -62,7 +63,7 @@ func TestRandomTrees(t *testing.T) {
 	}
 }
 
-func checkForest(t *testing.T, seed uint64, path string, spans []*recorder.Span, parent []int) {
+func checkForest(t *testing.T, seed uint64, path string, spans []*tracetest.Span, parent []int) {
 	t.Helper()
 	if _, err := recorder.Verify(path, func(problem error) { t.Errorf("seed %d: %v", seed, problem) }); err != nil {
 		t.Fatal(err)

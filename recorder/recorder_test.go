@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
@@ -110,8 +111,8 @@ func spanRef(trace, span byte) format.SpanRef {
 }
 
 // span is a span of trace 1, with the attributes that a span has.
-func span(name string, id, parent byte) *recorder.Span {
-	s := &recorder.Span{SpanHead: recorder.SpanHead{Ref: spanRef(1, id), Wait: true}}
+func span(name string, id, parent byte) *tracetest.Span {
+	s := &tracetest.Span{Span: recorder.Span{Ref: spanRef(1, id), Wait: true}}
 	if parent != 0 {
 		s.Parent = spanRef(1, parent)
 	}
@@ -282,12 +283,12 @@ func dirNames(t testing.TB, dir string) []string {
 
 // TestParentsFirst exports a trace in every order of its spans.
 func TestParentsFirst(t *testing.T) {
-	spans := []*recorder.Span{span("a", 1, 0), span("b", 2, 1), span("c", 3, 2), span("d", 4, 1), span("e", 5, 4)}
+	spans := []*tracetest.Span{span("a", 1, 0), span("b", 2, 1), span("c", 3, 2), span("d", 4, 1), span("e", 5, 4)}
 	spans[2].Children = []format.TraceEntry{*named("link"), *named("event")}
 	permute(len(spans), func(order []int) {
 		rec := create(t, "app.et", nil)
 		for _, i := range order {
-			must(t, rec.WriteSpan(spans[i]))
+			must(t, tracetest.WriteSpan(rec, spans[i]))
 		}
 		closeRecorder(t, rec)
 		f := open(t, rec.Path())
@@ -339,16 +340,16 @@ func TestOrphans(t *testing.T) {
 		rec := create(t, "app.et", &recorder.Options{Version: v})
 		res, err := rec.Resource(named("resource"))
 		must(t, err)
-		for _, s := range []*recorder.Span{
+		for _, s := range []*tracetest.Span{
 			span("child of none", 2, 9), span("its child", 3, 2), span("sibling", 4, 9),
 			span("ring 1", 5, 6), span("ring 2", 6, 5), span("own parent", 7, 7),
 		} {
 			s.Resource = res
-			must(t, rec.WriteSpan(s))
+			must(t, tracetest.WriteSpan(rec, s))
 		}
 		remote := span("remote", 8, 99)
 		remote.Remote, remote.Resource = true, res
-		must(t, rec.WriteSpan(remote))
+		must(t, tracetest.WriteSpan(rec, remote))
 		must(t, rec.Flush(context.Background()))
 		if st := rec.Stats(); st.Spans.Waiting != 5 || st.Spans.Written != 2 || st.Spans.Offered != 7 {
 			t.Errorf("before Close: %+v", st.Spans)
@@ -376,10 +377,10 @@ func TestOrphans(t *testing.T) {
 // TestRemoteParentInFile goes below a remote parent that is there already.
 func TestRemoteParentInFile(t *testing.T) {
 	rec := create(t, "app.et", nil)
-	must(t, rec.WriteSpan(span("client", 1, 0)))
+	must(t, tracetest.WriteSpan(rec, span("client", 1, 0)))
 	server := span("server", 2, 1)
 	server.Remote = true
-	must(t, rec.WriteSpan(server))
+	must(t, tracetest.WriteSpan(rec, server))
 	closeRecorder(t, rec)
 	f := open(t, rec.Path())
 	if got, want := rawOutline(t, f), "root(client(server) entrace.end)"; got != want {
@@ -403,13 +404,13 @@ func TestWaitingBounds(t *testing.T) {
 		t.Run(x.name, func(t *testing.T) {
 			rec := create(t, "app.et", &x.o)
 			for i := byte(2); i < 12; i++ {
-				must(t, rec.WriteSpan(span(fmt.Sprint("s", i), i, i-1)))
+				must(t, tracetest.WriteSpan(rec, span(fmt.Sprint("s", i), i, i-1)))
 				must(t, rec.Flush(context.Background()))
 				if n := rec.Stats().Spans.Waiting; n > 3 {
 					t.Errorf("%d spans wait", n)
 				}
 			}
-			must(t, rec.WriteSpan(span("s1", 1, 0)))
+			must(t, tracetest.WriteSpan(rec, span("s1", 1, 0)))
 			must(t, rec.Flush(context.Background()))
 			if n := rec.Stats().Spans.Waiting; n > 3 {
 				t.Errorf("%d spans wait", n)
@@ -426,9 +427,9 @@ func TestWaitingBounds(t *testing.T) {
 func TestWaitingAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rec := create(t, "app.et", &recorder.Options{MaxWaitingAge: 10 * time.Second})
-		must(t, rec.WriteSpan(span("first", 2, 9)))
+		must(t, tracetest.WriteSpan(rec, span("first", 2, 9)))
 		time.Sleep(6 * time.Second)
-		must(t, rec.WriteSpan(span("second", 3, 8)))
+		must(t, tracetest.WriteSpan(rec, span("second", 3, 8)))
 		for _, want := range []uint64{2, 1, 0} {
 			synctest.Wait()
 			if got := rec.Stats().Spans.Waiting; got != want {
@@ -450,7 +451,7 @@ func TestLiveSpan(t *testing.T) {
 			format.Attribute{Name: "kept", Value: format.I64Value(1)},
 			format.Attribute{Name: "changed", Value: format.StringValue("[1]")},
 			format.Attribute{Name: format.AttrJSON, Value: format.StringValue(`["changed"]`)})
-		must(t, rec.WriteSpan(s))
+		must(t, tracetest.WriteSpan(rec, s))
 		must(t, rec.Log(s.Ref, &format.TraceEntry{Message: format.Some("m"), Metadata: format.Metadata{Name: "event"}}))
 		end := &format.TraceEntry{Message: format.Some("renamed"), Metadata: format.Metadata{Name: format.NameSpanEnd, Level: format.LevelError}}
 		end.Attributes = []format.Attribute{
@@ -462,9 +463,9 @@ func TestLiveSpan(t *testing.T) {
 		}
 		event := *named("event 1")
 		event.Attributes = []format.Attribute{{Name: format.AttrEvent, Value: format.BoolValue(true)}}
-		must(t, rec.EndSpan(s.Ref, []format.TraceEntry{event}, end))
+		must(t, tracetest.EndSpan(rec, s.Ref, []format.TraceEntry{event}, end))
 		must(t, rec.Log(s.Ref, &format.TraceEntry{Message: format.Some("late"), Metadata: format.Metadata{Name: "event"}}))
-		must(t, rec.EndSpan(spanRef(1, 77), nil, end))
+		must(t, tracetest.EndSpan(rec, spanRef(1, 77), nil, end))
 		must(t, rec.Flush(context.Background()))
 		if n := rec.Stats().Entries.Dropped.Invalid; n != 1 {
 			t.Errorf("%d entries were invalid, want the end of an unknown span", n)
@@ -512,7 +513,7 @@ func TestLogs(t *testing.T) {
 	log("before its span", spanRef(1, 1))
 	s := span("span", 1, 0)
 	s.Resource = res
-	must(t, rec.WriteSpan(s))
+	must(t, tracetest.WriteSpan(rec, s))
 	log("in its span", spanRef(1, 1))
 	log("of another", spanRef(1, 2))
 	closeRecorder(t, rec)
@@ -636,14 +637,14 @@ func TestConcurrent(t *testing.T) {
 		wg.Go(func() {
 			for i := range rounds {
 				ref := format.SpanRef{TraceID: [16]byte{byte(w + 1)}, SpanID: id8(i + 1)}
-				s := &recorder.Span{SpanHead: recorder.SpanHead{Ref: ref, Open: true}}
+				s := &tracetest.Span{Span: recorder.Span{Ref: ref, Open: true}}
 				s.Entry.Metadata.Name = "s"
 				s.Entry.Attributes = []format.Attribute{{Name: format.AttrSpanID, Value: format.StringValue(string(wire.AppendHex(nil, ref.SpanID[:])))}, {Name: format.AttrTime, Value: format.U64Value(1)}}
 				if i > 0 {
 					s.Parent = format.SpanRef{TraceID: ref.TraceID, SpanID: id8(i)}
 				}
-				err := errors.Join(rec.WriteSpan(s), rec.Log(ref, &format.TraceEntry{Message: format.Some("m"), Metadata: format.Metadata{Name: "event"}}))
-				if err = errors.Join(err, rec.EndSpan(ref, nil, named(format.NameSpanEnd))); err != nil {
+				err := errors.Join(tracetest.WriteSpan(rec, s), rec.Log(ref, &format.TraceEntry{Message: format.Some("m"), Metadata: format.Metadata{Name: "event"}}))
+				if err = errors.Join(err, tracetest.EndSpan(rec, ref, nil, named(format.NameSpanEnd))); err != nil {
 					t.Error(err)
 				}
 				if st := rec.Stats(); st.Entries.Offered != st.Entries.Written+st.Entries.Waiting+st.Entries.Dropped.Total() {
@@ -714,7 +715,7 @@ func TestDiscard(t *testing.T) {
 	res, rerr := rec.Resource(named("resource"))
 	s := span("s", 1, 0)
 	s.Resource = res
-	err = errors.Join(err, rerr, rec.WriteSpan(s), rec.EndSpan(s.Ref, nil, named("end")), rec.Log(s.Ref, named("event")), rec.Sync(context.Background()), rec.Close(t.Context()))
+	err = errors.Join(err, rerr, tracetest.WriteSpan(rec, s), tracetest.EndSpan(rec, s.Ref, nil, named("end")), rec.Log(s.Ref, named("event")), rec.Sync(context.Background()), rec.Close(t.Context()))
 	if err != nil {
 		t.Error(err)
 	}
@@ -734,7 +735,7 @@ func TestRecorderAllocations(t *testing.T) {
 		}
 		s := span("s", 1, 0)
 		s.Open, s.Wait = true, false
-		must(t, rec.WriteSpan(s))
+		must(t, tracetest.WriteSpan(rec, s))
 		for what, fn := range map[string]func(){
 			"Log in span": func() { _ = rec.Log(s.Ref, e) },
 			"Log apart":   func() { _ = rec.Log(spanRef(3, 3), e) },

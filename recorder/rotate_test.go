@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
@@ -69,7 +70,7 @@ func TestRotate(t *testing.T) {
 				wg.Go(func() {
 					s := span(fmt.Sprint("span ", w), byte(w+1), 0)
 					s.Open, s.Wait, s.Resource = true, false, res
-					if err := rec.WriteSpan(s); err != nil {
+					if err := tracetest.WriteSpan(rec, s); err != nil {
 						t.Error(err)
 					}
 					for i := range each {
@@ -77,7 +78,7 @@ func TestRotate(t *testing.T) {
 							t.Error(err)
 						}
 					}
-					if err := rec.EndSpan(s.Ref, nil, named(format.NameSpanEnd)); err != nil {
+					if err := tracetest.EndSpan(rec, s.Ref, nil, named(format.NameSpanEnd)); err != nil {
 						t.Error(err)
 					}
 				})
@@ -155,19 +156,19 @@ func TestRotateContinues(t *testing.T) {
 		start := func(name string, id, parent byte) {
 			s := span(name, id, parent)
 			s.Open, s.Wait, s.Resource = true, false, res
-			must(t, rec.WriteSpan(s))
+			must(t, tracetest.WriteSpan(rec, s))
 		}
 		start("root", 1, 0)
 		start("child", 2, 1)
 		start("ended", 3, 1)
 		start("orphan", 4, 3)
-		must(t, rec.EndSpan(spanRef(1, 3), nil, named(format.NameSpanEnd)))
+		must(t, tracetest.EndSpan(rec, spanRef(1, 3), nil, named(format.NameSpanEnd)))
 		for i := range 40 {
 			must(t, rec.Log(spanRef(1, 2), logRecord(i)))
 			must(t, rec.Flush(context.Background()))
 		}
 		must(t, rec.Log(spanRef(1, 3), logRecord(100)))
-		must(t, rec.EndSpan(spanRef(1, 4), nil, named(format.NameSpanEnd)))
+		must(t, tracetest.EndSpan(rec, spanRef(1, 4), nil, named(format.NameSpanEnd)))
 		must(t, rec.Close(t.Context()))
 		names := rotated(t, dir)
 		if len(names) != 2 {
@@ -395,7 +396,7 @@ func TestSpansThatNeverEnd(t *testing.T) {
 	size := int64(0)
 	const overhead = 160 // of ids, times and a copy of a name
 	for i := range leaked {
-		s := &recorder.Span{Entry: *named(fmt.Sprint("leaked ", i)), SpanHead: recorder.SpanHead{Ref: ref(i), Resource: res, Time: int64(i + 1), Open: true}}
+		s := &tracetest.Span{Entry: *named(fmt.Sprint("leaked ", i)), Span: recorder.Span{Ref: ref(i), Resource: res, Time: int64(i + 1), Open: true}}
 		if i%100 > 0 {
 			s.Parent = ref(i - i%100)
 		}
@@ -404,7 +405,7 @@ func TestSpansThatNeverEnd(t *testing.T) {
 			{Name: format.AttrTime, Value: format.U64Value(uint64(i + 1))},
 			{Name: "url", Value: format.StringValue(strings.Repeat("u", 150))},
 		}
-		must(t, rec.WriteSpan(s))
+		must(t, tracetest.WriteSpan(rec, s))
 		size += 150 + overhead
 	}
 	for i := 0; rec.Stats().Files < 3; i++ {
@@ -421,16 +422,16 @@ func TestSpansThatNeverEnd(t *testing.T) {
 	}
 	// What belongs to one goes where it goes.
 	must(t, rec.Log(ref(4), named("log of 4")))
-	child := &recorder.Span{Entry: *named("child of 5"), SpanHead: recorder.SpanHead{Ref: ref(leaked), Parent: ref(5), Resource: res, Time: 7, Wait: true}}
+	child := &tracetest.Span{Entry: *named("child of 5"), Span: recorder.Span{Ref: ref(leaked), Parent: ref(5), Resource: res, Time: 7, Wait: true}}
 	child.Ref.TraceID = ref(5).TraceID
-	must(t, rec.WriteSpan(child))
+	must(t, tracetest.WriteSpan(rec, child))
 	for i := range leaked {
 		e := named(format.NameSpanEnd)
 		e.Attributes = []format.Attribute{
 			{Name: format.AttrSpanID, Value: format.StringValue(fmt.Sprintf("%016x", i+1))},
 			{Name: format.AttrDuration, Value: format.U64Value(5)},
 		}
-		must(t, rec.EndSpan(ref(i), nil, e))
+		must(t, tracetest.EndSpan(rec, ref(i), nil, e))
 		size += 2 * overhead
 	}
 	must(t, rec.Close(t.Context()))

@@ -85,7 +85,7 @@ func TestTee(t *testing.T) {
 				}
 				s := faultSpan("span", i+1, i)
 				s.Resource = res
-				_ = r.WriteSpan(s)
+				_ = writeSpan(r, s)
 				if i%10 == 5 {
 					_ = r.Flush(context.Background())
 				}
@@ -112,7 +112,7 @@ func TestTeeRotation(t *testing.T) {
 	for i := range byte(100) {
 		s := faultSpan("span", i+1, i/2)
 		s.Resource, s.Open = res, i < 3
-		must(t, r.WriteSpan(s))
+		must(t, writeSpan(r, s))
 	}
 	_ = r.Close(t.Context()) // the error of the Tee
 	names, err := deadtrace.Archived(r.StreamPath())
@@ -136,7 +136,7 @@ func TestStream(t *testing.T) {
 	for i := range byte(100) {
 		s := faultSpan("span", i+1, i)
 		s.Resource = res
-		must(t, r.WriteSpan(s))
+		must(t, writeSpan(r, s))
 	}
 	must(t, errors.Join(r.Flush(context.Background()), r.Sync(context.Background())))
 	teed(t, r)

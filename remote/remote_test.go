@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/remote"
@@ -209,8 +210,8 @@ func TestRoundTrip(t *testing.T) {
 }
 
 // span returns the n-th span, below the parent-th, 0 for none.
-func span(res *recorder.Resource, n, parent int) *recorder.Span {
-	s := &recorder.Span{SpanHead: recorder.SpanHead{Ref: ref(n), Resource: res, Time: int64(n), Open: true}}
+func span(res *recorder.Resource, n, parent int) *tracetest.Span {
+	s := &tracetest.Span{Span: recorder.Span{Ref: ref(n), Resource: res, Time: int64(n), Open: true}}
 	if parent > 0 {
 		s.Parent = ref(parent)
 	}
@@ -240,13 +241,13 @@ func record(t testing.TB, rec *recorder.Recorder, n int) {
 		if i%10 == 1 {
 			parent = 0
 		}
-		must(t, rec.WriteSpan(span(res, i, parent)))
+		must(t, tracetest.WriteSpan(rec, span(res, i, parent)))
 		b := rec.Batch()
 		b.Log(ref(i), int64(i))
 		b.Entry(&format.TraceEntry{Message: format.Some("log"), Metadata: format.Metadata{Name: "event"}})
 		must(t, b.Write())
 		if i%3 == 0 {
-			must(t, rec.EndSpan(ref(i), nil, &format.TraceEntry{Metadata: format.Metadata{Name: format.NameSpanEnd}}))
+			must(t, tracetest.EndSpan(rec, ref(i), nil, &format.TraceEntry{Metadata: format.Metadata{Name: format.NameSpanEnd}}))
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/remote"
 )
@@ -175,8 +176,8 @@ func again(t *testing.T, v format.Version) {
 	must(t, err)
 	res, err := rec.Resource(&format.TraceEntry{Metadata: format.Metadata{Name: format.NameResource}, Message: format.Some("svc")})
 	must(t, err)
-	must(t, rec.WriteSpan(span(res, 1, 0)))
-	must(t, rec.WriteSpan(span(res, 2, 1)))
+	must(t, tracetest.WriteSpan(rec, span(res, 1, 0)))
+	must(t, tracetest.WriteSpan(rec, span(res, 2, 1)))
 	must(t, rec.Flush(context.Background()))
 	first := <-conns
 	r := newTrace(t, first)
@@ -187,15 +188,15 @@ func again(t *testing.T, v format.Version) {
 	}
 	first.Close()
 	<-noticed
-	must(t, rec.WriteSpan(span(res, 3, 2)))
-	must(t, rec.WriteSpan(span(res, 4, 3)))
+	must(t, tracetest.WriteSpan(rec, span(res, 3, 2)))
+	must(t, tracetest.WriteSpan(rec, span(res, 4, 3)))
 	b := rec.Batch()
 	b.Log(ref(2), 5)
 	b.Entry(&format.TraceEntry{Message: format.Some("log"), Metadata: format.Metadata{Name: "event"}})
 	b.Log(ref(4), 6)
 	b.Entry(&format.TraceEntry{Message: format.Some("log"), Metadata: format.Metadata{Name: "event 2"}})
 	must(t, b.Write())
-	must(t, rec.EndSpan(ref(1), []format.TraceEntry{{Metadata: format.Metadata{Name: "ev"}, Attributes: []format.Attribute{{Name: format.AttrEvent, Value: format.BoolValue(true)}}}},
+	must(t, tracetest.EndSpan(rec, ref(1), []format.TraceEntry{{Metadata: format.Metadata{Name: "ev"}, Attributes: []format.Attribute{{Name: format.AttrEvent, Value: format.BoolValue(true)}}}},
 		&format.TraceEntry{Metadata: format.Metadata{Name: format.NameSpanEnd}, Attributes: []format.Attribute{{Name: format.AttrSpanID, Value: format.StringValue("0000000000000001")}}}))
 	must(t, rec.Flush(context.Background()))
 	second := <-conns
@@ -281,12 +282,12 @@ func TestDroppedParent(t *testing.T) {
 	must(t, err)
 	res, err := rec.Resource(&format.TraceEntry{Metadata: format.Metadata{Name: format.NameResource}})
 	must(t, err)
-	must(t, rec.WriteSpan(span(res, 1, 0)))
+	must(t, tracetest.WriteSpan(rec, span(res, 1, 0)))
 	must(t, rec.Flush(context.Background()))
 	big := span(res, 2, 1)
 	big.Entry.Attributes = append(big.Entry.Attributes, format.Attribute{Name: "x", Value: format.StringValue(strings.Repeat("x", 8<<10))})
-	must(t, rec.WriteSpan(big))
-	must(t, rec.WriteSpan(span(res, 3, 2)))
+	must(t, tracetest.WriteSpan(rec, big))
+	must(t, tracetest.WriteSpan(rec, span(res, 3, 2)))
 	if err := rec.Close(t.Context()); err == nil {
 		t.Error("Close says nothing of the entry that was dropped")
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
 	"github.com/entrace-go/entrace/view"
@@ -138,7 +139,7 @@ func TestLogInView(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = rec.WriteSpan(&recorder.Span{SpanHead: recorder.SpanHead{Ref: ref}, Entry: format.TraceEntry{
+	err = tracetest.WriteSpan(rec, &tracetest.Span{Span: recorder.Span{Ref: ref}, Entry: format.TraceEntry{
 		Metadata: format.Metadata{Name: "late"},
 		Attributes: []format.Attribute{
 			{Name: format.AttrSpanID, Value: format.StringValue("0200000000000000")},

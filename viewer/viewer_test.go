@@ -22,6 +22,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/querytest"
+	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 	"github.com/entrace-go/entrace/viewer"
@@ -435,17 +436,17 @@ func TestFollow(t *testing.T) {
 	}
 	was := read()
 	ref := format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{1}}
-	begin := &recorder.Span{SpanHead: recorder.SpanHead{Ref: ref, Open: true}, Entry: format.TraceEntry{Metadata: format.Metadata{Name: "work"}}}
+	begin := &tracetest.Span{Span: recorder.Span{Ref: ref, Open: true}, Entry: format.TraceEntry{Metadata: format.Metadata{Name: "work"}}}
 	begin.Entry.Attributes = []format.Attribute{
 		{Name: format.AttrSpanID, Value: format.StringValue("0100000000000000")}, {Name: format.AttrTraceID, Value: format.StringValue("01000000000000000000000000000000")}, {Name: format.AttrTime, Value: format.U64Value(1)},
 	}
-	must(t, rec.WriteSpan(begin))
+	must(t, tracetest.WriteSpan(rec, begin))
 	must(t, rec.Flush(t.Context()))
 	for more := false; !more; {
 		more = read() > was
 	}
 	tag := ask(h, "GET", "/api/rows").Header().Get("ETag")
-	must(t, rec.EndSpan(ref, nil, &format.TraceEntry{Metadata: format.Metadata{Name: format.NameSpanEnd}, Attributes: []format.Attribute{{Name: format.AttrSpanID, Value: format.StringValue("0100000000000000")}, {Name: format.AttrDuration, Value: format.U64Value(5)}}}))
+	must(t, tracetest.EndSpan(rec, ref, nil, &format.TraceEntry{Metadata: format.Metadata{Name: format.NameSpanEnd}, Attributes: []format.Attribute{{Name: format.AttrSpanID, Value: format.StringValue("0100000000000000")}, {Name: format.AttrDuration, Value: format.U64Value(5)}}}))
 	must(t, rec.Flush(t.Context()))
 	read() // that a span has ended is news, though there is no row more
 	if w := ask(h, "GET", "/api/rows", "If-None-Match", tag); w.Code != 200 {

@@ -20,6 +20,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/jsontext"
 	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -82,8 +83,8 @@ func sampleTrace(t *testing.T, name string) *recorder.Recorder {
 	res, err := rec.Resource(&format.TraceEntry{Message: format.Some("shop"), Metadata: format.Metadata{Name: format.NameResource, Level: format.LevelInfo}})
 	must(t, err)
 	begun := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
-	span := func(id, parent byte, name string, d time.Duration) *recorder.Span {
-		s := &recorder.Span{SpanHead: recorder.SpanHead{Resource: res, Ref: format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{7: id}}}}
+	span := func(id, parent byte, name string, d time.Duration) *tracetest.Span {
+		s := &tracetest.Span{Span: recorder.Span{Resource: res, Ref: format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{7: id}}}}
 		if parent > 0 {
 			s.Parent = format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{7: parent}}
 		}
@@ -109,8 +110,8 @@ func sampleTrace(t *testing.T, name string) *recorder.Recorder {
 			{Name: format.AttrLinkTraceID, Value: format.StringValue("ab")}, {Name: format.AttrLinkSpanID, Value: format.StringValue("cd")},
 		}},
 	}
-	must(t, rec.WriteSpan(get))
-	must(t, rec.WriteSpan(span(2, 1, "SELECT", -1)))
+	must(t, tracetest.WriteSpan(rec, get))
+	must(t, tracetest.WriteSpan(rec, span(2, 1, "SELECT", -1)))
 	must(t, rec.Log(get.Ref, &format.TraceEntry{
 		Message: format.Some("cart loaded"), Metadata: format.Metadata{Name: "event main.go:1", Level: format.LevelWarn},
 		Attributes: []format.Attribute{
@@ -521,11 +522,11 @@ func TestSafeOutput(t *testing.T) {
 	md := format.Metadata{Name: "event " + evil, Target: evil, ModulePath: format.Some(evil), File: format.Some(evil)}
 	res, err := rec.Resource(&format.TraceEntry{Message: format.Some(evil), Metadata: format.Metadata{Name: format.NameResource, Target: evil}, Attributes: attrs})
 	must(t, err)
-	s := &recorder.Span{SpanHead: recorder.SpanHead{Ref: ref, Resource: res}, Entry: format.TraceEntry{Metadata: md, Attributes: append(attrs,
+	s := &tracetest.Span{Span: recorder.Span{Ref: ref, Resource: res}, Entry: format.TraceEntry{Metadata: md, Attributes: append(attrs,
 		format.Attribute{Name: format.AttrSpanID, Value: format.StringValue("0100000000000000")}, format.Attribute{Name: format.AttrTime, Value: format.U64Value(1)},
 		format.Attribute{Name: format.AttrKind, Value: format.StringValue(evil)}, format.Attribute{Name: format.AttrStatusDescription, Value: format.StringValue(evil)})}}
 	s.Children = []format.TraceEntry{{Metadata: md, Attributes: append(attrs, format.Attribute{Name: format.AttrEvent, Value: format.BoolValue(true)})}}
-	must(t, rec.WriteSpan(s))
+	must(t, tracetest.WriteSpan(rec, s))
 	must(t, rec.Log(ref, &format.TraceEntry{Message: format.Some(evil), Metadata: md, Attributes: attrs}))
 	must(t, rec.Close(t.Context()))
 	for _, args := range [][]string{

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -31,7 +32,7 @@ func twoServices(t *testing.T, name string) {
 		res, err := rec.Resource(&format.TraceEntry{Message: format.Some(service), Metadata: format.Metadata{Name: format.NameResource, Level: format.LevelInfo}})
 		must(t, err)
 		for _, x := range spans {
-			s := &recorder.Span{SpanHead: recorder.SpanHead{Resource: res, Ref: format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{7: x.id}}}}
+			s := &tracetest.Span{Span: recorder.Span{Resource: res, Ref: format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{7: x.id}}}}
 			if x.parent > 0 {
 				s.Parent = format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{7: x.parent}}
 				s.Remote = s.Parent.SpanID[7] == 1 && service == "stock"
@@ -45,7 +46,7 @@ func twoServices(t *testing.T, name string) {
 			if x.took >= 0 {
 				s.Entry.Attributes = append(s.Entry.Attributes, format.Attribute{Name: format.AttrDuration, Value: format.U64Value(uint64(x.took))})
 			}
-			must(t, rec.WriteSpan(s))
+			must(t, tracetest.WriteSpan(rec, s))
 		}
 		must(t, rec.Close(t.Context()))
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
 	"github.com/entrace-go/entrace/view"
@@ -25,10 +26,10 @@ func TestThereAndBack(t *testing.T) {
 	}
 	log := slog.New(slogadapter.New(rec, nil))
 	log.Info("said", "took", 24*time.Millisecond, "n", 5, "list", []int{1, 2}, "nothing", nil, slog.Group("g", "wait", -time.Second))
-	s := &recorder.Span{SpanHead: recorder.SpanHead{Ref: format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{2}}}}
+	s := &tracetest.Span{Span: recorder.Span{Ref: format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{2}}}}
 	s.Entry.Metadata = format.Metadata{Name: "open", Level: format.LevelInfo}
 	s.Entry.Attributes = []format.Attribute{{Name: format.AttrSpanID, Value: format.StringValue("0200000000000000")}, {Name: format.AttrTime, Value: format.U64Value(5)}}
-	if err := rec.WriteSpan(s); err != nil {
+	if err := tracetest.WriteSpan(rec, s); err != nil {
 		t.Fatal(err)
 	}
 	if err := rec.Close(t.Context()); err != nil {

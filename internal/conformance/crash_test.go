@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -49,7 +50,7 @@ func TestCrashChild(t *testing.T) {
 		}
 		now := time.Now()
 		ref := format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{byte(i >> 16), byte(i >> 8), byte(i), 1}}
-		s := &recorder.Span{SpanHead: recorder.SpanHead{Ref: ref, Resource: res, Time: now.UnixNano(), Open: i%3 == 0, Wait: i%3 != 0}}
+		s := &tracetest.Span{Span: recorder.Span{Ref: ref, Resource: res, Time: now.UnixNano(), Open: i%3 == 0, Wait: i%3 != 0}}
 		if i%3 == 1 { // its parent comes next
 			s.Parent = format.SpanRef{TraceID: ref.TraceID, SpanID: [8]byte{byte((i + 1) >> 16), byte((i + 1) >> 8), byte(i + 1), 1}}
 		}
@@ -61,11 +62,11 @@ func TestCrashChild(t *testing.T) {
 			{Name: "a", Value: format.FloatValue(float64(i) / 3)},
 		}
 		s.Children = []format.TraceEntry{{Message: format.Some("event"), Metadata: format.Metadata{Name: "event", Level: format.LevelWarn}}}
-		if err := rec.WriteSpan(s); err != nil {
+		if err := tracetest.WriteSpan(rec, s); err != nil {
 			t.Fatal(err)
 		}
 		if i%3 == 0 {
-			if err := rec.EndSpan(ref, nil, &format.TraceEntry{Metadata: format.Metadata{Name: format.NameSpanEnd}}); err != nil {
+			if err := tracetest.EndSpan(rec, ref, nil, &format.TraceEntry{Metadata: format.Metadata{Name: format.NameSpanEnd}}); err != nil {
 				t.Fatal(err)
 			}
 		}

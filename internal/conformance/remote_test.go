@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/remote"
@@ -140,7 +141,7 @@ func recordAndSend(t *testing.T, v format.Version, endpoint string) (name string
 		t.Fatal(err)
 	}
 	for i := range 2000 {
-		sp := &recorder.Span{SpanHead: recorder.SpanHead{Resource: res, Time: int64(i), Open: true}}
+		sp := &tracetest.Span{Span: recorder.Span{Resource: res, Time: int64(i), Open: true}}
 		sp.Ref = format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{1, byte(i >> 8), byte(i)}}
 		if i%7 > 0 {
 			sp.Parent = format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{1, byte((i - 1) >> 8), byte(i - 1)}}
@@ -154,7 +155,7 @@ func recordAndSend(t *testing.T, v format.Version, endpoint string) (name string
 		if i%1000 == 999 {
 			sp.Entry.Message = format.Some(strings.Repeat("long ", 200_000))
 		}
-		if err := rec.WriteSpan(sp); err != nil {
+		if err := tracetest.WriteSpan(rec, sp); err != nil {
 			t.Fatal(err)
 		}
 		if i%500 == 250 {

@@ -29,6 +29,7 @@ const (
 // links are the attributes that tell where an entry belongs that is not below its span.
 type links struct {
 	trace, span, parent []byte // ids; nil: none
+	end                 bool   // of attributes that are not the application's only those of an end
 }
 
 // An encoder turns the entries of records into those of a trace, with caches.
@@ -195,7 +196,7 @@ func (e *encoder) cutHead(w *wire.Head) {
 func (e *encoder) items(c *record.Cursor, l *links) {
 	var i record.Item
 	for {
-		if e.path == 0 && e.share == 0 && l.span == nil && l.trace == nil {
+		if e.path == 0 && e.share == 0 && l.span == nil && l.trace == nil && !l.end {
 			e.plain(c, l)
 		}
 		switch c.Item(&i) {
@@ -211,8 +212,10 @@ func (e *encoder) items(c *record.Cursor, l *links) {
 		case record.CodeGroupEnd:
 			e.endGroup()
 		case record.CodeTime:
-			e.EncodedName(attrTime, encodedTime)
-			e.U64(i.Lo)
+			if !l.end {
+				e.EncodedName(attrTime, encodedTime)
+				e.U64(i.Lo)
+			}
 		case record.CodeTruncated:
 			e.cut = true
 		}
@@ -323,6 +326,8 @@ func (e *encoder) attribute(i *record.Item, l *links) *name {
 		switch {
 		case l.span != nil && n.text == attrSpanID, l.trace != nil && n.text == attrTraceID:
 			return nil // it was said before
+		case l.end && !ofEnd(n.text):
+			return nil
 		case e.share > 0 && !Reserved(n.text):
 			return e.cutName(n)
 		}

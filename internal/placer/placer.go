@@ -395,7 +395,7 @@ func (p *Placer) orphan(r *record.Record) {
 	}
 }
 
-// either stages a span as a whole, or its end if the span has an entry.
+// either stages a span as a whole, or its end if the span has an entry: the record has both.
 func (p *Placer) either(r *record.Record, e *journal.Entry) {
 	if s := p.spans.get(&r.Ref); s != nil {
 		c := r.Cursor()
@@ -413,8 +413,39 @@ func (p *Placer) either(r *record.Record, e *journal.Entry) {
 	p.span(r, e)
 }
 
-// span stages a span and those that need it, or makes it pending.
+// endOpen stages the end of a span that is open, of a record of the whole span: behind its links and
+// events comes what is said at its end alone, and the attributes of the application.
+func (p *Placer) endOpen(r *record.Record, id uint32) {
+	p.extra.Spans-- // the record counted for it again
+	c := r.Cursor()
+	whole := c
+	var h record.Head
+	if !c.Next(&h) {
+		p.drop(ErrBadRecord, r.Entries, 0)
+		return
+	}
+	skipItems(&c)
+	p.children(&c, r.Entries-1, id)
+	whole.Next(&h)
+	h.HasMessage, h.Message = true, p.enc.names.head(&h).Name
+	h.Name = record.Text{Text: nameSpanEnd}
+	if h.Level != levelError {
+		h.Level = levelTrace
+	}
+	if _, err := p.stage(&whole, &h, id, &links{end: true}); err != nil {
+		p.drop(err, 1, 0)
+	}
+	p.spans.end(&r.Ref)
+}
+
+// span stages a span and those that need it, or makes it pending, or ends the one that is open.
 func (p *Placer) span(r *record.Record, e *journal.Entry) {
+	if r.Flags&(record.FlagRef|record.FlagOpen) == record.FlagRef {
+		if s := p.spans.get(&r.Ref); s != nil && !s.ended {
+			p.endOpen(r, s.id)
+			return
+		}
+	}
 	const local = record.FlagWait | record.FlagParent
 	if r.Flags&(local|record.FlagRemote) == local && r.Parent != r.Ref && p.spans.get(&r.Parent) == nil && p.wait(r, e) {
 		return

@@ -149,9 +149,12 @@ func TestSpansHangBelowTheirParents(t *testing.T) {
 	r.place(record.KindEnd, 0, 0, 9, 0, named("end of nothing"))                     // dropped
 	r.place(record.KindEither, 0, 0, 2, 1, named("s2 again", "its link", "its end")) // it is there: the end counts
 	r.place(record.KindEither, 0, 0, 5, 1, named("s5", "its end"))                   // it is not: the whole does
+	r.place(record.KindSpan, record.FlagOpen, 0, 6, 1, named("s6"))                  // open
+	r.place(record.KindSpan, 0, 0, 6, 1, named("s6", "its event"))                   // the whole of it: the end counts
+	r.place(record.KindSpan, 0, 0, 6, 1, named("s6 again"))                          // it has ended: a span of its own
 	r.want(t, "s1<root trace_id=1; s2<s1; link<s2; event<s2; s3<root trace_id=1 parent_span_id=9; "+
 		"s101<s1 trace_id=2 parent_span_id=1; log<s2; stray<root trace_id=1 span_id=9; none<root; "+
-		"late event<s1; end<s1; its link<s2; its end<s2; s5<s1", "no entry of that span: 1 0")
+		"late event<s1; end<s1; its link<s2; its end<s2; s5<s1; s6<s1; its event<s6; span end<s6; s6 again<s1", "no entry of that span: 1 0")
 }
 
 func TestOrphansAreKept(t *testing.T) {

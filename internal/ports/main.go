@@ -45,11 +45,10 @@ func record(dir string) error {
 	start := time.Date(2026, time.January, 2, 3, 4, 5, 0, time.UTC)
 	ref := format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{2}}
 	named := func(name string) format.Metadata { return format.Metadata{Name: name, Level: format.LevelInfo} }
-	err = rec.WriteSpan(&recorder.Span{
-		Entry:    format.TraceEntry{Message: format.Some("the open span"), Metadata: named("span")},
-		SpanHead: recorder.SpanHead{Ref: ref, Time: start.UnixNano(), Open: true},
-	})
-	if err != nil {
+	b := rec.Batch()
+	b.Span(&recorder.Span{Ref: ref, Time: start.UnixNano(), Open: true})
+	b.Entry(&format.TraceEntry{Message: format.Some("the open span"), Metadata: named("span")})
+	if err := b.Write(); err != nil {
 		return err
 	}
 	for i := range 100 {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/ring"
+	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
@@ -312,11 +313,11 @@ func TestRingOddTimes(t *testing.T) {
 			for i, name := range []string{"child", "parent"} {
 				e := ringEntry(name, 0)
 				e.Attributes = []format.Attribute{{Name: format.AttrTime, Value: format.U64Value(uint64(s.tick()))}}
-				h := recorder.SpanHead{Ref: ringRef(1, i), Resource: s.res, Time: s.at, Wait: true}
+				h := recorder.Span{Ref: ringRef(1, i), Resource: s.res, Time: s.at, Wait: true}
 				if i == 0 {
 					h.Parent = ringRef(1, 1)
 				}
-				_ = s.rec.WriteSpan(&recorder.Span{Entry: *e, SpanHead: h})
+				_ = tracetest.WriteSpan(s.rec, &tracetest.Span{Entry: *e, Span: h})
 			}
 		},
 	}
@@ -366,11 +367,11 @@ func TestRingLargeWindow(t *testing.T) {
 		{Name: format.AttrTime, Value: format.U64Value(uint64(s.tick()))},
 		{Name: format.AttrDuration, Value: format.U64Value(59e9)},
 	}
-	span := &recorder.Span{Entry: *e, SpanHead: recorder.SpanHead{Ref: ringRef(1, 1), Resource: s.res, Time: s.at}}
+	span := &tracetest.Span{Entry: *e, Span: recorder.Span{Ref: ringRef(1, 1), Resource: s.res, Time: s.at}}
 	for range 200 {
 		span.Children = append(span.Children, *ringEntry("event-of-span", 1000))
 	}
-	if err := s.rec.WriteSpan(span); err != nil {
+	if err := tracetest.WriteSpan(s.rec, span); err != nil {
 		t.Fatal(err)
 	}
 	sn := g.Snapshot(ring.SnapshotOptions{Providers: allProviders, From: time.Unix(0, s.at+30e9)})
@@ -381,7 +382,7 @@ func TestRingLargeWindow(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := s.rec.Stats().Entries.Offered
-	_ = s.rec.WriteSpan(span)
+	_ = tracetest.WriteSpan(s.rec, span)
 	if st := s.rec.Stats().Entries; st.Offered-before != 201 || st.Dropped.Closed != 201 && st.Dropped.Total() != 0 {
 		t.Errorf("after Close: %+v", st)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/record"
 	"github.com/entrace-go/entrace/internal/ring"
+	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
@@ -126,7 +127,7 @@ func (s *script) start(ref, parent format.SpanRef, name string, pad int) {
 		{Name: format.AttrSpanID, Value: format.StringValue(fmt.Sprintf("%x", ref.SpanID))},
 		{Name: format.AttrTime, Value: format.U64Value(uint64(at))},
 	}, e.Attributes...)
-	_ = s.rec.WriteSpan(&recorder.Span{Entry: *e, SpanHead: recorder.SpanHead{Ref: ref, Parent: parent, Resource: s.res, Time: at, Open: true}})
+	_ = tracetest.WriteSpan(s.rec, &tracetest.Span{Entry: *e, Span: recorder.Span{Ref: ref, Parent: parent, Resource: s.res, Time: at, Open: true}})
 }
 
 func (s *script) log(ref format.SpanRef, message string, pad int) {
@@ -320,10 +321,10 @@ func TestRingWindow(t *testing.T) {
 	s.start(c, a, "ends within", 0)
 	whole := ringEntry("whole", 0)
 	whole.Attributes = []format.Attribute{{Name: format.AttrSpanID, Value: format.StringValue("0000000000000009")}, {Name: format.AttrTime, Value: format.U64Value(uint64(s.tick()))}, {Name: format.AttrDuration, Value: format.U64Value(1e9)}}
-	_ = s.rec.WriteSpan(&recorder.Span{Entry: *whole, SpanHead: recorder.SpanHead{Ref: ringRef(1, 9), Parent: a, Resource: s.res, Time: s.at}})
+	_ = tracetest.WriteSpan(s.rec, &tracetest.Span{Entry: *whole, Span: recorder.Span{Ref: ringRef(1, 9), Parent: a, Resource: s.res, Time: s.at}})
 	past := ringEntry("whole past", 0)
 	past.Attributes = []format.Attribute{{Name: format.AttrSpanID, Value: format.StringValue("0000000000000010")}, {Name: format.AttrTime, Value: format.U64Value(uint64(s.tick()))}, {Name: format.AttrDuration, Value: format.U64Value(1)}}
-	_ = s.rec.WriteSpan(&recorder.Span{Entry: *past, SpanHead: recorder.SpanHead{Ref: ringRef(1, 10), Parent: a, Resource: s.res, Time: s.at}})
+	_ = tracetest.WriteSpan(s.rec, &tracetest.Span{Entry: *past, Span: recorder.Span{Ref: ringRef(1, 10), Parent: a, Resource: s.res, Time: s.at}})
 	s.tick()
 	from := s.at
 	s.log(a, "within", 0)
@@ -352,11 +353,11 @@ func TestRingLarge(t *testing.T) {
 		if whole {
 			e := ringEntry("large", 0)
 			e.Attributes = []format.Attribute{{Name: format.AttrSpanID, Value: format.StringValue("0000000000000009")}, {Name: format.AttrTime, Value: format.U64Value(uint64(s.tick()))}}
-			span := &recorder.Span{Entry: *e, SpanHead: recorder.SpanHead{Ref: ref, Resource: s.res, Time: s.at}}
+			span := &tracetest.Span{Entry: *e, Span: recorder.Span{Ref: ref, Resource: s.res, Time: s.at}}
 			for range 300 {
 				span.Children = append(span.Children, *ringEntry("event-of-span", 1000))
 			}
-			if err := s.rec.WriteSpan(span); err != nil {
+			if err := tracetest.WriteSpan(s.rec, span); err != nil {
 				t.Fatal(err)
 			}
 		} else {

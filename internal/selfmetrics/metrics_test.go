@@ -25,6 +25,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/metrictest"
+	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -38,8 +39,8 @@ func newRecorder(t testing.TB) *recorder.Recorder {
 	return r
 }
 
-func spanOf(id byte, parent format.SpanRef) *recorder.Span {
-	s := &recorder.Span{}
+func spanOf(id byte, parent format.SpanRef) *tracetest.Span {
+	s := &tracetest.Span{}
 	s.Ref, s.Parent, s.Wait = spanRef(id), parent, true
 	s.Entry.Metadata.Name = "span"
 	return s
@@ -368,12 +369,12 @@ func TestAccount(t *testing.T) {
 	r := metrictest.Measured(t)
 	rec := newRecorder(t)
 	a := Observe(rec)
-	if err := rec.WriteSpan(spanOf(1, format.SpanRef{})); err != nil {
+	if err := tracetest.WriteSpan(rec, spanOf(1, format.SpanRef{})); err != nil {
 		t.Fatal(err)
 	}
 	child := spanOf(2, spanRef(9)) // which is not there
 	child.Children = []format.TraceEntry{{Metadata: format.Metadata{Name: "event"}}}
-	if err := rec.WriteSpan(child); err != nil {
+	if err := tracetest.WriteSpan(rec, child); err != nil {
 		t.Fatal(err)
 	}
 	if s := settled(t, rec); s.Spans.Written != 1 || s.Spans.Waiting != 1 || s.Entries.Waiting != 2 {
@@ -384,7 +385,7 @@ func TestAccount(t *testing.T) {
 	if err := rec.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := rec.WriteSpan(child); !errors.Is(err, recorder.ErrClosed) {
+	if err := tracetest.WriteSpan(rec, child); !errors.Is(err, recorder.ErrClosed) {
 		t.Fatalf("the error is %v", err)
 	}
 	r.Want(t, numbers(rec))
@@ -473,7 +474,7 @@ func TestAccountConcurrent(t *testing.T) {
 			for i := range 50 {
 				rec := recs[(n+i)%2]
 				a := Observe(rec)
-				if err := rec.WriteSpan(spanOf(byte(n), format.SpanRef{})); err != nil {
+				if err := tracetest.WriteSpan(rec, spanOf(byte(n), format.SpanRef{})); err != nil {
 					t.Error(err)
 				}
 				if err := a.Close(t.Context()); err != nil {

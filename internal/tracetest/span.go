@@ -1,0 +1,48 @@
+// Package tracetest is for tests: it records what they need in a line.
+package tracetest
+
+import (
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
+)
+
+// A Span is a span whose entries a test has made.
+type Span struct {
+	recorder.Span
+
+	Entry    format.TraceEntry
+	Children []format.TraceEntry // of its links and events
+}
+
+// Add adds a span to a batch. Its time, if none is given, is that of its entry.
+func Add(b *recorder.Batch, s *Span) {
+	h := s.Span
+	if v, _ := s.Entry.Attribute(format.AttrTime); h.Time == 0 {
+		h.Time, _ = v.I64()
+	}
+	b.Span(&h)
+	b.Entry(&s.Entry)
+	entries(b, s.Children)
+}
+
+// WriteSpan records a span.
+func WriteSpan(r *recorder.Recorder, s *Span) error {
+	b := r.Batch()
+	Add(b, s)
+	return b.Write()
+}
+
+// EndSpan records the end of a span, and before it the entries of its links and events.
+func EndSpan(r *recorder.Recorder, ref format.SpanRef, children []format.TraceEntry, end *format.TraceEntry) error {
+	b := r.Batch()
+	b.EndSpan(ref, 0)
+	entries(b, children)
+	b.Entry(end)
+	return b.Write()
+}
+
+func entries(b *recorder.Batch, list []format.TraceEntry) {
+	for i := range list {
+		b.Entry(&list[i])
+	}
+}

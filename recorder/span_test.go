@@ -1,0 +1,28 @@
+package recorder
+
+import "github.com/entrace-go/entrace/format"
+
+// A testSpan is a span whose entry a test has made: package tracetest has its like for tests from outside.
+type testSpan struct {
+	Span
+
+	Entry    format.TraceEntry
+	Children []format.TraceEntry
+}
+
+func writeSpan(r *Recorder, s *testSpan) error {
+	b := r.Batch()
+	b.Span(&s.Span)
+	b.Entry(&s.Entry)
+	for i := range s.Children {
+		b.Entry(&s.Children[i])
+	}
+	return b.Write()
+}
+
+func endSpan(r *Recorder, ref format.SpanRef, end *format.TraceEntry) error {
+	b := r.Batch()
+	b.EndSpan(ref, 0)
+	b.Entry(end)
+	return b.Write()
+}
