@@ -71,6 +71,7 @@ var layers = map[string][]string{
 	"internal/spanmap":     {},
 	"internal/conformance": {},
 	"internal/querytest":   {module + "format"},
+	"internal/tracetest":   {module + "format", module + "recorder"},
 	"internal/telemetry":   {module + "format", module + "internal/otel", module + "view"},
 	"view": {
 		module + "format", module + "internal/jsontext", module + "internal/otel", module + "internal/raw", module + "internal/spanmap",

@@ -20,7 +20,7 @@ func (b *Batch) Begin(message format.Optional[string], m *format.Metadata) {
 // BeginAt begins the entry of a log record at a call site of the same recorder.
 func (b *Batch) BeginAt(c *CallSite, l format.Level, message string) {
 	if c.owner != b.r || c.place == nil {
-		b.err = ErrForeign
+		b.err = errForeign
 		return
 	}
 	b.b.Place(c.place, uint8(l), message)
@@ -163,7 +163,7 @@ func (b *Batch) Attributes(before *Attributes, build func(*Batch)) *Attributes {
 // records together need little more room than one.
 func (b *Batch) Share(a *Attributes) {
 	if a.owner != b.r {
-		b.err = ErrForeign
+		b.err = errForeign
 		return
 	}
 	a.used()

@@ -46,28 +46,28 @@ func (r *Recorder) Close(ctx context.Context) error {
 // has to do takes less, unless the disk does not answer.
 const closeGrace = 500 * time.Millisecond
 
-// Close implements Target.
-func (t *recording) Close(ctx context.Context) error {
-	t.closed.Store(true)
+// Close implements target.
+func (w *writer) Close(ctx context.Context) error {
+	w.closed.Store(true)
 	patience, cancel := graceful(ctx)
 	defer cancel()
 	// Not by a request: a writer that stands closes when the disk answers again, even if
 	// nobody waits for it any more.
 	c := &closing{ctx, make(chan error, 1)}
-	t.closing.Store(c)
-	t.wakeUp()
+	w.closing.Store(c)
+	w.wakeUp()
 	var err error
 	select {
 	case err = <-c.done:
 	case <-ctx.Done():
-		before := t.Stats().Entries
+		before := w.Stats().Entries
 		select {
 		case err = <-c.done:
 		case <-patience.Done():
-			err = fmt.Errorf("%s is left unfinished, since %s: %w", t.name, unfinished(before, t.Stats().Entries), context.Cause(ctx))
+			err = fmt.Errorf("%s is left unfinished, since %s: %w", w.name, unfinished(before, w.Stats().Entries), context.Cause(ctx))
 		}
 	}
-	t.callbacks.wait(patience)
+	w.callbacks.wait(patience)
 	return err
 }
 
@@ -222,12 +222,12 @@ func (w *writer) endEntry(rotated bool) *format.TraceEntry {
 	return e
 }
 
-// Sync implements Target.
-func (t *recording) Sync(ctx context.Context) error {
-	if t.closed.Load() {
+// Sync implements target.
+func (w *writer) Sync(ctx context.Context) error {
+	if w.closed.Load() {
 		return ErrClosed
 	}
-	return t.ask(ctx, func(w *writer) error {
+	return w.ask(ctx, func(w *writer) error {
 		err := errors.Join(w.write(), w.finished.sync(), w.sink.sync())
 		if w.file == nil {
 			return err

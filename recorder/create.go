@@ -170,7 +170,7 @@ func open(stream, final string, o *Options, in *record.Interner, died bool) (*Re
 	if err != nil {
 		return nil, err
 	}
-	w := newWriter(newRecording(&opt, in, stream), opt.Version)
+	w := newWriter(&opt, in, stream)
 	w.final, w.died = final, died
 	w.file = newFileSink(f, stream)
 	w.sink = w.file
@@ -207,25 +207,27 @@ func open(stream, final string, o *Options, in *record.Interner, died bool) (*Re
 		}
 		return nil
 	})
-	r := newRecorder(w.recording, in, opt.Version, opt.MaxEntrySize)
+	r := newRecorder(w, in, opt.Version, opt.MaxEntrySize)
 	r.stream, r.final, r.reports = stream, final, opt.OnError != nil
 	go w.run()
 	return r, nil
 }
 
-// newWriter returns a writer without a sink.
-func newWriter(t *recording, v format.Version) *writer {
-	w := &writer{recording: t, version: v, checked: time.Now()}
-	po := &placer.Options{
-		Columns: v.HasColumns(), MaxEntrySize: t.o.MaxEntrySize,
-		MaxPendingSpans: t.o.MaxWaitingSpans, MaxPendingBytes: t.o.MaxWaitingBytes, MaxPendingAge: t.o.MaxWaitingAge,
+// newWriter returns a writer whose goroutine does not run yet, without a sink.
+func newWriter(o *Options, in *record.Interner, name string) *writer {
+	w := &writer{
+		o: o, intern: in, name: name, wake: make(chan struct{}, 1), requests: make(chan *request), ended: make(chan struct{}),
+		published: published{durability: o.Durability}, version: o.Version, checked: time.Now(),
+	}
+	w.placer = placer.New(&in.Table, &placer.Options{
+		Columns: o.Version.HasColumns(), MaxEntrySize: o.MaxEntrySize,
+		MaxPendingSpans: o.MaxWaitingSpans, MaxPendingBytes: o.MaxWaitingBytes, MaxPendingAge: o.MaxWaitingAge,
 		Park: w.park, Unpark: w.unpark,
 		ParkLeft: w.parkLeft, UnparkLeft: func(seg *journal.Segment) { w.left.drop(seg) },
-	}
-	w.placer = placer.New(&t.intern.Table, po)
+	})
 	w.placer.Drop = w.drop
-	if t.o.Tee != nil {
-		w.tee = &teeQueue{tee: t.o.Tee}
+	if o.Tee != nil {
+		w.tee = &teeQueue{tee: o.Tee}
 	}
 	return w
 }
@@ -250,12 +252,12 @@ func Stream(o *Options) *Recorder {
 	opt.Durability = DurabilityBuffered
 	opt.MaxFileSize, opt.MaxFileAge, opt.MaxFileEntries = 0, 0, 0
 	in := record.NewInterner(nil)
-	w := newWriter(newRecording(&opt, in, "a stream"), opt.Version)
+	w := newWriter(&opt, in, "a stream")
 	w.sink = new(noSink)
 	_ = w.begin()       // it has no file that could fail
 	_ = w.openJournal() // which is in memory
 	go w.run()
-	r := newRecorder(w.recording, in, opt.Version, opt.MaxEntrySize)
+	r := newRecorder(w, in, opt.Version, opt.MaxEntrySize)
 	r.reports = opt.OnError != nil
 	return r
 }

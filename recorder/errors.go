@@ -20,8 +20,8 @@ var (
 	// ErrJournalElsewhere says that the journal of a dead writer is in the memory of another
 	// machine or container. Recovering there brings it in. Recovering here gives it up.
 	ErrJournalElsewhere = journal.ErrElsewhere
-	// ErrForeign is returned for a call site or attributes of another recorder.
-	ErrForeign = errors.New("recorder: it belongs to another recorder")
+	// errForeign is returned for a [CallSite] or [Attributes] of another recorder.
+	errForeign = errors.New("recorder: a call site or attributes of another recorder")
 	// ErrNotOpen is why the end of a span was dropped that is not in the file.
 	ErrNotOpen = errors.New("recorder: no entry of that span")
 )

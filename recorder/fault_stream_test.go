@@ -94,7 +94,7 @@ func faultRecorder(t *testing.T, o Options) (*Recorder, *faultyStream) {
 
 // onWriter runs fn on the goroutine that writes the file.
 func onWriter(r *Recorder, fn func(w *writer)) error {
-	return r.target.(*recording).ask(context.Background(), func(w *writer) error {
+	return r.target.(*writer).ask(context.Background(), func(w *writer) error {
 		fn(w)
 		return nil
 	})

@@ -91,7 +91,7 @@ func TestHungDisk(t *testing.T) {
 			}
 		})
 		resume()
-		<-r.target.(*recording).ended
+		<-r.target.(*writer).ended
 		if _, err := Inspect(r.StreamPath()); err != nil {
 			t.Error(err)
 		}
@@ -144,7 +144,7 @@ func TestCallbacksMayDoAnything(t *testing.T) {
 			_ = r.Flush(t.Context())
 			f.fail(nil, nil, nil)
 			within(t, "Close", 8*time.Second, func() { _ = r.Close(context.Background()) })
-			<-r.target.(*recording).ended // a callback that closes returns before
+			<-r.target.(*writer).ended // a callback that closes returns before
 		})
 	}
 }
@@ -203,7 +203,7 @@ func TestUnfinishedEntryIsLeftOut(t *testing.T) {
 func TestJournalLosesItsName(t *testing.T) {
 	told := make(chan error, 10)
 	r, _ := faultRecorder(t, Options{BufferDir: t.TempDir(), OnError: func(err error) { told <- err }})
-	j := r.target.(*recording).live.Load()
+	j := r.target.(*writer).live.Load()
 	must(t, os.Remove(j.Name()))
 	deadline := time.After(20 * time.Second)
 	for done := false; !done; {
@@ -220,7 +220,7 @@ func TestJournalLosesItsName(t *testing.T) {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-	if now := r.target.(*recording).live.Load(); now == j || !now.HasName() {
+	if now := r.target.(*writer).live.Load(); now == j || !now.HasName() {
 		t.Error("there is no other journal")
 	}
 	if d, err := r.Durability(); d != DurabilityProcess || err != nil {

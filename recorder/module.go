@@ -11,7 +11,7 @@ import (
 
 // New returns a recorder that hands its records to t. Texts of more than maxText bytes are cut. It
 // is for packages of this module.
-func New(t Target, in *record.Interner, v format.Version, maxText int) *Recorder {
+func New(t target, in *record.Interner, v format.Version, maxText int) *Recorder {
 	r := newRecorder(t, in, v, maxText)
 	r.ring = true
 	return r
@@ -36,17 +36,10 @@ func (r *Recorder) AppendAnchor(e *format.TraceEntry) (uint32, error) { return r
 // is for packages of this module.
 func (b *Batch) SetProvider(p record.Provider) { b.provider, b.silent = p, true }
 
-// An Importer writes journal records to the file of a recorder whose interner has their names. It is
-// for packages of this module, and is valid while the function runs that [Recorder.WithFile] calls.
-type Importer struct {
-	w   *writer
-	err error
-}
-
-// WithFile runs fn on the goroutine that writes the file of r, if it has one. It is for packages of
-// this module.
-func (r *Recorder) WithFile(fn func(*Importer) error) error {
-	t, ok := r.target.(*recording)
+// WithFile runs fn on the goroutine that writes the file of r, if it has one. The records that fn
+// places there are of the interner of r. It is for packages of this module.
+func (r *Recorder) WithFile(fn func(placer.Importer) error) error {
+	t, ok := r.target.(*writer)
 	if !ok {
 		return nil
 	}
@@ -54,31 +47,33 @@ func (r *Recorder) WithFile(fn func(*Importer) error) error {
 		if err := w.write(); err != nil && w.file != nil && w.file.dead != nil {
 			return err
 		}
-		err := fn(&Importer{w: w})
+		err := fn(&importer{Placer: w.placer, w: w})
 		w.checkpoint()
 		w.publish(err)
 		return err
 	})
 }
 
-// Placer returns what gives the entries their places.
-func (i *Importer) Placer() *placer.Placer { return i.w.placer }
+// An importer implements placer.Importer.
+type importer struct {
+	*placer.Placer
 
-// Err returns why the file cannot be written to any more.
-func (i *Importer) Err() error { return i.err }
+	w   *writer
+	err error
+}
 
-// Place counts a record as offered and places it.
-func (i *Importer) Place(e *journal.Entry) {
+func (i *importer) Err() error { return i.err }
+
+func (i *importer) Place(e *journal.Entry) {
 	i.w.mu.Lock()
 	i.w.published.extra[0] += uint64(e.Info.Entries())
 	i.w.published.extra[1] += uint64(e.Info.Spans())
 	i.w.mu.Unlock()
-	i.w.placer.Place(e)
+	i.Placer.Place(e)
 }
 
-// Flush writes what is staged, if that is much, or now. If that fails it drops and counts it and goes
-// on, as a later write may succeed.
-func (i *Importer) Flush(now bool) {
+// Flush drops and counts what it cannot write, and goes on, as a later write may succeed.
+func (i *importer) Flush(now bool) {
 	b, _ := i.w.placer.Out()
 	if i.err != nil || len(b) < flushSize && (!now || len(b) == 0) {
 		return

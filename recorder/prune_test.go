@@ -19,7 +19,7 @@ func TestPruneOwnFiles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			stream := filepath.Join(dir, "app.iet")
-			w := &writer{recording: &recording{o: &Options{}, name: stream}}
+			w := &writer{o: &Options{}, name: stream}
 			file := func(at time.Time) string {
 				path := filepath.Join(dir, "app."+at.UTC().Format(deadtrace.TimeFormat))
 				must(t, os.WriteFile(path+tracename.ET, nil, 0o600))
@@ -54,5 +54,19 @@ func TestPruneOwnFiles(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestStrangerAtOwnName: what another program puts at the name of the growing file is not taken
+// for what a dead writer has left.
+func TestStrangerAtOwnName(t *testing.T) {
+	for _, final := range []string{"app.et", "app.iet"} {
+		dir := t.TempDir()
+		w := &writer{o: &Options{}, name: filepath.Join(dir, "app.iet"), final: filepath.Join(dir, final)}
+		must(t, os.WriteFile(w.name, nil, 0o600)) // it is empty yet
+		w.finishOwn(t.Context(), nil)
+		if _, err := os.Stat(w.name); err != nil {
+			t.Errorf("%s: %v", final, err)
+		}
 	}
 }

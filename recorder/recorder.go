@@ -20,7 +20,7 @@ import (
 //
 // A Recorder is safe for concurrent use.
 type Recorder struct {
-	target  Target // nil: everything is dropped
+	target  target // nil: everything is dropped
 	intern  *record.Interner
 	version format.Version
 	maxText int    // above which a text is cut at once; the whole entry is cut when it is written
@@ -37,9 +37,8 @@ type Recorder struct {
 	refs int   // guarded by slot.mu
 }
 
-// A Target takes the records of a Recorder, for packages of this module: to write them to a file or to keep them in the
-// ring of a flight recorder.
-type Target interface {
+// A target takes the records of a Recorder: to write them to a file, or to keep them in the ring of a flight recorder.
+type target interface {
 	// Put takes a record, whose bytes it does not keep.
 	Put(r *journal.Record, hint *journal.Hint, e *record.LogEvent) error
 	// Wait returns when what Put has taken is as safe as it is to be, if Waits.
@@ -60,7 +59,7 @@ type Target interface {
 
 // newRecorder returns a recorder that hands its records to t. Texts of more than maxText
 // bytes are cut.
-func newRecorder(t Target, in *record.Interner, v format.Version, maxText int) *Recorder {
+func newRecorder(t target, in *record.Interner, v format.Version, maxText int) *Recorder {
 	r := &Recorder{target: t, intern: in, version: v, maxText: maxText, refs: 1}
 	r.on.Store(math.MaxUint64)
 	return r

@@ -154,6 +154,9 @@ func (w *writer) finishOwn(ctx context.Context, dead []string) []string {
 			return false
 		}
 		stream := path + tracename.IET
+		if stream == w.name {
+			return false // what has taken that name since is somebody else's
+		}
 		return et || osfile.Exists(stream+tracename.Journal) || slices.Contains(dead, stream) || slices.Contains(latest, stream)
 	}
 	var spare []string

@@ -285,7 +285,7 @@ func (b *rest) replayer(w io.Writer, s *survey) *replayer {
 		MaxPendingSpans: math.MaxInt, MaxPendingBytes: math.MaxInt, MaxPendingAge: math.MaxInt64,
 		Unpark: func(*journal.Segment) {},
 	})
-	p.KeepOrphans = true
+	p.KeepOrphans(true)
 	p.Resume(uint64(s.entries), s.size, 0)
 	for ref, id := range s.spans {
 		p.Know(&ref, id, true)

@@ -49,7 +49,7 @@ func (s *leftSpan) park(o *Options) {
 
 // Forget notes that an open span of an earlier file is not known. What comes of it is not
 // dropped from now on, as its end goes below its resource.
-func (p *Placer) Forget() { p.KeepOrphans = true }
+func (p *Placer) Forget() { p.keepOrphans = true }
 
 // Left returns how many open spans are in earlier files only.
 func (p *Placer) Left() int { return len(p.left) }

@@ -59,9 +59,6 @@ type Placer struct {
 	// Drop, if set, is told of what cannot be placed, and why: ErrTooLarge, ErrNotOpen,
 	// ErrFull or ErrBadRecord.
 	Drop func(err error, entries, spans int)
-	// KeepOrphans makes the end of a span that has no entry go below the span's resource.
-	// By default it is dropped, unless an open span had to be forgotten.
-	KeepOrphans bool
 
 	o         Options
 	enc       encoder
@@ -75,8 +72,10 @@ type Placer struct {
 	leftBytes int
 	resources map[uint16]uint32 // ids by number
 	anchor    uint32
-	rec       record.Record
-	extra     Counts // entries that no record counted for: resources
+
+	keepOrphans bool
+	rec         record.Record
+	extra       Counts // entries that no record counted for: resources
 }
 
 // New returns a Placer for a trace without entries. The table has the definitions of the
@@ -104,6 +103,29 @@ func (p *Placer) KnowResource(number uint16, id uint32) { p.resources[number] = 
 
 // Knows reports whether p knows the entry of a span.
 func (p *Placer) Knows(ref *record.Ref) bool { return p.spans.get(ref) != nil }
+
+// KeepOrphans says whether the end of a span that has no entry goes below the span's resource. By
+// default it is dropped. It returns what was said before.
+func (p *Placer) KeepOrphans(keep bool) (before bool) {
+	before, p.keepOrphans = p.keepOrphans, keep
+	return before
+}
+
+// An Importer places records in the file of a recorder, which runs a function with one.
+type Importer interface {
+	// Place counts a record as offered and places it.
+	Place(e *journal.Entry)
+	// Flush writes what is staged, if that is much, or now.
+	Flush(now bool)
+	// Err returns why the file cannot be written to any more.
+	Err() error
+
+	Needs(e *journal.Entry) bool
+	Knows(ref *record.Ref) bool
+	StagePending() bool
+	OpenSpans() []OpenSpan
+	KeepOrphans(keep bool) (before bool)
+}
 
 // Needs reports whether a record refers to a span that p does not know.
 func (p *Placer) Needs(e *journal.Entry) bool {
@@ -366,7 +388,7 @@ func (p *Placer) children(c *record.Cursor, n int, parent uint32) {
 func (p *Placer) end(r *record.Record) {
 	s := p.spans.get(&r.Ref)
 	if s == nil {
-		if p.KeepOrphans {
+		if p.keepOrphans {
 			p.orphan(r)
 			return
 		}
@@ -610,7 +632,7 @@ func (p *Placer) OpenSpans() []OpenSpan {
 // Next returns a Placer for the file that follows, with the names that p has cached. What
 // is pending, or left in earlier files, stays with p until Adopt.
 func (p *Placer) Next() *Placer {
-	n := &Placer{o: p.o, resources: make(map[uint16]uint32), KeepOrphans: p.KeepOrphans}
+	n := &Placer{o: p.o, resources: make(map[uint16]uint32), keepOrphans: p.keepOrphans}
 	n.enc = encoder{names: p.enc.names, maxSize: p.enc.maxSize}
 	n.enc.Columns = p.enc.Columns
 	return n

@@ -159,7 +159,7 @@ func TestSpansHangBelowTheirParents(t *testing.T) {
 
 func TestOrphansAreKept(t *testing.T) {
 	r := newRig(placer.Options{})
-	r.KeepOrphans = true
+	r.KeepOrphans(true)
 	r.place(record.KindEnd, 0, 0, 9, 0, named("event", "end"))
 	r.want(t, "event<root trace_id=1 span_id=9; end<root trace_id=1 span_id=9")
 }

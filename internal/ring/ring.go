@@ -468,7 +468,7 @@ type drops struct {
 	entries, spans recorder.Dropped
 }
 
-// Put implements the target of format.
+// Put implements the target of package recorder.
 func (g target) Put(r *journal.Record, hint *journal.Hint, e *record.LogEvent) error {
 	streams, err := g.put(r, hint)
 	if epoch := r.Epoch; streams != nil { // a stream's journal has epochs of its own
@@ -556,13 +556,13 @@ func (g *Ring) retry(r *journal.Record, hint *journal.Hint, j *journal.Journal, 
 	return err
 }
 
-// Wait implements the target of format.
+// Wait implements the target of package recorder.
 func (target) Wait() error { return nil }
 
-// Waits implements the target of format.
+// Waits implements the target of package recorder.
 func (target) Waits() bool { return false }
 
-// NewHint implements the target of format.
+// NewHint implements the target of package recorder.
 func (g target) NewHint() journal.Hint {
 	if j := g.live.Load(); j != nil {
 		return j.NewHint()
@@ -570,7 +570,7 @@ func (g target) NewHint() journal.Hint {
 	return 0
 }
 
-// Drop implements the target of format.
+// Drop implements the target of package recorder.
 func (g target) Drop(err error, entries, spans int) {
 	g.dropped.mu.Lock()
 	defer g.dropped.mu.Unlock()
@@ -578,7 +578,7 @@ func (g target) Drop(err error, entries, spans int) {
 	g.dropped.spans.Add(err, uint64(spans))
 }
 
-// Append implements the target of format. A ring has no ids: the entry is a log record.
+// Append implements the target of package recorder. A ring has no ids: the entry is a log record.
 func (g target) Append(r *journal.Record, parent uint32, _ bool) (uint32, error) {
 	if parent != 0 {
 		return 0, format.ErrBadParent
@@ -588,10 +588,10 @@ func (g target) Append(r *journal.Record, parent uint32, _ bool) (uint32, error)
 	return 0, g.Put(r, &hint, nil)
 }
 
-// Flush implements the target of format.
+// Flush implements the target of package recorder.
 func (target) Flush(context.Context) error { return nil }
 
-// Sync implements the target of format.
+// Sync implements the target of package recorder.
 func (g target) Sync(context.Context) error {
 	if j := g.live.Load(); j != nil {
 		return j.Sync()
@@ -599,7 +599,7 @@ func (g target) Sync(context.Context) error {
 	return nil
 }
 
-// Close implements the target of format.
+// Close implements the target of package recorder.
 func (g target) Close(ctx context.Context) error {
 	done := make(chan error, 1)
 	go func() { done <- g.Ring.Close() }() // which waits for the disk
@@ -617,7 +617,7 @@ func (g target) Close(ctx context.Context) error {
 // disk does not answer.
 const closeGrace = 500 * time.Millisecond
 
-// Stats implements the target of format. What the ring has taken is where it belongs.
+// Stats implements the target of package recorder. What the ring has taken is where it belongs.
 func (g target) Stats() (s recorder.Stats) {
 	g.mu.Lock()
 	entries, spans := g.previous[0], g.previous[1]
@@ -633,10 +633,10 @@ func (g target) Stats() (s recorder.Stats) {
 	return s
 }
 
-// Err implements the target of format.
+// Err implements the target of package recorder.
 func (target) Err() error { return nil }
 
-// Durability implements the target of format.
+// Durability implements the target of package recorder.
 func (g target) Durability() (recorder.Durability, error) {
 	if j := g.live.Load(); j != nil && j.Medium() != journal.Heap {
 		return recorder.DurabilityProcess, nil

@@ -191,7 +191,7 @@ func (sn *Snapshot) parts(list []*part, again bool) (parts []journal.Part) {
 // A copying is a [Snapshot] on its way to a recorder.
 type copying struct {
 	sn       *Snapshot
-	to       *recorder.Importer
+	to       placer.Importer
 	from     int64
 	begun    bool                      // the window: what is older is done with
 	pending  spanmap.Map[startedSpan]  // spans that have not ended when the window begins
@@ -236,7 +236,7 @@ func createWith(name string, o *recorder.Options, v format.Version, in *record.I
 // Copy writes the snapshot to r, which [Snapshot.Create] or [Ring.Create] has made, behind
 // what is there already. It is done once.
 func (sn *Snapshot) Copy(r *recorder.Recorder) error {
-	return r.WithFile(func(to *recorder.Importer) error {
+	return r.WithFile(func(to placer.Importer) error {
 		c := &copying{sn: sn, to: to, from: math.MinInt64, late: make(map[record.Ref][]heldBack)}
 		if !sn.o.From.IsZero() {
 			c.from = sn.o.From.UnixNano()
@@ -245,7 +245,7 @@ func (sn *Snapshot) Copy(r *recorder.Recorder) error {
 		c.merge()
 		c.begin()
 		c.orphans()
-		for to.Placer().StagePending() {
+		for to.StagePending() {
 			to.Flush(false)
 		}
 		to.Flush(true)
@@ -255,8 +255,8 @@ func (sn *Snapshot) Copy(r *recorder.Recorder) error {
 
 // IsOpen reports whether a span is in what r has written and has not ended there.
 func IsOpen(r *recorder.Recorder, span format.SpanRef) (open bool, err error) {
-	err = r.WithFile(func(to *recorder.Importer) error {
-		open = slices.ContainsFunc(to.Placer().OpenSpans(), func(s placer.OpenSpan) bool {
+	err = r.WithFile(func(to placer.Importer) error {
+		open = slices.ContainsFunc(to.OpenSpans(), func(s placer.OpenSpan) bool {
 			return [16]byte(s.Ref.TraceID()) == span.TraceID && [8]byte(s.Ref.SpanID()) == span.SpanID
 		})
 		return nil
@@ -304,7 +304,7 @@ func (c *copying) merge() {
 	m.Slack = slack
 	var rec record.Record
 	m.Needs = func(e *journal.Entry) bool {
-		return rec.Parse(e) && (c.begun || rec.Time >= c.from) && c.wanted(&rec) && c.to.Placer().Needs(e)
+		return rec.Parse(e) && (c.begun || rec.Time >= c.from) && c.wanted(&rec) && c.to.Needs(e)
 	}
 	for e := m.Next(); e != nil && c.to.Err() == nil; e = m.Next() {
 		if c.rec.Parse(e) && c.wanted(&c.rec) {
@@ -342,7 +342,7 @@ func (c *copying) take(e *journal.Entry) {
 	case c.begun && (!old || began):
 		c.apply(e)
 	case c.begun:
-		if c.to.Placer().Knows(&r.Ref) {
+		if c.to.Knows(&r.Ref) {
 			c.apply(e) // what began is to end
 		}
 	case opens:
@@ -390,7 +390,7 @@ func (c *copying) apply(e *journal.Entry) {
 	}
 	switch {
 	case r.Kind == record.KindSpan && r.Flags&record.FlagRef != 0:
-		if r.Flags&record.FlagOpen != 0 && c.retained.Get((*spanmap.Key)(&r.Ref)) != nil && c.to.Placer().Knows(&r.Ref) {
+		if r.Flags&record.FlagOpen != 0 && c.retained.Get((*spanmap.Key)(&r.Ref)) != nil && c.to.Knows(&r.Ref) {
 			return // a process died while it was retained
 		}
 		ref := r.Ref
@@ -399,7 +399,7 @@ func (c *copying) apply(e *journal.Entry) {
 			c.place(&c.late[ref][i].e)
 		}
 		delete(c.late, ref)
-	case r.Kind == record.KindEnd && !c.to.Placer().Knows(&r.Ref):
+	case r.Kind == record.KindEnd && !c.to.Knows(&r.Ref):
 		c.late[r.Ref] = append(c.late[r.Ref], hold(e))
 	default:
 		c.place(e)
@@ -423,8 +423,7 @@ func (c *copying) orphans() {
 	slices.SortFunc(refs, func(a, b record.Ref) int {
 		return cmp.Or(cmp.Compare(c.late[a][0].e.Time, c.late[b][0].e.Time), slices.Compare(a[:], b[:]))
 	})
-	keeps := c.to.Placer().KeepOrphans
-	c.to.Placer().KeepOrphans = true
+	keeps := c.to.KeepOrphans(true)
 	for _, ref := range refs {
 		for i := range c.late[ref] {
 			e := &c.late[ref][i].e
@@ -432,7 +431,7 @@ func (c *copying) orphans() {
 			c.place(e)
 		}
 	}
-	c.to.Placer().KeepOrphans = keeps
+	c.to.KeepOrphans(keeps)
 }
 
 // duration returns how long the span of a record took, 0 if that does not say.
@@ -478,7 +477,7 @@ func (g *Ring) Stream(r *recorder.Recorder, p record.Providers) (*Stream, error)
 	st := &Stream{g: g, rec: r}
 	st.providers.Store(uint64(p))
 	var sn *Snapshot
-	err := r.WithFile(func(to *recorder.Importer) error {
+	err := r.WithFile(func(to placer.Importer) error {
 		// What comes from now on is written after what is open.
 		sn = g.capture(SnapshotOptions{Providers: p & (1 << record.ProviderSpans)}, st)
 		if record.Providers(g.buffered.Load()).Has(record.ProviderSpans) {

@@ -55,7 +55,7 @@ func inCore(name string) bool {
 	switch name {
 	case "format", "recorder", "exporter", "slogadapter":
 		return true
-	case "internal/alonetest", "internal/jsontest", "internal/metrictest", "internal/querytest", // test kits
+	case "internal/alonetest", "internal/jsontest", "internal/metrictest", "internal/querytest", "internal/tracetest", // test kits
 		"internal/telemetry", "internal/timeline", "internal/ports", "internal/sizes":
 		return false
 	}

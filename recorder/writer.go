@@ -4,33 +4,65 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/journal"
 	"github.com/entrace-go/entrace/internal/placer"
+	"github.com/entrace-go/entrace/internal/record"
 )
 
-// A writer takes the records of a recording out of its journal and writes their entries.
-// It owns the placer and the sink: nobody else uses them. Its methods run on one
-// goroutine.
+// A writer is the target of a Recorder that writes a file, or gives entries to a Tee. Calls
+// append to its journal and return. One goroutine, that of run, takes the records out of the
+// journal and writes them.
+//
+// Who owns what: the first group of fields does not change. The second is for calls and the
+// goroutine, without a lock. What mu guards is for both as well; mu is never held while a file is
+// used, so that no call waits for one. All the rest is the goroutine's alone, and so are the methods
+// of this file, journal.go, rotate.go and sink.go.
 type writer struct {
-	*recording
-
+	o        *Options // nothing is left open
 	version  format.Version
-	final    string     // the file that close leaves
-	died     bool       // what is recorded comes from a process that died: the last entry is NameRecovered
-	finished background // of the files of this path
-	family   background // of those of others
-	sink     sink
-	file     *fileSink // sink, if that is a file
-	tee      *teeQueue // nil: none
-	placer   *placer.Placer
-	journal  *journal.Journal // the live one, or that which is to be
-	noted    []byte           // the last checkpoint of journal
-	reader   *journal.Reader  // of journal
-	parking  parking          // of journal
-	left     parked           // of journal: open spans that are in earlier files
+	intern   *record.Interner
+	name     string // of the IET, for errors
+	final    string // the file that close leaves
+	died     bool   // what is recorded comes from a process that died: the last entry is NameRecovered
+	wake     chan struct{}
+	requests chan *request
+	ended    chan struct{} // closed when the writer is gone
+
+	live    atomic.Pointer[journal.Journal] // what calls append to
+	wait    atomic.Bool                     // calls wait for the file
+	closed  atomic.Bool
+	stuck   atomic.Bool           // a call found no room, and nothing was written since
+	broken  atomic.Pointer[error] // the journal cannot be appended to
+	armed   atomic.Bool           // the writer knows that something has come
+	urgent  atomic.Bool           // it is to write at once
+	due     atomic.Bool           // its timer has fired
+	closing atomic.Pointer[closing]
+
+	// They have locks of their own.
+	rounds    rounds
+	dropped   droppedCalls
+	callbacks callbacks
+	finished  background // finishes files of this path
+	family    background // finishes those of others
+
+	mu sync.Mutex
+
+	published published
+
+	sink    sink
+	file    *fileSink // sink, if that is a file
+	tee     *teeQueue // nil: none
+	placer  *placer.Placer
+	journal *journal.Journal // the live one, or that which is to be
+	noted   []byte           // the last checkpoint of journal
+	reader  *journal.Reader  // of journal
+	parking parking          // of journal
+	left    parked           // of journal: open spans that are in earlier files
 
 	timer    *time.Timer
 	timerAt  time.Time // when it fires; zero: it need not
@@ -40,7 +72,7 @@ type writer struct {
 	toldTooLarge time.Time // when OnError was last told of that
 }
 
-// run is the goroutine of a writer.
+// run is the goroutine of the writer.
 func (w *writer) run() {
 	defer close(w.ended)
 	// It is no channel to wait at: that would have to be noted in the runtime's timers

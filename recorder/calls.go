@@ -15,38 +15,6 @@ import (
 	"github.com/entrace-go/entrace/internal/record"
 )
 
-// A recording is the target of a Recorder that writes a file, or gives entries to a Tee.
-// Calls append to its journal and return. One goroutine, that of its writer, takes the
-// records out of the journal and writes them. Nothing that a call can wait for is held
-// while that goroutine uses a file.
-type recording struct {
-	o      *Options // nothing is left open
-	intern *record.Interner
-	name   string // of the IET, for errors
-
-	live   atomic.Pointer[journal.Journal] // what calls append to
-	wait   atomic.Bool                     // calls wait for the file
-	closed atomic.Bool
-	stuck  atomic.Bool           // a call found no room, and nothing was written since
-	broken atomic.Pointer[error] // the journal cannot be appended to
-	armed  atomic.Bool           // the writer knows that something has come
-	urgent atomic.Bool           // it is to write at once
-	due    atomic.Bool           // its timer has fired
-
-	closing  atomic.Pointer[closing]
-	wake     chan struct{}
-	requests chan *request
-	ended    chan struct{} // closed when the writer is gone
-
-	rounds    rounds
-	dropped   droppedCalls
-	callbacks callbacks
-
-	mu sync.Mutex // never held while a file is used
-
-	published published
-}
-
 // published is what the writer last said of itself.
 type published struct {
 	written    [2]uint64  // entries, spans
@@ -91,46 +59,38 @@ const (
 	flushSize = 256 << 10
 )
 
-// newRecording returns a recording whose writer does not run yet.
-func newRecording(o *Options, in *record.Interner, name string) *recording {
-	return &recording{
-		o: o, intern: in, name: name, wake: make(chan struct{}, 1), requests: make(chan *request), ended: make(chan struct{}),
-		published: published{durability: o.Durability},
-	}
-}
+// NewHint implements target.
+func (w *writer) NewHint() journal.Hint { return w.live.Load().NewHint() }
 
-// NewHint implements Target.
-func (t *recording) NewHint() journal.Hint { return t.live.Load().NewHint() }
+// Waits implements target.
+func (w *writer) Waits() bool { return w.wait.Load() }
 
-// Waits implements Target.
-func (t *recording) Waits() bool { return t.wait.Load() }
-
-// Put implements Target.
-func (t *recording) Put(r *journal.Record, hint *journal.Hint, _ *record.LogEvent) error {
-	soon, err := t.live.Load().Append(r, hint)
+// Put implements target.
+func (w *writer) Put(r *journal.Record, hint *journal.Hint, _ *record.LogEvent) error {
+	soon, err := w.live.Load().Append(r, hint)
 	if err != nil {
-		return t.putLater(r, hint, err)
+		return w.putLater(r, hint, err)
 	}
 	switch {
 	case soon:
-		t.now()
-	case t.wait.Load(): // the caller asks for a write when it has appended all
-	case !t.armed.Load() && !t.armed.Swap(true):
-		t.wakeUp()
+		w.now()
+	case w.wait.Load(): // the caller asks for a write when it has appended all
+	case !w.armed.Load() && !w.armed.Swap(true):
+		w.wakeUp()
 	}
 	return nil
 }
 
 // now makes the writer write at once.
-func (t *recording) now() {
-	if !t.urgent.Load() && !t.urgent.Swap(true) {
-		t.wakeUp()
+func (w *writer) now() {
+	if !w.urgent.Load() && !w.urgent.Swap(true) {
+		w.wakeUp()
 	}
 }
 
-func (t *recording) wakeUp() {
+func (w *writer) wakeUp() {
 	select {
-	case t.wake <- struct{}{}:
+	case w.wake <- struct{}{}:
 	default:
 	}
 }
@@ -138,101 +98,101 @@ func (t *recording) wakeUp() {
 // putLater appends a record for which there was no room, or counts it as dropped. It
 // waits for the writer, for MaxBlock at most. After a first call that waited in vain, the
 // others do not wait until something was written again.
-func (t *recording) putLater(r *journal.Record, hint *journal.Hint, err error) error {
+func (w *writer) putLater(r *journal.Record, hint *journal.Hint, err error) error {
 	const shortest, longest = 100 * time.Microsecond, 5 * time.Millisecond
-	flushes, _ := t.flushed()
+	flushes, _ := w.flushed()
 	pause := shortest
 	for start := time.Now(); ; {
-		j := t.live.Load()
+		j := w.live.Load()
 		switch {
 		case errors.Is(err, journal.ErrTooLarge):
-			return t.refuse(format.ErrTooLarge, r)
-		case t.closed.Load():
-			return t.refuse(ErrClosed, r)
+			return w.refuse(format.ErrTooLarge, r)
+		case w.closed.Load():
+			return w.refuse(ErrClosed, r)
 		case errors.Is(err, journal.ErrFull), errors.Is(err, journal.ErrBusy), errors.Is(err, journal.ErrClosed):
 		default: // the file of the journal failed
-			t.broken.CompareAndSwap(nil, &err)
+			w.broken.CompareAndSwap(nil, &err)
 		}
-		t.now()
-		if now, ferr := t.flushed(); ferr != nil && (now != flushes || t.stuck.Load()) {
-			t.setStuck(true)
-			return t.refuse(ferr, r) // the disk is full, or worse
+		w.now()
+		if now, ferr := w.flushed(); ferr != nil && (now != flushes || w.stuck.Load()) {
+			w.setStuck(true)
+			return w.refuse(ferr, r) // the disk is full, or worse
 		}
 		waited := errors.Is(err, journal.ErrBusy) // as long as it may, for its shard
-		if t.stuck.Load() || waited || time.Since(start) >= t.o.MaxBlock {
-			t.setStuck(true)
-			t.failed(ErrOverflow)
-			return t.refuse(ErrOverflow, r)
+		if w.stuck.Load() || waited || time.Since(start) >= w.o.MaxBlock {
+			w.setStuck(true)
+			w.failed(ErrOverflow)
+			return w.refuse(ErrOverflow, r)
 		}
-		if j == t.live.Load() {
+		if j == w.live.Load() {
 			time.Sleep(pause)
 			pause = min(2*pause, longest)
 		}
-		if _, err = t.live.Load().Append(r, hint); err == nil {
-			t.now()
+		if _, err = w.live.Load().Append(r, hint); err == nil {
+			w.now()
 			return nil
 		}
 	}
 }
 
 // setStuck notes that a call has waited in vain, or that it need not any more.
-func (t *recording) setStuck(on bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.stuck.Store(on)
-	t.live.Load().SetHurry(on)
+func (w *writer) setStuck(on bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stuck.Store(on)
+	w.live.Load().SetHurry(on)
 }
 
 // flushed returns how often the writer has written, and what came of the last time.
-func (t *recording) flushed() (n uint64, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.published.flushes, t.published.flushErr
+func (w *writer) flushed() (n uint64, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.published.flushes, w.published.flushErr
 }
 
 // refuse counts a record as dropped and returns err.
-func (t *recording) refuse(err error, r *journal.Record) error {
-	t.Drop(err, r.Info.Entries(), r.Info.Spans())
+func (w *writer) refuse(err error, r *journal.Record) error {
+	w.Drop(err, r.Info.Entries(), r.Info.Spans())
 	return err
 }
 
-// Drop implements Target.
-func (t *recording) Drop(err error, entries, spans int) { t.dropped.add(err, entries, spans) }
+// Drop implements target.
+func (w *writer) Drop(err error, entries, spans int) { w.dropped.add(err, entries, spans) }
 
 // failed notes an error that costs entries, or delays them.
-func (t *recording) failed(err error) {
-	t.mu.Lock()
-	first := !t.published.failing
-	t.published.err, t.published.failing = err, true
-	t.mu.Unlock()
+func (w *writer) failed(err error) {
+	w.mu.Lock()
+	first := !w.published.failing
+	w.published.err, w.published.failing = err, true
+	w.mu.Unlock()
 	if first {
-		t.report(err)
+		w.report(err)
 	}
 }
 
 // report tells OnError.
-func (t *recording) report(err error) {
-	if t.o.OnError != nil {
-		t.callbacks.post(0, func() { t.o.OnError(err) })
+func (w *writer) report(err error) {
+	if w.o.OnError != nil {
+		w.callbacks.post(0, func() { w.o.OnError(err) })
 	}
 }
 
 // notice tells OnNotice.
-func (t *recording) notice(text string) {
-	if t.o.OnNotice != nil {
-		t.callbacks.post(0, func() { t.o.OnNotice(text) })
+func (w *writer) notice(text string) {
+	if w.o.OnNotice != nil {
+		w.callbacks.post(0, func() { w.o.OnNotice(text) })
 	}
 }
 
-// Stats implements Target.
-func (t *recording) Stats() Stats {
-	t.mu.Lock()
-	p := t.published
-	entries, spans := t.live.Load().Appended()
-	t.mu.Unlock()
-	t.dropped.mu.Lock()
-	de, ds := t.dropped.entries, t.dropped.spans
-	t.dropped.mu.Unlock()
+// Stats implements target.
+func (w *writer) Stats() Stats {
+	w.mu.Lock()
+	p := w.published
+	entries, spans := w.live.Load().Appended()
+	w.mu.Unlock()
+	w.dropped.mu.Lock()
+	de, ds := w.dropped.entries, w.dropped.spans
+	w.dropped.mu.Unlock()
 	count := func(appended, previous, extra, written uint64, byWriter, byCalls Dropped) Counts {
 		c := Counts{Offered: appended + previous + extra + byCalls.Total(), Written: written, Dropped: byWriter}
 		c.Dropped.add(&byCalls)
@@ -246,23 +206,23 @@ func (t *recording) Stats() Stats {
 	}
 }
 
-// Err implements Target.
-func (t *recording) Err() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return cmp.Or(t.published.err, t.published.unlinked)
+// Err implements target.
+func (w *writer) Err() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return cmp.Or(w.published.err, w.published.unlinked)
 }
 
-// Durability implements Target.
-func (t *recording) Durability() (Durability, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.published.durability, t.published.fallback
+// Durability implements target.
+func (w *writer) Durability() (Durability, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.published.durability, w.published.fallback
 }
 
 // ask has the writer run fn, and returns what that returns, or the error of ctx.
-func (t *recording) ask(ctx context.Context, fn func(*writer) error) error {
-	q, err := t.send(ctx, fn)
+func (w *writer) ask(ctx context.Context, fn func(*writer) error) error {
+	q, err := w.send(ctx, fn)
 	if err != nil {
 		return err
 	}
@@ -270,12 +230,12 @@ func (t *recording) ask(ctx context.Context, fn func(*writer) error) error {
 }
 
 // send hands a function to the writer.
-func (t *recording) send(ctx context.Context, fn func(*writer) error) (*request, error) {
+func (w *writer) send(ctx context.Context, fn func(*writer) error) (*request, error) {
 	q := &request{fn, make(chan error, 1)}
 	select {
-	case t.requests <- q:
+	case w.requests <- q:
 		return q, nil
-	case <-t.ended:
+	case <-w.ended:
 		return nil, ErrClosed
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -297,21 +257,21 @@ func (q *request) wait(ctx context.Context) error {
 	}
 }
 
-// Flush implements Target.
-func (t *recording) Flush(ctx context.Context) error {
-	if t.closed.Load() {
+// Flush implements target.
+func (w *writer) Flush(ctx context.Context) error {
+	if w.closed.Load() {
 		return ErrClosed
 	}
-	return t.ask(ctx, (*writer).write)
+	return w.ask(ctx, (*writer).write)
 }
 
 // anchorWait is how long the head of a flight recorder's trace waits for the file: it is no
 // call of the application, and a trace without it is given up.
 const anchorWait = 10 * time.Second
 
-// Append implements Target.
-func (t *recording) Append(r *journal.Record, parent uint32, anchor bool) (id uint32, err error) {
-	patience := t.o.MaxBlock
+// Append implements target.
+func (w *writer) Append(r *journal.Record, parent uint32, anchor bool) (id uint32, err error) {
+	patience := w.o.MaxBlock
 	if anchor {
 		patience = max(patience, anchorWait)
 	}
@@ -319,7 +279,7 @@ func (t *recording) Append(r *journal.Record, parent uint32, anchor bool) (id ui
 	defer cancel()
 	e := journal.Entry{Time: r.Time, Info: r.Info, Data: append([]byte(nil), r.Data[journal.HeadSize:]...)}
 	var n atomic.Uint32
-	q, err := t.send(ctx, func(w *writer) error {
+	q, err := w.send(ctx, func(w *writer) error {
 		id, err := w.append(&e, parent, anchor)
 		n.Store(id)
 		return err
@@ -330,24 +290,24 @@ func (t *recording) Append(r *journal.Record, parent uint32, anchor bool) (id ui
 			return 0, ErrOverflow // it may be written later, and is counted then
 		}
 	case errors.Is(err, ErrClosed):
-		t.Drop(err, 1, 0)
+		w.Drop(err, 1, 0)
 	default:
 		err = ErrOverflow
-		t.Drop(err, 1, 0)
+		w.Drop(err, 1, 0)
 	}
 	return n.Load(), err
 }
 
-// Wait implements Target.
-func (t *recording) Wait() error {
-	n, patience := t.rounds.next(), t.o.MaxBlock
-	if t.stuck.Load() {
+// Wait implements target.
+func (w *writer) Wait() error {
+	n, patience := w.rounds.next(), w.o.MaxBlock
+	if w.stuck.Load() {
 		patience = min(patience, shortWait)
 	}
-	t.now()
-	err := t.rounds.wait(n, patience)
+	w.now()
+	err := w.rounds.wait(n, patience)
 	if errors.Is(err, ErrOverflow) {
-		t.setStuck(true)
+		w.setStuck(true)
 	}
 	return err
 }
