@@ -35,7 +35,10 @@ type builder struct {
 	shapeOf   map[string]uint16
 	resources []resource
 	traces    traces
-	traceAt   []uint32 // a hash table of the indices of traces
+	traceAt   traceTable
+	// chunkTraces are the numbers of the traces of the chunk that is taken in. They are looked
+	// up one after the other, because the processor then waits for several places at once.
+	chunkTraces []uint32
 
 	joined  uint32 // rows that were joined
 	late    bool   // a parent has a larger number than its child
@@ -93,7 +96,7 @@ func newBuilder(files []*format.File, o *Options) *builder {
 	b := &builder{
 		options: *o, numbers: make(map[*parser]*numbers),
 		metaOf: make(map[Meta]uint16), messages: []string{""}, messageOf: map[string]uint32{"": 0},
-		shapeOf: make(map[string]uint16), traceAt: make([]uint32, 1<<10),
+		shapeOf: make(map[string]uint16), traceAt: newTraceTable(1 << 10),
 		resources: make([]resource, 1), last: make(map[Row]Row), begun: make(map[Row]beginning),
 	}
 	b.traces.add([16]byte{})
@@ -165,6 +168,10 @@ func (b *builder) take(c *chunk) error {
 	}
 	b.beginRun(f, c.file)
 	t := taker{builder: b, file: f, chunk: c, numbers: m}
+	b.chunkTraces = b.chunkTraces[:0]
+	for _, id := range c.traces {
+		b.chunkTraces = append(b.chunkTraces, b.traceNumber(id))
+	}
 	for i := range c.records {
 		t.record(&c.records[i], c.first+uint32(i))
 	}
@@ -267,34 +274,47 @@ func (b *builder) shapeNumber(s *shape) uint16 {
 	return n
 }
 
-// traceNumber returns the index of a trace, 0 of the zero one.
+// A traceTable is a hash table of the numbers of traces.
+type traceTable struct {
+	// tags tells apart nearly all traces that have the same place, 0 is a free one: to look at
+	// the traces takes a cache miss each.
+	tags    []uint8
+	numbers []uint32
+}
+
+func newTraceTable(size int) traceTable { return traceTable{make([]uint8, size), make([]uint32, size)} }
+
+// traceNumber returns the number of a trace, 0 of the zero one.
 func (b *builder) traceNumber(id [16]byte) uint32 {
 	if id == [16]byte{} {
 		return 0
 	}
-	if b.traces.n*4 > len(b.traceAt)*3 {
-		b.traceAt = make([]uint32, 2*len(b.traceAt))
+	if b.traces.n*4 > len(b.traceAt.tags)*3 {
+		b.traceAt = newTraceTable(2 * len(b.traceAt.tags))
 		for i := 1; i < b.traces.n; i++ {
-			*b.traceSlot(b.traces.at(uint32(i))) = uint32(i)
+			at, tag := b.traceAt.find(b.traces.at(uint32(i)), nil)
+			b.traceAt.tags[at], b.traceAt.numbers[at] = tag, uint32(i)
 		}
 	}
-	slot := b.traceSlot(id)
-	if *slot == 0 {
-		*slot = uint32(b.traces.n)
+	at, tag := b.traceAt.find(id, &b.traces)
+	if b.traceAt.tags[at] == 0 {
+		b.traceAt.tags[at], b.traceAt.numbers[at] = tag, uint32(b.traces.n)
 		b.traces.add(id)
 	}
-	return *slot
+	return b.traceAt.numbers[at]
 }
 
-// traceSlot returns where in traceAt the index of a trace is or belongs.
-func (b *builder) traceSlot(id [16]byte) *uint32 {
-	mask := uint64(len(b.traceAt) - 1)
+// find returns where a trace is or belongs, and its tag. It is not there yet if known is nil.
+func (t *traceTable) find(id [16]byte, known *traces) (at uint64, tag uint8) {
+	mask := uint64(len(t.tags) - 1)
 	h := spanmap.Hash(binary.LittleEndian.Uint64(id[:]), binary.LittleEndian.Uint64(id[8:]))
-	for i := h & mask; ; i = (i + 1) & mask {
-		if t := b.traceAt[i]; t == 0 || b.traces.at(t) == id {
-			return &b.traceAt[i]
+	tag = uint8(h>>56) | 1
+	for at = h & mask; t.tags[at] != 0; at = (at + 1) & mask {
+		if t.tags[at] == tag && known != nil && known.at(t.numbers[at]) == id {
+			break
 		}
 	}
+	return at, tag
 }
 
 // record takes in entry id.
@@ -317,6 +337,11 @@ func (t *taker) record(r *record, id uint32) {
 	if r.flags&recordPlaces != 0 {
 		at = t.chunk.places[t.places]
 		t.places++
+	}
+	ownTrace := uint32(0)
+	if r.flags&recordTraces != 0 {
+		ownTrace = t.chunkTraces[t.traces]
+		t.traces++
 	}
 	if id == 0 && t.n > 0 {
 		f.fold(id) // there is one root
@@ -351,8 +376,7 @@ func (t *taker) record(r *record, id uint32) {
 		trace, resource = t.trace(below), t.resource(below)
 	}
 	if r.flags&recordTraces != 0 {
-		trace = t.traceNumber(t.chunk.traces[t.traces])
-		t.traces++
+		trace = ownTrace
 	}
 	role := Role(r.flags & roleBits)
 	if role == RoleResource {
@@ -596,8 +620,8 @@ func (f *growingFile) canGrow() bool { return f.file.Format() != format.ET }
 
 // forget lets go of what only serves to take in more entries.
 func (b *builder) forget() {
-	b.parsers, b.numbers, b.metaOf, b.messageOf, b.shapeOf, b.traceAt, b.begun, b.exceptions = nil, nil, nil, nil, nil, nil, nil, nil
-	b.copies = copies{}
+	b.parsers, b.numbers, b.metaOf, b.messageOf, b.shapeOf, b.chunkTraces, b.begun, b.exceptions = nil, nil, nil, nil, nil, nil, nil, nil
+	b.copies, b.traceAt = copies{}, traceTable{}
 	for _, f := range b.files {
 		f.folded, f.before = nil, nil
 	}

@@ -68,6 +68,9 @@ func randomEntries(r *rand.Rand, n, file int) []*format.TraceEntry {
 		case 5, 6, 7:
 			e.Metadata.Name = format.NameSpanEnd
 			add(format.AttrSpanID, span())
+			if r.IntN(3) == 0 {
+				add(format.AttrTraceID, trace())
+			}
 			if r.IntN(5) > 0 {
 				add(format.AttrDuration, format.U64Value(uint64(r.IntN(300))))
 			}
