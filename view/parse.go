@@ -147,11 +147,9 @@ func newParser(columns bool) *parser {
 
 // A shape is the names of the attributes of an entry, in order.
 type shape struct {
-	id     uint16
-	names  []byte  // encoded, one after the other
-	ends   []int32 // of each in names
-	fields []field
-	path   []*node
+	id    uint16
+	names []byte // encoded, one after the other
+	path  []*node
 }
 
 // A node of the parser's tree of names is reached by the names before it.
@@ -275,8 +273,6 @@ func (w *parser) shapeOf(n *node) *shape {
 	slices.Reverse(s.path)
 	for _, k := range s.path {
 		s.names = append(s.names, k.name...)
-		s.ends = append(s.ends, int32(len(s.names)))
-		s.fields = append(s.fields, k.field)
 	}
 	if len(w.shapes) >= unknown || w.pathSize+len(s.path) > maxPathSize {
 		return s
@@ -300,14 +296,16 @@ type values struct {
 
 // text returns the text at p, nil if that is another kind of value, and where it ends.
 func text(b []byte, p int) ([]byte, int) {
+	if p+1 < len(b) && b[p] <= wire.KindBytes && b[p+1] < wire.Tag16 {
+		if end := p + 2 + int(b[p+1]); end <= len(b) {
+			return b[p+2 : end : end], end
+		}
+	}
 	end := wire.SkipValues(b, p, 1)
 	if end > len(b) || b[p] > wire.KindBytes {
 		return nil, end
 	}
-	at := p + 2
-	if b[p+1] >= wire.Tag16 {
-		_, at = wire.Uint32(b, p+1)
-	}
+	_, at := wire.Uint32(b, p+1)
 	return b[at:end:end], end
 }
 
@@ -382,23 +380,18 @@ func (w *parser) attributes(b []byte, p, n int, guess *shape, v *values) (*shape
 	}
 	i, at := 0, w.root
 	if guess != nil {
-		from := int32(0)
-		for most := min(n, len(guess.ends)); i < most; i++ {
-			end := guess.ends[i]
-			size := int(end - from)
-			if size > len(b)-p || string(b[p:p+size]) != string(guess.names[from:end]) {
+		for _, k := range guess.path[:min(n, len(guess.path))] {
+			if !k.is(b, p) {
 				break
 			}
-			from = end
-			if p = v.value(b, p+size, guess.fields[i]); p > len(b) {
+			if p = v.value(b, p+len(k.name), k.field); p > len(b) {
 				return nil, wire.Nowhere
 			}
+			at = k
+			i++
 		}
-		if i == n && i == len(guess.ends) {
+		if i == n && i == len(guess.path) {
 			return guess, p
-		}
-		if i > 0 {
-			at = guess.path[i-1]
 		}
 	}
 	for ; i < n; i++ {
@@ -428,10 +421,9 @@ func (w *parser) attributes(b []byte, p, n int, guess *shape, v *values) (*shape
 // columnsOf is attributes for version 2, whose names come first.
 func (w *parser) columnsOf(b []byte, p, n int, guess *shape, v *values) (*shape, int) {
 	s := guess
-	var fields []field
-	if s != nil && len(s.ends) == n && len(s.names) <= len(b)-p && string(b[p:p+len(s.names)]) == string(s.names) {
+	var fields []field // unless there is a shape
+	if s != nil && len(s.path) == n && len(s.names) <= len(b)-p && string(b[p:p+len(s.names)]) == string(s.names) {
 		p += len(s.names)
-		fields = s.fields
 	} else {
 		at := w.root
 		for range n {
@@ -457,7 +449,13 @@ func (w *parser) columnsOf(b []byte, p, n int, guess *shape, v *values) (*shape,
 	if count != n {
 		return nil, wire.Nowhere
 	}
-	for _, f := range fields {
+	for i := range n {
+		f := fieldNone
+		if s != nil {
+			f = s.path[i].field
+		} else {
+			f = fields[i]
+		}
 		if p = v.value(b, p, f); p > len(b) {
 			return nil, wire.Nowhere
 		}
