@@ -149,7 +149,12 @@ func (f *File) index(o *OpenOptions) error {
 func (f *File) scan() error {
 	t := newTable()
 	t.placesOnly = true
-	err := t.scan(io.NewSectionReader(f.src, 0, f.src.Size()), &ReaderOptions{MaxEntrySize: f.maxSize}, nil)
+	size := f.src.Size()
+	r, err := newReader(io.NewSectionReader(f.src, 0, size), &ReaderOptions{MaxEntrySize: f.maxSize}, walkSize)
+	if err == nil {
+		t.data = r.off
+		err = t.scan(r, size, nil)
+	}
 	f.data = t.data
 	f.offsets.Store(&t.offsets)
 	if f.format == IETPrefix {

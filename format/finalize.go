@@ -171,7 +171,7 @@ func tableOf(f io.ReaderAt, size int64, x *Index, step func(int64) error) (*tabl
 	if x != nil && format == IET && !x.broken && MagicSize+x.size == size {
 		return x.table(), v, step(size)
 	}
-	t, err := scanEntries(io.NewSectionReader(f, 0, size), step)
+	t, err := scanEntries(io.NewSectionReader(f, 0, size), size, step)
 	t.prefixed = format == IETPrefix
 	return t, v, err
 }

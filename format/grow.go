@@ -1,14 +1,10 @@
 package format
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"io"
-	"math"
 
 	"github.com/entrace-go/entrace/internal/raw"
-	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // Raw returns the encoded entries of f. It is for packages of this module.
@@ -47,71 +43,29 @@ func (f *File) grow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	from := f.WholeSize()
+	from, was := f.WholeSize(), f.Len()
 	if fi.Size() < from {
 		return ErrShrunk
 	}
-	p := *f.offsets.Load()
-	p.shared = true
-	was := p.len()
-	d := decoder{version: f.version, maxSize: f.maxSize}
-	buf := make([]byte, min(fi.Size()-from, walkSize))
-	kept := was // up to the last entry that is not all zeros
-	damage := error(nil)
-	for at := from; at < fi.Size() && damage == nil; {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		n, err := f.src.File().ReadAt(buf[:min(int64(len(buf)), fi.Size()-at)], at)
-		if err != nil && !errors.Is(err, io.EOF) {
-			return err
-		}
-		size := 0
-		size, damage = f.takeWhole(&d, buf[:n], at, &p, &kept)
-		if at += int64(size); size == 0 {
-			if d.need <= len(buf) || int64(d.need) > fi.Size()-at {
-				break // its rest is not there yet
-			}
-			buf = make([]byte, d.need)
-		}
+	t := &table{data: f.data, offsets: *f.offsets.Load(), placesOnly: true}
+	t.offsets.shared = true
+	r := &Reader{version: f.version, format: f.format, d: decoder{version: f.version, maxSize: f.maxSize}}
+	r.buf = make([]byte, min(fi.Size()-from, walkSize))
+	r.goOn(f.src.File(), from, int64(was))
+	damage := t.scan(r, fi.Size(), func(int64) error { return ctx.Err() })
+	_, corrupt := errors.AsType[*CorruptError](damage)
+	switch {
+	case corrupt:
+	case damage == nil, errors.Is(damage, ErrTruncated):
+		damage = nil // the rest is not there yet
+	default:
+		return damage
 	}
 	f.damaged.Store(&damage)
-	if kept > was {
-		p.cut(kept)
-		f.src.Grow(f.data + int64(p.last()))
+	if t.len() > was {
+		f.src.Grow(f.data + int64(t.offsets.last()))
 		f.stored = f.src.Size()
-		f.offsets.Store(&p)
+		f.offsets.Store(&t.offsets)
 	}
 	return nil
-}
-
-// takeWhole adds to p the whole entries that b begins with, which lies at off in the file, and
-// returns how many bytes they take. Kept becomes the length of p behind the last that is not all
-// zeros.
-func (f *File) takeWhole(d *decoder, b []byte, off int64, p *positions, kept *int) (size int, damage error) {
-	var e TraceEntry
-	for {
-		id := int64(p.len() - 1)
-		if id > math.MaxUint32 {
-			return size, &CorruptError{Offset: off + int64(size), Entry: id, Err: ErrFull}
-		}
-		raw, n := b[size:], 0
-		parent, quick, ok := uint32(0), 0, false
-		if f.gap == 0 {
-			parent, quick, ok = wire.SkipEntry(raw, f.version.HasColumns())
-		}
-		if ok && quick <= f.maxSize && (parent == 0 || int64(parent) < id) {
-			raw, n = raw[:quick], quick
-		} else {
-			var err error
-			if raw, n, err = d.next(b[size:], off+int64(size), id, f.gap > 0, &e); n == 0 {
-				return size, err
-			}
-		}
-		size += n
-		p.add(uint64(off + int64(size) - f.data))
-		if f.format != IET || len(bytes.TrimLeft(raw, "\x00")) > 0 {
-			*kept = p.len()
-		}
-	}
 }

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"io"
 	"math"
+	"os"
 
+	"github.com/entrace-go/entrace/internal/raw"
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
@@ -30,15 +32,18 @@ func (o *ReaderOptions) maxEntrySize() int {
 // A Reader is not safe for concurrent use.
 type Reader struct {
 	r       io.Reader
+	live    raw.Connection // r, if it is one
+	file    *os.File       // if it may grow: it is read in place of r
 	version Version
 	format  StorageFormat
 
-	// Invariants: 0 <= start <= end <= len(buf); buf[start] lies at off in the
+	// Invariants: 0 <= start <= end <= len(buf); buf[start] lies at off+zeros in the
 	// file; before it come zeros zero bytes that were read but not buffered.
 	buf        []byte
 	start, end int
 	off        int64
 	zeros      int64
+	zerosTo    int64 // of a file: there was nothing but zeros from an entry up to here
 	eof        bool  // the last Read said so
 	rerr       error // what it ended with, unless that is io.EOF
 
@@ -61,6 +66,7 @@ func NewReader(r io.Reader, o *ReaderOptions) (*Reader, error) { return newReade
 // newReader is NewReader with a buffer of size bytes.
 func newReader(r io.Reader, o *ReaderOptions, size int) (*Reader, error) {
 	rd := &Reader{r: r, id: -1, buf: make([]byte, size)}
+	rd.live, _ = r.(raw.Connection)
 	rd.fill(MagicSize)
 	v, f, err := ParseMagic(rd.buf[rd.start:rd.end])
 	if err != nil {
@@ -75,6 +81,19 @@ func newReader(r io.Reader, o *ReaderOptions, size int) (*Reader, error) {
 		}
 	}
 	return rd, nil
+}
+
+// goOn makes r go on at an offset of the file f with entry id, whatever it came to before. Only an
+// ET does not grow.
+func (r *Reader) goOn(f *os.File, off, id int64) {
+	if r.format == ET {
+		r.r = io.NewSectionReader(f, off, math.MaxInt64-off)
+	} else {
+		r.file = f
+	}
+	r.start, r.end, r.zeros = 0, 0, 0
+	r.off, r.id = off, id-1
+	r.err, r.rerr, r.eof = nil, nil, false
 }
 
 // Version returns the disk version of the trace.
@@ -156,7 +175,7 @@ func (r *Reader) decode(id int64) (int, error) {
 			return n, nil
 		}
 		if err != nil {
-			if prefixed && prefix(b) == 0 {
+			if prefixed && r.live == nil && prefix(b) == 0 {
 				at := r.off
 				if r.onlyZeros(); r.end == r.start {
 					err = &TruncatedError{Offset: at, Entry: id, ZeroTail: true}
@@ -252,7 +271,14 @@ func (r *Reader) onlyZeros() (n int64) {
 		if r.start < r.end {
 			return n
 		}
+		if skip := r.zerosTo - r.off; skip > 0 {
+			r.off += skip
+			n += skip
+		}
 		if r.fill(1); r.start == r.end {
+			if r.file != nil {
+				r.zerosTo = r.off
+			}
 			return n
 		}
 	}
@@ -354,18 +380,61 @@ func (r *Reader) consume(n int) {
 // is an end, so that what came before is whole. It allocates no more than twice
 // what really came.
 func (r *Reader) fill(n int) {
+	if r.file != nil && !r.eof && r.end-r.start < n {
+		r.fillAnew(n)
+		return
+	}
 	for r.end-r.start < n && !r.eof {
-		if r.end == len(r.buf) {
-			if r.start > len(r.buf)/2 {
-				r.end = copy(r.buf, r.buf[r.start:r.end])
-			} else {
-				b := make([]byte, 2*len(r.buf))
-				r.end = copy(b, r.buf[r.start:r.end])
-				r.buf = b
-			}
-			r.start = 0
+		if r.end == len(r.buf) || r.end == r.start {
+			r.makeRoom(n)
 		}
 		r.read()
+	}
+}
+
+// makeRoom makes room in buf, of whose bytes there are to be n.
+func (r *Reader) makeRoom(n int) {
+	size := len(r.buf)
+	switch {
+	case r.live != nil && r.start == r.end && size > 1<<20 && n <= readSize:
+		size = readSize // after a large entry
+	case r.live != nil && r.start == 0 && r.end == size:
+		size = min(2*size, n+readSize)
+	case r.live == nil && r.start <= size/2 && r.end == size:
+		size *= 2
+	}
+	if size == len(r.buf) {
+		r.end = copy(r.buf, r.buf[r.start:r.end])
+	} else {
+		if r.live != nil {
+			if r.rerr = r.live.Room(len(r.buf), size); r.rerr != nil {
+				r.eof = true
+				return
+			}
+		}
+		b := make([]byte, size)
+		r.end = copy(b, r.buf[r.start:r.end])
+		r.buf = b
+	}
+	r.start = 0
+}
+
+// fillAnew is fill of a file that may grow, if that has as much. It reads what is buffered again: a
+// writer takes a part of an entry back that it could not finish.
+func (r *Reader) fillAnew(n int) {
+	fi, err := r.file.Stat()
+	at := r.off + r.zeros
+	if r.rerr = err; err != nil || fi.Size()-at < int64(n) {
+		r.eof = true
+		return
+	}
+	if n > len(r.buf) {
+		r.buf = make([]byte, max(n, 2*len(r.buf)))
+	}
+	n, err = r.file.ReadAt(r.buf, at)
+	r.start, r.end = 0, n
+	if err != nil {
+		r.ended(err)
 	}
 }
 
@@ -374,17 +443,20 @@ func (r *Reader) read() {
 		n, err := r.r.Read(r.buf[r.end:])
 		r.end += n
 		if err != nil {
-			r.eof = true
-			if !errors.Is(err, io.EOF) {
-				r.rerr = err
-			}
-			return
+			r.ended(err)
 		}
-		if n > 0 {
+		if n > 0 || err != nil {
 			return
 		}
 	}
-	r.eof, r.rerr = true, io.ErrNoProgress
+	r.ended(io.ErrNoProgress)
+}
+
+func (r *Reader) ended(err error) {
+	r.eof = true
+	if !errors.Is(err, io.EOF) {
+		r.rerr = err
+	}
 }
 
 func isZero(b []byte) bool { return len(bytes.TrimLeft(b, "\x00")) == 0 }

@@ -301,25 +301,21 @@ func (t *table) gap() int {
 // stepSize is after how many bytes a scan reports what it has done.
 const stepSize = 1 << 20
 
-// scanEntries reads through a trace. What it returns holds whatever is whole,
+// scanEntries reads through a trace of size bytes. What it returns holds whatever is whole,
 // with an error, too. Now and then it calls step, unless that is nil, with the
 // bytes that were read.
-func scanEntries(src io.Reader, step func(int64) error) (*table, error) {
+func scanEntries(src io.Reader, size int64, step func(int64) error) (*table, error) {
 	t := newTable()
-	return t, t.scan(src, nil, step)
-}
-
-// scan is scanEntries into t, which is empty.
-func (t *table) scan(src io.Reader, o *ReaderOptions, step func(int64) error) error {
-	r, err := newReader(src, o, walkSize)
+	r, err := newReader(src, nil, walkSize)
 	if err != nil {
-		return err
+		return t, err
 	}
 	t.data = r.off
-	var size int64 // of src, if it is known
-	if s, ok := src.(interface{ Size() int64 }); ok {
-		size = s.Size()
-	}
+	return t, t.scan(r, size, step)
+}
+
+// scan is scanEntries of what r still has, which t adds to what it has.
+func (t *table) scan(r *Reader, size int64, step func(int64) error) error {
 	add := func(parent uint32) {
 		if t.offsets.len() == cap(t.offsets.deltas) {
 			t.grow(size - r.off)
@@ -329,7 +325,7 @@ func (t *table) scan(src io.Reader, o *ReaderOptions, step func(int64) error) er
 		}
 		t.offsets.add(uint64(r.off - t.data))
 	}
-	whole := 0 // entries up to the last that is not all zeros
+	whole := t.len() // entries up to the last that is not all zeros
 	for next := int64(0); ; {
 		n := t.len()
 		if r.skim(add); t.len() > n {

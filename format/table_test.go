@@ -339,7 +339,7 @@ func TestFinalizeSizes(t *testing.T) {
 		for _, sf := range []StorageFormat{IET, IETPrefix} {
 			b := fabricate(t, v, sf, len(es), entry)
 			iet := writeFile(t, "x.iet", b)
-			tab, err := scanEntries(bytes.NewReader(b), nil)
+			tab, err := scanEntries(bytes.NewReader(b), int64(len(b)), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -391,7 +391,7 @@ func TestFinalizeSizes(t *testing.T) {
 func TestFinalizeShorterSource(t *testing.T) {
 	for _, sf := range []StorageFormat{IET, IETPrefix} {
 		b := fabricate(t, V1, sf, 50, func(id int) *TraceEntry { return plainEntry(id - 1) })
-		tab, err := scanEntries(bytes.NewReader(b), nil)
+		tab, err := scanEntries(bytes.NewReader(b), int64(len(b)), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,8 +1,11 @@
 // Package raw reads the encoded entries of a trace file. It is what package format offers the
-// packages of this module that look at every entry.
+// packages of this module that look at every entry, and what it asks of them.
 package raw
 
-import "context"
+import (
+	"context"
+	"io"
+)
 
 // Entries are the encoded entries of a file. Its methods are safe for concurrent use.
 type Entries interface {
@@ -22,4 +25,13 @@ type Entries interface {
 	Append(buf []byte, id uint32) ([]byte, error)
 	// Grow looks for entries that were added to the file.
 	Grow(ctx context.Context) error
+}
+
+// A Connection is what a Reader of package format reads from a sender, whom it does not trust. A
+// length of 0 is damage then, although more zeros may come.
+type Connection interface {
+	io.Reader
+	// Room is called before a buffer of so many bytes, which is 64 KiB in the beginning, is
+	// replaced by one of another size. An error ends the input.
+	Room(from, to int) error
 }
