@@ -299,3 +299,36 @@ func TestOffsetBeforeZeroTail(t *testing.T) {
 		}
 	}
 }
+
+// TestFollowEntryInPlaceOfZeros: a writer may make room before it writes, so zeros at the end of a file
+// are not damage, and an entry that takes their place is found although the file has its size.
+func TestFollowEntryInPlaceOfZeros(t *testing.T) {
+	streams(t, func(t *testing.T, v Version, sf StorageFormat) {
+		es := small(5)
+		whole := fakeFile{Version: v, Format: sf, Entries: es}.build()
+		start := whole.starts[4]
+		b := append(bytes.Clone(whole.b[:start]), make([]byte, 1<<20)...)
+		name := writeFile(t, "x.iet", b)
+		f, err := os.OpenFile(name, os.O_RDWR, 0)
+		must(t, err)
+		defer f.Close()
+		fl, err := Follow(name, &FollowOptions{Poll: time.Millisecond})
+		must(t, err)
+		defer fl.Close()
+		for want := range uint32(4) {
+			if id, _, err := fl.Next(t.Context()); id != want || err != nil {
+				t.Fatalf("entry %d, %v, want %d", id, err, want)
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		if _, _, err := fl.Next(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("before the zeros: %v", err)
+		}
+		_, err = f.WriteAt(whole.b[start:whole.ends[4]], int64(start))
+		must(t, err)
+		if id, e, err := fl.Next(t.Context()); id != 4 || err != nil || !sameEntry(e, &es[4].TraceEntry) {
+			t.Errorf("entry %d, %v", id, err)
+		}
+	})
+}

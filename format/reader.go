@@ -385,10 +385,12 @@ func (r *Reader) fill(n int) {
 		return
 	}
 	for r.end-r.start < n && !r.eof {
-		if r.end == len(r.buf) || r.end == r.start {
+		if r.end == len(r.buf) || r.live != nil && r.end == r.start {
 			r.makeRoom(n)
 		}
-		r.read()
+		if !r.eof {
+			r.read()
+		}
 	}
 }
 
@@ -407,7 +409,7 @@ func (r *Reader) makeRoom(n int) {
 		r.end = copy(r.buf, r.buf[r.start:r.end])
 	} else {
 		if r.live != nil {
-			if r.rerr = r.live.Room(len(r.buf), size); r.rerr != nil {
+			if r.rerr = r.live.Room(size, n); r.rerr != nil {
 				r.eof = true
 				return
 			}

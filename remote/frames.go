@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"context"
 	"crypto/subtle"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net"
 	"net/netip"
 	"time"
@@ -35,31 +33,31 @@ func (t *timed) until(d time.Duration) {
 	}
 }
 
-// frames reads the entries of a connection and vouches for them.
+// frames reads the entries of a connection and vouches for them. It is the raw.Connection of its
+// Reader.
 type frames struct {
-	conn    *timed
-	limit   int
-	frame   time.Duration
-	idle    time.Duration
-	version format.Version
+	conn  *timed
+	limit int
+	frame time.Duration
+	idle  time.Duration
+	wait  func() error // is called before a read that may take a while, if it is set
 
-	buffers *budget      // that buf counts for if it is larger than bufSize
+	buffers *budget      // that a buffer counts for if it is larger than bufSize
 	from    netip.Prefix // the sender
+	size    int          // of the buffer
 
-	// Invariants: 0 <= start <= end <= len(buf); buf[start] lies at off among
-	// what was sent.
-	buf        []byte
-	size       int // of the current frame, including its length
-	start, end int
-	off        int64
-	id         int64 // of the next entry
-	entry      format.TraceEntry
+	r       *format.Reader
+	greeted []byte // of the magic: what r has not read yet
+	before  int64  // bytes that came before the magic
+	got     int64  // bytes from the magic on
+	renewed int64  // of these, when the time of a frame began
+	err     error  // why there is no more, if that is not the sender
 }
 
 const (
 	bufSize = 64 << 10
-	// renewed is how much of an entry gets the time of a frame anew.
-	renewed = 1 << 20
+	// frameSize is how much of an entry gets the time of a frame anew.
+	frameSize = 1 << 20
 )
 
 // greet reads what comes before the first entry: the token, if there is to be
@@ -91,14 +89,14 @@ func (f *frames) greet(token string) error {
 			return strange(room[0], err)
 		}
 	}
-	v, storage, err := format.ParseMagic(room[:])
-	if err != nil {
+	f.before, f.got, f.greeted = f.got-format.MagicSize, 0, room[:]
+	var err error
+	if f.r, err = format.NewReader(f, &format.ReaderOptions{MaxEntrySize: f.limit}); err != nil {
 		return err
 	}
-	if storage != format.IETPrefix {
-		return fmt.Errorf("the stream is %v, want ietprefix", storage)
+	if f.r.Format() != format.IETPrefix {
+		return fmt.Errorf("the stream is %v, want ietprefix", f.r.Format())
 	}
-	f.version, f.buf = v, make([]byte, bufSize)
 	return nil
 }
 
@@ -117,89 +115,78 @@ func strange(first byte, err error) error {
 
 func (f *frames) full(b []byte) error {
 	n, err := io.ReadFull(f.conn, b)
-	f.off += int64(n)
+	f.got += int64(n)
 	return err
 }
 
-// ready reports whether there is something without waiting for it.
-func (f *frames) ready() bool {
-	have := f.end - f.start
-	if have < prefixSize {
-		return false
+// Read reads for the Reader. Between two entries it waits as long as a sender may be idle; within
+// one, each mebibyte has the time of a frame.
+func (f *frames) Read(b []byte) (int, error) {
+	if len(f.greeted) > 0 {
+		n := copy(b, f.greeted)
+		f.greeted = f.greeted[n:]
+		f.got += int64(n)
+		return n, nil
 	}
-	return uint64(have-prefixSize) >= binary.LittleEndian.Uint64(f.buf[f.start:])
+	if f.wait != nil {
+		if f.err = f.wait(); f.err != nil {
+			return 0, f.err
+		}
+	}
+	whole := f.r.Offset()
+	switch {
+	case f.got == whole:
+		f.conn.until(f.idle)
+	case f.renewed <= whole, f.got >= f.renewed+frameSize:
+		f.renewed = f.got
+		f.conn.until(f.frame)
+	}
+	n, err := f.conn.Read(b)
+	if f.got == whole && f.idle > 0 && isTimeout(err) {
+		err = fmt.Errorf("nothing came for %v: %w", f.idle, err)
+	}
+	f.got += int64(n)
+	return n, err
+}
+
+// Room reserves the bytes of a buffer of another size.
+func (f *frames) Room(size, need int) error {
+	if size > bufSize && !f.buffers.reserve(f.from, int64(size)) {
+		return fmt.Errorf("%w: there is no room for an entry of %d bytes", ErrBusy, need-prefixSize)
+	}
+	f.release()
+	f.size = size
+	return nil
+}
+
+// release returns the size of the buffer to the budget. The buffer is of no use then.
+func (f *frames) release() {
+	if f.size > bufSize {
+		f.buffers.release(f.from, int64(f.size))
+	}
+	f.size = 0
 }
 
 // next returns the encoding of the next entry, which is valid until the next call.
 // The error is [io.EOF] when the sender has gone between two entries, and wraps
 // [format.ErrTruncated] when within one.
 func (f *frames) next() ([]byte, error) {
-	if f.end == f.start {
-		f.conn.until(f.idle)
-		if err := f.fill(1); err != nil {
-			if isTimeout(err) && f.idle > 0 {
-				err = fmt.Errorf("nothing came for %v: %w", f.idle, err)
-			}
-			return nil, err
-		}
+	_, err := f.r.Next()
+	if err == nil {
+		return f.r.Raw(), nil
 	}
-	if f.end-f.start < prefixSize {
-		f.conn.until(f.frame)
-		if err := f.fill(prefixSize); err != nil {
-			return nil, f.cut(err)
-		}
-	}
-	if f.id > math.MaxUint32 {
-		return nil, f.bad("", format.ErrFull)
-	}
-	n := binary.LittleEndian.Uint64(f.buf[f.start:])
-	if n == 0 || n > uint64(f.limit) {
-		return nil, f.bad("length", &format.LengthError{Claimed: n, Remaining: uint64(f.limit)})
-	}
-	size := prefixSize + int(n)
-	f.size = size
-	for f.end-f.start < size {
-		f.conn.until(f.frame)
-		if err := f.fill(min(size, f.end-f.start+renewed)); err != nil {
-			return nil, f.cut(err)
-		}
-	}
-	raw := f.buf[f.start+prefixSize : f.start+size]
-	used, err := format.DecodeTraceEntry(raw, f.version, &f.entry)
-	switch {
-	case err != nil:
-		return nil, f.bad("", err)
-	case used < len(raw):
-		return nil, f.bad("", format.ErrTrailingBytes)
-	case int64(f.entry.Parent) >= max(f.id, 1):
-		return nil, f.bad("parent", format.ErrBadParent)
-	}
-	f.start += size
-	f.off += int64(size)
-	f.id++
-	return raw, nil
-}
-
-// bad says what is wrong with the frame at start.
-func (f *frames) bad(field string, err error) error {
 	if c, ok := errors.AsType[*format.CorruptError](err); ok {
-		field, err = c.Field, c.Err
+		c.Offset = f.before + f.r.Offset()
+		return nil, fmt.Errorf("%w: %w", ErrFrame, c)
 	}
-	if t, ok := errors.AsType[*format.TruncatedError](err); ok { // by its length, so the input goes on
-		field, err = t.Field, errShort
+	if f.err == nil && f.got > f.r.Offset() {
+		t := &format.TruncatedError{Offset: f.before + f.r.Offset(), Entry: f.r.ID() + 1}
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil, t
+		}
+		return nil, fmt.Errorf("%w: %w", t, err)
 	}
-	return fmt.Errorf("%w: %w", ErrFrame, &format.CorruptError{Offset: f.off, Entry: f.id, Field: field, Err: err})
-}
-
-var errShort = errors.New("the entry is longer than its length says")
-
-// cut says that the input stops within the frame at start.
-func (f *frames) cut(err error) error {
-	t := &format.TruncatedError{Offset: f.off, Entry: f.id}
-	if errors.Is(err, io.EOF) {
-		return t
-	}
-	return fmt.Errorf("%w: %w", t, err)
+	return nil, err
 }
 
 // eof returns err unless that is the sender's farewell.
@@ -208,54 +195,4 @@ func eof(err error) error {
 		return nil
 	}
 	return err
-}
-
-// grow replaces the full buffer by one of twice its size, or of the size of the frame if
-// that is smaller.
-func (f *frames) grow() error {
-	n := min(2*len(f.buf), f.size+bufSize)
-	if !f.buffers.reserve(f.from, int64(n)) {
-		return fmt.Errorf("%w: there is no room for an entry of %d bytes", ErrBusy, f.size-prefixSize)
-	}
-	b := make([]byte, n)
-	f.end = copy(b, f.buf[:f.end])
-	f.release()
-	f.buf = b
-	return nil
-}
-
-// release drops the buffer and returns its size to the budget.
-func (f *frames) release() {
-	if n := len(f.buf); n > bufSize {
-		f.buffers.release(f.from, int64(n))
-	}
-	f.buf = nil
-}
-
-// fill reads until there are n bytes. It allocates no more than twice what came.
-func (f *frames) fill(n int) error {
-	for f.end-f.start < n {
-		switch {
-		case f.end == f.start:
-			f.start, f.end = 0, 0
-			if len(f.buf) > renewed && n <= bufSize { // after a large entry
-				f.release()
-				f.buf = make([]byte, bufSize)
-			}
-		case f.end < len(f.buf):
-		case f.start > 0:
-			f.end = copy(f.buf, f.buf[f.start:f.end])
-			f.start = 0
-		default:
-			if err := f.grow(); err != nil {
-				return err
-			}
-		}
-		k, err := f.conn.Read(f.buf[f.end:])
-		f.end += k
-		if err != nil && f.end-f.start < n {
-			return err
-		}
-	}
-	return nil
 }

@@ -55,13 +55,14 @@ func FuzzDecode(f *testing.F) {
 			var last int64
 			for err == nil {
 				if _, err = fr.next(); err == nil {
-					last = fr.off
+					last = fr.r.Offset()
+					counts[i]++
 				}
 			}
-			if last > int64(len(b)) || len(fr.buf) > 2*len(b)+bufSize {
-				t.Fatalf("%d bytes of %d were taken, in a buffer of %d", last, len(b), len(fr.buf))
+			if last > int64(len(b)) || fr.size > 2*len(b)+bufSize {
+				t.Fatalf("%d bytes of %d were taken, in a buffer of %d", last, len(b), fr.size)
 			}
-			counts[i], ends[i] = fr.id, eof(err)
+			ends[i] = eof(err)
 		}
 		if counts[0] != counts[1] || (ends[0] == nil) != (ends[1] == nil) {
 			t.Fatalf("whole %d entries: %v; byte by byte %d: %v", counts[0], ends[0], counts[1], ends[1])

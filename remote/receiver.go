@@ -259,7 +259,7 @@ func (sv *server) receive(ctx context.Context, conn net.Conn, from netip.Prefix)
 		_ = conn.Close() // it is of no use
 		return done
 	}
-	in := &incoming{names: &sv.names, dir: sv.Dir, version: f.version, quota: &sv.quota}
+	in := &incoming{names: &sv.names, dir: sv.Dir, version: f.r.Version(), quota: &sv.quota}
 	if sv.OnBegun != nil {
 		in.begun = func(path string) { sv.OnBegun(Received{Sender: done.Sender, Path: path}) }
 	}
@@ -322,12 +322,8 @@ func (sv *server) greet(ctx context.Context, f *frames) error {
 
 // entries passes on entries as they come, until the connection ends.
 func (sv *server) entries(f *frames, in *incoming) error {
+	f.wait = in.wait
 	for {
-		if !f.ready() {
-			if err := in.wait(); err != nil {
-				return err
-			}
-		}
 		raw, err := f.next()
 		if err != nil {
 			return errors.Join(eof(err), in.flush())

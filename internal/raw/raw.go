@@ -31,7 +31,7 @@ type Entries interface {
 // length of 0 is damage then, although more zeros may come.
 type Connection interface {
 	io.Reader
-	// Room is called before a buffer of so many bytes, which is 64 KiB in the beginning, is
-	// replaced by one of another size. An error ends the input.
-	Room(from, to int) error
+	// Room is called before the buffer, which has 64 KiB in the beginning, is replaced by one of
+	// another size, for the sake of need bytes that are to come. An error ends the input.
+	Room(size, need int) error
 }
