@@ -1,7 +1,6 @@
 package recorder
 
 import (
-	"errors"
 	"io"
 
 	"github.com/entrace-go/entrace/format"
@@ -17,20 +16,6 @@ func Open(name string, o *format.OpenOptions) (*format.File, error) {
 		return nil, err
 	}
 	return src.Open(o)
-}
-
-// ReadLast is [format.ReadLast]. It returns nil as well if some of the trace is in the journal of a
-// dead writer.
-func ReadLast(name string) (*format.Last, error) {
-	src, err := deadtrace.OpenSource(format.Find(name), false)
-	if err != nil {
-		return nil, err
-	}
-	defer src.Close()
-	if src.Size() != src.Stored || src.Missing != nil && !errors.Is(src.Missing, format.ErrLocked) {
-		return nil, nil //nolint:nilnil // as in package format
-	}
-	return format.ReadLast(src.Name, src.Missing != nil)
 }
 
 // Verify looks at every byte of the file name as [format.Verify] does; what the journal of a dead

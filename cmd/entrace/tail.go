@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -360,7 +361,8 @@ type lines struct {
 
 	o       tailOptions
 	name    string
-	last    *format.Last         // what was there in the beginning, or the last of that
+	last    []*format.TraceEntry // of what was there in the beginning
+	end     int64                // where they end in the file
 	f       *format.File         // all of it, if it was needed
 	follows bool                 // what was there is printed
 	spans   map[string]spanStart // by span id: that began later and have not ended
@@ -370,11 +372,9 @@ type lines struct {
 
 // open opens the last entries, or all of them if they are to be had in no other way.
 func (l *lines) open() (err error) {
-	if l.o.lines >= 0 && l.o.time != timeOffset {
-		if l.last, err = recorder.ReadLast(l.name); err == nil && l.last != nil && l.o.raw && l.last.ID(0) < 0 {
-			l.last = nil
-		}
-		if l.last != nil {
+	l.name = format.Find(l.name)
+	if l.o.lines >= 0 && l.o.time != timeOffset && !l.o.raw { // --raw prints ids, which ReadLast does not know
+		if l.last, l.end, err = recorder.ReadLast(l.name); err == nil && l.last != nil {
 			return nil
 		}
 	}
@@ -398,7 +398,7 @@ func (l *lines) openAll() (err error) {
 // path returns the name of the file that is open.
 func (l *lines) path() string {
 	if l.last != nil {
-		return l.last.Name()
+		return l.name
 	}
 	return l.f.Name()
 }
@@ -416,8 +416,8 @@ func (l *lines) hasJournal() bool {
 func (l *lines) skipIn(g *growing) (err error) {
 	size, id, last := int64(0), int64(0), new(format.TraceEntry)
 	if l.last != nil {
-		size, id = l.last.WholeSize(), max(0, l.last.ID(l.last.Len()))
-		last, err = l.last.Entry(l.last.Len() - 1)
+		// The id is not known, but is less than that.
+		size, id, last = l.end, min(l.end, math.MaxUint32/2), l.last[len(l.last)-1]
 	} else if size, id = l.f.WholeSize(), int64(l.f.Len()); id > 0 {
 		last, err = l.f.Entry(uint32(id - 1))
 	}
@@ -430,10 +430,7 @@ func (l *lines) skipIn(g *growing) (err error) {
 
 // ended reports whether the file is one that does not grow.
 func (l *lines) ended() bool {
-	if l.last != nil {
-		return l.last.Format() == format.ET
-	}
-	return l.f.Format() == format.ET
+	return l.last == nil && l.f.Format() == format.ET
 }
 
 func (l *lines) damage() error {
@@ -466,21 +463,13 @@ const maxStarts = 100_000
 // begin prints the last lines of what is there.
 func (l *lines) begin() error {
 	if l.last != nil {
-		entry := func(i int) (int64, *format.TraceEntry, error) {
-			e, err := l.last.Entry(i)
-			return l.last.ID(i), e, err
-		}
-		from, enough, err := l.from(l.last.Len(), entry)
+		from, enough, err := l.from(len(l.last), func(i int) (*format.TraceEntry, error) { return l.last[i], nil })
 		if err != nil {
 			return err
 		}
 		if enough {
-			for i := from; i < l.last.Len(); i++ {
-				id, e, err := entry(i)
-				if err == nil {
-					err = l.show(id, e)
-				}
-				if err != nil {
+			for _, e := range l.last[from:] {
+				if err := l.show(-1, e); err != nil {
 					return err
 				}
 			}
@@ -496,10 +485,7 @@ func (l *lines) begin() error {
 			l.first, _ = entryTime(e)
 		}
 	}
-	from, _, err := l.from(n, func(i int) (int64, *format.TraceEntry, error) {
-		e, err := l.f.Entry(uint32(i))
-		return int64(i), e, err
-	})
+	from, _, err := l.from(n, func(i int) (*format.TraceEntry, error) { return l.f.Entry(uint32(i)) })
 	if err != nil {
 		return err
 	}
@@ -508,7 +494,7 @@ func (l *lines) begin() error {
 
 // from returns the entry of n from which on there are as many lines as are wanted, and whether
 // there are as many, with the beginnings of the spans that end in them.
-func (l *lines) from(n int, entry func(i int) (int64, *format.TraceEntry, error)) (from int, enough bool, err error) {
+func (l *lines) from(n int, entry func(i int) (*format.TraceEntry, error)) (from int, enough bool, err error) {
 	if l.o.lines < 0 || n == 0 {
 		return 0, false, nil
 	}
@@ -519,7 +505,7 @@ func (l *lines) from(n int, entry func(i int) (int64, *format.TraceEntry, error)
 	from = n
 	for i, left := n, l.o.lines; i > 0 && (left > 0 || l.last != nil && len(wanted) > 0); {
 		i--
-		_, e, err := entry(i)
+		e, err := entry(i)
 		if err != nil {
 			return 0, false, err
 		}
@@ -670,7 +656,7 @@ func (l *lines) start(end *format.TraceEntry) spanStart {
 		return s
 	}
 	if l.f == nil && l.last != nil { // it is far back
-		if f, err := recorder.Open(l.last.Name(), &format.OpenOptions{Lenient: true}); err == nil {
+		if f, err := recorder.Open(l.name, &format.OpenOptions{Lenient: true}); err == nil {
 			l.f = f
 		}
 	}

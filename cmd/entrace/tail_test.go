@@ -121,3 +121,38 @@ func TestTailFollowGoesOnAfterKilledProgram(t *testing.T) {
 		t.Errorf("exit %d\n%s", code, &errs)
 	}
 }
+
+// TestTailFollowOfLargeFile: tail -f goes on behind the last entries of a file that it has not read
+// from the beginning, although it does not know their ids.
+func TestTailFollowOfLargeFile(t *testing.T) {
+	t.Chdir(t.TempDir())
+	rec, err := recorder.Create("app.iet", nil)
+	must(t, err)
+	said := func(text string) *format.TraceEntry {
+		return &format.TraceEntry{Parent: 1, Message: format.Some(text), Metadata: named("event").Metadata}
+	}
+	_, err = rec.Append(named("parent"))
+	must(t, err)
+	filling := strings.Repeat("x", 1000)
+	for range 17 << 10 {
+		_, err := rec.Append(said(filling))
+		must(t, err)
+	}
+	_, err = rec.Append(said("the last one"))
+	must(t, err)
+	must(t, rec.Flush(t.Context()))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var out, errs lockedBuffer
+	done := make(chan int)
+	go func() { done <- run(ctx, []string{"tail", "-f", "-n", "1", "app.iet"}, nil, &out, &errs) }()
+	for !strings.Contains(out.String(), "the last one") && ctx.Err() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	_, err = rec.Append(said("another one"))
+	must(t, err)
+	must(t, rec.Close(t.Context()))
+	if code := <-done; code != exitFine || errs.String() != "" || strings.Contains(out.String(), "xxx") || !strings.Contains(out.String(), "another one") {
+		t.Errorf("exit %d, %s\n%s", code, &errs, &out)
+	}
+}
