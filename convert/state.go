@@ -34,6 +34,7 @@ type State struct {
 	Snapshot  bool   // a flight recorder has taken it, whole, from a process that went on
 	Dropped   uint64 // entries that were not written
 	PID       int    // of the process that writes it, 0 if unknown
+	Recorded  bool   // a recorder of this module wrote it, which has it locked as long as it lives
 	// Trigger and Reason say why a flight recorder has made the file; both are empty if none did.
 	// Reason without a trigger says why the program died that was writing the file.
 	// They are texts of the file: escape them before a terminal or page shows them.
@@ -165,7 +166,7 @@ func stateAtEnd(f *format.File) State {
 			x.add(e, id == n-1)
 		}
 	}
-	if x.state.Word == "" { // the last entry is another one's
+	if x.recorded = x.state.Word != ""; !x.recorded { // the last entry is another one's
 		return State{}
 	}
 	return x.stateOf(f, false, 0, nil)
@@ -194,6 +195,7 @@ func (x *said) stateOf(f *format.File, live bool, pid int, damage error) State {
 	if s.Reason == "" && (s.Word == StateKilled || s.Word == StateDamaged) {
 		s.Reason = x.crash
 	}
+	s.Recorded = x.recorded
 	s.Snapshot = s.Word == StateEnded && s.Trigger != "" && s.Trigger != triggerCrash && x.mode != modeStream
 	return s
 }

@@ -179,7 +179,7 @@ func (a *app) tailFile(ctx context.Context, name string, o tailOptions) error {
 		was, _ = osfile.LockHolder(l.path())
 	}
 	if was == osfile.LockFree || l.hasJournal() { // nothing comes if its program is dead
-		if word, died := a.died(ctx, l.path()); word == convert.StateKilled || l.hasJournal() {
+		if _, died := a.died(ctx, l.path()); died != nil || l.hasJournal() {
 			return died
 		}
 	}
@@ -208,7 +208,7 @@ func (a *app) died(ctx context.Context, name string) (word convert.StateWord, di
 	}
 	defer t.Close()
 	s := t.State(0)
-	if s.Word == convert.StateEnded {
+	if s.Word == convert.StateEnded || s.Word == convert.StateDamaged && !s.Recorded { // another writer has no lock
 		return s.Word, nil
 	}
 	v := t.View()
@@ -219,6 +219,9 @@ func (a *app) died(ctx context.Context, name string) (word convert.StateWord, di
 		}
 	}
 	text := name + ": " + s.String()
+	if damage := t.Damage(); damage != nil {
+		text += ": " + damage.Error()
+	}
 	if n := len(open); n > 0 {
 		more := ""
 		if n > maxOpen {

@@ -15,7 +15,7 @@ import (
 )
 
 // followed runs tail -f, which must end by itself.
-func followed(t *testing.T, args ...string) (code int, errs string) {
+func followed(t *testing.T, args ...string) (code int, shown, errs string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
@@ -24,7 +24,7 @@ func followed(t *testing.T, args ...string) (code int, errs string) {
 	if ctx.Err() != nil {
 		t.Fatalf("tail -f %q does not end; it prints\n%s%s", args, &out, &e)
 	}
-	return code, e.String()
+	return code, out.String(), e.String()
 }
 
 // TestTailFollowEndsWhenProgramDies: tail -f says the state of the file as the other commands do, and
@@ -47,8 +47,36 @@ func TestTailFollowEndsWhenProgramDies(t *testing.T) {
 				must(t, osfile.Lock(lock, true))
 				time.AfterFunc(time.Second, func() { _ = osfile.Unlock(lock) })
 			}
-			if code, errs := followed(t, append(args, name)...); code != exitData || !strings.HasSuffix(errs, strings.ReplaceAll(want, "%", name)) {
+			if code, _, errs := followed(t, append(args, name)...); code != exitData || !strings.HasSuffix(errs, strings.ReplaceAll(want, "%", name)) {
 				t.Errorf("%q, it died %s: exit %d, %s", args, when, code, errs)
+			}
+		}
+	}
+}
+
+// TestTailFollowEndsAtDamage: tail -f prints what is whole of a file that its dead program has left
+// damaged, without a journal, says what the damage is, and ends.
+func TestTailFollowEndsAtDamage(t *testing.T) {
+	t.Chdir(t.TempDir())
+	rec := sampleTrace(t, "app.et")
+	must(t, rec.Flush(t.Context()))
+	b := read(t, "app.iet")
+	for name, damaged := range map[string][]byte{
+		"torn.iet":    b[:len(b)-5],
+		"corrupt.iet": append(bytes.Clone(b), bytes.Repeat([]byte{0xff}, 100)...),
+	} {
+		must(t, os.WriteFile(name, damaged, 0o600))
+		f, err := format.Open(name, &format.OpenOptions{Prefix: true})
+		must(t, err)
+		damage := f.Damage().Error()
+		must(t, f.Close())
+		for _, args := range [][]string{{}, {"-q", "{}"}} {
+			var out, e bytes.Buffer
+			run(t.Context(), append(append([]string{"tail"}, args...), name), nil, &out, &e)
+			code, shown, errs := followed(t, append(args, name)...)
+			want := "entrace: " + name + ": damaged: " + damage + "; "
+			if code != exitData || shown != out.String() || shown == "" || !strings.HasPrefix(errs, want) || !strings.HasSuffix(errs, "; 'entrace recover "+name+"' finishes the file\n") {
+				t.Errorf("%q of %s: exit %d\n%s%s, want\n%s%s…", args, name, code, shown, errs, &out, want)
 			}
 		}
 	}
@@ -72,7 +100,7 @@ func TestTailFollowEndsWithEndedFile(t *testing.T) {
 	}
 	for _, name := range []string{"closed.iet", names[0]} {
 		for _, args := range [][]string{{}, {"-n", "-1"}, {"-q", "{}"}} {
-			if code, errs := followed(t, append(args, name)...); code != exitFine || errs != "" {
+			if code, _, errs := followed(t, append(args, name)...); code != exitFine || errs != "" {
 				t.Errorf("%q of %s: exit %d, %s", args, name, code, errs)
 			}
 		}

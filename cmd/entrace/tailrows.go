@@ -152,7 +152,7 @@ func (t *rowTail) follow(ctx context.Context) (rotated bool, err error) {
 		if state.Word == convert.StateEnded || file.Format() == format.ET {
 			return state.Rotated, t.Damage()
 		}
-		dead := !running && (alive || state.Word == convert.StateKilled)
+		dead := !running && (alive || state.Word == convert.StateKilled || state.Word == convert.StateDamaged && state.Recorded)
 		alive = alive || running
 		v, err := t.v.Extend(ctx)
 		switch {
