@@ -18,6 +18,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/internal/tracename"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
@@ -84,7 +85,8 @@ type folder struct {
 //   - files of the other formats, and files that gzip or zstd has compressed. What they hold is
 //     written to a temporary file first, which has no name;
 //   - folders. That means every file in it whose first bytes are those of a trace, in the order
-//     of their names, without the folders in it. An x.et hides its x.iet.
+//     of their names, without the folders in it. An x.et hides its x.iet. An x.et.broken, which
+//     recovery has left, is none of them.
 //
 // Spans hang below their callers across files; see package view. Files that followed each other
 // are named in that order, as they are in a folder. A nil o means defaults. The caller must
@@ -190,8 +192,8 @@ func (t *Trace) Outdated() bool {
 	return len(t.Replaced()) > 0
 }
 
-// LeftOut says of each file in the folders that was not opened, though its name is one of a trace,
-// why it was not.
+// LeftOut says of the files in the folders that were not opened, though their names are those of
+// traces, why they were not.
 func (t *Trace) LeftOut() (all []string) {
 	for _, f := range t.folders {
 		all = append(all, f.left...)
@@ -270,8 +272,13 @@ func tracesIn(dir string) (found, left []string, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	var originals []string
 	for _, e := range list {
 		if e.IsDir() || strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		if base, ok := strings.CutSuffix(e.Name(), tracename.Broken); ok && tracename.Base(base) != base {
+			originals = append(originals, e.Name())
 			continue
 		}
 		name, why := filepath.Join(dir, e.Name()), "it is no regular file, and links are not followed"
@@ -291,6 +298,9 @@ func tracesIn(dir string) (found, left []string, err error) {
 		if ext := filepath.Ext(name); ext == ".et" || ext == ".iet" {
 			left = append(left, name+" is left out: "+why)
 		}
+	}
+	if n := len(originals); n > 0 {
+		left = append(left, fmt.Sprintf("%s: damaged originals of recovered traces are left out: %s", dir, strings.Join(originals, ", ")))
 	}
 	all := slices.Clone(found)
 	return slices.DeleteFunc(found, func(name string) bool {

@@ -254,7 +254,8 @@ func encodeTrace(t *testing.T, message string) []byte {
 	return b.Bytes()
 }
 
-// TestOpenFolderSaysWhatItLeavesOut opens a folder with links, an empty file and one of another kind.
+// TestOpenFolderSaysWhatItLeavesOut opens a folder with links, an empty file, one of another kind, and
+// what recovery has kept of damaged traces.
 func TestOpenFolderSaysWhatItLeavesOut(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
@@ -264,7 +265,8 @@ func TestOpenFolderSaysWhatItLeavesOut(t *testing.T) {
 		_, err = w.Write(format.Root())
 	}
 	if err = errors.Join(err, w.Close(), os.WriteFile(in("app.et"), b.Bytes(), 0o600), os.WriteFile(in("empty.et"), nil, 0o600), os.WriteFile(in("notes.txt"), []byte("notes"), 0o600),
-		os.WriteFile(in("text.iet"), []byte("this is only text"), 0o600), os.Symlink("gone.et", in("dangling.et")), os.Symlink("app.et", in("link.et"))); err != nil {
+		os.WriteFile(in("text.iet"), []byte("this is only text"), 0o600), os.Symlink("gone.et", in("dangling.et")), os.Symlink("app.et", in("link.et")),
+		os.WriteFile(in("app.et.broken"), b.Bytes(), 0o600), os.WriteFile(in("b.iet.broken"), b.Bytes(), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	c, err := convert.Open(t.Context(), []string{dir}, nil)
@@ -273,7 +275,11 @@ func TestOpenFolderSaysWhatItLeavesOut(t *testing.T) {
 	}
 	defer c.Close()
 	const link = " is left out: it is no regular file, and links are not followed"
-	want := []string{in("dangling.et") + link, in("empty.et") + " is left out: it is empty", in("link.et") + link, in("text.iet") + " is left out: it is no trace"}
+	want := []string{in("dangling.et") + link, in("empty.et") + " is left out: it is empty", in("link.et") + link, in("text.iet") + " is left out: it is no trace",
+		dir + ": damaged originals of recovered traces are left out: app.et.broken, b.iet.broken"}
+	if files := c.View().Files(); len(files) != 1 {
+		t.Errorf("%d files are traces, want app.et alone", len(files))
+	}
 	if got := c.LeftOut(); !slices.Equal(got, want) {
 		t.Errorf("LeftOut is %q, want %q", got, want)
 	}

@@ -205,6 +205,9 @@ func (a *app) open(ctx context.Context, names []string, o *lookFlags) (*convert.
 		if n := t.View().Copies(); n > 0 {
 			fmt.Fprintf(a.err, "entrace: %s in several files, shown once\n", count(n, "row is", "rows are"))
 		}
+		for _, text := range t.LeftOut() {
+			fmt.Fprintln(a.err, "entrace:", safe(text))
+		}
 	}
 	return t, err
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -112,5 +113,21 @@ func TestOpenSpanIsOpenForAsLongInAllCommands(t *testing.T) {
 		if out := fine(t, nil, append(strings.Fields(args), "traces")...); strings.Count(out, "GET /hang not ended, ≥ 4s") != 1 {
 			t.Errorf("%s prints\n%s", args, out)
 		}
+	}
+}
+
+// TestFolderLeavesOutDamagedOriginals: what recovery has kept of a damaged file is no trace of a folder,
+// which one line says.
+func TestFolderLeavesOutDamagedOriginals(t *testing.T) {
+	t.Chdir(t.TempDir())
+	must(t, sampleTrace(t, "app.iet").Close(t.Context()))
+	b := read(t, "app.iet")
+	must(t, os.WriteFile("app.iet", append(b, bytes.Repeat([]byte{0xff}, 100)...), 0o600))
+	if code, out, errs := entrace(t, nil, "recover", "."); code != exitData {
+		t.Fatalf("recover: exit %d\n%s%s", code, out, errs)
+	}
+	code, out, errs := entrace(t, nil, "tree", ".")
+	if want := "entrace: .: damaged originals of recovered traces are left out: app.iet.broken\n"; code != exitFine || errs != want || strings.Count(out, "SELECT") != 1 {
+		t.Errorf("exit %d\n%s%s, want %s", code, out, errs, want)
 	}
 }
