@@ -275,8 +275,10 @@ func TestOpenFolderSaysWhatItLeavesOut(t *testing.T) {
 	}
 	defer c.Close()
 	const link = " is left out: it is no regular file, and links are not followed"
-	want := []string{in("dangling.et") + link, in("empty.et") + " is left out: it is empty", in("link.et") + link, in("text.iet") + " is left out: it is no trace",
-		dir + ": damaged originals of recovered traces are left out: app.et.broken, b.iet.broken"}
+	want := []string{
+		in("dangling.et") + link, in("empty.et") + " is left out: it is empty", in("link.et") + link, in("text.iet") + " is left out: it is no trace",
+		dir + ": damaged originals of recovered traces are left out: app.et.broken, b.iet.broken",
+	}
 	if files := c.View().Files(); len(files) != 1 {
 		t.Errorf("%d files are traces, want app.et alone", len(files))
 	}

@@ -1,6 +1,7 @@
 package convert_test
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"os"
@@ -61,6 +62,25 @@ func TestStateOfFile(t *testing.T) {
 	_, err = recorder.Recover(in("half.et"), in("mended.et"))
 	must(t, err)
 	copyOf("killed.iet", "torn.iet", 30)
+	corrupt, err := os.ReadFile(in("killed.iet"))
+	must(t, err)
+	corrupt = append(corrupt, bytes.Repeat([]byte{0xff}, 100)...)
+	must(t, os.Mkdir(in("journal"), 0o700))
+	for name, output := range map[string]string{"corrupt": "", "other.iet": in("saved.et"), "corrupt-et": "", "journal/corrupt": ""} {
+		stream := in(name)
+		if filepath.Ext(name) == "" {
+			stream += ".iet"
+		}
+		must(t, os.WriteFile(stream, corrupt, 0o600))
+		if strings.HasPrefix(name, "journal") {
+			must(t, os.WriteFile(stream+".crash", []byte("panic: no stock\n"), 0o600))
+		}
+		if strings.HasSuffix(name, "-et") {
+			stream = in(name) + ".et"
+		}
+		_, err = recorder.Recover(stream, output)
+		must(t, err)
+	}
 
 	if rec, err = recorder.Create(in("long.et"), &recorder.Options{MaxFileEntries: 10}); err != nil {
 		t.Fatal(err)
@@ -89,6 +109,10 @@ func TestStateOfFile(t *testing.T) {
 		{"half.et", "damaged"},
 		{"mended.et", "damaged, recovered"},
 		{"torn.iet", "damaged"},
+		{"corrupt.iet", "damaged, recovered"},
+		{"corrupt-et.et", "damaged, recovered"},
+		{"saved.et", "damaged, recovered"},
+		{"journal/corrupt.iet", "damaged, recovered (panic: no stock)"},
 		{"rotated.et", "ended, another file follows"},
 		{"long.et", "ended, 1 entry dropped"},
 		{"x.jsonl", "ended"},

@@ -37,7 +37,7 @@ const (
 
 	AttrContinued = "entrace.continued" // Bool, on a span that began in an earlier file
 	AttrRotated   = "entrace.rotated"   // Bool, on the end of a file that another one follows
-	AttrDamage    = "damage"            // String, a CutReason, on the NameRecovered of an ET that was damaged
+	AttrDamage    = "damage"            // String, a CutReason, on the NameRecovered of an ET that was damaged, or of a corrupt file
 	AttrDurations = "entrace.duration"  // String, a JSON array of the names of attributes that are durations, I64 of nanoseconds
 
 	// DefaultTraceFlags is what an absent AttrTraceFlags or AttrLinkFlags means:
@@ -59,7 +59,7 @@ const (
 	NameSpanEnd   = "span end"
 	NameException = "exception" // of an event that says why its span failed
 	NameEnd       = "entrace.end"
-	NameRecovered = "entrace.recovered" // the last one if recovery has finished the file of a writer that was killed, or saved what is whole in an ET
+	NameRecovered = "entrace.recovered" // the last one if recovery has finished the file of a writer that was killed, or saved what is whole in a damaged one
 	NameCrash     = "crash"             // of the log record that says why a process died, and in which stacks
 	NameTrace     = "entrace.trace"     // says why a flight recorder has made the file
 )

@@ -12,7 +12,7 @@ import (
 )
 
 // TestRecoverCorruptAgain recovers a file of one name that is corrupt again and again: each
-// time the trace is there, and each of the originals stays.
+// time the trace is there, with the mark of recovery, and each of the originals stays.
 func TestRecoverCorruptAgain(t *testing.T) {
 	for _, name := range []string{"x.iet", "x.et"} {
 		dir := t.TempDir()
@@ -30,7 +30,7 @@ func TestRecoverCorruptAgain(t *testing.T) {
 			if got := readFile(t, r.Broken); !bytes.Equal(got, b) {
 				t.Errorf("%s, round %d: %s is not the original", name, i, r.Broken)
 			}
-			if r, err := recorder.Inspect(r.Output); err != nil || r.Entries != i+2 || r.Reason != format.CutClean {
+			if r, err := recorder.Inspect(r.Output); err != nil || r.Entries != i+3 || r.Reason != format.CutClean {
 				t.Errorf("%s, round %d: %+v, %v", name, i, r, err)
 			}
 			must(t, os.Remove(r.Output))

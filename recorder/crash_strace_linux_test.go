@@ -272,7 +272,7 @@ func TestKillDuringRecoveryOfCorrupt(t *testing.T) {
 					must(t, err)
 				}
 				r, err := recorder.Inspect(c.path)
-				if err != nil || r.Reason != format.CutClean || (x.journal || x.file == "x.et") != (r.Entries > whole) || r.Entries < whole || filepath.Base(r.Name) != x.name {
+				if err != nil || r.Reason != format.CutClean || r.Entries <= whole || filepath.Base(r.Name) != x.name {
 					t.Errorf("%+v, %v; %d entries were whole", r, err, whole)
 				}
 				broken := 0

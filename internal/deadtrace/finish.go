@@ -255,10 +255,35 @@ func (d *dead) act(ctx context.Context, state State) (*Result, error) {
 			return nil, nil
 		}
 		return r, d.finish(ctx, r)
-	case Torn, Corrupt:
+	case Torn:
 		return r, d.finish(ctx, r)
+	case Corrupt:
+		return r, d.mend(ctx, r)
 	}
 	return nil, nil
+}
+
+// mend puts what is whole, and a mark, in the place of a corrupt stream, which gets another name, and
+// finishes that.
+func (d *dead) mend(ctx context.Context, r *Result) (err error) {
+	if r.Broken, err = linkBroken(d.f, d.stream); err != nil {
+		return err
+	}
+	r.Changed = true
+	if err := errors.Join(replace(d.stream), d.close()); err != nil {
+		return err
+	}
+	o := *d.o
+	o.KeepEmpty = true
+	after, err := Finish(ctx, d.stream, &o)
+	r.Output = d.stream
+	if after != nil {
+		r.Output = after.Output
+		if after.Pending > 0 {
+			r.Entries = after.Entries
+		}
+	}
+	return err
 }
 
 // result returns what d is before anything is done.
@@ -298,15 +323,8 @@ func (d *dead) removeTwin(r *Result) error {
 }
 
 // finish brings the journal into the IET and makes of that what it is to become.
-func (d *dead) finish(ctx context.Context, r *Result) (err error) {
-	corrupt := isCorrupt(d.damage)
+func (d *dead) finish(ctx context.Context, r *Result) error {
 	if d.has {
-		if corrupt {
-			if r.Broken, err = copyBroken(d.f, d.stream); err != nil {
-				return err
-			}
-			corrupt = false
-		}
 		d.rest.reportUnreadable(d.o.report)
 		if err := d.rest.replay(d.f, d.s); err != nil {
 			return fmt.Errorf("journal %s: %w", d.rest.name, err)
@@ -339,18 +357,10 @@ func (d *dead) finish(ctx context.Context, r *Result) (err error) {
 			return err
 		}
 	}
-	if corrupt {
-		if r.Broken, err = linkBroken(d.f, d.stream); err != nil {
-			return err
-		}
-	}
 	switch {
 	case d.o.ET:
 		r.Changed = true
 		return format.FinalizeFile(ctx, d.f, d.stream, r.Output, &format.FinalizeOptions{RemoveSource: true, Lenient: true, Index: &d.s.index})
-	case corrupt: // the original has its name, and its bytes
-		r.Changed = true
-		return replace(d.stream)
 	case d.s.size < d.size:
 		r.Changed = true
 		return errors.Join(d.f.Truncate(d.s.size), d.f.Sync())

@@ -373,7 +373,7 @@ func (r *replayer) write(b *rest, s *survey) (err error) {
 		r.placer.Place(crashRecord(b.text, b.died))
 	}
 	if adds {
-		if _, err := r.placer.Append(RecordOf(RecoveredEntry()), 0); err != nil {
+		if _, err := r.placer.Append(RecordOf(recovered(s.damage)), 0); err != nil {
 			return err
 		}
 	}
@@ -384,6 +384,15 @@ func (r *replayer) write(b *rest, s *survey) (err error) {
 // recovery writes it.
 func RecoveredEntry() *format.TraceEntry {
 	return &format.TraceEntry{Metadata: format.Metadata{Name: format.NameRecovered, Level: format.LevelTrace}}
+}
+
+// recovered is [RecoveredEntry], with the reason if some of the file could not be read.
+func recovered(damage format.CutReason) *format.TraceEntry {
+	e := RecoveredEntry()
+	if damage != "" {
+		e.Attributes = []format.Attribute{{Name: format.AttrDamage, Value: format.StringValue(string(damage))}}
+	}
+	return e
 }
 
 // RecordOf returns the record of an entry that no application has recorded.

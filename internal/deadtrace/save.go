@@ -100,8 +100,8 @@ func linkBroken(f *os.File, name string) (broken string, err error) {
 	return broken, nil
 }
 
-// copyTo writes the entries of f to output, and returns how many that are. If f is an ET that has
-// lost its end, one more says so. With replace output is the file that f is, and keeps its format.
+// copyTo writes the entries of f to output, and returns how many that are. If f is corrupt, or an ET
+// that has lost its end, one more says so. With replace output is the file that f is, and keeps its format.
 func copyTo(f *format.File, output string, replace bool) (n int, err error) {
 	tmp, err := osfile.CreateTemp(output)
 	if err != nil {
@@ -141,7 +141,7 @@ func copyTo(f *format.File, output string, replace bool) (n int, err error) {
 			return 0, errors.Join(err, out.Abort())
 		}
 	}
-	if f.Format() == format.ET && f.Damage() != nil && f.Len() > 0 {
+	if (f.Format() == format.ET && f.Damage() != nil || isCorrupt(f.Damage())) && f.Len() > 0 {
 		if err := markDamaged(out, f); err != nil {
 			return 0, errors.Join(err, out.Abort())
 		}
@@ -159,9 +159,7 @@ func markDamaged(out *format.Writer, f *format.File) error {
 	if err != nil || last.IsEnd() || last.IsRecovered() {
 		return err
 	}
-	e := RecoveredEntry()
-	e.Attributes = []format.Attribute{{Name: format.AttrDamage, Value: format.StringValue(string(format.CutReasonOf(f.Damage())))}}
-	_, err = out.Write(e)
+	_, err = out.Write(recovered(format.CutReasonOf(f.Damage())))
 	return err
 }
 

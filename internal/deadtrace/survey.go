@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"strings"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/journal"
@@ -31,10 +32,11 @@ type survey struct {
 	entries   int
 	size      int64 // of the whole entries, with the magic
 	index     format.Index
-	ended     bool // the last entry says how the recording ended
-	closed    bool // and that it was closed
-	behind    int  // entries behind what the checkpoint is about, which are in the journal as well
-	crashed   bool // the last entry but that one is the text of the runtime
+	ended     bool             // the last entry says how the recording ended
+	closed    bool             // and that it was closed
+	damage    format.CutReason // recovery has saved what was whole, or is about to
+	behind    int              // entries behind what the checkpoint is about, which are in the journal as well
+	crashed   bool             // the last entry but that one is the text of the runtime
 	spans     map[record.Ref]uint32
 	resources map[uint16]uint32 // ids by number
 }
@@ -61,6 +63,9 @@ func (b *rest) survey(f io.ReaderAt, size int64) (s *survey, damage, err error) 
 	}
 	if s.same = same; same && s.size == until {
 		damage = nil // of what the journal has as well
+	}
+	if isCorrupt(damage) {
+		s.damage = format.CutCorrupt
 	}
 	if s.crashed {
 		b.text = "" // a recovery was killed that had written it
@@ -120,7 +125,12 @@ func (b *rest) look(f io.ReaderAt, size, until int64) (*survey, error) {
 			whole, wholeSize = s.entries, s.size
 		}
 		s.closed = e.IsEnd()
-		s.ended = s.closed || e.IsRecovered()
+		s.ended, s.damage = s.closed, ""
+		if e.IsRecovered() {
+			s.ended = true
+			v, _ := e.Attribute(format.AttrDamage)
+			s.damage = format.CutReason(strings.Clone(v.Text()))
+		}
 		s.crashed = b.text != "" && isCrash(e, b.text) || s.crashed && e.IsRecovered()
 	}
 }
