@@ -86,7 +86,9 @@ func (q *Query) emptyHints(m *machine) []Hint {
 			if h.Query == "" && x.right != nil && !strings.HasPrefix(q.text[f.pos:], f.text) { // user = eve
 				from, to := place(x)
 				text := quote(q.text[from:to])
-				h = Hint{cmp.Or(h.Text, f.text+" is an attribute") + "; for the text, write " + text, q.with(from, to, text)}
+				if _, err := parse(q.with(from, to, text)); err == nil { // braces have no free text
+					h = Hint{cmp.Or(h.Text, f.text+" is an attribute") + "; for the text, write " + text, q.with(from, to, text)}
+				}
 			}
 			if h.Text != "" {
 				add(h)

@@ -411,7 +411,7 @@ func (p *parser) compare() (expr, error) {
 func (p *parser) comparison(a expr, op string, t *token) (expr, error) {
 	c := &compare{a: a, pos: t.pos}
 	c.op = op
-	if k := typeOf(a); p.braces == 0 && (k == KindString || k == KindNil) {
+	if k := typeOf(a); k == KindString || k == KindNil {
 		defer func(was bool) { p.bare = was }(p.bare)
 		p.bare = true
 	}

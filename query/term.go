@@ -132,11 +132,11 @@ func (p *parser) word() (expr, error) {
 		return &literal{value: values[0], word: t.text, pos: t.pos, end: t.end}, nil
 	case isEnum:
 		return p.namedOrText(t, values)
-	case p.bare && p.braces == 0:
+	case p.bare && (p.braces == 0 || p.textEnd(at) == t.end || p.is(",")):
 		return constant(stringValue(t.text))
 	case p.braces == 0 && !compared:
 		return p.freeText(t)
-	case p.braces == 0 && p.isBareAttribute(t, at):
+	case p.isBareAttribute(t, at):
 		return &field{name: t.text, text: "." + attributeName(t.text), pos: t.pos, end: t.end}, nil
 	}
 	return nil, p.noName(t, at)
