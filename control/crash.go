@@ -90,7 +90,7 @@ func Recover(dir string) (crashes []Crash, finished []string, err error) {
 	if crashes, err = d.recover(); err != nil {
 		return crashes, nil, err
 	}
-	finished, err = d.sweep(&deadtrace.Options{ET: true, Ended: true, Own: true})
+	finished, err = d.sweep(&deadtrace.Options{Owner: deadtrace.Private})
 	return crashes, finished, err
 }
 
@@ -103,7 +103,7 @@ func (c *Control) saveDead(keep Keep) {
 			c.report(fmt.Errorf("recover: %w", err))
 		}
 	}
-	saved, err := c.dir.sweep(&deadtrace.Options{ET: true, Ended: true, Own: true, AtStart: true, Report: c.report})
+	saved, err := c.dir.sweep(&deadtrace.Options{Owner: deadtrace.Private, AtStart: true, Report: c.report})
 	c.report(err)
 	for i := range crashes {
 		if crashes[i].Path != "" {

@@ -239,8 +239,8 @@ func (f *folder) sweep(o *deadtrace.Options) (finished []string, err error) {
 	})
 	isRing := func(name string) bool { return strings.HasPrefix(name, ringPrefix) && strings.HasSuffix(name, ringExt) }
 	deadtrace.RemoveTemps(context.Background(), f.dir, temps, false, isRing)
-	isTrace := func(base string) bool { _, ok := parseFileName(base + fileExt); return ok }
-	ferr := deadtrace.Folder(context.Background(), f.dir, func(_, base string) bool { return isTrace(base) }, isTrace, o, func(r *deadtrace.Result, rerr error) {
+	isTrace := func(_, base string) bool { _, ok := parseFileName(base + fileExt); return ok }
+	ferr := deadtrace.Folder(context.Background(), f.dir, isTrace, o, func(r *deadtrace.Result, rerr error) {
 		switch {
 		case rerr != nil:
 			err = errors.Join(err, fmt.Errorf("finish a trace: %w", rerr))
@@ -258,7 +258,7 @@ func (f *folder) sweep(o *deadtrace.Options) (finished []string, err error) {
 // finish makes the trace name of what a dead writer has left of it, and reports
 // whether it has.
 func (f *folder) finish(name string) (bool, error) {
-	r, err := deadtrace.Finish(context.Background(), tracename.Stream(f.path(name)), &deadtrace.Options{ET: true, Ended: true, Own: true})
+	r, err := deadtrace.Finish(context.Background(), tracename.Stream(f.path(name)), &deadtrace.Options{Owner: deadtrace.Private})
 	if deadtrace.IsOthers(err) {
 		return false, nil
 	}

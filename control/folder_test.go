@@ -23,7 +23,7 @@ import (
 )
 
 // sweepAll is what a start finishes.
-var sweepAll = &deadtrace.Options{ET: true, Ended: true, Own: true, AtStart: true}
+var sweepAll = &deadtrace.Options{Owner: deadtrace.Private, AtStart: true}
 
 func folderMust(t testing.TB, err error) {
 	t.Helper()

@@ -103,7 +103,7 @@ func finish(name string) (*deadtrace.Result, error) {
 	if name != stream && osfile.Exists(name) || !osfile.Exists(stream) && !osfile.Exists(stream+tracename.Journal) {
 		return deadtrace.Mend(name)
 	}
-	r, err := deadtrace.Finish(context.Background(), stream, &deadtrace.Options{ET: name != stream, Ended: true, Final: name, KeepEmpty: true})
+	r, err := deadtrace.Finish(context.Background(), stream, &deadtrace.Options{IET: name == stream, Final: name})
 	if err != nil && r == nil && name == stream { // there may be nothing to do, for who could not do it
 		now, ierr := deadtrace.Inspect(name)
 		switch {
@@ -130,7 +130,7 @@ func finish(name string) (*deadtrace.Result, error) {
 // the report or the error of each. What a living process works on is passed over.
 func RecoverFolder(ctx context.Context, dir string, each func(*Report, error)) error {
 	all := func(string, string) bool { return true }
-	return deadtrace.Folder(ctx, dir, all, func(string) bool { return true }, &deadtrace.Options{ET: true, Earlier: true}, func(r *deadtrace.Result, err error) { each(reportOf(r), err) })
+	return deadtrace.Folder(ctx, dir, all, &deadtrace.Options{Owner: deadtrace.Others}, func(r *deadtrace.Result, err error) { each(reportOf(r), err) })
 }
 
 // finishOwn finishes what dead writers of this path have left under names with their time, and
@@ -150,22 +150,18 @@ func (w *writer) finishOwn(ctx context.Context, dead []string) []string {
 		}
 	}
 	is := func(path, base string) bool {
-		if base != own {
+		stream := path + tracename.IET
+		if base != own || stream == w.name { // what has taken that name since is somebody else's
 			return false
 		}
-		stream := path + tracename.IET
-		if stream == w.name {
-			return false // what has taken that name since is somebody else's
-		}
-		return et || osfile.Exists(stream+tracename.Journal) || slices.Contains(dead, stream) || slices.Contains(latest, stream)
+		return et || path == "" || osfile.Exists(stream+tracename.Journal) || slices.Contains(dead, stream) || slices.Contains(latest, stream)
 	}
 	var spare []string
 	for _, name := range dead { // whether there is something to do or not
 		spare = append(spare, tracename.Base(name))
 		w.finished.ended.Add(tracename.Base(name))
 	}
-	isOwn := func(base string) bool { return base == own }
-	return append(spare, w.finishFolder(ctx, is, isOwn, &deadtrace.Options{ET: et, Ended: true, AtStart: true})...)
+	return append(spare, w.finishFolder(ctx, is, &deadtrace.Options{IET: !et, AtStart: true})...)
 }
 
 // finishFamily finishes what dead writers of the family have left, and returns the paths of
@@ -175,14 +171,13 @@ func (w *writer) finishFamily(ctx context.Context) []string {
 		return nil
 	}
 	own := tracename.Base(filepath.Base(w.name))
-	of := func(base string) bool { return base != own && w.o.Family(base) }
-	is := func(_, base string) bool { return of(base) }
-	return w.finishFolder(ctx, is, of, &deadtrace.Options{ET: w.final != w.name, AtStart: true, Siblings: true, Earlier: true})
+	is := func(_, base string) bool { return base != own && w.o.Family(base) }
+	return w.finishFolder(ctx, is, &deadtrace.Options{Owner: deadtrace.Others, IET: w.final == w.name, AtStart: true})
 }
 
-func (w *writer) finishFolder(ctx context.Context, is deadtrace.Filter, temps func(base string) bool, o *deadtrace.Options) (finished []string) {
+func (w *writer) finishFolder(ctx context.Context, is deadtrace.Filter, o *deadtrace.Options) (finished []string) {
 	o.Report = w.report
-	err := deadtrace.Folder(ctx, filepath.Dir(w.name), is, temps, o, func(r *deadtrace.Result, err error) {
+	err := deadtrace.Folder(ctx, filepath.Dir(w.name), is, o, func(r *deadtrace.Result, err error) {
 		switch {
 		case errors.Is(err, context.Canceled): // the next start goes on
 		case err != nil:

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -171,86 +171,42 @@ func (a *app) printRecovery(v *recovery, finished string) error {
 	return err
 }
 
-// crash is what 'entrace recover --json DIR' prints of a ring.
-type crash struct {
-	Ring    string     `json:"ring"`
-	Output  string     `json:"output,omitempty"`
-	Time    *time.Time `json:"time,omitempty"`
-	PID     int        `json:"pid,omitempty"`
-	Service string     `json:"service,omitempty"`
-	Reason  string     `json:"reason,omitempty"`
-	Damaged int        `json:"damaged"`
-	Error   string     `json:"error,omitempty"`
-}
-
 // recoverFolder finishes what dead processes left in a folder: rings of flight recorders, and
 // plain recordings.
 func (a *app) recoverFolder(ctx context.Context, dir string, asJSON bool) error {
+	found := 0
+	show := func(r *recorder.Report, err error) error {
+		if found++; err != nil {
+			return err
+		}
+		return a.recovered(ctx, r, asJSON)
+	}
+	made := func(name, of string, missing error) error {
+		r, err := recorder.Inspect(name)
+		if err == nil {
+			r.Name, r.Output, r.Journal = of, name, missing
+		}
+		return show(r, err)
+	}
 	crashes, finished, err := control.Recover(dir)
 	for i := range crashes {
 		c := &crashes[i]
-		if c.Err != nil {
-			err = errors.Join(err, c.Err)
+		if err = errors.Join(err, c.Err); c.Path == "" {
+			continue
 		}
-		var perr error
-		if asJSON {
-			perr = a.printJSON(newCrash(c))
-		} else {
-			perr = a.printCrash(c)
+		var missing error
+		if c.Damaged > 0 {
+			missing = fmt.Errorf("%d parts of the ring could not be read", c.Damaged)
 		}
-		if perr != nil {
-			return perr
-		}
-	}
-	plain := 0
-	ferr := recorder.RecoverFolder(ctx, dir, func(r *recorder.Report, rerr error) {
-		plain++
-		if rerr == nil {
-			rerr = a.recovered(ctx, r, asJSON)
-		}
-		err = errors.Join(err, rerr)
-	})
-	if err = errors.Join(err, ferr); asJSON {
-		return err
+		err = errors.Join(err, made(c.Path, c.Ring, missing))
 	}
 	for _, name := range finished {
-		if _, perr := fmt.Fprintf(a.out, "%s: finished\n", safe(name)); perr != nil {
-			return perr
-		}
+		name = filepath.Join(dir, name)
+		err = errors.Join(err, made(name, name, nil))
 	}
-	if len(crashes)+len(finished)+plain == 0 && err == nil {
+	ferr := recorder.RecoverFolder(ctx, dir, func(r *recorder.Report, rerr error) { err = errors.Join(err, show(r, rerr)) })
+	if err = errors.Join(err, ferr); found == 0 && err == nil && !asJSON {
 		_, err = fmt.Fprintf(a.out, "%s: nothing to recover\n", safe(dir))
-	}
-	return err
-}
-
-func newCrash(c *control.Crash) crash {
-	out := crash{Ring: c.Ring, Output: c.Path, PID: c.PID, Service: c.Service, Reason: c.Reason, Damaged: c.Damaged}
-	if !c.Time.IsZero() {
-		t := c.Time.UTC()
-		out.Time = &t
-	}
-	if c.Err != nil {
-		out.Error = c.Err.Error()
-	}
-	return out
-}
-
-func (a *app) printCrash(c *control.Crash) error {
-	if c.Err != nil {
-		return nil // which is told in the end
-	}
-	if c.Path == "" {
-		_, err := fmt.Fprintf(a.out, "%s: nothing was in it\n", safe(c.Ring))
-		return err
-	}
-	reason := c.Reason
-	if reason == "" {
-		reason = "killed, or os.Exit"
-	}
-	_, err := fmt.Fprintf(a.out, "%s: process %d ended at %s: %s\n", safe(c.Path), c.PID, c.Time.UTC().Format(time.RFC3339), safe(reason))
-	if c.Damaged > 0 && err == nil {
-		_, err = fmt.Fprintf(a.out, "%s: %d parts of the ring could not be read\n", safe(c.Path), c.Damaged)
 	}
 	return err
 }

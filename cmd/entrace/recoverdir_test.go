@@ -43,7 +43,7 @@ func TestRecoverFolder(t *testing.T) {
 		t.Errorf("of a living process:\n%s", out)
 	}
 	code, out, errs := entrace(t, nil, "recover", "traces")
-	if code == 0 || !strings.Contains(out, "-crash.et: process ") || !strings.Contains(out, `panic: \x1b[31mboom`) || !strings.Contains(errs, "ring-mine.ring") {
+	if code == 0 || !strings.Contains(out, `-crash.et: finished, 7 entries; killed, recovered (crash: panic: \x1b[31mboom)`) || !strings.Contains(errs, "ring-mine.ring") {
 		t.Errorf("%d\n%s\n%s", code, out, errs)
 	}
 	list, _ := filepath.Glob("traces/*-crash.et")
@@ -59,8 +59,8 @@ func TestRecoverFolder(t *testing.T) {
 	}
 	must(t, os.WriteFile(left, b, 0o600)) // as if the recovery had been killed just before its end
 	text()
-	var c crash
-	if out := fine(t, nil, "recover", "--json", "traces"); json.Unmarshal([]byte(out), &c) != nil || c.Service != "shop" || c.Output != list[0] && filepath.Base(c.Output) != filepath.Base(list[0]) {
+	var c recovery
+	if out := fine(t, nil, "recover", "--json", "traces"); json.Unmarshal([]byte(out), &c) != nil || filepath.Base(c.File) != filepath.Base(left) || c.State == "" || c.Output != list[0] && filepath.Base(c.Output) != filepath.Base(list[0]) {
 		t.Errorf("as JSON: %s", out)
 	}
 	if code, _, errs := entrace(t, nil, "recover", "traces", "-o", "x.et"); code != 2 || !strings.Contains(errs, "folder") {

@@ -70,13 +70,13 @@ func recordsIn(t *testing.T, name string) map[string]int {
 func TestDamageAtTheBeginningKeepsTheOriginal(t *testing.T) {
 	root := format.AppendTraceEntry(nil, format.V1, format.Root())
 	for _, at := range []int64{format.MagicSize, format.MagicSize + int64(len(root))} {
-		for _, own := range []bool{false, true} {
+		for _, owner := range []deadtrace.Owner{deadtrace.Others, deadtrace.Private} {
 			stream := killed(t, 100, 0)
 			damage(t, stream, at)
 			was, err := os.ReadFile(stream)
 			must(t, err)
 			all := func(string, string) bool { return true }
-			err = deadtrace.Folder(t.Context(), filepath.Dir(stream), all, func(string) bool { return true }, &deadtrace.Options{ET: true, Ended: own, Own: own}, func(_ *deadtrace.Result, err error) {
+			err = deadtrace.Folder(t.Context(), filepath.Dir(stream), all, &deadtrace.Options{Owner: owner}, func(_ *deadtrace.Result, err error) {
 				if err != nil {
 					t.Log(err)
 				}

@@ -190,9 +190,6 @@ func isUnreachable(err error) bool {
 
 func lock(f *os.File, exclusive bool) error { return lockError(f, osfile.LockPatiently(f, exclusive)) }
 
-// lockToRead is lock for who can do without.
-func lockToRead(f *os.File, exclusive bool) error { return lockError(f, osfile.Lock(f, exclusive)) }
-
 func lockError(f *os.File, err error) error {
 	if errors.Is(err, osfile.ErrLocked) {
 		if _, pid := osfile.LockHolder(f.Name()); pid > 0 {

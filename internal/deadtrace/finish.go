@@ -16,27 +16,31 @@ import (
 	"github.com/entrace-go/entrace/internal/tracename"
 )
 
+// An Owner says who may be at work on a trace.
+type Owner uint8
+
+const (
+	// Own traces are those of a path that the caller records, or was asked to finish.
+	Own Owner = iota
+	// Others are the traces of other programs in a folder: those that came to a clean end stay as they
+	// are, and an earlier trace that has the name of an ET makes room. At a start, what another version of
+	// this module can finish better is left to it.
+	Others
+	// Private traces lie in a folder where nobody else uses such names: what is too short for a trace
+	// goes, and what is none is an error.
+	Private
+)
+
 // Options say how traces are finished.
 type Options struct {
-	// ET makes ETs of IETs. Otherwise these are cut to what is whole.
-	ET bool
-	// Ended makes ETs of IETs that came to a clean end as well.
-	Ended bool
+	Owner Owner
+	// IET leaves IETs, cut to what is whole. Otherwise they become ETs.
+	IET bool
+	// Final is the trace that was asked for, which is made even if nothing was recorded.
+	Final string
 	// AtStart is for a program that starts: a journal that is out of reach now is waited for, for
 	// a day.
 	AtStart bool
-	// Siblings is for traces of other processes: what another version of this module can finish
-	// better is left to it.
-	Siblings bool
-	// Earlier renames an earlier trace that has the name of the ET.
-	Earlier bool
-	// Final is the ET that the stream is to become, "" for that with its name.
-	Final string
-	// KeepEmpty makes a trace of a stream in which nothing was recorded.
-	KeepEmpty bool
-	// Own says that nobody else uses such names: what is too short for a trace goes, and what is none
-	// is an error.
-	Own bool
 	// Report, if set, is told why records are missing.
 	Report func(error)
 }
@@ -46,6 +50,9 @@ func (o *Options) report(err error) {
 		o.Report(err)
 	}
 }
+
+// elsewhere reports whether another process may finish the traces better, later.
+func (o *Options) elsewhere() bool { return o.Owner == Others && o.AtStart }
 
 // A Result is the report on one trace, before and after it was finished.
 type Result struct {
@@ -63,6 +70,7 @@ type Result struct {
 type dead struct {
 	o      *Options
 	stream string
+	final  string   // the ET that it is to become
 	f      *os.File // locked
 	size   int64    // of f
 	rest   *rest
@@ -73,8 +81,9 @@ type dead struct {
 	twin   string // an ET with the same entries
 }
 
-// final returns the ET that the stream is to become.
-func (d *dead) final() string { return cmp.Or(d.o.Final, tracename.Base(d.stream)+tracename.ET) }
+func newDead(stream string, o *Options) *dead {
+	return &dead{o: o, stream: stream, final: cmp.Or(o.Final, tracename.Base(stream)+tracename.ET)}
+}
 
 func (d *dead) close() error {
 	var err error
@@ -114,7 +123,7 @@ func (d *dead) look() (State, error) {
 	if state, err := d.openRest(); state != Nothing || err != nil {
 		return state, err
 	}
-	if d.o.Own && !d.has && d.size < format.MagicSize {
+	if d.o.Owner == Private && !d.has && d.size < format.MagicSize {
 		d.s = new(survey)
 		return Empty, nil
 	}
@@ -127,8 +136,8 @@ func (d *dead) look() (State, error) {
 			return Foreign, fmt.Errorf("open %s: %w", d.stream, err)
 		}
 	}
-	stays := !d.o.Ended && !d.has && endsCleanly(f, d.size)
-	if stays && (!d.o.ET || !osfile.Exists(d.final())) {
+	stays := d.o.Owner == Others && !d.has && endsCleanly(f, d.size)
+	if stays && (d.o.IET || !osfile.Exists(d.final)) {
 		return Whole, nil // without a look at the rest of it
 	}
 	if d.s, d.damage, err = d.rest.survey(f, d.size); err != nil {
@@ -137,7 +146,7 @@ func (d *dead) look() (State, error) {
 	switch {
 	case d.isEmpty():
 		return Empty, nil
-	case d.o.ET && d.rest.empty() && d.gone == nil && d.hasTwin():
+	case !d.o.IET && d.rest.empty() && d.gone == nil && d.hasTwin():
 		return Leftover, nil
 	case stays:
 		return Whole, nil
@@ -153,7 +162,7 @@ func (d *dead) look() (State, error) {
 func (d *dead) cannotChange(err error) (State, error) {
 	f, rerr := osfile.OpenRead(d.stream)
 	if rerr != nil || errors.Is(err, fs.ErrNotExist) {
-		if errors.Is(rerr, fs.ErrPermission) && !d.o.KeepEmpty {
+		if errors.Is(rerr, fs.ErrPermission) && d.o.Final == "" {
 			return Foreign, nil // it is another user's, who finishes it
 		}
 		return Nothing, err
@@ -167,13 +176,13 @@ func (d *dead) cannotChange(err error) (State, error) {
 
 // isEmpty reports whether nothing was recorded.
 func (d *dead) isEmpty() bool {
-	lost := d.gone != nil && (!d.o.Own || !errors.Is(d.gone, journal.ErrGone))
+	lost := d.gone != nil && (d.o.Owner != Private || !errors.Is(d.gone, journal.ErrGone))
 	return d.s.entries <= 1 && d.rest.empty() && d.rest.damage() == nil && !isCorrupt(d.damage) && !lost
 }
 
 // hasTwin reports whether there is an ET with the same entries, and finds it.
 func (d *dead) hasTwin() bool {
-	d.twin = twin(d.stream, d.final(), d.f, d.s)
+	d.twin = twin(d.stream, d.final, d.f, d.s)
 	return d.twin != ""
 }
 
@@ -202,7 +211,7 @@ func (d *dead) openRest() (State, error) {
 	if b == nil {
 		d.rest = newRest(nil, d.stream+tracename.Journal, true)
 	}
-	if d.rest.layout != nil && d.o.Siblings {
+	if d.rest.layout != nil && d.o.elsewhere() {
 		return Elsewhere, nil
 	}
 	return Nothing, nil
@@ -212,11 +221,11 @@ func (d *dead) openRest() (State, error) {
 // states of this package. The result is nil if there was nothing to do, or nothing in it. It is
 // [format.ErrLocked] if a living process is at it, and [fs.ErrNotExist] if there is nothing.
 func Finish(ctx context.Context, stream string, o *Options) (*Result, error) {
-	d := &dead{o: o, stream: stream}
+	d := newDead(stream, o)
 	state, err := d.look()
 	if state == JournalAlone {
 		err = d.makeIET()
-		if errors.Is(err, journal.ErrElsewhere) && o.Siblings {
+		if errors.Is(err, journal.ErrElsewhere) && o.elsewhere() {
 			return nil, nil //nolint:nilnil // its writer may live, and rotate
 		}
 		if err == nil {
@@ -241,7 +250,7 @@ func (d *dead) act(ctx context.Context, state State) (*Result, error) {
 	r := d.result()
 	switch state {
 	case Empty:
-		if d.o.KeepEmpty {
+		if d.o.Final != "" {
 			if d.s.size == 0 { // not even the magic
 				return nil, fmt.Errorf("open %s: %w", d.stream, d.damage)
 			}
@@ -251,7 +260,7 @@ func (d *dead) act(ctx context.Context, state State) (*Result, error) {
 	case Leftover:
 		return r, d.removeTwin(r)
 	case Whole:
-		if d.s == nil || !d.o.ET || !d.o.Ended {
+		if d.s == nil || d.o.IET || d.o.Owner == Others {
 			return nil, nil
 		}
 		return r, d.finish(ctx, r)
@@ -274,7 +283,7 @@ func (d *dead) mend(ctx context.Context, r *Result) (err error) {
 		return err
 	}
 	o := *d.o
-	o.KeepEmpty = true
+	o.Final = d.final
 	after, err := Finish(ctx, d.stream, &o)
 	r.Output = d.stream
 	if after != nil {
@@ -295,8 +304,8 @@ func (d *dead) result() *Result {
 		Name: d.stream, Version: d.s.version, Format: format.IET, Entries: d.s.entries, Size: d.size, GoodBytes: d.s.size,
 		Reason: format.CutReasonOf(d.damage), Damage: d.damage, Ended: d.s.closed,
 	}, Output: d.stream, Journal: cmp.Or(d.gone, d.rest.damage())}
-	if d.o.ET {
-		r.Output = d.final()
+	if !d.o.IET {
+		r.Output = d.final
 	}
 	r.Pending = d.rest.pending(d.s)
 	return r
@@ -346,11 +355,11 @@ func (d *dead) finish(ctx context.Context, r *Result) error {
 	} else if osfile.Exists(d.stream + crashtext.Ext) {
 		_ = os.Remove(d.stream + crashtext.Ext) // there is nothing in it
 	}
-	if d.o.ET && osfile.Exists(r.Output) {
+	if !d.o.IET && osfile.Exists(r.Output) {
 		switch {
 		case d.has && d.hasTwin():
 			return d.removeTwin(r)
-		case !d.o.Earlier:
+		case d.o.Owner != Others:
 			return fmt.Errorf("%s: %w: %w", r.Output, ErrOtherEntries, fs.ErrExist)
 		}
 		if err := ArchiveEarlier(r.Output, d.stream); err != nil {
@@ -358,7 +367,7 @@ func (d *dead) finish(ctx context.Context, r *Result) error {
 		}
 	}
 	switch {
-	case d.o.ET:
+	case !d.o.IET:
 		r.Changed = true
 		return format.FinalizeFile(ctx, d.f, d.stream, r.Output, &format.FinalizeOptions{RemoveSource: true, Lenient: true, Index: &d.s.index})
 	case d.s.size < d.size:
@@ -438,7 +447,8 @@ func removeLeftover(r *Result) error {
 	if r.Format != format.ET || stream == r.Name || !osfile.Exists(stream) {
 		return nil
 	}
-	d := &dead{o: &Options{ET: true, Final: r.Name}, stream: stream}
+	d := newDead(stream, new(Options))
+	d.final = r.Name
 	state, err := d.look()
 	if err != nil || state != Leftover && state != Empty {
 		return d.close() // it is not of this trace, or somebody records the next one
@@ -473,7 +483,15 @@ func Inspect(name string) (*Result, error) {
 	if err != nil || b == nil {
 		return r, err
 	}
-	r.Pending, r.Journal = b.pendingIn(f), cmp.Or(r.Journal, b.damage())
+	in, err := osfile.OpenRead(r.Name)
+	if err != nil {
+		return r, errors.Join(err, b.close())
+	}
+	defer in.Close()
+	s, _, err := b.survey(in, r.Size)
+	if r.Journal = cmp.Or(r.Journal, b.damage(), err); err == nil {
+		r.Pending = b.pending(s)
+	}
 	return r, b.close()
 }
 

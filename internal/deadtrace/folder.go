@@ -18,13 +18,14 @@ import (
 )
 
 // A Filter chooses the traces of a folder. Path is that of a trace without an extension, base the same
-// without the time that it got to make room for another, and without its folder.
+// without the time that it got to make room for another, and without its folder. For a temporary file
+// path is empty.
 type Filter func(path, base string) bool
 
-// Folder finishes what dead processes have left of the traces in the folder dir that is chooses. It
-// removes the temporary files of dead processes whose trace temps chooses by its base. It calls each
-// with the result or the error of a trace. It passes over what a living process works on.
-func Folder(ctx context.Context, dir string, is Filter, temps func(base string) bool, o *Options, each func(*Result, error)) error {
+// Folder finishes what dead processes have left of the traces in the folder dir that is chooses, and
+// removes their temporary files. It calls each with the result or the error of a trace. It passes over
+// what a living process works on.
+func Folder(ctx context.Context, dir string, is Filter, o *Options, each func(*Result, error)) error {
 	list, err := os.ReadDir(dir)
 	if err != nil {
 		return err
@@ -45,7 +46,7 @@ func Folder(ctx context.Context, dir string, is Filter, temps func(base string) 
 	}
 	RemoveTemps(ctx, dir, list, !o.AtStart, func(name string) bool {
 		_, base, _, ok := splitName(name)
-		return ok && temps(base)
+		return ok && is("", base)
 	})
 	// Those with a journal first: what is in it may be in one of the others as well.
 	slices.SortStableFunc(streams, func(a, b string) int { return rank[a] - rank[b] })
@@ -59,8 +60,8 @@ func Folder(ctx context.Context, dir string, is Filter, temps func(base string) 
 		}
 		r, err := Finish(ctx, filepath.Join(dir, name), o)
 		switch {
-		case IsOthers(err), isForeign(err) && !o.Own: // somebody else is at it
-		case errors.Is(err, ErrOtherEntries) && !o.Own: // both files stay as they are
+		case IsOthers(err), isForeign(err) && o.Owner != Private: // somebody else is at it
+		case errors.Is(err, ErrOtherEntries) && o.Owner != Private: // both files stay as they are
 		case err != nil || r != nil && !r.Twin:
 			each(r, err)
 		}

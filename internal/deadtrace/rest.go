@@ -45,29 +45,28 @@ func openRest(stream string, change bool) (*rest, error) {
 	name := stream + tracename.Journal
 	text, died, terr := crashtext.Read(stream + crashtext.Ext)
 	f, err := journal.OpenDead(name, change)
-	if errors.Is(err, fs.ErrNotExist) {
-		if text == "" {
-			return nil, terr
+	b := newRest(f, name, change)
+	if b.text, b.died = text, died; err == nil {
+		if err = b.lock(); err == nil {
+			err = b.read()
 		}
-		b := newRest(nil, name, change)
-		b.text, b.died = text, died
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("journal %s: %w", name, err), b.close())
+		}
 		return b, nil
 	}
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	} else {
 		err = fmt.Errorf("journal %s: %w", name, err)
-		if text == "" || !errors.Is(err, journal.ErrGone) {
-			return nil, err
-		}
-		b := newRest(nil, name, change)
-		b.text, b.died = text, died
+	}
+	switch {
+	case text != "" && (err == nil || errors.Is(err, journal.ErrGone)):
 		return b, err
+	case err == nil:
+		return nil, terr
 	}
-	b, err := readRest(f, name, change)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("journal %s: %w", name, err), osfile.Ignore(f.Close(), os.ErrClosed))
-	}
-	b.text, b.died = text, died
-	return b, nil
+	return nil, err
 }
 
 // newRest returns a journal without records.
@@ -75,16 +74,12 @@ func newRest(f *journal.DeadFile, name string, change bool) *rest {
 	return &rest{f: f, name: name, change: change, dead: new(journal.Dead), table: new(record.Table), point: Checkpoint{Size: -1}}
 }
 
-func readRest(f *journal.DeadFile, name string, change bool) (*rest, error) {
-	take := lock
-	if !change {
-		take = lockToRead
+// lock locks the journal, without patience if it is only read.
+func (b *rest) lock() error {
+	if b.change {
+		return lock(b.f.File, true)
 	}
-	if err := take(f.File, change); err != nil {
-		return nil, err
-	}
-	b := newRest(f, name, change)
-	return b, b.read()
+	return lockError(b.f.File, osfile.Lock(b.f.File, false))
 }
 
 // isWaiting reports whether the journal of a living writer of stream holds records that are not in

@@ -201,33 +201,6 @@ func (b *rest) pending(s *survey) int {
 	return max(n-s.behind, 0)
 }
 
-// pendingIn is pending of those that are not in f.
-func (b *rest) pendingIn(f *format.File) int {
-	n := b.entries
-	if b.text != "" && !b.hasText(f) {
-		n++
-	}
-	if b.point.Size <= f.WholeSize() {
-		all := f.Raw()
-		for i := f.Len(); i > 0 && all.Offset(uint32(i)) > b.point.Size; i-- {
-			n--
-		}
-	}
-	return max(n, 0)
-}
-
-// hasText reports whether the entry of the text is the last of f.
-func (b *rest) hasText(f *format.File) bool {
-	if f.Len() == 0 || b.f != nil {
-		return false
-	}
-	e, err := f.Entry(uint32(f.Len() - 1))
-	if err == nil && e.IsRecovered() {
-		e, err = f.Entry(uint32(f.Len() - 2))
-	}
-	return err == nil && isCrash(e, b.text)
-}
-
 // wanted returns the spans that the records refer to, and the numbers of the resources by
 // their encodings.
 func (b *rest) wanted(v format.Version) (spans map[record.Ref]bool, resources map[string]uint16) {
