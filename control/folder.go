@@ -138,56 +138,30 @@ func (f *folder) trim(k Keep, now time.Time, spare ...string) (removed int, err 
 	if err != nil || len(files) == 0 {
 		return 0, err
 	}
-	there := make(map[string]bool, len(files))
-	count, size := len(files), int64(0)
-	for i := range files {
-		there[files[i].Name] = true
-		size += files[i].Size
-	}
-	f.ended.Forget(func(name string) bool { return there[name] })
-	known := func(file *TraceFile) *retain.File {
-		return &retain.File{Path: file.Name, Named: file.Time, Modified: file.modified}
-	}
-	older := f.ended.Compare(now)
-	slices.SortStableFunc(files, func(a, b TraceFile) int { return older(known(&a), known(&b)) })
-	if !slices.ContainsFunc(spare, func(name string) bool { return there[name] }) {
-		files = files[:len(files)-1]
-	}
-	files = slices.DeleteFunc(files, func(file TraceFile) bool { return slices.Contains(spare, file.Name) })
-	slices.SortStableFunc(files, func(a, b TraceFile) int {
-		switch {
-		case a.Manual == b.Manual:
-			return 0
-		case b.Manual:
-			return -1
-		}
-		return 1
+	f.ended.Forget(func(name string) bool {
+		_, there := slices.BinarySearchFunc(files, name, func(file TraceFile, name string) int { return cmp.Compare(file.Name, name) })
+		return there
 	})
-	remove := func(file *TraceFile) bool {
-		rerr := os.Remove(f.path(file.Name))
-		switch {
-		case rerr == nil:
+	all := make([]retain.File, len(files))
+	newest, older, spared := &all[0], f.ended.Compare(now), false
+	for i := range files {
+		file := &files[i]
+		all[i] = retain.File{Path: file.Name, Named: file.Time, Modified: file.modified, Size: file.Size, Asked: file.Manual, Spare: slices.Contains(spare, file.Name)}
+		if spared = spared || all[i].Spare; older(&all[i], newest) >= 0 {
+			newest = &all[i]
+		}
+	}
+	newest.Spare = newest.Spare || !spared
+	f.ended.Prune(all, retain.Keep(k), now, func(file *retain.File) bool {
+		rerr := os.Remove(f.path(file.Path))
+		if rerr == nil {
 			removed++
-		case !errors.Is(rerr, fs.ErrNotExist): // else another process has trimmed it
-			if err == nil {
-				err = fmt.Errorf("trim the traces: %w", rerr)
-			}
+		} else if !errors.Is(rerr, fs.ErrNotExist) { // else another process has trimmed it
+			err = cmp.Or(err, fmt.Errorf("trim the traces: %w", rerr))
 			return false
 		}
-		count--
-		size -= file.Size
 		return true
-	}
-	// First what has to go in any case, since that may be enough.
-	files = slices.DeleteFunc(files, func(file TraceFile) bool {
-		return k.Age > 0 && f.ended.Older(known(&file), now, k.Age) && remove(&file)
 	})
-	for i := range files {
-		if (k.Files <= 0 || count <= k.Files) && (k.Bytes <= 0 || size <= k.Bytes) {
-			break
-		}
-		remove(&files[i])
-	}
 	return removed, err
 }
 

@@ -21,7 +21,6 @@ type kept struct {
 	retain.File // the path has no extension
 
 	files []string
-	size  int64
 	own   bool // of this very path
 }
 
@@ -76,7 +75,7 @@ func familyOf(stream string, family func(base string) bool) ([]kept, error) {
 		}
 		t := &traces[i]
 		t.files = append(t.files, dir+e.Name())
-		t.size += fi.Size()
+		t.Size += fi.Size()
 	}
 	return traces, nil
 }
@@ -101,42 +100,34 @@ func (k *Keep) Prune(ctx context.Context, stream string, now time.Time, spare ..
 	if err != nil {
 		return err
 	}
-	there := make(map[string]bool)
-	var size int64
-	for i := range traces {
-		there[traces[i].Path] = true
-	}
-	// What is in use does not count. Once ctx has ended nothing is removed.
-	traces = slices.DeleteFunc(traces, func(t kept) bool { return ctx.Err() != nil || t.inUse() })
-	for i := range traces {
-		size += traces[i].size
-	}
-	k.Ended.Forget(func(path string) bool { return there[path] })
-	older := k.Ended.Compare(now)
-	slices.SortStableFunc(traces, func(x, y kept) int { return older(&x.File, &y.File) })
-	left := len(traces)
-	var errs error
-	var gone []string
+	there := make(map[string]*kept)
+	var files []retain.File
 	for i := range traces {
 		t := &traces[i]
-		if (k.Files == 0 || left <= k.Files) && (k.Bytes == 0 || size <= k.Bytes) {
-			break
-		}
-		left--
-		size -= t.size
-		if slices.Contains(spare, t.Path) {
-			continue
-		}
-		removed := false // and not by somebody else who prunes
-		for _, name := range t.files {
-			err := os.Remove(name)
-			removed = removed || err == nil
-			errs = errors.Join(errs, osfile.Ignore(err, fs.ErrNotExist))
-		}
-		if removed {
-			gone = append(gone, filepath.Base(t.files[0]))
+		there[t.Path] = t
+		if t.Spare = slices.Contains(spare, t.Path); !t.inUse() { // what is in use does not count
+			files = append(files, t.File)
 		}
 	}
+	k.Ended.Forget(func(path string) bool { return there[path] != nil })
+	var errs error
+	var gone []string
+	k.Ended.Prune(files, retain.Keep{Files: k.Files, Bytes: k.Bytes}, now, func(f *retain.File) bool {
+		if ctx.Err() != nil {
+			return false
+		}
+		removed, left := false, false // not by somebody else who prunes
+		for _, name := range there[f.Path].files {
+			err := os.Remove(name)
+			removed = removed || err == nil
+			err = osfile.Ignore(err, fs.ErrNotExist)
+			left, errs = left || err != nil, errors.Join(errs, err)
+		}
+		if removed {
+			gone = append(gone, filepath.Base(there[f.Path].files[0]))
+		}
+		return !left
+	})
 	if len(gone) > 0 {
 		text := "removed to make room: " + strings.Join(gone[:min(len(gone), maxNamed)], ", ")
 		if len(gone) > maxNamed {

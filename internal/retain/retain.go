@@ -21,6 +21,16 @@ type File struct {
 	Path     string
 	Named    time.Time // the time in its name
 	Modified time.Time
+	Size     int64
+	Asked    bool // somebody asked for it: it goes behind all others
+	Spare    bool // it is never removed
+}
+
+// Keep says how many finished traces are kept. A zero is no bound.
+type Keep struct {
+	Files int
+	Bytes int64
+	Age   time.Duration
 }
 
 // A Log holds the files that this process ended and when it ended them, by the
@@ -89,6 +99,43 @@ func (l *Log) Compare(now time.Time) func(a, b *File) int {
 		return at
 	}
 	return func(a, b *File) int { return date(a).Compare(date(b)) }
+}
+
+// Prune calls remove until all bounds of k hold at the time now: for the files that are too old, then
+// from the oldest on. What remove does not remove still counts. It sorts files.
+func (l *Log) Prune(files []File, k Keep, now time.Time, remove func(*File) bool) {
+	count, size := len(files), int64(0)
+	for i := range files {
+		size += files[i].Size
+	}
+	try := func(f *File) bool {
+		gone := remove(f)
+		if gone {
+			count--
+			size -= f.Size
+		}
+		return gone
+	}
+	older := l.Compare(now)
+	slices.SortStableFunc(files, func(a, b File) int {
+		switch {
+		case a.Asked == b.Asked:
+			return older(&a, &b)
+		case b.Asked:
+			return -1
+		}
+		return 1
+	})
+	// First what has to go in any case, since that may be enough.
+	files = slices.DeleteFunc(files, func(f File) bool {
+		return f.Spare || k.Age > 0 && l.Older(&f, now, k.Age) && try(&f)
+	})
+	for i := range files {
+		if (k.Files <= 0 || count <= k.Files) && (k.Bytes <= 0 || size <= k.Bytes) {
+			return
+		}
+		try(&files[i])
+	}
 }
 
 // Older reports whether f is older than age at the time now. A file that this process

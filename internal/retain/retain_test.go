@@ -99,3 +99,39 @@ func TestBound(t *testing.T) {
 		t.Errorf("%d files are remembered", known)
 	}
 }
+
+// TestPruneCountsWhatStays: what is spared or cannot be removed counts, so that others go for it.
+func TestPruneCountsWhatStays(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	file := func(hours int, path string) retain.File {
+		at := now.Add(-time.Duration(hours) * time.Hour)
+		return retain.File{Path: path, Named: at, Modified: at, Size: 10}
+	}
+	files := func() []retain.File {
+		all := []retain.File{file(1, "new"), file(6, "spared"), file(5, "locked"), file(4, "asked for"), file(3, "old"), file(2, "young")}
+		all[1].Spare, all[3].Asked = true, true
+		return all
+	}
+	for _, x := range []struct {
+		keep retain.Keep
+		want []string
+	}{
+		{retain.Keep{}, nil},
+		{retain.Keep{Files: 4}, []string{"old", "young"}},
+		{retain.Keep{Bytes: 49}, []string{"old", "young"}},
+		{retain.Keep{Files: 1}, []string{"old", "young", "new", "asked for"}},
+		{retain.Keep{Files: 5, Age: 150 * time.Minute}, []string{"old", "asked for"}},
+	} {
+		var l retain.Log
+		var got []string
+		l.Prune(files(), x.keep, now, func(f *retain.File) bool {
+			if f.Path != "locked" {
+				got = append(got, f.Path)
+			}
+			return f.Path != "locked"
+		})
+		if !slices.Equal(got, x.want) {
+			t.Errorf("%+v removes %q, want %q", x.keep, got, x.want)
+		}
+	}
+}
