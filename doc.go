@@ -17,8 +17,9 @@
 //     recorder.Batch, as an adapter of your own would.
 //   - control is a flight recorder: it decides when what was recorded becomes a trace.
 //   - remote sends and receives over the network.
-//   - convert joins and translates traces; a package below it for each foreign format.
-//   - cmd/entrace shows, checks, converts and recovers them.
+//   - view shows files as spans, log records and a tree; query asks it questions.
+//   - convert opens, joins and translates traces; a package below it for each foreign format.
+//   - viewer is a page that shows them in a browser; cmd/entrace is the command for all of it.
 //
 // ARCHITECTURE.md follows a record from the call to the file and back.
 //
