@@ -17,6 +17,7 @@ import (
 	"github.com/entrace-go/entrace"
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -100,7 +101,7 @@ func TestPanicLeavesItsReason(t *testing.T) {
 					must(t, err)
 					defer f.Close()
 					must(t, f.Walk(0, func(_ uint32, e *format.TraceEntry) error {
-						if e.Metadata.Name == format.NameCrash {
+						if e.Metadata.Name == mapping.NameCrash {
 							texts = append(texts, strings.Clone(e.Message.Value))
 						}
 						return nil

@@ -32,7 +32,7 @@ var layers = map[string][]string{
 	"internal/env":    {module + "internal/notice", module + "internal/quantity"},
 	"internal/notice": {},
 	"internal/otel": {
-		module + "format", module + "internal/jsontext", module + "internal/placer", module + "internal/source", module + "internal/wire",
+		module + "format", module + "internal/jsontext", module + "internal/mapping", module + "internal/source", module + "internal/wire",
 		module + "recorder",
 	},
 	"internal/metrictest": {
@@ -61,7 +61,7 @@ var layers = map[string][]string{
 	"internal/journal":   {module + "internal/mapfile", module + "internal/osfile"},
 	"internal/record":    {module + "internal/journal", module + "internal/wire"},
 	"internal/placer": {
-		module + "internal/journal", module + "internal/jsontext", module + "internal/record", module + "internal/spanmap",
+		module + "internal/journal", module + "internal/jsontext", module + "internal/mapping", module + "internal/record", module + "internal/spanmap",
 		module + "internal/wire",
 	},
 	"internal/ring": {
@@ -72,28 +72,28 @@ var layers = map[string][]string{
 	"internal/conformance": {},
 	"internal/querytest":   {module + "format"},
 	"internal/tracetest":   {module + "format", module + "recorder"},
-	"internal/telemetry":   {module + "format", module + "internal/otel", module + "view"},
+	"internal/telemetry":   {module + "format", module + "internal/mapping", module + "internal/otel", module + "view"},
 	"view": {
-		module + "format", module + "internal/jsontext", module + "internal/otel", module + "internal/raw", module + "internal/spanmap",
+		module + "format", module + "internal/jsontext", module + "internal/mapping", module + "internal/otel", module + "internal/raw", module + "internal/spanmap",
 		module + "internal/wire",
 	},
-	"query": {module + "format", module + "internal/wire", module + "view"},
+	"query": {module + "format", module + "internal/mapping", module + "internal/wire", module + "view"},
 	"viewer/web/test/traces": { // a program
 		"go.opentelemetry.io/otel", root, module + "control", module + "control/provider", module + "format",
-		module + "internal/querytest", module + "recorder",
+		module + "internal/mapping", module + "internal/querytest", module + "recorder",
 	},
-	"viewer": {module + "format", module + "internal/wire", module + "query", module + "view"},
+	"viewer": {module + "format", module + "internal/mapping", module + "internal/wire", module + "query", module + "view"},
 	"query/lua": {
 		"github.com/yuin/gopher-lua", "github.com/yuin/gopher-lua/ast", "github.com/yuin/gopher-lua/parse", module + "format",
 		module + "internal/raw", module + "internal/wire",
 	},
 	"format": {
-		module + "internal/jsontext", module + "internal/mapfile", module + "internal/osfile", module + "internal/placer",
+		module + "internal/jsontext", module + "internal/mapfile", module + "internal/mapping", module + "internal/osfile",
 		module + "internal/raw", module + "internal/tracename", module + "internal/wire",
 	},
 	"control": {
 		"golang.org/x/sys/unix", module + "format", module + "internal/crashtext", module + "internal/deadtrace",
-		module + "internal/journal", module + "internal/osfile", module + "internal/placer", module + "internal/quantity",
+		module + "internal/journal", module + "internal/mapping", module + "internal/osfile", module + "internal/placer", module + "internal/quantity",
 		module + "internal/record", module + "internal/retain", module + "internal/ring", module + "internal/tracename",
 		module + "recorder",
 	},
@@ -105,26 +105,26 @@ var layers = map[string][]string{
 	"exporter": {
 		"go.opentelemetry.io/otel/attribute", "go.opentelemetry.io/otel/codes", "go.opentelemetry.io/otel/sdk/resource",
 		"go.opentelemetry.io/otel/sdk/trace", "go.opentelemetry.io/otel/trace", module + "format", module + "internal/env",
-		module + "internal/notice", module + "internal/otel", module + "internal/retain", module + "internal/selfmetrics",
+		module + "internal/mapping", module + "internal/notice", module + "internal/otel", module + "internal/retain", module + "internal/selfmetrics",
 		module + "internal/spanmap", module + "recorder",
 	},
-	"slogadapter": {"go.opentelemetry.io/otel/trace", module + "format", module + "internal/placer", module + "internal/source", module + "recorder"},
+	"slogadapter": {"go.opentelemetry.io/otel/trace", module + "format", module + "internal/mapping", module + "internal/placer", module + "internal/source", module + "recorder"},
 	"convert": {
 		"github.com/klauspost/compress/zstd", module + "convert/chrome", module + "convert/folded", module + "convert/heph",
 		module + "convert/measureme", module + "convert/otlp", module + "convert/parquet", module + "convert/perfetto", module + "format",
-		module + "internal/crashtext", module + "internal/osfile", module + "internal/otel", module + "internal/tracename",
+		module + "internal/crashtext", module + "internal/mapping", module + "internal/osfile", module + "internal/otel", module + "internal/tracename",
 		module + "internal/wire", module + "recorder", module + "view",
 	},
 	"convert/chrome": {module + "format", module + "internal/jsontext", module + "internal/otel", module + "internal/telemetry", module + "view"},
 	"convert/folded": {module + "internal/jsontext", module + "view"},
 	"convert/heph": {
-		module + "format", module + "internal/jsontext", module + "internal/osfile", module + "internal/otel", module + "internal/wire",
+		module + "format", module + "internal/jsontext", module + "internal/mapping", module + "internal/osfile", module + "internal/otel", module + "internal/wire",
 		module + "view",
 	},
-	"convert/measureme": {module + "format", module + "internal/jsontext", module + "internal/osfile", module + "internal/wire", module + "view"},
+	"convert/measureme": {module + "format", module + "internal/jsontext", module + "internal/mapping", module + "internal/osfile", module + "internal/wire", module + "view"},
 	"convert/otlp": {
 		"google.golang.org/protobuf/encoding/protowire", module + "format", module + "internal/jsontext", module + "internal/mapfile",
-		module + "internal/osfile", module + "internal/otel", module + "internal/scratch", module + "internal/wire", module + "view",
+		module + "internal/mapping", module + "internal/osfile", module + "internal/otel", module + "internal/scratch", module + "internal/wire", module + "view",
 	},
 	"convert/parquet": {
 		"github.com/parquet-go/parquet-go", "github.com/parquet-go/parquet-go/compress/zstd", module + "format",
@@ -134,19 +134,20 @@ var layers = map[string][]string{
 	"remote":           {module + "format", module + "internal/env", module + "internal/osfile", module + "internal/wire", module + "recorder"},
 	"cmd/entrace": {
 		"github.com/schollz/progressbar/v3", "github.com/spf13/cobra", "golang.org/x/term", module + "control", module + "convert",
-		module + "format", module + "internal/jsontext", module + "internal/osfile", module + "internal/quantity", module + "query",
+		module + "format", module + "internal/jsontext", module + "internal/mapping", module + "internal/osfile", module + "internal/quantity", module + "query",
 		module + "query/lua", module + "recorder", module + "remote", module + "view", module + "viewer",
 	},
 	"internal/raw":       {},
 	"internal/tracename": {},
+	"internal/mapping":   {},
 	"recorder": {
-		module + "format", module + "internal/deadtrace", module + "internal/journal", module + "internal/osfile",
+		module + "format", module + "internal/deadtrace", module + "internal/journal", module + "internal/mapping", module + "internal/osfile",
 		module + "internal/placer", module + "internal/record", module + "internal/retain", module + "internal/tracename",
 		module + "internal/wire",
 	},
 	"internal/deadtrace": {
 		module + "format", module + "internal/crashtext", module + "internal/journal", module + "internal/mapfile",
-		module + "internal/osfile", module + "internal/placer", module + "internal/raw", module + "internal/record",
+		module + "internal/mapping", module + "internal/osfile", module + "internal/placer", module + "internal/raw", module + "internal/record",
 		module + "internal/retain", module + "internal/tracename", module + "internal/wire",
 	},
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/entrace-go/entrace/internal/crashtext"
 	"github.com/entrace-go/entrace/internal/deadtrace"
 	"github.com/entrace-go/entrace/internal/journal"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/internal/placer"
 	"github.com/entrace-go/entrace/internal/record"
@@ -262,8 +263,8 @@ func writeCrash(base string, c *Crash, d *ring.Dead, note *deathNote, text strin
 	add("reason", format.StringValue(cut(crashReason(c.Reason))))
 	add("config.id", format.StringValue(note.Config))
 	add("config.name", format.StringValue(crashName))
-	add(format.AttrProcessID, format.U64Value(uint64(max(note.PID, 0))))
-	add(format.AttrHostName, format.StringValue(note.Host))
+	add(mapping.AttrProcessID, format.U64Value(uint64(max(note.PID, 0))))
+	add(mapping.AttrHostName, format.StringValue(note.Host))
 	if note.Service != "" {
 		add("service.name", format.StringValue(note.Service))
 	}
@@ -321,7 +322,7 @@ func failSpan(rec *recorder.Recorder, c *Crash, text string) error {
 		return err
 	}
 	return write(rec, childProvider, ref, c.Time, &format.TraceEntry{
-		Metadata: format.Metadata{Name: format.NameException, Level: format.LevelError},
+		Metadata: format.Metadata{Name: mapping.NameException, Level: format.LevelError},
 		Attributes: []format.Attribute{
 			{Name: format.AttrTime, Value: format.TimeValue(c.Time)},
 			{Name: format.AttrEvent, Value: format.BoolValue(true)},

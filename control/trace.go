@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/internal/placer"
 	"github.com/entrace-go/entrace/internal/record"
@@ -117,13 +118,13 @@ const (
 // The entries of a trace itself. Part of the traces.
 const (
 	// NameTrace is the first entry of a trace below the root.
-	NameTrace = format.NameTrace
+	NameTrace = mapping.NameTrace
 	// NameTraceEnd is the last one below that, of a stream.
 	NameTraceEnd = "trace end"
 	// NameProviderOff is below that where a provider could not go on.
 	NameProviderOff = "provider off"
 	// NameCrash is below that where the process died, with what the runtime wrote.
-	NameCrash = format.NameCrash
+	NameCrash = mapping.NameCrash
 
 	target = "github.com/entrace-go/entrace/control"
 )
@@ -286,8 +287,8 @@ func (t *Trace) head() *format.TraceEntry {
 	text("config.id", t.cfg.ID)
 	text("config.name", t.tc.Name)
 	text("mode", string(t.tc.mode()))
-	e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrProcessID, Value: format.U64Value(uint64(os.Getpid()))})
-	text(format.AttrHostName, thisHost())
+	e.Attributes = append(e.Attributes, format.Attribute{Name: mapping.AttrProcessID, Value: format.U64Value(uint64(os.Getpid()))})
+	text(mapping.AttrHostName, thisHost())
 	text("providers", t.tc.Providers.String())
 	if t.request.Manual {
 		e.Attributes = append(e.Attributes, format.Attribute{Name: "manual", Value: format.BoolValue(true)})

@@ -18,6 +18,7 @@ import (
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/view"
 )
@@ -62,7 +63,7 @@ func service(t *testing.T, v format.Version, name string, parts []part) *format.
 			ids = append(ids, write(l.Entry(where), parent))
 			continue
 		}
-		s := otel.Span{Name: p.name, TraceID: trace, SpanID: [8]byte{p.span}, Start: p.at, Ended: true, Kind: otel.KindInternal, Flags: format.DefaultTraceFlags}
+		s := otel.Span{Name: p.name, TraceID: trace, SpanID: [8]byte{p.span}, Start: p.at, Ended: true, Kind: otel.KindInternal, Flags: mapping.DefaultTraceFlags}
 		if p.up != 0 {
 			s.Parent = [8]byte{p.up}
 		}
@@ -300,7 +301,7 @@ func anything(t *testing.T, r *rand.Rand, v format.Version, n int, number *uint6
 				add(format.AttrParentSpanID, id())
 			}
 			if r.IntN(3) == 0 {
-				add(format.AttrContinued, format.BoolValue(true))
+				add(mapping.AttrContinued, format.BoolValue(true))
 			}
 		case 2:
 			e.Metadata.Name = format.NameSpanEnd

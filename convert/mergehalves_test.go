@@ -18,6 +18,7 @@ import (
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
@@ -117,7 +118,7 @@ func TestMergeHalvesInARing(t *testing.T) {
 				{Name: format.AttrTime, Value: format.U64Value(1)},
 				{Name: format.AttrTraceID, Value: format.StringValue(strings.Repeat("01", 16))},
 				{Name: format.AttrSpanID, Value: format.StringValue(id)},
-				{Name: format.AttrContinued, Value: format.BoolValue(level == 0)},
+				{Name: mapping.AttrContinued, Value: format.BoolValue(level == 0)},
 			}})
 			must(t, err)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/crashtext"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
@@ -246,7 +247,7 @@ func (k *recorders) rowsIn(v *view.View, file int) (rows []view.Row) {
 	defer k.mu.Unlock()
 	for ; k.seen < v.Len(); k.seen++ {
 		r := view.Row(k.seen)
-		if role := v.Role(r); role == view.RoleRecorder || role == view.RoleOther && v.Name(r) == format.NameCrash {
+		if role := v.Role(r); role == view.RoleRecorder || role == view.RoleOther && v.Name(r) == mapping.NameCrash {
 			k.rows = append(k.rows, r)
 		}
 	}
@@ -297,13 +298,13 @@ func (x *said) add(e *format.TraceEntry, last bool) {
 	case format.NameRecovered:
 		if last {
 			s.Word = StateKilled
-			if _, damaged := e.Attribute(format.AttrDamage); damaged {
+			if _, damaged := e.Attribute(mapping.AttrDamage); damaged {
 				s.Word = StateDamaged
 			}
 		}
-	case format.NameCrash:
+	case mapping.NameCrash:
 		x.crash = strings.Clone(crashtext.Reason(e.Message.Value))
-	case format.NameTrace:
+	case mapping.NameTrace:
 		if s.Trigger != "" {
 			return // of another part of a merged trace
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
@@ -243,7 +244,7 @@ func TestStateSaysWhyProgramDied(t *testing.T) {
 
 	other := format.AppendTraceEntry(format.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())
 	other = format.AppendTraceEntry(other, format.V1, &format.TraceEntry{Message: format.Some("said"), Metadata: format.Metadata{Name: "event"}})
-	other = format.AppendTraceEntry(other, format.V1, &format.TraceEntry{Message: format.Some("into a wall"), Metadata: format.Metadata{Name: format.NameCrash}})
+	other = format.AppendTraceEntry(other, format.V1, &format.TraceEntry{Message: format.Some("into a wall"), Metadata: format.Metadata{Name: mapping.NameCrash}})
 	must(t, os.WriteFile(in("other.iet"), other, 0o600))
 	check("other.iet", "ended")
 }

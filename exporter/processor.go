@@ -11,6 +11,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/notice"
 	"github.com/entrace-go/entrace/internal/selfmetrics"
 )
@@ -208,7 +209,7 @@ func panicOf(s sdktrace.ReadOnlySpan, events []sdktrace.Event) (text string, is 
 		return "", false
 	}
 	last := &events[len(events)-1]
-	if last.Name != format.NameException || last.Time.Before(s.EndTime()) || !panics() {
+	if last.Name != mapping.NameException || last.Time.Before(s.EndTime()) || !panics() {
 		return "", false
 	}
 	for _, a := range last.Attributes {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
@@ -65,7 +66,7 @@ func spansFile(v Version, sf StorageFormat) []byte {
 		return *e
 	}
 	end := TraceEntry{Parent: 1, Metadata: Metadata{Name: NameSpanEnd}, Attributes: []Attribute{
-		{AttrDuration, U64Value(5)}, {AttrJSON, StringValue(`["a"]`)}, {AttrSpanID, hexID(1, 8)},
+		{AttrDuration, U64Value(5)}, {mapping.AttrJSON, StringValue(`["a"]`)}, {AttrSpanID, hexID(1, 8)},
 	}}
 	log := *logEntry(0)
 	log.Attributes = []Attribute{{AttrSpanID, hexID(3, 8)}, {AttrTraceID, hexID(1, 16)}}

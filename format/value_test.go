@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/placer"
 )
 
@@ -204,7 +205,7 @@ func TestValueForPeople(t *testing.T) {
 
 func TestUserAttributes(t *testing.T) {
 	e := format.TraceEntry{Attributes: []format.Attribute{
-		{format.AttrSpanID, format.StringValue("01")}, {"took", format.I64Value(5)}, {"otel.attr.span_id", format.StringValue("mine")}, {format.AttrDurations, format.StringValue(`["took"]`)},
+		{format.AttrSpanID, format.StringValue("01")}, {"took", format.I64Value(5)}, {"otel.attr.span_id", format.StringValue("mine")}, {mapping.AttrDurations, format.StringValue(`["took"]`)},
 	}}
 	if got := fmt.Sprint(e.UserAttributes()); got != "[{took 5} {span_id mine}]" {
 		t.Errorf("they are %s", got)

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -515,7 +515,7 @@ func (m *machine) compareSets(a *stageAggregate, rows Set) (*Table, error) {
 	share := func(n, of int64) float64 { return math.Round(1000*float64(n)/float64(max(of, 1))) / 10 }
 	var all []shareOf
 	for _, key := range m.v.Keys() {
-		name, own := format.UserName(key.Name)
+		name, own := mapping.UserName(key.Name)
 		if !own {
 			continue
 		}

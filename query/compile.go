@@ -8,6 +8,7 @@ import (
 	"math/bits"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -67,7 +68,7 @@ func (m *machine) attribute(name string) (*attribute, error) {
 	}
 	a := &attribute{v: m.v}
 	stored := []string{name}
-	if _, own := format.UserName(name); !own {
+	if _, own := mapping.UserName(name); !own {
 		stored = []string{"otel.attr." + name, name}
 	}
 	for _, s := range stored {
@@ -523,9 +524,9 @@ func (m *machine) attributeField(f *field) (eval, error) {
 	case fieldLinkSpan:
 		name = format.AttrLinkSpanID
 	case fieldScopeVersion:
-		name = format.AttrScopeVersion
+		name = mapping.AttrScopeVersion
 	case fieldOfScope:
-		name = format.AttrScopePrefix + f.name
+		name = mapping.AttrScopePrefix + f.name
 	}
 	a, err := m.attribute(name)
 	if err != nil {

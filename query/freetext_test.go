@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
@@ -73,7 +74,7 @@ func hasText(t *testing.T, v *view.View, r view.Row, match func(s string) bool) 
 		texts = append(texts, e.Metadata.Name)
 	}
 	for _, a := range e.Attributes {
-		name, own := format.UserName(a.Name)
+		name, own := mapping.UserName(a.Name)
 		if own {
 			texts = append(texts, name)
 		}

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -170,7 +170,7 @@ func (q *Query) isAlone(f *field) bool {
 func (m *machine) names() map[string]bool {
 	names := make(map[string]bool)
 	for _, k := range m.v.Keys() {
-		if name, own := format.UserName(k.Name); own {
+		if name, own := mapping.UserName(k.Name); own {
 			names[name] = true
 		}
 	}

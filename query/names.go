@@ -4,12 +4,13 @@ import (
 	"strings"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 )
 
 // FieldOf returns how a query writes the attribute that is stored under a name, "" if it is none
 // of the application's.
 func FieldOf(stored string) string {
-	name, own := format.UserName(stored)
+	name, own := mapping.UserName(stored)
 	if !own {
 		return ""
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -127,7 +128,7 @@ func (m *machine) words(w *words) func(e *env) bool {
 		}
 		for i := range entry.Attributes {
 			a := &entry.Attributes[i]
-			name, own := format.UserName(a.Name)
+			name, own := mapping.UserName(a.Name)
 			if !own && a.Name != format.AttrStatusDescription {
 				continue
 			}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -315,7 +316,7 @@ func (t *errorTexts) of(r view.Row) (s string, err error) {
 // exceptionOf returns the message of the first exception of the span at row r, "" if it has none.
 func (t *errorTexts) exceptionOf(r view.Row) (string, error) {
 	for _, kid := range t.v.Children(r) {
-		if t.v.Role(kid) == view.RoleEvent && t.v.Name(kid) == format.NameException {
+		if t.v.Role(kid) == view.RoleEvent && t.v.Name(kid) == mapping.NameException {
 			return t.attribute(&t.exception, "exception.message", kid)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
@@ -127,7 +128,7 @@ func TestTopPatterns(t *testing.T) {
 // name.
 func TestTopCountsNoServiceOfCrash(t *testing.T) {
 	resource := &format.TraceEntry{Message: format.Some("shop"), Metadata: format.Metadata{Name: format.NameResource}}
-	crash := &format.TraceEntry{Message: format.Some("panic: no stock"), Metadata: format.Metadata{Name: format.NameCrash, Level: format.LevelError}}
+	crash := &format.TraceEntry{Message: format.Some("panic: no stock"), Metadata: format.Metadata{Name: mapping.NameCrash, Level: format.LevelError}}
 	v := viewOf(t, []*format.TraceEntry{format.Root(), resource, span(1, "1", "pay", 0, 5), crash})
 	got, err := query.Top(t.Context(), v, everything(t, v), 3)
 	must(t, err)
@@ -145,7 +146,7 @@ func TestTopTellsAPanicOnce(t *testing.T) {
 		return uint32(len(all) - 1)
 	}
 	exception := func(parent uint32, message string) {
-		below(parent, &format.TraceEntry{Metadata: format.Metadata{Name: format.NameException, Level: format.LevelError}, Attributes: []format.Attribute{
+		below(parent, &format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameException, Level: format.LevelError}, Attributes: []format.Attribute{
 			{Name: format.AttrEvent, Value: format.BoolValue(true)}, {Name: "exception.message", Value: format.StringValue(message)},
 		}})
 	}

@@ -50,17 +50,17 @@ func (b *Batch) Group(name string) { b.b.Group(name) }
 // EndGroup ends the last group.
 func (b *Batch) EndGroup() { b.b.EndGroup() }
 
-// Truncated marks the entry with [format.AttrTruncated].
+// Truncated marks the entry with "!TRUNCATED".
 func (b *Batch) Truncated() { b.b.Truncated() }
 
 // String adds an attribute. A text that is not valid UTF-8 becomes Bytes.
 func (b *Batch) String(name, value string) { b.b.String(name, value) }
 
-// JSON adds an attribute whose value is a JSON text, and names it in [format.AttrJSON].
+// JSON adds an attribute whose value is a JSON text, and names it in "otel.json".
 func (b *Batch) JSON(name, value string) { b.b.JSON(name, value) }
 
 // AnyValue adds an attribute whose value is the OTLP/JSON text of an AnyValue, and names
-// it in [format.AttrAnyValue].
+// it in "otel.anyvalue".
 func (b *Batch) AnyValue(name, value string) { b.b.AnyValue(name, value) }
 
 // Bytes adds an attribute.
@@ -88,7 +88,7 @@ func (b *Batch) U64(name string, value uint64) {
 // I64 adds an attribute.
 func (b *Batch) I64(name string, value int64) { b.b.I64(name, value) }
 
-// Duration adds an attribute that is an I64 of nanoseconds, and names it in [format.AttrDurations].
+// Duration adds an attribute that is an I64 of nanoseconds, and names it in "entrace.duration".
 func (b *Batch) Duration(name string, d time.Duration) { b.b.Duration(name, d) }
 
 // Time adds an attribute that is the text of t as [time.RFC3339Nano] has it.

@@ -10,6 +10,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/deadtrace"
 	"github.com/entrace-go/entrace/internal/journal"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/osfile"
 )
 
@@ -217,7 +218,7 @@ func (w *writer) endEntry(rotated bool) *format.TraceEntry {
 		e.Attributes = append(e.Attributes, format.Attribute{Name: "dropped." + reason, Value: format.U64Value(n)})
 	})
 	if rotated {
-		e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrRotated, Value: format.BoolValue(true)})
+		e.Attributes = append(e.Attributes, format.Attribute{Name: mapping.AttrRotated, Value: format.BoolValue(true)})
 	}
 	return e
 }

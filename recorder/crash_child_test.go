@@ -28,6 +28,7 @@ import (
 	mmap "github.com/edsrzf/mmap-go"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/recorder"
@@ -472,7 +473,7 @@ func collect(t *testing.T, dir string) map[string][]foundUnit {
 		names := make([]string, f.Len())
 		must(t, f.Walk(0, func(id uint32, e *format.TraceEntry) error {
 			names[id] = strings.Clone(e.Metadata.Name)
-			if _, again := e.Attribute(format.AttrContinued); again || strings.Count(names[id], ".") != 2 {
+			if _, again := e.Attribute(mapping.AttrContinued); again || strings.Count(names[id], ".") != 2 {
 				return nil
 			}
 			parentSpan, _ := e.Attribute(format.AttrParentSpanID)

@@ -31,6 +31,7 @@ import (
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/alonetest"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
@@ -484,7 +485,7 @@ func TestHugeAttributes(t *testing.T) {
 		for id := uint32(1); id <= 2; id++ {
 			raw, err := f.AppendRaw(nil, id)
 			must(t, err)
-			mark, ok, err := f.Attribute(id, format.AttrTruncated)
+			mark, ok, err := f.Attribute(id, mapping.AttrTruncated)
 			if len(raw) > 1<<20 || err != nil || !ok || !mark.Bool() {
 				t.Errorf("version %d: entry %d has %d bytes, mark %v, %v", v, id, len(raw), ok, err)
 			}

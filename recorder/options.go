@@ -70,7 +70,7 @@ type Options struct {
 	// lost when that is, with the machine or the container.
 	BufferDir string
 	// MaxEntrySize is the size in bytes above which an entry is cut and marked
-	// with [format.AttrTruncated]. The default, and the most, is [format.DefaultMaxEntrySize],
+	// with "!TRUNCATED". The default, and the most, is [format.DefaultMaxEntrySize],
 	// 64 MiB; the least is 2 KiB.
 	MaxEntrySize int
 
@@ -86,7 +86,7 @@ type Options struct {
 	// new file when the growing one reaches one of them. The old one is finished
 	// under a name with its time, app.20261120T212712.021Z.et, as if Close had
 	// been called; spans that are open go on in the new one, where they are
-	// written again and marked with [format.AttrContinued]. At most a quarter of a file is
+	// written again and marked with "entrace.continued". At most a quarter of a file is
 	// such spans, the youngest. The others stay behind, which OnError says: each is
 	// written again, with its ids, name and start, when something of it comes, such
 	// as its end.

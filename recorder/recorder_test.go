@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/recorder"
@@ -450,7 +451,7 @@ func TestLiveSpan(t *testing.T) {
 		s.Entry.Attributes = append(s.Entry.Attributes,
 			format.Attribute{Name: "kept", Value: format.I64Value(1)},
 			format.Attribute{Name: "changed", Value: format.StringValue("[1]")},
-			format.Attribute{Name: format.AttrJSON, Value: format.StringValue(`["changed"]`)})
+			format.Attribute{Name: mapping.AttrJSON, Value: format.StringValue(`["changed"]`)})
 		must(t, tracetest.WriteSpan(rec, s))
 		must(t, rec.Log(s.Ref, &format.TraceEntry{Message: format.Some("m"), Metadata: format.Metadata{Name: "event"}}))
 		end := &format.TraceEntry{Message: format.Some("renamed"), Metadata: format.Metadata{Name: format.NameSpanEnd, Level: format.LevelError}}
@@ -459,7 +460,7 @@ func TestLiveSpan(t *testing.T) {
 			{Name: format.AttrDuration, Value: format.U64Value(5)},
 			{Name: "changed", Value: format.I64Value(2)},
 			{Name: "new", Value: format.StringValue("[]")},
-			{Name: format.AttrJSON, Value: format.StringValue(`["new"]`)},
+			{Name: mapping.AttrJSON, Value: format.StringValue(`["new"]`)},
 		}
 		event := *named("event 1")
 		event.Attributes = []format.Attribute{{Name: format.AttrEvent, Value: format.BoolValue(true)}}
@@ -484,7 +485,7 @@ func TestLiveSpan(t *testing.T) {
 		must(t, err)
 		for name, want := range map[string]format.Value{
 			"kept": format.I64Value(1), "changed": format.I64Value(2), "new": format.StringValue("[]"),
-			format.AttrDuration: format.U64Value(5), format.AttrJSON: format.StringValue(`["new"]`), format.AttrTime: format.U64Value(1),
+			format.AttrDuration: format.U64Value(5), mapping.AttrJSON: format.StringValue(`["new"]`), format.AttrTime: format.U64Value(1),
 			format.AttrTraceID: format.StringValue(strings.Repeat("0", 31) + "1"),
 		} {
 			if got, ok := e.Attribute(name); !ok || !got.Equal(want) {
@@ -608,7 +609,7 @@ func TestTooLarge(t *testing.T) {
 		must(t, err)
 		text, _ := got.Attribute("text")
 		small, _ := got.Attribute("small")
-		mark, _ := got.Attribute(format.AttrTruncated)
+		mark, _ := got.Attribute(mapping.AttrTruncated)
 		if len(raw) > 10000 || !strings.HasSuffix(text.Text(), "…") || text.Kind() != format.KindString || small.Text() != "kept" || !mark.Bool() {
 			t.Errorf("%d bytes; text ends in %q, small is %q, mark %t", len(raw), text.Text()[max(0, len(text.Text())-4):], small.Text(), mark.Bool())
 		}

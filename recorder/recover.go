@@ -76,7 +76,7 @@ func Inspect(name string) (*Report, error) {
 // ET, and leaves the source as it is. Without one it finishes the file in place:
 // a trace that was to become app.et becomes that, an x.iet is cut to its whole
 // entries. If there was a journal and no clean end, the last entry is [format.NameRecovered] then. It is,
-// with [format.AttrDamage], of an ET that has lost its end and of a corrupt file.
+// with "damage", of an ET that has lost its end and of a corrupt file.
 // A corrupt original is kept beside it as FILE.broken. A file that a
 // living process writes is [format.ErrLocked] then. An IET cannot end with entries of nothing
 // but zeros: those are left out of it, and not counted. Recovering a whole file again does

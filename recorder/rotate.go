@@ -16,6 +16,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/deadtrace"
 	"github.com/entrace-go/entrace/internal/journal"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/internal/placer"
 	"github.com/entrace-go/entrace/internal/record"
@@ -391,12 +392,12 @@ func continuedSpan(s *placer.OpenSpan, e *format.TraceEntry) *journal.Entry {
 	b.Begin(e.Message, &e.Metadata)
 	for i := range e.Attributes {
 		switch a := &e.Attributes[i]; a.Name {
-		case format.AttrTraceID, format.AttrParentSpanID, format.AttrContinued:
+		case format.AttrTraceID, format.AttrParentSpanID, mapping.AttrContinued:
 		default:
 			b.Value(a.Name, &a.Value)
 		}
 	}
-	b.Bool(format.AttrContinued, true)
+	b.Bool(mapping.AttrContinued, true)
 	b.End()
 	return &journal.Entry{
 		Time: entryTime(e), Info: record.Info(record.KindSpan, uint8(record.ProviderSpans), flags, s.Resource, 1),

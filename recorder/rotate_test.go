@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
@@ -126,7 +127,7 @@ func TestRotate(t *testing.T) {
 						}
 					}
 					if v.Role(rowOf(t, v, id)) == view.RoleSpan {
-						if before, _ := e.Attribute(format.AttrContinued); !before.Bool() {
+						if before, _ := e.Attribute(mapping.AttrContinued); !before.Bool() {
 							begun++
 						}
 					}

@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/placer"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -132,8 +133,8 @@ func (e *encoder) begin(s *site, l slog.Level, levelText string, at time.Time, m
 	if levelText != "" {
 		e.b.String(format.AttrLogLevel, levelText)
 	}
-	if flags != format.DefaultLogFlags {
-		e.b.U64(format.AttrTraceFlags, uint64(flags))
+	if flags != mapping.DefaultLogFlags {
+		e.b.U64(mapping.AttrTraceFlags, uint64(flags))
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -156,7 +157,7 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) (err error) {
 		e.release()
 	}()
 	var ref format.SpanRef
-	flags := trace.TraceFlags(format.DefaultLogFlags) // which are not stored
+	flags := trace.TraceFlags(mapping.DefaultLogFlags) // which are not stored
 	if span := trace.SpanFromContext(ctx); span != noSpan {
 		ref, flags = refOf(span)
 	}
@@ -193,7 +194,7 @@ func refOf(span trace.Span) (format.SpanRef, trace.TraceFlags) {
 	sc := span.SpanContext()
 	ref := format.SpanRef{TraceID: sc.TraceID(), SpanID: sc.SpanID()}
 	if ref.SpanID == ([8]byte{}) {
-		return ref, format.DefaultLogFlags
+		return ref, mapping.DefaultLogFlags
 	}
 	return ref, sc.TraceFlags()
 }

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
@@ -16,14 +17,14 @@ const mib = 1 << 20
 
 // truncated reports whether e says that something is missing.
 func truncated(e *format.TraceEntry) bool {
-	v, ok := e.Attribute(format.AttrTruncated)
+	v, ok := e.Attribute(mapping.AttrTruncated)
 	return ok && v.Bool()
 }
 
 // userAttributes counts the attributes that are the user's.
 func userAttributes(e *format.TraceEntry) (n int) {
 	for _, a := range e.Attributes {
-		if _, ok := format.UserName(a.Name); ok {
+		if _, ok := mapping.UserName(a.Name); ok {
 			n++
 		}
 	}
@@ -133,7 +134,7 @@ func TestMaxBytes(t *testing.T) {
 			if !truncated(e) {
 				t.Error("it is not marked")
 			}
-			if names, ok := e.Attribute(format.AttrJSON); ok {
+			if names, ok := e.Attribute(mapping.AttrJSON); ok {
 				t.Errorf("otel.json is %q, want none of what is cut", names.Text())
 			}
 		})

@@ -4,7 +4,7 @@ import (
 	"log/slog"
 	"testing"
 
-	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 )
 
 func TestNames(t *testing.T) {
@@ -100,7 +100,7 @@ func TestUserNames(t *testing.T) {
 	e := recordOne(t, nil, slog.Int("trace_id", 1), slog.Int("entrace.x", 2), slog.Int("plain", 3))
 	want := map[string]string{"trace_id": "1", "entrace.x": "2", "plain": "3"}
 	for _, a := range e.Attributes {
-		if name, ok := format.UserName(a.Name); ok && plain(a.Value) != want[name] {
+		if name, ok := mapping.UserName(a.Name); ok && plain(a.Value) != want[name] {
 			t.Errorf("%q is %s, want %q", name, plain(a.Value), want[name])
 		} else if ok {
 			delete(want, name)

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 )
 
 type (
@@ -187,7 +187,7 @@ func TestValue(t *testing.T) {
 				if got := kindAndText(v); !ok || got != test.want {
 					t.Errorf("got %q, want %q", got, test.want)
 				}
-				names, _ := all[0].Attribute(format.AttrJSON)
+				names, _ := all[0].Attribute(mapping.AttrJSON)
 				want := ""
 				if test.isJSON {
 					want = `["v"]`

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/spanmap"
 )
 
@@ -398,7 +399,7 @@ func (t *taker) record(r *record, id uint32) {
 		meta = t.numbers.metas[meta]
 	}
 	b.start[i], b.trace[i], b.text[i] = t.corrected(r.start, f, resource, parent), trace, text
-	if role == RoleRecorder && meta != unknown && t.metas[meta].Name == format.NameTrace {
+	if role == RoleRecorder && meta != unknown && t.metas[meta].Name == mapping.NameTrace {
 		f.flight = row
 	}
 	t.setID(i, id)

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/spanmap"
 )
@@ -407,8 +408,8 @@ func (b *builder) joinProcesses() error {
 			if err != nil {
 				return err
 			}
-			if pid, ok := e.Attribute(format.AttrProcessID); ok {
-				host, _ := e.Attribute(format.AttrHostName)
+			if pid, ok := e.Attribute(mapping.AttrProcessID); ok {
+				host, _ := e.Attribute(mapping.AttrHostName)
 				c.names[i] = pid.String() + "@" + host.Text()
 			}
 		}

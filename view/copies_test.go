@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -21,9 +22,9 @@ type snapshot struct {
 func newSnapshot(pid int, service string) *snapshot {
 	s := &snapshot{pid: pid, service: service, open: make(map[int]uint32)}
 	s.add(format.Root())
-	own := &format.TraceEntry{Metadata: format.Metadata{Name: format.NameTrace}}
+	own := &format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameTrace}}
 	if pid > 0 {
-		own.Attributes = []format.Attribute{attribute(format.AttrProcessID, format.U64Value(uint64(pid))), attribute(format.AttrHostName, format.StringValue("host"))}
+		own.Attributes = []format.Attribute{attribute(mapping.AttrProcessID, format.U64Value(uint64(pid))), attribute(mapping.AttrHostName, format.StringValue("host"))}
 	}
 	s.add(own)
 	s.add(&format.TraceEntry{Message: format.Some(service), Metadata: format.Metadata{Name: format.NameResource}, Attributes: []format.Attribute{attribute("service.name", format.StringValue(service))}})
@@ -70,7 +71,7 @@ func (s *snapshot) log(span int, at int, text string) *snapshot {
 // exceptions adds two equal exceptions to a span.
 func (s *snapshot) exceptions(span int) *snapshot {
 	for range 2 {
-		s.add(&format.TraceEntry{Parent: s.open[span], Metadata: format.Metadata{Name: format.NameException, Level: format.LevelError}, Attributes: []format.Attribute{
+		s.add(&format.TraceEntry{Parent: s.open[span], Metadata: format.Metadata{Name: mapping.NameException, Level: format.LevelError}, Attributes: []format.Attribute{
 			attribute(format.AttrEvent, format.BoolValue(true)), attribute(format.AttrTime, format.U64Value(120)),
 		}})
 	}

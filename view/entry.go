@@ -11,6 +11,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/jsontext"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/raw"
 )
 
@@ -254,7 +255,7 @@ func (f firsts) add(name string, i int) {
 }
 
 // marksOfNames are the attributes that name others.
-var marksOfNames = []string{format.AttrJSON, format.AttrAnyValue, format.AttrDurations}
+var marksOfNames = []string{mapping.AttrJSON, mapping.AttrAnyValue, mapping.AttrDurations}
 
 func markedNames(v format.Value) []string {
 	var names []string
@@ -350,7 +351,7 @@ func Readable(e *format.TraceEntry) []format.Attribute { return readable(e.UserA
 
 // readable is Readable of the list of the application's attributes.
 func readable(list []format.Attribute, e *format.TraceEntry) []format.Attribute {
-	v, ok := e.Attribute(format.AttrDurations)
+	v, ok := e.Attribute(mapping.AttrDurations)
 	if !ok {
 		return list
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -174,7 +175,7 @@ func TestExtendHalves(t *testing.T) {
 	half := func(continued bool) *format.TraceEntry {
 		e := spanEntry(0, 5)
 		if continued {
-			e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrContinued, Value: format.BoolValue(true)})
+			e.Attributes = append(e.Attributes, format.Attribute{Name: mapping.AttrContinued, Value: format.BoolValue(true)})
 		}
 		return e
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -17,7 +18,7 @@ func textsOf(t *testing.T, v *view.View, r view.Row) string {
 	must(t, err)
 	all := []string{e.Metadata.Name, e.Metadata.Target, e.Message.Value}
 	for _, a := range e.Attributes {
-		if name, own := format.UserName(a.Name); own {
+		if name, own := mapping.UserName(a.Name); own {
 			all = append(all, name, a.Value.Text())
 		}
 	}

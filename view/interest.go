@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 )
 
 // A Ranker sorts the attributes of rows so that what tells a row from its siblings comes first. It
@@ -118,7 +119,7 @@ func (k *Ranker) compare(kids []Row, s *siblings) {
 			continue // there is nothing to compare it with
 		}
 		for i := range min(len(e.Attributes), fewNames) {
-			if name, own := format.UserName(e.Attributes[i].Name); own && !differs[role][i] {
+			if name, own := mapping.UserName(e.Attributes[i].Name); own && !differs[role][i] {
 				s.same[role] = append(s.same[role], k.name(name))
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -116,7 +117,7 @@ func (m *model) add(k int, id uint32, e *format.TraceEntry) {
 	if _, is := a[format.AttrKind]; is && !hasKind {
 		kind, hasKind = view.KindInternal, true
 	}
-	r.continues = a[format.AttrContinued].Bool()
+	r.continues = a[mapping.AttrContinued].Bool()
 	if hasSpan && !r.timed && e.Metadata.Name == format.NameSpanEnd && m.rows != nil {
 		isRaw := m.rows[parent].file == k && m.rows[parent].id == e.Parent
 		if isRaw && m.rows[parent].role == view.RoleSpan && e.Parent > 0 {

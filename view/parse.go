@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/wire"
 )
@@ -65,7 +66,7 @@ const (
 var fieldOf = map[string]field{
 	format.AttrTraceID: fieldTrace, format.AttrSpanID: fieldSpan, format.AttrParentSpanID: fieldParent,
 	format.AttrTime: fieldTime, format.AttrDuration: fieldTook, format.AttrKind: fieldKind, format.AttrStatusCode: fieldStatus,
-	format.AttrEvent: fieldEvent, format.AttrLinkTraceID: fieldLink, format.AttrContinued: fieldContinued,
+	format.AttrEvent: fieldEvent, format.AttrLinkTraceID: fieldLink, mapping.AttrContinued: fieldContinued,
 }
 
 // A chunk is a stretch of entries and what is in them.
@@ -617,7 +618,7 @@ func (w *parser) add(c *chunk, h *head, v *values) (wantsPlace bool) {
 		case v.event && flags&recordIsEnd != 0:
 			flags |= recordIsMarked
 		case v.event:
-			if role = RoleEvent; string(h.name) == format.NameException {
+			if role = RoleEvent; string(h.name) == mapping.NameException {
 				flags |= recordExcepts
 			}
 		case v.link && string(h.name) == format.NameLink:

@@ -107,7 +107,7 @@ func (f Flags) Status() Status {
 }
 
 // Failed reports whether the row is a span that failed: its status is error, or it is unset and
-// the span has an event named [format.NameException].
+// the span has an event named "exception".
 func (f Flags) Failed() bool {
 	return f.Role() == RoleSpan && f&statusBits>>statusShift >= Flags(StatusError)
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -63,7 +64,7 @@ func randomEntries(r *rand.Rand, n, file int) []*format.TraceEntry {
 				add(format.AttrKind, format.StringValue(pick("server", "client", "odd")))
 			}
 			if r.IntN(4) == 0 {
-				add(format.AttrContinued, format.BoolValue(file > 0))
+				add(mapping.AttrContinued, format.BoolValue(file > 0))
 			}
 		case 5, 6, 7:
 			e.Metadata.Name = format.NameSpanEnd

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
@@ -98,7 +99,7 @@ func (d *details) addException(v *view.View, r view.Row, most int) error {
 	t := v.Tree()
 	for rank := t.Rank(r) + 1; rank < t.End(r); rank = t.End(t.Row(rank)) {
 		kid := t.Row(rank)
-		if v.Role(kid) != view.RoleEvent || v.Name(kid) != format.NameException {
+		if v.Role(kid) != view.RoleEvent || v.Name(kid) != mapping.NameException {
 			continue
 		}
 		e, err := v.Entry(kid)

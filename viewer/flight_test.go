@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/view"
 	"github.com/entrace-go/entrace/viewer"
 )
@@ -31,7 +32,7 @@ func flight() []*format.TraceEntry {
 		entry(2, "GET /cart", "", format.LevelInfo, 100, format.Attribute{Name: format.AttrSpanID, Value: str("0000000000000003")}, format.Attribute{Name: format.AttrTraceID, Value: str("0000000000000000000000000000000a")}),
 		entry(1, "runtime.metrics", "", format.LevelInfo, 50, format.Attribute{Name: "interval_nano", Value: format.U64Value(5)}),
 		entry(1, "runtime.metrics", "", format.LevelInfo, 250, format.Attribute{Name: "interval_nano", Value: format.U64Value(5)}),
-		entry(1, format.NameCrash, "panic: out of stock\n\ngoroutine 7 [running]:", format.LevelError, 950),
+		entry(1, mapping.NameCrash, "panic: out of stock\n\ngoroutine 7 [running]:", format.LevelError, 950),
 		entry(3, format.NameLink, "", format.LevelError, 100, format.Attribute{Name: format.AttrLinkTraceID, Value: str("00")}),
 		entry(0, format.NameEnd, "", format.LevelTrace, 5000),
 	}

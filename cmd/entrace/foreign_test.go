@@ -13,6 +13,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -35,12 +36,12 @@ func smallTrace(t *testing.T) string {
 	r := otel.Resource{Attributes: []otel.Attribute{{Name: "service.name", Value: format.StringValue("shop")}}}
 	resource := write(r.Entry(), 0)
 	s := otel.Span{
-		Name: "GET /cart", TraceID: [16]byte{1}, SpanID: [8]byte{2}, Flags: format.DefaultTraceFlags, Kind: otel.KindServer,
+		Name: "GET /cart", TraceID: [16]byte{1}, SpanID: [8]byte{2}, Flags: mapping.DefaultTraceFlags, Kind: otel.KindServer,
 		Start: 1_700_000_000_000_000_001, Duration: 5_000_003, Ended: true,
 		Attributes: []otel.Attribute{{Name: "http.status", Value: format.I64Value(200)}},
 	}
 	span := write(s.Entry(otel.Where{}), resource)
-	l := otel.Link{TraceID: [16]byte{3}, SpanID: [8]byte{4}, Flags: format.DefaultTraceFlags}
+	l := otel.Link{TraceID: [16]byte{3}, SpanID: [8]byte{4}, Flags: mapping.DefaultTraceFlags}
 	write(l.Entry(""), span)
 	ev := otel.Event{Name: "cache miss", Time: s.Start + 10, HasTime: true}
 	write(ev.Entry(""), span)

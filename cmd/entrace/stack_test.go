@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -64,7 +65,7 @@ func hanging(t *testing.T, name string) {
 		}
 		return add(e)
 	}
-	own := add(at(&format.TraceEntry{Metadata: format.Metadata{Name: format.NameTrace}, Attributes: []format.Attribute{
+	own := add(at(&format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameTrace}, Attributes: []format.Attribute{
 		{Name: "trigger", Value: format.StringValue("watchdog")}, {Name: "reason", Value: format.StringValue("span GET /b is open for 2s")},
 	}}, 9000))
 	add(at(&format.TraceEntry{Parent: own, Metadata: format.Metadata{Name: "runtime.metrics"}}, 1))

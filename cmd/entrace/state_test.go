@@ -9,6 +9,7 @@ import (
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -97,8 +98,8 @@ func TestOpenSpanIsOpenForAsLongInAllCommands(t *testing.T) {
 	for name, last := range map[string]uint64{"traces/a.et": 2_000, "traces/b.et": 5_000} {
 		rec, err := recorder.Create(name, nil)
 		must(t, err)
-		own := named(format.NameTrace)
-		own.Attributes = []format.Attribute{{Name: format.AttrProcessID, Value: format.U64Value(7)}, {Name: format.AttrHostName, Value: format.StringValue("host")}}
+		own := named(mapping.NameTrace)
+		own.Attributes = []format.Attribute{{Name: mapping.AttrProcessID, Value: format.U64Value(7)}, {Name: mapping.AttrHostName, Value: format.StringValue("host")}}
 		span := named("GET /hang")
 		span.Attributes = []format.Attribute{{Name: format.AttrSpanID, Value: format.StringValue("0000000000000001")}, {Name: format.AttrTraceID, Value: format.StringValue("00000000000000000000000000000001")}, {Name: format.AttrTime, Value: format.U64Value(1_000_000_000)}}
 		log := named("event")

@@ -20,6 +20,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
@@ -510,7 +511,7 @@ func (p *printer) head(r view.Row, role view.Role, e *format.TraceEntry) {
 		p.took(r, e)
 		p.attr(e, format.AttrKind)
 		p.attr(e, format.AttrStatusDescription)
-		if before, _ := e.Attribute(format.AttrContinued); before.Bool() {
+		if before, _ := e.Attribute(mapping.AttrContinued); before.Bool() {
 			p.word(colorDim, "began in the file before")
 		}
 	case view.RoleLog:

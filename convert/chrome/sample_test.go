@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/view"
@@ -75,7 +76,7 @@ func value(name string, v format.Value) otel.Attribute {
 func span(id byte, name string, from, to int64, change func(s *otel.Span)) *format.TraceEntry {
 	s := &otel.Span{
 		Name: name, SpanID: [8]byte{7: id}, Start: base + from, Duration: to - from, Ended: true, Kind: otel.KindInternal,
-		Flags: format.DefaultTraceFlags, Scope: otel.Scope{Name: "shop/cart"},
+		Flags: mapping.DefaultTraceFlags, Scope: otel.Scope{Name: "shop/cart"},
 	}
 	if change != nil {
 		change(s)
@@ -121,7 +122,7 @@ func sample() []*format.TraceEntry {
 		below(3, span(6, "open", 850, 850, func(s *otel.Span) { s.Ended = false })),                           // 8
 		below(3, span(7, "skewed", 900, 890, nil)),                                                            // 9
 		below(1, traced(span(8, "job", 1000, 2000, func(s *otel.Span) { s.Kind = otel.KindConsumer }), 0xbb)), // 10
-		below(10, (&otel.Link{TraceID: [16]byte{15: 0xaa}, SpanID: [8]byte{7: 1}, Flags: format.DefaultTraceFlags, Attributes: []otel.Attribute{list}}).Entry("")),
+		below(10, (&otel.Link{TraceID: [16]byte{15: 0xaa}, SpanID: [8]byte{7: 1}, Flags: mapping.DefaultTraceFlags, Attributes: []otel.Attribute{list}}).Entry("")),
 		below(10, (&otel.Link{TraceID: [16]byte{1}, SpanID: [8]byte{1}, Flags: 1, TraceState: "a=b", Dropped: 2}).Entry("")),
 		below(3, (&otel.Event{Name: "exception", Time: base + 1000, HasTime: true, Attributes: []otel.Attribute{text("exception.message", "boom")}}).Entry("")),
 		below(4, (&otel.Event{Name: "without a time"}).Entry("")),

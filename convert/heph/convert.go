@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/wire"
 )
@@ -127,8 +128,8 @@ func isIDName(name string) bool {
 // the packet itself can say.
 func isTaken(name string) bool {
 	switch name {
-	case format.AttrTime, format.AttrDuration, format.AttrClockSkew, format.AttrEvent, format.AttrLinkTraceID,
-		format.AttrJSON, format.AttrAnyValue, otel.AttrMadeIDs:
+	case format.AttrTime, format.AttrDuration, otel.AttrClockSkew, format.AttrEvent, format.AttrLinkTraceID,
+		mapping.AttrJSON, mapping.AttrAnyValue, otel.AttrMadeIDs:
 		return true
 	}
 	return strings.HasPrefix(name, "entrace.")
@@ -157,7 +158,7 @@ func appendTimes(attrs []format.Attribute, ev *Event, epoch uint64, says string)
 		} else {
 			// One too large is the largest.
 			skew := -int64(min(ev.Start-ev.End, math.MaxInt64))
-			attrs = append(attrs, format.Attribute{Name: format.AttrClockSkew, Value: format.I64Value(skew)})
+			attrs = append(attrs, format.Attribute{Name: otel.AttrClockSkew, Value: format.I64Value(skew)})
 		}
 		attrs = append(attrs, format.Attribute{Name: format.AttrDuration, Value: format.U64Value(duration)})
 	}
@@ -179,7 +180,7 @@ func packetTimes(epoch uint64, lists ...[]format.Attribute) (start, end uint64) 
 			case format.AttrTime:
 			case format.AttrDuration:
 				to = &duration
-			case format.AttrClockSkew:
+			case otel.AttrClockSkew:
 				to = &skew
 			case attrHephStart:
 				to = &rawStart
@@ -219,7 +220,7 @@ func appendSection(b []byte, attrs []format.Attribute, made bool) (_ []byte, ok 
 		a := &attrs[i]
 		name := a.Name
 		switch name {
-		case format.AttrTime, format.AttrDuration, format.AttrClockSkew, otel.AttrMadeIDs:
+		case format.AttrTime, format.AttrDuration, otel.AttrClockSkew, otel.AttrMadeIDs:
 			continue
 		case format.AttrTraceID, format.AttrSpanID:
 			if made {

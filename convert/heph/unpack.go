@@ -11,6 +11,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/jsontext"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/otel"
 )
 
@@ -307,17 +308,17 @@ func (a *arrays) note(name string, encoding otel.Encoding) {
 // add adds the marks that say so to e.
 func (a *arrays) add(e *format.TraceEntry) {
 	if len(a.jsons) > 0 {
-		e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrJSON, Value: format.StringValue(string(jsontext.AppendStrings(nil, a.jsons)))})
+		e.Attributes = append(e.Attributes, format.Attribute{Name: mapping.AttrJSON, Value: format.StringValue(string(jsontext.AppendStrings(nil, a.jsons)))})
 	}
 	if len(a.anys) > 0 {
-		e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrAnyValue, Value: format.StringValue(string(jsontext.AppendStrings(nil, a.anys)))})
+		e.Attributes = append(e.Attributes, format.Attribute{Name: mapping.AttrAnyValue, Value: format.StringValue(string(jsontext.AppendStrings(nil, a.anys)))})
 	}
 }
 
 // jsonNames returns the names of the attributes that otel.json says are JSON.
 func jsonNames(attrs []format.Attribute) map[string]bool {
 	for i := range attrs {
-		if attrs[i].Name != format.AttrJSON {
+		if attrs[i].Name != mapping.AttrJSON {
 			continue
 		}
 		var names []string

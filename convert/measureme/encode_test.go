@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/view"
 )
@@ -42,7 +43,7 @@ func attribute(name string, v otel.Any) otel.Attribute {
 func span(name string, id, parent byte, start, duration int64) *otel.Span {
 	s := &otel.Span{
 		Name: name, TraceID: [16]byte{0xaa}, SpanID: [8]byte{id}, Start: start, Duration: duration, Ended: duration >= 0,
-		Kind: otel.KindInternal, Flags: format.DefaultTraceFlags,
+		Kind: otel.KindInternal, Flags: mapping.DefaultTraceFlags,
 	}
 	if parent != 0 {
 		s.Parent = [8]byte{parent}
@@ -80,7 +81,7 @@ func TestEncodeSpans(t *testing.T) {
 			attribute("time_unix_nano", otel.Any{Kind: otel.String, Text: "mine"}),
 		}
 		first := w.put(a.Entry(otel.Where{}), resource)
-		link := otel.Link{TraceID: [16]byte{0xbb}, SpanID: [8]byte{0xcc}, Flags: format.DefaultTraceFlags}
+		link := otel.Link{TraceID: [16]byte{0xbb}, SpanID: [8]byte{0xcc}, Flags: mapping.DefaultTraceFlags}
 		w.put(link.Entry("lib"), first)
 		ev := otel.Event{Name: "cache miss", Time: 110, HasTime: true, Attributes: []otel.Attribute{attribute("f", otel.Any{Kind: otel.Float, Float: 1.5})}}
 		w.put(ev.Entry("lib"), first)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/jsontext"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/view"
 )
@@ -154,7 +155,7 @@ func (e *encoder) text(r *record, t *format.TraceEntry) error {
 func carried(a *format.Attribute, native, integer bool) bool {
 	switch a.Name {
 	case format.AttrTime, format.AttrDuration, format.AttrTraceID, format.AttrSpanID, format.AttrParentSpanID,
-		format.AttrEvent, format.AttrJSON, format.AttrAnyValue, attrKind, attrMadeIDs, attrOpen:
+		format.AttrEvent, mapping.AttrJSON, mapping.AttrAnyValue, attrKind, attrMadeIDs, attrOpen:
 		return true
 	case format.AttrKind:
 		return !native // it is the kind

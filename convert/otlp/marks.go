@@ -5,6 +5,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/jsontext"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/otel"
 )
 
@@ -62,12 +63,12 @@ func addDurations(attrs []otel.Attribute) []otel.Attribute {
 		return attrs
 	}
 	list := format.StringValue(string(jsontext.AppendStrings(nil, names)))
-	return append(attrs, otel.Attribute{Name: format.AttrDurations, Value: list, Encoding: otel.JSON})
+	return append(attrs, otel.Attribute{Name: mapping.AttrDurations, Value: list, Encoding: otel.JSON})
 }
 
 // takeDurations is the other direction.
 func takeDurations(attrs []otel.Attribute) []otel.Attribute {
-	at := slices.IndexFunc(attrs, func(a otel.Attribute) bool { return a.Name == format.AttrDurations && a.Encoding == otel.JSON })
+	at := slices.IndexFunc(attrs, func(a otel.Attribute) bool { return a.Name == mapping.AttrDurations && a.Encoding == otel.JSON })
 	if at < 0 {
 		return attrs
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert/parquet"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
@@ -71,7 +72,7 @@ func asked(t testing.TB, n int) *view.View {
 			e.Parent = spans[len(spans)-1-r.IntN(min(len(spans), 9))]
 		}
 		if below && i%16 == 7 {
-			e.Metadata.Name, e.Metadata.Level = pick(format.NameException, "retry"), format.LevelError
+			e.Metadata.Name, e.Metadata.Level = pick(mapping.NameException, "retry"), format.LevelError
 			e.Attributes = append(e.Attributes, attr(format.AttrEvent, format.BoolValue(true)))
 			write(e)
 			continue

@@ -21,6 +21,7 @@ import (
 	"github.com/entrace-go/entrace/convert/chrome"
 	"github.com/entrace-go/entrace/convert/perfetto"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/view"
 )
@@ -425,10 +426,10 @@ func comparePerfetto(t *testing.T, v *view.View, ids map[string]view.Row, all []
 		if ref := v.Ref(v.Parent(id)); s.Within != "" && s.Within != string(wire.AppendHex(nil, ref.SpanID[:])) {
 			t.Errorf("%q is in slice %s, which is not its parent %x", s.Name, s.Within, ref.SpanID)
 		}
-		composite, _ := e.Attribute(format.AttrJSON)
-		more, _ := e.Attribute(format.AttrAnyValue)
+		composite, _ := e.Attribute(mapping.AttrJSON)
+		more, _ := e.Attribute(mapping.AttrAnyValue)
 		for _, a := range e.Attributes {
-			if _, user := format.UserName(a.Name); !user || strings.Contains(composite.Text()+more.Text(), strconv.Quote(a.Name)) {
+			if _, user := mapping.UserName(a.Name); !user || strings.Contains(composite.Text()+more.Text(), strconv.Quote(a.Name)) {
 				continue
 			}
 			want, native := kinds[a.Value.Kind()]

@@ -8,6 +8,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/deadtrace"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -48,7 +49,7 @@ func wantReason(t *testing.T, when, name string) {
 	for id := range uint32(f.Len()) {
 		e, err := f.Entry(id)
 		must(t, err)
-		if e.Metadata.Name == format.NameCrash && e.Message.Value == reason {
+		if e.Metadata.Name == mapping.NameCrash && e.Message.Value == reason {
 			n++
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/crashtext"
 	"github.com/entrace-go/entrace/internal/journal"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/internal/placer"
 	"github.com/entrace-go/entrace/internal/record"
@@ -385,7 +386,7 @@ func RecoveredEntry() *format.TraceEntry {
 func recovered(damage format.CutReason) *format.TraceEntry {
 	e := RecoveredEntry()
 	if damage != "" {
-		e.Attributes = []format.Attribute{{Name: format.AttrDamage, Value: format.StringValue(string(damage))}}
+		e.Attributes = []format.Attribute{{Name: mapping.AttrDamage, Value: format.StringValue(string(damage))}}
 	}
 	return e
 }
@@ -408,7 +409,7 @@ func RecordOf(e *format.TraceEntry) *journal.Entry {
 // crashRecord returns the log record that says why a process died.
 func crashRecord(text string, at time.Time) *journal.Entry {
 	e := RecordOf(&format.TraceEntry{
-		Message: format.Some(text), Metadata: format.Metadata{Name: format.NameCrash, Level: format.LevelError},
+		Message: format.Some(text), Metadata: format.Metadata{Name: mapping.NameCrash, Level: format.LevelError},
 		Attributes: []format.Attribute{{Name: format.AttrTime, Value: format.TimeValue(at)}},
 	})
 	e.Time, e.Info = at.UnixNano(), record.Info(record.KindLog, uint8(record.ProviderLogs), 0, 0, 1)

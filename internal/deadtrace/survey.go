@@ -8,6 +8,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/journal"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/internal/placer"
 	"github.com/entrace-go/entrace/internal/record"
@@ -128,7 +129,7 @@ func (b *rest) look(f io.ReaderAt, size, until int64) (*survey, error) {
 		s.ended, s.damage = s.closed, ""
 		if e.IsRecovered() {
 			s.ended = true
-			v, _ := e.Attribute(format.AttrDamage)
+			v, _ := e.Attribute(mapping.AttrDamage)
 			s.damage = format.CutReason(strings.Clone(v.Text()))
 		}
 		s.crashed = b.text != "" && isCrash(e, b.text) || s.crashed && e.IsRecovered()
@@ -189,7 +190,7 @@ func isZero(b []byte) bool { return len(bytes.TrimLeft(b, "\x00")) == 0 }
 
 // isCrash reports whether e is the log record of such a text.
 func isCrash(e *format.TraceEntry, text string) bool {
-	return e.Metadata.Name == format.NameCrash && e.Message.Value == text
+	return e.Metadata.Name == mapping.NameCrash && e.Message.Value == text
 }
 
 // pending returns how many entries only b has, of those of which s is the survey.

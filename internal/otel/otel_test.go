@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/otel"
-	"github.com/entrace-go/entrace/internal/placer"
 	"github.com/entrace-go/entrace/internal/telemetry"
 	"github.com/entrace-go/entrace/view"
 )
@@ -114,7 +114,7 @@ func TestDeepValues(t *testing.T) {
 func randomSpan(r *rand.Rand, id byte) *otel.Span {
 	s := &otel.Span{
 		Name: []string{"", "GET /", "x"}[r.IntN(3)], TraceID: [16]byte{1, id}, SpanID: [8]byte{2, id},
-		Flags: []uint32{0, 1, format.DefaultTraceFlags, math.MaxUint32}[r.IntN(4)], Kind: otel.SpanKind(r.IntN(6)),
+		Flags: []uint32{0, 1, mapping.DefaultTraceFlags, math.MaxUint32}[r.IntN(4)], Kind: otel.SpanKind(r.IntN(6)),
 		Start: []int64{0, 5, -5, 1 << 60}[r.IntN(4)], Status: otel.Status(r.IntN(3)),
 		Description: []string{"", "no"}[r.IntN(2)], TraceState: []string{"", "a=b"}[r.IntN(2)],
 		Scope:             otel.Scope{Name: "scope", Version: []string{"", "1"}[r.IntN(2)], SchemaURL: []string{"", "u"}[r.IntN(2)], Attributes: randomAttributes(r), Dropped: uint32(r.IntN(2))},
@@ -245,7 +245,7 @@ func sortAll(s *otel.Span) {
 func sortAttributes(lists ...[]otel.Attribute) {
 	for _, attrs := range lists {
 		slices.SortStableFunc(attrs, func(a, b otel.Attribute) int {
-			return strings.Compare(placer.EscapeName(a.Name), placer.EscapeName(b.Name))
+			return strings.Compare(mapping.EscapeName(a.Name), mapping.EscapeName(b.Name))
 		})
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/placer"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
@@ -140,6 +140,19 @@ type Log struct {
 	Metadata     format.Metadata // of its entry, when it was read or written
 }
 
+// Attributes that only this package reads and writes.
+const (
+	AttrTraceState     = "otel.trace_state"
+	AttrClockSkew      = "otel.clock_skew_nano"
+	AttrSchemaURL      = "otel.resource.schema_url"
+	AttrScopeSchemaURL = "otel.scope.schema_url"
+	AttrScopeDropped   = "otel.scope.dropped_attributes_count"
+	AttrDroppedEvents  = "otel.dropped_events_count"
+	AttrDroppedLinks   = "otel.dropped_links_count"
+	AttrLinkTraceState = "otel.link.trace_state"
+	AttrLinkFlags      = "otel.link.flags"
+)
+
 // Attributes that only imported entries have.
 const (
 	AttrSeverityNumber = "severity_number"
@@ -164,13 +177,13 @@ func parse(e *format.TraceEntry) parsed {
 	users := 0
 	for i := range e.Attributes {
 		switch name := e.Attributes[i].Name; {
-		case name == format.AttrJSON:
+		case name == mapping.AttrJSON:
 			jsons = Names(e.Attributes[i].Value)
-		case name == format.AttrAnyValue:
+		case name == mapping.AttrAnyValue:
 			anys = Names(e.Attributes[i].Value)
-		case name == format.AttrDurations:
+		case name == mapping.AttrDurations:
 			durs = Names(e.Attributes[i].Value)
-		case !placer.Reserved(name):
+		case !mapping.Reserved(name):
 			users++
 		}
 	}
@@ -192,9 +205,9 @@ func parse(e *format.TraceEntry) parsed {
 				encoding = Duration
 			}
 		}
-		if name, ok := format.UserName(stored); ok {
+		if name, ok := mapping.UserName(stored); ok {
 			p.users = append(p.users, Attribute{name, a.Value, encoding})
-		} else if name, ok := strings.CutPrefix(stored, format.AttrScopePrefix); ok {
+		} else if name, ok := strings.CutPrefix(stored, mapping.AttrScopePrefix); ok {
 			p.scope = append(p.scope, Attribute{name, a.Value, encoding})
 		} else {
 			p.own = append(p.own, *a)
@@ -253,8 +266,8 @@ func (p *parsed) time(name string) (int64, bool) {
 
 func (p *parsed) scopeOf(e *format.TraceEntry) Scope {
 	return Scope{
-		Name: e.Metadata.Target, Version: p.text(format.AttrScopeVersion), SchemaURL: p.text(format.AttrScopeSchemaURL),
-		Attributes: p.scope, Dropped: p.count(format.AttrScopeDropped),
+		Name: e.Metadata.Target, Version: p.text(mapping.AttrScopeVersion), SchemaURL: p.text(AttrScopeSchemaURL),
+		Attributes: p.scope, Dropped: p.count(AttrScopeDropped),
 	}
 }
 
@@ -264,10 +277,10 @@ func ReadSpan(e *format.TraceEntry, up format.SpanRef) *Span {
 	p := parse(e)
 	s := &Span{
 		Name: e.Metadata.Name, Metadata: e.Metadata, Scope: p.scopeOf(e), Attributes: p.users,
-		TraceState: p.text(format.AttrTraceState), Flags: p.number(format.AttrTraceFlags, format.DefaultTraceFlags),
+		TraceState: p.text(AttrTraceState), Flags: p.number(mapping.AttrTraceFlags, mapping.DefaultTraceFlags),
 		Description:       p.text(format.AttrStatusDescription),
-		DroppedAttributes: p.count(format.AttrDroppedAttributes), DroppedEvents: p.count(format.AttrDroppedEvents),
-		DroppedLinks: p.count(format.AttrDroppedLinks),
+		DroppedAttributes: p.count(mapping.AttrDroppedAttributes), DroppedEvents: p.count(AttrDroppedEvents),
+		DroppedLinks: p.count(AttrDroppedLinks),
 	}
 	made, _ := p.get(AttrMadeIDs)
 	open, marked := p.get(AttrOpen)
@@ -285,7 +298,7 @@ func ReadSpan(e *format.TraceEntry, up format.SpanRef) *Span {
 		s.Duration, s.Ended = int64(min(n, math.MaxInt64)), true
 	}
 	s.Unmarked = !s.Ended && marked && !open.Bool()
-	if skew, ok := p.time(format.AttrClockSkew); ok {
+	if skew, ok := p.time(AttrClockSkew); ok {
 		s.Duration = skew
 	}
 	s.Kind = KindInternal
@@ -305,8 +318,8 @@ func ReadSpan(e *format.TraceEntry, up format.SpanRef) *Span {
 func ReadLink(e *format.TraceEntry) Link {
 	p := parse(e)
 	l := Link{
-		TraceState: p.text(format.AttrLinkTraceState), Flags: p.number(format.AttrLinkFlags, format.DefaultTraceFlags),
-		Attributes: p.users, Dropped: p.count(format.AttrDroppedAttributes), Metadata: e.Metadata,
+		TraceState: p.text(AttrLinkTraceState), Flags: p.number(AttrLinkFlags, mapping.DefaultTraceFlags),
+		Attributes: p.users, Dropped: p.count(mapping.AttrDroppedAttributes), Metadata: e.Metadata,
 	}
 	l.TraceID, _ = wire.ParseID[[16]byte](p.text(format.AttrLinkTraceID))
 	l.SpanID, _ = wire.ParseID[[8]byte](p.text(format.AttrLinkSpanID))
@@ -316,7 +329,7 @@ func ReadLink(e *format.TraceEntry) Link {
 // ReadEvent reads a span event from its entry.
 func ReadEvent(e *format.TraceEntry) Event {
 	p := parse(e)
-	ev := Event{Name: e.Metadata.Name, Attributes: p.users, Dropped: p.count(format.AttrDroppedAttributes), Metadata: e.Metadata}
+	ev := Event{Name: e.Metadata.Name, Attributes: p.users, Dropped: p.count(mapping.AttrDroppedAttributes), Metadata: e.Metadata}
 	ev.Time, ev.HasTime = p.time(format.AttrTime)
 	return ev
 }
@@ -351,7 +364,7 @@ func (l *Log) defaultFlags() uint32 {
 	if l.SpanID == ([8]byte{}) {
 		return 0
 	}
-	return format.DefaultLogFlags
+	return mapping.DefaultLogFlags
 }
 
 // defaultObserved returns the observed time that an entry without
@@ -386,7 +399,7 @@ func ReadLog(e *format.TraceEntry) *Log {
 	l := &Log{
 		Message: e.Message.Value, Metadata: e.Metadata, Scope: p.scopeOf(e), Attributes: p.users,
 		Severity:     p.number(AttrSeverityNumber, severityOf(e.Metadata.Level, p.text(format.AttrLogLevel))),
-		SeverityText: p.text(AttrSeverityText), EventName: p.text(AttrEventName), Dropped: p.count(format.AttrDroppedAttributes),
+		SeverityText: p.text(AttrSeverityText), EventName: p.text(AttrEventName), Dropped: p.count(mapping.AttrDroppedAttributes),
 		Body: Any{Kind: String, Text: e.Message.Value},
 	}
 	if _, ok := p.get(AttrSeverityText); !ok {
@@ -406,14 +419,14 @@ func ReadLog(e *format.TraceEntry) *Log {
 	}
 	l.TraceID, _ = wire.ParseID[[16]byte](p.text(format.AttrTraceID))
 	l.SpanID, _ = wire.ParseID[[8]byte](p.text(format.AttrSpanID))
-	l.Flags = p.number(format.AttrTraceFlags, l.defaultFlags())
+	l.Flags = p.number(mapping.AttrTraceFlags, l.defaultFlags())
 	return l
 }
 
 // ReadResource reads a resource from its entry.
 func ReadResource(e *format.TraceEntry) *Resource {
 	p := parse(e)
-	return &Resource{Attributes: p.users, SchemaURL: p.text(format.AttrSchemaURL), Dropped: p.count(format.AttrDroppedAttributes)}
+	return &Resource{Attributes: p.users, SchemaURL: p.text(AttrSchemaURL), Dropped: p.count(mapping.AttrDroppedAttributes)}
 }
 
 // Service returns the resource's service.name, "" if it has none.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/jsontext"
-	"github.com/entrace-go/entrace/internal/placer"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/source"
 	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/recorder"
@@ -104,7 +104,7 @@ func (b *Entry) Value(name string, v *format.Value) { b.add(name, *v) }
 
 func (b *Entry) add(name string, v format.Value) string {
 	if b.user {
-		name = placer.EscapeName(name)
+		name = mapping.EscapeName(name)
 	}
 	b.E.Attributes = append(b.E.Attributes, format.Attribute{Name: name, Value: v})
 	return name
@@ -156,13 +156,13 @@ func (b *Entry) User() { b.user = true }
 func (b *Entry) End() {
 	b.user = false
 	if b.jsons != nil {
-		b.String(format.AttrJSON, string(jsontext.AppendStrings(nil, b.jsons)))
+		b.String(mapping.AttrJSON, string(jsontext.AppendStrings(nil, b.jsons)))
 	}
 	if b.anys != nil {
-		b.String(format.AttrAnyValue, string(jsontext.AppendStrings(nil, b.anys)))
+		b.String(mapping.AttrAnyValue, string(jsontext.AppendStrings(nil, b.anys)))
 	}
 	if b.durs != nil {
-		b.String(format.AttrDurations, string(jsontext.AppendStrings(nil, b.durs)))
+		b.String(mapping.AttrDurations, string(jsontext.AppendStrings(nil, b.durs)))
 	}
 }
 
@@ -194,10 +194,10 @@ func users(w Writer, u Users) {
 }
 
 func (s *Scope) write(w Writer) {
-	text(w, format.AttrScopeVersion, s.Version)
-	text(w, format.AttrScopeSchemaURL, s.SchemaURL)
-	s.Attributes.Write(w, format.AttrScopePrefix)
-	number(w, format.AttrScopeDropped, s.Dropped, 0)
+	text(w, mapping.AttrScopeVersion, s.Version)
+	text(w, AttrScopeSchemaURL, s.SchemaURL)
+	s.Attributes.Write(w, mapping.AttrScopePrefix)
+	number(w, AttrScopeDropped, s.Dropped, 0)
 }
 
 // code takes the place in the source from attributes that name it.
@@ -257,8 +257,8 @@ func (s *Span) Write(w Writer, at Where, u Users) {
 		w.String(format.AttrKind, s.Kind.String())
 	}
 	s.status(w)
-	number(w, format.AttrTraceFlags, s.Flags, format.DefaultTraceFlags)
-	text(w, format.AttrTraceState, s.TraceState)
+	number(w, mapping.AttrTraceFlags, s.Flags, mapping.DefaultTraceFlags)
+	text(w, AttrTraceState, s.TraceState)
 	s.Scope.write(w)
 	s.dropped(w)
 	if s.MadeIDs {
@@ -299,7 +299,7 @@ func (s *Span) duration(w Writer) {
 	}
 	w.U64(format.AttrDuration, uint64(max(s.Duration, 0)))
 	if s.Duration < 0 {
-		w.I64(format.AttrClockSkew, s.Duration)
+		w.I64(AttrClockSkew, s.Duration)
 	}
 }
 
@@ -314,9 +314,9 @@ func (s *Span) status(w Writer) {
 }
 
 func (s *Span) dropped(w Writer) {
-	number(w, format.AttrDroppedAttributes, s.DroppedAttributes, 0)
-	number(w, format.AttrDroppedEvents, s.DroppedEvents, 0)
-	number(w, format.AttrDroppedLinks, s.DroppedLinks, 0)
+	number(w, mapping.AttrDroppedAttributes, s.DroppedAttributes, 0)
+	number(w, AttrDroppedEvents, s.DroppedEvents, 0)
+	number(w, AttrDroppedLinks, s.DroppedLinks, 0)
 }
 
 // Fill is Write into e, which it empties but for the memory of its attributes.
@@ -336,9 +336,9 @@ func (l *Link) Write(w Writer, scope string, u Users) {
 	// Both are there in every case: they make the entry a link.
 	w.ID(format.AttrLinkTraceID, l.TraceID[:])
 	w.ID(format.AttrLinkSpanID, l.SpanID[:])
-	number(w, format.AttrLinkFlags, l.Flags, format.DefaultTraceFlags)
-	text(w, format.AttrLinkTraceState, l.TraceState)
-	number(w, format.AttrDroppedAttributes, l.Dropped, 0)
+	number(w, AttrLinkFlags, l.Flags, mapping.DefaultTraceFlags)
+	text(w, AttrLinkTraceState, l.TraceState)
+	number(w, mapping.AttrDroppedAttributes, l.Dropped, 0)
 	users(w, u)
 	w.End()
 }
@@ -356,7 +356,7 @@ func (l *Link) Entry(scope string) *format.TraceEntry {
 // Write writes the entry of an event of a span of that scope.
 func (ev *Event) Write(w Writer, scope string, u Users) {
 	ev.Metadata = format.Metadata{Name: ev.Name, Target: scope, Level: format.LevelInfo}
-	if ev.Name == format.NameException {
+	if ev.Name == mapping.NameException {
 		ev.Metadata.Level = format.LevelError
 	}
 	w.Begin(format.Optional[string]{}, &ev.Metadata)
@@ -364,7 +364,7 @@ func (ev *Event) Write(w Writer, scope string, u Users) {
 	if ev.HasTime {
 		unixNano(w, format.AttrTime, ev.Time)
 	}
-	number(w, format.AttrDroppedAttributes, ev.Dropped, 0)
+	number(w, mapping.AttrDroppedAttributes, ev.Dropped, 0)
 	users(w, u)
 	w.End()
 }
@@ -428,9 +428,9 @@ func (l *Log) Write(w Writer, at Where, u Users) {
 		w.String(AttrBody, string(AppendAnyValue(nil, &l.Body)))
 	}
 	text(w, AttrEventName, l.EventName)
-	number(w, format.AttrTraceFlags, l.Flags, l.defaultFlags())
+	number(w, mapping.AttrTraceFlags, l.Flags, l.defaultFlags())
 	l.Scope.write(w)
-	number(w, format.AttrDroppedAttributes, l.Dropped, 0)
+	number(w, mapping.AttrDroppedAttributes, l.Dropped, 0)
 	users(w, u)
 	w.End()
 }
@@ -455,8 +455,8 @@ func (r *Resource) Entry() *format.TraceEntry {
 	w.Begin(message, &format.Metadata{Name: format.NameResource, Level: format.LevelInfo})
 	users(&w, &r.Attributes)
 	w.user = false
-	text(&w, format.AttrSchemaURL, r.SchemaURL)
-	number(&w, format.AttrDroppedAttributes, r.Dropped, 0)
+	text(&w, AttrSchemaURL, r.SchemaURL)
+	number(&w, mapping.AttrDroppedAttributes, r.Dropped, 0)
 	w.End()
 	return w.E
 }

@@ -3,6 +3,7 @@ package placer
 import (
 	"strconv"
 
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/record"
 	"github.com/entrace-go/entrace/internal/wire"
 )
@@ -100,7 +101,7 @@ func (n *names) userName(b []byte) *name {
 	if at := n.inPlace[string(b)]; at != nil {
 		return at
 	}
-	at := n.stored(EscapeName(wire.ValidText(string(b))))
+	at := n.stored(mapping.EscapeName(wire.ValidText(string(b))))
 	n.inPlace[string(b)] = at
 	n.size += nameSize + len(b)
 	return at
@@ -125,7 +126,7 @@ func (n *names) number(number uint16) *name {
 	text = wire.ValidText(text)
 	at := n.ownName
 	if !own {
-		text, at = EscapeName(text), n.stored
+		text, at = mapping.EscapeName(text), n.stored
 	}
 	for len(n.byNum) <= int(number) {
 		n.byNum = append(n.byNum, nil)
@@ -160,7 +161,7 @@ func (n *names) attribute(p path, number uint16) *name {
 		return at
 	}
 	text, _ := n.text(number)
-	at := n.stored(EscapeName(wire.ValidText(n.groups[p] + text)))
+	at := n.stored(mapping.EscapeName(wire.ValidText(n.groups[p] + text)))
 	if len(n.inPath) < maxPaths {
 		n.inPath[key] = at
 	}

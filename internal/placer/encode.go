@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/entrace-go/entrace/internal/jsontext"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/record"
 	"github.com/entrace-go/entrace/internal/wire"
 )
@@ -132,18 +133,18 @@ func (e *encoder) encode(c *record.Cursor, h *record.Head, parent uint32, l *lin
 		clear(e.twice)
 	}
 	e.items(c, l)
-	e.list(attrJSON, e.jsons)
-	e.list(attrAnyValue, e.anys)
+	e.list(mapping.AttrJSON, e.jsons)
+	e.list(mapping.AttrAnyValue, e.anys)
 	if len(e.durs) > 0 { // they are the same ones again and again
 		if !slices.Equal(e.durs, e.durText.names) {
 			text := wire.ValidText(string(jsontext.AppendStrings(nil, e.durs)))
 			e.durText = textOf{slices.Clone(e.durs), wire.AppendString([]byte{wire.KindString}, text)}
 		}
-		e.EncodedName(attrDurations, encodedDurations)
+		e.EncodedName(mapping.AttrDurations, encodedDurations)
 		e.B = append(e.B, e.durText.value...)
 	}
 	if e.cut {
-		e.Name(attrTruncated)
+		e.Name(mapping.AttrTruncated)
 		e.Bool(true)
 	}
 	e.End()
@@ -277,7 +278,7 @@ func (e *encoder) plain(c *record.Cursor, l *links) {
 
 var (
 	encodedTime      = wire.AppendString(nil, attrTime)
-	encodedDurations = wire.AppendString(nil, attrDurations)
+	encodedDurations = wire.AppendString(nil, mapping.AttrDurations)
 )
 
 func (e *encoder) beginGroup(t record.Text) {
@@ -328,7 +329,7 @@ func (e *encoder) attribute(i *record.Item, l *links) *name {
 			return nil // it was said before
 		case l.end && !ofEnd(n.text):
 			return nil
-		case e.share > 0 && !Reserved(n.text):
+		case e.share > 0 && !mapping.Reserved(n.text):
 			return e.cutName(n)
 		}
 		return n

@@ -11,6 +11,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/journal"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/placer"
 	"github.com/entrace-go/entrace/internal/record"
 	"github.com/entrace-go/entrace/internal/wire"
@@ -296,7 +297,7 @@ func TestNamesOfUsers(t *testing.T) {
 			}
 			want := []string{
 				"otel.kind", "a", "otel.attr.otel.kind", "a#2", "otel.attr.trace_id", "a#3", "a#2#2", "g.a", "g..h.trace_id", "z", "\uFFFD",
-				format.AttrJSON, format.AttrAnyValue,
+				mapping.AttrJSON, mapping.AttrAnyValue,
 			}
 			if columns {
 				slices.Sort(want)
@@ -304,7 +305,7 @@ func TestNamesOfUsers(t *testing.T) {
 			if !slices.Equal(names, want) {
 				t.Errorf("columns %t: the names are\n%q, want\n%q", columns, names, want)
 			}
-			if v, _ := e.Attribute(format.AttrJSON); v.Text() != `["g..h.trace_id"]` {
+			if v, _ := e.Attribute(mapping.AttrJSON); v.Text() != `["g..h.trace_id"]` {
 				t.Errorf("those of JSON are %s", v.Text())
 			}
 			if v, _ := e.Attribute("\uFFFD"); v.Kind() != format.KindBytes {
@@ -404,7 +405,7 @@ func TestLargeEntries(t *testing.T) {
 		_, staged := r.Out()
 		from := staged[0].End
 		for i, s := range staged[1:] {
-			if v, _ := list[i+1].Attribute(format.AttrTruncated); s.End-from > 4<<10 || !v.Bool() {
+			if v, _ := list[i+1].Attribute(mapping.AttrTruncated); s.End-from > 4<<10 || !v.Bool() {
 				t.Errorf("entry %d has %d bytes, truncated: %t", i, s.End-from, v.Bool())
 			}
 			from = s.End

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/record"
 	"github.com/entrace-go/entrace/internal/ring"
 	"github.com/entrace-go/entrace/internal/tracetest"
@@ -374,7 +375,7 @@ func TestRingLarge(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, cut := last.Attribute(format.AttrTruncated); !cut || len(last.Message.Value) < 1000 {
+		if _, cut := last.Attribute(mapping.AttrTruncated); !cut || len(last.Message.Value) < 1000 {
 			t.Errorf("the long log record is %d bytes, cut %v", len(last.Message.Value), cut)
 		}
 		if st := s.rec.Stats().Entries; st.Dropped.Total() != 0 {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/view"
 )
@@ -129,11 +130,11 @@ func (d *Details) attributes(e *format.TraceEntry) {
 	var durs map[string]bool
 	for i := range e.Attributes {
 		switch a := &e.Attributes[i]; a.Name {
-		case format.AttrJSON:
+		case mapping.AttrJSON:
 			d.jsons = otel.Names(a.Value)
-		case format.AttrAnyValue:
+		case mapping.AttrAnyValue:
 			d.anys = otel.Names(a.Value)
-		case format.AttrDurations:
+		case mapping.AttrDurations:
 			durs = otel.Names(a.Value)
 		}
 	}
@@ -142,7 +143,7 @@ func (d *Details) attributes(e *format.TraceEntry) {
 		a := &e.Attributes[i]
 		name := a.Name
 		switch name {
-		case format.AttrJSON, format.AttrAnyValue, format.AttrDurations:
+		case mapping.AttrJSON, mapping.AttrAnyValue, mapping.AttrDurations:
 			continue
 		case format.AttrTime:
 			if d.timed {
@@ -268,7 +269,7 @@ func (d *Details) links(v *view.View, r view.Row) error {
 		if l.TraceState != "" {
 			text("trace_state", l.TraceState)
 		}
-		if l.Flags != format.DefaultTraceFlags {
+		if l.Flags != mapping.DefaultTraceFlags {
 			m.Map = append(m.Map, otel.KeyValue{Key: "flags", Value: otel.Any{Kind: otel.Int, Int: int64(l.Flags)}})
 		}
 		if len(l.Attributes) > 0 {
@@ -279,7 +280,7 @@ func (d *Details) links(v *view.View, r view.Row) error {
 			m.Map = append(m.Map, otel.KeyValue{Key: "attributes", Value: attrs})
 		}
 		if l.Dropped > 0 {
-			m.Map = append(m.Map, otel.KeyValue{Key: format.AttrDroppedAttributes, Value: otel.Any{Kind: otel.Int, Int: int64(l.Dropped)}})
+			m.Map = append(m.Map, otel.KeyValue{Key: mapping.AttrDroppedAttributes, Value: otel.Any{Kind: otel.Int, Int: int64(l.Dropped)}})
 		}
 		d.Links.Kind = otel.List
 		d.Links.List = append(d.Links.List, m)

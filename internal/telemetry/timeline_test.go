@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/telemetry"
 	"github.com/entrace-go/entrace/view"
@@ -275,7 +276,7 @@ func TestDetailsDurations(t *testing.T) {
 		e := (&otel.Span{Name: "s", TraceID: [16]byte{1}, SpanID: spanID(1), Ended: true}).Entry(otel.Where{})
 		e.Attributes = append(e.Attributes,
 			format.Attribute{Name: "took", Value: format.I64Value(24e6)}, format.Attribute{Name: "n", Value: format.I64Value(24e6)},
-			format.Attribute{Name: "text", Value: format.StringValue("x")}, format.Attribute{Name: format.AttrDurations, Value: format.StringValue(`["took","text"]`)})
+			format.Attribute{Name: "text", Value: format.StringValue("x")}, format.Attribute{Name: mapping.AttrDurations, Value: format.StringValue(`["took","text"]`)})
 		write(e)
 	})
 	tl, err := telemetry.NewTimeline(t.Context(), v)
@@ -290,7 +291,7 @@ func TestDetailsDurations(t *testing.T) {
 	for _, a := range d.Args {
 		got[a.Name] = a.Value.String()
 	}
-	if _, there := got[format.AttrDurations]; got["took"] != "24ms" || got["n"] != "24000000" || got["text"] != "x" || there {
+	if _, there := got[mapping.AttrDurations]; got["took"] != "24ms" || got["n"] != "24000000" || got["text"] != "x" || there {
 		t.Errorf("the details are %v", got)
 	}
 }

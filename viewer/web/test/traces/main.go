@@ -21,6 +21,7 @@ import (
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/control/provider"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/querytest"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -133,7 +134,7 @@ func long() []*format.TraceEntry {
 		{Parent: 1, Message: format.Some("http: panic serving 127.0.0.1:58192: assignment to entry in nil map\n" + stack), Metadata: format.Metadata{Name: "event", Level: format.LevelInfo}, Attributes: []format.Attribute{
 			{Name: format.AttrTime, Value: format.U64Value(2000)}, {Name: "user", Value: format.StringValue("mallory")},
 		}},
-		{Parent: 1, Metadata: format.Metadata{Name: format.NameException, Level: format.LevelError}, Attributes: []format.Attribute{
+		{Parent: 1, Metadata: format.Metadata{Name: mapping.NameException, Level: format.LevelError}, Attributes: []format.Attribute{
 			{Name: format.AttrTime, Value: format.U64Value(3000)},
 			{Name: format.AttrEvent, Value: format.BoolValue(true)},
 			{Name: "exception.type", Value: format.StringValue("runtime.plainError")},

@@ -1,0 +1,71 @@
+// Package mapping has the names by which the packages of this module tell each other what an entry
+// has no place for, and which readers of a file can do without: package format has the others.
+package mapping
+
+import "strings"
+
+// The attributes that describe an entry. Part of the product's format: see the tables in the
+// documentation of packages exporter and slogadapter.
+const (
+	AttrTraceFlags        = "trace_flags" // U64
+	AttrDroppedAttributes = "otel.dropped_attributes_count"
+	AttrScopeVersion      = "otel.scope.version"
+	AttrScopePrefix       = "otel.scope.attr."
+	AttrJSON              = "otel.json"        // String, a JSON array of the names of attributes that are JSON texts
+	AttrAnyValue          = "otel.anyvalue"    // likewise, OTLP/JSON AnyValue texts
+	AttrDurations         = "entrace.duration" // likewise, of those that are durations, I64 of nanoseconds
+
+	AttrContinued = "entrace.continued" // Bool, on a span that began in an earlier file
+	AttrRotated   = "entrace.rotated"   // Bool, on the end of a file that another one follows
+	AttrDamage    = "damage"            // String, why the entries of a damaged ET end, on the last entry of what was saved of it
+	AttrTruncated = "!TRUNCATED"        // Bool true, on an entry of which something was cut off
+
+	// DefaultTraceFlags is what absent flags of a span or of a link mean:
+	// sampled, and the parent is known to be local or absent.
+	DefaultTraceFlags = 0x101
+	// DefaultLogFlags are the flags of a log record that has a span and no
+	// AttrTraceFlags: sampled. Without a span and AttrTraceFlags the flags are 0.
+	DefaultLogFlags = 1
+)
+
+// The names of entries.
+const (
+	NameException = "exception"     // of an event that says why its span failed
+	NameCrash     = "crash"         // of the log record that says why a process died, and in which stacks
+	NameTrace     = "entrace.trace" // says why a flight recorder has made the file
+)
+
+// The attributes of a NameTrace that tell which process the file is of.
+const (
+	AttrProcessID = "process.pid" // U64
+	AttrHostName  = "host.name"   // String
+)
+
+const escapePrefix = "otel.attr."
+
+// Reserved reports whether a user's attribute may not be stored under that name.
+func Reserved(name string) bool {
+	switch name {
+	case "trace_id", "span_id", "parent_span_id", "time_unix_nano", "duration_nano", AttrTraceFlags, "log.level",
+		"severity_number", "severity_text", "observed_time_unix_nano", AttrTruncated:
+		return true
+	}
+	return strings.HasPrefix(name, "otel.") || strings.HasPrefix(name, "entrace.")
+}
+
+// EscapeName returns the name under which a user's attribute is stored.
+func EscapeName(name string) string {
+	if Reserved(name) {
+		return escapePrefix + name
+	}
+	return name
+}
+
+// UserName is the other direction: the user's name of a stored attribute, and whether it
+// is one of the user's at all.
+func UserName(stored string) (name string, ok bool) {
+	if name, ok := strings.CutPrefix(stored, escapePrefix); ok {
+		return name, true
+	}
+	return stored, !Reserved(stored)
+}
