@@ -127,8 +127,8 @@ func New(o *Options) (*Control, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("control: configuration: %w", err)
 	}
-	if o.Version != 0 && o.Version != format.V1 && o.Version != format.V2 {
-		return nil, fmt.Errorf("control: %w", &format.VersionError{Version: o.Version})
+	if err := o.Version.Check(); o.Version != 0 && err != nil {
+		return nil, fmt.Errorf("control: %w", err)
 	}
 	var err error
 	if c.dir, err = openFolder(cfg.Dir); err != nil {

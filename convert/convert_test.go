@@ -172,7 +172,7 @@ func TestRefuses(t *testing.T) {
 		{"missing.iet", "x.et", false, fs.ErrNotExist},
 		{"folder", "x.et", false, format.ErrNotRegular},
 		{"there.et", "x.et", false, format.ErrNotEntrace},
-		{"corrupt.iet", "x.et", false, format.ErrBadParent},
+		{"corrupt.iet", "x.et", false, format.ErrInvalid},
 	} {
 		err := convert.File(t.Context(), filepath.Join(dir, x.in), filepath.Join(dir, x.out), convert.Options{Format: format.ET, Replace: x.force})
 		if !errors.Is(err, x.want) {

@@ -39,7 +39,7 @@ type decoder struct {
 	need    int  // then: b would have to have at least this many bytes
 	stopped int  // then: where in b the field is
 	missing string
-	length  LengthError // then: the length that claims too much, if Claimed is not 0
+	length  lengthError // then: the length that claims too much, if Claimed is not 0
 	longer  bool        // a number was not in its shortest form
 }
 
@@ -72,15 +72,15 @@ func (d *decoder) stop(at int, field string, n, claimed uint64) {
 		if claimed == 0 {
 			claimed = n
 		}
-		d.fail(at, field, &LengthError{Claimed: claimed, Remaining: uint64(len(d.b) - at)})
+		d.fail(at, field, &lengthError{Claimed: claimed, Remaining: uint64(len(d.b) - at)})
 	case n > uint64(d.maxSize) || at > d.maxSize-int(n):
-		d.fail(at, field, &LengthError{Claimed: claimed, Remaining: uint64(max(d.maxSize-at, 0))})
+		d.fail(at, field, &lengthError{Claimed: claimed, Remaining: uint64(max(d.maxSize-at, 0))})
 	default:
 		d.short, d.missing = true, d.place(field)
 		d.need, d.stopped = at+int(n), at
-		d.length = LengthError{}
+		d.length = lengthError{}
 		if claimed > 0 {
-			d.length = LengthError{Claimed: claimed, Remaining: uint64(len(d.b) - at)}
+			d.length = lengthError{Claimed: claimed, Remaining: uint64(len(d.b) - at)}
 		}
 	}
 	d.off = len(d.b)
@@ -99,7 +99,7 @@ func (d *decoder) Err() error {
 	}
 	if d.length.Claimed > 0 {
 		l := d.length
-		e.Length = &l
+		e.length = &l
 	}
 	return e
 }
@@ -164,7 +164,7 @@ func (d *decoder) Len(field string, minSize int) int {
 	n := d.Uint(field, 64)
 	if n > uint64(len(d.b)-d.off)/uint64(minSize) {
 		if hi := uint64(math.MaxUint64) / uint64(minSize); n > hi {
-			d.fail(at, field, &LengthError{Claimed: n, Remaining: uint64(len(d.b) - d.off)})
+			d.fail(at, field, &lengthError{Claimed: n, Remaining: uint64(len(d.b) - d.off)})
 			return 0
 		}
 		d.stop(d.off, field, n*uint64(minSize), n)
@@ -220,7 +220,7 @@ func (d *decoder) enum(field string, n uint64, bad error) uint8 {
 func (d *decoder) metadata(m *Metadata) {
 	m.Name = d.String("name")
 	m.Target = d.String("target")
-	m.Level = Level(d.enum("level", numLevels, ErrBadLevel))
+	m.Level = Level(d.enum("level", numLevels, errBadLevel))
 	m.ModulePath = d.optionalString("module_path")
 	m.File = d.optionalString("file")
 	m.Line = Optional[uint32]{}
@@ -267,7 +267,7 @@ func (d *decoder) parent() uint32 {
 	at := d.off
 	p := d.Uint("parent", 32)
 	if d.entry >= 0 && p != 0 && int64(p) >= d.entry && d.off > at {
-		d.fail(at, "parent", &tagError{p, ErrBadParent})
+		d.fail(at, "parent", &tagError{p, errBadParent})
 	}
 	return uint32(p)
 }
@@ -277,7 +277,7 @@ func (d *decoder) count(field string, minSize int) int {
 	at := d.off
 	n := d.Len(field, minSize)
 	if n > MaxAttributes {
-		d.fail(at, field, &tagError{uint64(n), ErrTooMany})
+		d.fail(at, field, &tagError{uint64(n), errTooMany})
 		return 0
 	}
 	return n
@@ -335,7 +335,7 @@ func (d *decoder) traceEntry(e *TraceEntry) {
 
 // tooLong is the error for an entry that was there in full and is over the limit.
 func (d *decoder) tooLong() error {
-	return &CorruptError{Offset: d.base, Entry: d.entry, Err: &LengthError{Claimed: uint64(d.off), Remaining: uint64(d.maxSize)}}
+	return &CorruptError{Offset: d.base, Entry: d.entry, Err: &lengthError{Claimed: uint64(d.off), Remaining: uint64(d.maxSize)}}
 }
 
 func (d *decoder) failed() bool { return d.err != nil || d.short }
@@ -348,19 +348,19 @@ func (d *decoder) next(b []byte, off, id int64, prefixed bool, e *TraceEntry) (r
 	gap := 0
 	if prefixed {
 		d.reset(b, off, id)
-		d.length = LengthError{}
+		d.length = lengthError{}
 		if len(b) < prefixSize {
 			d.short, d.need, d.missing = true, prefixSize, "length"
 			return nil, 0, nil
 		}
 		n, most := prefix(b), uint64(d.maxSize)
 		if n == 0 || n > most {
-			return nil, 0, &CorruptError{Offset: off, Entry: id, Field: "length", Err: &LengthError{Claimed: n, Remaining: most}}
+			return nil, 0, &CorruptError{Offset: off, Entry: id, Field: "length", Err: &lengthError{Claimed: n, Remaining: most}}
 		}
 		gap = prefixSize
 		if have := uint64(len(b) - gap); n > have {
 			d.short, d.need, d.missing = true, gap+int(n), ""
-			d.length = LengthError{Claimed: n, Remaining: have}
+			d.length = lengthError{Claimed: n, Remaining: have}
 			return nil, 0, nil
 		}
 		b = b[gap : gap+int(n)]
@@ -374,7 +374,7 @@ func (d *decoder) next(b []byte, off, id int64, prefixed bool, e *TraceEntry) (r
 	case d.err != nil:
 		return nil, 0, d.err
 	case prefixed && d.off < len(b):
-		return nil, 0, &CorruptError{Offset: d.base + int64(d.off), Entry: id, Err: ErrTrailingBytes}
+		return nil, 0, &CorruptError{Offset: d.base + int64(d.off), Entry: id, Err: errTrailingBytes}
 	case d.off > d.maxSize:
 		return nil, 0, d.tooLong()
 	}
@@ -392,10 +392,10 @@ func prefix(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
 // not checked, since the entry's id is not known here.
 //
 // Its errors are [*TruncatedError] when b ends too early, [*CorruptError] for
-// other damage, and [*VersionError].
+// other damage, and [ErrUnsupported].
 func DecodeTraceEntry(b []byte, v Version, e *TraceEntry) (int, error) {
-	if !v.Known() {
-		return 0, &VersionError{Version: v}
+	if err := v.Check(); err != nil {
+		return 0, err
 	}
 	d := decoder{version: v, maxSize: DefaultMaxEntrySize}
 	d.reset(b, 0, noEntry)

@@ -10,7 +10,7 @@ import (
 // unknown version or level, too. It does not look at the text, which every
 // other reader wants to be valid UTF-8.
 func AppendTraceEntry(b []byte, v Version, e *TraceEntry) []byte {
-	if !v.Known() {
+	if v.Check() != nil {
 		panic("format: AppendTraceEntry in an unknown version")
 	}
 	if e.Metadata.Level >= numLevels {
@@ -67,13 +67,4 @@ func encodeValue(enc *wire.Encoder, v *Value) {
 	case KindI128:
 		enc.I128(v.hi, v.lo)
 	}
-}
-
-// AppendPoolEntry appends the encoding of p to b and returns the extended slice.
-func AppendPoolEntry(b []byte, p PoolEntry) []byte {
-	b = wire.AppendUint(b, uint64(len(p.Children)))
-	for _, id := range p.Children {
-		b = wire.AppendUint(b, uint64(id))
-	}
-	return b
 }

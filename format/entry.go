@@ -22,9 +22,6 @@ const (
 
 var levelNames = [numLevels]string{"TRACE", "DEBUG", "INFO", "WARN", "ERROR"}
 
-// Known reports whether l is one of the levels.
-func (l Level) Known() bool { return l < numLevels }
-
 // String returns the level's name in capitals.
 func (l Level) String() string {
 	if l < numLevels {

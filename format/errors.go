@@ -17,53 +17,66 @@ var (
 	// ErrTruncated is what a [TruncatedError] is: the input just stops. Every
 	// program that crashes leaves such a file, so it is not corrupt.
 	ErrTruncated error = truncated{}
-	// ErrNotEntrace is what a [NotEntraceError] is: the input is of another kind.
-	ErrNotEntrace = errors.New("not an ENTRACE file")
+	// ErrNotEntrace is returned for input of another kind.
+	ErrNotEntrace = errors.New("format: not an ENTRACE file")
+	// ErrUnsupported is returned for a disk version or storage format that does not exist, or that
+	// is not taken here.
+	ErrUnsupported = errors.New("format: not supported")
 
 	// ErrClosed is returned by what was closed before.
 	ErrClosed = errors.New("format: closed")
 	// ErrLocked is returned for a file that a living process is writing.
-	ErrLocked = errors.New("in use by a living process")
+	ErrLocked = errors.New("format: in use by a living process")
 	// ErrNotRegular is returned for a path that is a folder, a symbolic link
 	// that must not be followed, a pipe or a device.
 	ErrNotRegular = osfile.ErrNotRegular
 	// ErrShrunk is returned when a file became shorter while it was open.
-	ErrShrunk = errors.New("the file was truncated while it was open")
+	ErrShrunk = errors.New("format: the file was truncated while it was open")
 	// ErrFull is returned when a file holds all the entries that 32 bits count.
 	ErrFull = errors.New("format: the file is full: 4294967295 entries")
 	// ErrTooLarge is returned for an entry over the limit of a recorder.
 	ErrTooLarge = errors.New("format: entry too large")
+	// ErrInvalid is returned for an entry whose level is unknown, or whose parent is not an earlier
+	// entry.
+	ErrInvalid = errors.New("format: invalid entry: unknown level, or a parent that is not an earlier entry")
 )
 
 // What is wrong at the place that a [CorruptError] names.
 var (
-	errBadNumber     = errors.New("invalid variable-length integer")
-	ErrBadLevel      = errors.New("unknown level")
-	errBadOption     = errors.New("option tag is neither 0 nor 1")
-	errBadBool       = errors.New("bool is neither 0 nor 1")
-	errBadKind       = errors.New("unknown value kind")
-	ErrBadParent     = errors.New("the parent is not an earlier entry")
-	errBadPool       = errors.New("the pool is not a tree over the entries")
-	errBadOffset     = errors.New("the offset is not where an entry begins")
-	errAttrMismatch  = errors.New("names and values differ in number")
-	ErrTrailingBytes = errors.New("bytes left over behind the entry")
-	ErrTooMany       = errors.New("more than the limit")
+	errBadNumber           = errors.New("invalid variable-length integer")
+	errBadLevel            = errors.New("unknown level")
+	errBadOption           = errors.New("option tag is neither 0 nor 1")
+	errBadBool             = errors.New("bool is neither 0 nor 1")
+	errBadKind             = errors.New("unknown value kind")
+	errBadParent     error = invalid("the parent is not an earlier entry")
+	errBadPool             = errors.New("the pool is not a tree over the entries")
+	errBadOffset           = errors.New("the offset is not where an entry begins")
+	errAttrMismatch        = errors.New("names and values differ in number")
+	errTrailingBytes       = errors.New("bytes left over behind the entry")
+	errTooMany             = errors.New("more than the limit")
 )
+
+// An invalid error is [ErrInvalid], and says why.
+type invalid string
+
+func (e invalid) Error() string   { return string(e) }
+func (invalid) Is(err error) bool { return err == ErrInvalid }
 
 type truncated struct{}
 
-func (truncated) Error() string { return "unexpected end" }
+func (truncated) Error() string { return "format: unexpected end" }
 func (truncated) Unwrap() error { return io.ErrUnexpectedEOF }
 
 // A TruncatedError says that the input stops within an entry. What comes before
 // it is whole. errors.Is finds [ErrTruncated] and [io.ErrUnexpectedEOF] in it.
 type TruncatedError struct {
-	Offset   int64        // bytes from the start of the file to that of the cut entry, or of the field of no entry
-	Entry    int64        // its id, or -1: none
-	Field    string       // the field in which the input stops, if known
-	ZeroTail bool         // there are bytes left, but all of them are zero
-	Empty    bool         // the file holds nothing
-	Length   *LengthError // set when a length claims more than there is
+	Offset   int64  // bytes from the start of the file to that of the cut entry, or of the field of no entry
+	Entry    int64  // its id, or -1: none
+	Field    string // the field in which the input stops, if known
+	ZeroTail bool   // there are bytes left, but all of them are zero
+	Empty    bool   // the file holds nothing
+
+	length *lengthError // set when a length claims more than there is
 }
 
 func (e *TruncatedError) Error() string {
@@ -74,16 +87,16 @@ func (e *TruncatedError) Error() string {
 	if e.ZeroTail {
 		return s + "nothing but zero bytes from here on"
 	}
-	if e.Length != nil {
-		return s + "unexpected end: " + e.Length.Error()
+	if e.length != nil {
+		return s + "unexpected end: " + e.length.Error()
 	}
 	return s + "unexpected end"
 }
 
-// Unwrap makes errors.Is find [ErrTruncated], and errors.As the [LengthError].
+// Unwrap makes errors.Is find [ErrTruncated].
 func (e *TruncatedError) Unwrap() []error {
-	if e.Length != nil {
-		return []error{ErrTruncated, e.Length}
+	if e.length != nil {
+		return []error{ErrTruncated, e.length}
 	}
 	return []error{ErrTruncated}
 }
@@ -93,7 +106,7 @@ type CorruptError struct {
 	Offset int64  // bytes from the start of the file
 	Entry  int64  // the entry's id, or -1: none
 	Field  string // as in the package's layout: "attr_values[2]"
-	Err    error  // what is wrong: [ErrBadParent], a [*LengthError], or a mere text
+	Err    error  // what is wrong: [ErrInvalid], [ErrFull], or a mere text
 }
 
 func (e *CorruptError) Error() string { return place(e.Entry, e.Offset, e.Field) + e.Err.Error() }
@@ -112,13 +125,13 @@ func place(entry, offset int64, field string) string {
 	return s
 }
 
-// A LengthError says that a length claims more than there can be.
-type LengthError struct {
+// A lengthError says that a length claims more than there can be.
+type lengthError struct {
 	Claimed   uint64 // items or bytes
 	Remaining uint64 // as many are left at most
 }
 
-func (e *LengthError) Error() string {
+func (e *lengthError) Error() string {
 	return fmt.Sprintf("length %d, but at most %d are left", e.Claimed, e.Remaining)
 }
 
@@ -130,30 +143,3 @@ type tagError struct {
 
 func (e *tagError) Error() string { return fmt.Sprintf("%v %d", e.err, e.tag) }
 func (e *tagError) Unwrap() error { return e.err }
-
-// A NotEntraceError says which byte of the magic is wrong.
-type NotEntraceError struct {
-	Offset int64
-	Byte   byte
-}
-
-func (e *NotEntraceError) Error() string {
-	return fmt.Sprintf("not an ENTRACE file: byte %d is %#02x, want %#02x", e.Offset, e.Byte, magicName[e.Offset])
-}
-
-// Unwrap returns [ErrNotEntrace].
-func (e *NotEntraceError) Unwrap() error { return ErrNotEntrace }
-
-// A VersionError names the version of a file that this package cannot read.
-type VersionError struct{ Version Version }
-
-func (e *VersionError) Error() string {
-	return fmt.Sprintf("the file has disk version %d (byte 8), known are %d and %d: was it written by a newer ENTRACE?", e.Version, V1, V2)
-}
-
-// A StorageFormatError names a storage format that does not exist.
-type StorageFormatError struct{ Format StorageFormat }
-
-func (e *StorageFormatError) Error() string {
-	return fmt.Sprintf("the file has storage format %d (byte 9), known are 0 (ET), 1 (IET) and 2 (IETPrefix)", uint8(e.Format))
-}

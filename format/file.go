@@ -210,14 +210,6 @@ func (f *File) Damage() error {
 // Len returns the number of whole entries. Their ids are below it.
 func (f *File) Len() int { return max(f.offsets.Load().len()-1, 0) }
 
-// An IDError says that a file has no entry of that id.
-type IDError struct {
-	ID  uint32
-	Len int
-}
-
-func (e *IDError) Error() string { return fmt.Sprintf("no entry %d: there are %d", e.ID, e.Len) }
-
 // Children returns the ids of the children of entry id, ascending, and none for
 // an entry that does not exist. The slice must not be changed. The first call
 // reads through the file, about 30 nanoseconds an entry.
@@ -269,7 +261,7 @@ func (f *File) children() {
 // span returns where entry id lies in the file.
 func (f *File) span(id uint32) (off, n int64, err error) {
 	if int64(id) >= int64(f.Len()) {
-		return 0, 0, &IDError{ID: id, Len: f.Len()}
+		return 0, 0, fmt.Errorf("format: no entry %d: there are %d", id, f.Len())
 	}
 	a, b := int64(f.offsets.Load().at(int(id)))+f.gap, int64(f.offsets.Load().at(int(id)+1))
 	return f.data + a, b - a, f.checkSize(id, b-a)
@@ -282,7 +274,7 @@ func (f *File) checkSize(id uint32, n int64) error {
 	}
 	return &CorruptError{
 		Offset: f.data + int64(f.offsets.Load().at(int(id))), Entry: int64(id), Field: "offsets",
-		Err: &LengthError{Claimed: uint64(n), Remaining: uint64(f.maxSize)},
+		Err: &lengthError{Claimed: uint64(n), Remaining: uint64(f.maxSize)},
 	}
 }
 
@@ -333,7 +325,7 @@ func (f *File) decode(raw []byte, id uint32, e *TraceEntry) error {
 		return f.readError(err)
 	}
 	if d.off < len(raw) {
-		return f.readError(&CorruptError{Offset: d.base + int64(d.off), Entry: int64(id), Err: ErrTrailingBytes})
+		return f.readError(&CorruptError{Offset: d.base + int64(d.off), Entry: int64(id), Err: errTrailingBytes})
 	}
 	return nil
 }

@@ -166,7 +166,7 @@ func tableOf(f io.ReaderAt, size int64, x *Index, step func(int64) error) (*tabl
 		return nil, 0, err
 	}
 	if format == ET {
-		return nil, 0, &StorageFormatError{Format: format}
+		return nil, 0, fmt.Errorf("%w: it is an ET already", ErrUnsupported)
 	}
 	if x != nil && format == IET && !x.broken && MagicSize+x.size == size {
 		return x.table(), v, step(size)

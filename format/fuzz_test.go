@@ -103,7 +103,7 @@ func FuzzDecodeTraceEntry(f *testing.F) {
 			if n != 0 {
 				t.Errorf("%d bytes are taken in spite of %v", n, err)
 			}
-			if _, ok := errors.AsType[*VersionError](err); ok != !v.Known() {
+			if ok := errors.Is(err, ErrUnsupported); ok != (v.Check() != nil) {
 				t.Errorf("version %d: %v", v, err)
 			} else if at, typed := errorOffset(err); !ok && (!typed || at < 0 || at > int64(len(b))) {
 				t.Errorf("%v: offset %d of %d bytes", err, at, len(b))

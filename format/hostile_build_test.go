@@ -321,16 +321,13 @@ func errorOffset(err error) (int64, bool) {
 	if e, ok := errors.AsType[*TruncatedError](err); ok {
 		return e.Offset, true
 	}
-	if e, ok := errors.AsType[*NotEntraceError](err); ok {
-		return e.Offset, true
+	if !errors.Is(err, ErrNotEntrace) && !errors.Is(err, ErrUnsupported) {
+		return 0, false
 	}
-	if _, ok := errors.AsType[*VersionError](err); ok {
-		return 8, true
-	}
-	if _, ok := errors.AsType[*StorageFormatError](err); ok {
-		return 9, true
-	}
-	return 0, false
+	var at int64
+	_, digits, _ := strings.Cut(err.Error(), "byte ")
+	_, serr := fmt.Sscan(digits[:min(1, len(digits))], &at) // one digit: it lies in the magic
+	return at, serr == nil
 }
 
 // wantCorrupt complains unless err is a CorruptError at that place for that

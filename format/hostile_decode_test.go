@@ -30,9 +30,9 @@ func entryLengths(v Version) []string {
 // claim within.
 func wantLength(t *testing.T, what string, err error, from, to int, claimed uint64) {
 	t.Helper()
-	l, ok := errors.AsType[*LengthError](err)
+	l, ok := errors.AsType[*lengthError](err)
 	if !ok {
-		t.Errorf("%s: error %v (%T), want a *LengthError within", what, err, err)
+		t.Errorf("%s: error %v (%T), want a *lengthError within", what, err, err)
 		return
 	}
 	if l.Claimed != claimed {
@@ -212,8 +212,8 @@ func TestLengthOfSparseEntry(t *testing.T) {
 			t.Fatal(err)
 		}
 		limits := ReaderOptions{MaxEntrySize: 1 << 20}
-		if _, err := Open(name, &OpenOptions{ReaderOptions: limits}); !errors.Is(err, ErrTrailingBytes) {
-			t.Errorf("v%d: Open: %v, want ErrTrailingBytes", v, err)
+		if _, err := Open(name, &OpenOptions{ReaderOptions: limits}); !errors.Is(err, errTrailingBytes) {
+			t.Errorf("v%d: Open: %v, want errTrailingBytes", v, err)
 		}
 		f, err := Open(name, &OpenOptions{ReaderOptions: limits, Lenient: true})
 		if err != nil {
@@ -252,12 +252,12 @@ func TestBadParents(t *testing.T) {
 				name := writeFile(t, "x."+sf.String(), tr.b)
 
 				raws, err := drain(tr.b)
-				wantCorrupt(t, "Reader", err, id, at, ErrBadParent)
+				wantCorrupt(t, "Reader", err, id, at, errBadParent)
 				if diff := sameStrings(raws, tr.rawStrings()[:c.entry]); diff != "" {
 					t.Errorf("Reader keeps the wrong prefix: %s", diff)
 				}
 				n, err := followAll(t, name)
-				wantCorrupt(t, "Follow", err, id, at, ErrBadParent)
+				wantCorrupt(t, "Follow", err, id, at, errBadParent)
 				if n != c.entry {
 					t.Errorf("Follow gives %d entries, want %d", n, c.entry)
 				}
@@ -268,16 +268,16 @@ func TestBadParents(t *testing.T) {
 					}
 					defer f.Close()
 					_, err = f.Entry(uint32(id))
-					wantCorrupt(t, "Entry", err, id, at, ErrBadParent)
+					wantCorrupt(t, "Entry", err, id, at, errBadParent)
 				} else {
 					_, err := Open(name, nil)
-					wantCorrupt(t, "Open", err, id, at, ErrBadParent)
+					wantCorrupt(t, "Open", err, id, at, errBadParent)
 					f, err := Open(name, &OpenOptions{Lenient: true})
 					if err != nil {
 						t.Fatal(err)
 					}
 					defer f.Close()
-					wantCorrupt(t, "Damage", f.Damage(), id, at, ErrBadParent)
+					wantCorrupt(t, "Damage", f.Damage(), id, at, errBadParent)
 					if f.Len() != c.entry || f.WholeSize() != int64(tr.starts[c.entry]) {
 						t.Errorf("Open keeps %d entries, %d bytes, want %d and %d", f.Len(), f.WholeSize(), c.entry, tr.starts[c.entry])
 					}
@@ -286,7 +286,7 @@ func TestBadParents(t *testing.T) {
 						t.Errorf("Recover: %+v, %v, want %d entries", r, err, c.entry)
 					}
 				}
-				if _, found := problems(t, name); !hasProblem(found, id, ErrBadParent) {
+				if _, found := problems(t, name); !hasProblem(found, id, errBadParent) {
 					t.Errorf("Verify does not find it:%s", lines(found))
 				}
 			})
@@ -433,10 +433,10 @@ func TestBadTags(t *testing.T) {
 		{"module_path?", []byte{250}, errBadOption},
 		{"file?", []byte{255}, errBadOption},
 		{"line?", []byte{3}, errBadOption},
-		{"level", []byte{5}, ErrBadLevel},
-		{"level", []byte{250}, ErrBadLevel},
-		{"level", wire.AppendUint(nil, 1<<16), ErrBadLevel},
-		{"level", wire.AppendUint(nil, 256), ErrBadLevel}, // 0 when cut to a byte
+		{"level", []byte{5}, errBadLevel},
+		{"level", []byte{250}, errBadLevel},
+		{"level", wire.AppendUint(nil, 1<<16), errBadLevel},
+		{"level", wire.AppendUint(nil, 256), errBadLevel}, // 0 when cut to a byte
 		{"attr[0].kind", []byte{8}, errBadKind},
 		{"attr[0].kind", []byte{250}, errBadKind},
 		{"attr[0].kind", wire.AppendUint(nil, 256), errBadKind},
@@ -654,8 +654,7 @@ func TestBadMagic(t *testing.T) {
 				b := slices.Clone(good.b)
 				b[i] = c
 				check(t, b, func(err error) bool {
-					e, ok := errors.AsType[*NotEntraceError](err)
-					return ok && e.Offset == int64(i) && e.Byte == c && errors.Is(err, ErrNotEntrace)
+					return errors.Is(err, ErrNotEntrace) && strings.Contains(err.Error(), fmt.Sprintf(": byte %d is %#02x,", i, c))
 				})
 			})
 		}
@@ -665,8 +664,7 @@ func TestBadMagic(t *testing.T) {
 			b := slices.Clone(good.b)
 			b[8] = c
 			check(t, b, func(err error) bool {
-				e, ok := errors.AsType[*VersionError](err)
-				return ok && e.Version == Version(c)
+				return errors.Is(err, ErrUnsupported) && strings.Contains(err.Error(), fmt.Sprintf("disk version %d (byte 8)", c))
 			})
 		})
 	}
@@ -675,8 +673,7 @@ func TestBadMagic(t *testing.T) {
 			b := slices.Clone(good.b)
 			b[9] = byte(c)
 			check(t, b, func(err error) bool {
-				e, ok := errors.AsType[*StorageFormatError](err)
-				return ok && e.Format == StorageFormat(c)
+				return errors.Is(err, ErrUnsupported) && strings.Contains(err.Error(), fmt.Sprintf("storage format %d (byte 9)", c))
 			})
 		})
 	}
@@ -692,7 +689,7 @@ func TestBadMagic(t *testing.T) {
 	for _, v := range []Version{0, 3, 255} {
 		if _, err := DecodeTraceEntry(good.raws[1].b, v, new(TraceEntry)); err == nil {
 			t.Errorf("DecodeTraceEntry of version %d gives no error", v)
-		} else if _, ok := errors.AsType[*VersionError](err); !ok {
+		} else if !errors.Is(err, ErrUnsupported) {
 			t.Errorf("DecodeTraceEntry of version %d: %v", v, err)
 		}
 	}

@@ -17,7 +17,13 @@ import (
 // The tree that fakes(6) makes: 0 has 1 and 2, 1 has 3, 4, 2 has 5 and 6.
 func TestBadPool(t *testing.T) {
 	num := func(n uint64) []byte { return wire.AppendUint(nil, n) }
-	kids := func(ids ...uint32) []byte { return AppendPoolEntry(nil, PoolEntry{Children: ids}) }
+	kids := func(ids ...uint32) []byte {
+		b := wire.AppendUint(nil, uint64(len(ids)))
+		for _, id := range ids {
+			b = wire.AppendUint(b, uint64(id))
+		}
+		return b
+	}
 	cases := []struct {
 		name   string
 		field  string
@@ -184,7 +190,7 @@ func TestEntryEnds(t *testing.T) {
 					case err == nil:
 						t.Errorf("entry %d: %+v without an error", id, e)
 					case id == 3 && by > 0:
-						wantCorrupt(t, "Entry", err, 3, tr.ends[3], ErrTrailingBytes)
+						wantCorrupt(t, "Entry", err, 3, tr.ends[3], errTrailingBytes)
 					}
 				}
 				raws, err := drain(tr.b)
@@ -213,7 +219,7 @@ func TestEntryEnds(t *testing.T) {
 				_, oerr := Open(name, nil)
 				for what, err := range map[string]error{"Reader": err, "Follow": ferr, "Open": oerr} {
 					if by > 0 {
-						wantCorrupt(t, what, err, 4, tr.ends[4], ErrTrailingBytes)
+						wantCorrupt(t, what, err, 4, tr.ends[4], errTrailingBytes)
 					} else {
 						wantCorrupt(t, what, err, 4, -1, nil)
 					}
@@ -268,7 +274,7 @@ func TestDamagedETKeepsPrefix(t *testing.T) {
 				} else if r.Reason != CutCorrupt || r.Entries != bad {
 					t.Errorf("Inspect: %d entries, %s; want %d, %s", r.Entries, r.Reason, bad, CutCorrupt)
 				}
-				if r, found := problems(t, name); r != nil && (!hasProblem(found, int64(bad), ErrBadLevel) || r.Reason == CutClean) {
+				if r, found := problems(t, name); r != nil && (!hasProblem(found, int64(bad), errBadLevel) || r.Reason == CutClean) {
 					t.Errorf("Verify: %s%s", r.Reason, lines(found))
 				}
 				out := filepath.Join(t.TempDir(), "out.et")

@@ -334,9 +334,9 @@ func TestMaxEntrySize(t *testing.T) {
 			raws, err := drainReader(bytes.NewReader(tr.b), &ReaderOptions{MaxEntrySize: limit})
 			_, oerr := Open(writeFile(t, "x", tr.b), &OpenOptions{ReaderOptions: ReaderOptions{MaxEntrySize: limit}})
 			for what, err := range map[string]error{"Reader": err, "Open": oerr} {
-				l, ok := errors.AsType[*LengthError](err)
+				l, ok := errors.AsType[*lengthError](err)
 				if at, _ := errorOffset(err); !ok || l.Claimed <= l.Remaining || at < int64(tr.starts[2]) || at > int64(tr.ends[2]) {
-					t.Errorf("%s of an entry of %d bytes with a limit of %d: %v (%T), want a *LengthError", what, len(tr.raws[2].b), limit, err, err)
+					t.Errorf("%s of an entry of %d bytes with a limit of %d: %v (%T), want a *lengthError", what, len(tr.raws[2].b), limit, err, err)
 				}
 			}
 			if len(raws) != 2 {

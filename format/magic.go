@@ -28,8 +28,13 @@ const (
 	DefaultVersion = V1
 )
 
-// Known reports whether files of this version can be read and written.
-func (v Version) Known() bool { return v == V1 || v == V2 }
+// Check returns nil if files of this version can be read and written, else [ErrUnsupported].
+func (v Version) Check() error {
+	if v == V1 || v == V2 {
+		return nil
+	}
+	return fmt.Errorf("%w: the file has disk version %d (byte 8), known are %d and %d: was it written by a newer ENTRACE?", ErrUnsupported, v, V1, V2)
+}
 
 // HasColumns reports whether names and values are stored apart, and sorted.
 func (v Version) HasColumns() bool { return v >= V2 }
@@ -65,6 +70,14 @@ func (f StorageFormat) String() string {
 	return fmt.Sprintf("StorageFormat(%d)", uint8(f))
 }
 
+// check returns nil if f is one of the three, else [ErrUnsupported].
+func (f StorageFormat) check() error {
+	if f <= IETPrefix {
+		return nil
+	}
+	return fmt.Errorf("%w: the file has storage format %d (byte 9), known are 0 (ET), 1 (IET) and 2 (IETPrefix)", ErrUnsupported, uint8(f))
+}
+
 // ParseStorageFormat returns the format that is named et, iet or ietprefix,
 // in either case of letters.
 func ParseStorageFormat(s string) (StorageFormat, error) {
@@ -90,30 +103,30 @@ func ParseVersion(s string) (Version, error) {
 // AppendMagic appends the ten bytes that a file of version v and format f begins
 // with. It panics when v or f is unknown.
 func AppendMagic(b []byte, v Version, f StorageFormat) []byte {
-	if !v.Known() || f > IETPrefix {
+	if v.Check() != nil || f > IETPrefix {
 		panic(fmt.Sprintf("format: AppendMagic of version %d, format %d", v, f))
 	}
 	return append(append(b, magicName...), byte(v), byte(f))
 }
 
 // ParseMagic reads the ten bytes at the start of b. Its errors are
-// [ErrTruncated] for fewer bytes of a right beginning, [ErrNotEntrace],
-// [*VersionError] and [*StorageFormatError].
+// [ErrTruncated] for fewer bytes of a right beginning, [ErrNotEntrace]
+// and [ErrUnsupported].
 func ParseMagic(b []byte) (Version, StorageFormat, error) {
 	for i := range min(len(b), len(magicName)) {
 		if b[i] != magicName[i] {
-			return 0, 0, &NotEntraceError{Offset: int64(i), Byte: b[i]}
+			return 0, 0, fmt.Errorf("%w: byte %d is %#02x, want %#02x", ErrNotEntrace, i, b[i], magicName[i])
 		}
 	}
 	if len(b) < MagicSize {
 		return 0, 0, &TruncatedError{Entry: noEntry, Field: "magic", Empty: len(b) == 0}
 	}
 	v, f := Version(b[8]), StorageFormat(b[9])
-	if !v.Known() {
-		return 0, 0, &VersionError{Version: v}
+	if err := v.Check(); err != nil {
+		return 0, 0, err
 	}
-	if f > IETPrefix {
-		return 0, 0, &StorageFormatError{Format: f}
+	if err := f.check(); err != nil {
+		return 0, 0, err
 	}
 	return v, f, nil
 }

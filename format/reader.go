@@ -234,7 +234,7 @@ func (r *Reader) tail() error {
 	}
 	err := r.d.Err()
 	if t, ok := errors.AsType[*TruncatedError](err); ok && r.format != ET && isZero(rest) {
-		t.ZeroTail, t.Field, t.Length = true, "", nil
+		t.ZeroTail, t.Field, t.length = true, "", nil
 	}
 	return err
 }
@@ -243,7 +243,7 @@ func (r *Reader) tail() error {
 func (r *Reader) atEnd(id int64) error {
 	r.fill(1)
 	if r.end > r.start {
-		return &CorruptError{Offset: r.off, Entry: id - 1, Err: ErrTrailingBytes}
+		return &CorruptError{Offset: r.off, Entry: id - 1, Err: errTrailingBytes}
 	}
 	return io.EOF
 }

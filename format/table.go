@@ -42,7 +42,7 @@ func (f *File) tables(wantPool bool) (pool []uint32, err error) {
 			return err
 		}
 		if d.off < len(last) {
-			return &CorruptError{Offset: d.base + int64(d.off), Entry: int64(n - 1), Err: ErrTrailingBytes}
+			return &CorruptError{Offset: d.base + int64(d.off), Entry: int64(n - 1), Err: errTrailingBytes}
 		}
 		return nil
 	})
@@ -90,7 +90,7 @@ func (f *File) header(b []byte, of int64, wantPool bool) ([]uint32, error) {
 		return pool, &CorruptError{Offset: f.data, Entry: int64(n - 1), Field: "offsets", Err: errBadOffset}
 	}
 	if n == 0 && size > 0 {
-		return nil, &CorruptError{Offset: f.data, Entry: noEntry, Err: ErrTrailingBytes}
+		return nil, &CorruptError{Offset: f.data, Entry: noEntry, Err: errTrailingBytes}
 	}
 	offsets.add(size)
 	return pool, nil

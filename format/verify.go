@@ -77,7 +77,7 @@ func (v *verifier) entry(id uint32, raw []byte) error {
 		return nil
 	}
 	if d.off < len(raw) {
-		report("", ErrTrailingBytes)
+		report("", errTrailingBytes)
 	}
 	if d.longer {
 		report("", errNotShortest)

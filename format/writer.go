@@ -41,11 +41,11 @@ func NewWriter(w io.Writer, v Version, f StorageFormat, o *WriterOptions) (*Writ
 	if v == 0 {
 		v = DefaultVersion
 	}
-	if !v.Known() {
-		return nil, &VersionError{Version: v}
+	if err := v.Check(); err != nil {
+		return nil, err
 	}
-	if f > IETPrefix {
-		return nil, &StorageFormatError{Format: f}
+	if err := f.check(); err != nil {
+		return nil, err
 	}
 	if o == nil {
 		o = &WriterOptions{}
@@ -66,11 +66,11 @@ func NewWriter(w io.Writer, v Version, f StorageFormat, o *WriterOptions) (*Writ
 }
 
 // Write writes e and returns its id. The first entry must be [Root]; the parent
-// of any other must be an earlier one, else the error is [ErrBadParent]. In
+// of any other must be an earlier one, else the error is [ErrInvalid]. In
 // version 2 the attributes are written sorted; e stays as it is.
 func (w *Writer) Write(e *TraceEntry) (uint32, error) {
 	if e.Metadata.Level >= numLevels {
-		return 0, ErrBadLevel
+		return 0, errBadLevel
 	}
 	if w.version.HasColumns() && !isSorted(e.Attributes) {
 		c := *e
@@ -98,7 +98,7 @@ func (w *Writer) WriteRaw(raw []byte, parent uint32) (uint32, error) {
 	case w.next > math.MaxUint32:
 		return 0, ErrFull
 	case uint64(parent) >= w.next && (parent != 0 || w.next > 0):
-		return 0, ErrBadParent
+		return 0, errBadParent
 	}
 	switch w.format {
 	case IETPrefix:

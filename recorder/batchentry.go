@@ -29,8 +29,8 @@ func (b *Batch) BeginAt(c *CallSite, l format.Level, message string) {
 
 // level notes what the first entry of a record is.
 func (b *Batch) level(l format.Level, message string) {
-	if !l.Known() {
-		b.err = format.ErrBadLevel
+	if l > format.LevelError {
+		b.err = format.ErrInvalid
 	}
 	b.event.Level, b.event.Message = uint8(l), message
 }

@@ -162,8 +162,8 @@ const minMaxEntrySize = 2 << 10
 // check returns what is wrong with the options.
 func (o *Options) check() error {
 	switch {
-	case o.Version != 0 && !o.Version.Known():
-		return &format.VersionError{Version: o.Version}
+	case o.Version != 0 && o.Version.Check() != nil:
+		return o.Version.Check()
 	case o.Format.Valid && o.Format.Value > format.IET:
 		return fmt.Errorf("a recorder leaves et or iet, not %v", o.Format.Value)
 	case o.Durability >= numDurabilities:

@@ -148,9 +148,9 @@ func (r *Recorder) append(e *format.TraceEntry, anchor bool) (uint32, error) {
 	if r.Discards() {
 		return 0, nil
 	}
-	if !e.Metadata.Level.Known() {
-		r.target.Drop(format.ErrBadLevel, 1, 0)
-		return 0, format.ErrBadLevel
+	if e.Metadata.Level > format.LevelError {
+		r.target.Drop(format.ErrInvalid, 1, 0)
+		return 0, format.ErrInvalid
 	}
 	at := entryTime(e)
 	if at == 0 {
@@ -175,8 +175,8 @@ func (r *Recorder) Resource(e *format.TraceEntry) (*Resource, error) {
 	if r.Discards() {
 		return res, nil
 	}
-	if !e.Metadata.Level.Known() {
-		return nil, format.ErrBadLevel
+	if e.Metadata.Level > format.LevelError {
+		return nil, format.ErrInvalid
 	}
 	b := &Batch{r: r} // without numbers, so that equal entries are equal bytes
 	b.b.MaxText = r.maxText

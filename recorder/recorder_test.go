@@ -618,10 +618,10 @@ func TestTooLarge(t *testing.T) {
 
 func TestBadEntries(t *testing.T) {
 	rec := create(t, "app.et", nil)
-	if _, err := rec.Append(&format.TraceEntry{Parent: 1}); !errors.Is(err, format.ErrBadParent) {
+	if _, err := rec.Append(&format.TraceEntry{Parent: 1}); !errors.Is(err, format.ErrInvalid) {
 		t.Errorf("Append below an entry to come: %v, want ErrBadParent", err)
 	}
-	if _, err := rec.Append(&format.TraceEntry{Metadata: format.Metadata{Level: 5}}); !errors.Is(err, format.ErrBadLevel) {
+	if _, err := rec.Append(&format.TraceEntry{Metadata: format.Metadata{Level: 5}}); !errors.Is(err, format.ErrInvalid) {
 		t.Errorf("Append with level 5: %v, want ErrBadLevel", err)
 	}
 	if st := rec.Stats().Entries; st.Dropped.Invalid != 2 || st.Offered != 3 || st.Written != 1 {

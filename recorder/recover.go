@@ -114,7 +114,7 @@ func finish(name string) (*deadtrace.Result, error) {
 			return now, nil
 		}
 	}
-	if _, other := errors.AsType[*format.StorageFormatError](err); other {
+	if errors.Is(err, format.ErrUnsupported) {
 		return deadtrace.MendAs(stream, name)
 	}
 	if r == nil && err == nil { // there was nothing to do

@@ -66,7 +66,7 @@ func (d *Dropped) reason(err error) *uint64 {
 		return &d.Full
 	case errors.Is(err, ErrClosed):
 		return &d.Closed
-	case errors.Is(err, format.ErrBadParent), errors.Is(err, format.ErrBadLevel), errors.Is(err, ErrNotOpen):
+	case errors.Is(err, format.ErrInvalid), errors.Is(err, ErrNotOpen):
 		return &d.Invalid
 	case errors.Is(err, ErrOverflow):
 		return &d.Overflow

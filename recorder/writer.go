@@ -297,7 +297,7 @@ func (w *writer) append(e *journal.Entry, parent uint32, anchor bool) (uint32, e
 		parent = 0 // it is an id of another file
 	}
 	if err == nil && (uint64(parent) >= w.placer.Entries() || parent > 0 && w.rotation.on(w.o)) {
-		err = format.ErrBadParent
+		err = format.ErrInvalid
 	}
 	var id uint32
 	if err == nil {

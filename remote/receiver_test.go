@@ -227,9 +227,9 @@ func TestS11BadEntry(t *testing.T) {
 		bad  []byte
 		want error
 	}{
-		{"parent is itself", frame(nil, named(2, "bad")), format.ErrBadParent},
-		{"parent to come", frame(nil, named(3, "bad")), format.ErrBadParent},
-		{"level", level, format.ErrBadLevel},
+		{"parent is itself", frame(nil, named(2, "bad")), format.ErrInvalid},
+		{"parent to come", frame(nil, named(3, "bad")), format.ErrInvalid},
+		{"level", level, format.ErrInvalid},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := receive(t, remote.Receiver{}, "127.0.0.1:0")

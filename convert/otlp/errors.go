@@ -6,7 +6,7 @@ import (
 )
 
 // What is wrong at the place that an [Error] names, besides [format.ErrTruncated],
-// [format.ErrTooMany] and [format.ErrTooLarge].
+// [format.ErrTooLarge] and [format.ErrTooLarge].
 var (
 	ErrNotOTLP = errors.New("neither OTLP JSON nor OTLP protobuf")
 	ErrSyntax  = errors.New("unexpected character")

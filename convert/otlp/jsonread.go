@@ -45,7 +45,7 @@ func (s *jsonSource) done(off int64) error {
 // count takes one from the budget of a record.
 func (s *jsonSource) count() {
 	if s.budget--; s.budget < 0 {
-		s.c.fail(format.ErrTooMany)
+		s.c.fail(format.ErrTooLarge)
 	}
 }
 

@@ -331,7 +331,7 @@ func TestDamage(t *testing.T) {
 		{"brace", bad(`"attributes":[{}}`), `}`, otlp.ErrSyntax},
 		{"no colon", bad(`"name" "x"`), `"x"`, otlp.ErrSyntax},
 		{"deep", bad(`"attributes":[{"value":` + strings.Repeat(`{"arrayValue":{"values":[`, 66) + strings.Repeat("]}}", 66) + `}]`), "{", otlp.ErrDeep},
-		{"many", bad(`"attributes":[` + strings.Repeat("{},", 1<<20) + "{}]"), "{}]", format.ErrTooMany},
+		{"many", bad(`"attributes":[` + strings.Repeat("{},", 1<<20) + "{}]"), "{}]", format.ErrTooLarge},
 		{"large", bad(`"name":"` + strings.Repeat("x", 32<<20) + `"`), `{"traceId"`, format.ErrTooLarge},
 		{"no OTLP", "\n[]", "", otlp.ErrSyntax},
 	}

@@ -98,7 +98,7 @@ func (s *protoSource) done(f *fieldReader) error {
 // count takes one from the budget of a record.
 func (s *protoSource) count(f *fieldReader) {
 	if s.budget--; s.budget < 0 && f.err == nil {
-		f.err, f.at = format.ErrTooMany, f.i
+		f.err, f.at = format.ErrTooLarge, f.i
 	}
 }
 

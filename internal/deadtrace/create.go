@@ -74,7 +74,7 @@ func importJournal(f *os.File, stream string, report func(error)) (int, error) {
 	if b == nil {
 		return 0, nil
 	}
-	if b.records == 0 || !b.point.Version.Known() {
+	if b.records == 0 || b.point.Version.Check() != nil {
 		b.unreadable = b.unreadable || b.records > 0
 		b.reportUnreadable(report)
 		return 0, b.remove()

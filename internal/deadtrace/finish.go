@@ -130,7 +130,7 @@ func (d *dead) look() (State, error) {
 	if d.size > 0 {
 		_, stored, err := format.ReadMagic(f)
 		if err == nil && stored != format.IET {
-			err = &format.StorageFormatError{Format: stored}
+			err = notStream(stored)
 		}
 		if err != nil && !errors.Is(err, format.ErrTruncated) {
 			return Foreign, fmt.Errorf("open %s: %w", d.stream, err)

@@ -81,9 +81,7 @@ func IsOthers(err error) bool {
 
 // isForeign reports whether err says that a file is no trace that can be read.
 func isForeign(err error) bool {
-	_, version := errors.AsType[*format.VersionError](err)
-	_, kind := errors.AsType[*format.StorageFormatError](err)
-	return version || kind || errors.Is(err, format.ErrNotEntrace) || errors.Is(err, format.ErrNotRegular)
+	return errors.Is(err, format.ErrUnsupported) || errors.Is(err, format.ErrNotEntrace) || errors.Is(err, format.ErrNotRegular)
 }
 
 // RemoveTemps removes the temporary files of dead processes among the entries of the folder dir. Of

@@ -3,6 +3,7 @@ package deadtrace
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 
@@ -73,13 +74,18 @@ func (b *rest) survey(f io.ReaderAt, size int64) (s *survey, damage, err error) 
 	}
 	switch {
 	case s.entries == 0:
-		if b.point.Version.Known() {
+		if b.point.Version.Check() == nil {
 			s.version = b.point.Version
 		}
 	case b.records > 0 && s.version != b.point.Version:
-		return nil, nil, &format.VersionError{Version: s.version} // it is another file
+		return nil, nil, fmt.Errorf("%w: the file has version %d, its journal %d", format.ErrUnsupported, s.version, b.point.Version) // it is another file
 	}
 	return s, damage, nil
+}
+
+// notStream says that a file is no IET.
+func notStream(stored format.StorageFormat) error {
+	return fmt.Errorf("%w: the storage format is %v, not iet", format.ErrUnsupported, stored)
 }
 
 // look is survey of the first until bytes, behind which it counts entries. With an error it returns
@@ -94,7 +100,7 @@ func (b *rest) look(f io.ReaderAt, size, until int64) (*survey, error) {
 		return nil, err
 	}
 	if r.Format() != format.IET {
-		return nil, &format.StorageFormatError{Format: r.Format()}
+		return nil, notStream(r.Format())
 	}
 	s.version, s.size = r.Version(), format.MagicSize
 	var refs refs

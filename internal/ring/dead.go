@@ -88,8 +88,9 @@ func (d *Dead) read() error {
 		if [4]byte(b[:4]) != noteKind {
 			return &NotRingError{Size: fi.Size()} // the journal of a recorder
 		}
-		if d.Version = format.Version(b[4]); d.Version != format.V1 && d.Version != format.V2 {
-			return &format.VersionError{Version: d.Version}
+		d.Version = format.Version(b[4])
+		if err := d.Version.Check(); err != nil {
+			return err
 		}
 		n := int(binary.LittleEndian.Uint16(b[6:]))
 		d.Began = time.Unix(0, int64(binary.LittleEndian.Uint64(b[8:])))

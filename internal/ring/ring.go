@@ -139,8 +139,8 @@ func New(o *Options) (*Ring, error) {
 	if g.o.Version == 0 {
 		g.o.Version = format.DefaultVersion
 	}
-	if g.o.Version != format.V1 && g.o.Version != format.V2 {
-		return nil, &format.VersionError{Version: g.o.Version}
+	if err := g.o.Version.Check(); err != nil {
+		return nil, err
 	}
 	if g.o.Bytes == 0 {
 		g.o.Bytes = defaultBytes
@@ -581,7 +581,7 @@ func (g target) Drop(err error, entries, spans int) {
 // Append implements the target of package recorder. A ring has no ids: the entry is a log record.
 func (g target) Append(r *journal.Record, parent uint32, _ bool) (uint32, error) {
 	if parent != 0 {
-		return 0, format.ErrBadParent
+		return 0, format.ErrInvalid
 	}
 	hint := g.NewHint()
 	r.Leaf = true

@@ -567,7 +567,7 @@ func TestRingOptions(t *testing.T) {
 	if id, err := rec.Append(ringEntry("mine", 0)); id != 0 || err != nil {
 		t.Error(id, err)
 	}
-	if _, err := rec.Append(&format.TraceEntry{Parent: 1}); !errors.Is(err, format.ErrBadParent) {
+	if _, err := rec.Append(&format.TraceEntry{Parent: 1}); !errors.Is(err, format.ErrInvalid) {
 		t.Error(err)
 	}
 	if err := errors.Join(rec.Flush(context.Background()), rec.Sync(context.Background())); err != nil {

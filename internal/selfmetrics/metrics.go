@@ -205,8 +205,7 @@ var reasons = []struct {
 	{recorder.ErrOverflow, "overflow"},
 	{format.ErrFull, "full"},
 	{format.ErrTooLarge, "too_large"},
-	{format.ErrBadParent, "invalid"},
-	{format.ErrBadLevel, "invalid"},
+	{format.ErrInvalid, "invalid"},
 	{recorder.ErrNotOpen, "invalid"},
 }
 
