@@ -11,6 +11,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/crashtext"
 	"github.com/entrace-go/entrace/internal/mapping"
+	"github.com/entrace-go/entrace/internal/deadtrace"
 	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
@@ -21,10 +22,10 @@ type StateWord string
 
 // The words for the state of a file.
 const (
-	StateRunning StateWord = "running" // a process is writing it
-	StateEnded   StateWord = "ended"   // its writer has closed it, or it is of another program and whole
-	StateKilled  StateWord = "killed"  // its writer died before it closed the file
-	StateDamaged StateWord = "damaged" // it cannot be read to its end
+	StateRunning StateWord = deadtrace.Running // a process is writing it
+	StateEnded   StateWord = deadtrace.Ended   // its writer has closed it, or it is of another program and whole
+	StateKilled  StateWord = deadtrace.Killed  // its writer died before it closed the file
+	StateDamaged StateWord = deadtrace.Damaged // it cannot be read to its end
 )
 
 // A State says whether a file is whole, and why if it is not.

@@ -36,7 +36,7 @@ func CreateStream(stream string, report func(error)) (f *os.File, dead []string,
 		if err != nil {
 			return nil, nil, err
 		}
-		if err := lock(f, true); err != nil && !errors.Is(err, osfile.ErrNoLocks) {
+		if err := lock(f); err != nil && !errors.Is(err, osfile.ErrNoLocks) {
 			_ = f.Close() // it is another's by now
 			return nil, nil, err
 		}
@@ -101,7 +101,7 @@ func archiveDead(stream string) (name string, err error) {
 		return "", err
 	}
 	defer f.Close()
-	if err := lock(f, true); err != nil {
+	if err := lock(f); err != nil {
 		return "", err
 	}
 	if !osfile.SameFile(f, stream) {
@@ -151,7 +151,7 @@ func openLockedJournal(stream string) (*journal.DeadFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := lock(f.File, true); err != nil {
+	if err := lock(f.File); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
@@ -188,7 +188,7 @@ func isUnreachable(err error) bool {
 	return errors.Is(err, journal.ErrGone) || errors.Is(err, journal.ErrElsewhere)
 }
 
-func lock(f *os.File, exclusive bool) error { return lockError(f, osfile.LockPatiently(f, exclusive)) }
+func lock(f *os.File) error { return lockError(f, osfile.LockPatiently(f, true)) }
 
 func lockError(f *os.File, err error) error {
 	if errors.Is(err, osfile.ErrLocked) {

@@ -109,7 +109,7 @@ func (d *dead) look() (State, error) {
 	if osfile.Locked(d.stream) {
 		return Live, lockError(f, osfile.ErrLocked) // without patience
 	}
-	if err := lock(f, true); err != nil {
+	if err := lock(f); err != nil {
 		return Live, err
 	}
 	if !osfile.SameFile(f, d.stream) {
@@ -394,7 +394,7 @@ func (d *dead) makeIET() error {
 		return err
 	}
 	defer f.Close()
-	if err := lock(f, true); err != nil {
+	if err := lock(f); err != nil {
 		return err
 	}
 	n, err := importJournal(f, d.stream, d.o.report)
@@ -423,7 +423,7 @@ func Mend(name string) (*Result, error) {
 		return r, fmt.Errorf("recover: %w", err)
 	}
 	defer f.Close()
-	if err := lock(f, true); err != nil {
+	if err := lock(f); err != nil {
 		return r, fmt.Errorf("recover: %w", err)
 	}
 	if fi, err := f.Stat(); err != nil || fi.Size() != r.Size || !osfile.SameFile(f, r.Name) {

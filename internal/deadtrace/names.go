@@ -1,7 +1,6 @@
 package deadtrace
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -34,18 +33,13 @@ func sameEntries(name string, f io.ReaderAt, t *survey) bool {
 	if all.End()-from != size {
 		return false
 	}
-	a := make([]byte, flushSize)
-	for at := int64(0); at < size; {
-		n := min(int64(len(a)), size-at)
-		_, err := f.ReadAt(a[:n], format.MagicSize+at)
-		same := false
-		err = errors.Join(err, all.View(from+at, n, func(b []byte) { same = bytes.Equal(a[:n], b) }))
-		if err != nil || !same {
-			return false
-		}
-		at += n
+	in, err := osfile.OpenRead(name)
+	if err != nil {
+		return false
 	}
-	return true
+	defer in.Close()
+	err = compare(io.NewSectionReader(f, format.MagicSize, size), io.NewSectionReader(in, from, size), size)
+	return err == nil
 }
 
 // twin returns the ET that holds the very entries t of the dead IET f, called name: final, which it was

@@ -78,7 +78,7 @@ func newRest(f *journal.DeadFile, name string, change bool) *rest {
 // lock locks the journal, without patience if it is only read.
 func (b *rest) lock() error {
 	if b.change {
-		return lock(b.f.File, true)
+		return lock(b.f.File)
 	}
 	return lockError(b.f.File, osfile.Lock(b.f.File, false))
 }

@@ -69,18 +69,25 @@ func hasBytes(name string, f io.ReaderAt, size int64) (bool, error) {
 	if fi, err := o.Stat(); err != nil || fi.Size() != size {
 		return false, fs.ErrExist
 	}
+	err = compare(f, o, size)
+	return err == nil, err
+}
+
+// compare returns nil if the first size bytes of two files are the same. It is [fs.ErrExist] if those
+// of the other one differ or cannot be read.
+func compare(f, other io.ReaderAt, size int64) error {
 	a, b := make([]byte, flushSize), make([]byte, flushSize)
 	for at := int64(0); at < size; {
 		n := min(flushSize, size-at)
 		if _, err := f.ReadAt(a[:n], at); err != nil {
-			return false, err
+			return err
 		}
-		if _, err := o.ReadAt(b[:n], at); err != nil || !bytes.Equal(a[:n], b[:n]) {
-			return false, fs.ErrExist
+		if _, err := other.ReadAt(b[:n], at); err != nil || !bytes.Equal(a[:n], b[:n]) {
+			return fs.ErrExist
 		}
 		at += n
 	}
-	return true, nil
+	return nil
 }
 
 // linkBroken gives the file name, which f is and which is to be replaced, a second name, or
