@@ -30,6 +30,7 @@ import (
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/journal"
+	internalsetup "github.com/entrace-go/entrace/internal/setup"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
 	"github.com/entrace-go/entrace/view"
@@ -729,7 +730,7 @@ func TestControlDisabled(t *testing.T) {
 // TestNoFlightRecorder: a flight recorder that is nil is none, whichever option says so.
 func TestNoFlightRecorder(t *testing.T) {
 	var none *control.Control
-	for name, o := range map[string]entrace.Option{"WithControl": entrace.WithControl(none), "WithFlight": exporter.WithFlight(none)} {
+	for name, o := range map[string]entrace.Option{"WithControl": entrace.WithControl(none), "WithFlight": internalsetup.WithFlight(none)} {
 		t.Run(name, func(t *testing.T) {
 			clean(t)
 			p, err := entrace.Setup(t.Context(), o, exporter.WithPath("app.et"), entrace.WithoutGlobals())

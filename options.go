@@ -16,6 +16,7 @@ import (
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/internal/env"
 	"github.com/entrace-go/entrace/internal/notice"
+	"github.com/entrace-go/entrace/internal/setup"
 	"github.com/entrace-go/entrace/remote"
 )
 
@@ -45,12 +46,12 @@ const (
 type SpanExporterFactory func(context.Context) (sdktrace.SpanExporter, error)
 
 // An Option is an option of [Setup]: one of this package, or any of package exporter's.
-type Option interface{ SetupOption() }
+type Option interface{ Apply(*setup.Settings) }
 
 type option func(*config)
 
-// SetupOption implements Option.
-func (option) SetupOption() {}
+// Apply implements Option. What this package's options are about is in a config.
+func (option) Apply(*setup.Settings) {}
 
 type config struct {
 	recording []exporter.Option

@@ -21,6 +21,7 @@ import (
 	"github.com/entrace-go/entrace/internal/env"
 	"github.com/entrace-go/entrace/internal/notice"
 	"github.com/entrace-go/entrace/internal/selfmetrics"
+	"github.com/entrace-go/entrace/internal/setup"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/remote"
 )
@@ -40,7 +41,7 @@ type recording struct {
 func (c *config) open() (*recording, error) {
 	r := new(recording)
 	var err error
-	if r.resource, err = exporter.Resource(c.resource); err != nil {
+	if r.resource, err = setup.Resource(c.resource); err != nil {
 		notice.Error(fmt.Errorf("entrace: resource: %w", err)) // it is usable all the same
 	}
 	failed := c.openRecorder(r)
@@ -50,7 +51,7 @@ func (c *config) open() (*recording, error) {
 	r.keepCrashText(!c.noCrash)
 	r.account = selfmetrics.Observe(r.recorder) // also when there are only logs
 	// Logs before the first span find the resource already.
-	if _, err := exporter.RecordResource(r.recorder, r.resource); err != nil {
+	if _, err := setup.RecordResource(r.recorder, r.resource); err != nil {
 		notice.Error(err)
 	}
 	return r, failed
@@ -71,7 +72,7 @@ func (r *recording) keepCrashText(wanted bool) {
 }
 
 func (c *config) openRecorder(r *recording) (err error) {
-	s := exporter.Resolve(c.recording...)
+	s := setup.Resolve(c.recording...)
 	r.control, r.ours = c.controlled(s, serviceName(r.resource))
 	switch {
 	case r.control != nil:
@@ -104,7 +105,7 @@ func (c *config) openRecorder(r *recording) (err error) {
 func (r *recording) options(c *config) []exporter.Option {
 	o := slices.Concat(c.recording, []exporter.Option{exporter.WithRecorder(r.recorder)})
 	if r.control != nil {
-		o = append(o, exporter.WithFlight(r.control))
+		o = append(o, setup.WithFlight(r.control))
 	}
 	return o
 }
@@ -164,13 +165,13 @@ func (c *config) sender() (recorder.Tee, error) {
 const defaultTraces = "{service}-traces"
 
 // controlled returns the control to use, nil for none, and whether it was made here.
-func (c *config) controlled(s *exporter.Settings, service string) (ctl *control.Control, ours bool) {
+func (c *config) controlled(s *setup.Settings, service string) (ctl *control.Control, ours bool) {
 	if ctl, ok := s.Flight.(*control.Control); ok && c.control == nil {
 		c.control = ctl
 	}
 	if ctl, ok := s.Flight.(*control.Control); ok && ctl == nil { // as WithControl(nil): there is none
 		s.Flight = nil
-		c.recording = append(c.recording, exporter.WithFlight(nil))
+		c.recording = append(c.recording, setup.WithFlight(nil))
 	}
 	if c.control != nil {
 		return c.control, false

@@ -167,7 +167,7 @@ func TestOptionBeatsEnvironment(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_ENTRACE_VERSION", "2")
 	t.Setenv("OTEL_EXPORTER_ENTRACE_MODE", "batch")
 	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "service.name=env,host.name=h")
-	p := setup(t, exporter.WithPath("{service}.et"), exporter.WithFormat(format.IET), exporter.WithVersion(format.V1),
+	p := setup(t, exporter.WithPath("{service}.et"), exporter.WithRecorderOptions(recorder.Options{Format: format.Some(format.IET), Version: format.V1}),
 		entrace.WithMode(entrace.ModeLive), entrace.WithResource(resource.NewSchemaless(attribute.String("service.name", "option"))))
 	oneSpan(t, p)
 	if n := flushed(t, p.Recorder()).Stats().Spans.Written; n != 1 {

@@ -6,15 +6,15 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/internal/env"
 	"github.com/entrace-go/entrace/internal/notice"
+	"github.com/entrace-go/entrace/internal/setup"
 )
 
 const envPrefix = "OTEL_EXPORTER_ENTRACE_"
 
 // variables are all that begin with envPrefix.
-var variables = slices.Concat(exporter.Variables(), []string{
+var variables = slices.Concat(setup.Variables(), []string{
 	envMode, envLevel, envEndpoint, envToken, envControl, envControlConfig, envControl + "_DIR", envControl + "_RING_BYTES",
 	envControl + "_PROVIDERS", envControl + "_ON_ERROR", envControl + "_ON_SLOW", envControl + "_ON_HANG",
 })
@@ -68,7 +68,7 @@ func edits(a, b string) int {
 
 // withoutEffect tells of variables that a flight recorder leaves without one.
 func withoutEffect() {
-	for _, name := range exporter.Variables() {
+	for _, name := range setup.Variables() {
 		if strings.HasSuffix(name, "_VERSION") || strings.HasSuffix(name, "_BUFFER_DIR") {
 			continue
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/entrace-go/entrace"
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/exporter"
+	"github.com/entrace-go/entrace/internal/setup"
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
@@ -67,7 +68,7 @@ func TestDroppedSpan(t *testing.T) {
 		})
 	}
 	for _, next := range []sdktrace.Sampler{sdktrace.NeverSample(), sdktrace.TraceIDRatioBased(0), sdktrace.ParentBased(sdktrace.NeverSample())} {
-		p, err := exporter.NewSpanProcessor(exporter.WithFlight(r.ctl))
+		p, err := exporter.NewSpanProcessor(setup.WithFlight(r.ctl))
 		must(t, err)
 		without := with(next)
 		if got := with(entrace.RecordingSampler(next, r.ctl), sdktrace.WithSpanProcessor(p)); got != without {

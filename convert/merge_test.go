@@ -20,6 +20,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -181,7 +182,7 @@ func words(s string) string {
 func recorded(t *testing.T, v format.Version, name string) *format.File {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), name+".et")
-	exp, err := exporter.New(exporter.WithPath(file), exporter.WithVersion(v))
+	exp, err := exporter.New(exporter.WithPath(file), exporter.WithRecorderOptions(recorder.Options{Version: v}))
 	must(t, err)
 	// The exporter adds otel.json and the schema URL behind these attributes.
 	res := resource.NewWithAttributes("https://example.com/schema", attribute.String("service.name", name), attribute.StringSlice("process.command_args", []string{"a", "b"}))

@@ -13,7 +13,7 @@
 //
 // An option beats the environment, which beats the default. Empty is unset. A
 // value that is not understood is reported on stderr with its text and
-// ignored.
+// ignored. Options without With are fields for [WithRecorderOptions].
 //
 //	variable                          default                 option
 //	OTEL_EXPORTER_ENTRACE_PATH        {service}-{pid}.et      WithPath, WithRecorder
@@ -22,28 +22,28 @@
 //	    the resource's service.name, made safe for a file name, the process id
 //	    and the UTC time; none or -: no file, so that nothing survives the
 //	    process, and nothing is recorded without an endpoint
-//	OTEL_EXPORTER_ENTRACE_FORMAT      by extension, else et   WithFormat
+//	OTEL_EXPORTER_ENTRACE_FORMAT      by extension, else et   Format
 //	    iet, et: what is there after Shutdown
-//	OTEL_EXPORTER_ENTRACE_VERSION     1                       WithVersion
+//	OTEL_EXPORTER_ENTRACE_VERSION     1                       Version
 //	    1, 2: ENTRACE's disk version
-//	OTEL_EXPORTER_ENTRACE_DURABILITY  process                 WithDurability
+//	OTEL_EXPORTER_ENTRACE_DURABILITY  process                 Durability
 //	    process, writethrough, power, buffered: what a record survives once the
 //	    call has returned that made it, see recorder.Durability
-//	OTEL_EXPORTER_ENTRACE_BUFFER_DIR  –                       –
+//	OTEL_EXPORTER_ENTRACE_BUFFER_DIR  –                       BufferDir
 //	    the folder of the journal; by default it is in shared memory, or beside
 //	    the file: see recorder.Options
-//	OTEL_EXPORTER_ENTRACE_MAX_FILE_SIZE  256MiB               WithRotation
-//	OTEL_EXPORTER_ENTRACE_MAX_AGE     0                       WithRotation
+//	OTEL_EXPORTER_ENTRACE_MAX_FILE_SIZE  256MiB               MaxFileSize
+//	OTEL_EXPORTER_ENTRACE_MAX_AGE     0                       MaxFileAge
 //	    the size, such as 64MiB, and the age, such as 5m, at which a new file begins;
 //	    numbers without a unit are bytes and milliseconds, here and below, and 0 is no
 //	    bound
-//	OTEL_EXPORTER_ENTRACE_KEEP        50                      WithRotation
-//	OTEL_EXPORTER_ENTRACE_KEEP_BYTES  2GiB                    WithKeepBytes
+//	OTEL_EXPORTER_ENTRACE_KEEP        50                      KeepFiles
+//	OTEL_EXPORTER_ENTRACE_KEEP_BYTES  2GiB                    KeepBytes
 //	    how many finished files of this service are kept in the folder, and of how many
 //	    bytes together; older ones are removed, and a line on stderr says so
-//	OTEL_EXPORTER_ENTRACE_WAITING_SPANS  16384                WithWaiting
-//	OTEL_EXPORTER_ENTRACE_WAITING_BYTES  67108864             WithWaiting
-//	OTEL_EXPORTER_ENTRACE_WAITING_AGE    60000                WithWaiting
+//	OTEL_EXPORTER_ENTRACE_WAITING_SPANS  16384                MaxWaitingSpans
+//	OTEL_EXPORTER_ENTRACE_WAITING_BYTES  67108864             MaxWaitingBytes
+//	OTEL_EXPORTER_ENTRACE_WAITING_AGE    60000                MaxWaitingAge
 //	    how many spans wait for their parents at most, in how many bytes, and for
 //	    how long
 //	OTEL_GO_X_OBSERVABILITY           false                   –

@@ -11,6 +11,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/entrace-go/entrace/internal/selfmetrics"
+	"github.com/entrace-go/entrace/internal/setup"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -55,7 +56,7 @@ func (t *target) measure(componentType string) {
 // by default at the path in OTEL_EXPORTER_ENTRACE_PATH, which Shutdown closes.
 func New(options ...Option) (*Exporter, error) {
 	e := &Exporter{}
-	err := e.open(Resolve(options...), modeBatch)
+	err := e.open(setup.Resolve(options...), modeBatch)
 	e.measure(selfmetrics.ExporterComponent)
 	return e, err
 }
@@ -74,8 +75,8 @@ const (
 	modeBatch = "batch"
 )
 
-func (t *target) open(s *Settings, mode string) error {
-	r, owned, err := s.recorder(mode)
+func (t *target) open(s *setup.Settings, mode string) error {
+	r, owned, err := s.Use(mode)
 	if err != nil {
 		r = recorder.Discard()
 	}
@@ -107,7 +108,7 @@ func (t *target) resource(r *resource.Resource) (*recorder.Resource, error) {
 		t.latest.Store(&known{r, res.(*recorder.Resource)})
 		return res.(*recorder.Resource), nil
 	}
-	res, err := t.recorder.Resource(resourceEntry(r))
+	res, err := setup.RecordResource(t.recorder, r)
 	if err == nil {
 		// A program has one or a few. One that makes them anew all the time must
 		// not fill the memory with what the recorder knows to be equal.

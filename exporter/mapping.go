@@ -7,12 +7,12 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/setup"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -96,8 +96,7 @@ func (m *mapper) begin(s sdktrace.ReadOnlySpan, start time.Time, name string, re
 	}
 	to.Scope.Name, to.Scope.Version, to.Scope.SchemaURL, to.Scope.Attributes = scope.Name, scope.Version, scope.SchemaURL, nil
 	if scope.Attributes.Len() > 0 {
-		of := attributes(scope.Attributes.ToSlice())
-		to.Scope.Attributes = of.neutral()
+		to.Scope.Attributes = setup.Attributes(scope.Attributes.ToSlice())
 	}
 	return h
 }
@@ -205,19 +204,6 @@ func flags(f trace.TraceFlags, remote bool) uint32 {
 		n |= flagRemote
 	}
 	return n
-}
-
-// resourceEntry maps a resource.
-func resourceEntry(r *resource.Resource) *format.TraceEntry {
-	of := attributes(r.Attributes())
-	return (&otel.Resource{Attributes: of.neutral(), SchemaURL: r.SchemaURL()}).Entry()
-}
-
-func serviceName(r *resource.Resource) string {
-	if v, ok := r.Set().Value("service.name"); ok {
-		return v.String()
-	}
-	return ""
 }
 
 // recovered turns a panic into an error: whatever is wrong here must not end the

@@ -14,6 +14,7 @@ import (
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/notice"
 	"github.com/entrace-go/entrace/internal/selfmetrics"
+	"github.com/entrace-go/entrace/internal/setup"
 )
 
 var _ sdktrace.SpanProcessor = (*SpanProcessor)(nil)
@@ -27,7 +28,7 @@ type SpanProcessor struct {
 	target
 
 	unsampled bool
-	flight    Flight // nil: none
+	flight    setup.Flight // nil: none
 	unwatch   func()
 	failing   atomic.Bool // the last call failed, and that was reported
 	open      openSpans
@@ -92,8 +93,8 @@ func (b *begun) later(links []sdktrace.Link, dropped int) []sdktrace.Link {
 // recorder of its own, as [New] does.
 func NewSpanProcessor(options ...Option) (*SpanProcessor, error) {
 	p := &SpanProcessor{open: newOpenSpans()}
-	s := Resolve(options...)
-	p.unsampled = s.unsampled
+	s := setup.Resolve(options...)
+	p.unsampled = s.Unsampled
 	if s.Flight != nil {
 		p.flight, p.unsampled = s.Flight, true
 		p.unwatch = s.Flight.WatchSpans(p.open.each)

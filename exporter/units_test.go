@@ -7,6 +7,8 @@ import (
 
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/internal/notice"
+	"github.com/entrace-go/entrace/internal/setup"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 // TestUnits reads sizes and times from the environment, with a unit and without.
@@ -32,7 +34,7 @@ func TestUnits(t *testing.T) {
 		t.Setenv("OTEL_EXPORTER_ENTRACE_MAX_AGE", tt.age)
 		var told []string
 		notice.SetErrorHandler(func(err error) { told = append(told, err.Error()) })
-		o := exporter.Resolve().Recording
+		o := setup.Resolve[exporter.Option]().Recording
 		if o.MaxFileSize != tt.wantSize || o.MaxFileAge != tt.wantAge {
 			t.Errorf("%q, %q: %d bytes, %v", tt.size, tt.age, o.MaxFileSize, o.MaxFileAge)
 		}
@@ -42,7 +44,7 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// TestBounds: an option beats the environment, and WithRotation alone leaves no other bound.
+// TestBounds: an option beats the environment, and a bound of the files alone leaves no other bound.
 func TestBounds(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_ENTRACE_KEEP", "7")
 	t.Setenv("OTEL_EXPORTER_ENTRACE_KEEP_BYTES", "1MB")
@@ -52,11 +54,11 @@ func TestBounds(t *testing.T) {
 		bytes   int64
 	}{
 		{nil, 7, 1e6},
-		{[]exporter.Option{exporter.WithKeepBytes(5)}, 7, 5},
-		{[]exporter.Option{exporter.WithRotation(1, 2, 3)}, 3, 0},
-		{[]exporter.Option{exporter.WithRotation(0, 0, 0), exporter.WithKeepBytes(5)}, 0, 5},
+		{[]exporter.Option{exporter.WithRecorderOptions(recorder.Options{KeepBytes: 5})}, 7, 5},
+		{[]exporter.Option{exporter.WithRecorderOptions(recorder.Options{MaxFileSize: 1, MaxFileAge: 2, KeepFiles: 3})}, 3, 0},
+		{[]exporter.Option{exporter.WithRecorderOptions(recorder.Options{MaxFileSize: 1, KeepBytes: 5})}, 0, 5},
 	} {
-		if o := exporter.Resolve(tt.options...).Recording; o.KeepFiles != tt.files || o.KeepBytes != tt.bytes {
+		if o := setup.Resolve(tt.options...).Recording; o.KeepFiles != tt.files || o.KeepBytes != tt.bytes {
 			t.Errorf("%d: it keeps %d files and %d bytes, want %d and %d", i, o.KeepFiles, o.KeepBytes, tt.files, tt.bytes)
 		}
 	}

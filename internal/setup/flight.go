@@ -1,4 +1,4 @@
-package exporter
+package setup
 
 import (
 	"time"
@@ -7,7 +7,7 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// A Flight is a flight recorder, as far as a [SpanProcessor] needs it. A *control.Control is
+// A Flight is a flight recorder, as far as a span processor needs it. A *control.Control is
 // one.
 // Its methods are called with no lock held, concurrently.
 type Flight interface {

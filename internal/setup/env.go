@@ -1,4 +1,4 @@
-package exporter
+package setup
 
 import (
 	"errors"
@@ -15,7 +15,7 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// The variables, as the package documentation describes them.
+// The variables, as the documentation of package exporter describes them.
 const (
 	envPath         = "OTEL_EXPORTER_ENTRACE_PATH"
 	envFormat       = "OTEL_EXPORTER_ENTRACE_FORMAT"
@@ -84,7 +84,7 @@ func (s *Settings) environment() {
 		}
 		o.Version = version
 	}
-	if v, ok := env.Lookup(envDurability); ok && !s.durable {
+	if v, ok := env.Lookup(envDurability); ok && o.Durability == 0 {
 		d, err := recorder.ParseDurability(v)
 		if err != nil {
 			env.ReportValue(envDurability, v, err)
@@ -94,7 +94,7 @@ func (s *Settings) environment() {
 	if v, ok := env.Lookup(envBufferDir); ok && o.BufferDir == "" {
 		o.BufferDir = v
 	}
-	if !s.bounded {
+	if o.MaxFileSize == 0 && o.MaxFileAge == 0 && o.KeepFiles == 0 {
 		if !env.Bytes(envMaxFileSize, &o.MaxFileSize) {
 			o.MaxFileSize = defaultMaxFileSize
 		}
@@ -106,9 +106,15 @@ func (s *Settings) environment() {
 			o.KeepBytes = retain.DefaultBytes
 		}
 	}
-	env.Number(envWaitingSpans, &o.MaxWaitingSpans)
-	env.Bytes(envWaitingBytes, &o.MaxWaitingBytes)
-	env.Duration(envWaitingAge, &o.MaxWaitingAge)
+	if o.MaxWaitingSpans == 0 {
+		env.Number(envWaitingSpans, &o.MaxWaitingSpans)
+	}
+	if o.MaxWaitingBytes == 0 {
+		env.Bytes(envWaitingBytes, &o.MaxWaitingBytes)
+	}
+	if o.MaxWaitingAge == 0 {
+		env.Duration(envWaitingAge, &o.MaxWaitingAge)
+	}
 }
 
 // isFolder reports whether a path is that of a folder, which one is that ends with a slash.
