@@ -14,8 +14,8 @@ type endpoint struct {
 	secure  bool   // TLS
 }
 
-// DefaultPort is the port of tcp and tls endpoints that name none.
-const DefaultPort = "6142"
+// defaultPort is the port of tcp and tls endpoints that name none.
+const defaultPort = "6142"
 
 // parseEndpoint reads tcp://host:port, tls://host:port or unix:///path. The port may be left out;
 // host:port alone is of tcp.
@@ -44,7 +44,7 @@ func parseEndpoint(s string) (endpoint, error) {
 			if address == "" || strings.HasSuffix(address, ":") {
 				return fail("no port")
 			}
-			address = net.JoinHostPort(u.Hostname(), DefaultPort)
+			address = net.JoinHostPort(u.Hostname(), defaultPort)
 		}
 		return endpoint{network: "tcp", address: address, secure: strings.EqualFold(u.Scheme, "tls")}, nil
 	case "unix":

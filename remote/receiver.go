@@ -30,7 +30,7 @@ type Receiver struct {
 	TLS *tls.Config
 
 	// MaxConnections is how many senders there may be at once. More are turned
-	// away. The default is [DefaultMaxConnections].
+	// away. The default is 64.
 	MaxConnections int
 	// MaxPerAddress is how many of them may come from one IPv4 address or one IPv6
 	// network of 64 bits. The default is a quarter of MaxConnections, and no limit for
@@ -40,27 +40,27 @@ type Receiver struct {
 	// not arrived completely, besides 64 KiB for each sender. An entry uses up to one
 	// and a half times its size. The senders of one address get the same share of
 	// MaxBuffer as of MaxConnections, and at least enough for one entry. If there is
-	// no memory for an entry the connection ends. The default is [DefaultMaxBuffer].
+	// no memory for an entry the connection ends. The default is 128 MiB.
 	MaxBuffer int64
 	// MaxBytes and MaxFiles limit the total size in bytes and the number of the
 	// received traces in Dir, including those of earlier receivers. When a limit is
 	// reached, traces that are growing end and new senders are refused, until somebody
 	// removes files. An ET is about 12 bytes an entry larger than what was received,
 	// and its IET exists beside it while it is made. The defaults are
-	// [DefaultMaxBytes] and [DefaultMaxFiles]; a negative number is no limit.
+	// 10 GiB and 100,000; a negative number is no limit.
 	MaxBytes int64
 	MaxFiles int
 	// MaxEntrySize is the size in bytes of the largest entry, no more than
-	// [format.DefaultMaxEntrySize]. The default is [DefaultMaxEntrySize], which is
+	// [format.DefaultMaxEntrySize]. The default is 16 MiB, which is
 	// twice what a [Sender] has room for by default.
 	MaxEntrySize int
 	// FrameTimeout is how long an entry may take that has begun to come, each
 	// mebibyte of it. TLS, token and magic together may take as long, but no
-	// longer than ten seconds. The default is [DefaultFrameTimeout].
+	// longer than ten seconds. The default is 30 seconds.
 	FrameTimeout time.Duration
 	// IdleTimeout is how long a sender may send nothing before its connection ends. A
 	// [Sender] connects again when it has something to send. The default is
-	// [DefaultIdleTimeout]; a negative duration is no limit.
+	// 10 minutes; a negative duration is no limit.
 	IdleTimeout time.Duration
 
 	// OnBegun, if set, is called when there is a file for a connection, with its Path and
@@ -80,16 +80,13 @@ type Received struct {
 	Err     error  // why the connection ended, nil if the sender ended it between two entries
 }
 
-// The defaults of a [Receiver]. Sizes are in bytes.
-const (
-	DefaultMaxConnections = 64
-	DefaultMaxBuffer      = 128 << 20
-	DefaultMaxEntrySize   = 16 << 20
-	DefaultMaxBytes       = 10 << 30
-	DefaultMaxFiles       = 100_000
-	DefaultFrameTimeout   = 30 * time.Second
-	DefaultIdleTimeout    = 10 * time.Minute
-)
+// Defaults returns a Receiver that has the defaults of its fields.
+func Defaults() Receiver {
+	return Receiver{
+		MaxConnections: 64, MaxBuffer: 128 << 20, MaxEntrySize: 16 << 20, MaxBytes: 10 << 30, MaxFiles: 100_000,
+		FrameTimeout: 30 * time.Second, IdleTimeout: 10 * time.Minute,
+	}
+}
 
 const (
 	addressShares = 4 // one address has a quarter
@@ -182,15 +179,16 @@ type server struct {
 
 // check fills in what is left open and reports what is wrong.
 func (sv *server) check(l net.Listener) error {
+	unset := Defaults()
 	if sv.MaxConnections <= 0 {
-		sv.MaxConnections = DefaultMaxConnections
+		sv.MaxConnections = unset.MaxConnections
 	}
 	if sv.MaxEntrySize <= 0 {
-		sv.MaxEntrySize = DefaultMaxEntrySize
+		sv.MaxEntrySize = unset.MaxEntrySize
 	}
 	sv.MaxEntrySize = min(sv.MaxEntrySize, format.DefaultMaxEntrySize)
 	if sv.MaxBuffer <= 0 {
-		sv.MaxBuffer = DefaultMaxBuffer
+		sv.MaxBuffer = unset.MaxBuffer
 	}
 	sv.connections.max, sv.buffers.max = int64(sv.MaxConnections), sv.MaxBuffer
 	if sv.connections.perAddress = int64(sv.MaxPerAddress); sv.MaxPerAddress <= 0 {
@@ -204,12 +202,12 @@ func (sv *server) check(l net.Listener) error {
 	sv.buffers.perAddress = max(int64(float64(sv.MaxBuffer)*float64(sv.connections.perAddress)/float64(sv.connections.max)), room)
 	switch {
 	case sv.IdleTimeout == 0:
-		sv.IdleTimeout = DefaultIdleTimeout
+		sv.IdleTimeout = unset.IdleTimeout
 	case sv.IdleTimeout < 0:
 		sv.IdleTimeout = 0 // no limit for type frames
 	}
 	if sv.FrameTimeout <= 0 {
-		sv.FrameTimeout = DefaultFrameTimeout
+		sv.FrameTimeout = unset.FrameTimeout
 	}
 	if sv.TLS != nil {
 		sv.TLS = tlsConfig(sv.TLS)
@@ -227,7 +225,7 @@ func (sv *server) check(l net.Listener) error {
 	if err != nil {
 		return err
 	}
-	sv.quota = quota{dir: sv.Dir, maxBytes: limitOf(sv.MaxBytes, DefaultMaxBytes), maxFiles: limitOf(sv.MaxFiles, DefaultMaxFiles)}
+	sv.quota = quota{dir: sv.Dir, maxBytes: limitOf(sv.MaxBytes, unset.MaxBytes), maxFiles: limitOf(sv.MaxFiles, unset.MaxFiles)}
 	return sv.quota.scan()
 }
 

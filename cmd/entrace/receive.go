@@ -29,7 +29,8 @@ type receiveFlags struct {
 }
 
 func (a *app) receiveCommand() *cobra.Command {
-	f := receiveFlags{maxBytes: remote.DefaultMaxBytes, buffer: remote.DefaultMaxBuffer, entry: remote.DefaultMaxEntrySize}
+	d := remote.Defaults()
+	f := receiveFlags{maxBytes: quantity.Bytes(d.MaxBytes), buffer: quantity.Bytes(d.MaxBuffer), entry: quantity.Bytes(d.MaxEntrySize)}
 	c := &cobra.Command{
 		Use:   "receive",
 		Short: "Receive traces over the network",
@@ -53,20 +54,20 @@ func (a *app) receiveCommand() *cobra.Command {
 			return a.receive(cmd.Context(), &f)
 		},
 	}
-	c.Flags().StringVar(&f.listen, "listen", "tcp://127.0.0.1:"+remote.DefaultPort, "where to listen")
+	c.Flags().StringVar(&f.listen, "listen", "tcp://127.0.0.1:6142", "where to listen")
 	c.Flags().StringVar(&f.dir, "dir", ".", "the folder for the traces; it is created")
 	c.Flags().StringVar(&f.tokenEnv, "token-env", "OTEL_EXPORTER_ENTRACE_TOKEN", "the environment variable with the token, empty for none")
 	c.Flags().StringVar(&f.cert, "tls-cert", "", "the certificate to show, a PEM file")
 	c.Flags().StringVar(&f.key, "tls-key", "", "its key, a PEM file")
 	c.Flags().StringVar(&f.clientCA, "client-ca", "", "the authorities of which senders need a certificate, a PEM file")
-	c.Flags().IntVar(&f.connections, "max-connections", remote.DefaultMaxConnections, "how many senders there may be at once")
+	c.Flags().IntVar(&f.connections, "max-connections", d.MaxConnections, "how many senders there may be at once")
 	c.Flags().IntVar(&f.perAddress, "max-per-address", 0, "how many of them may come from one address; 0 is a quarter, and no limit for this machine")
 	c.Flags().Var(&f.maxBytes, "max-bytes", "total size of the traces in the folder; 0 is no limit")
-	c.Flags().IntVar(&f.maxFiles, "max-files", remote.DefaultMaxFiles, "number of traces in the folder; 0 is no limit")
+	c.Flags().IntVar(&f.maxFiles, "max-files", d.MaxFiles, "number of traces in the folder; 0 is no limit")
 	c.Flags().Var(&f.buffer, "max-buffer", "memory for entries that have not arrived completely")
 	c.Flags().Var(&f.entry, "max-entry", "size of the largest entry")
-	c.Flags().DurationVar(&f.idleTimeout, "idle-timeout", remote.DefaultIdleTimeout, "how long a sender may send nothing; 0 is no limit")
-	c.Flags().DurationVar(&f.frameLimit, "frame-timeout", remote.DefaultFrameTimeout, "how long an entry may take that has begun to come")
+	c.Flags().DurationVar(&f.idleTimeout, "idle-timeout", d.IdleTimeout, "how long a sender may send nothing; 0 is no limit")
+	c.Flags().DurationVar(&f.frameLimit, "frame-timeout", d.FrameTimeout, "how long an entry may take that has begun to come")
 	for _, flag := range []string{"tls-cert", "tls-key", "client-ca"} {
 		if err := c.MarkFlagFilename(flag, "pem", "crt", "key"); err != nil {
 			panic(err) // the flag is not there
