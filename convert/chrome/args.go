@@ -9,11 +9,11 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/jsontext"
 	"github.com/entrace-go/entrace/internal/otel"
-	"github.com/entrace-go/entrace/internal/telemetry"
+	"github.com/entrace-go/entrace/internal/timeline"
 )
 
 // args writes what an event says besides its name.
-func (e *encoder) args(d *telemetry.Details) {
+func (e *encoder) args(d *timeline.Details) {
 	e.b = append(e.b, `,"args":{`...)
 	for i := range d.Args {
 		a := &d.Args[i]

@@ -8,7 +8,7 @@ import (
 
 	"github.com/entrace-go/entrace/internal/jsontext"
 	"github.com/entrace-go/entrace/internal/otel"
-	"github.com/entrace-go/entrace/internal/telemetry"
+	"github.com/entrace-go/entrace/internal/timeline"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -23,7 +23,7 @@ const bufferSize = 128 << 10
 // about 70 bytes for each, and reads the rest while it writes. Errors are those of
 // the trace's file, of w, and of ctx.
 func Encode(ctx context.Context, w io.Writer, v *view.View, _ *EncodeOptions) error {
-	t, err := telemetry.NewTimeline(ctx, v)
+	t, err := timeline.NewTimeline(ctx, v)
 	if err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func Encode(ctx context.Context, w io.Writer, v *view.View, _ *EncodeOptions) er
 
 type encoder struct {
 	w      io.Writer
-	t      *telemetry.Timeline
+	t      *timeline.Timeline
 	v      *view.View
 	b      []byte
 	events bool // there is one already
@@ -168,11 +168,11 @@ func (e *encoder) where(process, thread int) {
 }
 
 // moment writes what happens, a span when it begins.
-func (e *encoder) moment(m *telemetry.Moment, d *telemetry.Details) error {
-	if m.What == telemetry.Ends {
+func (e *encoder) moment(m *timeline.Moment, d *timeline.Details) error {
+	if m.What == timeline.Ends {
 		return nil
 	}
-	if m.What == telemetry.Begins {
+	if m.What == timeline.Begins {
 		e.begin('X')
 	} else {
 		e.begin('i')
@@ -181,7 +181,7 @@ func (e *encoder) moment(m *telemetry.Moment, d *telemetry.Details) error {
 	e.b = jsontext.AppendSafeString(append(e.b, `,"name":`...), eventName(d.Name))
 	e.b = append(append(append(e.b, `,"cat":"`...), d.Category...), `","ts":`...)
 	e.b = appendMicros(e.b, uint64(m.Time-e.t.First))
-	if m.What == telemetry.Begins {
+	if m.What == timeline.Begins {
 		// The difference of any two times fits, once it is unsigned.
 		e.b = appendMicros(append(e.b, `,"dur":`...), uint64(e.t.Slices[m.Slice].End-m.Time))
 	}
@@ -210,7 +210,7 @@ func eventName(name string) string {
 
 // flow writes one end of an arrow. It is at the very beginning of its span, behind
 // it and before all that is within: so it cannot be taken for another's.
-func (e *encoder) flow(m *telemetry.Moment, f *telemetry.FlowEnd) {
+func (e *encoder) flow(m *timeline.Moment, f *timeline.FlowEnd) {
 	if f.Start {
 		e.begin('s')
 	} else {

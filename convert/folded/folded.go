@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/entrace-go/entrace/internal/jsontext"
+	"github.com/entrace-go/entrace/internal/timeline"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -76,7 +77,7 @@ func newTree(s *stacks) *tree {
 		tops[i] = t.add(-1, name, 1)
 		roots[name] = tops[i]
 	}
-	self := view.SelfTimes(s.intervals, s.lanes, s.order)
+	self := timeline.SelfTimes(s.intervals, s.lanes, s.order)
 	steps := make(map[step]int32)
 	at := make([]int32, len(s.intervals)) // the node of each span
 	for _, i := range s.order {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 
+	"github.com/entrace-go/entrace/internal/timeline"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -24,7 +25,7 @@ type frame struct {
 // Invariants: intervals, frames, lanes, outers and order have one item a span;
 // Group of an interval is an index of services.
 type stacks struct {
-	intervals []view.Interval
+	intervals []timeline.Interval
 	frames    []int32 // indices of names
 	names     []frame
 	services  []string
@@ -80,7 +81,7 @@ func read(ctx context.Context, v *view.View, key func(m *view.Meta) frame) (*sta
 			frames[f] = n
 		}
 		slots[r] = i + 1
-		s.intervals = append(s.intervals, view.Interval{Start: start, End: end, Parent: int32(r), Group: group})
+		s.intervals = append(s.intervals, timeline.Interval{Start: start, End: end, Parent: int32(r), Group: group})
 		s.frames = append(s.frames, n)
 		s.base = min(s.base, start)
 	}
@@ -91,7 +92,7 @@ func read(ctx context.Context, v *view.View, key func(m *view.Meta) frame) (*sta
 	for _, i := range open {
 		s.intervals[i].End = max(s.intervals[i].Start, last)
 	}
-	s.lanes, s.order = view.Lanes(s.intervals)
-	s.outers = view.Outers(s.intervals, s.lanes, s.order)
+	s.lanes, s.order = timeline.Lanes(s.intervals)
+	s.outers = timeline.Outers(s.intervals, s.lanes, s.order)
 	return s, ctx.Err()
 }

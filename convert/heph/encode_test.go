@@ -22,7 +22,7 @@ import (
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
-	"github.com/entrace-go/entrace/internal/telemetry"
+	"github.com/entrace-go/entrace/internal/timeline"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
 	"github.com/entrace-go/entrace/view"
@@ -44,7 +44,7 @@ func there(t testing.TB, v *view.View, version format.Version) (*view.View, []by
 // all reads everything that is in a trace, in the order of ids, without the ids.
 func all(t testing.TB, v *view.View) []any {
 	t.Helper()
-	src := telemetry.NewSource(v)
+	src := timeline.NewSource(v)
 	var list []any
 	for id := range v.Rows() {
 		switch v.Role(id) {

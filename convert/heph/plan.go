@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/timeline"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -156,17 +157,17 @@ func (p *plan) lanes() {
 	if len(p.nodes) < 2 {
 		return
 	}
-	intervals := make([]view.Interval, len(p.nodes)-1)
+	intervals := make([]timeline.Interval, len(p.nodes)-1)
 	for i := range intervals {
 		n := &p.nodes[i+1]
-		intervals[i] = view.Interval{
+		intervals[i] = timeline.Interval{
 			Start:  int64(min(n.start-p.epoch, math.MaxInt64)),
 			End:    int64(min(n.end-p.epoch, math.MaxInt64)),
 			Parent: int32(n.parent) - 1,
 			Group:  int32(n.stream),
 		}
 	}
-	lanes, _ := view.Lanes(intervals)
+	lanes, _ := timeline.Lanes(intervals)
 	for i, l := range lanes {
 		p.nodes[i+1].substream = uint32(l)
 	}

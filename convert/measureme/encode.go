@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/timeline"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -69,7 +70,7 @@ type encoder struct {
 	// row there, or -1.
 	records   []record
 	spans     []uint32
-	intervals []view.Interval
+	intervals []timeline.Interval
 	spanOf    []int32
 	groups    map[groupKey]int32
 	keys      []groupKey
@@ -138,7 +139,7 @@ func (e *encoder) survey() error {
 		}
 	}
 	e.records = make([]record, 0, all)
-	e.intervals = make([]view.Interval, 0, spans)
+	e.intervals = make([]timeline.Interval, 0, spans)
 	e.spans = make([]uint32, 0, spans)
 	return nil
 }
@@ -240,9 +241,9 @@ func (e *encoder) assign() {
 	for _, at := range e.spans {
 		r := &e.records[at]
 		parent := e.spanOf[e.v.Parent(r.row)]
-		e.intervals = append(e.intervals, view.Interval{Start: r.first, End: r.second, Parent: parent, Group: e.group(r)})
+		e.intervals = append(e.intervals, timeline.Interval{Start: r.first, End: r.second, Parent: parent, Group: e.group(r)})
 	}
-	lanes, order := view.Lanes(e.intervals)
+	lanes, order := timeline.Lanes(e.intervals)
 	wanted := make(map[uint32]bool)
 	for i := range e.records {
 		if r := &e.records[i]; r.what&hasThread != 0 {

@@ -5,11 +5,11 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
-	"github.com/entrace-go/entrace/internal/telemetry"
+	"github.com/entrace-go/entrace/internal/timeline"
 )
 
 // appendArgs appends what an event says besides its name, as debug annotations.
-func (e *encoder) appendArgs(b []byte, d *telemetry.Details) []byte {
+func (e *encoder) appendArgs(b []byte, d *timeline.Details) []byte {
 	for i := range d.Args {
 		a := &d.Args[i]
 		var at int

@@ -7,7 +7,7 @@ import (
 	"strconv"
 
 	"github.com/entrace-go/entrace/internal/otel"
-	"github.com/entrace-go/entrace/internal/telemetry"
+	"github.com/entrace-go/entrace/internal/timeline"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -22,7 +22,7 @@ const bufferSize = 128 << 10
 // each, and reads the rest while it writes. Errors are those of the trace's file,
 // of w, and of ctx.
 func Encode(ctx context.Context, w io.Writer, v *view.View, _ *EncodeOptions) error {
-	t, err := telemetry.NewTimeline(ctx, v)
+	t, err := timeline.NewTimeline(ctx, v)
 	if err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func Encode(ctx context.Context, w io.Writer, v *view.View, _ *EncodeOptions) er
 
 type encoder struct {
 	w     io.Writer
-	t     *telemetry.Timeline
+	t     *timeline.Timeline
 	v     *view.View
 	b     []byte
 	shift int64 // what a timestamp of 0 stands for
@@ -155,10 +155,10 @@ func (e *encoder) full() error {
 }
 
 // moment writes one event.
-func (e *encoder) moment(m *telemetry.Moment, d *telemetry.Details) error {
+func (e *encoder) moment(m *timeline.Moment, d *timeline.Details) error {
 	at := e.packet()
 	e.b = appendUint(e.b, packetTime, e.time(m.Time))
-	if m.What == telemetry.Ends {
+	if m.What == timeline.Ends {
 		b, event := open(e.b, packetEvent)
 		b = appendUint(b, eventType, typeEnd)
 		b = appendUint(b, eventTrack, track(m.Group, m.Lane))
@@ -167,7 +167,7 @@ func (e *encoder) moment(m *telemetry.Moment, d *telemetry.Details) error {
 	}
 	e.b = appendUint(e.b, packetFlags, flagNeeds)
 	b, event := open(e.b, packetEvent)
-	if m.What == telemetry.Begins {
+	if m.What == timeline.Begins {
 		b = appendUint(b, eventType, typeBegin)
 	} else {
 		b = appendUint(b, eventType, typeInstant)
@@ -186,7 +186,7 @@ func (e *encoder) moment(m *telemetry.Moment, d *telemetry.Details) error {
 			b = appendFixed(b, eventFlowEnd, uint64(f.Flow))
 		}
 	}
-	if m.What == telemetry.Begins && d.TraceID != "" {
+	if m.What == timeline.Begins && d.TraceID != "" {
 		b = appendText(b, eventTraceID, d.TraceID)
 	}
 	b = end(e.appendArgs(b, d), event)
@@ -196,7 +196,7 @@ func (e *encoder) moment(m *telemetry.Moment, d *telemetry.Details) error {
 
 // nameID returns the number of an event's name. Messages of log records are not
 // worth one: few come twice.
-func (e *encoder) nameID(d *telemetry.Details) uint64 {
+func (e *encoder) nameID(d *timeline.Details) uint64 {
 	if d.Role == view.RoleLog {
 		return 0
 	}

@@ -23,7 +23,7 @@ import (
 	"github.com/entrace-go/entrace/convert/parquet"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
-	"github.com/entrace-go/entrace/internal/telemetry"
+	"github.com/entrace-go/entrace/internal/timeline"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -196,7 +196,7 @@ func tablesExpect(t *testing.T, v *view.View) *duckTable {
 	want := &duckTable{Roles: make(map[string]int)}
 	var durations int64
 	seen := make(map[string]bool)
-	source := telemetry.NewSource(v)
+	source := timeline.NewSource(v)
 	for id := range v.Rows() {
 		role := v.Role(id)
 		_, entry := v.ID(id)

@@ -1,4 +1,4 @@
-package view_test
+package timeline_test
 
 import (
 	"math"
@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/entrace-go/entrace/view"
+	"github.com/entrace-go/entrace/internal/timeline"
 )
 
 func TestAssign(t *testing.T) {
-	type in = view.Interval
+	type in = timeline.Interval
 	for _, c := range []struct {
 		name string
 		in   []in
@@ -40,7 +40,7 @@ func TestAssign(t *testing.T) {
 		{"the ends of time", []in{{math.MinInt64, math.MaxInt64, -1, 0}, {math.MinInt64, math.MinInt64, 0, 0}, {math.MaxInt64, math.MaxInt64, 0, 0}}, []int32{0, 0, 0}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, order := view.Lanes(c.in)
+			got, order := timeline.Lanes(c.in)
 			if !slices.Equal(got, c.want) {
 				t.Errorf("the lanes are %v, want %v", got, c.want)
 			}
@@ -50,7 +50,7 @@ func TestAssign(t *testing.T) {
 }
 
 // check checks what holds for all intervals.
-func check(t *testing.T, in []view.Interval, lanes, order []int32) {
+func check(t *testing.T, in []timeline.Interval, lanes, order []int32) {
 	t.Helper()
 	seen := slices.Sorted(slices.Values(order))
 	for i, at := range seen {
@@ -58,8 +58,8 @@ func check(t *testing.T, in []view.Interval, lanes, order []int32) {
 			t.Fatalf("the order is %v", order)
 		}
 	}
-	if !slices.Equal(order, view.LaneOrder(in)) {
-		t.Errorf("Assign took %v, Order returns %v", order, view.LaneOrder(in))
+	if !slices.Equal(order, timeline.LaneOrder(in)) {
+		t.Errorf("Assign took %v, Order returns %v", order, timeline.LaneOrder(in))
 	}
 	for n, a := range order {
 		x := &in[a]
@@ -95,8 +95,8 @@ func check(t *testing.T, in []view.Interval, lanes, order []int32) {
 	}
 }
 
-func random(r *rand.Rand, n int, span, length int64) []view.Interval {
-	in := make([]view.Interval, n)
+func random(r *rand.Rand, n int, span, length int64) []timeline.Interval {
+	in := make([]timeline.Interval, n)
 	for i := range in {
 		in[i].Start = r.Int64N(span)
 		in[i].End = in[i].Start + r.Int64N(length)
@@ -116,7 +116,7 @@ func TestAssignRandom(t *testing.T) {
 	for seed := range uint64(3000) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		in := random(r, 1+r.IntN(60), 1+r.Int64N(100), 1+r.Int64N(40))
-		lanes, order := view.Lanes(in)
+		lanes, order := timeline.Lanes(in)
 		check(t, in, lanes, order)
 		if t.Failed() {
 			t.Fatalf("seed %d: %v on %v", seed, in, lanes)
@@ -134,7 +134,7 @@ func TestAssignFewest(t *testing.T) {
 			in[i].Parent, in[i].Group = -1, 0
 			in[i].End++
 		}
-		lanes, _ := view.Lanes(in)
+		lanes, _ := timeline.Lanes(in)
 		most := 0
 		for i := range in {
 			n := 0
@@ -154,26 +154,26 @@ func TestAssignFewest(t *testing.T) {
 // TestAssignFast takes what slows down anything that looks at things twice.
 func TestAssignFast(t *testing.T) {
 	const n = 100_000
-	deep, ends, wide := make([]view.Interval, n), make([]view.Interval, n), make([]view.Interval, n)
+	deep, ends, wide := make([]timeline.Interval, n), make([]timeline.Interval, n), make([]timeline.Interval, n)
 	for i := range n {
-		deep[i] = view.Interval{Start: int64(i), End: 3*n - int64(i), Parent: int32(i) - 1}
-		wide[i] = view.Interval{Start: int64(i), End: n + int64(i), Parent: 0}
+		deep[i] = timeline.Interval{Start: int64(i), End: 3*n - int64(i), Parent: int32(i) - 1}
+		wide[i] = timeline.Interval{Start: int64(i), End: n + int64(i), Parent: 0}
 		// A deep stack, all of which ends at n; then as many of no length there,
 		// whose parent is below what has not ended.
-		ends[i] = view.Interval{Start: int64(i), End: n, Parent: int32(i) - 1}
+		ends[i] = timeline.Interval{Start: int64(i), End: n, Parent: int32(i) - 1}
 		if i == 1 {
 			ends[i].End = n + 1
 		}
 		if i > n/2 {
-			ends[i] = view.Interval{Start: n, End: n, Parent: 0}
+			ends[i] = timeline.Interval{Start: n, End: n, Parent: 0}
 		}
 	}
 	r := rand.New(rand.NewPCG(5, 5))
-	for name, in := range map[string][]view.Interval{
-		"deep": deep, "wide": wide, "ends": ends, "random": random(r, n, 1e9, 1e6), "crowded": random(r, n, 1000, 1000), "none": make([]view.Interval, n),
+	for name, in := range map[string][]timeline.Interval{
+		"deep": deep, "wide": wide, "ends": ends, "random": random(r, n, 1e9, 1e6), "crowded": random(r, n, 1000, 1000), "none": make([]timeline.Interval, n),
 	} {
 		start := time.Now()
-		view.Lanes(in)
+		timeline.Lanes(in)
 		if took := time.Since(start); took > time.Minute {
 			t.Errorf("%s: %d intervals took %v", name, n, took)
 		}
@@ -184,6 +184,6 @@ func BenchmarkAssign(b *testing.B) {
 	in := random(rand.New(rand.NewPCG(5, 5)), 100_000, 1e9, 1e6)
 	b.ReportAllocs()
 	for b.Loop() {
-		view.Lanes(in)
+		timeline.Lanes(in)
 	}
 }

@@ -1,4 +1,4 @@
-package view_test
+package timeline_test
 
 import (
 	"math"
@@ -6,59 +6,59 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/entrace-go/entrace/view"
+	"github.com/entrace-go/entrace/internal/timeline"
 )
 
 func TestSelfTimes(t *testing.T) {
 	for _, x := range []struct {
 		name   string
-		in     []view.Interval
+		in     []timeline.Interval
 		outers []int32
 		self   []int64
 	}{
 		{name: "none"},
 		{
 			name:   "children and a grandchild",
-			in:     []view.Interval{{0, 100, -1, 0}, {10, 40, 0, 0}, {20, 30, 1, 0}, {40, 60, 0, 0}},
+			in:     []timeline.Interval{{0, 100, -1, 0}, {10, 40, 0, 0}, {20, 30, 1, 0}, {40, 60, 0, 0}},
 			outers: []int32{-1, 0, 1, 0},
 			self:   []int64{50, 20, 10, 20},
 		},
 		{
 			name:   "a child that overlaps its sibling has a lane of its own",
-			in:     []view.Interval{{0, 100, -1, 0}, {10, 40, 0, 0}, {20, 60, 0, 0}},
+			in:     []timeline.Interval{{0, 100, -1, 0}, {10, 40, 0, 0}, {20, 60, 0, 0}},
 			outers: []int32{-1, 0, -1},
 			self:   []int64{70, 30, 40},
 		},
 		{
 			name:   "a child that outlives its parent",
-			in:     []view.Interval{{0, 10, -1, 0}, {5, 20, 0, 0}},
+			in:     []timeline.Interval{{0, 10, -1, 0}, {5, 20, 0, 0}},
 			outers: []int32{-1, -1},
 			self:   []int64{10, 15},
 		},
 		{
 			name:   "two groups",
-			in:     []view.Interval{{0, 10, -1, 0}, {2, 4, -1, 1}},
+			in:     []timeline.Interval{{0, 10, -1, 0}, {2, 4, -1, 1}},
 			outers: []int32{-1, -1},
 			self:   []int64{10, 2},
 		},
 		{
 			name:   "nothing long at the end of a sibling and of a parent",
-			in:     []view.Interval{{0, 20, -1, 0}, {0, 10, 0, 0}, {10, 10, 0, 0}, {20, 20, 0, 0}},
+			in:     []timeline.Interval{{0, 20, -1, 0}, {0, 10, 0, 0}, {10, 10, 0, 0}, {20, 20, 0, 0}},
 			outers: []int32{-1, 0, 0, 0},
 			self:   []int64{10, 10, 0, 0},
 		},
 		{
 			name:   "as long as can be",
-			in:     []view.Interval{{math.MinInt64, math.MaxInt64, -1, 0}, {0, 5, 0, 0}},
+			in:     []timeline.Interval{{math.MinInt64, math.MaxInt64, -1, 0}, {0, 5, 0, 0}},
 			outers: []int32{-1, 0},
 			self:   []int64{math.MaxInt64 - 5, 5},
 		},
 	} {
-		lanes, order := view.Lanes(x.in)
-		if got := view.Outers(x.in, lanes, order); !slices.Equal(got, x.outers) {
+		lanes, order := timeline.Lanes(x.in)
+		if got := timeline.Outers(x.in, lanes, order); !slices.Equal(got, x.outers) {
 			t.Errorf("%s: outers %v, want %v", x.name, got, x.outers)
 		}
-		if got := view.SelfTimes(x.in, lanes, order); !slices.Equal(got, x.self) {
+		if got := timeline.SelfTimes(x.in, lanes, order); !slices.Equal(got, x.self) {
 			t.Errorf("%s: self times %v, want %v", x.name, got, x.self)
 		}
 	}
@@ -69,13 +69,13 @@ func TestSelfTimes(t *testing.T) {
 func TestSelfTimesAddUp(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
-		in := make([]view.Interval, 1+r.IntN(60))
+		in := make([]timeline.Interval, 1+r.IntN(60))
 		for i := range in {
 			start := r.Int64N(100)
-			in[i] = view.Interval{Start: start, End: start + r.Int64N(30), Parent: int32(r.IntN(i+1)) - 1, Group: int32(r.IntN(2))}
+			in[i] = timeline.Interval{Start: start, End: start + r.Int64N(30), Parent: int32(r.IntN(i+1)) - 1, Group: int32(r.IntN(2))}
 		}
-		lanes, order := view.Lanes(in)
-		outers, self := view.Outers(in, lanes, order), view.SelfTimes(in, lanes, order)
+		lanes, order := timeline.Lanes(in)
+		outers, self := timeline.Outers(in, lanes, order), timeline.SelfTimes(in, lanes, order)
 		type place struct{ group, lane int32 }
 		got, want := make(map[place]int64), make(map[place]int64)
 		open := make(map[place]map[int64]bool)

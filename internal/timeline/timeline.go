@@ -1,4 +1,4 @@
-package telemetry
+package timeline
 
 import (
 	"cmp"
@@ -33,7 +33,7 @@ type Timeline struct {
 	First, Last int64
 	// Slices are the spans by row; their Group is an index of Processes. A span
 	// that has not ended ends at Last.
-	Slices []view.Interval
+	Slices []Interval
 	Rows   []view.Row // of Slices
 	Lanes  []int32    // lanes of Slices, from 0 on in each process
 	Marks  []Mark     // in the order of time
@@ -104,7 +104,7 @@ func NewTimeline(ctx context.Context, v *view.View) (*Timeline, error) {
 		}
 	}
 	b.groups, b.slots = nil, nil
-	b.Lanes, b.order = view.Lanes(b.Slices)
+	b.Lanes, b.order = Lanes(b.Slices)
 	for i, at := range b.Lanes {
 		p := &b.Processes[b.Slices[i].Group]
 		p.Lanes = max(p.Lanes, at+1)
@@ -173,7 +173,7 @@ func (b *timelineBuilder) room(role view.Role) {
 	for r := range b.v.Rows() {
 		counts[b.v.Role(r)]++
 	}
-	b.Slices, b.Rows = make([]view.Interval, 0, counts[role]), make([]view.Row, 0, counts[role])
+	b.Slices, b.Rows = make([]Interval, 0, counts[role]), make([]view.Row, 0, counts[role])
 	marks := counts[view.RoleEvent] + counts[view.RoleLog]
 	if !b.Made {
 		marks += counts[view.RoleOther]
@@ -185,7 +185,7 @@ func (b *timelineBuilder) room(role view.Role) {
 
 func (b *timelineBuilder) slice(r view.Row, start, end int64, parent int32) int32 {
 	at := int32(len(b.Slices))
-	b.Slices = append(b.Slices, view.Interval{Start: start, End: end, Parent: parent, Group: b.groupOf(r)})
+	b.Slices = append(b.Slices, Interval{Start: start, End: end, Parent: parent, Group: b.groupOf(r)})
 	b.Rows = append(b.Rows, r)
 	b.slots[r] = at + 1
 	return at
@@ -386,7 +386,7 @@ func (b *timelineBuilder) flows(ctx context.Context) error {
 	for rank, i := range b.order {
 		ranks[i] = int32(rank)
 	}
-	elsewhere := func(i int, s *view.Interval) bool {
+	elsewhere := func(i int, s *Interval) bool {
 		return s.Parent >= 0 && (b.Slices[s.Parent].Group != s.Group || b.Lanes[s.Parent] != b.Lanes[i])
 	}
 	n := len(b.to)

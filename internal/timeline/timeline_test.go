@@ -1,4 +1,4 @@
-package telemetry_test
+package timeline_test
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/otel"
-	"github.com/entrace-go/entrace/internal/telemetry"
+	"github.com/entrace-go/entrace/internal/timeline"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -98,12 +98,12 @@ func TestTimelineMemory(t *testing.T) {
 			}
 		}
 	}()
-	tl, err := telemetry.NewTimeline(t.Context(), v)
+	tl, err := timeline.NewTimeline(t.Context(), v)
 	if err != nil {
 		t.Fatal(err)
 	}
 	calls := 0
-	if err := tl.Detailed(t.Context(), func(*telemetry.Moment, *telemetry.Details) error { calls++; return nil }); err != nil {
+	if err := tl.Detailed(t.Context(), func(*timeline.Moment, *timeline.Details) error { calls++; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	close(stop)
@@ -135,11 +135,11 @@ func TestTimelineSameIDs(t *testing.T) {
 			write(e)
 		}
 	})
-	tl, err := telemetry.NewTimeline(t.Context(), v)
+	tl, err := timeline.NewTimeline(t.Context(), v)
 	if err != nil || tl.Flows != n {
 		t.Errorf("%d arrows of %d links, %v", tl.Flows, n, err)
 	}
-	var d telemetry.Details
+	var d timeline.Details
 	if err := tl.Details(n+1, &d); err != nil {
 		t.Fatal(err)
 	}
@@ -170,27 +170,27 @@ func TestDetailedSame(t *testing.T) {
 			write(s.Entry(otel.Where{}))
 		}
 	})
-	tl, err := telemetry.NewTimeline(t.Context(), v)
+	tl, err := timeline.NewTimeline(t.Context(), v)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var want []telemetry.Moment
-	if err := tl.Moments(t.Context(), func(m *telemetry.Moment) error { want = append(want, *m); return nil }); err != nil {
+	var want []timeline.Moment
+	if err := tl.Moments(t.Context(), func(m *timeline.Moment) error { want = append(want, *m); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	n := 0
-	err = tl.Detailed(t.Context(), func(m *telemetry.Moment, d *telemetry.Details) error {
+	err = tl.Detailed(t.Context(), func(m *timeline.Moment, d *timeline.Details) error {
 		if !reflect.DeepEqual(*m, want[n]) {
 			t.Fatalf("moment %d is %v, want %v", n, *m, want[n])
 		}
 		n++
-		if m.What == telemetry.Ends {
+		if m.What == timeline.Ends {
 			if d != nil {
 				t.Errorf("an end has details %v", d)
 			}
 			return nil
 		}
-		var same telemetry.Details
+		var same timeline.Details
 		if err := tl.Details(m.Row, &same); err != nil {
 			return err
 		}
@@ -210,7 +210,7 @@ func TestDetailedSame(t *testing.T) {
 	stop := errors.New("stop")
 	for _, after := range []int{0, 1, 127, 128, 500, 4000} {
 		n := 0
-		err := tl.Detailed(t.Context(), func(*telemetry.Moment, *telemetry.Details) error {
+		err := tl.Detailed(t.Context(), func(*timeline.Moment, *timeline.Details) error {
 			if n++; n > after {
 				return stop
 			}
@@ -240,11 +240,11 @@ func TestDetailsNames(t *testing.T) {
 			write(format.Root())
 			write(entry(c...))
 		})
-		tl, err := telemetry.NewTimeline(t.Context(), v)
+		tl, err := timeline.NewTimeline(t.Context(), v)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var d telemetry.Details
+		var d timeline.Details
 		start := time.Now()
 		if err := tl.Details(1, &d); err != nil {
 			t.Fatal(err)
@@ -279,11 +279,11 @@ func TestDetailsDurations(t *testing.T) {
 			format.Attribute{Name: "text", Value: format.StringValue("x")}, format.Attribute{Name: mapping.AttrDurations, Value: format.StringValue(`["took","text"]`)})
 		write(e)
 	})
-	tl, err := telemetry.NewTimeline(t.Context(), v)
+	tl, err := timeline.NewTimeline(t.Context(), v)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var d telemetry.Details
+	var d timeline.Details
 	if err := tl.Details(1, &d); err != nil {
 		t.Fatal(err)
 	}
