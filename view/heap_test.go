@@ -1,3 +1,7 @@
+//go:build !race
+
+// What a view takes is something else under the race detector.
+
 package view_test
 
 import (
