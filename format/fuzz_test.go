@@ -277,7 +277,7 @@ func FuzzRecover(f *testing.F) {
 		if now, err := os.ReadFile(name); err != nil || !bytes.Equal(now, b) {
 			t.Errorf("Recover to another file changed the source: %v", err)
 		}
-		cut := r.Format == ET && r.Damage != nil
+		cut := r.Format == ET && r.Damage != nil || r.Reason == CutCorrupt
 		wantWhole(t, out, made.Entries, raws, cut)
 		if _, err := Recover(name, ""); err != nil {
 			t.Fatalf("Recover in place: %v; Inspect: %+v", err, r)
