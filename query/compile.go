@@ -57,8 +57,8 @@ type attribute struct {
 // A part has the values of all rows that are stored under one name.
 type part struct {
 	column *view.Column
-	values []Value         // of the column, by code
-	rows   *view.Attribute // if there is no column
+	values []Value               // of the column, by code
+	rows   *view.AttributeReader // if there is no column
 }
 
 // attribute returns the attribute of that name.

@@ -98,8 +98,8 @@ func (v *View) Keys() []Key {
 	return keys
 }
 
-// An Attribute reads one attribute of rows. It is safe for concurrent use.
-type Attribute struct {
+// An AttributeReader reads one attribute of rows. It is safe for concurrent use.
+type AttributeReader struct {
 	v    *View
 	name string
 	at   []int32 // by shape: which of the attributes it is, -1 for none
@@ -107,8 +107,8 @@ type Attribute struct {
 }
 
 // Attribute returns a reader of the attribute of that name, as it is stored.
-func (v *View) Attribute(name string) *Attribute {
-	a := &Attribute{v: v, name: name, at: make([]int32, len(v.shapes)), size: make([]int32, len(v.shapes))}
+func (v *View) Attribute(name string) *AttributeReader {
+	a := &AttributeReader{v: v, name: name, at: make([]int32, len(v.shapes)), size: make([]int32, len(v.shapes))}
 	for i, s := range v.shapes {
 		a.at[i] = int32(slices.Index(s, name))
 		for _, name := range s {
@@ -121,7 +121,7 @@ func (v *View) Attribute(name string) *Attribute {
 
 // raw calls fn with the encoded value of the attribute of row r, if it has one: that of the end
 // of a span, else that of the span.
-func (a *Attribute) raw(r Row, fn func(value []byte)) {
+func (a *AttributeReader) raw(r Row, fn func(value []byte)) {
 	v := a.v
 	if last, ok := v.last[r]; ok && v.end(last) != 0 {
 		if a.rawOf(&v.files[v.fileOf(last)], v.end(last), fn) {
@@ -134,7 +134,7 @@ func (a *Attribute) raw(r Row, fn func(value []byte)) {
 }
 
 // rawOf is raw for an entry. It reports whether the entry has the attribute.
-func (a *Attribute) rawOf(f *fileView, id uint32, fn func(value []byte)) (has bool) {
+func (a *AttributeReader) rawOf(f *fileView, id uint32, fn func(value []byte)) (has bool) {
 	shape := f.shapes[id]
 	if shape != unknown && a.at[shape] < 0 {
 		return false
@@ -160,7 +160,7 @@ func (a *Attribute) rawOf(f *fileView, id uint32, fn func(value []byte)) (has bo
 }
 
 // find returns where the value is in the entry b of that shape.
-func (a *Attribute) find(b []byte, columns bool, shape uint16) int {
+func (a *AttributeReader) find(b []byte, columns bool, shape uint16) int {
 	var l wire.Layout
 	n, p := wire.Count(b, l.Parse(b, 0))
 	at := int(a.at[shape])
@@ -178,7 +178,7 @@ func (a *Attribute) find(b []byte, columns bool, shape uint16) int {
 }
 
 // Value returns the attribute of row r, and whether it has it.
-func (a *Attribute) Value(r Row) (value format.Value, ok bool) {
+func (a *AttributeReader) Value(r Row) (value format.Value, ok bool) {
 	a.raw(r, func(b []byte) { value, ok = decodeValue(b) })
 	return value, ok
 }
@@ -200,9 +200,9 @@ func decodeValue(b []byte) (format.Value, bool) {
 type Column struct {
 	// Values are the values that the column knows. Code 0 means that a row has no such
 	// attribute, n means Values[n-1], and UnknownText that the column does not know it:
-	// the Attribute does.
+	// the AttributeReader does.
 	Values    []format.Value
-	Attribute *Attribute
+	Attribute *AttributeReader
 	codes     []uint32
 }
 
@@ -358,7 +358,7 @@ func (w *columnWriter) code(b []byte) uint32 {
 
 // block calls fn for the rows of a block that have the attribute, with the encoded value. It
 // looks at the entries of the block at once.
-func (a *Attribute) block(k int, fn func(i int, value []byte)) {
+func (a *AttributeReader) block(k int, fn func(i int, value []byte)) {
 	v := a.v
 	first := Row(k * blockRows)
 	last := min(first+blockRows, Row(v.n)) - 1

@@ -32,14 +32,11 @@ type builder struct {
 	metaOf    map[Meta]uint16
 	messages  []string
 	messageOf map[string]uint32
-	shapes    []Shape
+	shapes    [][]string
 	shapeOf   map[string]uint16
 	resources []resource
 	traces    traces
 	traceAt   traceTable
-	// chunkTraces are the numbers of the traces of the chunk that is taken in. They are looked
-	// up one after the other, because the processor then waits for several places at once.
-	chunkTraces []uint32
 
 	joined  uint32 // rows that were joined
 	late    bool   // a parent has a larger number than its child
@@ -97,7 +94,7 @@ func newBuilder(files []*format.File, o *Options) *builder {
 	b := &builder{
 		options: *o, numbers: make(map[*parser]*numbers),
 		metaOf: make(map[Meta]uint16), messages: []string{""}, messageOf: map[string]uint32{"": 0},
-		shapeOf: make(map[string]uint16), traceAt: newTraceTable(1 << 10),
+		shapeOf:   make(map[string]uint16),
 		resources: make([]resource, 1), last: make(map[Row]Row), begun: make(map[Row]beginning),
 	}
 	b.traces.add([16]byte{})
@@ -169,9 +166,9 @@ func (b *builder) take(c *chunk) error {
 	}
 	b.beginRun(f, c.file)
 	t := taker{builder: b, file: f, chunk: c, numbers: m}
-	b.chunkTraces = b.chunkTraces[:0]
+	b.traceAt.chunk = b.traceAt.chunk[:0]
 	for _, id := range c.traces {
-		b.chunkTraces = append(b.chunkTraces, b.traceNumber(id))
+		b.traceAt.chunk = append(b.traceAt.chunk, b.traceNumber(id))
 	}
 	for i := range c.records {
 		t.record(&c.records[i], c.first+uint32(i))
@@ -281,9 +278,16 @@ type traceTable struct {
 	// the traces takes a cache miss each.
 	tags    []uint8
 	numbers []uint32
+	// chunk are the numbers of the traces of the chunk that is taken in. They are looked up one
+	// after the other, because the processor then waits for several places at once.
+	chunk []uint32
 }
 
-func newTraceTable(size int) traceTable { return traceTable{make([]uint8, size), make([]uint32, size)} }
+// grow makes the table empty and of twice the size.
+func (t *traceTable) grow() {
+	n := max(2*len(t.tags), 1<<10)
+	t.tags, t.numbers = make([]uint8, n), make([]uint32, n)
+}
 
 // traceNumber returns the number of a trace, 0 of the zero one.
 func (b *builder) traceNumber(id [16]byte) uint32 {
@@ -291,7 +295,7 @@ func (b *builder) traceNumber(id [16]byte) uint32 {
 		return 0
 	}
 	if b.traces.n*4 > len(b.traceAt.tags)*3 {
-		b.traceAt = newTraceTable(2 * len(b.traceAt.tags))
+		b.traceAt.grow()
 		for i := 1; i < b.traces.n; i++ {
 			at, tag := b.traceAt.find(b.traces.at(uint32(i)), nil)
 			b.traceAt.tags[at], b.traceAt.numbers[at] = tag, uint32(i)
@@ -341,7 +345,7 @@ func (t *taker) record(r *record, id uint32) {
 	}
 	ownTrace := uint32(0)
 	if r.flags&recordTraces != 0 {
-		ownTrace = t.chunkTraces[t.traces]
+		ownTrace = t.traceAt.chunk[t.traces]
 		t.traces++
 	}
 	if id == 0 && t.n > 0 {
@@ -621,7 +625,7 @@ func (f *growingFile) canGrow() bool { return f.file.Format() != format.ET }
 
 // forget lets go of what only serves to take in more entries.
 func (b *builder) forget() {
-	b.parsers, b.numbers, b.metaOf, b.messageOf, b.shapeOf, b.chunkTraces, b.begun, b.exceptions = nil, nil, nil, nil, nil, nil, nil, nil
+	b.parsers, b.numbers, b.metaOf, b.messageOf, b.shapeOf, b.begun, b.exceptions = nil, nil, nil, nil, nil, nil, nil
 	b.copies, b.traceAt = copies{}, traceTable{}
 	for _, f := range b.files {
 		f.folded, f.before = nil, nil

@@ -26,6 +26,12 @@ type Reader struct {
 	v          *View
 	raw, later raw.Window
 	entry, end format.TraceEntry
+	ids        []idOfSpan // that Ref has read, by row
+}
+
+type idOfSpan struct {
+	row Row
+	id  [8]byte
 }
 
 // NewReader returns a Reader of v.
@@ -41,6 +47,20 @@ func (rd *Reader) Name(r Row) string {
 		return ""
 	}
 	return strings.Clone(e.Metadata.Name)
+}
+
+// Ref is [View.Ref] of the Reader's view. It remembers the ids of the last spans, which takes a
+// megabyte.
+func (rd *Reader) Ref(r Row) format.SpanRef {
+	if rd.ids == nil {
+		rd.ids = make([]idOfSpan, 1<<16)
+	}
+	owner := rd.v.Owner(r)
+	known := &rd.ids[int(owner)%len(rd.ids)]
+	if known.row != owner {
+		known.row, known.id = owner, rd.v.SpanID(owner)
+	}
+	return format.SpanRef{TraceID: rd.v.TraceID(r), SpanID: known.id}
 }
 
 // Entry returns the entry of row r, which is valid until the next call.
@@ -312,38 +332,6 @@ func (v *View) StoredBelow(r Row, e *format.TraceEntry) Row {
 }
 
 var errStop = errors.New("that is all")
-
-// SpanIDs reads the ids of spans, and remembers those of the last ones. It is not safe for
-// concurrent use.
-type SpanIDs struct {
-	v     *View
-	slots []spanIDSlot
-}
-
-type spanIDSlot struct {
-	row Row
-	id  [8]byte
-}
-
-// NewSpanIDs returns the ids of the spans of v. It takes a megabyte.
-func NewSpanIDs(v *View) *SpanIDs { return &SpanIDs{v, make([]spanIDSlot, 1<<16)} }
-
-// Of returns the id of the span at row r, zero if that is no span.
-func (s *SpanIDs) Of(r Row) [8]byte {
-	slot := &s.slots[int(r)%len(s.slots)]
-	if slot.row != r || r == 0 {
-		slot.row, slot.id = r, [8]byte{}
-		if s.v.Role(r) == RoleSpan {
-			slot.id, _ = s.v.attributeID(r, format.AttrSpanID)
-		}
-	}
-	return slot.id
-}
-
-// Ref is [View.Ref].
-func (s *SpanIDs) Ref(r Row) format.SpanRef {
-	return format.SpanRef{TraceID: s.v.TraceID(r), SpanID: s.Of(s.v.Owner(r))}
-}
 
 // Readable returns the application's attributes of an entry as people read them: one that was
 // recorded as a duration is a text such as 24ms.

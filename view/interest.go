@@ -78,7 +78,7 @@ func (k *Ranker) of(parent Row) *siblings {
 			return s
 		}
 	}
-	kids := k.v.FirstChildren(parent, fewSiblings)
+	kids := k.v.Tree().firstChildren(parent, fewSiblings)
 	s := &k.few[at]
 	if len(kids) >= manySiblings {
 		s = &k.many[at]

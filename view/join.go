@@ -194,7 +194,7 @@ func (b *builder) best(x want, s *wantSlot) Row {
 }
 
 // startsSpan reports whether the span at row r did not begin in an earlier file.
-func (b *builder) startsSpan(r Row) bool { return !b.flags(r).Continued() }
+func (b *builder) startsSpan(r Row) bool { return b.flags(r)&flagContinued == 0 }
 
 // hang puts the rows that were taken in since row was below the spans that they name, and
 // those before it that have waited for a span which is there now.

@@ -451,7 +451,7 @@ func (w *parser) columnsOf(b []byte, p, n int, guess *shape, v *values) (*shape,
 		return nil, wire.Nowhere
 	}
 	for i := range n {
-		f := fieldNone
+		var f field
 		if s != nil {
 			f = s.path[i].field
 		} else {
@@ -713,9 +713,6 @@ type Meta struct {
 	Target string // what the row is about: an instrumentation scope, a package
 	place
 }
-
-// Module returns the path of the module that the row comes from, if it is known.
-func (m *Meta) Module() (string, bool) { return m.module.Value, m.module.Valid }
 
 // File returns the source file that the row comes from, if it is known.
 func (m *Meta) File() (string, bool) { return m.file.Value, m.file.Valid }

@@ -118,8 +118,5 @@ func (f Flags) HasMessage() bool { return f&flagMessage != 0 }
 // Open reports whether the row is a span that does not say how long it took.
 func (f Flags) Open() bool { return f&flagOpen != 0 }
 
-// Continued reports whether the row is a span that began in an earlier file.
-func (f Flags) Continued() bool { return f&flagContinued != 0 }
-
 // Missing reports whether the row names a span as its parent that is not there.
 func (f Flags) Missing() bool { return f&flagMissing != 0 }

@@ -230,9 +230,7 @@ func (t *Tree) isSorted(kids []uint32) bool {
 	return true
 }
 
-// Children returns the children of row r, in order. The caller owns the slice.
-func (t *Tree) Children(r Row) []Row { return t.firstChildren(r, math.MaxInt) }
-
+// firstChildren returns the first n children of row r, in order.
 func (t *Tree) firstChildren(r Row, n int) []Row {
 	var kids []Row
 	for rank, end := t.Rank(r)+1, t.End(r); rank < end && len(kids) < n; rank = t.End(Row(t.rows[rank])) {

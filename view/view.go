@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"math"
 	"slices"
 	"sort"
 	"sync"
@@ -34,7 +35,7 @@ type View struct {
 	runs      []run
 	metas     []Meta
 	messages  []string
-	shapes    []Shape
+	shapes    [][]string
 	traces    traces
 	resources []resource
 	last      map[Row]Row // the last halves of spans whose first half is a row
@@ -53,9 +54,6 @@ type View struct {
 	lasts       []int64       // the last time in each file
 	lastOf      map[Row]int64 // likewise, of the rows that are in several
 }
-
-// A Shape is the names of the attributes of an entry, in order.
-type Shape []string
 
 // A fileView is what a view has of a file.
 type fileView struct {
@@ -426,34 +424,8 @@ func (v *View) Missing(r Row) (ref format.SpanRef, missing bool, err error) {
 	return ref, ref.IsValid(), err
 }
 
-// Shape returns the names of the attributes that the entry of row r has, in order, and of the
-// entry that ends it, nil if it has none. They are not known, and ok is false, if there are
-// very many such lists in the files.
-func (v *View) Shape(r Row) (entry, end Shape, ok bool) {
-	f := &v.files[v.fileOf(r)]
-	known := true
-	get := func(id uint32) Shape {
-		n := f.shapes[id]
-		if n == unknown {
-			known = false
-			return nil
-		}
-		return v.shapes[n]
-	}
-	entry = get(v.id(r))
-	if _, half := v.last[r]; half {
-		known = false
-	} else if id := v.end(r); id != 0 {
-		end = get(id)
-	}
-	return entry, end, known
-}
-
 // Children returns the children of row r, in order. The caller owns the slice.
-func (v *View) Children(r Row) []Row { return v.Tree().Children(r) }
-
-// FirstChildren returns the first n children of row r, in order. The caller owns the slice.
-func (v *View) FirstChildren(r Row, n int) []Row { return v.Tree().firstChildren(r, n) }
+func (v *View) Children(r Row) []Row { return v.Tree().firstChildren(r, math.MaxInt) }
 
 // HasChildren reports whether there is anything below row r.
 func (v *View) HasChildren(r Row) bool {

@@ -50,7 +50,7 @@ func Encode(ctx context.Context, w io.Writer, v *view.View, o *EncodeOptions) er
 		o = &EncodeOptions{}
 	}
 	out := bufio.NewWriterSize(w, bufferSize)
-	e := encoder{v: v, ids: view.NewSpanIDs(v), w: out, enc: jsonEncoding{}}
+	e := encoder{v: v, ids: v.NewReader(), w: out, enc: jsonEncoding{}}
 	if o.Protobuf {
 		e.enc = protoEncoding{}
 	}
@@ -97,7 +97,7 @@ type encoding interface {
 
 type encoder struct {
 	v   *view.View
-	ids *view.SpanIDs
+	ids *view.Reader
 	w   *bufio.Writer
 	enc encoding
 

@@ -37,7 +37,7 @@ func Encode(ctx context.Context, w io.Writer, v *view.View, _ *EncodeOptions) er
 		pq.SkipPageBounds("message"), pq.SkipPageBounds("attribute_rest"),
 		pq.KeyValueMetadata("entrace.table", "1"))
 	e := encoder{
-		v: v, out: out, read: v.NewReader(), ids: view.NewSpanIDs(v), one: len(v.Files()) == 1,
+		v: v, out: out, read: v.NewReader(), one: len(v.Files()) == 1,
 		batch: new(batch), full: make(chan *batch), free: make(chan *batch, 1),
 	}
 	e.free <- new(batch)
@@ -126,7 +126,6 @@ type encoder struct {
 	v    *view.View
 	out  *pq.GenericWriter[any]
 	read *view.Reader
-	ids  *view.SpanIDs
 	one  bool // there is one file, whose entries give their ids to rows
 
 	*batch // that is filled
@@ -259,7 +258,7 @@ func (e *encoder) attributes(r view.Row, role view.Role, entry *format.TraceEntr
 func (e *encoder) implied(r view.Row, role view.Role) own {
 	var c own
 	e.hexes = e.hexes[:0]
-	ref := e.ids.Ref(r)
+	ref := e.read.Ref(r)
 	if ref.TraceID != [16]byte{} {
 		c.traceID = e.hex(ref.TraceID[:])
 	}
@@ -268,7 +267,7 @@ func (e *encoder) implied(r view.Row, role view.Role) own {
 	}
 	if role == view.RoleSpan {
 		c.kind, c.status = kindInternal, statusUnset
-		if up := e.ids.Ref(e.v.Parent(r)); up.SpanID != [8]byte{} && up.TraceID == ref.TraceID {
+		if up := e.read.Ref(e.v.Parent(r)); up.SpanID != [8]byte{} && up.TraceID == ref.TraceID {
 			c.parent = e.hex(up.SpanID[:])
 		}
 	}
