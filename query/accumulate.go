@@ -249,7 +249,7 @@ func (a *accumulator) appendQuantiles(line []Value, qs []float64) []Value {
 		}
 	case int64(len(a.floats)) == a.n:
 		for _, q := range qs {
-			line = append(line, floatValue(Quantile(a.floats, q)))
+			line = append(line, floatValue(quantile(a.floats, q)))
 		}
 	default:
 		var all []Value
@@ -270,9 +270,9 @@ func (a *accumulator) appendQuantiles(line []Value, qs []float64) []Value {
 	return line
 }
 
-// Quantile returns the smallest of values that at least the share q of them does not exceed. It
+// quantile returns the smallest of values that at least the share q of them does not exceed. It
 // changes the order of values, of which there is at least one.
-func Quantile[T int64 | float64](values []T, q float64) T {
+func quantile[T int64 | float64](values []T, q float64) T {
 	return nth(values, int(rank(q, int64(len(values)))))
 }
 

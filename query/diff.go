@@ -72,10 +72,10 @@ func (s *PathStats) Rate() float64 { return float64(s.Count) / float64(max(1, s.
 const (
 	// MinSamples is how many spans each side must have for a test of their durations.
 	MinSamples = 20
-	// Significant is the level of a test of one run on each side.
-	Significant = 0.01
-	// SignificantRuns is that of a test of several runs on each side.
-	SignificantRuns = 0.05
+	// levelOfSpans is the level of a test of one run on each side.
+	levelOfSpans = 0.01
+	// levelOfRuns is that of a test of several runs on each side.
+	levelOfRuns = 0.05
 	// maxPaths is how many paths are told apart, and maxPathDepth how deep they are.
 	maxPaths     = 100_000
 	maxPathDepth = 200
@@ -116,9 +116,9 @@ func (p *PathDiff) MoreSpans() (share float64, significant bool) {
 // Compare compares the spans of runs before with those of runs after. There must be one on each
 // side at least.
 func Compare(ctx context.Context, before, after []Run) (*Diff, error) {
-	d := &Diff{Runs: [2]int{len(before), len(after)}, Level: Significant}
+	d := &Diff{Runs: [2]int{len(before), len(after)}, Level: levelOfSpans}
 	if len(before)+len(after) > 2 {
-		d.Level = SignificantRuns
+		d.Level = levelOfRuns
 		d.LeastP = 1 / float64(len(labelings(len(before), len(after))))
 	}
 	t := paths{texts: make(map[string]uint32), known: map[pathKey]int{}, before: len(before), runs: len(before) + len(after)}
@@ -304,7 +304,7 @@ func (t *paths) compare(n int, all *Diff) PathDiff {
 		d.P, d.CountP, d.ErrorsP = math.NaN(), 1, 1 // until they are tested together
 		return d
 	}
-	d.P = MannWhitney(d.Before.took, d.After.took)
+	d.P = mannWhitney(d.Before.took, d.After.took)
 	roots := [2]int{d.Before.Roots, d.After.Roots}
 	if roots[0] == 0 { // they are new as well
 		roots = all.Traces
@@ -366,11 +366,11 @@ func (t *paths) testRuns(ctx context.Context, d *Diff) error {
 	return nil
 }
 
-// MannWhitney returns the two-sided probability of two samples, which are sorted, being as
+// mannWhitney returns the two-sided probability of two samples, which are sorted, being as
 // different as they are if they are of one population: by the rank sum test of Mann and Whitney,
 // in its normal approximation with a correction for ties and for continuity. It is NaN if either
 // has less than MinSamples values.
-func MannWhitney(a, b []int64) float64 {
+func mannWhitney(a, b []int64) float64 {
 	n, m := float64(len(a)), float64(len(b))
 	if len(a) < MinSamples || len(b) < MinSamples {
 		return math.NaN()

@@ -183,8 +183,8 @@ func (p *parser) noName(t *token, at int) *Error {
 		if before := &p.tokens[max(0, at-2)]; before.kind == tokenWord {
 			if f, ok := fieldNamed(before, p.braces > 0); ok && f.kind.enumOf() != KindNil {
 				names := enumNames(f.kind.enumOf())
-				err := p.fail(t, "known are "+names, "%s has no value %s", f.text, t.text)
-				if s := nearest(strings.ToLower(t.text), strings.Split(names, ", ")); s != "" {
+				err := p.fail(t, "known are "+strings.Join(names, ", "), "%s has no value %s", f.text, t.text)
+				if s := nearest(strings.ToLower(t.text), names); s != "" {
 					_ = err.trying(p.with(t.pos, t.end, s))
 				}
 				return err

@@ -15,3 +15,12 @@ func SmallSummaries(names int) (undo func()) {
 	selfRows, maxTook, maxNames = view.BlockRows, 8, names
 	return func() { selfRows, maxTook, maxNames = rows, took, all }
 }
+
+// What the tests compare with figures of their own.
+var (
+	MannWhitney = mannWhitney
+	Pattern     = patternOf
+)
+
+// MaxPatterns is maxPatterns, for its test.
+const MaxPatterns = maxPatterns

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -131,18 +132,31 @@ func enumNamed(kind Kind, word string) (Value, bool) {
 	return Value{}, false
 }
 
-// enumNames returns the names of the values of a kind.
-func enumNames(kind Kind) string {
+// enumNames returns the names of the values of a kind, in the order of the values.
+func enumNames(kind Kind) []string {
 	var names []string
-	for name, values := range enumWords {
-		for _, v := range values {
-			if v.kind == kind {
-				names = append(names, name)
-			}
+	for name := range enumWords {
+		if _, ok := enumNamed(kind, name); ok {
+			names = append(names, name)
 		}
 	}
-	slices.Sort(names)
-	return strings.Join(names, ", ")
+	slices.SortFunc(names, func(a, b string) int {
+		x, _ := enumNamed(kind, a)
+		y, _ := enumNamed(kind, b)
+		return cmp.Compare(x.n, y.n)
+	})
+	return names
+}
+
+// attributeName returns the name of an attribute as a query writes it behind the dot: in quotes if
+// it must.
+func attributeName(name string) string {
+	for _, c := range name {
+		if c <= ' ' || strings.ContainsRune(`(){}[]=<>!~|&,"'+-*/%^`+"`", c) || c == 0x7f {
+			return quote(name)
+		}
+	}
+	return name
 }
 
 // fieldNamed returns the field that a word names; ok is false if it names none.

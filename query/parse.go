@@ -519,15 +519,15 @@ func (p *parser) fit(x expr, l *literal) (Value, error) {
 		}
 		v, ok := enumNamed(enum, name)
 		if !ok {
-			err := p.failAt(l.pos, "known are "+enumNames(enum), "%s has no value %s", x, name)
-			if s := nearest(strings.ToLower(name), strings.Split(enumNames(enum), ", ")); s != "" {
+			err := p.failAt(l.pos, "known are "+strings.Join(enumNames(enum), ", "), "%s has no value %s", x, name)
+			if s := nearest(strings.ToLower(name), enumNames(enum)); s != "" {
 				_ = err.trying(p.with(l.pos, l.end, s))
 			}
 			return v, err
 		}
 		return v, nil
 	case enum != KindNil && l.value.isNumber():
-		err := p.failAt(l.pos, "known are "+enumNames(enum), "%s is no number", x)
+		err := p.failAt(l.pos, "known are "+strings.Join(enumNames(enum), ", "), "%s is no number", x)
 		if f, ok := x.(*field); ok && enum == KindStatus {
 			err.Hint += "; that of HTTP is .http.response.status_code"
 			_ = err.trying(p.with(f.pos, f.end, ".http.response.status_code"))

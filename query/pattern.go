@@ -8,10 +8,10 @@ import (
 // maxPattern is how many bytes of a text its pattern is made of.
 const maxPattern = 300
 
-// Pattern returns what texts of one kind have in common: the first line of text, with <number> for
+// patternOf returns what texts of one kind have in common: the first line of text, with <number> for
 // digits, <hex> for hexadecimal numbers of six digits and more, <uuid> for a UUID, and <text> for
 // what stands in quotes.
-func Pattern(text string) string {
+func patternOf(text string) string {
 	text, _, _ = strings.Cut(text, "\n")
 	if len(text) > maxPattern {
 		for text = text[:maxPattern]; len(text) > 0; text = text[:len(text)-1] {

@@ -134,7 +134,7 @@ func (q *Query) RunBetween(ctx context.Context, v *view.View, times func(v *view
 			return nil, err
 		}
 		if cut = from != math.MinInt64 || to != math.MaxInt64; cut {
-			rows = Between(v, rows, from, to)
+			rows = inTimes(v, rows, from, to)
 		}
 	}
 	if r.Rows, err = m.stages(q.root.stages, rows, r); err != nil {

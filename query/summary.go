@@ -205,7 +205,7 @@ func (d *durations) quantile(q float64) int64 {
 	if d.spread != nil {
 		return d.spread.quantile(q, d.n)
 	}
-	return Quantile(d.all, q)
+	return quantile(d.all, q)
 }
 
 // Sort sorts the lines by a column, of whose name the beginning is enough: numbers with the

@@ -77,9 +77,9 @@ func Span(v *view.View) (first, last int64, ok bool) {
 	return first, last, ok
 }
 
-// Between returns the rows of a set that were going on at some time from one to another, in
+// inTimes returns the rows of a set that were going on at some time from one to another, in
 // nanoseconds since 1970. A span that has not ended goes on.
-func Between(v *view.View, rows Set, from, to int64) Set {
+func inTimes(v *view.View, rows Set, from, to int64) Set {
 	out := make(Set, len(rows))
 	rows.Each(func(r view.Row) bool {
 		start, ok := v.Start(r)

@@ -38,7 +38,7 @@ type Overview struct {
 
 // An ErrorPattern is what several errors have in common.
 type ErrorPattern struct {
-	Pattern string // as [Pattern] makes it
+	Pattern string // with <number>, <hex>, <uuid> and <text> for what differs
 	Role    view.Role
 	Count   int
 	First   view.Row // the first of them
@@ -50,8 +50,8 @@ type Gap struct {
 	Before, After view.Row // what happened last, and what did then
 }
 
-// MaxPatterns is how many patterns of errors are told apart.
-const MaxPatterns = 10_000
+// maxPatterns is how many patterns of errors are told apart.
+const maxPatterns = 10_000
 
 // Top returns what is most conspicuous in rows of a view, of each kind no more than limit.
 func Top(ctx context.Context, v *view.View, rows Set, limit int) (*Overview, error) {
@@ -267,7 +267,7 @@ func (o *Overview) patterns(ctx context.Context, v *view.View, rows Set, errs []
 		}
 		p, ok := known[s]
 		if !ok {
-			if p = Pattern(s); len(known) < MaxPatterns {
+			if p = patternOf(s); len(known) < maxPatterns {
 				known[s] = p
 			}
 		}
@@ -276,7 +276,7 @@ func (o *Overview) patterns(ctx context.Context, v *view.View, rows Set, errs []
 		switch {
 		case ok:
 			list[n].Count++
-		case len(list) < MaxPatterns:
+		case len(list) < maxPatterns:
 			found[k] = len(list)
 			list = append(list, ErrorPattern{Pattern: p, Role: k.role, Count: 1, First: r})
 		default:

@@ -1,5 +1,7 @@
 package query
 
+import "strings"
+
 // typeOf returns the kind that all values of an expression are of, KindNil if that is not known:
 // attributes can be of any. KindInt stands for all plain numbers.
 func typeOf(x expr) Kind {
@@ -68,7 +70,7 @@ func kindName(k Kind) string {
 	case KindString:
 		return "a text"
 	}
-	return "one of " + enumNames(k)
+	return "one of " + strings.Join(enumNames(k), ", ")
 }
 
 // place returns where an expression is in the query.

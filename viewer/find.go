@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
@@ -180,16 +179,6 @@ type item struct {
 	Count int    `json:"count,omitempty"`
 }
 
-// names are those of the language that need no dot, and what they are.
-var names = []string{"name", "level", "message", "target", "service", "status", "kind", "duration", "self", "start", "depth", "file", "line"}
-
-// fixed are the values of names that have only these.
-var fixed = map[string][]string{
-	"level":  {"trace", "debug", "info", "warn", "error"},
-	"status": {"unset", "ok", "error"},
-	"kind":   {"unspecified", "internal", "server", "client", "producer", "consumer"},
-}
-
 // complete answers with what can be written at the place at of a query.
 func (h *Handler) complete(ctx context.Context, s *state, q url.Values) (answer, error) {
 	text := q.Get("q")
@@ -197,119 +186,15 @@ func (h *Handler) complete(ctx context.Context, s *state, q url.Values) (answer,
 	if err != nil {
 		return answer{}, err
 	}
-	from, field, part := wordBefore(text[:at])
-	out := []item{}
-	add := func(list ...item) {
-		for _, i := range list {
-			if strings.Contains(strings.ToLower(i.Text), strings.ToLower(part)) {
-				out = append(out, i)
-			}
-		}
+	from, list, err := query.Complete(ctx, s.v, text[:at])
+	if err != nil {
+		return answer{}, err
 	}
-	if field != "" {
-		values, err := s.values(ctx, field)
-		if err != nil {
-			return answer{}, err
-		}
-		add(values...)
-	} else {
-		for _, n := range names {
-			add(item{Text: n, Kind: "name"})
-		}
-		keys := s.v.Keys()
-		slices.SortFunc(keys, func(a, b view.Key) int { return cmp.Or(cmp.Compare(b.Entries, a.Entries), cmp.Compare(a.Name, b.Name)) })
-		for _, k := range keys {
-			if own := query.FieldOf(k.Name); own != "" {
-				add(item{Text: own, Kind: "attribute", Count: k.Entries})
-			}
-		}
+	items := []item{}
+	for _, c := range list[:min(len(list), maxItems)] {
+		items = append(items, item(c))
 	}
-	begins := func(i item) int {
-		if strings.HasPrefix(strings.ToLower(strings.TrimPrefix(i.Text, `"`)), strings.ToLower(part)) {
-			return 0
-		}
-		return 1
-	}
-	slices.SortStableFunc(out, func(a, b item) int { return begins(a) - begins(b) })
-	return answer{json: map[string]any{"from": from, "items": out[:min(len(out), maxItems)]}}, nil
-}
-
-// wordBefore returns where the word begins that a text ends with, that word, and the field whose
-// value it is, if a comparison stands before it.
-func wordBefore(text string) (from int, field, word string) {
-	from = len(text)
-	inside := strings.Count(text, `"`)%2 == 1
-	if inside {
-		from = strings.LastIndexByte(text, '"')
-	} else {
-		for from > 0 && !strings.ContainsRune(" (){}=<>!~|&,", rune(text[from-1])) {
-			from--
-		}
-	}
-	word = strings.TrimPrefix(text[from:], `"`)
-	before := strings.TrimRight(text[:from], " ")
-	name := strings.TrimRight(before, "=<>!~")
-	if name == before {
-		return from, "", word
-	}
-	name = strings.TrimRight(name, " ")
-	start := len(name)
-	for start > 0 && !strings.ContainsRune(" (){}=<>!~|&,", rune(name[start-1])) {
-		start--
-	}
-	return from, name[start:], word
-}
-
-// maxValues is how many different values are looked at for a completion.
-const maxValues = 10_000
-
-// values returns the values that a field has.
-func (s *state) values(ctx context.Context, field string) ([]item, error) {
-	var list []item
-	add := func(text string) { list = append(list, item{Text: text, Kind: "value"}) }
-	if values, ok := fixed[field]; ok {
-		for _, v := range values {
-			add(v)
-		}
-		return list, nil
-	}
-	quote := func(all []string) {
-		slices.Sort(all)
-		for _, s := range slices.Compact(all) {
-			add(strconv.Quote(preview(s)))
-		}
-	}
-	switch field {
-	case "service":
-		quote(s.v.Services())
-	case "name":
-		var all []string
-		for _, m := range s.v.Metas() {
-			all = append(all, m.Name)
-		}
-		quote(all)
-	case "target":
-		var all []string
-		for _, m := range s.v.Metas() {
-			all = append(all, m.Target)
-		}
-		quote(all)
-	default:
-		key, ok := query.KeyOf(field)
-		if !ok {
-			if key, ok = query.KeyOf("." + field); !ok { // user = eve
-				return nil, nil
-			}
-		}
-		c, err := s.v.Column(ctx, key)
-		if err != nil {
-			return nil, err
-		}
-		for i := range c.Values[:min(len(c.Values), maxValues)] {
-			add(query.Literal(c.Values[i]))
-		}
-	}
-	return list, nil
+	return answer{json: map[string]any{"from": from, "items": items}}, nil
 }
 
 // A gap is a time in which nothing began, ended or was logged.

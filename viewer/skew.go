@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -74,7 +73,8 @@ func (s *state) findSkews() []skew {
 			caller[p.server], calling[p.server] = p.client, len(c.early)
 			late[p.server] = 0
 			if 2*c.outside > len(c.early) {
-				late[p.server] = query.Quantile(c.early, 0.5)
+				slices.Sort(c.early)
+				late[p.server] = c.early[(len(c.early)-1)/2]
 			}
 		}
 	}

@@ -1,0 +1,137 @@
+package query
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
+	"github.com/entrace-go/entrace/view"
+)
+
+// A Completion is one way to go on with a query.
+type Completion struct {
+	Text  string
+	Kind  string // name, attribute or value
+	Count int    // how many entries have the attribute
+}
+
+const (
+	// maxCompletionValues is how many different values of an attribute are looked at.
+	maxCompletionValues = 10_000
+	// maxCompletionSize is how long a completion is at most, in bytes.
+	maxCompletionSize = 300
+)
+
+// Complete returns with what the word can go on that the beginning of a query ends with, and where
+// that word begins: the names of the language and of attributes, or behind a comparison the values
+// of its field in the view. What begins with the word comes before what contains it. The error is
+// that of ctx.
+func Complete(ctx context.Context, v *view.View, beginning string) (from int, list []Completion, err error) {
+	from, field, word := lastWord(beginning)
+	if field != "" {
+		list, err = valuesOf(ctx, v, field)
+	} else {
+		list = namesIn(v)
+	}
+	word = strings.ToLower(word)
+	list = slices.DeleteFunc(list, func(c Completion) bool {
+		return len(c.Text) > maxCompletionSize || !strings.Contains(strings.ToLower(c.Text), word)
+	})
+	contains := func(c Completion) int {
+		if strings.HasPrefix(strings.ToLower(strings.TrimPrefix(c.Text, `"`)), word) {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(list, func(a, b Completion) int { return contains(a) - contains(b) })
+	return from, list, err
+}
+
+// lastWord returns where the word begins that a text ends with, the field whose value it is if a
+// comparison stands before it, and the word.
+func lastWord(text string) (from int, field, word string) {
+	wordAt := func(s string) int {
+		return strings.LastIndexAny(s, " (){}=<>!~|&,") + 1
+	}
+	from = wordAt(text)
+	if strings.Count(text, `"`)%2 == 1 { // in a text
+		from = strings.LastIndexByte(text, '"')
+	}
+	word = strings.TrimPrefix(text[from:], `"`)
+	before := strings.TrimRight(text[:from], " ")
+	name := strings.TrimRight(before, "=<>!~")
+	if name == before {
+		return from, "", word
+	}
+	name = strings.TrimRight(name, " ")
+	return from, name[wordAt(name):], word
+}
+
+// namesIn returns the names that a query of a view can have, those without a colon first.
+func namesIn(v *view.View) []Completion {
+	var list []Completion
+	add := func(names map[string]fieldKind) {
+		for _, n := range slices.Sorted(maps.Keys(names)) {
+			list = append(list, Completion{Text: n, Kind: "name"})
+		}
+	}
+	add(bareNames)
+	keys := v.Keys()
+	slices.SortFunc(keys, func(a, b view.Key) int { return cmp.Or(cmp.Compare(b.Entries, a.Entries), cmp.Compare(a.Name, b.Name)) })
+	for _, k := range keys {
+		if name, own := mapping.UserName(k.Name); own {
+			list = append(list, Completion{"." + attributeName(name), "attribute", k.Entries})
+		}
+	}
+	add(intrinsics)
+	return list
+}
+
+// valuesOf returns the values that a field has, as a query writes them.
+func valuesOf(ctx context.Context, v *view.View, name string) ([]Completion, error) {
+	tokens, err := lex("{ " + name + " }")
+	if err != nil || len(tokens) < 2 {
+		return nil, nil //nolint:nilerr // what is no field has no values
+	}
+	f, ok := fieldNamed(&tokens[1], true)
+	if !ok {
+		f.kind, f.name = fieldAttribute, strings.Join(tokens[1].parts, ".") // user = eve
+	}
+	var texts []string
+	switch {
+	case f.kind.enumOf() != KindNil:
+		texts = enumNames(f.kind.enumOf())
+	case f.kind == fieldService:
+		for _, s := range v.Services() {
+			texts = append(texts, quote(s))
+		}
+	case f.kind == fieldName, f.kind == fieldTarget:
+		for _, m := range v.Metas() {
+			if f.kind == fieldTarget {
+				m.Name = m.Target
+			}
+			texts = append(texts, quote(m.Name))
+		}
+		slices.Sort(texts)
+		texts = slices.Compact(texts)
+	case f.name != "":
+		c, err := v.Column(ctx, f.name)
+		if err != nil {
+			return nil, err
+		}
+		for i := range c.Values[:min(len(c.Values), maxCompletionValues)] {
+			if x := c.Values[i]; x.Kind() > format.KindBytes || len(x.Text()) <= maxCompletionSize {
+				texts = append(texts, (&literal{value: valueOf(x)}).String())
+			}
+		}
+	}
+	list := make([]Completion, len(texts))
+	for i, s := range texts {
+		list[i] = Completion{Text: s, Kind: "value"}
+	}
+	return list, nil
+}

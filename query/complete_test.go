@@ -1,0 +1,51 @@
+package query_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/entrace-go/entrace/internal/querytest"
+	"github.com/entrace-go/entrace/query"
+)
+
+func TestCompleteOffersNamesAttributesAndValues(t *testing.T) {
+	entries := querytest.Entries()
+	long := *entries[2]
+	long.Metadata.Name = "GET /" + strings.Repeat("x", 1<<20)
+	v := viewOf(t, append(entries, &long))
+	for _, x := range []struct {
+		beginning string
+		from      int
+		want      string // the first ones
+	}{
+		{"na", 0, "name"},
+		{"span:st", 0, "span:status span:statusMessage"},
+		{".us", 0, ".user"},
+		{`.user = "a`, 8, `"ada"`},
+		{".user = ", 8, `"ada" "bob" "Eve"`},
+		{"user = ", 7, `"ada"`},
+		{"{ span.user = ", 14, `"ada"`},
+		{"level >= ", 9, "trace debug info warn error"},
+		{"{ entry:level >= w", 17, "warn"},
+		{"{ status != ", 12, "unset ok error"},
+		{"{ kind = s", 9, "server"},
+		{`name = "GET`, 7, `"GET /cart"`},
+		{"{ service = ", 12, `"shop"`},
+		{"level = error .n", 14, ".n"},
+		{"nonsense = ", 11, ""},
+	} {
+		from, list, err := query.Complete(t.Context(), v, x.beginning)
+		must(t, err)
+		var got []string
+		for _, c := range list {
+			got = append(got, c.Text)
+		}
+		if first := strings.Join(got, " "); from != x.from || !strings.HasPrefix(first, x.want) || x.want == "" && first != "" {
+			t.Errorf("%s: %.99s from %d, want %s from %d", x.beginning, first, from, x.want, x.from)
+		}
+	}
+	_, list, err := query.Complete(t.Context(), v, ".us")
+	if want := (query.Completion{Text: ".user", Kind: "attribute", Count: 4}); err != nil || len(list) == 0 || list[0] != want {
+		t.Errorf("got %v, %v, want %v", list, err, want)
+	}
+}
