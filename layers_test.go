@@ -93,15 +93,15 @@ var layers = map[string][]string{
 	},
 	"control": {
 		"golang.org/x/sys/unix", module + "format", module + "internal/crashtext", module + "internal/deadtrace",
-		module + "internal/journal", module + "internal/mapping", module + "internal/osfile", module + "internal/placer",
-		module + "internal/quantity", module + "internal/record", module + "internal/retain", module + "internal/ring",
-		module + "internal/tracename", module + "recorder",
+		module + "internal/journal", module + "internal/mapping", module + "internal/osfile", module + "internal/quantity",
+		module + "internal/record", module + "internal/retain", module + "internal/ring", module + "internal/tracename",
+		module + "internal/wire", module + "recorder",
 	},
 	"control/filesource": {
 		"github.com/fsnotify/fsnotify", "go.yaml.in/yaml/v4", "go.yaml.in/yaml/v4/plugin/loaderlimits", module + "control",
 		module + "internal/osfile", module + "internal/quantity",
 	},
-	"control/provider": {"github.com/google/pprof/profile", module + "control", module + "format"},
+	"control/provider": {"github.com/google/pprof/profile", module + "control", module + "format", module + "internal/wire"},
 	"exporter": {
 		"go.opentelemetry.io/otel/attribute", "go.opentelemetry.io/otel/codes", "go.opentelemetry.io/otel/sdk/resource",
 		"go.opentelemetry.io/otel/sdk/trace", "go.opentelemetry.io/otel/trace", module + "format", module + "internal/mapping",
@@ -113,8 +113,8 @@ var layers = map[string][]string{
 		module + "internal/notice", module + "internal/otel", module + "internal/retain", module + "recorder",
 	},
 	"slogadapter": {
-		"go.opentelemetry.io/otel/trace", module + "format", module + "internal/mapping", module + "internal/placer",
-		module + "internal/source", module + "recorder",
+		"go.opentelemetry.io/otel/trace", module + "format", module + "internal/mapping", module + "internal/source",
+		module + "internal/wire", module + "recorder",
 	},
 	"convert": {
 		"github.com/klauspost/compress/zstd", module + "convert/chrome", module + "convert/folded", module + "convert/heph",
@@ -145,9 +145,9 @@ var layers = map[string][]string{
 	"remote":           {module + "format", module + "internal/env", module + "internal/osfile", module + "internal/wire", module + "recorder"},
 	"cmd/entrace": {
 		"github.com/schollz/progressbar/v3", "github.com/spf13/cobra", "golang.org/x/term", module + "control", module + "convert",
-		module + "format", module + "internal/jsontext", module + "internal/mapping", module + "internal/osfile",
-		module + "internal/quantity", module + "query", module + "query/lua", module + "recorder", module + "remote", module + "view",
-		module + "viewer",
+		module + "format", module + "internal/deadtrace", module + "internal/jsontext", module + "internal/mapping",
+		module + "internal/osfile", module + "internal/quantity", module + "query", module + "query/lua", module + "recorder",
+		module + "remote", module + "view", module + "viewer",
 	},
 	"internal/raw":       {},
 	"internal/tracename": {},

@@ -20,10 +20,10 @@ import (
 	"github.com/entrace-go/entrace/internal/journal"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/osfile"
-	"github.com/entrace-go/entrace/internal/placer"
 	"github.com/entrace-go/entrace/internal/record"
 	"github.com/entrace-go/entrace/internal/ring"
 	"github.com/entrace-go/entrace/internal/tracename"
+	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -59,7 +59,7 @@ func (c *Control) note(cfg *Config) []byte {
 	return b
 }
 
-func cut200(s string) string { return placer.Cut(s, 200) }
+func cut200(s string) string { return wire.Cut(s, 200) }
 
 // A Crash is a process that died, as far as its ring tells.
 type Crash struct {

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/placer"
 	"github.com/entrace-go/entrace/internal/record"
 	"github.com/entrace-go/entrace/internal/ring"
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // logged is told of log records by the ring.
@@ -359,7 +359,7 @@ func (c *Control) panicked(p any, stack []byte) {
 		Attributes: []format.Attribute{
 			{Name: format.AttrTime, Value: format.TimeValue(now)},
 			{Name: "exception.message", Value: format.StringValue(cut(text))},
-			{Name: "exception.stacktrace", Value: format.StringValue(placer.Cut(string(stack), maxStack))},
+			{Name: "exception.stacktrace", Value: format.StringValue(wire.Cut(string(stack), maxStack))},
 		},
 	}
 	b := c.ring.Recorder().Batch()

@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/deadtrace"
 	"github.com/entrace-go/entrace/internal/osfile"
-	"github.com/entrace-go/entrace/recorder"
 )
 
 // ErrSameFile is returned when output and input are one file, by whatever names.
@@ -44,7 +44,7 @@ func File(ctx context.Context, in, out string, o Options) error {
 	if err != nil {
 		return err
 	}
-	src, err := recorder.OpenContent(in)
+	src, err := deadtrace.OpenSource(in, false)
 	if err != nil {
 		return err
 	}
@@ -52,10 +52,9 @@ func File(ctx context.Context, in, out string, o Options) error {
 	if err := checkOutput(fi, out, o.Replace); err != nil {
 		return err
 	}
-	added, _ := src.Journal()
-	if quick, err := finalizes(src, o); err != nil {
+	if quick, err := finalizes(src.Reader(), o); err != nil {
 		return fmt.Errorf("convert %s: %w", in, err)
-	} else if quick && added == 0 {
+	} else if quick && src.Size() == src.Stored {
 		return finalize(ctx, in, out, o)
 	}
 	if o.Progress != nil {
@@ -67,7 +66,7 @@ func File(ctx context.Context, in, out string, o Options) error {
 		return err
 	}
 	defer tmp.Discard()
-	cut := Stream(ctx, tmp, src, o)
+	cut := Stream(ctx, tmp, src.Reader(), o)
 	if cut != nil && !errors.Is(cut, format.ErrTruncated) {
 		return fmt.Errorf("convert %s: %w", in, cut)
 	}

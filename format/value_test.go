@@ -9,7 +9,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/mapping"
-	"github.com/entrace-go/entrace/internal/placer"
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // TestOnDiskNumbers pins what is part of the file format.
@@ -171,8 +171,8 @@ func TestCut(t *testing.T) {
 		{"äöüß", 6, "ä…"},
 		{"abcd", 2, ""},
 	} {
-		if got := placer.Cut(x.s, x.n); got != x.want {
-			t.Errorf("placer.Cut(%q, %d) is %q, want %q", x.s, x.n, got, x.want)
+		if got := wire.Cut(x.s, x.n); got != x.want {
+			t.Errorf("wire.Cut(%q, %d) is %q, want %q", x.s, x.n, got, x.want)
 		}
 	}
 }

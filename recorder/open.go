@@ -1,8 +1,6 @@
 package recorder
 
 import (
-	"io"
-
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/deadtrace"
 )
@@ -44,33 +42,3 @@ func Verify(name string, found func(problem error)) (*Report, error) {
 	}
 	return r, err
 }
-
-// A Content is the bytes of a trace as [format.Open] sees them: the file, and behind it what the
-// journal of a dead writer holds.
-type Content struct {
-	*io.SectionReader
-
-	src *deadtrace.Source
-}
-
-// OpenContent opens the trace file name as [format.Open] does, to read it with [format.NewReader] or to
-// copy it. The end of a growing file is where it was then.
-func OpenContent(name string) (*Content, error) {
-	src, err := deadtrace.OpenSource(format.Find(name), false)
-	if err != nil {
-		return nil, err
-	}
-	return &Content{io.NewSectionReader(src, 0, src.Size()), src}, nil
-}
-
-// Name returns the name of the file that was opened.
-func (c *Content) Name() string { return c.src.Name }
-
-// Journal returns how many bytes came from the journal, and what [format.File.Journal] returns of
-// what is missing.
-func (c *Content) Journal() (size int64, missing error) {
-	return max(0, c.Size()-c.src.Stored), c.src.Missing
-}
-
-// Close closes the file.
-func (c *Content) Close() error { return c.src.Close() }

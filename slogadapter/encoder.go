@@ -11,7 +11,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/mapping"
-	"github.com/entrace-go/entrace/internal/placer"
+	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -350,7 +350,7 @@ func (e *encoder) groupName(name string) string {
 	}
 	if name = valid(name); len(name) > room {
 		e.cut = true
-		name = placer.Cut(name, max(room, len("…")))
+		name = wire.Cut(name, max(room, len("…")))
 	}
 	return name
 }
@@ -373,7 +373,7 @@ func (e *encoder) limit(text string) string {
 	room := max(e.shared.maxBytes-e.bytes, len("…"))
 	if len(text) > room {
 		e.cut = true
-		text = placer.Cut(text, room)
+		text = wire.Cut(text, room)
 	}
 	e.bytes = max(e.bytes, e.shared.maxBytes)
 	return text

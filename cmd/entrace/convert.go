@@ -14,8 +14,8 @@ import (
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/deadtrace"
 	"github.com/entrace-go/entrace/internal/quantity"
-	"github.com/entrace-go/entrace/recorder"
 )
 
 // convertFlags are what the command line says of a conversion.
@@ -132,12 +132,12 @@ func (a *app) convertNative(ctx context.Context, in, out string, o convert.Optio
 	if out != "-" {
 		return convert.File(ctx, in, out, o)
 	}
-	src, err := recorder.OpenContent(in)
+	src, err := deadtrace.OpenSource(format.Find(in), false)
 	if err != nil {
 		return err
 	}
 	defer src.Close()
-	return convert.Stream(ctx, a.out, src, o)
+	return convert.Stream(ctx, a.out, src.Reader(), o)
 }
 
 func (a *app) convertFrom(ctx context.Context, in, out string, from *convert.Format, o convert.Options) error {

@@ -24,9 +24,9 @@ import (
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/deadtrace"
 	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/query"
-	"github.com/entrace-go/entrace/recorder"
 )
 
 // What the command ends with.
@@ -256,13 +256,15 @@ func (a *app) content(name string) (io.ReadCloser, error) {
 	if name == "-" {
 		return io.NopCloser(a.in), nil
 	}
-	c, err := recorder.OpenContent(name)
+	src, err := deadtrace.OpenSource(format.Find(name), false)
 	if err != nil {
 		return nil, known(name, err)
 	}
-	n, missing := c.Journal()
-	a.tellJournal(c.Name(), "the last entries are", n > 0, missing)
-	return c, nil
+	a.tellJournal(src.Name, "the last entries are", src.Size() > src.Stored, src.Missing)
+	return struct {
+		io.Reader
+		io.Closer
+	}{src.Reader(), src}, nil
 }
 
 // known adds to an error what the file name is, if it is no trace but something that we know.

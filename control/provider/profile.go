@@ -15,6 +15,7 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // The labels that say below which span a stack belongs, in hexadecimal digits.
@@ -162,7 +163,7 @@ func labelsOf(s *profile.Sample) ([]label, format.SpanRef) {
 	labels = labels[:min(len(labels), maxLabels)]
 	for i := range labels {
 		l := &labels[i]
-		l.name, l.value = cut(l.name, maxLabelName), cut(l.value, maxLabelValue)
+		l.name, l.value = wire.Cut(l.name, maxLabelName), wire.Cut(l.value, maxLabelValue)
 	}
 	return labels, ref
 }
@@ -182,14 +183,6 @@ func unhex(id []byte, s string) bool {
 	}
 	_, err := hex.Decode(id, []byte(s))
 	return err == nil
-}
-
-// cut returns s, at most so many bytes of it, with an ellipsis if it is shortened.
-func cut(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most-len(ellipsis)], "") + ellipsis
 }
 
 // attributes appends what all entries of a profile have in common.

@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"github.com/google/pprof/profile"
+
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // Bounds on the text of a stack.
@@ -79,7 +81,7 @@ func (g *group) function(wanted func(name string) bool) string {
 				continue
 			}
 			if wanted(name) {
-				return cut(name, maxLabelValue)
+				return wire.Cut(name, maxLabelValue)
 			}
 			if first == "" {
 				first = name
@@ -89,7 +91,7 @@ func (g *group) function(wanted func(name string) bool) string {
 	if first == "" {
 		return "unknown function"
 	}
-	return cut(first, maxLabelValue)
+	return wire.Cut(first, maxLabelValue)
 }
 
 // fromApplication reports whether a function is none of those that only wait or

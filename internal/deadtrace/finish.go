@@ -133,7 +133,7 @@ func (d *dead) look() (State, error) {
 			err = notStream(stored)
 		}
 		if err != nil && !errors.Is(err, format.ErrTruncated) {
-			return Foreign, fmt.Errorf("open %s: %w", d.stream, err)
+			return NoTrace, fmt.Errorf("open %s: %w", d.stream, err)
 		}
 	}
 	stays := d.o.Owner == Others && !d.has && endsCleanly(f, d.size)
@@ -163,7 +163,7 @@ func (d *dead) cannotChange(err error) (State, error) {
 	f, rerr := osfile.OpenRead(d.stream)
 	if rerr != nil || errors.Is(err, fs.ErrNotExist) {
 		if errors.Is(rerr, fs.ErrPermission) && d.o.Final == "" {
-			return Foreign, nil // it is another user's, who finishes it
+			return NoTrace, nil // it is another user's, who finishes it
 		}
 		return Nothing, err
 	}

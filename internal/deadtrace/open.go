@@ -3,6 +3,7 @@ package deadtrace
 import (
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/entrace-go/entrace/format"
@@ -81,6 +82,9 @@ func Safely(fn func() error) (err error) {
 	}()
 	return fn()
 }
+
+// Reader returns a reader of all bytes. The end of a growing file is where it was when the trace was opened.
+func (s *Source) Reader() *io.SectionReader { return io.NewSectionReader(s, 0, s.Size()) }
 
 // Open opens the trace as package format does.
 func (s *Source) Open(o *format.OpenOptions) (*format.File, error) {

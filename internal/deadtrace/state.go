@@ -1,6 +1,6 @@
 package deadtrace
 
-// A State is one of the nine conditions in which a stream can be, see [Table]; Nothing is none of them.
+// A State is a condition in which a stream can be, see [Table]; Nothing is none of them.
 type State uint8
 
 // The states. See [Table] for what is done.
@@ -8,7 +8,7 @@ const (
 	Nothing State = iota
 	Live
 	Elsewhere
-	Foreign
+	NoTrace
 	Empty
 	Whole
 	Torn
@@ -38,7 +38,7 @@ type Row struct {
 var Table = []Row{
 	{Live, "a living process has the stream or its journal locked", "nothing", Running, "TestLocks"},
 	{Elsewhere, "the journal is in the memory of another machine or container, or of another version of this module", "a start waits a day for it; `entrace recover` finishes the stream without it", Killed, "TestContainers"},
-	{Foreign, "no IET", "nothing", Damaged, "TestFolderSweepLeftovers"},
+	{NoTrace, "no IET, or one of another user", "nothing", Damaged, "TestFolderSweepLeftovers"},
 	{Empty, "nothing was recorded", "it is removed", "", "TestCreateDropsEmpty"},
 	{Whole, "the recorder closed it", "a trace that was to become an ET becomes one", Ended, "TestKillDuringFinalize"},
 	{Torn, "the recorder died: the stream ends anywhere, and there may be a journal", "the journal goes behind the whole entries, a mark says that recovery did so, and the ET is made", Killed, "TestKillUnderLoad"},

@@ -23,8 +23,6 @@ const (
 	maxLinks = 2
 	// minShare is what every text of an entry that is cut keeps: an id is whole in it.
 	minShare = 64
-
-	ellipsis = "…"
 )
 
 // links are the attributes that tell where an entry belongs that is not below its span.
@@ -175,7 +173,7 @@ func (e *encoder) head(h *record.Head) {
 	case h.PlaceMessage:
 		e.B = append(e.B, p.message...)
 	case e.share > 0:
-		e.B = wire.AppendString(append(e.B, 1), Cut(wire.ValidText(h.Message), e.share))
+		e.B = wire.AppendString(append(e.B, 1), wire.Cut(wire.ValidText(h.Message), e.share))
 	default:
 		e.B = wire.AppendText(append(e.B, 1), h.Message)
 	}
@@ -189,7 +187,7 @@ func (e *encoder) cutHead(w *wire.Head) {
 		return
 	}
 	for _, s := range []*string{&w.Message, &w.Name, &w.Target, &w.Module, &w.File} {
-		*s = Cut(*s, e.share)
+		*s = wire.Cut(*s, e.share)
 	}
 }
 
@@ -352,7 +350,7 @@ func (e *encoder) cutName(n *name) *name {
 		return nil
 	}
 	if len(n.text) > e.share {
-		return e.stored(Cut(n.text, e.share))
+		return e.stored(wire.Cut(n.text, e.share))
 	}
 	return n
 }
@@ -436,7 +434,7 @@ func (e *encoder) value(i *record.Item, stored string) {
 
 func (e *encoder) cutString(s string) {
 	if e.share > 0 && len(s) > e.share {
-		s = Cut(wire.ValidText(s[:e.share])+ellipsis, e.share)
+		s = wire.Cut(wire.ValidText(s[:e.share])+"…", e.share)
 	}
 	e.String(s)
 }
@@ -448,20 +446,4 @@ func (e *encoder) list(attr string, list []string) {
 		e.Name(attr)
 		e.Text(e.scratch)
 	}
-}
-
-// Cut returns s, or when it is longer than n bytes its beginning and "…", in at most n
-// bytes and not ending within a rune.
-func Cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	n -= len(ellipsis)
-	if n < 0 {
-		return ""
-	}
-	for n > 0 && s[n]&0xc0 == 0x80 {
-		n--
-	}
-	return s[:n] + ellipsis
 }

@@ -348,13 +348,8 @@ func (b *Builder) cut(s string) string {
 	if b.MaxText == 0 || len(s) <= b.MaxText {
 		return s
 	}
-	const ellipsis = "…"
-	n := max(b.MaxText-len(ellipsis), 0)
-	for n > 0 && s[n]&0xc0 == 0x80 { // not within a rune
-		n--
-	}
 	b.cutHead = true
-	return s[:n] + ellipsis
+	return wire.Cut(s, b.MaxText)
 }
 
 // Hex adds an attribute that is the text of an id.
