@@ -191,7 +191,7 @@ func TestEndsOnSignals(t *testing.T) {
 	f, err := recorder.Open("app.et", nil)
 	must(t, err)
 	defer f.Close()
-	if last, err := f.Entry(uint32(f.Len() - 1)); err != nil || last.Metadata.Name != format.NameEnd || f.Format() != format.ET {
+	if last, err := f.Entry(uint32(f.Len() - 1)); err != nil || last.Metadata.Name != mapping.NameEnd || f.Format() != format.ET {
 		t.Errorf("it is %v and ends with %v, %v", f.Format(), last, err)
 	}
 }

@@ -70,7 +70,7 @@ var layers = map[string][]string{
 	},
 	"internal/spanmap":     {},
 	"internal/conformance": {},
-	"internal/querytest":   {module + "format"},
+	"internal/querytest":   {module + "format", module + "internal/mapping"},
 	"internal/tracetest":   {module + "format", module + "recorder"},
 	"internal/timeline":    {module + "format", module + "internal/mapping", module + "internal/otel", module + "view"},
 	"view": {
@@ -88,8 +88,8 @@ var layers = map[string][]string{
 		module + "internal/raw", module + "internal/wire",
 	},
 	"format": {
-		module + "internal/jsontext", module + "internal/mapfile", module + "internal/mapping", module + "internal/osfile",
-		module + "internal/raw", module + "internal/tracename", module + "internal/wire",
+		module + "internal/mapfile", module + "internal/mapping", module + "internal/osfile", module + "internal/raw",
+		module + "internal/tracename", module + "internal/wire",
 	},
 	"control": {
 		"golang.org/x/sys/unix", module + "format", module + "internal/crashtext", module + "internal/deadtrace",
@@ -139,23 +139,24 @@ var layers = map[string][]string{
 	},
 	"convert/parquet": {
 		"github.com/parquet-go/parquet-go", "github.com/parquet-go/parquet-go/compress/zstd", module + "format",
-		module + "internal/osfile", module + "internal/wire", module + "view",
+		module + "internal/mapping", module + "internal/osfile", module + "internal/wire", module + "view",
 	},
 	"convert/perfetto": {module + "format", module + "internal/otel", module + "internal/timeline", module + "view"},
 	"remote":           {module + "format", module + "internal/env", module + "internal/osfile", module + "internal/wire", module + "recorder"},
 	"cmd/entrace": {
 		"github.com/schollz/progressbar/v3", "github.com/spf13/cobra", "golang.org/x/term", module + "control", module + "convert",
-		module + "format", module + "internal/deadtrace", module + "internal/jsontext", module + "internal/mapping",
-		module + "internal/osfile", module + "internal/quantity", module + "query", module + "query/lua", module + "recorder",
-		module + "remote", module + "view", module + "viewer",
+		module + "format", module + "internal/deadtrace", module + "internal/entryjson", module + "internal/jsontext",
+		module + "internal/mapping", module + "internal/osfile", module + "internal/quantity", module + "query", module + "query/lua",
+		module + "recorder", module + "remote", module + "view", module + "viewer",
 	},
 	"internal/raw":       {},
 	"internal/tracename": {},
 	"internal/mapping":   {},
+	"internal/entryjson": {module + "format", module + "internal/jsontext", module + "internal/wire"},
 	"recorder": {
 		module + "format", module + "internal/deadtrace", module + "internal/journal", module + "internal/mapping",
-		module + "internal/osfile", module + "internal/placer", module + "internal/record", module + "internal/retain",
-		module + "internal/tracename", module + "internal/wire",
+		module + "internal/osfile", module + "internal/placer", module + "internal/raw", module + "internal/record",
+		module + "internal/retain", module + "internal/tracename", module + "internal/wire",
 	},
 	"internal/deadtrace": {
 		module + "format", module + "internal/crashtext", module + "internal/journal", module + "internal/mapfile",

@@ -26,6 +26,7 @@ import (
 	"github.com/entrace-go/entrace"
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/notice"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
@@ -370,7 +371,7 @@ func shutdownDead(t *testing.T, mode entrace.Mode, want int) {
 	}
 	r, err := recorder.Inspect("a.et")
 	must(t, err)
-	if r.Format != format.IET || r.Reason != format.CutClean || !r.Ended || r.Entries != want {
+	if r.Format != format.IET || r.Reason != mapping.CutClean || !r.Ended || r.Entries != want {
 		t.Errorf("%s: what is left is %+v, want a whole IET of %d entries", mode, r, want)
 	}
 }

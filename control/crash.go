@@ -325,7 +325,7 @@ func failSpan(rec *recorder.Recorder, c *Crash, text string) error {
 		Metadata: format.Metadata{Name: mapping.NameException, Level: format.LevelError},
 		Attributes: []format.Attribute{
 			{Name: format.AttrTime, Value: format.TimeValue(c.Time)},
-			{Name: format.AttrEvent, Value: format.BoolValue(true)},
+			{Name: mapping.AttrEvent, Value: format.BoolValue(true)},
 			{Name: "exception.message", Value: format.StringValue(cut(c.Reason))},
 		},
 	})

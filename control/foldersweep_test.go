@@ -11,6 +11,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/deadtrace"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -70,7 +71,7 @@ func folderCheck(t *testing.T, f *folder, name string) {
 	t.Helper()
 	r, err := recorder.Inspect(f.path(name))
 	folderMust(t, err)
-	if r.Format != format.ET || r.Reason != format.CutClean || r.Entries != 102 {
+	if r.Format != format.ET || r.Reason != mapping.CutClean || r.Entries != 102 {
 		t.Errorf("%s is %+v, want an ET of 102 entries, of which the last says that it was recovered", name, r)
 	}
 }
@@ -197,7 +198,7 @@ func TestFolderSweepLeftovers(t *testing.T) {
 			folderOnly(t, f, name, filepath.Base(path)+".broken")
 		}
 		r, err := recorder.Inspect(f.path(name))
-		if err != nil || r.Reason != format.CutClean || r.Entries < 10 || r.Entries > 100 {
+		if err != nil || r.Reason != mapping.CutClean || r.Entries < 10 || r.Entries > 100 {
 			t.Errorf("what was before the damage is %+v, %v", r, err)
 		}
 	})

@@ -15,6 +15,7 @@ import (
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/alonetest"
+	"github.com/entrace-go/entrace/internal/mapping"
 )
 
 // droppedIn returns the number of dropped entries in the end entry of a trace.
@@ -26,7 +27,7 @@ func droppedIn(t *testing.T, name string) int {
 	e, err := f.Entry(uint32(f.Len() - 1))
 	must(t, err)
 	v, ok := e.Attribute("dropped")
-	if n, isNumber := v.U64(); ok && isNumber && e.Metadata.Name == format.NameEnd {
+	if n, isNumber := v.U64(); ok && isNumber && e.Metadata.Name == mapping.NameEnd {
 		return int(n)
 	}
 	t.Errorf("%s does not say what was dropped", name)

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/deadtrace"
 	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // ErrSameFile is returned when output and input are one file, by whatever names.
@@ -82,12 +84,12 @@ func File(ctx context.Context, in, out string, o Options) error {
 // finalizes reports whether src is an IET of which only an ET is to be made, which
 // takes no copy of the entries besides the output.
 func finalizes(src io.ReaderAt, o Options) (bool, error) {
-	var magic [format.MagicSize]byte
+	var magic [wire.MagicSize]byte
 	n, err := src.ReadAt(magic[:], 0)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return false, err
 	}
-	v, f, err := format.ParseMagic(magic[:n])
+	v, f, err := format.ReadMagic(bytes.NewReader(magic[:n]))
 	return f != format.ET && o.Format == format.ET && (o.Version == 0 || o.Version == v), err
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
@@ -71,7 +72,7 @@ func TestFormatsOfOneVersion(t *testing.T) {
 // number of bytes.
 func TestSizes(t *testing.T) {
 	for _, v := range []format.Version{format.V1, format.V2} {
-		iet := format.AppendMagic(nil, v, format.IET)
+		iet := wire.AppendMagic(nil, v, format.IET)
 		for n := range 1000 {
 			e := format.Root()
 			if n > 0 {
@@ -103,7 +104,7 @@ func TestVersions(t *testing.T) {
 	sorted := *e
 	sorted.Attributes = []format.Attribute{e.Attributes[3], e.Attributes[1], e.Attributes[4], e.Attributes[0], e.Attributes[2]}
 	file := func(v format.Version, e *format.TraceEntry) []byte {
-		b := format.AppendTraceEntry(format.AppendMagic(nil, v, format.IET), v, format.Root())
+		b := format.AppendTraceEntry(wire.AppendMagic(nil, v, format.IET), v, format.Root())
 		return format.AppendTraceEntry(b, v, e)
 	}
 	v2 := stream(t, file(format.V1, e), convert.Options{Format: format.IET, Version: format.V2})

@@ -256,7 +256,7 @@ func (m *merger) put(p, up place, moved bool) (err error) {
 	resource := own && m.v.Role(r) == view.RoleResource
 	var id uint32
 	if !resource && !moved && !m.v.Corrected() && f.Version() == m.w.Version() {
-		if m.raw, err = f.AppendRaw(m.raw[:0], p.id); err != nil {
+		if m.raw, err = f.Raw().Append(m.raw[:0], p.id); err != nil {
 			return err
 		}
 		m.buf = wire.AppendMoved(m.buf[:0], m.raw, parent)

@@ -70,7 +70,7 @@ func service(t *testing.T, v format.Version, name string, parts []part) *format.
 		}
 		ids = append(ids, write(s.Entry(where), parent))
 	}
-	write(&format.TraceEntry{Metadata: format.Metadata{Name: format.NameEnd}, Attributes: []format.Attribute{{Name: "of", Value: format.StringValue(name)}}}, 0)
+	write(&format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameEnd}, Attributes: []format.Attribute{{Name: "of", Value: format.StringValue(name)}}}, 0)
 	must(t, w.Close())
 	file := filepath.Join(t.TempDir(), "part.et")
 	must(t, os.WriteFile(file, b.Bytes(), 0o600))

@@ -19,6 +19,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/internal/tracename"
+	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
@@ -283,9 +284,9 @@ func tracesIn(dir string) (found, left []string, err error) {
 		}
 		name, why := filepath.Join(dir, e.Name()), "it is no regular file, and links are not followed"
 		if e.Type().IsRegular() {
-			head, err := beginning(name, format.MagicSize)
+			head, err := beginning(name, wire.MagicSize)
 			if err == nil {
-				_, _, err = format.ParseMagic(head)
+				_, _, err = format.ReadMagic(bytes.NewReader(head))
 			}
 			if err == nil {
 				found = append(found, name)
@@ -332,7 +333,7 @@ func (o *opener) file(name string) error {
 	if err != nil {
 		return err
 	}
-	_, _, err = format.ParseMagic(head)
+	_, _, err = format.ReadMagic(bytes.NewReader(head))
 	if from := o.options.From; !isCompressed(head) && (isNative(from) || from == "" && (err == nil || FormatOf(head, name) == nil)) {
 		return o.native(name)
 	}
@@ -468,7 +469,7 @@ func (o *opener) decode(r io.Reader, cut *error, head []byte, title, name string
 		if f = FormatNamed(from); f == nil || f.Decode == nil {
 			return fmt.Errorf("%q is no format that is read", from)
 		}
-	} else if _, _, err := format.ParseMagic(head); err != nil && from == "" {
+	} else if _, _, err := format.ReadMagic(bytes.NewReader(head)); err != nil && from == "" {
 		f = FormatOf(head, name)
 	}
 	tmp, err := osfile.CreateSpool(o.options.TempDir)
@@ -498,7 +499,7 @@ func (o *opener) decode(r io.Reader, cut *error, head []byte, title, name string
 
 // openSpool opens the trace in a temporary file.
 func openSpool(tmp *osfile.Spool, title string) (*format.File, error) {
-	f, err := format.OpenFile(tmp.File, title, nil)
+	f, err := format.Open(title, &format.OpenOptions{File: tmp.File})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", title, errors.Join(err, tmp.Close()))
 	}

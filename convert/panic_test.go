@@ -11,6 +11,7 @@ import (
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/convert/parquet"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -18,7 +19,7 @@ import (
 func panicking(t *testing.T, fn func(in, out string) error) {
 	t.Helper()
 	in, dir, temp := filepath.Join(t.TempDir(), "in.iet"), t.TempDir(), t.TempDir()
-	b := format.AppendTraceEntry(format.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())
+	b := format.AppendTraceEntry(wire.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())
 	for range 5000 { // enough for Progress to be called
 		b = format.AppendTraceEntry(b, format.V1, &format.TraceEntry{Metadata: format.Metadata{Name: "event"}, Message: format.Some("m")})
 	}

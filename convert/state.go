@@ -156,7 +156,7 @@ func stateAtEnd(f *format.File) State {
 		return State{}
 	}
 	last, err := f.Entry(n - 1)
-	if err != nil || last.Metadata.Name != format.NameEnd && (last.Metadata.Name != format.NameRecovered || f.Format() != format.ET) {
+	if err != nil || last.Metadata.Name != mapping.NameEnd && (last.Metadata.Name != mapping.NameRecovered || f.Format() != format.ET) {
 		return State{}
 	}
 	var x said
@@ -289,14 +289,14 @@ func (k *recorders) saidIn(v *view.View, file int) (x said) {
 func (x *said) add(e *format.TraceEntry, last bool) {
 	s := &x.state
 	switch e.Metadata.Name {
-	case format.NameEnd:
+	case mapping.NameEnd:
 		dropped, _ := e.Attribute("dropped")
 		n, _ := dropped.U64()
 		s.Dropped += n
 		if last {
 			s.Word, s.Rotated = StateEnded, e.IsRotated()
 		}
-	case format.NameRecovered:
+	case mapping.NameRecovered:
 		if last {
 			s.Word = StateKilled
 			if _, damaged := e.Attribute(mapping.AttrDamage); damaged {

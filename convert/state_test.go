@@ -15,6 +15,7 @@ import (
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/mapping"
+	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
@@ -242,7 +243,7 @@ func TestStateSaysWhyProgramDied(t *testing.T) {
 	must(t, err)
 	check("dead.et", "killed, recovered (panic: out of stock)")
 
-	other := format.AppendTraceEntry(format.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())
+	other := format.AppendTraceEntry(wire.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())
 	other = format.AppendTraceEntry(other, format.V1, &format.TraceEntry{Message: format.Some("said"), Metadata: format.Metadata{Name: "event"}})
 	other = format.AppendTraceEntry(other, format.V1, &format.TraceEntry{Message: format.Some("into a wall"), Metadata: format.Metadata{Name: mapping.NameCrash}})
 	must(t, os.WriteFile(in("other.iet"), other, 0o600))
@@ -253,7 +254,7 @@ func TestStateSaysWhyProgramDied(t *testing.T) {
 // hang below the root.
 func TestStateOfGrowingFileIsCheap(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "app.iet")
-	b := format.AppendTraceEntry(format.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())
+	b := format.AppendTraceEntry(wire.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())
 	entry := format.AppendTraceEntry(nil, format.V1, &format.TraceEntry{Message: format.Some("said"), Metadata: format.Metadata{Name: "event"}})
 	for range 50_000 {
 		b = append(b, entry...)
@@ -278,7 +279,7 @@ func TestStateOfGrowingFileIsCheap(t *testing.T) {
 	if got := after.TotalAlloc - before.TotalAlloc; got > 100_000 {
 		t.Errorf("the state of a view of %d rows, of which one is new, takes %d bytes", v.Len(), got)
 	}
-	end := format.AppendTraceEntry(nil, format.V1, &format.TraceEntry{Metadata: format.Metadata{Name: format.NameEnd}, Attributes: []format.Attribute{{Name: "dropped", Value: format.U64Value(7)}}})
+	end := format.AppendTraceEntry(nil, format.V1, &format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameEnd}, Attributes: []format.Attribute{{Name: "dropped", Value: format.U64Value(7)}}})
 	_, err = file.Write(end)
 	must(t, err)
 	if v, err = v.Extend(t.Context()); err != nil {
@@ -293,13 +294,13 @@ func TestStateOfGrowingFileIsCheap(t *testing.T) {
 // memory.
 func TestStateOfClosedFileNeedsNoView(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "app.iet")
-	b := format.AppendTraceEntry(format.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())
+	b := format.AppendTraceEntry(wire.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())
 	b = format.AppendTraceEntry(b, format.V1, &format.TraceEntry{Message: format.Some("shop"), Metadata: format.Metadata{Name: format.NameResource}})
 	entry := format.AppendTraceEntry(nil, format.V1, &format.TraceEntry{Parent: 1, Message: format.Some("said"), Metadata: format.Metadata{Name: "event"}})
 	for range 50_000 {
 		b = append(b, entry...)
 	}
-	b = format.AppendTraceEntry(b, format.V1, &format.TraceEntry{Metadata: format.Metadata{Name: format.NameEnd}})
+	b = format.AppendTraceEntry(b, format.V1, &format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameEnd}})
 	must(t, os.WriteFile(name, b, 0o600))
 	took := func(whole bool) uint64 {
 		var before, after runtime.MemStats

@@ -23,6 +23,7 @@ import (
 
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/notice"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
@@ -493,7 +494,7 @@ func TestManyLinks(t *testing.T) {
 		if v.Role(id) == view.RoleLink {
 			e, err := v.Entry(id)
 			must(t, err)
-			span, _ := e.Attribute(format.AttrLinkSpanID)
+			span, _ := e.Attribute(mapping.AttrLinkSpanID)
 			ids = append(ids, span.Text()[15:])
 		}
 		return nil
@@ -587,7 +588,7 @@ func TestShutdownDeadContext(t *testing.T) {
 		}
 		r, err := recorder.Inspect(path)
 		must(t, err)
-		if r.Format != format.IET || r.Reason != format.CutClean || !r.Ended {
+		if r.Format != format.IET || r.Reason != mapping.CutClean || !r.Ended {
 			t.Errorf("what is left is %+v, want a whole IET", r)
 		}
 	}

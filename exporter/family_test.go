@@ -17,6 +17,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/notice"
 	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -166,7 +167,7 @@ func TestKeepsBounds(t *testing.T) {
 			t.Setenv("OTEL_EXPORTER_ENTRACE_KEEP_BYTES", tt.size)
 			now := time.Now()
 			hole := func(name string, age time.Duration) {
-				must(t, os.WriteFile(name, format.AppendMagic(nil, format.V1, format.ET), 0o600))
+				must(t, os.WriteFile(name, wire.AppendMagic(nil, format.V1, format.ET), 0o600))
 				must(t, os.Truncate(name, tt.each))
 				must(t, os.Chtimes(name, now.Add(-age), now.Add(-age)))
 			}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 func sampleEntry(attrs int) *format.TraceEntry {
@@ -70,7 +71,7 @@ func millionOf(b *testing.B, v format.Version) string {
 	f, err := os.Create(name)
 	must(b, err)
 	w := bufio.NewWriterSize(f, 1<<20)
-	buf := format.AppendTraceEntry(format.AppendMagic(nil, v, format.IET), v, format.Root())
+	buf := format.AppendTraceEntry(wire.AppendMagic(nil, v, format.IET), v, format.Root())
 	e := sampleEntry(10)
 	for i := uint32(1); i < 1_000_000; i++ {
 		e.Parent = i / 10

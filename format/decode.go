@@ -10,14 +10,9 @@ import (
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
-// Limits for input that may be hostile. A length is compared with them, and with
-// the bytes that are left, before anything is allocated for it.
-const (
-	// DefaultMaxEntrySize is the largest entry that is taken, in bytes.
-	DefaultMaxEntrySize = 64 << 20
-	// MaxAttributes is how many attributes an entry has at most.
-	MaxAttributes = wire.MaxAttributes
-)
+// DefaultMaxEntrySize is the largest entry that is taken, in bytes. Input may be hostile: a length is
+// compared with it, and with the bytes that are left, before anything is allocated for it.
+const DefaultMaxEntrySize = 64 << 20
 
 // A decoder is a cursor over the encoding of entries, the mirror of encode.go.
 // The first error sticks: several fields can be read before err is asked, once
@@ -276,7 +271,7 @@ func (d *decoder) parent() uint32 {
 func (d *decoder) count(field string, minSize int) int {
 	at := d.off
 	n := d.Len(field, minSize)
-	if n > MaxAttributes {
+	if n > wire.MaxAttributes {
 		d.fail(at, field, &tagError{uint64(n), errTooMany})
 		return 0
 	}
@@ -298,7 +293,7 @@ func (d *decoder) traceEntry(e *TraceEntry) {
 	e.Message = d.optionalString("message")
 	d.metadata(&e.Metadata)
 	e.Attributes = e.Attributes[:0]
-	if !d.version.HasColumns() {
+	if !d.version.hasColumns() {
 		n := d.count("attributes", 3)
 		e.Attributes = slices.Grow(e.Attributes, n)
 		for i := range n {

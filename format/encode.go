@@ -16,12 +16,12 @@ func AppendTraceEntry(b []byte, v Version, e *TraceEntry) []byte {
 	if e.Metadata.Level >= numLevels {
 		panic("format: AppendTraceEntry with an unknown level")
 	}
-	if v.HasColumns() && !isSorted(e.Attributes) {
+	if v.hasColumns() && !isSorted(e.Attributes) {
 		panic("format: AppendTraceEntry of version 2 with attributes that are not sorted")
 	}
 	h := e.Metadata.Head(e.Message)
 	enc := wire.Encoder{B: h.Append(wire.AppendUint(b, uint64(e.Parent)))}
-	if v.HasColumns() {
+	if v.hasColumns() {
 		enc.B = wire.AppendNames(enc.B, len(e.Attributes), func(i int) string { return e.Attributes[i].Name })
 		for i := range e.Attributes {
 			encodeValue(&enc, &e.Attributes[i].Value)

@@ -44,7 +44,7 @@ var (
 // What is wrong at the place that a [CorruptError] names.
 var (
 	errBadNumber           = errors.New("invalid variable-length integer")
-	errBadLevel            = errors.New("unknown level")
+	errBadLevel      error = invalid("unknown level")
 	errBadOption           = errors.New("option tag is neither 0 nor 1")
 	errBadBool             = errors.New("bool is neither 0 nor 1")
 	errBadKind             = errors.New("unknown value kind")

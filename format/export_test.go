@@ -13,3 +13,26 @@ type Recovered struct {
 	Pending        int
 	Output, Broken string
 }
+
+// Inspect opens a file for its Report.
+func Inspect(name string) (*Report, error) {
+	f, err := Open(name, &OpenOptions{Prefix: true})
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return f.Report()
+}
+
+// Verify opens a file for its Verify and its Report.
+func Verify(name string, found func(problem error)) (*Report, error) {
+	f, err := Open(name, &OpenOptions{Lenient: true})
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if err := f.Verify(found); err != nil {
+		return nil, err
+	}
+	return Inspect(name)
+}

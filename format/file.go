@@ -19,6 +19,8 @@ import (
 type OpenOptions struct {
 	ReaderOptions
 
+	// File, if set, is the open file, and the name is for errors. It is owned, and closed on an error.
+	File *os.File
 	// Lenient opens a corrupt file, too, for the entries before the damage,
 	// which [File.Damage] then names. An ET whose tables are right is not looked
 	// at any closer: an entry of it that is damaged is an error when it is read.
@@ -70,25 +72,21 @@ type File struct {
 // entries it has; [File.Damage] says where it stops. Any other damage is an
 // error, a [*CorruptError] mostly; see [OpenOptions].
 func Open(name string, o *OpenOptions) (*File, error) {
-	name = Find(name)
-	m, err := mapfile.Open(name)
+	var m *mapfile.File
+	var err error
+	if o != nil && o.File != nil {
+		m, err = mapfile.New(o.File)
+	} else {
+		name = Find(name)
+		m, err = mapfile.Open(name)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return OpenMapped(m, name, m.Size(), nil, o)
 }
 
-// OpenFile is [Open] of the open file f, whose name is used for errors. It owns f, and closes it on
-// an error.
-func OpenFile(f *os.File, name string, o *OpenOptions) (*File, error) {
-	m, err := mapfile.New(f)
-	if err != nil {
-		return nil, err
-	}
-	return OpenMapped(m, name, m.Size(), nil, o)
-}
-
-// OpenMapped is [OpenFile] for packages of this module. The first stored bytes of m are in the
+// OpenMapped is [Open] for packages of this module. The first stored bytes of m are in the
 // file, the rest came from the journal of its writer; missing is for [File.Journal].
 func OpenMapped(m *mapfile.File, name string, stored int64, missing error, o *OpenOptions) (*File, error) {
 	if o == nil {
@@ -104,13 +102,13 @@ func OpenMapped(m *mapfile.File, name string, stored int64, missing error, o *Op
 
 // index reads the magic and fills the tables.
 func (f *File) index(o *OpenOptions) error {
-	var magic [MagicSize]byte
-	n := min(f.src.Size(), MagicSize)
+	var magic [wire.MagicSize]byte
+	n := min(f.src.Size(), wire.MagicSize)
 	if _, err := f.src.ReadAt(magic[:n], 0); err != nil {
 		return f.readError(err)
 	}
 	var err error
-	if f.version, f.format, err = ParseMagic(magic[:n]); err != nil {
+	if f.version, f.format, err = parseMagic(magic[:n]); err != nil {
 		return f.readError(err)
 	}
 	if f.format == ET {
@@ -278,8 +276,8 @@ func (f *File) checkSize(id uint32, n int64) error {
 	}
 }
 
-// AppendRaw appends the encoding of entry id to b and returns the extended slice.
-func (f *File) AppendRaw(b []byte, id uint32) ([]byte, error) {
+// appendRaw appends the encoding of entry id to b and returns the extended slice.
+func (f *File) appendRaw(b []byte, id uint32) ([]byte, error) {
 	off, n, err := f.span(id)
 	if err != nil {
 		return b, err
@@ -309,7 +307,7 @@ func (f *File) view(off, n int64, fn func(v []byte)) error {
 
 // Entry returns entry id. The caller owns it.
 func (f *File) Entry(id uint32) (*TraceEntry, error) {
-	raw, err := f.AppendRaw(nil, id)
+	raw, err := f.appendRaw(nil, id)
 	if err != nil {
 		return nil, err
 	}
@@ -363,7 +361,7 @@ func (f *File) Attribute(id uint32, name string) (v Value, found bool, err error
 	}
 	var derr error
 	err = f.view(off, n, func(raw []byte) {
-		if at, ok := wire.FindAttribute(raw, f.version.HasColumns(), name); ok {
+		if at, ok := wire.FindAttribute(raw, f.version.hasColumns(), name); ok {
 			if at == wire.Nowhere {
 				return
 			}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/entrace-go/entrace/internal/raw"
 	"github.com/entrace-go/entrace/internal/wire"
 
 	"github.com/entrace-go/entrace/internal/osfile"
@@ -27,11 +28,13 @@ type FinalizeOptions struct {
 	// within an entry.
 	Torn func(error)
 
+	// File, if set, is the open IET. With RemoveSource it is open for writing. It is not closed.
+	File *os.File
 	// Lenient makes an ET of what is before damage as well.
 	Lenient bool
 	// Index, if set, is that of the IET. It saves reading the file once if it ends where the
 	// file does.
-	Index *Index
+	Index *raw.Index
 }
 
 // A FinalizeError says which step did not succeed. The IET is as it was, and
@@ -58,21 +61,6 @@ func (e *FinalizeError) Unwrap() error { return e.Err }
 // never before. Errors are [*FinalizeError], fs.ErrExist within when et is there
 // already.
 func Finalize(ctx context.Context, iet, et string, o *FinalizeOptions) error {
-	open := osfile.OpenRead
-	if o != nil && o.RemoveSource {
-		open = osfile.OpenWrite // Windows syncs no file that is open for reading
-	}
-	f, err := open(iet)
-	if err != nil {
-		return &FinalizeError{Step: "open", IET: iet, ET: et, Err: err}
-	}
-	defer f.Close()
-	return FinalizeFile(ctx, f, iet, et, o)
-}
-
-// FinalizeFile is Finalize of the open file f, whose name is iet. With RemoveSource it is open for
-// writing. It does not close f.
-func FinalizeFile(ctx context.Context, f *os.File, iet, et string, o *FinalizeOptions) error {
 	if o == nil {
 		o = &FinalizeOptions{}
 	}
@@ -81,6 +69,18 @@ func FinalizeFile(ctx context.Context, f *os.File, iet, et string, o *FinalizeOp
 			return nil
 		}
 		return &FinalizeError{Step: step, IET: iet, ET: et, Err: err}
+	}
+	f := o.File
+	if f == nil {
+		open := osfile.OpenRead
+		if o.RemoveSource {
+			open = osfile.OpenWrite // Windows syncs no file that is open for reading
+		}
+		var err error
+		if f, err = open(iet); err != nil {
+			return fail("open", err)
+		}
+		defer f.Close()
 	}
 	fi, err := f.Stat()
 	if err != nil {
@@ -155,25 +155,40 @@ func FinalizeFile(ctx context.Context, f *os.File, iet, et string, o *FinalizeOp
 
 // tableOf returns the table of the IET or IETPrefix f of size bytes, which may end
 // in a part of an entry: that of x, if it fits, else what a scan finds.
-func tableOf(f io.ReaderAt, size int64, x *Index, step func(int64) error) (*table, Version, error) {
-	var magic [MagicSize]byte
-	n, err := f.ReadAt(magic[:min(size, MagicSize)], 0)
+func tableOf(f io.ReaderAt, size int64, x *raw.Index, step func(int64) error) (*table, Version, error) {
+	var magic [wire.MagicSize]byte
+	n, err := f.ReadAt(magic[:min(size, wire.MagicSize)], 0)
 	if err != nil {
 		return nil, 0, err
 	}
-	v, format, err := ParseMagic(magic[:n])
+	v, format, err := parseMagic(magic[:n])
 	if err != nil {
 		return nil, 0, err
 	}
 	if format == ET {
 		return nil, 0, fmt.Errorf("%w: it is an ET already", ErrUnsupported)
 	}
-	if x != nil && format == IET && !x.broken && MagicSize+x.size == size {
-		return x.table(), v, step(size)
+	if x != nil && format == IET && wire.MagicSize+x.Size() == size {
+		return tableIn(x), v, step(size)
 	}
 	t, err := scanEntries(io.NewSectionReader(f, 0, size), size, step)
 	t.prefixed = format == IETPrefix
 	return t, v, err
+}
+
+// tableIn returns the table of x, which is whole.
+func tableIn(x *raw.Index) *table {
+	t := newTable()
+	t.offsets.grow(x.Len() + 1)
+	t.parents = make([]uint32, 0, x.Len())
+	off := uint64(0)
+	x.Each(func(size, parent uint32, _ bool) bool {
+		off += uint64(size)
+		t.offsets.add(off)
+		t.parents = append(t.parents, parent)
+		return true
+	})
+	return t
 }
 
 // copySize is how much of a file is copied at once, and syncSize after how much
@@ -306,7 +321,7 @@ func writeTables(w io.Writer, v Version, t *table) error {
 		b = b[:0]
 		return err
 	}
-	b = AppendMagic(b, v, ET)
+	b = wire.AppendMagic(b, v, ET)
 	b = wire.AppendUint(b, uint64(n))
 	gap := uint64(t.gap())
 	for i := range n {

@@ -13,7 +13,10 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/entryjson"
 	"github.com/entrace-go/entrace/internal/jsontest"
+	"github.com/entrace-go/entrace/internal/mapping"
+	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -73,7 +76,7 @@ func parseJSON(t testing.TB, b []byte) any {
 
 func sameEntry(t testing.TB, id int64, e *format.TraceEntry, want []byte) {
 	t.Helper()
-	got := format.AppendJSON(nil, id, e)
+	got := entryjson.Append(nil, id, e)
 	if !reflect.DeepEqual(parseJSON(t, got), parseJSON(t, want)) {
 		t.Errorf("entry %d:\n got %s\nwant %s", id, got, want)
 	}
@@ -190,7 +193,7 @@ func TestReencodeFixtures(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			out := format.AppendMagic(nil, r.Version(), r.Format())
+			out := wire.AppendMagic(nil, r.Version(), r.Format())
 			for {
 				e, err := r.Next()
 				if errors.Is(err, io.EOF) {
@@ -214,7 +217,7 @@ func TestVerifyFixtures(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if report.Reason != format.CutClean || report.Ended {
+		if report.Reason != mapping.CutClean || report.Ended {
 			t.Errorf("%s: reason %q, ended %t; want clean, false", name, report.Reason, report.Ended)
 		}
 	}
@@ -264,11 +267,11 @@ func TestScoreman(t *testing.T) {
 	}
 	defer g.Close()
 	for id := range uint32(f.Len()) {
-		a, err := f.AppendRaw(nil, id)
+		a, err := f.Raw().Append(nil, id)
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := g.AppendRaw(nil, id)
+		b, err := g.Raw().Append(nil, id)
 		if err != nil || !bytes.Equal(a, b) {
 			t.Fatalf("entry %d differs in the ET: %v", id, err)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // FollowOptions change how [Follow] works.
@@ -52,7 +53,7 @@ func Follow(name string, o *FollowOptions) (*Follower, error) {
 		return nil, errors.Join(fmt.Errorf("follow %s: %w", name, err), f.Close())
 	}
 	if fl.r.format != ET {
-		fl.r.goOn(f, MagicSize, 0)
+		fl.r.goOn(f, wire.MagicSize, 0)
 		fl.alive = locked(f) // a writer locks a file before it has a magic, and may die before the next look
 	}
 	return fl, nil

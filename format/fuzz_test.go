@@ -25,7 +25,7 @@ func fuzzFiles(f *testing.F) [][]byte {
 		for _, sf := range hostileFormats {
 			good := fakeFile{Version: v, Format: sf, Entries: fakes(4)}.build()
 			out = append(
-				out, good.b, good.b[:good.ends[2]+3], good.b[:MagicSize],
+				out, good.b, good.b[:good.ends[2]+3], good.b[:wire.MagicSize],
 				fakeFile{Version: v, Format: sf, Entries: small(9), Tail: make([]byte, 25)}.build().b,
 				oneWrong(v, sf, "level", []byte{7}).b,
 				oneWrong(v, sf, "parent", []byte{2}).b,
@@ -70,7 +70,7 @@ func spansFile(v Version, sf StorageFormat) []byte {
 	}}
 	log := *logEntry(0)
 	log.Attributes = []Attribute{{AttrSpanID, hexID(3, 8)}, {AttrTraceID, hexID(1, 16)}}
-	link := TraceEntry{Parent: 2, Metadata: Metadata{Name: NameLink}, Attributes: []Attribute{{AttrLinkTraceID, hexID(7, 16)}}}
+	link := TraceEntry{Parent: 2, Metadata: Metadata{Name: mapping.NameLink}, Attributes: []Attribute{{mapping.AttrLinkTraceID, hexID(7, 16)}}}
 	es := []fakeEntry{{TraceEntry: *Root()}}
 	for _, e := range []TraceEntry{below(spanEntry(0, 1), 3), *spanEntry(1, 2), below(spanEntry(2, 3), 9), end, log, link, below(spanEntry(0, 9), 1)} {
 		es = append(es, fakeEntry{TraceEntry: e})
@@ -120,13 +120,13 @@ func FuzzDecodeTraceEntry(f *testing.F) {
 			}
 		}
 		// To pass over an entry finds what decoding it finds, if anything.
-		if parent, size, ok := wire.SkipEntry(b, v.HasColumns()); ok && (size != n || parent != e.Parent) {
+		if parent, size, ok := wire.SkipEntry(b, v.hasColumns()); ok && (size != n || parent != e.Parent) {
 			t.Errorf("SkipEntry: %d bytes, parent %d; want %d and %d", size, parent, n, e.Parent)
 		}
 		d := decoder{version: v, maxSize: DefaultMaxEntrySize}
 		for i := range e.Attributes {
 			want, _ := e.Attribute(e.Attributes[i].Name)
-			at, ok := wire.FindAttribute(b[:n], v.HasColumns(), e.Attributes[i].Name)
+			at, ok := wire.FindAttribute(b[:n], v.hasColumns(), e.Attributes[i].Name)
 			if !ok {
 				continue
 			}
@@ -143,7 +143,7 @@ func FuzzDecodeTraceEntry(f *testing.F) {
 				break
 			}
 		}
-		if at, ok := wire.FindAttribute(b[:n], v.HasColumns(), "\x00none"); ok && at != wire.Nowhere {
+		if at, ok := wire.FindAttribute(b[:n], v.hasColumns(), "\x00none"); ok && at != wire.Nowhere {
 			if _, ok := e.Attribute("\x00none"); !ok {
 				t.Errorf("an attribute that is not there is at %d", at)
 			}
@@ -190,8 +190,8 @@ func FuzzReader(f *testing.F) {
 // gets that far.
 func FuzzOpen(f *testing.F) {
 	for _, b := range fuzzFiles(f) {
-		if len(b) > MagicSize && StorageFormat(b[9]) == ET {
-			f.Add(b[MagicSize:], b[8] == byte(V2))
+		if len(b) > wire.MagicSize && StorageFormat(b[9]) == ET {
+			f.Add(b[wire.MagicSize:], b[8] == byte(V2))
 		}
 	}
 	f.Fuzz(func(t *testing.T, body []byte, second bool) {
@@ -202,7 +202,7 @@ func FuzzOpen(f *testing.F) {
 		if second {
 			v = V2
 		}
-		b := append(AppendMagic(nil, v, ET), body...)
+		b := append(wire.AppendMagic(nil, v, ET), body...)
 		name := writeFile(t, "x.et", b)
 		checkAnyFile(t, name, b)
 		file, err := Open(name, nil)
@@ -248,15 +248,15 @@ func FuzzRecover(f *testing.F) {
 			if now, err := os.ReadFile(name); err != nil || !bytes.Equal(now, b) {
 				t.Errorf("what is no trace was changed: %v", err)
 			}
-			if _, _, merr := ParseMagic(b); merr == nil {
+			if _, _, merr := parseMagic(b); merr == nil {
 				t.Errorf("Inspect of what has a magic: %v", err)
 			}
 			return
 		}
-		if r.Size != int64(len(b)) || r.GoodBytes < MagicSize || r.GoodBytes > r.Size || (r.Reason == CutClean) != (r.Damage == nil) {
+		if r.Size != int64(len(b)) || r.GoodBytes < wire.MagicSize || r.GoodBytes > r.Size || (r.Reason == mapping.CutClean) != (r.Damage == nil) {
 			t.Errorf("Inspect: %+v", r)
 		}
-		if r.Reason == CutClean && r.GoodBytes != r.Size {
+		if r.Reason == mapping.CutClean && r.GoodBytes != r.Size {
 			t.Errorf("Inspect: clean, but %d of %d bytes are whole", r.GoodBytes, r.Size)
 		}
 		raws, _ := drain(b)
@@ -277,7 +277,7 @@ func FuzzRecover(f *testing.F) {
 		if now, err := os.ReadFile(name); err != nil || !bytes.Equal(now, b) {
 			t.Errorf("Recover to another file changed the source: %v", err)
 		}
-		cut := r.Format == ET && r.Damage != nil || r.Reason == CutCorrupt
+		cut := r.Format == ET && r.Damage != nil || r.Reason == mapping.CutCorrupt
 		wantWhole(t, out, made.Entries, raws, cut)
 		if _, err := Recover(name, ""); err != nil {
 			t.Fatalf("Recover in place: %v; Inspect: %+v", err, r)
@@ -287,13 +287,13 @@ func FuzzRecover(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if again, err := Recover(name, ""); err != nil || again.Broken != "" || again.Reason != CutClean {
+		if again, err := Recover(name, ""); err != nil || again.Broken != "" || again.Reason != mapping.CutClean {
 			t.Errorf("Recover again: %+v, %v", again, err)
 		}
 		if then, err := os.ReadFile(name); err != nil || !bytes.Equal(now, then) {
 			t.Errorf("Recover again changed the file: %v", err)
 		}
-		if r.Reason == CutCorrupt {
+		if r.Reason == mapping.CutCorrupt {
 			if kept, err := os.ReadFile(name + ".broken"); err != nil || !bytes.Equal(kept, b) {
 				t.Errorf("the corrupt original was not kept: %v", err)
 			}
@@ -311,7 +311,7 @@ func wantWhole(t *testing.T, name string, n int, raws []string, cut bool) {
 	}
 	got, err := drain(b)
 	all := n
-	if cut && len(got) == n+1 && strings.Contains(got[n], NameRecovered) {
+	if cut && len(got) == n+1 && strings.Contains(got[n], mapping.NameRecovered) {
 		all++
 	}
 	if err != nil || len(got) != all {

@@ -17,13 +17,13 @@ func (f *File) DecodeRaw(b []byte, id uint32, e *TraceEntry) error { return f.de
 // entries implements raw.Entries.
 type entries struct{ f *File }
 
-func (e entries) Columns() bool                  { return e.f.version.HasColumns() }
+func (e entries) Columns() bool                  { return e.f.version.hasColumns() }
 func (e entries) Gap() int                       { return int(e.f.gap) }
 func (e entries) Offset(id uint32) int64         { return e.f.data + int64(e.f.offsets.Load().at(int(id))) }
 func (e entries) End() int64                     { return e.f.WholeSize() }
 func (e entries) Grow(ctx context.Context) error { return e.f.grow(ctx) }
 
-func (e entries) Append(buf []byte, id uint32) ([]byte, error) { return e.f.AppendRaw(buf, id) }
+func (e entries) Append(buf []byte, id uint32) ([]byte, error) { return e.f.appendRaw(buf, id) }
 
 func (e entries) View(off, n int64, fn func(b []byte)) error { return e.f.view(off, n, fn) }
 

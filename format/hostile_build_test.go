@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
@@ -154,7 +155,7 @@ type fakeTrace struct {
 
 func (f fakeFile) build() *fakeTrace {
 	t := &fakeTrace{fakeFile: f, layout: *newLayout(f.Instead)}
-	t.put("magic", AppendMagic(nil, f.Version, f.Format)...)
+	t.put("magic", wire.AppendMagic(nil, f.Version, f.Format)...)
 	n := len(f.Entries)
 	pool := make([][]uint64, n)
 	for i := range f.Entries {
@@ -408,7 +409,7 @@ func TestHostileBuilder(t *testing.T) {
 		if len(found) > 0 {
 			t.Errorf("Verify finds%s", lines(found))
 		}
-		if r != nil && (r.Entries != 21 || r.Reason != CutClean || r.GoodBytes != int64(len(tr.b))) {
+		if r != nil && (r.Entries != 21 || r.Reason != mapping.CutClean || r.GoodBytes != int64(len(tr.b))) {
 			t.Errorf("Report %+v, want 21 entries, clean, %d bytes", r, len(tr.b))
 		}
 		raws, err := drain(tr.b)

@@ -11,6 +11,9 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/entrace-go/entrace/internal/mapping"
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // small returns the root and n entries, varied but short.
@@ -42,7 +45,7 @@ func small(n int) []fakeEntry {
 // wholeAt returns how many entries lie within the first size bytes, and where
 // they end: behind the magic if there are none.
 func (t *fakeTrace) wholeAt(size int) (n, end int) {
-	end = MagicSize
+	end = wire.MagicSize
 	for n < len(t.ends) && t.ends[n] <= size {
 		end = t.ends[n]
 		n++
@@ -77,7 +80,7 @@ func TestCutAtEveryByteReader(t *testing.T) {
 // which n entries, up to end, are whole. It returns "" if nothing is.
 func (t *fakeTrace) cutError(err error, size int) string {
 	n, end := t.wholeAt(size)
-	if size == len(t.b) || t.Format != ET && size == end && size >= MagicSize {
+	if size == len(t.b) || t.Format != ET && size == end && size >= wire.MagicSize {
 		if err != nil {
 			return fmt.Sprintf("%v, want no error at the end of an entry", err)
 		}
@@ -88,7 +91,7 @@ func (t *fakeTrace) cutError(err error, size int) string {
 		return fmt.Sprintf("%v (%T), want a *TruncatedError", err, err)
 	}
 	switch {
-	case size < MagicSize:
+	case size < wire.MagicSize:
 		if e.Entry != noEntry || e.Offset != 0 {
 			return fmt.Sprintf("%v, want the magic", err)
 		}
@@ -134,7 +137,7 @@ func inspectCut(tr *fakeTrace, name string, size int, complain func(what, wrong 
 	if f != nil {
 		defer f.Close()
 	}
-	if size < MagicSize {
+	if size < wire.MagicSize {
 		complain("Inspect of a part of the magic", tr.cutError(err, size))
 		complain("Open of a part of the magic", tr.cutError(oerr, size))
 		return
@@ -143,11 +146,11 @@ func inspectCut(tr *fakeTrace, name string, size int, complain func(what, wrong 
 		complain("Inspect", err.Error())
 	} else {
 		complain("Damage of Inspect", tr.cutError(r.Damage, size))
-		reason := CutTorn
+		reason := mapping.CutTorn
 		if size == len(tr.b) || tr.Format != ET && size == end {
-			reason = CutClean
+			reason = mapping.CutClean
 		} else if tr.Format != ET && isZero(tr.b[end:size]) {
-			reason = CutZeroTail // an entry can begin with zeros, too
+			reason = mapping.CutZeroTail // an entry can begin with zeros, too
 		}
 		if r.Entries != n || n > 0 && r.GoodBytes != int64(end) || r.Size != int64(size) || r.Reason != reason {
 			complain("Report", fmt.Sprintf("%+v, want %d entries, %d bytes, %s", r, n, end, reason))
@@ -171,7 +174,7 @@ func TestCutAtEveryByteFollow(t *testing.T) {
 	for _, v := range hostileVersions {
 		tr := fakeFile{Version: v, Format: ET, Entries: small(10)}.build()
 		dir := t.TempDir()
-		for size := MagicSize; size < len(tr.b); size++ {
+		for size := wire.MagicSize; size < len(tr.b); size++ {
 			name := writeFile(t, filepath.Join(dir, "x.et"), tr.b[:size])
 			if n, err := followAll(t, name); err == nil {
 				t.Fatalf("v%d: Follow of an ET cut at %d gives %d entries and io.EOF, a clean end", v, size, n)
@@ -186,7 +189,7 @@ func TestCutAtEveryByteRecover(t *testing.T) {
 	eachKind(t, func(t *testing.T, v Version, sf StorageFormat) {
 		for _, n := range []int{7, 60} {
 			tr := fakeFile{Version: v, Format: sf, Entries: small(n)}.build()
-			for size := MagicSize; size <= len(tr.b); size++ {
+			for size := wire.MagicSize; size <= len(tr.b); size++ {
 				n, end := tr.wholeAt(size)
 				if near := size-end <= 1 || n < len(tr.ends) && size == tr.ends[n]-1; len(tr.ends) > 10 && (!near || n%4 != 0) {
 					continue
@@ -285,7 +288,7 @@ func checkAnyFile(t testing.TB, name string, b []byte) {
 			t.Errorf("Damage is %v, Reader's error %v", f.Damage(), rerr)
 		}
 		for i := range min(f.Len(), len(raws)) {
-			raw, err := f.AppendRaw(nil, uint32(i))
+			raw, err := f.appendRaw(nil, uint32(i))
 			if err != nil || string(raw) != raws[i] {
 				t.Errorf("entry %d of File differs from that of Reader, %v", i, err)
 			}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
@@ -174,7 +175,7 @@ func TestLengthClaimsOfTables(t *testing.T) {
 					wantBounded(t, "Reader", len(tr.b), func() {
 						// A stream has no end that a length could be compared with.
 						_, err := NewReader(strings.NewReader(string(tr.b)), nil)
-						if at, ok := errorOffset(err); !ok || at < MagicSize || at > int64(len(tr.b)) {
+						if at, ok := errorOffset(err); !ok || at < wire.MagicSize || at > int64(len(tr.b)) {
 							t.Errorf("NewReader: %v, offset %d, want damage with an offset", err, at)
 						}
 					})
@@ -187,7 +188,7 @@ func TestLengthClaimsOfTables(t *testing.T) {
 							} else if lenient {
 								t.Errorf("Open is not lenient: %v", err)
 							}
-							wantLength(t, "Open", err, MagicSize, tr.at[field]+9, claim.n)
+							wantLength(t, "Open", err, wire.MagicSize, tr.at[field]+9, claim.n)
 						})
 					}
 					wantBounded(t, "Verify", len(tr.b), func() {
@@ -282,7 +283,7 @@ func TestBadParents(t *testing.T) {
 						t.Errorf("Open keeps %d entries, %d bytes, want %d and %d", f.Len(), f.WholeSize(), c.entry, tr.starts[c.entry])
 					}
 					r, err := Recover(name, filepath.Join(t.TempDir(), "out.et"))
-					if err != nil || r.Entries != c.entry || r.Reason != CutCorrupt {
+					if err != nil || r.Entries != c.entry || r.Reason != mapping.CutCorrupt {
 						t.Errorf("Recover: %+v, %v, want %d entries", r, err, c.entry)
 					}
 				}
@@ -677,7 +678,7 @@ func TestBadMagic(t *testing.T) {
 			})
 		})
 	}
-	for i := range MagicSize {
+	for i := range wire.MagicSize {
 		t.Run(fmt.Sprintf("only %d bytes", i), func(t *testing.T) {
 			clear(seen) // these are all the same
 			check(t, good.b[:i], func(err error) bool {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
@@ -249,7 +250,7 @@ func TestTrailingGarbage(t *testing.T) {
 		if err != nil {
 			t.Fatalf("Inspect: %v, want a report", err)
 		}
-		if r.Entries < 6 || r.Reason != CutCorrupt {
+		if r.Entries < 6 || r.Reason != mapping.CutCorrupt {
 			t.Errorf("Inspect: %+v, want 6 entries or more, and corrupt", r)
 		}
 		if _, found := problems(t, name); len(found) == 0 {
@@ -271,10 +272,10 @@ func TestDamagedETKeepsPrefix(t *testing.T) {
 				r, err := Inspect(name)
 				if err != nil {
 					t.Errorf("Inspect: %v, want a report", err)
-				} else if r.Reason != CutCorrupt || r.Entries != bad {
-					t.Errorf("Inspect: %d entries, %s; want %d, %s", r.Entries, r.Reason, bad, CutCorrupt)
+				} else if r.Reason != mapping.CutCorrupt || r.Entries != bad {
+					t.Errorf("Inspect: %d entries, %s; want %d, %s", r.Entries, r.Reason, bad, mapping.CutCorrupt)
 				}
-				if r, found := problems(t, name); r != nil && (!hasProblem(found, int64(bad), errBadLevel) || r.Reason == CutClean) {
+				if r, found := problems(t, name); r != nil && (!hasProblem(found, int64(bad), errBadLevel) || r.Reason == mapping.CutClean) {
 					t.Errorf("Verify: %s%s", r.Reason, lines(found))
 				}
 				out := filepath.Join(t.TempDir(), "out.et")
@@ -313,8 +314,8 @@ func wantRecovered(t *testing.T, name, out string, want []string) {
 	}
 	raws, err := drain(b)
 	all := len(raws)
-	if (was.Format == ET && was.Damage != nil || was.Reason == CutCorrupt) && len(want) > 0 {
-		if all--; !strings.Contains(raws[all], NameRecovered) || !strings.Contains(raws[all], string(was.Reason)) {
+	if (was.Format == ET && was.Damage != nil || was.Reason == mapping.CutCorrupt) && len(want) > 0 {
+		if all--; !strings.Contains(raws[all], mapping.NameRecovered) || !strings.Contains(raws[all], was.Reason) {
 			t.Errorf("Recover(%q): the last entry is %q", filepath.Base(out), raws[all])
 		}
 		raws = raws[:all]
@@ -327,7 +328,7 @@ func wantRecovered(t *testing.T, name, out string, want []string) {
 		t.Errorf("Verify of what Recover(%q) made finds%s", filepath.Base(out), lines(found))
 	}
 	again, err := Recover(where, "")
-	if err != nil || again.Reason != CutClean || again.Entries != all {
+	if err != nil || again.Reason != mapping.CutClean || again.Entries != all {
 		t.Errorf("Recover again: %+v, %v, want %d entries, clean", again, err, all)
 	}
 	if now, err := os.ReadFile(where); err != nil || !bytes.Equal(now, b) {

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/internal/mapfile"
+	"github.com/entrace-go/entrace/internal/mapping"
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // notOnWindows skips a test that changes a file which is mapped.
@@ -40,7 +42,7 @@ var ways = []struct {
 	name string
 	read func(f *File, id uint32) (raw []byte, err error)
 }{
-	{"AppendRaw", func(f *File, id uint32) ([]byte, error) { return f.AppendRaw(nil, id) }},
+	{"AppendRaw", func(f *File, id uint32) ([]byte, error) { return f.appendRaw(nil, id) }},
 	{"Entry", func(f *File, id uint32) ([]byte, error) {
 		e, err := f.Entry(id)
 		if err != nil {
@@ -228,7 +230,7 @@ func TestGrowsWhileMapped(t *testing.T) {
 				t.Errorf("%d entries, %d and %d bytes, want 21, %d and %d", f.Len(), f.Size(), f.WholeSize(), cut, tr.ends[20])
 			}
 			for id := range 21 {
-				if raw, err := f.AppendRaw(nil, uint32(id)); err != nil || !bytes.Equal(raw, tr.raws[id].b) {
+				if raw, err := f.appendRaw(nil, uint32(id)); err != nil || !bytes.Equal(raw, tr.raws[id].b) {
 					t.Errorf("entry %d: %v, or other bytes", id, err)
 				}
 			}
@@ -264,9 +266,9 @@ func TestGrowsWhileMapped(t *testing.T) {
 func TestFollowByteByByte(t *testing.T) {
 	streams(t, func(t *testing.T, v Version, sf StorageFormat) {
 		es := small(40)
-		es = append(es, fakeEntry{TraceEntry: TraceEntry{Metadata: Metadata{Name: NameEnd}}})
+		es = append(es, fakeEntry{TraceEntry: TraceEntry{Metadata: Metadata{Name: mapping.NameEnd}}})
 		tr := fakeFile{Version: v, Format: sf, Entries: es}.build()
-		name := writeFile(t, "x.iet", tr.b[:MagicSize])
+		name := writeFile(t, "x.iet", tr.b[:wire.MagicSize])
 		w, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -279,7 +281,7 @@ func TestFollowByteByByte(t *testing.T) {
 		defer fl.Close()
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel() // Next gives what is there and does not wait
-		for size, next := MagicSize+1, 0; size <= len(tr.b); size++ {
+		for size, next := wire.MagicSize+1, 0; size <= len(tr.b); size++ {
 			if _, err := w.Write(tr.b[size-1 : size]); err != nil {
 				t.Fatal(err)
 			}
@@ -406,7 +408,7 @@ func TestEverythingAfterClose(t *testing.T) {
 	}
 	for what, call := range map[string]func() error{
 		"Entry":     func() error { _, err := f.Entry(1); return err },
-		"AppendRaw": func() error { _, err := f.AppendRaw(nil, 1); return err },
+		"AppendRaw": func() error { _, err := f.appendRaw(nil, 1); return err },
 		"Attribute": func() error { _, _, err := f.Attribute(1, "a"); return err },
 		"Walk":      func() error { return f.Walk(0, func(uint32, *TraceEntry) error { return nil }) },
 		"Close":     func() error { return f.Close() },
@@ -440,7 +442,7 @@ func TestRenamedOver(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		for id := range tr.raws {
-			if raw, err := f.AppendRaw(nil, uint32(id)); err != nil || !bytes.Equal(raw, tr.raws[id].b) {
+			if raw, err := f.appendRaw(nil, uint32(id)); err != nil || !bytes.Equal(raw, tr.raws[id].b) {
 				t.Errorf("entry %d of the old file: %v, or other bytes", id, err)
 			}
 			if _, e, err := fl.Next(ctx); err != nil || !bytes.Equal(AppendTraceEntry(nil, v, e), tr.raws[id].b) {

@@ -116,7 +116,7 @@ func TestNothingIsQuadratic(t *testing.T) {
 	})
 	t.Run("runs of zeros", func(t *testing.T) {
 		wantLinear(t, "Reader", 200_000, func(n int) func() {
-			b := AppendTraceEntry(AppendMagic(nil, V2, IET), V2, Root())
+			b := AppendTraceEntry(wire.AppendMagic(nil, V2, IET), V2, Root())
 			for i := range n {
 				b = AppendTraceEntry(append(b, make([]byte, i%40)...), V2, plainEntry(i))
 			}
@@ -129,7 +129,7 @@ func TestNothingIsQuadratic(t *testing.T) {
 	})
 	t.Run("a pool of wrong claims", func(t *testing.T) {
 		wantLinear(t, "Open", 300_000, func(n int) func() {
-			b := wire.AppendUint(AppendMagic(nil, V2, ET), uint64(n))
+			b := wire.AppendUint(wire.AppendMagic(nil, V2, ET), uint64(n))
 			var data []byte
 			for range n {
 				b = wire.AppendUint(b, uint64(len(data)))

@@ -11,6 +11,9 @@ import (
 	"testing"
 	"testing/iotest"
 	"time"
+
+	"github.com/entrace-go/entrace/internal/mapping"
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 func zeroTails() []int {
@@ -74,8 +77,8 @@ func TestZeroTail(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					if r.Entries != entries || r.GoodBytes != int64(end) || r.Reason != CutZeroTail {
-						t.Errorf("Inspect: %d entries, %d bytes, %s; want %d, %d, %s", r.Entries, r.GoodBytes, r.Reason, entries, end, CutZeroTail)
+					if r.Entries != entries || r.GoodBytes != int64(end) || r.Reason != mapping.CutZeroTail {
+						t.Errorf("Inspect: %d entries, %d bytes, %s; want %d, %d, %s", r.Entries, r.GoodBytes, r.Reason, entries, end, mapping.CutZeroTail)
 					}
 					if zeros == 11 || zeros == 65536 {
 						if n, err := followAll(t, name); n != entries || err == nil {
@@ -120,7 +123,7 @@ func TestZerosInTheMiddle(t *testing.T) {
 				"a single byte": {3},
 			} {
 				b := append(append(bytes.Clone(head), make([]byte, zeros)...), tail...)
-				want := plain(t, b[MagicSize:], v)
+				want := plain(t, b[wire.MagicSize:], v)
 				// Before what is no entry they may be damage, too, all of them.
 				least := want
 				for len(least) > 0 && isZero([]byte(least[len(least)-1])) {
@@ -163,10 +166,10 @@ func TestAllZero(t *testing.T) {
 		if r == nil {
 			return
 		}
-		if r.Entries != 0 || r.GoodBytes != MagicSize || r.Reason != CutZeroTail || len(found) != 1 {
+		if r.Entries != 0 || r.GoodBytes != wire.MagicSize || r.Reason != mapping.CutZeroTail || len(found) != 1 {
 			t.Errorf("Report %+v, found%s", r, lines(found))
 		}
-		wantZeroTail(t, "Verify", r.Damage, 0, MagicSize)
+		wantZeroTail(t, "Verify", r.Damage, 0, wire.MagicSize)
 	})
 	name := writeFile(t, "x.iet", make([]byte, 4096))
 	if _, err := Open(name, &OpenOptions{Lenient: true}); !errors.Is(err, ErrNotEntrace) {
@@ -213,7 +216,7 @@ func TestFollowLongZeros(t *testing.T) {
 				}
 				want := 4
 				if tail != "" {
-					want = len(plain(t, tr.b[MagicSize:], V2))
+					want = len(plain(t, tr.b[wire.MagicSize:], V2))
 				}
 				if ids != want {
 					t.Errorf("Follow gives %d entries in two seconds, want %d", ids, want)

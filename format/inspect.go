@@ -3,18 +3,9 @@ package format
 import (
 	"errors"
 
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/osfile"
-)
-
-// A CutReason says why the whole entries of a file end where they do.
-type CutReason string
-
-// The reasons for a cut.
-const (
-	CutClean    CutReason = "clean"     // at the end of the file
-	CutTorn     CutReason = "torn"      // the file stops within an entry
-	CutZeroTail CutReason = "zero_tail" // only zero bytes follow
-	CutCorrupt  CutReason = "corrupt"   // what follows is no entry
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // A Report describes the whole entries of a file, and why they end where they do.
@@ -22,34 +13,24 @@ type Report struct {
 	Name      string // of the file that was looked at
 	Version   Version
 	Format    StorageFormat
-	Entries   int       // whole ones
-	Size      int64     // of the file in bytes
-	GoodBytes int64     // from the start of the file to the end of the last whole entry
-	Reason    CutReason // what is there
-	Damage    error     // the details: a [*TruncatedError] or [*CorruptError]
-	Ended     bool      // the last entry marks a clean end
-	Live      bool      // a living process is writing it
+	Entries   int    // whole ones
+	Size      int64  // of the file in bytes
+	GoodBytes int64  // from the start of the file to the end of the last whole entry
+	Reason    string // why the entries end there: "clean", "torn", "zero_tail" or "corrupt"
+	Damage    error  // the details: a [*TruncatedError] or [*CorruptError]
+	Ended     bool   // the last entry marks a clean end
+	Live      bool   // a living process is writing it
 }
 
-// Inspect reports on the whole entries of the file name. It changes nothing. A file that is no trace
-// is an error, as in [Open]. Package recorder's Inspect also counts what waits in a journal.
-func Inspect(name string) (*Report, error) {
-	f, err := Open(name, &OpenOptions{Prefix: true})
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return f.Report()
-}
-
-// Report returns what [Inspect] does of a file that was opened with [OpenOptions].Prefix.
+// Report reports on the whole entries of a file that was opened with [OpenOptions].Prefix. Package
+// recorder's Inspect also counts what waits in a journal.
 func (f *File) Report() (*Report, error) {
 	r := &Report{
 		Name: f.name, Version: f.version, Format: f.format, Entries: f.Len(), Size: f.Size(), GoodBytes: f.WholeSize(),
 		Reason: CutReasonOf(f.damage), Damage: f.damage, Live: osfile.Locked(f.name),
 	}
 	if r.Entries == 0 && f.damage != nil && f.format == ET {
-		r.GoodBytes = MagicSize // the tables count for nothing without entries
+		r.GoodBytes = wire.MagicSize // the tables count for nothing without entries
 	}
 	if n := f.Len(); n > 0 {
 		last, err := f.Entry(uint32(n - 1))
@@ -61,16 +42,16 @@ func (f *File) Report() (*Report, error) {
 	return r, nil
 }
 
-// CutReasonOf returns the reason for a cut that err, such as [File.Damage], is.
-func CutReasonOf(err error) CutReason {
+// CutReasonOf returns the [Report].Reason of err, such as [File.Damage].
+func CutReasonOf(err error) string {
 	if err == nil {
-		return CutClean
+		return mapping.CutClean
 	}
 	if t, ok := errors.AsType[*TruncatedError](err); ok {
 		if t.ZeroTail {
-			return CutZeroTail
+			return mapping.CutZeroTail
 		}
-		return CutTorn
+		return mapping.CutTorn
 	}
-	return CutCorrupt
+	return mapping.CutCorrupt
 }

@@ -5,13 +5,9 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/entrace-go/entrace/internal/wire"
 )
-
-// MagicSize is the length in bytes of what every ENTRACE file begins with.
-const MagicSize = 10
-
-// magicName is the first eight bytes. Part of the file format.
-const magicName = "\x00ENTRACE"
 
 // A Version is the disk version of a file. The zero value means [DefaultVersion]
 // where a version may be chosen.
@@ -36,12 +32,12 @@ func (v Version) Check() error {
 	return fmt.Errorf("%w: the file has disk version %d (byte 8), known are %d and %d: was it written by a newer ENTRACE?", ErrUnsupported, v, V1, V2)
 }
 
-// HasColumns reports whether names and values are stored apart, and sorted.
-func (v Version) HasColumns() bool { return v >= V2 }
+// hasColumns reports whether names and values are stored apart, and sorted.
+func (v Version) hasColumns() bool { return v >= V2 }
 
 // minEntrySize is the size of the smallest entry: every length and tag 0.
 func (v Version) minEntrySize() int {
-	if v.HasColumns() {
+	if v.hasColumns() {
 		return 10
 	}
 	return 9
@@ -100,25 +96,26 @@ func ParseVersion(s string) (Version, error) {
 	return 0, fmt.Errorf("format: %q is no version: 1 and 2 are", s)
 }
 
-// AppendMagic appends the ten bytes that a file of version v and format f begins
-// with. It panics when v or f is unknown.
-func AppendMagic(b []byte, v Version, f StorageFormat) []byte {
-	if v.Check() != nil || f > IETPrefix {
-		panic(fmt.Sprintf("format: AppendMagic of version %d, format %d", v, f))
-	}
-	return append(append(b, magicName...), byte(v), byte(f))
-}
-
-// ParseMagic reads the ten bytes at the start of b. Its errors are
+// ReadMagic reads the ten bytes that f begins with. Its errors are those of f,
 // [ErrTruncated] for fewer bytes of a right beginning, [ErrNotEntrace]
 // and [ErrUnsupported].
-func ParseMagic(b []byte) (Version, StorageFormat, error) {
-	for i := range min(len(b), len(magicName)) {
-		if b[i] != magicName[i] {
-			return 0, 0, fmt.Errorf("%w: byte %d is %#02x, want %#02x", ErrNotEntrace, i, b[i], magicName[i])
+func ReadMagic(f io.ReaderAt) (Version, StorageFormat, error) {
+	var magic [wire.MagicSize]byte
+	n, err := f.ReadAt(magic[:], 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return 0, 0, err
+	}
+	return parseMagic(magic[:n])
+}
+
+// parseMagic is ReadMagic of b.
+func parseMagic(b []byte) (Version, StorageFormat, error) {
+	for i := range min(len(b), len(wire.MagicName)) {
+		if b[i] != wire.MagicName[i] {
+			return 0, 0, fmt.Errorf("%w: byte %d is %#02x, want %#02x", ErrNotEntrace, i, b[i], wire.MagicName[i])
 		}
 	}
-	if len(b) < MagicSize {
+	if len(b) < wire.MagicSize {
 		return 0, 0, &TruncatedError{Entry: noEntry, Field: "magic", Empty: len(b) == 0}
 	}
 	v, f := Version(b[8]), StorageFormat(b[9])
@@ -129,14 +126,4 @@ func ParseMagic(b []byte) (Version, StorageFormat, error) {
 		return 0, 0, err
 	}
 	return v, f, nil
-}
-
-// ReadMagic is ParseMagic of what f begins with.
-func ReadMagic(f io.ReaderAt) (Version, StorageFormat, error) {
-	var magic [MagicSize]byte
-	n, err := f.ReadAt(magic[:], 0)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return 0, 0, err
-	}
-	return ParseMagic(magic[:n])
 }

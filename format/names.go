@@ -11,33 +11,18 @@ const (
 	AttrParentSpanID = "parent_span_id" // String, 16 hex digits
 	AttrTime         = "time_unix_nano" // U64, I64 before 1970
 	AttrDuration     = "duration_nano"  // U64
-	AttrLogLevel     = "log.level"      // String
-
-	AttrKind              = "otel.kind"
-	AttrStatusCode        = "otel.status_code"
-	AttrStatusDescription = "otel.status_description"
-	AttrEvent             = "otel.event"
-	AttrLinkTraceID       = "otel.link.trace_id"
-	AttrLinkSpanID        = "otel.link.span_id"
 )
 
 // The names of entries that are not spans or log records of an application.
 const (
-	NameResource  = "resource"
-	NameLink      = "link"
-	NameSpanEnd   = "span end"
-	NameEnd       = "entrace.end"
-	NameRecovered = "entrace.recovered" // the last one if recovery has finished the file of a writer that was killed, or saved what is whole in a damaged one
+	NameResource = "resource"
+	NameSpanEnd  = "span end"
 )
 
 // UserAttributes returns the attributes of the application alone, under the names that it gave
 // them, without those that describe the entry.
 func (e *TraceEntry) UserAttributes() []Attribute {
-	return e.AppendUserAttributes(make([]Attribute, 0, len(e.Attributes)))
-}
-
-// AppendUserAttributes appends what UserAttributes returns to own.
-func (e *TraceEntry) AppendUserAttributes(own []Attribute) []Attribute {
+	own := make([]Attribute, 0, len(e.Attributes))
 	for i := range e.Attributes {
 		if name, ok := mapping.UserName(e.Attributes[i].Name); ok {
 			own = append(own, Attribute{name, e.Attributes[i].Value})
@@ -47,7 +32,7 @@ func (e *TraceEntry) AppendUserAttributes(own []Attribute) []Attribute {
 }
 
 // IsEnd reports whether e marks the clean end of a file.
-func (e *TraceEntry) IsEnd() bool { return e.Parent == 0 && e.Metadata.Name == NameEnd }
+func (e *TraceEntry) IsEnd() bool { return e.Parent == 0 && e.Metadata.Name == mapping.NameEnd }
 
 // IsRotated reports whether e is the end of a file that another one follows.
 func (e *TraceEntry) IsRotated() bool {
@@ -57,4 +42,6 @@ func (e *TraceEntry) IsRotated() bool {
 
 // IsRecovered reports whether e says that recovery has finished the file of a writer that was
 // killed.
-func (e *TraceEntry) IsRecovered() bool { return e.Parent == 0 && e.Metadata.Name == NameRecovered }
+func (e *TraceEntry) IsRecovered() bool {
+	return e.Parent == 0 && e.Metadata.Name == mapping.NameRecovered
+}

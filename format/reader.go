@@ -60,21 +60,21 @@ const readSize = 64 << 10
 
 // NewReader returns a Reader of the trace that r holds. It reads the magic, and
 // of an ET the offsets and the pool. A nil o means defaults. Besides the errors
-// of [ParseMagic] it returns those of r.
+// of [parseMagic] it returns those of r.
 func NewReader(r io.Reader, o *ReaderOptions) (*Reader, error) { return newReader(r, o, readSize) }
 
 // newReader is NewReader with a buffer of size bytes.
 func newReader(r io.Reader, o *ReaderOptions, size int) (*Reader, error) {
 	rd := &Reader{r: r, id: -1, buf: make([]byte, size)}
 	rd.live, _ = r.(raw.Connection)
-	rd.fill(MagicSize)
-	v, f, err := ParseMagic(rd.buf[rd.start:rd.end])
+	rd.fill(wire.MagicSize)
+	v, f, err := parseMagic(rd.buf[rd.start:rd.end])
 	if err != nil {
 		return nil, rd.cause(err)
 	}
 	rd.version, rd.format = v, f
 	rd.d = decoder{version: v, maxSize: o.maxEntrySize()}
-	rd.consume(MagicSize)
+	rd.consume(wire.MagicSize)
 	if f == ET {
 		if err := rd.header(); err != nil {
 			return nil, rd.cause(err)
@@ -213,7 +213,7 @@ func (r *Reader) skim(found func(parent uint32)) {
 			}
 			b = b[gap : gap+int(n)]
 		}
-		parent, n, ok := wire.SkipEntry(b, r.version.HasColumns())
+		parent, n, ok := wire.SkipEntry(b, r.version.hasColumns())
 		switch {
 		case !ok, n > r.d.maxSize, parent != 0 && int64(parent) >= id, gap > 0 && n < len(b):
 			return

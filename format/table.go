@@ -62,7 +62,7 @@ func openPool(name string) (f *File, pool []uint32, err error) {
 func (f *File) header(b []byte, of int64, wantPool bool) ([]uint32, error) {
 	d := decoder{version: f.version, maxSize: math.MaxInt}
 	d.reset(b, 0, noEntry)
-	d.off = MagicSize
+	d.off = wire.MagicSize
 	// An entry takes a byte in each table besides its own: more cannot be there.
 	at, least := d.off, 2
 	if int64(len(b)) == of {
@@ -282,7 +282,7 @@ type table struct {
 }
 
 func newTable() *table {
-	t := &table{data: MagicSize}
+	t := &table{data: wire.MagicSize}
 	t.offsets.add(0)
 	return t
 }

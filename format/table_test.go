@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/internal/mapfile"
+	"github.com/entrace-go/entrace/internal/raw"
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
@@ -26,7 +27,7 @@ import (
 func plainTables(v Version, b []byte) (offsets []uint64, parents []uint32, data int, longer bool, err error) {
 	d := decoder{version: v, maxSize: math.MaxInt}
 	d.reset(b, 0, noEntry)
-	d.off = MagicSize
+	d.off = wire.MagicSize
 	n := d.Len("offsets", v.minEntrySize()+2)
 	for i := range n {
 		at := d.off
@@ -148,7 +149,7 @@ func TestTablesDamaged(t *testing.T) {
 				wantTables(t, fmt.Sprintf("v%d, %s is % x", v, field, wrong), v, b)
 			}
 		}
-		for size := MagicSize; size < len(good.b); size++ {
+		for size := wire.MagicSize; size < len(good.b); size++ {
 			wantTables(t, fmt.Sprintf("v%d, %d bytes", v, size), v, good.b[:size])
 		}
 	}
@@ -343,14 +344,14 @@ func TestFinalizeSizes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			index := func(skip, entries int) *Index {
-				x := new(Index)
+			index := func(skip, entries int) *raw.Index {
+				x := new(raw.Index)
 				for id := skip; id < entries; id++ {
 					x.Add(int(tab.offsets.at(id+1)-tab.offsets.at(id)), uint32(id), tab.parents[id], false)
 				}
 				return x
 			}
-			for what, known := range map[string]*Index{
+			for what, known := range map[string]*raw.Index{
 				"no index":            nil,
 				"its index":           index(0, tab.len()),
 				"an index of too few": index(0, 3),
@@ -363,13 +364,13 @@ func TestFinalizeSizes(t *testing.T) {
 				}
 				et := filepath.Join(t.TempDir(), "x.et")
 				last, total := int64(-1), int64(0)
-				o := &FinalizeOptions{Index: known, Progress: func(done, of int64) {
+				o := &FinalizeOptions{File: f, Index: known, Progress: func(done, of int64) {
 					if done < last {
 						t.Errorf("%s: progress goes back from %d to %d", what, last, done)
 					}
 					last, total = done, of
 				}}
-				if err := FinalizeFile(context.Background(), f, iet, et, o); err != nil {
+				if err := Finalize(context.Background(), iet, et, o); err != nil {
 					t.Errorf("v%d, %v, %s: %v", v, sf, what, err)
 				}
 				got, err := os.ReadFile(et)
@@ -431,8 +432,8 @@ func TestSyncerKeepsError(t *testing.T) {
 // FuzzTables checks File.header against the plain way.
 func FuzzTables(f *testing.F) {
 	for _, b := range fuzzFiles(f) {
-		if len(b) > MagicSize && StorageFormat(b[9]) == ET {
-			f.Add(b[MagicSize:], b[8] == byte(V2))
+		if len(b) > wire.MagicSize && StorageFormat(b[9]) == ET {
+			f.Add(b[wire.MagicSize:], b[8] == byte(V2))
 		}
 	}
 	f.Fuzz(func(t *testing.T, body []byte, second bool) {
@@ -443,7 +444,7 @@ func FuzzTables(f *testing.F) {
 		if second {
 			v = V2
 		}
-		wantTables(t, "fuzz", v, append(AppendMagic(nil, v, ET), body...))
+		wantTables(t, "fuzz", v, append(wire.AppendMagic(nil, v, ET), body...))
 	})
 }
 

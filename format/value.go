@@ -83,6 +83,21 @@ func U128Value(hi, lo uint64) Value { return Value{kind: KindU128, hi: hi, lo: l
 // I128Value returns the I128 hi<<64 | lo, in two's complement.
 func I128Value(hi int64, lo uint64) Value { return Value{kind: KindI128, hi: uint64(hi), lo: lo} }
 
+// TimeValue returns t as attributes hold it: nanoseconds since 1970, a U64, or an
+// I64 before then. Times that 64 bits cannot hold become the nearest they can.
+func TimeValue(t time.Time) Value {
+	s := t.Unix()
+	switch {
+	case s <= math.MinInt64/1_000_000_000:
+		return I64Value(math.MinInt64 + 1) // the least is no time in a View
+	case s < 0:
+		return I64Value(t.UnixNano())
+	case s > math.MaxUint64/1_000_000_000-1:
+		return U64Value(math.MaxUint64)
+	}
+	return U64Value(uint64(s)*1_000_000_000 + uint64(t.Nanosecond()))
+}
+
 // String returns v for people: a text as it is, bytes as hex digits behind 0x, numbers in
 // decimal. [Value.Any] returns it for programs.
 func (v Value) String() string {
@@ -228,19 +243,4 @@ func (v Value) AppendDecimal(b []byte) []byte {
 		return n.Append(b, 10)
 	}
 	return b
-}
-
-// TimeValue returns t as attributes hold it: nanoseconds since 1970, a U64, or an
-// I64 before then. Times that 64 bits cannot hold become the nearest they can.
-func TimeValue(t time.Time) Value {
-	s := t.Unix()
-	switch {
-	case s <= math.MinInt64/1_000_000_000:
-		return I64Value(math.MinInt64 + 1) // the least is no time in a View
-	case s < 0:
-		return I64Value(t.UnixNano())
-	case s > math.MaxUint64/1_000_000_000-1:
-		return U64Value(math.MaxUint64)
-	}
-	return U64Value(uint64(s)*1_000_000_000 + uint64(t.Nanosecond()))
 }

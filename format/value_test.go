@@ -39,7 +39,7 @@ func TestOnDiskNumbers(t *testing.T) {
 			t.Errorf("%s is %d, want %d", x.name, x.got, x.want)
 		}
 	}
-	if got, want := string(format.AppendMagic(nil, format.V2, format.IET)), "\x00ENTRACE\x02\x01"; got != want {
+	if got, want := string(wire.AppendMagic(nil, format.V2, format.IET)), "\x00ENTRACE\x02\x01"; got != want {
 		t.Errorf("the magic is %q, want %q", got, want)
 	}
 	for _, x := range []struct {

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"unicode/utf8"
+
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
-// What [Verify] finds that readers put up with.
+// What [File.Verify] finds that readers put up with.
 var (
 	errNotUTF8      = errors.New("text that is not UTF-8: other readers refuse the file")
 	errNotShortest  = errors.New("a number that is not in its shortest form")
@@ -18,22 +20,9 @@ var (
 	errMissingEntry = errors.New("no entries at all")
 )
 
-// Verify looks at every byte of the file name, and calls found with a [*CorruptError] or
-// [*TruncatedError] for everything that is wrong or odd, in the order of the file. It returns what
-// [Inspect] does. That no entry marks a clean end is not a problem: see [Report].Ended.
-func Verify(name string, found func(problem error)) (*Report, error) {
-	f, err := Open(name, &OpenOptions{Lenient: true})
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if err := f.Verify(found); err != nil {
-		return nil, err
-	}
-	return Inspect(name)
-}
-
-// Verify is the function Verify of a file that was opened with [OpenOptions].Lenient.
+// Verify looks at every byte of a file that was opened with [OpenOptions].Lenient, and calls found with
+// a [*CorruptError] or [*TruncatedError] for everything that is wrong or odd, in the order of the file.
+// That no entry marks a clean end is not a problem: see [Report].Ended.
 func (f *File) Verify(found func(problem error)) error {
 	// With the tables of an ET as they are, if they can be read.
 	var pool []uint32
@@ -48,7 +37,7 @@ func (f *File) Verify(found func(problem error)) error {
 		found(&CorruptError{Offset: f.data, Entry: noEntry, Err: errMissingEntry})
 	}
 	if f.longer {
-		found(&CorruptError{Offset: MagicSize, Entry: noEntry, Field: "offsets and pool", Err: errNotShortest})
+		found(&CorruptError{Offset: wire.MagicSize, Entry: noEntry, Field: "offsets and pool", Err: errNotShortest})
 	}
 	if err := f.walkRaw(0, v.entry); err != nil {
 		return err
@@ -110,7 +99,7 @@ func (v *verifier) entry(id uint32, raw []byte) error {
 		if !utf8.ValidString(a.Name) || a.Value.kind == KindString && !utf8.ValidString(a.Value.Text()) {
 			report(fmt.Sprintf("attributes[%d]", i), errNotUTF8)
 		}
-		if !v.f.version.HasColumns() || i == 0 {
+		if !v.f.version.hasColumns() || i == 0 {
 			continue
 		}
 		switch last := v.e.Attributes[i-1].Name; {

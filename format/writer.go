@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // WriterOptions change how a [Writer] works.
@@ -54,7 +55,7 @@ func NewWriter(w io.Writer, v Version, f StorageFormat, o *WriterOptions) (*Writ
 	t.table.offsets.add(0) // of the spool, which has entries alone
 	if f != ET {
 		t.w = bufio.NewWriterSize(w, walkSize)
-		_, err := t.w.Write(AppendMagic(nil, v, f))
+		_, err := t.w.Write(wire.AppendMagic(nil, v, f))
 		return t, err
 	}
 	var err error
@@ -72,7 +73,7 @@ func (w *Writer) Write(e *TraceEntry) (uint32, error) {
 	if e.Metadata.Level >= numLevels {
 		return 0, errBadLevel
 	}
-	if w.version.HasColumns() && !isSorted(e.Attributes) {
+	if w.version.hasColumns() && !isSorted(e.Attributes) {
 		c := *e
 		w.sorted = append(w.sorted[:0], e.Attributes...)
 		SortAttributes(w.sorted)

@@ -7,7 +7,6 @@ import (
 	"math/big"
 	"math/bits"
 
-	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/view"
 )
@@ -518,11 +517,11 @@ func (m *machine) attributeField(f *field) (eval, error) {
 	name := f.name
 	switch f.kind {
 	case fieldStatusMessage:
-		name = format.AttrStatusDescription
+		name = mapping.AttrStatusDescription
 	case fieldLinkTrace:
-		name = format.AttrLinkTraceID
+		name = mapping.AttrLinkTraceID
 	case fieldLinkSpan:
-		name = format.AttrLinkSpanID
+		name = mapping.AttrLinkSpanID
 	case fieldScopeVersion:
 		name = mapping.AttrScopeVersion
 	case fieldOfScope:

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/view"
 )
@@ -213,8 +214,8 @@ func (c *critical) namesSpan(r view.Row, role view.Role) bool {
 		return false
 	}
 	if role == view.RoleLink {
-		trace, _ := e.Attribute(format.AttrLinkTraceID)
-		span, _ := e.Attribute(format.AttrLinkSpanID)
+		trace, _ := e.Attribute(mapping.AttrLinkTraceID)
+		span, _ := e.Attribute(mapping.AttrLinkSpanID)
 		return c.isSpan(trace.Text(), span.Text())
 	}
 	trace := c.v.TraceID(r)

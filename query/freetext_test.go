@@ -78,7 +78,7 @@ func hasText(t *testing.T, v *view.View, r view.Row, match func(s string) bool) 
 		if own {
 			texts = append(texts, name)
 		}
-		if a.Value.Kind() == format.KindString && (own || a.Name == format.AttrStatusDescription) {
+		if a.Value.Kind() == format.KindString && (own || a.Name == mapping.AttrStatusDescription) {
 			texts = append(texts, a.Value.Text())
 		}
 	}

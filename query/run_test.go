@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
@@ -86,7 +87,7 @@ func shop(r *rand.Rand, n int) []*format.TraceEntry {
 			e.Metadata.Name, e.Message = "event", format.Some(pick("payment failed", "cart shown", "retry 7"))
 			e.Metadata.Level = format.Level(r.IntN(5))
 		case 2:
-			e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrEvent, Value: format.BoolValue(true)})
+			e.Attributes = append(e.Attributes, format.Attribute{Name: mapping.AttrEvent, Value: format.BoolValue(true)})
 			e.Metadata.Name = pick("exception", "retry")
 		default:
 			spans = append(spans, uint32(len(all)))
@@ -98,10 +99,10 @@ func shop(r *rand.Rand, n int) []*format.TraceEntry {
 				add(format.AttrDuration, format.U64Value(uint64(r.IntN(1000))))
 			}
 			if r.IntN(3) == 0 {
-				add(format.AttrStatusCode, format.StringValue(pick("OK", "ERROR")))
+				add(mapping.AttrStatusCode, format.StringValue(pick("OK", "ERROR")))
 			}
 			if r.IntN(3) == 0 {
-				add(format.AttrKind, format.StringValue(pick("server", "client")))
+				add(mapping.AttrKind, format.StringValue(pick("server", "client")))
 			}
 		}
 		all = append(all, e)
@@ -238,7 +239,7 @@ func (p *plain) condition(r *rand.Rand, depth int) condition {
 	case 7:
 		want := []string{"ok", "error", "unset"}[r.IntN(3)]
 		return condition{fmt.Sprintf("status %s %s", eq, want), func(x view.Row) bool {
-			a, _ := p.e[x].Attribute(format.AttrStatusCode)
+			a, _ := p.e[x].Attribute(mapping.AttrStatusCode)
 			got := strings.ToLower(a.Text())
 			if got == "" {
 				got = "unset"
@@ -518,6 +519,6 @@ func fixed() []*format.TraceEntry {
 		span(2, "b", 3, 110, 40, attr("n", format.U64Value(2))),
 		log,
 		span(1, "a", 5, 120, 10, attr(format.AttrTraceID, format.StringValue(strings.Repeat("1", 32))), attr("user", format.StringValue("bob")), attr("n", format.FloatValue(3))),
-		entry(5, "retry", 125, attr(format.AttrEvent, format.BoolValue(true))),
+		entry(5, "retry", 125, attr(mapping.AttrEvent, format.BoolValue(true))),
 	}
 }

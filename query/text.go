@@ -129,7 +129,7 @@ func (m *machine) words(w *words) func(e *env) bool {
 		for i := range entry.Attributes {
 			a := &entry.Attributes[i]
 			name, own := mapping.UserName(a.Name)
-			if !own && a.Name != format.AttrStatusDescription {
+			if !own && a.Name != mapping.AttrStatusDescription {
 				continue
 			}
 			if own && match(name) || a.Value.Kind() == format.KindString && match(a.Value.Text()) {

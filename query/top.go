@@ -301,7 +301,7 @@ type errorTexts struct {
 
 func (t *errorTexts) of(r view.Row) (s string, err error) {
 	if t.v.Role(r) == view.RoleSpan {
-		if s, err = t.attribute(&t.description, format.AttrStatusDescription, r); s == "" && err == nil {
+		if s, err = t.attribute(&t.description, mapping.AttrStatusDescription, r); s == "" && err == nil {
 			s, err = t.exceptionOf(r)
 		}
 	} else if s, ok := t.v.Message(r); ok {
@@ -329,7 +329,7 @@ func (t *errorTexts) passed(r view.Row, rows Set) (bool, error) {
 	if t.v.Role(r) != view.RoleSpan {
 		return false, nil
 	}
-	if s, err := t.attribute(&t.description, format.AttrStatusDescription, r); s != "" || err != nil {
+	if s, err := t.attribute(&t.description, mapping.AttrStatusDescription, r); s != "" || err != nil {
 		return false, err
 	}
 	own, err := t.exceptionOf(r)

@@ -102,7 +102,7 @@ func TestTopPatterns(t *testing.T) {
 	}
 	s := span(0, "1", "pay", 0, 5)
 	s.Metadata.Level = format.LevelError
-	s.Attributes = append(s.Attributes, format.Attribute{Name: format.AttrStatusCode, Value: format.StringValue("ERROR")}, format.Attribute{Name: format.AttrStatusDescription, Value: format.StringValue("no card 12")})
+	s.Attributes = append(s.Attributes, format.Attribute{Name: mapping.AttrStatusCode, Value: format.StringValue("ERROR")}, format.Attribute{Name: mapping.AttrStatusDescription, Value: format.StringValue("no card 12")})
 	all = append(all, s)
 	v := viewOf(t, all)
 	got, err := query.Top(t.Context(), v, everything(t, v), 3)
@@ -147,7 +147,7 @@ func TestTopTellsAPanicOnce(t *testing.T) {
 	}
 	exception := func(parent uint32, message string) {
 		below(parent, &format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameException, Level: format.LevelError}, Attributes: []format.Attribute{
-			{Name: format.AttrEvent, Value: format.BoolValue(true)}, {Name: "exception.message", Value: format.StringValue(message)},
+			{Name: mapping.AttrEvent, Value: format.BoolValue(true)}, {Name: "exception.message", Value: format.StringValue(message)},
 		}})
 	}
 	get := below(0, span(0, "1", "GET", 0, 9))
@@ -201,7 +201,7 @@ func hasException(v *view.View, r view.Row) bool {
 func recovered() []*format.TraceEntry {
 	event := func(parent uint32, name, message string) *format.TraceEntry {
 		return &format.TraceEntry{Parent: parent, Metadata: format.Metadata{Name: name, Level: format.LevelError}, Attributes: []format.Attribute{
-			{Name: format.AttrEvent, Value: format.BoolValue(true)}, {Name: "exception.message", Value: format.StringValue(message)},
+			{Name: mapping.AttrEvent, Value: format.BoolValue(true)}, {Name: "exception.message", Value: format.StringValue(message)},
 		}}
 	}
 	all := []*format.TraceEntry{
@@ -209,8 +209,8 @@ func recovered() []*format.TraceEntry {
 		event(1, "exception", "nil map"), event(1, "exception", "again"), event(2, "exception", "refused"), event(3, "exception", "handled"), event(4, "retry", "once"),
 	}
 	all[2].Metadata.Level = format.LevelError
-	all[2].Attributes = append(all[2].Attributes, format.Attribute{Name: format.AttrStatusCode, Value: format.StringValue("ERROR")})
-	all[3].Attributes = append(all[3].Attributes, format.Attribute{Name: format.AttrStatusCode, Value: format.StringValue("OK")})
+	all[2].Attributes = append(all[2].Attributes, format.Attribute{Name: mapping.AttrStatusCode, Value: format.StringValue("ERROR")})
+	all[3].Attributes = append(all[3].Attributes, format.Attribute{Name: mapping.AttrStatusCode, Value: format.StringValue("OK")})
 	return all
 }
 

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
+	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -18,7 +20,7 @@ func TestRecoverCorruptAgain(t *testing.T) {
 		dir := t.TempDir()
 		var originals [][]byte
 		for i := range 3 {
-			b := format.AppendTraceEntry(format.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())
+			b := format.AppendTraceEntry(wire.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())
 			for range i + 1 {
 				b = format.AppendTraceEntry(b, format.V1, named("whole"))
 			}
@@ -30,7 +32,7 @@ func TestRecoverCorruptAgain(t *testing.T) {
 			if got := readFile(t, r.Broken); !bytes.Equal(got, b) {
 				t.Errorf("%s, round %d: %s is not the original", name, i, r.Broken)
 			}
-			if r, err := recorder.Inspect(r.Output); err != nil || r.Entries != i+3 || r.Reason != format.CutClean {
+			if r, err := recorder.Inspect(r.Output); err != nil || r.Entries != i+3 || r.Reason != mapping.CutClean {
 				t.Errorf("%s, round %d: %+v, %v", name, i, r, err)
 			}
 			must(t, os.Remove(r.Output))
@@ -49,7 +51,7 @@ func TestTornRootAndEmptyJournal(t *testing.T) {
 			for _, recover := range []bool{false, true} {
 				dir := t.TempDir()
 				path := filepath.Join(dir, "app.et")
-				whole := format.AppendTraceEntry(format.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())
+				whole := format.AppendTraceEntry(wire.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())
 				must(t, os.WriteFile(filepath.Join(dir, "app.iet"), whole[:torn], 0o600))
 				must(t, os.WriteFile(filepath.Join(dir, "app.iet.buffer"), journal, 0o600))
 				if recover {

@@ -111,7 +111,7 @@ func (w *writer) close(ctx context.Context) error {
 	case ctx.Err() != nil:
 		err = errors.Join(err, fmt.Errorf("%s is left unfinished: %w", w.name, ctx.Err()))
 	default:
-		err = errors.Join(err, format.FinalizeFile(ctx, f.f, w.name, w.final, &format.FinalizeOptions{RemoveSource: true, Index: &f.index}))
+		err = errors.Join(err, format.Finalize(ctx, w.name, w.final, &format.FinalizeOptions{File: f.f, RemoveSource: true, Index: &f.index}))
 	}
 	if cerr := f.f.Close(); !errors.Is(cerr, os.ErrClosed) {
 		err = errors.Join(err, cerr)
@@ -209,7 +209,7 @@ func (w *writer) writeEnd(rotated bool) error {
 // endEntry is the entry that marks a clean end.
 func (w *writer) endEntry(rotated bool) *format.TraceEntry {
 	d := w.Stats().Entries.Dropped
-	e := &format.TraceEntry{Metadata: format.Metadata{Name: format.NameEnd, Level: format.LevelTrace}}
+	e := &format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameEnd, Level: format.LevelTrace}}
 	e.Attributes = append(e.Attributes,
 		format.Attribute{Name: format.AttrTime, Value: format.TimeValue(time.Now())},
 		format.Attribute{Name: "entries", Value: format.U64Value(w.placer.Entries())},

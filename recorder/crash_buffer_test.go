@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -125,13 +126,13 @@ func TestBufferOfAnotherFile(t *testing.T) {
 		{"missing", func(t *testing.T, s string) { must(t, os.Remove(s)) }, false},
 		{"empty", func(t *testing.T, s string) { must(t, os.Truncate(s, 0)) }, false},
 		{"half a magic", func(t *testing.T, s string) { must(t, os.Truncate(s, 5)) }, false},
-		{"a magic", func(t *testing.T, s string) { must(t, os.Truncate(s, format.MagicSize)) }, false},
+		{"a magic", func(t *testing.T, s string) { must(t, os.Truncate(s, wire.MagicSize)) }, false},
 		{"half a root", func(t *testing.T, s string) { must(t, os.Truncate(s, 15)) }, false},
 		{"shorter", func(t *testing.T, s string) { must(t, os.Truncate(s, int64(len(readFile(t, s))-7))) }, false},
 		{"longer", func(t *testing.T, s string) { appendTo(t, s, []byte{0, 1, 2}) }, true},
 		{"longer by zeros", func(t *testing.T, s string) { appendTo(t, s, make([]byte, 5000)) }, true},
 		{"another", func(t *testing.T, s string) {
-			b := format.AppendMagic(nil, format.V2, format.IET)
+			b := wire.AppendMagic(nil, format.V2, format.IET)
 			b = format.AppendTraceEntry(b, format.V2, format.Root())
 			for range 100 {
 				b = format.AppendTraceEntry(b, format.V2, named("whole"))

@@ -425,7 +425,7 @@ func seen(t *testing.T, path string) (raws []string, ok bool) {
 	}
 	must(t, err)
 	for id := range uint32(f.Len()) {
-		raw, err := f.AppendRaw(nil, id)
+		raw, err := f.Raw().Append(nil, id)
 		must(t, err)
 		raws = append(raws, string(raw))
 	}

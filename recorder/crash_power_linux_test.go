@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -277,7 +278,7 @@ func fullDisk(t *testing.T, root string, d recorder.Durability) {
 	var got []string
 	f := open(t, filepath.Join(root, "app.et"))
 	must(t, f.Walk(1, func(_ uint32, e *format.TraceEntry) error {
-		if e.Metadata.Name != format.NameEnd {
+		if e.Metadata.Name != mapping.NameEnd {
 			got = append(got, strings.Clone(e.Metadata.Name))
 		}
 		return nil

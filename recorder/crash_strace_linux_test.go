@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -272,7 +273,7 @@ func TestKillDuringRecoveryOfCorrupt(t *testing.T) {
 					must(t, err)
 				}
 				r, err := recorder.Inspect(c.path)
-				if err != nil || r.Reason != format.CutClean || r.Entries <= whole || filepath.Base(r.Name) != x.name {
+				if err != nil || r.Reason != mapping.CutClean || r.Entries <= whole || filepath.Base(r.Name) != x.name {
 					t.Errorf("%+v, %v; %d entries were whole", r, err, whole)
 				}
 				broken := 0
@@ -340,7 +341,7 @@ func breakEntry(t *testing.T, name string) (b []byte, whole int) {
 	must(t, err)
 	at := f.Size()
 	for id := before; id < f.Len(); id++ {
-		raw, err := f.AppendRaw(nil, uint32(id))
+		raw, err := f.Raw().Append(nil, uint32(id))
 		must(t, err)
 		at -= int64(len(raw))
 	}
@@ -351,7 +352,7 @@ func breakEntry(t *testing.T, name string) (b []byte, whole int) {
 	}
 	must(t, os.WriteFile(name, b, 0o600))
 	r, err := recorder.Inspect(name)
-	if err != nil || r.Reason != format.CutCorrupt || r.Entries != before {
+	if err != nil || r.Reason != mapping.CutCorrupt || r.Entries != before {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	return b, before
@@ -635,7 +636,7 @@ func TestRotationFails(t *testing.T) {
 	defer f.Close()
 	var ends []uint32
 	must(t, f.Walk(0, func(id uint32, e *format.TraceEntry) error {
-		if e.Metadata.Name == format.NameEnd {
+		if e.Metadata.Name == mapping.NameEnd {
 			ends = append(ends, id)
 		}
 		return nil

@@ -220,7 +220,7 @@ func newWriter(o *Options, in *record.Interner, name string) *writer {
 		published: published{durability: o.Durability}, version: o.Version, checked: time.Now(),
 	}
 	w.placer = placer.New(&in.Table, &placer.Options{
-		Columns: o.Version.HasColumns(), MaxEntrySize: o.MaxEntrySize,
+		Columns: o.Version == format.V2, MaxEntrySize: o.MaxEntrySize,
 		MaxPendingSpans: o.MaxWaitingSpans, MaxPendingBytes: o.MaxWaitingBytes, MaxPendingAge: o.MaxWaitingAge,
 		Park: w.park, Unpark: w.unpark,
 		ParkLeft: w.parkLeft, UnparkLeft: func(seg *journal.Segment) { w.left.drop(seg) },

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
+	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -81,7 +83,7 @@ func TestRunTwice(t *testing.T) {
 // deadStream writes what a killed program would have left.
 func deadStream(t *testing.T, name string, tail ...byte) []byte {
 	t.Helper()
-	b := format.AppendMagic(nil, format.V1, format.IET)
+	b := wire.AppendMagic(nil, format.V1, format.IET)
 	b = format.AppendTraceEntry(b, format.V1, format.Root())
 	b = format.AppendTraceEntry(b, format.V1, named("whole"))
 	whole := len(b)
@@ -174,7 +176,7 @@ func TestCreateSettlesTwin(t *testing.T) {
 
 // TestCreateDropsEmpty: a writer that died before it wrote anything left nothing.
 func TestCreateDropsEmpty(t *testing.T) {
-	root := format.AppendTraceEntry(format.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())
+	root := format.AppendTraceEntry(wire.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())
 	for n := range len(root) + 1 {
 		dir := t.TempDir()
 		must(t, os.WriteFile(filepath.Join(dir, "app.iet"), root[:n], 0o600))
@@ -406,7 +408,7 @@ func TestOtherProcessEnds(t *testing.T) {
 		if id == 100 {
 			must(t, in.Close())
 		}
-		if id == 101 && e.Metadata.Name != format.NameEnd {
+		if id == 101 && e.Metadata.Name != mapping.NameEnd {
 			t.Errorf("the last entry is %q", e.Metadata.Name)
 		}
 	}
@@ -515,7 +517,7 @@ func TestCreateRace(t *testing.T) {
 func TestAbandonedTwice(t *testing.T) {
 	dir := t.TempDir()
 	torn := filepath.Join(dir, "app.20261122T123836.273Z.iet")
-	b := format.AppendTraceEntry(format.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())
+	b := format.AppendTraceEntry(wire.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())
 	b = format.AppendTraceEntry(b, format.V1, named("whole"))
 	must(t, os.WriteFile(torn, append(b, format.AppendTraceEntry(nil, format.V1, named("torn"))[:5]...), 0o600))
 	rec, err := recorder.Create(filepath.Join(dir, "app.iet"), nil)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -55,7 +56,7 @@ func TestTwoStartsFinishTheDeadOnce(t *testing.T) {
 			must(t, err)
 			last, err := f.Entry(uint32(f.Len() - 1))
 			must(t, err)
-			if last.Metadata.Name == format.NameRecovered {
+			if last.Metadata.Name == mapping.NameRecovered {
 				last, err = f.Entry(uint32(f.Len() - 2))
 				must(t, err)
 			}

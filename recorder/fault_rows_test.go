@@ -33,6 +33,7 @@ import (
 	"github.com/entrace-go/entrace/internal/alonetest"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/tracetest"
+	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
 )
@@ -48,7 +49,7 @@ func sane(t *testing.T, st recorder.Stats) {
 
 // TestCutAtEveryByte recovers an IET in place that ends anywhere.
 func TestCutAtEveryByte(t *testing.T) {
-	whole := format.AppendMagic(nil, format.V2, format.IET)
+	whole := wire.AppendMagic(nil, format.V2, format.IET)
 	ends := []int{}
 	for i := range 4 {
 		e := named(fmt.Sprint("entry ", i))
@@ -62,26 +63,26 @@ func TestCutAtEveryByte(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "a.iet")
 	for n := range len(whole) + 1 {
 		must(t, os.WriteFile(name, whole[:n], 0o600))
-		entries, good := 0, format.MagicSize
+		entries, good := 0, wire.MagicSize
 		for i, end := range ends {
 			if end <= n {
 				entries, good = i+1, end
 			}
 		}
 		r, err := recorder.Recover(name, "")
-		if n < format.MagicSize {
+		if n < wire.MagicSize {
 			if !errors.Is(err, format.ErrTruncated) {
 				t.Errorf("%d bytes: %v", n, err)
 			}
 			continue
 		}
 		must(t, err)
-		reason := format.CutTorn
+		reason := mapping.CutTorn
 		switch {
 		case good == n:
-			reason = format.CutClean
+			reason = mapping.CutClean
 		case len(bytes.Trim(whole[good:n], "\x00")) == 0:
-			reason = format.CutZeroTail
+			reason = mapping.CutZeroTail
 		}
 		if r.Entries != entries || int(r.GoodBytes) != good || entries > 0 && r.Reason != reason {
 			t.Errorf("%d bytes: Recover says %+v, want %d entries in %d bytes, %s", n, r, entries, good, reason)
@@ -293,7 +294,7 @@ func TestMoreThan4GiB(t *testing.T) {
 		must(t, err)
 		off += int64(len(b))
 	}
-	put(format.AppendMagic(nil, format.V1, format.IET))
+	put(wire.AppendMagic(nil, format.V1, format.IET))
 	put(format.AppendTraceEntry(nil, format.V1, format.Root()))
 	for range entries {
 		put(head)
@@ -483,7 +484,7 @@ func TestHugeAttributes(t *testing.T) {
 		}
 		f := open(t, rec.Path())
 		for id := uint32(1); id <= 2; id++ {
-			raw, err := f.AppendRaw(nil, id)
+			raw, err := f.Raw().Append(nil, id)
 			must(t, err)
 			mark, ok, err := f.Attribute(id, mapping.AttrTruncated)
 			if len(raw) > 1<<20 || err != nil || !ok || !mark.Bool() {
@@ -747,7 +748,7 @@ func TestConvertRoundTrip(t *testing.T) {
 		}
 		for _, n := range append(sizes, 250, 251, 252, 1000) {
 			dir := t.TempDir()
-			b := format.AppendMagic(nil, v, format.IET)
+			b := wire.AppendMagic(nil, v, format.IET)
 			for i := range n {
 				e := named(fmt.Sprint("entry ", i))
 				if i == 0 {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/deadtrace"
+	"github.com/entrace-go/entrace/internal/mapping"
 )
 
 // A faultyStream is a file whose calls fail as a test wants.
@@ -254,7 +255,7 @@ func errorAtWrite(t *testing.T, d Durability, errno error, k, times int) {
 	}
 	got := faultNames(t, r.Path())
 	slices.Sort(got)
-	want = append(want, format.NameEnd)
+	want = append(want, mapping.NameEnd)
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
 		t.Errorf("%s: the file has %q, want %q", what, got, want)
@@ -320,7 +321,7 @@ func TestShortWriteAtEveryByte(t *testing.T) {
 			must(t, r.Flush(context.Background()))
 			onEntryEnd(t, r, what)
 			_ = r.Close(context.Background()) // it tells of the error
-			want := []string{"before", "span", "event 1", "event 2", "after", format.NameEnd}
+			want := []string{"before", "span", "event 1", "event 2", "after", mapping.NameEnd}
 			if got := faultNames(t, r.Path()); !slices.Equal(got, want) {
 				t.Fatalf("%s: the file has %q, want %q", what, got, want)
 			}
@@ -377,7 +378,7 @@ func TestTruncateFails(t *testing.T) {
 		}
 		_, err = Recover(r.Path(), "")
 		must(t, err)
-		got := slices.DeleteFunc(faultNames(t, r.Path()), func(s string) bool { return s == format.NameEnd || s == format.NameRecovered })
+		got := slices.DeleteFunc(faultNames(t, r.Path()), func(s string) bool { return s == mapping.NameEnd || s == mapping.NameRecovered })
 		slices.Sort(got)
 		if slices.Sort(want); !slices.Equal(got, want) {
 			t.Errorf("after recovery the file has %d entries, want %d; the first are %q", len(got), len(want), got[:min(4, len(got))])
@@ -411,7 +412,7 @@ func TestSyncFailsOnce(t *testing.T) {
 		if err := r.Close(context.Background()); !errors.Is(err, syscall.EIO) {
 			t.Errorf("Close: %v", err)
 		}
-		if got, want := faultNames(t, r.Path()), []string{"x", "y", format.NameEnd}; !slices.Equal(got, want) {
+		if got, want := faultNames(t, r.Path()), []string{"x", "y", mapping.NameEnd}; !slices.Equal(got, want) {
 			t.Errorf("the file has %q, want %q", got, want)
 		}
 	})
@@ -451,7 +452,7 @@ func TestTraceIsFull(t *testing.T) {
 			must(t, err)
 			n := 0
 			for _, name := range append(names, r.stream) {
-				n += len(slices.DeleteFunc(faultNames(t, name), func(s string) bool { return s == format.NameEnd }))
+				n += len(slices.DeleteFunc(faultNames(t, name), func(s string) bool { return s == mapping.NameEnd }))
 			}
 			if n != 6-refused {
 				t.Errorf("%d entries are in the files, %d were refused", n, refused)
@@ -529,7 +530,7 @@ func TestLargeParentSurvivesFullDisk(t *testing.T) {
 	f.fail(nil, nil, nil)
 	balanced(t, r.Stats())
 	_ = r.Close(context.Background()) // it tells of the loss
-	if got, want := faultNames(t, r.Path()), []string{"parent", "child", format.NameEnd}; !slices.Equal(got, want) {
+	if got, want := faultNames(t, r.Path()), []string{"parent", "child", mapping.NameEnd}; !slices.Equal(got, want) {
 		t.Errorf("the file has %q, want %q", got, want)
 	}
 }
@@ -589,7 +590,7 @@ func TestClockGoesBack(t *testing.T) {
 			want = append(want, name)
 		}
 		must(t, r.Close(context.Background()))
-		if got := faultNames(t, r.Path()); !slices.Equal(got, append(want, format.NameEnd)) && !raceEnabled {
+		if got := faultNames(t, r.Path()); !slices.Equal(got, append(want, mapping.NameEnd)) && !raceEnabled {
 			t.Errorf("%v: the order is %q", d, got)
 		}
 		synctest.Test(t, func(t *testing.T) { // where the clock stands

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
+	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -76,7 +78,7 @@ func TestFinalizeCancelled(t *testing.T) {
 func TestFinalizeEmptyTrace(t *testing.T) {
 	dir := t.TempDir()
 	iet, et := filepath.Join(dir, "a.iet"), filepath.Join(dir, "a.et")
-	must(t, os.WriteFile(iet, format.AppendMagic(nil, format.V2, format.IET), 0o600))
+	must(t, os.WriteFile(iet, wire.AppendMagic(nil, format.V2, format.IET), 0o600))
 	must(t, format.Finalize(t.Context(), iet, et, nil))
 	if got, want := string(readFile(t, et)), "\x00ENTRACE\x02\x00\x00\x00"; got != want {
 		t.Errorf("the ET is %q, want %q", got, want)
@@ -103,14 +105,14 @@ func TestRecoverInPlace(t *testing.T) {
 		tail   []byte
 		given  string
 		files  string
-		reason format.CutReason
+		reason string
 	}{
-		{"whole stream of an ET", nil, "app.et", "app.et", format.CutClean},
-		{"torn stream of an ET", []byte{0, 0, 9}, "app.et", "app.et", format.CutTorn},
-		{"zeros behind it", make([]byte, 20), "app.et", "app.et", format.CutZeroTail},
-		{"corrupt stream of an ET", []byte{0, 7}, "app.et", "app.et app.iet.broken", format.CutCorrupt},
-		{"torn IET", []byte{0, 0, 9}, "app.iet", "app.iet", format.CutTorn},
-		{"corrupt IET", []byte{0, 7}, "app.iet", "app.iet app.iet.broken", format.CutCorrupt},
+		{"whole stream of an ET", nil, "app.et", "app.et", mapping.CutClean},
+		{"torn stream of an ET", []byte{0, 0, 9}, "app.et", "app.et", mapping.CutTorn},
+		{"zeros behind it", make([]byte, 20), "app.et", "app.et", mapping.CutZeroTail},
+		{"corrupt stream of an ET", []byte{0, 7}, "app.et", "app.et app.iet.broken", mapping.CutCorrupt},
+		{"torn IET", []byte{0, 0, 9}, "app.iet", "app.iet", mapping.CutTorn},
+		{"corrupt IET", []byte{0, 7}, "app.iet", "app.iet app.iet.broken", mapping.CutCorrupt},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -129,7 +131,7 @@ func TestRecoverInPlace(t *testing.T) {
 				t.Errorf("the report names %s, want %s", r.Output, saved)
 			}
 			want := "root(whole)"
-			if x.reason == format.CutCorrupt {
+			if x.reason == mapping.CutCorrupt {
 				want = "root(whole entrace.recovered)"
 			}
 			if got := rawOutline(t, open(t, saved)); got != want {
@@ -138,7 +140,7 @@ func TestRecoverInPlace(t *testing.T) {
 			before := readFile(t, saved)
 			r, err = recorder.Recover(saved, "")
 			must(t, err)
-			if r.Reason != format.CutClean || !bytes.Equal(readFile(t, saved), before) {
+			if r.Reason != mapping.CutClean || !bytes.Equal(readFile(t, saved), before) {
 				t.Errorf("recovering again found %s and changed the file: %t", r.Reason, !bytes.Equal(readFile(t, saved), before))
 			}
 		})

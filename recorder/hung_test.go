@@ -16,6 +16,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/journal"
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // hang makes the writes of f stand until the function that it returns is called.
@@ -257,7 +258,7 @@ func TestOtherLayoutIsSetAside(t *testing.T) {
 		dir := t.TempDir()
 		path := filepath.Join(dir, "app.et")
 		if withIET {
-			b := format.AppendTraceEntry(format.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())
+			b := format.AppendTraceEntry(wire.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())
 			b = format.AppendTraceEntry(b, format.V1, faultEntry("of the dead"))
 			must(t, os.WriteFile(filepath.Join(dir, "app.iet"), b, 0o600))
 		}

@@ -16,7 +16,7 @@ func Open(name string, o *format.OpenOptions) (*format.File, error) {
 	return src.Open(o)
 }
 
-// Verify looks at every byte of the file name as [format.Verify] does; what the journal of a dead
+// Verify looks at every byte of the file name as [format.File.Verify] does; what the journal of a dead
 // writer holds is a part of it. It returns what [Inspect] does, with those entries.
 func Verify(name string, found func(problem error)) (*Report, error) {
 	f, err := Open(name, &format.OpenOptions{Lenient: true})

@@ -192,7 +192,7 @@ func TestCloseFinishesAsET(t *testing.T) {
 	if f.Format() != format.ET {
 		t.Errorf("the format is %v, want et", f.Format())
 	}
-	if !bytes.Contains(readFile(t, rec.Path()), stream[format.MagicSize:]) {
+	if !bytes.Contains(readFile(t, rec.Path()), stream[wire.MagicSize:]) {
 		t.Error("the data section is not what the IET held")
 	}
 	fi, err := os.Stat(rec.Path())
@@ -463,7 +463,7 @@ func TestLiveSpan(t *testing.T) {
 			{Name: mapping.AttrJSON, Value: format.StringValue(`["new"]`)},
 		}
 		event := *named("event 1")
-		event.Attributes = []format.Attribute{{Name: format.AttrEvent, Value: format.BoolValue(true)}}
+		event.Attributes = []format.Attribute{{Name: mapping.AttrEvent, Value: format.BoolValue(true)}}
 		must(t, tracetest.EndSpan(rec, s.Ref, []format.TraceEntry{event}, end))
 		must(t, rec.Log(s.Ref, &format.TraceEntry{Message: format.Some("late"), Metadata: format.Metadata{Name: "event"}}))
 		must(t, tracetest.EndSpan(rec, spanRef(1, 77), nil, end))
@@ -570,7 +570,7 @@ func TestHygiene(t *testing.T) {
 		if b, _ := got.Attribute("z\ufffd"); !b.Equal(format.BytesValue([]byte("bad\xff"))) {
 			t.Errorf("a value that is no text is %v %q, want Bytes", b.Kind(), b.Text())
 		}
-		if raw, err := f.AppendRaw(nil, empty); err != nil || len(bytes.Trim(raw, "\x00")) == 0 {
+		if raw, err := f.Raw().Append(nil, empty); err != nil || len(bytes.Trim(raw, "\x00")) == 0 {
 			t.Errorf("an empty entry is stored as %x, which reads as the mark of a crash", raw)
 		}
 		if e.Attributes[0].Name != "z\xff" {
@@ -592,7 +592,7 @@ func TestTooLarge(t *testing.T) {
 		id, err := rec.Append(e)
 		must(t, err)
 		many := named("many")
-		for i := range format.MaxAttributes + 10 {
+		for i := range wire.MaxAttributes + 10 {
 			many.Attributes = append(many.Attributes, format.Attribute{Name: fmt.Sprint("otel.", i)})
 		}
 		if _, err := rec.Append(many); !errors.Is(err, format.ErrTooLarge) {
@@ -603,7 +603,7 @@ func TestTooLarge(t *testing.T) {
 		}
 		closeRecorder(t, rec)
 		f := open(t, rec.Path())
-		raw, err := f.AppendRaw(nil, id)
+		raw, err := f.Raw().Append(nil, id)
 		must(t, err)
 		got, err := f.Entry(id)
 		must(t, err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/deadtrace"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/internal/tracename"
 )
@@ -48,7 +49,7 @@ func (r *Report) Finished() string {
 	switch {
 	case r.Output != r.Name && osfile.Exists(r.Name):
 		did = "saved"
-	case r.Output == r.Name && r.Reason == format.CutClean && r.Pending == 0 && r.Ended:
+	case r.Output == r.Name && r.Reason == mapping.CutClean && r.Pending == 0 && r.Ended:
 		did = "complete"
 	}
 	s := fmt.Sprintf("%s: %s, %d entries", r.Output, did, r.Entries)
@@ -75,7 +76,7 @@ func Inspect(name string) (*Report, error) {
 // With an output it writes that, a new file, IET if it is called x.iet and else
 // ET, and leaves the source as it is. Without one it finishes the file in place:
 // a trace that was to become app.et becomes that, an x.iet is cut to its whole
-// entries. If there was a journal and no clean end, the last entry is [format.NameRecovered] then. It is,
+// entries. If there was a journal and no clean end, the last entry is "entrace.recovered" then. It is,
 // with "damage", of an ET that has lost its end and of a corrupt file.
 // A corrupt original is kept beside it as FILE.broken. A file that a
 // living process writes is [format.ErrLocked] then. An IET cannot end with entries of nothing
@@ -109,7 +110,7 @@ func finish(name string) (*deadtrace.Result, error) {
 		switch {
 		case ierr != nil && errors.Is(err, format.ErrNotRegular):
 			return nil, ierr
-		case ierr == nil && !now.Live && now.Reason == format.CutClean && now.Pending == 0 && now.Format == format.IET:
+		case ierr == nil && !now.Live && now.Reason == mapping.CutClean && now.Pending == 0 && now.Format == format.IET:
 			now.Output = now.Name
 			return now, nil
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/internal/placer"
+	"github.com/entrace-go/entrace/internal/raw"
 	"github.com/entrace-go/entrace/internal/record"
 	"github.com/entrace-go/entrace/internal/retain"
 	"github.com/entrace-go/entrace/internal/tracename"
@@ -283,10 +284,10 @@ func (w *writer) repark() error {
 }
 
 // finishFile finishes a file that was rotated out.
-func finishFile(ctx context.Context, f *os.File, iet string, et bool, x *format.Index) error {
+func finishFile(ctx context.Context, f *os.File, iet string, et bool, x *raw.Index) error {
 	err := osfile.SyncDir(iet)
 	if et {
-		err = format.FinalizeFile(ctx, f, iet, strings.TrimSuffix(iet, tracename.IET)+tracename.ET, &format.FinalizeOptions{RemoveSource: true, Index: x})
+		err = format.Finalize(ctx, iet, strings.TrimSuffix(iet, tracename.IET)+tracename.ET, &format.FinalizeOptions{File: f, RemoveSource: true, Index: x})
 	}
 	if err != nil || !et {
 		err = errors.Join(err, f.Sync())
@@ -352,7 +353,7 @@ func (w *writer) continueIn(n *nextFile) error {
 // isDetail reports whether a span that stays behind can do without the attribute when it is
 // written again.
 func isDetail(a format.Attribute) bool {
-	return a.Name != format.AttrSpanID && a.Name != format.AttrTime && a.Name != format.AttrKind
+	return a.Name != format.AttrSpanID && a.Name != format.AttrTime && a.Name != mapping.AttrKind
 }
 
 // carried returns which of the spans the next file begins with: the youngest that fit into

@@ -11,6 +11,8 @@ import (
 	"github.com/entrace-go/entrace/internal/deadtrace"
 	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/internal/placer"
+	"github.com/entrace-go/entrace/internal/raw"
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // A sink takes the entries of a recording. It is used by one goroutine.
@@ -36,7 +38,7 @@ func (s *noSink) write(b []byte, entries []placer.Staged) (int, error) {
 	return len(entries), nil
 }
 
-func (s *noSink) begin(format.Version) { s.n = format.MagicSize }
+func (s *noSink) begin(format.Version) { s.n = wire.MagicSize }
 func (*noSink) sync() error            { return nil }
 func (*noSink) check() error           { return nil }
 func (s *noSink) size() int64          { return s.n }
@@ -63,7 +65,7 @@ type fileSink struct {
 	// without a root.
 	magic []byte
 
-	index format.Index
+	index raw.Index
 	tail  deadtrace.Tail
 
 	syncErr error // sticky: a file that failed once is never safe again
@@ -72,8 +74,8 @@ type fileSink struct {
 func newFileSink(f *os.File, name string) *fileSink { return &fileSink{f: f, w: f, name: name} }
 
 func (s *fileSink) begin(v format.Version) {
-	s.magic = format.AppendMagic(nil, v, format.IET)
-	s.n = format.MagicSize
+	s.magic = wire.AppendMagic(nil, v, format.IET)
+	s.n = wire.MagicSize
 	s.tail.Add(s.magic)
 }
 
@@ -159,7 +161,7 @@ func (s *fileSink) mend(v format.Version, root []byte) (left, entries, spans int
 		return 0, 0, 0, err
 	}
 	if left == 0 {
-		magic := format.AppendMagic(nil, v, format.IET)
+		magic := wire.AppendMagic(nil, v, format.IET)
 		n, err := s.w.Write(append(magic, root...))
 		if err != nil {
 			return 0, 0, 0, errors.Join(err, s.w.Truncate(0))
@@ -181,7 +183,7 @@ func (s *fileSink) wholePrefix(v format.Version, within int64) (entries int, siz
 		parent uint32
 	}
 	var all []entry
-	end := int64(format.MagicSize)
+	end := int64(wire.MagicSize)
 	s.index.Each(func(size, parent uint32, _ bool) bool {
 		end += int64(size)
 		if end <= within {
@@ -191,7 +193,7 @@ func (s *fileSink) wholePrefix(v format.Version, within int64) (entries int, siz
 	})
 	var e format.TraceEntry
 	for n := len(all); n > 0; n-- {
-		from := int64(format.MagicSize)
+		from := int64(wire.MagicSize)
 		if n > 1 {
 			from = all[n-2].end
 		}

@@ -21,7 +21,7 @@ func (d Dropped) Total() uint64 {
 	return d.IO + d.TooLarge + d.Full + d.Closed + d.Invalid + d.Overflow
 }
 
-// Each calls fn for every reason, by the name that [format.NameEnd] has it under.
+// Each calls fn for every reason, by the name that "entrace.end" has it under.
 func (d Dropped) Each(fn func(reason string, n uint64)) {
 	fn("io", d.IO)
 	fn("too_large", d.TooLarge)

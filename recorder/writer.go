@@ -351,7 +351,7 @@ func (w *writer) checkSize() {
 // mend cuts the file to what is whole, after somebody else has changed it, and makes a new one
 // take its place as soon as everything is in it. The error says why that cannot be.
 func (w *writer) mend(cause error) error {
-	root := placer.New(&w.intern.Table, &placer.Options{Columns: w.version.HasColumns(), MaxEntrySize: w.o.MaxEntrySize})
+	root := placer.New(&w.intern.Table, &placer.Options{Columns: w.version == format.V2, MaxEntrySize: w.o.MaxEntrySize})
 	root.Root()
 	b, _ := root.Out()
 	left, entries, spans, err := w.file.mend(w.version, b)

@@ -56,7 +56,7 @@ func (n *numbering) begin(trace uint32, v format.Version) {
 func (n *numbering) connect(b []byte) []byte {
 	n.conn++
 	n.next, n.moved = 0, 0
-	b = format.AppendMagic(b, n.version, format.IETPrefix)
+	b = wire.AppendMagic(b, n.version, format.IETPrefix)
 	b, _ = n.frame(b, format.AppendTraceEntry(n.raw[:0], n.version, format.Root()))
 	if k := len(n.resources); k > 0 {
 		b, _ = n.sendResource(b, &n.resources[k-1])

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // A timed connection stops to read at a time, or when ctx is done.
@@ -63,7 +64,7 @@ const (
 // greet reads what comes before the first entry: the token, if there is to be
 // one, and the magic. It reads no more than ten bytes of what is not that.
 func (f *frames) greet(token string) error {
-	var room [format.MagicSize]byte
+	var room [wire.MagicSize]byte
 	if token != "" {
 		want := appendPreface(nil, token)
 		if err := f.full(room[:]); err != nil {
@@ -85,11 +86,11 @@ func (f *frames) greet(token string) error {
 		if err := f.full(room[n : n+1]); err != nil {
 			return fmt.Errorf("magic: %w", err)
 		}
-		if _, _, err := format.ParseMagic(room[:n+1]); err != nil && !errors.Is(err, format.ErrTruncated) {
+		if _, _, err := format.ReadMagic(bytes.NewReader(room[:n+1])); err != nil && !errors.Is(err, format.ErrTruncated) {
 			return strange(room[0], err)
 		}
 	}
-	f.before, f.got, f.greeted = f.got-format.MagicSize, 0, room[:]
+	f.before, f.got, f.greeted = f.got-wire.MagicSize, 0, room[:]
 	var err error
 	if f.r, err = format.NewReader(f, &format.ReaderOptions{MaxEntrySize: f.limit}); err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -35,7 +36,7 @@ func framesOf(b []byte, some, limit int) *frames {
 // the reader of package format, which takes what it takes.
 func FuzzDecode(f *testing.F) {
 	for _, v := range []format.Version{format.V1, format.V2} {
-		b := format.AppendMagic(nil, v, format.IETPrefix)
+		b := wire.AppendMagic(nil, v, format.IETPrefix)
 		for i, e := range []*format.TraceEntry{format.Root(), {Metadata: format.Metadata{Name: "a"}}, {Parent: 1, Message: format.Some("m")}} {
 			raw := format.AppendTraceEntry(nil, v, e)
 			b = append(binary.LittleEndian.AppendUint64(b, uint64(len(raw))), raw...)
@@ -91,10 +92,10 @@ func FuzzDecode(f *testing.F) {
 // FuzzToken feeds a receiver that wants a token.
 func FuzzToken(f *testing.F) {
 	const token = "0123456789abcdef"
-	whole := format.AppendMagic(appendPreface(nil, token), format.V1, format.IETPrefix)
+	whole := wire.AppendMagic(appendPreface(nil, token), format.V1, format.IETPrefix)
 	f.Add(whole)
 	f.Add(whole[:20])
-	f.Add(whole[len(whole)-format.MagicSize:])
+	f.Add(whole[len(whole)-wire.MagicSize:])
 	f.Fuzz(func(t *testing.T, b []byte) {
 		err := framesOf(b, 7, 1<<20).greet(token)
 		if err == nil && !bytes.HasPrefix(b, whole[:len(whole)-2]) {
@@ -184,7 +185,7 @@ func TestSilentWhenIdle(t *testing.T) {
 		}
 		rec := recorder.Stream(&recorder.Options{Tee: s})
 		entry := &format.TraceEntry{Metadata: format.Metadata{Name: "event"}}
-		want := len(format.AppendMagic(nil, format.V1, format.IETPrefix)) + prefixSize + len(format.AppendTraceEntry(nil, format.V1, format.Root())) +
+		want := len(wire.AppendMagic(nil, format.V1, format.IETPrefix)) + prefixSize + len(format.AppendTraceEntry(nil, format.V1, format.Root())) +
 			prefixSize + len(format.AppendTraceEntry(nil, format.V1, entry))
 		for range 3 {
 			if err := rec.Log(format.SpanRef{}, entry); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/env"
 	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // names makes the names of files, out of nothing but the time, a counter and what is safe of
@@ -96,7 +97,7 @@ func (in *incoming) write(b []byte, ends []int) error {
 	n, err := in.f.Write(b[:size])
 	if err != nil {
 		if entries, size = wholeEntries(ends, n); n > size {
-			err = errors.Join(err, in.f.Truncate(format.MagicSize+in.size+int64(size)))
+			err = errors.Join(err, in.f.Truncate(wire.MagicSize+in.size+int64(size)))
 		}
 	} else if entries < len(ends) {
 		err = in.quota.exceeded()
@@ -162,7 +163,7 @@ func (in *incoming) createFile(service string) error {
 		if err := osfile.Lock(f, true); err != nil && !errors.Is(err, osfile.ErrNoLocks) {
 			return err
 		}
-		_, err = f.Write(format.AppendMagic(nil, in.version, format.IET))
+		_, err = f.Write(wire.AppendMagic(nil, in.version, format.IET))
 		return err
 	}
 	return fmt.Errorf("%s: %w", in.dir, fs.ErrExist)

@@ -115,7 +115,7 @@ func (v *running) dial() net.Conn {
 
 // stream encodes entries as a sender sends them.
 func stream(entries ...*format.TraceEntry) []byte {
-	b := format.AppendMagic(nil, format.V1, format.IETPrefix)
+	b := wire.AppendMagic(nil, format.V1, format.IETPrefix)
 	for _, e := range entries {
 		b = frame(b, e)
 	}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/remote"
@@ -196,7 +197,7 @@ func again(t *testing.T, v format.Version) {
 	b.Log(ref(4), 6)
 	b.Entry(&format.TraceEntry{Message: format.Some("log"), Metadata: format.Metadata{Name: "event 2"}})
 	must(t, b.Write())
-	must(t, tracetest.EndSpan(rec, ref(1), []format.TraceEntry{{Metadata: format.Metadata{Name: "ev"}, Attributes: []format.Attribute{{Name: format.AttrEvent, Value: format.BoolValue(true)}}}},
+	must(t, tracetest.EndSpan(rec, ref(1), []format.TraceEntry{{Metadata: format.Metadata{Name: "ev"}, Attributes: []format.Attribute{{Name: mapping.AttrEvent, Value: format.BoolValue(true)}}}},
 		&format.TraceEntry{Metadata: format.Metadata{Name: format.NameSpanEnd}, Attributes: []format.Attribute{{Name: format.AttrSpanID, Value: format.StringValue("0000000000000001")}}}))
 	must(t, rec.Flush(context.Background()))
 	second := <-conns

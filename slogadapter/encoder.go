@@ -131,7 +131,7 @@ func (e *encoder) begin(s *site, l slog.Level, levelText string, at time.Time, m
 		}
 	}
 	if levelText != "" {
-		e.b.String(format.AttrLogLevel, levelText)
+		e.b.String(mapping.AttrLogLevel, levelText)
 	}
 	if flags != mapping.DefaultLogFlags {
 		e.b.U64(mapping.AttrTraceFlags, uint64(flags))

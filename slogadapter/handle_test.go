@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
 )
@@ -53,7 +54,7 @@ func TestLevels(t *testing.T) {
 			if e.Metadata.Level != test.want {
 				t.Errorf("level is %v, want %v", e.Metadata.Level, test.want)
 			}
-			v, ok := e.Attribute(format.AttrLogLevel)
+			v, ok := e.Attribute(mapping.AttrLogLevel)
 			if v.Text() != test.text || ok != (test.text != "") {
 				t.Errorf("log.level is %q (%t), want %q", v.Text(), ok, test.text)
 			}

@@ -77,7 +77,7 @@ func TestMaxAttrs(t *testing.T) {
 				if got := truncated(e); got != test.truncated {
 					t.Errorf("in a group %t: marked %t, want %t", group, got, test.truncated)
 				}
-				if _, ok := e.Attribute(format.AttrLogLevel); !ok {
+				if _, ok := e.Attribute(mapping.AttrLogLevel); !ok {
 					t.Errorf("in a group %t: log.level is missing", group)
 				}
 			}

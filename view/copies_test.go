@@ -72,7 +72,7 @@ func (s *snapshot) log(span int, at int, text string) *snapshot {
 func (s *snapshot) exceptions(span int) *snapshot {
 	for range 2 {
 		s.add(&format.TraceEntry{Parent: s.open[span], Metadata: format.Metadata{Name: mapping.NameException, Level: format.LevelError}, Attributes: []format.Attribute{
-			attribute(format.AttrEvent, format.BoolValue(true)), attribute(format.AttrTime, format.U64Value(120)),
+			attribute(mapping.AttrEvent, format.BoolValue(true)), attribute(format.AttrTime, format.U64Value(120)),
 		}})
 	}
 	return s

@@ -166,12 +166,12 @@ func fold(e, end *format.TraceEntry) {
 	if end.Message.Valid {
 		e.Metadata.Name = end.Message.Value
 	}
-	if status, ok := end.Attribute(format.AttrStatusCode); ok {
+	if status, ok := end.Attribute(mapping.AttrStatusCode); ok {
 		// The status is one thing: nothing of an earlier one stays.
 		if status.Text() != statusError {
 			e.Metadata.Level = format.LevelInfo
 		}
-		e.Attributes = slices.DeleteFunc(e.Attributes, func(a format.Attribute) bool { return a.Name == format.AttrStatusDescription })
+		e.Attributes = slices.DeleteFunc(e.Attributes, func(a format.Attribute) bool { return a.Name == mapping.AttrStatusDescription })
 	}
 	if end.Metadata.Level == format.LevelError {
 		e.Metadata.Level = format.LevelError

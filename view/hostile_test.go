@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -229,10 +230,10 @@ func TestDamage(t *testing.T) {
 		must(t, err)
 		name := filepath.Join(t.TempDir(), "damaged")
 		if seed%2 == 0 {
-			b = b[:format.MagicSize+r.IntN(len(b)-format.MagicSize)]
+			b = b[:wire.MagicSize+r.IntN(len(b)-wire.MagicSize)]
 		} else {
 			for range 1 + r.IntN(3) {
-				b[format.MagicSize+r.IntN(len(b)-format.MagicSize)] ^= 1 << r.IntN(8)
+				b[wire.MagicSize+r.IntN(len(b)-wire.MagicSize)] ^= 1 << r.IntN(8)
 			}
 		}
 		must(t, os.WriteFile(name, b, 0o600))

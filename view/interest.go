@@ -50,7 +50,13 @@ const (
 // that people look for first, and those that are the same in all siblings last. The list is valid
 // until the next call.
 func (k *Ranker) Attributes(r Row, e *format.TraceEntry) []format.Attribute {
-	k.list = readable(e.AppendUserAttributes(k.list[:0]), e)
+	k.list = k.list[:0]
+	for i := range e.Attributes {
+		if name, own := mapping.UserName(e.Attributes[i].Name); own {
+			k.list = append(k.list, format.Attribute{Name: name, Value: e.Attributes[i].Value})
+		}
+	}
+	k.list = readable(k.list, e)
 	if len(k.list) < 2 {
 		return k.list
 	}

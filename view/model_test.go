@@ -110,11 +110,11 @@ func (m *model) add(k int, id uint32, e *format.TraceEntry) {
 	}
 	span := strings.ToLower(a[format.AttrSpanID].Text())
 	hasSpan := isID(span, 16)
-	status, hasStatus := a[format.AttrStatusCode]
+	status, hasStatus := a[mapping.AttrStatusCode]
 	statusOf := map[string]view.Status{"OK": view.StatusOK, "ERROR": view.StatusError}[status.Text()]
 	kinds := map[string]view.Kind{"unspecified": view.KindUnspecified, "internal": view.KindInternal, "server": view.KindServer, "client": view.KindClient, "producer": view.KindProducer, "consumer": view.KindConsumer}
-	kind, hasKind := kinds[a[format.AttrKind].Text()]
-	if _, is := a[format.AttrKind]; is && !hasKind {
+	kind, hasKind := kinds[a[mapping.AttrKind].Text()]
+	if _, is := a[mapping.AttrKind]; is && !hasKind {
 		kind, hasKind = view.KindInternal, true
 	}
 	r.continues = a[mapping.AttrContinued].Bool()
@@ -155,7 +155,7 @@ func (m *model) add(k int, id uint32, e *format.TraceEntry) {
 		r.kind = kind
 	}
 	r.status = statusOf
-	_, isLink := a[format.AttrLinkTraceID]
+	_, isLink := a[mapping.AttrLinkTraceID]
 	r.message = e.Message.Value
 	switch {
 	case id == 0:
@@ -171,11 +171,11 @@ func (m *model) add(k int, id uint32, e *format.TraceEntry) {
 		r.role = view.RoleResource
 	case e.Parent == 0 && strings.HasPrefix(e.Metadata.Name, "entrace."):
 		r.role = view.RoleRecorder
-	case a[format.AttrEvent].Bool():
+	case a[mapping.AttrEvent].Bool():
 		if r.role = view.RoleEvent; e.Metadata.Name == "exception" {
 			m.excepted = append(m.excepted, parent)
 		}
-	case isLink && e.Metadata.Name == format.NameLink:
+	case isLink && e.Metadata.Name == mapping.NameLink:
 		r.role = view.RoleLink
 	}
 	if !isID(r.wants, 16) {

@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 )
 
 // OpenFor returns for how long the span at row r was open at least, and whether it has not ended:
@@ -29,7 +29,7 @@ func (v *View) findLasts() {
 		v.lasts[i] = math.MinInt64
 		for _, run := range v.files[i].runs {
 			for r := run.row; r < run.end; r++ {
-				if v.Role(r) == RoleRecorder && v.Name(r) == format.NameEnd {
+				if v.Role(r) == RoleRecorder && v.Name(r) == mapping.NameEnd {
 					continue // the program may have done nothing for long before it, or be dead
 				}
 				if t := v.start(r); t != noTime {

@@ -65,8 +65,8 @@ const (
 
 var fieldOf = map[string]field{
 	format.AttrTraceID: fieldTrace, format.AttrSpanID: fieldSpan, format.AttrParentSpanID: fieldParent,
-	format.AttrTime: fieldTime, format.AttrDuration: fieldTook, format.AttrKind: fieldKind, format.AttrStatusCode: fieldStatus,
-	format.AttrEvent: fieldEvent, format.AttrLinkTraceID: fieldLink, mapping.AttrContinued: fieldContinued,
+	format.AttrTime: fieldTime, format.AttrDuration: fieldTook, mapping.AttrKind: fieldKind, mapping.AttrStatusCode: fieldStatus,
+	mapping.AttrEvent: fieldEvent, mapping.AttrLinkTraceID: fieldLink, mapping.AttrContinued: fieldContinued,
 }
 
 // A chunk is a stretch of entries and what is in them.
@@ -621,7 +621,7 @@ func (w *parser) add(c *chunk, h *head, v *values) (wantsPlace bool) {
 			if role = RoleEvent; string(h.name) == mapping.NameException {
 				flags |= recordExcepts
 			}
-		case v.link && string(h.name) == format.NameLink:
+		case v.link && string(h.name) == mapping.NameLink:
 			role = RoleLink
 		}
 	}

@@ -61,7 +61,7 @@ func randomEntries(r *rand.Rand, n, file int) []*format.TraceEntry {
 				add(format.AttrDuration, format.U64Value(uint64(r.IntN(300))))
 			}
 			if r.IntN(3) == 0 {
-				add(format.AttrKind, format.StringValue(pick("server", "client", "odd")))
+				add(mapping.AttrKind, format.StringValue(pick("server", "client", "odd")))
 			}
 			if r.IntN(4) == 0 {
 				add(mapping.AttrContinued, format.BoolValue(file > 0))
@@ -79,10 +79,10 @@ func randomEntries(r *rand.Rand, n, file int) []*format.TraceEntry {
 				e.Message = format.Some(pick("renamed", "again"))
 			}
 			if r.IntN(4) == 0 {
-				add(format.AttrStatusCode, format.StringValue(pick("OK", "ERROR", "odd")))
+				add(mapping.AttrStatusCode, format.StringValue(pick("OK", "ERROR", "odd")))
 			}
 			if r.IntN(9) == 0 {
-				add(format.AttrEvent, format.BoolValue(true))
+				add(mapping.AttrEvent, format.BoolValue(true))
 			}
 		case 8, 9:
 			e.Metadata.Name, e.Message = pick("event", "event x"), format.Some(pick("hello", "payment failed", ""))
@@ -94,15 +94,15 @@ func randomEntries(r *rand.Rand, n, file int) []*format.TraceEntry {
 				add(format.AttrTraceID, trace())
 			}
 		case 10:
-			if add(format.AttrEvent, format.BoolValue(true)); r.IntN(3) > 0 {
+			if add(mapping.AttrEvent, format.BoolValue(true)); r.IntN(3) > 0 {
 				add(format.AttrTime, at())
 			}
 			if r.IntN(2) == 0 {
 				e.Metadata.Name = "exception"
 			}
 		case 11:
-			e.Metadata.Name = pick(format.NameLink, format.NameEnd)
-			add(format.AttrLinkTraceID, trace())
+			e.Metadata.Name = pick(mapping.NameLink, mapping.NameEnd)
+			add(mapping.AttrLinkTraceID, trace())
 		}
 		all = append(all, e)
 	}

@@ -214,7 +214,7 @@ func (h *Handler) entry(ctx context.Context, s *state, q url.Values) (answer, er
 	}
 	if f.Role() == view.RoleSpan {
 		d.Kind, d.Status, d.Open = f.Kind().String(), f.Status().String(), f.Open()
-		description, _ := e.Attribute(format.AttrStatusDescription)
+		description, _ := e.Attribute(mapping.AttrStatusDescription)
 		d.Description = description.Text()
 	}
 	ref := v.Ref(r)
@@ -275,8 +275,8 @@ func (d *details) addLink(v *view.View, r view.Row, most int) error {
 	if err != nil {
 		return err
 	}
-	trace, _ := e.Attribute(format.AttrLinkTraceID)
-	span, _ := e.Attribute(format.AttrLinkSpanID)
+	trace, _ := e.Attribute(mapping.AttrLinkTraceID)
+	span, _ := e.Attribute(mapping.AttrLinkSpanID)
 	l := linked{Trace: trace.Text(), Span: span.Text(), Attributes: attributesOf(e.UserAttributes(), most)}
 	traceID, ok := wire.ParseID[[16]byte](l.Trace)
 	spanID, ok2 := wire.ParseID[[8]byte](l.Span)

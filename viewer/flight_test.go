@@ -33,8 +33,8 @@ func flight() []*format.TraceEntry {
 		entry(1, "runtime.metrics", "", format.LevelInfo, 50, format.Attribute{Name: "interval_nano", Value: format.U64Value(5)}),
 		entry(1, "runtime.metrics", "", format.LevelInfo, 250, format.Attribute{Name: "interval_nano", Value: format.U64Value(5)}),
 		entry(1, mapping.NameCrash, "panic: out of stock\n\ngoroutine 7 [running]:", format.LevelError, 950),
-		entry(3, format.NameLink, "", format.LevelError, 100, format.Attribute{Name: format.AttrLinkTraceID, Value: str("00")}),
-		entry(0, format.NameEnd, "", format.LevelTrace, 5000),
+		entry(3, mapping.NameLink, "", format.LevelError, 100, format.Attribute{Name: mapping.AttrLinkTraceID, Value: str("00")}),
+		entry(0, mapping.NameEnd, "", format.LevelTrace, 5000),
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
@@ -88,7 +88,7 @@ func isShown(v *view.View, r view.Row) bool {
 	case view.RoleSpan, view.RoleEvent, view.RoleLog, view.RoleOther:
 		return true
 	case view.RoleRecorder:
-		return v.Name(r) != format.NameEnd && v.Name(r) != format.NameRecovered
+		return v.Name(r) != mapping.NameEnd && v.Name(r) != mapping.NameRecovered
 	}
 	return false
 }

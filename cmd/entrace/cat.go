@@ -15,6 +15,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/entryjson"
 )
 
 func (a *app) catCommand() *cobra.Command {
@@ -117,7 +118,7 @@ func (a *app) catSelected(ctx context.Context, name string, o *lookFlags) error 
 // appendLine appends what cat and tail print of an entry.
 func (a *app) appendLine(b []byte, id int64, e *format.TraceEntry, asJSON bool) []byte {
 	if asJSON {
-		return append(format.AppendJSON(b, id, e), '\n')
+		return append(entryjson.Append(b, id, e), '\n')
 	}
 	b = strconv.AppendInt(b, id, 10)
 	b = strconv.AppendUint(append(b, " <"...), uint64(e.Parent), 10)

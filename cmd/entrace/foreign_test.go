@@ -106,7 +106,7 @@ func TestConvertForeign(t *testing.T) {
 				strange := filepath.Join(t.TempDir(), "strange.name")
 				must(t, os.WriteFile(strange, b, 0o600))
 				got := runOK(t, nil, "convert", strange, "-", "--to", "iet")
-				if _, kind, err := format.ParseMagic([]byte(got)); err != nil || kind != format.IET {
+				if _, kind, err := format.ReadMagic(bytes.NewReader([]byte(got))); err != nil || kind != format.IET {
 					t.Errorf("%s is not known by what it holds", f.Name)
 				}
 				if got := runOK(t, b, "convert", "-", "-", "--to", "folded"); !strings.Contains(got, "SELECT") {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -44,7 +45,7 @@ func source(name, from string) (*convert.Format, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, _, err := format.ParseMagic(head); err == nil {
+	if _, _, err := format.ReadMagic(bytes.NewReader(head)); err == nil {
 		return nil, nil //nolint:nilnil // none is an answer
 	}
 	if f := convert.FormatByExtension(name); f != nil && f.Decode == nil {

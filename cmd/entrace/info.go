@@ -12,37 +12,38 @@ import (
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
 
 // info is what 'entrace info --json' prints.
 type info struct {
-	File       string           `json:"file"`
-	Files      int              `json:"files,omitempty"` // if there are several
-	Version    format.Version   `json:"version"`
-	Format     string           `json:"format"`
-	Entries    int              `json:"entries"`
-	Bytes      int64            `json:"bytes"`
-	ValidBytes int64            `json:"valid_bytes"`
-	Spans      int              `json:"spans"`
-	OpenSpans  int              `json:"open_spans"`
-	Logs       int              `json:"logs"`
-	Events     int              `json:"events"`
-	Links      int              `json:"links"`
-	MaxDepth   int              `json:"max_depth"` // of the view; the root has 0
-	Services   []string         `json:"services"`
-	FirstTime  *time.Time       `json:"first_time"`        // null without any
-	LastTime   *time.Time       `json:"last_time"`         // the end of what took longest
-	Ended      bool             `json:"ended"`             // all files are whole and closed
-	Rotated    bool             `json:"rotated"`           // another file follows
-	Live       bool             `json:"live"`              // a process is writing
-	Pending    int              `json:"in_crash_buffer"`   // of the entries, those that are not in the file
-	Journal    string           `json:"journal,omitempty"` // why there may be more
-	State      string           `json:"state"`             // in words; of several files a summary
-	States     []fileState      `json:"states"`            // of each file
-	Cut        format.CutReason `json:"cut"`
-	Damage     string           `json:"damage,omitempty"`
+	File       string         `json:"file"`
+	Files      int            `json:"files,omitempty"` // if there are several
+	Version    format.Version `json:"version"`
+	Format     string         `json:"format"`
+	Entries    int            `json:"entries"`
+	Bytes      int64          `json:"bytes"`
+	ValidBytes int64          `json:"valid_bytes"`
+	Spans      int            `json:"spans"`
+	OpenSpans  int            `json:"open_spans"`
+	Logs       int            `json:"logs"`
+	Events     int            `json:"events"`
+	Links      int            `json:"links"`
+	MaxDepth   int            `json:"max_depth"` // of the view; the root has 0
+	Services   []string       `json:"services"`
+	FirstTime  *time.Time     `json:"first_time"`        // null without any
+	LastTime   *time.Time     `json:"last_time"`         // the end of what took longest
+	Ended      bool           `json:"ended"`             // all files are whole and closed
+	Rotated    bool           `json:"rotated"`           // another file follows
+	Live       bool           `json:"live"`              // a process is writing
+	Pending    int            `json:"in_crash_buffer"`   // of the entries, those that are not in the file
+	Journal    string         `json:"journal,omitempty"` // why there may be more
+	State      string         `json:"state"`             // in words; of several files a summary
+	States     []fileState    `json:"states"`            // of each file
+	Cut        string         `json:"cut"`
+	Damage     string         `json:"damage,omitempty"`
 }
 
 // A fileState is the state of one file in the output of 'entrace info --json'.
@@ -83,7 +84,7 @@ func (a *app) info(ctx context.Context, name string, o *lookFlags) error {
 		only = t.result.Rows
 	}
 	states := statesOf(t.Trace)
-	in := info{File: name, Services: v.Services(), State: convert.StateText(states), Ended: true, Cut: format.CutClean}
+	in := info{File: name, Services: v.Services(), State: convert.StateText(states), Ended: true, Cut: mapping.CutClean}
 	if in.Services == nil {
 		in.Services = []string{}
 	}

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // TestWorkIsLinear checks that four times the entries take four times the work, with
@@ -52,7 +54,7 @@ func TestWorkIsLinear(t *testing.T) {
 	}
 	write := func(name string, entries ...*format.TraceEntry) string {
 		name = filepath.Join(dir, name)
-		b := format.AppendTraceEntry(format.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())
+		b := format.AppendTraceEntry(wire.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())
 		for _, e := range entries {
 			b = format.AppendTraceEntry(b, format.V1, e)
 		}
@@ -79,8 +81,8 @@ func TestWorkIsLinear(t *testing.T) {
 			if i == 0 {
 				return spanOf(0, 0)
 			}
-			return &format.TraceEntry{Parent: 1, Metadata: format.Metadata{Name: format.NameLink}, Attributes: []format.Attribute{
-				{Name: format.AttrLinkTraceID, Value: format.StringValue(strings.Repeat("ab", 16))}, {Name: format.AttrLinkSpanID, Value: format.StringValue(spanID(i))},
+			return &format.TraceEntry{Parent: 1, Metadata: format.Metadata{Name: mapping.NameLink}, Attributes: []format.Attribute{
+				{Name: mapping.AttrLinkTraceID, Value: format.StringValue(strings.Repeat("ab", 16))}, {Name: mapping.AttrLinkSpanID, Value: format.StringValue(spanID(i))},
 			}}
 		},
 		"names": func(i int) *format.TraceEntry {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/jsontext"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/internal/wire"
@@ -102,12 +103,12 @@ func sampleTrace(t *testing.T, name string) *recorder.Recorder {
 	get := span(1, 0, "GET /cart", 12345*time.Microsecond)
 	get.Entry.Metadata.Level = format.LevelError
 	get.Entry.Attributes = append(get.Entry.Attributes,
-		format.Attribute{Name: format.AttrKind, Value: format.StringValue("server")},
-		format.Attribute{Name: format.AttrStatusDescription, Value: format.StringValue("no luck")})
+		format.Attribute{Name: mapping.AttrKind, Value: format.StringValue("server")},
+		format.Attribute{Name: mapping.AttrStatusDescription, Value: format.StringValue("no luck")})
 	get.Children = []format.TraceEntry{
-		{Metadata: format.Metadata{Name: "exception", Level: format.LevelError}, Attributes: []format.Attribute{{Name: format.AttrEvent, Value: format.BoolValue(true)}}},
-		{Metadata: format.Metadata{Name: format.NameLink}, Attributes: []format.Attribute{
-			{Name: format.AttrLinkTraceID, Value: format.StringValue("ab")}, {Name: format.AttrLinkSpanID, Value: format.StringValue("cd")},
+		{Metadata: format.Metadata{Name: "exception", Level: format.LevelError}, Attributes: []format.Attribute{{Name: mapping.AttrEvent, Value: format.BoolValue(true)}}},
+		{Metadata: format.Metadata{Name: mapping.NameLink}, Attributes: []format.Attribute{
+			{Name: mapping.AttrLinkTraceID, Value: format.StringValue("ab")}, {Name: mapping.AttrLinkSpanID, Value: format.StringValue("cd")},
 		}},
 	}
 	must(t, tracetest.WriteSpan(rec, get))
@@ -310,7 +311,7 @@ func TestTreeColor(t *testing.T) {
 // TestTreeDeep prints a chain that is far deeper than any terminal is wide.
 func TestTreeDeep(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "deep.iet")
-	b := format.AppendTraceEntry(format.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())
+	b := format.AppendTraceEntry(wire.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())
 	for i := range 100000 {
 		e := named("x")
 		e.Parent = uint32(i)
@@ -433,7 +434,7 @@ func TestRecoverCommand(t *testing.T) {
 	out := fine(t, nil, "recover", "app.et", "-o", "copy.et", "--json")
 	var r recovery
 	must(t, json.Unmarshal([]byte(out), &r))
-	if r.Entries != 332 || r.Cut != format.CutTorn || r.CutOffset != r.ValidBytes || r.Bytes != int64(len(whole)-5) || r.Discarded != r.Bytes-r.CutOffset || r.Output != "copy.et" {
+	if r.Entries != 332 || r.Cut != mapping.CutTorn || r.CutOffset != r.ValidBytes || r.Bytes != int64(len(whole)-5) || r.Discarded != r.Bytes-r.CutOffset || r.Output != "copy.et" {
 		t.Errorf("it says %s", out)
 	}
 	if got := read(t, "app.iet"); !bytes.Equal(got, whole[:len(whole)-5]) {
@@ -518,14 +519,14 @@ func TestSafeOutput(t *testing.T) {
 	must(t, err)
 	defer rec.Close(t.Context())
 	ref := format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{1}}
-	attrs := []format.Attribute{{Name: evil, Value: format.StringValue(evil)}, {Name: "b", Value: format.BytesValue([]byte(evil))}, {Name: format.AttrLogLevel, Value: format.StringValue(evil)}}
+	attrs := []format.Attribute{{Name: evil, Value: format.StringValue(evil)}, {Name: "b", Value: format.BytesValue([]byte(evil))}, {Name: mapping.AttrLogLevel, Value: format.StringValue(evil)}}
 	md := format.Metadata{Name: "event " + evil, Target: evil, ModulePath: format.Some(evil), File: format.Some(evil)}
 	res, err := rec.Resource(&format.TraceEntry{Message: format.Some(evil), Metadata: format.Metadata{Name: format.NameResource, Target: evil}, Attributes: attrs})
 	must(t, err)
 	s := &tracetest.Span{Span: recorder.Span{Ref: ref, Resource: res}, Entry: format.TraceEntry{Metadata: md, Attributes: append(attrs,
 		format.Attribute{Name: format.AttrSpanID, Value: format.StringValue("0100000000000000")}, format.Attribute{Name: format.AttrTime, Value: format.U64Value(1)},
-		format.Attribute{Name: format.AttrKind, Value: format.StringValue(evil)}, format.Attribute{Name: format.AttrStatusDescription, Value: format.StringValue(evil)})}}
-	s.Children = []format.TraceEntry{{Metadata: md, Attributes: append(attrs, format.Attribute{Name: format.AttrEvent, Value: format.BoolValue(true)})}}
+		format.Attribute{Name: mapping.AttrKind, Value: format.StringValue(evil)}, format.Attribute{Name: mapping.AttrStatusDescription, Value: format.StringValue(evil)})}}
+	s.Children = []format.TraceEntry{{Metadata: md, Attributes: append(attrs, format.Attribute{Name: mapping.AttrEvent, Value: format.BoolValue(true)})}}
 	must(t, tracetest.WriteSpan(rec, s))
 	must(t, rec.Log(ref, &format.TraceEntry{Message: format.Some(evil), Metadata: md, Attributes: attrs}))
 	must(t, rec.Close(t.Context()))

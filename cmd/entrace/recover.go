@@ -14,27 +14,28 @@ import (
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/recorder"
 )
 
 // recovery is what 'entrace recover --json' prints.
 type recovery struct {
-	File       string           `json:"file"`
-	Output     string           `json:"output"`
-	Broken     string           `json:"broken,omitempty"`
-	Version    format.Version   `json:"version"`
-	Format     string           `json:"format"`
-	Entries    int              `json:"entries"`
-	Bytes      int64            `json:"bytes"`
-	ValidBytes int64            `json:"valid_bytes"`
-	Discarded  int64            `json:"discarded_bytes"`
-	Cut        format.CutReason `json:"cut"`
-	CutOffset  int64            `json:"cut_offset"`
-	Damage     string           `json:"damage,omitempty"`
-	Ended      bool             `json:"ended"`
-	State      string           `json:"state"`             // of the output, in words
-	Pending    int              `json:"from_crash_buffer"` // entries that were not in the file
-	Journal    string           `json:"journal,omitempty"` // why records are missing
+	File       string         `json:"file"`
+	Output     string         `json:"output"`
+	Broken     string         `json:"broken,omitempty"`
+	Version    format.Version `json:"version"`
+	Format     string         `json:"format"`
+	Entries    int            `json:"entries"`
+	Bytes      int64          `json:"bytes"`
+	ValidBytes int64          `json:"valid_bytes"`
+	Discarded  int64          `json:"discarded_bytes"`
+	Cut        string         `json:"cut"`
+	CutOffset  int64          `json:"cut_offset"`
+	Damage     string         `json:"damage,omitempty"`
+	Ended      bool           `json:"ended"`
+	State      string         `json:"state"`             // of the output, in words
+	Pending    int            `json:"from_crash_buffer"` // entries that were not in the file
+	Journal    string         `json:"journal,omitempty"` // why records are missing
 }
 
 func (a *app) recoverCommand() *cobra.Command {
@@ -114,7 +115,7 @@ func toFinish(name string) (string, error) {
 		return name, nil
 	case err != nil:
 		return "", err
-	case r.Ended && r.Reason == format.CutClean && r.Pending == 0 || r.Format != format.IET:
+	case r.Ended && r.Reason == mapping.CutClean && r.Pending == 0 || r.Format != format.IET:
 		return name, nil
 	}
 	return base + ".et", nil
@@ -144,10 +145,10 @@ func (a *app) recovered(ctx context.Context, r *recorder.Report, asJSON bool) er
 	} else {
 		err = a.printRecovery(&v, r.Finished()+"; "+v.State)
 	}
-	if err == nil && r.Entries == 0 && r.Reason != format.CutClean {
+	if err == nil && r.Entries == 0 && r.Reason != mapping.CutClean {
 		return fmt.Errorf("%s: the file was cut before its first entry: there is nothing to recover", r.Name)
 	}
-	if err == nil && r.Reason == format.CutCorrupt {
+	if err == nil && r.Reason == mapping.CutCorrupt {
 		err = errQuiet
 	}
 	return err
@@ -159,7 +160,7 @@ func (a *app) printRecovery(v *recovery, finished string) error {
 		_, e := fmt.Fprintf(a.out, "%s: records are missing: %s\n", safe(v.Output), safe(v.Journal))
 		err = errors.Join(err, e)
 	}
-	if v.Cut != format.CutClean {
+	if v.Cut != mapping.CutClean {
 		_, e := fmt.Fprintf(a.out, "%s: cut at offset %d, %d bytes discarded (%s): %s\n",
 			safe(v.File), v.CutOffset, v.Discarded, v.Cut, safe(v.Damage))
 		err = errors.Join(err, e)

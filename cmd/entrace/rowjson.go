@@ -9,6 +9,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/jsontext"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -52,7 +53,7 @@ func (p *rowPrinter) appendJSON(b []byte, r view.Row, e *format.TraceEntry) []by
 	b = strconv.AppendBool(append(b, `,"open":`...), flags.Open())
 	text("kind", flags.Kind().String(), span)
 	text("status", flags.Status().String(), span)
-	description, has := e.Attribute(format.AttrStatusDescription)
+	description, has := e.Attribute(mapping.AttrStatusDescription)
 	text("status_description", description.Text(), has)
 	text("target", e.Metadata.Target, e.Metadata.Target != "")
 	source := e.Metadata.File.Value

@@ -8,6 +8,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -70,8 +71,8 @@ func (l *look) whole() error {
 // tellsNothing reports whether row r is the end of a recording that has lost nothing, which the
 // state of its file says already.
 func tellsNothing(v *view.View, r view.Row) bool {
-	if v.Role(r) != view.RoleRecorder || v.Name(r) != format.NameEnd {
-		return v.Role(r) == view.RoleRecorder && v.Name(r) == format.NameRecovered
+	if v.Role(r) != view.RoleRecorder || v.Name(r) != mapping.NameEnd {
+		return v.Role(r) == view.RoleRecorder && v.Name(r) == mapping.NameRecovered
 	}
 	e, err := v.Entry(r)
 	if err != nil {

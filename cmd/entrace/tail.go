@@ -16,6 +16,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
@@ -541,7 +542,7 @@ func (l *lines) shown(e *format.TraceEntry) bool {
 	if e.Message.Valid && e.Metadata.Name != format.NameResource && e.Metadata.Name != format.NameSpanEnd {
 		return true
 	}
-	event, _ := e.Attribute(format.AttrEvent)
+	event, _ := e.Attribute(mapping.AttrEvent)
 	_, took := e.Attribute(format.AttrDuration)
 	return event.Bool() || took
 }
@@ -585,10 +586,10 @@ func (l *lines) show(id int64, e *format.TraceEntry) error {
 		}
 		add(l.paint(colorBold, safe(s.name)))
 		add(l.paint(colorBlue, duration(took)))
-		status, _ := e.Attribute(format.AttrStatusDescription)
+		status, _ := e.Attribute(mapping.AttrStatusDescription)
 		add(safe(status.Text()))
 	case e.Message.Valid:
-		if own, ok := e.Attribute(format.AttrLogLevel); ok {
+		if own, ok := e.Attribute(mapping.AttrLogLevel); ok {
 			add(safe(own.Text()))
 		} else {
 			add(l.level(e.Metadata.Level))

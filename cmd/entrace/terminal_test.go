@@ -13,6 +13,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/tracetest"
+	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -150,7 +151,7 @@ func TestTailOfKilledProgram(t *testing.T) {
 func TestRecoverNothing(t *testing.T) {
 	t.Chdir(t.TempDir())
 	twoServices(t, "app.et")
-	must(t, os.WriteFile("cut.et", read(t, "app.et")[:format.MagicSize+2], 0o600))
+	must(t, os.WriteFile("cut.et", read(t, "app.et")[:wire.MagicSize+2], 0o600))
 	if code, out, errs := entrace(t, nil, "recover", "cut.et"); code != exitData || !strings.Contains(errs, "cut before its first entry") {
 		t.Errorf("exit %d, %s%s", code, out, errs)
 	}

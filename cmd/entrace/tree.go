@@ -464,7 +464,7 @@ func (p *printer) row(r view.Row, e *format.TraceEntry) (more []string) {
 			p.word(colorBold, safe(placeIn(a.Value.Text(), e.Message.Value)))
 		}
 	}
-	end := e.Metadata.Name == format.NameEnd && role == view.RoleRecorder
+	end := e.Metadata.Name == mapping.NameEnd && role == view.RoleRecorder
 	for i := range list {
 		a := &list[i]
 		if end && isZero(a.Value) {
@@ -509,13 +509,13 @@ func (p *printer) head(r view.Row, role view.Role, e *format.TraceEntry) {
 		p.word(colorBold, name)
 		p.service(r)
 		p.took(r, e)
-		p.attr(e, format.AttrKind)
-		p.attr(e, format.AttrStatusDescription)
+		p.attr(e, mapping.AttrKind)
+		p.attr(e, mapping.AttrStatusDescription)
 		if before, _ := e.Attribute(mapping.AttrContinued); before.Bool() {
 			p.word(colorDim, "began in the file before")
 		}
 	case view.RoleLog:
-		if own, ok := e.Attribute(format.AttrLogLevel); ok {
+		if own, ok := e.Attribute(mapping.AttrLogLevel); ok {
 			p.word("", safe(own.Text()))
 		} else {
 			p.level(e.Metadata.Level)
@@ -532,8 +532,8 @@ func (p *printer) head(r view.Row, role view.Role, e *format.TraceEntry) {
 		p.text("", "• ", name)
 	case view.RoleLink:
 		p.word("", "→ link")
-		p.attr(e, format.AttrLinkTraceID)
-		p.attr(e, format.AttrLinkSpanID)
+		p.attr(e, mapping.AttrLinkTraceID)
+		p.attr(e, mapping.AttrLinkSpanID)
 	default:
 		p.level(e.Metadata.Level)
 		p.word("", name)

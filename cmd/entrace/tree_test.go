@@ -8,13 +8,14 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // TestTreeLinesAllocateLittle: a line of the tree is printed into memory that the line before used.
 func TestTreeLinesAllocateLittle(t *testing.T) {
 	t.Chdir(t.TempDir())
 	allocations := func(requests int) int {
-		b := format.AppendTraceEntry(format.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())
+		b := format.AppendTraceEntry(wire.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())
 		for i := range requests {
 			up := 1 + 5*i
 			for k := range 5 {

@@ -140,7 +140,7 @@ func sample() []*format.TraceEntry {
 		below(3, span(14, "Profile", 980, 990, func(s *otel.Span) {
 			s.Attributes = []otel.Attribute{text("data", "of no type"), text("detail", "shown")}
 		})),
-		{Metadata: format.Metadata{Name: format.NameEnd, Level: format.LevelInfo}, Attributes: []format.Attribute{
+		{Metadata: format.Metadata{Name: mapping.NameEnd, Level: format.LevelInfo}, Attributes: []format.Attribute{
 			{Name: format.AttrTime, Value: format.U64Value(base + 3000)},
 		}},
 	}

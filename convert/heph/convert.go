@@ -102,7 +102,7 @@ func foreign(e *format.TraceEntry, ev *Event) {
 			name = escapeOTel + name
 		case isIDName(name) && !ids.take(a):
 			name = escapeOTel + name
-		case name == format.AttrStatusCode && a.Value.Text() == "ERROR":
+		case name == mapping.AttrStatusCode && a.Value.Text() == "ERROR":
 			e.Metadata.Level = format.LevelError
 		}
 		var v format.Value
@@ -128,7 +128,7 @@ func isIDName(name string) bool {
 // the packet itself can say.
 func isTaken(name string) bool {
 	switch name {
-	case format.AttrTime, format.AttrDuration, otel.AttrClockSkew, format.AttrEvent, format.AttrLinkTraceID,
+	case format.AttrTime, format.AttrDuration, otel.AttrClockSkew, mapping.AttrEvent, mapping.AttrLinkTraceID,
 		mapping.AttrJSON, mapping.AttrAnyValue, otel.AttrMadeIDs:
 		return true
 	}

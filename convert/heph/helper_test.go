@@ -8,6 +8,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert/heph"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/entryjson"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -89,7 +90,7 @@ func text(t testing.TB, v *view.View) string {
 	t.Helper()
 	var b []byte
 	must(t, v.Files()[0].Walk(0, func(id uint32, e *format.TraceEntry) error {
-		b = append(format.AppendJSON(b, int64(id), e), '\n')
+		b = append(entryjson.Append(b, int64(id), e), '\n')
 		return nil
 	}))
 	return string(b)

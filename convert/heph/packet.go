@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // Part of the format.
@@ -25,10 +26,10 @@ const (
 	// maxAttributes bounds what is made of a packet: attributes can be as small as
 	// five bytes there, and take fifty here. It is what package format takes of an
 	// entry, and room for those that say what the entry is.
-	maxAttributes = format.MaxAttributes + 1<<13
+	maxAttributes = wire.MaxAttributes + 1<<13
 	// maxForeignAttributes leaves room in an entry for those that say what the
 	// packet was.
-	maxForeignAttributes = format.MaxAttributes - 1<<6
+	maxForeignAttributes = wire.MaxAttributes - 1<<6
 )
 
 // A Packet is one of a trace: it has either an option or an event. It aliases what

@@ -13,6 +13,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert/heph"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -115,14 +116,14 @@ func TestNoTempDir(t *testing.T) {
 
 func TestTooManyAttributes(t *testing.T) {
 	good := heph.AppendEvent(nil, &heph.Event{Description: "good"})
-	for _, n := range []int{format.MaxAttributes, 1 << 18} {
+	for _, n := range []int{wire.MaxAttributes, 1 << 18} {
 		many := heph.AppendEvent(nil, &heph.Event{Attributes: slices.Repeat([]heph.Attribute{{Value: heph.U64s(nil)}}, n)})
 		v, err := decode(t, slices.Concat(many, good), format.V2)
 		if !errors.Is(err, heph.ErrTooLarge) || v.Len() != 2 {
 			t.Errorf("%d: %v and %d entries, want ErrTooLarge and 2", n, err, v.Len())
 		}
 	}
-	v := write(t, format.Root(), &format.TraceEntry{Attributes: slices.Repeat([]format.Attribute{attr("x", format.U64Value(1))}, format.MaxAttributes)})
+	v := write(t, format.Root(), &format.TraceEntry{Attributes: slices.Repeat([]format.Attribute{attr("x", format.U64Value(1))}, wire.MaxAttributes)})
 	if back, _ := there(t, v, format.V2); back.Len() != 2 {
 		t.Error("an entry of all attributes that there can be is lost")
 	}

@@ -12,6 +12,7 @@ import (
 	"unsafe"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
@@ -280,7 +281,7 @@ func (d *decoder) timed(n int) error {
 		d.buf = appendSpanID(d.buf[:0], uint64(i)+1)
 		d.add(format.AttrSpanID, alias(d.buf))
 	case parent != 0:
-		d.add(format.AttrEvent, format.BoolValue(true))
+		d.add(mapping.AttrEvent, format.BoolValue(true))
 	default:
 		e.Message = format.Some(e.Metadata.Name)
 		e.Metadata.Name = nameLog

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/entryjson"
 )
 
 // TestDecodeTheirs compares with what analyzeme reads.
@@ -66,7 +67,7 @@ func TestDecodeEntries(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b = append(format.AppendJSON(b, int64(id), e), '\n')
+		b = append(entryjson.Append(b, int64(id), e), '\n')
 	}
 	golden := filepath.Join("testdata", "gold.entries.json")
 	if *update {

@@ -113,7 +113,7 @@ func (e *encoder) text(r *record, t *format.TraceEntry) error {
 	switch {
 	case r.what&isSpan != 0:
 		kind = kindInternal
-		if v, ok := t.Attribute(format.AttrKind); ok {
+		if v, ok := t.Attribute(mapping.AttrKind); ok {
 			kind = v.Text()
 		}
 	case t.Message.Valid:
@@ -155,9 +155,9 @@ func (e *encoder) text(r *record, t *format.TraceEntry) error {
 func carried(a *format.Attribute, native, integer bool) bool {
 	switch a.Name {
 	case format.AttrTime, format.AttrDuration, format.AttrTraceID, format.AttrSpanID, format.AttrParentSpanID,
-		format.AttrEvent, mapping.AttrJSON, mapping.AttrAnyValue, attrKind, attrMadeIDs, attrOpen:
+		mapping.AttrEvent, mapping.AttrJSON, mapping.AttrAnyValue, attrKind, attrMadeIDs, attrOpen:
 		return true
-	case format.AttrKind:
+	case mapping.AttrKind:
 		return !native // it is the kind
 	case attrThread:
 		// What is not from a profile may be on another lane.
@@ -253,8 +253,8 @@ func (e *encoder) links(id view.Row) error {
 		if err != nil {
 			return err
 		}
-		traceID, _ := l.Attribute(format.AttrLinkTraceID)
-		spanID, _ := l.Attribute(format.AttrLinkSpanID)
+		traceID, _ := l.Attribute(mapping.AttrLinkTraceID)
+		spanID, _ := l.Attribute(mapping.AttrLinkSpanID)
 		e.buf = appendText(append(e.buf[:0], argLink...), traceID.Text())
 		e.buf = appendText(append(e.buf, '-'), spanID.Text())
 		e.id.arg(e.buf, false)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/entryjson"
 	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
@@ -54,7 +55,7 @@ func TestThereAndBack(t *testing.T) {
 				t.Fatal(err)
 			}
 			e.Parent = 0
-			all = append(all, string(format.AppendJSON(nil, 0, e)))
+			all = append(all, string(entryjson.Append(nil, 0, e)))
 		}
 		return all
 	}

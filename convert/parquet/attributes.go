@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -160,9 +161,9 @@ func (d *decoder) own(letter byte) error {
 	case inDuration:
 		col, name = colDuration, format.AttrDuration
 	case inKind:
-		col, name = colKind, format.AttrKind
+		col, name = colKind, mapping.AttrKind
 	case inStatus:
-		col, name = colStatus, format.AttrStatusCode
+		col, name = colStatus, mapping.AttrStatusCode
 	}
 	if name == "" {
 		return d.bad(colOrder, "unknown letter "+strconv.QuoteRune(rune(letter)))

@@ -11,6 +11,7 @@ import (
 	"github.com/parquet-go/parquet-go/compress/zstd"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/view"
 )
@@ -309,12 +310,12 @@ func (c *own) take(a *format.Attribute) byte {
 			c.duration, c.hasDuration = n, true
 			return inDuration
 		}
-	case format.AttrKind:
+	case mapping.AttrKind:
 		if isString && text != "" && isText(text) {
 			c.kind = text
 			return inKind
 		}
-	case format.AttrStatusCode:
+	case mapping.AttrStatusCode:
 		if isString && text != "" && isText(text) {
 			c.status = text
 			return inStatus

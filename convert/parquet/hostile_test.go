@@ -17,6 +17,8 @@ import (
 
 	"github.com/entrace-go/entrace/convert/parquet"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/entryjson"
+	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -49,7 +51,7 @@ func TestFlip(t *testing.T) {
 				t.Errorf("byte %d: %v is no *parquet.Error", i, err)
 			}
 		}
-		if len(out) > format.MagicSize {
+		if len(out) > wire.MagicSize {
 			dump(t, out)
 		}
 	}
@@ -178,7 +180,7 @@ func TestEncodings(t *testing.T) {
 			e.Attributes = append(e.Attributes, attrs("b", format.BoolValue(i%2 > 0))...)
 		}
 		rows = append(rows, r)
-		want = append(want, string(format.AppendJSON(nil, i+1, e)))
+		want = append(want, string(entryjson.Append(nil, i+1, e)))
 	}
 	for _, version := range []int{1, 2} {
 		for _, c := range []compress.Codec{&pq.Uncompressed, &pq.Snappy, &pq.Zstd} {
@@ -304,7 +306,7 @@ func FuzzDecode(f *testing.F) {
 				t.Fatalf("%v is no *parquet.Error", err)
 			}
 		}
-		if len(out) <= format.MagicSize {
+		if len(out) <= wire.MagicSize {
 			return
 		}
 		name := filepath.Join(t.TempDir(), "trace.iet")

@@ -17,6 +17,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert/parquet"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/entryjson"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -140,7 +141,7 @@ func dump(t testing.TB, iet []byte) string {
 			return string(b)
 		}
 		must(t, err)
-		b = append(format.AppendJSON(b, r.ID(), e), '\n')
+		b = append(entryjson.Append(b, r.ID(), e), '\n')
 	}
 }
 
@@ -228,7 +229,7 @@ func TestView(t *testing.T) {
 			must(t, err)
 			got, err := after.Entry(id)
 			must(t, err)
-			if g, w := format.AppendJSON(nil, 0, got), format.AppendJSON(nil, 0, want); !bytes.Equal(g, w) {
+			if g, w := entryjson.Append(nil, 0, got), entryjson.Append(nil, 0, want); !bytes.Equal(g, w) {
 				t.Fatalf("version %d, entry %d:\n%s\nwant\n%s", version, id, g, w)
 			}
 			if before.Ref(id) != after.Ref(id) || before.Role(id) != after.Role(id) {

@@ -26,6 +26,7 @@ import (
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/entryjson"
 	"github.com/entrace-go/entrace/internal/jsontest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
@@ -140,7 +141,7 @@ func compare(t *testing.T, v format.Version, name string) {
 		t.Fatalf("the crate reads %d entries and %d lists of children, we read %d", len(theirs), len(kids), f.Len())
 	}
 	err = f.Walk(0, func(id uint32, e *format.TraceEntry) error {
-		ours := format.AppendJSON(nil, int64(id), e)
+		ours := entryjson.Append(nil, int64(id), e)
 		if got, want := parse(t, ours), parse(t, theirs[id]); !reflect.DeepEqual(got, want) {
 			t.Errorf("entry %d:\n we read %s\nthey read %s", id, ours, theirs[id])
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert/heph"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/entryjson"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -173,7 +174,7 @@ func TestHeph(t *testing.T) {
 			err = fmt.Errorf("%s is below %s", e.Metadata.Name, up.Metadata.Name)
 		}
 		if inner == "" && want != "root" {
-			inner = string(format.AppendJSON(nil, 0, e))
+			inner = string(entryjson.Append(nil, 0, e))
 		}
 		return err
 	})

@@ -73,7 +73,7 @@ func asked(t testing.TB, n int) *view.View {
 		}
 		if below && i%16 == 7 {
 			e.Metadata.Name, e.Metadata.Level = pick(mapping.NameException, "retry"), format.LevelError
-			e.Attributes = append(e.Attributes, attr(format.AttrEvent, format.BoolValue(true)))
+			e.Attributes = append(e.Attributes, attr(mapping.AttrEvent, format.BoolValue(true)))
 			write(e)
 			continue
 		}
@@ -84,7 +84,7 @@ func asked(t testing.TB, n int) *view.View {
 			continue
 		}
 		e.Metadata.Name = pick("GET /cart", "SELECT price", "pay")
-		e.Attributes = append(e.Attributes, attr(format.AttrSpanID, text(fmt.Sprintf("%016x", i+1))), attr(format.AttrKind, text(pick("server", "client"))))
+		e.Attributes = append(e.Attributes, attr(format.AttrSpanID, text(fmt.Sprintf("%016x", i+1))), attr(mapping.AttrKind, text(pick("server", "client"))))
 		if !below {
 			e.Attributes = append(e.Attributes, attr(format.AttrTraceID, text(fmt.Sprintf("%032x", i+1))))
 		}
@@ -92,7 +92,7 @@ func asked(t testing.TB, n int) *view.View {
 			e.Attributes = append(e.Attributes, attr(format.AttrDuration, format.U64Value(uint64(r.IntN(1e6)))))
 		}
 		if r.IntN(4) == 0 {
-			e.Attributes = append(e.Attributes, attr(format.AttrStatusCode, text("ERROR")))
+			e.Attributes = append(e.Attributes, attr(mapping.AttrStatusCode, text("ERROR")))
 			e.Metadata.Level = format.LevelError
 		}
 		spans = append(spans, write(e))

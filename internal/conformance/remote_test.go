@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/entryjson"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/recorder"
@@ -96,10 +98,10 @@ func TestSendOurs(t *testing.T) {
 			defer f.Close()
 			err = f.Walk(0, func(id uint32, e *format.TraceEntry) error {
 				// The end has its time.
-				if e.Metadata.Name == format.NameEnd {
+				if e.Metadata.Name == mapping.NameEnd {
 					return nil
 				}
-				ours := format.AppendJSON(nil, int64(id), e)
+				ours := entryjson.Append(nil, int64(id), e)
 				if got, want := parse(t, all[id]), parse(t, ours); !reflect.DeepEqual(got, want) {
 					t.Errorf("entry %d:\nthey read %s\n  we wrote %s", id, all[id], ours)
 				}

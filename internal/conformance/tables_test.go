@@ -22,6 +22,7 @@ import (
 	"github.com/entrace-go/entrace/convert/folded"
 	"github.com/entrace-go/entrace/convert/parquet"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/timeline"
 	"github.com/entrace-go/entrace/view"
@@ -256,7 +257,7 @@ func (d *duckTable) attributes(id float64, e *format.TraceEntry) {
 	format.SortAttributes(a)
 	for _, a := range a {
 		switch a.Name {
-		case format.AttrTraceID, format.AttrSpanID, format.AttrParentSpanID, format.AttrTime, format.AttrDuration, format.AttrKind, format.AttrStatusCode:
+		case format.AttrTraceID, format.AttrSpanID, format.AttrParentSpanID, format.AttrTime, format.AttrDuration, mapping.AttrKind, mapping.AttrStatusCode:
 			continue
 		}
 		n, fits := a.Value.I64()

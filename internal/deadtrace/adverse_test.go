@@ -11,6 +11,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/deadtrace"
 	"github.com/entrace-go/entrace/internal/tracename"
+	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -69,7 +70,7 @@ func recordsIn(t *testing.T, name string) map[string]int {
 // TestDamageAtTheBeginningKeepsTheOriginal: a stream of which nothing can be read is not empty.
 func TestDamageAtTheBeginningKeepsTheOriginal(t *testing.T) {
 	root := format.AppendTraceEntry(nil, format.V1, format.Root())
-	for _, at := range []int64{format.MagicSize, format.MagicSize + int64(len(root))} {
+	for _, at := range []int64{wire.MagicSize, wire.MagicSize + int64(len(root))} {
 		for _, owner := range []deadtrace.Owner{deadtrace.Others, deadtrace.Private} {
 			stream := killed(t, 100, 0)
 			damage(t, stream, at)

@@ -117,7 +117,7 @@ func TestEndsCleanly(t *testing.T) {
 		rec, err := recorder.Create(name, &recorder.Options{Version: v})
 		must(t, err)
 		for range 300 {
-			must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("of entrace.end"), Metadata: format.Metadata{Name: format.NameEnd}}))
+			must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("of entrace.end"), Metadata: format.Metadata{Name: mapping.NameEnd}}))
 		}
 		must(t, rec.Close(t.Context()))
 		if !deadtrace.EndsCleanly(name) {
@@ -129,7 +129,7 @@ func TestEndsCleanly(t *testing.T) {
 			must(t, os.WriteFile(name, b[:len(b)-cut], 0o600))
 			r, err := recorder.Inspect(name)
 			must(t, err)
-			if got, want := deadtrace.EndsCleanly(name), r.Ended && r.Reason == format.CutClean; got != want {
+			if got, want := deadtrace.EndsCleanly(name), r.Ended && r.Reason == mapping.CutClean; got != want {
 				t.Errorf("v%d: %d bytes before the end it is %v, want %v", v, cut, got, want)
 			}
 		}

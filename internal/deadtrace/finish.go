@@ -12,8 +12,10 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/crashtext"
 	"github.com/entrace-go/entrace/internal/journal"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/internal/tracename"
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // An Owner says who may be at work on a trace.
@@ -123,7 +125,7 @@ func (d *dead) look() (State, error) {
 	if state, err := d.openRest(); state != Nothing || err != nil {
 		return state, err
 	}
-	if d.o.Owner == Private && !d.has && d.size < format.MagicSize {
+	if d.o.Owner == Private && !d.has && d.size < wire.MagicSize {
 		d.s = new(survey)
 		return Empty, nil
 	}
@@ -349,7 +351,7 @@ func (d *dead) finish(ctx context.Context, r *Result) error {
 		}
 		r.Entries, r.GoodBytes, r.Size = d.s.entries, d.s.size, fi.Size()
 		if r.Changed = true; r.Size == r.GoodBytes {
-			r.Reason, r.Damage = format.CutClean, nil
+			r.Reason, r.Damage = mapping.CutClean, nil
 		}
 		d.size, d.damage = r.Size, nil
 	} else if osfile.Exists(d.stream + crashtext.Ext) {
@@ -369,7 +371,7 @@ func (d *dead) finish(ctx context.Context, r *Result) error {
 	switch {
 	case !d.o.IET:
 		r.Changed = true
-		return format.FinalizeFile(ctx, d.f, d.stream, r.Output, &format.FinalizeOptions{RemoveSource: true, Lenient: true, Index: &d.s.index})
+		return format.Finalize(ctx, d.stream, r.Output, &format.FinalizeOptions{File: d.f, RemoveSource: true, Lenient: true, Index: &d.s.index})
 	case d.s.size < d.size:
 		r.Changed = true
 		return errors.Join(d.f.Truncate(d.s.size), d.f.Sync())
@@ -407,15 +409,19 @@ func (d *dead) makeIET() error {
 // Mend finishes the file name in place, which is no stream of a recorder: it keeps what is whole.
 // If it is an ET, the stream of which it was made goes, if somebody was killed before that.
 func Mend(name string) (*Result, error) {
-	file, err := format.Inspect(name)
+	file, err := format.Open(name, &format.OpenOptions{Prefix: true})
 	if err != nil {
 		return nil, err
 	}
-	r := &Result{Report: *file, Output: file.Name}
+	report, err := file.Report()
+	if err = errors.Join(err, file.Close()); err != nil {
+		return nil, err
+	}
+	r := &Result{Report: *report, Output: report.Name}
 	if r.Live {
 		return r, fmt.Errorf("recover %s: %w", r.Name, format.ErrLocked)
 	}
-	if r.Reason == format.CutClean {
+	if r.Reason == mapping.CutClean {
 		return r, removeLeftover(r)
 	}
 	f, err := osfile.OpenWrite(r.Name)
@@ -431,7 +437,7 @@ func Mend(name string) (*Result, error) {
 		return nil, errors.Join(fmt.Errorf("recover %s: it changed meanwhile: %w", r.Name, format.ErrLocked), err)
 	}
 	r.Changed = true
-	if r.Reason != format.CutCorrupt && r.Format != format.ET {
+	if r.Reason != mapping.CutCorrupt && r.Format != format.ET {
 		return r, errors.Join(f.Truncate(r.GoodBytes), f.Sync())
 	}
 	if r.Broken, err = linkBroken(f, r.Name); err != nil {

@@ -13,8 +13,10 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/internal/tracename"
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // A Filter chooses the traces of a folder. Path is that of a trace without an extension, base the same
@@ -126,11 +128,11 @@ func endsCleanly(f io.ReaderAt, size int64) bool {
 	if err != nil || stored != format.IET {
 		return false
 	}
-	b := make([]byte, min(size-format.MagicSize, endSize))
+	b := make([]byte, min(size-wire.MagicSize, endSize))
 	if _, err := f.ReadAt(b, size-int64(len(b))); err != nil {
 		return false
 	}
-	at := bytes.LastIndex(b, []byte(format.NameEnd))
+	at := bytes.LastIndex(b, []byte(mapping.NameEnd))
 	for from := max(0, at-maxBeforeName); from < at; from++ {
 		var e format.TraceEntry
 		if n, err := format.DecodeTraceEntry(b[from:], v, &e); err == nil && n == len(b)-from && e.IsEnd() {

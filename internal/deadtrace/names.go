@@ -16,6 +16,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/internal/tracename"
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // sameEntries reports whether the ET name holds the very entries t of the IET f.
@@ -29,7 +30,7 @@ func sameEntries(name string, f io.ReaderAt, t *survey) bool {
 		return false
 	}
 	all := et.Raw()
-	from, size := all.Offset(0), t.size-format.MagicSize
+	from, size := all.Offset(0), t.size-wire.MagicSize
 	if all.End()-from != size {
 		return false
 	}
@@ -38,7 +39,7 @@ func sameEntries(name string, f io.ReaderAt, t *survey) bool {
 		return false
 	}
 	defer in.Close()
-	err = compare(io.NewSectionReader(f, format.MagicSize, size), io.NewSectionReader(in, from, size), size)
+	err = compare(io.NewSectionReader(f, wire.MagicSize, size), io.NewSectionReader(in, from, size), size)
 	return err == nil
 }
 

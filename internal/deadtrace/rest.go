@@ -19,6 +19,7 @@ import (
 	"github.com/entrace-go/entrace/internal/placer"
 	"github.com/entrace-go/entrace/internal/record"
 	"github.com/entrace-go/entrace/internal/tracename"
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // A rest holds the records that a dead writer had only in its journal, and the reason why it died.
@@ -277,7 +278,7 @@ type replayer struct {
 
 func (b *rest) replayer(w io.Writer, s *survey) *replayer {
 	p := placer.New(b.table, &placer.Options{
-		Columns: s.version.HasColumns(), MaxEntrySize: format.DefaultMaxEntrySize,
+		Columns: s.version == format.V2, MaxEntrySize: format.DefaultMaxEntrySize,
 		MaxPendingSpans: math.MaxInt, MaxPendingBytes: math.MaxInt, MaxPendingAge: math.MaxInt64,
 		Unpark: func(*journal.Segment) {},
 	})
@@ -301,7 +302,7 @@ func (r *replayer) begin(s *survey) error {
 	if s.entries > 0 {
 		return nil
 	}
-	magic := format.AppendMagic(nil, s.version, format.IET)
+	magic := wire.AppendMagic(nil, s.version, format.IET)
 	s.size = int64(len(magic))
 	r.placer.Resume(0, s.size, 0)
 	r.placer.Root()
@@ -379,11 +380,11 @@ func (r *replayer) write(b *rest, s *survey) (err error) {
 // RecoveredEntry is the last entry of a file whose writer was killed. It is the same whenever
 // recovery writes it.
 func RecoveredEntry() *format.TraceEntry {
-	return &format.TraceEntry{Metadata: format.Metadata{Name: format.NameRecovered, Level: format.LevelTrace}}
+	return &format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameRecovered, Level: format.LevelTrace}}
 }
 
 // recovered is [RecoveredEntry], with the reason if some of the file could not be read.
-func recovered(damage format.CutReason) *format.TraceEntry {
+func recovered(damage string) *format.TraceEntry {
 	e := RecoveredEntry()
 	if damage != "" {
 		e.Attributes = []format.Attribute{{Name: mapping.AttrDamage, Value: format.StringValue(string(damage))}}

@@ -12,13 +12,14 @@ import (
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/internal/placer"
+	"github.com/entrace-go/entrace/internal/raw"
 	"github.com/entrace-go/entrace/internal/record"
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // fits reports whether the IET f is the one that the checkpoint is about.
 func (b *rest) fits(f io.ReaderAt, size int64) bool {
-	if b.point.Size < format.MagicSize || b.point.Size > size {
+	if b.point.Size < wire.MagicSize || b.point.Size > size {
 		return false
 	}
 	have, err := TailOf(f, b.point.Size)
@@ -33,12 +34,12 @@ type survey struct {
 	same      bool // the IET is the one that the checkpoint is about
 	entries   int
 	size      int64 // of the whole entries, with the magic
-	index     format.Index
-	ended     bool             // the last entry says how the recording ended
-	closed    bool             // and that it was closed
-	damage    format.CutReason // recovery has saved what was whole, or is about to
-	behind    int              // entries behind what the checkpoint is about, which are in the journal as well
-	crashed   bool             // the last entry but that one is the text of the runtime
+	index     raw.Index
+	ended     bool   // the last entry says how the recording ended
+	closed    bool   // and that it was closed
+	damage    string // recovery has saved what was whole, or is about to
+	behind    int    // entries behind what the checkpoint is about, which are in the journal as well
+	crashed   bool   // the last entry but that one is the text of the runtime
 	spans     map[record.Ref]uint32
 	resources map[uint16]uint32 // ids by number
 }
@@ -67,7 +68,7 @@ func (b *rest) survey(f io.ReaderAt, size int64) (s *survey, damage, err error) 
 		damage = nil // of what the journal has as well
 	}
 	if isCorrupt(damage) {
-		s.damage = format.CutCorrupt
+		s.damage = mapping.CutCorrupt
 	}
 	if s.crashed {
 		b.text = "" // a recovery was killed that had written it
@@ -102,7 +103,7 @@ func (b *rest) look(f io.ReaderAt, size, until int64) (*survey, error) {
 	if r.Format() != format.IET {
 		return nil, notStream(r.Format())
 	}
-	s.version, s.size = r.Version(), format.MagicSize
+	s.version, s.size = r.Version(), wire.MagicSize
 	var refs refs
 	refs.wanted, refs.resources = b.wanted(s.version)
 	whole, wholeSize := 0, s.size // up to the last entry that is not all zeros
@@ -136,7 +137,7 @@ func (b *rest) look(f io.ReaderAt, size, until int64) (*survey, error) {
 		if e.IsRecovered() {
 			s.ended = true
 			v, _ := e.Attribute(mapping.AttrDamage)
-			s.damage = format.CutReason(strings.Clone(v.Text()))
+			s.damage = string(strings.Clone(v.Text()))
 		}
 		s.crashed = b.text != "" && isCrash(e, b.text) || s.crashed && e.IsRecovered()
 	}
@@ -212,7 +213,7 @@ func (b *rest) pending(s *survey) int {
 // their encodings.
 func (b *rest) wanted(v format.Version) (spans map[record.Ref]bool, resources map[string]uint16) {
 	spans, resources = make(map[record.Ref]bool), make(map[string]uint16)
-	p := placer.New(b.table, &placer.Options{Columns: v.HasColumns(), MaxEntrySize: format.DefaultMaxEntrySize})
+	p := placer.New(b.table, &placer.Options{Columns: v == format.V2, MaxEntrySize: format.DefaultMaxEntrySize})
 	var r record.Record
 	b.each(func(e *journal.Entry) {
 		if !r.Parse(e) {

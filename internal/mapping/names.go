@@ -1,5 +1,5 @@
 // Package mapping has the names by which the packages of this module tell each other what an entry
-// has no place for, and which readers of a file can do without: package format has the others.
+// has no place for: those of OpenTelemetry and of the state of a file. Package format has the others.
 package mapping
 
 import "strings"
@@ -7,7 +7,15 @@ import "strings"
 // The attributes that describe an entry. Part of the product's format: see the tables in the
 // documentation of packages exporter and slogadapter.
 const (
-	AttrTraceFlags        = "trace_flags" // U64
+	AttrTraceFlags = "trace_flags" // U64
+	AttrLogLevel   = "log.level"   // String
+
+	AttrKind              = "otel.kind"
+	AttrStatusCode        = "otel.status_code"
+	AttrStatusDescription = "otel.status_description"
+	AttrEvent             = "otel.event"
+	AttrLinkTraceID       = "otel.link.trace_id"
+	AttrLinkSpanID        = "otel.link.span_id"
 	AttrDroppedAttributes = "otel.dropped_attributes_count"
 	AttrScopeVersion      = "otel.scope.version"
 	AttrScopePrefix       = "otel.scope.attr."
@@ -30,9 +38,12 @@ const (
 
 // The names of entries.
 const (
-	NameException = "exception"     // of an event that says why its span failed
-	NameCrash     = "crash"         // of the log record that says why a process died, and in which stacks
-	NameTrace     = "entrace.trace" // says why a flight recorder has made the file
+	NameLink      = "link"
+	NameEnd       = "entrace.end"
+	NameRecovered = "entrace.recovered" // the last one if recovery has finished the file of a writer that was killed, or saved what is whole in a damaged one
+	NameException = "exception"         // of an event that says why its span failed
+	NameCrash     = "crash"             // of the log record that says why a process died, and in which stacks
+	NameTrace     = "entrace.trace"     // says why a flight recorder has made the file
 )
 
 // The attributes of a NameTrace that tell which process the file is of.
@@ -41,12 +52,20 @@ const (
 	AttrHostName  = "host.name"   // String
 )
 
+// Why the whole entries of a file end where they do.
+const (
+	CutClean    = "clean"     // at the end of the file
+	CutTorn     = "torn"      // the file stops within an entry
+	CutZeroTail = "zero_tail" // only zero bytes follow
+	CutCorrupt  = "corrupt"   // what follows is no entry
+)
+
 const escapePrefix = "otel.attr."
 
 // Reserved reports whether a user's attribute may not be stored under that name.
 func Reserved(name string) bool {
 	switch name {
-	case "trace_id", "span_id", "parent_span_id", "time_unix_nano", "duration_nano", AttrTraceFlags, "log.level",
+	case "trace_id", "span_id", "parent_span_id", "time_unix_nano", "duration_nano", AttrTraceFlags, AttrLogLevel,
 		"severity_number", "severity_text", "observed_time_unix_nano", AttrTruncated:
 		return true
 	}

@@ -278,7 +278,7 @@ func ReadSpan(e *format.TraceEntry, up format.SpanRef) *Span {
 	s := &Span{
 		Name: e.Metadata.Name, Metadata: e.Metadata, Scope: p.scopeOf(e), Attributes: p.users,
 		TraceState: p.text(AttrTraceState), Flags: p.number(mapping.AttrTraceFlags, mapping.DefaultTraceFlags),
-		Description:       p.text(format.AttrStatusDescription),
+		Description:       p.text(mapping.AttrStatusDescription),
 		DroppedAttributes: p.count(mapping.AttrDroppedAttributes), DroppedEvents: p.count(AttrDroppedEvents),
 		DroppedLinks: p.count(AttrDroppedLinks),
 	}
@@ -302,10 +302,10 @@ func ReadSpan(e *format.TraceEntry, up format.SpanRef) *Span {
 		s.Duration = skew
 	}
 	s.Kind = KindInternal
-	if kind, ok := ParseSpanKind(p.text(format.AttrKind)); ok {
+	if kind, ok := ParseSpanKind(p.text(mapping.AttrKind)); ok {
 		s.Kind = kind
 	}
-	switch p.text(format.AttrStatusCode) {
+	switch p.text(mapping.AttrStatusCode) {
 	case "OK":
 		s.Status = StatusOK
 	case "ERROR":
@@ -321,8 +321,8 @@ func ReadLink(e *format.TraceEntry) Link {
 		TraceState: p.text(AttrLinkTraceState), Flags: p.number(AttrLinkFlags, mapping.DefaultTraceFlags),
 		Attributes: p.users, Dropped: p.count(mapping.AttrDroppedAttributes), Metadata: e.Metadata,
 	}
-	l.TraceID, _ = wire.ParseID[[16]byte](p.text(format.AttrLinkTraceID))
-	l.SpanID, _ = wire.ParseID[[8]byte](p.text(format.AttrLinkSpanID))
+	l.TraceID, _ = wire.ParseID[[16]byte](p.text(mapping.AttrLinkTraceID))
+	l.SpanID, _ = wire.ParseID[[8]byte](p.text(mapping.AttrLinkSpanID))
 	return l
 }
 
@@ -398,12 +398,12 @@ func ReadLog(e *format.TraceEntry) *Log {
 	p := parse(e)
 	l := &Log{
 		Message: e.Message.Value, Metadata: e.Metadata, Scope: p.scopeOf(e), Attributes: p.users,
-		Severity:     p.number(AttrSeverityNumber, severityOf(e.Metadata.Level, p.text(format.AttrLogLevel))),
+		Severity:     p.number(AttrSeverityNumber, severityOf(e.Metadata.Level, p.text(mapping.AttrLogLevel))),
 		SeverityText: p.text(AttrSeverityText), EventName: p.text(AttrEventName), Dropped: p.count(mapping.AttrDroppedAttributes),
 		Body: Any{Kind: String, Text: e.Message.Value},
 	}
 	if _, ok := p.get(AttrSeverityText); !ok {
-		if l.SeverityText = p.text(format.AttrLogLevel); l.SeverityText == "" {
+		if l.SeverityText = p.text(mapping.AttrLogLevel); l.SeverityText == "" {
 			l.SeverityText = plainSeverityTexts[e.Metadata.Level]
 		}
 	}

@@ -254,7 +254,7 @@ func (s *Span) Write(w Writer, at Where, u Users) {
 	unixNano(w, format.AttrTime, s.Start)
 	s.duration(w)
 	if s.Kind != KindInternal {
-		w.String(format.AttrKind, s.Kind.String())
+		w.String(mapping.AttrKind, s.Kind.String())
 	}
 	s.status(w)
 	number(w, mapping.AttrTraceFlags, s.Flags, mapping.DefaultTraceFlags)
@@ -306,11 +306,11 @@ func (s *Span) duration(w Writer) {
 func (s *Span) status(w Writer) {
 	switch s.Status {
 	case StatusOK:
-		w.String(format.AttrStatusCode, "OK")
+		w.String(mapping.AttrStatusCode, "OK")
 	case StatusError:
-		w.String(format.AttrStatusCode, "ERROR")
+		w.String(mapping.AttrStatusCode, "ERROR")
 	}
-	text(w, format.AttrStatusDescription, s.Description)
+	text(w, mapping.AttrStatusDescription, s.Description)
 }
 
 func (s *Span) dropped(w Writer) {
@@ -331,11 +331,11 @@ func (s *Span) Entry(at Where) *format.TraceEntry {
 
 // Write writes the entry of a link of a span of that scope.
 func (l *Link) Write(w Writer, scope string, u Users) {
-	l.Metadata = format.Metadata{Name: format.NameLink, Target: scope, Level: format.LevelInfo}
+	l.Metadata = format.Metadata{Name: mapping.NameLink, Target: scope, Level: format.LevelInfo}
 	w.Begin(format.Optional[string]{}, &l.Metadata)
 	// Both are there in every case: they make the entry a link.
-	w.ID(format.AttrLinkTraceID, l.TraceID[:])
-	w.ID(format.AttrLinkSpanID, l.SpanID[:])
+	w.ID(mapping.AttrLinkTraceID, l.TraceID[:])
+	w.ID(mapping.AttrLinkSpanID, l.SpanID[:])
 	number(w, AttrLinkFlags, l.Flags, mapping.DefaultTraceFlags)
 	text(w, AttrLinkTraceState, l.TraceState)
 	number(w, mapping.AttrDroppedAttributes, l.Dropped, 0)
@@ -360,7 +360,7 @@ func (ev *Event) Write(w Writer, scope string, u Users) {
 		ev.Metadata.Level = format.LevelError
 	}
 	w.Begin(format.Optional[string]{}, &ev.Metadata)
-	w.Bool(format.AttrEvent, true)
+	w.Bool(mapping.AttrEvent, true)
 	if ev.HasTime {
 		unixNano(w, format.AttrTime, ev.Time)
 	}

@@ -44,7 +44,7 @@ func newRig(o placer.Options) *rig {
 	r.Drop = func(err error, entries, spans int) {
 		r.dropped = append(r.dropped, fmt.Sprintf("%v: %d %d", err, entries, spans))
 	}
-	r.Resume(0, format.MagicSize, 0)
+	r.Resume(0, wire.MagicSize, 0)
 	r.Root()
 	return r
 }
@@ -459,7 +459,7 @@ func TestNextFile(t *testing.T) {
 		t.Fatalf("open are %+v", open)
 	}
 	next := r.Next()
-	next.Resume(0, format.MagicSize, 0)
+	next.Resume(0, wire.MagicSize, 0)
 	next.Root()
 	next.Adopt(r.Placer)
 	if _, spans, _ := r.Pending(); spans != 0 {
@@ -475,7 +475,7 @@ func TestFullTrace(t *testing.T) {
 	r := newRig(placer.Options{})
 	_, staged := r.Out()
 	r.Flushed(len(staged))
-	r.Resume(1<<32-1, format.MagicSize, 0)
+	r.Resume(1<<32-1, wire.MagicSize, 0)
 	r.span(1, 0, 0)
 	r.span(2, 0, 0)
 	r.place(record.KindLog, 0, 0, 0, 0, named("log"))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 )
 
 // A Case is a query on the trace of Entries.
@@ -63,7 +64,7 @@ func set(e *format.TraceEntry, pairs ...any) {
 func span(parent uint32, trace, id, name, kind string, start, took int64, pairs ...any) *format.TraceEntry {
 	e := &format.TraceEntry{Parent: parent, Metadata: format.Metadata{Name: name, Level: format.LevelInfo}}
 	set(e, format.AttrSpanID, format.StringValue(fmt.Sprintf("%016s", id)), format.AttrTraceID, format.StringValue(fmt.Sprintf("%032s", trace)),
-		format.AttrTime, format.U64Value(uint64(start*millisecond)), format.AttrKind, format.StringValue(kind))
+		format.AttrTime, format.U64Value(uint64(start*millisecond)), mapping.AttrKind, format.StringValue(kind))
 	if took >= 0 {
 		set(e, format.AttrDuration, format.U64Value(uint64(took*millisecond)))
 	}
@@ -73,9 +74,9 @@ func span(parent uint32, trace, id, name, kind string, start, took int64, pairs 
 
 func failed(e *format.TraceEntry, why string) *format.TraceEntry {
 	e.Metadata.Level = format.LevelError
-	set(e, format.AttrStatusCode, format.StringValue("ERROR"))
+	set(e, mapping.AttrStatusCode, format.StringValue("ERROR"))
 	if why != "" {
-		set(e, format.AttrStatusDescription, format.StringValue(why))
+		set(e, mapping.AttrStatusDescription, format.StringValue(why))
 	}
 	return e
 }
@@ -89,7 +90,7 @@ func log(parent uint32, level format.Level, at int64, text string, pairs ...any)
 
 func event(parent uint32, at int64, name string, pairs ...any) *format.TraceEntry {
 	e := &format.TraceEntry{Parent: parent, Metadata: format.Metadata{Name: name, Level: format.LevelInfo}}
-	set(e, format.AttrTime, format.U64Value(uint64(at*millisecond)), format.AttrEvent, format.BoolValue(true))
+	set(e, format.AttrTime, format.U64Value(uint64(at*millisecond)), mapping.AttrEvent, format.BoolValue(true))
 	set(e, pairs...)
 	return e
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/entryjson"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/record"
 	"github.com/entrace-go/entrace/internal/ring"
@@ -145,7 +146,7 @@ func (s *script) end(ref format.SpanRef, events, pad int) {
 	b.EndSpan(ref, s.tick())
 	for i := range events {
 		e := ringEntry(fmt.Sprint("event-of-span ", i), pad)
-		e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrEvent, Value: format.BoolValue(true)})
+		e.Attributes = append(e.Attributes, format.Attribute{Name: mapping.AttrEvent, Value: format.BoolValue(true)})
 		b.Entry(e)
 	}
 	e := ringEntry(format.NameSpanEnd, 0)
@@ -161,8 +162,8 @@ func (s *script) end(ref format.SpanRef, events, pad int) {
 func raws(t testing.TB, f *format.File) (list []string) {
 	t.Helper()
 	if err := f.Walk(0, func(id uint32, e *format.TraceEntry) error {
-		if e.Metadata.Name != format.NameEnd {
-			list = append(list, string(format.AppendJSON(nil, int64(id), e)))
+		if e.Metadata.Name != mapping.NameEnd {
+			list = append(list, string(entryjson.Append(nil, int64(id), e)))
 		}
 		return nil
 	}); err != nil {

@@ -96,14 +96,14 @@ func (d *Details) span(v *view.View, e *format.TraceEntry) {
 		d.add(format.AttrParentSpanID, hex.EncodeToString(up.SpanID[:]))
 	}
 	kind := otel.KindInternal
-	if name, ok := e.Attribute(format.AttrKind); ok {
+	if name, ok := e.Attribute(mapping.AttrKind); ok {
 		if k, ok := otel.ParseSpanKind(name.Text()); ok {
 			kind = k
 		}
 	}
 	d.Category = kind.String()
 	d.add("kind", d.Category)
-	if status, ok := e.Attribute(format.AttrStatusCode); ok {
+	if status, ok := e.Attribute(mapping.AttrStatusCode); ok {
 		d.add("status", status.Text())
 	}
 	took, _ := e.Attribute(format.AttrDuration)
@@ -155,7 +155,7 @@ func (d *Details) attributes(e *format.TraceEntry) {
 			} else if ok {
 				name = "otel.attr." + name
 			}
-		case format.AttrKind:
+		case mapping.AttrKind:
 			if d.Role == view.RoleSpan && a.Value.Text() == d.Category {
 				continue
 			}
@@ -163,11 +163,11 @@ func (d *Details) attributes(e *format.TraceEntry) {
 			if d.Role == view.RoleSpan && !d.open {
 				continue
 			}
-		case format.AttrStatusCode, otel.AttrOpen:
+		case mapping.AttrStatusCode, otel.AttrOpen:
 			if d.Role == view.RoleSpan {
 				continue
 			}
-		case format.AttrEvent:
+		case mapping.AttrEvent:
 			if d.Role == view.RoleEvent {
 				continue
 			}

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 	"unicode/utf8"
 )
@@ -13,6 +14,22 @@ const (
 	Tag64  = 253
 	Tag128 = 254
 )
+
+// MagicName is what every file begins with, and MagicSize is the size in bytes of that with the
+// version and the storage format. Part of the file format.
+const (
+	MagicName = "\x00ENTRACE"
+	MagicSize = 10
+)
+
+// AppendMagic appends what a file of version v and storage format f begins with. It panics if one
+// of them is unknown.
+func AppendMagic[V, F ~uint8](b []byte, v V, f F) []byte {
+	if v < 1 || v > 2 || f > 2 {
+		panic(fmt.Sprintf("wire: magic of version %d, format %d", v, f))
+	}
+	return append(append(b, MagicName...), byte(v), byte(f))
+}
 
 // A Kind is the kind of a value, numbered as the variants of ENTRACE's EnValue. Part of
 // the file format.

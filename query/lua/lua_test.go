@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/query/lua"
 )
 
@@ -486,7 +487,7 @@ func TestDocs(t *testing.T) {
 	end := func(parent uint32, id, status string) *format.TraceEntry {
 		e := span(id, format.NameSpanEnd)
 		e.Parent = parent
-		e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrStatusCode, Value: format.StringValue(status)})
+		e.Attributes = append(e.Attributes, format.Attribute{Name: mapping.AttrStatusCode, Value: format.StringValue(status)})
 		return e
 	}
 	f := open(t, format.V1, []*format.TraceEntry{

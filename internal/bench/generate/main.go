@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 )
 
 func main() {
@@ -52,7 +53,7 @@ func write(name string, entries int, version format.Version) error {
 	for n := 0; w.Len() < int64(entries) && s.err == nil; n++ {
 		s.trace(n)
 	}
-	s.put(0, format.TraceEntry{Metadata: format.Metadata{Name: format.NameEnd, Level: format.LevelInfo}})
+	s.put(0, format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameEnd, Level: format.LevelInfo}})
 	if err := errors.Join(s.err, w.Close(), f.Close()); err != nil || !isET {
 		return err
 	}
@@ -107,7 +108,7 @@ func (s *shop) begin(parent uint32, name, scope, kind string, start int64, attrs
 		Attributes: append([]format.Attribute{
 			{Name: format.AttrSpanID, Value: o.id},
 			{Name: format.AttrTime, Value: format.U64Value(uint64(start))},
-			{Name: format.AttrKind, Value: format.StringValue(kind)},
+			{Name: mapping.AttrKind, Value: format.StringValue(kind)},
 		}, attrs...),
 	})
 	return o
@@ -123,7 +124,7 @@ func (s *shop) end(o open) {
 	}
 	if o.fails {
 		e.Metadata.Level = format.LevelError
-		e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrStatusCode, Value: format.StringValue("ERROR")})
+		e.Attributes = append(e.Attributes, format.Attribute{Name: mapping.AttrStatusCode, Value: format.StringValue("ERROR")})
 	}
 	s.put(o.entry, e)
 }

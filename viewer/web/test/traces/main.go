@@ -88,8 +88,8 @@ func shop() []*format.TraceEntry {
 	all[4].Attributes = append(all[4].Attributes, format.Attribute{Name: "db.query.text", Value: str("SELECT sku, price FROM prices WHERE sku = $1 ORDER BY price")},
 		format.Attribute{Name: "body", Value: str(`{"items":[1,2,3],"note":"` + strings.Repeat("long ", 10_000) + `"}`)})
 	all[4].Metadata.File, all[4].Metadata.Line = format.Some("/src/shop/price.go"), format.Some(uint32(42))
-	return append(all, &format.TraceEntry{Parent: 8, Metadata: format.Metadata{Name: format.NameLink}, Attributes: []format.Attribute{
-		{Name: format.AttrLinkTraceID, Value: str(fmt.Sprintf("%032s", "a"))}, {Name: format.AttrLinkSpanID, Value: str(fmt.Sprintf("%016s", "3"))},
+	return append(all, &format.TraceEntry{Parent: 8, Metadata: format.Metadata{Name: mapping.NameLink}, Attributes: []format.Attribute{
+		{Name: mapping.AttrLinkTraceID, Value: str(fmt.Sprintf("%032s", "a"))}, {Name: mapping.AttrLinkSpanID, Value: str(fmt.Sprintf("%016s", "3"))},
 	}})
 }
 
@@ -136,7 +136,7 @@ func long() []*format.TraceEntry {
 		}},
 		{Parent: 1, Metadata: format.Metadata{Name: mapping.NameException, Level: format.LevelError}, Attributes: []format.Attribute{
 			{Name: format.AttrTime, Value: format.U64Value(3000)},
-			{Name: format.AttrEvent, Value: format.BoolValue(true)},
+			{Name: mapping.AttrEvent, Value: format.BoolValue(true)},
 			{Name: "exception.type", Value: format.StringValue("runtime.plainError")},
 			{Name: "exception.message", Value: format.StringValue("assignment to entry in nil map")},
 			{Name: "exception.stacktrace", Value: format.StringValue(stack)},
@@ -150,7 +150,7 @@ func calls(service string) []*format.TraceEntry {
 	str := format.StringValue
 	all := []*format.TraceEntry{format.Root(), {Message: format.Some(service), Metadata: format.Metadata{Name: format.NameResource}, Attributes: []format.Attribute{{Name: "service.name", Value: str(service)}}}}
 	at := func(id uint64, start, took int64, parent uint64, name, kind string) {
-		e := span(1, id, name, format.Attribute{Name: format.AttrKind, Value: str(kind)})
+		e := span(1, id, name, format.Attribute{Name: mapping.AttrKind, Value: str(kind)})
 		e.Attributes[2].Value, e.Attributes[3].Value = format.U64Value(uint64(start)), format.U64Value(uint64(took))
 		if parent > 0 {
 			e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrParentSpanID, Value: str(fmt.Sprintf("%016x", parent))})

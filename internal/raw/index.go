@@ -1,9 +1,9 @@
-package format
+package raw
 
-import "github.com/entrace-go/entrace/internal/wire"
+import "encoding/binary"
 
 // An Index holds the size and the parent of every entry of an IET, in a few bytes each. With
-// one, [FinalizeFile] does not have to read the file to find them. It is not safe for concurrent
+// one, Finalize of package format does not have to read the file to find them. It is not safe for concurrent
 // use. The zero Index is empty.
 type Index struct {
 	chunks  [][]byte
@@ -15,7 +15,7 @@ type Index struct {
 const indexChunk = 64 << 10
 
 // Add adds entry id, of size bytes. Span is what Each is to say of it. If an entry was left out,
-// the index is of no use to FinalizeFile.
+// the index is of no use to Finalize.
 func (x *Index) Add(size int, id, parent uint32, span bool) {
 	if int(id) != x.entries {
 		x.broken = true
@@ -37,7 +37,7 @@ func (x *Index) Add(size int, id, parent uint32, span bool) {
 	if span {
 		p |= 1
 	}
-	x.chunks[n-1] = wire.AppendUint(wire.AppendUint(x.chunks[n-1], uint64(size)), p)
+	x.chunks[n-1] = binary.AppendUvarint(binary.AppendUvarint(x.chunks[n-1], uint64(size)), p)
 	x.entries++
 	x.size += int64(size)
 }
@@ -45,13 +45,12 @@ func (x *Index) Add(size int, id, parent uint32, span bool) {
 // Each calls fn for the size and parent of each entry, and whether it was added as a span, until
 // fn returns false.
 func (x *Index) Each(fn func(size, parent uint32, span bool) bool) {
-	var d decoder
 	id := uint64(0)
 	for _, c := range x.chunks {
-		d.b, d.off = c, 0
-		for d.off < len(c) {
-			size := d.Uint("", 64)
-			p := d.Uint("", 64)
+		for len(c) > 0 {
+			size, n := binary.Uvarint(c)
+			p, m := binary.Uvarint(c[n:])
+			c = c[n+m:]
 			span := p&1 != 0
 			p >>= 1
 			if p&1 != 0 {
@@ -67,19 +66,15 @@ func (x *Index) Each(fn func(size, parent uint32, span bool) bool) {
 	}
 }
 
-// table returns the table of x, which is whole.
-func (x *Index) table() *table {
-	t := newTable()
-	t.offsets.grow(x.entries + 1)
-	t.parents = make([]uint32, 0, x.entries)
-	off := uint64(0)
-	x.Each(func(size, parent uint32, _ bool) bool {
-		off += uint64(size)
-		t.offsets.add(off)
-		t.parents = append(t.parents, parent)
-		return true
-	})
-	return t
+// Len returns the number of entries.
+func (x *Index) Len() int { return x.entries }
+
+// Size returns the size of the entries in bytes, -1 if one was left out.
+func (x *Index) Size() int64 {
+	if x.broken {
+		return -1
+	}
+	return x.size
 }
 
 // CutTo forgets all entries but the first n. It returns how many it has forgotten, and how

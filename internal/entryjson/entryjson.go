@@ -1,13 +1,15 @@
-package format
+// Package entryjson writes the entries of a trace as JSON.
+package entryjson
 
 import (
 	"strconv"
 
+	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/jsontext"
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
-// AppendJSON appends entry id as one JSON object without a newline, always in
+// Append appends entry id as one JSON object without a newline, always in
 // this shape:
 //
 //	{"id":4,"parent":3,"message":null,"name":"tick","target":"clock","level":"TRACE",
@@ -17,16 +19,16 @@ import (
 // kind. Bytes are hex digits. Floats have a point or an exponent; those that JSON
 // has no number for are "NaN", "Infinity" and "-Infinity". Integers are numbers of
 // full precision. Every character that could act on a terminal is escaped.
-func AppendJSON(b []byte, id int64, e *TraceEntry) []byte {
+func Append(b []byte, id int64, e *format.TraceEntry) []byte {
 	m := &e.Metadata
 	b = strconv.AppendInt(append(b, `{"id":`...), id, 10)
 	b = strconv.AppendUint(append(b, `,"parent":`...), uint64(e.Parent), 10)
-	b = appendJSONOptional(append(b, `,"message":`...), e.Message)
+	b = appendOptional(append(b, `,"message":`...), e.Message)
 	b = jsontext.AppendSafeString(append(b, `,"name":`...), m.Name)
 	b = jsontext.AppendSafeString(append(b, `,"target":`...), m.Target)
 	b = jsontext.AppendSafeString(append(b, `,"level":`...), m.Level.String())
-	b = appendJSONOptional(append(b, `,"module_path":`...), m.ModulePath)
-	b = appendJSONOptional(append(b, `,"file":`...), m.File)
+	b = appendOptional(append(b, `,"module_path":`...), m.ModulePath)
+	b = appendOptional(append(b, `,"file":`...), m.File)
 	b = append(b, `,"line":`...)
 	if m.Line.Valid {
 		b = strconv.AppendUint(b, uint64(m.Line.Value), 10)
@@ -40,28 +42,28 @@ func AppendJSON(b []byte, id int64, e *TraceEntry) []byte {
 		}
 		a := &e.Attributes[i]
 		b = jsontext.AppendSafeString(append(b, '['), a.Name)
-		b = append(appendJSONValue(append(b, ','), a.Value), ']')
+		b = append(appendValue(append(b, ','), a.Value), ']')
 	}
 	return append(b, `]}`...)
 }
 
-func appendJSONOptional(b []byte, s Optional[string]) []byte {
+func appendOptional(b []byte, s format.Optional[string]) []byte {
 	if !s.Valid {
 		return append(b, "null"...)
 	}
 	return jsontext.AppendSafeString(b, s.Value)
 }
 
-func appendJSONValue(b []byte, v Value) []byte {
+func appendValue(b []byte, v format.Value) []byte {
 	b = append(append(append(b, `{"`...), v.Kind().String()...), `":`...)
 	switch v.Kind() {
-	case KindString:
+	case format.KindString:
 		b = jsontext.AppendSafeString(b, v.Text())
-	case KindBytes:
+	case format.KindBytes:
 		b = append(wire.AppendHex(append(b, '"'), v.Bytes()), '"')
-	case KindBool:
+	case format.KindBool:
 		b = strconv.AppendBool(b, v.Bool())
-	case KindFloat:
+	case format.KindFloat:
 		var ok bool
 		if b, ok = jsontext.AppendFloat(b, v.Float()); !ok {
 			b = jsontext.AppendString(b, jsontext.FloatName(v.Float()))
