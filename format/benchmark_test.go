@@ -2,6 +2,8 @@ package format_test
 
 import (
 	"bufio"
+	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -87,7 +89,7 @@ func millionOf(b *testing.B, v format.Version) string {
 
 // BenchmarkFinalize makes an ET of a million entries, beside a copy of the file
 // after which source and copy are synced.
-func BenchmarkFinalizeFile(b *testing.B) {
+func BenchmarkFinalize(b *testing.B) {
 	iet := million(b)
 	fi, err := os.Stat(iet)
 	must(b, err)
@@ -139,5 +141,86 @@ func BenchmarkOpen(b *testing.B) {
 				must(b, f.Close())
 			}
 		})
+	}
+}
+
+const benchEntries = 100_000
+
+// benchFile is a trace of benchEntries.
+func benchFile(b *testing.B, f format.StorageFormat) (name string, trace []byte) {
+	b.Helper()
+	var out bytes.Buffer
+	w, err := format.NewWriter(&out, format.V1, f, nil)
+	must(b, err)
+	_, err = w.Write(format.Root())
+	must(b, err)
+	e := sampleEntry(10)
+	for i := uint32(1); i < benchEntries; i++ {
+		e.Parent = i / 10
+		_, err := w.Write(e)
+		must(b, err)
+	}
+	must(b, w.Close())
+	name = filepath.Join(b.TempDir(), "x."+f.String())
+	must(b, os.WriteFile(name, out.Bytes(), 0o600))
+	return name, out.Bytes()
+}
+
+// BenchmarkReader reads all entries.
+func BenchmarkReader(b *testing.B) {
+	for _, f := range []format.StorageFormat{format.ET, format.IET, format.IETPrefix} {
+		b.Run("format="+f.String(), func(b *testing.B) {
+			_, trace := benchFile(b, f)
+			b.ReportAllocs()
+			b.SetBytes(int64(len(trace)))
+			for b.Loop() {
+				r, err := format.NewReader(bytes.NewReader(trace), nil)
+				for err == nil {
+					_, err = r.Next()
+				}
+				if !errors.Is(err, io.EOF) {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkFollow reads all entries of a file that could grow.
+func BenchmarkFollow(b *testing.B) {
+	name, trace := benchFile(b, format.IET)
+	b.ReportAllocs()
+	b.SetBytes(int64(len(trace)))
+	for b.Loop() {
+		fl, err := format.Follow(name, nil)
+		must(b, err)
+		for range benchEntries {
+			_, _, err := fl.Next(b.Context())
+			must(b, err)
+		}
+		must(b, fl.Close())
+	}
+}
+
+// BenchmarkFileGrow takes in all entries but the first ones of a file, after it was opened.
+func BenchmarkFileGrow(b *testing.B) {
+	_, trace := benchFile(b, format.IET)
+	grown := filepath.Join(b.TempDir(), "grown.iet")
+	b.ReportAllocs()
+	b.SetBytes(int64(len(trace)))
+	for b.Loop() {
+		b.StopTimer()
+		must(b, os.WriteFile(grown, trace[:len(trace)/100], 0o600))
+		f, err := format.Open(grown, nil)
+		must(b, err)
+		must(b, os.WriteFile(grown, trace, 0o600))
+		b.StartTimer()
+		must(b, f.Raw().Grow(b.Context()))
+		b.StopTimer()
+		if f.Len() != benchEntries {
+			b.Fatal(f.Len())
+		}
+		must(b, f.Close())
+		b.StartTimer()
 	}
 }

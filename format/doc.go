@@ -15,7 +15,7 @@
 //     top, in which a span reads the same however it was recorded.
 //   - [NewReader] reads entries in order out of any stream, a pipe too.
 //   - [Follow] reads a file that is still growing.
-//   - [Inspect] reports on the whole entries of a damaged file, and [Verify] lists every
+//   - [File.Report] reports on the whole entries of a damaged file, and [File.Verify] lists every
 //     fault. Package recorder's Recover saves the whole entries.
 //
 // What a program that was killed had not yet written to its file is in its journal:
