@@ -387,7 +387,7 @@ func RecoveredEntry() *format.TraceEntry {
 func recovered(damage string) *format.TraceEntry {
 	e := RecoveredEntry()
 	if damage != "" {
-		e.Attributes = []format.Attribute{{Name: mapping.AttrDamage, Value: format.StringValue(string(damage))}}
+		e.Attributes = []format.Attribute{{Name: mapping.AttrDamage, Value: format.StringValue(damage)}}
 	}
 	return e
 }

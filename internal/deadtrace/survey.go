@@ -137,7 +137,7 @@ func (b *rest) look(f io.ReaderAt, size, until int64) (*survey, error) {
 		if e.IsRecovered() {
 			s.ended = true
 			v, _ := e.Attribute(mapping.AttrDamage)
-			s.damage = string(strings.Clone(v.Text()))
+			s.damage = strings.Clone(v.Text())
 		}
 		s.crashed = b.text != "" && isCrash(e, b.text) || s.crashed && e.IsRecovered()
 	}
