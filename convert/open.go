@@ -363,7 +363,7 @@ func (o *opener) native(name string) error {
 			return err
 		}
 	}
-	fi, err := os.Stat(f.Name())
+	fi, err := osfile.Stat(f.Name())
 	if err == nil {
 		o.trace.inputs = append(o.trace.inputs, fi)
 	} else {

@@ -84,7 +84,7 @@ func (a *app) tail(ctx context.Context, name string, o tailOptions) error {
 		if err != nil {
 			return err
 		}
-		now, _ := os.Stat(newest)
+		now, _ := osfile.Stat(newest)
 		switch {
 		case newest != "" && (newest != seen || !os.SameFile(now, was)):
 			seen, was = newest, now
@@ -100,7 +100,7 @@ func (a *app) tail(ctx context.Context, name string, o tailOptions) error {
 				}
 				o.lines = -1 // of what begins later
 				if seen = format.Find(newest); seen != newest {
-					was, _ = os.Stat(seen)
+					was, _ = osfile.Stat(seen)
 				}
 			}
 		case newest == "" && !o.follow:
@@ -264,7 +264,7 @@ type growing struct {
 
 func openGrowing(path string) (*growing, error) {
 	for {
-		was, err := os.Stat(path)
+		was, err := osfile.Stat(path)
 		if err != nil {
 			return nil, err
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/internal/osfile"
 )
 
 // Watch calls f with what the file says from now on; see [New].
@@ -100,7 +101,7 @@ func (w *watcher) watch() {
 	if w.notify == nil {
 		return
 	}
-	now, err := os.Stat(w.folder)
+	now, err := osfile.Stat(w.folder)
 	if err == nil && w.watched != nil && os.SameFile(now, w.watched) && slices.Contains(w.notify.WatchList(), w.folder) {
 		return
 	}

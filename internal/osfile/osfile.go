@@ -88,6 +88,16 @@ func Ignore(err, other error) error {
 	return err
 }
 
+// Stat is [os.Stat], and the result knows which file it is about. On Windows that of os.Stat finds out
+// when it is compared: then another file may have the name.
+func Stat(name string) (os.FileInfo, error) {
+	fi, err := os.Stat(name)
+	if err == nil {
+		_ = os.SameFile(fi, fi)
+	}
+	return fi, err
+}
+
 // Exists reports whether there is something of that name, be it a symbolic link.
 func Exists(name string) bool {
 	_, err := os.Lstat(name)
