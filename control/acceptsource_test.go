@@ -11,6 +11,7 @@ import (
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/control/filesource"
+	"github.com/entrace-go/entrace/internal/osfile"
 )
 
 // A configFile is a configuration that somebody edits.
@@ -35,7 +36,7 @@ func (f *configFile) write(id, traces string) {
 	text := fmt.Sprintf("id: %s\ndir: %s\nring: {bytes: 4MiB, persist: false, always: [logs]}\n%s", id, f.dir, traces)
 	next := f.path + ".next"
 	must(f.t, os.WriteFile(next, []byte(text), 0o600))
-	must(f.t, os.Rename(next, f.path))
+	must(f.t, osfile.RenameOver(next, f.path)) // on Windows a reader may have it open
 }
 
 // change is write, and waits until that is in force.

@@ -14,6 +14,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/record"
 	"github.com/entrace-go/entrace/internal/ring"
+	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -168,7 +169,7 @@ func TestRingStaysUnlessItsTraceIsOnDisk(t *testing.T) {
 		for _, other := range []func(name string){
 			func(name string) { must(t, os.Mkdir(name, 0o700)) },
 			func(name string) { must(t, os.WriteFile(name, []byte("mine"), 0o600)) },
-			func(name string) { must(t, os.Symlink("nowhere", name)) },
+			func(name string) { tracetest.Symlink(t, "nowhere", name) },
 			func(name string) { copyFile(t, old(t, t.TempDir(), at, "0001", 100), name) },
 		} {
 			dir := t.TempDir()

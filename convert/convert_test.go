@@ -15,6 +15,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
@@ -152,7 +153,7 @@ func TestRefuses(t *testing.T) {
 	whole := read(t, fixture(format.V1, format.IET))
 	must(t, os.WriteFile(in, whole, 0o600))
 	must(t, os.Link(in, filepath.Join(dir, "hard.et")))
-	must(t, os.Symlink(in, filepath.Join(dir, "soft.et")))
+	tracetest.Symlink(t, in, filepath.Join(dir, "soft.et"))
 	must(t, os.WriteFile(filepath.Join(dir, "there.et"), []byte("x"), 0o600))
 	must(t, os.Mkdir(filepath.Join(dir, "folder"), 0o700))
 	corrupt := bytes.Clone(whole)
@@ -195,7 +196,7 @@ func TestReplace(t *testing.T) {
 	for _, name := range []string{"file.et", "link.et"} {
 		out := filepath.Join(dir, name)
 		if name == "link.et" {
-			must(t, os.Symlink(kept, out))
+			tracetest.Symlink(t, kept, out)
 		} else {
 			must(t, os.WriteFile(out, []byte("old"), 0o644))
 		}

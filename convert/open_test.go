@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -93,7 +95,8 @@ func TestOpenAnything(t *testing.T) {
 	left, err := filepath.Glob(filepath.Join(os.TempDir(), "entrace-*"))
 	must(t, err)
 	for _, name := range left {
-		if fi, err := os.Stat(name); err == nil && time.Since(fi.ModTime()) < time.Second {
+		// On Windows a file that is open has a name.
+		if fi, err := os.Stat(name); err == nil && time.Since(fi.ModTime()) < time.Second && runtime.GOOS != "windows" {
 			t.Errorf("%s is left", name)
 		}
 	}
@@ -214,6 +217,9 @@ func TestReplaced(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if runtime.GOOS == "windows" {
+		t.Skip("a file that is open is not replaced")
+	}
 	tr, err := convert.Open(t.Context(), []string{name}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -265,10 +271,12 @@ func TestOpenFolderSaysWhatItLeavesOut(t *testing.T) {
 		_, err = w.Write(format.Root())
 	}
 	if err = errors.Join(err, w.Close(), os.WriteFile(in("app.et"), b.Bytes(), 0o600), os.WriteFile(in("empty.et"), nil, 0o600), os.WriteFile(in("notes.txt"), []byte("notes"), 0o600),
-		os.WriteFile(in("text.iet"), []byte("this is only text"), 0o600), os.Symlink("gone.et", in("dangling.et")), os.Symlink("app.et", in("link.et")),
+		os.WriteFile(in("text.iet"), []byte("this is only text"), 0o600),
 		os.WriteFile(in("app.et.broken"), b.Bytes(), 0o600), os.WriteFile(in("b.iet.broken"), b.Bytes(), 0o600)); err != nil {
 		t.Fatal(err)
 	}
+	tracetest.Symlink(t, "gone.et", in("dangling.et"))
+	tracetest.Symlink(t, "app.et", in("link.et"))
 	c, err := convert.Open(t.Context(), []string{dir}, nil)
 	if err != nil {
 		t.Fatal(err)

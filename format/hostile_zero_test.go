@@ -71,8 +71,8 @@ func TestZeroTail(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					defer f.Close()
 					wantZeroTail(t, "Damage", f.Damage(), entries, end)
+					must(t, f.Close()) // Windows cuts no file that is mapped
 					r, err := Inspect(name)
 					if err != nil {
 						t.Fatal(err)

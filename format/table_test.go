@@ -465,7 +465,6 @@ func TestOpenWithoutMap(t *testing.T) {
 	must(t, errors.Join(out.Close(), w.Close()))
 	mapped, err := Open(name, nil)
 	must(t, err)
-	defer mapped.Close()
 	open := func() (*File, error) {
 		in, err := os.Open(name)
 		must(t, err)
@@ -494,6 +493,7 @@ func TestOpenWithoutMap(t *testing.T) {
 			t.Errorf("entry %d: %v, %v", id, aerr, berr)
 		}
 	}
+	must(t, mapped.Close()) // Windows cuts no file that is mapped
 	must(t, os.Truncate(name, f.Size()-1))
 	cut, err := open()
 	must(t, err)

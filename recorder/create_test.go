@@ -18,6 +18,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/mapping"
+	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -25,7 +26,7 @@ import (
 // TestCreateTwiceSame: one path, one recorder, however it is spelled, for who shares it.
 func TestCreateTwiceSame(t *testing.T) {
 	dir := t.TempDir()
-	must(t, os.Symlink(dir, filepath.Join(dir, "link")))
+	tracetest.Symlink(t, dir, filepath.Join(dir, "link"))
 	t.Chdir(dir)
 	first, err := recorder.Create(filepath.Join(dir, "app.et"), nil)
 	must(t, err)
@@ -213,6 +214,9 @@ func TestCreateRefuses(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "d")
 			must(t, os.Mkdir(dir, 0o700))
 			must(t, x.make(dir))
+			if list, _ := os.ReadDir(dir); len(list) == 0 && strings.Contains(x.name, "link") {
+				t.Skip("wine makes no link")
+			}
 			before, _ := os.ReadDir(dir)
 			_, err := recorder.Create(filepath.Join(dir, "app.et"), nil)
 			if !errors.Is(err, x.want) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/mapping"
+	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -23,7 +24,7 @@ func TestFinalizeRefuses(t *testing.T) {
 	before := readFile(t, iet)
 	must(t, os.WriteFile(filepath.Join(dir, "there.et"), []byte("x"), 0o600))
 	must(t, os.Link(iet, filepath.Join(dir, "same.et")))
-	must(t, os.Symlink(filepath.Join(dir, "elsewhere"), filepath.Join(dir, "link.et")))
+	tracetest.Symlink(t, filepath.Join(dir, "elsewhere"), filepath.Join(dir, "link.et"))
 	for _, x := range []struct {
 		et      string
 		replace bool

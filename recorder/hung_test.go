@@ -202,6 +202,9 @@ func TestUnfinishedEntryIsLeftOut(t *testing.T) {
 // TestJournalLosesItsName: somebody removes the journal while it is used, and what was
 // acknowledged a moment later survives all the same (review 8).
 func TestJournalLosesItsName(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("a file that is open keeps its name")
+	}
 	told := make(chan error, 10)
 	r, _ := faultRecorder(t, Options{BufferDir: t.TempDir(), OnError: func(err error) { told <- err }})
 	j := r.target.(*writer).live.Load()

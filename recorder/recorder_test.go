@@ -262,6 +262,7 @@ func TestDeadContext(t *testing.T) {
 	again, err := recorder.Create(rec.Path(), nil)
 	must(t, err)
 	closeRecorder(t, again)
+	must(t, f.Close()) // on Windows the IET has a name until then
 	names := dirNames(t, filepath.Dir(rec.Path()))
 	if len(names) != 2 || !strings.HasPrefix(names[0], "app.2") || names[1] != "app.et" {
 		t.Fatalf("the folder has %q, want app.TIME.et and app.et", names)
