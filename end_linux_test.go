@@ -26,7 +26,7 @@ func TestNoLocks(t *testing.T) {
 		out, _ := cmd.CombinedOutput() // it kills itself
 		if list, err := filepath.Glob("*.iet"); err != nil || len(list) == 0 {
 			t.Fatalf("%v, %v\n%s", list, err, out)
-		} else if len(list) == 2 && !strings.Contains(string(out), "it may be in use") {
+		} else if len(list) == 2 && !strings.Contains(string(out), "in use by a living process, perhaps: the file system has no locks") {
 			t.Errorf("the second says\n%s", out)
 		}
 	}
