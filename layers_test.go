@@ -74,15 +74,15 @@ var layers = map[string][]string{
 	"internal/tracetest":   {module + "format", module + "recorder"},
 	"internal/timeline":    {module + "format", module + "internal/mapping", module + "internal/otel", module + "view"},
 	"view": {
-		module + "format", module + "internal/jsontext", module + "internal/mapping", module + "internal/otel", module + "internal/raw",
-		module + "internal/spanmap", module + "internal/wire",
+		module + "format", module + "internal/columns", module + "internal/jsontext", module + "internal/mapping",
+		module + "internal/otel", module + "internal/raw", module + "internal/spanmap", module + "internal/wire",
 	},
-	"query": {module + "format", module + "internal/mapping", module + "internal/wire", module + "view"},
+	"query": {module + "format", module + "internal/columns", module + "internal/mapping", module + "internal/wire", module + "view"},
 	"viewer/web/test/traces": { // a program
 		"go.opentelemetry.io/otel", root, module + "control", module + "control/provider", module + "format", module + "internal/mapping",
 		module + "internal/querytest", module + "recorder",
 	},
-	"viewer": {module + "format", module + "internal/mapping", module + "internal/wire", module + "query", module + "view"},
+	"viewer": {module + "format", module + "internal/columns", module + "internal/mapping", module + "internal/wire", module + "query", module + "view"},
 	"query/lua": {
 		"github.com/yuin/gopher-lua", "github.com/yuin/gopher-lua/ast", "github.com/yuin/gopher-lua/parse", module + "format",
 		module + "internal/raw", module + "internal/wire",
@@ -150,6 +150,7 @@ var layers = map[string][]string{
 		module + "recorder", module + "remote", module + "view", module + "viewer",
 	},
 	"internal/raw":       {},
+	"internal/columns":   {module + "format"},
 	"internal/tracename": {},
 	"internal/mapping":   {},
 	"internal/entryjson": {module + "format", module + "internal/jsontext", module + "internal/wire"},

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/entrace-go/entrace/internal/columns"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/view"
 )
@@ -172,7 +173,7 @@ func (m *machine) group(keep []keeps, by []expr, rows Set) (*groups, error) {
 	all := newGroups(len(keep))
 	ctx, stop := context.WithCancel(m.ctx)
 	defer stop()
-	err = m.v.EachBlock(ctx, func() func(k int) {
+	err = m.v.Columns().Each(ctx, func() func(k int) {
 		e := &env{m: m, read: m.v.NewReader()}
 		own := newGroups(len(keep))
 		var key []byte
@@ -180,7 +181,7 @@ func (m *machine) group(keep []keeps, by []expr, rows Set) (*groups, error) {
 			own.clear()
 			for w, word := range rows[k*words64 : (k+1)*words64] {
 				for ; word != 0; word &= word - 1 {
-					e.row = view.Row(k*view.BlockRows + w*64 + bits.TrailingZeros64(word))
+					e.row = view.Row(k*columns.BlockRows + w*64 + bits.TrailingZeros64(word))
 					key = key[:0]
 					for _, f := range keys {
 						key = appendKey(key, f(e))
@@ -218,7 +219,7 @@ func (m *machine) evals(list []expr) ([]eval, error) {
 
 // codes are the groups of rows by a field that has a code in each block.
 type codes struct {
-	of     func(b *view.Block) []uint16
+	of     func(b *columns.Block) []uint16
 	group  []int // by code
 	keys   []Value
 	number map[string]int
@@ -227,7 +228,7 @@ type codes struct {
 // coded returns the codes of what rows are grouped by, nil if that has none, or none for some rows.
 func (m *machine) coded(by []expr) *codes {
 	if len(by) == 0 {
-		return &codes{of: func(b *view.Block) []uint16 { return b.Flags }, group: make([]int, 1<<16), keys: []Value{{}}}
+		return &codes{of: func(b *columns.Block) []uint16 { return b.Flags }, group: make([]int, 1<<16), keys: []Value{{}}}
 	}
 	f, ok := by[0].(*field)
 	if len(by) > 1 || !ok || f.parent {
@@ -250,7 +251,7 @@ func (m *machine) coded(by []expr) *codes {
 		for i := range metas {
 			add(metaValue(f.kind, &metas[i]))
 		}
-		c.of = func(b *view.Block) []uint16 { return b.Meta }
+		c.of = func(b *columns.Block) []uint16 { return b.Meta }
 	case fieldService:
 		for _, r := range m.v.Resources() {
 			if s := m.v.Service(r); r != 0 && s != "" {
@@ -259,17 +260,17 @@ func (m *machine) coded(by []expr) *codes {
 				add(Value{})
 			}
 		}
-		c.of = func(b *view.Block) []uint16 { return b.Resource }
+		c.of = func(b *columns.Block) []uint16 { return b.Resource }
 	case fieldLevel, fieldStatus, fieldKindOfSpan:
 		for i := range 1 << 16 {
 			add(flagsValue(f.kind, view.Flags(i)))
 		}
-		c.of = func(b *view.Block) []uint16 { return b.Flags }
+		c.of = func(b *columns.Block) []uint16 { return b.Flags }
 	default:
 		return nil
 	}
-	for k := range m.v.Blocks() {
-		b := m.v.Block(k)
+	for k := range m.v.Columns().Blocks() {
+		b := m.v.Columns().Block(k)
 		for _, code := range c.of(&b) {
 			if int(code) >= len(c.group) {
 				return nil
@@ -291,19 +292,19 @@ func (m *machine) groupCoded(keep []keeps, c *codes, rows Set) (*groups, error) 
 	var mu sync.Mutex
 	var workers []*worker
 	spreads := len(c.keys) <= maxSpreads
-	err := m.v.EachBlock(m.ctx, func() func(k int) {
+	err := m.v.Columns().Each(m.ctx, func() func(k int) {
 		e := &env{m: m, read: m.v.NewReader()}
 		own := newWorker()
 		mu.Lock()
 		workers = append(workers, own)
 		mu.Unlock()
 		return func(k int) {
-			b := m.v.Block(k)
+			b := m.v.Columns().Block(k)
 			codes := c.of(&b)
 			for w, word := range rows[k*words64 : (k+1)*words64] {
 				for ; word != 0; word &= word - 1 {
 					i := w*64 + bits.TrailingZeros64(word)
-					e.row = b.First + view.Row(i)
+					e.row = view.Row(b.First) + view.Row(i)
 					n := c.group[codes[i]]
 					own.found[n] = true
 					for x := range keep {
@@ -314,7 +315,7 @@ func (m *machine) groupCoded(keep []keeps, c *codes, rows Set) (*groups, error) 
 						case kp.duration:
 							d := b.Duration[i]
 							switch {
-							case d == view.NoDuration || view.Flags(b.Flags[i]).Role() != view.RoleSpan:
+							case d == columns.NoDuration || view.Flags(b.Flags[i]).Role() != view.RoleSpan:
 							case kp.fn == "quantile" && spreads:
 								a.addSpread(d)
 							default:

@@ -7,6 +7,8 @@ import (
 	"math/big"
 	"math/bits"
 
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/columns"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/view"
 )
@@ -55,7 +57,7 @@ type attribute struct {
 
 // A part has the values of all rows that are stored under one name.
 type part struct {
-	column *view.Column
+	column *columns.Column
 	values []Value               // of the column, by code
 	rows   *view.AttributeReader // if there is no column
 }
@@ -72,12 +74,12 @@ func (m *machine) attribute(name string) (*attribute, error) {
 	}
 	for _, s := range stored {
 		if m.few {
-			if _, kept := m.v.KeptColumn(s); !kept {
+			if _, kept := m.v.Columns().Kept(s); !kept {
 				a.parts = append(a.parts, part{rows: m.v.Attribute(s)})
 				continue
 			}
 		}
-		c, err := m.v.Column(m.ctx, s)
+		c, err := m.v.Columns().Column(m.ctx, s)
 		if err != nil {
 			return nil, err
 		}
@@ -101,18 +103,22 @@ func (m *machine) attribute(name string) (*attribute, error) {
 // own returns the attribute of row r itself.
 func (a *attribute) own(r view.Row) Value {
 	for i := range a.parts {
-		p, rows := &a.parts[i], a.parts[i].rows
+		p := &a.parts[i]
+		var v format.Value
+		var ok bool
 		if p.column != nil {
-			code := p.column.Code(r)
+			code := p.column.Codes[r]
 			if code == 0 {
 				continue
 			}
-			if code != view.UnknownText {
+			if code != columns.UnknownText {
 				return p.values[code]
 			}
-			rows = p.column.Attribute
+			v, ok = p.column.Value(uint32(r))
+		} else {
+			v, ok = p.rows.Value(r)
 		}
-		if v, ok := rows.Value(r); ok {
+		if ok {
 			return valueOf(v)
 		}
 	}
@@ -121,8 +127,8 @@ func (a *attribute) own(r view.Row) Value {
 
 // resource returns the attribute of the resource of row r.
 func (a *attribute) resource(r view.Row) Value {
-	k := a.v.Block(int(r) / view.BlockRows)
-	if n := k.Resource[r%view.BlockRows]; n != view.Unknown {
+	k := a.v.Columns().Block(int(r) / columns.BlockRows)
+	if n := k.Resource[r%columns.BlockRows]; n != columns.Unknown {
 		return a.resources[n]
 	}
 	return a.own(a.v.Resource(r))

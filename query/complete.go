@@ -119,7 +119,7 @@ func valuesOf(ctx context.Context, v *view.View, name string) ([]Completion, err
 		slices.Sort(texts)
 		texts = slices.Compact(texts)
 	case f.name != "":
-		c, err := v.Column(ctx, f.name)
+		c, err := v.Columns().Column(ctx, f.name)
 		if err != nil {
 			return nil, err
 		}

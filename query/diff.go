@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/entrace-go/entrace/internal/columns"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -247,9 +248,9 @@ func (t *paths) add(ctx context.Context, of Run, run int, d *Diff) error {
 			service = t.text(v.Service(r))
 			services[v.Resource(r)] = service
 		}
-		code := v.Block(int(r) / view.BlockRows).Meta[int(r)%view.BlockRows]
+		code := v.Columns().Block(int(r) / columns.BlockRows).Meta[int(r)%columns.BlockRows]
 		name, ok := names[code]
-		if !ok || code == view.Unknown {
+		if !ok || code == columns.Unknown {
 			name = t.text(v.Name(r))
 			names[code] = name
 		}

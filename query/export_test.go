@@ -1,6 +1,6 @@
 package query
 
-import "github.com/entrace-go/entrace/view"
+import "github.com/entrace-go/entrace/internal/columns"
 
 // Tail is tail, for its test.
 var Tail = tail
@@ -12,7 +12,7 @@ var MaxGroups = &maxGroups
 // that.
 func SmallSummaries(names int) (undo func()) {
 	rows, took, all := selfRows, maxTook, maxNames
-	selfRows, maxTook, maxNames = view.BlockRows, 8, names
+	selfRows, maxTook, maxNames = columns.BlockRows, 8, names
 	return func() { selfRows, maxTook, maxNames = rows, took, all }
 }
 

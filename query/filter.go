@@ -5,18 +5,19 @@ import (
 	"slices"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/columns"
 	"github.com/entrace-go/entrace/view"
 )
 
 // words64 is how many words the bits of a block take.
-const words64 = view.BlockRows / 64
+const words64 = columns.BlockRows / 64
 
 // blockBits are a bit for each row of a block.
 type blockBits [words64]uint64
 
 // A node is a part of a filter: it takes the rows that it does not want from a set.
 type node interface {
-	refine(e *env, k int, b *view.Block, set *blockBits)
+	refine(e *env, k int, b *columns.Block, set *blockBits)
 	cost() int
 }
 
@@ -36,24 +37,24 @@ type (
 	}
 	// coded looks codes up in a table: 0 no, 1 yes, 2 ask is.
 	coded16 struct {
-		codes func(b *view.Block) []uint16
+		codes func(b *columns.Block) []uint16
 		table []uint8
 		is    func(e *env) bool
 	}
 	coded32 struct {
-		codes func(b *view.Block, k int) []uint32
+		codes func(b *columns.Block, k int) []uint32
 		table []uint8
 		is    func(e *env) bool
 	}
 	numbers struct {
-		of   func(b *view.Block) []int64
+		of   func(b *columns.Block) []int64
 		none int64
 		op   string
 		n    int64
 	}
 )
 
-func (a allOf) refine(e *env, k int, b *view.Block, set *blockBits) {
+func (a allOf) refine(e *env, k int, b *columns.Block, set *blockBits) {
 	for _, n := range a {
 		n.refine(e, k, b, set)
 	}
@@ -67,7 +68,7 @@ func (a allOf) cost() int {
 	return sum
 }
 
-func (a anyOf) refine(e *env, k int, b *view.Block, set *blockBits) {
+func (a anyOf) refine(e *env, k int, b *columns.Block, set *blockBits) {
 	var found blockBits
 	for _, n := range a {
 		left := *set
@@ -84,7 +85,7 @@ func (a anyOf) refine(e *env, k int, b *view.Block, set *blockBits) {
 
 func (a anyOf) cost() int { return allOf(a).cost() }
 
-func (n noneOf) refine(e *env, k int, b *view.Block, set *blockBits) {
+func (n noneOf) refine(e *env, k int, b *columns.Block, set *blockBits) {
 	not := *set
 	n.node.refine(e, k, b, &not)
 	for i := range set {
@@ -105,18 +106,18 @@ func each(set *blockBits, fn func(i int) bool) {
 	}
 }
 
-func (n *rows) refine(e *env, _ int, b *view.Block, set *blockBits) {
+func (n *rows) refine(e *env, _ int, b *columns.Block, set *blockBits) {
 	each(set, func(i int) bool {
-		e.row = b.First + view.Row(i)
+		e.row = view.Row(b.First) + view.Row(i)
 		return n.is(e)
 	})
 }
 func (n *rows) cost() int { return n.price }
 
-func (n *bound) refine(e *env, _ int, b *view.Block, set *blockBits) {
+func (n *bound) refine(e *env, _ int, b *columns.Block, set *blockBits) {
 	v := e.m.v
 	each(set, func(i int) bool {
-		e.row = b.First + view.Row(i)
+		e.row = view.Row(b.First) + view.Row(i)
 		defer func() { e.event, e.link = 0, 0 }()
 		var events, links []view.Row
 		if role := v.Role(e.row); role == view.RoleEvent || role == view.RoleLog {
@@ -149,12 +150,12 @@ func (n *bound) refine(e *env, _ int, b *view.Block, set *blockBits) {
 }
 func (n *bound) cost() int { return 1000 }
 
-func (n *coded16) refine(e *env, _ int, b *view.Block, set *blockBits) {
+func (n *coded16) refine(e *env, _ int, b *columns.Block, set *blockBits) {
 	codes := n.codes(b)
 	each(set, func(i int) bool {
 		switch c := codes[i]; {
 		case int(c) >= len(n.table) || n.table[c] == 2:
-			e.row = b.First + view.Row(i)
+			e.row = view.Row(b.First) + view.Row(i)
 			return n.is(e)
 		default:
 			return n.table[c] == 1
@@ -163,12 +164,12 @@ func (n *coded16) refine(e *env, _ int, b *view.Block, set *blockBits) {
 }
 func (n *coded16) cost() int { return 1 }
 
-func (n *coded32) refine(e *env, k int, b *view.Block, set *blockBits) {
+func (n *coded32) refine(e *env, k int, b *columns.Block, set *blockBits) {
 	codes := n.codes(b, k)
 	each(set, func(i int) bool {
 		switch c := codes[i]; {
 		case uint64(c) >= uint64(len(n.table)) || n.table[c] == 2:
-			e.row = b.First + view.Row(i)
+			e.row = view.Row(b.First) + view.Row(i)
 			return n.is(e)
 		default:
 			return n.table[c] == 1
@@ -177,7 +178,7 @@ func (n *coded32) refine(e *env, k int, b *view.Block, set *blockBits) {
 }
 func (n *coded32) cost() int { return 3 }
 
-func (n *numbers) refine(_ *env, _ int, b *view.Block, set *blockBits) {
+func (n *numbers) refine(_ *env, _ int, b *columns.Block, set *blockBits) {
 	all := n.of(b)
 	none, want := n.none, n.n
 	var is func(x int64) bool
@@ -347,7 +348,7 @@ func (m *machine) quick(f *field, c *comparison) (node, error) {
 		for i := range metas {
 			table[i] = answer(metaValue(f.kind, &metas[i]))
 		}
-		return &coded16{func(b *view.Block) []uint16 { return b.Meta }, table, is}, nil
+		return &coded16{func(b *columns.Block) []uint16 { return b.Meta }, table, is}, nil
 	case fieldService:
 		var table []uint8
 		for _, r := range v.Resources() {
@@ -357,23 +358,23 @@ func (m *machine) quick(f *field, c *comparison) (node, error) {
 			}
 			table = append(table, answer(x))
 		}
-		return &coded16{func(b *view.Block) []uint16 { return b.Resource }, table, is}, nil
+		return &coded16{func(b *columns.Block) []uint16 { return b.Resource }, table, is}, nil
 	case fieldLevel, fieldStatus, fieldKindOfSpan, fieldRole, fieldOpen, fieldFailed:
 		table := make([]uint8, 1<<16)
 		for i := range table {
 			table[i] = answer(flagsValue(f.kind, view.Flags(i)))
 		}
-		return &coded16{func(b *view.Block) []uint16 { return b.Flags }, table, is}, nil
+		return &coded16{func(b *columns.Block) []uint16 { return b.Flags }, table, is}, nil
 	case fieldDuration:
 		if c.value.kind == KindInt || c.value.kind == KindDuration {
-			return &numbers{func(b *view.Block) []int64 { return b.Duration }, view.NoDuration, c.op, c.value.n}, nil
+			return &numbers{func(b *columns.Block) []int64 { return b.Duration }, columns.NoDuration, c.op, c.value.n}, nil
 		}
 	case fieldStart:
 		if c.value.kind == KindTime || c.value.kind == KindInt {
-			return &numbers{func(b *view.Block) []int64 { return b.Start }, view.NoTime, c.op, c.value.n}, nil
+			return &numbers{func(b *columns.Block) []int64 { return b.Start }, columns.NoTime, c.op, c.value.n}, nil
 		}
 	case fieldMessage:
-		messages := v.Messages()
+		messages := v.Columns().Messages()
 		table := make([]uint8, len(messages))
 		for i, s := range messages {
 			table[i] = answer(stringValue(s))
@@ -400,7 +401,7 @@ func newOnlyRole(role view.Role) *coded16 {
 			table[i] = 1
 		}
 	}
-	return &coded16{codes: func(b *view.Block) []uint16 { return b.Flags }, table: table}
+	return &coded16{codes: func(b *columns.Block) []uint16 { return b.Flags }, table: table}
 }
 
 // quickAttribute returns the node of a comparison of an attribute.
@@ -421,7 +422,7 @@ func (m *machine) quickAttribute(f *field, a *attribute, c *comparison, is func(
 		}
 	}
 	col := a.parts[0].column
-	return &coded32{func(_ *view.Block, k int) []uint32 { return col.Codes(k) }, table, is}
+	return &coded32{func(_ *columns.Block, k int) []uint32 { return col.Block(k) }, table, is}
 }
 
 // messagesNode looks at messages.
@@ -431,15 +432,15 @@ type messagesNode struct {
 	is    func(e *env) bool
 }
 
-func (n *messagesNode) refine(e *env, _ int, b *view.Block, set *blockBits) {
+func (n *messagesNode) refine(e *env, _ int, b *columns.Block, set *blockBits) {
 	each(set, func(i int) bool {
 		if !view.Flags(b.Flags[i]).HasMessage() {
 			return n.none == 1
 		}
-		if c := b.Text[i]; c != view.UnknownText {
+		if c := b.Text[i]; c != columns.UnknownText {
 			return n.table[c] == 1
 		}
-		e.row = b.First + view.Row(i)
+		e.row = view.Row(b.First) + view.Row(i)
 		return n.is(e)
 	})
 }

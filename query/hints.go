@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/entrace-go/entrace/internal/columns"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/view"
 )
@@ -28,10 +29,10 @@ func (q *Query) lackHints(m *machine, selected Set) []Hint {
 		l := m.lacks[text]
 		role, ofRole := l.field.role()
 		n := 0
-		for k := range m.v.Blocks() {
-			b := m.v.Block(k)
+		for k := range m.v.Columns().Blocks() {
+			b := m.v.Columns().Block(k)
 			for i, f := range b.Flags {
-				r, f := b.First+view.Row(i), view.Flags(f)
+				r, f := view.Row(b.First)+view.Row(i), view.Flags(f)
 				if !m.selectable(f) || ofRole && f.Role() != role || selected.Has(r) || l.a.own(r).kind != KindNil {
 					continue
 				}
@@ -112,16 +113,8 @@ func (q *Query) emptyHints(m *machine) []Hint {
 }
 
 // knowsAll reports whether the values of a part are all that rows have.
-func (p *part) knowsAll(v *view.View) bool {
-	if p.column == nil {
-		return false
-	}
-	for k := range v.Blocks() {
-		if slices.Contains(p.column.Codes(k), view.UnknownText) {
-			return false
-		}
-	}
-	return true
+func (p *part) knowsAll() bool {
+	return p.column != nil && !slices.Contains(p.column.Codes, columns.UnknownText)
 }
 
 // hasNone reports whether no row has an attribute of that name.
@@ -131,7 +124,7 @@ func (m *machine) hasNone(name string) bool {
 		return false
 	}
 	for i := range a.parts {
-		if p := &a.parts[i]; len(p.values) > 1 || !p.knowsAll(m.v) {
+		if p := &a.parts[i]; len(p.values) > 1 || !p.knowsAll() {
 			return false
 		}
 	}
@@ -229,7 +222,7 @@ func (q *Query) otherKind(m *machine, f *field, l *literal) (h Hint) {
 		for _, v := range a.parts[i].values {
 			note(v)
 		}
-		if !a.parts[i].knowsAll(m.v) {
+		if !a.parts[i].knowsAll() {
 			return h
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"github.com/entrace-go/entrace/internal/columns"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -15,7 +16,7 @@ import (
 type Set []uint64
 
 // NewSet returns an empty set of rows of v.
-func NewSet(v *view.View) Set { return make(Set, (v.Blocks()*view.BlockRows+63)/64) }
+func NewSet(v *view.View) Set { return make(Set, (v.Columns().Blocks()*columns.BlockRows+63)/64) }
 
 // Has reports whether row r is in the set.
 func (s Set) Has(r view.Row) bool { return s[r/64]>>(r%64)&1 != 0 }
@@ -227,7 +228,7 @@ func (m *machine) where(x expr, within Set) (Set, error) {
 		return nil, err
 	}
 	out := NewSet(m.v)
-	err = m.v.EachBlock(m.ctx, func() func(k int) {
+	err = m.v.Columns().Each(m.ctx, func() func(k int) {
 		e := &env{m: m, read: m.v.NewReader()}
 		return func(k int) {
 			set := m.block(e, n, k, within)
@@ -239,7 +240,7 @@ func (m *machine) where(x expr, within Set) (Set, error) {
 
 // block returns the rows of a block that a filter takes.
 func (m *machine) block(e *env, n node, k int, within Set) blockBits {
-	b := m.v.Block(k)
+	b := m.v.Columns().Block(k)
 	var set blockBits
 	for i, f := range b.Flags {
 		if m.selectable(view.Flags(f)) {
@@ -280,7 +281,7 @@ func (q *Query) first(ctx context.Context, v *view.View, f *filter, within Set, 
 		return err
 	}
 	e := &env{m: m, read: v.NewReader()}
-	for k := range v.Blocks() {
+	for k := range v.Columns().Blocks() {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -290,7 +291,7 @@ func (q *Query) first(ctx context.Context, v *view.View, f *filter, within Set, 
 		set := m.block(e, node, k, within)
 		for i, word := range set {
 			for ; word != 0; word &= word - 1 {
-				if !fn(v.Block(k).First + view.Row(i*64+bits.TrailingZeros64(word))) {
+				if !fn(view.Row(k*columns.BlockRows + i*64 + bits.TrailingZeros64(word))) {
 					return nil
 				}
 			}
@@ -328,11 +329,11 @@ func (m *machine) set(s spanset) (Set, error) {
 // where2 returns the rows that can be selected and for which a function is true.
 func (m *machine) where2(is func(r view.Row) bool) (Set, error) {
 	out := NewSet(m.v)
-	err := m.v.EachBlock(m.ctx, func() func(k int) {
+	err := m.v.Columns().Each(m.ctx, func() func(k int) {
 		return func(k int) {
-			b := m.v.Block(k)
+			b := m.v.Columns().Block(k)
 			for i, f := range b.Flags {
-				if r := b.First + view.Row(i); m.selectable(view.Flags(f)) && is(r) {
+				if r := view.Row(b.First) + view.Row(i); m.selectable(view.Flags(f)) && is(r) {
 					out.Add(r)
 				}
 			}
@@ -479,7 +480,7 @@ func (m *machine) below(a, b, out Set) {
 			}
 		}
 	}
-	if v.ParentsFirst() {
+	if v.Columns().ParentsFirst() {
 		for r := range v.Rows() {
 			visit(r)
 		}
@@ -503,7 +504,7 @@ func (m *machine) above(a, b, out Set) {
 			over.Add(v.Parent(r))
 		}
 	}
-	if v.ParentsFirst() {
+	if v.Columns().ParentsFirst() {
 		for r := view.Row(v.Len()); r > 0; r-- {
 			visit(r - 1)
 		}

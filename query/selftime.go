@@ -5,10 +5,11 @@ import (
 	"context"
 	"slices"
 
+	"github.com/entrace-go/entrace/internal/columns"
 	"github.com/entrace-go/entrace/view"
 )
 
-// selfRows is how many rows a selfTimes looks at together, a multiple of view.BlockRows: each takes
+// selfRows is how many rows a selfTimes looks at together, a multiple of columns.BlockRows: each takes
 // 24 bytes, and all blocks that may have children of them are passed over once.
 var selfRows = 1 << 18
 
@@ -35,12 +36,12 @@ func (s *selfTimes) of(r view.Row) int64 { return s.covered[r-s.from] }
 // compute looks at the rows from one on.
 func (s *selfTimes) compute(ctx context.Context, from view.Row) error {
 	if s.parents == nil {
-		s.parents = make([]uint64, s.v.Blocks())
+		s.parents = make([]uint64, s.v.Columns().Blocks())
 		for k := range s.parents {
-			b := s.v.Block(k)
+			b := s.v.Columns().Block(k)
 			for i, f := range b.Flags {
 				if view.Flags(f).Role() == view.RoleSpan {
-					s.parents[k] |= partBit(s.v.Parent(b.First + view.Row(i)))
+					s.parents[k] |= partBit(s.v.Parent(view.Row(b.First) + view.Row(i)))
 				}
 			}
 		}
@@ -82,19 +83,19 @@ func zeros(s []int64, n int) []int64 {
 
 // each calls fn for the spans right below one of the rows that has ended.
 func (s *selfTimes) each(ctx context.Context, fn func(p view.Row, kid interval)) error {
-	for k := range s.v.Blocks() {
+	for k := range s.v.Columns().Blocks() {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		if s.parents[k]&partBit(s.from) == 0 {
 			continue
 		}
-		b := s.v.Block(k)
+		b := s.v.Columns().Block(k)
 		for i, f := range b.Flags {
 			if view.Flags(f).Role() != view.RoleSpan {
 				continue
 			}
-			p := s.v.Parent(b.First + view.Row(i))
+			p := s.v.Parent(view.Row(b.First) + view.Row(i))
 			if p < s.from || int(p-s.from) >= len(s.covered) || s.v.Role(p) != view.RoleSpan {
 				continue
 			}
@@ -104,7 +105,7 @@ func (s *selfTimes) each(ctx context.Context, fn func(p view.Row, kid interval))
 			}
 			start, _ := s.v.Start(p)
 			kid := interval{b.Start[i], start + int64(took)} // it was open to the end
-			if d := b.Duration[i]; d != view.NoDuration {
+			if d := b.Duration[i]; d != columns.NoDuration {
 				kid.to = min(kid.from+d, kid.to)
 			}
 			fn(p, kid)

@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"time"
 
+	"github.com/entrace-go/entrace/internal/columns"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -55,7 +56,7 @@ func Series(ctx context.Context, v *view.View, rows Set, every time.Duration) (*
 		if IsError(f) {
 			s.errors++
 		}
-		if took != view.NoDuration {
+		if took != columns.NoDuration {
 			s.durations.add(took)
 		}
 	}); err != nil {
@@ -68,7 +69,7 @@ func Series(ctx context.Context, v *view.View, rows Set, every time.Duration) (*
 	}
 	if again {
 		if err := y.each(func(start int64, _ view.Flags, took int64) {
-			if s := at(start); took != view.NoDuration && s.durations.spread != nil {
+			if s := at(start); took != columns.NoDuration && s.durations.spread != nil {
 				s.durations.addWanted(took)
 			}
 		}); err != nil {
@@ -100,16 +101,16 @@ type series struct {
 }
 
 func (y *series) each(fn func(step int64, f view.Flags, took int64)) error {
-	for k := range y.v.Blocks() {
+	for k := range y.v.Columns().Blocks() {
 		if y.ctx.Err() != nil {
 			return y.ctx.Err()
 		}
-		b := y.v.Block(k)
+		b := y.v.Columns().Block(k)
 		for w, word := range y.rows[k*words64 : (k+1)*words64] {
 			for ; word != 0; word &= word - 1 {
 				i := w*64 + bits.TrailingZeros64(word)
 				f := view.Flags(b.Flags[i])
-				if b.Start[i] != view.NoTime && (y.any || f.Role() == view.RoleSpan) {
+				if b.Start[i] != columns.NoTime && (y.any || f.Role() == view.RoleSpan) {
 					at := calculate("bucket", Value{kind: KindTime, n: b.Start[i]}, durationValue(y.width))
 					if at.kind == KindTime {
 						fn(at.n, f, b.Duration[i])

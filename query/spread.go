@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"sync"
 
+	"github.com/entrace-go/entrace/internal/columns"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -69,9 +70,9 @@ func (m *machine) sortOut(keep []keeps, c *codes, rows Set, accs []accumulator) 
 		return nil
 	}
 	var mu sync.Mutex
-	return m.v.EachBlock(m.ctx, func() func(k int) {
+	return m.v.Columns().Each(m.ctx, func() func(k int) {
 		return func(k int) {
-			b := m.v.Block(k)
+			b := m.v.Columns().Block(k)
 			codes := c.of(&b)
 			var found []struct {
 				s *spread
@@ -81,7 +82,7 @@ func (m *machine) sortOut(keep []keeps, c *codes, rows Set, accs []accumulator) 
 				for ; word != 0; word &= word - 1 {
 					i := w*64 + bits.TrailingZeros64(word)
 					d := b.Duration[i]
-					if d == view.NoDuration || view.Flags(b.Flags[i]).Role() != view.RoleSpan {
+					if d == columns.NoDuration || view.Flags(b.Flags[i]).Role() != view.RoleSpan {
 						continue
 					}
 					n := c.group[codes[i]] * len(keep)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/entrace-go/entrace/internal/columns"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -37,13 +38,13 @@ type summary struct {
 }
 
 // of returns the sum of row i of a block.
-func (y *summary) of(b *view.Block, i int) *sum {
+func (y *summary) of(b *columns.Block, i int) *sum {
 	code := [2]uint16{b.Meta[i], b.Resource[i]}
-	isKnown := code[0] != view.Unknown && code[1] != view.Unknown
+	isKnown := code[0] != columns.Unknown && code[1] != columns.Unknown
 	if s := y.known[code]; isKnown && s != nil {
 		return s
 	}
-	r := b.First + view.Row(i)
+	r := view.Row(b.First) + view.Row(i)
 	key := [2]string{y.v.Service(r), y.read.Name(r)}
 	s := y.byName[key]
 	switch {
@@ -65,9 +66,9 @@ func (y *summary) of(b *view.Block, i int) *sum {
 }
 
 // each calls fn for the spans of the blocks from one to another.
-func (y *summary) each(from, to int, fn func(s *sum, b *view.Block, i int)) {
+func (y *summary) each(from, to int, fn func(s *sum, b *columns.Block, i int)) {
 	for k := from; k < to; k++ {
-		b := y.v.Block(k)
+		b := y.v.Columns().Block(k)
 		for w, word := range y.rows[k*words64 : (k+1)*words64] {
 			for ; word != 0; word &= word - 1 {
 				if i := w*64 + bits.TrailingZeros64(word); view.Flags(b.Flags[i]).Role() == view.RoleSpan {
@@ -88,22 +89,22 @@ const minForRate = 20
 func Summary(ctx context.Context, v *view.View, rows Set) (*Table, error) {
 	y := &summary{v: v, read: v.NewReader(), rows: rows, byName: make(map[[2]string]*sum), known: make(map[[2]uint16]*sum)}
 	self := selfTimes{v: v}
-	for k := 0; k < v.Blocks(); k += selfRows / view.BlockRows {
-		if err := self.compute(ctx, v.Block(k).First); err != nil {
+	for k := 0; k < v.Columns().Blocks(); k += selfRows / columns.BlockRows {
+		if err := self.compute(ctx, view.Row(k*columns.BlockRows)); err != nil {
 			return nil, err
 		}
-		y.each(k, min(k+selfRows/view.BlockRows, v.Blocks()), func(s *sum, b *view.Block, i int) {
+		y.each(k, min(k+selfRows/columns.BlockRows, v.Columns().Blocks()), func(s *sum, b *columns.Block, i int) {
 			s.n++
 			if IsError(view.Flags(b.Flags[i])) {
 				s.errors++
 			}
-			if d := b.Duration[i]; d != view.NoDuration {
+			if d := b.Duration[i]; d != columns.NoDuration {
 				if s != y.others {
 					s.durations.add(d)
 				}
 				s.longest = max(s.longest, d)
 				s.total += d
-				s.self += d - self.of(b.First+view.Row(i))
+				s.self += d - self.of(view.Row(b.First)+view.Row(i))
 			}
 		})
 	}
@@ -116,8 +117,8 @@ func Summary(ctx context.Context, v *view.View, rows Set) (*Table, error) {
 		again = s.durations.want(summaryQuantiles) || again
 	}
 	if again {
-		y.each(0, v.Blocks(), func(s *sum, b *view.Block, i int) {
-			if d := b.Duration[i]; d != view.NoDuration && s.durations.spread != nil {
+		y.each(0, v.Columns().Blocks(), func(s *sum, b *columns.Block, i int) {
+			if d := b.Duration[i]; d != columns.NoDuration && s.durations.spread != nil {
 				s.durations.addWanted(d)
 			}
 		})

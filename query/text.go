@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/columns"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/view"
 )
@@ -16,7 +17,7 @@ type textNode struct {
 	texts []string // each text that matches has one of them, in some case; none: any entry can
 }
 
-func (n *textNode) refine(e *env, k int, b *view.Block, set *blockBits) {
+func (n *textNode) refine(e *env, k int, b *columns.Block, set *blockBits) {
 	if f := e.finders[n]; len(n.texts) > 0 {
 		if f == nil {
 			f = e.m.v.NewFinder(n.texts...)
@@ -28,7 +29,7 @@ func (n *textNode) refine(e *env, k int, b *view.Block, set *blockBits) {
 		f.Block(k, (*[words64]uint64)(set))
 	}
 	each(set, func(i int) bool {
-		e.row = b.First + view.Row(i)
+		e.row = view.Row(b.First) + view.Row(i)
 		return n.is(e)
 	})
 }

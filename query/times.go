@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/entrace-go/entrace/internal/columns"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -53,15 +54,15 @@ func ParseTime(s string, v *view.View, zone *time.Location) (time.Time, error) {
 // Span returns the first and the last time of spans, log records and what else is recorded, and
 // whether there is any.
 func Span(v *view.View) (first, last int64, ok bool) {
-	for k := range v.Blocks() {
-		b := v.Block(k)
+	for k := range v.Columns().Blocks() {
+		b := v.Columns().Block(k)
 		for i, start := range b.Start {
 			switch view.Flags(b.Flags[i]).Role() {
 			case view.RoleSpan, view.RoleLog, view.RoleEvent, view.RoleOther:
 			default:
 				continue
 			}
-			if start == view.NoTime {
+			if start == columns.NoTime {
 				continue
 			}
 			end := start

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/columns"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/view"
 )
@@ -62,15 +63,15 @@ func Top(ctx context.Context, v *view.View, rows Set, limit int) (*Overview, err
 	requests := outermost{v: v, rows: rows, looked: NewSet(v), is: NewSet(v)}
 	open := best{limit: limit}
 	var errs []view.Row
-	for k := range v.Blocks() {
+	for k := range v.Columns().Blocks() {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		b := v.Block(k)
+		b := v.Columns().Block(k)
 		for w, word := range rows[k*words64 : (k+1)*words64] {
 			for ; word != 0; word &= word - 1 {
 				i := w*64 + bits.TrailingZeros64(word)
-				r, f := b.First+view.Row(i), view.Flags(b.Flags[i])
+				r, f := view.Row(b.First)+view.Row(i), view.Flags(b.Flags[i])
 				s := services[b.Resource[i]]
 				if s == nil {
 					s = new(sums)
@@ -81,7 +82,7 @@ func Top(ctx context.Context, v *view.View, rows Set, limit int) (*Overview, err
 					o.Spans++
 					s.spans++
 					switch d := b.Duration[i]; {
-					case d != view.NoDuration:
+					case d != columns.NoDuration:
 						if slowest.takes(d) && !requests.above(r) {
 							slowest.add(d, r)
 						}
@@ -105,7 +106,7 @@ func Top(ctx context.Context, v *view.View, rows Set, limit int) (*Overview, err
 				default:
 					continue
 				}
-				if at := b.Start[i]; at != view.NoTime {
+				if at := b.Start[i]; at != columns.NoTime {
 					o.Timed = true
 					o.First, o.Last = min(o.First, at), max(o.Last, endOf(&b, i))
 				}
@@ -198,9 +199,9 @@ func SlowestPart(v *view.View, r view.Row) (part view.Row, ok bool) {
 }
 
 // endOf returns the time at which row i of a block was over, which must have a time.
-func endOf(b *view.Block, i int) int64 {
+func endOf(b *columns.Block, i int) int64 {
 	start := b.Start[i]
-	if d := b.Duration[i]; d != view.NoDuration && start+d > start {
+	if d := b.Duration[i]; d != columns.NoDuration && start+d > start {
 		return start + d
 	}
 	return start
@@ -296,7 +297,7 @@ func (o *Overview) patterns(ctx context.Context, v *view.View, rows Set, errs []
 type errorTexts struct {
 	v                      *view.View
 	ctx                    context.Context //nolint:containedctx // of the one call that it lives for
-	description, exception *view.Column
+	description, exception *columns.Column
 }
 
 func (t *errorTexts) of(r view.Row) (s string, err error) {
@@ -347,17 +348,17 @@ func (t *errorTexts) passed(r view.Row, rows Set) (bool, error) {
 }
 
 // attribute returns an attribute of row r, of a column that is made when it is first needed.
-func (t *errorTexts) attribute(c **view.Column, name string, r view.Row) (s string, err error) {
+func (t *errorTexts) attribute(c **columns.Column, name string, r view.Row) (s string, err error) {
 	if *c == nil {
-		if *c, err = t.v.Column(t.ctx, name); err != nil {
+		if *c, err = t.v.Columns().Column(t.ctx, name); err != nil {
 			return "", err
 		}
 	}
-	switch code := (*c).Code(r); code {
+	switch code := (*c).Codes[r]; code {
 	case 0:
 		return "", nil
-	case view.UnknownText:
-		value, _ := (*c).Attribute.Value(r)
+	case columns.UnknownText:
+		value, _ := (*c).Value(uint32(r))
 		return value.Text(), nil
 	default:
 		return (*c).Values[code-1].Text(), nil
@@ -387,8 +388,8 @@ func (o *Overview) gaps(v *view.View, rows Set, limit int) {
 		}
 		b.any = true
 	}
-	for k := range v.Blocks() {
-		b := v.Block(k)
+	for k := range v.Columns().Blocks() {
+		b := v.Columns().Block(k)
 		for w, word := range rows[k*words64 : (k+1)*words64] {
 			for ; word != 0; word &= word - 1 {
 				i := w*64 + bits.TrailingZeros64(word)
@@ -397,10 +398,10 @@ func (o *Overview) gaps(v *view.View, rows Set, limit int) {
 				default:
 					continue
 				}
-				if start := b.Start[i]; start != view.NoTime {
-					add(start, b.First+view.Row(i))
+				if start := b.Start[i]; start != columns.NoTime {
+					add(start, view.Row(b.First)+view.Row(i))
 					if end := endOf(&b, i); end > start {
-						add(end, b.First+view.Row(i))
+						add(end, view.Row(b.First)+view.Row(i))
 					}
 				}
 			}

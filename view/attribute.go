@@ -7,51 +7,34 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/columns"
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
-// A Block is rows whose numbers follow each other. Its slices have one item a row and must not
-// be changed.
-type Block struct {
-	First    Row
-	Start    []int64  // nanoseconds since 1970, NoTime if there is none
-	Duration []int64  // nanoseconds, NoDuration if there is none
-	Flags    []uint16 // a Flags each
-	Meta     []uint16 // an index of View.Metas, or Unknown
-	Resource []uint16 // an index of View.Resources, or Unknown
-	Parent   []uint32
-	Trace    []uint32
-	Text     []uint32 // with a message, an index of View.Messages, or UnknownText
-}
+// Columns returns the columns of the view. It is for packages of this module.
+func (v *View) Columns() columns.Columns { return columnsOf{v} }
 
-// What says in a [Block] that there is nothing, or that it is not among what the view knows.
-const (
-	NoTime      = noTime
-	NoDuration  = noTook
-	Unknown     = unknown
-	UnknownText = unknownText
-	// BlockRows is how many rows all blocks but the last have.
-	BlockRows = blockRows
-)
+// columnsOf implements columns.Columns.
+type columnsOf struct{ v *View }
 
-// Blocks returns how many blocks there are.
-func (v *View) Blocks() int { return len(v.blocks) }
+func (c columnsOf) Blocks() int { return len(c.v.blocks) }
 
-// Block returns a block.
-func (v *View) Block(k int) Block {
+func (c columnsOf) Block(k int) columns.Block {
+	v := c.v
 	n := min(v.n-uint32(k)*blockRows, blockRows)
 	b, s := v.blocks[k], v.states[k]
-	return Block{
-		First: Row(k) * blockRows, Start: b.start[:n], Trace: b.trace[:n], Text: b.text[:n],
+	return columns.Block{
+		First: uint32(k) * blockRows, Start: b.start[:n], Trace: b.trace[:n], Text: b.text[:n],
 		Duration: s.duration[:n], Flags: s.flags[:n], Meta: s.meta[:n], Resource: s.resource[:n], Parent: s.parent[:n],
 	}
 }
 
+func (c columnsOf) Messages() []string { return c.v.messages }
+
+func (c columnsOf) ParentsFirst() bool { return !c.v.late }
+
 // Metas returns the metas that the view knows. They must not be changed.
 func (v *View) Metas() []Meta { return v.metas }
-
-// Messages returns the messages that the view knows. They must not be changed.
-func (v *View) Messages() []string { return v.messages }
 
 // Resources returns the rows of the resources, and 0 for none. The caller owns the slice.
 func (v *View) Resources() []Row {
@@ -196,24 +179,6 @@ func decodeValue(b []byte) (format.Value, bool) {
 	return t.Attributes[0].Value, true
 }
 
-// A Column is an attribute of all rows: a number for each different value.
-type Column struct {
-	// Values are the values that the column knows. Code 0 means that a row has no such
-	// attribute, n means Values[n-1], and UnknownText that the column does not know it:
-	// the AttributeReader does.
-	Values    []format.Value
-	Attribute *AttributeReader
-	codes     []uint32
-}
-
-// Code returns the code of row r.
-func (c *Column) Code(r Row) uint32 { return c.codes[r] }
-
-// Codes returns the codes of the rows of a block.
-func (c *Column) Codes(k int) []uint32 {
-	return c.codes[k*blockRows : min(len(c.codes), (k+1)*blockRows)]
-}
-
 // Limits of columns: of one, and of all that a view keeps.
 const (
 	maxColumnValues = 1 << 18
@@ -224,73 +189,73 @@ const (
 // columnsKept are the columns of a view that were asked for last.
 type columnsKept struct {
 	mu     sync.Mutex
-	list   []*Column     // the latest last
+	list   []keptColumn  // the latest last
 	making chan struct{} // has one while a column is made, which takes all processors
 }
 
+// A keptColumn is a column and its attribute.
+type keptColumn struct {
+	name string
+	*columns.Column
+}
+
 // get returns a column that is there.
-func (k *columnsKept) get(name string) *Column {
+func (k *columnsKept) get(name string) *columns.Column {
 	for i, c := range k.list {
-		if c.Attribute.name == name {
+		if c.name == name {
 			k.list = append(slices.Delete(k.list, i, i+1), c)
-			return c
+			return c.Column
 		}
 	}
 	return nil
 }
 
 // put adds a column, and forgets those for which there is no room then.
-func (k *columnsKept) put(c *Column) {
-	k.list = append(k.list, c)
+func (k *columnsKept) put(name string, column *columns.Column) {
+	k.list = append(k.list, keptColumn{name, column})
 	size := 0
 	for i, c := range slices.Backward(k.list) {
-		if size += 4*len(c.codes) + 64*len(c.Values); size > columnBudget && i < len(k.list)-1 {
+		if size += 4*len(c.Codes) + 64*len(c.Values); size > columnBudget && i < len(k.list)-1 {
 			k.list = slices.Clone(k.list[i+1:])
 			break
 		}
 	}
 }
 
-// Column returns the column of an attribute, as it is stored. It is made when it is asked for,
-// which takes some ten nanoseconds a row, and kept as long as there is room: the columns of a
-// view take 100 MB together at most.
-func (v *View) Column(ctx context.Context, name string) (*Column, error) {
-	if c, ok := v.KeptColumn(name); ok {
-		return c, nil
+func (c columnsOf) Column(ctx context.Context, name string) (*columns.Column, error) {
+	if made, ok := c.Kept(name); ok {
+		return made, nil
 	}
-	k := &v.columnsKept
+	k := &c.v.columnsKept
 	select {
 	case k.making <- struct{}{}:
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 	defer func() { <-k.making }()
-	if c, ok := v.KeptColumn(name); ok { // somebody else has made it
-		return c, nil
+	if made, ok := c.Kept(name); ok { // somebody else has made it
+		return made, nil
 	}
-	c, err := v.newColumn(ctx, name)
+	made, err := c.make(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.put(c)
-	return c, nil
+	k.put(name, made)
+	return made, nil
 }
 
-// KeptColumn returns the column of an attribute if there is one already, without making it.
-func (v *View) KeptColumn(name string) (*Column, bool) {
-	k := &v.columnsKept
+func (c columnsOf) Kept(name string) (*columns.Column, bool) {
+	k := &c.v.columnsKept
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	c := k.get(name)
-	return c, c != nil
+	made := k.get(name)
+	return made, made != nil
 }
 
-// DropColumns forgets the columns that were made, which frees their memory as soon as nobody uses
-// them.
-func (v *View) DropColumns() {
-	k := &v.columnsKept
+func (c columnsOf) Drop() {
+	k := &c.v.columnsKept
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.list = nil
@@ -443,30 +408,33 @@ func (v *View) bytesOf(k int) (b blockBytes, ok bool) {
 	return b, b.to-b.from <= 64<<20
 }
 
-// newColumn reads an attribute of all rows.
-func (v *View) newColumn(ctx context.Context, name string) (*Column, error) {
-	c := &Column{Attribute: v.Attribute(name), codes: make([]uint32, v.n)}
+// make reads an attribute of all rows.
+func (c columnsOf) make(ctx context.Context, name string) (*columns.Column, error) {
+	a := c.v.Attribute(name)
+	made := &columns.Column{
+		Codes: make([]uint32, c.v.n),
+		Value: func(row uint32) (format.Value, bool) { return a.Value(Row(row)) },
+	}
 	d := &dictionary{number: make(map[string]uint32)}
-	err := v.EachBlock(ctx, func() func(k int) {
+	err := c.Each(ctx, func() func(k int) {
 		w := &columnWriter{d: d, known: make(map[string]uint32)}
 		return func(k int) {
-			codes := c.Codes(k)
-			c.Attribute.block(k, func(i int, b []byte) { codes[i] = w.code(b) })
+			codes := made.Block(k)
+			a.block(k, func(i int, b []byte) { codes[i] = w.code(b) })
 		}
 	})
 	if err != nil {
 		return nil, err
 	}
-	c.Values = make([]format.Value, len(d.values))
+	made.Values = make([]format.Value, len(d.values))
 	for i, b := range d.values {
-		c.Values[i], _ = decodeValue([]byte(b))
+		made.Values[i], _ = decodeValue([]byte(b))
 	}
-	return c, nil
+	return made, nil
 }
 
-// EachBlock calls functions for all blocks, on all cores and in no order. Start makes a
-// function for each goroutine. The error is that of ctx.
-func (v *View) EachBlock(ctx context.Context, start func() func(k int)) error {
+func (c columnsOf) Each(ctx context.Context, start func() func(k int)) error {
+	v := c.v
 	var mu sync.Mutex
 	next := 0
 	take := func() int {
@@ -530,6 +498,3 @@ func (v *View) SelfTime(r Row) (time.Duration, bool) {
 	}
 	return time.Duration(max(self, 0)), true
 }
-
-// ParentsFirst reports whether every row has a larger number than its parent.
-func (v *View) ParentsFirst() bool { return !v.late }

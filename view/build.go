@@ -597,7 +597,7 @@ func (b *builder) view() *View {
 		b.serviceOf(uint16(i + 1))
 	}
 	v := &View{
-		columns: b.share(), builder: b, runs: slices.Clone(b.runs), metas: slices.Clip(b.metas),
+		storedColumns: b.share(), builder: b, runs: slices.Clone(b.runs), metas: slices.Clip(b.metas),
 		messages: slices.Clip(b.messages), shapes: slices.Clip(b.shapes),
 		traces: b.traces.share(), resources: slices.Clone(b.resources), late: b.late,
 		columnsKept: columnsKept{making: make(chan struct{}, 1)},

@@ -3,10 +3,12 @@ package view
 import (
 	"math"
 	"slices"
+
+	"github.com/entrace-go/entrace/internal/columns"
 )
 
 // blockRows is how many rows a block has.
-const blockRows = 1 << 12
+const blockRows = columns.BlockRows
 
 // A block is rows whose numbers follow each other: what never changes of them. Of the last
 // block of a view only the rows that the view has may be looked at: others may be added to it.
@@ -35,25 +37,27 @@ type state struct {
 	resource [blockRows]uint16
 }
 
-// columns are all the rows of a view.
-type columns struct {
+// storedColumns are all the rows of a view.
+type storedColumns struct {
 	blocks []*block
 	ids    []idBlock
 	states []*state
 	n      uint32
 }
 
-func (c *columns) flags(r Row) Flags     { return Flags(c.states[r/blockRows].flags[r%blockRows]) }
-func (c *columns) parent(r Row) Row      { return Row(c.states[r/blockRows].parent[r%blockRows]) }
-func (c *columns) duration(r Row) int64  { return c.states[r/blockRows].duration[r%blockRows] }
-func (c *columns) end(r Row) uint32      { return c.states[r/blockRows].end[r%blockRows] }
-func (c *columns) meta(r Row) uint16     { return c.states[r/blockRows].meta[r%blockRows] }
-func (c *columns) start(r Row) int64     { return c.blocks[r/blockRows].start[r%blockRows] }
-func (c *columns) trace(r Row) uint32    { return c.blocks[r/blockRows].trace[r%blockRows] }
-func (c *columns) text(r Row) uint32     { return c.blocks[r/blockRows].text[r%blockRows] }
-func (c *columns) resource(r Row) uint16 { return c.states[r/blockRows].resource[r%blockRows] }
+func (c *storedColumns) flags(r Row) Flags { return Flags(c.states[r/blockRows].flags[r%blockRows]) }
 
-func (c *columns) id(r Row) uint32 {
+func (c *storedColumns) parent(r Row) Row { return Row(c.states[r/blockRows].parent[r%blockRows]) }
+
+func (c *storedColumns) duration(r Row) int64  { return c.states[r/blockRows].duration[r%blockRows] }
+func (c *storedColumns) end(r Row) uint32      { return c.states[r/blockRows].end[r%blockRows] }
+func (c *storedColumns) meta(r Row) uint16     { return c.states[r/blockRows].meta[r%blockRows] }
+func (c *storedColumns) start(r Row) int64     { return c.blocks[r/blockRows].start[r%blockRows] }
+func (c *storedColumns) trace(r Row) uint32    { return c.blocks[r/blockRows].trace[r%blockRows] }
+func (c *storedColumns) text(r Row) uint32     { return c.blocks[r/blockRows].text[r%blockRows] }
+func (c *storedColumns) resource(r Row) uint16 { return c.states[r/blockRows].resource[r%blockRows] }
+
+func (c *storedColumns) id(r Row) uint32 {
 	b := &c.ids[r/blockRows]
 	if b.ids != nil {
 		return b.ids[r%blockRows]
@@ -64,7 +68,7 @@ func (c *columns) id(r Row) uint32 {
 // A builder's columns grow and change. Rows before shared were seen by others: their states
 // are copied before they change, once, which owned says of each block.
 type growingColumns struct {
-	columns
+	storedColumns
 
 	shared uint32
 	owned  []bool
@@ -113,10 +117,10 @@ func (c *growingColumns) change(r Row) (s *state, i uint32) {
 }
 
 // share returns columns for others to see.
-func (c *growingColumns) share() columns {
+func (c *growingColumns) share() storedColumns {
 	c.shared = c.n
 	clear(c.owned)
-	s := columns{blocks: slices.Clip(c.blocks), ids: slices.Clone(c.ids), states: slices.Clone(c.states), n: c.n}
+	s := storedColumns{blocks: slices.Clip(c.blocks), ids: slices.Clone(c.ids), states: slices.Clone(c.states), n: c.n}
 	return s
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/columns"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/view"
 )
@@ -51,9 +52,9 @@ func TestFinderFindsEveryRowThatHasAText(t *testing.T) {
 		for _, text := range looked {
 			f := v.NewFinder(text)
 			kept := 0
-			for k := range v.Blocks() {
-				var rows [view.BlockRows / 64]uint64
-				b := v.Block(k)
+			for k := range v.Columns().Blocks() {
+				var rows [columns.BlockRows / 64]uint64
+				b := v.Columns().Block(k)
 				for i := range b.Flags {
 					rows[i/64] |= 1 << (i % 64)
 				}
@@ -64,7 +65,7 @@ func TestFinderFindsEveryRowThatHasAText(t *testing.T) {
 						kept++
 					}
 					if !found && view.Flags(flags).Role() != view.RoleFolded && strings.Contains(has[int(b.First)+i], text) {
-						t.Fatalf("seed %d: row %d has %q and is not found", seed, b.First+view.Row(i), text)
+						t.Fatalf("seed %d: row %d has %q and is not found", seed, view.Row(b.First)+view.Row(i), text)
 					}
 				}
 			}
@@ -96,14 +97,14 @@ func TestColumnOfFilesThatGrowInTurns(t *testing.T) {
 		must(t, err)
 		v = next
 	}
-	c, err := v.Column(t.Context(), "of")
+	c, err := v.Columns().Column(t.Context(), "of")
 	must(t, err)
 	for r := range v.Rows() {
 		e, err := v.Entry(r)
 		must(t, err)
 		want, _ := e.Attribute("of")
 		got := format.Value{}
-		if code := c.Code(r); code > 0 {
+		if code := c.Codes[r]; code > 0 {
 			got = c.Values[code-1]
 		}
 		if got.Text() != want.Text() {

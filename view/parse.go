@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/columns"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/wire"
@@ -38,12 +39,12 @@ const (
 )
 
 const (
-	noTime = math.MinInt64
-	noTook = -1
+	noTime = columns.NoTime
+	noTook = columns.NoDuration
 	// unknown is the number of a meta, shape or resource that did not fit into its table.
-	unknown = math.MaxUint16
+	unknown = columns.Unknown
 	// unknownText is the number of a message that did not.
-	unknownText = math.MaxUint32
+	unknownText = columns.UnknownText
 )
 
 // A field is what an attribute means to the view.

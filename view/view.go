@@ -28,7 +28,7 @@ type Row uint32
 // A View is what is in one or several files, as it was when the view was made. It is safe for
 // concurrent use. It is of no use any more when a file is closed.
 type View struct {
-	columns
+	storedColumns
 
 	builder   *builder
 	files     []fileView

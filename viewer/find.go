@@ -8,13 +8,14 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/entrace-go/entrace/internal/columns"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
 
 // The first hits of a query are looked for in so many rows, until there are so many of them.
 const (
-	firstRows = 16 * view.BlockRows
+	firstRows = 16 * columns.BlockRows
 	fewHits   = 200
 )
 
@@ -216,19 +217,19 @@ func newGap(row view.Row, took int64, before, after string) gap {
 func (s *state) silentEnd() (gap, bool) {
 	var last view.Row
 	at := int64(math.MinInt64)
-	for k := range s.v.Blocks() {
-		b := s.v.Block(k)
+	for k := range s.v.Columns().Blocks() {
+		b := s.v.Columns().Block(k)
 		for i, start := range b.Start {
 			switch view.Flags(b.Flags[i]).Role() {
 			case view.RoleSpan, view.RoleLog, view.RoleEvent:
 			default:
 				continue
 			}
-			if start == view.NoTime {
+			if start == columns.NoTime {
 				continue
 			}
 			if end := start + max(0, b.Duration[i]); end >= at {
-				at, last = end, b.First+view.Row(i)
+				at, last = end, view.Row(b.First)+view.Row(i)
 			}
 		}
 	}

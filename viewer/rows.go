@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/columns"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
@@ -372,7 +373,7 @@ func (p *packer) add(r view.Row, depth int) error {
 	rank, end := t.Rank(r), t.End(r)
 	start, _ := v.Start(r)
 	if _, timed := v.Start(r); !timed {
-		start = view.NoTime
+		start = columns.NoTime
 	}
 	took := int64(-1)
 	if d, known := lasted(v, r); known {

@@ -29,7 +29,7 @@ func TestTableQueryIsRefusedBeforeItRuns(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"user", "n"} {
-		if _, ran := v.KeptColumn(name); ran {
+		if _, ran := v.Columns().Kept(name); ran {
 			t.Errorf("a query for a table has read the attribute %s of all rows", name)
 		}
 	}

@@ -492,8 +492,8 @@ func (h *Handler) states(v *view.View) (all string, files []State) {
 func (s *state) services() []string {
 	counts := make(map[string]int)
 	byResource := make(map[uint16]int)
-	for k := range s.v.Blocks() {
-		for _, code := range s.v.Block(k).Resource {
+	for k := range s.v.Columns().Blocks() {
+		for _, code := range s.v.Columns().Block(k).Resource {
 			byResource[code]++
 		}
 	}
@@ -653,7 +653,7 @@ func (h *Handler) rest() {
 	for _, s := range states {
 		s.finds.drop()
 		s.layouts.drop()
-		s.v.DropColumns()
+		s.v.Columns().Drop()
 	}
 	if h.options.Released != nil {
 		h.options.Released()
