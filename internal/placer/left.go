@@ -101,7 +101,8 @@ func (p *Placer) continueLeft(e *journal.Entry) {
 	if !r.Parse(e) {
 		return
 	}
-	if r.Flags&record.FlagRef != 0 && r.Kind != record.KindSpan {
+	begins := r.Kind == record.KindSpan && r.Flags&record.FlagOpen != 0
+	if r.Flags&record.FlagRef != 0 && !begins {
 		p.continueSpan(r.Ref)
 	}
 	if r.Flags&record.FlagParent != 0 {

@@ -59,6 +59,10 @@ func ref(n int) (r record.Ref) {
 
 // place builds a record and places it. A parent or span of 0 is none.
 func (r *rig) place(kind record.Kind, flags uint8, resource uint16, id, parent int, build func(b *record.Builder)) {
+	r.Place(r.record(kind, flags, resource, id, parent, build))
+}
+
+func (r *rig) record(kind record.Kind, flags uint8, resource uint16, id, parent int, build func(b *record.Builder)) *journal.Entry {
 	of, up := ref(id), ref(parent)
 	if id > 0 {
 		flags |= record.FlagRef
@@ -73,7 +77,7 @@ func (r *rig) place(kind record.Kind, flags uint8, resource uint16, id, parent i
 	if kind == record.KindEither {
 		entries-- // the span or its end, not both
 	}
-	r.Place(&journal.Entry{Time: 1, Info: record.Info(kind, 0, flags, resource, entries), Data: data})
+	return &journal.Entry{Time: 1, Info: record.Info(kind, 0, flags, resource, entries), Data: data}
 }
 
 func named(names ...string) func(b *record.Builder) {
@@ -156,6 +160,18 @@ func TestSpansHangBelowTheirParents(t *testing.T) {
 	r.want(t, "s1<root trace_id=1; s2<s1; link<s2; event<s2; s3<root trace_id=1 parent_span_id=9; "+
 		"s101<s1 trace_id=2 parent_span_id=1; log<s2; stray<root trace_id=1 span_id=9; none<root; "+
 		"late event<s1; end<s1; its link<s2; its end<s2; s5<s1; s6<s1; its event<s6; span end<s6; s6 again<s1", "no entry of that span: 1 0")
+}
+
+// TestWholeSpanEndsOneOfEarlierFile: the file that grows has the span once, and nothing waits for it
+// any more.
+func TestWholeSpanEndsOneOfEarlierFile(t *testing.T) {
+	r := newRig(placer.Options{})
+	r.Leave(r.record(record.KindSpan, record.FlagOpen, 0, 1, 0, named("s1")))
+	r.span(1, 0, 0, "event")
+	r.want(t, "s1<root trace_id=1; event<s1; span end<s1")
+	if n := r.Left(); n != 0 {
+		t.Errorf("%d spans of earlier files are left", n)
+	}
 }
 
 func TestOrphansAreKept(t *testing.T) {

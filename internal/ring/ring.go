@@ -500,19 +500,20 @@ func (g *Ring) put(r *journal.Record, hint *journal.Hint) (*[]*Stream, error) {
 	}
 	const openFlags = record.FlagOpen | record.FlagRef
 	opens := kind == record.KindSpan && flags&openFlags == openFlags
-	closes := (kind == record.KindEnd || kind == record.KindEither) && flags&record.FlagRef != 0
+	closes := kind == record.KindEnd && flags&record.FlagRef != 0
+	whole := kind == record.KindSpan && flags&openFlags == record.FlagRef // which ends one that is open
 	buffers := record.Providers(g.buffered.Load()).Has(provider)
 	var ref record.Ref
-	if opens || closes {
+	if opens || closes || whole {
 		ref = record.Ref(r.Data[journal.HeadSize : journal.HeadSize+record.RefSize])
 	}
 	if opens && buffers {
 		g.open.set(&ref, startUnknown) // first, so that it is retained from the beginning
 	}
-	if closes {
+	if closes || whole {
 		start, known := g.open.get(&ref)
 		buffers = buffers || known // what began in the ring ends there, whatever is kept now
-		r.Mark, r.HasMark = start, true
+		r.Mark, r.HasMark = start, closes
 	}
 	if !buffers {
 		return g.streams.Load(), nil
@@ -522,7 +523,7 @@ func (g *Ring) put(r *journal.Record, hint *journal.Hint) (*[]*Stream, error) {
 		err = g.retry(r, hint, j, err)
 	}
 	switch {
-	case closes || opens && err != nil:
+	case closes || whole || opens && err != nil:
 		g.open.delete(&ref)
 	case opens:
 		g.open.started(&ref, r.Base+1)
