@@ -146,8 +146,8 @@ var layers = map[string][]string{
 	"cmd/entrace": {
 		"github.com/schollz/progressbar/v3", "github.com/spf13/cobra", "golang.org/x/term", module + "control", module + "convert",
 		module + "format", module + "internal/deadtrace", module + "internal/entryjson", module + "internal/jsontext",
-		module + "internal/mapping", module + "internal/osfile", module + "internal/quantity", module + "query", module + "query/lua",
-		module + "recorder", module + "remote", module + "view", module + "viewer",
+		module + "internal/mapping", module + "internal/osfile", module + "internal/quantity", module + "internal/wire", module + "query",
+		module + "query/lua", module + "recorder", module + "remote", module + "view", module + "viewer",
 	},
 	"internal/raw":       {},
 	"internal/columns":   {module + "format"},

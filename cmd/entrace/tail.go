@@ -377,8 +377,8 @@ type lines struct {
 // open opens the last entries, or all of them if they are to be had in no other way.
 func (l *lines) open() (err error) {
 	l.name = format.Find(l.name)
-	if l.o.lines >= 0 && l.o.time != timeOffset && !l.o.raw { // --raw prints ids, which ReadLast does not know
-		if l.last, l.end, err = recorder.ReadLast(l.name); err == nil && l.last != nil {
+	if l.o.lines >= 0 && l.o.time != timeOffset && !l.o.raw { // --raw prints ids, which readLast does not know
+		if l.last, l.end, err = readLast(l.name); err == nil && l.last != nil {
 			return nil
 		}
 	}

@@ -1,4 +1,4 @@
-package recorder_test
+package main
 
 import (
 	"bytes"
@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/recorder"
 )
 
 // TestReadLast: the last entries of a large IET are those that Open has. Of other formats there is none.
@@ -25,7 +24,7 @@ func TestReadLast(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer all.Close()
-				last, end, err := recorder.ReadLast(name)
+				last, end, err := readLast(name)
 				if f != format.IET {
 					if last != nil || err != nil {
 						t.Fatal(len(last), err)
@@ -97,11 +96,11 @@ func TestReadLastNone(t *testing.T) {
 		if err := os.WriteFile(name, b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if last, _, err := recorder.ReadLast(name); last != nil || err != nil {
+		if last, _, err := readLast(name); last != nil || err != nil {
 			t.Errorf("%s: %d, %v", what, len(last), err)
 		}
 	}
-	if _, _, err := recorder.ReadLast(name + ".gone"); !os.IsNotExist(err) {
+	if _, _, err := readLast(name + ".gone"); !os.IsNotExist(err) {
 		t.Errorf("of a file that is not there: %v", err)
 	}
 }
@@ -145,7 +144,7 @@ func TestReadLastForged(t *testing.T) {
 			if err := os.WriteFile(name, b.Bytes(), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			last, _, err := recorder.ReadLast(name)
+			last, _, err := readLast(name)
 			if err != nil {
 				t.Fatal(err)
 			}

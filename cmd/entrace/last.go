@@ -1,4 +1,4 @@
-package recorder
+package main
 
 import (
 	"bytes"
@@ -11,16 +11,16 @@ import (
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
-// lastSize is how much of a file ReadLast looks at.
+// lastSize is how much of a file readLast looks at.
 const lastSize = 4 << 20
 
-// ReadLast reads the last entries of the trace file name, of a few megabytes, which takes the same
+// readLast reads the last entries of the trace file name, of a few megabytes, which takes the same
 // moment for an IET of any size. end is where the last of them ends in the file. Where entries begin
 // it finds by trying: a chain of entries that leads to the end of the file is one. It returns none if
-// it finds no chain or several, if [Open] takes no longer, because the file is small or of another
+// it finds no chain or several, if recorder.Open takes no longer, because the file is small or of another
 // format, and if some of the trace is in the journal of a dead writer. Where a file has a trace of
 // several megabytes as an attribute within its last few, the entries of that can be taken for its own.
-func ReadLast(name string) (entries []*format.TraceEntry, end int64, err error) {
+func readLast(name string) (entries []*format.TraceEntry, end int64, err error) {
 	src, err := deadtrace.OpenSource(format.Find(name), false)
 	if err != nil {
 		return nil, 0, err
