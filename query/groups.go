@@ -18,7 +18,7 @@ const (
 type groups struct {
 	width int // accumulators of a group
 	seed  maphash.Seed
-	slots []uint32 // by hash: one more than the number of a group, 0 if free
+	slots []uint64 // by hash: the hash, and in the lower half one more than the number of a group; 0 if free
 	keys  []string // of each group
 	text  strings.Builder
 	accs  [][]accumulator
@@ -26,7 +26,7 @@ type groups struct {
 }
 
 func newGroups(width int) *groups {
-	return &groups{width: width, seed: maphash.MakeSeed(), slots: make([]uint32, 2*groupChunk)}
+	return &groups{width: width, seed: maphash.MakeSeed(), slots: make([]uint64, 2*groupChunk)}
 }
 
 // acc returns the accumulator i of group n.
@@ -34,11 +34,12 @@ func (g *groups) acc(n, i int) *accumulator {
 	return &g.accs[n/groupChunk][n%groupChunk*g.width+i]
 }
 
-// slot returns where the group of a key is, or where one can be put.
-func (g *groups) slot(key []byte) *uint32 {
-	mask := uint64(len(g.slots) - 1)
-	for h := maphash.Bytes(g.seed, key); ; h++ {
-		if s := &g.slots[h&mask]; *s == 0 || g.keys[*s-1] == string(key) {
+// slot returns where the group of a key that has a hash is, or where one can be put.
+func (g *groups) slot(hash uint32, key []byte) *uint64 {
+	mask := uint32(len(g.slots) - 1)
+	for at := hash; ; at++ {
+		s := &g.slots[at&mask]
+		if *s == 0 || uint32(*s>>32) == hash && g.keys[uint32(*s)-1] == string(key) {
 			return s
 		}
 	}
@@ -46,9 +47,10 @@ func (g *groups) slot(key []byte) *uint32 {
 
 // of returns the number of the group of a key. It makes one if there is none.
 func (g *groups) of(key []byte) int {
-	slot := g.slot(key)
+	hash := uint32(maphash.Bytes(g.seed, key))
+	slot := g.slot(hash, key)
 	if *slot != 0 {
-		return int(*slot) - 1
+		return int(uint32(*slot)) - 1
 	}
 	n := len(g.keys)
 	if n%groupChunk == 0 && n/groupChunk == len(g.accs) {
@@ -60,12 +62,20 @@ func (g *groups) of(key []byte) int {
 	}
 	g.text.Write(key)
 	g.keys = append(g.keys, g.text.String()[g.text.Len()-len(key):])
-	*slot = uint32(n + 1)
+	*slot = uint64(hash)<<32 | uint64(n+1)
 	if len(g.keys) > len(g.slots)/4*3 {
-		g.slots = make([]uint32, 2*len(g.slots))
-		for i, key := range g.keys {
-			g.bytes = append(g.bytes[:0], key...)
-			*g.slot(g.bytes) = uint32(i + 1)
+		old := g.slots
+		g.slots = make([]uint64, 2*len(old))
+		mask := uint32(len(g.slots) - 1)
+		for _, s := range old {
+			if s == 0 {
+				continue
+			}
+			at := uint32(s >> 32)
+			for g.slots[at&mask] != 0 {
+				at++
+			}
+			g.slots[at&mask] = s
 		}
 	}
 	return n
