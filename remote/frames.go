@@ -82,23 +82,23 @@ func (f *frames) greet(token string) error {
 		}
 	}
 	// Byte by byte as far as needed: who sends one that is wrong is not waited for.
+	var stored format.StorageFormat
 	for n := range room {
-		if err := f.full(room[n : n+1]); err != nil {
+		err := f.full(room[n : n+1])
+		if err != nil {
 			return fmt.Errorf("magic: %w", err)
 		}
-		if _, _, err := format.ReadMagic(bytes.NewReader(room[:n+1])); err != nil && !errors.Is(err, format.ErrTruncated) {
+		if _, stored, err = format.ReadMagic(bytes.NewReader(room[:n+1])); err != nil && !errors.Is(err, format.ErrTruncated) {
 			return strange(room[0], err)
 		}
 	}
+	if stored != format.IETPrefix { // of an ET a Reader would read more at once
+		return fmt.Errorf("the stream is %v, want ietprefix", stored)
+	}
 	f.before, f.got, f.greeted = f.got-wire.MagicSize, 0, room[:]
 	var err error
-	if f.r, err = format.NewReader(f, &format.ReaderOptions{MaxEntrySize: f.limit}); err != nil {
-		return err
-	}
-	if f.r.Format() != format.IETPrefix {
-		return fmt.Errorf("the stream is %v, want ietprefix", f.r.Format())
-	}
-	return nil
+	f.r, err = format.NewReader(f, &format.ReaderOptions{MaxEntrySize: f.limit})
+	return err
 }
 
 // strange returns err, with what a sender is that begins with such a byte.

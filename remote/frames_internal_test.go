@@ -46,6 +46,7 @@ func FuzzDecode(f *testing.F) {
 		f.Add(append(b, 255, 255, 255, 255, 255, 255, 255, 255))
 	}
 	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"))
+	f.Add(append(wire.AppendMagic(nil, format.V1, format.ET), make([]byte, 100)...))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		const limit = 1 << 20
 		var counts [2]int64
