@@ -94,7 +94,7 @@ func namesIn(v *view.View) []Completion {
 // valuesOf returns the values that a field has, as a query writes them.
 func valuesOf(ctx context.Context, v *view.View, name string) ([]Completion, error) {
 	tokens, err := lex("{ " + name + " }")
-	if err != nil || len(tokens) < 2 {
+	if err != nil || len(tokens) < 2 || len(tokens[1].parts) == 0 {
 		return nil, nil //nolint:nilerr // what is no field has no values
 	}
 	f, ok := fieldNamed(&tokens[1], true)

@@ -26,6 +26,8 @@ func TestCompleteOffersNamesAttributesAndValues(t *testing.T) {
 		{"user = ", 7, `"ada"`},
 		{"{ span.user = ", 14, `"ada"`},
 		{"level >= ", 9, "trace debug info warn error"},
+		{".user =.r = ", 12, ""},
+		{".usr =.r =\r\r=", 13, ""},
 		{"{ entry:level >= w", 17, "warn"},
 		{"{ status != ", 12, "unset ok error"},
 		{"{ kind = s", 9, "server"},

@@ -555,7 +555,7 @@ func TestCutFile(t *testing.T) {
 
 // FuzzParameters: whatever a request asks for, it gets an answer or an error of its own.
 func FuzzParameters(f *testing.F) {
-	for _, q := range []string{"", "row=4", "depth=9&x=1.2&first=3&n=500", "at=11&n=0", "q=%7B%7D&dir=prev", "root=4&only=x&fill=40", "id=shop.et%232", "what=error", "q=.user%20=%20&at=8"} {
+	for _, q := range []string{"", "row=4", "depth=9&x=1.2&first=3&n=500", "at=11&n=0", "q=%7B%7D&dir=prev", "root=4&only=x&fill=40", "id=shop.et%232", "what=error", "q=.user%20=%20&at=8", "q=.usr%20=%2er%20=\r\r="} {
 		f.Add(q)
 	}
 	h := serve(f, viewOf(f, format.ET, querytest.Entries()), viewer.Options{})
