@@ -378,6 +378,62 @@ func TestLiveReadsLikeBatch(t *testing.T) {
 	}
 }
 
+// startsOnly and endsOnly are what two processors are told of: the second does not know the spans that
+// end.
+type (
+	startsOnly struct{ *exporter.SpanProcessor }
+	endsOnly   struct{ *exporter.SpanProcessor }
+)
+
+func (startsOnly) OnEnd(sdktrace.ReadOnlySpan)                   {}
+func (endsOnly) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
+
+// TestForgottenSpanReadsLikeOthers: a span whose start was recorded, which the processor does not know
+// any more when it ends, is one span with what came since.
+func TestForgottenSpanReadsLikeOthers(t *testing.T) {
+	record := func(forgets bool) (string, recorder.Stats) {
+		rec := create(t, nil)
+		var all []sdktrace.SpanProcessor
+		for range 2 {
+			p, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec))
+			must(t, err)
+			all = append(all, p)
+		}
+		if forgets {
+			all = []sdktrace.SpanProcessor{startsOnly{all[0].(*exporter.SpanProcessor)}, endsOnly{all[1].(*exporter.SpanProcessor)}}
+		} else {
+			all = all[:1]
+		}
+		o := []sdktrace.TracerProviderOption{sdktrace.WithIDGenerator(new(counter))}
+		for _, p := range all {
+			o = append(o, sdktrace.WithSpanProcessor(p))
+		}
+		tp := sdktrace.NewTracerProvider(o...)
+		at := func(n int) trace.SpanEventOption { return trace.WithTimestamp(epoch.Add(time.Duration(n))) }
+		tr := tp.Tracer("scope", trace.WithInstrumentationVersion("v1"))
+		ctx, outer := tr.Start(t.Context(), "outer", at(0), trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attribute.String("change", "a"), attribute.Int("otel.kind", 7)))
+		_, inner := tr.Start(ctx, "inner", at(1))
+		inner.End(at(2))
+		outer.AddLink(trace.Link{SpanContext: spanContext(92, trace.FlagsSampled, false, "")})
+		outer.SetAttributes(attribute.String("change", "b"), attribute.StringSlice("new", []string{"c"}))
+		outer.SetName("renamed")
+		outer.SetStatus(codes.Error, "why")
+		outer.AddEvent("late", at(4))
+		outer.End(at(5))
+		must(t, rec.Flush(t.Context()))
+		stats := rec.Stats()
+		return outlineOf(t, finish(t, rec)), stats
+	}
+	want, _ := record(false)
+	got, stats := record(true)
+	if got != want {
+		t.Errorf("forgotten:\n%s\nknown:\n%s", got, want)
+	}
+	if c := stats.Spans; c.Offered != 2 || c.Written != 2 || c.Waiting != 0 || c.Dropped.Total() != 0 {
+		t.Errorf("the account of spans is %+v", c)
+	}
+}
+
 // outlineOf prints a view with the attributes in order, since the order of
 // attributes has no meaning.
 func outlineOf(t testing.TB, v *view.View) string {

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -214,7 +215,7 @@ func TestCreateRefuses(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "d")
 			must(t, os.Mkdir(dir, 0o700))
 			must(t, x.make(dir))
-			if list, _ := os.ReadDir(dir); len(list) == 0 && strings.Contains(x.name, "link") {
+			if list, _ := os.ReadDir(dir); runtime.GOOS == "windows" && len(list) == 0 && strings.Contains(x.name, "link") {
 				t.Skip("wine makes no link")
 			}
 			before, _ := os.ReadDir(dir)

@@ -49,7 +49,7 @@ func within(t *testing.T, what string, limit time.Duration, fn func()) {
 }
 
 // TestHungDisk has the disk stand while a file is written: no call waits longer than it
-// says (docs/faults.md, review 2).
+// says (docs/faults.md).
 func TestHungDisk(t *testing.T) {
 	const maxBlock = 100 * time.Millisecond
 	const soon = 2 * time.Second // for a busy machine; what stands never returns
@@ -159,7 +159,7 @@ func (*doingTee) Begin(format.Version)        {}
 func (t *doingTee) Take([]TeeEntry)           { t.once.Do(t.do) }
 func (*doingTee) Close(context.Context) error { return nil }
 
-// TestOnErrorOfClose: an error of Close itself is told to an OnError that closes (review 11).
+// TestOnErrorOfClose: an error of Close itself is told to an OnError that closes.
 func TestOnErrorOfClose(t *testing.T) {
 	var r *Recorder
 	r, f := faultRecorder(t, Options{OnError: func(error) { _ = r.Close(context.Background()) }})
@@ -169,7 +169,7 @@ func TestOnErrorOfClose(t *testing.T) {
 }
 
 // TestUnfinishedEntryIsLeftOut: an entry that was begun and not ended harms nothing that
-// follows (review 6, 19).
+// follows.
 func TestUnfinishedEntryIsLeftOut(t *testing.T) {
 	for _, v := range []format.Version{format.V1, format.V2} {
 		r, _ := faultRecorder(t, Options{Version: v})
@@ -200,7 +200,7 @@ func TestUnfinishedEntryIsLeftOut(t *testing.T) {
 }
 
 // TestJournalLosesItsName: somebody removes the journal while it is used, and what was
-// acknowledged a moment later survives all the same (review 8).
+// acknowledged a moment later survives all the same.
 func TestJournalLosesItsName(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("a file that is open keeps its name")
@@ -255,7 +255,7 @@ func TestSlotsAreGivenBack(t *testing.T) {
 }
 
 // TestOtherLayoutIsSetAside: the journal of another release is kept under another name, is
-// named once, and the trace beside it is finished (review 17).
+// named once, and the trace beside it is finished.
 func TestOtherLayoutIsSetAside(t *testing.T) {
 	for _, withIET := range []bool{true, false} {
 		dir := t.TempDir()

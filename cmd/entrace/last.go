@@ -14,12 +14,12 @@ import (
 // lastSize is how much of a file readLast looks at.
 const lastSize = 4 << 20
 
-// readLast reads the last entries of the trace file name, of a few megabytes, which takes the same
-// moment for an IET of any size. end is where the last of them ends in the file. Where entries begin
-// it finds by trying: a chain of entries that leads to the end of the file is one. It returns none if
-// it finds no chain or several, if recorder.Open takes no longer, because the file is small or of another
-// format, and if some of the trace is in the journal of a dead writer. Where a file has a trace of
-// several megabytes as an attribute within its last few, the entries of that can be taken for its own.
+// readLast reads the entries in the last lastSize bytes of an IET, however large it is, and says where
+// in the file the last of them ends. An IET does not say where its entries begin: readLast looks for
+// an offset from which entry follows entry to the end of the file. It returns no entries if there is
+// no such chain or more than one, if the file is small or of another format, and if some of the trace
+// is in the journal of a dead writer: recorder.Open reads those. It is wrong about a file in whose last
+// bytes an attribute holds a trace of several megabytes: it takes the entries of that.
 func readLast(name string) (entries []*format.TraceEntry, end int64, err error) {
 	src, err := deadtrace.OpenSource(format.Find(name), false)
 	if err != nil {
@@ -59,7 +59,7 @@ type chains struct {
 	at      []int // where the entries of a chain begin, and where the last ends
 }
 
-// fewEntries is how many entries a chain has at least.
+// fewEntries is the number of entries above which a chain is believed.
 const fewEntries = 32
 
 // find returns where the entries begin, and where the last ends. The first ones of a chain may be

@@ -420,7 +420,8 @@ func (l *lines) hasJournal() bool {
 func (l *lines) skipIn(g *growing) (err error) {
 	size, id, last := int64(0), int64(0), new(format.TraceEntry)
 	if l.last != nil {
-		// The id is not known, but is less than that.
+		// The id is not known. The offset is above it, because every entry has more than one byte: with
+		// the offset in its place no parent that is right is refused.
 		size, id, last = l.end, min(l.end, math.MaxUint32/2), l.last[len(l.last)-1]
 	} else if size, id = l.f.WholeSize(), int64(l.f.Len()); id > 0 {
 		last, err = l.f.Entry(uint32(id - 1))

@@ -128,7 +128,7 @@ func isIDName(name string) bool {
 // the packet itself can say.
 func isTaken(name string) bool {
 	switch name {
-	case format.AttrTime, format.AttrDuration, otel.AttrClockSkew, mapping.AttrEvent, mapping.AttrLinkTraceID,
+	case format.AttrTime, format.AttrDuration, mapping.AttrClockSkew, mapping.AttrEvent, mapping.AttrLinkTraceID,
 		mapping.AttrJSON, mapping.AttrAnyValue, otel.AttrMadeIDs:
 		return true
 	}
@@ -158,7 +158,7 @@ func appendTimes(attrs []format.Attribute, ev *Event, epoch uint64, says string)
 		} else {
 			// One too large is the largest.
 			skew := -int64(min(ev.Start-ev.End, math.MaxInt64))
-			attrs = append(attrs, format.Attribute{Name: otel.AttrClockSkew, Value: format.I64Value(skew)})
+			attrs = append(attrs, format.Attribute{Name: mapping.AttrClockSkew, Value: format.I64Value(skew)})
 		}
 		attrs = append(attrs, format.Attribute{Name: format.AttrDuration, Value: format.U64Value(duration)})
 	}
@@ -180,7 +180,7 @@ func packetTimes(epoch uint64, lists ...[]format.Attribute) (start, end uint64) 
 			case format.AttrTime:
 			case format.AttrDuration:
 				to = &duration
-			case otel.AttrClockSkew:
+			case mapping.AttrClockSkew:
 				to = &skew
 			case attrHephStart:
 				to = &rawStart
@@ -220,7 +220,7 @@ func appendSection(b []byte, attrs []format.Attribute, made bool) (_ []byte, ok 
 		a := &attrs[i]
 		name := a.Name
 		switch name {
-		case format.AttrTime, format.AttrDuration, otel.AttrClockSkew, otel.AttrMadeIDs:
+		case format.AttrTime, format.AttrDuration, mapping.AttrClockSkew, otel.AttrMadeIDs:
 			continue
 		case format.AttrTraceID, format.AttrSpanID:
 			if made {

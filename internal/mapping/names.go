@@ -1,5 +1,6 @@
-// Package mapping has the names by which the packages of this module tell each other what an entry
-// has no place for: those of OpenTelemetry and of the state of a file. Package format has the others.
+// Package mapping has names of attributes and entries that several packages of this module read or
+// write and their users do not need: those of OpenTelemetry's fields, and of the state of a file.
+// Package format has the others.
 package mapping
 
 import "strings"
@@ -16,7 +17,10 @@ const (
 	AttrEvent             = "otel.event"
 	AttrLinkTraceID       = "otel.link.trace_id"
 	AttrLinkSpanID        = "otel.link.span_id"
+	AttrClockSkew         = "otel.clock_skew_nano" // I64, of a span that ends before it begins
 	AttrDroppedAttributes = "otel.dropped_attributes_count"
+	AttrDroppedEvents     = "otel.dropped_events_count"
+	AttrDroppedLinks      = "otel.dropped_links_count"
 	AttrScopeVersion      = "otel.scope.version"
 	AttrScopePrefix       = "otel.scope.attr."
 	AttrJSON              = "otel.json"        // String, a JSON array of the names of attributes that are JSON texts
@@ -25,10 +29,10 @@ const (
 
 	AttrContinued = "entrace.continued" // Bool, on a span that began in an earlier file
 	AttrRotated   = "entrace.rotated"   // Bool, on the end of a file that another one follows
-	AttrDamage    = "damage"            // String, why the entries of a damaged ET end, on the last entry of what was saved of it
+	AttrDamage    = "damage"            // String, why the whole entries of a damaged file end, one of the names below, on its NameRecovered
 	AttrTruncated = "!TRUNCATED"        // Bool true, on an entry of which something was cut off
 
-	// DefaultTraceFlags is what absent flags of a span or of a link mean:
+	// DefaultTraceFlags are the flags of a span or link for which none are stored:
 	// sampled, and the parent is known to be local or absent.
 	DefaultTraceFlags = 0x101
 	// DefaultLogFlags are the flags of a log record that has a span and no

@@ -143,12 +143,9 @@ type Log struct {
 // Attributes that only this package reads and writes.
 const (
 	AttrTraceState     = "otel.trace_state"
-	AttrClockSkew      = "otel.clock_skew_nano"
 	AttrSchemaURL      = "otel.resource.schema_url"
 	AttrScopeSchemaURL = "otel.scope.schema_url"
 	AttrScopeDropped   = "otel.scope.dropped_attributes_count"
-	AttrDroppedEvents  = "otel.dropped_events_count"
-	AttrDroppedLinks   = "otel.dropped_links_count"
 	AttrLinkTraceState = "otel.link.trace_state"
 	AttrLinkFlags      = "otel.link.flags"
 )
@@ -279,8 +276,8 @@ func ReadSpan(e *format.TraceEntry, up format.SpanRef) *Span {
 		Name: e.Metadata.Name, Metadata: e.Metadata, Scope: p.scopeOf(e), Attributes: p.users,
 		TraceState: p.text(AttrTraceState), Flags: p.number(mapping.AttrTraceFlags, mapping.DefaultTraceFlags),
 		Description:       p.text(mapping.AttrStatusDescription),
-		DroppedAttributes: p.count(mapping.AttrDroppedAttributes), DroppedEvents: p.count(AttrDroppedEvents),
-		DroppedLinks: p.count(AttrDroppedLinks),
+		DroppedAttributes: p.count(mapping.AttrDroppedAttributes), DroppedEvents: p.count(mapping.AttrDroppedEvents),
+		DroppedLinks: p.count(mapping.AttrDroppedLinks),
 	}
 	made, _ := p.get(AttrMadeIDs)
 	open, marked := p.get(AttrOpen)
@@ -298,7 +295,7 @@ func ReadSpan(e *format.TraceEntry, up format.SpanRef) *Span {
 		s.Duration, s.Ended = int64(min(n, math.MaxInt64)), true
 	}
 	s.Unmarked = !s.Ended && marked && !open.Bool()
-	if skew, ok := p.time(AttrClockSkew); ok {
+	if skew, ok := p.time(mapping.AttrClockSkew); ok {
 		s.Duration = skew
 	}
 	s.Kind = KindInternal

@@ -299,7 +299,7 @@ func (s *Span) duration(w Writer) {
 	}
 	w.U64(format.AttrDuration, uint64(max(s.Duration, 0)))
 	if s.Duration < 0 {
-		w.I64(AttrClockSkew, s.Duration)
+		w.I64(mapping.AttrClockSkew, s.Duration)
 	}
 }
 
@@ -315,8 +315,8 @@ func (s *Span) status(w Writer) {
 
 func (s *Span) dropped(w Writer) {
 	number(w, mapping.AttrDroppedAttributes, s.DroppedAttributes, 0)
-	number(w, AttrDroppedEvents, s.DroppedEvents, 0)
-	number(w, AttrDroppedLinks, s.DroppedLinks, 0)
+	number(w, mapping.AttrDroppedEvents, s.DroppedEvents, 0)
+	number(w, mapping.AttrDroppedLinks, s.DroppedLinks, 0)
 }
 
 // Fill is Write into e, which it empties but for the memory of its attributes.

@@ -1,5 +1,7 @@
 package placer
 
+import "github.com/entrace-go/entrace/internal/mapping"
+
 // Names of attributes and entries that a Placer adds or looks for. Package format
 // documents them.
 const (
@@ -21,8 +23,8 @@ const (
 // application's.
 func ofEnd(name string) bool {
 	switch name {
-	case attrSpanID, "duration_nano", "otel.clock_skew_nano", "otel.status_code", "otel.status_description",
-		"otel.dropped_attributes_count", "otel.dropped_events_count", "otel.dropped_links_count":
+	case attrSpanID, "duration_nano", mapping.AttrClockSkew, mapping.AttrStatusCode, mapping.AttrStatusDescription,
+		mapping.AttrDroppedAttributes, mapping.AttrDroppedEvents, mapping.AttrDroppedLinks:
 		return true
 	}
 	return false

@@ -104,8 +104,8 @@ func (p *Placer) KnowResource(number uint16, id uint32) { p.resources[number] = 
 // Knows reports whether p knows the entry of a span.
 func (p *Placer) Knows(ref *record.Ref) bool { return p.spans.get(ref) != nil }
 
-// KeepOrphans says whether the end of a span that has no entry goes below the span's resource. By
-// default it is dropped. It returns what was said before.
+// KeepOrphans sets whether the end of a span that has no entry is written below the span's resource
+// or dropped, which is the default. It returns the setting before.
 func (p *Placer) KeepOrphans(keep bool) (before bool) {
 	before, p.keepOrphans = p.keepOrphans, keep
 	return before
@@ -167,7 +167,8 @@ const maxKeep = 1 << 20
 func (p *Placer) Entries() uint64 { return p.next }
 
 // Extra returns how many entries and spans were placed since the last call that no record
-// counted for: the root, resources, and spans of KindEither.
+// counted for: the root, resources, and spans of KindEither. A span that ended one that was open is
+// taken off, modulo 2^64: both of their records counted for it.
 func (p *Placer) Extra() (entries, spans uint64) {
 	c := p.extra
 	p.extra = Counts{}
@@ -438,12 +439,11 @@ func (p *Placer) either(r *record.Record, e *journal.Entry) {
 // endOpen stages the end of a span that is open, of a record of the whole span: behind its links and
 // events comes what is said at its end alone, and the attributes of the application.
 func (p *Placer) endOpen(r *record.Record, id uint32) {
-	p.extra.Spans-- // the record counted for it again
 	c := r.Cursor()
 	whole := c
 	var h record.Head
 	if !c.Next(&h) {
-		p.drop(ErrBadRecord, r.Entries, 0)
+		p.drop(ErrBadRecord, r.Entries, 1)
 		return
 	}
 	skipItems(&c)
@@ -457,6 +457,7 @@ func (p *Placer) endOpen(r *record.Record, id uint32) {
 	if _, err := p.stage(&whole, &h, id, &links{end: true}); err != nil {
 		p.drop(err, 1, 0)
 	}
+	p.extra.Spans-- // both records counted for the span
 	p.spans.end(&r.Ref)
 }
 

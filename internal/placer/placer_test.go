@@ -174,6 +174,38 @@ func TestWholeSpanEndsOneOfEarlierFile(t *testing.T) {
 	}
 }
 
+// TestWholeSpanLeavesEnd: the end that is made of a whole span has what the documentation of package
+// exporter says of ends.
+func TestWholeSpanLeavesEnd(t *testing.T) {
+	r := newRig(placer.Options{})
+	r.span(1, 0, record.FlagOpen)
+	r.place(record.KindSpan, 0, 0, 1, 0, func(b *record.Builder) {
+		b.Head(&wire.Head{Name: "s1", Level: 2})
+		b.Hex("span_id", []byte{7})
+		b.U64("time_unix_nano", 1)
+		b.RecordTime()
+		b.U64("duration_nano", 5)
+		b.String("otel.kind", "server")
+		b.String("otel.status_code", "ERROR")
+		b.String("otel.scope.version", "v1")
+		b.User()
+		b.String("x", "1")
+		b.String("otel.kind", "mine")
+		b.End()
+	})
+	end := r.entries(t)[2]
+	var names []string
+	for _, a := range end.Attributes {
+		names = append(names, a.Name)
+	}
+	if got, want := strings.Join(names, " "), "span_id duration_nano otel.status_code x otel.attr.otel.kind"; got != want {
+		t.Errorf("the attributes are %s, want %s", got, want)
+	}
+	if end.Metadata.Name != "span end" || end.Metadata.Level != format.LevelTrace || end.Message.Value != "s1" {
+		t.Errorf("the end is %+v", end)
+	}
+}
+
 func TestOrphansAreKept(t *testing.T) {
 	r := newRig(placer.Options{})
 	r.KeepOrphans(true)

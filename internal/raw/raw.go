@@ -27,11 +27,11 @@ type Entries interface {
 	Grow(ctx context.Context) error
 }
 
-// A Connection is what a Reader of package format reads from a sender, whom it does not trust. A
-// length of 0 is damage then, although more zeros may come.
+// A Connection is a source of a Reader of package format whose sender is not trusted: its memory is
+// asked for, and an entry of length 0 is damage at once, whatever follows.
 type Connection interface {
 	io.Reader
-	// Room is called before the buffer, which has 64 KiB in the beginning, is replaced by one of
-	// another size, for the sake of need bytes that are to come. An error ends the input.
+	// Room is called before the Reader replaces its buffer, of 64 KiB at first, by one of another
+	// size, because an entry has need bytes. An error ends the input.
 	Room(size, need int) error
 }

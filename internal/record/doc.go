@@ -60,7 +60,7 @@ const (
 	KindSpan     Kind = 2 // a span, and behind it its links and events
 	KindEnd      Kind = 3 // the later links and events of a span, and last its end
 	KindResource Kind = 4 // the resource itself
-	KindEither   Kind = 5 // a span as for KindSpan, and last its end: one of the two is used
+	KindEither   Kind = 5 // a span as for KindSpan, and last its end: one of the two is used; no longer written
 	KindMark     Kind = 6 // a span has ended whose end was evicted
 
 )

@@ -514,6 +514,7 @@ func (g *Ring) put(r *journal.Record, hint *journal.Hint) (*[]*Stream, error) {
 		start, known := g.open.get(&ref)
 		buffers = buffers || known // what began in the ring ends there, whatever is kept now
 		r.Mark, r.HasMark = start, closes
+		whole = whole && known
 	}
 	if !buffers {
 		return g.streams.Load(), nil

@@ -15,8 +15,8 @@ const (
 	Tag128 = 254
 )
 
-// MagicName is what every file begins with, and MagicSize is the size in bytes of that with the
-// version and the storage format. Part of the file format.
+// MagicName is the first eight bytes of every file. The version and the storage format follow, one byte
+// each: MagicSize bytes in all. Part of the file format.
 const (
 	MagicName = "\x00ENTRACE"
 	MagicSize = 10
