@@ -129,12 +129,12 @@ var layers = map[string][]string{
 		module + "internal/timeline", module + "internal/wire", module + "view",
 	},
 	"convert/measureme": {
-		module + "format", module + "internal/jsontext", module + "internal/mapping", module + "internal/osfile",
+		module + "convert/internal/input", module + "format", module + "internal/jsontext", module + "internal/mapping",
 		module + "internal/timeline", module + "internal/wire", module + "view",
 	},
 	"convert/otlp": {
-		"google.golang.org/protobuf/encoding/protowire", module + "format", module + "internal/jsontext", module + "internal/mapfile",
-		module + "internal/mapping", module + "internal/osfile", module + "internal/otel", module + "internal/scratch",
+		"google.golang.org/protobuf/encoding/protowire", module + "convert/internal/input", module + "format",
+		module + "internal/jsontext", module + "internal/mapping", module + "internal/otel", module + "internal/scratch",
 		module + "internal/wire", module + "view",
 	},
 	"convert/parquet": {
@@ -164,6 +164,7 @@ var layers = map[string][]string{
 		module + "internal/mapping", module + "internal/osfile", module + "internal/placer", module + "internal/raw",
 		module + "internal/record", module + "internal/retain", module + "internal/tracename", module + "internal/wire",
 	},
+	"convert/internal/input": {module + "format", module + "internal/mapfile", module + "internal/osfile"},
 }
 
 // goCommand runs the go command and returns its output. A machine that is given the built

@@ -104,10 +104,7 @@ var formats = []Format{
 	},
 	{
 		Name: "measureme", Extensions: []string{".mm_profdata"}, What: "rustc's self profile, versions 8 and 9",
-		Decode: func(ctx context.Context, r io.Reader, w *format.Writer) error {
-			return measureme.Decode(ctx, r, w, nil)
-		},
-		Encode: func(ctx context.Context, w io.Writer, v *view.View) error { return measureme.Encode(ctx, w, v, nil) },
+		Decode: measureme.Decode, Encode: measureme.Encode,
 		LostIn: "which strings were shared, those over 4 MiB", LostOut: "types, as all but times and names becomes arguments; parents across threads",
 		is: func(head []byte) bool { return bytes.HasPrefix(head, []byte("MMPD")) },
 	},

@@ -3,46 +3,50 @@ package measureme
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/entrace-go/entrace/format"
 )
 
-// A memory is an io.WriterAt that grows.
-type memory struct{ b []byte }
-
-func (m *memory) WriteAt(b []byte, off int64) (int, error) {
-	if end := int(off) + len(b); end > len(m.b) {
-		m.b = append(m.b, make([]byte, end-len(m.b))...)
-	}
-	return copy(m.b[off:], b), nil
-}
-
 // profile returns one of n spans in groups of ten, with an argument each.
 func profile(t testing.TB, n int) []byte {
 	t.Helper()
-	var m memory
-	w, err := NewWriter(&m, &WriterOptions{Start: time.Unix(1_700_000_000, 0), ProcessID: 42, Command: "bench "})
+	v, err := write(t, func(w *format.Writer) error {
+		if _, err := w.Write(format.Root()); err != nil {
+			return err
+		}
+		span := func(parent uint32, name string, arg int, start, end uint64) (uint32, error) {
+			return w.Write(&format.TraceEntry{Parent: parent, Metadata: format.Metadata{Name: name}, Attributes: []format.Attribute{
+				{Name: format.AttrDuration, Value: format.U64Value(end - start)},
+				{Name: attrArg + "0", Value: format.StringValue("key " + strconv.Itoa(arg))},
+				{Name: attrKind, Value: format.StringValue("Query")},
+				{Name: attrMadeIDs, Value: format.BoolValue(true)},
+				{Name: format.AttrSpanID, Value: format.StringValue(fmt.Sprintf("%016x", start+1))},
+				{Name: attrThread, Value: format.U64Value(1)},
+				{Name: format.AttrTime, Value: format.U64Value(1_700_000_000_000_000_000 + start)},
+			}})
+		}
+		for i := range n / 10 {
+			at := uint64(i) * 1000
+			parent, err := span(0, "typeck", 0, at, at+990)
+			if err != nil {
+				return err
+			}
+			for k := range uint64(9) {
+				if _, err := span(parent, "type_of", i%500, at+k*100+10, at+k*100+60); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	kind := w.String("Query")
-	thread := w.Thread(1)
-	for i := range n / 10 {
-		at := time.Duration(i) * 1000
-		for k := range 9 {
-			id := w.EventID("type_of", "key "+strconv.Itoa(i%500))
-			thread.Interval(kind, id, at+time.Duration(k)*100+10, at+time.Duration(k)*100+60)
-		}
-		thread.Interval(kind, w.String("typeck"), at, at+990)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return m.b
+	return encode(t, v)
 }
 
 func BenchmarkDecode(b *testing.B) {
@@ -54,7 +58,7 @@ func BenchmarkDecode(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if err := Decode(context.Background(), bytes.NewReader(p), w, nil); err != nil {
+		if err := Decode(context.Background(), bytes.NewReader(p), w); err != nil {
 			b.Fatal(err)
 		}
 		if err := w.Close(); err != nil {
@@ -68,32 +72,8 @@ func BenchmarkEncode(b *testing.B) {
 	b.SetBytes(v.Files()[0].Size())
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := Encode(context.Background(), io.Discard, v, nil); err != nil {
+		if err := Encode(context.Background(), io.Discard, v); err != nil {
 			b.Fatal(err)
 		}
 	}
-}
-
-// nowhere takes pages and forgets them.
-type nowhere struct{}
-
-func (nowhere) WriteAt(b []byte, _ int64) (int, error) { return len(b), nil }
-
-func BenchmarkThread(b *testing.B) {
-	w, err := NewWriter(nowhere{}, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	kind, id := w.String("Work"), w.EventID("label", "arg")
-	b.SetBytes(eventSize)
-	b.ReportAllocs()
-	b.RunParallel(func(pb *testing.PB) {
-		thread := w.Thread(1)
-		for at := time.Duration(0); pb.Next(); at++ {
-			thread.Interval(kind, id, at, at+10)
-		}
-		if err := thread.Close(); err != nil {
-			b.Error(err)
-		}
-	})
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/view"
 )
@@ -94,13 +95,13 @@ func TestDecodeStrings(t *testing.T) {
 		{"unmapped", "", 99, unknown, nil},
 		{"invalid id", "", invalidID, unknown, nil},
 		{"reference to unmapped", "a" + ref(99) + "\xff", id(0), "a" + unknown, nil},
-		{"beyond the end", "", id(100), damaged, ErrString},
-		{"far beyond the end", "", 1<<64 - 1, damaged, ErrString},
-		{"in the header", "", firstRegular + 2, damaged, ErrString},
-		{"no end", "abc", id(0), damaged, ErrString},
-		{"half a reference", "abc" + ref(id(0))[:5], id(0), damaged, ErrString},
-		{"cycle", "a" + ref(id(0)) + "\xff", id(0), damaged, ErrCycle},
-		{"index beyond the end", "", 7, damaged, ErrString},
+		{"beyond the end", "", id(100), damaged, errString},
+		{"far beyond the end", "", 1<<64 - 1, damaged, errString},
+		{"in the header", "", firstRegular + 2, damaged, errString},
+		{"no end", "abc", id(0), damaged, errString},
+		{"half a reference", "abc" + ref(id(0))[:5], id(0), damaged, errString},
+		{"cycle", "a" + ref(id(0)) + "\xff", id(0), damaged, errCycle},
+		{"index beyond the end", "", 7, damaged, errString},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := parts{meta: plain, data: test.data, events: []event{interval(metadataID, test.id, 1, 2), interval(99, 99, 1, 1)}}
@@ -113,7 +114,7 @@ func TestDecodeStrings(t *testing.T) {
 			if got := labels(t, v); got != want {
 				t.Errorf("got %q, want %q", got, want)
 			}
-			if e, ok := errors.AsType[*Error](err); ok && (e.Event != 0 || e.Offset != int64(8+5+8+len(plain)+1+len(test.data)+5+8)) {
+			if e, ok := errors.AsType[*input.Error](err); ok && (e.Unit != "event 0" || e.Offset != int64(8+5+8+len(plain)+1+len(test.data)+5+8)) {
 				t.Errorf("the place is wrong: %v", e)
 			}
 		})
@@ -135,8 +136,8 @@ func TestDecodeExponential(t *testing.T) {
 			p.events = append(p.events, interval(99, id(at), i, i))
 			at -= int(i % 2)
 		}
-		if _, err := decode(t, p.file()); !errors.Is(err, ErrTooLarge) {
-			t.Errorf("the error is %v, want %v", err, ErrTooLarge)
+		if _, err := decode(t, p.file()); !errors.Is(err, errTooLarge) {
+			t.Errorf("the error is %v, want %v", err, errTooLarge)
 		}
 	}
 }
@@ -166,7 +167,7 @@ func TestDecodeDamage(t *testing.T) {
 	}{
 		{"whole", with(es, ds, is), all, nil, 0},
 		{"other order", with(is, ds, es), all, nil, 0},
-		{"two kinds of damage", whole, all, ErrTime, 8 + len(ds) + 5 + 8 + 32},
+		{"two kinds of damage", whole, all, errTime, 8 + len(ds) + 5 + 8 + 32},
 		{"empty", nil, "", format.ErrTruncated, 0},
 		{"half a header", start[:5], "", format.ErrTruncated, 5},
 		{"header only", start, "", format.ErrTruncated, 8},
@@ -175,14 +176,14 @@ func TestDecodeDamage(t *testing.T) {
 		{"half an event", with(ds, is, page(nil, tagEvents, events[:len(events)-3])), "k:a", format.ErrTruncated, 8 + len(ds) + len(is) + 5 + 8 + 32},
 		{"torn page header", with(es, ds, is, []byte{1, 5}), all, format.ErrTruncated, 8 + len(es) + len(ds) + len(is) + 2},
 		{"torn page", with(is, ds, es[:len(es)-40]), "", format.ErrTruncated, 8 + len(is) + len(ds) + 5},
-		{"stream magic", with(change(es, 6, 'x'), ds, is), "", ErrMagic, 8 + 5},
-		{"tag", with(es, ds, is, []byte{3, 1, 0, 0, 0, 0}), all, ErrTag, 8 + len(es) + len(ds) + len(is)},
-		{"size", with(es, ds, is, []byte{1, 0, 0, 0, 0}), all, ErrPageSize, 8 + len(es) + len(ds) + len(is)},
+		{"stream magic", with(change(es, 6, 'x'), ds, is), "", errMagic, 8 + 5},
+		{"tag", with(es, ds, is, []byte{3, 1, 0, 0, 0, 0}), all, errTag, 8 + len(es) + len(ds) + len(is)},
+		{"size", with(es, ds, is, []byte{1, 0, 0, 0, 0}), all, errPageSize, 8 + len(es) + len(ds) + len(is)},
 		{"zeros to the end", with(es, ds, is, make([]byte, 100)), all, format.ErrTruncated, 8 + len(es) + len(ds) + len(is)},
-		{"hole", with(ds, is, make([]byte, 2*fullPageSize), es), all, ErrHole, 8 + len(is) + len(ds)},
-		{"hole at the end", with(ds, is, es, make([]byte, fullPageSize)), all, ErrHole, 8 + len(is) + len(ds) + len(es)},
-		{"hole of another size", with(is, make([]byte, fullPageSize-1), ds, es), "", ErrPageSize, 8 + len(is)},
-		{"hole that was cut", with(ds, is, es, make([]byte, fullPageSize+10)), all, ErrHole, 8 + len(is) + len(ds) + len(es)},
+		{"hole", with(ds, is, make([]byte, 2*fullPageSize), es), all, errHole, 8 + len(is) + len(ds)},
+		{"hole at the end", with(ds, is, es, make([]byte, fullPageSize)), all, errHole, 8 + len(is) + len(ds) + len(es)},
+		{"hole of another size", with(is, make([]byte, fullPageSize-1), ds, es), "", errPageSize, 8 + len(is)},
+		{"hole that was cut", with(ds, is, es, make([]byte, fullPageSize+10)), all, errHole, 8 + len(is) + len(ds) + len(es)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			v, err := decode(t, test.file)
@@ -192,7 +193,7 @@ func TestDecodeDamage(t *testing.T) {
 			if got := labels(t, v); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
-			if e, ok := errors.AsType[*Error](err); test.err != nil && (!ok || e.Offset != int64(test.offset)) {
+			if e, ok := errors.AsType[*input.Error](err); test.err != nil && (!ok || e.Offset != int64(test.offset)) {
 				t.Errorf("the place is %v, want %d", err, test.offset)
 			}
 		})
@@ -205,32 +206,32 @@ func TestDecodeOthers(t *testing.T) {
 		"a text":         []byte("MMx"),
 		"version 7":      []byte("MMPD\x07\x00\x00\x00"),
 	} {
-		v, err := write(t, func(w *format.Writer) error { return Decode(context.Background(), bytes.NewReader(file), w, nil) })
-		if e, ok := errors.AsType[*Error](err); !ok || v.Len() != 0 {
+		v, err := write(t, func(w *format.Writer) error { return Decode(context.Background(), bytes.NewReader(file), w) })
+		if e, ok := errors.AsType[*input.Error](err); !ok || v.Len() != 0 {
 			t.Errorf("%s: %d entries and the error %v %v", name, v.Len(), e, err)
 		}
 	}
 	_, err := decode(t, []byte("MMPD\x07\x00\x00\x00"))
-	if e, ok := errors.AsType[*VersionError](err); !ok || e.Version != 7 {
-		t.Errorf("the error is %v, want version 7", err)
+	if want := "at offset 4: unsupported version 7, expected 8 or 9"; err == nil || err.Error() != want {
+		t.Errorf("the error is %v, want %s", err, want)
 	}
 	p := parts{meta: plain}
 	b := p.file()
 	b[8+5+4] = 8
 	_, err = decode(t, b)
-	if e, ok := errors.AsType[*VersionError](err); !ok || e.Version != 8 || e.Want != 9 {
-		t.Errorf("the error is %v, want version 8", err)
+	if want := "page 0 at offset 13: the stream has version 8, the file 9"; err == nil || err.Error() != want {
+		t.Errorf("the error is %v, want %s", err, want)
 	}
 	broken := errors.New("broken")
 	_, err = write(t, func(w *format.Writer) error {
-		return Decode(context.Background(), io.MultiReader(bytes.NewReader(b[:20]), iotest.ErrReader(broken)), w, nil)
+		return Decode(context.Background(), io.MultiReader(bytes.NewReader(b[:20]), iotest.ErrReader(broken)), w)
 	})
 	if !errors.Is(err, broken) {
 		t.Errorf("the error is %v, want that of reading", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	_, err = write(t, func(w *format.Writer) error { return Decode(ctx, bytes.NewReader(b), w, nil) })
+	_, err = write(t, func(w *format.Writer) error { return Decode(ctx, bytes.NewReader(b), w) })
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("the error is %v, want %v", err, context.Canceled)
 	}
@@ -245,7 +246,7 @@ func TestDecodeCut(t *testing.T) {
 		if !errors.Is(err, format.ErrTruncated) {
 			t.Fatalf("cut at %d: the error is %v", n, err)
 		}
-		if _, ok := errors.AsType[*Error](err); !ok {
+		if _, ok := errors.AsType[*input.Error](err); !ok {
 			t.Fatalf("cut at %d: the error has no place: %v", n, err)
 		}
 		got := len(rows(t, v))
@@ -272,9 +273,9 @@ func TestDecodeMetadata(t *testing.T) {
 		{"escaped as in Rust", `{ "start_time": 5, "process_id": 7, "cmd": "it\'s \u{e9}\u{1F600} \"q\" \\ " }`, `it's é😀 "q" \ `, 5, nil},
 		{"other types", `{"start_time": "x", "process_id": -1, "cmd": 5, "counter": 1}`, "", 0, nil},
 		{"too late", `{"start_time": 18446744073709551615, "cmd": "x"}`, "x", maxStart, nil},
-		{"no object", `null`, "", 0, ErrMetadata},
-		{"no JSON", `{"start_time": `, "", 0, ErrMetadata},
-		{"bad escapes", `{"cmd": "\u{110000}\u{d800}\u{`, "", 0, ErrMetadata},
+		{"no object", `null`, "", 0, errMetadata},
+		{"no JSON", `{"start_time": `, "", 0, errMetadata},
+		{"bad escapes", `{"cmd": "\u{110000}\u{d800}\u{`, "", 0, errMetadata},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := parts{meta: test.meta, events: []event{interval(99, 99, 0, 1)}}

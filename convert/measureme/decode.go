@@ -1,6 +1,7 @@
 package measureme
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -11,13 +12,11 @@ import (
 	"strings"
 	"unsafe"
 
+	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/wire"
 )
-
-// DecodeOptions change how [Decode] works. There are none so far.
-type DecodeOptions struct{}
 
 // The attributes of what comes from measureme. Part of the product's format.
 const (
@@ -39,36 +38,32 @@ const (
 const nameLog = "event"
 
 // Decode reads a profile of version 8 or 9 from r and writes its entries to w,
-// which it does not close. A nil o means defaults.
+// which it does not close.
 //
-// A damaged file gives all that is whole and an [*Error] that says where the
+// A damaged file gives all that is whole and an *Error of package convert that says where the
 // first damage is; it is [format.ErrTruncated] when the file just stops, as that
-// of a writer that died does. Input that is no measureme file gives an [*Error],
-// too, and writes nothing.
+// of a writer that died does. Of input that is no measureme file nothing is written.
 //
-// The records are kept in memory until the end, as parents come behind their
-// children there, and so is the index: 56 bytes an event, 16 a virtual id. String
-// data over 24 MiB goes to a temporary file.
-func Decode(ctx context.Context, r io.Reader, w *format.Writer, o *DecodeOptions) error {
-	_ = o
-	return newScanner(ctx, r).decode(w)
+// A large file is mapped; what is read from elsewhere goes to a temporary file from 8 MiB on. The
+// records are kept in memory until the end, as parents come behind their children there, and so is
+// the index: 56 bytes an event, 16 a virtual id.
+func Decode(ctx context.Context, r io.Reader, w *format.Writer) (err error) {
+	in, err := input.Open(ctx, r, "")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, in.Close()) }()
+	err = in.View(func(b []byte) error { return decodeProfile(ctx, b, w) })
+	return cmp.Or(in.Err(), err)
 }
 
-// decode is Decode.
-func (s *scanner) decode(w *format.Writer) (err error) {
-	defer func() {
-		if cerr := s.data.close(); cerr != nil && err == nil {
-			err = cerr
-		}
-	}()
+func decodeProfile(ctx context.Context, b []byte, w *format.Writer) error {
+	s := &scanner{ctx: ctx, b: b}
 	end := s.scan()
-	if s.version == 0 || s.first == nil {
-		if !errors.Is(end, format.ErrTruncated) {
-			return end
-		}
-		s.first = sha256.New()
+	if s.version == 0 && !errors.Is(end, format.ErrTruncated) {
+		return end
 	}
-	if _, damaged := errors.AsType[*Error](end); end != nil && !damaged {
+	if _, damaged := errors.AsType[*input.Error](end); end != nil && !damaged {
 		return end
 	}
 	d := &decoder{scanner: s, w: w, strings: newStringTable(s), tops: make(map[uint32]uint32), whole: end == nil}
@@ -179,9 +174,9 @@ func (d *decoder) readMetadata() {
 	id := sha256.Sum256([]byte(text))
 	if !ok {
 		d.meta = metadata{}
-		copy(id[:], d.first.Sum(nil))
+		copy(id[:], d.first[:])
 		if d.whole { // else the end of the file says why
-			d.note(&Error{Offset: d.off, Page: None, Event: None, Err: ErrMetadata})
+			d.note(&input.Error{Offset: int64(d.off), Err: errMetadata})
 		}
 	}
 	copy(d.traceID[:], wire.AppendHex(nil, id[:16]))
@@ -224,7 +219,7 @@ func (d *decoder) sort() {
 		case *e == event{}:
 			// A page of which only a part came to the disk.
 			if !holes {
-				d.note(d.eventError(i, ErrHole))
+				d.note(d.eventError(i, errHole))
 			}
 			holes = true
 		case end == markInteger:
@@ -232,7 +227,7 @@ func (d *decoder) sort() {
 		case end == markInstant:
 			d.order = append(d.order, placeOf(i, start, start, true))
 		case end < start:
-			d.note(d.eventError(i, ErrTime))
+			d.note(d.eventError(i, errTime))
 		default:
 			d.order = append(d.order, placeOf(i, start, end, false))
 		}
@@ -336,7 +331,7 @@ func (d *decoder) add(name string, v format.Value) {
 func (d *decoder) text(i int64, id uint64) string {
 	s, err := d.strings.text(id)
 	// A string that lies behind the end of what could be read is no other damage.
-	if err != nil && d.damage == nil && (d.whole || !errors.Is(err, ErrString)) {
+	if err != nil && d.damage == nil && (d.whole || !errors.Is(err, errString)) {
 		d.note(d.eventError(i, err))
 	}
 	return s

@@ -1,17 +1,13 @@
 package measureme
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"maps"
-	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/entryjson"
 )
@@ -83,54 +79,12 @@ func TestDecodeEntries(t *testing.T) {
 	}
 }
 
-// TestDecodeSpill keeps next to nothing of the string data in memory.
-func TestDecodeSpill(t *testing.T) {
-	m := writtenStrings(t, 30_000)
-	want := rows(t, mustDecode(t, m))
-	for _, keep := range []int{0, 1000, 200_000} {
-		v, err := write(t, func(w *format.Writer) error {
-			s := newScanner(context.Background(), bytes.NewReader(m))
-			s.data.keep = keep
-			err := s.decode(w)
-			if s.data.rest == nil {
-				t.Error("there is no temporary file")
-			} else if _, err := os.Stat(s.data.rest.Name()); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("the temporary file is left: %v", err)
-			}
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		diff(t, rows(t, v), want)
-	}
-}
-
-// writtenStrings is a profile of n events with a label and two arguments each.
-func writtenStrings(t *testing.T, n int) []byte {
-	t.Helper()
-	var m memory
-	w, err := NewWriter(&m, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	thread := w.Thread(3)
-	for i := range n {
-		s := strconv.Itoa(i * 7919 % n)
-		thread.Instant(w.String("kind"), w.EventID("label "+s, "an argument that is long "+s, s), time.Duration(i))
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return m.b
-}
-
 // TestDecodeTorn reads a file whose last page is torn, in the index of the
 // metadata, which is found all the same.
 func TestDecodeTorn(t *testing.T) {
 	b := read(t, "testdata/py-trunc_page.mm_profdata")
 	v, err := decode(t, b)
-	if e, ok := errors.AsType[*Error](err); !ok || !errors.Is(err, format.ErrTruncated) || e.Offset < 0xa0 || e.Page != 2 {
+	if e, ok := errors.AsType[*input.Error](err); !ok || !errors.Is(err, format.ErrTruncated) || e.Offset < 0xa0 || e.Unit != "page 2" {
 		t.Errorf("the error is %v", err)
 	}
 	diff(t, rows(t, v), []row{{Kind: "Span", Label: "p", Args: []string{}, Thread: 1, Start: 1_700_000_000_000_000_000, End: 1_700_000_000_000_000_010}})

@@ -1,12 +1,10 @@
 // Package measureme converts between traces and the self-profiles of rustc,
 // .mm_profdata: intervals on threads, points in time and numbers, with labels and
-// arguments that are texts. [Decode] reads versions 8 and 9, [Encode] writes 9,
-// and a [Writer] lets a program write such a profile of itself while it runs.
+// arguments that are texts. [Decode] reads versions 8 and 9, [Encode] writes 9.
 //
 // The source of the format are the crates measureme and decodeme, releases 10.1.3
 // for version 8 and 12.0.3 for version 9 (https://github.com/rust-lang/measureme). Issue 128 there
-// proposed the pages, and giving them out with an atomic addition instead of a
-// lock, which the Writer here does.
+// proposed the pages.
 //
 // # The layout
 //
@@ -106,5 +104,5 @@
 // # Crashes
 //
 // A file whose writer died is decoded as far as it goes: whole pages, and of a
-// torn one the whole records. The metadata is found without an index. See [Error].
+// torn one the whole records. The metadata is found without an index.
 package measureme

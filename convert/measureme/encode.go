@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"encoding/binary"
 	"io"
 	"math"
 	"slices"
@@ -13,26 +14,21 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// EncodeOptions change how [Encode] works. There are none so far.
-type EncodeOptions struct{}
-
-// Encode writes the trace v to w as a profile of version 9. A nil o means
-// defaults. The error is [ErrRange] for a trace that does not fit; what was
-// written then is of no use.
+// Encode writes the trace v to w as a profile of version 9. It has 48 bits for nanoseconds, which are
+// 78 hours, and begins after 1969: what was written of a trace that does not fit is of no use.
 //
 // Spans go onto lanes, which are the threads of the profile, so that those on one
 // nest; they come in the order in which they end, as the tools want it. It takes
 // about 84 bytes a span besides what v takes, 48 any other entry, and 40 MiB at
 // most for strings.
-func Encode(ctx context.Context, w io.Writer, v *view.View, o *EncodeOptions) error {
-	_ = o
+func Encode(ctx context.Context, w io.Writer, v *view.View) error {
 	e := &encoder{ctx: ctx, v: v, groups: make(map[groupKey]int32), latest: math.MinInt64, earliest: math.MaxInt64}
 	if err := e.survey(); err != nil {
 		return err
 	}
 	text := e.metadata()
 	if e.start < 0 {
-		return ErrRange
+		return errRange
 	}
 	e.w = bufio.NewWriterSize(w, fullPage)
 	if _, err := e.w.Write(appendStart(nil, text)); err != nil {
@@ -47,7 +43,7 @@ func Encode(ctx context.Context, w io.Writer, v *view.View, o *EncodeOptions) er
 		return e.strings.err
 	}
 	if !e.complete() {
-		return ErrRange
+		return errRange
 	}
 	e.assign()
 	if err := e.events(); err != nil {
@@ -83,7 +79,7 @@ type encoder struct {
 // A record becomes an event.
 type record struct {
 	first, second int64 // times since 1970, or a number; second also says what it is
-	kind, id      StringID
+	kind, id      stringID
 	row           view.Row // its rank among the spans, once the texts are made
 	thread        uint32
 	what          what
@@ -364,4 +360,16 @@ func (e *encoder) page(tag byte, payload []byte) error {
 	}
 	_, err := e.w.Write(payload)
 	return err
+}
+
+// appendStart appends a whole file without events: its header, and a page of each
+// kind with the header of the stream. The only string is the metadata.
+func appendStart(b, metadata []byte) []byte {
+	b = appendHeader(b, magicFile)
+	b = appendHeader(appendPageHeader(b, tagEvents, headerSize), magicEvents)
+	b = appendHeader(appendPageHeader(b, tagStrings, headerSize+len(metadata)+1), magicStrings)
+	b = append(append(b, metadata...), terminator)
+	b = appendHeader(appendPageHeader(b, tagIndex, headerSize+indexSize), magicIndex)
+	b = binary.LittleEndian.AppendUint64(b, metadataID)
+	return binary.LittleEndian.AppendUint64(b, metadataOffset)
 }

@@ -197,13 +197,13 @@ func TestEncodeRange(t *testing.T) {
 		err             error
 	}{
 		{"all of it", 5, maxEnd, nil},
-		{"too long", 5, maxEnd + 1, ErrRange},
+		{"too long", 5, maxEnd + 1, errRange},
 		{"overflow", math.MaxInt64 - 1, math.MaxInt64, nil},
-		{"before 1970", -1, 1, ErrRange},
+		{"before 1970", -1, 1, errRange},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			v := build(t, func(w tree) { w.put(span("a", 1, 0, test.start, test.duration).Entry(otel.Where{}), 0) })
-			if err := Encode(context.Background(), io.Discard, v, nil); !errors.Is(err, test.err) {
+			if err := Encode(context.Background(), io.Discard, v); !errors.Is(err, test.err) {
 				t.Errorf("the error is %v, want %v", err, test.err)
 			}
 		})
@@ -220,13 +220,15 @@ func TestEncodeErrors(t *testing.T) {
 	v := mustDecode(t, profile(t, 20_000))
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := Encode(ctx, io.Discard, v, nil); !errors.Is(err, context.Canceled) {
+	if err := Encode(ctx, io.Discard, v); !errors.Is(err, context.Canceled) {
 		t.Errorf("the error is %v", err)
 	}
-	if err := Encode(context.Background(), failing{}, v, nil); !errors.Is(err, errFull) {
+	if err := Encode(context.Background(), failing{}, v); !errors.Is(err, errFull) {
 		t.Errorf("the error is %v", err)
 	}
 }
+
+var errFull = errors.New("full")
 
 type failing struct{}
 
@@ -241,7 +243,7 @@ func TestMemory(t *testing.T) {
 	if got := allocated(func() {
 		w, err := format.NewWriter(io.Discard, format.V2, format.IET, nil)
 		if err == nil {
-			err = Decode(context.Background(), bytes.NewReader(p), w, nil)
+			err = Decode(context.Background(), bytes.NewReader(p), w)
 		}
 		if err != nil {
 			t.Error(err)
@@ -253,7 +255,7 @@ func TestMemory(t *testing.T) {
 	}
 	v := mustDecode(t, p)
 	if got := allocated(func() {
-		if err := Encode(context.Background(), io.Discard, v, nil); err != nil {
+		if err := Encode(context.Background(), io.Discard, v); err != nil {
 			t.Error(err)
 		}
 	}); got > limit {

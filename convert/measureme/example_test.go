@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"time"
 
 	"github.com/entrace-go/entrace/convert/measureme"
 	"github.com/entrace-go/entrace/format"
@@ -28,7 +26,7 @@ func ExampleDecode() {
 		fmt.Println(err)
 		return
 	}
-	err = errors.Join(measureme.Decode(context.Background(), in, w, nil), w.Close())
+	err = errors.Join(measureme.Decode(context.Background(), in, w), w.Close())
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -50,31 +48,4 @@ func ExampleDecode() {
 	// 2 "label" ""
 	// 1 "event" "late"
 	// 1 "event" "label"
-}
-
-// A program profiles itself. Each goroutine has a Thread.
-func ExampleWriter() {
-	dir, err := os.MkdirTemp("", "")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer os.RemoveAll(dir)
-	f, err := os.Create(filepath.Join(dir, "shop.mm_profdata"))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	w, err := measureme.NewWriter(f, &measureme.WriterOptions{Command: "shop --crate-name shop "})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	kind, query := w.String("Query"), w.EventID("load cart", "user=7")
-	thread := w.Thread(1)
-	begin := time.Since(w.Start())
-	// … the work …
-	thread.Interval(kind, query, begin, time.Since(w.Start()))
-	fmt.Println(errors.Join(thread.Close(), w.Close(), f.Close()))
-	// Output: <nil>
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -40,14 +41,14 @@ func FuzzDecode(f *testing.F) {
 		if took := time.Since(began); took > time.Minute {
 			t.Errorf("%d bytes take %v", len(b), took)
 		}
-		if e, ok := errors.AsType[*Error](err); err != nil && (!ok || e.Offset < 0 || e.Offset > int64(len(b))) {
+		if e, ok := errors.AsType[*input.Error](err); err != nil && (!ok || e.Offset < 0 || e.Offset > int64(len(b))) {
 			t.Fatalf("the error is %v", err)
 		}
 		if v.Len() == 0 {
 			return
 		}
 		var first bytes.Buffer
-		if err := Encode(context.Background(), &first, v, nil); errors.Is(err, ErrRange) {
+		if err := Encode(context.Background(), &first, v); errors.Is(err, errRange) {
 			return
 		} else if err != nil {
 			t.Fatal(err)

@@ -84,7 +84,7 @@ func write(t testing.TB, fn func(w *format.Writer) error) (*view.View, error) {
 // decode decodes a profile into a file and returns the view of it.
 func decode(t testing.TB, profile []byte) (*view.View, error) {
 	t.Helper()
-	return write(t, func(w *format.Writer) error { return Decode(context.Background(), bytes.NewReader(profile), w, nil) })
+	return write(t, func(w *format.Writer) error { return Decode(context.Background(), bytes.NewReader(profile), w) })
 }
 
 func mustDecode(t testing.TB, profile []byte) *view.View {
@@ -99,7 +99,7 @@ func mustDecode(t testing.TB, profile []byte) *view.View {
 func encode(t testing.TB, v *view.View) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := Encode(context.Background(), &b, v, nil); err != nil {
+	if err := Encode(context.Background(), &b, v); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
@@ -268,7 +268,7 @@ func reverse(t testing.TB, profile []byte) map[string][2]uint64 {
 // scanned takes a whole profile apart.
 func scanned(t testing.TB, profile []byte) *scanner {
 	t.Helper()
-	s := newScanner(context.Background(), bytes.NewReader(profile))
+	s := &scanner{ctx: context.Background(), b: profile}
 	if err := s.scan(); err != nil {
 		t.Fatal(err)
 	}

@@ -15,8 +15,8 @@ const (
 	minReference = 1 + idSize
 )
 
-// A StringID names a text of a file that is written.
-type StringID uint64
+// A stringID names a text of a file that is written.
+type stringID uint64
 
 // A writeTable makes the stream of string data. It is not safe for concurrent
 // use.
@@ -24,19 +24,19 @@ type writeTable struct {
 	page     func(payload []byte) error // takes a part of the stream
 	next     uint64                     // address of the next string
 	buf      []byte                     // what page has not got yet
-	ids      map[string]StringID
+	ids      map[string]stringID
 	interned int
 	scratch  []byte
 	err      error
 }
 
 func newWriteTable(page func(payload []byte) error) *writeTable {
-	return &writeTable{page: page, next: headerSize, ids: make(map[string]StringID)}
+	return &writeTable{page: page, next: headerSize, ids: make(map[string]stringID)}
 }
 
 // add appends a string of which b is the encoding, without its end.
-func (t *writeTable) add(b []byte) StringID {
-	id := StringID(t.next + firstRegular)
+func (t *writeTable) add(b []byte) stringID {
+	id := stringID(t.next + firstRegular)
 	t.buf = append(append(t.buf, b...), terminator)
 	t.next += uint64(len(b)) + 1
 	if len(t.buf) >= stringPage {
@@ -60,7 +60,7 @@ func (t *writeTable) flush() {
 }
 
 // intern returns the id of b, which is encoded, and keeps it for later.
-func (t *writeTable) intern(b []byte) StringID {
+func (t *writeTable) intern(b []byte) stringID {
 	if id, ok := t.ids[string(b)]; ok {
 		return id
 	}
@@ -73,7 +73,7 @@ func (t *writeTable) intern(b []byte) StringID {
 }
 
 // text returns the id of a text for people: a label or a kind.
-func (t *writeTable) text(s string) StringID {
+func (t *writeTable) text(s string) stringID {
 	// A text that is not UTF-8 could be taken for one that is encoded.
 	if strings.IndexByte(s, reference) < 0 {
 		if id, ok := t.ids[s]; ok {
@@ -91,7 +91,7 @@ func (t *writeTable) text(s string) StringID {
 const unnamed = "<unnamed>"
 
 // appendReference appends a reference to the string id.
-func appendReference(b []byte, id StringID) []byte {
+func appendReference(b []byte, id stringID) []byte {
 	return binary.LittleEndian.AppendUint64(append(b, reference), uint64(id))
 }
 
@@ -123,7 +123,7 @@ func appendText(b []byte, s string) []byte {
 // An eventID is put together from a label and arguments.
 type eventID struct {
 	t      *writeTable
-	label  StringID
+	label  stringID
 	b      []byte
 	unique bool
 }
@@ -154,7 +154,7 @@ func (e *eventID) arg(text []byte, often bool) {
 }
 
 // end returns the id of the whole.
-func (e *eventID) end() StringID {
+func (e *eventID) end() stringID {
 	switch {
 	case len(e.b) == 0:
 		return e.label

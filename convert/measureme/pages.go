@@ -1,33 +1,30 @@
 package measureme
 
 import (
-	"bufio"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"errors"
-	"hash"
-	"io"
+	"fmt"
 	"math"
 	"sort"
+
+	"github.com/entrace-go/entrace/convert/internal/input"
+	"github.com/entrace-go/entrace/format"
 )
 
 // chunkEvents is how many events are allocated together.
 const chunkEvents = 8192
 
-// readSize is how much of a page is looked at together.
-const readSize = 64 << 10
-
 // A scanner takes the pages of a file apart into its three streams.
 type scanner struct {
 	ctx     context.Context
-	r       *bufio.Reader
-	off     int64 // of the next byte of r
+	b       []byte // the whole file
+	off     int    // of the next byte
 	page    int64
 	version uint32
 	streams [numTags]stream
-	damage  *Error // the first that did not end the file
-	first   hash.Hash
+	damage  *input.Error // the first that did not end the file
+	first   [sha256.Size]byte
 
 	// Invariants: chunks hold chunkEvents each but for the last; the ids of all
 	// records of the file, so that an index is the record's number.
@@ -45,48 +42,38 @@ type stream struct {
 	headLen int
 	part    [eventSize]byte // a record that began in an earlier page
 	partLen int
-	partAt  int64
+	partAt  int
 }
 
 // An eventsAt says where in the file the records from number on lie.
 type eventsAt struct {
 	number int64
-	offset int64
+	offset int
 }
 
-func newScanner(ctx context.Context, r io.Reader) *scanner {
-	return &scanner{ctx: ctx, r: bufio.NewReaderSize(r, 4*readSize), data: stringData{keep: maxHead}}
-}
-
-// scan reads all pages, and returns what ends them early: an [*Error] unless
-// reading or ctx failed.
+// scan reads all pages, and returns what ends them early: an [*input.Error], or that of ctx.
 func (s *scanner) scan() error {
-	var head [headerSize]byte
-	n, err := io.ReadFull(s.r, head[:])
-	if string(head[:min(n, len(magicFile))]) != magicFile[:min(n, len(magicFile))] {
-		return &Error{Page: None, Event: None, Err: ErrMagic}
+	n := min(len(s.b), len(magicFile))
+	if string(s.b[:n]) != magicFile[:n] {
+		return &input.Error{Err: errMagic}
 	}
-	if err != nil {
-		return s.stop(err, int64(n))
+	if len(s.b) < headerSize {
+		return s.truncated(len(s.b))
 	}
 	s.off = headerSize
-	s.version = binary.LittleEndian.Uint32(head[4:])
-	if s.version != version && s.version != oldVersion {
-		return &Error{Offset: 4, Page: None, Event: None, Err: &VersionError{Version: s.version}}
+	v := binary.LittleEndian.Uint32(s.b[4:])
+	if v != version && v != oldVersion {
+		return &input.Error{Offset: 4, Err: fmt.Errorf("unsupported version %d, expected %d or %d", v, oldVersion, version)}
 	}
-	s.first = sha256.New()
-	for ; ; s.page++ {
+	s.version = v
+	for ; s.off < len(s.b); s.page++ {
 		if err := s.ctx.Err(); err != nil {
 			return err
 		}
-		b, err := s.r.Peek(pageHeaderSize)
-		if len(b) == 0 && errors.Is(err, io.EOF) {
-			return s.end()
+		if len(s.b)-s.off < pageHeaderSize {
+			return s.truncated(len(s.b))
 		}
-		if err != nil {
-			return s.stop(err, s.off+int64(len(b)))
-		}
-		tag, size := b[0], binary.LittleEndian.Uint32(b[1:])
+		tag, size := s.b[s.off], binary.LittleEndian.Uint32(s.b[s.off+1:])
 		switch {
 		case size == 0 && tag == 0:
 			if err := s.hole(); err != nil {
@@ -94,36 +81,35 @@ func (s *scanner) scan() error {
 			}
 			continue
 		case tag >= numTags:
-			return s.fail(s.off, ErrTag)
+			return s.fail(s.off, errTag)
 		case size == 0:
-			return s.fail(s.off, ErrPageSize)
+			return s.fail(s.off, errPageSize)
 		}
-		s.skip(pageHeaderSize)
-		if err := s.payload(tag, int64(size)); err != nil {
+		s.off += pageHeaderSize
+		payload := s.b[s.off:][:min(int64(size), int64(len(s.b)-s.off))]
+		if s.page == 0 {
+			s.first = sha256.Sum256(payload)
+		}
+		if err := s.take(tag, payload); err != nil {
 			return err
 		}
+		if len(payload) < int(size) {
+			return s.truncated(s.off)
+		}
+		s.off += len(payload)
 	}
+	return s.end()
 }
 
-func (s *scanner) skip(n int) {
-	_, _ = s.r.Discard(n) // of what Peek has returned, which cannot fail
-	s.off += int64(n)
+func (s *scanner) fail(offset int, err error) *input.Error {
+	return &input.Error{Offset: int64(offset), Unit: input.Unit("page", s.page), Err: err}
 }
 
-func (s *scanner) fail(offset int64, err error) *Error {
-	return &Error{Offset: offset, Page: s.page, Event: None, Err: err}
-}
-
-// stop is the error for input that ends, or cannot be read on, before offset.
-func (s *scanner) stop(err error, offset int64) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return truncated(offset, s.page)
-	}
-	return err
-}
+// truncated is the error of a file that just stops at offset.
+func (s *scanner) truncated(offset int) *input.Error { return s.fail(offset, format.ErrTruncated) }
 
 // note keeps damage that does not end the file.
-func (s *scanner) note(err *Error) {
+func (s *scanner) note(err *input.Error) {
 	if s.damage == nil {
 		s.damage = err
 	}
@@ -133,12 +119,12 @@ func (s *scanner) note(err *Error) {
 func (s *scanner) end() error {
 	for i := range s.streams {
 		if s.streams[i].headLen < headerSize {
-			return truncated(s.off, s.page) // the writer died before it flushed it
+			return s.truncated(s.off) // the writer died before it flushed it
 		}
 	}
 	for i := range s.streams {
 		if st := &s.streams[i]; st.partLen > 0 {
-			return truncated(st.partAt, s.page)
+			return s.truncated(st.partAt)
 		}
 	}
 	return nil
@@ -148,104 +134,75 @@ func (s *scanner) end() error {
 // pages of events, as only those have this size.
 func (s *scanner) hole() error {
 	at := s.off
-	for {
-		left := fullPageSize
-		for left > 0 {
-			b, err := s.r.Peek(min(left, readSize))
-			for _, c := range b {
-				if c != 0 {
-					return s.fail(at, ErrPageSize)
-				}
-			}
-			s.skip(len(b))
-			left -= len(b)
-			if left > 0 && err != nil {
-				return s.stop(err, at)
-			}
+	for s.off < len(s.b) && isZero(s.b[s.off:][:min(pageHeaderSize, len(s.b)-s.off)]) {
+		page := s.b[s.off:][:min(fullPageSize, len(s.b)-s.off)]
+		switch {
+		case !isZero(page):
+			return s.fail(at, errPageSize)
+		case len(page) < fullPageSize:
+			return s.truncated(at)
 		}
-		s.note(s.fail(at, ErrHole))
-		b, _ := s.r.Peek(pageHeaderSize)
-		for _, c := range b {
-			if c != 0 {
-				return nil
-			}
-		}
-		if len(b) == 0 {
-			return nil
-		}
-	}
-}
-
-// payload hands the payload of a page on.
-func (s *scanner) payload(tag byte, left int64) error {
-	begin := s.off
-	seen := false // a record that begins in this page
-	for left > 0 {
-		b, err := s.r.Peek(int(min(left, readSize)))
-		if s.page == 0 {
-			s.first.Write(b)
-		}
-		if len(b) > 0 {
-			if err := s.take(tag, b, &seen); err != nil {
-				return err
-			}
-			s.skip(len(b))
-			left -= int64(len(b))
-		}
-		if err != nil && left > 0 {
-			return s.stop(err, begin)
-		}
-		if err := s.ctx.Err(); err != nil {
-			return err
-		}
+		s.note(s.fail(at, errHole))
+		s.off += fullPageSize
 	}
 	return nil
 }
 
-// take gives b, which lies at s.off, to a stream.
-func (s *scanner) take(tag byte, b []byte, seen *bool) error {
+func isZero(b []byte) bool {
+	for _, c := range b {
+		if c != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// take gives b, the payload of a page at s.off, to a stream.
+func (s *scanner) take(tag byte, b []byte) error {
 	st := &s.streams[tag]
 	at := s.off
 	if st.headLen < headerSize {
 		n := copy(st.head[st.headLen:], b)
 		st.headLen += n
-		b, at = b[n:], at+int64(n)
+		b, at = b[n:], at+n
 		if st.headLen < headerSize {
 			return nil
 		}
 		if string(st.head[:4]) != streamMagics[tag] {
-			return s.fail(s.off, ErrMagic)
+			return s.fail(s.off, errMagic)
 		}
 		if v := binary.LittleEndian.Uint32(st.head[4:]); v != s.version {
-			return s.fail(s.off, &VersionError{Version: v, Want: s.version})
+			return s.fail(s.off, fmt.Errorf("the stream has version %d, the file %d", v, s.version))
 		}
 	}
 	switch tag {
 	case tagStrings:
-		return s.data.write(b)
+		s.data.add(b)
+		return nil
 	case tagIndex:
 		width := indexSize
 		if s.version == oldVersion {
 			width = indexSizeV8
 		}
-		return st.records(b, at, width, func(b []byte, _ int64) error {
+		return st.records(b, at, width, func(b []byte, _ int) error {
 			s.addIndex(b)
 			return nil
 		})
 	}
-	width := eventSize
-	if s.version == oldVersion {
-		width = eventSizeV8
-	}
-	return st.records(b, at, width, func(b []byte, at int64) error {
+	width := s.eventWidth()
+	seen := false // a record that begins in this page
+	return st.records(b, at, width, func(b []byte, at int) error {
 		if s.count >= math.MaxInt32 {
-			return s.fail(at, ErrTooMany)
+			return s.fail(at, errTooMany)
 		}
-		if !*seen && at >= s.off {
-			*seen = true
+		if !seen && at >= s.off {
+			seen = true
 			s.starts = append(s.starts, eventsAt{s.count, at})
 		}
 		if s.count%chunkEvents == 0 {
+			if s.count > 0 && s.ctx.Err() != nil {
+				return s.ctx.Err()
+			}
 			// A small file does not pay for a whole chunk.
 			s.chunks = append(s.chunks, make([]event, 0, min(chunkEvents, max(16, len(b)/width))))
 		}
@@ -257,8 +214,16 @@ func (s *scanner) take(tag byte, b []byte, seen *bool) error {
 	})
 }
 
+// eventWidth returns the size of the record of an event.
+func (s *scanner) eventWidth() int {
+	if s.version == oldVersion {
+		return eventSizeV8
+	}
+	return eventSize
+}
+
 // records calls fn for each record of so many bytes, with where it begins.
-func (st *stream) records(b []byte, at int64, width int, fn func(b []byte, at int64) error) error {
+func (st *stream) records(b []byte, at, width int, fn func(b []byte, at int) error) error {
 	for len(b) > 0 {
 		if st.partLen > 0 || len(b) < width {
 			if st.partLen == 0 {
@@ -266,7 +231,7 @@ func (st *stream) records(b []byte, at int64, width int, fn func(b []byte, at in
 			}
 			n := copy(st.part[st.partLen:width], b)
 			st.partLen += n
-			b, at = b[n:], at+int64(n)
+			b, at = b[n:], at+n
 			if st.partLen < width {
 				return nil
 			}
@@ -279,7 +244,7 @@ func (st *stream) records(b []byte, at int64, width int, fn func(b []byte, at in
 		if err := fn(b, at); err != nil {
 			return err
 		}
-		b, at = b[width:], at+int64(width)
+		b, at = b[width:], at+width
 	}
 	return nil
 }
@@ -294,13 +259,9 @@ func (s *scanner) offset(i int64) int64 {
 	if n == 0 {
 		return 0
 	}
-	width := int64(eventSize)
-	if s.version == oldVersion {
-		width = eventSizeV8
-	}
-	return s.starts[n-1].offset + (i-s.starts[n-1].number)*width
+	return int64(s.starts[n-1].offset) + (i-s.starts[n-1].number)*int64(s.eventWidth())
 }
 
-func (s *scanner) eventError(i int64, err error) *Error {
-	return &Error{Offset: s.offset(i), Page: None, Event: i, Err: err}
+func (s *scanner) eventError(i int64, err error) *input.Error {
+	return &input.Error{Offset: s.offset(i), Unit: input.Unit("event", i), Err: err}
 }

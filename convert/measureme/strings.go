@@ -5,15 +5,10 @@ import (
 	"encoding/binary"
 	"slices"
 	"unicode/utf8"
-
-	"github.com/entrace-go/entrace/internal/osfile"
 )
 
 const (
-	// maxHead is how much string data is kept in memory, the rest in a file.
-	maxHead    = 24 << 20
-	blockSize  = 16 << 10
-	numBlocks  = 256
+	maxLiteral = 16 << 10 // of a string is taken at once
 	maxDepth   = 64
 	maxText    = 4 << 20
 	cacheBytes = 8 << 20
@@ -25,71 +20,34 @@ const (
 	damaged = "<invalid>"
 )
 
-// A stringData is the stream of string data, without its header.
+// A stringData is the stream of string data, without its header, as parts of the file.
 type stringData struct {
-	keep   int // how much stays in memory
-	head   []byte
-	rest   *osfile.Spool
-	size   uint64
-	blocks [numBlocks]block
+	parts []part
+	size  uint64
 }
 
-// A block is a part of the rest in memory.
-type block struct {
-	number uint64 // from 1 on, 0 for none
-	b      []byte
+// A part is a part of string data, and the address of its first byte.
+type part struct {
+	addr uint64
+	b    []byte
 }
 
-func (d *stringData) write(b []byte) error {
-	n := min(len(b), d.keep-len(d.head))
-	d.head = append(d.head, b[:n]...)
+func (d *stringData) add(b []byte) {
+	if len(b) == 0 {
+		return
+	}
+	d.parts = append(d.parts, part{headerSize + d.size, b})
 	d.size += uint64(len(b))
-	if b = b[n:]; len(b) == 0 {
-		return nil
-	}
-	if d.rest == nil {
-		f, err := osfile.CreateSpool("")
-		if err != nil {
-			return err
-		}
-		d.rest = f
-	}
-	_, err := d.rest.Write(b)
-	return err
 }
 
-func (d *stringData) close() error {
-	if d.rest == nil {
-		return nil
-	}
-	return d.rest.Close()
-}
-
-// from returns some bytes that begin at an address, none behind the end. They
-// are valid until the next call.
-func (d *stringData) from(addr uint64) ([]byte, error) {
+// from returns some bytes that begin at an address, none behind the end.
+func (d *stringData) from(addr uint64) []byte {
 	if addr < headerSize || addr-headerSize >= d.size {
-		return nil, nil
+		return nil
 	}
-	addr -= headerSize
-	if addr < uint64(len(d.head)) {
-		return d.head[addr:], nil
-	}
-	addr -= uint64(len(d.head))
-	number, within := addr/blockSize, addr%blockSize
-	k := &d.blocks[number%numBlocks]
-	if k.number != number+1 {
-		left := d.size - uint64(len(d.head)) - number*blockSize
-		if k.b == nil {
-			k.b = make([]byte, 0, blockSize)
-		}
-		k.number, k.b = 0, k.b[:min(left, blockSize)]
-		if _, err := d.rest.ReadAt(k.b, int64(number*blockSize)); err != nil {
-			return nil, err
-		}
-		k.number = number + 1
-	}
-	return k.b[within:], nil
+	n, _ := slices.BinarySearchFunc(d.parts, addr+1, func(p part, addr uint64) int { return cmp.Compare(p.addr, addr) })
+	p := d.parts[n-1]
+	return p.b[addr-p.addr:]
 }
 
 // An indexEntry says at which address the text of a virtual id is.
@@ -124,7 +82,7 @@ type stringTable struct {
 
 func newStringTable(s *scanner) *stringTable {
 	slices.SortFunc(s.index, func(a, b indexEntry) int { return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.number, b.number)) })
-	t := &stringTable{data: &s.data, index: s.index, idSize: idSize, cache: make(map[uint64]string), budget: 16<<20 + 256*s.off}
+	t := &stringTable{data: &s.data, index: s.index, idSize: idSize, cache: make(map[uint64]string), budget: 16<<20 + 256*int64(len(s.b))}
 	if s.version == oldVersion {
 		t.idSize = idSizeV8
 	}
@@ -152,7 +110,7 @@ func (t *stringTable) address(id uint64) (uint64, bool) {
 func (t *stringTable) text(id uint64) (string, error) {
 	if s, ok := t.cache[id]; ok {
 		if t.budget -= int64(len(s)); t.budget < 0 {
-			return damaged, ErrTooLarge
+			return damaged, errTooLarge
 		}
 		return s, nil
 	}
@@ -161,7 +119,7 @@ func (t *stringTable) text(id uint64) (string, error) {
 		return unknown, nil
 	}
 	if t.budget < 0 {
-		return damaged, ErrTooLarge
+		return damaged, errTooLarge
 	}
 	t.steps = 0
 	var err error
@@ -182,18 +140,15 @@ func (t *stringTable) text(id uint64) (string, error) {
 // expand appends the text at an address.
 func (t *stringTable) expand(dst []byte, addr uint64, depth int) ([]byte, error) {
 	if depth > maxDepth {
-		return dst, ErrCycle
+		return dst, errCycle
 	}
 	for {
 		if t.steps++; int64(t.steps)*8 > t.budget || len(dst) > maxText {
-			return dst, ErrTooLarge
+			return dst, errTooLarge
 		}
-		b, err := t.data.from(addr)
-		if err != nil {
-			return dst, err
-		}
+		b := t.data.from(addr)
 		if len(b) == 0 {
-			return dst, ErrString
+			return dst, errString
 		}
 		switch b[0] {
 		case terminator:
@@ -211,7 +166,7 @@ func (t *stringTable) expand(dst []byte, addr uint64, depth int) ([]byte, error)
 			addr += 1 + uint64(t.idSize)
 		default:
 			n := 1
-			limit := min(len(b), blockSize)
+			limit := min(len(b), maxLiteral)
 			for n < limit && b[n] < reference {
 				n++
 			}
@@ -225,12 +180,9 @@ func (t *stringTable) expand(dst []byte, addr uint64, depth int) ([]byte, error)
 func (t *stringTable) id(addr uint64) (uint64, error) {
 	var buf [idSize]byte
 	for have := 0; have < t.idSize; {
-		b, err := t.data.from(addr + uint64(have))
-		if err != nil {
-			return 0, err
-		}
+		b := t.data.from(addr + uint64(have))
 		if len(b) == 0 {
-			return 0, ErrString
+			return 0, errString
 		}
 		have += copy(buf[have:t.idSize], b)
 	}

@@ -4,20 +4,18 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 
+	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/mapfile"
 	"github.com/entrace-go/entrace/internal/otel"
 )
 
 // DecodeOptions change how [Decode] works.
 type DecodeOptions struct {
 	// TempDir is the folder for a copy of an input that is not a regular file and
-	// is above 8 MiB, or above 32 MiB if it is an [io.Seeker]. The default is
-	// os.TempDir.
+	// is above 8 MiB. The default is os.TempDir.
 	TempDir string
 }
 
@@ -30,7 +28,7 @@ type DecodeOptions struct {
 // not to be changed meanwhile; of other inputs that are large there is a temporary
 // copy. An index of the input takes about 64 bytes a span and 24 a log record.
 //
-// Where the input is damaged the error is an [*Error]. It is [format.ErrTruncated]
+// Where the input is damaged the error is an *Error of package convert. It is [format.ErrTruncated]
 // where the input just stops. In both cases all the spans and log records before
 // that place are written, even those of a line or message that is not whole. An
 // error of r that is not [io.EOF] ends the input and is returned.
@@ -38,19 +36,16 @@ func Decode(ctx context.Context, r io.Reader, w *format.Writer, o *DecodeOptions
 	if o == nil {
 		o = &DecodeOptions{}
 	}
-	in, err := open(ctx, r, o.TempDir)
+	in, err := input.Open(ctx, r, o.TempDir)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, in.close()) }()
+	defer func() { err = errors.Join(err, in.Close()) }()
 	// What is written is encoded from the input, and goes to w's buffer: no part of
 	// the map reaches a system call.
-	err = in.view(func(b []byte) error { return decode(ctx, b, w) })
-	if fault, ok := errors.AsType[*mapfile.FaultError](err); ok {
-		err = fmt.Errorf("%w: no byte at offset %d", format.ErrShrunk, fault.Offset)
-	}
-	if in.rerr != nil {
-		err = in.rerr // which is why it stops where it does
+	err = in.View(func(b []byte) error { return decode(ctx, b, w) })
+	if in.Err() != nil {
+		err = in.Err() // which is why it stops where it does
 	}
 	return err
 }
@@ -58,14 +53,14 @@ func Decode(ctx context.Context, r io.Reader, w *format.Writer, o *DecodeOptions
 // A source reads an input of one encoding.
 type source interface {
 	// index finds where all spans and log records are. It calls check now and
-	// then, whose error it returns. Another error is an [*Error], behind what it
+	// then, whose error it returns. Another error is an [*input.Error], behind what it
 	// has found.
 	index(ix *index, check func() error) error
 
 	// message returns the number of the message that is at an offset.
 	message(off int64) int64
 
-	// These read what the index has found. They leave an error's Message to others.
+	// These read what the index has found. They leave an error's Unit to others.
 
 	span(off int64, s *otel.Span) error
 	log(off int64, l *otel.Log) error
@@ -89,8 +84,8 @@ func decode(ctx context.Context, b []byte, w *format.Writer) (err error) {
 	}
 	defer func() {
 		// To count the messages takes a pass over the input.
-		if damage, ok := errors.AsType[*Error](err); ok && damage.Message == 0 {
-			damage.Message = d.src.message(damage.Offset)
+		if damage, ok := errors.AsType[*input.Error](err); ok && damage.Unit == "" {
+			damage.Unit = input.Unit("message", d.src.message(damage.Offset))
 		}
 	}()
 	damage := d.src.index(d.ix, d.check)
@@ -190,7 +185,7 @@ func (d *decoder) write(r *record) error {
 	}
 	for _, up := range slices.Backward(d.stack) {
 		if err := d.writeOne(up); err != nil {
-			if _, damaged := errors.AsType[*Error](err); !damaged {
+			if _, damaged := errors.AsType[*input.Error](err); !damaged {
 				return err
 			}
 			// What is before it in the input is whole. Its turn to fail is later.
@@ -216,7 +211,7 @@ func (d *decoder) holder(r *record) *holder { return &d.holders[d.ix.groups[r.gr
 func (d *decoder) writeOne(r *record) (err error) {
 	h := &d.ix.scopes.all[d.ix.groups[r.group].scope]
 	if d.budget -= h.valueEnd - h.value + h.urlEnd - h.url; d.budget < 0 {
-		return &Error{Offset: r.off, Err: format.ErrTooLarge}
+		return &input.Error{Offset: r.off, Err: format.ErrTooLarge}
 	}
 	scope, err := d.scope(d.ix.groups[r.group].scope)
 	if err != nil {

@@ -5,6 +5,8 @@ import (
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/entrace-go/entrace/convert/internal/input"
 )
 
 // newSource tells the encoding of b from how it begins. JSON begins with a brace,
@@ -28,7 +30,7 @@ func newSource(b []byte) (source, error) {
 			return &protoSource{b: b, framed: true}, nil
 		}
 	}
-	return nil, &Error{Message: 1, Err: ErrNotOTLP}
+	return nil, &input.Error{Unit: "message 1", Err: ErrNotOTLP}
 }
 
 // object reports whether b can be what follows the brace of an object.

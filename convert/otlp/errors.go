@@ -1,12 +1,9 @@
 package otlp
 
-import (
-	"errors"
-	"strconv"
-)
+import "errors"
 
-// What is wrong at the place that an [Error] names, besides [format.ErrTruncated],
-// [format.ErrTooLarge] and [format.ErrTooLarge].
+// What is wrong at the place that an error of [Decode] names, besides [format.ErrTruncated] and
+// [format.ErrTooLarge].
 var (
 	ErrNotOTLP = errors.New("neither OTLP JSON nor OTLP protobuf")
 	ErrSyntax  = errors.New("unexpected character")
@@ -17,17 +14,3 @@ var (
 	ErrField   = errors.New("malformed protobuf field")
 	ErrDeep    = errors.New("values nest too deep")
 )
-
-// An Error says where the input is damaged, or where it stops in the middle.
-type Error struct {
-	Offset  int64 // bytes from where the input began
-	Message int64 // the number of the line or of the protobuf message, from 1
-	Err     error // what is wrong there
-}
-
-func (e *Error) Error() string {
-	return "message " + strconv.FormatInt(e.Message, 10) + " at offset " + strconv.FormatInt(e.Offset, 10) + ": " + e.Err.Error()
-}
-
-// Unwrap returns Err.
-func (e *Error) Unwrap() error { return e.Err }

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/view"
@@ -85,7 +87,7 @@ func fuzzDecode(t testing.TB, dir string, b []byte) (trace []byte, whole bool) {
 		t.Fatal(err)
 	}
 	err = otlp.Decode(t.Context(), bytes.NewReader(b), w, nil)
-	if damage, ok := errors.AsType[*otlp.Error](err); err != nil && (!ok || damage.Offset < 0 || damage.Offset > int64(len(b)) || damage.Message < 1) {
+	if damage, ok := errors.AsType[*input.Error](err); err != nil && (!ok || damage.Offset < 0 || damage.Offset > int64(len(b)) || !strings.HasPrefix(damage.Unit, "message ")) {
 		t.Fatalf("the error is %v", err)
 	}
 	if err := w.Close(); err != nil {

@@ -1,6 +1,9 @@
 package otlp
 
-import "github.com/entrace-go/entrace/format"
+import (
+	"github.com/entrace-go/entrace/convert/internal/input"
+	"github.com/entrace-go/entrace/format"
+)
 
 // A jsonSource reads OTLP JSON.
 type jsonSource struct {
@@ -33,7 +36,7 @@ func (s *jsonSource) index(ix *index, check func() error) error {
 			}
 		}
 		if c.err != nil {
-			return &Error{Offset: int64(c.i), Message: number, Err: c.err}
+			return &input.Error{Offset: int64(c.i), Unit: input.Unit("message", number), Err: c.err}
 		}
 	}
 	return nil

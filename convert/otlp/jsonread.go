@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 	"unsafe"
 
+	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
 )
@@ -39,7 +40,7 @@ func (s *jsonSource) done(off int64) error {
 	if c.err == nil {
 		return nil
 	}
-	return &Error{Offset: int64(c.i), Err: c.err}
+	return &input.Error{Offset: int64(c.i), Err: c.err}
 }
 
 // count takes one from the budget of a record.

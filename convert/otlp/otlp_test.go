@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/view"
@@ -339,8 +340,8 @@ func TestDamage(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			in := good + test.in + spans(span("D", "dddddddddddddddd", ""))
 			v, err := decode(t, strings.NewReader(in))
-			damage, ok := errors.AsType[*otlp.Error](err)
-			if !ok || !errors.Is(err, test.err) || damage.Message < 2 || damage.Message > 3 {
+			damage, ok := errors.AsType[*input.Error](err)
+			if !ok || !errors.Is(err, test.err) || damage.Unit != "message 2" && damage.Unit != "message 3" {
 				t.Fatalf("the error is %v, want %v", err, test.err)
 			}
 			if at := in[damage.Offset:]; !strings.HasPrefix(at, test.at) {

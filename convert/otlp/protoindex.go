@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
 )
 
@@ -38,7 +39,7 @@ func (s *protoSource) index(ix *index, check func() error) error {
 			s.indexMessage(ix, &f)
 		}
 		if f.err != nil {
-			return &Error{Offset: int64(f.at), Message: number, Err: f.err}
+			return &input.Error{Offset: int64(f.at), Unit: input.Unit("message", number), Err: f.err}
 		}
 	}
 	return nil

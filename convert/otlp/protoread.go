@@ -1,6 +1,7 @@
 package otlp
 
 import (
+	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
 )
@@ -92,7 +93,7 @@ func (s *protoSource) done(f *fieldReader) error {
 	if f.err == nil {
 		return nil
 	}
-	return &Error{Offset: int64(f.at), Err: f.err}
+	return &input.Error{Offset: int64(f.at), Err: f.err}
 }
 
 // count takes one from the budget of a record.

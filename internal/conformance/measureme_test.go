@@ -97,7 +97,7 @@ func viewProfile(t *testing.T, name string) *view.View {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := measureme.Decode(context.Background(), in, w, nil); err != nil {
+	if err := measureme.Decode(context.Background(), in, w); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Close(); err != nil {
@@ -254,7 +254,7 @@ func encodeProfile(t *testing.T, v *view.View) string {
 		t.Fatal(err)
 	}
 	defer out.Close()
-	if err := measureme.Encode(context.Background(), out, v, nil); err != nil {
+	if err := measureme.Encode(context.Background(), out, v); err != nil {
 		t.Fatal(err)
 	}
 	return name
@@ -368,48 +368,5 @@ func TestAnalyzemeSpans(t *testing.T) {
 	}
 	if count != uint64(ended) {
 		t.Errorf("%d intervals of %d spans", count, ended)
-	}
-}
-
-// TestAnalyzemeWriter compares on what several goroutines wrote at a time.
-func TestAnalyzemeWriter(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "live.mm_profdata")
-	out, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer out.Close()
-	w, err := measureme.NewWriter(out, &measureme.WriterOptions{Command: "live --crate-name 'live' é "})
-	if err != nil {
-		t.Fatal(err)
-	}
-	kind := w.String("Work")
-	const threads, each = 8, 30_000
-	var group sync.WaitGroup
-	for n := range uint32(threads) {
-		group.Go(func() {
-			thread := w.Thread(n)
-			outer := w.EventID("outer", "thread="+strconv.Itoa(int(n)))
-			inner := w.String("inner")
-			for i := range each / 3 {
-				at := time.Duration(i) * 100
-				thread.Interval(kind, inner, at+10, at+60)
-				thread.Instant(kind, w.EventID("point", strconv.Itoa(i%1000)), at+30)
-				thread.Interval(kind, outer, at, at+90)
-			}
-			thread.Integer(kind, inner, uint64(n))
-			if err := thread.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	group.Wait()
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	compareProfile(t, name)
-	_, labels := profileOf(t, viewProfile(t, name))
-	if got, want := labels["outer"], (profileLabel{"outer", threads * each / 3, threads * each / 3 * 40}); got != want {
-		t.Errorf("got %+v, want %+v", got, want)
 	}
 }

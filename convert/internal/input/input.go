@@ -1,0 +1,201 @@
+// Package input gives the converters random access to all that a reader brings, and has the
+// error that says where it is damaged.
+package input
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapfile"
+	"github.com/entrace-go/entrace/internal/osfile"
+)
+
+const (
+	// maxMemory is how large a reader's content may be to be kept in memory. What is larger is
+	// copied to a temporary file, unless the reader is a file, which is mapped.
+	maxMemory = 8 << 20
+	// minMapped is from how many bytes on a file is mapped.
+	minMapped = 1 << 20
+	// readSize is at least as large as a datagram, so that a connection of UDP can be read.
+	readSize = 256 << 10
+)
+
+// An Input has all that a reader brought. It is safe for concurrent use.
+type Input struct {
+	data []byte        // all of a small input, nil if it is in file
+	file *mapfile.File // the reader itself, or its copy in temp
+	from int64         // where the input begins in file
+	temp *osfile.Spool
+	err  error
+}
+
+// A File is a reader that is mapped if it is a regular file: an *os.File, or a type that embeds one.
+type File interface {
+	io.ReadSeeker
+	Name() string
+	Stat() (os.FileInfo, error)
+}
+
+// Open reads r to its end. A [File] of 1 MiB or more is not read but mapped from where it stands, and
+// must not be changed before Close. Of what is read up to 8 MiB are kept in memory; more goes to a temporary
+// file in tempDir, os.TempDir() if that is empty. The error is that of ctx or of the temporary file:
+// what r failed with ends the input, and Err returns it.
+func Open(ctx context.Context, r io.Reader, tempDir string) (*Input, error) {
+	if f, ok := r.(File); ok {
+		if in := openFile(f); in != nil {
+			return in, nil
+		}
+	}
+	in := &Input{data: make([]byte, 0, min(left(r), maxMemory))}
+	buf := make([]byte, readSize)
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, errors.Join(err, in.Close())
+		}
+		n, err := r.Read(buf)
+		if n < 0 || n > len(buf) {
+			return nil, errors.Join(errors.New("the input returned an impossible count from Read"), in.Close())
+		}
+		if werr := in.add(buf[:n], tempDir); werr != nil {
+			return nil, errors.Join(fmt.Errorf("copy the input: %w", werr), in.Close())
+		}
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				in.err = err
+			}
+			break
+		}
+	}
+	if in.temp == nil {
+		return in, nil
+	}
+	// The file of a Spool has no name, and is closed with the map of it.
+	file, err := mapfile.New(in.temp.File)
+	in.file = file
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("copy the input: %w", err), in.Close())
+	}
+	return in, nil
+}
+
+// left returns how many bytes r has left, 0 if that is unknown.
+func left(r io.Reader) int64 {
+	s, ok := r.(io.Seeker)
+	if !ok {
+		return 0
+	}
+	at, err := s.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return 0
+	}
+	end, err := s.Seek(0, io.SeekEnd)
+	if _, back := s.Seek(at, io.SeekStart); err != nil || back != nil {
+		return 0
+	}
+	return max(end-at, 0)
+}
+
+// openFile maps f from where it stands, nil if that cannot be done, and leaves it at its end.
+func openFile(f File) *Input {
+	fi, err := f.Stat()
+	if err != nil || !fi.Mode().IsRegular() {
+		return nil
+	}
+	at, err := f.Seek(0, io.SeekCurrent)
+	if err != nil || fi.Size()-at < minMapped {
+		return nil
+	}
+	m, err := mapfile.Open(f.Name())
+	if err != nil {
+		return nil
+	}
+	// The name can be that of another file by now.
+	again, err := m.File().Stat()
+	if err == nil && os.SameFile(fi, again) && m.Size() > at {
+		if _, err := f.Seek(m.Size(), io.SeekStart); err == nil {
+			return &Input{file: m, from: at}
+		}
+	}
+	_ = m.Close() // it was only looked at
+	return nil
+}
+
+// add appends b to what was read.
+func (in *Input) add(b []byte, tempDir string) (err error) {
+	if in.temp == nil && len(in.data)+len(b) <= maxMemory {
+		in.data = append(in.data, b...)
+		return nil
+	}
+	if in.temp == nil {
+		if in.temp, err = osfile.CreateSpool(tempDir); err != nil {
+			return err
+		}
+		if _, err := in.temp.Write(in.data); err != nil {
+			return err
+		}
+		in.data = nil
+	}
+	_, err = in.temp.Write(b)
+	return err
+}
+
+// Err returns what the reader failed with, nil if it just ended.
+func (in *Input) Err() error { return in.err }
+
+// Size returns how many bytes the input has.
+func (in *Input) Size() int64 {
+	if in.file == nil {
+		return int64(len(in.data))
+	}
+	return in.file.Size() - in.from
+}
+
+// View calls fn with all bytes of the input, which must not be used after fn has returned, nor be
+// passed to a system call. The error is that of fn, or [format.ErrShrunk] if the file became shorter
+// meanwhile.
+func (in *Input) View(fn func(b []byte) error) error {
+	if in.file == nil {
+		return fn(in.data)
+	}
+	return shrunk(in.file.View(in.from, in.Size(), fn))
+}
+
+// ReadAt is that of [io.ReaderAt].
+func (in *Input) ReadAt(b []byte, off int64) (int, error) {
+	left := in.Size() - off
+	if off < 0 || left < 0 {
+		return 0, io.EOF
+	}
+	n := int(min(int64(len(b)), left))
+	if in.file == nil {
+		copy(b[:n], in.data[off:])
+	} else if n, err := in.file.ReadAt(b[:n], in.from+off); err != nil {
+		return n, shrunk(err)
+	}
+	if n < len(b) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+func shrunk(err error) error {
+	if fault, ok := errors.AsType[*mapfile.FaultError](err); ok {
+		return fmt.Errorf("%w: no byte at offset %d", format.ErrShrunk, fault.Offset)
+	}
+	return err
+}
+
+// Close removes what the input has in memory or in a temporary file. It does not close the reader.
+func (in *Input) Close() (err error) {
+	if in.file != nil {
+		err = in.file.Close()
+	}
+	if in.temp != nil {
+		err = errors.Join(err, in.temp.Close())
+	}
+	return err
+}

@@ -1,0 +1,133 @@
+package input_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/entrace-go/entrace/convert/internal/input"
+	"github.com/entrace-go/entrace/format"
+)
+
+// content returns n bytes of which no two parts of a page are the same.
+func content(n int) string {
+	var b strings.Builder
+	for i := 0; b.Len() < n; i++ {
+		b.WriteString(strings.Repeat(string(rune('a'+i%26)), 1+i%1021))
+	}
+	return b.String()[:n]
+}
+
+// file returns an open file that has text behind seven other bytes, which were read.
+func file(t *testing.T, text string) *os.File {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "in")
+	if err := os.WriteFile(name, []byte("skipped"+text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	if _, err := f.Seek(7, io.SeekStart); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+type errReader struct{ err error }
+
+func (r errReader) Read([]byte) (int, error) { return 0, r.err }
+
+// TestReaders opens inputs of all kinds that are kept in different places.
+func TestReaders(t *testing.T) {
+	broken := errors.New("broken")
+	for _, size := range []int{0, 1, 900 << 10, 2 << 20, 9 << 20} {
+		text := content(size)
+		pr, pw, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer pr.Close()
+		go func() {
+			defer pw.Close()
+			_, _ = io.WriteString(pw, text)
+		}()
+		temp := t.TempDir()
+		for name, r := range map[string]io.Reader{
+			"file": file(t, text), "file that counts": struct{ *os.File }{file(t, text)}, "pipe": pr, "seeker": strings.NewReader(text),
+			"stream": struct{ io.Reader }{strings.NewReader(text)}, "broken": io.MultiReader(strings.NewReader(text), errReader{broken}),
+		} {
+			in, err := input.Open(t.Context(), r, temp)
+			if err != nil {
+				t.Fatalf("%d bytes, %s: %v", size, name, err)
+			}
+			if in.Size() != int64(size) {
+				t.Errorf("%d bytes, %s: the size is %d", size, name, in.Size())
+			}
+			if err := in.View(func(b []byte) error {
+				if string(b) != text {
+					t.Errorf("%d bytes, %s: View has other bytes", size, name)
+				}
+				return nil
+			}); err != nil {
+				t.Errorf("%d bytes, %s: %v", size, name, err)
+			}
+			if got, err := io.ReadAll(io.NewSectionReader(in, 0, 1<<40)); err != nil || string(got) != text {
+				t.Errorf("%d bytes, %s: ReadAt has %d other bytes, %v", size, name, len(got), err)
+			}
+			if want := name == "broken"; errors.Is(in.Err(), broken) != want {
+				t.Errorf("%d bytes, %s: the error is %v", size, name, in.Err())
+			}
+			if err := in.Close(); err != nil {
+				t.Errorf("%d bytes, %s: Close: %v", size, name, err)
+			}
+			if list, err := os.ReadDir(temp); err != nil || len(list) > 0 {
+				t.Errorf("%d bytes, %s: files that are left: %v, %v", size, name, list, err)
+			}
+		}
+	}
+}
+
+// TestShrunkFile cuts a file that is mapped.
+func TestShrunkFile(t *testing.T) {
+	f := file(t, content(2<<20))
+	in, err := input.Open(t.Context(), f, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	if err := os.Truncate(f.Name(), 100); err != nil {
+		t.Skip("a file that is mapped cannot be cut:", err)
+	}
+	sum := byte(0)
+	err = in.View(func(b []byte) error {
+		for _, c := range b {
+			sum += c
+		}
+		return nil
+	})
+	if !errors.Is(err, format.ErrShrunk) {
+		t.Errorf("View of a file that was cut: %v", err)
+	}
+	if _, err := in.ReadAt(make([]byte, 10), 1<<20); !errors.Is(err, format.ErrShrunk) {
+		t.Errorf("ReadAt of a file that was cut: %v", err)
+	}
+}
+
+func TestEndOfContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := input.Open(ctx, strings.NewReader("text"), ""); !errors.Is(err, context.Canceled) {
+		t.Errorf("the error is %v, want %v", err, context.Canceled)
+	}
+	if _, err := input.Open(t.Context(), struct{ io.Reader }{bytes.NewReader(make([]byte, 9<<20))}, "/there/is/none"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the error is %v, want that of the folder", err)
+	}
+}
