@@ -125,8 +125,8 @@ var layers = map[string][]string{
 	"convert/chrome": {module + "format", module + "internal/jsontext", module + "internal/otel", module + "internal/timeline", module + "view"},
 	"convert/folded": {module + "internal/jsontext", module + "internal/timeline", module + "view"},
 	"convert/heph": {
-		module + "format", module + "internal/jsontext", module + "internal/mapping", module + "internal/osfile", module + "internal/otel",
-		module + "internal/timeline", module + "internal/wire", module + "view",
+		module + "convert/internal/input", module + "format", module + "internal/jsontext", module + "internal/mapping",
+		module + "internal/otel", module + "internal/timeline", module + "internal/wire", module + "view",
 	},
 	"convert/measureme": {
 		module + "convert/internal/input", module + "format", module + "internal/jsontext", module + "internal/mapping",

@@ -95,8 +95,7 @@ func isJSON(head []byte, keys ...string) bool {
 var formats = []Format{
 	{
 		Name: "heph", Extensions: []string{".htf"}, What: "Heph's trace format",
-		Decode: func(ctx context.Context, r io.Reader, w *format.Writer) error { return heph.Decode(ctx, r, w, nil) },
-		Encode: func(ctx context.Context, w io.Writer, v *view.View) error { return heph.Encode(ctx, w, v, nil) },
+		Decode: heph.Decode, Encode: heph.Encode,
 		LostIn: "damaged and oversized packets", LostOut: "the order of attributes, ends of spans as entries of their own",
 		is: func(head []byte) bool {
 			return bytes.HasPrefix(head, []byte("\x75\xd1\x1d\x4d")) || bytes.HasPrefix(head, []byte("\xc1\xfc\x1f\xb7"))

@@ -1,4 +1,4 @@
-package heph_test
+package heph
 
 import (
 	"bytes"
@@ -6,20 +6,19 @@ import (
 	"io"
 	"testing"
 
-	"github.com/entrace-go/entrace/convert/heph"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/view"
 )
 
 // foreign returns packets as Heph writes them: children before parents, in lanes.
-func foreign(n int) []byte {
-	b := heph.AppendEpoch(nil, 1<<60)
+func foreignPackets(n int) []byte {
+	b := appendEpoch(nil, 1<<60)
 	for i := range n {
 		start, end := uint64(100*(i-i%8)), uint64(100*(i+1))
-		b = heph.AppendEvent(b, &heph.Event{
+		b = appendEvent(b, &event{
 			StreamID: 1, Counter: uint32(i), SubstreamID: uint64(i % 8 / 4), Start: start, End: end, Description: "running actor",
-			Attributes: []heph.Attribute{
-				{Name: "id", Value: heph.U64(uint64(i))}, {Name: "name", Value: heph.String("http::conn")}, {Name: "zone", Value: heph.I64(-1)},
+			Attributes: []attribute{
+				{Name: "id", Value: u64Value(uint64(i))}, {Name: "name", Value: stringValue("http::conn")}, {Name: "zone", Value: i64Value(-1)},
 			},
 		})
 	}
@@ -46,14 +45,14 @@ func spans(t testing.TB, n int) *view.View {
 }
 
 func BenchmarkDecode(b *testing.B) {
-	for name, in := range map[string][]byte{"foreign": foreign(20000), "encoded": encode(b, spans(b, 20000))} {
+	for name, in := range map[string][]byte{"foreign": foreignPackets(20000), "encoded": encoded(b, spans(b, 20000))} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(len(in)))
 			for b.Loop() {
 				w, err := format.NewWriter(io.Discard, format.V2, format.IET, nil)
 				must(b, err)
-				must(b, heph.Decode(b.Context(), bytes.NewReader(in), w, nil))
+				must(b, Decode(b.Context(), bytes.NewReader(in), w))
 				must(b, w.Close())
 			}
 		})
@@ -61,39 +60,28 @@ func BenchmarkDecode(b *testing.B) {
 }
 
 func BenchmarkEncode(b *testing.B) {
-	back, err := decode(b, foreign(20000), format.V2)
+	back, err := decoded(b, foreignPackets(20000), format.V2)
 	must(b, err)
 	for name, v := range map[string]*view.View{"foreign": back, "spans": spans(b, 20000)} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
-			b.SetBytes(int64(len(encode(b, v))))
+			b.SetBytes(int64(len(encoded(b, v))))
 			for b.Loop() {
-				must(b, heph.Encode(b.Context(), io.Discard, v, nil))
+				must(b, Encode(b.Context(), io.Discard, v))
 			}
 		})
 	}
 }
 
 func BenchmarkReader(b *testing.B) {
-	in := foreign(20000)
+	in := foreignPackets(20000)
 	b.ReportAllocs()
 	b.SetBytes(int64(len(in)))
 	for b.Loop() {
-		r := heph.NewReader(bytes.NewReader(in))
-		for {
-			if _, err := r.Next(); err != nil {
-				break
+		for r := (&reader{b: in}); r.more(); {
+			if _, err := r.next(); err != nil {
+				b.Fatal(err)
 			}
 		}
-	}
-}
-
-func BenchmarkAppendEvent(b *testing.B) {
-	e := &heph.Event{Description: "running actor", Attributes: []heph.Attribute{{Name: "id", Value: heph.U64(1)}, {Name: "name", Value: heph.String("x")}}}
-	buf := heph.AppendEvent(nil, e)
-	b.ReportAllocs()
-	b.SetBytes(int64(len(buf)))
-	for b.Loop() {
-		buf = heph.AppendEvent(buf[:0], e)
 	}
 }

@@ -31,7 +31,7 @@ func (b *builder) add(name string, v format.Value) {
 
 // event makes the entry of a packet. A trace of "" is that of the parent. The
 // entry aliases the packet and the builder.
-func (b *builder) event(e *format.TraceEntry, v *event, ev *Event, epoch uint64, trace string, raw []byte) {
+func (b *builder) event(e *format.TraceEntry, v *pendingEvent, ev *event, epoch uint64, trace string, raw []byte) {
 	says, made := timeBoth, false
 	b.own = b.own[:0]
 	if v.ours {
@@ -87,7 +87,7 @@ func merge(to, x, y []format.Attribute) []format.Attribute {
 }
 
 // foreign makes an entry of what a packet has that Encode did not write.
-func foreign(e *format.TraceEntry, ev *Event) {
+func foreign(e *format.TraceEntry, ev *event) {
 	*e = format.TraceEntry{Attributes: e.Attributes[:0]}
 	e.Metadata.Name, e.Metadata.Level = valid(ev.Description), format.LevelInfo
 	var ids originIDs
@@ -106,7 +106,7 @@ func foreign(e *format.TraceEntry, ev *Event) {
 			e.Metadata.Level = format.LevelError
 		}
 		var v format.Value
-		if a.Value.typ&TypeArray != 0 {
+		if a.Value.typ&kindArray != 0 {
 			text, encoding := arrayText(a.Value, false)
 			v = format.StringValue(text)
 			if encoding != otel.Native {
@@ -136,7 +136,7 @@ func isTaken(name string) bool {
 }
 
 // identify gives ids to a span that lacks one.
-func (b *builder) identify(v *event, trace string) {
+func (b *builder) identify(v *pendingEvent, trace string) {
 	b.add(otel.AttrMadeIDs, format.BoolValue(true))
 	if v.span == 0 {
 		var id [8]byte
@@ -150,7 +150,7 @@ func (b *builder) identify(v *event, trace string) {
 }
 
 // appendTimes appends the times of a packet, as far as it says any.
-func appendTimes(attrs []format.Attribute, ev *Event, epoch uint64, says string) []format.Attribute {
+func appendTimes(attrs []format.Attribute, ev *event, epoch uint64, says string) []format.Attribute {
 	if says == timeBoth {
 		duration := uint64(0)
 		if ev.End >= ev.Start {
@@ -234,25 +234,25 @@ func appendSection(b []byte, attrs []format.Attribute, made bool) (_ []byte, ok 
 		} else if rest, ok := strings.CutPrefix(name, escapeOTel); ok {
 			name = rest
 		}
-		var v Value
+		var v value
 		switch a.Value.Kind() {
 		case format.KindString:
-			v = String(a.Value.Text())
+			v = stringValue(a.Value.Text())
 		case format.KindFloat:
-			v = F64(a.Value.Float())
+			v = f64Value(a.Value.Float())
 		case format.KindU64:
 			n, _ := a.Value.U64()
-			v = U64(n)
+			v = u64Value(n)
 		case format.KindI64:
 			n, _ := a.Value.I64()
-			v = I64(n)
+			v = i64Value(n)
 		default:
 			return b, false
 		}
 		if len(name) > math.MaxUint16 || len(v.text) > math.MaxUint16 || !utf8.ValidString(name) {
 			return b, false
 		}
-		b = appendAttribute(b, &Attribute{name, v})
+		b = appendAttribute(b, &attribute{name, v})
 	}
 	return b, true
 }

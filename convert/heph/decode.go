@@ -11,31 +11,34 @@ import (
 	"math"
 	"slices"
 
+	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
 )
 
-// DecodeOptions change how [Decode] works. There are none yet.
-type DecodeOptions struct{}
-
 // Decode reads packets from r and writes what they say to w: events as spans below
 // the spans that contain them, and of a file that [Encode] wrote the entries that
-// it was made of. It closes neither. A nil o means defaults.
+// it was made of. It closes neither.
 //
-// A packet that cannot be read is left out, and named by the [*Error] that is
+// A packet that cannot be read is left out, and named by the *Error of package convert that is
 // returned when all others are written; of many such errors the first sixteen are
 // joined. Behind one whose end is not known, and where r stops in the middle of a
 // packet ([format.ErrTruncated]), there are no others.
 //
-// The input is read twice. Of one that is an io.ReaderAt and an io.Seeker, from
-// where it stands, the second time in place; else what is over 16 MiB goes to a
-// temporary file meanwhile. Decode takes 96 bytes an event besides.
-func Decode(ctx context.Context, r io.Reader, w *format.Writer, _ *DecodeOptions) (err error) {
-	d := &decoder{ctx: ctx, w: w, store: newStore(r)}
-	defer func() { err = errors.Join(err, d.store.close()) }()
-	if err := d.scan(); err != nil {
+// A large file is mapped; what is read from elsewhere goes to a temporary file from 8 MiB on. r can
+// be a connection over TCP that ends, or one over UDP, whose datagrams are packets, that has a
+// deadline. Decode takes 96 bytes an event besides.
+func Decode(ctx context.Context, r io.Reader, w *format.Writer) (err error) {
+	in, err := input.Open(ctx, r, "")
+	if err != nil {
 		return err
 	}
-	if err := d.store.rewind(); err != nil {
+	defer func() { err = errors.Join(err, in.Close()) }()
+	return errors.Join(in.View(func(b []byte) error { return decode(ctx, b, w) }), in.Err())
+}
+
+func decode(ctx context.Context, b []byte, w *format.Writer) (err error) {
+	d := &decoder{ctx: ctx, w: w, b: b}
+	if err := d.scan(); err != nil {
 		return err
 	}
 	if d.isEncoded() {
@@ -52,16 +55,16 @@ const maxDamage = 16
 type decoder struct {
 	ctx    context.Context
 	w      *format.Writer
-	store  *store
+	b      []byte // all of the input
 	events index
 	epochs []uint64
-	opts   []option
+	opts   []packetAt
 	damage []error
 	first  [sha256.Size]byte // hash of the first packet
 	sum    uint32            // of all packets so far
 	signed bool              // the last packet has the right sum
 	lone   bool              // every event but has the number of an entry
-	packet Packet
+	packet packet
 	entry  format.TraceEntry
 	trace  string
 	build  builder
@@ -70,8 +73,8 @@ type decoder struct {
 // errChanged is why a packet cannot be read a second time.
 var errChanged = errors.New("the input changed while it was read")
 
-// An option is where a metadata packet lies.
-type option struct {
+// A packetAt is where a metadata packet is.
+type packetAt struct {
 	offset       int64
 	size, packet uint32
 }
@@ -83,23 +86,17 @@ func (d *decoder) note(err error) {
 	}
 }
 
-// scan reads the input for the first time.
+// scan reads all packets, and notes where they are.
 func (d *decoder) scan() error {
-	rd := NewReader(d.store)
+	rd := &reader{b: d.b}
 	d.lone = true
-	for n := 0; ; n++ {
+	for n := 0; rd.more(); n++ {
 		if n%4096 == 0 && d.ctx.Err() != nil {
 			return d.ctx.Err()
 		}
-		p, err := rd.Next()
-		if errors.Is(err, io.EOF) && !errors.Is(err, format.ErrTruncated) {
-			return nil
-		}
+		p, err := rd.next()
 		if err != nil {
 			d.note(err)
-			if _, ok := errors.AsType[*Error](err); !ok || rd.err != nil {
-				return nil // what is whole is written all the same
-			}
 			continue
 		}
 		if p.Number > math.MaxUint32-2 {
@@ -107,22 +104,23 @@ func (d *decoder) scan() error {
 		}
 		d.add(p)
 	}
+	return nil
 }
 
 // add notes where p lies and belongs.
-func (d *decoder) add(p *Packet) {
+func (d *decoder) add(p *packet) {
 	if d.events.n == 0 && len(d.opts) == 0 {
 		d.first = sha256.Sum256(p.Raw)
 	}
 	if p.Metadata {
 		d.signed = false
-		d.opts = append(d.opts, option{p.Offset, uint32(len(p.Raw)), uint32(p.Number)})
+		d.opts = append(d.opts, packetAt{p.Offset, uint32(len(p.Raw)), uint32(p.Number)})
 		if epoch, ok := p.Option.Epoch(); ok {
 			d.epochs = append(d.epochs, epoch)
 		}
 	} else {
 		v := d.events.add()
-		*v = event{
+		*v = pendingEvent{
 			offset: p.Offset, size: uint32(len(p.Raw)), packet: uint32(p.Number), epoch: uint32(max(len(d.epochs)-1, 0)),
 			stream: p.Event.StreamID, substream: p.Event.SubstreamID, counter: p.Event.Counter, start: p.Event.Start, end: p.Event.End,
 		}
@@ -135,14 +133,10 @@ func (d *decoder) add(p *Packet) {
 }
 
 // read reads an event packet again.
-func (d *decoder) read(v *event) (*Event, error) {
-	raw, err := d.store.view(v.offset, int(v.size))
-	if err != nil {
-		return nil, err
-	}
-	d.packet.Raw = raw
+func (d *decoder) read(v *pendingEvent) (*event, error) {
+	d.packet.Raw = d.b[v.offset:][:v.size]
 	if field, err := d.packet.parse(); err != nil {
-		return nil, fmt.Errorf("%w: %w", errChanged, &Error{Offset: v.offset, Packet: int64(v.packet), Field: field, Err: err})
+		return nil, fmt.Errorf("%w: %w", errChanged, packetError(v.offset, int64(v.packet), field, err))
 	}
 	if d.packet.Metadata {
 		return nil, errChanged
@@ -194,17 +188,13 @@ func (d *decoder) convert() error {
 }
 
 // option writes the entry of a metadata packet.
-func (d *decoder) option(o *option) error {
-	raw, err := d.store.view(o.offset, int(o.size))
-	if err != nil {
-		return err
-	}
-	d.packet.Raw = raw
+func (d *decoder) option(o *packetAt) error {
+	d.packet.Raw = d.b[o.offset:][:o.size]
 	if _, err := d.packet.parse(); err != nil || !d.packet.Metadata {
 		return errors.Join(errChanged, err)
 	}
 	if o.size > maxForeign {
-		d.note(&Error{Offset: o.offset, Packet: int64(o.packet), Err: ErrTooLarge})
+		d.note(packetError(o.offset, int64(o.packet), "", errTooLarge))
 		return nil
 	}
 	e := &d.entry
@@ -213,18 +203,18 @@ func (d *decoder) option(o *option) error {
 		format.Attribute{Name: attrHephPacket, Value: format.U64Value(uint64(o.packet))},
 		format.Attribute{Name: attrHephValue, Value: format.BytesValue(d.packet.Option.Value)},
 	)}
-	_, err = d.w.Write(e)
+	_, err := d.w.Write(e)
 	return err
 }
 
 // event writes the entry of an event packet, whose parent is written.
-func (d *decoder) event(v *event) error {
+func (d *decoder) event(v *pendingEvent) error {
 	ev, err := d.read(v)
 	if err != nil {
 		return err
 	}
 	if v.size > maxForeign || len(ev.Attributes) > maxForeignAttributes {
-		d.note(&Error{Offset: v.offset, Packet: int64(v.packet), Err: ErrTooLarge})
+		d.note(packetError(v.offset, int64(v.packet), "", errTooLarge))
 		return nil // it stays the root, as far as what is below it is concerned
 	}
 	epoch := uint64(0)

@@ -1,4 +1,4 @@
-package heph_test
+package heph
 
 import (
 	"bytes"
@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/entrace-go/entrace/convert/heph"
+	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
 )
 
@@ -21,26 +21,26 @@ func TestSamples(t *testing.T) {
 	// What cannot be decoded, with the number of entries that there are all the same.
 	damaged := map[string]struct {
 		err     error
-		packet  int64
+		packet  string
 		offset  int64
 		entries int
 	}{
-		"real-nested.htf":  {heph.ErrType, 1, 23, 2},
-		"real-long.htf":    {heph.ErrType, 1, 23, 3},
-		"e_trunc_tail.htf": {format.ErrTruncated, 2, 66, 3},
+		"real-nested.htf":  {errType, "packet 1", 23, 2},
+		"real-long.htf":    {errType, "packet 1", 23, 3},
+		"e_trunc_tail.htf": {format.ErrTruncated, "packet 2", 66, 3},
 	}
 	for _, name := range samples(t) {
 		in := read(t, name)
 		for _, version := range []format.Version{format.V1, format.V2} {
-			v, err := decode(t, in, version)
+			v, err := decoded(t, in, version)
 			if want, ok := damaged[filepath.Base(name)]; ok {
-				got, ok := errors.AsType[*heph.Error](err)
-				if !errors.Is(err, want.err) || !ok || got.Packet != want.packet || got.Offset != want.offset || v.Len() != want.entries {
-					t.Errorf("%s: %v and %d entries, want %v, packet %d at offset %d, %d entries", name, err, v.Len(), want.err, want.packet, want.offset, want.entries)
+				got, ok := errors.AsType[*input.Error](err)
+				if !errors.Is(err, want.err) || !ok || got.Unit != want.packet || got.Offset != want.offset || v.Len() != want.entries {
+					t.Errorf("%s: %v and %d entries, want %v, %s at offset %d, %d entries", name, err, v.Len(), want.err, want.packet, want.offset, want.entries)
 				}
 			} else if err != nil {
 				t.Errorf("%s: %v", name, err)
-			} else if got := encode(t, v); !bytes.Equal(got, in) {
+			} else if got := encoded(t, v); !bytes.Equal(got, in) {
 				t.Errorf("%s: encoded again it is\n%x, was\n%x\n%s", name, got, in, text(t, v))
 			}
 			golden := strings.TrimSuffix(name, filepath.Ext(name)) + ".txt"

@@ -1,5 +1,5 @@
 // Package heph converts traces to and from the trace format of Heph, an actor
-// library for Rust, and sends and receives its packets over UDP and TCP.
+// library for Rust. [Encode] and [Decode] take connections over TCP and UDP as well as files.
 //
 // # The format
 //
@@ -22,7 +22,7 @@
 //
 // The source is Heph's "Trace Format", version 0.1.0, in the layout since
 // 2021-03-17. Before, under the same version, events had no substream; such a
-// packet is [ErrOldLayout], where it does not happen to fit the layout of today.
+// packet is an error, where it does not happen to fit the layout of today.
 //
 // # What becomes what, to Heph
 //

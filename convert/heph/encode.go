@@ -5,6 +5,7 @@ import (
 	"context"
 	"hash/crc32"
 	"io"
+	"net"
 	"slices"
 
 	"github.com/entrace-go/entrace/format"
@@ -12,21 +13,30 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// EncodeOptions change how [Encode] works. There are none yet.
-type EncodeOptions struct{}
-
 // castagnoli is the polynomial of attrSum. Part of the mapping.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Encode writes the trace v as Heph's packets: spans, log records and all other
 // entries, so that [Decode] gives them back. A trace that Decode made of a file
-// becomes that file again, byte for byte. A nil o means defaults. Besides the
-// errors of w and of the file it returns [ErrTooLarge] for an entry that has no
-// place in 128 MiB.
+// becomes that file again, byte for byte. An entry that has no place in 128 MiB is an error.
+//
+// w can be a connection. On one that is a [net.PacketConn], as over UDP, each packet is a datagram of
+// its own; one that is too large for that is an error.
 //
 // Encode takes about 90 bytes an entry.
-func Encode(ctx context.Context, w io.Writer, v *view.View, _ *EncodeOptions) error {
-	out := bufio.NewWriterSize(w, readSize)
+func Encode(ctx context.Context, w io.Writer, v *view.View) error {
+	if _, ok := w.(net.PacketConn); ok {
+		return encodeTo(ctx, w, v)
+	}
+	out := bufio.NewWriterSize(w, 256<<10)
+	if err := encodeTo(ctx, out, v); err != nil {
+		return err
+	}
+	return out.Flush()
+}
+
+// encodeTo writes each packet with a single Write.
+func encodeTo(ctx context.Context, w io.Writer, v *view.View) error {
 	if v.Len() == 0 {
 		return nil
 	}
@@ -46,14 +56,9 @@ func Encode(ctx context.Context, w io.Writer, v *view.View, _ *EncodeOptions) er
 	case err != nil:
 		return err
 	case rec != nil:
-		err = rec.replay(ctx, out)
-	default:
-		err = encode(ctx, out, v)
+		return rec.replay(ctx, w)
 	}
-	if err != nil {
-		return err
-	}
-	return out.Flush()
+	return encode(ctx, w, v)
 }
 
 func isPlainRoot(e *format.TraceEntry) bool {
@@ -61,13 +66,13 @@ func isPlainRoot(e *format.TraceEntry) bool {
 }
 
 // encode writes packets for entries that have none yet.
-func encode(ctx context.Context, w *bufio.Writer, v *view.View) error {
+func encode(ctx context.Context, w io.Writer, v *view.View) error {
 	p, err := newPlan(ctx, v)
 	if err != nil {
 		return err
 	}
 	enc := encoder{v: v, plan: p}
-	b := AppendEpoch(nil, p.epoch)
+	b := appendEpoch(nil, p.epoch)
 	for i := 0; ; i++ {
 		enc.sum = crc32.Update(enc.sum, castagnoli, b)
 		if _, err := w.Write(b); err != nil || i == len(p.order) {
@@ -103,17 +108,17 @@ func (enc *encoder) append(b []byte, number uint32) ([]byte, error) {
 	if len(name) > maxText {
 		name = name[:cut(name)]
 	}
-	b = appendEventHead(b, &Event{
+	b = appendEventHead(b, &event{
 		StreamID: n.stream, Counter: n.counter, SubstreamID: uint64(n.substream),
 		Start: n.start - enc.plan.epoch, End: n.end - enc.plan.epoch, Description: name,
 	})
-	b = appendAttribute(b, &Attribute{attrID, U64(uint64(number))})
+	b = appendAttribute(b, &attribute{attrID, u64Value(uint64(number))})
 	if n.explicit {
-		b = appendAttribute(b, &Attribute{attrParent, U64(uint64(n.parent))})
+		b = appendAttribute(b, &attribute{attrParent, u64Value(uint64(n.parent))})
 	}
 	if number == 0 {
-		b = appendAttribute(b, &Attribute{attrEncoding, U64(encoding)})
-		b = appendAttribute(b, &Attribute{attrSum, U64(uint64(enc.sum))})
+		b = appendAttribute(b, &attribute{attrEncoding, u64Value(encoding)})
+		b = appendAttribute(b, &attribute{attrSum, u64Value(uint64(enc.sum))})
 	}
 	p := &enc.p
 	p.reset()
@@ -126,7 +131,7 @@ func (enc *encoder) append(b []byte, number uint32) ([]byte, error) {
 	}
 	b = append(b, p.body...)
 	if len(b)-at > maxPacket {
-		return b, ErrTooLarge
+		return b, errTooLarge
 	}
 	return setSize(b, at), nil
 }

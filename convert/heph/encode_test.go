@@ -1,4 +1,4 @@
-package heph_test
+package heph
 
 import (
 	"bytes"
@@ -13,12 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
+	otelattribute "go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/entrace-go/entrace/convert/heph"
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
@@ -32,10 +31,10 @@ import (
 // same bytes.
 func there(t testing.TB, v *view.View, version format.Version) (*view.View, []byte) {
 	t.Helper()
-	packets := encode(t, v)
-	back, err := decode(t, packets, version)
+	packets := encoded(t, v)
+	back, err := decoded(t, packets, version)
 	must(t, err)
-	if again := encode(t, back); !bytes.Equal(again, packets) {
+	if again := encoded(t, back); !bytes.Equal(again, packets) {
 		t.Errorf("encoded again it is\n%q, was\n%q", again, packets)
 	}
 	return back, packets
@@ -256,11 +255,11 @@ func TestRecordedThereAndBack(t *testing.T) {
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(live))
 	tracer := tp.Tracer("shop", trace.WithInstrumentationVersion("v2"))
 	log := slog.New(slogadapter.New(rec, nil))
-	ctx, span := tracer.Start(t.Context(), "GET /cart", trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attribute.IntSlice("sizes", []int{1, 2})))
+	ctx, span := tracer.Start(t.Context(), "GET /cart", trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(otelattribute.IntSlice("sizes", []int{1, 2})))
 	for i := range 5 {
-		ctx, kid := tracer.Start(ctx, "kid", trace.WithLinks(trace.LinkFromContext(ctx, attribute.Bool("b", true))))
+		ctx, kid := tracer.Start(ctx, "kid", trace.WithLinks(trace.LinkFromContext(ctx, otelattribute.Bool("b", true))))
 		log.InfoContext(ctx, "working", "i", i, "list", []string{"a"})
-		kid.AddEvent("tick", trace.WithAttributes(attribute.Float64Slice("f", []float64{1, 2})))
+		kid.AddEvent("tick", trace.WithAttributes(otelattribute.Float64Slice("f", []float64{1, 2})))
 		kid.RecordError(errors.New("failed"))
 		kid.SetStatus(codes.Error, "failed")
 		if i != 3 {
@@ -334,17 +333,17 @@ func TestContainment(t *testing.T) {
 
 // TestPacketOrder checks counters, order and lanes of what is encoded.
 func TestPacketOrder(t *testing.T) {
-	packets := encode(t, everything(t, format.V2))
+	packets := encoded(t, everything(t, format.V2))
 	type lane struct {
 		stream    uint32
 		substream uint64
 	}
 	next := make(map[uint32]uint32)
 	spans := make(map[lane][][2]uint64)
-	r := heph.NewReader(bytes.NewReader(packets))
+	r := &reader{b: packets}
 	last, first := uint64(0), uint64(math.MaxUint64)
-	for n := 0; r.Offset() < int64(len(packets)); n++ {
-		p, err := r.Next()
+	for n := 0; r.more(); n++ {
+		p, err := r.next()
 		must(t, err)
 		if p.Metadata != (n == 0) {
 			t.Fatalf("packet %d: metadata %v, want the epoch first, and only there", n, p.Metadata)

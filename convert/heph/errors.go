@@ -2,44 +2,22 @@ package heph
 
 import (
 	"errors"
-	"strconv"
 
-	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/convert/internal/input"
 )
 
-// What is wrong with a packet that an [Error] names.
+// What is wrong with a packet.
 var (
-	ErrMagic     = errors.New("neither a metadata nor an event packet begins here")
-	ErrSize      = errors.New("packet size smaller than the smallest packet")
-	ErrTooLarge  = errors.New("packet too large")
-	ErrType      = errors.New("unknown type of an attribute's value")
-	ErrLength    = errors.New("longer than the packet")
-	ErrEpoch     = errors.New("epoch is not eight bytes")
-	ErrLeftOver  = errors.New("bytes left over behind the packet")
-	ErrOldLayout = errors.New("event packet without a substream id, as Heph wrote them before 2021-03-17")
+	errMagic     = errors.New("neither a metadata nor an event packet begins here")
+	errSize      = errors.New("packet size smaller than the smallest packet")
+	errTooLarge  = errors.New("packet too large")
+	errType      = errors.New("unknown type of an attribute's value")
+	errLength    = errors.New("longer than the packet")
+	errEpoch     = errors.New("epoch is not eight bytes")
+	errOldLayout = errors.New("event packet without a substream id, as Heph wrote them before 2021-03-17")
 )
 
-// An Error says which packet cannot be read. Its size leads to the packet behind
-// it, unless Err is [ErrMagic], [ErrSize] or [format.ErrTruncated].
-type Error struct {
-	Offset int64  // bytes from the start of the input to the packet
-	Packet int64  // its ordinal, from 0 on
-	Field  string // the field that is damaged, if known, such as "attributes[2]"
-	Err    error  // one of this package's errors, or format.ErrTruncated
-}
-
-func (e *Error) Error() string {
-	s := "packet " + strconv.FormatInt(e.Packet, 10) + " at offset " + strconv.FormatInt(e.Offset, 10) + ": "
-	if e.Field != "" {
-		s += e.Field + ": "
-	}
-	return s + e.Err.Error()
-}
-
-// Unwrap returns Err.
-func (e *Error) Unwrap() error { return e.Err }
-
-// final reports whether nothing can be read behind the packet.
-func (e *Error) final() bool {
-	return errors.Is(e.Err, ErrMagic) || errors.Is(e.Err, ErrSize) || errors.Is(e.Err, format.ErrTruncated)
+// packetError returns err as the error of a packet.
+func packetError(offset, number int64, field string, err error) error {
+	return &input.Error{Offset: offset, Unit: input.Unit("packet", number), Field: field, Err: err}
 }

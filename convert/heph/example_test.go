@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 
@@ -26,7 +25,7 @@ func ExampleDecode() {
 		fmt.Println(err)
 		return
 	}
-	if err := errors.Join(heph.Decode(context.Background(), in, w, nil), w.Close()); err != nil {
+	if err := errors.Join(heph.Decode(context.Background(), in, w), w.Close()); err != nil {
 		fmt.Println(err)
 		return
 	}
@@ -44,30 +43,4 @@ func ExampleDecode() {
 	// 3 below 2 inner
 	// 4 below 0 rt
 	// 5 below 0 coord
-}
-
-func ExampleReader() {
-	b := heph.AppendEpoch(nil, 1610113734118010000)
-	b = heph.AppendEvent(b, &heph.Event{SubstreamID: 1, Start: 100, End: 200, Description: "My event", Attributes: []heph.Attribute{
-		{Name: "Test", Value: heph.U64(123)},
-	}})
-	r := heph.NewReader(bytes.NewReader(b))
-	for {
-		p, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		if nano, ok := p.Option.Epoch(); ok {
-			fmt.Println("epoch", nano)
-			continue
-		}
-		fmt.Println(p.Event.Description, p.Event.Start, p.Event.End, p.Event.Attributes[0].Name, p.Event.Attributes[0].Value.U64())
-	}
-	// Output:
-	// epoch 1610113734118010000
-	// My event 100 200 Test 123
 }

@@ -1,4 +1,4 @@
-package heph_test
+package heph
 
 import (
 	"bytes"
@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/entrace-go/entrace/convert/heph"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/view"
 )
@@ -23,7 +22,7 @@ func FuzzDecode(f *testing.F) {
 		}
 	}
 	f.Add(old())
-	packets := encode(f, spans(f, 5))
+	packets := encoded(f, spans(f, 5))
 	f.Add(packets)
 	f.Add(packets[:len(packets)/2])
 	f.Add(packets[23:])
@@ -32,8 +31,8 @@ func FuzzDecode(f *testing.F) {
 		if len(in)%2 == 0 {
 			version = format.V2
 		}
-		v, err := decode(t, in, version)
-		out := encode(t, v)
+		v, err := decoded(t, in, version)
+		out := encoded(t, v)
 		if err == nil {
 			if bytes.Equal(out, in) {
 				return
@@ -42,11 +41,11 @@ func FuzzDecode(f *testing.F) {
 				t.Fatalf("encoded again it is\n%x, was\n%x\n%s", out, in, text(t, v))
 			}
 		}
-		again, err := decode(t, out, version)
+		again, err := decoded(t, out, version)
 		if err != nil {
 			t.Fatalf("decoded again: %v", err)
 		}
-		if !bytes.Equal(encode(t, again), out) {
+		if !bytes.Equal(encoded(t, again), out) {
 			t.Fatal("encoded again it is another file")
 		}
 	})
@@ -55,24 +54,24 @@ func FuzzDecode(f *testing.F) {
 // lastPacket returns where the last packet begins of a file that has nothing but
 // packets.
 func lastPacket(in []byte) (last int64) {
-	r := heph.NewReader(bytes.NewReader(in))
-	for {
-		at := r.Offset()
-		if _, err := r.Next(); err != nil {
+	for r := (&reader{b: in}); r.more(); {
+		at := int64(r.off)
+		if _, err := r.next(); err != nil {
 			return last
 		}
 		last = at
 	}
+	return last
 }
 
 // TestAlteredFiles changes files that Encode wrote in many ways: what is still
 // packets becomes the same bytes again.
 func TestAlteredFiles(t *testing.T) {
-	whole := encode(t, everything(t, format.V2))
+	whole := encoded(t, everything(t, format.V2))
 	var packets [][]byte
-	r := heph.NewReader(bytes.NewReader(whole))
-	for r.Offset() < int64(len(whole)) {
-		p, err := r.Next()
+	r := &reader{b: whole}
+	for r.more() {
+		p, err := r.next()
 		must(t, err)
 		packets = append(packets, bytes.Clone(p.Raw))
 	}
@@ -98,11 +97,11 @@ func TestAlteredFiles(t *testing.T) {
 			list[n] = b
 		}
 		in := bytes.Join(list, nil)
-		v, err := decode(t, in, format.V2)
+		v, err := decoded(t, in, format.V2)
 		if err != nil {
 			continue // a changed byte can be a damage
 		}
-		if got := encode(t, v); !bytes.Equal(got, in) {
+		if got := encoded(t, v); !bytes.Equal(got, in) {
 			t.Errorf("altered file %d is another one when it is encoded again", i)
 		}
 	}
@@ -178,28 +177,28 @@ func storedBelow(t *testing.T, v *view.View, r view.Row) view.Row {
 
 // TestParents hangs events below those that contain them, or that they name.
 func TestParents(t *testing.T) {
-	event := func(name string, stream uint32, counter uint32, start, end uint64, attrs ...heph.Attribute) *heph.Event {
-		return &heph.Event{Description: name, StreamID: stream, Counter: counter, Start: start, End: end, Attributes: attrs}
+	newEvent := func(name string, stream uint32, counter uint32, start, end uint64, attrs ...attribute) *event {
+		return &event{Description: name, StreamID: stream, Counter: counter, Start: start, End: end, Attributes: attrs}
 	}
-	text := func(name, s string) heph.Attribute { return heph.Attribute{Name: name, Value: heph.String(s)} }
+	text := func(name, s string) attribute { return attribute{Name: name, Value: stringValue(s)} }
 	id := func(n int) string { return fmt.Sprintf("%016x", n) }
 	trace := text("trace_id", fmt.Sprintf("%032x", 5))
 	var b []byte
-	for _, e := range []*heph.Event{
-		event("A", 1, 2, 5, 25), event("B", 1, 1, 10, 20), event("C", 1, 0, 12, 30), // A contains B; C overlaps both
-		event("D", 1, 3, 40, 50), event("E", 1, 4, 40, 50), // the one that was written later contains the other
-		event("F", 2, 0, 10, 20), // another stream
-		event("G", 1, 5, 45, 44), // ends before it begins
-		event("H", 3, 0, 0, 1, trace, text("span_id", id(1)), text("parent_span_id", id(2))),
-		event("I", 3, 1, 100, 101, trace, text("span_id", id(2)), text("parent_span_id", id(3))),
-		event("J", 3, 2, 7, 8, trace, text("span_id", id(4)), text("parent_span_id", id(5))), // a ring
-		event("K", 3, 3, 7, 8, trace, text("span_id", id(5)), text("parent_span_id", id(4))),
-		event("L", 9, 0, 5, 6), event("M", 9, 1, math.MaxUint64, math.MaxUint64),
+	for _, e := range []*event{
+		newEvent("A", 1, 2, 5, 25), newEvent("B", 1, 1, 10, 20), newEvent("C", 1, 0, 12, 30), // A contains B; C overlaps both
+		newEvent("D", 1, 3, 40, 50), newEvent("E", 1, 4, 40, 50), // the one that was written later contains the other
+		newEvent("F", 2, 0, 10, 20), // another stream
+		newEvent("G", 1, 5, 45, 44), // ends before it begins
+		newEvent("H", 3, 0, 0, 1, trace, text("span_id", id(1)), text("parent_span_id", id(2))),
+		newEvent("I", 3, 1, 100, 101, trace, text("span_id", id(2)), text("parent_span_id", id(3))),
+		newEvent("J", 3, 2, 7, 8, trace, text("span_id", id(4)), text("parent_span_id", id(5))), // a ring
+		newEvent("K", 3, 3, 7, 8, trace, text("span_id", id(5)), text("parent_span_id", id(4))),
+		newEvent("L", 9, 0, 5, 6), newEvent("M", 9, 1, math.MaxUint64, math.MaxUint64),
 	} {
-		b = heph.AppendEvent(b, e)
+		b = appendEvent(b, e)
 	}
-	b = heph.AppendEpoch(b, 10)
-	v, err := decode(t, b, format.V2)
+	b = appendEpoch(b, 10)
+	v, err := decoded(t, b, format.V2)
 	must(t, err)
 	var got strings.Builder
 	for id := range uint32(v.Len()) {
@@ -214,7 +213,7 @@ func TestParents(t *testing.T) {
 	if want := "A<root B<A C<root E<root D<E F<root G<D I<root H<I K<root J<K L<root M<root "; got.String() != want {
 		t.Errorf("parents are %s, want %s", got.String(), want)
 	}
-	if !bytes.Equal(encode(t, v), b) {
+	if !bytes.Equal(encoded(t, v), b) {
 		t.Error("it is another file when it is encoded again")
 	}
 }

@@ -1,4 +1,4 @@
-package heph_test
+package heph
 
 import (
 	"bytes"
@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/entrace-go/entrace/convert/heph"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/entryjson"
 	"github.com/entrace-go/entrace/view"
@@ -54,20 +53,20 @@ func open(t testing.TB, b []byte) *view.View {
 }
 
 // decode decodes packets to a trace.
-func decode(t testing.TB, in []byte, version format.Version) (*view.View, error) {
+func decoded(t testing.TB, in []byte, version format.Version) (*view.View, error) {
 	t.Helper()
 	var out bytes.Buffer
 	w, err := format.NewWriter(&out, version, format.IET, nil)
 	must(t, err)
-	derr := heph.Decode(t.Context(), bytes.NewReader(in), w, nil)
+	derr := Decode(t.Context(), bytes.NewReader(in), w)
 	must(t, w.Close())
 	return open(t, out.Bytes()), derr
 }
 
-func encode(t testing.TB, v *view.View) []byte {
+func encoded(t testing.TB, v *view.View) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	must(t, heph.Encode(t.Context(), &out, v, nil))
+	must(t, Encode(t.Context(), &out, v))
 	return out.Bytes()
 }
 
@@ -98,4 +97,14 @@ func text(t testing.TB, v *view.View) string {
 
 func attr(name string, v format.Value) format.Attribute {
 	return format.Attribute{Name: name, Value: v}
+}
+
+// appendEvent appends the packet of e.
+func appendEvent(b []byte, e *event) []byte {
+	at := len(b)
+	b = appendEventHead(b, e)
+	for i := range e.Attributes {
+		b = appendAttribute(b, &e.Attributes[i])
+	}
+	return setSize(b, at)
 }

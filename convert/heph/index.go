@@ -11,9 +11,8 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// An event is what is kept of an event packet until its entry can be written,
-// which its parent has to be before.
-type event struct {
+// A pendingEvent is an event packet whose entry is not written yet: that of its parent comes first.
+type pendingEvent struct {
 	offset     int64
 	substream  uint64
 	start, end uint64 // as in the packet
@@ -37,15 +36,15 @@ const chunkSize = 4096
 // An index is the events of an input in their order, in pieces, so that it never
 // is larger than they are. An event takes 96 bytes.
 type index struct {
-	chunks [][]event
+	chunks [][]pendingEvent
 	n      int
 }
 
-func (x *index) at(i uint32) *event { return &x.chunks[i/chunkSize][i%chunkSize] }
+func (x *index) at(i uint32) *pendingEvent { return &x.chunks[i/chunkSize][i%chunkSize] }
 
-func (x *index) add() *event {
+func (x *index) add() *pendingEvent {
 	if x.n%chunkSize == 0 {
-		x.chunks = append(x.chunks, make([]event, chunkSize))
+		x.chunks = append(x.chunks, make([]pendingEvent, chunkSize))
 	}
 	x.n++
 	return x.at(uint32(x.n - 1))
@@ -54,24 +53,24 @@ func (x *index) add() *event {
 var seed = maphash.MakeSeed()
 
 // identify takes the ids that attributes give.
-func (v *event) identify(attrs []Attribute) (sum uint64, encoded bool) {
+func (v *pendingEvent) identify(attrs []attribute) (sum uint64, encoded bool) {
 	var ids originIDs
 	hasSum := false
 	for i := range attrs {
 		a := &attrs[i]
 		switch a.Name {
 		case attrID:
-			if a.Value.typ == TypeU64 && a.Value.num < math.MaxUint32 && !v.ours {
+			if a.Value.typ == kindU64 && a.Value.num < math.MaxUint32 && !v.ours {
 				v.ours, v.span = true, a.Value.num
 			}
 		case attrParent:
-			if a.Value.typ == TypeU64 && a.Value.num < math.MaxUint32 {
+			if a.Value.typ == kindU64 && a.Value.num < math.MaxUint32 {
 				v.up, v.top = a.Value.num+1, true
 			}
 		case attrEncoding:
-			encoded = a.Value.typ == TypeU64 && a.Value.num == encoding
+			encoded = a.Value.typ == kindU64 && a.Value.num == encoding
 		case attrSum:
-			sum, hasSum = a.Value.num, a.Value.typ == TypeU64
+			sum, hasSum = a.Value.num, a.Value.typ == kindU64
 		default:
 			ids.take(a)
 		}
@@ -96,7 +95,7 @@ func number(id string) (n uint64) {
 type originIDs struct{ trace, span, parent string }
 
 // take takes a if it is one, and reports so.
-func (o *originIDs) take(a *Attribute) bool {
+func (o *originIDs) take(a *attribute) bool {
 	to, size := &o.trace, 32
 	switch a.Name {
 	case format.AttrTraceID:
@@ -107,7 +106,7 @@ func (o *originIDs) take(a *Attribute) bool {
 	default:
 		return false
 	}
-	if a.Value.typ != TypeString || *to != "" || !isID(a.Value.text, size) {
+	if a.Value.typ != kindString || *to != "" || !isID(a.Value.text, size) {
 		return false
 	}
 	*to = a.Value.text
@@ -140,7 +139,7 @@ type key struct {
 	ours  bool
 }
 
-func (v *event) key() key {
+func (v *pendingEvent) key() key {
 	if v.ours {
 		return key{uint64(v.epoch), v.span, true}
 	}
@@ -148,7 +147,7 @@ func (v *event) key() key {
 }
 
 // above is the key of the parent.
-func (v *event) above() key {
+func (v *pendingEvent) above() key {
 	k := v.key()
 	k.id = v.up
 	if v.ours {
@@ -199,7 +198,7 @@ func (x *index) hang(epochs []uint64) {
 }
 
 // isRoot reports whether v is the root of a trace that Encode wrote.
-func (v *event) isRoot() bool { return v.ours && v.span == 0 }
+func (v *pendingEvent) isRoot() bool { return v.ours && v.span == 0 }
 
 // name finds the parents that events name.
 func (x *index) name(order []uint32) {

@@ -41,7 +41,7 @@ func (p *packer) note(name, typ string, parts int) {
 }
 
 func (p *packer) number(name string, n uint64) {
-	p.body = appendAttribute(p.body, &Attribute{name, U64(n)})
+	p.body = appendAttribute(p.body, &attribute{name, u64Value(n)})
 }
 
 func (p *packer) string(name, s string) { p.typed(name, s, "") }
@@ -67,11 +67,11 @@ func appendParts(b []byte, name, s string) []byte {
 	for part := 0; ; part++ {
 		b = appendPartName(b, name, part)
 		if len(s) <= maxText {
-			v := String(s)
+			v := stringValue(s)
 			return appendValue(b, &v)
 		}
 		n := cut(s)
-		v := String(s[:n])
+		v := stringValue(s[:n])
 		b, s = appendValue(b, &v), s[n:]
 	}
 }
@@ -127,7 +127,7 @@ func (p *packer) attribute(a *format.Attribute, twice, json bool) {
 	if twice {
 		typ = kindTypes[v.Kind()]
 	}
-	var native Value
+	var native value
 	switch v.Kind() {
 	case format.KindString:
 		if json {
@@ -138,7 +138,7 @@ func (p *packer) attribute(a *format.Attribute, twice, json bool) {
 				if lacking != "" {
 					p.note(name, lacking, 1)
 				}
-				p.body = appendAttribute(p.body, &Attribute{name, array})
+				p.body = appendAttribute(p.body, &attribute{name, array})
 				return
 			}
 		}
@@ -155,28 +155,28 @@ func (p *packer) attribute(a *format.Attribute, twice, json bool) {
 		p.typed(name, string(v.AppendDecimal(nil)), typeI128)
 		return
 	case format.KindBool:
-		native, typ = U64(0), typeBool
+		native, typ = u64Value(0), typeBool
 		if v.Bool() {
-			native = U64(1)
+			native = u64Value(1)
 		}
 	case format.KindFloat:
-		native = F64(v.Float())
+		native = f64Value(v.Float())
 	case format.KindU64:
 		n, _ := v.U64()
-		native = U64(n)
+		native = u64Value(n)
 	case format.KindI64:
 		n, _ := v.I64()
-		native = I64(n)
+		native = i64Value(n)
 	}
 	if typ != "" {
 		p.note(name, typ, 1)
 	}
-	p.body = appendAttribute(p.body, &Attribute{name, native})
+	p.body = appendAttribute(p.body, &attribute{name, native})
 }
 
 // arrayOf returns the array that a JSON text is, if the text can be made of it
 // again, and what type Heph lacks for it.
-func arrayOf(text string) (v Value, typ string, ok bool) {
+func arrayOf(text string) (v value, typ string, ok bool) {
 	if len(text) < 3 || text[0] != '[' || text[1] == '[' || text[1] == '{' {
 		return v, "", false
 	}
@@ -193,14 +193,14 @@ func arrayOf(text string) (v Value, typ string, ok bool) {
 	}
 	switch kind {
 	case otel.Int:
-		v = collect(list.List, I64s, func(a *otel.Any) int64 { return a.Int })
+		v = collect(list.List, i64Values, func(a *otel.Any) int64 { return a.Int })
 	case otel.Float:
-		v = collect(list.List, F64s, func(a *otel.Any) float64 { return a.Float })
+		v = collect(list.List, f64Values, func(a *otel.Any) float64 { return a.Float })
 	case otel.String:
-		v = collect(list.List, Strings, func(a *otel.Any) string { return a.Text })
+		v = collect(list.List, stringValues, func(a *otel.Any) string { return a.Text })
 	case otel.Bool:
 		typ = typeBools
-		v = collect(list.List, U64s, func(a *otel.Any) uint64 {
+		v = collect(list.List, u64Values, func(a *otel.Any) uint64 {
 			if a.Bool {
 				return 1
 			}
@@ -213,7 +213,7 @@ func arrayOf(text string) (v Value, typ string, ok bool) {
 	return v, typ, encoding == otel.JSON && back == text
 }
 
-func collect[T any](list []otel.Any, array func([]T) Value, of func(*otel.Any) T) Value {
+func collect[T any](list []otel.Any, array func([]T) value, of func(*otel.Any) T) value {
 	all := make([]T, len(list))
 	for i := range list {
 		all[i] = of(&list[i])
@@ -223,21 +223,21 @@ func collect[T any](list []otel.Any, array func([]T) Value, of func(*otel.Any) T
 
 // arrayText returns the text as which an entry holds an array: JSON, or OTLP/JSON
 // where that cannot hold it.
-func arrayText(v Value, bools bool) (string, otel.Encoding) {
+func arrayText(v value, bools bool) (string, otel.Encoding) {
 	b := append(make([]byte, 0, 2+len(v.text)), '[')
 	ok := true
-	v.Each(func(item Value) bool {
+	v.Each(func(item value) bool {
 		if len(b) > 1 {
 			b = append(b, ',')
 		}
 		switch {
 		case bools && item.num <= 1:
 			b = strconv.AppendBool(b, item.num == 1)
-		case item.typ == TypeU64:
+		case item.typ == kindU64:
 			b = strconv.AppendUint(b, item.num, 10)
-		case item.typ == TypeI64:
+		case item.typ == kindI64:
 			b = strconv.AppendInt(b, item.I64(), 10)
-		case item.typ == TypeF64:
+		case item.typ == kindF64:
 			b, ok = jsontext.AppendFloat(b, item.F64())
 		default:
 			ok = utf8.ValidString(item.text)
@@ -249,9 +249,9 @@ func arrayText(v Value, bools bool) (string, otel.Encoding) {
 		return alias(append(b, ']')), otel.JSON
 	}
 	list := otel.Any{Kind: otel.List, List: make([]otel.Any, 0, v.Len())}
-	v.Each(func(item Value) bool {
+	v.Each(func(item value) bool {
 		a := otel.Any{Kind: otel.String, Text: item.text}
-		if item.typ == TypeF64 {
+		if item.typ == kindF64 {
 			a = otel.Any{Kind: otel.Float, Float: item.F64()}
 		}
 		list.List = append(list.List, a)

@@ -2,10 +2,8 @@ package heph
 
 import (
 	"encoding/binary"
-	"fmt"
 	"math"
 	"strconv"
-	"strings"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/wire"
@@ -32,93 +30,55 @@ const (
 	maxForeignAttributes = wire.MaxAttributes - 1<<6
 )
 
-// A Packet is one of a trace: it has either an option or an event. It aliases what
+// A packet is one of a trace: it has either an option or an event. It aliases what
 // it was read from.
-type Packet struct {
+type packet struct {
 	Offset   int64  // bytes from the start of the input; of a datagram 0
 	Number   int64  // its ordinal in the input
 	Raw      []byte // all of it
 	Metadata bool   // it has an option
-	Option   Option
-	Event    Event
+	Option   option
+	Event    event
 }
 
-// An Option is what a metadata packet sets.
-type Option struct {
+// An option is what a metadata packet sets.
+type option struct {
 	Name  string
 	Value []byte
 }
 
 // Epoch returns the epoch in nanoseconds since 1970, if o sets it.
-func (o *Option) Epoch() (nano uint64, ok bool) {
+func (o *option) Epoch() (nano uint64, ok bool) {
 	if o.Name != nameEpoch || len(o.Value) != 8 {
 		return 0, false
 	}
 	return binary.BigEndian.Uint64(o.Value), true
 }
 
-// An Event is what an event packet says. Times are in nanoseconds since the epoch
+// An event is what an event packet says. Times are in nanoseconds since the epoch
 // that was set before, or that is the first one to be set.
-type Event struct {
+type event struct {
 	StreamID    uint32
 	Counter     uint32 // of the events of the stream, wrapping around
 	SubstreamID uint64
 	Start, End  uint64
 	Description string
-	Attributes  []Attribute
+	Attributes  []attribute
 }
 
-// AppendEpoch appends the metadata packet that sets the epoch, in nanoseconds
+// appendEpoch appends the metadata packet that sets the epoch, in nanoseconds
 // since 1970.
-func AppendEpoch(b []byte, unixNano uint64) []byte {
-	return AppendOption(b, &Option{Name: nameEpoch, Value: binary.BigEndian.AppendUint64(nil, unixNano)})
+func appendEpoch(b []byte, unixNano uint64) []byte {
+	return appendOption(b, &option{Name: nameEpoch, Value: binary.BigEndian.AppendUint64(nil, unixNano)})
 }
 
-// AppendOption appends the metadata packet of o. It panics when its name is longer
+// appendOption appends the metadata packet of o. It panics when its name is longer
 // than 65,535 bytes or the packet longer than 4 GiB.
-func AppendOption(b []byte, o *Option) []byte {
+func appendOption(b []byte, o *option) []byte {
 	at := len(b)
 	b = appendHead(b, magicMetadata)
 	b = append(appendString(b, o.Name), o.Value...)
 	return setSize(b, at)
-}
-
-// AppendEvent appends the packet of e. It panics when a text or an array is longer
-// than 65,535 bytes or values, a value has no type, or the packet is longer than
-// 4 GiB: see [Event.Check].
-func AppendEvent(b []byte, e *Event) []byte {
-	if err := e.Check(); err != nil {
-		panic("heph: AppendEvent: " + err.Error())
-	}
-	at := len(b)
-	b = appendEventHead(b, e)
-	for i := range e.Attributes {
-		b = appendAttribute(b, &e.Attributes[i])
-	}
-	return setSize(b, at)
-}
-
-// Check returns why e has no packet, nil if it has one: [ErrLength] or [ErrType].
-func (e *Event) Check() error {
-	size := eventSize + len(e.Description)
-	if len(e.Description) > math.MaxUint16 {
-		return fmt.Errorf("description: %w", ErrLength)
-	}
-	for i := range e.Attributes {
-		a := &e.Attributes[i]
-		v := &a.Value
-		size += 13 + len(a.Name) + len(v.text)
-		switch {
-		case len(a.Name) > math.MaxUint16, v.typ == TypeString && len(v.text) > math.MaxUint16, v.Len() > math.MaxUint16:
-			return fmt.Errorf("attributes[%d]: %w", i, ErrLength)
-		case !v.typ.valid():
-			return fmt.Errorf("attributes[%d]: %w", i, ErrType)
-		}
-	}
-	if uint64(size) > math.MaxUint32 {
-		return ErrTooLarge
-	}
-	return nil
 }
 
 func appendHead(b []byte, magic uint32) []byte {
@@ -126,7 +86,7 @@ func appendHead(b []byte, magic uint32) []byte {
 }
 
 // appendEventHead appends the packet of e up to the attributes, and no size.
-func appendEventHead(b []byte, e *Event) []byte {
+func appendEventHead(b []byte, e *event) []byte {
 	b = appendHead(b, magicEvent)
 	b = binary.BigEndian.AppendUint32(b, e.StreamID)
 	b = binary.BigEndian.AppendUint32(b, e.Counter)
@@ -136,7 +96,7 @@ func appendEventHead(b []byte, e *Event) []byte {
 	return appendString(b, e.Description)
 }
 
-func appendAttribute(b []byte, a *Attribute) []byte {
+func appendAttribute(b []byte, a *attribute) []byte {
 	return appendValue(appendString(b, a.Name), &a.Value)
 }
 
@@ -147,29 +107,6 @@ func setSize(b []byte, at int) []byte {
 	}
 	binary.BigEndian.PutUint32(b[at+4:], uint32(len(b)-at))
 	return b
-}
-
-// ParsePacket reads the one packet that datagram consists of. The packet aliases
-// datagram. Errors are of type [*Error]; one that stops short is
-// [format.ErrTruncated].
-func ParsePacket(datagram []byte) (*Packet, error) {
-	p := &Packet{Raw: datagram}
-	size, err := parseHead(datagram)
-	if err == nil && uint64(size) > uint64(len(datagram)) {
-		err = format.ErrTruncated
-	}
-	field := ""
-	if err == nil {
-		p.Raw = datagram[:size]
-		field, err = p.parse()
-	}
-	if err == nil && int(size) < len(datagram) {
-		err = ErrLeftOver
-	}
-	if err != nil {
-		return nil, &Error{Field: field, Err: err}
-	}
-	return p, nil
 }
 
 // parseHead returns the size of the packet at the start of b.
@@ -188,48 +125,48 @@ func parseHead(b []byte) (uint32, error) {
 		}
 		size := binary.BigEndian.Uint32(head[4:])
 		if size < headSize {
-			return 0, ErrSize
+			return 0, errSize
 		}
 		return size, nil
 	}
-	return 0, ErrMagic
+	return 0, errMagic
 }
 
 // parse reads p.Raw, of which magic and size are right.
-func (p *Packet) parse() (field string, err error) {
+func (p *packet) parse() (field string, err error) {
 	b := p.Raw
 	p.Metadata = binary.BigEndian.Uint32(b) == magicMetadata
 	if p.Metadata {
-		p.Event = Event{Attributes: p.Event.Attributes[:0]}
+		p.Event = event{Attributes: p.Event.Attributes[:0]}
 		return p.Option.parse(b)
 	}
-	p.Option = Option{}
+	p.Option = option{}
 	field, err = p.Event.parse(b)
 	if err != nil && isOldLayout(b) {
-		return "", ErrOldLayout
+		return "", errOldLayout
 	}
 	return field, err
 }
 
-func (o *Option) parse(b []byte) (field string, err error) {
+func (o *option) parse(b []byte) (field string, err error) {
 	if len(b) < metadataSize {
-		return "size", ErrLength
+		return "size", errLength
 	}
 	name, at, ok := cutString(b, headSize)
 	if !ok {
-		return "option name", ErrLength
+		return "option name", errLength
 	}
 	o.Name, o.Value = name, b[at:]
 	if o.Name == nameEpoch && len(o.Value) != 8 {
-		return nameEpoch, ErrEpoch
+		return nameEpoch, errEpoch
 	}
 	return "", nil
 }
 
-func (e *Event) parse(b []byte) (field string, err error) {
+func (e *event) parse(b []byte) (field string, err error) {
 	e.Attributes = e.Attributes[:0]
 	if len(b) < eventSize {
-		return "size", ErrLength
+		return "size", errLength
 	}
 	e.StreamID = binary.BigEndian.Uint32(b[8:])
 	e.Counter = binary.BigEndian.Uint32(b[12:])
@@ -238,7 +175,7 @@ func (e *Event) parse(b []byte) (field string, err error) {
 	e.End = binary.BigEndian.Uint64(b[32:])
 	text, at, ok := cutString(b, eventSize-2)
 	if !ok {
-		return "description", ErrLength
+		return "description", errLength
 	}
 	e.Description = text
 	if e.Attributes, err = parseAttributes(e.Attributes, b[at:]); err != nil {
@@ -248,20 +185,20 @@ func (e *Event) parse(b []byte) (field string, err error) {
 }
 
 // parseAttributes appends the attributes that b consists of.
-func parseAttributes(attrs []Attribute, b []byte) ([]Attribute, error) {
+func parseAttributes(attrs []attribute, b []byte) ([]attribute, error) {
 	for at := 0; at < len(b); {
 		name, next, ok := cutString(b, at)
 		if !ok || next == len(b) {
-			return attrs, ErrLength
+			return attrs, errLength
 		}
-		v := Value{typ: Type(b[next])}
+		v := value{typ: valueType(b[next])}
 		at = next + 1
 		switch {
 		case !v.typ.valid():
-			return attrs, ErrType
-		case v.typ == TypeString:
+			return attrs, errType
+		case v.typ == kindString:
 			v.text, at, ok = cutString(b, at)
-		case v.typ&TypeArray != 0:
+		case v.typ&kindArray != 0:
 			at, ok = v.cutArray(b, at)
 		default:
 			if ok = len(b)-at >= 8; ok {
@@ -270,12 +207,12 @@ func parseAttributes(attrs []Attribute, b []byte) ([]Attribute, error) {
 			}
 		}
 		if !ok {
-			return attrs, ErrLength
+			return attrs, errLength
 		}
 		if len(attrs) == maxAttributes {
-			return attrs, ErrTooLarge
+			return attrs, errTooLarge
 		}
-		attrs = append(attrs, Attribute{name, v})
+		attrs = append(attrs, attribute{name, v})
 	}
 	return attrs, nil
 }
@@ -293,14 +230,14 @@ func cutString(b []byte, at int) (s string, end int, ok bool) {
 }
 
 // cutArray takes the values of an array at b[at:] and returns where they end.
-func (v *Value) cutArray(b []byte, at int) (end int, ok bool) {
+func (v *value) cutArray(b []byte, at int) (end int, ok bool) {
 	if len(b)-at < 2 {
 		return at, false
 	}
 	n := int(binary.BigEndian.Uint16(b[at:]))
 	at += 2
 	end = at + 8*n
-	if v.typ == TypeString|TypeArray {
+	if v.typ == kindString|kindArray {
 		end = at
 		for range n {
 			if _, end, ok = cutString(b, end); !ok {
@@ -327,16 +264,4 @@ func isOldLayout(b []byte) bool {
 	}
 	_, err := parseAttributes(nil, b[at:])
 	return err == nil
-}
-
-// Clone returns a copy of e that shares no memory with it.
-func (e *Event) Clone() *Event {
-	c := *e
-	c.Description = strings.Clone(e.Description)
-	c.Attributes = make([]Attribute, len(e.Attributes))
-	for i, a := range e.Attributes {
-		a.Name, a.Value.text = strings.Clone(a.Name), strings.Clone(a.Value.text)
-		c.Attributes[i] = a
-	}
-	return &c
 }

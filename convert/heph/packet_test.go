@@ -1,4 +1,4 @@
-package heph_test
+package heph
 
 import (
 	"bytes"
@@ -6,86 +6,76 @@ import (
 	"errors"
 	"io"
 	"math"
+	"net"
 	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
 
-	"github.com/entrace-go/entrace/convert/heph"
+	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
 )
 
 // TestDocument makes both examples of the format's document, to the byte.
 func TestDocument(t *testing.T) {
-	if got, want := heph.AppendEpoch(nil, 1610113734118010000), read(t, "testdata/doc-metadata-23.bin"); !bytes.Equal(got, want) || len(got) != 23 {
+	if got, want := appendEpoch(nil, 1610113734118010000), read(t, "testdata/doc-metadata-23.bin"); !bytes.Equal(got, want) || len(got) != 23 {
 		t.Errorf("epoch is % x, want % x", got, want)
 	}
-	e := &heph.Event{SubstreamID: 1, Start: 100, End: 200, Description: "My event", Attributes: []heph.Attribute{
-		{Name: "Test", Value: heph.U64(123)}, {Name: "Test2", Value: heph.F64s([]float64{123.456, 789})},
+	e := &event{SubstreamID: 1, Start: 100, End: 200, Description: "My event", Attributes: []attribute{
+		{Name: "Test", Value: u64Value(123)}, {Name: "Test2", Value: f64Values([]float64{123.456, 789})},
 	}}
 	want := read(t, "testdata/doc-event-91.bin")
-	got := heph.AppendEvent([]byte("x"), e)[1:]
+	got := appendEvent([]byte("x"), e)[1:]
 	if !bytes.Equal(got, want) || len(got) != 91 {
 		t.Errorf("event is % x, want % x", got, want)
 	}
-	p, err := heph.ParsePacket(want)
+	p, err := parsePacket(want)
 	must(t, err)
-	if p.Metadata || !bytes.Equal(heph.AppendEvent(nil, &p.Event), want) || p.Event.Attributes[1].Value.Type() != heph.TypeF64|heph.TypeArray {
+	if p.Metadata || !bytes.Equal(appendEvent(nil, &p.Event), want) || p.Event.Attributes[1].Value.typ != kindF64|kindArray {
 		t.Errorf("the event is read as %+v", p.Event)
 	}
-	p, err = heph.ParsePacket(read(t, "testdata/doc-metadata-23.bin"))
+	p, err = parsePacket(read(t, "testdata/doc-metadata-23.bin"))
 	must(t, err)
 	if nano, ok := p.Option.Epoch(); !ok || nano != 1610113734118010000 {
 		t.Errorf("the epoch is read as %d, %v", nano, ok)
 	}
 }
 
+func parsePacket(b []byte) (*packet, error) { return (&reader{b: b}).next() }
+
 func TestValues(t *testing.T) {
-	e := &heph.Event{Attributes: []heph.Attribute{
-		{Name: "u", Value: heph.U64(math.MaxUint64)},
-		{Name: "i", Value: heph.I64(math.MinInt64)},
-		{Name: "f", Value: heph.F64(math.NaN())},
-		{Name: "s", Value: heph.String("\xff")},
-		{Name: "u", Value: heph.U64s([]uint64{1, math.MaxUint64})},
-		{Name: "", Value: heph.I64s([]int64{-1})},
-		{Name: "ss", Value: heph.Strings([]string{"", "é"})},
-		{Name: "none", Value: heph.Strings(nil)},
+	e := &event{Attributes: []attribute{
+		{Name: "u", Value: u64Value(math.MaxUint64)},
+		{Name: "i", Value: i64Value(math.MinInt64)},
+		{Name: "f", Value: f64Value(math.NaN())},
+		{Name: "s", Value: stringValue("\xff")},
+		{Name: "u", Value: u64Values([]uint64{1, math.MaxUint64})},
+		{Name: "", Value: i64Values([]int64{-1})},
+		{Name: "ss", Value: stringValues([]string{"", "é"})},
+		{Name: "none", Value: stringValues(nil)},
 	}}
-	b := heph.AppendEvent(nil, e)
-	p, err := heph.ParsePacket(b)
+	b := appendEvent(nil, e)
+	p, err := parsePacket(b)
 	must(t, err)
-	c := p.Event.Clone()
-	clear(b)
+	c := &p.Event
 	var got []string
 	for _, a := range c.Attributes {
-		got = append(got, a.Name+":"+a.Value.Type().String())
+		got = append(got, a.Name+":"+a.Value.typ.String())
 	}
 	if s := strings.Join(got, " "); s != "u:u64 i:i64 f:f64 s:string u:u64[] :i64[] ss:string[] none:string[]" {
 		t.Errorf("attributes are %s", s)
 	}
-	v := func(i int) heph.Value { return c.Attributes[i].Value }
+	v := func(i int) value { return c.Attributes[i].Value }
 	if v(0).U64() != math.MaxUint64 || v(1).I64() != math.MinInt64 || !math.IsNaN(v(2).F64()) || v(3).Text() != "\xff" || v(4).Len() != 2 || v(7).Len() != 0 {
 		t.Errorf("values are %v", c.Attributes)
 	}
 	var texts []string
-	v(6).Each(func(v heph.Value) bool { texts = append(texts, v.Text()); return true })
+	v(6).Each(func(v value) bool { texts = append(texts, v.Text()); return true })
 	if !slices.Equal(texts, []string{"", "é"}) {
 		t.Errorf("texts are %q", texts)
 	}
-	for _, bad := range []heph.Event{
-		{Description: strings.Repeat("x", 65536)},
-		{Attributes: []heph.Attribute{{Name: "zero"}}},
-		{Attributes: []heph.Attribute{{Name: "n", Value: heph.U64s(make([]uint64, 65536))}}},
-		{Attributes: []heph.Attribute{{Name: strings.Repeat("x", 65536), Value: heph.U64(1)}}},
-		{Attributes: []heph.Attribute{{Name: "n", Value: heph.String(strings.Repeat("x", 65536))}}},
-	} {
-		if err := bad.Check(); err == nil {
-			t.Error("no error of an event that has no packet")
-		}
-	}
-	widest := heph.Event{Description: strings.Repeat("x", 65535)}
-	must(t, widest.Check())
-	if _, err := heph.ParsePacket(heph.AppendEvent(nil, &widest)); err != nil {
+	widest := event{Description: strings.Repeat("x", 65535)}
+	if _, err := parsePacket(appendEvent(nil, &widest)); err != nil {
 		t.Error(err)
 	}
 }
@@ -99,7 +89,7 @@ func old() []byte {
 }
 
 func TestDamage(t *testing.T) {
-	good := heph.AppendEvent(nil, &heph.Event{Description: "good", End: 1})
+	good := appendEvent(nil, &event{Description: "good", End: 1})
 	resized := func(b []byte, size uint32) []byte {
 		b = bytes.Clone(b)
 		binary.BigEndian.PutUint32(b[4:], size)
@@ -112,23 +102,23 @@ func TestDamage(t *testing.T) {
 		want  error
 		after bool // what comes behind is read
 	}{
-		{"magic", []byte("XXXXXXXXXXXXXXXXXX"), heph.ErrMagic, false},
-		{"zeros", make([]byte, 100), heph.ErrMagic, false},
-		{"size 7", resized(good, 7), heph.ErrSize, false},
-		{"size 0", resized(good, 0), heph.ErrSize, false},
-		{"size 8", resized(good, 8)[:8], heph.ErrLength, true},
-		{"size 41", resized(good, 41)[:41], heph.ErrLength, true},
-		{"old layout", old(), heph.ErrOldLayout, true},
-		{"type 0x80", attribute(0, 0, 0x80, 0, 0), heph.ErrType, true},
-		{"type 5", attribute(0, 0, 5, 0, 0), heph.ErrType, true},
-		{"no type", attribute(0, 0), heph.ErrLength, true},
-		{"half a name", attribute(0, 9, 1), heph.ErrLength, true},
-		{"half a number", attribute(0, 0, 1, 0, 0), heph.ErrLength, true},
-		{"half a text", attribute(0, 0, 4, 0, 1), heph.ErrLength, true},
-		{"array too long", attribute(0, 0, 0x81, 0xff, 0xff), heph.ErrLength, true},
-		{"array of texts too long", attribute(0, 0, 0x84, 0, 2, 0, 0), heph.ErrLength, true},
-		{"epoch of 7 bytes", heph.AppendOption(nil, &heph.Option{Name: "epoch", Value: make([]byte, 7)}), heph.ErrEpoch, true},
-		{"too large", append(resized(good, 130<<20), make([]byte, 130<<20-len(good))...), heph.ErrTooLarge, true},
+		{"magic", []byte("XXXXXXXXXXXXXXXXXX"), errMagic, false},
+		{"zeros", make([]byte, 100), errMagic, false},
+		{"size 7", resized(good, 7), errSize, false},
+		{"size 0", resized(good, 0), errSize, false},
+		{"size 8", resized(good, 8)[:8], errLength, true},
+		{"size 41", resized(good, 41)[:41], errLength, true},
+		{"old layout", old(), errOldLayout, true},
+		{"type 0x80", attribute(0, 0, 0x80, 0, 0), errType, true},
+		{"type 5", attribute(0, 0, 5, 0, 0), errType, true},
+		{"no type", attribute(0, 0), errLength, true},
+		{"half a name", attribute(0, 9, 1), errLength, true},
+		{"half a number", attribute(0, 0, 1, 0, 0), errLength, true},
+		{"half a text", attribute(0, 0, 4, 0, 1), errLength, true},
+		{"array too long", attribute(0, 0, 0x81, 0xff, 0xff), errLength, true},
+		{"array of texts too long", attribute(0, 0, 0x84, 0, 2, 0, 0), errLength, true},
+		{"epoch of 7 bytes", appendOption(nil, &option{Name: "epoch", Value: make([]byte, 7)}), errEpoch, true},
+		{"too large", append(resized(good, 130<<20), make([]byte, 130<<20-len(good))...), errTooLarge, true},
 		{"cut", good[:len(good)-1], format.ErrTruncated, false},
 		{"cut in the magic", good[:3], format.ErrTruncated, false},
 	} {
@@ -138,51 +128,66 @@ func TestDamage(t *testing.T) {
 			in = append(in, good...)
 			want = 3
 		}
-		v, err := decode(t, in, format.V2)
-		e, ok := errors.AsType[*heph.Error](err)
-		if !errors.Is(err, x.want) || !ok || e.Offset != int64(len(good)) || e.Packet != 1 || v.Len() != want {
+		v, err := decoded(t, in, format.V2)
+		e, ok := errors.AsType[*input.Error](err)
+		if !errors.Is(err, x.want) || !ok || e.Offset != int64(len(good)) || e.Unit != "packet 1" || v.Len() != want {
 			t.Errorf("%s: %v and %d entries, want %v in packet 1 and %d", x.name, err, v.Len(), x.want, want)
 		}
-		if _, err := heph.ParsePacket(x.bytes); !errors.Is(err, x.want) && x.name != "too large" {
+		if _, err := parsePacket(x.bytes); !errors.Is(err, x.want) && x.name != "too large" {
 			t.Errorf("%s alone: %v, want %v", x.name, err, x.want)
 		}
 	}
-	if _, err := heph.ParsePacket(append(bytes.Clone(good), 0)); !errors.Is(err, heph.ErrLeftOver) {
-		t.Errorf("a byte too many: %v", err)
-	}
-	if !errors.Is(&heph.Error{Err: format.ErrTruncated}, io.ErrUnexpectedEOF) {
-		t.Error("a truncated input is no unexpected end")
+}
+
+// TestPieces decodes an input that comes byte by byte, and one that fails.
+func TestPieces(t *testing.T) {
+	in := read(t, "testdata/e_many_142B.htf")
+	whole, err := decoded(t, in, format.V2)
+	must(t, err)
+	failed := errors.New("failed")
+	for _, x := range []struct {
+		r    io.Reader
+		want error
+	}{
+		{iotest.OneByteReader(bytes.NewReader(in)), nil},
+		{io.MultiReader(bytes.NewReader(in), iotest.ErrReader(failed)), failed},
+	} {
+		var out bytes.Buffer
+		w, err := format.NewWriter(&out, format.V2, format.IET, nil)
+		must(t, err)
+		if err := Decode(t.Context(), x.r, w); !errors.Is(err, x.want) {
+			t.Errorf("the error is %v, want %v", err, x.want)
+		}
+		must(t, w.Close())
+		if got, want := text(t, open(t, out.Bytes())), text(t, whole); got != want {
+			t.Errorf("entries\n%s, want\n%s", got, want)
+		}
 	}
 }
 
-// TestReaderPieces reads an input that comes byte by byte, and one that fails.
-func TestReaderPieces(t *testing.T) {
-	in := read(t, "testdata/e_many_142B.htf")
-	r := heph.NewReader(iotest.OneByteReader(bytes.NewReader(in)))
-	var out []byte
-	for {
-		p, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		must(t, err)
-		if p.Offset != int64(len(out)) {
-			t.Fatalf("packet %d is at %d, want %d", p.Number, p.Offset, len(out))
-		}
-		out = append(out, p.Raw...)
+// TestUDP sends a trace over UDP, a packet a datagram, and receives it.
+func TestUDP(t *testing.T) {
+	conn, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	must(t, err)
+	defer conn.Close()
+	v := spans(t, 20)
+	packets := encoded(t, v)
+	c, err := net.Dial("udp", conn.LocalAddr().String())
+	must(t, err)
+	defer c.Close()
+	must(t, Encode(t.Context(), c, v))
+	var out bytes.Buffer
+	w, err := format.NewWriter(&out, format.V2, format.IET, nil)
+	must(t, err)
+	must(t, Decode(t.Context(), io.LimitReader(conn, int64(len(packets))), w))
+	must(t, w.Close())
+	if !bytes.Equal(encoded(t, open(t, out.Bytes())), packets) {
+		t.Error("encoded again they are other packets")
 	}
-	if !bytes.Equal(out, in) {
-		t.Error("the packets are not the input")
-	}
-	failed := errors.New("failed")
-	r = heph.NewReader(io.MultiReader(bytes.NewReader(in[:100]), iotest.ErrReader(failed)))
-	for {
-		if _, err := r.Next(); err != nil {
-			if !errors.Is(err, failed) {
-				t.Errorf("the error is %v, want the source's", err)
-			}
-			break
-		}
+	long := strings.Repeat("x", 40000)
+	v = write(t, format.Root(), &format.TraceEntry{Metadata: format.Metadata{Name: long}, Message: format.Some(long)})
+	if err := Encode(t.Context(), c, v); err == nil {
+		t.Error("no error of a packet that no datagram can hold")
 	}
 }
 
@@ -190,16 +195,15 @@ func TestReaderPieces(t *testing.T) {
 func TestEveryCut(t *testing.T) {
 	in := read(t, "testdata/real-plain.htf")
 	starts := map[int]int{}
-	r := heph.NewReader(bytes.NewReader(in))
-	for n := 0; ; n++ {
-		starts[int(r.Offset())] = n
-		if _, err := r.Next(); err != nil {
-			break
-		}
+	r := &reader{b: in}
+	for n := 0; r.more(); n++ {
+		starts[r.off] = n
+		_, err := r.next()
+		must(t, err)
 	}
 	whole := 0
 	for n := range in {
-		v, err := decode(t, in[:n], format.V2)
+		v, err := decoded(t, in[:n], format.V2)
 		if k, ok := starts[n]; ok {
 			whole = k
 			must(t, err)

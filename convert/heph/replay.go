@@ -1,11 +1,11 @@
 package heph
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
 	"errors"
+	"io"
 	"math"
 	"slices"
 
@@ -81,7 +81,7 @@ const maxAhead = 32 << 20
 
 // replay writes the packets. It reads the entries in the order of the file, which
 // is not far from that of the packets.
-func (rec *recording) replay(ctx context.Context, w *bufio.Writer) error {
+func (rec *recording) replay(ctx context.Context, w io.Writer) error {
 	ahead := make(map[uint32][]byte)
 	size, next := 0, uint32(0)
 	var b []byte
@@ -125,7 +125,7 @@ func (rec *recording) replay(ctx context.Context, w *bufio.Writer) error {
 // append appends the packet that e was.
 func (rec *recording) append(b []byte, e *format.TraceEntry) []byte {
 	if o, ok := optionOf(e); ok {
-		return AppendOption(b, o)
+		return appendOption(b, o)
 	}
 	return appendReplayed(b, e, rec.epoch(e))
 }
@@ -146,7 +146,7 @@ func (rec *recording) epoch(e *format.TraceEntry) uint64 {
 }
 
 // optionOf returns the option that e was.
-func optionOf(e *format.TraceEntry) (*Option, bool) {
+func optionOf(e *format.TraceEntry) (*option, bool) {
 	if e.Metadata.Name != nameOption || e.Parent != 0 {
 		return nil, false
 	}
@@ -155,7 +155,7 @@ func optionOf(e *format.TraceEntry) (*Option, bool) {
 	if !named || !ok || len(name.Text()) > maxText+1 {
 		return nil, false
 	}
-	return &Option{Name: name.Text(), Value: value.Bytes()}, true
+	return &option{Name: name.Text(), Value: value.Bytes()}, true
 }
 
 // appendReplayed appends the event packet that e was.
@@ -167,7 +167,7 @@ func appendReplayed(b []byte, e *format.TraceEntry, epoch uint64) []byte {
 	}
 	start, end := packetTimes(epoch, e.Attributes)
 	at := len(b)
-	b = appendEventHead(b, &Event{
+	b = appendEventHead(b, &event{
 		StreamID: uint32(number(attrHephStream)), Counter: uint32(number(attrHephCounter)), SubstreamID: number(attrHephSubstream),
 		Start: start, End: end, Description: textOf(e),
 	})

@@ -56,7 +56,7 @@ func (d *decoder) restore() error {
 			p.time = impliedTimes(ev.Start, ev.End)
 		}
 		e.Attributes = appendTimes(e.Attributes, ev, d.epochs[0], p.time)
-		var up *event
+		var up *pendingEvent
 		if v.parent > 0 {
 			// A parent that comes later is none, whoever wrote that.
 			if up = d.events.at(v.parent - 1); up.span < v.span {
@@ -76,9 +76,9 @@ func (d *decoder) restore() error {
 // inherit removes ids from e that its parent says, which is what they are in a file
 // that was recorded, and notes those of e. From here on span is the number still,
 // up the hash of the span's own id, trace that of its trace or of that above it.
-func (v *event) inherit(e *format.TraceEntry, up *event) {
+func (v *pendingEvent) inherit(e *format.TraceEntry, up *pendingEvent) {
 	v.up, v.trace = 0, 0
-	var above event
+	var above pendingEvent
 	if up != nil {
 		above = *up
 		v.trace = up.trace

@@ -26,7 +26,7 @@ type place struct {
 // unpack makes an entry of a packet that a packer made, or one that looks so: what
 // it does not understand stays an attribute. Times and parent are left to the
 // caller. The entry aliases the packet.
-func unpack(e *format.TraceEntry, ev *Event) (p place) {
+func unpack(e *format.TraceEntry, ev *event) (p place) {
 	*e = format.TraceEntry{Attributes: e.Attributes[:0]}
 	e.Metadata.Level = format.LevelInfo
 	name := ev.Description
@@ -38,13 +38,13 @@ func unpack(e *format.TraceEntry, ev *Event) (p place) {
 		v := valueOf(a.Value, typ)
 		if parts > 1 {
 			if text, ok := join(ev.Attributes[i:], parts); ok {
-				v = valueOf(String(text), typ)
+				v = valueOf(stringValue(text), typ)
 				i += parts - 1
 			}
 		}
 		text, isText := v.Text(), v.Kind() == format.KindString
 		number, isNumber := v.U64()
-		isNumber = isNumber && a.Value.typ == TypeU64
+		isNumber = isNumber && a.Value.typ == kindU64
 		stored := a.Name
 		switch {
 		case !strings.HasPrefix(a.Name, "entrace.") && !strings.HasPrefix(a.Name, attrTypes):
@@ -123,18 +123,18 @@ func textValue(s string) format.Value {
 
 // valueOf returns the value that an entry has for v, which is of the type that
 // otel.types says, if any.
-func valueOf(v Value, typ string) format.Value {
+func valueOf(v value, typ string) format.Value {
 	switch v.typ {
-	case TypeU64:
+	case kindU64:
 		if typ == typeBool && v.num <= 1 {
 			return format.BoolValue(v.num == 1)
 		}
 		return format.U64Value(v.num)
-	case TypeI64:
+	case kindI64:
 		return format.I64Value(v.I64())
-	case TypeF64:
+	case kindF64:
 		return format.FloatValue(v.F64())
-	case TypeString:
+	case kindString:
 		switch typ {
 		case typeBytes:
 			if b, err := base64.StdEncoding.DecodeString(v.text); err == nil {
@@ -179,14 +179,14 @@ func wide(s string, signed bool) (v format.Value, ok bool) {
 }
 
 // join puts a text together of its parts.
-func join(attrs []Attribute, parts int) (string, bool) {
+func join(attrs []attribute, parts int) (string, bool) {
 	if parts > len(attrs) {
 		return "", false
 	}
 	size := 0
 	for i := range parts {
 		a := &attrs[i]
-		if a.Value.typ != TypeString || i > 0 && a.Name != attrs[0].Name+"."+strconv.Itoa(i) {
+		if a.Value.typ != kindString || i > 0 && a.Name != attrs[0].Name+"."+strconv.Itoa(i) {
 			return "", false
 		}
 		size += len(a.Value.text)
@@ -216,10 +216,10 @@ type types struct {
 	ok    bool
 }
 
-func typesOf(attrs []Attribute) types {
+func typesOf(attrs []attribute) types {
 	var t types
 	for i := range attrs {
-		if attrs[i].Name != attrTypes || attrs[i].Value.typ != TypeString {
+		if attrs[i].Name != attrTypes || attrs[i].Value.typ != kindString {
 			continue
 		}
 		t.left = attrs[i].Value.text

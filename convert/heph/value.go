@@ -7,22 +7,22 @@ import (
 	"unsafe"
 )
 
-// A Type is the type of an attribute's [Value]. Part of the format.
-type Type uint8
+// A valueType is the type of an attribute's [value]. Part of the format.
+type valueType uint8
 
 // The types of values, and the mark of arrays of them.
 const (
-	TypeU64    Type = 0x01
-	TypeI64    Type = 0x02
-	TypeF64    Type = 0x03
-	TypeString Type = 0x04
-	TypeArray  Type = 0x80
+	kindU64    valueType = 0x01
+	kindI64    valueType = 0x02
+	kindF64    valueType = 0x03
+	kindString valueType = 0x04
+	kindArray  valueType = 0x80
 )
 
 // String returns the name of the type, such as "u64" or "string[]".
-func (t Type) String() string {
-	names := [...]string{TypeU64: "u64", TypeI64: "i64", TypeF64: "f64", TypeString: "string"}
-	base := t &^ TypeArray
+func (t valueType) String() string {
+	names := [...]string{kindU64: "u64", kindI64: "i64", kindF64: "f64", kindString: "string"}
+	base := t &^ kindArray
 	if !t.valid() {
 		return "Type(" + strconv.Itoa(int(t)) + ")"
 	}
@@ -32,137 +32,134 @@ func (t Type) String() string {
 	return names[base]
 }
 
-func (t Type) valid() bool {
-	base := t &^ TypeArray
-	return base >= TypeU64 && base <= TypeString
+func (t valueType) valid() bool {
+	base := t &^ kindArray
+	return base >= kindU64 && base <= kindString
 }
 
-// An Attribute is a name and a value. Names may come twice in one event.
-type Attribute struct {
+// An attribute is a name and a value. Names may come twice in one event.
+type attribute struct {
 	Name  string
-	Value Value
+	Value value
 }
 
-// A Value is the value of an attribute: a number, a text, or an array of values of
+// A value is the value of an attribute: a number, a text, or an array of values of
 // one type. It aliases what it was read from. The zero Value is of no type and
 // must not be sent.
-type Value struct {
+type value struct {
 	_ [0]func() // NaN, and texts in two places: compare what the methods return
 
-	typ Type
+	typ valueType
 	num uint64 // the number, or how many values an array has
 	// text is the text, or the values of an array as they are in a packet.
 	text string
 }
 
-// U64 returns an unsigned number.
-func U64(n uint64) Value { return Value{typ: TypeU64, num: n} }
+// u64Value returns an unsigned number.
+func u64Value(n uint64) value { return value{typ: kindU64, num: n} }
 
-// I64 returns a signed number.
-func I64(n int64) Value { return Value{typ: TypeI64, num: uint64(n)} }
+// i64Value returns a signed number.
+func i64Value(n int64) value { return value{typ: kindI64, num: uint64(n)} }
 
-// F64 returns a floating-point number. Every bit pattern survives.
-func F64(f float64) Value { return Value{typ: TypeF64, num: math.Float64bits(f)} }
+// f64Value returns a floating-point number. Every bit pattern survives.
+func f64Value(f float64) value { return value{typ: kindF64, num: math.Float64bits(f)} }
 
-// String returns a text, of at most 65,535 bytes to be sent.
-func String(s string) Value { return Value{typ: TypeString, text: s} }
+// stringValue returns a text, of at most 65,535 bytes to be sent.
+func stringValue(s string) value { return value{typ: kindString, text: s} }
 
-// U64s returns an array, of at most 65,535 values to be sent.
-func U64s(all []uint64) Value {
+// u64Values returns an array, of at most 65,535 values to be sent.
+func u64Values(all []uint64) value {
 	b := make([]byte, 0, 8*len(all))
 	for _, n := range all {
 		b = binary.BigEndian.AppendUint64(b, n)
 	}
-	return array(TypeU64, len(all), b)
+	return array(kindU64, len(all), b)
 }
 
-// I64s is [U64s] for signed numbers.
-func I64s(all []int64) Value {
+// i64Values is [u64Values] for signed numbers.
+func i64Values(all []int64) value {
 	b := make([]byte, 0, 8*len(all))
 	for _, n := range all {
 		b = binary.BigEndian.AppendUint64(b, uint64(n))
 	}
-	return array(TypeI64, len(all), b)
+	return array(kindI64, len(all), b)
 }
 
-// F64s is [U64s] for floating-point numbers.
-func F64s(all []float64) Value {
+// f64Values is [u64Values] for floating-point numbers.
+func f64Values(all []float64) value {
 	b := make([]byte, 0, 8*len(all))
 	for _, f := range all {
 		b = binary.BigEndian.AppendUint64(b, math.Float64bits(f))
 	}
-	return array(TypeF64, len(all), b)
+	return array(kindF64, len(all), b)
 }
 
-// Strings is [U64s] for texts, of which none may be longer than 65,535 bytes: it
+// stringValues is [u64Values] for texts, of which none may be longer than 65,535 bytes: it
 // panics if one is.
-func Strings(all []string) Value {
+func stringValues(all []string) value {
 	var b []byte
 	for _, s := range all {
 		b = appendString(b, s)
 	}
-	return array(TypeString, len(all), b)
+	return array(kindString, len(all), b)
 }
 
-func array(t Type, n int, b []byte) Value {
-	return Value{typ: t | TypeArray, num: uint64(n), text: alias(b)}
+func array(t valueType, n int, b []byte) value {
+	return value{typ: t | kindArray, num: uint64(n), text: alias(b)}
 }
 
 // alias returns b as a string without a copy.
 func alias(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// Type returns the type of v.
-func (v Value) Type() Type { return v.typ }
-
 // Len returns the number of values of an array, 0 for anything else.
-func (v Value) Len() int {
-	if v.typ&TypeArray == 0 {
+func (v value) Len() int {
+	if v.typ&kindArray == 0 {
 		return 0
 	}
 	return int(v.num)
 }
 
 // U64 returns an unsigned number, 0 for anything else.
-func (v Value) U64() uint64 {
-	if v.typ != TypeU64 {
+func (v value) U64() uint64 {
+	if v.typ != kindU64 {
 		return 0
 	}
 	return v.num
 }
 
 // I64 returns a signed number, 0 for anything else.
-func (v Value) I64() int64 {
-	if v.typ != TypeI64 {
+func (v value) I64() int64 {
+	if v.typ != kindI64 {
 		return 0
 	}
 	return int64(v.num)
 }
 
 // F64 returns a floating-point number, 0 for anything else.
-func (v Value) F64() float64 {
-	if v.typ != TypeF64 {
+func (v value) F64() float64 {
+	if v.typ != kindF64 {
 		return 0
 	}
 	return math.Float64frombits(v.num)
 }
 
 // Text returns a text, "" for anything else. Bytes that are no UTF-8 are kept.
-func (v Value) Text() string {
-	if v.typ != TypeString {
+func (v value) Text() string {
+	if v.typ != kindString {
 		return ""
 	}
 	return v.text
 }
 
 // Each calls fn with the values of an array, in order, until it returns false.
-func (v Value) Each(fn func(v Value) bool) {
-	if v.typ&TypeArray == 0 {
+func (v value) Each(fn func(v value) bool) {
+	if v.typ&kindArray == 0 {
 		return
 	}
-	text, base := v.text, v.typ&^TypeArray
+	text, base := v.text, v.typ&^kindArray
 	for len(text) > 0 {
-		item := Value{typ: base}
-		if base == TypeString {
+		item := value{typ: base}
+		if base == kindString {
 			n := int(text[0])<<8 | int(text[1])
 			item.text, text = text[2:2+n], text[2+n:]
 		} else {
@@ -178,12 +175,12 @@ func (v Value) Each(fn func(v Value) bool) {
 }
 
 // appendValue appends the type and the bytes of v.
-func appendValue(b []byte, v *Value) []byte {
+func appendValue(b []byte, v *value) []byte {
 	b = append(b, byte(v.typ))
 	switch v.typ {
-	case TypeU64, TypeI64, TypeF64:
+	case kindU64, kindI64, kindF64:
 		return binary.BigEndian.AppendUint64(b, v.num)
-	case TypeString:
+	case kindString:
 		return appendString(b, v.text)
 	}
 	return append(binary.BigEndian.AppendUint16(b, uint16(v.num)), v.text...)

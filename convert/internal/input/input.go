@@ -42,8 +42,8 @@ type File interface {
 
 // Open reads r to its end. A [File] of 1 MiB or more is not read but mapped from where it stands, and
 // must not be changed before Close. Of what is read up to 8 MiB are kept in memory; more goes to a temporary
-// file in tempDir, os.TempDir() if that is empty. The error is that of ctx or of the temporary file:
-// what r failed with ends the input, and Err returns it.
+// file in tempDir, os.TempDir() if that is empty. The error is that of ctx: what r or the temporary file
+// failed with ends the input, and Err returns it.
 func Open(ctx context.Context, r io.Reader, tempDir string) (*Input, error) {
 	if f, ok := r.(File); ok {
 		if in := openFile(f); in != nil {
@@ -61,7 +61,7 @@ func Open(ctx context.Context, r io.Reader, tempDir string) (*Input, error) {
 			return nil, errors.Join(errors.New("the input returned an impossible count from Read"), in.Close())
 		}
 		if werr := in.add(buf[:n], tempDir); werr != nil {
-			return nil, errors.Join(fmt.Errorf("copy the input: %w", werr), in.Close())
+			err = fmt.Errorf("copy the input to a temporary file: %w", werr)
 		}
 		if err != nil {
 			if !errors.Is(err, io.EOF) {
@@ -77,7 +77,7 @@ func Open(ctx context.Context, r io.Reader, tempDir string) (*Input, error) {
 	file, err := mapfile.New(in.temp.File)
 	in.file = file
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("copy the input: %w", err), in.Close())
+		return nil, errors.Join(err, in.Close())
 	}
 	return in, nil
 }
@@ -143,7 +143,7 @@ func (in *Input) add(b []byte, tempDir string) (err error) {
 	return err
 }
 
-// Err returns what the reader failed with, nil if it just ended.
+// Err returns why the input has no more, nil if the reader just ended.
 func (in *Input) Err() error { return in.err }
 
 // Size returns how many bytes the input has.

@@ -1,7 +1,6 @@
 package input_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -127,7 +126,25 @@ func TestEndOfContext(t *testing.T) {
 	if _, err := input.Open(ctx, strings.NewReader("text"), ""); !errors.Is(err, context.Canceled) {
 		t.Errorf("the error is %v, want %v", err, context.Canceled)
 	}
-	if _, err := input.Open(t.Context(), struct{ io.Reader }{bytes.NewReader(make([]byte, 9<<20))}, "/there/is/none"); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the error is %v, want that of the folder", err)
+}
+
+// TestNoTempDir has no place for what does not fit into memory: what does is there.
+func TestNoTempDir(t *testing.T) {
+	text := content(9 << 20)
+	in, err := input.Open(t.Context(), struct{ io.Reader }{strings.NewReader(text)}, filepath.Join(t.TempDir(), "missing"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	if !errors.Is(in.Err(), os.ErrNotExist) || in.Size() < 7<<20 {
+		t.Errorf("%d bytes and the error %v, want 8 MiB and that there is no folder", in.Size(), in.Err())
+	}
+	if err := in.View(func(b []byte) error {
+		if !strings.HasPrefix(text, string(b)) {
+			t.Error("View has other bytes")
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
 	}
 }

@@ -1,4 +1,4 @@
-package heph_test
+package heph
 
 import (
 	"bytes"
@@ -11,7 +11,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/entrace-go/entrace/convert/heph"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/view"
@@ -22,14 +21,14 @@ import (
 func TestLargeInput(t *testing.T) {
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
-	in := foreign(100000)
-	text := heph.String(string(bytes.Repeat([]byte("x"), 65000)))
-	wide := &heph.Event{Description: "wide", Start: 1, End: 2, StreamID: 7}
+	in := foreignPackets(100000)
+	text := stringValue(string(bytes.Repeat([]byte("x"), 65000)))
+	wide := &event{Description: "wide", Start: 1, End: 2, StreamID: 7}
 	for range 10 {
-		wide.Attributes = append(wide.Attributes, heph.Attribute{Name: "text", Value: text})
+		wide.Attributes = append(wide.Attributes, attribute{Name: "text", Value: text})
 	}
 	for range 18 {
-		in = heph.AppendEvent(in, wide)
+		in = appendEvent(in, wide)
 	}
 	name := filepath.Join(t.TempDir(), "in.htf")
 	must(t, os.WriteFile(name, append([]byte("before"), in...), 0o600))
@@ -43,11 +42,11 @@ func TestLargeInput(t *testing.T) {
 		var out bytes.Buffer
 		w, err := format.NewWriter(&out, format.V2, format.IET, nil)
 		must(t, err)
-		must(t, heph.Decode(t.Context(), r, w, nil))
+		must(t, Decode(t.Context(), r, w))
 		must(t, w.Close())
 		if want == nil {
 			want = out.Bytes()
-			if !bytes.Equal(encode(t, open(t, want)), in) {
+			if !bytes.Equal(encoded(t, open(t, want)), in) {
 				t.Error("encoded again it is another file")
 			}
 		} else if !bytes.Equal(out.Bytes(), want) {
@@ -64,11 +63,11 @@ func TestCancel(t *testing.T) {
 	cancel()
 	w, err := format.NewWriter(io.Discard, format.V2, format.IET, nil)
 	must(t, err)
-	if err := heph.Decode(ctx, bytes.NewReader(foreign(10)), w, nil); !errors.Is(err, context.Canceled) {
+	if err := Decode(ctx, bytes.NewReader(foreignPackets(10)), w); !errors.Is(err, context.Canceled) {
 		t.Errorf("Decode: %v", err)
 	}
-	for _, v := range []*view.View{everything(t, format.V2), func() *view.View { v, _ := decode(t, foreign(5000), format.V2); return v }()} {
-		if err := heph.Encode(ctx, io.Discard, v, nil); !errors.Is(err, context.Canceled) {
+	for _, v := range []*view.View{everything(t, format.V2), func() *view.View { v, _ := decoded(t, foreignPackets(5000), format.V2); return v }()} {
+		if err := Encode(ctx, io.Discard, v); !errors.Is(err, context.Canceled) {
 			t.Errorf("Encode: %v", err)
 		}
 	}
@@ -85,11 +84,11 @@ func (f *full) Write(b []byte) (int, error) {
 }
 
 func TestWriteFails(t *testing.T) {
-	v, err := decode(t, foreign(5000), format.V2)
+	v, err := decoded(t, foreignPackets(5000), format.V2)
 	must(t, err)
 	for _, v := range []*view.View{v, spans(t, 5000)} {
 		for _, n := range []int{0, 300 << 10} {
-			if err := heph.Encode(t.Context(), &full{n}, v, nil); !errors.Is(err, io.ErrShortWrite) {
+			if err := Encode(t.Context(), &full{n}, v); !errors.Is(err, io.ErrShortWrite) {
 				t.Errorf("Encode with room for %d bytes: %v", n, err)
 			}
 		}
@@ -104,23 +103,23 @@ func TestNoTempDir(t *testing.T) {
 	var out bytes.Buffer
 	w, err := format.NewWriter(&out, format.V2, format.IET, nil)
 	must(t, err)
-	err = heph.Decode(t.Context(), io.MultiReader(bytes.NewReader(foreign(180000))), w, nil)
+	err = Decode(t.Context(), io.MultiReader(bytes.NewReader(foreignPackets(180000))), w)
 	if !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Decode: %v, want that there is no folder", err)
 	}
 	must(t, w.Close())
-	if v := open(t, out.Bytes()); v.Len() < 150000 {
-		t.Errorf("%d entries, want those of the first 16 MiB", v.Len())
+	if v := open(t, out.Bytes()); v.Len() < 75000 {
+		t.Errorf("%d entries, want those of the first 8 MiB", v.Len())
 	}
 }
 
 func TestTooManyAttributes(t *testing.T) {
-	good := heph.AppendEvent(nil, &heph.Event{Description: "good"})
+	good := appendEvent(nil, &event{Description: "good"})
 	for _, n := range []int{wire.MaxAttributes, 1 << 18} {
-		many := heph.AppendEvent(nil, &heph.Event{Attributes: slices.Repeat([]heph.Attribute{{Value: heph.U64s(nil)}}, n)})
-		v, err := decode(t, slices.Concat(many, good), format.V2)
-		if !errors.Is(err, heph.ErrTooLarge) || v.Len() != 2 {
-			t.Errorf("%d: %v and %d entries, want ErrTooLarge and 2", n, err, v.Len())
+		many := appendEvent(nil, &event{Attributes: slices.Repeat([]attribute{{Value: u64Values(nil)}}, n)})
+		v, err := decoded(t, slices.Concat(many, good), format.V2)
+		if !errors.Is(err, errTooLarge) || v.Len() != 2 {
+			t.Errorf("%d: %v and %d entries, want errTooLarge and 2", n, err, v.Len())
 		}
 	}
 	v := write(t, format.Root(), &format.TraceEntry{Attributes: slices.Repeat([]format.Attribute{attr("x", format.U64Value(1))}, wire.MaxAttributes)})
