@@ -118,9 +118,10 @@ var layers = map[string][]string{
 	},
 	"convert": {
 		"github.com/klauspost/compress/zstd", module + "convert/chrome", module + "convert/folded", module + "convert/heph",
-		module + "convert/measureme", module + "convert/otlp", module + "convert/parquet", module + "convert/perfetto", module + "format",
-		module + "internal/crashtext", module + "internal/deadtrace", module + "internal/mapping", module + "internal/osfile",
-		module + "internal/otel", module + "internal/tracename", module + "internal/wire", module + "recorder", module + "view",
+		module + "convert/internal/input", module + "convert/measureme", module + "convert/otlp", module + "convert/parquet",
+		module + "convert/perfetto", module + "format", module + "internal/crashtext", module + "internal/deadtrace",
+		module + "internal/mapping", module + "internal/osfile", module + "internal/otel", module + "internal/tracename",
+		module + "internal/wire", module + "recorder", module + "view",
 	},
 	"convert/chrome": {module + "format", module + "internal/jsontext", module + "internal/otel", module + "internal/timeline", module + "view"},
 	"convert/folded": {module + "internal/jsontext", module + "internal/timeline", module + "view"},

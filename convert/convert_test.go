@@ -18,7 +18,6 @@ import (
 	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/recorder"
-	"github.com/entrace-go/entrace/view"
 )
 
 func must(t testing.TB, err error) {
@@ -42,10 +41,28 @@ func fixture(v format.Version, f format.StorageFormat) string {
 
 var formats = []format.StorageFormat{format.ET, format.IET, format.IETPrefix}
 
-func stream(t testing.TB, in []byte, o convert.Options) []byte {
+// encodeOnce converts what r has to w.
+func encodeOnce(ctx context.Context, w io.Writer, r io.Reader, to format.StorageFormat, o *convert.Options) error {
+	tr, err := convert.Open(ctx, []string{"-"}, &convert.OpenOptions{Stdin: r, Once: true})
+	if err != nil {
+		return err
+	}
+	return errors.Join(tr.Encode(ctx, w, convert.Format(to.String()), o), tr.Close())
+}
+
+// encodeFile converts the file in to the file out.
+func encodeFile(ctx context.Context, in, out string, to convert.Format, o *convert.Options) error {
+	tr, err := convert.Open(ctx, []string{in}, &convert.OpenOptions{Once: true})
+	if err != nil {
+		return err
+	}
+	return errors.Join(tr.EncodeFile(ctx, out, to, o), tr.Close())
+}
+
+func stream(t testing.TB, in []byte, to format.StorageFormat, v format.Version) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	must(t, convert.Stream(t.Context(), &out, bytes.NewReader(in), o))
+	must(t, encodeOnce(t.Context(), &out, bytes.NewReader(in), to, &convert.Options{Version: v}))
 	return out.Bytes()
 }
 
@@ -56,11 +73,11 @@ func TestFormatsOfOneVersion(t *testing.T) {
 		for _, from := range formats {
 			for _, to := range formats {
 				want := read(t, fixture(v, to))
-				if got := stream(t, read(t, fixture(v, from)), convert.Options{Format: to}); !bytes.Equal(got, want) {
+				if got := stream(t, read(t, fixture(v, from)), to, 0); !bytes.Equal(got, want) {
 					t.Errorf("version %d, stream of %v to %v differs from the crate's", v, from, to)
 				}
 				out := filepath.Join(t.TempDir(), "out")
-				must(t, convert.File(t.Context(), fixture(v, from), out, convert.Options{Format: to}))
+				must(t, encodeFile(t.Context(), fixture(v, from), out, convert.Format(to.String()), nil))
 				if !bytes.Equal(read(t, out), want) {
 					t.Errorf("version %d, file of %v to %v differs from the crate's", v, from, to)
 				}
@@ -81,9 +98,9 @@ func TestSizes(t *testing.T) {
 				e.Attributes = []format.Attribute{{Name: "k", Value: format.U64Value(uint64(n))}}
 			}
 			if n < 40 || n%97 == 0 {
-				et := stream(t, iet, convert.Options{Format: format.ET})
-				back := stream(t, et, convert.Options{Format: format.IET})
-				again := stream(t, back, convert.Options{Format: format.ET})
+				et := stream(t, iet, format.ET, 0)
+				back := stream(t, et, format.IET, 0)
+				again := stream(t, back, format.ET, 0)
 				if !bytes.Equal(back, iet) || !bytes.Equal(again, et) {
 					t.Errorf("version %d, %d entries: not the same there and back", v, n)
 				}
@@ -108,18 +125,18 @@ func TestVersions(t *testing.T) {
 		b := format.AppendTraceEntry(wire.AppendMagic(nil, v, format.IET), v, format.Root())
 		return format.AppendTraceEntry(b, v, e)
 	}
-	v2 := stream(t, file(format.V1, e), convert.Options{Format: format.IET, Version: format.V2})
+	v2 := stream(t, file(format.V1, e), format.IET, format.V2)
 	if want := file(format.V2, &sorted); !bytes.Equal(v2, want) {
 		t.Errorf("version 1 to 2 gives\n%q, want\n%q", v2, want)
 	}
-	v1 := stream(t, v2, convert.Options{Format: format.IET, Version: format.V1})
+	v1 := stream(t, v2, format.IET, format.V1)
 	if want := file(format.V1, &sorted); !bytes.Equal(v1, want) {
 		t.Errorf("version 2 to 1 gives\n%q, want\n%q", v1, want)
 	}
 	// From 2 to 1 and back nothing is lost of a real file.
 	theirs := read(t, fixture(format.V2, format.ET))
-	v1 = stream(t, theirs, convert.Options{Format: format.ET, Version: format.V1})
-	if got := stream(t, v1, convert.Options{Format: format.ET, Version: format.V2}); !bytes.Equal(got, theirs) {
+	v1 = stream(t, theirs, format.ET, format.V1)
+	if got := stream(t, v1, format.ET, format.V2); !bytes.Equal(got, theirs) {
 		t.Error("version 2 to 1 to 2 is another file")
 	}
 }
@@ -131,7 +148,7 @@ func TestTornInput(t *testing.T) {
 		must(t, os.WriteFile(in, whole[:len(whole)-3], 0o600))
 		for _, to := range formats {
 			out := filepath.Join(t.TempDir(), "out")
-			if err := convert.File(t.Context(), in, out, convert.Options{Format: to}); !errors.Is(err, format.ErrTruncated) {
+			if err := encodeFile(t.Context(), in, out, convert.Format(to.String()), nil); !errors.Is(err, format.ErrTruncated) {
 				t.Errorf("%v to %v: %v, want ErrTruncated", from, to, err)
 			}
 			f, err := format.Open(out, nil)
@@ -163,21 +180,21 @@ func TestRefuses(t *testing.T) {
 	for _, x := range []struct {
 		in, out string
 		force   bool
-		want    error
+		want    error // nil: that they are the same
 	}{
-		{"in.iet", "in.iet", true, convert.ErrSameFile},
-		{"in.iet", "hard.et", true, convert.ErrSameFile},
-		{"in.iet", "soft.et", true, convert.ErrSameFile},
+		{"in.iet", "in.iet", true, nil},
+		{"in.iet", "hard.et", true, nil},
+		{"in.iet", "soft.et", true, nil},
 		{"in.iet", "there.et", false, fs.ErrExist},
 		{"in.iet", "folder", true, format.ErrNotRegular},
 		{"in.iet", "missing/x.et", false, fs.ErrNotExist},
 		{"missing.iet", "x.et", false, fs.ErrNotExist},
-		{"folder", "x.et", false, format.ErrNotRegular},
+		{"folder", "x.et", false, convert.ErrNoTrace},
 		{"there.et", "x.et", false, format.ErrNotEntrace},
 		{"corrupt.iet", "x.et", false, format.ErrInvalid},
 	} {
-		err := convert.File(t.Context(), filepath.Join(dir, x.in), filepath.Join(dir, x.out), convert.Options{Format: format.ET, Replace: x.force})
-		if !errors.Is(err, x.want) {
+		err := encodeFile(t.Context(), filepath.Join(dir, x.in), filepath.Join(dir, x.out), convert.ET, &convert.Options{Replace: x.force})
+		if x.want == nil && !strings.Contains(fmt.Sprint(err), "are the same file") || !errors.Is(err, x.want) && x.want != nil {
 			t.Errorf("%s to %s: %v, want %v", x.in, x.out, err, x.want)
 		}
 		if after := fmt.Sprint(os.ReadDir(dir)); after != before {
@@ -200,7 +217,7 @@ func TestReplace(t *testing.T) {
 		} else {
 			must(t, os.WriteFile(out, []byte("old"), 0o644))
 		}
-		must(t, convert.File(t.Context(), fixture(format.V2, format.IET), out, convert.Options{Format: format.ET, Replace: true}))
+		must(t, encodeFile(t.Context(), fixture(format.V2, format.IET), out, convert.ET, &convert.Options{Replace: true}))
 		if !bytes.Equal(read(t, out), read(t, fixture(format.V2, format.ET))) {
 			t.Errorf("%s is not the ET", name)
 		}
@@ -219,7 +236,7 @@ func TestCancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	out := filepath.Join(t.TempDir(), "out.et")
-	err := convert.File(ctx, fixture(format.V1, format.IET), out, convert.Options{Format: format.ET})
+	err := encodeFile(ctx, fixture(format.V1, format.IET), out, convert.ET, nil)
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("File: %v, want the context's error", err)
 	}
@@ -246,7 +263,7 @@ func TestStreamWriteFails(t *testing.T) {
 	in := read(t, fixture(format.V1, format.IET))
 	for _, to := range formats {
 		for _, room := range []int{0, 5, 1000, 100000} {
-			err := convert.Stream(t.Context(), &failingWriter{room}, bytes.NewReader(in), convert.Options{Format: to})
+			err := encodeOnce(t.Context(), &failingWriter{room}, bytes.NewReader(in), to, nil)
 			if !errors.Is(err, errFull) {
 				t.Errorf("%v with room for %d bytes: %v, want the writer's error", to, room, err)
 			}
@@ -265,135 +282,10 @@ func BenchmarkStream(b *testing.B) {
 				b.ReportAllocs()
 				b.SetBytes(int64(len(in)))
 				for b.Loop() {
-					must(b, convert.Stream(b.Context(), io.Discard, bytes.NewReader(in), convert.Options{Format: to, Version: v}))
+					must(b, encodeOnce(b.Context(), io.Discard, bytes.NewReader(in), to, &convert.Options{Version: v}))
 				}
 			})
 		}
-	}
-}
-
-func ExampleFile() {
-	dir, err := os.MkdirTemp("", "example")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer os.RemoveAll(dir)
-	in := filepath.Join("..", "format", "testdata", "v1.iet")
-	out := filepath.Join(dir, "v2.et")
-	err = convert.File(context.Background(), in, out, convert.Options{Format: format.ET, Version: format.V2})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	r, err := recorder.Inspect(out)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Println(r.Format, r.Version, r.Entries, r.Reason)
-	// Output: et 2 333 clean
-}
-
-// TestFileFrom: an output of what was whole, and the error, when the input is
-// damaged; none at all when nothing was whole, or the decoder is told to stop.
-func TestFileFrom(t *testing.T) {
-	dir := t.TempDir()
-	in := filepath.Join(dir, "in")
-	must(t, os.WriteFile(in, []byte("anything"), 0o600))
-	damaged := errors.New("damaged")
-	for _, x := range []struct {
-		name    string
-		entries int
-		err     error
-		cancel  bool
-		there   bool
-	}{
-		{"whole", 2, nil, false, true},
-		{"damaged", 2, damaged, false, true},
-		{"nothing", 0, damaged, false, false},
-		{"root alone", 1, damaged, false, false},
-		{"empty", 1, nil, false, true},
-		{"stopped", 2, nil, true, false},
-	} {
-		t.Run(x.name, func(t *testing.T) {
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			out := filepath.Join(dir, x.name+".et")
-			err := convert.FileFrom(ctx, in, out, func(_ context.Context, r io.Reader, w *format.Writer) error {
-				if b, err := io.ReadAll(r); err != nil || string(b) != "anything" {
-					t.Errorf("the input is %q, %v", b, err)
-				}
-				for i := range x.entries {
-					e := format.Root()
-					if i > 0 {
-						e = &format.TraceEntry{Metadata: format.Metadata{Name: "entry"}}
-					}
-					if _, err := w.Write(e); err != nil {
-						t.Error(err)
-					}
-				}
-				if x.cancel {
-					cancel()
-				}
-				return x.err
-			}, convert.Options{})
-			want := x.err
-			if x.cancel {
-				want = context.Canceled
-			}
-			if !errors.Is(err, want) {
-				t.Errorf("FileFrom: %v, want %v", err, want)
-			}
-			_, serr := os.Lstat(out)
-			if there := serr == nil; there != x.there {
-				t.Errorf("the output is there: %v", there)
-			}
-			if x.there {
-				if _, err := recorder.Verify(out, func(problem error) { t.Error(problem) }); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	names, err := os.ReadDir(dir)
-	must(t, err)
-	if len(names) != 4 {
-		t.Errorf("the folder has %v", names)
-	}
-	if err := convert.FileFrom(t.Context(), in, in, nil, convert.Options{Replace: true}); !errors.Is(err, convert.ErrSameFile) {
-		t.Errorf("in and out are the same: %v", err)
-	}
-}
-
-// TestFileTo: the output appears when it is complete, and not at all when the
-// encoder fails.
-func TestFileTo(t *testing.T) {
-	dir := t.TempDir()
-	failed := errors.New("failed")
-	for _, want := range []error{nil, failed} {
-		out := filepath.Join(dir, fmt.Sprint("failed-", want != nil))
-		err := convert.FileTo(t.Context(), fixture(format.V1, format.ET), out, func(_ context.Context, w io.Writer, v *view.View) error {
-			if _, err := fmt.Fprint(w, v.Len()); err != nil {
-				t.Error(err)
-			}
-			if _, err := os.Lstat(out); err == nil {
-				t.Error("the output is there before it is complete")
-			}
-			return want
-		}, convert.Options{})
-		if !errors.Is(err, want) {
-			t.Errorf("FileTo: %v, want %v", err, want)
-		}
-		b, err := os.ReadFile(out)
-		if (err == nil) != (want == nil) || want == nil && len(b) == 0 {
-			t.Errorf("the output is %q, %v", b, err)
-		}
-	}
-	names, err := os.ReadDir(dir)
-	must(t, err)
-	if len(names) != 1 {
-		t.Errorf("the folder has %v", names)
 	}
 }
 
@@ -405,11 +297,11 @@ func TestReplaceNoRecording(t *testing.T) {
 	must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("said"), Metadata: format.Metadata{Name: "event"}}))
 	in := fixture(format.V1, format.IET)
 	for _, replace := range []bool{false, true} {
-		if err := convert.File(t.Context(), in, rec.StreamPath(), convert.Options{Replace: replace}); !errors.Is(err, format.ErrLocked) && replace || err == nil {
+		if err := encodeFile(t.Context(), in, rec.StreamPath(), convert.ET, &convert.Options{Replace: replace}); !errors.Is(err, format.ErrLocked) && replace || err == nil {
 			t.Errorf("replace %v: %v, want ErrLocked", replace, err)
 		}
 	}
-	if err := convert.File(t.Context(), in, rec.Path(), convert.Options{Format: format.ET}); !errors.Is(err, format.ErrLocked) {
+	if err := encodeFile(t.Context(), in, rec.Path(), convert.ET, nil); !errors.Is(err, format.ErrLocked) {
 		t.Errorf("to what the recording will be: %v, want ErrLocked", err)
 	}
 	must(t, rec.Close(t.Context()))
@@ -419,5 +311,5 @@ func TestReplaceNoRecording(t *testing.T) {
 	if f.Len() != 3 {
 		t.Errorf("the recording has %d entries, want 3", f.Len())
 	}
-	must(t, convert.File(t.Context(), in, rec.Path(), convert.Options{Format: format.ET, Replace: true})) // it is nobody's now
+	must(t, encodeFile(t.Context(), in, rec.Path(), convert.ET, &convert.Options{Replace: true})) // it is nobody's now
 }

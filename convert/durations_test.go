@@ -84,7 +84,7 @@ func TestLastEndWithoutDuration(t *testing.T) {
 	for format, write := range outputs(t, tr) {
 		out := filepath.Join(t.TempDir(), "out")
 		must(t, os.WriteFile(out, write(), 0o600))
-		read, err := convert.Open(t.Context(), []string{out}, &convert.OpenOptions{From: strings.Fields(format)[0]})
+		read, err := convert.Open(t.Context(), []string{out}, &convert.OpenOptions{From: convert.Format(strings.Fields(format)[0])})
 		must(t, err)
 		defer read.Close()
 		check(format, read.View())

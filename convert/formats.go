@@ -3,9 +3,11 @@ package convert
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
+	"fmt"
 	"io"
-	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/entrace-go/entrace/convert/chrome"
 	"github.com/entrace-go/entrace/convert/folded"
@@ -18,63 +20,202 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A Format is a format of others that is read or written.
-type Format struct {
-	Name       string
-	JSON       bool     // it is JSON, whatever the extension
-	Extensions []string // with the dot; the first is the usual one
-	What       string   // it is, in a few words
-	Decode     Decoder  // nil: it is written only
-	Encode     Encoder  // nil: it is read only
-	LostIn     string   // what Decode loses
-	LostOut    string   // what Encode loses
+// A Format is a format of trace files, by its name: one of ENTRACE's own, or another that [Formats]
+// lists, such as "otlp".
+type Format string
 
-	// is tells from its beginning that a file is of the format; nil: it cannot be
-	// told.
+// ENTRACE's own formats.
+const (
+	ET        Format = "et"
+	IET       Format = "iet"
+	IETPrefix Format = "ietprefix"
+)
+
+// Own reports whether f is one of ENTRACE's own formats, and which.
+func (f Format) Own() (format.StorageFormat, bool) {
+	s, err := format.ParseStorageFormat(string(f))
+	return s, err == nil
+}
+
+// A FormatInfo says what there is to know about a format.
+type FormatInfo struct {
+	Format     Format
+	Extensions []string // with the dot; the first is the usual one
+	JSON       bool     // a file NAME.json can be of it
+	What       string   // what it is, in a few words
+	Reads      bool     // Open reads it
+	Writes     bool     // Trace.Encode writes it
+	LostIn     string   // what reading loses
+	LostOut    string   // what writing loses
+}
+
+// Formats returns all formats that are known. The caller owns the slice, and must not change the
+// Extensions.
+func Formats() []FormatInfo {
+	all := make([]FormatInfo, len(codecs))
+	for i := range codecs {
+		c := &codecs[i]
+		all[i] = c.FormatInfo
+		all[i].Reads, all[i].Writes = c.reads(), c.writes()
+	}
+	return all
+}
+
+// FormatByExtension returns the format that files of that name have, "" if that is unknown.
+func FormatByExtension(file string) Format {
+	if c := codecByExtension(file); c != nil {
+		return c.Format
+	}
+	return ""
+}
+
+// FormatOf returns the format of a file as [Open] finds it out, by its first bytes or else by its name,
+// and whether it is compressed. An unknown one is "", with what the file seems to be in a few words.
+func FormatOf(file string) (f Format, compressed bool, unknown string, err error) {
+	r, err := openRegular(file)
+	if err != nil {
+		return "", false, "", err
+	}
+	defer r.Close()
+	head, err := beginning(r)
+	if err != nil {
+		return "", false, "", err
+	}
+	if own, err := ownFormat(head); err == nil {
+		return own, false, "", nil
+	}
+	if c := sniff(head, file); c != nil {
+		return c.Format, false, "", nil
+	}
+	return "", isCompressed(head), unreadable(head, file), nil
+}
+
+// A codec reads and writes files of a format.
+type codec struct {
+	FormatInfo
+
+	decode func(ctx context.Context, r io.Reader, w *format.Writer) error
+	encode func(ctx context.Context, w io.Writer, v *view.View) error
+	// is tells from its beginning that a file is of the format; nil: that cannot be told.
 	is func(head []byte) bool
 }
 
-// Formats returns the formats of others that are known. The caller owns the slice.
-func Formats() []Format { return slices.Clone(formats) }
+func (c *codec) own() bool {
+	_, own := c.Format.Own()
+	return own
+}
 
-// FormatNamed returns the format of that name, nil if it is none.
-func FormatNamed(name string) *Format {
-	for i := range formats {
-		if formats[i].Name == name {
-			return &formats[i]
+func (c *codec) reads() bool  { return c.decode != nil || c.own() }
+func (c *codec) writes() bool { return c.encode != nil || c.own() }
+
+func codecOf(f Format) *codec {
+	for i := range codecs {
+		if codecs[i].Format == f {
+			return &codecs[i]
 		}
 	}
 	return nil
 }
 
-// FormatByExtension returns the format whose files have such a name, nil if there is none.
-// JSON is of several.
-func FormatByExtension(file string) *Format {
-	for i := range formats {
-		for _, ext := range formats[i].Extensions {
+// A FormatError says that a format is unknown, or is not read or written.
+type FormatError struct {
+	Format Format
+	Write  bool // it was to be written
+}
+
+func (e *FormatError) Error() string {
+	text := fmt.Sprintf("unknown format %q", e.Format)
+	switch c := codecOf(e.Format); {
+	case c != nil && e.Write:
+		text = fmt.Sprintf("%s is read only", e.Format)
+	case c != nil:
+		text = fmt.Sprintf("%s is written only", e.Format)
+	}
+	var known []string
+	for i := range codecs {
+		if c := &codecs[i]; e.Write && c.writes() || !e.Write && c.reads() {
+			known = append(known, string(c.Format))
+		}
+	}
+	return text + "; known are " + strings.Join(known, ", ")
+}
+
+func codecByExtension(file string) *codec {
+	for i := range codecs {
+		for _, ext := range codecs[i].Extensions {
 			if strings.HasSuffix(file, ext) {
-				return &formats[i]
+				return &codecs[i]
 			}
 		}
 	}
 	return nil
 }
 
-// SniffSize is how much of a file tells its format.
-const SniffSize = 4 << 10
+// sniffSize is how much of a file tells its format.
+const sniffSize = 4 << 10
 
-// FormatOf returns the format that is read of a file with that beginning and name, nil if it
-// is none. What it holds tells more than what it is called.
-func FormatOf(head []byte, file string) *Format {
-	for i := range formats {
-		if f := &formats[i]; f.Decode != nil && f.is != nil && f.is(head) {
-			return f
+// sniff returns the codec of another format than ENTRACE's own that reads a file with that beginning
+// and name, nil if there is none. What it holds tells more than what it is called.
+func sniff(head []byte, file string) *codec {
+	for i := range codecs {
+		if c := &codecs[i]; c.decode != nil && c.is != nil && c.is(head) {
+			return c
 		}
 	}
-	if f := FormatByExtension(file); f != nil && f.Decode != nil {
-		return f
+	if c := codecByExtension(file); c != nil && c.decode != nil {
+		return c
 	}
 	return nil
+}
+
+// ownFormat returns which of ENTRACE's own formats a file is of that begins so.
+func ownFormat(head []byte) (Format, error) {
+	_, f, err := format.ReadMagic(bytes.NewReader(head))
+	return Format(f.String()), err
+}
+
+func isOwn(head []byte) bool {
+	_, err := ownFormat(head)
+	return err == nil
+}
+
+// unreadable says of a file that is of no format that is read what it seems to be, "" if that is
+// unknown.
+func unreadable(head []byte, name string) string {
+	if c := codecByExtension(name); c != nil && !c.reads() {
+		return "is of format " + string(c.Format) + ", which entrace writes and does not read"
+	}
+	switch {
+	case len(head) == 0:
+		return ""
+	case head[0] == 0x0a && isMessage(head):
+		return "looks like one OTLP message of protobuf without its length before it: --from otlp reads it"
+	case isText(head):
+		return "is a text; entrace reads et, iet and the formats that 'entrace convert --list' names"
+	}
+	return ""
+}
+
+// isMessage reports whether head begins with a field 1 of bytes of a protobuf message, as OTLP's
+// requests do, and with a field of bytes in that.
+func isMessage(head []byte) bool {
+	n, size := binary.Uvarint(head[1:])
+	return size > 0 && n > 1 && len(head) > 1+size && head[1+size] == 0x0a
+}
+
+// isText reports whether head is UTF-8 without control characters, but for a rune that its end cuts.
+func isText(head []byte) bool {
+	for len(head) > 0 {
+		r, n := utf8.DecodeRune(head)
+		if r == utf8.RuneError && n <= 1 {
+			return len(head) < utf8.UTFMax
+		}
+		if r < ' ' && r != '\n' && r != '\r' && r != '\t' {
+			return false
+		}
+		head = head[n:]
+	}
+	return true
 }
 
 // isJSON reports whether head is the beginning of a JSON object with one of keys.
@@ -91,68 +232,101 @@ func isJSON(head []byte, keys ...string) bool {
 	return false
 }
 
-// formats are in the order in which Formats has them.
-var formats = []Format{
+// begins returns a function that reports whether a file begins with one of those texts.
+func begins(with ...string) func(head []byte) bool {
+	return func(head []byte) bool {
+		for _, s := range with {
+			if bytes.HasPrefix(head, []byte(s)) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// codecs are in the order in which Formats has them.
+var codecs = []codec{
+	{FormatInfo: FormatInfo{Format: ET, Extensions: []string{".et"}, What: "ENTRACE's mapped format"}},
+	{FormatInfo: FormatInfo{Format: IET, Extensions: []string{".iet"}, What: "ENTRACE's stream"}},
+	{FormatInfo: FormatInfo{Format: IETPrefix, Extensions: []string{".ietprefix"}, What: "the stream with lengths, as it goes over TCP"}},
 	{
-		Name: "heph", Extensions: []string{".htf"}, What: "Heph's trace format",
-		Decode: heph.Decode, Encode: heph.Encode,
-		LostIn: "damaged and oversized packets", LostOut: "the order of attributes, ends of spans as entries of their own",
-		is: func(head []byte) bool {
-			return bytes.HasPrefix(head, []byte("\x75\xd1\x1d\x4d")) || bytes.HasPrefix(head, []byte("\xc1\xfc\x1f\xb7"))
+		FormatInfo: FormatInfo{
+			Format: "heph", Extensions: []string{".htf"}, What: "Heph's trace format",
+			LostIn: "damaged and oversized packets", LostOut: "the order of attributes, ends of spans as entries of their own",
 		},
+		decode: heph.Decode, encode: heph.Encode, is: begins("\x75\xd1\x1d\x4d", "\xc1\xfc\x1f\xb7"),
 	},
 	{
-		Name: "measureme", Extensions: []string{".mm_profdata"}, What: "rustc's self profile, versions 8 and 9",
-		Decode: measureme.Decode, Encode: measureme.Encode,
-		LostIn: "which strings were shared, those over 4 MiB", LostOut: "types, as all but times and names becomes arguments; parents across threads",
-		is: func(head []byte) bool { return bytes.HasPrefix(head, []byte("MMPD")) },
+		FormatInfo: FormatInfo{
+			Format: "measureme", Extensions: []string{".mm_profdata"}, What: "rustc's self profile, versions 8 and 9",
+			LostIn: "which strings were shared, those over 4 MiB", LostOut: "types, as all but times and names becomes arguments; parents across threads",
+		},
+		decode: measureme.Decode, encode: measureme.Encode, is: begins("MMPD"),
 	},
 	{
-		Name: "otlp", JSON: true, Extensions: []string{".jsonl"}, What: "OTLP, as JSON lines of spans and log records; protobuf is read, too",
-		Decode: func(ctx context.Context, r io.Reader, w *format.Writer) error { return otlp.Decode(ctx, r, w, nil) },
-		Encode: func(ctx context.Context, w io.Writer, v *view.View) error { return otlp.Encode(ctx, w, v, nil) },
-		LostIn: "the order of spans, resources without any, unknown fields", LostOut: "entries that are no spans or log records; numbers beyond 63 bits become texts",
+		FormatInfo: FormatInfo{
+			Format: "otlp", Extensions: []string{".jsonl"}, JSON: true, What: "OTLP, as JSON lines of spans and log records; protobuf is read, too",
+			LostIn: "the order of spans, resources without any, unknown fields", LostOut: "entries that are no spans or log records; numbers beyond 63 bits become texts",
+		},
+		decode: decodeOTLP,
+		encode: func(ctx context.Context, w io.Writer, v *view.View) error { return otlp.Encode(ctx, w, v, nil) },
 		is: func(head []byte) bool {
 			return isJSON(head, "resourceSpans", "resourceLogs", "resource_spans", "resource_logs")
 		},
 	},
 	{
-		Name: "otlp-proto", Extensions: []string{".binpb"}, What: "OTLP, as protobuf messages behind their lengths",
-		Decode: func(ctx context.Context, r io.Reader, w *format.Writer) error { return otlp.Decode(ctx, r, w, nil) },
-		Encode: func(ctx context.Context, w io.Writer, v *view.View) error {
+		FormatInfo: FormatInfo{
+			Format: "otlp-proto", Extensions: []string{".binpb"}, What: "OTLP, as protobuf messages behind their lengths",
+			LostIn: "as otlp", LostOut: "as otlp",
+		},
+		decode: decodeOTLP,
+		encode: func(ctx context.Context, w io.Writer, v *view.View) error {
 			return otlp.Encode(ctx, w, v, &otlp.EncodeOptions{Protobuf: true})
 		},
-		LostIn: "as otlp", LostOut: "as otlp",
 	},
 	{
-		Name: "chrome", Extensions: []string{".chrome.json"}, What: "Chrome's trace events, for its viewers and Firefox's",
-		Encode:  func(ctx context.Context, w io.Writer, v *view.View) error { return chrome.Encode(ctx, w, v, nil) },
-		LostOut: "types of resource attributes, schema URLs, levels of spans; large numbers become texts",
+		FormatInfo: FormatInfo{
+			Format: "chrome", Extensions: []string{".chrome.json"}, JSON: true, What: "Chrome's trace events, for its viewers and Firefox's",
+			LostOut: "types of resource attributes, schema URLs, levels of spans; large numbers become texts",
+		},
+		encode: func(ctx context.Context, w io.Writer, v *view.View) error { return chrome.Encode(ctx, w, v, nil) },
 	},
 	{
-		Name: "perfetto", Extensions: []string{".pftrace"}, What: "Perfetto's traces",
-		Encode:  func(ctx context.Context, w io.Writer, v *view.View) error { return perfetto.Encode(ctx, w, v, nil) },
-		LostOut: "types of resource attributes, schema URLs, levels of spans",
+		FormatInfo: FormatInfo{
+			Format: "perfetto", Extensions: []string{".pftrace"}, What: "Perfetto's traces",
+			LostOut: "types of resource attributes, schema URLs, levels of spans",
+		},
+		encode: func(ctx context.Context, w io.Writer, v *view.View) error { return perfetto.Encode(ctx, w, v, nil) },
 	},
 	{
-		Name: "parquet", Extensions: []string{".parquet"}, What: "Parquet, a row an entry, for SQL",
-		Decode: func(ctx context.Context, r io.Reader, w *format.Writer) error { return parquet.Decode(ctx, r, w, nil) },
-		Encode: func(ctx context.Context, w io.Writer, v *view.View) error { return parquet.Encode(ctx, w, v, nil) },
-		LostIn: "nothing, but only such tables are read", LostOut: "nothing but which entries ended a span",
-		is: func(head []byte) bool { return bytes.HasPrefix(head, []byte("PAR1")) },
+		FormatInfo: FormatInfo{
+			Format: "parquet", Extensions: []string{".parquet"}, What: "Parquet, a row an entry, for SQL",
+			LostIn: "nothing, but only such tables are read", LostOut: "nothing but which entries ended a span",
+		},
+		decode: func(ctx context.Context, r io.Reader, w *format.Writer) error { return parquet.Decode(ctx, r, w, nil) },
+		encode: func(ctx context.Context, w io.Writer, v *view.View) error { return parquet.Encode(ctx, w, v, nil) },
+		is:     begins("PAR1"),
 	},
 	{
-		Name: "folded", Extensions: []string{".folded"}, What: "folded stacks of self time, for flame graphs",
-		Encode: func(ctx context.Context, w io.Writer, v *view.View) error {
+		FormatInfo: FormatInfo{
+			Format: "folded", Extensions: []string{".folded"}, What: "folded stacks of self time, for flame graphs",
+			LostOut: "all but the names of spans and their self times",
+		},
+		encode: func(ctx context.Context, w io.Writer, v *view.View) error {
 			return folded.EncodeFolded(ctx, w, v, nil)
 		},
-		LostOut: "all but the names of spans and their self times",
 	},
 	{
-		Name: "speedscope", Extensions: []string{".speedscope.json"}, What: "speedscope's profiles",
-		Encode: func(ctx context.Context, w io.Writer, v *view.View) error {
+		FormatInfo: FormatInfo{
+			Format: "speedscope", Extensions: []string{".speedscope.json"}, JSON: true, What: "speedscope's profiles",
+			LostOut: "all but the names and times of spans",
+		},
+		encode: func(ctx context.Context, w io.Writer, v *view.View) error {
 			return folded.EncodeSpeedscope(ctx, w, v, nil)
 		},
-		LostOut: "all but the names and times of spans",
 	},
+}
+
+func decodeOTLP(ctx context.Context, r io.Reader, w *format.Writer) error {
+	return otlp.Decode(ctx, r, w, nil)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 
 	"github.com/entrace-go/entrace/format"
@@ -14,22 +13,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// Merge writes the entries of the files of v to w as one trace. What the view has below a span
-// of another file hangs below it if both have the same resource; else it stays below its own
-// resource and names the span, below which a view of the output has it again. Equal resources
-// become one. Within each file entries keep their order, as far as parents come first. A span that goes on in another file,
-// as one does that was open when its recorder began a new one, is one span, and what is below
-// either half is below that. What several files have of one process is written once. What the
-// recorders say of their ends stays, in the order of the files. It comes last only if every file has an
-// end, because a last entry entrace.end marks the whole output as complete.
-//
-// The root of w must not be written yet. Merge does not close w. It takes 4 bytes
-// an entry.
-func Merge(ctx context.Context, w *format.Writer, v *view.View) error {
-	return merge(ctx, w, v, nil)
-}
-
-// merge is Merge of some rows, nil for all, which have what they are below with them.
+// merge writes the entries of the files of v to w as one trace, as Trace.Encode describes it. Keep
+// chooses the rows, nil for all, which have what they are below with them.
 func merge(ctx context.Context, w *format.Writer, v *view.View, keep func(r view.Row) bool) error {
 	m := merger{w: w, v: v, files: v.Files(), keep: keep}
 	if _, err := w.Write(format.Root()); err != nil {
@@ -291,18 +276,6 @@ func (m *merger) put(p, up place, moved bool) (err error) {
 	return nil
 }
 
-// MergeFile is [Merge] into the trace file out, which appears under its name when it
-// is complete, as that of [File]. The default version is that of the first file.
-func (t *Trace) MergeFile(ctx context.Context, out string, o Options) error {
-	return t.writeFile(out, o.Replace, func(w io.Writer) error { return t.Merge(ctx, w, o) })
-}
-
-// Merge is [Merge] into a trace that is written to w. The default version is
-// that of the first file.
-func (t *Trace) Merge(ctx context.Context, w io.Writer, o Options) error {
-	return t.merge(ctx, w, o, nil)
-}
-
 // Select returns a trace of some rows of t: of those that keep returns true for, with their
 // links and what they are below, and of what the recorders say of themselves. It is in a
 // temporary file without a name, with times as t has them. Closing t does not close it.
@@ -312,7 +285,7 @@ func (t *Trace) Select(ctx context.Context, keep func(r view.Row) bool) (*Trace,
 		return nil, err
 	}
 	room := t.options.MaxTemp
-	if err := t.merge(ctx, &limited{w: tmp, left: &room}, Options{Format: format.IET}, keep); err != nil {
+	if err := t.write(ctx, &limited{w: tmp, left: &room}, 0, format.IET, keep); err != nil {
 		return nil, errors.Join(err, tmp.Close())
 	}
 	f, err := openSpool(tmp, t.Name(0))
@@ -320,26 +293,11 @@ func (t *Trace) Select(ctx context.Context, keep func(r view.Row) bool) (*Trace,
 		return nil, err
 	}
 	part := &Trace{
-		options: t.options, files: []*format.File{f}, names: t.names[:1], kinds: t.kinds[:1],
+		options: t.options, files: []*format.File{f}, names: t.names[:1], codecs: t.codecs[:1],
 		damage: []error{t.Damage()}, inputs: t.inputs,
 	}
 	if part.view, err = view.New(ctx, part.files, &view.Options{Workers: t.options.Workers}); err != nil {
 		return nil, errors.Join(err, part.Close())
 	}
 	return part, nil
-}
-
-func (t *Trace) merge(ctx context.Context, w io.Writer, o Options, keep func(r view.Row) bool) error {
-	if o.Version == 0 && len(t.files) > 0 {
-		o.Version = t.files[0].Version()
-	}
-	out, err := format.NewWriter(w, o.Version, o.Format, nil)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = out.Abort() }() // if a callback panics
-	if err := merge(ctx, out, t.View(), keep); err != nil {
-		return errors.Join(err, out.Abort())
-	}
-	return out.Close()
 }

@@ -96,10 +96,11 @@ func viewOf(t *testing.T, files ...*format.File) *view.View {
 func merge(t *testing.T, v format.Version, files ...*format.File) (string, *view.View) {
 	t.Helper()
 	var b bytes.Buffer
-	w, err := format.NewWriter(&b, v, format.ET, nil)
-	must(t, err)
-	must(t, convert.Merge(t.Context(), w, viewOf(t, files...)))
-	must(t, w.Close())
+	var names []string
+	for _, f := range files {
+		names = append(names, f.Name())
+	}
+	must(t, opened(t, nil, names...).Encode(t.Context(), &b, convert.ET, &convert.Options{Version: v}))
 	file := filepath.Join(t.TempDir(), "merged.et")
 	must(t, os.WriteFile(file, b.Bytes(), 0o600))
 	merged := openFile(t, file)

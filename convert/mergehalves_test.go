@@ -65,7 +65,7 @@ func TestMergeHalves(t *testing.T) {
 		must(t, err)
 		defer tr.Close()
 		out := filepath.Join(dir, "all"+fmt.Sprint(len(order))+".et")
-		must(t, tr.MergeFile(t.Context(), out, convert.Options{Format: format.ET}))
+		must(t, tr.EncodeFile(t.Context(), out, convert.ET, nil))
 		f, err := format.Open(out, nil)
 		must(t, err)
 		v, err := view.New(t.Context(), []*format.File{f}, nil)
@@ -131,7 +131,7 @@ func TestMergeHalvesInARing(t *testing.T) {
 	go func() {
 		tr, err := convert.Open(t.Context(), names, nil)
 		if err == nil {
-			err = errors.Join(tr.MergeFile(t.Context(), filepath.Join(dir, "out.et"), convert.Options{Format: format.ET}), tr.Close())
+			err = errors.Join(tr.EncodeFile(t.Context(), filepath.Join(dir, "out.et"), convert.ET, nil), tr.Close())
 		}
 		done <- err
 	}()

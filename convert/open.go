@@ -1,9 +1,6 @@
 package convert
 
 import (
-	"bufio"
-	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -14,12 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
-
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/deadtrace"
 	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/internal/tracename"
-	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
@@ -28,18 +23,15 @@ import (
 // [OpenOptions].MaxTemp says otherwise.
 const DefaultMaxTemp = 8 << 30
 
-var (
-	// ErrNoTrace says that a folder has no trace in it.
-	ErrNoTrace = errors.New("there is no trace in the folder")
-	// ErrTempFull says that a file takes more than OpenOptions.MaxTemp once it is decoded.
-	ErrTempFull = errors.New("decoded, it takes more room than is allowed for temporary files")
-)
+// ErrNoTrace says that a folder has no trace in it.
+var ErrNoTrace = errors.New("there is no trace in the folder")
+
+var errTempFull = errors.New("decoded, it takes more room than is allowed for temporary files")
 
 // OpenOptions change how [Open] works.
 type OpenOptions struct {
-	// From is the format of the files, as [Format].Name or [format.StorageFormat.String] has
-	// it. By default each says itself what it is.
-	From string
+	// From is the format of the files. By default each says itself what it is.
+	From Format
 	// Stdin is read for the name "-". The default is os.Stdin.
 	Stdin io.Reader
 	// TempDir is the folder for temporary files. The default is os.TempDir().
@@ -52,8 +44,13 @@ type OpenOptions struct {
 	// Progress, if set, is called now and then while a file is decoded, with how many bytes
 	// of how many are done; total is 0 if it is not known.
 	Progress func(done, total int64)
-	// Opened, if set, is called for each file before the view is built.
-	Opened func(f *format.File)
+	// Journal, if set, is called for each file that its recorder did not close, with how many
+	// entries its journal has, -1 if some, and why others are missing, as [format.File.Journal] has it.
+	Journal func(name string, entries int, missing error)
+	// Once says that what is opened is only encoded, and that once. Of a single file Open then reads
+	// no more than its beginning, and Trace.Encode the rest: to one of ENTRACE's own formats entries go
+	// as they come, without a view or a temporary file. Such a Trace has no View and no State.
+	Once bool
 	// Workers is as in [view.Options].
 	Workers int
 }
@@ -63,10 +60,11 @@ type Trace struct {
 	options OpenOptions
 	view    *view.View
 	files   []*format.File
-	names   []string  // that were asked for, of each file
-	damage  []error   // what is wrong with a file of another format, by file
-	kinds   []*Format // of the files, nil: one of ENTRACE's own
+	names   []string // that were asked for, of each file
+	damage  []error  // what is wrong with a file of another format, by file
+	codecs  []*codec // of the files, nil: one of ENTRACE's own formats
 	inputs  []os.FileInfo
+	once    *source       // what is read by Encode, nil: all was read
 	opened  []os.FileInfo // by file; nil: it has no name
 	folders []folder      // that were asked for
 
@@ -90,34 +88,55 @@ type folder struct {
 //     recovery has left, is none of them.
 //
 // Spans hang below their callers across files; see package view. Files that followed each other
-// are named in that order, as they are in a folder. A nil o means defaults. The caller must
-// close the Trace.
+// are named in that order, as they are in a folder. A nil o means defaults.
+//
+// Of files that cannot be read to their ends, the Trace has all that is whole, and the error is a
+// [*DamageError]. After any other error there is no Trace. That a file which a process writes ends
+// within an entry is nothing wrong. The caller must close the Trace.
 func Open(ctx context.Context, names []string, o *OpenOptions) (*Trace, error) {
-	if o == nil {
-		o = &OpenOptions{}
+	op := opener{ctx: ctx, trace: new(Trace)}
+	if o != nil {
+		op.options = *o
 	}
-	op := opener{ctx: ctx, options: *o, trace: new(Trace)}
+	if f := op.options.From; f != "" {
+		if c := codecOf(f); c == nil || !c.reads() {
+			return nil, &FormatError{Format: f}
+		}
+	}
 	if op.options.MaxTemp <= 0 {
 		op.options.MaxTemp = DefaultMaxTemp
 	}
-	op.left = op.options.MaxTemp
-	op.trace.options = op.options
 	if op.options.Stdin == nil {
 		op.options.Stdin = os.Stdin
 	}
-	err := op.all(names)
-	if err == nil {
-		t := op.trace
-		vo := &view.Options{Workers: o.Workers}
-		if len(o.Clock) > 0 {
-			vo.Clock = t.clock(o.Clock)
+	op.left = op.options.MaxTemp
+	op.trace.options = op.options
+	return op.finish(op.all(names))
+}
+
+// open opens what was opened to be encoded once.
+func (t *Trace) open(ctx context.Context) (*Trace, error) {
+	op := opener{ctx: ctx, options: t.options, left: t.options.MaxTemp, trace: &Trace{options: t.options}}
+	return op.finish(op.load(t.once))
+}
+
+// finish builds the view of the files that are open, unless err says why they are not.
+func (o *opener) finish(err error) (*Trace, error) {
+	t := o.trace
+	if err == nil && t.once == nil {
+		vo := &view.Options{Workers: o.options.Workers}
+		if len(o.options.Clock) > 0 {
+			vo.Clock = t.clock(o.options.Clock)
 		}
-		t.view, err = view.New(ctx, t.files, vo)
+		t.view, err = view.New(o.ctx, t.files, vo)
 	}
 	if err != nil {
-		return nil, errors.Join(err, op.trace.Close())
+		return nil, errors.Join(err, t.Close())
 	}
-	return op.trace, nil
+	if t.once != nil {
+		return t, nil
+	}
+	return t, t.Damage()
 }
 
 // clock returns the Clock of a view.
@@ -145,13 +164,15 @@ func (t *Trace) View() *view.View { return t.view }
 // Name returns the name by which a file of the view was found.
 func (t *Trace) Name(file int) string { return t.names[file] }
 
-// Format returns the format of others that a file of the view is of, nil if it is one of
-// ENTRACE's own.
-func (t *Trace) Format(file int) *Format { return t.kinds[file] }
+// Format returns the format of a file of the view.
+func (t *Trace) Format(file int) Format {
+	if c := t.codecs[file]; c != nil {
+		return c.Format
+	}
+	return Format(t.files[file].Format().String())
+}
 
-// Damage returns why files could not be read to their ends, nil if all are whole. What comes
-// before that in a file is part of the view. That a file which a process writes ends within an entry is nothing
-// wrong.
+// Damage returns the [*DamageError] that Open returned, nil if all files are whole.
 func (t *Trace) Damage() error {
 	var errs []error
 	for i := range t.files {
@@ -164,7 +185,10 @@ func (t *Trace) Damage() error {
 		}
 		errs = append(errs, err)
 	}
-	return errors.Join(errs...)
+	if len(errs) == 0 {
+		return nil
+	}
+	return &DamageError{errors.Join(errs...)}
 }
 
 // Replaced returns the names of those files whose names are those of other files by now, as a
@@ -209,17 +233,11 @@ func (t *Trace) Close() error {
 		errs = append(errs, f.Close())
 	}
 	t.files = nil
-	return errors.Join(errs...)
-}
-
-// checkOutput finds out early what would make writing to out fail.
-func (t *Trace) checkOutput(out string, replace bool) error {
-	for _, fi := range t.inputs {
-		if err := checkOutput(fi, out, replace); err != nil {
-			return err
-		}
+	if t.once != nil {
+		errs = append(errs, t.once.Close())
+		t.once = nil
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // An opener opens the files of a Trace.
@@ -232,20 +250,52 @@ type opener struct {
 
 func (o *opener) all(names []string) error {
 	for _, name := range names {
-		fi, err := os.Stat(name)
-		switch {
-		case name == "-":
-			err = o.foreign(o.options.Stdin, "standard input", "", 0)
-		case err == nil && fi.IsDir():
-			err = o.folder(name)
-		default:
-			err = o.file(name)
+		if fi, err := os.Stat(name); name != "-" && err == nil && fi.IsDir() {
+			if err := o.folder(name); err != nil {
+				return err
+			}
+			continue
 		}
+		x, err := o.source(name)
 		if err != nil {
+			return err
+		}
+		if o.options.Once && len(names) == 1 && len(o.options.Clock) == 0 {
+			return o.keep(x)
+		}
+		if err := o.load(x); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// keep makes the trace one of x that is encoded once.
+func (o *opener) keep(x *source) (err error) {
+	o.trace.once = x
+	if x.own {
+		if x.src, err = deadtrace.OpenSource(format.Find(x.name), false); err != nil {
+			return err
+		}
+		if x.info, err = osfile.Stat(x.src.Name); err != nil {
+			return err
+		}
+		n := 0
+		if x.src.Size() > x.src.Stored {
+			n = -1
+		}
+		o.journal(x.src.Name, n, x.src.Missing)
+	}
+	if x.info != nil {
+		o.trace.inputs = append(o.trace.inputs, x.info)
+	}
+	return nil
+}
+
+func (o *opener) journal(name string, entries int, missing error) {
+	if o.options.Journal != nil && (entries != 0 || missing != nil) {
+		o.options.Journal(name, entries, missing)
+	}
 }
 
 // folder opens the traces in a folder.
@@ -259,7 +309,7 @@ func (o *opener) folder(dir string) error {
 	}
 	o.trace.folders = append(o.trace.folders, folder{dir, found, left})
 	for _, name := range found {
-		if err := o.native(name); err != nil {
+		if err := o.load(&source{name: name, title: name, own: true}); err != nil {
 			return err
 		}
 	}
@@ -284,11 +334,8 @@ func tracesIn(dir string) (found, left []string, err error) {
 		}
 		name, why := filepath.Join(dir, e.Name()), "it is no regular file, and links are not followed"
 		if e.Type().IsRegular() {
-			head, err := beginning(name, wire.MagicSize)
-			if err == nil {
-				_, _, err = format.ReadMagic(bytes.NewReader(head))
-			}
-			if err == nil {
+			head, is := isTrace(name)
+			if is {
 				found = append(found, name)
 				continue
 			}
@@ -310,191 +357,72 @@ func tracesIn(dir string) (found, left []string, err error) {
 	}), left, nil
 }
 
-func beginning(name string, n int) ([]byte, error) {
-	f, err := openForeign(name)
+// isTrace returns the first bytes of a file, and whether they are those of a trace.
+func isTrace(name string) (head []byte, is bool) {
+	f, err := openRegular(name)
 	if err != nil {
-		return nil, err
+		return nil, false
 	}
 	defer f.Close()
-	head := make([]byte, n)
-	n, err = io.ReadFull(f, head)
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, err
-	}
-	return head[:n], nil
+	head, err = beginning(f)
+	return head, err == nil && isOwn(head)
 }
 
-// file opens the file name, whatever it is.
-func (o *opener) file(name string) error {
-	if _, err := os.Lstat(name); err != nil {
-		return o.native(name) // format.Find may find what is left of it
+// load opens x, and closes it.
+func (o *opener) load(x *source) error {
+	if x.own {
+		return errors.Join(x.known(o.loadOwn(x.name)), x.Close())
 	}
-	head, err := beginning(name, SniffSize)
+	tmp, err := osfile.CreateSpool(o.options.TempDir)
+	if err != nil {
+		return errors.Join(err, x.Close())
+	}
+	err = x.writeTo(o.ctx, &limited{w: tmp, left: &o.left}, 0, format.IET, o.options.Progress)
+	damage, damaged := errors.AsType[*DamageError](err)
+	if err = errors.Join(err, x.Close()); err != nil && !damaged {
+		return errors.Join(err, tmp.Close())
+	}
+	f, err := openSpool(tmp, x.title)
 	if err != nil {
 		return err
 	}
-	_, _, err = format.ReadMagic(bytes.NewReader(head))
-	if from := o.options.From; !isCompressed(head) && (isNative(from) || from == "" && (err == nil || FormatOf(head, name) == nil)) {
-		return o.native(name)
+	if x.info != nil {
+		o.trace.inputs = append(o.trace.inputs, x.info)
 	}
-	src, err := openForeign(name)
-	if err != nil {
-		return err
+	o.add(f, x.title, x.codec, nil)
+	if damaged {
+		o.trace.damage[len(o.trace.damage)-1] = damage.Err
 	}
-	defer src.Close()
-	fi, err := src.Stat()
-	if err != nil {
-		return err
-	}
-	o.trace.inputs = append(o.trace.inputs, fi)
-	return o.foreign(src, name, name, fi.Size())
+	return nil
 }
 
-func isNative(name string) bool {
-	_, err := format.ParseStorageFormat(name)
-	return err == nil
-}
-
-// native opens a trace of ENTRACE's own formats.
-func (o *opener) native(name string) error {
+// loadOwn opens a file of ENTRACE's own formats, of which only the beginning may be whole.
+func (o *opener) loadOwn(name string) error {
 	f, err := recorder.Open(name, nil)
-	if err != nil {
-		if f, err = o.lenient(name, err); err != nil {
-			return err
+	if _, corrupt := errors.AsType[*format.CorruptError](err); corrupt {
+		if lenient, lerr := recorder.Open(name, &format.OpenOptions{Lenient: true}); lerr == nil {
+			f, err = lenient, nil
 		}
 	}
+	if err != nil {
+		return err
+	}
+	n, missing := f.Journal()
+	o.journal(f.Name(), n, missing)
 	fi, err := osfile.Stat(f.Name())
 	if err == nil {
 		o.trace.inputs = append(o.trace.inputs, fi)
 	} else {
 		fi = nil
 	}
-	o.add(f, name, nil, nil)
-	o.trace.opened[len(o.trace.opened)-1] = fi
+	o.add(f, name, nil, fi)
 	return nil
 }
 
-// lenient opens a trace of which only the beginning is whole.
-func (o *opener) lenient(name string, err error) (*format.File, error) {
-	if _, ok := errors.AsType[*format.CorruptError](err); !ok {
-		return nil, err
-	}
-	f, lerr := recorder.Open(name, &format.OpenOptions{Lenient: true})
-	if lerr != nil {
-		return nil, err
-	}
-	return f, nil
-}
-
-func (o *opener) add(f *format.File, name string, kind *Format, damage error) {
+func (o *opener) add(f *format.File, name string, c *codec, opened os.FileInfo) {
 	t := o.trace
-	t.files, t.names = append(t.files, f), append(t.names, name)
-	t.kinds, t.damage = append(t.kinds, kind), append(t.damage, damage)
-	t.opened = append(t.opened, nil)
-	if o.options.Opened != nil {
-		o.options.Opened(f)
-	}
-}
-
-var (
-	magicGzip = []byte{0x1f, 0x8b}
-	magicZstd = []byte{0x28, 0xb5, 0x2f, 0xfd}
-)
-
-// IsCompressed reports whether the file is one that gzip or zstd has compressed.
-func IsCompressed(file string) bool {
-	head, err := beginning(file, len(magicZstd))
-	return err == nil && isCompressed(head)
-}
-
-func isCompressed(head []byte) bool {
-	return bytes.HasPrefix(head, magicGzip) || bytes.HasPrefix(head, magicZstd)
-}
-
-// foreign opens what r holds, which has that name, by way of a temporary file.
-func (o *opener) foreign(r io.Reader, title, name string, size int64) error {
-	if o.options.Progress != nil {
-		if f, ok := r.(*os.File); ok {
-			r = counted(f, size, o.options.Progress)
-		}
-	}
-	var head []byte
-	var err error
-	if at, ok := r.(io.ReaderAt); ok && size > 0 {
-		head = make([]byte, min(SniffSize, size))
-		if _, err := at.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {
-			return err
-		}
-	} else {
-		b := bufio.NewReaderSize(r, 64<<10)
-		if head, err = b.Peek(SniffSize); err != nil && !errors.Is(err, io.EOF) {
-			return err
-		}
-		r = b
-	}
-	var cut error // why what is compressed is not whole
-	if isCompressed(head) {
-		plain, err := decompressed(r, head)
-		if err != nil {
-			return fmt.Errorf("%s: %w", title, err)
-		}
-		defer plain.Close()
-		b := bufio.NewReaderSize(&wholeReader{plain, &cut}, 64<<10)
-		if head, err = b.Peek(SniffSize); err != nil && !errors.Is(err, io.EOF) {
-			return fmt.Errorf("%s: %w", title, err)
-		}
-		r = b
-		name = strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, ".gz"), ".zst"), ".zstd")
-	}
-	return o.decode(r, &cut, head, title, name)
-}
-
-// decompressed returns a reader of the plain bytes of r, whose first compressed ones are head.
-func decompressed(r io.Reader, head []byte) (io.ReadCloser, error) {
-	if bytes.HasPrefix(head, magicGzip) {
-		return gzip.NewReader(r)
-	}
-	d, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(128<<20))
-	if err != nil {
-		return nil, err
-	}
-	return d.IOReadCloser(), nil
-}
-
-// decode writes what r holds, which begins with head, to a temporary trace and opens that. At the
-// end of r cut is why there is no more.
-func (o *opener) decode(r io.Reader, cut *error, head []byte, title, name string) error {
-	var f *Format
-	if from := o.options.From; from != "" && !isNative(from) {
-		if f = FormatNamed(from); f == nil || f.Decode == nil {
-			return fmt.Errorf("%q is no format that is read", from)
-		}
-	} else if _, _, err := format.ReadMagic(bytes.NewReader(head)); err != nil && from == "" {
-		f = FormatOf(head, name)
-	}
-	tmp, err := osfile.CreateSpool(o.options.TempDir)
-	if err != nil {
-		return err
-	}
-	w := &limited{w: tmp, left: &o.left}
-	var damage error
-	if f == nil {
-		err = Stream(o.ctx, w, r, Options{Format: format.IET})
-		if _, corrupt := errors.AsType[*format.CorruptError](err); corrupt || errors.Is(err, format.ErrTruncated) {
-			damage, err = err, nil
-		}
-	} else {
-		damage, err = StreamFrom(o.ctx, w, r, f.Decode, Options{Format: format.IET})
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", title, errors.Join(err, tmp.Close()))
-	}
-	opened, err := openSpool(tmp, title)
-	if err != nil {
-		return err
-	}
-	o.add(opened, title, f, errors.Join(*cut, damage))
-	return nil
+	t.files, t.names, t.codecs = append(t.files, f), append(t.names, name), append(t.codecs, c)
+	t.damage, t.opened = append(t.damage, nil), append(t.opened, opened)
 }
 
 // openSpool opens the trace in a temporary file.
@@ -506,30 +434,6 @@ func openSpool(tmp *osfile.Spool, title string) (*format.File, error) {
 	return f, nil
 }
 
-// isCut reports whether err says that what is compressed is not whole.
-func isCut(err error) bool {
-	for _, of := range []error{io.ErrUnexpectedEOF, gzip.ErrChecksum, gzip.ErrHeader, zstd.ErrCRCMismatch, zstd.ErrMagicMismatch} {
-		if errors.Is(err, of) {
-			return true
-		}
-	}
-	return false
-}
-
-// A wholeReader reads what is whole of r, which is compressed, and notes why that is not all.
-type wholeReader struct {
-	r   io.Reader
-	cut *error
-}
-
-func (w *wholeReader) Read(p []byte) (int, error) {
-	n, err := w.r.Read(p)
-	if isCut(err) {
-		*w.cut, err = err, io.EOF
-	}
-	return n, err
-}
-
 // limited is a writer with so much room left.
 type limited struct {
 	w    io.Writer
@@ -538,7 +442,7 @@ type limited struct {
 
 func (l *limited) Write(p []byte) (int, error) {
 	if *l.left -= int64(len(p)); *l.left < 0 {
-		return 0, ErrTempFull
+		return 0, errTempFull
 	}
 	return l.w.Write(p)
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/entrace-go/entrace/convert/parquet"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/wire"
-	"github.com/entrace-go/entrace/view"
 )
 
 // panicking calls fn, which must panic, and checks that it leaves no file behind.
@@ -42,34 +41,30 @@ func panicking(t *testing.T, fn func(in, out string) error) {
 	}
 }
 
-// fill writes more entries than a Writer buffers.
-func fill(w *format.Writer) {
-	_, _ = w.Write(format.Root())
-	for range 100_000 {
-		_, _ = w.Write(&format.TraceEntry{Metadata: format.Metadata{Name: "event"}, Message: format.Some("m")})
-	}
-}
-
 func TestPanicLeavesNoFile(t *testing.T) {
 	boom := func(int64, int64) { panic("boom") }
+	once := func(in, out string, to convert.Format, o *convert.OpenOptions) error {
+		o.Once = true
+		tr, err := convert.Open(t.Context(), []string{in}, o)
+		must(t, err)
+		defer tr.Close()
+		return tr.EncodeFile(t.Context(), out, to, &convert.Options{Version: format.V2})
+	}
 	for name, fn := range map[string]func(in, out string) error{
-		"a decoder": func(in, out string) error {
-			return convert.FileFrom(t.Context(), in, out, func(_ context.Context, _ io.Reader, w *format.Writer) error { fill(w); panic("boom") }, convert.Options{})
-		},
-		"an encoder": func(in, out string) error {
-			return convert.FileTo(t.Context(), in, out, func(context.Context, io.Writer, *view.View) error { panic("boom") }, convert.Options{})
-		},
 		"progress": func(in, out string) error {
-			return convert.File(t.Context(), in, out, convert.Options{Version: format.V2, Progress: boom})
+			return once(in, out, convert.IET, &convert.OpenOptions{Progress: boom})
 		},
 		"progress of a finalization": func(in, out string) error {
-			return convert.File(t.Context(), in, out, convert.Options{Progress: boom})
+			tr, err := convert.Open(t.Context(), []string{in}, &convert.OpenOptions{Progress: boom, Once: true})
+			must(t, err)
+			defer tr.Close()
+			return tr.EncodeFile(t.Context(), out, convert.ET, nil)
 		},
 		"a merge": func(in, out string) error {
 			tr, err := convert.Open(t.Context(), []string{in}, nil)
 			must(t, err)
 			defer tr.Close()
-			return tr.MergeFile(panicContext{t.Context()}, out, convert.Options{})
+			return tr.EncodeFile(panicContext{t.Context()}, out, convert.ET, nil)
 		},
 	} {
 		t.Run(name, func(t *testing.T) { panicking(t, fn) })
@@ -84,7 +79,7 @@ func (panicContext) Err() error { panic("boom") }
 // TestPanickingInputLeavesNoFile checks decoders that copy their input to a temporary
 // file, with a reader that panics.
 func TestPanickingInputLeavesNoFile(t *testing.T) {
-	for name, decode := range map[string]convert.Decoder{
+	for name, decode := range map[string]func(ctx context.Context, r io.Reader, w *format.Writer) error{
 		"otlp":    func(ctx context.Context, r io.Reader, w *format.Writer) error { return otlp.Decode(ctx, r, w, nil) },
 		"parquet": func(ctx context.Context, r io.Reader, w *format.Writer) error { return parquet.Decode(ctx, r, w, nil) },
 	} {

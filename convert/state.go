@@ -122,7 +122,7 @@ func (t *Trace) StateIn(v *view.View, file int) State {
 		}
 	}
 	x := t.recorders.saidIn(v, file)
-	x.recorded = t.kinds[file] == nil && (x.recorded || x.state.Word == "" && t.recorders.isRecorded(v, file))
+	x.recorded = t.codecs[file] == nil && (x.recorded || x.state.Word == "" && t.recorders.isRecorded(v, file))
 	return x.stateOf(v.Files()[file], live, pid, errors.Join(t.damage[file], v.Damage(file)))
 }
 

@@ -3,7 +3,6 @@ package convert_test
 import (
 	"bytes"
 	"context"
-	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -12,12 +11,10 @@ import (
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/convert"
-	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/recorder"
-	"github.com/entrace-go/entrace/view"
 )
 
 // said records a log record.
@@ -99,10 +96,10 @@ func TestStateOfFile(t *testing.T) {
 	must(t, os.Rename(parts[0], in("rotated.et")))
 
 	// What came from another program is whole, even if it has no end.
-	must(t, opened(t, nil, in("killed.iet")).EncodeFile(t.Context(), in("x.jsonl"), convert.FormatNamed("otlp").Encode, convert.Options{}))
+	must(t, opened(t, nil, in("killed.iet")).EncodeFile(t.Context(), in("x.jsonl"), "otlp", nil))
 	other := service(t, format.V1, "shop", []part{{name: "call", span: 1, at: 10, below: -1}, {name: "said", span: 1, at: 11, log: true, below: 0}})
-	must(t, convert.FileTo(t.Context(), other.Name(), in("y.jsonl"), func(ctx context.Context, w io.Writer, v *view.View) error { return otlp.Encode(ctx, w, v, nil) }, convert.Options{}))
-	must(t, convert.FileFrom(t.Context(), in("y.jsonl"), in("y.et"), func(ctx context.Context, r io.Reader, w *format.Writer) error { return otlp.Decode(ctx, r, w, nil) }, convert.Options{Format: format.ET}))
+	must(t, encodeFile(t.Context(), other.Name(), in("y.jsonl"), "otlp", nil))
+	must(t, encodeFile(t.Context(), in("y.jsonl"), in("y.et"), convert.ET, nil))
 
 	for _, x := range []struct{ name, want string }{
 		{"app.et", "ended"},

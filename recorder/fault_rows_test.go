@@ -766,7 +766,9 @@ func TestConvertRoundTrip(t *testing.T) {
 			from := in
 			for i, f := range []format.StorageFormat{format.ET, format.IETPrefix, format.ET, format.IET} {
 				to := filepath.Join(dir, fmt.Sprint(i, ".", f))
-				must(t, convert.File(t.Context(), from, to, convert.Options{Format: f}))
+				tr, err := convert.Open(t.Context(), []string{from}, &convert.OpenOptions{Once: true})
+				must(t, err)
+				must(t, errors.Join(tr.EncodeFile(t.Context(), to, convert.Format(f.String()), nil), tr.Close()))
 				from = to
 			}
 			if !bytes.Equal(readFile(t, from), b) {

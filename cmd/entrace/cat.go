@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/entryjson"
 )
@@ -42,7 +41,7 @@ func (a *app) catCommand() *cobra.Command {
 }
 
 func (a *app) cat(ctx context.Context, name string, o *lookFlags) error {
-	if o.selects() || len(o.clock) > 0 || o.from != "" || name != "-" && convert.IsCompressed(name) {
+	if own, _ := inPlace(name, o.from); o.selects() || len(o.clock) > 0 || o.from != "" || name != "-" && !own {
 		return a.catSelected(ctx, name, o)
 	}
 	f, err := a.content(name)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/deadtrace"
 	"github.com/entrace-go/entrace/internal/quantity"
 )
 
@@ -75,98 +73,39 @@ func (a *app) convertCommand() *cobra.Command {
 }
 
 func (a *app) convert(ctx context.Context, in, out string, flags *convertFlags) error {
+	flags.once = !flags.selects()
+	return a.encode(ctx, []string{in}, out, flags)
+}
+
+// encode writes the files to out.
+func (a *app) encode(ctx context.Context, names []string, out string, flags *convertFlags) error {
 	to, err := targetOf(out, flags.to)
 	if err != nil {
 		return err
 	}
-	if to.o.Replace = flags.force; flags.disk != "" {
-		if to.foreign != nil {
-			return usagef("--version is for ENTRACE's own formats, %s is not one", to.foreign.Name)
+	o := &convert.Options{Replace: flags.force}
+	if flags.disk != "" {
+		if _, own := to.Own(); !own {
+			return usagef("--version is for ENTRACE's own formats, %s is not one", to)
 		}
-		if to.o.Version, err = format.ParseVersion(flags.disk); err != nil {
+		if o.Version, err = format.ParseVersion(flags.disk); err != nil {
 			return usagef("--version: %w", err)
 		}
 	}
-	if out != "-" {
-		bar := a.progress()
-		to.o.Progress = bar.update
-		defer bar.done()
+	bar := a.progress()
+	defer bar.done()
+	if flags.progress = bar.update; out == "-" {
+		flags.progress = nil
 	}
-	if in == "-" && out == "-" && to.foreign == nil && slices.Contains(nativeNames, flags.from) {
-		return convert.Stream(ctx, a.out, a.in, to.o) // as it comes
-	}
-	if to.foreign != nil {
-		return a.encode(ctx, []string{in}, out, &flags.lookFlags, to)
-	}
-	if in != "-" && convert.IsCompressed(in) || flags.selects() || len(flags.clock) > 0 {
-		return a.mergeTo(ctx, []string{in}, out, &flags.lookFlags, to)
-	}
-	path, done, err := a.seekable(in)
-	if err != nil {
-		return err
-	}
-	defer done()
-	from, err := source(path, flags.from)
-	if err != nil {
-		return err
-	}
-	if from == nil && in != "-" {
-		c, err := a.content(path) // for what it says
-		if err != nil {
-			return err
-		}
-		_ = c.Close() // nothing was written to it
-	}
-	if from == nil {
-		err = a.convertNative(ctx, path, out, to.o)
-	} else {
-		err = a.convertFrom(ctx, path, out, from, to.o)
-	}
-	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%w; --force replaces it", thereAlready(out))
-	}
-	return torn(in, err)
-}
-
-func (a *app) convertNative(ctx context.Context, in, out string, o convert.Options) error {
-	if out != "-" {
-		return convert.File(ctx, in, out, o)
-	}
-	src, err := deadtrace.OpenSource(format.Find(in), false)
-	if err != nil {
-		return err
-	}
-	defer src.Close()
-	return convert.Stream(ctx, a.out, src.Reader(), o)
-}
-
-func (a *app) convertFrom(ctx context.Context, in, out string, from *convert.Format, o convert.Options) error {
-	if out != "-" {
-		return convert.FileFrom(ctx, in, out, from.Decode, o)
-	}
-	src, err := openRegular(in)
-	if err != nil {
-		return err
-	}
-	defer src.Close()
-	damage, err := convert.StreamFrom(ctx, a.out, src, from.Decode, o)
-	if err != nil {
-		return err
-	}
-	return damage
-}
-
-// encode writes the files to out in a format of others.
-func (a *app) encode(ctx context.Context, names []string, out string, o *lookFlags, to target) error {
-	t, err := a.openPart(ctx, names, o)
+	t, err := a.openPart(ctx, names, &flags.lookFlags)
 	if err != nil {
 		return err
 	}
 	defer t.Close()
 	if out == "-" {
-		err = t.Encode(ctx, a.out, to.foreign.Encode)
+		err = t.Encode(ctx, a.out, to, o)
 	} else {
-		err = t.EncodeFile(ctx, out, to.foreign.Encode, to.o)
+		err = t.EncodeFile(ctx, out, to, o)
 	}
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%w; --force replaces it", thereAlready(out))
@@ -189,27 +128,35 @@ func (a *app) open(ctx context.Context, names []string, o *lookFlags) (*convert.
 			return nil, usagef("--max-temp is %q, it must be a size such as 8GiB", o.maxTemp)
 		}
 	}
-	bar := a.progress()
-	defer bar.done()
+	progress := o.progress
+	if progress == nil && !o.once {
+		bar := a.progress()
+		defer bar.done()
+		progress = bar.update
+	}
 	t, err := convert.Open(ctx, names, &convert.OpenOptions{
-		From: o.from, Clock: clocks, MaxTemp: room, Stdin: a.in, Progress: bar.update,
-		Opened: func(f *format.File) {
-			n, missing := f.Journal()
-			a.tellJournal(f.Name(), count(n, "entry is", "entries are"), n > 0, missing)
+		From: convert.Format(o.from), Clock: clocks, MaxTemp: room, Stdin: a.in, Progress: progress, Once: o.once,
+		Journal: func(name string, n int, missing error) {
+			what := "the last entries are"
+			if n > 0 {
+				what = count(n, "entry is", "entries are")
+			}
+			a.tellJournal(name, what, n != 0, missing)
 		},
 	})
-	if err != nil && len(names) == 1 && names[0] != "-" {
-		err = known(names[0], err)
-	}
-	if err == nil {
-		if n := t.View().Copies(); n > 0 {
-			fmt.Fprintf(a.err, "entrace: %s in several files, shown once\n", count(n, "row is", "rows are"))
+	if t == nil {
+		if len(names) == 1 && names[0] != "-" {
+			err = known(names[0], err)
 		}
-		for _, text := range t.LeftOut() {
-			fmt.Fprintln(a.err, "entrace:", safe(text))
-		}
+		return nil, err
 	}
-	return t, err
+	if v := t.View(); v != nil && v.Copies() > 0 {
+		fmt.Fprintf(a.err, "entrace: %s in several files, shown once\n", count(v.Copies(), "row is", "rows are"))
+	}
+	for _, text := range t.LeftOut() {
+		fmt.Fprintln(a.err, "entrace:", safe(text))
+	}
+	return t, nil // what is damaged, Trace.Damage says behind what is whole
 }
 
 // A progress shows how far a long work is, on a terminal alone.

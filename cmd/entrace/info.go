@@ -96,10 +96,7 @@ func (a *app) info(ctx context.Context, name string, o *lookFlags) error {
 		in.Ended = in.Ended && s.Word == convert.StateEnded
 		in.Live = in.Live || s.Word == convert.StateRunning
 		in.Rotated = s.Rotated // of the last one
-		in.Version, in.Format = f.Version(), f.Format().String()
-		if foreign := t.Format(i); foreign != nil {
-			in.Format = foreign.Name
-		}
+		in.Version, in.Format = f.Version(), string(t.Format(i))
 		in.Entries += v.Entries(i)
 		in.Bytes += f.Size()
 		in.ValidBytes += v.WholeSize(i)

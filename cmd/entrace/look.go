@@ -22,6 +22,9 @@ type lookFlags struct {
 	descendants                        bool
 	time                               timeStyle
 	json                               bool
+
+	once     bool                    // the trace is only encoded, and that once
+	progress func(done, total int64) // nil: a bar of its own
 }
 
 // add adds the flags that say what is opened, and which time of it.

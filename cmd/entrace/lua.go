@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/quantity"
 	"github.com/entrace-go/entrace/query/lua"
@@ -154,15 +153,9 @@ func (f *entryFile) Close() error { return f.with.Close() }
 // openEntries opens a file of any format for a script. The first error is what is wrong with the
 // file, of which the whole entries are there; the second one is why it could not be opened.
 func (a *app) openEntries(ctx context.Context, name string, o *luaOptions) (*entryFile, error, error) {
-	foreign := name == "-" || convert.IsCompressed(name)
-	if !foreign {
-		from, err := source(name, o.from)
-		if err != nil {
-			return nil, nil, err
-		}
-		foreign = from != nil
-	}
-	if foreign {
+	if own, err := inPlace(name, o.from); err != nil {
+		return nil, nil, err
+	} else if !own {
 		t, err := a.open(ctx, []string{name}, &o.lookFlags)
 		if err != nil {
 			return nil, nil, err

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -272,7 +271,13 @@ func known(name string, err error) error {
 	if !errors.Is(err, format.ErrNotEntrace) {
 		return err
 	}
-	head, herr := beginning(name)
+	kind, _, unknown, herr := convert.FormatOf(name)
+	head := make([]byte, 4<<10)
+	if f, oerr := osfile.OpenRead(name); oerr == nil {
+		n, _ := io.ReadFull(f, head) // what is there will do
+		head = head[:n]
+		_ = f.Close() // it was only looked at
+	}
 	if herr != nil {
 		return err
 	}
@@ -295,36 +300,13 @@ func known(name string, err error) error {
 		}
 		return fmt.Errorf("%s is the ring of a process that died: 'entrace recover %s' makes a trace of it", name, filepath.Dir(name))
 	}
-	if what := unreadable(head, name); what != "" {
-		return fmt.Errorf("%s %s", name, what)
+	if unknown != "" {
+		return fmt.Errorf("%s %s", name, unknown)
 	}
-	if f := convert.FormatOf(head, name); f != nil {
-		return fmt.Errorf("%s looks like %s: 'entrace convert %s x.et' makes a trace of it", name, f.Name, name)
+	if kind != "" {
+		return fmt.Errorf("%s looks like %s: 'entrace convert %s x.et' makes a trace of it", name, kind, name)
 	}
 	return err
-}
-
-// unreadable says of a file that is no trace what it is and what to do, "" if that is unknown.
-func unreadable(head []byte, name string) string {
-	if f := convert.FormatByExtension(name); f != nil && f.Decode == nil {
-		return "is of format " + f.Name + ", which entrace writes and does not read"
-	}
-	switch {
-	case len(head) == 0:
-		return ""
-	case head[0] == 0x0a && isMessage(head):
-		return "looks like one OTLP message of protobuf without its length before it: --from otlp reads it"
-	case mostlyText(head) && convert.FormatOf(head, name) == nil:
-		return "is a text; entrace reads et, iet and the formats that 'entrace convert --list' names"
-	}
-	return ""
-}
-
-// isMessage reports whether head begins with a field 1 of bytes of a protobuf message, as OTLP's
-// requests do, and with a field of bytes in that.
-func isMessage(head []byte) bool {
-	n, size := binary.Uvarint(head[1:])
-	return size > 0 && n > 1 && len(head) > 1+size && head[1+size] == 0x0a
 }
 
 // tellJournal says on stderr that what is in the journal of the file name, if anything is, and
@@ -354,15 +336,6 @@ func count(n int, one, more string) string {
 		return "1 " + one
 	}
 	return strconv.Itoa(n) + " " + more
-}
-
-// openRegular opens a file to read it, whatever is in it.
-func openRegular(name string) (*os.File, error) {
-	f, err := osfile.OpenRead(name)
-	if errors.Is(err, osfile.ErrNotRegular) {
-		err = fmt.Errorf("%s: %w", name, format.ErrNotRegular)
-	}
-	return f, err
 }
 
 // torn passes on the error with which the entries of a file ended. That one

@@ -2,15 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
-
-	"github.com/entrace-go/entrace/format"
 )
 
 func (a *app) mergeCommand() *cobra.Command {
@@ -42,41 +39,7 @@ func (a *app) merge(ctx context.Context, names []string, out string, flags *conv
 	if out == "" {
 		return usagef("--output must name the file to write")
 	}
-	to, err := targetOf(out, flags.to)
-	if err != nil {
-		return err
-	}
-	if flags.disk != "" {
-		if to.foreign != nil {
-			return usagef("--version is for ENTRACE's own formats, %s is not one", to.foreign.Name)
-		}
-		if to.o.Version, err = format.ParseVersion(flags.disk); err != nil {
-			return usagef("--version: %w", err)
-		}
-	}
-	to.o.Replace = flags.force
-	if to.foreign != nil {
-		return a.encode(ctx, names, out, &flags.lookFlags, to)
-	}
-	return a.mergeTo(ctx, names, out, &flags.lookFlags, to)
-}
-
-// mergeTo writes the files to out as one of ENTRACE's own formats.
-func (a *app) mergeTo(ctx context.Context, names []string, out string, o *lookFlags, to target) error {
-	t, err := a.openPart(ctx, a.eachOnce(names), o)
-	if err != nil {
-		return err
-	}
-	defer t.Close()
-	if out == "-" {
-		err = t.Merge(ctx, a.out, to.o)
-	} else {
-		err = t.MergeFile(ctx, out, to.o)
-	}
-	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%w; --force replaces it", thereAlready(out))
-	}
-	return errors.Join(err, t.Damage())
+	return a.encode(ctx, a.eachOnce(names), out, flags)
 }
 
 // eachOnce returns names without those of a file that another one leads to, as a hard link does,

@@ -233,11 +233,10 @@ func TestKnownFiles(t *testing.T) {
 	must(t, os.WriteFile("new.et", []byte("\x00ENTRACE\x09\x00"), 0o600))
 	must(t, os.WriteFile("app.pftrace", []byte("anything"), 0o600))
 	for _, x := range []struct{ args, want string }{
-		{"cat app.jsonl", "looks like otlp"},
 		{"verify app.jsonl", "looks like otlp"},
 		{"cat empty.et", "empty.et: the file is empty"},
 		{"info new.et", "written by a newer ENTRACE"},
-		{"convert app.pftrace x.et", "perfetto is written only"},
+		{"convert app.pftrace x.et", "perfetto, which entrace writes and does not read"},
 	} {
 		if code, _, errs := entrace(t, nil, strings.Fields(x.args)...); code == exitFine || !strings.Contains(errs, x.want) {
 			t.Errorf("%s: exit %d, %s, want %s", x.args, code, errs, x.want)

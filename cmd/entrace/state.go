@@ -46,7 +46,7 @@ func stateLines(t *convert.Trace, states []convert.State) (lines []string) {
 
 // fileName returns the name under which a file of a trace was found.
 func fileName(t *convert.Trace, file int) string {
-	if t.Format(file) == nil && t.Name(file) != stdinName {
+	if _, own := t.Format(file).Own(); own && t.Name(file) != stdinName {
 		return t.View().Files()[file].Name()
 	}
 	return t.Name(file)

@@ -137,15 +137,9 @@ func (a *app) tailFile(ctx context.Context, name string, o tailOptions) error {
 	if o.selects() || len(o.clock) > 0 || o.json && !o.raw {
 		return a.tailRows(ctx, name, o)
 	}
-	foreign := name == "-" || convert.IsCompressed(name)
-	if !foreign {
-		from, err := source(name, o.from)
-		if err != nil {
-			return err
-		}
-		foreign = from != nil
-	}
-	if foreign {
+	if own, err := inPlace(name, o.from); err != nil {
+		return err
+	} else if !own {
 		return a.tailForeign(ctx, name, o)
 	}
 	var grows *growing
@@ -203,8 +197,8 @@ func (a *app) died(ctx context.Context, name string) (word convert.StateWord, di
 	if lock, _ := osfile.LockHolder(name); lock != osfile.LockFree {
 		return "", nil
 	}
-	t, err := convert.Open(ctx, []string{name}, nil)
-	if err != nil {
+	t, _ := convert.Open(ctx, []string{name}, nil)
+	if t == nil {
 		return "", nil
 	}
 	defer t.Close()

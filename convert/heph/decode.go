@@ -33,11 +33,11 @@ func Decode(ctx context.Context, r io.Reader, w *format.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, in.Close()) }()
-	return errors.Join(in.View(func(b []byte) error { return decode(ctx, b, w) }), in.Err())
+	return errors.Join(in.View(func(b []byte) error { return decode(ctx, b, w, in.Progress) }), in.Err())
 }
 
-func decode(ctx context.Context, b []byte, w *format.Writer) (err error) {
-	d := &decoder{ctx: ctx, w: w, b: b}
+func decode(ctx context.Context, b []byte, w *format.Writer, progress func(done int64)) (err error) {
+	d := &decoder{ctx: ctx, w: w, b: b, progress: progress}
 	if err := d.scan(); err != nil {
 		return err
 	}
@@ -53,21 +53,22 @@ func decode(ctx context.Context, b []byte, w *format.Writer) (err error) {
 const maxDamage = 16
 
 type decoder struct {
-	ctx    context.Context
-	w      *format.Writer
-	b      []byte // all of the input
-	events index
-	epochs []uint64
-	opts   []packetAt
-	damage []error
-	first  [sha256.Size]byte // hash of the first packet
-	sum    uint32            // of all packets so far
-	signed bool              // the last packet has the right sum
-	lone   bool              // every event but has the number of an entry
-	packet packet
-	entry  format.TraceEntry
-	trace  string
-	build  builder
+	ctx      context.Context
+	w        *format.Writer
+	b        []byte // all of the input
+	progress func(done int64)
+	events   index
+	epochs   []uint64
+	opts     []packetAt
+	damage   []error
+	first    [sha256.Size]byte // hash of the first packet
+	sum      uint32            // of all packets so far
+	signed   bool              // the last packet has the right sum
+	lone     bool              // every event but has the number of an entry
+	packet   packet
+	entry    format.TraceEntry
+	trace    string
+	build    builder
 }
 
 // errChanged is why a packet cannot be read a second time.
@@ -91,8 +92,11 @@ func (d *decoder) scan() error {
 	rd := &reader{b: d.b}
 	d.lone = true
 	for n := 0; rd.more(); n++ {
-		if n%4096 == 0 && d.ctx.Err() != nil {
-			return d.ctx.Err()
+		if n%4096 == 0 {
+			if d.ctx.Err() != nil {
+				return d.ctx.Err()
+			}
+			d.progress(int64(rd.off))
 		}
 		p, err := rd.next()
 		if err != nil {

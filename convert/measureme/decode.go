@@ -53,12 +53,12 @@ func Decode(ctx context.Context, r io.Reader, w *format.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, in.Close()) }()
-	err = in.View(func(b []byte) error { return decodeProfile(ctx, b, w) })
+	err = in.View(func(b []byte) error { return decodeProfile(ctx, b, w, in.Progress) })
 	return cmp.Or(in.Err(), err)
 }
 
-func decodeProfile(ctx context.Context, b []byte, w *format.Writer) error {
-	s := &scanner{ctx: ctx, b: b}
+func decodeProfile(ctx context.Context, b []byte, w *format.Writer, progress func(done int64)) error {
+	s := &scanner{ctx: ctx, b: b, progress: progress}
 	end := s.scan()
 	if s.version == 0 && !errors.Is(end, format.ErrTruncated) {
 		return end

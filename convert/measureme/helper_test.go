@@ -268,7 +268,7 @@ func reverse(t testing.TB, profile []byte) map[string][2]uint64 {
 // scanned takes a whole profile apart.
 func scanned(t testing.TB, profile []byte) *scanner {
 	t.Helper()
-	s := &scanner{ctx: context.Background(), b: profile}
+	s := &scanner{ctx: context.Background(), b: profile, progress: func(int64) {}}
 	if err := s.scan(); err != nil {
 		t.Fatal(err)
 	}

@@ -17,14 +17,15 @@ const chunkEvents = 8192
 
 // A scanner takes the pages of a file apart into its three streams.
 type scanner struct {
-	ctx     context.Context
-	b       []byte // the whole file
-	off     int    // of the next byte
-	page    int64
-	version uint32
-	streams [numTags]stream
-	damage  *input.Error // the first that did not end the file
-	first   [sha256.Size]byte
+	ctx      context.Context
+	b        []byte // the whole file
+	progress func(done int64)
+	off      int // of the next byte
+	page     int64
+	version  uint32
+	streams  [numTags]stream
+	damage   *input.Error // the first that did not end the file
+	first    [sha256.Size]byte
 
 	// Invariants: chunks hold chunkEvents each but for the last; the ids of all
 	// records of the file, so that an index is the record's number.
@@ -70,6 +71,7 @@ func (s *scanner) scan() error {
 		if err := s.ctx.Err(); err != nil {
 			return err
 		}
+		s.progress(int64(s.off))
 		if len(s.b)-s.off < pageHeaderSize {
 			return s.truncated(len(s.b))
 		}

@@ -43,7 +43,7 @@ func Decode(ctx context.Context, r io.Reader, w *format.Writer, o *DecodeOptions
 	defer func() { err = errors.Join(err, in.Close()) }()
 	// What is written is encoded from the input, and goes to w's buffer: no part of
 	// the map reaches a system call.
-	err = in.View(func(b []byte) error { return decode(ctx, b, w) })
+	err = in.View(func(b []byte) error { return decode(ctx, b, w, in.Progress) })
 	if in.Err() != nil {
 		err = in.Err() // which is why it stops where it does
 	}
@@ -68,7 +68,7 @@ type source interface {
 	resource(h *head, r *otel.Resource) error
 }
 
-func decode(ctx context.Context, b []byte, w *format.Writer) (err error) {
+func decode(ctx context.Context, b []byte, w *format.Writer, progress func(done int64)) (err error) {
 	d := decoder{w: w, ix: newIndex(), budget: scopesFloor + scopesFactor*int64(len(b))}
 	d.check = func() error {
 		if d.calls++; d.calls%256 != 1 {
@@ -99,8 +99,12 @@ func decode(ctx context.Context, b []byte, w *format.Writer) (err error) {
 		if err := d.check(); err != nil {
 			return err
 		}
-		if err := d.write(d.ix.records.at(i)); err != nil {
+		r := d.ix.records.at(i)
+		if err := d.write(r); err != nil {
 			return err
+		}
+		if i%4096 == 0 {
+			progress(r.off)
 		}
 	}
 	return cmp.Or(d.damaged, damage)

@@ -243,7 +243,7 @@ func record(t *testing.T, v format.Version, f format.StorageFormat) string {
 		return name
 	}
 	prefixed := filepath.Join(dir, "ours.ietprefix")
-	if err := convert.File(t.Context(), name, prefixed, convert.Options{Format: f}); err != nil {
+	if err := convertFile(t, name, prefixed, f, 0); err != nil {
 		t.Fatal(err)
 	}
 	return prefixed
@@ -274,7 +274,7 @@ func TestUpgradeSame(t *testing.T) {
 			v1 := record(t, format.V1, f)
 			dir := t.TempDir()
 			ours, theirs := filepath.Join(dir, "ours"), filepath.Join(dir, "theirs")
-			if err := convert.File(t.Context(), v1, ours, convert.Options{Format: f, Version: format.V2}); err != nil {
+			if err := convertFile(t, v1, ours, f, format.V2); err != nil {
 				t.Fatal(err)
 			}
 			peer(t, "v1to2", v1, theirs)
@@ -294,11 +294,11 @@ func TestCrateTakesBytesForOffsets(t *testing.T) {
 			dir := t.TempDir()
 			iet, et := filepath.Join(dir, "a.iet"), filepath.Join(dir, "a.et")
 			peer(t, "write", number(v), "iet", iet)
-			if err := convert.File(t.Context(), iet, et, convert.Options{Format: format.ET}); err != nil {
+			if err := convertFile(t, iet, et, format.ET, 0); err != nil {
 				t.Fatal(err)
 			}
 			ours, theirs := filepath.Join(dir, "ours.iet"), filepath.Join(dir, "theirs.iet")
-			if err := convert.File(t.Context(), et, ours, convert.Options{Format: format.IET}); err != nil {
+			if err := convertFile(t, et, ours, format.IET, 0); err != nil {
 				t.Fatal(err)
 			}
 			if !bytes.Equal(read(t, ours), read(t, iet)) {
@@ -322,7 +322,7 @@ func TestCrateKeepsPrefixes(t *testing.T) {
 			peer(t, "write", number(v), "iet", plain)
 			fromPrefixed, fromPlain := filepath.Join(dir, "1.et"), filepath.Join(dir, "2.et")
 			for in, out := range map[string]string{prefixed: fromPrefixed, plain: fromPlain} {
-				if err := convert.File(t.Context(), in, out, convert.Options{Format: format.ET}); err != nil {
+				if err := convertFile(t, in, out, format.ET, 0); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -392,4 +392,14 @@ func TestRecoveredIsReadable(t *testing.T) {
 			}
 		})
 	}
+}
+
+// convertFile converts the file in to the file out as 'entrace convert' does.
+func convertFile(t *testing.T, in, out string, to format.StorageFormat, v format.Version) error {
+	t.Helper()
+	tr, err := convert.Open(t.Context(), []string{in}, &convert.OpenOptions{Once: true})
+	if err != nil {
+		return err
+	}
+	return errors.Join(tr.EncodeFile(t.Context(), out, convert.Format(to.String()), &convert.Options{Version: v}), tr.Close())
 }

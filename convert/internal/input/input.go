@@ -31,7 +31,13 @@ type Input struct {
 	from int64         // where the input begins in file
 	temp *osfile.Spool
 	err  error
+
+	progress Progress // of the reader, nil if it has none
 }
+
+// A Progress is a reader that wants to know how much of it was decoded, which it cannot see itself if
+// it is mapped.
+type Progress interface{ Progress(done int64) }
 
 // A File is a reader that is mapped if it is a regular file: an *os.File, or a type that embeds one.
 type File interface {
@@ -47,6 +53,7 @@ type File interface {
 func Open(ctx context.Context, r io.Reader, tempDir string) (*Input, error) {
 	if f, ok := r.(File); ok {
 		if in := openFile(f); in != nil {
+			in.progress, _ = r.(Progress)
 			return in, nil
 		}
 	}
@@ -152,6 +159,13 @@ func (in *Input) Size() int64 {
 		return int64(len(in.data))
 	}
 	return in.file.Size() - in.from
+}
+
+// Progress says that the first done bytes were decoded.
+func (in *Input) Progress(done int64) {
+	if in.progress != nil {
+		in.progress.Progress(done)
+	}
 }
 
 // View calls fn with all bytes of the input, which must not be used after fn has returned, nor be

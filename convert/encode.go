@@ -1,0 +1,213 @@
+package convert
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/view"
+)
+
+var errSameFile = errors.New("input and output are the same file")
+
+// Options say how [Trace.Encode] and [Trace.EncodeFile] write.
+type Options struct {
+	// Version is the disk version of an output in one of ENTRACE's own formats. The default is that
+	// of the first input.
+	Version format.Version
+	// Replace lets EncodeFile replace an output that is there.
+	Replace bool
+}
+
+// Encode writes the trace to w in a format. A nil o means defaults.
+//
+// In one of ENTRACE's own formats the entries of a single file stay as they are and in their order,
+// unless OpenOptions.Clock changes their times. Several files become one. What the view has below a
+// span of another file hangs below it if both have the same resource; else it stays below its own
+// resource and names the span, below which a view of the output has it again. Equal resources become
+// one. Within each file entries keep their order, as far as parents come first. A span that goes on
+// in another file, as one does that was open when its recorder began a new one, is one span, and what
+// is below either half is below that. What several files have of one process is written once. What
+// the recorders say of their ends stays, in the order of the files. It comes last only if every file
+// has an end, because a last entry entrace.end marks the whole output as complete. That takes 4 bytes
+// an entry.
+//
+// The error is a [*FormatError], a [*DamageError] of a trace that was opened with OpenOptions.Once and
+// of which all that is whole is in w, or that of w or ctx, after which w is of no use. What Open has
+// returned as damage is no error of Encode.
+func (t *Trace) Encode(ctx context.Context, w io.Writer, f Format, o *Options) error {
+	if o == nil {
+		o = &Options{}
+	}
+	c := codecOf(f)
+	if c == nil || !c.writes() {
+		return &FormatError{Format: f, Write: true}
+	}
+	if to, own := f.Own(); own {
+		return t.encodeOwn(ctx, w, o.Version, to)
+	}
+	if t.once != nil {
+		return t.encodeOnce(ctx, w, f, o)
+	}
+	b := bufio.NewWriterSize(w, 256<<10)
+	if err := c.encode(ctx, b, t.view); err != nil {
+		return err
+	}
+	return b.Flush()
+}
+
+// encodeOnce reads what Open did not, and encodes it in a format that needs a view.
+func (t *Trace) encodeOnce(ctx context.Context, w io.Writer, f Format, o *Options) error {
+	all, err := t.open(ctx)
+	if all == nil {
+		return err
+	}
+	return errors.Join(all.Encode(ctx, w, f, o), err, all.Close())
+}
+
+// encodeOwn writes the trace in one of ENTRACE's own formats.
+func (t *Trace) encodeOwn(ctx context.Context, w io.Writer, v format.Version, to format.StorageFormat) error {
+	if t.once != nil {
+		return t.once.writeTo(ctx, w, v, to, t.options.Progress)
+	}
+	return t.write(ctx, w, v, to, nil)
+}
+
+// write writes the rows that keep returns true for, nil for all, with what they are below.
+func (t *Trace) write(ctx context.Context, w io.Writer, v format.Version, to format.StorageFormat, keep func(r view.Row) bool) error {
+	if v == 0 {
+		v = t.files[0].Version()
+	}
+	out, err := format.NewWriter(w, v, to, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = out.Abort() }() // if a callback panics
+	if keep == nil && len(t.files) == 1 && !t.view.Corrected() {
+		err = copyFile(ctx, out, t.files[0])
+	} else {
+		err = merge(ctx, out, t.view, keep)
+	}
+	if err != nil {
+		return errors.Join(err, out.Abort())
+	}
+	return out.Close()
+}
+
+// copyFile writes all whole entries of f.
+func copyFile(ctx context.Context, w *format.Writer, f *format.File) error {
+	if f.Len() == 0 {
+		_, err := w.Write(format.Root())
+		return err
+	}
+	var raw []byte
+	for id := range uint32(f.Len()) {
+		if id%4096 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		var err error
+		if f.Version() == w.Version() {
+			if raw, err = f.Raw().Append(raw[:0], id); err == nil {
+				_, err = w.WriteRaw(raw, f.Parent(id))
+			}
+		} else {
+			var e *format.TraceEntry
+			if e, err = f.Entry(id); err == nil {
+				_, err = w.Write(e)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("%s: entry %d: %w", f.Name(), id, err)
+		}
+	}
+	return nil
+}
+
+// EncodeFile is [Trace.Encode] to the file out, which appears under its name when it is complete and
+// synced, readable by the user alone. It does not follow a symbolic link. With an error there is no
+// output, but for a [*DamageError]: then it has what is whole. Out must be none of the inputs; the
+// error is [fs.ErrExist] if it is there already, and [format.ErrLocked] if a process records to it.
+func (t *Trace) EncodeFile(ctx context.Context, out string, f Format, o *Options) error {
+	if o == nil {
+		o = &Options{}
+	}
+	for _, in := range t.inputs {
+		if err := checkOutput(in, out, o.Replace); err != nil {
+			return err
+		}
+	}
+	if done, err := t.finalize(ctx, out, f, o); done {
+		return err
+	}
+	tmp, err := osfile.CreateTemp(out)
+	if err != nil {
+		return err
+	}
+	defer tmp.Discard()
+	err = t.Encode(ctx, tmp, f, o)
+	if _, damaged := errors.AsType[*DamageError](err); err != nil && !damaged {
+		return err
+	}
+	if err := checkRecording(out); err != nil { // a recording may have begun meanwhile
+		return err
+	}
+	return errors.Join(tmp.Commit(o.Replace), err)
+}
+
+// finalize makes an ET of an IET, which takes no copy of the entries besides the output. It reports
+// whether that is all there is to do.
+func (t *Trace) finalize(ctx context.Context, out string, f Format, o *Options) (done bool, err error) {
+	if t.once == nil || f != ET || !t.once.isStream(o.Version) {
+		return false, nil
+	}
+	var torn error
+	err = format.Finalize(ctx, t.once.src.Name, out, &format.FinalizeOptions{
+		Replace: o.Replace, Progress: t.options.Progress, Torn: func(err error) { torn = err },
+	})
+	if err == nil {
+		err = t.once.damaged(torn)
+	}
+	return true, err
+}
+
+// checkOutput finds out early what would make the rename at the end fail.
+func checkOutput(in os.FileInfo, out string, replace bool) error {
+	there, err := os.Stat(out)
+	if err == nil && os.SameFile(in, there) {
+		return fmt.Errorf("%s: %w", out, errSameFile)
+	}
+	link, err := os.Lstat(out)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return checkRecording(out)
+	case err != nil:
+		return err
+	case !replace:
+		return &fs.PathError{Op: "convert to", Path: out, Err: fs.ErrExist}
+	case link.Mode()&fs.ModeSymlink == 0 && !link.Mode().IsRegular():
+		return fmt.Errorf("%s: %w", out, format.ErrNotRegular)
+	}
+	return checkRecording(out)
+}
+
+// checkRecording returns format.ErrLocked if a process is recording to out or to the IET
+// that will become out. A conversion must not take that name.
+func checkRecording(out string) error {
+	names := []string{out}
+	if base, ok := strings.CutSuffix(out, ".et"); ok {
+		names = append(names, base+".iet")
+	}
+	for _, name := range names {
+		if osfile.Locked(name) {
+			return fmt.Errorf("%s: %w", name, format.ErrLocked)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,349 @@
+package convert
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/entrace-go/entrace/convert/internal/input"
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/deadtrace"
+	"github.com/entrace-go/entrace/internal/osfile"
+)
+
+// An Error says where a file of another format is damaged, or where it stops in the middle: the
+// decoders of the packages below this one return it.
+type Error = input.Error
+
+// A DamageError says that an input could not be read to its end. What is whole of it was read.
+type DamageError struct{ Err error }
+
+func (e *DamageError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *DamageError) Unwrap() error { return e.Err }
+
+// A source is what a name leads to that Open was called with: a file in one of ENTRACE's own formats,
+// which is read in place, or a file or a stream that has to be decoded.
+type source struct {
+	name  string      // of the file, "" if it is none
+	title string      // for people
+	info  os.FileInfo // of the file, nil if it is not known
+
+	own     bool              // it is a file that is read in place
+	unknown string            // what it seems to be, if it is none
+	src     *deadtrace.Source // its bytes, if they are to be copied
+
+	codec *codec    // nil: one of ENTRACE's own formats
+	r     io.Reader // has what the codec reads
+	cut   error     // why what is compressed is not whole, which is known at the end of r
+	opens []io.Closer
+}
+
+// Close closes what is open of x. A second call does nothing.
+func (x *source) Close() error {
+	var errs []error
+	if x.src != nil {
+		errs = append(errs, x.src.Close())
+	}
+	for _, c := range x.opens {
+		errs = append(errs, c.Close())
+	}
+	x.src, x.opens = nil, nil
+	return errors.Join(errs...)
+}
+
+// source finds out what a name leads to that is no folder.
+func (o *opener) source(name string) (*source, error) {
+	if name == "-" {
+		x := &source{title: "standard input"}
+		head, r, err := peek(o.options.Stdin)
+		if err != nil {
+			return nil, err
+		}
+		return x, o.stream(x, head, r)
+	}
+	x := &source{name: name, title: name}
+	if _, err := os.Lstat(name); err != nil {
+		x.own = true // format.Find may find what is left of it
+		return x, nil
+	}
+	f, err := openRegular(name)
+	if err != nil {
+		return nil, err
+	}
+	if x.info, err = f.Stat(); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	head, err := beginning(f)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	from := o.options.From
+	_, own := from.Own()
+	if x.own = !isCompressed(head) && (own || from == "" && (isOwn(head) || sniff(head, name) == nil)); x.own {
+		if from == "" && !isOwn(head) {
+			x.unknown = unreadable(head, name)
+		}
+		return x, f.Close()
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	x.opens = append(x.opens, f)
+	var r io.Reader = f
+	if o.options.Progress != nil {
+		r = &counter{File: f, total: x.info.Size(), progress: o.options.Progress}
+	}
+	return x, o.stream(x, head, r)
+}
+
+// stream finds out what there is in r, which begins with head, for x.
+func (o *opener) stream(x *source, head []byte, r io.Reader) error {
+	name := x.name
+	if isCompressed(head) {
+		plain, err := decompressed(r, head)
+		if err != nil {
+			return fmt.Errorf("%s: %w", x.title, errors.Join(err, x.Close()))
+		}
+		x.opens = append(x.opens, plain)
+		if head, r, err = peek(&wholeReader{plain, &x.cut}); err != nil {
+			return fmt.Errorf("%s: %w", x.title, errors.Join(err, x.Close()))
+		}
+		name = strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, ".gz"), ".zst"), ".zstd")
+	}
+	x.r = r
+	if from := o.options.From; from != "" {
+		if _, own := from.Own(); !own {
+			x.codec = codecOf(from)
+		}
+		return nil
+	}
+	if isOwn(head) {
+		return nil
+	}
+	if x.codec = sniff(head, name); x.codec == nil {
+		x.unknown = unreadable(head, name)
+		return errors.Join(x.known(fmt.Errorf("%s: %w", x.title, format.ErrNotEntrace)), x.Close())
+	}
+	return nil
+}
+
+// known adds to the error of what is no trace what it seems to be.
+func (x *source) known(err error) error {
+	if x.unknown == "" || !errors.Is(err, format.ErrNotEntrace) {
+		return err
+	}
+	return &unknownError{x.title + " " + x.unknown, err}
+}
+
+// An unknownError says what a file seems to be that is no trace.
+type unknownError struct {
+	text string
+	err  error
+}
+
+func (e *unknownError) Error() string { return e.text }
+
+func (e *unknownError) Unwrap() error { return e.err }
+
+// peek returns the first bytes of r, as many as tell its format, and a reader of all of it. Of a trace
+// that comes live it does not wait for more than its magic number.
+func peek(r io.Reader) (head []byte, all io.Reader, err error) {
+	b := bufio.NewReaderSize(r, 64<<10)
+	if head, err = b.Peek(magicSize); err == nil && !isOwn(head) {
+		head, err = b.Peek(sniffSize)
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return head, b, err
+}
+
+// magicSize is how many bytes tell ENTRACE's own formats, and whether a file is compressed.
+const magicSize = 10
+
+func openRegular(name string) (*os.File, error) {
+	f, err := osfile.OpenRead(name)
+	if errors.Is(err, osfile.ErrNotRegular) {
+		err = fmt.Errorf("%s: %w", name, format.ErrNotRegular)
+	}
+	return f, err
+}
+
+// beginning returns the first bytes of r.
+func beginning(r io.Reader) ([]byte, error) {
+	head := make([]byte, sniffSize)
+	n, err := io.ReadFull(r, head)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, err
+	}
+	return head[:n], nil
+}
+
+// isStream reports whether x is an IET of which an ET of that version can be made in place.
+func (x *source) isStream(v format.Version) bool {
+	if x.src == nil || x.src.Size() != x.src.Stored {
+		return false
+	}
+	var magic [magicSize]byte
+	if _, err := x.src.ReadAt(magic[:], 0); err != nil {
+		return false
+	}
+	is, f, err := format.ReadMagic(bytes.NewReader(magic[:]))
+	return err == nil && f != format.ET && (v == 0 || v == is)
+}
+
+// writeTo writes all of x that is whole to w, which a [*DamageError] leaves complete.
+func (x *source) writeTo(ctx context.Context, w io.Writer, v format.Version, to format.StorageFormat, progress func(done, total int64)) error {
+	r, total := x.r, int64(0)
+	if x.src != nil {
+		r, total = x.src.Reader(), x.src.Size()
+	}
+	decode := func(out *format.Writer) error { return x.codec.decode(ctx, r, out) }
+	if x.codec == nil {
+		in, err := format.NewReader(r, nil)
+		if err != nil {
+			return x.known(fmt.Errorf("%s: %w", x.title, err))
+		}
+		if v == 0 {
+			v = in.Version()
+		}
+		decode = func(out *format.Writer) error {
+			return copyEntries(ctx, out, in, func(done int64) {
+				if progress != nil && x.src != nil { // else r tells it
+					progress(done, total)
+				}
+			})
+		}
+	}
+	out, err := format.NewWriter(w, v, to, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = out.Abort() }() // if a callback panics
+	damage := decode(out)
+	switch {
+	case ctx.Err() != nil:
+		return errors.Join(ctx.Err(), out.Abort())
+	case out.Flush() != nil:
+		return out.Close() // w failed, and so did decode
+	case damage != nil && (out.Len() == 0 || x.codec != nil && out.Len() == 1):
+		return fmt.Errorf("%s: %w", x.title, errors.Join(damage, out.Abort())) // nothing was whole
+	}
+	if err := out.Close(); err != nil {
+		return err
+	}
+	return x.damaged(errors.Join(x.cut, damage))
+}
+
+// copyEntries writes all entries of in to w.
+func copyEntries(ctx context.Context, w *format.Writer, in *format.Reader, progress func(done int64)) error {
+	for {
+		e, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if w.Version() == in.Version() {
+			_, err = w.WriteRaw(in.Raw(), e.Parent)
+		} else {
+			_, err = w.Write(e)
+		}
+		if err != nil {
+			return err
+		}
+		if in.ID()%4096 == 0 {
+			progress(in.Offset())
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// damaged returns err as a DamageError, and nil for the end of a file that a process writes.
+func (x *source) damaged(err error) error {
+	if err == nil || errors.Is(err, format.ErrTruncated) && x.own && osfile.Locked(format.Find(x.name)) {
+		return nil
+	}
+	return &DamageError{fmt.Errorf("%s: %w", x.title, err)}
+}
+
+var (
+	magicGzip = []byte{0x1f, 0x8b}
+	magicZstd = []byte{0x28, 0xb5, 0x2f, 0xfd}
+)
+
+func isCompressed(head []byte) bool {
+	return bytes.HasPrefix(head, magicGzip) || bytes.HasPrefix(head, magicZstd)
+}
+
+// decompressed returns a reader of the plain bytes of r, whose first compressed ones are head.
+func decompressed(r io.Reader, head []byte) (io.ReadCloser, error) {
+	if bytes.HasPrefix(head, magicGzip) {
+		return gzip.NewReader(r)
+	}
+	d, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(128<<20))
+	if err != nil {
+		return nil, err
+	}
+	return d.IOReadCloser(), nil
+}
+
+// isCut reports whether err says that what is compressed is not whole.
+func isCut(err error) bool {
+	for _, of := range []error{io.ErrUnexpectedEOF, gzip.ErrChecksum, gzip.ErrHeader, zstd.ErrCRCMismatch, zstd.ErrMagicMismatch} {
+		if errors.Is(err, of) {
+			return true
+		}
+	}
+	return false
+}
+
+// A wholeReader reads what is whole of r, which is compressed, and notes why that is not all.
+type wholeReader struct {
+	r   io.Reader
+	cut *error
+}
+
+func (w *wholeReader) Read(p []byte) (int, error) {
+	n, err := w.r.Read(p)
+	if isCut(err) {
+		*w.cut, err = err, io.EOF
+	}
+	return n, err
+}
+
+// A counter is a file that tells how much of it was read, or decoded if it is mapped.
+type counter struct {
+	*os.File
+
+	done, total int64
+	progress    func(done, total int64)
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.File.Read(p)
+	c.done += int64(n)
+	c.Progress(c.done)
+	return n, err
+}
+
+// Progress is that of [input.Progress].
+func (c *counter) Progress(done int64) { c.progress(min(done, c.total), c.total) }
+
+// WriteTo hides the one of the file, which would pass by Read.
+func (c *counter) WriteTo(w io.Writer) (int64, error) {
+	return io.Copy(w, struct{ io.Reader }{c})
+}
