@@ -105,7 +105,8 @@ func (m *merger) numberResources() error {
 	}
 	m.numbers = make(map[view.Row]int)
 	known := make(map[string]int)
-	for _, r := range m.v.Resources()[1:] {
+	for _, r := range m.v.Columns().Resources()[1:] {
+		r := view.Row(r)
 		e, err := m.v.Entry(r)
 		if err != nil {
 			return err

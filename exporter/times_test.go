@@ -55,7 +55,7 @@ func TestGivenTimesComeBack(t *testing.T) {
 		}
 		wrong := 0
 		for row := range view.Row(v.Len()) {
-			id := v.SpanID(row)
+			id := v.Ref(row).SpanID
 			times, ok := want[id]
 			if !ok {
 				continue

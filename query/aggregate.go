@@ -247,14 +247,14 @@ func (m *machine) coded(by []expr) *codes {
 	}
 	switch f.kind {
 	case fieldName, fieldTarget:
-		metas := m.v.Metas()
+		metas := m.v.Columns().Metas()
 		for i := range metas {
 			add(metaValue(f.kind, &metas[i]))
 		}
 		c.of = func(b *columns.Block) []uint16 { return b.Meta }
 	case fieldService:
-		for _, r := range m.v.Resources() {
-			if s := m.v.Service(r); r != 0 && s != "" {
+		for _, r := range m.v.Columns().Resources() {
+			if s := m.v.Service(view.Row(r)); r != 0 && s != "" {
 				add(stringValue(s))
 			} else {
 				add(Value{})
@@ -402,7 +402,7 @@ func (m *machine) having(a *stageAggregate, by []expr, rows Set) (Set, error) {
 	var key []byte
 	keyOf := func(r view.Row) []byte {
 		e.row = r
-		key = endian.BigEndian.AppendUint32(key[:0], m.v.Trace(r))
+		key = endian.BigEndian.AppendUint32(key[:0], m.v.Columns().Trace(uint32(r)))
 		for _, f := range keys {
 			key = appendKey(key, f(e))
 		}
@@ -419,7 +419,7 @@ func (m *machine) having(a *stageAggregate, by []expr, rows Set) (Set, error) {
 	each := func(from, to int, fn func(r view.Row)) {
 		n := 0
 		rows.Each(func(r view.Row) bool {
-			if t := int(m.v.Trace(r)); from <= t && t < to {
+			if t := int(m.v.Columns().Trace(uint32(r))); from <= t && t < to {
 				fn(r)
 			}
 			n++
@@ -455,9 +455,9 @@ func (m *machine) having(a *stageAggregate, by []expr, rows Set) (Set, error) {
 
 // tracesCounts returns how many of the rows each trace has.
 func (m *machine) tracesCounts(rows Set) []uint32 {
-	counts := make([]uint32, m.v.Traces())
+	counts := make([]uint32, m.v.Columns().Traces())
 	rows.Each(func(r view.Row) bool {
-		counts[m.v.Trace(r)]++
+		counts[m.v.Columns().Trace(uint32(r))]++
 		return true
 	})
 	return counts
@@ -473,7 +473,7 @@ func (m *machine) havingCount(a *stageAggregate, rows Set) Set {
 	keep[0] = a.cond.holds(intValue(1)) // a row without a trace is one of its own
 	out := make(Set, len(rows))
 	rows.Each(func(r view.Row) bool {
-		if keep[m.v.Trace(r)] {
+		if keep[m.v.Columns().Trace(uint32(r))] {
 			out.Add(r)
 		}
 		return true
@@ -515,7 +515,7 @@ func (m *machine) compareSets(a *stageAggregate, rows Set) (*Table, error) {
 	})
 	share := func(n, of int64) float64 { return math.Round(1000*float64(n)/float64(max(of, 1))) / 10 }
 	var all []shareOf
-	for _, key := range m.v.Keys() {
+	for _, key := range m.v.Columns().Keys() {
 		name, own := mapping.UserName(key.Name)
 		if !own {
 			continue

@@ -21,7 +21,7 @@ type env struct {
 	event view.Row // that event. is about, 0 for none
 	link  view.Row // that link. is about
 
-	finders map[*textNode]*view.Finder
+	finders map[*textNode]columns.Finder
 }
 
 // eval computes the value of an expression for the row of an env.
@@ -57,9 +57,9 @@ type attribute struct {
 
 // A part has the values of all rows that are stored under one name.
 type part struct {
-	column *columns.Column
-	values []Value               // of the column, by code
-	rows   *view.AttributeReader // if there is no column
+	column *columns.Column // nil: none was made
+	values []Value                               // of the column, by code
+	read   func(row uint32) (format.Value, bool) // what the column does not know
 }
 
 // attribute returns the attribute of that name.
@@ -75,7 +75,7 @@ func (m *machine) attribute(name string) (*attribute, error) {
 	for _, s := range stored {
 		if m.few {
 			if _, kept := m.v.Columns().Kept(s); !kept {
-				a.parts = append(a.parts, part{rows: m.v.Attribute(s)})
+				a.parts = append(a.parts, part{read: m.v.Columns().Attribute(s)})
 				continue
 			}
 		}
@@ -87,12 +87,12 @@ func (m *machine) attribute(name string) (*attribute, error) {
 		for i, x := range c.Values {
 			values[i+1] = valueOf(x)
 		}
-		a.parts = append(a.parts, part{column: c, values: values})
+		a.parts = append(a.parts, part{c, values, c.Value})
 	}
-	for _, r := range m.v.Resources() {
+	for _, r := range m.v.Columns().Resources() {
 		v := Value{}
 		if r != 0 {
-			v = a.own(r)
+			v = a.own(view.Row(r))
 		}
 		a.resources = append(a.resources, v)
 	}
@@ -104,8 +104,6 @@ func (m *machine) attribute(name string) (*attribute, error) {
 func (a *attribute) own(r view.Row) Value {
 	for i := range a.parts {
 		p := &a.parts[i]
-		var v format.Value
-		var ok bool
 		if p.column != nil {
 			code := p.column.Codes[r]
 			if code == 0 {
@@ -114,11 +112,8 @@ func (a *attribute) own(r view.Row) Value {
 			if code != columns.UnknownText {
 				return p.values[code]
 			}
-			v, ok = p.column.Value(uint32(r))
-		} else {
-			v, ok = p.rows.Value(r)
 		}
-		if ok {
+		if v, ok := p.read(uint32(r)); ok {
 			return valueOf(v)
 		}
 	}
@@ -370,8 +365,8 @@ func (m *machine) fieldOf(f *field) (eval, error) {
 		return m.attributeField(f)
 	case fieldName:
 		return func(e *env) Value { return stringValue(e.read.Name(e.row)) }, nil
-	case fieldLevel:
-		return func(e *env) Value { return levelOf(v.Flags(e.row)) }, nil
+	case fieldLevel, fieldRole, fieldStatus, fieldKindOfSpan, fieldOpen, fieldFailed:
+		return func(e *env) Value { return flagsValue(f.kind, v.Flags(e.row)) }, nil
 	case fieldMessage:
 		return func(e *env) Value {
 			s, ok := v.Message(e.row)
@@ -380,23 +375,10 @@ func (m *machine) fieldOf(f *field) (eval, error) {
 			}
 			return stringValue(s)
 		}, nil
-	case fieldTarget:
-		return func(e *env) Value { meta := v.Meta(e.row); return stringValue(meta.Target) }, nil
-	case fieldFile:
+	case fieldTarget, fieldFile, fieldLine:
 		return func(e *env) Value {
-			meta := v.Meta(e.row)
-			if s, ok := meta.File(); ok {
-				return stringValue(s)
-			}
-			return Value{}
-		}, nil
-	case fieldLine:
-		return func(e *env) Value {
-			meta := v.Meta(e.row)
-			if n, ok := meta.Line(); ok {
-				return intValue(int64(n))
-			}
-			return Value{}
+			m := v.Metadata(e.row)
+			return metaValue(f.kind, &m)
 		}, nil
 	case fieldService:
 		return func(e *env) Value {
@@ -412,14 +394,8 @@ func (m *machine) fieldOf(f *field) (eval, error) {
 			}
 			return Value{}
 		}, nil
-	case fieldRole:
-		return func(e *env) Value { return enumValue(KindRole, uint8(v.Role(e.row))) }, nil
 	case fieldEntry:
 		return func(e *env) Value { _, id := v.ID(e.row); return intValue(int64(id)) }, nil
-	case fieldStatus:
-		return ofSpan(func(r view.Row) Value { return enumValue(KindStatus, uint8(v.Flags(r).Status())) }), nil
-	case fieldKindOfSpan:
-		return ofSpan(func(r view.Row) Value { return enumValue(KindSpanKind, uint8(v.Flags(r).Kind())) }), nil
 	case fieldDuration:
 		return ofSpan(func(r view.Row) Value {
 			if d, ok := v.Duration(r); ok {
@@ -437,16 +413,12 @@ func (m *machine) fieldOf(f *field) (eval, error) {
 		}), nil
 	case fieldDepth:
 		return func(e *env) Value { return intValue(int64(v.Depth(e.row))) }, nil
-	case fieldOpen:
-		return ofSpan(func(r view.Row) Value { return boolValue(v.Flags(r).Open()) }), nil
-	case fieldFailed:
-		return ofSpan(func(r view.Row) Value { return boolValue(v.Flags(r).Failed()) }), nil
 	case fieldSpanID:
-		return ofSpan(func(r view.Row) Value { return hexValue(v.SpanID(r)) }), nil
+		return ofSpan(func(r view.Row) Value { return hexValue(v.Ref(r).SpanID) }), nil
 	case fieldParentID:
 		return ofSpan(func(r view.Row) Value {
 			if up := v.Parent(r); v.Role(up) == view.RoleSpan {
-				return hexValue(v.SpanID(up))
+				return hexValue(v.Ref(up).SpanID)
 			}
 			ref, _, _ := v.Missing(r)
 			return hexValue(ref.SpanID)
@@ -598,7 +570,7 @@ func (m *machine) findTraces() {
 		return
 	}
 	v := m.v
-	m.traces = make([]traceInfo, v.Traces())
+	m.traces = make([]traceInfo, v.Columns().Traces())
 	for i := range m.traces {
 		m.traces[i] = traceInfo{first: math.MaxInt64, last: math.MinInt64}
 	}
@@ -606,7 +578,7 @@ func (m *machine) findTraces() {
 		if v.Role(r) != view.RoleSpan {
 			continue
 		}
-		t := &m.traces[v.Trace(r)]
+		t := &m.traces[v.Columns().Trace(uint32(r))]
 		start, _ := v.Start(r)
 		took, _ := v.Duration(r)
 		t.first, t.last = min(t.first, start), max(t.last, start+int64(took))
@@ -618,7 +590,7 @@ func (m *machine) findTraces() {
 
 // traceOf returns what is known of the trace of a row, nil if that is not known.
 func (m *machine) traceOf(r view.Row) *traceInfo {
-	if n := m.v.Trace(r); n != 0 {
+	if n := m.v.Columns().Trace(uint32(r)); n != 0 {
 		return &m.traces[n]
 	}
 	return nil

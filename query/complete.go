@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/columns"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/view"
 )
@@ -80,8 +81,10 @@ func namesIn(v *view.View) []Completion {
 		}
 	}
 	add(bareNames)
-	keys := v.Keys()
-	slices.SortFunc(keys, func(a, b view.Key) int { return cmp.Or(cmp.Compare(b.Entries, a.Entries), cmp.Compare(a.Name, b.Name)) })
+	keys := v.Columns().Keys()
+	slices.SortFunc(keys, func(a, b columns.Key) int {
+		return cmp.Or(cmp.Compare(b.Entries, a.Entries), cmp.Compare(a.Name, b.Name))
+	})
 	for _, k := range keys {
 		if name, own := mapping.UserName(k.Name); own {
 			list = append(list, Completion{"." + attributeName(name), "attribute", k.Entries})
@@ -110,7 +113,7 @@ func valuesOf(ctx context.Context, v *view.View, name string) ([]Completion, err
 			texts = append(texts, quote(s))
 		}
 	case f.kind == fieldName, f.kind == fieldTarget:
-		for _, m := range v.Metas() {
+		for _, m := range v.Columns().Metas() {
 			if f.kind == fieldTarget {
 				m.Name = m.Target
 			}

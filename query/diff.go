@@ -54,7 +54,7 @@ type PathDiff struct {
 // A PathStep is one level of a path.
 type PathStep struct {
 	Service, Name string
-	Kind          view.Kind
+	Kind          string
 }
 
 // PathStats are figures of the spans of a path.
@@ -169,7 +169,7 @@ type paths struct {
 type pathKey struct {
 	parent        int // -1: none
 	service, name uint32
-	kind          view.Kind
+	kind          string
 }
 
 type path struct {
@@ -229,7 +229,7 @@ func (t *paths) add(ctx context.Context, of Run, run int, d *Diff) error {
 	at := make([]int32, v.Len()) // the path of each row, or that of the span it is below
 	services := make(map[view.Row]uint32)
 	names := make(map[uint16]uint32)
-	seen := make([]bool, v.Traces())
+	seen := make([]bool, v.Columns().Traces())
 	for rank := range tree.Len() {
 		if rank%(1<<16) == 0 && ctx.Err() != nil {
 			return ctx.Err()
@@ -259,7 +259,7 @@ func (t *paths) add(ctx context.Context, of Run, run int, d *Diff) error {
 		if !rows.Has(r) {
 			continue
 		}
-		if trace := v.Trace(r); trace == 0 || !seen[trace] {
+		if trace := v.Columns().Trace(uint32(r)); trace == 0 || !seen[trace] {
 			seen[trace] = true
 			d.Traces[side]++
 			t.traces[run]++

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -88,15 +89,15 @@ var scopes = map[string]fieldKind{
 
 // enumWords are the values that have names.
 var enumWords = map[string][]Value{
-	"ok": {enumValue(KindStatus, uint8(view.StatusOK))}, "unset": {enumValue(KindStatus, uint8(view.StatusUnset))},
+	"ok": {enumValue(KindStatus, uint8(otel.StatusOK))}, "unset": {enumValue(KindStatus, uint8(otel.StatusUnset))},
 	"error": {
-		enumValue(KindStatus, uint8(view.StatusError)), enumValue(KindLevel, uint8(format.LevelError)),
+		enumValue(KindStatus, uint8(otel.StatusError)), enumValue(KindLevel, uint8(format.LevelError)),
 	},
 	"trace": {enumValue(KindLevel, uint8(format.LevelTrace))}, "debug": {enumValue(KindLevel, uint8(format.LevelDebug))},
 	"info": {enumValue(KindLevel, uint8(format.LevelInfo))}, "warn": {enumValue(KindLevel, uint8(format.LevelWarn))},
-	"unspecified": {enumValue(KindSpanKind, uint8(view.KindUnspecified))}, "internal": {enumValue(KindSpanKind, uint8(view.KindInternal))},
-	"server": {enumValue(KindSpanKind, uint8(view.KindServer))}, "client": {enumValue(KindSpanKind, uint8(view.KindClient))},
-	"producer": {enumValue(KindSpanKind, uint8(view.KindProducer))}, "consumer": {enumValue(KindSpanKind, uint8(view.KindConsumer))},
+	"unspecified": {enumValue(KindSpanKind, uint8(otel.KindUnspecified))}, "internal": {enumValue(KindSpanKind, uint8(otel.KindInternal))},
+	"server": {enumValue(KindSpanKind, uint8(otel.KindServer))}, "client": {enumValue(KindSpanKind, uint8(otel.KindClient))},
+	"producer": {enumValue(KindSpanKind, uint8(otel.KindProducer))}, "consumer": {enumValue(KindSpanKind, uint8(otel.KindConsumer))},
 	"span": {enumValue(KindRole, uint8(view.RoleSpan))}, "event": {enumValue(KindRole, uint8(view.RoleEvent))},
 	"log": {enumValue(KindRole, uint8(view.RoleLog))}, "link": {enumValue(KindRole, uint8(view.RoleLink))},
 	"resource": {enumValue(KindRole, uint8(view.RoleResource))}, "recorder": {enumValue(KindRole, uint8(view.RoleRecorder))},

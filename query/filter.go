@@ -6,6 +6,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/columns"
+	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -343,7 +344,7 @@ func (m *machine) quick(f *field, c *comparison) (node, error) {
 	}
 	switch f.kind {
 	case fieldName, fieldTarget, fieldFile, fieldLine:
-		metas := v.Metas()
+		metas := v.Columns().Metas()
 		table := make([]uint8, len(metas))
 		for i := range metas {
 			table[i] = answer(metaValue(f.kind, &metas[i]))
@@ -351,9 +352,9 @@ func (m *machine) quick(f *field, c *comparison) (node, error) {
 		return &coded16{func(b *columns.Block) []uint16 { return b.Meta }, table, is}, nil
 	case fieldService:
 		var table []uint8
-		for _, r := range v.Resources() {
+		for _, r := range v.Columns().Resources() {
 			x := Value{}
-			if s := v.Service(r); r != 0 && s != "" {
+			if s := v.Service(view.Row(r)); r != 0 && s != "" {
 				x = stringValue(s)
 			}
 			table = append(table, answer(x))
@@ -447,19 +448,19 @@ func (n *messagesNode) refine(e *env, _ int, b *columns.Block, set *blockBits) {
 func (n *messagesNode) cost() int { return 3 }
 
 // metaValue returns what a meta says of a field.
-func metaValue(kind fieldKind, m *view.Meta) Value {
+func metaValue(kind fieldKind, m *format.Metadata) Value {
 	switch kind {
 	case fieldName:
 		return stringValue(m.Name)
 	case fieldTarget:
 		return stringValue(m.Target)
 	case fieldFile:
-		if s, ok := m.File(); ok {
-			return stringValue(s)
+		if m.File.Valid {
+			return stringValue(m.File.Value)
 		}
 	case fieldLine:
-		if n, ok := m.Line(); ok {
-			return intValue(int64(n))
+		if m.Line.Valid {
+			return intValue(int64(m.Line.Value))
 		}
 	}
 	return Value{}
@@ -475,13 +476,15 @@ func flagsValue(kind fieldKind, f view.Flags) Value {
 	case f.Role() != view.RoleSpan:
 		return Value{}
 	case kind == fieldStatus:
-		return enumValue(KindStatus, uint8(f.Status()))
+		n, _ := otel.ParseStatus(f.Status())
+		return enumValue(KindStatus, uint8(n))
 	case kind == fieldOpen:
 		return boolValue(f.Open())
 	case kind == fieldFailed:
 		return boolValue(f.Failed())
 	}
-	return enumValue(KindSpanKind, uint8(f.Kind()))
+	n, _ := otel.ParseSpanKind(f.Kind())
+	return enumValue(KindSpanKind, uint8(n))
 }
 
 // levelOf returns the level of a row, which is error for a span that failed, whatever was recorded.

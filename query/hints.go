@@ -162,7 +162,7 @@ func (q *Query) isAlone(f *field) bool {
 // names returns the names of the attributes that rows have.
 func (m *machine) names() map[string]bool {
 	names := make(map[string]bool)
-	for _, k := range m.v.Keys() {
+	for _, k := range m.v.Columns().Keys() {
 		if name, own := mapping.UserName(k.Name); own {
 			names[name] = true
 		}

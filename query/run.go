@@ -344,9 +344,9 @@ func (m *machine) where2(is func(r view.Row) bool) (Set, error) {
 
 // tracesOf returns the traces of rows, a bit each.
 func (m *machine) tracesOf(s Set) []uint64 {
-	t := make([]uint64, m.v.Traces()/64+1)
+	t := make([]uint64, m.v.Columns().Traces()/64+1)
 	s.Each(func(r view.Row) bool {
-		n := m.v.Trace(r)
+		n := m.v.Columns().Trace(uint32(r))
 		t[n/64] |= 1 << (n % 64)
 		return true
 	})
@@ -356,7 +356,7 @@ func (m *machine) tracesOf(s Set) []uint64 {
 // inTraces reports whether row r is of one of the traces of rows. A row without a trace is a
 // trace of its own.
 func (m *machine) inTraces(traces []uint64, rows Set, r view.Row) bool {
-	n := m.v.Trace(r)
+	n := m.v.Columns().Trace(uint32(r))
 	if n == 0 {
 		return rows.Has(r)
 	}

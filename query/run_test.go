@@ -205,7 +205,7 @@ func (p *plain) condition(r *rand.Rand, depth int) condition {
 		l := r.IntN(5)
 		return condition{fmt.Sprintf("level %s %s", op, []string{"trace", "debug", "info", "warn", "error"}[l]), func(x view.Row) bool {
 			level := p.e[x].Metadata.Level
-			if hasException(p.v, x) || role(x) == view.RoleSpan && p.v.Flags(x).Status() == view.StatusError {
+			if hasException(p.v, x) || role(x) == view.RoleSpan && p.v.Flags(x).Status() == "error" {
 				level = format.LevelError
 			}
 			return cmpInts(op, int64(level), int64(l))

@@ -20,9 +20,9 @@ type textNode struct {
 func (n *textNode) refine(e *env, k int, b *columns.Block, set *blockBits) {
 	if f := e.finders[n]; len(n.texts) > 0 {
 		if f == nil {
-			f = e.m.v.NewFinder(n.texts...)
+			f = e.m.v.Columns().Finder(n.texts...)
 			if e.finders == nil {
-				e.finders = make(map[*textNode]*view.Finder)
+				e.finders = make(map[*textNode]columns.Finder)
 			}
 			e.finders[n] = f
 		}
@@ -115,7 +115,7 @@ func (m *machine) words(w *words) func(e *env) bool {
 	}
 	return func(e *env) bool {
 		r := e.row
-		meta := v.Meta(r)
+		meta := v.Metadata(r)
 		// The name of a log record is the same for all: what people see is its message.
 		if v.Role(r) != view.RoleLog && match(meta.Name) || match(meta.Target) {
 			return true

@@ -120,11 +120,11 @@ func Top(ctx context.Context, v *view.View, rows Set, limit int) (*Overview, err
 	}
 	o.Slowest, o.OldestOpen = slowest.rows(), open.rows()
 	byName := make(map[string]*sums)
-	resources := v.Resources()
+	resources := v.Columns().Resources()
 	for code, s := range services {
 		name := ""
 		if int(code) < len(resources) {
-			name = v.Service(resources[code])
+			name = v.Service(view.Row(resources[code]))
 		}
 		if all := byName[name]; all != nil {
 			all.spans, all.logs, all.errors = all.spans+s.spans, all.logs+s.logs, all.errors+s.errors

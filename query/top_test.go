@@ -46,7 +46,7 @@ func TestTop(t *testing.T) {
 			if timed {
 				times = append(times, start, start+int64(took))
 			}
-			if v.Role(r) != view.RoleEvent && (v.Flags(r).Level() == format.LevelError || v.Flags(r).Status() == view.StatusError || hasException(v, r)) {
+			if v.Role(r) != view.RoleEvent && (v.Flags(r).Level() == format.LevelError || v.Flags(r).Status() == "error" || hasException(v, r)) {
 				errs++
 			}
 		}
@@ -191,7 +191,7 @@ func letters(n int) string {
 
 // hasException reports whether the row is a span of unset status that has an exception.
 func hasException(v *view.View, r view.Row) bool {
-	return v.Role(r) == view.RoleSpan && v.Flags(r).Status() == view.StatusUnset && slices.ContainsFunc(v.Children(r), func(kid view.Row) bool {
+	return v.Role(r) == view.RoleSpan && v.Flags(r).Status() == "unset" && slices.ContainsFunc(v.Children(r), func(kid view.Row) bool {
 		return v.Role(kid) == view.RoleEvent && v.Name(kid) == "exception"
 	})
 }

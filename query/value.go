@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -119,9 +120,9 @@ func (v Value) String() string {
 	case KindLevel:
 		return format.Level(v.n).String()
 	case KindStatus:
-		return view.Status(v.n).String()
+		return otel.Status(v.n).String()
 	case KindSpanKind:
-		return view.Kind(v.n).String()
+		return otel.SpanKind(v.n).String()
 	case KindRole:
 		return view.Role(v.n).String()
 	}

@@ -33,28 +33,22 @@ func (c columnsOf) Messages() []string { return c.v.messages }
 
 func (c columnsOf) ParentsFirst() bool { return !c.v.late }
 
-// Metas returns the metas that the view knows. They must not be changed.
-func (v *View) Metas() []Meta { return v.metas }
+func (c columnsOf) Metas() []format.Metadata { return c.v.metas }
 
-// Resources returns the rows of the resources, and 0 for none. The caller owns the slice.
-func (v *View) Resources() []Row {
-	rows := make([]Row, len(v.resources))
-	for i := range v.resources {
-		rows[i] = v.resources[i].row
+func (c columnsOf) Traces() int { return c.v.traces.n }
+
+func (c columnsOf) Trace(row uint32) uint32 { return c.v.trace(Row(row)) }
+
+func (c columnsOf) Resources() []uint32 {
+	rows := make([]uint32, len(c.v.resources))
+	for i := range c.v.resources {
+		rows[i] = uint32(c.v.resources[i].row)
 	}
 	return rows
 }
 
-// A Key is an attribute, and how many entries have it.
-type Key struct {
-	Name    string
-	Entries int
-}
-
-// Keys returns the attributes that there are, by their names. Entries whose list of attributes
-// is one of very many are not counted.
-func (v *View) Keys() []Key {
-	counts := make(map[string]int)
+func (c columnsOf) Keys() []columns.Key {
+	v, counts := c.v, make(map[string]int)
 	for i := range v.files {
 		shapes := make([]int, len(v.shapes))
 		for _, n := range v.files[i].shapes {
@@ -68,11 +62,11 @@ func (v *View) Keys() []Key {
 			}
 		}
 	}
-	keys := make([]Key, 0, len(counts))
+	keys := make([]columns.Key, 0, len(counts))
 	for name, n := range counts {
-		keys = append(keys, Key{name, n})
+		keys = append(keys, columns.Key{Name: name, Entries: n})
 	}
-	slices.SortFunc(keys, func(a, b Key) int {
+	slices.SortFunc(keys, func(a, b columns.Key) int {
 		if a.Name < b.Name {
 			return -1
 		}
@@ -81,17 +75,21 @@ func (v *View) Keys() []Key {
 	return keys
 }
 
-// An AttributeReader reads one attribute of rows. It is safe for concurrent use.
-type AttributeReader struct {
+// An attributeReader reads one attribute of rows. It is safe for concurrent use.
+type attributeReader struct {
 	v    *View
 	name string
 	at   []int32 // by shape: which of the attributes it is, -1 for none
 	size []int32 // by shape: of the names together, as version 2 has them
 }
 
-// Attribute returns a reader of the attribute of that name, as it is stored.
-func (v *View) Attribute(name string) *AttributeReader {
-	a := &AttributeReader{v: v, name: name, at: make([]int32, len(v.shapes)), size: make([]int32, len(v.shapes))}
+func (c columnsOf) Attribute(name string) func(row uint32) (format.Value, bool) {
+	return c.v.attribute(name).value
+}
+
+// attribute returns a reader of the attribute of that name, as it is stored.
+func (v *View) attribute(name string) *attributeReader {
+	a := &attributeReader{v: v, name: name, at: make([]int32, len(v.shapes)), size: make([]int32, len(v.shapes))}
 	for i, s := range v.shapes {
 		a.at[i] = int32(slices.Index(s, name))
 		for _, name := range s {
@@ -104,7 +102,7 @@ func (v *View) Attribute(name string) *AttributeReader {
 
 // raw calls fn with the encoded value of the attribute of row r, if it has one: that of the end
 // of a span, else that of the span.
-func (a *AttributeReader) raw(r Row, fn func(value []byte)) {
+func (a *attributeReader) raw(r Row, fn func(value []byte)) {
 	v := a.v
 	if last, ok := v.last[r]; ok && v.end(last) != 0 {
 		if a.rawOf(&v.files[v.fileOf(last)], v.end(last), fn) {
@@ -117,7 +115,7 @@ func (a *AttributeReader) raw(r Row, fn func(value []byte)) {
 }
 
 // rawOf is raw for an entry. It reports whether the entry has the attribute.
-func (a *AttributeReader) rawOf(f *fileView, id uint32, fn func(value []byte)) (has bool) {
+func (a *attributeReader) rawOf(f *fileView, id uint32, fn func(value []byte)) (has bool) {
 	shape := f.shapes[id]
 	if shape != unknown && a.at[shape] < 0 {
 		return false
@@ -143,7 +141,7 @@ func (a *AttributeReader) rawOf(f *fileView, id uint32, fn func(value []byte)) (
 }
 
 // find returns where the value is in the entry b of that shape.
-func (a *AttributeReader) find(b []byte, columns bool, shape uint16) int {
+func (a *attributeReader) find(b []byte, columns bool, shape uint16) int {
 	var l wire.Layout
 	n, p := wire.Count(b, l.Parse(b, 0))
 	at := int(a.at[shape])
@@ -160,9 +158,9 @@ func (a *AttributeReader) find(b []byte, columns bool, shape uint16) int {
 	return wire.SkipText(b, p)
 }
 
-// Value returns the attribute of row r, and whether it has it.
-func (a *AttributeReader) Value(r Row) (value format.Value, ok bool) {
-	a.raw(r, func(b []byte) { value, ok = decodeValue(b) })
+// value returns the attribute of a row, and whether it has it.
+func (a *attributeReader) value(row uint32) (value format.Value, ok bool) {
+	a.raw(Row(row), func(b []byte) { value, ok = decodeValue(b) })
 	return value, ok
 }
 
@@ -323,7 +321,7 @@ func (w *columnWriter) code(b []byte) uint32 {
 
 // block calls fn for the rows of a block that have the attribute, with the encoded value. It
 // looks at the entries of the block at once.
-func (a *AttributeReader) block(k int, fn func(i int, value []byte)) {
+func (a *attributeReader) block(k int, fn func(i int, value []byte)) {
 	v := a.v
 	first := Row(k * blockRows)
 	last := min(first+blockRows, Row(v.n)) - 1
@@ -410,10 +408,10 @@ func (v *View) bytesOf(k int) (b blockBytes, ok bool) {
 
 // make reads an attribute of all rows.
 func (c columnsOf) make(ctx context.Context, name string) (*columns.Column, error) {
-	a := c.v.Attribute(name)
+	a := c.v.attribute(name)
 	made := &columns.Column{
 		Codes: make([]uint32, c.v.n),
-		Value: func(row uint32) (format.Value, bool) { return a.Value(Row(row)) },
+		Value: a.value,
 	}
 	d := &dictionary{number: make(map[string]uint32)}
 	err := c.Each(ctx, func() func(k int) {
@@ -459,15 +457,6 @@ func (c columnsOf) Each(ctx context.Context, start func() func(k int)) error {
 	work()
 	wg.Wait()
 	return ctx.Err()
-}
-
-// SpanID returns the id of the span at row r, zero if it is none.
-func (v *View) SpanID(r Row) [8]byte {
-	if v.Role(r) != RoleSpan {
-		return [8]byte{}
-	}
-	id, _ := v.attributeID(r, format.AttrSpanID)
-	return id
 }
 
 // SelfTime returns how long the span at row r took without the time in which spans right below

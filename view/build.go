@@ -8,10 +8,12 @@ import (
 	"math/bits"
 	"slices"
 	"sort"
+	"strings"
 	"sync"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/mapping"
+	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/spanmap"
 )
 
@@ -28,8 +30,8 @@ type builder struct {
 	parsers []map[bool]*parser
 	numbers map[*parser]*numbers
 
-	metas     []Meta
-	metaOf    map[Meta]uint16
+	metas     []format.Metadata // without levels
+	metaOf    map[format.Metadata]uint16
 	messages  []string
 	messageOf map[string]uint32
 	shapes    [][]string
@@ -93,7 +95,7 @@ const noRow = Row(1<<32 - 1)
 func newBuilder(files []*format.File, o *Options) *builder {
 	b := &builder{
 		options: *o, numbers: make(map[*parser]*numbers),
-		metaOf: make(map[Meta]uint16), messages: []string{""}, messageOf: map[string]uint32{"": 0},
+		metaOf: make(map[format.Metadata]uint16), messages: []string{""}, messageOf: map[string]uint32{"": 0},
 		shapeOf:   make(map[string]uint16),
 		resources: make([]resource, 1), last: make(map[Row]Row), begun: make(map[Row]beginning),
 	}
@@ -218,7 +220,7 @@ func (b *builder) numbersOf(c *chunk) *numbers {
 		b.numbers[c.parser] = m
 	}
 	for _, text := range c.metas[len(m.metas):] {
-		m.metas = append(m.metas, b.metaNumber(placeOf([]byte(text))))
+		m.metas = append(m.metas, b.metaNumber(metadataOf([]byte(text))))
 	}
 	for _, s := range c.shapes[len(m.shapes):] {
 		m.shapes = append(m.shapes, b.shapeNumber(s))
@@ -229,7 +231,7 @@ func (b *builder) numbersOf(c *chunk) *numbers {
 	return m
 }
 
-func (b *builder) metaNumber(m Meta) uint16 {
+func (b *builder) metaNumber(m format.Metadata) uint16 {
 	n, ok := b.metaOf[m]
 	if !ok {
 		if len(b.metas) >= unknown {
@@ -338,7 +340,7 @@ func (t *taker) record(r *record, id uint32) {
 		name = t.chunk.names[t.names]
 		t.names++
 	}
-	var at place
+	var at format.Metadata
 	if r.flags&recordPlaces != 0 {
 		at = t.chunk.places[t.places]
 		t.places++
@@ -438,7 +440,7 @@ func (b *builder) resourceNumber(row Row) uint16 {
 }
 
 // endSpan folds the end of a span, entry id, into its row.
-func (b *builder) endSpan(row Row, r *record, id uint32, name string, at place) {
+func (b *builder) endSpan(row Row, r *record, id uint32, name string, at format.Metadata) {
 	s, i := b.change(row)
 	was := beginning{s.flags[i], s.meta[i], s.duration[i]}
 	if s.end[i] != 0 {
@@ -457,10 +459,10 @@ func (b *builder) endSpan(row Row, r *record, id uint32, name string, at place) 
 
 // fold makes of the span at row, as it began, what its end says. As for [View.Entry], what the end
 // does not say stays.
-func (b *builder) fold(row Row, was beginning, r *record, name string, at place) {
+func (b *builder) fold(row Row, was beginning, r *record, name string, at format.Metadata) {
 	flags, meta, duration := was.flags, was.meta, was.duration
 	if r.flags&recordHasStatus != 0 {
-		if Flags(r.flags).Status() != StatusError {
+		if Flags(r.flags).status() != otel.StatusError {
 			flags = flags&^levelBits | uint16(format.LevelInfo)<<levelShift
 		}
 		flags = flags&^statusBits | uint16(r.flags)&statusBits
@@ -483,15 +485,7 @@ func (b *builder) fold(row Row, was beginning, r *record, name string, at place)
 		if r.flags&recordRenames != 0 {
 			m.Name = name
 		}
-		if at.module.Valid {
-			m.module = at.module
-		}
-		if at.file.Valid {
-			m.file = at.file
-		}
-		if at.line.Valid {
-			m.line = at.line
-		}
+		setPlace(&m, &at)
 		if meta = unknown; len(name) <= maxPlaceSize {
 			meta = b.metaNumber(m)
 		}
@@ -512,7 +506,7 @@ func (b *builder) addException(row Row) {
 
 // withException returns the flags of the span at row with what its exceptions make of its status.
 func (b *builder) withException(row Row, flags uint16) uint16 {
-	if Flags(flags).Status() != StatusUnset {
+	if Flags(flags).status() != otel.StatusUnset {
 		return flags
 	}
 	if flags &^= statusBits; b.exceptions.has(row) {
@@ -539,7 +533,9 @@ func (b *builder) began(row Row) beginning {
 		var c chunk
 		newParser(false).parseEntry(&c, e, b.id(row))
 		was = beginning{uint16(c.records[0].flags), unknown, c.records[0].duration}
-		if m := metaOfEntry(e); len(m.Name)+len(m.Target) <= maxPlaceSize {
+		m := e.Metadata
+		m.Name, m.Target, m.Level = strings.Clone(m.Name), strings.Clone(m.Target), 0
+		if len(m.Name)+len(m.Target) <= maxPlaceSize {
 			was.meta = b.metaNumber(m)
 		}
 		b.begun[row] = was

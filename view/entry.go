@@ -58,7 +58,7 @@ func (rd *Reader) Ref(r Row) format.SpanRef {
 	owner := rd.v.Owner(r)
 	known := &rd.ids[int(owner)%len(rd.ids)]
 	if known.row != owner {
-		known.row, known.id = owner, rd.v.SpanID(owner)
+		known.row, known.id = owner, rd.v.Ref(owner).SpanID
 	}
 	return format.SpanRef{TraceID: rd.v.TraceID(r), SpanID: known.id}
 }
@@ -176,16 +176,21 @@ func fold(e, end *format.TraceEntry) {
 	if end.Metadata.Level == format.LevelError {
 		e.Metadata.Level = format.LevelError
 	}
-	if m := &end.Metadata; m.File.Valid {
-		e.Metadata.File = m.File
-	}
-	if m := &end.Metadata; m.Line.Valid {
-		e.Metadata.Line = m.Line
-	}
-	if m := &end.Metadata; m.ModulePath.Valid {
-		e.Metadata.ModulePath = m.ModulePath
-	}
+	setPlace(&e.Metadata, &end.Metadata)
 	foldAttributes(e, end)
+}
+
+// setPlace sets in m where in the source an end says that it is.
+func setPlace(m, end *format.Metadata) {
+	if end.ModulePath.Valid {
+		m.ModulePath = end.ModulePath
+	}
+	if end.File.Valid {
+		m.File = end.File
+	}
+	if end.Line.Valid {
+		m.Line = end.Line
+	}
 }
 
 // foldAttributes puts the attributes of end in place of those of the same names.

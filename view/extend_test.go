@@ -325,7 +325,7 @@ func TestCanceled(t *testing.T) {
 	if v, err := view.New(ctx, []*format.File{f}, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, %v", v, err)
 	}
-	if got := fmt.Sprint(view.Role(77), view.RoleLog, view.KindServer, view.StatusError); got != "unknown log server error" {
+	if got := fmt.Sprint(view.Role(77), view.RoleLog); got != "unknown log" {
 		t.Error(got)
 	}
 }

@@ -4,24 +4,23 @@ import (
 	"bytes"
 	"math/bits"
 	"strings"
+
+	"github.com/entrace-go/entrace/internal/columns"
 )
 
-// A Finder finds the rows whose entries can have one of several texts. It looks at the
-// bytes of the entries of a block at once, and at nothing else, so that it is many times
-// faster than reading entries. It is not safe for concurrent use.
-type Finder struct {
+// A finder implements columns.Finder.
+type finder struct {
 	v     *View
 	texts []needle // none: any entry can have it
 	hits  []uint64 // of the entries of a block
 }
 
-// NewFinder returns a Finder of texts in lower case. It finds them in any case.
-func (v *View) NewFinder(texts ...string) *Finder {
-	f := &Finder{v: v}
+func (c columnsOf) Finder(texts ...string) columns.Finder {
+	f := &finder{v: c.v}
 	for _, text := range texts {
 		text = longestASCII(strings.ToLower(text))
 		if text == "" {
-			return &Finder{v: v}
+			return &finder{v: c.v}
 		}
 		f.texts = append(f.texts, newNeedle(text))
 		for ascii, other := range otherCases {
@@ -48,9 +47,7 @@ func longestASCII(text string) string {
 	return longest
 }
 
-// Block removes from rows, the rows of a block as bits, those whose entry and end have none
-// of the texts.
-func (f *Finder) Block(k int, rows *[blockRows / 64]uint64) {
+func (f *finder) Block(k int, rows *[blockRows / 64]uint64) {
 	if len(f.texts) == 0 {
 		return
 	}
@@ -96,7 +93,7 @@ func (f *Finder) Block(k int, rows *[blockRows / 64]uint64) {
 }
 
 // find notes which entries of a block have a text.
-func (f *Finder) find(n *needle, b *blockBytes, data []byte) {
+func (f *finder) find(n *needle, b *blockBytes, data []byte) {
 	id := b.first
 	var s search
 	for at := s.next(n, data, 0); at >= 0; {
@@ -115,7 +112,7 @@ func (f *Finder) find(n *needle, b *blockBytes, data []byte) {
 }
 
 // row reports whether the entry of row r, or that of its end, can have a text.
-func (f *Finder) row(r Row) bool {
+func (f *finder) row(r Row) bool {
 	v := f.v
 	if v.flags(r).Role() == RoleFolded {
 		return false
@@ -130,7 +127,7 @@ func (f *Finder) row(r Row) bool {
 	return end != 0 && f.entry(&v.files[v.fileOf(r)], end)
 }
 
-func (f *Finder) entry(file *fileView, id uint32) (has bool) {
+func (f *finder) entry(file *fileView, id uint32) (has bool) {
 	from := file.entries.Offset(id)
 	err := file.entries.View(from, file.entries.Offset(id+1)-from, func(b []byte) {
 		for i := range f.texts {

@@ -50,7 +50,7 @@ func TestFinderFindsEveryRowThatHasAText(t *testing.T) {
 			}
 		}
 		for _, text := range looked {
-			f := v.NewFinder(text)
+			f := v.Columns().Finder(text)
 			kept := 0
 			for k := range v.Columns().Blocks() {
 				var rows [columns.BlockRows / 64]uint64

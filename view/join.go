@@ -361,7 +361,7 @@ func (b *builder) join(first, half Row) {
 	var c chunk
 	newParser(false).parseEntry(&c, e, b.end(half))
 	r := &c.records[0]
-	name, at := "", place{}
+	name, at := "", format.Metadata{}
 	if len(c.names) > 0 {
 		name = c.names[0]
 	}

@@ -25,8 +25,8 @@ type modelRow struct {
 	trace     string
 	span      string
 	level     format.Level
-	status    view.Status
-	kind      view.Kind
+	status    string
+	kind      string
 	name      string
 	message   string
 	resource  int // the row of its resource, 0: none
@@ -90,7 +90,7 @@ func (m *model) add(k int, id uint32, e *format.TraceEntry) {
 		return
 	}
 	a := attributesOf(e)
-	r := modelRow{file: k, id: id, took: -1, level: e.Metadata.Level, name: e.Metadata.Name, kind: view.KindInternal}
+	r := modelRow{file: k, id: id, took: -1, level: e.Metadata.Level, name: e.Metadata.Name, kind: "internal", status: "unset"}
 	parent := 0
 	if id > 0 {
 		parent = m.at[[2]uint32{uint32(k), e.Parent}]
@@ -111,11 +111,11 @@ func (m *model) add(k int, id uint32, e *format.TraceEntry) {
 	span := strings.ToLower(a[format.AttrSpanID].Text())
 	hasSpan := isID(span, 16)
 	status, hasStatus := a[mapping.AttrStatusCode]
-	statusOf := map[string]view.Status{"OK": view.StatusOK, "ERROR": view.StatusError}[status.Text()]
-	kinds := map[string]view.Kind{"unspecified": view.KindUnspecified, "internal": view.KindInternal, "server": view.KindServer, "client": view.KindClient, "producer": view.KindProducer, "consumer": view.KindConsumer}
-	kind, hasKind := kinds[a[mapping.AttrKind].Text()]
-	if _, is := a[mapping.AttrKind]; is && !hasKind {
-		kind, hasKind = view.KindInternal, true
+	statusOf := cmp.Or(map[string]string{"OK": "ok", "ERROR": "error"}[status.Text()], "unset")
+	kind := a[mapping.AttrKind].Text()
+	_, hasKind := a[mapping.AttrKind]
+	if !slices.Contains([]string{"unspecified", "internal", "server", "client", "producer", "consumer"}, kind) {
+		kind = "internal"
 	}
 	r.continues = a[mapping.AttrContinued].Bool()
 	if hasSpan && !r.timed && e.Metadata.Name == format.NameSpanEnd && m.rows != nil {
@@ -291,7 +291,7 @@ func (m *model) hang(found map[int]int) {
 	}
 	for i := range m.rows {
 		r := &m.rows[i]
-		r.failed = r.role == view.RoleSpan && (r.status == view.StatusError || r.status == view.StatusUnset && excepted[i])
+		r.failed = r.role == view.RoleSpan && (r.status == "error" || r.status == "unset" && excepted[i])
 	}
 	moves := make(map[int]int)
 	for i := 1; i < len(m.rows); i++ {
@@ -411,6 +411,8 @@ func (m *model) compare(t *testing.T, v *view.View) {
 			t.Error(err)
 		} else if says, ok := e.Attribute(format.AttrDuration); want.role == view.RoleSpan && ok != (took >= 0) {
 			t.Errorf("row %d took %d, but its entry says %s", i, took, says)
+		} else if got := v.Metadata(r); got != e.Metadata {
+			t.Errorf("row %d has the metadata %+v, its entry %+v", i, got, e.Metadata)
 		}
 		message, _ := v.Message(r)
 		trace := fmt.Sprintf("%x", v.TraceID(r))
@@ -425,7 +427,7 @@ func (m *model) compare(t *testing.T, v *view.View) {
 		if want.role == view.RoleSpan {
 			got.status, got.kind = flags.Status(), flags.Kind()
 		} else {
-			want.status, want.kind = 0, 0
+			want.status, want.kind = got.status, got.kind
 		}
 		want.span, want.wants, want.whole, want.continues = "", "", false, false
 		if want.role == view.RoleFolded {

@@ -6,7 +6,6 @@ import (
 	"math"
 	"math/bits"
 	"slices"
-	"strings"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/columns"
@@ -75,21 +74,15 @@ type chunk struct {
 	file        int
 	first, last uint32 // entries from first to before last
 	records     []record
-	traces      [][16]byte // of the records that say theirs, in order
-	wants       []uint64   // span ids, likewise
-	names       []string   // of the ends that rename, likewise
-	places      []place    // of the ends that have one, likewise
-	parser      *parser    // whose numbers the records have
-	metas       []string   // of the parser, as many as the records can have
+	traces      [][16]byte        // of the records that say theirs, in order
+	wants       []uint64          // span ids, likewise
+	names       []string          // of the ends that rename, likewise
+	places      []format.Metadata // of the ends that say where in the source they are, likewise
+	parser      *parser           // whose numbers the records have
+	metas       []string          // of the parser, as many as the records can have
 	messages    []string
 	shapes      []*shape
 	err         error // why there are fewer records than entries
-}
-
-// A place is where in the source an entry comes from.
-type place struct {
-	module, file format.Optional[string]
-	line         format.Optional[uint32]
 }
 
 func (c *chunk) reset(file int, first, last uint32) {
@@ -507,7 +500,7 @@ func (w *parser) parse(c *chunk, b []byte, p, end int, id uint32) bool {
 		h.hasMessage, h.message = true, wire.TextAt(b, l.Message+1, l.Name)
 	}
 	if w.add(c, &h, &v) {
-		c.places = append(c.places, placeOf(b[l.Name:metaEnd]).place)
+		c.places = append(c.places, metadataOf(b[l.Name:metaEnd]))
 	}
 	return true
 }
@@ -557,7 +550,7 @@ func (w *parser) add(c *chunk, h *head, v *values) (wantsPlace bool) {
 		r.duration = int64(min(took, math.MaxInt64))
 		flags |= recordHasTook
 	}
-	kind := uint32(KindInternal)
+	kind := uint32(otel.KindInternal)
 	if v.kind != nil {
 		if k, ok := otel.ParseSpanKind(string(v.kind)); ok {
 			kind = uint32(k)
@@ -569,9 +562,9 @@ func (w *parser) add(c *chunk, h *head, v *values) (wantsPlace bool) {
 		flags |= recordHasStatus
 		switch string(v.status) {
 		case "OK":
-			flags |= uint32(StatusOK) << statusShift
+			flags |= uint32(otel.StatusOK) << statusShift
 		case "ERROR":
-			flags |= uint32(StatusError) << statusShift
+			flags |= uint32(otel.StatusError) << statusShift
 		}
 	}
 	if v.continued {
@@ -662,7 +655,7 @@ func (w *parser) parseEntry(c *chunk, e *format.TraceEntry, id uint32) {
 		h.shape = w.shapeOf(at).id
 	}
 	if w.add(c, &h, &v) {
-		c.places = append(c.places, place{m.ModulePath, m.File, m.Line})
+		c.places = append(c.places, *m)
 	}
 }
 
@@ -708,23 +701,10 @@ func (v *values) take(f field, a format.Value) {
 	}
 }
 
-// A Meta is what is the same for all rows of one place in the source.
-type Meta struct {
-	Name   string
-	Target string // what the row is about: an instrumentation scope, a package
-	place
-}
-
-// File returns the source file that the row comes from, if it is known.
-func (m *Meta) File() (string, bool) { return m.file.Value, m.file.Valid }
-
-// Line returns the line in File, if it is known.
-func (m *Meta) Line() (uint32, bool) { return m.line.Value, m.line.Valid }
-
-// placeOf decodes what parser.meta numbers.
-func placeOf(b []byte) Meta {
+// metadataOf decodes what parser.meta numbers, without the level.
+func metadataOf(b []byte) format.Metadata {
 	b = append(bytes.Clone(b), 0, 0) // SkipText looks beyond
-	var m Meta
+	var m format.Metadata
 	p := wire.SkipText(b, 0)
 	m.Name = string(wire.TextAt(b, 0, p))
 	at := p
@@ -739,19 +719,13 @@ func placeOf(b []byte) Meta {
 		}
 		return o
 	}
-	m.module = optional()
-	m.file = optional()
+	m.ModulePath = optional()
+	m.File = optional()
 	if b[p] == 1 {
 		n, _ := wire.Uint32(b, p+1)
-		m.line = format.Some(n)
+		m.Line = format.Some(n)
 	}
 	return m
-}
-
-// metaOfEntry returns the Meta of an entry.
-func metaOfEntry(e *format.TraceEntry) Meta {
-	m := &e.Metadata
-	return Meta{Name: strings.Clone(m.Name), Target: strings.Clone(m.Target), place: place{m.ModulePath, m.File, m.Line}}
 }
 
 // hexDigits returns the number of 16 hexadecimal digits.

@@ -31,42 +31,6 @@ func (r Role) String() string {
 	return "unknown"
 }
 
-// A Kind is the kind of a span. The numbers are OTLP's.
-type Kind uint8
-
-// The kinds of spans.
-const (
-	KindUnspecified Kind = iota
-	KindInternal
-	KindServer
-	KindClient
-	KindProducer
-	KindConsumer
-)
-
-// String returns the name in lower case.
-func (k Kind) String() string { return otel.SpanKind(k).String() }
-
-// A Status is the status of a span. The numbers are OTLP's.
-type Status uint8
-
-// The codes of a status.
-const (
-	StatusUnset Status = iota
-	StatusOK
-	StatusError
-)
-
-var statusNames = [...]string{"unset", "ok", "error"}
-
-// String returns the name in lower case.
-func (s Status) String() string {
-	if int(s) < len(statusNames) {
-		return statusNames[s]
-	}
-	return statusNames[0]
-}
-
 // Flags are what a row says in a few bits.
 type Flags uint16
 
@@ -95,21 +59,23 @@ func (f Flags) Role() Role { return Role(f & roleBits) }
 // Level returns the level of the row's entry.
 func (f Flags) Level() format.Level { return format.Level(f & levelBits >> levelShift) }
 
-// Kind returns the kind of a span.
-func (f Flags) Kind() Kind { return Kind(f & kindBits >> kindShift) }
+// Kind returns the kind of a span: unspecified, internal, server, client, producer or consumer.
+func (f Flags) Kind() string { return otel.SpanKind(f & kindBits >> kindShift).String() }
 
-// Status returns the status of a span, as it was recorded.
-func (f Flags) Status() Status {
+// Status returns the status of a span, as it was recorded: unset, ok or error.
+func (f Flags) Status() string { return f.status().String() }
+
+func (f Flags) status() otel.Status {
 	if s := f & statusBits >> statusShift; s != statusExcepted {
-		return Status(s)
+		return otel.Status(s)
 	}
-	return StatusUnset
+	return otel.StatusUnset
 }
 
 // Failed reports whether the row is a span that failed: its status is error, or it is unset and
 // the span has an event named "exception".
 func (f Flags) Failed() bool {
-	return f.Role() == RoleSpan && f&statusBits>>statusShift >= Flags(StatusError)
+	return f.Role() == RoleSpan && f&statusBits>>statusShift >= Flags(otel.StatusError)
 }
 
 // HasMessage reports whether the row has a message.

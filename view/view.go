@@ -33,7 +33,7 @@ type View struct {
 	builder   *builder
 	files     []fileView
 	runs      []run
-	metas     []Meta
+	metas     []format.Metadata // without levels
 	messages  []string
 	shapes    [][]string
 	traces    traces
@@ -252,16 +252,18 @@ func (v *View) HasEnd(r Row) bool {
 	return v.end(r) != 0 || joined
 }
 
-// Meta returns what row r has in common with others of the same place in the source.
-func (v *View) Meta(r Row) Meta {
+// Metadata returns the metadata of row r as [View.Entry] does, mostly without reading the entry.
+func (v *View) Metadata(r Row) format.Metadata {
 	if n := v.meta(r); n != unknown {
-		return v.metas[n]
+		m := v.metas[n]
+		m.Level = v.flags(r).Level()
+		return m
 	}
 	e, err := v.Entry(r)
 	if err != nil {
-		return Meta{}
+		return format.Metadata{}
 	}
-	return metaOfEntry(e)
+	return e.Metadata
 }
 
 // Name returns the name of row r: of a span or event its own, else that of its entry.
@@ -333,13 +335,6 @@ func (v *View) Services() []string {
 // TraceID returns the trace that row r belongs to, zero if it is not known.
 func (v *View) TraceID(r Row) [16]byte { return v.traces.at(v.trace(r)) }
 
-// Trace returns the number of the trace that row r belongs to, 0 if that is not known, and
-// below Traces.
-func (v *View) Trace(r Row) uint32 { return v.trace(r) }
-
-// Traces returns one more than how many traces there are.
-func (v *View) Traces() int { return v.traces.n }
-
 // Owner returns the span that row r is, or is below, 0 if there is none.
 func (v *View) Owner(r Row) Row {
 	for range usualDepth {
@@ -366,7 +361,7 @@ func (v *View) findOwners() {
 	})
 }
 
-// Ref returns the span that row r is, or is below, and the trace of the row.
+// Ref returns the ids of the trace of row r, and of the span that it is or is below.
 func (v *View) Ref(r Row) format.SpanRef {
 	ref := format.SpanRef{TraceID: v.TraceID(r)}
 	if owner := v.Owner(r); owner != 0 {

@@ -161,7 +161,7 @@ func (d *details) addStack(v *view.View, r view.Row, most int) error {
 	if v.Role(r) != view.RoleOther {
 		return nil
 	}
-	if m := v.Meta(r); m.Name != "goroutines" || m.Target != "runtime/pprof" {
+	if m := v.Metadata(r); m.Name != "goroutines" || m.Target != "runtime/pprof" {
 		return nil
 	}
 	at, timed := v.Start(r)
@@ -213,7 +213,7 @@ func (h *Handler) entry(ctx context.Context, s *state, q url.Values) (answer, er
 		d.Message = &e.Message.Value
 	}
 	if f.Role() == view.RoleSpan {
-		d.Kind, d.Status, d.Open = f.Kind().String(), f.Status().String(), f.Open()
+		d.Kind, d.Status, d.Open = f.Kind(), f.Status(), f.Open()
 		description, _ := e.Attribute(mapping.AttrStatusDescription)
 		d.Description = description.Text()
 	}

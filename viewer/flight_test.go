@@ -51,7 +51,7 @@ func TestHitsErrorsAndTimesAreThoseOfTheTree(t *testing.T) {
 		r := rowsOf(t, h, "depth=9&q="+url.QueryEscape(q))
 		hits := 0
 		for _, f := range r.flags {
-			hits += int(f >> 14 & 1)
+			hits += int(f >> 17 & 1)
 		}
 		if got := jsonOf[found](t, h, "/api/find?q="+url.QueryEscape(q)).Count; got != hits {
 			t.Errorf("%s: %d hits are counted, the tree has %d", q, got, hits)
@@ -59,7 +59,7 @@ func TestHitsErrorsAndTimesAreThoseOfTheTree(t *testing.T) {
 		only := rowsOf(t, h, "depth=9&only="+url.QueryEscape(q)+"&q="+url.QueryEscape(q))
 		marked := 0
 		for _, f := range only.flags {
-			marked += int(f >> 14 & 1)
+			marked += int(f >> 17 & 1)
 		}
 		if marked != hits || hits == 0 && only.Total > 0 {
 			t.Errorf("%s: the hits alone are %d rows, %d of them hits, want %d", q, only.Total, marked, hits)
@@ -132,7 +132,7 @@ func TestOpenSpanIsOpenForAsLongAsItsFileSays(t *testing.T) {
 	h := serve(t, v, viewer.Options{})
 	const want = 850_000_000 // from 100 ms until the crash
 	all := rowsOf(t, h, "depth=9")
-	at := slices.IndexFunc(all.flags, func(f uint32) bool { return f&(1<<12) != 0 })
+	at := slices.IndexFunc(all.flags, func(f uint32) bool { return f&(1<<13) != 0 })
 	if at < 0 || all.tooks[at] != want {
 		t.Fatalf("of row %d of %s it is %v", at, all.text(), all.tooks)
 	}

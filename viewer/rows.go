@@ -17,18 +17,13 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// The flags of a row, as the page gets them: its role in the lowest four bits, then its level,
-// status and kind.
+// The flags of a row, as the page gets them, are its view.Flags in the lower 16 bits and these.
 const (
-	flagLevel    = 4
-	flagStatus   = 7
-	flagKind     = 9
-	flagOpen     = 1 << 12 // it has not ended
-	flagExpanded = 1 << 13
-	flagHit      = 1 << 14 // the query selects it
-	flagParent   = 1 << 15 // there are rows below it
-	flagSpans    = 1 << 16 // some of those right below it are spans
-	flagError    = 1 << 17 // it counts as an error
+	flagExpanded = 1 << (16 + iota)
+	flagHit      // the query selects it
+	flagParent   // there are rows below it
+	flagSpans    // some of those right below it are spans
+	flagError    // it counts as an error
 )
 
 const (
@@ -379,10 +374,7 @@ func (p *packer) add(r view.Row, depth int) error {
 	if d, known := lasted(v, r); known {
 		took = int64(d)
 	}
-	flags := uint32(f.Role()) | uint32(f.Level())<<flagLevel | uint32(f.Status())<<flagStatus | uint32(f.Kind())<<flagKind
-	if f.Role() == view.RoleSpan && f.Open() {
-		flags |= flagOpen
-	}
+	flags := uint32(f)
 	if p.s.hasShown(r) {
 		flags |= flagParent
 		if p.l.ranks.between(rank+1, end) > 0 {

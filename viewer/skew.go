@@ -38,13 +38,13 @@ func (s *state) findSkews() []skew {
 	all := make(map[pair]*calls)
 	v := s.v
 	for r := range v.Rows() {
-		if f := v.Flags(r); f.Role() != view.RoleSpan || f.Kind() != view.KindServer {
+		if f := v.Flags(r); f.Role() != view.RoleSpan || f.Kind() != "server" {
 			continue
 		}
 		up := v.Parent(r)
 		server, _ := v.ID(r)
 		client, _ := v.ID(up)
-		if server == client || v.Flags(up).Kind() != view.KindClient {
+		if server == client || v.Flags(up).Kind() != "client" {
 			continue
 		}
 		a, timedA := v.Start(up)

@@ -497,10 +497,10 @@ func (s *state) services() []string {
 			byResource[code]++
 		}
 	}
-	resources := s.v.Resources()
+	resources := s.v.Columns().Resources()
 	for code, n := range byResource {
 		if int(code) < len(resources) {
-			if name := s.v.Service(resources[code]); name != "" {
+			if name := s.v.Service(view.Row(resources[code])); name != "" {
 				counts[name] += n
 			}
 		}

@@ -213,7 +213,7 @@ func TestRows(t *testing.T) {
 		}
 	}
 	r := rowsOf(t, h, "depth=9&first=3&n=1&q=payment")
-	if r.Above != 2 || r.Total != 13 || r.row[0] != 2 || r.row[1] != 4 || r.flags[2]>>14&1 != 1 || r.flags[0]>>14&1 != 0 || r.errors[0] != 2 || r.below[0] != 4 {
+	if r.Above != 2 || r.Total != 13 || r.row[0] != 2 || r.row[1] != 4 || r.flags[2]>>17&1 != 1 || r.flags[0]>>17&1 != 0 || r.errors[0] != 2 || r.below[0] != 4 {
 		t.Errorf("the rows are %+v", r)
 	}
 	if r = rowsOf(t, h, "fill=8"); !slices.Equal(r.Toggled, []int{2, 4}) {
@@ -266,7 +266,7 @@ func TestCases(t *testing.T) {
 		r := rowsOf(t, fresh, "depth=9&q="+url.QueryEscape(c.Query))
 		var got []uint32
 		for i, f := range r.flags {
-			if f>>14&1 == 1 {
+			if f>>17&1 == 1 {
 				got = append(got, r.row[i])
 			}
 		}

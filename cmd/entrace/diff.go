@@ -504,7 +504,7 @@ func (r *diffReport) json(w io.Writer) error {
 			Fail    string   `json:"fail,omitempty"` // which limits are exceeded
 		}{Before: of(&p.Before), After: of(&p.After), ErrorsP: p.ErrorsP, CountP: p.CountP, Runs: r.d.Runs, Fail: r.found[i].String()}
 		for _, s := range p.Path {
-			line.Path = append(line.Path, step{s.Service, s.Name, s.Kind.String()})
+			line.Path = append(line.Path, step{s.Service, s.Name, s.Kind})
 		}
 		if p.Before.P95 > 0 && p.After.Count > 0 { // else it is none, or infinite
 			share, _ := p.Change()

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/jsontext"
 	"github.com/entrace-go/entrace/internal/timeline"
 	"github.com/entrace-go/entrace/view"
@@ -33,7 +34,7 @@ const (
 // defaults. It returns the errors of v, w and ctx.
 func EncodeFolded(ctx context.Context, w io.Writer, v *view.View, _ *EncodeOptions) error {
 	var name []byte
-	s, err := read(ctx, v, func(m *view.Meta) frame {
+	s, err := read(ctx, v, func(m *format.Metadata) frame {
 		if isPlain(m.Name) {
 			return frame{name: m.Name}
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 
+	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/timeline"
 	"github.com/entrace-go/entrace/view"
 )
@@ -37,7 +38,7 @@ type stacks struct {
 
 // read puts the spans of v onto lanes. Those for which key returns the same frame are of the
 // same frame.
-func read(ctx context.Context, v *view.View, key func(m *view.Meta) frame) (*stacks, error) {
+func read(ctx context.Context, v *view.View, key func(m *format.Metadata) frame) (*stacks, error) {
 	s := &stacks{services: []string{unknownService}, base: math.MaxInt64}
 	groups := map[string]int32{"": 0, unknownService: 0}
 	frames := make(map[frame]int32)
@@ -72,7 +73,7 @@ func read(ctx context.Context, v *view.View, key func(m *view.Meta) frame) (*sta
 			s.services = append(s.services, service)
 			groups[service] = group
 		}
-		m := v.Meta(r)
+		m := v.Metadata(r)
 		f := key(&m)
 		n, ok := frames[f]
 		if !ok {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strconv"
 
+	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/jsontext"
 	"github.com/entrace-go/entrace/view"
 )
@@ -14,10 +15,8 @@ import (
 // documentation of the package describes. A nil o means defaults. It returns the
 // errors of v, w and ctx.
 func EncodeSpeedscope(ctx context.Context, w io.Writer, v *view.View, _ *EncodeOptions) error {
-	s, err := read(ctx, v, func(m *view.Meta) frame {
-		file, _ := m.File()
-		line, _ := m.Line()
-		return frame{name: m.Name, file: file, line: line}
+	s, err := read(ctx, v, func(m *format.Metadata) frame {
+		return frame{name: m.Name, file: m.File.Value, line: m.Line.Value}
 	})
 	if err != nil {
 		return err

@@ -28,10 +28,10 @@ type Block struct {
 	Start    []int64  // nanoseconds since 1970, NoTime if there is none
 	Duration []int64  // nanoseconds, NoDuration if there is none
 	Flags    []uint16 // a view.Flags each
-	Meta     []uint16 // an index of View.Metas, or Unknown
-	Resource []uint16 // an index of View.Resources, or Unknown
+	Meta     []uint16 // an index of Metas, or Unknown
+	Resource []uint16 // an index of Resources, or Unknown
 	Parent   []uint32
-	Trace    []uint32
+	Trace    []uint32 // below Traces, 0 if it is not known
 	Text     []uint32 // with a message, an index of Messages, or UnknownText
 }
 
@@ -51,7 +51,23 @@ func (c *Column) Block(k int) []uint32 {
 	return c.Codes[k*BlockRows : min(len(c.Codes), (k+1)*BlockRows)]
 }
 
-// Columns are those of a view. Its methods are safe for concurrent use.
+// A Key is an attribute, as it is stored, and how many entries have it.
+type Key struct {
+	Name    string
+	Entries int
+}
+
+// A Finder finds the rows whose entries can have one of several texts. It looks at the bytes of the
+// entries of a block at once, and at nothing else, so that it is many times faster than reading
+// entries. It is not safe for concurrent use.
+type Finder interface {
+	// Block removes from rows, the rows of a block as bits, those whose entry and end have none of
+	// the texts.
+	Block(k int, rows *[BlockRows / 64]uint64)
+}
+
+// Columns are those of a view. Its methods are safe for concurrent use, and what they return must
+// not be changed.
 type Columns interface {
 	// Blocks returns how many blocks there are.
 	Blocks() int
@@ -62,8 +78,24 @@ type Columns interface {
 	Each(ctx context.Context, start func() func(k int)) error
 	// ParentsFirst reports whether every row has a larger number than its parent.
 	ParentsFirst() bool
-	// Messages returns the messages that the view knows. They must not be changed.
+	// Messages returns the messages that the view knows.
 	Messages() []string
+	// Metas returns the metadata that the view knows, without levels.
+	Metas() []format.Metadata
+	// Resources returns the rows of the resources, and 0 for none.
+	Resources() []uint32
+	// Traces returns one more than how many traces there are.
+	Traces() int
+	// Trace returns the number of the trace of a row, 0 if that is not known.
+	Trace(row uint32) uint32
+	// Keys returns the attributes that there are, by their names. Entries whose list of attributes
+	// is one of very many are not counted.
+	Keys() []Key
+	// Finder returns a Finder of texts in lower case, which finds them in any case.
+	Finder(texts ...string) Finder
+	// Attribute returns a function that reads an attribute, as it is stored, of a row, and reports
+	// whether the row has it. It is safe for concurrent use.
+	Attribute(name string) func(row uint32) (format.Value, bool)
 	// Column returns the column of an attribute, as it is stored. It is made when it is asked
 	// for, which takes some ten nanoseconds a row, and kept as long as there is room: the columns
 	// of a view take 100 MB together at most.

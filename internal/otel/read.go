@@ -51,6 +51,22 @@ const (
 	StatusError
 )
 
+var statusNames = [...]string{"unset", "ok", "error"}
+
+// String returns the name of s in lower case, "unset" for a number that is none.
+func (s Status) String() string {
+	if int(s) < len(statusNames) {
+		return statusNames[s]
+	}
+	return statusNames[0]
+}
+
+// ParseStatus is the other direction of String.
+func ParseStatus(name string) (Status, bool) {
+	i := slices.Index(statusNames[:], name)
+	return Status(max(i, 0)), i >= 0
+}
+
 // A Scope is an instrumentation scope.
 type Scope struct {
 	Name       string

@@ -76,16 +76,16 @@ export interface Source {
 
 export const noTime = -(1n << 63n)
 
-// flags of a row, as in rows.go
+// flags of a row: the lower 16 bits are those of view/role.go, the others those of viewer/rows.go
 export const roleOf = (f: number) => f & 15
 export const levelOf = (f: number) => f >> 4 & 7
-export const isOpen = (f: number) => (f & 1 << 12) !== 0
-export const isExpanded = (f: number) => (f & 1 << 13) !== 0
-export const isHit = (f: number) => (f & 1 << 14) !== 0
-export const isParent = (f: number) => (f & 1 << 15) !== 0
-export const hasSpans = (f: number) => (f & 1 << 16) !== 0
+export const isOpen = (f: number) => (f & 1 << 13) !== 0
+export const isExpanded = (f: number) => (f & 1 << 16) !== 0
+export const isHit = (f: number) => (f & 1 << 17) !== 0
+export const isParent = (f: number) => (f & 1 << 18) !== 0
+export const hasSpans = (f: number) => (f & 1 << 19) !== 0
+export const isError = (f: number) => (f & 1 << 20) !== 0
 export const roleSpan = 3, roleEvent = 5, roleLog = 7
-export const isError = (f: number) => (f & 1 << 17) !== 0
 
 // decode reads an answer of api/rows.
 export function decode(b: ArrayBuffer): Rows {
