@@ -77,12 +77,19 @@ var layers = map[string][]string{
 		module + "format", module + "internal/columns", module + "internal/jsontext", module + "internal/mapping",
 		module + "internal/otel", module + "internal/raw", module + "internal/spanmap", module + "internal/wire",
 	},
-	"query": {module + "format", module + "internal/columns", module + "internal/mapping", module + "internal/wire", module + "view"},
+	"query": {
+		module + "format", module + "internal/columns", module + "internal/mapping", module + "internal/otel", module + "internal/wire",
+		module + "view",
+	},
+	"internal/interest": {module + "format", module + "internal/mapping", module + "view"},
 	"viewer/web/test/traces": { // a program
 		"go.opentelemetry.io/otel", root, module + "control", module + "control/provider", module + "format", module + "internal/mapping",
 		module + "internal/querytest", module + "recorder",
 	},
-	"viewer": {module + "format", module + "internal/columns", module + "internal/mapping", module + "internal/wire", module + "query", module + "view"},
+	"viewer": {
+		module + "format", module + "internal/columns", module + "internal/interest", module + "internal/mapping", module + "internal/wire",
+		module + "query", module + "view",
+	},
 	"query/lua": {
 		"github.com/yuin/gopher-lua", "github.com/yuin/gopher-lua/ast", "github.com/yuin/gopher-lua/parse", module + "format",
 		module + "internal/raw", module + "internal/wire",
@@ -124,7 +131,7 @@ var layers = map[string][]string{
 		module + "internal/wire", module + "recorder", module + "view",
 	},
 	"convert/chrome": {module + "format", module + "internal/jsontext", module + "internal/otel", module + "internal/timeline", module + "view"},
-	"convert/folded": {module + "internal/jsontext", module + "internal/timeline", module + "view"},
+	"convert/folded": {module + "format", module + "internal/jsontext", module + "internal/timeline", module + "view"},
 	"convert/heph": {
 		module + "convert/internal/input", module + "format", module + "internal/jsontext", module + "internal/mapping",
 		module + "internal/otel", module + "internal/timeline", module + "internal/wire", module + "view",
@@ -147,7 +154,7 @@ var layers = map[string][]string{
 	"cmd/entrace": {
 		"github.com/schollz/progressbar/v3", "github.com/spf13/cobra", "golang.org/x/term", module + "control", module + "convert",
 		module + "format", module + "internal/deadtrace", module + "internal/entryjson", module + "internal/jsontext",
-		module + "internal/mapping", module + "internal/osfile", module + "internal/quantity", module + "internal/wire", module + "query",
+		module + "internal/interest", module + "internal/mapping", module + "internal/osfile", module + "internal/quantity", module + "internal/wire", module + "query",
 		module + "query/lua", module + "recorder", module + "remote", module + "view", module + "viewer",
 	},
 	"internal/raw":       {},

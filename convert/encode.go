@@ -90,7 +90,7 @@ func (t *Trace) write(ctx context.Context, w io.Writer, v format.Version, to for
 		return err
 	}
 	defer func() { _ = out.Abort() }() // if a callback panics
-	if keep == nil && len(t.files) == 1 && !t.view.Corrected() {
+	if keep == nil && len(t.files) == 1 && !t.view.Stored().IsCorrected() {
 		err = copyFile(ctx, out, t.files[0])
 	} else {
 		err = merge(ctx, out, t.view, keep)

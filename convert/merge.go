@@ -164,10 +164,8 @@ func (m *merger) parent(p place) (up place, moved bool) {
 
 // first returns the first half of the span at row r, which can be r.
 func (m *merger) first(r view.Row) view.Row {
-	if first, ok := m.v.FirstHalf(r); ok {
-		return first
-	}
-	return r
+	first, _ := m.v.Stored().First(r)
+	return first
 }
 
 // wants reports whether the entry at p is to be written: what is kept, and links of it.
@@ -226,7 +224,7 @@ func (m *merger) write(p place) error {
 // file, with its end.
 func (m *merger) isHalf(p place) bool {
 	r, own := m.at(p)
-	return own && m.first(r) != r || m.v.IsCopy(r)
+	return own && m.first(r) != r || m.v.Stored().IsCopy(r)
 }
 
 // put writes the entry at p below up, which is there.
@@ -241,7 +239,7 @@ func (m *merger) put(p, up place, moved bool) (err error) {
 	r, own := m.at(p)
 	resource := own && m.v.Role(r) == view.RoleResource
 	var id uint32
-	if !resource && !moved && !m.v.Corrected() && f.Version() == m.w.Version() {
+	if !resource && !moved && !m.v.Stored().IsCorrected() && f.Version() == m.w.Version() {
 		if m.raw, err = f.Raw().Append(m.raw[:0], p.id); err != nil {
 			return err
 		}

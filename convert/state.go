@@ -348,7 +348,7 @@ func (k *recorders) isRecorded(v *view.View, file int) bool {
 		f := v.Flags(r)
 		_, timed := v.Start(r)
 		role := f.Role()
-		if first, copied := v.FirstHalf(r); copied {
+		if first, copied := v.Stored().First(r); copied {
 			role = v.Role(first)
 		}
 		switch role {

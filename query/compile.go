@@ -57,7 +57,7 @@ type attribute struct {
 
 // A part has the values of all rows that are stored under one name.
 type part struct {
-	column *columns.Column // nil: none was made
+	column *columns.Column                       // nil: none was made
 	values []Value                               // of the column, by code
 	read   func(row uint32) (format.Value, bool) // what the column does not know
 }

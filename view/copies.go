@@ -460,10 +460,3 @@ func (c *copies) sharing() []bool {
 // Copies returns how many rows are the same as others: several files have what one process
 // recorded, as the snapshots of a flight recorder do. They are folded into those that know most.
 func (v *View) Copies() int { return v.copies }
-
-// IsCopy reports whether row r is the same as the one that [View.FirstHalf] returns, which has all
-// that r has.
-func (v *View) IsCopy(r Row) bool {
-	first, _ := v.FirstHalf(r)
-	return v.copied.has(r) && v.last[first] != r
-}

@@ -154,7 +154,7 @@ func TestSnapshotsOfOneProcess(t *testing.T) {
 			}
 			seen, folded := 0, 0
 			for r := range v.Rows() {
-				if v.IsCopy(r) {
+				if v.Stored().IsCopy(r) {
 					folded++
 				} else if v.Role(r) != view.RoleFolded {
 					seen++

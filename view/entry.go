@@ -1,13 +1,10 @@
 package view
 
 import (
-	"context"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/jsontext"
@@ -132,13 +129,9 @@ func read(w *raw.Window, s *source, id uint32, e *format.TraceEntry) error {
 	return s.file.DecodeRaw(b, id, e)
 }
 
-// Corrected reports whether the view has a clock, so that its times can be others than those
-// that are stored.
-func (v *View) Corrected() bool { return v.builder.options.Clock != nil }
-
 // Correct sets the time of e, the stored entry of row r, to the one that the view has.
 func (v *View) Correct(r Row, e *format.TraceEntry) {
-	if !v.Corrected() || v.start(r) == noTime {
+	if v.builder.options.Clock == nil || v.start(r) == noTime {
 		return
 	}
 	for i := range e.Attributes {
@@ -288,75 +281,4 @@ func markedNames(v format.Value) []string {
 		return nil
 	}
 	return names
-}
-
-// Stored calls fn for each row but those that are folded, in the order of their numbers, with
-// its entry as it is stored, until fn returns an error. The entry is valid until fn returns.
-func (v *View) Stored(ctx context.Context, fn func(r Row, e *format.TraceEntry) error) error {
-	for i, run := range v.runs {
-		r, end := run.row, Row(v.n)
-		if i+1 < len(v.runs) {
-			end = v.runs[i+1].row
-		}
-		if r == end {
-			continue
-		}
-		err := v.files[run.file].file.Walk(v.id(r), func(id uint32, e *format.TraceEntry) error {
-			if id%4096 == 0 && ctx.Err() != nil {
-				return ctx.Err()
-			}
-			if id != v.id(r) {
-				return nil // it is folded
-			}
-			r++
-			if v.Role(r-1) != RoleFolded {
-				if err := fn(r-1, e); err != nil {
-					return err
-				}
-			}
-			if r == end {
-				return errStop
-			}
-			return nil
-		})
-		if err != nil && !errors.Is(err, errStop) {
-			return err
-		}
-	}
-	return nil
-}
-
-// StoredBelow returns the row that the entry e of row r, as it is stored, was written below. The
-// view can have it elsewhere.
-func (v *View) StoredBelow(r Row, e *format.TraceEntry) Row {
-	parent := v.parent(r)
-	if file := v.fileOf(r); v.fileOf(parent) != file || v.id(parent) != e.Parent {
-		parent, _ = v.Row(file, e.Parent)
-	}
-	return parent
-}
-
-var errStop = errors.New("that is all")
-
-// Readable returns the application's attributes of an entry as people read them: one that was
-// recorded as a duration is a text such as 24ms.
-func Readable(e *format.TraceEntry) []format.Attribute { return readable(e.UserAttributes(), e) }
-
-// readable is Readable of the list of the application's attributes.
-func readable(list []format.Attribute, e *format.TraceEntry) []format.Attribute {
-	v, ok := e.Attribute(mapping.AttrDurations)
-	if !ok {
-		return list
-	}
-	var names []string
-	if json.Unmarshal(v.Bytes(), &names) != nil {
-		return list
-	}
-	for i := range list {
-		n, isInt := list[i].Value.I64()
-		if isInt && (slices.Contains(names, list[i].Name) || slices.Contains(names, "otel.attr."+list[i].Name)) {
-			list[i].Value = format.StringValue(time.Duration(n).String())
-		}
-	}
-	return list
 }

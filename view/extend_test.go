@@ -221,7 +221,7 @@ func TestExtendHalves(t *testing.T) {
 	for file := range 2 {
 		if r, _ := v.Row(file, 1); r == span {
 			t.Errorf("the half in file %d is no row", file)
-		} else if first, half := v.FirstHalf(r); !half || first != span {
+		} else if first, half := v.Stored().First(r); !half || first != span {
 			t.Errorf("row %d is a half of %d", r, first)
 		}
 	}

@@ -40,7 +40,7 @@ func (v *View) findLasts() {
 	}
 	v.lastOf = make(map[Row]int64)
 	for r := range Row(v.n) {
-		first, folded := v.FirstHalf(r)
+		first, folded := storedRows{v}.First(r)
 		if f := v.flags(first); folded && f.Role() == RoleSpan && f.Open() {
 			last, ok := v.lastOf[first]
 			if at := v.lasts[v.fileOf(r)]; !ok || at > last {

@@ -230,15 +230,6 @@ func (t *Tree) isSorted(kids []uint32) bool {
 	return true
 }
 
-// firstChildren returns the first n children of row r, in order.
-func (t *Tree) firstChildren(r Row, n int) []Row {
-	var kids []Row
-	for rank, end := t.Rank(r)+1, t.End(r); rank < end && len(kids) < n; rank = t.End(Row(t.rows[rank])) {
-		kids = append(kids, Row(t.rows[rank]))
-	}
-	return kids
-}
-
 // MaxDepth returns how deep the tree is: 0 if there is nothing below the root.
 func (v *View) MaxDepth() int {
 	most := 0

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"math"
 	"slices"
 	"sort"
 	"sync"
@@ -237,21 +236,6 @@ func (v *View) Duration(r Row) (time.Duration, bool) {
 	return time.Duration(d), true
 }
 
-// FirstHalf returns the row of the span that row r is a later half of, and whether it is one.
-func (v *View) FirstHalf(r Row) (Row, bool) {
-	first := r
-	for v.flags(first).Role() == RoleFolded {
-		first = v.parent(first)
-	}
-	return first, first != r
-}
-
-// HasEnd reports whether row r is a span whose end was written later than itself.
-func (v *View) HasEnd(r Row) bool {
-	_, joined := v.last[r]
-	return v.end(r) != 0 || joined
-}
-
 // Metadata returns the metadata of row r as [View.Entry] does, mostly without reading the entry.
 func (v *View) Metadata(r Row) format.Metadata {
 	if n := v.meta(r); n != unknown {
@@ -420,7 +404,13 @@ func (v *View) Missing(r Row) (ref format.SpanRef, missing bool, err error) {
 }
 
 // Children returns the children of row r, in order. The caller owns the slice.
-func (v *View) Children(r Row) []Row { return v.Tree().firstChildren(r, math.MaxInt) }
+func (v *View) Children(r Row) (kids []Row) {
+	t := v.Tree()
+	for rank, end := t.Rank(r)+1, t.End(r); rank < end; rank = t.End(Row(t.rows[rank])) {
+		kids = append(kids, Row(t.rows[rank]))
+	}
+	return kids
+}
 
 // HasChildren reports whether there is anything below row r.
 func (v *View) HasChildren(r Row) bool {

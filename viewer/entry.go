@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/interest"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/query"
@@ -333,7 +334,7 @@ func (h *Handler) logs(ctx context.Context, s *state, q url.Values) (answer, err
 		}
 	}
 	list := []record{}
-	read, ranker := v.NewReader(), v.NewRanker()
+	read, ranker := v.NewReader(), interest.NewRanker(v)
 	order := query.InTime(v, rows)
 	for _, r := range order[:min(len(order), maxLogs)] {
 		e, err := read.Entry(r)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/columns"
+	"github.com/entrace-go/entrace/internal/interest"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
@@ -102,7 +103,7 @@ func (h *Handler) rows(ctx context.Context, s *state, q url.Values) (answer, err
 	}
 	first = max(0, min(first, l.ranks.n))
 	above, rows := s.between(l, first, min(first+n, l.ranks.n))
-	p := packer{s: s, l: l, read: s.v.NewReader(), ranker: s.v.NewRanker(), numbers: make(map[string]uint32)}
+	p := packer{s: s, l: l, read: s.v.NewReader(), ranker: interest.NewRanker(s.v), numbers: make(map[string]uint32)}
 	p.head = rowsHead{Total: l.ranks.n, First: first, Above: above, Toggled: toggled}
 	if p.hits, err = s.hits(ctx, q.Get("q"), rows); err != nil {
 		return answer{}, err
@@ -331,7 +332,7 @@ type packer struct {
 	l       *layout
 	hits    map[view.Row]bool
 	read    *view.Reader
-	ranker  *view.Ranker
+	ranker  *interest.Ranker
 	head    rowsHead
 	numbers map[string]uint32 // of strings
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/interest"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -13,8 +14,8 @@ import (
 // first, and last what is the same in all of them.
 func (p *printer) attributes(r view.Row, e *format.TraceEntry) []format.Attribute {
 	if p.flat {
-		list := view.Readable(e)
-		view.ByInterest(list)
+		list := interest.Readable(e)
+		interest.Sort(list)
 		return list
 	}
 	return p.ranker.Attributes(r, e)

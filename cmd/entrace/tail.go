@@ -16,6 +16,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/interest"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/recorder"
@@ -562,7 +563,7 @@ func (l *lines) show(id int64, e *format.TraceEntry) error {
 			parts = append(parts, s)
 		}
 	}
-	attributes := view.Readable(e)
+	attributes := interest.Readable(e)
 	switch d, span := e.Attribute(format.AttrDuration); {
 	case span && !e.Message.Valid || span && e.Metadata.Name == format.NameSpanEnd:
 		s := spanStart{name: e.Metadata.Name, start: t}
@@ -602,7 +603,7 @@ func (l *lines) show(id int64, e *format.TraceEntry) error {
 	if timed {
 		b.WriteString(l.paint(colorDim, l.o.time.format(t, l.first)))
 	}
-	view.ByInterest(attributes)
+	interest.Sort(attributes)
 	var stacks []string // texts of several lines
 	for i := range attributes {
 		at := &attributes[i]
@@ -635,7 +636,7 @@ func (l *lines) keep(id string, e *format.TraceEntry) {
 func startOf(e *format.TraceEntry) spanStart {
 	s := spanStart{name: strings.Clone(e.Metadata.Name)}
 	s.start, _ = entryTime(e)
-	for _, a := range view.Readable(e) {
+	for _, a := range interest.Readable(e) {
 		v := a.Value
 		if v.Kind() == format.KindString {
 			v = format.StringValue(strings.Clone(v.Text()))

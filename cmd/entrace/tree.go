@@ -20,6 +20,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/interest"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
@@ -150,7 +151,7 @@ func (p *printer) all(ctx context.Context, w io.Writer, most int) error {
 	for range workers {
 		own := *p
 		own.b, own.value = nil, nil
-		own.read, own.ranker = p.v.NewReader(), p.v.NewRanker()
+		own.read, own.ranker = p.v.NewReader(), interest.NewRanker(p.v)
 		wait.Go(func() {
 			for b := range jobs {
 				own.batch(b)
@@ -268,7 +269,7 @@ type printer struct {
 	first  time.Time // of all entries
 
 	read   *view.Reader
-	ranker *view.Ranker
+	ranker *interest.Ranker
 	value  []byte // of an attribute
 }
 

@@ -172,7 +172,7 @@ func storedBelow(t *testing.T, v *view.View, r view.Row) view.Row {
 	_, id := v.ID(r)
 	e, err := v.Files()[0].Entry(id)
 	must(t, err)
-	return v.StoredBelow(r, e)
+	return v.Stored().Below(r, e)
 }
 
 // TestParents hangs events below those that contain them, or that they name.

@@ -57,15 +57,15 @@ func newPlan(ctx context.Context, v *view.View) (*plan, error) {
 func (p *plan) read(ctx context.Context, v *view.View) error {
 	numbers := make([]uint32, v.Len())
 	streams := uint32(0)
-	return v.Stored(ctx, func(r view.Row, e *format.TraceEntry) error {
-		up := numbers[v.StoredBelow(r, e)]
+	return v.Stored().Each(ctx, func(r view.Row, e *format.TraceEntry) error {
+		up := numbers[v.Stored().Below(r, e)]
 		role := v.Role(r)
 		n := node{row: r, parent: up, span: role == view.RoleSpan}
 		if t, ok := e.Attribute(format.AttrTime); ok && t.Kind() == format.KindU64 {
 			n.start, n.timed = t.U64()
 			n.end = n.start
 		}
-		if !v.HasEnd(r) {
+		if !v.Stored().HasEnd(r) {
 			if d, ok := e.Attribute(format.AttrDuration); ok {
 				n.setDuration(d)
 			}

@@ -142,12 +142,12 @@ func (e *encoder) survey() error {
 
 // collect makes the records, with their texts.
 func (e *encoder) collect() error {
-	return e.v.Stored(e.ctx, func(row view.Row, t *format.TraceEntry) error {
+	return e.v.Stored().Each(e.ctx, func(row view.Row, t *format.TraceEntry) error {
 		r := record{row: row}
 		switch e.v.Role(row) {
 		case view.RoleSpan:
 			r.what = isSpan | isOpen
-			if e.v.HasEnd(row) {
+			if e.v.Stored().HasEnd(row) {
 				var err error
 				if t, err = e.v.Entry(row); err != nil {
 					return err

@@ -44,7 +44,7 @@ func Encode(ctx context.Context, w io.Writer, v *view.View, _ *EncodeOptions) er
 	e.free <- new(batch)
 	wait := e.write()
 	defer func() { _ = wait() }() // if reading panics
-	err := v.Stored(ctx, e.entry)
+	err := v.Stored().Each(ctx, e.entry)
 	if err == nil {
 		err = e.flush()
 	}
@@ -142,14 +142,14 @@ type encoder struct {
 // entry adds row r, whose entry is raw as the file has it.
 func (e *encoder) entry(r view.Row, raw *format.TraceEntry) error {
 	entry := raw
-	if e.v.HasEnd(r) {
+	if e.v.Stored().HasEnd(r) {
 		var err error
 		if entry, err = e.read.Entry(r); err != nil {
 			return err
 		}
 		asStored(entry, raw)
 	}
-	e.row(r, e.v.StoredBelow(r, raw), entry)
+	e.row(r, e.v.Stored().Below(r, raw), entry)
 	if e.rows++; e.rows == batchRows || len(e.texts) > rowGroupBytes {
 		return e.flush()
 	}

@@ -1,20 +1,25 @@
-package view
+// Package interest puts the attributes of an entry in the order in which people look for them, and
+// writes them as people read them.
+package interest
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/mapping"
+	"github.com/entrace-go/entrace/view"
 )
 
 // A Ranker sorts the attributes of rows so that what tells a row from its siblings comes first. It
 // must not be used concurrently.
 type Ranker struct {
-	v     *View
-	read  *Reader
-	first [RoleRecorder + 1]*Reader // of the first of some siblings, by role
+	v     *view.View
+	read  *view.Reader
+	first [view.RoleRecorder + 1]*view.Reader // of the first of some siblings, by role
 	// The parents that were asked for last, each at its number modulo 64: those with many
 	// children stay when one with few is asked for.
 	few, many    [64]siblings
@@ -24,15 +29,15 @@ type Ranker struct {
 }
 
 // NewRanker returns a Ranker of v.
-func (v *View) NewRanker() *Ranker {
+func NewRanker(v *view.View) *Ranker {
 	return &Ranker{v: v, read: v.NewReader(), names: make(map[string]string)}
 }
 
 // siblings says which attributes are the same in all children of a parent.
 type siblings struct {
-	parent Row
+	parent view.Row
 	known  bool
-	same   [RoleRecorder + 1][]string // names, by the role of the children
+	same   [view.RoleRecorder + 1][]string // names, by the role of the children
 }
 
 const (
@@ -49,7 +54,7 @@ const (
 // Attributes returns the application's attributes of e, the entry of row r, as [Readable] does: those
 // that people look for first, and those that are the same in all siblings last. The list is valid
 // until the next call.
-func (k *Ranker) Attributes(r Row, e *format.TraceEntry) []format.Attribute {
+func (k *Ranker) Attributes(r view.Row, e *format.TraceEntry) []format.Attribute {
 	k.list = k.list[:0]
 	for i := range e.Attributes {
 		if name, own := mapping.UserName(e.Attributes[i].Name); own {
@@ -77,14 +82,14 @@ func (k *Ranker) Attributes(r Row, e *format.TraceEntry) []format.Attribute {
 }
 
 // of returns what the children of a row have in common.
-func (k *Ranker) of(parent Row) *siblings {
-	at := parent % Row(len(k.few))
+func (k *Ranker) of(parent view.Row) *siblings {
+	at := parent % view.Row(len(k.few))
 	for _, s := range []*siblings{&k.few[at], &k.many[at]} {
 		if s.known && s.parent == parent {
 			return s
 		}
 	}
-	kids := k.v.Tree().firstChildren(parent, fewSiblings)
+	kids := firstChildren(k.v.Tree(), parent)
 	s := &k.few[at]
 	if len(kids) >= manySiblings {
 		s = &k.many[at]
@@ -94,11 +99,19 @@ func (k *Ranker) of(parent Row) *siblings {
 	return s
 }
 
+// firstChildren returns the first fewSiblings children of a row.
+func firstChildren(t *view.Tree, parent view.Row) (kids []view.Row) {
+	for rank := t.Rank(parent) + 1; rank < t.End(parent) && len(kids) < fewSiblings; rank = t.End(kids[len(kids)-1]) {
+		kids = append(kids, t.Row(rank))
+	}
+	return kids
+}
+
 // compare compares siblings. Each role counts by itself. One that cannot be read is left out.
-func (k *Ranker) compare(kids []Row, s *siblings) {
-	var first [RoleRecorder + 1]*format.TraceEntry
-	var differs [RoleRecorder + 1][fewNames]bool
-	var compared [RoleRecorder + 1]bool
+func (k *Ranker) compare(kids []view.Row, s *siblings) {
+	var first [view.RoleRecorder + 1]*format.TraceEntry
+	var differs [view.RoleRecorder + 1][fewNames]bool
+	var compared [view.RoleRecorder + 1]bool
 	for _, r := range kids {
 		role := k.v.Role(r)
 		if first[role] == nil {
@@ -151,9 +164,9 @@ func (k *Ranker) name(name string) string {
 	return name
 }
 
-// ByInterest sorts attributes: those that people look for first, and last those that seldom tell
+// Sort sorts attributes: those that people look for first, and last those that seldom tell
 // anything.
-func ByInterest(list []format.Attribute) {
+func Sort(list []format.Attribute) {
 	slices.SortStableFunc(list, func(a, b format.Attribute) int { return cmp.Compare(rankOf(a.Name, nil), rankOf(b.Name, nil)) })
 }
 
@@ -188,4 +201,27 @@ func dull(name string) bool {
 		return true
 	}
 	return strings.HasPrefix(name, "network.") || strings.HasPrefix(name, "net.")
+}
+
+// Readable returns the application's attributes of an entry as people read them: one that was
+// recorded as a duration is a text such as 24ms.
+func Readable(e *format.TraceEntry) []format.Attribute { return readable(e.UserAttributes(), e) }
+
+// readable is Readable of the list of the application's attributes.
+func readable(list []format.Attribute, e *format.TraceEntry) []format.Attribute {
+	v, ok := e.Attribute(mapping.AttrDurations)
+	if !ok {
+		return list
+	}
+	var names []string
+	if json.Unmarshal(v.Bytes(), &names) != nil {
+		return list
+	}
+	for i := range list {
+		n, isInt := list[i].Value.I64()
+		if isInt && (slices.Contains(names, list[i].Name) || slices.Contains(names, "otel.attr."+list[i].Name)) {
+			list[i].Value = format.StringValue(time.Duration(n).String())
+		}
+	}
+	return list
 }
