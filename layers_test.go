@@ -92,7 +92,7 @@ var layers = map[string][]string{
 	},
 	"query/lua": {
 		"github.com/yuin/gopher-lua", "github.com/yuin/gopher-lua/ast", "github.com/yuin/gopher-lua/parse", module + "format",
-		module + "internal/raw", module + "internal/wire",
+		module + "internal/raw", module + "internal/wire", module + "view",
 	},
 	"format": {
 		module + "internal/mapfile", module + "internal/mapping", module + "internal/osfile", module + "internal/raw",

@@ -11,9 +11,9 @@ import (
 // values come, so that it is the same however they are spread over goroutines. Groups are many and
 // mostly small, so it takes nothing else for its first value.
 type accumulator struct {
-	n    int64 // values that are there
-	one  Value // the least or largest; else the first one, until there is another
-	kind Kind  // of the numbers: durations stay durations
+	n    int64     // values that are there
+	one  Value     // the least or largest; else the first one, until there is another
+	kind valueKind // of the numbers: durations stay durations
 	*kept
 }
 
@@ -48,7 +48,7 @@ func (a *accumulator) add(k *keeps, v Value) {
 		a.n++
 		return
 	}
-	if v.kind == KindNil {
+	if v.kind == kindNil {
 		return
 	}
 	if k.isExtreme() {
@@ -94,9 +94,9 @@ func (a *accumulator) put(k *keeps, v Value) {
 		a.buckets[bucketOf(f)]++
 	default: // quantiles
 		switch v.kind {
-		case KindFloat:
+		case kindFloat:
 			a.floats = append(a.floats, v.float())
-		case KindUint:
+		case kindUint:
 			a.uints = append(a.uints, uint64(v.n))
 		default:
 			a.ints = append(a.ints, v.n)
@@ -107,7 +107,7 @@ func (a *accumulator) put(k *keeps, v Value) {
 // addSpread is add of a duration whose quantiles are computed of a spread.
 func (a *accumulator) addSpread(d int64) {
 	a.n++
-	a.kind = KindDuration
+	a.kind = kindDuration
 	if a.kept == nil {
 		a.kept = &kept{spread: new(spread)}
 	}
@@ -116,15 +116,15 @@ func (a *accumulator) addSpread(d int64) {
 
 // kindWith returns the kind of the values with one more of a kind: that of all, or a time or
 // duration if numbers are beside it, or a float.
-func (a *accumulator) kindWith(k Kind) Kind {
-	if k == KindUint {
-		k = KindInt
+func (a *accumulator) kindWith(k valueKind) valueKind {
+	if k == kindUint {
+		k = kindInt
 	}
 	switch {
 	case a.n == 0 || a.kind == k:
 		return k
-	case a.kind == KindFloat || k == KindFloat:
-		return KindFloat
+	case a.kind == kindFloat || k == kindFloat:
+		return kindFloat
 	}
 	return max(a.kind, k)
 }
@@ -146,7 +146,7 @@ func (a *accumulator) extreme(fn string, v Value) {
 func (a *accumulator) merge(k *keeps, b *accumulator) {
 	switch {
 	case k.isExtreme():
-		if b.one.kind != KindNil {
+		if b.one.kind != kindNil {
 			a.extreme(k.fn, b.one)
 		}
 		return
@@ -184,7 +184,7 @@ func (a *accumulator) merge(k *keeps, b *accumulator) {
 
 // of returns f as a value of the kind that was accumulated.
 func (a *accumulator) of(f float64) Value {
-	if a.kind == KindDuration || a.kind == KindTime {
+	if a.kind == kindDuration || a.kind == kindTime {
 		return Value{kind: a.kind, n: int64(math.Round(f))}
 	}
 	return floatValue(f)
@@ -217,8 +217,8 @@ func (a *accumulator) appendResults(line []Value, k *keeps) []Value {
 		return append(line, s.mean(a.kind))
 	}
 	kind := a.kind
-	if kind == KindTime {
-		kind = KindDuration
+	if kind == kindTime {
+		kind = kindDuration
 	}
 	return append(line, s.deviation(kind))
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // table computes aggregates of rows, for each group of by.
-func (m *machine) table(calls []*stageAggregate, by []expr, rows Set) (*Table, error) {
+func (m *machine) table(calls []*stageAggregate, by []expr, rows view.RowSet) (*Table, error) {
 	for _, c := range calls {
 		switch alone := len(calls) == 1; {
 		case !alone && (c.fn == "compare" || c.fn == "histogram" || c.fn == "values"):
@@ -108,7 +108,7 @@ func (m *machine) table(calls []*stageAggregate, by []expr, rows Set) (*Table, e
 	wg.Wait()
 	if len(t.Lines) == 1 && rows.Len() > 0 {
 		for i, x := range by {
-			if t.Lines[0][i].kind == KindNil {
+			if t.Lines[0][i].kind == kindNil {
 				m.more = append(m.more, cmp.Or(m.noneHint(x), Hint{Text: "none of the rows has " + x.String()}))
 			}
 		}
@@ -132,14 +132,14 @@ func appendValues(line []Value, key string) []Value {
 }
 
 // valuesOf returns the values of an expression, of each group those that are there most often first.
-func (m *machine) valuesOf(a *stageAggregate, by []expr, rows Set) (*Table, error) {
+func (m *machine) valuesOf(a *stageAggregate, by []expr, rows view.RowSet) (*Table, error) {
 	t, err := m.table([]*stageAggregate{{fn: "count", text: "count"}}, slices.Concat(by, []expr{a.x}), rows)
 	if err != nil {
 		return nil, err
 	}
 	at := len(by)
 	t.groups, t.Columns[at] = at, "value"
-	t.Lines = slices.DeleteFunc(t.Lines, func(line []Value) bool { return line[at].kind == KindNil })
+	t.Lines = slices.DeleteFunc(t.Lines, func(line []Value) bool { return line[at].kind == kindNil })
 	for from, to := 0, 0; from < len(t.Lines); from = to {
 		to = from + 1
 		for to < len(t.Lines) && slices.Equal(t.Lines[from][:at], t.Lines[to][:at]) {
@@ -161,7 +161,7 @@ func tooManyGroups(by []expr) error {
 }
 
 // group accumulates rows by their keys.
-func (m *machine) group(keep []keeps, by []expr, rows Set) (*groups, error) {
+func (m *machine) group(keep []keeps, by []expr, rows view.RowSet) (*groups, error) {
 	if c := m.coded(by); c != nil {
 		return m.groupCoded(keep, c, rows)
 	}
@@ -281,7 +281,7 @@ func (m *machine) coded(by []expr) *codes {
 }
 
 // groupCoded is group for rows that have codes.
-func (m *machine) groupCoded(keep []keeps, c *codes, rows Set) (*groups, error) {
+func (m *machine) groupCoded(keep []keeps, c *codes, rows view.RowSet) (*groups, error) {
 	type worker struct {
 		accs  []accumulator // of each key those of keep
 		found []bool        // by key
@@ -368,7 +368,7 @@ func (m *machine) groupCoded(keep []keeps, c *codes, rows Set) (*groups, error) 
 // canonical returns the one value that stands for all that are equal to a number.
 func canonical(v Value) Value {
 	switch {
-	case v.kind != KindFloat:
+	case v.kind != kindFloat:
 		return v
 	case math.IsNaN(v.float()):
 		return floatValue(math.NaN())
@@ -383,7 +383,7 @@ func canonical(v Value) Value {
 // having keeps the rows of the traces, or of the groups of each trace, whose aggregate is as the
 // comparison wants it. It looks at some traces after the others, so that the groups that there are
 // at once are no more than maxGroups, or than the rows of one trace.
-func (m *machine) having(a *stageAggregate, by []expr, rows Set) (Set, error) {
+func (m *machine) having(a *stageAggregate, by []expr, rows view.RowSet) (view.RowSet, error) {
 	if a.fn == "count" && len(by) == 0 {
 		return m.havingCount(a, rows), nil
 	}
@@ -408,7 +408,7 @@ func (m *machine) having(a *stageAggregate, by []expr, rows Set) (Set, error) {
 		}
 		return key
 	}
-	out := make(Set, len(rows))
+	out := make(view.RowSet, len(rows))
 	g := newGroups(len(keep))
 	var result []Value
 	holds := func(acc *accumulator) bool {
@@ -418,13 +418,14 @@ func (m *machine) having(a *stageAggregate, by []expr, rows Set) (Set, error) {
 	// each calls fn for the rows of some traces.
 	each := func(from, to int, fn func(r view.Row)) {
 		n := 0
-		rows.Each(func(r view.Row) bool {
+		for r := range rows.All() {
 			if t := int(m.v.Columns().Trace(uint32(r))); from <= t && t < to {
 				fn(r)
 			}
-			n++
-			return n%4096 != 0 || m.ctx.Err() == nil
-		})
+			if n++; n%4096 == 0 && m.ctx.Err() != nil {
+				return
+			}
+		}
 	}
 	counts := m.tracesCounts(rows)
 	each(0, 1, func(r view.Row) { // each is a trace of its own
@@ -454,30 +455,28 @@ func (m *machine) having(a *stageAggregate, by []expr, rows Set) (Set, error) {
 }
 
 // tracesCounts returns how many of the rows each trace has.
-func (m *machine) tracesCounts(rows Set) []uint32 {
+func (m *machine) tracesCounts(rows view.RowSet) []uint32 {
 	counts := make([]uint32, m.v.Columns().Traces())
-	rows.Each(func(r view.Row) bool {
+	for r := range rows.All() {
 		counts[m.v.Columns().Trace(uint32(r))]++
-		return true
-	})
+	}
 	return counts
 }
 
 // havingCount is having for count().
-func (m *machine) havingCount(a *stageAggregate, rows Set) Set {
+func (m *machine) havingCount(a *stageAggregate, rows view.RowSet) view.RowSet {
 	counts := m.tracesCounts(rows)
 	keep := make([]bool, len(counts))
 	for i, n := range counts {
 		keep[i] = a.cond.holds(intValue(int64(n)))
 	}
 	keep[0] = a.cond.holds(intValue(1)) // a row without a trace is one of its own
-	out := make(Set, len(rows))
-	rows.Each(func(r view.Row) bool {
+	out := make(view.RowSet, len(rows))
+	for r := range rows.All() {
 		if keep[m.v.Columns().Trace(uint32(r))] {
 			out.Add(r)
 		}
-		return true
-	})
+	}
 	return out
 }
 
@@ -498,21 +497,20 @@ type shareOf struct {
 // compareSets compares how often attributes have their values in the rows that a filter selects
 // and in the others: in percent of the rows, what differs most first. Attributes that have one
 // value everywhere, or another one in nearly every row, tell nothing and are left out.
-func (m *machine) compareSets(a *stageAggregate, rows Set) (*Table, error) {
+func (m *machine) compareSets(a *stageAggregate, rows view.RowSet) (*Table, error) {
 	chosen, err := m.set(a.set)
 	if err != nil {
 		return nil, err
 	}
 	t := &Table{Columns: []string{"attribute", "value", "selection %", "baseline %", "difference", "selection", "baseline"}}
 	in, out := int64(0), int64(0)
-	rows.Each(func(r view.Row) bool {
+	for r := range rows.All() {
 		if chosen.Has(r) {
 			in++
 		} else {
 			out++
 		}
-		return true
-	})
+	}
 	share := func(n, of int64) float64 { return math.Round(1000*float64(n)/float64(max(of, 1))) / 10 }
 	var all []shareOf
 	for _, key := range m.v.Columns().Keys() {
@@ -555,7 +553,7 @@ func (m *machine) compareSets(a *stageAggregate, rows Set) (*Table, error) {
 }
 
 // shares counts the values of an attribute, until there are too many.
-func (m *machine) shares(name string, rows, chosen Set) ([]shareOf, error) {
+func (m *machine) shares(name string, rows, chosen view.RowSet) ([]shareOf, error) {
 	at, err := m.attribute(name)
 	if err != nil {
 		return nil, err
@@ -564,10 +562,10 @@ func (m *machine) shares(name string, rows, chosen Set) ([]shareOf, error) {
 	known := make(map[string]int)
 	var key []byte
 	n := 0
-	rows.Each(func(r view.Row) bool {
+	for r := range rows.All() {
 		v := at.own(r)
-		if v.kind == KindNil {
-			return true
+		if v.kind == kindNil {
+			continue
 		}
 		key = appendKey(key[:0], v)
 		i, ok := known[string(key)]
@@ -581,8 +579,9 @@ func (m *machine) shares(name string, rows, chosen Set) ([]shareOf, error) {
 		} else {
 			list[i].out++
 		}
-		n++
-		return len(list) <= maxCompared && (n%4096 != 0 || m.ctx.Err() == nil)
-	})
+		if n++; len(list) > maxCompared || n%4096 == 0 && m.ctx.Err() != nil {
+			break
+		}
+	}
 	return list, m.ctx.Err()
 }

@@ -60,13 +60,13 @@ func tableText(t *testing.T, v *view.View, text string) string {
 	if err != nil {
 		t.Fatal(text, err)
 	}
-	r, err := q.Run(t.Context(), v)
+	r, err := q.Run(t.Context(), v, nil)
 	must(t, err)
 	var lines []string
 	for _, line := range r.Table.Lines {
 		var cells []string
 		for _, c := range line {
-			cells = append(cells, fmt.Sprintf("%d:%s", c.Kind(), c))
+			cells = append(cells, fmt.Sprintf("%d:%s", query.Kind(c), c))
 		}
 		lines = append(lines, strings.Join(cells, " "))
 	}
@@ -172,7 +172,7 @@ func TestAggregatesOfOddNumbers(t *testing.T) {
 	} {
 		q, err := query.Parse(text)
 		must(t, err)
-		r, err := q.Run(t.Context(), v)
+		r, err := q.Run(t.Context(), v, nil)
 		must(t, err)
 		if got := r.Rows.Len(); got != want {
 			t.Errorf("%s selects %d rows, want %d", text, got, want)

@@ -133,7 +133,7 @@ func (l *literal) String() string {
 	switch {
 	case l.word != "":
 		return l.word
-	case l.value.kind == KindString:
+	case l.value.kind == kindString:
 		return quote(l.value.s)
 	}
 	return l.value.String()

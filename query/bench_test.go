@@ -62,7 +62,7 @@ func TestQuantiles(t *testing.T) {
 	for _, text := range []string{"", " by(name)"} {
 		q, err := query.Parse(`duration >= 0 | p50(duration) | p95(duration) | quantile(duration, 0, 0.001, 0.99, 1)` + text)
 		must(t, err)
-		r, err := q.Run(t.Context(), v)
+		r, err := q.Run(t.Context(), v, nil)
 		must(t, err)
 		if want := map[string]int{"": 1, " by(name)": len(took) - 1}[text]; len(r.Table.Lines) != want {
 			t.Errorf("%d groups, want %d", len(r.Table.Lines), want)
@@ -76,7 +76,7 @@ func TestQuantiles(t *testing.T) {
 			slices.Sort(all)
 			for i, q := range []float64{0.5, 0.95, 0, 0.001, 0.99, 1} {
 				want := all[max(0, int(math.Ceil(q*float64(len(all))))-1)]
-				if got := line[i].Any(); got != want {
+				if got := query.Number(line[i]); got != want {
 					t.Errorf("%.10s: the quantile %g is %v, want %d", name, q, got, want)
 				}
 			}
@@ -103,7 +103,7 @@ func BenchmarkQuery(b *testing.B) {
 			q, err := query.Parse(x.text)
 			must(b, err)
 			for b.Loop() {
-				_, err := q.Run(b.Context(), v)
+				_, err := q.Run(b.Context(), v, nil)
 				must(b, err)
 			}
 		})

@@ -20,14 +20,14 @@ func TestCases(t *testing.T) {
 			continue
 		}
 		first, ok := firstTwo(t, q, viewOf(t, querytest.Entries())) // without columns
-		r, err := q.Run(t.Context(), v)
+		r, err := q.Run(t.Context(), v, nil)
 		must(t, err)
 		var got []uint32
-		for _, row := range r.Rows.Rows() {
+		for _, row := range slices.Collect(r.Rows.All()) {
 			_, id := v.ID(row)
 			got = append(got, id)
 		}
-		want := r.Rows.Rows()[:min(2, len(got))]
+		want := slices.Collect(r.Rows.All())[:min(2, len(got))]
 		if ok && !slices.Equal(first, want) || !ok && strings.HasPrefix(c.Query, "name") {
 			t.Errorf("the first of %s are %v, %v, want %v", c.Query, first, ok, want)
 		}
@@ -89,7 +89,7 @@ func TestHintsAreTrue(t *testing.T) {
 	} {
 		q, err := query.Parse(text)
 		must(t, err)
-		r, err := q.Run(t.Context(), v)
+		r, err := q.Run(t.Context(), v, nil)
 		must(t, err)
 		var texts []string
 		for _, h := range r.Hints {
@@ -111,9 +111,9 @@ func TestConditionsMeanTheSameBesideEvents(t *testing.T) {
 	rows := func(text string) []view.Row {
 		q, err := query.Parse(text)
 		must(t, err)
-		r, err := q.Run(t.Context(), v)
+		r, err := q.Run(t.Context(), v, nil)
 		must(t, err)
-		return r.Rows.Rows()
+		return slices.Collect(r.Rows.All())
 	}
 	for _, c := range []string{
 		"duration = nil", "duration != nil", "status = nil", "kind != nil", "self = nil", "span.user = nil", "log.n = nil", "span:open = nil", "parent = nil",
@@ -158,7 +158,7 @@ func TestHintsWhenNothingIsSelected(t *testing.T) {
 	} {
 		q, err := query.Parse(text)
 		must(t, err)
-		r, err := q.Run(t.Context(), v)
+		r, err := q.Run(t.Context(), v, nil)
 		must(t, err)
 		if n := r.Rows.Len(); n != 0 {
 			t.Errorf("%s selects %d rows, want none", text, n)
@@ -185,7 +185,7 @@ func TestHintsOfTables(t *testing.T) {
 	} {
 		q, err := query.Parse(text)
 		must(t, err)
-		r, err := q.Run(t.Context(), v)
+		r, err := q.Run(t.Context(), v, nil)
 		must(t, err)
 		if !slices.Equal(r.Hints, want) {
 			t.Errorf("%s has the hints %q, want %q", text, r.Hints, want)

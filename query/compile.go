@@ -186,7 +186,7 @@ func (m *machine) value(x expr) (eval, error) {
 		return func(e *env) Value {
 			c := x.comparison
 			c.value = b(e)
-			if c.value.kind == KindNil {
+			if c.value.kind == kindNil {
 				return boolValue(false)
 			}
 			return boolValue(c.holds(a(e)))
@@ -196,32 +196,32 @@ func (m *machine) value(x expr) (eval, error) {
 }
 
 func negative(v Value) Value {
-	if v.kind == KindFloat {
+	if v.kind == kindFloat {
 		return floatValue(-v.float())
 	}
 	return calculate("-", intValue(0), v)
 }
 
-func isTrue(v Value) bool { return v.kind == KindBool && v.n != 0 }
+func isTrue(v Value) bool { return v.kind == kindBool && v.n != 0 }
 
 // calculate returns a op b, nil if that is not defined.
 func calculate(op string, a, b Value) Value {
 	if !a.isNumber() || !b.isNumber() {
 		return Value{}
 	}
-	kind := KindInt
+	kind := kindInt
 	switch {
-	case a.kind == KindTime && b.kind == KindTime:
-		kind = KindDuration
-	case a.kind == KindTime || b.kind == KindTime:
-		kind = KindTime
-	case a.kind == KindDuration || b.kind == KindDuration:
-		kind = KindDuration
+	case a.kind == kindTime && b.kind == kindTime:
+		kind = kindDuration
+	case a.kind == kindTime || b.kind == kindTime:
+		kind = kindTime
+	case a.kind == kindDuration || b.kind == kindDuration:
+		kind = kindDuration
 	}
 	if op == "bucket" {
 		kind = a.kind
 	}
-	if a.kind == KindFloat || b.kind == KindFloat || op == "^" {
+	if a.kind == kindFloat || b.kind == kindFloat || op == "^" {
 		x, _ := a.number()
 		y, _ := b.number()
 		z := 0.0
@@ -239,7 +239,7 @@ func calculate(op string, a, b Value) Value {
 		case "bucket":
 			z = math.Floor(x/y) * y
 		case "^":
-			if z = math.Pow(x, y); a.kind != KindFloat && b.kind != KindFloat && z == math.Trunc(z) && math.Abs(z) < 1<<63 {
+			if z = math.Pow(x, y); a.kind != kindFloat && b.kind != kindFloat && z == math.Trunc(z) && math.Abs(z) < 1<<63 {
 				return Value{kind: kind, n: int64(z)}
 			}
 		}
@@ -248,7 +248,7 @@ func calculate(op string, a, b Value) Value {
 		}
 		return floatValue(z)
 	}
-	if a.kind == KindUint || b.kind == KindUint {
+	if a.kind == kindUint || b.kind == kindUint {
 		return calculateLarge(op, a, b, kind)
 	}
 	n := int64(0)
@@ -291,7 +291,7 @@ func calculate(op string, a, b Value) Value {
 }
 
 // calculateLarge is calculate for whole numbers that an int64 does not hold.
-func calculateLarge(op string, a, b Value, kind Kind) Value {
+func calculateLarge(op string, a, b Value, kind valueKind) Value {
 	x, y := a.whole(), b.whole()
 	switch op {
 	case "+":
@@ -318,7 +318,7 @@ func calculateLarge(op string, a, b Value, kind Kind) Value {
 
 // whole returns a whole number.
 func (v Value) whole() *big.Int {
-	if v.kind == KindUint {
+	if v.kind == kindUint {
 		return new(big.Int).SetUint64(uint64(v.n))
 	}
 	return big.NewInt(v.n)
@@ -390,7 +390,7 @@ func (m *machine) fieldOf(f *field) (eval, error) {
 	case fieldStart:
 		return func(e *env) Value {
 			if n, ok := v.Start(e.row); ok {
-				return Value{kind: KindTime, n: n}
+				return Value{kind: kindTime, n: n}
 			}
 			return Value{}
 		}, nil
@@ -545,7 +545,7 @@ func (m *machine) attributeField(f *field) (eval, error) {
 		return func(e *env) Value { return a.own(e.row) }, nil
 	}
 	return func(e *env) Value {
-		if x := a.own(e.row); x.kind != KindNil {
+		if x := a.own(e.row); x.kind != kindNil {
 			return x
 		}
 		return a.resource(e.row)

@@ -106,7 +106,7 @@ func valuesOf(ctx context.Context, v *view.View, name string) ([]Completion, err
 	}
 	var texts []string
 	switch {
-	case f.kind.enumOf() != KindNil:
+	case f.kind.enumOf() != kindNil:
 		texts = enumNames(f.kind.enumOf())
 	case f.kind == fieldService:
 		for _, s := range v.Services() {

@@ -75,11 +75,11 @@ func span(parent uint32, id, name string, start, took int64) *format.TraceEntry 
 }
 
 // everything returns the rows that the empty query selects.
-func everything(t *testing.T, v *view.View) query.Set {
+func everything(t *testing.T, v *view.View) view.RowSet {
 	t.Helper()
 	q, err := query.Parse("")
 	must(t, err)
-	r, err := q.Run(t.Context(), v)
+	r, err := q.Run(t.Context(), v, nil)
 	must(t, err)
 	return r.Rows
 }

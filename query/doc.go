@@ -3,7 +3,7 @@
 //
 //	q, err := query.Parse(`{ name = "GET /cart" } >> { span:failed }`)
 //	…
-//	r, err := q.Run(ctx, v)
+//	r, err := q.Run(ctx, v, nil)
 //	…
 //	for _, row := range query.InTime(v, r.Rows) {
 //		fmt.Println(v.Name(row))

@@ -84,7 +84,7 @@ func TestResults(t *testing.T) {
 			}
 			continue
 		}
-		r, err := q.Run(t.Context(), v)
+		r, err := q.Run(t.Context(), v, nil)
 		must(t, err)
 		var lines []string
 		for _, line := range r.Table.Lines {
@@ -122,7 +122,7 @@ func TestResults(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		r, err := q.Run(t.Context(), v)
+		r, err := q.Run(t.Context(), v, nil)
 		must(t, err)
 		order := r.Order
 		if order == nil {
@@ -152,9 +152,9 @@ func FuzzQuery(f *testing.F) {
 			}
 			return
 		}
-		if _, err := query.Parse(q.Tree()); err != nil && len(s) < 1000 {
-			t.Logf("%s: its tree %s is none: %v", s, q.Tree(), err)
+		if _, err := query.Parse(query.Tree(q)); err != nil && len(s) < 1000 {
+			t.Logf("%s: its tree %s is none: %v", s, query.Tree(q), err)
 		}
-		_, _ = q.Run(t.Context(), v)
+		_, _ = q.Run(t.Context(), v, nil)
 	})
 }

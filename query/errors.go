@@ -124,13 +124,13 @@ func (e *Error) WithValue(ctx context.Context, v *view.View) *Error {
 	if err != nil {
 		return e
 	}
-	r, err := q.Run(ctx, v)
+	r, err := q.Run(ctx, v, nil)
 	if err != nil || len(r.Table.Lines) == 0 {
 		return e
 	}
 	value := r.Table.Lines[0][0]
 	text := value.String()
-	if value.kind == KindString {
+	if value.kind == kindString {
 		text = quote(text)
 	}
 	whole := e.Query[:e.valueAt] + " " + text + e.Query[e.valueEnd:]
@@ -181,7 +181,7 @@ func (p *parser) noName(t *token, at int) *Error {
 		fix = quote(p.text[t.pos:end])
 		hint = "a text needs quotes: " + fix
 		if before := &p.tokens[max(0, at-2)]; before.kind == tokenWord {
-			if f, ok := fieldNamed(before, p.braces > 0); ok && f.kind.enumOf() != KindNil {
+			if f, ok := fieldNamed(before, p.braces > 0); ok && f.kind.enumOf() != kindNil {
 				names := enumNames(f.kind.enumOf())
 				err := p.fail(t, "known are "+strings.Join(names, ", "), "%s has no value %s", f.text, t.text)
 				if s := nearest(strings.ToLower(t.text), names); s != "" {
@@ -228,9 +228,9 @@ func (p *parser) unfinished(a expr, operator *token) *Error {
 	if !ok {
 		return p.fail(p.peek(), "", "a value must come here, and not %s", describe(p.peek()))
 	}
-	examples := map[Kind]string{
-		KindInt: "1", KindDuration: "100ms", KindTime: `"2026-11-22T15:04:05Z"`, KindBool: "true",
-		KindLevel: "error", KindStatus: "error", KindSpanKind: "server", KindRole: "span",
+	examples := map[valueKind]string{
+		kindInt: "1", kindDuration: "100ms", kindTime: `"2026-11-22T15:04:05Z"`, kindBool: "true",
+		kindLevel: "error", kindStatus: "error", kindSpanKind: "server", kindRole: "span",
 	}
 	condition := f.text + " != nil" // what has one, whichever
 	example, end := examples[typeOf(f)], p.tokens[p.at-1].end

@@ -82,12 +82,12 @@ type sums struct {
 // add adds a number that is no NaN.
 func (s *sums) add(v Value) {
 	s.n++
-	if v.kind == KindFloat {
+	if v.kind == kindFloat {
 		s.addFloat(v.float())
 		return
 	}
 	high := int64(0)
-	if v.kind != KindUint && v.n < 0 {
+	if v.kind != kindUint && v.n < 0 {
 		high = -1
 	}
 	var carry uint64
@@ -173,11 +173,11 @@ func (s *sums) infinite() (v Value, is bool) {
 }
 
 // sum returns the sum of numbers of a kind, as a float if that cannot hold it.
-func (s *sums) sum(kind Kind) Value {
+func (s *sums) sum(kind valueKind) Value {
 	if v, is := s.infinite(); is {
 		return v
 	}
-	if kind != KindFloat {
+	if kind != kindFloat {
 		return wholeValue(s.whole(), kind)
 	}
 	f, _ := s.total().Float64()
@@ -185,13 +185,13 @@ func (s *sums) sum(kind Kind) Value {
 }
 
 // mean returns the mean of numbers of a kind.
-func (s *sums) mean(kind Kind) Value {
+func (s *sums) mean(kind valueKind) Value {
 	if v, is := s.infinite(); is {
 		return v
 	}
-	if whole := int64(s.low); s.high == whole>>63 && kind != KindFloat {
+	if whole := int64(s.low); s.high == whole>>63 && kind != kindFloat {
 		switch {
-		case kind == KindDuration || kind == KindTime:
+		case kind == kindDuration || kind == kindTime:
 			mean, rest := whole/s.n, whole%s.n
 			if rest >= s.n-rest {
 				mean++
@@ -208,7 +208,7 @@ func (s *sums) mean(kind Kind) Value {
 }
 
 // deviation returns the standard deviation, nil if a number is infinite.
-func (s *sums) deviation(kind Kind) Value {
+func (s *sums) deviation(kind valueKind) Value {
 	if s.rise || s.fall {
 		return Value{}
 	}
@@ -228,8 +228,8 @@ func (s *sums) deviation(kind Kind) Value {
 }
 
 // rounded returns a number as one of a kind: durations and times are whole nanoseconds.
-func rounded(x *big.Float, kind Kind) Value {
-	if kind == KindDuration || kind == KindTime {
+func rounded(x *big.Float, kind valueKind) Value {
+	if kind == kindDuration || kind == kindTime {
 		half := 0.5
 		if x.Signbit() {
 			half = -half
@@ -243,13 +243,13 @@ func rounded(x *big.Float, kind Kind) Value {
 }
 
 // wholeValue returns a whole number as one of a kind, or as a float if it is too large.
-func wholeValue(x *big.Int, kind Kind) Value {
+func wholeValue(x *big.Int, kind valueKind) Value {
 	switch {
-	case x.IsInt64() && kind == KindUint:
+	case x.IsInt64() && kind == kindUint:
 		return intValue(x.Int64())
 	case x.IsInt64():
 		return Value{kind: kind, n: x.Int64()}
-	case x.IsUint64() && kind <= KindUint:
+	case x.IsUint64() && kind <= kindUint:
 		return uintValue(x.Uint64())
 	}
 	f, _ := new(big.Float).SetInt(x).Float64()

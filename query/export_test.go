@@ -2,6 +2,20 @@ package query
 
 import "github.com/entrace-go/entrace/internal/columns"
 
+// Tree returns the query with brackets around everything that belongs together.
+func Tree(q *Query) string { return q.root.String() }
+
+// Number returns a duration or a time as its nanoseconds, and what else there is as it is.
+func Number(v Value) any {
+	if v.kind == kindDuration || v.kind == kindTime {
+		return v.n
+	}
+	return v.Any()
+}
+
+// Kind returns the number of the kind of a value.
+func Kind(v Value) int { return int(v.kind) }
+
 // Tail is tail, for its test.
 var Tail = tail
 

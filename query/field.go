@@ -89,38 +89,38 @@ var scopes = map[string]fieldKind{
 
 // enumWords are the values that have names.
 var enumWords = map[string][]Value{
-	"ok": {enumValue(KindStatus, uint8(otel.StatusOK))}, "unset": {enumValue(KindStatus, uint8(otel.StatusUnset))},
+	"ok": {enumValue(kindStatus, uint8(otel.StatusOK))}, "unset": {enumValue(kindStatus, uint8(otel.StatusUnset))},
 	"error": {
-		enumValue(KindStatus, uint8(otel.StatusError)), enumValue(KindLevel, uint8(format.LevelError)),
+		enumValue(kindStatus, uint8(otel.StatusError)), enumValue(kindLevel, uint8(format.LevelError)),
 	},
-	"trace": {enumValue(KindLevel, uint8(format.LevelTrace))}, "debug": {enumValue(KindLevel, uint8(format.LevelDebug))},
-	"info": {enumValue(KindLevel, uint8(format.LevelInfo))}, "warn": {enumValue(KindLevel, uint8(format.LevelWarn))},
-	"unspecified": {enumValue(KindSpanKind, uint8(otel.KindUnspecified))}, "internal": {enumValue(KindSpanKind, uint8(otel.KindInternal))},
-	"server": {enumValue(KindSpanKind, uint8(otel.KindServer))}, "client": {enumValue(KindSpanKind, uint8(otel.KindClient))},
-	"producer": {enumValue(KindSpanKind, uint8(otel.KindProducer))}, "consumer": {enumValue(KindSpanKind, uint8(otel.KindConsumer))},
-	"span": {enumValue(KindRole, uint8(view.RoleSpan))}, "event": {enumValue(KindRole, uint8(view.RoleEvent))},
-	"log": {enumValue(KindRole, uint8(view.RoleLog))}, "link": {enumValue(KindRole, uint8(view.RoleLink))},
-	"resource": {enumValue(KindRole, uint8(view.RoleResource))}, "recorder": {enumValue(KindRole, uint8(view.RoleRecorder))},
-	"root": {enumValue(KindRole, uint8(view.RoleRoot))}, "other": {enumValue(KindRole, uint8(view.RoleOther))},
+	"trace": {enumValue(kindLevel, uint8(format.LevelTrace))}, "debug": {enumValue(kindLevel, uint8(format.LevelDebug))},
+	"info": {enumValue(kindLevel, uint8(format.LevelInfo))}, "warn": {enumValue(kindLevel, uint8(format.LevelWarn))},
+	"unspecified": {enumValue(kindSpanKind, uint8(otel.KindUnspecified))}, "internal": {enumValue(kindSpanKind, uint8(otel.KindInternal))},
+	"server": {enumValue(kindSpanKind, uint8(otel.KindServer))}, "client": {enumValue(kindSpanKind, uint8(otel.KindClient))},
+	"producer": {enumValue(kindSpanKind, uint8(otel.KindProducer))}, "consumer": {enumValue(kindSpanKind, uint8(otel.KindConsumer))},
+	"span": {enumValue(kindRole, uint8(view.RoleSpan))}, "event": {enumValue(kindRole, uint8(view.RoleEvent))},
+	"log": {enumValue(kindRole, uint8(view.RoleLog))}, "link": {enumValue(kindRole, uint8(view.RoleLink))},
+	"resource": {enumValue(kindRole, uint8(view.RoleResource))}, "recorder": {enumValue(kindRole, uint8(view.RoleRecorder))},
+	"root": {enumValue(kindRole, uint8(view.RoleRoot))}, "other": {enumValue(kindRole, uint8(view.RoleOther))},
 }
 
 // enumOf returns the kind of the values of a field, if they have names.
-func (k fieldKind) enumOf() Kind {
+func (k fieldKind) enumOf() valueKind {
 	switch k {
 	case fieldLevel:
-		return KindLevel
+		return kindLevel
 	case fieldStatus:
-		return KindStatus
+		return kindStatus
 	case fieldKindOfSpan:
-		return KindSpanKind
+		return kindSpanKind
 	case fieldRole:
-		return KindRole
+		return kindRole
 	}
-	return KindNil
+	return kindNil
 }
 
 // enumNamed returns the value of a kind that has that name, in any case.
-func enumNamed(kind Kind, word string) (Value, bool) {
+func enumNamed(kind valueKind, word string) (Value, bool) {
 	word = strings.ToLower(word)
 	if word == "warning" {
 		word = "warn"
@@ -134,7 +134,7 @@ func enumNamed(kind Kind, word string) (Value, bool) {
 }
 
 // enumNames returns the names of the values of a kind, in the order of the values.
-func enumNames(kind Kind) []string {
+func enumNames(kind valueKind) []string {
 	var names []string
 	for name := range enumWords {
 		if _, ok := enumNamed(kind, name); ok {

@@ -242,7 +242,7 @@ func (m *machine) filter(x expr) (node, error) {
 		if err != nil {
 			return nil, err
 		}
-		if a := m.attrs[f.name]; n != nil && a != nil && (x.op == "!~" || x.op == "!=" && x.value.kind != KindNil) {
+		if a := m.attrs[f.name]; n != nil && a != nil && (x.op == "!~" || x.op == "!=" && x.value.kind != kindNil) {
 			m.lacks[f.text] = lack{x, f, a}
 		}
 		if n == nil {
@@ -367,11 +367,11 @@ func (m *machine) quick(f *field, c *comparison) (node, error) {
 		}
 		return &coded16{func(b *columns.Block) []uint16 { return b.Flags }, table, is}, nil
 	case fieldDuration:
-		if c.value.kind == KindInt || c.value.kind == KindDuration {
+		if c.value.kind == kindInt || c.value.kind == kindDuration {
 			return &numbers{func(b *columns.Block) []int64 { return b.Duration }, columns.NoDuration, c.op, c.value.n}, nil
 		}
 	case fieldStart:
-		if c.value.kind == KindTime || c.value.kind == KindInt {
+		if c.value.kind == kindTime || c.value.kind == kindInt {
 			return &numbers{func(b *columns.Block) []int64 { return b.Start }, columns.NoTime, c.op, c.value.n}, nil
 		}
 	case fieldMessage:
@@ -472,25 +472,25 @@ func flagsValue(kind fieldKind, f view.Flags) Value {
 	case kind == fieldLevel:
 		return levelOf(f)
 	case kind == fieldRole:
-		return enumValue(KindRole, uint8(f.Role()))
+		return enumValue(kindRole, uint8(f.Role()))
 	case f.Role() != view.RoleSpan:
 		return Value{}
 	case kind == fieldStatus:
 		n, _ := otel.ParseStatus(f.Status())
-		return enumValue(KindStatus, uint8(n))
+		return enumValue(kindStatus, uint8(n))
 	case kind == fieldOpen:
 		return boolValue(f.Open())
 	case kind == fieldFailed:
 		return boolValue(f.Failed())
 	}
 	n, _ := otel.ParseSpanKind(f.Kind())
-	return enumValue(KindSpanKind, uint8(n))
+	return enumValue(kindSpanKind, uint8(n))
 }
 
 // levelOf returns the level of a row, which is error for a span that failed, whatever was recorded.
 func levelOf(f view.Flags) Value {
 	if f.Failed() {
-		return enumValue(KindLevel, uint8(format.LevelError))
+		return enumValue(kindLevel, uint8(format.LevelError))
 	}
-	return enumValue(KindLevel, uint8(f.Level()))
+	return enumValue(kindLevel, uint8(f.Level()))
 }

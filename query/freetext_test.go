@@ -27,7 +27,7 @@ func TestFreeTextLooksAtEveryRow(t *testing.T) {
 	v := viewOf(t, entries)
 	all, err := query.Parse("{}")
 	must(t, err)
-	every, err := all.Run(t.Context(), v)
+	every, err := all.Run(t.Context(), v, nil)
 	must(t, err)
 	for _, c := range []struct {
 		query string
@@ -43,7 +43,7 @@ func TestFreeTextLooksAtEveryRow(t *testing.T) {
 	} {
 		q, err := query.Parse(c.query)
 		must(t, err)
-		result, err := q.Run(t.Context(), v)
+		result, err := q.Run(t.Context(), v, nil)
 		must(t, err)
 		found := 0
 		for row := range v.Rows() {

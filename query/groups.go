@@ -133,13 +133,13 @@ func appendKey(b []byte, v Value) []byte {
 	v = canonical(v)
 	kind, whole := v.kind, v.n
 	switch kind {
-	case KindString:
+	case kindString:
 		b = append(b, byte(kind))
 		if strings.IndexByte(v.s, 0) < 0 {
 			return append(append(b, v.s...), 0, 0)
 		}
 		return append(append(b, strings.ReplaceAll(v.s, "\x00", "\x00\x01")...), 0, 0)
-	case KindInt, KindUint, KindFloat: // numbers are equal whatever their kind
+	case kindInt, kindUint, kindFloat: // numbers are equal whatever their kind
 		f, _ := v.number()
 		bits := math.Float64bits(f)
 		if bits>>63 != 0 {
@@ -147,11 +147,11 @@ func appendKey(b []byte, v Value) []byte {
 		} else {
 			bits |= 1 << 63
 		}
-		b = endian.BigEndian.AppendUint64(append(b, byte(KindFloat)), bits)
+		b = endian.BigEndian.AppendUint64(append(b, byte(kindFloat)), bits)
 		if isSmall(f) {
 			return b // which tells it
 		}
-		if kind == KindFloat {
+		if kind == kindFloat {
 			whole = 0
 		}
 	default:
@@ -170,14 +170,14 @@ func cutKey(key string) (v Value, rest string) {
 		key = key[8:]
 		return n
 	}
-	v.kind, key = Kind(key[0]), key[1:]
+	v.kind, key = valueKind(key[0]), key[1:]
 	switch v.kind {
-	case KindString:
+	case kindString:
 		v.s, key, _ = strings.Cut(key, "\x00\x00")
 		if strings.IndexByte(v.s, 0) >= 0 {
 			v.s = strings.ReplaceAll(v.s, "\x00\x01", "\x00")
 		}
-	case KindFloat:
+	case kindFloat:
 		bits := number()
 		if bits>>63 != 0 {
 			bits &^= 1 << 63

@@ -31,7 +31,7 @@ func runOn(t *testing.T, v *view.View, text string) (*query.Result, error) {
 	t.Helper()
 	q, err := query.Parse(text)
 	must(t, err)
-	return q.Run(t.Context(), v)
+	return q.Run(t.Context(), v, nil)
 }
 
 // TestManyGroupsAreFewObjects counts what the garbage collector has to look after.

@@ -23,7 +23,7 @@ func (q *Query) with(from, to int, text string) string {
 
 // lackHints says how many rows an inequality left out because they have no such attribute. Rows
 // that were selected, or that the field is not about, do not count.
-func (q *Query) lackHints(m *machine, selected Set) []Hint {
+func (q *Query) lackHints(m *machine, selected view.RowSet) []Hint {
 	var hints []Hint
 	for _, text := range slices.Sorted(maps.Keys(m.lacks)) {
 		l := m.lacks[text]
@@ -33,10 +33,10 @@ func (q *Query) lackHints(m *machine, selected Set) []Hint {
 			b := m.v.Columns().Block(k)
 			for i, f := range b.Flags {
 				r, f := view.Row(b.First)+view.Row(i), view.Flags(f)
-				if !m.selectable(f) || ofRole && f.Role() != role || selected.Has(r) || l.a.own(r).kind != KindNil {
+				if !m.selectable(f) || ofRole && f.Role() != role || selected.Has(r) || l.a.own(r).kind != kindNil {
 					continue
 				}
-				if l.field.kind != fieldAttribute || l.a.resource(r).kind == KindNil {
+				if l.field.kind != fieldAttribute || l.a.resource(r).kind == kindNil {
 					n++
 				}
 			}
@@ -81,7 +81,7 @@ func (q *Query) emptyHints(m *machine) []Hint {
 			var h Hint
 			if !names[f.name] {
 				h = m.noneHint(f)
-			} else if x.right != nil && x.right.value.kind != KindNil {
+			} else if x.right != nil && x.right.value.kind != kindNil {
 				h = q.otherKind(m, f, x.right)
 			}
 			if h.Query == "" && x.right != nil && !strings.HasPrefix(q.text[f.pos:], f.text) { // user = eve
@@ -209,12 +209,12 @@ func (q *Query) otherKind(m *machine, f *field, l *literal) (h Hint) {
 	}
 	kinds := make(map[int]string) // by their class
 	note := func(v Value) {
-		if v.kind == KindNil {
+		if v.kind == kindNil {
 			return
 		}
 		kind := v.kind
 		if v.isNumber() {
-			kind = KindInt
+			kind = kindInt
 		}
 		kinds[v.class()] = kindName(kind)
 	}
@@ -235,7 +235,7 @@ func (q *Query) otherKind(m *machine, f *field, l *literal) (h Hint) {
 	written := q.text[l.pos:l.end]
 	h.Text = f.text + " is " + strings.Join(slices.Sorted(maps.Values(kinds)), ", or ") + " here"
 	other := quote(written)
-	if l.value.kind == KindString {
+	if l.value.kind == kindString {
 		other = l.value.s
 		if _, err := strconv.ParseFloat(other, 64); err != nil && other != "true" && other != "false" {
 			return h

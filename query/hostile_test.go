@@ -41,7 +41,7 @@ func TestHostileQueries(t *testing.T) {
 	} {
 		q, err := query.Parse(text)
 		if err == nil {
-			_, err = q.Run(t.Context(), v)
+			_, err = q.Run(t.Context(), v, nil)
 		}
 		if err == nil {
 			continue
@@ -61,7 +61,7 @@ func TestManyGroups(t *testing.T) {
 	for _, text := range []string{"{ kind != nil } | count() by(span:id)", "{ kind != nil } | count() by(start, name)"} {
 		q, err := query.Parse(text)
 		must(t, err)
-		_, err = q.Run(t.Context(), v)
+		_, err = q.Run(t.Context(), v, nil)
 		if e, ok := errors.AsType[*query.Error](err); !ok || !strings.Contains(e.Error(), "more than 3 groups") {
 			t.Errorf("%s: %v", text, err)
 		}

@@ -25,12 +25,6 @@ type Hint struct {
 // String returns the text of the query.
 func (q *Query) String() string { return q.text }
 
-// Tree returns the query with brackets around everything that belongs together.
-func (q *Query) Tree() string { return q.root.String() }
-
-// Hints returns what may surprise in the query.
-func (q *Query) Hints() []Hint { return slices.Clone(q.hints) }
-
 // Parse parses a query. The empty one selects everything. The error is an [*Error].
 func Parse(text string) (*Query, error) {
 	q, err := parse(text)
@@ -411,7 +405,7 @@ func (p *parser) compare() (expr, error) {
 func (p *parser) comparison(a expr, op string, t *token) (expr, error) {
 	c := &compare{a: a, pos: t.pos}
 	c.op = op
-	if k := typeOf(a); k == KindString || k == KindNil {
+	if k := typeOf(a); k == kindString || k == kindNil {
 		defer func(was bool) { p.bare = was }(p.bare)
 		p.bare = true
 	}
@@ -427,7 +421,7 @@ func (p *parser) comparison(a expr, op string, t *token) (expr, error) {
 		return nil, err
 	}
 	l, ok := b.(*literal)
-	if ok && l.value.kind == KindString && p.bare && p.at == first+1 && !p.tokens[first].isQuoted(p.text) {
+	if ok && l.value.kind == kindString && p.bare && p.at == first+1 && !p.tokens[first].isQuoted(p.text) {
 		if end := p.textEnd(first); end > l.end { // name = GET /orders
 			text := quote(p.text[l.pos:end])
 			p.ifNone = append(p.ifNone, Hint{"a text of several words needs quotes: " + text, p.with(l.pos, end, text)})
@@ -437,11 +431,11 @@ func (p *parser) comparison(a expr, op string, t *token) (expr, error) {
 	switch {
 	case isPattern && !ok:
 		return nil, p.fail(t, "put it in quotes", "%s is followed by a text", op)
-	case isPattern && l.value.kind != KindString:
+	case isPattern && l.value.kind != kindString:
 		return nil, p.failAt(l.pos, "put it in quotes", "%s is followed by a text", op).trying(p.with(l.pos, l.end, quote(p.text[l.pos:l.end])))
-	case isPattern && typeOf(a) != KindString && typeOf(a) != KindNil:
+	case isPattern && typeOf(a) != kindString && typeOf(a) != kindNil:
 		return nil, p.failAt(t.pos, "", "%s is no text, so that %s cannot be asked of it", a, op)
-	case op != "=" && op != "!=" && ok && l.value.kind == KindNil:
+	case op != "=" && op != "!=" && ok && l.value.kind == kindNil:
 		return nil, p.failAt(l.pos, "", "nil can be compared with = and != alone")
 	case !ok:
 		if left, ok := a.(*literal); ok {
@@ -507,12 +501,12 @@ func (p *parser) regex(s string, pos int) (*regexp.Regexp, error) {
 // fit returns the value of a literal that is compared with x.
 func (p *parser) fit(x expr, l *literal) (Value, error) {
 	kind := typeOf(x)
-	enum := KindNil
-	if kind >= KindLevel {
+	enum := kindNil
+	if kind >= kindLevel {
 		enum = kind
 	}
 	switch {
-	case enum != KindNil && (l.word != "" || l.value.kind == KindString):
+	case enum != kindNil && (l.word != "" || l.value.kind == kindString):
 		name := l.word
 		if name == "" {
 			name = l.value.s
@@ -526,27 +520,27 @@ func (p *parser) fit(x expr, l *literal) (Value, error) {
 			return v, err
 		}
 		return v, nil
-	case enum != KindNil && l.value.isNumber():
+	case enum != kindNil && l.value.isNumber():
 		err := p.failAt(l.pos, "known are "+strings.Join(enumNames(enum), ", "), "%s is no number", x)
-		if f, ok := x.(*field); ok && enum == KindStatus {
+		if f, ok := x.(*field); ok && enum == kindStatus {
 			err.Hint += "; that of HTTP is .http.response.status_code"
 			_ = err.trying(p.with(f.pos, f.end, ".http.response.status_code"))
 		}
 		return l.value, err
 	case l.word != "" && p.bare && p.braces == 0:
 		return stringValue(l.word), nil
-	case l.word != "" && (kind == KindNil || kind == KindString):
+	case l.word != "" && (kind == kindNil || kind == kindString):
 		return l.value, p.failAt(l.pos, "write "+quote(l.word), "%s is a status, kind or level, and no text", l.word).trying(p.with(l.pos, l.end, quote(l.word)))
-	case kind == KindTime && l.value.kind == KindString:
+	case kind == kindTime && l.value.kind == kindString:
 		t, err := parseTimestamp(l.value.s)
 		if err != nil {
 			return l.value, p.failAt(l.pos, `write "2026-11-22T15:04:05Z"`, "%s", err).trying(p.with(l.pos, l.end, `"2026-11-22T15:04:05Z"`))
 		}
-		return Value{kind: KindTime, n: t.UnixNano()}, nil
-	case kind == KindDuration && l.value.kind == KindString:
+		return Value{kind: kindTime, n: t.UnixNano()}, nil
+	case kind == kindDuration && l.value.kind == kindString:
 		err := p.failAt(l.pos, "write it without quotes, as 5ms", "%s is a duration", x)
 		return l.value, err.trying(p.with(l.pos, l.end, l.value.s))
-	case kind == KindDuration && (l.value.kind == KindInt || l.value.kind == KindFloat || l.value.kind == KindUint) && l.end > l.pos && l.value != intValue(0):
+	case kind == kindDuration && (l.value.kind == kindInt || l.value.kind == kindFloat || l.value.kind == kindUint) && l.end > l.pos && l.value != intValue(0):
 		text := p.text[l.pos:l.end]
 		if t := p.peek(); t.kind == tokenWord && isUnit(t.text) {
 			return l.value, p.fail(t, "write "+text+t.text, "a duration has no blank in it").trying(p.with(l.end, t.pos, ""))
@@ -653,7 +647,7 @@ func (p *parser) arithmetic(t *token, a, b expr) (expr, error) {
 		return x, nil
 	}
 	v := calculate(t.text, l.value, m.value)
-	if v.kind == KindNil {
+	if v.kind == kindNil {
 		return nil, p.fail(t, "", "%s %s %s has no value", l, t.text, m)
 	}
 	return &literal{value: v, pos: l.pos, end: m.end}, nil

@@ -80,7 +80,7 @@ func TestParse(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		if got := q.Tree(); got != want {
+		if got := query.Tree(q); got != want {
 			t.Errorf("%s is read as\n%s, want\n%s", text, got, want)
 		}
 	}
@@ -213,7 +213,7 @@ func TestTextWithoutQuotes(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		if got := q.Tree(); got != want {
+		if got := query.Tree(q); got != want {
 			t.Errorf("%s is read as\n%s, want\n%s", text, got, want)
 		}
 	}

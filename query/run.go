@@ -7,67 +7,16 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"time"
 
 	"github.com/entrace-go/entrace/internal/columns"
 	"github.com/entrace-go/entrace/view"
 )
 
-// A Set is rows of a view: a bit for each.
-type Set []uint64
-
-// NewSet returns an empty set of rows of v.
-func NewSet(v *view.View) Set { return make(Set, (v.Columns().Blocks()*columns.BlockRows+63)/64) }
-
-// Has reports whether row r is in the set.
-func (s Set) Has(r view.Row) bool { return s[r/64]>>(r%64)&1 != 0 }
-
-// Add adds row r.
-func (s Set) Add(r view.Row) { s[r/64] |= 1 << (r % 64) }
-
-// Len returns the number of rows in the set.
-func (s Set) Len() int {
-	n := 0
-	for _, w := range s {
-		n += bits.OnesCount64(w)
-	}
-	return n
-}
-
-// anyOf reports whether a row of block k is in the set.
-func (s Set) anyOf(k int) bool {
-	for _, w := range s[k*words64 : min(len(s), (k+1)*words64)] {
-		if w != 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// Each calls fn for the rows, in the order of their numbers, until it returns false.
-func (s Set) Each(fn func(r view.Row) bool) {
-	for i, w := range s {
-		for ; w != 0; w &= w - 1 {
-			if !fn(view.Row(i*64 + bits.TrailingZeros64(w))) {
-				return
-			}
-		}
-	}
-}
-
-// Rows returns the rows, in the order of their numbers.
-func (s Set) Rows() []view.Row {
-	rows := make([]view.Row, 0, s.Len())
-	s.Each(func(r view.Row) bool {
-		rows = append(rows, r)
-		return true
-	})
-	return rows
-}
-
 // A Result is what a query selects or computes.
 type Result struct {
 	// Rows are the rows that are selected, of which a table is computed.
-	Rows Set
+	Rows view.RowSet
 	// Order are the same rows in the order that the query asks for, nil if it asks for none.
 	Order []view.Row
 	// Table is what the query computes, nil if it computes nothing.
@@ -114,29 +63,26 @@ type Table struct {
 	groups  int // how many of the columns are those of by(…)
 }
 
-// Run runs the query on a view. The error is that of ctx, or an [*Error].
-func (q *Query) Run(ctx context.Context, v *view.View) (*Result, error) {
-	return q.RunBetween(ctx, v, nil)
+// Options change how [Query.Run] works.
+type Options struct {
+	// From and To, if not zero, select only what went on at some time between them.
+	From, To time.Time
 }
 
-// RunBetween is Run for what went on at some time between two, in nanoseconds since 1970, which
-// a function returns, nil for all.
-func (q *Query) RunBetween(ctx context.Context, v *view.View, times func(v *view.View) (from, to int64, err error)) (*Result, error) {
+// Run runs the query on a view. A nil o means defaults. The error is that of ctx, or an [*Error].
+func (q *Query) Run(ctx context.Context, v *view.View, o *Options) (*Result, error) {
+	if o == nil {
+		o = &Options{}
+	}
 	m := q.machine(ctx, v)
-	r := &Result{Hints: q.Hints()}
+	r := &Result{Hints: slices.Clone(q.hints)}
 	rows, err := m.set(q.root.set)
 	if err != nil {
 		return nil, err
 	}
-	cut := false // to a part of the time
-	if times != nil {
-		from, to, err := times(v)
-		if err != nil {
-			return nil, err
-		}
-		if cut = from != math.MinInt64 || to != math.MaxInt64; cut {
-			rows = inTimes(v, rows, from, to)
-		}
+	cut := !o.From.IsZero() || !o.To.IsZero() // to a part of the time
+	if cut {
+		rows = inTimes(v, rows, o)
 	}
 	if r.Rows, err = m.stages(q.root.stages, rows, r); err != nil {
 		return nil, err
@@ -146,6 +92,16 @@ func (q *Query) RunBetween(ctx context.Context, v *view.View, times func(v *view
 		r.Hints = append(r.Hints, q.emptyHints(m)...)
 	}
 	return r, nil
+}
+
+// anyIn reports whether a row of block k is in a set.
+func anyIn(s view.RowSet, k int) bool {
+	for _, w := range s[k*words64 : min(len(s), (k+1)*words64)] {
+		if w != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // machine returns what runs the query on a view.
@@ -222,12 +178,12 @@ func (m *machine) selectable(f view.Flags) bool {
 }
 
 // where returns the rows of within, or of all, for which an expression is true.
-func (m *machine) where(x expr, within Set) (Set, error) {
+func (m *machine) where(x expr, within view.RowSet) (view.RowSet, error) {
 	n, err := m.filter(x)
 	if err != nil {
 		return nil, err
 	}
-	out := NewSet(m.v)
+	out := m.v.NewSet()
 	err = m.v.Columns().Each(m.ctx, func() func(k int) {
 		e := &env{m: m, read: m.v.NewReader()}
 		return func(k int) {
@@ -239,7 +195,7 @@ func (m *machine) where(x expr, within Set) (Set, error) {
 }
 
 // block returns the rows of a block that a filter takes.
-func (m *machine) block(e *env, n node, k int, within Set) blockBits {
+func (m *machine) block(e *env, n node, k int, within view.RowSet) blockBits {
 	b := m.v.Columns().Block(k)
 	var set blockBits
 	for i, f := range b.Flags {
@@ -260,7 +216,7 @@ func (m *machine) block(e *env, n node, k int, within Set) blockBits {
 // and whether it can: whether the query is one filter. Only rows of within are looked at, all if it
 // is nil. It makes no column for that, so the first ones are there at once, and all of them later
 // than from Run: people can be shown them while Run is at it.
-func (q *Query) First(ctx context.Context, v *view.View, within Set) (rows iter.Seq2[view.Row, error], ok bool) {
+func (q *Query) First(ctx context.Context, v *view.View, within view.RowSet) (rows iter.Seq2[view.Row, error], ok bool) {
 	f, ok := q.root.set.(*filter)
 	if !ok || len(q.root.stages) > 0 {
 		return nil, false
@@ -273,7 +229,7 @@ func (q *Query) First(ctx context.Context, v *view.View, within Set) (rows iter.
 }
 
 // first calls fn for the rows of a filter until it returns false.
-func (q *Query) first(ctx context.Context, v *view.View, f *filter, within Set, fn func(r view.Row) bool) error {
+func (q *Query) first(ctx context.Context, v *view.View, f *filter, within view.RowSet, fn func(r view.Row) bool) error {
 	m := q.machine(ctx, v)
 	m.few = true
 	node, err := m.filter(f.x)
@@ -285,7 +241,7 @@ func (q *Query) first(ctx context.Context, v *view.View, f *filter, within Set, 
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if within != nil && !within.anyOf(k) {
+		if within != nil && !anyIn(within, k) {
 			continue
 		}
 		set := m.block(e, node, k, within)
@@ -301,7 +257,7 @@ func (q *Query) first(ctx context.Context, v *view.View, f *filter, within Set, 
 }
 
 // set returns the rows that a spanset selects.
-func (m *machine) set(s spanset) (Set, error) {
+func (m *machine) set(s spanset) (view.RowSet, error) {
 	switch s := s.(type) {
 	case *filter:
 		return m.where(s.x, nil)
@@ -323,12 +279,12 @@ func (m *machine) set(s spanset) (Set, error) {
 	case *structural:
 		return m.structure(s)
 	}
-	return NewSet(m.v), nil
+	return m.v.NewSet(), nil
 }
 
 // where2 returns the rows that can be selected and for which a function is true.
-func (m *machine) where2(is func(r view.Row) bool) (Set, error) {
-	out := NewSet(m.v)
+func (m *machine) where2(is func(r view.Row) bool) (view.RowSet, error) {
+	out := m.v.NewSet()
 	err := m.v.Columns().Each(m.ctx, func() func(k int) {
 		return func(k int) {
 			b := m.v.Columns().Block(k)
@@ -342,29 +298,27 @@ func (m *machine) where2(is func(r view.Row) bool) (Set, error) {
 	return out, err
 }
 
-// tracesOf returns the traces of rows, a bit each.
-func (m *machine) tracesOf(s Set) []uint64 {
-	t := make([]uint64, m.v.Columns().Traces()/64+1)
-	s.Each(func(r view.Row) bool {
-		n := m.v.Columns().Trace(uint32(r))
-		t[n/64] |= 1 << (n % 64)
-		return true
-	})
+// tracesOf returns the traces of rows.
+func (m *machine) tracesOf(s view.RowSet) view.Set[uint32] {
+	t := make(view.Set[uint32], m.v.Columns().Traces()/64+1)
+	for r := range s.All() {
+		t.Add(m.v.Columns().Trace(uint32(r)))
+	}
 	return t
 }
 
 // inTraces reports whether row r is of one of the traces of rows. A row without a trace is a
 // trace of its own.
-func (m *machine) inTraces(traces []uint64, rows Set, r view.Row) bool {
+func (m *machine) inTraces(traces view.Set[uint32], rows view.RowSet, r view.Row) bool {
 	n := m.v.Columns().Trace(uint32(r))
 	if n == 0 {
 		return rows.Has(r)
 	}
-	return traces[n/64]>>(n%64)&1 != 0
+	return traces.Has(n)
 }
 
 // combine returns a && b, the rows of both in the traces that have rows of both, or a || b.
-func (m *machine) combine(s *both) (Set, error) {
+func (m *machine) combine(s *both) (view.RowSet, error) {
 	a, err := m.set(s.a)
 	if err != nil {
 		return nil, err
@@ -373,7 +327,7 @@ func (m *machine) combine(s *both) (Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := NewSet(m.v)
+	out := m.v.NewSet()
 	if s.op == "||" {
 		for i := range out {
 			out[i] = a[i] | b[i]
@@ -381,23 +335,21 @@ func (m *machine) combine(s *both) (Set, error) {
 		return out, nil
 	}
 	ta, tb := m.tracesOf(a), m.tracesOf(b)
-	a.Each(func(r view.Row) bool {
+	for r := range a.All() {
 		if m.inTraces(tb, b, r) {
 			out.Add(r)
 		}
-		return true
-	})
-	b.Each(func(r view.Row) bool {
+	}
+	for r := range b.All() {
 		if m.inTraces(ta, a, r) {
 			out.Add(r)
 		}
-		return true
-	})
+	}
 	return out, nil
 }
 
 // structure returns the rows of b that are where the operator says of rows of a.
-func (m *machine) structure(s *structural) (Set, error) {
+func (m *machine) structure(s *structural) (view.RowSet, error) {
 	a, err := m.set(s.a)
 	if err != nil {
 		return nil, err
@@ -425,54 +377,50 @@ func (m *machine) structure(s *structural) (Set, error) {
 
 // related returns the rows of b that have a row of a above (>>), right above (>), below (<<),
 // right below (<) or beside (~) them.
-func (m *machine) related(op string, a, b Set) Set {
+func (m *machine) related(op string, a, b view.RowSet) view.RowSet {
 	v := m.v
-	out := NewSet(v)
+	out := v.NewSet()
 	switch op {
 	case ">":
-		b.Each(func(r view.Row) bool {
+		for r := range b.All() {
 			if a.Has(v.Parent(r)) && r != 0 {
 				out.Add(r)
 			}
-			return true
-		})
+		}
 	case "<":
-		a.Each(func(r view.Row) bool {
+		for r := range a.All() {
 			if up := v.Parent(r); b.Has(up) && r != 0 {
 				out.Add(up)
 			}
-			return true
-		})
+		}
 	case ">>":
 		m.below(a, b, out)
 	case "<<":
 		m.above(a, b, out)
 	case "~":
 		// How many of a are below each parent: none, one, or more.
-		one, more := NewSet(v), NewSet(v)
-		a.Each(func(r view.Row) bool {
+		one, more := v.NewSet(), v.NewSet()
+		for r := range a.All() {
 			if up := v.Parent(r); one.Has(up) {
 				more.Add(up)
 			} else {
 				one.Add(up)
 			}
-			return true
-		})
-		b.Each(func(r view.Row) bool {
+		}
+		for r := range b.All() {
 			up := v.Parent(r)
 			if v.Role(up) == view.RoleSpan && (more.Has(up) || one.Has(up) && !a.Has(r)) {
 				out.Add(r)
 			}
-			return true
-		})
+		}
 	}
 	return out
 }
 
 // below adds to out the rows of b that are below one of a.
-func (m *machine) below(a, b, out Set) {
+func (m *machine) below(a, b, out view.RowSet) {
 	v := m.v
-	under := NewSet(v) // below a row of a
+	under := v.NewSet() // below a row of a
 	visit := func(r view.Row) {
 		if up := v.Parent(r); r != 0 && (a.Has(up) || under.Has(up)) {
 			if under.Add(r); b.Has(r) {
@@ -493,9 +441,9 @@ func (m *machine) below(a, b, out Set) {
 }
 
 // above adds to out the rows of b that are above one of a.
-func (m *machine) above(a, b, out Set) {
+func (m *machine) above(a, b, out view.RowSet) {
 	v := m.v
-	over := NewSet(v)
+	over := v.NewSet()
 	visit := func(r view.Row) {
 		if over.Has(r) && b.Has(r) {
 			out.Add(r)
@@ -517,7 +465,7 @@ func (m *machine) above(a, b, out Set) {
 }
 
 // stages runs the stages on rows, and notes in r what they compute.
-func (m *machine) stages(list []stage, rows Set, r *Result) (Set, error) {
+func (m *machine) stages(list []stage, rows view.RowSet, r *Result) (view.RowSet, error) {
 	var by []expr
 	var err error
 	for i, s := range list {
@@ -586,20 +534,20 @@ func countTables(list []stage) (n int) {
 }
 
 // keep takes from the order what is not in rows.
-func (r *Result) keep(rows Set) {
+func (r *Result) keep(rows view.RowSet) {
 	if r.Order != nil && rows != nil {
 		r.Order = slices.DeleteFunc(r.Order, func(row view.Row) bool { return !rows.Has(row) })
 	}
 }
 
 // cut keeps the first n lines of the table or the first n rows.
-func (r *Result) cut(n int, rows Set) Set {
+func (r *Result) cut(n int, rows view.RowSet) view.RowSet {
 	if r.Table != nil {
 		r.Table.Lines = r.Table.Lines[:min(n, len(r.Table.Lines))]
 		return rows
 	}
 	r.Order = r.Order[:min(n, len(r.Order))]
-	kept := make(Set, len(rows))
+	kept := make(view.RowSet, len(rows))
 	for _, row := range r.Order {
 		kept.Add(row)
 	}
@@ -607,12 +555,12 @@ func (r *Result) cut(n int, rows Set) Set {
 }
 
 // byTime returns rows in the order of time.
-func (m *machine) byTime(rows Set) []view.Row { return InTime(m.v, rows) }
+func (m *machine) byTime(rows view.RowSet) []view.Row { return InTime(m.v, rows) }
 
 // InTime returns rows in the order of their times; those without a time come behind the row
 // before them.
-func InTime(v *view.View, rows Set) []view.Row {
-	list := rows.Rows()
+func InTime(v *view.View, rows view.RowSet) []view.Row {
+	list := slices.Collect(rows.All())
 	times := make(map[view.Row]int64)
 	last := int64(0)
 	for _, r := range list {
@@ -650,11 +598,11 @@ func orderIn(desc bool, a, b Value) int {
 }
 
 // sort puts the lines of the table, or the rows, in the order of an expression.
-func (m *machine) sort(x expr, desc bool, rows Set, r *Result) error {
+func (m *machine) sort(x expr, desc bool, rows view.RowSet, r *Result) error {
 	less := func(a, b Value) int { return orderIn(desc, a, b) }
 	if r.Table != nil {
 		at := len(r.Table.Columns) - 1
-		if l, ok := x.(*literal); !ok || l.value.kind != KindNil {
+		if l, ok := x.(*literal); !ok || l.value.kind != kindNil {
 			name := x.String()
 			at = slices.IndexFunc(r.Table.Columns, func(c string) bool {
 				return c == name || c == name+"()" || len(c) > len(name) && c[:len(name)+1] == name+"("

@@ -403,15 +403,15 @@ func TestRunAsBruteForce(t *testing.T) {
 			if err != nil {
 				t.Fatal(s.text, err)
 			}
-			res, err := q.Run(t.Context(), v)
+			res, err := q.Run(t.Context(), v, nil)
 			must(t, err)
 			var want []view.Row
 			for x := range s.rows {
 				want = append(want, x)
 			}
 			slices.Sort(want)
-			if got := res.Rows.Rows(); !slices.Equal(got, want) {
-				t.Fatalf("seed %d: %s\n%s\nselects %v, want %v", seed, s.text, q.Tree(), got, want)
+			if got := slices.Collect(res.Rows.All()); !slices.Equal(got, want) {
+				t.Fatalf("seed %d: %s\n%s\nselects %v, want %v", seed, s.text, query.Tree(q), got, want)
 			}
 		}
 	}
@@ -419,7 +419,7 @@ func TestRunAsBruteForce(t *testing.T) {
 
 // stages returns random stages behind a selection, and the rows that they leave, in their order.
 func (p *plain) stages(r *rand.Rand, s selection) (text string, order []view.Row) {
-	set := query.NewSet(p.v)
+	set := p.v.NewSet()
 	for x := range s.rows {
 		set.Add(x)
 	}
@@ -436,7 +436,7 @@ func (p *plain) stages(r *rand.Rand, s selection) (text string, order []view.Row
 			order = order[:min(n, len(order))]
 		case 2:
 			text += " | sort(duration desc)"
-			set := query.NewSet(p.v)
+			set := p.v.NewSet()
 			for _, x := range order {
 				set.Add(x)
 			}
@@ -482,7 +482,7 @@ func TestStagesAsBruteForce(t *testing.T) {
 			text, want := p.stages(r, p.selection(r, 1))
 			q, err := query.Parse(text)
 			must(t, err)
-			res, err := q.Run(t.Context(), p.v)
+			res, err := q.Run(t.Context(), p.v, nil)
 			must(t, err)
 			got := res.Order
 			if got == nil {

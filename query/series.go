@@ -22,7 +22,7 @@ type step struct {
 // Series returns a table of the spans of a set by the time at which they began, a line for each
 // step of that length from the first to the last: how many there are, how many failed, and
 // quantiles of their durations. If there is no span in the set, it counts its other rows.
-func Series(ctx context.Context, v *view.View, rows Set, every time.Duration) (*Table, error) {
+func Series(ctx context.Context, v *view.View, rows view.RowSet, every time.Duration) (*Table, error) {
 	if every <= 0 {
 		return nil, &Error{Text: fmt.Sprintf("a step of %s has no length", every), Hint: "write 1s"}
 	}
@@ -78,7 +78,7 @@ func Series(ctx context.Context, v *view.View, rows Set, every time.Duration) (*
 	}
 	for i := range steps {
 		s := &steps[i]
-		line := []Value{{kind: KindTime, n: first + int64(i)*y.width}, intValue(s.n), intValue(s.errors)}
+		line := []Value{{kind: kindTime, n: first + int64(i)*y.width}, intValue(s.n), intValue(s.errors)}
 		for _, q := range qs {
 			took := Value{}
 			if s.durations.n > 0 {
@@ -95,7 +95,7 @@ func Series(ctx context.Context, v *view.View, rows Set, every time.Duration) (*
 type series struct {
 	ctx   context.Context //nolint:containedctx // of the one call that it lives for
 	v     *view.View
-	rows  Set
+	rows  view.RowSet
 	width int64
 	any   bool // rows of all roles
 }
@@ -111,8 +111,8 @@ func (y *series) each(fn func(step int64, f view.Flags, took int64)) error {
 				i := w*64 + bits.TrailingZeros64(word)
 				f := view.Flags(b.Flags[i])
 				if b.Start[i] != columns.NoTime && (y.any || f.Role() == view.RoleSpan) {
-					at := calculate("bucket", Value{kind: KindTime, n: b.Start[i]}, durationValue(y.width))
-					if at.kind == KindTime {
+					at := calculate("bucket", Value{kind: kindTime, n: b.Start[i]}, durationValue(y.width))
+					if at.kind == kindTime {
 						fn(at.n, f, b.Duration[i])
 					}
 				}

@@ -85,7 +85,7 @@ func (p *parser) count() (int64, error) {
 		return 0, err
 	}
 	t := p.next()
-	if t.kind != tokenNumber || t.value.kind != KindInt {
+	if t.kind != tokenNumber || t.value.kind != kindInt {
 		return 0, p.fail(t, "", "a number must come here, and not %s", describe(t))
 	}
 	return t.value.n, nil
@@ -107,7 +107,7 @@ func (p *parser) list() ([]expr, error) {
 		}
 		if l, ok := x.(*literal); ok {
 			err := p.failAt(l.pos, "a field has no quotes, and an attribute a dot: ."+strings.Trim(p.text[l.pos:l.end], `"`), "%s is the same for all rows", l)
-			if l.value.kind == KindString {
+			if l.value.kind == kindString {
 				_ = err.trying(p.with(l.pos, l.end, "."+attributeName(l.value.s)))
 			}
 			return nil, err
@@ -197,7 +197,7 @@ func (p *parser) aggregate(t *token) (stage, error) {
 			return nil, p.fail(op, "", "%s() makes a table, which cannot be compared", t.text)
 		}
 		a.cond = &comparison{op: op.text, value: l.value}
-		if t.text == "count" && l.value.kind == KindInt && l.value.n == 0 && (op.text == "=" || op.text == "<=") {
+		if t.text == "count" && l.value.kind == kindInt && l.value.n == 0 && (op.text == "=" || op.text == "<=") {
 			p.hint("a trace without any match is not there to be counted, so this finds nothing: write !{…} for traces that have no such row", "")
 		}
 	}

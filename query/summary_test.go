@@ -58,7 +58,7 @@ func TestSummaryAsBruteForce(t *testing.T) {
 			w := wants[[2]string{line[0].String(), line[1].String()}]
 			slices.Sort(w.took)
 			quantile := func(q float64) int64 { return w.took[max(0, int(float64(len(w.took))*q+0.999999)-1)] }
-			got := []any{line[2].Any(), line[5].Any(), line[6].Any(), line[7].Any(), line[8].Any(), line[10].Any()}
+			got := []any{query.Number(line[2]), query.Number(line[5]), query.Number(line[6]), query.Number(line[7]), query.Number(line[8]), query.Number(line[10])}
 			if want := []any{w.n, quantile(0.5), quantile(0.95), quantile(0.99), w.took[len(w.took)-1], w.self}; !slices.Equal(got, want) {
 				t.Errorf("seed %d: %s has %v, want %v", seed, line[1], got, want)
 			}
@@ -74,7 +74,7 @@ func TestSummaryOfManyNames(t *testing.T) {
 	must(t, err)
 	n := int64(0)
 	for _, line := range table.Lines {
-		count, _ := line[2].Any().(int64)
+		count, _ := query.Number(line[2]).(int64)
 		n += count
 	}
 	if len(table.Lines) != 4 || n != 30 || table.Lines[0][1].String() != "(all other names)" {
@@ -92,14 +92,14 @@ func TestRateIsOfTheWholeTrace(t *testing.T) {
 	table, err := query.Summary(t.Context(), v, everything(t, v))
 	must(t, err)
 	for _, line := range table.Lines {
-		n, _ := line[2].Any().(int64)
+		n, _ := query.Number(line[2]).(int64)
 		want := any(nil)
 		if n >= 20 {
 			want = float64(n) / (float64(last-first) / 1e9)
 		} else if line[1].String() != "rare" {
 			t.Errorf("%s has %d spans", line[1], n)
 		}
-		if got := line[4].Any(); got != want {
+		if got := query.Number(line[4]); got != want {
 			t.Errorf("%s: %d spans have the rate %v, want %v", line[1], n, got, want)
 		}
 	}
@@ -155,8 +155,8 @@ func TestSeriesAsBruteForce(t *testing.T) {
 	}
 	n := int64(0)
 	for i, line := range table.Lines {
-		at, _ := line[0].Any().(int64)
-		if first, _ := table.Lines[0][0].Any().(int64); at != first+int64(i)*every {
+		at, _ := query.Number(line[0]).(int64)
+		if first, _ := query.Number(table.Lines[0][0]).(int64); at != first+int64(i)*every {
 			t.Fatalf("step %d is at %d", i, at)
 		}
 		slices.Sort(took[at])
@@ -164,7 +164,7 @@ func TestSeriesAsBruteForce(t *testing.T) {
 		if k := len(took[at]); k > 0 {
 			want = took[at][(k+1)/2-1]
 		}
-		if line[1].Any() != counts[at] || line[2].Any() != errs[at] || line[3].Any() != want {
+		if query.Number(line[1]) != counts[at] || query.Number(line[2]) != errs[at] || query.Number(line[3]) != want {
 			t.Errorf("at %d: %v, want %d, %d and %v", at, line, counts[at], errs[at], want)
 		}
 		n += counts[at]

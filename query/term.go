@@ -170,7 +170,7 @@ func (p *parser) bucket(t *token) (expr, error) {
 	if !ok {
 		return nil, p.fail(size, "as in bucket("+a.String()+", 1s)", "the size of a bucket is a number above 0")
 	}
-	if k := typeOf(a); k == KindTime || k == KindDuration {
+	if k := typeOf(a); k == kindTime || k == kindDuration {
 		if l.value, err = p.fit(&literal{value: durationValue(1)}, l); err != nil {
 			return nil, err
 		}
@@ -188,11 +188,11 @@ func (p *parser) namedOrText(t *token, values []Value) (expr, error) {
 	for _, v := range values {
 		f := &field{pos: t.pos, end: t.end}
 		switch v.kind {
-		case KindLevel:
+		case kindLevel:
 			f.kind, f.text = fieldLevel, "level"
-		case KindStatus:
+		case kindStatus:
 			f.kind, f.text = fieldStatus, "status"
-		case KindSpanKind:
+		case kindSpanKind:
 			f.kind, f.text = fieldKindOfSpan, "kind"
 		default: // a role is nothing that people look for
 			continue

@@ -2,6 +2,7 @@ package query
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -78,14 +79,21 @@ func Span(v *view.View) (first, last int64, ok bool) {
 	return first, last, ok
 }
 
-// inTimes returns the rows of a set that were going on at some time from one to another, in
-// nanoseconds since 1970. A span that has not ended goes on.
-func inTimes(v *view.View, rows Set, from, to int64) Set {
-	out := make(Set, len(rows))
-	rows.Each(func(r view.Row) bool {
+// inTimes returns the rows of a set that were going on at some time between those of o. A span that
+// has not ended goes on.
+func inTimes(v *view.View, rows view.RowSet, o *Options) view.RowSet {
+	from, to := int64(math.MinInt64), int64(math.MaxInt64)
+	if !o.From.IsZero() {
+		from = o.From.UnixNano()
+	}
+	if !o.To.IsZero() {
+		to = o.To.UnixNano()
+	}
+	out := make(view.RowSet, len(rows))
+	for r := range rows.All() {
 		start, ok := v.Start(r)
 		if !ok || start > to {
-			return true
+			continue
 		}
 		end := start
 		if took, ended := v.Duration(r); ended {
@@ -96,7 +104,6 @@ func inTimes(v *view.View, rows Set, from, to int64) Set {
 		if end >= from {
 			out.Add(r)
 		}
-		return true
-	})
+	}
 	return out
 }

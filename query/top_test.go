@@ -115,7 +115,7 @@ func TestTopPatterns(t *testing.T) {
 	}
 	q, err := query.Parse(`name = "pay"`)
 	must(t, err)
-	r, err := q.Run(t.Context(), v)
+	r, err := q.Run(t.Context(), v, nil)
 	must(t, err)
 	got, err = query.Top(t.Context(), v, r.Rows, 3)
 	must(t, err)
@@ -166,7 +166,7 @@ func TestTopTellsAPanicOnce(t *testing.T) {
 	} {
 		q, err := query.Parse(text)
 		must(t, err)
-		r, err := q.Run(t.Context(), v)
+		r, err := q.Run(t.Context(), v, nil)
 		must(t, err)
 		o, err := query.Top(t.Context(), v, r.Rows, 5)
 		must(t, err)
@@ -231,9 +231,9 @@ func TestExceptionFailsItsSpan(t *testing.T) {
 	} {
 		q, err := query.Parse(text)
 		must(t, err)
-		r, err := q.Run(t.Context(), v)
+		r, err := q.Run(t.Context(), v, nil)
 		must(t, err)
-		if got := r.Rows.Rows(); !slices.Equal(got, want) {
+		if got := slices.Collect(r.Rows.All()); !slices.Equal(got, want) {
 			t.Errorf("%s selects %v, want %v", text, got, want)
 		}
 	}

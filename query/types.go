@@ -2,72 +2,72 @@ package query
 
 import "strings"
 
-// typeOf returns the kind that all values of an expression are of, KindNil if that is not known:
-// attributes can be of any. KindInt stands for all plain numbers.
-func typeOf(x expr) Kind {
+// typeOf returns the kind that all values of an expression are of, kindNil if that is not known:
+// attributes can be of any. kindInt stands for all plain numbers.
+func typeOf(x expr) valueKind {
 	switch x := x.(type) {
 	case *literal:
-		if x.value.kind == KindUint || x.value.kind == KindFloat {
-			return KindInt
+		if x.value.kind == kindUint || x.value.kind == kindFloat {
+			return kindInt
 		}
 		return x.value.kind
 	case *field:
 		return x.kind.valueKind()
 	case *words, *compare:
-		return KindBool
+		return kindBool
 	case *unary:
 		if x.op == "!" {
-			return KindBool
+			return kindBool
 		}
-		return max(KindInt, typeOf(x.x))
+		return max(kindInt, typeOf(x.x))
 	case *binary:
 		if x.op == "&&" || x.op == "||" {
-			return KindBool
+			return kindBool
 		}
 		a, b := typeOf(x.a), typeOf(x.b)
 		switch {
 		case x.op == "bucket":
-			return max(KindInt, a)
-		case a == KindTime && b == KindTime:
-			return KindDuration
-		case a == KindTime || b == KindTime:
-			return KindTime
+			return max(kindInt, a)
+		case a == kindTime && b == kindTime:
+			return kindDuration
+		case a == kindTime || b == kindTime:
+			return kindTime
 		}
-		return max(KindInt, a, b)
+		return max(kindInt, a, b)
 	}
-	return KindNil
+	return kindNil
 }
 
-// valueKind returns the kind of the values of a field, KindNil if they can be of any.
-func (k fieldKind) valueKind() Kind {
+// valueKind returns the kind of the values of a field, kindNil if they can be of any.
+func (k fieldKind) valueKind() valueKind {
 	switch k {
 	case fieldName, fieldMessage, fieldTarget, fieldService, fieldFile, fieldStatusMessage, fieldSpanID, fieldParentID, fieldTraceID,
 		fieldRootName, fieldRootService, fieldEventName, fieldLinkTrace, fieldLinkSpan:
-		return KindString
+		return kindString
 	case fieldLine, fieldEntry, fieldDepth, fieldChildCount:
-		return KindInt
+		return kindInt
 	case fieldDuration, fieldSelf, fieldTraceDuration, fieldEventSince:
-		return KindDuration
+		return kindDuration
 	case fieldStart:
-		return KindTime
+		return kindTime
 	case fieldOpen:
-		return KindBool
+		return kindBool
 	}
 	return k.enumOf()
 }
 
 // kindName says what values of a kind are.
-func kindName(k Kind) string {
+func kindName(k valueKind) string {
 	switch k {
-	case KindBool:
+	case kindBool:
 		return "true or false"
-	case KindInt:
+	case kindInt:
 		return "a number"
-	case KindDuration:
+	case kindDuration:
 		return "a duration"
-	case KindTime:
+	case kindTime:
 		return "a time"
-	case KindString:
+	case kindString:
 		return "a text"
 	}
 	return "one of " + strings.Join(enumNames(k), ", ")
@@ -126,8 +126,8 @@ func (p *parser) term() (expr, error) {
 // wantBool returns an error if an expression cannot be true or false.
 func (p *parser) wantBool(x expr) *Error {
 	k := typeOf(x)
-	if k == KindBool || k == KindNil {
-		if l, ok := x.(*literal); !ok || l.value.kind != KindNil {
+	if k == kindBool || k == kindNil {
+		if l, ok := x.(*literal); !ok || l.value.kind != kindNil {
 			return nil
 		}
 	}
@@ -136,7 +136,7 @@ func (p *parser) wantBool(x expr) *Error {
 	switch l, ok := x.(*literal); {
 	case !ok:
 		_ = err.trying(p.with(end, end, " != nil"))
-	case l.value.kind == KindNil:
+	case l.value.kind == kindNil:
 		err.Text = "nil selects nothing by itself"
 	case l.word != "":
 		for _, name := range []string{"level", "status", "kind", "entry:role"} {
@@ -146,7 +146,7 @@ func (p *parser) wantBool(x expr) *Error {
 				return err.trying(p.with(pos, end, name+" = "+l.word))
 			}
 		}
-	case l.value.kind == KindString:
+	case l.value.kind == kindString:
 		err.Hint = "free text stands in no braces"
 		_ = err.trying(quote(l.value.s))
 	}
@@ -156,8 +156,8 @@ func (p *parser) wantBool(x expr) *Error {
 // wantNumber returns an error if an expression that something is computed of is no number.
 func (p *parser) wantNumber(x expr, t *token) *Error {
 	switch k := typeOf(x); k {
-	case KindNil, KindInt, KindDuration, KindTime:
-		if l, ok := x.(*literal); !ok || l.value.kind != KindNil {
+	case kindNil, kindInt, kindDuration, kindTime:
+		if l, ok := x.(*literal); !ok || l.value.kind != kindNil {
 			return nil
 		}
 		return p.failAt(t.pos, "", "nothing can be computed of nil")
@@ -170,8 +170,8 @@ func (p *parser) wantNumber(x expr, t *token) *Error {
 // comparable returns an error if two expressions are of kinds that are never equal.
 func (p *parser) comparable(a, b expr) error {
 	j, k := typeOf(a), typeOf(b)
-	isNumber := func(k Kind) bool { return k == KindInt || k == KindDuration || k == KindTime }
-	if j == k || j == KindNil || k == KindNil || isNumber(j) && isNumber(k) {
+	isNumber := func(k valueKind) bool { return k == kindInt || k == kindDuration || k == kindTime }
+	if j == k || j == kindNil || k == kindNil || isNumber(j) && isNumber(k) {
 		return nil
 	}
 	x, y := a, b
@@ -180,10 +180,10 @@ func (p *parser) comparable(a, b expr) error {
 	}
 	pos, end := place(y)
 	err := p.failAt(pos, "", "%s is %s, and %s %s", x, kindName(j), y, kindName(k))
-	if l, ok := y.(*literal); ok && j == KindString && l.word == "" {
+	if l, ok := y.(*literal); ok && j == kindString && l.word == "" {
 		err.Hint = "write " + quote(p.text[pos:end])
 		_ = err.trying(p.with(pos, end, quote(p.text[pos:end])))
-	} else if ok && l.value.kind == KindString {
+	} else if ok && l.value.kind == kindString {
 		err.Hint = "write it without quotes"
 		_ = err.trying(p.with(pos, end, l.value.s))
 	}

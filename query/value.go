@@ -14,67 +14,64 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A Kind is the kind of a [Value].
-type Kind uint8
+// A valueKind is the kind of a [Value].
+type valueKind uint8
 
 // The kinds of values.
 const (
-	KindNil      Kind = iota // there is none
-	KindBool                 // true or false
-	KindInt                  // a whole number below 2^63
-	KindUint                 // a whole number from 2^63 on
-	KindFloat                // a number
-	KindDuration             // a number of nanoseconds
-	KindTime                 // nanoseconds since 1970
-	KindString               // a text
-	KindLevel                // a level of a log record
-	KindStatus               // a status of a span
-	KindSpanKind             // a kind of span
-	KindRole                 // a role of a row
+	kindNil      valueKind = iota // there is none
+	kindBool                      // true or false
+	kindInt                       // a whole number below 2^63
+	kindUint                      // a whole number from 2^63 on
+	kindFloat                     // a number
+	kindDuration                  // a number of nanoseconds
+	kindTime                      // nanoseconds since 1970
+	kindString                    // a text
+	kindLevel                     // a level of a log record
+	kindStatus                    // a status of a span
+	kindSpanKind                  // a kind of span
+	kindRole                      // a role of a row
 )
 
 // A Value is what a query computes. The zero Value is nil: there is none.
 type Value struct {
 	s    string
-	n    int64 // of KindUint and KindFloat, the bits
-	kind Kind
+	n    int64 // of kindUint and kindFloat, the bits
+	kind valueKind
 }
-
-// Kind returns the kind of v.
-func (v Value) Kind() Kind { return v.kind }
 
 func boolValue(b bool) Value {
 	if b {
-		return Value{kind: KindBool, n: 1}
+		return Value{kind: kindBool, n: 1}
 	}
-	return Value{kind: KindBool}
+	return Value{kind: kindBool}
 }
 
-func intValue(n int64) Value { return Value{kind: KindInt, n: n} }
+func intValue(n int64) Value { return Value{kind: kindInt, n: n} }
 func uintValue(n uint64) Value {
 	if n <= math.MaxInt64 {
 		return intValue(int64(n))
 	}
-	return Value{kind: KindUint, n: int64(n)}
+	return Value{kind: kindUint, n: int64(n)}
 }
 
-func floatValue(f float64) Value         { return Value{kind: KindFloat, n: int64(math.Float64bits(f))} }
-func stringValue(s string) Value         { return Value{kind: KindString, s: s} }
-func durationValue(n int64) Value        { return Value{kind: KindDuration, n: n} }
-func enumValue(kind Kind, n uint8) Value { return Value{kind: kind, n: int64(n)} }
+func floatValue(f float64) Value              { return Value{kind: kindFloat, n: int64(math.Float64bits(f))} }
+func stringValue(s string) Value              { return Value{kind: kindString, s: s} }
+func durationValue(n int64) Value             { return Value{kind: kindDuration, n: n} }
+func enumValue(kind valueKind, n uint8) Value { return Value{kind: kind, n: int64(n)} }
 
-// float returns the number of a KindFloat.
+// float returns the number of a kindFloat.
 func (v Value) float() float64 { return math.Float64frombits(uint64(v.n)) }
 
 // isNumber reports whether v is a number.
-func (v Value) isNumber() bool { return v.kind >= KindInt && v.kind <= KindTime }
+func (v Value) isNumber() bool { return v.kind >= kindInt && v.kind <= kindTime }
 
 // number returns v as a float.
 func (v Value) number() (float64, bool) {
 	switch {
-	case v.kind == KindFloat:
+	case v.kind == kindFloat:
 		return v.float(), true
-	case v.kind == KindUint:
+	case v.kind == kindUint:
 		return float64(uint64(v.n)), true
 	case v.isNumber():
 		return float64(v.n), true
@@ -82,19 +79,23 @@ func (v Value) number() (float64, bool) {
 	return 0, false
 }
 
-// Any returns v as a nil, bool, int64, uint64 from 2^63 on, float64 or string; durations as int64
-// nanoseconds.
+// Any returns v as a nil, bool, int64, uint64 from 2^63 on, float64, [time.Duration], [time.Time] or
+// string.
 func (v Value) Any() any {
 	switch v.kind {
-	case KindNil:
+	case kindNil:
 		return nil
-	case KindBool:
+	case kindBool:
 		return v.n != 0
-	case KindInt, KindDuration, KindTime:
+	case kindInt:
 		return v.n
-	case KindUint:
+	case kindDuration:
+		return time.Duration(v.n)
+	case kindTime:
+		return time.Unix(0, v.n).UTC()
+	case kindUint:
 		return uint64(v.n)
-	case KindFloat:
+	case kindFloat:
 		return v.float()
 	}
 	return v.String()
@@ -103,27 +104,27 @@ func (v Value) Any() any {
 // String returns v for people to read.
 func (v Value) String() string {
 	switch v.kind {
-	case KindNil:
+	case kindNil:
 		return "nil"
-	case KindBool:
+	case kindBool:
 		return strconv.FormatBool(v.n != 0)
-	case KindInt:
+	case kindInt:
 		return strconv.FormatInt(v.n, 10)
-	case KindUint:
+	case kindUint:
 		return strconv.FormatUint(uint64(v.n), 10)
-	case KindFloat:
+	case kindFloat:
 		return strconv.FormatFloat(v.float(), 'g', -1, 64)
-	case KindDuration:
+	case kindDuration:
 		return time.Duration(v.n).String()
-	case KindTime:
+	case kindTime:
 		return time.Unix(0, v.n).UTC().Format(time.RFC3339Nano)
-	case KindLevel:
+	case kindLevel:
 		return format.Level(v.n).String()
-	case KindStatus:
+	case kindStatus:
 		return otel.Status(v.n).String()
-	case KindSpanKind:
+	case kindSpanKind:
 		return otel.SpanKind(v.n).String()
-	case KindRole:
+	case kindRole:
 		return view.Role(v.n).String()
 	}
 	return v.s
@@ -158,9 +159,9 @@ func order(a, b Value) (n int, ok bool) {
 	switch {
 	case a.isNumber() && b.isNumber():
 		return orderNumbers(a, b)
-	case a.kind != b.kind || a.kind == KindNil:
+	case a.kind != b.kind || a.kind == kindNil:
 		return 0, false
-	case a.kind == KindString:
+	case a.kind == kindString:
 		return strings.Compare(a.s, b.s), true
 	}
 	return cmp.Compare(a.n, b.n), true
@@ -168,18 +169,18 @@ func order(a, b Value) (n int, ok bool) {
 
 func orderNumbers(a, b Value) (int, bool) {
 	switch {
-	case a.kind == KindFloat && b.kind == KindFloat:
+	case a.kind == kindFloat && b.kind == kindFloat:
 		return cmp.Compare(a.float(), b.float()), !math.IsNaN(a.float()) && !math.IsNaN(b.float())
-	case a.kind == KindFloat:
+	case a.kind == kindFloat:
 		n, ok := orderNumbers(b, a)
 		return -n, ok
-	case b.kind == KindFloat:
+	case b.kind == kindFloat:
 		return orderFloat(a, b.float()), !math.IsNaN(b.float())
-	case a.kind == KindUint && b.kind == KindUint:
+	case a.kind == kindUint && b.kind == kindUint:
 		return cmp.Compare(uint64(a.n), uint64(b.n)), true
-	case a.kind == KindUint:
+	case a.kind == kindUint:
 		return 1, true
-	case b.kind == KindUint:
+	case b.kind == kindUint:
 		return -1, true
 	}
 	return cmp.Compare(a.n, b.n), true
@@ -193,9 +194,9 @@ func orderFloat(a Value, f float64) int {
 		return -1
 	case f < -1<<63:
 		return 1
-	case a.kind == KindUint && f < 1<<63:
+	case a.kind == kindUint && f < 1<<63:
 		return 1
-	case a.kind == KindUint:
+	case a.kind == kindUint:
 		n = cmp.Compare(uint64(a.n), uint64(whole))
 	case f >= 1<<63:
 		return -1
@@ -209,17 +210,17 @@ func orderFloat(a Value, f float64) int {
 }
 
 // isNaN reports whether v is a float that is no number. Aggregates and sort take it as not there.
-func (v Value) isNaN() bool { return v.kind == KindFloat && math.IsNaN(v.float()) }
+func (v Value) isNaN() bool { return v.kind == kindFloat && math.IsNaN(v.float()) }
 
 // class returns the place of a value's kind in the order of kinds: numbers, texts, true and
 // false, then those with names; last is what is not there.
 func (v Value) class() int {
 	switch {
-	case v.kind == KindNil || v.isNaN():
+	case v.kind == kindNil || v.isNaN():
 		return math.MaxInt
 	case v.isNumber():
 		return 0
-	case v.kind == KindString:
+	case v.kind == kindString:
 		return 1
 	}
 	return 1 + int(v.kind)
@@ -248,11 +249,11 @@ type comparison struct {
 func (c *comparison) holds(v Value) bool {
 	switch c.op {
 	case "=~":
-		return v.kind == KindString && c.regex.MatchString(v.s)
+		return v.kind == kindString && c.regex.MatchString(v.s)
 	case "!~":
-		return v.kind == KindString && !c.regex.MatchString(v.s)
+		return v.kind == kindString && !c.regex.MatchString(v.s)
 	case "contains":
-		return v.kind == KindString && strings.Contains(strings.ToLower(v.s), c.fold)
+		return v.kind == kindString && strings.Contains(strings.ToLower(v.s), c.fold)
 	case "in", "not in":
 		alike := false
 		for _, x := range c.list {
@@ -264,8 +265,8 @@ func (c *comparison) holds(v Value) bool {
 		}
 		return c.op == "not in" && alike
 	}
-	if c.value.kind == KindNil {
-		return (v.kind == KindNil) == (c.op == "=")
+	if c.value.kind == kindNil {
+		return (v.kind == kindNil) == (c.op == "=")
 	}
 	n, ok := order(v, c.value)
 	if !ok {

@@ -324,7 +324,7 @@ func (h *Handler) logs(ctx context.Context, s *state, q url.Values) (answer, err
 		return answer{}, err
 	}
 	v, t := s.v, s.v.Tree()
-	rows := query.NewSet(v)
+	rows := v.NewSet()
 	for rank := t.Rank(r); rank < t.End(r); rank++ {
 		if rank%(1<<16) == 0 && ctx.Err() != nil {
 			return answer{}, ctx.Err()

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/entrace-go/entrace/internal/columns"
 	"github.com/entrace-go/entrace/query"
@@ -26,7 +27,7 @@ func (s *state) first(ctx context.Context, text string) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	within := query.NewSet(s.v)
+	within := s.v.NewSet()
 	for r := range view.Row(min(firstRows, s.v.Len())) {
 		within.Add(r)
 	}
@@ -77,8 +78,8 @@ func (h *Handler) way(ctx context.Context, s *state, q url.Values) (answer, erro
 		if k%1024 == 0 && ctx.Err() != nil {
 			return answer{}, ctx.Err()
 		}
-		for r := s.v.Parent(t.Row(f.ranks.at(k))); r != 0 && !seen.has(t.Rank(r)); r = s.v.Parent(r) {
-			seen.add(t.Rank(r))
+		for r := s.v.Parent(t.Row(f.ranks.at(k))); r != 0 && !seen.Has(t.Rank(r)); r = s.v.Parent(r) {
+			seen.Add(t.Rank(r))
 			if isShown(s.v, r) {
 				out.Rows = append(out.Rows, r)
 			}
@@ -140,13 +141,13 @@ func (h *Handler) find(ctx context.Context, s *state, q url.Values) (answer, err
 	case ranks.n == 0:
 	case dir == "next":
 		k := here
-		if ranks.has(rank) {
+		if ranks.Has(rank) {
 			k++
 		}
 		out.Index = k%ranks.n + 1
 	case dir == "prev":
 		out.Index = (here+ranks.n-1)%ranks.n + 1
-	case ranks.has(rank):
+	case ranks.Has(rank):
 		out.Index = here + 1
 	}
 	if out.Index > 0 {
@@ -246,7 +247,7 @@ func (h *Handler) top(ctx context.Context, s *state, _ url.Values) (answer, erro
 	if err != nil {
 		return answer{}, err
 	}
-	r, err := q.Run(ctx, s.v)
+	r, err := q.Run(ctx, s.v, nil)
 	if err != nil {
 		return answer{}, err
 	}
@@ -325,10 +326,13 @@ func (h *Handler) top(ctx context.Context, s *state, _ url.Values) (answer, erro
 		for _, l := range t.Lines {
 			var row []any
 			for _, v := range l {
-				if n, ok := v.Any().(int64); ok {
-					row = append(row, strconv.FormatInt(n, 10))
-				} else {
-					row = append(row, v.Any())
+				switch x := v.Any().(type) {
+				case int64:
+					row = append(row, strconv.FormatInt(x, 10))
+				case time.Duration:
+					row = append(row, strconv.FormatInt(int64(x), 10))
+				default:
+					row = append(row, x)
 				}
 			}
 			out = append(out, row)

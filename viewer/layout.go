@@ -2,7 +2,6 @@ package viewer
 
 import (
 	"context"
-	"iter"
 	"math"
 	"math/bits"
 	"net/url"
@@ -16,35 +15,32 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A rankSet is a set of numbers that counts and finds its members: here ranks of the tree.
+// A rankSet is a set of ranks of the tree that counts and finds its members.
 type rankSet struct {
-	bits []uint64
+	view.Set[int]
+
 	sums []uint32 // how many members are before each word
 	n    int
 }
 
-func newRankSet(n int) *rankSet { return &rankSet{bits: make([]uint64, n/64+1)} }
-
-func (s *rankSet) add(i int) { s.bits[i/64] |= 1 << (i % 64) }
+func newRankSet(n int) *rankSet { return &rankSet{Set: make(view.Set[int], n/64+1)} }
 
 // done makes the sums, once all members are there.
 func (s *rankSet) done() {
-	s.sums = make([]uint32, len(s.bits))
+	s.sums = make([]uint32, len(s.Set))
 	s.n = 0
-	for i, w := range s.bits {
+	for i, w := range s.Set {
 		s.sums[i] = uint32(s.n)
 		s.n += bits.OnesCount64(w)
 	}
 }
 
-func (s *rankSet) has(i int) bool { return s.bits[i/64]>>(i%64)&1 != 0 }
-
 // before returns how many members are below i.
 func (s *rankSet) before(i int) int {
-	if i/64 >= len(s.bits) {
+	if i/64 >= len(s.Set) {
 		return s.n
 	}
-	return int(s.sums[i/64]) + bits.OnesCount64(s.bits[i/64]&(1<<(i%64)-1))
+	return int(s.sums[i/64]) + bits.OnesCount64(s.Set[i/64]&(1<<(i%64)-1))
 }
 
 // between returns how many members are from one number up to another.
@@ -59,24 +55,11 @@ func (s *rankSet) at(k int) int {
 		return 1
 	})
 	w--
-	word := s.bits[w]
+	word := s.Set[w]
 	for range k - int(s.sums[w]) {
 		word &= word - 1
 	}
 	return w*64 + bits.TrailingZeros64(word)
-}
-
-// all returns the members, ascending.
-func (s *rankSet) all() iter.Seq[int] {
-	return func(yield func(int) bool) {
-		for i, w := range s.bits {
-			for ; w != 0; w &= w - 1 {
-				if !yield(i*64 + bits.TrailingZeros64(w)) {
-					return
-				}
-			}
-		}
-	}
 }
 
 // isShown reports whether a row has a line in the tree. Hits, errors and the time axis count these
@@ -210,7 +193,7 @@ func (s *state) layout(ctx context.Context, h shape) (*layout, error) {
 		for len(ends) > 0 && ends[len(ends)-1] <= rank {
 			ends = ends[:len(ends)-1]
 		}
-		if part != nil && !part.has(rank) {
+		if part != nil && !part.Has(rank) {
 			rank = t.End(r)
 			continue
 		}
@@ -218,7 +201,7 @@ func (s *state) layout(ctx context.Context, h shape) (*layout, error) {
 			rank++
 			continue
 		}
-		l.ranks.add(rank)
+		l.ranks.Add(rank)
 		if below := t.End(r); below == rank+1 || (len(ends) < h.depth) == h.isToggled(r) {
 			rank = below
 		} else {
@@ -240,7 +223,7 @@ func (s *state) hiddenRanks() *rankSet {
 		s.hidden = newRankSet(t.Len())
 		for r := range s.v.Rows() {
 			if role := s.v.Role(r); role != view.RoleFolded && !isShown(s.v, r) {
-				s.hidden.add(t.Rank(r))
+				s.hidden.Add(t.Rank(r))
 			}
 		}
 		s.hidden.done()
@@ -258,7 +241,7 @@ func (s *state) errorRanks() *rankSet {
 		for r := range s.v.Rows() {
 			// As Top counts them: the recorder's entry of a crash says of which kind the file is.
 			if f := s.v.Flags(r); isShown(s.v, r) && query.IsError(f) && f.Role() != view.RoleRecorder {
-				s.errors.add(t.Rank(r))
+				s.errors.Add(t.Rank(r))
 			}
 		}
 		s.errors.done()
@@ -268,7 +251,7 @@ func (s *state) errorRanks() *rankSet {
 
 // A found is what a query selects.
 type found struct {
-	rows  query.Set
+	rows  view.RowSet
 	ranks *rankSet
 	hints []query.Hint
 	words []string // of free text
@@ -293,18 +276,17 @@ func (s *state) found(ctx context.Context, text string) (*found, error) {
 	if q.MakesTable() {
 		return nil, &tableError{text}
 	}
-	r, err := q.Run(ctx, s.v)
+	r, err := q.Run(ctx, s.v, nil)
 	if err != nil {
 		return nil, err
 	}
 	t := s.v.Tree()
 	f := &found{rows: r.Rows, ranks: newRankSet(t.Len()), hints: r.Hints, words: q.Words()}
-	f.rows.Each(func(r view.Row) bool {
+	for r := range f.rows.All() {
 		if isShown(s.v, r) {
-			f.ranks.add(t.Rank(r))
+			f.ranks.Add(t.Rank(r))
 		}
-		return true
-	})
+	}
 	f.ranks.done()
 	s.finds.put(text, f)
 	return f, nil
@@ -314,14 +296,13 @@ func (s *state) found(ctx context.Context, text string) (*found, error) {
 func (f *found) part(v *view.View) *rankSet {
 	t := v.Tree()
 	part := newRankSet(t.Len())
-	f.rows.Each(func(r view.Row) bool {
+	for r := range f.rows.All() {
 		if !isShown(v, r) {
-			return true
+			continue
 		}
-		for ; r != 0 && !part.has(t.Rank(r)); r = v.Parent(r) {
-			part.add(t.Rank(r))
+		for ; r != 0 && !part.Has(t.Rank(r)); r = v.Parent(r) {
+			part.Add(t.Rank(r))
 		}
-		return true
-	})
+	}
 	return part
 }

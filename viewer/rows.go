@@ -127,7 +127,7 @@ func (h *Handler) rows(ctx context.Context, s *state, q url.Values) (answer, err
 // first that goes on then, and how many rows there are if none does.
 func (s *state) firstIn(l *layout, since, until int64) int {
 	place, goesOn := 0, l.ranks.n
-	for rank := range l.ranks.all() {
+	for rank := range l.ranks.All() {
 		r := s.v.Tree().Row(rank)
 		if start, timed := s.v.Start(r); timed && start <= until {
 			if start >= since {
@@ -178,7 +178,7 @@ func (s *state) hits(ctx context.Context, text string, rows []view.Row) (map[vie
 		if err != nil {
 			return nil, err
 		}
-		within := query.NewSet(s.v)
+		within := s.v.NewSet()
 		for _, r := range rows {
 			within.Add(r)
 		}
@@ -385,7 +385,7 @@ func (p *packer) add(r view.Row, depth int) error {
 	if p.hits[r] {
 		flags |= flagHit
 	}
-	if p.s.errorRanks().has(rank) {
+	if p.s.errorRanks().Has(rank) {
 		flags |= flagError
 	}
 	e, err := p.read.Entry(r)

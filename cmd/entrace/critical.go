@@ -61,12 +61,11 @@ func (a *app) critical(ctx context.Context, names []string, o *criticalOptions) 
 	}
 	defer l.Close()
 	var spans []view.Row
-	l.result.Rows.Each(func(r view.Row) bool {
+	for r := range l.result.Rows.All() {
 		if _, timed := l.v.Start(r); timed && l.v.Role(r) == view.RoleSpan {
 			spans = append(spans, r)
 		}
-		return true
-	})
+	}
 	if len(spans) == 0 {
 		return errors.Join(fmt.Errorf("%s: there is no such span with a time", safe(title(l.Trace))), l.Damage())
 	}

@@ -94,11 +94,10 @@ func (a *app) grep(ctx context.Context, names []string, o *grepOptions) error {
 	switch {
 	case o.count && o.byFile:
 		counts := make([]int, len(l.v.Files()))
-		l.result.Rows.Each(func(r view.Row) bool {
+		for r := range l.result.Rows.All() {
 			file, _ := l.v.ID(r)
 			counts[file]++
-			return true
-		})
+		}
 		for i, n := range counts {
 			fmt.Fprintf(w, "%s:%d\n", safe(l.Name(i)), n)
 		}
@@ -137,7 +136,7 @@ func notNegative(flag string, n int) error {
 
 // withLogs returns rows with all log records below them, in the order of time.
 func withLogs(v *view.View, rows []view.Row) []view.Row {
-	all := query.NewSet(v)
+	all := v.NewSet()
 	t := v.Tree()
 	for _, r := range rows {
 		all.Add(r)
@@ -152,7 +151,7 @@ func withLogs(v *view.View, rows []view.Row) []view.Row {
 
 // around returns rows with those before and behind them in time.
 func around(v *view.View, rows []view.Row, before, after int) []view.Row {
-	all := query.NewSet(v)
+	all := v.NewSet()
 	for r := range v.Rows() {
 		switch v.Role(r) {
 		case view.RoleSpan, view.RoleLog, view.RoleEvent, view.RoleOther:
@@ -160,7 +159,7 @@ func around(v *view.View, rows []view.Row, before, after int) []view.Row {
 		}
 	}
 	order := query.InTime(v, all)
-	chosen := query.NewSet(v)
+	chosen := v.NewSet()
 	for _, r := range rows {
 		chosen.Add(r)
 	}
@@ -183,7 +182,7 @@ func around(v *view.View, rows []view.Row, before, after int) []view.Row {
 
 // grepTree prints rows in the tree, with those that they are below.
 func (a *app) grepTree(ctx context.Context, l *look, rows []view.Row, w io.Writer, o *grepOptions) error {
-	shown := query.NewSet(l.v)
+	shown := l.v.NewSet()
 	for _, r := range rows {
 		shown.Add(r)
 	}
@@ -241,7 +240,7 @@ func (l *look) name(r view.Row) string {
 }
 
 // tree prints the rows below the root, to a depth if that is not 0, in the order of the tree.
-func (p *rowPrinter) tree(ctx context.Context, only query.Set, most int) error {
+func (p *rowPrinter) tree(ctx context.Context, only view.RowSet, most int) error {
 	n := 0
 	return p.v.Walk(0, func(r view.Row, depth int, _ bool) error {
 		switch {

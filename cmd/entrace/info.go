@@ -13,7 +13,6 @@ import (
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/mapping"
-	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -79,7 +78,7 @@ func (a *app) info(ctx context.Context, name string, o *lookFlags) error {
 	}
 	defer t.Close()
 	v := t.v
-	var only query.Set
+	var only view.RowSet
 	if o.selects() {
 		only = t.result.Rows
 	}
@@ -124,7 +123,7 @@ func (a *app) info(ctx context.Context, name string, o *lookFlags) error {
 }
 
 // count looks at every row once, or at those of a set if that is not nil.
-func (in *info) count(v *view.View, only query.Set) {
+func (in *info) count(v *view.View, only view.RowSet) {
 	first, last := int64(math.MaxInt64), int64(math.MinInt64)
 	for r := range v.Rows() {
 		if only != nil && !only.Has(r) {
@@ -155,10 +154,9 @@ func (in *info) count(v *view.View, only query.Set) {
 	if only == nil {
 		in.MaxDepth = v.MaxDepth()
 	} else {
-		only.Each(func(r view.Row) bool {
+		for r := range only.All() {
 			in.MaxDepth = max(in.MaxDepth, v.Depth(r))
-			return true
-		})
+		}
 	}
 	if first <= last {
 		from, to := time.Unix(0, first).UTC(), time.Unix(0, last).UTC()

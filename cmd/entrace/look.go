@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"time"
 
@@ -105,7 +104,11 @@ func (a *app) look(ctx context.Context, names []string, o *lookFlags) (*look, er
 		return nil, errors.Join(&usageError{unfinished.WithValue(ctx, t.View())}, t.Close())
 	}
 	l := &look{Trace: t, v: t.View()}
-	if l.result, err = q.RunBetween(ctx, l.v, func(v *view.View) (from, to int64, err error) { return o.between(v) }); err != nil {
+	between, err := o.between(l.v)
+	if err == nil {
+		l.result, err = q.Run(ctx, l.v, between)
+	}
+	if err != nil {
 		return nil, errors.Join(asUsage(err), t.Close())
 	}
 	a.tellNone(l, o)
@@ -139,26 +142,26 @@ func (a *app) lookRows(ctx context.Context, names []string, o *lookFlags) (*look
 	return a.look(ctx, names, o)
 }
 
-// between returns what --since and --until say, in nanoseconds since 1970.
-func (o *lookFlags) between(v *view.View) (from, to int64, err error) {
-	from, to = math.MinInt64, math.MaxInt64
+// between returns what --since and --until say.
+func (o *lookFlags) between(v *view.View) (*query.Options, error) {
+	between := new(query.Options)
 	for _, x := range []struct {
 		flag, text string
-		at         *int64
-	}{{"since", o.since, &from}, {"until", o.until, &to}} {
+		at         *time.Time
+	}{{"since", o.since, &between.From}, {"until", o.until, &between.To}} {
 		if x.text == "" {
 			continue
 		}
 		t, err := query.ParseTime(x.text, v, o.time.zone())
 		if err != nil {
-			return 0, 0, usagef("--%s: %w", x.flag, err)
+			return nil, usagef("--%s: %w", x.flag, err)
 		}
-		*x.at = t.UnixNano()
+		*x.at = t
 	}
-	if from > to {
-		return 0, 0, usagef("--until is before --since")
+	if !between.To.IsZero() && between.To.Before(between.From) {
+		return nil, usagef("--until is before --since")
 	}
-	return from, to, nil
+	return between, nil
 }
 
 // tellNone says on stderr why there may be nothing between --since and --until.
@@ -177,29 +180,27 @@ var errTable = usagef("the query makes a table, which 'entrace stats' prints")
 
 // part returns the selected rows with those that they are below, and, if that is wanted, those
 // that are below them.
-func (l *look) part(o *lookFlags) query.Set {
+func (l *look) part(o *lookFlags) view.RowSet {
 	part := withAncestors(l.v, l.result.Rows)
 	if o.descendants {
 		t := l.v.Tree()
-		l.result.Rows.Each(func(r view.Row) bool {
+		for r := range l.result.Rows.All() {
 			for rank := t.Rank(r) + 1; rank < t.End(r); rank++ {
 				part.Add(t.Row(rank))
 			}
-			return true
-		})
+		}
 	}
 	return part
 }
 
 // withAncestors returns rows with those that they are below.
-func withAncestors(v *view.View, rows query.Set) query.Set {
-	all := query.NewSet(v)
-	rows.Each(func(r view.Row) bool {
+func withAncestors(v *view.View, rows view.RowSet) view.RowSet {
+	all := v.NewSet()
+	for r := range rows.All() {
 		for ; r != 0 && !all.Has(r); r = v.Parent(r) {
 			all.Add(r)
 		}
-		return true
-	})
+	}
 	return all
 }
 

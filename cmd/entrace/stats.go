@@ -118,21 +118,18 @@ func (a *app) stats(ctx context.Context, names []string, o *statsOptions) error 
 
 // cell returns a value as a table shows it, a time in the zone of a style.
 func cell(v query.Value, style timeStyle) string {
-	switch v.Kind() {
-	case query.KindNil:
+	switch x := v.Any().(type) {
+	case nil:
 		return ""
-	case query.KindDuration:
-		n, _ := v.Any().(int64)
-		return duration(time.Duration(n))
-	case query.KindTime:
-		n, _ := v.Any().(int64)
-		return time.Unix(0, n).In(style.zone()).Format(time.RFC3339Nano)
-	case query.KindFloat:
-		f, _ := v.Any().(float64)
-		if a := math.Abs(f); a >= 1000 && a < 1e15 {
-			return strconv.FormatFloat(f, 'f', 0, 64)
+	case time.Duration:
+		return duration(x)
+	case time.Time:
+		return x.In(style.zone()).Format(time.RFC3339Nano)
+	case float64:
+		if a := math.Abs(x); a >= 1000 && a < 1e15 {
+			return strconv.FormatFloat(x, 'f', 0, 64)
 		}
-		return strconv.FormatFloat(f, 'g', 4, 64)
+		return strconv.FormatFloat(x, 'g', 4, 64)
 	}
 	return safe(v.String())
 }
@@ -142,8 +139,8 @@ func (a *app) table(w io.Writer, t *query.Table, style timeStyle) error {
 	right := make([]bool, len(t.Columns))
 	for _, line := range t.Lines {
 		for i, v := range line {
-			switch v.Kind() {
-			case query.KindDuration, query.KindFloat, query.KindInt, query.KindUint:
+			switch v.Any().(type) {
+			case time.Duration, float64, int64, uint64:
 				right[i] = true
 			}
 		}
@@ -159,8 +156,8 @@ func (a *app) table(w io.Writer, t *query.Table, style timeStyle) error {
 		for _, line := range t.Lines {
 			for i, v := range line {
 				texts[i] = cell(v, style)
-				if right[i] && v.Kind() == query.KindString { // beside numbers, and may read as one
-					if _, err := strconv.ParseFloat(v.String(), 64); err == nil {
+				if text, ok := v.Any().(string); ok && right[i] { // beside numbers, and may read as one
+					if _, err := strconv.ParseFloat(text, 64); err == nil {
 						texts[i] = strconv.Quote(texts[i])
 					}
 				}
@@ -258,6 +255,10 @@ func tableJSON(w io.Writer, t *query.Table) error {
 				b = strconv.AppendBool(b, x)
 			case int64:
 				b = strconv.AppendInt(b, x, 10)
+			case time.Duration:
+				b = strconv.AppendInt(b, int64(x), 10)
+			case time.Time:
+				b = strconv.AppendInt(b, x.UnixNano(), 10)
 			case uint64:
 				b = strconv.AppendUint(b, x, 10)
 			case float64:
@@ -284,7 +285,13 @@ func tableCSV(w io.Writer, t *query.Table, onTerminal bool) error {
 	for _, line := range t.Lines {
 		texts := make([]string, len(line))
 		for i, v := range line {
-			if x := v.Any(); x != nil {
+			switch x := v.Any().(type) {
+			case nil:
+			case time.Duration:
+				texts[i] = strconv.FormatInt(int64(x), 10)
+			case time.Time:
+				texts[i] = strconv.FormatInt(x.UnixNano(), 10)
+			default:
 				texts[i] = fmt.Sprint(x)
 			}
 			if onTerminal {

@@ -52,7 +52,7 @@ type rowTail struct {
 	o     *tailOptions
 	left  int // lines to begin with; -1: all
 	out   *bufio.Writer
-	shown query.Set
+	shown view.RowSet
 	lines lines
 }
 
@@ -61,7 +61,7 @@ func (a *app) openTail(ctx context.Context, name string, o *tailOptions) (*rowTa
 	if err != nil {
 		return nil, err
 	}
-	t := &rowTail{look: l, app: a, o: o, left: o.lines, out: bufio.NewWriter(a.out), shown: query.NewSet(l.v)}
+	t := &rowTail{look: l, app: a, o: o, left: o.lines, out: bufio.NewWriter(a.out), shown: l.v.NewSet()}
 	t.lines = lines{app: &app{out: t.out, err: a.err, color: a.color}, o: *o}
 	if first, _, ok := query.Span(l.v); ok {
 		t.lines.first = time.Unix(0, first)
@@ -95,20 +95,19 @@ func (a happened) compare(b happened) int {
 // show prints the rows that have happened and were not printed.
 func (t *rowTail) show(ctx context.Context) error {
 	var list []happened
-	t.result.Rows.Each(func(r view.Row) bool {
+	for r := range t.result.Rows.All() {
 		if t.shown.Has(r) {
-			return true
+			continue
 		}
 		took, ended := t.v.Duration(r)
 		span := t.v.Role(r) == view.RoleSpan
 		if span && !ended {
-			return true
+			continue
 		}
 		t.shown.Add(r)
 		at, _ := t.v.Start(r)
 		list = append(list, happened{r, at + int64(took), span})
-		return true
-	})
+	}
 	slices.SortFunc(list, happened.compare)
 	if t.left >= 0 {
 		list = list[max(0, len(list)-t.left):]
@@ -175,10 +174,14 @@ func (t *rowTail) follow(ctx context.Context) (rotated bool, err error) {
 			}
 			continue
 		}
-		if t.v = v; len(t.shown) < len(query.NewSet(v)) {
-			t.shown = append(t.shown, query.NewSet(v)[len(t.shown):]...)
+		if t.v = v; len(t.shown) < len(v.NewSet()) {
+			t.shown = append(t.shown, v.NewSet()[len(t.shown):]...)
 		}
-		if t.result, err = q.RunBetween(ctx, v, t.o.between); err != nil {
+		between, err := t.o.between(v)
+		if err != nil {
+			return false, err
+		}
+		if t.result, err = q.Run(ctx, v, between); err != nil {
 			return false, err
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/entrace-go/entrace/convert/parquet"
 	"github.com/entrace-go/entrace/format"
@@ -192,14 +193,14 @@ func TestQueryDuckDB(t *testing.T) {
 			t.Errorf("%s: %v", x.query, err)
 			continue
 		}
-		res, err := q.Run(t.Context(), v)
+		res, err := q.Run(t.Context(), v, nil)
 		if err != nil {
 			t.Errorf("%s: %v", x.query, err)
 			continue
 		}
 		var got, want []string
 		if res.Table == nil {
-			for _, r := range res.Rows.Rows() {
+			for _, r := range slices.Collect(res.Rows.All()) {
 				_, id := v.ID(r)
 				got = append(got, strconv.FormatUint(uint64(id), 10))
 			}
@@ -207,9 +208,12 @@ func TestQueryDuckDB(t *testing.T) {
 			for _, line := range res.Table.Lines {
 				var cells []string
 				for _, c := range line {
-					if n, ok := c.Any().(int64); ok {
-						cells = append(cells, strconv.FormatInt(n, 10))
-					} else {
+					switch x := c.Any().(type) {
+					case time.Duration:
+						cells = append(cells, strconv.FormatInt(int64(x), 10))
+					case time.Time:
+						cells = append(cells, strconv.FormatInt(x.UnixNano(), 10))
+					default:
 						cells = append(cells, c.String())
 					}
 				}
@@ -280,12 +284,12 @@ func BenchmarkQueryDuckDB(b *testing.B) {
 			b.Fatal(err)
 		}
 		b.Run(x.query, func(b *testing.B) {
-			r, err := q.Run(b.Context(), v) // so that the columns are there
+			r, err := q.Run(b.Context(), v, nil) // so that the columns are there
 			if err != nil || strconv.Itoa(r.Rows.Len()) != theirs[i].Count {
 				b.Fatalf("%v: %d rows, DuckDB has %s", err, r.Rows.Len(), theirs[i].Count)
 			}
 			for b.Loop() {
-				if _, err := q.Run(b.Context(), v); err != nil {
+				if _, err := q.Run(b.Context(), v, nil); err != nil {
 					b.Fatal(err)
 				}
 			}

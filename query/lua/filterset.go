@@ -16,6 +16,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/view"
 )
 
 // A filterset is a table in Lua: its items, each of which refers to others by their number, from 0
@@ -62,7 +63,7 @@ func (t *thread) openFiltersets() {
 		if err != nil {
 			t.fail(err)
 		}
-		return idList(set.list())
+		return idList(slices.Collect(set.All()))
 	})
 }
 
@@ -203,25 +204,8 @@ func (t *thread) concatenated(list []*vm.LTable) (all *vm.LTable, srcs []int) {
 	return all, srcs
 }
 
-// A set is ids: a bit for each.
-type set []uint64
-
-func (s set) add(id uint32) { s[id/64] |= 1 << (id % 64) }
-
-// list returns the ids, ascending.
-func (s set) list() []uint32 {
-	n := 0
-	for _, w := range s {
-		n += bits.OnesCount64(w)
-	}
-	ids := make([]uint32, 0, n)
-	for i, w := range s {
-		for ; w != 0; w &= w - 1 {
-			ids = append(ids, uint32(i*64+bits.TrailingZeros64(w)))
-		}
-	}
-	return ids
-}
+// A set is a set of ids.
+type set = view.Set[uint32]
 
 // An evaluator evaluates a filterset.
 type evaluator struct {
@@ -331,7 +315,7 @@ func (e *evaluator) compute(one *vm.LTable) (set, error) {
 				return nil, err
 			}
 			if int(id) < e.n {
-				s.add(id)
+				s.Add(id)
 			}
 		}
 		return s, nil
@@ -354,7 +338,7 @@ func (e *evaluator) compute(one *vm.LTable) (set, error) {
 				id += 64
 				continue
 			}
-			s.add(uint32(id))
+			s.Add(uint32(id))
 			id++
 		}
 		return s, nil
@@ -547,7 +531,7 @@ func (m *matcher) word(src, out set, w int) error {
 			return err
 		}
 		if ok {
-			out.add(id)
+			out.Add(id)
 		}
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"runtime/metrics"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -320,7 +321,7 @@ func (t *thread) result(value vm.LValue) (err error) {
 	if list.RawGetString("type") == vm.LString("filterset") {
 		set, err := t.evaluate(list)
 		if err == nil {
-			t.ids = set.list()
+			t.ids = slices.Collect(set.All())
 		}
 		return err
 	}
