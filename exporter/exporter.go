@@ -66,9 +66,6 @@ func (e *Exporter) MarshalLog() any {
 	return struct{ Type string }{"entrace"}
 }
 
-// Recorder returns the recorder that spans go to.
-func (t *target) Recorder() *recorder.Recorder { return t.recorder }
-
 // The values of OTEL_EXPORTER_ENTRACE_MODE.
 const (
 	modeLive  = "live"
@@ -137,7 +134,7 @@ func (t *target) shutdown(ctx context.Context) error {
 // the recorder's durability says, be it that they wait there for a parent that has
 // not been exported yet. It does its work even with a context that is done.
 // What is wrong with one span is joined to the error, and the others are
-// recorded. After Shutdown the error is [ErrShutdown].
+// recorded. After Shutdown it is an error.
 func (e *Exporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	o := e.instruments.Begin(ctx, len(spans))
 	exported, err := e.export(spans)
@@ -147,7 +144,7 @@ func (e *Exporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpa
 
 func (e *Exporter) export(spans []sdktrace.ReadOnlySpan) (exported int, err error) {
 	if e.stopped.Load() {
-		return 0, ErrShutdown
+		return 0, selfmetrics.ErrShutdown
 	}
 	if e.recorder.Discards() {
 		return len(spans), nil

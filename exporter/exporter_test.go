@@ -25,6 +25,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/notice"
+	"github.com/entrace-go/entrace/internal/selfmetrics"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
@@ -599,7 +600,7 @@ func TestExporterShutdown(t *testing.T) {
 	stubs := tracetest.SpanStubs{{Name: "s", SpanContext: spanContext(1, 1, false, "")}}
 	must(t, e.ExportSpans(t.Context(), stubs.Snapshots()))
 	must(t, e.Shutdown(t.Context()))
-	if err := e.ExportSpans(t.Context(), stubs.Snapshots()); !errors.Is(err, exporter.ErrShutdown) {
+	if err := e.ExportSpans(t.Context(), stubs.Snapshots()); !errors.Is(err, selfmetrics.ErrShutdown) {
 		t.Errorf("ExportSpans after Shutdown: %v, want ErrShutdown", err)
 	}
 	if err := e.Shutdown(t.Context()); err != nil {

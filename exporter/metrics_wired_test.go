@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/entrace-go/entrace/internal/metrictest"
+	"github.com/entrace-go/entrace/internal/selfmetrics"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -82,7 +83,7 @@ func TestExporterMetrics(t *testing.T) {
 	if err := e.Shutdown(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if err := errors.Join(e.Shutdown(t.Context()), export(stub(6, "a"), stub(7, "b"))); !errors.Is(err, ErrShutdown) {
+	if err := errors.Join(e.Shutdown(t.Context()), export(stub(6, "a"), stub(7, "b"))); !errors.Is(err, selfmetrics.ErrShutdown) {
 		t.Errorf("the error is %v", err)
 	}
 	all := r.Collect(t)

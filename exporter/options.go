@@ -1,13 +1,9 @@
 package exporter
 
 import (
-	"github.com/entrace-go/entrace/internal/selfmetrics"
 	"github.com/entrace-go/entrace/internal/setup"
 	"github.com/entrace-go/entrace/recorder"
 )
-
-// ErrShutdown is returned by what was shut down.
-var ErrShutdown = selfmetrics.ErrShutdown
 
 // An Option is an option of [New] and [NewSpanProcessor], and of entrace.Setup. Only this module
 // makes them.

@@ -19,15 +19,15 @@ func ExampleReceiver() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	l, err := remote.Listen("tcp://127.0.0.1:0")
-	if err != nil {
-		log.Fatal(err)
-	}
 	ctx, stop := context.WithCancel(context.Background())
 	receiver := remote.Receiver{Dir: dir, OnReceived: func(r remote.Received) {
 		fmt.Println(r.Entries, "entries", r.Err)
 		stop()
 	}}
+	l, err := receiver.Listen("tcp://127.0.0.1:0")
+	if err != nil {
+		log.Fatal(err)
+	}
 	served := make(chan error)
 	go func() { served <- receiver.Serve(ctx, l) }()
 

@@ -26,10 +26,10 @@ func TestKillChild(t *testing.T) {
 	if dir == "" {
 		return
 	}
-	l, err := remote.Listen("127.0.0.1:0")
+	r := remote.Receiver{Dir: dir}
+	l, err := r.Listen("127.0.0.1:0")
 	must(t, err)
 	fmt.Println(l.Addr())
-	r := remote.Receiver{Dir: dir}
 	must(t, r.Serve(context.Background(), l))
 }
 

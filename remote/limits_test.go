@@ -169,11 +169,8 @@ func TestBufferedBytes(t *testing.T) {
 	if got := last(r.await(4)); got.Err != nil || got.Entries != 3 {
 		t.Errorf("when it has gone another one: %+v", got)
 	}
-	in, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	defer in.Close()
 	tight := remote.Receiver{Dir: t.TempDir(), MaxBuffer: 20 << 20}
-	if err := tight.Check(in); err == nil || !strings.Contains(err.Error(), "MaxBuffer") {
+	if _, err := tight.Listen("127.0.0.1:0"); err == nil || !strings.Contains(err.Error(), "MaxBuffer") {
 		t.Errorf("a buffer without room for the largest entry: %v", err)
 	}
 }
@@ -226,13 +223,10 @@ func TestIdleByDefault(t *testing.T) {
 
 // TestInsecureSaysWhatToAdd checks the message for TLS alone.
 func TestInsecureSaysWhatToAdd(t *testing.T) {
-	l, err := net.Listen("tcp", ":0")
-	must(t, err)
-	defer l.Close()
 	r := remote.Receiver{Dir: t.TempDir(), TLS: &tls.Config{}}
-	err = r.Check(l)
+	_, err := r.Listen(":0")
 	if !errors.Is(err, remote.ErrInsecure) {
-		t.Fatalf("Check: %v", err)
+		t.Fatalf("Listen: %v", err)
 	}
 	for _, what := range []string{"token", "client certificates", "--token-env", "--client-ca"} {
 		if !strings.Contains(err.Error(), what) {

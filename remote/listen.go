@@ -16,10 +16,22 @@ import (
 )
 
 // Listen listens at an endpoint, tcp://host:port, tls://host:port or
-// unix:///path, or at host:port, for a [Receiver]. Nobody but the user can
+// unix:///path, or at host:port. Without a port it is 6142. Nobody but the user can
 // connect to a unix socket; one that is there is replaced if nobody listens on
-// it. That tls:// is TLS is up to Receiver.TLS.
-func Listen(target string) (net.Listener, error) {
+// it. That tls:// is TLS is up to r.TLS. It is an error if Serve would not use the listener.
+func (r *Receiver) Listen(target string) (net.Listener, error) {
+	l, err := listen(target)
+	if err != nil {
+		return nil, err
+	}
+	sv := server{Receiver: *r}
+	if err := sv.check(l); err != nil {
+		return nil, errors.Join(fmt.Errorf("receive at %s: %w", target, err), l.Close())
+	}
+	return l, nil
+}
+
+func listen(target string) (net.Listener, error) {
 	if !strings.Contains(target, "://") {
 		target = "tcp://" + target
 	}

@@ -112,17 +112,11 @@ var (
 		"set Receiver.Token, or Receiver.TLS with ClientCAs and RequireAndVerifyClientCert (receive: --token-env, or --client-ca with --tls-cert and --tls-key)")
 )
 
-// Check returns the error for which Serve would not use l.
-func (r *Receiver) Check(l net.Listener) error {
-	sv := server{Receiver: *r}
-	return sv.check(l)
-}
-
 // Serve takes connections of l until ctx is done. It closes l, finishes the files
 // and returns when all are done, with an error only if l failed or is not to be
 // used: [ErrInsecure] without token and client certificates, unless l is on a
-// loopback address or a unix socket that its owner alone may use, such as [Listen]
-// makes.
+// loopback address or a unix socket that its owner alone may use, such as
+// [Receiver.Listen] makes.
 func (r *Receiver) Serve(ctx context.Context, l net.Listener) error {
 	sv := server{Receiver: *r}
 	if err := sv.check(l); err != nil {

@@ -348,6 +348,7 @@ func TestEnd(t *testing.T) {
 // addresses only.
 func TestS12Insecure(t *testing.T) {
 	shared := filepath.Join(t.TempDir(), "s")
+	own := remote.Receiver{Dir: t.TempDir()}
 	for _, tt := range []struct {
 		name   string
 		listen func() (net.Listener, error)
@@ -371,7 +372,7 @@ func TestS12Insecure(t *testing.T) {
 		}, nil},
 		{"any, tls, token", func() (net.Listener, error) { return net.Listen("tcp", ":0") }, remote.Receiver{TLS: &tls.Config{}, Token: secret}, nil},
 		{"loopback", func() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }, remote.Receiver{}, nil},
-		{"private socket", func() (net.Listener, error) { return remote.Listen("unix://" + shared) }, remote.Receiver{}, nil},
+		{"private socket", func() (net.Listener, error) { return own.Listen("unix://" + shared) }, remote.Receiver{}, nil},
 		{"open socket", func() (net.Listener, error) {
 			l, err := net.Listen("unix", shared)
 			if err == nil {
@@ -412,14 +413,15 @@ func TestS12Socket(t *testing.T) {
 		t.Skip("a socket has no mode that keeps others out")
 	}
 	path := filepath.Join(t.TempDir(), "s")
-	l, err := remote.Listen("unix://" + path)
+	own := remote.Receiver{Dir: t.TempDir()}
+	l, err := own.Listen("unix://" + path)
 	must(t, err)
 	fi, err := os.Stat(path)
 	must(t, err)
 	if fi.Mode().Perm() != 0o600 {
 		t.Errorf("the socket has mode %v", fi.Mode())
 	}
-	if _, err := remote.Listen("unix://" + path); err == nil {
+	if _, err := own.Listen("unix://" + path); err == nil {
 		t.Error("a second receiver listens there")
 	}
 	must(t, l.Close())
@@ -430,11 +432,11 @@ func TestS12Socket(t *testing.T) {
 	must(t, err)
 	dead.SetUnlinkOnClose(false)
 	must(t, dead.Close())
-	l, err = remote.Listen("unix://" + path)
+	l, err = own.Listen("unix://" + path)
 	must(t, err)
 	must(t, l.Close())
 	must(t, os.WriteFile(path, []byte("x"), 0o600))
-	if _, err := remote.Listen("unix://" + path); err == nil {
+	if _, err := own.Listen("unix://" + path); err == nil {
 		t.Error("a file was replaced")
 	}
 }

@@ -50,7 +50,10 @@ type running struct {
 // receive serves at an endpoint until the test ends.
 func receive(t testing.TB, r remote.Receiver, target string) *running {
 	t.Helper()
-	l, err := remote.Listen(target)
+	if r.Dir == "" {
+		r.Dir = t.TempDir()
+	}
+	l, err := r.Listen(target)
 	must(t, err)
 	return serve(t, r, l)
 }

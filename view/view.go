@@ -412,12 +412,6 @@ func (v *View) Children(r Row) (kids []Row) {
 	return kids
 }
 
-// HasChildren reports whether there is anything below row r.
-func (v *View) HasChildren(r Row) bool {
-	t := v.Tree()
-	return t.End(r) > t.Rank(r)+1
-}
-
 // SkipChildren is what the function of [View.Walk] returns to pass over what is
 // below a row.
 var SkipChildren = errors.New("skip the children") //nolint:revive,staticcheck // named as fs.SkipDir, and as that no error

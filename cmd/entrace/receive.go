@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"math"
 	"net"
@@ -54,7 +53,7 @@ func (a *app) receiveCommand() *cobra.Command {
 			return a.receive(cmd.Context(), &f)
 		},
 	}
-	c.Flags().StringVar(&f.listen, "listen", "tcp://127.0.0.1:6142", "where to listen")
+	c.Flags().StringVar(&f.listen, "listen", "tcp://127.0.0.1", "where to listen; the port is 6142 if none is named")
 	c.Flags().StringVar(&f.dir, "dir", ".", "the folder for the traces; it is created")
 	c.Flags().StringVar(&f.tokenEnv, "token-env", "OTEL_EXPORTER_ENTRACE_TOKEN", "the environment variable with the token, empty for none")
 	c.Flags().StringVar(&f.cert, "tls-cert", "", "the certificate to show, a PEM file")
@@ -124,12 +123,9 @@ func (a *app) receive(ctx context.Context, f *receiveFlags) error {
 	if err := os.MkdirAll(f.dir, 0o700); err != nil {
 		return err
 	}
-	l, err := remote.Listen(f.listen)
+	l, err := r.Listen(f.listen)
 	if err != nil {
 		return err
-	}
-	if err := r.Check(l); err != nil {
-		return errors.Join(fmt.Errorf("receive at %s: %w", f.listen, err), l.Close())
 	}
 	fmt.Fprintf(a.err, "entrace: listening at %s\n", safe(describe(l.Addr())))
 	return r.Serve(ctx, l)

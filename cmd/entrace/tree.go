@@ -330,7 +330,7 @@ func (p *printer) entry(r view.Row, depth int, last bool) error {
 	for i := 1; i <= min(depth, maxIndent); i++ {
 		before = append(before, p.bar(i)...)
 	}
-	if p.v.HasChildren(r) {
+	if t := p.v.Tree(); t.End(r) > t.Rank(r)+1 {
 		before = append(before, "│ "...)
 	} else {
 		before = append(before, "  "...)

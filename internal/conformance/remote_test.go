@@ -30,14 +30,14 @@ import (
 func TestReceiveTheirs(t *testing.T) {
 	for _, v := range versions {
 		t.Run("v"+number(v), func(t *testing.T) {
-			l, err := remote.Listen("127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			got := make(chan remote.Received, 1)
 			r := remote.Receiver{Dir: t.TempDir(), OnReceived: func(x remote.Received) { got <- x }}
+			l, err := r.Listen("127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
 			done := make(chan error, 1)
 			go func() { done <- r.Serve(ctx, l) }()
 			peer(t, "send", number(v), l.Addr().String())
