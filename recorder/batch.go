@@ -211,7 +211,7 @@ func (b *Batch) Span(h *Span) {
 
 // EndSpan begins the end of the span ref, which was written with Open. The entries that
 // follow are the links and events that came since it began, and last what describes its
-// end. They are written below its entry, or dropped as [ErrNotOpen] when there is none.
+// end. They are written below its entry, or dropped as invalid when there is none.
 func (b *Batch) EndSpan(ref format.SpanRef, unixNano int64) {
 	b.begin(record.KindEnd, record.FlagRef, &ref, nil, uint16(b.r.latest.Load()), unixNano)
 }

@@ -207,8 +207,8 @@ func open(stream, final string, o *Options, in *record.Interner, died bool) (*Re
 		}
 		return nil
 	})
-	r := newRecorder(w, in, opt.Version, opt.MaxEntrySize)
-	r.stream, r.final, r.reports = stream, final, opt.OnError != nil
+	r := newRecorder(w, in, &opt)
+	r.stream, r.final = stream, final
 	go w.run()
 	return r, nil
 }
@@ -257,9 +257,7 @@ func Stream(o *Options) *Recorder {
 	_ = w.begin()       // it has no file that could fail
 	_ = w.openJournal() // which is in memory
 	go w.run()
-	r := newRecorder(w, in, opt.Version, opt.MaxEntrySize)
-	r.reports = opt.OnError != nil
-	return r
+	return newRecorder(w, in, &opt)
 }
 
 // realPath returns an absolute name with no symbolic link among its folders, so

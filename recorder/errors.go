@@ -22,6 +22,6 @@ var (
 	ErrJournalElsewhere = journal.ErrElsewhere
 	// errForeign is returned for a [CallSite] or [Attributes] of another recorder.
 	errForeign = errors.New("recorder: a call site or attributes of another recorder")
-	// ErrNotOpen is why the end of a span was dropped that is not in the file.
-	ErrNotOpen = errors.New("recorder: no entry of that span")
+	// errNotOpen is why the end of a span was dropped that is not in the file.
+	errNotOpen = errors.New("recorder: no entry of that span")
 )

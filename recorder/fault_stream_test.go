@@ -220,7 +220,7 @@ func errorAtWrite(t *testing.T, d Durability, errno error, k, times int) {
 			err = writeSpan(r, s)
 		case 3:
 			err = endSpan(r, faultRef(byte(i-2)), faultEntry(name))
-			if errors.Is(err, ErrNotOpen) { // its start was refused
+			if errors.Is(err, errNotOpen) { // its start was refused
 				err = nil
 				continue
 			}

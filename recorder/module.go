@@ -2,6 +2,7 @@ package recorder
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/journal"
@@ -9,11 +10,11 @@ import (
 	"github.com/entrace-go/entrace/internal/record"
 )
 
-// New returns a recorder that hands its records to t. Texts of more than maxText bytes are cut. It
-// is for packages of this module.
-func New(t target, in *record.Interner, v format.Version, maxText int) *Recorder {
-	r := newRecorder(t, in, v, maxText)
-	r.ring = true
+// New returns the recorder of a ring, which hands its records to t. It takes what comes from the
+// record.Providers in taken, which can change. It is for packages of this module.
+func New(t target, in *record.Interner, o *Options, taken *atomic.Uint64) *Recorder {
+	r := newRecorder(t, in, o)
+	r.ring, r.on = true, taken
 	return r
 }
 
@@ -21,9 +22,6 @@ func New(t target, in *record.Interner, v format.Version, maxText int) *Recorder
 func (r *Recorder) Put(rec *journal.Record, hint *journal.Hint) error {
 	return r.target.Put(rec, hint, nil)
 }
-
-// SetProviders says which providers r takes. It is for packages of this module.
-func (r *Recorder) SetProviders(p record.Providers) { r.on.Store(uint64(p)) }
 
 // AppendAnchor writes e below the root and returns its id. Entries of providers other than spans,
 // and log records that belong to no span, hang below it from then on. It is for packages of this

@@ -22,16 +22,15 @@ import (
 type Recorder struct {
 	target  target // nil: everything is dropped
 	intern  *record.Interner
-	version format.Version
 	maxText int    // above which a text is cut at once; the whole entry is cut when it is written
 	stream  string // the IET file
 	final   string // the file that Close leaves
 	reports bool   // OnError is set
 	ring    bool   // the target is a ring
 
-	on      atomic.Uint64 // the record.Providers that are taken
-	latest  atomic.Uint32 // the number of the latest Resource
-	batches sync.Pool     // of *Batch
+	on      *atomic.Uint64 // the record.Providers that are taken; nil: none
+	latest  atomic.Uint32  // the number of the latest Resource
+	batches sync.Pool      // of *Batch
 
 	slot *slot // where Create finds the recorder again; nil: nowhere
 	refs int   // guarded by slot.mu
@@ -57,10 +56,9 @@ type target interface {
 	Durability() (Durability, error)
 }
 
-// newRecorder returns a recorder that hands its records to t. Texts of more than maxText
-// bytes are cut.
-func newRecorder(t target, in *record.Interner, v format.Version, maxText int) *Recorder {
-	r := &Recorder{target: t, intern: in, version: v, maxText: maxText, refs: 1}
+// newRecorder returns a recorder that hands its records to t. Nothing is left open in o.
+func newRecorder(t target, in *record.Interner, o *Options) *Recorder {
+	r := &Recorder{target: t, intern: in, maxText: o.MaxEntrySize, reports: o.OnError != nil, on: new(atomic.Uint64), refs: 1}
 	r.on.Store(math.MaxUint64)
 	return r
 }
@@ -74,7 +72,7 @@ func (r *Recorder) TakesSpans() bool { return r.takes(record.ProviderSpans) }
 func (r *Recorder) TakesLogs() bool { return r.takes(record.ProviderLogs) }
 
 func (r *Recorder) takes(p record.Provider) bool {
-	return r != nil && record.Providers(r.on.Load()).Has(p)
+	return r != nil && r.on != nil && record.Providers(r.on.Load()).Has(p)
 }
 
 func newHint(r *Recorder) journal.Hint {
@@ -89,7 +87,7 @@ func (r *Recorder) waits() bool { return r.target != nil && r.target.Waits() }
 
 // Discard returns a recorder that takes everything and drops it, without
 // counting and without error. Close does nothing.
-func Discard() *Recorder { return &Recorder{version: format.DefaultVersion} }
+func Discard() *Recorder { return new(Recorder) }
 
 // Discards reports whether everything that r takes is dropped, so that a caller
 // may save itself the work. A nil Recorder discards, too: that of a Create that

@@ -57,19 +57,19 @@ type Stats struct {
 	Files   int   // how many were rotated out
 }
 
-// reason returns the counter for err.
+// reason returns the counter for err, of several that were joined for the one that comes first here.
 func (d *Dropped) reason(err error) *uint64 {
 	switch {
-	case errors.Is(err, format.ErrTooLarge):
-		return &d.TooLarge
-	case errors.Is(err, format.ErrFull):
-		return &d.Full
 	case errors.Is(err, ErrClosed):
 		return &d.Closed
-	case errors.Is(err, format.ErrInvalid), errors.Is(err, ErrNotOpen):
-		return &d.Invalid
 	case errors.Is(err, ErrOverflow):
 		return &d.Overflow
+	case errors.Is(err, format.ErrFull):
+		return &d.Full
+	case errors.Is(err, format.ErrTooLarge):
+		return &d.TooLarge
+	case errors.Is(err, format.ErrInvalid), errors.Is(err, errNotOpen):
+		return &d.Invalid
 	}
 	return &d.IO
 }

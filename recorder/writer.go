@@ -282,7 +282,7 @@ func ownError(err error) error {
 	case errors.Is(err, placer.ErrFull):
 		return format.ErrFull
 	case errors.Is(err, placer.ErrNotOpen):
-		return ErrNotOpen
+		return errNotOpen
 	}
 	return err
 }

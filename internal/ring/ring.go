@@ -45,8 +45,8 @@ type Options struct {
 	// MaxBlock is how long a call waits at most if the file does not answer. The default
 	// is one second.
 	MaxBlock time.Duration
-	// Taken, if set, always has what the recorder takes, see [recorder.Recorder.TakesSpans]: for
-	// whoever wants to know that without going through the recorder.
+	// Taken, if set, always has the record.Providers that the recorder takes: for whoever wants to
+	// know that without going through the recorder.
 	Taken *atomic.Uint64
 	// OnError, if set, is called when the ring has lost its file, and goes on in another
 	// one or on the heap. No lock is held then.
@@ -152,8 +152,11 @@ func New(o *Options) (*Ring, error) {
 		return nil, fmt.Errorf("a note of %d bytes: there is room for %d", len(o.Note), MaxNote)
 	}
 	g.level.Store(uint32(noLevel))
-	g.rec = recorder.New(target{g}, g.intern, g.o.Version, maxText)
-	g.rec.SetProviders(0)
+	if g.o.Taken == nil {
+		g.o.Taken = new(atomic.Uint64)
+	}
+	g.o.Taken.Store(0)
+	g.rec = recorder.New(target{g}, g.intern, &recorder.Options{Version: g.o.Version, MaxEntrySize: maxText}, g.o.Taken)
 	if g.o.Bytes < 0 {
 		return g, nil
 	}
@@ -278,10 +281,7 @@ func (g *Ring) updateProviders() {
 	if g.closed {
 		on = 0
 	}
-	g.rec.SetProviders(record.Providers(on))
-	if g.o.Taken != nil {
-		g.o.Taken.Store(on)
-	}
+	g.o.Taken.Store(on)
 }
 
 // SetLogLevel says of which log records OnLog is told: those of level least and above;

@@ -21,7 +21,6 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/semconv/v1.43.0/otelconv"
 
-	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/notice"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -194,34 +193,24 @@ func (o Operation) End(ctx context.Context, exported int, err error) {
 // ErrShutdown is why an exporter that was shut down takes no spans.
 var ErrShutdown = errors.New("exporter: shut down")
 
-// reasons are the errors for which [recorder.Dropped] has a name, and the one that
-// comes before any recorder.
-var reasons = []struct {
-	err    error
-	reason string
-}{
-	{ErrShutdown, "shutdown"},
-	{recorder.ErrClosed, "closed"},
-	{recorder.ErrOverflow, "overflow"},
-	{format.ErrFull, "full"},
-	{format.ErrTooLarge, "too_large"},
-	{format.ErrInvalid, "invalid"},
-	{recorder.ErrNotOpen, "invalid"},
-}
-
-// errorType returns the attribute error.type. It has few values: the reasons for
-// which a recorder drops something, shutdown, else a Go type; _OTHER for nil. Of
-// several reasons that were joined it is the one that stands first above.
+// errorType returns the attribute error.type. It has few values: shutdown, the reasons for
+// which a recorder drops something, else a Go type; _OTHER for nil.
 func errorType(err error) attribute.KeyValue {
-	for _, r := range reasons {
-		if errors.Is(err, r.err) {
-			return semconv.ErrorTypeKey.String(r.reason)
+	if errors.Is(err, ErrShutdown) {
+		return semconv.ErrorTypeKey.String("shutdown")
+	}
+	var d recorder.Dropped
+	d.Add(err, 1)
+	if _, ok := errors.AsType[*fs.PathError](err); d.IO > 0 && !ok {
+		return semconv.ErrorType(cause(err)) // the recorder has no other name for it than io
+	}
+	why := ""
+	d.Each(func(reason string, n uint64) {
+		if n > 0 {
+			why = reason
 		}
-	}
-	if _, ok := errors.AsType[*fs.PathError](err); ok {
-		return semconv.ErrorTypeKey.String("io")
-	}
-	return semconv.ErrorType(cause(err))
+	})
+	return semconv.ErrorTypeKey.String(why)
 }
 
 // cause returns what the first error of joined ones wraps: the types of wrappers

@@ -193,7 +193,6 @@ func TestErrorType(t *testing.T) {
 		{fmt.Errorf("a: %w", errors.Join(io.EOF, fmt.Errorf("b: %w", recorder.ErrClosed))), "closed"},
 		{errors.Join(format.ErrTooLarge, format.ErrFull), "full"},
 		{format.ErrInvalid, "invalid"},
-		{recorder.ErrNotOpen, "invalid"},
 		{fmt.Errorf("span: %w", recorder.ErrOverflow), "overflow"},
 		{noFile, "io"},
 		{fmt.Errorf("record: %w", &fs.PathError{Op: "write", Err: io.ErrShortWrite}), "io"},
@@ -635,24 +634,6 @@ func TestAccountClosedInObserve(t *testing.T) {
 		t.Errorf("%d callbacks and %d accounts are left", n, len(accounts.of))
 	}
 	r.Want(t, "")
-}
-
-// TestErrorTypesAreReasons: a span that failed and one that was dropped later for
-// the same reason have the same word for it, and no reason is forgotten here.
-func TestErrorTypesAreReasons(t *testing.T) {
-	known := map[string]bool{"shutdown": false, "io": true}
-	for _, r := range reasons {
-		known[r.reason] = true
-	}
-	recorder.Dropped{}.Each(func(reason string, _ uint64) {
-		if !known[reason] {
-			t.Errorf("no error has the type %q", reason)
-		}
-		delete(known, reason)
-	})
-	if len(known) != 1 || !known["shutdown"] {
-		t.Errorf("%v are no reasons to drop", known)
-	}
 }
 
 func BenchmarkInstruments(b *testing.B) {
