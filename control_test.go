@@ -562,9 +562,10 @@ func TestControlLabels(t *testing.T) {
 		root.End()
 		want("after", and(""))
 	}
+	var stream *control.Trace
 	for _, profiled := range []bool{false, true} {
 		if profiled {
-			ask(t, ctl, control.ModeStream)
+			stream = ask(t, ctl, control.ModeStream)
 		}
 		nested(t.Context(), "", profiled)
 		pprof.Do(t.Context(), pprof.Labels("a", "b"), func(ctx context.Context) { nested(ctx, "a=b", profiled) })
@@ -575,6 +576,7 @@ func TestControlLabels(t *testing.T) {
 	if !ctl.Stop(control.Request{Trigger: control.TriggerAPI, Key: string(control.ModeStream)}) {
 		t.Error("the stream did not run")
 	}
+	<-stream.Done()
 
 	// Nobody looks at goroutines: nothing has labels.
 	quiet := *ctl.Config()

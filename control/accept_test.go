@@ -171,6 +171,20 @@ func (r *rig) start(q control.Request) *control.Trace {
 	return t
 }
 
+// stop ends the streams that q asked for, waits until their files are finished, and reports whether
+// there was one.
+func (r *rig) stop(q control.Request) bool {
+	was := r.ctl.Running()
+	ended := r.ctl.Stop(q)
+	now := r.ctl.Running()
+	for _, t := range was {
+		if !slices.Contains(now, t) {
+			<-t.Done()
+		}
+	}
+	return ended
+}
+
 // verdict asks for a trace that is refused, and returns why.
 func (r *rig) verdict(q control.Request) control.Verdict {
 	r.t.Helper()

@@ -117,7 +117,7 @@ func TestHammer(t *testing.T) {
 	must(t, r.ctl.Override(nil, 0))
 	must(t, r.ctl.SetConfig(first))
 	for i := range 5 {
-		r.ctl.Stop(api(fmt.Sprint("s", i)))
+		r.stop(api(fmt.Sprint("s", i)))
 	}
 	for _, trace := range r.ctl.Running() { // those by HTTP
 		if w := local(h, http.MethodPost, "/stop/"+trace.ID()); w.Code != http.StatusOK && w.Code != http.StatusNotFound {
@@ -127,9 +127,8 @@ func TestHammer(t *testing.T) {
 	if n := len(r.ctl.Running()); n != 0 {
 		t.Errorf("%d streams run", n)
 	}
-	if got, want := r.ctl.Stats().On, first.Ring.Always|all; !slices.Equal(got, want.Names()) { // what snapshots have is on, too
-		t.Errorf("%q are on, want %q", got, want.Names())
-	}
+	want := (first.Ring.Always | all).Names() // what snapshots have is on as well
+	eventually(t, fmt.Sprintf("%q and no others are on", want), func() bool { return slices.Equal(r.ctl.Stats().On, want) })
 	if r.ctl.Enabled(bitB) {
 		t.Error("a provider was left on")
 	}
@@ -140,7 +139,7 @@ func TestHammer(t *testing.T) {
 		t.Errorf("the verdict on a fifth stream is %q", v)
 	}
 	for i := range 4 {
-		r.ctl.Stop(api(fmt.Sprint("s", i)))
+		r.stop(api(fmt.Sprint("s", i)))
 	}
 	r.end()
 	if calls := f.told(); calls[len(calls)-len("stop"):] != "stop" {

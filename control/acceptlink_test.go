@@ -210,7 +210,7 @@ func TestEveryLink(t *testing.T) {
 			q.Key = "narrow"
 			r.start(q)
 			time.Sleep(50 * time.Millisecond) // the samplers have something to tell, if they come to it
-			if !r.ctl.Stop(api("stream")) {
+			if !r.stop(api("stream")) {
 				t.Error("the stream did not run")
 			}
 			open.End()

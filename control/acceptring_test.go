@@ -181,7 +181,7 @@ func TestSnapshotIsPartOfStream(t *testing.T) {
 	}
 	stop.Store(true)
 	load.Wait()
-	r.ctl.Stop(q)
+	r.stop(q)
 	r.wait(snapshots + 1)
 	s := links(t, stream.Path())
 	recorded := s.loaded()

@@ -75,7 +75,7 @@ func TestRequestVersusConfig(t *testing.T) {
 			}
 		}
 	}
-	r.ctl.Stop(api("import of orders"))
+	r.stop(api("import of orders"))
 	started := uint64(0)
 	for _, step := range steps {
 		for _, v := range step.want {
@@ -115,7 +115,7 @@ func TestStreamKeepsItsConfig(t *testing.T) {
 	if got := running.Config().ID; got != "old" {
 		t.Errorf("the stream goes by %q", got)
 	}
-	r.ctl.Stop(api("deep"))
+	r.stop(api("deep"))
 	w := everyLink(t, r.wait(1)[0].Path())
 	if got := w.attr(w.head, "config.id"); got != "old" {
 		t.Errorf("the trace says that it is of configuration %q, want old", got)

@@ -108,7 +108,7 @@ func TestNestedTraces(t *testing.T) {
 			for i, step := range strings.Fields(tt.steps) {
 				if step[0] == '+' {
 					r.start(api(step[1:]))
-				} else if !r.ctl.Stop(api(step[1:])) {
+				} else if !r.stop(api(step[1:])) {
 					t.Errorf("%s: there was nothing to stop", step)
 				}
 				for _, p := range []control.Set{bitA, bitB} {
@@ -163,7 +163,7 @@ func TestProviderConflict(t *testing.T) {
 	if why := r.ctl.Stats().Off["cpu.profile"]; !strings.Contains(why, "already in use") {
 		t.Errorf("the account says that the provider is off for %q", why)
 	}
-	r.ctl.Stop(api("deep"))
+	r.stop(api("deep"))
 	w := everyLink(t, r.wait(1)[0].Path())
 	id := w.one(control.NameProviderOff)
 	if got := w.attr(id, "error"); w.attr(id, "provider") != "cpu.profile" || !strings.Contains(got, "already in use") {
@@ -179,7 +179,7 @@ func TestProviderConflict(t *testing.T) {
 	for n, end := 2, time.Now().Add(patience); ; n++ {
 		r.start(api("deep"))
 		burn()
-		r.ctl.Stop(api("deep"))
+		r.stop(api("deep"))
 		w := everyLink(t, r.wait(n)[n-1].Path())
 		if ids := w.named(control.NameProviderOff); len(ids) != 0 {
 			t.Fatalf("the provider is off: %s", w.attr(ids[0], "error"))
@@ -255,7 +255,7 @@ func TestStreamEnds(t *testing.T) {
 	for _, name := range []string{"stopped", "timeout", "shutdown", "aborted"} {
 		r.start(api(name))
 	}
-	r.ctl.Stop(api("stopped"))
+	r.stop(api("stopped"))
 	if !r.ctl.Abort(api("aborted"), "for the test") || r.ctl.Abort(api("aborted"), "twice") {
 		t.Error("Abort does not find what runs, or finds more")
 	}
@@ -296,7 +296,7 @@ func TestStreamTimeout(t *testing.T) {
 				t.Errorf("%d streams run %v later, want %d", got, step.after, step.running)
 			}
 		}
-		if !r.ctl.Stop(byHand) {
+		if !r.stop(byHand) {
 			t.Error("the stream that was asked for by hand has ended")
 		}
 		for _, trace := range r.wait(4) {

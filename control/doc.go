@@ -21,11 +21,10 @@
 //   - A trigger is what makes requests: a log record, a slow span, a span that does
 //     not end, a signal, an HTTP call, a panic, start and exit of the process, or
 //     the application, see [Control.Fire].
-//   - A controller decides whether a request becomes a trace, and which, by the
-//     configuration in force: see [Controller].
 //   - A configuration names the traces that there can be: which requests they are
 //     for, which providers feed them, how long, how often, and which are kept in the
-//     end: see [Config]. A trace keeps the one that it began with.
+//     end: see [Config]. It decides whether a request becomes a trace, and which. A
+//     trace keeps the one that it began with.
 //   - A source is where configurations come from: see [Source].
 //   - A provider is what a subset of the data comes from; providers are bits in a
 //     [Set], and asking whether one is on is one atomic load.
@@ -38,10 +37,13 @@
 //
 // # Nothing is in the way
 //
-// The goroutine that makes a request goes on at once. What takes time is done by
-// one of the control's own. A request is recorded first and decided upon later, so
-// that what caused a trace is in it. Many requests for a trace that is not begun yet
-// are one. With no ring and no stream nothing is recorded, and costs an atomic load.
+// The goroutine that makes a request goes on at once: a decision uses no file and calls
+// no provider. What takes time is done by goroutines of the control, so that a disk that
+// does not answer, or a dumper that blocks, holds up traces and nothing else: [Control.Stop],
+// [Control.SetConfig] and [Control.Override] return at once, and [Trace.Done] says when a
+// file is finished. A request comes after what caused it was recorded, so that this is in the
+// trace. Many requests for a trace that has not begun are one. With no ring and no stream
+// nothing is recorded, and costs an atomic load.
 //
 // # Spans and their goroutines
 //

@@ -81,26 +81,6 @@ func within(t testing.TB, what string, fn func()) {
 	}
 }
 
-type samePanics struct{ control.Controller }
-
-func (samePanics) Same(_, _ control.Request) bool { panic("same") }
-
-// TestHostileController panics where a controller may.
-func TestHostileController(t *testing.T) {
-	ctl := start(t, &control.Options{Config: hostile(t.TempDir()), Controllers: map[string]control.Controller{
-		control.TriggerAPI: samePanics{control.Always("deep")},
-	}})
-	_, err := ctl.Start(t.Context(), ask("deep"))
-	must(t, err)
-	var denied *control.DeniedError
-	if _, err := ctl.Start(t.Context(), ask("deep")); !errors.As(err, &denied) || denied.Verdict != control.AlreadyRunning {
-		t.Errorf("the second one: %v", err)
-	}
-	if !ctl.Stop(ask("deep")) {
-		t.Error("Stop finds nothing")
-	}
-}
-
 // TestHostileCallbacks call the control from what it calls.
 func TestHostileCallbacks(t *testing.T) {
 	var ctl *control.Control

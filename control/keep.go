@@ -23,6 +23,8 @@ func (c *Control) keeps(t *Trace) (bool, error) {
 	if err != nil {
 		return true, err
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	l := c.limitOf(t.tc)
 	class, n := k.oneIn(longest, met)
 	if l.ended == nil {

@@ -80,7 +80,7 @@ func TestKeepALongStream(t *testing.T) {
 		last, err = r.ctl.Start(t.Context(), api("asked"))
 		must(t, err)
 	}
-	r.ctl.Stop(api("deep"))
+	r.stop(api("deep"))
 	wantFile(t, deep.Path(), true)
 	wantFile(t, last.Path(), true)
 	if n := len(traceFiles(t, dir)); n != 3 {

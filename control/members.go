@@ -17,7 +17,7 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// A member is a provider, and whether it runs. It is the worker's.
+// A member is a provider or a dumper, and whether it runs. Control.feeding guards it, but for busy.
 type member struct {
 	m        Member
 	provides Set
@@ -28,7 +28,7 @@ type member struct {
 	busy     atomic.Bool // a dump has not come back
 }
 
-// showMembers makes known to others which are on.
+// showMembers has Stats return which members are on. The lock feeding is held.
 func (c *Control) showMembers() {
 	on, off := Set(0), make(map[string]string)
 	for _, m := range c.members {
@@ -38,24 +38,14 @@ func (c *Control) showMembers() {
 		}
 	}
 	c.mu.Lock()
-	c.live, c.offs = on, off
+	c.account.on, c.account.off = on, off
 	c.mu.Unlock()
-}
-
-// available returns which of s are there: spans, logs, and what the members
-// provide.
-func (c *Control) available(s Set) Set {
-	have := Spans | Logs
-	for _, m := range c.members {
-		have |= m.provides
-	}
-	return s & have
 }
 
 // wanted returns what is to be on, and with which parameters: those of the streams
 // that began last come first.
 func (c *Control) wanted(p Set) (on Set, params map[string]string) {
-	cfg := c.force.Load().cfg
+	cfg := c.Config()
 	on = cfg.inRing() & p
 	params = make(map[string]string)
 	names := p.Names()
@@ -75,17 +65,26 @@ func (c *Control) wanted(p Set) (on Set, params map[string]string) {
 			}
 		}
 	}
-	for _, t := range c.running {
+	for _, t := range c.streams() {
 		if t.tc.Providers&p != 0 {
 			on |= t.tc.Providers & p
-			add(t.params())
+			add(t.tc.Params)
 		}
 	}
 	return on, params
 }
 
+// streams returns the streams that providers write to.
+func (c *Control) streams() []*Trace {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.fed)
+}
+
 // switchProviders starts and stops providers so that what is wanted is on.
 func (c *Control) switchProviders() {
+	c.feeding.Lock()
+	defer c.feeding.Unlock()
 	defer c.showMembers()
 	for _, m := range c.members {
 		p, ok := m.m.(Provider)
@@ -119,9 +118,7 @@ func (c *Control) startProvider(m *member, p Provider, on Set, params map[string
 	}
 	var once sync.Once
 	s.failed = func(err error) {
-		once.Do(func() {
-			go c.worker.post(context.Background(), func() { c.broken(m, s, err) })
-		})
+		once.Do(func() { go c.broken(m, s, err) })
 	}
 	m.session = s
 	if err := c.guard(func() error { return p.Start(s) }); err != nil {
@@ -133,6 +130,8 @@ func (c *Control) startProvider(m *member, p Provider, on Set, params map[string
 
 // broken switches off a provider that cannot go on.
 func (c *Control) broken(m *member, s *Session, err error) {
+	c.feeding.Lock()
+	defer c.feeding.Unlock()
 	defer c.showMembers()
 	if m.session != s || m.on == 0 {
 		return // it was stopped meanwhile
@@ -144,13 +143,13 @@ func (c *Control) broken(m *member, s *Session, err error) {
 	c.off(m, err)
 }
 
-// off names a provider that does not run in the traces that want it.
+// off names a provider that does not run in the traces that want it. The lock feeding is held.
 func (c *Control) off(m *member, err error) {
 	m.err = err
 	if m.session == nil {
 		m.session = &Session{}
 	}
-	for _, t := range c.running {
+	for _, t := range c.streams() {
 		if p := m.provides & t.tc.Providers; p != 0 {
 			t.off(p, err)
 		}
@@ -160,6 +159,8 @@ func (c *Control) off(m *member, err error) {
 
 // nameOff names the providers that do not run in a trace that wants them.
 func (c *Control) nameOff(t *Trace) {
+	c.feeding.Lock()
+	defer c.feeding.Unlock()
 	for _, m := range c.members {
 		if p := m.provides & t.tc.Providers; p != 0 && m.err != nil {
 			t.off(p, m.err)
@@ -177,6 +178,8 @@ func writeTimed(rec *recorder.Recorder, p record.Provider, ref format.SpanRef, a
 
 // flushProviders has those providers of s that run write what they have.
 func (c *Control) flushProviders(s Set) {
+	c.feeding.Lock()
+	defer c.feeding.Unlock()
 	defer c.showMembers()
 	for _, m := range c.members {
 		f, ok := m.m.(Flusher)
@@ -192,6 +195,8 @@ func (c *Control) flushProviders(s Set) {
 }
 
 func (c *Control) stopProviders() {
+	c.feeding.Lock()
+	defer c.feeding.Unlock()
 	defer c.showMembers()
 	for _, m := range c.members {
 		if p, ok := m.m.(Provider); ok && m.on != 0 {
@@ -248,7 +253,7 @@ func (c *Control) dump(t *Trace) *dumps {
 	for _, m := range c.members {
 		p, ok := m.m.(Dumper)
 		on := m.provides & t.tc.Providers
-		if !ok || on == 0 || m.err != nil {
+		if !ok || on == 0 || c.isOff(m) {
 			continue
 		}
 		if m.busy.Swap(true) {
@@ -259,7 +264,7 @@ func (c *Control) dump(t *Trace) *dumps {
 		done := make(chan error, 1)
 		go func() { // which may not come back
 			defer m.busy.Store(false)
-			done <- c.guard(func() error { return p.Dump(ctx, &Session{on: on, params: t.params(), write: d.add, open: d.open}) })
+			done <- c.guard(func() error { return p.Dump(ctx, &Session{on: on, params: t.tc.Params, write: d.add, open: d.open}) })
 		}()
 		var err error
 		select {
@@ -277,6 +282,13 @@ func (c *Control) dump(t *Trace) *dumps {
 		}
 	}
 	return d
+}
+
+// isOff reports whether m could not go on.
+func (c *Control) isOff(m *member) bool {
+	c.feeding.Lock()
+	defer c.feeding.Unlock()
+	return m.err != nil
 }
 
 func (d *dumps) add(p record.Provider, ref format.SpanRef, at time.Time, e *format.TraceEntry) error {

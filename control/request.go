@@ -79,16 +79,6 @@ func (e *DeniedError) Error() string {
 // Unwrap returns Err.
 func (e *DeniedError) Unwrap() error { return e.Err }
 
-// A Controller decides which trace of a configuration a request becomes. Its
-// methods are called by one goroutine at a time.
-type Controller interface {
-	// Decide returns the index in c.Traces and [Started], or another verdict.
-	// The limits of the trace come afterwards.
-	Decide(r Request, c *Config) (trace int, v Verdict)
-	// Same reports whether r asks for what open asked for, whose stream runs.
-	Same(open, r Request) bool
-}
-
 // A Source is where configurations come from.
 type Source interface {
 	// Config returns the configuration as it is now.

@@ -20,7 +20,7 @@ var dead = func() context.Context {
 	return ctx
 }()
 
-// snapshot writes what is in the ring. The worker calls it.
+// snapshot writes what is in the ring. The writer calls it.
 func (c *Control) snapshot(t *Trace) (Verdict, error) {
 	window := t.tc.window()
 	if w := t.request.Window; w > 0 {
@@ -36,7 +36,7 @@ func (c *Control) snapshot(t *Trace) (Verdict, error) {
 	defer sn.Close()
 	dumps := c.dump(t)
 	var err error
-	if t.rec, err = c.create(t, &recorder.Options{Durability: recorder.DurabilityWriteThrough}); err != nil {
+	if t.rec, err = c.ring.Create(t.path, &recorder.Options{Durability: recorder.DurabilityWriteThrough}); err != nil {
 		return Failed, err
 	}
 	t.explain(dumps.open(), dumps)
@@ -60,11 +60,6 @@ func (c *Control) snapshot(t *Trace) (Verdict, error) {
 	return c.close(t)
 }
 
-// create makes the file of a trace.
-func (c *Control) create(t *Trace, o *recorder.Options) (*recorder.Recorder, error) {
-	return c.ring.Create(t.path, o)
-}
-
 // close finishes the file of a trace, or removes it if the trace is not to be kept. An
 // error together with Started cost some records, which the trace counts.
 func (c *Control) close(t *Trace) (Verdict, error) {
@@ -74,7 +69,7 @@ func (c *Control) close(t *Trace) (Verdict, error) {
 	}
 	if !keep {
 		c.mu.Lock()
-		c.unkept++
+		c.account.unkept++
 		c.mu.Unlock()
 		return ConditionUnmet, t.discard()
 	}
@@ -90,7 +85,7 @@ func (c *Control) close(t *Trace) (Verdict, error) {
 		t.setPath(t.rec.StreamPath())
 		c.unfinished.traces = append(c.unfinished.traces, t)
 	}
-	_, terr := c.dir.trim(c.force.Load().cfg.Keep, time.Now(), finished...)
+	_, terr := c.dir.trim(c.Config().Keep, time.Now(), finished...)
 	if terr != nil {
 		c.report(fmt.Errorf("trim %s: %w", c.dir.dir, terr))
 	}

@@ -45,8 +45,9 @@ func (c *Control) Stats() Stats {
 	}
 	s := Stats{Config: c.Config().ID, Verdicts: c.verdicts.copy()}
 	c.mu.Lock()
-	s.Refused, s.Kept, s.Unfinished, s.Lost, s.Unkept, s.Off = c.failed, c.kept, c.open, c.lost, c.unkept, maps.Clone(c.offs)
-	on := c.live
+	a := &c.account
+	s.Refused, s.Kept, s.Unfinished, s.Lost, s.Unkept, s.Off = a.refused, a.kept, a.unfinished, a.lost, a.unkept, maps.Clone(a.off)
+	on := a.on
 	c.mu.Unlock()
 	for _, p := range []Set{Spans, Logs} {
 		if c.Enabled(p) {

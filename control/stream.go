@@ -15,15 +15,15 @@ import (
 // cannot keep up.
 const streamBlock = 20 * time.Millisecond
 
-// beginStream begins to write what comes from now on. The worker calls it.
+// beginStream begins to write what comes from now on. The writer calls it.
 func (c *Control) beginStream(t *Trace) error {
 	o := &recorder.Options{MaxBlock: streamBlock}
 	if t.tc.MaxBytes > 0 {
-		t.size = &sizeTee{most: t.tc.MaxBytes, full: func() { t.narrow(); c.later(t, endMaxBytes) }}
+		t.size = &sizeTee{most: t.tc.MaxBytes, full: func() { t.narrow(); c.endLater(t, endMaxBytes) }}
 		o.Tee = t.size
 	}
 	var err error
-	if t.rec, err = c.create(t, o); err != nil {
+	if t.rec, err = c.ring.Create(t.path, o); err != nil {
 		return err
 	}
 	t.explain(c.watchdog.openTree(), nil)
@@ -31,15 +31,18 @@ func (c *Control) beginStream(t *Trace) error {
 		return errors.Join(err, t.discard())
 	}
 	c.flushProviders(t.tc.Providers) // what they have is of those that run already
-	if t.stream, err = c.ring.Stream(t.rec, record.Providers(t.tc.Providers)); err != nil {
+	stream, err := c.ring.Stream(t.rec, record.Providers(t.tc.Providers))
+	if err != nil {
 		return errors.Join(err, t.discard())
 	}
-	t.intake.Store(t.stream)
-	if t.size != nil && t.size.size.Load() >= t.size.most {
-		t.narrow() // by what is open alone
+	t.stream.Store(stream)
+	c.mu.Lock()
+	c.fed = append(c.fed, t)
+	ends := !slices.Contains(c.running, t) // it is to end already
+	c.mu.Unlock()
+	if ends || t.size != nil && t.size.size.Load() >= t.size.most { // by what is open alone
+		t.narrow()
 	}
-	c.running = append(c.running, t)
-	c.show()
 	c.switchProviders()
 	c.nameOff(t)
 	timeout := t.tc.timeout()
@@ -51,47 +54,44 @@ func (c *Control) beginStream(t *Trace) error {
 	} else if t.request.Manual {
 		return nil
 	}
-	t.timer = time.AfterFunc(timeout, func() { c.later(t, endTimeout) })
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if slices.Contains(c.running, t) {
+		t.timer = time.AfterFunc(timeout, func() { c.endLater(t, endTimeout) })
+	}
 	return nil
 }
 
 // narrow lets no more spans and log records in: what providers have to tell in the
 // end is not much.
 func (t *Trace) narrow() {
-	if s := t.intake.Load(); s != nil {
+	if s := t.stream.Load(); s != nil {
 		s.SetProviders(record.Providers(t.tc.Providers &^ (Spans | Logs)))
 	}
 }
 
-// later has a stream end that runs.
-func (c *Control) later(t *Trace, how endReason) {
-	go func() {
-		c.worker.post(context.Background(), func() { c.end(t, how, "") })
-	}()
+// endLater has a stream end that runs.
+func (c *Control) endLater(t *Trace, how endReason) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.endStream(t, how, "")
 }
 
-// end ends a stream. The worker calls it.
+// end finishes the file of a stream that ends. The writer calls it.
 func (c *Control) end(t *Trace, how endReason, why string) {
-	if !slices.Contains(c.running, t) {
-		return
+	stream := t.stream.Load()
+	if stream == nil {
+		return // it has not begun
 	}
-	if t.timer != nil {
-		t.timer.Stop()
-	}
-	switch how {
-	case endAborted:
-		t.narrow()
-	case endTimeout, endMaxBytes:
-		t.narrow()
-		c.dump(t).write(t)
-	default:
+	if how != endAborted {
 		c.dump(t).write(t)
 	}
-	c.running = slices.DeleteFunc(c.running, func(other *Trace) bool { return other == t })
-	c.show()
+	c.mu.Lock()
+	c.fed = slices.DeleteFunc(c.fed, func(other *Trace) bool { return other == t })
+	c.mu.Unlock()
 	c.switchProviders() // which write once more
 	c.flushProviders(t.tc.Providers)
-	t.stream.Close()
+	stream.Close()
 	v, err := ConditionUnmet, error(nil)
 	if how == endAborted {
 		err = t.discard()

@@ -31,16 +31,15 @@ type Trace struct {
 	began   time.Time
 	done    chan struct{}
 
-	// Of the worker.
-	rec     *recorder.Recorder
-	stream  *ring.Stream
-	timer   *time.Timer
-	intake  atomic.Pointer[ring.Stream] // stream, for others
-	size    *sizeTee
-	named   map[string]bool // providers that are named as off
-	removed bool
+	// The writer's.
+	rec  *recorder.Recorder
+	size *sizeTee
+
+	stream atomic.Pointer[ring.Stream]
+	timer  *time.Timer // guarded by Control.mu
 
 	mu      sync.Mutex
+	named   map[string]bool // providers that are named as off
 	path    string
 	err     error
 	verdict Verdict
@@ -129,37 +128,20 @@ const (
 	target = "github.com/entrace-go/entrace/control"
 )
 
-// begin makes a trace of a request, or says why not. The worker calls it.
-func (c *Control) begin(r Request, f *inForce, candidate int) (*Trace, error) {
-	if c.over {
-		return nil, c.deny(&DeniedError{Request: r, Verdict: Closed})
+// begin makes the file of a trace that the limits allow. The writer calls it.
+func (c *Control) begin(t *Trace) error {
+	r := &t.request
+	c.mu.Lock()
+	rests := c.limitOf(t.tc).rests(r, time.Now()) // the one before has failed meanwhile
+	c.mu.Unlock()
+	if rests {
+		c.forget(t)
+		return c.deny(*r, RateLimited, t.tc.Name)
 	}
-	i, v := candidate, Started
-	ctl := c.controller(&r)
-	if candidate < 0 {
-		i, v = decide(ctl, r, f.cfg)
-	}
-	if v == Started && (i < 0 || i >= len(f.cfg.Traces)) {
-		v = NoConfig
-	}
-	if v != Started {
-		return nil, c.deny(&DeniedError{Request: r, Verdict: v})
-	}
-	tc := &f.cfg.Traces[i]
-	if v = c.admit(ctl, &r, tc); v != Started {
-		return nil, c.deny(&DeniedError{Request: r, Verdict: v, Trace: tc.Name})
-	}
-	began := time.Now()
-	name := c.dir.fileName(began, tc.Name, r.Manual)
-	t := &Trace{
-		c: c, id: strings.TrimSuffix(name, fileExt), path: c.dir.path(name), request: r, cfg: f.cfg, tc: tc,
-		began: began, done: make(chan struct{}), verdict: Started, named: make(map[string]bool),
-	}
-	if r.Trigger == TriggerWatchdog {
-		c.watchdog.asked(r.Span) // now: it may end at any moment
-	}
-	var err error
-	if tc.mode() == ModeStream {
+	name := c.dir.fileName(t.began, t.tc.Name, r.Manual)
+	t.id, t.path = strings.TrimSuffix(name, fileExt), c.dir.path(name)
+	v, err := Started, error(nil)
+	if t.tc.mode() == ModeStream {
 		if err = c.beginStream(t); err != nil {
 			v = Failed
 		}
@@ -167,103 +149,48 @@ func (c *Control) begin(r Request, f *inForce, candidate int) (*Trace, error) {
 		v, err = c.snapshot(t)
 	}
 	c.verdicts.count(r.Trigger, v)
-	if tc.mode() != ModeStream || v != Started { // a stream that started goes on
+	if t.tc.mode() != ModeStream || v != Started { // a stream that started goes on
 		c.conclude(t, v, err)
 	}
 	if v != Started && v != Unfinished {
-		if r.Trigger == TriggerWatchdog {
-			c.watchdog.forget(r.Span)
-		}
-		return nil, &DeniedError{Request: r, Verdict: v, Trace: tc.Name, Err: err}
+		c.forget(t)
+		return &DeniedError{Request: *r, Verdict: v, Trace: t.tc.Name, Err: err}
 	}
-	return t, nil
+	return nil
+}
+
+// forget makes room for another trace like t, of which nothing came.
+func (c *Control) forget(t *Trace) {
+	c.mu.Lock()
+	c.running = slices.DeleteFunc(c.running, func(other *Trace) bool { return other == t })
+	c.mu.Unlock()
+	if t.request.Trigger == TriggerWatchdog {
+		c.watchdog.forget(t.request.Span)
+	}
 }
 
 // conclude counts a trace that is over, reports its error and calls OnTrace.
 func (c *Control) conclude(t *Trace, v Verdict, err error) {
-	l := c.limitOf(t.tc)
 	c.mu.Lock()
 	switch v {
 	case Started:
-		c.kept++
+		c.account.kept++
 	case Unfinished:
-		c.open++
+		c.account.unfinished++
 	case Failed:
-		c.lost++
+		c.account.lost++
 	}
-	c.mu.Unlock()
-	if err == nil {
+	if l := c.limitOf(t.tc); err == nil {
 		l.fails = 0
 	} else {
 		l.failed(time.Now())
+	}
+	c.mu.Unlock()
+	if err != nil {
 		c.report(fmt.Errorf("trace %s: %w", t.tc.Name, err))
 	}
 	t.finish(v, err)
 	c.tellOf(t)
-}
-
-// decide asks a controller, which may be anybody's.
-func decide(ctl Controller, r Request, cfg *Config) (i int, v Verdict) {
-	defer func() {
-		if p := recover(); p != nil {
-			i, v = -1, Failed
-		}
-	}()
-	return ctl.Decide(r, cfg)
-}
-
-// same asks a controller, too.
-func same(ctl Controller, open, r Request) (is bool) {
-	defer func() {
-		if p := recover(); p != nil {
-			is = true
-		}
-	}()
-	return ctl.Same(open, r)
-}
-
-// admit reports whether the limits allow a trace.
-func (c *Control) admit(ctl Controller, r *Request, tc *TraceConfig) Verdict {
-	if tc.mode() == ModeStream {
-		for _, t := range c.running {
-			if t.tc.Name == tc.Name && same(ctl, t.request, *r) {
-				return AlreadyRunning
-			}
-		}
-		if len(c.running) >= maxStreams {
-			return NoSlot
-		}
-	}
-	if c.available(tc.Providers) == 0 {
-		return NoProviders
-	}
-	if r.Manual {
-		return Started
-	}
-	l, now := c.limitOf(tc), time.Now()
-	switch r.Trigger {
-	case TriggerLog, TriggerSpan, TriggerWatchdog, TriggerPanic:
-		// What went wrong may have been logged, which is a request again.
-		if now.Before(l.until) {
-			return RateLimited
-		}
-	}
-	return l.allow(tc, now)
-}
-
-// limitOf returns what there was of a trace. The worker calls it.
-func (c *Control) limitOf(tc *TraceConfig) *limit {
-	l := c.limits[tc.Name]
-	if l == nil {
-		l = new(limit)
-		c.limits[tc.Name] = l
-	}
-	return l
-}
-
-func (c *Control) deny(d *DeniedError) error {
-	c.verdicts.count(d.Request.Trigger, d.Verdict)
-	return d
 }
 
 // tellOf tells of a trace that is finished.
@@ -365,10 +292,13 @@ func write(rec *recorder.Recorder, p record.Provider, ref format.SpanRef, at tim
 // off names a provider in the trace that cannot go on.
 func (t *Trace) off(p Set, err error) {
 	name := p.String()
-	if t.named[name] || t.rec == nil {
+	t.mu.Lock()
+	known := t.named[name]
+	t.named[name] = true
+	t.mu.Unlock()
+	if known {
 		return
 	}
-	t.named[name] = true
 	e := &format.TraceEntry{
 		Message:  format.Some(name + ": " + cut(err.Error())),
 		Metadata: format.Metadata{Name: NameProviderOff, Target: target, Level: format.LevelWarn},
@@ -379,26 +309,12 @@ func (t *Trace) off(p Set, err error) {
 	_ = child(t.rec, e, time.Now()) // kept and counted
 }
 
-// params are those of the trace's providers.
-func (t *Trace) params() map[string]string { return t.tc.Params }
-
 // discard removes what was written of the trace.
 func (t *Trace) discard() error {
-	t.removed = true
-	if t.rec == nil {
-		return nil
-	}
 	stream := t.rec.StreamPath()
 	_ = t.rec.Close(dead) // which leaves the IET, and tells of that
 	err := os.Remove(stream)
 	return errors.Join(osfile.Ignore(err, os.ErrNotExist), osfile.Ignore(os.Remove(stream+tracename.Journal), os.ErrNotExist))
-}
-
-// show makes the running streams known to others.
-func (c *Control) show() {
-	c.mu.Lock()
-	c.shown = slices.Clone(c.running)
-	c.mu.Unlock()
 }
 
 // A sizeTee tells when a stream has become too large.

@@ -23,7 +23,7 @@ func (c *Control) logged(s *ring.LogEvent) {
 	if text, is := ring.ServedPanic(s.Message); is {
 		c.firePanic(text, "panic: "+text, s.Span)
 	}
-	if f := c.force.Load(); f == nil || s.Level < f.noticed {
+	if f := c.rules.Load(); f == nil || s.Level < f.noticed {
 		return
 	}
 	c.Fire(Request{
@@ -38,7 +38,7 @@ func (c *Control) SpanEnded(name string, span format.SpanRef, took time.Duration
 	if c == nil {
 		return
 	}
-	f := c.force.Load()
+	f := c.rules.Load()
 	if f == nil || took <= f.slow {
 		return
 	}
@@ -85,7 +85,7 @@ func (l *lastPanic) first(text string, now time.Time) (first, only bool) {
 }
 
 func (c *Control) firePanic(text, reason string, span format.SpanRef) {
-	if f := c.force.Load(); f == nil || len(f.rules[TriggerPanic]) == 0 {
+	if f := c.rules.Load(); f == nil || len(f.by[TriggerPanic]) == 0 {
 		return
 	}
 	text = cut(text)
@@ -110,7 +110,7 @@ func (c *Control) WantsLabels(first bool) bool {
 		return false
 	}
 	if first {
-		if f := c.force.Load(); f != nil && f.dumps {
+		if f := c.rules.Load(); f != nil && f.dumps {
 			return true
 		}
 	}
@@ -171,7 +171,7 @@ type watchdog struct {
 const minWatch = 20 * time.Millisecond
 
 // follow has the watchdog go by f; nil ends it.
-func (w *watchdog) follow(c *Control, f *inForce) {
+func (w *watchdog) follow(c *Control, f *rules) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.stop != nil {
@@ -245,14 +245,14 @@ const maxFires = 1000
 
 // sweep fires for the spans that are open for too long, once for each rule, and
 // returns those that are, with how long; seen are those of the sweep before.
-func (c *Control) sweep(f *inForce, seen map[format.SpanRef]time.Duration) map[format.SpanRef]time.Duration {
+func (c *Control) sweep(f *rules, seen map[format.SpanRef]time.Duration) map[format.SpanRef]time.Duration {
 	w := &c.watchdog
 	now := time.Now()
 	stuck := make(map[format.SpanRef]time.Duration)
 	var fire []Request
 	w.each(now.Add(-f.stuck), func(name string, span, _ format.SpanRef, start time.Time) bool {
 		took, before := now.Sub(start), seen[span]
-		for _, rule := range f.rules[TriggerWatchdog] {
+		for _, rule := range f.by[TriggerWatchdog] {
 			if took <= rule.LongerThan || rule.Key != "" && !wildcard(rule.Key, name) {
 				continue
 			}

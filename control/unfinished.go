@@ -59,8 +59,8 @@ func (c *Control) markFinished(t *Trace) {
 	t.verdict, t.path = Started, c.dir.path(t.id+fileExt)
 	t.mu.Unlock()
 	c.mu.Lock()
-	c.open--
-	c.kept++
+	c.account.unfinished--
+	c.account.kept++
 	c.mu.Unlock()
 	c.tellOf(t)
 }

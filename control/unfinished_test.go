@@ -196,7 +196,7 @@ func TestPassingErrorSpoilsNoStream(t *testing.T) {
 		r.log.Info("room again")
 		time.Sleep(10 * time.Millisecond)
 	}
-	if !r.ctl.Stop(api("deep")) {
+	if !r.stop(api("deep")) {
 		t.Error("there was nothing to stop")
 	}
 	if tr.Verdict() != control.Started || !errors.Is(tr.Err(), syscall.EFBIG) {

@@ -2,13 +2,11 @@ package control
 
 import (
 	"context"
-	"errors"
 	"sync"
-	"time"
 )
 
-// A worker does what is asked of it, one thing after the other, on a goroutine of
-// its own: nothing that takes time is done on a caller's.
+// A worker runs functions one after the other on a goroutine of its own. It recovers their panics,
+// since they lead to code of others.
 type worker struct {
 	queue chan func()
 	quit  chan struct{}
@@ -16,11 +14,8 @@ type worker struct {
 	once  sync.Once
 }
 
-// maxQueue is how many things wait at most.
-const maxQueue = 64
-
-func (w *worker) start() {
-	w.queue, w.quit, w.ended = make(chan func(), maxQueue), make(chan struct{}), make(chan struct{})
+func (w *worker) start(room int) {
+	w.queue, w.quit, w.ended = make(chan func(), room), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(w.ended)
 		for {
@@ -34,47 +29,33 @@ func (w *worker) start() {
 	}()
 }
 
-// guarded calls fn, which may lead to code of others: their panics are not the
-// application's end.
+// guarded calls fn and recovers its panic, which must not end the application.
 func guarded(fn func()) {
 	defer func() { _ = recover() }()
 	fn()
 }
 
-// offer asks for fn if there is room, and reports that.
-func (w *worker) offer(fn func()) bool {
+// offer queues fn if there is room.
+func (w *worker) offer(fn func()) {
 	select {
 	case w.queue <- fn:
-		return true
 	default:
-		return false
 	}
 }
 
-// post asks for fn, and reports whether it could before ctx or the worker ended.
-func (w *worker) post(ctx context.Context, fn func()) bool {
-	select {
-	case w.queue <- fn:
-		return true
-	case <-ctx.Done():
-		return false
-	case <-w.ended:
-		return false
-	}
-}
-
-// do has fn done. The error is errClosed if the worker ended before. The worker itself must
-// not call it.
+// do queues fn and waits until it has run. The error is errClosed if the worker ended before.
 func (w *worker) do(fn func()) error {
 	done := make(chan struct{})
-	if !w.post(context.Background(), func() { defer close(done); fn() }) {
+	select {
+	case w.queue <- func() { defer close(done); fn() }:
+		return w.wait(context.Background(), done)
+	case <-w.ended:
 		return errClosed
 	}
-	return w.wait(context.Background(), done)
 }
 
-// wait waits until what was posted is done. The error is that of ctx, or errClosed if the
-// worker ended before.
+// wait waits for the end of a function that was queued. The error is that of ctx, or errClosed if
+// the worker ended before.
 func (w *worker) wait(ctx context.Context, done <-chan struct{}) error {
 	select {
 	case <-done:
@@ -84,66 +65,46 @@ func (w *worker) wait(ctx context.Context, done <-chan struct{}) error {
 	case <-w.ended:
 	}
 	select {
-	case <-done: // it was the last thing
+	case <-done: // it was the last one
 		return nil
 	default:
 		return errClosed
 	}
 }
 
-// doSoon is do for a caller who has no context. After a second the error is [ErrLate], or
-// errFull if fn is not even in the queue.
-func (w *worker) doSoon(fn func()) error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	done := make(chan struct{})
-	if !w.post(ctx, func() { defer close(done); fn() }) {
-		if ctx.Err() != nil {
-			return errFull
-		}
-		return errClosed
-	}
-	if err := w.wait(ctx, done); !errors.Is(err, context.DeadlineExceeded) {
-		return err
-	}
-	return ErrLate
-}
-
-// stop ends the worker when it has done what it does, whatever waits still.
+// stop ends the worker after the function that runs. What still waits is dropped.
 func (w *worker) stop() {
 	w.once.Do(func() { close(w.quit) })
 	<-w.ended
 }
 
-// A noteWriter writes the note of the ring's file on a goroutine of its own, as the disk may not
-// answer. Its methods are for one goroutine.
-type noteWriter struct {
-	next  chan []byte // has the last one that is not being written yet
+// A repeater calls a function on a goroutine of its own, once after any number of calls of again.
+type repeater struct {
+	asked chan struct{} // has room for one
 	ended chan struct{}
 }
 
-func newNoteWriter(write func(note []byte) error, report func(error)) *noteWriter {
-	n := &noteWriter{make(chan []byte, 1), make(chan struct{})}
+func newRepeater(fn func()) *repeater {
+	r := &repeater{make(chan struct{}, 1), make(chan struct{})}
 	go func() {
-		defer close(n.ended)
-		for note := range n.next {
-			report(write(note))
+		defer close(r.ended)
+		for range r.asked {
+			guarded(fn)
 		}
 	}()
-	return n
+	return r
 }
 
-// put has a note written in place of one that still waits.
-func (n *noteWriter) put(note []byte) {
+// again has the function called after this moment. It never waits.
+func (r *repeater) again() {
 	select {
-	case <-n.next:
+	case r.asked <- struct{}{}:
 	default:
 	}
-	n.next <- note
 }
 
-// stop waits until the last note is written.
-func (n *noteWriter) stop() {
-	close(n.next)
-	<-n.ended
+// stop waits for the last call. There must be no call of again afterwards.
+func (r *repeater) stop() {
+	close(r.asked)
+	<-r.ended
 }

@@ -12,17 +12,17 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// inForce is a configuration and what has to be known of it at once.
-type inForce struct {
+// rules holds a configuration and what the triggers need of it at once.
+type rules struct {
 	cfg     *Config
-	rules   map[string][]*rule // by trigger
-	waits   []atomic.Bool      // by trace: a request for it is in the queue
-	noticed format.Level       // of log records
-	slow    time.Duration      // the least that a span rule asks for
-	stuck   time.Duration      // the least that a watchdog rule asks for
+	by      map[string][]*rule // by trigger
+	waits   []atomic.Bool      // by trace: a request of Fire for it waits for the writer
+	noticed format.Level       // the least level of log records that a trigger hears
+	slow    time.Duration      // the least time that a span rule asks for
+	stuck   time.Duration      // the least time that a watchdog rule asks for
 	signals []string
-	exits   bool
-	dumps   bool // goroutines are asked for
+	exits   bool // a trace is for the end of the process
+	dumps   bool // a trace has goroutines
 }
 
 // A rule is an [On] of a trace.
@@ -32,21 +32,21 @@ type rule struct {
 
 	mu sync.Mutex
 
-	times []time.Time // that it matched, within Within
+	times []time.Time // when it matched, within Within
 	count int
 }
 
 const never = time.Duration(math.MaxInt64)
 
-func compile(cfg *Config) *inForce {
-	f := &inForce{
-		cfg: cfg, rules: make(map[string][]*rule), waits: make([]atomic.Bool, len(cfg.Traces)),
+func compile(cfg *Config) *rules {
+	f := &rules{
+		cfg: cfg, by: make(map[string][]*rule), waits: make([]atomic.Bool, len(cfg.Traces)),
 		noticed: format.LevelError + 1, slow: never, stuck: never,
 	}
 	for i := range cfg.Traces {
 		f.dumps = f.dumps || cfg.Traces[i].Providers&Goroutines != 0
 		for _, on := range cfg.Traces[i].On {
-			f.rules[on.Trigger] = append(f.rules[on.Trigger], &rule{On: on, trace: i})
+			f.by[on.Trigger] = append(f.by[on.Trigger], &rule{On: on, trace: i})
 			switch on.Trigger {
 			case TriggerLog:
 				f.noticed = min(f.noticed, levelOf(on.Level))
@@ -94,10 +94,10 @@ func levelOf(l slog.Level) format.Level {
 func slogLevel(l format.Level) slog.Level { return slog.Level(4*int(l) - 8) }
 
 // match returns the first trace that r is for, or why there is none.
-func (f *inForce) match(r *Request) (trace int, v Verdict) {
+func (f *rules) match(r *Request) (trace int, v Verdict) {
 	v = NoConfig
-	for _, on := range f.rules[r.Trigger] {
-		if !f.cfg.Traces[on.trace].wished(r) || !on.matches(r) {
+	for _, on := range f.by[r.Trigger] {
+		if !f.cfg.Traces[on.trace].requestedBy(r) || !on.matches(r) {
 			continue
 		}
 		if r.Manual || on.enough(time.Now()) {
@@ -108,8 +108,8 @@ func (f *inForce) match(r *Request) (trace int, v Verdict) {
 	return -1, v
 }
 
-// wished reports whether t is what r wishes for, if it does.
-func (t *TraceConfig) wished(r *Request) bool {
+// requestedBy reports whether r names t and its mode, or leaves them open.
+func (t *TraceConfig) requestedBy(r *Request) bool {
 	return (r.Name == "" || r.Name == t.Name) && (r.Mode == "" || r.Mode == t.mode())
 }
 
@@ -173,40 +173,4 @@ func wildcard(pattern, s string) bool {
 		}
 		s, rest = s[i+len(part):], after
 	}
-}
-
-// A limit is what there was of a trace.
-type limit struct {
-	asked int         // for one_in
-	last  time.Time   // the last one
-	hour  []time.Time // those of the last hour
-	ended map[int]int // for keep_if, by class
-	fails int         // one after the other
-	until time.Time   // it is not tried again before
-}
-
-// failed notes that a trace could not be written: a request that comes of that must
-// not be the next one.
-func (l *limit) failed(now time.Time) {
-	l.fails = min(l.fails+1, 6)
-	l.until = now.Add(time.Second << l.fails)
-}
-
-// allow counts a request for a trace and reports whether its limits allow it.
-func (l *limit) allow(t *TraceConfig, now time.Time) Verdict {
-	if t.Every > 0 && !l.last.IsZero() && now.Sub(l.last) < t.Every {
-		return RateLimited
-	}
-	l.hour = slices.DeleteFunc(l.hour, func(at time.Time) bool { return now.Sub(at) >= time.Hour })
-	if t.PerHour > 0 && len(l.hour) >= t.PerHour {
-		return RateLimited
-	}
-	if l.asked++; t.OneIn > 1 && (l.asked-1)%t.OneIn != 0 {
-		return SampledOut
-	}
-	l.last = now
-	if t.PerHour > 0 {
-		l.hour = append(l.hour, now)
-	}
-	return Started
 }

@@ -1,0 +1,255 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+)
+
+// Start asks for a trace. Of a snapshot it returns when the file is there, of a
+// stream when that has begun. The error is a [*DeniedError], or that of ctx: the
+// trace may come all the same then.
+func (c *Control) Start(ctx context.Context, r Request) (*Trace, error) {
+	f, i, err := c.match(&r)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case c.slots <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-c.writer.ended:
+		return nil, &DeniedError{Request: r, Verdict: Closed}
+	}
+	var made *Trace
+	begun := error(&DeniedError{Request: r, Verdict: Failed}) // unless begin returns
+	done := make(chan struct{})
+	if err := c.admit(r, f, i, func(t *Trace) {
+		defer close(done)
+		if begun = c.begin(t); begun == nil {
+			made = t
+		}
+	}); err != nil {
+		return nil, err
+	}
+	err = c.writer.wait(ctx, done)
+	if errors.Is(err, errClosed) {
+		err = &DeniedError{Request: r, Verdict: Closed}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return made, begun
+}
+
+// Fire is Start for those who do not care: it returns at once, and what comes of
+// it is counted. Requests for a trace that one waits for already are one with it.
+func (c *Control) Fire(r Request) {
+	f, i, err := c.match(&r)
+	if err != nil {
+		return
+	}
+	once := !r.Manual
+	if once && f.waits[i].Swap(true) {
+		c.verdicts.count(r.Trigger, Coalesced)
+		return
+	}
+	taken := func() {
+		if once {
+			f.waits[i].Store(false)
+		}
+	}
+	select {
+	case c.slots <- struct{}{}:
+	default:
+		taken()
+		c.verdicts.count(r.Trigger, Coalesced)
+		return
+	}
+	if c.admit(r, f, i, func(t *Trace) { taken(); _ = c.begin(t) }) != nil { // which is counted, and reported
+		taken()
+	}
+}
+
+// match returns the trace of the configuration in force that r is for.
+func (c *Control) match(r *Request) (f *rules, trace int, err error) {
+	if c == nil || c.closed.Load() {
+		return nil, 0, &DeniedError{Request: *r, Verdict: Closed}
+	}
+	f = c.rules.Load()
+	trace, v := f.match(r)
+	if v != Started {
+		return nil, 0, c.deny(*r, v, "")
+	}
+	return f, trace, nil
+}
+
+// admit queues begin for the writer, with a new trace, if the limits allow it. The caller has a slot,
+// which is free again when the writer comes to it, or at once with an error.
+func (c *Control) admit(r Request, f *rules, trace int, begin func(*Trace)) error {
+	tc := &f.cfg.Traces[trace]
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if v := c.allow(&r, tc); v != Started {
+		<-c.slots
+		return c.deny(r, v, tc.Name)
+	}
+	t := &Trace{c: c, request: r, cfg: f.cfg, tc: tc, began: time.Now(), done: make(chan struct{}), verdict: Started, named: make(map[string]bool)}
+	if tc.mode() == ModeStream {
+		c.running = append(c.running, t)
+	}
+	if r.Trigger == TriggerWatchdog {
+		c.watchdog.asked(r.Span) // now: it may end at any moment
+	}
+	c.writer.queue <- func() {
+		<-c.slots
+		begin(t)
+	}
+	return nil
+}
+
+// allow returns Started if there can be a trace now. The lock mu is held.
+func (c *Control) allow(r *Request, tc *TraceConfig) Verdict {
+	if c.over {
+		return Closed
+	}
+	if tc.mode() == ModeStream {
+		if slices.ContainsFunc(c.running, func(t *Trace) bool { return t.tc.Name == tc.Name && t.request.same(r) }) {
+			return AlreadyRunning
+		}
+		if len(c.running) >= maxStreams {
+			return NoSlot
+		}
+	}
+	if tc.Providers&c.provided == 0 {
+		return NoProviders
+	}
+	if r.Manual {
+		return Started
+	}
+	l, now := c.limitOf(tc), time.Now()
+	if l.rests(r, now) {
+		return RateLimited
+	}
+	return l.allow(tc, now)
+}
+
+func (c *Control) deny(r Request, v Verdict, trace string) error {
+	c.verdicts.count(r.Trigger, v)
+	return &DeniedError{Request: r, Verdict: v, Trace: trace}
+}
+
+// same reports whether r asks for what other asks for.
+func (r *Request) same(other *Request) bool { return r.Trigger == other.Trigger && r.Key == other.Key }
+
+// Stop has the streams end that r asked for, and reports whether there was one. It returns at once:
+// a stream takes no more spans and log records, and [Trace.Done] says when its file is finished.
+func (c *Control) Stop(r Request) bool {
+	return c.endAll(func(t *Trace) bool { return t.request.same(&r) }, endStopped, "")
+}
+
+// Abort is Stop, and keeps nothing of them.
+func (c *Control) Abort(r Request, why string) bool {
+	return c.endAll(func(t *Trace) bool { return t.request.same(&r) }, endAborted, why)
+}
+
+func (c *Control) endAll(which func(*Trace) bool, how endReason, why string) (ended bool) {
+	if c == nil {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, t := range slices.Clone(c.running) {
+		if which(t) {
+			ended = c.endStream(t, how, why) || ended
+		}
+	}
+	return ended
+}
+
+// endStream has a stream end, and reports whether it was to run on. The lock mu is held.
+func (c *Control) endStream(t *Trace, how endReason, why string) bool {
+	i := slices.Index(c.running, t)
+	if i < 0 {
+		return false
+	}
+	c.running = slices.Delete(c.running, i, i+1)
+	if t.timer != nil {
+		t.timer.Stop()
+	}
+	t.narrow()
+	c.writer.queue <- func() { c.end(t, how, why) }
+	return true
+}
+
+// Running returns the streams that have begun and are not to end yet.
+func (c *Control) Running() (begun []*Trace) {
+	if c == nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, t := range c.running {
+		if slices.Contains(c.fed, t) {
+			begun = append(begun, t)
+		}
+	}
+	return begun
+}
+
+// A limit counts how often a trace was taken, for every, per_hour, one_in and keep_if.
+type limit struct {
+	asked int         // for one_in
+	last  time.Time   // when the last one was asked for
+	hour  []time.Time // when those of the last hour were
+	ended map[int]int // for keep_if, by class
+	fails int         // in a row
+	until time.Time   // it rests after a failure
+}
+
+// limitOf returns the limit of a trace. The lock mu is held.
+func (c *Control) limitOf(tc *TraceConfig) *limit {
+	l := c.limits[tc.Name]
+	if l == nil {
+		l = new(limit)
+		c.limits[tc.Name] = l
+	}
+	return l
+}
+
+// failed notes that a trace could not be written: a request that comes of that must
+// not be the next one.
+func (l *limit) failed(now time.Time) {
+	l.fails = min(l.fails+1, 6)
+	l.until = now.Add(time.Second << l.fails)
+}
+
+// rests reports whether r has to wait, since the trace failed a moment ago and r may come of that:
+// the failure may have been logged.
+func (l *limit) rests(r *Request, now time.Time) bool {
+	switch r.Trigger {
+	case TriggerLog, TriggerSpan, TriggerWatchdog, TriggerPanic:
+		return !r.Manual && now.Before(l.until)
+	}
+	return false
+}
+
+// allow counts a request for a trace and returns Started if its limits allow it.
+func (l *limit) allow(t *TraceConfig, now time.Time) Verdict {
+	if t.Every > 0 && !l.last.IsZero() && now.Sub(l.last) < t.Every {
+		return RateLimited
+	}
+	l.hour = slices.DeleteFunc(l.hour, func(at time.Time) bool { return now.Sub(at) >= time.Hour })
+	if t.PerHour > 0 && len(l.hour) >= t.PerHour {
+		return RateLimited
+	}
+	if l.asked++; t.OneIn > 1 && (l.asked-1)%t.OneIn != 0 {
+		return SampledOut
+	}
+	l.last = now
+	if t.PerHour > 0 {
+		l.hour = append(l.hour, now)
+	}
+	return Started
+}

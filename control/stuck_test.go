@@ -1,0 +1,144 @@
+package control_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace/control"
+)
+
+// answersWhileStuck makes all calls that are to wait for nobody, while something holds up the traces
+// of ctl, of which stream was started with a request for stream, and wants what they do in force at
+// once.
+func answersWhileStuck(t *testing.T, ctl *control.Control, stream *control.Trace) {
+	t.Helper()
+	first := ctl.Config()
+	next := *first
+	next.ID = "next"
+	call := func(name string, fn func() error) {
+		t.Helper()
+		within(t, name, func() {
+			if err := fn(); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
+	}
+	inForce := func(id string) {
+		t.Helper()
+		call("Config", func() error {
+			if got := ctl.Config().ID; got != id {
+				t.Errorf("configuration %q is in force, want %q", got, id)
+			}
+			return nil
+		})
+	}
+	call("SetConfig", func() error { return ctl.SetConfig(&next) })
+	inForce("next")
+	call("Override", func() error { return ctl.Override(first, time.Hour) })
+	inForce(first.ID)
+	call("the end of Override", func() error { return ctl.Override(nil, 0) })
+	inForce("next")
+	call("SetConfig back", func() error { return ctl.SetConfig(first) })
+	call("Fire", func() error { ctl.Fire(ask("shot")); return nil })
+	call("Start of what runs already", func() error {
+		var denied *control.DeniedError
+		if _, err := ctl.Start(t.Context(), stream.Request()); !errors.As(err, &denied) || denied.Verdict != control.AlreadyRunning {
+			t.Errorf("a second stream: %v", err)
+		}
+		return nil
+	})
+	call("Running", func() error {
+		if got := ctl.Running(); len(got) != 1 || got[0] != stream {
+			t.Errorf("%v run, want the stream", got)
+		}
+		return nil
+	})
+	call("Stop", func() error {
+		if !ctl.Stop(stream.Request()) || ctl.Stop(stream.Request()) {
+			t.Error("Stop finds nothing, or finds it twice")
+		}
+		return nil
+	})
+	call("Abort", func() error {
+		if ctl.Abort(stream.Request(), "twice") {
+			t.Error("Abort finds what was stopped")
+		}
+		return nil
+	})
+	call("Stats", func() error {
+		if got := ctl.Stats(); got.Config != first.ID || got.Verdicts[control.TriggerAPI][control.AlreadyRunning] != 1 {
+			t.Errorf("the account is %+v", got)
+		}
+		return nil
+	})
+	if n := len(ctl.Running()); n != 0 {
+		t.Errorf("%d streams run after Stop", n)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	call("Start with a context that ends", func() error {
+		if _, err := ctl.Start(ctx, ask("deep")); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a stream begins: %v", err)
+		}
+		return nil
+	})
+}
+
+// wantStopped waits for the end of a stream that Stop has ended.
+func wantStopped(t *testing.T, stream *control.Trace) {
+	t.Helper()
+	within(t, "the end of the stream", func() { <-stream.Done() })
+	w := everyLink(t, stream.Path())
+	if got := w.attr(w.one(control.NameTraceEnd), "end.reason"); got != "stopped" || stream.Err() != nil {
+		t.Errorf("the stream ended for %q, %v", got, stream.Err())
+	}
+}
+
+// TestCallsReturnWhileADumperBlocks has a dumper that does not come back.
+func TestCallsReturnWhileADumperBlocks(t *testing.T) {
+	release, dumping := make(chan struct{}), make(chan struct{}, 8)
+	ctl := start(t, &control.Options{Config: hostile(t.TempDir()), Providers: []control.Member{&badMember{dump: func() error {
+		dumping <- struct{}{}
+		<-release
+		return nil
+	}}}})
+	stream, err := ctl.Start(t.Context(), ask("deep"))
+	must(t, err)
+	ctl.Fire(ask("shot"))
+	<-dumping
+	answersWhileStuck(t, ctl, stream)
+	close(release)
+	wantStopped(t, stream)
+}
+
+// TestCallsReturnWhileAProviderBlocks has a provider that does not come back when a stream begins.
+func TestCallsReturnWhileAProviderBlocks(t *testing.T) {
+	release, starting := make(chan struct{}), make(chan struct{}, 8)
+	cfg := hostile(t.TempDir())
+	cfg.Traces[0].Providers = control.Logs // or the provider would run all the time
+	cfg.Traces[1].Providers = control.Logs
+	cfg.Traces = append(cfg.Traces, control.TraceConfig{Name: "stuck", Mode: control.ModeStream, Providers: hostileBit, On: onAPI("stuck")})
+	ctl := start(t, &control.Options{Config: cfg, Providers: []control.Member{&badMember{start: func() error {
+		starting <- struct{}{}
+		<-release
+		return nil
+	}}}})
+	stream, err := ctl.Start(t.Context(), ask("deep"))
+	must(t, err)
+	ctl.Fire(ask("stuck"))
+	<-starting
+	eventually(t, "the other stream feeds", func() bool { return len(ctl.Running()) == 2 })
+	must(t, errorIf(!ctl.Stop(ask("stuck")), "there is nothing to stop"))
+	answersWhileStuck(t, ctl, stream)
+	close(release)
+	wantStopped(t, stream)
+}
+
+func errorIf(is bool, text string) error {
+	if is {
+		return errors.New(text)
+	}
+	return nil
+}
