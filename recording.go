@@ -16,6 +16,7 @@ import (
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/control/filesource"
 	"github.com/entrace-go/entrace/control/provider"
+	"github.com/entrace-go/entrace/control/tracedir"
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/internal/crashtext"
 	"github.com/entrace-go/entrace/internal/env"
@@ -223,12 +224,12 @@ func wrote(t *control.Trace) {
 }
 
 // saved tells of the trace of a process that died.
-func saved(c *control.Crash) {
+func saved(c *tracedir.Result) {
 	why := c.Reason
 	if why == "" {
 		why = "killed, or os.Exit"
 	}
-	notice.Info(fmt.Sprintf("made %s of what process %d has left, which ended at %s: %s", c.Path, c.PID, c.Time.UTC().Format(time.RFC3339), why))
+	notice.Info(fmt.Sprintf("made %s of what process %d has left, which ended at %s: %s", c.Output, c.PID, c.Time.UTC().Format(time.RFC3339), why))
 }
 
 // mustBeLive tells of what a control leaves no room for.

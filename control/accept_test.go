@@ -21,6 +21,7 @@ import (
 	"github.com/entrace-go/entrace"
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/control/provider"
+	"github.com/entrace-go/entrace/control/tracedir"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/slogadapter"
 )
@@ -233,6 +234,31 @@ func onlyTraces(t testing.TB, dir string) {
 		}
 		return err
 	}))
+}
+
+// A found is what tracedir.Recover says of a ring.
+type found struct {
+	tracedir.Result
+
+	Err error
+}
+
+// recovered calls tracedir.Recover, and returns what it says of rings and the names of the traces that it
+// has made of streams.
+func recovered(dir string) (rings []found, finished []string, err error) {
+	var errs []error
+	err = tracedir.Recover(context.Background(), dir, func(r *tracedir.Result, err error) {
+		switch {
+		case r == nil:
+			errs = append(errs, err)
+		case r.Ring:
+			rings = append(rings, found{*r, err})
+		default:
+			errs = append(errs, err)
+			finished = append(finished, filepath.Base(r.Output))
+		}
+	})
+	return rings, finished, errors.Join(append(errs, err)...)
 }
 
 // crashTraces are those of processes that died.

@@ -143,7 +143,7 @@ func TestKillAndRecover(t *testing.T) {
 			r.quiet()
 			r.end()
 		} else {
-			crashes, finished, err := control.Recover(dir)
+			crashes, finished, err := recovered(dir)
 			if len(crashes) != 1 || len(finished) != 0 || err != nil {
 				t.Fatalf("Recover finds %+v, %q, %v; want one crash", crashes, finished, err)
 			}
@@ -180,7 +180,7 @@ func TestRingOfLivingProcess(t *testing.T) {
 	dying.says(100)
 	said := dying.kill(syscall.SIGKILL)
 	r := newRig(t, control.Options{Config: persistent(dir)})
-	crashes, _, err := control.Recover(dir) // there is nothing left to do
+	crashes, _, err := recovered(dir) // there is nothing left to do
 	if len(crashes) != 0 || err != nil {
 		t.Errorf("Recover finds %+v, %v", crashes, err)
 	}
@@ -199,11 +199,11 @@ func TestRingOfLivingProcess(t *testing.T) {
 	living.mu.Unlock()
 	living.says(n + 100) // it records on
 	said = living.kill(syscall.SIGKILL)
-	crashes, _, err = control.Recover(dir)
-	if len(crashes) != 1 || err != nil || crashes[0].Ring != mustResolve(t, rings[0]) {
+	crashes, _, err = recovered(dir)
+	if len(crashes) != 1 || err != nil || crashes[0].Name != mustResolve(t, rings[0]) {
 		t.Fatalf("Recover finds %+v, %v; want %s", crashes, err, rings[0])
 	}
-	everyLink(t, crashes[0].Path).has(said)
+	everyLink(t, crashes[0].Output).has(said)
 	onlyTraces(t, dir)
 }
 
@@ -224,7 +224,7 @@ func TestRecoverAtOnce(t *testing.T) {
 	found := 0
 	for range 4 {
 		all.Go(func() {
-			crashes, _, err := control.Recover(dir)
+			crashes, _, err := recovered(dir)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
@@ -232,7 +232,7 @@ func TestRecoverAtOnce(t *testing.T) {
 			}
 			for _, c := range crashes {
 				if found++; c.Err != nil {
-					t.Errorf("%s: %v", c.Ring, c.Err)
+					t.Errorf("%s: %v", c.Name, c.Err)
 				}
 			}
 		})
@@ -275,12 +275,12 @@ func TestWaysToDie(t *testing.T) {
 			} else {
 				p.ends()
 			}
-			crashes, _, err := control.Recover(dir)
+			crashes, _, err := recovered(dir)
 			if len(crashes) != 1 || err != nil || crashes[0].Err != nil {
 				t.Fatalf("Recover finds %+v, %v; the process said: %s", crashes, err, &p.err)
 			}
 			c := crashes[0]
-			w := everyLink(t, c.Path)
+			w := everyLink(t, c.Output)
 			if n := w.messages()["load"]; n != 100 {
 				t.Errorf("the trace has %d log records, want 100", n)
 			}

@@ -111,14 +111,14 @@ func TestTornRing(t *testing.T) {
 				}
 				told = told || len(r.errors()) > 0
 			} else {
-				crashes, _, err := control.Recover(dir)
+				crashes, _, err := recovered(dir)
 				if err != nil || len(crashes) > 1 {
 					t.Errorf("%s: Recover finds %+v, %v", d.what, crashes, err)
 				}
 				for _, c := range crashes {
 					told = told || c.Damaged > 0 || c.Err != nil
-					if c.Path != "" {
-						links(t, c.Path)
+					if c.Output != "" {
+						links(t, c.Output)
 					}
 				}
 			}
@@ -167,13 +167,13 @@ func TestNotRings(t *testing.T) {
 		if n := len(r.errors()); n != 3 {
 			t.Errorf("%d errors are told, want one for each of the 3 files: %v", n, r.errors())
 		}
-		crashes, _, err := control.Recover(dir)
+		crashes, _, err := recovered(dir)
 		if len(crashes) != 3 || err != nil {
 			t.Errorf("Recover finds %+v, %v", crashes, err)
 		}
 		for _, c := range crashes {
-			if c.Err == nil || c.Path != "" {
-				t.Errorf("%s became %q, %v", c.Ring, c.Path, c.Err)
+			if c.Err == nil || c.Output != "" {
+				t.Errorf("%s became %q, %v", c.Name, c.Output, c.Err)
 			}
 		}
 	})

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/control/httpapi"
 )
 
 // TestHammer does everything at once, for a while.
@@ -33,7 +34,7 @@ func TestHammer(t *testing.T) {
 	}
 	first := config("c0")
 	r := newRig(t, control.Options{Config: first, Providers: []control.Member{f}})
-	h := r.ctl.Handler(nil)
+	h := httpapi.New(r.ctl, nil)
 	configs := []*control.Config{first, config("c1"), config("c2")}
 	configs[1].Traces = configs[1].Traces[:3]
 	configs[2].Ring.Always = control.Spans | bitB

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/control/httpapi"
 	"github.com/entrace-go/entrace/format"
 )
 
@@ -252,7 +253,7 @@ func TestAskByHTTP(t *testing.T) {
 	r := newRig(t, control.Options{Config: base(t.TempDir(), control.Logs,
 		control.TraceConfig{Name: "asked", Providers: control.Logs, On: []control.On{{Trigger: control.TriggerHTTP}}, Every: time.Hour},
 		control.TraceConfig{Name: "deep", Mode: control.ModeStream, Providers: control.Logs, On: []control.On{{Trigger: control.TriggerHTTP}}})})
-	h := r.ctl.Handler(nil)
+	h := httpapi.New(r.ctl, nil)
 	r.log.Info("before")
 	steps := []struct {
 		method, target string

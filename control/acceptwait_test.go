@@ -3,6 +3,8 @@ package control_test
 import (
 	"context"
 	"fmt"
+	"reflect"
+	"runtime"
 	"runtime/pprof"
 	"strings"
 	"testing"
@@ -33,7 +35,9 @@ func (c foreignContext) Err() error {
 
 // TestStackIsBelowTheSpanThatWaits makes a snapshot while a span inside a request waits.
 func TestStackIsBelowTheSpanThatWaits(t *testing.T) {
-	const place = ", at github.com/entrace-go/entrace/control_test.blockedHere acceptrequest_test.go:176"
+	here := runtime.FuncForPC(reflect.ValueOf(blockedHere).Pointer())
+	_, line := here.FileLine(here.Entry())
+	place := fmt.Sprintf(", at %s acceptrequest_test.go:%d", here.Name(), line)
 	for _, c := range []struct {
 		name   string
 		helper func(ctx context.Context, tracer trace.Tracer, release chan struct{})

@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"path"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/entrace-go/entrace/control/tracedir"
 )
 
 // A Config says which requests become traces and what is in them. It is not
@@ -208,8 +209,8 @@ func (v *validator) check(ok bool, path, problem string) {
 }
 
 func (v *validator) trace(at string, t *TraceConfig) {
-	v.check(t.Name != crashName, at+".name", "crash is what is made of the ring of a process that died")
-	v.check(validName(t.Name), at+".name", fmt.Sprintf("%q is not 1 to 64 letters, digits, '-', '_' and '.', of which it begins with none", t.Name))
+	v.check(t.Name != tracedir.CrashName, at+".name", "crash is what is made of the ring of a process that died")
+	v.check(tracedir.ValidName(t.Name), at+".name", fmt.Sprintf("%q is not 1 to 64 letters, digits, '-', '_' and '.', of which it begins with none", t.Name))
 	for i := range t.On {
 		v.on(fmt.Sprintf("%s.on[%d]", at, i), &t.On[i])
 	}
@@ -268,20 +269,6 @@ func (v *validator) keepIf(at string, k *KeepIf) {
 	v.check(k.Else >= 0, at+".else", "must not be negative")
 }
 
-func validName(s string) bool {
-	if len(s) == 0 || len(s) > 64 {
-		return false
-	}
-	for i := range len(s) {
-		c := s[i]
-		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
-		if !letter && (i == 0 || c != '-' && c != '_' && c != '.') {
-			return false
-		}
-	}
-	return path.Base(s) == s
-}
-
 func (t *TraceConfig) mode() Mode {
 	if t.Mode == "" {
 		return ModeSnapshot
@@ -330,9 +317,4 @@ func (c *Config) inRing() Set {
 		}
 	}
 	return s &^ (Goroutines | CPUProfile)
-}
-
-// trace returns the index of the trace of that name, -1 if there is none.
-func (c *Config) trace(name string) int {
-	return slices.IndexFunc(c.Traces, func(t TraceConfig) bool { return t.Name == name })
 }

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/entrace-go/entrace/control/tracedir"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/crashtext"
 	"github.com/entrace-go/entrace/internal/ring"
@@ -42,7 +42,7 @@ type Options struct {
 	OnTrace func(*Trace)
 	// OnCrash, if set, is called when [New] has made a trace of the ring of a process that
 	// died. It is called as OnTrace is.
-	OnCrash func(*Crash)
+	OnCrash func(*tracedir.Result)
 }
 
 // A Member is a [Provider] or a [Dumper].
@@ -66,7 +66,7 @@ const maxQueue = 64
 type Control struct {
 	on       atomic.Uint64 // providers, for a quick look
 	o        Options
-	dir      *folder
+	dir      *tracedir.Folder
 	ring     *ring.Ring
 	crash    *crashtext.Output
 	provided Set // by spans, logs and the members
@@ -144,7 +144,7 @@ func New(o *Options) (*Control, error) {
 		return nil, fmt.Errorf("control: %w", err)
 	}
 	var err error
-	if c.dir, err = openFolder(cfg.Dir); err != nil {
+	if c.dir, err = tracedir.Open(cfg.Dir); err != nil {
 		return nil, fmt.Errorf("control: %w", err)
 	}
 	c.told.start(maxQueue)
@@ -194,15 +194,15 @@ func (c *Control) newRing(cfg *Config) (*ring.Ring, error) {
 	if cfg.Ring.Bytes == 0 || !cfg.Ring.Persist {
 		return ring.New(&ro)
 	}
-	base := c.dir.path(ringName(c.began))
-	ro.Path, ro.Dir, ro.Note = base+ringExt, c.o.BufferDir, c.note(cfg)
+	path := c.dir.RingPath(c.began)
+	ro.Path, ro.Dir, ro.Note = path, c.o.BufferDir, c.note(cfg)
 	g, err := ring.New(&ro)
 	if err != nil {
 		c.report(fmt.Errorf("the ring does without a file: %w", err))
 		ro.Path, ro.Note = "", nil
 		return ring.New(&ro)
 	}
-	if c.crash, err = crashtext.Open(base + crashExt); err != nil {
+	if c.crash, err = crashtext.Open(tracedir.CrashText(path)); err != nil {
 		c.report(fmt.Errorf("no crash text: %w", err))
 	}
 	return g, nil
@@ -240,7 +240,7 @@ func (c *Control) Dir() string {
 	if c == nil {
 		return ""
 	}
-	return c.dir.dir
+	return c.dir.Dir()
 }
 
 var errClosed = errors.New("control: shut down")
@@ -313,7 +313,5 @@ func (c *Control) finish() error {
 	return err
 }
 
-// ringName begins the names of the files of a ring.
-func ringName(at time.Time) string {
-	return fmt.Sprintf("ring-%s-%d-%s", thisHost(), os.Getpid(), at.UTC().Format(fileTime))
-}
+// note returns what the file of the ring says of this process.
+func (c *Control) note(cfg *Config) []byte { return tracedir.Note(c.o.Service, cfg.ID) }

@@ -10,7 +10,7 @@
 //	…
 //	p, err := entrace.Setup(ctx, entrace.WithControl(ctl))
 //	slog.SetDefault(slog.New(p.LogHandler(nil))) // to stderr and to the ring
-//	mux.Handle("/debug/entrace/", http.StripPrefix("/debug/entrace", ctl.Handler(nil)))
+//	mux.Handle("/debug/entrace/", http.StripPrefix("/debug/entrace", httpapi.New(ctl, nil)))
 //
 // Package entrace does all that from the environment, too.
 //

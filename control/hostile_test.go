@@ -257,11 +257,11 @@ func TestHostileCrashText(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
 	must(t, os.WriteFile(secret, []byte("a secret"), 0o600))
 	must(t, os.Symlink(secret, strings.TrimSuffix(left, ".ring")+".crash"))
-	crashes, _, err := control.Recover(dir)
+	crashes, _, err := recovered(dir)
 	if err != nil || len(crashes) != 1 || crashes[0].Err != nil || crashes[0].Reason != "" {
 		t.Errorf("recovered are %+v, %v", crashes, err)
 	}
-	if b, err := os.ReadFile(crashes[0].Path); err != nil || strings.Contains(string(b), "secret") {
+	if b, err := os.ReadFile(crashes[0].Output); err != nil || strings.Contains(string(b), "secret") {
 		t.Errorf("the secret is in the trace (%v)", err)
 	}
 }

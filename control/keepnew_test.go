@@ -175,10 +175,10 @@ func TestRingStaysUnlessItsTraceIsOnDisk(t *testing.T) {
 			dir := t.TempDir()
 			ring := deadRing(t, dir, format.V1, at, 7)
 			other(filepath.Join(dir, crashName))
-			crashes, _, err := control.Recover(dir)
+			crashes, _, err := recovered(dir)
 			must(t, err)
-			if len(crashes) != 1 || crashes[0].Err != nil || filepath.Base(crashes[0].Path) != strings.Replace(crashName, "-0001-", "-0002-", 1) ||
-				countText(t, crashes[0].Path, "why it died") != 7 {
+			if len(crashes) != 1 || crashes[0].Err != nil || filepath.Base(crashes[0].Output) != strings.Replace(crashName, "-0001-", "-0002-", 1) ||
+				countText(t, crashes[0].Output, "why it died") != 7 {
 				t.Errorf("recovered are %+v", crashes)
 			}
 			wantFile(t, ring, false)
@@ -189,12 +189,12 @@ func TestRingStaysUnlessItsTraceIsOnDisk(t *testing.T) {
 		ring := deadRing(t, dir, format.V1, at, 7)
 		again := filepath.Join(t.TempDir(), "ring")
 		copyFile(t, ring, again)
-		_, _, err := control.Recover(dir)
+		_, _, err := recovered(dir)
 		must(t, err)
 		copyFile(t, again, ring) // as if the recovery had been killed before it removed the ring
-		crashes, _, err := control.Recover(dir)
+		crashes, _, err := recovered(dir)
 		must(t, err)
-		if len(crashes) != 1 || crashes[0].Err != nil || filepath.Base(crashes[0].Path) != crashName || len(traceFiles(t, dir)) != 1 {
+		if len(crashes) != 1 || crashes[0].Err != nil || filepath.Base(crashes[0].Output) != crashName || len(traceFiles(t, dir)) != 1 {
 			t.Errorf("recovered are %+v, the traces %q", crashes, traceFiles(t, dir))
 		}
 		wantFile(t, ring, false)
@@ -207,9 +207,9 @@ func TestRingStaysUnlessItsTraceIsOnDisk(t *testing.T) {
 			must(t, err)
 			_, err = f.WriteAt(make([]byte, 4096), 0)
 			must(t, errors.Join(err, f.Close()))
-			crashes, _, err := control.Recover(dir)
+			crashes, _, err := recovered(dir)
 			must(t, err)
-			if len(crashes) != 1 || crashes[0].Err == nil || crashes[0].Path != "" {
+			if len(crashes) != 1 || crashes[0].Err == nil || crashes[0].Output != "" {
 				t.Errorf("recovered are %+v", crashes)
 			}
 			wantFile(t, ring, true)
@@ -221,12 +221,12 @@ func TestRingStaysUnlessItsTraceIsOnDisk(t *testing.T) {
 			must(t, err)
 			_, err = f.WriteAt(make([]byte, 4096-64), 64)
 			must(t, errors.Join(err, f.Close()))
-			crashes, _, err := control.Recover(dir)
+			crashes, _, err := recovered(dir)
 			must(t, err)
 			if len(crashes) != 1 {
 				t.Fatalf("recovered are %+v", crashes)
 			}
-			if c := crashes[0]; c.Err == nil && countText(t, c.Path, "why it died") != 7 {
+			if c := crashes[0]; c.Err == nil && countText(t, c.Output, "why it died") != 7 {
 				t.Errorf("recovered are %+v", crashes)
 			}
 			wantFile(t, ring, crashes[0].Err != nil)
@@ -248,7 +248,7 @@ func TestCrashBufferStaysIfItCannotBeRead(t *testing.T) {
 		want, err := os.ReadFile(buffer)
 		must(t, err)
 		for range 2 {
-			_, _, err = control.Recover(dir)
+			_, _, err = recovered(dir)
 			must(t, err)
 		}
 		var got []byte

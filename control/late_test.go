@@ -27,7 +27,9 @@ func TestOnlyNotesWaitForTheDiskOfTheRing(t *testing.T) {
 	c.notes = newRepeater(func() {
 		note := c.note(c.Config())
 		<-answer
-		var n deathNote
+		var n struct {
+			Config string `json:"config"`
+		}
 		if err := json.Unmarshal(note, &n); err != nil {
 			t.Error(err)
 		}

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -24,23 +23,23 @@ func TestRingIsGone(t *testing.T) {
 		if text != "" {
 			must(t, os.WriteFile(stem+".crash", []byte(text), 0o600))
 		}
-		crashes, _, err := control.Recover(dir)
+		crashes, _, err := recovered(dir)
 		must(t, err)
-		if len(crashes) != 1 || !errors.Is(crashes[0].Err, recorder.ErrJournalGone) || (crashes[0].Path != "") != (text != "") {
+		if len(crashes) != 1 || !errors.Is(crashes[0].Err, recorder.ErrJournalGone) || (crashes[0].Output != "") != (text != "") {
 			t.Fatalf("%q: recovered are %+v", text, crashes)
 		}
 		list, err := filepath.Glob(filepath.Join(dir, "*"))
 		must(t, err)
-		if text == "" && len(list) > 0 || text != "" && (len(list) != 1 || list[0] != crashes[0].Path) {
+		if text == "" && len(list) > 0 || text != "" && (len(list) != 1 || list[0] != crashes[0].Output) {
 			t.Errorf("%q: left are %q", text, list)
 		}
 		if text != "" {
-			b, err := os.ReadFile(crashes[0].Path)
+			b, err := os.ReadFile(crashes[0].Output)
 			if err != nil || !strings.Contains(string(b), "panic: boom") || !strings.Contains(string(b), recorder.ErrJournalGone.Error()) {
 				t.Errorf("the trace does not say what happened (%v)", err)
 			}
 		}
-		if again, _, err := control.Recover(dir); err != nil || len(again) > 0 {
+		if again, _, err := recovered(dir); err != nil || len(again) > 0 {
 			t.Errorf("%q: then there are %+v, %v", text, again, err)
 		}
 	}
@@ -53,7 +52,7 @@ func TestRingOfAnotherLayout(t *testing.T) {
 	binary.LittleEndian.PutUint32(data[8:], 1)
 	dir := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
-	crashes, _, err := control.Recover(dir)
+	crashes, _, err := recovered(dir)
 	if err != nil || len(crashes) != 1 || crashes[0].Err == nil || !strings.Contains(crashes[0].Err.Error(), "layout 1") || !strings.Contains(crashes[0].Err.Error(), name+".broken") {
 		t.Errorf("recovered are %+v, %v", crashes, err)
 	}
@@ -61,7 +60,7 @@ func TestRingOfAnotherLayout(t *testing.T) {
 	if err != nil || len(list) != 1 || filepath.Base(list[0]) != name+".broken" {
 		t.Errorf("left are %q, %v", list, err)
 	}
-	if again, _, err := control.Recover(dir); err != nil || len(again) > 0 {
+	if again, _, err := recovered(dir); err != nil || len(again) > 0 {
 		t.Errorf("then there are %+v, %v", again, err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/record"
+	"github.com/entrace-go/entrace/internal/retain"
 	"github.com/entrace-go/entrace/internal/ring"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -79,15 +80,15 @@ func (c *Control) close(t *Trace) (Verdict, error) {
 	var finished []string
 	switch v {
 	case Started:
-		c.dir.ended.Add(name)
+		c.dir.Ended(name)
 		finished = append(c.retryUnfinished(), name) // the disk has room again
 	case Unfinished:
 		t.setPath(t.rec.StreamPath())
 		c.unfinished.traces = append(c.unfinished.traces, t)
 	}
-	_, terr := c.dir.trim(c.Config().Keep, time.Now(), finished...)
+	_, terr := c.dir.Trim(retain.Keep(c.Config().Keep), time.Now(), finished...)
 	if terr != nil {
-		c.report(fmt.Errorf("trim %s: %w", c.dir.dir, terr))
+		c.report(fmt.Errorf("trim %s: %w", c.dir.Dir(), terr))
 	}
 	return v, err
 }

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/entrace-go/entrace/control/tracedir"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/osfile"
@@ -80,6 +81,13 @@ func (t *Trace) StartTime() time.Time { return t.began }
 // Done returns a channel that is closed when the trace is finished.
 func (t *Trace) Done() <-chan struct{} { return t.done }
 
+// Stop has a stream end, as [Control.Stop] does, and reports whether it was to run on.
+func (t *Trace) Stop() bool {
+	t.c.mu.Lock()
+	defer t.c.mu.Unlock()
+	return t.c.endStream(t, endStopped, "")
+}
+
 // Verdict returns [Started] for a trace that is running or finished, [Unfinished] if its
 // ET could not be made yet, and [ConditionUnmet] or [Failed] if it was not kept.
 func (t *Trace) Verdict() Verdict {
@@ -138,8 +146,8 @@ func (c *Control) begin(t *Trace) error {
 		c.forget(t)
 		return c.deny(*r, RateLimited, t.tc.Name)
 	}
-	name := c.dir.fileName(t.began, t.tc.Name, r.Manual)
-	t.id, t.path = strings.TrimSuffix(name, fileExt), c.dir.path(name)
+	name := c.dir.NewName(t.began, t.tc.Name, r.Manual)
+	t.id, t.path = strings.TrimSuffix(name, tracename.ET), c.dir.Path(name)
 	v, err := Started, error(nil)
 	if t.tc.mode() == ModeStream {
 		if err = c.beginStream(t); err != nil {
@@ -215,7 +223,7 @@ func (t *Trace) head() *format.TraceEntry {
 	text("config.name", t.tc.Name)
 	text("mode", string(t.tc.mode()))
 	e.Attributes = append(e.Attributes, format.Attribute{Name: mapping.AttrProcessID, Value: format.U64Value(uint64(os.Getpid()))})
-	text(mapping.AttrHostName, thisHost())
+	text(mapping.AttrHostName, tracedir.Host())
 	text("providers", t.tc.Providers.String())
 	if t.request.Manual {
 		e.Attributes = append(e.Attributes, format.Attribute{Name: "manual", Value: format.BoolValue(true)})

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/control/tracedir"
 	"github.com/entrace-go/entrace/internal/tracename"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -35,10 +35,10 @@ func (c *Control) retryUnfinished() (finished []string) {
 		return nil
 	}
 	u.traces = slices.DeleteFunc(u.traces, func(t *Trace) bool {
-		name := t.id + fileExt
-		done, err := c.dir.finish(name)
+		name := t.id + tracename.ET
+		done, err := c.dir.Finish(name)
 		if done {
-			c.dir.ended.Add(name)
+			c.dir.Ended(name)
 			finished = append(finished, name)
 			c.markFinished(t)
 		}
@@ -56,7 +56,7 @@ func (c *Control) retryUnfinished() (finished []string) {
 // markFinished updates a trace that was unfinished.
 func (c *Control) markFinished(t *Trace) {
 	t.mu.Lock()
-	t.verdict, t.path = Started, c.dir.path(t.id+fileExt)
+	t.verdict, t.path = Started, c.dir.Path(t.id+tracename.ET)
 	t.mu.Unlock()
 	c.mu.Lock()
 	c.account.unfinished--
@@ -69,11 +69,7 @@ func (c *Control) markFinished(t *Trace) {
 // if the ET exists, Unfinished if only the IET or its crash buffer does, Failed if
 // neither does.
 func outcome(rec *recorder.Recorder, err error) Verdict {
-	f, failed := errors.AsType[*format.FinalizeError](err)
-	if err == nil || failed && f.Finished {
-		return Started
-	}
-	if _, err := os.Lstat(rec.Path()); err == nil && !failed {
+	if tracedir.IsFinished(rec, err) {
 		return Started
 	}
 	for _, name := range []string{rec.StreamPath(), rec.StreamPath() + tracename.Journal} {

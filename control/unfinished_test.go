@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/control/httpapi"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/alonetest"
 	"github.com/entrace-go/entrace/internal/mapping"
@@ -94,7 +95,7 @@ func TestStreamStaysWhenNoETCanBeMade(t *testing.T) {
 			fi, err := os.Stat(iet)
 			must(t, err)
 			restore := alonetest.LimitFiles(t, fi.Size()+4096) // the ET would be larger
-			server := httptest.NewServer(r.ctl.Handler(nil))
+			server := httptest.NewServer(httpapi.New(r.ctl, nil))
 			t.Cleanup(server.Close)
 			answer, err := http.Post(server.URL+"/stop/"+tr.ID(), "", nil)
 			must(t, err)
@@ -122,7 +123,7 @@ func TestStreamStaysWhenNoETCanBeMade(t *testing.T) {
 					t.Errorf("then the trace is %s, %s; %+v", tr.Verdict(), tr.Path(), st)
 				}
 			case "Recover":
-				_, finished, err := control.Recover(dir)
+				_, finished, err := recovered(dir)
 				if err != nil || len(finished) != 1 || finished[0] != filepath.Base(et) {
 					t.Errorf("Recover has finished %q: %v", finished, err)
 				}
@@ -164,7 +165,7 @@ func TestSnapshotStaysWhenNoETCanBeMade(t *testing.T) {
 	if n := countText(t, tr.Path(), text); n != 1000 {
 		t.Errorf("the IET has %d records, want 1000", n)
 	}
-	_, finished, err := control.Recover(dir)
+	_, finished, err := recovered(dir)
 	if err != nil || len(finished) != 1 || countText(t, filepath.Join(dir, finished[0]), text) != 1000 {
 		t.Errorf("Recover has finished %q: %v", finished, err)
 	}
@@ -228,26 +229,26 @@ func TestRingStaysWhenTheDiskIsFull(t *testing.T) {
 	at := time.Now().Add(-time.Hour)
 	whole := t.TempDir()
 	deadRing(t, whole, format.V1, at, records)
-	crashes, _, err := control.Recover(whole)
+	crashes, _, err := recovered(whole)
 	must(t, err)
-	fi, err := os.Stat(crashes[0].Path)
+	fi, err := os.Stat(crashes[0].Output)
 	must(t, err)
 	for _, size := range []int64{10, fi.Size() / 3, fi.Size() - 1} { // within the root, the records, the ET
 		dir := t.TempDir()
 		ring := deadRing(t, dir, format.V1, at, records)
 		restore := alonetest.LimitFiles(t, size)
-		crashes, _, err := control.Recover(dir)
+		crashes, _, err := recovered(dir)
 		restore()
-		if err != nil || len(crashes) != 1 || crashes[0].Path != "" || !errors.Is(crashes[0].Err, syscall.EFBIG) {
+		if err != nil || len(crashes) != 1 || crashes[0].Output != "" || !errors.Is(crashes[0].Err, syscall.EFBIG) {
 			t.Errorf("recovered are %+v, %v", crashes, err)
 		}
 		wantFile(t, ring, true)
 		if files := traceFiles(t, dir); len(files) != 0 {
 			t.Errorf("the traces are %q", files)
 		}
-		crashes, _, err = control.Recover(dir)
+		crashes, _, err = recovered(dir)
 		must(t, err)
-		if len(crashes) != 1 || crashes[0].Err != nil || countText(t, crashes[0].Path, "why it died") != records {
+		if len(crashes) != 1 || crashes[0].Err != nil || countText(t, crashes[0].Output, "why it died") != records {
 			t.Errorf("then recovered are %+v", crashes)
 		}
 		wantFile(t, ring, false)

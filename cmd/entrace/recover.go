@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/control/tracedir"
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/mapping"
@@ -176,37 +175,14 @@ func (a *app) printRecovery(v *recovery, finished string) error {
 // plain recordings.
 func (a *app) recoverFolder(ctx context.Context, dir string, asJSON bool) error {
 	found := 0
-	show := func(r *recorder.Report, err error) error {
-		if found++; err != nil {
-			return err
+	var errs error
+	err := tracedir.Recover(ctx, dir, func(r *tracedir.Result, err error) {
+		found++
+		if errs = errors.Join(errs, err); r != nil && r.Output != "" {
+			errs = errors.Join(errs, a.recovered(ctx, &r.Report, asJSON))
 		}
-		return a.recovered(ctx, r, asJSON)
-	}
-	made := func(name, of string, missing error) error {
-		r, err := recorder.Inspect(name)
-		if err == nil {
-			r.Name, r.Output, r.Journal = of, name, missing
-		}
-		return show(r, err)
-	}
-	crashes, finished, err := control.Recover(dir)
-	for i := range crashes {
-		c := &crashes[i]
-		if err = errors.Join(err, c.Err); c.Path == "" {
-			continue
-		}
-		var missing error
-		if c.Damaged > 0 {
-			missing = fmt.Errorf("%d parts of the ring could not be read", c.Damaged)
-		}
-		err = errors.Join(err, made(c.Path, c.Ring, missing))
-	}
-	for _, name := range finished {
-		name = filepath.Join(dir, name)
-		err = errors.Join(err, made(name, name, nil))
-	}
-	ferr := recorder.RecoverFolder(ctx, dir, func(r *recorder.Report, rerr error) { err = errors.Join(err, show(r, rerr)) })
-	if err = errors.Join(err, ferr); found == 0 && err == nil && !asJSON {
+	})
+	if err = errors.Join(errs, err); found == 0 && err == nil && !asJSON {
 		_, err = fmt.Fprintf(a.out, "%s: nothing to recover\n", safe(dir))
 	}
 	return err

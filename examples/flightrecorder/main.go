@@ -37,6 +37,7 @@ import (
 
 	"github.com/entrace-go/entrace"
 	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/control/httpapi"
 	"github.com/entrace-go/entrace/control/provider"
 )
 
@@ -102,7 +103,7 @@ func run(ctx context.Context, listen, dir string) error {
 
 func serve(ctx context.Context, listen string, ctl *control.Control) error {
 	mux := http.NewServeMux()
-	mux.Handle("/debug/entrace/", http.StripPrefix("/debug/entrace", ctl.Handler(nil)))
+	mux.Handle("/debug/entrace/", http.StripPrefix("/debug/entrace", httpapi.New(ctl, nil)))
 	mux.Handle("GET /ok", traced(ctl, func(ctx context.Context) { slog.DebugContext(ctx, "all is well") }))
 	mux.Handle("GET /slow", traced(ctl, func(ctx context.Context) { query(ctx, time.Second) }))
 	mux.Handle("GET /error", traced(ctl, func(ctx context.Context) {

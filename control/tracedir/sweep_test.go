@@ -1,4 +1,4 @@
-package control
+package tracedir
 
 import (
 	"errors"
@@ -24,7 +24,7 @@ func TestFolderSweep(t *testing.T) {
 	alive := q.line(t, "wrote")
 	before, err := os.ReadDir(f.dir)
 	folderMust(t, err)
-	if done, err := f.sweep(sweepAll); len(done) != 0 || err != nil {
+	if done, err := sweep(f); len(done) != 0 || err != nil {
 		t.Errorf("sweep while both live: %v, %v", done, err)
 	}
 	if after, err := os.ReadDir(f.dir); err != nil || len(after) != len(before) {
@@ -32,7 +32,7 @@ func TestFolderSweep(t *testing.T) {
 	}
 	p.kill(t)
 	folderAge(t, f)
-	done, err := f.sweep(sweepAll)
+	done, err := sweep(f)
 	if err != nil || !slices.Equal(done, []string{name}) {
 		t.Errorf("sweep: %v, %v, want %s", done, err, name)
 	}
@@ -40,36 +40,36 @@ func TestFolderSweep(t *testing.T) {
 		t.Errorf("list has %v, want %s", got, name)
 	}
 	folderCheck(t, f, name)
-	if done, err := f.sweep(sweepAll); len(done) != 0 || err != nil {
+	if done, err := sweep(f); len(done) != 0 || err != nil {
 		t.Errorf("a second sweep: %v, %v", done, err)
 	}
 	q.kill(t)
-	if done, err := f.sweep(sweepAll); err != nil || !slices.Equal(done, []string{alive}) {
+	if done, err := sweep(f); err != nil || !slices.Equal(done, []string{alive}) {
 		t.Errorf("sweep: %v, %v, want %s", done, err, alive)
 	}
 	folderAge(t, f)
-	_, err = f.sweep(sweepAll)
+	_, err = sweep(f)
 	folderMust(t, err)
 	folderOnly(t, f, name, alive)
 }
 
 // folderAge makes all temporary files old enough to be removed.
-func folderAge(t *testing.T, f *folder) {
+func folderAge(t *testing.T, f *Folder) {
 	t.Helper()
 	list, err := os.ReadDir(f.dir)
 	folderMust(t, err)
 	long := time.Now().Add(-time.Hour)
 	for _, e := range list {
 		if strings.HasPrefix(e.Name(), ".") {
-			folderMust(t, os.Chtimes(f.path(e.Name()), long, long))
+			folderMust(t, os.Chtimes(f.Path(e.Name()), long, long))
 		}
 	}
 }
 
 // folderCheck checks what a killed child has left.
-func folderCheck(t *testing.T, f *folder, name string) {
+func folderCheck(t *testing.T, f *Folder, name string) {
 	t.Helper()
-	r, err := recorder.Inspect(f.path(name))
+	r, err := recorder.Inspect(f.Path(name))
 	folderMust(t, err)
 	if r.Format != format.ET || r.Reason != mapping.CutClean || r.Entries != 102 {
 		t.Errorf("%s is %+v, want an ET of 102 entries, of which the last says that it was recovered", name, r)
@@ -77,7 +77,7 @@ func folderCheck(t *testing.T, f *folder, name string) {
 }
 
 // folderOnly checks that nothing else is in f.
-func folderOnly(t *testing.T, f *folder, want ...string) {
+func folderOnly(t *testing.T, f *Folder, want ...string) {
 	t.Helper()
 	list, err := os.ReadDir(f.dir)
 	folderMust(t, err)
@@ -103,7 +103,7 @@ func TestFolderSweepTwoProcesses(t *testing.T) {
 	if n := folderBoth(t, "sweep", "finished", f); n > len(names) {
 		t.Errorf("both together finished %d of %d", n, len(names))
 	}
-	_, err := f.sweep(sweepAll) // what one has held while the other looked
+	_, err := sweep(f) // what one has held while the other looked
 	folderMust(t, err)
 	for _, name := range names {
 		folderCheck(t, f, name)
@@ -113,12 +113,12 @@ func TestFolderSweepTwoProcesses(t *testing.T) {
 
 // TestFolderSweepLeftovers has what a kill can leave between two steps.
 func TestFolderSweepLeftovers(t *testing.T) {
-	stream := func(t *testing.T, f *folder) (name, path string) {
+	stream := func(t *testing.T, f *Folder) (name, path string) {
 		p := folderStart(t, "write", f)
 		name = p.line(t, "wrote")
 		p.kill(t)
 		folderAge(t, f)
-		return name, strings.TrimSuffix(f.path(name), ".et") + ".iet"
+		return name, strings.TrimSuffix(f.Path(name), ".et") + ".iet"
 	}
 	keep := func(t *testing.T, path string) []byte {
 		b, err := os.ReadFile(path)
@@ -131,10 +131,10 @@ func TestFolderSweepLeftovers(t *testing.T) {
 		_, err := recorder.Recover(path, "") // cuts it
 		folderMust(t, err)
 		iet := keep(t, path)
-		_, err = f.sweep(sweepAll)
+		_, err = sweep(f)
 		folderMust(t, err)
 		folderMust(t, os.WriteFile(path, iet, 0o600))
-		if done, err := f.sweep(sweepAll); len(done) != 0 || err != nil {
+		if done, err := sweep(f); len(done) != 0 || err != nil {
 			t.Errorf("sweep: %v, %v", done, err)
 		}
 		folderOnly(t, f, name)
@@ -145,10 +145,10 @@ func TestFolderSweepLeftovers(t *testing.T) {
 		_, err := recorder.Recover(path, "")
 		folderMust(t, err)
 		iet := keep(t, path)
-		_, err = f.sweep(sweepAll)
+		_, err = sweep(f)
 		folderMust(t, err)
 		folderMust(t, os.WriteFile(path, iet[:len(iet)*2/3], 0o600))
-		if done, err := f.sweep(sweepAll); len(done) != 0 || !errors.Is(err, deadtrace.ErrOtherEntries) {
+		if done, err := sweep(f); len(done) != 0 || !errors.Is(err, deadtrace.ErrOtherEntries) {
 			t.Errorf("sweep: %v, %v, want deadtrace.ErrOtherEntries", done, err)
 		}
 		folderOnly(t, f, name, filepath.Base(path))
@@ -160,7 +160,7 @@ func TestFolderSweepLeftovers(t *testing.T) {
 			t.Skip("there are no crash buffers here")
 		}
 		folderMust(t, os.Remove(path))
-		_, err := f.sweep(sweepAll)
+		_, err := sweep(f)
 		folderMust(t, err)
 		if _, err := os.Lstat(path + ".buffer"); err == nil {
 			t.Error("the crash buffer stays")
@@ -174,8 +174,8 @@ func TestFolderSweepLeftovers(t *testing.T) {
 	t.Run("nothing written", func(t *testing.T) {
 		for _, text := range []string{"", "ENTR"} {
 			f := folderOf(t)
-			folderMust(t, os.WriteFile(f.path("20261120T212712.021345Z-h-1-0001-c.iet"), []byte(text), 0o600))
-			if done, err := f.sweep(sweepAll); len(done) != 0 || err != nil {
+			folderMust(t, os.WriteFile(f.Path("20261120T212712.021345Z-h-1-0001-c.iet"), []byte(text), 0o600))
+			if done, err := sweep(f); len(done) != 0 || err != nil {
 				t.Errorf("sweep: %v, %v", done, err)
 			}
 			folderOnly(t, f)
@@ -192,12 +192,12 @@ func TestFolderSweepLeftovers(t *testing.T) {
 		}
 		folderMust(t, os.WriteFile(path, iet, 0o600))
 		for _, want := range [][]string{{name}, nil} {
-			if done, err := f.sweep(sweepAll); err != nil || !slices.Equal(done, want) {
+			if done, err := sweep(f); err != nil || !slices.Equal(done, want) {
 				t.Errorf("sweep: %v, %v, want %v", done, err, want)
 			}
 			folderOnly(t, f, name, filepath.Base(path)+".broken")
 		}
-		r, err := recorder.Inspect(f.path(name))
+		r, err := recorder.Inspect(f.Path(name))
 		if err != nil || r.Reason != mapping.CutClean || r.Entries < 10 || r.Entries > 100 {
 			t.Errorf("what was before the damage is %+v, %v", r, err)
 		}
@@ -205,9 +205,9 @@ func TestFolderSweepLeftovers(t *testing.T) {
 	t.Run("no trace at all", func(t *testing.T) {
 		f := folderOf(t)
 		const bad = "20261120T212712.021345Z-h-1-0001-c.iet"
-		folderMust(t, os.WriteFile(f.path(bad), []byte("this is no trace at all"), 0o600))
+		folderMust(t, os.WriteFile(f.Path(bad), []byte("this is no trace at all"), 0o600))
 		name, _ := stream(t, f)
-		done, err := f.sweep(sweepAll)
+		done, err := sweep(f)
 		if err == nil || !slices.Equal(done, []string{name}) {
 			t.Errorf("sweep: %v, %v, want an error and %s", done, err, name)
 		}
@@ -217,16 +217,16 @@ func TestFolderSweepLeftovers(t *testing.T) {
 		f := folderOf(t)
 		const name = "20261120T212712.021345Z-h-1-0001-a.tmp-b"
 		for _, s := range []string{".et", ".iet", ".iet.buffer", ".iet.broken", ".20261120T212712.021Z.et"} {
-			folderMust(t, os.WriteFile(f.path("."+name+s+".tmp-123"), nil, 0o600))
+			folderMust(t, os.WriteFile(f.Path("."+name+s+".tmp-123"), nil, 0o600))
 		}
 		folderAge(t, f)
-		folderMust(t, os.WriteFile(f.path("."+name+".et.tmp-new"), nil, 0o600)) // not locked yet, perhaps
-		living, err := osfile.CreateTemp(f.path(name + ".et"))
+		folderMust(t, os.WriteFile(f.Path("."+name+".et.tmp-new"), nil, 0o600)) // not locked yet, perhaps
+		living, err := osfile.CreateTemp(f.Path(name + ".et"))
 		folderMust(t, err)
 		defer living.Discard()
 		long := time.Now().Add(-time.Hour)
 		folderMust(t, os.Chtimes(living.Name(), long, long))
-		_, err = f.sweep(sweepAll)
+		_, err = sweep(f)
 		folderMust(t, err)
 		folderOnly(t, f, "."+name+".et.tmp-new", filepath.Base(living.Name()))
 	})

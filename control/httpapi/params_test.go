@@ -1,4 +1,4 @@
-package control
+package httpapi
 
 import (
 	"fmt"
@@ -8,8 +8,8 @@ import (
 )
 
 func TestHandlerBadParameters(t *testing.T) {
-	f := newHandlerFake(t)
-	h := f.handler(&HandlerOptions{AllowConfig: true, Parse: handlerParse})
+	f := newRig(t)
+	h := New(f.Control, &Options{AllowConfig: true, Parse: f.parse})
 	for _, c := range [][3]string{ // what the answer names
 		{"POST", "/snapshot?window=abc", "window"},
 		{"POST", "/snapshot?window=-1s", "window"},
@@ -42,8 +42,8 @@ func TestHandlerBadParameters(t *testing.T) {
 		{"PUT", "/config?for=0s", "for"},
 		{"DELETE", "/config?for=1s", "for"},
 	} {
-		w := handlerAsk(h, c[0], c[1], "")
-		if w.Code != 400 || !strings.Contains(handlerAnswer(t, w)["error"].(string), c[2]) {
+		w := ask(h, c[0], c[1], "")
+		if w.Code != 400 || !strings.Contains(answerOf(t, w)["error"].(string), c[2]) {
 			t.Errorf("%s %.60s: %d %s, want 400 that names %s", c[0], c[1], w.Code, w.Body, c[2])
 		}
 	}
@@ -51,12 +51,12 @@ func TestHandlerBadParameters(t *testing.T) {
 	for i := range 1000 {
 		fmt.Fprintf(&many, "&%d%s=", i, strings.Repeat("x", 200))
 	}
-	if w := handlerAsk(h, "POST", "/snapshot?"+many.String(), ""); w.Code != 400 || w.Body.Len() > 8<<10 {
+	if w := ask(h, "POST", "/snapshot?"+many.String(), ""); w.Code != 400 || w.Body.Len() > 8<<10 {
 		t.Errorf("1,000 parameters: %d with %d bytes", w.Code, w.Body.Len())
 	}
 	for _, target := range []string{"/snapshot", "/start?config=deep", "/stop/1"} {
 		for _, chunked := range []bool{false, true} {
-			w := handlerAsk(h, "POST", target, "window=1s", func(r *http.Request) {
+			w := ask(h, "POST", target, "window=1s", func(r *http.Request) {
 				if chunked {
 					r.ContentLength = -1
 				}
@@ -66,10 +66,10 @@ func TestHandlerBadParameters(t *testing.T) {
 			}
 		}
 	}
-	if len(f.asked) != 0 || len(f.override) != 0 {
-		t.Errorf("asked for %v and %v", f.asked, f.override)
+	if f.asked() != 0 || f.Config().ID != "prod" {
+		t.Errorf("%d were asked for, %s is in force", f.asked(), f.Config().ID)
 	}
-	if w := handlerAsk(h, "POST", "/snapshot", "", func(r *http.Request) { r.Body, r.ContentLength = nil, -1 }); w.Code != 201 {
+	if w := ask(h, "POST", "/snapshot", "", func(r *http.Request) { r.Body, r.ContentLength = nil, -1 }); w.Code != 201 {
 		t.Errorf("without a body: %d", w.Code)
 	}
 }

@@ -1,4 +1,4 @@
-package control
+package httpapi
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 )
 
 func TestHandlerLocal(t *testing.T) {
-	f := newHandlerFake(t)
-	h := f.handler(nil)
+	f := newRig(t)
+	h := New(f.Control, nil)
 	for _, c := range []struct {
 		remote, host string
 		want         int
@@ -67,22 +67,22 @@ func TestHandlerLocal(t *testing.T) {
 				target = "/snapshot"
 				want = map[int]int{200: 201, 403: 403}[want]
 			}
-			w := handlerAsk(h, method, target, "", func(r *http.Request) { r.RemoteAddr, r.Host = c.remote, c.host })
+			w := ask(h, method, target, "", func(r *http.Request) { r.RemoteAddr, r.Host = c.remote, c.host })
 			if w.Code != want {
 				t.Errorf("%s from %q for %q: %d, want %d", method, c.remote, c.host, w.Code, want)
 			}
-			if w.Code == 403 && !strings.Contains(handlerAnswer(t, w)["error"].(string), "Token") {
+			if w.Code == 403 && !strings.Contains(answerOf(t, w)["error"].(string), "Token") {
 				t.Errorf("the answer does not say what to do: %s", w.Body)
 			}
 		}
 	}
 	for _, target := range []string{"http://localhost:8080/", "http://evil.com/"} {
-		if w := handlerAsk(h, "GET", target, ""); w.Code != 403 {
+		if w := ask(h, "GET", target, ""); w.Code != 403 {
 			t.Errorf("GET %s: %d, want 403", target, w.Code)
 		}
 	}
 	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Real-IP", "X-Forwarded-Host", "X-Forwarded-Proto", "Via", "True-Client-IP", "CF-Connecting-IP"} {
-		if w := handlerAsk(h, "GET", "/", "", handlerHeader(name, "127.0.0.1")); w.Code != 403 {
+		if w := ask(h, "GET", "/", "", header(name, "127.0.0.1")); w.Code != 403 {
 			t.Errorf("with %s: %d, want 403", name, w.Code)
 		}
 	}
@@ -91,14 +91,14 @@ func TestHandlerLocal(t *testing.T) {
 // TestHandlerUnix asks through a real socket, of which net/http knows no address.
 func TestHandlerUnix(t *testing.T) {
 	dir, err := os.MkdirTemp("", "h") //nolint:usetesting // names of sockets are short, and those of t.TempDir are not
-	folderMust(t, err)
+	must(t, err)
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "s")
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", path)
 	if err != nil {
 		t.Skip("no unix sockets here: ", err)
 	}
-	s := &http.Server{Handler: newHandlerFake(t).handler(nil), ReadHeaderTimeout: time.Minute}
+	s := &http.Server{Handler: New(newRig(t).Control, nil), ReadHeaderTimeout: time.Minute}
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(l) }()
 	tr := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -106,14 +106,14 @@ func TestHandlerUnix(t *testing.T) {
 	}}
 	for host, want := range map[string]int{"localhost": 200, "evil.com": 403} {
 		resp, err := (&http.Client{Transport: tr}).Get("http://" + host + "/")
-		folderMust(t, err)
+		must(t, err)
 		_ = resp.Body.Close()
 		if resp.StatusCode != want {
 			t.Errorf("for %s: %d, want %d", host, resp.StatusCode, want)
 		}
 	}
 	tr.CloseIdleConnections()
-	folderMust(t, s.Close())
+	must(t, s.Close())
 	<-done
 }
 
@@ -140,8 +140,8 @@ func TestHandlerToken(t *testing.T) {
 		{token[:15], []string{"Bearer " + token[:15]}, 500},
 		{token[:15], nil, 500},
 	} {
-		h := newHandlerFake(t).handler(&HandlerOptions{Token: c.token})
-		w := handlerAsk(h, "GET", "/", "", remote, func(r *http.Request) { r.Header["Authorization"] = c.given })
+		h := New(newRig(t).Control, &Options{Token: c.token})
+		w := ask(h, "GET", "/", "", remote, func(r *http.Request) { r.Header["Authorization"] = c.given })
 		if w.Code != c.want {
 			t.Errorf("token %q, given %q: %d, want %d", c.token, c.given, w.Code, c.want)
 		}
@@ -154,21 +154,21 @@ func TestHandlerToken(t *testing.T) {
 	}
 	// One that is too short does not even serve this machine, and a right one is no
 	// pass for other sites.
-	if w := handlerAsk(newHandlerFake(t).handler(&HandlerOptions{Token: "short"}), "GET", "/", ""); w.Code != 500 {
+	if w := ask(New(newRig(t).Control, &Options{Token: "short"}), "GET", "/", ""); w.Code != 500 {
 		t.Errorf("a short token: %d, want 500", w.Code)
 	}
-	h := newHandlerFake(t).handler(&HandlerOptions{Token: token})
-	if w := handlerAsk(h, "GET", "/", ""); w.Code != 401 {
+	h := New(newRig(t).Control, &Options{Token: token})
+	if w := ask(h, "GET", "/", ""); w.Code != 401 {
 		t.Errorf("from this machine without the token: %d, want 401", w.Code)
 	}
-	if w := handlerAsk(h, "GET", "/", "", handlerHeader("Authorization", "Bearer "+token), handlerHeader("Sec-Fetch-Site", "cross-site")); w.Code != 403 {
+	if w := ask(h, "GET", "/", "", header("Authorization", "Bearer "+token), header("Sec-Fetch-Site", "cross-site")); w.Code != 403 {
 		t.Errorf("from another site with the token: %d, want 403", w.Code)
 	}
 }
 
 func TestHandlerCrossSite(t *testing.T) {
-	f := newHandlerFake(t)
-	h := f.handler(&HandlerOptions{AllowConfig: true})
+	f := newRig(t)
+	h := New(f.Control, &Options{AllowConfig: true})
 	for _, c := range []struct {
 		name, value string
 		refused     bool
@@ -195,7 +195,7 @@ func TestHandlerCrossSite(t *testing.T) {
 		{"Origin", "http://localhost:8080/", true},
 	} {
 		for _, q := range [][2]string{{"GET", "/"}, {"HEAD", "/"}, {"POST", "/snapshot"}, {"DELETE", "/config"}, {"OPTIONS", "/snapshot"}, {"GET", "/traces/x"}} {
-			w := handlerAsk(h, q[0], q[1], "", handlerHeader(c.name, c.value))
+			w := ask(h, q[0], q[1], "", header(c.name, c.value))
 			if (w.Code == 403) != c.refused {
 				t.Errorf("%s %s with %s %q: %d, want refused %v", q[0], q[1], c.name, c.value, w.Code, c.refused)
 			}
@@ -206,14 +206,14 @@ func TestHandlerCrossSite(t *testing.T) {
 			}
 		}
 	}
-	if w := handlerAsk(h, "GET", "/", "", handlerHeader("Origin", "http://localhost:8080"), handlerHeader("Origin", "http://evil.com")); w.Code != 403 {
+	if w := ask(h, "GET", "/", "", header("Origin", "http://localhost:8080"), header("Origin", "http://evil.com")); w.Code != 403 {
 		t.Errorf("two origins: %d, want 403", w.Code)
 	}
-	if w := handlerAsk(h, "GET", "/", "", handlerHeader("Origin", "http://"), func(r *http.Request) { r.Host = "" }); w.Code != 403 {
+	if w := ask(h, "GET", "/", "", header("Origin", "http://"), func(r *http.Request) { r.Host = "" }); w.Code != 403 {
 		t.Errorf("an empty origin for an empty host: %d, want 403", w.Code)
 	}
 	for origin, want := range map[string]int{"https://localhost:8080": 200, "http://localhost:8080": 403} {
-		w := handlerAsk(h, "GET", "/", "", handlerHeader("Origin", origin), func(r *http.Request) { r.TLS = &tls.ConnectionState{} })
+		w := ask(h, "GET", "/", "", header("Origin", origin), func(r *http.Request) { r.TLS = &tls.ConnectionState{} })
 		if w.Code != want {
 			t.Errorf("with TLS from %s: %d, want %d", origin, w.Code, want)
 		}

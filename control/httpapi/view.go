@@ -1,8 +1,12 @@
-package control
+package httpapi
 
 import (
+	"cmp"
 	"path/filepath"
 	"time"
+
+	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/control/tracedir"
 )
 
 type onView struct {
@@ -20,20 +24,20 @@ type configView struct {
 }
 
 type configTraces struct {
-	Name string   `json:"name"`
-	Mode Mode     `json:"mode"`
-	On   []onView `json:"on"`
+	Name string       `json:"name"`
+	Mode control.Mode `json:"mode"`
+	On   []onView     `json:"on"`
 }
 
 type runningView struct {
-	ID      string    `json:"id"`
-	Config  string    `json:"config,omitempty"`
-	Mode    Mode      `json:"mode,omitempty"`
-	Time    time.Time `json:"time,omitzero"`
-	File    string    `json:"file,omitempty"`
-	Href    string    `json:"href,omitempty"`    // for a stream, the file exists when it has ended
-	Verdict Verdict   `json:"verdict,omitempty"` // if not Started
-	Error   string    `json:"error,omitempty"`
+	ID      string          `json:"id"`
+	Config  string          `json:"config,omitempty"`
+	Mode    control.Mode    `json:"mode,omitempty"`
+	Time    time.Time       `json:"time,omitzero"`
+	File    string          `json:"file,omitempty"`
+	Href    string          `json:"href,omitempty"`    // for a stream, the file exists when it has ended
+	Verdict control.Verdict `json:"verdict,omitempty"` // if not Started
+	Error   string          `json:"error,omitempty"`
 }
 
 type fileView struct {
@@ -48,14 +52,14 @@ type fileView struct {
 type indexView struct {
 	Viewer  string         `json:"viewer,omitempty"`
 	Config  *configView    `json:"config,omitempty"`
-	Stats   any            `json:"stats"`
+	Stats   control.Stats  `json:"stats"`
 	Running []*runningView `json:"running"`
 	Files   []fileView     `json:"files"`       // newest first
 	Total   int            `json:"files_total"` // of which Files are the newest
 	Error   string         `json:"error,omitempty"`
 }
 
-func viewConfig(c *Config) *configView {
+func viewConfig(c *control.Config) *configView {
 	duration := func(d time.Duration) string {
 		if d == 0 {
 			return ""
@@ -65,10 +69,10 @@ func viewConfig(c *Config) *configView {
 	v := &configView{ID: c.ID, Traces: []configTraces{}}
 	for i := range c.Traces {
 		t := &c.Traces[i]
-		tv := configTraces{Name: t.Name, Mode: t.mode(), On: []onView{}}
+		tv := configTraces{Name: t.Name, Mode: cmp.Or(t.Mode, control.ModeSnapshot), On: []onView{}}
 		for _, o := range t.On {
 			ov := onView{Trigger: o.Trigger, Key: o.Key, LongerThan: duration(o.LongerThan), Count: o.Count, Within: duration(o.Within)}
-			if o.Trigger == TriggerLog {
+			if o.Trigger == control.TriggerLog {
 				ov.Level = o.Level.String()
 			}
 			tv.On = append(tv.On, ov)
@@ -79,14 +83,14 @@ func viewConfig(c *Config) *configView {
 }
 
 // traceView shows a trace; base leads from the request to the mount.
-func traceView(t startedTrace, base string) *runningView {
+func traceView(t *control.Trace, base string) *runningView {
 	v := &runningView{ID: t.ID(), Config: t.Name(), Mode: t.Mode(), Time: t.StartTime()}
 	v.File = filepath.Base(t.Path())
-	if e, ok := t.(endingTrace); ok && e.Verdict() != Started {
-		v.Verdict = e.Verdict()
+	if verdict := t.Verdict(); verdict != control.Started {
+		v.Verdict = verdict
 	}
-	if _, ok := parseFileName(v.File); ok {
-		v.Href = base + handlerTracesDir + v.File
+	if tracedir.IsName(v.File) {
+		v.Href = base + tracesDir + v.File
 	}
 	if err := t.Err(); err != nil {
 		v.Error = err.Error()

@@ -1,4 +1,4 @@
-package control
+package httpapi
 
 import (
 	"crypto/sha256"
@@ -15,19 +15,19 @@ import (
 // admit returns why a request is refused.
 func (h *handler) admit(w http.ResponseWriter, r *http.Request) error {
 	if h.o.Token != "" && len(h.o.Token) < minToken {
-		return &handlerError{
+		return &statusError{
 			http.StatusInternalServerError,
-			fmt.Sprintf("the handler is not set up: HandlerOptions.Token has %d bytes and needs at least %d", len(h.o.Token), minToken),
+			fmt.Sprintf("the handler is not set up: Options.Token has %d bytes and needs at least %d", len(h.o.Token), minToken),
 		}
 	}
 	if !ownSite(r) {
-		return &handlerError{http.StatusForbidden, "requests from other sites are refused"}
+		return &statusError{http.StatusForbidden, "requests from other sites are refused"}
 	}
 	if h.o.Token == "" {
 		if why := notLocal(r); why != "" {
-			return &handlerError{
+			return &statusError{
 				http.StatusForbidden,
-				why + ": without HandlerOptions.Token only direct requests from this machine to localhost, 127.0.0.1 or [::1] are served; set a Token and send it as Authorization: Bearer",
+				why + ": without Options.Token only direct requests from this machine to localhost, 127.0.0.1 or [::1] are served; set a Token and send it as Authorization: Bearer",
 			}
 		}
 		return nil
@@ -40,7 +40,7 @@ func (h *handler) admit(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	w.Header().Set("WWW-Authenticate", "Bearer")
-	return &handlerError{http.StatusUnauthorized, "the request needs the header Authorization: Bearer TOKEN with the token of the handler"}
+	return &statusError{http.StatusUnauthorized, "the request needs the header Authorization: Bearer TOKEN with the token of the handler"}
 }
 
 // ownSite reports whether no page of another site has made the request. Pages of

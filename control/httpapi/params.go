@@ -1,4 +1,4 @@
-package control
+package httpapi
 
 import (
 	"errors"
@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/entrace-go/entrace/control/tracedir"
 )
 
 // maxProblems is how many problems an answer names, which is not the request's to
@@ -24,8 +26,8 @@ type params struct {
 	errs   []error
 }
 
-// handlerParams returns the parameters of a request, which may be those in known.
-func handlerParams(r *http.Request, known ...string) *params {
+// paramsOf returns the parameters of a request, which may be those in known.
+func paramsOf(r *http.Request, known ...string) *params {
 	p := &params{}
 	var err error
 	if p.values, err = url.ParseQuery(r.URL.RawQuery); err != nil {
@@ -89,7 +91,7 @@ func (p *params) bool(name string) bool {
 
 func (p *params) name(name string) string {
 	v := p.values.Get(name)
-	if p.values.Has(name) && !validName(v) {
+	if p.values.Has(name) && !tracedir.ValidName(v) {
 		p.bad(name, "is not the name of a trace")
 	}
 	return v
@@ -107,5 +109,5 @@ func (p *params) check() error {
 	if len(p.errs) == 0 {
 		return nil
 	}
-	return &handlerError{http.StatusBadRequest, errors.Join(p.errs...).Error()}
+	return &statusError{http.StatusBadRequest, errors.Join(p.errs...).Error()}
 }

@@ -1,4 +1,4 @@
-package control
+package tracedir
 
 import (
 	"bufio"
@@ -17,13 +17,21 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/deadtrace"
 	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/internal/retain"
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// sweepAll is what a start finishes.
-var sweepAll = &deadtrace.Options{Owner: deadtrace.Private, AtStart: true}
+// sweep is what a start finishes. It returns the names of the traces.
+func sweep(f *Folder) (finished []string, err error) {
+	rerr := f.Recover(func(error) {}, func(r *Result, e error) {
+		if err = errors.Join(err, e); r != nil && r.Output != "" {
+			finished = append(finished, filepath.Base(r.Output))
+		}
+	})
+	slices.Sort(finished)
+	return finished, errors.Join(rerr, err)
+}
 
 func folderMust(t testing.TB, err error) {
 	t.Helper()
@@ -32,25 +40,25 @@ func folderMust(t testing.TB, err error) {
 	}
 }
 
-func folderOf(t testing.TB) *folder {
+func folderOf(t testing.TB) *Folder {
 	t.Helper()
-	f, err := openFolder(filepath.Join(t.TempDir(), "traces"))
+	f, err := Open(filepath.Join(t.TempDir(), "traces"))
 	folderMust(t, err)
 	return f
 }
 
 // folderPut makes a finished trace of that age in the eyes of its name.
-func folderPut(t testing.TB, f *folder, at time.Time, seq, size int, manual bool) string {
+func folderPut(t testing.TB, f *Folder, at time.Time, seq, size int, manual bool) string {
 	t.Helper()
 	n := traceName{time: at.UTC().Truncate(time.Microsecond), host: "h", pid: 7, seq: uint64(seq), manual: manual, config: "c"}
-	folderMust(t, os.WriteFile(f.path(n.String()), make([]byte, size), 0o600))
-	folderMust(t, os.Chtimes(f.path(n.String()), at, at))
+	folderMust(t, os.WriteFile(f.Path(n.String()), make([]byte, size), 0o600))
+	folderMust(t, os.Chtimes(f.Path(n.String()), at, at))
 	return n.String()
 }
 
-func folderNames(t testing.TB, f *folder) []string {
+func folderNames(t testing.TB, f *Folder) []string {
 	t.Helper()
-	files, err := f.list()
+	files, err := f.List()
 	folderMust(t, err)
 	var names []string
 	for _, file := range files {
@@ -67,18 +75,18 @@ func TestFolderChild(t *testing.T) {
 	if do == "" {
 		t.Skip("this is for other tests")
 	}
-	f, err := openFolder(".")
+	f, err := Open(".")
 	folderMust(t, err)
 	switch do {
 	case "write": // until it is killed
-		name := f.fileName(time.Now(), "deep", true)
-		r, err := recorder.Create(f.path(name), nil)
+		name := f.NewName(time.Now(), "deep", true)
+		r, err := recorder.Create(f.Path(name), nil)
 		folderMust(t, err)
 		for range 100 {
 			_, err := r.Append(&format.TraceEntry{Message: format.Some("m"), Metadata: format.Metadata{Name: "event", Level: format.LevelInfo}})
 			folderMust(t, err)
 		}
-		tmp, err := osfile.CreateTemp(f.path(name))
+		tmp, err := osfile.CreateTemp(f.Path(name))
 		folderMust(t, err)
 		fmt.Println("wrote", name)
 		_, _ = io.Copy(io.Discard, os.Stdin)
@@ -87,13 +95,13 @@ func TestFolderChild(t *testing.T) {
 	case "trim":
 		fmt.Println("ready")
 		_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
-		n, err := f.trim(Keep{Files: 50}, folderDay)
+		n, err := f.Trim(retain.Keep{Files: 50}, folderDay)
 		folderMust(t, err)
 		fmt.Println("removed", n)
 	case "sweep":
 		fmt.Println("ready")
 		_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
-		done, err := f.sweep(sweepAll)
+		done, err := sweep(f)
 		folderMust(t, err)
 		fmt.Println("finished", len(done))
 	}
@@ -106,7 +114,7 @@ type folderProcess struct {
 	out *bufio.Reader
 }
 
-func folderStart(t *testing.T, do string, f *folder) *folderProcess {
+func folderStart(t *testing.T, do string, f *Folder) *folderProcess {
 	t.Helper()
 	program, err := os.Executable()
 	folderMust(t, err)
@@ -148,7 +156,7 @@ func (p *folderProcess) kill(t *testing.T) {
 }
 
 // folderBoth runs two processes that do the same at the same time.
-func folderBoth(t *testing.T, do, word string, f *folder) (sum int) {
+func folderBoth(t *testing.T, do, word string, f *Folder) (sum int) {
 	t.Helper()
 	two := []*folderProcess{folderStart(t, do, f), folderStart(t, do, f)}
 	for _, p := range two {
@@ -193,12 +201,12 @@ func TestOpenFolder(t *testing.T) {
 		if c.link && (!links || !c.ok && runtime.GOOS == "windows") {
 			continue
 		}
-		f, err := openFolder(c.dir)
+		f, err := Open(c.dir)
 		if (err == nil) != c.ok {
-			t.Errorf("openFolder(%q): %v, want ok %v", c.dir, err, c.ok)
+			t.Errorf("Open(%q): %v, want ok %v", c.dir, err, c.ok)
 		}
 		if err == nil && !filepath.IsAbs(f.dir) {
-			t.Errorf("openFolder(%q) is at %q", c.dir, f.dir)
+			t.Errorf("Open(%q) is at %q", c.dir, f.dir)
 		}
 	}
 	if runtime.GOOS == "windows" {
@@ -215,15 +223,15 @@ func TestOpenFolder(t *testing.T) {
 
 // folderForeign fills f with what is not ours, and returns a function that checks
 // that it is still there as it was.
-func folderForeign(t *testing.T, f *folder) func() {
+func folderForeign(t *testing.T, f *Folder) func() {
 	t.Helper()
 	const name = "20261120T212712.021345Z-h-1-000%d-c%s"
 	outside := filepath.Join(t.TempDir(), "outside.et")
 	folderMust(t, os.WriteFile(outside, []byte("outside"), 0o600))
 	long := time.Now().Add(-time.Hour)
 	put := func(name string) {
-		folderMust(t, os.WriteFile(f.path(name), nil, 0o600))
-		folderMust(t, os.Chtimes(f.path(name), long, long))
+		folderMust(t, os.WriteFile(f.Path(name), nil, 0o600))
+		folderMust(t, os.Chtimes(f.Path(name), long, long))
 	}
 	for _, s := range []string{
 		"notes.txt", "x.et", "x.iet", "x.iet.buffer", ".x.et.tmp-123", ".hidden", "2026.et", ".tmp-1",
@@ -231,15 +239,15 @@ func folderForeign(t *testing.T, f *folder) func() {
 	} {
 		put(s)
 	}
-	folderMust(t, os.Mkdir(f.path(fmt.Sprintf(name, 2, ".et")), 0o700))
-	folderMust(t, os.Mkdir(f.path(fmt.Sprintf(name, 3, ".iet")), 0o700))
-	folderMust(t, os.Mkdir(f.path("."+fmt.Sprintf(name, 3, ".et.tmp-1")), 0o700))
-	_ = os.Symlink(outside, f.path(fmt.Sprintf(name, 4, ".et")))
-	_ = os.Symlink(outside, f.path(fmt.Sprintf(name, 5, ".iet")))
-	_ = os.Symlink(outside, f.path("."+fmt.Sprintf(name, 5, ".et.tmp-1")))
+	folderMust(t, os.Mkdir(f.Path(fmt.Sprintf(name, 2, ".et")), 0o700))
+	folderMust(t, os.Mkdir(f.Path(fmt.Sprintf(name, 3, ".iet")), 0o700))
+	folderMust(t, os.Mkdir(f.Path("."+fmt.Sprintf(name, 3, ".et.tmp-1")), 0o700))
+	_ = os.Symlink(outside, f.Path(fmt.Sprintf(name, 4, ".et")))
+	_ = os.Symlink(outside, f.Path(fmt.Sprintf(name, 5, ".iet")))
+	_ = os.Symlink(outside, f.Path("."+fmt.Sprintf(name, 5, ".et.tmp-1")))
 	if mkfifo, err := exec.LookPath("mkfifo"); err == nil {
-		folderMust(t, exec.Command(mkfifo, f.path(fmt.Sprintf(name, 6, ".et")), f.path(fmt.Sprintf(name, 7, ".iet")),
-			f.path("."+fmt.Sprintf(name, 6, ".et.tmp-1"))).Run())
+		folderMust(t, exec.Command(mkfifo, f.Path(fmt.Sprintf(name, 6, ".et")), f.Path(fmt.Sprintf(name, 7, ".iet")),
+			f.Path("."+fmt.Sprintf(name, 6, ".et.tmp-1"))).Run())
 	}
 	look := func() map[string]string {
 		all := make(map[string]string)
@@ -270,16 +278,16 @@ func TestFolderLeavesOthersAlone(t *testing.T) {
 	if names := folderNames(t, f); len(names) != 0 {
 		t.Errorf("list has %v", names)
 	}
-	if n, err := f.trim(Keep{Files: 1, Bytes: 1, Age: 1}, time.Now()); n != 0 || err != nil {
+	if n, err := f.Trim(retain.Keep{Files: 1, Bytes: 1, Age: 1}, time.Now()); n != 0 || err != nil {
 		t.Errorf("trim: %d, %v", n, err)
 	}
-	if done, err := f.sweep(sweepAll); len(done) != 0 || err != nil {
+	if done, err := sweep(f); len(done) != 0 || err != nil {
 		t.Errorf("sweep: %v, %v", done, err)
 	}
 	list, err := os.ReadDir(f.dir)
 	folderMust(t, err)
 	for _, e := range list {
-		if file, _, err := f.open(e.Name()); !errors.Is(err, fs.ErrNotExist) {
+		if file, _, err := f.OpenFile(e.Name()); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("open(%q): %v, want ErrNotExist", e.Name(), err)
 			_ = file.Close()
 		}
@@ -291,9 +299,9 @@ func TestFolderList(t *testing.T) {
 	f := folderOf(t)
 	b := folderPut(t, f, folderDay.Add(time.Second), 2, 20, true)
 	a := folderPut(t, f, folderDay, 9, 10, false)
-	files, err := f.list()
+	files, err := f.List()
 	folderMust(t, err)
-	want := []TraceFile{
+	want := []File{
 		{Name: a, Size: 10, Time: folderDay, Config: "c"},
 		{Name: b, Size: 20, Time: folderDay.Add(time.Second), Manual: true, Config: "c"},
 	}
@@ -307,7 +315,7 @@ func TestFolderList(t *testing.T) {
 		t.Errorf("list has %v, want %v", files, want)
 	}
 	folderMust(t, os.RemoveAll(f.dir))
-	if _, err := f.list(); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := f.List(); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without the folder: %v, want ErrNotExist", err)
 	}
 }
@@ -317,38 +325,38 @@ func TestFolderList(t *testing.T) {
 func TestFolderTrim(t *testing.T) {
 	for _, c := range []struct {
 		traces string
-		k      Keep
+		k      retain.Keep
 		want   string
 	}{
-		{"abcdef", Keep{}, "abcdef"},
-		{"abcdef", Keep{Files: 6}, "abcdef"},
-		{"abcdef", Keep{Files: 2}, "ef"},
-		{"AbCdef", Keep{Files: 3}, "ACf"},
-		{"ABCDEf", Keep{Files: 2}, "Ef"},
-		{"ABCDEF", Keep{Files: 2}, "EF"},
-		{"abcdeF", Keep{Files: 2}, "eF"},
-		{"abcdef", Keep{Bytes: 60}, "abcdef"},
-		{"abcdef", Keep{Bytes: 59}, "bcdef"},
-		{"abcdef", Keep{Bytes: 1}, "f"},
-		{"f", Keep{Bytes: 1, Files: 1}, "f"},
-		{"aBcdef", Keep{Bytes: 25}, "Bf"},
-		{"abcdef", Keep{Age: 2 * time.Hour}, "def"},
-		{"ABcDef", Keep{Age: 2 * time.Hour}, "Def"},
-		{"abcdef", Keep{Age: time.Nanosecond}, "f"},
-		{"abc", Keep{Age: time.Nanosecond}, "c"},
-		{"aBcdef", Keep{Age: 10 * time.Hour, Files: 4, Bytes: 35}, "Bef"},
-		{"Abcdef", Keep{Age: 4*time.Hour + 1, Files: 3}, "def"},
-		{"", Keep{Files: 1, Age: 1, Bytes: 1}, ""},
+		{"abcdef", retain.Keep{}, "abcdef"},
+		{"abcdef", retain.Keep{Files: 6}, "abcdef"},
+		{"abcdef", retain.Keep{Files: 2}, "ef"},
+		{"AbCdef", retain.Keep{Files: 3}, "ACf"},
+		{"ABCDEf", retain.Keep{Files: 2}, "Ef"},
+		{"ABCDEF", retain.Keep{Files: 2}, "EF"},
+		{"abcdeF", retain.Keep{Files: 2}, "eF"},
+		{"abcdef", retain.Keep{Bytes: 60}, "abcdef"},
+		{"abcdef", retain.Keep{Bytes: 59}, "bcdef"},
+		{"abcdef", retain.Keep{Bytes: 1}, "f"},
+		{"f", retain.Keep{Bytes: 1, Files: 1}, "f"},
+		{"aBcdef", retain.Keep{Bytes: 25}, "Bf"},
+		{"abcdef", retain.Keep{Age: 2 * time.Hour}, "def"},
+		{"ABcDef", retain.Keep{Age: 2 * time.Hour}, "Def"},
+		{"abcdef", retain.Keep{Age: time.Nanosecond}, "f"},
+		{"abc", retain.Keep{Age: time.Nanosecond}, "c"},
+		{"aBcdef", retain.Keep{Age: 10 * time.Hour, Files: 4, Bytes: 35}, "Bef"},
+		{"Abcdef", retain.Keep{Age: 4*time.Hour + 1, Files: 3}, "def"},
+		{"", retain.Keep{Files: 1, Age: 1, Bytes: 1}, ""},
 	} {
 		f := folderOf(t)
 		for _, r := range c.traces {
 			i := int(r|0x20) - 'a'
 			folderPut(t, f, folderDay.Add(time.Duration(i)*time.Hour), i+1, 10, r < 'a')
 		}
-		n, err := f.trim(c.k, folderDay.Add(5*time.Hour))
+		n, err := f.Trim(c.k, folderDay.Add(5*time.Hour))
 		folderMust(t, err)
 		var got strings.Builder
-		files, err := f.list()
+		files, err := f.List()
 		folderMust(t, err)
 		for _, file := range files {
 			r := rune('a' + int(file.Time.Sub(folderDay)/time.Hour))
@@ -372,7 +380,7 @@ func TestFolderTrimError(t *testing.T) {
 	folderPut(t, f, folderDay, 2, 10, false)
 	folderMust(t, os.Chmod(f.dir, 0o500))
 	defer os.Chmod(f.dir, 0o700)
-	if n, err := f.trim(Keep{Files: 1}, folderDay); n != 0 || !errors.Is(err, fs.ErrPermission) {
+	if n, err := f.Trim(retain.Keep{Files: 1}, folderDay); n != 0 || !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("trim: %d, %v, want ErrPermission", n, err)
 	}
 }
@@ -390,10 +398,10 @@ func TestFolderTrimMany(t *testing.T) {
 			removed = folderBoth(t, "trim", "removed", f)
 		} else {
 			var err error
-			removed, err = f.trim(Keep{Files: 50}, folderDay)
+			removed, err = f.Trim(retain.Keep{Files: 50}, folderDay)
 			folderMust(t, err)
 		}
-		files, err := f.list()
+		files, err := f.List()
 		folderMust(t, err)
 		manual := 0
 		for _, file := range files {
@@ -412,10 +420,10 @@ func TestFolderTrimMany(t *testing.T) {
 }
 
 // folderForeign2 is one foreign file.
-func folderForeign2(t *testing.T, f *folder) func() {
-	folderMust(t, os.WriteFile(f.path("other.et"), []byte("x"), 0o600))
+func folderForeign2(t *testing.T, f *Folder) func() {
+	folderMust(t, os.WriteFile(f.Path("other.et"), []byte("x"), 0o600))
 	return func() {
-		if text, err := os.ReadFile(f.path("other.et")); err != nil || string(text) != "x" {
+		if text, err := os.ReadFile(f.Path("other.et")); err != nil || string(text) != "x" {
 			t.Errorf("other.et has %q, %v", text, err)
 		}
 	}
@@ -424,7 +432,7 @@ func folderForeign2(t *testing.T, f *folder) func() {
 func TestFolderOpen(t *testing.T) {
 	f := folderOf(t)
 	name := folderPut(t, f, folderDay, 1, 5, false)
-	file, fi, err := f.open(name)
+	file, fi, err := f.OpenFile(name)
 	folderMust(t, err)
 	b, err := io.ReadAll(file)
 	if err != nil || len(b) != 5 || fi.Size() != 5 {
@@ -433,10 +441,10 @@ func TestFolderOpen(t *testing.T) {
 	folderMust(t, file.Close())
 	folderMust(t, os.WriteFile(filepath.Join(filepath.Dir(f.dir), name), []byte("above"), 0o600))
 	for _, s := range []string{
-		"", ".", "..", "/", "../" + name, "./" + name, name + "/", "x/../" + name, f.path(name), strings.TrimSuffix(name, ".et") + ".iet",
+		"", ".", "..", "/", "../" + name, "./" + name, name + "/", "x/../" + name, f.Path(name), strings.TrimSuffix(name, ".et") + ".iet",
 		strings.Replace(name, "0001", "0002", 1), "other.et", name + "\x00", strings.ToLower(name),
 	} {
-		if file, _, err := f.open(s); !errors.Is(err, fs.ErrNotExist) {
+		if file, _, err := f.OpenFile(s); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("open(%q): %v, want ErrNotExist", s, err)
 			_ = file.Close()
 		}
@@ -452,13 +460,13 @@ func TestFolderTrimByAgeWhenTheClockIsSet(t *testing.T) {
 	stranger := folderPut(t, f, now, 1, 10, false)
 	own := folderPut(t, f, now.Add(time.Second), 2, 10, false)
 	last := folderPut(t, f, now.Add(2*time.Second), 3, 10, false)
-	f.ended.Add(own)
-	f.ended.Add(last)
-	k := Keep{Age: time.Hour}
-	if n, err := f.trim(k, now.Add(-24*time.Hour), last); n != 0 || err != nil { // back
+	f.Ended(own)
+	f.Ended(last)
+	k := retain.Keep{Age: time.Hour}
+	if n, err := f.Trim(k, now.Add(-24*time.Hour), last); n != 0 || err != nil { // back
 		t.Errorf("with the clock set back trim has removed %d: %v", n, err)
 	}
-	if n, err := f.trim(k, now.Add(24*time.Hour), last); n != 1 || err != nil { // forward
+	if n, err := f.Trim(k, now.Add(24*time.Hour), last); n != 1 || err != nil { // forward
 		t.Errorf("with the clock set forward trim has removed %d: %v", n, err)
 	}
 	if got := folderNames(t, f); !slices.Equal(got, []string{own, last}) {

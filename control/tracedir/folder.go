@@ -1,4 +1,6 @@
-package control
+// Package tracedir is the folder of the traces of a flight recorder: the names of its files, the
+// finished traces and how many are kept, and what processes that died have left in it.
+package tracedir
 
 import (
 	"cmp"
@@ -10,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/entrace-go/entrace/internal/deadtrace"
@@ -18,8 +19,8 @@ import (
 	"github.com/entrace-go/entrace/internal/tracename"
 )
 
-// A TraceFile is a finished trace in the folder of a [Config].
-type TraceFile struct {
+// A File is a finished trace.
+type File struct {
 	Name   string    // of the file, without its folder
 	Size   int64     // in bytes
 	Time   time.Time // when the trace began, UTC, by its name
@@ -29,17 +30,16 @@ type TraceFile struct {
 	modified time.Time
 }
 
-// A folder is where traces lie. Whatever is in it that has not a name of ours, or
-// is not a regular file, is left alone. Several processes may use one folder. A
-// folder is safe for concurrent use.
-type folder struct {
-	dir   string     // absolute, and without symbolic links where that can be had
+// A Folder is a folder of traces. It leaves everything alone that has another name or is not a
+// regular file. Several processes may use one folder. A Folder is safe for concurrent use.
+type Folder struct {
+	dir   string
 	ended retain.Log // by name
 }
 
-// openFolder returns the folder dir, and makes it, for the user alone, if it is
+// Open returns the folder dir, and makes it, for the user alone, if it is
 // not there.
-func openFolder(dir string) (*folder, error) {
+func Open(dir string) (*Folder, error) {
 	if dir == "" {
 		return nil, errors.New("open the folder of the traces: its name is empty")
 	}
@@ -63,14 +63,18 @@ func openFolder(dir string) (*folder, error) {
 	if resolved, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = resolved
 	}
-	return &folder{dir: dir}, nil
+	return &Folder{dir: dir}, nil
 }
 
-// path returns the path of the file name.
-func (f *folder) path(name string) string { return filepath.Join(f.dir, name) }
+// Dir returns the path of the folder. It is absolute, and without symbolic links where the system says
+// how.
+func (f *Folder) Dir() string { return f.dir }
+
+// Path returns the path of the file name in the folder.
+func (f *Folder) Path(name string) string { return filepath.Join(f.dir, name) }
 
 // each calls fn for the regular files in the folder, in no order.
-func (f *folder) each(fn func(e fs.DirEntry)) error {
+func (f *Folder) each(fn func(e fs.DirEntry)) error {
 	d, err := os.Open(f.dir)
 	if err != nil {
 		return err
@@ -93,9 +97,9 @@ func (f *folder) each(fn func(e fs.DirEntry)) error {
 	}
 }
 
-// list returns the finished traces, oldest first.
-func (f *folder) list() ([]TraceFile, error) {
-	var files []TraceFile
+// List returns the finished traces, oldest first.
+func (f *Folder) List() ([]File, error) {
+	var files []File
 	var first error
 	err := f.each(func(e fs.DirEntry) {
 		n, ok := parseFileName(e.Name())
@@ -110,7 +114,7 @@ func (f *folder) list() ([]TraceFile, error) {
 			return
 		}
 		if fi.Mode().IsRegular() {
-			files = append(files, TraceFile{Name: e.Name(), Size: fi.Size(), Time: n.time, Manual: n.manual, Config: n.config, modified: fi.ModTime()})
+			files = append(files, File{Name: e.Name(), Size: fi.Size(), Time: n.time, Manual: n.manual, Config: n.config, modified: fi.ModTime()})
 		}
 	})
 	if err == nil {
@@ -119,27 +123,27 @@ func (f *folder) list() ([]TraceFile, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list the traces: %w", err)
 	}
-	slices.SortFunc(files, func(a, b TraceFile) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(files, func(a, b File) int { return cmp.Compare(a.Name, b.Name) })
 	// A folder that changes while it is read may show a file twice.
-	return slices.CompactFunc(files, func(a, b TraceFile) bool { return a.Name == b.Name }), nil
+	return slices.CompactFunc(files, func(a, b File) bool { return a.Name == b.Name }), nil
 }
 
-// trim removes traces until all bounds of k hold at the time now, and returns how
+// Trim removes traces until all bounds of k hold at the time now, and returns how
 // many this call has removed: those that are too old, then the oldest of those that
 // nobody asked for by hand, then the oldest of the others. Package retain decides which
 // is older. The caller passes the traces that were finished just now in spare, which
-// trim never removes; if none of them exists, it spares the newest one. A trace that
+// Trim never removes; if none of them exists, it spares the newest one. A trace that
 // cannot be removed still counts. The first such error is returned in the end.
-func (f *folder) trim(k Keep, now time.Time, spare ...string) (removed int, err error) {
-	if k == (Keep{}) {
+func (f *Folder) Trim(k retain.Keep, now time.Time, spare ...string) (removed int, err error) {
+	if k == (retain.Keep{}) {
 		return 0, nil
 	}
-	files, err := f.list()
+	files, err := f.List()
 	if err != nil || len(files) == 0 {
 		return 0, err
 	}
 	f.ended.Forget(func(name string) bool {
-		_, there := slices.BinarySearchFunc(files, name, func(file TraceFile, name string) int { return cmp.Compare(file.Name, name) })
+		_, there := slices.BinarySearchFunc(files, name, func(file File, name string) int { return cmp.Compare(file.Name, name) })
 		return there
 	})
 	all := make([]retain.File, len(files))
@@ -152,8 +156,8 @@ func (f *folder) trim(k Keep, now time.Time, spare ...string) (removed int, err 
 		}
 	}
 	newest.Spare = newest.Spare || !spared
-	f.ended.Prune(all, retain.Keep(k), now, func(file *retain.File) bool {
-		rerr := os.Remove(f.path(file.Path))
+	f.ended.Prune(all, k, now, func(file *retain.File) bool {
+		rerr := os.Remove(f.Path(file.Path))
 		if rerr == nil {
 			removed++
 		} else if !errors.Is(rerr, fs.ErrNotExist) { // else another process has trimmed it
@@ -165,9 +169,9 @@ func (f *folder) trim(k Keep, now time.Time, spare ...string) (removed int, err 
 	return removed, err
 }
 
-// open opens a finished trace for reading, which the caller closes. Whatever has
+// OpenFile opens a finished trace for reading, which the caller closes. Whatever has
 // not the name of one, or is no regular file, is fs.ErrNotExist.
-func (f *folder) open(name string) (*os.File, os.FileInfo, error) {
+func (f *Folder) OpenFile(name string) (*os.File, os.FileInfo, error) {
 	missing := &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 	if _, ok := parseFileName(name); !ok {
 		return nil, nil, missing
@@ -199,40 +203,13 @@ func (f *folder) open(name string) (*os.File, os.FileInfo, error) {
 	return file, fi, nil
 }
 
-// sweep finishes what dead processes have left: their streams, and what their
-// crash buffers hold, become traces, whose names it returns, and their temporary
-// files are removed. What a living process writes is left alone. It may be called
-// at any time, by several processes at once. An error about one file does not keep
-// it from the others.
-func (f *folder) sweep(o *deadtrace.Options) (finished []string, err error) {
-	var temps []fs.DirEntry
-	eerr := f.each(func(e fs.DirEntry) {
-		if strings.HasPrefix(e.Name(), "."+ringPrefix) {
-			temps = append(temps, e)
-		}
-	})
-	isRing := func(name string) bool { return strings.HasPrefix(name, ringPrefix) && strings.HasSuffix(name, ringExt) }
-	deadtrace.RemoveTemps(context.Background(), f.dir, temps, false, isRing)
-	isTrace := func(_, base string) bool { _, ok := parseFileName(base + fileExt); return ok }
-	ferr := deadtrace.Folder(context.Background(), f.dir, isTrace, o, func(r *deadtrace.Result, rerr error) {
-		switch {
-		case rerr != nil:
-			err = errors.Join(err, fmt.Errorf("finish a trace: %w", rerr))
-		case r.Changed:
-			finished = append(finished, filepath.Base(r.Output))
-		}
-	})
-	if eerr = cmp.Or(eerr, ferr); eerr != nil {
-		err = errors.Join(fmt.Errorf("sweep the traces: %w", eerr), err)
-	}
-	slices.Sort(finished)
-	return finished, err
-}
+// Ended notes that this process has finished the trace name just now, from when its age counts.
+func (f *Folder) Ended(name string) { f.ended.Add(name) }
 
-// finish makes the trace name of what a dead writer has left of it, and reports
+// Finish makes the trace name of what a dead writer has left of it, and reports
 // whether it has.
-func (f *folder) finish(name string) (bool, error) {
-	r, err := deadtrace.Finish(context.Background(), tracename.Stream(f.path(name)), &deadtrace.Options{Owner: deadtrace.Private})
+func (f *Folder) Finish(name string) (bool, error) {
+	r, err := deadtrace.Finish(context.Background(), tracename.Stream(f.Path(name)), &deadtrace.Options{Owner: deadtrace.Private})
 	if deadtrace.IsOthers(err) {
 		return false, nil
 	}

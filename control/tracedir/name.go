@@ -1,4 +1,4 @@
-package control
+package tracedir
 
 import (
 	"os"
@@ -28,7 +28,6 @@ type traceName struct {
 
 const (
 	fileTime    = "20060102T150405.000000Z"
-	fileExt     = ".et" // of a finished trace
 	maxFileHost = 32
 	maxFileName = 200 // what package format takes
 )
@@ -48,7 +47,29 @@ func (n traceName) String() string {
 		b = append(b, 'm')
 	}
 	b = append(append(b, '-'), n.config...)
-	return string(append(b, fileExt...))
+	return string(append(b, tracename.ET...))
+}
+
+// IsName reports whether a file of that name is a finished trace.
+func IsName(s string) bool {
+	_, ok := parseFileName(s)
+	return ok
+}
+
+// ValidName reports whether a trace of a configuration can have the name s: 1 to 64 letters, digits, "-",
+// "_" and ".", of which it begins with none of the last three.
+func ValidName(s string) bool {
+	if len(s) == 0 || len(s) > 64 {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+		if !letter && (i == 0 || c != '-' && c != '_' && c != '.') {
+			return false
+		}
+	}
+	return true
 }
 
 // parseFileName is the inverse of String: it takes nothing that String would not
@@ -57,12 +78,12 @@ func parseFileName(s string) (traceName, bool) {
 	if len(s) > maxFileName || len(s) <= len(fileTime) || s[len(fileTime)] != '-' {
 		return traceName{}, false
 	}
-	base, ok := strings.CutSuffix(s, fileExt)
+	base, ok := strings.CutSuffix(s, tracename.ET)
 	if !ok || len(base) <= len(fileTime) {
 		return traceName{}, false
 	}
 	parts := strings.SplitN(base[len(fileTime)+1:], "-", 4)
-	if len(parts) != 4 || fileHost(parts[0]) != parts[0] || !validName(parts[3]) {
+	if len(parts) != 4 || fileHost(parts[0]) != parts[0] || !ValidName(parts[3]) {
 		return traceName{}, false
 	}
 	at, err := time.Parse(fileTime, s[:len(fileTime)])
@@ -104,7 +125,10 @@ var fileNames struct {
 	seq  uint64
 }
 
-var thisHost = sync.OnceValue(func() string {
+// Host returns what stands for this host in the names of files.
+func Host() string { return host() }
+
+var host = sync.OnceValue(func() string {
 	host, _ := os.Hostname() // without one the process has to do
 	return fileHost(host)
 })
@@ -112,11 +136,11 @@ var thisHost = sync.OnceValue(func() string {
 // maxFileTime is the last time that has the width.
 var maxFileTime = time.Date(9999, 12, 31, 23, 59, 59, 999_999_000, time.UTC)
 
-// fileName returns a name for a trace that began at a time. The names of one
+// NewName returns a name for the trace config that began at a time. The names of one
 // process ascend, even when its clock goes back: the time is above that of the
 // name before. There is no file of that name, finished or not. It is safe for
 // concurrent use.
-func (f *folder) fileName(at time.Time, name string, manual bool) string {
+func (f *Folder) NewName(at time.Time, config string, manual bool) string {
 	at = at.UTC().Truncate(time.Microsecond)
 	if at.Year() < 0 {
 		at = time.Time{}
@@ -134,7 +158,7 @@ func (f *folder) fileName(at time.Time, name string, manual bool) string {
 		}
 		fileNames.last = at
 		fileNames.seq++
-		n := traceName{time: at, host: thisHost(), pid: uint32(max(os.Getpid(), 0)), seq: fileNames.seq, manual: manual, config: name}
+		n := traceName{time: at, host: Host(), pid: uint32(max(os.Getpid(), 0)), seq: fileNames.seq, manual: manual, config: config}
 		if s := n.String(); !f.taken(s) {
 			return s
 		}
@@ -142,10 +166,10 @@ func (f *folder) fileName(at time.Time, name string, manual bool) string {
 }
 
 // taken reports whether there is something of the trace name.
-func (f *folder) taken(name string) bool {
-	base := strings.TrimSuffix(name, fileExt)
-	for _, ext := range []string{fileExt, tracename.IET, tracename.IET + tracename.Journal} {
-		if _, err := os.Lstat(f.path(base + ext)); err == nil {
+func (f *Folder) taken(name string) bool {
+	base := strings.TrimSuffix(name, tracename.ET)
+	for _, ext := range []string{tracename.ET, tracename.IET, tracename.IET + tracename.Journal} {
+		if _, err := os.Lstat(f.Path(base + ext)); err == nil {
 			return true
 		}
 	}

@@ -1,4 +1,4 @@
-package control
+package tracedir
 
 import (
 	"math/rand/v2"
@@ -16,7 +16,7 @@ func TestFileNameAscends(t *testing.T) {
 	start := time.Now()
 	var names []string
 	for range 5000 { // a clock that jumps, mostly back
-		name := f.fileName(start.Add(time.Duration(rand.Int64N(int64(time.Minute)))-time.Hour), "slow-checkout", rand.N(2) == 0)
+		name := f.NewName(start.Add(time.Duration(rand.Int64N(int64(time.Minute)))-time.Hour), "slow-checkout", rand.N(2) == 0)
 		n, ok := parseFileName(name)
 		if !ok || n.String() != name || n.config != "slow-checkout" {
 			t.Fatalf("parseFileName(%q) = %+v, %v", name, n, ok)
@@ -28,13 +28,13 @@ func TestFileNameAscends(t *testing.T) {
 	}
 	last, _ := parseFileName(names[len(names)-1])
 	for _, at := range []time.Time{{}, time.Date(-5, 1, 1, 0, 0, 0, 0, time.UTC)} {
-		n, ok := parseFileName(f.fileName(at, "c", false))
+		n, ok := parseFileName(f.NewName(at, "c", false))
 		if !ok || n.time.Sub(last.time) != time.Microsecond {
 			t.Errorf("after %v the name of %v has %v, want one microsecond later", last.time, at, n.time)
 		}
 		last = n
 	}
-	if n, _ := parseFileName(f.fileName(last.time.Add(time.Second), "c", false)); n.time != last.time.Add(time.Second) {
+	if n, _ := parseFileName(f.NewName(last.time.Add(time.Second), "c", false)); n.time != last.time.Add(time.Second) {
 		t.Errorf("a time that is later is not kept: %v", n.time)
 	}
 }
@@ -47,7 +47,7 @@ func TestFileNameConcurrent(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 200 {
-				name := f.fileName(folderDay, "c", false)
+				name := f.NewName(folderDay, "c", false)
 				mu.Lock()
 				if seen[name] {
 					t.Errorf("%s comes twice", name)
@@ -64,11 +64,11 @@ func TestFileNameConcurrent(t *testing.T) {
 func TestFileNameTaken(t *testing.T) {
 	f := folderOf(t)
 	for _, ext := range []string{".et", ".iet", ".iet.buffer"} {
-		n, _ := parseFileName(f.fileName(time.Now(), "c", false))
+		n, _ := parseFileName(f.NewName(time.Now(), "c", false))
 		n.time = n.time.Add(time.Second)
 		n.seq++
-		folderMust(t, os.WriteFile(f.path(strings.TrimSuffix(n.String(), ".et")+ext), nil, 0o600))
-		got := f.fileName(n.time, "c", false)
+		folderMust(t, os.WriteFile(f.Path(strings.TrimSuffix(n.String(), ".et")+ext), nil, 0o600))
+		got := f.NewName(n.time, "c", false)
 		if got == n.String() {
 			t.Errorf("%s is given while there is a %s", got, ext)
 		}
@@ -85,8 +85,8 @@ func TestFileNameEndOfTime(t *testing.T) {
 		fileNames.last = was
 		fileNames.mu.Unlock()
 	}()
-	a := f.fileName(time.Date(12026, 1, 1, 0, 0, 0, 0, time.UTC), "c", false)
-	b := f.fileName(time.Date(12026, 1, 1, 0, 0, 0, 0, time.UTC), "c", false)
+	a := f.NewName(time.Date(12026, 1, 1, 0, 0, 0, 0, time.UTC), "c", false)
+	b := f.NewName(time.Date(12026, 1, 1, 0, 0, 0, 0, time.UTC), "c", false)
 	for _, s := range []string{a, b} {
 		if _, ok := parseFileName(s); !ok || !strings.HasPrefix(s, "99991231T235959.999999Z-") {
 			t.Errorf("the name is %s", s)
@@ -187,7 +187,7 @@ func FuzzParseFileName(f *testing.F) {
 		if n.String() != s {
 			t.Errorf("%q becomes %q", s, n.String())
 		}
-		if filepath.Base(s) != s || !filepath.IsLocal(s) || strings.ContainsAny(s, `/\:"`) || !validName(n.config) {
+		if filepath.Base(s) != s || !filepath.IsLocal(s) || strings.ContainsAny(s, `/\:"`) || !ValidName(n.config) {
 			t.Errorf("%q is a name", s)
 		}
 	})

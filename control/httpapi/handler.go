@@ -1,0 +1,373 @@
+// Package httpapi asks a [control.Control] for traces over HTTP, lists and serves them, and changes its
+// configuration for a while:
+//
+//	GET    /               what there is, as JSON
+//	POST   /snapshot       ?window=30s &name=X &manual=1 &reason=TEXT
+//	POST   /start          ?config=X &for=20s &manual=1 &reason=TEXT
+//	POST   /stop/ID
+//	GET    /traces/FILE
+//	PUT    /config         ?for=10m, with the text of the configuration
+//	DELETE /config         ends that
+//
+// References in its answers are relative, so that it does not matter where it is
+// mounted. Answers are JSON but for the files; errors have a member "error".
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/control/tracedir"
+)
+
+// Options say who may use a handler, and for what. The zero
+// value is for requests from the same machine alone.
+type Options struct {
+	// Token, if set, is what requests need: "Authorization: Bearer TOKEN". It has at
+	// least 16 bytes; with a shorter one all requests are refused.
+	//
+	// Without one only requests from this machine are served, to an address of this
+	// machine, and none that says that a proxy has passed it on. A proxy here that
+	// does not say so makes all requests look like that: behind one, set a Token.
+	Token string
+	// Viewer, if set, is the URL of a page that shows the traces, such as one of package
+	// viewer. GET / has it.
+	Viewer string
+	// AllowConfig lets PUT /config replace the configuration for a while.
+	AllowConfig bool
+	// Parse reads what PUT /config brings, such as filesource.Parse. It must be
+	// safe for concurrent use, and text is its own.
+	Parse func(text []byte) (*control.Config, error)
+}
+
+const (
+	minToken        = 16
+	maxReason       = 1 << 10
+	maxConfigText   = 1 << 20
+	maxListed       = 1000
+	defaultOverride = 10 * time.Minute
+	maxOverride     = 24 * time.Hour
+	defaultRetry    = time.Minute
+	tracesDir       = "traces/"
+)
+
+// A handler serves a control.
+type handler struct {
+	ctl    *control.Control
+	folder *tracedir.Folder // nil: it is out of reach
+	o      Options
+	token  [sha256.Size]byte
+}
+
+// New returns a handler for c. Give it paths that begin behind the place where it is mounted:
+//
+//	mux.Handle("/debug/entrace/", http.StripPrefix("/debug/entrace", httpapi.New(ctl, nil)))
+//
+// A nil o means defaults. For a nil c there is nothing.
+func New(c *control.Control, o *Options) http.Handler {
+	if c == nil {
+		return http.NotFoundHandler()
+	}
+	h := &handler{ctl: c}
+	if o != nil {
+		h.o = *o
+	}
+	h.folder, _ = tracedir.Open(c.Dir())
+	h.token = sha256.Sum256([]byte(h.o.Token))
+	return h
+}
+
+// A statusError is an error with its status.
+type statusError struct {
+	status int
+	text   string
+}
+
+func (e *statusError) Error() string { return e.text }
+
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Cache-Control", "no-store")
+	err := h.admit(w, r)
+	if err == nil {
+		err = h.route(w, r)
+	}
+	if err != nil {
+		fail(w, err)
+	}
+}
+
+// route answers a request by its path and method.
+func (h *handler) route(w http.ResponseWriter, r *http.Request) error {
+	at := strings.TrimPrefix(r.URL.Path, "/")
+	file, isFile := strings.CutPrefix(at, tracesDir)
+	id, isStop := strings.CutPrefix(at, "stop/")
+	switch {
+	case at == "":
+		return do(w, r, methods{"GET": h.index})
+	case at == "snapshot":
+		return do(w, r, methods{"POST": h.snapshot})
+	case at == "start":
+		return do(w, r, methods{"POST": h.start})
+	case at == "config" && h.o.AllowConfig:
+		return do(w, r, methods{"PUT": h.setConfig, "DELETE": h.endConfig})
+	case isStop && id != "" && !strings.Contains(id, "/"):
+		return do(w, r, methods{"POST": func(w http.ResponseWriter, r *http.Request) error { return h.stop(w, r, id) }})
+	case isFile && file != "":
+		return do(w, r, methods{"GET": func(w http.ResponseWriter, r *http.Request) error { return h.file(w, r, file) }})
+	}
+	return &statusError{http.StatusNotFound, "not found"}
+}
+
+type methods map[string]func(http.ResponseWriter, *http.Request) error
+
+// do calls the function of the request's method. HEAD is GET, without what that writes.
+func do(w http.ResponseWriter, r *http.Request, m methods) error {
+	method := r.Method
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
+	if fn := m[method]; fn != nil {
+		return fn(w, r)
+	}
+	var allow []string
+	for name := range m {
+		allow = append(allow, name)
+		if name == http.MethodGet {
+			allow = append(allow, http.MethodHead)
+		}
+	}
+	slices.Sort(allow)
+	w.Header().Set("Allow", strings.Join(allow, ", "))
+	return &statusError{http.StatusMethodNotAllowed, "method not allowed: use " + strings.Join(allow, ", ")}
+}
+
+func (h *handler) snapshot(w http.ResponseWriter, r *http.Request) error {
+	p := paramsOf(r, "window", "name", "manual", "reason").noBody(r)
+	return h.begin(w, r, p, control.Request{
+		Trigger: control.TriggerHTTP, Key: "snapshot", Mode: control.ModeSnapshot,
+		Window: p.duration("window", 0, 0), Name: p.name("name"), Manual: p.bool("manual"), Reason: p.reason(),
+	})
+}
+
+func (h *handler) start(w http.ResponseWriter, r *http.Request) error {
+	p := paramsOf(r, "config", "for", "manual", "reason").noBody(r)
+	q := control.Request{
+		Trigger: control.TriggerHTTP, Key: "start", Mode: control.ModeStream,
+		Timeout: p.duration("for", 0, 0), Name: p.name("config"), Manual: p.bool("manual"), Reason: p.reason(),
+	}
+	if q.Name == "" {
+		p.bad("config", "is missing: it names the trace of the configuration")
+	}
+	return h.begin(w, r, p, q)
+}
+
+func (h *handler) begin(w http.ResponseWriter, r *http.Request, p *params, q control.Request) error {
+	if err := p.check(); err != nil {
+		return err
+	}
+	t, err := h.ctl.Start(r.Context(), q)
+	if err != nil {
+		return h.denied(w, err)
+	}
+	v := traceView(t, "")
+	if v.Href != "" {
+		w.Header().Set("Location", v.Href) // beside snapshot and start
+	}
+	return answer(w, http.StatusCreated, v)
+}
+
+// stop ends a stream and answers when its file is finished.
+func (h *handler) stop(w http.ResponseWriter, r *http.Request, id string) error {
+	if err := paramsOf(r).noBody(r).check(); err != nil {
+		return err
+	}
+	running := h.ctl.Running()
+	i := slices.IndexFunc(running, func(t *control.Trace) bool { return t.ID() == id })
+	if i < 0 || !running[i].Stop() {
+		return &statusError{http.StatusNotFound, "no stream of that id is running"}
+	}
+	t := running[i]
+	select {
+	case <-t.Done():
+	case <-r.Context().Done():
+		return context.Cause(r.Context())
+	}
+	if v := t.Verdict(); v != control.Started && v != control.Unfinished {
+		return &control.DeniedError{Request: control.Request{Trigger: control.TriggerHTTP, Key: "stop"}, Verdict: v, Trace: t.Name(), Err: t.Err()}
+	}
+	return answer(w, http.StatusOK, traceView(t, "../")) // from below stop/
+}
+
+// denied adds to the answer when to ask again.
+func (h *handler) denied(w http.ResponseWriter, err error) error {
+	d, ok := errors.AsType[*control.DeniedError](err)
+	if !ok || d.Verdict != control.RateLimited {
+		return err
+	}
+	wait := defaultRetry
+	for _, t := range h.ctl.Config().Traces {
+		switch {
+		case t.Name != d.Trace:
+		case t.Every > 0:
+			wait = t.Every
+		case t.PerHour > 0:
+			wait = time.Hour / time.Duration(t.PerHour)
+		}
+	}
+	seconds := int64((wait + time.Second - 1) / time.Second)
+	w.Header().Set("Retry-After", strconv.FormatInt(max(seconds, 1), 10))
+	return err
+}
+
+func (h *handler) file(w http.ResponseWriter, r *http.Request, name string) error {
+	if err := paramsOf(r).check(); err != nil {
+		return err
+	}
+	missing := &statusError{http.StatusNotFound, "no such trace"}
+	if h.folder == nil {
+		return missing
+	}
+	file, fi, err := h.folder.OpenFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return missing
+	}
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`) // it has nothing to escape
+	http.ServeContent(w, r, "", fi.ModTime(), file)
+	return nil
+}
+
+func (h *handler) setConfig(w http.ResponseWriter, r *http.Request) error {
+	p := paramsOf(r, "for")
+	d := p.duration("for", defaultOverride, maxOverride)
+	if err := p.check(); err != nil {
+		return err
+	}
+	if h.o.Parse == nil {
+		return errors.New("the handler is not set up: Options.Parse is not set")
+	}
+	var body io.ReadCloser = http.NoBody
+	if r.Body != nil {
+		body = http.MaxBytesReader(w, r.Body, maxConfigText)
+	}
+	text, err := io.ReadAll(body)
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return &statusError{http.StatusRequestEntityTooLarge, fmt.Sprintf("the configuration is longer than %d bytes", maxConfigText)}
+	}
+	if err != nil {
+		return &statusError{http.StatusBadRequest, "read the configuration: " + err.Error()}
+	}
+	c, err := h.o.Parse(text)
+	if err == nil && c == nil {
+		err = errors.New("the configuration is empty")
+	}
+	if err != nil {
+		return &statusError{http.StatusBadRequest, err.Error()}
+	}
+	if err := h.ctl.Override(c, d); err != nil {
+		if _, ok := errors.AsType[*control.FieldError](err); ok {
+			return &statusError{http.StatusBadRequest, err.Error()}
+		}
+		return err
+	}
+	return answer(w, http.StatusOK, map[string]string{"config": c.ID, "for": d.String()})
+}
+
+func (h *handler) endConfig(w http.ResponseWriter, r *http.Request) error {
+	if err := paramsOf(r).noBody(r).check(); err != nil {
+		return err
+	}
+	if err := h.ctl.Override(nil, 0); err != nil {
+		return err
+	}
+	return answer(w, http.StatusOK, map[string]string{"config": h.ctl.Config().ID})
+}
+
+// fail answers with an error.
+func fail(w http.ResponseWriter, err error) {
+	v := struct {
+		Error   string          `json:"error"`
+		Verdict control.Verdict `json:"verdict,omitempty"`
+		Trace   string          `json:"trace,omitempty"`
+	}{Error: err.Error()}
+	status := http.StatusInternalServerError
+	if d, ok := errors.AsType[*control.DeniedError](err); ok {
+		v.Verdict, v.Trace = d.Verdict, d.Trace
+		switch d.Verdict {
+		case control.RateLimited:
+			status = http.StatusTooManyRequests
+		case control.Closed:
+			status = http.StatusServiceUnavailable
+		case control.Failed:
+		default:
+			status = http.StatusConflict
+		}
+	} else if e, ok := errors.AsType[*statusError](err); ok {
+		status = e.status
+	}
+	_ = answer(w, status, v) // it is made of strings
+}
+
+// answer answers with v. Nothing is written when that cannot be encoded.
+func answer(w http.ResponseWriter, status int, v any) error {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(v); err != nil {
+		return fmt.Errorf("encode the answer: %w", err)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(b.Len()))
+	w.WriteHeader(status)
+	_, _ = w.Write(b.Bytes()) // who asked may be gone
+	return nil
+}
+
+func (h *handler) index(w http.ResponseWriter, r *http.Request) error {
+	if err := paramsOf(r).check(); err != nil {
+		return err
+	}
+	base := ""
+	if r.URL.Path == "" {
+		// The mount was asked for without its last slash, so that references begin
+		// beside it.
+		if u, err := url.ParseRequestURI(r.RequestURI); err == nil && !strings.HasSuffix(u.Path, "/") {
+			base = (&url.URL{Path: path.Base(u.Path)}).EscapedPath() + "/"
+		}
+	}
+	v := indexView{Viewer: h.o.Viewer, Config: viewConfig(h.ctl.Config()), Stats: h.ctl.Stats(), Running: []*runningView{}, Files: []fileView{}}
+	for _, t := range h.ctl.Running() {
+		v.Running = append(v.Running, traceView(t, base))
+	}
+	if h.folder != nil {
+		files, err := h.folder.List()
+		if err != nil {
+			v.Error = err.Error()
+		}
+		v.Total = len(files)
+		for i := len(files) - 1; i >= max(0, len(files)-maxListed); i-- {
+			f := &files[i]
+			v.Files = append(v.Files, fileView{f.Name, f.Size, f.Time, f.Manual, f.Config, base + tracesDir + f.Name})
+		}
+	}
+	return answer(w, http.StatusOK, v)
+}

@@ -1,0 +1,572 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/format"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A rig is a control that is asked over HTTP.
+type rig struct {
+	*control.Control
+
+	made chan *control.Trace // what OnTrace is told, while there is room
+}
+
+var byHTTP = []control.On{{Trigger: control.TriggerHTTP}}
+
+// configOf returns a configuration with these traces.
+func configOf(dir string, traces ...control.TraceConfig) *control.Config {
+	for i := range traces {
+		if t := &traces[i]; t.Providers == 0 {
+			t.Providers = control.Logs
+		}
+	}
+	return &control.Config{ID: "prod", Dir: dir, Ring: control.RingConfig{Bytes: control.MinRingBytes, Always: control.Logs}, Traces: traces}
+}
+
+// newRig returns a rig with traces, by default a snapshot and a stream without limits.
+func newRig(t testing.TB, traces ...control.TraceConfig) *rig {
+	t.Helper()
+	if len(traces) == 0 {
+		traces = []control.TraceConfig{{Name: "any", On: byHTTP}, {Name: "deep", Mode: control.ModeStream, On: byHTTP}}
+	}
+	return rigOf(t, control.Options{Config: configOf(t.TempDir(), traces...)})
+}
+
+func rigOf(t testing.TB, o control.Options) *rig {
+	t.Helper()
+	r := &rig{made: make(chan *control.Trace, 1000)}
+	o.OnTrace = func(t *control.Trace) {
+		select {
+		case r.made <- t:
+		default:
+		}
+	}
+	var err error
+	r.Control, err = control.New(&o)
+	must(t, err)
+	t.Cleanup(func() { must(t, r.Shutdown(context.Background())) })
+	return r
+}
+
+// asked returns how many requests for traces there were.
+func (r *rig) asked() (n uint64) {
+	for _, k := range r.Stats().Verdicts[control.TriggerHTTP] {
+		n += k
+	}
+	return n
+}
+
+// put makes a file that has the name of a trace, of that time.
+func (r *rig) put(t testing.TB, at time.Time, size int, manual bool) string {
+	t.Helper()
+	name := at.UTC().Format("20060102T150405.000000Z") + "-h-7-0001"
+	if manual {
+		name += "m"
+	}
+	name += "-c.et"
+	must(t, os.WriteFile(r.Dir()+"/"+name, make([]byte, size), 0o600))
+	return name
+}
+
+var day = time.Date(2026, 11, 20, 21, 27, 12, 21_345_000, time.UTC)
+
+// ask asks as a program of this machine would.
+func ask(h http.Handler, method, target, body string, change ...func(*http.Request)) *httptest.ResponseRecorder {
+	var b io.Reader
+	if body != "" {
+		b = strings.NewReader(body)
+	}
+	r := httptest.NewRequest(method, target, b)
+	r.RemoteAddr, r.Host = "127.0.0.1:4711", "localhost:8080"
+	for _, c := range change {
+		c(r)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+func header(name, value string) func(*http.Request) {
+	return func(r *http.Request) { r.Header.Add(name, value) }
+}
+
+// answerOf decodes a JSON answer.
+func answerOf(t *testing.T, w *httptest.ResponseRecorder) map[string]any {
+	t.Helper()
+	var v map[string]any
+	if err := json.Unmarshal(w.Body.Bytes(), &v); err != nil || w.Header().Get("Content-Type") != "application/json" {
+		t.Fatalf("the answer is %s %q: %v", w.Header().Get("Content-Type"), w.Body, err)
+	}
+	return v
+}
+
+// TestHandlerMethods asks each path with each method, and that none but those that
+// are meant to do anything.
+func TestHandlerMethods(t *testing.T) {
+	r := newRig(t)
+	file := r.put(t, day, 5, false)
+	handlers := map[bool]http.Handler{
+		true:  New(r.Control, &Options{AllowConfig: true, Parse: r.parse}),
+		false: New(r.Control, &Options{Parse: r.parse}),
+	}
+	for _, c := range []struct {
+		path  string
+		allow string // "" means that the path is none
+		off   string // the same without AllowConfig
+	}{
+		{"/", "GET, HEAD", "GET, HEAD"},
+		{"/snapshot", "POST", "POST"},
+		{"/start", "POST", "POST"},
+		{"/stop/1", "POST", "POST"},
+		{"/config", "DELETE, PUT", ""},
+		{"/traces/" + file, "GET, HEAD", "GET, HEAD"},
+		{"/snapshot/", "", ""},
+		{"/stop", "", ""},
+		{"/stop/", "", ""},
+		{"/stop/1/2", "", ""},
+		{"/traces", "", ""},
+		{"/traces/", "", ""},
+		{"//", "", ""},
+		{"//snapshot", "", ""},
+		{"/index.html", "", ""},
+		{"/Snapshot", "", ""},
+	} {
+		for on, h := range handlers {
+			allow := c.allow
+			if !on {
+				allow = c.off
+			}
+			for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "get"} {
+				before := r.asked()
+				w := ask(h, method, "/", "id: other", func(q *http.Request) {
+					if q.URL.Path = c.path; method != "PUT" {
+						q.Body, q.ContentLength = nil, 0
+					}
+				})
+				allowed := slices.Contains(strings.Split(allow, ", "), method)
+				switch {
+				case allow == "" && w.Code != 404:
+					t.Errorf("%s %s: %d, want 404", method, c.path, w.Code)
+				case allow != "" && !allowed && (w.Code != 405 || w.Header().Get("Allow") != allow):
+					t.Errorf("%s %s: %d, Allow %q, want 405 and %q", method, c.path, w.Code, w.Header().Get("Allow"), allow)
+				case allowed && (w.Code == 405 || w.Code == 404 && c.path != "/stop/1"):
+					t.Errorf("%s %s: %d", method, c.path, w.Code)
+				}
+				if changed := r.Config().ID != "prod"; method != "POST" && r.asked() > before || changed != (method == "PUT" && allowed) {
+					t.Errorf("%s %s asks for %d traces, the configuration is %s", method, c.path, r.asked()-before, r.Config().ID)
+				}
+				must(t, r.Override(nil, 0))
+				if w.Header().Get("X-Content-Type-Options") != "nosniff" || w.Header().Get("Cache-Control") != "no-store" {
+					t.Errorf("%s %s: the header is %v", method, c.path, w.Header())
+				}
+			}
+		}
+	}
+}
+
+// parse reads "id: ID" as the configuration of the rig with another id.
+func (r *rig) parse(text []byte) (*control.Config, error) {
+	if string(text) == "nil" {
+		return nil, nil
+	}
+	id, ok := strings.CutPrefix(string(text), "id: ")
+	if !ok {
+		return nil, errors.New("line 1: there is no id")
+	}
+	c := *r.Config()
+	c.ID = strings.TrimSpace(id)
+	return &c, nil
+}
+
+func TestHandlerSnapshot(t *testing.T) {
+	r := newRig(t)
+	h := New(r.Control, nil)
+	for _, c := range []struct {
+		query string
+		want  control.Request
+	}{
+		{"", control.Request{}},
+		{"?window=30s", control.Request{Window: 30 * time.Second}},
+		{"?window=1m30s&name=any&manual=1&reason=a%20%3Cb%3E", control.Request{Window: 90 * time.Second, Name: "any", Manual: true, Reason: "a <b>"}},
+		{"?manual=0", control.Request{}},
+		{"?manual=true", control.Request{Manual: true}},
+		{"?reason=" + strings.Repeat("x", 1024), control.Request{Reason: strings.Repeat("x", 1024)}},
+	} {
+		c.want.Trigger, c.want.Key, c.want.Mode = control.TriggerHTTP, "snapshot", control.ModeSnapshot
+		before := r.asked()
+		w := ask(h, "POST", "/snapshot"+c.query, "")
+		if w.Code != 201 || r.asked() != before+1 {
+			t.Errorf("%s: %d, %d were asked for", c.query, w.Code, r.asked()-before)
+			continue
+		}
+		if got := (<-r.made).Request(); fmt.Sprint(got) != fmt.Sprint(c.want) {
+			t.Errorf("%s: asked for %v, want %v", c.query, got, c.want)
+		}
+		v := answerOf(t, w)
+		if v["id"] == "" || w.Header().Get("Location") != "traces/"+v["file"].(string) || v["href"] != w.Header().Get("Location") {
+			t.Errorf("%s: the answer is %v, and it is at %q", c.query, v, w.Header().Get("Location"))
+		}
+		if _, err := os.Stat(r.Dir() + "/" + v["file"].(string)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestHandlerErrors has an answer for each error.
+func TestHandlerErrors(t *testing.T) {
+	r := newRig(t, control.TraceConfig{Name: "any", On: byHTTP, Every: 90 * time.Second},
+		control.TraceConfig{Name: "deep", Mode: control.ModeStream, On: byHTTP, PerHour: 4})
+	h := New(r.Control, nil).(*handler)
+	for _, c := range []struct {
+		err   error
+		want  int
+		retry string
+	}{
+		{&control.DeniedError{Verdict: control.NoConfig}, 409, ""},
+		{&control.DeniedError{Verdict: control.AlreadyRunning}, 409, ""},
+		{&control.DeniedError{Verdict: control.NoSlot}, 409, ""},
+		{&control.DeniedError{Verdict: control.NoProviders}, 409, ""},
+		{&control.DeniedError{Verdict: control.ConditionUnmet}, 409, ""},
+		{&control.DeniedError{Verdict: control.NotEnough}, 409, ""},
+		{&control.DeniedError{Verdict: control.SampledOut}, 409, ""},
+		{&control.DeniedError{Verdict: control.Coalesced}, 409, ""},
+		{&control.DeniedError{Verdict: control.RateLimited}, 429, "60"},
+		{&control.DeniedError{Verdict: control.RateLimited, Trace: "any"}, 429, "90"},
+		{&control.DeniedError{Verdict: control.RateLimited, Trace: "deep"}, 429, "900"},
+		{fmt.Errorf("start: %w", &control.DeniedError{Verdict: control.RateLimited, Trace: "any"}), 429, "90"},
+		{&control.DeniedError{Verdict: control.Closed}, 503, ""},
+		{&control.DeniedError{Verdict: control.Failed, Err: errors.New("the disk is full")}, 500, ""},
+		{errors.New("the disk is full"), 500, ""},
+	} {
+		w := httptest.NewRecorder()
+		fail(w, h.denied(w, c.err))
+		v := answerOf(t, w)
+		if w.Code != c.want || w.Header().Get("Retry-After") != c.retry || w.Header().Get("Location") != "" {
+			t.Errorf("%v: %d, Retry-After %q, want %d and %q", c.err, w.Code, w.Header().Get("Retry-After"), c.want, c.retry)
+		}
+		verdict := ""
+		if d, ok := errors.AsType[*control.DeniedError](c.err); ok {
+			verdict = string(d.Verdict)
+		}
+		if got, _ := v["verdict"].(string); got != verdict || v["error"] != c.err.Error() {
+			t.Errorf("%v: the answer is %v", c.err, v)
+		}
+	}
+	w := httptest.NewRecorder()
+	if err := answer(w, 200, math.NaN()); err == nil || w.Body.Len() > 0 {
+		t.Errorf("what cannot be encoded: %v, %q", err, w.Body)
+	}
+}
+
+// TestHandlerVerdicts asks for what a control refuses.
+func TestHandlerVerdicts(t *testing.T) {
+	r := newRig(t,
+		control.TraceConfig{Name: "rare", On: byHTTP, Every: 90 * time.Second},
+		control.TraceConfig{Name: "few", On: byHTTP, PerHour: 1},
+		control.TraceConfig{Name: "half", On: byHTTP, OneIn: 2},
+		control.TraceConfig{Name: "second", On: []control.On{{Trigger: control.TriggerHTTP, Count: 3}}},
+		control.TraceConfig{Name: "none", On: byHTTP, Providers: control.CPUProfile, Mode: control.ModeStream},
+		control.TraceConfig{Name: "s1", On: byHTTP, Mode: control.ModeStream},
+		control.TraceConfig{Name: "s2", On: byHTTP, Mode: control.ModeStream},
+		control.TraceConfig{Name: "s3", On: byHTTP, Mode: control.ModeStream},
+		control.TraceConfig{Name: "s4", On: byHTTP, Mode: control.ModeStream},
+		control.TraceConfig{Name: "s5", On: byHTTP, Mode: control.ModeStream})
+	h := New(r.Control, &Options{AllowConfig: true, Parse: r.parse})
+	for _, c := range []struct {
+		target  string
+		want    int
+		verdict control.Verdict
+		retry   string
+	}{
+		{"/snapshot?name=nosuch", 409, control.NoConfig, ""},
+		{"/snapshot?name=s1", 409, control.NoConfig, ""},
+		{"/start?config=none", 409, control.NoProviders, ""},
+		{"/snapshot?name=second", 409, control.NotEnough, ""},
+		{"/snapshot?name=rare", 201, "", ""},
+		{"/snapshot?name=rare", 429, control.RateLimited, "90"},
+		{"/snapshot?name=few", 201, "", ""},
+		{"/snapshot?name=few", 429, control.RateLimited, "3600"},
+		{"/snapshot?name=half", 201, "", ""},
+		{"/snapshot?name=half", 409, control.SampledOut, ""},
+		{"/start?config=s1", 201, "", ""},
+		{"/start?config=s1", 409, control.AlreadyRunning, ""},
+		{"/start?config=s2", 201, "", ""},
+		{"/start?config=s3", 201, "", ""},
+		{"/start?config=s4", 201, "", ""},
+		{"/start?config=s5", 409, control.NoSlot, ""},
+	} {
+		w := ask(h, "POST", c.target, "")
+		got, _ := answerOf(t, w)["verdict"].(string)
+		if w.Code != c.want || got != string(c.verdict) || w.Header().Get("Retry-After") != c.retry || (w.Header().Get("Location") != "") != (c.want == 201) {
+			t.Errorf("%s: %d %s, Retry-After %q, want %d %s, %q", c.target, w.Code, got, w.Header().Get("Retry-After"), c.want, c.verdict, c.retry)
+		}
+	}
+	must(t, os.RemoveAll(r.Dir()))
+	w := ask(h, "POST", "/snapshot?name=half&manual=1", "")
+	if got := answerOf(t, w); w.Code != 500 || got["verdict"] != "failed" {
+		t.Errorf("without a folder: %d %v", w.Code, got)
+	}
+	must(t, r.Shutdown(t.Context()))
+	for _, q := range [][2]string{{"POST", "/snapshot"}, {"POST", "/start?config=s1"}} {
+		if w := ask(h, q[0], q[1], ""); w.Code != 503 || answerOf(t, w)["verdict"] != "closed" {
+			t.Errorf("%s after Shutdown: %d %s", q[1], w.Code, w.Body)
+		}
+	}
+	if w := ask(h, "DELETE", "/config", ""); w.Code != 500 {
+		t.Errorf("DELETE after Shutdown: %d %s", w.Code, w.Body)
+	}
+}
+
+// A slowDumper blocks each dump until it is released.
+type slowDumper struct{ dumping, release chan struct{} }
+
+var slowBit = control.Register("httpapi.slow")
+
+func (slowDumper) Provides() control.Set { return slowBit }
+
+func (d slowDumper) Dump(context.Context, *control.Session) error {
+	d.dumping <- struct{}{}
+	<-d.release
+	return nil
+}
+
+// TestHandlerStopWaits stops streams whose end takes a while.
+func TestHandlerStopWaits(t *testing.T) {
+	for _, c := range []struct {
+		verdict control.Verdict
+		keepIf  *control.KeepIf
+		want    int
+	}{{"", nil, 200}, {control.ConditionUnmet, &control.KeepIf{Any: []string{"a=b"}}, 409}} {
+		d := slowDumper{make(chan struct{}, 8), make(chan struct{})}
+		r := rigOf(t, control.Options{Providers: []control.Member{d}, Config: configOf(t.TempDir(),
+			control.TraceConfig{Name: "deep", Mode: control.ModeStream, On: byHTTP, Providers: slowBit | control.Logs, KeepIf: c.keepIf})})
+		h := New(r.Control, nil)
+		id, _ := answerOf(t, ask(h, "POST", "/start?config=deep", ""))["id"].(string)
+		answered := make(chan *httptest.ResponseRecorder, 1)
+		go func() { answered <- ask(h, "POST", "/stop/"+id, "") }()
+		<-d.dumping
+		select {
+		case <-answered:
+			t.Fatal("the answer comes before the end")
+		default:
+		}
+		close(d.release)
+		w := <-answered
+		got, _ := answerOf(t, w)["verdict"].(string)
+		if w.Code != c.want || got != string(c.verdict) {
+			t.Errorf("%d %s, want %d %s", w.Code, w.Body, c.want, c.verdict)
+		}
+	}
+	d := slowDumper{make(chan struct{}, 8), make(chan struct{})}
+	r := rigOf(t, control.Options{Providers: []control.Member{d}, Config: configOf(t.TempDir(),
+		control.TraceConfig{Name: "deep", Mode: control.ModeStream, On: byHTTP, Providers: slowBit})})
+	h := New(r.Control, nil)
+	id, _ := answerOf(t, ask(h, "POST", "/start?config=deep", ""))["id"].(string)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if w := ask(h, "POST", "/stop/"+id, "", func(r *http.Request) { *r = *r.WithContext(ctx) }); w.Code != 500 {
+		t.Errorf("who asked is gone: %d", w.Code)
+	}
+	<-d.dumping
+	close(d.release)
+}
+
+// TestHandlerMounted goes through a server from one reference to the next, under
+// several prefixes.
+func TestHandlerMounted(t *testing.T) {
+	for _, mount := range []string{"", "/debug/entrace", "/a%20b"} {
+		f := newRig(t)
+		must(t, f.Recorder().Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("said"), Metadata: format.Metadata{Name: "event"}}))
+		same := func(text, file string) bool {
+			b, err := os.ReadFile(f.Dir() + "/" + file)
+			must(t, err)
+			return text == string(b)
+		}
+		mux := http.NewServeMux()
+		plain := strings.ReplaceAll(mount, "%20", " ")
+		h := http.StripPrefix(plain, New(f.Control, nil))
+		mux.Handle(mount+"/", h)
+		if mount == "/a%20b" {
+			mux.Handle(mount, h) // so that the mount is asked for without a redirect
+		}
+		s := httptest.NewServer(mux)
+		ask := func(method, from, target string) (*http.Response, string) {
+			t.Helper()
+			r, err := http.NewRequestWithContext(t.Context(), method, from, nil)
+			must(t, err)
+			r.URL, err = r.URL.Parse(target)
+			must(t, err)
+			resp, err := s.Client().Do(r)
+			must(t, err)
+			b, err := io.ReadAll(resp.Body)
+			must(t, errors.Join(err, resp.Body.Close()))
+			return resp, string(b)
+		}
+		base := s.URL + mount + "/"
+		resp, _ := ask("POST", base, "snapshot?name=any")
+		at, err := resp.Location()
+		must(t, err)
+		if resp, text := ask("GET", base, at.String()); resp.StatusCode != http.StatusOK || !same(text, path.Base(at.Path)) {
+			t.Errorf("%q: the snapshot at %s: %d, %d bytes", mount, at, resp.StatusCode, len(text))
+		}
+		resp, text := ask("POST", base, "start?config=deep&for=20s&manual=1")
+		at, err = resp.Location()
+		must(t, err)
+		var v runningView
+		must(t, json.Unmarshal([]byte(text), &v))
+		<-f.made
+		if got := f.Running()[0].Request(); resp.StatusCode != http.StatusCreated || got.Timeout != 20*time.Second || got.Name != "deep" || got.Mode != control.ModeStream || got.Key != "start" || !got.Manual {
+			t.Errorf("%q: start: %d, asked for %+v", mount, resp.StatusCode, got)
+		}
+		if resp, _ := ask("GET", base, at.String()); resp.StatusCode != http.StatusNotFound {
+			t.Errorf("%q: the stream that runs: %d, want 404", mount, resp.StatusCode)
+		}
+		resp, text = ask("POST", base, "stop/"+v.ID)
+		v = runningView{}
+		must(t, json.Unmarshal([]byte(text), &v))
+		if resp.StatusCode != http.StatusOK || v.File == "" || v.Config != "deep" {
+			t.Errorf("%q: stop: %d %s", mount, resp.StatusCode, text)
+		}
+		if resp, text := ask("GET", resp.Request.URL.String(), v.Href); resp.StatusCode != http.StatusOK || !same(text, v.File) || resp.Request.URL.String() != at.String() {
+			t.Errorf("%q: the stream at %s: %d, %d bytes", mount, resp.Request.URL, resp.StatusCode, len(text))
+		}
+		if resp, _ := ask("POST", base, "stop/"+v.ID); resp.StatusCode != http.StatusNotFound {
+			t.Errorf("%q: a second stop: %d, want 404", mount, resp.StatusCode)
+		}
+		for _, from := range []string{base, s.URL + mount} {
+			resp, text := ask("GET", from, "")
+			var index indexView
+			must(t, json.Unmarshal([]byte(text), &index))
+			if len(index.Files) != 2 {
+				t.Fatalf("%q: the list has %v", from, index.Files)
+			}
+			for _, file := range index.Files {
+				if resp, _ := ask("GET", resp.Request.URL.String(), file.Href); resp.StatusCode != http.StatusOK {
+					t.Errorf("%q: %s: %d", from, resp.Request.URL, resp.StatusCode)
+				}
+			}
+		}
+		s.Close()
+	}
+}
+
+func TestHandlerConfig(t *testing.T) {
+	r := newRig(t)
+	h := New(r.Control, &Options{AllowConfig: true, Parse: r.parse})
+	for _, c := range []struct {
+		query, text string
+		want        int
+		says        string // of the answer
+		id          string // of the configuration in force
+	}{
+		{"", "id: a", 200, `"for": "10m0s"`, "a"},
+		{"?for=20s", "id: b", 200, `"for": "20s"`, "b"},
+		{"?for=24h", "id: c", 200, `"for": "24h0m0s"`, "c"},
+		{"?for=24h0m1s", "id: c", 400, "24h", "prod"},
+		{"", "id: " + strings.Repeat(" ", maxConfigText-5) + "d", 200, `"config": "d"`, "d"},
+		{"", "id: " + strings.Repeat(" ", maxConfigText-4) + "d", 413, "1048576", "prod"},
+		{"", "nonsense", 400, "line 1: there is no id", "prod"},
+		{"", "", 400, "line 1", "prod"},
+		{"", "nil", 400, "empty", "prod"},
+		{"", "id: ", 400, "id: must not be empty", "prod"}, // it does not validate
+	} {
+		w := ask(h, "PUT", "/config"+c.query, c.text)
+		if got := r.Config().ID; w.Code != c.want || !strings.Contains(w.Body.String(), c.says) || got != c.id {
+			t.Errorf("PUT %s %.20q: %d %.200s, %s is in force, want %d that says %q, and %s", c.query, c.text, w.Code, w.Body, got, c.want, c.says, c.id)
+		}
+		if w := ask(h, "DELETE", "/config", ""); w.Code != 200 || r.Config().ID != "prod" || answerOf(t, w)["config"] != "prod" {
+			t.Errorf("DELETE: %d %s, %s is in force", w.Code, w.Body, r.Config().ID)
+		}
+	}
+	if w := ask(h, "PUT", "/config?for=1ms", "id: short"); w.Code != 200 {
+		t.Errorf("for a millisecond: %d %s", w.Code, w.Body)
+	}
+	for r.Config().ID != "prod" { // until that has passed
+		time.Sleep(time.Millisecond)
+	}
+	if w := ask(h, "PUT", "/config", "", func(r *http.Request) { r.Body = nil }); w.Code != 400 {
+		t.Errorf("no body: %d", w.Code)
+	}
+	if w := ask(New(r.Control, &Options{AllowConfig: true}), "PUT", "/config", "id: a"); w.Code != 500 || !strings.Contains(w.Body.String(), "Parse") {
+		t.Errorf("without Parse: %d %s", w.Code, w.Body)
+	}
+	for _, method := range []string{"PUT", "DELETE"} {
+		if w := ask(New(r.Control, &Options{Parse: r.parse}), method, "/config", "id: a"); w.Code != 404 || r.Config().ID != "prod" {
+			t.Errorf("%s without AllowConfig: %d, %s is in force", method, w.Code, r.Config().ID)
+		}
+	}
+}
+
+func TestHandlerConcurrent(t *testing.T) {
+	r := newRig(t)
+	h := New(r.Control, &Options{AllowConfig: true, Parse: r.parse})
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for range 20 {
+				for _, q := range [][3]string{
+					{"GET", "/", ""},
+					{"POST", "/snapshot", ""},
+					{"POST", "/start?config=deep", ""},
+					{"POST", fmt.Sprintf("/stop/%d", i), ""},
+					{"PUT", "/config", "id: a"},
+					{"DELETE", "/config", ""},
+				} {
+					w := ask(h, q[0], q[1], q[2])
+					if w.Code >= 400 && w.Code != 404 && !strings.Contains(w.Body.String(), string(control.AlreadyRunning)) {
+						t.Errorf("%s %s: %d %s", q[0], q[1], w.Code, w.Body)
+					}
+					if at := w.Header().Get("Location"); q[1] == "/snapshot" && ask(h, "GET", "/"+at, "").Code != 200 {
+						t.Errorf("%s is not there", at)
+					}
+				}
+				for _, t := range r.Running() {
+					ask(h, "POST", "/stop/"+t.ID(), "")
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if n := answerOf(t, ask(h, "GET", "/", ""))["files_total"].(float64); n < 160 {
+		t.Errorf("there are %v traces, want 160 and more", n)
+	}
+}
+
+// TestHandlerViewer wants the page that shows traces to be named, if there is one.
+func TestHandlerViewer(t *testing.T) {
+	r := newRig(t)
+	if w := ask(New(r.Control, nil), "GET", "/", ""); strings.Contains(w.Body.String(), `"viewer"`) {
+		t.Errorf("without a viewer: %s", w.Body)
+	}
+	if w := ask(New(r.Control, &Options{Viewer: "/debug/trace/"}), "GET", "/", ""); answerOf(t, w)["viewer"] != "/debug/trace/" {
+		t.Errorf("with a viewer: %s", w.Body)
+	}
+}

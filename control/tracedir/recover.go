@@ -1,0 +1,119 @@
+package tracedir
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/crashtext"
+	"github.com/entrace-go/entrace/internal/deadtrace"
+	"github.com/entrace-go/entrace/internal/journal"
+	"github.com/entrace-go/entrace/internal/tracename"
+	"github.com/entrace-go/entrace/recorder"
+)
+
+// A Result reports on what a process that died has left: a ring, or the stream of a trace or of a
+// recording. Name is that file, and Output the trace that was made of it, "" if there is none.
+type Result struct {
+	recorder.Report
+
+	Ring bool // the rest is of a ring alone
+
+	Time    time.Time // of the last record
+	PID     int
+	Service string
+	Reason  string // what the runtime wrote first, "" if it wrote nothing
+	Damaged int    // parts of the ring that could not be read
+}
+
+// Recover makes traces of all that processes which died have left in the folder dir: of the rings of
+// flight recorders, which it removes, and of the streams of their traces and of plain recordings, which
+// it finishes as [recorder.Recover] does. It leaves alone what a living process works on. It calls each
+// with the result of each, or with nil where there is none, and with the error, which says why it could
+// not be recovered, or not all of it: what is left stays as it is then. The error of a ring is
+// [recorder.ErrJournalGone] if it was in memory that is gone, and [recorder.ErrJournalElsewhere] if it is
+// out of reach. The error that Recover returns is that of the folder.
+func Recover(ctx context.Context, dir string, each func(*Result, error)) error {
+	if _, err := os.Stat(dir); err != nil {
+		return err
+	}
+	f, err := Open(dir)
+	if err != nil {
+		return err
+	}
+	if err := f.recover(ctx, &deadtrace.Options{Owner: deadtrace.Private}, each); err != nil {
+		return err
+	}
+	others := func(_, base string) bool { return !IsName(base + tracename.ET) }
+	return f.streams(ctx, others, &deadtrace.Options{Owner: deadtrace.Others}, each)
+}
+
+// Recover is the function Recover for a process that starts: it passes over plain recordings and waits a
+// day for a journal that is out of reach. Report is told why records are missing.
+func (f *Folder) Recover(report func(error), each func(*Result, error)) error {
+	return f.recover(context.Background(), &deadtrace.Options{Owner: deadtrace.Private, AtStart: true, Report: report}, each)
+}
+
+// recover makes traces of the rings and of the streams of traces.
+func (f *Folder) recover(ctx context.Context, o *deadtrace.Options, each func(*Result, error)) error {
+	var rings, texts []string
+	var temps []fs.DirEntry
+	err := f.each(func(e fs.DirEntry) {
+		switch name := e.Name(); {
+		case strings.HasPrefix(name, "."+ringPrefix):
+			temps = append(temps, e)
+		case !strings.HasPrefix(name, ringPrefix):
+		case strings.HasSuffix(name, ringExt):
+			rings = append(rings, name)
+		case strings.HasSuffix(name, crashtext.Ext):
+			texts = append(texts, name)
+		}
+	})
+	slices.Sort(rings)
+	for _, name := range rings {
+		r := &Result{Ring: true}
+		r.Name = f.Path(name)
+		err := f.recoverRing(r)
+		if errors.Is(err, format.ErrLocked) || errors.Is(err, fs.ErrNotExist) {
+			continue // it lives, or somebody else was faster
+		}
+		if _, ok := errors.AsType[*journal.LayoutError](err); ok {
+			err = f.setAside(r.Name, err)
+		}
+		each(r, err)
+	}
+	for _, name := range texts {
+		// Of a ring that is gone: that of a living one is there.
+		if _, err := os.Lstat(f.Path(strings.TrimSuffix(name, crashtext.Ext) + ringExt)); errors.Is(err, fs.ErrNotExist) {
+			_ = os.Remove(f.Path(name)) // the next one tries again
+		}
+	}
+	isRing := func(name string) bool { return strings.HasPrefix(name, ringPrefix) && strings.HasSuffix(name, ringExt) }
+	deadtrace.RemoveTemps(ctx, f.dir, temps, false, isRing)
+	own := func(_, base string) bool { return IsName(base + tracename.ET) }
+	return cmp.Or(err, f.streams(ctx, own, o, each))
+}
+
+// streams finishes the streams that is chooses.
+func (f *Folder) streams(ctx context.Context, is deadtrace.Filter, o *deadtrace.Options, each func(*Result, error)) error {
+	err := deadtrace.Folder(ctx, f.dir, is, o, func(r *deadtrace.Result, err error) {
+		switch {
+		case err != nil:
+			each(nil, fmt.Errorf("finish a trace: %w", err))
+		case r.Changed || o.Owner != deadtrace.Private:
+			each(&Result{Report: recorder.Report{Report: r.Report, Pending: r.Pending, Journal: r.Journal, Output: r.Output, Broken: r.Broken}}, nil)
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("finish the traces in %s: %w", filepath.Base(f.dir), err)
+	}
+	return nil
+}

@@ -1,0 +1,295 @@
+package tracedir
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/crashtext"
+	"github.com/entrace-go/entrace/internal/deadtrace"
+	"github.com/entrace-go/entrace/internal/journal"
+	"github.com/entrace-go/entrace/internal/mapping"
+	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/internal/record"
+	"github.com/entrace-go/entrace/internal/ring"
+	"github.com/entrace-go/entrace/internal/tracename"
+	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/recorder"
+)
+
+const (
+	ringPrefix = "ring-"
+	ringExt    = ".ring"
+	// A crash trace that is being written: nobody takes it for one that its writer
+	// has left, since it can be made again.
+	recoveryExt = ".recovery"
+
+	// CrashName is the name, in place of one of a configuration, of the trace of a ring whose process
+	// died.
+	CrashName = "crash"
+
+	// maxCrashes bounds the search for a free name of a crash trace. The first one is
+	// free unless somebody else uses it.
+	maxCrashes = 1000
+)
+
+// RingPath returns the path of the ring of this process, which began at a time.
+func (f *Folder) RingPath(at time.Time) string {
+	return f.Path(fmt.Sprintf("%s%s-%d-%s%s", ringPrefix, Host(), os.Getpid(), at.UTC().Format(fileTime), ringExt))
+}
+
+// CrashText returns the path of what the runtime writes when the process of a ring dies.
+func CrashText(ring string) string { return strings.TrimSuffix(ring, ringExt) + crashtext.Ext }
+
+// Note returns what the file of a ring says of its process: its service and the id of its
+// configuration.
+func Note(service, config string) []byte {
+	n := note{Host: Host(), PID: os.Getpid(), Service: wire.Cut(service, maxNote), Config: wire.Cut(config, maxNote)}
+	b, err := json.Marshal(n)
+	if err != nil || len(b) > ring.MaxNote {
+		return nil // the ring is of use without it
+	}
+	return b
+}
+
+// maxNote bounds each text of a note.
+const maxNote = 200
+
+// A note holds what a ring's file says of its process.
+type note struct {
+	Host    string `json:"host"`
+	PID     int    `json:"pid"`
+	Service string `json:"service,omitempty"`
+	Config  string `json:"config"`
+}
+
+// setAside gives the ring another name that this program cannot read because of err, so
+// that it is told of once.
+func (f *Folder) setAside(name string, err error) error {
+	to := name + tracename.Broken
+	d, rerr := journal.OpenDead(name, true)
+	if rerr == nil {
+		rerr = errors.Join(d.Rename(to), d.Close())
+	}
+	if rerr != nil {
+		return errors.Join(err, rerr)
+	}
+	return fmt.Errorf("it is %s now: %w", filepath.Base(to), err)
+}
+
+// recoverRing makes a trace of the ring c.Name.
+func (f *Folder) recoverRing(c *Result) error {
+	d, err := ring.Open(c.Name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = d.Close() }()
+	var n note
+	_ = json.Unmarshal(d.Note, &n) // what is not there is not told
+	c.PID, c.Service, c.Time, c.Damaged = n.PID, n.Service, d.Last, d.Damaged
+	textName := CrashText(c.Name)
+	text, written, err := crashtext.Read(textName)
+	if err != nil {
+		return fmt.Errorf("ring %s: what the runtime wrote: %w", c.Name, err)
+	}
+	c.Reason = crashtext.Reason(text)
+	if d.Last.IsZero() && text == "" {
+		if d.Damaged > 0 {
+			return fmt.Errorf("ring %s: nothing in it can be read, %d parts are damaged: it is left as it is", c.Name, d.Damaged)
+		}
+		// It died before there was anything, or all of it is gone.
+		return errors.Join(d.Gone, d.Remove(), osfile.Ignore(os.Remove(textName), fs.ErrNotExist))
+	}
+	if c.Time.IsZero() {
+		if c.Time = d.Began; d.Gone != nil {
+			c.Time = written
+		}
+	}
+	// The name is always the same, so that a recovery that was killed is done again.
+	name := traceName{time: c.Time.UTC().Truncate(time.Microsecond), host: fileHost(n.Host), pid: uint32(max(n.PID, 0)), seq: 1, config: CrashName}
+	if name.time.Year() > 9999 || name.time.Year() < 0 {
+		name.time = time.Unix(0, 0).UTC() // a clock that was wrong
+	}
+	base := strings.TrimSuffix(c.Name, ringExt) + recoveryExt
+	err = removeTrace(base) // left by a recovery that was killed
+	if err == nil {
+		err = writeCrash(base, c, d, &n, text)
+	}
+	var path string
+	if err == nil {
+		path, err = f.publish(base+tracename.ET, name)
+	}
+	if err = errors.Join(err, removeTrace(base)); err != nil {
+		return err
+	}
+	made, err := recorder.Inspect(path)
+	if made != nil {
+		made.Name = c.Name
+		c.Report = *made
+	}
+	if c.Output = path; d.Damaged > 0 {
+		c.Journal = fmt.Errorf("%d parts of the ring could not be read", d.Damaged)
+	}
+	return errors.Join(err, d.Gone, d.Remove(), osfile.Ignore(os.Remove(textName), fs.ErrNotExist))
+}
+
+// removeTrace removes base.iet and base.et.
+func removeTrace(base string) error {
+	var err error
+	for _, ext := range []string{tracename.IET, tracename.ET} {
+		err = errors.Join(err, osfile.Ignore(os.Remove(base+ext), fs.ErrNotExist))
+	}
+	return err
+}
+
+// publish renames the trace from to its final name, syncs the folder and returns the
+// path. If a file of that name has the same entries, an earlier recovery made it and was
+// killed. If something else has the name, the trace gets the next number.
+func (f *Folder) publish(from string, name traceName) (string, error) {
+	for ; ; name.seq++ {
+		to := f.Path(name.String())
+		err := osfile.RenameNew(from, to)
+		if errors.Is(err, fs.ErrExist) {
+			if deadtrace.SameBytes(from, to) {
+				err = nil
+			} else if name.seq < maxCrashes {
+				continue
+			}
+		}
+		if err == nil {
+			err = osfile.SyncDir(to)
+		}
+		if err != nil {
+			return "", err
+		}
+		return to, nil
+	}
+}
+
+// writeCrash writes base.et from a ring.
+func writeCrash(base string, c *Result, d *ring.Dead, n *note, text string) error {
+	sn := d.Snapshot(ring.SnapshotOptions{Providers: ^record.Providers(0)})
+	rec, err := sn.Create(base+tracename.ET, &recorder.Options{Durability: recorder.DurabilityWriteThrough})
+	if err != nil {
+		return err
+	}
+	e := &format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameTrace, Target: target, Level: format.LevelError}}
+	add := func(name string, v format.Value) {
+		e.Attributes = append(e.Attributes, format.Attribute{Name: name, Value: v})
+	}
+	add("trigger", format.StringValue(CrashName))
+	add("reason", format.StringValue(cutText(crashReason(c.Reason))))
+	add("config.id", format.StringValue(n.Config))
+	add("config.name", format.StringValue(CrashName))
+	add(mapping.AttrProcessID, format.U64Value(uint64(max(n.PID, 0))))
+	add(mapping.AttrHostName, format.StringValue(n.Host))
+	if n.Service != "" {
+		add("service.name", format.StringValue(n.Service))
+	}
+	add("process.started_unix_nano", format.TimeValue(d.Began))
+	add("window.got_nano", format.U64Value(uint64(max(0, d.Last.Sub(d.First)))))
+	if d.Gone != nil {
+		add("journal", format.StringValue(d.Gone.Error()))
+	}
+	if d.Damaged > 0 {
+		add("damaged", format.U64Value(uint64(d.Damaged)))
+	}
+	add(format.AttrTime, format.TimeValue(c.Time))
+	_, err = rec.AppendAnchor(e)
+	if err == nil {
+		err = sn.Copy(rec)
+	}
+	if err == nil && text != "" {
+		err = write(rec, format.SpanRef{}, c.Time, &format.TraceEntry{
+			Message:    format.Some(text),
+			Metadata:   format.Metadata{Name: mapping.NameCrash, Target: target, Level: format.LevelError},
+			Attributes: []format.Attribute{{Name: format.AttrTime, Value: format.TimeValue(c.Time)}},
+		})
+		if err == nil {
+			err = failSpan(rec, c, text)
+		}
+	}
+	if err != nil {
+		_ = rec.Close(ended) // which leaves the IET
+		return err
+	}
+	err = rec.Close(context.Background())
+	if lost := rec.Stats().Entries.Dropped; IsFinished(rec, err) && lost.IO+lost.Full == 0 {
+		return nil // an entry that is too large would be dropped again
+	}
+	return cmp.Or(err, errors.New("the disk did not take all of it"))
+}
+
+// failSpan writes an exception to the span whose work the goroutine did that ended the process, if
+// the text names it and it is open.
+func failSpan(rec *recorder.Recorder, c *Result, text string) error {
+	trace, span := crashtext.Span(text)
+	if trace == "" {
+		return nil
+	}
+	var ref format.SpanRef
+	for _, id := range []struct {
+		to   []byte
+		text string
+	}{{ref.TraceID[:], trace}, {ref.SpanID[:], span}} {
+		if _, err := hex.Decode(id.to, []byte(id.text)); err != nil {
+			return err
+		}
+	}
+	open, err := ring.IsOpen(rec, ref)
+	if err != nil || !open {
+		return err
+	}
+	return write(rec, ref, c.Time, &format.TraceEntry{
+		Metadata: format.Metadata{Name: mapping.NameException, Level: format.LevelError},
+		Attributes: []format.Attribute{
+			{Name: format.AttrTime, Value: format.TimeValue(c.Time)},
+			{Name: mapping.AttrEvent, Value: format.BoolValue(true)},
+			{Name: "exception.message", Value: format.StringValue(cutText(c.Reason))},
+		},
+	})
+}
+
+func crashReason(first string) string {
+	if first == "" {
+		return "the process ended without a word: it was killed, or called os.Exit"
+	}
+	return first
+}
+
+// write records an entry for the recorder of a trace alone.
+func write(rec *recorder.Recorder, ref format.SpanRef, at time.Time, e *format.TraceEntry) error {
+	b := rec.Batch()
+	b.Log(ref, at.UnixNano())
+	b.SetProvider(record.MaxProviders - 1) // neither spans nor logs
+	b.Entry(e)
+	return b.Write()
+}
+
+// target is that of the entries of a trace itself. Part of the traces.
+const target = "github.com/entrace-go/entrace/control"
+
+// cutText bounds a text in the trace's entry.
+func cutText(s string) string { return wire.Cut(s, 4<<10) }
+
+// ended is a context that has ended.
+var ended = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
+
+// IsFinished reports whether the ET of a recorder exists, whose Close has returned err.
+func IsFinished(rec *recorder.Recorder, err error) bool {
+	f, failed := errors.AsType[*format.FinalizeError](err)
+	return err == nil || failed && f.Finished || !failed && osfile.Exists(rec.Path())
+}
