@@ -30,6 +30,7 @@ import (
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/journal"
+	"github.com/entrace-go/entrace/internal/mapping"
 	internalsetup "github.com/entrace-go/entrace/internal/setup"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
@@ -138,7 +139,7 @@ func TestControlEnvironment(t *testing.T) {
 		}},
 		{"ring", map[string]string{"": "ring"}, func(t *testing.T, dir string, p *entrace.Pipeline, log *slog.Logger) {
 			c := p.Control().Config()
-			if want, err := filepath.EvalSymlinks(filepath.Join(dir, "shop-traces")); p.Control().Dir() != want || err != nil || c.ID != control.EnvID {
+			if want, err := filepath.EvalSymlinks(filepath.Join(dir, "shop-traces")); p.Control().Dir() != want || err != nil || c.ID != "environment" {
 				t.Errorf("the folder is %s, want %s, %v; the id %s", p.Control().Dir(), want, err, c.ID)
 			}
 			if want := control.Spans | control.Logs | control.RuntimeMetrics | control.GC; c.Ring.Bytes != 32<<20 || !c.Ring.Persist || c.Ring.Always != want {
@@ -154,7 +155,7 @@ func TestControlEnvironment(t *testing.T) {
 			if count(t, v, "span") != 1 || count(t, v, "the reason") != 1 {
 				t.Error("the trace lacks the span or the log record")
 			}
-			if e, err := v.Entry(v.Children(0)[0]); err != nil || e.Metadata.Name != control.NameTrace {
+			if e, err := v.Entry(v.Children(0)[0]); err != nil || e.Metadata.Name != mapping.NameTrace {
 				t.Errorf("the first entry is %q, %v", e.Metadata.Name, err)
 			}
 			if n := count(t, v, "shop"); n != 1 {
@@ -203,7 +204,7 @@ func TestControlEnvironment(t *testing.T) {
 		}},
 		{"no trace of errors", map[string]string{"": "ring", "_ON_ERROR": "off"}, func(t *testing.T, _ string, p *entrace.Pipeline, log *slog.Logger) {
 			log.Error("no reason")
-			if v := p.Control().Stats().Verdicts[control.TriggerLog]; v[control.Started] != 0 {
+			if v := p.Control().Stats().Verdicts[control.TriggerLog]; v[control.VerdictStarted] != 0 {
 				t.Errorf("the verdicts are %v", v)
 			}
 			for _, tc := range p.Control().Config().Traces {
@@ -655,7 +656,7 @@ func TestControlShutdown(t *testing.T) {
 			}
 		}
 		var denied *control.DeniedError
-		if _, err := ctl.Start(t.Context(), control.Request{Trigger: control.TriggerAPI}); !errors.As(err, &denied) || denied.Verdict != control.Closed {
+		if _, err := ctl.Start(t.Context(), control.Request{Trigger: control.TriggerAPI}); !errors.As(err, &denied) || denied.Verdict != control.VerdictClosed {
 			t.Errorf("the control answers %v", err)
 		}
 		must(t, errors.Join(ctl.Shutdown(t.Context()), p.Shutdown(t.Context())))

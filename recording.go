@@ -192,7 +192,7 @@ func (c *config) controlled(s *setup.Settings, service string) (ctl *control.Con
 		Version: s.Recording.Version, BufferDir: s.Recording.BufferDir, OnError: func(err error) { notice.Error(fmt.Errorf("entrace: %w", err)) },
 	}
 	if file {
-		def := filesource.Defaults()
+		def := control.DefaultConfig()
 		def.Dir = dir
 		withFile := *o
 		withFile.Source = filesource.New(path, &filesource.Options{Defaults: def})
@@ -213,12 +213,12 @@ func (c *config) controlled(s *setup.Settings, service string) (ctl *control.Con
 
 // wrote tells of a trace that a flight recorder has made.
 func wrote(t *control.Trace) {
-	if t.Verdict() != control.Started || t.Path() == "" {
+	if t.Verdict() != control.VerdictStarted || t.Path() == "" {
 		return
 	}
 	why := t.Request().Reason
 	if why == "" {
-		why = t.Request().Trigger
+		why = string(t.Request().Trigger)
 	}
 	notice.Info(fmt.Sprintf("wrote %s: %s", t.Path(), why))
 }

@@ -136,7 +136,7 @@ func (r *rig) end() {
 func (r *rig) traces() []*control.Trace {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(r.finished), func(t *control.Trace) bool { return t.Verdict() != control.Started })
+	return slices.DeleteFunc(slices.Clone(r.finished), func(t *control.Trace) bool { return t.Verdict() != control.VerdictStarted })
 }
 
 func (r *rig) errors() []error {
@@ -191,7 +191,7 @@ func (r *rig) verdict(q control.Request) control.Verdict {
 	r.t.Helper()
 	_, err := r.ctl.Start(context.Background(), q)
 	if err == nil {
-		return control.Started
+		return control.VerdictStarted
 	}
 	d, ok := errors.AsType[*control.DeniedError](err)
 	if !ok {

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/tracetest"
 )
 
@@ -292,7 +293,7 @@ func TestWaysToDie(t *testing.T) {
 			if failed := w.v.Flags(w.row(id)).Failed(); failed != goes {
 				t.Errorf("the span failed: %t, want %t", failed, goes)
 			}
-			texts := w.named(control.NameCrash)
+			texts := w.named(mapping.NameCrash)
 			if tt.text == nil {
 				if len(texts) != 0 || c.Reason != "" {
 					t.Errorf("the runtime wrote %q", c.Reason)

@@ -49,12 +49,12 @@ func fullDisk(dir, room string, full bool) error {
 	// There may be room for it, or not.
 	var denied *control.DeniedError
 	trace, err := r.ctl.Start(context.Background(), api("asked"))
-	if err != nil && (!errors.As(err, &denied) || denied.Verdict != control.Failed) {
+	if err != nil && (!errors.As(err, &denied) || denied.Verdict != control.VerdictFailed) {
 		return fmt.Errorf("the snapshot on a full disk: %w", err)
 	}
-	failed := denied != nil || trace.Verdict() != control.Started
+	failed := denied != nil || trace.Verdict() != control.VerdictStarted
 	if denied == nil && failed {
-		if _, err := os.Stat(trace.Path()); trace.Verdict() != control.Unfinished || filepath.Ext(trace.Path()) != ".iet" || err != nil {
+		if _, err := os.Stat(trace.Path()); trace.Verdict() != control.VerdictUnfinished || filepath.Ext(trace.Path()) != ".iet" || err != nil {
 			return fmt.Errorf("the snapshot on a full disk is %v, %s: %w", trace.Verdict(), trace.Path(), err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -88,7 +89,7 @@ func old(t *testing.T, dir string, at time.Time, seq string, size int) string {
 	name := filepath.Join(dir, fmt.Sprintf("%s-host-1-%s-old.et", at.UTC().Format("20060102T150405.000000Z"), seq))
 	rec, err := recorder.Create(name, nil)
 	must(t, err)
-	_, err = rec.AppendAnchor(&format.TraceEntry{Metadata: format.Metadata{Name: control.NameTrace}, Message: format.Some(strings.Repeat("z", size))})
+	_, err = rec.AppendAnchor(&format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameTrace}, Message: format.Some(strings.Repeat("z", size))})
 	must(t, err)
 	must(t, rec.Close(t.Context()))
 	must(t, os.Chtimes(name, at, at))

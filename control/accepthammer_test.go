@@ -33,7 +33,7 @@ func TestHammer(t *testing.T) {
 		return cfg
 	}
 	first := config("c0")
-	r := newRig(t, control.Options{Config: first, Providers: []control.Member{f}})
+	r := newRig(t, control.Options{Config: first, Providers: []control.Provider{f.provider()}})
 	h := httpapi.New(r.ctl, nil)
 	configs := []*control.Config{first, config("c1"), config("c2")}
 	configs[1].Traces = configs[1].Traces[:3]
@@ -136,7 +136,7 @@ func TestHammer(t *testing.T) {
 	for i := range 4 { // every slot is free
 		r.start(api(fmt.Sprint("s", i)))
 	}
-	if v := r.verdict(api("s4")); v != control.NoSlot {
+	if v := r.verdict(api("s4")); v != control.VerdictNoSlot {
 		t.Errorf("the verdict on a fifth stream is %q", v)
 	}
 	for i := range 4 {

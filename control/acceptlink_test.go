@@ -11,6 +11,7 @@ import (
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
@@ -110,7 +111,7 @@ func walk(t testing.TB, name string) (*walked, []error) {
 func (w *walked) lifecycle(f *format.File) (problems []error) {
 	bad := func(text string, args ...any) { problems = append(problems, fmt.Errorf(text, args...)) }
 	top := f.Children(0)
-	if len(top) == 0 || w.entries[top[0]].Metadata.Name != control.NameTrace {
+	if len(top) == 0 || w.entries[top[0]].Metadata.Name != mapping.NameTrace {
 		return []error{errors.New("the first entry below the root is not that of the trace")}
 	}
 	w.head = top[0]
@@ -119,14 +120,14 @@ func (w *walked) lifecycle(f *format.File) (problems []error) {
 			bad("the trace's entry has no %s", name)
 		}
 	}
-	if n := len(w.named(control.NameTrace)); n != 1 {
+	if n := len(w.named(mapping.NameTrace)); n != 1 {
 		bad("%d entries of the trace itself, want 1", n)
 	}
 	crash := w.attr(w.head, "trigger") == "crash"
 	if !crash && w.attr(w.head, "providers") == "" {
 		bad("the trace's entry has no providers")
 	}
-	ends, mode := w.named(control.NameTraceEnd), w.attr(w.head, "mode")
+	ends, mode := w.named("trace end"), w.attr(w.head, "mode")
 	switch {
 	case crash:
 	case mode == string(control.ModeSnapshot):
@@ -142,7 +143,7 @@ func (w *walked) lifecycle(f *format.File) (problems []error) {
 		below := f.Children(w.head)
 		switch {
 		case len(ends) != 1:
-			bad("%d entries %q, want 1", len(ends), control.NameTraceEnd)
+			bad("%d entries %q, want 1", len(ends), "trace end")
 		case below[len(below)-1] != ends[0]:
 			bad("entry %d below the trace's comes after its end, %d", below[len(below)-1], ends[0])
 		case w.attr(ends[0], "end.reason") == "" || w.attr(ends[0], format.AttrDuration) == "":
@@ -239,7 +240,7 @@ func TestEveryLink(t *testing.T) {
 // TestEveryLinkFinds shows that everyLink can fail.
 func TestEveryLinkFinds(t *testing.T) {
 	head := func(mode control.Mode) *format.TraceEntry {
-		e := &format.TraceEntry{Metadata: format.Metadata{Name: control.NameTrace, Level: format.LevelInfo}}
+		e := &format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameTrace, Level: format.LevelInfo}}
 		for _, name := range []string{"trigger", "config.id", "config.name", "providers"} {
 			e.Attributes = append(e.Attributes, format.Attribute{Name: name, Value: format.StringValue("x")})
 		}
@@ -267,7 +268,7 @@ func TestEveryLinkFinds(t *testing.T) {
 		}},
 		{"an entry after the end", func(r *recorder.Recorder) error {
 			id, err := r.AppendAnchor(head(control.ModeStream))
-			for _, name := range []string{control.NameTraceEnd, "late"} {
+			for _, name := range []string{"trace end", "late"} {
 				_, aerr := r.Append(&format.TraceEntry{Parent: id, Metadata: format.Metadata{Name: name}, Attributes: []format.Attribute{
 					{Name: "end.reason", Value: format.StringValue("stopped")}, {Name: format.AttrDuration, Value: format.U64Value(1)},
 				}})

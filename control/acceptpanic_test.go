@@ -77,7 +77,7 @@ func TestPanicOfAHandlerMakesASnapshot(t *testing.T) {
 			if got := w.attr(w.head, "reason"); got != want {
 				t.Errorf("the reason is %q, want %q", got, want)
 			}
-			if got := w.attr(w.head, "trigger"); got != control.TriggerPanic {
+			if got := w.attr(w.head, "trigger"); got != string(control.TriggerPanic) {
 				t.Errorf("the trigger is %q", got)
 			}
 			if has := w.attr(w.head, "request.span_id") != ""; has != c.span {

@@ -23,7 +23,7 @@ func onError() []control.On {
 }
 
 // sum adds up what became of the requests of a trigger.
-func sum(s control.Stats, trigger string) (n uint64) {
+func sum(s control.Stats, trigger control.Trigger) (n uint64) {
 	for _, k := range s.Verdicts[trigger] {
 		n += k
 	}
@@ -119,7 +119,7 @@ func TestErrorStorm(t *testing.T) {
 	if w.messages()["storm"] == 0 {
 		t.Error("the error is not in the trace that it asked for")
 	}
-	if n := r.ctl.Stats().Verdicts[control.TriggerLog][control.Started]; n != 1 {
+	if n := r.ctl.Stats().Verdicts[control.TriggerLog][control.VerdictStarted]; n != 1 {
 		t.Errorf("%d were started, want 1", n)
 	}
 	r.quiet()
@@ -232,7 +232,7 @@ func TestHang(t *testing.T) {
 	close(release)
 	<-done
 	eventually(t, "the end of the span has a verdict", func() bool { return sum(r.ctl.Stats(), control.TriggerSpan) == 1 })
-	if n := r.ctl.Stats().Verdicts[control.TriggerSpan][control.Coalesced]; n != 1 {
+	if n := r.ctl.Stats().Verdicts[control.TriggerSpan][control.VerdictCoalesced]; n != 1 {
 		t.Errorf("the end of the span asks for another trace: %v", r.ctl.Stats().Verdicts)
 	}
 	r.wait(1)
@@ -436,7 +436,7 @@ func TestUnheardTriggers(t *testing.T) {
 					span.End()
 					r.log.Error("the reason")
 					synctest.Wait()
-					if n := r.ctl.Stats().Verdicts[on.Trigger][control.Started]; n == 0 {
+					if n := r.ctl.Stats().Verdicts[on.Trigger][control.VerdictStarted]; n == 0 {
 						t.Error("the trigger is not heard, and the configuration is taken all the same")
 					}
 					r.end()

@@ -185,7 +185,7 @@ func TestSnapshotIsPartOfStream(t *testing.T) {
 	r.wait(snapshots + 1)
 	s := links(t, stream.Path())
 	recorded := s.loaded()
-	lost := s.number(s.one(control.NameTraceEnd), "dropped.overflow")
+	lost := s.number(s.one("trace end"), "dropped.overflow")
 	total := int64(0)
 	for g := range goroutines {
 		total += done[g].Load()

@@ -56,16 +56,16 @@ func TestRequestVersusConfig(t *testing.T) {
 		traces string
 		want   []control.Verdict // of calls one after the other
 	}{
-		{"", []control.Verdict{control.NoConfig, control.NoConfig}},
-		{trace + "one_in: 3}]", []control.Verdict{control.Started, control.SampledOut, control.SampledOut, control.Started, control.SampledOut}},
-		{trace + "mode: stream}]", []control.Verdict{control.Started, control.AlreadyRunning}},
-		{trace + "every: 1h}]", []control.Verdict{control.RateLimited}}, // what there was counts on
-		{"traces: [{name: other, on: [{trigger: api, key: export}], providers: [logs]}]", []control.Verdict{control.NoConfig}},
-		{trace + "}]", []control.Verdict{control.Started, control.Started}},
+		{"", []control.Verdict{control.VerdictNoConfig, control.VerdictNoConfig}},
+		{trace + "one_in: 3}]", []control.Verdict{control.VerdictStarted, control.VerdictSampledOut, control.VerdictSampledOut, control.VerdictStarted, control.VerdictSampledOut}},
+		{trace + "mode: stream}]", []control.Verdict{control.VerdictStarted, control.VerdictAlreadyRunning}},
+		{trace + "every: 1h}]", []control.Verdict{control.VerdictRateLimited}}, // what there was counts on
+		{"traces: [{name: other, on: [{trigger: api, key: export}], providers: [logs]}]", []control.Verdict{control.VerdictNoConfig}},
+		{trace + "}]", []control.Verdict{control.VerdictStarted, control.VerdictStarted}},
 		{"traces: [{name: import, on: [{trigger: api, count: 3, within: 1h}], providers: [logs]}]", []control.Verdict{
-			control.NotEnough, control.NotEnough, control.Started, control.NotEnough,
+			control.VerdictNotEnough, control.VerdictNotEnough, control.VerdictStarted, control.VerdictNotEnough,
 		}},
-		{"traces: [{name: import, on: [{trigger: api}], providers: [process], window: 1s}]", []control.Verdict{control.Started}},
+		{"traces: [{name: import, on: [{trigger: api}], providers: [process], window: 1s}]", []control.Verdict{control.VerdictStarted}},
 	}
 	for i, step := range steps {
 		f.change(r.ctl, fmt.Sprint("c", i+1), step.traces)
@@ -79,12 +79,12 @@ func TestRequestVersusConfig(t *testing.T) {
 	started := uint64(0)
 	for _, step := range steps {
 		for _, v := range step.want {
-			if v == control.Started {
+			if v == control.VerdictStarted {
 				started++
 			}
 		}
 	}
-	if got := r.ctl.Stats().Verdicts[control.TriggerAPI][control.Started]; got != started {
+	if got := r.ctl.Stats().Verdicts[control.TriggerAPI][control.VerdictStarted]; got != started {
 		t.Errorf("%d requests are counted as started, want %d", got, started)
 	}
 	for _, trace := range r.wait(int(started)) {
@@ -120,7 +120,7 @@ func TestStreamKeepsItsConfig(t *testing.T) {
 	if got := w.attr(w.head, "config.id"); got != "old" {
 		t.Errorf("the trace says that it is of configuration %q, want old", got)
 	}
-	if got := w.attr(w.one(control.NameTraceEnd), "end.reason"); got != "stopped" {
+	if got := w.attr(w.one("trace end"), "end.reason"); got != "stopped" {
 		t.Errorf("the stream ended for %q", got)
 	}
 	if errs := r.errors(); len(errs) != 0 {
@@ -166,7 +166,7 @@ func TestProviderTypo(t *testing.T) {
 		if unknown.Name != "lgos" {
 			t.Errorf("the unknown provider is %q", unknown.Name)
 		}
-		for _, name := range control.Known().Names() {
+		for _, name := range (^control.Set(0)).Names() {
 			if !strings.Contains(err.Error(), name) {
 				t.Errorf("the error does not name %s: %v", name, err)
 			}

@@ -31,9 +31,11 @@ type fake struct {
 	session *control.Session // nil: it does not run
 }
 
-func (f *fake) Provides() control.Set { return bitA | bitB }
+func (f *fake) provider() control.Provider {
+	return control.Provider{Provides: bitA | bitB, Start: f.start, Stop: f.stop}
+}
 
-func (f *fake) Start(s *control.Session) error {
+func (f *fake) start(s *control.Session) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.session != nil {
@@ -43,7 +45,7 @@ func (f *fake) Start(s *control.Session) error {
 	return nil
 }
 
-func (f *fake) Stop() error {
+func (f *fake) stop() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.calls, f.session = append(f.calls, "stop"), nil
@@ -104,7 +106,7 @@ func TestNestedTraces(t *testing.T) {
 				control.TraceConfig{Name: "small", Mode: control.ModeStream, Providers: bitA, On: onAPI("small")},
 				control.TraceConfig{Name: "large", Mode: control.ModeStream, Providers: bitA | bitB, On: onAPI("large")})
 			cfg.Ring.Bytes = 0
-			r := newRig(t, control.Options{Config: cfg, Providers: []control.Member{f}})
+			r := newRig(t, control.Options{Config: cfg, Providers: []control.Provider{f.provider()}})
 			for i, step := range strings.Fields(tt.steps) {
 				if step[0] == '+' {
 					r.start(api(step[1:]))
@@ -165,7 +167,7 @@ func TestProviderConflict(t *testing.T) {
 	}
 	r.stop(api("deep"))
 	w := everyLink(t, r.wait(1)[0].Path())
-	id := w.one(control.NameProviderOff)
+	id := w.one("provider off")
 	if got := w.attr(id, "error"); w.attr(id, "provider") != "cpu.profile" || !strings.Contains(got, "already in use") {
 		t.Errorf("the trace says of %s: %q", w.attr(id, "provider"), got)
 	}
@@ -181,7 +183,7 @@ func TestProviderConflict(t *testing.T) {
 		burn()
 		r.stop(api("deep"))
 		w := everyLink(t, r.wait(n)[n-1].Path())
-		if ids := w.named(control.NameProviderOff); len(ids) != 0 {
+		if ids := w.named("provider off"); len(ids) != 0 {
 			t.Fatalf("the provider is off: %s", w.attr(ids[0], "error"))
 		}
 		if len(w.named("cpu.profile")) > 0 {
@@ -229,7 +231,7 @@ func TestStreamIsFull(t *testing.T) {
 			}
 		})
 		w := everyLink(t, r.wait(round + 1)[round].Path())
-		end := w.one(control.NameTraceEnd)
+		end := w.one("trace end")
 		if got := w.attr(end, "end.reason"); got != "max_bytes" {
 			t.Errorf("the stream ended for %q, want max_bytes", got)
 		}
@@ -263,11 +265,11 @@ func TestStreamEnds(t *testing.T) {
 	must(t, r.ctl.Shutdown(context.Background()))
 	for _, trace := range r.wait(3) {
 		w := everyLink(t, trace.Path())
-		if got := w.attr(w.one(control.NameTraceEnd), "end.reason"); got != trace.Name() {
+		if got := w.attr(w.one("trace end"), "end.reason"); got != trace.Name() {
 			t.Errorf("%s ended for %q", trace.Name(), got)
 		}
 	}
-	if v := r.verdict(api("stopped")); v != control.Closed {
+	if v := r.verdict(api("stopped")); v != control.VerdictClosed {
 		t.Errorf("after Shutdown the verdict is %q", v)
 	}
 	onlyTraces(t, dir)
@@ -305,7 +307,7 @@ func TestStreamTimeout(t *testing.T) {
 			if trace.Request().Key == "by hand" {
 				want = "stopped"
 			}
-			if got := w.attr(w.one(control.NameTraceEnd), "end.reason"); got != want {
+			if got := w.attr(w.one("trace end"), "end.reason"); got != want {
 				t.Errorf("the stream %q ended for %q, want %q", trace.Request().Key, got, want)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/control/tracedir"
+	"github.com/entrace-go/entrace/internal/retain"
 )
 
 // A Config says which requests become traces and what is in them. It is not
@@ -35,7 +36,7 @@ type Config struct {
 // counts from its end, by the monotonic clock. Any other trace dates from its name or
 // its last change, whichever is earlier, and is too old only if both are. A trace that
 // is dated more than five minutes in the future is the first to be removed. Traces that
-// are [Unfinished] are not counted and not removed.
+// are [VerdictUnfinished] are not counted and not removed.
 type Keep struct {
 	Files int
 	Bytes int64
@@ -67,14 +68,14 @@ const (
 	ModeStream   Mode = "stream"   // what comes from now on
 )
 
-// A Scope says what of a snapshot is kept.
+// A Scope says what of a snapshot is kept: "all", or [ScopeTrace].
 type Scope string
 
-// The scopes.
-const (
-	ScopeAll   Scope = "all"
-	ScopeTrace Scope = "trace" // only what belongs to the OpenTelemetry trace that fired, and what is no span or log record
-)
+// ScopeTrace keeps only what belongs to the OpenTelemetry trace that fired, and what is no span or log
+// record.
+const ScopeTrace Scope = "trace"
+
+const scopeAll Scope = "all"
 
 // A TraceConfig is one kind of trace.
 type TraceConfig struct {
@@ -86,7 +87,7 @@ type TraceConfig struct {
 	Mode Mode
 	// Window is how far back a snapshot goes. The default is 30 s.
 	Window time.Duration
-	// Scope is [ScopeAll] if empty.
+	// Scope is "all" if empty.
 	Scope Scope
 	// Providers are those that feed it.
 	Providers Set
@@ -107,26 +108,29 @@ type TraceConfig struct {
 	Params map[string]string
 }
 
+// A Trigger is what makes requests.
+type Trigger string
+
 // The triggers that an [On] can name.
 const (
-	TriggerAPI      = "api"      // Start and Fire
-	TriggerSignal   = "signal"   // key: the signal's name, such as SIGUSR1
-	TriggerHTTP     = "http"     // the handler
-	TriggerLog      = "log"      // a log record; key: its message
-	TriggerSpan     = "span"     // a span that has ended; key: its name
-	TriggerWatchdog = "watchdog" // a span that is still open; key: its name
-	TriggerPanic    = "panic"    // CapturePanic, a span that ends by a panic, net/http's log of one; key: what panicked with
-	TriggerStart    = "start"    // the start of the process
-	TriggerExit     = "exit"     // its end, Shutdown
+	TriggerAPI      Trigger = "api"      // Start and Fire
+	TriggerSignal   Trigger = "signal"   // key: the signal's name, such as SIGUSR1
+	TriggerHTTP     Trigger = "http"     // package httpapi
+	TriggerLog      Trigger = "log"      // a log record; key: its message
+	TriggerSpan     Trigger = "span"     // a span that has ended; key: its name
+	TriggerWatchdog Trigger = "watchdog" // a span that is still open; key: its name
+	TriggerPanic    Trigger = "panic"    // CapturePanic, a span that ends by a panic, net/http's log of one; key: what panicked with
+	TriggerStart    Trigger = "start"    // the start of the process
+	TriggerExit     Trigger = "exit"     // its end, Shutdown
 )
 
-var triggers = []string{
+var triggers = []Trigger{
 	TriggerAPI, TriggerSignal, TriggerHTTP, TriggerLog, TriggerSpan, TriggerWatchdog, TriggerPanic, TriggerStart, TriggerExit,
 }
 
 // An On matches requests.
 type On struct {
-	Trigger string
+	Trigger Trigger
 	// Key is a pattern for the request's key, in which "*" stands for any text.
 	// Empty is everything.
 	Key string
@@ -157,12 +161,24 @@ type KeepLongest struct {
 	OneIn      int // 0 or 1: all
 }
 
-// Defaults of a [TraceConfig], and bounds of all.
+// MinRingBytes is the size of the smallest ring.
+const MinRingBytes = 4 << 20
+
+// The defaults of a [TraceConfig].
 const (
-	DefaultWindow  = 30 * time.Second
-	DefaultTimeout = 30 * time.Second
-	MinRingBytes   = 4 << 20
+	defaultWindow  = 30 * time.Second
+	defaultTimeout = 30 * time.Second
 )
+
+// DefaultConfig returns a configuration with what holds unless somebody says otherwise: 50 files of 2 GiB
+// in all, and a persistent ring of 32 MiB that has spans, logs, runtime.metrics and gc. It has no ID, Dir
+// or Traces.
+func DefaultConfig() *Config {
+	return &Config{
+		Keep: Keep{Files: retain.DefaultFiles, Bytes: retain.DefaultBytes},
+		Ring: RingConfig{Bytes: 32 << 20, Persist: true, Always: Spans | Logs | RuntimeMetrics | GC},
+	}
+}
 
 // A FieldError says what is wrong with a part of a configuration.
 type FieldError struct {
@@ -221,11 +237,11 @@ func (v *validator) trace(at string, t *TraceConfig) {
 		v.check(t.MaxBytes == 0, at+".max_bytes", "is for streams")
 	case ModeStream:
 		v.check(t.Window == 0, at+".window", "is for snapshots")
-		v.check(t.Scope == "" || t.Scope == ScopeAll, at+".scope", "is for snapshots")
+		v.check(t.Scope == "" || t.Scope == scopeAll, at+".scope", "is for snapshots")
 	default:
 		v.check(false, at+".mode", fmt.Sprintf("%q is neither snapshot nor stream", t.Mode))
 	}
-	v.check(t.Scope == "" || t.Scope == ScopeAll || t.Scope == ScopeTrace, at+".scope", fmt.Sprintf("%q is neither all nor trace", t.Scope))
+	v.check(t.Scope == "" || t.Scope == scopeAll || t.Scope == ScopeTrace, at+".scope", fmt.Sprintf("%q is neither all nor trace", t.Scope))
 	v.check(t.Providers != 0, at+".providers", "must name at least one")
 	v.check(t.Window >= 0, at+".window", "must not be negative")
 	v.check(t.Every >= 0, at+".every", "must not be negative")
@@ -238,9 +254,9 @@ func (v *validator) trace(at string, t *TraceConfig) {
 
 func (v *validator) on(at string, o *On) {
 	v.check(slices.Contains(triggers, o.Trigger), at+".trigger",
-		fmt.Sprintf("unknown trigger %q: there are %s", o.Trigger, strings.Join(triggers, ", ")))
+		fmt.Sprintf("unknown trigger %q: there are %s", o.Trigger, strings.Trim(strings.ReplaceAll(fmt.Sprint(triggers), " ", ", "), "[]")))
 	timed := o.Trigger == TriggerSpan || o.Trigger == TriggerWatchdog
-	v.check(!timed || o.LongerThan > 0, at+".longer_than", "must be above 0 for a "+o.Trigger)
+	v.check(!timed || o.LongerThan > 0, at+".longer_than", "must be above 0 for a "+string(o.Trigger))
 	v.check(timed || o.LongerThan == 0, at+".longer_than", "is for span and watchdog")
 	v.check(o.Level == 0 || o.Trigger == TriggerLog, at+".level", "is for log")
 	v.check(o.Count >= 0 && o.Count <= maxCount, at+".count", fmt.Sprintf("must be from 0 to %d", maxCount))
@@ -278,14 +294,14 @@ func (t *TraceConfig) mode() Mode {
 
 func (t *TraceConfig) window() time.Duration {
 	if t.Window == 0 {
-		return DefaultWindow
+		return defaultWindow
 	}
 	return t.Window
 }
 
 func (t *TraceConfig) timeout() time.Duration {
 	if t.Timeout == 0 {
-		return DefaultTimeout
+		return defaultTimeout
 	}
 	return t.Timeout
 }

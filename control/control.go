@@ -21,8 +21,8 @@ type Options struct {
 	Config *Config
 	Source Source
 	// Providers are those that there are, beside spans and logs, which are always
-	// there. Each is a [Provider] or a [Dumper], or both.
-	Providers []Member
+	// there. Package provider has some.
+	Providers []Provider
 	// Service names the process in what a crash leaves.
 	Service string
 	// Version is the disk version of the traces. The default is
@@ -37,16 +37,13 @@ type Options struct {
 	// are called by a goroutine of their own, one at a time; of what comes while 64
 	// wait nothing is told. They may call the control, but for Shutdown.
 	OnError func(error)
-	// OnTrace, if set, is called when a trace ends. If its verdict is Unfinished,
+	// OnTrace, if set, is called when a trace ends. If its verdict is VerdictUnfinished,
 	// OnTrace is called again when the trace is finished.
 	OnTrace func(*Trace)
 	// OnCrash, if set, is called when [New] has made a trace of the ring of a process that
 	// died. It is called as OnTrace is.
 	OnCrash func(*tracedir.Result)
 }
-
-// A Member is a [Provider] or a [Dumper].
-type Member interface{ Provides() Set }
 
 // maxStreams is how many streams there are at once.
 const maxStreams = 4
@@ -69,7 +66,7 @@ type Control struct {
 	dir      *tracedir.Folder
 	ring     *ring.Ring
 	crash    *crashtext.Output
-	provided Set // by spans, logs and the members
+	provided Set // by the span processor, the slog handler and the members
 	began    time.Time
 	rules    atomic.Pointer[rules]
 	closed   atomic.Bool
@@ -153,9 +150,9 @@ func New(o *Options) (*Control, error) {
 		c.told.stop()
 		return nil, fmt.Errorf("control: %w", err)
 	}
-	for _, m := range o.Providers {
-		c.members = append(c.members, &member{m: m, provides: m.Provides()})
-		c.provided |= m.Provides()
+	for _, p := range o.Providers {
+		c.members = append(c.members, &member{Provider: p})
+		c.provided |= p.Provides
 	}
 	// Beside the requests there is room for the ends of their streams and of those that run, and
 	// for Shutdown: whoever decides never waits.

@@ -20,10 +20,10 @@ func (c *Control) Start(ctx context.Context, r Request) (*Trace, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case <-c.writer.ended:
-		return nil, &DeniedError{Request: r, Verdict: Closed}
+		return nil, &DeniedError{Request: r, Verdict: VerdictClosed}
 	}
 	var made *Trace
-	begun := error(&DeniedError{Request: r, Verdict: Failed}) // unless begin returns
+	begun := error(&DeniedError{Request: r, Verdict: VerdictFailed}) // unless begin returns
 	done := make(chan struct{})
 	if err := c.admit(r, f, i, func(t *Trace) {
 		defer close(done)
@@ -35,7 +35,7 @@ func (c *Control) Start(ctx context.Context, r Request) (*Trace, error) {
 	}
 	err = c.writer.wait(ctx, done)
 	if errors.Is(err, errClosed) {
-		err = &DeniedError{Request: r, Verdict: Closed}
+		err = &DeniedError{Request: r, Verdict: VerdictClosed}
 	}
 	if err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func (c *Control) Fire(r Request) {
 	}
 	once := !r.Manual
 	if once && f.waits[i].Swap(true) {
-		c.verdicts.count(r.Trigger, Coalesced)
+		c.verdicts.count(r.Trigger, VerdictCoalesced)
 		return
 	}
 	taken := func() {
@@ -64,7 +64,7 @@ func (c *Control) Fire(r Request) {
 	case c.slots <- struct{}{}:
 	default:
 		taken()
-		c.verdicts.count(r.Trigger, Coalesced)
+		c.verdicts.count(r.Trigger, VerdictCoalesced)
 		return
 	}
 	if c.admit(r, f, i, func(t *Trace) { taken(); _ = c.begin(t) }) != nil { // which is counted, and reported
@@ -75,11 +75,11 @@ func (c *Control) Fire(r Request) {
 // match returns the trace of the configuration in force that r is for.
 func (c *Control) match(r *Request) (f *rules, trace int, err error) {
 	if c == nil || c.closed.Load() {
-		return nil, 0, &DeniedError{Request: *r, Verdict: Closed}
+		return nil, 0, &DeniedError{Request: *r, Verdict: VerdictClosed}
 	}
 	f = c.rules.Load()
 	trace, v := f.match(r)
-	if v != Started {
+	if v != VerdictStarted {
 		return nil, 0, c.deny(*r, v, "")
 	}
 	return f, trace, nil
@@ -91,11 +91,11 @@ func (c *Control) admit(r Request, f *rules, trace int, begin func(*Trace)) erro
 	tc := &f.cfg.Traces[trace]
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if v := c.allow(&r, tc); v != Started {
+	if v := c.allow(&r, tc); v != VerdictStarted {
 		<-c.slots
 		return c.deny(r, v, tc.Name)
 	}
-	t := &Trace{c: c, request: r, cfg: f.cfg, tc: tc, began: time.Now(), done: make(chan struct{}), verdict: Started, named: make(map[string]bool)}
+	t := &Trace{c: c, request: r, cfg: f.cfg, tc: tc, began: time.Now(), done: make(chan struct{}), verdict: VerdictStarted, named: make(map[string]bool)}
 	if tc.mode() == ModeStream {
 		c.running = append(c.running, t)
 	}
@@ -109,28 +109,28 @@ func (c *Control) admit(r Request, f *rules, trace int, begin func(*Trace)) erro
 	return nil
 }
 
-// allow returns Started if there can be a trace now. The lock mu is held.
+// allow returns VerdictStarted if there can be a trace now. The lock mu is held.
 func (c *Control) allow(r *Request, tc *TraceConfig) Verdict {
 	if c.over {
-		return Closed
+		return VerdictClosed
 	}
 	if tc.mode() == ModeStream {
 		if slices.ContainsFunc(c.running, func(t *Trace) bool { return t.tc.Name == tc.Name && t.request.same(r) }) {
-			return AlreadyRunning
+			return VerdictAlreadyRunning
 		}
 		if len(c.running) >= maxStreams {
-			return NoSlot
+			return VerdictNoSlot
 		}
 	}
 	if tc.Providers&c.provided == 0 {
-		return NoProviders
+		return VerdictNoProviders
 	}
 	if r.Manual {
-		return Started
+		return VerdictStarted
 	}
 	l, now := c.limitOf(tc), time.Now()
 	if l.rests(r, now) {
-		return RateLimited
+		return VerdictRateLimited
 	}
 	return l.allow(tc, now)
 }
@@ -235,21 +235,21 @@ func (l *limit) rests(r *Request, now time.Time) bool {
 	return false
 }
 
-// allow counts a request for a trace and returns Started if its limits allow it.
+// allow counts a request for a trace and returns VerdictStarted if its limits allow it.
 func (l *limit) allow(t *TraceConfig, now time.Time) Verdict {
 	if t.Every > 0 && !l.last.IsZero() && now.Sub(l.last) < t.Every {
-		return RateLimited
+		return VerdictRateLimited
 	}
 	l.hour = slices.DeleteFunc(l.hour, func(at time.Time) bool { return now.Sub(at) >= time.Hour })
 	if t.PerHour > 0 && len(l.hour) >= t.PerHour {
-		return RateLimited
+		return VerdictRateLimited
 	}
 	if l.asked++; t.OneIn > 1 && (l.asked-1)%t.OneIn != 0 {
-		return SampledOut
+		return VerdictSampledOut
 	}
 	l.last = now
 	if t.PerHour > 0 {
 		l.hour = append(l.hour, now)
 	}
-	return Started
+	return VerdictStarted
 }

@@ -60,7 +60,7 @@
 // time; NAME is the trace's in the configuration; SEQ has an m behind it for what
 // was asked for by hand. Until it is finished a trace is an IET of the same name, with
 // its crash buffer beside it. If it cannot be finished, for example because the
-// disk is full, both stay and the verdict is [Unfinished]: a later trace, the next
+// disk is full, both stay and the verdict is [VerdictUnfinished]: a later trace, the next
 // start, or "entrace recover DIR" finishes it. [Keep] bounds the folder.
 //
 // The first entry below the root is entrace.trace:

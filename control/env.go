@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"os"
 	"strconv"
@@ -11,7 +12,6 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/internal/quantity"
-	"github.com/entrace-go/entrace/internal/retain"
 )
 
 // Env returns a source of what the environment says, in variables that begin with
@@ -52,14 +52,9 @@ func (e env) get(name string) string { return strings.TrimSpace(os.Getenv(e.pref
 // was meant to be of seconds.
 const minAfter = 10 * time.Millisecond
 
-// EnvID is the id of the configuration that Env makes.
-const EnvID = "environment"
-
 func (e env) Config() (*Config, error) {
-	c := &Config{
-		ID: EnvID, Dir: cmp.Or(e.get("_DIR"), e.dir), Keep: Keep{Files: retain.DefaultFiles, Bytes: retain.DefaultBytes},
-		Ring: RingConfig{Bytes: 32 << 20, Persist: true, Always: Spans | Logs | RuntimeMetrics | GC},
-	}
+	c := DefaultConfig()
+	c.ID, c.Dir = "environment", cmp.Or(e.get("_DIR"), e.dir)
 	var errs []error
 	bad := func(name string, err error) {
 		if e.ignored != nil {
@@ -122,17 +117,17 @@ func (e env) Config() (*Config, error) {
 		}
 		c.Traces = append(c.Traces, TraceConfig{Name: name, On: on, Window: window, Providers: all, Every: every, PerHour: perHour})
 	}
-	if w := after("_ON_ERROR", DefaultWindow); w > 0 {
-		add("error", w, time.Minute, On{Trigger: TriggerLog, Level: 8})
+	if w := after("_ON_ERROR", defaultWindow); w > 0 {
+		add("error", w, time.Minute, On{Trigger: TriggerLog, Level: slog.LevelError})
 	}
 	if d := after("_ON_SLOW", 0); d > 0 {
-		add("slow", DefaultWindow, time.Minute, On{Trigger: TriggerSpan, LongerThan: d})
+		add("slow", defaultWindow, time.Minute, On{Trigger: TriggerSpan, LongerThan: d})
 	}
 	if d := after("_ON_HANG", 0); d > 0 {
-		add("hang", DefaultWindow, time.Minute, On{Trigger: TriggerWatchdog, LongerThan: d})
+		add("hang", defaultWindow, time.Minute, On{Trigger: TriggerWatchdog, LongerThan: d})
 	}
-	add("panic", DefaultWindow, time.Minute, On{Trigger: TriggerPanic})
-	add("snapshot", DefaultWindow, 10*time.Second,
+	add("panic", defaultWindow, time.Minute, On{Trigger: TriggerPanic})
+	add("snapshot", defaultWindow, 10*time.Second,
 		On{Trigger: TriggerSignal}, On{Trigger: TriggerHTTP}, On{Trigger: TriggerAPI, Key: "snapshot"})
 	c.Traces = append(c.Traces, TraceConfig{
 		Name: "stream", Mode: ModeStream, Providers: all | CPUProfile, MaxBytes: 256 << 20,
@@ -145,7 +140,7 @@ func (e env) Config() (*Config, error) {
 			Name: "all", Mode: ModeStream, Providers: all, On: []On{{Trigger: TriggerStart}}, Timeout: math.MaxInt64 / 4,
 		})
 	default:
-		bad("", errors.New("want ring, stream or off: it is taken for ring"))
+		bad("", errors.New("unknown mode, ring is used: there are ring, stream and off"))
 	}
 	return c, errors.Join(errs...)
 }

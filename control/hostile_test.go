@@ -22,28 +22,6 @@ import (
 
 var hostileBit = control.Register("hostile.test")
 
-// A badMember does what its fields say.
-type badMember struct {
-	start, dump func() error
-}
-
-func (*badMember) Provides() control.Set { return hostileBit }
-func (*badMember) Stop() error           { return nil }
-
-func (m *badMember) Start(*control.Session) error {
-	if m.start == nil {
-		return nil
-	}
-	return m.start()
-}
-
-func (m *badMember) Dump(context.Context, *control.Session) error {
-	if m.dump == nil {
-		return nil
-	}
-	return m.dump()
-}
-
 // hostile is a configuration with a snapshot and a stream for the API.
 func hostile(dir string) *control.Config {
 	api := func(key string) []control.On { return []control.On{{Trigger: control.TriggerAPI, Key: key}} }
@@ -96,7 +74,7 @@ func TestHostileCallbacks(t *testing.T) {
 	}
 	cfg := hostile(t.TempDir())
 	ctl = start(t, &control.Options{
-		Config: cfg, Providers: []control.Member{&badMember{start: func() error { return errors.New("no") }}},
+		Config: cfg, Providers: []control.Provider{{Provides: hostileBit, Start: func(*control.Session) error { return errors.New("no") }}},
 		OnError: func(error) { calls() }, OnTrace: func(*control.Trace) { calls() },
 	})
 	close(ready)
@@ -109,7 +87,7 @@ func TestHostileShutdown(t *testing.T) {
 	release, dumping := make(chan struct{}), make(chan struct{}, 4)
 	dir := t.TempDir()
 	cfg := hostile(dir)
-	ctl, err := control.New(&control.Options{Config: cfg, Providers: []control.Member{&badMember{dump: func() error {
+	ctl, err := control.New(&control.Options{Config: cfg, Providers: []control.Provider{{Provides: hostileBit, Dump: func(context.Context, *control.Session) error {
 		dumping <- struct{}{}
 		<-release
 		return nil
@@ -187,7 +165,7 @@ func TestHostileFeedback(t *testing.T) {
 func TestHostileDump(t *testing.T) {
 	release := make(chan struct{})
 	var at atomic.Int64
-	ctl := start(t, &control.Options{Config: hostile(t.TempDir()), Providers: []control.Member{&badMember{dump: func() error {
+	ctl := start(t, &control.Options{Config: hostile(t.TempDir()), Providers: []control.Provider{{Provides: hostileBit, Dump: func(context.Context, *control.Session) error {
 		if at.Add(1) > 1 {
 			t.Error("two dumps at once")
 		}
@@ -198,7 +176,7 @@ func TestHostileDump(t *testing.T) {
 	for range 2 {
 		trace, err := ctl.Start(t.Context(), ask("shot"))
 		must(t, err)
-		if w := everyLink(t, trace.Path()); len(w.named(control.NameProviderOff)) == 0 {
+		if w := everyLink(t, trace.Path()); len(w.named("provider off")) == 0 {
 			t.Error("the provider is not named")
 		}
 	}
@@ -291,8 +269,8 @@ func TestWatchdogRules(t *testing.T) {
 		fn("search", ref(2), format.SpanRef{}, begun)
 	})
 	defer stop()
-	count := func(trigger string, v control.Verdict) uint64 { return ctl.Stats().Verdicts[trigger][v] }
-	eventually(t, "the watchdog sees the span", func() bool { return count(control.TriggerWatchdog, control.Started) == 1 })
+	count := func(trigger control.Trigger, v control.Verdict) uint64 { return ctl.Stats().Verdicts[trigger][v] }
+	eventually(t, "the watchdog sees the span", func() bool { return count(control.TriggerWatchdog, control.VerdictStarted) == 1 })
 	for range 3 { // a reload does not see it anew
 		again := *cfg
 		again.ID += "+"
@@ -300,15 +278,15 @@ func TestWatchdogRules(t *testing.T) {
 		n := asked.Load()
 		eventually(t, "another look", func() bool { return asked.Load() > n+1 })
 	}
-	if n := count(control.TriggerWatchdog, control.Started); n != 1 {
+	if n := count(control.TriggerWatchdog, control.VerdictStarted); n != 1 {
 		t.Errorf("%d traces of one span", n)
 	}
 	ctl.SpanEnded("checkout", ref(1), time.Second)
-	if n := count(control.TriggerSpan, control.Coalesced); n != 1 {
+	if n := count(control.TriggerSpan, control.VerdictCoalesced); n != 1 {
 		t.Errorf("the end of the span that there is a trace of: %v", ctl.Stats().Verdicts)
 	}
 	ctl.SpanEnded("search", ref(2), time.Second)
-	eventually(t, "the end of the other is a request", func() bool { return count(control.TriggerSpan, control.Started) == 1 })
+	eventually(t, "the end of the other is a request", func() bool { return count(control.TriggerSpan, control.VerdictStarted) == 1 })
 }
 
 // TestKeepIfClasses counts each kind of trace by itself.
@@ -328,7 +306,7 @@ func TestKeepIfClasses(t *testing.T) {
 		}))
 		ctl.Stop(ask("deep"))
 		<-trace.Done()
-		if trace.Verdict() == control.Started {
+		if trace.Verdict() == control.VerdictStarted {
 			kept[tenant]++
 		}
 	}

@@ -17,15 +17,24 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// A member is a provider or a dumper, and whether it runs. Control.feeding guards it, but for busy.
+// A member is a provider and whether it runs. Control.feeding guards it, but for busy.
 type member struct {
-	m        Member
-	provides Set
-	on       Set // 0: it does not run
-	params   map[string]string
-	err      error // it is off because of that
-	session  *Session
-	busy     atomic.Bool // a dump has not come back
+	Provider
+
+	on      Set // 0: it does not run
+	params  map[string]string
+	err     error // it is off because of that
+	session *Session
+	busy    atomic.Bool // a dump has not come back
+}
+
+// stop stops what runs.
+func (m *member) stop() error {
+	m.on = 0
+	if m.Stop == nil {
+		return nil
+	}
+	return guard(m.Stop)
 }
 
 // showMembers has Stats return which members are on. The lock feeding is held.
@@ -34,7 +43,7 @@ func (c *Control) showMembers() {
 	for _, m := range c.members {
 		on |= m.on
 		if m.err != nil {
-			off[m.provides.String()] = m.err.Error()
+			off[m.Provides.String()] = m.err.Error()
 		}
 	}
 	c.mu.Lock()
@@ -87,11 +96,10 @@ func (c *Control) switchProviders() {
 	defer c.feeding.Unlock()
 	defer c.showMembers()
 	for _, m := range c.members {
-		p, ok := m.m.(Provider)
-		if !ok {
+		if m.Start == nil {
 			continue
 		}
-		on, params := c.wanted(m.provides)
+		on, params := c.wanted(m.Provides)
 		if on == 0 {
 			m.err = nil // the next one may have more luck
 		}
@@ -99,19 +107,19 @@ func (c *Control) switchProviders() {
 			continue
 		}
 		if m.on != 0 {
-			if err := c.guard(func() error { return p.Stop() }); err != nil {
+			if err := m.stop(); err != nil {
 				c.off(m, fmt.Errorf("stop: %w", err))
 			}
-			m.on = 0
 		}
 		m.err = nil
 		if on != 0 {
-			c.startProvider(m, p, on, params)
+			c.startProvider(m, on, params)
 		}
 	}
 }
 
-func (c *Control) startProvider(m *member, p Provider, on Set, params map[string]string) {
+// startProvider starts a provider. The lock feeding is held.
+func (c *Control) startProvider(m *member, on Set, params map[string]string) {
 	s := &Session{on: on, params: params}
 	s.write = func(p record.Provider, ref format.SpanRef, at time.Time, e *format.TraceEntry) error {
 		return writeTimed(c.ring.Recorder(), p, ref, at, e)
@@ -121,7 +129,7 @@ func (c *Control) startProvider(m *member, p Provider, on Set, params map[string
 		once.Do(func() { go c.broken(m, s, err) })
 	}
 	m.session = s
-	if err := c.guard(func() error { return p.Start(s) }); err != nil {
+	if err := guard(func() error { return m.Start(s) }); err != nil {
 		c.off(m, err)
 		return
 	}
@@ -136,10 +144,7 @@ func (c *Control) broken(m *member, s *Session, err error) {
 	if m.session != s || m.on == 0 {
 		return // it was stopped meanwhile
 	}
-	if p, ok := m.m.(Provider); ok {
-		_ = c.guard(p.Stop) // it has told already
-	}
-	m.on = 0
+	_ = m.stop() // it has told already
 	c.off(m, err)
 }
 
@@ -150,11 +155,11 @@ func (c *Control) off(m *member, err error) {
 		m.session = &Session{}
 	}
 	for _, t := range c.streams() {
-		if p := m.provides & t.tc.Providers; p != 0 {
+		if p := m.Provides & t.tc.Providers; p != 0 {
 			t.off(p, err)
 		}
 	}
-	c.report(fmt.Errorf("provider %s is off: %w", m.provides, err))
+	c.report(fmt.Errorf("provider %s is off: %w", m.Provides, err))
 }
 
 // nameOff names the providers that do not run in a trace that wants them.
@@ -162,7 +167,7 @@ func (c *Control) nameOff(t *Trace) {
 	c.feeding.Lock()
 	defer c.feeding.Unlock()
 	for _, m := range c.members {
-		if p := m.provides & t.tc.Providers; p != 0 && m.err != nil {
+		if p := m.Provides & t.tc.Providers; p != 0 && m.err != nil {
 			t.off(p, m.err)
 		}
 	}
@@ -182,13 +187,11 @@ func (c *Control) flushProviders(s Set) {
 	defer c.feeding.Unlock()
 	defer c.showMembers()
 	for _, m := range c.members {
-		f, ok := m.m.(Flusher)
-		if !ok || m.on&s == 0 {
+		if m.Flush == nil || m.on&s == 0 {
 			continue
 		}
-		if err := c.guard(f.Flush); err != nil {
-			_ = c.guard(f.Stop)
-			m.on = 0
+		if err := guard(m.Flush); err != nil {
+			_ = m.stop()
 			c.off(m, err)
 		}
 	}
@@ -199,17 +202,17 @@ func (c *Control) stopProviders() {
 	defer c.feeding.Unlock()
 	defer c.showMembers()
 	for _, m := range c.members {
-		if p, ok := m.m.(Provider); ok && m.on != 0 {
-			if err := c.guard(p.Stop); err != nil {
-				c.report(fmt.Errorf("stop provider %s: %w", m.provides, err))
-			}
-			m.on = 0
+		if m.on == 0 {
+			continue
+		}
+		if err := m.stop(); err != nil {
+			c.report(fmt.Errorf("stop provider %s: %w", m.Provides, err))
 		}
 	}
 }
 
 // guard calls fn, whose panics are errors.
-func (c *Control) guard(fn func() error) (err error) {
+func guard(fn func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
@@ -251,9 +254,8 @@ const maxDump = 128 << 20
 func (c *Control) dump(t *Trace) *dumps {
 	d := &dumps{open: sync.OnceValue(c.watchdog.openTree)}
 	for _, m := range c.members {
-		p, ok := m.m.(Dumper)
-		on := m.provides & t.tc.Providers
-		if !ok || on == 0 || c.isOff(m) {
+		on := m.Provides & t.tc.Providers
+		if m.Dump == nil || on == 0 || c.isOff(m) {
 			continue
 		}
 		if m.busy.Swap(true) {
@@ -264,7 +266,7 @@ func (c *Control) dump(t *Trace) *dumps {
 		done := make(chan error, 1)
 		go func() { // which may not come back
 			defer m.busy.Store(false)
-			done <- c.guard(func() error { return p.Dump(ctx, &Session{on: on, params: t.tc.Params, write: d.add, open: d.open}) })
+			done <- guard(func() error { return m.Dump(ctx, &Session{on: on, params: t.tc.Params, write: d.add, open: d.open}) })
 		}()
 		var err error
 		select {

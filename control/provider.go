@@ -11,40 +11,30 @@ import (
 )
 
 // A Provider records a part of the data while one of its bits is on. A control
-// calls its methods one at a time. What panics or returns an error is switched off
-// until no trace wants it any more, and is named in the traces that do; those go
-// on without.
-type Provider interface {
-	// Provides returns the bits of the provider, always the same.
-	Provides() Set
+// calls its functions, each of which may be nil, one at a time, but for Dump, which runs beside them.
+// What panics or returns an error is switched off until no trace wants it any more, and is named in the
+// traces that do; those go on without.
+type Provider struct {
+	// Provides has the bits of the provider.
+	Provides Set
 	// Start is called when something of Provides is on that was off: s.On says
 	// what. When that or a parameter changes while the provider runs, Stop and Start
 	// are called again. It must not block; what takes time is for a goroutine
 	// that Stop waits for.
-	Start(s *Session) error
+	Start func(s *Session) error
 	// Stop ends what Start began. It may write once more to the session, and must
 	// not use it afterwards.
-	Stop() error
-}
-
-// A Flusher is a [Provider] that gathers what it has to tell: Flush writes what
-// there is so far, before another trace begins or ends while the provider runs on.
-type Flusher interface {
-	Provider
-	Flush() error
-}
-
-// A Dumper tells once what there is now: when a snapshot is taken, and before a
-// stream ends. A [Provider] may be a Dumper, too.
-type Dumper interface {
-	Provides() Set
-	// Dump writes to s, whose On says which of the bits are wanted. The context ends
-	// when it takes too long.
-	Dump(ctx context.Context, s *Session) error
+	Stop func() error
+	// Flush writes what the provider has gathered so far, before another trace begins or ends while it
+	// runs on.
+	Flush func() error
+	// Dump writes what there is now: when a snapshot is taken, and before a stream ends. It writes to s,
+	// whose On says which of the bits are wanted. The context ends when it takes too long.
+	Dump func(ctx context.Context, s *Session) error
 }
 
 // A Session is where a provider writes to: all that is on for it at the time, or
-// one trace for a [Dumper].
+// one trace for [Provider].Dump.
 type Session struct {
 	on     Set
 	params map[string]string
@@ -77,7 +67,7 @@ func (s *Session) Write(p Set, ref format.SpanRef, at time.Time, e *format.Trace
 
 // Innermost returns the open span that a goroutine is in which does the work of span ref alone:
 // as long as a span has a single open child in this process, the child. It returns ref where it
-// has none or several, and outside of [Dumper.Dump].
+// has none or several, and outside of Dump.
 func (s *Session) Innermost(ref format.SpanRef) format.SpanRef {
 	if s.open == nil {
 		return ref

@@ -11,7 +11,7 @@ import (
 // A Request says that something happened. Whether it becomes a trace, and which,
 // is the configuration's to say.
 type Request struct {
-	Trigger string // one of the Trigger constants
+	Trigger Trigger
 	Key     string // what the patterns of the configuration are matched against
 	Reason  string // for people: what happened
 	// Span is the span in which it happened, if there was one, with its trace.
@@ -42,19 +42,19 @@ type Verdict string
 
 // The verdicts.
 const (
-	Started        Verdict = "started"
-	NoConfig       Verdict = "no_config"       // no trace of the configuration is for it
-	NotEnough      Verdict = "not_enough"      // it has not happened as often as count says
-	SampledOut     Verdict = "sampled_out"     // one_in
-	RateLimited    Verdict = "rate_limited"    // every, per_hour
-	AlreadyRunning Verdict = "already_running" // the same stream
-	NoSlot         Verdict = "no_slot"         // as many streams as there can be
-	Coalesced      Verdict = "coalesced"       // one like it waits already
-	NoProviders    Verdict = "no_providers"    // none of the trace's providers is there
-	Failed         Verdict = "failed"          // the file could not be written, say
-	Unfinished     Verdict = "unfinished"      // the IET is kept, the ET could not be made yet
-	Closed         Verdict = "closed"          // after Shutdown
-	ConditionUnmet Verdict = "condition_unmet" // ended, and not kept
+	VerdictStarted        Verdict = "started"
+	VerdictNoConfig       Verdict = "no_config"       // no trace of the configuration is for it
+	VerdictNotEnough      Verdict = "not_enough"      // it has not happened as often as count says
+	VerdictSampledOut     Verdict = "sampled_out"     // one_in
+	VerdictRateLimited    Verdict = "rate_limited"    // every, per_hour
+	VerdictAlreadyRunning Verdict = "already_running" // the same stream
+	VerdictNoSlot         Verdict = "no_slot"         // as many streams as there can be
+	VerdictCoalesced      Verdict = "coalesced"       // one like it waits already
+	VerdictNoProviders    Verdict = "no_providers"    // none of the trace's providers is there
+	VerdictFailed         Verdict = "failed"          // the file could not be written, say
+	VerdictUnfinished     Verdict = "unfinished"      // the IET is kept, the ET could not be made yet
+	VerdictClosed         Verdict = "closed"          // after Shutdown
+	VerdictConditionUnmet Verdict = "condition_unmet" // ended, and not kept
 )
 
 // A DeniedError says why a request did not become a trace.
@@ -87,11 +87,3 @@ type Source interface {
 	// is called, which waits for the call that runs.
 	Watch(f func(*Config, error)) (stop func(), err error)
 }
-
-// Static returns a source of c, which never changes.
-func Static(c *Config) Source { return static{c} }
-
-type static struct{ c *Config }
-
-func (s static) Config() (*Config, error)                   { return s.c, nil }
-func (s static) Watch(func(*Config, error)) (func(), error) { return func() {}, nil }

@@ -15,11 +15,11 @@ import (
 // rules holds a configuration and what the triggers need of it at once.
 type rules struct {
 	cfg     *Config
-	by      map[string][]*rule // by trigger
-	waits   []atomic.Bool      // by trace: a request of Fire for it waits for the writer
-	noticed format.Level       // the least level of log records that a trigger hears
-	slow    time.Duration      // the least time that a span rule asks for
-	stuck   time.Duration      // the least time that a watchdog rule asks for
+	by      map[Trigger][]*rule // by trigger
+	waits   []atomic.Bool       // by trace: a request of Fire for it waits for the writer
+	noticed format.Level        // the least level of log records that a trigger hears
+	slow    time.Duration       // the least time that a span rule asks for
+	stuck   time.Duration       // the least time that a watchdog rule asks for
 	signals []string
 	exits   bool // a trace is for the end of the process
 	dumps   bool // a trace has goroutines
@@ -40,7 +40,7 @@ const never = time.Duration(math.MaxInt64)
 
 func compile(cfg *Config) *rules {
 	f := &rules{
-		cfg: cfg, by: make(map[string][]*rule), waits: make([]atomic.Bool, len(cfg.Traces)),
+		cfg: cfg, by: make(map[Trigger][]*rule), waits: make([]atomic.Bool, len(cfg.Traces)),
 		noticed: format.LevelError + 1, slow: never, stuck: never,
 	}
 	for i := range cfg.Traces {
@@ -95,15 +95,15 @@ func slogLevel(l format.Level) slog.Level { return slog.Level(4*int(l) - 8) }
 
 // match returns the first trace that r is for, or why there is none.
 func (f *rules) match(r *Request) (trace int, v Verdict) {
-	v = NoConfig
+	v = VerdictNoConfig
 	for _, on := range f.by[r.Trigger] {
 		if !f.cfg.Traces[on.trace].requestedBy(r) || !on.matches(r) {
 			continue
 		}
 		if r.Manual || on.enough(time.Now()) {
-			return on.trace, Started
+			return on.trace, VerdictStarted
 		}
-		v = NotEnough
+		v = VerdictNotEnough
 	}
 	return -1, v
 }

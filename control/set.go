@@ -16,22 +16,22 @@ type Set uint64
 
 // The providers that there are without registering any. Package provider has all
 // but the first two, which are the span processor and the slog handler.
-var (
-	Spans          = Register("spans")           // OpenTelemetry spans, those not sampled included
-	Logs           = Register("logs")            // log/slog records
-	RuntimeMetrics = Register("runtime.metrics") // samples of runtime/metrics
-	GC             = Register("gc")              // garbage collections and their pauses
-	Sched          = Register("sched")           // how the scheduler does
-	Goroutines     = Register("goroutines")      // what all goroutines do, once
-	CPUProfile     = Register("cpu.profile")     // where the processor's time goes, below spans
-	ExecTrace      = Register("exec.trace")      // the runtime's own flight recorder
-	Process        = Register("process")         // memory, files and time of the process
+const (
+	Spans          Set = 1 << iota // OpenTelemetry spans, those not sampled included
+	Logs                           // log/slog records
+	RuntimeMetrics                 // samples of runtime/metrics
+	GC                             // garbage collections and their pauses
+	Sched                          // how the scheduler does
+	Goroutines                     // what all goroutines do, once
+	CPUProfile                     // where the processor's time goes, below spans
+	ExecTrace                      // the runtime's own flight recorder
+	Process                        // memory, files and time of the process
 )
 
-var registry struct {
+var registry = struct {
 	mu    sync.Mutex
 	names []string // by bit
-}
+}{names: []string{"spans", "logs", "runtime.metrics", "gc", "sched", "goroutines", "cpu.profile", "exec.trace", "process"}}
 
 // Register returns the bit of the provider called name, a new one for a new name.
 // Call it when variables are initialized. It panics at the 65th name, and for a
@@ -51,13 +51,6 @@ func Register(name string) Set {
 		registry.names = append(registry.names, name)
 	}
 	return 1 << i
-}
-
-// Known returns the set of all that are registered.
-func Known() Set {
-	registry.mu.Lock()
-	defer registry.mu.Unlock()
-	return Set(1)<<len(registry.names) - 1 // 1<<64 is 0
 }
 
 // Named returns the set of the providers of these names. The error is an

@@ -38,7 +38,7 @@ func (c *Control) snapshot(t *Trace) (Verdict, error) {
 	dumps := c.dump(t)
 	var err error
 	if t.rec, err = c.ring.Create(t.path, &recorder.Options{Durability: recorder.DurabilityWriteThrough}); err != nil {
-		return Failed, err
+		return VerdictFailed, err
 	}
 	t.explain(dumps.open(), dumps)
 	e := t.head()
@@ -56,7 +56,7 @@ func (c *Control) snapshot(t *Trace) (Verdict, error) {
 	c.nameOff(t)
 	dumps.write(t)
 	if err != nil && t.rec.Stats().Entries.Written == had {
-		return Failed, errors.Join(err, t.discard()) // the file has nothing of the ring
+		return VerdictFailed, errors.Join(err, t.discard()) // the file has nothing of the ring
 	}
 	return c.close(t)
 }
@@ -72,17 +72,17 @@ func (c *Control) close(t *Trace) (Verdict, error) {
 		c.mu.Lock()
 		c.account.unkept++
 		c.mu.Unlock()
-		return ConditionUnmet, t.discard()
+		return VerdictConditionUnmet, t.discard()
 	}
 	err = t.rec.Close(context.Background())
 	v := outcome(t.rec, err)
 	name := filepath.Base(t.path)
 	var finished []string
 	switch v {
-	case Started:
+	case VerdictStarted:
 		c.dir.Ended(name)
 		finished = append(c.retryUnfinished(), name) // the disk has room again
-	case Unfinished:
+	case VerdictUnfinished:
 		t.setPath(t.rec.StreamPath())
 		c.unfinished.traces = append(c.unfinished.traces, t)
 	}

@@ -13,7 +13,7 @@ type Stats struct {
 	Config  string `json:"config"`
 	Refused uint64 `json:"configs_refused"`
 	// Verdicts are what became of requests, by trigger.
-	Verdicts map[string]map[Verdict]uint64 `json:"verdicts"`
+	Verdicts map[Trigger]map[Verdict]uint64 `json:"verdicts"`
 	// Kept counts finished traces, Unfinished those that are still an IET because the
 	// ET could not be made, Lost those that could not be written, and Unkept those
 	// that their configuration did not keep in the end.
@@ -25,17 +25,14 @@ type Stats struct {
 	On  []string          `json:"providers_on"`
 	Off map[string]string `json:"providers_off,omitempty"`
 	// Ring is how the ring does.
-	Ring RingStats `json:"ring"`
-}
-
-// RingStats say how the ring does.
-type RingStats struct {
-	Bytes   int64     `json:"bytes"` // in use
-	Entries uint64    `json:"entries"`
-	Evicted uint64    `json:"evicted"` // entries that were given up for newer ones
-	Dropped uint64    `json:"dropped"`
-	From    time.Time `json:"from"` // it has everything since then
-	Open    int       `json:"open_spans"`
+	Ring struct {
+		Bytes   int64     `json:"bytes"` // in use
+		Entries uint64    `json:"entries"`
+		Evicted uint64    `json:"evicted"` // entries that were given up for newer ones
+		Dropped uint64    `json:"dropped"`
+		From    time.Time `json:"from"` // it has everything since then
+		Open    int       `json:"open_spans"`
+	} `json:"ring"`
 }
 
 // Stats returns the account as it is now.
@@ -56,7 +53,8 @@ func (c *Control) Stats() Stats {
 	}
 	s.On = on.Names()
 	r, d := c.ring.Stats(), c.ring.Recorder().Stats()
-	s.Ring = RingStats{Bytes: r.Bytes, Entries: r.Entries, Evicted: r.Evicted, Dropped: d.Entries.Dropped.Total(), From: r.From, Open: r.Open}
+	s.Ring.Bytes, s.Ring.Entries, s.Ring.Evicted, s.Ring.Dropped = r.Bytes, r.Entries, r.Evicted, d.Entries.Dropped.Total()
+	s.Ring.From, s.Ring.Open = r.From, r.Open
 	return s
 }
 
@@ -64,17 +62,17 @@ func (c *Control) Stats() Stats {
 type verdicts struct {
 	mu sync.Mutex
 
-	n map[string]map[Verdict]uint64
+	n map[Trigger]map[Verdict]uint64
 }
 
 // maxTriggers bounds the names that are counted, which are anybody's.
 const maxTriggers = 64
 
-func (v *verdicts) count(trigger string, what Verdict) {
+func (v *verdicts) count(trigger Trigger, what Verdict) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.n == nil {
-		v.n = make(map[string]map[Verdict]uint64)
+		v.n = make(map[Trigger]map[Verdict]uint64)
 	}
 	m := v.n[trigger]
 	if m == nil {
@@ -84,16 +82,16 @@ func (v *verdicts) count(trigger string, what Verdict) {
 		}
 		if m == nil {
 			m = make(map[Verdict]uint64)
-			v.n[strings.Clone(trigger)] = m // which may be a part of something large
+			v.n[Trigger(strings.Clone(string(trigger)))] = m // which may be a part of something large
 		}
 	}
 	m[what]++
 }
 
-func (v *verdicts) copy() map[string]map[Verdict]uint64 {
+func (v *verdicts) copy() map[Trigger]map[Verdict]uint64 {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	out := make(map[string]map[Verdict]uint64, len(v.n))
+	out := make(map[Trigger]map[Verdict]uint64, len(v.n))
 	for trigger, m := range v.n {
 		out[trigger] = maps.Clone(m)
 	}

@@ -92,7 +92,7 @@ func (c *Control) end(t *Trace, how endReason, why string) {
 	c.switchProviders() // which write once more
 	c.flushProviders(t.tc.Providers)
 	stream.Close()
-	v, err := ConditionUnmet, error(nil)
+	v, err := VerdictConditionUnmet, error(nil)
 	if how == endAborted {
 		err = t.discard()
 	} else {
@@ -104,7 +104,7 @@ func (c *Control) end(t *Trace, how endReason, why string) {
 
 // writeEnd writes the entry that says why the stream ended.
 func (t *Trace) writeEnd(how endReason, why string) {
-	e := &format.TraceEntry{Metadata: format.Metadata{Name: NameTraceEnd, Target: target, Level: format.LevelInfo}}
+	e := &format.TraceEntry{Metadata: format.Metadata{Name: nameTraceEnd, Target: target, Level: format.LevelInfo}}
 	e.Attributes = append(e.Attributes,
 		format.Attribute{Name: "end.reason", Value: format.StringValue(string(how))},
 		format.Attribute{Name: "duration_nano", Value: format.U64Value(uint64(time.Since(t.began)))})

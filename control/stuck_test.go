@@ -44,7 +44,7 @@ func answersWhileStuck(t *testing.T, ctl *control.Control, stream *control.Trace
 	call("Fire", func() error { ctl.Fire(ask("shot")); return nil })
 	call("Start of what runs already", func() error {
 		var denied *control.DeniedError
-		if _, err := ctl.Start(t.Context(), stream.Request()); !errors.As(err, &denied) || denied.Verdict != control.AlreadyRunning {
+		if _, err := ctl.Start(t.Context(), stream.Request()); !errors.As(err, &denied) || denied.Verdict != control.VerdictAlreadyRunning {
 			t.Errorf("a second stream: %v", err)
 		}
 		return nil
@@ -68,7 +68,7 @@ func answersWhileStuck(t *testing.T, ctl *control.Control, stream *control.Trace
 		return nil
 	})
 	call("Stats", func() error {
-		if got := ctl.Stats(); got.Config != first.ID || got.Verdicts[control.TriggerAPI][control.AlreadyRunning] != 1 {
+		if got := ctl.Stats(); got.Config != first.ID || got.Verdicts[control.TriggerAPI][control.VerdictAlreadyRunning] != 1 {
 			t.Errorf("the account is %+v", got)
 		}
 		return nil
@@ -91,7 +91,7 @@ func wantStopped(t *testing.T, stream *control.Trace) {
 	t.Helper()
 	within(t, "the end of the stream", func() { <-stream.Done() })
 	w := everyLink(t, stream.Path())
-	if got := w.attr(w.one(control.NameTraceEnd), "end.reason"); got != "stopped" || stream.Err() != nil {
+	if got := w.attr(w.one("trace end"), "end.reason"); got != "stopped" || stream.Err() != nil {
 		t.Errorf("the stream ended for %q, %v", got, stream.Err())
 	}
 }
@@ -99,7 +99,7 @@ func wantStopped(t *testing.T, stream *control.Trace) {
 // TestCallsReturnWhileADumperBlocks has a dumper that does not come back.
 func TestCallsReturnWhileADumperBlocks(t *testing.T) {
 	release, dumping := make(chan struct{}), make(chan struct{}, 8)
-	ctl := start(t, &control.Options{Config: hostile(t.TempDir()), Providers: []control.Member{&badMember{dump: func() error {
+	ctl := start(t, &control.Options{Config: hostile(t.TempDir()), Providers: []control.Provider{{Provides: hostileBit, Dump: func(context.Context, *control.Session) error {
 		dumping <- struct{}{}
 		<-release
 		return nil
@@ -120,7 +120,7 @@ func TestCallsReturnWhileAProviderBlocks(t *testing.T) {
 	cfg.Traces[0].Providers = control.Logs // or the provider would run all the time
 	cfg.Traces[1].Providers = control.Logs
 	cfg.Traces = append(cfg.Traces, control.TraceConfig{Name: "stuck", Mode: control.ModeStream, Providers: hostileBit, On: onAPI("stuck")})
-	ctl := start(t, &control.Options{Config: cfg, Providers: []control.Member{&badMember{start: func() error {
+	ctl := start(t, &control.Options{Config: cfg, Providers: []control.Provider{{Provides: hostileBit, Start: func(*control.Session) error {
 		starting <- struct{}{}
 		<-release
 		return nil

@@ -62,7 +62,7 @@ func (t *Trace) Config() *Config { return t.cfg }
 func (t *Trace) Request() Request { return t.request }
 
 // Path returns the path of the file. The file of a stream exists when the stream has
-// ended. While the verdict is [Unfinished] it is the path of the IET.
+// ended. While the verdict is [VerdictUnfinished] it is the path of the IET.
 func (t *Trace) Path() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -88,8 +88,8 @@ func (t *Trace) Stop() bool {
 	return t.c.endStream(t, endStopped, "")
 }
 
-// Verdict returns [Started] for a trace that is running or finished, [Unfinished] if its
-// ET could not be made yet, and [ConditionUnmet] or [Failed] if it was not kept.
+// Verdict returns [VerdictStarted] for a trace that is running or finished, [VerdictUnfinished] if its
+// ET could not be made yet, and [VerdictConditionUnmet] or [VerdictFailed] if it was not kept.
 func (t *Trace) Verdict() Verdict {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -122,16 +122,10 @@ const (
 	endShutdown endReason = "shutdown"
 )
 
-// The entries of a trace itself. Part of the traces.
+// The names of entries of a trace itself, below the first one. Part of the traces.
 const (
-	// NameTrace is the first entry of a trace below the root.
-	NameTrace = mapping.NameTrace
-	// NameTraceEnd is the last one below that, of a stream.
-	NameTraceEnd = "trace end"
-	// NameProviderOff is below that where a provider could not go on.
-	NameProviderOff = "provider off"
-	// NameCrash is below that where the process died, with what the runtime wrote.
-	NameCrash = mapping.NameCrash
+	nameTraceEnd    = "trace end"    // the last one, of a stream
+	nameProviderOff = "provider off" // where a provider could not go on
 
 	target = "github.com/entrace-go/entrace/control"
 )
@@ -144,23 +138,23 @@ func (c *Control) begin(t *Trace) error {
 	c.mu.Unlock()
 	if rests {
 		c.forget(t)
-		return c.deny(*r, RateLimited, t.tc.Name)
+		return c.deny(*r, VerdictRateLimited, t.tc.Name)
 	}
 	name := c.dir.NewName(t.began, t.tc.Name, r.Manual)
 	t.id, t.path = strings.TrimSuffix(name, tracename.ET), c.dir.Path(name)
-	v, err := Started, error(nil)
+	v, err := VerdictStarted, error(nil)
 	if t.tc.mode() == ModeStream {
 		if err = c.beginStream(t); err != nil {
-			v = Failed
+			v = VerdictFailed
 		}
 	} else {
 		v, err = c.snapshot(t)
 	}
 	c.verdicts.count(r.Trigger, v)
-	if t.tc.mode() != ModeStream || v != Started { // a stream that started goes on
+	if t.tc.mode() != ModeStream || v != VerdictStarted { // a stream that started goes on
 		c.conclude(t, v, err)
 	}
-	if v != Started && v != Unfinished {
+	if v != VerdictStarted && v != VerdictUnfinished {
 		c.forget(t)
 		return &DeniedError{Request: *r, Verdict: v, Trace: t.tc.Name, Err: err}
 	}
@@ -181,11 +175,11 @@ func (c *Control) forget(t *Trace) {
 func (c *Control) conclude(t *Trace, v Verdict, err error) {
 	c.mu.Lock()
 	switch v {
-	case Started:
+	case VerdictStarted:
 		c.account.kept++
-	case Unfinished:
+	case VerdictUnfinished:
 		c.account.unfinished++
-	case Failed:
+	case VerdictFailed:
 		c.account.lost++
 	}
 	if l := c.limitOf(t.tc); err == nil {
@@ -210,13 +204,13 @@ func (c *Control) tellOf(t *Trace) {
 
 // head returns the entry of the trace itself.
 func (t *Trace) head() *format.TraceEntry {
-	e := &format.TraceEntry{Metadata: format.Metadata{Name: NameTrace, Target: target, Level: format.LevelInfo}}
+	e := &format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameTrace, Target: target, Level: format.LevelInfo}}
 	text := func(name, value string) {
 		if value != "" {
 			e.Attributes = append(e.Attributes, format.Attribute{Name: name, Value: format.StringValue(value)})
 		}
 	}
-	text("trigger", t.request.Trigger)
+	text("trigger", string(t.request.Trigger))
 	text("key", cut(t.request.Key))
 	text("reason", cut(t.request.Reason))
 	text("config.id", t.cfg.ID)
@@ -309,7 +303,7 @@ func (t *Trace) off(p Set, err error) {
 	}
 	e := &format.TraceEntry{
 		Message:  format.Some(name + ": " + cut(err.Error())),
-		Metadata: format.Metadata{Name: NameProviderOff, Target: target, Level: format.LevelWarn},
+		Metadata: format.Metadata{Name: nameProviderOff, Target: target, Level: format.LevelWarn},
 	}
 	e.Attributes = append(e.Attributes,
 		format.Attribute{Name: "provider", Value: format.StringValue(name)},

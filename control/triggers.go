@@ -43,7 +43,7 @@ func (c *Control) SpanEnded(name string, span format.SpanRef, took time.Duration
 		return
 	}
 	if c.watchdog.was(span) { // one trace is enough for it
-		c.verdicts.count(TriggerSpan, Coalesced)
+		c.verdicts.count(TriggerSpan, VerdictCoalesced)
 		return
 	}
 	c.Fire(Request{
@@ -91,7 +91,7 @@ func (c *Control) firePanic(text, reason string, span format.SpanRef) {
 	text = cut(text)
 	first, only := c.panics.first(text, time.Now())
 	if !first {
-		c.verdicts.count(TriggerPanic, Coalesced)
+		c.verdicts.count(TriggerPanic, VerdictCoalesced)
 		return
 	}
 	r := Request{Trigger: TriggerPanic, Key: text, Reason: cut(reason), Span: span}

@@ -56,7 +56,7 @@ func (c *Control) retryUnfinished() (finished []string) {
 // markFinished updates a trace that was unfinished.
 func (c *Control) markFinished(t *Trace) {
 	t.mu.Lock()
-	t.verdict, t.path = Started, c.dir.Path(t.id+tracename.ET)
+	t.verdict, t.path = VerdictStarted, c.dir.Path(t.id+tracename.ET)
 	t.mu.Unlock()
 	c.mu.Lock()
 	c.account.unfinished--
@@ -70,12 +70,12 @@ func (c *Control) markFinished(t *Trace) {
 // neither does.
 func outcome(rec *recorder.Recorder, err error) Verdict {
 	if tracedir.IsFinished(rec, err) {
-		return Started
+		return VerdictStarted
 	}
 	for _, name := range []string{rec.StreamPath(), rec.StreamPath() + tracename.Journal} {
 		if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
-			return Unfinished // also if Lstat cannot tell
+			return VerdictUnfinished // also if Lstat cannot tell
 		}
 	}
-	return Failed
+	return VerdictFailed
 }

@@ -103,7 +103,7 @@ func TestStreamStaysWhenNoETCanBeMade(t *testing.T) {
 			body, err := io.ReadAll(answer.Body)
 			must(t, errors.Join(err, answer.Body.Close()))
 			<-tr.Done()
-			if tr.Verdict() != control.Unfinished || tr.Path() != iet || !errors.Is(tr.Err(), syscall.EFBIG) {
+			if tr.Verdict() != control.VerdictUnfinished || tr.Path() != iet || !errors.Is(tr.Err(), syscall.EFBIG) {
 				t.Errorf("the trace is %s, %s, %v", tr.Verdict(), tr.Path(), tr.Err())
 			}
 			if text := string(body); answer.StatusCode != http.StatusOK || !strings.Contains(text, `"verdict": "unfinished"`) || !strings.Contains(text, `"`+filepath.Base(iet)+`"`) {
@@ -119,7 +119,7 @@ func TestStreamStaysWhenNoETCanBeMade(t *testing.T) {
 			case "the next trace":
 				_, err := r.ctl.Start(t.Context(), api("asked"))
 				must(t, err)
-				if st := r.ctl.Stats(); tr.Verdict() != control.Started || tr.Path() != et || st.Unfinished != 0 || st.Kept != 2 {
+				if st := r.ctl.Stats(); tr.Verdict() != control.VerdictStarted || tr.Path() != et || st.Unfinished != 0 || st.Kept != 2 {
 					t.Errorf("then the trace is %s, %s; %+v", tr.Verdict(), tr.Path(), st)
 				}
 			case "Recover":
@@ -159,7 +159,7 @@ func TestSnapshotStaysWhenNoETCanBeMade(t *testing.T) {
 	tr, err := r.ctl.Start(t.Context(), api("asked"))
 	restore()
 	must(t, err)
-	if tr.Verdict() != control.Unfinished || filepath.Ext(tr.Path()) != ".iet" || !errors.Is(tr.Err(), syscall.EFBIG) {
+	if tr.Verdict() != control.VerdictUnfinished || filepath.Ext(tr.Path()) != ".iet" || !errors.Is(tr.Err(), syscall.EFBIG) {
 		t.Errorf("the trace is %s, %s, %v", tr.Verdict(), tr.Path(), tr.Err())
 	}
 	if n := countText(t, tr.Path(), text); n != 1000 {
@@ -200,7 +200,7 @@ func TestPassingErrorSpoilsNoStream(t *testing.T) {
 	if !r.stop(api("deep")) {
 		t.Error("there was nothing to stop")
 	}
-	if tr.Verdict() != control.Started || !errors.Is(tr.Err(), syscall.EFBIG) {
+	if tr.Verdict() != control.VerdictStarted || !errors.Is(tr.Err(), syscall.EFBIG) {
 		t.Errorf("the trace is %s, %v", tr.Verdict(), tr.Err())
 	}
 	if n := countText(t, tr.Path(), strings.Repeat("x", 100)); n != deepRecords {

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/mapping"
@@ -161,7 +160,7 @@ func TestStateSaysWhySnapshotExists(t *testing.T) {
 	} {
 		rec, err := recorder.Create(filepath.Join(t.TempDir(), "a.et"), nil)
 		must(t, err)
-		e := &format.TraceEntry{Metadata: format.Metadata{Name: control.NameTrace, Level: format.LevelInfo}}
+		e := &format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameTrace, Level: format.LevelInfo}}
 		for _, a := range [][2]string{{"trigger", x.trigger}, {"reason", "GET hangs"}, {"mode", x.mode}} {
 			e.Attributes = append(e.Attributes, format.Attribute{Name: a[0], Value: format.StringValue(a[1])})
 		}

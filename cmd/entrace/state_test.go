@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/recorder"
@@ -18,7 +17,7 @@ func snapshot(t *testing.T, name, trigger, reason string) {
 	t.Helper()
 	rec, err := recorder.Create(name, nil)
 	must(t, err)
-	_, err = rec.AppendAnchor(&format.TraceEntry{Metadata: format.Metadata{Name: control.NameTrace, Level: format.LevelInfo}, Attributes: []format.Attribute{
+	_, err = rec.AppendAnchor(&format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameTrace, Level: format.LevelInfo}, Attributes: []format.Attribute{
 		{Name: "trigger", Value: format.StringValue(trigger)}, {Name: "reason", Value: format.StringValue(reason)},
 	}})
 	must(t, err)

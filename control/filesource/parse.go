@@ -26,28 +26,14 @@ const (
 	maxText  = 4096
 )
 
-// Defaults returns a new configuration with what holds when a file does not say:
-// 50 files of 2 GiB in all, and a persistent ring of 32 MiB that has spans, logs,
-// runtime.metrics and gc. It has no ID, Dir or Traces.
-func Defaults() *control.Config {
-	return &control.Config{
-		Keep: control.Keep{Files: 50, Bytes: 2 << 30},
-		Ring: control.RingConfig{
-			Bytes:   32 << 20,
-			Persist: true,
-			Always:  control.Spans | control.Logs | control.RuntimeMetrics | control.GC,
-		},
-	}
-}
-
-// Parse reads a configuration, with [Defaults] for what it does not say, and
+// Parse reads a configuration, with [control.DefaultConfig] for what it does not say, and
 // validates it. The name is for errors alone. Parse keeps nothing of text.
 //
 // The error is an [*Error] or several, joined in the order of the file: up to 20,
 // and one that counts the rest. In them are a [*control.FieldError] for what is
 // wrong with a field, and a [*control.UnknownProviderError].
 func Parse(name string, text []byte) (*control.Config, error) {
-	return parse(name, text, Defaults())
+	return parse(name, text, control.DefaultConfig())
 }
 
 // parse makes a configuration of the defaults and of text.
@@ -58,7 +44,7 @@ func parse(name string, text []byte, defaults *control.Config) (*control.Config,
 	}
 	c := &control.Config{ID: fmt.Sprintf("sha256:%.6x", sha256.Sum256(text)), Dir: defaults.Dir, Keep: defaults.Keep, Ring: defaults.Ring}
 	c.Ring.Params = maps.Clone(defaults.Ring.Params)
-	r := &reader{file: name, places: make(map[string]place), known: control.Known().Names()}
+	r := &reader{file: name, places: make(map[string]place)}
 	r.config(c)(n, "")
 	if !r.spent() && len(r.problems) < 1000 { // else there is enough to tell
 		r.validate(c)

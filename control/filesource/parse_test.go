@@ -313,7 +313,7 @@ func TestParseDefaults(t *testing.T) {
 		if !strings.HasPrefix(got.ID, "sha256:") || len(got.ID) != len("sha256:")+12 {
 			t.Errorf("ID is %q", got.ID)
 		}
-		want := Defaults()
+		want := control.DefaultConfig()
 		want.ID, want.Dir = got.ID, "/t"
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%q: got %+v, want %+v", text, got, want)

@@ -19,7 +19,6 @@ type reader struct {
 	problems []*Error
 	failed   []string // paths of the values that could not be read
 	visited  int      // keys and values, those of an alias each time that it is used
-	known    []string // providers
 }
 
 // spend counts a node, and reports whether there can be so many. The problem is
@@ -160,7 +159,7 @@ func (r *reader) params(to *map[string]string) read {
 	return func(n *yaml.Node, path string) {
 		params := make(map[string]string)
 		r.pairs(n, path, func(key, value *yaml.Node) {
-			if err := r.checkParam(key.Value); err != nil {
+			if err := checkParam(key.Value); err != nil {
 				r.problem(placeOf(key), path, err)
 				return
 			}

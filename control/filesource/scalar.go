@@ -90,19 +90,22 @@ func named(name string) (control.Set, error) {
 }
 
 // checkParam returns what is wrong with the name of a parameter.
-func (r *reader) checkParam(name string) error {
-	for _, p := range r.known {
-		if rest, ok := strings.CutPrefix(name, p); ok && len(rest) > 1 && rest[0] == '.' && isWord(rest) {
+func checkParam(name string) error {
+	err := fmt.Errorf("parameter %s is not PROVIDER.NAME", quote(name))
+	if !isWord(name) {
+		return err
+	}
+	for i := range len(name) - 1 {
+		if name[i] != '.' || i == 0 {
+			continue
+		}
+		_, unknown := named(name[:i])
+		if unknown == nil {
 			return nil
 		}
+		err = fmt.Errorf("parameter %s: %w", quote(name), unknown)
 	}
-	dot := strings.LastIndexByte(name, '.')
-	if dot > 0 && dot < len(name)-1 && isWord(name) {
-		if _, err := named(name[:dot]); err != nil {
-			return fmt.Errorf("parameter %s: %w", quote(name), err)
-		}
-	}
-	return fmt.Errorf("parameter %s is not PROVIDER.NAME", quote(name))
+	return err
 }
 
 // isWord reports whether text can stand in a path as it is.

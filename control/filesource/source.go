@@ -24,7 +24,7 @@ type Options struct {
 	// changes go on and on it is read after ten times that. The default is 200 ms.
 	Debounce time.Duration
 	// Defaults hold for what the file does not say of Dir, Keep and Ring, field by
-	// field; ID and Traces are ignored. To change some, begin with [Defaults], which
+	// field; ID and Traces are ignored. To change some, begin with [control.DefaultConfig], which
 	// is the default. It is copied.
 	Defaults *control.Config
 }
@@ -53,7 +53,7 @@ func New(path string, o *Options) control.Source {
 		s.o.Debounce = 200 * time.Millisecond
 	}
 	if s.o.Defaults == nil {
-		s.o.Defaults = Defaults()
+		s.o.Defaults = control.DefaultConfig()
 	} else {
 		d := *s.o.Defaults
 		d.Ring.Params = maps.Clone(d.Ring.Params)

@@ -42,7 +42,7 @@ func TestConfigErrors(t *testing.T) {
 func TestOptionsDefaults(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "control.yaml")
 	write(t, file, "keep: {files: 3}\nring: {bytes: 8MiB}\n")
-	d := Defaults()
+	d := control.DefaultConfig()
 	d.ID, d.Dir, d.Keep.Age, d.Ring.Persist = "not used", "/default", time.Hour, false
 	d.Ring.Params = map[string]string{"gc.a": "1"}
 	d.Traces = []control.TraceConfig{{Name: "not used"}}

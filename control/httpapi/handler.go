@@ -207,7 +207,7 @@ func (h *handler) stop(w http.ResponseWriter, r *http.Request, id string) error 
 	case <-r.Context().Done():
 		return context.Cause(r.Context())
 	}
-	if v := t.Verdict(); v != control.Started && v != control.Unfinished {
+	if v := t.Verdict(); v != control.VerdictStarted && v != control.VerdictUnfinished {
 		return &control.DeniedError{Request: control.Request{Trigger: control.TriggerHTTP, Key: "stop"}, Verdict: v, Trace: t.Name(), Err: t.Err()}
 	}
 	return answer(w, http.StatusOK, traceView(t, "../")) // from below stop/
@@ -216,7 +216,7 @@ func (h *handler) stop(w http.ResponseWriter, r *http.Request, id string) error 
 // denied adds to the answer when to ask again.
 func (h *handler) denied(w http.ResponseWriter, err error) error {
 	d, ok := errors.AsType[*control.DeniedError](err)
-	if !ok || d.Verdict != control.RateLimited {
+	if !ok || d.Verdict != control.VerdictRateLimited {
 		return err
 	}
 	wait := defaultRetry
@@ -313,11 +313,11 @@ func fail(w http.ResponseWriter, err error) {
 	if d, ok := errors.AsType[*control.DeniedError](err); ok {
 		v.Verdict, v.Trace = d.Verdict, d.Trace
 		switch d.Verdict {
-		case control.RateLimited:
+		case control.VerdictRateLimited:
 			status = http.StatusTooManyRequests
-		case control.Closed:
+		case control.VerdictClosed:
 			status = http.StatusServiceUnavailable
-		case control.Failed:
+		case control.VerdictFailed:
 		default:
 			status = http.StatusConflict
 		}

@@ -250,20 +250,20 @@ func TestHandlerErrors(t *testing.T) {
 		want  int
 		retry string
 	}{
-		{&control.DeniedError{Verdict: control.NoConfig}, 409, ""},
-		{&control.DeniedError{Verdict: control.AlreadyRunning}, 409, ""},
-		{&control.DeniedError{Verdict: control.NoSlot}, 409, ""},
-		{&control.DeniedError{Verdict: control.NoProviders}, 409, ""},
-		{&control.DeniedError{Verdict: control.ConditionUnmet}, 409, ""},
-		{&control.DeniedError{Verdict: control.NotEnough}, 409, ""},
-		{&control.DeniedError{Verdict: control.SampledOut}, 409, ""},
-		{&control.DeniedError{Verdict: control.Coalesced}, 409, ""},
-		{&control.DeniedError{Verdict: control.RateLimited}, 429, "60"},
-		{&control.DeniedError{Verdict: control.RateLimited, Trace: "any"}, 429, "90"},
-		{&control.DeniedError{Verdict: control.RateLimited, Trace: "deep"}, 429, "900"},
-		{fmt.Errorf("start: %w", &control.DeniedError{Verdict: control.RateLimited, Trace: "any"}), 429, "90"},
-		{&control.DeniedError{Verdict: control.Closed}, 503, ""},
-		{&control.DeniedError{Verdict: control.Failed, Err: errors.New("the disk is full")}, 500, ""},
+		{&control.DeniedError{Verdict: control.VerdictNoConfig}, 409, ""},
+		{&control.DeniedError{Verdict: control.VerdictAlreadyRunning}, 409, ""},
+		{&control.DeniedError{Verdict: control.VerdictNoSlot}, 409, ""},
+		{&control.DeniedError{Verdict: control.VerdictNoProviders}, 409, ""},
+		{&control.DeniedError{Verdict: control.VerdictConditionUnmet}, 409, ""},
+		{&control.DeniedError{Verdict: control.VerdictNotEnough}, 409, ""},
+		{&control.DeniedError{Verdict: control.VerdictSampledOut}, 409, ""},
+		{&control.DeniedError{Verdict: control.VerdictCoalesced}, 409, ""},
+		{&control.DeniedError{Verdict: control.VerdictRateLimited}, 429, "60"},
+		{&control.DeniedError{Verdict: control.VerdictRateLimited, Trace: "any"}, 429, "90"},
+		{&control.DeniedError{Verdict: control.VerdictRateLimited, Trace: "deep"}, 429, "900"},
+		{fmt.Errorf("start: %w", &control.DeniedError{Verdict: control.VerdictRateLimited, Trace: "any"}), 429, "90"},
+		{&control.DeniedError{Verdict: control.VerdictClosed}, 503, ""},
+		{&control.DeniedError{Verdict: control.VerdictFailed, Err: errors.New("the disk is full")}, 500, ""},
 		{errors.New("the disk is full"), 500, ""},
 	} {
 		w := httptest.NewRecorder()
@@ -306,22 +306,22 @@ func TestHandlerVerdicts(t *testing.T) {
 		verdict control.Verdict
 		retry   string
 	}{
-		{"/snapshot?name=nosuch", 409, control.NoConfig, ""},
-		{"/snapshot?name=s1", 409, control.NoConfig, ""},
-		{"/start?config=none", 409, control.NoProviders, ""},
-		{"/snapshot?name=second", 409, control.NotEnough, ""},
+		{"/snapshot?name=nosuch", 409, control.VerdictNoConfig, ""},
+		{"/snapshot?name=s1", 409, control.VerdictNoConfig, ""},
+		{"/start?config=none", 409, control.VerdictNoProviders, ""},
+		{"/snapshot?name=second", 409, control.VerdictNotEnough, ""},
 		{"/snapshot?name=rare", 201, "", ""},
-		{"/snapshot?name=rare", 429, control.RateLimited, "90"},
+		{"/snapshot?name=rare", 429, control.VerdictRateLimited, "90"},
 		{"/snapshot?name=few", 201, "", ""},
-		{"/snapshot?name=few", 429, control.RateLimited, "3600"},
+		{"/snapshot?name=few", 429, control.VerdictRateLimited, "3600"},
 		{"/snapshot?name=half", 201, "", ""},
-		{"/snapshot?name=half", 409, control.SampledOut, ""},
+		{"/snapshot?name=half", 409, control.VerdictSampledOut, ""},
 		{"/start?config=s1", 201, "", ""},
-		{"/start?config=s1", 409, control.AlreadyRunning, ""},
+		{"/start?config=s1", 409, control.VerdictAlreadyRunning, ""},
 		{"/start?config=s2", 201, "", ""},
 		{"/start?config=s3", 201, "", ""},
 		{"/start?config=s4", 201, "", ""},
-		{"/start?config=s5", 409, control.NoSlot, ""},
+		{"/start?config=s5", 409, control.VerdictNoSlot, ""},
 	} {
 		w := ask(h, "POST", c.target, "")
 		got, _ := answerOf(t, w)["verdict"].(string)
@@ -350,12 +350,12 @@ type slowDumper struct{ dumping, release chan struct{} }
 
 var slowBit = control.Register("httpapi.slow")
 
-func (slowDumper) Provides() control.Set { return slowBit }
-
-func (d slowDumper) Dump(context.Context, *control.Session) error {
-	d.dumping <- struct{}{}
-	<-d.release
-	return nil
+func (d slowDumper) provider() control.Provider {
+	return control.Provider{Provides: slowBit, Dump: func(context.Context, *control.Session) error {
+		d.dumping <- struct{}{}
+		<-d.release
+		return nil
+	}}
 }
 
 // TestHandlerStopWaits stops streams whose end takes a while.
@@ -364,9 +364,9 @@ func TestHandlerStopWaits(t *testing.T) {
 		verdict control.Verdict
 		keepIf  *control.KeepIf
 		want    int
-	}{{"", nil, 200}, {control.ConditionUnmet, &control.KeepIf{Any: []string{"a=b"}}, 409}} {
+	}{{"", nil, 200}, {control.VerdictConditionUnmet, &control.KeepIf{Any: []string{"a=b"}}, 409}} {
 		d := slowDumper{make(chan struct{}, 8), make(chan struct{})}
-		r := rigOf(t, control.Options{Providers: []control.Member{d}, Config: configOf(t.TempDir(),
+		r := rigOf(t, control.Options{Providers: []control.Provider{d.provider()}, Config: configOf(t.TempDir(),
 			control.TraceConfig{Name: "deep", Mode: control.ModeStream, On: byHTTP, Providers: slowBit | control.Logs, KeepIf: c.keepIf})})
 		h := New(r.Control, nil)
 		id, _ := answerOf(t, ask(h, "POST", "/start?config=deep", ""))["id"].(string)
@@ -386,7 +386,7 @@ func TestHandlerStopWaits(t *testing.T) {
 		}
 	}
 	d := slowDumper{make(chan struct{}, 8), make(chan struct{})}
-	r := rigOf(t, control.Options{Providers: []control.Member{d}, Config: configOf(t.TempDir(),
+	r := rigOf(t, control.Options{Providers: []control.Provider{d.provider()}, Config: configOf(t.TempDir(),
 		control.TraceConfig{Name: "deep", Mode: control.ModeStream, On: byHTTP, Providers: slowBit})})
 	h := New(r.Control, nil)
 	id, _ := answerOf(t, ask(h, "POST", "/start?config=deep", ""))["id"].(string)
@@ -541,7 +541,7 @@ func TestHandlerConcurrent(t *testing.T) {
 					{"DELETE", "/config", ""},
 				} {
 					w := ask(h, q[0], q[1], q[2])
-					if w.Code >= 400 && w.Code != 404 && !strings.Contains(w.Body.String(), string(control.AlreadyRunning)) {
+					if w.Code >= 400 && w.Code != 404 && !strings.Contains(w.Body.String(), string(control.VerdictAlreadyRunning)) {
 						t.Errorf("%s %s: %d %s", q[0], q[1], w.Code, w.Body)
 					}
 					if at := w.Header().Get("Location"); q[1] == "/snapshot" && ask(h, "GET", "/"+at, "").Code != 200 {

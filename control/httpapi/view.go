@@ -71,7 +71,7 @@ func viewConfig(c *control.Config) *configView {
 		t := &c.Traces[i]
 		tv := configTraces{Name: t.Name, Mode: cmp.Or(t.Mode, control.ModeSnapshot), On: []onView{}}
 		for _, o := range t.On {
-			ov := onView{Trigger: o.Trigger, Key: o.Key, LongerThan: duration(o.LongerThan), Count: o.Count, Within: duration(o.Within)}
+			ov := onView{Trigger: string(o.Trigger), Key: o.Key, LongerThan: duration(o.LongerThan), Count: o.Count, Within: duration(o.Within)}
 			if o.Trigger == control.TriggerLog {
 				ov.Level = o.Level.String()
 			}
@@ -86,7 +86,7 @@ func viewConfig(c *control.Config) *configView {
 func traceView(t *control.Trace, base string) *runningView {
 	v := &runningView{ID: t.ID(), Config: t.Name(), Mode: t.Mode(), Time: t.StartTime()}
 	v.File = filepath.Base(t.Path())
-	if verdict := t.Verdict(); verdict != control.Started {
+	if verdict := t.Verdict(); verdict != control.VerdictStarted {
 		v.Verdict = verdict
 	}
 	if tracedir.IsName(v.File) {

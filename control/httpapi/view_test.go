@@ -38,7 +38,7 @@ func TestHandlerIndex(t *testing.T) {
 		Total   int `json:"files_total"`
 	}
 	must(t, json.Unmarshal(w.Body.Bytes(), &v))
-	if w.Code != 200 || v.Config.ID != "prod" || v.Stats.Verdicts[control.TriggerHTTP][control.Started] != 1 || v.Total != 1005 || len(v.Files) != 1000 {
+	if w.Code != 200 || v.Config.ID != "prod" || v.Stats.Verdicts[control.TriggerHTTP][control.VerdictStarted] != 1 || v.Total != 1005 || len(v.Files) != 1000 {
 		t.Errorf("%d, config %+v, stats %+v, %d files of %d", w.Code, v.Config, v.Stats, len(v.Files), v.Total)
 	}
 	first, last := v.Files[0], v.Files[999]

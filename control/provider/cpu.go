@@ -23,9 +23,9 @@ const (
 
 // CPUProfile is the provider of processor profiles, at the runtime's 100 samples a
 // second of processor time. A process has one such profile at a time: Start and
-// Flush return an error with "already in use" if somebody else has it. The zero
+// flush return an error with "already in use" if somebody else has it. The zero
 // CPUProfile is ready for use. It is safe for concurrent use.
-type CPUProfile struct {
+type cpuProfile struct {
 	life sync.Mutex // held to start and stop
 
 	loop  *loop         // nil: not running
@@ -60,11 +60,12 @@ func (c *cpuRecording) ended() bool {
 	return c.w.written > 0
 }
 
-// Provides returns [control.CPUProfile].
-func (*CPUProfile) Provides() control.Set { return control.CPUProfile }
+func (c *cpuProfile) provider() control.Provider {
+	return control.Provider{Provides: control.CPUProfile, Start: c.start, Stop: c.stop, Flush: c.flush}
+}
 
-// Start starts a profile.
-func (c *CPUProfile) Start(s *control.Session) error {
+// start starts a profile.
+func (c *cpuProfile) start(s *control.Session) error {
 	c.life.Lock()
 	defer c.life.Unlock()
 	if c.loop != nil {
@@ -80,8 +81,8 @@ func (c *CPUProfile) Start(s *control.Session) error {
 	return nil
 }
 
-// Stop ends the profile and writes what was gathered since the last Flush.
-func (c *CPUProfile) Stop() error {
+// stop ends the profile and writes what was gathered since the last Flush.
+func (c *cpuProfile) stop() error {
 	c.life.Lock()
 	defer c.life.Unlock()
 	if c.loop == nil {
@@ -98,20 +99,20 @@ func (c *CPUProfile) Stop() error {
 	return errors.Join(c.err, err)
 }
 
-// Flush ends a part of the profile, begins the next one and writes what was
+// flush ends a part of the profile, begins the next one and writes what was
 // gathered. Every minute that happens by itself.
-func (c *CPUProfile) Flush() error {
+func (c *cpuProfile) flush() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	restart, err := c.flush()
+	restart, err := c.nextPart()
 	return errors.Join(restart, err)
 }
 
 // flushPart is what the loop does.
-func (c *CPUProfile) flushPart(s *control.Session) {
+func (c *cpuProfile) flushPart(s *control.Session) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	restart, err := c.flush()
+	restart, err := c.nextPart()
 	if restart != nil {
 		s.Fail(errors.Join(restart, err))
 	} else if c.err == nil {
@@ -119,9 +120,9 @@ func (c *CPUProfile) flushPart(s *control.Session) {
 	}
 }
 
-// flush returns what went wrong with the restart, after which there is no profile,
+// nextPart returns what went wrong with the restart, after which there is no profile,
 // and with what was gathered.
-func (c *CPUProfile) flush() (restart, err error) {
+func (c *cpuProfile) nextPart() (restart, err error) {
 	if c.part == nil {
 		return nil, nil
 	}
@@ -134,7 +135,7 @@ func (c *CPUProfile) flush() (restart, err error) {
 	return restart, c.write(groups, began, took)
 }
 
-func (c *CPUProfile) begin() error {
+func (c *cpuProfile) begin() error {
 	part := &cpuRecording{began: time.Now(), w: limited{most: maxProfileBytes}}
 	if err := pprof.StartCPUProfile(part); err != nil {
 		return err
@@ -144,7 +145,7 @@ func (c *CPUProfile) begin() error {
 }
 
 // end stops the profile, if there is one, and returns what is in it.
-func (c *CPUProfile) end() (groups []*group, began time.Time, took time.Duration, err error) {
+func (c *cpuProfile) end() (groups []*group, began time.Time, took time.Duration, err error) {
 	part := c.part
 	if part == nil {
 		return nil, began, 0, nil
@@ -166,7 +167,7 @@ func (c *CPUProfile) end() (groups []*group, began time.Time, took time.Duration
 }
 
 // write writes an entry for each stack.
-func (c *CPUProfile) write(groups []*group, at time.Time, took time.Duration) error {
+func (c *cpuProfile) write(groups []*group, at time.Time, took time.Duration) error {
 	slices.SortFunc(groups, func(a, b *group) int {
 		return cmp.Or(cmp.Compare(b.values[0], a.values[0]), cmp.Compare(a.key, b.key))
 	})

@@ -37,9 +37,9 @@ func busy(t *testing.T, done func() bool) {
 }
 
 func TestCPUProfile(t *testing.T) {
-	r, c := &record{}, &CPUProfile{}
+	r, c := &record{}, &cpuProfile{}
 	before := time.Now()
-	must(t, c.Start(r.session(control.CPUProfile, nil)))
+	must(t, c.start(r.session(control.CPUProfile, nil)))
 	find := func(after time.Time) *written {
 		for _, e := range r.named("cpu.profile") {
 			if e.ref == testRef && !e.at.Before(after) && strings.Contains(e.text(t, "stack"), "busyHere") {
@@ -50,7 +50,7 @@ func TestCPUProfile(t *testing.T) {
 	}
 	// A machine with much to do may give no sample for a while.
 	busy(t, func() bool {
-		must(t, c.Flush())
+		must(t, c.flush())
 		return find(before) != nil
 	})
 	e := find(before)
@@ -72,40 +72,40 @@ func TestCPUProfile(t *testing.T) {
 	for range 100 {
 		told := len(r.named("cpu.profile"))
 		busy(t, func() bool { return true })
-		must(t, c.Stop())
+		must(t, c.stop())
 		if len(r.named("cpu.profile")) > told {
 			return
 		}
-		must(t, c.Start(r.session(control.CPUProfile, nil)))
+		must(t, c.start(r.session(control.CPUProfile, nil)))
 	}
-	must(t, c.Stop())
+	must(t, c.stop())
 	t.Error("Stop writes nothing")
 }
 
 func TestCPUProfileInUse(t *testing.T) {
 	other := &cpuRecording{w: limited{most: maxProfileBytes}}
 	must(t, pprof.StartCPUProfile(other))
-	r, c := &record{}, &CPUProfile{}
-	if err := c.Start(r.session(control.CPUProfile, nil)); err == nil || !strings.Contains(err.Error(), "already in use") {
+	r, c := &record{}, &cpuProfile{}
+	if err := c.start(r.session(control.CPUProfile, nil)); err == nil || !strings.Contains(err.Error(), "already in use") {
 		t.Errorf("Start gives %v, want already in use", err)
 	}
-	must(t, c.Stop())
-	must(t, c.Flush())
+	must(t, c.stop())
+	must(t, c.flush())
 	if other.ended() {
 		t.Error("the other profile was stopped")
 	}
 	pprof.StopCPUProfile()
-	must(t, c.Start(r.session(control.CPUProfile, nil)))
-	must(t, c.Stop())
+	must(t, c.start(r.session(control.CPUProfile, nil)))
+	must(t, c.stop())
 }
 
 // TestCPUProfileTaken has somebody stop our profile and start an own one, which
 // must go on.
 func TestCPUProfileTaken(t *testing.T) {
-	for name, end := range map[string]func(*CPUProfile) error{"Stop": (*CPUProfile).Stop, "Flush": (*CPUProfile).Flush} {
+	for name, end := range map[string]func(*cpuProfile) error{"Stop": (*cpuProfile).stop, "Flush": (*cpuProfile).flush} {
 		t.Run(name, func(t *testing.T) {
-			r, c := &record{}, &CPUProfile{}
-			must(t, c.Start(r.session(control.CPUProfile, nil)))
+			r, c := &record{}, &cpuProfile{}
+			must(t, c.start(r.session(control.CPUProfile, nil)))
 			pprof.StopCPUProfile()
 			other := &cpuRecording{w: limited{most: maxProfileBytes}}
 			must(t, pprof.StartCPUProfile(other))
@@ -116,8 +116,8 @@ func TestCPUProfileTaken(t *testing.T) {
 			if name == "Flush" && !strings.Contains(err.Error(), "already in use") {
 				t.Errorf("%s gives %v, want already in use", name, err)
 			}
-			must(t, c.Flush())
-			must(t, c.Stop())
+			must(t, c.flush())
+			must(t, c.stop())
 			if other.ended() {
 				t.Error("the other profile was stopped")
 			}
@@ -129,9 +129,9 @@ func TestCPUProfileTaken(t *testing.T) {
 // TestCPUProfileParts waits for flushes that come by themselves. Under synctest the
 // clock would stand still while the runtime waits for samples.
 func TestCPUProfileParts(t *testing.T) {
-	r, c := &record{}, &CPUProfile{every: 20 * time.Millisecond}
+	r, c := &record{}, &cpuProfile{every: 20 * time.Millisecond}
 	before := time.Now()
-	must(t, c.Start(r.session(control.CPUProfile, nil)))
+	must(t, c.start(r.session(control.CPUProfile, nil)))
 	parts := make(map[time.Time]bool)
 	busy(t, func() bool {
 		for _, e := range r.named("cpu.profile") {
@@ -142,7 +142,7 @@ func TestCPUProfileParts(t *testing.T) {
 		}
 		return len(parts) >= 3
 	})
-	must(t, c.Stop())
+	must(t, c.stop())
 	if len(parts) < 3 {
 		t.Errorf("%d parts, want 3", len(parts))
 	}

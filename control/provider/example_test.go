@@ -8,7 +8,7 @@ import (
 
 func ExampleAll() {
 	for _, m := range provider.All() {
-		fmt.Println(m.Provides())
+		fmt.Println(m.Provides)
 	}
 	// Output:
 	// runtime.metrics,gc,sched

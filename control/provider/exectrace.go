@@ -23,23 +23,22 @@ const (
 	maxTraceBytes     = 64 << 20
 )
 
-// ExecTrace is the provider of the runtime's execution trace, of which a window is
-// kept in memory. A process has one flight recorder at a time: Start returns an
-// error with "already in use" if somebody else has it. The zero ExecTrace is ready
-// for use. It is safe for concurrent use.
-type ExecTrace struct {
+// An execTrace provides the runtime's execution trace, of which a window is kept in memory. A process has
+// one flight recorder at a time: start returns an error with "already in use" if somebody else has it.
+type execTrace struct {
 	mu sync.Mutex
 
 	recorder *trace.FlightRecorder // nil: not running
 	most     int                   // bytes of a trace, maxTrace if 0
 }
 
-// Provides returns [control.ExecTrace].
-func (*ExecTrace) Provides() control.Set { return control.ExecTrace }
+func (x *execTrace) provider() control.Provider {
+	return control.Provider{Provides: control.ExecTrace, Start: x.start, Stop: x.stop, Dump: x.dump}
+}
 
-// Start starts the runtime's flight recorder, for the parameters that the
+// start starts the runtime's flight recorder, for the parameters that the
 // package's documentation lists.
-func (x *ExecTrace) Start(s *control.Session) error {
+func (x *execTrace) start(s *control.Session) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.recorder != nil {
@@ -66,8 +65,8 @@ func (x *ExecTrace) Start(s *control.Session) error {
 	return nil
 }
 
-// Stop stops the flight recorder. It writes nothing.
-func (x *ExecTrace) Stop() error {
+// stop stops the flight recorder. It writes nothing.
+func (x *execTrace) stop() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.recorder != nil {
@@ -77,9 +76,9 @@ func (x *ExecTrace) Stop() error {
 	return nil
 }
 
-// Dump writes an entry with what the flight recorder has. It is an error if it
+// dump writes an entry with what the flight recorder has. It is an error if it
 // does not run.
-func (x *ExecTrace) Dump(ctx context.Context, s *control.Session) error {
+func (x *execTrace) dump(ctx context.Context, s *control.Session) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if s.On()&control.ExecTrace == 0 {

@@ -15,16 +15,16 @@ import (
 )
 
 func TestExecTrace(t *testing.T) {
-	r, x := &record{}, &ExecTrace{}
+	r, x := &record{}, &execTrace{}
 	s := r.session(control.ExecTrace, nil)
-	if err := x.Dump(t.Context(), s); err == nil {
+	if err := x.dump(t.Context(), s); err == nil {
 		t.Error("Dump before Start gives no error")
 	}
-	must(t, x.Start(s))
+	must(t, x.start(s))
 	trace.Log(t.Context(), "entrace", "are you there")
-	must(t, x.Dump(t.Context(), s))
-	must(t, x.Stop())
-	if err := x.Dump(t.Context(), s); err == nil {
+	must(t, x.dump(t.Context(), s))
+	must(t, x.stop())
+	if err := x.dump(t.Context(), s); err == nil {
 		t.Error("Dump after Stop gives no error")
 	}
 	if len(r.entries) != 1 {
@@ -61,17 +61,17 @@ func TestExecTrace(t *testing.T) {
 func TestExecTraceInUse(t *testing.T) {
 	other := trace.NewFlightRecorder(trace.FlightRecorderConfig{})
 	must(t, other.Start())
-	r, x := &record{}, &ExecTrace{}
-	if err := x.Start(r.session(control.ExecTrace, nil)); err == nil || !strings.Contains(err.Error(), "already in use") {
+	r, x := &record{}, &execTrace{}
+	if err := x.start(r.session(control.ExecTrace, nil)); err == nil || !strings.Contains(err.Error(), "already in use") {
 		t.Errorf("Start gives %v, want already in use", err)
 	}
-	must(t, x.Stop())
+	must(t, x.stop())
 	if !other.Enabled() {
 		t.Error("the other one was stopped")
 	}
 	other.Stop()
-	must(t, x.Start(r.session(control.ExecTrace, nil)))
-	must(t, x.Stop())
+	must(t, x.start(r.session(control.ExecTrace, nil)))
+	must(t, x.stop())
 }
 
 // TestExecTraceWithTracer has the runtime trace for somebody else, too.
@@ -82,26 +82,26 @@ func TestExecTraceWithTracer(t *testing.T) {
 	var other bytes.Buffer
 	must(t, trace.Start(&other))
 	defer trace.Stop()
-	r, x := &record{}, &ExecTrace{}
-	must(t, x.Start(r.session(control.ExecTrace, nil)))
-	must(t, x.Dump(t.Context(), r.session(control.ExecTrace, nil)))
-	must(t, x.Stop())
+	r, x := &record{}, &execTrace{}
+	must(t, x.start(r.session(control.ExecTrace, nil)))
+	must(t, x.dump(t.Context(), r.session(control.ExecTrace, nil)))
+	must(t, x.stop())
 	if len(r.entries) != 1 || !trace.IsEnabled() {
 		t.Errorf("%d entries, the tracer runs: %v", len(r.entries), trace.IsEnabled())
 	}
 }
 
 func TestExecTraceTooLarge(t *testing.T) {
-	r, x := &record{}, &ExecTrace{most: 1000}
+	r, x := &record{}, &execTrace{most: 1000}
 	s := r.session(control.ExecTrace, map[string]string{"exec.trace.max_bytes": "-1"})
-	must(t, x.Start(s))
-	must(t, x.Dump(t.Context(), s))
+	must(t, x.start(s))
+	must(t, x.dump(t.Context(), s))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := x.Dump(ctx, s); !errors.Is(err, context.Canceled) {
+	if err := x.dump(ctx, s); !errors.Is(err, context.Canceled) {
 		t.Errorf("Dump gives %v, want context.Canceled", err)
 	}
-	must(t, x.Stop())
+	must(t, x.stop())
 	if e := r.entries[0]; len(r.entries) != 1 || e.Message.Value != "execution trace too large to keep" || e.has("data") || e.u64(t, "bytes") <= 1000 {
 		t.Errorf("%d entries, the first is %q: %d bytes", len(r.entries), e.Message.Value, e.u64(t, "bytes"))
 	}

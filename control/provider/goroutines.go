@@ -16,17 +16,10 @@ import (
 // maxStacks is how many stacks a dump of goroutines has.
 const maxStacks = 2000
 
-// Goroutines is the dumper of goroutines: what all of them but this module's own do at
-// the moment. The zero Goroutines is ready for use. It is safe for concurrent use.
-type Goroutines struct{}
-
-// Provides returns [control.Goroutines].
-func (*Goroutines) Provides() control.Set { return control.Goroutines }
-
-// Dump writes an entry for each stack with the goroutines that have it. The
-// runtime stops the program for a moment and does not hear of ctx meanwhile; what
+// dumpGoroutines writes an entry for each stack with the goroutines that have it, but for those of this
+// module. The runtime stops the program for a moment and does not hear of ctx meanwhile; what
 // is written before ctx ends stays.
-func (*Goroutines) Dump(ctx context.Context, s *control.Session) error {
+func dumpGoroutines(ctx context.Context, s *control.Session) error {
 	if s.On()&control.Goroutines == 0 {
 		return nil
 	}

@@ -37,7 +37,7 @@ func TestGoroutines(t *testing.T) {
 	for try := 0; ; try++ {
 		r := &record{}
 		before := time.Now()
-		must(t, (&Goroutines{}).Dump(t.Context(), r.session(control.Goroutines, nil)))
+		must(t, dumpGoroutines(t.Context(), r.session(control.Goroutines, nil)))
 		with, without = nil, nil
 		for _, e := range r.entries {
 			if e.at.Before(before) || e.Metadata.Name != "goroutines" || e.p != control.Goroutines || !e.Message.Valid {
@@ -90,7 +90,7 @@ func TestGoroutinesMany(t *testing.T) {
 	}
 	ready.Wait()
 	r := &record{}
-	must(t, (&Goroutines{}).Dump(t.Context(), r.session(control.Goroutines, nil)))
+	must(t, dumpGoroutines(t.Context(), r.session(control.Goroutines, nil)))
 	close(quit)
 	done.Wait()
 	var count uint64

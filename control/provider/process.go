@@ -10,22 +10,22 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// Process is the provider of what the operating system tells of the process, and
-// of how the program was built. The zero Process is ready for use. It is safe for
-// concurrent use.
-type Process struct {
+// A processProvider provides what the operating system tells of the process, and how the program was
+// built.
+type processProvider struct {
 	mu sync.Mutex
 
 	loop *loop // nil: not running
 	tick *processTick
 }
 
-// Provides returns [control.Process].
-func (*Process) Provides() control.Set { return control.Process }
+func (p *processProvider) provider() control.Provider {
+	return control.Provider{Provides: control.Process, Start: p.start, Stop: p.stop, Dump: dumpBuild}
+}
 
-// Start writes the entry "build" and begins to sample, for the parameter that the
+// start writes the entry "build" and begins to sample, for the parameter that the
 // package's documentation lists. What is counted is counted from here.
-func (p *Process) Start(s *control.Session) error {
+func (p *processProvider) start(s *control.Session) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.loop != nil {
@@ -43,9 +43,9 @@ func (p *Process) Start(s *control.Session) error {
 	return nil
 }
 
-// Stop writes a last sample. It returns what first went wrong when an entry was
+// stop writes a last sample. It returns what first went wrong when an entry was
 // written, now or earlier.
-func (p *Process) Stop() error {
+func (p *processProvider) stop() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.loop == nil {
@@ -60,9 +60,9 @@ func (p *Process) Stop() error {
 	return t.err
 }
 
-// Dump writes the entry "build": a snapshot may not reach back to the one that Start
+// dumpBuild writes the entry "build": a snapshot may not reach back to the one that Start
 // wrote, and a stream may begin after it.
-func (*Process) Dump(_ context.Context, s *control.Session) error {
+func dumpBuild(_ context.Context, s *control.Session) error {
 	if s.On()&control.Process == 0 {
 		return nil
 	}

@@ -17,9 +17,9 @@ func TestBuild(t *testing.T) {
 	os.Args = []string{"/opt/app/server", "--password=hunter2"}
 	t.Setenv("GODEBUG", "madvdontneed=1")
 	t.Setenv("SECRET", "hunter2")
-	r, p := &record{}, &Process{}
-	must(t, p.Start(r.session(control.Process, nil)))
-	must(t, p.Stop())
+	r, p := &record{}, &processProvider{}
+	must(t, p.start(r.session(control.Process, nil)))
+	must(t, p.stop())
 	e := r.entries[0]
 	if e.Metadata.Name != "build" || e.Metadata.Level != format.LevelDebug || e.p != control.Process {
 		t.Fatalf("the first entry is %+v", e.Metadata)
@@ -46,8 +46,8 @@ func TestBuild(t *testing.T) {
 			t.Errorf("%s tells a secret: %q", a.Name, a.Value.Text())
 		}
 	}
-	must(t, p.Dump(t.Context(), r.session(control.Process, nil)))
-	must(t, p.Dump(t.Context(), r.session(control.GC, nil)))
+	must(t, dumpBuild(t.Context(), r.session(control.Process, nil)))
+	must(t, dumpBuild(t.Context(), r.session(control.GC, nil)))
 	if got := len(r.named("build")); got != 2 {
 		t.Errorf("%d entries after a dump, want 2", got)
 	}
@@ -58,15 +58,15 @@ func TestBuild(t *testing.T) {
 }
 
 func TestProcessSample(t *testing.T) {
-	r, p := &record{}, &Process{}
-	must(t, p.Start(r.session(control.Process, map[string]string{"process.interval": "1h"})))
+	r, p := &record{}, &processProvider{}
+	must(t, p.start(r.session(control.Process, map[string]string{"process.interval": "1h"})))
 	// A processor clock may move in steps of 10 ms and more.
 	for end := time.Now().Add(time.Second); time.Now().Before(end); {
 		if u := newSystem("/").usage(); !u.user.ok || u.user.n-p.tick.before.user.n > 5e7 {
 			break
 		}
 	}
-	must(t, p.Stop())
+	must(t, p.stop())
 	e := r.named("process")[0]
 	if got := e.u64(t, "go.memory.used:bytes"); got < 1<<20 || got > 1<<40 {
 		t.Errorf("the runtime has %d bytes", got)

@@ -203,14 +203,14 @@ func TestGoroutinesContext(t *testing.T) {
 	if err := writeGoroutines(ctx, s, time.Now(), many(10)); !errors.Is(err, context.Canceled) || n != 3 {
 		t.Errorf("%v after %d entries, want context.Canceled after 3", err, n)
 	}
-	if err := (&Goroutines{}).Dump(ctx, s); !errors.Is(err, context.Canceled) || n != 3 {
+	if err := dumpGoroutines(ctx, s); !errors.Is(err, context.Canceled) || n != 3 {
 		t.Errorf("Dump gives %v after %d entries", err, n)
 	}
 }
 
 func TestCPUBound(t *testing.T) {
 	r := &record{}
-	c := &CPUProfile{session: r.session(control.CPUProfile, nil)}
+	c := &cpuProfile{session: r.session(control.CPUProfile, nil)}
 	must(t, c.write(many(maxCPUStacks+3), time.Unix(1, 0), time.Second))
 	if len(r.entries) != maxCPUStacks+1 {
 		t.Fatalf("%d entries, want %d", len(r.entries), maxCPUStacks+1)

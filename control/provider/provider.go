@@ -27,17 +27,12 @@ func text(name, s string) format.Attribute {
 	return format.Attribute{Name: name, Value: format.StringValue(s)}
 }
 
-// All returns one of each provider that is here. They are for one control.
-func All() []control.Member {
-	return []control.Member{&Runtime{}, &Process{}, &Goroutines{}, &CPUProfile{}, &ExecTrace{}}
+// All returns one of each provider that is here. They are for one control. To have only some of them,
+// choose by Provides.
+func All() []control.Provider {
+	return []control.Provider{
+		new(runtimeProvider).provider(), new(processProvider).provider(),
+		{Provides: control.Goroutines, Dump: dumpGoroutines},
+		new(cpuProfile).provider(), new(execTrace).provider(),
+	}
 }
-
-var (
-	_ control.Provider = (*Runtime)(nil)
-	_ control.Provider = (*Process)(nil)
-	_ control.Dumper   = (*Process)(nil)
-	_ control.Dumper   = (*Goroutines)(nil)
-	_ control.Flusher  = (*CPUProfile)(nil)
-	_ control.Provider = (*ExecTrace)(nil)
-	_ control.Dumper   = (*ExecTrace)(nil)
-)

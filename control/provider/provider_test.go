@@ -13,10 +13,10 @@ import (
 func TestAll(t *testing.T) {
 	var have control.Set
 	for _, m := range All() {
-		if have&m.Provides() != 0 {
-			t.Errorf("%v is provided twice", have&m.Provides())
+		if have&m.Provides != 0 {
+			t.Errorf("%v is provided twice", have&m.Provides)
 		}
-		have |= m.Provides()
+		have |= m.Provides
 	}
 	want := control.RuntimeMetrics | control.GC | control.Sched | control.Goroutines | control.CPUProfile | control.ExecTrace | control.Process
 	if have != want {
@@ -25,16 +25,15 @@ func TestAll(t *testing.T) {
 }
 
 func TestLifecycle(t *testing.T) {
-	for _, m := range All() {
-		p, ok := m.(control.Provider)
-		if !ok {
+	for _, p := range All() {
+		if p.Start == nil {
 			continue
 		}
-		t.Run(p.Provides().String(), func(t *testing.T) {
+		t.Run(p.Provides.String(), func(t *testing.T) {
 			r := &record{}
 			must(t, p.Stop())
 			for range 2 {
-				s := r.session(p.Provides(), nil)
+				s := r.session(p.Provides, nil)
 				must(t, p.Start(s))
 				if err := p.Start(s); !errors.Is(err, errRunning) {
 					t.Errorf("the second Start gives %v, want %v", err, errRunning)
@@ -52,23 +51,23 @@ func TestBadParams(t *testing.T) {
 		name, value string
 		want        string
 	}{
-		{&Runtime{}, "runtime.metrics.interval", "soon", "runtime.metrics.interval"},
-		{&Runtime{}, "runtime.metrics.samples", "/gc/heap/live:bytes,/no/such:thing", `"/no/such:thing"`},
-		{&Runtime{}, "runtime.metrics.samples", "/gc/heap/live:bytes,", `unknown metric ""`},
-		{&Process{}, "process.interval", "1", "process.interval"},
-		{&ExecTrace{}, "exec.trace.min_age", "x", "exec.trace.min_age"},
-		{&ExecTrace{}, "exec.trace.max_bytes", "1e9", "exec.trace.max_bytes"},
+		{new(runtimeProvider).provider(), "runtime.metrics.interval", "soon", "runtime.metrics.interval"},
+		{new(runtimeProvider).provider(), "runtime.metrics.samples", "/gc/heap/live:bytes,/no/such:thing", `"/no/such:thing"`},
+		{new(runtimeProvider).provider(), "runtime.metrics.samples", "/gc/heap/live:bytes,", `unknown metric ""`},
+		{new(processProvider).provider(), "process.interval", "1", "process.interval"},
+		{new(execTrace).provider(), "exec.trace.min_age", "x", "exec.trace.min_age"},
+		{new(execTrace).provider(), "exec.trace.max_bytes", "1e9", "exec.trace.max_bytes"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name+"="+tt.value, func(t *testing.T) {
 			r := &record{}
-			err := tt.p.Start(r.session(tt.p.Provides(), map[string]string{tt.name: tt.value}))
+			err := tt.p.Start(r.session(tt.p.Provides, map[string]string{tt.name: tt.value}))
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("Start gives %v, want it to name %s", err, tt.want)
 			}
 			must(t, tt.p.Stop())
 			// What was refused has left nothing behind.
-			must(t, tt.p.Start(r.session(tt.p.Provides(), nil)))
+			must(t, tt.p.Start(r.session(tt.p.Provides, nil)))
 			must(t, tt.p.Stop())
 		})
 	}
@@ -82,16 +81,16 @@ func TestTicks(t *testing.T) {
 		run    time.Duration
 		want   map[string]int
 	}{
-		{&Runtime{}, nil, 3500 * time.Millisecond, map[string]int{"runtime.metrics": 4, "sched": 4}},
-		{&Runtime{}, map[string]string{"runtime.metrics.interval": "1ns"}, 35 * time.Millisecond, map[string]int{"runtime.metrics": 4, "sched": 4}},
-		{&Process{}, nil, 3500 * time.Millisecond, map[string]int{"process": 4, "build": 1}},
-		{&Process{}, map[string]string{"process.interval": "-1h"}, 350 * time.Millisecond, map[string]int{"process": 4, "build": 1}},
-		{&Process{}, map[string]string{"process.interval": "2s"}, 5 * time.Second, map[string]int{"process": 3, "build": 1}},
+		{new(runtimeProvider).provider(), nil, 3500 * time.Millisecond, map[string]int{"runtime.metrics": 4, "sched": 4}},
+		{new(runtimeProvider).provider(), map[string]string{"runtime.metrics.interval": "1ns"}, 35 * time.Millisecond, map[string]int{"runtime.metrics": 4, "sched": 4}},
+		{new(processProvider).provider(), nil, 3500 * time.Millisecond, map[string]int{"process": 4, "build": 1}},
+		{new(processProvider).provider(), map[string]string{"process.interval": "-1h"}, 350 * time.Millisecond, map[string]int{"process": 4, "build": 1}},
+		{new(processProvider).provider(), map[string]string{"process.interval": "2s"}, 5 * time.Second, map[string]int{"process": 3, "build": 1}},
 	}
 	for _, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {
 			r := &record{}
-			must(t, tt.p.Start(r.session(tt.p.Provides(), tt.params)))
+			must(t, tt.p.Start(r.session(tt.p.Provides, tt.params)))
 			began := time.Now()
 			time.Sleep(tt.run)
 			must(t, tt.p.Stop())
@@ -117,18 +116,18 @@ func TestTicks(t *testing.T) {
 // TestWriteError wants Stop to tell what went wrong in between.
 func TestWriteError(t *testing.T) {
 	gone := errors.New("gone")
-	for _, p := range []control.Provider{&Runtime{}, &Process{}} {
+	for _, p := range []control.Provider{new(runtimeProvider).provider(), new(processProvider).provider()} {
 		synctest.Test(t, func(t *testing.T) {
 			r := &record{err: gone}
-			must(t, p.Start(r.session(p.Provides(), nil)))
+			must(t, p.Start(r.session(p.Provides, nil)))
 			time.Sleep(1500 * time.Millisecond)
 			r.mu.Lock()
 			r.err = nil
 			r.mu.Unlock()
 			if err := p.Stop(); !errors.Is(err, gone) {
-				t.Errorf("%v: Stop gives %v, want %v", p.Provides(), err, gone)
+				t.Errorf("%v: Stop gives %v, want %v", p.Provides, err, gone)
 			}
-			must(t, p.Start(r.session(p.Provides(), nil)))
+			must(t, p.Start(r.session(p.Provides, nil)))
 			must(t, p.Stop())
 		})
 	}

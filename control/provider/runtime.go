@@ -9,24 +9,22 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// Runtime is the provider of runtime.metrics, gc and sched. It reads package
-// runtime/metrics once a tick for all three. The zero Runtime is ready for use. It
-// is safe for concurrent use.
-type Runtime struct {
+// A runtimeProvider provides runtime.metrics, gc and sched. It reads package runtime/metrics once a tick
+// for all three.
+type runtimeProvider struct {
 	mu sync.Mutex
 
 	loop *loop // nil: not running
 	tick *runtimeTick
 }
 
-// Provides returns [control.RuntimeMetrics], [control.GC] and [control.Sched].
-func (*Runtime) Provides() control.Set {
-	return control.RuntimeMetrics | control.GC | control.Sched
+func (r *runtimeProvider) provider() control.Provider {
+	return control.Provider{Provides: control.RuntimeMetrics | control.GC | control.Sched, Start: r.start, Stop: r.stop}
 }
 
-// Start begins to sample, for the parameters that the package's documentation
+// start begins to sample, for the parameters that the package's documentation
 // lists. What is counted is counted from here.
-func (r *Runtime) Start(s *control.Session) error {
+func (r *runtimeProvider) start(s *control.Session) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.loop != nil {
@@ -44,9 +42,9 @@ func (r *Runtime) Start(s *control.Session) error {
 	return nil
 }
 
-// Stop writes a last sample. It returns what first went wrong when one was
+// stop writes a last sample. It returns what first went wrong when one was
 // written, now or earlier.
-func (r *Runtime) Stop() error {
+func (r *runtimeProvider) stop() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.loop == nil {

@@ -33,12 +33,12 @@ func TestDefaultMetrics(t *testing.T) {
 }
 
 func TestRuntimeEntries(t *testing.T) {
-	r, p := &record{}, &Runtime{}
-	must(t, p.Start(r.session(p.Provides(), map[string]string{"runtime.metrics.interval": "1h"})))
+	r, p := &record{}, &runtimeProvider{}
+	must(t, p.start(r.session(p.provider().Provides, map[string]string{"runtime.metrics.interval": "1h"})))
 	for range 3 {
 		runtime.GC()
 	}
-	must(t, p.Stop())
+	must(t, p.stop())
 
 	sample := r.named("runtime.metrics")[0]
 	if got := sample.u64(t, "/gc/cycles/total:gc-cycles delta"); got < 3 {
@@ -67,11 +67,11 @@ func TestRuntimeEntries(t *testing.T) {
 }
 
 func TestSamplesParam(t *testing.T) {
-	r, p := &record{}, &Runtime{}
-	must(t, p.Start(r.session(control.RuntimeMetrics, map[string]string{
+	r, p := &record{}, &runtimeProvider{}
+	must(t, p.start(r.session(control.RuntimeMetrics, map[string]string{
 		"runtime.metrics.samples": " /gc/heap/live:bytes,/gc/heap/live:bytes, /cpu/classes/idle:cpu-seconds",
 	})))
-	must(t, p.Stop())
+	must(t, p.stop())
 	if len(r.entries) != 1 {
 		t.Fatalf("%d entries, want 1", len(r.entries))
 	}
@@ -90,14 +90,14 @@ func TestSamplesParam(t *testing.T) {
 func TestGCPauses(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	runtime.GC()
-	r, p := &record{}, &Runtime{}
-	must(t, p.Start(r.session(control.GC, map[string]string{"runtime.metrics.interval": "10ms"})))
+	r, p := &record{}, &runtimeProvider{}
+	must(t, p.start(r.session(control.GC, map[string]string{"runtime.metrics.interval": "10ms"})))
 	const cycles = 5
 	for range cycles {
 		runtime.GC()
 		time.Sleep(4 * time.Millisecond)
 	}
-	must(t, p.Stop())
+	must(t, p.stop())
 	var stats debug.GCStats
 	debug.ReadGCStats(&stats)
 	got := r.named("gc")
@@ -151,7 +151,7 @@ func TestGCMissed(t *testing.T) {
 }
 
 func TestTickAllocatesNothing(t *testing.T) {
-	s := control.NewSession((&Runtime{}).Provides(), nil, func(control.Set, format.SpanRef, time.Time, *format.TraceEntry) error { return nil })
+	s := control.NewSession(new(runtimeProvider).provider().Provides, nil, func(control.Set, format.SpanRef, time.Time, *format.TraceEntry) error { return nil })
 	tick, err := newRuntimeTick(s)
 	must(t, err)
 	tick.run() // it makes its buffers
