@@ -191,15 +191,16 @@ func (c *Control) newRing(cfg *Config) (*ring.Ring, error) {
 	if cfg.Ring.Bytes == 0 || !cfg.Ring.Persist {
 		return ring.New(&ro)
 	}
-	path := c.dir.RingPath(c.began)
-	ro.Path, ro.Dir, ro.Note = path, c.o.BufferDir, c.note(cfg)
+	var text string
+	ro.Path, text = c.dir.NewRing(c.began)
+	ro.Dir, ro.Note = c.o.BufferDir, c.note(cfg)
 	g, err := ring.New(&ro)
 	if err != nil {
 		c.report(fmt.Errorf("the ring does without a file: %w", err))
 		ro.Path, ro.Note = "", nil
 		return ring.New(&ro)
 	}
-	if c.crash, err = crashtext.Open(tracedir.CrashText(path)); err != nil {
+	if c.crash, err = crashtext.Open(text); err != nil {
 		c.report(fmt.Errorf("no crash text: %w", err))
 	}
 	return g, nil

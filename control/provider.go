@@ -2,8 +2,6 @@ package control
 
 import (
 	"context"
-	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/entrace-go/entrace/format"
@@ -86,30 +84,3 @@ func (s *Session) Fail(err error) {
 // Param returns a parameter of the trace's configuration, "" if it is not set. It
 // is called PROVIDER.NAME.
 func (s *Session) Param(name string) string { return s.params[name] }
-
-// Duration returns a parameter that is a time, def if it is not set. Below least
-// it is least.
-func (s *Session) Duration(name string, def, least time.Duration) (time.Duration, error) {
-	text := s.params[name]
-	if text == "" {
-		return def, nil
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		return def, fmt.Errorf("%s: %w", name, err)
-	}
-	return max(d, least), nil
-}
-
-// Int returns a parameter that is a number, def if it is not set.
-func (s *Session) Int(name string, def int) (int, error) {
-	text := s.params[name]
-	if text == "" {
-		return def, nil
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		return def, fmt.Errorf("%s: %w", name, err)
-	}
-	return n, nil
-}

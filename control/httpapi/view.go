@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/control"
-	"github.com/entrace-go/entrace/control/tracedir"
 )
 
 type onView struct {
@@ -89,7 +88,7 @@ func traceView(t *control.Trace, base string) *runningView {
 	if verdict := t.Verdict(); verdict != control.VerdictStarted {
 		v.Verdict = verdict
 	}
-	if tracedir.IsName(v.File) {
+	if filepath.Ext(v.File) == ".et" {
 		v.Href = base + tracesDir + v.File
 	}
 	if err := t.Err(); err != nil {

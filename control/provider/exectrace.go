@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/trace"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -44,13 +45,15 @@ func (x *execTrace) start(s *control.Session) error {
 	if x.recorder != nil {
 		return errRunning
 	}
-	age, err := s.Duration("exec.trace.min_age", 10*time.Second, 100*time.Millisecond)
+	age, err := duration(s, "exec.trace.min_age", 10*time.Second, 100*time.Millisecond)
 	if err != nil {
 		return err
 	}
-	size, err := s.Int("exec.trace.max_bytes", defaultTraceBytes)
-	if err != nil {
-		return err
+	size := defaultTraceBytes
+	if text := s.Param("exec.trace.max_bytes"); text != "" {
+		if size, err = strconv.Atoi(text); err != nil {
+			return fmt.Errorf("exec.trace.max_bytes: %w", err)
+		}
 	}
 	size = min(max(size, minTraceBytes), maxTraceBytes)
 	r := trace.NewFlightRecorder(trace.FlightRecorderConfig{MinAge: age, MaxBytes: uint64(size)})

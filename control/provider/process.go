@@ -31,7 +31,7 @@ func (p *processProvider) start(s *control.Session) error {
 	if p.loop != nil {
 		return errRunning
 	}
-	every, err := s.Duration("process.interval", time.Second, 100*time.Millisecond)
+	every, err := duration(s, "process.interval", time.Second, 100*time.Millisecond)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,8 @@ package provider
 
 import (
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
@@ -35,4 +37,17 @@ func All() []control.Provider {
 		{Provides: control.Goroutines, Dump: dumpGoroutines},
 		new(cpuProfile).provider(), new(execTrace).provider(),
 	}
+}
+
+// duration returns a parameter that is a time, def if it is not set. Below least it is least.
+func duration(s *control.Session, name string, def, least time.Duration) (time.Duration, error) {
+	text := s.Param(name)
+	if text == "" {
+		return def, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return def, fmt.Errorf("%s: %w", name, err)
+	}
+	return max(d, least), nil
 }

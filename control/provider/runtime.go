@@ -30,7 +30,7 @@ func (r *runtimeProvider) start(s *control.Session) error {
 	if r.loop != nil {
 		return errRunning
 	}
-	every, err := s.Duration("runtime.metrics.interval", time.Second, 10*time.Millisecond)
+	every, err := duration(s, "runtime.metrics.interval", time.Second, 10*time.Millisecond)
 	if err != nil {
 		return err
 	}

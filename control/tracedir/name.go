@@ -50,8 +50,8 @@ func (n traceName) String() string {
 	return string(append(b, tracename.ET...))
 }
 
-// IsName reports whether a file of that name is a finished trace.
-func IsName(s string) bool {
+// isName reports whether a file of that name is a finished trace.
+func isName(s string) bool {
 	_, ok := parseFileName(s)
 	return ok
 }

@@ -52,7 +52,7 @@ func Recover(ctx context.Context, dir string, each func(*Result, error)) error {
 	if err := f.recover(ctx, &deadtrace.Options{Owner: deadtrace.Private}, each); err != nil {
 		return err
 	}
-	others := func(_, base string) bool { return !IsName(base + tracename.ET) }
+	others := func(_, base string) bool { return !isName(base + tracename.ET) }
 	return f.streams(ctx, others, &deadtrace.Options{Owner: deadtrace.Others}, each)
 }
 
@@ -98,7 +98,7 @@ func (f *Folder) recover(ctx context.Context, o *deadtrace.Options, each func(*R
 	}
 	isRing := func(name string) bool { return strings.HasPrefix(name, ringPrefix) && strings.HasSuffix(name, ringExt) }
 	deadtrace.RemoveTemps(ctx, f.dir, temps, false, isRing)
-	own := func(_, base string) bool { return IsName(base + tracename.ET) }
+	own := func(_, base string) bool { return isName(base + tracename.ET) }
 	return cmp.Or(err, f.streams(ctx, own, o, each))
 }
 

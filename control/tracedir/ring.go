@@ -42,13 +42,15 @@ const (
 	maxCrashes = 1000
 )
 
-// RingPath returns the path of the ring of this process, which began at a time.
-func (f *Folder) RingPath(at time.Time) string {
-	return f.Path(fmt.Sprintf("%s%s-%d-%s%s", ringPrefix, Host(), os.Getpid(), at.UTC().Format(fileTime), ringExt))
+// NewRing returns the paths of the ring of this process, which began at a time, and of what the runtime
+// writes when the process dies.
+func (f *Folder) NewRing(at time.Time) (ring, crash string) {
+	ring = f.Path(fmt.Sprintf("%s%s-%d-%s%s", ringPrefix, Host(), os.Getpid(), at.UTC().Format(fileTime), ringExt))
+	return ring, crashText(ring)
 }
 
-// CrashText returns the path of what the runtime writes when the process of a ring dies.
-func CrashText(ring string) string { return strings.TrimSuffix(ring, ringExt) + crashtext.Ext }
+// crashText returns the path of what the runtime has written when the process of a ring died.
+func crashText(ring string) string { return strings.TrimSuffix(ring, ringExt) + crashtext.Ext }
 
 // Note returns what the file of a ring says of its process: its service and the id of its
 // configuration.
@@ -96,7 +98,7 @@ func (f *Folder) recoverRing(c *Result) error {
 	var n note
 	_ = json.Unmarshal(d.Note, &n) // what is not there is not told
 	c.PID, c.Service, c.Time, c.Damaged = n.PID, n.Service, d.Last, d.Damaged
-	textName := CrashText(c.Name)
+	textName := crashText(c.Name)
 	text, written, err := crashtext.Read(textName)
 	if err != nil {
 		return fmt.Errorf("ring %s: what the runtime wrote: %w", c.Name, err)
