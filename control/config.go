@@ -150,8 +150,8 @@ type On struct {
 // exceeds says how many are kept. A trace that does not fit is kept once in Else
 // times, never with an Else of 0.
 type KeepIf struct {
-	Any, All []string // "name=value"
 	Longest  []KeepLongest
+	Any, All []string // "name=value"
 	Else     int
 }
 

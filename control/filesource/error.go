@@ -1,6 +1,7 @@
 package filesource
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -28,18 +29,14 @@ type Error struct {
 
 // Error returns "FILE:LINE:COLUMN: PATH: " and what is wrong, without what is not known.
 func (e *Error) Error() string {
-	var b strings.Builder
-	if e.File != "" {
-		b.WriteString(e.File + ":")
-	}
+	at := e.File
 	if e.Line > 0 {
-		b.WriteString(strconv.Itoa(e.Line) + ":" + strconv.Itoa(e.Column) + ":")
+		at = strings.TrimPrefix(fmt.Sprintf("%s:%d:%d", at, e.Line, e.Column), ":")
 	}
-	if b.Len() > 0 {
-		b.WriteByte(' ')
+	if at == "" {
+		return e.Err.Error()
 	}
-	b.WriteString(e.Err.Error())
-	return b.String()
+	return at + ": " + e.Err.Error()
 }
 
 // Unwrap returns Err.
@@ -49,25 +46,21 @@ func (e *Error) Unwrap() error { return e.Err }
 const maxProblems = 20
 
 // fail notes what is wrong with the value n, which path names.
-func (r *reader) fail(n *yaml.Node, path string, err error) {
-	r.failed = append(r.failed, path)
-	r.problem(placeOf(n), path, err)
+func (d *decoder) fail(n *yaml.Node, path string, err error) {
+	d.failed = append(d.failed, path)
+	d.problem(placeOf(n), path, err)
 }
 
-func (r *reader) failf(n *yaml.Node, path, text string, args ...any) {
-	r.fail(n, path, fmt.Errorf(text, args...))
-}
-
-func (r *reader) problem(at place, path string, err error) {
+func (d *decoder) problem(at place, path string, err error) {
 	if path != "" {
 		err = &control.FieldError{Path: path, Err: err}
 	}
-	r.problems = append(r.problems, &Error{File: r.file, Line: at.line, Column: at.column, Path: path, Err: err})
+	d.problems = append(d.problems, &Error{File: d.file, Line: at.line, Column: at.column, Path: path, Err: err})
 }
 
 // validate adds what [control.Config.Validate] finds, but for what follows from
 // problems that are known already.
-func (r *reader) validate(c *control.Config) {
+func (d *decoder) validate(c *control.Config) {
 	err := c.Validate()
 	if err == nil {
 		return
@@ -79,9 +72,9 @@ func (r *reader) validate(c *control.Config) {
 	for _, err := range all {
 		f, ok := errors.AsType[*control.FieldError](err)
 		if !ok {
-			r.problem(place{}, "", err)
-		} else if !r.follows(f.Path) {
-			r.problem(r.nearest(f.Path), f.Path, f.Err)
+			d.problem(place{}, "", err)
+		} else if !d.follows(f.Path) {
+			d.problem(d.nearest(f.Path), f.Path, f.Err)
 		}
 	}
 }
@@ -94,8 +87,8 @@ var dependents = map[string][]string{
 
 // follows reports whether the value of path is not what the file says, since that
 // could not be read.
-func (r *reader) follows(path string) bool {
-	return slices.ContainsFunc(r.failed, func(f string) bool {
+func (d *decoder) follows(path string) bool {
+	return slices.ContainsFunc(d.failed, func(f string) bool {
 		if within(path, f) || strings.HasPrefix(f, path+"[") {
 			return true
 		}
@@ -117,9 +110,9 @@ func within(path, outer string) bool {
 
 // nearest returns the place of the field or, if it is not in the file, that of
 // what it would be in.
-func (r *reader) nearest(path string) place {
+func (d *decoder) nearest(path string) place {
 	for {
-		if at, ok := r.places[path]; ok || path == "" {
+		if at, ok := d.places[path]; ok || path == "" {
 			return at
 		}
 		path = path[:max(strings.LastIndexAny(path, ".["), 0)]
@@ -127,17 +120,12 @@ func (r *reader) nearest(path string) place {
 }
 
 // err returns all problems in the order of the file.
-func (r *reader) err() error {
-	slices.SortStableFunc(r.problems, func(a, b *Error) int {
-		if a.Line != b.Line {
-			return a.Line - b.Line
-		}
-		return a.Column - b.Column
-	})
+func (d *decoder) err() error {
+	slices.SortStableFunc(d.problems, func(a, b *Error) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column) })
 	var errs []error
-	for i, p := range r.problems {
+	for i, p := range d.problems {
 		if i == maxProblems {
-			errs = append(errs, &Error{File: r.file, Err: fmt.Errorf("and %d more", len(r.problems)-i)})
+			errs = append(errs, &Error{File: d.file, Err: fmt.Errorf("and %d more", len(d.problems)-i)})
 			break
 		}
 		errs = append(errs, p)

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"reflect"
+	"slices"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v4"
@@ -44,12 +46,17 @@ func parse(name string, text []byte, defaults *control.Config) (*control.Config,
 	}
 	c := &control.Config{ID: fmt.Sprintf("sha256:%.6x", sha256.Sum256(text)), Dir: defaults.Dir, Keep: defaults.Keep, Ring: defaults.Ring}
 	c.Ring.Params = maps.Clone(defaults.Ring.Params)
-	r := &reader{file: name, places: make(map[string]place)}
-	r.config(c)(n, "")
-	if !r.spent() && len(r.problems) < 1000 { // else there is enough to tell
-		r.validate(c)
+	d := &decoder{file: name, places: make(map[string]place)}
+	d.value(n, "", reflect.ValueOf(c).Elem())
+	if c.Ring.Bytes == 0 && (slices.Contains(d.failed, "ring") || slices.Contains(d.failed, "ring.bytes")) {
+		// The ring may be there once the file is right: snapshots are not to
+		// be blamed for missing it.
+		c.Ring.Bytes = control.MinRingBytes
 	}
-	if err := r.err(); err != nil {
+	if !d.spent() && len(d.problems) < 1000 { // else there is enough to tell
+		d.validate(c)
+	}
+	if err := d.err(); err != nil {
 		return nil, err
 	}
 	return c, nil

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/internal/quantity"
 )
 
 const ok = "dir: /t\n"
@@ -337,13 +338,13 @@ func TestParseSize(t *testing.T) {
 		"0": 0, "1000": 1000, "5B": 5, "10KB": 10_000, "10kB": 10_000, "3 MB": 3e6, "4GB": 4e9, "1TB": 1e12, "1KiB": 1024, "64MiB": 64 << 20,
 		"2GiB": 2 << 30, "2TiB": 2 << 40, "9223372036854775807": math.MaxInt64, "8388607TiB": 8388607 << 40, "007": 7,
 	} {
-		if got, err := parseSize(text); err != nil || got != want {
-			t.Errorf("parseSize(%q) = %d, %v, want %d", text, got, err, want)
+		if got, err := inRange(text, quantity.ParseBytes); err != nil || got != want {
+			t.Errorf("the size %q is %d, %v, want %d", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"", "-1", "+1", "MiB", "1.5GiB", "1_000", "0x10", "64mib", "64Mi", "1  KB", "1\tKB", "9223372036854775808", "18446744073709551616", "8388608TiB", "99999999999999999999GB", "1e6"} {
-		if got, err := parseSize(text); err == nil {
-			t.Errorf("parseSize(%q) = %d, want an error", text, got)
+		if got, err := inRange(text, quantity.ParseBytes); err == nil {
+			t.Errorf("the size %q is %d, want an error", text, got)
 		}
 	}
 }
@@ -354,13 +355,13 @@ func TestParseDuration(t *testing.T) {
 		"0": 0, "250ms": 250 * time.Millisecond, "1m30s": 90 * time.Second, "72h": 3 * day, "7d": 7 * day, "1d12h": day + 12*time.Hour,
 		"0d": 0, "-2d": -2 * day, "-1d1h": -day - time.Hour, "-5s": -5 * time.Second, "106751d": 106751 * day, "1d1.5h": day + 90*time.Minute,
 	} {
-		if got, err := parseDuration(text); err != nil || got != want {
-			t.Errorf("parseDuration(%q) = %v, %v, want %v", text, got, err, want)
+		if got, err := inRange(text, quantity.ParseDuration); err != nil || got != want {
+			t.Errorf("the duration %q is %v, %v, want %v", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"", "d", "5", "1.5d", "1d2d", "1h1d", "1d-1h", "1d+1h", "--1d", "+-1d", "1dd", "1 d", "106752d", "106751d24h", "99999999999999999999d", "-", "-d", "1d5"} {
-		if got, err := parseDuration(text); err == nil {
-			t.Errorf("parseDuration(%q) = %v, want an error", text, got)
+		if got, err := inRange(text, quantity.ParseDuration); err == nil {
+			t.Errorf("the duration %q is %v, want an error", text, got)
 		}
 	}
 }
