@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -197,9 +198,9 @@ func (c *Config) Validate() error {
 	v := &validator{}
 	v.check(c.ID != "", "id", "must not be empty")
 	v.check(c.Dir != "", "dir", "must not be empty")
-	v.check(c.Keep.Files >= 0, "keep.files", "must not be negative")
-	v.check(c.Keep.Bytes >= 0, "keep.bytes", "must not be negative")
-	v.check(c.Keep.Age >= 0, "keep.age", "must not be negative")
+	v.negative("keep.files", int64(c.Keep.Files))
+	v.negative("keep.bytes", c.Keep.Bytes)
+	v.negative("keep.age", int64(c.Keep.Age))
 	v.check(c.Ring.Bytes == 0 || c.Ring.Bytes >= MinRingBytes, "ring.bytes", fmt.Sprintf("must be 0 or at least %d", MinRingBytes))
 	v.check(c.Ring.Bytes <= math.MaxInt/4 && c.Ring.Bytes <= 1<<40, "ring.bytes", "is too much")
 	v.check(c.Ring.Always&(CPUProfile|Goroutines) == 0, "ring.always",
@@ -224,6 +225,8 @@ func (v *validator) check(ok bool, path, problem string) {
 	}
 }
 
+func (v *validator) negative(path string, n int64) { v.check(n >= 0, path, "must not be negative") }
+
 func (v *validator) trace(at string, t *TraceConfig) {
 	v.check(t.Name != tracedir.CrashName, at+".name", "crash is what is made of the ring of a process that died")
 	v.check(tracedir.ValidName(t.Name), at+".name", fmt.Sprintf("%q is not 1 to 64 letters, digits, '-', '_' and '.', of which it begins with none", t.Name))
@@ -243,12 +246,12 @@ func (v *validator) trace(at string, t *TraceConfig) {
 	}
 	v.check(t.Scope == "" || t.Scope == scopeAll || t.Scope == ScopeTrace, at+".scope", fmt.Sprintf("%q is neither all nor trace", t.Scope))
 	v.check(t.Providers != 0, at+".providers", "must name at least one")
-	v.check(t.Window >= 0, at+".window", "must not be negative")
-	v.check(t.Every >= 0, at+".every", "must not be negative")
-	v.check(t.PerHour >= 0, at+".per_hour", "must not be negative")
-	v.check(t.OneIn >= 0, at+".one_in", "must not be negative")
-	v.check(t.Timeout >= 0, at+".timeout", "must not be negative")
-	v.check(t.MaxBytes >= 0, at+".max_bytes", "must not be negative")
+	v.negative(at+".window", int64(t.Window))
+	v.negative(at+".every", int64(t.Every))
+	v.negative(at+".per_hour", int64(t.PerHour))
+	v.negative(at+".one_in", int64(t.OneIn))
+	v.negative(at+".timeout", int64(t.Timeout))
+	v.negative(at+".max_bytes", t.MaxBytes)
 	v.keepIf(at+".keep_if", t.KeepIf)
 }
 
@@ -260,7 +263,7 @@ func (v *validator) on(at string, o *On) {
 	v.check(timed || o.LongerThan == 0, at+".longer_than", "is for span and watchdog")
 	v.check(o.Level == 0 || o.Trigger == TriggerLog, at+".level", "is for log")
 	v.check(o.Count >= 0 && o.Count <= maxCount, at+".count", fmt.Sprintf("must be from 0 to %d", maxCount))
-	v.check(o.Within >= 0, at+".within", "must not be negative")
+	v.negative(at+".within", int64(o.Within))
 	if o.Trigger == TriggerSignal && o.Key != "" {
 		_, known := signalNamed(o.Key)
 		v.check(known, at+".key", fmt.Sprintf("%q is no signal that may ask for a trace here", o.Key))
@@ -274,37 +277,21 @@ func (v *validator) keepIf(at string, k *KeepIf) {
 		return
 	}
 	for i, l := range k.Longest {
-		v.check(l.LongerThan >= 0, fmt.Sprintf("%s.longest[%d].longer_than", at, i), "must not be negative")
-		v.check(l.OneIn >= 0, fmt.Sprintf("%s.longest[%d].one_in", at, i), "must not be negative")
+		v.negative(fmt.Sprintf("%s.longest[%d].longer_than", at, i), int64(l.LongerThan))
+		v.negative(fmt.Sprintf("%s.longest[%d].one_in", at, i), int64(l.OneIn))
 	}
-	for what, list := range map[string][]string{"any": k.Any, "all": k.All} {
-		for i, s := range list {
-			v.check(strings.Index(s, "=") > 0, fmt.Sprintf("%s.%s[%d]", at, what, i), fmt.Sprintf("%q is not name=value", s))
+	for _, list := range []struct {
+		key    string
+		values []string
+	}{{"any", k.Any}, {"all", k.All}} {
+		for i, s := range list.values {
+			v.check(strings.Index(s, "=") > 0, fmt.Sprintf("%s.%s[%d]", at, list.key, i), fmt.Sprintf("%q is not name=value", s))
 		}
 	}
-	v.check(k.Else >= 0, at+".else", "must not be negative")
+	v.negative(at+".else", int64(k.Else))
 }
 
-func (t *TraceConfig) mode() Mode {
-	if t.Mode == "" {
-		return ModeSnapshot
-	}
-	return t.Mode
-}
-
-func (t *TraceConfig) window() time.Duration {
-	if t.Window == 0 {
-		return defaultWindow
-	}
-	return t.Window
-}
-
-func (t *TraceConfig) timeout() time.Duration {
-	if t.Timeout == 0 {
-		return defaultTimeout
-	}
-	return t.Timeout
-}
+func (t *TraceConfig) mode() Mode { return cmp.Or(t.Mode, ModeSnapshot) }
 
 // heard returns what has to be recorded for the triggers to hear of it.
 func (c *Config) heard() (s Set) {

@@ -61,49 +61,71 @@ const maxQueue = 64
 //
 // A Control is safe for concurrent use.
 type Control struct {
-	on       atomic.Uint64 // providers, for a quick look
-	o        Options
-	dir      *tracedir.Folder
-	ring     *ring.Ring
-	crash    *crashtext.Output
-	provided Set // by the span processor, the slog handler and the members
-	began    time.Time
-	rules    atomic.Pointer[rules]
-	closed   atomic.Bool
-	ending   atomic.Bool // Shutdown was called
+	on     atomic.Uint64 // providers, for a quick look
+	o      Options
+	dir    *tracedir.Folder
+	ring   *ring.Ring
+	crash  *crashtext.Output
+	began  time.Time
+	rules  atomic.Pointer[rules]
+	closed atomic.Bool
+	ending atomic.Bool // Shutdown was called
+	stop   func()      // ends the watch on the source
 
-	writer worker
-	slots  chan struct{} // has an element for each request that waits for the writer
-	told   worker        // calls OnError, OnTrace and OnCrash
-	switches,
-	notes *repeater
-
+	told     worker    // calls OnError, OnTrace and OnCrash
+	notes    *repeater // writes the note of the ring
 	verdicts verdicts
+
+	listeners
+	configuring
+	feeding
+	deciding
+	writing
+}
+
+// listeners make requests.
+type listeners struct {
 	signals  signals
 	watchdog watchdog
 	panics   lastPanic
-	stop     func() // ends the watch on the source
+}
 
-	unfinished unfinished // the writer's
+// configuring is the state of those who put a configuration in force.
+type configuring struct {
+	applying sync.Mutex // taken before all others
 
-	// applying is held while a configuration is put in force. It is taken before mu.
-	applying sync.Mutex
-	over     bool // no configuration is put in force and no trace begins any more; changed under both locks
+	over     bool // no configuration is put in force and no trace begins any more; changed under deciding.mu as well
 	override struct {
 		timer *time.Timer // nil: there is no override
 		base  *Config     // what comes back
 	}
+}
 
-	// feeding is held while a provider is called. It is taken before mu.
-	feeding sync.Mutex
+// feeding is the state of those who call providers.
+type feeding struct {
+	switches *repeater // starts and stops providers
+	provided Set       // by the span processor, the slog handler and the members
+
+	calling sync.Mutex // held while a provider is called; taken before deciding.mu
+
 	members []*member
+}
 
-	// mu is never held while a file is used or code of others runs.
-	mu      sync.Mutex
+// deciding is the state of decisions.
+type deciding struct {
+	mu sync.Mutex // never held while a file is used or code of others runs
+
 	running []*Trace // streams that were asked for and are not to end yet
 	fed     []*Trace // streams that providers write to
 	limits  map[string]*limit
 	account account
+}
+
+// writing is the state of the goroutine that writes traces.
+type writing struct {
+	writer     worker
+	slots      chan struct{} // has an element for each request that waits for the writer
+	unfinished unfinished
 }
 
 // An account is what Stats returns.
@@ -120,10 +142,8 @@ type account struct {
 // New returns a control, which records from now on what its configuration says,
 // and first saves what a process that died has left in its folder.
 func New(o *Options) (*Control, error) {
-	c := &Control{
-		o: *o, began: time.Now(), limits: make(map[string]*limit), slots: make(chan struct{}, maxQueue),
-		provided: Spans | Logs, stop: func() {},
-	}
+	c := &Control{o: *o, began: time.Now(), stop: func() {}}
+	c.limits, c.slots, c.provided = make(map[string]*limit), make(chan struct{}, maxQueue), Spans|Logs
 	cfg := o.Config
 	if o.Source != nil {
 		var err error

@@ -17,7 +17,7 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// A member is a provider and whether it runs. Control.feeding guards it, but for busy.
+// A member is a provider and whether it runs. Control.calling guards it, but for busy.
 type member struct {
 	Provider
 
@@ -37,7 +37,7 @@ func (m *member) stop() error {
 	return guard(m.Stop)
 }
 
-// showMembers has Stats return which members are on. The lock feeding is held.
+// showMembers has Stats return which members are on. The lock calling is held.
 func (c *Control) showMembers() {
 	on, off := Set(0), make(map[string]string)
 	for _, m := range c.members {
@@ -92,8 +92,8 @@ func (c *Control) streams() []*Trace {
 
 // switchProviders starts and stops providers so that what is wanted is on.
 func (c *Control) switchProviders() {
-	c.feeding.Lock()
-	defer c.feeding.Unlock()
+	c.calling.Lock()
+	defer c.calling.Unlock()
 	defer c.showMembers()
 	for _, m := range c.members {
 		if m.Start == nil {
@@ -118,7 +118,7 @@ func (c *Control) switchProviders() {
 	}
 }
 
-// startProvider starts a provider. The lock feeding is held.
+// startProvider starts a provider. The lock calling is held.
 func (c *Control) startProvider(m *member, on Set, params map[string]string) {
 	s := &Session{on: on, params: params}
 	s.write = func(p record.Provider, ref format.SpanRef, at time.Time, e *format.TraceEntry) error {
@@ -138,8 +138,8 @@ func (c *Control) startProvider(m *member, on Set, params map[string]string) {
 
 // broken switches off a provider that cannot go on.
 func (c *Control) broken(m *member, s *Session, err error) {
-	c.feeding.Lock()
-	defer c.feeding.Unlock()
+	c.calling.Lock()
+	defer c.calling.Unlock()
 	defer c.showMembers()
 	if m.session != s || m.on == 0 {
 		return // it was stopped meanwhile
@@ -148,7 +148,7 @@ func (c *Control) broken(m *member, s *Session, err error) {
 	c.off(m, err)
 }
 
-// off names a provider that does not run in the traces that want it. The lock feeding is held.
+// off names a provider that does not run in the traces that want it. The lock calling is held.
 func (c *Control) off(m *member, err error) {
 	m.err = err
 	if m.session == nil {
@@ -164,8 +164,8 @@ func (c *Control) off(m *member, err error) {
 
 // nameOff names the providers that do not run in a trace that wants them.
 func (c *Control) nameOff(t *Trace) {
-	c.feeding.Lock()
-	defer c.feeding.Unlock()
+	c.calling.Lock()
+	defer c.calling.Unlock()
 	for _, m := range c.members {
 		if p := m.Provides & t.tc.Providers; p != 0 && m.err != nil {
 			t.off(p, m.err)
@@ -183,8 +183,8 @@ func writeTimed(rec *recorder.Recorder, p record.Provider, ref format.SpanRef, a
 
 // flushProviders has those providers of s that run write what they have.
 func (c *Control) flushProviders(s Set) {
-	c.feeding.Lock()
-	defer c.feeding.Unlock()
+	c.calling.Lock()
+	defer c.calling.Unlock()
 	defer c.showMembers()
 	for _, m := range c.members {
 		if m.Flush == nil || m.on&s == 0 {
@@ -198,8 +198,8 @@ func (c *Control) flushProviders(s Set) {
 }
 
 func (c *Control) stopProviders() {
-	c.feeding.Lock()
-	defer c.feeding.Unlock()
+	c.calling.Lock()
+	defer c.calling.Unlock()
 	defer c.showMembers()
 	for _, m := range c.members {
 		if m.on == 0 {
@@ -288,8 +288,8 @@ func (c *Control) dump(t *Trace) *dumps {
 
 // isOff reports whether m could not go on.
 func (c *Control) isOff(m *member) bool {
-	c.feeding.Lock()
-	defer c.feeding.Unlock()
+	c.calling.Lock()
+	defer c.calling.Unlock()
 	return m.err != nil
 }
 

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,10 +24,7 @@ var dead = func() context.Context {
 
 // snapshot writes what is in the ring. The writer calls it.
 func (c *Control) snapshot(t *Trace) (Verdict, error) {
-	window := t.tc.window()
-	if w := t.request.Window; w > 0 {
-		window = w
-	}
+	window := cmp.Or(max(t.request.Window, 0), t.tc.Window, defaultWindow)
 	o := ring.SnapshotOptions{From: t.began.Add(-window), Providers: record.Providers(t.tc.Providers)}
 	if t.tc.Scope == ScopeTrace {
 		if o.Trace = t.request.Span.TraceID; o.Trace == [16]byte{} {

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -45,7 +46,7 @@ func (c *Control) beginStream(t *Trace) error {
 	}
 	c.switchProviders()
 	c.nameOff(t)
-	timeout := t.tc.timeout()
+	timeout := cmp.Or(t.tc.Timeout, defaultTimeout)
 	if t.request.Timeout > 0 {
 		timeout = t.request.Timeout
 		if !t.request.Manual && t.tc.Timeout > 0 {
