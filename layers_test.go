@@ -152,8 +152,10 @@ var layers = map[string][]string{
 		module + "internal/wire", module + "view",
 	},
 	"convert/parquet": {
-		"github.com/parquet-go/parquet-go", "github.com/parquet-go/parquet-go/compress/zstd", module + "format",
-		module + "internal/mapping", module + "internal/osfile", module + "internal/wire", module + "view",
+		"github.com/klauspost/compress/snappy", "github.com/klauspost/compress/zstd", "github.com/parquet-go/parquet-go",
+		"github.com/parquet-go/parquet-go/compress/zstd", "github.com/parquet-go/parquet-go/encoding/rle",
+		"github.com/parquet-go/parquet-go/encoding/thrift", "github.com/parquet-go/parquet-go/format",
+		module + "convert/internal/input", module + "format", module + "internal/mapping", module + "internal/wire", module + "view",
 	},
 	"convert/perfetto": {module + "format", module + "internal/otel", module + "internal/timeline", module + "view"},
 	"remote":           {module + "format", module + "internal/env", module + "internal/osfile", module + "internal/wire", module + "recorder"},

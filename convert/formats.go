@@ -303,9 +303,7 @@ var codecs = []codec{
 			Format: "parquet", Extensions: []string{".parquet"}, What: "Parquet, a row an entry, for SQL",
 			LostIn: "nothing, but only such tables are read", LostOut: "nothing but which entries ended a span",
 		},
-		decode: func(ctx context.Context, r io.Reader, w *format.Writer) error { return parquet.Decode(ctx, r, w, nil) },
-		encode: func(ctx context.Context, w io.Writer, v *view.View) error { return parquet.Encode(ctx, w, v, nil) },
-		is:     begins("PAR1"),
+		decode: parquet.Decode, encode: parquet.Encode, is: begins("PAR1"),
 	},
 	{
 		FormatInfo: FormatInfo{

@@ -81,7 +81,7 @@ func (panicContext) Err() error { panic("boom") }
 func TestPanickingInputLeavesNoFile(t *testing.T) {
 	for name, decode := range map[string]func(ctx context.Context, r io.Reader, w *format.Writer) error{
 		"otlp":    func(ctx context.Context, r io.Reader, w *format.Writer) error { return otlp.Decode(ctx, r, w, nil) },
-		"parquet": func(ctx context.Context, r io.Reader, w *format.Writer) error { return parquet.Decode(ctx, r, w, nil) },
+		"parquet": parquet.Decode,
 	} {
 		t.Run(name, func(t *testing.T) {
 			panicking(t, func(string, string) error {

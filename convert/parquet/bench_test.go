@@ -32,7 +32,7 @@ func BenchmarkEncode(b *testing.B) {
 	b.ReportAllocs()
 	b.SetBytes(v.Files()[0].Size())
 	for b.Loop() {
-		must(b, parquet.Encode(b.Context(), io.Discard, v, nil))
+		must(b, parquet.Encode(b.Context(), io.Discard, v))
 	}
 }
 
@@ -44,7 +44,7 @@ func BenchmarkDecode(b *testing.B) {
 	for b.Loop() {
 		w, err := format.NewWriter(io.Discard, format.V2, format.IET, nil)
 		must(b, err)
-		must(b, parquet.Decode(b.Context(), bytes.NewReader(table), w, nil))
+		must(b, parquet.Decode(b.Context(), bytes.NewReader(table), w))
 		must(b, w.Close())
 	}
 }

@@ -7,44 +7,55 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
+	meta "github.com/parquet-go/parquet-go/format"
+
+	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
 )
 
-// DecodeOptions change how [Decode] works.
-type DecodeOptions struct {
-	// TempDir is the folder for a copy of an input that is not an [io.ReaderAt] and
-	// an [io.Seeker], since Parquet is read from its end. The default is os.TempDir.
-	TempDir string
-}
+// What is wrong at the place that an error of [Decode] names, besides [format.ErrTruncated] and
+// [format.ErrTooLarge].
+var (
+	errNotParquet  = errors.New("not a Parquet file")
+	errColumns     = errors.New("not a table of entries")
+	errUnsupported = errors.New("unsupported")
+	errCorrupt     = errors.New("corrupt")
+	errValue       = errors.New("invalid value")
+	errOrder       = errors.New("the id is not larger than that of the row before")
+)
 
-// Decode reads the Parquet table r and writes its entries to w, which the
-// documentation of the package describes. A nil o means defaults. An r that is an
-// [io.ReaderAt] and an [io.Seeker] is read from where it stands.
+func problem(err error, detail string) error { return fmt.Errorf("%w: %s", err, detail) }
+
+// Decode reads the Parquet table r and writes its entries to w, as the documentation of the package
+// describes. Parquet is read from its end: an r that is no [input.File] is kept in memory or in a
+// temporary file in os.TempDir.
 //
-// Of what is wrong with the input the error is an [*Error]. It is
-// [format.ErrTruncated] for a file that was cut off: that has no footer, and so not
-// one entry that can be read.
-func Decode(ctx context.Context, r io.Reader, w *format.Writer, o *DecodeOptions) (err error) {
-	if o == nil {
-		o = &DecodeOptions{}
-	}
-	in, err := openInput(ctx, r, o.TempDir)
+// If the input is damaged, the error is an [*input.Error] with the offset of the page or the
+// footer, the row group and the row in it, and the column; the rows before it are written. It is
+// [format.ErrTruncated] for a file that was cut off, of which nothing can be read because it has no
+// footer.
+func Decode(ctx context.Context, r io.Reader, w *format.Writer) (err error) {
+	in, err := input.Open(ctx, r, "")
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, in.close()) }()
-	f, err := readFooter(in.r, in.size)
+	defer func() { err = errors.Join(err, in.Close()) }()
+	if err := in.Err(); err != nil {
+		return err
+	}
+	f, err := readFooter(in, in.Size())
 	if err != nil {
 		return err
 	}
-	d := decoder{in: in, footer: f, w: w}
+	d := decoder{size: in.Size(), footer: f, w: w, memory: memory{r: in}}
 	if err := d.bind(); err != nil {
 		return err
 	}
 	for range f.groups {
-		if err := d.group(ctx); err != nil {
+		if err := d.readGroup(ctx); err != nil {
 			return err
 		}
 	}
@@ -66,7 +77,7 @@ const attributeSize = 48
 
 // A decoder makes entries of rows.
 type decoder struct {
-	in     *input
+	size   int64 // of the file
 	footer *footer
 	w      *format.Writer
 
@@ -76,9 +87,10 @@ type decoder struct {
 	values  [numMaps]*leaf
 	all     []*leaf // by their place in the file
 
-	resident int64
-	rows     int64    // that were written
-	declared int64    // rows, by the groups so far
+	memory   memory
+	group    int64    // the row group, from 0 on
+	row      int64    // the row in it
+	declared int64    // rows of the row groups so far
 	ids      []uint32 // of the rows, by the entries that they became
 	entry    format.TraceEntry
 	attrs    [numMaps][]format.Attribute
@@ -86,7 +98,7 @@ type decoder struct {
 	numbers  [numScalars]int64
 	valid    [numScalars]bool
 	rest     format.TraceEntry
-	size     int   // of the texts of the row
+	length   int   // of the texts of the row
 	total    int64 // of those of all rows
 }
 
@@ -101,13 +113,13 @@ const (
 func (d *decoder) bind() error {
 	for i := range d.footer.leaves {
 		s := &d.footer.leaves[i]
-		l := &leaf{leafSchema: *s, column: strings.Join(s.path, "."), resident: &d.resident}
+		l := &leaf{leafSchema: *s, column: strings.Join(s.path, "."), memory: &d.memory}
 		d.all = append(d.all, l)
 		place, want := d.place(s)
 		if place == nil || *place != nil {
 			return d.foreign(l.column, "it is none of the table's, or comes twice")
 		}
-		if s.physical != want && (want != typeInt64 || s.physical != typeInt32) {
+		if s.physical != want && (want != meta.Int64 || s.physical != meta.Int32) {
 			return d.foreign(l.column, fmt.Sprint("it is of type ", s.physical, ", not ", want))
 		}
 		*place = l
@@ -127,7 +139,7 @@ func (d *decoder) bind() error {
 
 // place returns where the leaf of a column goes, and its type; nil if there is no
 // such column.
-func (d *decoder) place(s *leafSchema) (**leaf, int32) {
+func (d *decoder) place(s *leafSchema) (**leaf, meta.Type) {
 	if len(s.path) == 1 && s.maxRep == 0 {
 		for i := range scalars {
 			if scalars[i].name == s.path[0] {
@@ -140,7 +152,7 @@ func (d *decoder) place(s *leafSchema) (**leaf, int32) {
 			switch {
 			case maps[i].name != s.path[0]:
 			case s.path[2] == "key":
-				return &d.keys[i], typeByteArray
+				return &d.keys[i], meta.ByteArray
 			case s.path[2] == "value":
 				return &d.values[i], maps[i].physical
 			}
@@ -150,39 +162,41 @@ func (d *decoder) place(s *leafSchema) (**leaf, int32) {
 }
 
 func (d *decoder) foreign(column, detail string) error {
-	return &Error{Offset: d.footer.off, Row: -1, Column: column, Detail: detail, Err: ErrColumns}
+	return &input.Error{Offset: d.footer.off, Field: field(column), Err: problem(errColumns, detail)}
 }
 
-// group reads a row group.
-func (d *decoder) group(ctx context.Context) error {
-	rows, chunks, err := d.footer.next()
+// readGroup reads a row group.
+func (d *decoder) readGroup(ctx context.Context) error {
+	g, err := d.footer.next(input.Unit("row group", d.group))
 	if err != nil {
 		return err
 	}
-	if d.declared += rows; d.declared > freeRows+rowsPerByte*d.in.size {
-		return &Error{Offset: d.footer.off, Row: -1, Err: ErrUnsupported, Detail: "more rows than a file of that size can say something with"}
+	if d.declared += g.NumRows; d.declared > freeRows+rowsPerByte*d.size {
+		return d.excess(problem(errUnsupported, "more rows than a file of that size can say something with"))
 	}
 	for i, l := range d.all {
-		l.open(d.in.r, &chunks[i])
+		l.open(&g.Columns[i].MetaData)
 	}
 	for i := range d.keys {
 		for _, l := range [2]*leaf{d.keys[i], d.values[i]} {
 			if l == nil {
 				continue
 			}
-			if err := d.first(l, rows > 0); err != nil {
+			if err := d.first(l, g.NumRows > 0); err != nil {
 				return err
 			}
 		}
 	}
-	for range rows {
-		if d.rows%4096 == 0 && ctx.Err() != nil {
+	for d.row = range g.NumRows {
+		if d.row%4096 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err := d.row(); err != nil {
+		if err := d.readRow(); err != nil {
 			return err
 		}
 	}
+	d.row = 0
+	d.group++
 	return nil
 }
 
@@ -192,35 +206,44 @@ func (d *decoder) first(l *leaf, want bool) error {
 	l.rep = 0
 	ok, err := l.next()
 	if err == nil && want && (!ok || l.rep != 0) {
-		err = problem(ErrCorrupt, "the values end early")
+		err = problem(errCorrupt, "the values end early")
 	}
 	return d.at(l, err)
 }
 
-// at puts the place into an error from reading a leaf.
+// at adds the place to an error from reading a leaf.
 func (d *decoder) at(l *leaf, err error) error {
-	if e, ok := errors.AsType[*Error](err); ok {
-		e.Offset, e.Row, e.Column = l.page, d.rows, l.column
-		return e
+	if _, placed := errors.AsType[*input.Error](err); err == nil || placed {
+		return err
 	}
-	if err != nil {
-		return &Error{Offset: l.page, Row: d.rows, Column: l.column, Err: err}
-	}
-	return nil
+	return &input.Error{Offset: l.page, Unit: d.unit(), Field: field(l.column), Err: err}
 }
 
-// bad is at for a value that no entry can have.
+func (d *decoder) unit() string { return fmt.Sprintf("row group %d, row %d", d.group, d.row) }
+
+func field(column string) string { return "column " + strconv.Quote(column) }
+
+// bad returns the error of a value that no entry can have.
 func (d *decoder) bad(column int, detail string) error {
-	e := &Error{Row: d.rows, Column: scalars[column].name, Detail: detail, Err: ErrValue}
+	return d.wrong(column, problem(errValue, detail))
+}
+
+func (d *decoder) wrong(column int, err error) error {
+	e := &input.Error{Unit: d.unit(), Field: field(scalars[column].name), Err: err}
 	if l := d.scalars[column]; l != nil {
 		e.Offset = l.page
 	}
 	return e
 }
 
-// row reads a row and writes its entry.
-func (d *decoder) row() error {
-	d.size = 0
+// excess returns the error of a row that is too large, or too much for the file.
+func (d *decoder) excess(err error) error {
+	return &input.Error{Offset: d.footer.off, Unit: d.unit(), Err: err}
+}
+
+// readRow reads a row and writes its entry.
+func (d *decoder) readRow() error {
+	d.length = 0
 	for i, l := range d.scalars {
 		d.texts[i], d.numbers[i], d.valid[i] = "", 0, false
 		if l == nil {
@@ -244,21 +267,19 @@ func (d *decoder) row() error {
 	case !d.valid[colID] || id < 0 || id > math.MaxUint32:
 		return d.bad(colID, "it is no id")
 	case len(d.ids) > 0 && uint32(id) <= d.ids[len(d.ids)-1]:
-		e := d.bad(colID, "")
-		e.(*Error).Err = ErrOrder //nolint:errorlint,forcetypeassert // bad made it
-		return e
+		return d.wrong(colID, errOrder)
 	}
 	if id > 0 && len(d.ids) == 0 {
 		if err := d.root(); err != nil {
 			return err
 		}
 	}
-	if d.size > format.DefaultMaxEntrySize {
-		return &Error{Offset: d.footer.off, Row: d.rows, Err: format.ErrTooLarge}
+	if d.length > format.DefaultMaxEntrySize {
+		return d.excess(format.ErrTooLarge)
 	}
 	// A text of a dictionary may be in every row.
-	if d.total += int64(d.size); d.total > textsFloor+textsFactor*d.in.size {
-		return &Error{Offset: d.footer.off, Row: d.rows, Err: format.ErrTooLarge, Detail: "more text than a file of that size may say"}
+	if d.total += int64(d.length); d.total > textsFloor+textsFactor*d.size {
+		return d.excess(problem(format.ErrTooLarge, "more text than a file of that size may say"))
 	}
 	if err := d.make(uint32(id)); err != nil {
 		return err
@@ -267,7 +288,6 @@ func (d *decoder) row() error {
 		return err
 	}
 	d.ids = append(d.ids, uint32(id))
-	d.rows++
 	return nil
 }
 
@@ -285,19 +305,19 @@ func (d *decoder) scalar(i int, l *leaf) error {
 		return err
 	}
 	if !ok {
-		return problem(ErrCorrupt, "the values end early")
+		return problem(errCorrupt, "the values end early")
 	}
 	if l.isNull() {
 		return nil
 	}
 	d.valid[i] = true
-	if scalars[i].physical == typeInt64 {
+	if scalars[i].physical == meta.Int64 {
 		d.numbers[i], err = l.int()
 		return err
 	}
 	b, err := l.bytes()
 	d.texts[i] = textOf(b)
-	d.size += len(b)
+	d.length += len(b)
 	if scalars[i].text && !isText(d.texts[i]) {
 		d.texts[i] = string([]rune(d.texts[i]))
 	}
@@ -311,13 +331,14 @@ func textOf(b []byte) string { v := format.BytesValue(b); return v.Text() }
 func (d *decoder) mapping(i int) error {
 	k, v := d.keys[i], d.values[i]
 	if k.def < 0 {
-		return d.at(k, problem(ErrCorrupt, "the values end early"))
+		return d.at(k, problem(errCorrupt, "the values end early"))
 	}
+	d.attrs[i] = slices.Grow(d.attrs[i], 1+k.more())
 	for n := 0; ; n++ {
 		if k.def < k.elemDef {
 			// None, and so the only one.
 			if v.def >= v.elemDef || n > 0 {
-				return d.at(v, problem(ErrCorrupt, "keys and values differ"))
+				return d.at(v, problem(errCorrupt, "keys and values differ"))
 			}
 		} else if err := d.element(i, k, v); err != nil {
 			return err
@@ -332,7 +353,7 @@ func (d *decoder) mapping(i int) error {
 			return d.at(v, err)
 		}
 		if kok != vok || k.rep != v.rep {
-			return d.at(v, problem(ErrCorrupt, "keys and values differ"))
+			return d.at(v, problem(errCorrupt, "keys and values differ"))
 		}
 		if !kok {
 			// The last row of the group: what would come next is none.
@@ -348,10 +369,10 @@ func (d *decoder) mapping(i int) error {
 // element reads an attribute.
 func (d *decoder) element(i int, k, v *leaf) error {
 	if v.def < v.elemDef {
-		return d.at(v, problem(ErrCorrupt, "keys and values differ"))
+		return d.at(v, problem(errCorrupt, "keys and values differ"))
 	}
 	if k.isNull() || v.isNull() {
-		return d.at(v, problem(ErrValue, "an attribute is null"))
+		return d.at(v, problem(errValue, "an attribute is null"))
 	}
 	key, err := k.bytes()
 	if err != nil {
@@ -388,7 +409,7 @@ func (d *decoder) element(i int, k, v *leaf) error {
 	if err != nil {
 		return d.at(v, err)
 	}
-	if d.size += attributeSize + len(a.Name) + len(a.Value.Text()); d.size > format.DefaultMaxEntrySize {
+	if d.length += attributeSize + len(a.Name) + len(a.Value.Text()); d.length > format.DefaultMaxEntrySize {
 		return d.at(v, format.ErrTooLarge)
 	}
 	d.attrs[i] = append(d.attrs[i], a)

@@ -70,9 +70,10 @@
 // are I64. Values may be plain, in dictionaries or in runs, bytes and whole numbers
 // also in the delta encodings; compression may be none, snappy or zstd.
 //
-// A file that was cut off has no footer, and nothing of it can be read. Pages of
-// more than 128 MiB, pages of all columns of more than 256 MiB together, and more
-// than 64 rows for each byte of the file (and 262,144) are taken for an attack.
+// A file that was cut off has no footer, and nothing of it can be read. Pages and
+// footers of more than 128 MiB, pages of all columns that take more than 144 MiB
+// together, as they are in memory, and more than 64 rows for each byte of the file
+// (and 262,144) are taken for an attack.
 //
 // # What is lost
 //

@@ -16,9 +16,6 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// EncodeOptions change how [Encode] works. There are none yet.
-type EncodeOptions struct{}
-
 // How large the parts of a file are.
 const (
 	batchRows     = 512
@@ -29,9 +26,9 @@ const (
 )
 
 // Encode writes the entries of v to w as a Parquet table, which the documentation
-// of the package describes. A nil o means defaults. It returns the errors of v, w
-// and ctx. It needs memory for a group of rows.
-func Encode(ctx context.Context, w io.Writer, v *view.View, _ *EncodeOptions) error {
+// of the package describes. It returns the errors of v, w and ctx. It needs memory
+// for a group of rows.
+func Encode(ctx context.Context, w io.Writer, v *view.View) error {
 	out := pq.NewGenericWriter[any](w, schema(),
 		pq.Compression(&zstd.Codec{Level: zstd.SpeedDefault}), pq.DataPageVersion(1), pq.PageBufferSize(pageBytes),
 		pq.DictionaryMaxBytes(dictBytes), pq.CreatedBy("entrace", "", ""),

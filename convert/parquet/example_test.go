@@ -24,7 +24,7 @@ func Example() {
 		return
 	}
 	var table, back bytes.Buffer
-	if err := parquet.Encode(context.Background(), &table, v, nil); err != nil {
+	if err := parquet.Encode(context.Background(), &table, v); err != nil {
 		fmt.Println(err)
 		return
 	}
@@ -33,7 +33,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	err = parquet.Decode(context.Background(), &table, w, nil)
+	err = parquet.Decode(context.Background(), &table, w)
 	fmt.Println(err, w.Close(), int64(back.Len()) == f.Size())
 	// Output: <nil> <nil> true
 }

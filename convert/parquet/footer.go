@@ -8,6 +8,9 @@ import (
 	"strconv"
 	"strings"
 
+	meta "github.com/parquet-go/parquet-go/format"
+
+	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
 )
 
@@ -17,6 +20,8 @@ const (
 	tailSize = 8
 	// maxElements bounds the schema; that of a table of entries has some fifty.
 	maxElements = 1024
+	// maxRows bounds the rows of a row group and the values of a chunk.
+	maxRows = 1 << 40
 )
 
 // A footer is the metadata at the end of a file.
@@ -24,25 +29,17 @@ type footer struct {
 	off    int64  // where it is in the file
 	b      []byte // it
 	leaves []leafSchema
-	groups int // row groups
-	at     int // where in b the first one that was not read is
+	groups uint64 // row groups
+	at     int    // where in b the first one that was not read is
 }
 
 // A leafSchema is a column that has values.
 type leafSchema struct {
 	path     []string
-	physical int32
+	physical meta.Type
 	maxRep   int
 	maxDef   int
 	elemDef  int // from which level on there is an element of the map, when maxRep is 1
-}
-
-// A chunk is where the values of a column in a row group are.
-type chunk struct {
-	physical  int32
-	codec     int64
-	numValues int64
-	off, end  int64
 }
 
 // readFooter reads the metadata of a file.
@@ -54,11 +51,11 @@ func readFooter(r io.ReaderAt, size int64) (*footer, error) {
 	}
 	if size == 0 || string(head[:n]) != magic[:n] {
 		if string(head[:n]) == "PARE" {
-			return nil, problem(ErrUnsupported, "encryption")
+			return nil, &input.Error{Err: problem(errUnsupported, "encryption")}
 		}
-		return nil, problem(ErrNotParquet, "")
+		return nil, &input.Error{Err: errNotParquet}
 	}
-	cut := &Error{Offset: size, Row: -1, Err: format.ErrTruncated, Detail: "the footer, without which nothing can be read, is not there"}
+	cut := &input.Error{Offset: size, Err: problem(format.ErrTruncated, "the footer, without which nothing can be read, is not there")}
 	if size < int64(len(magic))+tailSize {
 		return nil, cut
 	}
@@ -70,8 +67,8 @@ func readFooter(r io.ReaderAt, size int64) (*footer, error) {
 		return nil, cut
 	}
 	length := int64(binary.LittleEndian.Uint32(tail[:]))
-	if length > size-tailSize-int64(len(magic)) {
-		return nil, &Error{Offset: size - tailSize, Row: -1, Err: ErrCorrupt, Detail: "the footer is longer than the file"}
+	if length > min(size-tailSize-int64(len(magic)), maxPage) {
+		return nil, &input.Error{Offset: size - tailSize, Err: problem(errCorrupt, "the footer is longer than the file, or than 128 MiB")}
 	}
 	f := &footer{off: size - tailSize - length, b: make([]byte, length)}
 	if _, err := r.ReadAt(f.b, f.off); err != nil && !errors.Is(err, io.EOF) {
@@ -82,177 +79,110 @@ func readFooter(r io.ReaderAt, size int64) (*footer, error) {
 
 // parse reads all but the row groups.
 func (f *footer) parse() error {
-	t := thrift{b: f.b}
-	var elements []element
-	groups := -1
-	t.fields(func(id int16, kind byte) {
-		switch id {
-		case 2:
-			n := t.structs(kind)
-			if n > maxElements {
-				t.fail()
-			}
-			for i := 0; i < n && !t.failed; i++ {
-				elements = append(elements, readElement(&t))
-			}
-		case 4:
-			from := t.off
-			groups = t.structs(kind)
-			f.at = t.off
-			t.off = from
-			t.skip(kind)
-		default:
-			t.skip(kind)
+	w := walker{b: f.b}
+	var elements []meta.SchemaElement
+	var err error
+	found := false
+	for id := int16(0); !w.failed; {
+		kind := w.next(&id)
+		if kind == kindStop {
+			break
 		}
-	})
-	if t.failed || groups < 0 || len(elements) == 0 {
-		return f.damage(t.off, "the footer is no metadata")
+		from := w.off
+		if id == 4 && kind == kindList {
+			found = true
+			if kind, f.groups = w.list(); f.groups > 0 && kind != kindStruct {
+				w.fail()
+			}
+			f.at = w.off
+			for n := f.groups; n > 0 && !w.failed; n-- {
+				w.items = 0
+				w.pass(kindStruct, 1)
+			}
+			continue
+		}
+		w.items = 0
+		w.pass(kind, 1)
+		if id == 2 && err == nil && !w.failed {
+			err = unmarshal(f.b[from:w.off], &elements)
+		}
 	}
-	f.groups = groups
+	if w.failed || err != nil || !found || len(elements) == 0 || len(elements) > maxElements {
+		return f.damage(w.off, "", "the footer is no metadata")
+	}
 	return f.schema(elements)
 }
 
-func (f *footer) damage(at int, detail string) error {
-	return &Error{Offset: f.off + int64(at), Row: -1, Err: ErrCorrupt, Detail: detail}
-}
-
-// An element is a SchemaElement of Parquet.
-type element struct {
-	name       string
-	physical   int32
-	repetition int64 // 0 required, 1 optional, 2 repeated
-	children   int64
-}
-
-func readElement(t *thrift) element {
-	e := element{physical: -1}
-	t.fields(func(id int16, kind byte) {
-		switch id {
-		case 1:
-			e.physical = int32(t.count(kind))
-		case 3:
-			e.repetition = t.count(kind)
-		case 4:
-			e.name = string(t.bytes(kind))
-		case 5:
-			e.children = t.count(kind)
-		default:
-			t.skip(kind)
-		}
-	})
-	return e
+func (f *footer) damage(at int, unit, detail string) *input.Error {
+	return &input.Error{Offset: f.off + int64(at), Unit: unit, Err: problem(errCorrupt, detail)}
 }
 
 // schema finds the leaves of a schema, whose elements are in the order of a walk.
-func (f *footer) schema(elements []element) error {
+func (f *footer) schema(elements []meta.SchemaElement) error {
 	type level struct {
-		left int64
+		left int32
 		leaf leafSchema
 	}
-	stack := []level{{left: elements[0].children}}
-	for _, e := range elements[1:] {
-		for len(stack) > 0 && stack[len(stack)-1].left == 0 {
+	stack := []level{{left: elements[0].NumChildren.V}}
+	for i := range elements[1:] {
+		e := &elements[1+i]
+		for len(stack) > 0 && stack[len(stack)-1].left <= 0 {
 			stack = stack[:len(stack)-1]
 		}
-		if len(stack) == 0 || len(stack) > maxThriftDepth {
-			return f.damage(0, "the schema is no tree, or too deep")
+		if len(stack) == 0 || len(stack) > maxDepth {
+			return f.damage(0, "", "the schema is no tree, or too deep")
 		}
 		top := &stack[len(stack)-1]
 		top.left--
 		leaf := top.leaf
-		leaf.path = append(slices.Clip(leaf.path), e.name)
-		if e.repetition > 0 {
+		leaf.path = append(slices.Clip(leaf.path), e.Name)
+		if e.RepetitionType.V != meta.Required {
 			leaf.maxDef++
 		}
-		if e.repetition == 2 {
+		if e.RepetitionType.V == meta.Repeated {
 			leaf.maxRep++
 			leaf.elemDef = leaf.maxDef
 		}
-		if e.children > 0 {
-			stack = append(stack, level{e.children, leaf})
+		if e.NumChildren.V > 0 {
+			stack = append(stack, level{e.NumChildren.V, leaf})
 			continue
 		}
-		leaf.physical = e.physical
+		if leaf.physical = -1; e.Type.Valid {
+			leaf.physical = e.Type.V
+		}
 		f.leaves = append(f.leaves, leaf)
 	}
 	for _, l := range stack {
 		if l.left > 0 {
-			return f.damage(0, "the schema ends early")
+			return f.damage(0, "", "the schema ends early")
 		}
 	}
 	return nil
 }
 
-// next reads the next row group.
-func (f *footer) next() (rows int64, chunks []chunk, err error) {
-	t := thrift{b: f.b, off: f.at}
-	rows = -1
-	detail := "the footer is no metadata"
-	t.fields(func(id int16, kind byte) {
-		switch id {
-		case 1:
-			if n := t.structs(kind); n != len(f.leaves) {
-				detail = "a row group has " + strconv.Itoa(n) + " columns, and the schema " + strconv.Itoa(len(f.leaves))
-				t.fail()
-				return
-			}
-			chunks = make([]chunk, len(f.leaves))
-			for i := range chunks {
-				chunks[i] = f.chunk(&t)
-			}
-		case 3:
-			rows = t.count(kind)
-		default:
-			t.skip(kind)
-		}
-	})
-	if t.failed || rows < 0 || chunks == nil {
-		return 0, nil, f.damage(f.at, detail)
+// next reads the next row group, which an error calls unit.
+func (f *footer) next(unit string) (*meta.RowGroup, error) {
+	w := walker{b: f.b, off: f.at}
+	w.pass(kindStruct, 1)
+	g := new(meta.RowGroup)
+	if err := unmarshal(f.b[f.at:w.off], g); err != nil || g.NumRows < 0 || g.NumRows > maxRows {
+		return nil, f.damage(f.at, unit, "the footer is no metadata")
 	}
-	f.at = t.off
-	for i := range chunks {
-		c := &chunks[i]
-		if c.off < int64(len(magic)) || c.end < c.off || c.end > f.off || c.physical != f.leaves[i].physical {
-			err := f.damage(0, "the values are not where they can be, or not of the schema's type")
-			err.(*Error).Column = strings.Join(f.leaves[i].path, ".") //nolint:errorlint,forcetypeassert // damage made it
-			return 0, nil, err
+	if len(g.Columns) != len(f.leaves) {
+		return nil, f.damage(f.at, unit, "it has "+strconv.Itoa(len(g.Columns))+" columns, and the schema "+strconv.Itoa(len(f.leaves)))
+	}
+	for i := range g.Columns {
+		m := &g.Columns[i].MetaData
+		if m.DictionaryPageOffset > 0 && m.DictionaryPageOffset < m.DataPageOffset {
+			m.DataPageOffset = m.DictionaryPageOffset
+		}
+		if m.DataPageOffset < int64(len(magic)) || m.TotalCompressedSize < 0 || m.TotalCompressedSize > f.off-m.DataPageOffset ||
+			m.NumValues < 0 || m.NumValues > maxRows || m.Type != f.leaves[i].physical {
+			err := f.damage(f.at, unit, "the values are not where they can be, or not of the schema's type")
+			err.Field = field(strings.Join(f.leaves[i].path, "."))
+			return nil, err
 		}
 	}
-	return rows, chunks, nil
-}
-
-// chunk reads a ColumnChunk.
-func (f *footer) chunk(t *thrift) chunk {
-	var c chunk
-	t.fields(func(id int16, kind byte) {
-		if id != 3 || kind != thriftStruct {
-			t.skip(kind)
-			return
-		}
-		var size, data, dict int64
-		t.fields(func(id int16, kind byte) {
-			switch id {
-			case 1:
-				c.physical = int32(t.count(kind))
-			case 4:
-				c.codec = t.count(kind)
-			case 5:
-				c.numValues = t.count(kind)
-			case 7:
-				size = t.count(kind)
-			case 9:
-				data = t.count(kind)
-			case 11:
-				dict = t.count(kind)
-			default:
-				t.skip(kind)
-			}
-		})
-		c.off = data
-		if dict > 0 && dict < data {
-			c.off = dict
-		}
-		c.end = c.off + size
-	})
-	return c
+	f.at = w.off
+	return g, nil
 }

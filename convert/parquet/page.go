@@ -1,103 +1,111 @@
 package parquet
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
-	"math"
+	"math/bits"
+
+	"github.com/klauspost/compress/snappy"
+	"github.com/klauspost/compress/zstd"
+	meta "github.com/parquet-go/parquet-go/format"
 )
 
 const (
-	// maxUncompressed is how large a page or a dictionary may be. Writers end a page
-	// at a megabyte or so; ours have one entry more than rowGroupBytes at most.
-	maxUncompressed = 128 << 20
-	// maxResident is how large the pages and dictionaries of all columns may be that
-	// are in memory at once.
-	maxResident = 256 << 20
-)
-
-// The kinds of pages, and the encodings that are read. The numbers are Parquet's.
-const (
-	pageData       = 0
-	pageIndex      = 1
-	pageDictionary = 2
-	pageDataV2     = 3
-
-	encodingPlain     = 0
-	encodingPlainDict = 2
-	encodingRLE       = 3
-	encodingRLEDict   = 8
+	// maxPage is how large a page, a dictionary or the footer may be. Writers end a page at a
+	// megabyte or so, DuckDB at a hundred; ours have one entry more than rowGroupBytes at most.
+	maxPage = 128 << 20
+	// maxResident is how large everything may be that is in memory at once: a page and a
+	// dictionary of each column, and a page as it is in the file.
+	maxResident = 144 << 20
+	// spare is how much room is behind the bytes of a page, as the library reads some at a time.
+	spare = 32
 )
 
 // A leaf reads the values of a column in the order of rows.
 //
-// Its methods return what lies in the page and is valid until a later row is read.
+// Its methods return what is in the page and is valid until a later row is read.
 type leaf struct {
 	leafSchema
 
-	r        io.ReaderAt
 	column   string
-	codec    int64
+	memory   *memory
+	codec    meta.CompressionCodec
 	off, end int64 // of what is left of the chunk
 	page     int64 // offset of the page
-	resident *int64
+	left     int64 // values of the chunk that are in no page yet
 
-	left   int64 // values of the chunk that are in no page yet
-	inPage int64 // values of the page that are not read
-	reps   hybrid
-	defs   hybrid
-	rep    int // of the value that next took
-	def    int
+	reps, defs []byte // levels of the page's values, those that are null too
+	at, inPage int    // the value that next goes to, and how many there are
+	rep        int    // of the value that next took
+	def        int
 
-	// The values of the page: one behind the other in data, or numbers of items of
-	// the dictionary, or bits.
-	data    []byte
-	bit     uint
-	indexed bool
-	indices hybrid
-	runs    bool  // bits are in indices
-	deltas  int64 // the encoding of differences that data is in, 0 for none
-	prefix  delta // numbers of DELTA_BYTE_ARRAY
-	lengths delta // whole numbers, or how long the bytes in data are
-	last    []byte
-	step    int // how far the bytes of a number are from each other
-	number  [8]byte
-	dict    dictionary
+	values  values
+	indices []int32 // of values in dict, if they are there
+	inDict  bool
+	dict    values
+	val     int    // the value to read
+	last    []byte // the one before, of BYTE_ARRAY
 
-	packed, unpacked []byte   // buffers
-	taken            [3]int64 // by values, dictionary, packed
+	unpacked []byte   // the page, of BYTE_ARRAY
+	before   []byte   // the one before, in a map: what of the row is in it is needed
+	began    rowStart // where the row that is read has begun
+	taken    [2]int64 // memory of the page and of the dictionary
 }
 
-// A dictionary is the values that a chunk names by number: in data the items that
-// begin at offs, or of a fixed size.
-type dictionary struct {
-	data []byte
-	offs []uint32
-	n    int
+// memory is what all leaves of a file share: the file, a buffer for a page of it, and the account
+// of what they have in memory.
+type memory struct {
+	r        io.ReaderAt
+	packed   []byte
+	resident int64
+	zstd     *zstd.Decoder
 }
+
+// plainDictionary is what older writers call both meta.RLEDictionary and, of a dictionary, meta.Plain.
+const plainDictionary meta.Encoding = 2
+
+const (
+	ofPage = iota
+	ofDict
+)
+
+// A rowStart is the place where a row has begun.
+type rowStart uint8
+
+const (
+	inNoPage rowStart = iota
+	inThisPage
+	inPageBefore
+)
 
 // open begins with a chunk.
-func (l *leaf) open(r io.ReaderAt, c *chunk) {
-	l.r, l.codec, l.off, l.end, l.left, l.inPage = r, c.codec, c.off, c.end, c.numValues, 0
-	l.page = c.off
-	l.dict, l.data, l.indexed = dictionary{}, nil, false
-	l.take(0, 0)
-	l.take(1, 0)
+func (l *leaf) open(c *meta.ColumnMetaData) {
+	l.codec, l.off, l.end, l.left, l.at, l.inPage = c.Codec, c.DataPageOffset, c.DataPageOffset+c.TotalCompressedSize, c.NumValues, 0, 0
+	l.page, l.dict.n, l.before, l.began = l.off, 0, nil, inNoPage
+	l.memory.resident -= l.taken[ofPage] + l.taken[ofDict]
+	l.taken = [2]int64{}
 }
 
-// take counts what a page (0), a dictionary (1) or what is read of the file (2)
-// takes of memory.
-func (l *leaf) take(what int, size int64) bool {
-	*l.resident += size - l.taken[what]
-	l.taken[what] = size
-	return *l.resident <= maxResident
+// take counts memory that a page or a dictionary takes.
+func (l *leaf) take(what int, size int64) error {
+	l.taken[what] += size
+	return l.memory.take(size)
+}
+
+func (m *memory) take(size int64) error {
+	if m.resident += size; m.resident > maxResident {
+		return problem(errUnsupported, "the pages are too large to have one of each column in memory")
+	}
+	return nil
 }
 
 // next goes to the next value, and reports false at the end of the chunk.
 func (l *leaf) next() (bool, error) {
-	for l.inPage == 0 {
+	for l.at == l.inPage {
 		if l.left == 0 {
 			return false, nil
 		}
@@ -105,24 +113,29 @@ func (l *leaf) next() (bool, error) {
 			return false, err
 		}
 	}
-	l.inPage--
 	l.rep, l.def = 0, 0
-	ok := true
 	if l.maxRep > 0 {
-		l.rep, ok = l.level(&l.reps, l.maxRep)
+		if l.rep = int(l.reps[l.at]); l.rep == 0 {
+			l.began = inThisPage
+		}
 	}
-	if l.maxDef > 0 && ok {
-		l.def, ok = l.level(&l.defs, l.maxDef)
+	if l.maxDef > 0 {
+		l.def = int(l.defs[l.at])
 	}
-	if !ok {
-		return false, problem(ErrCorrupt, "the levels are damaged")
+	l.at++
+	if l.rep > l.maxRep || l.def > l.maxDef {
+		return false, problem(errCorrupt, "the levels are damaged")
 	}
 	return true, nil
 }
 
-func (l *leaf) level(h *hybrid, most int) (int, bool) {
-	n, ok := h.next()
-	return int(n), ok && int64(n) <= int64(most)
+// more returns how many values of the page follow in the same row.
+func (l *leaf) more() int {
+	rest := l.reps[l.at:l.inPage]
+	if n := bytes.IndexByte(rest, 0); n >= 0 {
+		return n
+	}
+	return len(rest)
 }
 
 // isNull reports whether the value has nothing to read.
@@ -135,73 +148,74 @@ func (l *leaf) load() error {
 		if err != nil {
 			return err
 		}
-		switch h.kind {
-		case pageIndex:
+		switch {
+		case h.Type == meta.IndexPage:
 			continue
-		case pageDictionary:
+		case h.Type == meta.DictionaryPage && h.DictionaryPageHeader.Valid:
 			if err := l.dictionary(h, body); err != nil {
 				return err
 			}
 			continue
-		case pageData, pageDataV2:
-			return l.values(h, body)
+		case h.Type == meta.DataPage && h.DataPageHeader.Valid, h.Type == meta.DataPageV2 && h.DataPageHeaderV2.Valid:
+			return l.data(h, body)
 		}
-		return problem(ErrUnsupported, fmt.Sprint("page of type ", h.kind))
+		return problem(errUnsupported, fmt.Sprint("page of type ", h.Type))
 	}
 }
-
-const tooLarge = "the pages are too large to have one of each column in memory"
 
 // headerSize is how much of a page is read to find its header; most are smaller.
 const headerSize = 512
 
 // header reads the header of the next page, and the page, which is in a buffer.
-func (l *leaf) header() (*pageHeader, []byte, error) {
+func (l *leaf) header() (*meta.PageHeader, []byte, error) {
 	l.page = l.off
-	var h pageHeader
+	h := new(meta.PageHeader)
 	for size := int64(headerSize); ; size *= 8 {
 		size = min(size, l.end-l.off)
 		if size == 0 {
-			return nil, nil, problem(ErrCorrupt, "the values end early")
+			return nil, nil, problem(errCorrupt, "the values end early")
 		}
-		b, err := l.read(size)
+		b, err := l.memory.read(l.off, size)
 		if err != nil {
 			return nil, nil, err
 		}
-		t := thrift{b: b}
-		h = readPageHeader(&t)
-		if !t.failed {
-			l.off += int64(t.off)
+		w := walker{b: b}
+		if w.pass(kindStruct, 1); !w.failed {
+			if err := unmarshal(b[:w.off], h); err != nil {
+				return nil, nil, err
+			}
+			l.off += int64(w.off)
 			break
 		}
-		if !t.short || size == l.end-l.off {
-			return nil, nil, problem(ErrCorrupt, "the header of a page is damaged")
+		if !w.short || size == l.end-l.off || size > maxPage {
+			return nil, nil, problem(errCorrupt, "the header of a page is damaged")
 		}
 	}
-	if h.compressed > l.end-l.off || h.uncompressed > maxUncompressed {
-		return nil, nil, problem(ErrCorrupt, "a page is too large")
+	size := int64(h.CompressedPageSize)
+	if size < 0 || size > min(l.end-l.off, maxPage) || h.UncompressedPageSize < 0 || h.UncompressedPageSize > maxPage {
+		return nil, nil, problem(errCorrupt, "a page is too large")
 	}
-	if !l.take(2, max(h.compressed, int64(cap(l.packed)))) {
-		return nil, nil, problem(ErrUnsupported, tooLarge)
-	}
-	body, err := l.read(h.compressed)
+	body, err := l.memory.read(l.off, size)
 	if err != nil {
 		return nil, nil, err
 	}
-	if h.hasCRC && crc32.ChecksumIEEE(body) != h.crc {
-		return nil, nil, problem(ErrCorrupt, "the checksum of a page is wrong")
+	if h.CRC != 0 && crc32.ChecksumIEEE(body) != uint32(h.CRC) {
+		return nil, nil, problem(errCorrupt, "the checksum of a page is wrong")
 	}
-	l.off += h.compressed
-	return &h, body, nil
+	l.off += size
+	return h, body, nil
 }
 
-// read reads bytes of the chunk, of which there are enough.
-func (l *leaf) read(n int64) ([]byte, error) {
-	if int64(cap(l.packed)) < n {
-		l.packed = make([]byte, n)
+// read reads bytes of the file into the buffer.
+func (m *memory) read(off, n int64) ([]byte, error) {
+	if more := n + spare - int64(cap(m.packed)); more > 0 {
+		if err := m.take(more); err != nil {
+			return nil, err
+		}
+		m.packed = make([]byte, n+spare)
 	}
-	b := l.packed[:n]
-	if m, err := l.r.ReadAt(b, l.off); int64(m) < n {
+	b := m.packed[:n]
+	if got, err := m.r.ReadAt(b, off); int64(got) < n {
 		if err == nil || errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
@@ -210,239 +224,230 @@ func (l *leaf) read(n int64) ([]byte, error) {
 	return b, nil
 }
 
-// unpack decompresses a page into memory that outlives the row, as a row of a map
-// may go over several pages.
-func (l *leaf) unpack(what int, b []byte, size int64) ([]byte, error) {
-	if !l.take(what, size) {
-		return nil, problem(ErrUnsupported, tooLarge)
+// unpack decompresses a page into memory that outlives the row. A row of a map may go over several
+// pages; mostly it began in the one that was read last, and the buffer of the one before is free.
+func (l *leaf) unpack(codec meta.CompressionCodec, b []byte, size int) (out []byte, err error) {
+	if l.maxRep > 0 && l.began != inNoPage {
+		l.unpacked, l.before = l.before, l.unpacked
+		if l.began == inPageBefore {
+			l.unpacked = nil
+		}
+		l.began = inPageBefore
 	}
-	if what == 1 || l.maxRep > 0 {
-		return decompress(l.codec, nil, b, int(size))
+	if err := l.take(ofPage, int64(size+len(l.before))); err != nil {
+		return nil, err
 	}
-	out, err := decompress(l.codec, l.unpacked, b, int(size))
-	if err == nil {
+	if out, err = l.memory.decompress(codec, l.unpacked, b, size); err == nil {
 		l.unpacked = out
 	}
 	return out, err
 }
 
-func (l *leaf) dictionary(h *pageHeader, body []byte) error {
-	if h.encoding != encodingPlain && h.encoding != encodingPlainDict {
-		return problem(ErrUnsupported, fmt.Sprint("dictionary in encoding ", h.encoding))
-	}
-	b, err := l.unpack(1, body, h.uncompressed)
-	if err != nil {
-		return err
-	}
-	d := dictionary{data: b}
-	if size := fixedSize(l.physical); size > 0 {
-		d.n = len(b) / size
-	} else {
-		for at := 0; at < len(b); {
-			if len(b)-at < 4 || uint64(binary.LittleEndian.Uint32(b[at:])) > uint64(len(b)-at-4) {
-				return problem(ErrCorrupt, "the dictionary is damaged")
-			}
-			d.offs = append(d.offs, uint32(at))
-			at += 4 + int(binary.LittleEndian.Uint32(b[at:]))
-		}
-		d.n = len(d.offs)
-	}
-	l.dict = d
-	return nil
-}
-
-// fixedSize returns how many bytes a value of a type takes in a dictionary; 0 if
-// that says its length.
-func fixedSize(physical int32) int {
-	switch physical {
-	case typeInt32:
-		return 4
-	case typeInt64, typeDouble:
-		return 8
-	}
-	return 0
-}
-
-// values begins with a page of values.
-func (l *leaf) values(h *pageHeader, body []byte) error {
-	if h.numValues > l.left || h.numValues > math.MaxInt32 {
-		return problem(ErrCorrupt, "a page has more values than the column")
-	}
-	l.left -= h.numValues
-	l.inPage = h.numValues
-	var b []byte
-	var err error
-	if h.kind == pageDataV2 {
-		b, err = l.levelsV2(h, body)
-	} else if b, err = l.unpack(0, body, h.uncompressed); err == nil {
-		b, err = l.levelsV1(h, b)
-	}
-	if err != nil {
-		return err
-	}
-	l.data, l.bit, l.indexed, l.runs, l.deltas = b, 0, false, false, 0
-	switch h.encoding {
-	case encodingPlain:
-	case encodingPlainDict, encodingRLEDict:
-		l.indexed = true
-		if len(b) > 0 {
-			l.indices = hybrid{b: b[1:], width: uint(b[0])}
-		} else {
-			l.indices = hybrid{}
-		}
-	case encodingRLE:
-		if l.physical != typeBoolean {
-			return problem(ErrUnsupported, "values in encoding 3")
-		}
-		if len(b) >= 4 {
-			b = b[4:] // the length of what follows
-		}
-		l.runs, l.indices = true, hybrid{b: b, width: 1}
-	case encodingDelta, encodingDeltaLength, encodingDeltaBytes, encodingSplit:
-		return l.differences(h)
+// decompress returns what src holds, which must be size bytes: in dst if that has the room. What it
+// can be at most is checked before memory is taken.
+func (m *memory) decompress(codec meta.CompressionCodec, dst, src []byte, size int) (out []byte, err error) {
+	defer contain(&err)
+	most := len(src)
+	switch codec {
+	case meta.Uncompressed:
+	case meta.Snappy:
+		most = 22*len(src) + 64
+	case meta.Zstd:
+		most = len(src) << 15 // a block takes four bytes and holds 128 KiB
 	default:
-		return problem(ErrUnsupported, fmt.Sprint("values in encoding ", h.encoding))
+		return nil, problem(errUnsupported, "compression codec "+codec.String())
 	}
+	if size > most {
+		return nil, problem(errCorrupt, "the page cannot be as long as its header says")
+	}
+	if cap(dst) < size+spare {
+		dst = make([]byte, size+spare)
+	}
+	dst = dst[:size:cap(dst)]
+	switch n := 0; codec {
+	case meta.Snappy:
+		// Without this the library allocates what src claims.
+		if n, err = snappy.DecodedLen(src); err == nil && n == size {
+			out, err = snappy.Decode(dst, src)
+		}
+	case meta.Zstd:
+		if m.zstd == nil {
+			m.zstd, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderMaxWindow(maxPage/2))
+		}
+		if err == nil {
+			out, err = m.zstd.DecodeAll(src, dst[:0])
+		}
+	default:
+		out = append(dst[:0], src...)
+	}
+	if err == nil && len(out) != size {
+		err = problem(errCorrupt, "the page is not as long as its header says")
+	}
+	return out, err
+}
+
+func (l *leaf) dictionary(h *meta.PageHeader, body []byte) error {
+	d, size := &h.DictionaryPageHeader.V, int(h.UncompressedPageSize)
+	if d.Encoding != meta.Plain && d.Encoding != plainDictionary {
+		return problem(errUnsupported, "dictionary in encoding "+d.Encoding.String())
+	}
+	l.dict = values{}
+	l.memory.resident -= l.taken[ofDict]
+	l.taken[ofDict] = 0
+	if err := l.take(ofDict, int64(3*size)); err != nil { // numbers are copied, and texts get offsets
+		return err
+	}
+	b, err := l.memory.decompress(l.codec, nil, body, size)
+	if err != nil {
+		return err
+	}
+	return l.dict.decode(l.physical, meta.Plain, b, size)
+}
+
+// data begins with a page of values.
+func (l *leaf) data(h *meta.PageHeader, body []byte) error {
+	v1, v2 := &h.DataPageHeader.V, &h.DataPageHeaderV2.V
+	n, enc, codec, size := int(v1.NumValues), v1.Encoding, l.codec, int(h.UncompressedPageSize)
+	if h.Type == meta.DataPageV2 {
+		n, enc = int(v2.NumValues), v2.Encoding
+	}
+	if n < 0 || int64(n) > l.left {
+		return problem(errCorrupt, "a page has more values than the column")
+	}
+	l.memory.resident -= l.taken[ofPage]
+	l.taken[ofPage], l.at, l.inPage = 0, 0, 0
+	l.values.data, l.last = nil, nil
+	var raw [2][]byte // of repetition, of definition
+	if h.Type == meta.DataPageV2 {
+		reps, defs := int(v2.RepetitionLevelsByteLength), int(v2.DefinitionLevelsByteLength)
+		if reps < 0 || defs < 0 || reps+defs > min(len(body), size) {
+			return problem(errCorrupt, badLevels)
+		}
+		raw = [2][]byte{body[:reps], body[reps : reps+defs]} // not compressed
+		if v2.IsCompressed.Valid && !v2.IsCompressed.V {
+			codec = meta.Uncompressed
+		}
+		body, size = body[reps+defs:], size-reps-defs
+	}
+	b, err := body[:0], error(nil)
+	if size > 0 { // else some writers compress nothing, and some do not
+		b, err = l.unpack(codec, body, size)
+	}
+	if err == nil && h.Type == meta.DataPage {
+		if l.maxRep > 0 && v1.RepetitionLevelEncoding != meta.RLE || l.maxDef > 0 && v1.DefinitionLevelEncoding != meta.RLE {
+			return problem(errUnsupported, "levels that are not in runs")
+		}
+		for i, most := range [2]int{l.maxRep, l.maxDef} {
+			if most > 0 && err == nil {
+				raw[i], b, err = prefixed(b)
+			}
+		}
+	}
+	if err == nil {
+		err = l.decode(enc, raw, b, n)
+	}
+	if err != nil {
+		return err
+	}
+	l.left, l.inPage = l.left-int64(n), n
 	return nil
 }
 
-// levelsV1 takes the levels off a page, each of which says how long they are.
-func (l *leaf) levelsV1(h *pageHeader, b []byte) ([]byte, error) {
-	for i, most := range [2]int{l.maxRep, l.maxDef} {
-		if most == 0 {
-			continue
+const badLevels = "the levels are damaged"
+
+// prefixed returns the bytes at the beginning of b that say how many they are, and the others.
+func prefixed(b []byte) (head, rest []byte, err error) {
+	if len(b) < 4 || uint64(binary.LittleEndian.Uint32(b)) > uint64(len(b)-4) {
+		return nil, nil, problem(errCorrupt, badLevels)
+	}
+	n := 4 + int(binary.LittleEndian.Uint32(b))
+	return b[4:n], b[n:], nil
+}
+
+// decode decodes the n values in b, and their levels.
+func (l *leaf) decode(enc meta.Encoding, raw [2][]byte, b []byte, n int) (err error) {
+	defer contain(&err)
+	if err := l.take(ofPage, int64(min(l.maxRep, 1)+min(l.maxDef, 1))*int64(n)); err != nil {
+		return err
+	}
+	set := n // values that are not null
+	if l.maxRep > 0 {
+		l.reps, err = unrun(l.reps, raw[0], bits.Len(uint(l.maxRep)), n)
+	}
+	if l.maxDef > 0 && err == nil {
+		l.defs, err = unrun(l.defs, raw[1], bits.Len(uint(l.maxDef)), n)
+		set = bytes.Count(l.defs, []byte{byte(l.maxDef)})
+	}
+	if err == nil {
+		err = l.take(ofPage, 12*int64(set))
+	}
+	l.val, l.last, l.inDict = 0, nil, enc == plainDictionary || enc == meta.RLEDictionary
+	switch {
+	case err != nil || set == 0:
+	case l.inDict:
+		l.indices, err = numbers(l.indices, b, set)
+	default:
+		err = l.values.decode(l.physical, enc, b, set)
+	}
+	return err
+}
+
+// value goes to the next value that is not null: v's value i.
+func (l *leaf) value() (v *values, i int, err error) {
+	v, i = &l.values, l.val
+	l.val++
+	if l.inDict {
+		if i >= len(l.indices) {
+			return nil, 0, problem(errCorrupt, "the values end early")
 		}
-		if h.levels[1-i] != encodingRLE {
-			return nil, problem(ErrUnsupported, "levels that are not in runs")
+		v, i = &l.dict, int(uint32(l.indices[i]))
+	}
+	if i >= v.n {
+		return nil, 0, problem(errCorrupt, "the values end early, or one is not in the dictionary")
+	}
+	return v, i, nil
+}
+
+// bytes returns the value, of a BYTE_ARRAY.
+func (l *leaf) bytes() ([]byte, error) {
+	v, i, err := l.value()
+	if err != nil {
+		return nil, err
+	}
+	b := v.data[v.offsets[i]+v.gap : v.offsets[i+1] : v.offsets[i+1]]
+	if v.prefixes != nil {
+		n := v.prefixes[i]
+		if n < 0 || int(n) > len(l.last) {
+			return nil, problem(errCorrupt, "a value begins like one that is shorter")
 		}
-		if len(b) < 4 || uint64(binary.LittleEndian.Uint32(b)) > uint64(len(b)-4) {
-			return nil, problem(ErrCorrupt, "the levels are damaged")
+		if n > 0 {
+			b = append(l.last[:n:n], b...)
 		}
-		n := 4 + int(binary.LittleEndian.Uint32(b))
-		l.setLevels(i, b[4:n], most)
-		b = b[n:]
+		l.last = b
 	}
 	return b, nil
 }
 
-func (l *leaf) setLevels(i int, b []byte, most int) {
-	h := hybrid{b: b, width: bitsOf(most)}
-	if i == 0 {
-		l.reps = h
-	} else {
-		l.defs = h
-	}
-}
-
-// levelsV2 takes the levels off a page, which are not compressed, and decompresses
-// the rest.
-func (l *leaf) levelsV2(h *pageHeader, body []byte) ([]byte, error) {
-	n := h.repSize + h.defSize
-	if n > int64(len(body)) || n > h.uncompressed {
-		return nil, problem(ErrCorrupt, "the levels are damaged")
-	}
-	levels := append([]byte(nil), body[:n]...) // the buffer is used again
-	l.setLevels(0, levels[:h.repSize], l.maxRep)
-	l.setLevels(1, levels[h.repSize:], l.maxDef)
-	size := h.uncompressed - n
-	if h.plain {
-		codec := l.codec
-		l.codec = codecNone
-		b, err := l.unpack(0, body[n:], size)
-		l.codec = codec
-		return b, err
-	}
-	if size == 0 {
-		return nil, l.skipEmpty(body[n:])
-	}
-	return l.unpack(0, body[n:], size)
-}
-
-// skipEmpty checks what holds no values, which some writers compress and some do
-// not.
-func (l *leaf) skipEmpty(b []byte) error {
-	if len(b) > 64 {
-		return problem(ErrCorrupt, "a page is larger than its header says")
-	}
-	return nil
-}
-
-// item returns the bytes of the next value of a type that takes size bytes, or of
-// one that says its length when size is 0.
-func (l *leaf) item(size int) ([]byte, error) {
-	if l.deltas != 0 {
-		return l.difference(size)
-	}
-	b := l.data
-	if l.indexed {
-		n, ok := l.indices.next()
-		if !ok || uint64(n) >= uint64(l.dict.n) {
-			return nil, problem(ErrCorrupt, "a value is not in the dictionary")
-		}
-		if size > 0 {
-			return l.dict.data[int(n)*size : int(n+1)*size], nil
-		}
-		b = l.dict.data[l.dict.offs[n]:]
-	}
-	if size == 0 {
-		if len(b) < 4 || uint64(binary.LittleEndian.Uint32(b)) > uint64(len(b)-4) {
-			return nil, problem(ErrCorrupt, "the values end early")
-		}
-		size = int(binary.LittleEndian.Uint32(b))
-		b = b[4:]
-		if !l.indexed {
-			l.data = l.data[4:]
-		}
-	}
-	if size > len(b) {
-		return nil, problem(ErrCorrupt, "the values end early")
-	}
-	if !l.indexed {
-		l.data = l.data[size:]
-	}
-	return b[:size:size], nil
-}
-
-// bytes returns the value, of a BYTE_ARRAY.
-func (l *leaf) bytes() ([]byte, error) { return l.item(0) }
-
 // int returns the value, of an INT32 or INT64.
 func (l *leaf) int() (int64, error) {
-	size := fixedSize(l.physical)
-	b, err := l.item(size)
-	switch {
-	case err != nil:
+	v, i, err := l.value()
+	if err != nil {
 		return 0, err
-	case size == 4:
-		return int64(int32(binary.LittleEndian.Uint32(b))), nil
 	}
-	return int64(binary.LittleEndian.Uint64(b)), nil
+	return v.int64s[i], nil
 }
 
 // float returns the value, of a DOUBLE.
 func (l *leaf) float() (float64, error) {
-	b, err := l.item(8)
+	v, i, err := l.value()
 	if err != nil {
 		return 0, err
 	}
-	return math.Float64frombits(binary.LittleEndian.Uint64(b)), nil
+	return v.doubles[i], nil
 }
 
 // bool returns the value, of a BOOLEAN.
 func (l *leaf) bool() (bool, error) {
-	if l.runs {
-		n, ok := l.indices.next()
-		if !ok {
-			return false, problem(ErrCorrupt, "the values end early")
-		}
-		return n != 0, nil
-	}
-	if l.indexed || len(l.data) == 0 {
-		return false, problem(ErrCorrupt, "the values end early")
-	}
-	v := l.data[0]>>l.bit&1 != 0
-	if l.bit++; l.bit == 8 {
-		l.data, l.bit = l.data[1:], 0
-	}
-	return v, nil
+	v, i, err := l.value()
+	return err == nil && v.bools[i] != 0, err
 }

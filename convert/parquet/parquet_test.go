@@ -57,7 +57,7 @@ func open(t testing.TB, name string) *view.View {
 func encode(t testing.TB, v *view.View) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	must(t, parquet.Encode(t.Context(), &b, v, nil))
+	must(t, parquet.Encode(t.Context(), &b, v))
 	return b.Bytes()
 }
 
@@ -67,7 +67,7 @@ func decode(ctx context.Context, t testing.TB, r io.Reader, v format.Version) ([
 	var b bytes.Buffer
 	w, err := format.NewWriter(&b, v, format.IET, nil)
 	must(t, err)
-	derr := parquet.Decode(ctx, r, w, nil)
+	derr := parquet.Decode(ctx, r, w)
 	must(t, w.Close())
 	return b.Bytes(), derr
 }

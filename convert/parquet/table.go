@@ -2,6 +2,7 @@ package parquet
 
 import (
 	pq "github.com/parquet-go/parquet-go"
+	meta "github.com/parquet-go/parquet-go/format"
 )
 
 // The columns of the table that hold one value a row, in its order. Part of the
@@ -44,55 +45,46 @@ const (
 	numMaps
 )
 
-// The physical types of Parquet. The numbers are its own.
-const (
-	typeBoolean   = 0
-	typeInt32     = 1
-	typeInt64     = 2
-	typeDouble    = 5
-	typeByteArray = 6
-)
-
 // A column is one of the table.
 type column struct {
 	name     string
-	physical int32
+	physical meta.Type
 	optional bool
 	text     bool // a STRING
 	dict     bool // few values, or those that come again and again
 }
 
 var scalars = [numScalars]column{
-	colID:           {name: "id", physical: typeInt64},
-	colParent:       {name: "parent", physical: typeInt64},
-	colStoredParent: {name: "stored_parent", physical: typeInt64, optional: true},
-	colRole:         {name: "role", physical: typeByteArray, text: true, dict: true},
-	colName:         {name: "name", physical: typeByteArray, text: true, dict: true},
-	colMessage:      {name: "message", physical: typeByteArray, text: true, dict: true, optional: true},
-	colTarget:       {name: "target", physical: typeByteArray, text: true, dict: true},
-	colLevel:        {name: "level", physical: typeByteArray, text: true, dict: true},
-	colModulePath:   {name: "module_path", physical: typeByteArray, text: true, dict: true, optional: true},
-	colFile:         {name: "file", physical: typeByteArray, text: true, dict: true, optional: true},
-	colLine:         {name: "line", physical: typeInt64, dict: true, optional: true},
-	colService:      {name: "service", physical: typeByteArray, text: true, dict: true, optional: true},
-	colTraceID:      {name: "trace_id", physical: typeByteArray, text: true, dict: true, optional: true},
-	colSpanID:       {name: "span_id", physical: typeByteArray, text: true, optional: true},
-	colParentSpanID: {name: "parent_span_id", physical: typeByteArray, text: true, optional: true},
-	colTime:         {name: "time_unix_nano", physical: typeInt64, optional: true},
-	colDuration:     {name: "duration_nano", physical: typeInt64, optional: true},
-	colKind:         {name: "kind", physical: typeByteArray, text: true, dict: true, optional: true},
-	colStatus:       {name: "status", physical: typeByteArray, text: true, dict: true, optional: true},
-	colOrder:        {name: "attribute_order", physical: typeByteArray, text: true, dict: true, optional: true},
-	colRest:         {name: "attribute_rest", physical: typeByteArray, optional: true},
+	colID:           {name: "id", physical: meta.Int64},
+	colParent:       {name: "parent", physical: meta.Int64},
+	colStoredParent: {name: "stored_parent", physical: meta.Int64, optional: true},
+	colRole:         {name: "role", physical: meta.ByteArray, text: true, dict: true},
+	colName:         {name: "name", physical: meta.ByteArray, text: true, dict: true},
+	colMessage:      {name: "message", physical: meta.ByteArray, text: true, dict: true, optional: true},
+	colTarget:       {name: "target", physical: meta.ByteArray, text: true, dict: true},
+	colLevel:        {name: "level", physical: meta.ByteArray, text: true, dict: true},
+	colModulePath:   {name: "module_path", physical: meta.ByteArray, text: true, dict: true, optional: true},
+	colFile:         {name: "file", physical: meta.ByteArray, text: true, dict: true, optional: true},
+	colLine:         {name: "line", physical: meta.Int64, dict: true, optional: true},
+	colService:      {name: "service", physical: meta.ByteArray, text: true, dict: true, optional: true},
+	colTraceID:      {name: "trace_id", physical: meta.ByteArray, text: true, dict: true, optional: true},
+	colSpanID:       {name: "span_id", physical: meta.ByteArray, text: true, optional: true},
+	colParentSpanID: {name: "parent_span_id", physical: meta.ByteArray, text: true, optional: true},
+	colTime:         {name: "time_unix_nano", physical: meta.Int64, optional: true},
+	colDuration:     {name: "duration_nano", physical: meta.Int64, optional: true},
+	colKind:         {name: "kind", physical: meta.ByteArray, text: true, dict: true, optional: true},
+	colStatus:       {name: "status", physical: meta.ByteArray, text: true, dict: true, optional: true},
+	colOrder:        {name: "attribute_order", physical: meta.ByteArray, text: true, dict: true, optional: true},
+	colRest:         {name: "attribute_rest", physical: meta.ByteArray, optional: true},
 }
 
 var maps = [numMaps]column{
-	mapString: {name: "attributes_string", physical: typeByteArray, text: true, dict: true},
-	mapInt:    {name: "attributes_int", physical: typeInt64},
-	mapFloat:  {name: "attributes_float", physical: typeDouble},
-	mapBool:   {name: "attributes_bool", physical: typeBoolean},
-	mapBytes:  {name: "attributes_bytes", physical: typeByteArray},
-	mapBig:    {name: "attributes_big", physical: typeByteArray, text: true},
+	mapString: {name: "attributes_string", physical: meta.ByteArray, text: true, dict: true},
+	mapInt:    {name: "attributes_int", physical: meta.Int64},
+	mapFloat:  {name: "attributes_float", physical: meta.Double},
+	mapBool:   {name: "attributes_bool", physical: meta.Boolean},
+	mapBytes:  {name: "attributes_bytes", physical: meta.ByteArray},
+	mapBig:    {name: "attributes_big", physical: meta.ByteArray, text: true},
 }
 
 // The letters of colOrder: which column the next attribute of an entry is in, and
@@ -166,11 +158,11 @@ func (c *column) node() pq.Node {
 	switch {
 	case c.text:
 		n = pq.String()
-	case c.physical == typeInt64:
+	case c.physical == meta.Int64:
 		n = pq.Leaf(pq.Int64Type)
-	case c.physical == typeDouble:
+	case c.physical == meta.Double:
 		n = pq.Leaf(pq.DoubleType)
-	case c.physical == typeBoolean:
+	case c.physical == meta.Boolean:
 		n = pq.Leaf(pq.BooleanType)
 	default:
 		n = pq.Leaf(pq.ByteArrayType)

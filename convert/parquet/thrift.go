@@ -1,216 +1,148 @@
 package parquet
 
-// The types of Thrift's compact protocol.
-const (
-	thriftStop   = 0
-	thriftTrue   = 1
-	thriftFalse  = 2
-	thriftByte   = 3
-	thriftI16    = 4
-	thriftI32    = 5
-	thriftI64    = 6
-	thriftDouble = 7
-	thriftBinary = 8
-	thriftList   = 9
-	thriftSet    = 10
-	thriftMap    = 11
-	thriftStruct = 12
-	thriftUUID   = 13
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/parquet-go/parquet-go/encoding/thrift"
 )
 
-// maxThriftDepth bounds how deep what is passed over may nest.
-const maxThriftDepth = 16
+// The kinds of values in Thrift's compact protocol.
+const (
+	kindStop   = 0
+	kindTrue   = 1
+	kindFalse  = 2
+	kindByte   = 3
+	kindI16    = 4
+	kindI64    = 6
+	kindDouble = 7
+	kindBinary = 8
+	kindList   = 9
+	kindStruct = 12
+)
 
-// A thrift is a cursor over a structure in Thrift's compact protocol, in which all
-// metadata of Parquet is. Its first error stays, and it reads as the end of every
-// structure then.
-type thrift struct {
+const (
+	// maxDepth bounds how deep structures nest. The library recurses once a level.
+	maxDepth = 16
+	// maxItems bounds the items of all lists in one structure. The library needs up to a
+	// kilobyte for each, which may be a single byte in the file.
+	maxItems = 1 << 15
+)
+
+// A walker passes over a structure in Thrift's compact protocol. The library, which decodes the
+// structure afterwards, takes memory for as many items as a list claims and recurses as deep as
+// structures nest; a walker refuses those that go too far. It also refuses sets, maps and lists of
+// booleans, which Parquet's metadata does not have.
+//
+// The first error stays, and the walker is at the end of b then.
+type walker struct {
 	b      []byte
 	off    int
+	items  int // of the lists so far
 	failed bool
 	short  bool // the failure is that b ends
 }
 
-func (t *thrift) fail() { t.failed, t.off = true, len(t.b) }
+func (w *walker) fail() { w.failed, w.off = true, len(w.b) }
 
-func (t *thrift) byte() byte {
-	if t.off >= len(t.b) {
-		t.short = t.short || !t.failed
-		t.fail()
-		return 0
-	}
-	t.off++
-	return t.b[t.off-1]
-}
-
-func (t *thrift) uint() uint64 {
-	var n uint64
-	for shift := 0; shift < 64; shift += 7 {
-		c := t.byte()
-		n |= uint64(c&0x7f) << shift
-		if c < 0x80 {
-			return n
-		}
-	}
-	t.fail()
-	return 0
-}
-
-func (t *thrift) int() int64 {
-	n := t.uint()
-	return int64(n>>1) ^ -int64(n&1)
-}
-
-// number is int for a field that must be an integer of that type.
-func (t *thrift) number(kind byte) int64 {
-	if kind < thriftI16 || kind > thriftI64 {
-		t.fail()
-		return 0
-	}
-	return t.int()
-}
-
-// count is number for what must not be negative; it returns no more than 1<<40.
-func (t *thrift) count(kind byte) int64 {
-	n := t.number(kind)
-	if n < 0 || n > 1<<40 {
-		t.fail()
-		return 0
-	}
-	return n
-}
-
-// bytes reads a binary, which aliases the buffer.
-func (t *thrift) bytes(kind byte) []byte {
-	if kind != thriftBinary {
-		t.fail()
-		return nil
-	}
-	n := t.uint()
-	if n > uint64(len(t.b)-t.off) {
-		t.short = t.short || !t.failed
-		t.fail()
-		return nil
-	}
-	t.off += int(n)
-	return t.b[t.off-int(n) : t.off]
-}
-
-// list reads how many items of which type follow: no more than there are bytes.
-func (t *thrift) list(kind byte) (item byte, n int) {
-	if kind != thriftList && kind != thriftSet {
-		t.fail()
-		return 0, 0
-	}
-	c := t.byte()
-	size := uint64(c >> 4)
-	if size == 15 {
-		size = t.uint()
-	}
-	if size > uint64(len(t.b)-t.off) {
-		t.fail()
-		return 0, 0
-	}
-	return c & 15, int(size)
-}
-
-// structs is list for structures.
-func (t *thrift) structs(kind byte) int {
-	item, n := t.list(kind)
-	if n > 0 && item != thriftStruct {
-		t.fail()
-		return 0
-	}
-	return n
-}
-
-// fields calls fn for the fields of a structure. What fn does not read it must
-// skip.
-func (t *thrift) fields(fn func(id int16, kind byte)) {
-	for id := int16(0); !t.failed; {
-		kind := t.next(&id)
-		if kind == thriftStop {
-			return
-		}
-		fn(id, kind)
-	}
-}
-
-// next reads the head of a field, whose predecessor id is, and returns its type.
-func (t *thrift) next(id *int16) byte {
-	c := t.byte()
-	if c == thriftStop {
-		return thriftStop
-	}
-	if delta := c >> 4; delta != 0 {
-		*id += int16(delta)
-	} else {
-		*id = int16(t.int())
-	}
-	return c & 15
-}
-
-// skip passes over a value.
-func (t *thrift) skip(kind byte) { t.pass(kind, maxThriftDepth) }
-
-func (t *thrift) pass(kind byte, depth int) {
-	if depth == 0 {
-		t.fail()
-	}
-	if t.failed {
+// skip passes over n bytes.
+func (w *walker) skip(n uint64) {
+	if n > uint64(len(w.b)-w.off) {
+		w.short = w.short || !w.failed
+		w.fail()
 		return
 	}
+	w.off += int(n)
+}
+
+func (w *walker) byte() byte {
+	if w.skip(1); w.failed {
+		return 0
+	}
+	return w.b[w.off-1]
+}
+
+func (w *walker) uint() uint64 {
+	n, size := binary.Uvarint(w.b[w.off:])
+	if size < 0 {
+		w.fail()
+	}
+	w.skip(uint64(max(size, 1)))
+	return n
+}
+
+// list reads the head of a list.
+func (w *walker) list() (kind byte, n uint64) {
+	head := w.byte()
+	if n = uint64(head >> 4); n == 15 {
+		n = w.uint()
+	}
+	return head & 15, n
+}
+
+// next reads the head of a field, whose predecessor id is, and returns its kind.
+func (w *walker) next(id *int16) byte {
+	head := w.byte()
+	switch {
+	case head == kindStop:
+	case head>>4 != 0:
+		*id += int16(head >> 4)
+	default:
+		n := w.uint()
+		*id = int16(n>>1) ^ -int16(n&1)
+	}
+	return head & 15
+}
+
+// pass passes over a value.
+func (w *walker) pass(kind byte, depth int) {
+	if depth == maxDepth {
+		w.fail()
+	}
 	switch kind {
-	case thriftTrue, thriftFalse:
-	case thriftByte:
-		t.byte()
-	case thriftI16, thriftI32, thriftI64:
-		t.uint()
-	case thriftDouble, thriftUUID:
-		n := 8
-		if kind == thriftUUID {
-			n = 16
+	case kindTrue, kindFalse:
+	case kindByte:
+		w.skip(1)
+	case kindDouble:
+		w.skip(8)
+	case kindBinary:
+		w.skip(w.uint())
+	case kindList:
+		item, n := w.list()
+		for ; n > 0 && !w.failed; n-- {
+			if w.items++; w.items > maxItems || item <= kindFalse {
+				w.fail()
+			}
+			w.pass(item, depth+1)
 		}
-		if n > len(t.b)-t.off {
-			t.short = true
-			t.fail()
-			return
-		}
-		t.off += n
-	case thriftBinary:
-		t.bytes(kind)
-	case thriftList, thriftSet:
-		item, n := t.list(kind)
-		for i := 0; i < n && !t.failed; i++ {
-			t.item(item, depth-1)
-		}
-	case thriftMap:
-		n := t.uint()
-		if n == 0 {
-			return
-		}
-		kinds := t.byte()
-		for ; n > 0 && !t.failed; n-- {
-			t.item(kinds>>4, depth-1)
-			t.item(kinds&15, depth-1)
-		}
-	case thriftStruct:
-		for id := int16(0); !t.failed; {
-			k := t.next(&id)
-			if k == thriftStop {
+	case kindStruct:
+		for id := int16(0); !w.failed; {
+			field := w.next(&id)
+			if field == kindStop {
 				return
 			}
-			t.pass(k, depth-1)
+			w.pass(field, depth+1)
 		}
 	default:
-		t.fail()
+		if kind < kindI16 || kind > kindI64 {
+			w.fail()
+		}
+		w.uint()
 	}
 }
 
-// item is pass for a value of a list or a map, where a bool is a byte.
-func (t *thrift) item(kind byte, depth int) {
-	if kind == thriftTrue || kind == thriftFalse {
-		kind = thriftByte
+// unmarshal decodes a value that a walker has passed over.
+func unmarshal(b []byte, v any) (err error) {
+	defer contain(&err)
+	return thrift.NewDecoder(new(thrift.CompactProtocol).NewReaderFromBytes(b)).Decode(v)
+}
+
+// contain makes panics and errors of the library, which damaged input causes, errors of this package.
+func contain(err *error) {
+	if r := recover(); r != nil {
+		*err = problem(errCorrupt, fmt.Sprint(r))
+	} else if *err != nil && !errors.Is(*err, errCorrupt) && !errors.Is(*err, errUnsupported) {
+		*err = problem(errCorrupt, (*err).Error())
 	}
-	t.pass(kind, depth)
 }

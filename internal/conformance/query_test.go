@@ -163,7 +163,7 @@ func TestQueryDuckDB(t *testing.T) {
 	v := asked(t, 6000)
 	table := filepath.Join(t.TempDir(), "asked.parquet")
 	var b bytes.Buffer
-	if err := parquet.Encode(t.Context(), &b, v, nil); err != nil {
+	if err := parquet.Encode(t.Context(), &b, v); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(table, b.Bytes(), 0o600); err != nil {
@@ -254,7 +254,7 @@ func BenchmarkQueryDuckDB(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	if err := errors.Join(parquet.Encode(b.Context(), out, v, nil), out.Close()); err != nil {
+	if err := errors.Join(parquet.Encode(b.Context(), out, v), out.Close()); err != nil {
 		b.Fatal(err)
 	}
 	var sqls []string

@@ -141,7 +141,7 @@ func TestDuckDB(t *testing.T) {
 			v := tablesView(t, file)
 			dir := t.TempDir()
 			var ours bytes.Buffer
-			if err := parquet.Encode(t.Context(), &ours, v, nil); err != nil {
+			if err := parquet.Encode(t.Context(), &ours, v); err != nil {
 				t.Fatal(err)
 			}
 			args := []string{"testdata/tables/duck.py", filepath.Join(dir, "ours.parquet")}
@@ -185,7 +185,7 @@ func tablesDecode(t *testing.T, r io.Reader, version format.Version) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(parquet.Decode(t.Context(), r, w, nil), w.Close()); err != nil {
+	if err := errors.Join(parquet.Decode(t.Context(), r, w), w.Close()); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
