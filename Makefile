@@ -44,6 +44,7 @@ soak: ## kill, fill and cut the power for half an hour, which needs root, strace
 	  check ./recorder '$(call pattern,$(SOAK))' $(words $(SOAK)); check ./control '$(call pattern,$(SOAKRING))' $(words $(SOAKRING))
 	ENTRACE_CI=1 ENTRACE_SOAK=1 $(GO) test -count 1 -timeout 60m -v -run '$(call pattern,$(SOAK))' ./recorder
 	ENTRACE_CI=1 ENTRACE_SOAK=1 $(GO) test -count 1 -timeout 60m -v -run '$(call pattern,$(SOAKRING))' ./control
+	ENTRACE_CI=1 ENTRACE_SOAK=1 $(GO) test -count 1 -timeout 60m -v -run '^TestWorkIsLinear$$' ./cmd/entrace
 
 sizes: ## no package is larger than internal/sizes/sizes.txt allows, which UPDATE=-update writes anew
 	@$(GO) run ./internal/sizes $(UPDATE)

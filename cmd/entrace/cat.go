@@ -41,7 +41,11 @@ func (a *app) catCommand() *cobra.Command {
 }
 
 func (a *app) cat(ctx context.Context, name string, o *lookFlags) error {
-	if own, _ := inPlace(name, o.from); o.selects() || len(o.clock) > 0 || o.from != "" || name != "-" && !own {
+	own, err := inPlace(name, o.from)
+	if err != nil {
+		return err
+	}
+	if o.selects() || len(o.clock) > 0 || o.from != "" || name != "-" && !own {
 		return a.catSelected(ctx, name, o)
 	}
 	f, err := a.content(name)

@@ -137,6 +137,9 @@ func (a *app) open(ctx context.Context, names []string, o *lookFlags) (*convert.
 	t, err := convert.Open(ctx, names, &convert.OpenOptions{
 		From: convert.Format(o.from), Clock: clocks, MaxTemp: room, Stdin: a.in, Progress: progress, Once: o.once,
 		Journal: func(name string, n int, missing error) {
+			if o.follows && errors.Is(missing, format.ErrLocked) {
+				missing = nil
+			}
 			what := "the last entries are"
 			if n > 0 {
 				what = count(n, "entry is", "entries are")

@@ -12,22 +12,30 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/mapping"
+	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // TestWorkIsLinear checks that four times the entries take four times the work, with
 // some room for a logarithm. It does not measure time: it builds the command with
-// coverage counters and adds up how often each block of our code and of packages slices,
-// sort and maps runs.
+// coverage counters and adds up how often each block of our code runs. With ENTRACE_SOAK it does so
+// for each command, and counts the blocks of packages slices, sort and maps as well.
 func TestWorkIsLinear(t *testing.T) {
+	t.Parallel()
+	soak := os.Getenv("ENTRACE_SOAK") != ""
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip(err) // wine has none
 	}
+	if testing.Short() || tracetest.Race {
+		t.Skip("it builds the command")
+	}
 	dir := t.TempDir()
 	exe := filepath.Join(dir, "entrace.exe") // Windows wants the extension
-	build := exec.CommandContext(t.Context(), "go", "build", "-cover", "-covermode=count",
-		"-coverpkg=github.com/entrace-go/entrace/...,slices,sort,maps", "-o", exe, ".")
-	if out, err := build.CombinedOutput(); err != nil {
+	packages := "github.com/entrace-go/entrace/..."
+	if soak {
+		packages += ",slices,sort,maps"
+	}
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-cover", "-covermode=count", "-coverpkg="+packages, "-o", exe, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	work := func(args ...string) (n int) {
@@ -52,97 +60,108 @@ func TestWorkIsLinear(t *testing.T) {
 		}
 		return n
 	}
-	write := func(name string, entries ...*format.TraceEntry) string {
-		name = filepath.Join(dir, name)
-		b := format.AppendTraceEntry(wire.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())
-		for _, e := range entries {
-			b = format.AppendTraceEntry(b, format.V1, e)
-		}
-		must(t, os.WriteFile(name, b, 0o600))
-		return name
-	}
 	const n = 2000
-	check := func(t *testing.T, what string, small, large int) {
+	// compare runs a command on the files that write makes for two numbers of entries.
+	compare := func(t *testing.T, command string, write func(n int) (files []string)) {
 		t.Helper()
-		if large > small*11/2 {
-			t.Errorf("%s: %d entries take %d steps, %d take %d, which is %.1f times as much", what, n, small, 4*n, large, float64(large)/float64(small))
+		count := func(n int) int {
+			args := strings.Fields(command)
+			for i := range args {
+				args[i] = strings.ReplaceAll(args[i], "OUT", filepath.Join(t.TempDir(), "x"))
+			}
+			if args[0] == "convert" { // which has the input before the output
+				return work(append(args[:1], append(write(n), args[1:]...)...)...)
+			}
+			return work(append(args, write(n)...)...)
+		}
+		if small, large := count(n), count(4*n); large > small*11/2 {
+			t.Errorf("%s: %d entries take %d steps, %d take %d, which is %.1f times as much", command, n, small, 4*n, large, float64(large)/float64(small))
 		}
 	}
-	for shape, entry := range map[string]func(i int) *format.TraceEntry{
-		"services": func(i int) *format.TraceEntry {
+	all := strings.Split("info,tree --depth 100,verify,cat,tail,merge -o OUT.et,convert - --to et,convert - --to otlp,convert - --to otlp-proto,convert - --to heph,"+
+		"convert - --to measureme,convert - --to parquet,convert - --to perfetto,convert - --to chrome,convert - --to folded,convert - --to speedscope", ",")
+	// Of the shapes each takes the commands that have most to do with it.
+	for shape, x := range map[string]struct {
+		entry    func(i int) *format.TraceEntry
+		commands string
+	}{
+		"services": {func(i int) *format.TraceEntry {
 			return &format.TraceEntry{Message: format.Some(fmt.Sprintf("service %07d", i)), Metadata: format.Metadata{Name: format.NameResource}}
-		},
-		"a chain": func(i int) *format.TraceEntry { return spanOf(i, i) },
-		"one span below the other, the last first": func(i int) *format.TraceEntry {
-			return below(spanOf(i, 0), i+1)
-		},
-		"one id": func(int) *format.TraceEntry { return spanOf(1, 0) },
-		"links of one span": func(i int) *format.TraceEntry {
+		}, "info,convert - --to otlp"},
+		"a chain": {func(i int) *format.TraceEntry { return spanOf(i, i) }, "tree --depth 100,convert - --to heph"},
+		"one span below the other, the last first": {func(i int) *format.TraceEntry { return below(spanOf(i, 0), i+1) }, "merge -o OUT.et,tail"},
+		"one id": {func(int) *format.TraceEntry { return spanOf(1, 0) }, "verify,convert - --to chrome"},
+		"links of one span": {func(i int) *format.TraceEntry {
 			if i == 0 {
 				return spanOf(0, 0)
 			}
 			return &format.TraceEntry{Parent: 1, Metadata: format.Metadata{Name: mapping.NameLink}, Attributes: []format.Attribute{
 				{Name: mapping.AttrLinkTraceID, Value: format.StringValue(strings.Repeat("ab", 16))}, {Name: mapping.AttrLinkSpanID, Value: format.StringValue(spanID(i))},
 			}}
-		},
-		"names": func(i int) *format.TraceEntry {
+		}, "convert - --to perfetto,convert - --to parquet"},
+		"names": {func(i int) *format.TraceEntry {
 			e := spanOf(i, 0)
 			e.Metadata.Name = fmt.Sprint("name ", i)
 			return e
-		},
+		}, "convert - --to folded,convert - --to measureme"},
 	} {
 		t.Run(shape, func(t *testing.T) {
-			var entries []*format.TraceEntry
-			for i := range 4 * n {
-				entries = append(entries, entry(i))
+			commands := strings.Split(x.commands, ",")
+			if soak {
+				commands = all
 			}
-			small, large := write(shape+"1.iet", entries[:n]...), write(shape+"4.iet", entries...)
-			for _, command := range []string{
-				"info", "tree --depth 100", "verify", "cat", "tail", "merge", "convert --to et -", "convert --to otlp -", "convert --to otlp-proto -",
-				"convert --to heph -", "convert --to measureme -", "convert --to parquet -", "convert --to perfetto -", "convert --to chrome -",
-				"convert --to folded -", "convert --to speedscope -",
-			} {
-				args := strings.Fields(command)
-				run := func(name string) int {
-					switch args[0] {
-					case "convert":
-						return work("convert", "--to", args[2], name, "-")
-					case "merge":
-						return work("merge", name, name, "-o", filepath.Join(t.TempDir(), "x.et"))
-					}
-					return work(append(args, name)...)
-				}
-				check(t, command, run(small), run(large))
+			for _, command := range commands {
+				compare(t, command, func(n int) []string {
+					name := filepath.Join(t.TempDir(), "x.iet")
+					writeEntries(t, name, n, x.entry)
+					return []string{name}
+				})
 			}
 		})
 	}
 	t.Run("ended spans in a chain of open ones", func(t *testing.T) {
-		chain := func(n int) int {
-			var entries []*format.TraceEntry
-			for i := range n {
-				open, leaf := spanOf(2*i, max(2*i-1, 0)), spanOf(2*i+1, 2*i+1)
-				open.Attributes = open.Attributes[:3]
-				leaf.Attributes[3].Value = format.U64Value(uint64(i + 1))
-				entries = append(entries, open, leaf)
-			}
-			return work("top", write("open.iet", entries...))
-		}
-		check(t, "top", chain(n), chain(4*n))
+		compare(t, "top", func(n int) []string {
+			name := filepath.Join(t.TempDir(), "open.iet")
+			writeEntries(t, name, 2*n, func(i int) *format.TraceEntry {
+				if i%2 == 0 {
+					open := spanOf(i, max(i-1, 0))
+					open.Attributes = open.Attributes[:3]
+					return open
+				}
+				leaf := spanOf(i, i)
+				leaf.Attributes[3].Value = format.U64Value(uint64(i/2 + 1))
+				return leaf
+			})
+			return []string{name}
+		})
 	})
 	t.Run("rings of two traces", func(t *testing.T) {
 		// The first trace is a chain of spans. Each of them names a span of the second
 		// trace as its parent, which names it as its parent in turn.
-		rings := func(n int) int {
-			var chain, other []*format.TraceEntry
-			for i := range n {
-				chain = append(chain, &format.TraceEntry{Parent: uint32(2 * i), Metadata: format.Metadata{Name: "between"}}, below(spanOf(n+i, 2*i+1), 2*n+i))
-				other = append(other, below(spanOf(2*n+i, 0), n+i))
-			}
-			last := write("last.iet", below(spanOf(3*n, 0), n+n-1))
-			return work("merge", last, write("chain.iet", chain...), write("other.iet", other...), "-o", filepath.Join(t.TempDir(), "x.et"))
-		}
-		check(t, "merge", rings(n), rings(4*n))
+		compare(t, "merge -o OUT.et", func(n int) []string {
+			dir := t.TempDir()
+			last, chain, other := filepath.Join(dir, "last.iet"), filepath.Join(dir, "chain.iet"), filepath.Join(dir, "other.iet")
+			writeEntries(t, last, 1, func(int) *format.TraceEntry { return below(spanOf(3*n, 0), n+n-1) })
+			writeEntries(t, chain, 2*n, func(i int) *format.TraceEntry {
+				if i%2 == 0 {
+					return &format.TraceEntry{Parent: uint32(i), Metadata: format.Metadata{Name: "between"}}
+				}
+				return below(spanOf(n+i/2, i), 2*n+i/2)
+			})
+			writeEntries(t, other, n, func(i int) *format.TraceEntry { return below(spanOf(2*n+i, 0), n+i) })
+			return []string{last, chain, other}
+		})
 	})
+}
+
+// writeEntries writes an IET with the root and n entries.
+func writeEntries(t *testing.T, name string, n int, entry func(i int) *format.TraceEntry) {
+	t.Helper()
+	b := format.AppendTraceEntry(wire.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())
+	for i := range n {
+		b = format.AppendTraceEntry(b, format.V1, entry(i))
+	}
+	must(t, os.WriteFile(name, b, 0o600))
 }
 
 // below makes e a child of the span up.

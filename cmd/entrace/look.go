@@ -19,6 +19,7 @@ type lookFlags struct {
 	query, since, until, from, maxTemp string
 	clock                              []string
 	descendants                        bool
+	follows                            bool // what is missing now will come
 	time                               timeStyle
 	json                               bool
 

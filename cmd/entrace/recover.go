@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -179,6 +180,11 @@ func (a *app) recoverFolder(ctx context.Context, dir string, asJSON bool) error 
 	err := tracedir.Recover(ctx, dir, func(r *tracedir.Result, err error) {
 		found++
 		if errs = errors.Join(errs, err); r != nil && r.Output != "" {
+			for _, name := range []*string{&r.Name, &r.Output, &r.Broken} { // as the folder was named
+				if *name != "" {
+					*name = filepath.Join(dir, filepath.Base(*name))
+				}
+			}
 			errs = errors.Join(errs, a.recovered(ctx, &r.Report, asJSON))
 		}
 	})

@@ -1,11 +1,13 @@
 package main
 
 import (
-	"bytes"
-	"context"
+	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,173 +16,202 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// followed runs tail -f, which must end by itself.
-func followed(t *testing.T, args ...string) (code int, shown, errs string) {
+// say records so many log records with the numbers from first on, and flushes each.
+func say(t *testing.T, rec *recorder.Recorder, first, n int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	var out, e bytes.Buffer
-	code = run(ctx, append([]string{"tail", "-f"}, args...), nil, &out, &e)
-	if ctx.Err() != nil {
-		t.Fatalf("tail -f %q does not end; it prints\n%s%s", args, &out, &e)
-	}
-	return code, out.String(), e.String()
-}
-
-// TestTailFollowEndsWhenProgramDies: tail -f says the state of the file as the other commands do, and
-// how to finish it, whether the program died before tail looked or after that.
-func TestTailFollowEndsWhenProgramDies(t *testing.T) {
-	t.Chdir(t.TempDir())
-	rec := sampleTrace(t, "app.et")
-	must(t, rec.Flush(t.Context()))
-	b := read(t, "app.iet")
-	const want = "entrace: %: killed (panic: no stock); these spans were open: SELECT; 'entrace recover %' finishes the file\n"
-	for _, args := range [][]string{{}, {"-q", "{}"}} {
-		for _, when := range []string{"before", "after"} {
-			name := when + strings.Join(args, "")[:min(2, len(args))] + ".iet"
-			must(t, os.WriteFile(name, b, 0o600))
-			must(t, os.WriteFile(name+".crash", []byte("panic: no stock\n"), 0o600))
-			lock, err := os.OpenFile(name, os.O_RDWR, 0)
-			must(t, err)
-			defer lock.Close()
-			if when == "after" {
-				must(t, osfile.Lock(lock, true))
-				time.AfterFunc(time.Second, func() { _ = osfile.Unlock(lock) })
-			}
-			if code, _, errs := followed(t, append(args, name)...); code != exitData || !strings.HasSuffix(errs, strings.ReplaceAll(want, "%", name)) {
-				t.Errorf("%q, it died %s: exit %d, %s", args, when, code, errs)
-			}
+	for i := first; i < first+n; i++ {
+		for _, l := range []format.Level{format.LevelInfo, format.LevelError} {
+			must(t, rec.Log(format.SpanRef{}, level(l, logged(fmt.Sprintf("%s %d.", l, i)))))
 		}
-	}
-}
-
-// TestTailFollowEndsAtDamage: tail -f prints what is whole of a file that its dead program has left
-// damaged, without a journal, says what the damage is, and ends.
-func TestTailFollowEndsAtDamage(t *testing.T) {
-	t.Chdir(t.TempDir())
-	rec := sampleTrace(t, "app.et")
-	must(t, rec.Flush(t.Context()))
-	b := read(t, "app.iet")
-	for name, damaged := range map[string][]byte{
-		"torn.iet":    b[:len(b)-5],
-		"corrupt.iet": append(bytes.Clone(b), bytes.Repeat([]byte{0xff}, 100)...),
-	} {
-		must(t, os.WriteFile(name, damaged, 0o600))
-		f, err := format.Open(name, &format.OpenOptions{Prefix: true})
-		must(t, err)
-		damage := f.Damage().Error()
-		must(t, f.Close())
-		for _, args := range [][]string{{}, {"-q", "{}"}} {
-			var out, e bytes.Buffer
-			run(t.Context(), append(append([]string{"tail"}, args...), name), nil, &out, &e)
-			code, shown, errs := followed(t, append(args, name)...)
-			want := "entrace: " + name + ": damaged: " + damage + "; "
-			if code != exitData || shown != out.String() || shown == "" || !strings.HasPrefix(errs, want) || !strings.HasSuffix(errs, "; 'entrace recover "+name+"' finishes the file\n") {
-				t.Errorf("%q of %s: exit %d\n%s%s, want\n%s%s…", args, name, code, shown, errs, &out, want)
-			}
-		}
-	}
-}
-
-// TestTailFollowEndsWithEndedFile: tail -f of an IET that is closed, or that another one follows
-// under a name of its own, ends.
-func TestTailFollowEndsWithEndedFile(t *testing.T) {
-	t.Chdir(t.TempDir())
-	must(t, sampleTrace(t, "closed.iet").Close(t.Context()))
-	rec, err := recorder.Create("long.iet", &recorder.Options{MaxFileEntries: 10})
-	must(t, err)
-	for range 20 {
-		must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("said"), Metadata: named("event").Metadata}))
-	}
-	must(t, rec.Close(t.Context()))
-	names, err := filepath.Glob("long.2*")
-	must(t, err)
-	if len(names) == 0 {
-		t.Fatal("no file was rotated")
-	}
-	for _, name := range []string{"closed.iet", names[0]} {
-		for _, args := range [][]string{{}, {"-n", "-1"}, {"-q", "{}"}} {
-			if code, _, errs := followed(t, append(args, name)...); code != exitFine || errs != "" {
-				t.Errorf("%q of %s: exit %d, %s", args, name, code, errs)
-			}
-		}
-	}
-}
-
-// TestTailFollowGoesOnAfterKilledProgram follows a folder in which the file of a program that died is the
-// newest, until the next program writes a file of the same name.
-func TestTailFollowGoesOnAfterKilledProgram(t *testing.T) {
-	t.Chdir(t.TempDir())
-	rec := sampleTrace(t, "live.et")
-	must(t, rec.Flush(t.Context()))
-	b := read(t, "live.iet")
-	must(t, rec.Close(t.Context()))
-	must(t, os.Remove("live.et"))
-	must(t, os.WriteFile("app.iet", b, 0o600))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	var out, errs lockedBuffer
-	done := make(chan int)
-	go func() { done <- run(ctx, []string{"tail", "-f", "-n", "0", "."}, nil, &out, &errs) }()
-	until := func(what *lockedBuffer, text string, do func()) {
-		t.Helper()
-		for !strings.Contains(what.String(), text) {
-			do()
-			select {
-			case code := <-done:
-				t.Fatalf("exit %d\n%s%s", code, &out, &errs)
-			case <-time.After(time.Millisecond):
-			}
-		}
-	}
-	until(&errs, "app.iet: killed", func() {})
-	if out.String() != "" {
-		t.Errorf("-n 0 begins with\n%s", &out)
-	}
-	rec, err := recorder.Create("app.et", nil)
-	must(t, err)
-	until(&out, "the next program", func() { // the finished file of the other one may be newer for a while
-		must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("the next program"), Metadata: named("event").Metadata}))
 		must(t, rec.Flush(t.Context()))
-	})
-	must(t, rec.Close(t.Context()))
-	cancel()
-	if code := <-done; code != exitFine {
-		t.Errorf("exit %d\n%s", code, &errs)
 	}
+}
+
+// TestTailFollowRaw prints every entry once while they come, and ends with the writer.
+func TestTailFollowRaw(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "app.et")
+	rec := traceOf("sample", name)
+	tail := start(t, "tail", "-f", "-n", "2", "--raw", "--json", name)
+	tail.await(&tail.out, "cart loaded")
+	say(t, rec, 0, 10)
+	must(t, rec.Close(t.Context()))
+	tail.exit(exitFine)
+	first := 5
+	for line := range strings.Lines(tail.out.String()) {
+		var e struct{ ID int }
+		must(t, json.Unmarshal([]byte(line), &e))
+		if e.ID != first {
+			t.Fatalf("entry %d comes where %d is due:\n%s", e.ID, first, &tail.out)
+		}
+		first++
+	}
+	if first != 28 {
+		t.Errorf("entry %d is the last one, want 27", first-1)
+	}
+}
+
+// TestTailFollowsRotation follows a recording, and what a query selects of it, from file to file, each
+// row once.
+func TestTailFollowsRotation(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "app.et")
+	rec := traceOf("rotated", name, "0")
+	say(t, rec, 0, 5)
+	all := start(t, "tail", "-f", "-n", "-1", name)
+	errs := start(t, "tail", "-f", "-n", "2", "-q", "level = error", name)
+	all.await(&all.out, "ERROR 4.")
+	errs.await(&errs.out, "ERROR 4.")
+	for i := 5; i < 40; i++ { // each of the files is seen before it goes
+		say(t, rec, i, 1)
+		all.await(&all.out, fmt.Sprintf("ERROR %d.", i))
+		errs.await(&errs.out, fmt.Sprintf("ERROR %d.", i))
+	}
+	if n := rec.Stats().Files; n < 2 {
+		t.Errorf("%d files were finished", n)
+	}
+	must(t, rec.Close(t.Context()))
+	all.exit(exitFine)
+	errs.exit(exitFine)
+	for i := range 40 {
+		for _, level := range []string{"INFO", "ERROR"} {
+			text, selected := fmt.Sprintf(" %s %d.\n", level, i), 0
+			if level == "ERROR" && i >= 3 {
+				selected = 1
+			}
+			if got := strings.Count(all.out.String(), text); got != 1 {
+				t.Errorf("%q comes %d times:\n%s", text, got, &all.out)
+			}
+			if got := strings.Count(errs.out.String(), text); got != selected {
+				t.Errorf("with -q %q comes %d times, want %d:\n%s", text, got, selected, &errs.out)
+			}
+		}
+	}
+}
+
+// onFirst calls fn before the first write.
+type onFirst struct {
+	strings.Builder
+
+	once sync.Once
+	fn   func()
+}
+
+func (w *onFirst) Write(b []byte) (int, error) {
+	w.once.Do(w.fn)
+	return w.Builder.Write(b)
+}
+
+// TestTailSlow: a slow terminal misses nothing of a file that rotates while it prints.
+func TestTailSlow(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "app.et")
+	rec := traceOf("rotated", name, "0")
+	say(t, rec, 0, 7)
+	out := &onFirst{fn: func() {
+		say(t, rec, 7, 50)
+		must(t, rec.Close(t.Context()))
+	}}
+	errs := new(console)
+	code := run(t.Context(), []string{"tail", "-f", "-n", "-1", name}, nil, out, errs)
+	lost := 0
+	for i := range 57 {
+		switch c := strings.Count(out.String(), fmt.Sprintf(" ERROR %d.\n", i)); {
+		case c > 1:
+			t.Errorf("record %d comes %d times", i, c)
+		case c == 0:
+			lost++
+		}
+	}
+	// Of files that came and went while it printed it sees none.
+	last := fine(t, nil, "tail", "-n", "-1", name)
+	if !strings.HasSuffix(out.String(), last) || strings.Count(out.String(), "ERROR ") < 9 || lost > 0 && code != exitFine {
+		t.Errorf("exit %d, %d are lost:\n%s%s", code, lost, out.String(), errs)
+	}
+}
+
+// TestTailFollowEndsWhenProgramDies: tail -f says the state of the file when its program dies while
+// tail looks.
+func TestTailFollowEndsWhenProgramDies(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	rec := traceOf("sample", filepath.Join(dir, "app.et"))
+	b := read(t, filepath.Join(dir, "app.iet"))
+	must(t, rec.Close(t.Context()))
+	for i, args := range [][]string{{}, {"-q", "{}"}} {
+		name := filepath.Join(dir, fmt.Sprint(i, ".iet"))
+		must(t, os.WriteFile(name, b, 0o600))
+		lock, err := os.OpenFile(name, os.O_RDWR, 0)
+		must(t, err)
+		defer lock.Close()
+		must(t, osfile.Lock(lock, true))
+		tail := start(t, append([]string{"tail", "-f", name}, args...)...)
+		tail.await(&tail.out, "cart loaded")
+		must(t, osfile.Unlock(lock))
+		tail.exit(exitData)
+		if got, want := tail.errs.String(), fmt.Sprintf("%s: killed; these spans were open: SELECT; 'entrace recover %s' finishes the file\n", name, name); !strings.HasSuffix(got, want) {
+			t.Errorf("%q: %s, want %s", args, got, want)
+		}
+	}
+}
+
+// TestTailFollowGoesOnWithNextProgram follows a folder in which the file of a program that died is the
+// newest, until the next programs come: one with a file of the same name, and another one.
+func TestTailFollowGoesOnWithNextProgram(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	live := filepath.Join(t.TempDir(), "live.iet")
+	rec := traceOf("sample", live)
+	must(t, os.WriteFile(filepath.Join(dir, "app.iet"), read(t, live), 0o600))
+	must(t, rec.Close(t.Context()))
+	tail := start(t, "tail", "-f", "-n", "0", dir)
+	tail.await(&tail.errs, "app.iet: killed")
+	if tail.out.String() != "" {
+		t.Errorf("-n 0 begins with\n%s", &tail.out)
+	}
+	for _, name := range []string{"app.et", "next.et"} {
+		rec := traceOf("empty", filepath.Join(dir, name))
+		for !strings.Contains(tail.out.String(), "of "+name) { // a finished file may be newer for a while
+			must(t, rec.Log(format.SpanRef{}, logged("of "+name)))
+			must(t, rec.Flush(t.Context()))
+			time.Sleep(time.Millisecond)
+		}
+		must(t, rec.Close(t.Context()))
+	}
+	tail.stop()
+	tail.exit(exitFine)
 }
 
 // TestTailFollowOfLargeFile: tail -f goes on behind the last entries of a file that it has not read
 // from the beginning, although it does not know their ids.
 func TestTailFollowOfLargeFile(t *testing.T) {
-	t.Chdir(t.TempDir())
-	rec, err := recorder.Create("app.iet", nil)
-	must(t, err)
-	said := func(text string) *format.TraceEntry {
-		return &format.TraceEntry{Parent: 1, Message: format.Some(text), Metadata: named("event").Metadata}
-	}
-	_, err = rec.Append(named("parent"))
-	must(t, err)
-	filling := strings.Repeat("x", 1000)
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "app.iet")
+	rec := traceOf("empty", name)
+	r := recording{rec}
+	parent, filling := r.add(0, named("parent")), strings.Repeat("x", 1000)
 	for range 17 << 10 {
-		_, err := rec.Append(said(filling))
-		must(t, err)
+		r.add(parent, logged(filling))
 	}
-	_, err = rec.Append(said("the last one"))
-	must(t, err)
+	r.add(parent, logged("the last one"))
 	must(t, rec.Flush(t.Context()))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	var out, errs lockedBuffer
-	done := make(chan int)
-	go func() { done <- run(ctx, []string{"tail", "-f", "-n", "1", "app.iet"}, nil, &out, &errs) }()
-	for !strings.Contains(out.String(), "the last one") && ctx.Err() == nil {
-		time.Sleep(time.Millisecond)
-	}
-	_, err = rec.Append(said("another one"))
-	must(t, err)
+	tail := start(t, "tail", "-f", "-n", "1", name)
+	tail.await(&tail.out, "the last one")
+	r.add(parent, logged("another one"))
 	must(t, rec.Close(t.Context()))
-	if code := <-done; code != exitFine || errs.String() != "" || strings.Contains(out.String(), "xxx") || !strings.Contains(out.String(), "another one") {
-		t.Errorf("exit %d, %s\n%s", code, &errs, &out)
+	tail.exit(exitFine)
+	if got := tail.out.String(); tail.errs.String() != "" || strings.Contains(got, "xxx") || !strings.Contains(got, "another one") {
+		t.Errorf("%s\n%s", &tail.errs, got)
+	}
+}
+
+// TestTailOrderWithinATick: of what is over at one time a span comes after all that is below it.
+func TestTailOrderWithinATick(t *testing.T) {
+	t.Parallel()
+	list := []happened{{1, 5, true}, {2, 5, false}, {3, 5, true}, {4, 5, false}, {5, 4, false}}
+	slices.SortFunc(list, happened.compare)
+	want := []happened{{5, 4, false}, {2, 5, false}, {4, 5, false}, {3, 5, true}, {1, 5, true}}
+	if !slices.Equal(list, want) {
+		t.Errorf("got %v, want %v", list, want)
 	}
 }

@@ -33,6 +33,7 @@ func (a *app) tailRows(ctx context.Context, name string, o tailOptions) error {
 		defer t.Close()
 		return errors.Join(t.show(ctx), t.Damage())
 	}
+	o.follows = true
 	return a.followFiles(ctx, grows, func(g *growing) (bool, error) {
 		t, err := a.openTail(ctx, g.path, &o)
 		if err != nil {
@@ -141,48 +142,56 @@ func (t *rowTail) follow(ctx context.Context) (rotated bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	alive := false
+	alive, ended := false, false
 	for {
-		if err := t.show(ctx); err != nil {
-			return false, err
-		}
+		// The state comes before the entries: what the file had when it ended is shown.
 		state := t.StateIn(t.v, 0)
-		running := state.Word == convert.StateRunning
-		if state.Word == convert.StateEnded || file.Format() == format.ET {
-			return state.Rotated, t.Damage()
-		}
-		dead := !running && (alive || state.Word == convert.StateKilled || state.Word == convert.StateDamaged && state.Recorded)
-		alive = alive || running
 		v, err := t.v.Extend(ctx)
-		switch {
-		case ctx.Err() != nil:
+		if ctx.Err() != nil {
 			return false, nil
-		case err != nil:
-			return false, err
-		case v == t.v:
-			if dead {
-				word, died := t.app.died(ctx, file.Name())
-				if died != nil {
-					return false, died
-				}
-				if alive && word == "" {
-					return false, fmt.Errorf("%s: its writer is gone: %w", file.Name(), format.ErrTruncated)
-				}
-			}
-			if !wait(ctx) {
-				return false, nil
-			}
-			continue
 		}
-		if t.v = v; len(t.shown) < len(v.NewSet()) {
-			t.shown = append(t.shown, v.NewSet()[len(t.shown):]...)
-		}
-		between, err := t.o.between(v)
 		if err != nil {
 			return false, err
 		}
-		if t.result, err = q.Run(ctx, v, between); err != nil {
+		grown := v != t.v
+		if grown {
+			if t.v = v; len(t.shown) < len(v.NewSet()) {
+				t.shown = append(t.shown, v.NewSet()[len(t.shown):]...)
+			}
+			between, err := t.o.between(v)
+			if err != nil {
+				return false, err
+			}
+			if t.result, err = q.Run(ctx, v, between); err != nil {
+				return false, err
+			}
+		}
+		if err := t.show(ctx); err != nil {
 			return false, err
+		}
+		running := state.Word == convert.StateRunning
+		if state.Word == convert.StateEnded || file.Format() == format.ET {
+			// A file that is rotated out has lost its name a moment before its end says so.
+			if state.Rotated || !alive || ended {
+				return state.Rotated, t.Damage()
+			}
+			ended = true
+		}
+		dead := !running && (alive || state.Word == convert.StateKilled || state.Word == convert.StateDamaged && state.Recorded)
+		if alive = alive || running; grown {
+			continue
+		}
+		if dead {
+			word, died := t.app.died(ctx, file.Name())
+			if died != nil {
+				return false, died
+			}
+			if alive && word == "" {
+				return false, fmt.Errorf("%s: its writer is gone: %w", file.Name(), format.ErrTruncated)
+			}
+		}
+		if !wait(ctx) {
+			return false, nil
 		}
 	}
 }

@@ -138,6 +138,7 @@ func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
 		Hosts: hosts, Waiting: "waiting for " + strings.Join(names, ", "), Released: debug.FreeOSMemory,
 		Editor: o.editor, Follow: o.follow, Arguments: o.arguments(names),
 	}
+	o.follows = o.follow
 	t, err := a.openShown(ctx, names, o, func() {
 		fmt.Fprintf(a.err, "entrace: %s\n", safe(options.Waiting))
 		show(viewer.New(nil, &options))
