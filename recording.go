@@ -179,8 +179,8 @@ func (c *config) controlled(s *setup.Settings, service string) (ctl *control.Con
 	}
 	mode, on := env.Lookup(envControl)
 	path, file := env.Lookup(envControlConfig)
-	for _, trigger := range []string{"_ON_ERROR", "_ON_SLOW", "_ON_HANG"} {
-		v, ok := env.Lookup(envControl + trigger)
+	for _, trigger := range []string{envOnError, envOnSlow, envOnHang} {
+		v, ok := env.Lookup(trigger)
 		on = on || ok && !strings.EqualFold(v, "off") && v != "0"
 	}
 	if !on && !file || strings.EqualFold(mode, "off") || s.Recorder != nil {

@@ -15,8 +15,8 @@ const envPrefix = "OTEL_EXPORTER_ENTRACE_"
 
 // variables are all that begin with envPrefix.
 var variables = slices.Concat(setup.Variables(), []string{
-	envMode, envLevel, envEndpoint, envToken, envControl, envControlConfig, envControl + "_DIR", envControl + "_RING_BYTES",
-	envControl + "_PROVIDERS", envControl + "_ON_ERROR", envControl + "_ON_SLOW", envControl + "_ON_HANG",
+	envMode, envLevel, envEndpoint, envToken, envControl, envControlConfig, envControlDir, envControlBytes, envProviders,
+	envOnError, envOnSlow, envOnHang,
 })
 
 // unknownVariables tells of variables that look like ours and have no effect.
@@ -73,7 +73,7 @@ func withoutEffect() {
 			continue
 		}
 		if v, ok := env.Lookup(name); ok {
-			env.ReportValue(name, v, fmt.Errorf("a flight recorder does without it; its folder is %s_DIR", envControl))
+			env.ReportValue(name, v, fmt.Errorf("a flight recorder does without it; its folder is %s", envControlDir))
 		}
 	}
 }

@@ -1,11 +1,17 @@
 package entrace_test
 
 import (
+	"flag"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -184,19 +190,57 @@ func TestOddPaths(t *testing.T) {
 	}
 }
 
-// TestEnvironmentPageHasAllVariables: docs/environment.md has a row for each variable that the code
-// reads, and for no other one.
-func TestEnvironmentPageHasAllVariables(t *testing.T) {
-	page, err := os.ReadFile("docs/environment.md")
-	must(t, err)
+var update = flag.Bool("update", false, "write the table of docs/environment.md again")
+
+// TestEnvironmentPageIsOfTheCode: the table of docs/environment.md is made of the comments of the
+// constants that name the variables, and has each variable that the code reads.
+func TestEnvironmentPageIsOfTheCode(t *testing.T) {
+	const name, head = "docs/environment.md", "| variable | default | meaning |\n| --- | --- | --- |\n"
+	var table strings.Builder
 	var got []string
-	for _, m := range regexp.MustCompile("(?m)^\\| `(OTEL_EXPORTER_ENTRACE_[A-Z0-9_]+)` \\|").FindAllStringSubmatch(string(page), -1) {
-		got = append(got, m[1])
+	for _, source := range []string{"internal/setup/env.go", "options.go", "sampler.go", "internal/selfmetrics/metrics.go"} {
+		f, err := parser.ParseFile(token.NewFileSet(), source, nil, parser.ParseComments)
+		must(t, err)
+		values := make(map[string]string)
+		ast.Inspect(f, func(n ast.Node) bool {
+			c, ok := n.(*ast.ValueSpec)
+			if !ok || len(c.Values) != 1 {
+				return true
+			}
+			value := ""
+			for s := range strings.SplitSeq(types.ExprString(c.Values[0]), " + ") {
+				if text, err := strconv.Unquote(s); err == nil {
+					s = text
+				} else {
+					s = values[s]
+				}
+				value += s
+			}
+			values[c.Names[0].Name] = value
+			if row := strings.Join(strings.Fields(c.Doc.Text()), " "); strings.Contains(row, " | ") && strings.HasPrefix(value, "OTEL_") {
+				fmt.Fprintf(&table, "| `%s` | %s |\n", value, row)
+				got = append(got, value)
+			}
+			return true
+		})
 	}
-	want := slices.Clone(entrace.Variables)
-	slices.Sort(got)
-	slices.Sort(want)
-	if !slices.Equal(got, want) {
-		t.Errorf("docs/environment.md has\n%s, the code reads\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	for _, name := range entrace.Variables {
+		if !slices.Contains(got, name) {
+			t.Errorf("%s has no comment with its default and meaning", name)
+		}
+	}
+	b, err := os.ReadFile(name)
+	must(t, err)
+	page := string(b)
+	before, rest, ok := strings.Cut(page, head)
+	_, after, end := strings.Cut(rest, "\n\n")
+	if !ok || !end {
+		t.Fatalf("%s has no table", name)
+	}
+	want := before + head + table.String() + "\n" + after
+	if *update {
+		must(t, os.WriteFile(name, []byte(want), 0o600))
+	} else if page != want {
+		t.Errorf("the table of %s is another one than that of the code: run this test with -update", name)
 	}
 }
