@@ -22,50 +22,50 @@ import (
 
 // The variables. The comment of each is its row in docs/environment.md: the default and the meaning.
 const (
-	// `live` | `live`: spans when they start and end; `batch`: when they have ended
+	// `live` | `live`: spans when they start and end; `batch`: when they have ended.
 	envMode = "OTEL_EXPORTER_ENTRACE_MODE"
 
-	// `info` | the least level of log records; `debug` for a flight recorder
+	// `info` | the least level of log records; `debug` for a flight recorder.
 	envLevel = "OTEL_EXPORTER_ENTRACE_LEVEL"
 
 	// – | `tcp://host:port`, `tls://host:port`, `unix:///path` or `host:port`: where `entrace receive`
-	// takes a copy
+	// takes a copy.
 	envEndpoint = "OTEL_EXPORTER_ENTRACE_ENDPOINT"
 
-	// – | what is shown to the receiver, 16 to 256 bytes
+	// – | what is shown to the receiver, 16 to 256 bytes.
 	envToken = "OTEL_EXPORTER_ENTRACE_TOKEN" //nolint:gosec // the name of one
 
-	// `off` | `ring`: snapshots when something asks; `stream`: a trace of everything as well
+	// `off` | `ring`: snapshots when something asks; `stream`: a trace of everything as well.
 	envControl = "OTEL_EXPORTER_ENTRACE_CONTROL"
 
-	// – | a YAML file instead of those below, followed while the program runs
+	// – | a YAML file instead of those below, followed while the program runs.
 	envControlConfig = envControl + "_CONFIG"
 
-	// `{service}-traces` | the folder of its files
+	// `{service}-traces` | the folder of its files.
 	envControlDir = envControl + "_DIR"
 
-	// `32MiB` | the size of the ring
+	// `32MiB` | the size of the ring.
 	envControlBytes = envControl + "_RING_BYTES"
 
-	// `spans,logs,runtime.metrics,gc` | what is recorded
+	// `spans,logs,runtime.metrics,gc` | what is recorded.
 	envProviders = envControl + "_PROVIDERS"
 
-	// `30s` | how far back the file goes that the first ERROR record asks for; `off`
+	// `30s` | how far back the file goes that the first ERROR record asks for; `off`.
 	envOnError = envControl + "_ON_ERROR"
 
-	// `off` | a span that took longer asks for a file
+	// `off` | a span that took longer asks for a file.
 	envOnSlow = envControl + "_ON_SLOW"
 
-	// `off` | a span that is open for longer asks for a file
+	// `off` | a span that is open for longer asks for a file.
 	envOnHang = envControl + "_ON_HANG"
 
-	// `entrace` | a list: `entrace`, `none`, names given with `WithSpanExporter`
+	// `entrace` | a list: `entrace`, `none`, names given with `WithSpanExporter`.
 	envTracesExporter = "OTEL_TRACES_EXPORTER"
 
-	// `false` | `true`: nothing is recorded
+	// `false` | `true`: nothing is recorded.
 	envDisabled = "OTEL_SDK_DISABLED"
 
-	// `tracecontext,baggage` | a list of these two, or `none`
+	// `tracecontext,baggage` | a list of these two, or `none`.
 	envPropagators = "OTEL_PROPAGATORS"
 )
 

@@ -217,7 +217,7 @@ func TestEnvironmentPageIsOfTheCode(t *testing.T) {
 				value += s
 			}
 			values[c.Names[0].Name] = value
-			if row := strings.Join(strings.Fields(c.Doc.Text()), " "); strings.Contains(row, " | ") && strings.HasPrefix(value, "OTEL_") {
+			if row := strings.TrimSuffix(strings.Join(strings.Fields(c.Doc.Text()), " "), "."); strings.Contains(row, " | ") && strings.HasPrefix(value, "OTEL_") {
 				fmt.Fprintf(&table, "| `%s` | %s |\n", value, row)
 				got = append(got, value)
 			}

@@ -22,7 +22,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"entrace": main})
+	testscript.Main(m, map[string]func(){"entrace": main, "shop": shop})
 }
 
 // TestScript runs the scripts of testdata/script, each in a folder of its own.

@@ -29,7 +29,7 @@ import (
 // like theirs an experiment: they are there when one of these variables is
 // "true", in any case, and go to the global MeterProvider.
 const (
-	// `false` | `true`: metrics of the exporter itself
+	// `false` | `true`: metrics of the exporter itself.
 	envObservability     = "OTEL_GO_X_OBSERVABILITY"
 	envSelfObservability = "OTEL_GO_X_SELF_OBSERVABILITY" // its older name
 )

@@ -18,43 +18,43 @@ import (
 // The variables. A comment is the row in docs/environment.md: the default and the meaning.
 const (
 	// `{service}-{pid}.et` | the file, or a folder in which it has its default name (`traces/`);
-	// `{service}`, `{pid}` and `{time}` expand; `none`: no file
+	// `{service}`, `{pid}` and `{time}` expand; `none`: no file.
 	envPath = "OTEL_EXPORTER_ENTRACE_PATH"
 
-	// by the extension, else `et` | `et` or `iet`: what is there after Shutdown
+	// by the extension, else `et` | `et` or `iet`: what is there after Shutdown.
 	envFormat = "OTEL_EXPORTER_ENTRACE_FORMAT"
 
-	// `1` | `1` or `2`: ENTRACE's disk version
+	// `1` | `1` or `2`: ENTRACE's disk version.
 	envVersion = "OTEL_EXPORTER_ENTRACE_VERSION"
 
-	// shared memory, or beside the file | the folder of the crash buffer
+	// shared memory, or beside the file | the folder of the crash buffer.
 	envBufferDir = "OTEL_EXPORTER_ENTRACE_BUFFER_DIR"
 	envMode      = "OTEL_EXPORTER_ENTRACE_MODE"
 
 	// `process` | what survives what: `process`, `writethrough`, `power`, `buffered`
-	// ([durability.md](durability.md))
+	// ([durability.md](durability.md)).
 	envDurability = "OTEL_EXPORTER_ENTRACE_DURABILITY"
 
-	// `256MiB` | the size at which a new file begins; `0`: never
+	// `256MiB` | the size at which a new file begins; `0`: never.
 	envMaxFileSize = "OTEL_EXPORTER_ENTRACE_MAX_FILE_SIZE"
 
-	// `0` | the age at which a new file begins; `0`: never
+	// `0` | the age at which a new file begins; `0`: never.
 	envMaxAge = "OTEL_EXPORTER_ENTRACE_MAX_AGE"
 
 	// `50` | how many finished files of the service are kept when a new one begins; the new one is not
-	// counted, so that one more is there after the program has ended
+	// counted, so that one more is there after the program has ended.
 	envKeep = "OTEL_EXPORTER_ENTRACE_KEEP"
 
-	// `2GiB` | how many bytes of them
+	// `2GiB` | how many bytes of them.
 	envKeepBytes = "OTEL_EXPORTER_ENTRACE_KEEP_BYTES"
 
-	// `16384` | how many spans wait for their parents
+	// `16384` | how many spans wait for their parents.
 	envWaitingSpans = "OTEL_EXPORTER_ENTRACE_WAITING_SPANS"
 
-	// `64MiB` | in how many bytes
+	// `64MiB` | in how many bytes.
 	envWaitingBytes = "OTEL_EXPORTER_ENTRACE_WAITING_BYTES"
 
-	// `60s` | for how long
+	// `60s` | for how long.
 	envWaitingAge = "OTEL_EXPORTER_ENTRACE_WAITING_AGE"
 	envEndpoint   = "OTEL_EXPORTER_ENTRACE_ENDPOINT"
 	envControl    = "OTEL_EXPORTER_ENTRACE_CONTROL"
