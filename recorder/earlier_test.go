@@ -1,29 +1,82 @@
 package recorder_test
 
 import (
+	"bytes"
+	"flag"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// TestRecoverJournalOfEarlierVersion: records of a kind that is not written any more are still
-// brought in.
-func TestRecoverJournalOfEarlierVersion(t *testing.T) {
-	dir := t.TempDir()
-	tracetest.Unpack(t, dir)
-	r, err := recorder.Recover(filepath.Join(dir, "app.et"), "")
-	must(t, err)
-	if r.Journal != nil || r.Pending == 0 {
-		t.Errorf("%d pending, %v", r.Pending, r.Journal)
+var update = flag.Bool("update", false, "write the fixtures of this version in testdata/earlier again")
+
+// TestReadWhatEarlierVersionsLeft: journals of earlier versions are brought in, records of kinds that
+// are not written any more included, and their files are read.
+func TestReadWhatEarlierVersionsLeft(t *testing.T) {
+	if *update {
+		writeFixtures(t)
 	}
-	want, err := os.ReadFile("testdata/earlier/app.txt")
-	must(t, err)
-	got, last, _ := strings.Cut(tracetest.Entries(t, r.Output), "16 below 0: ")
-	if got != string(want) || !strings.HasPrefix(last, "entrace.recovered") {
-		t.Errorf("got\n%slast %s\nwant\n%s", got, last, want)
+	tracetest.Versions(t, func(t *testing.T, dir, want string) {
+		r, err := recorder.Recover(filepath.Join(dir, "app.et"), "")
+		must(t, err)
+		if r.Journal != nil || r.Pending == 0 {
+			t.Errorf("%d pending, %v", r.Pending, r.Journal)
+		}
+		files, err := filepath.Glob(filepath.Join(dir, "ended*et"))
+		must(t, err)
+		for _, name := range append(files, r.Output) {
+			want := want
+			if b, err := os.ReadFile(strings.Replace(name, filepath.Ext(name), ".txt", 1)); err == nil {
+				want = string(b) // version 2 sorts attributes
+			}
+			if got := tracetest.Entries(t, name); got != want {
+				t.Errorf("%s has\n%swant\n%s", filepath.Base(name), got, want)
+			}
+			f := open(t, name)
+			if last, err := f.Entry(uint32(f.Len() - 1)); err != nil || !last.IsEnd() && last.Metadata.Name != mapping.NameRecovered {
+				t.Errorf("%s ends with %+v, %v", filepath.Base(name), last, err)
+			}
+		}
+	})
+}
+
+// writeFixtures writes what this version leaves: a recording that is killed while its records are in
+// the journal alone, and files of each format and disk version.
+func writeFixtures(t *testing.T) {
+	t.Helper()
+	var file, journal []byte
+	for journal == nil || bytes.Contains(file, []byte("span 1")) { // which is in the file already
+		dir := t.TempDir()
+		rec, err := recorder.Create(filepath.Join(dir, "app.et"), &recorder.Options{BufferDir: dir})
+		must(t, err)
+		tracetest.Fixture(t, rec)
+		journal, err = os.ReadFile(filepath.Join(dir, "app.iet.buffer"))
+		must(t, err)
+		file, err = os.ReadFile(filepath.Join(dir, "app.iet"))
+		must(t, err)
+		must(t, rec.Close(t.Context()))
+	}
+	tracetest.Pack(t, "app.iet", file)
+	tracetest.Pack(t, "app.iet.buffer", journal)
+	for name, o := range map[string]recorder.Options{
+		"ended1.et": {Version: format.V1}, "ended2.et": {Version: format.V2}, "ended1.iet": {Version: format.V1}, "ended2.iet": {Version: format.V2},
+	} {
+		path := filepath.Join(t.TempDir(), name)
+		rec, err := recorder.Create(path, &o)
+		must(t, err)
+		tracetest.Fixture(t, rec)
+		must(t, rec.Close(t.Context()))
+		b, err := os.ReadFile(path)
+		must(t, err)
+		tracetest.Pack(t, name, b)
+		if text := map[string]string{"ended1.et": "app.txt", "ended2.et": "ended2.txt"}[name]; text != "" {
+			tracetest.Pack(t, text, []byte(tracetest.Entries(t, path)))
+		}
 	}
 }

@@ -1,9 +1,9 @@
 package ring_test
 
 import (
+	"flag"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/entrace-go/entrace/internal/record"
@@ -12,22 +12,39 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// TestOpenRingOfEarlierVersion: records of a kind that is not written any more are still there.
-func TestOpenRingOfEarlierVersion(t *testing.T) {
-	dir := t.TempDir()
-	tracetest.Unpack(t, dir)
-	d, err := ring.Open(filepath.Join(dir, "app.ring"))
-	must(t, err)
-	defer d.Close()
-	sn := d.Snapshot(ring.SnapshotOptions{Providers: ^record.Providers(0)})
-	rec, err := sn.Create(filepath.Join(dir, "app.et"), &recorder.Options{})
-	must(t, err)
-	must(t, sn.Copy(rec))
-	must(t, rec.Close(t.Context()))
-	want, err := os.ReadFile("testdata/earlier/app.txt")
-	must(t, err)
-	got, _, _ := strings.Cut(tracetest.Entries(t, rec.Path()), "16 below 0: ")
-	if got != string(want) || string(d.Note) != "a note" {
-		t.Errorf("a note of %q, got\n%swant\n%s", d.Note, got, want)
+var update = flag.Bool("update", false, "write the fixtures of this version in testdata/earlier again")
+
+// TestOpenRingsOfEarlierVersions: what the rings of earlier versions hold is still there, records of
+// kinds that are not written any more included.
+func TestOpenRingsOfEarlierVersions(t *testing.T) {
+	copied := func(name string) string {
+		d, err := ring.Open(name)
+		must(t, err)
+		defer d.Close()
+		if string(d.Note) != "a note" {
+			t.Errorf("the note is %q", d.Note)
+		}
+		sn := d.Snapshot(ring.SnapshotOptions{Providers: ^record.Providers(0)})
+		rec, err := sn.Create(filepath.Join(t.TempDir(), "app.et"), &recorder.Options{})
+		must(t, err)
+		must(t, sn.Copy(rec))
+		must(t, rec.Close(t.Context()))
+		return tracetest.Entries(t, rec.Path())
 	}
+	if *update {
+		path := filepath.Join(t.TempDir(), "app.ring")
+		g := newRing(t, &ring.Options{Path: path, Dir: filepath.Dir(path), Bytes: 4 << 20, Note: []byte("a note")}, allProviders)
+		tracetest.Fixture(t, g.Recorder())
+		b, err := os.ReadFile(path)
+		must(t, err)
+		tracetest.Pack(t, "app.ring", b)
+		left := filepath.Join(t.TempDir(), "left.ring")
+		must(t, os.WriteFile(left, b, 0o600))
+		tracetest.Pack(t, "app.txt", []byte(copied(left)))
+	}
+	tracetest.Versions(t, func(t *testing.T, dir, want string) {
+		if got := copied(filepath.Join(dir, "app.ring")); got != want {
+			t.Errorf("got\n%swant\n%s", got, want)
+		}
+	})
 }
