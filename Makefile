@@ -18,10 +18,14 @@ pattern   = ^($(subst $(space),|,$(strip $(1))))$$
 BENCHTIME ?= 200ms
 REQUESTS ?= 8000
 
+RELEASE  ?= v0.1.0
+TARGETS  ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 freebsd/amd64 openbsd/amd64 netbsd/amd64
+OUT      ?= $(BIN)/release
+
 GOLANGCI_VERSION := v2.15.0
 BENCHSTAT_VERSION := v0.0.0-20260908200009-22c9c6c9d4da
 
-.PHONY: help demo sizes test race soak fuzz bench lint vet ports golden conformance web web-test web-bench shots tools clean
+.PHONY: help demo sizes test race soak fuzz bench lint vet ports golden conformance web web-test web-bench shots tools release clean
 
 help: ## say what there is to make
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,7 +48,7 @@ soak: ## kill, fill and cut the power for half an hour, which needs root, strace
 	  check ./recorder '$(call pattern,$(SOAK))' $(words $(SOAK)); check ./control '$(call pattern,$(SOAKRING))' $(words $(SOAKRING))
 	ENTRACE_CI=1 ENTRACE_SOAK=1 $(GO) test -count 1 -timeout 60m -v -run '$(call pattern,$(SOAK))' ./recorder
 	ENTRACE_CI=1 ENTRACE_SOAK=1 $(GO) test -count 1 -timeout 60m -v -run '$(call pattern,$(SOAKRING))' ./control
-	ENTRACE_CI=1 ENTRACE_SOAK=1 $(GO) test -count 1 -timeout 60m -v -run '^TestWorkIsLinear$$' ./cmd/entrace
+	ENTRACE_CI=1 ENTRACE_SOAK=1 $(GO) test -count 1 -timeout 60m -v -run '^(TestWorkIsLinear|TestReleaseIsReproducible)$$' ./cmd/entrace
 
 sizes: ## no package is larger than internal/sizes/sizes.txt allows, which UPDATE=-update writes anew
 	@$(GO) run ./internal/sizes $(UPDATE)
@@ -116,6 +120,16 @@ $(BIN)/golangci-lint: Makefile
 $(BIN)/benchstat: Makefile
 	GOWORK=off GOBIN=$(BIN) $(GO) install golang.org/x/perf/cmd/benchstat@$(BENCHSTAT_VERSION)
 	@touch $@
+
+# Everything that could differ from machine to machine is said: the path of the source, the commit,
+# C libraries, and what a processor has.
+release: ## build the command of version RELEASE for TARGETS into OUT, always the same bytes; nothing is published
+	@rm -rf $(OUT) && mkdir -p $(OUT)
+	@set -e; export CGO_ENABLED=0 GOWORK=off GOFLAGS= GOAMD64=v1 GOARM64=v8.0 GOEXPERIMENT=; for t in $(TARGETS); do \
+	  ext=; [ $${t%/*} != windows ] || ext=.exe; \
+	  GOOS=$${t%/*} GOARCH=$${t#*/} $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -buildid= -X main.release=$(RELEASE)' \
+	    -o $(OUT)/entrace_$(RELEASE)_$${t%/*}_$${t#*/}$$ext ./cmd/entrace; done
+	@cd $(OUT) && sha256sum entrace_* | tee SHA256SUMS
 
 clean: ## remove what was built
 	rm -rf $(BIN)

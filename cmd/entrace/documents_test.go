@@ -88,7 +88,9 @@ func TestDocumentedCommands(t *testing.T) {
 	root := filepath.Join("..", "..")
 	names, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
 	must(t, err)
-	names = append(names, filepath.Join(root, "README.md"), filepath.Join(root, "examples", "queries", "README.md"))
+	for _, name := range []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "examples/queries/README.md"} {
+		names = append(names, filepath.Join(root, name))
+	}
 	quickstart := filepath.Join(t.TempDir(), "quickstart")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", quickstart, "./quickstart")
 	build.Dir, build.Env = filepath.Join(root, "examples"), append(os.Environ(), "GOWORK=off")

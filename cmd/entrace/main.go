@@ -179,9 +179,15 @@ func (a *app) root() *cobra.Command {
 	return root
 }
 
+// release is the version that `make release` builds.
+var release string
+
 func version() string {
 	info, ok := debug.ReadBuildInfo()
-	if !ok {
+	switch {
+	case release != "":
+		return release
+	case !ok:
 		return "(devel)"
 	}
 	return versionOf(info)
