@@ -9,8 +9,8 @@ import (
 )
 
 // SetConfig puts another configuration in force. If it is wrong the old one stays.
-// The folder, and size and place of the ring, stay what they are. SetConfig waits for no file and
-// no provider: providers are switched soon afterwards.
+// The folder, and the size and place of the ring, do not change. SetConfig waits for no file and
+// no provider: providers start and stop soon afterwards.
 func (c *Control) SetConfig(cfg *Config) error {
 	if cfg == nil {
 		return errors.New("control: there is no configuration")
@@ -24,16 +24,15 @@ func (c *Control) SetConfig(cfg *Config) error {
 	case c.over:
 		return errClosed
 	case c.override.timer != nil:
-		c.override.base = cfg // it comes when that is over
+		c.override.base = cfg // for later
 	default:
 		c.apply(cfg)
 	}
 	return nil
 }
 
-// Override puts a configuration in force for a while, after which the one before
-// comes back, or what the source has brought meanwhile. A nil cfg ends that now. Like SetConfig it
-// waits for nothing.
+// Override puts a configuration in force for a time. Then the one before comes back, or the latest one
+// of SetConfig and of the source. A nil cfg ends an override now. Like SetConfig it waits for nothing.
 func (c *Control) Override(cfg *Config, d time.Duration) error {
 	if err := c.check(cfg); err != nil {
 		return err
@@ -113,7 +112,7 @@ func (c *Control) apply(cfg *Config) {
 	f := compile(cfg)
 	c.rules.Store(f)
 	c.ring.SetBuffered(record.Providers(cfg.inRing()))
-	c.ring.SetObserved(record.Providers(cfg.heard()))
+	c.ring.SetObserved(record.Providers(cfg.observed()))
 	c.ring.SetLogLevel(f.noticed)
 	c.ring.SetPanics(len(f.by[TriggerPanic]) > 0)
 	c.signals.follow(f.signals, c.onSignal)

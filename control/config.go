@@ -14,24 +14,24 @@ import (
 	"github.com/entrace-go/entrace/internal/retain"
 )
 
-// A Config says which requests become traces and what is in them. It is not
-// changed once a [Control] has it: a trace keeps the one that it began with.
+// A Config says which requests become traces and what the traces contain. Do not
+// change it once a [Control] has it: a trace keeps the one that it began with.
 type Config struct {
 	// ID names the configuration in the traces. It must not be empty.
 	ID string
-	// Dir is the folder of the traces. It is made if need be, for the user alone.
-	// It holds for as long as the process runs.
+	// Dir is the folder of the traces. It is made, for the user alone, if it does not exist.
+	// It cannot change while the process runs.
 	Dir string
-	// Keep bounds what is in Dir.
+	// Keep bounds the traces in Dir.
 	Keep Keep
-	// Ring is what is recorded all the time.
+	// Ring says what is recorded all the time.
 	Ring RingConfig
-	// Traces are what requests can become; the first one that matches is taken.
+	// Traces are the kinds of traces. A request becomes the first one that matches.
 	Traces []TraceConfig
 }
 
-// Keep bounds the traces in a folder. What is over a bound is removed, oldest
-// first, and those asked for by hand last. Zero is no bound.
+// Keep bounds the traces in a folder. Beyond a bound the oldest traces are removed first,
+// and those that somebody asked for by hand last. Zero is no bound.
 //
 // A trace that was finished just now always stays. The age of a trace of this process
 // counts from its end, by the monotonic clock. Any other trace dates from its name or
@@ -44,36 +44,35 @@ type Keep struct {
 	Age   time.Duration
 }
 
-// A RingConfig says what is recorded all the time, in memory that is used over and
-// over.
+// A RingConfig says what is recorded all the time, in memory that is reused.
 type RingConfig struct {
-	// Bytes is the size of the ring; 0: there is none. Like Persist it holds
-	// for as long as the process runs.
+	// Bytes is the size of the ring, 0 for no ring. Like Persist it cannot change while the
+	// process runs.
 	Bytes int64
-	// Persist keeps the ring in a mapped file in Dir, for the next start to find
-	// after a crash, with what the runtime wrote when it died: see
+	// Persist keeps the ring in a file, which the next start finds after a crash together with
+	// the last words of the runtime: see
 	// [debug.SetCrashOutput], which takes one file for a process.
 	Persist bool
-	// Always is recorded all the time, and so is what the snapshots in Traces name.
+	// Always are the providers that record all the time. Those of the snapshots in Traces do so as well.
 	Always Set
-	// Params are those of the providers that run all the time.
+	// Params are the parameters of the providers that run all the time.
 	Params map[string]string
 }
 
-// A Mode is what a trace has in it.
+// A Mode says which records a trace has.
 type Mode string
 
 // The modes.
 const (
-	ModeSnapshot Mode = "snapshot" // what is in the ring, which runs on
-	ModeStream   Mode = "stream"   // what comes from now on
+	ModeSnapshot Mode = "snapshot" // the records in the ring, which records on
+	ModeStream   Mode = "stream"   // the records from now on
 )
 
 // A Scope says what of a snapshot is kept: "all", or [ScopeTrace].
 type Scope string
 
-// ScopeTrace keeps only what belongs to the OpenTelemetry trace that fired, and what is no span or log
-// record.
+// ScopeTrace keeps the spans and log records of the OpenTelemetry trace that made the request alone, and
+// everything else.
 const ScopeTrace Scope = "trace"
 
 const scopeAll Scope = "all"
@@ -82,7 +81,7 @@ const scopeAll Scope = "all"
 type TraceConfig struct {
 	// Name is in the file's name: letters, digits, "-", "_" and ".", up to 64.
 	Name string
-	// On says which requests it is for.
+	// On has the requests that the trace is for.
 	On []On
 	// Mode is [ModeSnapshot] if empty.
 	Mode Mode
@@ -90,26 +89,26 @@ type TraceConfig struct {
 	Window time.Duration
 	// Scope is "all" if empty.
 	Scope Scope
-	// Providers are those that feed it.
+	// Providers record to the trace.
 	Providers Set
-	// Every is the least time between two traces, PerHour how many there are in an
-	// hour at most, OneIn keeps one of so many. Zero is no limit. Requests that are
+	// Every is the shortest time between two traces, PerHour the largest number of traces in an
+	// hour, and with OneIn one request of so many becomes a trace. Zero is no limit. Requests that are
 	// Manual are not limited.
 	Every   time.Duration
 	PerHour int
 	OneIn   int
-	// Timeout ends a stream, MaxBytes too: the size of its entries. The defaults are
+	// A stream ends after Timeout, and when its entries have MaxBytes. The defaults are
 	// 30 s and no bound. A stream that was asked for by hand has no timeout unless
-	// the request says so.
+	// the request has one.
 	Timeout  time.Duration
 	MaxBytes int64
-	// KeepIf decides at the end; nil keeps.
+	// KeepIf decides at the end whether a stream is kept. Nil keeps it.
 	KeepIf *KeepIf
-	// Params are those of the providers, by PROVIDER.NAME.
+	// Params are the parameters of the providers, by PROVIDER.NAME.
 	Params map[string]string
 }
 
-// A Trigger is what makes requests.
+// A Trigger names a source of requests.
 type Trigger string
 
 // The triggers that an [On] can name.
@@ -120,7 +119,7 @@ const (
 	TriggerLog      Trigger = "log"      // a log record; key: its message
 	TriggerSpan     Trigger = "span"     // a span that has ended; key: its name
 	TriggerWatchdog Trigger = "watchdog" // a span that is still open; key: its name
-	TriggerPanic    Trigger = "panic"    // CapturePanic, a span that ends by a panic, net/http's log of one; key: what panicked with
+	TriggerPanic    Trigger = "panic"    // CapturePanic, a span that ends by a panic, net/http's log of one; key: the value of the panic
 	TriggerStart    Trigger = "start"    // the start of the process
 	TriggerExit     Trigger = "exit"     // its end, Shutdown
 )
@@ -135,28 +134,27 @@ type On struct {
 	// Key is a pattern for the request's key, in which "*" stands for any text.
 	// Empty is everything.
 	Key string
-	// Level is the least level of a log record.
+	// Level is the lowest level of a log record.
 	Level slog.Level
-	// LongerThan is how long a span must have taken, or been open.
+	// LongerThan is the time that a span must have taken, or been open.
 	LongerThan time.Duration
-	// Count and Within: only so many in that time are enough. Without Within each
-	// is counted for ever.
+	// With Count so many requests match once, if they come within Within. Without Within the count
+	// never expires.
 	Count  int
 	Within time.Duration
 }
 
-// KeepIf decides whether a trace that has ended is kept. Attributes come first:
-// with Any or All, one of them or all must be on some span or log record of the
-// trace. Then Longest: the highest bound that the longest span of the trace
-// exceeds says how many are kept. A trace that does not fit is kept once in Else
-// times, never with an Else of 0.
+// KeepIf decides whether a stream that has ended is kept. With Any one of these attributes, and with
+// All each of them, must be on some span or log record of the trace. Then the highest bound in Longest
+// that the longest span of the trace exceeds says how many traces are kept. Of the other traces one in
+// Else is kept, none with an Else of 0.
 type KeepIf struct {
 	Longest  []KeepLongest
 	Any, All []string // "name=value"
 	Else     int
 }
 
-// A KeepLongest keeps one in so many traces with a span longer than that.
+// A KeepLongest keeps one in OneIn traces with a span longer than LongerThan.
 type KeepLongest struct {
 	LongerThan time.Duration
 	OneIn      int // 0 or 1: all
@@ -171,8 +169,7 @@ const (
 	defaultTimeout = 30 * time.Second
 )
 
-// DefaultConfig returns a configuration with what holds unless somebody says otherwise: 50 files of 2 GiB
-// in all, and a persistent ring of 32 MiB that has spans, logs, runtime.metrics and gc. It has no ID, Dir
+// DefaultConfig returns the defaults of [Env] and of files: 50 files of 2 GiB in all, and a persistent ring of 32 MiB that has spans, logs, runtime.metrics and gc. It has no ID, Dir
 // or Traces.
 func DefaultConfig() *Config {
 	return &Config{
@@ -181,7 +178,7 @@ func DefaultConfig() *Config {
 	}
 }
 
-// A FieldError says what is wrong with a part of a configuration.
+// A FieldError says why a field of a configuration is wrong.
 type FieldError struct {
 	Path string // as in "traces[1].on[0].key"
 	Err  error
@@ -192,7 +189,7 @@ func (e *FieldError) Error() string { return e.Path + ": " + e.Err.Error() }
 // Unwrap returns Err.
 func (e *FieldError) Unwrap() error { return e.Err }
 
-// Validate returns what is wrong with c, *FieldErrors joined with errors.Join, in
+// Validate returns a [*FieldError] for each field of c that is wrong, joined with errors.Join, in
 // the order of the fields.
 func (c *Config) Validate() error {
 	v := &validator{}
@@ -293,8 +290,8 @@ func (v *validator) keepIf(at string, k *KeepIf) {
 
 func (t *TraceConfig) mode() Mode { return cmp.Or(t.Mode, ModeSnapshot) }
 
-// heard returns what has to be recorded for the triggers to hear of it.
-func (c *Config) heard() (s Set) {
+// observed returns the providers whose records the triggers see.
+func (c *Config) observed() (s Set) {
 	for i := range c.Traces {
 		for _, on := range c.Traces[i].On {
 			switch on.Trigger {
@@ -308,7 +305,7 @@ func (c *Config) heard() (s Set) {
 	return s
 }
 
-// inRing returns what the ring has in it.
+// inRing returns the providers whose records the ring keeps.
 func (c *Config) inRing() Set {
 	if c.Ring.Bytes == 0 {
 		return 0

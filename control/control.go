@@ -16,26 +16,26 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// Options are what a [Control] is made of. One of Config and Source is needed.
+// Options are the parts of a [Control]. One of Config and Source is required.
 type Options struct {
 	Config *Config
 	Source Source
-	// Providers are those that there are, beside spans and logs, which are always
-	// there. Package provider has some.
+	// Providers record beside the span processor and the slog handler, which are always there.
+	// Package provider has some.
 	Providers []Provider
-	// Service names the process in what a crash leaves.
+	// Service names the process in the trace of its crash.
 	Service string
 	// Version is the disk version of the traces. The default is
 	// [format.DefaultVersion].
 	Version format.Version
-	// BufferDir is the folder for the ring, as for [recorder.Options]: by default it
-	// is in shared memory where that survives the process, and smaller if there is less
-	// room, else in the folder of the traces.
+	// BufferDir is the folder for the ring, as in [recorder.Options]. By default the ring is
+	// in shared memory where that survives the process, and smaller if memory is short,
+	// else in the folder of the traces.
 	BufferDir string
-	// OnError is told of what goes wrong: a configuration that is broken, a trace
-	// that could not be written, a ring that has to do without a file. It and OnTrace
-	// are called by a goroutine of their own, one at a time; of what comes while 64
-	// wait nothing is told. They may call the control, but for Shutdown.
+	// OnError, if set, is called with errors: of a configuration that is broken, of a trace
+	// that could not be written, of a ring that has no file. It and OnTrace
+	// are called on a goroutine of their own, one at a time. Calls beyond 64 that wait are
+	// dropped. They may call all methods of the control but Shutdown.
 	OnError func(error)
 	// OnTrace, if set, is called when a trace ends. If its verdict is VerdictUnfinished,
 	// OnTrace is called again when the trace is finished.
@@ -45,10 +45,10 @@ type Options struct {
 	OnCrash func(*tracedir.Result)
 }
 
-// maxStreams is how many streams there are at once.
+// maxStreams bounds the streams that run at a time.
 const maxStreams = 4
 
-// maxQueue is how many requests wait at most for the goroutine that writes traces.
+// maxQueue bounds the requests that wait for the goroutine that writes traces, and the callbacks that wait.
 const maxQueue = 64
 
 // A Control decides which requests become traces, and writes them. Its ring is fed
@@ -72,9 +72,9 @@ type Control struct {
 	ending atomic.Bool // Shutdown was called
 	stop   func()      // ends the watch on the source
 
-	told     worker    // calls OnError, OnTrace and OnCrash
-	notes    *repeater // writes the note of the ring
-	verdicts verdicts
+	callbacks worker    // calls OnError, OnTrace and OnCrash
+	notes     *repeater // writes the note of the ring
+	verdicts  verdicts
 
 	listeners
 	configuring
@@ -97,7 +97,7 @@ type configuring struct {
 	over     bool // no configuration is put in force and no trace begins any more; changed under deciding.mu as well
 	override struct {
 		timer *time.Timer // nil: there is no override
-		base  *Config     // what comes back
+		base  *Config     // in force afterwards
 	}
 }
 
@@ -128,7 +128,7 @@ type writing struct {
 	unfinished unfinished
 }
 
-// An account is what Stats returns.
+// An account holds counters for Stats.
 type account struct {
 	refused    uint64 // configurations
 	lost       uint64 // traces that could not be written
@@ -139,8 +139,8 @@ type account struct {
 	off        map[string]string // members that cannot go on, and why
 }
 
-// New returns a control, which records from now on what its configuration says,
-// and first saves what a process that died has left in its folder.
+// New first makes traces of what processes that died have left in the folder of the configuration. Then
+// it returns a control that records.
 func New(o *Options) (*Control, error) {
 	c := &Control{o: *o, began: time.Now(), stop: func() {}}
 	c.limits, c.slots, c.provided = make(map[string]*limit), make(chan struct{}, maxQueue), Spans|Logs
@@ -164,18 +164,18 @@ func New(o *Options) (*Control, error) {
 	if c.dir, err = tracedir.Open(cfg.Dir); err != nil {
 		return nil, fmt.Errorf("control: %w", err)
 	}
-	c.told.start(maxQueue)
+	c.callbacks.start(maxQueue)
 	c.saveDead(cfg.Keep)
 	if c.ring, err = c.newRing(cfg); err != nil {
-		c.told.stop()
+		c.callbacks.stop()
 		return nil, fmt.Errorf("control: %w", err)
 	}
 	for _, p := range o.Providers {
 		c.members = append(c.members, &member{Provider: p})
 		c.provided |= p.Provides
 	}
-	// Beside the requests there is room for the ends of their streams and of those that run, and
-	// for Shutdown: whoever decides never waits.
+	// The queue has room for the requests, for the ends of their streams and of those that run, and
+	// for Shutdown, so that a decision never waits.
 	c.writer.start(2*maxQueue + 2*maxStreams)
 	c.switches = newRepeater(c.switchProviders)
 	c.notes = newRepeater(func() { c.report(c.ring.SetNote(c.note(c.Config()))) })
@@ -226,10 +226,10 @@ func (c *Control) newRing(cfg *Config) (*ring.Ring, error) {
 	return g, nil
 }
 
-// report tells OnError of an error that is no reason to stop.
+// report calls OnError with an error that is no reason to stop.
 func (c *Control) report(err error) {
 	if c.o.OnError != nil && err != nil {
-		c.told.offer(func() { c.o.OnError(err) })
+		c.callbacks.offer(func() { c.o.OnError(err) })
 	}
 }
 
@@ -263,16 +263,15 @@ func (c *Control) Dir() string {
 
 var errClosed = errors.New("control: shut down")
 
-// Shutdown takes the trace of the trigger exit, if there is one, ends all streams
-// and the ring, whose file goes. It waits for all goroutines, until ctx ends. It is
-// idempotent.
+// Shutdown makes the trace of the trigger exit, if there is one, ends all streams, and removes the file
+// of the ring. It waits for all goroutines, until ctx ends. It is idempotent.
 func (c *Control) Shutdown(ctx context.Context) error {
 	if c == nil {
 		return nil
 	}
 	if c.ending.Swap(true) {
 		select {
-		case <-c.told.ended: // the last that ends
+		case <-c.callbacks.ended: // the last goroutine that ends
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()
@@ -288,12 +287,12 @@ func (c *Control) Shutdown(ctx context.Context) error {
 		c.endDecisions()
 		var err error
 		if c.writer.do(func() { err = c.finish() }) != nil {
-			err = errors.Join(c.ring.Close(), errors.New("control: its goroutine is gone"))
+			err = errors.Join(c.ring.Close(), errors.New("control: a provider or a callback has ended the goroutine that writes traces"))
 			c.crash.Close()
 		}
 		c.writer.stop()
-		_ = c.told.do(func() {}) // what waits is told
-		c.told.stop()
+		_ = c.callbacks.do(func() {}) // those that wait are made
+		c.callbacks.stop()
 		finished <- err
 	}()
 	select {
@@ -331,5 +330,5 @@ func (c *Control) finish() error {
 	return err
 }
 
-// note returns what the file of the ring says of this process.
+// note returns the note of this process for the file of the ring.
 func (c *Control) note(cfg *Config) []byte { return tracedir.Note(c.o.Service, cfg.ID) }

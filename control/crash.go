@@ -11,7 +11,7 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// saveDead makes traces of what processes that died have left in the folder.
+// saveDead makes traces of the files that processes which died have left in the folder.
 func (c *Control) saveDead(keep Keep) {
 	var saved []string
 	c.report(c.dir.Recover(c.report, func(r *tracedir.Result, err error) {
@@ -29,7 +29,7 @@ func (c *Control) saveDead(keep Keep) {
 		saved = append(saved, name)
 		c.dir.Ended(name)
 		if r.Ring && c.o.OnCrash != nil {
-			c.told.offer(func() { c.o.OnCrash(r) })
+			c.callbacks.offer(func() { c.o.OnCrash(r) })
 		}
 	}))
 	_, err := c.dir.Trim(retain.Keep(keep), time.Now(), saved...)

@@ -43,8 +43,8 @@ func (c *Control) Start(ctx context.Context, r Request) (*Trace, error) {
 	return made, begun
 }
 
-// Fire is Start for those who do not care: it returns at once, and what comes of
-// it is counted. Requests for a trace that one waits for already are one with it.
+// Fire asks for a trace like Start and returns at once; the verdict is counted. A request for a trace for
+// which another request waits is one with that.
 func (c *Control) Fire(r Request) {
 	f, i, err := c.match(&r)
 	if err != nil {
@@ -67,7 +67,7 @@ func (c *Control) Fire(r Request) {
 		c.verdicts.count(r.Trigger, VerdictCoalesced)
 		return
 	}
-	if c.admit(r, f, i, func(t *Trace) { taken(); _ = c.begin(t) }) != nil { // which is counted, and reported
+	if c.admit(r, f, i, func(t *Trace) { taken(); _ = c.begin(t) }) != nil { // the verdict is counted
 		taken()
 	}
 }
@@ -85,8 +85,8 @@ func (c *Control) match(r *Request) (f *rules, trace int, err error) {
 	return f, trace, nil
 }
 
-// admit queues begin for the writer, with a new trace, if the limits allow it. The caller has a slot,
-// which is free again when the writer comes to it, or at once with an error.
+// admit makes a trace, if the limits allow it, and queues begin for the writer. The caller has taken a
+// slot. Admit frees it if it returns an error, and the writer when it calls begin.
 func (c *Control) admit(r Request, f *rules, trace int, begin func(*Trace)) error {
 	tc := &f.cfg.Traces[trace]
 	c.mu.Lock()
@@ -100,7 +100,7 @@ func (c *Control) admit(r Request, f *rules, trace int, begin func(*Trace)) erro
 		c.running = append(c.running, t)
 	}
 	if r.Trigger == TriggerWatchdog {
-		c.watchdog.asked(r.Span) // now: it may end at any moment
+		c.watchdog.traces(r.Span) // now: it may end at any moment
 	}
 	c.writer.queue <- func() {
 		<-c.slots
@@ -140,16 +140,16 @@ func (c *Control) deny(r Request, v Verdict, trace string) error {
 	return &DeniedError{Request: r, Verdict: v, Trace: trace}
 }
 
-// same reports whether r asks for what other asks for.
+// same reports whether r and other ask for the same.
 func (r *Request) same(other *Request) bool { return r.Trigger == other.Trigger && r.Key == other.Key }
 
-// Stop has the streams end that r asked for, and reports whether there was one. It returns at once:
-// a stream takes no more spans and log records, and [Trace.Done] says when its file is finished.
+// Stop ends the streams that a request like r has started, and reports whether there was one. It returns
+// at once: the streams take no more spans and log records, and [Trace.Done] says when a file is finished.
 func (c *Control) Stop(r Request) bool {
 	return c.endAll(func(t *Trace) bool { return t.request.same(&r) }, endStopped, "")
 }
 
-// Abort is Stop, and keeps nothing of them.
+// Abort is Stop, and removes the files of the streams.
 func (c *Control) Abort(r Request, why string) bool {
 	return c.endAll(func(t *Trace) bool { return t.request.same(&r) }, endAborted, why)
 }
@@ -168,7 +168,7 @@ func (c *Control) endAll(which func(*Trace) bool, how endReason, why string) (en
 	return ended
 }
 
-// endStream has a stream end, and reports whether it was to run on. The lock mu is held.
+// endStream queues the end of a stream, and reports whether it ran. The lock mu is held.
 func (c *Control) endStream(t *Trace, how endReason, why string) bool {
 	i := slices.Index(c.running, t)
 	if i < 0 {
@@ -183,7 +183,7 @@ func (c *Control) endStream(t *Trace, how endReason, why string) bool {
 	return true
 }
 
-// Running returns the streams that have begun and are not to end yet.
+// Running returns the streams that have begun and have not been stopped.
 func (c *Control) Running() (begun []*Trace) {
 	if c == nil {
 		return nil
@@ -202,7 +202,7 @@ func (c *Control) Running() (begun []*Trace) {
 type limit struct {
 	asked int         // for one_in
 	last  time.Time   // when the last one was asked for
-	hour  []time.Time // when those of the last hour were
+	hour  []time.Time // of those of the last hour
 	ended map[int]int // for keep_if, by class
 	fails int         // in a row
 	until time.Time   // it rests after a failure
@@ -218,15 +218,14 @@ func (c *Control) limitOf(tc *TraceConfig) *limit {
 	return l
 }
 
-// failed notes that a trace could not be written: a request that comes of that must
-// not be the next one.
+// failed has the trace rest, since it could not be written.
 func (l *limit) failed(now time.Time) {
 	l.fails = min(l.fails+1, 6)
 	l.until = now.Add(time.Second << l.fails)
 }
 
-// rests reports whether r has to wait, since the trace failed a moment ago and r may come of that:
-// the failure may have been logged.
+// rests reports whether r is refused because the trace failed a moment ago. The failure may have been
+// logged, and r be a consequence of that.
 func (l *limit) rests(r *Request, now time.Time) bool {
 	switch r.Trigger {
 	case TriggerLog, TriggerSpan, TriggerWatchdog, TriggerPanic:

@@ -1,7 +1,6 @@
-// Package control records all the time, keeps what matters, and can be told
-// otherwise while it runs: a flight recorder for OpenTelemetry spans, log/slog
-// records and what Go's runtime has to tell. Its architecture is that of Profilo,
-// Facebook's tracer.
+// Package control is a flight recorder for OpenTelemetry spans, log/slog
+// records and the metrics of Go's runtime. It records all the time, keeps what matters, and can be
+// configured anew while it runs. Its architecture is that of Profilo, Facebook's tracer.
 //
 //	ctl, err := control.New(&control.Options{
 //		Source:    filesource.New("control.yaml", nil), // or Env, or a Config
@@ -17,25 +16,25 @@
 // # Glossary
 //
 //   - A trace is a file with a window of what happened in the process.
-//   - A request says that something happened, and no more: see [Request].
-//   - A trigger is what makes requests: a log record, a slow span, a span that does
+//   - A request says that something happened: see [Request].
+//   - A trigger makes requests: a log record, a slow span, a span that does
 //     not end, a signal, an HTTP call, a panic, start and exit of the process, or
 //     the application, see [Control.Fire].
-//   - A configuration names the traces that there can be: which requests they are
-//     for, which providers feed them, how long, how often, and which are kept in the
-//     end: see [Config]. It decides whether a request becomes a trace, and which. A
-//     trace keeps the one that it began with.
-//   - A source is where configurations come from: see [Source].
-//   - A provider is what a subset of the data comes from; providers are bits in a
+//   - A configuration has the kinds of traces: which requests they are
+//     for, which providers record to them, how long, how often, and which are kept in the
+//     end: see [Config]. It decides whether a request becomes a trace, and which one. A
+//     trace keeps the configuration that it began with.
+//   - A source supplies configurations: see [Source].
+//   - A provider records a part of the data. Providers are bits in a
 //     [Set], and asking whether one is on is one atomic load.
-//   - The ring is memory that is used over and over: the last minutes, or whatever
-//     fits. It lies in a file that outlives the process.
-//   - A snapshot is a trace of what is in the ring, which runs on. A stream is one
-//     of what comes from then on.
-//   - A verdict is what became of a request: there is one for each refusal, and a
-//     counter, see [Control.Stats].
+//   - The ring is memory that is reused. It holds the last minutes, or as much as
+//     fits, in a file that outlives the process.
+//   - A snapshot is a trace of the records in the ring, which records on. A stream is a trace
+//     of the records from its start on.
+//   - A verdict says whether a request became a trace, or why not. They are counted:
+//     see [Control.Stats].
 //
-// # Nothing is in the way
+// # What may wait for a file
 //
 // The goroutine that makes a request goes on at once: a decision uses no file and calls
 // no provider. What takes time is done by goroutines of the control, so that a disk that

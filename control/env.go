@@ -14,29 +14,28 @@ import (
 	"github.com/entrace-go/entrace/internal/quantity"
 )
 
-// Env returns a source of what the environment says, in variables that begin with
+// Env returns a source that reads the environment, the variables that begin with
 // prefix:
 //
-//	PREFIX             ring: snapshots of what is recorded all the time;
+//	PREFIX             ring: snapshots of the ring;
 //	                   stream: a trace from the start of the process on as well
 //	PREFIX_DIR         the folder; the default is dir
 //	PREFIX_RING_BYTES  size of the ring; 32MiB
-//	PREFIX_PROVIDERS   what is recorded; spans,logs,runtime.metrics,gc
+//	PREFIX_PROVIDERS   the providers; spans,logs,runtime.metrics,gc
 //	PREFIX_ON_ERROR    how far back the trace goes that the first log record of
 //	                   level ERROR asks for, once a minute and six times an hour at most; 30s, off: none
 //	PREFIX_ON_SLOW     a span that takes longer asks for a trace; off
 //	PREFIX_ON_HANG     a span that is open for longer asks for a trace; off
 //
-// Snapshots are also taken when the signal SIGUSR1 comes, when the application asks by
-// the key "snapshot" or over HTTP, and when something panics: a span ends by the panic, net/http
-// logs that of a handler, or [Control.CapturePanic] meets it. For panics there is one
-// a minute and six an hour at most. Over HTTP a stream can be had, named "stream", with a profile of the processor. What there is
-// once stays out of what is recorded all the time: the goroutines are in every
-// snapshot.
+// Snapshots are also taken for the signal SIGUSR1, for requests of the application with
+// the key "snapshot" and over HTTP, and for panics: of a span that ends by one, of a handler of
+// net/http, which logs it, and in [Control.CapturePanic]. Of those for panics there is one
+// a minute and six an hour at most. A stream named "stream", with a profile of the processor, can be
+// asked for over HTTP and with the key "stream". Every snapshot has the goroutines.
 //
 // Sizes are bytes, or have a unit as 64MiB has; times are milliseconds, or have one as 5s
-// has, and are at least 10 ms. A value that is not understood is told to ignored, and the
-// default holds; without ignored it is an error.
+// has, and are at least 10 ms. Ignored is called with the error of a wrong value, and the
+// default holds. If ignored is nil the error is that of Config.
 func Env(prefix, dir string, ignored func(error)) Source { return env{prefix, dir, ignored} }
 
 type env struct {
@@ -48,8 +47,8 @@ func (e env) Watch(func(*Config, error)) (func(), error) { return func() {}, nil
 
 func (e env) get(name string) string { return strings.TrimSpace(os.Getenv(e.prefix + name)) }
 
-// minAfter is the least time of a trigger: what is shorter is a mistake, such as a number that
-// was meant to be of seconds.
+// minAfter is the shortest time of a trigger. A shorter one is a mistake, such as a number that
+// was meant to be seconds.
 const minAfter = 10 * time.Millisecond
 
 func (e env) Config() (*Config, error) {

@@ -54,7 +54,7 @@ func (k *KeepIf) oneIn(longest time.Duration, met bool) (class, n int) {
 	return best, max(1, k.Longest[best].OneIn)
 }
 
-// look reads through a trace for what decides.
+// look reads a trace and returns how long its longest span took, and whether Any and All are met.
 func (k *KeepIf) look(name string) (longest time.Duration, met bool, err error) {
 	names := []string{format.AttrSpanID, format.AttrDuration}
 	var values [][]string

@@ -23,12 +23,12 @@ type member struct {
 
 	on      Set // 0: it does not run
 	params  map[string]string
-	err     error // it is off because of that
+	err     error // why it is off, nil if it can run
 	session *Session
 	busy    atomic.Bool // a dump has not come back
 }
 
-// stop stops what runs.
+// stop stops the provider.
 func (m *member) stop() error {
 	m.on = 0
 	if m.Stop == nil {
@@ -51,8 +51,8 @@ func (c *Control) showMembers() {
 	c.mu.Unlock()
 }
 
-// wanted returns what is to be on, and with which parameters: those of the streams
-// that began last come first.
+// wanted returns which of the providers p have to run, and their parameters. Those of a later stream
+// replace those of an earlier one.
 func (c *Control) wanted(p Set) (on Set, params map[string]string) {
 	cfg := c.Config()
 	on = cfg.inRing() & p
@@ -90,7 +90,8 @@ func (c *Control) streams() []*Trace {
 	return slices.Clone(c.fed)
 }
 
-// switchProviders starts and stops providers so that what is wanted is on.
+// switchProviders starts and stops providers so that those run that the configuration in force and the
+// streams want.
 func (c *Control) switchProviders() {
 	c.calling.Lock()
 	defer c.calling.Unlock()
@@ -142,9 +143,9 @@ func (c *Control) broken(m *member, s *Session, err error) {
 	defer c.calling.Unlock()
 	defer c.showMembers()
 	if m.session != s || m.on == 0 {
-		return // it was stopped meanwhile
+		return // it has been stopped
 	}
-	_ = m.stop() // it has told already
+	_ = m.stop() // err says more
 	c.off(m, err)
 }
 
@@ -181,7 +182,7 @@ func writeTimed(rec *recorder.Recorder, p record.Provider, ref format.SpanRef, a
 	return write(rec, p, ref, at, &own)
 }
 
-// flushProviders has those providers of s that run write what they have.
+// flushProviders calls Flush of those providers of s that run.
 func (c *Control) flushProviders(s Set) {
 	c.calling.Lock()
 	defer c.calling.Unlock()
@@ -211,7 +212,7 @@ func (c *Control) stopProviders() {
 	}
 }
 
-// guard calls fn, whose panics are errors.
+// guard calls fn and returns its panic as an error.
 func guard(fn func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -224,9 +225,9 @@ func guard(fn func() error) (err error) {
 // dumpTime is how long a dumper may take.
 const dumpTime = 5 * time.Second
 
-// dumps are what dumpers had to tell.
+// dumps holds the entries that dumpers have written for one trace.
 type dumps struct {
-	open func() openTree // the spans that are open meanwhile
+	open func() openTree // the spans that are open
 
 	mu     sync.Mutex
 	closed bool
@@ -247,10 +248,10 @@ type dumpError struct {
 	err error
 }
 
-// maxDump bounds what dumps hold.
+// maxDump bounds the bytes of dumps.
 const maxDump = 128 << 20
 
-// dump asks the dumpers of a trace, now.
+// dump calls the dumpers of a trace.
 func (c *Control) dump(t *Trace) *dumps {
 	d := &dumps{open: sync.OnceValue(c.watchdog.openTree)}
 	for _, m := range c.members {
@@ -310,7 +311,7 @@ func (d *dumps) add(p record.Provider, ref format.SpanRef, at time.Time, e *form
 	return nil
 }
 
-// write writes what there is to a trace.
+// write writes the entries to a trace.
 func (d *dumps) write(t *Trace) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -63,8 +63,8 @@ func (t openTree) request(trace [16]byte) (root format.SpanRef, name string) {
 	return root, name
 }
 
-// explain adds to the reason of a trace what is known of its span: where it waits, if it does not
-// end, and of which request and trace it is.
+// explain adds to the reason of a trace the request and the trace of its span and, if the span does not
+// end, the place where it waits.
 func (t *Trace) explain(open openTree, d *dumps) {
 	r := &t.request
 	if !r.Span.IsValid() {
@@ -89,8 +89,8 @@ func (t *Trace) explain(open openTree, d *dumps) {
 	r.Reason += " (" + of + ")"
 }
 
-// place returns the function and line in which the goroutine of a span is, as a dumper of
-// goroutines tells; "" if none is known or several are.
+// place returns the function and line of the goroutine of a span, from the dump of the goroutines. It is
+// "" if the dump has no such goroutine or several.
 func (d *dumps) place(ref format.SpanRef) (place string) {
 	if d == nil {
 		return ""

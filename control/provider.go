@@ -9,15 +9,15 @@ import (
 )
 
 // A Provider records a part of the data while one of its bits is on. A control
-// calls its functions, each of which may be nil, one at a time, but for Dump, which runs beside them.
-// What panics or returns an error is switched off until no trace wants it any more, and is named in the
-// traces that do; those go on without.
+// calls its functions, each of which may be nil, one at a time, but Dump at any time. A provider that
+// panics or returns an error is off until no trace wants it any more. The traces that want it name it
+// and go on without it.
 type Provider struct {
 	// Provides has the bits of the provider.
 	Provides Set
-	// Start is called when something of Provides is on that was off: s.On says
-	// what. When that or a parameter changes while the provider runs, Stop and Start
-	// are called again. It must not block; what takes time is for a goroutine
+	// Start is called when one of the bits is switched on; s.On has those that are on. When
+	// they or a parameter change while the provider runs, Stop and Start
+	// are called again. Start must not block: work that takes time belongs on a goroutine
 	// that Stop waits for.
 	Start func(s *Session) error
 	// Stop ends what Start began. It may write once more to the session, and must
@@ -26,13 +26,13 @@ type Provider struct {
 	// Flush writes what the provider has gathered so far, before another trace begins or ends while it
 	// runs on.
 	Flush func() error
-	// Dump writes what there is now: when a snapshot is taken, and before a stream ends. It writes to s,
-	// whose On says which of the bits are wanted. The context ends when it takes too long.
+	// Dump writes the present state, of the bits in s.On, when a snapshot is taken and before a stream
+	// ends. The context ends when it takes too long.
 	Dump func(ctx context.Context, s *Session) error
 }
 
-// A Session is where a provider writes to: all that is on for it at the time, or
-// one trace for [Provider].Dump.
+// A Session takes the entries of a provider: for the ring and all streams that it is on for, or for
+// one trace in [Provider].Dump.
 type Session struct {
 	on     Set
 	params map[string]string
@@ -41,31 +41,30 @@ type Session struct {
 	open   func() openTree // nil: no span is known to be open
 }
 
-// NewSession returns a session that writes to what write does, for the tests of
-// providers.
+// NewSession returns a session that calls write, for the tests of providers.
 func NewSession(on Set, params map[string]string, write func(p Set, ref format.SpanRef, at time.Time, e *format.TraceEntry) error) *Session {
 	return &Session{on: on, params: params, write: func(p record.Provider, ref format.SpanRef, at time.Time, e *format.TraceEntry) error {
 		return write(1<<p, ref, at, e)
 	}}
 }
 
-// On returns which bits of the provider are on.
+// On returns the bits of the provider that are on.
 func (s *Session) On() Set { return s.on }
 
-// Write records an entry of provider p, which is one bit of those that are on. It
-// goes below the span ref if that is in the trace, else below the entry of the
-// trace itself, with the span's ids if ref is valid. The entry gets the attribute
-// time_unix_nano and must not have it, nor trace_id and span_id. An entry that is
-// to hang below a span needs a message, which tells it from a span. Its name must not begin with "event" nor "entrace.".
+// Write records an entry of provider p, one of the bits that are on. The entry
+// is below the span ref if that is in the trace, else below the entry of the
+// trace itself, with the span's ids if ref is valid. Write adds the attribute
+// time_unix_nano; the entry must not have it, nor trace_id and span_id. An entry below a
+// span needs a message, or it would be a span. Its name must not begin with "event" or "entrace.".
 //
 // Write copies e. It is safe for concurrent use.
 func (s *Session) Write(p Set, ref format.SpanRef, at time.Time, e *format.TraceEntry) error {
 	return s.write(p.number(), ref, at, e)
 }
 
-// Innermost returns the open span that a goroutine is in which does the work of span ref alone:
-// as long as a span has a single open child in this process, the child. It returns ref where it
-// has none or several, and outside of Dump.
+// Innermost follows the open spans below ref in this process as long as there is a single child, and
+// returns the last one: a goroutine that alone does the work of ref is in that span. Outside of Dump it
+// returns ref.
 func (s *Session) Innermost(ref format.SpanRef) format.SpanRef {
 	if s.open == nil {
 		return ref
@@ -73,7 +72,7 @@ func (s *Session) Innermost(ref format.SpanRef) format.SpanRef {
 	return s.open().innermost(ref)
 }
 
-// Fail tells that the provider cannot go on; it must not write any more. It
+// Fail says that the provider cannot go on. The provider must not write any more. Fail
 // returns at once, and Stop is called later.
 func (s *Session) Fail(err error) {
 	if s.failed != nil {
@@ -81,6 +80,5 @@ func (s *Session) Fail(err error) {
 	}
 }
 
-// Param returns a parameter of the trace's configuration, "" if it is not set. It
-// is called PROVIDER.NAME.
+// Param returns a parameter of the configuration by its name, PROVIDER.NAME. It is "" if it is not set.
 func (s *Session) Param(name string) string { return s.params[name] }

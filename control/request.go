@@ -8,36 +8,35 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// A Request says that something happened. Whether it becomes a trace, and which,
-// is the configuration's to say.
+// A Request says that something happened. The configuration decides whether it becomes a trace, and
+// which one.
 type Request struct {
 	Trigger Trigger
-	Key     string // what the patterns of the configuration are matched against
-	Reason  string // for people: what happened
-	// Span is the span in which it happened, if there was one, with its trace.
+	Key     string // the text that the patterns of the configuration match
+	Reason  string // for people
+	// Span is the span in which it happened, if there was one.
 	Span    format.SpanRef
 	request string // the span that began the trace of Span, if it is known already
-	// Took is how long a span took, or has been open.
+	// Took is the time that a span took, or has been open.
 	Took time.Duration
 	// Level is that of a log record.
 	Level slog.Level
 	// Attrs are kept in the trace's entry, under their names.
 	Attrs []slog.Attr
-	// Manual says that somebody asked for it: it is not limited.
+	// Manual says that a person asked, which is not limited.
 	Manual bool
 
-	// Wishes, which only narrow what the configuration allows.
+	// The rest chooses among the traces that the configuration allows.
 
-	// Name is the trace of the configuration that is wanted; empty: any.
+	// Name is the name of the trace in the configuration; empty: any.
 	Name string
-	// Mode is the one that is wanted; empty: any.
+	// Mode is the mode of the trace; empty: any.
 	Mode Mode
-	// Window is how far back a snapshot is to go, if not zero, Timeout when a stream
-	// is to end.
+	// Window, if not zero, is how far back a snapshot goes, and Timeout when a stream ends.
 	Window, Timeout time.Duration
 }
 
-// A Verdict is what became of a request.
+// A Verdict says whether a request became a trace, or why not.
 type Verdict string
 
 // The verdicts.
@@ -79,11 +78,11 @@ func (e *DeniedError) Error() string {
 // Unwrap returns Err.
 func (e *DeniedError) Unwrap() error { return e.Err }
 
-// A Source is where configurations come from.
+// A Source supplies configurations.
 type Source interface {
 	// Config returns the configuration as it is now.
 	Config() (*Config, error)
-	// Watch calls f with every later one, or with what is wrong with it, until stop
-	// is called, which waits for the call that runs.
+	// Watch calls f with every later one, or with its error, until stop
+	// is called. Stop waits for a call that runs.
 	Watch(f func(*Config, error)) (stop func(), err error)
 }

@@ -12,12 +12,12 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// rules holds a configuration and what the triggers need of it at once.
+// rules holds a configuration with its triggers indexed.
 type rules struct {
 	cfg     *Config
 	by      map[Trigger][]*rule // by trigger
 	waits   []atomic.Bool       // by trace: a request of Fire for it waits for the writer
-	noticed format.Level        // the least level of log records that a trigger hears
+	noticed format.Level        // the lowest level of log records that a trigger is for
 	slow    time.Duration       // the least time that a span rule asks for
 	stuck   time.Duration       // the least time that a watchdog rule asks for
 	signals []string
@@ -93,7 +93,7 @@ func levelOf(l slog.Level) format.Level {
 // slogLevel is the other direction.
 func slogLevel(l format.Level) slog.Level { return slog.Level(4*int(l) - 8) }
 
-// match returns the first trace that r is for, or why there is none.
+// match returns the index of the first trace that r is for, or a verdict why there is none.
 func (f *rules) match(r *Request) (trace int, v Verdict) {
 	v = VerdictNoConfig
 	for _, on := range f.by[r.Trigger] {

@@ -14,15 +14,15 @@ import (
 // [record.Providers] has.
 type Set uint64
 
-// The providers that there are without registering any. Package provider has all
-// but the first two, which are the span processor and the slog handler.
+// The providers of this module. The first two are the span processor and the slog handler, and package
+// provider has the others.
 const (
 	Spans          Set = 1 << iota // OpenTelemetry spans, those not sampled included
 	Logs                           // log/slog records
 	RuntimeMetrics                 // samples of runtime/metrics
 	GC                             // garbage collections and their pauses
 	Sched                          // how the scheduler does
-	Goroutines                     // what all goroutines do, once
+	Goroutines                     // the stacks of all goroutines, when a trace is made
 	CPUProfile                     // where the processor's time goes, below spans
 	ExecTrace                      // the runtime's own flight recorder
 	Process                        // memory, files and time of the process
@@ -35,8 +35,7 @@ var registry = struct {
 
 // Register returns the bit of the provider called name, a new one for a new name.
 // Call it when variables are initialized. It panics at the 65th name, and for a
-// name that a configuration could not say: one that is empty or has a comma or a
-// space in it.
+// name that is empty or has a comma or a space in it.
 func Register(name string) Set {
 	if name == "" || strings.ContainsAny(name, ", \t\r\n") {
 		panic(fmt.Sprintf("control: %q cannot be the name of a provider", name))

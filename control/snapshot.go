@@ -22,7 +22,7 @@ var dead = func() context.Context {
 	return ctx
 }()
 
-// snapshot writes what is in the ring. The writer calls it.
+// snapshot writes the records of the ring to the file of a trace. The writer calls it.
 func (c *Control) snapshot(t *Trace) (Verdict, error) {
 	window := cmp.Or(max(t.request.Window, 0), t.tc.Window, defaultWindow)
 	o := ring.SnapshotOptions{From: t.began.Add(-window), Providers: record.Providers(t.tc.Providers)}
@@ -47,7 +47,7 @@ func (c *Control) snapshot(t *Trace) (Verdict, error) {
 	number("window.got_nano", uint64(max(0, t.began.Sub(sn.From))))
 	number("evicted", sn.Evicted)
 	st := c.ring.Recorder().Stats()
-	dropped(e, &st.Entries.Dropped)
+	addDropped(e, &st.Entries.Dropped)
 	_, err = t.rec.AppendAnchor(e)
 	had := t.rec.Stats().Entries.Written
 	err = errors.Join(err, sn.Copy(t.rec))

@@ -12,11 +12,11 @@ type Stats struct {
 	// Config is the id of the configuration in force, Refused how many were wrong.
 	Config  string `json:"config"`
 	Refused uint64 `json:"configs_refused"`
-	// Verdicts are what became of requests, by trigger.
+	// Verdicts counts the requests by trigger and verdict.
 	Verdicts map[Trigger]map[Verdict]uint64 `json:"verdicts"`
 	// Kept counts finished traces, Unfinished those that are still an IET because the
 	// ET could not be made, Lost those that could not be written, and Unkept those
-	// that their configuration did not keep in the end.
+	// that keep_if did not keep.
 	Kept       uint64 `json:"traces_kept"`
 	Unfinished uint64 `json:"traces_unfinished"`
 	Lost       uint64 `json:"traces_lost"`
@@ -24,7 +24,7 @@ type Stats struct {
 	// On are the providers that are on, Off those that cannot go on, and why.
 	On  []string          `json:"providers_on"`
 	Off map[string]string `json:"providers_off,omitempty"`
-	// Ring is how the ring does.
+	// Ring is the account of the ring.
 	Ring struct {
 		Bytes   int64     `json:"bytes"` // in use
 		Entries uint64    `json:"entries"`
@@ -58,14 +58,14 @@ func (c *Control) Stats() Stats {
 	return s
 }
 
-// verdicts counts what became of requests.
+// verdicts counts requests.
 type verdicts struct {
 	mu sync.Mutex
 
 	n map[Trigger]map[Verdict]uint64
 }
 
-// maxTriggers bounds the names that are counted, which are anybody's.
+// maxTriggers bounds the triggers that are counted: a request can have any name.
 const maxTriggers = 64
 
 func (v *verdicts) count(trigger Trigger, what Verdict) {

@@ -16,7 +16,7 @@ import (
 // cannot keep up.
 const streamBlock = 20 * time.Millisecond
 
-// beginStream begins to write what comes from now on. The writer calls it.
+// beginStream makes the file of a stream and attaches it to the ring. The writer calls it.
 func (c *Control) beginStream(t *Trace) error {
 	o := &recorder.Options{MaxBlock: streamBlock}
 	if t.tc.MaxBytes > 0 {
@@ -31,7 +31,7 @@ func (c *Control) beginStream(t *Trace) error {
 	if _, err := t.rec.AppendAnchor(t.head()); err != nil {
 		return errors.Join(err, t.discard())
 	}
-	c.flushProviders(t.tc.Providers) // what they have is of those that run already
+	c.flushProviders(t.tc.Providers) // their records so far belong to the streams that run
 	stream, err := c.ring.Stream(t.rec, record.Providers(t.tc.Providers))
 	if err != nil {
 		return errors.Join(err, t.discard())
@@ -41,7 +41,7 @@ func (c *Control) beginStream(t *Trace) error {
 	c.fed = append(c.fed, t)
 	ends := !slices.Contains(c.running, t) // it is to end already
 	c.mu.Unlock()
-	if ends || t.size != nil && t.size.size.Load() >= t.size.most { // by what is open alone
+	if ends || t.size != nil && t.size.size.Load() >= t.size.most { // the open spans fill it
 		t.narrow()
 	}
 	c.switchProviders()
@@ -63,15 +63,15 @@ func (c *Control) beginStream(t *Trace) error {
 	return nil
 }
 
-// narrow lets no more spans and log records in: what providers have to tell in the
-// end is not much.
+// narrow has the stream take no more spans and log records. The other providers write a little at the
+// end.
 func (t *Trace) narrow() {
 	if s := t.stream.Load(); s != nil {
 		s.SetProviders(record.Providers(t.tc.Providers &^ (Spans | Logs)))
 	}
 }
 
-// endLater has a stream end that runs.
+// endLater queues the end of a stream.
 func (c *Control) endLater(t *Trace, how endReason) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,7 +114,7 @@ func (t *Trace) writeEnd(how endReason, why string) {
 	}
 	_ = t.rec.Flush(context.Background()) // before it is counted; errors stay
 	st := t.rec.Stats()
-	dropped(e, &st.Entries.Dropped)
+	addDropped(e, &st.Entries.Dropped)
 	_ = child(t.rec, e, time.Now()) // kept and counted
 }
 

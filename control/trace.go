@@ -22,7 +22,8 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// A Trace is a file that is being written, or was. It is safe for concurrent use.
+// A Trace is the file of a snapshot or a stream, which is being written or was. It is safe for
+// concurrent use.
 type Trace struct {
 	c       *Control
 	id      string
@@ -52,13 +53,13 @@ func (t *Trace) ID() string { return t.id }
 // Name returns the name of the trace in the configuration.
 func (t *Trace) Name() string { return t.tc.Name }
 
-// Mode returns what the trace has in it.
+// Mode returns the mode of the trace.
 func (t *Trace) Mode() Mode { return t.tc.mode() }
 
 // Config returns the configuration that the trace began with.
 func (t *Trace) Config() *Config { return t.cfg }
 
-// Request returns what asked for the trace.
+// Request returns the request that became the trace.
 func (t *Trace) Request() Request { return t.request }
 
 // Path returns the path of the file. The file of a stream exists when the stream has
@@ -81,7 +82,7 @@ func (t *Trace) StartTime() time.Time { return t.began }
 // Done returns a channel that is closed when the trace is finished.
 func (t *Trace) Done() <-chan struct{} { return t.done }
 
-// Stop has a stream end, as [Control.Stop] does, and reports whether it was to run on.
+// Stop ends a stream, as [Control.Stop] does, and reports whether it ran.
 func (t *Trace) Stop() bool {
 	t.c.mu.Lock()
 	defer t.c.mu.Unlock()
@@ -161,7 +162,7 @@ func (c *Control) begin(t *Trace) error {
 	return nil
 }
 
-// forget makes room for another trace like t, of which nothing came.
+// forget removes a trace that has not begun from the streams and from the watchdog.
 func (c *Control) forget(t *Trace) {
 	c.mu.Lock()
 	c.running = slices.DeleteFunc(c.running, func(other *Trace) bool { return other == t })
@@ -192,13 +193,13 @@ func (c *Control) conclude(t *Trace, v Verdict, err error) {
 		c.report(fmt.Errorf("trace %s: %w", t.tc.Name, err))
 	}
 	t.finish(v, err)
-	c.tellOf(t)
+	c.callOnTrace(t)
 }
 
-// tellOf tells of a trace that is finished.
-func (c *Control) tellOf(t *Trace) {
+// callOnTrace calls OnTrace with a trace that is finished.
+func (c *Control) callOnTrace(t *Trace) {
 	if c.o.OnTrace != nil {
-		c.told.offer(func() { c.o.OnTrace(t) })
+		c.callbacks.offer(func() { c.o.OnTrace(t) })
 	}
 }
 
@@ -265,8 +266,8 @@ func attrValue(v slog.Value) (out format.Value) {
 	return format.StringValue(cut(v.String()))
 }
 
-// dropped adds what the recorder dropped to e.
-func dropped(e *format.TraceEntry, d *recorder.Dropped) {
+// addDropped adds the counts of dropped records to e.
+func addDropped(e *format.TraceEntry, d *recorder.Dropped) {
 	d.Each(func(reason string, n uint64) {
 		e.Attributes = append(e.Attributes, format.Attribute{Name: "dropped." + reason, Value: format.U64Value(n)})
 	})
@@ -291,7 +292,7 @@ func write(rec *recorder.Recorder, p record.Provider, ref format.SpanRef, at tim
 	return b.Write()
 }
 
-// off names a provider in the trace that cannot go on.
+// off writes to the trace that a provider cannot go on, once.
 func (t *Trace) off(p Set, err error) {
 	name := p.String()
 	t.mu.Lock()
@@ -311,15 +312,15 @@ func (t *Trace) off(p Set, err error) {
 	_ = child(t.rec, e, time.Now()) // kept and counted
 }
 
-// discard removes what was written of the trace.
+// discard removes the file of the trace.
 func (t *Trace) discard() error {
 	stream := t.rec.StreamPath()
-	_ = t.rec.Close(dead) // which leaves the IET, and tells of that
+	_ = t.rec.Close(dead) // it leaves the IET, which is the error
 	err := os.Remove(stream)
 	return errors.Join(osfile.Ignore(err, os.ErrNotExist), osfile.Ignore(os.Remove(stream+tracename.Journal), os.ErrNotExist))
 }
 
-// A sizeTee tells when a stream has become too large.
+// A sizeTee calls full when a stream has most bytes.
 type sizeTee struct {
 	most int64
 	full func()

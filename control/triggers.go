@@ -18,7 +18,7 @@ import (
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
-// logged is told of log records by the ring.
+// logged fires for a log record in the ring.
 func (c *Control) logged(s *ring.LogEvent) {
 	if text, is := ring.ServedPanic(s.Message); is {
 		c.firePanic(text, "panic: "+text, s.Span)
@@ -31,9 +31,9 @@ func (c *Control) logged(s *ring.LogEvent) {
 	})
 }
 
-// SpanEnded tells of a span that has ended. It is for the span processor, and costs
-// an atomic load unless the span is slow. One for which there is a trace since it
-// was stuck fires no more.
+// SpanEnded is for the span processor to call when a span has ended. It costs
+// an atomic load unless the span is slow. A span for which there is a trace since it
+// did not end fires no more.
 func (c *Control) SpanEnded(name string, span format.SpanRef, took time.Duration) {
 	if c == nil {
 		return
@@ -42,7 +42,7 @@ func (c *Control) SpanEnded(name string, span format.SpanRef, took time.Duration
 	if f == nil || took <= f.slow {
 		return
 	}
-	if c.watchdog.was(span) { // one trace is enough for it
+	if c.watchdog.hasTrace(span) { // one trace is enough for it
 		c.verdicts.count(TriggerSpan, VerdictCoalesced)
 		return
 	}
@@ -51,8 +51,8 @@ func (c *Control) SpanEnded(name string, span format.SpanRef, took time.Duration
 	})
 }
 
-// SpanPanicked tells of a span that ended because its goroutine panics, and with what. It is for the
-// span processor. The panic of [http.ErrAbortHandler] is none.
+// SpanPanicked is for the span processor to call when a span has ended because its goroutine panics with
+// text. It ignores [http.ErrAbortHandler].
 func (c *Control) SpanPanicked(name string, span format.SpanRef, text string) {
 	if c == nil || text == http.ErrAbortHandler.Error() {
 		return
@@ -60,19 +60,19 @@ func (c *Control) SpanPanicked(name string, span format.SpanRef, text string) {
 	c.firePanic(text, "panic in "+name+": "+text, span)
 }
 
-// samePanic is how long requests for a panic with the same text are one: each span that ends by it,
-// CapturePanic and the server's log record tell of it.
+// samePanic is the time in which panics with the same text are one: each span that ends by it,
+// CapturePanic and the server's log record report it.
 const samePanic = 2 * time.Second
 
-// A lastPanic is the panic that was told of last.
+// A lastPanic is the panic that was reported last.
 type lastPanic struct {
 	mu   sync.Mutex
 	text string
 	at   time.Time
 }
 
-// first reports whether a panic is not the one that was told of a moment ago, and whether there
-// was none at all a moment ago.
+// first reports whether a panic differs from the last one or came later, and whether there was none at
+// all a moment ago.
 func (l *lastPanic) first(text string, now time.Time) (first, only bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -96,15 +96,15 @@ func (c *Control) firePanic(text, reason string, span format.SpanRef) {
 	}
 	r := Request{Trigger: TriggerPanic, Key: text, Reason: cut(reason), Span: span}
 	if only { // a storm of panics does not look through all open spans each time
-		_, r.request = c.watchdog.openTree().request(span.TraceID) // now, as the panic ends that too
+		_, r.request = c.watchdog.openTree().request(span.TraceID) // now, since the panic ends that span as well
 	}
 	c.Fire(r)
 }
 
-// WantsLabels reports whether the goroutine of a span is to have the labels span_id
-// and trace_id, by which profiles tell whose work it does: all spans while the
-// processor is profiled, else those that begin a local trace, if a trace of the
-// configuration looks at goroutines. It is for the span processor.
+// WantsLabels reports whether the goroutine of a span gets the labels span_id
+// and trace_id, which name the span in profiles: of all spans while the
+// processor is profiled, else of those that begin a local trace, if a trace of the
+// configuration has goroutines. It is for the span processor.
 func (c *Control) WantsLabels(first bool) bool {
 	if c == nil {
 		return false
@@ -156,15 +156,15 @@ type watchdog struct {
 
 	stop chan struct{}
 	done chan struct{}
-	seen map[format.SpanRef]time.Duration // those of before, and how long they were open; the goroutine's while it runs
+	seen map[format.SpanRef]time.Duration // how long spans were open at the last look; the goroutine's while it runs
 
 	spansMu sync.Mutex
 
 	spans []*openSpans
 
-	toldMu sync.Mutex
+	tracedMu sync.Mutex
 
-	told map[format.SpanRef]int // those that a trace was made for; how often they were missed since
+	traced map[format.SpanRef]int // spans for which there is a trace, and how many looks have not found them since
 }
 
 // minWatch is how often the watchdog looks at most.
@@ -199,28 +199,28 @@ func (w *watchdog) follow(c *Control, f *rules) {
 	}()
 }
 
-// asked notes that there is a trace for a span that was stuck.
-func (w *watchdog) asked(span format.SpanRef) {
-	w.toldMu.Lock()
-	defer w.toldMu.Unlock()
-	if w.told == nil {
-		w.told = make(map[format.SpanRef]int)
+// traces notes that there is a trace for a span that does not end.
+func (w *watchdog) traces(span format.SpanRef) {
+	w.tracedMu.Lock()
+	defer w.tracedMu.Unlock()
+	if w.traced == nil {
+		w.traced = make(map[format.SpanRef]int)
 	}
-	w.told[span] = 0
+	w.traced[span] = 0
 }
 
-// forget notes that nothing came of it.
+// forget notes that the trace was not made.
 func (w *watchdog) forget(span format.SpanRef) {
-	w.toldMu.Lock()
-	defer w.toldMu.Unlock()
-	delete(w.told, span)
+	w.tracedMu.Lock()
+	defer w.tracedMu.Unlock()
+	delete(w.traced, span)
 }
 
-// was reports whether there is a trace for a span that was stuck.
-func (w *watchdog) was(span format.SpanRef) bool {
-	w.toldMu.Lock()
-	defer w.toldMu.Unlock()
-	_, is := w.told[span]
+// hasTrace reports whether there is a trace for a span that did not end.
+func (w *watchdog) hasTrace(span format.SpanRef) bool {
+	w.tracedMu.Lock()
+	defer w.tracedMu.Unlock()
+	_, is := w.traced[span]
 	return is
 }
 
@@ -228,13 +228,13 @@ func (w *watchdog) was(span format.SpanRef) bool {
 // not have been told yet.
 func (w *watchdog) prune(open map[format.SpanRef]time.Duration) {
 	const misses = 3
-	w.toldMu.Lock()
-	defer w.toldMu.Unlock()
-	for span, n := range w.told {
+	w.tracedMu.Lock()
+	defer w.tracedMu.Unlock()
+	for span, n := range w.traced {
 		if _, is := open[span]; is {
-			w.told[span] = 0
-		} else if w.told[span] = n + 1; n >= misses {
-			delete(w.told, span)
+			w.traced[span] = 0
+		} else if w.traced[span] = n + 1; n >= misses {
+			delete(w.traced, span)
 		}
 	}
 }
@@ -244,7 +244,7 @@ func (w *watchdog) prune(open map[format.SpanRef]time.Duration) {
 const maxFires = 1000
 
 // sweep fires for the spans that are open for too long, once for each rule, and
-// returns those that are, with how long; seen are those of the sweep before.
+// returns for how long they are open. Seen are those of the sweep before.
 func (c *Control) sweep(f *rules, seen map[format.SpanRef]time.Duration) map[format.SpanRef]time.Duration {
 	w := &c.watchdog
 	now := time.Now()
@@ -285,8 +285,8 @@ type signals struct {
 	done  chan struct{}
 }
 
-// follow has told called with the names of these signals; none ends it.
-func (s *signals) follow(names []string, told func(name string)) {
+// follow has fire called with the names of these signals. Without names it ends.
+func (s *signals) follow(names []string, fire func(name string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if slices.Equal(names, s.names) {
@@ -319,7 +319,7 @@ func (s *signals) follow(names []string, told func(name string)) {
 	go func() {
 		defer close(done)
 		for sig := range ch {
-			told(by[sig.String()])
+			fire(by[sig.String()])
 		}
 	}()
 }
@@ -331,9 +331,9 @@ func (c *Control) onSignal(name string) {
 // panicTime is how long a panic waits for its trace.
 const panicTime = 2 * time.Second
 
-// CapturePanic is to be deferred where a goroutine begins: a panic is recorded, with
-// its stack, becomes a request, and goes on when the trace is there, or after 2 s.
-// That of [http.ErrAbortHandler] is none.
+// CapturePanic is to be deferred where a goroutine begins. It records a panic with
+// its stack, asks for a trace, and panics on when the trace is there, or after 2 s.
+// It only passes [http.ErrAbortHandler] on.
 func (c *Control) CapturePanic() {
 	if c == nil {
 		return // the panic goes on by itself
@@ -342,7 +342,7 @@ func (c *Control) CapturePanic() {
 	if p == nil {
 		return
 	}
-	if p != any(http.ErrAbortHandler) { // no method of what panics is called here
+	if p != any(http.ErrAbortHandler) { // no method of the value is called here
 		c.panicked(p, debug.Stack())
 	}
 	panic(p)
@@ -371,12 +371,12 @@ func (c *Control) panicked(p any, stack []byte) {
 	defer cancel()
 	// The spans that end by it ask for no other one.
 	c.panics.first(cut(text), now)
-	_, _ = c.Start(ctx, Request{Trigger: TriggerPanic, Key: text, Reason: "panic: " + text}) // which is counted, and reported
+	_, _ = c.Start(ctx, Request{Trigger: TriggerPanic, Key: text, Reason: "panic: " + text}) // the verdict is counted
 }
 
 const maxStack = 32 << 10
 
-// panicText returns what panicked, whose methods may panic themselves.
+// panicText returns the value of a panic, whose methods may panic themselves.
 func panicText(p any) (s string) {
 	defer func() {
 		if recover() != nil {

@@ -62,7 +62,7 @@ func (c *Control) markFinished(t *Trace) {
 	c.account.unfinished--
 	c.account.kept++
 	c.mu.Unlock()
-	c.tellOf(t)
+	c.callOnTrace(t)
 }
 
 // outcome returns the verdict on a trace whose recorder returned err from Close: Started
@@ -74,7 +74,7 @@ func outcome(rec *recorder.Recorder, err error) Verdict {
 	}
 	for _, name := range []string{rec.StreamPath(), rec.StreamPath() + tracename.Journal} {
 		if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
-			return VerdictUnfinished // also if Lstat cannot tell
+			return VerdictUnfinished // also if Lstat fails
 		}
 	}
 	return VerdictFailed

@@ -14,12 +14,12 @@ import (
 	"github.com/entrace-go/entrace/control"
 )
 
-// An Error says what is wrong at one place of a file. Several are joined as with
+// An Error is an error at one place of a file. Several are joined as with
 // [errors.Join].
 type Error struct {
 	File string // the name that [Parse] or [New] was given
-	// Line and Column count from 1, the column in characters. Both are 0 for what is
-	// wrong with the file as a whole.
+	// Line and Column count from 1, the column in characters. Both are 0 if the error is of the file as a
+	// whole.
 	Line, Column int
 	// Path is the field, as in "traces[1].on[0].key", or "" for the document.
 	Path string
@@ -27,7 +27,7 @@ type Error struct {
 	Err error
 }
 
-// Error returns "FILE:LINE:COLUMN: PATH: " and what is wrong, without what is not known.
+// Error returns "FILE:LINE:COLUMN: PATH: PROBLEM", without the parts that are not known.
 func (e *Error) Error() string {
 	at := e.File
 	if e.Line > 0 {
@@ -42,10 +42,10 @@ func (e *Error) Error() string {
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// maxProblems is how many problems are told at once.
+// maxProblems bounds the problems in one error.
 const maxProblems = 20
 
-// fail notes what is wrong with the value n, which path names.
+// fail adds a problem of the value n, which path names.
 func (d *decoder) fail(n *yaml.Node, path string, err error) {
 	d.failed = append(d.failed, path)
 	d.problem(placeOf(n), path, err)
@@ -58,7 +58,7 @@ func (d *decoder) problem(at place, path string, err error) {
 	d.problems = append(d.problems, &Error{File: d.file, Line: at.line, Column: at.column, Path: path, Err: err})
 }
 
-// validate adds what [control.Config.Validate] finds, but for what follows from
+// validate adds the errors of [control.Config.Validate], but not those that follow from
 // problems that are known already.
 func (d *decoder) validate(c *control.Config) {
 	err := c.Validate()
@@ -85,8 +85,7 @@ var dependents = map[string][]string{
 	"mode":    {"window", "scope", "providers", "timeout", "max_bytes"},
 }
 
-// follows reports whether the value of path is not what the file says, since that
-// could not be read.
+// follows reports whether the value of path could not be read from the file.
 func (d *decoder) follows(path string) bool {
 	return slices.ContainsFunc(d.failed, func(f string) bool {
 		if within(path, f) || strings.HasPrefix(f, path+"[") {
@@ -109,7 +108,7 @@ func within(path, outer string) bool {
 }
 
 // nearest returns the place of the field or, if it is not in the file, that of
-// what it would be in.
+// the mapping or list around it.
 func (d *decoder) nearest(path string) place {
 	for {
 		if at, ok := d.places[path]; ok || path == "" {
@@ -149,7 +148,7 @@ func quote(text string) string {
 	return strconv.Quote(text)
 }
 
-// shorten returns what is whole of the first most bytes of text.
+// shorten returns the whole characters in the first most bytes of text.
 func shorten(text string, most int) string {
 	if len(text) <= most {
 		return text

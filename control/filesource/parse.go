@@ -20,7 +20,7 @@ import (
 // MaxSize is how large a configuration can be, in bytes.
 const MaxSize = 256 << 10
 
-// Bounds of what a file of MaxSize could ask for. Aliases are counted wherever they
+// Bounds of a file. Aliases are counted wherever they
 // are used.
 const (
 	maxDepth = 64
@@ -53,7 +53,7 @@ func parse(name string, text []byte, defaults *control.Config) (*control.Config,
 		// be blamed for missing it.
 		c.Ring.Bytes = control.MinRingBytes
 	}
-	if !d.spent() && len(d.problems) < 1000 { // else there is enough to tell
+	if !d.spent() && len(d.problems) < 1000 { // else there are problems enough
 		d.validate(c)
 	}
 	if err := d.err(); err != nil {
@@ -79,7 +79,7 @@ func document(name string, text []byte) (root *yaml.Node, err error) {
 		}
 	}()
 	l, err := yaml.NewLoader(bytes.NewReader(text),
-		yaml.WithUniqueKeys(false), // told with their places by mapping
+		yaml.WithUniqueKeys(false), // pairs reports them with their places
 		yaml.WithPlugin(loaderlimits.New(loaderlimits.DepthValue(maxDepth))))
 	if err != nil {
 		return nil, fail(place{}, "parse YAML: %w", err)
@@ -102,7 +102,7 @@ func document(name string, text []byte) (root *yaml.Node, err error) {
 	return nil, fail(placeOf(&second), "a second document: there must be one")
 }
 
-// content returns what is in a document.
+// content returns the root of a document.
 func content(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.DocumentNode && len(n.Content) > 0 {
 		return n.Content[0]

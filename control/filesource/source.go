@@ -17,8 +17,8 @@ import (
 
 // Options of [New].
 type Options struct {
-	// Poll is how often the file is read although nothing tells of a change, which
-	// is so on some network file systems. The default is 5 s.
+	// Poll is how often the file is read without a notification: some network file systems have
+	// none. The default is 5 s.
 	Poll time.Duration
 	// Debounce is how long a change must be old before the file is read. When
 	// changes go on and on it is read after ten times that. The default is 200 ms.
@@ -73,10 +73,10 @@ type source struct {
 
 	mu sync.Mutex
 
-	config string // what Config saw last, as state says; "" if it was not called
+	config string // the state at the last call of Config; "" if it was not called
 }
 
-// Config returns what the file says now.
+// Config reads the file.
 func (s *source) Config() (*control.Config, error) {
 	text, err := s.load()
 	s.mu.Lock()
@@ -102,7 +102,7 @@ func (s *source) load() (text []byte, err error) {
 	return text, nil
 }
 
-// parse makes a configuration of what load returned.
+// parse makes a configuration of the results of load.
 func (s *source) parse(text []byte, err error) (*control.Config, error) {
 	if err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func (s *source) parse(text []byte, err error) (*control.Config, error) {
 	return parse(s.name, text, s.o.Defaults)
 }
 
-// state tells what load returned from other things that it could return.
+// state returns a text that differs for different results of load.
 func state(text []byte, err error) string {
 	if err != nil {
 		return "error: " + err.Error()

@@ -14,7 +14,7 @@ import (
 	"github.com/entrace-go/entrace/internal/osfile"
 )
 
-// Watch calls f with what the file says from now on; see [New].
+// Watch calls f with each new content of the file; see [New].
 func (s *source) Watch(f func(*control.Config, error)) (stop func(), err error) {
 	s.mu.Lock()
 	seen := s.config
@@ -87,8 +87,8 @@ func (w *watcher) run(quit <-chan struct{}) {
 	}
 }
 
-// poll looks for a change that nothing has told of. It is not reported at once: who
-// writes the file may not be done.
+// poll looks for a change without a notification. It does not report the change at once: the
+// writer may not be done.
 func (w *watcher) poll() {
 	w.watch()
 	if state(w.source.load()) != w.seen {
@@ -143,7 +143,7 @@ func (w *watcher) changed(wait bool) {
 	}
 }
 
-// report reads the file and tells what is new.
+// report reads the file and calls f if it has changed.
 func (w *watcher) report() {
 	text, err := w.source.load()
 	now := state(text, err)

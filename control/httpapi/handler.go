@@ -37,7 +37,7 @@ import (
 // Options say who may use a handler, and for what. The zero
 // value is for requests from the same machine alone.
 type Options struct {
-	// Token, if set, is what requests need: "Authorization: Bearer TOKEN". It has at
+	// Token, if set, must be in each request: "Authorization: Bearer TOKEN". It has at
 	// least 16 bytes; with a shorter one all requests are refused.
 	//
 	// Without one only requests from this machine are served, to an address of this
@@ -49,8 +49,8 @@ type Options struct {
 	Viewer string
 	// AllowConfig lets PUT /config replace the configuration for a while.
 	AllowConfig bool
-	// Parse reads what PUT /config brings, such as filesource.Parse. It must be
-	// safe for concurrent use, and text is its own.
+	// Parse reads the body of PUT /config, as filesource.Parse does. It must be
+	// safe for concurrent use, and may keep text.
 	Parse func(text []byte) (*control.Config, error)
 }
 
@@ -77,7 +77,7 @@ type handler struct {
 //
 //	mux.Handle("/debug/entrace/", http.StripPrefix("/debug/entrace", httpapi.New(ctl, nil)))
 //
-// A nil o means defaults. For a nil c there is nothing.
+// A nil o means defaults. With a nil c all paths are not found.
 func New(c *control.Control, o *Options) http.Handler {
 	if c == nil {
 		return http.NotFoundHandler()
@@ -135,7 +135,7 @@ func (h *handler) route(w http.ResponseWriter, r *http.Request) error {
 
 type methods map[string]func(http.ResponseWriter, *http.Request) error
 
-// do calls the function of the request's method. HEAD is GET, without what that writes.
+// do calls the function of the request's method, for HEAD that of GET.
 func do(w http.ResponseWriter, r *http.Request, m methods) error {
 	method := r.Method
 	if method == http.MethodHead {

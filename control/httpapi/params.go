@@ -16,11 +16,10 @@ import (
 	"github.com/entrace-go/entrace/control/tracedir"
 )
 
-// maxProblems is how many problems an answer names, which is not the request's to
-// say.
+// maxProblems bounds the problems that an answer names.
 const maxProblems = 10
 
-// params are the parameters in the query of a request, and what is wrong with them.
+// params holds the parameters in the query of a request, and their problems.
 type params struct {
 	values url.Values
 	errs   []error
@@ -44,7 +43,7 @@ func paramsOf(r *http.Request, known ...string) *params {
 	return p
 }
 
-// noBody makes a body an error: what is in it would be ignored.
+// noBody makes a body an error, since it would be ignored.
 func (p *params) noBody(r *http.Request) *params {
 	n := r.ContentLength
 	if n < 0 && r.Body != nil {

@@ -11,8 +11,7 @@ import (
 )
 
 // buildEntry returns the entry "build": which program this is, and how it is set.
-// Of its arguments and its environment it tells nothing else: there are secrets in
-// them.
+// It has nothing else of its arguments and its environment, since those may have secrets.
 func buildEntry() *format.TraceEntry {
 	a := []format.Attribute{
 		text("go.version", runtime.Version()),

@@ -38,7 +38,7 @@ type cpuProfile struct {
 	err     error         // of a part that could not be written by the loop
 }
 
-// A cpuRecording is what the runtime writes to, all at the end.
+// A cpuRecording is the writer for a profile. The runtime writes all of it at the end.
 type cpuRecording struct {
 	began time.Time
 
@@ -81,7 +81,7 @@ func (c *cpuProfile) start(s *control.Session) error {
 	return nil
 }
 
-// stop ends the profile and writes what was gathered since the last Flush.
+// stop ends the profile and writes the samples since the last flush.
 func (c *cpuProfile) stop() error {
 	c.life.Lock()
 	defer c.life.Unlock()
@@ -108,7 +108,7 @@ func (c *cpuProfile) flush() error {
 	return errors.Join(restart, err)
 }
 
-// flushPart is what the loop does.
+// flushPart is flush for the loop.
 func (c *cpuProfile) flushPart(s *control.Session) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -120,14 +120,14 @@ func (c *cpuProfile) flushPart(s *control.Session) {
 	}
 }
 
-// nextPart returns what went wrong with the restart, after which there is no profile,
-// and with what was gathered.
+// nextPart is flush with two errors: that of the restart, without which there is no profile,
+// and that of the part that has ended.
 func (c *cpuProfile) nextPart() (restart, err error) {
 	if c.part == nil {
 		return nil, nil
 	}
 	groups, began, took, err := c.end()
-	// Before anything is written: what that takes is in the profile, too.
+	// Before anything is written, so that the profile has the time that this takes.
 	restart = c.begin()
 	if err != nil {
 		return restart, err
@@ -144,7 +144,7 @@ func (c *cpuProfile) begin() error {
 	return nil
 }
 
-// end stops the profile, if there is one, and returns what is in it.
+// end stops the profile, if there is one, and returns its samples.
 func (c *cpuProfile) end() (groups []*group, began time.Time, took time.Duration, err error) {
 	part := c.part
 	if part == nil {

@@ -79,8 +79,7 @@ func (x *execTrace) stop() error {
 	return nil
 }
 
-// dump writes an entry with what the flight recorder has. It is an error if it
-// does not run.
+// dump writes an entry with the trace in the flight recorder, which must run.
 func (x *execTrace) dump(ctx context.Context, s *control.Session) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()

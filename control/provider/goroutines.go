@@ -17,8 +17,8 @@ import (
 const maxStacks = 2000
 
 // dumpGoroutines writes an entry for each stack with the goroutines that have it, but for those of this
-// module. The runtime stops the program for a moment and does not hear of ctx meanwhile; what
-// is written before ctx ends stays.
+// module. The runtime stops the program for a moment, in which it does not look at ctx. Entries
+// that are written before ctx ends stay.
 func dumpGoroutines(ctx context.Context, s *control.Session) error {
 	if s.On()&control.Goroutines == 0 {
 		return nil
@@ -31,7 +31,7 @@ func dumpGoroutines(ctx context.Context, s *control.Session) error {
 	if err := pprof.Lookup("goroutine").WriteTo(w, 0); err != nil {
 		return err
 	}
-	// WriteTo may not tell that w refused something.
+	// WriteTo may not return an error of w.
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func writeGoroutines(ctx context.Context, s *control.Session, at time.Time, grou
 	return s.Write(control.Goroutines, format.SpanRef{}, at, &e)
 }
 
-// attrLeftOut is how many stacks an entry stands for that are not told.
+// attrLeftOut is the number of stacks that have no entry of their own.
 const attrLeftOut = "left_out"
 
 // A limited is a writer that keeps what is written up to a bound, and goes on

@@ -5,7 +5,7 @@ import (
 	"runtime/metrics"
 )
 
-// A histogram is what a cumulative histogram of the runtime gained from one update
+// A histogram summarizes the growth of a cumulative histogram of the runtime from one update
 // to the next.
 type histogram struct {
 	count         uint64

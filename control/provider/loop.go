@@ -14,7 +14,7 @@ type loop struct {
 	failed bool          // read it after done
 }
 
-// newLoop calls tick every so often. A panic in it ends the loop and is told to s:
+// newLoop calls tick every so often. A panic in it ends the loop and fails s:
 // a recorder must not end the program that it watches.
 func newLoop(s *control.Session, every time.Duration, tick func()) *loop {
 	l := &loop{quit: make(chan struct{}), done: make(chan struct{})}

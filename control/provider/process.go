@@ -10,8 +10,8 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// A processProvider provides what the operating system tells of the process, and how the program was
-// built.
+// A processProvider provides statistics of the process from the operating system, and how the program
+// was built.
 type processProvider struct {
 	mu sync.Mutex
 
@@ -24,7 +24,7 @@ func (p *processProvider) provider() control.Provider {
 }
 
 // start writes the entry "build" and begins to sample, for the parameter that the
-// package's documentation lists. What is counted is counted from here.
+// package's documentation lists. Counters begin here.
 func (p *processProvider) start(s *control.Session) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -43,8 +43,8 @@ func (p *processProvider) start(s *control.Session) error {
 	return nil
 }
 
-// stop writes a last sample. It returns what first went wrong when an entry was
-// written, now or earlier.
+// stop writes a last sample. It returns the first error of writing an
+// entry, now or earlier.
 func (p *processProvider) stop() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -69,8 +69,8 @@ func dumpBuild(_ context.Context, s *control.Session) error {
 	return s.Write(control.Process, format.SpanRef{}, time.Now(), buildEntry())
 }
 
-// A usage is what there is to tell of a process at a moment, as far as it can be
-// had. What counts has counted since the process, or its cgroup, began.
+// A usage holds the statistics of the process at a moment. Counters count since the process, or its
+// cgroup, began.
 type usage struct {
 	user, system         maybe // nanoseconds of processor time
 	major, minor         maybe // page faults
@@ -83,7 +83,7 @@ type usage struct {
 	cpu, throttled, held maybe // of the cgroup: microseconds, of them kept waiting, and periods in which it was
 }
 
-// A processTick is what a tick does. It is for one goroutine at a time.
+// A processTick holds the state between two ticks. It is for one goroutine at a time.
 type processTick struct {
 	session *control.Session
 	system  *system

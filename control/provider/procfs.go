@@ -6,15 +6,15 @@ import (
 	"path"
 )
 
-// The parsers of what Linux tells in /proc and in a cgroup. What they cannot read
-// they leave out: each version of Linux has more.
+// Parsers of files in /proc and in a cgroup. They skip what they cannot read: each version of Linux has
+// more.
 
 // A procStatus is /proc/self/status, in bytes.
 type procStatus struct {
 	virtual, resident, peak, swap, threads maybe
 }
 
-// maybe is a number that may not be told.
+// maybe is a number that may be missing.
 type maybe struct {
 	n  uint64
 	ok bool

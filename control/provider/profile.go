@@ -24,7 +24,7 @@ const (
 	labelTrace = "trace_id"
 )
 
-// Bounds on what comes of a profile.
+// Bounds of a profile.
 const (
 	maxProfileBytes = 32 << 20 // not compressed
 	maxLabels       = 32       // of a stack
@@ -44,7 +44,7 @@ type group struct {
 
 type label struct{ name, value string }
 
-// parseProfile parses what package runtime/pprof writes and returns the groups of
+// parseProfile parses a profile of package runtime/pprof and returns the groups of
 // its samples, in no order.
 func parseProfile(data []byte) ([]*group, error) {
 	z, err := gzip.NewReader(bytes.NewReader(data))
@@ -124,7 +124,7 @@ func (g *grouper) place(l *profile.Location) uint32 {
 func (g *grouper) group(s *profile.Sample, numbers map[*profile.Location]uint32) (*group, bool) {
 	labels, ref := labelsOf(s)
 	g.text = g.text[:0]
-	// Each location has a frame at least, so what comes after so many is not told.
+	// Each location has a frame at least, so that later ones are not in the text.
 	locations := s.Location[:min(len(s.Location), maxFrames)]
 	g.text = binary.AppendUvarint(g.text, uint64(len(locations)))
 	for _, l := range locations {
@@ -185,7 +185,7 @@ func unhex(id []byte, s string) bool {
 	return err == nil
 }
 
-// attributes appends what all entries of a profile have in common.
+// attributes appends the attributes that all entries of a profile have.
 func (g *group) attributes(a []format.Attribute) []format.Attribute {
 	a = append(a, text("stack", g.stack()))
 	for _, l := range g.labels {

@@ -9,12 +9,12 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// target is that of entries that are made up here, of what several sources tell.
+// target is that of entries with values of several sources.
 const target = "github.com/entrace-go/entrace/control/provider"
 
 var errRunning = errors.New("already running")
 
-// attrInterval is what a delta is over, in every entry with one.
+// attrInterval is the time that the deltas of an entry are over.
 const attrInterval = "interval_nano"
 
 func u64(name string, n uint64) format.Attribute {

@@ -23,7 +23,7 @@ func (r *runtimeProvider) provider() control.Provider {
 }
 
 // start begins to sample, for the parameters that the package's documentation
-// lists. What is counted is counted from here.
+// lists. Counters begin here.
 func (r *runtimeProvider) start(s *control.Session) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -42,8 +42,8 @@ func (r *runtimeProvider) start(s *control.Session) error {
 	return nil
 }
 
-// stop writes a last sample. It returns what first went wrong when one was
-// written, now or earlier.
+// stop writes a last sample. It returns the first error of writing one, now
+// or earlier.
 func (r *runtimeProvider) stop() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -59,7 +59,7 @@ func (r *runtimeProvider) stop() error {
 	return t.err
 }
 
-// A runtimeTick is what a tick does. It is for one goroutine at a time.
+// A runtimeTick holds the state between two ticks. It is for one goroutine at a time.
 type runtimeTick struct {
 	session *control.Session
 	sampler *sampler
@@ -68,7 +68,7 @@ type runtimeTick struct {
 	err     error             // the first one
 
 	gc     debug.GCStats
-	cycles int64 // the last one that was told
+	cycles int64 // the last one that has an entry
 }
 
 func newRuntimeTick(s *control.Session) (*runtimeTick, error) {

@@ -4,7 +4,7 @@ package provider
 
 import "syscall"
 
-// addRusage adds what getrusage tells of all threads together.
+// addRusage adds the statistics of getrusage, of all threads together.
 func (u *usage) addRusage() {
 	var r syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &r) != nil {

@@ -18,7 +18,7 @@ const (
 	metricGoroutines = "/sched/goroutines" // the start of the names of all that count goroutines
 )
 
-// defaultMetrics is what runtime.metrics has in it if nothing else is asked for.
+// defaultMetrics are the metrics of runtime.metrics by default.
 // Those that this version of Go does not have are left out.
 var defaultMetrics = []string{
 	metricLive,
@@ -129,7 +129,7 @@ func (s *sampler) index(name string) int {
 	return -1
 }
 
-// read reads all. What the attributes call a delta is since the read before.
+// read reads all metrics. Deltas are since the read before.
 func (s *sampler) read() {
 	if len(s.samples) == 0 {
 		return
@@ -150,7 +150,7 @@ func (s *sampler) append(a []format.Attribute, in control.Set) []format.Attribut
 	return a
 }
 
-// count returns what a metric is that counts, 0 if it is none or not read.
+// count returns the value of a counter, 0 if the metric is none or not read.
 func (s *sampler) count(name string) uint64 {
 	if i := s.index(name); i >= 0 && s.samples[i].Value.Kind() == metrics.KindUint64 {
 		return s.samples[i].Value.Uint64()

@@ -5,14 +5,14 @@ import (
 	"path/filepath"
 )
 
-// A system is where Linux tells of the process.
+// A system reads statistics of the process from /proc and the cgroup.
 type system struct {
 	proc   string // the folder of the process
 	cgroup string // that of its cgroup of version 2; empty: it has none
 	buf    [16 << 10]byte
 }
 
-// newSystem returns what is below root, which is "/" but in tests.
+// newSystem returns a system that reads below root, which is "/" but in tests.
 func newSystem(root string) *system {
 	s := &system{proc: filepath.Join(root, "proc", "self")}
 	if dir, ok := parseCgroup(s.read(filepath.Join(s.proc, "cgroup"))); ok {

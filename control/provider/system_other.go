@@ -2,7 +2,7 @@
 
 package provider
 
-// A system is what the process is asked by, which is but the operating system.
+// A system reads statistics of the process. This one is for systems without /proc.
 type system struct{}
 
 func newSystem(string) *system { return &system{} }

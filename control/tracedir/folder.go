@@ -1,5 +1,5 @@
 // Package tracedir is the folder of the traces of a flight recorder: the names of its files, the
-// finished traces and how many are kept, and what processes that died have left in it.
+// finished traces and how many are kept, and the recovery of the files of processes that died.
 package tracedir
 
 import (
@@ -47,12 +47,12 @@ func Open(dir string) (*Folder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the folder of the traces: %w", err)
 	}
-	//nolint:gosec // G301: only the folder itself is private, what it lies in is for all that may lie there
+	//nolint:gosec // G301: only the folder itself is private
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return nil, fmt.Errorf("make the folder of the traces: %w", err)
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil {
-		fi, serr := os.Stat(dir) // some systems have other errors than ErrExist for what is there
+		fi, serr := os.Stat(dir) // some systems have another error than ErrExist
 		if serr != nil {
 			return nil, fmt.Errorf("make the folder of the traces: %w", err)
 		}
@@ -81,7 +81,7 @@ func (f *Folder) each(fn func(e fs.DirEntry)) error {
 	}
 	defer d.Close()
 	for {
-		// In parts, since nothing bounds what else lies there.
+		// In parts, since nothing bounds the number of other files.
 		list, err := d.ReadDir(256)
 		for _, e := range list {
 			if e.Type().IsRegular() {
@@ -206,8 +206,7 @@ func (f *Folder) OpenFile(name string) (*os.File, os.FileInfo, error) {
 // Ended notes that this process has finished the trace name just now, from when its age counts.
 func (f *Folder) Ended(name string) { f.ended.Add(name) }
 
-// Finish makes the trace name of what a dead writer has left of it, and reports
-// whether it has.
+// Finish finishes the trace name that a dead writer has left, and reports whether it did.
 func (f *Folder) Finish(name string) (bool, error) {
 	r, err := deadtrace.Finish(context.Background(), tracename.Stream(f.Path(name)), &deadtrace.Options{Owner: deadtrace.Private})
 	if deadtrace.IsOthers(err) {

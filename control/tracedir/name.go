@@ -10,7 +10,7 @@ import (
 	"github.com/entrace-go/entrace/internal/tracename"
 )
 
-// A traceName is what the name of a trace's file says:
+// A traceName holds the parts of the name of a trace's file:
 //
 //	20261120T212712.021345Z-HOST-PID-SEQ-CONFIG.et
 //
@@ -29,7 +29,7 @@ type traceName struct {
 const (
 	fileTime    = "20060102T150405.000000Z"
 	maxFileHost = 32
-	maxFileName = 200 // what package format takes
+	maxFileName = 200 // in package format
 )
 
 // String returns the name.
@@ -103,7 +103,7 @@ func parseFileName(s string) (traceName, bool) {
 	return n, n.String() == s
 }
 
-// fileHost returns what stands for a host in the names of files.
+// fileHost returns the name of a host as names of files have it.
 func fileHost(s string) string {
 	b := []byte(s[:min(len(s), maxFileHost)])
 	for i, c := range b {
@@ -125,7 +125,7 @@ var fileNames struct {
 	seq  uint64
 }
 
-// Host returns what stands for this host in the names of files.
+// Host returns the name of this host as names of files have it.
 func Host() string { return host() }
 
 var host = sync.OnceValue(func() string {

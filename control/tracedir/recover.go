@@ -20,7 +20,7 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// A Result reports on what a process that died has left: a ring, or the stream of a trace or of a
+// A Result reports on a file of a process that died: a ring, or the stream of a trace or of a
 // recording. Name is that file, and Output the trace that was made of it, "" if there is none.
 type Result struct {
 	recorder.Report
@@ -30,17 +30,18 @@ type Result struct {
 	Time    time.Time // of the last record
 	PID     int
 	Service string
-	Reason  string // what the runtime wrote first, "" if it wrote nothing
+	Reason  string // the first line of the runtime's last words, "" without any
 	Damaged int    // parts of the ring that could not be read
 }
 
-// Recover makes traces of all that processes which died have left in the folder dir: of the rings of
-// flight recorders, which it removes, and of the streams of their traces and of plain recordings, which
-// it finishes as [recorder.Recover] does. It leaves alone what a living process works on. It calls each
-// with the result of each, or with nil where there is none, and with the error, which says why it could
-// not be recovered, or not all of it: what is left stays as it is then. The error of a ring is
+// Recover makes traces of the files that processes which died have left in the folder dir. It makes a
+// trace of each ring of a flight recorder, and removes the ring. It finishes the streams of traces and of
+// plain recordings as [recorder.Recover] does. It leaves the files of living processes alone.
+//
+// Recover calls each with the result or the error of each file. A ring has both if a part of it could not
+// be recovered. A file with an error stays. The error of a ring is
 // [recorder.ErrJournalGone] if it was in memory that is gone, and [recorder.ErrJournalElsewhere] if it is
-// out of reach. The error that Recover returns is that of the folder.
+// out of reach. Recover returns the error of the folder.
 func Recover(ctx context.Context, dir string, each func(*Result, error)) error {
 	if _, err := os.Stat(dir); err != nil {
 		return err
@@ -57,7 +58,7 @@ func Recover(ctx context.Context, dir string, each func(*Result, error)) error {
 }
 
 // Recover is the function Recover for a process that starts: it passes over plain recordings and waits a
-// day for a journal that is out of reach. Report is told why records are missing.
+// day for a journal that is out of reach. It calls report with the reasons why records are missing.
 func (f *Folder) Recover(report func(error), each func(*Result, error)) error {
 	return f.recover(context.Background(), &deadtrace.Options{Owner: deadtrace.Private, AtStart: true, Report: report}, each)
 }

@@ -42,17 +42,17 @@ const (
 	maxCrashes = 1000
 )
 
-// NewRing returns the paths of the ring of this process, which began at a time, and of what the runtime
-// writes when the process dies.
+// NewRing returns the path of the ring of this process, which began at a time, and the path for the
+// runtime's last words.
 func (f *Folder) NewRing(at time.Time) (ring, crash string) {
 	ring = f.Path(fmt.Sprintf("%s%s-%d-%s%s", ringPrefix, Host(), os.Getpid(), at.UTC().Format(fileTime), ringExt))
 	return ring, crashText(ring)
 }
 
-// crashText returns the path of what the runtime has written when the process of a ring died.
+// crashText returns the path of the runtime's last words beside a ring.
 func crashText(ring string) string { return strings.TrimSuffix(ring, ringExt) + crashtext.Ext }
 
-// Note returns what the file of a ring says of its process: its service and the id of its
+// Note returns the note of this process for the file of its ring, with its service and the id of its
 // configuration.
 func Note(service, config string) []byte {
 	n := note{Host: Host(), PID: os.Getpid(), Service: wire.Cut(service, maxNote), Config: wire.Cut(config, maxNote)}
@@ -66,7 +66,7 @@ func Note(service, config string) []byte {
 // maxNote bounds each text of a note.
 const maxNote = 200
 
-// A note holds what a ring's file says of its process.
+// A note describes the process of a ring.
 type note struct {
 	Host    string `json:"host"`
 	PID     int    `json:"pid"`
@@ -75,7 +75,7 @@ type note struct {
 }
 
 // setAside gives the ring another name that this program cannot read because of err, so
-// that it is told of once.
+// that it is reported once.
 func (f *Folder) setAside(name string, err error) error {
 	to := name + tracename.Broken
 	d, rerr := journal.OpenDead(name, true)
@@ -96,7 +96,7 @@ func (f *Folder) recoverRing(c *Result) error {
 	}
 	defer func() { _ = d.Close() }()
 	var n note
-	_ = json.Unmarshal(d.Note, &n) // what is not there is not told
+	_ = json.Unmarshal(d.Note, &n) // without a note the fields are empty
 	c.PID, c.Service, c.Time, c.Damaged = n.PID, n.Service, d.Last, d.Damaged
 	textName := crashText(c.Name)
 	text, written, err := crashtext.Read(textName)
