@@ -210,7 +210,8 @@ func TestEveryLink(t *testing.T) {
 			r.start(q)
 			q.Key = "narrow"
 			r.start(q)
-			time.Sleep(50 * time.Millisecond) // the samplers have something to tell, if they come to it
+			before := r.ctl.Stats().Ring.Entries
+			eventually(t, "the samplers write", func() bool { return r.ctl.Stats().Ring.Entries > before })
 			if !r.stop(api("stream")) {
 				t.Error("the stream did not run")
 			}

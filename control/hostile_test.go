@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/entrace-go/entrace/control"
@@ -138,27 +138,35 @@ func TestHostileExit(t *testing.T) {
 	}
 }
 
-// TestHostileFeedback logs what went wrong to the recorder that fires for it.
+// TestHostileFeedback logs each error to the recorder that fires for it.
 func TestHostileFeedback(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "traces")
-	cfg := hostile(dir)
-	cfg.Ring.Persist = false
-	cfg.Traces[0].On = []control.On{{Trigger: control.TriggerLog, Level: slog.LevelError}}
-	var ctl *control.Control
-	var told atomic.Int64
-	said := func() {
-		e := &format.TraceEntry{Message: format.Some("wrong"), Metadata: format.Metadata{Name: "event", Level: format.LevelError}}
-		_ = ctl.Recorder().Log(format.SpanRef{}, e)
-	}
-	ctl = start(t, &control.Options{Config: cfg, OnError: func(error) { told.Add(1); said() }})
-	must(t, os.RemoveAll(dir))
-	said()
-	eventually(t, "a trace is lost", func() bool { return ctl.Stats().Lost > 0 })
-	time.Sleep(200 * time.Millisecond)
-	if n := told.Load(); n > 3 {
-		t.Errorf("one record led to %d errors", n)
-	}
-	must(t, os.MkdirAll(dir, 0o700))
+	synctest.Test(t, func(t *testing.T) {
+		dir := filepath.Join(t.TempDir(), "traces")
+		cfg := hostile(dir)
+		cfg.Ring.Persist = false
+		cfg.Traces[0].On = onError()
+		var ctl *control.Control
+		var told atomic.Int64
+		said := func() {
+			e := &format.TraceEntry{Message: format.Some("wrong"), Metadata: format.Metadata{Name: "event", Level: format.LevelError}}
+			_ = ctl.Recorder().Log(format.SpanRef{}, e)
+		}
+		ctl, err := control.New(&control.Options{Config: cfg, OnError: func(error) { told.Add(1); said() }})
+		must(t, err)
+		must(t, os.RemoveAll(dir))
+		said()
+		synctest.Wait()
+		if ctl.Stats().Lost == 0 {
+			t.Error("no trace is lost")
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if n := told.Load(); n > 3 {
+			t.Errorf("one record led to %d errors", n)
+		}
+		must(t, os.MkdirAll(dir, 0o700))
+		must(t, ctl.Shutdown(context.Background()))
+	})
 }
 
 // TestHostileDump asks a dumper that has not come back.

@@ -54,14 +54,11 @@ func deepStream(t *testing.T, r *rig) *control.Trace {
 		r.log.Info(text, "i", i)
 	}
 	iet := strings.TrimSuffix(tr.Path(), ".et") + ".iet"
-	for range 500 {
-		if fi, err := os.Stat(iet); err == nil && fi.Size() > deepRecords*200 && countText(t, iet, text) == deepRecords {
-			return tr
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Fatalf("%s does not get what is recorded", iet)
-	return nil
+	eventually(t, iet+" has the records", func() bool {
+		fi, err := os.Stat(iet)
+		return err == nil && fi.Size() > deepRecords*200 && countText(t, iet, text) == deepRecords
+	})
+	return tr
 }
 
 // countText returns how many entries of a trace have that message.
@@ -192,11 +189,12 @@ func TestPassingErrorSpoilsNoStream(t *testing.T) {
 		r.log.Info(strings.Repeat("y", 50_000))
 	}
 	restore()
-	const tries = 100 // until the writer has tried again
-	for range tries {
+	tries := 0
+	eventually(t, "the writer writes again", func() bool {
 		r.log.Info("room again")
-		time.Sleep(10 * time.Millisecond)
-	}
+		tries++
+		return countText(t, strings.TrimSuffix(tr.Path(), ".et")+".iet", "room again") > 0
+	})
 	if !r.stop(api("deep")) {
 		t.Error("there was nothing to stop")
 	}
