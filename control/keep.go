@@ -56,65 +56,44 @@ func (k *KeepIf) oneIn(longest time.Duration, met bool) (class, n int) {
 
 // look reads a trace and returns how long its longest span took, and whether Any and All are met.
 func (k *KeepIf) look(name string) (longest time.Duration, met bool, err error) {
-	names := []string{format.AttrSpanID, format.AttrDuration}
-	var values [][]string
-	want := func(s string) (at int, value string) {
+	found := make(map[string]map[string]bool) // by attribute and value
+	for _, s := range slices.Concat(k.Any, k.All) {
 		name, value, _ := strings.Cut(s, "=")
-		at = slices.Index(names[2:], name)
-		if at < 0 {
-			at = len(names) - 2
-			names = append(names, name)
-			values = append(values, nil)
+		if found[name] == nil {
+			found[name] = make(map[string]bool)
 		}
-		return at, value
+		found[name][value] = false
 	}
-	anyOf := make(map[string]bool) // name=value
-	for _, s := range k.Any {
-		at, v := want(s)
-		values[at] = append(values[at], v)
-		anyOf[s] = true
-	}
-	for _, s := range k.All {
-		at, v := want(s)
-		values[at] = append(values[at], v)
-	}
-	found := make(map[string]bool)
 	f, err := format.Open(name, nil)
 	if err != nil {
 		return 0, false, err
 	}
 	defer func() { _ = f.Close() }()
 	err = f.Walk(0, func(_ uint32, e *format.TraceEntry) error {
-		if _, span := e.Attribute(names[0]); span {
-			if d, ok := e.Attribute(names[1]); ok {
-				if n, ok := d.I64(); ok {
-					longest = max(longest, time.Duration(n))
-				}
+		if _, span := e.Attribute(format.AttrSpanID); span {
+			d, _ := e.Attribute(format.AttrDuration)
+			if n, ok := d.I64(); ok {
+				longest = max(longest, time.Duration(n))
 			}
 		}
-		for at := range values {
-			if v, ok := e.Attribute(names[2+at]); ok {
-				text := valueText(&v)
-				for _, wanted := range values[at] {
-					if text == wanted {
-						found[names[2+at]+"="+wanted] = true
-					}
-				}
+		for name, values := range found {
+			v, ok := e.Attribute(name)
+			if !ok {
+				continue
+			}
+			text := valueText(&v)
+			if _, asked := values[text]; asked {
+				values[text] = true
 			}
 		}
 		return nil
 	})
-	if err != nil {
-		return 0, false, err
+	has := func(s string) bool {
+		name, value, _ := strings.Cut(s, "=")
+		return found[name][value]
 	}
-	met = len(k.Any) == 0
-	for s := range found {
-		met = met || anyOf[s]
-	}
-	for _, s := range k.All {
-		met = met && found[s]
-	}
-	return longest, met, nil
+	met = (len(k.Any) == 0 || slices.ContainsFunc(k.Any, has)) && !slices.ContainsFunc(k.All, func(s string) bool { return !has(s) })
+	return longest, met && err == nil, err
 }
 
 // valueText returns the value of an attribute as a configuration has it.

@@ -69,19 +69,66 @@ func dumpBuild(_ context.Context, s *control.Session) error {
 	return s.Write(control.Process, format.SpanRef{}, time.Now(), buildEntry())
 }
 
+// A statistic is one of those of a process.
+type statistic int
+
+// The statistics, in the order of their attributes.
+const (
+	userTime statistic = iota
+	systemTime
+	resident
+	virtual
+	peak
+	swap
+	threads
+	openFiles
+	majorFaults
+	minorFaults
+	voluntary
+	involuntary
+	bytesRead
+	bytesWritten
+	groupMemory
+	groupLimit
+	groupTime
+	throttledTime
+	throttledPeriods
+	goMemory
+	statistics
+)
+
+// statAttributes are the attributes of the statistics. A counter has its growth since the entry before, in units of
+// which so many are one of its own.
+var statAttributes = [statistics]struct {
+	name    string
+	counter bool
+	unit    float64 // 0: a whole number
+}{
+	userTime:         {"process.cpu.time.user:seconds delta", true, 1e9},
+	systemTime:       {"process.cpu.time.system:seconds delta", true, 1e9},
+	resident:         {"process.memory.usage:bytes", false, 0},
+	virtual:          {"process.memory.virtual:bytes", false, 0},
+	peak:             {"process.memory.peak:bytes", false, 0},
+	swap:             {"process.memory.swap:bytes", false, 0},
+	threads:          {"process.thread.count:threads", false, 0},
+	openFiles:        {"process.unix.file_descriptor.count:openFiles", false, 0},
+	majorFaults:      {"process.paging.faults.major:faults delta", true, 0},
+	minorFaults:      {"process.paging.faults.minor:faults delta", true, 0},
+	voluntary:        {"process.context_switches.voluntary:switches delta", true, 0},
+	involuntary:      {"process.context_switches.involuntary:switches delta", true, 0},
+	bytesRead:        {"process.disk.io.read:bytes delta", true, 0},
+	bytesWritten:     {"process.disk.io.write:bytes delta", true, 0},
+	groupMemory:      {"container.memory.usage:bytes", false, 0},
+	groupLimit:       {"container.memory.limit:bytes", false, 0},
+	groupTime:        {"container.cpu.time:seconds delta", true, 1e6},
+	throttledTime:    {"container.cpu.throttled.time:seconds delta", true, 1e6},
+	throttledPeriods: {"container.cpu.throttled.periods:periods delta", true, 0},
+	goMemory:         {"go.memory.used:bytes", false, 0},
+}
+
 // A usage holds the statistics of the process at a moment. Counters count since the process, or its
 // cgroup, began.
-type usage struct {
-	user, system         maybe // nanoseconds of processor time
-	major, minor         maybe // page faults
-	voluntary, forced    maybe // context switches
-	read, written        maybe // bytes from and to the disk
-	threads, files       maybe
-	resident, virtual    maybe // bytes
-	peak, swap           maybe // bytes
-	group, limit         maybe // bytes of memory of the cgroup
-	cpu, throttled, held maybe // of the cgroup: microseconds, of them kept waiting, and periods in which it was
-}
+type usage [statistics]maybe
 
 // A processTick holds the state between two ticks. It is for one goroutine at a time.
 type processTick struct {
@@ -108,32 +155,26 @@ func (t *processTick) run() {
 	if t.session.On()&control.Process == 0 {
 		return
 	}
-	now, u, was := time.Now(), t.system.usage(), &t.before
+	now, u := time.Now(), t.system.usage()
+	u[goMemory] = t.used()
 	e := &t.entry
 	e.Metadata = format.Metadata{Name: "process", Target: target, Level: format.LevelTrace}
 	a := append(e.Attributes[:0], u64(attrInterval, uint64(now.Sub(t.last))))
-
-	a = seconds(a, "process.cpu.time.user:seconds delta", u.user, was.user, 1e9)
-	a = seconds(a, "process.cpu.time.system:seconds delta", u.system, was.system, 1e9)
-	a = gauge(a, "process.memory.usage:bytes", u.resident)
-	a = gauge(a, "process.memory.virtual:bytes", u.virtual)
-	a = gauge(a, "process.memory.peak:bytes", u.peak)
-	a = gauge(a, "process.memory.swap:bytes", u.swap)
-	a = gauge(a, "process.thread.count:threads", u.threads)
-	a = gauge(a, "process.unix.file_descriptor.count:files", u.files)
-	a = delta(a, "process.paging.faults.major:faults delta", u.major, was.major)
-	a = delta(a, "process.paging.faults.minor:faults delta", u.minor, was.minor)
-	a = delta(a, "process.context_switches.voluntary:switches delta", u.voluntary, was.voluntary)
-	a = delta(a, "process.context_switches.involuntary:switches delta", u.forced, was.forced)
-	a = delta(a, "process.disk.io.read:bytes delta", u.read, was.read)
-	a = delta(a, "process.disk.io.write:bytes delta", u.written, was.written)
-	a = gauge(a, "container.memory.usage:bytes", u.group)
-	a = gauge(a, "container.memory.limit:bytes", u.limit)
-	a = seconds(a, "container.cpu.time:seconds delta", u.cpu, was.cpu, 1e6)
-	a = seconds(a, "container.cpu.throttled.time:seconds delta", u.throttled, was.throttled, 1e6)
-	a = delta(a, "container.cpu.throttled.periods:periods delta", u.held, was.held)
-	a = gauge(a, "go.memory.used:bytes", t.used())
-
+	for i, m := range u {
+		attr, was := &statAttributes[i], t.before[i]
+		if !m.ok || attr.counter && !was.ok {
+			continue
+		}
+		n := m.n
+		if attr.counter {
+			n -= min(n, was.n) // it may go back
+		}
+		if attr.unit > 0 {
+			a = append(a, float(attr.name, float64(n)/attr.unit))
+		} else {
+			a = append(a, u64(attr.name, n))
+		}
+	}
 	e.Attributes = a
 	t.last, t.before = now, u
 	if err := t.session.Write(control.Process, format.SpanRef{}, now, e); err != nil && t.err == nil {
@@ -149,26 +190,4 @@ func (t *processTick) used() maybe {
 		return maybe{}
 	}
 	return maybe{total.Uint64() - min(total.Uint64(), released.Uint64()), true}
-}
-
-func gauge(a []format.Attribute, name string, m maybe) []format.Attribute {
-	if !m.ok {
-		return a
-	}
-	return append(a, u64(name, m.n))
-}
-
-func delta(a []format.Attribute, name string, m, was maybe) []format.Attribute {
-	if !m.ok || !was.ok {
-		return a
-	}
-	return append(a, u64(name, m.n-min(m.n, was.n)))
-}
-
-// seconds is delta for a time of which so many units are a second.
-func seconds(a []format.Attribute, name string, m, was maybe, unit float64) []format.Attribute {
-	if !m.ok || !was.ok {
-		return a
-	}
-	return append(a, float(name, float64(m.n-min(m.n, was.n))/unit))
 }

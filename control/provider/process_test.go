@@ -62,7 +62,7 @@ func TestProcessSample(t *testing.T) {
 	must(t, p.start(r.session(control.Process, map[string]string{"process.interval": "1h"})))
 	// A processor clock may move in steps of 10 ms and more.
 	for end := time.Now().Add(time.Second); time.Now().Before(end); {
-		if u := newSystem("/").usage(); !u.user.ok || u.user.n-p.tick.before.user.n > 5e7 {
+		if u := newSystem("/").usage(); !u[userTime].ok || u[userTime].n-p.tick.before[userTime].n > 5e7 {
 			break
 		}
 	}

@@ -9,65 +9,38 @@ import (
 // Parsers of files in /proc and in a cgroup. They skip what they cannot read: each version of Linux has
 // more.
 
-// A procStatus is /proc/self/status, in bytes.
-type procStatus struct {
-	virtual, resident, peak, swap, threads maybe
-}
-
 // maybe is a number that may be missing.
 type maybe struct {
 	n  uint64
 	ok bool
 }
 
-func parseStatus(b []byte) (s procStatus) {
-	eachField(b, ':', func(name, value []byte) {
-		switch string(name) {
-		case "VmSize":
-			s.virtual = kilobytes(value)
-		case "VmRSS":
-			s.resident = kilobytes(value)
-		case "VmHWM":
-			s.peak = kilobytes(value)
-		case "VmSwap":
-			s.swap = kilobytes(value)
-		case "Threads":
-			s.threads = decimal(value)
+// The fields of /proc/self/status, of /proc/self/io, which counts bytes from and to the disk, and of
+// cpu.stat of a cgroup, which has microseconds.
+var (
+	statusFields = map[string]statistic{"VmSize": virtual, "VmRSS": resident, "VmHWM": peak, "VmSwap": swap, "Threads": threads}
+	ioFields     = map[string]statistic{"read_bytes": bytesRead, "write_bytes": bytesWritten}
+	cpuFields    = map[string]statistic{"usage_usec": groupTime, "throttled_usec": throttledTime, "nr_throttled": throttledPeriods}
+)
+
+// parse sets the statistics of some fields in lines "name<sep>value".
+func (u *usage) parse(b []byte, sep byte, fields map[string]statistic) {
+	for line := range bytes.Lines(b) {
+		i := bytes.IndexByte(line, sep)
+		if i <= 0 {
+			continue
 		}
-	})
-	return s
-}
-
-// A procIO is /proc/self/io: bytes that came from and went to the disk.
-type procIO struct{ read, written maybe }
-
-func parseIO(b []byte) (s procIO) {
-	eachField(b, ':', func(name, value []byte) {
-		switch string(name) {
-		case "read_bytes":
-			s.read = decimal(value)
-		case "write_bytes":
-			s.written = decimal(value)
+		to, ok := fields[string(bytes.TrimSpace(line[:i]))]
+		if !ok {
+			continue
 		}
-	})
-	return s
-}
-
-// A cgroupCPU is cpu.stat of a cgroup.
-type cgroupCPU struct{ micros, throttledMicros, throttled maybe }
-
-func parseCPUStat(b []byte) (s cgroupCPU) {
-	eachField(b, ' ', func(name, value []byte) {
-		switch string(name) {
-		case "usage_usec":
-			s.micros = decimal(value)
-		case "throttled_usec":
-			s.throttledMicros = decimal(value)
-		case "nr_throttled":
-			s.throttled = decimal(value)
+		value := bytes.TrimSpace(line[i+1:])
+		if to >= resident && to <= swap {
+			u[to] = kilobytes(value)
+		} else {
+			u[to] = decimal(value)
 		}
-	})
-	return s
+	}
 }
 
 // parseCgroup returns the folder of the own cgroup of version 2, below where those
@@ -79,16 +52,6 @@ func parseCgroup(b []byte) (dir string, ok bool) {
 		}
 	}
 	return "", false
-}
-
-// eachField calls f for each line "name<sep>value", without the space around the
-// two.
-func eachField(b []byte, sep byte, f func(name, value []byte)) {
-	for line := range bytes.Lines(b) {
-		if i := bytes.IndexByte(line, sep); i > 0 {
-			f(bytes.TrimSpace(line[:i]), bytes.TrimSpace(line[i+1:]))
-		}
-	}
 }
 
 // kilobytes returns the bytes of "123 kB".

@@ -8,40 +8,38 @@ import (
 
 func some(n uint64) maybe { return maybe{n, true} }
 
-func TestParseStatus(t *testing.T) {
+func TestParseFields(t *testing.T) {
+	type want = map[statistic]uint64
 	tests := []struct {
 		name, text string
-		want       procStatus
+		sep        byte
+		fields     map[string]statistic
+		want       want
 	}{
-		{"whole", "Name:\tVmRSS: 7 kB\nVmSize:\t    3060 kB\nVmHWM:\t 1736 kB\nVmRSS:\t 1700 kB\nVmSwap:\t 0 kB\nThreads:\t12\n", procStatus{
-			some(3060 << 10), some(1700 << 10), some(1736 << 10), some(0), some(12),
+		{"whole", "Name:\tVmRSS: 7 kB\nVmSize:\t    3060 kB\nVmHWM:\t 1736 kB\nVmRSS:\t 1700 kB\nVmSwap:\t 0 kB\nThreads:\t12\n", ':', statusFields, want{
+			virtual: 3060 << 10, resident: 1700 << 10, peak: 1736 << 10, swap: 0, threads: 12,
 		}},
-		{"kernel thread", "Name:\tkthreadd\nThreads:\t1\n", procStatus{threads: some(1)}},
-		{"cut", "VmSize:\t3060 kB\nVmRSS:\t17", procStatus{virtual: some(3060 << 10)}},
-		{"unit", "VmSize:\t3060 MB\nVmRSS:\tmany kB\nThreads: -1", procStatus{}},
-		{"large", "VmSize: 18014398509481983 kB\nVmRSS: 18014398509481984 kB\nVmSwap: 99999999999999999999 kB", procStatus{virtual: some(math.MaxUint64 &^ 1023)}},
-		{"empty", "", procStatus{}},
+		{"kernel thread", "Name:\tkthreadd\nThreads:\t1\n", ':', statusFields, want{threads: 1}},
+		{"cut", "VmSize:\t3060 kB\nVmRSS:\t17", ':', statusFields, want{virtual: 3060 << 10}},
+		{"unit", "VmSize:\t3060 MB\nVmRSS:\tmany kB\nThreads: -1", ':', statusFields, nil},
+		{"large", "VmSize: 18014398509481983 kB\nVmRSS: 18014398509481984 kB\nVmSwap: 99999999999999999999 kB", ':', statusFields, want{virtual: math.MaxUint64 &^ 1023}},
+		{"empty", "", ':', statusFields, nil},
+		{"io", "rchar: 7279\nread_bytes: 5\nwrite_bytes: 4096\nwchar: 9\n", ':', ioFields, want{bytesRead: 5, bytesWritten: 4096}},
+		{
+			"cpu.stat", "usage_usec 17\nuser_usec 9\nnr_periods 3\nnr_throttled 2\nthrottled_usec 18446744073709551615\n", ' ', cpuFields,
+			want{groupTime: 17, throttledTime: math.MaxUint64, throttledPeriods: 2},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := parseStatus([]byte(tt.text)); got != tt.want {
-				t.Errorf("parseStatus gives %+v, want %+v", got, tt.want)
+			var got, want usage
+			for i, n := range tt.want {
+				want[i] = some(n)
+			}
+			if got.parse([]byte(tt.text), tt.sep, tt.fields); got != want {
+				t.Errorf("parse gives %+v, want %+v", got, want)
 			}
 		})
-	}
-}
-
-func TestParseIO(t *testing.T) {
-	got := parseIO([]byte("rchar: 7279\nread_bytes: 5\nwrite_bytes: 4096\nwchar: 9\n"))
-	if want := (procIO{some(5), some(4096)}); got != want {
-		t.Errorf("parseIO gives %+v, want %+v", got, want)
-	}
-}
-
-func TestParseCPUStat(t *testing.T) {
-	got := parseCPUStat([]byte("usage_usec 17\nuser_usec 9\nnr_periods 3\nnr_throttled 2\nthrottled_usec 18446744073709551615\n"))
-	if want := (cgroupCPU{some(17), some(math.MaxUint64), some(2)}); got != want {
-		t.Errorf("parseCPUStat gives %+v, want %+v", got, want)
 	}
 }
 
@@ -79,9 +77,10 @@ func FuzzProc(f *testing.F) {
 	f.Add([]byte("VmSize:\t3060 kB\nThreads:\t1\nread_bytes: 5\nusage_usec 1\n0::/a/../..\n"))
 	f.Add([]byte(":\n:1\n \n::/\n0::/\x00"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		parseStatus(b)
-		parseIO(b)
-		parseCPUStat(b)
+		var u usage
+		u.parse(b, ':', statusFields)
+		u.parse(b, ':', ioFields)
+		u.parse(b, ' ', cpuFields)
 		dir, ok := parseCgroup(b)
 		if ok && !strings.HasPrefix(dir, "/") || strings.Contains(dir+"/", "/../") {
 			t.Errorf("cgroup %q", dir)

@@ -10,8 +10,8 @@ func (u *usage) addRusage() {
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &r) != nil {
 		return
 	}
-	u.user, u.system = maybe{uint64(r.Utime.Nano()), true}, maybe{uint64(r.Stime.Nano()), true}
+	u[userTime], u[systemTime] = maybe{uint64(r.Utime.Nano()), true}, maybe{uint64(r.Stime.Nano()), true}
 	// On 32 bits they are int32, which wraps.
-	u.major, u.minor = maybe{uint64(uint(r.Majflt)), true}, maybe{uint64(uint(r.Minflt)), true}
-	u.voluntary, u.forced = maybe{uint64(uint(r.Nvcsw)), true}, maybe{uint64(uint(r.Nivcsw)), true}
+	u[majorFaults], u[minorFaults] = maybe{uint64(uint(r.Majflt)), true}, maybe{uint64(uint(r.Minflt)), true}
+	u[voluntary], u[involuntary] = maybe{uint64(uint(r.Nvcsw)), true}, maybe{uint64(uint(r.Nivcsw)), true}
 }

@@ -24,21 +24,18 @@ func newSystem(root string) *system {
 func (s *system) usage() usage {
 	var u usage
 	u.addRusage()
-	status := parseStatus(s.read(s.proc + "/status"))
-	u.virtual, u.resident, u.peak, u.swap, u.threads = status.virtual, status.resident, status.peak, status.swap, status.threads
-	io := parseIO(s.read(s.proc + "/io"))
-	u.read, u.written = io.read, io.written
+	u.parse(s.read(s.proc+"/status"), ':', statusFields)
+	u.parse(s.read(s.proc+"/io"), ':', ioFields)
 	// Its size is their number since Linux 6.2, and 0 before.
 	if fi, err := os.Stat(s.proc + "/fd"); err == nil && fi.Size() > 0 {
-		u.files = maybe{uint64(fi.Size()), true}
+		u[openFiles] = maybe{uint64(fi.Size()), true}
 	}
 	if s.cgroup == "" {
 		return u
 	}
-	u.group = decimal(s.read(s.cgroup + "/memory.current"))
-	u.limit = decimal(s.read(s.cgroup + "/memory.max")) // or the word max
-	cpu := parseCPUStat(s.read(s.cgroup + "/cpu.stat"))
-	u.cpu, u.throttled, u.held = cpu.micros, cpu.throttledMicros, cpu.throttled
+	u[groupMemory] = decimal(s.read(s.cgroup + "/memory.current"))
+	u[groupLimit] = decimal(s.read(s.cgroup + "/memory.max")) // or the word max
+	u.parse(s.read(s.cgroup+"/cpu.stat"), ' ', cpuFields)
 	return u
 }
 

@@ -2,6 +2,7 @@ package tracedir
 
 import (
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -72,34 +73,22 @@ func ValidName(s string) bool {
 	return true
 }
 
+var fileName = regexp.MustCompile(`^(\d{8}T\d{6}\.\d{6}Z)-([A-Za-z0-9._]{1,32})-(\d+)-(\d+)(m?)-(.+)\.et$`)
+
 // parseFileName is the inverse of String: it takes nothing that String would not
 // write.
 func parseFileName(s string) (traceName, bool) {
-	if len(s) > maxFileName || len(s) <= len(fileTime) || s[len(fileTime)] != '-' {
+	m := fileName.FindStringSubmatch(s)
+	if m == nil || len(s) > maxFileName || !ValidName(m[6]) {
 		return traceName{}, false
 	}
-	base, ok := strings.CutSuffix(s, tracename.ET)
-	if !ok || len(base) <= len(fileTime) {
+	at, terr := time.Parse(fileTime, m[1])
+	pid, perr := strconv.ParseUint(m[3], 10, 32)
+	seq, serr := strconv.ParseUint(m[4], 10, 64)
+	if terr != nil || perr != nil || serr != nil || seq == 0 {
 		return traceName{}, false
 	}
-	parts := strings.SplitN(base[len(fileTime)+1:], "-", 4)
-	if len(parts) != 4 || fileHost(parts[0]) != parts[0] || !ValidName(parts[3]) {
-		return traceName{}, false
-	}
-	at, err := time.Parse(fileTime, s[:len(fileTime)])
-	if err != nil {
-		return traceName{}, false
-	}
-	pid, err := strconv.ParseUint(parts[1], 10, 32)
-	if err != nil {
-		return traceName{}, false
-	}
-	digits, manual := strings.CutSuffix(parts[2], "m")
-	seq, err := strconv.ParseUint(digits, 10, 64)
-	if err != nil || seq == 0 {
-		return traceName{}, false
-	}
-	n := traceName{time: at, host: parts[0], pid: uint32(pid), seq: seq, manual: manual, config: parts[3]}
+	n := traceName{time: at, host: m[2], pid: uint32(pid), seq: seq, manual: m[5] != "", config: m[6]}
 	return n, n.String() == s
 }
 
