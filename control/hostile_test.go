@@ -84,17 +84,13 @@ func TestHostileCallbacks(t *testing.T) {
 
 // TestHostileShutdown shuts down while a dump hangs, twice, and begins things later.
 func TestHostileShutdown(t *testing.T) {
-	release, dumping := make(chan struct{}), make(chan struct{}, 4)
+	g := newGate()
 	dir := t.TempDir()
 	cfg := hostile(dir)
-	ctl, err := control.New(&control.Options{Config: cfg, Providers: []control.Provider{{Provides: hostileBit, Dump: func(context.Context, *control.Session) error {
-		dumping <- struct{}{}
-		<-release
-		return nil
-	}}}})
+	ctl, err := control.New(&control.Options{Config: cfg, Providers: []control.Provider{g.dumper()}})
 	must(t, err)
 	go func() { _, _ = ctl.Start(context.Background(), ask("shot")) }()
-	<-dumping
+	<-g.entered
 	go func() { _ = ctl.SetConfig(hostile(dir)) }()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -109,7 +105,7 @@ func TestHostileShutdown(t *testing.T) {
 	if _, err := ctl.Start(t.Context(), ask("deep")); err == nil {
 		t.Error("a stream begins after Shutdown")
 	}
-	close(release)
+	close(g.opened)
 	must(t, ctl.Shutdown(context.Background()))
 	if err := ctl.SetConfig(cfg); err == nil {
 		t.Error("a configuration is taken after Shutdown")

@@ -9,6 +9,22 @@ import (
 	"github.com/entrace-go/entrace/control"
 )
 
+// A gate blocks those who enter it until it is opened.
+type gate struct{ entered, opened chan struct{} }
+
+func newGate() gate { return gate{make(chan struct{}, 64), make(chan struct{})} }
+
+func (g gate) enter() error {
+	g.entered <- struct{}{}
+	<-g.opened
+	return nil
+}
+
+// dumper returns a provider whose dumps block.
+func (g gate) dumper() control.Provider {
+	return control.Provider{Provides: hostileBit, Dump: func(context.Context, *control.Session) error { return g.enter() }}
+}
+
 // answersWhileStuck makes all calls that are to wait for nobody, while something holds up the traces
 // of ctl, of which stream was started with a request for stream, and wants what they do in force at
 // once.
@@ -98,41 +114,75 @@ func wantStopped(t *testing.T, stream *control.Trace) {
 
 // TestCallsReturnWhileADumperBlocks has a dumper that does not come back.
 func TestCallsReturnWhileADumperBlocks(t *testing.T) {
-	release, dumping := make(chan struct{}), make(chan struct{}, 8)
-	ctl := start(t, &control.Options{Config: hostile(t.TempDir()), Providers: []control.Provider{{Provides: hostileBit, Dump: func(context.Context, *control.Session) error {
-		dumping <- struct{}{}
-		<-release
-		return nil
-	}}}})
+	g := newGate()
+	ctl := start(t, &control.Options{Config: hostile(t.TempDir()), Providers: []control.Provider{g.dumper()}})
 	stream, err := ctl.Start(t.Context(), ask("deep"))
 	must(t, err)
 	ctl.Fire(ask("shot"))
-	<-dumping
+	<-g.entered
 	answersWhileStuck(t, ctl, stream)
-	close(release)
+	close(g.opened)
 	wantStopped(t, stream)
+}
+
+// TestStopIsTheEndOfAStream has a dumper that blocks the end of a stream, and records after Stop.
+func TestStopIsTheEndOfAStream(t *testing.T) {
+	g := newGate()
+	r := newRig(t, control.Options{Config: hostile(t.TempDir()), Providers: []control.Provider{g.dumper()}})
+	stream := r.start(ask("deep"))
+	r.log.Info("before")
+	if !r.ctl.Stop(ask("deep")) {
+		t.Error("there is nothing to stop")
+	}
+	r.log.Info("after")
+	<-g.entered
+	r.log.Info("after")
+	close(g.opened)
+	wantStopped(t, stream)
+	if m := everyLink(t, stream.Path()).messages(); m["before"] != 1 || m["after"] != 0 {
+		t.Errorf("the stream has %v", m)
+	}
+}
+
+// TestStopOfAStreamThatHasNotBegun stops a stream that waits for the writer.
+func TestStopOfAStreamThatHasNotBegun(t *testing.T) {
+	g := newGate()
+	r := newRig(t, control.Options{Config: hostile(t.TempDir()), Providers: []control.Provider{g.dumper()}})
+	r.ctl.Fire(ask("shot"))
+	<-g.entered
+	r.ctl.Fire(ask("deep"))
+	if n := len(r.ctl.Running()); n != 0 {
+		t.Errorf("%d streams run", n)
+	}
+	if !r.ctl.Stop(ask("deep")) || r.ctl.Stop(ask("deep")) {
+		t.Error("Stop does not find the stream, or finds it twice")
+	}
+	close(g.opened)
+	for _, trace := range r.wait(2) {
+		if trace.Name() == "deep" {
+			wantStopped(t, trace)
+		}
+	}
 }
 
 // TestCallsReturnWhileAProviderBlocks has a provider that does not come back when a stream begins.
 func TestCallsReturnWhileAProviderBlocks(t *testing.T) {
-	release, starting := make(chan struct{}), make(chan struct{}, 8)
+	g := newGate()
 	cfg := hostile(t.TempDir())
 	cfg.Traces[0].Providers = control.Logs // or the provider would run all the time
 	cfg.Traces[1].Providers = control.Logs
 	cfg.Traces = append(cfg.Traces, control.TraceConfig{Name: "stuck", Mode: control.ModeStream, Providers: hostileBit, On: onAPI("stuck")})
-	ctl := start(t, &control.Options{Config: cfg, Providers: []control.Provider{{Provides: hostileBit, Start: func(*control.Session) error {
-		starting <- struct{}{}
-		<-release
-		return nil
-	}}}})
+	ctl := start(t, &control.Options{Config: cfg, Providers: []control.Provider{{
+		Provides: hostileBit, Start: func(*control.Session) error { return g.enter() },
+	}}})
 	stream, err := ctl.Start(t.Context(), ask("deep"))
 	must(t, err)
 	ctl.Fire(ask("stuck"))
-	<-starting
+	<-g.entered
 	eventually(t, "the other stream feeds", func() bool { return len(ctl.Running()) == 2 })
 	must(t, errorIf(!ctl.Stop(ask("stuck")), "there is nothing to stop"))
 	answersWhileStuck(t, ctl, stream)
-	close(release)
+	close(g.opened)
 	wantStopped(t, stream)
 }
 
