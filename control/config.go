@@ -225,8 +225,9 @@ func (v *validator) check(ok bool, path, problem string) {
 func (v *validator) negative(path string, n int64) { v.check(n >= 0, path, "must not be negative") }
 
 func (v *validator) trace(at string, t *TraceConfig) {
-	v.check(t.Name != tracedir.CrashName, at+".name", "crash is what is made of the ring of a process that died")
-	v.check(tracedir.ValidName(t.Name), at+".name", fmt.Sprintf("%q is not 1 to 64 letters, digits, '-', '_' and '.', of which it begins with none", t.Name))
+	if err := tracedir.CheckName(t.Name); err != nil {
+		v.errs = append(v.errs, &FieldError{at + ".name", err})
+	}
 	for i := range t.On {
 		v.on(fmt.Sprintf("%s.on[%d]", at, i), &t.On[i])
 	}

@@ -25,9 +25,7 @@ func (c *Control) saveDead(keep Keep) {
 		if r == nil || r.Output == "" {
 			return
 		}
-		name := filepath.Base(r.Output)
-		saved = append(saved, name)
-		c.dir.Ended(name)
+		saved = append(saved, filepath.Base(r.Output))
 		if r.Ring && c.o.OnCrash != nil {
 			c.callbacks.offer(func() { c.o.OnCrash(r) })
 		}

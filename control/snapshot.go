@@ -78,7 +78,6 @@ func (c *Control) close(t *Trace) (Verdict, error) {
 	var finished []string
 	switch v {
 	case VerdictStarted:
-		c.dir.Ended(name)
 		finished = append(c.retryUnfinished(), name) // the disk has room again
 	case VerdictUnfinished:
 		t.setPath(t.rec.StreamPath())

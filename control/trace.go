@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -142,7 +143,7 @@ func (c *Control) begin(t *Trace) error {
 		return c.deny(*r, VerdictRateLimited, t.tc.Name)
 	}
 	name := c.dir.NewName(t.began, t.tc.Name, r.Manual)
-	t.id, t.path = strings.TrimSuffix(name, tracename.ET), c.dir.Path(name)
+	t.id, t.path = strings.TrimSuffix(name, tracename.ET), filepath.Join(c.dir.Dir(), name)
 	v, err := VerdictStarted, error(nil)
 	if t.tc.mode() == ModeStream {
 		if err = c.beginStream(t); err != nil {

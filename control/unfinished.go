@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -38,7 +39,6 @@ func (c *Control) retryUnfinished() (finished []string) {
 		name := t.id + tracename.ET
 		done, err := c.dir.Finish(name)
 		if done {
-			c.dir.Ended(name)
 			finished = append(finished, name)
 			c.markFinished(t)
 		}
@@ -56,7 +56,7 @@ func (c *Control) retryUnfinished() (finished []string) {
 // markFinished updates a trace that was unfinished.
 func (c *Control) markFinished(t *Trace) {
 	t.mu.Lock()
-	t.verdict, t.path = VerdictStarted, c.dir.Path(t.id+tracename.ET)
+	t.verdict, t.path = VerdictStarted, filepath.Join(c.dir.Dir(), t.id+tracename.ET)
 	t.mu.Unlock()
 	c.mu.Lock()
 	c.account.unfinished--

@@ -90,7 +90,7 @@ func (p *params) bool(name string) bool {
 
 func (p *params) name(name string) string {
 	v := p.values.Get(name)
-	if p.values.Has(name) && !tracedir.ValidName(v) {
+	if p.values.Has(name) && tracedir.CheckName(v) != nil {
 		p.bad(name, "is not the name of a trace")
 	}
 	return v

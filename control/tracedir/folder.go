@@ -70,8 +70,8 @@ func Open(dir string) (*Folder, error) {
 // how.
 func (f *Folder) Dir() string { return f.dir }
 
-// Path returns the path of the file name in the folder.
-func (f *Folder) Path(name string) string { return filepath.Join(f.dir, name) }
+// path returns the path of the file name in the folder.
+func (f *Folder) path(name string) string { return filepath.Join(f.dir, name) }
 
 // each calls fn for the regular files in the folder, in no order.
 func (f *Folder) each(fn func(e fs.DirEntry)) error {
@@ -131,10 +131,13 @@ func (f *Folder) List() ([]File, error) {
 // Trim removes traces until all bounds of k hold at the time now, and returns how
 // many this call has removed: those that are too old, then the oldest of those that
 // nobody asked for by hand, then the oldest of the others. Package retain decides which
-// is older. The caller passes the traces that were finished just now in spare, which
-// Trim never removes; if none of them exists, it spares the newest one. A trace that
-// cannot be removed still counts. The first such error is returned in the end.
-func (f *Folder) Trim(k retain.Keep, now time.Time, spare ...string) (removed int, err error) {
+// is older. The caller passes the names of the traces that this process has just finished, from when
+// their age counts. Trim never removes those; if none of them exists, it spares the newest one. A trace
+// that cannot be removed still counts. The first such error is returned in the end.
+func (f *Folder) Trim(k retain.Keep, now time.Time, finished ...string) (removed int, err error) {
+	for _, name := range finished {
+		f.ended.Add(name)
+	}
 	if k == (retain.Keep{}) {
 		return 0, nil
 	}
@@ -150,14 +153,14 @@ func (f *Folder) Trim(k retain.Keep, now time.Time, spare ...string) (removed in
 	newest, older, spared := &all[0], f.ended.Compare(now), false
 	for i := range files {
 		file := &files[i]
-		all[i] = retain.File{Path: file.Name, Named: file.Time, Modified: file.modified, Size: file.Size, Asked: file.Manual, Spare: slices.Contains(spare, file.Name)}
+		all[i] = retain.File{Path: file.Name, Named: file.Time, Modified: file.modified, Size: file.Size, Asked: file.Manual, Spare: slices.Contains(finished, file.Name)}
 		if spared = spared || all[i].Spare; older(&all[i], newest) >= 0 {
 			newest = &all[i]
 		}
 	}
 	newest.Spare = newest.Spare || !spared
 	f.ended.Prune(all, k, now, func(file *retain.File) bool {
-		rerr := os.Remove(f.Path(file.Path))
+		rerr := os.Remove(f.path(file.Path))
 		if rerr == nil {
 			removed++
 		} else if !errors.Is(rerr, fs.ErrNotExist) { // else another process has trimmed it
@@ -203,12 +206,9 @@ func (f *Folder) OpenFile(name string) (*os.File, os.FileInfo, error) {
 	return file, fi, nil
 }
 
-// Ended notes that this process has finished the trace name just now, from when its age counts.
-func (f *Folder) Ended(name string) { f.ended.Add(name) }
-
 // Finish finishes the trace name that a dead writer has left, and reports whether it did.
 func (f *Folder) Finish(name string) (bool, error) {
-	r, err := deadtrace.Finish(context.Background(), tracename.Stream(f.Path(name)), &deadtrace.Options{Owner: deadtrace.Private})
+	r, err := deadtrace.Finish(context.Background(), tracename.Stream(f.path(name)), &deadtrace.Options{Owner: deadtrace.Private})
 	if deadtrace.IsOthers(err) {
 		return false, nil
 	}

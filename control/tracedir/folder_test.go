@@ -51,8 +51,8 @@ func folderOf(t testing.TB) *Folder {
 func folderPut(t testing.TB, f *Folder, at time.Time, seq, size int, manual bool) string {
 	t.Helper()
 	n := traceName{time: at.UTC().Truncate(time.Microsecond), host: "h", pid: 7, seq: uint64(seq), manual: manual, config: "c"}
-	folderMust(t, os.WriteFile(f.Path(n.String()), make([]byte, size), 0o600))
-	folderMust(t, os.Chtimes(f.Path(n.String()), at, at))
+	folderMust(t, os.WriteFile(f.path(n.String()), make([]byte, size), 0o600))
+	folderMust(t, os.Chtimes(f.path(n.String()), at, at))
 	return n.String()
 }
 
@@ -80,13 +80,13 @@ func TestFolderChild(t *testing.T) {
 	switch do {
 	case "write": // until it is killed
 		name := f.NewName(time.Now(), "deep", true)
-		r, err := recorder.Create(f.Path(name), nil)
+		r, err := recorder.Create(f.path(name), nil)
 		folderMust(t, err)
 		for range 100 {
 			_, err := r.Append(&format.TraceEntry{Message: format.Some("m"), Metadata: format.Metadata{Name: "event", Level: format.LevelInfo}})
 			folderMust(t, err)
 		}
-		tmp, err := osfile.CreateTemp(f.Path(name))
+		tmp, err := osfile.CreateTemp(f.path(name))
 		folderMust(t, err)
 		fmt.Println("wrote", name)
 		_, _ = io.Copy(io.Discard, os.Stdin)
@@ -230,8 +230,8 @@ func folderForeign(t *testing.T, f *Folder) func() {
 	folderMust(t, os.WriteFile(outside, []byte("outside"), 0o600))
 	long := time.Now().Add(-time.Hour)
 	put := func(name string) {
-		folderMust(t, os.WriteFile(f.Path(name), nil, 0o600))
-		folderMust(t, os.Chtimes(f.Path(name), long, long))
+		folderMust(t, os.WriteFile(f.path(name), nil, 0o600))
+		folderMust(t, os.Chtimes(f.path(name), long, long))
 	}
 	for _, s := range []string{
 		"notes.txt", "x.et", "x.iet", "x.iet.buffer", ".x.et.tmp-123", ".hidden", "2026.et", ".tmp-1",
@@ -239,15 +239,15 @@ func folderForeign(t *testing.T, f *Folder) func() {
 	} {
 		put(s)
 	}
-	folderMust(t, os.Mkdir(f.Path(fmt.Sprintf(name, 2, ".et")), 0o700))
-	folderMust(t, os.Mkdir(f.Path(fmt.Sprintf(name, 3, ".iet")), 0o700))
-	folderMust(t, os.Mkdir(f.Path("."+fmt.Sprintf(name, 3, ".et.tmp-1")), 0o700))
-	_ = os.Symlink(outside, f.Path(fmt.Sprintf(name, 4, ".et")))
-	_ = os.Symlink(outside, f.Path(fmt.Sprintf(name, 5, ".iet")))
-	_ = os.Symlink(outside, f.Path("."+fmt.Sprintf(name, 5, ".et.tmp-1")))
+	folderMust(t, os.Mkdir(f.path(fmt.Sprintf(name, 2, ".et")), 0o700))
+	folderMust(t, os.Mkdir(f.path(fmt.Sprintf(name, 3, ".iet")), 0o700))
+	folderMust(t, os.Mkdir(f.path("."+fmt.Sprintf(name, 3, ".et.tmp-1")), 0o700))
+	_ = os.Symlink(outside, f.path(fmt.Sprintf(name, 4, ".et")))
+	_ = os.Symlink(outside, f.path(fmt.Sprintf(name, 5, ".iet")))
+	_ = os.Symlink(outside, f.path("."+fmt.Sprintf(name, 5, ".et.tmp-1")))
 	if mkfifo, err := exec.LookPath("mkfifo"); err == nil {
-		folderMust(t, exec.Command(mkfifo, f.Path(fmt.Sprintf(name, 6, ".et")), f.Path(fmt.Sprintf(name, 7, ".iet")),
-			f.Path("."+fmt.Sprintf(name, 6, ".et.tmp-1"))).Run())
+		folderMust(t, exec.Command(mkfifo, f.path(fmt.Sprintf(name, 6, ".et")), f.path(fmt.Sprintf(name, 7, ".iet")),
+			f.path("."+fmt.Sprintf(name, 6, ".et.tmp-1"))).Run())
 	}
 	look := func() map[string]string {
 		all := make(map[string]string)
@@ -421,9 +421,9 @@ func TestFolderTrimMany(t *testing.T) {
 
 // folderForeign2 is one foreign file.
 func folderForeign2(t *testing.T, f *Folder) func() {
-	folderMust(t, os.WriteFile(f.Path("other.et"), []byte("x"), 0o600))
+	folderMust(t, os.WriteFile(f.path("other.et"), []byte("x"), 0o600))
 	return func() {
-		if text, err := os.ReadFile(f.Path("other.et")); err != nil || string(text) != "x" {
+		if text, err := os.ReadFile(f.path("other.et")); err != nil || string(text) != "x" {
 			t.Errorf("other.et has %q, %v", text, err)
 		}
 	}
@@ -441,7 +441,7 @@ func TestFolderOpen(t *testing.T) {
 	folderMust(t, file.Close())
 	folderMust(t, os.WriteFile(filepath.Join(filepath.Dir(f.dir), name), []byte("above"), 0o600))
 	for _, s := range []string{
-		"", ".", "..", "/", "../" + name, "./" + name, name + "/", "x/../" + name, f.Path(name), strings.TrimSuffix(name, ".et") + ".iet",
+		"", ".", "..", "/", "../" + name, "./" + name, name + "/", "x/../" + name, f.path(name), strings.TrimSuffix(name, ".et") + ".iet",
 		strings.Replace(name, "0001", "0002", 1), "other.et", name + "\x00", strings.ToLower(name),
 	} {
 		if file, _, err := f.OpenFile(s); !errors.Is(err, fs.ErrNotExist) {
@@ -460,8 +460,8 @@ func TestFolderTrimByAgeWhenTheClockIsSet(t *testing.T) {
 	stranger := folderPut(t, f, now, 1, 10, false)
 	own := folderPut(t, f, now.Add(time.Second), 2, 10, false)
 	last := folderPut(t, f, now.Add(2*time.Second), 3, 10, false)
-	f.Ended(own)
-	f.Ended(last)
+	f.ended.Add(own)
+	f.ended.Add(last)
 	k := retain.Keep{Age: time.Hour}
 	if n, err := f.Trim(k, now.Add(-24*time.Hour), last); n != 0 || err != nil { // back
 		t.Errorf("with the clock set back trim has removed %d: %v", n, err)

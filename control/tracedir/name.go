@@ -1,6 +1,8 @@
 package tracedir
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"regexp"
 	"strconv"
@@ -57,12 +59,18 @@ func isName(s string) bool {
 	return ok
 }
 
-// ValidName reports whether a trace of a configuration can have the name s: 1 to 64 letters, digits, "-",
-// "_" and ".", of which it begins with none of the last three.
-func ValidName(s string) bool {
-	if len(s) == 0 || len(s) > 64 {
-		return false
+// CheckName returns why a trace of a configuration cannot have a name, nil if it can.
+func CheckName(name string) error {
+	switch {
+	case name == crashName:
+		return errors.New("crash is what is made of the ring of a process that died")
+	case !validName(name):
+		return fmt.Errorf("%q is not 1 to 64 letters, digits, '-', '_' and '.', of which it begins with none", name)
 	}
+	return nil
+}
+
+func validName(s string) bool {
 	for i := range len(s) {
 		c := s[i]
 		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
@@ -70,7 +78,7 @@ func ValidName(s string) bool {
 			return false
 		}
 	}
-	return true
+	return len(s) > 0 && len(s) <= 64
 }
 
 var fileName = regexp.MustCompile(`^(\d{8}T\d{6}\.\d{6}Z)-([A-Za-z0-9._]{1,32})-(\d+)-(\d+)(m?)-(.+)\.et$`)
@@ -79,7 +87,7 @@ var fileName = regexp.MustCompile(`^(\d{8}T\d{6}\.\d{6}Z)-([A-Za-z0-9._]{1,32})-
 // write.
 func parseFileName(s string) (traceName, bool) {
 	m := fileName.FindStringSubmatch(s)
-	if m == nil || len(s) > maxFileName || !ValidName(m[6]) {
+	if m == nil || len(s) > maxFileName || !validName(m[6]) {
 		return traceName{}, false
 	}
 	at, terr := time.Parse(fileTime, m[1])
@@ -158,7 +166,7 @@ func (f *Folder) NewName(at time.Time, config string, manual bool) string {
 func (f *Folder) taken(name string) bool {
 	base := strings.TrimSuffix(name, tracename.ET)
 	for _, ext := range []string{tracename.ET, tracename.IET, tracename.IET + tracename.Journal} {
-		if _, err := os.Lstat(f.Path(base + ext)); err == nil {
+		if _, err := os.Lstat(f.path(base + ext)); err == nil {
 			return true
 		}
 	}

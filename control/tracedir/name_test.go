@@ -67,7 +67,7 @@ func TestFileNameTaken(t *testing.T) {
 		n, _ := parseFileName(f.NewName(time.Now(), "c", false))
 		n.time = n.time.Add(time.Second)
 		n.seq++
-		folderMust(t, os.WriteFile(f.Path(strings.TrimSuffix(n.String(), ".et")+ext), nil, 0o600))
+		folderMust(t, os.WriteFile(f.path(strings.TrimSuffix(n.String(), ".et")+ext), nil, 0o600))
 		got := f.NewName(n.time, "c", false)
 		if got == n.String() {
 			t.Errorf("%s is given while there is a %s", got, ext)
@@ -187,7 +187,7 @@ func FuzzParseFileName(f *testing.F) {
 		if n.String() != s {
 			t.Errorf("%q becomes %q", s, n.String())
 		}
-		if filepath.Base(s) != s || !filepath.IsLocal(s) || strings.ContainsAny(s, `/\:"`) || !ValidName(n.config) {
+		if filepath.Base(s) != s || !filepath.IsLocal(s) || strings.ContainsAny(s, `/\:"`) || !validName(n.config) {
 			t.Errorf("%q is a name", s)
 		}
 	})

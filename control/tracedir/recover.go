@@ -81,7 +81,7 @@ func (f *Folder) recover(ctx context.Context, o *deadtrace.Options, each func(*R
 	slices.Sort(rings)
 	for _, name := range rings {
 		r := &Result{Ring: true}
-		r.Name = f.Path(name)
+		r.Name = f.path(name)
 		err := f.recoverRing(r)
 		if errors.Is(err, format.ErrLocked) || errors.Is(err, fs.ErrNotExist) {
 			continue // it lives, or somebody else was faster
@@ -93,8 +93,8 @@ func (f *Folder) recover(ctx context.Context, o *deadtrace.Options, each func(*R
 	}
 	for _, name := range texts {
 		// Of a ring that is gone: that of a living one is there.
-		if _, err := os.Lstat(f.Path(strings.TrimSuffix(name, crashtext.Ext) + ringExt)); errors.Is(err, fs.ErrNotExist) {
-			_ = os.Remove(f.Path(name)) // the next one tries again
+		if _, err := os.Lstat(f.path(strings.TrimSuffix(name, crashtext.Ext) + ringExt)); errors.Is(err, fs.ErrNotExist) {
+			_ = os.Remove(f.path(name)) // the next one tries again
 		}
 	}
 	isRing := func(name string) bool { return strings.HasPrefix(name, ringPrefix) && strings.HasSuffix(name, ringExt) }

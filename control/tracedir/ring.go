@@ -33,9 +33,9 @@ const (
 	// has left, since it can be made again.
 	recoveryExt = ".recovery"
 
-	// CrashName is the name, in place of one of a configuration, of the trace of a ring whose process
+	// crashName is the name, in place of one of a configuration, of the trace of a ring whose process
 	// died.
-	CrashName = "crash"
+	crashName = "crash"
 
 	// maxCrashes bounds the search for a free name of a crash trace. The first one is
 	// free unless somebody else uses it.
@@ -45,7 +45,7 @@ const (
 // NewRing returns the path of the ring of this process, which began at a time, and the path for the
 // runtime's last words.
 func (f *Folder) NewRing(at time.Time) (ring, crash string) {
-	ring = f.Path(fmt.Sprintf("%s%s-%d-%s%s", ringPrefix, Host(), os.Getpid(), at.UTC().Format(fileTime), ringExt))
+	ring = f.path(fmt.Sprintf("%s%s-%d-%s%s", ringPrefix, Host(), os.Getpid(), at.UTC().Format(fileTime), ringExt))
 	return ring, crashText(ring)
 }
 
@@ -117,7 +117,7 @@ func (f *Folder) recoverRing(c *Result) error {
 		}
 	}
 	// The name is always the same, so that a recovery that was killed is done again.
-	name := traceName{time: c.Time.UTC().Truncate(time.Microsecond), host: fileHost(n.Host), pid: uint32(max(n.PID, 0)), seq: 1, config: CrashName}
+	name := traceName{time: c.Time.UTC().Truncate(time.Microsecond), host: fileHost(n.Host), pid: uint32(max(n.PID, 0)), seq: 1, config: crashName}
 	if name.time.Year() > 9999 || name.time.Year() < 0 {
 		name.time = time.Unix(0, 0).UTC() // a clock that was wrong
 	}
@@ -158,7 +158,7 @@ func removeTrace(base string) error {
 // killed. If something else has the name, the trace gets the next number.
 func (f *Folder) publish(from string, name traceName) (string, error) {
 	for ; ; name.seq++ {
-		to := f.Path(name.String())
+		to := f.path(name.String())
 		err := osfile.RenameNew(from, to)
 		if errors.Is(err, fs.ErrExist) {
 			if deadtrace.SameBytes(from, to) {
@@ -188,10 +188,10 @@ func writeCrash(base string, c *Result, d *ring.Dead, n *note, text string) erro
 	add := func(name string, v format.Value) {
 		e.Attributes = append(e.Attributes, format.Attribute{Name: name, Value: v})
 	}
-	add("trigger", format.StringValue(CrashName))
+	add("trigger", format.StringValue(crashName))
 	add("reason", format.StringValue(cutText(crashReason(c.Reason))))
 	add("config.id", format.StringValue(n.Config))
-	add("config.name", format.StringValue(CrashName))
+	add("config.name", format.StringValue(crashName))
 	add(mapping.AttrProcessID, format.U64Value(uint64(max(n.PID, 0))))
 	add(mapping.AttrHostName, format.StringValue(n.Host))
 	if n.Service != "" {

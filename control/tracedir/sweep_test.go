@@ -61,7 +61,7 @@ func folderAge(t *testing.T, f *Folder) {
 	long := time.Now().Add(-time.Hour)
 	for _, e := range list {
 		if strings.HasPrefix(e.Name(), ".") {
-			folderMust(t, os.Chtimes(f.Path(e.Name()), long, long))
+			folderMust(t, os.Chtimes(f.path(e.Name()), long, long))
 		}
 	}
 }
@@ -69,7 +69,7 @@ func folderAge(t *testing.T, f *Folder) {
 // folderCheck checks what a killed child has left.
 func folderCheck(t *testing.T, f *Folder, name string) {
 	t.Helper()
-	r, err := recorder.Inspect(f.Path(name))
+	r, err := recorder.Inspect(f.path(name))
 	folderMust(t, err)
 	if r.Format != format.ET || r.Reason != mapping.CutClean || r.Entries != 102 {
 		t.Errorf("%s is %+v, want an ET of 102 entries, of which the last says that it was recovered", name, r)
@@ -118,7 +118,7 @@ func TestFolderSweepLeftovers(t *testing.T) {
 		name = p.line(t, "wrote")
 		p.kill(t)
 		folderAge(t, f)
-		return name, strings.TrimSuffix(f.Path(name), ".et") + ".iet"
+		return name, strings.TrimSuffix(f.path(name), ".et") + ".iet"
 	}
 	keep := func(t *testing.T, path string) []byte {
 		b, err := os.ReadFile(path)
@@ -174,7 +174,7 @@ func TestFolderSweepLeftovers(t *testing.T) {
 	t.Run("nothing written", func(t *testing.T) {
 		for _, text := range []string{"", "ENTR"} {
 			f := folderOf(t)
-			folderMust(t, os.WriteFile(f.Path("20261120T212712.021345Z-h-1-0001-c.iet"), []byte(text), 0o600))
+			folderMust(t, os.WriteFile(f.path("20261120T212712.021345Z-h-1-0001-c.iet"), []byte(text), 0o600))
 			if done, err := sweep(f); len(done) != 0 || err != nil {
 				t.Errorf("sweep: %v, %v", done, err)
 			}
@@ -197,7 +197,7 @@ func TestFolderSweepLeftovers(t *testing.T) {
 			}
 			folderOnly(t, f, name, filepath.Base(path)+".broken")
 		}
-		r, err := recorder.Inspect(f.Path(name))
+		r, err := recorder.Inspect(f.path(name))
 		if err != nil || r.Reason != mapping.CutClean || r.Entries < 10 || r.Entries > 100 {
 			t.Errorf("what was before the damage is %+v, %v", r, err)
 		}
@@ -205,7 +205,7 @@ func TestFolderSweepLeftovers(t *testing.T) {
 	t.Run("no trace at all", func(t *testing.T) {
 		f := folderOf(t)
 		const bad = "20261120T212712.021345Z-h-1-0001-c.iet"
-		folderMust(t, os.WriteFile(f.Path(bad), []byte("this is no trace at all"), 0o600))
+		folderMust(t, os.WriteFile(f.path(bad), []byte("this is no trace at all"), 0o600))
 		name, _ := stream(t, f)
 		done, err := sweep(f)
 		if err == nil || !slices.Equal(done, []string{name}) {
@@ -217,11 +217,11 @@ func TestFolderSweepLeftovers(t *testing.T) {
 		f := folderOf(t)
 		const name = "20261120T212712.021345Z-h-1-0001-a.tmp-b"
 		for _, s := range []string{".et", ".iet", ".iet.buffer", ".iet.broken", ".20261120T212712.021Z.et"} {
-			folderMust(t, os.WriteFile(f.Path("."+name+s+".tmp-123"), nil, 0o600))
+			folderMust(t, os.WriteFile(f.path("."+name+s+".tmp-123"), nil, 0o600))
 		}
 		folderAge(t, f)
-		folderMust(t, os.WriteFile(f.Path("."+name+".et.tmp-new"), nil, 0o600)) // not locked yet, perhaps
-		living, err := osfile.CreateTemp(f.Path(name + ".et"))
+		folderMust(t, os.WriteFile(f.path("."+name+".et.tmp-new"), nil, 0o600)) // not locked yet, perhaps
+		living, err := osfile.CreateTemp(f.path(name + ".et"))
 		folderMust(t, err)
 		defer living.Discard()
 		long := time.Now().Add(-time.Hour)
