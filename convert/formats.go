@@ -303,7 +303,9 @@ var codecs = []codec{
 			Format: "parquet", Extensions: []string{".parquet"}, What: "Parquet, a row an entry, for SQL",
 			LostIn: "nothing, but only such tables are read", LostOut: "nothing but which entries ended a span",
 		},
-		decode: parquet.Decode, encode: parquet.Encode, is: begins("PAR1"),
+		decode: parquet.Decode,
+		encode: parquet.Encode,
+		is:     begins("PAR1"),
 	},
 	{
 		FormatInfo: FormatInfo{

@@ -7,7 +7,6 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	meta "github.com/parquet-go/parquet-go/format"
@@ -15,19 +14,6 @@ import (
 	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
 )
-
-// What is wrong at the place that an error of [Decode] names, besides [format.ErrTruncated] and
-// [format.ErrTooLarge].
-var (
-	errNotParquet  = errors.New("not a Parquet file")
-	errColumns     = errors.New("not a table of entries")
-	errUnsupported = errors.New("unsupported")
-	errCorrupt     = errors.New("corrupt")
-	errValue       = errors.New("invalid value")
-	errOrder       = errors.New("the id is not larger than that of the row before")
-)
-
-func problem(err error, detail string) error { return fmt.Errorf("%w: %s", err, detail) }
 
 // Decode reads the Parquet table r and writes its entries to w, as the documentation of the package
 // describes. Parquet is read from its end: an r that is no [input.File] is kept in memory or in a
@@ -220,8 +206,6 @@ func (d *decoder) at(l *leaf, err error) error {
 }
 
 func (d *decoder) unit() string { return fmt.Sprintf("row group %d, row %d", d.group, d.row) }
-
-func field(column string) string { return "column " + strconv.Quote(column) }
 
 // bad returns the error of a value that no entry can have.
 func (d *decoder) bad(column int, detail string) error {

@@ -2,8 +2,6 @@ package parquet
 
 import (
 	"encoding/binary"
-	"errors"
-	"fmt"
 
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 )
@@ -136,13 +134,4 @@ func (w *walker) pass(kind byte, depth int) {
 func unmarshal(b []byte, v any) (err error) {
 	defer contain(&err)
 	return thrift.NewDecoder(new(thrift.CompactProtocol).NewReaderFromBytes(b)).Decode(v)
-}
-
-// contain makes panics and errors of the library, which damaged input causes, errors of this package.
-func contain(err *error) {
-	if r := recover(); r != nil {
-		*err = problem(errCorrupt, fmt.Sprint(r))
-	} else if *err != nil && !errors.Is(*err, errCorrupt) && !errors.Is(*err, errUnsupported) {
-		*err = problem(errCorrupt, (*err).Error())
-	}
 }
