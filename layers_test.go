@@ -71,7 +71,7 @@ var layers = map[string][]string{
 	"internal/spanmap":     {},
 	"internal/conformance": {},
 	"internal/querytest":   {module + "format", module + "internal/mapping"},
-	"internal/tracetest":   {module + "format", module + "recorder"},
+	"internal/tracetest":   {module + "format", module + "internal/otel", module + "recorder", module + "view"},
 	"internal/timeline":    {module + "format", module + "internal/mapping", module + "internal/otel", module + "view"},
 	"view": {
 		module + "format", module + "internal/columns", module + "internal/jsontext", module + "internal/mapping",

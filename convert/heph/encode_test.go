@@ -21,7 +21,7 @@ import (
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
-	"github.com/entrace-go/entrace/internal/timeline"
+	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
 	"github.com/entrace-go/entrace/view"
@@ -43,7 +43,7 @@ func there(t testing.TB, v *view.View, version format.Version) (*view.View, []by
 // all reads everything that is in a trace, in the order of ids, without the ids.
 func all(t testing.TB, v *view.View) []any {
 	t.Helper()
-	src := timeline.NewSource(v)
+	src := tracetest.NewSource(v)
 	var list []any
 	for id := range v.Rows() {
 		switch v.Role(id) {

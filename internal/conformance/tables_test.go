@@ -24,7 +24,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/otel"
-	"github.com/entrace-go/entrace/internal/timeline"
+	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -197,7 +197,7 @@ func tablesExpect(t *testing.T, v *view.View) *duckTable {
 	want := &duckTable{Roles: make(map[string]int)}
 	var durations int64
 	seen := make(map[string]bool)
-	source := timeline.NewSource(v)
+	source := tracetest.NewSource(v)
 	for id := range v.Rows() {
 		role := v.Role(id)
 		_, entry := v.ID(id)

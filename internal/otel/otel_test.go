@@ -14,7 +14,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/otel"
-	"github.com/entrace-go/entrace/internal/timeline"
+	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -187,7 +187,7 @@ func TestSource(t *testing.T) {
 		must(t, err)
 		v, err := view.New(t.Context(), []*format.File{file}, nil)
 		must(t, err)
-		source := timeline.NewSource(v)
+		source := tracetest.NewSource(v)
 		for id, want := range spans {
 			got, err := source.Span(view.Row(id))
 			must(t, err)

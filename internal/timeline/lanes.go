@@ -2,7 +2,6 @@ package timeline
 
 import (
 	"cmp"
-	"container/heap"
 	"slices"
 )
 
@@ -16,156 +15,203 @@ type Interval struct {
 	Group int32
 }
 
-// LaneOrder returns the indices of intervals in the order in which Lanes takes them,
-// that of their beginnings: of those that begin together the longer one first,
-// which contains the other, then parents before children, then as they come.
-func LaneOrder(intervals []Interval) []int32 {
-	order := make([]int32, len(intervals))
-	depths := make([]int32, len(intervals))
-	for i := range order {
-		order[i] = int32(i)
-		depths[i] = -1
+// spans are intervals that are known by numbers.
+type spans interface {
+	start(id int32) int64
+	end(id int32) int64
+	parent(id int32) int32 // -1 for none
+}
+
+type intervals []Interval
+
+func (s intervals) start(id int32) int64  { return s[id].Start }
+func (s intervals) end(id int32) int64    { return s[id].End }
+func (s intervals) parent(id int32) int32 { return s[id].Parent }
+
+// An order compares spans by their beginnings: of those that begin together the longer one comes
+// first, which contains the other, then parents before children, then as they are numbered.
+type order struct {
+	spans
+	n      int     // how many numbers there are
+	depths []int32 // how deep each span is, from 1 on, once two need it; 0 as long as that is unknown
+}
+
+func (o *order) compare(a, b int32) int {
+	if c := cmp.Compare(o.start(a), o.start(b)); c != 0 || a == b {
+		return c
+	}
+	if c := cmp.Compare(o.end(b), o.end(a)); c != 0 {
+		return c
+	}
+	return cmp.Or(cmp.Compare(o.depth(a), o.depth(b)), cmp.Compare(a, b))
+}
+
+// depth returns how deep a span is.
+func (o *order) depth(id int32) int32 {
+	if o.depths == nil {
+		o.depths = make([]int32, o.n)
 	}
 	var chain []int32
-	for i := range intervals {
-		chain = chain[:0]
-		at := int32(i)
-		for at >= 0 && depths[at] < 0 {
-			depths[at] = 0 // so that a ring ends
-			chain = append(chain, at)
-			at = intervals[at].Parent
-		}
-		depth := int32(0)
-		if at >= 0 {
-			depth = depths[at] + 1
-		}
-		for _, at := range slices.Backward(chain) {
-			depths[at] = depth
-			depth++
-		}
+	at := id
+	for ; at >= 0 && o.depths[at] == 0; at = o.parent(at) {
+		o.depths[at] = 1 // so that a ring ends
+		chain = append(chain, at)
 	}
-	slices.SortFunc(order, func(a, b int32) int {
-		x, y := &intervals[a], &intervals[b]
-		return cmp.Or(cmp.Compare(x.Start, y.Start), cmp.Compare(y.End, x.End), cmp.Compare(depths[a], depths[b]), cmp.Compare(a, b))
-	})
-	return order
+	depth := int32(0)
+	if at >= 0 {
+		depth = o.depths[at]
+	}
+	for _, at := range slices.Backward(chain) {
+		depth++
+		o.depths[at] = depth
+	}
+	return o.depths[id]
 }
 
 // Lanes puts intervals onto lanes so that those on one lane nest strictly: of any two one
 // contains the other, or they do not overlap. That is what formats want that have no parents,
 // and viewers that draw them. It returns the lane of each interval, and the order in which it
-// took them.
+// took them: that of their beginnings, of those that begin together the longer one first, then
+// parents before children, then as they come.
 //
 // Lanes are numbered from 0 on within their group. An interval goes to its
 // parent's lane if it nests there, else to the lowest one of its group where
 // nothing is open, so that no lane has parts of strangers in each other. It takes
 // n log n steps.
-func Lanes(intervals []Interval) (lanes, order []int32) {
-	order = LaneOrder(intervals)
-	lanes = make([]int32, len(intervals))
-	for i := range lanes {
-		lanes[i] = -1
+func Lanes(all []Interval) (lanes, took []int32) {
+	took = make([]int32, len(all))
+	lanes = make([]int32, len(all))
+	for i := range took {
+		took[i], lanes[i] = int32(i), -1
 	}
-	below := make([]int32, len(intervals))
+	o := order{spans: intervals(all), n: len(all)}
+	slices.SortFunc(took, o.compare)
 	groups := make(map[int32]*group)
-	for _, i := range order {
-		v := &intervals[i]
+	for _, i := range took {
+		v := &all[i]
 		g := groups[v.Group]
 		if g == nil {
-			g = new(group)
+			g = newGroup()
 			groups[v.Group] = g
 		}
-		at := int32(-1)
-		if p := v.Parent; p >= 0 && intervals[p].Group == v.Group && lanes[p] >= 0 {
-			if g.nests(lanes[p], v, p, intervals, below) {
-				at = lanes[p]
-			}
+		parent, on := v.Parent, int32(-1)
+		if parent >= 0 && all[parent].Group == v.Group {
+			on = lanes[parent]
 		}
-		if at < 0 {
-			at = g.take(v)
-		}
-		below[i], g.tops[at] = g.tops[at], i
-		lanes[i] = at
+		lanes[i] = g.place(i, v.Start, v.End, parent, on)
 	}
-	return lanes, order
+	return lanes, took
 }
 
 // A group is lanes that are shared. Each is either in idle, because nothing is
 // open on it, or once in busy, by when the lowest interval on it ends.
 //
-// Invariants: tops are the intervals that were opened last on each lane, or -1; no
-// interval ends after the one below it. What has ended may stay until the lane is
-// looked at again.
+// Invariants: lanes are the intervals that are open on each lane; none ends after the
+// one below it. What has ended may stay until the lane is looked at again.
 type group struct {
-	tops []int32
-	idle lanesByNumber
-	busy lanesByEnd
+	lanes [][]interval
+	idle  heap[int32]    // the lowest first
+	busy  heap[busyLane] // what ends first
 }
 
-// nests reports whether v can go on top of what is open on a lane, of which its
-// parent p must be part: what is above that has ended. Intervals come in the order
+func newGroup() *group {
+	return &group{
+		idle: heap[int32]{before: func(a, b int32) bool { return a < b }},
+		busy: heap[busyLane]{before: func(a, b busyLane) bool { return a.end < b.end }},
+	}
+}
+
+// An interval is one on a lane.
+type interval struct {
+	id  int32
+	end int64
+}
+
+// place returns the lane of an interval, whose parent is on a lane or, if that is -1, on none
+// of the group. Intervals come in their order.
+func (g *group) place(id int32, start, end int64, parent, on int32) int32 {
+	if on < 0 || !g.nests(on, start, end, parent) {
+		on = g.take(start, end)
+	}
+	g.lanes[on] = append(g.lanes[on], interval{id, end})
+	return on
+}
+
+// nests reports whether an interval can go on top of what is open on a lane, of which its
+// parent must be part: what is above that has ended. Intervals come in the order
 // of their beginnings, so what it finds ended is left out from then on: no interval
-// is looked at twice. below are the intervals below each.
-func (g *group) nests(lane int32, v *Interval, p int32, intervals []Interval, below []int32) bool {
-	top := &g.tops[lane]
-	for ; *top >= 0; *top = below[*top] {
-		end := intervals[*top].End
-		if *top == p {
-			return v.End <= end
+// is looked at twice.
+func (g *group) nests(lane int32, start, end int64, parent int32) bool {
+	open := &g.lanes[lane]
+	for n := len(*open); n > 0; n-- {
+		top := (*open)[n-1]
+		if top.id == parent {
+			return end <= top.end
 		}
-		if end > v.Start {
+		if top.end > start {
 			return false
 		}
+		*open = (*open)[:n-1]
 	}
 	return false
 }
 
-// take returns the lowest lane where nothing is open at the beginning of v, which
-// goes there as the lowest of an empty stack: an interval that ended just now is
-// not open, also for one that takes no time itself.
-func (g *group) take(v *Interval) int32 {
-	for len(g.busy) > 0 && g.busy[0].end <= v.Start {
-		heap.Push(&g.idle, heap.Pop(&g.busy).(busyLane).lane)
+// take returns the lowest lane where nothing is open at the beginning of an interval, which
+// goes there as the lowest: one that ended just now is not open, also for one that takes no
+// time itself.
+func (g *group) take(start, end int64) int32 {
+	for len(g.busy.items) > 0 && g.busy.items[0].end <= start {
+		g.idle.push(g.busy.pop().lane)
 	}
 	var at int32
-	if len(g.idle) > 0 {
-		at = heap.Pop(&g.idle).(int32)
+	if len(g.idle.items) > 0 {
+		at = g.idle.pop()
 	} else {
-		at = int32(len(g.tops))
-		g.tops = append(g.tops, -1)
+		at = int32(len(g.lanes))
+		g.lanes = append(g.lanes, nil)
 	}
-	heap.Push(&g.busy, busyLane{at, v.End})
-	g.tops[at] = -1
+	g.busy.push(busyLane{at, end})
+	g.lanes[at] = g.lanes[at][:0]
 	return at
 }
 
-type lanesByNumber []int32
-
-func (l lanesByNumber) Len() int           { return len(l) }
-func (l lanesByNumber) Less(i, j int) bool { return l[i] < l[j] }
-func (l lanesByNumber) Swap(i, j int)      { l[i], l[j] = l[j], l[i] }
-func (l *lanesByNumber) Push(x any)        { *l = append(*l, x.(int32)) }
-func (l *lanesByNumber) Pop() any {
-	old := *l
-	x := old[len(old)-1]
-	*l = old[:len(old)-1]
-	return x
-}
-
+// A busyLane is a lane that is free again at end.
 type busyLane struct {
 	lane int32
 	end  int64
 }
 
-type lanesByEnd []busyLane
+// A heap has the item that comes before all others at its top.
+type heap[T any] struct {
+	items  []T
+	before func(a, b T) bool
+}
 
-func (l lanesByEnd) Len() int           { return len(l) }
-func (l lanesByEnd) Less(i, j int) bool { return l[i].end < l[j].end }
-func (l lanesByEnd) Swap(i, j int)      { l[i], l[j] = l[j], l[i] }
-func (l *lanesByEnd) Push(x any)        { *l = append(*l, x.(busyLane)) }
-func (l *lanesByEnd) Pop() any {
-	old := *l
-	x := old[len(old)-1]
-	*l = old[:len(old)-1]
-	return x
+func (h *heap[T]) push(item T) {
+	h.items = append(h.items, item)
+	for i := len(h.items) - 1; i > 0; {
+		up := (i - 1) / 2
+		if !h.before(h.items[i], h.items[up]) {
+			return
+		}
+		h.items[i], h.items[up] = h.items[up], h.items[i]
+		i = up
+	}
+}
+
+func (h *heap[T]) pop() T {
+	top, n := h.items[0], len(h.items)-1
+	h.items[0] = h.items[n]
+	h.items = h.items[:n]
+	for i := 0; ; {
+		down := 2*i + 1
+		if down+1 < n && h.before(h.items[down+1], h.items[down]) {
+			down++
+		}
+		if down >= n || !h.before(h.items[down], h.items[i]) {
+			return top
+		}
+		h.items[i], h.items[down] = h.items[down], h.items[i]
+		i = down
+	}
 }

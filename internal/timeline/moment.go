@@ -1,9 +1,7 @@
 package timeline
 
 import (
-	"cmp"
 	"context"
-	"slices"
 
 	"github.com/entrace-go/entrace/view"
 )
@@ -12,8 +10,8 @@ import (
 type Moment struct {
 	What  What
 	Time  int64
+	End   int64 // of what begins
 	Row   view.Row
-	Slice int32 // the span itself, or the one that the mark is in, -1 for none
 	Group int32
 	Lane  int32
 	Flows []FlowEnd // of what begins
@@ -32,42 +30,35 @@ const (
 // Moments calls fn for all that happens, in the order of time and such that on
 // each lane what began last ends first. A mark comes while its span lasts.
 func (t *Timeline) Moments(ctx context.Context, fn func(m *Moment) error) error {
-	w := &moments{Timeline: t, ctx: ctx, fn: fn, ending: make([]int32, len(t.order)), ended: make([]bool, len(t.order)), first: make([]int32, len(t.Processes)+1)}
+	w := &moments{Timeline: t, ctx: ctx, fn: fn, ending: heap[*open]{before: endsBefore}, tops: make([][]*open, len(t.Processes))}
 	for i := range t.Processes {
-		w.first[i+1] = w.first[i] + t.Processes[i].Lanes
+		w.tops[i] = make([]*open, t.Processes[i].Lanes)
 	}
-	w.tops, w.below = make([]int32, w.first[len(t.Processes)]), make([]int32, len(t.order))
-	for i := range w.tops {
-		w.tops[i] = -1
-	}
-	ranks := make([]int32, len(t.order))
-	for rank, i := range t.order {
-		w.ending[rank], ranks[i] = i, int32(rank)
-	}
-	slices.SortFunc(w.ending, func(a, b int32) int {
-		return cmp.Or(cmp.Compare(t.Slices[a].End, t.Slices[b].End), cmp.Compare(ranks[b], ranks[a]))
-	})
-	flows, marks := t.ends, t.Marks
-	for _, i := range t.order {
-		s := &t.Slices[i]
-		for len(marks) > 0 && (marks[0].Time < s.Start || marks[0].Time == s.Start && t.turn(&marks[0]) == 0) {
-			w.mark(&marks[0])
+	flows, marks := t.ends, t.marks
+	for _, r := range t.begins {
+		start := t.start(r)
+		for len(marks) > 0 {
+			if at := t.at(marks[0]); at > start || at == start && t.turn(marks[0]) == 1 {
+				break
+			}
+			w.mark(marks[0])
 			marks = marks[1:]
 		}
 		n := 0
-		for n < len(flows) && flows[n].Slice == i {
+		for n < len(flows) && flows[n].row() == r {
 			n++
 		}
-		w.begin(i, flows[:n])
+		w.begin(r, start, flows[:n])
 		flows = flows[n:]
-	}
-	for i := range marks {
-		w.mark(&marks[i])
-	}
-	for _, i := range w.ending {
-		if !w.ended[i] {
-			w.end(i)
+		if w.err != nil {
+			return w.err
 		}
+	}
+	for _, r := range marks {
+		w.mark(r)
+	}
+	for len(w.ending.items) > 0 {
+		w.endNext()
 	}
 	return w.err
 }
@@ -77,14 +68,28 @@ type moments struct {
 
 	ctx    context.Context //nolint:containedctx // of the one call that w lives for
 	fn     func(m *Moment) error
-	ending []int32 // Slices by their ends; on one lane, the one that began last comes first
-	ended  []bool  // which of them have been ended
-	first  []int32 // the first lane of each process in tops
-	tops   []int32 // what began last and is open on each lane, or -1
-	below  []int32 // what was on top of the lane when each of Slices began
+	ending heap[*open] // all that is open, and what has ended since
+	tops   [][]*open   // what began last and is open, on each lane of each process
+	begun  int
+	spare  []*open
 	calls  int
 	err    error // the first; nothing is called any more
 	m      Moment
+}
+
+// An open is a span that has begun.
+type open struct {
+	row         int32
+	group, lane int32
+	end         int64
+	begun       int   // how many began before
+	below       *open // what was on top of the lane
+	ended       bool
+}
+
+// endsBefore reports whether a ends before b; on one lane, the one that began last does.
+func endsBefore(a, b *open) bool {
+	return a.end < b.end || a.end == b.end && a.begun > b.begun
 }
 
 func (w *moments) call(m Moment) {
@@ -97,57 +102,64 @@ func (w *moments) call(m Moment) {
 	}
 }
 
-func (w *moments) top(i int32) *int32 { return &w.tops[w.first[w.Slices[i].Group]+w.Lanes[i]] }
+// endNext ends what ends next, unless it has ended.
+func (w *moments) endNext() {
+	o := w.ending.pop()
+	if !o.ended {
+		w.close(o)
+	}
+	w.spare = append(w.spare, o)
+}
 
 // until ends whatever ended before that time.
 func (w *moments) until(time int64) {
-	for len(w.ending) > 0 {
-		i := w.ending[0]
-		if w.ended[i] {
-			w.ending = w.ending[1:]
-			continue
-		}
-		if w.Slices[i].End >= time {
-			return
-		}
-		w.end(i)
+	for len(w.ending.items) > 0 && (w.ending.items[0].ended || w.ending.items[0].end < time) {
+		w.endNext()
 	}
 }
 
-// end ends what began last on its lane.
-func (w *moments) end(i int32) {
-	*w.top(i) = w.below[i]
-	w.ended[i] = true
-	w.call(Moment{What: Ends, Time: w.Slices[i].End, Row: w.Rows[i], Slice: i, Group: w.Slices[i].Group, Lane: w.Lanes[i]})
+// close ends what began last on its lane.
+func (w *moments) close(o *open) {
+	w.tops[o.group][o.lane] = o.below
+	o.ended = true
+	w.call(Moment{What: Ends, Time: o.end, Row: view.Row(o.row), Group: o.group, Lane: o.lane})
 }
 
-// settle ends what ends at that very time on the lane of i, as far as it is on
-// top of keep.
-func (w *moments) settle(i, keep int32, time int64) {
-	for top := w.top(i); *top >= 0 && *top != keep && w.Slices[*top].End <= time; {
-		w.end(*top)
+// settle ends what ends at that very time on a lane, as far as it is on top of keep.
+func (w *moments) settle(group, lane, keep int32, time int64) {
+	for top := &w.tops[group][lane]; *top != nil && (*top).row != keep && (*top).end <= time; {
+		w.close(*top)
 	}
 }
 
-func (w *moments) begin(i int32, flows []FlowEnd) {
-	s := &w.Slices[i]
-	w.until(s.Start)
-	keep := s.Parent
-	if keep >= 0 && w.Slices[keep].End < s.End {
+func (w *moments) begin(r int32, start int64, flows []FlowEnd) {
+	w.until(start)
+	o := new(open)
+	if n := len(w.spare); n > 0 {
+		o, w.spare = w.spare[n-1], w.spare[:n-1]
+	}
+	*o = open{row: r, group: w.group(r), lane: w.lane(r), end: w.end(r), begun: w.begun}
+	keep := w.parent(r)
+	if keep >= 0 && w.end(keep) < o.end {
 		keep = -1 // it is not within its parent
 	}
-	w.settle(i, keep, s.Start)
-	top := w.top(i)
-	w.below[i], *top = *top, i
-	w.call(Moment{What: Begins, Time: s.Start, Row: w.Rows[i], Slice: i, Group: s.Group, Lane: w.Lanes[i], Flows: flows})
+	w.settle(o.group, o.lane, keep, start)
+	top := &w.tops[o.group][o.lane]
+	o.below, *top = *top, o
+	w.begun++
+	w.ending.push(o)
+	w.call(Moment{What: Begins, Time: start, End: o.end, Row: view.Row(r), Group: o.group, Lane: o.lane, Flows: flows})
 }
 
-func (w *moments) mark(k *Mark) {
-	w.until(k.Time)
-	at := w.Processes[k.Group].Lanes
-	if k.Slice >= 0 {
-		w.settle(k.Slice, k.Slice, k.Time)
-		at = w.Lanes[k.Slice]
+func (w *moments) mark(r int32) {
+	at := w.at(r)
+	w.until(at)
+	group, lane := w.markGroup(r), int32(0)
+	if in := w.in(r); in >= 0 {
+		lane = w.lane(in)
+		w.settle(group, lane, in, at)
+	} else {
+		lane = w.Processes[group].Lanes
 	}
-	w.call(Moment{What: Happens, Time: k.Time, Row: k.Row, Slice: k.Slice, Group: k.Group, Lane: at})
+	w.call(Moment{What: Happens, Time: at, Row: view.Row(r), Group: group, Lane: lane})
 }

@@ -7,15 +7,13 @@ import (
 	"math"
 	"slices"
 
-	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/view"
 )
 
 // A Timeline is where everything of a trace is in time, for formats without
 // parents: spans on lanes, on which they nest strictly, and what happens at one
-// moment, the span events and log records. It keeps times and ids only, about 60
-// bytes an entry.
+// moment, the span events and log records. It keeps numbers of rows only, about
+// 4 bytes a span, 2 an entry and 16 an arrow; times are the view's.
 //
 // Spans go to a lane of their process, which is their resource. Span events and
 // log records are on the lane of their span while that lasts, else on one lane of
@@ -26,24 +24,31 @@ import (
 // A trace without any time, as other ENTRACE writers leave, has made ones: each
 // beginning, end and log record in the order of the tree is [Step] later than the
 // one before, and what is neither event nor log record counts as a span.
+//
+// A span that has not ended ends at Last.
 type Timeline struct {
 	Processes []Process
 	Made      bool // times are made up
 	// First and Last are the first and the last time of all; 0 if there is none.
 	First, Last int64
-	// Slices are the spans by row; their Group is an index of Processes. A span
-	// that has not ended ends at Last.
-	Slices []Interval
-	Rows   []view.Row // of Slices
-	Lanes  []int32    // lanes of Slices, from 0 on in each process
-	Marks  []Mark     // in the order of time
-	Flows  int        // how many there are
+	Flows       int // how many arrows there are
 
-	v     *view.View
-	links bool    // there are links
-	order []int32 // Slices by their beginnings, as package lane has it
-	ends  []FlowEnd
+	v      *view.View
+	links  bool // there are links
+	groups map[view.Row]int32
+	order  order
+	begins []int32   // rows of spans in their order
+	marks  []int32   // rows of marks in the order of time
+	few    []uint16  // by row, the lane of a span and 1, as long as there are few lanes; then
+	many   []int32   // the same
+	ends   []FlowEnd // in the order of their spans
+	made   []ticks   // by row, times that are made up
+	owners []int32   // see above; nil as long as the view knows in which span a row is
+	times  []int32   // see above; nil as long as every mark has a time
 }
+
+// ticks are when an entry begins and ends, in steps.
+type ticks struct{ start, end uint32 }
 
 // Step is how far made times are apart, in nanoseconds.
 const Step = 1000
@@ -55,224 +60,230 @@ type Process struct {
 	Logs  bool     // there is one more lane behind these, for marks outside of spans
 }
 
-// A Mark is a moment: a span event, a log record or another entry with a time.
-type Mark struct {
-	Time  int64
-	Row   view.Row
-	Slice int32 // the span that it is in, or -1
-	Group int32
-}
-
-// A FlowEnd is one of the two ends of an arrow between spans: of a link, or to a
-// child that is on another lane than its parent. Arrows point forward in time:
-// they start where the span is that began first.
-type FlowEnd struct {
-	Flow  uint32 // its number, from 1 on
-	Slice int32
-	Start bool
-	Link  bool // else it leads to a child
-}
-
 // errTooMany is for traces that no program could read anyway.
-var errTooMany = errors.New("more than 2147483647 entries")
-
-// never is the end of a span that has none, until Last is known.
-const never = math.MinInt64
+var errTooMany = errors.New("more than 1073741823 entries")
 
 // NewTimeline puts what is in v on a timeline.
 func NewTimeline(ctx context.Context, v *view.View) (*Timeline, error) {
-	if int64(v.Len()) > math.MaxInt32 {
+	if int64(v.Len()) > math.MaxInt32/2 {
 		return nil, errTooMany
 	}
-	b := timelineBuilder{Timeline: &Timeline{First: math.MaxInt64, Last: math.MinInt64, v: v}, none: -1}
-	b.group()
-	b.Made = !b.timed()
-	read, slices := b.spans, view.RoleSpan
-	if b.Made {
-		read, slices = b.tree, view.RoleOther
+	t := &Timeline{First: math.MaxInt64, Last: math.MinInt64, v: v, groups: make(map[view.Row]int32)}
+	t.order = order{spans: t, n: v.Len()}
+	t.survey()
+	read := t.read
+	if t.Made {
+		read = t.tree
 	}
-	b.room(slices)
 	if err := read(ctx); err != nil {
 		return nil, err
 	}
-	if b.First > b.Last {
-		b.First, b.Last = 0, 0
+	if t.First > t.Last {
+		t.First, t.Last = 0, 0
 	}
-	for i := range b.Slices {
-		if s := &b.Slices[i]; s.End == never {
-			s.End = max(s.Start, b.Last)
-		}
-	}
-	b.groups, b.slots = nil, nil
-	b.Lanes, b.order = Lanes(b.Slices)
-	for i, at := range b.Lanes {
-		p := &b.Processes[b.Slices[i].Group]
-		p.Lanes = max(p.Lanes, at+1)
-	}
-	b.place()
-	if err := b.flows(ctx); err != nil {
+	slices.SortFunc(t.begins, t.order.compare)
+	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	return b.Timeline, nil
+	t.place()
+	slices.SortFunc(t.marks, func(x, y int32) int {
+		if c := cmp.Compare(t.at(x), t.at(y)); c != 0 {
+			return c
+		}
+		return cmp.Or(cmp.Compare(t.turn(x), t.turn(y)), cmp.Compare(x, y))
+	})
+	return t, t.arrows(ctx)
 }
 
-type timelineBuilder struct {
-	*Timeline
-
-	groups map[view.Row]int32 // of resources
-	none   int32              // the group of what has none, -1 as long as there is none
-	slots  []int32            // rows' indices in Slices and 1
-	to     []link
-}
-
-type link struct {
-	to    format.SpanRef
-	from  int32
-	found int32 // the span to, of the first link to it, or -1
-}
-
-// group finds the processes.
-func (b *timelineBuilder) group() {
-	b.groups = make(map[view.Row]int32)
-	b.slots = make([]int32, b.v.Len())
-	for r := range b.v.Rows() {
-		if b.v.Role(r) == view.RoleResource {
-			b.groups[r] = int32(len(b.Processes))
-			b.Processes = append(b.Processes, Process{Row: r})
+// survey finds the processes, whether there are times, and how many spans and marks there are.
+func (t *Timeline) survey() {
+	var counts, timed [view.RoleRecorder + 1]int
+	for r := range t.v.Rows() {
+		role := t.v.Role(r)
+		counts[role]++
+		if _, ok := t.v.Start(r); ok {
+			timed[role]++
+		}
+		if role == view.RoleResource {
+			t.groups[r] = int32(len(t.Processes))
+			t.Processes = append(t.Processes, Process{Row: r})
 		}
 	}
+	t.links = counts[view.RoleLink] > 0
+	spans, marks := timed[view.RoleSpan], counts[view.RoleEvent]+counts[view.RoleLog]+counts[view.RoleOther]
+	if t.Made = spans+timed[view.RoleEvent]+timed[view.RoleLog]+timed[view.RoleOther] == 0; t.Made {
+		spans, marks = counts[view.RoleOther], marks-counts[view.RoleOther]
+		t.made = make([]ticks, t.v.Len())
+	}
+	if t.Made || spans < counts[view.RoleSpan] {
+		t.owners = make([]int32, t.v.Len())
+	}
+	t.begins, t.marks, t.few = make([]int32, 0, spans), make([]int32, 0, marks), make([]uint16, t.v.Len())
 }
 
-func (b *timelineBuilder) groupOf(r view.Row) int32 {
-	if g, ok := b.groups[b.v.Resource(r)]; ok {
-		return g
-	}
-	if b.none < 0 {
-		b.none = int32(len(b.Processes))
-		b.Processes = append(b.Processes, Process{})
-	}
-	return b.none
-}
-
-// timed reports whether anything that is on a timeline has a time.
-func (b *timelineBuilder) timed() bool {
-	for r := range b.v.Rows() {
-		switch b.v.Role(r) {
-		case view.RoleSpan, view.RoleEvent, view.RoleLog, view.RoleOther:
-			if _, ok := b.v.Time(r); ok {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// room makes as much room as there will be slices and marks.
-func (b *timelineBuilder) room(role view.Role) {
-	var counts [view.RoleRecorder + 1]int
-	for r := range b.v.Rows() {
-		counts[b.v.Role(r)]++
-	}
-	b.Slices, b.Rows = make([]Interval, 0, counts[role]), make([]view.Row, 0, counts[role])
-	marks := counts[view.RoleEvent] + counts[view.RoleLog]
-	if !b.Made {
-		marks += counts[view.RoleOther]
-	}
-	b.Marks = make([]Mark, 0, marks)
-	b.to = make([]link, 0, counts[view.RoleLink])
-	b.links = counts[view.RoleLink] > 0
-}
-
-func (b *timelineBuilder) slice(r view.Row, start, end int64, parent int32) int32 {
-	at := int32(len(b.Slices))
-	b.Slices = append(b.Slices, Interval{Start: start, End: end, Parent: parent, Group: b.groupOf(r)})
-	b.Rows = append(b.Rows, r)
-	b.slots[r] = at + 1
-	return at
-}
-
-func (b *timelineBuilder) mark(r view.Row, at int64, slice int32) {
-	m := Mark{Time: at, Row: r, Slice: slice}
-	if slice >= 0 {
-		m.Group = b.Slices[slice].Group
-	} else {
-		m.Group = b.groupOf(r)
-	}
-	b.Marks = append(b.Marks, m)
-	b.First, b.Last = min(b.First, at), max(b.Last, at)
-}
-
-// spans takes in a trace with times.
-func (b *timelineBuilder) spans(ctx context.Context) error {
-	for r := range b.v.Rows() {
+// read takes in a trace with times.
+func (t *Timeline) read(ctx context.Context) error {
+	for r := range t.v.Rows() {
 		if r%4096 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		at, ok := b.v.Time(r)
-		if !ok {
-			continue
-		}
-		start := at.UnixNano()
-		switch b.v.Role(r) {
+		start, timed := t.v.Start(r)
+		switch role := t.v.Role(r); role {
 		case view.RoleRecorder:
-			b.Last = max(b.Last, start) // as long as it recorded
-			continue
-		case view.RoleSpan:
-		default:
-			continue
-		}
-		took, ended := b.v.Duration(r)
-		end := int64(never)
-		if ended {
-			end = start + min(int64(took), math.MaxInt64-max(start, 0))
-			b.Last = max(b.Last, end)
-		}
-		b.slice(r, start, end, -1)
-		b.First, b.Last = min(b.First, start), max(b.Last, start)
-	}
-	return b.hang(ctx)
-}
-
-// hang finds what is in which span.
-func (b *timelineBuilder) hang(ctx context.Context) error {
-	var times []int32 // the rows whose times others have, once one has none of its own
-	for r := range b.v.Rows() {
-		if r%4096 == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
-		switch b.v.Role(r) {
-		case view.RoleSpan:
-			if at := b.slots[r]; at > 0 {
-				b.Slices[at-1].Parent = b.above(b.slots, b.v.Parent(r), nil)
+			if timed {
+				t.Last = max(t.Last, start) // as long as it recorded
 			}
-		case view.RoleLink:
-			if err := b.link(r, b.above(b.slots, b.v.Parent(r), nil)); err != nil {
-				return err
+		case view.RoleSpan:
+			if timed {
+				t.begins = append(t.begins, int32(r))
+				t.First, t.Last = min(t.First, start), max(t.Last, start)
+				if _, ended := t.v.Duration(r); ended {
+					t.Last = max(t.Last, t.end(int32(r)))
+				}
 			}
 		case view.RoleEvent, view.RoleLog, view.RoleOther:
-			from := r
-			if _, timed := b.v.Start(r); !timed {
-				if times == nil {
-					times = make([]int32, b.v.Len())
-				}
-				from = view.Row(max(b.above(times, r, b.timeOf), 0)) // the root has none
+			if !timed && t.times == nil {
+				t.times = make([]int32, t.v.Len())
 			}
-			if at, timed := b.v.Start(from); timed {
-				b.mark(r, at, b.above(b.slots, b.v.Parent(r), nil))
+			if timed || t.above(t.times, r, t.timeOf) >= 0 {
+				t.mark(int32(r))
 			}
 		}
 	}
 	return nil
 }
 
+func (t *Timeline) mark(r int32) {
+	at := t.at(r)
+	t.marks = append(t.marks, r)
+	t.First, t.Last = min(t.First, at), max(t.Last, at)
+}
+
+// tree takes in a trace without times.
+func (t *Timeline) tree(ctx context.Context) error {
+	var up []view.Row // the rows that the next one is below
+	clock := uint32(0)
+	leave := func(depth int) {
+		for ; len(up) > depth; up = up[:len(up)-1] {
+			if r := up[len(up)-1]; t.v.Role(r) == view.RoleOther {
+				t.made[r].end = clock
+				clock++
+			}
+		}
+	}
+	err := t.v.Walk(0, func(r view.Row, depth int, _ bool) error {
+		if r%4096 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		leave(depth)
+		up = append(up, r)
+		switch t.v.Role(r) {
+		case view.RoleEvent, view.RoleLog:
+			t.marks = append(t.marks, int32(r))
+		case view.RoleOther:
+			t.begins = append(t.begins, int32(r))
+		default:
+			return nil
+		}
+		t.made[r].start = clock
+		clock++
+		return nil
+	})
+	leave(0)
+	t.First, t.Last = 0, max(int64(clock)-1, 0)*Step
+	return err
+}
+
+// isSpan reports whether row r counts as a span.
+func (t *Timeline) isSpan(r view.Row) bool {
+	if t.Made {
+		return t.v.Role(r) == view.RoleOther
+	}
+	_, timed := t.v.Start(r)
+	return timed && t.v.Role(r) == view.RoleSpan
+}
+
+func (t *Timeline) start(r int32) int64 {
+	if t.Made {
+		return int64(t.made[r].start) * Step
+	}
+	start, _ := t.v.Start(view.Row(r))
+	return start
+}
+
+func (t *Timeline) end(r int32) int64 {
+	if t.Made {
+		return int64(t.made[r].end) * Step
+	}
+	start := t.start(r)
+	if took, ended := t.v.Duration(view.Row(r)); ended {
+		return start + min(int64(took), math.MaxInt64-max(start, 0))
+	}
+	return max(start, t.Last)
+}
+
+// parent returns the span that row r is below, or -1.
+func (t *Timeline) parent(r int32) int32 {
+	up := t.v.Parent(view.Row(r))
+	if t.owners != nil {
+		return t.above(t.owners, up, t.spanOf)
+	}
+	if owner := t.v.Owner(up); owner != 0 {
+		return int32(owner)
+	}
+	return -1
+}
+
+// at returns the time of a mark.
+func (t *Timeline) at(r int32) int64 {
+	if _, timed := t.v.Start(view.Row(r)); !timed && !t.Made {
+		r = t.above(t.times, view.Row(r), t.timeOf)
+	}
+	return t.start(r)
+}
+
+// in returns the span that a mark is in, or -1: it must be while the span lasts.
+func (t *Timeline) in(r int32) int32 {
+	up, at := t.parent(r), t.at(r)
+	if up >= 0 && t.start(up) <= at && at <= t.end(up) {
+		return up
+	}
+	return -1
+}
+
+// turn says whether a mark comes before, 0, or behind, 1, what begins at its time.
+// It must stay within its span.
+func (t *Timeline) turn(r int32) int {
+	if in := t.in(r); in >= 0 && t.start(in) == t.at(r) {
+		return 1
+	}
+	return 0
+}
+
+// group returns the process of a span.
+func (t *Timeline) group(r int32) int32 {
+	if g, ok := t.groups[t.v.Resource(view.Row(r))]; ok {
+		return g
+	}
+	return int32(len(t.groups))
+}
+
+// markGroup returns the process of a mark, which is that of the span that it is below.
+func (t *Timeline) markGroup(r int32) int32 {
+	if up := t.parent(r); up >= 0 {
+		return t.group(up)
+	}
+	return t.group(r)
+}
+
 // above climbs from row r towards the root and returns the first number in known, less one; -1
 // without any. In known, 0 means that nothing is known of a row yet, and -1 that there is nothing
-// above it. Of, unless it is nil, is asked for a row of which nothing is known. What was found is
+// above it. Of is asked for a row of which nothing is known. What was found is
 // noted for all rows on the way, so that none is passed twice.
-func (b *timelineBuilder) above(known []int32, r view.Row, of func(r view.Row) int32) int32 {
+func (t *Timeline) above(known []int32, r view.Row, of func(r view.Row) int32) int32 {
 	found, from := int32(-1), r
-	for ; r != 0; r = b.v.Parent(r) {
-		if known[r] == 0 && of != nil {
+	for ; r != 0; r = t.v.Parent(r) {
+		if known[r] == 0 {
 			known[r] = of(r)
 		}
 		if found = known[r]; found != 0 {
@@ -280,165 +291,78 @@ func (b *timelineBuilder) above(known []int32, r view.Row, of func(r view.Row) i
 		}
 		found = -1
 	}
-	for ; from != r; from = b.v.Parent(from) {
+	for ; from != r; from = t.v.Parent(from) {
 		known[from] = found
 	}
 	return max(found, 0) - 1
 }
 
 // timeOf returns the number of a row plus one if it has a time, else 0.
-func (b *timelineBuilder) timeOf(r view.Row) int32 {
-	if _, timed := b.v.Start(r); timed && b.v.Role(r) != view.RoleRecorder {
+func (t *Timeline) timeOf(r view.Row) int32 {
+	if _, timed := t.v.Start(r); timed && t.v.Role(r) != view.RoleRecorder {
 		return int32(r) + 1
 	}
 	return 0
 }
 
-// link notes a link of the span from.
-func (b *timelineBuilder) link(r view.Row, from int32) error {
-	if from < 0 {
-		return nil
-	}
-	e, err := b.v.Entry(r)
-	if err != nil {
-		return err
-	}
-	l := otel.ReadLink(e)
-	to := format.SpanRef{TraceID: l.TraceID, SpanID: l.SpanID}
-	if to.IsValid() {
-		b.to = append(b.to, link{to, from, -1})
-	}
-	return nil
-}
-
-// tree takes in a trace without times.
-func (b *timelineBuilder) tree(ctx context.Context) error {
-	type level struct {
-		slice int32 // the entry itself, or that which it is in
-		own   bool
-	}
-	var up []level
-	clock := int64(0)
-	leave := func(depth int) {
-		for ; len(up) > depth; up = up[:len(up)-1] {
-			if l := up[len(up)-1]; l.own {
-				b.Slices[l.slice].End = clock
-				clock += Step
-			}
-		}
-	}
-	n := 0
-	err := b.v.Walk(0, func(r view.Row, depth int, _ bool) error {
-		if n++; n%4096 == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
-		leave(depth)
-		here := level{slice: -1}
-		if depth > 0 {
-			here.slice = up[depth-1].slice
-		}
-		switch b.v.Role(r) {
-		case view.RoleEvent, view.RoleLog:
-			b.mark(r, clock, here.slice)
-			clock += Step
-		case view.RoleOther:
-			here = level{b.slice(r, clock, 0, here.slice), true}
-			clock += Step
-		}
-		up = append(up, here)
-		return nil
-	})
-	leave(0)
-	b.First, b.Last = 0, max(clock-Step, 0)
-	return err
-}
-
-// place puts marks outside of their spans on lanes of their own, and all in order.
-func (b *timelineBuilder) place() {
-	for i := range b.Marks {
-		m := &b.Marks[i]
-		if m.Slice >= 0 {
-			if s := &b.Slices[m.Slice]; m.Time < s.Start || m.Time > s.End {
-				m.Slice = -1
-			}
-		}
-		if m.Slice < 0 {
-			b.Processes[m.Group].Logs = true
-		}
-	}
-	slices.SortFunc(b.Marks, func(x, y Mark) int {
-		return cmp.Or(cmp.Compare(x.Time, y.Time), cmp.Compare(b.turn(&x), b.turn(&y)), cmp.Compare(x.Row, y.Row))
-	})
-}
-
-// turn says whether a mark comes before, 0, or behind, 1, what begins at its time.
-// It must stay within its span.
-func (t *Timeline) turn(m *Mark) int {
-	if m.Slice >= 0 && t.Slices[m.Slice].Start == m.Time {
-		return 1
+// spanOf returns the number of a row plus one if it is a span, else 0.
+func (t *Timeline) spanOf(r view.Row) int32 {
+	if t.isSpan(r) {
+		return int32(r) + 1
 	}
 	return 0
 }
 
-// flows finds the arrows.
-func (b *timelineBuilder) flows(ctx context.Context) error {
-	ranks := make([]int32, len(b.order))
-	for rank, i := range b.order {
-		ranks[i] = int32(rank)
+// place finds the lanes of spans, and the processes that need one for marks outside of spans.
+func (t *Timeline) place() {
+	groups := make([]*group, len(t.groups)+1)
+	for i := range groups {
+		groups[i] = newGroup()
 	}
-	elsewhere := func(i int, s *Interval) bool {
-		return s.Parent >= 0 && (b.Slices[s.Parent].Group != s.Group || b.Lanes[s.Parent] != b.Lanes[i])
+	used := false // the last process, which is that of what has no resource
+	process := func(g int32) *Process {
+		if int(g) == len(t.groups) && !used {
+			used = true
+			t.Processes = append(t.Processes, Process{})
+		}
+		return &t.Processes[g]
 	}
-	n := len(b.to)
-	for i := range b.Slices {
-		if elsewhere(i, &b.Slices[i]) {
-			n++
+	for _, r := range t.begins {
+		g, up, on := t.group(r), t.parent(r), int32(-1)
+		if up >= 0 && t.group(up) == g {
+			on = t.lane(up)
+		}
+		on = groups[g].place(r, t.start(r), t.end(r), up, on)
+		t.setLane(r, on)
+		p := process(g)
+		p.Lanes = max(p.Lanes, on+1)
+	}
+	for _, r := range t.marks {
+		if p := process(t.markGroup(r)); t.in(r) < 0 {
+			p.Logs = true
 		}
 	}
-	b.ends = make([]FlowEnd, 0, 2*n)
-	add := func(from, to int32, isLink bool) {
-		b.Flows++
-		if ranks[to] < ranks[from] {
-			from, to = to, from
-		}
-		b.ends = append(b.ends, FlowEnd{uint32(b.Flows), from, true, isLink}, FlowEnd{uint32(b.Flows), to, false, isLink})
-	}
-	for i := range b.Slices {
-		if s := &b.Slices[i]; elsewhere(i, s) {
-			add(s.Parent, int32(i), false)
-		}
-	}
-	if len(b.to) > 0 {
-		slices.SortFunc(b.to, func(x, y link) int { return cmp.Or(compareRefs(&x.to, &y.to), cmp.Compare(x.from, y.from)) })
-		for i, r := range b.Rows {
-			if i%4096 == 0 && ctx.Err() != nil {
-				return ctx.Err()
-			}
-			ref := b.v.Ref(r)
-			at, found := slices.BinarySearchFunc(b.to, ref, func(l link, ref format.SpanRef) int { return compareRefs(&l.to, &ref) })
-			if !found || b.to[at].found >= 0 {
-				continue
-			}
-			b.to[at].found = int32(i) // the first one of that id, as in the view
-		}
-		found := int32(-1)
-		for i := range b.to {
-			l := &b.to[i]
-			if i == 0 || l.to != b.to[i-1].to {
-				found = l.found
-			}
-			if found >= 0 && found != l.from {
-				add(found, l.from, true)
-			}
-		}
-		b.to = nil
-	}
-	slices.SortFunc(b.ends, func(x, y FlowEnd) int {
-		return cmp.Or(cmp.Compare(ranks[x.Slice], ranks[y.Slice]), cmp.Compare(x.Flow, y.Flow))
-	})
-	return nil
 }
 
-func compareRefs(x, y *format.SpanRef) int {
-	return cmp.Or(slices.Compare(x.TraceID[:], y.TraceID[:]), slices.Compare(x.SpanID[:], y.SpanID[:]))
+// lane returns the lane of a span, -1 as long as it has none.
+func (t *Timeline) lane(r int32) int32 {
+	if t.many != nil {
+		return t.many[r] - 1
+	}
+	return int32(t.few[r]) - 1
+}
+
+func (t *Timeline) setLane(r, lane int32) {
+	if lane >= math.MaxUint16 && t.many == nil {
+		t.many = make([]int32, len(t.few))
+		for i, lane := range t.few {
+			t.many[i] = int32(lane)
+		}
+		t.few = nil
+	}
+	if t.many != nil {
+		t.many[r] = lane + 1
+	} else {
+		t.few[r] = uint16(lane + 1)
+	}
 }

@@ -295,3 +295,62 @@ func TestDetailsDurations(t *testing.T) {
 		t.Errorf("the details are %v", got)
 	}
 }
+
+// sequential writes n spans of which each overlaps the next one, so that they are on two lanes.
+func sequential(n int) func(write func(e *format.TraceEntry) uint32) {
+	return func(write func(e *format.TraceEntry) uint32) {
+		write(format.Root())
+		for i := range n {
+			s := &otel.Span{Name: "s", TraceID: [16]byte{1}, SpanID: spanID(i), Start: int64(10 * i), Duration: 15, Ended: true}
+			write(s.Entry(otel.Where{}))
+		}
+	}
+}
+
+// TestTimelineKeepsNoTimes measures what a timeline keeps of many spans: the view has their times.
+func TestTimelineKeepsNoTimes(t *testing.T) {
+	const n = 200_000
+	v := viewOf(t, sequential(n))
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	tl, err := timeline.NewTimeline(t.Context(), v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if got := int64(after.HeapAlloc) - int64(before.HeapAlloc); got > 10*n || tl.Processes[0].Lanes != 2 {
+		t.Errorf("%d spans on %d lanes take %d bytes, want 10 for each on 2 lanes", n, tl.Processes[0].Lanes, got)
+	}
+	runtime.KeepAlive(v)
+}
+
+// TestTimelineOfManyLanes has more lanes than 16 bits count.
+func TestTimelineOfManyLanes(t *testing.T) {
+	const n = 1<<16 + 10
+	v := viewOf(t, func(write func(e *format.TraceEntry) uint32) {
+		write(format.Root())
+		for i := range n {
+			s := &otel.Span{Name: "s", TraceID: [16]byte{1}, SpanID: spanID(i), Start: int64(i), Duration: 2 * n, Ended: true}
+			write(s.Entry(otel.Where{}))
+		}
+	})
+	tl, err := timeline.NewTimeline(t.Context(), v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := int32(0)
+	err = tl.Moments(t.Context(), func(m *timeline.Moment) error {
+		if m.What == timeline.Begins {
+			if m.Lane != want {
+				t.Fatalf("span %d is on lane %d", want, m.Lane)
+			}
+			want++
+		}
+		return nil
+	})
+	if err != nil || want != n || tl.Processes[0].Lanes != n {
+		t.Errorf("%d spans began on %d lanes, want %d, %v", want, tl.Processes[0].Lanes, n, err)
+	}
+}

@@ -1,4 +1,4 @@
-package timeline
+package tracetest
 
 import (
 	"slices"
@@ -12,46 +12,37 @@ import (
 //
 // A Source is not safe for concurrent use.
 type Source struct {
-	V *view.View
+	v *view.View
 
 	resources map[view.Row]*otel.Resource
 }
 
 // NewSource returns a source of v.
 func NewSource(v *view.View) *Source {
-	return &Source{V: v, resources: make(map[view.Row]*otel.Resource)}
-}
-
-// ReadSpan reads the span at row r without its links and events.
-func ReadSpan(v *view.View, r view.Row) (*otel.Span, error) {
-	e, err := v.Entry(r)
-	if err != nil {
-		return nil, err
-	}
-	var up format.SpanRef
-	if parent := view.Row(e.Parent); v.Role(parent) == view.RoleSpan {
-		up = v.Ref(parent)
-	}
-	s := otel.ReadSpan(e, up)
-	s.ID = uint32(r)
-	return s, nil
+	return &Source{v: v, resources: make(map[view.Row]*otel.Resource)}
 }
 
 // Span reads the span at row r with its links and events, which come in the order in which
 // they were written.
 func (s *Source) Span(r view.Row) (*otel.Span, error) {
-	span, err := ReadSpan(s.V, r)
+	e, err := s.v.Entry(r)
 	if err != nil {
 		return nil, err
 	}
-	kids := s.V.Children(r)
+	var up format.SpanRef
+	if parent := view.Row(e.Parent); s.v.Role(parent) == view.RoleSpan {
+		up = s.v.Ref(parent)
+	}
+	span := otel.ReadSpan(e, up)
+	span.ID = uint32(r)
+	kids := s.v.Children(r)
 	slices.Sort(kids)
 	for _, kid := range kids {
-		role := s.V.Role(kid)
+		role := s.v.Role(kid)
 		if role != view.RoleLink && role != view.RoleEvent {
 			continue
 		}
-		e, err := s.V.Entry(kid)
+		e, err := s.v.Entry(kid)
 		if err != nil {
 			return nil, err
 		}
@@ -68,7 +59,7 @@ func (s *Source) Span(r view.Row) (*otel.Span, error) {
 
 // Log reads the log record at row r.
 func (s *Source) Log(r view.Row) (*otel.Log, error) {
-	e, err := s.V.Entry(r)
+	e, err := s.v.Entry(r)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +75,7 @@ func (s *Source) Resource(r view.Row) (*otel.Resource, error) {
 	}
 	resource := new(otel.Resource)
 	if r != 0 {
-		e, err := s.V.Entry(r)
+		e, err := s.v.Entry(r)
 		if err != nil {
 			return nil, err
 		}
