@@ -289,14 +289,14 @@ var codecs = []codec{
 			Format: "chrome", Extensions: []string{".chrome.json"}, JSON: true, What: "Chrome's trace events, for its viewers and Firefox's",
 			LostOut: "types of resource attributes, schema URLs, levels of spans; large numbers become texts",
 		},
-		encode: func(ctx context.Context, w io.Writer, v *view.View) error { return chrome.Encode(ctx, w, v, nil) },
+		encode: chrome.Encode,
 	},
 	{
 		FormatInfo: FormatInfo{
 			Format: "perfetto", Extensions: []string{".pftrace"}, What: "Perfetto's traces",
 			LostOut: "types of resource attributes, schema URLs, levels of spans",
 		},
-		encode: func(ctx context.Context, w io.Writer, v *view.View) error { return perfetto.Encode(ctx, w, v, nil) },
+		encode: perfetto.Encode,
 	},
 	{
 		FormatInfo: FormatInfo{
@@ -312,18 +312,14 @@ var codecs = []codec{
 			Format: "folded", Extensions: []string{".folded"}, What: "folded stacks of self time, for flame graphs",
 			LostOut: "all but the names of spans and their self times",
 		},
-		encode: func(ctx context.Context, w io.Writer, v *view.View) error {
-			return folded.EncodeFolded(ctx, w, v, nil)
-		},
+		encode: folded.EncodeFolded,
 	},
 	{
 		FormatInfo: FormatInfo{
 			Format: "speedscope", Extensions: []string{".speedscope.json"}, JSON: true, What: "speedscope's profiles",
 			LostOut: "all but the names and times of spans",
 		},
-		encode: func(ctx context.Context, w io.Writer, v *view.View) error {
-			return folded.EncodeSpeedscope(ctx, w, v, nil)
-		},
+		encode: folded.EncodeSpeedscope,
 	},
 }
 

@@ -12,17 +12,14 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// EncodeOptions change how [Encode] works. There is nothing to change yet.
-type EncodeOptions struct{}
-
 // bufferSize is how much is written at once.
 const bufferSize = 128 << 10
 
-// Encode writes the trace that v shows to w, as one JSON object. A nil o means
-// defaults. It keeps the order of all spans, span events and log records in memory,
-// about 6 bytes for each and 16 for each arrow, and reads the rest while it writes.
-// Errors are those of the trace's file, of w, and of ctx.
-func Encode(ctx context.Context, w io.Writer, v *view.View, _ *EncodeOptions) error {
+// Encode writes the trace that v shows to w, as one JSON object. It keeps the order of all
+// spans, span events and log records in memory, about 6 bytes for each and 16 for each
+// arrow, and reads the rest while it writes. Errors are those of the trace's file, of w,
+// and of ctx.
+func Encode(ctx context.Context, w io.Writer, v *view.View) error {
 	t, err := timeline.NewTimeline(ctx, v)
 	if err != nil {
 		return err

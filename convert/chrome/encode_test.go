@@ -2,10 +2,8 @@ package chrome_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
-	"math/rand/v2"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -14,17 +12,29 @@ import (
 	"unicode"
 
 	"github.com/entrace-go/entrace/convert/chrome"
+	"github.com/entrace-go/entrace/convert/internal/converttest"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/jsontext"
 	"github.com/entrace-go/entrace/internal/otel"
-	"github.com/entrace-go/entrace/view"
 )
 
-func encode(t testing.TB, v *view.View) []byte {
+var converter = converttest.Format{
+	Encode: chrome.Encode,
+	Check:  func(t testing.TB, out []byte) { parse(t, out) },
+	Golden: map[string]string{
+		"sample.json": filepath.Join("testdata", "sample.iet"), "timeless.json": filepath.Join("testdata", "timeless.iet"),
+		"empty.json": filepath.Join("testdata", "empty.iet"),
+	},
+}
+
+func TestConverter(t *testing.T) { converter.Run(t) }
+
+func FuzzEncode(f *testing.F) { converter.Fuzz(f) }
+
+// encoded returns what becomes of entries.
+func encoded(t testing.TB, entries []*format.TraceEntry) *parsed {
 	t.Helper()
-	var b bytes.Buffer
-	must(t, chrome.Encode(t.Context(), &b, v, nil))
-	return b.Bytes()
+	return parse(t, converter.Bytes(t, converttest.Open(t, converttest.Write(t, format.V1, entries...))))
 }
 
 // An event is one of traceEvents.
@@ -70,7 +80,7 @@ func parse(t testing.TB, b []byte) *parsed {
 	d.UseNumber()
 	d.DisallowUnknownFields()
 	var p parsed
-	must(t, d.Decode(&p))
+	converttest.Must(t, d.Decode(&p))
 	for _, r := range string(b) {
 		if r != '\n' && (unicode.IsControl(r) || jsontext.Acts(r)) {
 			t.Fatalf("%U is in the output", r)
@@ -152,32 +162,17 @@ func find(t testing.TB, p *parsed, phase, name string) *event {
 	return nil
 }
 
-func TestEncodeGolden(t *testing.T) {
+// TestSampleFiles compares the traces of the golden files with the entries that they are made of.
+func TestSampleFiles(t *testing.T) {
 	for name, entries := range map[string][]*format.TraceEntry{"sample": sample(), "timeless": timeless(), "empty": {format.Root()}} {
-		t.Run(name, func(t *testing.T) {
-			in, golden := filepath.Join("testdata", name+".iet"), filepath.Join("testdata", name+".json")
-			made, err := os.ReadFile(write(t, entries))
-			must(t, err)
-			if *update {
-				must(t, os.WriteFile(in, made, 0o600))
-				must(t, os.WriteFile(golden, encode(t, viewOf(t, in)), 0o600))
-			}
-			if want, err := os.ReadFile(in); err != nil || !bytes.Equal(made, want) {
-				t.Errorf("the entries are not those of %s: %v", in, err)
-			}
-			got := encode(t, viewOf(t, in))
-			want, err := os.ReadFile(golden)
-			must(t, err)
-			if !bytes.Equal(got, want) {
-				t.Errorf("%s is\n%s\nwant\n%s", name, got, want)
-			}
-			parse(t, got)
-		})
+		made, err := os.ReadFile(converttest.Write(t, format.V1, entries...))
+		converttest.Must(t, err)
+		converttest.Golden(t, name+".iet", made)
 	}
 }
 
 func TestEncodeTimes(t *testing.T) {
-	p := parse(t, encode(t, viewOf(t, write(t, sample()))))
+	p := encoded(t, sample())
 	if got, want := p.Other["base_unix_nano"], strconv.FormatInt(base, 10); got != want {
 		t.Errorf("the base is %s, want %s", got, want)
 	}
@@ -211,7 +206,7 @@ func TestEncodeTimes(t *testing.T) {
 }
 
 func TestEncodeArgs(t *testing.T) {
-	p := parse(t, encode(t, viewOf(t, write(t, sample()))))
+	p := encoded(t, sample())
 	get := find(t, p, "X", "GET /cart")
 	for name, want := range map[string]string{
 		"trace_id": `"000000000000000000000000000000aa"`, "span_id": `"0000000000000001"`, "kind": `"server"`, "status": `"ERROR"`,
@@ -243,7 +238,7 @@ func TestEncodeArgs(t *testing.T) {
 }
 
 func TestEncodeArrows(t *testing.T) {
-	p := parse(t, encode(t, viewOf(t, write(t, sample()))))
+	p := encoded(t, sample())
 	var got []string
 	for _, e := range p.Events {
 		if e.Phase == "s" || e.Phase == "f" {
@@ -256,39 +251,11 @@ func TestEncodeArrows(t *testing.T) {
 	}
 }
 
-// random returns the entries of a trace in which everything overlaps everything.
-func random(n int, r *rand.Rand) []*format.TraceEntry {
-	entries := []*format.TraceEntry{format.Root(), (&otel.Resource{Attributes: []otel.Attribute{text("service.name", "a")}}).Entry(), (&otel.Resource{}).Entry()}
-	for len(entries) < n {
-		parent := uint32(r.IntN(len(entries)))
-		var e *format.TraceEntry
-		switch r.IntN(6) {
-		case 0:
-			e = (&otel.Event{Name: "event", Time: base + r.Int64N(60), HasTime: r.IntN(4) > 0}).Entry("")
-		case 1:
-			e = (&otel.Log{Body: otel.Any{Kind: otel.String, Text: "log"}, Time: base + r.Int64N(60), HasTime: r.IntN(4) > 0}).Entry(otel.Where{})
-		case 2:
-			e = (&otel.Link{TraceID: [16]byte{15: 1}, SpanID: [8]byte{7: byte(r.IntN(40))}}).Entry("")
-		default:
-			start := r.Int64N(50)
-			e = traced(span(byte(len(entries)), "span", start, start+r.Int64N(20), func(s *otel.Span) {
-				s.Ended = r.IntN(8) > 0
-				if r.IntN(3) == 0 {
-					s.Parent = [8]byte{7: byte(r.IntN(40))}
-				}
-			}), 1)
-		}
-		entries = append(entries, below(parent, e))
-	}
-	return entries
-}
-
 // TestEncodeNests looks at many traces of all that can be wrong with times.
 func TestEncodeNests(t *testing.T) {
 	for seed := range uint64(400) {
-		r := rand.New(rand.NewPCG(seed, 0))
-		entries := random(3+r.IntN(80), r)
-		p := parse(t, encode(t, viewOf(t, write(t, entries))))
+		entries := converttest.Random(3+int(seed)%80, seed)
+		p := encoded(t, entries)
 		spans, want := 0, 0
 		for _, e := range p.Events {
 			if e.Phase == "X" {
@@ -319,7 +286,7 @@ func TestEncodeExtremes(t *testing.T) {
 		}}, 1)
 	}
 	const far = 1<<63 - 1
-	p := parse(t, encode(t, viewOf(t, write(t, []*format.TraceEntry{format.Root(), at(-far, 5), at(far, 5), at(-3, 1<<64-1), at(7, far)}))))
+	p := encoded(t, []*format.TraceEntry{format.Root(), at(-far, 5), at(far, 5), at(-3, 1<<64-1), at(7, far)})
 	for name, want := range map[string][2]string{
 		"-9223372036854775807": {"0.000", "0.005"}, "9223372036854775807": {"18446744073709551.614", "0.000"},
 		"-3": {"9223372036854775.804", "9223372036854775.807"}, "7": {"9223372036854775.814", "9223372036854775.800"},
@@ -327,61 +294,6 @@ func TestEncodeExtremes(t *testing.T) {
 		if e := find(t, p, "X", name); e.Time.String() != want[0] || e.Duration.String() != want[1] {
 			t.Errorf("%s is at %s for %s, want %v", name, e.Time, e.Duration, want)
 		}
-	}
-}
-
-type brokenWriter struct{ left int }
-
-var errBroken = errors.New("broken")
-
-func (w *brokenWriter) Write(b []byte) (int, error) {
-	if w.left -= len(b); w.left < 0 {
-		return 0, errBroken
-	}
-	return len(b), nil
-}
-
-func TestEncodeErrors(t *testing.T) {
-	v := viewOf(t, write(t, random(5000, rand.New(rand.NewPCG(1, 1)))))
-	for _, left := range []int{0, 200_000} {
-		if err := chrome.Encode(t.Context(), &brokenWriter{left}, v, nil); !errors.Is(err, errBroken) {
-			t.Errorf("after %d bytes: %v", left, err)
-		}
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := chrome.Encode(ctx, &bytes.Buffer{}, v, nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("with a context that is over: %v", err)
-	}
-}
-
-func TestEncodeSamples(t *testing.T) {
-	dir := os.Getenv("ENTRACE_SAMPLES")
-	if dir == "" {
-		t.Skip("ENTRACE_SAMPLES is not set")
-	}
-	v := viewOf(t, filepath.Join(dir, "scoreman.iet"))
-	p := parse(t, encode(t, v))
-	n := 0
-	for _, e := range p.Events {
-		if e.Phase != "M" {
-			n++
-		}
-	}
-	if n != v.Len()-1 {
-		t.Errorf("%d events of %d entries", n, v.Len())
-	}
-}
-
-// TestEncodeFixtures takes the files of the Rust reference, of all versions.
-func TestEncodeFixtures(t *testing.T) {
-	names, err := filepath.Glob(filepath.Join("..", "..", "format", "testdata", "v*.*et*"))
-	must(t, err)
-	if len(names) < 6 {
-		t.Errorf("there are only %q", names)
-	}
-	for _, name := range names {
-		parse(t, encode(t, viewOf(t, name)))
 	}
 }
 
@@ -405,19 +317,11 @@ func BenchmarkEncode(b *testing.B) {
 		})
 		entries = append(entries, below(parent, traced(e, 1)))
 	}
-	v := viewOf(b, write(b, entries))
-	out := int64(len(encode(b, v)))
+	v := converttest.View(b, entries...)
+	out := int64(len(converter.Bytes(b, v)))
 	b.ReportAllocs()
 	b.SetBytes(out)
 	for b.Loop() {
-		var n counter
-		must(b, chrome.Encode(b.Context(), &n, v, nil))
+		converttest.Must(b, chrome.Encode(b.Context(), io.Discard, v))
 	}
-}
-
-type counter int
-
-func (n *counter) Write(b []byte) (int, error) {
-	*n += counter(len(b))
-	return len(b), nil
 }

@@ -35,7 +35,7 @@ func example(name string) error {
 		return err
 	}
 	var b bytes.Buffer
-	if err := chrome.Encode(context.Background(), &b, v, nil); err != nil {
+	if err := chrome.Encode(context.Background(), &b, v); err != nil {
 		return err
 	}
 	for _, line := range bytes.SplitAfter(b.Bytes(), []byte("\n"))[:6] {

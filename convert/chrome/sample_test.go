@@ -1,57 +1,16 @@
 package chrome_test
 
 import (
-	"bytes"
-	"flag"
 	"math"
-	"os"
-	"path/filepath"
-	"testing"
 
+	"github.com/entrace-go/entrace/convert/internal/converttest"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/wire"
-	"github.com/entrace-go/entrace/view"
 )
 
-var update = flag.Bool("update", false, "write the goldens again")
-
-const base = 1_700_000_000_000_000_123
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// view opens the view of a trace.
-func viewOf(t testing.TB, name string) *view.View {
-	t.Helper()
-	f, err := format.Open(name, nil)
-	must(t, err)
-	t.Cleanup(func() { must(t, f.Close()) })
-	v, err := view.New(t.Context(), []*format.File{f}, nil)
-	must(t, err)
-	return v
-}
-
-// write writes entries to a file.
-func write(t testing.TB, entries []*format.TraceEntry) string {
-	t.Helper()
-	var b bytes.Buffer
-	w, err := format.NewWriter(&b, format.V1, format.IET, nil)
-	must(t, err)
-	for _, e := range entries {
-		_, err := w.Write(e)
-		must(t, err)
-	}
-	must(t, w.Close())
-	name := filepath.Join(t.TempDir(), "trace.iet")
-	must(t, os.WriteFile(name, b.Bytes(), 0o600))
-	return name
-}
+const base = converttest.Base
 
 func traced(e *format.TraceEntry, trace byte) *format.TraceEntry {
 	id := [16]byte{15: trace}

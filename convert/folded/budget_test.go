@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/convert/folded"
+	"github.com/entrace-go/entrace/convert/internal/converttest"
 	"github.com/entrace-go/entrace/format"
 )
 
@@ -32,7 +33,7 @@ func TestFoldedLongNames(t *testing.T) {
 		entries = append(entries, span(uint32(i+502), 501, name, int64(i), int64(i+1)))
 	}
 	var c counter
-	must(t, folded.EncodeFolded(t.Context(), &c, viewOf(t, entries...), nil))
+	converttest.Must(t, folded.EncodeFolded(t.Context(), &c, viewOf(t, entries...)))
 	if c.n == 0 || c.n > 40*int64(size) {
 		t.Errorf("%d bytes of names became %d", size, c.n)
 	}

@@ -23,7 +23,7 @@ func ExampleEncodeFolded() {
 		fmt.Println(err)
 		return
 	}
-	if err := folded.EncodeFolded(context.Background(), os.Stdout, v, nil); err != nil {
+	if err := folded.EncodeFolded(context.Background(), os.Stdout, v); err != nil {
 		fmt.Println(err)
 	}
 	// Output:

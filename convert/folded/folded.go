@@ -17,10 +17,6 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// EncodeOptions change how [EncodeFolded] and [EncodeSpeedscope] work. There are
-// none yet.
-type EncodeOptions struct{}
-
 const (
 	// maxFrames bounds how deep a stack of a line is, since the lines of a chain of
 	// spans take room with the square of its length.
@@ -30,9 +26,9 @@ const (
 )
 
 // EncodeFolded writes the spans of v to w as folded stacks of self time in
-// nanoseconds, which the documentation of the package describes. A nil o means
-// defaults. It returns the errors of v, w and ctx.
-func EncodeFolded(ctx context.Context, w io.Writer, v *view.View, _ *EncodeOptions) error {
+// nanoseconds, which the documentation of the package describes. It
+// returns the errors of v, w and ctx.
+func EncodeFolded(ctx context.Context, w io.Writer, v *view.View) error {
 	var name []byte
 	s, err := read(ctx, v, func(m *format.Metadata) frame {
 		if isPlain(m.Name) {

@@ -2,51 +2,24 @@ package folded_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/entrace-go/entrace/convert/folded"
+	"github.com/entrace-go/entrace/convert/internal/converttest"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/view"
 )
 
-var update = flag.Bool("update", false, "write the golden files again")
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// viewOf writes entries below a root and opens the view of the file.
+// viewOf returns the view of entries below a root.
 func viewOf(t testing.TB, entries ...*format.TraceEntry) *view.View {
 	t.Helper()
-	var b bytes.Buffer
-	w, err := format.NewWriter(&b, 0, format.IET, nil)
-	must(t, err)
-	for _, e := range append([]*format.TraceEntry{format.Root()}, entries...) {
-		_, err := w.Write(e)
-		must(t, err)
-	}
-	must(t, w.Close())
-	name := filepath.Join(t.TempDir(), "trace.iet")
-	must(t, os.WriteFile(name, b.Bytes(), 0o600))
-	f, err := format.Open(name, nil)
-	must(t, err)
-	t.Cleanup(func() { f.Close() })
-	v, err := view.New(t.Context(), []*format.File{f}, nil)
-	must(t, err)
-	return v
+	return converttest.Open(t, converttest.Write(t, format.V1, append([]*format.TraceEntry{format.Root()}, entries...)...))
 }
 
 func resource(service string) *format.TraceEntry {
@@ -98,39 +71,29 @@ func shop(t testing.TB) *view.View {
 	)
 }
 
-func encode(t testing.TB, v *view.View, fn func(context.Context, io.Writer, *view.View, *folded.EncodeOptions) error) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	must(t, fn(t.Context(), &b, v, nil))
-	return b.Bytes()
-}
+var (
+	stacks     = converttest.Format{Encode: folded.EncodeFolded}
+	speedscope = converttest.Format{Encode: folded.EncodeSpeedscope}
+)
 
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	name = filepath.Join("testdata", name)
-	if *update {
-		must(t, os.WriteFile(name, got, 0o644))
-	}
-	want, err := os.ReadFile(name)
-	must(t, err)
-	if !bytes.Equal(got, want) {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
+func TestConverters(t *testing.T) {
+	t.Run("folded", stacks.Run)
+	t.Run("speedscope", speedscope.Run)
 }
 
 // TestTraceGolden keeps the trace of the golden files, which the example reads.
 func TestTraceGolden(t *testing.T) {
 	b, err := os.ReadFile(shop(t).Files()[0].Name())
-	must(t, err)
-	golden(t, "shop.iet", b)
+	converttest.Must(t, err)
+	converttest.Golden(t, "shop.iet", b)
 }
 
 func TestFoldedGolden(t *testing.T) {
-	golden(t, "shop.folded", encode(t, shop(t), folded.EncodeFolded))
+	converttest.Golden(t, "shop.folded", stacks.Bytes(t, shop(t)))
 }
 
 func TestSpeedscopeGolden(t *testing.T) {
-	golden(t, "shop.speedscope.json", encode(t, shop(t), folded.EncodeSpeedscope))
+	converttest.Golden(t, "shop.speedscope.json", speedscope.Bytes(t, shop(t)))
 }
 
 var line = regexp.MustCompile(`^[^;\n]+(;[^;\n]+)* [0-9]+$`)
@@ -152,7 +115,7 @@ func TestNames(t *testing.T) {
 		"\n7":             "7",
 		"a\n7":            "a_7",
 	} {
-		out := string(encode(t, viewOf(t, resource("s"), span(1, 1, name, 0, 5)), folded.EncodeFolded))
+		out := string(stacks.Bytes(t, viewOf(t, resource("s"), span(1, 1, name, 0, 5))))
 		if out != "s;"+want+" 5\n" {
 			t.Errorf("%q: got %q, want the name %q", name, out, want)
 		}
@@ -163,7 +126,7 @@ func TestNames(t *testing.T) {
 }
 
 func TestServiceNames(t *testing.T) {
-	out := string(encode(t, viewOf(t, resource("b;c"), resource("b:c"), resource("a\n"), span(1, 1, "x", 0, 5), span(2, 2, "x", 0, 5), span(3, 3, "x", 0, 1)), folded.EncodeFolded))
+	out := string(stacks.Bytes(t, viewOf(t, resource("b;c"), resource("b:c"), resource("a\n"), span(1, 1, "x", 0, 5), span(2, 2, "x", 0, 5), span(3, 3, "x", 0, 1))))
 	if want := "a;x 1\nb:c;x 10\n"; out != want {
 		t.Errorf("got %q, want %q: one service for names that are written alike", out, want)
 	}
@@ -179,12 +142,12 @@ func TestLarge(t *testing.T) {
 		entries = append(entries, e)
 	}
 	v := viewOf(t, entries...)
-	out := string(encode(t, v, folded.EncodeFolded))
+	out := string(stacks.Bytes(t, v))
 	want := "first service;GET /0 3334\nfirst service;GET /1 3333\nfirst service;GET /2 3333\nsecond;GET /0 3333\nsecond;GET /1 3334\nsecond;GET /2 3333\n"
 	if out != want {
 		t.Errorf("got\n%s\nwant\n%s", out, want)
 	}
-	check(t, encode(t, v, folded.EncodeSpeedscope), 20_000)
+	check(t, speedscope.Bytes(t, v), 20_000)
 }
 
 // TestDeep writes a chain of spans that is too deep for lines.
@@ -196,19 +159,19 @@ func TestDeep(t *testing.T) {
 	}
 	v := viewOf(t, entries...)
 	var sum int
-	for l := range strings.Lines(string(encode(t, v, folded.EncodeFolded))) {
+	for l := range strings.Lines(string(stacks.Bytes(t, v))) {
 		if frames := strings.Count(l, ";") + 1; frames > 512 {
 			t.Fatalf("a stack has %d frames, want 512 at most", frames)
 		}
 		var count int
 		_, err := fmt.Sscan(l[strings.LastIndexByte(l, ' '):], &count)
-		must(t, err)
+		converttest.Must(t, err)
 		sum += count
 	}
 	if sum != 2*n {
 		t.Errorf("the lines sum up to %d ns, want %d", sum, 2*n)
 	}
-	check(t, encode(t, v, folded.EncodeSpeedscope), n)
+	check(t, speedscope.Bytes(t, v), n)
 }
 
 // check checks a file of speedscope as its schema does, and beyond: that the events
@@ -237,7 +200,7 @@ func check(t *testing.T, b []byte, spans int) {
 	}
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
-	must(t, d.Decode(&f))
+	converttest.Must(t, d.Decode(&f))
 	if f.Schema != "https://www.speedscope.app/file-format-schema.json" || f.Profiles == nil || f.Shared.Frames == nil {
 		t.Fatalf("no file of speedscope: %.300s", b)
 	}
@@ -281,9 +244,9 @@ func check(t *testing.T, b []byte, spans int) {
 }
 
 func TestSpeedscopeNests(t *testing.T) {
-	check(t, encode(t, shop(t), folded.EncodeSpeedscope), 11)
-	check(t, encode(t, viewOf(t), folded.EncodeSpeedscope), 0)
-	check(t, encode(t, hard(t, 500), folded.EncodeSpeedscope), 500)
+	check(t, speedscope.Bytes(t, shop(t)), 11)
+	check(t, speedscope.Bytes(t, viewOf(t)), 0)
+	check(t, speedscope.Bytes(t, hard(t, 500)), 500)
 }
 
 // hard is spans that overlap in many ways, at the ends of time too.
@@ -308,7 +271,7 @@ func hard(t testing.TB, n uint32) *view.View {
 
 // TestNothing writes a trace without spans.
 func TestNothing(t *testing.T) {
-	if out := encode(t, viewOf(t, resource("a")), folded.EncodeFolded); len(out) != 0 {
+	if out := stacks.Bytes(t, viewOf(t, resource("a"))); len(out) != 0 {
 		t.Errorf("got %q, want nothing", out)
 	}
 }
@@ -317,40 +280,20 @@ func TestNothing(t *testing.T) {
 func TestLateParent(t *testing.T) {
 	child := span(2, 1, "child", 10, 20)
 	child.Attributes = append(child.Attributes, format.Attribute{Name: format.AttrParentSpanID, Value: format.StringValue(fmt.Sprintf("%016x", 3))})
-	out := string(encode(t, viewOf(t, resource("s"), child, span(3, 1, "parent", 0, 100)), folded.EncodeFolded))
+	out := string(stacks.Bytes(t, viewOf(t, resource("s"), child, span(3, 1, "parent", 0, 100))))
 	if want := "s;parent 90\ns;parent;child 10\n"; out != want {
 		t.Errorf("got %q, want %q", out, want)
 	}
 }
 
-type fullDisk struct{}
-
-var errFull = errors.New("full")
-
-func (fullDisk) Write([]byte) (int, error) { return 0, errFull }
-
-func TestErrors(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	v := shop(t)
-	for i, fn := range []func(context.Context, io.Writer, *view.View, *folded.EncodeOptions) error{folded.EncodeFolded, folded.EncodeSpeedscope} {
-		if err := fn(ctx, io.Discard, v, nil); !errors.Is(err, context.Canceled) {
-			t.Errorf("%d: %v, want the context's error", i, err)
-		}
-		if err := fn(t.Context(), fullDisk{}, v, nil); !errors.Is(err, errFull) {
-			t.Errorf("%d: %v, want the writer's error", i, err)
-		}
-	}
-}
-
 func BenchmarkEncode(b *testing.B) {
 	v := hard(b, 50_000)
-	for name, fn := range map[string]func(context.Context, io.Writer, *view.View, *folded.EncodeOptions) error{"folded": folded.EncodeFolded, "speedscope": folded.EncodeSpeedscope} {
+	for name, f := range map[string]converttest.Format{"folded": stacks, "speedscope": speedscope} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(v.Files()[0].Size())
 			for b.Loop() {
-				must(b, fn(b.Context(), io.Discard, v, nil))
+				converttest.Must(b, f.Encode(b.Context(), io.Discard, v))
 			}
 		})
 	}

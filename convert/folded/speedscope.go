@@ -12,9 +12,8 @@ import (
 )
 
 // EncodeSpeedscope writes the spans of v to w as a file of speedscope, which the
-// documentation of the package describes. A nil o means defaults. It returns the
-// errors of v, w and ctx.
-func EncodeSpeedscope(ctx context.Context, w io.Writer, v *view.View, _ *EncodeOptions) error {
+// documentation of the package describes. It returns the errors of v, w and ctx.
+func EncodeSpeedscope(ctx context.Context, w io.Writer, v *view.View) error {
 	s, err := read(ctx, v, func(m *format.Metadata) frame {
 		return frame{name: m.Name, file: m.File.Value, line: m.Line.Value}
 	})

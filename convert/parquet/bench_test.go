@@ -6,6 +6,7 @@ import (
 	"io"
 	"testing"
 
+	"github.com/entrace-go/entrace/convert/internal/converttest"
 	"github.com/entrace-go/entrace/convert/parquet"
 	"github.com/entrace-go/entrace/format"
 )
@@ -32,19 +33,19 @@ func BenchmarkEncode(b *testing.B) {
 	b.ReportAllocs()
 	b.SetBytes(v.Files()[0].Size())
 	for b.Loop() {
-		must(b, parquet.Encode(b.Context(), io.Discard, v))
+		converttest.Must(b, parquet.Encode(b.Context(), io.Discard, v))
 	}
 }
 
 func BenchmarkDecode(b *testing.B) {
 	v := viewOf(b, format.V2, spans(50_000)...)
-	table := encode(b, v)
+	table := converter.Bytes(b, v)
 	b.ReportAllocs()
 	b.SetBytes(v.Files()[0].Size()) // as entries, for the two to compare
 	for b.Loop() {
 		w, err := format.NewWriter(io.Discard, format.V2, format.IET, nil)
-		must(b, err)
-		must(b, parquet.Decode(b.Context(), bytes.NewReader(table), w))
-		must(b, w.Close())
+		converttest.Must(b, err)
+		converttest.Must(b, parquet.Decode(b.Context(), bytes.NewReader(table), w))
+		converttest.Must(b, w.Close())
 	}
 }

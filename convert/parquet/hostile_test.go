@@ -2,7 +2,6 @@ package parquet_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -15,8 +14,8 @@ import (
 	pq "github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress"
 
+	"github.com/entrace-go/entrace/convert/internal/converttest"
 	"github.com/entrace-go/entrace/convert/internal/input"
-	"github.com/entrace-go/entrace/convert/parquet"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/entryjson"
 	"github.com/entrace-go/entrace/internal/wire"
@@ -25,9 +24,9 @@ import (
 
 // TestCut cuts a table at many bytes: there is no footer, so there is nothing.
 func TestCut(t *testing.T) {
-	table := encode(t, viewOf(t, format.V1, everything()[:5]...))
+	table := converter.Bytes(t, viewOf(t, format.V1, everything()[:5]...))
 	for n := 0; n < len(table); n += 1 + n/100 {
-		_, err := decode(t.Context(), t, bytes.NewReader(table[:n]), format.V1)
+		_, err := converter.Back(t.Context(), t, bytes.NewReader(table[:n]), format.V1)
 		if _, ok := errors.AsType[*input.Error](err); !ok || n > 0 && !errors.Is(err, format.ErrTruncated) {
 			t.Fatalf("%d bytes of %d: %v, want it to be cut off", n, len(table), err)
 		}
@@ -36,12 +35,12 @@ func TestCut(t *testing.T) {
 
 // TestFlip changes every third byte: what comes out is an error with a place, or entries.
 func TestFlip(t *testing.T) {
-	table := encode(t, viewOf(t, format.V1, everything()[:5]...))
+	table := converter.Bytes(t, viewOf(t, format.V1, everything()[:5]...))
 	refused := 0
 	for i := 0; i < len(table); i += 3 {
 		broken := bytes.Clone(table)
 		broken[i] ^= 1 << (i % 8)
-		out, err := decode(t.Context(), t, bytes.NewReader(broken), format.V1)
+		out, err := converter.Back(t.Context(), t, bytes.NewReader(broken), format.V1)
 		if err != nil {
 			refused++
 			if _, ok := errors.AsType[*input.Error](err); !ok {
@@ -68,7 +67,7 @@ func foreign[T any](t testing.TB, rows ...T) []byte {
 func compressed[T any](t testing.TB, c compress.Codec, rows ...T) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	must(t, pq.Write(&b, rows, pq.Compression(c)))
+	converttest.Must(t, pq.Write(&b, rows, pq.Compression(c)))
 	return b.Bytes()
 }
 
@@ -129,7 +128,7 @@ func TestForeign(t *testing.T) {
 		{name: "a long footer", table: []byte("PAR1\x00\x00\x00\xff\xff\xff\xffPAR1"), want: "corrupt"},
 		{name: "an empty footer", table: []byte("PAR1\x00\x00\x00\x00PAR1"), want: "corrupt"},
 	} {
-		out, err := decode(t.Context(), t, bytes.NewReader(x.table), format.V1)
+		out, err := converter.Back(t.Context(), t, bytes.NewReader(x.table), format.V1)
 		e, _ := errors.AsType[*input.Error](err)
 		switch {
 		case x.want == "" && err != nil, x.want != "" && (e == nil || !strings.Contains(err.Error(), x.want) || e.Unit != x.unit):
@@ -177,8 +176,8 @@ func TestEncodings(t *testing.T) {
 	for _, version := range []int{1, 2} {
 		for _, c := range []compress.Codec{&pq.Uncompressed, &pq.Snappy, &pq.Zstd} {
 			var b bytes.Buffer
-			must(t, pq.Write(&b, rows, pq.Compression(c), pq.DataPageVersion(version), pq.PageBufferSize(2000), pq.MaxRowsPerRowGroup(700)))
-			out, err := decode(t.Context(), t, bytes.NewReader(b.Bytes()), format.V1)
+			converttest.Must(t, pq.Write(&b, rows, pq.Compression(c), pq.DataPageVersion(version), pq.PageBufferSize(2000), pq.MaxRowsPerRowGroup(700)))
+			out, err := converter.Back(t.Context(), t, bytes.NewReader(b.Bytes()), format.V1)
 			if err != nil {
 				t.Errorf("version %d, %v: %v", version, c, err)
 				continue
@@ -196,14 +195,14 @@ func TestEncodings(t *testing.T) {
 
 // TestOrphans takes rows out, as a query does: what was below them is the root's.
 func TestOrphans(t *testing.T) {
-	out, err := decode(t.Context(), t, bytes.NewReader(foreign(t,
+	out, err := converter.Back(t.Context(), t, bytes.NewReader(foreign(t,
 		plainRow{ID: 3, Parent: 1, Name: "a"}, plainRow{ID: 5, Parent: 3, Name: "b"}, plainRow{ID: 9, Parent: 5, Name: "c"}, plainRow{ID: 10, Parent: 12, Name: "d"})), format.V1)
-	must(t, err)
+	converttest.Must(t, err)
 	r, err := format.NewReader(bytes.NewReader(out), nil)
-	must(t, err)
+	converttest.Must(t, err)
 	for id, want := range []uint32{0, 0, 1, 2, 0} {
 		e, err := r.Next()
-		must(t, err)
+		converttest.Must(t, err)
 		if e.Parent != want {
 			t.Errorf("entry %d is below %d, want %d", id, e.Parent, want)
 		}
@@ -230,7 +229,7 @@ func TestLimits(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for _, b := range tables {
-		_, _ = decode(t.Context(), t, bytes.NewReader(b), format.V1)
+		_, _ = converter.Back(t.Context(), t, bytes.NewReader(b), format.V1)
 	}
 	runtime.ReadMemStats(&after)
 	if each := (after.TotalAlloc - before.TotalAlloc) / uint64(len(tables)); each > 2<<20 {
@@ -238,31 +237,18 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-func TestCancel(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	v := viewOf(t, format.V1, everything()...)
-	table := encode(t, v)
-	cancel()
-	if err := parquet.Encode(ctx, &bytes.Buffer{}, v); !errors.Is(err, context.Canceled) {
-		t.Errorf("Encode: %v, want the context's error", err)
-	}
-	if _, err := decode(ctx, t, bytes.NewReader(table), format.V1); !errors.Is(err, context.Canceled) {
-		t.Errorf("Decode: %v, want the context's error", err)
-	}
-}
-
 func FuzzDecode(f *testing.F) {
-	f.Add(encode(f, viewOf(f, format.V1, everything()[:5]...)))
-	f.Add(encode(f, viewOf(f, format.V2, spans(20)...)))
+	f.Add(converter.Bytes(f, viewOf(f, format.V1, everything()[:5]...)))
+	f.Add(converter.Bytes(f, viewOf(f, format.V2, spans(20)...)))
 	f.Add(foreign(f, plainRow{ID: 7, Name: "n", Text: map[string]string{"k": "v"}}))
 	names, _ := filepath.Glob(filepath.Join("testdata", "*.parquet"))
 	for _, name := range names {
 		b, err := os.ReadFile(name)
-		must(f, err)
+		converttest.Must(f, err)
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		out, err := decode(t.Context(), t, bytes.NewReader(b), format.V1)
+		out, err := converter.Back(t.Context(), t, bytes.NewReader(b), format.V1)
 		if err != nil {
 			if _, ok := errors.AsType[*input.Error](err); !ok {
 				t.Fatalf("%v is no *input.Error", err)
@@ -272,10 +258,10 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		name := filepath.Join(t.TempDir(), "trace.iet")
-		must(t, os.WriteFile(name, out, 0o600))
-		again, err := decode(t.Context(), t, bytes.NewReader(encode(t, open(t, name))), format.V1)
-		must(t, err)
-		if v := open(t, name); v.Len() > 0 && !bytes.Equal(again, out) && !folds(v) {
+		converttest.Must(t, os.WriteFile(name, out, 0o600))
+		again, err := converter.Back(t.Context(), t, bytes.NewReader(converter.Bytes(t, converttest.Open(t, name))), format.V1)
+		converttest.Must(t, err)
+		if v := converttest.Open(t, name); v.Len() > 0 && !bytes.Equal(again, out) && !folds(v) {
 			t.Errorf("there and back again it is\n%s\nand was\n%s", dump(t, again), dump(t, out))
 		}
 	})

@@ -21,6 +21,7 @@ import (
 	meta "github.com/parquet-go/parquet-go/format"
 	"golang.org/x/sys/unix"
 
+	"github.com/entrace-go/entrace/convert/internal/converttest"
 	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/convert/parquet"
 	"github.com/entrace-go/entrace/format"
@@ -241,7 +242,7 @@ func hostileTables(t *testing.T) []hostileTable {
 		{"rows", compressed(t, &pq.Zstd, many...), "more rows than a file of that size"},
 		{"attributes", compressed(t, &pq.Zstd, plainRow{ID: 1, Text: attributes}), "entry too large"},
 		{"texts of a dictionary", compressed(t, &pq.Zstd, long...), "more text than a file of that size"},
-		{"nine pages of a map of 55 MiB each", craft(9, mapOf(9, 55<<20+16, zstdBomb(440, 0, 2, 0, 0, 0, 2, 0, 2, 0, 0, 0, 2, 1, 0, 0, 0x70, 3))...), "more text than a file of that size"},
+		{"nine pages of a map of 40 MiB each", craft(9, mapOf(9, 40<<20+16, zstdBomb(320, 0, 2, 0, 0, 0, 2, 0, 2, 0, 0, 0, 2, 1, 0, 0, 0x80, 2))...), "more text than a file of that size"},
 		{"a run of levels", optional(plain(1, prefixed(uvarint(1<<31, 1)))), runs},
 		{"packed levels", optional(plain(1, prefixed(uvarint(1<<30|1, 1)))), runs},
 		{"levels of many values", optional(plain(1<<30, prefixed(uvarint(1<<31, 1)))), tooLarge},
@@ -280,7 +281,7 @@ func TestHostileTablesNeedLittleMemory(t *testing.T) {
 	for _, x := range hostileTables(t) {
 		t.Run(x.name, func(t *testing.T) {
 			name := filepath.Join(t.TempDir(), "hostile.parquet")
-			must(t, os.WriteFile(name, x.table, 0o600))
+			converttest.Must(t, os.WriteFile(name, x.table, 0o600))
 			child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestHostileTablesNeedLittleMemory$", "-test.v")
 			// The collector is told of the limit, as whoever has so little memory does.
 			child.Env = append(os.Environ(), "GOMEMLIMIT=192MiB", "ENTRACE_HOSTILE_TABLE="+name, "ENTRACE_HOSTILE_ERROR="+x.want)
@@ -296,17 +297,17 @@ func TestHostileTablesNeedLittleMemory(t *testing.T) {
 // readLimited reads a table and checks the error and how much memory the process needed.
 func readLimited(t *testing.T, name, want string) {
 	size := status(t, "VmSize")
-	must(t, unix.Setrlimit(unix.RLIMIT_AS, &unix.Rlimit{Cur: size + maxMemory, Max: size + maxMemory}))
+	converttest.Must(t, unix.Setrlimit(unix.RLIMIT_AS, &unix.Rlimit{Cur: size + maxMemory, Max: size + maxMemory}))
 	f, err := os.Open(name)
-	must(t, err)
+	converttest.Must(t, err)
 	defer f.Close()
 	w, err := format.NewWriter(io.Discard, format.V1, format.IET, nil)
-	must(t, err)
+	converttest.Must(t, err)
 	err = parquet.Decode(t.Context(), f, w)
 	if e, _ := errors.AsType[*input.Error](err); want == "" && err != nil || want != "" && (e == nil || !strings.Contains(err.Error(), want)) {
 		t.Errorf("Decode: %v, want %q with a place", err, want)
 	}
-	must(t, w.Close())
+	converttest.Must(t, w.Close())
 	peak := status(t, "VmHWM")
 	t.Logf("%d MiB, %d entries, %v", peak>>20, w.Len(), err)
 	if peak > maxMemory {
@@ -318,11 +319,11 @@ func readLimited(t *testing.T, name, want string) {
 func status(t *testing.T, key string) uint64 {
 	t.Helper()
 	b, err := os.ReadFile("/proc/self/status")
-	must(t, err)
+	converttest.Must(t, err)
 	for line := range strings.Lines(string(b)) {
 		if rest, ok := strings.CutPrefix(line, key+":"); ok {
 			n, err := strconv.ParseUint(strings.Fields(rest)[0], 10, 64)
-			must(t, err)
+			converttest.Must(t, err)
 			return n << 10
 		}
 	}

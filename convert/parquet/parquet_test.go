@@ -2,9 +2,7 @@ package parquet_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"math"
@@ -15,61 +13,21 @@ import (
 
 	pq "github.com/parquet-go/parquet-go"
 
+	"github.com/entrace-go/entrace/convert/internal/converttest"
 	"github.com/entrace-go/entrace/convert/parquet"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/entryjson"
 	"github.com/entrace-go/entrace/view"
 )
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var converter = converttest.Format{Encode: parquet.Encode, Decode: parquet.Decode}
+
+func TestConverter(t *testing.T) { converter.Run(t) }
 
 // viewOf writes entries into a file and opens its view.
 func viewOf(t testing.TB, v format.Version, entries ...*format.TraceEntry) *view.View {
 	t.Helper()
-	var b bytes.Buffer
-	w, err := format.NewWriter(&b, v, format.IET, nil)
-	must(t, err)
-	for _, e := range entries {
-		_, err := w.Write(e)
-		must(t, err)
-	}
-	must(t, w.Close())
-	name := filepath.Join(t.TempDir(), "trace.iet")
-	must(t, os.WriteFile(name, b.Bytes(), 0o600))
-	return open(t, name)
-}
-
-func open(t testing.TB, name string) *view.View {
-	t.Helper()
-	f, err := format.Open(name, nil)
-	must(t, err)
-	t.Cleanup(func() { f.Close() })
-	v, err := view.New(t.Context(), []*format.File{f}, nil)
-	must(t, err)
-	return v
-}
-
-func encode(t testing.TB, v *view.View) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	must(t, parquet.Encode(t.Context(), &b, v))
-	return b.Bytes()
-}
-
-// decode returns what Decode writes, as an IET, and its error.
-func decode(ctx context.Context, t testing.TB, r io.Reader, v format.Version) ([]byte, error) {
-	t.Helper()
-	var b bytes.Buffer
-	w, err := format.NewWriter(&b, v, format.IET, nil)
-	must(t, err)
-	derr := parquet.Decode(ctx, r, w)
-	must(t, w.Close())
-	return b.Bytes(), derr
+	return converttest.Open(t, converttest.Write(t, v, entries...))
 }
 
 func text(s string) format.Value { return format.StringValue(s) }
@@ -109,23 +67,12 @@ func everything() []*format.TraceEntry {
 func TestRoundTrip(t *testing.T) {
 	for _, v := range []format.Version{format.V1, format.V2} {
 		in := viewOf(t, v, everything()...)
-		got, err := decode(t.Context(), t, bytes.NewReader(encode(t, in)), v)
-		must(t, err)
+		got, err := converter.Back(t.Context(), t, bytes.NewReader(converter.Bytes(t, in)), v)
+		converttest.Must(t, err)
 		want, err := os.ReadFile(in.Files()[0].Name())
-		must(t, err)
+		converttest.Must(t, err)
 		if !bytes.Equal(got, want) {
 			t.Errorf("version %d: the file is another one\n%s\nwant\n%s", v, dump(t, got), dump(t, want))
-		}
-		// A reader that cannot seek, of which nothing must be left.
-		temp := t.TempDir()
-		t.Setenv("TMPDIR", temp)
-		got, err = decode(t.Context(), t, io.MultiReader(bytes.NewReader(encode(t, in))), v)
-		must(t, err)
-		if !bytes.Equal(got, want) {
-			t.Errorf("version %d: the file is another one out of a pipe", v)
-		}
-		if left, _ := os.ReadDir(temp); len(left) > 0 {
-			t.Errorf("version %d: %v is left", v, left)
 		}
 	}
 }
@@ -133,37 +80,15 @@ func TestRoundTrip(t *testing.T) {
 func dump(t testing.TB, iet []byte) string {
 	t.Helper()
 	r, err := format.NewReader(bytes.NewReader(iet), nil)
-	must(t, err)
+	converttest.Must(t, err)
 	var b []byte
 	for {
 		e, err := r.Next()
 		if errors.Is(err, io.EOF) {
 			return string(b)
 		}
-		must(t, err)
+		converttest.Must(t, err)
 		b = append(entryjson.Append(b, r.ID(), e), '\n')
-	}
-}
-
-// TestFiles goes there and back with the files of the reference, and those of
-// ENTRACE_SAMPLES.
-func TestFiles(t *testing.T) {
-	names, _ := filepath.Glob(filepath.Join("..", "..", "format", "testdata", "*.iet"))
-	if dir := os.Getenv("ENTRACE_SAMPLES"); dir != "" {
-		more, _ := filepath.Glob(filepath.Join(dir, "*.iet"))
-		names = append(names, more...)
-	}
-	for _, name := range names {
-		v := open(t, name)
-		table := encode(t, v)
-		got, err := decode(t.Context(), t, bytes.NewReader(table), v.Files()[0].Version())
-		must(t, err)
-		want, err := os.ReadFile(name)
-		must(t, err)
-		if !bytes.Equal(got, want[:v.Files()[0].WholeSize()]) {
-			t.Errorf("%s: the file is another one, of %d bytes; want %d", name, len(got), len(want))
-		}
-		t.Logf("%s: %d bytes, %d as a table", name, len(want), len(table))
 	}
 }
 
@@ -179,16 +104,16 @@ func TestRowGroups(t *testing.T) {
 			entries = append(entries, &format.TraceEntry{Parent: uint32(i / 2), Metadata: format.Metadata{Name: "n"}, Message: format.Some(x.text + fmt.Sprint(i)), Attributes: attrs("k", text(fmt.Sprint(i%11)))})
 		}
 		in := viewOf(t, format.V2, entries...)
-		table := encode(t, in)
+		table := converter.Bytes(t, in)
 		f, err := pq.OpenFile(bytes.NewReader(table), int64(len(table)))
-		must(t, err)
+		converttest.Must(t, err)
 		if got := len(f.RowGroups()); got != x.groups || f.NumRows() != int64(x.rows) {
 			t.Errorf("%d rows: there are %d in %d groups, want %d", x.rows, f.NumRows(), got, x.groups)
 		}
-		got, err := decode(t.Context(), t, bytes.NewReader(table), format.V2)
-		must(t, err)
+		got, err := converter.Back(t.Context(), t, bytes.NewReader(table), format.V2)
+		converttest.Must(t, err)
 		want, err := os.ReadFile(in.Files()[0].Name())
-		must(t, err)
+		converttest.Must(t, err)
 		if !bytes.Equal(got, want) {
 			t.Errorf("%d rows: the file is another one", x.rows)
 		}
@@ -216,19 +141,19 @@ func TestView(t *testing.T) {
 	}
 	for _, version := range []format.Version{format.V1, format.V2} {
 		before := viewOf(t, version, entries...)
-		iet, err := decode(t.Context(), t, bytes.NewReader(encode(t, before)), version)
-		must(t, err)
+		iet, err := converter.Back(t.Context(), t, bytes.NewReader(converter.Bytes(t, before)), version)
+		converttest.Must(t, err)
 		name := filepath.Join(t.TempDir(), "back.iet")
-		must(t, os.WriteFile(name, iet, 0o600))
-		after := open(t, name)
+		converttest.Must(t, os.WriteFile(name, iet, 0o600))
+		after := converttest.Open(t, name)
 		if got, want := after.Len(), 3+2*n; got != want {
 			t.Fatalf("version %d: %d entries, want %d", version, got, want)
 		}
 		for id := range before.Rows() {
 			want, err := before.Entry(id)
-			must(t, err)
+			converttest.Must(t, err)
 			got, err := after.Entry(id)
-			must(t, err)
+			converttest.Must(t, err)
 			if g, w := entryjson.Append(nil, 0, got), entryjson.Append(nil, 0, want); !bytes.Equal(g, w) {
 				t.Fatalf("version %d, entry %d:\n%s\nwant\n%s", version, id, g, w)
 			}
@@ -239,25 +164,21 @@ func TestView(t *testing.T) {
 	}
 }
 
-var update = flag.Bool("update", false, "write the table that the fixtures are made of")
-
 // TestOthers reads what DuckDB and Arrow wrote of a table of ours.
 func TestOthers(t *testing.T) {
 	in := viewOf(t, format.V1, everything()...)
-	if *update {
-		must(t, os.WriteFile(filepath.Join("testdata", "ours.parquet"), encode(t, in), 0o644))
-	}
+	converttest.Update(t, "ours.parquet", converter.Bytes(t, in))
 	want, err := os.ReadFile(in.Files()[0].Name())
-	must(t, err)
+	converttest.Must(t, err)
 	names, err := filepath.Glob(filepath.Join("testdata", "*.parquet"))
-	must(t, err)
+	converttest.Must(t, err)
 	if len(names) != 4 {
 		t.Errorf("there are %d tables, want 4", len(names))
 	}
 	for _, name := range names {
 		f, err := os.Open(name)
-		must(t, err)
-		got, err := decode(t.Context(), t, f, format.V1)
+		converttest.Must(t, err)
+		got, err := converter.Back(t.Context(), t, f, format.V1)
 		f.Close()
 		if err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s: %v\n%s\nwant\n%s", name, err, dump(t, got), dump(t, want))

@@ -1,91 +1,48 @@
 package perfetto_test
 
 import (
-	"bytes"
-	"context"
-	"errors"
-	"flag"
 	"fmt"
-	"math"
-	"math/rand/v2"
-	"os"
+	"io"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/entrace-go/entrace/convert/internal/converttest"
 	"github.com/entrace-go/entrace/convert/perfetto"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/view"
 )
 
-var update = flag.Bool("update", false, "write the goldens again")
+const base = converttest.Base
 
-const base = 1_700_000_000_000_000_123
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+var converter = converttest.Format{
+	Encode: perfetto.Encode,
+	Check:  func(t testing.TB, out []byte) { check(t, out) },
+	Golden: map[string]string{"sample.pftrace": sampleFile("sample"), "timeless.pftrace": sampleFile("timeless"), "empty.pftrace": sampleFile("empty")},
 }
 
-func viewOf(t testing.TB, name string) *view.View {
-	t.Helper()
-	f, err := format.Open(name, nil)
-	must(t, err)
-	t.Cleanup(func() { must(t, f.Close()) })
-	v, err := view.New(t.Context(), []*format.File{f}, nil)
-	must(t, err)
-	return v
-}
+func TestConverter(t *testing.T) { converter.Run(t) }
 
-func write(t testing.TB, entries []*format.TraceEntry) string {
-	t.Helper()
-	var b bytes.Buffer
-	w, err := format.NewWriter(&b, format.V2, format.IET, nil)
-	must(t, err)
-	for _, e := range entries {
-		_, err := w.Write(e)
-		must(t, err)
-	}
-	must(t, w.Close())
-	name := filepath.Join(t.TempDir(), "trace.iet")
-	must(t, os.WriteFile(name, b.Bytes(), 0o600))
-	return name
-}
+func FuzzEncode(f *testing.F) { converter.Fuzz(f) }
 
-func encode(t testing.TB, v *view.View) []byte {
+// sampled returns the events of the sample.
+func sampled(t *testing.T) []event {
 	t.Helper()
-	var b bytes.Buffer
-	must(t, perfetto.Encode(t.Context(), &b, v, nil))
-	return b.Bytes()
+	return check(t, converter.Bytes(t, converttest.Open(t, sampleFile("sample"))))
 }
 
 // sampleFile is the trace that has one of each that there is, and the other ones.
 func sampleFile(name string) string { return filepath.Join("..", "chrome", "testdata", name+".iet") }
 
-func TestEncodeGolden(t *testing.T) {
+// TestReadable compares what is written with texts that people can read.
+func TestReadable(t *testing.T) {
 	for _, name := range []string{"sample", "timeless", "empty"} {
-		t.Run(name, func(t *testing.T) {
-			got := encode(t, viewOf(t, sampleFile(name)))
-			var text strings.Builder
-			must(t, dump(&text, "Trace", got, ""))
-			binary, readable := filepath.Join("testdata", name+".pftrace"), filepath.Join("testdata", name+".txt")
-			if *update {
-				must(t, os.WriteFile(binary, got, 0o600))
-				must(t, os.WriteFile(readable, []byte(text.String()), 0o600))
-			}
-			if want, err := os.ReadFile(readable); err != nil || text.String() != string(want) {
-				t.Errorf("%s is\n%s\nwant\n%s, %v", name, text.String(), want, err)
-			}
-			if want, err := os.ReadFile(binary); err != nil || !bytes.Equal(got, want) {
-				t.Errorf("%s is not what it was, %v", name, err)
-			}
-			check(t, got)
-		})
+		var text strings.Builder
+		converttest.Must(t, dump(&text, "Trace", converter.Bytes(t, converttest.Open(t, sampleFile(name))), ""))
+		converttest.Golden(t, name+".txt", []byte(text.String()))
 	}
 }
 
@@ -94,7 +51,7 @@ func TestEncodeGolden(t *testing.T) {
 func check(t testing.TB, b []byte) []event {
 	t.Helper()
 	all, tracks, err := events(b)
-	must(t, err)
+	converttest.Must(t, err)
 	depth := make(map[uint64]int)
 	flows := make(map[uint64]bool)
 	last := uint64(0)
@@ -156,7 +113,7 @@ func pairs(all []event) map[string][2]uint64 {
 }
 
 func TestEncodeTimes(t *testing.T) {
-	got := pairs(check(t, encode(t, viewOf(t, sampleFile("sample")))))
+	got := pairs(sampled(t))
 	want := map[string][2]uint64{
 		"GET /cart": {0, 1000}, "SELECT": {100, 600}, "overlaps SELECT": {300, 800}, "no time at all": {600, 600}, "pay": {400, 700},
 		"open": {850, 3000}, "skewed": {900, 900}, "job": {1000, 2000}, "twice": {960, 970},
@@ -177,7 +134,7 @@ func TestEncodeTimes(t *testing.T) {
 func TestEncodeInstants(t *testing.T) {
 	open := make(map[uint64][]string)
 	found := make(map[string]string)
-	for _, e := range check(t, encode(t, viewOf(t, sampleFile("sample")))) {
+	for _, e := range sampled(t) {
 		switch stack := open[e.track]; e.kind {
 		case 1:
 			open[e.track] = append(stack, e.name)
@@ -198,7 +155,7 @@ func TestEncodeInstants(t *testing.T) {
 
 func TestEncodeFlows(t *testing.T) {
 	var got []string
-	for _, e := range check(t, encode(t, viewOf(t, sampleFile("sample")))) {
+	for _, e := range sampled(t) {
 		if len(e.flows)+len(e.ends) > 0 {
 			got = append(got, fmt.Sprint(e.name, " ", e.flows, e.ends))
 		}
@@ -209,41 +166,12 @@ func TestEncodeFlows(t *testing.T) {
 	}
 }
 
-func random(n int, r *rand.Rand) []*format.TraceEntry {
-	entries := []*format.TraceEntry{format.Root(), (&otel.Resource{}).Entry(), (&otel.Resource{SchemaURL: "s"}).Entry()}
-	for len(entries) < n {
-		var e *format.TraceEntry
-		switch r.IntN(6) {
-		case 0:
-			e = (&otel.Event{Name: "event", Time: base + r.Int64N(60), HasTime: r.IntN(4) > 0}).Entry("")
-		case 1:
-			e = (&otel.Log{Body: otel.Any{Kind: otel.String, Text: "log"}, Time: base + r.Int64N(60), HasTime: r.IntN(4) > 0}).Entry(otel.Where{})
-		case 2:
-			e = (&otel.Link{TraceID: [16]byte{15: 1}, SpanID: [8]byte{7: byte(r.IntN(40))}}).Entry("")
-		default:
-			s := &otel.Span{
-				Name: "span " + strconv.Itoa(len(entries)), TraceID: [16]byte{15: 1}, SpanID: [8]byte{7: byte(len(entries))},
-				Start: base + r.Int64N(50), Duration: r.Int64N(20), Ended: r.IntN(8) > 0, Kind: otel.KindInternal,
-			}
-			if r.IntN(3) == 0 {
-				s.Parent = [8]byte{7: byte(r.IntN(40))}
-			}
-			e = s.Entry(otel.Where{})
-		}
-		e.Parent = uint32(r.IntN(len(entries)))
-		entries = append(entries, e)
-	}
-	return entries
-}
-
 // TestEncodeNests looks at many traces of all that can be wrong with times: each
 // slice must begin and end when its span does.
 func TestEncodeNests(t *testing.T) {
 	for seed := range uint64(400) {
-		r := rand.New(rand.NewPCG(seed, 0))
-		entries := random(3+r.IntN(80), r)
-		v := viewOf(t, write(t, entries))
-		got := pairs(check(t, encode(t, v)))
+		v := converttest.View(t, converttest.Random(3+int(seed)%80, seed)...)
+		got := pairs(check(t, converter.Bytes(t, v)))
 		spans := 0
 		for id := range v.Rows() {
 			if v.Role(id) != view.RoleSpan {
@@ -251,7 +179,7 @@ func TestEncodeNests(t *testing.T) {
 			}
 			spans++
 			e, err := v.Entry(id)
-			must(t, err)
+			converttest.Must(t, err)
 			start, _ := v.Time(id)
 			took, ended := v.Duration(id)
 			g := got[e.Metadata.Name]
@@ -281,7 +209,7 @@ func TestEncodeNames(t *testing.T) {
 		entries = append(entries, s.Entry(otel.Where{}))
 	}
 	var got []string
-	for _, e := range check(t, encode(t, viewOf(t, write(t, entries)))) {
+	for _, e := range check(t, converter.Bytes(t, converttest.View(t, entries...))) {
 		if e.kind == 1 {
 			got = append(got, e.name)
 		}
@@ -296,63 +224,9 @@ func TestEncodeOld(t *testing.T) {
 	span := func(id byte, start, took int64) *format.TraceEntry {
 		return (&otel.Span{Name: strconv.Itoa(int(id)), TraceID: [16]byte{1}, SpanID: [8]byte{id}, Start: start, Duration: took, Ended: true}).Entry(otel.Where{})
 	}
-	got := pairs(check(t, encode(t, viewOf(t, write(t, []*format.TraceEntry{format.Root(), span(1, -50, 60), span(2, 20, 1)})))))
+	got := pairs(check(t, converter.Bytes(t, converttest.View(t, format.Root(), span(1, -50, 60), span(2, 20, 1)))))
 	if got["1"] != [2]uint64{0, 60} || got["2"] != [2]uint64{70, 71} {
 		t.Errorf("slices are %v", got)
-	}
-}
-
-type brokenWriter struct{ left int }
-
-var errBroken = errors.New("broken")
-
-func (w *brokenWriter) Write(b []byte) (int, error) {
-	if w.left -= len(b); w.left < 0 {
-		return 0, errBroken
-	}
-	return len(b), nil
-}
-
-func TestEncodeErrors(t *testing.T) {
-	v := viewOf(t, write(t, random(5000, rand.New(rand.NewPCG(1, 1)))))
-	for _, left := range []int{0, 200_000} {
-		if err := perfetto.Encode(t.Context(), &brokenWriter{left}, v, nil); !errors.Is(err, errBroken) {
-			t.Errorf("after %d bytes: %v", left, err)
-		}
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := perfetto.Encode(ctx, &bytes.Buffer{}, v, nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("with a context that is over: %v", err)
-	}
-}
-
-func TestEncodeSamples(t *testing.T) {
-	dir := os.Getenv("ENTRACE_SAMPLES")
-	if dir == "" {
-		t.Skip("ENTRACE_SAMPLES is not set")
-	}
-	v := viewOf(t, filepath.Join(dir, "scoreman.iet"))
-	begun := 0
-	for _, e := range check(t, encode(t, v)) {
-		if e.kind != 2 {
-			begun++
-		}
-	}
-	if begun != v.Len()-1 {
-		t.Errorf("%d events of %d entries", begun, v.Len())
-	}
-}
-
-// TestEncodeFixtures takes the files of the Rust reference, of all versions.
-func TestEncodeFixtures(t *testing.T) {
-	names, err := filepath.Glob(filepath.Join("..", "..", "format", "testdata", "v*.*et*"))
-	must(t, err)
-	if len(names) < 6 {
-		t.Errorf("there are only %q", names)
-	}
-	for _, name := range names {
-		check(t, encode(t, viewOf(t, name)))
 	}
 }
 
@@ -379,10 +253,10 @@ func BenchmarkEncode(b *testing.B) {
 		e.Parent = parent
 		entries = append(entries, e)
 	}
-	v := viewOf(b, write(b, entries))
-	b.SetBytes(int64(len(encode(b, v))))
+	v := converttest.View(b, entries...)
+	b.SetBytes(int64(len(converter.Bytes(b, v))))
 	b.ReportAllocs()
 	for b.Loop() {
-		must(b, perfetto.Encode(b.Context(), &brokenWriter{math.MaxInt}, v, nil))
+		converttest.Must(b, perfetto.Encode(b.Context(), io.Discard, v))
 	}
 }

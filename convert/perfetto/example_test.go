@@ -28,6 +28,6 @@ func size(name string) (int, error) {
 		return 0, err
 	}
 	var b bytes.Buffer // or a file, which https://ui.perfetto.dev opens
-	err = perfetto.Encode(context.Background(), &b, v, nil)
+	err = perfetto.Encode(context.Background(), &b, v)
 	return b.Len(), err
 }

@@ -356,10 +356,10 @@ func TestSpeedscopeSchema(t *testing.T) {
 	}
 }
 
-func tablesWrite(t *testing.T, name string, v *view.View, fn func(context.Context, io.Writer, *view.View, *folded.EncodeOptions) error) []byte {
+func tablesWrite(t *testing.T, name string, v *view.View, fn func(context.Context, io.Writer, *view.View) error) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := fn(t.Context(), &b, v, nil); err != nil {
+	if err := fn(t.Context(), &b, v); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(name, b.Bytes(), 0o600); err != nil {

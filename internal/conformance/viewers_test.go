@@ -150,7 +150,7 @@ func TestChromeInFirefoxProfiler(t *testing.T) {
 	}
 	viewed(t, func(t *testing.T, v *view.View) {
 		var b bytes.Buffer
-		if err := chrome.Encode(t.Context(), &b, v, nil); err != nil {
+		if err := chrome.Encode(t.Context(), &b, v); err != nil {
 			t.Fatal(err)
 		}
 		name := filepath.Join(t.TempDir(), "trace.json")
@@ -330,7 +330,7 @@ func TestPerfettoWithItsClasses(t *testing.T) {
 	}
 	viewed(t, func(t *testing.T, v *view.View) {
 		var b, out, errs bytes.Buffer
-		if err := perfetto.Encode(t.Context(), &b, v, nil); err != nil {
+		if err := perfetto.Encode(t.Context(), &b, v); err != nil {
 			t.Fatal(err)
 		}
 		name := filepath.Join(t.TempDir(), "trace.pftrace")

@@ -1,0 +1,292 @@
+// Package converttest has the tests that every converter must pass.
+package converttest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/view"
+)
+
+var update = flag.Bool("update", false, "write the golden files again")
+
+// A Format is a format with its converter.
+type Format struct {
+	Encode func(ctx context.Context, w io.Writer, v *view.View) error
+	// Check checks what Encode wrote, of any trace. It may be nil.
+	Check func(t testing.TB, out []byte)
+	// Decode is nil for a format that is not read.
+	Decode func(ctx context.Context, r io.Reader, w *format.Writer) error
+	// Golden are files in testdata and the traces, also files, that Encode makes them of.
+	Golden map[string]string
+}
+
+// Run runs the tests.
+func (f Format) Run(t *testing.T) {
+	t.Run("golden", f.golden)
+	t.Run("files of the reference", f.reference)
+	t.Run("broken writer", f.brokenWriter)
+	t.Run("cancel", f.cancel)
+	if f.Decode != nil {
+		t.Run("temporary file", f.temporary)
+	}
+}
+
+// Bytes returns what Encode writes of v.
+func (f Format) Bytes(t testing.TB, v *view.View) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	Must(t, f.Encode(t.Context(), &b, v))
+	return b.Bytes()
+}
+
+// Back returns the IET of what Decode writes, and its error.
+func (f Format) Back(ctx context.Context, t testing.TB, r io.Reader, version format.Version) ([]byte, error) {
+	t.Helper()
+	var b bytes.Buffer
+	w, err := format.NewWriter(&b, version, format.IET, nil)
+	Must(t, err)
+	derr := f.Decode(ctx, r, w)
+	Must(t, w.Close())
+	return b.Bytes(), derr
+}
+
+func (f Format) check(t testing.TB, out []byte) {
+	t.Helper()
+	if f.Check != nil {
+		f.Check(t, out)
+	}
+}
+
+func (f Format) golden(t *testing.T) {
+	for name, trace := range f.Golden {
+		got := f.Bytes(t, Open(t, trace))
+		Golden(t, name, got)
+		f.check(t, got)
+	}
+}
+
+// Golden compares got with a file in testdata.
+func Golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	Update(t, name, got)
+	if want, err := os.ReadFile(filepath.Join("testdata", name)); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%s is\n%s\nwant\n%s, %v", name, got, want, err)
+	}
+}
+
+// Update writes a file in testdata if the tests run with -update.
+func Update(t *testing.T, name string, content []byte) {
+	t.Helper()
+	if *update {
+		Must(t, os.WriteFile(filepath.Join("testdata", name), content, 0o600))
+	}
+}
+
+// reference takes the files of the Rust reference, of all versions, and those of ENTRACE_SAMPLES.
+func (f Format) reference(t *testing.T) {
+	names := References(t)
+	if dir := os.Getenv("ENTRACE_SAMPLES"); dir != "" {
+		more, err := filepath.Glob(filepath.Join(dir, "*.iet"))
+		Must(t, err)
+		names = append(names, more...)
+	}
+	for _, name := range names {
+		v := Open(t, name)
+		out := f.Bytes(t, v)
+		f.check(t, out)
+		file := v.Files()[0]
+		if f.Decode == nil || file.Format() != format.IET {
+			continue
+		}
+		got, err := f.Back(t.Context(), t, bytes.NewReader(out), file.Version())
+		Must(t, err)
+		want, err := os.ReadFile(name) //nolint:gosec // the tests choose it
+		Must(t, err)
+		if !bytes.Equal(got, want[:file.WholeSize()]) {
+			t.Errorf("%s: there and back again it is another file, of %d bytes; want %d", name, len(got), file.WholeSize())
+		}
+	}
+}
+
+// References returns the names of the files of the Rust reference.
+func References(t testing.TB) []string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join("..", "..", "format", "testdata", "v*.*et*"))
+	Must(t, err)
+	if len(names) < 6 {
+		t.Errorf("there are only %q", names)
+	}
+	return names
+}
+
+// A brokenWriter fails after left bytes.
+type brokenWriter struct{ left int }
+
+var errBroken = errors.New("broken")
+
+func (w *brokenWriter) Write(b []byte) (int, error) {
+	if w.left -= len(b); w.left < 0 {
+		return 0, errBroken
+	}
+	return len(b), nil
+}
+
+func (f Format) brokenWriter(t *testing.T) {
+	v := View(t, Random(5000, 1)...)
+	size := len(f.Bytes(t, v))
+	for _, left := range []int{0, size / 2, size - 1} {
+		if err := f.Encode(t.Context(), &brokenWriter{left}, v); !errors.Is(err, errBroken) {
+			t.Errorf("after %d bytes of %d: %v, want the writer's error", left, size, err)
+		}
+	}
+}
+
+func (f Format) cancel(t *testing.T) {
+	v := View(t, Random(100, 1)...)
+	out := f.Bytes(t, v)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := f.Encode(ctx, io.Discard, v); !errors.Is(err, context.Canceled) {
+		t.Errorf("Encode: %v, want the error of the context", err)
+	}
+	if f.Decode == nil {
+		return
+	}
+	if _, err := f.Back(ctx, t, bytes.NewReader(out), format.V1); !errors.Is(err, context.Canceled) {
+		t.Errorf("Decode: %v, want the error of the context", err)
+	}
+}
+
+// temporary decodes out of a reader that cannot seek, of which nothing must be left.
+func (f Format) temporary(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	for _, version := range []format.Version{format.V1, format.V2} {
+		out := f.Bytes(t, View(t, Random(100, 1)...))
+		want, err := f.Back(t.Context(), t, bytes.NewReader(out), version)
+		Must(t, err)
+		got, err := f.Back(t.Context(), t, io.MultiReader(bytes.NewReader(out)), version)
+		if err != nil || !bytes.Equal(got, want) {
+			t.Errorf("out of a pipe come %d bytes, want %d, %v", len(got), len(want), err)
+		}
+		if _, err := f.Back(t.Context(), t, io.MultiReader(bytes.NewReader(out[:len(out)/2])), version); err == nil {
+			t.Error("half of it is read without an error")
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("%v is left, %v", left, err)
+	}
+}
+
+// Fuzz opens anything as a trace, encodes what is whole in it, and checks that.
+func (f Format) Fuzz(fz *testing.F) {
+	names, err := filepath.Glob(filepath.Join("..", "chrome", "testdata", "*.iet"))
+	Must(fz, err)
+	for _, name := range append(names, References(fz)...) {
+		b, err := os.ReadFile(name)
+		Must(fz, err)
+		fz.Add(b)
+	}
+	fz.Fuzz(func(t *testing.T, in []byte) {
+		name := filepath.Join(t.TempDir(), "trace")
+		Must(t, os.WriteFile(name, in, 0o600))
+		file, err := format.Open(name, nil)
+		if err != nil {
+			return
+		}
+		defer file.Close()
+		v, err := view.New(t.Context(), []*format.File{file}, nil)
+		if err != nil {
+			return
+		}
+		var b bytes.Buffer
+		if err := f.Encode(t.Context(), &b, v); err == nil {
+			f.check(t, b.Bytes())
+		}
+	})
+}
+
+// Must ends the test if there is an error.
+func Must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Write writes entries to a file and returns its name.
+func Write(t testing.TB, version format.Version, entries ...*format.TraceEntry) string {
+	t.Helper()
+	var b bytes.Buffer
+	w, err := format.NewWriter(&b, version, format.IET, nil)
+	Must(t, err)
+	for _, e := range entries {
+		_, err := w.Write(e)
+		Must(t, err)
+	}
+	Must(t, w.Close())
+	name := filepath.Join(t.TempDir(), "trace.iet")
+	Must(t, os.WriteFile(name, b.Bytes(), 0o600))
+	return name
+}
+
+// Open opens the view of a file.
+func Open(t testing.TB, name string) *view.View {
+	t.Helper()
+	f, err := format.Open(name, nil)
+	Must(t, err)
+	t.Cleanup(func() { Must(t, f.Close()) })
+	v, err := view.New(t.Context(), []*format.File{f}, nil)
+	Must(t, err)
+	return v
+}
+
+// View returns the view of a file with entries.
+func View(t testing.TB, entries ...*format.TraceEntry) *view.View {
+	t.Helper()
+	return Open(t, Write(t, format.V2, entries...))
+}
+
+// Base is when the spans of Random begin, the earliest of them.
+const Base = 1_700_000_000_000_000_123
+
+// Random returns the entries of a trace in which everything overlaps everything, with spans of
+// different names. It returns the same ones for the same seed.
+func Random(n int, seed uint64) []*format.TraceEntry {
+	r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // tests need the same traces each time
+	entries := []*format.TraceEntry{format.Root(), (&otel.Resource{}).Entry(), (&otel.Resource{SchemaURL: "s"}).Entry()}
+	for len(entries) < n {
+		var e *format.TraceEntry
+		switch r.IntN(6) {
+		case 0:
+			e = (&otel.Event{Name: "event", Time: Base + r.Int64N(60), HasTime: r.IntN(4) > 0}).Entry("")
+		case 1:
+			e = (&otel.Log{Body: otel.Any{Kind: otel.String, Text: "log"}, Time: Base + r.Int64N(60), HasTime: r.IntN(4) > 0}).Entry(otel.Where{})
+		case 2:
+			e = (&otel.Link{TraceID: [16]byte{15: 1}, SpanID: [8]byte{7: byte(r.IntN(40))}}).Entry("")
+		default:
+			s := &otel.Span{
+				Name: "span " + strconv.Itoa(len(entries)), TraceID: [16]byte{15: 1}, SpanID: [8]byte{7: byte(len(entries))},
+				Start: Base + r.Int64N(50), Duration: r.Int64N(20), Ended: r.IntN(8) > 0, Kind: otel.KindInternal,
+			}
+			if r.IntN(3) == 0 {
+				s.Parent = [8]byte{7: byte(r.IntN(40))}
+			}
+			e = s.Entry(otel.Where{})
+		}
+		e.Parent = uint32(r.IntN(len(entries)))
+		entries = append(entries, e)
+	}
+	return entries
+}
