@@ -430,7 +430,8 @@ func TestForgottenSpanReadsLikeOthers(t *testing.T) {
 	if got != want {
 		t.Errorf("forgotten:\n%s\nknown:\n%s", got, want)
 	}
-	if c := stats.Spans; c.Offered != 2 || c.Written != 2 || c.Waiting != 0 || c.Dropped.Total() != 0 {
+	// Each was recorded when it began, and as a whole when it ended.
+	if c := stats.Spans; c.Offered != 4 || c.Written != 4 || c.Waiting != 0 || c.Dropped.Total() != 0 {
 		t.Errorf("the account of spans is %+v", c)
 	}
 }

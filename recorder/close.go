@@ -167,19 +167,11 @@ func (w *writer) end() (whole bool, err error) {
 
 // lose counts what cannot be written, and what is still in the journal, as dropped.
 func (w *writer) lose(err error) {
-	_, staged := w.placer.Out()
-	entries, spans := len(staged), 0
-	for i := range staged {
-		if staged[i].IsSpan && !staged[i].IsContinued {
-			spans++
-		}
-	}
-	w.placer.DropStaged()
-	w.drop(err, entries, spans)
+	w.dropStaged(err)
 	for e := w.reader.Next(); e != nil; e = w.reader.Next() {
 		w.drop(err, e.Info.Entries(), e.Info.Spans())
 	}
-	entries, spans, _ = w.placer.Pending()
+	entries, spans, _ := w.placer.Pending()
 	w.drop(err, entries, spans)
 	w.placer.DropPending()
 }
@@ -200,8 +192,7 @@ func (w *writer) writeEnd(rotated bool) error {
 	}
 	err := w.flush()
 	if err != nil {
-		w.placer.DropStaged()
-		w.drop(err, 1, 0)
+		w.dropStaged(err)
 	}
 	return err
 }

@@ -77,16 +77,7 @@ func (i *importer) Flush(now bool) {
 		return
 	}
 	if err := i.w.flush(); err != nil {
-		_, staged := i.w.placer.Out()
-		spans := 0
-		for k := range staged {
-			if staged[k].IsSpan {
-				spans++
-			}
-		}
-		n := len(staged)
-		i.w.placer.DropStaged()
-		i.w.drop(err, n, spans)
+		i.w.dropStaged(err)
 		if i.w.file != nil {
 			i.err = i.w.file.dead
 		}

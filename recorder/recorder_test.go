@@ -337,6 +337,24 @@ func permute(n int, fn func([]int)) {
 
 // TestOrphans writes spans whose parents never come, and such that wait for each
 // other, at Close.
+// TestOfferedNeverFalls: a whole span that ends an open one stays in the account.
+func TestOfferedNeverFalls(t *testing.T) {
+	rec := create(t, "app.et", nil)
+	begun := span("begun", 2, 0)
+	begun.Open = true
+	must(t, tracetest.WriteSpan(rec, begun))
+	must(t, tracetest.WriteSpan(rec, span("begun", 2, 0)))
+	before := rec.Stats().Spans
+	must(t, rec.Flush(t.Context()))
+	if st := rec.Stats().Spans; st.Offered != before.Offered || st.Written != st.Offered || st.Waiting != 0 {
+		t.Errorf("the account is %+v before a flush, and %+v behind it", before, st)
+	}
+	closeRecorder(t, rec)
+	if got, want := rawOutline(t, open(t, rec.Path())), "root(begun(span end) entrace.end)"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
 func TestOrphans(t *testing.T) {
 	for _, v := range []format.Version{format.V1, format.V2} {
 		rec := create(t, "app.et", &recorder.Options{Version: v})

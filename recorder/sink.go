@@ -105,7 +105,7 @@ func (s *fileSink) write(b []byte, entries []placer.Staged) (kept int, err error
 	from := 0
 	for i := range entries[:kept] {
 		e := &entries[i]
-		s.index.Add(e.End-from, e.ID, e.Parent, e.IsSpan && !e.IsContinued)
+		s.index.Add(e.End-from, e.ID, e.Parent, e.CountsSpan)
 		from = e.End
 	}
 	s.n += int64(from)

@@ -52,7 +52,7 @@ func (d *Dropped) add(e *Dropped) {
 // Stats is the account of a [Recorder].
 type Stats struct {
 	Entries Counts // everything, spans and the recorder's own entries included
-	Spans   Counts
+	Spans   Counts // one that was recorded open and later as a whole counts twice
 	Bytes   int64 // size of the growing IET file
 	Files   int   // how many were rotated out
 }

@@ -203,12 +203,7 @@ func (w *writer) flush() error {
 			kept, err = w.sink.write(b, staged)
 		}
 	}
-	spans := uint64(0)
-	for i := range staged[:kept] {
-		if staged[i].IsSpan && !staged[i].IsContinued {
-			spans++
-		}
-	}
+	spans := uint64(spansIn(staged[:kept]))
 	// After a mend the ids are those of another stream, until the next file begins.
 	if kept > 0 && w.tee != nil && !w.rotation.mended {
 		if terr := w.tee.take(b, staged[:kept]); terr != nil {
@@ -227,6 +222,24 @@ func (w *writer) flush() error {
 		w.failed(err)
 	}
 	return err
+}
+
+// spansIn returns how many spans the records of staged entries counted for.
+func spansIn(staged []placer.Staged) (n int) {
+	for i := range staged {
+		if staged[i].CountsSpan {
+			n++
+		}
+	}
+	return n
+}
+
+// dropStaged counts what is staged as dropped because of err.
+func (w *writer) dropStaged(err error) {
+	_, staged := w.placer.Out()
+	entries, spans := len(staged), spansIn(staged)
+	w.placer.DropStaged()
+	w.drop(err, entries, spans)
 }
 
 // publish says what came of a write.

@@ -137,6 +137,6 @@ func (p *Placer) Continue(e *journal.Entry) {
 		p.Forget()
 		return
 	}
-	p.staged[len(p.staged)-1].IsContinued = true
+	p.staged[len(p.staged)-1].CountsSpan = false
 	p.extra.Entries++
 }

@@ -47,8 +47,9 @@ type Staged struct {
 	Ref        record.Ref // of a span
 	IsSpan     bool
 	IsResource bool
-	// IsContinued says that the span began in an earlier file, where it was counted.
-	IsContinued bool
+	// CountsSpan says that its record counted for a span: not that of a span which began in an earlier
+	// file, but that of a whole span which became the end of an open one.
+	CountsSpan bool
 }
 
 // Counts says how many entries and spans were dropped.
@@ -167,8 +168,7 @@ const maxKeep = 1 << 20
 func (p *Placer) Entries() uint64 { return p.next }
 
 // Extra returns how many entries and spans were placed since the last call that no record
-// counted for: the root, resources, and spans of KindEither. A span that ended one that was open is
-// taken off, modulo 2^64: both of their records counted for it.
+// counted for: the root, resources, and spans of KindEither.
 func (p *Placer) Extra() (entries, spans uint64) {
 	c := p.extra
 	p.extra = Counts{}
@@ -454,10 +454,11 @@ func (p *Placer) endOpen(r *record.Record, id uint32) {
 	if h.Level != levelError {
 		h.Level = levelTrace
 	}
-	if _, err := p.stage(&whole, &h, id, &links{end: true}); err != nil {
-		p.drop(err, 1, 0)
+	if s, err := p.stage(&whole, &h, id, &links{end: true}); err != nil {
+		p.drop(err, 1, 1)
+	} else {
+		s.CountsSpan = true
 	}
-	p.extra.Spans-- // both records counted for the span
 	p.spans.end(&r.Ref)
 }
 
@@ -511,7 +512,7 @@ func (p *Placer) putSpan(r *record.Record) bool {
 		return false
 	}
 	id := s.ID
-	s.Ref, s.IsSpan = r.Ref, true
+	s.Ref, s.IsSpan, s.CountsSpan = r.Ref, true, true
 	if r.Flags&record.FlagRef != 0 {
 		p.spans.put(&r.Ref, span{
 			id: id, ended: r.Flags&record.FlagOpen == 0, off: off, size: uint32(int64(s.End) + p.size - off), resource: r.Resource, parent: [8]byte(r.Parent.SpanID()),
