@@ -9,6 +9,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/mapping"
+	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -62,8 +63,8 @@ func TestTornRootAndEmptyJournal(t *testing.T) {
 				rec, err := recorder.Create(path, nil)
 				must(t, err)
 				must(t, rec.Log(format.SpanRef{}, named("said")))
-				closeRecorder(t, rec)
-				f := open(t, path)
+				tracetest.Close(t, rec)
+				f := tracetest.Open(t, path)
 				if f.Len() != 3 {
 					t.Errorf("%d bytes: the next trace has %d entries", torn, f.Len())
 				}

@@ -31,7 +31,7 @@ func TestCloseInCleanup(t *testing.T) {
 		select {
 		case err := <-closed:
 			must(t, err)
-			if got, want := rawOutline(t, open(t, path)), "root(event waits entrace.end)"; got != want {
+			if got, want := tracetest.Outline(t, tracetest.Open(t, path)), "root(event waits entrace.end)"; got != want {
 				t.Errorf("the tree is %s, want %s", got, want)
 			}
 			return

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -152,7 +153,7 @@ func TestBufferOfAnotherFile(t *testing.T) {
 					if x.name == "another" {
 						n := 0
 						for _, name := range traces(t, dir) {
-							n += strings.Count(rawOutline(t, open(t, name)), "whole")
+							n += strings.Count(tracetest.Outline(t, tracetest.Open(t, name)), "whole")
 						}
 						if n != 100 {
 							t.Errorf("%d of the 100 other entries are left", n)
@@ -232,7 +233,7 @@ func TestBufferTruncatedWhileRunning(t *testing.T) {
 				t.Errorf("the account is %+v", st)
 			}
 			_ = rec.Close(context.Background()) // it tells of the loss
-			f := open(t, rec.Path())
+			f := tracetest.Open(t, rec.Path())
 			if uint64(f.Len()) != st.Written+1 || f.Len()-2 < sum(taken)+100 {
 				t.Errorf("%d entries are in the file, %d were taken; %+v", f.Len(), sum(taken), st)
 			}

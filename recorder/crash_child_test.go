@@ -212,7 +212,7 @@ func TestCrashChild(t *testing.T) {
 	case "sync":
 		must(t, rec.Sync(context.Background()))
 	}
-	closeRecorder(t, rec)
+	tracetest.Close(t, rec)
 }
 
 func recurse(n int) int {
@@ -411,7 +411,7 @@ func (c *crashRun) settled(t *testing.T, odd bool) {
 	}
 	rec, err := recorder.Create(c.path, &recorder.Options{Version: c.version, MaxFileEntries: uint32(c.entries), BufferDir: c.bufferDir()})
 	must(t, err)
-	closeRecorder(t, rec)
+	tracetest.Close(t, rec)
 }
 
 // seen returns the entries that Open finds, and whether there is such a file. It must not

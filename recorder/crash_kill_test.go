@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -258,13 +259,13 @@ func TestLocks(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	closeRecorder(t, rec)
+	tracetest.Close(t, rec)
 	must(t, os.Rename(path, path+".first.et"))
 	rec, err = recorder.Create(path, nil)
 	if err != nil {
 		t.Errorf("a program that was started meanwhile holds the lock: %v", err)
 	} else {
-		closeRecorder(t, rec)
+		tracetest.Close(t, rec)
 	}
 	must(t, cmd.Process.Kill())
 	_ = cmd.Wait() // killed
@@ -272,7 +273,7 @@ func TestLocks(t *testing.T) {
 	if err != nil {
 		t.Errorf("after the writer was killed: %v", err)
 	} else {
-		closeRecorder(t, rec)
+		tracetest.Close(t, rec)
 	}
 	if names := dirNames(t, filepath.Dir(path)); len(names) != 3 {
 		t.Errorf("the folder has %q, want two traces and the child's list", names)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/mapping"
+	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -276,7 +277,7 @@ func fullDisk(t *testing.T, root string, d recorder.Durability) {
 		t.Errorf("Close: %v", err)
 	}
 	var got []string
-	f := open(t, filepath.Join(root, "app.et"))
+	f := tracetest.Open(t, filepath.Join(root, "app.et"))
 	must(t, f.Walk(1, func(_ uint32, e *format.TraceEntry) error {
 		if e.Metadata.Name != mapping.NameEnd {
 			got = append(got, strings.Clone(e.Metadata.Name))

@@ -17,6 +17,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/mapping"
+	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -324,7 +325,7 @@ func TestCreateSettlesCorruptWithJournal(t *testing.T) {
 			t.Fatalf("%s: the folder has %q", ext, dirNames(t, dir))
 		}
 		if !bytes.Equal(readFile(t, settled), readFile(t, r.Output)) || !bytes.Equal(readFile(t, broken), corrupt) {
-			t.Errorf("%s: Create left %s, Recover %s", ext, rawOutline(t, open(t, settled)), rawOutline(t, open(t, r.Output)))
+			t.Errorf("%s: Create left %s, Recover %s", ext, tracetest.Outline(t, tracetest.Open(t, settled)), tracetest.Outline(t, tracetest.Open(t, r.Output)))
 		}
 		if r.Pending == 0 || len(told) != 1 || !strings.HasPrefix(told[0], settled) {
 			t.Errorf("%s: %d entries were in the journal, OnNotice was told %q", ext, r.Pending, told)
@@ -469,7 +470,7 @@ func wantWhole(t *testing.T, name string) {
 	f, err := recorder.Open(name, nil)
 	must(t, err)
 	defer f.Close()
-	if got, want := rawOutline(t, f), "root(whole)"; got != want {
+	if got, want := tracetest.Outline(t, f), "root(whole)"; got != want {
 		t.Errorf("%s has %s, want %s", name, got, want)
 	}
 }

@@ -40,13 +40,13 @@ func TestCreateTwiceSame(t *testing.T) {
 		if again != first {
 			t.Errorf("Create(%s) is another recorder", name)
 		}
-		closeRecorder(t, again)
+		tracetest.Close(t, again)
 	}
 	if _, err := first.Append(named("still open")); err != nil {
 		t.Errorf("after all but one have closed: %v", err)
 	}
-	closeRecorder(t, first)
-	if f := open(t, "app.et"); f.Len() != 3 {
+	tracetest.Close(t, first)
+	if f := tracetest.Open(t, "app.et"); f.Len() != 3 {
 		t.Errorf("%d entries, want 3", f.Len())
 	}
 }
@@ -61,7 +61,7 @@ func TestRunTwice(t *testing.T) {
 			must(t, err)
 			_, err = rec.Append(named(fmt.Sprint("run ", i)))
 			must(t, err)
-			closeRecorder(t, rec)
+			tracetest.Close(t, rec)
 		}
 		seen := make(map[string]bool)
 		pattern := regexp.MustCompile(`^app(\.20\d{6}T\d{6}\.\d{3}Z(-\d)?)?\` + ext + `$`)
@@ -69,14 +69,14 @@ func TestRunTwice(t *testing.T) {
 			if !pattern.MatchString(name) {
 				t.Errorf("there is a file %s", name)
 			}
-			seen[rawOutline(t, open(t, filepath.Join(dir, name)))] = true
+			seen[tracetest.Outline(t, tracetest.Open(t, filepath.Join(dir, name)))] = true
 		}
 		for i := range 4 {
 			if want := fmt.Sprintf("root(run %d entrace.end)", i); !seen[want] {
 				t.Errorf("%s: trace %s is lost; there are %v", ext, want, seen)
 			}
 		}
-		if got, want := rawOutline(t, open(t, path)), "root(run 3 entrace.end)"; got != want {
+		if got, want := tracetest.Outline(t, tracetest.Open(t, path)), "root(run 3 entrace.end)"; got != want {
 			t.Errorf("%s has %s, want %s", path, got, want)
 		}
 	}
@@ -118,7 +118,7 @@ func TestCreateSettlesDead(t *testing.T) {
 			var told []string
 			rec, err := recorder.Create(filepath.Join(dir, "app"+x.ext), &recorder.Options{OnNotice: func(text string) { told = append(told, text) }})
 			must(t, err)
-			closeRecorder(t, rec)
+			tracetest.Close(t, rec)
 			names := dirNames(t, dir)
 			if got := strings.Join(names, " "); got != x.files {
 				t.Fatalf("the folder has %s, want %s", got, x.files)
@@ -134,7 +134,7 @@ func TestCreateSettlesDead(t *testing.T) {
 			if x.name == "corrupt" {
 				want = "root(whole entrace.recovered)"
 			}
-			if got := rawOutline(t, open(t, first)); got != want {
+			if got := tracetest.Outline(t, tracetest.Open(t, first)); got != want {
 				t.Errorf("the dead trace has %s, want %s", got, want)
 			}
 			if got := readFile(t, first); x.ext == ".iet" && (!bytes.HasPrefix(got, whole) || x.name != "corrupt" && len(got) != len(whole)) {
@@ -169,7 +169,7 @@ func TestCreateSettlesTwin(t *testing.T) {
 		}
 		rec, err := recorder.Create(final, nil)
 		must(t, err)
-		closeRecorder(t, rec)
+		tracetest.Close(t, rec)
 		if names := dirNames(t, dir); len(names) != x.files {
 			t.Errorf("changed: %t: the folder has %q, want %d files", x.change, names, x.files)
 		}
@@ -187,7 +187,7 @@ func TestCreateDropsEmpty(t *testing.T) {
 			t.Errorf("%d bytes: %v", n, err)
 			continue
 		}
-		closeRecorder(t, rec)
+		tracetest.Close(t, rec)
 		if got := strings.Join(dirNames(t, dir), " "); got != "app.et" {
 			t.Errorf("%d bytes: the folder has %s, want app.et alone", n, got)
 		}
@@ -252,7 +252,7 @@ func TestRole(t *testing.T) {
 		}
 		fmt.Println("ready")
 		_, _ = io.Copy(io.Discard, os.Stdin)
-		closeRecorder(t, rec)
+		tracetest.Close(t, rec)
 	case roleMany:
 		fmt.Println("ready")
 		for i := range 1000 {
@@ -267,7 +267,7 @@ func TestRole(t *testing.T) {
 				must(t, err)
 				fmt.Println(name)
 			}
-			closeRecorder(t, rec)
+			tracetest.Close(t, rec)
 		}
 	}
 }
@@ -310,7 +310,7 @@ func TestProcessesCompete(t *testing.T) {
 	wg.Wait()
 	rec, err := recorder.Create(path, nil) // the next start finishes what is left
 	must(t, err)
-	closeRecorder(t, rec)
+	tracetest.Close(t, rec)
 	found := make(map[string]int)
 	for _, name := range dirNames(t, dir) {
 		if strings.HasPrefix(name, ".") {
@@ -385,13 +385,13 @@ func TestOtherProcess(t *testing.T) {
 	}
 	rec, err := recorder.Create(path, nil)
 	must(t, err)
-	closeRecorder(t, rec)
+	tracetest.Close(t, rec)
 	names := dirNames(t, dir)
 	if len(names) != 3 {
 		t.Fatalf("the folder has %q", names)
 	}
 	for _, name := range []string{names[0], "copy.et"} {
-		if f := open(t, filepath.Join(dir, name)); f.Len() != 102 || f.Format() != format.ET {
+		if f := tracetest.Open(t, filepath.Join(dir, name)); f.Len() != 102 || f.Format() != format.ET {
 			t.Errorf("%s has %d entries as %v, want 102 as et", name, f.Len(), f.Format())
 		}
 	}
@@ -473,8 +473,8 @@ func TestFollowerThatSkipsEndIsAtTheEnd(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "app.iet")
 	rec, err := recorder.Create(path, nil)
 	must(t, err)
-	closeRecorder(t, rec)
-	whole := open(t, path)
+	tracetest.Close(t, rec)
+	whole := tracetest.Open(t, path)
 	last, err := whole.Entry(uint32(whole.Len() - 1))
 	must(t, err)
 	f, err := format.Follow(path, &format.FollowOptions{Poll: time.Millisecond})
@@ -503,14 +503,14 @@ func TestCreateRace(t *testing.T) {
 				if _, err := rec.Append(named(fmt.Sprint(w))); err != nil {
 					t.Error(err)
 				}
-				closeRecorder(t, rec)
+				tracetest.Close(t, rec)
 			}
 		})
 	}
 	wg.Wait()
 	total := 0
 	for _, name := range dirNames(t, filepath.Dir(path)) {
-		total += open(t, filepath.Join(filepath.Dir(path), name)).Len() - 2
+		total += tracetest.Open(t, filepath.Join(filepath.Dir(path), name)).Len() - 2
 	}
 	if total != 40 {
 		t.Errorf("%d entries are in all files, want 40", total)

@@ -38,7 +38,7 @@ func TestReadWhatEarlierVersionsLeft(t *testing.T) {
 			if got := tracetest.Entries(t, name); got != want {
 				t.Errorf("%s has\n%swant\n%s", filepath.Base(name), got, want)
 			}
-			f := open(t, name)
+			f := tracetest.Open(t, name)
 			if last, err := f.Entry(uint32(f.Len() - 1)); err != nil || !last.IsEnd() && last.Metadata.Name != mapping.NameRecovered {
 				t.Errorf("%s ends with %+v, %v", filepath.Base(name), last, err)
 			}

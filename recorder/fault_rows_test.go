@@ -104,7 +104,7 @@ func TestMovedAway(t *testing.T) {
 	for _, d := range durabilities {
 		for _, fate := range []string{"unlinked", "renamed"} {
 			t.Run(fmt.Sprint(d, " ", fate), func(t *testing.T) {
-				rec := create(t, "app.et", &recorder.Options{Durability: d})
+				rec := tracetest.Create(t, "app.et", &recorder.Options{Durability: d})
 				must(t, rec.Log(format.SpanRef{}, named("before")))
 				must(t, rec.Flush(context.Background()))
 				if fate == "unlinked" {
@@ -114,8 +114,8 @@ func TestMovedAway(t *testing.T) {
 				}
 				must(t, rec.Log(format.SpanRef{}, named("after")))
 				sane(t, rec.Stats())
-				closeRecorder(t, rec)
-				if got, want := rawOutline(t, open(t, rec.Path())), "root(before after entrace.end)"; got != want {
+				tracetest.Close(t, rec)
+				if got, want := tracetest.Outline(t, tracetest.Open(t, rec.Path())), "root(before after entrace.end)"; got != want {
 					t.Errorf("the trace is %s, want %s", got, want)
 				}
 			})
@@ -131,7 +131,7 @@ func TestUnlinked(t *testing.T) {
 			t.Run(fmt.Sprint(d, " ", name), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					var told []error
-					rec := create(t, name, &recorder.Options{Durability: d, OnError: func(err error) { told = append(told, err) }})
+					rec := tracetest.Create(t, name, &recorder.Options{Durability: d, OnError: func(err error) { told = append(told, err) }})
 					record := func() {
 						must(t, rec.Log(format.SpanRef{}, named("event")))
 						must(t, rec.Flush(context.Background()))
@@ -301,14 +301,14 @@ func TestMoreThan4GiB(t *testing.T) {
 		off += large
 	}
 	put(format.AppendTraceEntry(nil, format.V1, named("last")))
-	g := open(t, name)
+	g := tracetest.Open(t, name)
 	last, err := g.Entry(entries + 1)
 	if err != nil || last.Metadata.Name != "last" || g.Len() != entries+2 || g.Size() != off || off < 1<<32 {
 		t.Errorf("entry %d of %d is %v, %v", entries+1, g.Len(), last, err)
 	}
 	et := filepath.Join(t.TempDir(), "big.et")
 	must(t, format.Finalize(t.Context(), name, et, nil))
-	h := open(t, et)
+	h := tracetest.Open(t, et)
 	last, err = h.Entry(entries + 1)
 	if err != nil || last.Metadata.Name != "last" || h.Len() != entries+2 {
 		t.Errorf("in the ET entry %d of %d is %v, %v", entries+1, h.Len(), last, err)
@@ -469,7 +469,7 @@ func TestHostileServiceName(t *testing.T) {
 func TestHugeAttributes(t *testing.T) {
 	t.Run("limits", TestTooLarge)
 	for _, v := range []format.Version{format.V1, format.V2} {
-		rec := create(t, "app.et", &recorder.Options{Version: v, MaxEntrySize: 1 << 20})
+		rec := tracetest.Create(t, "app.et", &recorder.Options{Version: v, MaxEntrySize: 1 << 20})
 		e := named("large")
 		e.Attributes = []format.Attribute{{Name: "x", Value: format.StringValue(strings.Repeat("ü", 100<<20))}}
 		must(t, rec.Log(format.SpanRef{}, e))
@@ -478,11 +478,11 @@ func TestHugeAttributes(t *testing.T) {
 			e.Attributes = append(e.Attributes, format.Attribute{Name: "a" + strconv.Itoa(i), Value: format.BoolValue(true)})
 		}
 		must(t, rec.Log(format.SpanRef{}, e))
-		closeRecorder(t, rec)
+		tracetest.Close(t, rec)
 		if _, err := recorder.Verify(rec.Path(), func(problem error) { t.Errorf("version %d: %v", v, problem) }); err != nil {
 			t.Fatal(err)
 		}
-		f := open(t, rec.Path())
+		f := tracetest.Open(t, rec.Path())
 		for id := uint32(1); id <= 2; id++ {
 			raw, err := f.Raw().Append(nil, id)
 			must(t, err)
@@ -504,13 +504,13 @@ func (badValue) Error() string        { panic("on purpose") }
 
 // TestPanickingValue: a value that panics costs itself, and no lock stays held.
 func TestPanickingValue(t *testing.T) {
-	rec := create(t, "app.et", nil)
+	rec := tracetest.Create(t, "app.et", nil)
 	log := slog.New(slogadapter.New(rec, nil))
 	log.Info("first", "bad", badValue{}, "good", 1)
 	log.Info("second", "bad", error(badValue{}))
 	log.Info("third")
-	closeRecorder(t, rec)
-	f := open(t, rec.Path())
+	tracetest.Close(t, rec)
+	f := tracetest.Open(t, rec.Path())
 	if f.Len() != 5 {
 		t.Errorf("%d entries", f.Len())
 	}
@@ -606,7 +606,7 @@ func TestCloseRaces(t *testing.T) {
 				wg.Go(func() { _ = rec.Close(context.Background()) })
 			}
 			wg.Wait()
-			closeRecorder(t, rec)
+			tracetest.Close(t, rec)
 			st := rec.Stats()
 			sane(t, st)
 			if st.Entries.Dropped.Closed != uint64(refused.Load()) || st.Entries.Waiting != 0 {
@@ -614,7 +614,7 @@ func TestCloseRaces(t *testing.T) {
 			}
 			found := int64(0)
 			for _, name := range traces(t, filepath.Dir(rec.Path())) {
-				f := open(t, name)
+				f := tracetest.Open(t, name)
 				must(t, f.Walk(1, func(_ uint32, e *format.TraceEntry) error {
 					if e.Metadata.Name == "x" {
 						found++
@@ -671,7 +671,7 @@ func TestAccountIsExact(t *testing.T) {
 				}
 				total := uint64(0)
 				for _, name := range traces(t, filepath.Dir(rec.Path())) {
-					total += uint64(open(t, name).Len())
+					total += uint64(tracetest.Open(t, name).Len())
 				}
 				if total != st.Entries.Written {
 					t.Errorf("%d entries are in the files, %d were written", total, st.Entries.Written)
@@ -725,7 +725,7 @@ func TestFullDiskAtFinalize(t *testing.T) {
 
 func wantWholeET(t *testing.T, name string) {
 	t.Helper()
-	if got, want := rawOutline(t, open(t, name)), "root(whole)"; got != want {
+	if got, want := tracetest.Outline(t, tracetest.Open(t, name)), "root(whole)"; got != want {
 		t.Errorf("%s has %s, want %s", name, got, want)
 	}
 }

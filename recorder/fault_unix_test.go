@@ -84,7 +84,7 @@ func recordLimited(t *testing.T, limit int64) {
 	if _, err := recorder.Verify(path, func(problem error) { t.Error(problem) }); err != nil {
 		t.Error(err)
 	}
-	g := open(t, path)
+	g := tracetest.Open(t, path)
 	if n := g.Len(); n != 7 { // those that waited, too
 		t.Errorf("%d entries at the end, want 7", n)
 	}

@@ -53,7 +53,7 @@ func TestFinalizeRefuses(t *testing.T) {
 		t.Errorf("the folder has %s", got)
 	}
 	must(t, format.Finalize(t.Context(), iet, filepath.Join(dir, "there.et"), &format.FinalizeOptions{Replace: true, RemoveSource: true}))
-	if got, want := rawOutline(t, open(t, filepath.Join(dir, "there.et"))), "root(whole)"; got != want {
+	if got, want := tracetest.Outline(t, tracetest.Open(t, filepath.Join(dir, "there.et"))), "root(whole)"; got != want {
 		t.Errorf("the ET has %s, want %s", got, want)
 	}
 	if _, err := os.Lstat(iet); !errors.Is(err, fs.ErrNotExist) {
@@ -84,7 +84,7 @@ func TestFinalizeEmptyTrace(t *testing.T) {
 	if got, want := string(readFile(t, et)), "\x00ENTRACE\x02\x00\x00\x00"; got != want {
 		t.Errorf("the ET is %q, want %q", got, want)
 	}
-	if f := open(t, et); f.Len() != 0 {
+	if f := tracetest.Open(t, et); f.Len() != 0 {
 		t.Errorf("%d entries, want none", f.Len())
 	}
 }
@@ -135,7 +135,7 @@ func TestRecoverInPlace(t *testing.T) {
 			if x.reason == mapping.CutCorrupt {
 				want = "root(whole entrace.recovered)"
 			}
-			if got := rawOutline(t, open(t, saved)); got != want {
+			if got := tracetest.Outline(t, tracetest.Open(t, saved)); got != want {
 				t.Errorf("it saved %s, want %s", got, want)
 			}
 			before := readFile(t, saved)
@@ -157,7 +157,7 @@ func TestRecoverTo(t *testing.T) {
 		out = filepath.Join(dir, out)
 		_, err := recorder.Recover(filepath.Join(dir, "app.et"), out)
 		must(t, err)
-		if got, want := rawOutline(t, open(t, out)), "root(whole)"; got != want {
+		if got, want := tracetest.Outline(t, tracetest.Open(t, out)), "root(whole)"; got != want {
 			t.Errorf("%s has %s, want %s", out, got, want)
 		}
 		if _, err := recorder.Recover(stream, out); !errors.Is(err, fs.ErrExist) {

@@ -22,7 +22,7 @@ func TestRandomTrees(t *testing.T) {
 		if seed < 36 {
 			n = min(n, 1000)
 		}
-		rec := create(t, "app.et", &recorder.Options{Version: format.Version(1 + seed%2)})
+		rec := tracetest.Create(t, "app.et", &recorder.Options{Version: format.Version(1 + seed%2)})
 		spans := make([]*tracetest.Span, n)
 		parent := make([]int, n) // -1 none, -2 missing, -3 remote
 		for i := range spans {
@@ -58,7 +58,7 @@ func TestRandomTrees(t *testing.T) {
 			must(t, b.Write())
 			order = order[k:]
 		}
-		closeRecorder(t, rec)
+		tracetest.Close(t, rec)
 		checkForest(t, seed, rec.Path(), spans, parent)
 	}
 }
@@ -68,7 +68,7 @@ func checkForest(t *testing.T, seed uint64, path string, spans []*tracetest.Span
 	if _, err := recorder.Verify(path, func(problem error) { t.Errorf("seed %d: %v", seed, problem) }); err != nil {
 		t.Fatal(err)
 	}
-	f := open(t, path)
+	f := tracetest.Open(t, path)
 	v, err := view.New(t.Context(), []*format.File{f}, nil)
 	must(t, err)
 	at := make(map[string]view.Row)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -62,7 +63,7 @@ func TestJournalIsGone(t *testing.T) {
 					told = append(told, err.Error())
 				}})
 				must(t, err)
-				closeRecorder(t, rec)
+				tracetest.Close(t, rec)
 			}
 			switch how {
 			case "Recover":
@@ -146,7 +147,7 @@ func TestContainers(t *testing.T) {
 	second.run = 1
 	rec, err := recorder.Create(c.path, nil)
 	must(t, err)
-	closeRecorder(t, rec)
+	tracetest.Close(t, rec)
 	units := collect(t, dir)
 	for _, x := range []*crashRun{c, &second} {
 		x.goroutines = 1
@@ -185,7 +186,7 @@ func startAndEnd(t *testing.T, path string) (told []string) {
 		told = append(told, err.Error())
 	}})
 	must(t, err)
-	closeRecorder(t, rec)
+	tracetest.Close(t, rec)
 	return told
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -21,7 +22,7 @@ func TestRecoverFolderLeavesNoLitter(t *testing.T) {
 	must(t, err)
 	_, err = rec.Append(&format.TraceEntry{Metadata: format.Metadata{Name: "entry"}})
 	must(t, err)
-	closeRecorder(t, rec)
+	tracetest.Close(t, rec)
 	const done = "app.20261120T212712.021Z"
 	must(t, os.Rename(name("x.iet"), name(done+".iet")))
 	must(t, format.Finalize(t.Context(), name(done+".iet"), name(done+".et"), nil))

@@ -2,7 +2,6 @@ package recorder_test
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,76 +25,6 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// create makes a recorder in a folder of its own, which drops nothing because the machine is slow.
-func create(t testing.TB, name string, o *recorder.Options) *recorder.Recorder {
-	t.Helper()
-	own := recorder.Options{}
-	if o != nil {
-		own = *o
-	}
-	own.MaxBlock = cmp.Or(own.MaxBlock, time.Minute)
-	rec, err := recorder.Create(filepath.Join(t.TempDir(), name), &own)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { closeRecorder(t, rec) })
-	return rec
-}
-
-func closeRecorder(t testing.TB, rec *recorder.Recorder) {
-	t.Helper()
-	if err := rec.Close(context.Background()); err != nil {
-		t.Errorf("Close: %v", err)
-	}
-}
-
-// open opens a file for the rest of the test.
-func open(t testing.TB, name string) *format.File {
-	t.Helper()
-	f, err := recorder.Open(name, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = f.Close() })
-	return f
-}
-
-// outline is a trace in a line: name(children…).
-func outline[ID uint32 | view.Row](f interface{ Children(id ID) []ID }, name func(ID) string, id ID) string {
-	var kids []string
-	for _, kid := range f.Children(id) {
-		kids = append(kids, outline(f, name, kid))
-	}
-	if len(kids) == 0 {
-		return name(id)
-	}
-	return name(id) + "(" + strings.Join(kids, " ") + ")"
-}
-
-func rawOutline(t testing.TB, f *format.File) string {
-	return outline(f, func(id uint32) string {
-		e, err := f.Entry(id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return e.Metadata.Name
-	}, 0)
-}
-
-func viewOutline(t testing.TB, f *format.File) string {
-	v, err := view.New(t.Context(), []*format.File{f}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return outline(v, func(r view.Row) string {
-		e, err := v.Entry(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return e.Metadata.Name
-	}, 0)
-}
 
 // rowOf returns the row of an entry of the one file of v.
 func rowOf(t testing.TB, v *view.View, id uint32) view.Row {
@@ -157,7 +86,7 @@ func eventually(fn func() bool) bool {
 // TestAppendIsInFile looks for an entry right after the call that took it.
 func TestAppendIsInFile(t *testing.T) {
 	for _, v := range []format.Version{format.V1, format.V2} {
-		rec := create(t, "a.et", &recorder.Options{Version: v})
+		rec := tracetest.Create(t, "a.et", &recorder.Options{Version: v})
 		for i := range 100 {
 			name := fmt.Sprint("entry ", i)
 			id, err := rec.Append(named(name))
@@ -175,18 +104,18 @@ func TestAppendIsInFile(t *testing.T) {
 }
 
 func TestCloseFinishesAsET(t *testing.T) {
-	rec := create(t, "app.et", nil)
+	rec := tracetest.Create(t, "app.et", nil)
 	id, err := rec.Append(named("a"))
 	must(t, err)
 	_, err = rec.Append(&format.TraceEntry{Parent: id, Metadata: format.Metadata{Name: "b"}})
 	must(t, err)
 	stream := readFile(t, rec.StreamPath())
-	closeRecorder(t, rec)
+	tracetest.Close(t, rec)
 	if _, err := os.Stat(rec.StreamPath()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the IET is still there: %v", err)
 	}
-	f := open(t, rec.Path())
-	if got, want := rawOutline(t, f), "root(a(b) entrace.end)"; got != want {
+	f := tracetest.Open(t, rec.Path())
+	if got, want := tracetest.Outline(t, f), "root(a(b) entrace.end)"; got != want {
 		t.Errorf("the tree is %s, want %s", got, want)
 	}
 	if f.Format() != format.ET {
@@ -206,13 +135,13 @@ func TestCloseFinishesAsET(t *testing.T) {
 	if err := rec.Sync(context.Background()); !errors.Is(err, recorder.ErrClosed) {
 		t.Errorf("Sync after Close: %v, want ErrClosed", err)
 	}
-	closeRecorder(t, rec)
+	tracetest.Close(t, rec)
 }
 
 func TestCloseKeepsIET(t *testing.T) {
-	rec := create(t, "app.iet", nil)
-	closeRecorder(t, rec)
-	f := open(t, rec.Path())
+	rec := tracetest.Create(t, "app.iet", nil)
+	tracetest.Close(t, rec)
+	f := tracetest.Open(t, rec.Path())
 	if f.Format() != format.IET || filepath.Ext(rec.Path()) != ".iet" {
 		t.Errorf("%s has format %v, want iet", rec.Path(), f.Format())
 	}
@@ -238,8 +167,8 @@ func TestFormatBeatsName(t *testing.T) {
 		if got, want := filepath.Base(rec.StreamPath()), x.stream; got != want {
 			t.Errorf("%s as %v: StreamPath is %s, want %s", x.name, x.f, got, want)
 		}
-		closeRecorder(t, rec)
-		if f := open(t, rec.Path()); f.Format() != x.f {
+		tracetest.Close(t, rec)
+		if f := tracetest.Open(t, rec.Path()); f.Format() != x.f {
 			t.Errorf("%s has format %v, want %v", rec.Path(), f.Format(), x.f)
 		}
 	}
@@ -247,7 +176,7 @@ func TestFormatBeatsName(t *testing.T) {
 
 // TestDeadContext leaves a whole IET, which the next Create finishes.
 func TestDeadContext(t *testing.T) {
-	rec := create(t, "app.et", nil)
+	rec := tracetest.Create(t, "app.et", nil)
 	_, err := rec.Append(named("a"))
 	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -255,19 +184,19 @@ func TestDeadContext(t *testing.T) {
 	if err := rec.Close(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("Close returned %v, want the context's error", err)
 	}
-	f := open(t, rec.StreamPath())
-	if got, want := rawOutline(t, f), "root(a entrace.end)"; got != want || f.Damage() != nil {
+	f := tracetest.Open(t, rec.StreamPath())
+	if got, want := tracetest.Outline(t, f), "root(a entrace.end)"; got != want || f.Damage() != nil {
 		t.Errorf("the IET has %s, %v, want %s", got, f.Damage(), want)
 	}
 	again, err := recorder.Create(rec.Path(), nil)
 	must(t, err)
-	closeRecorder(t, again)
+	tracetest.Close(t, again)
 	must(t, f.Close()) // on Windows the IET has a name until then
 	names := dirNames(t, filepath.Dir(rec.Path()))
 	if len(names) != 2 || !strings.HasPrefix(names[0], "app.2") || names[1] != "app.et" {
 		t.Fatalf("the folder has %q, want app.TIME.et and app.et", names)
 	}
-	if got, want := rawOutline(t, open(t, filepath.Join(filepath.Dir(rec.Path()), names[0]))), "root(a entrace.end)"; got != want {
+	if got, want := tracetest.Outline(t, tracetest.Open(t, filepath.Join(filepath.Dir(rec.Path()), names[0]))), "root(a entrace.end)"; got != want {
 		t.Errorf("the first trace has %s, want %s", got, want)
 	}
 }
@@ -288,12 +217,12 @@ func TestParentsFirst(t *testing.T) {
 	spans := []*tracetest.Span{span("a", 1, 0), span("b", 2, 1), span("c", 3, 2), span("d", 4, 1), span("e", 5, 4)}
 	spans[2].Children = []format.TraceEntry{*named("link"), *named("event")}
 	permute(len(spans), func(order []int) {
-		rec := create(t, "app.et", nil)
+		rec := tracetest.Create(t, "app.et", nil)
 		for _, i := range order {
 			must(t, tracetest.WriteSpan(rec, spans[i]))
 		}
-		closeRecorder(t, rec)
-		f := open(t, rec.Path())
+		tracetest.Close(t, rec)
+		f := tracetest.Open(t, rec.Path())
 		v, err := view.New(t.Context(), []*format.File{f}, nil)
 		must(t, err)
 		for id := range uint32(f.Len()) {
@@ -308,7 +237,7 @@ func TestParentsFirst(t *testing.T) {
 				}
 			}
 		}
-		if got, want := viewOutline(t, f), "root(a(b(c(link event)) d(e)) entrace.end)"; got != want {
+		if got, want := tracetest.ViewOutline(t, f), "root(a(b(c(link event)) d(e)) entrace.end)"; got != want {
 			t.Errorf("order %v gives %s, want %s", order, got, want)
 		}
 	})
@@ -339,7 +268,7 @@ func permute(n int, fn func([]int)) {
 // other, at Close.
 // TestOfferedNeverFalls: a whole span that ends an open one stays in the account.
 func TestOfferedNeverFalls(t *testing.T) {
-	rec := create(t, "app.et", nil)
+	rec := tracetest.Create(t, "app.et", nil)
 	begun := span("begun", 2, 0)
 	begun.Open = true
 	must(t, tracetest.WriteSpan(rec, begun))
@@ -349,15 +278,15 @@ func TestOfferedNeverFalls(t *testing.T) {
 	if st := rec.Stats().Spans; st.Offered != before.Offered || st.Written != st.Offered || st.Waiting != 0 {
 		t.Errorf("the account is %+v before a flush, and %+v behind it", before, st)
 	}
-	closeRecorder(t, rec)
-	if got, want := rawOutline(t, open(t, rec.Path())), "root(begun(span end) entrace.end)"; got != want {
+	tracetest.Close(t, rec)
+	if got, want := tracetest.Outline(t, tracetest.Open(t, rec.Path())), "root(begun(span end) entrace.end)"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
 
 func TestOrphans(t *testing.T) {
 	for _, v := range []format.Version{format.V1, format.V2} {
-		rec := create(t, "app.et", &recorder.Options{Version: v})
+		rec := tracetest.Create(t, "app.et", &recorder.Options{Version: v})
 		res, err := rec.Resource(named("resource"))
 		must(t, err)
 		for _, s := range []*tracetest.Span{
@@ -374,13 +303,13 @@ func TestOrphans(t *testing.T) {
 		if st := rec.Stats(); st.Spans.Waiting != 5 || st.Spans.Written != 2 || st.Spans.Offered != 7 {
 			t.Errorf("before Close: %+v", st.Spans)
 		}
-		closeRecorder(t, rec)
+		tracetest.Close(t, rec)
 		if st := rec.Stats(); st.Spans.Waiting != 0 || st.Spans.Written != 7 || st.Entries.Offered != st.Entries.Written {
 			t.Errorf("after Close: %+v", st)
 		}
-		f := open(t, rec.Path())
+		f := tracetest.Open(t, rec.Path())
 		want := "root(resource(own parent remote child of none(its child) sibling ring 1(ring 2)) entrace.end)"
-		if got := rawOutline(t, f); got != want {
+		if got := tracetest.Outline(t, f); got != want {
 			t.Errorf("version %d: the tree is\n%s, want\n%s", v, got, want)
 		}
 		for id := range uint32(f.Len()) {
@@ -396,14 +325,14 @@ func TestOrphans(t *testing.T) {
 
 // TestRemoteParentInFile goes below a remote parent that is there already.
 func TestRemoteParentInFile(t *testing.T) {
-	rec := create(t, "app.et", nil)
+	rec := tracetest.Create(t, "app.et", nil)
 	must(t, tracetest.WriteSpan(rec, span("client", 1, 0)))
 	server := span("server", 2, 1)
 	server.Remote = true
 	must(t, tracetest.WriteSpan(rec, server))
-	closeRecorder(t, rec)
-	f := open(t, rec.Path())
-	if got, want := rawOutline(t, f), "root(client(server) entrace.end)"; got != want {
+	tracetest.Close(t, rec)
+	f := tracetest.Open(t, rec.Path())
+	if got, want := tracetest.Outline(t, f), "root(client(server) entrace.end)"; got != want {
 		t.Errorf("the tree is %s, want %s", got, want)
 	}
 	e, err := f.Entry(2)
@@ -422,7 +351,7 @@ func TestWaitingBounds(t *testing.T) {
 		{"bytes", recorder.Options{MaxWaitingBytes: 300}},
 	} {
 		t.Run(x.name, func(t *testing.T) {
-			rec := create(t, "app.et", &x.o)
+			rec := tracetest.Create(t, "app.et", &x.o)
 			for i := byte(2); i < 12; i++ {
 				must(t, tracetest.WriteSpan(rec, span(fmt.Sprint("s", i), i, i-1)))
 				must(t, rec.Flush(context.Background()))
@@ -435,9 +364,9 @@ func TestWaitingBounds(t *testing.T) {
 			if n := rec.Stats().Spans.Waiting; n > 3 {
 				t.Errorf("%d spans wait", n)
 			}
-			closeRecorder(t, rec)
+			tracetest.Close(t, rec)
 			want := "root(s1(s2(s3(s4(s5(s6(s7(s8(s9(s10(s11)))))))))) entrace.end)"
-			if got := viewOutline(t, open(t, rec.Path())); got != want {
+			if got := tracetest.ViewOutline(t, tracetest.Open(t, rec.Path())); got != want {
 				t.Errorf("the view is %s, want %s", got, want)
 			}
 		})
@@ -446,7 +375,7 @@ func TestWaitingBounds(t *testing.T) {
 
 func TestWaitingAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rec := create(t, "app.et", &recorder.Options{MaxWaitingAge: 10 * time.Second})
+		rec := tracetest.Create(t, "app.et", &recorder.Options{MaxWaitingAge: 10 * time.Second})
 		must(t, tracetest.WriteSpan(rec, span("first", 2, 9)))
 		time.Sleep(6 * time.Second)
 		must(t, tracetest.WriteSpan(rec, span("second", 3, 8)))
@@ -457,14 +386,14 @@ func TestWaitingAge(t *testing.T) {
 			}
 			time.Sleep(6 * time.Second)
 		}
-		closeRecorder(t, rec)
+		tracetest.Close(t, rec)
 	})
 }
 
 // TestLiveSpan ends a span that was written when it began.
 func TestLiveSpan(t *testing.T) {
 	for _, v := range []format.Version{format.V1, format.V2} {
-		rec := create(t, "app.et", &recorder.Options{Version: v})
+		rec := tracetest.Create(t, "app.et", &recorder.Options{Version: v})
 		s := span("span", 1, 0)
 		s.Open, s.Wait = true, false
 		s.Entry.Attributes = append(s.Entry.Attributes,
@@ -490,12 +419,12 @@ func TestLiveSpan(t *testing.T) {
 		if n := rec.Stats().Entries.Dropped.Invalid; n != 1 {
 			t.Errorf("%d entries were invalid, want the end of an unknown span", n)
 		}
-		closeRecorder(t, rec)
-		f := open(t, rec.Path())
-		if got, want := rawOutline(t, f), "root(span(event event 1 span end event) entrace.end)"; got != want {
+		tracetest.Close(t, rec)
+		f := tracetest.Open(t, rec.Path())
+		if got, want := tracetest.Outline(t, f), "root(span(event event 1 span end event) entrace.end)"; got != want {
 			t.Errorf("the tree is %s, want %s", got, want)
 		}
-		if got, want := viewOutline(t, f), "root(renamed(event event 1 event) entrace.end)"; got != want {
+		if got, want := tracetest.ViewOutline(t, f), "root(renamed(event event 1 event) entrace.end)"; got != want {
 			t.Errorf("the view is %s, want %s", got, want)
 		}
 		vw, err := view.New(t.Context(), []*format.File{f}, nil)
@@ -519,7 +448,7 @@ func TestLiveSpan(t *testing.T) {
 
 // TestLogs puts log records where they belong.
 func TestLogs(t *testing.T) {
-	rec := create(t, "app.et", &recorder.Options{Durability: recorder.DurabilityWriteThrough})
+	rec := tracetest.Create(t, "app.et", &recorder.Options{Durability: recorder.DurabilityWriteThrough})
 	log := func(message string, ref format.SpanRef) {
 		must(t, rec.Log(ref, &format.TraceEntry{Message: format.Some(message), Metadata: format.Metadata{Name: "event"}}))
 	}
@@ -536,8 +465,8 @@ func TestLogs(t *testing.T) {
 	must(t, tracetest.WriteSpan(rec, s))
 	log("in its span", spanRef(1, 1))
 	log("of another", spanRef(1, 2))
-	closeRecorder(t, rec)
-	f := open(t, rec.Path())
+	tracetest.Close(t, rec)
+	f := tracetest.Open(t, rec.Path())
 	v, err := view.New(t.Context(), []*format.File{f}, nil)
 	must(t, err)
 	for id, want := range map[uint32]struct {
@@ -562,7 +491,7 @@ func TestLogs(t *testing.T) {
 // TestHygiene records text that no other reader would take.
 func TestHygiene(t *testing.T) {
 	for _, v := range []format.Version{format.V1, format.V2} {
-		rec := create(t, "app.iet", &recorder.Options{Version: v})
+		rec := tracetest.Create(t, "app.iet", &recorder.Options{Version: v})
 		e := &format.TraceEntry{
 			Message:  format.Some("m\xff\xfe"),
 			Metadata: format.Metadata{Name: "n\xff", Target: "t\xff", File: format.Some("f\xff"), ModulePath: format.Some("p\xff")},
@@ -575,11 +504,11 @@ func TestHygiene(t *testing.T) {
 		must(t, err)
 		empty, err := rec.Append(&format.TraceEntry{})
 		must(t, err)
-		closeRecorder(t, rec)
+		tracetest.Close(t, rec)
 		if _, err := recorder.Verify(rec.Path(), func(problem error) { t.Errorf("version %d: %v", v, problem) }); err != nil {
 			t.Fatal(err)
 		}
-		f := open(t, rec.Path())
+		f := tracetest.Open(t, rec.Path())
 		got, err := f.Entry(id)
 		must(t, err)
 		if got.Message.Value != "m\ufffd\ufffd" || got.Metadata.Name != "n\ufffd" || got.Metadata.Target != "t\ufffd" ||
@@ -600,7 +529,7 @@ func TestHygiene(t *testing.T) {
 
 func TestTooLarge(t *testing.T) {
 	for _, v := range []format.Version{format.V1, format.V2} {
-		rec := create(t, "app.et", &recorder.Options{Version: v, MaxEntrySize: 10000})
+		rec := tracetest.Create(t, "app.et", &recorder.Options{Version: v, MaxEntrySize: 10000})
 		e := named("big")
 		e.Message = format.Some(strings.Repeat("m", 20000))
 		e.Attributes = []format.Attribute{
@@ -620,8 +549,8 @@ func TestTooLarge(t *testing.T) {
 		if st := rec.Stats().Entries; st.Dropped.TooLarge != 1 || st.Offered != st.Written+st.Dropped.Total() {
 			t.Errorf("the account is %+v", st)
 		}
-		closeRecorder(t, rec)
-		f := open(t, rec.Path())
+		tracetest.Close(t, rec)
+		f := tracetest.Open(t, rec.Path())
 		raw, err := f.Raw().Append(nil, id)
 		must(t, err)
 		got, err := f.Entry(id)
@@ -636,7 +565,7 @@ func TestTooLarge(t *testing.T) {
 }
 
 func TestBadEntries(t *testing.T) {
-	rec := create(t, "app.et", nil)
+	rec := tracetest.Create(t, "app.et", nil)
 	if _, err := rec.Append(&format.TraceEntry{Parent: 1}); !errors.Is(err, format.ErrInvalid) {
 		t.Errorf("Append below an entry to come: %v, want ErrBadParent", err)
 	}
@@ -650,7 +579,7 @@ func TestBadEntries(t *testing.T) {
 
 // TestConcurrent records from many goroutines and wants an exact account.
 func TestConcurrent(t *testing.T) {
-	rec := create(t, "app.et", nil)
+	rec := tracetest.Create(t, "app.et", nil)
 	var wg sync.WaitGroup
 	const workers, rounds = 16, 50
 	for w := range workers {
@@ -674,8 +603,8 @@ func TestConcurrent(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	closeRecorder(t, rec)
-	if f := open(t, rec.Path()); f.Len() != 2+workers*rounds*3 {
+	tracetest.Close(t, rec)
+	if f := tracetest.Open(t, rec.Path()); f.Len() != 2+workers*rounds*3 {
 		t.Errorf("%d entries, want %d", f.Len(), 2+workers*rounds*3)
 	}
 	if _, err := recorder.Verify(rec.Path(), func(problem error) { t.Error(problem) }); err != nil {
@@ -686,7 +615,7 @@ func TestConcurrent(t *testing.T) {
 // TestCloseRace closes while others still record: what was taken is in the file,
 // and what came later is counted.
 func TestCloseRace(t *testing.T) {
-	rec := create(t, "app.et", nil)
+	rec := tracetest.Create(t, "app.et", nil)
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	taken := 0
@@ -707,9 +636,9 @@ func TestCloseRace(t *testing.T) {
 		})
 	}
 	time.Sleep(time.Millisecond)
-	closeRecorder(t, rec)
+	tracetest.Close(t, rec)
 	wg.Wait()
-	if f := open(t, rec.Path()); f.Len() != taken+2 {
+	if f := tracetest.Open(t, rec.Path()); f.Len() != taken+2 {
 		t.Errorf("%d entries are in the file, want %d", f.Len(), taken+2)
 	}
 	if st := rec.Stats().Entries; st.Dropped.Closed != 8 || st.Offered != st.Written+8 {
@@ -747,7 +676,7 @@ func TestRecorderAllocations(t *testing.T) {
 		t.Skip("the race detector makes pools forget")
 	}
 	for _, v := range []format.Version{format.V1, format.V2} {
-		rec := create(t, "app.iet", &recorder.Options{Version: v})
+		rec := tracetest.Create(t, "app.iet", &recorder.Options{Version: v})
 		e := named("event")
 		e.Message = format.Some("m")
 		for i := range 10 {

@@ -83,54 +83,15 @@ func Inspect(name string) (*Report, error) {
 // but zeros: those are left out of it, and not counted. Recovering a whole file again does
 // nothing.
 func Recover(name, output string) (*Report, error) {
-	if output != "" {
-		r, err := Inspect(name)
-		if err == nil {
-			r.Output = output
-			r.Entries, err = deadtrace.Save(r.Name, output)
-		}
-		return r, err
-	}
-	r, err := finish(name)
-	if err != nil {
-		err = fmt.Errorf("recover: %w", err)
-	}
+	r, err := deadtrace.Recover(name, output)
 	return reportOf(r), err
-}
-
-// finish finishes the trace name, which is there, or the stream of which it is to be made.
-func finish(name string) (*deadtrace.Result, error) {
-	stream := tracename.Stream(name)
-	if name != stream && osfile.Exists(name) || !osfile.Exists(stream) && !osfile.Exists(stream+tracename.Journal) {
-		return deadtrace.Mend(name)
-	}
-	r, err := deadtrace.Finish(context.Background(), stream, &deadtrace.Options{IET: name == stream, Final: name})
-	if err != nil && r == nil && name == stream { // there may be nothing to do, for who could not do it
-		now, ierr := deadtrace.Inspect(name)
-		switch {
-		case ierr != nil && errors.Is(err, format.ErrNotRegular):
-			return nil, ierr
-		case ierr == nil && !now.Live && now.Reason == mapping.CutClean && now.Pending == 0 && now.Format == format.IET:
-			now.Output = now.Name
-			return now, nil
-		}
-	}
-	if errors.Is(err, format.ErrUnsupported) {
-		return deadtrace.MendAs(stream, name)
-	}
-	if r == nil && err == nil { // there was nothing to do
-		if r, err = deadtrace.Inspect(name); r != nil {
-			r.Output = r.Name
-		}
-	}
-	return r, err
 }
 
 // RecoverFolder finishes in place, as [Recover] does, what writers that died have left in the
 // folder dir: an app.iet becomes app.et, unless it came to a clean end. It calls each with
 // the report or the error of each. What a living process works on is passed over.
 func RecoverFolder(ctx context.Context, dir string, each func(*Report, error)) error {
-	all := func(string, string) bool { return true }
+	all := deadtrace.Filter{Base: func(string) bool { return true }}
 	return deadtrace.Folder(ctx, dir, all, &deadtrace.Options{Owner: deadtrace.Others}, func(r *deadtrace.Result, err error) { each(reportOf(r), err) })
 }
 
@@ -150,13 +111,13 @@ func (w *writer) finishOwn(ctx context.Context, dead []string) []string {
 			}
 		}
 	}
-	is := func(path, base string) bool {
+	is := deadtrace.Filter{Base: func(base string) bool { return base == own }, Trace: func(path string) bool {
 		stream := path + tracename.IET
-		if base != own || stream == w.name { // what has taken that name since is somebody else's
+		if stream == w.name { // what has taken that name since is somebody else's
 			return false
 		}
-		return et || path == "" || osfile.Exists(stream+tracename.Journal) || slices.Contains(dead, stream) || slices.Contains(latest, stream)
-	}
+		return et || osfile.Exists(stream+tracename.Journal) || slices.Contains(dead, stream) || slices.Contains(latest, stream)
+	}}
 	var spare []string
 	for _, name := range dead { // whether there is something to do or not
 		spare = append(spare, tracename.Base(name))
@@ -172,7 +133,7 @@ func (w *writer) finishFamily(ctx context.Context) []string {
 		return nil
 	}
 	own := tracename.Base(filepath.Base(w.name))
-	is := func(_, base string) bool { return base != own && w.o.Family(base) }
+	is := deadtrace.Filter{Base: func(base string) bool { return base != own && w.o.Family(base) }}
 	return w.finishFolder(ctx, is, &deadtrace.Options{Owner: deadtrace.Others, IET: w.final == w.name, AtStart: true})
 }
 

@@ -40,7 +40,7 @@ func viewOf(t testing.TB, names ...string) *view.View {
 	t.Helper()
 	var files []*format.File
 	for _, name := range names {
-		files = append(files, open(t, name))
+		files = append(files, tracetest.Open(t, name))
 	}
 	v, err := view.New(t.Context(), files, nil)
 	must(t, err)
@@ -103,7 +103,7 @@ func TestRotate(t *testing.T) {
 				if _, err := recorder.Verify(name, func(problem error) { t.Errorf("%s: %v", name, problem) }); err != nil {
 					t.Error(err)
 				}
-				f := open(t, name)
+				f := tracetest.Open(t, name)
 				end, err := f.Entry(uint32(f.Len() - 1))
 				must(t, err)
 				if more, last := end.IsRotated(), i == len(names)-1; more == last { // app.et is the last
@@ -175,8 +175,8 @@ func TestRotateContinues(t *testing.T) {
 		if len(names) != 2 {
 			t.Fatalf("files are %v", dirNames(t, dir))
 		}
-		f := open(t, names[1])
-		got := rawOutline(t, f)
+		f := tracetest.Open(t, names[1])
+		got := tracetest.Outline(t, f)
 		got = strings.ReplaceAll(got, " event", "")
 		if want := "root(resource(root(child(event)) orphan(span end)) entrace.end)"; got != want && got != "root(resource(root(child(event)) orphan(span end) event) entrace.end)" {
 			t.Errorf("version %d: the second file is\n%s, want\n%s", v, got, want)
@@ -215,7 +215,7 @@ func TestKeepFiles(t *testing.T) {
 	if n := len(dirNames(t, dir)); n != 7 {
 		t.Errorf("files are %v", dirNames(t, dir))
 	}
-	f := open(t, filepath.Join(dir, "app.et"))
+	f := tracetest.Open(t, filepath.Join(dir, "app.et"))
 	e, err := f.Entry(uint32(f.Len() - 2))
 	must(t, err)
 	if e.Message.Value != "record 00000199" {
@@ -331,7 +331,7 @@ func TestNoRoomForNext(t *testing.T) {
 	if err := rec.Close(context.Background()); err != nil && !errors.Is(err, recorder.ErrUnlinked) {
 		t.Error(err)
 	}
-	if f := open(t, filepath.Join(dir, "app.et")); f.Len() != 102 {
+	if f := tracetest.Open(t, filepath.Join(dir, "app.et")); f.Len() != 102 {
 		t.Errorf("%d entries, want 102", f.Len())
 	}
 }

@@ -53,7 +53,7 @@ func Recover(ctx context.Context, dir string, each func(*Result, error)) error {
 	if err := f.recover(ctx, &deadtrace.Options{Owner: deadtrace.Private}, each); err != nil {
 		return err
 	}
-	others := func(_, base string) bool { return !isName(base + tracename.ET) }
+	others := deadtrace.Filter{Base: func(base string) bool { return !isName(base + tracename.ET) }}
 	return f.streams(ctx, others, &deadtrace.Options{Owner: deadtrace.Others}, each)
 }
 
@@ -99,7 +99,7 @@ func (f *Folder) recover(ctx context.Context, o *deadtrace.Options, each func(*R
 	}
 	isRing := func(name string) bool { return strings.HasPrefix(name, ringPrefix) && strings.HasSuffix(name, ringExt) }
 	deadtrace.RemoveTemps(ctx, f.dir, temps, false, isRing)
-	own := func(_, base string) bool { return isName(base + tracename.ET) }
+	own := deadtrace.Filter{Base: func(base string) bool { return isName(base + tracename.ET) }}
 	return cmp.Or(err, f.streams(ctx, own, o, each))
 }
 

@@ -76,7 +76,7 @@ func TestDamageAtTheBeginningKeepsTheOriginal(t *testing.T) {
 			damage(t, stream, at)
 			was, err := os.ReadFile(stream)
 			must(t, err)
-			all := func(string, string) bool { return true }
+			all := deadtrace.Filter{Base: func(string) bool { return true }}
 			err = deadtrace.Folder(t.Context(), filepath.Dir(stream), all, &deadtrace.Options{Owner: owner}, func(_ *deadtrace.Result, err error) {
 				if err != nil {
 					t.Log(err)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"strings"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/crashtext"
@@ -99,35 +98,35 @@ func (d *dead) close() error {
 }
 
 // look opens and locks what there is of d.stream, reads it, and says its state. It changes nothing.
-func (d *dead) look() (State, error) {
+func (d *dead) look() (state, error) {
 	f, err := osfile.OpenWrite(d.stream)
 	if errors.Is(err, fs.ErrNotExist) && osfile.Exists(d.stream+tracename.Journal) {
-		return JournalAlone, nil
+		return stateJournalAlone, nil
 	}
 	if err != nil {
 		return d.cannotChange(err)
 	}
 	d.f = f
 	if osfile.Locked(d.stream) {
-		return Live, lockError(f, osfile.ErrLocked) // without patience
+		return stateLive, lockError(f, osfile.ErrLocked) // without patience
 	}
 	if err := lock(f); err != nil {
-		return Live, err
+		return stateLive, err
 	}
 	if !osfile.SameFile(f, d.stream) {
-		return Live, fmt.Errorf("%s: %w", d.stream, format.ErrLocked) // its writer, or somebody else, was at work until now
+		return stateLive, fmt.Errorf("%s: %w", d.stream, format.ErrLocked) // its writer, or somebody else, was at work until now
 	}
 	fi, err := f.Stat()
 	if err != nil {
-		return Nothing, err
+		return stateNothing, err
 	}
 	d.size = fi.Size()
-	if state, err := d.openRest(); state != Nothing || err != nil {
-		return state, err
+	if in, err := d.openRest(); in != stateNothing || err != nil {
+		return in, err
 	}
 	if d.o.Owner == Private && !d.has && d.size < wire.MagicSize {
 		d.s = new(survey)
-		return Empty, nil
+		return stateEmpty, nil
 	}
 	if d.size > 0 {
 		_, stored, err := format.ReadMagic(f)
@@ -135,45 +134,45 @@ func (d *dead) look() (State, error) {
 			err = notStream(stored)
 		}
 		if err != nil && !errors.Is(err, format.ErrTruncated) {
-			return NoTrace, fmt.Errorf("open %s: %w", d.stream, err)
+			return stateNoTrace, fmt.Errorf("open %s: %w", d.stream, err)
 		}
 	}
 	stays := d.o.Owner == Others && !d.has && endsCleanly(f, d.size)
 	if stays && (d.o.IET || !osfile.Exists(d.final)) {
-		return Whole, nil // without a look at the rest of it
+		return stateWhole, nil // without a look at the rest of it
 	}
 	if d.s, d.damage, err = d.rest.survey(f, d.size); err != nil {
-		return Nothing, fmt.Errorf("open %s: %w", d.stream, err)
+		return stateNothing, fmt.Errorf("open %s: %w", d.stream, err)
 	}
 	switch {
 	case d.isEmpty():
-		return Empty, nil
+		return stateEmpty, nil
 	case !d.o.IET && d.rest.empty() && d.gone == nil && d.hasTwin():
-		return Leftover, nil
+		return stateLeftover, nil
 	case stays:
-		return Whole, nil
+		return stateWhole, nil
 	case isCorrupt(d.damage):
-		return Corrupt, nil
+		return stateCorrupt, nil
 	case d.s.closed && !d.has && d.damage == nil:
-		return Whole, nil
+		return stateWhole, nil
 	}
-	return Torn, nil
+	return stateTorn, nil
 }
 
 // cannotChange returns the state of a stream that cannot be opened for writing because of err.
-func (d *dead) cannotChange(err error) (State, error) {
+func (d *dead) cannotChange(err error) (state, error) {
 	f, rerr := osfile.OpenRead(d.stream)
 	if rerr != nil || errors.Is(err, fs.ErrNotExist) {
 		if errors.Is(rerr, fs.ErrPermission) && d.o.Final == "" {
-			return NoTrace, nil // it is another user's, who finishes it
+			return stateNoTrace, nil // it is another user's, who finishes it
 		}
-		return Nothing, err
+		return stateNothing, err
 	}
 	defer f.Close()
 	if fi, serr := f.Stat(); serr == nil && !osfile.Exists(d.stream+tracename.Journal) && endsCleanly(f, fi.Size()) {
-		return Whole, nil
+		return stateWhole, nil
 	}
-	return Nothing, err
+	return stateNothing, err
 }
 
 // isEmpty reports whether nothing was recorded.
@@ -188,8 +187,8 @@ func (d *dead) hasTwin() bool {
 	return d.twin != ""
 }
 
-// openRest opens the journal. The state is Nothing, or why it is left alone.
-func (d *dead) openRest() (State, error) {
+// openRest opens the journal. The state is stateNothing, or why it is left alone.
+func (d *dead) openRest() (state, error) {
 	b, err := openRest(d.stream, true)
 	if isUnreachable(err) {
 		if d.gone = err; errors.Is(err, journal.ErrElsewhere) && d.o.AtStart {
@@ -198,25 +197,25 @@ func (d *dead) openRest() (State, error) {
 				d.o.report(fmt.Errorf("%s waits for its last records; 'entrace recover' finishes it without them: %w", d.stream, err))
 			}
 			if !giveUp {
-				return Elsewhere, nil
+				return stateElsewhere, nil
 			}
 		}
 		err = nil
 	}
 	if err != nil {
 		if errors.Is(err, format.ErrLocked) {
-			return Live, err
+			return stateLive, err
 		}
-		return Nothing, err
+		return stateNothing, err
 	}
 	d.rest, d.has = b, b != nil || d.gone != nil
 	if b == nil {
 		d.rest = newRest(nil, d.stream+tracename.Journal, true)
 	}
 	if d.rest.layout != nil && d.o.elsewhere() {
-		return Elsewhere, nil
+		return stateElsewhere, nil
 	}
-	return Nothing, nil
+	return stateNothing, nil
 }
 
 // Finish finishes what a dead process has left of the trace whose stream has that name: see the
@@ -224,34 +223,34 @@ func (d *dead) openRest() (State, error) {
 // [format.ErrLocked] if a living process is at it, and [fs.ErrNotExist] if there is nothing.
 func Finish(ctx context.Context, stream string, o *Options) (*Result, error) {
 	d := newDead(stream, o)
-	state, err := d.look()
-	if state == JournalAlone {
+	in, err := d.look()
+	if in == stateJournalAlone {
 		err = d.makeIET()
 		if errors.Is(err, journal.ErrElsewhere) && o.elsewhere() {
 			return nil, nil //nolint:nilnil // its writer may live, and rotate
 		}
 		if err == nil {
-			state, err = d.look()
+			in, err = d.look()
 		}
 	}
 	var r *Result
 	if err == nil {
-		r, err = d.act(ctx, state)
+		r, err = d.act(ctx, in)
 	}
 	return r, errors.Join(err, d.close())
 }
 
 // act does what the state asks for.
-func (d *dead) act(ctx context.Context, state State) (*Result, error) {
-	if d.gone != nil && state != Elsewhere {
+func (d *dead) act(ctx context.Context, in state) (*Result, error) {
+	if d.gone != nil && in != stateElsewhere {
 		d.o.report(fmt.Errorf("%s is finished without its last records: %w", d.stream, d.gone))
 		if err := journal.RemoveUnreachable(d.stream + tracename.Journal); err != nil {
 			return nil, err
 		}
 	}
 	r := d.result()
-	switch state {
-	case Empty:
+	switch in {
+	case stateEmpty:
 		if d.o.Final != "" {
 			if d.s.size == 0 { // not even the magic
 				return nil, fmt.Errorf("open %s: %w", d.stream, d.damage)
@@ -259,16 +258,16 @@ func (d *dead) act(ctx context.Context, state State) (*Result, error) {
 			return r, d.finish(ctx, r)
 		}
 		return nil, errors.Join(d.rest.remove(), osfile.Remove(d.f, d.stream), osfile.SyncDir(d.stream))
-	case Leftover:
+	case stateLeftover:
 		return r, d.removeTwin(r)
-	case Whole:
+	case stateWhole:
 		if d.s == nil || d.o.IET || d.o.Owner == Others {
 			return nil, nil
 		}
 		return r, d.finish(ctx, r)
-	case Torn:
+	case stateTorn:
 		return r, d.finish(ctx, r)
-	case Corrupt:
+	case stateCorrupt:
 		return r, d.mend(ctx, r)
 	}
 	return nil, nil
@@ -404,109 +403,4 @@ func (d *dead) makeIET() error {
 		err = osfile.Remove(f, d.stream) // there was nothing in it
 	}
 	return err
-}
-
-// Mend finishes the file name in place, which is no stream of a recorder: it keeps what is whole.
-// If it is an ET, the stream of which it was made goes, if somebody was killed before that.
-func Mend(name string) (*Result, error) {
-	file, err := format.Open(name, &format.OpenOptions{Prefix: true})
-	if err != nil {
-		return nil, err
-	}
-	report, err := file.Report()
-	if err = errors.Join(err, file.Close()); err != nil {
-		return nil, err
-	}
-	r := &Result{Report: *report, Output: report.Name}
-	if r.Live {
-		return r, fmt.Errorf("recover %s: %w", r.Name, format.ErrLocked)
-	}
-	if r.Reason == mapping.CutClean {
-		return r, removeLeftover(r)
-	}
-	f, err := osfile.OpenWrite(r.Name)
-	if err != nil {
-		return r, fmt.Errorf("recover: %w", err)
-	}
-	defer f.Close()
-	if err := lock(f); err != nil {
-		return r, fmt.Errorf("recover: %w", err)
-	}
-	if fi, err := f.Stat(); err != nil || fi.Size() != r.Size || !osfile.SameFile(f, r.Name) {
-		// Its writer was at work until now, or finished it.
-		return nil, errors.Join(fmt.Errorf("recover %s: it changed meanwhile: %w", r.Name, format.ErrLocked), err)
-	}
-	r.Changed = true
-	if r.Reason != mapping.CutCorrupt && r.Format != format.ET {
-		return r, errors.Join(f.Truncate(r.GoodBytes), f.Sync())
-	}
-	if r.Broken, err = linkBroken(f, r.Name); err != nil {
-		return r, err
-	}
-	return r, replace(r.Name)
-}
-
-// removeLeftover removes the IET of the ET r.Name if a recovery was killed when it had made
-// the one of the other.
-func removeLeftover(r *Result) error {
-	stream := tracename.Stream(r.Name)
-	if r.Format != format.ET || stream == r.Name || !osfile.Exists(stream) {
-		return nil
-	}
-	d := newDead(stream, new(Options))
-	d.final = r.Name
-	state, err := d.look()
-	if err != nil || state != Leftover && state != Empty {
-		return d.close() // it is not of this trace, or somebody records the next one
-	}
-	_, err = d.act(context.Background(), state)
-	return errors.Join(err, d.close())
-}
-
-// isStream reports whether name is that of an IET, or of what is to become one.
-func isStream(name string) bool { return strings.HasSuffix(name, tracename.IET) }
-
-// Inspect reports on the whole entries of the file name and on the journal of its writer, if that
-// died. It changes nothing.
-func Inspect(name string) (*Result, error) {
-	f, err := format.Open(name, &format.OpenOptions{Prefix: true})
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	file, err := f.Report()
-	if err != nil {
-		return nil, err
-	}
-	r := &Result{Report: *file}
-	if r.Live || !isStream(r.Name) {
-		return r, nil
-	}
-	b, err := openRest(r.Name, false)
-	if isUnreachable(err) {
-		r.Journal, err = err, nil
-	}
-	if err != nil || b == nil {
-		return r, err
-	}
-	in, err := osfile.OpenRead(r.Name)
-	if err != nil {
-		return r, errors.Join(err, b.close())
-	}
-	defer in.Close()
-	s, _, err := b.survey(in, r.Size)
-	if r.Journal = cmp.Or(r.Journal, b.damage(), err); err == nil {
-		r.Pending = b.pending(s)
-	}
-	return r, b.close()
-}
-
-// MendAs is [Mend] of an IETPrefix or ET called stream, of which the trace name is to be made.
-func MendAs(stream, name string) (*Result, error) {
-	r, err := Mend(stream)
-	if err != nil || r.Format == format.ET || name == stream {
-		return r, err
-	}
-	r.Output, r.Changed = name, true
-	return r, format.Finalize(context.Background(), stream, name, &format.FinalizeOptions{RemoveSource: true})
 }

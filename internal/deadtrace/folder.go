@@ -19,15 +19,19 @@ import (
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
-// A Filter chooses the traces of a folder. Path is that of a trace without an extension, base the same
-// without the time that it got to make room for another, and without its folder. For a temporary file
-// path is empty.
-type Filter func(path, base string) bool
+// A Filter chooses among the traces of a folder.
+type Filter struct {
+	// Base says of a name, without an extension and without the time that a trace got to make room for
+	// another, whether its traces and temporary files are meant.
+	Base func(base string) bool
+	// Trace, if set, says which of these traces are, by their paths without an extension.
+	Trace func(path string) bool
+}
 
-// Folder finishes what dead processes have left of the traces in the folder dir that is chooses, and
+// Folder finishes what dead processes have left of the traces in the folder dir that are meant, and
 // removes their temporary files. It calls each with the result or the error of a trace. It passes over
 // what a living process works on.
-func Folder(ctx context.Context, dir string, is Filter, o *Options, each func(*Result, error)) error {
+func Folder(ctx context.Context, dir string, meant Filter, o *Options, each func(*Result, error)) error {
 	list, err := os.ReadDir(dir)
 	if err != nil {
 		return err
@@ -48,7 +52,7 @@ func Folder(ctx context.Context, dir string, is Filter, o *Options, each func(*R
 	}
 	RemoveTemps(ctx, dir, list, !o.AtStart, func(name string) bool {
 		_, base, _, ok := splitName(name)
-		return ok && is("", base)
+		return ok && meant.Base(base)
 	})
 	// Those with a journal first: what is in it may be in one of the others as well.
 	slices.SortStableFunc(streams, func(a, b string) int { return rank[a] - rank[b] })
@@ -57,7 +61,7 @@ func Folder(ctx context.Context, dir string, is Filter, o *Options, each func(*R
 			return err
 		}
 		path, base, _, _ := splitName(name)
-		if !is(filepath.Join(dir, path), base) {
+		if !meant.Base(base) || meant.Trace != nil && !meant.Trace(filepath.Join(dir, path)) {
 			continue
 		}
 		r, err := Finish(ctx, filepath.Join(dir, name), o)

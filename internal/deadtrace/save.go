@@ -181,9 +181,9 @@ func replace(name string) error {
 	return err
 }
 
-// Save writes what is whole of the trace name, with what its journal holds, to output, and returns how
+// save writes what is whole of the trace name, with what its journal holds, to output, and returns how
 // many entries that are. It changes nothing else.
-func Save(name, output string) (entries int, err error) {
+func save(name, output string) (entries int, err error) {
 	src, err := OpenSource(name, true)
 	if err != nil {
 		return 0, err

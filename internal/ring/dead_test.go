@@ -19,6 +19,7 @@ import (
 	"github.com/entrace-go/entrace/internal/journal"
 	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/internal/ring"
+	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
@@ -157,7 +158,7 @@ func TestRingFault(t *testing.T) {
 	for i := range 100 {
 		s.log(format.SpanRef{}, fmt.Sprint("after ", i), 0)
 	}
-	if got := strings.Count(rawOutline(t, writeSnapshot(t, g.Snapshot(ring.SnapshotOptions{Providers: allProviders}))), "event"); got < 100 {
+	if got := strings.Count(tracetest.Outline(t, writeSnapshot(t, g.Snapshot(ring.SnapshotOptions{Providers: allProviders}))), "event"); got < 100 {
 		t.Errorf("%d log records came later, want 100", got)
 	}
 	_ = writeSnapshot(t, sn) // of what is gone
@@ -207,7 +208,7 @@ func TestRingLosesItsNames(t *testing.T) {
 			} else {
 				_ = d.Close()
 			}
-			if got := rawOutline(t, writeSnapshot(t, g.Snapshot(all()))); !strings.Contains(got, "event") {
+			if got := tracetest.Outline(t, writeSnapshot(t, g.Snapshot(all()))); !strings.Contains(got, "event") {
 				t.Errorf("the ring has %s", got)
 			}
 		})
@@ -257,7 +258,7 @@ func TestOpenRingDamaged(t *testing.T) {
 		if err := sn.Copy(rec); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
-		closeRecorder(t, rec)
+		tracetest.Close(t, rec)
 		if r, err := recorder.Inspect(rec.Path()); err != nil || r.Damage != nil {
 			t.Errorf("%s: the trace is %+v, %v", what, r, err)
 		}

@@ -91,7 +91,7 @@ func TestRingEndsGivenUp(t *testing.T) {
 	if err := rec.Flush(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	check("a stream", open(t, rec.StreamPath()))
+	check("a stream", tracetest.Open(t, rec.StreamPath()))
 	d, err := ring.Open(copyFile(t, path, filepath.Join(t.TempDir(), "y.ring")))
 	if err != nil {
 		t.Fatal(err)
@@ -203,7 +203,7 @@ func TestRingStreamKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer closeRecorder(t, rec)
+	defer tracetest.Close(t, rec)
 	if d, err := rec.Durability(); d != recorder.DurabilityProcess {
 		t.Skip("no crash buffer here:", err)
 	}
@@ -229,14 +229,14 @@ func TestRingStreamKilled(t *testing.T) {
 	if _, err := recorder.Recover(name, ""); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := rawOutline(t, open(t, name)), "root(entrace.trace(sample) resource(span) entrace.recovered)"; got != want {
+	if got, want := tracetest.Outline(t, tracetest.Open(t, name)), "root(entrace.trace(sample) resource(span) entrace.recovered)"; got != want {
 		t.Errorf("recovered is %s, want %s", got, want)
 	}
 }
 
 // TestHeadRotates: what an entry is to be hung below may be in the file before.
 func TestHeadRotates(t *testing.T) {
-	rec := create(t, "app.iet", &recorder.Options{MaxFileEntries: 1000, Durability: recorder.DurabilityWriteThrough})
+	rec := tracetest.Create(t, "app.iet", &recorder.Options{MaxFileEntries: 1000, Durability: recorder.DurabilityWriteThrough})
 	for range 50 {
 		if _, err := rec.Append(ringEntry("x", 0)); err != nil {
 			t.Fatal(err)
@@ -324,14 +324,14 @@ func TestRingOddTimes(t *testing.T) {
 	for name, record := range scripts {
 		t.Run(name, func(t *testing.T) {
 			g := newRing(t, nil, allProviders)
-			rec := create(t, "app.iet", nil)
+			rec := tracetest.Create(t, "app.iet", nil)
 			record(play(t, g.Recorder()))
 			record(play(t, rec))
 			if err := rec.Flush(context.Background()); err != nil {
 				t.Fatal(err)
 			}
-			want := rawOutline(t, open(t, rec.StreamPath()))
-			got := rawOutline(t, writeSnapshot(t, g.Snapshot(all())))
+			want := tracetest.Outline(t, tracetest.Open(t, rec.StreamPath()))
+			got := tracetest.Outline(t, writeSnapshot(t, g.Snapshot(all())))
 			if got = strings.TrimSuffix(got, " entrace.end)") + ")"; got != want {
 				t.Errorf("the snapshot is\n%s, the recording\n%s", got, want)
 			}
@@ -375,7 +375,7 @@ func TestRingLargeWindow(t *testing.T) {
 		t.Fatal(err)
 	}
 	sn := g.Snapshot(ring.SnapshotOptions{Providers: allProviders, From: time.Unix(0, s.at+30e9)})
-	if n := strings.Count(rawOutline(t, writeSnapshot(t, sn)), "event-of-span"); n != 200 {
+	if n := strings.Count(tracetest.Outline(t, writeSnapshot(t, sn)), "event-of-span"); n != 200 {
 		t.Errorf("%d of the 200 events are there", n)
 	}
 	if err := g.Close(); err != nil {

@@ -70,12 +70,12 @@ func writeSnapshot(t testing.TB, sn *ring.Snapshot) *format.File {
 	if st.Entries.Offered != st.Entries.Written || st.Spans.Waiting != 0 {
 		t.Errorf("the account of the snapshot is %+v", st)
 	}
-	closeRecorder(t, rec)
+	tracetest.Close(t, rec)
 	_, found := problems2(t, name)
 	for _, p := range found {
 		t.Errorf("%s: %v", name, p)
 	}
-	return open(t, name)
+	return tracetest.Open(t, name)
 }
 
 func problems2(t testing.TB, name string) (*recorder.Report, []error) {
@@ -180,7 +180,7 @@ func TestRingSnapshotIsRecording(t *testing.T) {
 			o := &ring.Options{Version: v, Bytes: 16 << 20}
 			put(t, o, place)
 			g := newRing(t, o, allProviders)
-			rec := create(t, "app.et", &recorder.Options{Version: v, Durability: recorder.DurabilityWriteThrough})
+			rec := tracetest.Create(t, "app.et", &recorder.Options{Version: v, Durability: recorder.DurabilityWriteThrough})
 			for _, to := range []*recorder.Recorder{g.Recorder(), rec} {
 				s := play(t, to)
 				rnd := rand.New(rand.NewPCG(1, 2))
@@ -333,15 +333,15 @@ func TestRingWindow(t *testing.T) {
 	s.end(c, 0, 0)
 	s.start(d, c, "within", 0)
 	sn := g.Snapshot(ring.SnapshotOptions{From: time.Unix(0, from), Providers: allProviders})
-	if got, want := viewOutline(t, writeSnapshot(t, sn)), "root(resource(open(ends within(within) whole event)) entrace.end)"; got != want {
+	if got, want := tracetest.ViewOutline(t, writeSnapshot(t, sn)), "root(resource(open(ends within(within) whole event)) entrace.end)"; got != want {
 		t.Errorf("the window has\n%s, want\n%s", got, want)
 	}
 	sn = g.Snapshot(ring.SnapshotOptions{Providers: 1 << record.ProviderLogs})
-	if got := rawOutline(t, writeSnapshot(t, sn)); strings.Count(got, "event") != 2 || strings.Contains(got, "open") {
+	if got := tracetest.Outline(t, writeSnapshot(t, sn)); strings.Count(got, "event") != 2 || strings.Contains(got, "open") {
 		t.Errorf("log records alone are %s", got)
 	}
 	sn = g.Snapshot(ring.SnapshotOptions{Providers: allProviders, Trace: ringRef(2, 1).TraceID})
-	if got := rawOutline(t, writeSnapshot(t, sn)); got != "root(entrace.end)" {
+	if got := tracetest.Outline(t, writeSnapshot(t, sn)); got != "root(entrace.end)" {
 		t.Errorf("of another trace there is %s", got)
 	}
 }
@@ -368,7 +368,7 @@ func TestRingLarge(t *testing.T) {
 		}
 		s.log(ref, strings.Repeat("long ", 100_000), 0)
 		f := writeSnapshot(t, g.Snapshot(ring.SnapshotOptions{Providers: allProviders}))
-		out := rawOutline(t, f)
+		out := tracetest.Outline(t, f)
 		if n := strings.Count(out, "event-of-span"); n != 300 || !whole && strings.Count(out, format.NameSpanEnd) != 1 {
 			t.Errorf("%d events, want 300: %s", n, out[:min(len(out), 200)])
 		}
@@ -429,12 +429,12 @@ func TestRingStream(t *testing.T) {
 		if err := rec.Flush(context.Background()); err != nil {
 			t.Fatal(err)
 		}
-		f := open(t, rec.StreamPath())
+		f := tracetest.Open(t, rec.StreamPath())
 		want := "root(entrace.trace(sample) resource(open(came later(below) span end)) resource(of the second))"
 		if bytes < 0 {
 			want = "root(entrace.trace(sample) resource(of the second) resource(came later(below)))"
 		}
-		if got := rawOutline(t, f); got != want {
+		if got := tracetest.Outline(t, f); got != want {
 			t.Errorf("with %d bytes the stream has\n%s, want\n%s", bytes, got, want)
 		}
 	}
@@ -468,7 +468,7 @@ func TestRingNotice(t *testing.T) {
 	if want := []string{"WARN warn 1", "WARN warn 2", "ERROR error 1", "ERROR error 2"}; !slices.Equal(got, want) {
 		t.Errorf("seen are %q, want %q", got, want)
 	}
-	if got := strings.Count(rawOutline(t, writeSnapshot(t, g.Snapshot(ring.SnapshotOptions{Providers: allProviders}))), "event"); got != 10 {
+	if got := strings.Count(tracetest.Outline(t, writeSnapshot(t, g.Snapshot(ring.SnapshotOptions{Providers: allProviders}))), "event"); got != 10 {
 		t.Errorf("%d log records are there, want 10", got)
 	}
 }
@@ -601,7 +601,7 @@ func TestRingWholeSpanEndsOpenOne(t *testing.T) {
 	if open := g.Stats().Open; open != 0 {
 		t.Errorf("%d open spans, want none", open)
 	}
-	if got, want := rawOutline(t, writeSnapshot(t, g.Snapshot(ring.SnapshotOptions{Providers: allProviders}))), "span(span end)"; !strings.Contains(got, want) {
+	if got, want := tracetest.Outline(t, writeSnapshot(t, g.Snapshot(ring.SnapshotOptions{Providers: allProviders}))), "span(span end)"; !strings.Contains(got, want) {
 		t.Errorf("the snapshot is %s, want %s in it", got, want)
 	}
 }

@@ -1,0 +1,81 @@
+package tracetest
+
+import (
+	"cmp"
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
+	"github.com/entrace-go/entrace/view"
+)
+
+// Create makes a recorder in a folder of its own, which drops nothing because the machine is slow. It
+// is closed when the test ends.
+func Create(t testing.TB, name string, o *recorder.Options) *recorder.Recorder {
+	t.Helper()
+	own := recorder.Options{}
+	if o != nil {
+		own = *o
+	}
+	own.MaxBlock = cmp.Or(own.MaxBlock, time.Minute)
+	rec, err := recorder.Create(filepath.Join(t.TempDir(), name), &own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { Close(t, rec) })
+	return rec
+}
+
+// Close closes a recorder.
+func Close(t testing.TB, rec *recorder.Recorder) {
+	t.Helper()
+	if err := rec.Close(context.Background()); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+}
+
+// Open opens a file for the rest of the test.
+func Open(t testing.TB, name string) *format.File {
+	t.Helper()
+	f, err := recorder.Open(name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	return f
+}
+
+// Outline returns the names of the entries of a file in a line, as name(children…).
+func Outline(t testing.TB, f *format.File) string {
+	return outline(f, func(id uint32) string {
+		e, err := f.Entry(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e.Metadata.Name
+	}, 0)
+}
+
+// ViewOutline returns the same of the rows of the view of a file.
+func ViewOutline(t testing.TB, f *format.File) string {
+	v, err := view.New(t.Context(), []*format.File{f}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return outline(v, func(r view.Row) string { return v.Metadata(r).Name }, 0)
+}
+
+func outline[ID uint32 | view.Row](f interface{ Children(id ID) []ID }, name func(ID) string, id ID) string {
+	var kids []string
+	for _, kid := range f.Children(id) {
+		kids = append(kids, outline(f, name, kid))
+	}
+	if len(kids) == 0 {
+		return name(id)
+	}
+	return name(id) + "(" + strings.Join(kids, " ") + ")"
+}
