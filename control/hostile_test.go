@@ -35,30 +35,6 @@ func hostile(dir string) *control.Config {
 	}
 }
 
-func start(t testing.TB, o *control.Options) *control.Control {
-	t.Helper()
-	ctl, err := control.New(o)
-	must(t, err)
-	t.Cleanup(func() { must(t, ctl.Shutdown(context.Background())) })
-	return ctl
-}
-
-func ask(key string) control.Request {
-	return control.Request{Trigger: control.TriggerAPI, Key: key, Manual: true}
-}
-
-// within fails if fn takes for ever.
-func within(t testing.TB, what string, fn func()) {
-	t.Helper()
-	done := make(chan struct{})
-	go func() { defer close(done); fn() }()
-	select {
-	case <-done:
-	case <-time.After(patience):
-		t.Fatalf("%s does not return", what)
-	}
-}
-
 // TestHostileCallbacks call the control from what it calls.
 func TestHostileCallbacks(t *testing.T) {
 	var ctl *control.Control

@@ -9,22 +9,6 @@ import (
 	"github.com/entrace-go/entrace/control"
 )
 
-// A gate blocks those who enter it until it is opened.
-type gate struct{ entered, opened chan struct{} }
-
-func newGate() gate { return gate{make(chan struct{}, 64), make(chan struct{})} }
-
-func (g gate) enter() error {
-	g.entered <- struct{}{}
-	<-g.opened
-	return nil
-}
-
-// dumper returns a provider whose dumps block.
-func (g gate) dumper() control.Provider {
-	return control.Provider{Provides: hostileBit, Dump: func(context.Context, *control.Session) error { return g.enter() }}
-}
-
 // answersWhileStuck makes all calls that are to wait for nobody, while something holds up the traces
 // of ctl, of which stream was started with a request for stream, and wants what they do in force at
 // once.

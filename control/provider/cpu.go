@@ -2,10 +2,10 @@ package provider
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"runtime/pprof"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -171,32 +171,9 @@ func (c *cpuProfile) write(groups []*group, at time.Time, took time.Duration) er
 	slices.SortFunc(groups, func(a, b *group) int {
 		return cmp.Or(cmp.Compare(b.values[0], a.values[0]), cmp.Compare(a.key, b.key))
 	})
-	shown := groups[:min(len(groups), maxCPUStacks)]
-	e := format.TraceEntry{Metadata: format.Metadata{Name: "cpu.profile", Target: "runtime/pprof", Level: format.LevelDebug}}
-	begin := func(message string, values [2]int64) {
-		e.Message = format.Some(message)
-		e.Attributes = append(e.Attributes[:0],
-			u64("samples", uint64(values[0])), u64("cpu_nano", uint64(values[1])), u64("window_nano", uint64(took)))
-	}
-	for _, g := range shown {
-		begin(g.function(anyFunction), g.values)
-		e.Attributes = g.attributes(e.Attributes)
-		if err := c.session.Write(control.CPUProfile, g.ref, at, &e); err != nil {
-			return err
-		}
-	}
-	rest := groups[len(shown):]
-	if len(rest) == 0 {
-		return nil
-	}
-	var sum [2]int64
-	for _, g := range rest {
-		sum[0] += g.values[0]
-		sum[1] += g.values[1]
-	}
-	begin(strconv.Itoa(len(rest))+" more stacks", sum)
-	e.Attributes = append(e.Attributes, u64(attrLeftOut, uint64(len(rest))))
-	return c.session.Write(control.CPUProfile, format.SpanRef{}, at, &e)
+	return writeGroups(context.Background(), c.session, control.CPUProfile, at, groups, maxCPUStacks, anyFunction, func(values [2]int64) []format.Attribute {
+		return []format.Attribute{u64("samples", uint64(values[0])), u64("cpu_nano", uint64(values[1])), u64("window_nano", uint64(took))}
+	})
 }
 
 func anyFunction(string) bool { return true }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"runtime/pprof"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/entrace-go/entrace/control"
@@ -74,34 +73,10 @@ func writeGoroutines(ctx context.Context, s *control.Session, at time.Time, grou
 		}
 		return cmp.Or(cmp.Compare(b.values[0], a.values[0]), cmp.Compare(a.key, b.key))
 	})
-	shown := groups[:min(len(groups), maxStacks)]
-	e := format.TraceEntry{Metadata: format.Metadata{Name: "goroutines", Target: "runtime/pprof", Level: format.LevelDebug}}
-	for _, g := range shown {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		e.Message = format.Some(g.function(fromApplication))
-		e.Attributes = append(e.Attributes[:0], u64("count", uint64(g.values[0])))
-		e.Attributes = g.attributes(e.Attributes)
-		if err := s.Write(control.Goroutines, g.ref, at, &e); err != nil {
-			return err
-		}
-	}
-	rest := groups[len(shown):]
-	if len(rest) == 0 {
-		return nil
-	}
-	var count uint64
-	for _, g := range rest {
-		count += uint64(g.values[0])
-	}
-	e.Message = format.Some(strconv.Itoa(len(rest)) + " more stacks")
-	e.Attributes = append(e.Attributes[:0], u64("count", count), u64(attrLeftOut, uint64(len(rest))))
-	return s.Write(control.Goroutines, format.SpanRef{}, at, &e)
+	return writeGroups(ctx, s, control.Goroutines, at, groups, maxStacks, fromApplication, func(values [2]int64) []format.Attribute {
+		return []format.Attribute{u64("count", uint64(values[0]))}
+	})
 }
-
-// attrLeftOut is the number of stacks that have no entry of their own.
-const attrLeftOut = "left_out"
 
 // A limited is a writer that keeps what is written up to a bound, and goes on
 // counting after that.

@@ -4,16 +4,20 @@ import (
 	"bytes"
 	"cmp"
 	"compress/gzip"
+	"context"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/google/pprof/profile"
 
+	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/wire"
 )
@@ -193,3 +197,38 @@ func (g *group) attributes(a []format.Attribute) []format.Attribute {
 	}
 	return a
 }
+
+// writeGroups writes an entry of provider p for each of the first most groups, with its values and the
+// innermost function for which is returns true, and one entry for the rest.
+func writeGroups(
+	ctx context.Context, s *control.Session, p control.Set, at time.Time, groups []*group, most int,
+	is func(function string) bool, values func([2]int64) []format.Attribute,
+) error {
+	e := format.TraceEntry{Metadata: format.Metadata{Name: p.String(), Target: "runtime/pprof", Level: format.LevelDebug}}
+	shown := groups[:min(len(groups), most)]
+	for _, g := range shown {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		e.Message = format.Some(g.function(is))
+		e.Attributes = g.attributes(values(g.values))
+		if err := s.Write(p, g.ref, at, &e); err != nil {
+			return err
+		}
+	}
+	rest := groups[len(shown):]
+	if len(rest) == 0 {
+		return nil
+	}
+	var sum [2]int64
+	for _, g := range rest {
+		sum[0] += g.values[0]
+		sum[1] += g.values[1]
+	}
+	e.Message = format.Some(strconv.Itoa(len(rest)) + " more stacks")
+	e.Attributes = append(values(sum), u64(attrLeftOut, uint64(len(rest))))
+	return s.Write(p, format.SpanRef{}, at, &e)
+}
+
+// attrLeftOut is the number of stacks that have no entry of their own.
+const attrLeftOut = "left_out"

@@ -37,7 +37,7 @@ func (c foreignContext) Err() error {
 func TestStackIsBelowTheSpanThatWaits(t *testing.T) {
 	here := runtime.FuncForPC(reflect.ValueOf(blockedHere).Pointer())
 	_, line := here.FileLine(here.Entry())
-	place := fmt.Sprintf(", at %s acceptrequest_test.go:%d", here.Name(), line)
+	place := fmt.Sprintf(", at %s triggers_test.go:%d", here.Name(), line)
 	for _, c := range []struct {
 		name   string
 		helper func(ctx context.Context, tracer trace.Tracer, release chan struct{})

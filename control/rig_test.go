@@ -323,3 +323,43 @@ func (w *walked) number(id uint32, name string) int64 {
 	}
 	return n
 }
+
+func start(t testing.TB, o *control.Options) *control.Control {
+	t.Helper()
+	ctl, err := control.New(o)
+	must(t, err)
+	t.Cleanup(func() { must(t, ctl.Shutdown(context.Background())) })
+	return ctl
+}
+
+func ask(key string) control.Request {
+	return control.Request{Trigger: control.TriggerAPI, Key: key, Manual: true}
+}
+
+// within fails if fn takes for ever.
+func within(t testing.TB, what string, fn func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() { defer close(done); fn() }()
+	select {
+	case <-done:
+	case <-time.After(patience):
+		t.Fatalf("%s does not return", what)
+	}
+}
+
+// A gate blocks those who enter it until it is opened.
+type gate struct{ entered, opened chan struct{} }
+
+func newGate() gate { return gate{make(chan struct{}, 64), make(chan struct{})} }
+
+func (g gate) enter() error {
+	g.entered <- struct{}{}
+	<-g.opened
+	return nil
+}
+
+// dumper returns a provider whose dumps block.
+func (g gate) dumper() control.Provider {
+	return control.Provider{Provides: hostileBit, Dump: func(context.Context, *control.Session) error { return g.enter() }}
+}
