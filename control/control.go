@@ -132,7 +132,7 @@ type writing struct {
 type account struct {
 	refused    uint64 // configurations
 	lost       uint64 // traces that could not be written
-	unfinished uint64 // traces whose verdict is Unfinished
+	unfinished uint64 // traces whose verdict is VerdictUnfinished
 	kept       uint64
 	unkept     uint64
 	on         Set               // of the members

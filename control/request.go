@@ -61,7 +61,7 @@ type DeniedError struct {
 	Request Request
 	Verdict Verdict
 	Trace   string // the name of the trace in the configuration, if one was found
-	Err     error  // of Failed
+	Err     error  // of VerdictFailed
 }
 
 func (e *DeniedError) Error() string {

@@ -60,7 +60,7 @@ func (c *Control) snapshot(t *Trace) (Verdict, error) {
 }
 
 // close finishes the file of a trace, or removes it if the trace is not to be kept. An
-// error together with Started cost some records, which the trace counts.
+// error together with VerdictStarted cost some records, which the trace counts.
 func (c *Control) close(t *Trace) (Verdict, error) {
 	keep, err := c.keeps(t)
 	if err != nil {

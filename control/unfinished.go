@@ -65,8 +65,8 @@ func (c *Control) markFinished(t *Trace) {
 	c.callOnTrace(t)
 }
 
-// outcome returns the verdict on a trace whose recorder returned err from Close: Started
-// if the ET exists, Unfinished if only the IET or its crash buffer does, Failed if
+// outcome returns the verdict on a trace whose recorder returned err from Close: VerdictStarted
+// if the ET exists, VerdictUnfinished if only the IET or its crash buffer does, VerdictFailed if
 // neither does.
 func outcome(rec *recorder.Recorder, err error) Verdict {
 	if tracedir.IsFinished(rec, err) {
