@@ -175,7 +175,10 @@ func (t *rowTail) follow(ctx context.Context) (rotated bool, err error) {
 			if state.Rotated || !alive || ended {
 				return state.Rotated, t.Damage()
 			}
-			ended = true
+			if ended = true; !wait(ctx) {
+				return false, nil
+			}
+			continue
 		}
 		dead := !running && (alive || state.Word == convert.StateKilled || state.Word == convert.StateDamaged && state.Recorded)
 		if alive = alive || running; grown {
