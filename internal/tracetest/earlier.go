@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -90,9 +89,9 @@ func Fixture(t *testing.T, rec *recorder.Recorder) {
 		check(t, WriteSpan(rec, s))
 	}
 	event := func(of string) format.TraceEntry {
-		return *named("event", format.Attribute{Name: mapping.AttrEvent, Value: format.BoolValue(true)}, text("of", of))
+		return *named("event", format.Attribute{Name: "otel.event", Value: format.BoolValue(true)}, text("of", of))
 	}
-	link := named(mapping.NameLink, text(mapping.AttrLinkTraceID, strings.Repeat("ab", 16)), text(mapping.AttrLinkSpanID, strings.Repeat("cd", 8)))
+	link := named("link", text("otel.link.trace_id", strings.Repeat("ab", 16)), text("otel.link.span_id", strings.Repeat("cd", 8)))
 	span(1, 0, 0)
 	span(2, 1, 0)
 	logged := func(of format.SpanRef, message string, attributes ...format.Attribute) {
@@ -146,7 +145,7 @@ func Entries(t *testing.T, name string) string {
 	for i := range f.Len() {
 		e, err := f.Entry(uint32(i))
 		check(t, err)
-		if e.IsEnd() || e.Metadata.Name == mapping.NameRecovered {
+		if e.IsEnd() || e.IsRecovered() {
 			break
 		}
 		fmt.Fprintf(&b, "%d below %d: %s", i, e.Parent, e.Metadata.Name)
