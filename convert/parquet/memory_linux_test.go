@@ -222,9 +222,13 @@ func hostileTables(t *testing.T) []hostileTable {
 	packed := func(codec meta.CompressionCodec, size int32, body []byte) []byte {
 		return craft(1, chunk{name: "target", kind: meta.ByteArray, codec: codec, pages: []page{sized(plain(1, body), size)}})
 	}
-	var wide []chunk
-	for _, name := range []string{"role", "message", "target", "module_path", "file", "service", "trace_id", "span_id", "kind"} {
-		wide = append(wide, chunk{name: name, kind: meta.ByteArray, codec: meta.Zstd, pages: []page{sized(plain(1, zstdBomb(480, 0)), 60<<20)}})
+	// Columns with a large page each: in one row, and one behind the other.
+	var wide, turns []chunk
+	large, small := sized(plain(1, zstdBomb(480, 0)), 60<<20), sized(plain(1, zstdBomb(1, 0)), 128<<10)
+	for i, name := range []string{"role", "message", "target", "module_path", "file", "service", "trace_id", "span_id", "kind"} {
+		wide = append(wide, chunk{name: name, kind: meta.ByteArray, codec: meta.Zstd, pages: []page{large}})
+		turns = append(turns, chunk{name: name, kind: meta.ByteArray, codec: meta.Zstd, pages: slices.Repeat([]page{small}, 9)})
+		turns[i].pages[i] = large
 	}
 	dictionary := page{head: meta.PageHeader{Type: meta.DictionaryPage, DictionaryPageHeader: thrift.New(meta.DictionaryPageHeader{NumValues: 1})}, body: []byte("\x01\x00\x00\x00a")}
 	inDict := func(n int32, width byte, runs ...uint64) []byte {
@@ -257,6 +261,7 @@ func hostileTables(t *testing.T) []hostileTable {
 		{"many plain values", id(plain(1<<31-1, make([]byte, 8))), tooLarge},
 		{"a page of 128 MiB", packed(meta.Zstd, 128<<20, zstdBomb(1024, 0)), ""},
 		{"a page of 60 MiB in nine columns", craft(1, wide...), tooLarge},
+		{"a page of 60 MiB in each of nine columns in turn", craft(9, turns...), tooLarge},
 		{"a page of 12 GiB that claims one MiB", packed(meta.Zstd, 1<<20, zstdBomb(100_000, 0)), "decompressed size exceeds configured limit"},
 		{"a page whose frame claims a terabyte", packed(meta.Zstd, 128<<10, zstdBomb(1, 1<<40)), "decompressed size exceeds configured limit"},
 		{"a page that claims more than Snappy has", packed(meta.Snappy, 16<<20, append(uvarint(1<<31), make([]byte, 1<<20)...)), notSo},

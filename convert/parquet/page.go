@@ -53,7 +53,7 @@ type leaf struct {
 	unpacked []byte   // the page, of BYTE_ARRAY
 	before   []byte   // the one before, in a map: what of the row is in it is needed
 	began    rowStart // where the row that is read has begun
-	taken    [2]int64 // memory of the page and of the dictionary
+	taken    [4]int64 // memory of what the chunk has, by its kind
 }
 
 // memory is what all leaves of a file share: the file, a buffer for a page of it, and the account
@@ -68,9 +68,12 @@ type memory struct {
 // plainDictionary is what older writers call both meta.RLEDictionary and, of a dictionary, meta.Plain.
 const plainDictionary meta.Encoding = 2
 
+// What a chunk has in memory.
 const (
-	ofPage = iota
-	ofDict
+	ofPages = iota
+	ofLevels
+	ofValues // that are decoded, and places of texts
+	ofDictionary
 )
 
 // A rowStart is the place where a row has begun.
@@ -85,15 +88,19 @@ const (
 // open begins with a chunk.
 func (l *leaf) open(c *meta.ColumnMetaData) {
 	l.codec, l.off, l.end, l.left, l.at, l.inPage = c.Codec, c.DataPageOffset, c.DataPageOffset+c.TotalCompressedSize, c.NumValues, 0, 0
-	l.page, l.dict.n, l.before, l.began = l.off, 0, nil, inNoPage
-	l.memory.resident -= l.taken[ofPage] + l.taken[ofDict]
-	l.taken = [2]int64{}
+	l.page, l.began = l.off, inNoPage
+	l.values, l.dict, l.indices, l.reps, l.defs, l.unpacked, l.before = values{}, values{}, nil, nil, nil, nil, nil
+	for i := range l.taken {
+		l.memory.resident -= l.taken[i]
+		l.taken[i] = 0
+	}
 }
 
-// take counts memory that a page or a dictionary takes.
-func (l *leaf) take(what int, size int64) error {
-	l.taken[what] += size
-	return l.memory.take(size)
+// need counts memory. It is used again for the next page of the chunk.
+func (l *leaf) need(what int, size int64) error {
+	more := max(size-l.taken[what], 0)
+	l.taken[what] += more
+	return l.memory.take(more)
 }
 
 func (m *memory) take(size int64) error {
@@ -234,7 +241,7 @@ func (l *leaf) unpack(codec meta.CompressionCodec, b []byte, size int) (out []by
 		}
 		l.began = inPageBefore
 	}
-	if err := l.take(ofPage, int64(size+len(l.before))); err != nil {
+	if err := l.need(ofPages, int64(size+len(l.before))); err != nil {
 		return nil, err
 	}
 	if out, err = l.memory.decompress(codec, l.unpacked, b, size); err == nil {
@@ -292,9 +299,7 @@ func (l *leaf) dictionary(h *meta.PageHeader, body []byte) error {
 		return problem(errUnsupported, "dictionary in encoding "+d.Encoding.String())
 	}
 	l.dict = values{}
-	l.memory.resident -= l.taken[ofDict]
-	l.taken[ofDict] = 0
-	if err := l.take(ofDict, int64(3*size)); err != nil { // numbers are copied, and texts get offsets
+	if err := l.need(ofDictionary, int64(3*size)); err != nil { // numbers are copied, and texts get offsets
 		return err
 	}
 	b, err := l.memory.decompress(l.codec, nil, body, size)
@@ -314,8 +319,7 @@ func (l *leaf) data(h *meta.PageHeader, body []byte) error {
 	if n < 0 || int64(n) > l.left {
 		return problem(errCorrupt, "a page has more values than the column")
 	}
-	l.memory.resident -= l.taken[ofPage]
-	l.taken[ofPage], l.at, l.inPage = 0, 0, 0
+	l.at, l.inPage = 0, 0
 	l.values.data, l.last = nil, nil
 	var raw [2][]byte // of repetition, of definition
 	if h.Type == meta.DataPageV2 {
@@ -367,7 +371,7 @@ func prefixed(b []byte) (head, rest []byte, err error) {
 // decode decodes the n values in b, and their levels.
 func (l *leaf) decode(enc meta.Encoding, raw [2][]byte, b []byte, n int) (err error) {
 	defer contain(&err)
-	if err := l.take(ofPage, int64(min(l.maxRep, 1)+min(l.maxDef, 1))*int64(n)); err != nil {
+	if err := l.need(ofLevels, int64(min(l.maxRep, 1)+min(l.maxDef, 1))*int64(n)); err != nil {
 		return err
 	}
 	set := n // values that are not null
@@ -379,7 +383,7 @@ func (l *leaf) decode(enc meta.Encoding, raw [2][]byte, b []byte, n int) (err er
 		set = bytes.Count(l.defs, []byte{byte(l.maxDef)})
 	}
 	if err == nil {
-		err = l.take(ofPage, 12*int64(set))
+		err = l.need(ofValues, 12*int64(set))
 	}
 	l.val, l.last, l.inDict = 0, nil, enc == plainDictionary || enc == meta.RLEDictionary
 	switch {
