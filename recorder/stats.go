@@ -53,8 +53,8 @@ func (d *Dropped) add(e *Dropped) {
 type Stats struct {
 	Entries Counts // everything, spans and the recorder's own entries included
 	Spans   Counts // one that was recorded open and later as a whole counts twice
-	Bytes   int64 // size of the growing IET file
-	Files   int   // how many were rotated out
+	Bytes   int64  // size of the growing IET file
+	Files   int    // how many were rotated out
 }
 
 // reason returns the counter for err, of several that were joined for the one that comes first here.

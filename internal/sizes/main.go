@@ -56,7 +56,7 @@ func inCore(name string) bool {
 	case "format", "recorder", "exporter", "slogadapter":
 		return true
 	case "internal/alonetest", "internal/jsontest", "internal/metrictest", "internal/querytest", "internal/tracetest", // test kits
-		"internal/timeline", "internal/columns", "internal/ports", "internal/sizes":
+		"internal/timeline", "internal/columns", "internal/interest", "internal/ports", "internal/sizes":
 		return false
 	}
 	return strings.HasPrefix(name, "internal/") && !strings.HasPrefix(name, "internal/conformance") && !strings.HasPrefix(name, "internal/bench")
