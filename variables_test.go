@@ -207,19 +207,19 @@ func TestEnvironmentPageIsOfTheCode(t *testing.T) {
 			if !ok || len(c.Values) != 1 {
 				return true
 			}
-			value := ""
+			var value strings.Builder
 			for s := range strings.SplitSeq(types.ExprString(c.Values[0]), " + ") {
 				if text, err := strconv.Unquote(s); err == nil {
 					s = text
 				} else {
 					s = values[s]
 				}
-				value += s
+				value.WriteString(s)
 			}
-			values[c.Names[0].Name] = value
-			if row := strings.TrimSuffix(strings.Join(strings.Fields(c.Doc.Text()), " "), "."); strings.Contains(row, " | ") && strings.HasPrefix(value, "OTEL_") {
-				fmt.Fprintf(&table, "| `%s` | %s |\n", value, row)
-				got = append(got, value)
+			values[c.Names[0].Name] = value.String()
+			if row := strings.TrimSuffix(strings.Join(strings.Fields(c.Doc.Text()), " "), "."); strings.Contains(row, " | ") && strings.HasPrefix(value.String(), "OTEL_") {
+				fmt.Fprintf(&table, "| `%s` | %s |\n", value.String(), row)
+				got = append(got, value.String())
 			}
 			return true
 		})
