@@ -11,9 +11,9 @@ import (
 // stream when that has begun. The error is a [*DeniedError], or that of ctx: the
 // trace may come all the same then.
 func (c *Control) Start(ctx context.Context, r Request) (*Trace, error) {
-	f, i, err := c.match(&r)
-	if err != nil {
-		return nil, err
+	f, i, v := c.match(&r)
+	if v != VerdictStarted {
+		return nil, &DeniedError{Request: r, Verdict: v}
 	}
 	select {
 	case c.slots <- struct{}{}:
@@ -25,15 +25,15 @@ func (c *Control) Start(ctx context.Context, r Request) (*Trace, error) {
 	var made *Trace
 	begun := error(&DeniedError{Request: r, Verdict: VerdictFailed}) // unless begin returns
 	done := make(chan struct{})
-	if err := c.admit(r, f, i, func(t *Trace) {
+	if v := c.admit(&r, f, i, func(t *Trace) {
 		defer close(done)
 		if begun = c.begin(t); begun == nil {
 			made = t
 		}
-	}); err != nil {
-		return nil, err
+	}); v != VerdictStarted {
+		return nil, &DeniedError{Request: r, Verdict: v, Trace: f.cfg.Traces[i].Name}
 	}
-	err = c.writer.wait(ctx, done)
+	err := c.writer.wait(ctx, done)
 	if errors.Is(err, errClosed) {
 		err = &DeniedError{Request: r, Verdict: VerdictClosed}
 	}
@@ -46,8 +46,8 @@ func (c *Control) Start(ctx context.Context, r Request) (*Trace, error) {
 // Fire asks for a trace like Start and returns at once; the verdict is counted. A request for a trace for
 // which another request waits is one with that.
 func (c *Control) Fire(r Request) {
-	f, i, err := c.match(&r)
-	if err != nil {
+	f, i, v := c.match(&r)
+	if v != VerdictStarted {
 		return
 	}
 	once := !r.Manual
@@ -67,35 +67,37 @@ func (c *Control) Fire(r Request) {
 		c.verdicts.count(r.Trigger, VerdictCoalesced)
 		return
 	}
-	if c.admit(r, f, i, func(t *Trace) { taken(); _ = c.begin(t) }) != nil { // the verdict is counted
+	if c.admit(&r, f, i, func(t *Trace) { taken(); _ = c.begin(t) }) != VerdictStarted { // begin counts the verdict
 		taken()
 	}
 }
 
-// match returns the trace of the configuration in force that r is for.
-func (c *Control) match(r *Request) (f *rules, trace int, err error) {
+// match returns the trace of the configuration in force that r is for. It counts another verdict than
+// VerdictStarted.
+func (c *Control) match(r *Request) (f *rules, trace int, v Verdict) {
 	if c == nil || c.closed.Load() {
-		return nil, 0, &DeniedError{Request: *r, Verdict: VerdictClosed}
+		return nil, 0, VerdictClosed
 	}
 	f = c.rules.Load()
-	trace, v := f.match(r)
-	if v != VerdictStarted {
-		return nil, 0, c.deny(*r, v, "")
+	if trace, v = f.match(r); v != VerdictStarted {
+		c.verdicts.count(r.Trigger, v)
 	}
-	return f, trace, nil
+	return f, trace, v
 }
 
-// admit makes a trace, if the limits allow it, and queues begin for the writer. The caller has taken a
-// slot. Admit frees it if it returns an error, and the writer when it calls begin.
-func (c *Control) admit(r Request, f *rules, trace int, begin func(*Trace)) error {
+// admit makes a trace, if the limits allow it, and queues begin for the writer. It counts another verdict
+// than VerdictStarted. The caller has taken a slot. Admit frees it with such a verdict, and the writer
+// when it calls begin.
+func (c *Control) admit(r *Request, f *rules, trace int, begin func(*Trace)) Verdict {
 	tc := &f.cfg.Traces[trace]
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if v := c.allow(&r, tc); v != VerdictStarted {
+	if v := c.allow(r, tc); v != VerdictStarted {
 		<-c.slots
-		return c.deny(r, v, tc.Name)
+		c.verdicts.count(r.Trigger, v)
+		return v
 	}
-	t := &Trace{c: c, request: r, cfg: f.cfg, tc: tc, began: time.Now(), done: make(chan struct{}), verdict: VerdictStarted, named: make(map[string]bool)}
+	t := &Trace{c: c, request: *r, cfg: f.cfg, tc: tc, began: time.Now(), done: make(chan struct{}), verdict: VerdictStarted, named: make(map[string]bool)}
 	if tc.mode() == ModeStream {
 		c.running = append(c.running, t)
 	}
@@ -106,7 +108,7 @@ func (c *Control) admit(r Request, f *rules, trace int, begin func(*Trace)) erro
 		<-c.slots
 		begin(t)
 	}
-	return nil
+	return VerdictStarted
 }
 
 // allow returns VerdictStarted if there can be a trace now. The lock mu is held.
@@ -133,11 +135,6 @@ func (c *Control) allow(r *Request, tc *TraceConfig) Verdict {
 		return VerdictRateLimited
 	}
 	return l.allow(tc, now)
-}
-
-func (c *Control) deny(r Request, v Verdict, trace string) error {
-	c.verdicts.count(r.Trigger, v)
-	return &DeniedError{Request: r, Verdict: v, Trace: trace}
 }
 
 // same reports whether r and other ask for the same.

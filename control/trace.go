@@ -140,7 +140,8 @@ func (c *Control) begin(t *Trace) error {
 	c.mu.Unlock()
 	if rests {
 		c.forget(t)
-		return c.deny(*r, VerdictRateLimited, t.tc.Name)
+		c.verdicts.count(r.Trigger, VerdictRateLimited)
+		return &DeniedError{Request: *r, Verdict: VerdictRateLimited, Trace: t.tc.Name}
 	}
 	name := c.dir.NewName(t.began, t.tc.Name, r.Manual)
 	t.id, t.path = strings.TrimSuffix(name, tracename.ET), filepath.Join(c.dir.Dir(), name)
