@@ -12,7 +12,7 @@ SOAK     := TestKillUnderLoad TestKillChain TestWaitingSpans TestKillAtEverySysc
   TestKillWhileJournalIsReplaced TestKillWithSpansLeftBehind TestKillWhileFileIsMended TestKillDuringRecoveryOfRotation TestKillDuringRecoveryOfCorrupt TestKillDuringFinalize TestPowerCut \
   TestPowerCutDuringFinalize TestFullDisk TestMoreThan4GiB TestCreateOnFullDisk \
   TestFrozenDisk
-SOAKRING := TestKillAndRecover TestKillWhileTracing TestRingOnFullDisk TestHammer TestTornRing TestWaysToDie
+SOAKRING := TestCallsReturnWhileTheDiskStands TestKillAndRecover TestKillWhileTracing TestRingOnFullDisk TestHammer TestTornRing TestWaysToDie
 space    := $(subst ,, )
 pattern   = ^($(subst $(space),|,$(strip $(1))))$$
 BENCHTIME ?= 200ms
