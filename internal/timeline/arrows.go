@@ -49,16 +49,19 @@ func (t *Timeline) arrows(ctx context.Context) error {
 		}
 	}
 	t.ends = make([]FlowEnd, 0, 2*(children+len(links)))
-	if !t.Made {
-		for r := range t.v.Rows() {
-			if t.isSpan(r) && t.elsewhere(int32(r)) {
-				t.arrow(t.parent(int32(r)), int32(r), 0)
-			}
+	child := func(r int32) {
+		if t.elsewhere(r) {
+			t.arrow(t.parent(r), r, 0)
+		}
+	}
+	if t.Made {
+		for _, r := range t.begins {
+			child(r)
 		}
 	} else {
-		for _, r := range t.begins {
-			if t.elsewhere(r) {
-				t.arrow(t.parent(r), r, 0)
+		for r := range t.v.Rows() {
+			if t.isSpan(r) {
+				child(int32(r))
 			}
 		}
 	}

@@ -145,18 +145,14 @@ func (t *Timeline) read(ctx context.Context) error {
 			if !timed && t.times == nil {
 				t.times = make([]int32, t.v.Len())
 			}
-			if timed || t.above(t.times, r, t.timeOf) >= 0 {
-				t.mark(int32(r))
+			if timed || t.above(t.times, r, t.isTime) >= 0 {
+				at := t.at(int32(r))
+				t.marks = append(t.marks, int32(r))
+				t.First, t.Last = min(t.First, at), max(t.Last, at)
 			}
 		}
 	}
 	return nil
-}
-
-func (t *Timeline) mark(r int32) {
-	at := t.at(r)
-	t.marks = append(t.marks, r)
-	t.First, t.Last = min(t.First, at), max(t.Last, at)
 }
 
 // tree takes in a trace without times.
@@ -185,8 +181,7 @@ func (t *Timeline) tree(ctx context.Context) error {
 		default:
 			return nil
 		}
-		t.made[r].start = clock
-		clock++
+		t.made[r].start, clock = clock, clock+1
 		return nil
 	})
 	leave(0)
@@ -226,7 +221,7 @@ func (t *Timeline) end(r int32) int64 {
 func (t *Timeline) parent(r int32) int32 {
 	up := t.v.Parent(view.Row(r))
 	if t.owners != nil {
-		return t.above(t.owners, up, t.spanOf)
+		return t.above(t.owners, up, t.isSpan)
 	}
 	if owner := t.v.Owner(up); owner != 0 {
 		return int32(owner)
@@ -237,7 +232,7 @@ func (t *Timeline) parent(r int32) int32 {
 // at returns the time of a mark.
 func (t *Timeline) at(r int32) int64 {
 	if _, timed := t.v.Start(view.Row(r)); !timed && !t.Made {
-		r = t.above(t.times, view.Row(r), t.timeOf)
+		r = t.above(t.times, view.Row(r), t.isTime)
 	}
 	return t.start(r)
 }
@@ -276,15 +271,15 @@ func (t *Timeline) markGroup(r int32) int32 {
 	return t.group(r)
 }
 
-// above climbs from row r towards the root and returns the first number in known, less one; -1
-// without any. In known, 0 means that nothing is known of a row yet, and -1 that there is nothing
-// above it. Of is asked for a row of which nothing is known. What was found is
-// noted for all rows on the way, so that none is passed twice.
-func (t *Timeline) above(known []int32, r view.Row, of func(r view.Row) int32) int32 {
+// above climbs from row r towards the root and returns the first row that is meant, -1 without any.
+// In known, a row and one is what was found before, 0 that nothing is known of a row yet, and -1
+// that there is nothing above it. What is found is noted for all rows on the way, so that none is
+// passed twice.
+func (t *Timeline) above(known []int32, r view.Row, is func(r view.Row) bool) int32 {
 	found, from := int32(-1), r
 	for ; r != 0; r = t.v.Parent(r) {
-		if known[r] == 0 {
-			known[r] = of(r)
+		if known[r] == 0 && is(r) {
+			known[r] = int32(r) + 1
 		}
 		if found = known[r]; found != 0 {
 			break
@@ -297,20 +292,10 @@ func (t *Timeline) above(known []int32, r view.Row, of func(r view.Row) int32) i
 	return max(found, 0) - 1
 }
 
-// timeOf returns the number of a row plus one if it has a time, else 0.
-func (t *Timeline) timeOf(r view.Row) int32 {
-	if _, timed := t.v.Start(r); timed && t.v.Role(r) != view.RoleRecorder {
-		return int32(r) + 1
-	}
-	return 0
-}
-
-// spanOf returns the number of a row plus one if it is a span, else 0.
-func (t *Timeline) spanOf(r view.Row) int32 {
-	if t.isSpan(r) {
-		return int32(r) + 1
-	}
-	return 0
+// isTime reports whether row r has a time that rows below it can have.
+func (t *Timeline) isTime(r view.Row) bool {
+	_, timed := t.v.Start(r)
+	return timed && t.v.Role(r) != view.RoleRecorder
 }
 
 // place finds the lanes of spans, and the processes that need one for marks outside of spans.
@@ -319,14 +304,9 @@ func (t *Timeline) place() {
 	for i := range groups {
 		groups[i] = newGroup()
 	}
-	used := false // the last process, which is that of what has no resource
-	process := func(g int32) *Process {
-		if int(g) == len(t.groups) && !used {
-			used = true
-			t.Processes = append(t.Processes, Process{})
-		}
-		return &t.Processes[g]
-	}
+	// The last process is that of what has no resource, if there is such.
+	none, used := int32(len(t.groups)), false
+	t.Processes = append(t.Processes, Process{})
 	for _, r := range t.begins {
 		g, up, on := t.group(r), t.parent(r), int32(-1)
 		if up >= 0 && t.group(up) == g {
@@ -334,13 +314,16 @@ func (t *Timeline) place() {
 		}
 		on = groups[g].place(r, t.start(r), t.end(r), up, on)
 		t.setLane(r, on)
-		p := process(g)
-		p.Lanes = max(p.Lanes, on+1)
+		t.Processes[g].Lanes = max(t.Processes[g].Lanes, on+1)
+		used = used || g == none
 	}
 	for _, r := range t.marks {
-		if p := process(t.markGroup(r)); t.in(r) < 0 {
-			p.Logs = true
-		}
+		g := t.markGroup(r)
+		t.Processes[g].Logs = t.Processes[g].Logs || t.in(r) < 0
+		used = used || g == none
+	}
+	if !used {
+		t.Processes = t.Processes[:none]
 	}
 }
 
