@@ -60,7 +60,7 @@ func (v *values) decode(kind meta.Type, enc meta.Encoding, b []byte, most int) (
 		return problem(errCorrupt, badDeltas)
 	case kind == meta.Int32:
 		v.int32s, err = e.DecodeInt32(v.int32s[:0], b)
-		v.int64s = v.int64s[:0]
+		v.int64s = slices.Grow(v.int64s[:0], len(v.int32s))
 		for _, n := range v.int32s {
 			v.int64s = append(v.int64s, int64(n))
 		}
