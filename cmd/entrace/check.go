@@ -73,7 +73,7 @@ func expected(s string) (func(n int) bool, error) {
 		}
 		return func(n int) bool { return n == want }, nil
 	}
-	return nil, usagef("--expect is %q, it must be none, some, a number, or one behind >=, <=, <, > or !=", s)
+	return nil, usagef("--expect is %q, it must be none, some, a number, or a number after >=, <=, <, > or !=", s)
 }
 
 func (a *app) check(ctx context.Context, names []string, o *checkOptions) error {

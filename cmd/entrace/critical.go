@@ -34,8 +34,8 @@ func (a *app) criticalCommand() *cobra.Command {
 		Long: "critical prints the critical path of the slowest span that -q selects: what it did itself\n" +
 			"and which spans below it it waited for, one after the other from its start to its end.\n" +
 			"That is inferred from their times: nothing says in a trace who waited for whom. Spans that\n" +
-			"go on behind the end of the one above are asynchronous, and are printed apart; a link or\n" +
-			"log record that names another span is printed beside what it belongs to.\n\n" +
+			"outlive the one above are asynchronous, and are printed apart. A link or log record that\n" +
+			"names another span is printed below the step to which it belongs.\n\n" +
 			"  entrace critical app.et -q 'name = \"GET /cart\"'",
 		Args:              someArgs,
 		RunE:              func(cmd *cobra.Command, args []string) error { return a.critical(cmd.Context(), args, &o) },
@@ -177,7 +177,7 @@ func (p *rowPrinter) critical(w *bufio.Writer, c *query.CriticalPath, least floa
 	if len(c.Async) == 0 {
 		return nil
 	}
-	fmt.Fprintln(w, p.paint(colorBold, "asynchronous: they go on behind the end of what is above them, so none of the path waits for them"))
+	fmt.Fprintln(w, p.paint(colorBold, "asynchronous: these spans outlive the one above them, so the path does not wait for them"))
 	for i, r := range c.Async {
 		if i == maxAsync {
 			fmt.Fprintln(w, p.paint(colorDim, "… "+count(len(c.Async)-i, "more", "more")))

@@ -40,7 +40,7 @@ func (a *app) diffCommand() *cobra.Command {
 			"One run on each side: machine noise is not in its \"chance\", which takes the spans of a run\n" +
 			"as independent of each other (test of Mann and Whitney). The same program is slower on a\n" +
 			"busy machine, and one run cannot tell that from a change. So by default durations exceed no\n" +
-			"limit; spans for each request, errors and new spans can. --max-p95 limits durations, too.\n\n" +
+			"limit; spans for each request, errors and new spans can. --max-p95 also limits durations.\n\n" +
 			"Several runs on each side, five if possible and recorded in turn: the test is between runs\n" +
 			"(all ways to exchange runs, largest change of all paths), and --max-p95 is +10% by default.\n\n" +
 			"\"Chance\" holds over all paths together. A change that can be chance exceeds no limit unless\n" +
@@ -56,7 +56,7 @@ func (a *app) diffCommand() *cobra.Command {
 			case several && (len(o.before) == 0 || len(o.after) == 0):
 				return usagef("--before and --after go together")
 			case !several && len(args) != 2:
-				return usagef("%s wants BEFORE AFTER, or --before FILE,... --after FILE,..., not %s", c.CommandPath(), count(len(args), "argument", "arguments"))
+				return usagef("%s takes BEFORE AFTER, or --before FILE,... --after FILE,..., not %s", c.CommandPath(), count(len(args), "argument", "arguments"))
 			}
 			return nil
 		},

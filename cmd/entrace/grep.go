@@ -52,9 +52,9 @@ func (a *app) grepCommand() *cobra.Command {
 	c.Flags().BoolVarP(&o.count, "count", "c", false, "print how many there are, and nothing else")
 	c.Flags().BoolVar(&o.byFile, "by-file", false, "with --count, a line FILE:N for each file")
 	c.Flags().BoolVar(&o.tree, "tree", false, "print them in the tree, with what they are below")
-	c.Flags().BoolVar(&o.logs, "logs", false, "print all log records below them, too")
+	c.Flags().BoolVar(&o.logs, "logs", false, "also print all log records below them")
 	c.Flags().IntVarP(&o.before, "before", "B", 0, "print as many rows before each")
-	c.Flags().IntVarP(&o.after, "after", "A", 0, "print as many rows behind each")
+	c.Flags().IntVarP(&o.after, "after", "A", 0, "print as many rows after each")
 	c.Flags().IntVar(&o.limit, "limit", 0, "print no more than that many matches, 0 for all")
 	return c
 }
@@ -149,7 +149,7 @@ func withLogs(v *view.View, rows []view.Row) []view.Row {
 	return query.InTime(v, all)
 }
 
-// around returns rows with those before and behind them in time.
+// around returns rows with those before and after them in time.
 func around(v *view.View, rows []view.Row, before, after int) []view.Row {
 	all := v.NewSet()
 	for r := range v.Rows() {

@@ -135,7 +135,7 @@ func (a *app) tellTry(text string) {
 	}
 }
 
-// lookRows is look where rows are wanted, and no table.
+// lookRows is look for a command that prints rows: it refuses a query that makes a table.
 func (a *app) lookRows(ctx context.Context, names []string, o *lookFlags) (*look, error) {
 	if q, err := query.Parse(o.query); err == nil && q.MakesTable() {
 		return nil, errTable
@@ -176,11 +176,11 @@ func (a *app) tellNone(l *look, o *lookFlags) {
 	}
 }
 
-// errTable says that rows are wanted and the query has none.
+// errTable is the error of a command that prints rows for a query that makes a table.
 var errTable = usagef("the query makes a table, which 'entrace stats' prints")
 
-// part returns the selected rows with those that they are below, and, if that is wanted, those
-// that are below them.
+// part returns the selected rows with their ancestors, and with --descendants also what is below
+// them.
 func (l *look) part(o *lookFlags) view.RowSet {
 	part := withAncestors(l.v, l.result.Rows)
 	if o.descendants {
@@ -194,7 +194,7 @@ func (l *look) part(o *lookFlags) view.RowSet {
 	return part
 }
 
-// withAncestors returns rows with those that they are below.
+// withAncestors returns rows with all rows above them.
 func withAncestors(v *view.View, rows view.RowSet) view.RowSet {
 	all := v.NewSet()
 	for r := range rows.All() {

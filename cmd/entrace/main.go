@@ -56,7 +56,7 @@ func main() {
 type app struct {
 	in       io.Reader
 	out, err io.Writer
-	color    bool // out is a terminal that wants it
+	color    bool // out is a terminal with colors
 	started  bool // the command line was understood
 	width    int  // of out in columns; 0: ask
 
@@ -124,7 +124,7 @@ func (e *usageError) Unwrap() error { return e.err }
 func usagef(text string, args ...any) error { return &usageError{fmt.Errorf(text, args...)} }
 
 // thereAlready is the error for an output that must not be replaced.
-func thereAlready(name string) error { return usagef("%s is there already", name) }
+func thereAlready(name string) error { return usagef("%s already exists", name) }
 
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
@@ -142,7 +142,7 @@ func (a *app) root() *cobra.Command {
 
 		DisableSuggestions: true, // they are several lines
 	}
-	color := root.PersistentFlags().String("color", "auto", "color the output: always, never, or auto for a terminal that wants it")
+	color := root.PersistentFlags().String("color", "auto", "color the output: always, never, or auto: on a terminal, unless NO_COLOR is set")
 	root.PersistentPreRunE = func(*cobra.Command, []string) error {
 		switch *color {
 		case "always":
@@ -207,7 +207,7 @@ func versionOf(info *debug.BuildInfo) string {
 	return text
 }
 
-// fileArgs wants n arguments and completes the names of traces.
+// fileArgs makes a command take n arguments and complete the names of traces.
 func fileArgs(c *cobra.Command, n int) *cobra.Command {
 	c.Args = exactArgs(n)
 	c.ValidArgsFunction = func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
@@ -224,7 +224,7 @@ func completeTraces(*cobra.Command, []string, string) ([]string, cobra.ShellComp
 	return []string{"et", "iet"}, cobra.ShellCompDirectiveFilterFileExt
 }
 
-// exactArgs wants n arguments and says what they are.
+// exactArgs refuses any other number of arguments than n.
 func exactArgs(n int) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) != n {
@@ -234,7 +234,7 @@ func exactArgs(n int) cobra.PositionalArgs {
 	}
 }
 
-// someArgs wants one or more.
+// someArgs refuses to do without an argument.
 func someArgs(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return wrongArgs(c, args)
@@ -244,7 +244,7 @@ func someArgs(c *cobra.Command, args []string) error {
 
 func wrongArgs(c *cobra.Command, args []string) error {
 	_, want, _ := strings.Cut(c.Use, " ")
-	return usagef("%s wants %s, not %s", c.CommandPath(), want, count(len(args), "argument", "arguments"))
+	return usagef("%s takes %s, not %s", c.CommandPath(), want, count(len(args), "argument", "arguments"))
 }
 
 func isTerminal(w any) bool {

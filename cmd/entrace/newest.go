@@ -34,7 +34,7 @@ func (a *app) takesNewest(c *cobra.Command, others int) {
 		}
 		if others > 0 {
 			if last := args[others-1]; isTraceName(last) {
-				return usagef("%s is a file: name it behind %s, or write %s . for that text", last, strings.Fields(c.Use)[others], last)
+				return usagef("%s is a file: name it after %s, or write %s . for that text", last, strings.Fields(c.Use)[others], last)
 			}
 		}
 		newest, err := newestTrace(".")

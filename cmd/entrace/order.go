@@ -50,7 +50,7 @@ func (s timeStyle) zone() *time.Location {
 // clock is the layout of a time of day.
 const clock = "15:04:05.000000"
 
-// format returns a time with a space behind it; first is where offsets begin.
+// format returns a time followed by a space; first is where offsets begin.
 func (s timeStyle) format(t, first time.Time) string {
 	switch s {
 	case timeOffset:

@@ -175,10 +175,10 @@ func (f *receiveFlags) tls() (*tls.Config, error) {
 	}
 	if f.cert == "" {
 		if f.clientCA != "" {
-			return nil, usagef("--client-ca wants --tls-cert and --tls-key")
+			return nil, usagef("--client-ca needs --tls-cert and --tls-key")
 		}
 		if len(f.listen) > 6 && f.listen[:6] == "tls://" {
-			return nil, usagef("--listen tls:// wants --tls-cert and --tls-key")
+			return nil, usagef("--listen tls:// needs --tls-cert and --tls-key")
 		}
 		return nil, nil
 	}

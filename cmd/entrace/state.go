@@ -21,7 +21,7 @@ func statesOf(t *convert.Trace) []convert.State {
 	return states
 }
 
-// stateOfTitle returns the states of files as they stand behind the title of a trace.
+// stateOfTitle returns the states of files as they follow the title of a trace.
 func stateOfTitle(states []convert.State) string {
 	text := convert.StateText(states)
 	if len(states) > 1 && strings.Contains(text, ", ") {

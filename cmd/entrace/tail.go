@@ -411,7 +411,7 @@ func (l *lines) hasJournal() bool {
 	return n > 0
 }
 
-// skipIn has a follower of the file go on behind what l has.
+// skipIn lets a follower of the file continue after what l has read.
 func (l *lines) skipIn(g *growing) (err error) {
 	size, id, last := int64(0), int64(0), new(format.TraceEntry)
 	if l.last != nil {
@@ -492,7 +492,7 @@ func (l *lines) begin() error {
 	return l.f.Walk(uint32(from), func(id uint32, e *format.TraceEntry) error { return l.show(int64(id), e) })
 }
 
-// from returns the entry of n from which on there are as many lines as are wanted, and whether
+// from returns the first of n entries that makes the last lines to print, and whether
 // there are as many, with the beginnings of the spans that end in them.
 func (l *lines) from(n int, entry func(i int) (*format.TraceEntry, error)) (from int, enough bool, err error) {
 	if l.o.lines < 0 || n == 0 {
@@ -501,9 +501,9 @@ func (l *lines) from(n int, entry func(i int) (*format.TraceEntry, error)) (from
 	if l.o.raw {
 		return max(0, n-l.o.lines), n >= l.o.lines, nil
 	}
-	wanted := make(map[string]bool)
+	starts := make(map[string]bool)
 	from = n
-	for i, left := n, l.o.lines; i > 0 && (left > 0 || l.last != nil && len(wanted) > 0); {
+	for i, left := n, l.o.lines; i > 0 && (left > 0 || l.last != nil && len(starts) > 0); {
 		i--
 		e, err := entry(i)
 		if err != nil {
@@ -517,10 +517,10 @@ func (l *lines) from(n int, entry func(i int) (*format.TraceEntry, error)) (from
 			}
 			from = i
 			if e.Metadata.Name == format.NameSpanEnd {
-				wanted[id.Text()] = true
+				starts[id.Text()] = true
 			}
-		case wanted[id.Text()] && !e.Message.Valid:
-			delete(wanted, id.Text())
+		case starts[id.Text()] && !e.Message.Valid:
+			delete(starts, id.Text())
 			l.keep(id.Text(), e)
 		}
 	}
@@ -530,7 +530,7 @@ func (l *lines) from(n int, entry func(i int) (*format.TraceEntry, error)) (from
 			from = 0
 		}
 	}
-	return from, (enough || l.o.lines == 0) && len(wanted) == 0, nil
+	return from, (enough || l.o.lines == 0) && len(starts) == 0, nil
 }
 
 // shown reports whether there is a line for an entry.

@@ -25,7 +25,7 @@ func safe(s string) string {
 	return s
 }
 
-// escaped returns s with all that acts behind offset i escaped.
+// escaped returns s with all characters from offset i on escaped that act on a terminal.
 func escaped(s string, i int) string {
 	b := append(make([]byte, 0, len(s)+16), s[:i]...)
 	for i < len(s) {
@@ -174,7 +174,7 @@ type line struct {
 	from, at int  // where in b the color and the text that start began are
 }
 
-// begin begins a line behind so many columns.
+// begin begins a line after so many columns.
 func (l *line) begin(columns int) { l.columns, l.begun = columns, false }
 
 // next begins a word.

@@ -252,7 +252,7 @@ func title(t *convert.Trace) string {
 	return fileName(t, 0)
 }
 
-// A printer draws one entry after the other, behind each other in its line.
+// A printer draws entries into its line, one after the other.
 type printer struct {
 	*app
 	line
@@ -344,7 +344,7 @@ func (p *printer) entry(r view.Row, depth int, last bool) error {
 // minWrap is how many columns a terminal has at least for which lines are wrapped.
 const minWrap = 20
 
-// wrapped returns a line in lines that fit on the terminal, those behind the first indented and all
+// wrapped returns a line in lines that fit on the terminal, all but the first indented and
 // without the colors.
 func (p *printer) wrapped(line string) string {
 	const indent = "    "
@@ -440,7 +440,7 @@ func (p *printer) summary() string {
 	return fmt.Sprintf("%s %s: %s", p.paint(colorBold, safe(p.title)), safe(stateOfTitle(p.states)), what)
 }
 
-// lineOf returns the line of an entry behind so many columns.
+// lineOf returns the line of an entry after so many columns.
 func (p *printer) lineOf(r view.Row, e *format.TraceEntry, indent int) string {
 	p.b = p.b[:0]
 	p.begin(indent)
