@@ -182,9 +182,9 @@ func (j *Journal) lock(leaf bool, hint *Hint) (*shard, error) {
 // Append appends a record. When it returns nil, the record is as safe as the medium. It
 // reports whether so much has come that Capture should be called soon. The errors are
 // ErrFull, ErrBusy, ErrClosed, ErrTooLarge, and those of the file. See CoarseClock for
-// what becomes of the time of a leaf.
+// what becomes of its time.
 func (j *Journal) Append(r *Record, hint *Hint) (soon bool, err error) {
-	if j.tick != nil && r.Leaf {
+	if j.tick != nil {
 		r.Time = j.tick.next(r.Time)
 	}
 	s, err := j.lock(r.Leaf, hint)

@@ -78,13 +78,13 @@ func check(t *testing.T, e *Entry) (g, n int) {
 }
 
 // TestOrderWhileClockStandsStill has goroutines append leaves in turn, with hints of their
-// own, while the clock gives one time for all.
+// own, and a span among them, while the clock gives one time for all.
 func TestOrderWhileClockStandsStill(t *testing.T) {
 	j := create(t, Options{})
 	j.tick = new(tick)
 	const at, leaves = 1_767_323_045_000_000_000, 100
 	for n := range leaves {
-		r := record(0, n, 0, true)
+		r := record(0, n, 0, n != leaves/2)
 		r.Time = at
 		done := make(chan error)
 		go func() {

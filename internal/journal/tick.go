@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// CoarseClock says that Append moves the times of leaves, by less than a tick of the clock.
+// CoarseClock says that Append moves the times of records, by less than a tick of the clock, so that
+// the end of a span stays behind the leaves that were appended before it.
 // Whoever needs the exact time has it in the data of the record too. Only Linux has a clock
 // that moves between two records; that of Windows stands still for up to 16 ms.
 const CoarseClock = runtime.GOOS != "linux"
