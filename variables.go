@@ -9,6 +9,7 @@ import (
 	"github.com/entrace-go/entrace/internal/env"
 	"github.com/entrace-go/entrace/internal/notice"
 	"github.com/entrace-go/entrace/internal/setup"
+	"github.com/entrace-go/entrace/internal/text"
 )
 
 const envPrefix = "OTEL_EXPORTER_ENTRACE_"
@@ -27,43 +28,11 @@ func unknownVariables() {
 			continue
 		}
 		hint := ""
-		if like := closest(name, variables); like != "" {
+		if like := text.Nearest(name, variables, 2); like != "" {
 			hint = ": is " + like + " meant?"
 		}
 		notice.Error(fmt.Errorf("entrace: there is no variable %s%s", name, hint))
 	}
-}
-
-// closest returns the one of names that is one or two edits from name, "" if there is none.
-func closest(name string, names []string) string {
-	best, least := "", 3
-	for _, other := range names {
-		if d := edits(name, other); d < least {
-			best, least = other, d
-		}
-	}
-	return best
-}
-
-// edits returns how many bytes have to be put in, taken out or changed to make b of a.
-func edits(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			d := diagonal
-			if a[i] != b[j] {
-				d++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(d, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // withoutEffect tells of variables that a flight recorder leaves without one.

@@ -164,6 +164,7 @@ func New(o *Options) (*Control, error) {
 	if c.dir, err = tracedir.Open(cfg.Dir); err != nil {
 		return nil, fmt.Errorf("control: %w", err)
 	}
+	c.callbacks.guard.Tell, c.writer.guard.Tell = c.report, c.report
 	c.callbacks.start(maxQueue)
 	c.saveDead(cfg.Keep)
 	if c.ring, err = c.newRing(cfg); err != nil {
@@ -177,8 +178,8 @@ func New(o *Options) (*Control, error) {
 	// The queue has room for the requests, for the ends of their streams and of those that run, and
 	// for Shutdown, so that a decision never waits.
 	c.writer.start(2*maxQueue + 2*maxStreams)
-	c.switches = newRepeater(c.switchProviders)
-	c.notes = newRepeater(func() { c.report(c.ring.SetNote(c.note(c.Config()))) })
+	c.switches = newRepeater(&c.writer.guard, c.switchProviders)
+	c.notes = newRepeater(&c.writer.guard, func() { c.report(c.ring.SetNote(c.note(c.Config()))) })
 	c.apply(cfg)
 	c.switchProviders()
 	if o.Source != nil {

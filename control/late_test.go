@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"slices"
 	"testing"
+
+	"github.com/entrace-go/entrace/internal/guard"
 )
 
 // TestOnlyNotesWaitForTheDiskOfTheRing blocks the write of a note.
@@ -24,7 +26,7 @@ func TestOnlyNotesWaitForTheDiskOfTheRing(t *testing.T) {
 	var written []string
 	c.applying.Lock()
 	c.notes.stop()
-	c.notes = newRepeater(func() {
+	c.notes = newRepeater(&c.writer.guard, func() {
 		note := c.note(c.Config())
 		<-answer
 		var n struct {
@@ -60,7 +62,7 @@ func TestOnlyNotesWaitForTheDiskOfTheRing(t *testing.T) {
 func TestRepeaterRunsOnceAfterManyCalls(t *testing.T) {
 	runs, end := make(chan int), make(chan struct{})
 	n := 0
-	r := newRepeater(func() {
+	r := newRepeater(new(guard.Guard), func() {
 		n++
 		runs <- n
 		<-end

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/ring"
 )
 
@@ -30,7 +31,7 @@ func (h logHandler) Handle(ctx context.Context, r slog.Record) error {
 	if text, is := ring.ServedPanic(r.Message); is {
 		h.c.firePanic(text, "panic: "+text, format.SpanRef{})
 	}
-	if f := h.c.rules.Load(); levelOf(r.Level) >= f.noticed {
+	if f := h.c.rules.Load(); format.Level(mapping.Level(r.Level)) >= f.noticed {
 		h.c.Fire(Request{Trigger: TriggerLog, Key: r.Message, Reason: r.Level.String() + ": " + r.Message, Level: r.Level})
 	}
 	return err

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/guard"
 	"github.com/entrace-go/entrace/internal/record"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -34,7 +34,7 @@ func (m *member) stop() error {
 	if m.Stop == nil {
 		return nil
 	}
-	return guard(m.Stop)
+	return guard.Run(m.Stop)
 }
 
 // showMembers has Stats return which members are on. The lock calling is held.
@@ -130,7 +130,7 @@ func (c *Control) startProvider(m *member, on Set, params map[string]string) {
 		once.Do(func() { go c.broken(m, s, err) })
 	}
 	m.session = s
-	if err := guard(func() error { return m.Start(s) }); err != nil {
+	if err := guard.Run(func() error { return m.Start(s) }); err != nil {
 		c.off(m, err)
 		return
 	}
@@ -191,7 +191,7 @@ func (c *Control) flushProviders(s Set) {
 		if m.Flush == nil || m.on&s == 0 {
 			continue
 		}
-		if err := guard(m.Flush); err != nil {
+		if err := guard.Run(m.Flush); err != nil {
 			_ = m.stop()
 			c.off(m, err)
 		}
@@ -210,16 +210,6 @@ func (c *Control) stopProviders() {
 			c.report(fmt.Errorf("stop provider %s: %w", m.Provides, err))
 		}
 	}
-}
-
-// guard calls fn and returns its panic as an error.
-func guard(fn func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-		}
-	}()
-	return fn()
 }
 
 // dumpTime is how long a dumper may take.
@@ -267,7 +257,7 @@ func (c *Control) dump(t *Trace) *dumps {
 		done := make(chan error, 1)
 		go func() { // which may not come back
 			defer m.busy.Store(false)
-			done <- guard(func() error { return m.Dump(ctx, &Session{on: on, params: t.tc.Params, write: d.add, open: d.open}) })
+			done <- guard.Run(func() error { return m.Dump(ctx, &Session{on: on, params: t.tc.Params, write: d.add, open: d.open}) })
 		}()
 		var err error
 		select {

@@ -1,7 +1,6 @@
 package control
 
 import (
-	"log/slog"
 	"math"
 	"slices"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 )
 
 // rules holds a configuration with its triggers indexed.
@@ -49,7 +49,7 @@ func compile(cfg *Config) *rules {
 			f.by[on.Trigger] = append(f.by[on.Trigger], &rule{On: on, trace: i})
 			switch on.Trigger {
 			case TriggerLog:
-				f.noticed = min(f.noticed, levelOf(on.Level))
+				f.noticed = min(f.noticed, format.Level(mapping.Level(on.Level)))
 			case TriggerSpan:
 				f.slow = min(f.slow, on.LongerThan)
 			case TriggerWatchdog:
@@ -74,24 +74,6 @@ func (o *On) signal() string {
 }
 
 const defaultSignal = "SIGUSR1"
-
-// levelOf returns the level of the entry of a log record.
-func levelOf(l slog.Level) format.Level {
-	switch {
-	case l < slog.LevelDebug:
-		return format.LevelTrace
-	case l < slog.LevelInfo:
-		return format.LevelDebug
-	case l < slog.LevelWarn:
-		return format.LevelInfo
-	case l < slog.LevelError:
-		return format.LevelWarn
-	}
-	return format.LevelError
-}
-
-// slogLevel is the other direction.
-func slogLevel(l format.Level) slog.Level { return slog.Level(4*int(l) - 8) }
 
 // match returns the index of the first trace that r is for, or a verdict why there is none.
 func (f *rules) match(r *Request) (trace int, v Verdict) {

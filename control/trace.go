@@ -18,8 +18,8 @@ import (
 	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/internal/record"
 	"github.com/entrace-go/entrace/internal/ring"
+	"github.com/entrace-go/entrace/internal/text"
 	"github.com/entrace-go/entrace/internal/tracename"
-	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -244,7 +244,7 @@ func (t *Trace) head() *format.TraceEntry {
 // maxText bounds the texts of a request in the trace's entry.
 const maxText = 4 << 10
 
-func cut(s string) string { return wire.Cut(s, maxText) }
+func cut(s string) string { return text.Cut(s, maxText) }
 
 // attrValue returns the value of a request's attribute.
 func attrValue(v slog.Value) (out format.Value) {

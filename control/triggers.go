@@ -13,9 +13,11 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/guard"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/record"
 	"github.com/entrace-go/entrace/internal/ring"
-	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/internal/text"
 )
 
 // logged fires for a log record in the ring.
@@ -27,7 +29,7 @@ func (c *Control) logged(s *ring.LogEvent) {
 		return
 	}
 	c.Fire(Request{
-		Trigger: TriggerLog, Key: s.Message, Reason: s.Level.String() + ": " + s.Message, Span: s.Span, Level: slogLevel(s.Level),
+		Trigger: TriggerLog, Key: s.Message, Reason: s.Level.String() + ": " + s.Message, Span: s.Span, Level: mapping.SlogLevel(uint8(s.Level)),
 	})
 }
 
@@ -351,15 +353,15 @@ func (c *Control) CapturePanic() {
 // panicked must not panic itself.
 func (c *Control) panicked(p any, stack []byte) {
 	defer func() { _ = recover() }()
-	text := panicText(p)
+	why := guard.Text(p)
 	now := time.Now()
 	e := &format.TraceEntry{
-		Message:  format.Some("panic: " + cut(text)),
+		Message:  format.Some("panic: " + cut(why)),
 		Metadata: format.Metadata{Name: "event panic", Target: target, Level: format.LevelError},
 		Attributes: []format.Attribute{
 			{Name: format.AttrTime, Value: format.TimeValue(now)},
-			{Name: "exception.message", Value: format.StringValue(cut(text))},
-			{Name: "exception.stacktrace", Value: format.StringValue(wire.Cut(string(stack), maxStack))},
+			{Name: "exception.message", Value: format.StringValue(cut(why))},
+			{Name: "exception.stacktrace", Value: format.StringValue(text.Cut(string(stack), maxStack))},
 		},
 	}
 	b := c.ring.Recorder().Batch()
@@ -370,18 +372,8 @@ func (c *Control) panicked(p any, stack []byte) {
 	ctx, cancel := context.WithTimeout(context.Background(), panicTime)
 	defer cancel()
 	// The spans that end by it ask for no other one.
-	c.panics.first(cut(text), now)
-	_, _ = c.Start(ctx, Request{Trigger: TriggerPanic, Key: text, Reason: "panic: " + text}) // the verdict is counted
+	c.panics.first(cut(why), now)
+	_, _ = c.Start(ctx, Request{Trigger: TriggerPanic, Key: why, Reason: "panic: " + why}) // the verdict is counted
 }
 
 const maxStack = 32 << 10
-
-// panicText returns the value of a panic, whose methods may panic themselves.
-func panicText(p any) (s string) {
-	defer func() {
-		if recover() != nil {
-			s = fmt.Sprintf("%T", p)
-		}
-	}()
-	return fmt.Sprint(p)
-}

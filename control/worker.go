@@ -3,11 +3,14 @@ package control
 import (
 	"context"
 	"sync"
+
+	"github.com/entrace-go/entrace/internal/guard"
 )
 
 // A worker runs functions one after the other on a goroutine of its own. It recovers their panics,
 // since they lead to code of others.
 type worker struct {
+	guard guard.Guard
 	queue chan func()
 	quit  chan struct{}
 	ended chan struct{}
@@ -21,18 +24,12 @@ func (w *worker) start(room int) {
 		for {
 			select {
 			case fn := <-w.queue:
-				guarded(fn)
+				w.guard.Call("a callback", fn)
 			case <-w.quit:
 				return
 			}
 		}
 	}()
-}
-
-// guarded calls fn and recovers its panic, which must not end the application.
-func guarded(fn func()) {
-	defer func() { _ = recover() }()
-	fn()
 }
 
 // offer queues fn if there is room.
@@ -84,12 +81,12 @@ type repeater struct {
 	ended chan struct{}
 }
 
-func newRepeater(fn func()) *repeater {
+func newRepeater(g *guard.Guard, fn func()) *repeater {
 	r := &repeater{make(chan struct{}, 1), make(chan struct{})}
 	go func() {
 		defer close(r.ended)
 		for range r.asked {
-			guarded(fn)
+			g.Call("a callback", fn)
 		}
 	}()
 	return r

@@ -149,7 +149,7 @@ func inspectCut(tr *fakeTrace, name string, size int, complain func(what, wrong 
 		reason := mapping.CutTorn
 		if size == len(tr.b) || tr.Format != ET && size == end {
 			reason = mapping.CutClean
-		} else if tr.Format != ET && isZero(tr.b[end:size]) {
+		} else if tr.Format != ET && wire.IsZero(tr.b[end:size]) {
 			reason = mapping.CutZeroTail // an entry can begin with zeros, too
 		}
 		if r.Entries != n || n > 0 && r.GoodBytes != int64(end) || r.Size != int64(size) || r.Reason != reason {
@@ -278,7 +278,7 @@ func checkAnyFile(t testing.TB, name string, b []byte) {
 	if f.Format() != ET || f.Damage() != nil {
 		// The index, which passes over attributes, agrees with a full decoder, but
 		// for zeros before the damage, which it may count as such.
-		for len(raws) > f.Len() && rerr != nil && isZero([]byte(raws[len(raws)-1])) {
+		for len(raws) > f.Len() && rerr != nil && wire.IsZero([]byte(raws[len(raws)-1])) {
 			raws, rerr = raws[:len(raws)-1], f.Damage()
 		}
 		if f.Len() != len(raws) {

@@ -126,7 +126,7 @@ func TestZerosInTheMiddle(t *testing.T) {
 				want := plain(t, b[wire.MagicSize:], v)
 				// Before what is no entry they may be damage, too, all of them.
 				least := want
-				for len(least) > 0 && isZero([]byte(least[len(least)-1])) {
+				for len(least) > 0 && wire.IsZero([]byte(least[len(least)-1])) {
 					least = least[:len(least)-1]
 				}
 				for how, drainIt := range map[string]func() ([]string, error){

@@ -1,7 +1,6 @@
 package format
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"math"
@@ -110,5 +109,3 @@ func (r *Reader) ended(err error) {
 		r.rerr = err
 	}
 }
-
-func isZero(b []byte) bool { return len(bytes.TrimLeft(b, "\x00")) == 0 }

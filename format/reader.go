@@ -143,7 +143,7 @@ func (r *Reader) next() error {
 	if err != nil {
 		return err
 	}
-	if r.format == IET && n == r.version.minEntrySize() && isZero(r.raw) {
+	if r.format == IET && n == r.version.minEntrySize() && wire.IsZero(r.raw) {
 		return r.zeroRun(id)
 	}
 	r.consume(n)
@@ -203,7 +203,7 @@ func (r *Reader) skim(found func(parent uint32)) {
 		switch {
 		case !ok, n > r.d.maxSize, parent != 0 && int64(parent) >= id, gap > 0 && n < len(b):
 			return
-		case n == r.version.minEntrySize() && isZero(b[:n]): // which can be what a crash leaves
+		case n == r.version.minEntrySize() && wire.IsZero(b[:n]): // which can be what a crash leaves
 			return
 		}
 		r.id = id
@@ -219,7 +219,7 @@ func (r *Reader) tail() error {
 		return io.EOF
 	}
 	err := r.d.Err()
-	if t, ok := errors.AsType[*TruncatedError](err); ok && r.format != ET && isZero(rest) {
+	if t, ok := errors.AsType[*TruncatedError](err); ok && r.format != ET && wire.IsZero(rest) {
 		t.ZeroTail, t.Field, t.length = true, "", nil
 	}
 	return err

@@ -339,7 +339,7 @@ func (t *table) scan(r *Reader, size int64, step func(int64) error) error {
 			return t.dropZeros(r.format, whole, err)
 		}
 		add(e.Parent)
-		if r.format != IET || !isZero(r.raw) {
+		if r.format != IET || !wire.IsZero(r.raw) {
 			whole = t.len()
 		}
 		if step != nil && r.off >= next {

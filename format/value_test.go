@@ -158,25 +158,6 @@ func TestValueWords(t *testing.T) {
 	}
 }
 
-func TestCut(t *testing.T) {
-	for _, x := range []struct {
-		s    string
-		n    int
-		want string
-	}{
-		{"abc", 3, "abc"},
-		{"abcd", 3, "…"},
-		{"abcdef", 5, "ab…"},
-		{"äöüß", 7, "äö…"},
-		{"äöüß", 6, "ä…"},
-		{"abcd", 2, ""},
-	} {
-		if got := wire.Cut(x.s, x.n); got != x.want {
-			t.Errorf("wire.Cut(%q, %d) is %q, want %q", x.s, x.n, got, x.want)
-		}
-	}
-}
-
 // TestValueForPeople: a value prints itself, and gives itself as what Go has for it.
 func TestValueForPeople(t *testing.T) {
 	huge, _ := new(big.Int).SetString("18446744073709551617", 10)

@@ -74,7 +74,7 @@ func (v *verifier) entry(id uint32, raw []byte) error {
 	if v.pool != nil && v.e.Parent != v.pool[id] {
 		report("parent", errPoolParent)
 	}
-	if isZero(raw) {
+	if wire.IsZero(raw) {
 		report("", errAllZero)
 	}
 	if id == 0 {

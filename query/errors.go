@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/entrace-go/entrace/internal/text"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -29,10 +30,7 @@ type Error struct {
 func (e *Error) Error() string {
 	// A word of the query can be as long as the query.
 	const maxErrorText = 200
-	s := e.Text
-	if len(s) > maxErrorText {
-		s = strings.ToValidUTF8(s[:maxErrorText], "") + "…"
-	}
+	s := text.Cut(e.Text, maxErrorText)
 	if e.Query != "" {
 		s += fmt.Sprintf(", at %d (%s)", e.Pos+1, e.near())
 	}

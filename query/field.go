@@ -8,6 +8,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/text"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -205,44 +206,12 @@ func similar(word string, inBraces bool) string {
 // nearest returns the name that differs least from a word, "" if all differ in more than a third of
 // its letters.
 func nearest(word string, names []string) string {
-	best, least := "", (len(word)+1)/3+1
-	for _, name := range names {
-		if d := distance(strings.ToLower(word), strings.ToLower(name)); d < least {
-			best, least = name, d
-		}
-	}
-	return best
+	return text.Nearest(word, names, (len(word)+1)/3)
 }
 
 // isTypo reports whether a word is so near to a name that it is rather that name than another one.
 func isTypo(word, name string) bool {
-	return distance(strings.ToLower(word), strings.ToLower(name)) <= 1+len(word)/8
-}
-
-// distance returns how many letters tell two words apart. Two letters that changed places are one.
-func distance(a, b string) int {
-	if len(a) > 64 || len(b) > 64 {
-		return 64
-	}
-	before, row, next := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		next[0] = i + 1
-		for j := range len(b) {
-			n := row[j]
-			if a[i] != b[j] {
-				n = 1 + min(n, row[j+1], next[j])
-			}
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				n = min(n, 1+before[j-1])
-			}
-			next[j+1] = n
-		}
-		before, row, next = row, next, before
-	}
-	return row[len(b)]
+	return text.Distance(word, name) <= 1+len(word)/8
 }
 
 // role returns the role of the rows that a comparison of the field is about, if it is one: for all

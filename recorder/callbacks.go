@@ -4,11 +4,15 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/entrace-go/entrace/internal/guard"
 )
 
 // callbacks runs functions of the application one after the other, on a goroutine that
 // is there while there is something to run. It bounds what waits.
 type callbacks struct {
+	guard guard.Guard
+
 	mu sync.Mutex
 
 	queue   []callback
@@ -19,6 +23,7 @@ type callbacks struct {
 }
 
 type callback struct {
+	name string // for people
 	fn   func()
 	size int
 }
@@ -32,21 +37,21 @@ const (
 )
 
 // post queues fn, which keeps size bytes. It reports false if there is no room.
-func (c *callbacks) post(size int, fn func()) bool {
+func (c *callbacks) post(name string, size int, fn func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.queue) >= maxCallbacks || c.size+size > maxCallbackBytes && c.size > 0 {
 		return false
 	}
-	c.add(callback{fn, size})
+	c.add(callback{name, fn, size})
 	return true
 }
 
 // mustPost is post for what has to come, room or not, and is rare.
-func (c *callbacks) mustPost(fn func()) {
+func (c *callbacks) mustPost(name string, fn func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.add(callback{fn, 0})
+	c.add(callback{name, fn, 0})
 }
 
 // add queues a function. The lock is held.
@@ -68,18 +73,12 @@ func (c *callbacks) run() {
 		c.queue = c.queue[1:]
 		c.started = time.Now()
 		c.mu.Unlock()
-		guarded(next.fn)
+		c.guard.Call(next.name, next.fn)
 		c.mu.Lock()
 		c.size -= next.size
 	}
 	c.queue, c.running = nil, false
 	close(c.idle)
-}
-
-// guarded calls fn, whose panic must not take the application along.
-func guarded(fn func()) {
-	defer func() { _ = recover() }()
-	fn()
 }
 
 // runningFor returns how long the function has run that runs now.

@@ -173,14 +173,14 @@ func (w *writer) failed(err error) {
 // report tells OnError.
 func (w *writer) report(err error) {
 	if w.o.OnError != nil {
-		w.callbacks.post(0, func() { w.o.OnError(err) })
+		w.callbacks.post("OnError", 0, func() { w.o.OnError(err) })
 	}
 }
 
 // notice tells OnNotice.
 func (w *writer) notice(text string) {
 	if w.o.OnNotice != nil {
-		w.callbacks.post(0, func() { w.o.OnNotice(text) })
+		w.callbacks.post("OnNotice", 0, func() { w.o.OnNotice(text) })
 	}
 }
 

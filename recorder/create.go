@@ -226,8 +226,10 @@ func newWriter(o *Options, in *record.Interner, name string) *writer {
 		ParkLeft: w.parkLeft, UnparkLeft: func(seg *journal.Segment) { w.left.drop(seg) },
 	})
 	w.placer.Drop = w.drop
+	w.callbacks.guard.Tell = w.report
 	if o.Tee != nil {
 		w.tee = &teeQueue{tee: o.Tee}
+		w.tee.calls.guard.Tell = w.report
 	}
 	return w
 }

@@ -150,6 +150,29 @@ func TestCallbacksMayDoAnything(t *testing.T) {
 	}
 }
 
+// TestPanicOfTeeIsTold: OnError is told of the first panic of a Tee alone, and Close does not wait for
+// a Tee that panics in its own.
+func TestPanicOfTeeIsTold(t *testing.T) {
+	told := make(chan error, 100)
+	r, _ := faultRecorder(t, Options{Tee: panickingTee{}, OnError: func(err error) { told <- err }})
+	for range 3 {
+		must(t, r.Log(format.SpanRef{}, faultEntry("x")))
+		must(t, r.Flush(t.Context()))
+	}
+	if err := r.Close(t.Context()); !errors.Is(err, errTeePanic) {
+		t.Errorf("Close: %v, want %v", err, errTeePanic)
+	}
+	if err := <-told; len(told) > 0 || !strings.Contains(err.Error(), "Tee.Begin panicked") {
+		t.Errorf("OnError was told %v, and of %d more", err, len(told))
+	}
+}
+
+type panickingTee struct{}
+
+func (panickingTee) Begin(format.Version)        { panic("in Begin") }
+func (panickingTee) Take([]TeeEntry)             { panic("in Take") }
+func (panickingTee) Close(context.Context) error { panic("in Close") }
+
 type doingTee struct {
 	do   func()
 	once sync.Once

@@ -2,6 +2,7 @@ package recorder
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -45,8 +46,11 @@ type teeQueue struct {
 // errTeeBusy says why entries do not reach a Tee.
 var errTeeBusy = fmt.Errorf("the Tee does not take the entries: %w", ErrOverflow)
 
+// errTeePanic says why a Tee is not closed.
+var errTeePanic = errors.New("Tee.Close panicked")
+
 // begin tells the Tee of a file.
-func (t *teeQueue) begin(v format.Version) { t.calls.mustPost(func() { t.tee.Begin(v) }) }
+func (t *teeQueue) begin(v format.Version) { t.calls.mustPost("Tee.Begin", func() { t.tee.Begin(v) }) }
 
 // take hands entries to the Tee, whose encodings are in b. The error says once that there
 // is no room for them.
@@ -68,7 +72,7 @@ func (t *teeQueue) take(b []byte, entries []placer.Staged) error {
 	if len(list) == 0 {
 		return nil
 	}
-	if t.calls.post(len(raw), func() { t.tee.Take(list) }) {
+	if t.calls.post("Tee.Take", len(raw), func() { t.tee.Take(list) }) {
 		t.lost = false
 		return nil
 	}
@@ -85,7 +89,12 @@ func (t *teeQueue) take(b []byte, entries []placer.Staged) error {
 func (t *teeQueue) close(ctx context.Context) error {
 	var closing atomic.Bool
 	done := make(chan error, 1)
-	t.calls.mustPost(func() { closing.Store(true); done <- t.tee.Close(ctx) })
+	t.calls.mustPost("Tee.Close", func() {
+		closing.Store(true)
+		err := errTeePanic
+		defer func() { done <- err }()
+		err = t.tee.Close(ctx)
+	})
 	tick := time.NewTicker(callbackGrace / 20)
 	defer tick.Stop()
 	for {

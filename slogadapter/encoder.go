@@ -10,8 +10,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/guard"
 	"github.com/entrace-go/entrace/internal/mapping"
-	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/internal/text"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -141,17 +142,8 @@ func (e *encoder) begin(s *site, l slog.Level, levelText string, at time.Time, m
 // level returns the format's level for l, and that of slog's four which l is
 // named after.
 func level(l slog.Level) (format.Level, slog.Level) {
-	switch {
-	case l < slog.LevelDebug:
-		return format.LevelTrace, slog.LevelDebug
-	case l < slog.LevelInfo:
-		return format.LevelDebug, slog.LevelDebug
-	case l < slog.LevelWarn:
-		return format.LevelInfo, slog.LevelInfo
-	case l < slog.LevelError:
-		return format.LevelWarn, slog.LevelWarn
-	}
-	return format.LevelError, slog.LevelError
+	n := mapping.Level(l)
+	return format.Level(n), max(mapping.SlogLevel(n), slog.LevelDebug)
 }
 
 // levelNames are the names of the levels around slog's, which then take no allocation.
@@ -191,7 +183,7 @@ func (e *encoder) addExtra() {
 func (e *encoder) replaced(groups []string, a slog.Attr) (b slog.Attr) {
 	defer func() {
 		if p := recover(); p != nil {
-			b = slog.String(a.Key, "!PANIC: "+panicText(p))
+			b = slog.String(a.Key, "!PANIC: "+guard.Text(p))
 		}
 	}()
 	b = e.shared.replace(groups, a)
@@ -350,7 +342,7 @@ func (e *encoder) groupName(name string) string {
 	}
 	if name = valid(name); len(name) > room {
 		e.cut = true
-		name = wire.Cut(name, max(room, len("…")))
+		name = text.Cut(name, max(room, len("…")))
 	}
 	return name
 }
@@ -365,18 +357,18 @@ func valid(s string) string {
 
 // limit returns as much of a text as the record has room for. One that is cut
 // takes all that is left, and the mark of a cut has room always.
-func (e *encoder) limit(text string) string {
-	if e.bytes+len(text) <= e.shared.maxBytes {
-		e.bytes += len(text)
-		return text
+func (e *encoder) limit(s string) string {
+	if e.bytes+len(s) <= e.shared.maxBytes {
+		e.bytes += len(s)
+		return s
 	}
 	room := max(e.shared.maxBytes-e.bytes, len("…"))
-	if len(text) > room {
+	if len(s) > room {
 		e.cut = true
-		text = wire.Cut(text, room)
+		s = text.Cut(s, room)
 	}
 	e.bytes = max(e.bytes, e.shared.maxBytes)
-	return text
+	return s
 }
 
 // valueText returns what a value that became a level or message reads like.

@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/guard"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -152,7 +153,7 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			b.Undo()
-			err = errors.Join(fmt.Errorf("slogadapter: panic: %s", panicText(p)), b.Write())
+			err = errors.Join(fmt.Errorf("slogadapter: panic: %s", guard.Text(p)), b.Write())
 		}
 		e.release()
 	}()

@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"encoding"
 	"encoding/json"
-	"fmt"
 	"log/slog"
 	"reflect"
 	"strconv"
 	"time"
 	"unicode/utf8"
+
+	"github.com/entrace-go/entrace/internal/guard"
 )
 
 // value adds an attribute, whose value is resolved.
@@ -191,27 +192,5 @@ func panicked(x, r any) string {
 	if v := reflect.ValueOf(x); v.Kind() == reflect.Pointer && v.IsNil() {
 		return "<nil>"
 	}
-	return "!PANIC: " + panicText(r)
-}
-
-// panicText describes the value of a panic. It prints nothing composite, which
-// could contain itself.
-func panicText(r any) (text string) {
-	defer func() {
-		if recover() != nil {
-			text = fmt.Sprintf("%T", r)
-		}
-	}()
-	switch r := r.(type) {
-	case error:
-		return r.Error()
-	case string:
-		return r
-	case fmt.Stringer:
-		return r.String()
-	}
-	if v := reflect.ValueOf(r); v.IsValid() && v.Kind() <= reflect.Complex128 {
-		return fmt.Sprint(r)
-	}
-	return fmt.Sprintf("%T", r)
+	return "!PANIC: " + guard.Text(r)
 }

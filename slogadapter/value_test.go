@@ -161,7 +161,7 @@ func TestValue(t *testing.T) {
 		{name: "panic in the error's error", value: failingText{panicsError{"again"}}, want: "String !PANIC: again"},
 		{name: "panic with a Stringer", value: panicsError{stringerPanic{}}, want: "String !PANIC: stringer"},
 		{name: "panic with something cyclic", value: panicsError{cyclicMap}, want: "String !PANIC: map[string]interface {}"},
-		{name: "panic with an error that panics", value: panicsError{panicsError{7}}, want: "String !PANIC: slogadapter_test.panicsError"},
+		{name: "panic with an error that panics", value: panicsError{panicsError{7}}, want: "String !PANIC: %!v(PANIC=Error method: 7)"},
 		{name: "panic with nil", value: panicsError{nil}, want: "String !PANIC: " + new(runtime.PanicNilError).Error()},
 
 		{name: "LogValuer", value: valuer(func() slog.Value { return slog.IntValue(1) }), want: "I64 1"},

@@ -14,6 +14,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/columns"
 	"github.com/entrace-go/entrace/internal/interest"
+	"github.com/entrace-go/entrace/internal/text"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
@@ -442,10 +443,7 @@ const previewSize = 300
 
 // preview returns the beginning of a text.
 func preview(s string) string {
-	if len(s) > previewSize {
-		s = strings.ToValidUTF8(s[:previewSize], "") + "…"
-	}
-	return s
+	return strings.ToValidUTF8(text.Cut(s, previewSize), "")
 }
 
 // attributesText returns the first of some attributes as a line.
@@ -458,11 +456,7 @@ func attributesText(list []format.Attribute) string {
 		if b.Len() > 0 {
 			b.WriteByte(' ')
 		}
-		value := a.Value.String()
-		if len(value) > 80 {
-			value = strings.ToValidUTF8(value[:80], "") + "…"
-		}
-		b.WriteString(a.Name + "=" + value)
+		b.WriteString(a.Name + "=" + text.Cut(a.Value.String(), 80))
 	}
 	return preview(b.String())
 }

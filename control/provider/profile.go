@@ -19,7 +19,7 @@ import (
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/wire"
+	texts "github.com/entrace-go/entrace/internal/text"
 )
 
 // The labels that say below which span a stack belongs, in hexadecimal digits.
@@ -167,7 +167,7 @@ func labelsOf(s *profile.Sample) ([]label, format.SpanRef) {
 	labels = labels[:min(len(labels), maxLabels)]
 	for i := range labels {
 		l := &labels[i]
-		l.name, l.value = wire.Cut(l.name, maxLabelName), wire.Cut(l.value, maxLabelValue)
+		l.name, l.value = texts.Cut(l.name, maxLabelName), texts.Cut(l.value, maxLabelValue)
 	}
 	return labels, ref
 }

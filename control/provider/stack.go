@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/pprof/profile"
 
-	"github.com/entrace-go/entrace/internal/wire"
+	texts "github.com/entrace-go/entrace/internal/text"
 )
 
 // Bounds on the text of a stack.
@@ -81,7 +81,7 @@ func (g *group) function(wanted func(name string) bool) string {
 				continue
 			}
 			if wanted(name) {
-				return wire.Cut(name, maxLabelValue)
+				return texts.Cut(name, maxLabelValue)
 			}
 			if first == "" {
 				first = name
@@ -91,7 +91,7 @@ func (g *group) function(wanted func(name string) bool) string {
 	if first == "" {
 		return "unknown function"
 	}
-	return wire.Cut(first, maxLabelValue)
+	return texts.Cut(first, maxLabelValue)
 }
 
 // fromApplication reports whether a function is none of those that only wait or

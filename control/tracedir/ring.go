@@ -21,8 +21,8 @@ import (
 	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/internal/record"
 	"github.com/entrace-go/entrace/internal/ring"
+	"github.com/entrace-go/entrace/internal/text"
 	"github.com/entrace-go/entrace/internal/tracename"
-	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -55,7 +55,7 @@ func crashText(ring string) string { return strings.TrimSuffix(ring, ringExt) + 
 // Note returns the note of this process for the file of its ring, with its service and the id of its
 // configuration.
 func Note(service, config string) []byte {
-	n := note{Host: Host(), PID: os.Getpid(), Service: wire.Cut(service, maxNote), Config: wire.Cut(config, maxNote)}
+	n := note{Host: Host(), PID: os.Getpid(), Service: text.Cut(service, maxNote), Config: text.Cut(config, maxNote)}
 	b, err := json.Marshal(n)
 	if err != nil || len(b) > ring.MaxNote {
 		return nil // the ring is of use without it
@@ -281,7 +281,7 @@ func write(rec *recorder.Recorder, ref format.SpanRef, at time.Time, e *format.T
 const target = "github.com/entrace-go/entrace/control"
 
 // cutText bounds a text in the trace's entry.
-func cutText(s string) string { return wire.Cut(s, 4<<10) }
+func cutText(s string) string { return text.Cut(s, 4<<10) }
 
 // ended is a context that has ended.
 var ended = func() context.Context {

@@ -13,6 +13,7 @@ import (
 	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/internal/raw"
 	"github.com/entrace-go/entrace/internal/tracename"
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // copyBroken makes a copy of the file name, which f is and which is corrupt, and returns
@@ -133,7 +134,7 @@ func copyTo(f *format.File, output string, replace bool) (n int, err error) {
 		b, err := w.Entry(all, id)
 		switch {
 		case err != nil:
-		case to == format.IET && isZero(b):
+		case to == format.IET && wire.IsZero(b):
 			zeros = append(zeros, slices.Clone(b))
 			continue
 		default:

@@ -129,7 +129,7 @@ func (b *rest) look(f io.ReaderAt, size, until int64) (*survey, error) {
 		s.index.Add(int(r.Offset()-s.size), id, e.Parent, false)
 		s.entries++
 		s.size = r.Offset()
-		if !isZero(r.Raw()) {
+		if !wire.IsZero(r.Raw()) {
 			whole, wholeSize = s.entries, s.size
 		}
 		s.closed = e.IsEnd()
@@ -193,7 +193,6 @@ func (s *survey) dropZeros(n int, size int64) {
 }
 
 // isZero reports whether b is nothing but zeros.
-func isZero(b []byte) bool { return len(bytes.TrimLeft(b, "\x00")) == 0 }
 
 // isCrash reports whether e is the log record of such a text.
 func isCrash(e *format.TraceEntry, text string) bool {

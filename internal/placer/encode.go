@@ -10,6 +10,7 @@ import (
 	"github.com/entrace-go/entrace/internal/jsontext"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/record"
+	"github.com/entrace-go/entrace/internal/text"
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
@@ -77,7 +78,7 @@ func (e *encoder) entry(c *record.Cursor, h *record.Head, parent uint32, l *link
 	e.encode(c, h, parent, l)
 	size := len(e.B) - start
 	if size <= e.maxSize && e.Count() <= MaxAttributes {
-		if size <= minEntry && isZero(e.B[start:]) {
+		if size <= minEntry && wire.IsZero(e.B[start:]) {
 			// Readers take zeros alone for what a crash leaves.
 			e.B = e.B[:start]
 			named := record.Head{Name: record.Text{Text: "(empty)"}}
@@ -98,15 +99,6 @@ func (e *encoder) entry(c *record.Cursor, h *record.Head, parent uint32, l *link
 
 // minEntry is the size of the smallest entry, at most.
 const minEntry = 10
-
-func isZero(b []byte) bool {
-	for _, c := range b {
-		if c != 0 {
-			return false
-		}
-	}
-	return true
-}
 
 func (e *encoder) encode(c *record.Cursor, h *record.Head, parent uint32, l *links) {
 	e.B = wire.AppendUint(e.B, uint64(parent))
@@ -173,7 +165,7 @@ func (e *encoder) head(h *record.Head) {
 	case h.PlaceMessage:
 		e.B = append(e.B, p.message...)
 	case e.share > 0:
-		e.B = wire.AppendString(append(e.B, 1), wire.Cut(wire.ValidText(h.Message), e.share))
+		e.B = wire.AppendString(append(e.B, 1), text.Cut(wire.ValidText(h.Message), e.share))
 	default:
 		e.B = wire.AppendText(append(e.B, 1), h.Message)
 	}
@@ -187,7 +179,7 @@ func (e *encoder) cutHead(w *wire.Head) {
 		return
 	}
 	for _, s := range []*string{&w.Message, &w.Name, &w.Target, &w.Module, &w.File} {
-		*s = wire.Cut(*s, e.share)
+		*s = text.Cut(*s, e.share)
 	}
 }
 
@@ -350,7 +342,7 @@ func (e *encoder) cutName(n *name) *name {
 		return nil
 	}
 	if len(n.text) > e.share {
-		return e.stored(wire.Cut(n.text, e.share))
+		return e.stored(text.Cut(n.text, e.share))
 	}
 	return n
 }
@@ -434,7 +426,7 @@ func (e *encoder) value(i *record.Item, stored string) {
 
 func (e *encoder) cutString(s string) {
 	if e.share > 0 && len(s) > e.share {
-		s = wire.Cut(wire.ValidText(s[:e.share])+"…", e.share)
+		s = text.Cut(wire.ValidText(s[:e.share])+"…", e.share)
 	}
 	e.String(s)
 }

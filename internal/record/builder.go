@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/internal/journal"
+	"github.com/entrace-go/entrace/internal/text"
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
@@ -349,7 +350,7 @@ func (b *Builder) cut(s string) string {
 		return s
 	}
 	b.cutHead = true
-	return wire.Cut(s, b.MaxText)
+	return text.Cut(s, b.MaxText)
 }
 
 // Hex adds an attribute that is the text of an id.

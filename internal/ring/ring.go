@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/guard"
 	"github.com/entrace-go/entrace/internal/journal"
 	"github.com/entrace-go/entrace/internal/record"
 	"github.com/entrace-go/entrace/internal/spanmap"
@@ -91,6 +92,7 @@ type LogEvent struct {
 type Ring struct {
 	o      Options
 	rec    *recorder.Recorder
+	guard  guard.Guard
 	intern *record.Interner
 	live   atomic.Pointer[journal.Journal] // nil: there is no ring
 
@@ -152,6 +154,7 @@ func New(o *Options) (*Ring, error) {
 		return nil, fmt.Errorf("a note of %d bytes: there is room for %d", len(o.Note), MaxNote)
 	}
 	g.level.Store(uint32(noLevel))
+	g.guard.Tell = g.tell
 	if g.o.Taken == nil {
 		g.o.Taken = new(atomic.Uint64)
 	}
@@ -448,14 +451,8 @@ func (g *Ring) replace(old *journal.Journal, cause error) {
 // tell tells OnError.
 func (g *Ring) tell(err error) {
 	if g.o.OnError != nil {
-		go guarded(func() { g.o.OnError(err) })
+		go g.guard.Call("OnError", func() { g.o.OnError(err) })
 	}
-}
-
-// guarded calls fn, whose panic must not take the application along.
-func guarded(fn func()) {
-	defer func() { _ = recover() }()
-	fn()
 }
 
 // A target takes the records of the ring's recorder.
@@ -484,7 +481,7 @@ func (g target) Put(r *journal.Record, hint *journal.Hint, e *record.LogEvent) e
 			Level: format.Level(e.Level), Message: string(append([]byte(nil), e.Message...)),
 			Span: format.SpanRef{TraceID: [16]byte(e.Ref.TraceID()), SpanID: [8]byte(e.Ref.SpanID())},
 		}
-		guarded(func() { g.o.OnLog(&told) })
+		g.guard.Call("OnLog", func() { g.o.OnLog(&told) })
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -173,19 +174,5 @@ func AppendHex(b, id []byte) []byte {
 	return b
 }
 
-// Cut returns s, or when it is longer than n bytes its beginning and "…", in at most n
-// bytes and not ending within a rune.
-func Cut(s string, n int) string {
-	const ellipsis = "…"
-	if len(s) <= n {
-		return s
-	}
-	n -= len(ellipsis)
-	if n < 0 {
-		return ""
-	}
-	for n > 0 && s[n]&0xc0 == 0x80 {
-		n--
-	}
-	return s[:n] + ellipsis
-}
+// IsZero reports whether all bytes are zero, as a crash can leave them at the end of a file.
+func IsZero(b []byte) bool { return len(bytes.TrimLeft(b, "\x00")) == 0 }

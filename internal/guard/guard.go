@@ -1,0 +1,72 @@
+// Package guard keeps panics of the application's code from ending the program when a library calls
+// that code.
+package guard
+
+import (
+	"fmt"
+	"reflect"
+	"runtime/debug"
+	"sync/atomic"
+)
+
+// A Guard calls functions of the application, and tells of the first that panics. It is safe for
+// concurrent use.
+type Guard struct {
+	// Tell, if set, is told why the first function panicked. It may panic itself.
+	Tell func(error)
+
+	told atomic.Bool
+}
+
+// Call calls fn, which was named for people. It returns if fn panics.
+func (g *Guard) Call(name string, fn func()) {
+	defer func() {
+		p := recover()
+		if p == nil {
+			return
+		}
+		if !g.told.Swap(true) && g.Tell != nil {
+			g.Call("", func() { g.Tell(fmt.Errorf("%s panicked, of which no more is told: %s", name, Text(p))) })
+		}
+	}()
+	fn()
+}
+
+// Run calls fn and returns its error, or its panic with the stack as one.
+func Run(fn func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %s\n%s", Text(p), debug.Stack())
+		}
+	}()
+	return fn()
+}
+
+// Text describes the value of a panic, whose methods may panic themselves: that is in the text then. Of
+// what could contain itself it prints the type alone.
+func Text(p any) string {
+	switch p.(type) {
+	case error, fmt.Stringer:
+		return fmt.Sprint(p) // which calls the method, and recovers its panic
+	}
+	if t := reflect.TypeOf(p); t == nil || isFlat(t) {
+		return fmt.Sprint(p)
+	}
+	return fmt.Sprintf("%T", p)
+}
+
+// isFlat reports whether values of a type refer to no others.
+func isFlat(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Array:
+		return isFlat(t.Elem())
+	case reflect.Struct:
+		for f := range t.Fields() {
+			if !isFlat(f.Type) {
+				return false
+			}
+		}
+		return true
+	}
+	return t.Kind() <= reflect.Complex128 || t.Kind() == reflect.String
+}

@@ -1,0 +1,40 @@
+package text_test
+
+import (
+	"testing"
+
+	"github.com/entrace-go/entrace/internal/text"
+)
+
+func TestCutKeepsRunesWhole(t *testing.T) {
+	for _, x := range []struct {
+		s         string
+		n         int
+		head, cut string
+	}{
+		{"abc", 3, "abc", "abc"},
+		{"abcdef", 5, "abcde", "ab…"},
+		{"aéé", 4, "aé", "a…"},
+		{"éééé", 6, "ééé", "é…"},
+		{"abcdef", 3, "abc", "…"},
+		{"abcdef", 2, "ab", ""},
+		{"é", 1, "", ""},
+		{"abc", 0, "", ""},
+	} {
+		if got := text.Head(x.s, x.n); got != x.head {
+			t.Errorf("Head(%q, %d) is %q, want %q", x.s, x.n, got, x.head)
+		}
+		if got := text.Cut(x.s, x.n); got != x.cut {
+			t.Errorf("Cut(%q, %d) is %q, want %q", x.s, x.n, got, x.cut)
+		}
+	}
+}
+
+func TestNearest(t *testing.T) {
+	names := []string{"duration", "name", "status"}
+	for word, want := range map[string]string{"duratoin": "duration", "nam": "name", "sttaus": "status", "kind": "", "": ""} {
+		if got := text.Nearest(word, names, 2); got != want {
+			t.Errorf("nearest to %q is %q, want %q", word, got, want)
+		}
+	}
+}
