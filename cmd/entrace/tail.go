@@ -135,40 +135,44 @@ func (a *app) tailFile(ctx context.Context, name string, o tailOptions) error {
 			return nil
 		}
 	}
-	if o.selects() || len(o.clock) > 0 || o.json && !o.raw {
-		return a.tailRows(ctx, name, o)
-	}
-	if own, err := inPlace(name, o.from); err != nil {
+	own, err := inPlace(name, o.from)
+	switch {
+	case err != nil:
 		return err
-	} else if !own {
-		return a.tailForeign(ctx, name, o)
-	}
-	var grows *growing
-	if o.follow {
-		// It is open before anything is printed, which can take a while.
-		var err error
-		if grows, err = openGrowing(format.Find(name)); err != nil {
-			return known(name, err)
-		}
-		defer grows.close()
+	case o.follow && !own:
+		return usagef("tail -f follows ENTRACE's own formats alone")
+	case o.follow && o.asRows():
+		return a.tailRows(ctx, name, o)
 	}
 	l := &lines{app: a, o: o, name: name}
 	defer func() { l.close() }()
-	was, _ := osfile.LockHolder(format.Find(name))
-	err := l.open()
-	if o.follow && (errors.Is(err, format.ErrTruncated) || err == nil && !grows.is(l.path())) { // it is only just made, or another one already
-		l.close()
-		return a.follow(ctx, grows, l)
-	}
-	if err == nil {
-		err = l.begin()
-	}
-	if !o.follow || err != nil || l.ended() {
-		if err == nil && !o.json {
+	if !o.follow {
+		if err = l.open(ctx, own); err == nil {
+			err = l.begin(ctx)
+		}
+		if err == nil && own && !o.json && !o.asRows() {
 			if word, died := a.died(ctx, l.path()); word == convert.StateKilled {
 				fmt.Fprintln(a.err, "entrace:", safe(died.Error()))
 			}
 		}
+		return torn(name, errors.Join(err, l.damage()))
+	}
+	// It is open before anything is printed, which can take a while.
+	grows, err := openGrowing(format.Find(name))
+	if err != nil {
+		return known(name, err)
+	}
+	defer grows.close()
+	was, _ := osfile.LockHolder(format.Find(name))
+	err = l.open(ctx, own)
+	if errors.Is(err, format.ErrTruncated) || err == nil && !grows.is(l.path()) { // it is only just made, or another one already
+		l.close()
+		return a.follow(ctx, grows, l)
+	}
+	if err == nil {
+		err = l.begin(ctx)
+	}
+	if err != nil || l.last == nil && l.f.Format() == format.ET { // which does not grow
 		return errors.Join(err, torn(name, l.damage()))
 	}
 	for was == osfile.LockHeld && l.hasJournal() && wait(ctx) { // its program is about to die
@@ -185,6 +189,9 @@ func (a *app) tailFile(ctx context.Context, name string, o tailOptions) error {
 	l.follows = true
 	return a.follow(ctx, grows, l)
 }
+
+// asRows reports whether rows are printed that a view has to find, and not entries as they come.
+func (o *tailOptions) asRows() bool { return o.selects() || len(o.clock) > 0 || o.json && !o.raw }
 
 // A diedError says how the program died that wrote a file.
 type diedError string
@@ -233,20 +240,6 @@ func (a *app) died(ctx context.Context, name string) (word convert.StateWord, di
 
 // maxOpen is how many names of open spans died returns.
 const maxOpen = 10
-
-// tailForeign is tailFile of a file of another format, or a compressed one.
-func (a *app) tailForeign(ctx context.Context, name string, o tailOptions) error {
-	if o.follow {
-		return usagef("tail -f follows ENTRACE's own formats alone")
-	}
-	t, err := a.open(ctx, []string{name}, &o.lookFlags)
-	if err != nil {
-		return err
-	}
-	defer t.Close()
-	l := &lines{app: a, o: o, name: name, f: t.View().Files()[0]}
-	return errors.Join(l.begin(), t.Damage())
-}
 
 // A growing file is followed under whatever name it gets.
 type growing struct {
@@ -354,44 +347,43 @@ func (g *growing) show(ctx context.Context, l *lines) (rotated bool, err error) 
 	}
 }
 
-// lines prints entries, in the order in which they were recorded.
+// lines prints entries as they come, and before that the last lines of what is there.
 type lines struct {
 	*app
 
 	o       tailOptions
 	name    string
-	last    []*format.TraceEntry // of what was there in the beginning
+	last    []*format.TraceEntry // the last ones of a large file
 	end     int64                // where they end in the file
-	f       *format.File         // all of it, if it was needed
+	rows    *rowTail             // all of the file, if that was needed
+	f       *format.File         // the file, where a span's beginning may be found
 	follows bool                 // what was there is printed
 	spans   map[string]spanStart // by span id: that began later and have not ended
 	first   time.Time
 	line    []byte
 }
 
-// open opens the last entries, or all of them if they are to be had in no other way.
-func (l *lines) open() (err error) {
-	l.name = format.Find(l.name)
-	if l.o.lines >= 0 && l.o.time != timeOffset && !l.o.raw { // --raw prints ids, which readLast does not know
+// open opens the last entries of a large file, which is one of ENTRACE's own formats, or all of any other.
+func (l *lines) open(ctx context.Context, own bool) (err error) {
+	if own {
+		l.name = format.Find(l.name)
+	}
+	if own && l.o.lines >= 0 && l.o.time != timeOffset && !l.o.raw && !l.o.asRows() { // --raw prints ids, which readLast does not know
 		if l.last, l.end, err = readLast(l.name); err == nil && l.last != nil {
 			return nil
 		}
 	}
-	return l.openAll()
+	return l.openAll(ctx)
 }
 
 // openAll opens the file.
-func (l *lines) openAll() (err error) {
+func (l *lines) openAll(ctx context.Context) (err error) {
 	l.last = nil
-	if l.f, err = recorder.Open(l.name, &format.OpenOptions{Prefix: true}); err != nil {
-		return known(l.name, torn(l.name, err))
+	l.o.follows = l.o.follow
+	if l.rows, err = l.openTail(ctx, l.name, &l.o); err == nil {
+		l.f, l.first = l.rows.v.Files()[0], l.rows.lines.first
 	}
-	n, missing := l.f.Journal()
-	if l.o.follow && errors.Is(missing, format.ErrLocked) {
-		missing = nil // it will come
-	}
-	l.tellJournal(l.f.Name(), count(n, "entry is", "entries are"), n > 0, missing)
-	return nil
+	return err
 }
 
 // path returns the name of the file that is open.
@@ -428,24 +420,22 @@ func (l *lines) skipIn(g *growing) (err error) {
 	return err
 }
 
-// ended reports whether the file is one that does not grow.
-func (l *lines) ended() bool {
-	return l.last == nil && l.f.Format() == format.ET
-}
-
 func (l *lines) damage() error {
-	if l.f == nil {
+	if l.rows == nil {
 		return nil
 	}
-	return l.f.Damage()
+	return l.rows.Damage()
 }
 
 // close forgets the file, for the one that follows it.
 func (l *lines) close() {
-	if l.f != nil {
-		_ = l.f.Close() // nothing was written to it
+	switch {
+	case l.rows != nil:
+		_ = l.rows.Close() // nothing was written to it
+	case l.f != nil:
+		_ = l.f.Close()
 	}
-	l.f, l.last, l.spans = nil, nil, nil
+	l.rows, l.f, l.last, l.spans = nil, nil, nil, nil
 	l.follows = true
 }
 
@@ -461,12 +451,9 @@ type spanStart struct {
 const maxStarts = 100_000
 
 // begin prints the last lines of what is there.
-func (l *lines) begin() error {
+func (l *lines) begin(ctx context.Context) error {
 	if l.last != nil {
-		from, enough, err := l.from(len(l.last), func(i int) (*format.TraceEntry, error) { return l.last[i], nil })
-		if err != nil {
-			return err
-		}
+		from, enough := l.from()
 		if enough {
 			for _, e := range l.last[from:] {
 				if err := l.show(-1, e); err != nil {
@@ -475,46 +462,32 @@ func (l *lines) begin() error {
 			}
 			return nil
 		}
-		if err := l.openAll(); err != nil {
+		if err := l.openAll(ctx); err != nil {
 			return err
 		}
 	}
-	n := l.f.Len()
-	if n > 0 {
-		if e, err := l.f.Entry(uint32(min(1, n-1))); err == nil {
-			l.first, _ = entryTime(e)
-		}
+	if !l.o.raw {
+		return l.rows.show(ctx)
 	}
-	from, _, err := l.from(n, func(i int) (*format.TraceEntry, error) { return l.f.Entry(uint32(i)) })
-	if err != nil {
-		return err
+	from := 0
+	if l.o.lines >= 0 {
+		from = max(0, l.f.Len()-l.o.lines)
 	}
 	return l.f.Walk(uint32(from), func(id uint32, e *format.TraceEntry) error { return l.show(int64(id), e) })
 }
 
-// from returns the first of n entries that makes the last lines to print, and whether
-// there are as many, with the beginnings of the spans that end in them.
-func (l *lines) from(n int, entry func(i int) (*format.TraceEntry, error)) (from int, enough bool, err error) {
-	if l.o.lines < 0 || n == 0 {
-		return 0, false, nil
-	}
-	if l.o.raw {
-		return max(0, n-l.o.lines), n >= l.o.lines, nil
-	}
+// from returns the first of the last entries that makes a line, and whether there are as many lines as
+// are to be printed, with the beginnings of the spans that end in them.
+func (l *lines) from() (from int, enough bool) {
 	starts := make(map[string]bool)
-	from = n
-	for i, left := n, l.o.lines; i > 0 && (left > 0 || l.last != nil && len(starts) > 0); {
-		i--
-		e, err := entry(i)
-		if err != nil {
-			return 0, false, err
-		}
+	from = len(l.last)
+	left := l.o.lines
+	for i := from - 1; i >= 0 && (left > 0 || len(starts) > 0); i-- {
+		e := l.last[i]
 		id, _ := e.Attribute(format.AttrSpanID)
 		switch {
 		case left > 0 && l.shown(e):
-			if left--; left == 0 {
-				enough = true
-			}
+			left--
 			from = i
 			if e.Metadata.Name == format.NameSpanEnd {
 				starts[id.Text()] = true
@@ -524,13 +497,7 @@ func (l *lines) from(n int, entry func(i int) (*format.TraceEntry, error)) (from
 			l.keep(id.Text(), e)
 		}
 	}
-	if l.last == nil {
-		clear(l.spans) // the file has them
-		if !enough && l.o.lines > 0 {
-			from = 0
-		}
-	}
-	return from, (enough || l.o.lines == 0) && len(starts) == 0, nil
+	return from, left == 0 && len(starts) == 0
 }
 
 // shown reports whether there is a line for an entry.

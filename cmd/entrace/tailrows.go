@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -15,24 +14,13 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// tailRows is tailFile of what a query selects, or as rows in JSON.
+// tailRows follows what a query selects, or rows in JSON.
 func (a *app) tailRows(ctx context.Context, name string, o tailOptions) error {
-	var grows *growing
-	if o.follow {
-		var err error
-		if grows, err = openGrowing(format.Find(name)); err != nil {
-			return known(name, err)
-		}
-		defer grows.close()
+	grows, err := openGrowing(format.Find(name))
+	if err != nil {
+		return known(name, err)
 	}
-	if !o.follow {
-		t, err := a.openTail(ctx, name, &o)
-		if err != nil {
-			return err
-		}
-		defer t.Close()
-		return errors.Join(t.show(ctx), t.Damage())
-	}
+	defer grows.close()
 	o.follows = true
 	return a.followFiles(ctx, grows, func(g *growing) (bool, error) {
 		t, err := a.openTail(ctx, g.path, &o)
@@ -110,11 +98,18 @@ func (t *rowTail) show(ctx context.Context) error {
 		list = append(list, happened{r, at + int64(took), span})
 	}
 	slices.SortFunc(list, happened.compare)
-	if t.left >= 0 {
-		list = list[max(0, len(list)-t.left):]
-		t.left = -1
-	}
 	p := t.app.rowPrinter(t.look, t.out, &t.o.lookFlags)
+	if t.left >= 0 {
+		from := len(list)
+		for ; from > 0 && t.left > 0; from-- {
+			if e, err := p.read.Entry(list[from-1].row); err != nil {
+				return err
+			} else if t.o.json || t.lines.shown(e) { // has a line
+				t.left--
+			}
+		}
+		list, t.left = list[from:], -1
+	}
 	for i, h := range list {
 		if i%linesAtOnce == 0 && ctx.Err() != nil {
 			return ctx.Err()
