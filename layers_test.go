@@ -27,8 +27,8 @@ var layers = map[string][]string{
 		"go.opentelemetry.io/otel/sdk/trace", "go.opentelemetry.io/otel/semconv/v1.43.0", "go.opentelemetry.io/otel/trace",
 		"go.opentelemetry.io/otel/trace/noop", module + "control", module + "control/filesource", module + "control/provider",
 		module + "control/tracedir", module + "exporter", module + "internal/crashtext", module + "internal/env",
-		module + "internal/notice", module + "internal/selfmetrics", module + "internal/setup", module + "recorder", module + "remote",
-		module + "slogadapter",
+		module + "internal/notice", module + "internal/selfmetrics", module + "internal/setup", module + "internal/text",
+		module + "recorder", module + "remote", module + "slogadapter",
 	},
 	"internal/env":    {module + "internal/notice", module + "internal/quantity"},
 	"internal/notice": {},
@@ -60,14 +60,14 @@ var layers = map[string][]string{
 	"internal/mapfile":   {"github.com/edsrzf/mmap-go", module + "internal/osfile"},
 	"internal/wire":      {},
 	"internal/journal":   {module + "internal/mapfile", module + "internal/osfile"},
-	"internal/record":    {module + "internal/journal", module + "internal/wire"},
+	"internal/record":    {module + "internal/journal", module + "internal/text", module + "internal/wire"},
 	"internal/placer": {
 		module + "internal/journal", module + "internal/jsontext", module + "internal/mapping", module + "internal/record",
-		module + "internal/spanmap", module + "internal/wire",
+		module + "internal/spanmap", module + "internal/text", module + "internal/wire",
 	},
 	"internal/ring": {
-		module + "format", module + "internal/journal", module + "internal/osfile", module + "internal/placer", module + "internal/record",
-		module + "internal/spanmap", module + "recorder",
+		module + "format", module + "internal/guard", module + "internal/journal", module + "internal/osfile", module + "internal/placer",
+		module + "internal/record", module + "internal/spanmap", module + "recorder",
 	},
 	"internal/spanmap":     {},
 	"internal/conformance": {},
@@ -79,8 +79,8 @@ var layers = map[string][]string{
 		module + "internal/otel", module + "internal/raw", module + "internal/spanmap", module + "internal/wire",
 	},
 	"query": {
-		module + "format", module + "internal/columns", module + "internal/mapping", module + "internal/otel", module + "internal/wire",
-		module + "view",
+		module + "format", module + "internal/columns", module + "internal/mapping", module + "internal/otel", module + "internal/text",
+		module + "internal/wire", module + "view",
 	},
 	"internal/interest": {module + "format", module + "internal/mapping", module + "view"},
 	"viewer/web/test/traces": { // a program
@@ -89,7 +89,7 @@ var layers = map[string][]string{
 	},
 	"viewer": {
 		module + "format", module + "internal/columns", module + "internal/interest", module + "internal/mapping",
-		module + "internal/wire", module + "query", module + "view",
+		module + "internal/text", module + "internal/wire", module + "query", module + "view",
 	},
 	"query/lua": {
 		"github.com/yuin/gopher-lua", "github.com/yuin/gopher-lua/ast", "github.com/yuin/gopher-lua/parse", module + "format",
@@ -100,21 +100,21 @@ var layers = map[string][]string{
 		module + "internal/tracename", module + "internal/wire",
 	},
 	"control": {
-		"golang.org/x/sys/unix", module + "control/tracedir", module + "format", module + "internal/crashtext",
+		"golang.org/x/sys/unix", module + "control/tracedir", module + "format", module + "internal/crashtext", module + "internal/guard",
 		module + "internal/mapping", module + "internal/osfile", module + "internal/quantity", module + "internal/record",
-		module + "internal/retain", module + "internal/ring", module + "internal/tracename", module + "internal/wire", module + "recorder",
+		module + "internal/retain", module + "internal/ring", module + "internal/text", module + "internal/tracename", module + "recorder",
 	},
 	"control/tracedir": {
 		module + "format", module + "internal/crashtext", module + "internal/deadtrace", module + "internal/journal",
 		module + "internal/mapping", module + "internal/osfile", module + "internal/record", module + "internal/retain",
-		module + "internal/ring", module + "internal/tracename", module + "internal/wire", module + "recorder",
+		module + "internal/ring", module + "internal/text", module + "internal/tracename", module + "recorder",
 	},
 	"control/httpapi": {module + "control", module + "control/tracedir"},
 	"control/filesource": {
 		"github.com/fsnotify/fsnotify", "go.yaml.in/yaml/v4", "go.yaml.in/yaml/v4/plugin/loaderlimits", module + "control",
 		module + "internal/osfile", module + "internal/quantity",
 	},
-	"control/provider": {"github.com/google/pprof/profile", module + "control", module + "format", module + "internal/wire"},
+	"control/provider": {"github.com/google/pprof/profile", module + "control", module + "format", module + "internal/text"},
 	"exporter": {
 		"go.opentelemetry.io/otel/attribute", "go.opentelemetry.io/otel/codes", "go.opentelemetry.io/otel/sdk/resource",
 		"go.opentelemetry.io/otel/sdk/trace", "go.opentelemetry.io/otel/trace", module + "format", module + "internal/mapping",
@@ -126,8 +126,8 @@ var layers = map[string][]string{
 		module + "internal/notice", module + "internal/otel", module + "internal/retain", module + "recorder",
 	},
 	"slogadapter": {
-		"go.opentelemetry.io/otel/trace", module + "format", module + "internal/mapping", module + "internal/source",
-		module + "internal/wire", module + "recorder",
+		"go.opentelemetry.io/otel/trace", module + "format", module + "internal/guard", module + "internal/mapping",
+		module + "internal/source", module + "internal/text", module + "recorder",
 	},
 	"convert": {
 		"github.com/klauspost/compress/zstd", module + "convert/chrome", module + "convert/folded", module + "convert/heph",
@@ -151,7 +151,9 @@ var layers = map[string][]string{
 		module + "internal/jsontext", module + "internal/mapping", module + "internal/otel", module + "internal/scratch",
 		module + "internal/wire", module + "view",
 	},
-	"convert/internal/converttest": {module + "convert/internal/input", module + "format", module + "internal/otel", module + "internal/wire", module + "view"},
+	"convert/internal/converttest": {
+		module + "convert/internal/input", module + "format", module + "internal/otel", module + "internal/wire", module + "view",
+	},
 	"convert/parquet": {
 		"github.com/klauspost/compress/snappy", "github.com/klauspost/compress/zstd", "github.com/parquet-go/parquet-go",
 		"github.com/parquet-go/parquet-go/compress/zstd", "github.com/parquet-go/parquet-go/encoding/rle",
@@ -173,9 +175,9 @@ var layers = map[string][]string{
 	"internal/mapping":   {},
 	"internal/entryjson": {module + "format", module + "internal/jsontext", module + "internal/wire"},
 	"recorder": {
-		module + "format", module + "internal/deadtrace", module + "internal/journal", module + "internal/mapping",
-		module + "internal/osfile", module + "internal/placer", module + "internal/raw", module + "internal/record",
-		module + "internal/retain", module + "internal/tracename", module + "internal/wire",
+		module + "format", module + "internal/deadtrace", module + "internal/guard", module + "internal/journal",
+		module + "internal/mapping", module + "internal/osfile", module + "internal/placer", module + "internal/raw",
+		module + "internal/record", module + "internal/retain", module + "internal/tracename", module + "internal/wire",
 	},
 	"internal/deadtrace": {
 		module + "format", module + "internal/crashtext", module + "internal/journal", module + "internal/mapfile",
@@ -183,6 +185,8 @@ var layers = map[string][]string{
 		module + "internal/record", module + "internal/retain", module + "internal/tracename", module + "internal/wire",
 	},
 	"convert/internal/input": {module + "format", module + "internal/mapfile", module + "internal/osfile"},
+	"internal/guard":         {},
+	"internal/text":          {},
 }
 
 // goCommand runs the go command and returns its output. A machine that is given the built
