@@ -51,6 +51,17 @@ func TestTailFollowRaw(t *testing.T) {
 	}
 }
 
+// TestTailWaitsForFile says that there is no file yet, and prints what comes when there is one.
+func TestTailWaitsForFile(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "app.et")
+	tail := start(t, "tail", "-f", name)
+	tail.await(&tail.errs, "waiting for "+name+"\n")
+	must(t, traceOf("sample", name).Close(t.Context()))
+	tail.await(&tail.out, "cart loaded")
+	tail.exit(exitFine)
+}
+
 // TestTailFollowsRotation follows a recording, and what a query selects of it, from file to file, each
 // row once.
 func TestTailFollowsRotation(t *testing.T) {
