@@ -9,16 +9,16 @@ import (
 	"sync/atomic"
 )
 
-// A Guard calls functions of the application, and tells of the first that panics. It is safe for
+// A Guard calls functions of the application and reports the first one that panics. It is safe for
 // concurrent use.
 type Guard struct {
-	// Tell, if set, is told why the first function panicked. It may panic itself.
+	// Tell, if set, gets the reason of the first panic. It may panic as well.
 	Tell func(error)
 
 	told atomic.Bool
 }
 
-// Call calls fn, which was named for people. It returns if fn panics.
+// Call calls fn and recovers its panic. The name stands for fn in the report.
 func (g *Guard) Call(name string, fn func()) {
 	defer func() {
 		p := recover()
@@ -26,7 +26,7 @@ func (g *Guard) Call(name string, fn func()) {
 			return
 		}
 		if !g.told.Swap(true) && g.Tell != nil {
-			g.Call("", func() { g.Tell(fmt.Errorf("%s panicked, of which no more is told: %s", name, Text(p))) })
+			g.Call("", func() { g.Tell(fmt.Errorf("%s panicked, and later panics are not reported: %s", name, Text(p))) })
 		}
 	}()
 	fn()
@@ -42,8 +42,8 @@ func Run(fn func() error) (err error) {
 	return fn()
 }
 
-// Text describes the value of a panic, whose methods may panic themselves: that is in the text then. Of
-// what could contain itself it prints the type alone.
+// Text describes the value of a panic. If a method of the value panics, the text says so. Of a value
+// that could contain itself it has the type alone.
 func Text(p any) string {
 	switch p.(type) {
 	case error, fmt.Stringer:
