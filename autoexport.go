@@ -19,7 +19,7 @@ type spanExporter struct {
 }
 
 // NewSpanExporter returns a span exporter for spans that have ended that records as [Setup]
-// does, to an endpoint or for a flight recorder, too. Options that are about the
+// does, also to an endpoint or for a flight recorder. Options that are about the
 // TracerProvider have no effect. It is for programs that make their span processors
 // themselves, and for contrib's autoexport: see package exporter/autoexport.
 func NewSpanExporter(options ...Option) (sdktrace.SpanExporter, error) {

@@ -47,7 +47,7 @@
 //	OTEL_EXPORTER_ENTRACE_CONTROL     off                     WithControl
 //	    off, ring, stream: a flight recorder, see package control, instead of one file: of
 //	    those in package exporter only VERSION and BUFFER_DIR have an effect then. Spans
-//	    that are not sampled are recorded, too
+//	    that are not sampled are recorded as well
 //	OTEL_EXPORTER_ENTRACE_CONTROL_CONFIG  –                   WithControl
 //	    a YAML file with its configuration, which is followed: see package
 //	    control/filesource; CONTROL may be unset then, as with _ON_ERROR, _ON_SLOW and
@@ -60,7 +60,7 @@
 //	    a list of these two, or none
 //
 // Sizes are bytes or have a unit, as 10MB or 64MiB have; times are milliseconds or have one,
-// as 5s or 1m30s. A variable that begins as these do and is not known is reported, too.
+// as 5s or 1m30s. An unknown variable that begins as these do is reported.
 //
 // # The console
 //
@@ -75,7 +75,7 @@
 // all commands read, and which the next start of the same service or 'entrace recover'
 // finishes. SIGTERM, which docker stop and Kubernetes send, kills a program that does not
 // handle it: catch it, say with signal.NotifyContext, and call Shutdown, or use [WithSignals].
-// What the runtime writes when a program dies of a panic is in the trace, too: Setup calls
+// The trace also has what the runtime writes when a program dies of a panic: Setup calls
 // debug.SetCrashOutput, see [WithoutCrashText].
 //
 // The SDK reads by itself: OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, OTEL_TRACES_SAMPLER,

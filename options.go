@@ -106,8 +106,7 @@ type config struct {
 	noCrash   bool
 }
 
-// WithControl records for c: to its ring, live, and those spans, too, that are recorded but
-// not sampled. What is about files has no effect then. c stays the caller's to shut down.
+// WithControl records for c: to its ring, live, also spans that are recorded but not sampled. What is about files has no effect then. c stays the caller's to shut down.
 func WithControl(c *control.Control) Option { return option(func(cfg *config) { cfg.control = c }) }
 
 // WithEndpoint also sends what is recorded to tcp://host:port, tls://host:port or
@@ -172,7 +171,7 @@ func WithMode(m Mode) Option { return option(func(c *config) { c.mode = m }) }
 func WithResource(r *resource.Resource) Option { return option(func(c *config) { c.resource = r }) }
 
 // WithSpanExporter lets OTEL_TRACES_EXPORTER name an exporter of another kind, which then
-// gets the spans, too, through a batch span processor.
+// gets the spans as well, through a batch span processor.
 func WithSpanExporter(name string, f SpanExporterFactory) Option {
 	return option(func(c *config) {
 		if c.factories == nil {

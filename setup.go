@@ -25,7 +25,7 @@ import (
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
-// A Pipeline is what [Setup] has set up.
+// A Pipeline holds the providers and the logger that [Setup] has made.
 type Pipeline struct {
 	recording *recording
 	provider  *sdktrace.TracerProvider

@@ -11,7 +11,7 @@
 //	slog.SetDefault(slog.New(p.LogHandler(nil))) // to stderr and to the ring
 //	mux.Handle("/debug/entrace/", http.StripPrefix("/debug/entrace", httpapi.New(ctl, nil)))
 //
-// Package entrace does all that from the environment, too.
+// Package entrace does all of this from environment variables.
 //
 // # Glossary
 //
@@ -95,7 +95,7 @@
 //
 // While the process lives it holds a lock on its ring. It is in [Options].BufferDir, or in
 // shared memory where that survives the process, or else in the folder: a file
-// ring-HOST-PID-DATE.ring there is the ring, or a text that says where it is. Where memory
+// ring-HOST-PID-DATE.ring, which is the ring, or a text that says where the ring is. Where memory
 // has less room than was asked for the ring is smaller, which is reported; below 8 MiB it
 // is in the folder. The next control in that folder, or "entrace recover DIR", turns
 // the rings whose processes are dead into DATE-HOST-PID-0001-crash.et, where DATE is

@@ -62,8 +62,8 @@ func (s *Session) Write(p Set, ref format.SpanRef, at time.Time, e *format.Trace
 	return s.write(p.number(), ref, at, e)
 }
 
-// Innermost follows the open spans below ref in this process as long as there is a single child, and
-// returns the last one: a goroutine that alone does the work of ref is in that span. Outside of Dump it
+// Innermost follows the open spans below ref in this process while each has a single child, and returns the
+// last one: a goroutine that alone does the work of ref is in that span. Outside of Dump it
 // returns ref.
 func (s *Session) Innermost(ref format.SpanRef) format.SpanRef {
 	if s.open == nil {

@@ -201,7 +201,7 @@ func (w *watchdog) follow(c *Control, f *rules) {
 	}()
 }
 
-// traces notes that there is a trace for a span that does not end.
+// traces notes that a span that does not end has got its trace.
 func (w *watchdog) traces(span format.SpanRef) {
 	w.tracedMu.Lock()
 	defer w.tracedMu.Unlock()
@@ -218,7 +218,7 @@ func (w *watchdog) forget(span format.SpanRef) {
 	delete(w.traced, span)
 }
 
-// hasTrace reports whether there is a trace for a span that did not end.
+// hasTrace reports whether a span that did not end has got its trace.
 func (w *watchdog) hasTrace(span format.SpanRef) bool {
 	w.tracedMu.Lock()
 	defer w.tracedMu.Unlock()

@@ -265,7 +265,7 @@ var codecs = []codec{
 	},
 	{
 		FormatInfo: FormatInfo{
-			Format: "otlp", Extensions: []string{".jsonl"}, JSON: true, What: "OTLP, as JSON lines of spans and log records; protobuf is read, too",
+			Format: "otlp", Extensions: []string{".jsonl"}, JSON: true, What: "OTLP, as JSON lines of spans and log records; reads protobuf as well",
 			LostIn: "the order of spans, resources without any, unknown fields", LostOut: "entries that are no spans or log records; numbers beyond 63 bits become texts",
 		},
 		decode: decodeOTLP,

@@ -31,7 +31,7 @@ func (e *DamageError) Error() string { return e.Err.Error() }
 // Unwrap returns Err.
 func (e *DamageError) Unwrap() error { return e.Err }
 
-// A source is what a name leads to that Open was called with: a file in one of ENTRACE's own formats,
+// A source is an input that Open was called with: a file in one of ENTRACE's own formats,
 // which is read in place, or a file or a stream that has to be decoded.
 type source struct {
 	name  string      // of the file, "" if it is none

@@ -57,7 +57,7 @@ func (o *order) parentsFirst(spans []sdktrace.ReadOnlySpan) []int32 {
 		o.chain = o.chain[:0]
 		for at := int32(i); at != none && o.up[at] != done; {
 			up := o.up[at]
-			o.up[at] = done // so that a ring ends, too
+			o.up[at] = done // so that a circle of parents ends
 			o.chain = append(o.chain, at)
 			at = up
 		}

@@ -6,8 +6,8 @@ import (
 
 // AppendTraceEntry appends the encoding of e in version v to b and returns the
 // extended slice. In version 2 e.Attributes must be sorted by name, see
-// [SortAttributes]: AppendTraceEntry panics if they are not. It panics on an
-// unknown version or level, too. It does not look at the text, which every
+// [SortAttributes]: AppendTraceEntry panics if they are not. So it does on
+// an unknown version or level. It does not look at the text, which every
 // other reader wants to be valid UTF-8.
 func AppendTraceEntry(b []byte, v Version, e *TraceEntry) []byte {
 	if v.Check() != nil {

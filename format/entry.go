@@ -66,7 +66,7 @@ type TraceEntry struct {
 	Attributes []Attribute
 }
 
-// A PoolEntry is what an ET file keeps of the tree for one entry: PoolEntry of
+// A PoolEntry is the part of the tree that an ET file keeps for one entry: PoolEntry of
 // entrace_core (lib.rs).
 type PoolEntry struct {
 	Children []uint32 // ids, ascending

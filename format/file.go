@@ -21,7 +21,7 @@ type OpenOptions struct {
 
 	// File, if set, is the open file, and the name is for errors. It is owned, and closed on an error.
 	File *os.File
-	// Lenient opens a corrupt file, too, for the entries before the damage,
+	// Lenient opens a corrupt file as well, for the entries before the damage,
 	// which [File.Damage] then names. An ET whose tables are right is not looked
 	// at any closer: an entry of it that is damaged is an error when it is read.
 	Lenient bool
@@ -64,8 +64,7 @@ type File struct {
 	kids  []uint32
 }
 
-// Open opens the trace file name, which must be a regular file. If there is no file of that name
-// it opens the growing or dead x.iet of x.et. A nil o means defaults. Package recorder's Open also
+// Open opens the trace file name, which must be a regular file. Without a file of that name it opens the growing or dead x.iet of x.et. A nil o means defaults. Package recorder's Open also
 // reads what the journal of a writer that died holds.
 //
 // A file that just stops, as one does whose writer died, opens with the whole
@@ -175,7 +174,7 @@ func (f *File) Format() StorageFormat { return f.format }
 func (f *File) Size() int64 { return f.src.Size() }
 
 // Journal returns how many of the entries are not in the file, but came from the journal of
-// its writer, which died: package recorder's Open reads that. Missing says why there are more, or
+// its writer, which died: package recorder's Open reads that. Missing says why entries are missing, or
 // may be: [ErrLocked] while the process that writes the file has entries that come to it within a
 // tenth of a second, or why the journal cannot be read.
 func (f *File) Journal() (entries int, missing error) {

@@ -60,8 +60,8 @@ func Follow(name string, o *FollowOptions) (*Follower, error) {
 }
 
 // SkipTo goes on with the entry that begins at an offset of the file, and has that id: with
-// [File.WholeSize] and [File.Len] behind what a File has. Last is the entry before it, nil if there
-// is none: nothing comes after one that marks a clean end. SkipTo is called before Next.
+// [File.WholeSize] and [File.Len] behind what a File has. Last is the entry before it, nil if it
+// has none: nothing comes after an entry that marks a clean end. SkipTo is called before Next.
 func (f *Follower) SkipTo(offset int64, id uint32, last *TraceEntry) {
 	f.r.goOn(f.f, offset, int64(id))
 	f.ended = last != nil && last.IsEnd()
@@ -74,7 +74,7 @@ func (f *Follower) SkipTo(offset int64, id uint32, last *TraceEntry) {
 // file whose writer does not lock it, or was dead before, Next waits for ever.
 func (f *Follower) Next(ctx context.Context) (uint32, *TraceEntry, error) {
 	for tries := 0; ; tries++ {
-		// What is there already is returned with a context that is done, too.
+		// Entries of the file are returned even if the context is done.
 		if err := ctx.Err(); err != nil && tries > 0 {
 			return 0, nil, err
 		}

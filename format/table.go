@@ -302,7 +302,7 @@ func (t *table) gap() int {
 const stepSize = 1 << 20
 
 // scanEntries reads through a trace of size bytes. What it returns holds whatever is whole,
-// with an error, too. Now and then it calls step, unless that is nil, with the
+// even with an error. Now and then it calls step, unless that is nil, with the
 // bytes that were read.
 func scanEntries(src io.Reader, size int64, step func(int64) error) (*table, error) {
 	t := newTable()

@@ -60,7 +60,7 @@ type PathStep struct {
 // PathStats are figures of the spans of a path.
 type PathStats struct {
 	Count, Errors int
-	Roots         int   // how many spans there are at the top of the path; for those themselves, traces
+	Roots         int   // spans at the top of the path; for those themselves, traces
 	P50, P95      int64 // nanoseconds, of the spans that have ended; of several runs the median of theirs
 	Self          int64 // nanoseconds, of all of them together
 
@@ -87,8 +87,7 @@ func (p *PathDiff) IsNew() (is, significant bool) {
 	return p.Before.Count == 0 && p.After.Count > 0, p.CountP <= p.level
 }
 
-// HasNewErrors reports whether there are errors in the second trace alone, and whether that is
-// significant.
+// HasNewErrors reports whether the second trace alone has errors, and significantly so.
 func (p *PathDiff) HasNewErrors() (has, significant bool) {
 	return p.Before.Errors == 0 && p.After.Errors > 0, p.ErrorsP <= p.level
 }

@@ -368,7 +368,7 @@ func (p *parser) beginsTerm() bool {
 
 var comparisons = []string{"=", "==", "!=", "<", "<=", ">", ">=", "=~", "!~"}
 
-// compare parses comparisons, which are one level, too.
+// compare parses comparisons, which are all of one level.
 func (p *parser) compare() (expr, error) {
 	a, err := p.sum()
 	if err != nil {

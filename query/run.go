@@ -13,7 +13,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A Result is what a query selects or computes.
+// A Result has the rows that a query selects, or the table that it computes.
 type Result struct {
 	// Rows are the rows that are selected, of which a table is computed.
 	Rows view.RowSet
@@ -56,7 +56,7 @@ func (r *Result) SelectedTable(ctx context.Context) (*Table, error) {
 	return t, nil
 }
 
-// A Table is what aggregates compute: a line for each group.
+// A Table is the result of aggregates: a line for each group.
 type Table struct {
 	Columns []string
 	Lines   [][]Value

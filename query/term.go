@@ -92,7 +92,7 @@ func (p *parser) isBareAttribute(t *token, at int) bool {
 	return len(t.parts) > 1 || braceNames[t.text] == 0
 }
 
-// isUnit reports whether a word is what stands behind the number of a duration.
+// isUnit reports whether a word is a unit of durations.
 func isUnit(word string) bool {
 	_, err := parseDuration("1" + word)
 	return err == nil

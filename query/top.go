@@ -37,7 +37,7 @@ type Overview struct {
 	Gaps []Gap
 }
 
-// An ErrorPattern is what several errors have in common.
+// An ErrorPattern stands for errors whose texts have it in common.
 type ErrorPattern struct {
 	Pattern string // with <number>, <hex>, <uuid> and <text> for what differs
 	Role    view.Role
@@ -185,8 +185,8 @@ func (x *outermost) above(r view.Row) bool {
 	return is
 }
 
-// SlowestPart returns the span below row r that took most time itself, and whether there is one
-// that took more than r did itself.
+// SlowestPart returns the span below row r that took most time itself, and whether it took more
+// than r did itself.
 func SlowestPart(v *view.View, r view.Row) (part view.Row, ok bool) {
 	most, _ := v.SelfTime(r)
 	t := v.Tree()

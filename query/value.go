@@ -33,7 +33,7 @@ const (
 	kindRole                      // a role of a row
 )
 
-// A Value is what a query computes. The zero Value is nil: there is none.
+// A Value is the result of an expression. The zero Value is nil, that of no value.
 type Value struct {
 	s    string
 	n    int64 // of kindUint and kindFloat, the bits

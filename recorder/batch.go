@@ -24,8 +24,8 @@ type Span struct {
 	// an exporter meets children before their parents.
 	Wait bool
 	// Open says that the span has not ended: EndSpan will describe the rest. A span that is
-	// not Open ends the one of that Ref that is open in the file, if there is one: that gets what
-	// only an end has, all attributes of the application, links and events.
+	// not Open ends the span of that Ref, if one is open in the file. The open one gets what only
+	// an end has, all attributes of the application, links and events.
 	Open bool
 }
 

@@ -22,8 +22,8 @@ const (
 	// most for MaxBlock. Only spans that wait for their parents are not in the file then,
 	// and are lost with the process.
 	DurabilityWriteThrough
-	// DurabilityPower is a loss of power, too, by one fsync for all calls that wait
-	// for one.
+	// DurabilityPower adds a loss of power, by one fsync for all calls that wait for
+	// one.
 	DurabilityPower
 	// DurabilityBuffered is nothing. What the last tenth of a second, or the last
 	// 256 KiB, brought is lost with the process; more, 4 MiB at most, when the disk
@@ -93,9 +93,9 @@ type Options struct {
 	MaxFileSize    int64
 	MaxFileAge     time.Duration
 	MaxFileEntries uint32
-	// KeepFiles and KeepBytes, if not zero, are how many finished files of this path there
-	// are at most, those with a time in their name, and how large they are together: when
-	// a new one begins, the oldest are removed, so that there is one more after Close. A
+	// KeepFiles and KeepBytes, if not zero, limit the finished files of this path, those with
+	// a time in their name, by their number and their bytes together: when
+	// a new one begins, the oldest are removed. After Close one more is left. A
 	// file that is dated more than five minutes in the future counts as the oldest, because
 	// the clock was wrong when it was made.
 	KeepFiles int

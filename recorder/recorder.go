@@ -90,8 +90,8 @@ func (r *Recorder) waits() bool { return r.target != nil && r.target.Waits() }
 func Discard() *Recorder { return new(Recorder) }
 
 // Discards reports whether everything that r takes is dropped, so that a caller
-// may save itself the work. A nil Recorder discards, too: that of a Create that
-// failed.
+// may save itself the work. So does a nil Recorder, which a Create that failed
+// returns.
 func (r *Recorder) Discards() bool { return r == nil || r.target == nil }
 
 // IsRing reports whether what is recorded goes to the ring of a flight recorder.

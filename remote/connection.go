@@ -194,7 +194,7 @@ func (n *numbering) moveTo(r *record, parent uint32) []byte {
 	return wire.AppendMoved(n.raw[:0], r.raw, parent)
 }
 
-// attribute adds an id to the entry unless there is an attribute of that name.
+// attribute adds an id to the entry unless an attribute has that name.
 func (n *numbering) attribute(name string, id []byte) {
 	if _, ok := n.entry.Attribute(name); ok {
 		return

@@ -9,7 +9,7 @@
 //
 // A connection is an IETPrefix stream, see package format: the magic, then every
 // entry behind its length of eight bytes. The sender says this and the receiver
-// nothing. Where a token is wanted a line comes first,
+// nothing. A connection that needs a token begins with a line,
 //
 //	ENTRACE-TOKEN 736563726574…\n
 //

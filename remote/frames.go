@@ -52,7 +52,7 @@ type frames struct {
 	before  int64  // bytes that came before the magic
 	got     int64  // bytes from the magic on
 	renewed int64  // of these, when the time of a frame began
-	err     error  // why there is no more, if that is not the sender
+	err     error  // why no more comes, if that is not the sender
 }
 
 const (

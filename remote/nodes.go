@@ -9,7 +9,7 @@ import (
 // A key is an entry of one of the recorder's files.
 type key struct{ trace, id uint32 }
 
-// A node is what is remembered of an entry that others may come below.
+// A node stands for an entry that others may come below.
 type node struct {
 	parent uint32 // in the recorder's file
 	conn   uint32 // the last connection that it went over, 0 for none
@@ -23,9 +23,9 @@ const (
 	maxOthers = 1 << 14 // a power of two
 )
 
-// nodes remembers the entries that came last. Of spans, which may have children
-// long after, there are two generations: when the young one is full it becomes
-// the old one, and those of the old one that are asked for move to the young one.
+// nodes remembers the entries that came last. Spans, which may have children long
+// after, have two generations: when the young one is full it becomes the old
+// one, and those of the old one that are asked for move to the young one.
 type nodes struct {
 	mu sync.Mutex
 

@@ -97,7 +97,7 @@ const (
 
 var (
 	// ErrFrame is the error of a connection on which something else than an entry
-	// came: a length that is 0, too large, or not that of the entry behind it, or
+	// came: a length of 0, of too much, or not that of the entry behind it, or
 	// an entry that is damaged.
 	ErrFrame = errors.New("remote: not an entry")
 	// ErrBusy is the error of a connection over Receiver.MaxConnections or

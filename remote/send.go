@@ -67,7 +67,7 @@ func (l *link) drop() {
 // long it must be idle for its end to be no error. Tests change it.
 var steady = 10 * time.Second
 
-// A courier is what run works with.
+// A courier has the state of run.
 type courier struct {
 	*Sender
 

@@ -93,7 +93,7 @@ func (h *Handler) Enabled(_ context.Context, l slog.Level) bool {
 	return l >= h.shared.level.Level() && h.shared.recorder.TakesLogs()
 }
 
-// WithAttrs returns a handler whose records have attrs, too. Their values are
+// WithAttrs returns a handler whose records also have attrs. Their values are
 // resolved now; attrs is neither kept nor changed.
 func (h *Handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	if len(attrs) == 0 || h.shared.recorder.Discards() {
@@ -141,8 +141,8 @@ func (h *Handler) WithGroup(name string) slog.Handler {
 	return &c
 }
 
-// Handle records r, whatever its level. The context is only asked for its span:
-// one that is done records, too.
+// Handle records r, whatever its level. The context is only asked for its span,
+// and may be done.
 func (h *Handler) Handle(ctx context.Context, r slog.Record) (err error) {
 	s := h.shared
 	if !s.recorder.TakesLogs() || s.recorder.Discards() {

@@ -515,7 +515,7 @@ func (b *builder) withException(row Row, flags uint16) uint16 {
 	return flags
 }
 
-// A beginning is what a span says without its end.
+// A beginning has the fields of a span that do not come from its end.
 type beginning struct {
 	flags, meta uint16
 	duration    int64

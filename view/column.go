@@ -26,7 +26,7 @@ type idBlock struct {
 	ids  *[blockRows]uint32 // in place of those in the block, if one is far from base
 }
 
-// A state is what later entries can change of the rows of a block. A view that others have
+// A state is the part of the rows of a block that later entries can change. A view that others have
 // seen has its own.
 type state struct {
 	duration [blockRows]int64

@@ -235,8 +235,8 @@ func marksOf(e, end *format.TraceEntry) (marks []format.Attribute) {
 
 func isMark(a format.Attribute) bool { return slices.Contains(marksOfNames, a.Name) }
 
-// firsts finds the first attribute of each name. It is nil if there are so few that looking at
-// all of them is fastest.
+// firsts finds the first attribute of each name. It is nil for few attributes, where looking at all of
+// them is fastest.
 type firsts map[string]int
 
 func firstOf(list []format.Attribute, more int) firsts {

@@ -11,7 +11,7 @@ import (
 )
 
 // A want is a row that names a span: its parent, the span of a log record, or itself, whose
-// first half is wanted.
+// first half is asked for.
 type want struct {
 	span uint64
 	row  Row
@@ -27,7 +27,7 @@ type wants struct {
 	seen  []uint64 // a bit for each of many hashes of a trace and the low half of an id
 }
 
-// A wantSlot is a span that is wanted.
+// A wantSlot is a slot for a span that rows name.
 type wantSlot struct {
 	span  uint64
 	trace uint32
@@ -61,7 +61,7 @@ func (w *wants) add(x want, trace uint32) {
 	s.first = int32(len(w.all))
 }
 
-// see notes that a span is wanted.
+// see notes that a row names a span.
 func (w *wants) see(trace uint32, span uint64) {
 	bit := spanmap.Hash(uint64(trace), span&math.MaxUint32) % uint64(64*len(w.seen))
 	w.seen[bit/64] |= 1 << (bit % 64)
@@ -107,10 +107,10 @@ func (b *builder) look(w *wants, from, to uint32) error {
 // fewRows is how many rows of a span are looked through rather than kept by their file.
 const fewRows = 8
 
-// A hit is what was found of a span in one file.
+// A hit is a span that was found in a file.
 type hit struct {
 	first  Row
-	starts bool // there is one that did not begin earlier
+	starts bool // one did not begin earlier
 }
 
 // hitIn returns what was found of a span in a file, and whether there is something.
@@ -130,7 +130,7 @@ func (b *builder) hitIn(s *wantSlot, f *growingFile) (h hit, ok bool) {
 	return h, ok
 }
 
-// foundAt notes that a span which is wanted is at row r, which is behind those that are known.
+// foundAt notes that a span that a row names is at row r, which is behind the known ones.
 func (b *builder) foundAt(s *wantSlot, r Row) {
 	f, starts := b.fileOf(r), b.startsSpan(r)
 	h, ok := b.hitIn(s, f)

@@ -14,7 +14,7 @@ import (
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
-// A record is what a parser finds in an entry.
+// A record has the fields that a parser finds in an entry.
 type record struct {
 	start, duration int64
 	parent          uint32 // the entry that it says
@@ -46,7 +46,7 @@ const (
 	unknownText = columns.UnknownText
 )
 
-// A field is what an attribute means to the view.
+// A field is the meaning of an attribute to the view.
 type field uint8
 
 const (
@@ -516,7 +516,7 @@ type head struct {
 	root               bool
 }
 
-// add adds the record of an entry to c. It reports whether its place is wanted, too.
+// add adds the record of an entry to c. It also reports whether its place is asked for.
 func (w *parser) add(c *chunk, h *head, v *values) (wantsPlace bool) {
 	r := record{parent: h.parent, meta: h.meta, shape: h.shape, start: noTime, duration: noTook}
 	flags := uint32(h.level) << levelShift

@@ -5,7 +5,7 @@ import (
 	"github.com/entrace-go/entrace/internal/otel"
 )
 
-// A Role is what a row is.
+// A Role says which kind of thing a row is, such as a span or a log record.
 type Role uint8
 
 // The roles of rows.

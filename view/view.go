@@ -24,7 +24,7 @@ type Options struct {
 // A Row is the number of a row.
 type Row uint32
 
-// A View is what is in one or several files, as it was when the view was made. It is safe for
+// A View has the rows of one or several files, as they were when the view was made. It is safe for
 // concurrent use. It is of no use any more when a file is closed.
 type View struct {
 	storedColumns
@@ -54,7 +54,7 @@ type View struct {
 	lastOf      map[Row]int64 // likewise, of the rows that are in several
 }
 
-// A fileView is what a view has of a file.
+// A fileView is the part of a view that comes from one file.
 type fileView struct {
 	*source
 

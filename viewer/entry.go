@@ -130,8 +130,8 @@ type stack struct {
 // maxStacks is how many stacks of a span are shown.
 const maxStacks = 8
 
-// addStacks adds the stacks at row r and below it, the latest ones. If there are none, those at
-// the spans that it is below: a goroutine's labels may name the request for which it works, and not
+// addStacks adds the stacks at row r and below it, the latest ones. Without any it takes those at
+// the spans that r is below: a goroutine's labels may name the request for which it works, and not
 // its innermost span.
 func (d *details) addStacks(ctx context.Context, v *view.View, r view.Row, most int) error {
 	t := v.Tree()

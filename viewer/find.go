@@ -49,7 +49,7 @@ func (s *state) first(ctx context.Context, text string) (answer, error) {
 	return answer{json: map[string]any{"count": n, "known": ok, "words": append([]string{}, q.Words()...)}}, nil
 }
 
-// maxWay is how many rows are opened for hits, so that a few can be opened by hand, too.
+// maxWay is how many rows are opened for hits, which leaves room for some that are opened by hand.
 const maxWay = maxToggled - 200
 
 // way answers with the rows, root and below, that must be open so that what a query selects is

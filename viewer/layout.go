@@ -249,7 +249,7 @@ func (s *state) errorRanks() *rankSet {
 	return s.errors
 }
 
-// A found is what a query selects.
+// A found has the rows that a query selects.
 type found struct {
 	rows  view.RowSet
 	ranks *rankSet

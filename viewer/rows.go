@@ -267,7 +267,7 @@ func (s *state) below(r view.Row) int {
 	return end - rank - 1 - s.hiddenRanks().between(rank+1, end)
 }
 
-// hasShown reports whether there is a row below r that is shown.
+// hasShown reports whether a row below r is shown.
 func (s *state) hasShown(r view.Row) bool {
 	t := s.v.Tree()
 	for rank := t.Rank(r) + 1; rank < t.End(r); rank++ {

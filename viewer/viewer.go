@@ -271,7 +271,7 @@ func cached(w http.ResponseWriter, r *http.Request, tag string, write func()) {
 	}
 }
 
-// An answer is what a request of the API gets: something to write as JSON, or bytes.
+// An answer is the body of a response of the API: something to write as JSON, or bytes.
 type answer struct {
 	json  any
 	bytes []byte
@@ -330,7 +330,7 @@ func (h *Handler) api(w http.ResponseWriter, r *http.Request, path string) {
 	})
 }
 
-// A failure is what a client is told of an error.
+// A failure is an error as a client is told of it.
 type failure struct {
 	Error   string `json:"error"`
 	Pos     *int   `json:"pos,omitempty"` // the byte of the query where it is

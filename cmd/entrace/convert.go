@@ -30,10 +30,10 @@ func (a *app) convertCommand() *cobra.Command {
 		Use:   "convert IN [OUT]",
 		Short: "Convert a trace to another format or version",
 		Long: "convert converts IN to OUT. What IN is shows in its first bytes, or in its name, or\n" +
-			"--from says it. OUT is of the format that --to names or its extension does. - is\n" +
-			"the standard input or output; the latter, which no OUT is, too, wants --to. The version of ENTRACE's own\n" +
-			"formats stays unless --version names another. --list prints all formats, and what\n" +
-			"each cannot hold.",
+			"--from says it. OUT is of the format that --to names, or else its extension. - is the\n" +
+			"standard input or output. Without OUT the output is the standard output, which needs --to.\n" +
+			"The version of ENTRACE's own formats stays unless --version names another. --list\n" +
+			"prints all formats, and what each cannot hold.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if flags.list {
 				return a.listFormats()

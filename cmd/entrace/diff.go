@@ -36,7 +36,7 @@ func (a *app) diffCommand() *cobra.Command {
 		Long: "diff compares the spans of runs by their path: service, name and kind, and those of the\n" +
 			"spans above. Each FILE is a run. It prints how many spans there are, how many failed,\n" +
 			"quantiles of their durations and the sum of their self times, and first the paths that\n" +
-			"exceed a limit. It exits with 1 if there is one, and with 2 for anything else that goes wrong.\n\n" +
+			"exceed a limit. It exits with 1 if a path does, and with 2 for any other error.\n\n" +
 			"One run on each side: machine noise is not in its \"chance\", which takes the spans of a run\n" +
 			"as independent of each other (test of Mann and Whitney). The same program is slower on a\n" +
 			"busy machine, and one run cannot tell that from a change. So by default durations exceed no\n" +

@@ -32,7 +32,7 @@ func (a *app) grepCommand() *cobra.Command {
 			"  entrace grep 'payment failed' app.et                     words, in texts, names and keys\n" +
 			"  entrace grep 'level >= warn user = ada' app.et           comparisons\n" +
 			"  entrace grep '{ name = \"GET /cart\" } >> { span:failed }' app.et      below one another\n\n" +
-			"'' selects everything. A word finds parts of words, too: user-1 also user-17.\n" +
+			"'' selects everything. A word finds parts of words: user-1 also finds user-17.\n" +
 			"docs/query.md has the language. It exits with 0 if there is a match, 1 if there is none,\n" +
 			"and 2 for anything else.",
 		Args: func(c *cobra.Command, args []string) error {

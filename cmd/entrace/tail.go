@@ -357,8 +357,8 @@ type lines struct {
 	end     int64                // where they end in the file
 	rows    *rowTail             // all of the file, if that was needed
 	f       *format.File         // the file, where a span's beginning may be found
-	follows bool                 // what was there is printed
-	spans   map[string]spanStart // by span id: that began later and have not ended
+	follows bool                 // the lines of before are printed
+	spans   map[string]spanStart // by span id: began later, not ended yet
 	first   time.Time
 	line    []byte
 }
@@ -476,7 +476,7 @@ func (l *lines) begin(ctx context.Context) error {
 	return l.f.Walk(uint32(from), func(id uint32, e *format.TraceEntry) error { return l.show(int64(id), e) })
 }
 
-// from returns the first of the last entries that makes a line, and whether there are as many lines as
+// from returns the first of the last entries that makes a line, and whether that makes as many lines as
 // are to be printed, with the beginnings of the spans that end in them.
 func (l *lines) from() (from int, enough bool) {
 	starts := make(map[string]bool)

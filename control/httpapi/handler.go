@@ -1,7 +1,7 @@
 // Package httpapi asks a [control.Control] for traces over HTTP, lists and serves them, and changes its
 // configuration for a while:
 //
-//	GET    /               what there is, as JSON
+//	GET    /               the state, as JSON
 //	POST   /snapshot       ?window=30s &name=X &manual=1 &reason=TEXT
 //	POST   /start          ?config=X &for=20s &manual=1 &reason=TEXT
 //	POST   /stop/ID

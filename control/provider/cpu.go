@@ -120,8 +120,8 @@ func (c *cpuProfile) flushPart(s *control.Session) {
 	}
 }
 
-// nextPart is flush with two errors: that of the restart, without which there is no profile,
-// and that of the part that has ended.
+// nextPart is flush with two errors: that of the restart, without which nothing is profiled, and
+// that of the part that has ended.
 func (c *cpuProfile) nextPart() (restart, err error) {
 	if c.part == nil {
 		return nil, nil

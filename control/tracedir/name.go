@@ -135,7 +135,7 @@ var maxFileTime = time.Date(9999, 12, 31, 23, 59, 59, 999_999_000, time.UTC)
 
 // NewName returns a name for the trace config that began at a time. The names of one
 // process ascend, even when its clock goes back: the time is above that of the
-// name before. There is no file of that name, finished or not. It is safe for
+// name before. No file has that name, finished or not. It is safe for
 // concurrent use.
 func (f *Folder) NewName(at time.Time, config string, manual bool) string {
 	at = at.UTC().Truncate(time.Microsecond)

@@ -43,7 +43,7 @@
 // that they are stored under, with the type they have: numbers, booleans, texts,
 // arrays and objects. An attribute of one of the names above is otel.attr.NAME, one
 // whose name is there already NAME#2. Integers beyond 53 bits are texts, since
-// readers would round them; NaN and the infinities are, too. Bytes are in base64.
+// readers would round them, and so are NaN and the infinities. Bytes are in base64.
 //
 // The Firefox Profiler gives some names a meaning of their own and does not load a
 // trace where they have another. So an attribute called data is otel.attr.data, and

@@ -5,7 +5,7 @@
 // Neither format knows parents, so spans are put onto lanes first, one set for
 // each service: what is on one lane nests strictly. A span goes to the lane of its
 // parent if it lies within it and beside no sibling there, else to another. The
-// stack of a span is what contains it on its lane, below the name of its service.
+// stack of a span is the spans that contain it on its lane, below the name of its service.
 // A span that has not ended lasts to the end of the trace.
 //
 // # Folded stacks

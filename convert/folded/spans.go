@@ -15,7 +15,7 @@ const unknownService = "unknown_service"
 // checkEvery is after how many entries or lines the context is asked.
 const checkEvery = 4096
 
-// A frame is what spans of one place have in common.
+// A frame stands for the spans of one place.
 type frame struct {
 	name, file string
 	line       uint32

@@ -17,7 +17,7 @@
 //	type: 1 u64, 2 i64, 3 f64, 4 string; with 0x80 an array: u16 count, values
 //
 // The one known option is epoch, a u64 of nanoseconds since 1970. It holds for the
-// events behind it, the first one for those before it, too. Without one it is 0.
+// events behind it, the first one also for those before it. Without one it is 0.
 // An event is part of those that contain it in time on its stream and substream.
 //
 // The source is Heph's "Trace Format", version 0.1.0, in the layout since
@@ -52,7 +52,7 @@
 // Strings, U64, I64 and floats are native, JSON arrays of numbers, strings or bools
 // (otel.json) are arrays. The others are named in otel.types, a string with a JSON
 // object, in the order of the attributes: bool (u64 0 or 1), bytes (base64), u128
-// and i128 (decimal), bool[]; for a name that comes twice native types, too. A text
+// and i128 (decimal), bool[]; for a name that comes twice also native types. A text
 // of more than 65,534 bytes goes on in name.1 and so on, and its type ends in *N for
 // N parts. The attribute of a longer name is entrace.value behind entrace.key, a
 // string with the name. A stored attribute whose name is one of these begins with

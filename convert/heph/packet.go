@@ -41,7 +41,7 @@ type packet struct {
 	Event    event
 }
 
-// An option is what a metadata packet sets.
+// An option is a setting, the content of a metadata packet.
 type option struct {
 	Name  string
 	Value []byte
@@ -55,7 +55,7 @@ func (o *option) Epoch() (nano uint64, ok bool) {
 	return binary.BigEndian.Uint64(o.Value), true
 }
 
-// An event is what an event packet says. Times are in nanoseconds since the epoch
+// An event is the content of an event packet. Times are in nanoseconds since the epoch
 // that was set before, or that is the first one to be set.
 type event struct {
 	StreamID    uint32

@@ -92,7 +92,7 @@ func (n *node) setDuration(d format.Value) {
 }
 
 // stretch gives times to what has none: as long as what is below it, which it then
-// contains. An open span lasts as long as that, too. It reports whether anything
+// contains. So does an open span. It reports whether anything
 // has a time at all.
 func (p *plan) stretch() bool {
 	times := false

@@ -27,8 +27,8 @@ type setEpoch struct{ packet, nano uint64 }
 // errNot ends a walk: not all entries were packets.
 var errNot = errors.New("not a packet")
 
-// recordingOf returns the packets that the entries of f were, nil if there is one
-// that was none, or is one no more after a change. It takes 16 bytes an entry.
+// recordingOf returns the packets that the entries of f were, nil if an entry was
+// no packet, or is none any more after a change. It takes 16 bytes an entry.
 func recordingOf(f *format.File, plainRoot bool) (*recording, error) {
 	if !plainRoot {
 		return nil, nil

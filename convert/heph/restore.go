@@ -90,7 +90,7 @@ func (v *pendingEvent) inherit(e *format.TraceEntry, up *pendingEvent) {
 	isLog := e.Message.Valid && strings.HasPrefix(e.Metadata.Name, "event")
 	isSpan := !e.Message.Valid && span != 0 && timed
 	if _, ok := e.Attribute(format.AttrTraceID); ok {
-		v.trace = trace // 0, too: what is written otherwise is not looked into
+		v.trace = trace // or 0: an id that is written otherwise is not looked into
 	}
 	if isSpan {
 		v.up = span

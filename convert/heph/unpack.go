@@ -15,7 +15,7 @@ import (
 	"github.com/entrace-go/entrace/internal/otel"
 )
 
-// A place is what a packet of ours says of the place of its entry.
+// A place has the fields of a packet of ours that say where its entry belongs.
 type place struct {
 	time   string // as attrTime
 	sum    uint64

@@ -8,8 +8,8 @@
 //
 // # The layout
 //
-// A file is a header and pages, which belong to three streams. What the pages of
-// a stream hold together begins with a header, too. Addresses count from there,
+// A file is a header and pages, which belong to three streams. The content of a
+// stream, over all of its pages, begins with a header as well. Addresses count from there,
 // offsets from the start of the file. All numbers are little endian.
 //
 //	file   = header("MMPD"), page*
@@ -75,7 +75,7 @@
 //
 //	kind        measureme.kind, else otel.kind ("internal" if there is none), "event" or "log"
 //	label       the name of a span or event, the message of a log record
-//	thread      thread.id if there is one and the spans that say so nest, else a number of a
+//	thread      thread.id where the spans that have it nest, else a number of a
 //	            lane: spans of one resource share lanes, on each of which all spans nest
 //	arguments   measureme.arg.N; then, of what has no measureme.kind, trace_id=…, span_id=…,
 //	            parent_span_id=…, otel.link=TRACE-SPAN for each link, otel.scope.name=…, level=…

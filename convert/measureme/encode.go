@@ -96,7 +96,7 @@ const (
 	hasThread // the entry names its thread
 )
 
-// A groupKey is what must be equal for spans to share lanes.
+// Spans of equal groupKeys share lanes.
 type groupKey struct {
 	resource view.Row
 	thread   int64 // -1 for none

@@ -37,7 +37,7 @@ type scanner struct {
 	index []indexEntry
 }
 
-// A stream is what the pages of one tag hold together.
+// A stream is the content of all pages of one tag.
 type stream struct {
 	head    [headerSize]byte
 	headLen int

@@ -199,8 +199,8 @@ func (d *decoder) write(r *record) error {
 	return d.writeOne(r)
 }
 
-// parent returns the record of the span that r is to be written below, nil if there
-// is none: it must be of the same resource, as that is what an entry is below. The
+// parent returns the record of the span that r is to be written below, nil if it
+// has no parent of its own resource, below which entries are written. The
 // logical view hangs what is of another one where it belongs.
 func (d *decoder) parent(r *record) *record {
 	up := d.ix.parent(r)

@@ -15,7 +15,7 @@
 //     passed over.
 //   - protobuf, as the Collector's file exporter writes it: messages of type
 //     TracesData or LogsData, each behind its size in four bytes, big endian. Decode
-//     reads a single message without a size, too.
+//     also reads a single message without a size.
 //
 // Decode tells them apart itself. Messages of spans and of log records may come in
 // one file; in protobuf their fields tell which they are. Metrics and profiles are
@@ -27,8 +27,8 @@
 //	                             differs by attributes, schema URL or dropped count
 //	Span                         a span below its parent, or below its resource
 //	                             where that is not in the input or of another
-//	                             resource: the logical view hangs the latter
-//	                             below its parent, too
+//	                             resource: the logical view puts the latter
+//	                             below its parent as well
 //	Span.Link, Span.Event        entries below the span, links first
 //	LogRecord                    a log record below its span, or below its resource,
 //	                             likewise

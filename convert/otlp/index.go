@@ -6,7 +6,7 @@ import (
 	"encoding/binary"
 )
 
-// An index is what the first pass over an input finds: where its spans and log
+// An index is the result of the first pass over an input: where its spans and log
 // records are, and which span each of them belongs below. It takes 24 bytes for
 // each of them, and about 40 more for each span.
 type index struct {
@@ -38,7 +38,7 @@ const (
 	failed // it cannot be read
 )
 
-// A group is what spans of one resource and one scope have in common.
+// A group stands for the spans of one resource and one scope.
 type group struct{ resource, scope uint32 }
 
 // A head is where a resource or a scope is in the input, and where the schema URL

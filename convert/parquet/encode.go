@@ -207,7 +207,7 @@ func (e *encoder) id(r view.Row) int64 {
 	return int64(r)
 }
 
-// own are the columns of a row that are attributes, too.
+// own are the columns of a row that are also attributes.
 type own struct {
 	traceID, spanID, parent, kind, status string
 	time, duration                        int64

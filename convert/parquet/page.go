@@ -38,8 +38,8 @@ type leaf struct {
 	page     int64 // offset of the page
 	left     int64 // values of the chunk that are in no page yet
 
-	reps, defs []byte // levels of the page's values, those that are null too
-	at, inPage int    // the value that next goes to, and how many there are
+	reps, defs []byte // levels of the page's values, with those that are null
+	at, inPage int    // the value that next goes to, and their number
 	rep        int    // of the value that next took
 	def        int
 

@@ -14,7 +14,7 @@
 //	                   one lane nest strictly: a span is on its parent's lane if it
 //	                   can be
 //	span               a beginning and an end; the category is its kind, the trace
-//	                   id is correlation_id_str, too
+//	                   id is also correlation_id_str
 //	span event         an instant on the lane of its span, category "event"
 //	log record         likewise, its message is the name; category "log"
 //	link               a flow, if the other span is in the trace

@@ -13,7 +13,7 @@ import (
 // BlockRows is how many rows all blocks but the last have.
 const BlockRows = 1 << 12
 
-// What says in a column that there is nothing, or that it is not among what the view knows.
+// Marks in a column: no value, or a value that the view does not know.
 const (
 	NoTime      = math.MinInt64
 	NoDuration  = -1

@@ -50,7 +50,7 @@ type Checkpoint struct {
 	Tail    Tail
 	Version format.Version
 	Moved   bool      // entry ids and positions of parked spans are those of another IET
-	Anchor  uint32    // see Recorder.AppendAnchor; 0: there is none
+	Anchor  uint32    // see Recorder.AppendAnchor; 0 without one
 	Parked  [2]uint64 // between them lie the records of pending spans
 	// Positions are where each stream of a shard goes on that is not in the IET.
 	Positions []uint64

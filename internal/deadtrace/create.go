@@ -141,8 +141,8 @@ func archiveDead(stream string) (name string, err error) {
 	return name, errors.Join(err, osfile.SyncDir(stream))
 }
 
-// openLockedJournal opens the journal of stream for writing and locks it, nil if there is
-// none that can be reached. It is [format.ErrLocked] while its writer lives.
+// openLockedJournal opens the journal of stream for writing and locks it, nil if no journal
+// can be reached. It is [format.ErrLocked] while its writer lives.
 func openLockedJournal(stream string) (*journal.DeadFile, error) {
 	f, err := journal.OpenDead(stream+tracename.Journal, true)
 	if errors.Is(err, fs.ErrNotExist) || isUnreachable(err) {

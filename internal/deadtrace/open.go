@@ -18,7 +18,7 @@ type Source struct {
 	*mapfile.File
 
 	Name    string
-	Stored  int64 // how many of the bytes are in the file, too
+	Stored  int64 // how many of the bytes are also in the file
 	Missing error // as File.Journal returns it
 }
 

@@ -167,7 +167,7 @@ func (b *rest) close() error {
 	return osfile.Ignore(b.f.Close(), os.ErrClosed)
 }
 
-// empty reports whether there is nothing that the IET lacks.
+// empty reports whether the IET lacks nothing.
 func (b *rest) empty() bool { return b.records == 0 && b.text == "" }
 
 // adds reports whether recovery writes something behind the IET that s describes: what that lacks,

@@ -58,7 +58,7 @@ func (b *rest) survey(f io.ReaderAt, size int64) (s *survey, damage, err error) 
 	same := b.fits(f, size)
 	until := size
 	if same {
-		until = b.point.Size // what is behind it is in the journal, too
+		until = b.point.Size // the journal has what is behind it as well
 	}
 	s, damage = b.look(f, size, until)
 	if s == nil || damage != nil && !isCorrupt(damage) && !errors.Is(damage, format.ErrTruncated) {

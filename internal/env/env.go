@@ -35,7 +35,7 @@ func ReportValue(name, value string, err error) {
 var errNumber = errors.New("want a whole number")
 
 // Number sets what is zero to a variable that is a number not below zero, and reports whether
-// there is one that is understood.
+// the variable is set and understood.
 func Number[T int | int64](name string, to *T) bool {
 	s, ok := Lookup(name)
 	if !ok || *to != 0 {

@@ -61,13 +61,13 @@ type Journal struct {
 
 	mu sync.Mutex // taken with a shard locked, never the other way round
 
-	used     atomic.Int64 // segments of shards; read without the lock, too
+	used     atomic.Int64 // segments of shards; also read without the lock
 	limit    int          // of used
 	filled   []*Segment   // with Evict: those that are full, the oldest first
 	retained int          // of the filled ones, those of StreamRetained
 }
 
-// A shard is what a goroutine appends to. The first cache line has what every append
+// A shard is the part of a journal to which a goroutine appends. The first cache line has what every append
 // changes.
 type shard struct {
 	mu sync.Mutex

@@ -206,8 +206,8 @@ type DeadFile struct {
 }
 
 // OpenDead opens the journal that lies at a place, or that the file there names, for
-// reading or for writing. The errors are fs.ErrNotExist if there is nothing, ErrGone if
-// there is a file that names a journal which is not there any more, and ErrElsewhere.
+// reading or for writing. The errors are fs.ErrNotExist if the file is missing, ErrGone
+// if it names a journal that is gone, and ErrElsewhere.
 func OpenDead(beside string, write bool) (*DeadFile, error) {
 	open := osfile.OpenRead
 	if write {

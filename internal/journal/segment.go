@@ -52,11 +52,11 @@ func (s *Shared) Bytes() []byte { return s.bytes }
 type Record struct {
 	Time int64
 	Info Info
-	// Data begins with HeadSize bytes that the journal fills; it may use the room behind
-	// Data, too.
+	// Data begins with HeadSize bytes that the journal fills; it may also use the room
+	// behind Data.
 	Data []byte
-	// With, if not nil, belongs to Data[Split:], where there are SharedSize bytes of room
-	// that the journal fills.
+	// With, if not nil, belongs to Data[Split:], which begins with SharedSize bytes for the
+	// journal to fill.
 	With  *Shared
 	Split int
 	// Mark, if HasMark, is the last word of the data.

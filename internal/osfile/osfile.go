@@ -98,7 +98,7 @@ func Stat(name string) (os.FileInfo, error) {
 	return fi, err
 }
 
-// Exists reports whether there is something of that name, be it a symbolic link.
+// Exists reports whether the name is taken, if only by a symbolic link.
 func Exists(name string) bool {
 	_, err := os.Lstat(name)
 	return err == nil

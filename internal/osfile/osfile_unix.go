@@ -37,7 +37,7 @@ func Lock(f *os.File, exclusive bool) error {
 	}
 }
 
-// Unlock gives the lock back early; closing f does, too.
+// Unlock gives the lock back early, as closing f does.
 func Unlock(f *os.File) error { return flock(f, unix.LOCK_UN) }
 
 func syncDir(dir string) error {

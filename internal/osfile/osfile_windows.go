@@ -33,7 +33,7 @@ func Lock(f *os.File, exclusive bool) error {
 	return err
 }
 
-// Unlock gives the lock back early; closing f does, too.
+// Unlock gives the lock back early, as closing f does.
 func Unlock(f *os.File) error {
 	o := &windows.Overlapped{OffsetHigh: lockOffset >> 32}
 	return windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, o)

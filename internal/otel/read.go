@@ -76,7 +76,7 @@ type Scope struct {
 	Dropped    uint32
 }
 
-// A Resource is what spans and log records come from.
+// A Resource is the origin of spans and log records.
 type Resource struct {
 	Attributes Attributes
 	SchemaURL  string

@@ -422,7 +422,7 @@ func (l *Log) Write(w Writer, at Where, u Users) {
 	}
 	number(w, AttrSeverityNumber, l.Severity, SeverityOf(level))
 	if l.SeverityText != plainSeverityTexts[level] {
-		w.String(AttrSeverityText, l.SeverityText) // that there is none, too
+		w.String(AttrSeverityText, l.SeverityText) // and notes if it has none
 	}
 	if l.Body.Kind != String {
 		w.String(AttrBody, string(AppendAnyValue(nil, &l.Body)))

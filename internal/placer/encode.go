@@ -62,7 +62,7 @@ type textOf struct {
 	value []byte
 }
 
-// A group is what is to be restored when it ends.
+// A group is an open group of attributes: the state to restore when it ends.
 type group struct {
 	path   path
 	prefix int

@@ -51,7 +51,7 @@ package record
 
 import "github.com/entrace-go/entrace/internal/journal"
 
-// A Kind is what a record describes. Part of the journal's layout.
+// A Kind is a kind of records. Part of the journal's layout.
 type Kind uint8
 
 // The kinds of records.

@@ -14,7 +14,7 @@ import (
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
-// A Definition is what a number stands for.
+// A Definition is a name or a call site that a number stands for.
 type Definition struct {
 	Kind  uint8
 	Text  string // DefName, DefOwn
@@ -174,7 +174,7 @@ func (d *Definition) encode() []byte {
 	return appendBytes(nil, d.Text)
 }
 
-// Attach writes the definitions, those that there are and those that come, to j, whose
+// Attach writes all definitions, now and as they come, to j, whose
 // records may then name their numbers. A journal that does not survive the process needs
 // none.
 func (in *Interner) Attach(j *journal.Journal) error {

@@ -15,7 +15,7 @@ import (
 	"github.com/entrace-go/entrace/internal/record"
 )
 
-// A Dead is what the file of a [Ring] holds whose process died.
+// A Dead is the content of the file of a [Ring] whose process died.
 type Dead struct {
 	// Note is what the ring kept there for whoever finds it.
 	Note []byte

@@ -123,7 +123,7 @@ type Ring struct {
 	previous [2]uint64 // what was appended to journals before the live one
 }
 
-// A state is what the lock of the journal guards, and is of one journal.
+// A state belongs to one journal, whose lock guards it.
 type state struct {
 	retained  *journal.Stream
 	snapshots []*Snapshot
@@ -273,7 +273,7 @@ func (g *Ring) SetObserved(p record.Providers) {
 	g.updateProviders()
 }
 
-// updateProviders makes the recorder take what is wanted. The lock is held.
+// updateProviders has the recorder take what the providers in force ask for. The lock is held.
 func (g *Ring) updateProviders() {
 	on := g.buffered.Load() | uint64(g.observed)
 	if s := g.streams.Load(); s != nil {

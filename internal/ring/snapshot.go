@@ -27,7 +27,7 @@ type SnapshotOptions struct {
 	Trace [16]byte
 }
 
-// A Snapshot is what a [Ring] had in it at a moment. It takes memory only for what
+// A Snapshot is the content of a [Ring] at a moment. It takes memory only for what
 // the ring evicts meanwhile, and of each segment while it is copied.
 //
 // A Snapshot is not safe for concurrent use. It must be closed.

@@ -179,7 +179,7 @@ func (o Operation) End(ctx context.Context, exported int, err error) {
 		i.inflight.Add(ctx, -int64(o.spans), i.add...)
 	}
 	exported = min(max(exported, 0), o.spans)
-	i.exported.Add(ctx, int64(exported), i.add...) // 0, too, so that there is a series
+	i.exported.Add(ctx, int64(exported), i.add...) // even 0, so that the series exists
 	record := i.record
 	if failed := o.spans - exported; err != nil || failed > 0 {
 		set := attributes(i.component, errorType(err))

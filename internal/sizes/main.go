@@ -38,7 +38,7 @@ const file = "internal/sizes/sizes.txt"
 // columns are the names of what is measured.
 var columns = [...]string{"code", "names", "fields", "file", "struct", "upward", "wording"}
 
-// A row is what is measured of a package, or a sum.
+// A row has the numbers of a package, or a sum.
 type row struct {
 	numbers [len(columns)]int
 	reason  string // why a number was raised last

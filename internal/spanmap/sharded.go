@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// A Sharded is a map for concurrent use: several maps with a lock each. There are
+// A Sharded is a map for concurrent use: several maps with a lock each. It has
 // no more of them than goroutines that run at a time need, since what was used a
 // moment ago is in the cache.
 type Sharded[V any] struct {

@@ -32,7 +32,7 @@ func (s intervals) parent(id int32) int32 { return s[id].Parent }
 // first, which contains the other, then parents before children, then as they are numbered.
 type order struct {
 	spans
-	n      int     // how many numbers there are
+	n      int     // the count of numbers
 	depths []int32 // how deep each span is, from 1 on, once two need it; 0 as long as that is unknown
 }
 

@@ -31,15 +31,15 @@ type Timeline struct {
 	Made      bool // times are made up
 	// First and Last are the first and the last time of all; 0 if there is none.
 	First, Last int64
-	Flows       int // how many arrows there are
+	Flows       int // the number of arrows
 
 	v      *view.View
-	links  bool // there are links
+	links  bool // a span has links
 	groups map[view.Row]int32
 	order  order
 	begins []int32   // rows of spans in their order
 	marks  []int32   // rows of marks in the order of time
-	few    []uint16  // by row, the lane of a span and 1, as long as there are few lanes; then
+	few    []uint16  // by row, the lane of a span and 1, while lanes are few; then
 	many   []int32   // the same
 	ends   []FlowEnd // in the order of their spans
 	made   []ticks   // by row, times that are made up
@@ -53,7 +53,7 @@ type ticks struct{ start, end uint32 }
 // Step is how far made times are apart, in nanoseconds.
 const Step = 1000
 
-// A Process is what spans and log records of one resource belong to.
+// A Process stands for a resource, to which spans and log records belong.
 type Process struct {
 	Row   view.Row // of the resource, 0 for what has none
 	Lanes int32    // of spans

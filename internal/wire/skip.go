@@ -10,8 +10,7 @@ const MaxAttributes = 1 << 16
 
 // The functions of this file pass over encoded entries as fast as can be. They know what
 // nearly all entries look like and leave the others to the decoder of package wire, which
-// finds what is wrong with them, or that nothing is: what they accept the decoder accepts,
-// too.
+// finds what is wrong with them, or that nothing is: the decoder accepts what they accept.
 //
 // They take and return a place in b. One that cannot go on returns Nowhere, and
 // so does one that is given a place behind b: it is enough to compare the last
