@@ -164,6 +164,33 @@ func TestTornInput(t *testing.T) {
 	}
 }
 
+// TestCorruptInput has what is whole of a corrupt file in each format, and the error.
+func TestCorruptInput(t *testing.T) {
+	for _, from := range formats {
+		b := read(t, fixture(format.V1, from))
+		copy(b[len(b)/5:], bytes.Repeat([]byte{0xff}, 300))
+		in := filepath.Join(t.TempDir(), "in")
+		must(t, os.WriteFile(in, b, 0o600))
+		for _, to := range formats {
+			out := filepath.Join(t.TempDir(), "out")
+			err := encodeFile(t.Context(), in, out, convert.Format(to.String()), nil)
+			_, damaged := errors.AsType[*convert.DamageError](err)
+			if _, corrupt := errors.AsType[*format.CorruptError](err); !damaged || !corrupt {
+				t.Errorf("%v to %v: %v, want a DamageError of a CorruptError", from, to, err)
+			}
+			f, err := format.Open(out, nil)
+			if err != nil {
+				t.Errorf("%v to %v: %v", from, to, err)
+				continue
+			}
+			if f.Len() < 100 || f.Len() > 330 || f.Damage() != nil {
+				t.Errorf("%v to %v: %d entries, %v; want whole ones", from, to, f.Len(), f.Damage())
+			}
+			must(t, f.Close())
+		}
+	}
+}
+
 func TestRefuses(t *testing.T) {
 	dir := t.TempDir()
 	in := filepath.Join(dir, "in.iet")

@@ -171,6 +171,9 @@ func (t *Trace) finalize(ctx context.Context, out string, f Format, o *Options) 
 	err = format.Finalize(ctx, t.once.src.Name, out, &format.FinalizeOptions{
 		Replace: o.Replace, Progress: t.options.Progress, Torn: func(err error) { torn = err },
 	})
+	if _, corrupt := errors.AsType[*format.CorruptError](err); corrupt {
+		return false, nil // what is whole of it is copied
+	}
 	if err == nil {
 		err = t.once.damaged(torn)
 	}

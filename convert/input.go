@@ -127,7 +127,7 @@ func (o *opener) stream(x *source, head []byte, r io.Reader) error {
 		}
 		return nil
 	}
-	if isOwn(head) {
+	if isOwn(head) || len(head) == 0 { // format.NewReader says that it is empty
 		return nil
 	}
 	if x.codec = sniff(head, name); x.codec == nil {
