@@ -245,8 +245,8 @@ func (w *watchdog) prune(open map[format.SpanRef]time.Duration) {
 // one.
 const maxFires = 1000
 
-// sweep fires for the spans that are open for too long, once for each rule, and
-// returns for how long they are open. Seen are those of the sweep before.
+// sweep fires once per rule for each span that has been open for too long, and returns how long each
+// of them has been open. Seen is the result of the sweep before.
 func (c *Control) sweep(f *rules, seen map[format.SpanRef]time.Duration) map[format.SpanRef]time.Duration {
 	w := &c.watchdog
 	now := time.Now()

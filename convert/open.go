@@ -26,7 +26,7 @@ const DefaultMaxTemp = 8 << 30
 // ErrNoTrace says that a folder has no trace in it.
 var ErrNoTrace = errors.New("there is no trace in the folder")
 
-var errTempFull = errors.New("decoded, it takes more room than is allowed for temporary files")
+var errTempFull = errors.New("its decoded form takes more room than is allowed for temporary files")
 
 // OpenOptions change how [Open] works.
 type OpenOptions struct {

@@ -131,10 +131,9 @@ func (t *target) shutdown(ctx context.Context) error {
 }
 
 // ExportSpans records spans that have ended. When it returns they are as safe as
-// the recorder's durability says, be it that they wait there for a parent that has
-// not been exported yet. It does its work even with a context that is done.
-// What is wrong with one span is joined to the error, and the others are
-// recorded. After Shutdown it is an error.
+// the recorder's durability promises, even those that still wait there for a parent that has
+// not been exported. It does its work even if ctx is done. What is wrong with one span is joined to
+// the error, and the others are recorded. A call after Shutdown returns an error.
 func (e *Exporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	o := e.instruments.Begin(ctx, len(spans))
 	exported, err := e.export(spans)

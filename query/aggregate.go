@@ -17,7 +17,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// table computes aggregates of rows, for each group of by.
+// table computes aggregates of rows, once for each group of rows with equal values of the expressions by.
 func (m *machine) table(calls []*stageAggregate, by []expr, rows view.RowSet) (*Table, error) {
 	for _, c := range calls {
 		switch alone := len(calls) == 1; {

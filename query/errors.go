@@ -243,7 +243,7 @@ func (p *parser) unfinished(a expr, operator *token) *Error {
 	return e
 }
 
-// textEnd returns where a text without quotes ends that begins with the token at i.
+// textEnd returns the end of the text without quotes that begins with the token at i.
 func (p *parser) textEnd(i int) (end int) {
 	for end = p.tokens[i].end; ; {
 		i++

@@ -242,7 +242,7 @@ func rounded(x *big.Float, kind valueKind) Value {
 	return floatValue(f)
 }
 
-// wholeValue returns a whole number as one of a kind, or as a float if it is too large.
+// wholeValue returns x as a value of that kind, or as a float if it does not fit.
 func wholeValue(x *big.Int, kind valueKind) Value {
 	switch {
 	case x.IsInt64() && kind == kindUint:

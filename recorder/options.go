@@ -1,6 +1,7 @@
 package recorder
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -169,7 +170,7 @@ func (o *Options) check() error {
 	case o.Durability >= numDurabilities:
 		return fmt.Errorf("unknown %v", o.Durability)
 	case o.MaxFileSize < 0 || o.MaxFileAge < 0 || o.KeepFiles < 0 || o.KeepBytes < 0:
-		return fmt.Errorf("a bound of the files is negative")
+		return errors.New("a limit of files (their size, age, number or bytes) is negative")
 	}
 	return nil
 }

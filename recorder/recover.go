@@ -95,8 +95,8 @@ func RecoverFolder(ctx context.Context, dir string, each func(*Report, error)) e
 	return deadtrace.Folder(ctx, dir, all, &deadtrace.Options{Owner: deadtrace.Others}, func(r *deadtrace.Result, err error) { each(reportOf(r), err) })
 }
 
-// finishOwn finishes what dead writers of this path have left under names with their time, and
-// returns the paths of that, without an extension. Dead are those that made room for this recording.
+// finishOwn finishes the files that dead writers of this path have left under names with their time, and
+// returns their paths without extensions. Dead are those that made room for this recording.
 func (w *writer) finishOwn(ctx context.Context, dead []string) []string {
 	own := tracename.Base(filepath.Base(w.name))
 	et := w.final != w.name
@@ -126,8 +126,8 @@ func (w *writer) finishOwn(ctx context.Context, dead []string) []string {
 	return append(spare, w.finishFolder(ctx, is, &deadtrace.Options{IET: !et, AtStart: true})...)
 }
 
-// finishFamily finishes what dead writers of the family have left, and returns the paths of
-// that, without an extension.
+// finishFamily finishes the files that dead writers of the family have left, and returns their paths
+// without extensions.
 func (w *writer) finishFamily(ctx context.Context) []string {
 	if w.o.Family == nil {
 		return nil

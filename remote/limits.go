@@ -143,9 +143,9 @@ func (q *quota) exceeded() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.files >= q.maxFiles {
-		return fmt.Errorf("%w: %d files of %d", ErrQuota, q.files, q.maxFiles)
+		return fmt.Errorf("%w: %d files, at most %d", ErrQuota, q.files, q.maxFiles)
 	}
-	return fmt.Errorf("%w: %d bytes of %d", ErrQuota, q.bytes, q.maxBytes)
+	return fmt.Errorf("%w: %d bytes, at most %d", ErrQuota, q.bytes, q.maxBytes)
 }
 
 // allows returns enough(). If that is false, it scans the folder and asks again. The

@@ -64,7 +64,7 @@ type resource struct {
 	service string
 }
 
-// A growingFile is a file and which of its entries are folded into rows of others.
+// A growingFile is a file, and which of its entries are folded into the rows of other entries.
 type growingFile struct {
 	*source
 

@@ -220,7 +220,8 @@ func (b *builder) timesSince(was uint32) interval {
 	return all
 }
 
-// windows returns for what files have the times at which others have rows of the same resource.
+// windows returns, for each resource in each file, the time in which other files have rows of that
+// resource.
 func (c *copies) windows() map[holding]interval {
 	byResource := make(map[uint32][]holding)
 	for h := range c.times {

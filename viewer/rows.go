@@ -203,9 +203,8 @@ func (s *state) hits(ctx context.Context, text string, rows []view.Row) (map[vie
 	return hits, nil
 }
 
-// depths returns how many rows with a line are above each of some rows, with the root and no
-// further. The rows are in the order of the tree, and of each the ones above it that are there come
-// before it.
+// depths returns for each row how many rows with a line are above it, up to root and with it. The rows
+// are in the order of the tree, so that those above a row come before it.
 func (s *state) depths(rows []view.Row, root view.Row) []int {
 	if len(rows) == 0 {
 		return nil

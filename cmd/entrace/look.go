@@ -177,7 +177,7 @@ func (a *app) tellNone(l *look, o *lookFlags) {
 }
 
 // errTable is the error of a command that prints rows for a query that makes a table.
-var errTable = usagef("the query makes a table, which 'entrace stats' prints")
+var errTable = usagef("the query makes a table: 'entrace stats' prints it, this command takes rows")
 
 // part returns the selected rows with their ancestors, and with --descendants also what is below
 // them.

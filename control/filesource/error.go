@@ -23,7 +23,7 @@ type Error struct {
 	Line, Column int
 	// Path is the field, as in "traces[1].on[0].key", or "" for the document.
 	Path string
-	// Err is a [*control.FieldError] with the same path unless that is "".
+	// Err is a [*control.FieldError] with the same path, unless the path is "".
 	Err error
 }
 

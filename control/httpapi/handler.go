@@ -40,9 +40,9 @@ type Options struct {
 	// Token, if set, must be in each request: "Authorization: Bearer TOKEN". It has at
 	// least 16 bytes; with a shorter one all requests are refused.
 	//
-	// Without one only requests from this machine are served, to an address of this
-	// machine, and none that says that a proxy has passed it on. A proxy here that
-	// does not say so makes all requests look like that: behind one, set a Token.
+	// Without a Token only requests from this machine to one of its own addresses are served, and
+	// those that a proxy has marked as passed on are refused. A local proxy that does not mark them
+	// makes every request look local: behind such a proxy, set a Token.
 	Token string
 	// Viewer, if set, is the URL of a page that shows the traces, such as one of package
 	// viewer. GET / has it.

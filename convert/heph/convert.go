@@ -149,7 +149,7 @@ func (b *builder) identify(v *pendingEvent, trace string) {
 	}
 }
 
-// appendTimes appends the times of a packet, as far as it says any.
+// appendTimes appends the times of a packet. Says, as in attrTime, tells which of them mean something.
 func appendTimes(attrs []format.Attribute, ev *event, epoch uint64, says string) []format.Attribute {
 	if says == timeBoth {
 		duration := uint64(0)

@@ -131,7 +131,7 @@ func (p *plan) stretch() bool {
 // count gives times to a trace that has none: a nanosecond for each step of a walk
 // through the tree, so that parents contain their children and nothing else.
 func (p *plan) count() {
-	// For now end is how many entries are below, and start where the next one goes.
+	// Until the times are known, end counts the entry and those below it.
 	for i := range p.nodes {
 		p.nodes[i].end = 1
 	}

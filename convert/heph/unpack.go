@@ -105,7 +105,7 @@ func (p *place) take(e *format.TraceEntry, name *string, attr, text string) bool
 	return true
 }
 
-// valid returns s as what can be on disk.
+// valid returns s with U+FFFD for what is not UTF-8.
 func valid(s string) string {
 	if utf8.ValidString(s) {
 		return s

@@ -102,10 +102,9 @@ type decoder struct {
 	buf      []byte
 }
 
-// A place is a key to sort events by: from the top 48 bits of start, 48 of the
-// end upside down, a bit for an instant, and 31 of the number upside down. So of
-// those that begin together the longer one is first, and of two that are equal
-// the later record, which is the parent.
+// A place is a key to sort events by: from the top 48 bits of the start, 48 inverted bits of the end, a
+// bit that is set for an instant, and 31 inverted bits of the number. So of events that begin together
+// the longer one comes first, and of two that also end together the later record, which is the parent.
 type place struct{ high, low uint64 }
 
 func placeOf(i int64, start, end uint64, instant bool) place {

@@ -309,7 +309,7 @@ func (l *leaf) dictionary(h *meta.PageHeader, body []byte) error {
 	return l.dict.decode(l.physical, meta.Plain, b, size)
 }
 
-// data begins with a page of values.
+// data starts to read a page of values.
 func (l *leaf) data(h *meta.PageHeader, body []byte) error {
 	v1, v2 := &h.DataPageHeader.V, &h.DataPageHeaderV2.V
 	n, enc, codec, size := int(v1.NumValues), v1.Encoding, l.codec, int(h.UncompressedPageSize)

@@ -24,7 +24,7 @@ type Filter struct {
 	// Base says of a name, without an extension and without the time that a trace got to make room for
 	// another, whether its traces and temporary files are meant.
 	Base func(base string) bool
-	// Trace, if set, says which of these traces are, by their paths without an extension.
+	// Trace, if set, says of one of these traces, by its path without an extension, whether it is meant.
 	Trace func(path string) bool
 }
 

@@ -86,9 +86,8 @@ func sameDir(a, b string) bool {
 	return xerr == nil && yerr == nil && os.SameFile(x, y)
 }
 
-// inMemory returns a folder in shared memory that has room for a journal and that the
-// process does not take with it when it dies, "" if there is none. It makes the journal
-// smaller if it may.
+// inMemory returns a folder in shared memory that has room for a journal and outlives the process, or
+// "". It makes the journal smaller to fit, if the options allow that.
 func inMemory(o *Options) string {
 	root := sharedMemory()
 	if root == "" || !o.fit(room(root)) {

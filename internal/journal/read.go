@@ -219,7 +219,7 @@ func (c *Cursor) consume() {
 	c.at = c.nextAt
 }
 
-// drop is done with n parts and goes on at an offset in the next.
+// drop discards the next n parts and moves to the offset at in the part behind them.
 func (c *Cursor) drop(n, at int) {
 	for i := range n {
 		if seg := c.parts[i].seg; seg != nil {
@@ -250,7 +250,7 @@ func (c *Cursor) lose(err error) {
 type Merge struct {
 	// Needs reports whether a leaf refers to a span that has not come yet.
 	Needs func(*Entry) bool
-	// Slack is by how much such a span may seem later than the leaf.
+	// Slack is how much later than the leaf the span that it needs may seem to be, in nanoseconds.
 	Slack int64
 
 	cursors []Cursor // the spans first

@@ -62,7 +62,7 @@ const (
 	Duration                 // as nanoseconds, named in entrace.duration
 )
 
-// An Attribute is one of the user's, by the user's name.
+// An Attribute is an attribute that the user has set, by the name that the user gave it.
 type Attribute struct {
 	Name     string
 	Value    format.Value

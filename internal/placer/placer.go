@@ -436,8 +436,8 @@ func (p *Placer) either(r *record.Record, e *journal.Entry) {
 	p.span(r, e)
 }
 
-// endOpen stages the end of a span that is open, of a record of the whole span: behind its links and
-// events comes what is said at its end alone, and the attributes of the application.
+// endOpen stages the end of an open span, taken from a record of the whole span: first its links and
+// events, then the entry of its end with what only an end says and the attributes of the application.
 func (p *Placer) endOpen(r *record.Record, id uint32) {
 	c := r.Cursor()
 	whole := c

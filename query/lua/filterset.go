@@ -264,7 +264,7 @@ const maxItems = 1000
 func (e *evaluator) item(number vm.LValue) (set, error) {
 	n, err := toID(number)
 	if err != nil {
-		return nil, fmt.Errorf("the number of an item: %w", err)
+		return nil, fmt.Errorf("invalid number of an item: %w", err)
 	}
 	if int(n) >= len(e.items) {
 		return nil, fmt.Errorf("there is no item %d", n)
