@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/tracetest"
@@ -78,8 +79,12 @@ func TestWorkIsLinear(t *testing.T) {
 			t.Errorf("%s: %d entries take %d steps, %d take %d, which is %.1f times as much", command, n, small, 4*n, large, float64(large)/float64(small))
 		}
 	}
-	all := strings.Split("info,tree --depth 100,verify,cat,tail,merge -o OUT.et,convert - --to et,convert - --to otlp,convert - --to otlp-proto,convert - --to heph,"+
-		"convert - --to measureme,convert - --to parquet,convert - --to perfetto,convert - --to chrome,convert - --to folded,convert - --to speedscope", ",")
+	all := strings.Split("info,tree --depth 100,verify,cat,tail,merge -o OUT.et", ",")
+	for _, f := range convert.Formats() {
+		if f.Writes {
+			all = append(all, "convert - --to "+string(f.Format))
+		}
+	}
 	// Of the shapes each takes the commands that have most to do with it.
 	for shape, x := range map[string]struct {
 		entry    func(i int) *format.TraceEntry
