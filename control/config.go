@@ -24,7 +24,7 @@ type Config struct {
 	Dir string
 	// Keep bounds the traces in Dir.
 	Keep Keep
-	// Ring says what is recorded all the time.
+	// Ring is about the providers that record all the time.
 	Ring RingConfig
 	// Traces are the kinds of traces. A request becomes the first one that matches.
 	Traces []TraceConfig
@@ -44,7 +44,7 @@ type Keep struct {
 	Age   time.Duration
 }
 
-// A RingConfig says what is recorded all the time, in memory that is reused.
+// A RingConfig has the providers that record all the time, and the memory that they use again and again.
 type RingConfig struct {
 	// Bytes is the size of the ring, 0 for no ring. Like Persist it cannot change while the
 	// process runs.

@@ -236,7 +236,7 @@ func onlyTraces(t testing.TB, dir string) {
 	}))
 }
 
-// A found is what tracedir.Recover says of a ring.
+// A found is the result of tracedir.Recover for a ring.
 type found struct {
 	tracedir.Result
 

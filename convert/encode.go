@@ -75,7 +75,7 @@ func (t *Trace) encodeOnce(ctx context.Context, w io.Writer, f Format, o *Option
 // encodeOwn writes the trace in one of ENTRACE's own formats.
 func (t *Trace) encodeOwn(ctx context.Context, w io.Writer, v format.Version, to format.StorageFormat) error {
 	if t.once != nil {
-		return t.once.writeTo(ctx, w, v, to, t.options.Progress)
+		return t.once.titled(t.once.writeTo(ctx, w, v, to, t.options.Progress))
 	}
 	return t.write(ctx, w, v, to, nil)
 }
@@ -175,7 +175,7 @@ func (t *Trace) finalize(ctx context.Context, out string, f Format, o *Options) 
 		return false, nil // what is whole of it is copied
 	}
 	if err == nil {
-		err = t.once.damaged(torn)
+		err = t.once.titled(t.once.damaged(torn))
 	}
 	return true, err
 }

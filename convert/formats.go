@@ -37,7 +37,7 @@ func (f Format) Own() (format.StorageFormat, bool) {
 	return s, err == nil
 }
 
-// A FormatInfo says what there is to know about a format.
+// A FormatInfo describes a format.
 type FormatInfo struct {
 	Format     Format
 	Extensions []string // with the dot; the first is the usual one

@@ -277,7 +277,15 @@ func (x *source) damaged(err error) error {
 	if err == nil || errors.Is(err, format.ErrTruncated) && x.own && osfile.Locked(format.Find(x.name)) {
 		return nil
 	}
-	return &DamageError{fmt.Errorf("%s: %w", x.title, err)}
+	return &DamageError{err}
+}
+
+// titled adds the name of x to a DamageError.
+func (x *source) titled(err error) error {
+	if damage, ok := errors.AsType[*DamageError](err); ok {
+		return &DamageError{fmt.Errorf("%s: %w", x.title, damage.Err)}
+	}
+	return err
 }
 
 var (

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -312,6 +313,33 @@ func TestProgressOfLargeFile(t *testing.T) {
 		}}, name)
 		if want := int64(n * len(line)); size != want || last < want/2 {
 			t.Errorf("at last %d of %d bytes are done, want %d", last, size, want)
+		}
+	}
+}
+
+// TestDamageNamesFile opens one file and two that are cut: of several the error names each once.
+func TestDamageNamesFile(t *testing.T) {
+	dir := t.TempDir()
+	cut := func(name, from string) string {
+		b := read(t, from)
+		name = filepath.Join(dir, name)
+		must(t, os.WriteFile(name, b[:len(b)/2], 0o600))
+		return name
+	}
+	lines := cut("a.jsonl", filepath.Join("otlp", "testdata", "collector-traces.jsonl"))
+	packets := cut("b.htf", filepath.Join("heph", "testdata", "real-plain.htf"))
+	own := cut("c.iet", fixture(format.V1, format.IET))
+	for _, names := range [][]string{{lines, own}, {packets, lines}} {
+		_, err := convert.Open(t.Context(), names, nil)
+		for _, name := range names {
+			if n := strings.Count(fmt.Sprint(err), name); n != 1 {
+				t.Errorf("%s is named %d times in %v", name, n, err)
+			}
+		}
+	}
+	for _, name := range []string{lines, own} {
+		if err := encodeFile(t.Context(), name, filepath.Join(dir, "out.et"), convert.ET, &convert.Options{Replace: true}); strings.Count(fmt.Sprint(err), name) != 1 {
+			t.Errorf("%s is not named once in %v", name, err)
 		}
 	}
 }

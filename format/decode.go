@@ -337,7 +337,7 @@ func (d *decoder) failed() bool { return d.err != nil || d.short }
 
 // next decodes entry id, at offset off in the file, from its buffered bytes in b. If prefixed, its length
 // comes first. The entry takes size bytes in all, of which raw is the encoding. If b does not have the
-// whole entry, size is 0, need is how many bytes it takes at least, and Err says what is missing.
+// whole entry, size is 0, need is how many bytes it takes at least, and Err names the missing part.
 func (d *decoder) next(b []byte, off, id int64, prefixed bool, e *TraceEntry) (raw []byte, size int, err error) {
 	gap := 0
 	if prefixed {

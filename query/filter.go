@@ -6,7 +6,6 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/columns"
-	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -476,15 +475,13 @@ func flagsValue(kind fieldKind, f view.Flags) Value {
 	case f.Role() != view.RoleSpan:
 		return Value{}
 	case kind == fieldStatus:
-		n, _ := otel.ParseStatus(f.Status())
-		return enumValue(kindStatus, uint8(n))
+		return enumValue(kindStatus, columns.Status(uint16(f)))
 	case kind == fieldOpen:
 		return boolValue(f.Open())
 	case kind == fieldFailed:
 		return boolValue(f.Failed())
 	}
-	n, _ := otel.ParseSpanKind(f.Kind())
-	return enumValue(kindSpanKind, uint8(n))
+	return enumValue(kindSpanKind, columns.Kind(uint16(f)))
 }
 
 // levelOf returns the level of a row, which is error for a span that failed, whatever was recorded.

@@ -15,7 +15,8 @@ import (
 )
 
 // Close writes what still waits and the entry that marks a clean end, and
-// finishes the file. Call Close once for each Create that returned this recorder: the last one closes it, and more do nothing. Entries that come later
+// finishes the file. Call Close once for each Create that returned this recorder: the last one
+// closes it, and more do nothing. Entries that come later
 // are dropped and counted. Close also returns the last error that cost entries.
 //
 // With a context that is done, or as soon as it is, Close leaves a whole IET

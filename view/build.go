@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/columns"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/spanmap"
@@ -462,16 +463,16 @@ func (b *builder) endSpan(row Row, r *record, id uint32, name string, at format.
 func (b *builder) fold(row Row, was beginning, r *record, name string, at format.Metadata) {
 	flags, meta, duration := was.flags, was.meta, was.duration
 	if r.flags&recordHasStatus != 0 {
-		if Flags(r.flags).status() != otel.StatusError {
+		if columns.Status(uint16(r.flags)) != uint8(otel.StatusError) {
 			flags = flags&^levelBits | uint16(format.LevelInfo)<<levelShift
 		}
-		flags = flags&^statusBits | uint16(r.flags)&statusBits
+		flags = flags&^columns.StatusBits | uint16(r.flags)&columns.StatusBits
 	}
 	if Flags(r.flags).Level() == format.LevelError {
 		flags = flags&^levelBits | uint16(format.LevelError)<<levelShift
 	}
 	if r.flags&recordHasKind != 0 {
-		flags = flags&^kindBits | uint16(r.flags)&kindBits
+		flags = flags&^columns.KindBits | uint16(r.flags)&columns.KindBits
 	}
 	if r.flags&flagContinued != 0 {
 		flags |= flagContinued
@@ -506,11 +507,11 @@ func (b *builder) addException(row Row) {
 
 // withException returns the flags of the span at row with what its exceptions make of its status.
 func (b *builder) withException(row Row, flags uint16) uint16 {
-	if Flags(flags).status() != otel.StatusUnset {
+	if columns.Status(flags) != uint8(otel.StatusUnset) {
 		return flags
 	}
-	if flags &^= statusBits; b.exceptions.has(row) {
-		flags |= statusExcepted << statusShift
+	if flags &^= columns.StatusBits; b.exceptions.has(row) {
+		flags |= columns.StatusExcepted << columns.StatusShift
 	}
 	return flags
 }

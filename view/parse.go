@@ -557,14 +557,14 @@ func (w *parser) add(c *chunk, h *head, v *values) (wantsPlace bool) {
 		}
 		flags |= recordHasKind
 	}
-	flags |= kind << kindShift
+	flags |= kind << columns.KindShift
 	if v.status != nil {
 		flags |= recordHasStatus
 		switch string(v.status) {
 		case "OK":
-			flags |= uint32(otel.StatusOK) << statusShift
+			flags |= uint32(otel.StatusOK) << columns.StatusShift
 		case "ERROR":
-			flags |= uint32(otel.StatusError) << statusShift
+			flags |= uint32(otel.StatusError) << columns.StatusShift
 		}
 	}
 	if v.continued {

@@ -2,6 +2,7 @@ package view
 
 import (
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/columns"
 	"github.com/entrace-go/entrace/internal/otel"
 )
 
@@ -38,14 +39,7 @@ const (
 	roleBits   = 0xf
 	levelShift = 4
 	levelBits  = 7 << levelShift
-	kindShift  = 7
-	kindBits   = 7 << kindShift
-	statusBits = 3 << statusShift
-
-	statusShift = 10
-	// statusExcepted is what the bits of the status say of a span whose status is unset and that
-	// has an exception.
-	statusExcepted = 3
+	// Those of the kind and the status of a span are in package columns.
 
 	flagMessage   = 1 << 12
 	flagOpen      = 1 << 13
@@ -60,22 +54,15 @@ func (f Flags) Role() Role { return Role(f & roleBits) }
 func (f Flags) Level() format.Level { return format.Level(f & levelBits >> levelShift) }
 
 // Kind returns the kind of a span: unspecified, internal, server, client, producer or consumer.
-func (f Flags) Kind() string { return otel.SpanKind(f & kindBits >> kindShift).String() }
+func (f Flags) Kind() string { return otel.SpanKind(columns.Kind(uint16(f))).String() }
 
 // Status returns the status of a span, as it was recorded: unset, ok or error.
-func (f Flags) Status() string { return f.status().String() }
-
-func (f Flags) status() otel.Status {
-	if s := f & statusBits >> statusShift; s != statusExcepted {
-		return otel.Status(s)
-	}
-	return otel.StatusUnset
-}
+func (f Flags) Status() string { return otel.Status(columns.Status(uint16(f))).String() }
 
 // Failed reports whether the row is a span that failed: its status is error, or it is unset and
 // the span has an event named "exception".
 func (f Flags) Failed() bool {
-	return f.Role() == RoleSpan && f&statusBits>>statusShift >= Flags(otel.StatusError)
+	return f.Role() == RoleSpan && f&columns.StatusBits>>columns.StatusShift >= Flags(otel.StatusError)
 }
 
 // HasMessage reports whether the row has a message.

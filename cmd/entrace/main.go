@@ -277,42 +277,50 @@ func known(name string, err error) error {
 	if !errors.Is(err, format.ErrNotEntrace) {
 		return err
 	}
-	kind, _, unknown, herr := convert.FormatOf(name)
+	if ring := knownRing(name); ring != nil {
+		return ring
+	}
+	switch kind, _, unknown, ferr := convert.FormatOf(name); {
+	case ferr != nil:
+	case unknown != "":
+		return fmt.Errorf("%s %s", name, unknown)
+	case kind != "":
+		return fmt.Errorf("%s looks like %s: 'entrace convert %s x.et' makes a trace of it", name, kind, name)
+	}
+	return err
+}
+
+// knownRing returns an error that says what to do with the ring or the crash buffer name, nil if it is
+// neither.
+func knownRing(name string) error {
+	f, err := osfile.OpenRead(name)
+	if err != nil {
+		return nil //nolint:nilerr // that it cannot be opened was said already
+	}
+	defer f.Close()
 	head := make([]byte, 4<<10)
-	if f, oerr := osfile.OpenRead(name); oerr == nil {
-		n, _ := io.ReadFull(f, head) // what is there will do
-		head = head[:n]
-		_ = f.Close() // it was only looked at
-	}
-	if herr != nil {
-		return err
-	}
+	n, _ := io.ReadFull(f, head) // as much as it has
+	head = head[:n]
 	journal := name
 	if rest, ok := bytes.CutPrefix(head, []byte("entrace journal\npath ")); ok { // in shared memory
 		path, _, _ := bytes.Cut(rest, []byte("\n"))
 		journal, head = string(path), []byte("ENTRACEB")
 	}
-	if bytes.HasPrefix(head, []byte("ENTRACEB")) {
-		state, pid := osfile.LockHolder(journal)
-		switch {
-		case state == osfile.LockHeld && pid > 0:
-			return fmt.Errorf("%s is the ring of process %d, which runs: kill -USR1 %d makes a trace of it", name, pid, pid)
-		case state == osfile.LockHeld && runtime.GOOS == "windows":
-			return fmt.Errorf("%s is the ring of a process that runs: it makes a trace of it when it is asked to", name)
-		case state == osfile.LockHeld:
-			return fmt.Errorf("%s is the ring of a process that runs: SIGUSR1 makes a trace of it", name)
-		case strings.HasSuffix(name, ".buffer"):
-			return fmt.Errorf("%s is the crash buffer of %s: name that", name, strings.TrimSuffix(name, ".buffer"))
-		}
-		return fmt.Errorf("%s is the ring of a process that died: 'entrace recover %s' makes a trace of it", name, filepath.Dir(name))
+	if !bytes.HasPrefix(head, []byte("ENTRACEB")) {
+		return nil
 	}
-	if unknown != "" {
-		return fmt.Errorf("%s %s", name, unknown)
+	state, pid := osfile.LockHolder(journal)
+	switch {
+	case state == osfile.LockHeld && pid > 0:
+		return fmt.Errorf("%s is the ring of process %d, which runs: kill -USR1 %d makes a trace of it", name, pid, pid)
+	case state == osfile.LockHeld && runtime.GOOS == "windows":
+		return fmt.Errorf("%s is the ring of a process that runs: it makes a trace of it when it is asked to", name)
+	case state == osfile.LockHeld:
+		return fmt.Errorf("%s is the ring of a process that runs: SIGUSR1 makes a trace of it", name)
+	case strings.HasSuffix(name, ".buffer"):
+		return fmt.Errorf("%s is the crash buffer of %s: name that", name, strings.TrimSuffix(name, ".buffer"))
 	}
-	if kind != "" {
-		return fmt.Errorf("%s looks like %s: 'entrace convert %s x.et' makes a trace of it", name, kind, name)
-	}
-	return err
+	return fmt.Errorf("%s is the ring of a process that died: 'entrace recover %s' makes a trace of it", name, filepath.Dir(name))
 }
 
 // tellJournal says on stderr that what is in the journal of the file name, if anything is, and

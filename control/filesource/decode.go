@@ -306,7 +306,7 @@ func named(name string) (control.Set, error) {
 	return s, err
 }
 
-// checkParam returns what is wrong with the name of a parameter.
+// checkParam returns an error if the name of a parameter is wrong.
 func checkParam(name string) error {
 	err := fmt.Errorf("parameter %s is not PROVIDER.NAME", quote(name))
 	if strings.ContainsFunc(name, func(c rune) bool { return c <= ' ' || c == utf8.RuneError || !unicode.IsPrint(c) }) {

@@ -137,7 +137,7 @@ func folderStart(t *testing.T, do string, f *Folder) *folderProcess {
 	return p
 }
 
-// line returns what is behind the word in the next line of output.
+// line returns the rest of the next line of output, which begins with the word.
 func (p *folderProcess) line(t *testing.T, word string) string {
 	t.Helper()
 	text, err := p.out.ReadString('\n')

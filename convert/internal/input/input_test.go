@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -102,8 +103,11 @@ func TestShrunkFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer in.Close()
+	if runtime.GOOS == "windows" {
+		t.Skip("a file that is mapped cannot be cut")
+	}
 	if err := os.Truncate(f.Name(), 100); err != nil {
-		t.Skip("a file that is mapped cannot be cut:", err)
+		t.Fatal(err)
 	}
 	sum := byte(0)
 	err = in.View(func(b []byte) error {

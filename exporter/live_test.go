@@ -1,0 +1,221 @@
+package exporter_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/entrace-go/entrace/exporter"
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
+	"github.com/entrace-go/entrace/view"
+)
+
+// both runs a program with the SDK, recorded live and by a batch exporter.
+func both(t *testing.T, fn func(t *testing.T, tp *sdktrace.TracerProvider, rec *recorder.Recorder) *view.View) map[string]*view.View {
+	t.Helper()
+	views := make(map[string]*view.View)
+	for _, mode := range []string{"live", "batch"} {
+		rec := create(t, nil)
+		var o sdktrace.TracerProviderOption
+		if mode == "live" {
+			p, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec))
+			must(t, err)
+			o = sdktrace.WithSpanProcessor(p)
+		} else {
+			o = sdktrace.WithBatcher(newExporter(t, rec))
+		}
+		tp := sdktrace.NewTracerProvider(o, sdktrace.WithIDGenerator(&counter{}), sdktrace.WithResource(resource.Empty()))
+		views[mode] = fn(t, tp, rec)
+	}
+	return views
+}
+
+// A counter makes ids that are the same in every run.
+type counter struct {
+	mu sync.Mutex
+	n  byte
+}
+
+func (c *counter) NewIDs(context.Context) (trace.TraceID, trace.SpanID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.n++
+	return trace.TraceID{15: c.n}, trace.SpanID{7: c.n}
+}
+
+func (c *counter) NewSpanID(context.Context, trace.TraceID) trace.SpanID {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.n++
+	return trace.SpanID{7: c.n}
+}
+
+// TestLiveReadsLikeBatch: in the view it makes no difference how a span was
+// recorded.
+func TestLiveReadsLikeBatch(t *testing.T) {
+	views := both(t, func(t *testing.T, tp *sdktrace.TracerProvider, rec *recorder.Recorder) *view.View {
+		tr := tp.Tracer("scope", trace.WithInstrumentationVersion("v1"))
+		at := func(n int) trace.SpanEventOption { return trace.WithTimestamp(epoch.Add(time.Duration(n))) }
+		link := func(n byte) trace.Link { return trace.Link{SpanContext: spanContext(n, trace.FlagsSampled, false, "")} }
+		ctx, outer := tr.Start(t.Context(), "outer", at(0), trace.WithLinks(link(91)), trace.WithSpanKind(trace.SpanKindServer),
+			trace.WithAttributes(attribute.String("same", "1"), attribute.StringSlice("change", []string{"a"}), attribute.Int("code.line.number", 1)))
+		_, inner := tr.Start(ctx, "inner", at(1))
+		inner.AddEvent("event", at(2), trace.WithAttributes(attribute.Float64("f", 1)))
+		inner.End(at(3))
+		outer.AddLink(link(92))
+		outer.SetAttributes(attribute.String("change", "b"), attribute.String("new", "c"), attribute.Int64Slice("ints", []int64{1}), attribute.Int("code.line.number", 2))
+		outer.SetName("renamed")
+		outer.SetStatus(codes.Error, "why")
+		outer.AddEvent("late", at(4))
+		outer.End(at(5))
+		must(t, tp.Shutdown(context.WithoutCancel(t.Context())))
+		return finish(t, rec)
+	})
+	live, batch := outlineOf(t, views["live"]), outlineOf(t, views["batch"])
+	if live != batch {
+		t.Errorf("live:\n%s\nbatch:\n%s", live, batch)
+	}
+	if !strings.Contains(live, `ERROR "renamed"`) || strings.Count(live, "link") < 2 || !strings.Contains(live, `change String "b"`) {
+		t.Errorf("the view is\n%s", live)
+	}
+}
+
+// startsOnly and endsOnly are what two processors are told of: the second does not know the spans that
+// end.
+type (
+	startsOnly struct{ *exporter.SpanProcessor }
+	endsOnly   struct{ *exporter.SpanProcessor }
+)
+
+func (startsOnly) OnEnd(sdktrace.ReadOnlySpan)                   {}
+func (endsOnly) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
+
+// TestForgottenSpanReadsLikeOthers: a span whose start was recorded, which the processor does not know
+// any more when it ends, is one span with what came since.
+func TestForgottenSpanReadsLikeOthers(t *testing.T) {
+	record := func(forgets bool) (string, recorder.Stats) {
+		rec := create(t, nil)
+		var all []sdktrace.SpanProcessor
+		for range 2 {
+			p, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec))
+			must(t, err)
+			all = append(all, p)
+		}
+		if forgets {
+			all = []sdktrace.SpanProcessor{startsOnly{all[0].(*exporter.SpanProcessor)}, endsOnly{all[1].(*exporter.SpanProcessor)}}
+		} else {
+			all = all[:1]
+		}
+		o := []sdktrace.TracerProviderOption{sdktrace.WithIDGenerator(new(counter))}
+		for _, p := range all {
+			o = append(o, sdktrace.WithSpanProcessor(p))
+		}
+		tp := sdktrace.NewTracerProvider(o...)
+		at := func(n int) trace.SpanEventOption { return trace.WithTimestamp(epoch.Add(time.Duration(n))) }
+		tr := tp.Tracer("scope", trace.WithInstrumentationVersion("v1"))
+		ctx, outer := tr.Start(t.Context(), "outer", at(0), trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attribute.String("change", "a"), attribute.Int("otel.kind", 7)))
+		_, inner := tr.Start(ctx, "inner", at(1))
+		inner.End(at(2))
+		outer.AddLink(trace.Link{SpanContext: spanContext(92, trace.FlagsSampled, false, "")})
+		outer.SetAttributes(attribute.String("change", "b"), attribute.StringSlice("new", []string{"c"}))
+		outer.SetName("renamed")
+		outer.SetStatus(codes.Error, "why")
+		outer.AddEvent("late", at(4))
+		outer.End(at(5))
+		must(t, rec.Flush(t.Context()))
+		stats := rec.Stats()
+		return outlineOf(t, finish(t, rec)), stats
+	}
+	want, _ := record(false)
+	got, stats := record(true)
+	if got != want {
+		t.Errorf("forgotten:\n%s\nknown:\n%s", got, want)
+	}
+	// Each was recorded when it began, and as a whole when it ended.
+	if c := stats.Spans; c.Offered != 4 || c.Written != 4 || c.Waiting != 0 || c.Dropped.Total() != 0 {
+		t.Errorf("the account of spans is %+v", c)
+	}
+}
+
+// outlineOf prints a view with the attributes in order, since the order of
+// attributes has no meaning.
+func outlineOf(t testing.TB, v *view.View) string {
+	var b strings.Builder
+	must(t, v.Walk(0, func(id view.Row, depth int, _ bool) error {
+		if v.Role(id) == view.RoleRecorder {
+			return nil
+		}
+		e, err := v.Entry(id)
+		must(t, err)
+		format.SortAttributes(e.Attributes)
+		fmt.Fprintf(&b, "%s%s\n", strings.Repeat(" ", depth), text(e))
+		return nil
+	}))
+	return b.String()
+}
+
+// TestLiveIsInFile looks into the file while spans are open.
+func TestLiveIsInFile(t *testing.T) {
+	rec := create(t, nil)
+	p, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec))
+	must(t, err)
+	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p))
+	count := func() (n int) {
+		must(t, rec.Flush(context.Background()))
+		f, err := format.Open(rec.StreamPath(), nil)
+		must(t, err)
+		defer f.Close()
+		return f.Len()
+	}
+	ctx, outer := tp.Tracer("").Start(t.Context(), "outer")
+	if n := count(); n != 3 {
+		t.Errorf("%d entries when the span has started, want root, resource and the span", n)
+	}
+	_, inner := tp.Tracer("").Start(ctx, "inner")
+	inner.End()
+	outer.End()
+	if n := count(); n != 6 {
+		t.Errorf("%d entries when the spans have ended, want 6", n)
+	}
+	if err := errors.Join(tp.Shutdown(context.WithoutCancel(ctx)), p.Shutdown(t.Context())); err != nil {
+		t.Error(err)
+	}
+	_, late := tp.Tracer("").Start(t.Context(), "late")
+	late.End()
+	if n := count(); n != 6 {
+		t.Errorf("%d entries after Shutdown, want 6", n)
+	}
+}
+
+// TestLateProcessor: spans that began before the processor was there, and such
+// that are not sampled.
+func TestLateProcessor(t *testing.T) {
+	rec := create(t, nil)
+	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(sdktrace.NewSimpleSpanProcessor(tracetest.NewNoopExporter())))
+	_, early := tp.Tracer("").Start(t.Context(), "early")
+	p, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec))
+	must(t, err)
+	tp.RegisterSpanProcessor(p)
+	early.SetAttributes(attribute.Int("n", 1))
+	early.End()
+	must(t, tp.Shutdown(context.WithoutCancel(t.Context())))
+	v := finish(t, rec)
+	if v.Len() != 4 || v.Role(2) != view.RoleSpan {
+		t.Fatalf("there are %d entries:\n%s", v.Len(), outlineOf(t, v))
+	}
+	if got := show(t, v, 2); !strings.Contains(got, "n I64 1") || !strings.Contains(got, "duration_nano") {
+		t.Errorf("the span is %s", got)
+	}
+}
