@@ -25,7 +25,7 @@ OUT      ?= $(BIN)/release
 GOLANGCI_VERSION := v2.15.0
 BENCHSTAT_VERSION := v0.0.0-20260908200009-22c9c6c9d4da
 
-.PHONY: help demo sizes test race soak fuzz bench lint vet ports golden conformance web web-test web-bench shots tools release clean
+.PHONY: help demo sizes test race kills soak fuzz bench lint vet ports golden conformance web web-test web-bench shots tools release clean
 
 help: ## say what there is to make
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ soak: ## kill, fill and cut the power for half an hour, which needs root, strace
 	ENTRACE_CI=1 ENTRACE_SOAK=1 $(GO) test -count 1 -timeout 60m -v -run '$(call pattern,$(SOAK))' ./recorder
 	ENTRACE_CI=1 ENTRACE_SOAK=1 $(GO) test -count 1 -timeout 60m -v -run '$(call pattern,$(SOAKRING))' ./control
 	ENTRACE_CI=1 ENTRACE_SOAK=1 $(GO) test -count 1 -timeout 60m -v -run '^(TestWorkIsLinear|TestReleaseIsReproducible)$$' ./cmd/entrace
+
+kills: ## kill recording programs for five minutes, which soak does for longer
+	ENTRACE_CI=1 ENTRACE_SOAK=1 ENTRACE_SOAK_KILLS=700 $(GO) test -count 1 -timeout 30m -run '$(call pattern,TestKillUnderLoad TestKillChain TestWaitingSpans)' ./recorder
 
 sizes: ## no package is larger than internal/sizes/sizes.txt allows, which UPDATE=-update writes anew
 	@$(GO) run ./internal/sizes $(UPDATE)

@@ -29,6 +29,7 @@ import (
 	"github.com/entrace-go/entrace/control/provider"
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/hosttest"
 	"github.com/entrace-go/entrace/internal/journal"
 	"github.com/entrace-go/entrace/internal/mapping"
 	internalsetup "github.com/entrace-go/entrace/internal/setup"
@@ -468,7 +469,7 @@ func TestFlightRecorderAllocates(t *testing.T) {
 		ctx, root := tracer.Start(t.Context(), "root")
 		defer root.End()
 		attrs := []attribute.KeyValue{attribute.String("a", "b"), attribute.Int("n", 1)}
-		return testing.AllocsPerRun(5000, func() {
+		return hosttest.Allocations(5000, func() {
 			_, s := tracer.Start(ctx, "span", trace.WithAttributes(attrs...))
 			s.End()
 		})

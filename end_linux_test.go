@@ -7,18 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/entrace-go/entrace/internal/hosttest"
 	"github.com/entrace-go/entrace/recorder"
 )
 
 // TestNoLocks: where the file system has no locks, what is there may be in use. The second
 // process records to a file of its own.
 func TestNoLocks(t *testing.T) {
-	if err := exec.Command("strace", "-qq", "-o", os.DevNull, "true").Run(); err != nil {
-		if os.Getenv("ENTRACE_CI") == "1" {
-			t.Fatalf("strace: %v", err)
-		}
-		t.Skipf("strace: %v", err)
-	}
+	hosttest.NeedStrace(t)
 	clean(t)
 	for range 2 {
 		cmd := exec.Command("strace", "-f", "-qq", "-o", os.DevNull, "-e", "trace=flock", "-e", "inject=flock:error=ENOLCK", os.Args[0])

@@ -46,7 +46,7 @@ var layers = map[string][]string{
 		"go.opentelemetry.io/otel/semconv/v1.43.0", "go.opentelemetry.io/otel/semconv/v1.43.0/otelconv", module + "internal/notice",
 		module + "recorder",
 	},
-	"internal/alonetest": {"golang.org/x/sys/unix"},
+	"internal/hosttest":  {"golang.org/x/sys/unix", module + "internal/osfile"},
 	"internal/quantity":  {},
 	"internal/jsontest":  {},
 	"internal/jsontext":  {},

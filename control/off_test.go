@@ -17,6 +17,7 @@ import (
 	"github.com/entrace-go/entrace"
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/exporter"
+	"github.com/entrace-go/entrace/internal/hosttest"
 	"github.com/entrace-go/entrace/internal/setup"
 	"github.com/entrace-go/entrace/slogadapter"
 )
@@ -29,7 +30,7 @@ func TestOffIsOff(t *testing.T) {
 		if c.Enabled(control.Spans | control.Logs) {
 			t.Errorf("%s: spans or logs are on", name)
 		}
-		if n := testing.AllocsPerRun(1000, func() { c.Enabled(control.Spans) }); n != 0 {
+		if n := hosttest.Allocations(1000, func() { c.Enabled(control.Spans) }); n != 0 {
 			t.Errorf("%s: Enabled allocates %v", name, n)
 		}
 	}
@@ -42,7 +43,7 @@ func TestOffIsOff(t *testing.T) {
 		"the level is below":  slog.New(slogadapter.New(on.ctl.Recorder(), &slogadapter.Options{Level: slog.LevelError})),
 		"a nil control":       slog.New(slogadapter.New(none.Recorder(), nil)),
 	} {
-		if n := testing.AllocsPerRun(1000, func() { log.LogAttrs(context.Background(), slog.LevelWarn, "no", slog.Int("n", 1)) }); n != 0 {
+		if n := hosttest.Allocations(1000, func() { log.LogAttrs(context.Background(), slog.LevelWarn, "no", slog.Int("n", 1)) }); n != 0 {
 			t.Errorf("%s: a refused record allocates %v", name, n)
 		}
 	}
@@ -62,7 +63,7 @@ func TestDroppedSpan(t *testing.T) {
 		if span.IsRecording() {
 			t.Error("the span is recorded")
 		}
-		return testing.AllocsPerRun(1000, func() {
+		return hosttest.Allocations(1000, func() {
 			_, span := tracer.Start(context.Background(), "dropped", trace.WithSpanKind(trace.SpanKindServer))
 			span.End()
 		})

@@ -15,7 +15,7 @@ import (
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/control/httpapi"
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/alonetest"
+	"github.com/entrace-go/entrace/internal/hosttest"
 	"github.com/entrace-go/entrace/internal/mapping"
 )
 
@@ -79,7 +79,7 @@ func countText(t *testing.T, name, text string) (n int) {
 // TestStreamStaysWhenNoETCanBeMade leaves no room for the ET of a stream. The IET must
 // stay, and the next trace, Recover or the next start must finish it.
 func TestStreamStaysWhenNoETCanBeMade(t *testing.T) {
-	if !alonetest.Run(t) {
+	if !hosttest.Alone(t) {
 		return
 	}
 	for _, how := range []string{"the next trace", "Recover", "the next start"} {
@@ -91,7 +91,7 @@ func TestStreamStaysWhenNoETCanBeMade(t *testing.T) {
 			iet := strings.TrimSuffix(et, ".et") + ".iet"
 			fi, err := os.Stat(iet)
 			must(t, err)
-			restore := alonetest.LimitFiles(t, fi.Size()+4096) // the ET would be larger
+			restore := hosttest.LimitFiles(t, fi.Size()+4096) // the ET would be larger
 			server := httptest.NewServer(httpapi.New(r.ctl, nil))
 			t.Cleanup(server.Close)
 			answer, err := http.Post(server.URL+"/stop/"+tr.ID(), "", nil)
@@ -139,7 +139,7 @@ func TestStreamStaysWhenNoETCanBeMade(t *testing.T) {
 
 // TestSnapshotStaysWhenNoETCanBeMade leaves no room for the ET of a snapshot.
 func TestSnapshotStaysWhenNoETCanBeMade(t *testing.T) {
-	if !alonetest.Run(t) {
+	if !hosttest.Alone(t) {
 		return
 	}
 	dir := t.TempDir()
@@ -152,7 +152,7 @@ func TestSnapshotStaysWhenNoETCanBeMade(t *testing.T) {
 	must(t, err)
 	fi, err := os.Stat(first.Path())
 	must(t, err)
-	restore := alonetest.LimitFiles(t, fi.Size()-4000) // more than the entries, less than the tables besides
+	restore := hosttest.LimitFiles(t, fi.Size()-4000) // more than the entries, less than the tables besides
 	tr, err := r.ctl.Start(t.Context(), api("asked"))
 	restore()
 	must(t, err)
@@ -171,7 +171,7 @@ func TestSnapshotStaysWhenNoETCanBeMade(t *testing.T) {
 // TestPassingErrorSpoilsNoStream fills the disk for a while. The trace must be finished
 // and count the records that were lost, and older traces must be removed as usual.
 func TestPassingErrorSpoilsNoStream(t *testing.T) {
-	if !alonetest.Run(t) {
+	if !hosttest.Alone(t) {
 		return
 	}
 	dir := t.TempDir()
@@ -183,7 +183,7 @@ func TestPassingErrorSpoilsNoStream(t *testing.T) {
 	tr := deepStream(t, r)
 	fi, err := os.Stat(strings.TrimSuffix(tr.Path(), ".et") + ".iet")
 	must(t, err)
-	restore := alonetest.LimitFiles(t, fi.Size())
+	restore := hosttest.LimitFiles(t, fi.Size())
 	const large = 120 // more than the crash buffer takes
 	for range large {
 		r.log.Info(strings.Repeat("y", 50_000))
@@ -220,7 +220,7 @@ func TestPassingErrorSpoilsNoStream(t *testing.T) {
 // TestRingStaysWhenTheDiskIsFull recovers a ring without room for its trace, and then
 // again with room.
 func TestRingStaysWhenTheDiskIsFull(t *testing.T) {
-	if !alonetest.Run(t) {
+	if !hosttest.Alone(t) {
 		return
 	}
 	const records = 2000
@@ -234,7 +234,7 @@ func TestRingStaysWhenTheDiskIsFull(t *testing.T) {
 	for _, size := range []int64{10, fi.Size() / 3, fi.Size() - 1} { // within the root, the records, the ET
 		dir := t.TempDir()
 		ring := deadRing(t, dir, format.V1, at, records)
-		restore := alonetest.LimitFiles(t, size)
+		restore := hosttest.LimitFiles(t, size)
 		crashes, _, err := recovered(dir)
 		restore()
 		if err != nil || len(crashes) != 1 || crashes[0].Output != "" || !errors.Is(crashes[0].Err, syscall.EFBIG) {

@@ -23,6 +23,7 @@ import (
 
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/hosttest"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/notice"
 	"github.com/entrace-go/entrace/internal/selfmetrics"
@@ -539,7 +540,7 @@ func TestExportAllocations(t *testing.T) {
 	if raceEnabled {
 		limit = 100 // buffers are made anew, but not for each span
 	}
-	if n := testing.AllocsPerRun(20, func() { must(t, e.ExportSpans(ctx, spans)) }); n > limit {
+	if n := hosttest.Allocations(20, func() { must(t, e.ExportSpans(ctx, spans)) }); n > limit {
 		t.Errorf("100 spans allocate %v times, want at most %v", n, limit)
 	}
 }

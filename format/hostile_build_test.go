@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/entrace-go/entrace/internal/hosttest"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/wire"
 )
@@ -242,7 +243,7 @@ func oneWrong(v Version, sf StorageFormat, field string, wrong []byte) *fakeTrac
 func writeFile(t testing.TB, name string, b []byte) string {
 	t.Helper()
 	if !filepath.IsAbs(name) {
-		name = filepath.Join(t.TempDir(), name)
+		name = filepath.Join(hosttest.MemoryDir(t), name)
 	}
 	if err := os.WriteFile(name, b, 0o600); err != nil {
 		t.Fatal(err)

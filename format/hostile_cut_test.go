@@ -12,6 +12,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/entrace-go/entrace/internal/hosttest"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/wire"
 )
@@ -55,6 +56,7 @@ func (t *fakeTrace) wholeAt(size int) (n, end int) {
 
 func TestCutAtEveryByteReader(t *testing.T) {
 	eachKind(t, func(t *testing.T, v Version, sf StorageFormat) {
+		t.Parallel()
 		tr := fakeFile{Version: v, Format: sf, Entries: small(60)}.build()
 		want := tr.rawStrings()
 		for size := range len(tr.b) + 1 {
@@ -107,6 +109,7 @@ func (t *fakeTrace) cutError(err error, size int) string {
 
 func TestCutAtEveryByteInspect(t *testing.T) {
 	eachKind(t, func(t *testing.T, v Version, sf StorageFormat) {
+		t.Parallel()
 		tr := fakeFile{Version: v, Format: sf, Entries: small(60)}.build()
 		name := writeFile(t, "x."+sf.String(), tr.b)
 		seen := make(map[string]int)
@@ -187,6 +190,7 @@ func TestCutAtEveryByteFollow(t *testing.T) {
 // around the ends of its entries.
 func TestCutAtEveryByteRecover(t *testing.T) {
 	eachKind(t, func(t *testing.T, v Version, sf StorageFormat) {
+		t.Parallel()
 		for _, n := range []int{7, 60} {
 			tr := fakeFile{Version: v, Format: sf, Entries: small(n)}.build()
 			for size := wire.MagicSize; size <= len(tr.b); size++ {
@@ -197,7 +201,7 @@ func TestCutAtEveryByteRecover(t *testing.T) {
 				if testing.Short() && size%7 != 0 {
 					continue
 				}
-				dir := t.TempDir()
+				dir := hosttest.MemoryDir(t)
 				name := writeFile(t, filepath.Join(dir, "x.iet"), tr.b[:size])
 				if sf == ET {
 					name = writeFile(t, filepath.Join(dir, "x.et"), tr.b[:size])
@@ -231,9 +235,10 @@ func TestFlipBits(t *testing.T) {
 		flips = 100
 	}
 	eachKind(t, func(t *testing.T, v Version, sf StorageFormat) {
+		t.Parallel()
 		tr := fakeFile{Version: v, Format: sf, Entries: small(30)}.build()
 		rnd := rand.New(rand.NewPCG(uint64(v), uint64(sf)))
-		dir := t.TempDir()
+		dir := hosttest.MemoryDir(t)
 		name := filepath.Join(dir, "x."+sf.String())
 		for i := range flips {
 			b := bytes.Clone(tr.b)

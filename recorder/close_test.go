@@ -48,6 +48,7 @@ func TestCloseInCleanup(t *testing.T) {
 func TestCloseOnError(t *testing.T) {
 	for _, d := range []recorder.Durability{recorder.DurabilityProcess, recorder.DurabilityWriteThrough, recorder.DurabilityBuffered} {
 		t.Run(d.String(), func(t *testing.T) {
+			t.Parallel()
 			var rec *recorder.Recorder
 			done := make(chan struct{})
 			rec, err := recorder.Create(filepath.Join(t.TempDir(), "app.iet"), &recorder.Options{

@@ -82,6 +82,7 @@ func TestBufferDamaged(t *testing.T) {
 	places["cut"] = append(places["cut"], places["cut"][len(places["cut"])-1]+step)
 	for kind, list := range places {
 		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
 			most, least := 0, crashedUnits
 			first.eachDamage(t, len(list), func(t *testing.T, i int, _, buffer string) {
 				b := readFile(t, buffer)
@@ -175,6 +176,7 @@ func appendTo(t *testing.T, name string, b []byte) {
 func TestBufferTruncatedWhileRunning(t *testing.T) {
 	for _, size := range []int64{0, 1000, 64 << 10, 64<<10 + 4096, 192 << 10} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			t.Parallel()
 			var mu sync.Mutex
 			told := 0
 			dir := t.TempDir()

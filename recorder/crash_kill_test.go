@@ -64,14 +64,10 @@ var journalFolders = []string{"", "default"}
 
 // TestKillUnderLoad kills a program with eight goroutines that record, at any
 // moment: what was acknowledged is there once, below its parent. In the buffered
-// mode, row A4, the loss has a bound.
+// mode the loss has a bound.
 func TestKillUnderLoad(t *testing.T) {
 	for _, d := range durabilities {
-		name := d.String()
-		if d == recorder.DurabilityBuffered {
-			name = "" + name
-		}
-		t.Run(name, func(t *testing.T) {
+		t.Run(d.String(), func(t *testing.T) {
 			n := kills(t, 20)
 			units, lost, most := 0, 0, 0
 			for i := range n {
@@ -119,6 +115,7 @@ func TestKillChain(t *testing.T) {
 		for _, d := range durabilities[:3] {
 			for _, ext := range []string{".et", ".iet"} {
 				t.Run(x.name+" "+d.String()+ext, func(t *testing.T) {
+					t.Parallel()
 					n := kills(t, 8)
 					if n > 100 {
 						n /= 10

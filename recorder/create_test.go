@@ -275,6 +275,7 @@ func TestRole(t *testing.T) {
 // TestProcessesCompete lets processes open and close one path, and kills them in
 // whatever they do: what they were told is recorded is in one of the files, once.
 func TestProcessesCompete(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "app.et")
 	exe, err := os.Executable()

@@ -30,7 +30,7 @@ import (
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/alonetest"
+	"github.com/entrace-go/entrace/internal/hosttest"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/internal/wire"
@@ -701,7 +701,7 @@ func TestFullDiskAtFinalize(t *testing.T) {
 		whole := readFile(t, iet)
 		et := filepath.Join(dir, "app.et")
 		for n := 0; ; n += step {
-			restore := alonetest.LimitFiles(t, int64(n))
+			restore := hosttest.LimitFiles(t, int64(n))
 			err := format.Finalize(t.Context(), iet, et, &format.FinalizeOptions{RemoveSource: true})
 			restore()
 			if err == nil {

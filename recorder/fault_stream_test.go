@@ -17,6 +17,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/deadtrace"
+	"github.com/entrace-go/entrace/internal/hosttest"
 	"github.com/entrace-go/entrace/internal/mapping"
 )
 
@@ -82,7 +83,12 @@ func must(t testing.TB, err error) {
 // faultRecorder makes a recorder over a faulty stream.
 func faultRecorder(t *testing.T, o Options) (*Recorder, *faultyStream) {
 	t.Helper()
-	r, err := Create(filepath.Join(t.TempDir(), "app.et"), &o)
+	return faultRecorderIn(t, t.TempDir(), o)
+}
+
+func faultRecorderIn(t *testing.T, dir string, o Options) (*Recorder, *faultyStream) {
+	t.Helper()
+	r, err := Create(filepath.Join(dir, "app.et"), &o)
 	must(t, err)
 	t.Cleanup(func() { _ = r.Close(context.Background()) }) // it may have failed
 	var f *faultyStream
@@ -297,7 +303,7 @@ func TestShortWriteAtEveryByte(t *testing.T) {
 	allDurabilities(t, func(t *testing.T, d Durability) {
 		for n := 0; ; n++ {
 			what := fmt.Sprintf("%v, %d bytes", d, n)
-			r, f := faultRecorder(t, Options{Durability: d})
+			r, f := faultRecorderIn(t, hosttest.MemoryDir(t), Options{Durability: d})
 			must(t, r.Log(format.SpanRef{}, faultEntry("before")))
 			must(t, r.Flush(context.Background()))
 			var size atomic.Int64

@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/alonetest"
+	"github.com/entrace-go/entrace/internal/hosttest"
 	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -52,7 +52,7 @@ func recordLimited(t *testing.T, limit int64) {
 	path := os.Getenv(pathEnv)
 	rec, err := recorder.Create(path, &recorder.Options{Durability: recorder.DurabilityWriteThrough})
 	must(t, err)
-	restore := alonetest.LimitFiles(t, limit)
+	restore := hosttest.LimitFiles(t, limit)
 
 	// One write of a span with two children, and then a log record.
 	parent := span("parent", 1, 0)

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/hosttest"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/internal/wire"
@@ -214,6 +215,7 @@ func dirNames(t testing.TB, dir string) []string {
 
 // TestParentsFirst exports a trace in every order of its spans.
 func TestParentsFirst(t *testing.T) {
+	t.Parallel()
 	spans := []*tracetest.Span{span("a", 1, 0), span("b", 2, 1), span("c", 3, 2), span("d", 4, 1), span("e", 5, 4)}
 	spans[2].Children = []format.TraceEntry{*named("link"), *named("event")}
 	permute(len(spans), func(order []int) {
@@ -689,7 +691,7 @@ func TestRecorderAllocations(t *testing.T) {
 			"Log in span": func() { _ = rec.Log(s.Ref, e) },
 			"Log apart":   func() { _ = rec.Log(spanRef(3, 3), e) },
 		} {
-			if n := testing.AllocsPerRun(100, fn); n > 0 {
+			if n := hosttest.Allocations(100, fn); n > 0 {
 				t.Errorf("version %d: %s allocates %v times, want 0", v, what, n)
 			}
 		}
@@ -704,7 +706,7 @@ func TestCodecAllocations(t *testing.T) {
 	for _, v := range []format.Version{format.V1, format.V2} {
 		b := make([]byte, 0, 1024)
 		var d format.TraceEntry
-		n := testing.AllocsPerRun(100, func() {
+		n := hosttest.Allocations(100, func() {
 			b = format.AppendTraceEntry(b[:0], v, e)
 			if _, err := format.DecodeTraceEntry(b, v, &d); err != nil {
 				t.Error(err)

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/alonetest"
+	"github.com/entrace-go/entrace/internal/hosttest"
 	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/remote"
 )
@@ -332,12 +332,12 @@ func TestQuotaOfFiles(t *testing.T) {
 // TestFullDisk checks that a trace ends with a whole entry when the disk is full, and
 // stays an IET if there is no room for the ET.
 func TestFullDisk(t *testing.T) {
-	if !alonetest.Run(t) {
+	if !hosttest.Alone(t) {
 		return
 	}
 	r := receive(t, remote.Receiver{}, "127.0.0.1:0")
 	b := append(stream(format.Root()), thousand(500)...)
-	restore := alonetest.LimitFiles(t, 300_000)
+	restore := hosttest.LimitFiles(t, 300_000)
 	got := r.sendAll(b)
 	restore()
 	if !errors.Is(got.Err, syscall.EFBIG) || filepath.Ext(got.Path) != ".iet" || got.Entries < 280 || got.Entries > 300 {

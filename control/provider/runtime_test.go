@@ -11,6 +11,7 @@ import (
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/hosttest"
 )
 
 func TestDefaultMetrics(t *testing.T) {
@@ -155,13 +156,13 @@ func TestTickAllocatesNothing(t *testing.T) {
 	tick, err := newRuntimeTick(s)
 	must(t, err)
 	tick.run() // it makes its buffers
-	if n := testing.AllocsPerRun(100, tick.sampler.read); n != 0 {
+	if n := hosttest.Allocations(100, tick.sampler.read); n != 0 {
 		t.Errorf("a read allocates %v times", n)
 	}
-	if n := testing.AllocsPerRun(100, tick.run); n != 0 {
+	if n := hosttest.Allocations(100, tick.run); n != 0 {
 		t.Errorf("a tick allocates %v times", n)
 	}
-	if n := testing.AllocsPerRun(10, func() { runtime.GC(); tick.run() }); n != 0 {
+	if n := hosttest.Allocations(10, func() { runtime.GC(); tick.run() }); n != 0 {
 		t.Errorf("a tick after a collection allocates %v times", n)
 	}
 }

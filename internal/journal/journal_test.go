@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/entrace-go/entrace/internal/hosttest"
 )
 
 var media = []Medium{Heap, Mapped, Written}
@@ -556,7 +558,7 @@ func TestAppendAllocatesNothing(t *testing.T) {
 		j := create(t, Options{Medium: m, Segments: 64, Extra: 2, Evict: func(*Journal, *Segment) {}})
 		hint := j.NewHint()
 		r := record(1, 1, 100, true)
-		if n := testing.AllocsPerRun(5000, func() {
+		if n := hosttest.Allocations(5000, func() {
 			if _, err := j.Append(r, &hint); err != nil {
 				t.Fatal(err)
 			}

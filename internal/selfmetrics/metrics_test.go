@@ -24,6 +24,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/hosttest"
 	"github.com/entrace-go/entrace/internal/metrictest"
 	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/recorder"
@@ -99,7 +100,7 @@ func TestMetricsOffCostNothing(t *testing.T) {
 	metrictest.Provide(t, &fakeProvider{})
 	t.Setenv(envObservability, "")
 	ctx, rec, failure := t.Context(), newRecorder(t), io.ErrUnexpectedEOF
-	if n := testing.AllocsPerRun(100, func() {
+	if n := hosttest.Allocations(100, func() {
 		i := NewInstruments(ExporterComponent)
 		op := i.Begin(ctx, 3)
 		if op != (Operation{}) {

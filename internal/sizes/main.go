@@ -55,7 +55,7 @@ func inCore(name string) bool {
 	switch name {
 	case "format", "recorder", "exporter", "slogadapter":
 		return true
-	case "internal/alonetest", "internal/jsontest", "internal/metrictest", "internal/querytest", "internal/tracetest", // test kits
+	case "internal/hosttest", "internal/jsontest", "internal/metrictest", "internal/querytest", "internal/tracetest", // test kits
 		"internal/timeline", "internal/columns", "internal/interest", "internal/ports", "internal/sizes":
 		return false
 	}

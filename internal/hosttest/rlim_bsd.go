@@ -1,6 +1,6 @@
 //go:build freebsd || dragonfly
 
-package alonetest
+package hosttest
 
 import "golang.org/x/sys/unix"
 

@@ -1,6 +1,6 @@
 //go:build unix && !freebsd && !dragonfly
 
-package alonetest
+package hosttest
 
 import "golang.org/x/sys/unix"
 

@@ -1,6 +1,4 @@
-// Package alonetest runs a test in its own process. A test that limits its process needs
-// that, because go test itself writes files.
-package alonetest
+package hosttest
 
 import (
 	"os"
@@ -9,9 +7,9 @@ import (
 	"testing"
 )
 
-// Run runs the test, which must not be a subtest, in another process and reports whether
+// Alone runs the test, which must not be a subtest, in another process and reports whether
 // this is that process. If it returns false the test is over.
-func Run(t *testing.T) bool {
+func Alone(t *testing.T) bool {
 	t.Helper()
 	const env = "ENTRACE_TEST_ALONE"
 	if os.Getenv(env) != "" {

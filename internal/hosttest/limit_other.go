@@ -1,6 +1,6 @@
 //go:build !unix
 
-package alonetest
+package hosttest
 
 import "testing"
 
