@@ -32,7 +32,6 @@ import (
 	"github.com/entrace-go/entrace/internal/hosttest"
 	"github.com/entrace-go/entrace/internal/journal"
 	"github.com/entrace-go/entrace/internal/mapping"
-	internalsetup "github.com/entrace-go/entrace/internal/setup"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
 	"github.com/entrace-go/entrace/view"
@@ -731,21 +730,16 @@ func TestControlDisabled(t *testing.T) {
 	}
 }
 
-// TestNoFlightRecorder: a flight recorder that is nil is none, whichever option says so.
+// TestNoFlightRecorder: a flight recorder that is nil is none.
 func TestNoFlightRecorder(t *testing.T) {
 	var none *control.Control
-	for name, o := range map[string]entrace.Option{"WithControl": entrace.WithControl(none), "WithFlight": internalsetup.WithFlight(none)} {
-		t.Run(name, func(t *testing.T) {
-			clean(t)
-			p, err := entrace.Setup(t.Context(), o, exporter.WithPath("app.et"), entrace.WithoutGlobals())
-			must(t, err)
-			_, span := p.TracerProvider().Tracer("").Start(t.Context(), "recorded")
-			span.End()
-			must(t, p.Shutdown(context.Background()))
-			v := read(t, "app.et")
-			if count(t, v, "recorded") != 1 {
-				t.Error("the span is not in the file")
-			}
-		})
+	clean(t)
+	p, err := entrace.Setup(t.Context(), entrace.WithControl(none), exporter.WithPath("app.et"), entrace.WithoutGlobals())
+	must(t, err)
+	_, span := p.TracerProvider().Tracer("").Start(t.Context(), "recorded")
+	span.End()
+	must(t, p.Shutdown(context.Background()))
+	if count(t, read(t, "app.et"), "recorded") != 1 {
+		t.Error("the span is not in the file")
 	}
 }

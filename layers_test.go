@@ -100,7 +100,7 @@ var layers = map[string][]string{
 		module + "internal/tracename", module + "internal/wire",
 	},
 	"control": {
-		"golang.org/x/sys/unix", module + "control/tracedir", module + "format", module + "internal/crashtext", module + "internal/guard",
+		"golang.org/x/sys/unix", module + "control/tracedir", module + "format", module + "internal/crashtext", module + "internal/flight", module + "internal/guard",
 		module + "internal/mapping", module + "internal/osfile", module + "internal/quantity", module + "internal/record",
 		module + "internal/retain", module + "internal/ring", module + "internal/text", module + "internal/tracename", module + "recorder",
 	},
@@ -112,18 +112,18 @@ var layers = map[string][]string{
 	"control/httpapi": {module + "control", module + "control/tracedir"},
 	"control/filesource": {
 		"github.com/fsnotify/fsnotify", "go.yaml.in/yaml/v4", "go.yaml.in/yaml/v4/plugin/loaderlimits", module + "control",
-		module + "internal/osfile", module + "internal/quantity",
+		module + "internal/osfile", module + "internal/quantity", module + "internal/text",
 	},
 	"control/provider": {"github.com/google/pprof/profile", module + "control", module + "format", module + "internal/text"},
 	"exporter": {
 		"go.opentelemetry.io/otel/attribute", "go.opentelemetry.io/otel/codes", "go.opentelemetry.io/otel/sdk/resource",
-		"go.opentelemetry.io/otel/sdk/trace", "go.opentelemetry.io/otel/trace", module + "format", module + "internal/mapping",
+		"go.opentelemetry.io/otel/sdk/trace", "go.opentelemetry.io/otel/trace", module + "format", module + "internal/flight", module + "internal/mapping",
 		module + "internal/notice", module + "internal/otel", module + "internal/selfmetrics", module + "internal/setup",
 		module + "internal/spanmap", module + "recorder",
 	},
 	"internal/setup": {
 		"go.opentelemetry.io/otel/attribute", "go.opentelemetry.io/otel/sdk/resource", module + "format", module + "internal/env",
-		module + "internal/notice", module + "internal/otel", module + "internal/retain", module + "recorder",
+		module + "internal/flight", module + "internal/notice", module + "internal/otel", module + "internal/retain", module + "recorder",
 	},
 	"slogadapter": {
 		"go.opentelemetry.io/otel/trace", module + "format", module + "internal/guard", module + "internal/mapping",
@@ -185,6 +185,7 @@ var layers = map[string][]string{
 		module + "internal/record", module + "internal/retain", module + "internal/tracename", module + "internal/wire",
 	},
 	"convert/internal/input": {module + "format", module + "internal/mapfile", module + "internal/osfile"},
+	"internal/flight":        {module + "format", module + "recorder"},
 	"internal/guard":         {},
 	"internal/text":          {},
 }

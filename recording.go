@@ -85,9 +85,6 @@ func (c *config) openRecorder(r *recording) (err error) {
 		c.mustBeLive()
 		r.recorder = r.control.Recorder()
 		return nil
-	case s.Flight != nil:
-		r.recorder = s.Flight.Recorder()
-		return nil
 	case s.Recorder != nil:
 		r.recorder = s.Recorder
 		return nil
@@ -106,7 +103,7 @@ func (c *config) openRecorder(r *recording) (err error) {
 func (r *recording) options(c *config) []exporter.Option {
 	o := slices.Concat(c.recording, []exporter.Option{exporter.WithRecorder(r.recorder)})
 	if r.control != nil {
-		o = append(o, setup.WithFlight(r.control))
+		o = append(o, setup.WithFlight(r.control.Flight()))
 	}
 	return o
 }
@@ -167,13 +164,6 @@ const defaultTraces = "{service}-traces"
 
 // controlled returns the control to use, nil for none, and whether it was made here.
 func (c *config) controlled(s *setup.Settings, service string) (ctl *control.Control, ours bool) {
-	if ctl, ok := s.Flight.(*control.Control); ok && c.control == nil {
-		c.control = ctl
-	}
-	if ctl, ok := s.Flight.(*control.Control); ok && ctl == nil { // as WithControl(nil): there is none
-		s.Flight = nil
-		c.recording = append(c.recording, setup.WithFlight(nil))
-	}
 	if c.control != nil {
 		return c.control, false
 	}
@@ -216,9 +206,9 @@ func wrote(t *control.Trace) {
 	if t.Verdict() != control.VerdictStarted || t.Path() == "" {
 		return
 	}
-	why := t.Request().Reason
+	why := t.Request.Reason
 	if why == "" {
-		why = string(t.Request().Trigger)
+		why = string(t.Request.Trigger)
 	}
 	notice.Info(fmt.Sprintf("wrote %s: %s", t.Path(), why))
 }

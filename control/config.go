@@ -68,14 +68,11 @@ const (
 	ModeStream   Mode = "stream"   // the records from now on
 )
 
-// A Scope says what of a snapshot is kept: "all", or [ScopeTrace].
-type Scope string
-
-// ScopeTrace keeps the spans and log records of the OpenTelemetry trace that made the request alone, and
-// everything else.
-const ScopeTrace Scope = "trace"
-
-const scopeAll Scope = "all"
+// The values of [TraceConfig.Scope].
+const (
+	scopeAll   = "all"
+	scopeTrace = "trace"
+)
 
 // A TraceConfig is one kind of trace.
 type TraceConfig struct {
@@ -87,8 +84,9 @@ type TraceConfig struct {
 	Mode Mode
 	// Window is how far back a snapshot goes. The default is 30 s.
 	Window time.Duration
-	// Scope is "all" if empty.
-	Scope Scope
+	// Scope says what of a snapshot is kept: "all", which is the default, or "trace", the spans and log
+	// records of the OpenTelemetry trace that made the request alone, and everything else.
+	Scope string
 	// Providers record to the trace.
 	Providers Set
 	// Every is the shortest time between two traces, PerHour the largest number of traces in an
@@ -242,7 +240,7 @@ func (v *validator) trace(at string, t *TraceConfig) {
 	default:
 		v.check(false, at+".mode", fmt.Sprintf("%q is neither snapshot nor stream", t.Mode))
 	}
-	v.check(t.Scope == "" || t.Scope == scopeAll || t.Scope == ScopeTrace, at+".scope", fmt.Sprintf("%q is neither all nor trace", t.Scope))
+	v.check(t.Scope == "" || t.Scope == scopeAll || t.Scope == scopeTrace, at+".scope", fmt.Sprintf("%q is neither all nor trace", t.Scope))
 	v.check(t.Providers != 0, at+".providers", "must name at least one")
 	v.negative(at+".window", int64(t.Window))
 	v.negative(at+".every", int64(t.Every))

@@ -97,7 +97,10 @@ func (c *Control) admit(r *Request, f *rules, trace int, begin func(*Trace)) Ver
 		c.verdicts.count(r.Trigger, v)
 		return v
 	}
-	t := &Trace{c: c, request: *r, cfg: f.cfg, tc: tc, began: time.Now(), done: make(chan struct{}), verdict: VerdictStarted, named: make(map[string]bool)}
+	t := &Trace{
+		Name: tc.Name, Mode: tc.mode(), StartTime: time.Now(), Config: f.cfg, Request: *r,
+		c: c, tc: tc, done: make(chan struct{}), verdict: VerdictStarted, named: make(map[string]bool),
+	}
 	if tc.mode() == ModeStream {
 		c.running = append(c.running, t)
 	}
@@ -117,7 +120,7 @@ func (c *Control) allow(r *Request, tc *TraceConfig) Verdict {
 		return VerdictClosed
 	}
 	if tc.mode() == ModeStream {
-		if slices.ContainsFunc(c.running, func(t *Trace) bool { return t.tc.Name == tc.Name && t.request.same(r) }) {
+		if slices.ContainsFunc(c.running, func(t *Trace) bool { return t.Name == tc.Name && t.Request.same(r) }) {
 			return VerdictAlreadyRunning
 		}
 		if len(c.running) >= maxStreams {
@@ -143,12 +146,12 @@ func (r *Request) same(other *Request) bool { return r.Trigger == other.Trigger 
 // Stop ends the streams that a request like r has started, and reports whether there was one. It returns
 // at once: the streams take no more spans and log records, and [Trace.Done] says when a file is finished.
 func (c *Control) Stop(r Request) bool {
-	return c.endAll(func(t *Trace) bool { return t.request.same(&r) }, endStopped, "")
+	return c.endAll(func(t *Trace) bool { return t.Request.same(&r) }, endStopped, "")
 }
 
 // Abort is Stop, and removes the files of the streams.
 func (c *Control) Abort(r Request, why string) bool {
-	return c.endAll(func(t *Trace) bool { return t.request.same(&r) }, endAborted, why)
+	return c.endAll(func(t *Trace) bool { return t.Request.same(&r) }, endAborted, why)
 }
 
 func (c *Control) endAll(which func(*Trace) bool, how endReason, why string) (ended bool) {

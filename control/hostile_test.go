@@ -183,8 +183,8 @@ func TestHostilePanic(t *testing.T) {
 func TestNilControl(t *testing.T) {
 	var ctl *control.Control
 	ctl.Fire(ask("x"))
-	ctl.SpanEnded("x", format.SpanRef{}, time.Hour)
-	ctl.WatchSpans(nil)()
+	ctl.Flight().SpanEnded("x", format.SpanRef{}, time.Hour)
+	ctl.Flight().WatchSpans(nil)()
 	if ctl.Enabled(control.Spans) || ctl.Dir() != "" || ctl.Config() != nil || !ctl.Recorder().Discards() || ctl.Stop(ask("x")) || len(ctl.Running()) > 0 {
 		t.Error("a nil Control does something")
 	}
@@ -238,7 +238,7 @@ func TestWatchdogRules(t *testing.T) {
 	}
 	begun := time.Now().Add(-time.Second)
 	var asked atomic.Int64
-	stop := ctl.WatchSpans(func(_ time.Time, fn func(string, format.SpanRef, format.SpanRef, time.Time) bool) {
+	stop := ctl.Flight().WatchSpans(func(_ time.Time, fn func(string, format.SpanRef, format.SpanRef, time.Time) bool) {
 		asked.Add(1)
 		for i := range 20_000 { // as long, and of no rule
 			if !fn("websocket", format.SpanRef{TraceID: [16]byte{2}, SpanID: [8]byte{byte(i), byte(i >> 8), 1}}, format.SpanRef{}, begun) {
@@ -261,11 +261,11 @@ func TestWatchdogRules(t *testing.T) {
 	if n := count(control.TriggerWatchdog, control.VerdictStarted); n != 1 {
 		t.Errorf("%d traces of one span", n)
 	}
-	ctl.SpanEnded("checkout", ref(1), time.Second)
+	ctl.Flight().SpanEnded("checkout", ref(1), time.Second)
 	if n := count(control.TriggerSpan, control.VerdictCoalesced); n != 1 {
 		t.Errorf("the end of the span that there is a trace of: %v", ctl.Stats().Verdicts)
 	}
-	ctl.SpanEnded("search", ref(2), time.Second)
+	ctl.Flight().SpanEnded("search", ref(2), time.Second)
 	eventually(t, "the end of the other is a request", func() bool { return count(control.TriggerSpan, control.VerdictStarted) == 1 })
 }
 

@@ -192,7 +192,7 @@ func TestEveryLink(t *testing.T) {
 		Params: map[string]string{"runtime.metrics.interval": "20ms"},
 	}
 	snapshot := control.TraceConfig{Name: "snapshot", Providers: all | control.Goroutines | control.ExecTrace, On: onAPI("snapshot")}
-	narrow := control.TraceConfig{Name: "narrow", Providers: control.Logs, Scope: control.ScopeTrace, On: onAPI("narrow")}
+	narrow := control.TraceConfig{Name: "narrow", Providers: control.Logs, Scope: "trace", On: onAPI("narrow")}
 	for _, version := range []format.Version{format.V1, format.V2} {
 		t.Run(fmt.Sprint("version ", version), func(t *testing.T) {
 			r := newRig(t, control.Options{Config: base(t.TempDir(), all, stream, snapshot, narrow), Version: version})
@@ -218,13 +218,13 @@ func TestEveryLink(t *testing.T) {
 			open.End()
 			for _, trace := range r.wait(3) {
 				w := everyLink(t, trace.Path())
-				if got := w.attr(w.head, "config.name"); got != trace.Name() {
-					t.Errorf("the trace says that it is %q, want %q", got, trace.Name())
+				if got := w.attr(w.head, "config.name"); got != trace.Name {
+					t.Errorf("the trace says that it is %q, want %q", got, trace.Name)
 				}
 				if n := w.messages()["inside"]; n != 5 {
 					t.Errorf("%s has %d log records, want 5", w.name, n)
 				}
-				if trace.Name() == "narrow" { // which has no spans: all that name one miss it
+				if trace.Name == "narrow" { // which has no spans: all that name one miss it
 					continue
 				}
 				for _, id := range w.named("inner") {

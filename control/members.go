@@ -57,7 +57,7 @@ func (c *Control) wanted(p Set) (on Set, params map[string]string) {
 	cfg := c.Config()
 	on = cfg.inRing() & p
 	params = make(map[string]string)
-	names := p.Names()
+	names := p.names()
 	add := func(more map[string]string) {
 		for key, value := range more {
 			// Those of others are no reason to start it anew.
@@ -104,7 +104,7 @@ func (c *Control) switchProviders() {
 		if on == 0 {
 			m.err = nil // the next one may have more luck
 		}
-		if on == m.on && (on == 0 || maps.Equal(params, m.params)) || on != 0 && m.err != nil && on == m.session.on {
+		if on == m.on && (on == 0 || maps.Equal(params, m.params)) || on != 0 && m.err != nil && on == m.session.On {
 			continue
 		}
 		if m.on != 0 {
@@ -121,7 +121,7 @@ func (c *Control) switchProviders() {
 
 // startProvider starts a provider. The lock calling is held.
 func (c *Control) startProvider(m *member, on Set, params map[string]string) {
-	s := &Session{on: on, params: params}
+	s := &Session{On: on, Params: params}
 	s.write = func(p record.Provider, ref format.SpanRef, at time.Time, e *format.TraceEntry) error {
 		return writeTimed(c.ring.Recorder(), p, ref, at, e)
 	}
@@ -257,7 +257,7 @@ func (c *Control) dump(t *Trace) *dumps {
 		done := make(chan error, 1)
 		go func() { // which may not come back
 			defer m.busy.Store(false)
-			done <- guard.Run(func() error { return m.Dump(ctx, &Session{on: on, params: t.tc.Params, write: d.add, open: d.open}) })
+			done <- guard.Run(func() error { return m.Dump(ctx, &Session{On: on, Params: t.tc.Params, write: d.add, open: d.open}) })
 		}()
 		var err error
 		select {

@@ -69,7 +69,7 @@ func TestDroppedSpan(t *testing.T) {
 		})
 	}
 	for _, next := range []sdktrace.Sampler{sdktrace.NeverSample(), sdktrace.TraceIDRatioBased(0), sdktrace.ParentBased(sdktrace.NeverSample())} {
-		p, err := exporter.NewSpanProcessor(setup.WithFlight(r.ctl))
+		p, err := exporter.NewSpanProcessor(setup.WithFlight(r.ctl.Flight()))
 		must(t, err)
 		without := with(next)
 		if got := with(entrace.RecordingSampler(next, r.ctl), sdktrace.WithSpanProcessor(p)); got != without {

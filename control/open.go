@@ -66,7 +66,7 @@ func (t openTree) request(trace [16]byte) (root format.SpanRef, name string) {
 // explain adds to the reason of a trace the request and the trace of its span and, if the span does not
 // end, the place where it waits.
 func (t *Trace) explain(open openTree, d *dumps) {
-	r := &t.request
+	r := &t.Request
 	if !r.Span.IsValid() {
 		return
 	}

@@ -114,7 +114,7 @@ func TestHandledErrorsMakeNoSnapshot(t *testing.T) {
 	must(t, r.p.Recorder().Flush(context.Background()))
 	r.quiet()
 	for _, tr := range r.traces() {
-		t.Errorf("there is a trace: %s", tr.Request().Reason)
+		t.Errorf("there is a trace: %s", tr.Request.Reason)
 	}
 	if got := r.ctl.Stats().Verdicts[control.TriggerPanic]; len(got) > 0 {
 		t.Errorf("of panics there is %v", got)

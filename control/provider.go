@@ -34,8 +34,11 @@ type Provider struct {
 // A Session takes the entries of a provider: for the ring and all streams that it is on for, or for
 // one trace in [Provider].Dump.
 type Session struct {
-	on     Set
-	params map[string]string
+	// On has the bits of the provider that are on.
+	On Set
+	// Params has the parameters of the configuration, by PROVIDER.NAME. The provider must not change it.
+	Params map[string]string
+
 	write  func(p record.Provider, ref format.SpanRef, at time.Time, e *format.TraceEntry) error
 	failed func(error)
 	open   func() openTree // nil: no span is known to be open
@@ -43,13 +46,10 @@ type Session struct {
 
 // NewSession returns a session that calls write, for the tests of providers.
 func NewSession(on Set, params map[string]string, write func(p Set, ref format.SpanRef, at time.Time, e *format.TraceEntry) error) *Session {
-	return &Session{on: on, params: params, write: func(p record.Provider, ref format.SpanRef, at time.Time, e *format.TraceEntry) error {
+	return &Session{On: on, Params: params, write: func(p record.Provider, ref format.SpanRef, at time.Time, e *format.TraceEntry) error {
 		return write(1<<p, ref, at, e)
 	}}
 }
-
-// On returns the bits of the provider that are on.
-func (s *Session) On() Set { return s.on }
 
 // Write records an entry of provider p, one of the bits that are on. The entry
 // is below the span ref if that is in the trace, else below the entry of the
@@ -79,6 +79,3 @@ func (s *Session) Fail(err error) {
 		s.failed(err)
 	}
 }
-
-// Param returns a parameter of the configuration by its name, PROVIDER.NAME. It is "" if it is not set.
-func (s *Session) Param(name string) string { return s.params[name] }

@@ -204,7 +204,7 @@ func TestSnapshotIsPartOfStream(t *testing.T) {
 		if d := w.number(w.head, "dropped.overflow"); d != 0 {
 			t.Errorf("the ring has dropped %d entries", d)
 		}
-		from := b.trace.StartTime().UnixNano() - w.number(w.head, "window.got_nano")
+		from := b.trace.StartTime.UnixNano() - w.number(w.head, "window.got_nano")
 		have := w.loaded()
 		missing, wanted := 0, 0
 		for k, at := range recorded {

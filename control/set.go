@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/entrace-go/entrace/internal/record"
+	"github.com/entrace-go/entrace/internal/text"
 )
 
 // A Set is a set of providers, a bit each. Its bits are the numbers that
@@ -52,8 +53,8 @@ func Register(name string) Set {
 	return 1 << i
 }
 
-// Named returns the set of the providers of these names. The error is an
-// [*UnknownProviderError].
+// Named returns the set of the providers of these names. The error says which one is unknown, and which
+// there are.
 func Named(names ...string) (Set, error) {
 	registry.mu.Lock()
 	defer registry.mu.Unlock()
@@ -63,27 +64,16 @@ func Named(names ...string) (Set, error) {
 		if i < 0 {
 			known := slices.Clone(registry.names)
 			slices.Sort(known)
-			return 0, &UnknownProviderError{Name: name, Known: known}
+			return 0, fmt.Errorf("unknown provider %q: there are %s", text.Head(name, 64), strings.Join(known, ", "))
 		}
 		s |= 1 << i
 	}
 	return s, nil
 }
 
-// An UnknownProviderError names a provider that is not registered, and those that
-// are.
-type UnknownProviderError struct {
-	Name  string
-	Known []string
-}
-
-func (e *UnknownProviderError) Error() string {
-	return fmt.Sprintf("unknown provider %q: there are %s", e.Name, strings.Join(e.Known, ", "))
-}
-
-// Names returns the names of the providers in s, in the order in which they were
+// names returns the names of the providers in s, in the order in which they were
 // registered.
-func (s Set) Names() []string {
+func (s Set) names() []string {
 	registry.mu.Lock()
 	defer registry.mu.Unlock()
 	var names []string
@@ -95,8 +85,9 @@ func (s Set) Names() []string {
 	return names
 }
 
-// String returns the names, with commas between them.
-func (s Set) String() string { return strings.Join(s.Names(), ",") }
+// String returns the names of the providers in s in the order in which they were registered, with commas
+// between them.
+func (s Set) String() string { return strings.Join(s.names(), ",") }
 
 // number returns the number of the one provider in s.
 func (s Set) number() record.Provider { return record.Provider(bits.TrailingZeros64(uint64(s))) }

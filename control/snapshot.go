@@ -24,10 +24,10 @@ var dead = func() context.Context {
 
 // snapshot writes the records of the ring to the file of a trace. The writer calls it.
 func (c *Control) snapshot(t *Trace) (Verdict, error) {
-	window := cmp.Or(max(t.request.Window, 0), t.tc.Window, defaultWindow)
-	o := ring.SnapshotOptions{From: t.began.Add(-window), Providers: record.Providers(t.tc.Providers)}
-	if t.tc.Scope == ScopeTrace {
-		if o.Trace = t.request.Span.TraceID; o.Trace == [16]byte{} {
+	window := cmp.Or(max(t.Request.Window, 0), t.tc.Window, defaultWindow)
+	o := ring.SnapshotOptions{From: t.StartTime.Add(-window), Providers: record.Providers(t.tc.Providers)}
+	if t.tc.Scope == scopeTrace {
+		if o.Trace = t.Request.Span.TraceID; o.Trace == [16]byte{} {
 			o.Trace[0] = 1 // none at all
 		}
 	}
@@ -44,7 +44,7 @@ func (c *Control) snapshot(t *Trace) (Verdict, error) {
 		e.Attributes = append(e.Attributes, format.Attribute{Name: name, Value: format.U64Value(n)})
 	}
 	number("window.asked_nano", uint64(window))
-	number("window.got_nano", uint64(max(0, t.began.Sub(sn.From))))
+	number("window.got_nano", uint64(max(0, t.StartTime.Sub(sn.From))))
 	number("evicted", sn.Evicted)
 	st := c.ring.Recorder().Stats()
 	addDropped(e, &st.Entries.Dropped)
@@ -64,7 +64,7 @@ func (c *Control) snapshot(t *Trace) (Verdict, error) {
 func (c *Control) close(t *Trace) (Verdict, error) {
 	keep, err := c.keeps(t)
 	if err != nil {
-		c.report(fmt.Errorf("trace %s is kept: %w", t.tc.Name, err))
+		c.report(fmt.Errorf("trace %s is kept: %w", t.Name, err))
 	}
 	if !keep {
 		c.mu.Lock()

@@ -51,7 +51,7 @@ func (c *Control) Stats() Stats {
 			on |= p
 		}
 	}
-	s.On = on.Names()
+	s.On = on.names()
 	r, d := c.ring.Stats(), c.ring.Recorder().Stats()
 	s.Ring.Bytes, s.Ring.Entries, s.Ring.Evicted, s.Ring.Dropped = r.Bytes, r.Entries, r.Evicted, d.Entries.Dropped.Total()
 	s.Ring.From, s.Ring.Open = r.From, r.Open

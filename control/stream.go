@@ -47,12 +47,12 @@ func (c *Control) beginStream(t *Trace) error {
 	c.switchProviders()
 	c.nameOff(t)
 	timeout := cmp.Or(t.tc.Timeout, defaultTimeout)
-	if t.request.Timeout > 0 {
-		timeout = t.request.Timeout
-		if !t.request.Manual && t.tc.Timeout > 0 {
+	if t.Request.Timeout > 0 {
+		timeout = t.Request.Timeout
+		if !t.Request.Manual && t.tc.Timeout > 0 {
 			timeout = min(timeout, t.tc.Timeout)
 		}
-	} else if t.request.Manual {
+	} else if t.Request.Manual {
 		return nil
 	}
 	c.mu.Lock()
@@ -108,7 +108,7 @@ func (t *Trace) writeEnd(how endReason, why string) {
 	e := &format.TraceEntry{Metadata: format.Metadata{Name: nameTraceEnd, Target: target, Level: format.LevelInfo}}
 	e.Attributes = append(e.Attributes,
 		format.Attribute{Name: "end.reason", Value: format.StringValue(string(how))},
-		format.Attribute{Name: "duration_nano", Value: format.U64Value(uint64(time.Since(t.began)))})
+		format.Attribute{Name: "duration_nano", Value: format.U64Value(uint64(time.Since(t.StartTime)))})
 	if why != "" {
 		e.Attributes = append(e.Attributes, format.Attribute{Name: "end.why", Value: format.StringValue(cut(why))})
 	}

@@ -41,7 +41,7 @@ func (f *fake) start(s *control.Session) error {
 	if f.session != nil {
 		f.calls = append(f.calls, "start while it runs")
 	}
-	f.calls, f.session = append(f.calls, "start "+s.On().String()), s
+	f.calls, f.session = append(f.calls, "start "+s.On.String()), s
 	return nil
 }
 
@@ -58,7 +58,7 @@ func (f *fake) tell(t *testing.T, name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, p := range []control.Set{bitA, bitB} {
-		if f.session != nil && f.session.On()&p != 0 {
+		if f.session != nil && f.session.On&p != 0 {
 			must(t, f.session.Write(p, format.SpanRef{}, time.Now(), &format.TraceEntry{
 				Message: format.Some(p.String() + " " + name), Metadata: format.Metadata{Name: "fake"},
 			}))
@@ -131,11 +131,11 @@ func TestNestedTraces(t *testing.T) {
 				}
 				slices.Sort(got)
 				want := tt.small
-				if trace.Name() == "large" {
+				if trace.Name == "large" {
 					want = tt.large
 				}
 				if !slices.Equal(got, want) {
-					t.Errorf("the trace %s has %q, want %q", trace.Name(), got, want)
+					t.Errorf("the trace %s has %q, want %q", trace.Name, got, want)
 				}
 			}
 			r.quiet()
@@ -265,8 +265,8 @@ func TestStreamEnds(t *testing.T) {
 	must(t, r.ctl.Shutdown(context.Background()))
 	for _, trace := range r.wait(3) {
 		w := everyLink(t, trace.Path())
-		if got := w.attr(w.one("trace end"), "end.reason"); got != trace.Name() {
-			t.Errorf("%s ended for %q", trace.Name(), got)
+		if got := w.attr(w.one("trace end"), "end.reason"); got != trace.Name {
+			t.Errorf("%s ended for %q", trace.Name, got)
 		}
 	}
 	if v := r.verdict(api("stopped")); v != control.VerdictClosed {
@@ -304,11 +304,11 @@ func TestStreamTimeout(t *testing.T) {
 		for _, trace := range r.wait(4) {
 			w := everyLink(t, trace.Path())
 			want := "timeout"
-			if trace.Request().Key == "by hand" {
+			if trace.Request.Key == "by hand" {
 				want = "stopped"
 			}
 			if got := w.attr(w.one("trace end"), "end.reason"); got != want {
-				t.Errorf("the stream %q ended for %q, want %q", trace.Request().Key, got, want)
+				t.Errorf("the stream %q ended for %q, want %q", trace.Request.Key, got, want)
 			}
 		}
 		r.quiet()

@@ -44,7 +44,7 @@ func answersWhileStuck(t *testing.T, ctl *control.Control, stream *control.Trace
 	call("Fire", func() error { ctl.Fire(ask("shot")); return nil })
 	call("Start of what runs already", func() error {
 		var denied *control.DeniedError
-		if _, err := ctl.Start(t.Context(), stream.Request()); !errors.As(err, &denied) || denied.Verdict != control.VerdictAlreadyRunning {
+		if _, err := ctl.Start(t.Context(), stream.Request); !errors.As(err, &denied) || denied.Verdict != control.VerdictAlreadyRunning {
 			t.Errorf("a second stream: %v", err)
 		}
 		return nil
@@ -56,13 +56,13 @@ func answersWhileStuck(t *testing.T, ctl *control.Control, stream *control.Trace
 		return nil
 	})
 	call("Stop", func() error {
-		if !ctl.Stop(stream.Request()) || ctl.Stop(stream.Request()) {
+		if !ctl.Stop(stream.Request) || ctl.Stop(stream.Request) {
 			t.Error("Stop finds nothing, or finds it twice")
 		}
 		return nil
 	})
 	call("Abort", func() error {
-		if ctl.Abort(stream.Request(), "twice") {
+		if ctl.Abort(stream.Request, "twice") {
 			t.Error("Abort finds what was stopped")
 		}
 		return nil
@@ -143,7 +143,7 @@ func TestStopOfAStreamThatHasNotBegun(t *testing.T) {
 	}
 	close(g.opened)
 	for _, trace := range r.wait(2) {
-		if trace.Name() == "deep" {
+		if trace.Name == "deep" {
 			wantStopped(t, trace)
 		}
 	}

@@ -26,13 +26,18 @@ import (
 // A Trace is the file of a snapshot or a stream, which is being written or was. It is safe for
 // concurrent use.
 type Trace struct {
-	c       *Control
-	id      string
-	request Request
-	cfg     *Config
-	tc      *TraceConfig
-	began   time.Time
-	done    chan struct{}
+	// What follows stays as it is once the trace has begun: do not change it.
+
+	ID        string    // names the trace in this process
+	Name      string    // of the trace in the configuration
+	Mode      Mode      // ModeSnapshot or ModeStream
+	StartTime time.Time // when the trace was asked for
+	Config    *Config   // the configuration that it began with
+	Request   Request   // the request that became the trace
+
+	c    *Control
+	tc   *TraceConfig
+	done chan struct{}
 
 	// The writer's.
 	rec  *recorder.Recorder
@@ -48,21 +53,6 @@ type Trace struct {
 	verdict Verdict
 }
 
-// ID names the trace in this process.
-func (t *Trace) ID() string { return t.id }
-
-// Name returns the name of the trace in the configuration.
-func (t *Trace) Name() string { return t.tc.Name }
-
-// Mode returns the mode of the trace.
-func (t *Trace) Mode() Mode { return t.tc.mode() }
-
-// Config returns the configuration that the trace began with.
-func (t *Trace) Config() *Config { return t.cfg }
-
-// Request returns the request that became the trace.
-func (t *Trace) Request() Request { return t.request }
-
 // Path returns the path of the file. The file of a stream exists when the stream has
 // ended. While the verdict is [VerdictUnfinished] it is the path of the IET.
 func (t *Trace) Path() string {
@@ -76,9 +66,6 @@ func (t *Trace) setPath(path string) {
 	defer t.mu.Unlock()
 	t.path = path
 }
-
-// StartTime returns when the trace began.
-func (t *Trace) StartTime() time.Time { return t.began }
 
 // Done returns a channel that is closed when the trace is finished.
 func (t *Trace) Done() <-chan struct{} { return t.done }
@@ -134,19 +121,19 @@ const (
 
 // begin makes the file of a trace that the limits allow. The writer calls it.
 func (c *Control) begin(t *Trace) error {
-	r := &t.request
+	r := &t.Request
 	c.mu.Lock()
 	rests := c.limitOf(t.tc).rests(r, time.Now()) // the one before has failed meanwhile
 	c.mu.Unlock()
 	if rests {
 		c.forget(t)
 		c.verdicts.count(r.Trigger, VerdictRateLimited)
-		return &DeniedError{Request: *r, Verdict: VerdictRateLimited, Trace: t.tc.Name}
+		return &DeniedError{Request: *r, Verdict: VerdictRateLimited, Trace: t.Name}
 	}
-	name := c.dir.NewName(t.began, t.tc.Name, r.Manual)
-	t.id, t.path = strings.TrimSuffix(name, tracename.ET), filepath.Join(c.dir.Dir(), name)
+	name := c.dir.NewName(t.StartTime, t.Name, r.Manual)
+	t.ID, t.path = strings.TrimSuffix(name, tracename.ET), filepath.Join(c.dir.Dir(), name)
 	v, err := VerdictStarted, error(nil)
-	if t.tc.mode() == ModeStream {
+	if t.Mode == ModeStream {
 		if err = c.beginStream(t); err != nil {
 			v = VerdictFailed
 		}
@@ -154,12 +141,12 @@ func (c *Control) begin(t *Trace) error {
 		v, err = c.snapshot(t)
 	}
 	c.verdicts.count(r.Trigger, v)
-	if t.tc.mode() != ModeStream || v != VerdictStarted { // a stream that started goes on
+	if t.Mode != ModeStream || v != VerdictStarted { // a stream that started goes on
 		c.conclude(t, v, err)
 	}
 	if v != VerdictStarted && v != VerdictUnfinished {
 		c.forget(t)
-		return &DeniedError{Request: *r, Verdict: v, Trace: t.tc.Name, Err: err}
+		return &DeniedError{Request: *r, Verdict: v, Trace: t.Name, Err: err}
 	}
 	return nil
 }
@@ -169,8 +156,8 @@ func (c *Control) forget(t *Trace) {
 	c.mu.Lock()
 	c.running = slices.DeleteFunc(c.running, func(other *Trace) bool { return other == t })
 	c.mu.Unlock()
-	if t.request.Trigger == TriggerWatchdog {
-		c.watchdog.forget(t.request.Span)
+	if t.Request.Trigger == TriggerWatchdog {
+		c.watchdog.forget(t.Request.Span)
 	}
 }
 
@@ -192,7 +179,7 @@ func (c *Control) conclude(t *Trace, v Verdict, err error) {
 	}
 	c.mu.Unlock()
 	if err != nil {
-		c.report(fmt.Errorf("trace %s: %w", t.tc.Name, err))
+		c.report(fmt.Errorf("trace %s: %w", t.Name, err))
 	}
 	t.finish(v, err)
 	c.callOnTrace(t)
@@ -213,28 +200,28 @@ func (t *Trace) head() *format.TraceEntry {
 			e.Attributes = append(e.Attributes, format.Attribute{Name: name, Value: format.StringValue(value)})
 		}
 	}
-	text("trigger", string(t.request.Trigger))
-	text("key", cut(t.request.Key))
-	text("reason", cut(t.request.Reason))
-	text("config.id", t.cfg.ID)
-	text("config.name", t.tc.Name)
-	text("mode", string(t.tc.mode()))
+	text("trigger", string(t.Request.Trigger))
+	text("key", cut(t.Request.Key))
+	text("reason", cut(t.Request.Reason))
+	text("config.id", t.Config.ID)
+	text("config.name", t.Name)
+	text("mode", string(t.Mode))
 	e.Attributes = append(e.Attributes, format.Attribute{Name: mapping.AttrProcessID, Value: format.U64Value(uint64(os.Getpid()))})
 	text(mapping.AttrHostName, tracedir.Host())
 	text("providers", t.tc.Providers.String())
-	if t.request.Manual {
+	if t.Request.Manual {
 		e.Attributes = append(e.Attributes, format.Attribute{Name: "manual", Value: format.BoolValue(true)})
 	}
-	e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrTime, Value: format.TimeValue(t.began)})
-	if t.request.Span.IsValid() {
+	e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrTime, Value: format.TimeValue(t.StartTime)})
+	if t.Request.Span.IsValid() {
 		// Not as the ids of a span, which would make it one.
-		text("request.trace_id", fmt.Sprintf("%x", t.request.Span.TraceID))
-		text("request.span_id", fmt.Sprintf("%x", t.request.Span.SpanID))
+		text("request.trace_id", fmt.Sprintf("%x", t.Request.Span.TraceID))
+		text("request.span_id", fmt.Sprintf("%x", t.Request.Span.SpanID))
 	}
-	if t.request.Took > 0 {
-		e.Attributes = append(e.Attributes, format.Attribute{Name: "request.took_nano", Value: format.U64Value(uint64(t.request.Took))})
+	if t.Request.Took > 0 {
+		e.Attributes = append(e.Attributes, format.Attribute{Name: "request.took_nano", Value: format.U64Value(uint64(t.Request.Took))})
 	}
-	for _, a := range t.request.Attrs {
+	for _, a := range t.Request.Attrs {
 		name := "request.attr." + a.Key
 		e.Attributes = append(e.Attributes, format.Attribute{Name: name, Value: attrValue(a.Value)})
 	}

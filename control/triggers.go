@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/flight"
 	"github.com/entrace-go/entrace/internal/guard"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/record"
@@ -33,11 +34,16 @@ func (c *Control) logged(s *ring.LogEvent) {
 	})
 }
 
-// SpanEnded is for the span processor to call when a span has ended. It costs
-// an atomic load unless the span is slow. A span for which there is a trace since it
+// Flight returns what the span processor of this module calls.
+func (c *Control) Flight() flight.Recorder { return spanTriggers{c} }
+
+// A spanTriggers is what a span processor calls of a control, which may be nil.
+type spanTriggers struct{ *Control }
+
+// SpanEnded costs an atomic load unless the span is slow. A span for which there is a trace since it
 // did not end fires no more.
-func (c *Control) SpanEnded(name string, span format.SpanRef, took time.Duration) {
-	if c == nil {
+func (c spanTriggers) SpanEnded(name string, span format.SpanRef, took time.Duration) {
+	if c.Control == nil {
 		return
 	}
 	f := c.rules.Load()
@@ -53,10 +59,9 @@ func (c *Control) SpanEnded(name string, span format.SpanRef, took time.Duration
 	})
 }
 
-// SpanPanicked is for the span processor to call when a span has ended because its goroutine panics with
-// text. It ignores [http.ErrAbortHandler].
-func (c *Control) SpanPanicked(name string, span format.SpanRef, text string) {
-	if c == nil || text == http.ErrAbortHandler.Error() {
+// SpanPanicked ignores [http.ErrAbortHandler].
+func (c spanTriggers) SpanPanicked(name string, span format.SpanRef, text string) {
+	if c.Control == nil || text == http.ErrAbortHandler.Error() {
 		return
 	}
 	c.firePanic(text, "panic in "+name+": "+text, span)
@@ -103,12 +108,10 @@ func (c *Control) firePanic(text, reason string, span format.SpanRef) {
 	c.Fire(r)
 }
 
-// WantsLabels reports whether the goroutine of a span gets the labels span_id
-// and trace_id, which name the span in profiles: of all spans while the
-// processor is profiled, else of those that begin a local trace, if a trace of the
-// configuration has goroutines. It is for the span processor.
-func (c *Control) WantsLabels(first bool) bool {
-	if c == nil {
+// WantsLabels reports true of all spans while the processor is profiled, else of those that begin a local
+// trace, if a trace of the configuration has goroutines.
+func (c spanTriggers) WantsLabels(first bool) bool {
+	if c.Control == nil {
 		return false
 	}
 	if first {
@@ -123,11 +126,9 @@ func (c *Control) WantsLabels(first bool) bool {
 // false.
 type openSpans = func(before time.Time, fn func(name string, span, parent format.SpanRef, start time.Time) bool)
 
-// WatchSpans has the watchdog look at the spans that spans passes to fn: those that
-// are open and began before a time, until fn returns false; until stop is called. The parent
-// of a span that begins a local trace is the zero SpanRef. It is for span processors.
-func (c *Control) WatchSpans(spans func(before time.Time, fn func(name string, span, parent format.SpanRef, start time.Time) bool)) (stop func()) {
-	if c == nil {
+// WatchSpans has the watchdog look at the spans until stop is called.
+func (c spanTriggers) WatchSpans(spans openSpans) (stop func()) {
+	if c.Control == nil {
 		return func() {}
 	}
 	w := &c.watchdog

@@ -298,7 +298,7 @@ func TestAskByHTTP(t *testing.T) {
 	if len(running) != 1 {
 		t.Fatalf("%d streams run, want 1", len(running))
 	}
-	if w := local(h, "POST", "/stop/"+running[0].ID()); w.Code != 200 {
+	if w := local(h, "POST", "/stop/"+running[0].ID); w.Code != 200 {
 		t.Errorf("stop answers %d: %s", w.Code, w.Body)
 	}
 	for i, trace := range r.wait(3) {

@@ -36,7 +36,7 @@ func (c *Control) retryUnfinished() (finished []string) {
 		return nil
 	}
 	u.traces = slices.DeleteFunc(u.traces, func(t *Trace) bool {
-		name := t.id + tracename.ET
+		name := t.ID + tracename.ET
 		done, err := c.dir.Finish(name)
 		if done {
 			finished = append(finished, name)
@@ -56,7 +56,7 @@ func (c *Control) retryUnfinished() (finished []string) {
 // markFinished updates a trace that was unfinished.
 func (c *Control) markFinished(t *Trace) {
 	t.mu.Lock()
-	t.verdict, t.path = VerdictStarted, filepath.Join(c.dir.Dir(), t.id+tracename.ET)
+	t.verdict, t.path = VerdictStarted, filepath.Join(c.dir.Dir(), t.ID+tracename.ET)
 	t.mu.Unlock()
 	c.mu.Lock()
 	c.account.unfinished--

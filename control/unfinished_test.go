@@ -94,7 +94,7 @@ func TestStreamStaysWhenNoETCanBeMade(t *testing.T) {
 			restore := hosttest.LimitFiles(t, fi.Size()+4096) // the ET would be larger
 			server := httptest.NewServer(httpapi.New(r.ctl, nil))
 			t.Cleanup(server.Close)
-			answer, err := http.Post(server.URL+"/stop/"+tr.ID(), "", nil)
+			answer, err := http.Post(server.URL+"/stop/"+tr.ID, "", nil)
 			must(t, err)
 			restore()
 			body, err := io.ReadAll(answer.Body)

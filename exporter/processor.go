@@ -11,6 +11,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/flight"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/notice"
 	"github.com/entrace-go/entrace/internal/selfmetrics"
@@ -28,7 +29,7 @@ type SpanProcessor struct {
 	target
 
 	unsampled bool
-	flight    setup.Flight // nil: none
+	flight    flight.Recorder // nil: none
 	unwatch   func()
 	failing   atomic.Bool // the last call failed, and that was reported
 	open      openSpans

@@ -179,7 +179,7 @@ func (d *decoder) providers(n *yaml.Node, path string, to *control.Set) {
 	*to = 0
 	d.list(n, path, func(n *yaml.Node, path string) {
 		var one control.Set
-		scalar(d, n, path, "text", &one, named)
+		scalar(d, n, path, "text", &one, func(name string) (control.Set, error) { return control.Named(name) })
 		*to |= one
 	})
 }
@@ -297,15 +297,6 @@ func parseLevel(text string) (slog.Level, error) {
 	return l, nil
 }
 
-// named returns the provider of that name.
-func named(name string) (control.Set, error) {
-	s, err := control.Named(name)
-	if unknown, ok := errors.AsType[*control.UnknownProviderError](err); ok {
-		unknown.Name = shorten(name, 64)
-	}
-	return s, err
-}
-
 // checkParam returns an error if the name of a parameter is wrong.
 func checkParam(name string) error {
 	err := fmt.Errorf("parameter %s is not PROVIDER.NAME", quote(name))
@@ -316,7 +307,7 @@ func checkParam(name string) error {
 		if name[i] != '.' {
 			continue
 		}
-		_, unknown := named(name[:i])
+		_, unknown := control.Named(name[:i])
 		if unknown == nil {
 			return nil
 		}

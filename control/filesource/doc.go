@@ -102,7 +102,7 @@
 //
 // Of YAML there are no tags and no merge keys (<<). Anchors and aliases can be used; an
 // alias counts as all that it stands for, and a file must not have more than 20,000 keys
-// and values. It has one document of [MaxSize] bytes at most, nested 64 deep at most. An
+// and values. It has one document of 256 KiB at most, nested 64 deep at most. An
 // empty file is an error, one without traces is not.
 //
 // # Changes

@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"go.yaml.in/yaml/v4"
 
 	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/internal/text"
 )
 
 // An Error is an error at one place of a file. Several are joined as with
@@ -139,22 +139,11 @@ type place struct{ line, column int }
 
 func placeOf(n *yaml.Node) place { return place{n.Line, n.Column} }
 
-// quote returns text as a message can have it.
-func quote(text string) string {
-	short := shorten(text, 64)
-	if len(short) < len(text) {
+// quote returns s as a message can have it.
+func quote(s string) string {
+	short := text.Head(s, 64)
+	if len(short) < len(s) {
 		return strconv.Quote(short) + "…"
 	}
-	return strconv.Quote(text)
-}
-
-// shorten returns the whole characters in the first most bytes of text.
-func shorten(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	for most > 0 && !utf8.RuneStart(text[most]) {
-		most--
-	}
-	return text[:most]
+	return strconv.Quote(s)
 }

@@ -15,10 +15,11 @@ import (
 	"go.yaml.in/yaml/v4/plugin/loaderlimits"
 
 	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/internal/text"
 )
 
-// MaxSize is how large a configuration can be, in bytes.
-const MaxSize = 256 << 10
+// maxSize is how large a configuration can be, in bytes.
+const maxSize = 256 << 10
 
 // Bounds of a file. Aliases are counted wherever they
 // are used.
@@ -33,7 +34,7 @@ const (
 //
 // The error is an [*Error] or several, joined in the order of the file: up to 20,
 // and one that counts the rest. In them are a [*control.FieldError] for what is
-// wrong with a field, and a [*control.UnknownProviderError].
+// wrong with a field.
 func Parse(name string, text []byte) (*control.Config, error) {
 	return parse(name, text, control.DefaultConfig())
 }
@@ -67,7 +68,7 @@ func document(name string, text []byte) (root *yaml.Node, err error) {
 	fail := func(at place, text string, args ...any) error {
 		return &Error{File: name, Line: at.line, Column: at.column, Err: fmt.Errorf(text, args...)}
 	}
-	if len(text) > MaxSize {
+	if len(text) > maxSize {
 		return nil, tooLarge(name)
 	}
 	if at, what := notText(text); what != "" {
@@ -111,7 +112,7 @@ func content(n *yaml.Node) *yaml.Node {
 }
 
 func tooLarge(name string) error {
-	return &Error{File: name, Err: fmt.Errorf("is larger than %d bytes", MaxSize)}
+	return &Error{File: name, Err: fmt.Errorf("is larger than %d bytes", maxSize)}
 }
 
 // syntaxError gives an error of the library our form.
@@ -122,11 +123,11 @@ func syntaxError(name string, err error) error {
 		if mark.Line == 0 {
 			mark = l.ContextMark
 		}
-		text := l.Message
+		says := l.Message
 		if l.ContextMsg != "" {
-			text = l.ContextMsg + ": " + text
+			says = l.ContextMsg + ": " + says
 		}
-		e.Line, e.Column, e.Err = mark.Line, mark.Column, errors.New(shorten(text, 200)) // it may quote the file
+		e.Line, e.Column, e.Err = mark.Line, mark.Column, errors.New(text.Head(says, 200)) // it may quote the file
 	}
 	return e
 }

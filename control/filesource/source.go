@@ -39,7 +39,7 @@ type Options struct {
 // No two calls overlap. The function that is called must not call stop, which waits
 // for it. Watch returns no error: without notifications, polling is enough.
 //
-// The file must be a regular one of [MaxSize] at most, or a symbolic link to one.
+// The file must be a regular one of 256 KiB at most, or a symbolic link to one.
 // The source is safe for concurrent use, and what it returns is the caller's.
 func New(path string, o *Options) control.Source {
 	s := &source{name: path, path: path, notifier: fsnotify.NewWatcher}
@@ -92,11 +92,11 @@ func (s *source) load() (text []byte, err error) {
 		return nil, fmt.Errorf("read configuration: %w", err)
 	}
 	defer f.Close() // nothing was written
-	text, err = io.ReadAll(io.LimitReader(f, MaxSize+1))
+	text, err = io.ReadAll(io.LimitReader(f, maxSize+1))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("read configuration: %w", err)
-	case len(text) > MaxSize:
+	case len(text) > maxSize:
 		return nil, tooLarge(s.name)
 	}
 	return text, nil

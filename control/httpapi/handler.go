@@ -197,7 +197,7 @@ func (h *handler) stop(w http.ResponseWriter, r *http.Request, id string) error 
 		return err
 	}
 	running := h.ctl.Running()
-	i := slices.IndexFunc(running, func(t *control.Trace) bool { return t.ID() == id })
+	i := slices.IndexFunc(running, func(t *control.Trace) bool { return t.ID == id })
 	if i < 0 || !running[i].Stop() {
 		return &statusError{http.StatusNotFound, "no stream of that id is running"}
 	}
@@ -208,7 +208,7 @@ func (h *handler) stop(w http.ResponseWriter, r *http.Request, id string) error 
 		return context.Cause(r.Context())
 	}
 	if v := t.Verdict(); v != control.VerdictStarted && v != control.VerdictUnfinished {
-		return &control.DeniedError{Request: control.Request{Trigger: control.TriggerHTTP, Key: "stop"}, Verdict: v, Trace: t.Name(), Err: t.Err()}
+		return &control.DeniedError{Request: control.Request{Trigger: control.TriggerHTTP, Key: "stop"}, Verdict: v, Trace: t.Name, Err: t.Err()}
 	}
 	return answer(w, http.StatusOK, traceView(t, "../")) // from below stop/
 }

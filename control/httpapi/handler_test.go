@@ -227,7 +227,7 @@ func TestHandlerSnapshot(t *testing.T) {
 			t.Errorf("%s: %d, %d were asked for", c.query, w.Code, r.asked()-before)
 			continue
 		}
-		if got := (<-r.made).Request(); fmt.Sprint(got) != fmt.Sprint(c.want) {
+		if got := (<-r.made).Request; fmt.Sprint(got) != fmt.Sprint(c.want) {
 			t.Errorf("%s: asked for %v, want %v", c.query, got, c.want)
 		}
 		v := answerOf(t, w)
@@ -443,7 +443,7 @@ func TestHandlerMounted(t *testing.T) {
 		var v runningView
 		must(t, json.Unmarshal([]byte(text), &v))
 		<-f.made
-		if got := f.Running()[0].Request(); resp.StatusCode != http.StatusCreated || got.Timeout != 20*time.Second || got.Name != "deep" || got.Mode != control.ModeStream || got.Key != "start" || !got.Manual {
+		if got := f.Running()[0].Request; resp.StatusCode != http.StatusCreated || got.Timeout != 20*time.Second || got.Name != "deep" || got.Mode != control.ModeStream || got.Key != "start" || !got.Manual {
 			t.Errorf("%q: start: %d, asked for %+v", mount, resp.StatusCode, got)
 		}
 		if resp, _ := ask("GET", base, at.String()); resp.StatusCode != http.StatusNotFound {
@@ -549,7 +549,7 @@ func TestHandlerConcurrent(t *testing.T) {
 					}
 				}
 				for _, t := range r.Running() {
-					ask(h, "POST", "/stop/"+t.ID(), "")
+					ask(h, "POST", "/stop/"+t.ID, "")
 				}
 			}
 		})

@@ -83,7 +83,7 @@ func viewConfig(c *control.Config) *configView {
 
 // traceView shows a trace; base leads from the request to the mount.
 func traceView(t *control.Trace, base string) *runningView {
-	v := &runningView{ID: t.ID(), Config: t.Name(), Mode: t.Mode(), Time: t.StartTime()}
+	v := &runningView{ID: t.ID, Config: t.Name, Mode: t.Mode, Time: t.StartTime}
 	v.File = filepath.Base(t.Path())
 	if verdict := t.Verdict(); verdict != control.VerdictStarted {
 		v.Verdict = verdict

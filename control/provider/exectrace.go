@@ -50,7 +50,7 @@ func (x *execTrace) start(s *control.Session) error {
 		return err
 	}
 	size := defaultTraceBytes
-	if text := s.Param("exec.trace.max_bytes"); text != "" {
+	if text := s.Params["exec.trace.max_bytes"]; text != "" {
 		if size, err = strconv.Atoi(text); err != nil {
 			return fmt.Errorf("exec.trace.max_bytes: %w", err)
 		}
@@ -83,7 +83,7 @@ func (x *execTrace) stop() error {
 func (x *execTrace) dump(ctx context.Context, s *control.Session) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if s.On()&control.ExecTrace == 0 {
+	if s.On&control.ExecTrace == 0 {
 		return nil
 	}
 	if x.recorder == nil {

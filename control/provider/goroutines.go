@@ -19,7 +19,7 @@ const maxStacks = 2000
 // module. The runtime stops the program for a moment, in which it does not look at ctx. Entries
 // that are written before ctx ends stay.
 func dumpGoroutines(ctx context.Context, s *control.Session) error {
-	if s.On()&control.Goroutines == 0 {
+	if s.On&control.Goroutines == 0 {
 		return nil
 	}
 	if err := ctx.Err(); err != nil {

@@ -36,7 +36,7 @@ func (p *processProvider) start(s *control.Session) error {
 		return err
 	}
 	t := newProcessTick(s, newSystem("/"))
-	if s.On()&control.Process != 0 {
+	if s.On&control.Process != 0 {
 		t.err = s.Write(control.Process, format.SpanRef{}, t.last, buildEntry())
 	}
 	p.tick, p.loop = t, newLoop(s, every, t.run)
@@ -63,7 +63,7 @@ func (p *processProvider) stop() error {
 // dumpBuild writes the entry "build": a snapshot may not reach back to the one that Start
 // wrote, and a stream may begin after it.
 func dumpBuild(_ context.Context, s *control.Session) error {
-	if s.On()&control.Process == 0 {
+	if s.On&control.Process == 0 {
 		return nil
 	}
 	return s.Write(control.Process, format.SpanRef{}, time.Now(), buildEntry())
@@ -152,7 +152,7 @@ func newProcessTick(s *control.Session, system *system) *processTick {
 }
 
 func (t *processTick) run() {
-	if t.session.On()&control.Process == 0 {
+	if t.session.On&control.Process == 0 {
 		return
 	}
 	now, u := time.Now(), t.system.usage()

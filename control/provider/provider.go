@@ -41,7 +41,7 @@ func All() []control.Provider {
 
 // duration returns a parameter that is a time, def if it is not set. Below least it is least.
 func duration(s *control.Session, name string, def, least time.Duration) (time.Duration, error) {
-	text := s.Param(name)
+	text := s.Params[name]
 	if text == "" {
 		return def, nil
 	}

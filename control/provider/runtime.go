@@ -72,8 +72,8 @@ type runtimeTick struct {
 }
 
 func newRuntimeTick(s *control.Session) (*runtimeTick, error) {
-	on := s.On()
-	sampler, err := newSampler(on, s.Param("runtime.metrics.samples"))
+	on := s.On
+	sampler, err := newSampler(on, s.Params["runtime.metrics.samples"])
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func (t *runtimeTick) run() {
 	now := time.Now()
 	interval := now.Sub(t.last)
 	t.last = now
-	on := t.session.On()
+	on := t.session.On
 	t.sample(control.RuntimeMetrics&on, "runtime.metrics", now, interval)
 	t.sample(control.Sched&on, "sched", now, interval)
 	// Last, since its entries are older than the others anyway.

@@ -73,7 +73,7 @@ func flight(t *testing.T, dir string, v format.Version) {
 	if os.Getenv(flightVariable) != "" {
 		select {} // until it is killed
 	}
-	ctl.Stop(stream.Request())
+	ctl.Stop(stream.Request)
 	<-stream.Done()
 	if err := p.Shutdown(ctx); err != nil {
 		t.Error(err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/env"
+	"github.com/entrace-go/entrace/internal/flight"
 	"github.com/entrace-go/entrace/internal/notice"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -20,7 +21,7 @@ import (
 // Settings are what options say, and the environment where they are silent.
 type Settings struct {
 	Recorder  *recorder.Recorder // that is there; nil: one is opened
-	Flight    Flight             // nil: none
+	Flight    flight.Recorder    // nil: none
 	Path      string             // with its placeholders; "none" and "-": no file
 	Recording recorder.Options
 	Unsampled bool // a processor takes spans that are not sampled as well
@@ -37,7 +38,7 @@ func (o Option) Apply(s *Settings) { o(s) }
 // WithFlight records for a flight recorder: to its ring, live, and those spans as well that
 // are recorded but not sampled. What is about files has no effect then. It stays the
 // caller's to shut down. An exporter takes ended spans to the ring.
-func WithFlight(f Flight) Option { return func(s *Settings) { s.Flight = f } }
+func WithFlight(f flight.Recorder) Option { return func(s *Settings) { s.Flight = f } }
 
 // Resolve applies options, and reads the environment where they are silent, unless they
 // name a recorder. What is wrong with a variable is told on the console.

@@ -1,4 +1,5 @@
-package setup
+// Package flight has what a span processor and a flight recorder say to each other.
+package flight
 
 import (
 	"time"
@@ -7,10 +8,9 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// A Flight is a flight recorder, as far as a span processor needs it. A *control.Control is
-// one.
-// Its methods are called with no lock held, concurrently.
-type Flight interface {
+// A Recorder is a flight recorder, as far as a span processor needs it: Flight of a *control.Control
+// returns one. Its methods are called with no lock held, concurrently.
+type Recorder interface {
 	// Recorder returns the recorder that takes the spans.
 	Recorder() *recorder.Recorder
 	// WantsLabels reports whether the goroutine that begins a span is to get the labels
