@@ -100,16 +100,17 @@ var layers = map[string][]string{
 		module + "internal/tracename", module + "internal/wire",
 	},
 	"control": {
-		"golang.org/x/sys/unix", module + "control/tracedir", module + "format", module + "internal/crashtext", module + "internal/flight", module + "internal/guard",
+		"golang.org/x/sys/unix", module + "control/internal/traces", module + "control/tracedir", module + "format", module + "internal/crashtext", module + "internal/flight", module + "internal/guard",
 		module + "internal/mapping", module + "internal/osfile", module + "internal/quantity", module + "internal/record",
 		module + "internal/retain", module + "internal/ring", module + "internal/text", module + "internal/tracename", module + "recorder",
 	},
-	"control/tracedir": {
+	"control/tracedir": {module + "control/internal/traces", module + "recorder"},
+	"control/internal/traces": {
 		module + "format", module + "internal/crashtext", module + "internal/deadtrace", module + "internal/journal",
 		module + "internal/mapping", module + "internal/osfile", module + "internal/record", module + "internal/retain",
 		module + "internal/ring", module + "internal/text", module + "internal/tracename", module + "recorder",
 	},
-	"control/httpapi": {module + "control", module + "control/tracedir"},
+	"control/httpapi": {module + "control", module + "control/internal/traces"},
 	"control/filesource": {
 		"github.com/fsnotify/fsnotify", "go.yaml.in/yaml/v4", "go.yaml.in/yaml/v4/plugin/loaderlimits", module + "control",
 		module + "internal/osfile", module + "internal/quantity", module + "internal/text",

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/entrace-go/entrace/control/tracedir"
+	"github.com/entrace-go/entrace/control/internal/traces"
 	"github.com/entrace-go/entrace/internal/retain"
 )
 
@@ -223,7 +223,7 @@ func (v *validator) check(ok bool, path, problem string) {
 func (v *validator) negative(path string, n int64) { v.check(n >= 0, path, "must not be negative") }
 
 func (v *validator) trace(at string, t *TraceConfig) {
-	if err := tracedir.CheckName(t.Name); err != nil {
+	if err := traces.CheckName(t.Name); err != nil {
 		v.errs = append(v.errs, &FieldError{at + ".name", err})
 	}
 	for i := range t.On {

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/entrace-go/entrace/control/internal/traces"
 	"github.com/entrace-go/entrace/control/tracedir"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/crashtext"
@@ -63,7 +64,7 @@ const maxQueue = 64
 type Control struct {
 	on     atomic.Uint64 // providers, for a quick look
 	o      Options
-	dir    *tracedir.Folder
+	dir    *traces.Folder
 	ring   *ring.Ring
 	crash  *crashtext.Output
 	began  time.Time
@@ -161,7 +162,7 @@ func New(o *Options) (*Control, error) {
 		return nil, fmt.Errorf("control: %w", err)
 	}
 	var err error
-	if c.dir, err = tracedir.Open(cfg.Dir); err != nil {
+	if c.dir, err = traces.Open(cfg.Dir); err != nil {
 		return nil, fmt.Errorf("control: %w", err)
 	}
 	c.callbacks.guard.Tell, c.writer.guard.Tell = c.report, c.report
@@ -332,4 +333,4 @@ func (c *Control) finish() error {
 }
 
 // note returns the note of this process for the file of the ring.
-func (c *Control) note(cfg *Config) []byte { return tracedir.Note(c.o.Service, cfg.ID) }
+func (c *Control) note(cfg *Config) []byte { return traces.Note(c.o.Service, cfg.ID) }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/entrace-go/entrace/control/internal/traces"
 	"github.com/entrace-go/entrace/control/tracedir"
 	"github.com/entrace-go/entrace/internal/retain"
 	"github.com/entrace-go/entrace/recorder"
@@ -14,7 +15,7 @@ import (
 // saveDead makes traces of the files that processes which died have left in the folder.
 func (c *Control) saveDead(keep Keep) {
 	var saved []string
-	c.report(c.dir.Recover(c.report, func(r *tracedir.Result, err error) {
+	c.report(c.dir.Recover(c.report, func(r *traces.Result, err error) {
 		switch {
 		case errors.Is(err, recorder.ErrJournalElsewhere): // it may live
 		case err != nil && r != nil:
@@ -27,7 +28,7 @@ func (c *Control) saveDead(keep Keep) {
 		}
 		saved = append(saved, filepath.Base(r.Output))
 		if r.Ring && c.o.OnCrash != nil {
-			c.callbacks.offer(func() { c.o.OnCrash(r) })
+			c.callbacks.offer(func() { c.o.OnCrash((*tracedir.Result)(r)) })
 		}
 	}))
 	_, err := c.dir.Trim(retain.Keep(keep), time.Now(), saved...)

@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/entrace-go/entrace/control/tracedir"
+	"github.com/entrace-go/entrace/control/internal/traces"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/osfile"
@@ -207,7 +207,7 @@ func (t *Trace) head() *format.TraceEntry {
 	text("config.name", t.Name)
 	text("mode", string(t.Mode))
 	e.Attributes = append(e.Attributes, format.Attribute{Name: mapping.AttrProcessID, Value: format.U64Value(uint64(os.Getpid()))})
-	text(mapping.AttrHostName, tracedir.Host())
+	text(mapping.AttrHostName, traces.Host())
 	text("providers", t.tc.Providers.String())
 	if t.Request.Manual {
 		e.Attributes = append(e.Attributes, format.Attribute{Name: "manual", Value: format.BoolValue(true)})

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/entrace-go/entrace/control/tracedir"
+	"github.com/entrace-go/entrace/control/internal/traces"
 	"github.com/entrace-go/entrace/internal/tracename"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -69,7 +69,7 @@ func (c *Control) markFinished(t *Trace) {
 // if the ET exists, VerdictUnfinished if only the IET or its crash buffer does, VerdictFailed if
 // neither does.
 func outcome(rec *recorder.Recorder, err error) Verdict {
-	if tracedir.IsFinished(rec, err) {
+	if traces.IsFinished(rec, err) {
 		return VerdictStarted
 	}
 	for _, name := range []string{rec.StreamPath(), rec.StreamPath() + tracename.Journal} {

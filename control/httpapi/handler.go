@@ -31,7 +31,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/control"
-	"github.com/entrace-go/entrace/control/tracedir"
+	"github.com/entrace-go/entrace/control/internal/traces"
 )
 
 // Options say who may use a handler, and for what. The zero
@@ -68,7 +68,7 @@ const (
 // A handler serves a control.
 type handler struct {
 	ctl    *control.Control
-	folder *tracedir.Folder // nil: it is out of reach
+	folder *traces.Folder // nil: it is out of reach
 	o      Options
 	token  [sha256.Size]byte
 }
@@ -86,7 +86,7 @@ func New(c *control.Control, o *Options) http.Handler {
 	if o != nil {
 		h.o = *o
 	}
-	h.folder, _ = tracedir.Open(c.Dir())
+	h.folder, _ = traces.Open(c.Dir())
 	h.token = sha256.Sum256([]byte(h.o.Token))
 	return h
 }

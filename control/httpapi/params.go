@@ -13,7 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/entrace-go/entrace/control/tracedir"
+	"github.com/entrace-go/entrace/control/internal/traces"
 )
 
 // maxProblems bounds the problems that an answer names.
@@ -90,7 +90,7 @@ func (p *params) bool(name string) bool {
 
 func (p *params) name(name string) string {
 	v := p.values.Get(name)
-	if p.values.Has(name) && tracedir.CheckName(v) != nil {
+	if p.values.Has(name) && traces.CheckName(v) != nil {
 		p.bad(name, "is not the name of a trace")
 	}
 	return v

@@ -1,6 +1,6 @@
-// Package tracedir is the folder of the traces of a flight recorder: the names of its files, the
+// Package traces is the folder of the traces of a flight recorder: the names of its files, the
 // finished traces and how many are kept, and the recovery of the files of processes that died.
-package tracedir
+package traces
 
 import (
 	"cmp"

@@ -1,4 +1,4 @@
-package tracedir
+package traces
 
 import (
 	"cmp"
@@ -20,8 +20,7 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// A Result reports on a file of a process that died: a ring, or the stream of a trace or of a
-// recording. Name is that file, and Output the trace that was made of it, "" if there is none.
+// A Result is the Result of package tracedir, which has to have the same fields.
 type Result struct {
 	recorder.Report
 
@@ -34,14 +33,7 @@ type Result struct {
 	Damaged int    // parts of the ring that could not be read
 }
 
-// Recover makes traces of the files that processes which died have left in the folder dir. It makes a
-// trace of each ring of a flight recorder, and removes the ring. It finishes the streams of traces and of
-// plain recordings as [recorder.Recover] does. It leaves the files of living processes alone.
-//
-// Recover calls each with the result or the error of each file. A ring has both if a part of it could not
-// be recovered. A file with an error stays. The error of a ring is
-// [recorder.ErrJournalGone] if it was in memory that is gone, and [recorder.ErrJournalElsewhere] if it is
-// out of reach. Recover returns the error of the folder.
+// Recover is Recover of package tracedir.
 func Recover(ctx context.Context, dir string, each func(*Result, error)) error {
 	if _, err := os.Stat(dir); err != nil {
 		return err

@@ -1,4 +1,4 @@
-package tracedir
+package traces
 
 import (
 	"math/rand/v2"
