@@ -19,9 +19,9 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// DefaultMaxTemp is how many bytes [Open] writes to temporary files at most, unless
+// defaultMaxTemp is how many bytes [Open] writes to temporary files at most, unless
 // [OpenOptions].MaxTemp says otherwise.
-const DefaultMaxTemp = 8 << 30
+const defaultMaxTemp = 8 << 30
 
 // ErrNoTrace says that a folder has no trace in it.
 var ErrNoTrace = errors.New("there is no trace in the folder")
@@ -36,7 +36,7 @@ type OpenOptions struct {
 	Stdin io.Reader
 	// TempDir is the folder for temporary files. The default is os.TempDir().
 	TempDir string
-	// MaxTemp is how many bytes they have at most. The default is DefaultMaxTemp.
+	// MaxTemp is how many bytes they have at most. The default is 8 GiB.
 	MaxTemp int64
 	// Clock corrects clocks that were wrong: it has what to add to the times of a service, or
 	// of a file by its name or the last element of that.
@@ -104,7 +104,7 @@ func Open(ctx context.Context, names []string, o *OpenOptions) (*Trace, error) {
 		}
 	}
 	if op.options.MaxTemp <= 0 {
-		op.options.MaxTemp = DefaultMaxTemp
+		op.options.MaxTemp = defaultMaxTemp
 	}
 	if op.options.Stdin == nil {
 		op.options.Stdin = os.Stdin

@@ -17,20 +17,12 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A StateWord is the one word for the state of a file.
-type StateWord string
-
-// The words for the state of a file.
-const (
-	StateRunning StateWord = deadtrace.Running // a process is writing it
-	StateEnded   StateWord = deadtrace.Ended   // its writer has closed it, or it is of another program and whole
-	StateKilled  StateWord = deadtrace.Killed  // its writer died before it closed the file
-	StateDamaged StateWord = deadtrace.Damaged // it cannot be read to its end
-)
-
 // A State says whether a file is whole, and why if it is not.
 type State struct {
-	Word      StateWord
+	// Word is "running" if a process is writing the file, "ended" if its writer has closed it, or it is of
+	// another program and whole, "killed" if its writer died before it closed the file, and "damaged" if it
+	// cannot be read to its end.
+	Word      string
 	Recovered bool   // the file was finished after its writer was killed, or has what was whole in a damaged one
 	Rotated   bool   // the writer went on in another file
 	Snapshot  bool   // a flight recorder has taken it, whole, from a process that went on
@@ -45,11 +37,11 @@ type State struct {
 
 // String returns the state in plain words, such as "killed, recovered".
 func (s State) String() string {
-	text := string(s.Word)
+	text := s.Word
 	if s.Snapshot {
 		text = "snapshot of a running process"
 	}
-	if s.Word == StateRunning && s.PID > 0 {
+	if s.Word == deadtrace.Running && s.PID > 0 {
 		text += fmt.Sprintf(" (pid %d)", s.PID)
 	}
 	if s.Recovered {
@@ -73,46 +65,9 @@ func (s State) String() string {
 	return text
 }
 
-// StateText says in a few words what the states of files are: that of one file, or how many files
-// have which, "" of none.
-func StateText(states []State) string {
-	if len(states) == 1 {
-		return states[0].String()
-	}
-	var parts []string
-	add := func(n int, what string) {
-		switch n {
-		case 0:
-		case len(states):
-			parts = []string{what}
-		default:
-			parts = append(parts, fmt.Sprintf("%d %s", n, what))
-		}
-	}
-	words, snapshots := make(map[StateWord]int), 0
-	for _, s := range states {
-		if s.Snapshot {
-			snapshots++
-		} else {
-			words[s.Word]++
-		}
-	}
-	if add(words[StateRunning], string(StateRunning)); snapshots == 1 {
-		add(1, "snapshot of a running process")
-	} else {
-		add(snapshots, "snapshots of a running process")
-	}
-	for _, word := range []StateWord{StateEnded, StateKilled, StateDamaged} {
-		add(words[word], string(word))
-	}
-	return strings.Join(parts, ", ")
-}
-
-// State returns the state of a file of t as it is now.
-func (t *Trace) State(file int) State { return t.StateIn(t.view, file) }
-
-// StateIn is [Trace.State] of a view that Extend has made of that of t.
-func (t *Trace) StateIn(v *view.View, file int) State {
+// State returns the state of a file of v as it is now. V is the view of t, or one that Extend has made of
+// it.
+func (t *Trace) State(v *view.View, file int) State {
 	// The lock is read before the entries: if the writer closes the file in between, its end is
 	// among them.
 	live, pid := t.writer(file)
@@ -141,11 +96,11 @@ func StateOf(ctx context.Context, name string, whole bool) (s State, missing err
 	}
 	t, err := Open(ctx, []string{name}, nil)
 	if err != nil {
-		return State{Word: StateDamaged}, nil
+		return State{Word: deadtrace.Damaged}, nil
 	}
 	defer t.Close()
 	_, missing = t.View().Files()[0].Journal()
-	return t.State(0), missing
+	return t.State(t.View(), 0), missing
 }
 
 // stateAtEnd returns the state of a file whose last entry says that it was closed or recovered, an
@@ -178,27 +133,27 @@ func stateAtEnd(f *format.File) State {
 func (x *said) stateOf(f *format.File, live bool, pid int, damage error) State {
 	s := x.state
 	switch {
-	case live && (damage == nil || errors.Is(damage, format.ErrTruncated)) && s.Word != StateEnded:
-		s.Word, s.PID = StateRunning, pid
+	case live && (damage == nil || errors.Is(damage, format.ErrTruncated)) && s.Word != deadtrace.Ended:
+		s.Word, s.PID = deadtrace.Running, pid
 	case damage != nil:
-		s.Word = StateDamaged
-	case s.Word == StateDamaged:
+		s.Word = deadtrace.Damaged
+	case s.Word == deadtrace.Damaged:
 		s.Recovered = true
-	case s.Word == StateEnded && s.Trigger == triggerCrash: // the ring of a process that died
-		s.Word, s.Recovered = StateKilled, true
-	case s.Word == StateKilled:
+	case s.Word == deadtrace.Ended && s.Trigger == triggerCrash: // the ring of a process that died
+		s.Word, s.Recovered = deadtrace.Killed, true
+	case s.Word == deadtrace.Killed:
 		s.Recovered = f.Format() == format.ET
-	case s.Word == StateEnded:
+	case s.Word == deadtrace.Ended:
 	case !x.recorded:
-		s.Word = StateEnded
+		s.Word = deadtrace.Ended
 	default:
-		s.Word, s.Recovered = StateKilled, f.Format() == format.ET
+		s.Word, s.Recovered = deadtrace.Killed, f.Format() == format.ET
 	}
-	if s.Reason == "" && (s.Word == StateKilled || s.Word == StateDamaged) {
+	if s.Reason == "" && (s.Word == deadtrace.Killed || s.Word == deadtrace.Damaged) {
 		s.Reason = x.crash
 	}
 	s.Recorded = x.recorded
-	s.Snapshot = s.Word == StateEnded && s.Trigger != "" && s.Trigger != triggerCrash && x.mode != modeStream
+	s.Snapshot = s.Word == deadtrace.Ended && s.Trigger != "" && s.Trigger != triggerCrash && x.mode != modeStream
 	return s
 }
 
@@ -264,8 +219,8 @@ func (k *recorders) rowsIn(v *view.View, file int) (rows []view.Row) {
 
 // said is what recorders have written of a file in its entries.
 type said struct {
-	// The Word of state is StateEnded if the last entry says that the file was closed, StateKilled
-	// if it says that recovery has finished it, StateDamaged if it says that recovery has saved what
+	// The Word of state is deadtrace.Ended if the last entry says that the file was closed, deadtrace.Killed
+	// if it says that recovery has finished it, deadtrace.Damaged if it says that recovery has saved what
 	// was whole in a damaged one, else "".
 	state    State
 	mode     string // of a flight recorder
@@ -294,13 +249,13 @@ func (x *said) add(e *format.TraceEntry, last bool) {
 		n, _ := dropped.U64()
 		s.Dropped += n
 		if last {
-			s.Word, s.Rotated = StateEnded, e.IsRotated()
+			s.Word, s.Rotated = deadtrace.Ended, e.IsRotated()
 		}
 	case mapping.NameRecovered:
 		if last {
-			s.Word = StateKilled
+			s.Word = deadtrace.Killed
 			if _, damaged := e.Attribute(mapping.AttrDamage); damaged {
-				s.Word = StateDamaged
+				s.Word = deadtrace.Damaged
 			}
 		}
 	case mapping.NameCrash:

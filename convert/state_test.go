@@ -11,6 +11,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/deadtrace"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/recorder"
@@ -26,6 +27,9 @@ func said(t *testing.T, rec *recorder.Recorder, text string) {
 	must(t, rec.Flush(t.Context()))
 }
 
+// stateIn returns the state of a file of tr.
+func stateIn(tr *convert.Trace, file int) convert.State { return tr.State(tr.View(), file) }
+
 // TestStateOfFile: each file has one of four words, from the first entry on until after its
 // recovery.
 func TestStateOfFile(t *testing.T) {
@@ -33,7 +37,7 @@ func TestStateOfFile(t *testing.T) {
 	in := func(name string) string { return filepath.Join(dir, name) }
 	state := func(name string) convert.State {
 		t.Helper()
-		return opened(t, nil, in(name)).State(0)
+		return stateIn(opened(t, nil, in(name)), 0)
 	}
 	copyOf := func(name, to string, cut int64) {
 		t.Helper()
@@ -46,12 +50,12 @@ func TestStateOfFile(t *testing.T) {
 	must(t, err)
 	said(t, rec, "one")
 	running := opened(t, nil, in("app.et"))
-	if got := running.State(0); got.Word != convert.StateRunning || !strings.HasPrefix(got.String(), "running") {
+	if got := stateIn(running, 0); got.Word != deadtrace.Running || !strings.HasPrefix(got.String(), "running") {
 		t.Errorf("while it is written the state is %q", got)
 	}
 	copyOf("app.iet", "killed.iet", 0)
 	must(t, rec.Close(t.Context()))
-	if got := running.State(0).String(); got != "ended" {
+	if got := stateIn(running, 0).String(); got != "ended" {
 		t.Errorf("a file that was closed since it was opened is %q", got)
 	}
 	_, err = recorder.Recover(in("killed.iet"), in("recovered.et"))
@@ -129,26 +133,11 @@ func TestStateOfFile(t *testing.T) {
 	t.Run("of each file of several", func(t *testing.T) {
 		tr := opened(t, nil, in("killed.iet"), in("app.et"), in("recovered.et"))
 		for i, want := range []string{"killed", "ended", "killed, recovered"} {
-			if got := tr.State(i).String(); got != want {
+			if got := stateIn(tr, i).String(); got != want {
 				t.Errorf("of file %d it is %q, want %q", i, got, want)
 			}
 		}
 	})
-}
-
-// TestStateTextCountsFiles: one text is for all files.
-func TestStateTextCountsFiles(t *testing.T) {
-	ended, killed, snapshot := convert.State{Word: convert.StateEnded}, convert.State{Word: convert.StateKilled, Recovered: true}, convert.State{Word: convert.StateEnded, Snapshot: true}
-	for want, states := range map[string][]convert.State{
-		"":                  nil,
-		"killed, recovered": {killed},
-		"ended":             {ended, ended},
-		"2 snapshots of a running process, 1 ended, 1 killed": {killed, snapshot, ended, snapshot},
-	} {
-		if got := convert.StateText(states); got != want {
-			t.Errorf("of %v it is %q, want %q", states, got, want)
-		}
-	}
 }
 
 // TestStateSaysWhySnapshotExists: a flight recorder's file has its trigger and reason.
@@ -167,7 +156,7 @@ func TestStateSaysWhySnapshotExists(t *testing.T) {
 		_, err = rec.AppendAnchor(e)
 		must(t, err)
 		must(t, rec.Close(t.Context()))
-		if got := opened(t, nil, rec.Path()).State(0).String(); got != x.want {
+		if got := stateIn(opened(t, nil, rec.Path()), 0).String(); got != x.want {
 			t.Errorf("of trigger %s it is %q, want %q", x.trigger, got, x.want)
 		}
 		if got, _ := convert.StateOf(t.Context(), rec.Path(), true); got.String() != x.want {
@@ -200,7 +189,7 @@ func TestStateOfRecoveredBatch(t *testing.T) {
 	}
 	must(t, rec.Close(t.Context()))
 	name := filepath.Join(dead, "app.et")
-	if got := opened(t, nil, filepath.Join(dead, "app.iet")).State(0).String(); got != "killed" {
+	if got := stateIn(opened(t, nil, filepath.Join(dead, "app.iet")), 0).String(); got != "killed" {
 		t.Errorf("before recovery the state is %q, want killed", got)
 	}
 	for range 2 { // the second time there is nothing to do
@@ -210,7 +199,7 @@ func TestStateOfRecoveredBatch(t *testing.T) {
 			t.Errorf("recovery makes a file of %d entries, want root, span and the end", r.Entries)
 		}
 	}
-	if got := opened(t, nil, name).State(0).String(); got != "killed, recovered" {
+	if got := stateIn(opened(t, nil, name), 0).String(); got != "killed, recovered" {
 		t.Errorf("after recovery the state is %q, want killed, recovered", got)
 	}
 }
@@ -230,7 +219,7 @@ func TestStateSaysWhyProgramDied(t *testing.T) {
 	must(t, os.WriteFile(in("dead.iet.crash"), []byte("panic: out of stock\n\ngoroutine 7 [running]:\n"), 0o600))
 	check := func(name, want string) {
 		t.Helper()
-		if got := opened(t, nil, in(name)).State(0).String(); got != want {
+		if got := stateIn(opened(t, nil, in(name)), 0).String(); got != want {
 			t.Errorf("the state of %s is %q, want %q", name, got, want)
 		}
 	}
@@ -257,7 +246,7 @@ func TestStateOfGrowingFileIsCheap(t *testing.T) {
 	}
 	must(t, os.WriteFile(name, b, 0o600))
 	tr := opened(t, nil, name)
-	tr.State(0)
+	stateIn(tr, 0)
 	file, err := os.OpenFile(name, os.O_APPEND|os.O_WRONLY, 0)
 	must(t, err)
 	defer file.Close()
@@ -267,9 +256,9 @@ func TestStateOfGrowingFileIsCheap(t *testing.T) {
 	must(t, err)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	got := tr.StateIn(v, 0).Word
+	got := tr.State(v, 0).Word
 	runtime.ReadMemStats(&after)
-	if want := convert.StateEnded; got != want {
+	if want := deadtrace.Ended; got != want {
 		t.Errorf("the state is %q, want %q", got, want)
 	}
 	if got := after.TotalAlloc - before.TotalAlloc; got > 100_000 {
@@ -281,7 +270,7 @@ func TestStateOfGrowingFileIsCheap(t *testing.T) {
 	if v, err = v.Extend(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := tr.StateIn(v, 0).String(), "ended, 7 entries dropped"; got != want {
+	if got, want := tr.State(v, 0).String(), "ended, 7 entries dropped"; got != want {
 		t.Errorf("the state of the ended file is %q, want %q", got, want)
 	}
 }
@@ -303,7 +292,7 @@ func TestStateOfClosedFileNeedsNoView(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		got, _ := convert.StateOf(t.Context(), name, whole)
 		runtime.ReadMemStats(&after)
-		if want := convert.StateEnded; got.Word != want {
+		if want := deadtrace.Ended; got.Word != want {
 			t.Errorf("the state is %q, want %q", got, want)
 		}
 		return after.TotalAlloc - before.TotalAlloc

@@ -122,7 +122,7 @@ func (a *app) open(ctx context.Context, names []string, o *lookFlags) (*convert.
 	if err != nil {
 		return nil, err
 	}
-	room := int64(convert.DefaultMaxTemp)
+	var room int64 // 0: the default
 	if o.maxTemp != "" {
 		if room, err = quantity.ParseBytes(o.maxTemp); err != nil || room <= 0 {
 			return nil, usagef("--max-temp is %q, it must be a size such as 8GiB", o.maxTemp)

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/deadtrace"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/view"
 )
@@ -83,7 +83,7 @@ func (a *app) info(ctx context.Context, name string, o *lookFlags) error {
 		only = t.result.Rows
 	}
 	states := statesOf(t.Trace)
-	in := info{File: name, Services: v.Services(), State: convert.StateText(states), Ended: true, Cut: mapping.CutClean}
+	in := info{File: name, Services: v.Services(), State: stateText(states), Ended: true, Cut: mapping.CutClean}
 	if in.Services == nil {
 		in.Services = []string{}
 	}
@@ -92,8 +92,8 @@ func (a *app) info(ctx context.Context, name string, o *lookFlags) error {
 	for i, f := range files {
 		s := states[i]
 		in.States = append(in.States, fileState{fileName(t.Trace, i), s.String(), s.Trigger, s.Reason})
-		in.Ended = in.Ended && s.Word == convert.StateEnded
-		in.Live = in.Live || s.Word == convert.StateRunning
+		in.Ended = in.Ended && s.Word == deadtrace.Ended
+		in.Live = in.Live || s.Word == deadtrace.Running
 		in.Rotated = s.Rotated // of the last one
 		in.Version, in.Format = f.Version(), string(t.Format(i))
 		in.Entries += v.Entries(i)

@@ -14,6 +14,7 @@ import (
 	"github.com/entrace-go/entrace/control/tracedir"
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/deadtrace"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -133,9 +134,9 @@ func (a *app) recovered(ctx context.Context, r *recorder.Report, asJSON bool) er
 		v.Damage = r.Damage.Error()
 	}
 	state, _ := convert.StateOf(ctx, r.Output, false)
-	if state.Word == convert.StateEnded && !r.Ended {
-		if state.Word, state.Recovered = convert.StateKilled, true; r.Format == format.ET {
-			state.Word = convert.StateDamaged
+	if state.Word == deadtrace.Ended && !r.Ended {
+		if state.Word, state.Recovered = deadtrace.Killed, true; r.Format == format.ET {
+			state.Word = deadtrace.Damaged
 		}
 	}
 	v.State = state.String()

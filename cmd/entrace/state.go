@@ -8,22 +8,59 @@ import (
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/deadtrace"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/view"
 )
 
 // statesOf returns the states of all files of a trace.
 func statesOf(t *convert.Trace) []convert.State {
-	states := make([]convert.State, len(t.View().Files()))
+	v := t.View()
+	states := make([]convert.State, len(v.Files()))
 	for i := range states {
-		states[i] = t.State(i)
+		states[i] = t.State(v, i)
 	}
 	return states
 }
 
+// stateText says in a few words what the states of files are: that of one file, or how many files
+// have which, "" of none.
+func stateText(states []convert.State) string {
+	if len(states) == 1 {
+		return states[0].String()
+	}
+	var parts []string
+	add := func(n int, what string) {
+		switch n {
+		case 0:
+		case len(states):
+			parts = []string{what}
+		default:
+			parts = append(parts, fmt.Sprintf("%d %s", n, what))
+		}
+	}
+	words, snapshots := make(map[string]int), 0
+	for _, s := range states {
+		if s.Snapshot {
+			snapshots++
+		} else {
+			words[s.Word]++
+		}
+	}
+	if add(words[deadtrace.Running], deadtrace.Running); snapshots == 1 {
+		add(1, "snapshot of a running process")
+	} else {
+		add(snapshots, "snapshots of a running process")
+	}
+	for _, word := range []string{deadtrace.Ended, deadtrace.Killed, deadtrace.Damaged} {
+		add(words[word], word)
+	}
+	return strings.Join(parts, ", ")
+}
+
 // stateOfTitle returns the states of files as they follow the title of a trace.
 func stateOfTitle(states []convert.State) string {
-	text := convert.StateText(states)
+	text := stateText(states)
 	if len(states) > 1 && strings.Contains(text, ", ") {
 		return "(" + text + ")"
 	}
@@ -37,7 +74,7 @@ func stateLines(t *convert.Trace, states []convert.State) (lines []string) {
 		return nil
 	}
 	for i, s := range states {
-		if s.Rotated = false; s.String() != string(convert.StateEnded) {
+		if s.Rotated = false; s.String() != deadtrace.Ended {
 			lines = append(lines, fileName(t, i)+" "+s.String())
 		}
 	}
@@ -61,7 +98,7 @@ func (l *look) whole() error {
 		return err
 	}
 	for i, s := range statesOf(l.Trace) {
-		if s.Word != convert.StateEnded && !s.Recovered {
+		if s.Word != deadtrace.Ended && !s.Recovered {
 			return fmt.Errorf("%s is %s; %w", fileName(l.Trace, i), s, errPartial)
 		}
 	}

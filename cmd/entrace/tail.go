@@ -16,6 +16,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/deadtrace"
 	"github.com/entrace-go/entrace/internal/interest"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/osfile"
@@ -151,7 +152,7 @@ func (a *app) tailFile(ctx context.Context, name string, o tailOptions) error {
 			err = l.begin(ctx)
 		}
 		if err == nil && own && !o.json && !o.asRows() {
-			if word, died := a.died(ctx, l.path()); word == convert.StateKilled {
+			if word, died := a.died(ctx, l.path()); word == deadtrace.Killed {
 				fmt.Fprintln(a.err, "entrace:", safe(died.Error()))
 			}
 		}
@@ -200,7 +201,7 @@ func (e diedError) Error() string { return string(e) }
 
 // died returns a [diedError] with the state of a file, which spans were open, and what finishes the file.
 // The word is the state of the file; the error is nil if no program died.
-func (a *app) died(ctx context.Context, name string) (word convert.StateWord, died error) {
+func (a *app) died(ctx context.Context, name string) (word string, died error) {
 	name = format.Find(name)
 	if lock, _ := osfile.LockHolder(name); lock != osfile.LockFree {
 		return "", nil
@@ -210,8 +211,8 @@ func (a *app) died(ctx context.Context, name string) (word convert.StateWord, di
 		return "", nil
 	}
 	defer t.Close()
-	s := t.State(0)
-	if s.Word == convert.StateEnded || s.Word == convert.StateDamaged && !s.Recorded { // another writer has no lock
+	s := t.State(t.View(), 0)
+	if s.Word == deadtrace.Ended || s.Word == deadtrace.Damaged && !s.Recorded { // another writer has no lock
 		return s.Word, nil
 	}
 	v := t.View()

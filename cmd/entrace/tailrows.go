@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/deadtrace"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
@@ -140,7 +140,7 @@ func (t *rowTail) follow(ctx context.Context) (rotated bool, err error) {
 	alive, ended := false, false
 	for {
 		// The state comes before the entries: what the file had when it ended is shown.
-		state := t.StateIn(t.v, 0)
+		state := t.State(t.v, 0)
 		v, err := t.v.Extend(ctx)
 		if ctx.Err() != nil {
 			return false, nil
@@ -164,8 +164,8 @@ func (t *rowTail) follow(ctx context.Context) (rotated bool, err error) {
 		if err := t.show(ctx); err != nil {
 			return false, err
 		}
-		running := state.Word == convert.StateRunning
-		if state.Word == convert.StateEnded || file.Format() == format.ET {
+		running := state.Word == deadtrace.Running
+		if state.Word == deadtrace.Ended || file.Format() == format.ET {
 			// A file that is rotated out has lost its name a moment before its end says so.
 			if state.Rotated || !alive || ended {
 				return state.Rotated, t.Damage()
@@ -175,7 +175,7 @@ func (t *rowTail) follow(ctx context.Context) (rotated bool, err error) {
 			}
 			continue
 		}
-		dead := !running && (alive || state.Word == convert.StateKilled || state.Word == convert.StateDamaged && state.Recorded)
+		dead := !running && (alive || state.Word == deadtrace.Killed || state.Word == deadtrace.Damaged && state.Recorded)
 		if alive = alive || running; grown {
 			continue
 		}

@@ -261,12 +261,12 @@ func (s *shownTrace) states(v *view.View) (all string, files []viewer.State) {
 		}
 		states, files = nil, nil
 		for i := range v.Files() {
-			state := t.StateIn(v, i)
+			state := t.State(v, i)
 			states = append(states, state)
 			files = append(files, viewer.State{Word: string(state.Word), Text: state.String()})
 		}
 	}
-	return convert.StateText(states), files
+	return stateText(states), files
 }
 
 func (s *shownTrace) close() {

@@ -1,0 +1,23 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/entrace-go/entrace/convert"
+	"github.com/entrace-go/entrace/internal/deadtrace"
+)
+
+// TestStateTextCountsFiles: one text is for all files.
+func TestStateTextCountsFiles(t *testing.T) {
+	ended, killed, snapshot := convert.State{Word: deadtrace.Ended}, convert.State{Word: deadtrace.Killed, Recovered: true}, convert.State{Word: deadtrace.Ended, Snapshot: true}
+	for want, states := range map[string][]convert.State{
+		"":                  nil,
+		"killed, recovered": {killed},
+		"ended":             {ended, ended},
+		"2 snapshots of a running process, 1 ended, 1 killed": {killed, snapshot, ended, snapshot},
+	} {
+		if got := stateText(states); got != want {
+			t.Errorf("of %v it is %q, want %q", states, got, want)
+		}
+	}
+}
