@@ -72,7 +72,7 @@ func controlTraces(t *testing.T, dir, name string) []string {
 func ringOf(t *testing.T, always control.Set, traces ...control.TraceConfig) *control.Control {
 	t.Helper()
 	ctl, err := control.New(&control.Options{
-		Config:    &control.Config{ID: "test", Dir: t.TempDir(), Ring: control.RingConfig{Bytes: control.MinRingBytes, Always: always}, Traces: traces},
+		Config:    &control.Config{ID: "test", Dir: t.TempDir(), Ring: control.RingConfig{Bytes: 4 << 20, Always: always}, Traces: traces},
 		Providers: provider.All(),
 	})
 	must(t, err)

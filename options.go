@@ -78,9 +78,6 @@ const (
 	ModeBatch Mode = "batch" // when they have ended, in batches
 )
 
-// A SpanExporterFactory makes a span exporter of another kind.
-type SpanExporterFactory func(context.Context) (sdktrace.SpanExporter, error)
-
 // An Option is an option of [Setup]: one of this package, or any of package exporter's.
 type Option interface{ Apply(*setup.Settings) }
 
@@ -96,7 +93,7 @@ type config struct {
 	endpoint  string
 	sending   remote.SenderOptions
 	mode      Mode
-	factories map[string]SpanExporterFactory
+	factories map[string]func(context.Context) (sdktrace.SpanExporter, error)
 	provider  []sdktrace.TracerProviderOption
 	sampler   sdktrace.Sampler
 	noGlobals bool
@@ -172,10 +169,10 @@ func WithResource(r *resource.Resource) Option { return option(func(c *config) {
 
 // WithSpanExporter lets OTEL_TRACES_EXPORTER name an exporter of another kind, which then
 // gets the spans as well, through a batch span processor.
-func WithSpanExporter(name string, f SpanExporterFactory) Option {
+func WithSpanExporter(name string, f func(context.Context) (sdktrace.SpanExporter, error)) Option {
 	return option(func(c *config) {
 		if c.factories == nil {
-			c.factories = make(map[string]SpanExporterFactory)
+			c.factories = make(map[string]func(context.Context) (sdktrace.SpanExporter, error))
 		}
 		c.factories[name] = f
 	})

@@ -46,7 +46,7 @@ type Keep struct {
 
 // A RingConfig has the providers that record all the time, and the memory that they use again and again.
 type RingConfig struct {
-	// Bytes is the size of the ring, 0 for no ring. Like Persist it cannot change while the
+	// Bytes is the size of the ring, 4 MiB at least, or 0 for no ring. Like Persist it cannot change while the
 	// process runs.
 	Bytes int64
 	// Persist keeps the ring in a file, which the next start finds after a crash together with
@@ -158,8 +158,8 @@ type KeepLongest struct {
 	OneIn      int // 0 or 1: all
 }
 
-// MinRingBytes is the size of the smallest ring.
-const MinRingBytes = 4 << 20
+// minRingBytes is the size of the smallest ring.
+const minRingBytes = 4 << 20
 
 // The defaults of a [TraceConfig].
 const (
@@ -196,7 +196,7 @@ func (c *Config) Validate() error {
 	v.negative("keep.files", int64(c.Keep.Files))
 	v.negative("keep.bytes", c.Keep.Bytes)
 	v.negative("keep.age", int64(c.Keep.Age))
-	v.check(c.Ring.Bytes == 0 || c.Ring.Bytes >= MinRingBytes, "ring.bytes", fmt.Sprintf("must be 0 or at least %d", MinRingBytes))
+	v.check(c.Ring.Bytes == 0 || c.Ring.Bytes >= minRingBytes, "ring.bytes", fmt.Sprintf("must be 0 or at least %d", minRingBytes))
 	v.check(c.Ring.Bytes <= math.MaxInt/4 && c.Ring.Bytes <= 1<<40, "ring.bytes", "is too much")
 	v.check(c.Ring.Always&(CPUProfile|Goroutines) == 0, "ring.always",
 		"cpu.profile is for streams and goroutines for the traces that name it: neither is of a moment")

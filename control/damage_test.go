@@ -21,7 +21,7 @@ func aRing(t *testing.T) (name string, data []byte) {
 	t.Helper()
 	dir := t.TempDir()
 	cfg := persistent(dir)
-	cfg.Ring.Bytes = control.MinRingBytes
+	cfg.Ring.Bytes = 4 << 20
 	r := newRig(t, control.Options{Config: cfg, BufferDir: dir})
 	for n := range 2000 {
 		ctx, span := r.tracer.Start(t.Context(), "work")
@@ -198,7 +198,7 @@ func init() { children["truncate"] = truncated }
 func truncated(dir string) error {
 	var told []string
 	cfg := persistent(dir, control.TraceConfig{Name: "asked", Providers: control.Spans | control.Logs, On: onAPI("asked")})
-	cfg.Ring.Bytes = control.MinRingBytes
+	cfg.Ring.Bytes = 4 << 20
 	errs := make(chan string, 100)
 	ctl, err := control.New(&control.Options{Config: cfg, BufferDir: dir, OnError: func(err error) { errs <- err.Error() }})
 	if err != nil {

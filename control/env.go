@@ -64,8 +64,8 @@ func (e env) Config() (*Config, error) {
 	}
 	if s := e.get("_RING_BYTES"); s != "" {
 		n, err := quantity.ParseBytes(s)
-		if err == nil && n < MinRingBytes {
-			err = fmt.Errorf("must be at least %d", MinRingBytes)
+		if err == nil && n < minRingBytes {
+			err = fmt.Errorf("must be at least %d", minRingBytes)
 		}
 		if err != nil {
 			bad("_RING_BYTES", err)

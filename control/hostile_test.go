@@ -27,7 +27,7 @@ func hostile(dir string) *control.Config {
 	api := func(key string) []control.On { return []control.On{{Trigger: control.TriggerAPI, Key: key}} }
 	p := control.Logs | hostileBit
 	return &control.Config{
-		ID: "hostile", Dir: dir, Ring: control.RingConfig{Bytes: control.MinRingBytes, Persist: true, Always: control.Spans | control.Logs},
+		ID: "hostile", Dir: dir, Ring: control.RingConfig{Bytes: 4 << 20, Persist: true, Always: control.Spans | control.Logs},
 		Traces: []control.TraceConfig{
 			{Name: "shot", Providers: p, On: api("shot")},
 			{Name: "deep", Mode: control.ModeStream, Providers: p, On: api("deep")},

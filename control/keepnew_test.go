@@ -96,7 +96,7 @@ func TestKeepALongStream(t *testing.T) {
 func deadRing(t *testing.T, dir string, v format.Version, at time.Time, records int) (name string) {
 	t.Helper()
 	from := filepath.Join(t.TempDir(), "x.ring")
-	g, err := ring.New(&ring.Options{Path: from, Dir: filepath.Dir(from), Bytes: control.MinRingBytes, Version: v})
+	g, err := ring.New(&ring.Options{Path: from, Dir: filepath.Dir(from), Bytes: 4 << 20, Version: v})
 	must(t, err)
 	g.SetBuffered(record.Providers(control.Logs))
 	for range records {

@@ -21,7 +21,7 @@ func panicRig(t *testing.T) *rig {
 	t.Setenv("PANICS_ON_ERROR", "off")
 	cfg, err := control.Env("PANICS", t.TempDir(), nil).Config()
 	must(t, err)
-	cfg.Ring.Bytes, cfg.Ring.Persist = control.MinRingBytes, false
+	cfg.Ring.Bytes, cfg.Ring.Persist = 4<<20, false
 	return newRig(t, control.Options{Config: cfg})
 }
 

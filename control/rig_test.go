@@ -206,7 +206,7 @@ func api(key string) control.Request { return control.Request{Trigger: control.T
 // base is a configuration with a ring on the heap and no traces.
 func base(dir string, always control.Set, traces ...control.TraceConfig) *control.Config {
 	return &control.Config{
-		ID: "accept-1", Dir: dir, Ring: control.RingConfig{Bytes: control.MinRingBytes, Always: always}, Traces: traces,
+		ID: "accept-1", Dir: dir, Ring: control.RingConfig{Bytes: 4 << 20, Always: always}, Traces: traces,
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 )
 
 // table computes aggregates of rows, once for each group of rows with equal values of the expressions by.
-func (m *machine) table(calls []*stageAggregate, by []expr, rows view.RowSet) (*Table, error) {
+func (m *machine) table(calls []*stageAggregate, by []expr, rows view.Set[view.Row]) (*Table, error) {
 	for _, c := range calls {
 		switch alone := len(calls) == 1; {
 		case !alone && (c.fn == "compare" || c.fn == "histogram" || c.fn == "values"):
@@ -132,7 +132,7 @@ func appendValues(line []Value, key string) []Value {
 }
 
 // valuesOf returns the values of an expression, of each group those that are there most often first.
-func (m *machine) valuesOf(a *stageAggregate, by []expr, rows view.RowSet) (*Table, error) {
+func (m *machine) valuesOf(a *stageAggregate, by []expr, rows view.Set[view.Row]) (*Table, error) {
 	t, err := m.table([]*stageAggregate{{fn: "count", text: "count"}}, slices.Concat(by, []expr{a.x}), rows)
 	if err != nil {
 		return nil, err
@@ -161,7 +161,7 @@ func tooManyGroups(by []expr) error {
 }
 
 // group accumulates rows by their keys.
-func (m *machine) group(keep []keeps, by []expr, rows view.RowSet) (*groups, error) {
+func (m *machine) group(keep []keeps, by []expr, rows view.Set[view.Row]) (*groups, error) {
 	if c := m.coded(by); c != nil {
 		return m.groupCoded(keep, c, rows)
 	}
@@ -281,7 +281,7 @@ func (m *machine) coded(by []expr) *codes {
 }
 
 // groupCoded is group for rows that have codes.
-func (m *machine) groupCoded(keep []keeps, c *codes, rows view.RowSet) (*groups, error) {
+func (m *machine) groupCoded(keep []keeps, c *codes, rows view.Set[view.Row]) (*groups, error) {
 	type worker struct {
 		accs  []accumulator // of each key those of keep
 		found []bool        // by key
@@ -383,7 +383,7 @@ func canonical(v Value) Value {
 // having keeps the rows of the traces, or of the groups of each trace, whose aggregate is as the
 // comparison wants it. It looks at some traces after the others, so that the groups that there are
 // at once are no more than maxGroups, or than the rows of one trace.
-func (m *machine) having(a *stageAggregate, by []expr, rows view.RowSet) (view.RowSet, error) {
+func (m *machine) having(a *stageAggregate, by []expr, rows view.Set[view.Row]) (view.Set[view.Row], error) {
 	if a.fn == "count" && len(by) == 0 {
 		return m.havingCount(a, rows), nil
 	}
@@ -408,7 +408,7 @@ func (m *machine) having(a *stageAggregate, by []expr, rows view.RowSet) (view.R
 		}
 		return key
 	}
-	out := make(view.RowSet, len(rows))
+	out := make(view.Set[view.Row], len(rows))
 	g := newGroups(len(keep))
 	var result []Value
 	holds := func(acc *accumulator) bool {
@@ -455,7 +455,7 @@ func (m *machine) having(a *stageAggregate, by []expr, rows view.RowSet) (view.R
 }
 
 // tracesCounts returns how many of the rows each trace has.
-func (m *machine) tracesCounts(rows view.RowSet) []uint32 {
+func (m *machine) tracesCounts(rows view.Set[view.Row]) []uint32 {
 	counts := make([]uint32, m.v.Columns().Traces())
 	for r := range rows.All() {
 		counts[m.v.Columns().Trace(uint32(r))]++
@@ -464,14 +464,14 @@ func (m *machine) tracesCounts(rows view.RowSet) []uint32 {
 }
 
 // havingCount is having for count().
-func (m *machine) havingCount(a *stageAggregate, rows view.RowSet) view.RowSet {
+func (m *machine) havingCount(a *stageAggregate, rows view.Set[view.Row]) view.Set[view.Row] {
 	counts := m.tracesCounts(rows)
 	keep := make([]bool, len(counts))
 	for i, n := range counts {
 		keep[i] = a.cond.holds(intValue(int64(n)))
 	}
 	keep[0] = a.cond.holds(intValue(1)) // a row without a trace is one of its own
-	out := make(view.RowSet, len(rows))
+	out := make(view.Set[view.Row], len(rows))
 	for r := range rows.All() {
 		if keep[m.v.Columns().Trace(uint32(r))] {
 			out.Add(r)
@@ -497,7 +497,7 @@ type shareOf struct {
 // compareSets compares how often attributes have their values in the rows that a filter selects
 // and in the others: in percent of the rows, what differs most first. Attributes that have one
 // value everywhere, or another one in nearly every row, tell nothing and are left out.
-func (m *machine) compareSets(a *stageAggregate, rows view.RowSet) (*Table, error) {
+func (m *machine) compareSets(a *stageAggregate, rows view.Set[view.Row]) (*Table, error) {
 	chosen, err := m.set(a.set)
 	if err != nil {
 		return nil, err
@@ -553,7 +553,7 @@ func (m *machine) compareSets(a *stageAggregate, rows view.RowSet) (*Table, erro
 }
 
 // shares counts the values of an attribute, until there are too many.
-func (m *machine) shares(name string, rows, chosen view.RowSet) ([]shareOf, error) {
+func (m *machine) shares(name string, rows, chosen view.Set[view.Row]) ([]shareOf, error) {
 	at, err := m.attribute(name)
 	if err != nil {
 		return nil, err

@@ -13,7 +13,7 @@ import (
 // A Run is one recording of a program, and the rows of it that are compared.
 type Run struct {
 	View *view.View
-	Rows view.RowSet
+	Rows view.Set[view.Row]
 }
 
 // A Diff compares the spans of some runs with those of others, path by path.

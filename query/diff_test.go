@@ -75,7 +75,7 @@ func span(parent uint32, id, name string, start, took int64) *format.TraceEntry 
 }
 
 // everything returns the rows that the empty query selects.
-func everything(t *testing.T, v *view.View) view.RowSet {
+func everything(t *testing.T, v *view.View) view.Set[view.Row] {
 	t.Helper()
 	q, err := query.Parse("")
 	must(t, err)

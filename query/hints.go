@@ -23,7 +23,7 @@ func (q *Query) with(from, to int, text string) string {
 
 // lackHints says how many rows an inequality left out because they have no such attribute. Rows
 // that were selected, or that the field is not about, do not count.
-func (q *Query) lackHints(m *machine, selected view.RowSet) []Hint {
+func (q *Query) lackHints(m *machine, selected view.Set[view.Row]) []Hint {
 	var hints []Hint
 	for _, text := range slices.Sorted(maps.Keys(m.lacks)) {
 		l := m.lacks[text]

@@ -16,7 +16,7 @@ import (
 // A Result has the rows that a query selects, or the table that it computes.
 type Result struct {
 	// Rows are the rows that are selected, of which a table is computed.
-	Rows view.RowSet
+	Rows view.Set[view.Row]
 	// Order are the same rows in the order that the query asks for, nil if it asks for none.
 	Order []view.Row
 	// Table is what the query computes, nil if it computes nothing.
@@ -95,7 +95,7 @@ func (q *Query) Run(ctx context.Context, v *view.View, o *Options) (*Result, err
 }
 
 // anyIn reports whether a row of block k is in a set.
-func anyIn(s view.RowSet, k int) bool {
+func anyIn(s view.Set[view.Row], k int) bool {
 	for _, w := range s[k*words64 : min(len(s), (k+1)*words64)] {
 		if w != 0 {
 			return true
@@ -178,7 +178,7 @@ func (m *machine) selectable(f view.Flags) bool {
 }
 
 // where returns the rows of within, or of all, for which an expression is true.
-func (m *machine) where(x expr, within view.RowSet) (view.RowSet, error) {
+func (m *machine) where(x expr, within view.Set[view.Row]) (view.Set[view.Row], error) {
 	n, err := m.filter(x)
 	if err != nil {
 		return nil, err
@@ -195,7 +195,7 @@ func (m *machine) where(x expr, within view.RowSet) (view.RowSet, error) {
 }
 
 // block returns the rows of a block that a filter takes.
-func (m *machine) block(e *env, n node, k int, within view.RowSet) blockBits {
+func (m *machine) block(e *env, n node, k int, within view.Set[view.Row]) blockBits {
 	b := m.v.Columns().Block(k)
 	var set blockBits
 	for i, f := range b.Flags {
@@ -216,7 +216,7 @@ func (m *machine) block(e *env, n node, k int, within view.RowSet) blockBits {
 // and whether it can: whether the query is one filter. Only rows of within are looked at, all if it
 // is nil. It makes no column for that, so the first ones are there at once, and all of them later
 // than from Run: people can be shown them while Run is at it.
-func (q *Query) First(ctx context.Context, v *view.View, within view.RowSet) (rows iter.Seq2[view.Row, error], ok bool) {
+func (q *Query) First(ctx context.Context, v *view.View, within view.Set[view.Row]) (rows iter.Seq2[view.Row, error], ok bool) {
 	f, ok := q.root.set.(*filter)
 	if !ok || len(q.root.stages) > 0 {
 		return nil, false
@@ -229,7 +229,7 @@ func (q *Query) First(ctx context.Context, v *view.View, within view.RowSet) (ro
 }
 
 // first calls fn for the rows of a filter until it returns false.
-func (q *Query) first(ctx context.Context, v *view.View, f *filter, within view.RowSet, fn func(r view.Row) bool) error {
+func (q *Query) first(ctx context.Context, v *view.View, f *filter, within view.Set[view.Row], fn func(r view.Row) bool) error {
 	m := q.machine(ctx, v)
 	m.few = true
 	node, err := m.filter(f.x)
@@ -257,7 +257,7 @@ func (q *Query) first(ctx context.Context, v *view.View, f *filter, within view.
 }
 
 // set returns the rows that a spanset selects.
-func (m *machine) set(s spanset) (view.RowSet, error) {
+func (m *machine) set(s spanset) (view.Set[view.Row], error) {
 	switch s := s.(type) {
 	case *filter:
 		return m.where(s.x, nil)
@@ -283,7 +283,7 @@ func (m *machine) set(s spanset) (view.RowSet, error) {
 }
 
 // where2 returns the rows that can be selected and for which a function is true.
-func (m *machine) where2(is func(r view.Row) bool) (view.RowSet, error) {
+func (m *machine) where2(is func(r view.Row) bool) (view.Set[view.Row], error) {
 	out := m.v.NewSet()
 	err := m.v.Columns().Each(m.ctx, func() func(k int) {
 		return func(k int) {
@@ -299,7 +299,7 @@ func (m *machine) where2(is func(r view.Row) bool) (view.RowSet, error) {
 }
 
 // tracesOf returns the traces of rows.
-func (m *machine) tracesOf(s view.RowSet) view.Set[uint32] {
+func (m *machine) tracesOf(s view.Set[view.Row]) view.Set[uint32] {
 	t := make(view.Set[uint32], m.v.Columns().Traces()/64+1)
 	for r := range s.All() {
 		t.Add(m.v.Columns().Trace(uint32(r)))
@@ -309,7 +309,7 @@ func (m *machine) tracesOf(s view.RowSet) view.Set[uint32] {
 
 // inTraces reports whether row r is of one of the traces of rows. A row without a trace is a
 // trace of its own.
-func (m *machine) inTraces(traces view.Set[uint32], rows view.RowSet, r view.Row) bool {
+func (m *machine) inTraces(traces view.Set[uint32], rows view.Set[view.Row], r view.Row) bool {
 	n := m.v.Columns().Trace(uint32(r))
 	if n == 0 {
 		return rows.Has(r)
@@ -318,7 +318,7 @@ func (m *machine) inTraces(traces view.Set[uint32], rows view.RowSet, r view.Row
 }
 
 // combine returns a && b, the rows of both in the traces that have rows of both, or a || b.
-func (m *machine) combine(s *both) (view.RowSet, error) {
+func (m *machine) combine(s *both) (view.Set[view.Row], error) {
 	a, err := m.set(s.a)
 	if err != nil {
 		return nil, err
@@ -349,7 +349,7 @@ func (m *machine) combine(s *both) (view.RowSet, error) {
 }
 
 // structure returns the rows of b that are where the operator says of rows of a.
-func (m *machine) structure(s *structural) (view.RowSet, error) {
+func (m *machine) structure(s *structural) (view.Set[view.Row], error) {
 	a, err := m.set(s.a)
 	if err != nil {
 		return nil, err
@@ -377,7 +377,7 @@ func (m *machine) structure(s *structural) (view.RowSet, error) {
 
 // related returns the rows of b that have a row of a above (>>), right above (>), below (<<),
 // right below (<) or beside (~) them.
-func (m *machine) related(op string, a, b view.RowSet) view.RowSet {
+func (m *machine) related(op string, a, b view.Set[view.Row]) view.Set[view.Row] {
 	v := m.v
 	out := v.NewSet()
 	switch op {
@@ -418,7 +418,7 @@ func (m *machine) related(op string, a, b view.RowSet) view.RowSet {
 }
 
 // below adds to out the rows of b that are below one of a.
-func (m *machine) below(a, b, out view.RowSet) {
+func (m *machine) below(a, b, out view.Set[view.Row]) {
 	v := m.v
 	under := v.NewSet() // below a row of a
 	visit := func(r view.Row) {
@@ -441,7 +441,7 @@ func (m *machine) below(a, b, out view.RowSet) {
 }
 
 // above adds to out the rows of b that are above one of a.
-func (m *machine) above(a, b, out view.RowSet) {
+func (m *machine) above(a, b, out view.Set[view.Row]) {
 	v := m.v
 	over := v.NewSet()
 	visit := func(r view.Row) {
@@ -465,7 +465,7 @@ func (m *machine) above(a, b, out view.RowSet) {
 }
 
 // stages runs the stages on rows, and notes in r what they compute.
-func (m *machine) stages(list []stage, rows view.RowSet, r *Result) (view.RowSet, error) {
+func (m *machine) stages(list []stage, rows view.Set[view.Row], r *Result) (view.Set[view.Row], error) {
 	var by []expr
 	var err error
 	for i, s := range list {
@@ -534,20 +534,20 @@ func countTables(list []stage) (n int) {
 }
 
 // keep takes from the order what is not in rows.
-func (r *Result) keep(rows view.RowSet) {
+func (r *Result) keep(rows view.Set[view.Row]) {
 	if r.Order != nil && rows != nil {
 		r.Order = slices.DeleteFunc(r.Order, func(row view.Row) bool { return !rows.Has(row) })
 	}
 }
 
 // cut keeps the first n lines of the table or the first n rows.
-func (r *Result) cut(n int, rows view.RowSet) view.RowSet {
+func (r *Result) cut(n int, rows view.Set[view.Row]) view.Set[view.Row] {
 	if r.Table != nil {
 		r.Table.Lines = r.Table.Lines[:min(n, len(r.Table.Lines))]
 		return rows
 	}
 	r.Order = r.Order[:min(n, len(r.Order))]
-	kept := make(view.RowSet, len(rows))
+	kept := make(view.Set[view.Row], len(rows))
 	for _, row := range r.Order {
 		kept.Add(row)
 	}
@@ -555,11 +555,11 @@ func (r *Result) cut(n int, rows view.RowSet) view.RowSet {
 }
 
 // byTime returns rows in the order of time.
-func (m *machine) byTime(rows view.RowSet) []view.Row { return InTime(m.v, rows) }
+func (m *machine) byTime(rows view.Set[view.Row]) []view.Row { return InTime(m.v, rows) }
 
 // InTime returns rows in the order of their times; those without a time come behind the row
 // before them.
-func InTime(v *view.View, rows view.RowSet) []view.Row {
+func InTime(v *view.View, rows view.Set[view.Row]) []view.Row {
 	list := slices.Collect(rows.All())
 	times := make(map[view.Row]int64)
 	last := int64(0)
@@ -598,7 +598,7 @@ func orderIn(desc bool, a, b Value) int {
 }
 
 // sort puts the lines of the table, or the rows, in the order of an expression.
-func (m *machine) sort(x expr, desc bool, rows view.RowSet, r *Result) error {
+func (m *machine) sort(x expr, desc bool, rows view.Set[view.Row], r *Result) error {
 	less := func(a, b Value) int { return orderIn(desc, a, b) }
 	if r.Table != nil {
 		at := len(r.Table.Columns) - 1

@@ -22,7 +22,7 @@ type step struct {
 // Series returns a table of the spans of a set by the time at which they began, a line for each
 // step of that length from the first to the last: how many there are, how many failed, and
 // quantiles of their durations. If there is no span in the set, it counts its other rows.
-func Series(ctx context.Context, v *view.View, rows view.RowSet, every time.Duration) (*Table, error) {
+func Series(ctx context.Context, v *view.View, rows view.Set[view.Row], every time.Duration) (*Table, error) {
 	if every <= 0 {
 		return nil, &Error{Text: fmt.Sprintf("a step of %s has no length", every), Hint: "write 1s"}
 	}
@@ -95,7 +95,7 @@ func Series(ctx context.Context, v *view.View, rows view.RowSet, every time.Dura
 type series struct {
 	ctx   context.Context //nolint:containedctx // of the one call that it lives for
 	v     *view.View
-	rows  view.RowSet
+	rows  view.Set[view.Row]
 	width int64
 	any   bool // rows of all roles
 }

@@ -53,7 +53,7 @@ func (s *spread) quantile(q float64, n int64) int64 {
 
 // sortOut finds the durations that the quantiles of groups need, in a second pass over the rows.
 // The accumulators are those of keep for each of the codes' keys.
-func (m *machine) sortOut(keep []keeps, c *codes, rows view.RowSet, accs []accumulator) error {
+func (m *machine) sortOut(keep []keeps, c *codes, rows view.Set[view.Row], accs []accumulator) error {
 	spreads := false
 	for i := range accs {
 		a := &accs[i]

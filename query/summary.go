@@ -30,7 +30,7 @@ const otherNames = "(all other names)"
 type summary struct {
 	v      *view.View
 	read   *view.Reader
-	rows   view.RowSet
+	rows   view.Set[view.Row]
 	sums   []*sum
 	byName map[[2]string]*sum
 	known  map[[2]uint16]*sum // by meta and resource
@@ -86,7 +86,7 @@ const minForRate = 20
 // many failed, how many there are for each second of the trace if they are 20 or more, quantiles
 // of their durations, the longest, the sum of all, and the sum of their self times. The first
 // 100,000 names have a line each, and all others one together, without quantiles.
-func Summary(ctx context.Context, v *view.View, rows view.RowSet) (*Table, error) {
+func Summary(ctx context.Context, v *view.View, rows view.Set[view.Row]) (*Table, error) {
 	y := &summary{v: v, read: v.NewReader(), rows: rows, byName: make(map[[2]string]*sum), known: make(map[[2]uint16]*sum)}
 	self := selfTimes{v: v}
 	for k := 0; k < v.Columns().Blocks(); k += selfRows / columns.BlockRows {

@@ -81,7 +81,7 @@ func Span(v *view.View) (first, last int64, ok bool) {
 
 // inTimes returns the rows of a set that were going on at some time between those of o. A span that
 // has not ended goes on.
-func inTimes(v *view.View, rows view.RowSet, o *Options) view.RowSet {
+func inTimes(v *view.View, rows view.Set[view.Row], o *Options) view.Set[view.Row] {
 	from, to := int64(math.MinInt64), int64(math.MaxInt64)
 	if !o.From.IsZero() {
 		from = o.From.UnixNano()
@@ -89,7 +89,7 @@ func inTimes(v *view.View, rows view.RowSet, o *Options) view.RowSet {
 	if !o.To.IsZero() {
 		to = o.To.UnixNano()
 	}
-	out := make(view.RowSet, len(rows))
+	out := make(view.Set[view.Row], len(rows))
 	for r := range rows.All() {
 		start, ok := v.Start(r)
 		if !ok || start > to {

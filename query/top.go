@@ -55,7 +55,7 @@ type Gap struct {
 const maxPatterns = 10_000
 
 // Top returns what is most conspicuous in rows of a view, of each kind no more than limit.
-func Top(ctx context.Context, v *view.View, rows view.RowSet, limit int) (*Overview, error) {
+func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int) (*Overview, error) {
 	o := &Overview{First: math.MaxInt64, Last: math.MinInt64}
 	type sums struct{ spans, logs, errors int64 }
 	services := make(map[uint16]*sums)
@@ -165,9 +165,9 @@ func IsError(f view.Flags) bool {
 // outermost tells requests from what is below one, and looks at each row once.
 type outermost struct {
 	v      *view.View
-	rows   view.RowSet
-	looked view.RowSet // rows of which is says
-	is     view.RowSet // whether they, or a row above them, are a span of the rows
+	rows   view.Set[view.Row]
+	looked view.Set[view.Row] // rows of which is says
+	is     view.Set[view.Row] // whether they, or a row above them, are a span of the rows
 }
 
 // above reports whether a span of the rows is above row r.
@@ -244,7 +244,7 @@ func (b *best) rows() []view.Row {
 }
 
 // patterns finds the patterns of errors.
-func (o *Overview) patterns(ctx context.Context, v *view.View, rows view.RowSet, errs []view.Row, limit int) error {
+func (o *Overview) patterns(ctx context.Context, v *view.View, rows view.Set[view.Row], errs []view.Row, limit int) error {
 	type key struct {
 		role    view.Role
 		pattern string
@@ -326,7 +326,7 @@ func (t *errorTexts) exceptionOf(r view.Row) (string, error) {
 
 // passed reports whether all that row r says of its failure is an exception that one of the rows
 // right below it has as well, as after a panic that passed through both.
-func (t *errorTexts) passed(r view.Row, rows view.RowSet) (bool, error) {
+func (t *errorTexts) passed(r view.Row, rows view.Set[view.Row]) (bool, error) {
 	if t.v.Role(r) != view.RoleSpan {
 		return false, nil
 	}
@@ -370,7 +370,7 @@ func (t *errorTexts) attribute(c **columns.Column, name string, r view.Row) (s s
 const gapBuckets = 1 << 16
 
 // gaps finds the longest gaps.
-func (o *Overview) gaps(v *view.View, rows view.RowSet, limit int) {
+func (o *Overview) gaps(v *view.View, rows view.Set[view.Row], limit int) {
 	type bucket struct {
 		first, last       int64
 		firstRow, lastRow view.Row

@@ -5,14 +5,11 @@ import (
 	"math/bits"
 )
 
-// A Set is a set of numbers: a bit for each. It is not safe for concurrent use while it changes.
+// A Set is a set of numbers, such as rows: a bit for each. It is not safe for concurrent use while it changes.
 type Set[N ~int | ~uint32] []uint64
 
-// A RowSet is a set of rows of a view.
-type RowSet = Set[Row]
-
 // NewSet returns an empty set of rows of v.
-func (v *View) NewSet() RowSet { return make(RowSet, len(v.blocks)*blockRows/64) }
+func (v *View) NewSet() Set[Row] { return make(Set[Row], len(v.blocks)*blockRows/64) }
 
 // Has reports whether n, for which there must be room, is in the set.
 func (s Set[N]) Has(n N) bool { return s[n/64]>>(n%64)&1 != 0 }

@@ -251,7 +251,7 @@ func (s *state) errorRanks() *rankSet {
 
 // A found has the rows that a query selects.
 type found struct {
-	rows  view.RowSet
+	rows  view.Set[view.Row]
 	ranks *rankSet
 	hints []query.Hint
 	words []string // of free text

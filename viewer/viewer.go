@@ -118,7 +118,7 @@ func New(v *view.View, o *Options) *Handler {
 
 // stateOf returns the state that shows a view.
 func (h *Handler) stateOf(v *view.View, generation int) *state {
-	s := &state{v: v, fingerprint: Fingerprint(v), generation: generation}
+	s := &state{v: v, fingerprint: fingerprint(v, fingerprintSize), generation: generation}
 	for i, f := range v.Files() {
 		if h.options.Names != nil {
 			s.names = append(s.names, h.options.Names(i))
@@ -141,29 +141,27 @@ func (h *Handler) view() *state {
 // fingerprintSize is how many bytes of entries tell a trace from others.
 const fingerprintSize = 64 << 10
 
-// Fingerprint returns a text that tells a trace from others: a hash of the first bytes of the
-// entries of its first file, how many these are, and how many files there are. It is the same for
-// an IET and for the ET that is made of it. See [SameTrace] for a file that has grown.
-func Fingerprint(v *view.View) string { return fingerprintOf(v, fingerprintSize) }
-
-// SameTrace reports whether a trace is the one, or has grown out of the one, of which known is the
+// sameTrace reports whether a trace is the one, or has grown out of the one, of which known is the
 // fingerprint.
-func SameTrace(v *view.View, known string) bool {
+func sameTrace(v *view.View, known string) bool {
 	parts := strings.Split(known, "-")
 	if len(parts) != 3 {
 		return false
 	}
 	n, err := strconv.ParseInt(parts[1], 36, 32)
-	return err == nil && n > 0 && n <= fingerprintSize && fingerprintOf(v, n) == known
+	return err == nil && n > 0 && n <= fingerprintSize && fingerprint(v, n) == known
 }
 
-func fingerprintOf(v *view.View, most int64) string {
-	hash, n := fingerprint(v, 0, most)
+// fingerprint returns a text that tells a trace from others: a hash of the first bytes, at the most, of
+// the entries of its first file, how many these are, and how many files there are. It is the same for
+// an IET and for the ET that is made of it. See [sameTrace] for a file that has grown.
+func fingerprint(v *view.View, most int64) string {
+	hash, n := hashOf(v, 0, most)
 	return hash + "-" + strconv.FormatInt(n, 36) + "-" + strconv.Itoa(len(v.Files()))
 }
 
-// fingerprint returns a hash of the first bytes of a file's entries, and how many these are.
-func fingerprint(v *view.View, file int, most int64) (hash string, n int64) {
+// hashOf returns a hash of the first bytes of a file's entries, and how many these are.
+func hashOf(v *view.View, file int, most int64) (hash string, n int64) {
 	e := v.Files()[file].Raw()
 	h := sha256.New()
 	left, gap := most, int64(e.Gap())
@@ -423,7 +421,7 @@ func (h *Handler) meta(_ context.Context, s *state, q url.Values) (answer, error
 	whole := s.extent(0)
 	state, states := h.states(v)
 	return answer{json: map[string]any{
-		"fingerprint": s.fingerprint, "same": q.Get("f") == "" || SameTrace(v, q.Get("f")), "files": files, "entries": s.entries(), "rows": v.Len(), "generation": s.generation, "services": s.services(),
+		"fingerprint": s.fingerprint, "same": q.Get("f") == "" || sameTrace(v, q.Get("f")), "files": files, "entries": s.entries(), "rows": v.Len(), "generation": s.generation, "services": s.services(),
 		"timed": whole.timed, "spans": whole.spans, "first": strconv.FormatInt(whole.from, 10), "last": strconv.FormatInt(whole.to, 10),
 		"follow": h.options.Follow, "editor": h.options.Editor, "command": h.command("view"), "notices": h.notices(), "state": state, "states": states, "newest": whole.newest, "clocks": s.skews(), "clockCommand": h.clockCommand(s),
 	}}, nil
@@ -734,8 +732,8 @@ func continues(v, was *view.View) bool {
 		return false
 	}
 	for i := range was.Files() {
-		known, n := fingerprint(was, i, fingerprintSize)
-		if now, m := fingerprint(v, i, n); now != known || m != n {
+		known, n := hashOf(was, i, fingerprintSize)
+		if now, m := hashOf(v, i, n); now != known || m != n {
 			return false
 		}
 	}

@@ -381,13 +381,22 @@ func TestTags(t *testing.T) {
 	if w := ask(h, "GET", "/api/rows?depth=2", "If-None-Match", tag); w.Code != 200 {
 		t.Errorf("with another tag: %d", w.Code)
 	}
-	et, iet := viewer.Fingerprint(viewOf(t, format.ET, querytest.Entries())), viewer.Fingerprint(viewOf(t, format.IETPrefix, querytest.Entries()))
-	if et != iet {
-		t.Errorf("the fingerprint of an ET is %s, of its stream %s", et, iet)
+	type meta struct {
+		Fingerprint string
+		Same        bool
 	}
-	some := viewer.Fingerprint(viewOf(t, format.IET, querytest.Entries()[:9]))
-	if all := viewOf(t, format.ET, querytest.Entries()); some == et || !viewer.SameTrace(all, some) || !viewer.SameTrace(all, et) || viewer.SameTrace(all, "x") || viewer.SameTrace(all, "0-1-1") {
-		t.Errorf("%s has grown out of %s", et, some)
+	metaOf := func(as format.StorageFormat, entries int) meta {
+		return jsonOf[meta](t, serve(t, viewOf(t, as, querytest.Entries()[:entries]), viewer.Options{}), "/api/meta")
+	}
+	all := len(querytest.Entries())
+	et, iet, some := metaOf(format.ET, all).Fingerprint, metaOf(format.IETPrefix, all).Fingerprint, metaOf(format.IET, 9).Fingerprint
+	if et != iet || some == et {
+		t.Errorf("the fingerprint of an ET is %s, of its stream %s, of its beginning %s", et, iet, some)
+	}
+	for known, want := range map[string]bool{"": true, some: true, et: true, "x": false, "0-1-1": false} {
+		if got := jsonOf[meta](t, h, "/api/meta?f="+known).Same; got != want {
+			t.Errorf("whether %s has grown out of %s: %v", et, known, got)
+		}
 	}
 	if again := serve(t, viewOf(t, format.ET, querytest.Entries()), viewer.Options{}); ask(again, "GET", "/api/rows?depth=1", "If-None-Match", tag).Code != 200 {
 		t.Error("the answer of another handler is taken for the same")

@@ -240,7 +240,7 @@ func (l *look) name(r view.Row) string {
 }
 
 // tree prints the rows below the root, to a depth if that is not 0, in the order of the tree.
-func (p *rowPrinter) tree(ctx context.Context, only view.RowSet, most int) error {
+func (p *rowPrinter) tree(ctx context.Context, only view.Set[view.Row], most int) error {
 	n := 0
 	return p.v.Walk(0, func(r view.Row, depth int, _ bool) error {
 		switch {

@@ -78,7 +78,7 @@ func (a *app) info(ctx context.Context, name string, o *lookFlags) error {
 	}
 	defer t.Close()
 	v := t.v
-	var only view.RowSet
+	var only view.Set[view.Row]
 	if o.selects() {
 		only = t.result.Rows
 	}
@@ -123,7 +123,7 @@ func (a *app) info(ctx context.Context, name string, o *lookFlags) error {
 }
 
 // count looks at every row once, or at those of a set if that is not nil.
-func (in *info) count(v *view.View, only view.RowSet) {
+func (in *info) count(v *view.View, only view.Set[view.Row]) {
 	first, last := int64(math.MaxInt64), int64(math.MinInt64)
 	for r := range v.Rows() {
 		if only != nil && !only.Has(r) {

@@ -181,7 +181,7 @@ var errTable = usagef("the query makes a table: 'entrace stats' prints it, this 
 
 // part returns the selected rows with their ancestors, and with --descendants also what is below
 // them.
-func (l *look) part(o *lookFlags) view.RowSet {
+func (l *look) part(o *lookFlags) view.Set[view.Row] {
 	part := withAncestors(l.v, l.result.Rows)
 	if o.descendants {
 		t := l.v.Tree()
@@ -195,7 +195,7 @@ func (l *look) part(o *lookFlags) view.RowSet {
 }
 
 // withAncestors returns rows with all rows above them.
-func withAncestors(v *view.View, rows view.RowSet) view.RowSet {
+func withAncestors(v *view.View, rows view.Set[view.Row]) view.Set[view.Row] {
 	all := v.NewSet()
 	for r := range rows.All() {
 		for ; r != 0 && !all.Has(r); r = v.Parent(r) {

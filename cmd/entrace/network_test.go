@@ -165,7 +165,7 @@ func TestRecoverFolder(t *testing.T) {
 	t.Parallel()
 	live, dir := filepath.Join(t.TempDir(), "traces"), t.TempDir()
 	ctl, err := control.New(&control.Options{Service: "shop", BufferDir: live, Config: &control.Config{
-		ID: "c", Dir: live, Ring: control.RingConfig{Bytes: control.MinRingBytes, Persist: true, Always: control.Logs},
+		ID: "c", Dir: live, Ring: control.RingConfig{Bytes: 4 << 20, Persist: true, Always: control.Logs},
 	}})
 	must(t, err)
 	defer ctl.Shutdown(t.Context())

@@ -41,7 +41,7 @@ type rowTail struct {
 	o     *tailOptions
 	left  int // lines to begin with; -1: all
 	out   *bufio.Writer
-	shown view.RowSet
+	shown view.Set[view.Row]
 	lines lines
 }
 

@@ -262,7 +262,7 @@ type printer struct {
 	v      *view.View
 	bare   bool
 	flat   bool                // every row is one line
-	only   view.RowSet         // what is printed, nil for everything
+	only   view.Set[view.Row]  // what is printed, nil for everything
 	width  int                 // of the terminal in columns, 0 for none
 	lines  [maxIndent + 1]bool // whether a level goes on below
 	time   timeStyle

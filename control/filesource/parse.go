@@ -52,7 +52,7 @@ func parse(name string, text []byte, defaults *control.Config) (*control.Config,
 	if c.Ring.Bytes == 0 && (slices.Contains(d.failed, "ring") || slices.Contains(d.failed, "ring.bytes")) {
 		// The ring may be there once the file is right: snapshots are not to
 		// be blamed for missing it.
-		c.Ring.Bytes = control.MinRingBytes
+		c.Ring.Bytes = control.DefaultConfig().Ring.Bytes
 	}
 	if !d.spent() && len(d.problems) < 1000 { // else there are problems enough
 		d.validate(c)

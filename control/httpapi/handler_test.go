@@ -48,7 +48,7 @@ func configOf(dir string, traces ...control.TraceConfig) *control.Config {
 			t.Providers = control.Logs
 		}
 	}
-	return &control.Config{ID: "prod", Dir: dir, Ring: control.RingConfig{Bytes: control.MinRingBytes, Always: control.Logs}, Traces: traces}
+	return &control.Config{ID: "prod", Dir: dir, Ring: control.RingConfig{Bytes: 4 << 20, Always: control.Logs}, Traces: traces}
 }
 
 // newRig returns a rig with traces, by default a snapshot and a stream without limits.

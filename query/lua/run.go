@@ -37,14 +37,14 @@ type Options struct {
 // takes a kilobyte of its stack for each expression in another one.
 const MaxScript = 64 << 10
 
-// DefaultMaxMemory is the default of [Options].MaxMemory.
-const DefaultMaxMemory = 1 << 30
+// defaultMaxMemory is the default of [Options].MaxMemory.
+const defaultMaxMemory = 1 << 30
 
 var (
 	// ErrMemory says that a script uses more memory than it may.
 	ErrMemory = errors.New("the script uses more memory than it may")
-	// ErrResult says that a script returns a table that is neither a list of ids nor a filterset.
-	ErrResult = errors.New("the script returns a table that is neither a list of ids nor a filterset")
+
+	errResult = errors.New("the script returns a table that is neither a list of ids nor a filterset")
 )
 
 // A ScriptError is an error that a script has raised, or in its syntax.
@@ -60,8 +60,8 @@ type Result struct {
 	Any bool     // it returns a list or filterset, which can be empty, and not a value of another kind
 }
 
-// Run runs a script of that name on a file. The error is a [*ScriptError], ErrMemory, ErrResult,
-// that of ctx, of reading, or of Output.
+// Run runs a script of that name on a file. The error is a [*ScriptError], ErrMemory, that of a
+// result which is neither of these, or that of ctx, of reading, or of Output.
 func Run(ctx context.Context, f *format.File, name, script string, o *Options) (*Result, error) {
 	if o == nil {
 		o = &Options{}
@@ -74,7 +74,7 @@ func Run(ctx context.Context, f *format.File, name, script string, o *Options) (
 		r.options.Output = io.Discard
 	}
 	if r.options.MaxMemory <= 0 {
-		r.options.MaxMemory = DefaultMaxMemory
+		r.options.MaxMemory = defaultMaxMemory
 	}
 	proto, err := compile(name, script)
 	if err != nil {
@@ -328,7 +328,7 @@ func (t *thread) result(value vm.LValue) (err error) {
 	for i := range list.Len() {
 		id, err := toID(list.RawGetInt(i + 1))
 		if err != nil {
-			return fmt.Errorf("%w: element %d: %w", ErrResult, i+1, err)
+			return fmt.Errorf("%w: element %d: %w", errResult, i+1, err)
 		}
 		t.ids = append(t.ids, id)
 	}
