@@ -36,6 +36,10 @@ var layers = map[string][]string{
 		module + "format", module + "internal/jsontext", module + "internal/mapping", module + "internal/source", module + "internal/wire",
 		module + "recorder",
 	},
+	"internal/otlp": {
+		"go.opentelemetry.io/collector/pdata/pcommon", "go.opentelemetry.io/collector/pdata/plog",
+		"go.opentelemetry.io/collector/pdata/ptrace", module + "internal/otel",
+	},
 	"internal/metrictest": {
 		"go.opentelemetry.io/otel", "go.opentelemetry.io/otel/attribute", "go.opentelemetry.io/otel/metric",
 		"go.opentelemetry.io/otel/metric/noop", "go.opentelemetry.io/otel/sdk/metric", "go.opentelemetry.io/otel/sdk/metric/metricdata",
@@ -319,6 +323,18 @@ func TestCommandLinks(t *testing.T) {
 func TestRecordingServesNothing(t *testing.T) {
 	if strings.Contains("\n"+goCommand(t, "list", "-deps", "./recorder", "./slogadapter"), "\nnet/http\n") {
 		t.Error("recorder or slogadapter links net/http")
+	}
+}
+
+// TestServicesLinkNoCollector: what a service links has nothing of the Collector's data
+// model, nor of gRPC.
+func TestServicesLinkNoCollector(t *testing.T) {
+	for _, p := range []string{".", "./recorder", "./exporter", "./slogadapter", "./control/...", "./remote", "./view", "./query"} {
+		for m := range linkedBy(t, p) {
+			if strings.HasPrefix(m, "go.opentelemetry.io/collector") || m == "google.golang.org/grpc" {
+				t.Errorf("%s links %s", p, m)
+			}
+		}
 	}
 }
 

@@ -237,15 +237,14 @@ func (d *decoder) writeOne(r *record) (err error) {
 			return err
 		}
 		d.logOf.Scope = *scope
-		d.logOf.Attributes = takeDurations(d.logOf.Attributes)
+		d.logOf.TakeMarks()
 		d.logOf.Fill(e, where)
-		takeCode(e)
 	} else {
 		if err := d.src.span(r.off, &d.spanOf); err != nil {
 			return err
 		}
 		d.spanOf.Scope = *scope
-		takeOpen(&d.spanOf)
+		d.spanOf.TakeMarks()
 		d.spanOf.Fill(e, where)
 	}
 	e.Parent = parent

@@ -133,8 +133,7 @@ func (e *encoder) span(ctx context.Context, r view.Row) error {
 		return err
 	}
 	s := otel.ReadSpan(entry, e.parent(r))
-	s.Attributes = addCode(s.Attributes, &s.Metadata)
-	addOpen(s)
+	s.AddMarks()
 	to, err := e.batch(&e.spans, r, &s.Scope)
 	if err != nil {
 		return err
@@ -199,7 +198,7 @@ func (e *encoder) log(r view.Row) error {
 		return err
 	}
 	l := otel.ReadLog(entry)
-	l.Attributes = addDurations(addCode(l.Attributes, &l.Metadata))
+	l.AddMarks()
 	to, err := e.batch(&e.logs, r, &l.Scope)
 	if err != nil {
 		return err

@@ -2,7 +2,6 @@ package otlp
 
 import (
 	"bytes"
-	"math"
 	"slices"
 	"strconv"
 	"unicode/utf8"
@@ -72,7 +71,7 @@ func (s *jsonSource) enum(names map[string]int32) int32 {
 func (s *jsonSource) span(off int64, sp *otel.Span) error {
 	c := s.at(off)
 	resetSpan(sp)
-	var end uint64
+	var start, end uint64
 	for more := c.open('{'); more; more = c.more('{') {
 		switch c.key() {
 		case "traceId", "trace_id":
@@ -82,15 +81,15 @@ func (s *jsonSource) span(off int64, sp *otel.Span) error {
 		case "parentSpanId", "parent_span_id":
 			c.id(sp.Parent[:])
 		case "traceState", "trace_state":
-			sp.TraceState = clean(c.string())
+			sp.TraceState = otel.Clean(c.string())
 		case "flags":
 			sp.Flags = uint32(c.uint(32))
 		case "name":
-			sp.Name = clean(c.string())
+			sp.Name = otel.Clean(c.string())
 		case "kind":
-			sp.Kind = spanKind(s.enum(spanKinds))
+			sp.Kind = otel.SpanKindOf(s.enum(spanKinds))
 		case "startTimeUnixNano", "start_time_unix_nano":
-			sp.Start = int64(c.uint(64))
+			start = c.uint(64)
 		case "endTimeUnixNano", "end_time_unix_nano":
 			end = c.uint(64)
 		case "attributes":
@@ -115,9 +114,9 @@ func (s *jsonSource) span(off int64, sp *otel.Span) error {
 			for more := c.open('{'); more; more = c.more('{') {
 				switch c.key() {
 				case "message":
-					sp.Description = clean(c.string())
+					sp.Description = otel.Clean(c.string())
 				case "code":
-					sp.Status = status(s.enum(statusCodes))
+					sp.Status = otel.StatusOf(s.enum(statusCodes))
 				default:
 					c.skip()
 				}
@@ -126,7 +125,7 @@ func (s *jsonSource) span(off int64, sp *otel.Span) error {
 			c.skip()
 		}
 	}
-	setEnd(sp, end)
+	sp.SetTimes(start, end)
 	return s.done(off)
 }
 
@@ -140,7 +139,7 @@ func (s *jsonSource) event(ev *otel.Event) {
 			ev.Time = int64(c.uint(64))
 			ev.HasTime = ev.Time != 0
 		case "name":
-			ev.Name = clean(c.string())
+			ev.Name = otel.Clean(c.string())
 		case "attributes":
 			ev.Attributes = s.attributes(ev.Attributes)
 		case "droppedAttributesCount", "dropped_attributes_count":
@@ -162,7 +161,7 @@ func (s *jsonSource) link(l *otel.Link) {
 		case "spanId", "span_id":
 			c.id(l.SpanID[:])
 		case "traceState", "trace_state":
-			l.TraceState = clean(c.string())
+			l.TraceState = otel.Clean(c.string())
 		case "attributes":
 			l.Attributes = s.attributes(l.Attributes)
 		case "droppedAttributesCount", "dropped_attributes_count":
@@ -188,7 +187,7 @@ func (s *jsonSource) log(off int64, l *otel.Log) error {
 		case "severityNumber", "severity_number":
 			l.Severity = uint32(s.enum(severityNumbers))
 		case "severityText", "severity_text":
-			l.SeverityText = clean(c.string())
+			l.SeverityText = otel.Clean(c.string())
 		case "body":
 			l.Body = s.value(0)
 		case "attributes":
@@ -202,7 +201,7 @@ func (s *jsonSource) log(off int64, l *otel.Log) error {
 		case "spanId", "span_id":
 			c.id(l.SpanID[:])
 		case "eventName", "event_name":
-			l.EventName = clean(c.string())
+			l.EventName = otel.Clean(c.string())
 		default:
 			c.skip()
 		}
@@ -282,7 +281,7 @@ func (s *jsonSource) attributes(attrs []otel.Attribute) []otel.Attribute {
 		s.keyValue(&kv, 0)
 		attrs = append(attrs, otel.NewAttribute(kv.Key, &kv.Value))
 	}
-	tellApart(attrs)
+	otel.Attributes(attrs).Unify()
 	return attrs
 }
 
@@ -344,7 +343,7 @@ func (s *jsonSource) keyValue(kv *otel.KeyValue, depth int) {
 	for more := c.open('{'); more; more = c.more('{') {
 		switch c.key() {
 		case "key":
-			kv.Key = clean(c.string())
+			kv.Key = otel.Clean(c.string())
 		case "value":
 			kv.Value = s.value(depth)
 		default:
@@ -425,14 +424,4 @@ func grow[T any](list []T) []T {
 	}
 	list = slices.Grow(list, 1)
 	return append(list, *new(T))
-}
-
-// setEnd says when a span ended. The differences of times wrap around, as sums do.
-func setEnd(s *otel.Span, end uint64) {
-	if s.Start == math.MinInt64 {
-		s.Start++ // which stands for no time at all elsewhere
-	}
-	if s.Ended = end != 0; s.Ended {
-		s.Duration = int64(end - uint64(s.Start))
-	}
 }

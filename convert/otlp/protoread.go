@@ -105,7 +105,7 @@ func (s *protoSource) count(f *fieldReader) {
 
 func (s *protoSource) span(off int64, sp *otel.Span) error {
 	resetSpan(sp)
-	var end uint64
+	var start, end uint64
 	f := s.at(off)
 	for f.next() {
 		switch f.number {
@@ -114,15 +114,15 @@ func (s *protoSource) span(off int64, sp *otel.Span) error {
 		case spanSpanID:
 			f.id(sp.SpanID[:])
 		case spanTraceState:
-			sp.TraceState = clean(f.string())
+			sp.TraceState = otel.Clean(f.string())
 		case spanParentSpanID:
 			f.id(sp.Parent[:])
 		case spanName:
-			sp.Name = clean(f.string())
+			sp.Name = otel.Clean(f.string())
 		case spanKindField:
-			sp.Kind = spanKind(int32(f.varint()))
+			sp.Kind = otel.SpanKindOf(int32(f.varint()))
 		case spanStart:
-			sp.Start = int64(f.fixed64())
+			start = f.fixed64()
 		case spanEnd:
 			end = f.fixed64()
 		case spanAttributes:
@@ -144,9 +144,9 @@ func (s *protoSource) span(off int64, sp *otel.Span) error {
 			for st.next() {
 				switch st.number {
 				case statusMessage:
-					sp.Description = clean(st.string())
+					sp.Description = otel.Clean(st.string())
 				case statusCode:
-					sp.Status = status(int32(st.varint()))
+					sp.Status = otel.StatusOf(int32(st.varint()))
 				default:
 					st.skip()
 				}
@@ -158,8 +158,8 @@ func (s *protoSource) span(off int64, sp *otel.Span) error {
 			f.skip()
 		}
 	}
-	tellApart(sp.Attributes)
-	setEnd(sp, end)
+	sp.Attributes.Unify()
+	sp.SetTimes(start, end)
 	return s.done(&f)
 }
 
@@ -173,7 +173,7 @@ func (s *protoSource) event(up *fieldReader, ev *otel.Event) {
 			ev.Time = int64(f.fixed64())
 			ev.HasTime = ev.Time != 0
 		case eventName:
-			ev.Name = clean(f.string())
+			ev.Name = otel.Clean(f.string())
 		case eventAttributes:
 			ev.Attributes = s.attribute(&f, ev.Attributes)
 		case eventDropped:
@@ -182,7 +182,7 @@ func (s *protoSource) event(up *fieldReader, ev *otel.Event) {
 			f.skip()
 		}
 	}
-	tellApart(ev.Attributes)
+	ev.Attributes.Unify()
 	up.join(&f)
 }
 
@@ -197,7 +197,7 @@ func (s *protoSource) link(up *fieldReader, l *otel.Link) {
 		case linkSpanID:
 			f.id(l.SpanID[:])
 		case linkTraceState:
-			l.TraceState = clean(f.string())
+			l.TraceState = otel.Clean(f.string())
 		case linkAttributes:
 			l.Attributes = s.attribute(&f, l.Attributes)
 		case linkDropped:
@@ -208,7 +208,7 @@ func (s *protoSource) link(up *fieldReader, l *otel.Link) {
 			f.skip()
 		}
 	}
-	tellApart(l.Attributes)
+	l.Attributes.Unify()
 	up.join(&f)
 }
 
@@ -223,7 +223,7 @@ func (s *protoSource) log(off int64, l *otel.Log) error {
 		case logSeverity:
 			l.Severity = uint32(f.varint())
 		case logSeverityText:
-			l.SeverityText = clean(f.string())
+			l.SeverityText = otel.Clean(f.string())
 		case logBody:
 			l.Body = s.value(&f, 0)
 		case logAttributes:
@@ -239,12 +239,12 @@ func (s *protoSource) log(off int64, l *otel.Log) error {
 		case logObserved:
 			l.Observed = int64(f.fixed64())
 		case logEventName:
-			l.EventName = clean(f.string())
+			l.EventName = otel.Clean(f.string())
 		default:
 			f.skip()
 		}
 	}
-	tellApart(l.Attributes)
+	l.Attributes.Unify()
 	endLog(l)
 	return s.done(&f)
 }
@@ -267,7 +267,8 @@ func (s *protoSource) scope(h *head, sc *otel.Scope) error {
 				f.skip()
 			}
 		}
-		tellApart(keepAll(sc.Attributes))
+		sc.Attributes = keepAll(sc.Attributes)
+		sc.Attributes.Unify()
 		if err := s.done(&f); err != nil {
 			return err
 		}
@@ -290,7 +291,8 @@ func (s *protoSource) resource(h *head, r *otel.Resource) error {
 				f.skip()
 			}
 		}
-		tellApart(keepAll(r.Attributes))
+		r.Attributes = keepAll(r.Attributes)
+		r.Attributes.Unify()
 		if err := s.done(&f); err != nil {
 			return err
 		}
@@ -320,7 +322,7 @@ func (s *protoSource) keyValue(up *fieldReader, kv *otel.KeyValue, depth int) {
 	for f.next() {
 		switch f.number {
 		case pairKey:
-			kv.Key = clean(f.string())
+			kv.Key = otel.Clean(f.string())
 		case pairValue:
 			kv.Value = s.value(&f, depth)
 		default:

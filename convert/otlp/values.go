@@ -1,9 +1,7 @@
 package otlp
 
 import (
-	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
@@ -27,30 +25,8 @@ var (
 	}()
 )
 
-func spanKind(n int32) otel.SpanKind {
-	if n < 0 || n > int32(otel.KindConsumer) {
-		return otel.KindUnspecified
-	}
-	return otel.SpanKind(n)
-}
-
-func status(n int32) otel.Status {
-	if n < 0 || n > int32(otel.StatusError) {
-		return otel.StatusUnset
-	}
-	return otel.Status(n)
-}
-
-// clean returns s with U+FFFD for each byte that is not of UTF-8.
-func clean(s string) string {
-	if utf8.ValidString(s) {
-		return s
-	}
-	return string([]rune(s))
-}
-
-// keep is clean for a text that outlives its record.
-func keep(s string) string { return strings.Clone(clean(s)) }
+// keep is otel.Clean for a text that outlives its record.
+func keep(s string) string { return strings.Clone(otel.Clean(s)) }
 
 // keepAll makes attributes outlive their record.
 func keepAll(attrs []otel.Attribute) []otel.Attribute {
@@ -64,34 +40,6 @@ func keepAll(attrs []otel.Attribute) []otel.Attribute {
 	return attrs
 }
 
-// tellApart makes attributes of one name all be of one encoding, which an entry
-// names by their name alone.
-func tellApart(attrs []otel.Attribute) {
-	if !slices.ContainsFunc(attrs, func(a otel.Attribute) bool { return a.Encoding != otel.Native }) {
-		return
-	}
-	encodings := make(map[string]otel.Encoding, len(attrs))
-	mixed := false
-	for i := range attrs {
-		a := &attrs[i]
-		if e, twice := encodings[a.Name]; twice && e != a.Encoding {
-			encodings[a.Name], mixed = otel.AnyValue, true
-		} else {
-			encodings[a.Name] = a.Encoding
-		}
-	}
-	if !mixed {
-		return
-	}
-	for i := range attrs {
-		a := &attrs[i]
-		if to := encodings[a.Name]; to == otel.AnyValue && a.Encoding != to {
-			v := a.Any()
-			a.Value, a.Encoding = format.StringValue(string(otel.AppendAnyValue(nil, &v))), to
-		}
-	}
-}
-
 // resetSpan empties a span but for the memory that it has.
 func resetSpan(s *otel.Span) {
 	*s = otel.Span{Attributes: s.Attributes[:0], Links: s.Links[:0], Events: s.Events[:0]}
@@ -100,6 +48,6 @@ func resetSpan(s *otel.Span) {
 // endLog finishes a log record: a message is valid UTF-8.
 func endLog(l *otel.Log) {
 	if l.Body.Kind == otel.String {
-		l.Body.Text = clean(l.Body.Text)
+		l.Body.Text = otel.Clean(l.Body.Text)
 	}
 }

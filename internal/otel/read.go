@@ -41,6 +41,14 @@ func ParseSpanKind(name string) (SpanKind, bool) {
 	return SpanKind(max(i, 0)), i >= 0
 }
 
+// SpanKindOf returns the kind of OTLP's number, KindUnspecified for one that is none.
+func SpanKindOf(n int32) SpanKind {
+	if n < 0 || n > int32(KindConsumer) {
+		return KindUnspecified
+	}
+	return SpanKind(n)
+}
+
 // A Status is OTLP's Status.code.
 type Status uint8
 
@@ -65,6 +73,14 @@ func (s Status) String() string {
 func ParseStatus(name string) (Status, bool) {
 	i := slices.Index(statusNames[:], name)
 	return Status(max(i, 0)), i >= 0
+}
+
+// StatusOf returns the status of OTLP's number, StatusUnset for one that is none.
+func StatusOf(n int32) Status {
+	if n < 0 || n > int32(StatusError) {
+		return StatusUnset
+	}
+	return Status(n)
 }
 
 // A Scope is an instrumentation scope.

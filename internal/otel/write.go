@@ -387,11 +387,12 @@ var plainSeverityTexts = map[format.Level]string{
 }
 
 // Write writes the entry of a log record. The caller sees to its parent, and sets at
-// accordingly: Parent means that it is below its span.
+// accordingly: Parent means that it is below its span. The place in the source is that of
+// l.Metadata, unless attributes name one.
 func (l *Log) Write(w Writer, at Where, u Users) {
 	level := LevelOf(l.Severity)
 	md := &l.Metadata
-	*md = format.Metadata{Name: "event", Target: l.Scope.Name, Level: level}
+	*md = format.Metadata{Name: "event", Target: l.Scope.Name, Level: level, File: md.File, Line: md.Line}
 	code(md, u)
 	if md.File.Valid {
 		md.Name += " " + path.Base(md.File.Value)
