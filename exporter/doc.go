@@ -1,13 +1,17 @@
-// Package exporter records OpenTelemetry spans with an ENTRACE recorder.
+// Package exporter records OpenTelemetry spans and log records with an ENTRACE recorder.
 //
 // [New] makes an ordinary span exporter, for a span processor of the SDK, and
 // [NewSpanProcessor] one that records live: a span is recorded when it starts, so
-// that what a killed process leaves says what it was doing. What is recorded
-// survives the process; see [recorder.Durability]. entrace.Setup wires it all, with
-// an endpoint and a flight recorder if there is to be one.
+// that what a killed process leaves says what it was doing. [NewLogProcessor] records
+// the log records of OpenTelemetry's API and of the bridges to it at once, and
+// [NewLogExporter] in batches. What is recorded survives the process; see
+// [recorder.Durability]. entrace.Setup wires it all, with an endpoint and a flight
+// recorder if there is to be one.
 //
 // All of them share a [recorder.Recorder] with package slogadapter, so that spans
-// and log records are in one file, in one order.
+// and log records are in one file, in one order. A program that logs with log/slog
+// needs only slogadapter: with a bridge beside it each record is there twice, and a
+// line on stderr says so.
 //
 // # Environment
 //
@@ -119,4 +123,28 @@
 //
 // Not kept are the number of children, which the tree has, the parent's trace
 // state, and bytes of names and keys that are not UTF-8.
+//
+// # What becomes of a log record
+//
+// The entry of a log record is below that of its span, or else below its resource, and has
+//
+//	name                     "event BASENAME:LINE" by code.file.path and code.line.number, else
+//	                         "event"
+//	message                  the body if that is a text, else its JSON text, empty without one
+//	target                   the instrumentation scope's name
+//	level                    by the severity: Trace from 1, Debug from 5, Info from 9 and for 0,
+//	                         Warn from 13, Error from 17
+//	file, line, module_path  as of a span
+//	trace_id, span_id        where the parent entry is not its span
+//	time_unix_nano           the timestamp; absent if there is none
+//	observed_time_unix_nano  U64; absent if it is the timestamp
+//	severity_number          U64, where the level does not say it; one below 0 is stored as 1
+//	severity_text            where it is not the level's name in capitals
+//	otel.body                OTLP/JSON AnyValue text of a body that is not a text
+//	otel.event_name
+//	trace_flags              U64; absent: 1 with a span, 0 without
+//	otel.scope.version, otel.scope.schema_url, otel.scope.attr.KEY
+//	otel.dropped_attributes_count
+//
+// and the attributes as those of a span.
 package exporter

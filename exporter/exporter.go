@@ -7,9 +7,11 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
+	"github.com/entrace-go/entrace/internal/notice"
 	"github.com/entrace-go/entrace/internal/selfmetrics"
 	"github.com/entrace-go/entrace/internal/setup"
 	"github.com/entrace-go/entrace/recorder"
@@ -29,6 +31,7 @@ type target struct {
 	recorder *recorder.Recorder
 	owned    bool // closed by Shutdown
 	stopped  atomic.Bool
+	failing  atomic.Bool // the last call without an error to return failed, and that was reported
 
 	mappers   sync.Pool // of *mapper
 	latest    atomic.Pointer[known]
@@ -48,8 +51,9 @@ type known struct {
 // measure creates the metrics, if there are to be any. No lock may be held.
 func (t *target) measure(componentType string) {
 	if !t.recorder.Discards() {
-		t.instruments, t.account = selfmetrics.NewInstruments(componentType), selfmetrics.Observe(t.recorder)
+		t.instruments = selfmetrics.NewInstruments(componentType)
 	}
+	t.account = selfmetrics.Observe(t.recorder)
 }
 
 // New returns an exporter. Without [WithRecorder] it opens a recorder of its own,
@@ -85,7 +89,12 @@ func (t *target) mapper() *mapper {
 	if m, ok := t.mappers.Get().(*mapper); ok {
 		return m
 	}
-	return &mapper{b: t.recorder.Batch()}
+	m := &mapper{b: t.recorder.Batch()}
+	m.each = func(kv attribute.KeyValue) bool {
+		m.gathered = append(m.gathered, kv)
+		return true
+	}
+	return m
 }
 
 func (t *target) release(m *mapper) {
@@ -96,7 +105,7 @@ func (t *target) release(m *mapper) {
 // maxResources is how many resources are remembered by their pointers.
 const maxResources = 256
 
-// resource returns the entry of a span's resource.
+// resource returns the entry of the resource of a span or a log record.
 func (t *target) resource(r *resource.Resource) (*recorder.Resource, error) {
 	if k := t.latest.Load(); k != nil && k.resource == r {
 		return k.recorded, nil
@@ -118,6 +127,30 @@ func (t *target) resource(r *resource.Resource) (*recorder.Resource, error) {
 	return res, err
 }
 
+// result reports an error, once until a call succeeds again. No lock is held.
+func (t *target) result(err error) {
+	if err == nil {
+		if t.failing.Load() {
+			t.failing.Store(false)
+		}
+		return
+	}
+	if t.recorder.HasOnError() && errors.Is(err, t.recorder.Err()) {
+		return // the recorder has told it
+	}
+	if !t.failing.Swap(true) {
+		notice.Error(err)
+	}
+}
+
+// flush writes what was recorded so far to the file.
+func (t *target) flush(ctx context.Context) error {
+	if t.stopped.Load() || t.recorder.Discards() {
+		return ctx.Err()
+	}
+	return t.recorder.Flush(ctx)
+}
+
 // shutdown closes the recorder if it was opened here.
 func (t *target) shutdown(ctx context.Context) error {
 	if t.stopped.Swap(true) {
@@ -129,6 +162,9 @@ func (t *target) shutdown(ctx context.Context) error {
 	}
 	return errors.Join(err, t.account.Close(ctx)) // after the recorder, whose last numbers count
 }
+
+// maxErrors is how many errors of a batch are told, as they tend to be all the same.
+const maxErrors = 16
 
 // ExportSpans records spans that have ended. When it returns they are as safe as
 // the recorder's durability promises, even those that still wait there for a parent that has
@@ -152,11 +188,10 @@ func (e *Exporter) export(spans []sdktrace.ReadOnlySpan) (exported int, err erro
 	m := e.mapper()
 	defer e.release(m)
 	var errs []error
-	added := 0        // exported stays 0 in a panic
-	const enough = 16 // errors, as they tend to be all the same
+	added := 0 // exported stays 0 in a panic
 	for _, i := range m.order.parentsFirst(spans) {
 		s := spans[i]
-		if err := e.add(m, s); err != nil && len(errs) < enough {
+		if err := e.add(m, s); err != nil && len(errs) < maxErrors {
 			errs = append(errs, fmt.Errorf("span %v: %w", s.SpanContext().SpanID(), err))
 		}
 		added++

@@ -7,6 +7,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/sdk/instrumentation"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
@@ -23,14 +24,18 @@ type mapper struct {
 	span  otel.Span
 	link  otel.Link
 	event otel.Event
+	log   otel.Log
 	users attributes // of what is being mapped
 
-	changed []attribute.KeyValue // of a span that ends
+	gathered []attribute.KeyValue             // of a span that ends what is new, of a log record all
+	each     func(kv attribute.KeyValue) bool // gathers kv; made once
 }
 
 func (m *mapper) reset() {
 	m.b.Discard()
-	clear(m.changed)
+	clear(m.gathered)
+	m.gathered = m.gathered[:0]
+	m.log.Body = otel.Any{} // it may be large
 }
 
 // below is where an entry of a batch lies: the recorder finds its parent, and names what
@@ -73,8 +78,8 @@ func (m *mapper) finish(s sdktrace.ReadOnlySpan, b *begun) {
 	sc := s.SpanContext()
 	m.span.Name, m.span.SpanID, m.span.Scope.Name = s.Name(), sc.SpanID(), s.InstrumentationScope().Name
 	m.end(s)
-	m.changed = b.changed(m.changed[:0], s.Attributes())
-	m.users = m.changed
+	m.gathered = b.changed(m.gathered[:0], s.Attributes())
+	m.users = m.gathered
 	m.span.WriteEnd(m.b, m.span.Name != b.name, &m.users)
 }
 
@@ -94,11 +99,16 @@ func (m *mapper) begin(s sdktrace.ReadOnlySpan, start time.Time, name string, re
 	if ts := sc.TraceState(); ts.Len() > 0 {
 		to.TraceState = ts.String()
 	}
-	to.Scope.Name, to.Scope.Version, to.Scope.SchemaURL, to.Scope.Attributes = scope.Name, scope.Version, scope.SchemaURL, nil
-	if scope.Attributes.Len() > 0 {
-		to.Scope.Attributes = setup.Attributes(scope.Attributes.ToSlice())
-	}
+	setScope(&to.Scope, &scope)
 	return h
+}
+
+// setScope sets the fields of an instrumentation scope.
+func setScope(to *otel.Scope, scope *instrumentation.Scope) {
+	to.Name, to.Version, to.SchemaURL, to.Attributes = scope.Name, scope.Version, scope.SchemaURL, nil
+	if scope.Attributes.Len() > 0 {
+		to.Attributes = setup.Attributes(scope.Attributes.ToSlice())
+	}
 }
 
 // end sets what is known of a span when it has ended.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"runtime"
-	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -13,7 +12,6 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/flight"
 	"github.com/entrace-go/entrace/internal/mapping"
-	"github.com/entrace-go/entrace/internal/notice"
 	"github.com/entrace-go/entrace/internal/selfmetrics"
 	"github.com/entrace-go/entrace/internal/setup"
 )
@@ -31,7 +29,6 @@ type SpanProcessor struct {
 	unsampled bool
 	flight    flight.Recorder // nil: none
 	unwatch   func()
-	failing   atomic.Bool // the last call failed, and that was reported
 	open      openSpans
 }
 
@@ -237,28 +234,9 @@ func panics() bool {
 	}
 }
 
-// result reports an error, once until a call succeeds again. No lock is held.
-func (p *SpanProcessor) result(err error) {
-	if err == nil {
-		if p.failing.Load() {
-			p.failing.Store(false)
-		}
-		return
-	}
-	if p.recorder.HasOnError() && errors.Is(err, p.recorder.Err()) {
-		return // the recorder has told it
-	}
-	if !p.failing.Swap(true) {
-		notice.Error(err)
-	}
-}
-
 // ForceFlush writes what was recorded so far to the file.
 func (p *SpanProcessor) ForceFlush(ctx context.Context) error {
-	if p.stopped.Load() || p.recorder.Discards() {
-		return ctx.Err()
-	}
-	return p.recorder.Flush(ctx)
+	return p.flush(ctx)
 }
 
 // Shutdown ends the processor, which ignores spans from then on. It closes the

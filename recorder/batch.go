@@ -184,6 +184,14 @@ func (b *Batch) Log(ref format.SpanRef, unixNano int64) {
 	b.event.Ref = keyOf(&ref)
 }
 
+// Below sets the resource below which a log record is written that is not below its span, in
+// place of the latest. It follows Log, and has no effect with a resource of another recorder.
+func (b *Batch) Below(r *Resource) {
+	if r != nil && r.owner == b.r {
+		b.resource = r.number
+	}
+}
+
 // Span begins a span. The entries that follow are the span's own, then its links and
 // events.
 func (b *Batch) Span(h *Span) {

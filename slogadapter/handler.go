@@ -14,6 +14,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/guard"
 	"github.com/entrace-go/entrace/internal/mapping"
+	"github.com/entrace-go/entrace/internal/twice"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -184,7 +185,11 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) (err error) {
 		b.Truncated()
 	}
 	b.End()
-	return b.Write()
+	err = b.Write()
+	if at != 0 && err == nil {
+		twice.Slog(s.recorder, ref.SpanID, at, r.Message)
+	}
+	return err
 }
 
 // noSpan is what a context without a span has.

@@ -167,9 +167,9 @@ func oddPath(path string) {
 }
 
 // needSetup tells of variables that are not for one exporter or processor alone. Mode is
-// that of the caller.
+// that of the caller, empty where there is none.
 func needSetup(mode string) {
-	if s, ok := env.Lookup(envMode); ok && !strings.EqualFold(s, mode) {
+	if s, ok := env.Lookup(envMode); ok && mode != "" && !strings.EqualFold(s, mode) {
 		env.ReportValue(envMode, s, fmt.Errorf("this records %s; entrace.Setup has both", mode))
 	}
 	for _, name := range []string{envEndpoint, envControl, envControl + "_CONFIG"} {

@@ -5,6 +5,7 @@ package setup
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,7 +25,8 @@ type Settings struct {
 	Flight    flight.Recorder    // nil: none
 	Path      string             // with its placeholders; "none" and "-": no file
 	Recording recorder.Options
-	Unsampled bool // a processor takes spans that are not sampled as well
+	Unsampled bool         // a processor takes spans that are not sampled as well
+	Level     slog.Leveler // from which a log processor takes records; nil: all
 
 	fromEnv bool // Path is of the environment
 }
@@ -39,6 +41,9 @@ func (o Option) Apply(s *Settings) { o(s) }
 // are recorded but not sampled. What is about files has no effect then. It stays the
 // caller's to shut down. An exporter takes ended spans to the ring.
 func WithFlight(f flight.Recorder) Option { return func(s *Settings) { s.Flight = f } }
+
+// WithLevel makes a log processor take only the records from a level of log/slog on.
+func WithLevel(l slog.Leveler) Option { return func(s *Settings) { s.Level = l } }
 
 // Resolve applies options, and reads the environment where they are silent, unless they
 // name a recorder. What is wrong with a variable is told on the console.

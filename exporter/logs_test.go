@@ -1,0 +1,486 @@
+package exporter_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/log"
+	sdklog "go.opentelemetry.io/otel/sdk/log"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/entrace-go/entrace/exporter"
+	"github.com/entrace-go/entrace/internal/notice"
+	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/setup"
+	"github.com/entrace-go/entrace/recorder"
+	"github.com/entrace-go/entrace/slogadapter"
+	"github.com/entrace-go/entrace/view"
+)
+
+// logProcessor returns what records log records to rec at once, or "exporter" in batches.
+func logProcessor(t testing.TB, way string, rec *recorder.Recorder) sdklog.Processor {
+	t.Helper()
+	if way == "exporter" {
+		e, err := exporter.NewLogExporter(exporter.WithRecorder(rec))
+		must(t, err)
+		return sdklog.NewBatchProcessor(e)
+	}
+	p, err := exporter.NewLogProcessor(exporter.WithRecorder(rec))
+	must(t, err)
+	return p
+}
+
+// logsOf returns the log records of a view in the terms of package otel, with the names of the
+// entries above them.
+func logsOf(t *testing.T, v *view.View) (logs []*otel.Log, above []string) {
+	t.Helper()
+	for row := range v.Rows() {
+		if v.Role(row) != view.RoleLog {
+			continue
+		}
+		e, err := v.Entry(row)
+		must(t, err)
+		l := otel.ReadLog(e)
+		l.ID = 0
+		logs = append(logs, l)
+		above = append(above, v.Name(v.Parent(row)))
+	}
+	return logs, above
+}
+
+// TestLogRecordsReadAsTheyWereEmitted emits records of all kinds in a span and outside.
+func TestLogRecordsReadAsTheyWereEmitted(t *testing.T) {
+	at, seen := time.Unix(1_700_000_000, 7), time.Unix(1_700_000_000, 9)
+	tests := []struct {
+		name     string
+		record   func(r *log.Record)
+		severity uint32
+		level    string
+		message  string
+	}{
+		{"plain", func(r *log.Record) {
+			r.SetBody(attribute.StringValue("hello"))
+			r.SetSeverity(log.SeverityInfo)
+			r.SetSeverityText("INFO")
+		}, 9, "INFO", "hello"},
+		{"no severity", func(r *log.Record) { r.SetBody(attribute.StringValue("x")) }, 0, "INFO", "x"},
+		{"severity in between", func(r *log.Record) { r.SetSeverity(log.SeverityWarn3); r.SetSeverityText("notice") }, 15, "WARN", ""},
+		{"fatal", func(r *log.Record) { r.SetSeverity(log.SeverityFatal4) }, 24, "ERROR", ""},
+		{"severity beyond the names", func(r *log.Record) { r.SetSeverity(49) }, 49, "ERROR", ""},
+		{"severity beyond 32 bits", func(r *log.Record) { r.SetSeverity(math.MaxInt64) }, math.MaxInt32, "ERROR", ""},
+		{"severity below zero", func(r *log.Record) { r.SetSeverity(-11); r.SetSeverityText("DEBUG-16") }, 1, "TRACE", ""},
+		{"map", func(r *log.Record) {
+			r.SetBody(attribute.MapValue(attribute.Int("n", 1), attribute.StringSlice("list", []string{"a"})))
+		}, 0, "INFO", `{"list":["a"],"n":1}`},
+		{"bytes", func(r *log.Record) { r.SetBody(attribute.ByteSliceValue([]byte{0, 255})) }, 0, "INFO", "AP8="},
+		{"number", func(r *log.Record) { r.SetBody(attribute.Int64Value(7)) }, 0, "INFO", "7"},
+		{"not text", func(r *log.Record) { r.SetBody(attribute.StringValue("a\xffb")) }, 0, "INFO", "a\uFFFDb"},
+		{"no body", func(*log.Record) {}, 0, "INFO", ""},
+		{"event", func(r *log.Record) { r.SetEventName("user.login") }, 0, "INFO", ""},
+		{"no time", func(r *log.Record) { r.SetTimestamp(time.Time{}) }, 0, "INFO", ""},
+		{"attributes", func(r *log.Record) {
+			for _, kv := range everyKind() {
+				r.AddAttributes(kv)
+			}
+			r.AddAttributes(attribute.String("span_id", "mine"), attribute.String("otel.x", "y"))
+		}, 0, "INFO", ""},
+		{"place in the source", func(r *log.Record) {
+			r.AddAttributes(attribute.String("code.file.path", "/src/cart.go"), attribute.Int("code.line.number", 12))
+		}, 0, "INFO", ""},
+	}
+	for _, way := range []string{"processor", "exporter"} {
+		rec := create(t, nil)
+		live, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec))
+		must(t, err)
+		tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(live))
+		res := resource.NewSchemaless(attribute.String("service.name", "shop"))
+		lp := sdklog.NewLoggerProvider(sdklog.WithProcessor(logProcessor(t, way, rec)), sdklog.WithResource(res), sdklog.WithAllowKeyDuplication())
+		logger := lp.Logger("scope", log.WithInstrumentationVersion("v1"), log.WithInstrumentationAttributes(attribute.String("k", "v")))
+		ctx, span := tp.Tracer("t").Start(t.Context(), "request")
+		for _, test := range tests {
+			for _, ctx := range []context.Context{ctx, t.Context()} {
+				var r log.Record
+				r.SetTimestamp(at)
+				r.SetObservedTimestamp(seen)
+				test.record(&r)
+				logger.Emit(ctx, r)
+			}
+		}
+		span.End()
+		must(t, errors.Join(lp.Shutdown(t.Context()), tp.Shutdown(t.Context())))
+		logs, above := logsOf(t, finish(t, rec))
+		if len(logs) != 2*len(tests) {
+			t.Fatalf("%s: there are %d log records, want %d", way, len(logs), 2*len(tests))
+		}
+		count := make(map[string]int)
+		for _, l := range logs {
+			count[fmt.Sprintf("severity %d, level %s, message %q", l.Severity, l.Metadata.Level, l.Message)]++
+		}
+		for _, test := range tests {
+			if name := fmt.Sprintf("severity %d, level %s, message %q", test.severity, test.level, test.message); count[name] == 0 {
+				t.Errorf("%s, %s: no record of %s is in %v", way, test.name, name, count)
+			}
+		}
+		inSpan := 0
+		for i, l := range logs {
+			want := "resource"
+			if l.SpanID != [8]byte{} {
+				want = "request"
+			}
+			if above[i] == "request" {
+				inSpan++
+			}
+			if above[i] != want || l.Scope.Name != "scope" || l.Scope.Version != "v1" || len(l.Scope.Attributes) != 1 ||
+				l.Observed != seen.UnixNano() || l.HasTime && l.Time != at.UnixNano() {
+				t.Errorf("%s: below %s there is %+v", way, above[i], l)
+			}
+		}
+		if inSpan != len(tests) {
+			t.Errorf("%s: %d records are below the span, want %d", way, inSpan, len(tests))
+		}
+	}
+}
+
+// TestLogValuesReadAsTheyWereEmitted: bodies and attributes of all kinds keep their kinds.
+func TestLogValuesReadAsTheyWereEmitted(t *testing.T) {
+	rec := create(t, nil)
+	p := logProcessor(t, "processor", rec)
+	lp := sdklog.NewLoggerProvider(sdklog.WithProcessor(p))
+	kinds := everyKind()
+	for _, kv := range kinds {
+		var r log.Record
+		r.SetBody(kv.Value)
+		r.SetEventName(string(kv.Key))
+		r.AddAttributes(attribute.KeyValue{Key: "a", Value: kv.Value})
+		lp.Logger("l").Emit(t.Context(), r)
+	}
+	must(t, lp.Shutdown(t.Context()))
+	logs, _ := logsOf(t, finish(t, rec))
+	for i, l := range logs {
+		// What the SDK makes of a value, such as nothing of an empty one, is its own.
+		want := setup.Any(kinds[i].Value)
+		if len(l.Attributes) != 1 {
+			t.Fatalf("%s: the attributes are %+v", l.EventName, l.Attributes)
+		}
+		got := l.Attributes[0].Any()
+		if l.EventName == "not text" || l.EventName == "bad strings" {
+			continue // these texts become bytes, and U+FFFD in a body
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) || fmt.Sprint(l.Body) != fmt.Sprint(want) {
+			t.Errorf("%s: the attribute is %+v and the body %+v, want %+v", l.EventName, got, l.Body, want)
+		}
+	}
+	if len(logs) != len(kinds) {
+		t.Errorf("there are %d records, want %d", len(logs), len(kinds))
+	}
+}
+
+// TestLogRecordGoesBelowItsOwnResource: two LoggerProviders with resources of their own share a
+// recorder, in turn.
+func TestLogRecordGoesBelowItsOwnResource(t *testing.T) {
+	rec := create(t, nil)
+	var providers []*sdklog.LoggerProvider
+	for _, name := range []string{"a", "b"} {
+		providers = append(providers, sdklog.NewLoggerProvider(sdklog.WithProcessor(logProcessor(t, "processor", rec)),
+			sdklog.WithResource(resource.NewSchemaless(attribute.String("service.name", name)))))
+	}
+	for range 3 {
+		for _, lp := range providers {
+			var r log.Record
+			lp.Logger("l").Emit(t.Context(), r)
+		}
+	}
+	v := finish(t, rec)
+	n := make(map[string]int)
+	for row := range v.Rows() {
+		if v.Role(row) == view.RoleLog {
+			service, _ := v.Message(v.Parent(row))
+			n[service]++
+		}
+	}
+	if want := map[string]int{"a": 3, "b": 3}; !reflect.DeepEqual(n, want) {
+		t.Errorf("the records are below %v, want %v", n, want)
+	}
+}
+
+// TestLogProcessorEnds: after Shutdown, and with a recorder that is gone, nothing is recorded or
+// reported, and no call fails.
+func TestLogProcessorEnds(t *testing.T) {
+	told := said(t)
+	rec := create(t, nil)
+	p, err := exporter.NewLogProcessor(exporter.WithRecorder(rec))
+	must(t, err)
+	e, err := exporter.NewLogExporter(exporter.WithRecorder(rec))
+	must(t, err)
+	ctx := t.Context()
+	if !p.Enabled(ctx, sdklog.EnabledParameters{}) {
+		t.Error("it is not enabled")
+	}
+	must(t, p.OnEmit(ctx, nil))
+	must(t, p.OnEmit(ctx, new(sdklog.Record))) // no SDK made it: it has no resource and no scope
+	must(t, e.Export(ctx, nil))
+	must(t, e.Export(ctx, make([]sdklog.Record, 2)))
+	for range 2 {
+		must(t, errors.Join(p.ForceFlush(ctx), p.Shutdown(ctx), e.ForceFlush(ctx), e.Shutdown(ctx)))
+	}
+	must(t, p.OnEmit(ctx, new(sdklog.Record)))
+	if err := e.Export(ctx, make([]sdklog.Record, 1)); !errors.Is(err, sdklog.ErrExporterShutdown) {
+		t.Errorf("Export after Shutdown returns %v", err)
+	}
+	if p.Enabled(ctx, sdklog.EnabledParameters{}) {
+		t.Error("it is enabled after Shutdown")
+	}
+	if logs, _ := logsOf(t, finish(t, rec)); len(logs) != 3 || told() != "" {
+		t.Errorf("there are %d records, want 3, and it told %q", len(logs), told())
+	}
+}
+
+// TestLogProcessorWithDoneContext: a record of a request that was canceled is recorded, and a flush
+// or end with such a context says so.
+func TestLogProcessorWithDoneContext(t *testing.T) {
+	rec := create(t, nil)
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	p, err := exporter.NewLogProcessor(exporter.WithRecorder(rec))
+	must(t, err)
+	e, err := exporter.NewLogExporter(exporter.WithRecorder(rec))
+	must(t, err)
+	must(t, p.OnEmit(done, new(sdklog.Record)))
+	must(t, e.Export(done, make([]sdklog.Record, 1)))
+	for _, err := range []error{p.ForceFlush(done), p.Shutdown(done), e.Shutdown(done)} {
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("a call with a context that is done returns %v", err)
+		}
+	}
+	if logs, _ := logsOf(t, finish(t, rec)); len(logs) != 2 {
+		t.Errorf("there are %d records, want 2", len(logs))
+	}
+}
+
+// TestLogProcessorReportsFailureOnce: an error goes to the console, once, and never to the SDK, which
+// might log it.
+func TestLogProcessorReportsFailureOnce(t *testing.T) {
+	told := said(t)
+	rec := create(t, nil)
+	p, err := exporter.NewLogProcessor(exporter.WithRecorder(rec))
+	must(t, err)
+	must(t, rec.Close(t.Context()))
+	for range 3 {
+		must(t, p.OnEmit(t.Context(), new(sdklog.Record)))
+	}
+	if n := strings.Count(told(), recorder.ErrClosed.Error()); n != 1 {
+		t.Errorf("it told %q, want %q once", told(), recorder.ErrClosed)
+	}
+	e, err := exporter.NewLogExporter(exporter.WithRecorder(rec))
+	must(t, err)
+	if err := e.Export(t.Context(), make([]sdklog.Record, 2)); !errors.Is(err, recorder.ErrClosed) {
+		t.Errorf("Export returns %v", err)
+	}
+}
+
+// TestLogProcessorOpensTheFileOfTheSpans: both record to the file that the environment names, which
+// is there when the last one has ended.
+func TestLogProcessorOpensTheFileOfTheSpans(t *testing.T) {
+	told := said(t)
+	path := exporter.WithPath(t.TempDir() + "/app.et")
+	t.Setenv("OTEL_EXPORTER_ENTRACE_MODE", "live") // which is for spans
+	sp, err := exporter.NewSpanProcessor(path)
+	must(t, err)
+	p, err := exporter.NewLogProcessor(path)
+	must(t, err)
+	e, err := exporter.NewLogExporter(path)
+	must(t, err)
+	if p.Recorder() != sp.Recorder() || e.Recorder() != sp.Recorder() {
+		t.Error("they record to several files")
+	}
+	rec := p.Recorder()
+	must(t, sp.Shutdown(t.Context()))
+	must(t, p.OnEmit(t.Context(), new(sdklog.Record)))
+	must(t, errors.Join(p.Shutdown(t.Context()), e.Shutdown(t.Context())))
+	if logs, _ := logsOf(t, finish(t, rec)); len(logs) != 1 || told() != "" {
+		t.Errorf("there are %d records, want 1, and it told %q", len(logs), told())
+	}
+}
+
+// TestConcurrentLogs: many goroutines emit, some flush, and all records are there.
+func TestConcurrentLogs(t *testing.T) {
+	const goroutines, each = 8, 200
+	rec := create(t, nil)
+	lp := sdklog.NewLoggerProvider(sdklog.WithProcessor(logProcessor(t, "processor", rec)))
+	var wg sync.WaitGroup
+	for g := range goroutines {
+		wg.Go(func() {
+			logger := lp.Logger(fmt.Sprint("l", g))
+			for i := range each {
+				var r log.Record
+				r.SetBody(attribute.IntValue(i))
+				r.AddAttributes(attribute.Int("g", g))
+				logger.Emit(t.Context(), r)
+				if i%50 == 0 {
+					must(t, lp.ForceFlush(t.Context()))
+				}
+			}
+		})
+	}
+	wg.Wait()
+	must(t, lp.Shutdown(t.Context()))
+	if logs, _ := logsOf(t, finish(t, rec)); len(logs) != goroutines*each {
+		t.Errorf("there are %d records, want %d", len(logs), goroutines*each)
+	}
+}
+
+// TestLogProcessorTakesNoMemory counts the allocations of a record, in a span, with attributes that
+// have a kind of the format's.
+func TestLogProcessorTakesNoMemory(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	rec := create(t, &recorder.Options{MaxFileSize: 0})
+	p, err := exporter.NewLogProcessor(exporter.WithRecorder(rec))
+	must(t, err)
+	var kept sdklog.Record
+	lp := sdklog.NewLoggerProvider(sdklog.WithProcessor(keeper{&kept}), sdklog.WithResource(resource.NewSchemaless(attribute.String("service.name", "s"))))
+	var r log.Record
+	r.SetTimestamp(epoch)
+	r.SetBody(attribute.StringValue("cart loaded"))
+	r.SetSeverity(log.SeverityWarn)
+	r.SetSeverityText("WARN")
+	r.SetEventName("cart")
+	r.AddAttributes(attribute.Int("n", 1), attribute.String("s", "t"), attribute.Bool("b", true), attribute.Float64("f", 1.5),
+		attribute.Int("m", 2), attribute.String("u", "v"), attribute.String("w", "x"))
+	ctx := trace.ContextWithSpanContext(t.Context(), spanContext(1, trace.FlagsSampled, false, ""))
+	lp.Logger("scope", log.WithInstrumentationVersion("v1")).Emit(ctx, r)
+	// The recorder's own goroutine allocates now and then.
+	got := math.Inf(1)
+	for i := 0; i < 10 && got > 0; i++ {
+		got = min(got, testing.AllocsPerRun(200, func() { _ = p.OnEmit(ctx, &kept) }))
+	}
+	if got > 0 {
+		t.Errorf("a record takes %v allocations", got)
+	}
+}
+
+// A keeper is a log processor that keeps the last record.
+type keeper struct{ r *sdklog.Record }
+
+func (keeper) Enabled(context.Context, sdklog.EnabledParameters) bool { return true }
+func (keeper) Shutdown(context.Context) error                         { return nil }
+func (keeper) ForceFlush(context.Context) error                       { return nil }
+func (k keeper) OnEmit(_ context.Context, r *sdklog.Record) error {
+	*k.r = r.Clone()
+	return nil
+}
+
+// TestLogProcessorLevel: of a level on, records of no severity count as INFO.
+func TestLogProcessorLevel(t *testing.T) {
+	rec := create(t, nil)
+	level := new(slog.LevelVar)
+	level.Set(slog.LevelInfo)
+	p, err := exporter.NewLogProcessor(exporter.WithRecorder(rec), setup.WithLevel(level))
+	must(t, err)
+	for _, test := range []struct {
+		severity      log.Severity
+		level         slog.Level
+		enabled, kept bool
+	}{
+		{log.SeverityDebug4, slog.LevelInfo, false, false},
+		{log.SeverityInfo, slog.LevelInfo, true, true},
+		{log.SeverityFatal, slog.LevelInfo, true, true},
+		{log.SeverityUndefined, slog.LevelInfo, true, true},
+		{log.SeverityUndefined, slog.LevelWarn, true, false},
+		{log.SeverityInfo4, slog.LevelWarn, false, false},
+		{-11, slog.LevelDebug, false, false},
+		{log.SeverityDebug, slog.LevelDebug, true, true},
+	} {
+		level.Set(test.level)
+		before := rec.Stats().Entries.Offered
+		var r sdklog.Record
+		r.SetSeverity(test.severity)
+		must(t, p.OnEmit(t.Context(), &r))
+		must(t, rec.Flush(t.Context()))
+		kept := rec.Stats().Entries.Offered > before
+		if enabled := p.Enabled(t.Context(), sdklog.EnabledParameters{Severity: test.severity}); enabled != test.enabled || kept != test.kept {
+			t.Errorf("severity %d from %s on: enabled %t, recorded %t", test.severity, test.level, enabled, kept)
+		}
+	}
+}
+
+// TestRecordsOfBothWaysAreTold: a record that comes through log/slog and through OpenTelemetry is
+// told of, once for a recorder. Records that only look alike are not.
+func TestRecordsOfBothWaysAreTold(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		later   time.Duration
+		message string
+		inSpan  bool
+		want    int
+	}{
+		{"the same", 0, "hello", false, 1},
+		{"another time", 1, "hello", false, 0},
+		{"another message", 0, "world", false, 0},
+		{"another span", 0, "hello", true, 0},
+	} {
+		told := said(t)
+		rec := create(t, nil)
+		h := slogadapter.New(rec, nil)
+		p := logProcessor(t, "processor", rec)
+		lp := sdklog.NewLoggerProvider(sdklog.WithProcessor(p))
+		for i := range 3 {
+			at := epoch.Add(time.Duration(i) * time.Second)
+			must(t, h.Handle(t.Context(), slog.NewRecord(at, slog.LevelInfo, "hello", 0)))
+			var r log.Record
+			r.SetTimestamp(at.Add(test.later))
+			r.SetBody(attribute.StringValue(test.message))
+			ctx := t.Context()
+			if test.inSpan {
+				ctx = trace.ContextWithSpanContext(ctx, spanContext(1, trace.FlagsSampled, false, ""))
+			}
+			lp.Logger("l").Emit(ctx, r)
+		}
+		if n := strings.Count(told(), "recorded twice"); n != test.want {
+			t.Errorf("%s: it told %q", test.name, told())
+		}
+	}
+}
+
+// loggingConsole is a console that logs what it is told, as one that is a bridge does.
+type loggingConsole struct{ emit func() }
+
+func (c loggingConsole) Enabled(context.Context, slog.Level) bool { return true }
+func (c loggingConsole) WithAttrs([]slog.Attr) slog.Handler       { return c }
+func (c loggingConsole) WithGroup(string) slog.Handler            { return c }
+func (c loggingConsole) Handle(context.Context, slog.Record) error {
+	c.emit()
+	return nil
+}
+
+// TestReportThatIsLoggedEnds: what the processor reports goes to a console that emits it again: that
+// ends, and holds no lock.
+func TestReportThatIsLoggedEnds(t *testing.T) {
+	rec := create(t, nil)
+	p := logProcessor(t, "processor", rec)
+	lp := sdklog.NewLoggerProvider(sdklog.WithProcessor(p))
+	reported := 0
+	emit := func() {
+		var r log.Record
+		lp.Logger("l").Emit(context.Background(), r)
+	}
+	said(t) // which puts back the console at the end
+	notice.SetConsole(loggingConsole{func() { reported++; emit() }})
+	must(t, rec.Close(t.Context()))
+	emit()
+	if reported != 1 {
+		t.Errorf("it reported %d times, want once", reported)
+	}
+}
