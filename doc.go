@@ -1,5 +1,5 @@
-// Package entrace is the front door: [Setup] records the OpenTelemetry spans and the
-// log/slog records of a program into one file, as the environment says.
+// Package entrace is the front door: [Setup] records the OpenTelemetry spans and the log
+// records of a program, of log/slog and of OpenTelemetry, into one file, as the environment says.
 //
 //	p, err := entrace.Setup(ctx, entrace.WithSlogDefault())
 //	if err != nil {
@@ -13,7 +13,7 @@
 //
 //   - recorder takes entries from many goroutines and writes them to a file that survives a
 //     kill; format reads and writes the formats of that file.
-//   - exporter records OpenTelemetry spans, slogadapter slog's records. Both write through
+//   - exporter records OpenTelemetry spans and log records, slogadapter slog's records. Both write through
 //     recorder.Batch, as an adapter of your own would.
 //   - control is a flight recorder: it decides when what was recorded becomes a trace.
 //   - remote sends and receives over the network.
@@ -33,11 +33,13 @@
 //	variable                          default                 option
 //	OTEL_TRACES_EXPORTER              entrace                 WithSpanExporter adds to what a list may name
 //	    a list: entrace, none, names given with WithSpanExporter
+//	OTEL_LOGS_EXPORTER                entrace                 WithLogExporter adds to what a list may name
+//	    the same for the records of OpenTelemetry's log API; WithoutLogs leaves them alone
 //	OTEL_EXPORTER_ENTRACE_MODE        live                    WithMode
 //	    live, batch: when spans start and when they end, or in batches when they have ended
 //	OTEL_EXPORTER_ENTRACE_LEVEL       info                    WithLogLevel
-//	    debug, info, warn, error or one with a number, as info+2: what LogHandler and
-//	    WithSlogDefault record; debug for a flight recorder
+//	    debug, info, warn, error or one with a number, as info+2: which log records are
+//	    recorded; debug for a flight recorder
 //	OTEL_EXPORTER_ENTRACE_ENDPOINT    –                       WithEndpoint
 //	    tcp://host:port, tls://host:port, unix:///path or host:port, which is tcp: where
 //	    entrace receive or ENTRACE takes what is recorded, beside the file; without a port

@@ -7,11 +7,16 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/log"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/entrace-go/entrace"
@@ -19,6 +24,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/recorder"
+	"github.com/entrace-go/entrace/view"
 )
 
 func init() { program = child }
@@ -64,6 +70,14 @@ func child(end string) {
 		time.Sleep(100 * time.Millisecond)
 		_ = syscall.Kill(os.Getpid(), syscall.SIGTERM)
 		time.Sleep(time.Minute)
+	case "kill after logs":
+		logger := otel.Logger("t")
+		for i := range 100 {
+			var r log.Record
+			r.SetBody(attribute.IntValue(i))
+			logger.Emit(ctx, r)
+		}
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	case "kill":
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	}
@@ -120,6 +134,32 @@ func TestPanicLeavesItsReason(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestKillAfterEmitLosesNothing: a record is in the file when Emit has returned, whatever kills the
+// process then.
+func TestKillAfterEmitLosesNothing(t *testing.T) {
+	clean(t)
+	ended(t, "kill after logs")
+	f, err := recorder.Open("app.et", nil)
+	must(t, err)
+	defer f.Close()
+	v, err := view.New(t.Context(), []*format.File{f}, nil)
+	must(t, err)
+	var got, want []string
+	for row := range v.Rows() {
+		if v.Role(row) == view.RoleLog && v.Name(v.Parent(row)) == "request" {
+			message, _ := v.Message(row)
+			got = append(got, message)
+		}
+	}
+	want = append(want, "begun")
+	for i := range 100 {
+		want = append(want, strconv.Itoa(i))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("there are %q", got)
 	}
 }
 

@@ -23,8 +23,9 @@ const (
 // and what a service links stays light.
 var layers = map[string][]string{
 	root: {
-		"go.opentelemetry.io/otel", "go.opentelemetry.io/otel/propagation", "go.opentelemetry.io/otel/sdk/resource",
-		"go.opentelemetry.io/otel/sdk/trace", "go.opentelemetry.io/otel/semconv/v1.43.0", "go.opentelemetry.io/otel/trace",
+		"go.opentelemetry.io/otel", "go.opentelemetry.io/otel/propagation", "go.opentelemetry.io/otel/sdk/log",
+		"go.opentelemetry.io/otel/sdk/resource", "go.opentelemetry.io/otel/sdk/trace", "go.opentelemetry.io/otel/semconv/v1.43.0",
+		"go.opentelemetry.io/otel/trace",
 		"go.opentelemetry.io/otel/trace/noop", module + "control", module + "control/filesource", module + "control/provider",
 		module + "control/tracedir", module + "exporter", module + "internal/crashtext", module + "internal/env",
 		module + "internal/notice", module + "internal/selfmetrics", module + "internal/setup", module + "internal/text",

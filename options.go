@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 
+	sdklog "go.opentelemetry.io/otel/sdk/log"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
@@ -62,6 +63,10 @@ const (
 	// `entrace` | a list: `entrace`, `none`, names given with `WithSpanExporter`.
 	envTracesExporter = "OTEL_TRACES_EXPORTER"
 
+	// `entrace` | a list for the records of OpenTelemetry's log API: `entrace`, `none`, names given
+	// with `WithLogExporter`.
+	envLogsExporter = "OTEL_LOGS_EXPORTER"
+
 	// `false` | `true`: nothing is recorded.
 	envDisabled = "OTEL_SDK_DISABLED"
 
@@ -87,20 +92,23 @@ type option func(*config)
 func (option) Apply(*setup.Settings) {}
 
 type config struct {
-	recording []exporter.Option
-	resource  *resource.Resource
-	control   *control.Control
-	endpoint  string
-	sending   remote.SenderOptions
-	mode      Mode
-	factories map[string]func(context.Context) (sdktrace.SpanExporter, error)
-	provider  []sdktrace.TracerProviderOption
-	sampler   sdktrace.Sampler
-	noGlobals bool
-	slog      bool
-	level     slog.Leveler
-	signals   []os.Signal
-	noCrash   bool
+	recording    []exporter.Option
+	resource     *resource.Resource
+	control      *control.Control
+	endpoint     string
+	sending      remote.SenderOptions
+	mode         Mode
+	factories    map[string]func(context.Context) (sdktrace.SpanExporter, error)
+	logFactories map[string]func(context.Context) (sdklog.Exporter, error)
+	provider     []sdktrace.TracerProviderOption
+	loggers      []sdklog.LoggerProviderOption
+	sampler      sdktrace.Sampler
+	noGlobals    bool
+	noLogs       bool
+	slog         bool
+	level        slog.Leveler
+	signals      []os.Signal
+	noCrash      bool
 }
 
 // WithControl records for c: to its ring, live, also spans that are recorded but not sampled. What is about files has no effect then. c stays the caller's to shut down.
@@ -125,8 +133,8 @@ func WithEndpoint(target string, o *remote.SenderOptions) Option {
 // that to [Pipeline.LogHandler].
 func WithSlogDefault() Option { return option(func(c *config) { c.slog = true }) }
 
-// WithLogLevel sets from which level on [Pipeline.LogHandler] and [WithSlogDefault] record, in
-// place of OTEL_EXPORTER_ENTRACE_LEVEL. It is read for every record.
+// WithLogLevel sets from which level on log records are recorded, those of OpenTelemetry's log API
+// as well, in place of OTEL_EXPORTER_ENTRACE_LEVEL. It is read for every record.
 func WithLogLevel(l slog.Leveler) Option { return option(func(c *config) { c.level = l }) }
 
 // WithErrorHandler sets who is told of what goes wrong later on, such as a full disk, and of
@@ -178,13 +186,33 @@ func WithSpanExporter(name string, f func(context.Context) (sdktrace.SpanExporte
 	})
 }
 
+// WithLogExporter is [WithSpanExporter] for OTEL_LOGS_EXPORTER and the records of OpenTelemetry's
+// log API.
+func WithLogExporter(name string, f func(context.Context) (sdklog.Exporter, error)) Option {
+	return option(func(c *config) {
+		if c.logFactories == nil {
+			c.logFactories = make(map[string]func(context.Context) (sdklog.Exporter, error))
+		}
+		c.logFactories[name] = f
+	})
+}
+
+// WithLoggerProviderOptions adds options for the SDK's LoggerProvider. What they register sees log
+// records before the recorder does.
+func WithLoggerProviderOptions(o ...sdklog.LoggerProviderOption) Option {
+	return option(func(c *config) { c.loggers = append(c.loggers, o...) })
+}
+
+// WithoutLogs leaves the records of OpenTelemetry's log API alone: Setup sets no LoggerProvider.
+func WithoutLogs() Option { return option(func(c *config) { c.noLogs = true }) }
+
 // WithTracerProviderOptions adds options for the SDK's TracerProvider. What they register
 // sees spans before the recorder does.
 func WithTracerProviderOptions(o ...sdktrace.TracerProviderOption) Option {
 	return option(func(c *config) { c.provider = append(c.provider, o...) })
 }
 
-// WithoutGlobals keeps Setup from setting OpenTelemetry's global TracerProvider and
+// WithoutGlobals keeps Setup from setting OpenTelemetry's global TracerProvider, LoggerProvider and
 // propagator.
 func WithoutGlobals() Option { return option(func(c *config) { c.noGlobals = true }) }
 

@@ -13,6 +13,7 @@ import (
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/propagation"
+	sdklog "go.opentelemetry.io/otel/sdk/log"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
@@ -30,6 +31,8 @@ type Pipeline struct {
 	recording *recording
 	provider  *sdktrace.TracerProvider
 	own       sdktrace.SpanProcessor // that records; nil without
+	loggers   *sdklog.LoggerProvider
+	ownLogs   *exporter.LogProcessor // that records; nil without
 
 	level slog.Leveler // that is recorded
 
@@ -38,8 +41,10 @@ type Pipeline struct {
 }
 
 // Setup records the spans of this process as the environment says, and makes its
-// TracerProvider and propagator OpenTelemetry's global ones. Use [WithSlogDefault] or the
-// Recorder for log records, and call Shutdown at the end.
+// TracerProvider and propagator OpenTelemetry's global ones. So it does with the records of
+// OpenTelemetry's log API, and of bridges to it such as otelzap, unless the program has set a
+// LoggerProvider. Use [WithSlogDefault] or the Recorder for the records of log/slog, and call
+// Shutdown at the end.
 //
 // With an error, such as a file that cannot be created, the Pipeline is fit for use all the
 // same, other exporters included, and only records nothing: a program need not end for want
@@ -72,6 +77,7 @@ func Setup(ctx context.Context, options ...Option) (*Pipeline, error) {
 		o = append(o, sdktrace.WithSpanProcessor(own))
 	}
 	p := &Pipeline{recording: rec, own: own, provider: sdktrace.NewTracerProvider(o...), level: c.levelFor(rec.recorder)}
+	c.recordLogs(ctx, p)
 	c.globals(p, p.provider)
 	p.endOn(c.signals)
 	return p, failed
@@ -166,7 +172,9 @@ const endGrace = 5 * time.Second
 // nothing returns a Pipeline that records nothing. A TracerProvider that was shut down hands
 // out tracers that do nothing and leave span contexts alone.
 func nothing(c *config) *Pipeline {
-	p := &Pipeline{recording: &recording{recorder: recorder.Discard()}, provider: sdktrace.NewTracerProvider(), done: true}
+	p := &Pipeline{
+		recording: &recording{recorder: recorder.Discard()}, provider: sdktrace.NewTracerProvider(), loggers: sdklog.NewLoggerProvider(), done: true,
+	}
 	_ = p.provider.Shutdown(context.Background()) // it has no processors
 	c.globals(p, noop.NewTracerProvider())        // traces pass through all the same
 	return p
@@ -175,38 +183,43 @@ func nothing(c *config) *Pipeline {
 // processors returns those for the exporters that OTEL_TRACES_EXPORTER names: the one that
 // records, if it is among them, and the others.
 func (c *config) processors(ctx context.Context, r *recording) (own sdktrace.SpanProcessor, others []sdktrace.SpanProcessor) {
-	s, _ := env.Lookup(envTracesExporter)
-	names := env.List(s)
-	if len(names) == 0 {
-		names = []string{"entrace"}
+	records, exporters := named(ctx, envTracesExporter, "WithSpanExporter", c.factories)
+	for _, e := range exporters {
+		others = append(others, sdktrace.NewBatchSpanProcessor(e))
 	}
+	if records {
+		own = c.own(r)
+	}
+	return own, others
+}
+
+// named makes the exporters that a variable lists, of those that option has added, and reports
+// whether entrace is to record. It is when nothing of the list was understood.
+func named[E any, F ~func(context.Context) (E, error)](ctx context.Context, variable, option string, factories map[string]F) (records bool, others []E) {
+	s, _ := env.Lookup(variable)
+	names := env.List(s)
 	none := false
 	for _, name := range names {
-		switch f := c.factories[name]; {
+		switch f := factories[name]; {
 		case strings.EqualFold(name, "none"):
 			none = true
 			if len(names) > 1 {
-				env.ReportValue(envTracesExporter, s, errors.New("none goes with no other"))
+				env.ReportValue(variable, s, errors.New("none goes with no other"))
 			}
 		case strings.EqualFold(name, "entrace"):
-			if own == nil {
-				own = c.own(r)
-			}
+			records = true
 		case f == nil:
-			env.ReportValue(envTracesExporter, s, fmt.Errorf("there is no exporter %q here; WithSpanExporter adds one", name))
+			env.ReportValue(variable, s, fmt.Errorf("there is no exporter %q here; %s adds one", name, option))
 		default:
 			e, err := f(ctx)
 			if err != nil {
-				notice.Error(fmt.Errorf("entrace: %s=%q: %q: %w", envTracesExporter, s, name, err))
+				notice.Error(fmt.Errorf("entrace: %s=%q: %q: %w", variable, s, name, err))
 				continue
 			}
-			others = append(others, sdktrace.NewBatchSpanProcessor(e))
+			others = append(others, e)
 		}
 	}
-	if own == nil && !none && len(others) == 0 {
-		own = c.own(r) // nothing of it was understood
-	}
-	return own, others
+	return records || !none && len(others) == 0, others
 }
 
 // own returns the processor that records.
@@ -255,10 +268,14 @@ func (p *Pipeline) TracerProvider() *sdktrace.TracerProvider { return p.provider
 // be used all the same.
 func (p *Pipeline) Control() *control.Control { return p.recording.control }
 
+// LoggerProvider returns the provider of OpenTelemetry's log records that are recorded. It drops
+// them with [WithoutLogs].
+func (p *Pipeline) LoggerProvider() *sdklog.LoggerProvider { return p.loggers }
+
 // ForceFlush makes sure that spans that have ended, and log records, are in the file, where
 // other processes can read them.
 func (p *Pipeline) ForceFlush(ctx context.Context) error {
-	err := p.provider.ForceFlush(ctx)
+	err := errors.Join(p.provider.ForceFlush(ctx), p.loggers.ForceFlush(ctx))
 	if ferr := p.Recorder().Flush(ctx); !errors.Is(ferr, recorder.ErrClosed) {
 		err = errors.Join(err, ferr)
 	}
@@ -282,6 +299,11 @@ func (p *Pipeline) Shutdown(ctx context.Context) error {
 		err = withGrace(ctx, p.own.Shutdown)
 	}
 	err = errors.Join(err, p.provider.Shutdown(ctx))
+	// The ends of spans may have been logged until now.
+	if p.ownLogs != nil {
+		err = errors.Join(err, withGrace(ctx, p.ownLogs.Shutdown))
+	}
+	err = errors.Join(err, p.loggers.Shutdown(ctx))
 	return errors.Join(err, p.recording.close(ctx, finish))
 }
 

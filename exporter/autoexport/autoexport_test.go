@@ -2,11 +2,16 @@ package autoexport_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	contrib "go.opentelemetry.io/contrib/exporters/autoexport"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/log"
+	sdklog "go.opentelemetry.io/otel/sdk/log"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/entrace-go/entrace/exporter/autoexport"
@@ -16,6 +21,7 @@ import (
 func TestEnvironmentSelectsEntrace(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "app.et")
 	t.Setenv("OTEL_TRACES_EXPORTER", "entrace")
+	t.Setenv("OTEL_LOGS_EXPORTER", "entrace")
 	t.Setenv("OTEL_EXPORTER_ENTRACE_PATH", path)
 	autoexport.Register() // again, which must not panic
 	ctx := t.Context()
@@ -24,9 +30,18 @@ func TestEnvironmentSelectsEntrace(t *testing.T) {
 		t.Fatal(err)
 	}
 	tp := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exp))
-	_, span := tp.Tracer("test").Start(ctx, "recorded")
+	logs, err := contrib.NewLogExporter(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lp := sdklog.NewLoggerProvider(sdklog.WithProcessor(sdklog.NewSimpleProcessor(logs)))
+	ctx, span := tp.Tracer("test").Start(ctx, "recorded")
+	var r log.Record
+	r.SetBody(attribute.StringValue("hello"))
+	lp.Logger("test").Emit(ctx, r)
 	span.End()
-	if err := tp.Shutdown(context.WithoutCancel(ctx)); err != nil {
+	ctx = context.WithoutCancel(ctx)
+	if err := errors.Join(tp.Shutdown(ctx), lp.Shutdown(ctx), logs.Shutdown(ctx)); err != nil {
 		t.Fatal(err)
 	}
 	f, err := format.Open(path, nil)
@@ -36,20 +51,25 @@ func TestEnvironmentSelectsEntrace(t *testing.T) {
 	defer f.Close()
 	var names []string
 	err = f.Walk(0, func(_ uint32, e *format.TraceEntry) error {
-		names = append(names, e.Clone().Metadata.Name)
+		names = append(names, e.Clone().Metadata.Name+e.Message.Value)
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "recorded"; len(names) != 4 || names[2] != want {
-		t.Errorf("the entries are %q, want root, resource, %s, entrace.end", names, want)
+	// The log record is older than the span is in the file, which comes when it has ended.
+	if len(names) != 5 || !slices.Contains(names, "recorded") || !slices.Contains(names, "eventhello") {
+		t.Errorf("the entries are %q, want root, resource, recorded, event, entrace.end", names)
 	}
 }
 
 func TestBadPathIsAnError(t *testing.T) {
 	t.Setenv("OTEL_TRACES_EXPORTER", "entrace")
 	t.Setenv("OTEL_EXPORTER_ENTRACE_PATH", filepath.Join(os.Args[0], "app.et")) // below a file
+	t.Setenv("OTEL_LOGS_EXPORTER", "entrace")
+	if _, err := contrib.NewLogExporter(t.Context()); err == nil {
+		t.Error("NewLogExporter succeeded in a folder that cannot be made")
+	}
 	if _, err := contrib.NewSpanExporter(t.Context()); err == nil {
 		t.Error("NewSpanExporter succeeded in a folder that cannot be made")
 	}

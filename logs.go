@@ -1,0 +1,49 @@
+package entrace
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"go.opentelemetry.io/otel"
+	sdklog "go.opentelemetry.io/otel/sdk/log"
+
+	"github.com/entrace-go/entrace/exporter"
+	"github.com/entrace-go/entrace/internal/setup"
+)
+
+// recordLogs makes the LoggerProvider of p.
+func (c *config) recordLogs(ctx context.Context, p *Pipeline) {
+	if c.noLogs {
+		p.loggers = sdklog.NewLoggerProvider()
+		return
+	}
+	records, exporters := named(ctx, envLogsExporter, "WithLogExporter", c.logFactories)
+	o := append([]sdklog.LoggerProviderOption{sdklog.WithResource(p.recording.resource)}, c.loggers...)
+	for _, e := range exporters {
+		o = append(o, sdklog.WithProcessor(sdklog.NewBatchProcessor(e)))
+	}
+	if records { // last, to see what the others change
+		p.ownLogs, _ = exporter.NewLogProcessor(append(p.recording.options(c), setup.WithLevel(p.level))...) // what could fail is open already
+		o = append(o, sdklog.WithProcessor(p.ownLogs))
+	}
+	p.loggers = sdklog.NewLoggerProvider(o...)
+	if !c.noGlobals && (records || len(exporters) > 0) {
+		p.globalLoggers()
+	}
+}
+
+// lastLoggers is the LoggerProvider that Setup has made OpenTelemetry's global one.
+var lastLoggers atomic.Pointer[sdklog.LoggerProvider]
+
+// globalLoggers makes the LoggerProvider of p OpenTelemetry's own, unless the program has set one.
+// OpenTelemetry does not tell whether it has, but for the type of the one that is there.
+func (p *Pipeline) globalLoggers() {
+	before := otel.GetLoggerProvider()
+	earlier, _ := before.(*sdklog.LoggerProvider)
+	if (earlier == nil || earlier != lastLoggers.Load()) && fmt.Sprintf("%T", before) != "*global.loggerProvider" {
+		return
+	}
+	lastLoggers.Store(p.loggers)
+	otel.SetLoggerProvider(p.loggers)
+}
