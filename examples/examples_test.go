@@ -2,11 +2,16 @@ package examples_test
 
 import (
 	"bufio"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -86,6 +91,110 @@ func TestSlogonly(t *testing.T) {
 	dir, out := run(t, "slogonly")
 	if n := count(t, filepath.Join(dir, "slogonly.et")); n[view.RoleLog] != 2 || !strings.Contains(out, "nothing to remove") {
 		t.Errorf("there are %v, want 2 log records; it prints %s", n, out)
+	}
+}
+
+// logs returns the log records of a trace: what each is below, its level, message and attributes.
+func logs(t *testing.T, name string) []string {
+	t.Helper()
+	f, err := format.Open(name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	v, err := view.New(t.Context(), []*format.File{f}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for row := range v.Rows() {
+		if v.Role(row) != view.RoleLog {
+			continue
+		}
+		e, err := v.Entry(row)
+		if err != nil {
+			t.Fatal(err)
+		}
+		line := fmt.Sprintf("%s: %s %s %s", v.Name(v.Parent(row)), e.Metadata.Level, e.Metadata.Target, e.Message.Value)
+		for _, a := range e.Attributes {
+			switch a.Name {
+			case "n", "user", "tags", "items", "exception.message":
+				line += fmt.Sprintf(" %s=%s", a.Name, a.Value)
+			}
+		}
+		all = append(all, line)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// TestLoggers: the records of four libraries are below the span, with levels and attributes.
+func TestLoggers(t *testing.T) {
+	dir, out := run(t, "loggers")
+	want := []string{
+		`request: ERROR example.com/logr by logr, an error exception.message=no stock`,
+		`request: ERROR example.com/zap by zap n=1 tags=["a","b"]`,
+		`request: INFO example.com/logr by logr n=1`,
+		`request: INFO example.com/logrus by logrus n=1`,
+		`request: WARN example.com/slog by slog n=1 user={"id":7}`,
+	}
+	if got := logs(t, filepath.Join(dir, "loggers.et")); !slices.Equal(got, want) {
+		t.Errorf("the records are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if strings.Contains(out, "entrace:") {
+		t.Errorf("it says %s", out)
+	}
+}
+
+// TestBesideOTLP: what a service sends by OTLP is received as before, and recorded.
+func TestBesideOTLP(t *testing.T) {
+	for _, args := range [][]string{nil, {"-setup"}} {
+		var mu sync.Mutex
+		received := make(map[string]int)
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			received[r.URL.Path]++
+			mu.Unlock()
+			w.Header().Set("Content-Type", "application/x-protobuf")
+		}))
+		defer s.Close()
+		dir := t.TempDir()
+		cmd := exec.Command(build(t, "otlp"), args...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "OTEL_EXPORTER_OTLP_ENDPOINT="+s.URL)
+		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		if received["/v1/traces"] != 1 || received["/v1/logs"] != 1 {
+			t.Errorf("%v: received are %v", args, received)
+		}
+		want := []string{"GET /cart: INFO example.com/otlp cart loaded items=3"}
+		if got := logs(t, filepath.Join(dir, "otlp.et")); !slices.Equal(got, want) {
+			t.Errorf("%v: the records are %q, want %q", args, got, want)
+		}
+	}
+}
+
+// TestPageHasTheExample: the code of docs/otlp.md is that of the example.
+func TestPageHasTheExample(t *testing.T) {
+	page, err := os.ReadFile("../docs/otlp.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile("otlp/main.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := strings.Split(string(source), "\t// PAGE\n")[1:]
+	for _, part := range parts {
+		part, _, _ = strings.Cut(part, "\t// END\n")
+		code := strings.TrimPrefix(strings.ReplaceAll("\n"+part, "\n\t", "\n"), "\n")
+		if !strings.Contains(string(page), "```go\n"+code+"```\n") {
+			t.Errorf("docs/otlp.md has not\n%s", code)
+		}
+	}
+	if len(parts) != strings.Count(string(page), "```go\n") {
+		t.Errorf("the page has %d pieces of code, and the example %d", strings.Count(string(page), "```go\n"), len(parts))
 	}
 }
 
