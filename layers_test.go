@@ -25,11 +25,10 @@ var layers = map[string][]string{
 	root: {
 		"go.opentelemetry.io/otel", "go.opentelemetry.io/otel/propagation", "go.opentelemetry.io/otel/sdk/log",
 		"go.opentelemetry.io/otel/sdk/resource", "go.opentelemetry.io/otel/sdk/trace", "go.opentelemetry.io/otel/semconv/v1.43.0",
-		"go.opentelemetry.io/otel/trace",
-		"go.opentelemetry.io/otel/trace/noop", module + "control", module + "control/filesource", module + "control/provider",
-		module + "control/tracedir", module + "exporter", module + "internal/crashtext", module + "internal/env",
-		module + "internal/notice", module + "internal/selfmetrics", module + "internal/setup", module + "internal/text",
-		module + "recorder", module + "remote", module + "slogadapter",
+		"go.opentelemetry.io/otel/trace", "go.opentelemetry.io/otel/trace/noop", module + "control", module + "control/filesource",
+		module + "control/provider", module + "control/tracedir", module + "exporter", module + "internal/crashtext",
+		module + "internal/env", module + "internal/notice", module + "internal/selfmetrics", module + "internal/setup",
+		module + "internal/text", module + "recorder", module + "remote", module + "slogadapter",
 	},
 	"internal/env":    {module + "internal/notice", module + "internal/quantity"},
 	"internal/notice": {},
@@ -105,9 +104,10 @@ var layers = map[string][]string{
 		module + "internal/tracename", module + "internal/wire",
 	},
 	"control": {
-		"golang.org/x/sys/unix", module + "control/internal/traces", module + "control/tracedir", module + "format", module + "internal/crashtext", module + "internal/flight", module + "internal/guard",
-		module + "internal/mapping", module + "internal/osfile", module + "internal/quantity", module + "internal/record",
-		module + "internal/retain", module + "internal/ring", module + "internal/text", module + "internal/tracename", module + "recorder",
+		"golang.org/x/sys/unix", module + "control/internal/traces", module + "control/tracedir", module + "format",
+		module + "internal/crashtext", module + "internal/flight", module + "internal/guard", module + "internal/mapping",
+		module + "internal/osfile", module + "internal/quantity", module + "internal/record", module + "internal/retain",
+		module + "internal/ring", module + "internal/text", module + "internal/tracename", module + "recorder",
 	},
 	"control/tracedir": {module + "control/internal/traces", module + "recorder"},
 	"control/internal/traces": {
@@ -122,10 +122,11 @@ var layers = map[string][]string{
 	},
 	"control/provider": {"github.com/google/pprof/profile", module + "control", module + "format", module + "internal/text"},
 	"exporter": {
-		"go.opentelemetry.io/otel/attribute", "go.opentelemetry.io/otel/codes", "go.opentelemetry.io/otel/sdk/resource",
-		"go.opentelemetry.io/otel/sdk/trace", "go.opentelemetry.io/otel/trace", module + "format", module + "internal/flight", module + "internal/mapping",
-		module + "internal/notice", module + "internal/otel", module + "internal/selfmetrics", module + "internal/setup",
-		module + "internal/spanmap", module + "recorder",
+		"go.opentelemetry.io/otel/attribute", "go.opentelemetry.io/otel/codes", "go.opentelemetry.io/otel/log",
+		"go.opentelemetry.io/otel/sdk/instrumentation", "go.opentelemetry.io/otel/sdk/log", "go.opentelemetry.io/otel/sdk/resource",
+		"go.opentelemetry.io/otel/sdk/trace", "go.opentelemetry.io/otel/trace", module + "format", module + "internal/flight",
+		module + "internal/mapping", module + "internal/notice", module + "internal/otel", module + "internal/selfmetrics",
+		module + "internal/setup", module + "internal/spanmap", module + "internal/twice", module + "recorder",
 	},
 	"internal/setup": {
 		"go.opentelemetry.io/otel/attribute", "go.opentelemetry.io/otel/sdk/resource", module + "format", module + "internal/env",
@@ -133,7 +134,7 @@ var layers = map[string][]string{
 	},
 	"slogadapter": {
 		"go.opentelemetry.io/otel/trace", module + "format", module + "internal/guard", module + "internal/mapping",
-		module + "internal/source", module + "internal/text", module + "recorder",
+		module + "internal/source", module + "internal/text", module + "internal/twice", module + "recorder",
 	},
 	"convert": {
 		"github.com/klauspost/compress/zstd", module + "convert/chrome", module + "convert/folded", module + "convert/heph",
@@ -154,8 +155,7 @@ var layers = map[string][]string{
 	},
 	"convert/otlp": {
 		"google.golang.org/protobuf/encoding/protowire", module + "convert/internal/input", module + "format",
-		module + "internal/jsontext", module + "internal/mapping", module + "internal/otel", module + "internal/scratch",
-		module + "internal/wire", module + "view",
+		module + "internal/jsontext", module + "internal/otel", module + "internal/scratch", module + "internal/wire", module + "view",
 	},
 	"convert/internal/converttest": {
 		module + "convert/internal/input", module + "format", module + "internal/otel", module + "internal/wire", module + "view",
@@ -194,6 +194,7 @@ var layers = map[string][]string{
 	"internal/flight":        {module + "format", module + "recorder"},
 	"internal/guard":         {},
 	"internal/text":          {},
+	"internal/twice":         {module + "internal/notice", module + "recorder"},
 }
 
 // goCommand runs the go command and returns its output. A machine that is given the built
