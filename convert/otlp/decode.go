@@ -1,7 +1,6 @@
 package otlp
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -10,6 +9,7 @@ import (
 	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/otlp/codec"
 )
 
 // DecodeOptions change how [Decode] works.
@@ -28,10 +28,12 @@ type DecodeOptions struct {
 // not to be changed meanwhile; of other inputs that are large there is a temporary
 // copy. An index of the input takes about 64 bytes a span and 24 a log record.
 //
-// Where the input is damaged the error is an *Error of package convert. It is [format.ErrTruncated]
-// where the input just stops. In both cases all the spans and log records before
-// that place are written, even those of a line or message that is not whole. An
-// error of r that is not [io.EOF] ends the input and is returned.
+// Where the input is damaged the error is an *Error of package convert, which names the first
+// message that is. It is [format.ErrTruncated] where the input just stops. In both cases all
+// spans and log records that are whole before that place are written, even those of that
+// message. A record with a wrong value is left out alone; behind other damage the input is
+// read again from the next message on, which in JSON begins a line. An error of r that is
+// not [io.EOF] ends the input and is returned.
 func Decode(ctx context.Context, r io.Reader, w *format.Writer, o *DecodeOptions) (err error) {
 	if o == nil {
 		o = &DecodeOptions{}
@@ -50,26 +52,8 @@ func Decode(ctx context.Context, r io.Reader, w *format.Writer, o *DecodeOptions
 	return err
 }
 
-// A source reads an input of one encoding.
-type source interface {
-	// index finds where all spans and log records are. It calls check now and
-	// then, whose error it returns. Another error is an [*input.Error], behind what it
-	// has found.
-	index(ix *index, check func() error) error
-
-	// message returns the number of the message that is at an offset.
-	message(off int64) int64
-
-	// These read what the index has found. They leave an error's Unit to others.
-
-	span(off int64, s *otel.Span) error
-	log(off int64, l *otel.Log) error
-	scope(h *head, s *otel.Scope) error
-	resource(h *head, r *otel.Resource) error
-}
-
 func decode(ctx context.Context, b []byte, w *format.Writer, progress func(done int64)) (err error) {
-	d := decoder{w: w, ix: newIndex(), budget: scopesFloor + scopesFactor*int64(len(b))}
+	d := decoder{w: w, ix: newIndex(b), budget: scopesFloor + scopesFactor*int64(len(b))}
 	d.check = func() error {
 		if d.calls++; d.calls%256 != 1 {
 			return nil
@@ -79,16 +63,13 @@ func decode(ctx context.Context, b []byte, w *format.Writer, progress func(done 
 	if _, err := w.Write(format.Root()); err != nil {
 		return err
 	}
-	if d.src, err = newSource(b); err != nil {
+	if d.in, err = newMessages(b); err != nil {
 		return err
 	}
-	defer func() {
-		// To count the messages takes a pass over the input.
-		if damage, ok := errors.AsType[*input.Error](err); ok && damage.Unit == "" {
-			damage.Unit = input.Unit("message", d.src.message(damage.Offset))
-		}
-	}()
-	damage := d.src.index(d.ix, d.check)
+	d.r = codec.NewReader(b, d.in.encoding)
+	if err := d.in.walk(d.r, d.ix, d.check); err != nil && !d.note(err) {
+		return err
+	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -100,26 +81,35 @@ func decode(ctx context.Context, b []byte, w *format.Writer, progress func(done 
 			return err
 		}
 		r := d.ix.records.at(i)
-		if err := d.write(r); err != nil {
+		err := d.write(r)
+		if errors.Is(err, errScopes) {
+			d.note(&codec.Error{Offset: r.off, Err: format.ErrTooLarge})
+			break
+		}
+		if err != nil && !d.note(err) {
 			return err
 		}
 		if i%4096 == 0 {
 			progress(r.off)
 		}
 	}
-	return cmp.Or(d.damaged, damage)
+	if d.damage == nil {
+		return nil
+	}
+	return d.damage
 }
 
 // A decoder makes the second pass over an input.
 type decoder struct {
 	w     *format.Writer
 	ix    *index
-	src   source
+	in    *messages
+	r     *codec.Reader
 	calls uint
 	check func() error
 
 	holders []holder
-	damaged error // of the first resource that cannot be read
+	damage  *input.Error // the first in the input
 	scopes  [64]cachedScope
 	budget  int64 // bytes of scopes that may still be written
 	stack   []*record
@@ -134,6 +124,21 @@ const (
 	scopesFloor  = 64 << 20
 	scopesFactor = 256
 )
+
+// errScopes ends the output: see scopesFactor.
+var errScopes = errors.New("scopes make the output too large")
+
+// note reports whether err says that the input is damaged. What else it has is still read.
+func (d *decoder) note(err error) bool {
+	damage, ok := errors.AsType[*input.Error](err)
+	if e, isOf := errors.AsType[*codec.Error](err); isOf {
+		damage, ok = d.in.damage(e, d.in.number(e.Offset)), true
+	}
+	if ok && (d.damage == nil || damage.Offset < d.damage.Offset) {
+		d.damage = damage
+	}
+	return ok
+}
 
 // A holder is the entry of a resource, or why it cannot be read.
 type holder struct {
@@ -157,9 +162,8 @@ func (d *decoder) resources() error {
 		if err := d.check(); err != nil {
 			return err
 		}
-		if err := d.src.resource(&d.ix.holders.all[i], &r); err != nil {
-			// The spans and log records before it come first.
-			d.damaged = cmp.Or(d.damaged, err)
+		if err := d.r.Resource(&d.ix.holders.all[i], &r); err != nil {
+			d.note(err)
 			d.holders = append(d.holders, holder{err: err})
 			continue
 		}
@@ -178,7 +182,7 @@ func (d *decoder) resources() error {
 // write writes the record r, unless that is done. The spans above it, of which it
 // may be the first that comes, go before.
 func (d *decoder) write(r *record) error {
-	if r.state == written {
+	if r.state == written || r.state == failed {
 		return nil
 	}
 	r.state = waiting
@@ -189,10 +193,9 @@ func (d *decoder) write(r *record) error {
 	}
 	for _, up := range slices.Backward(d.stack) {
 		if err := d.writeOne(up); err != nil {
-			if _, damaged := errors.AsType[*input.Error](err); !damaged {
+			if !d.note(err) {
 				return err
 			}
-			// What is before it in the input is whole. Its turn to fail is later.
 			up.state = failed
 		}
 	}
@@ -214,8 +217,8 @@ func (d *decoder) holder(r *record) *holder { return &d.holders[d.ix.groups[r.gr
 
 func (d *decoder) writeOne(r *record) (err error) {
 	h := &d.ix.scopes.all[d.ix.groups[r.group].scope]
-	if d.budget -= h.valueEnd - h.value + h.urlEnd - h.url; d.budget < 0 {
-		return &input.Error{Offset: r.off, Err: format.ErrTooLarge}
+	if d.budget -= h.Size(); d.budget < 0 {
+		return errScopes
 	}
 	scope, err := d.scope(d.ix.groups[r.group].scope)
 	if err != nil {
@@ -233,18 +236,16 @@ func (d *decoder) writeOne(r *record) (err error) {
 	}
 	e := &d.entry
 	if r.log {
-		if err := d.src.log(r.off, &d.logOf); err != nil {
+		if err := d.r.Log(r.off, &d.logOf); err != nil {
 			return err
 		}
 		d.logOf.Scope = *scope
-		d.logOf.TakeMarks()
 		d.logOf.Fill(e, where)
 	} else {
-		if err := d.src.span(r.off, &d.spanOf); err != nil {
+		if err := d.r.Span(r.off, &d.spanOf); err != nil {
 			return err
 		}
 		d.spanOf.Scope = *scope
-		d.spanOf.TakeMarks()
 		d.spanOf.Fill(e, where)
 	}
 	e.Parent = parent
@@ -276,7 +277,7 @@ func (d *decoder) writeOne(r *record) (err error) {
 func (d *decoder) scope(n uint32) (*otel.Scope, error) {
 	c := &d.scopes[n%uint32(len(d.scopes))]
 	if !c.valid || c.number != n {
-		c.err = d.src.scope(&d.ix.scopes.all[n], &c.scope)
+		c.err = d.r.Scope(&d.ix.scopes.all[n], &c.scope)
 		c.number, c.valid = n, true
 	}
 	return &c.scope, c.err

@@ -17,7 +17,8 @@
 //     TracesData or LogsData, each behind its size in four bytes, big endian. Decode
 //     also reads a single message without a size.
 //
-// Decode tells them apart itself. Messages of spans and of log records may come in
+// Decode tells them apart itself. A message that is damaged does not cost the others: see
+// Decode. Messages of spans and of log records may come in
 // one file; in protobuf their fields tell which they are. Metrics and profiles are
 // not read: in JSON they are passed over.
 //

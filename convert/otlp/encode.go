@@ -4,11 +4,13 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/binary"
 	"io"
 	"slices"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/otlp/codec"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -50,9 +52,9 @@ func Encode(ctx context.Context, w io.Writer, v *view.View, o *EncodeOptions) er
 		o = &EncodeOptions{}
 	}
 	out := bufio.NewWriterSize(w, bufferSize)
-	e := encoder{v: v, ids: v.NewReader(), w: out, enc: jsonEncoding{}}
+	e := encoder{v: v, ids: v.NewReader(), w: out, enc: codec.JSON}
 	if o.Protobuf {
-		e.enc = protoEncoding{}
+		e.enc = codec.Protobuf
 	}
 	for r := range v.Rows() {
 		if r%256 == 0 {
@@ -80,26 +82,11 @@ func Encode(ctx context.Context, w io.Writer, v *view.View, o *EncodeOptions) er
 	return out.Flush()
 }
 
-// An encoding appends records and messages. What is within a record comes in the
-// order of the methods; first says that it is the first of its list.
-type encoding interface {
-	span(b []byte, s *otel.Span) []byte
-	link(b []byte, l *otel.Link, first bool) []byte
-	endLinks(b []byte) []byte // if there was one
-	event(b []byte, ev *otel.Event, first bool) []byte
-	endEvents(b []byte) []byte // if there was one
-	endSpan(b []byte, from int) []byte
-	log(b []byte, l *otel.Log) []byte
-
-	// message appends a message of all that is in a batch.
-	message(b []byte, batch *batch, logs bool) []byte
-}
-
 type encoder struct {
 	v   *view.View
 	ids *view.Reader
 	w   *bufio.Writer
-	enc encoding
+	enc codec.Encoding
 
 	spans, logs batch
 	out         []byte
@@ -107,24 +94,14 @@ type encoder struct {
 
 // A batch is the records of one message.
 type batch struct {
-	resources []batchResource
-	scopes    map[string]*batchScope // by resource and scope
-	count     int
-	size      int
-	key       []byte
-	last      *batchScope // that of key
-	free      [][]byte    // buffers to use again
-}
-
-type batchResource struct {
-	row      view.Row
-	resource *otel.Resource
-	scopes   []*batchScope
-}
-
-type batchScope struct {
-	scope   otel.Scope
-	records []byte
+	groups []codec.Group
+	rows   []view.Row                   // of the groups' resources
+	scopes map[string]*codec.ScopeGroup // by resource and scope
+	count  int
+	size   int
+	key    []byte
+	last   *codec.ScopeGroup // that of key
+	free   [][]byte          // buffers to use again
 }
 
 func (e *encoder) span(ctx context.Context, r view.Row) error {
@@ -138,8 +115,8 @@ func (e *encoder) span(ctx context.Context, r view.Row) error {
 	if err != nil {
 		return err
 	}
-	from := len(to.records)
-	b := e.enc.span(to.records, s)
+	from := len(to.Records)
+	b := e.enc.AppendSpan(to.Records, s)
 	kids := e.v.Children(r)
 	slices.Sort(kids) // in the order in which they were written
 	first := true
@@ -155,11 +132,11 @@ func (e *encoder) span(ctx context.Context, r view.Row) error {
 			return err
 		}
 		l := otel.ReadLink(entry)
-		b = e.enc.link(b, &l, first)
+		b = e.enc.AppendLink(b, &l, first)
 		first = false
 	}
 	if !first {
-		b = e.enc.endLinks(b)
+		b = e.enc.EndList(b)
 	}
 	first = true
 	for i, kid := range kids {
@@ -174,14 +151,14 @@ func (e *encoder) span(ctx context.Context, r view.Row) error {
 			return err
 		}
 		ev := otel.ReadEvent(entry)
-		b = e.enc.event(b, &ev, first)
+		b = e.enc.AppendEvent(b, &ev, first)
 		first = false
 	}
 	if !first {
-		b = e.enc.endEvents(b)
+		b = e.enc.EndList(b)
 	}
-	to.records = e.enc.endSpan(b, from)
-	return e.added(&e.spans, len(to.records)-from, false)
+	to.Records = e.enc.EndSpan(b, from)
+	return e.added(&e.spans, len(to.Records)-from, false)
 }
 
 // parent returns the span right above row r.
@@ -203,9 +180,9 @@ func (e *encoder) log(r view.Row) error {
 	if err != nil {
 		return err
 	}
-	from := len(to.records)
-	to.records = e.enc.log(to.records, l)
-	return e.added(&e.logs, len(to.records)-from, true)
+	from := len(to.Records)
+	to.Records = e.enc.AppendLog(to.Records, l)
+	return e.added(&e.logs, len(to.Records)-from, true)
 }
 
 // added counts a record of so many bytes.
@@ -223,7 +200,16 @@ func (e *encoder) flush(from *batch, logs bool) error {
 	if from.count == 0 {
 		return nil
 	}
-	e.out = e.enc.message(e.out[:0], from, logs)
+	signal := codec.Spans
+	if logs {
+		signal = codec.Logs
+	}
+	if e.enc == codec.JSON {
+		e.out = append(e.enc.AppendMessage(e.out[:0], signal, from.groups), '\n')
+	} else {
+		e.out = e.enc.AppendMessage(append(e.out[:0], 0, 0, 0, 0), signal, from.groups)
+		binary.BigEndian.PutUint32(e.out, uint32(len(e.out)-sizeSize))
+	}
 	from.reset()
 	_, err := e.w.Write(e.out)
 	if cap(e.out) > 4*maxBatchSize {
@@ -233,7 +219,7 @@ func (e *encoder) flush(from *batch, logs bool) error {
 }
 
 // batch returns where the record of row r, of that scope, is to be appended.
-func (e *encoder) batch(to *batch, r view.Row, s *otel.Scope) (*batchScope, error) {
+func (e *encoder) batch(to *batch, r view.Row, s *otel.Scope) (*codec.ScopeGroup, error) {
 	resource := e.v.Resource(r)
 	var scratch [256]byte
 	key := appendScopeKey(scratch[:0], uint32(resource), s)
@@ -246,13 +232,13 @@ func (e *encoder) batch(to *batch, r view.Row, s *otel.Scope) (*batchScope, erro
 		return known, nil
 	}
 	if to.scopes == nil {
-		to.scopes = make(map[string]*batchScope)
+		to.scopes = make(map[string]*codec.ScopeGroup)
 	}
 	at := 0
-	for at < len(to.resources) && to.resources[at].row != resource {
+	for at < len(to.groups) && to.rows[at] != resource {
 		at++
 	}
-	if at == len(to.resources) {
+	if at == len(to.groups) {
 		of := new(otel.Resource)
 		if resource != 0 {
 			entry, err := e.v.Entry(resource)
@@ -261,28 +247,29 @@ func (e *encoder) batch(to *batch, r view.Row, s *otel.Scope) (*batchScope, erro
 			}
 			of = otel.ReadResource(entry)
 		}
-		to.resources = append(to.resources, batchResource{row: resource, resource: of})
+		to.groups = append(to.groups, codec.Group{Resource: of})
+		to.rows = append(to.rows, resource)
 	}
-	to.last = &batchScope{scope: *s}
+	to.last = &codec.ScopeGroup{Scope: *s}
 	if n := len(to.free); n > 0 {
-		to.last.records, to.free = to.free[n-1][:0], to.free[:n-1]
+		to.last.Records, to.free = to.free[n-1][:0], to.free[:n-1]
 	}
 	to.scopes[string(key)] = to.last
-	to.resources[at].scopes = append(to.resources[at].scopes, to.last)
+	to.groups[at].Scopes = append(to.groups[at].Scopes, to.last)
 	return to.last, nil
 }
 
 // reset empties a batch. It keeps a few buffers that are not too large.
 func (b *batch) reset() {
-	for i := range b.resources {
-		for _, s := range b.resources[i].scopes {
-			if len(b.free) < 8 && cap(s.records) <= maxBatchSize {
-				b.free = append(b.free, s.records)
+	for i := range b.groups {
+		for _, s := range b.groups[i].Scopes {
+			if len(b.free) < 8 && cap(s.Records) <= maxBatchSize {
+				b.free = append(b.free, s.Records)
 			}
 		}
 	}
-	clear(b.resources)
-	b.resources = b.resources[:0]
+	clear(b.groups)
+	b.groups, b.rows = b.groups[:0], b.rows[:0]
 	clear(b.scopes)
 	b.count, b.size, b.last = 0, 0, nil
 }

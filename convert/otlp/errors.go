@@ -1,16 +1,20 @@
 package otlp
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/entrace-go/entrace/internal/otlp/codec"
+)
 
 // What is wrong at the place that an error of [Decode] names, besides [format.ErrTruncated] and
 // [format.ErrTooLarge].
 var (
 	ErrNotOTLP = errors.New("neither OTLP JSON nor OTLP protobuf")
-	ErrSyntax  = errors.New("unexpected character")
-	ErrID      = errors.New("an id of the wrong length, or not of hex digits")
-	ErrNumber  = errors.New("no number, or one out of range")
-	ErrEnum    = errors.New("unknown name of an enum")
-	ErrBase64  = errors.New("not base64")
-	ErrField   = errors.New("malformed protobuf field")
-	ErrDeep    = errors.New("values nest too deep")
+	ErrSyntax  = codec.ErrSyntax
+	ErrID      = codec.ErrID
+	ErrNumber  = codec.ErrNumber
+	ErrEnum    = codec.ErrEnum
+	ErrBase64  = codec.ErrBase64
+	ErrField   = codec.ErrField
+	ErrDeep    = codec.ErrDeep
 )

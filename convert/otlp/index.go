@@ -4,13 +4,18 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+
+	"github.com/entrace-go/entrace/internal/otlp/codec"
 )
 
 // An index is the result of the first pass over an input: where its spans and log
 // records are, and which span each of them belongs below. It takes 24 bytes for
 // each of them, and about 40 more for each span.
 type index struct {
+	b       []byte // the input
 	records list[record]
+	scoped  int // how many of them have a scope
+	held    int // how many of them have a resource
 	groups  []group
 	scopes  heads
 	holders heads // of resources
@@ -41,40 +46,21 @@ const (
 // A group stands for the spans of one resource and one scope.
 type group struct{ resource, scope uint32 }
 
-// A head is where a resource or a scope is in the input, and where the schema URL
-// beside it. A place below 0 means that there is none.
-type head struct {
-	value, valueEnd int64
-	url, urlEnd     int64
-}
-
-var noHead = head{value: -1, url: -1}
-
 // heads are those that differ in their bytes.
 type heads struct {
-	all  []head
+	all  []codec.Head
 	of   map[[sha256.Size]byte]uint32
 	last uint32
 }
 
-func newIndex() *index { return &index{groupOf: make(map[group]uint32)} }
-
-func (h *head) bytes(b []byte) (value, url []byte) {
-	if h.value >= 0 {
-		value = b[h.value:h.valueEnd]
-	}
-	if h.url >= 0 {
-		url = b[h.url:h.urlEnd]
-	}
-	return value, url
-}
+func newIndex(b []byte) *index { return &index{b: b, groupOf: make(map[group]uint32)} }
 
 // add returns the number of a head.
-func (hs *heads) add(b []byte, h head) uint32 {
-	value, url := h.bytes(b)
+func (hs *heads) add(b []byte, h codec.Head) uint32 {
+	value, url := h.Bytes(b)
 	if len(hs.all) > 0 {
 		// Most often it is the same as the one before.
-		v, u := hs.all[hs.last].bytes(b)
+		v, u := hs.all[hs.last].Bytes(b)
 		if bytes.Equal(v, value) && bytes.Equal(u, url) {
 			return hs.last
 		}
@@ -109,9 +95,9 @@ func (ix *index) slot(trace *[16]byte, span *[8]byte) uint32 {
 	return ix.slots.find(&key)
 }
 
-// span takes in a span. The first of those that have the same ids is the one that
+// Span takes in a span. The first of those that have the same ids is the one that
 // others belong below.
-func (ix *index) span(off int64, trace *[16]byte, span, parent *[8]byte) {
+func (ix *index) Span(off int64, trace *[16]byte, span, parent *[8]byte) {
 	own := ix.slot(trace, span)
 	ix.records.add(record{off: off, up: ix.slot(trace, parent)})
 	if own != 0 {
@@ -121,25 +107,25 @@ func (ix *index) span(off int64, trace *[16]byte, span, parent *[8]byte) {
 	}
 }
 
-// logRecord takes in a log record.
-func (ix *index) logRecord(off int64, trace *[16]byte, span *[8]byte) {
+// Log takes in a log record.
+func (ix *index) Log(off int64, trace *[16]byte, span *[8]byte) {
 	ix.records.add(record{off: off, up: ix.slot(trace, span), log: true})
 }
 
-// endScope says what scope the records from the given one on are of.
-func (ix *index) endScope(b []byte, from int, h head) {
-	scope := ix.scopes.add(b, h)
-	for i := from; i < ix.records.n; i++ {
-		ix.records.at(i).group = scope
+// EndScope says what scope the records since the last one are of.
+func (ix *index) EndScope(h codec.Head) {
+	scope := ix.scopes.add(ix.b, h)
+	for ; ix.scoped < ix.records.n; ix.scoped++ {
+		ix.records.at(ix.scoped).group = scope
 	}
 }
 
-// endResource says what resource the records from the given one on are of.
-func (ix *index) endResource(b []byte, from int, h head) {
-	last := group{resource: ix.holders.add(b, h)}
+// EndResource says what resource the records since the last one are of.
+func (ix *index) EndResource(h codec.Head) {
+	last := group{resource: ix.holders.add(ix.b, h)}
 	n, known := uint32(0), false
-	for i := from; i < ix.records.n; i++ {
-		r := ix.records.at(i)
+	for ; ix.held < ix.records.n; ix.held++ {
+		r := ix.records.at(ix.held)
 		if !known || last.scope != r.group {
 			last.scope = r.group
 			if n, known = ix.groupOf[last]; !known {

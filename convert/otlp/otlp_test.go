@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"io"
@@ -334,7 +335,7 @@ func TestDamage(t *testing.T) {
 		{"deep", bad(`"attributes":[{"value":` + strings.Repeat(`{"arrayValue":{"values":[`, 66) + strings.Repeat("]}}", 66) + `}]`), "{", otlp.ErrDeep},
 		{"many", bad(`"attributes":[` + strings.Repeat("{},", 1<<20) + "{}]"), "{}]", format.ErrTooLarge},
 		{"large", bad(`"name":"` + strings.Repeat("x", 32<<20) + `"`), `{"traceId"`, format.ErrTooLarge},
-		{"no OTLP", "\n[]", "", otlp.ErrSyntax},
+		{"no OTLP", "\n[]\n", "", otlp.ErrSyntax},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -347,7 +348,7 @@ func TestDamage(t *testing.T) {
 			if at := in[damage.Offset:]; !strings.HasPrefix(at, test.at) {
 				t.Errorf("%v: that is at %.30q, want %q", err, at, test.at)
 			}
-			if got := tree(v); !strings.Contains(got, "    A\n") || !strings.Contains(got, "    B\n") || strings.Contains(got, "D") {
+			if got := tree(v); !strings.Contains(got, "    A\n") || !strings.Contains(got, "    B\n") || !strings.Contains(got, "    D\n") {
 				t.Errorf("the tree is\n%s", got)
 			}
 		})
@@ -356,6 +357,56 @@ func TestDamage(t *testing.T) {
 		if _, err := decode(t, strings.NewReader(in)); !errors.Is(err, otlp.ErrNotOTLP) {
 			t.Errorf("%q: the error is %v, want %v", in, err, otlp.ErrNotOTLP)
 		}
+	}
+}
+
+// TestDamageKeepsOtherMessages: what is wrong in one message leaves out nothing of the others,
+// nor what is whole before it in its own.
+func TestDamageKeepsOtherMessages(t *testing.T) {
+	first, last := spans(span("A", spanA, "")), spans(span("D", "dddddddddddddddd", ""))
+	twoGroups := strings.TrimSuffix(spans(span("B", spanB, "")), "]}\n") + "," + strings.TrimPrefix(spans(span("C", spanC, "")), `{"resourceSpans":[`)
+	frame := func(in string) []byte {
+		return encode(t, mustDecode(t, strings.NewReader(in)), &otlp.EncodeOptions{Protobuf: true})
+	}
+	middle := slices.Concat(frame(spans(span("B", spanB, "")))[4:], frame(spans(span("C", spanC, "")))[4:])
+	inFrame := func(b []byte) []byte { return append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...) }
+	wrong := bytes.Replace(middle, bytes.Repeat([]byte{0xcc}, 8), []byte("\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xff"), 1)
+	wrong[bytes.LastIndex(wrong, []byte("\x22\x00"))] = 0x23 // the begin of a group, which OTLP has not
+	tests := []struct {
+		name string
+		in   []byte
+		err  error
+		unit string
+		want string
+	}{
+		{"JSON that stops", []byte(first + strings.TrimSuffix(twoGroups, "}]}]}]}\n") + "\n" + last), otlp.ErrSyntax, "message 2", "ABD"},
+		{"pretty JSON", []byte("{\n  \"resourceSpans\": [\n    5\n  ]\n}\n" + first + last), otlp.ErrSyntax, "message 1", "AD"},
+		{"a wrong id", []byte(first + strings.Replace(twoGroups, spanB, "b", 1) + last), otlp.ErrID, "message 2", "ACD"},
+		{"a wrong resource", []byte(first + strings.Replace(twoGroups, `{"stringValue":"h"}`, `{"intValue":"h"}`, 1) + last), otlp.ErrNumber, "message 2", "ACD"},
+		{"a frame", slices.Concat(frame(first), inFrame(wrong), frame(last)), otlp.ErrField, "message 2", "ABD"},
+		{"a frame that stops", slices.Concat(frame(first), inFrame(middle[:len(middle)-9]), frame(last)), otlp.ErrField, "message 2", "ABD"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			v, err := decode(t, bytes.NewReader(test.in))
+			damage, ok := errors.AsType[*input.Error](err)
+			if !ok || !errors.Is(err, test.err) || damage.Unit != test.unit {
+				t.Errorf("the error is %v, want %v in %s", err, test.err, test.unit)
+			}
+			var got strings.Builder
+			for r := range v.Rows() {
+				if v.Role(r) == view.RoleSpan {
+					e, err := v.Entry(r)
+					if err != nil {
+						t.Fatal(err)
+					}
+					got.WriteString(e.Metadata.Name)
+				}
+			}
+			if got.String() != test.want {
+				t.Errorf("it has %s, want %s", got.String(), test.want)
+			}
+		})
 	}
 }
 

@@ -1,4 +1,4 @@
-package otlp
+package codec
 
 import (
 	"encoding/binary"
@@ -8,11 +8,10 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/otel"
 )
 
-// A fieldReader reads the fields of one message of protobuf, which are in
-// b[i:end]. Its error sticks: after it there are no more fields and values are
-// zero.
+// A fieldReader is an input of protobuf: the fields of one message, which are in b[i:end].
 type fieldReader struct {
 	b   []byte
 	i   int
@@ -25,6 +24,35 @@ type fieldReader struct {
 
 	number protowire.Number
 	kind   protowire.Type
+}
+
+func (f *fieldReader) seek(off int64) {
+	*f = fieldReader{b: f.b, i: int(off), end: len(f.b), kind: protowire.BytesType}
+}
+
+func (f *fieldReader) offset() int64 { return int64(f.i) }
+
+func (f *fieldReader) failure() *Error {
+	if f.err == nil {
+		return nil
+	}
+	return &Error{Offset: int64(f.at), Err: f.err}
+}
+
+func (f *fieldReader) fail(err error) {
+	if f.err == nil {
+		f.err, f.at = err, f.i
+	}
+}
+
+func (f *fieldReader) field(n names, next int) int {
+	for f.next() {
+		if i := n.number(f.number, next); i >= 0 {
+			return i
+		}
+		f.skip()
+	}
+	return -1
 }
 
 // next reads the tag of the next field and reports whether there is one.
@@ -90,63 +118,68 @@ func (f *fieldReader) is(kind protowire.Type) bool {
 	return false
 }
 
-// message returns a reader of the field, a message, which may be cut.
-func (f *fieldReader) message() fieldReader {
-	sub := fieldReader{b: f.b, i: f.i, end: f.i}
+func (f *fieldReader) enter(whole bool) frame {
+	up := frame{f.end, f.cut}
 	if !f.is(protowire.BytesType) {
-		return sub
+		f.end, f.cut = f.i, false
+		return up
 	}
 	n, size := protowire.ConsumeVarint(f.b[f.i:f.end])
-	if size < 0 {
+	left := f.end - f.i - size
+	switch {
+	case size < 0:
 		f.bad(size)
-		return sub
-	}
-	sub.i = f.i + size
-	sub.end = sub.i
-	if left := f.end - sub.i; n > uint64(left) {
-		if !f.cut {
-			f.err, f.at = ErrField, f.i
-			return sub
-		}
-		sub.end, sub.cut = f.end, true
-	} else {
-		sub.end = sub.i + int(n)
-	}
-	f.i = sub.end
-	return sub
-}
-
-// whole returns a reader of the field, a message that must not be cut.
-func (f *fieldReader) whole() fieldReader {
-	sub := f.message()
-	if sub.cut {
+		f.end = f.i
+	case n <= uint64(left):
+		f.i += size
+		f.end, f.cut = f.i+int(n), false
+	case !f.cut:
+		f.fail(ErrField)
+		f.end = f.i
+	case whole:
 		f.err, f.at = format.ErrTruncated, f.end
-		sub.i, sub.cut = sub.end, false
+		f.end = f.i
+	default:
+		f.i += size
 	}
-	return sub
+	return up
 }
 
-// join takes over the error of a reader of a field.
-func (f *fieldReader) join(sub *fieldReader) {
-	if f.err == nil {
-		f.err, f.at = sub.err, sub.at
+func (f *fieldReader) leave(up frame) { f.end, f.cut = up.end, up.cut }
+
+// first reports whether the field is of messages. It is one of them.
+func (f *fieldReader) first() bool { return f.is(protowire.BytesType) }
+
+func (f *fieldReader) more() bool { return false }
+
+func (f *fieldReader) place() Place {
+	from := f.i
+	if !f.is(protowire.BytesType) {
+		return nowhere
 	}
+	if f.skip(); f.err != nil {
+		return nowhere
+	}
+	return Place{int64(from), int64(f.i)}
 }
 
-// string returns the text of the field, which aliases the input. It need not be
-// UTF-8.
-func (f *fieldReader) string() string {
-	sub := f.whole()
-	if f.err != nil {
-		return ""
-	}
-	return unsafe.String(unsafe.SliceData(sub.b[sub.i:sub.end]), sub.end-sub.i)
+func (f *fieldReader) quickAttribute() (a otel.Attribute, ok bool) { return a, false }
+
+// text returns the bytes of the field, which need not be UTF-8.
+func (f *fieldReader) text() string {
+	up := f.enter(true)
+	s := f.b[f.i:f.end]
+	f.i = f.end
+	f.leave(up)
+	return unsafe.String(unsafe.SliceData(s), len(s))
 }
+
+func (f *fieldReader) bytes() string { return f.text() }
 
 // id reads an id; no bytes are none.
 func (f *fieldReader) id(id []byte) {
 	at := f.i
-	s := f.string()
+	s := f.text()
 	switch {
 	case f.err != nil:
 	case len(s) == len(id):
@@ -195,4 +228,20 @@ func (f *fieldReader) fixed32() uint32 {
 	return binary.LittleEndian.Uint32(f.b[f.i-4:])
 }
 
-func (f *fieldReader) double() float64 { return math.Float64frombits(f.fixed64()) }
+func (f *fieldReader) float() float64 { return math.Float64frombits(f.fixed64()) }
+
+func (f *fieldReader) count() uint32 { return uint32(f.varint()) }
+
+func (f *fieldReader) enum(map[string]int32) int32 { return int32(f.varint()) }
+
+func (f *fieldReader) bool() bool { return f.varint() != 0 }
+
+func (f *fieldReader) int() int64 { return int64(f.varint()) }
+
+// looseID reads an id, none if it is a wrong one.
+func (f *fieldReader) looseID(id []byte) {
+	if f.id(id); f.err == ErrID { //nolint:errorlint // it is never wrapped
+		f.err = nil
+		clear(id)
+	}
+}

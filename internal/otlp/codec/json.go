@@ -1,6 +1,7 @@
-package otlp
+package codec
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
@@ -12,19 +13,82 @@ import (
 	"unsafe"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/scratch"
 )
 
-// A cursor reads JSON. Its error sticks: after it, objects and arrays end at once
-// and values are zero.
+// A cursor is an input of JSON. An error is at i.
 type cursor struct {
-	b    []byte
-	i    int
-	err  error
-	text scratch.Text // of strings with escapes
+	b       []byte
+	i       int
+	err     error
+	opened  bool         // a message was entered, and no field of it read
+	scratch scratch.Text // of strings with escapes
 }
 
-// fail notes an error, at c.i.
+func (c *cursor) seek(off int64) {
+	c.i, c.err, c.opened = int(off), nil, false
+	c.scratch.Reset()
+}
+
+func (c *cursor) offset() int64 {
+	c.space()
+	return int64(c.i)
+}
+
+func (c *cursor) failure() *Error {
+	if c.err == nil {
+		return nil
+	}
+	return &Error{Offset: int64(c.i), Err: c.err}
+}
+
+func (c *cursor) enter(bool) frame {
+	c.opened = true
+	return frame{}
+}
+
+func (c *cursor) field(n names, next int) int {
+	for {
+		more := false
+		if c.opened {
+			c.opened = false
+			more = c.open('{')
+		} else {
+			more = c.follows('{')
+		}
+		if !more {
+			return -1
+		}
+		i := n.key(c.key(), next)
+		switch {
+		case c.err != nil:
+			return -1
+		case i < 0:
+			c.skip()
+		case c.space() == 'n':
+			c.literal("null") // as if it were not there
+		default:
+			return i
+		}
+	}
+}
+
+func (c *cursor) leave(frame) {}
+
+func (c *cursor) first() bool { return c.open('[') }
+
+func (c *cursor) more() bool { return c.follows('[') }
+
+func (c *cursor) place() Place {
+	from := c.offset()
+	if c.skip(); c.err != nil {
+		return nowhere
+	}
+	return Place{from, int64(c.i)}
+}
+
+// fail notes an error.
 func (c *cursor) fail(err error) {
 	if c.err == nil {
 		if c.i >= len(c.b) {
@@ -74,8 +138,8 @@ func (c *cursor) open(begin byte) bool {
 	return true
 }
 
-// more reads what is behind an item and reports whether there is another one.
-func (c *cursor) more(begin byte) bool {
+// follows reads what is behind an item or a field and reports whether there is another one.
+func (c *cursor) follows(begin byte) bool {
 	if c.err != nil {
 		return false
 	}
@@ -115,7 +179,7 @@ func (c *cursor) key() string {
 	if c.err == nil && c.space() != '"' {
 		c.fail(ErrSyntax)
 	}
-	key := c.string()
+	key := c.text()
 	if c.err == nil && c.space() != ':' {
 		c.fail(ErrSyntax)
 	}
@@ -150,18 +214,13 @@ func plain(b []byte, i int) int {
 	return i
 }
 
-// string reads a string, which is valid as long as the input is and until the next
-// record is read. It need not be UTF-8. A null is an empty string.
-func (c *cursor) string() string {
+// text reads a string, which is valid as long as the input is and until the next
+// record is read. It need not be UTF-8.
+func (c *cursor) text() string {
 	if c.err != nil {
 		return ""
 	}
-	switch c.space() {
-	case '"':
-	case 'n':
-		c.literal("null")
-		return ""
-	default:
+	if c.space() != '"' {
 		c.fail(ErrSyntax)
 		return ""
 	}
@@ -176,9 +235,9 @@ func (c *cursor) string() string {
 
 // escaped reads the rest of a string that is not plain from to on.
 func (c *cursor) escaped(from, to int) string {
-	mark := c.text.Mark()
+	mark := c.scratch.Mark()
 	for {
-		c.text.B = append(c.text.B, c.b[from:to]...)
+		c.scratch.B = append(c.scratch.B, c.b[from:to]...)
 		c.i = to
 		if to >= len(c.b) || c.b[to] < ' ' {
 			c.fail(ErrSyntax)
@@ -186,7 +245,7 @@ func (c *cursor) escaped(from, to int) string {
 		}
 		if c.b[to] == '"' {
 			c.i++
-			return c.text.From(mark)
+			return c.scratch.From(mark)
 		}
 		if from = c.escape(to + 1); c.err != nil {
 			return ""
@@ -206,7 +265,7 @@ func (c *cursor) escape(i int) int {
 		return i
 	}
 	if ch := escapes[c.b[i]]; ch != 0 {
-		c.text.B = append(c.text.B, ch)
+		c.scratch.B = append(c.scratch.B, ch)
 		return i + 1
 	}
 	r, ok := c.unit(i)
@@ -228,7 +287,7 @@ func (c *cursor) escape(i int) int {
 		}
 		r = pair
 	}
-	c.text.B = utf8.AppendRune(c.text.B, r)
+	c.scratch.B = utf8.AppendRune(c.scratch.B, r)
 	return i
 }
 
@@ -342,7 +401,7 @@ func (c *cursor) number() string {
 		return ""
 	}
 	if c.space() == '"' {
-		return c.string()
+		return c.text()
 	}
 	from := c.i
 	for c.i < len(c.b) && kinds[c.b[c.i]] == scalar {
@@ -365,14 +424,37 @@ func (c *cursor) failAt(i int, err error) {
 	}
 }
 
-// uint reads a number of so many bits. A null is 0.
+func (c *cursor) count() uint32 { return uint32(c.uint(32)) }
+
+func (c *cursor) fixed32() uint32 { return uint32(c.uint(32)) }
+
+func (c *cursor) fixed64() uint64 { return c.uint(64) }
+
+func (c *cursor) int() int64 { return c.signed(64) }
+
+// enum reads the number or the name of an enum.
+func (c *cursor) enum(names map[string]int32) int32 {
+	if c.space() != '"' {
+		return int32(c.signed(32))
+	}
+	at := c.i
+	name := c.text()
+	n, ok := names[name]
+	if !ok && c.err == nil {
+		i, err := strconv.ParseInt(name, 10, 32)
+		if err != nil {
+			c.failAt(at, ErrEnum)
+		}
+		n = int32(i)
+	}
+	return n
+}
+
+// uint reads a number of so many bits.
 func (c *cursor) uint(size int) uint64 {
 	c.space()
 	at := c.i
 	s := c.number()
-	if s == "null" {
-		return 0
-	}
 	// Nineteen digits cannot overflow.
 	if len(s) > 0 && len(s) <= 19 && size == 64 {
 		n := uint64(0)
@@ -399,14 +481,11 @@ func (c *cursor) uint(size int) uint64 {
 	return 0
 }
 
-// int reads a number of so many bits, with a sign. A null is 0.
-func (c *cursor) int(size int) int64 {
+// signed is uint for one with a sign.
+func (c *cursor) signed(size int) int64 {
 	c.space()
 	at := c.i
 	s := c.number()
-	if s == "null" {
-		return 0
-	}
 	n, err := strconv.ParseInt(s, 10, size)
 	if err == nil {
 		return n
@@ -423,9 +502,6 @@ func (c *cursor) float() float64 {
 	c.space()
 	at := c.i
 	s := c.number()
-	if s == "null" {
-		return 0
-	}
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil {
 		c.failAt(at, ErrNumber)
@@ -440,38 +516,36 @@ func (c *cursor) bool() bool {
 		return c.err == nil
 	case 'f':
 		c.literal("false")
-	case 'n':
-		c.literal("null")
 	default:
 		c.fail(ErrSyntax)
 	}
 	return false
 }
 
-// base64 reads bytes, as a string of them.
-func (c *cursor) base64() string {
+// bytes reads base64 as a string of what it stands for.
+func (c *cursor) bytes() string {
 	c.space()
 	at := c.i
-	s := c.string()
-	mark := c.text.Mark()
+	s := c.text()
+	mark := c.scratch.Mark()
 	var err error
 	enc := base64.StdEncoding
 	if len(s)%4 != 0 {
 		enc = base64.RawStdEncoding
 	}
-	c.text.B, err = enc.AppendDecode(c.text.B, unsafe.Slice(unsafe.StringData(s), len(s)))
+	c.scratch.B, err = enc.AppendDecode(c.scratch.B, unsafe.Slice(unsafe.StringData(s), len(s)))
 	if err != nil {
 		c.failAt(at, ErrBase64)
 		return ""
 	}
-	return c.text.From(mark)
+	return c.scratch.From(mark)
 }
 
 // id reads an id of hex digits into id; no digits are none.
 func (c *cursor) id(id []byte) {
 	c.space()
 	at := c.i
-	s := c.string()
+	s := c.text()
 	switch len(s) {
 	case 2 * len(id):
 		if _, err := hex.Decode(id, unsafe.Slice(unsafe.StringData(s), len(s))); err != nil {
@@ -482,4 +556,64 @@ func (c *cursor) id(id []byte) {
 	default:
 		c.failAt(at, ErrID)
 	}
+}
+
+// looseID reads an id, none if it is a wrong one.
+func (c *cursor) looseID(id []byte) {
+	c.id(id)
+	if c.err != nil && c.err != ErrSyntax && c.err != format.ErrTruncated { //nolint:errorlint // c.err is never wrapped
+		c.err = nil
+		clear(id)
+		c.skip()
+	}
+}
+
+const (
+	quickKey    = `{"key":"`
+	quickString = `","value":{"stringValue":"`
+	quickInt    = `","value":{"intValue":"`
+)
+
+// quickAttribute reads plain text, or an integer, without spaces.
+func (c *cursor) quickAttribute() (a otel.Attribute, ok bool) {
+	b := c.b[c.i:]
+	if c.err != nil || len(b) < len(quickKey) || string(b[:len(quickKey)]) != quickKey {
+		return a, false
+	}
+	from := len(quickKey)
+	to := plain(b, from)
+	key := b[from:to]
+	rest := b[to:]
+	if len(rest) < len(quickString) || !utf8.Valid(key) {
+		return a, false
+	}
+	a.Name = unsafe.String(unsafe.SliceData(key), len(key))
+	if string(rest[:len(quickString)]) == quickString {
+		from, to = to+len(quickString), plain(b, to+len(quickString))
+		value := b[from:to]
+		if !bytes.HasPrefix(b[to:], []byte(`"}}`)) || !utf8.Valid(value) {
+			return a, false
+		}
+		a.Value = format.StringValue(unsafe.String(unsafe.SliceData(value), len(value)))
+	} else if string(rest[:len(quickInt)]) == quickInt {
+		from = to + len(quickInt)
+		n, digits := uint64(0), from
+		if b[digits] == '-' {
+			digits++
+		}
+		for to = digits; to < len(b) && b[to]-'0' <= 9; to++ {
+			n = n*10 + uint64(b[to]-'0')
+		}
+		if to == digits || to-digits > 18 || !bytes.HasPrefix(b[to:], []byte(`"}}`)) {
+			return a, false
+		}
+		if digits > from {
+			n = -n
+		}
+		a.Value = format.I64Value(int64(n))
+	} else {
+		return a, false
+	}
+	c.i += to + len(`"}}`)
+	return a, true
 }

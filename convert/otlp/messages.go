@@ -1,0 +1,163 @@
+package otlp
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/entrace-go/entrace/convert/internal/input"
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/otlp/codec"
+)
+
+const (
+	// tagOne is the tag of field 1 when that is of a length.
+	tagOne = 1<<3 | byte(protowire.BytesType)
+	// sizeSize is the size of the length before a message of a stream.
+	sizeSize = 4
+)
+
+// messages cuts an input into messages.
+type messages struct {
+	b        []byte
+	encoding codec.Encoding
+	framed   bool // each behind its size
+	begin    int  // behind a byte order mark
+	starts   list[int64]
+}
+
+// newMessages tells the encoding of b from how it begins. JSON begins with a brace,
+// a message of protobuf with the tag of its one field, which is a newline too,
+// and a stream of such messages with a length below 160 MiB.
+func newMessages(b []byte) (*messages, error) {
+	begin := 0
+	if len(b) >= utf8.UTFMax-1 && string(b[:3]) == "\ufeff" {
+		begin = 3
+	}
+	begin = space(b, begin)
+	switch {
+	case begin == len(b) && !bare(b), begin < len(b) && b[begin] == '{' && !bare(b) && object(b[begin+1:]):
+		return &messages{b: b, encoding: codec.JSON, begin: begin}, nil
+	case b[0] == tagOne:
+		return &messages{b: b, encoding: codec.Protobuf}, nil
+	case len(b) < sizeSize && b[0] == 0:
+		return &messages{b: b, encoding: codec.Protobuf, framed: true}, nil
+	case len(b) >= sizeSize:
+		n := binary.BigEndian.Uint32(b)
+		if b[0] < tagOne && (n == 0 || len(b) == sizeSize || b[sizeSize] == tagOne) {
+			return &messages{b: b, encoding: codec.Protobuf, framed: true}, nil
+		}
+	}
+	return nil, &input.Error{Unit: "message 1", Err: ErrNotOTLP}
+}
+
+// space returns where the white space of JSON at i ends.
+func space(b []byte, i int) int {
+	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\r' || b[i] == '\t') {
+		i++
+	}
+	return i
+}
+
+// object reports whether b can be what follows the brace of an object.
+func object(b []byte) bool {
+	i := space(b, 0)
+	return i == len(b) || b[i] == '"' || b[i] == '}'
+}
+
+// bare reports whether b is one whole message of protobuf.
+func bare(b []byte) bool {
+	if len(b) == 0 || b[0] != tagOne {
+		return false
+	}
+	for len(b) > 0 {
+		if b[0] != tagOne {
+			return false
+		}
+		_, n := protowire.ConsumeBytes(b[1:])
+		if n < 0 {
+			return false
+		}
+		b = b[1+n:]
+	}
+	return true
+}
+
+// walk tells v what all messages have. The error is an [*input.Error], of the first message
+// that is damaged: v is told what is whole before the damage, and what the messages behind it
+// have, as far as they can be found. walk calls check for each message, and returns its error.
+func (m *messages) walk(r *codec.Reader, v codec.Visitor, check func() error) error {
+	var first error
+	for at := int64(m.begin); at < int64(len(m.b)); {
+		if err := check(); err != nil {
+			return err
+		}
+		m.starts.add(at)
+		end, err := m.walkOne(r, at, v)
+		if damage, ok := errors.AsType[*codec.Error](err); ok {
+			if first == nil {
+				first = m.damage(damage, int64(m.starts.n))
+			}
+			end = m.next(at, end)
+		}
+		at = end
+		if m.encoding == codec.JSON {
+			at = int64(space(m.b, int(at)))
+		}
+	}
+	return first
+}
+
+// walkOne walks the message at an offset and returns where it ends.
+func (m *messages) walkOne(r *codec.Reader, at int64, v codec.Visitor) (end int64, err error) {
+	whole := int64(len(m.b))
+	switch {
+	case m.encoding == codec.JSON:
+		return r.Walk(at, whole, false, v)
+	case !m.framed:
+		_, err = r.Walk(at, whole, !bare(m.b), v)
+		return whole, err
+	case whole-at < sizeSize:
+		return whole, &codec.Error{Offset: whole, Err: format.ErrTruncated}
+	}
+	end = at + sizeSize + int64(binary.BigEndian.Uint32(m.b[at:]))
+	_, err = r.Walk(at+sizeSize, min(end, whole), end > whole, v)
+	return min(end, whole), err
+}
+
+// next returns where the message behind a damaged one begins, that begins at an offset: in
+// JSON at the next line that does, behind the damage.
+func (m *messages) next(at, damage int64) int64 {
+	if m.encoding == codec.Protobuf {
+		return damage // which is where the frame ends
+	}
+	from := max(damage, at+1)
+	if from >= int64(len(m.b)) {
+		return int64(len(m.b))
+	}
+	n := bytes.Index(m.b[from-1:], []byte("\n{"))
+	if n < 0 {
+		return int64(len(m.b))
+	}
+	return from + int64(n)
+}
+
+func (m *messages) damage(e *codec.Error, number int64) *input.Error {
+	return &input.Error{Offset: e.Offset, Unit: input.Unit("message", number), Err: e.Err}
+}
+
+// number returns the number of the message that has an offset.
+func (m *messages) number(off int64) int64 {
+	low, high := 0, m.starts.n
+	for low < high {
+		if mid := (low + high) / 2; *m.starts.at(mid) <= off {
+			low = mid + 1
+		} else {
+			high = mid
+		}
+	}
+	return int64(max(low, 1))
+}

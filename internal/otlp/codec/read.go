@@ -1,0 +1,215 @@
+package codec
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/otel"
+)
+
+// What is wrong at the place that an [Error] names, besides [format.ErrTruncated] and
+// [format.ErrTooLarge].
+var (
+	ErrSyntax = errors.New("unexpected character")
+	ErrID     = errors.New("an id of the wrong length, or not of hex digits")
+	ErrNumber = errors.New("no number, or one out of range")
+	ErrEnum   = errors.New("unknown name of an enum")
+	ErrBase64 = errors.New("not base64")
+	ErrField  = errors.New("malformed protobuf field")
+	ErrDeep   = errors.New("values nest too deep")
+)
+
+// An Error says where an input is damaged.
+type Error struct {
+	Offset int64
+	Err    error
+}
+
+// Error implements error.
+func (e *Error) Error() string { return fmt.Sprintf("at offset %d: %v", e.Offset, e.Err) }
+
+// Unwrap returns e.Err.
+func (e *Error) Unwrap() error { return e.Err }
+
+const (
+	// maxDepth is how deep values may nest: deeper ones are not read again.
+	maxDepth = 64
+	// maxValues is how many attributes, events, links and values a record may
+	// have. They take far more memory than an input needs to name them.
+	maxValues = 1 << 20
+	// maxRecord is how many bytes of input a record may take, well below what
+	// readers of the output accept as an entry.
+	maxRecord = 32 << 20
+)
+
+// An input reads the fields of messages in one encoding. Its error sticks: after it there
+// are no more fields and items, and values are zero. Strings are valid as long as the
+// input's bytes are, and until seek; they need not be UTF-8.
+type input interface {
+	// seek begins to read a record at an offset, and forgets the error.
+	seek(off int64)
+	// offset returns where the value at hand is.
+	offset() int64
+	failure() *Error
+	fail(err error)
+
+	// enter begins a message, which must be whole unless what is whole of a cut
+	// one is of use. field returns the place of its next field that is known, most
+	// often next or shortly behind it, below 0 at the end. leave ends the message.
+	enter(whole bool) frame
+	field(n names, next int) int
+	leave(f frame)
+
+	// first begins a field that repeats, and more goes on: they report whether there is
+	// an item.
+	first() bool
+	more() bool
+
+	// place passes over a value and returns where it is, nowhere if it is not whole.
+	place() Place
+
+	text() string
+	bytes() string
+	id(id []byte)
+	// looseID reads an id, none if it is a wrong one.
+	looseID(id []byte)
+	count() uint32
+	fixed32() uint32
+	fixed64() uint64
+	enum(names map[string]int32) int32
+	bool() bool
+	int() int64
+	float() float64
+	// quickAttribute reads a KeyValue that is written as most are. It is no more than a
+	// faster way.
+	quickAttribute() (a otel.Attribute, ok bool)
+}
+
+// A frame is what an input keeps of a message while it reads one within.
+type frame struct {
+	end int
+	cut bool
+}
+
+// A Reader reads OTLP of one encoding. It is for one goroutine at a time.
+type Reader struct {
+	b      []byte
+	e      Encoding
+	in     input
+	budget int    // how many values the record may still have
+	signal Signal // of protobuf's latest message
+}
+
+// NewReader returns a Reader of b, which must not change. What it reads may alias b, and its
+// own memory until it reads again, unless it says otherwise.
+func NewReader(b []byte, e Encoding) *Reader {
+	r := &Reader{b: b, e: e}
+	if e == JSON {
+		r.in = &cursor{b: b}
+	} else {
+		r.in = &fieldReader{b: b}
+	}
+	return r
+}
+
+// seek begins to read a record.
+func (r *Reader) seek(off int64) {
+	r.in.seek(off)
+	r.budget = maxValues
+}
+
+// done ends to read the record at an offset.
+func (r *Reader) done(off int64) error {
+	if r.in.offset()-off > maxRecord {
+		r.in.seek(off)
+		r.in.fail(format.ErrTooLarge)
+	}
+	if damage := r.in.failure(); damage != nil {
+		return damage
+	}
+	return nil
+}
+
+// count takes one from the budget of a record.
+func (r *Reader) count() {
+	if r.budget--; r.budget < 0 {
+		r.in.fail(format.ErrTooLarge)
+	}
+}
+
+// Span reads the span at an offset, with its links and events.
+func (r *Reader) Span(off int64, s *otel.Span) error {
+	*s = otel.Span{Attributes: s.Attributes[:0], Links: s.Links[:0], Events: s.Events[:0]}
+	r.seek(off)
+	spanMessage.read(r, s)
+	s.SetTimes(uint64(s.Start), uint64(s.Duration))
+	s.Attributes.Unify()
+	s.TakeMarks()
+	return r.done(off)
+}
+
+// Log reads the log record at an offset.
+func (r *Reader) Log(off int64, l *otel.Log) error {
+	*l = otel.Log{Attributes: l.Attributes[:0]}
+	r.seek(off)
+	logMessage.read(r, l)
+	if l.Body.Kind == otel.String {
+		l.Body.Text = otel.Clean(l.Body.Text) // it is the message
+	}
+	l.Attributes.Unify()
+	l.TakeMarks()
+	return r.done(off)
+}
+
+// Scope reads a scope, which aliases nothing.
+func (r *Reader) Scope(h *Head, s *otel.Scope) (err error) {
+	*s = otel.Scope{}
+	if err = readHead(r, h, scopeMessage, s, &s.SchemaURL); err != nil {
+		return err
+	}
+	s.Name, s.Version = strings.Clone(s.Name), strings.Clone(s.Version)
+	s.Attributes = keep(s.Attributes)
+	return nil
+}
+
+// Resource reads a resource, which aliases nothing.
+func (r *Reader) Resource(h *Head, to *otel.Resource) (err error) {
+	*to = otel.Resource{}
+	if err = readHead(r, h, resourceMessage, to, &to.SchemaURL); err != nil {
+		return err
+	}
+	to.Attributes = keep(to.Attributes)
+	return nil
+}
+
+func readHead[T any](r *Reader, h *Head, m *message[T], to *T, url *string) error {
+	if h.URL.From >= 0 {
+		r.seek(h.URL.From)
+		s := strings.Clone(otel.Clean(r.in.text()))
+		if err := r.done(h.URL.From); err != nil {
+			return err
+		}
+		*url = s
+	}
+	if h.Value.From < 0 {
+		return nil
+	}
+	r.seek(h.Value.From)
+	m.read(r, to)
+	return r.done(h.Value.From)
+}
+
+// keep makes attributes outlive what they were read from.
+func keep(attrs otel.Attributes) otel.Attributes {
+	for i := range attrs {
+		a := &attrs[i]
+		a.Name = strings.Clone(a.Name)
+		if a.Encoding == otel.Native && a.Value.Kind() == format.KindString {
+			a.Value = format.StringValue(strings.Clone(a.Value.Text()))
+		}
+	}
+	attrs.Unify()
+	return attrs
+}

@@ -1,0 +1,173 @@
+package codec
+
+import (
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/entrace-go/entrace/internal/otel"
+)
+
+// An Encoding is one of the two of OTLP.
+type Encoding uint8
+
+// The encodings.
+const (
+	JSON Encoding = iota
+	Protobuf
+)
+
+// A Signal says what the records of a message are.
+type Signal uint8
+
+// The signals.
+const (
+	Spans Signal = iota
+	Logs
+)
+
+// A Group is the records of one resource in a message.
+type Group struct {
+	Resource *otel.Resource
+	Scopes   []*ScopeGroup
+}
+
+// A ScopeGroup is the records of one resource and scope.
+type ScopeGroup struct {
+	Scope   otel.Scope
+	Records []byte // as AppendSpan and EndSpan, or AppendLog, append them
+}
+
+// AppendSpan appends a span to records. Its links and then its events follow, and EndSpan.
+func (e Encoding) AppendSpan(records []byte, s *otel.Span) []byte {
+	return spanMessage.write(beginRecord(records, e), e, s)
+}
+
+// EndSpan ends a span that AppendSpan has begun at from.
+func (e Encoding) EndSpan(records []byte, from int) []byte { return endRecord(records, e, Spans, from) }
+
+// AppendLog appends a log record to records.
+func (e Encoding) AppendLog(records []byte, l *otel.Log) []byte {
+	from := len(records)
+	return endRecord(logMessage.write(beginRecord(records, e), e, l), e, Logs, from)
+}
+
+// AppendLink appends a link of a span, behind others if it is not the first.
+func (e Encoding) AppendLink(records []byte, l *otel.Link, first bool) []byte {
+	return appendItem(records, e, &spanMessage.names[spanMessage.names.key("links", 0)], linkMessage, l, first)
+}
+
+// AppendEvent is AppendLink for an event.
+func (e Encoding) AppendEvent(records []byte, ev *otel.Event, first bool) []byte {
+	return appendItem(records, e, &spanMessage.names[spanMessage.names.key("events", 0)], eventMessage, ev, first)
+}
+
+// EndList ends the links, or the events, if there was one.
+func (e Encoding) EndList(records []byte) []byte {
+	if e == JSON {
+		return append(records, ']')
+	}
+	return records
+}
+
+// AppendMessage appends a TracesData or LogsData.
+func (e Encoding) AppendMessage(b []byte, signal Signal, groups []Group) []byte {
+	s := &signals[signal]
+	data, head, items, url := &s.data[0], &s.holder[fieldHead], &s.holder[fieldItems], &s.holder[fieldURL]
+	scope, records := &s.scope[fieldHead], &s.scope[fieldItems]
+	if e == JSON {
+		b = append(data.json(append(b, '{')), '[')
+	}
+	for i := range groups {
+		g := &groups[i]
+		from := len(b)
+		b = appendMessage(beginItem(b, e), e, head, resourceMessage, g.Resource)
+		if e == JSON {
+			b = append(items.json(b), '[')
+		}
+		for _, sg := range g.Scopes {
+			from := len(b)
+			b = appendMessage(beginItem(b, e), e, scope, scopeMessage, &sg.Scope)
+			if e == JSON {
+				b = append(append(append(records.json(b), '['), sg.Records...), ']')
+			} else {
+				b = append(b, sg.Records...)
+			}
+			b = endItem(appendText(b, e, url, sg.Scope.SchemaURL), e, items, from)
+		}
+		if e == JSON {
+			b = append(b, ']')
+		}
+		b = endItem(appendText(b, e, url, g.Resource.SchemaURL), e, data, from)
+	}
+	if e == JSON {
+		b = append(b, "]}"...)
+	}
+	return b
+}
+
+func beginRecord(b []byte, e Encoding) []byte {
+	if e == JSON && len(b) > 0 {
+		b = append(b, ',')
+	}
+	if e == JSON {
+		b = append(b, '{')
+	}
+	return b
+}
+
+func endRecord(b []byte, e Encoding, s Signal, from int) []byte {
+	return endItem(b, e, &signals[s].scope[fieldItems], from)
+}
+
+// beginItem begins a message of a list.
+func beginItem(b []byte, e Encoding) []byte {
+	if e == JSON {
+		return append(appendComma(b), '{')
+	}
+	return b
+}
+
+// endItem ends a message of a list.
+func endItem(b []byte, e Encoding, n *name, from int) []byte {
+	if e == JSON {
+		return append(b, '}')
+	}
+	return endMessage(b, from, n)
+}
+
+// appendItem appends a message of a list that it begins if it is the first.
+func appendItem[T any](b []byte, e Encoding, n *name, m *message[T], v *T, first bool) []byte {
+	if e == JSON && first {
+		b = append(n.json(b), '[')
+	}
+	from := len(b)
+	return endItem(m.write(beginItem(b, e), e, v), e, n, from)
+}
+
+// appendMessage appends a field that is a message.
+func appendMessage[T any](b []byte, e Encoding, n *name, m *message[T], v *T) []byte {
+	if e == JSON {
+		return append(m.write(append(n.json(b), '{'), e, v), '}')
+	}
+	from := len(b)
+	return endMessage(m.write(b, e, v), from, n)
+}
+
+// appendComma appends a comma unless an object or an array has just begun.
+func appendComma(b []byte) []byte {
+	if last := b[len(b)-1]; last == '{' || last == '[' {
+		return b
+	}
+	return append(b, ',')
+}
+
+// endMessage makes what was appended since from a field of protobuf: its tag and its length
+// go before it.
+func endMessage(b []byte, from int, n *name) []byte {
+	size := len(b) - from
+	var head [2 * 10]byte
+	h := protowire.AppendVarint(n.tag(head[:0], protowire.BytesType), uint64(size))
+	b = append(b, h...)
+	copy(b[from+len(h):], b[from:from+size])
+	copy(b[from:], h)
+	return b
+}

@@ -1,0 +1,146 @@
+package otlp_test
+
+import (
+	"reflect"
+	"testing"
+
+	"go.opentelemetry.io/collector/pdata/plog"
+	"go.opentelemetry.io/collector/pdata/ptrace"
+
+	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/otlp"
+	"github.com/entrace-go/entrace/internal/otlp/codec"
+)
+
+// A seen is what a message has.
+type seen struct {
+	spans, logs     []int64
+	scopes, holders []codec.Head
+	trace           [16]byte
+	span, parent    [8]byte
+}
+
+func (s *seen) Span(off int64, trace *[16]byte, span, parent *[8]byte) {
+	s.spans = append(s.spans, off)
+	s.trace, s.span, s.parent = *trace, *span, *parent
+}
+
+func (s *seen) Log(off int64, trace *[16]byte, span *[8]byte) {
+	s.logs = append(s.logs, off)
+	s.trace, s.span = *trace, *span
+}
+
+func (s *seen) EndScope(h codec.Head) { s.scopes = append(s.scopes, h) }
+
+func (s *seen) EndResource(h codec.Head) { s.holders = append(s.holders, h) }
+
+func everyAttribute() (attrs otel.Attributes) {
+	for name, v := range map[string]otel.Any{
+		"empty": {}, "text": {Kind: otel.String, Text: "a\"\n\u00e9"}, "bool": {Kind: otel.Bool, Bool: true}, "int": {Kind: otel.Int, Int: -7},
+		"float": {Kind: otel.Float, Float: 0.5}, "bytes": {Kind: otel.Bytes, Text: "\x00\xff"},
+		"list": {Kind: otel.List, List: []otel.Any{{Kind: otel.Int, Int: 1}, {}, {Kind: otel.Map, Map: []otel.KeyValue{{Key: "k", Value: otel.Any{Kind: otel.Bytes, Text: "x"}}}}}},
+		"map":  {Kind: otel.Map, Map: []otel.KeyValue{{Key: "k", Value: otel.Any{Kind: otel.Bool, Bool: true}}, {Key: "k"}}},
+	} {
+		attrs = append(attrs, otel.NewAttribute(name, &v))
+	}
+	return append(attrs, attrs[0])
+}
+
+// TestCodecAgreesWithPdata: what package codec writes, in either encoding, pdata reads the same
+// as package codec does. Every field has a value, and so is in the table of the schema.
+func TestCodecAgreesWithPdata(t *testing.T) {
+	attrs := everyAttribute()
+	span := otel.Span{
+		Name: "name", TraceID: [16]byte{15: 1}, SpanID: [8]byte{7: 2}, Parent: [8]byte{3}, TraceState: "a=b", Flags: 257, Kind: otel.KindConsumer,
+		Start: 5, Duration: 6, Ended: true, Status: otel.StatusError, Description: "why", Attributes: attrs,
+		DroppedAttributes: 1, DroppedEvents: 2, DroppedLinks: 1 << 31,
+		Links:  []otel.Link{{TraceID: [16]byte{4}, SpanID: [8]byte{5}, TraceState: "c=d", Flags: 3, Attributes: attrs, Dropped: 4}, {Attributes: attrs}},
+		Events: []otel.Event{{Name: "event", Time: 7, HasTime: true, Attributes: attrs, Dropped: 5}, {Attributes: attrs}},
+	}
+	log := otel.Log{
+		Body: otel.Any{Kind: otel.List, List: []otel.Any{{Kind: otel.Int, Int: 3}}}, Time: -5, HasTime: true, Observed: 6, Severity: 17,
+		SeverityText: "bad", EventName: "event", TraceID: [16]byte{1}, SpanID: [8]byte{2}, Flags: 1, Attributes: attrs, Dropped: 2,
+	}
+	resource := otel.Resource{Attributes: attrs, SchemaURL: "of the resource", Dropped: 3}
+	scope := otel.Scope{Name: "scope", Version: "1", SchemaURL: "of the scope", Attributes: attrs, Dropped: 4}
+	for _, e := range []codec.Encoding{codec.JSON, codec.Protobuf} {
+		var records []byte
+		for range 2 {
+			from := len(records)
+			records = e.AppendSpan(records, &span)
+			for i := range span.Links {
+				records = e.AppendLink(records, &span.Links[i], i == 0)
+			}
+			records = e.EndList(records)
+			for i := range span.Events {
+				records = e.AppendEvent(records, &span.Events[i], i == 0)
+			}
+			records = e.EndSpan(e.EndList(records), from)
+		}
+		group := codec.Group{Resource: &resource, Scopes: []*codec.ScopeGroup{{Scope: scope, Records: records}}}
+		traces := e.AppendMessage(nil, codec.Spans, []codec.Group{group, group})
+		group.Scopes = []*codec.ScopeGroup{{Scope: scope, Records: e.AppendLog(e.AppendLog(nil, &log), &log)}}
+		logs := e.AppendMessage(nil, codec.Logs, []codec.Group{group, group})
+
+		td, err := ptrace.Unmarshaler(&ptrace.JSONUnmarshaler{}).UnmarshalTraces(traces)
+		ld, lerr := plog.Unmarshaler(&plog.JSONUnmarshaler{}).UnmarshalLogs(logs)
+		if e == codec.Protobuf {
+			td, err = (&ptrace.ProtoUnmarshaler{}).UnmarshalTraces(traces)
+			ld, lerr = (&plog.ProtoUnmarshaler{}).UnmarshalLogs(logs)
+		}
+		if err != nil || lerr != nil || td.SpanCount() != 4 || ld.LogRecordCount() != 4 {
+			t.Fatalf("%d spans, %v; %d log records, %v", td.SpanCount(), err, ld.LogRecordCount(), lerr)
+		}
+		same := func(what string, got, want any) {
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("encoding %d: %s is\n%+v\nwant\n%+v", e, what, got, want)
+			}
+		}
+		var gotSpan, readSpan otel.Span
+		var gotLog, readLog otel.Log
+		var gotScope, readScope otel.Scope
+		var gotResource, readResource otel.Resource
+		rs, rl := td.ResourceSpans().At(1), ld.ResourceLogs().At(1)
+		ss := rs.ScopeSpans().At(0)
+		for _, err := range []error{
+			otlp.ReadSpan(ss.Spans().At(1), &gotSpan), otlp.ReadLog(rl.ScopeLogs().At(0).LogRecords().At(1), &gotLog),
+			otlp.ReadScope(ss.Scope(), ss.SchemaUrl(), &gotScope), otlp.ReadResource(rs.Resource(), rs.SchemaUrl(), &gotResource),
+		} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		span.Attributes.Unify()
+		same("the span of pdata", gotSpan, span)
+		same("the log record of pdata", gotLog, log)
+		same("the scope of pdata", gotScope, scope)
+		same("the resource of pdata", gotResource, resource)
+
+		var s, l seen
+		r := codec.NewReader(traces, e)
+		if _, err := r.Walk(0, int64(len(traces)), false, &s); err != nil || len(s.spans) != 4 || len(s.holders) != 2 {
+			t.Fatalf("encoding %d: %+v, %v", e, s, err)
+		}
+		if s.trace != span.TraceID || s.span != span.SpanID || s.parent != span.Parent {
+			t.Errorf("encoding %d: the ids are %x, %x, %x", e, s.trace, s.span, s.parent)
+		}
+		for _, err := range []error{
+			r.Span(s.spans[3], &readSpan), r.Scope(&s.scopes[1], &readScope), r.Resource(&s.holders[1], &readResource),
+		} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		same("the span", readSpan, span)
+		same("the scope", readScope, scope)
+		same("the resource", readResource, resource)
+		r = codec.NewReader(logs, e)
+		if _, err := r.Walk(0, int64(len(logs)), false, &l); err != nil || len(l.logs) != 4 {
+			t.Fatalf("encoding %d: %+v, %v", e, l, err)
+		}
+		if err := r.Log(l.logs[3], &readLog); err != nil {
+			t.Fatal(err)
+		}
+		same("the log record", readLog, log)
+	}
+}
