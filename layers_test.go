@@ -154,8 +154,8 @@ var layers = map[string][]string{
 		module + "internal/timeline", module + "internal/wire", module + "view",
 	},
 	"convert/otlp": {
-		"google.golang.org/protobuf/encoding/protowire", module + "convert/internal/input", module + "format",
-		module + "internal/jsontext", module + "internal/otel", module + "internal/scratch", module + "internal/wire", module + "view",
+		"google.golang.org/protobuf/encoding/protowire", module + "convert/internal/input", module + "format", module + "internal/otel",
+		module + "internal/otlp/codec", module + "view",
 	},
 	"convert/internal/converttest": {
 		module + "convert/internal/input", module + "format", module + "internal/otel", module + "internal/wire", module + "view",
@@ -167,13 +167,13 @@ var layers = map[string][]string{
 		module + "format", module + "internal/mapping", module + "internal/wire", module + "view",
 	},
 	"convert/perfetto": {module + "format", module + "internal/otel", module + "internal/timeline", module + "view"},
-	"remote":           {module + "format", module + "internal/env", module + "internal/osfile", module + "internal/wire", module + "recorder"},
+	"remote":           {module + "format", module + "internal/inbox", module + "internal/osfile", module + "internal/wire", module + "recorder"},
 	"cmd/entrace": {
 		"github.com/schollz/progressbar/v3", "github.com/spf13/cobra", "golang.org/x/term", module + "control/tracedir",
 		module + "convert", module + "format", module + "internal/deadtrace", module + "internal/entryjson", module + "internal/interest",
 		module + "internal/jsontext", module + "internal/mapping", module + "internal/osfile", module + "internal/quantity",
-		module + "internal/wire", module + "query", module + "query/lua", module + "recorder", module + "remote", module + "view",
-		module + "viewer",
+		module + "internal/receive", module + "internal/wire", module + "query", module + "query/lua", module + "recorder",
+		module + "remote", module + "view", module + "viewer",
 	},
 	"internal/raw":       {},
 	"internal/columns":   {module + "format"},
@@ -195,6 +195,16 @@ var layers = map[string][]string{
 	"internal/guard":         {},
 	"internal/text":          {},
 	"internal/twice":         {module + "internal/notice", module + "recorder"},
+	"internal/inbox":         {module + "internal/env"},
+	"internal/otlp/codec": {
+		"google.golang.org/protobuf/encoding/protowire", module + "format", module + "internal/jsontext", module + "internal/otel",
+		module + "internal/scratch", module + "internal/wire",
+	},
+	"internal/receive": {
+		"github.com/klauspost/compress/gzip", "golang.org/x/net/netutil", "google.golang.org/protobuf/encoding/protowire",
+		module + "format", module + "internal/inbox", module + "internal/otel", module + "internal/otlp/codec", module + "internal/retain",
+		module + "internal/spanmap", module + "internal/tracename", module + "recorder",
+	},
 }
 
 // goCommand runs the go command and returns its output. A machine that is given the built

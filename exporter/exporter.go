@@ -189,7 +189,7 @@ func (e *Exporter) export(spans []sdktrace.ReadOnlySpan) (exported int, err erro
 	defer e.release(m)
 	var errs []error
 	added := 0 // exported stays 0 in a panic
-	for _, i := range m.order.parentsFirst(spans) {
+	for _, i := range m.parentsFirst(spans) {
 		s := spans[i]
 		if err := e.add(m, s); err != nil && len(errs) < maxErrors {
 			errs = append(errs, fmt.Errorf("span %v: %w", s.SpanContext().SpanID(), err))

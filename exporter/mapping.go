@@ -14,13 +14,14 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/setup"
+	"github.com/entrace-go/entrace/internal/spanmap"
 	"github.com/entrace-go/entrace/recorder"
 )
 
 // A mapper turns spans into entries of a batch.
 type mapper struct {
 	b     *recorder.Batch
-	order order
+	order spanmap.Order
 	span  otel.Span
 	link  otel.Link
 	event otel.Event
@@ -41,6 +42,25 @@ func (m *mapper) reset() {
 // below is where an entry of a batch lies: the recorder finds its parent, and names what
 // that does not say.
 var below = otel.Where{Trace: true, Parent: true}
+
+// parentsFirst returns the places of the spans in the order in which they are written. Those
+// that are nil are left out.
+func (m *mapper) parentsFirst(spans []sdktrace.ReadOnlySpan) []int32 {
+	m.order.Reset()
+	for _, s := range spans {
+		if s == nil {
+			m.order.Skip()
+			continue
+		}
+		sc, p := s.SpanContext(), s.Parent()
+		own, up := ref(&sc), format.SpanRef{}
+		if p.IsValid() && !p.IsRemote() {
+			up = ref(&p)
+		}
+		m.order.Add(key(&own), key(&up))
+	}
+	return m.order.ParentsFirst()
+}
 
 // whole maps a span that has ended. Its links and events follow, see children.
 func (m *mapper) whole(s sdktrace.ReadOnlySpan, res *recorder.Resource, wait bool) {

@@ -9,34 +9,20 @@ import (
 	"path/filepath"
 	"sort"
 	"strings"
-	"sync/atomic"
-	"time"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/env"
+	"github.com/entrace-go/entrace/internal/inbox"
 	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
-// names makes the names of files, out of nothing but the time, a counter and what is safe of
-// the service's name.
-type names struct{ n atomic.Uint64 }
-
-func (n *names) next(service string) string {
-	name := fmt.Sprintf("%s-%06d", time.Now().UTC().Format("20060102T150405.000Z"), n.n.Add(1))
-	if service != "" {
-		name = env.FileName(service) + "-" + name
-	}
-	return name
-}
-
 // An incoming trace is streamed to an IET, which ends with a whole entry unless the
 // file cannot be truncated.
 type incoming struct {
-	names   *names
+	names   *inbox.Names
 	dir     string
 	version format.Version
-	quota   *quota
+	quota   *inbox.Quota
 	begun   func(path string) // is told when there is a file
 
 	f       *os.File // nil before the first entry
@@ -92,7 +78,7 @@ func (in *incoming) write(b []byte, ends []int) error {
 			return err
 		}
 	}
-	reserved := in.quota.reserveBytes(int64(len(b)))
+	reserved := in.quota.ReserveBytes(int64(len(b)))
 	entries, size := wholeEntries(ends, int(reserved))
 	n, err := in.f.Write(b[:size])
 	if err != nil {
@@ -100,9 +86,9 @@ func (in *incoming) write(b []byte, ends []int) error {
 			err = errors.Join(err, in.f.Truncate(wire.MagicSize+in.size+int64(size)))
 		}
 	} else if entries < len(ends) {
-		err = in.quota.exceeded()
+		err = in.quota.Exceeded()
 	}
-	in.quota.wrote(reserved, int64(size))
+	in.quota.Wrote(reserved, int64(size))
 	in.entries += int64(entries)
 	in.size += int64(size)
 	return err
@@ -133,22 +119,22 @@ func (in *incoming) serviceOf(b []byte, ends []int) string {
 
 // create makes the file.
 func (in *incoming) create(service string) error {
-	if !in.quota.reserveFile() {
-		return in.quota.exceeded()
+	if !in.quota.ReserveFile() {
+		return in.quota.Exceeded()
 	}
 	err := in.createFile(service)
 	if in.f != nil && in.begun != nil {
 		in.begun(in.f.Name())
 	}
 	if in.f == nil {
-		in.quota.adjust(-1, 0)
+		in.quota.Adjust(-1, 0)
 	}
 	return err
 }
 
 func (in *incoming) createFile(service string) error {
 	for range 1000 {
-		base := filepath.Join(in.dir, in.names.next(service))
+		base := filepath.Join(in.dir, in.names.Next(service))
 		if _, err := os.Lstat(base + ".et"); err == nil {
 			continue
 		}
@@ -177,7 +163,7 @@ func (in *incoming) finish(ctx context.Context) (string, error) {
 	}
 	iet := in.f.Name()
 	if in.entries == 0 {
-		in.quota.adjust(-1, 0)
+		in.quota.Adjust(-1, 0)
 		return "", errors.Join(osfile.Remove(in.f, iet), closed(in.f.Close()))
 	}
 	et := iet[:len(iet)-len("iet")] + "et"
@@ -189,10 +175,10 @@ func (in *incoming) finish(ctx context.Context) (string, error) {
 	err = errors.Join(err, closed(in.f.Close()))
 	fi, serr := os.Lstat(left)
 	if serr != nil {
-		in.quota.rescan()
+		_ = in.quota.Rescan() // on an error the counts stay
 		return "", errors.Join(err, serr)
 	}
-	in.quota.adjust(0, fi.Size()-in.size) // the ET also has tables
+	in.quota.Adjust(0, fi.Size()-in.size) // the ET also has tables
 	return left, err
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/inbox"
 )
 
 // A Receiver takes what senders send: this package's, ENTRACE's own. Each
@@ -105,7 +106,7 @@ var (
 	ErrBusy = errors.New("remote: too many senders at once")
 	// ErrQuota is the error of a connection that ended because of Receiver.MaxBytes or
 	// MaxFiles.
-	ErrQuota = errors.New("remote: the received traces in the folder have reached a bound")
+	ErrQuota = inbox.ErrQuota
 	// ErrInsecure is returned for an address that other machines can reach if anybody
 	// there could send, which is so with TLS alone.
 	ErrInsecure = errors.New("remote: an address that others can reach wants a token or client certificates: " +
@@ -165,10 +166,10 @@ type server struct {
 	Receiver
 
 	senders     sync.WaitGroup
-	names       names
+	names       inbox.Names
 	connections budget
 	buffers     budget // bytes
-	quota       quota
+	quota       inbox.Quota
 }
 
 // check fills in what is left open and reports what is wrong.
@@ -219,8 +220,8 @@ func (sv *server) check(l net.Listener) error {
 	if err != nil {
 		return err
 	}
-	sv.quota = quota{dir: sv.Dir, maxBytes: limitOf(sv.MaxBytes, unset.MaxBytes), maxFiles: limitOf(sv.MaxFiles, unset.MaxFiles)}
-	return sv.quota.scan()
+	sv.quota.Dir, sv.quota.MaxBytes, sv.quota.MaxFiles = sv.Dir, limitOf(sv.MaxBytes, unset.MaxBytes), limitOf(sv.MaxFiles, unset.MaxFiles)
+	return sv.quota.Rescan()
 }
 
 // wantsCertificates reports whether every sender needs a certificate of one of the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"math"
 	"net"
@@ -25,11 +26,12 @@ type receiveFlags struct {
 	maxFiles                int
 	maxBytes, buffer, entry quantity.Bytes
 	idleTimeout, frameLimit time.Duration
+	otlp                    otlpFlags
 }
 
 func (a *app) receiveCommand() *cobra.Command {
 	d := remote.Defaults()
-	f := receiveFlags{maxBytes: quantity.Bytes(d.MaxBytes), buffer: quantity.Bytes(d.MaxBuffer), entry: quantity.Bytes(d.MaxEntrySize)}
+	f := receiveFlags{maxBytes: quantity.Bytes(d.MaxBytes), buffer: quantity.Bytes(d.MaxBuffer), entry: quantity.Bytes(d.MaxEntrySize), otlp: otlpFlags{request: 16 << 20}}
 	c := &cobra.Command{
 		Use:   "receive",
 		Short: "Receive traces over the network",
@@ -44,7 +46,13 @@ func (a *app) receiveCommand() *cobra.Command {
 			"tell who sends; for that, add --client-ca.\n\n" +
 			"When the traces in the folder reach --max-bytes or --max-files, or the disk is full,\n" +
 			"those that are growing end with their last whole entry, and new senders are refused\n" +
-			"until somebody removes files.",
+			"until somebody removes files.\n\n" +
+			"With --otlp it also takes OTLP, OpenTelemetry's protocol, from programs in any language,\n" +
+			"at the ports that their SDKs send to by default. Each service, as service.name and\n" +
+			"service.instance.id say, or process.pid and host.name, has a file of its own. A request is\n" +
+			"answered when its records survive the death of receive. When the folder is full it is\n" +
+			"answered with 503, and the sender tries again. A token is sent as OTLP has it:\n" +
+			"OTEL_EXPORTER_OTLP_HEADERS=\"authorization=Bearer TOKEN\".",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("token-env") && f.tokenEnv != "" && os.Getenv(f.tokenEnv) == "" {
@@ -53,7 +61,7 @@ func (a *app) receiveCommand() *cobra.Command {
 			return a.receive(cmd.Context(), &f)
 		},
 	}
-	c.Flags().StringVar(&f.listen, "listen", "tcp://127.0.0.1", "where to listen; the port is 6142 if none is named")
+	c.Flags().StringVar(&f.listen, "listen", "tcp://127.0.0.1", "where to listen; the port is 6142 if none is named, and with --otlp it may be empty")
 	c.Flags().StringVar(&f.dir, "dir", ".", "the folder for the traces; it is created")
 	c.Flags().StringVar(&f.tokenEnv, "token-env", "OTEL_EXPORTER_ENTRACE_TOKEN", "the environment variable with the token, empty for none")
 	c.Flags().StringVar(&f.cert, "tls-cert", "", "the certificate to show, a PEM file")
@@ -67,6 +75,7 @@ func (a *app) receiveCommand() *cobra.Command {
 	c.Flags().Var(&f.entry, "max-entry", "size of the largest entry")
 	c.Flags().DurationVar(&f.idleTimeout, "idle-timeout", d.IdleTimeout, "how long a sender may send nothing; 0 is no limit")
 	c.Flags().DurationVar(&f.frameLimit, "frame-timeout", d.FrameTimeout, "how long an entry may take that has begun to come")
+	f.otlp.add(c)
 	for _, flag := range []string{"tls-cert", "tls-key", "client-ca"} {
 		if err := c.MarkFlagFilename(flag, "pem", "crt", "key"); err != nil {
 			panic(err) // the flag is not there
@@ -83,6 +92,7 @@ func (a *app) receive(ctx context.Context, f *receiveFlags) error {
 	if err != nil {
 		return err
 	}
+	a = a.locked()
 	if f.connections < 1 || f.frameLimit <= 0 || f.buffer == 0 || f.entry == 0 {
 		return usagef("--max-connections, --max-buffer, --max-entry and --frame-timeout must be above 0")
 	}
@@ -123,12 +133,28 @@ func (a *app) receive(ctx context.Context, f *receiveFlags) error {
 	if err := os.MkdirAll(f.dir, 0o700); err != nil {
 		return err
 	}
+	if f.otlp.on && f.listen == "" {
+		return a.serveOTLP(ctx, f, r.Token, config)
+	}
 	l, err := r.Listen(f.listen)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(a.err, "entrace: listening at %s\n", safe(describe(l.Addr())))
-	return r.Serve(ctx, l)
+	if !f.otlp.on {
+		return r.Serve(ctx, l)
+	}
+	// One ends with the other.
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	served := make(chan error, 1)
+	go func() {
+		defer stop()
+		served <- r.Serve(ctx, l)
+	}()
+	err = a.serveOTLP(ctx, f, r.Token, config)
+	stop()
+	return errors.Join(err, <-served)
 }
 
 // repeatAfter is how long the same error of one address is not told again; maxTold bounds those

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/entrace-go/entrace/internal/quantity"
+	"github.com/entrace-go/entrace/internal/receive"
+	"github.com/entrace-go/entrace/query"
+)
+
+// otlpFlags are those of receive that are about OTLP.
+type otlpFlags struct {
+	on, console bool
+	http, grpc  string
+	until       string
+	idle        time.Duration
+	request     quantity.Bytes
+	keep        quantity.Bytes
+}
+
+func (f *otlpFlags) add(c *cobra.Command) {
+	c.Flags().BoolVar(&f.on, "otlp", false, "take OTLP as well: a file for each service, below the same bounds")
+	c.Flags().StringVar(&f.http, "otlp-http", "127.0.0.1:4318", "where to listen for OTLP over HTTP, empty for nowhere")
+	c.Flags().StringVar(&f.grpc, "otlp-grpc", "127.0.0.1:4317", "where to listen for OTLP over gRPC, empty for nowhere")
+	c.Flags().DurationVar(&f.idle, "idle", 5*time.Minute, "how long a service sends nothing by OTLP before its file is finished")
+	c.Flags().Var(&f.request, "max-request", "size of the largest request, decompressed")
+	c.Flags().Var(&f.keep, "keep-bytes", "remove the oldest finished files of OTLP above this size together; 0 keeps all")
+	c.Flags().BoolVar(&f.console, "console", false, "print the log records, events and spans that come by OTLP, as tail -f does")
+	c.Flags().StringVar(&f.until, "until", "", "end when this `QUERY` selects something that came by OTLP")
+}
+
+// errMatched ends a receiver whose query has selected something.
+var errMatched = errors.New("the query of --until has selected something")
+
+// serveOTLP takes OTLP until ctx is done or --until is fulfilled, and finishes the files.
+func (a *app) serveOTLP(ctx context.Context, f *receiveFlags, token string, config *tls.Config) error {
+	if f.otlp.http == "" && f.otlp.grpc == "" {
+		return usagef("--otlp needs --otlp-http or --otlp-grpc")
+	}
+	if f.otlp.until != "" {
+		if _, err := query.Parse(f.otlp.until); err != nil {
+			return usagef("--until: %w", err)
+		}
+	}
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	follow, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	var following sync.WaitGroup
+	files, err := receive.NewFiles(receive.FilesOptions{
+		Dir: f.dir, Idle: f.otlp.idle, MaxBytes: int64(f.maxBytes), MaxFiles: f.maxFiles, KeepBytes: int64(f.otlp.keep),
+		OnBegun: func(path, service string) {
+			fmt.Fprintf(a.err, "entrace: %s: from %s\n", safe(path), safe(orUnknown(service)))
+			if f.otlp.console {
+				following.Go(func() { a.followReceived(follow, path, "", a.out) })
+			}
+			if f.otlp.until != "" {
+				following.Go(func() {
+					a.followReceived(follow, path, f.otlp.until, writerFunc(func() { end(errMatched) }))
+				})
+			}
+		},
+		OnDone: func(path string, entries uint64, size int64, err error) {
+			if entries > 0 {
+				fmt.Fprintf(a.out, "%s\t%d entries\t%d bytes\n", safe(path), entries, size)
+			}
+			if err != nil {
+				fmt.Fprintf(a.err, "entrace: %s: %s\n", safe(path), safe(err.Error()))
+			}
+		},
+		OnError: func(path string, err error) { fmt.Fprintf(a.err, "entrace: %s: %s\n", safe(path), safe(err.Error())) },
+	})
+	if err != nil {
+		return err
+	}
+	var serving sync.WaitGroup
+	var failed sync.Once
+	var first error
+	for _, x := range []struct{ protocol, address string }{{"http", f.otlp.http}, {"grpc", f.otlp.grpc}} {
+		if x.address == "" {
+			continue
+		}
+		l, err := listenOTLP(x.address, token, config)
+		if err != nil {
+			failed.Do(func() { first = fmt.Errorf("--otlp-%s: %w", x.protocol, err) })
+			end(nil)
+			break
+		}
+		fmt.Fprintf(a.err, "entrace: listening for OTLP at %s\n", safe(x.protocol+"://"+l.Addr().String()))
+		s := receive.NewServer(files, receive.Options{
+			MaxRequest: int64(f.otlp.request), Token: token, TLS: config, Local: isLocal(l.Addr()),
+		})
+		serving.Go(func() {
+			if err := s.Serve(ctx, l); err != nil {
+				failed.Do(func() { first = err })
+				end(nil)
+			}
+		})
+	}
+	serving.Wait()
+	stop()
+	files.Close(context.WithoutCancel(ctx))
+	following.Wait()
+	return first
+}
+
+func orUnknown(service string) string {
+	if service == "" {
+		return "a service without a name"
+	}
+	return service
+}
+
+// followReceived prints what comes to a file, or what of it a query selects.
+func (a *app) followReceived(ctx context.Context, path, q string, out io.Writer) {
+	own := *a
+	own.out = out
+	o := tailOptions{follow: true, lines: -1, lookFlags: lookFlags{time: timeLocal, query: q}}
+	if err := own.tailFile(ctx, path, o); err != nil && ctx.Err() == nil {
+		fmt.Fprintf(a.err, "entrace: %s: %s\n", safe(path), safe(err.Error()))
+	}
+}
+
+// listenOTLP listens at an address. Without a token or certificates of clients it has to be one of
+// this machine alone.
+func listenOTLP(address, token string, config *tls.Config) (net.Listener, error) {
+	l, err := net.Listen("tcp", address) //nolint:noctx // it does not wait
+	if err != nil {
+		return nil, err
+	}
+	if !isLocal(l.Addr()) && token == "" && (config == nil || config.ClientCAs == nil) {
+		return nil, errors.Join(usagef("other machines can reach %s: set a token (--token-env) or require client certificates (--client-ca)", address), l.Close())
+	}
+	return l, nil
+}
+
+func isLocal(a net.Addr) bool {
+	tcp, ok := a.(*net.TCPAddr)
+	return ok && tcp.IP.IsLoopback()
+}
+
+// locked returns a for several goroutines that print.
+func (a *app) locked() *app {
+	own := *a
+	own.out, own.err = &lockedWriter{w: a.out}, &lockedWriter{w: a.err}
+	return &own
+}
+
+// A lockedWriter is one for several goroutines.
+type lockedWriter struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (l *lockedWriter) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(b)
+}
+
+// A writerFunc is called for every write.
+type writerFunc func()
+
+func (f writerFunc) Write(b []byte) (int, error) {
+	f()
+	return len(b), nil
+}

@@ -1,0 +1,159 @@
+package receive
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/entrace-go/entrace/internal/otlp/codec"
+)
+
+// An answer answers a request in the way that it came.
+type answer interface {
+	done(s Signal, r Result)
+	// fail answers with a status of HTTP, or what that is elsewhere.
+	fail(code int, text string)
+}
+
+// retryAfter is how many seconds a sender is to wait that comes again.
+const retryAfter = 2
+
+// refusedJSON is the field of a partial success that counts.
+var refusedJSON = [...]string{"rejectedSpans", "rejectedLogRecords", "rejectedDataPoints"}
+
+// refusal says what was refused of a request.
+func refusal(r *Result) string {
+	if r.Why == nil {
+		return ""
+	}
+	return r.Why.Error()
+}
+
+// response returns an ExportTraceServiceResponse, or one of the other signals, which differ in
+// nothing but names.
+func response(s Signal, e codec.Encoding, r *Result) []byte {
+	if e == codec.JSON {
+		if r.Refused == 0 {
+			return []byte("{}")
+		}
+		b, _ := json.Marshal(map[string]any{"partialSuccess": map[string]string{ // it never fails
+			refusedJSON[s]: strconv.Itoa(r.Refused), "errorMessage": strings.ToValidUTF8(refusal(r), "\uFFFD"),
+		}})
+		return b
+	}
+	if r.Refused == 0 {
+		return nil
+	}
+	var partial []byte
+	partial = protowire.AppendTag(partial, 1, protowire.VarintType)
+	partial = protowire.AppendVarint(partial, uint64(r.Refused))
+	partial = protowire.AppendTag(partial, 2, protowire.BytesType)
+	partial = protowire.AppendString(partial, strings.ToValidUTF8(refusal(r), "\uFFFD"))
+	return protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), partial)
+}
+
+type httpAnswer struct {
+	w        http.ResponseWriter
+	encoding codec.Encoding
+}
+
+func (a *httpAnswer) write(code int, b []byte) {
+	kind := "application/x-protobuf"
+	if a.encoding == codec.JSON {
+		kind = "application/json"
+	}
+	a.w.Header().Set("Content-Type", kind)
+	a.w.WriteHeader(code)
+	_, _ = a.w.Write(b) // nobody is there any more
+}
+
+func (a *httpAnswer) done(s Signal, r Result) { a.write(http.StatusOK, response(s, a.encoding, &r)) }
+
+// fail answers with a google.rpc.Status.
+func (a *httpAnswer) fail(code int, text string) {
+	if code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable {
+		a.w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
+	}
+	if code == http.StatusRequestTimeout || code == http.StatusRequestEntityTooLarge {
+		a.w.Header().Set("Connection", "close") // the rest of the body is not worth reading
+	}
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if a.encoding == codec.JSON {
+		b, _ := json.Marshal(struct { // it never fails
+			Code    int    `json:"code"`
+			Message string `json:"message"`
+		}{statusOf(code), text})
+		a.write(code, b)
+		return
+	}
+	a.write(code, status(code, text, nil))
+}
+
+// status returns a google.rpc.Status.
+func status(code int, text string, detail []byte) []byte {
+	var b []byte
+	b = protowire.AppendTag(b, 1, protowire.VarintType)
+	b = protowire.AppendVarint(b, uint64(statusOf(code)))
+	b = protowire.AppendTag(b, 2, protowire.BytesType)
+	b = protowire.AppendString(b, text)
+	if detail != nil {
+		b = protowire.AppendTag(b, 3, protowire.BytesType)
+		b = protowire.AppendBytes(b, detail)
+	}
+	return b
+}
+
+// statusOf returns what gRPC calls a status of HTTP.
+func statusOf(code int) int {
+	switch code {
+	case http.StatusBadRequest, http.StatusRequestEntityTooLarge:
+		return 3 // INVALID_ARGUMENT
+	case http.StatusRequestTimeout:
+		return 4 // DEADLINE_EXCEEDED
+	case http.StatusForbidden:
+		return 7 // PERMISSION_DENIED
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		return 14 // UNAVAILABLE, after which OTLP's senders try again
+	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusUnsupportedMediaType:
+		return 12 // UNIMPLEMENTED
+	case http.StatusUnauthorized:
+		return 16 // UNAUTHENTICATED
+	}
+	return 13 // INTERNAL
+}
+
+type grpcAnswer struct{ w http.ResponseWriter }
+
+func (a *grpcAnswer) done(s Signal, r Result) {
+	h := a.w.Header()
+	h.Set("Content-Type", "application/grpc")
+	h.Set("Trailer", "Grpc-Status, Grpc-Message")
+	b := response(s, codec.Protobuf, &r)
+	frame := binary.BigEndian.AppendUint32(make([]byte, 1, 5+len(b)), uint32(len(b)))
+	_, _ = a.w.Write(append(frame, b...)) // nobody is there any more
+	h.Set("Grpc-Status", "0")
+}
+
+// fail answers with headers alone. One who may come again learns when.
+func (a *grpcAnswer) fail(code int, text string) {
+	h := a.w.Header()
+	h.Set("Content-Type", "application/grpc")
+	h.Set("Grpc-Status", strconv.Itoa(statusOf(code)))
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	h.Set("Grpc-Message", strings.ReplaceAll(url.QueryEscape(text), "+", "%20"))
+	if code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable {
+		// google.protobuf.Any of a google.rpc.RetryInfo, whose field 1 is a Duration.
+		seconds := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), retryAfter)
+		info := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), seconds)
+		detail := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), "type.googleapis.com/google.rpc.RetryInfo")
+		detail = protowire.AppendBytes(protowire.AppendTag(detail, 2, protowire.BytesType), info)
+		h.Set("Grpc-Status-Details-Bin", base64.RawStdEncoding.EncodeToString(status(code, text, detail)))
+	}
+	a.w.WriteHeader(http.StatusOK)
+}

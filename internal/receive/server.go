@@ -1,0 +1,260 @@
+package receive
+
+import (
+	"cmp"
+	"context"
+	"crypto/subtle"
+	"crypto/tls"
+	"errors"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/net/netutil"
+
+	"github.com/entrace-go/entrace/internal/otlp/codec"
+)
+
+// A Signal is the kind of a request's records.
+type Signal uint8
+
+// The signals of OTLP.
+const (
+	Traces Signal = iota
+	Logs
+	Metrics
+)
+
+// A Result is what a Sink did with a request.
+type Result struct {
+	Taken   int
+	Refused int
+	Why     error // of the first that was refused
+}
+
+// A Sink takes requests. Take is called by many goroutines at once, and keeps nothing of b. Its
+// error is a *DamageError if b is damaged: what was whole before counts as taken. It is
+// [ErrFull] if nothing was taken and the sender may try again.
+type Sink interface {
+	Take(ctx context.Context, s Signal, e codec.Encoding, b []byte) (Result, error)
+}
+
+// ErrFull says that there is no room now.
+var ErrFull = errors.New("there is no room for more")
+
+// A DamageError is the error of a request that is not OTLP.
+type DamageError struct{ Err error }
+
+func (e *DamageError) Error() string { return e.Err.Error() }
+
+// Unwrap returns e.Err.
+func (e *DamageError) Unwrap() error { return e.Err }
+
+// Options describe a Server.
+type Options struct {
+	// MaxRequest is the size in bytes of the largest request after decompression. The default
+	// is 16 MiB.
+	MaxRequest int64
+	// MaxMemory bounds the bytes of all requests that are being read or recorded. The default
+	// is 256 MiB.
+	MaxMemory int64
+	// Timeout is how long the body of a request may take to come. The default is 30 seconds.
+	Timeout time.Duration
+	// Token, if set, is what a request has to show as "Authorization: Bearer TOKEN".
+	Token string
+	// TLS, if set, encrypts every connection.
+	TLS *tls.Config
+	// Local says that only programs of this machine are to send: the Host of a request has to
+	// be one of this machine, so that no web page reaches the server by a name of its own.
+	Local bool
+}
+
+// A Server is a handler for OTLP.
+type Server struct {
+	o      Options
+	sink   Sink
+	memory atomic.Int64 // in use
+
+	metrics atomic.Int64 // requests with metrics
+}
+
+// NewServer returns a Server that hands requests to sink.
+func NewServer(sink Sink, o Options) *Server {
+	o.MaxRequest = cmp.Or(o.MaxRequest, 16<<20)
+	o.MaxMemory = max(cmp.Or(o.MaxMemory, 256<<20), 2*o.MaxRequest)
+	o.Timeout = cmp.Or(o.Timeout, 30*time.Second)
+	return &Server{o: o, sink: sink}
+}
+
+// Metrics returns how many requests with metrics came.
+func (s *Server) Metrics() int64 { return s.metrics.Load() }
+
+// limits of a server as a whole.
+const (
+	maxConnections = 1024
+	headerTimeout  = 10 * time.Second
+	idleTimeout    = 2 * time.Minute
+	maxHeader      = 64 << 10
+	maxStreams     = 128 // requests at once of one connection
+	closeGrace     = 5 * time.Second
+)
+
+// Serve answers requests that come to a listener until ctx is done. Requests that have come by
+// then are answered. It closes l.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
+	protocols.SetUnencryptedHTTP2(true)
+	h := &http.Server{
+		Handler: s, Protocols: protocols, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
+		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+	}
+	stop := context.AfterFunc(ctx, func() {
+		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeGrace)
+		defer cancel()
+		if h.Shutdown(late) != nil {
+			_ = h.Close() // somebody is slow
+		}
+	})
+	defer stop()
+	l = netutil.LimitListener(l, maxConnections) // others wait until one of those ends
+	var err error
+	if s.o.TLS != nil {
+		h.TLSConfig = s.o.TLS.Clone() // HTTP/2 is added to it
+		err = h.ServeTLS(l, "", "")
+	} else {
+		err = h.Serve(l)
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/healthz" && r.Method == http.MethodGet {
+		_, _ = io.WriteString(w, "ok\n")
+		return
+	}
+	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	var a answer = &httpAnswer{w: w, encoding: codec.Protobuf}
+	grpc := r.ProtoMajor == 2 && strings.HasPrefix(kind, "application/grpc")
+	if grpc {
+		a = &grpcAnswer{w: w}
+	}
+	signal, known := signalOf(r.URL.Path, grpc)
+	switch {
+	case !known:
+		a.fail(http.StatusNotFound, "no such service: "+r.URL.Path)
+	case r.Method != http.MethodPost:
+		w.Header().Set("Allow", http.MethodPost)
+		a.fail(http.StatusMethodNotAllowed, "OTLP is sent by POST")
+	case s.o.Local && !localHost(r.Host) || r.Header.Get("Origin") != "":
+		a.fail(http.StatusForbidden, "requests of web pages are not taken")
+	case !s.mayEnter(r):
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		a.fail(http.StatusUnauthorized, "the token is missing or wrong")
+	default:
+		encoding := codec.Protobuf
+		if !grpc {
+			switch kind {
+			case "application/x-protobuf", "application/protobuf":
+			case "application/json":
+				encoding = codec.JSON
+			default:
+				a.fail(http.StatusUnsupportedMediaType, "expected application/x-protobuf or application/json")
+				return
+			}
+			a.(*httpAnswer).encoding = encoding
+		}
+		s.take(w, r, a, signal, encoding, grpc)
+	}
+}
+
+// signalOf returns the signal that a path stands for.
+func signalOf(path string, grpc bool) (Signal, bool) {
+	paths := &httpPaths
+	if grpc {
+		paths = &grpcPaths
+	}
+	i := slices.Index(paths[:], path)
+	return Signal(max(i, 0)), i >= 0
+}
+
+var (
+	httpPaths = [...]string{"/v1/traces", "/v1/logs", "/v1/metrics"}
+	grpcPaths = [...]string{
+		"/opentelemetry.proto.collector.trace.v1.TraceService/Export",
+		"/opentelemetry.proto.collector.logs.v1.LogsService/Export",
+		"/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
+	}
+)
+
+func (s *Server) take(w http.ResponseWriter, r *http.Request, a answer, signal Signal, e codec.Encoding, grpc bool) {
+	// An error means that the connection knows no deadlines, as in a test.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.o.Timeout))
+	b := body{server: s}
+	defer b.release()
+	var err error
+	if grpc {
+		err = b.readCall(r.Body, r.Header.Get("Grpc-Encoding"))
+	} else {
+		err = b.readBody(r.Body, r.Header.Get("Content-Encoding"), r.ContentLength)
+	}
+	if err != nil {
+		code := http.StatusBadRequest
+		if f, ok := errors.AsType[*bodyError](err); ok {
+			code = f.code
+		}
+		a.fail(code, err.Error())
+		return
+	}
+	if signal == Metrics {
+		s.metrics.Add(1)
+		a.done(signal, Result{})
+		return
+	}
+	done, err := s.sink.Take(r.Context(), signal, e, b.data)
+	switch {
+	case err == nil:
+		a.done(signal, done)
+	case errors.Is(err, ErrFull):
+		a.fail(http.StatusServiceUnavailable, err.Error())
+	default:
+		if _, damaged := errors.AsType[*DamageError](err); damaged {
+			a.fail(http.StatusBadRequest, err.Error()+"; "+strconv.Itoa(done.Taken)+" records before were taken")
+			return
+		}
+		a.fail(http.StatusInternalServerError, err.Error())
+	}
+}
+
+func (s *Server) mayEnter(r *http.Request) bool {
+	if s.o.Token == "" {
+		return true
+	}
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare([]byte(token), []byte(s.o.Token)) == 1
+}
+
+// localHost reports whether a Host header names this machine by an address or as localhost.
+func localHost(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.Trim(host, "[]")
+	if strings.EqualFold(strings.TrimSuffix(host, "."), "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsLoopback()
+}
